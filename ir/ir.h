@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The tile IR: SSA with structured control flow over scalars, tiles and per-lane vectors.
+ *
+ * Two levels share this one representation. Templates build tiles; `lower_tiles` expands every tile
+ * op into register ops (vecs), and from there the order of ops is the order of machine
+ * instructions. ir/LANGUAGE.md describes the printed form, ir/ops.def the ops.
+ *
+ * Everything of a function lives in its arena and dies with it; ops and values are 32-bit handles.
+ */
+#ifndef IR_IR_H
+#define IR_IR_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "ir/layout.h"
+#include "ir/machine.h"
+
+enum tir_dtype {
+    TIR_NONE,
+    TIR_I1,
+    TIR_I8,
+    TIR_I16,
+    TIR_I32,
+    TIR_I64,
+    TIR_F16,
+    TIR_BF16,
+    TIR_F32,
+    TIR_FP8, /* e4m3 as the target has it: fnuz or OCP */
+    TIR_RSRC, /* buffer resource, 4 dwords, scalar only */
+    TIR_N_DTYPES
+};
+
+enum tir_kind {
+    TIR_SCALAR, /* one value for the whole wave */
+    TIR_VEC,    /* `count` elements a lane */
+    TIR_TILE,   /* rows x cols spread over the workgroup by `layout` */
+};
+
+struct tir_type {
+    uint8_t kind;    /* enum tir_kind */
+    uint8_t dtype;   /* enum tir_dtype */
+    uint16_t count;  /* TIR_VEC: elements a lane */
+    uint16_t rows, cols;
+    uint32_t layout; /* TIR_TILE: index into the function's layouts */
+};
+
+enum tir_opcode {
+#define OP(name, ...) TIR_##name,
+#include "ir/ops.def"
+#undef OP
+    TIR_N_OPCODES
+};
+
+enum tir_op_flags {
+    TIR_PURE = 1,
+    TIR_READS = 2,
+    TIR_WRITES = 4,
+    TIR_ASYNC = 8,
+    TIR_FENCE = 16,
+};
+
+enum tir_op_level { TIR_LEVEL_ANY, TIR_LEVEL_TILE, TIR_LEVEL_VEC, TIR_LEVEL_FLOW };
+enum tir_result_rule { TIR_RESULT_NONE, TIR_RESULT_GIVEN, TIR_RESULT_SAME, TIR_RESULT_PRED };
+
+struct tir_op_info {
+    const char *name;
+    int8_t operands; /* -1: any number */
+    uint8_t result_rule, result_operand;
+    uint8_t level;
+    uint8_t flags;
+    const char *attrs; /* comma-separated names of imm[] */
+    const char *semantics;
+};
+extern const struct tir_op_info tir_ops[TIR_N_OPCODES];
+
+/** A value: the result of an op or a block's parameter. 0 is no value. */
+struct tir_value { uint32_t id; };
+
+/** An op of a function. 0 is no op. */
+struct tir_ref { uint32_t id; };
+
+enum { TIR_MAX_IMM = 3, TIR_NO_STAGE = 0xff };
+
+struct tir_op {
+    uint16_t opcode;
+    uint8_t stage; /* software-pipeline stage, or TIR_NO_STAGE; set from the builder's cursor */
+    uint8_t phase; /* phase of the pipelined loop body, by the schedule's order */
+    uint32_t n_operands, n_results;
+    struct tir_value *operands;
+    struct tir_value result; /* first result; the others follow with consecutive ids */
+    int64_t imm[TIR_MAX_IMM];
+    struct tir_block *blocks[2]; /* for: body; if: then, else */
+};
+
+struct tir_block {
+    struct tir_block *parent;
+    struct tir_ref owner; /* the for or if, 0 for the function's body */
+    struct tir_ref *ops;
+    uint32_t n_ops, cap_ops;
+    struct tir_value *params;
+    uint32_t n_params;
+};
+
+/** A kernel argument; the runtime packs them by this record. */
+struct tir_arg {
+    const char *name; /* as in runtime/args.def */
+    uint8_t dtype;    /* pointers are i64 */
+    uint16_t offset;  /* bytes in the kernarg segment, naturally aligned */
+};
+
+struct tir_value_info {
+    struct tir_type type;
+    struct tir_ref def;      /* 0 for a block parameter */
+    struct tir_block *block; /* where a parameter belongs */
+    const char *name;        /* from tir_name(), or NULL: for dumps */
+};
+
+struct tir_func {
+    const char *name;
+    const struct tir_machine *machine;
+    struct tir_arena *arena;
+    unsigned waves;     /* waves of a workgroup */
+    unsigned lds_bytes; /* static LDS */
+    unsigned waves_per_simd; /* register budget: 512 / this */
+
+    struct tir_op *ops; /* ops[0] is unused */
+    uint32_t n_ops, cap_ops;
+    struct tir_value_info *values; /* values[0] is unused */
+    uint32_t n_values, cap_values;
+    struct tir_layout *layouts;
+    uint32_t n_layouts, cap_layouts;
+    struct tir_arg *args;
+    uint32_t n_args, cap_args;
+    const char **hooks; /* names of user functions that call_hook may call */
+    uint32_t n_hooks;
+    struct tir_block *body;
+};
+
+/** An empty function for `machine`. Free with tir_func_destroy(). Out of memory: NULL. */
+struct tir_func *tir_func_create(const char *name, const struct tir_machine *machine,
+                                 unsigned waves);
+void tir_func_destroy(struct tir_func *f);
+
+static inline struct tir_op *tir_op(const struct tir_func *f, struct tir_ref r)
+{
+    return &f->ops[r.id];
+}
+
+static inline struct tir_type tir_typeof(const struct tir_func *f, struct tir_value v)
+{
+    return f->values[v.id].type;
+}
+
+static inline struct tir_value tir_result(const struct tir_op *op, unsigned i)
+{
+    return (struct tir_value){op->result.id + i};
+}
+
+/** Size of one element in bits. */
+unsigned tir_dtype_bits(unsigned dtype);
+const char *tir_dtype_name(unsigned dtype);
+
+struct tir_type tir_scalar(unsigned dtype);
+struct tir_type tir_vec(unsigned dtype, unsigned count);
+/** The layout is interned: equal layouts share an index. */
+struct tir_type tir_tile(struct tir_func *f, unsigned dtype, unsigned rows, unsigned cols,
+                         const struct tir_layout *layout);
+const struct tir_layout *tir_layout_of(const struct tir_func *f, struct tir_type t);
+uint32_t tir_intern_layout(struct tir_func *f, const struct tir_layout *layout);
+
+/** Memory that lives as long as the function. */
+void *tir_alloc(struct tir_func *f, size_t bytes);
+const char *tir_strdup(struct tir_func *f, const char *s);
+
+/* Editing, for passes. */
+struct tir_ref tir_create_op(struct tir_func *f, unsigned opcode, const struct tir_value *operands,
+                             unsigned n_operands, const struct tir_type *results,
+                             unsigned n_results);
+struct tir_block *tir_create_block(struct tir_func *f, struct tir_block *parent,
+                                   struct tir_ref owner);
+struct tir_value tir_add_param(struct tir_func *f, struct tir_block *b, struct tir_type t);
+void tir_append(struct tir_func *f, struct tir_block *b, struct tir_ref op);
+void tir_insert(struct tir_func *f, struct tir_block *b, uint32_t index, struct tir_ref op);
+/** Every use of `from` in `b` and the blocks inside it becomes `to`. */
+void tir_replace_uses(struct tir_func *f, struct tir_block *b, struct tir_value from,
+                      struct tir_value to);
+
+#endif

@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Linear layouts: which element of a tile lives in which register of which lane of which wave.
+ *
+ * A layout is a linear map over bits (GF(2)): (register, lane, wave) -> (row, col), given by the
+ * image of each input bit (arXiv 2505.23819). Matrix-instruction operands, LDS swizzles and vector
+ * widths are all such maps, so a conversion is read off the composition of two of them. An input
+ * bit whose image is 0 repeats the same element; that is how row and column vectors are held.
+ *
+ * LDS buffers use the same struct in the role (byte address bits) -> (row, col): `reg` bits only,
+ * element-sized units.
+ */
+#ifndef IR_LAYOUT_H
+#define IR_LAYOUT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum { TIR_LAYOUT_MAX_BITS = 32 };
+
+/** Image of one input bit: row in the low 16 bits, column in the high 16 bits. */
+#define TIR_RC(row, col) ((uint32_t)(row) | (uint32_t)(col) << 16)
+
+struct tir_layout {
+    uint8_t reg_bits;  /* log2 of elements a lane holds */
+    uint8_t lane_bits; /* 6 for wave64; 0 for an LDS address map */
+    uint8_t wave_bits; /* log2 of the waves of a workgroup */
+    uint32_t basis[TIR_LAYOUT_MAX_BITS]; /* registers first, then lanes, then waves */
+};
+
+static inline int tir_layout_bits(const struct tir_layout *l)
+{
+    return l->reg_bits + l->lane_bits + l->wave_bits;
+}
+
+/** Packed (row, col) of the element that (reg, lane, wave) holds. */
+uint32_t tir_layout_apply(const struct tir_layout *l, unsigned reg, unsigned lane, unsigned wave);
+
+static inline unsigned tir_rc_row(uint32_t rc) { return rc & 0xffff; }
+static inline unsigned tir_rc_col(uint32_t rc) { return rc >> 16; }
+
+/** Same inputs, rows and columns exchanged. */
+struct tir_layout tir_layout_transpose(const struct tir_layout *l);
+
+/** Axis 0 drops the rows (leaves a 1xN vector), axis 1 drops the columns (leaves Mx1): the image
+ * keeps only the other axis; register bits that become 0 are removed. */
+struct tir_layout tir_layout_slice(const struct tir_layout *l, int axis);
+
+/** Every element of rows x cols (powers of two) is held by some input. */
+bool tir_layout_covers(const struct tir_layout *l, unsigned rows, unsigned cols);
+
+/** Equal as maps, with the same split into registers, lanes and waves. */
+bool tir_layout_equal(const struct tir_layout *a, const struct tir_layout *b);
+
+/**
+ * Solves to o m = from for m: for every input of `from`, an input of `to` that holds the same
+ * element. m[i] is the packed input of `to` (registers low, then lanes, then waves) for input bit i of
+ * `from`. False when some element of `from` is not in `to`. Free bits of `to` are 0.
+ */
+bool tir_layout_solve(const struct tir_layout *to, const struct tir_layout *from,
+                      uint32_t m[TIR_LAYOUT_MAX_BITS]);
+
+/** log2 of the consecutive elements along columns (axis 1) or rows (axis 0) that the low register
+ * bits walk: basis[0] = 1, basis[1] = 2, ... of that axis. */
+int tir_layout_contiguous(const struct tir_layout *l, int axis);
+
+#endif
