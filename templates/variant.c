@@ -1,0 +1,221 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* This file instantiates fields.def: the table itself, access by id, names and canonical text. */
+#include "templates/variant.h"
+
+#include <assert.h>
+#include <ctype.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "templates/template.h"
+
+#define FIELD_ENUM(ID, id, tag, dflt, role, help) static const struct att_value values_##id[] = {
+#define VALUE(ID, name, help) { name, help },
+#define FIELD_END(id) };
+#include "templates/fields.def"
+
+#define DEFAULT(value) .dflt = (value)
+#define REQUIRED .required = true
+#define SAME_AS(ID) .follows = true, .like = ATT_##ID
+#define ROW(ID, id, tag_, role_, help_) \
+    .name = #id, .tag = tag_, .help = help_, .role = ATT_ROLE_##role_, \
+    .offset = offsetof(struct att_variant, id)
+
+const struct att_field_info att_fields[ATT_FIELD_COUNT] = {
+#define FIELD_ENUM(ID, id, tag, default_, role, help) \
+    [ATT_##ID] = { ROW(ID, id, tag, role, help), .kind = ATT_KIND_ENUM, default_, \
+                   .values = values_##id, \
+                   .value_count = sizeof(values_##id) / sizeof(values_##id[0]) },
+#define FIELD_INT(ID, id, tag, unit_, default_, min_, max_, zero_, role, help) \
+    [ATT_##ID] = { ROW(ID, id, tag, role, help), .kind = ATT_KIND_INT, default_, \
+                   .unit = unit_, .min = min_, .max = max_, .zero = zero_ },
+#define FIELD_FLAG(ID, id, tag, role, help) \
+    [ATT_##ID] = { ROW(ID, id, tag, role, help), .kind = ATT_KIND_FLAG, .max = 1 },
+#define FIELD_FILE(ID, id, tag, role, help) \
+    [ATT_##ID] = { ROW(ID, id, tag, role, help), .kind = ATT_KIND_FILE },
+#include "templates/fields.def"
+};
+
+#undef DEFAULT
+#undef REQUIRED
+#undef SAME_AS
+#undef ROW
+
+static_assert(ATT_FIELD_COUNT <= 64, "att_template.takes is a 64-bit set");
+
+/* Every enumerated field is read through int by id. */
+#define FIELD_ENUM(ID, id, tag, dflt, role, help) \
+    static_assert(sizeof(enum att_##id) == sizeof(int), "read as int");
+#include "templates/fields.def"
+
+static void *slot(const struct att_variant *v, enum att_field f)
+{
+    return (char *)v + att_fields[f].offset;
+}
+
+int att_get(const struct att_variant *v, enum att_field f)
+{
+    assert(att_fields[f].kind != ATT_KIND_FILE);
+    if (att_fields[f].kind == ATT_KIND_FLAG)
+        return *(const bool *)slot(v, f);
+    return *(const int *)slot(v, f);
+}
+
+void att_set(struct att_variant *v, enum att_field f, int value)
+{
+    assert(att_fields[f].kind != ATT_KIND_FILE);
+    if (att_fields[f].kind == ATT_KIND_FLAG)
+        *(bool *)slot(v, f) = value != 0;
+    else
+        *(int *)slot(v, f) = value;
+}
+
+const char *att_get_file(const struct att_variant *v, enum att_field f)
+{
+    assert(att_fields[f].kind == ATT_KIND_FILE);
+    return *(const char *const *)slot(v, f);
+}
+
+void att_set_file(struct att_variant *v, enum att_field f, const char *path)
+{
+    assert(att_fields[f].kind == ATT_KIND_FILE);
+    *(const char **)slot(v, f) = path;
+}
+
+void att_variant_init(struct att_variant *v, const struct att_template *op, const char *target)
+{
+    *v = (struct att_variant){ .op = op, .target = target };
+    for (int f = 0; f < ATT_FIELD_COUNT; f++) {
+        if (att_fields[f].kind != ATT_KIND_FILE)
+            att_set(v, f, att_fields[f].dflt);
+    }
+}
+
+void att_variant_resolve(struct att_variant *v)
+{
+    for (int f = 0; f < ATT_FIELD_COUNT; f++) {
+        if (att_fields[f].follows && v->loc[f].line == 0)
+            att_set(v, f, att_get(v, att_fields[f].like));
+    }
+}
+
+enum att_kv_dtype att_kv_dtype(const struct att_variant *v)
+{
+    if (v->kv_dtype != ATT_KV_DTYPE_SAME)
+        return v->kv_dtype;
+    return v->dtype == ATT_DTYPE_BF16 ? ATT_KV_DTYPE_BF16 : ATT_KV_DTYPE_FP16;
+}
+
+/* "hooks/alibi.c": the five characters of "alibi". */
+static const char *stem(const char *path, int *length)
+{
+    const char *slash = strrchr(path, '/');
+    const char *base = slash ? slash + 1 : path;
+    const char *dot = strchr(base, '.');
+    *length = dot ? (int)(dot - base) : (int)strlen(base);
+    return base;
+}
+
+int att_format_value(const struct att_variant *v, enum att_field f, char *buf, size_t size)
+{
+    const struct att_field_info *info = &att_fields[f];
+    if (info->kind == ATT_KIND_FILE) {
+        const char *path = att_get_file(v, f);
+        if (!path)
+            return snprintf(buf, size, "none");
+        int length;
+        const char *base = stem(path, &length);
+        return snprintf(buf, size, "%.*s", length, base);
+    }
+    int value = att_get(v, f);
+    switch (info->kind) {
+    case ATT_KIND_ENUM:
+        return snprintf(buf, size, "%s", info->values[value].name);
+    case ATT_KIND_FLAG:
+        return snprintf(buf, size, "%s", value ? "true" : "false");
+    default:
+        if (value == 0 && info->zero)
+            return snprintf(buf, size, "%s", info->zero);
+        return snprintf(buf, size, "%d", value);
+    }
+}
+
+static bool takes(const struct att_variant *v, enum att_field f)
+{
+    return v->op->takes >> f & 1;
+}
+
+static bool at_default(const struct att_variant *v, enum att_field f)
+{
+    const struct att_field_info *info = &att_fields[f];
+    if (info->kind == ATT_KIND_FILE)
+        return att_get_file(v, f) == NULL;
+    if (info->follows)
+        return att_get(v, f) == att_get(v, info->like);
+    return att_get(v, f) == info->dflt;
+}
+
+/* Appends and clips: callers' buffers hold any variant, which a test over the table proves. */
+static size_t append(char *buf, size_t size, size_t at, const char *text)
+{
+    if (at >= size)
+        return at;
+    return at + (size_t)snprintf(buf + at, size - at, "%s", text);
+}
+
+void att_variant_name(const struct att_variant *v, char name[ATT_NAME_MAX])
+{
+    size_t at = append(name, ATT_NAME_MAX, 0, v->op->name);
+    for (int f = 0; f < ATT_FIELD_COUNT; f++) {
+        if (!takes(v, f) || (f != ATT_DTYPE && f != ATT_HEAD_DIM && at_default(v, f)))
+            continue;
+        char value[ATT_NAME_MAX];
+        att_format_value(v, f, value, sizeof(value));
+        at = append(name, ATT_NAME_MAX, at, "_");
+        at = append(name, ATT_NAME_MAX, at, att_fields[f].tag);
+        if (att_fields[f].kind != ATT_KIND_FLAG)
+            at = append(name, ATT_NAME_MAX, at, value);
+    }
+    at = append(name, ATT_NAME_MAX, at, "_");
+    append(name, ATT_NAME_MAX, at, v->target);
+    for (char *c = name; *c; c++) {
+        if (!isalnum((unsigned char)*c))
+            *c = '_';
+    }
+}
+
+void att_variant_text(const struct att_variant *v, char text[ATT_TEXT_MAX])
+{
+    size_t at = append(text, ATT_TEXT_MAX, 0, v->target);
+    at = append(text, ATT_TEXT_MAX, at, " ");
+    at = append(text, ATT_TEXT_MAX, at, v->op->name);
+    for (int f = 0; f < ATT_FIELD_COUNT; f++) {
+        if (!takes(v, f))
+            continue;
+        char value[ATT_NAME_MAX];
+        att_format_value(v, f, value, sizeof(value));
+        at = append(text, ATT_TEXT_MAX, at, " ");
+        at = append(text, ATT_TEXT_MAX, at, att_fields[f].name);
+        at = append(text, ATT_TEXT_MAX, at, "=");
+        at = append(text, ATT_TEXT_MAX, at, value);
+    }
+}
+
+bool att_variant_same(const struct att_variant *a, const struct att_variant *b)
+{
+    if (a->op != b->op || strcmp(a->target, b->target) != 0)
+        return false;
+    for (int f = 0; f < ATT_FIELD_COUNT; f++) {
+        if (!takes(a, f))
+            continue;
+        if (att_fields[f].kind != ATT_KIND_FILE) {
+            if (att_get(a, f) != att_get(b, f))
+                return false;
+            continue;
+        }
+        const char *p = att_get_file(a, f), *q = att_get_file(b, f);
+        if ((p || q) && (!p || !q || strcmp(p, q) != 0))
+            return false;
+    }
+    return true;
+}

@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * This file declares a variant: one kernel to be built, as a value per field of fields.def, for
+ * one op family and one target. The description reader fills it; templates and the key read it.
+ */
+#ifndef ATT_VARIANT_H
+#define ATT_VARIANT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct att_template;
+
+/* The values of each enumerated field: enum att_dtype { ATT_DTYPE_BF16, ATT_DTYPE_FP16 }, ... */
+#define FIELD_ENUM(ID, id, tag, dflt, role, help) enum att_##id {
+#define VALUE(ID, name, help) ATT_##ID,
+#define FIELD_END(id) };
+#include "templates/fields.def"
+
+/* Field ids: ATT_DTYPE, ATT_HEAD_DIM, ... */
+enum att_field {
+#define FIELD_ENUM(ID, id, tag, dflt, role, help) ATT_##ID,
+#define FIELD_INT(ID, id, tag, unit, dflt, min, max, zero, role, help) ATT_##ID,
+#define FIELD_FLAG(ID, id, tag, role, help) ATT_##ID,
+#define FIELD_FILE(ID, id, tag, role, help) ATT_##ID,
+#include "templates/fields.def"
+    ATT_FIELD_COUNT
+};
+
+/* A field's bit in att_template.takes: ATT_BIT(HEAD_DIM). */
+#define ATT_BIT(ID) (UINT64_C(1) << ATT_##ID)
+
+enum att_kind { ATT_KIND_ENUM, ATT_KIND_INT, ATT_KIND_FLAG, ATT_KIND_FILE };
+enum att_role { ATT_ROLE_KEY, ATT_ROLE_TUNE };
+
+struct att_value {
+    const char *name;
+    const char *help;
+};
+
+/* One row of fields.def. */
+struct att_field_info {
+    const char *name;
+    const char *tag;
+    const char *help;
+    const char *unit;               /* ATT_KIND_INT */
+    const char *zero;               /* ATT_KIND_INT: the word for 0, or NULL */
+    const struct att_value *values; /* ATT_KIND_ENUM */
+    int value_count;
+    int dflt;
+    int min, max;
+    bool required;                  /* has no default */
+    bool follows;                   /* its default is the value of field `like` */
+    enum att_field like;
+    enum att_kind kind;
+    enum att_role role;
+    size_t offset;                  /* in struct att_variant */
+};
+
+extern const struct att_field_info att_fields[ATT_FIELD_COUNT];
+
+/* Where the user wrote something: both from 1; line 0 where a value is a default. */
+struct att_loc {
+    uint32_t line, column;
+};
+
+/* A plain value: copied freely; `op`, `target` and paths belong to whoever made it. */
+struct att_variant {
+    const struct att_template *op;
+    const char *target;             /* "gfx942" */
+#define FIELD_ENUM(ID, id, tag, dflt, role, help) enum att_##id id;
+#define FIELD_INT(ID, id, tag, unit, dflt, min, max, zero, role, help) int id;
+#define FIELD_FLAG(ID, id, tag, role, help) bool id;
+#define FIELD_FILE(ID, id, tag, role, help) const char *id;
+#include "templates/fields.def"
+    struct att_loc at;              /* the kernel's `op` */
+    struct att_loc loc[ATT_FIELD_COUNT];
+};
+
+/* The longest name and canonical text, with the final NUL. */
+enum { ATT_NAME_MAX = 256, ATT_TEXT_MAX = 1024 };
+
+/* Sets every field to its default; fields that follow another are set by att_variant_resolve(). */
+void att_variant_init(struct att_variant *v, const struct att_template *op, const char *target);
+
+/* Gives the fields that follow another and were not set (loc.line 0) their value. */
+void att_variant_resolve(struct att_variant *v);
+
+/* A field of kind enum (its index), int or flag (0, 1), by id. */
+int att_get(const struct att_variant *v, enum att_field f);
+void att_set(struct att_variant *v, enum att_field f, int value);
+
+/* A field of kind file, by id: a path, or NULL. */
+const char *att_get_file(const struct att_variant *v, enum att_field f);
+void att_set_file(struct att_variant *v, enum att_field f, const char *path);
+
+/* The element type of K and V with kv_dtype "same" resolved: never ATT_KV_DTYPE_SAME. */
+enum att_kv_dtype att_kv_dtype(const struct att_variant *v);
+
+/*
+ * Writes the value of a field as a description and a dispatch key spell it ("bf16", "128", "any",
+ * "true"; a file's stem, "none" without one). Returns the length that was needed, as snprintf does.
+ */
+int att_format_value(const struct att_variant *v, enum att_field f, char *buf, size_t size);
+
+/*
+ * The kernel's name, unique within a pack, and a C identifier: the op, dtype and head_dim, each
+ * other field that is not at its default, and the target: "prefill_bf16_d128_sinks_gfx942".
+ */
+void att_variant_name(const struct att_variant *v, char name[ATT_NAME_MAX]);
+
+/*
+ * All that identifies the variant, one line: "gfx942 prefill dtype=bf16 head_dim=128 ...", with
+ * every field that the op takes. Equal variants have equal text; `attnc build --emit=variants`
+ * prints it and the build cache hashes it.
+ */
+void att_variant_text(const struct att_variant *v, char text[ATT_TEXT_MAX]);
+
+/* Same op, target and fields; locations do not count. */
+bool att_variant_same(const struct att_variant *a, const struct att_variant *b);
+
+#endif
