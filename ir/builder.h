@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Building tile IR. A builder is a cursor: a block, and the pipeline stage and phase that new ops
+ * carry. Misuse (wrong types, wrong arity) asserts: templates are ours.
+ */
+#ifndef IR_BUILDER_H
+#define IR_BUILDER_H
+
+#include "ir/ir.h"
+
+struct tir_builder {
+    struct tir_func *f;
+    struct tir_block *block;
+    uint32_t at; /* ops are inserted before this index; TIR_AT_END appends */
+    uint8_t stage, phase;
+};
+
+#define TIR_AT_END UINT32_MAX
+
+struct tir_builder tir_at_end(struct tir_func *f, struct tir_block *block);
+
+/** The general form; the result type follows from the op's row, or is `given`. */
+struct tir_value tir_build(struct tir_builder *b, unsigned opcode, struct tir_type given,
+                           const struct tir_value *operands, unsigned n, const int64_t *imm);
+
+/** Names the value in dumps; returns it. */
+struct tir_value tir_named(struct tir_builder *b, const char *name, struct tir_value v);
+
+/* One function per elementwise op of the table with the operand count in its row. */
+#define TIR_UNARY(name) \
+    struct tir_value tir_##name(struct tir_builder *b, struct tir_value a);
+#define TIR_BINARY(name) \
+    struct tir_value tir_##name(struct tir_builder *b, struct tir_value a, struct tir_value c);
+#define TIR_TERNARY(name) \
+    struct tir_value tir_##name(struct tir_builder *b, struct tir_value a, struct tir_value c, \
+                                struct tir_value d);
+TIR_BINARY(add) TIR_BINARY(sub) TIR_BINARY(mul) TIR_BINARY(div) TIR_BINARY(rem)
+TIR_BINARY(min) TIR_BINARY(max) TIR_BINARY(and) TIR_BINARY(or) TIR_BINARY(xor)
+TIR_BINARY(shl) TIR_BINARY(shr) TIR_BINARY(sar)
+TIR_BINARY(cmp_eq) TIR_BINARY(cmp_ne) TIR_BINARY(cmp_lt) TIR_BINARY(cmp_le)
+TIR_BINARY(cmp_gt) TIR_BINARY(cmp_ge)
+TIR_TERNARY(fma) TIR_TERNARY(max3) TIR_TERNARY(select)
+TIR_UNARY(neg) TIR_UNARY(abs) TIR_UNARY(exp2) TIR_UNARY(log2) TIR_UNARY(rcp) TIR_UNARY(rsq)
+#undef TIR_UNARY
+#undef TIR_BINARY
+#undef TIR_TERNARY
+
+struct tir_value tir_i32(struct tir_builder *b, int32_t v);
+struct tir_value tir_i64(struct tir_builder *b, int64_t v);
+struct tir_value tir_f32(struct tir_builder *b, float v);
+struct tir_value tir_bool(struct tir_builder *b, bool v);
+/** Integer constant of the same type (scalar, vec or tile) as `like`; floats likewise. */
+struct tir_value tir_int_like(struct tir_builder *b, struct tir_value like, int64_t v);
+struct tir_value tir_float_like(struct tir_builder *b, struct tir_value like, float v);
+struct tir_value tir_convert(struct tir_builder *b, struct tir_value a, unsigned dtype);
+struct tir_value tir_zext(struct tir_builder *b, struct tir_value a, unsigned dtype);
+struct tir_value tir_bitcast(struct tir_builder *b, struct tir_value a, struct tir_type t);
+
+/** Declares a kernel argument (or finds it by name) and reads it. */
+struct tir_value tir_arg(struct tir_builder *b, const char *name, unsigned dtype);
+struct tir_value tir_block_id(struct tir_builder *b, unsigned dim);
+struct tir_value tir_wave_id(struct tir_builder *b);
+struct tir_value tir_lane_id(struct tir_builder *b);
+
+/** Reserves `bytes` of LDS, aligned to 16 (or `align` if larger); the value is its address. */
+struct tir_value tir_lds_buffer(struct tir_builder *b, unsigned bytes, unsigned align);
+
+/* Tiles. `t` is the type of the result. */
+struct tir_value tir_splat(struct tir_builder *b, struct tir_value scalar, struct tir_type t);
+struct tir_value tir_row_index(struct tir_builder *b, struct tir_type t);
+struct tir_value tir_col_index(struct tir_builder *b, struct tir_type t);
+struct tir_value tir_broadcast(struct tir_builder *b, struct tir_value a, struct tir_type t);
+struct tir_value tir_row_max(struct tir_builder *b, struct tir_value a);
+struct tir_value tir_row_sum(struct tir_builder *b, struct tir_value a);
+struct tir_value tir_col_max(struct tir_builder *b, struct tir_value a);
+struct tir_value tir_col_sum(struct tir_builder *b, struct tir_value a);
+struct tir_value tir_mma(struct tir_builder *b, int instr, struct tir_value a, struct tir_value c,
+                         struct tir_value acc);
+struct tir_value tir_relayout(struct tir_builder *b, struct tir_value a,
+                              const struct tir_layout *to);
+struct tir_value tir_transpose(struct tir_builder *b, struct tir_value a);
+
+/** A 2-D region of global memory: rows of `row_stride` bytes behind a buffer resource. */
+struct tir_view {
+    struct tir_value rsrc;       /* TIR_RSRC */
+    struct tir_value row_stride; /* i32, bytes */
+    struct tir_value byte;       /* i32, byte offset of column 0 within a row */
+};
+struct tir_value tir_tile_load(struct tir_builder *b, struct tir_view v, struct tir_value row0,
+                               struct tir_type t);
+void tir_tile_store(struct tir_builder *b, struct tir_view v, struct tir_value row0,
+                    struct tir_value a);
+/** `address_map` is the LDS buffer's layout (address bits -> row, col); `t` gives shape, dtype and
+ * the lane layout with which the copy is done. */
+void tir_copy_to_lds(struct tir_builder *b, int group, struct tir_view v, struct tir_value row0,
+                     struct tir_value lds, struct tir_type t, const struct tir_layout *address_map);
+struct tir_value tir_tile_lds_load(struct tir_builder *b, struct tir_value lds, struct tir_type t,
+                                   const struct tir_layout *address_map);
+void tir_tile_lds_store(struct tir_builder *b, struct tir_value lds, struct tir_value a,
+                        const struct tir_layout *address_map);
+
+struct tir_value tir_make_rsrc(struct tir_builder *b, struct tir_value base, struct tir_value bytes);
+struct tir_value tir_scalar_load(struct tir_builder *b, struct tir_value base,
+                                 struct tir_value offset, unsigned dtype);
+struct tir_value tir_any(struct tir_builder *b, struct tir_value a);
+
+void tir_wait(struct tir_builder *b, int group, int pending);
+void tir_barrier(struct tir_builder *b);
+void tir_set_priority(struct tir_builder *b, int level);
+
+/**
+ * for (index = first; index < bound; index += step) with carried values. The builder moves into the
+ * body; carried[i] becomes the body's parameter. tir_end_for() yields `carried` and leaves results
+ * there.
+ */
+struct tir_loop {
+    struct tir_builder outer;
+    struct tir_ref op;
+    struct tir_value index;
+};
+struct tir_loop tir_begin_for(struct tir_builder *b, struct tir_value first,
+                              struct tir_value bound, struct tir_value step,
+                              struct tir_value *carried, unsigned n);
+void tir_end_for(struct tir_builder *b, struct tir_loop *loop, struct tir_value *carried,
+                 unsigned n);
+
+/** if: the builder moves into the then-block; tir_else() ends it with its values and moves on;
+ * tir_end_if() ends the else-block and leaves the merged values in `values`. */
+struct tir_if {
+    struct tir_builder outer;
+    struct tir_ref op;
+    unsigned n;
+};
+struct tir_if tir_begin_if(struct tir_builder *b, struct tir_value cond, bool cold,
+                           const struct tir_type *results, unsigned n);
+void tir_else(struct tir_builder *b, struct tir_if *s, const struct tir_value *values);
+void tir_end_if(struct tir_builder *b, struct tir_if *s, struct tir_value *values);
+void tir_return(struct tir_builder *b);
+
+#endif

@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The pipeline is the table in ir/passes.def: each pass's requirements, what it keeps, and one line
+ * that says what it does. The driver prints, verifies and round-trips between them.
+ */
+#ifndef IR_PASSES_H
+#define IR_PASSES_H
+
+#include <stdio.h>
+
+#include "ir/ir.h"
+
+/**
+ * How a variant's loop is to be scheduled; from the tile table of its template, or the tuner.
+ * Passes read it, templates only tag stages and phases.
+ */
+struct tir_schedule {
+    uint8_t stages;        /* software-pipeline stages of the main loop; 1 leaves it alone */
+    uint8_t n_phases;      /* phases of one iteration, in the template's numbering */
+    uint8_t interleave;    /* 1: fill the shadow of matrix instructions with other work */
+    uint8_t slots_per_mma; /* 0: the machine's shadow */
+    uint8_t ping_pong;     /* wave groups a phase apart: 1 (off) or 2 */
+    uint8_t anchor_every;  /* VALU ops between anchors in a matrix phase; 0: phase ends only */
+    uint8_t priority;      /* s_setprio of matrix phases */
+};
+
+struct tir_pass_options {
+    const struct tir_schedule *schedule;
+    const char *print;      /* pass after which to print to `out`, "all", or NULL */
+    const char *stop_after; /* last pass to run, or NULL */
+    const char *disable;    /* comma-separated names of passes not to run, or NULL */
+    FILE *out;
+};
+
+struct tir_pass {
+    const char *name, *requires_, *keeps, *description;
+    bool required; /* lower_*: may not be disabled */
+    bool (*run)(struct tir_func *f, const struct tir_schedule *s);
+};
+extern const struct tir_pass tir_passes[];
+extern const unsigned tir_n_passes;
+
+/** Runs the table. False, with a sentence in `why`, when an option names no pass. */
+bool tir_run_passes(struct tir_func *f, const struct tir_pass_options *o, char why[128]);
+
+/** Prints a function; parse(print(f)) is f. */
+void tir_print(const struct tir_func *f, FILE *out);
+
+/** Parses the printed form. NULL with line:column and a sentence in `error` on bad input. */
+struct tir_func *tir_parse(const char *text, size_t size, const struct tir_machine *machine,
+                           char error[256]);
+
+/** Checks every rule of ir.h and ops.def; collects all failures, each beside its op in the printed
+ * function, to `out`. `after` names the pass to blame. True when there are none. */
+bool tir_verify(const struct tir_func *f, const char *after, FILE *out);
+
+#endif
