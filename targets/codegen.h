@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * From register-level tile IR to a code object, and back to what became of it. No type of LLVM
+ * appears here. Every function may be called from several threads at once.
+ */
+#ifndef TARGETS_CODEGEN_H
+#define TARGETS_CODEGEN_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "targets/tgt.h"
+
+struct tir_func;
+
+/** Bytes on the heap, owned by whoever holds the struct. */
+struct tgt_blob {
+    uint8_t *data;
+    size_t size;
+};
+void tgt_blob_free(struct tgt_blob *b);
+
+enum { TGT_WHY = 256 };
+
+enum tgt_emit_kind {
+    TGT_EMIT_LLVM,   /* LLVM IR as text */
+    TGT_EMIT_ASM,    /* assembly as text */
+    TGT_EMIT_OBJECT, /* relocatable ELF, for tgt_link() */
+};
+
+struct tgt_codegen_options {
+    enum tgt_emit_kind kind;
+    /* LLVM bitcode (made by clang 22 for this target) that defines the functions which call_hook
+     * names; NULL when the kernel calls none. Not kept. */
+    const void *hooks;
+    size_t hooks_size;
+};
+
+/**
+ * Lowers `f` (register level: every op is at level ANY, VEC or FLOW on scalars and vecs) for `t`.
+ * On success `out` holds the result. On failure false, a sentence in `why`, and `out` untouched.
+ */
+bool tgt_emit(const struct tir_func *f, const struct tgt *t, const struct tgt_codegen_options *o,
+              struct tgt_blob *out, char why[TGT_WHY]);
+
+/** Links one relocatable object to a loadable code object with LLVM's ld.lld. */
+bool tgt_link(const struct tgt_blob *object, struct tgt_blob *code_object, char why[TGT_WHY]);
+
+/** What the hardware is asked to do in one pass through a kernel's hot loop, by one wave. */
+struct tgt_loop_facts {
+    unsigned instructions;
+    unsigned mfma, mfma_cycles;
+    unsigned valu_slots; /* 4-clock slots of vector instructions that may hide under an MFMA */
+    unsigned shadow_slots; /* slots that the MFMAs leave open */
+    unsigned trans, packed, permlane; /* instructions, counted in valu_slots but for packed */
+    unsigned lds_reads, lds_writes, loads, stores, loads_to_lds;
+    unsigned waits, waits_vm0, barriers;
+    unsigned copies;  /* v_mov between registers, v_accvgpr_* */
+    unsigned scratch; /* scratch_* and buffer accesses to the stack */
+    uint64_t start, end; /* byte offsets of the loop in the kernel's code */
+};
+
+struct tgt_kernel_facts {
+    unsigned vgprs, agprs, sgprs; /* vgprs without agprs */
+    unsigned vgpr_spills, sgpr_spills, scratch_bytes;
+    unsigned lds_bytes, kernarg_bytes, workgroup_size;
+    unsigned code_bytes;
+    unsigned occupancy; /* waves a SIMD */
+    struct tgt_loop_facts loop; /* all 0 in a kernel without a loop */
+    /* MFMA cycles over the first-order bound of the loop's cycles at this occupancy, in permille;
+     * the formula stands in analyze.c. A bound: hardware reaches 93-96 % of it. */
+    unsigned mfma_duty;
+};
+
+/** Reads kernel `name` of a code object back: its metadata and its disassembled hot loop. */
+bool tgt_analyze(const void *code_object, size_t size, const char *name, const struct tgt *t,
+                 struct tgt_kernel_facts *facts, char why[TGT_WHY]);
+
+#endif
