@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One decoded instruction.
+ *
+ * An instruction is decoded once per code object (decode.h) and then executed as often as waves
+ * meet it. LLVM's disassembler says which instruction it is and how long; the fields come from the
+ * raw dwords by the encoding formats of the CDNA3 and CDNA4 ISA manuals, chapter "Microcode
+ * Formats". Nothing in here changes after decoding, so every host thread may read it.
+ */
+#ifndef HIPSIM_INST_H
+#define HIPSIM_INST_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct wave;
+struct op_row;
+
+/* Register numbers of the scalar file as they are encoded: one array sgpr[128] holds them all. */
+enum sgpr_number {
+    SGPR_FLAT_SCRATCH = 102, /* 102, 103 */
+    SGPR_XNACK_MASK = 104,   /* 104, 105 */
+    SGPR_VCC = 106,          /* 106, 107 */
+    SGPR_TTMP0 = 108,        /* 108 .. 123 */
+    SGPR_M0 = 124,
+    SGPR_EXEC = 126,         /* 126, 127 */
+    SGPR_FILE = 128,
+};
+
+/* Sources beyond the scalar file (OPND_SPECIAL), as encoded. */
+enum special_source {
+    SPECIAL_SHARED_BASE = 235,
+    SPECIAL_SHARED_LIMIT = 236,
+    SPECIAL_PRIVATE_BASE = 237,
+    SPECIAL_PRIVATE_LIMIT = 238,
+    SPECIAL_POPS_WAVE_ID = 239,
+    SPECIAL_VCCZ = 251,
+    SPECIAL_EXECZ = 252,
+    SPECIAL_SCC = 253,
+    SPECIAL_LDS_DIRECT = 254,
+};
+
+enum encoding {
+    ENC_SOP1, ENC_SOP2, ENC_SOPK, ENC_SOPC, ENC_SOPP, ENC_SMEM,
+    ENC_VOP1, ENC_VOP2, ENC_VOPC, ENC_VOP3, ENC_VOP3P, ENC_MAI,
+    ENC_DS, ENC_FLAT, ENC_MUBUF, ENC_MTBUF,
+    ENC_UNKNOWN,
+};
+
+enum opnd_kind {
+    OPND_NONE,
+    OPND_VGPR,    /* reg: 0 .. 255 */
+    OPND_AGPR,    /* reg: 0 .. 255 */
+    OPND_SGPR,    /* reg: enum sgpr_number */
+    OPND_IMM,     /* imm: inline constant or literal, already expanded to the operand's type */
+    OPND_SPECIAL, /* reg: enum special_source */
+};
+
+enum sdwa_sel {
+    SDWA_BYTE_0, SDWA_BYTE_1, SDWA_BYTE_2, SDWA_BYTE_3, SDWA_WORD_0, SDWA_WORD_1, SDWA_DWORD,
+};
+
+enum sdwa_unused { SDWA_UNUSED_PAD, SDWA_UNUSED_SEXT, SDWA_UNUSED_PRESERVE };
+
+struct opnd {
+    uint8_t kind;   /* enum opnd_kind */
+    uint8_t dwords; /* registers that the instruction reads or writes here, from `reg` up */
+    uint16_t reg;
+    uint16_t type;  /* enum-like operand type of exec.h, T_* */
+    bool neg;       /* float source modifiers; in VOP3P `neg` is neg_lo and `abs` is neg_hi */
+    bool abs;
+    bool sext;      /* SDWA */
+    uint8_t sel;    /* SDWA: enum sdwa_sel; SDWA_DWORD elsewhere */
+    uint64_t imm;
+};
+
+/* What keeps an instruction off the plain lane path; see exec_valu.c. */
+enum inst_form {
+    FORM_PLAIN = 0,
+    FORM_DPP = 1 << 0,
+    FORM_SDWA = 1 << 1,
+    FORM_SRC_MODS = 1 << 2, /* some source has neg, abs or sext (not VOP3P) */
+    FORM_OUT_MODS = 1 << 3, /* clamp or omod */
+    FORM_OP_SEL = 1 << 4,   /* VOP3 op_sel other than zero */
+    FORM_LITERAL = 1 << 5,  /* a 32-bit literal follows */
+};
+
+#define INST_MAX_SRC 5
+#define INST_MAX_DWORDS 4
+
+struct inst {
+    void (*exec)(struct wave *w, const struct inst *in);
+    const struct op_row *row; /* NULL: does not decode; `exec` faults when it is reached */
+    struct opnd dst;          /* vdst, sdst; the data register of loads */
+    struct opnd dst2;         /* second result: VOP3B sdst, carry-out, vcc of VOPC */
+    /*
+     * VALU, SALU: as written; VOP2 with carry-in has the carry mask as src[2].
+     * SMEM:  0 sbase, 1 soffset register (or none), 2 data (stores, atomics).
+     * DS:    0 address, 1 data0, 2 data1.
+     * FLAT:  0 vaddr (or none: off), 1 data, 2 saddr (or none).
+     * MUBUF: 0 vaddr (1 or 2 registers by offen+idxen, or none), 1 data, 2 srsrc, 3 soffset.
+     * MAI:   0 A, 1 B, 2 C (SMFMAC: index), 3 and 4 the scales of the scaled forms.
+     * FLAT and MUBUF stores and atomics take their data from src[1]; loads have it NONE.
+     */
+    struct opnd src[INST_MAX_SRC];
+    uint8_t nsrc;
+
+    uint8_t encoding; /* enum encoding */
+    uint8_t form;     /* enum inst_form bits */
+    uint8_t size;     /* bytes */
+    uint8_t ndwords;
+    uint64_t offset;  /* of the instruction in its code range, in bytes */
+    uint32_t raw[INST_MAX_DWORDS];
+
+    /* VALU */
+    bool clamp;
+    uint8_t omod;                /* 0 none, 1 *2, 2 *4, 3 /2 */
+    uint8_t op_sel, op_sel_hi;   /* bit per source; VOP3 op_sel bit 3 is the destination */
+    uint8_t neg_lo, neg_hi;      /* VOP3P */
+    uint16_t dpp_ctrl;
+    uint8_t row_mask, bank_mask;
+    bool bound_ctrl;             /* set: a lane without a source reads zero */
+    uint8_t dst_sel, dst_unused; /* SDWA */
+    uint8_t cbsz, abid, blgp;    /* MAI; byte selects of the f8f6f4 scales are op_sel, op_sel_hi */
+    uint8_t bitop3;              /* V_BITOP3_*: the truth table */
+    uint32_t literal;            /* the 32-bit constant that follows, VOP2 *mk/*ak included */
+
+    /* SALU */
+    uint16_t simm16;
+    uint64_t target; /* direct branches: offset of the destination in the code range */
+
+    /* Memory */
+    int32_t imm_offset;       /* SMEM, FLAT, MUBUF: sign-extended as the format says */
+    uint8_t offset0, offset1; /* DS; imm_offset is the 16-bit whole */
+    bool offen, idxen, lds, gds, sc0, sc1, nt;
+
+    /* Highest register of each file that is touched, -1 for none: checked against the kernel's. */
+    int16_t max_vgpr, max_agpr, max_sgpr;
+};
+
+#endif

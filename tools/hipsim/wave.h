@@ -1,0 +1,267 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The state of a running kernel: dispatch, workgroup, wave.
+ *
+ * Ownership: the caller owns `struct launch` and everything it points to for the length of
+ * engine_run(); the engine owns workgroups and waves. A wave and its workgroup are touched by one
+ * host thread at a time.
+ *
+ * Validity. Beside every register stands which of its lanes (VGPR, AGPR) or bits (SGPR) hold a
+ * defined value. As in memcheck, moving and computing with undefined values is no error; validity
+ * follows the data, and whoever stores, addresses or branches with an undefined value reports it.
+ * valid(dst) is the AND of the sources' validity per lane. A write of half a register makes the
+ * lane as valid as what was written.
+ */
+#ifndef HIPSIM_WAVE_H
+#define HIPSIM_WAVE_H
+
+#include <stdalign.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "tools/hipsim/inst.h"
+
+#define WAVE_LANES 64
+#define VGPR_FILE 256
+
+/* 64-bit apertures of the flat address space; host addresses lie below both. */
+#define SHARED_APERTURE UINT64_C(0x0001000000000000)
+#define PRIVATE_APERTURE UINT64_C(0x0002000000000000)
+#define APERTURE_BYTES UINT64_C(0x100000000)
+
+enum gfx_target { GFX942 = 1, GFX950 = 2 };
+
+/* MODE register, as hwreg(HW_REG_MODE) shows it. */
+enum mode_bits {
+    MODE_ROUND_F32 = 0x3,       /* 0 nearest even, 1 +inf, 2 -inf, 3 zero */
+    MODE_ROUND_F16_F64 = 0xc,
+    MODE_DENORM_F32 = 0x30,     /* bit 4: keep input denormals, bit 5: keep output denormals */
+    MODE_DENORM_F16_F64 = 0xc0,
+    MODE_DX10_CLAMP = 1 << 8,
+    MODE_IEEE = 1 << 9,
+    MODE_FP16_OVFL = 1 << 23,
+    MODE_GPR_IDX_EN = 1 << 27,
+};
+
+enum wave_state { WAVE_RUNNING, WAVE_AT_BARRIER, WAVE_SLEEPING, WAVE_ENDED, WAVE_FAULTED };
+
+enum wait_counter { WAIT_VM, WAIT_LGKM, WAIT_EXP, WAIT_COUNTERS };
+
+/* One outstanding memory operation and the registers that it will have written. */
+struct pending {
+    uint8_t kind;      /* enum opnd_kind of the destination, OPND_NONE for a store */
+    uint8_t unordered; /* scalar memory: may return out of order, only a count of zero waits for it */
+    uint16_t first, count;
+    uint64_t offset;   /* of the instruction that issued it */
+};
+
+#define PENDING_MAX 64
+
+/* What an instruction touched in memory, filled by memory handlers while `observer` is set. */
+struct mem_access {
+    enum { ACCESS_NONE, ACCESS_GLOBAL, ACCESS_LDS, ACCESS_SCRATCH, ACCESS_SCALAR } space;
+    bool is_store;      /* atomics: both this and `is_load` */
+    bool is_load;
+    uint8_t bytes;      /* per lane */
+    uint64_t lanes;     /* those that made an access */
+    uint64_t addr[WAVE_LANES]; /* LDS: byte offset; scalar: lane 0 only */
+};
+
+struct wave {
+    /* Rows of 64 lanes; 64-bit operands are two rows, low first. */
+    uint32_t (*v)[WAVE_LANES];
+    uint32_t (*a)[WAVE_LANES];
+    alignas(64) uint32_t sgpr[SGPR_FILE];
+    uint64_t v_valid[VGPR_FILE]; /* bit per lane */
+    uint64_t a_valid[VGPR_FILE];
+    uint32_t s_valid[SGPR_FILE]; /* bit per bit: a lane mask is valid lane by lane */
+    uint8_t scc;
+    uint8_t scc_valid;
+    uint8_t state; /* enum wave_state */
+    uint8_t priority;
+    uint8_t gpr_idx;        /* s_set_gpr_idx: bit per operand, src0 src1 src2 dst; MODE enables */
+    bool halted;
+    uint32_t mode;          /* enum mode_bits */
+    uint32_t trapsts;
+    uint64_t pc;            /* of the next instruction, absolute */
+    uint64_t tick;          /* instructions issued and slept; orders the waves of a workgroup */
+    uint64_t executed;      /* instructions */
+    uint32_t id;            /* in the workgroup */
+    uint64_t lanes;         /* EXEC at launch: lanes that exist in a partial wave */
+
+    struct pending pending[WAIT_COUNTERS][PENDING_MAX];
+    uint8_t npending[WAIT_COUNTERS];
+    uint64_t busy_v[VGPR_FILE / 64]; /* registers that an outstanding operation will write */
+    uint64_t busy_a[VGPR_FILE / 64];
+    uint64_t busy_s[SGPR_FILE / 64];
+
+    uint8_t *scratch;       /* private segments: 64 * launch->private_bytes, lane after lane */
+    uint8_t *scratch_valid; /* a byte per byte: 1 defined */
+    struct workgroup *wg;
+    struct launch *launch;
+    struct mem_access access;
+};
+
+struct workgroup {
+    struct launch *launch;
+    uint32_t id[3];
+    uint64_t index; /* in dispatch order: x fastest */
+    struct wave **waves;
+    uint32_t nwaves;
+    uint32_t lds_bytes;
+    uint8_t *lds;       /* lds_bytes, plus padding that no access may reach */
+    uint8_t *lds_valid; /* a byte per byte: 1 defined */
+    void *lds_shadow;   /* for the race check; whoever sets it frees it through launch->hooks */
+    uint32_t at_barrier;
+    uint64_t barriers;  /* passed so far: the workgroup's epoch */
+};
+
+/* How a fault is classed, so that a test can demand one and a user can turn one off. */
+enum fault_kind {
+    FAULT_NONE,
+    FAULT_DECODE,        /* unknown instruction or operand, pc outside of the code */
+    FAULT_REGISTER,      /* register beyond what the kernel allocated */
+    FAULT_MEMORY,        /* out of bounds, unmapped, use after free */
+    FAULT_ALIGN,
+    FAULT_UNINIT,        /* undefined value reaches a store, an address or a branch */
+    FAULT_WAIT,          /* register read or overwritten before its s_waitcnt */
+    FAULT_HAZARD,        /* wait states missing */
+    FAULT_RACE,
+    FAULT_BARRIER,       /* divergent or unequal barrier */
+    FAULT_DEADLOCK,
+    FAULT_BUDGET,
+    FAULT_TRAP,          /* s_trap, or an operation that this simulator refuses */
+    FAULT_KINDS,
+};
+
+struct fault {
+    enum fault_kind kind;
+    uint32_t workgroup[3];
+    uint32_t wave;
+    uint64_t lanes;
+    uint64_t pc;
+    char text[1024]; /* the whole report, several lines */
+};
+
+struct counters {
+    uint64_t instructions, salu, valu, mfma, vmem, smem, lds, branch, workgroups, waves;
+};
+
+/*
+ * Called after every executed instruction. Within a wave calls come in program order; between
+ * waves of a workgroup only shared instructions (memory, barriers, messages) are ordered. Called
+ * from several host threads at once, one per workgroup.
+ */
+struct observer {
+    void *ctx;
+    void (*workgroup_begin)(void *ctx, struct workgroup *wg);
+    void (*inst)(void *ctx, const struct wave *w, const struct inst *in,
+                 const struct mem_access *access);
+    void (*workgroup_end)(void *ctx, struct workgroup *wg);
+};
+
+/* Bits of launch->checks. */
+enum check_bits {
+    CHECK_MEMORY = 1 << FAULT_MEMORY,
+    CHECK_ALIGN = 1 << FAULT_ALIGN,
+    CHECK_UNINIT = 1 << FAULT_UNINIT,
+    CHECK_WAIT = 1 << FAULT_WAIT,
+    CHECK_HAZARD = 1 << FAULT_HAZARD,
+    CHECK_RACE = 1 << FAULT_RACE,
+    CHECK_BARRIER = 1 << FAULT_BARRIER,
+    CHECK_ALL = CHECK_MEMORY | CHECK_ALIGN | CHECK_UNINIT | CHECK_WAIT | CHECK_HAZARD
+        | CHECK_RACE | CHECK_BARRIER,
+};
+
+enum wave_order {
+    ORDER_BY_TICK, /* as if every wave issued one instruction per turn */
+    ORDER_SEEDED,  /* pseudo-random from launch->seed */
+};
+
+struct code;   /* decode.h */
+struct memory; /* the simulated address space; owned and defined by the memory side */
+
+/* One dispatch. Zero-initialise, fill, hand to engine_run(). */
+struct launch {
+    struct code *code;
+    const char *kernel;     /* name for reports */
+    uint64_t entry_pc;      /* absolute */
+    uint32_t grid[3];       /* work-items */
+    uint32_t block[3];      /* work-items of a workgroup, product 1 .. 1024 */
+
+    /* Registers. User SGPRs are the same for all waves; the engine adds the system SGPRs. */
+    uint32_t user_sgpr[32];
+    uint32_t nuser_sgpr;
+    bool sgpr_workgroup_id[3];
+    bool sgpr_workgroup_info;
+    bool sgpr_private_offset; /* private segment wave byte offset, before architected scratch */
+    uint32_t nvgpr;         /* architectural VGPRs allocated (accum_offset if AGPRs are used) */
+    uint32_t nagpr;
+    uint32_t nsgpr;         /* 0: all */
+    uint32_t mode;          /* initial MODE */
+
+    uint32_t lds_bytes;     /* static and dynamic */
+    uint32_t private_bytes; /* per work-item */
+
+    struct memory *memory;
+    uint32_t checks;        /* enum check_bits */
+    enum wave_order order;
+    uint64_t seed;
+    uint64_t budget;        /* instructions per wave, 0: none */
+    uint32_t threads;       /* host threads, 0: one per core */
+    const struct observer *observer;
+    void (*trap)(struct wave *w, const struct inst *in);    /* s_trap; NULL faults */
+    void (*sendmsg)(struct wave *w, const struct inst *in); /* s_sendmsg; NULL ignores */
+
+    /* Workgroups [first, first + count) of the grid only; count 0: all of them. */
+    uint64_t first_workgroup, count_workgroup;
+
+    /* Results. */
+    struct counters counters;
+    struct fault fault;     /* kind FAULT_NONE when the dispatch ran to its end */
+    void *engine;           /* the running engine's */
+};
+
+static inline uint64_t sgpr_read64(const struct wave *w, unsigned reg)
+{
+    return w->sgpr[reg] | (uint64_t)w->sgpr[reg + 1] << 32;
+}
+
+static inline void sgpr_write64(struct wave *w, unsigned reg, uint64_t value, bool valid)
+{
+    w->sgpr[reg] = (uint32_t)value;
+    w->sgpr[reg + 1] = (uint32_t)(value >> 32);
+    w->s_valid[reg] = w->s_valid[reg + 1] = valid ? UINT32_MAX : 0;
+}
+
+static inline uint64_t wave_exec(const struct wave *w)
+{
+    return sgpr_read64(w, SGPR_EXEC);
+}
+
+static inline uint64_t sgpr_valid64(const struct wave *w, unsigned reg)
+{
+    return w->s_valid[reg] | (uint64_t)w->s_valid[reg + 1] << 32;
+}
+
+/*
+ * Stops the dispatch: records the first fault with kernel, workgroup, wave, pc, raw dwords and
+ * disassembly and marks the wave. The handler returns as soon as it can; its wave runs no more.
+ * `lanes` names the lanes at fault, 0 for none in particular.
+ */
+void wave_fault(struct wave *w, const struct inst *in, enum fault_kind kind, uint64_t lanes,
+                const char *format, ...) __attribute__((format(printf, 5, 6)));
+
+/*
+ * Notes that `in` has issued a memory operation under `counter` which will write `count` registers
+ * of `kind` from `first` up (OPND_NONE and 0 for stores). The data is written by the handler at
+ * once; the registers only count as unread until s_waitcnt has waited for them.
+ */
+void wave_issue(struct wave *w, const struct inst *in, enum wait_counter counter,
+                enum opnd_kind kind, unsigned first, unsigned count, bool unordered);
+
+/* Retires outstanding operations of `counter` until at most `left` remain. */
+void wave_wait(struct wave *w, enum wait_counter counter, unsigned left);
+
+#endif
