@@ -1,0 +1,231 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The simulated device memory.
+ *
+ * One arena of address space is reserved for the whole process and shared by all simulated
+ * devices. A device pointer is a host virtual address inside it, so a checked access is a plain
+ * load or store. Pages appear when they are touched: an allocation of many GiB costs nothing.
+ *
+ * The arena is a sequence of *slots*, in ascending address order and never moved. A slot holds at
+ * most one allocation, followed by a redzone. A freed slot is quarantined before it is used
+ * again, so that a use after free is seen as one. The slot table only grows, and the state of a
+ * slot is one atomic word: lookups take no lock and may run while other threads allocate and free.
+ *
+ * A shadow holds one bit per byte of the arena: has it been written? Host memory that was
+ * registered lies outside the arena; it can be looked up and checked, but has no shadow. Memory
+ * that the host may write behind our back (pinned, managed, registered) counts as initialised.
+ */
+#ifndef HIPSIM_MEMORY_H
+#define HIPSIM_MEMORY_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum hipsim_mem_kind {
+    HIPSIM_MEM_DEVICE,     /* hipMalloc and pools */
+    HIPSIM_MEM_MANAGED,    /* hipMallocManaged: plain memory that the host may touch */
+    HIPSIM_MEM_HOST,       /* hipHostMalloc: pinned memory inside the arena */
+    HIPSIM_MEM_REGISTERED, /* hipHostRegister: the caller's memory, outside the arena */
+    HIPSIM_MEM_CODE,       /* a loaded code object; kernels may not store to its text */
+    HIPSIM_MEM_KERNARG,    /* kernel arguments, dispatch packets: kernels may not store to it */
+    HIPSIM_MEM_RUNTIME,    /* hostcall and printf buffers */
+    HIPSIM_MEM_SCRATCH,    /* backing of private segments */
+};
+
+/* What is in a slot: the low bits of its state word. */
+enum hipsim_mem_state {
+    HIPSIM_MEM_EMPTY,
+    HIPSIM_MEM_LIVE,
+    HIPSIM_MEM_FREED,
+};
+
+struct hipsim_mem_slot {
+    uint64_t base;          /* first byte; constant once published */
+    uint64_t limit;         /* first byte of the next slot; constant once published */
+    _Atomic uint64_t state; /* size << 2 | enum hipsim_mem_state */
+    _Atomic uint64_t serial; /* allocations are numbered from 1 in the order they were made */
+    uint64_t text_begin;    /* HIPSIM_MEM_CODE: the bytes that a kernel may not write */
+    uint64_t text_end;
+    uint32_t next_free;     /* quarantine queue, guarded by the allocator's lock */
+    uint8_t kind;           /* enum hipsim_mem_kind */
+    uint8_t device;
+    uint8_t host_visible;   /* the host writes it directly: always initialised */
+    uint8_t read_only;      /* for kernels */
+};
+
+static inline uint64_t hipsim_mem_slot_size(const struct hipsim_mem_slot *slot)
+{
+    return atomic_load_explicit(&slot->state, memory_order_acquire) >> 2;
+}
+
+struct hipsim_arena {
+    uint64_t base;
+    uint64_t size;
+    _Atomic uint64_t *shadow; /* one bit per byte, word i covers bytes [64 i, 64 i + 64) */
+    _Atomic uint64_t used;    /* bytes handed out to slots; all of them are mapped */
+    _Atomic uint64_t untracked_serial; /* allocations up to this number count as initialised */
+};
+
+/** The process's arena. All zero until hipsim_mem_init(). */
+extern struct hipsim_arena hipsim_arena;
+
+/** Reserves the arena; later calls do nothing. Thread-safe. False if the address space cannot be
+ *  had; the reason is in errno. */
+bool hipsim_mem_init(void);
+
+struct hipsim_mem_request {
+    uint64_t size;      /* bytes; 0 is refused */
+    uint64_t alignment; /* power of two; 0: what hipMalloc guarantees */
+    enum hipsim_mem_kind kind;
+    unsigned device;
+};
+
+/** Allocates; never touches the pages. The bytes count as uninitialised unless the host may write
+ *  them. NULL when the arena or the slot table is exhausted. Thread-safe. */
+void *hipsim_mem_alloc(const struct hipsim_mem_request *request);
+
+/** Frees the allocation that starts at `pointer`. False if there is none. Thread-safe. */
+bool hipsim_mem_free(const void *pointer);
+
+/** Makes [begin, end) of a code allocation read-only for kernels. */
+void hipsim_mem_protect_text(const void *pointer, uint64_t begin, uint64_t end);
+
+/** Makes caller's memory known to the device. False if it overlaps the arena or another
+ *  registration, or if the table is full. */
+bool hipsim_mem_register(void *pointer, uint64_t size);
+
+/** Forgets a registration that starts at `pointer`. False if there is none. */
+bool hipsim_mem_unregister(const void *pointer);
+
+/** Bytes of live allocations that count against the memory of `device`. */
+uint64_t hipsim_mem_in_use(unsigned device);
+
+/* -- looking up and checking: lock-free, for use while kernels run ------------------------- */
+
+/* The last slot that a thread hit. Zero-initialise; one per thread. */
+struct hipsim_mem_cursor {
+    const struct hipsim_mem_slot *slot;
+};
+
+/** The slot whose span (allocation and redzone) holds `address`, or NULL. */
+const struct hipsim_mem_slot *hipsim_mem_search(uint64_t address);
+
+static inline const struct hipsim_mem_slot *hipsim_mem_find(struct hipsim_mem_cursor *cursor,
+                                                            uint64_t address)
+{
+    const struct hipsim_mem_slot *slot = cursor->slot;
+
+    if (slot && address - slot->base < slot->limit - slot->base)
+        return slot;
+    slot = hipsim_mem_search(address);
+    if (slot)
+        cursor->slot = slot;
+    return slot;
+}
+
+enum hipsim_mem_verdict {
+    HIPSIM_MEM_OK,
+    HIPSIM_MEM_OUT_OF_BOUNDS, /* in or across the redzone of an allocation */
+    HIPSIM_MEM_USE_AFTER_FREE,
+    HIPSIM_MEM_NOT_MAPPED,    /* no allocation has ever been here */
+    HIPSIM_MEM_READ_ONLY,     /* a store to code or to kernel arguments */
+};
+
+/** hipsim_mem_check() for what its fast path does not allow: looks the address up afresh. */
+enum hipsim_mem_verdict hipsim_mem_check_again(struct hipsim_mem_cursor *cursor, uint64_t address,
+                                               uint64_t size, bool is_store);
+
+/** May a kernel access `size` bytes at `address`? Only HIPSIM_MEM_OK and HIPSIM_MEM_READ_ONLY
+ *  promise that the bytes can be touched; see hipsim_mem_mapped() for the others. */
+static inline enum hipsim_mem_verdict hipsim_mem_check(struct hipsim_mem_cursor *cursor,
+                                                       uint64_t address, uint64_t size,
+                                                       bool is_store)
+{
+    const struct hipsim_mem_slot *slot = hipsim_mem_find(cursor, address);
+
+    if (!slot)
+        return HIPSIM_MEM_NOT_MAPPED;
+    uint64_t state = atomic_load_explicit(&slot->state, memory_order_acquire);
+    uint64_t allocated = state >> 2;
+    if ((state & 3) == HIPSIM_MEM_LIVE && size <= allocated &&
+        address - slot->base <= allocated - size && !(is_store && slot->read_only))
+        return HIPSIM_MEM_OK;
+    return hipsim_mem_check_again(cursor, address, size, is_store);
+}
+
+/** Can [address, address + size) be touched without a fault, allocated or not? This is what is left
+ *  to ask when the checks are off. True for everything below the arena's high-water mark. */
+static inline bool hipsim_mem_mapped(uint64_t address, uint64_t size)
+{
+    uint64_t used = atomic_load_explicit(&hipsim_arena.used, memory_order_acquire);
+    uint64_t offset = address - hipsim_arena.base;
+
+    return offset < used && size <= used - offset;
+}
+
+/** Writes one sentence about `address` and what is near it, such as
+ *  "16 bytes past the end of the 4096 B allocation #3 at 0x200000001000 (hipMalloc)". */
+void hipsim_mem_describe(uint64_t address, uint64_t size, char *text, size_t length);
+
+/* -- the shadow of initialised bytes ----------------------------------------------------------- */
+
+/** Bit i: is byte address + i initialised? `bytes` <= 32. `address` must be inside the arena. */
+static inline uint32_t hipsim_mem_written_mask(uint64_t address, unsigned bytes)
+{
+    uint64_t offset = address - hipsim_arena.base;
+    const _Atomic uint64_t *word = hipsim_arena.shadow + (offset >> 6);
+    unsigned shift = offset & 63;
+    uint64_t bits = atomic_load_explicit(word, memory_order_relaxed) >> shift;
+
+    if (shift + bytes > 64)
+        bits |= atomic_load_explicit(word + 1, memory_order_relaxed) << (64 - shift);
+    return (uint32_t)(bits & ((UINT64_C(1) << bytes) - 1));
+}
+
+/** Does the slot's allocation keep a shadow, or does everything in it count as initialised? */
+static inline bool hipsim_mem_tracked(const struct hipsim_mem_slot *slot)
+{
+    return !slot->host_visible &&
+           atomic_load_explicit(&slot->serial, memory_order_relaxed) >
+               atomic_load_explicit(&hipsim_arena.untracked_serial, memory_order_relaxed);
+}
+
+/** Sets the shadow bits in `mask` of the 64-byte line that holds `address` (`address` & 63 must be
+ *  0). Safe against other threads' bits of the same line. */
+static inline void hipsim_mem_mark_line(uint64_t address, uint64_t mask)
+{
+    _Atomic uint64_t *word = hipsim_arena.shadow + ((address - hipsim_arena.base) >> 6);
+
+    if ((atomic_load_explicit(word, memory_order_relaxed) & mask) != mask)
+        atomic_fetch_or_explicit(word, mask, memory_order_relaxed);
+}
+
+/** Marks up to 64 bytes at any address inside the arena as initialised. */
+static inline void hipsim_mem_mark_small(uint64_t address, unsigned bytes)
+{
+    unsigned shift = (address - hipsim_arena.base) & 63;
+    uint64_t mask = bytes == 64 ? ~UINT64_C(0) : (UINT64_C(1) << bytes) - 1;
+
+    hipsim_mem_mark_line(address - shift, mask << shift);
+    if (shift + bytes > 64)
+        hipsim_mem_mark_line(address - shift + 64, mask >> (64 - shift));
+}
+
+/** Marks any range as (un)initialised. Parts outside the arena are ignored. */
+void hipsim_mem_mark(uint64_t address, uint64_t size);
+void hipsim_mem_unmark(uint64_t address, uint64_t size);
+
+/** Copies the shadow along with a copy of the bytes, so that copying uninitialised memory is no
+ *  error but its use still is. A source outside the arena counts as initialised. */
+void hipsim_mem_copy_marks(uint64_t destination, uint64_t source, uint64_t size);
+
+/** Is every byte initialised? Answers true for memory that keeps no shadow. */
+bool hipsim_mem_is_written(struct hipsim_mem_cursor *cursor, uint64_t address, uint64_t size);
+
+/** From here on, all allocations that exist now count as initialised: called before a kernel runs
+ *  with the checks off, because its stores are not marked. */
+void hipsim_mem_trust_existing(void);
+
+#endif
