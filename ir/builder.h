@@ -74,6 +74,10 @@ struct tir_value tir_row_max(struct tir_builder *b, struct tir_value a);
 struct tir_value tir_row_sum(struct tir_builder *b, struct tir_value a);
 struct tir_value tir_col_max(struct tir_builder *b, struct tir_value a);
 struct tir_value tir_col_sum(struct tir_builder *b, struct tir_value a);
+/** Reduce over the rows that a lane holds in registers only: no cross-lane traffic. The result has
+ * one row per row bit held by lanes; col_max / col_sum finish it. */
+struct tir_value tir_col_fold_max(struct tir_builder *b, struct tir_value a);
+struct tir_value tir_col_fold_sum(struct tir_builder *b, struct tir_value a);
 struct tir_value tir_mma(struct tir_builder *b, int instr, struct tir_value a, struct tir_value c,
                          struct tir_value acc);
 struct tir_value tir_relayout(struct tir_builder *b, struct tir_value a,

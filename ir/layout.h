@@ -25,6 +25,8 @@ struct tir_layout {
     uint8_t reg_bits;  /* log2 of elements a lane holds */
     uint8_t lane_bits; /* 6 for wave64; 0 for an LDS address map */
     uint8_t wave_bits; /* log2 of the waves of a workgroup */
+    uint8_t pad_shift; /* address maps only: after every 2^pad_shift elements ... */
+    uint8_t pad;       /* ... so many elements are left out; 0: none */
     uint32_t basis[TIR_LAYOUT_MAX_BITS]; /* registers first, then lanes, then waves */
 };
 
@@ -38,6 +40,17 @@ uint32_t tir_layout_apply(const struct tir_layout *l, unsigned reg, unsigned lan
 
 static inline unsigned tir_rc_row(uint32_t rc) { return rc & 0xffff; }
 static inline unsigned tir_rc_col(uint32_t rc) { return rc >> 16; }
+
+/** Byte address of element number `index` of an LDS address map, padding included. */
+static inline unsigned tir_lds_address(const struct tir_layout *map, unsigned index,
+                                       unsigned elem_bytes)
+{
+    return (index + (index >> map->pad_shift) * map->pad) * elem_bytes;
+}
+
+/** Rows that are held by lanes or waves, packed: row bits of register inputs are dropped and the
+ * others move down. The layout of col_fold_max and col_fold_sum. */
+struct tir_layout tir_layout_fold_rows(const struct tir_layout *l, unsigned *rows);
 
 /** Same inputs, rows and columns exchanged. */
 struct tir_layout tir_layout_transpose(const struct tir_layout *l);

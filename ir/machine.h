@@ -33,6 +33,7 @@ struct tir_machine {
 
     unsigned lds_bytes;        /* a workgroup's limit */
     unsigned lds_granule;      /* allocation unit */
+    unsigned lds_bank_bytes;   /* all banks together: 128 or 256 */
     unsigned vgprs_per_simd;   /* VGPR + AGPR of one wave slot column: 512 */
     unsigned to_lds_max_bytes; /* widest direct-to-LDS load a lane: 4 or 16 */
     bool has_lane_swap;        /* v_permlane{16,32}_swap_b32 */

@@ -9,10 +9,11 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "ir/passes.h"
 #include "templates/variant.h"
 
-struct tgt;
 struct tir_func;
+struct tir_machine;
 
 /* Why a variant cannot be built: a sentence, and the field that it is about. */
 struct att_why {
@@ -24,16 +25,31 @@ struct att_why {
 bool att_reject(struct att_why *why, enum att_field field, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
+/* One dimension of the grid: ceil(argument / divide) * times. */
+struct att_grid {
+    const char *arg; /* a name of runtime/args.def, or NULL for 1 */
+    int divide;
+    int times;
+};
+
+/* What a template makes of a variant. */
+struct att_kernel {
+    struct tir_func *func;         /* owned by the caller: tir_func_destroy() */
+    struct tir_schedule schedule;  /* for the pass pipeline */
+    struct att_grid grid[3];
+    char tuning[128];              /* the tile, for `attnc list`: "q=256 kv=32 waves=8 ..." */
+};
+
 struct att_template {
     const char *name;        /* what a description's `op` says: "prefill" */
     const char *description; /* one line for `attnc help ops` */
     uint64_t takes;          /* ATT_BIT() of every field that it understands */
 
     /* Is this variant possible on this target? Called once per variant, from any thread. */
-    bool (*check)(const struct att_variant *v, const struct tgt *t, struct att_why *why);
+    bool (*check)(const struct att_variant *v, const struct tir_machine *m, struct att_why *why);
 
     /* Writes the algorithm as tile IR. `check` has said yes. */
-    struct tir_func *(*build)(const struct att_variant *v, const struct tgt *t);
+    void (*build)(const struct att_variant *v, const struct tir_machine *m, struct att_kernel *k);
 };
 
 /* Every family, NULL at the end. */
