@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * This file declares the pack writer: kernels in memory become one pack (runtime/pack_format.h),
+ * the same bytes for the same kernels in whatever order they came. It knows no op family.
+ */
+#ifndef ATTNC_PACK_WRITER_H
+#define ATTNC_PACK_WRITER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "runtime/pack_format.h"
+
+/** A field of the dispatch key as descriptions spell it: ("head_dim", "128"). */
+struct attnc_pack_pair {
+    const char *field;
+    const char *value;
+};
+
+/** A kernel argument: the value `arg` of runtime/args.def at `offset` of the kernarg segment. */
+struct attnc_pack_kernarg {
+    const char *arg;
+    uint16_t offset;
+    enum attn_arg_kind kind;
+};
+
+/** ceil(arg / number); where arg is NULL, number itself. */
+struct attnc_pack_factor {
+    const char *arg;
+    uint32_t number;
+};
+
+/** The kernel is meant for calls with min <= arg <= max. */
+struct attnc_pack_when {
+    const char *arg;
+    int64_t min, max;
+};
+
+/** One kernel. Strings are printable ASCII; NULL means empty where "may be empty" is said. */
+struct attnc_pack_kernel {
+    const char *name;       /* unique in the pack */
+    const char *symbol;     /* in the code object, without ".kd" */
+    const char *op;         /* "prefill" */
+    const char *target;     /* "gfx942" */
+    const char *tuning;     /* "block_q=128 ..."; may be empty */
+    const char *provenance; /* may be empty */
+
+    const struct attnc_pack_pair *key;
+    size_t key_count;
+    const struct attnc_pack_kernarg *kernargs;
+    size_t kernarg_count;
+    uint32_t kernarg_size; /* bytes of the segment that the code object declares */
+    const struct attnc_pack_factor *grid[3]; /* workgroups in x, y, z: a product; none: 1 */
+    size_t grid_count[3];
+    const struct attnc_pack_when *when;
+    size_t when_count;
+    uint32_t workgroup[3];
+
+    uint32_t lds_static, lds_dynamic; /* bytes */
+    uint16_t vgprs, agprs, sgprs, spills;
+    uint32_t scratch;   /* bytes per work item */
+    uint16_t occupancy; /* waves per SIMD */
+    uint16_t mfma_duty; /* of the hot loop, in 0.1 %; 0xffff: not known */
+    uint32_t code_bytes;
+
+    const void *code; /* the code object */
+    size_t code_size;
+};
+
+struct attnc_pack_writer;
+
+/** An empty pack. NULL: out of memory. */
+struct attnc_pack_writer *attnc_pack_writer_create(void);
+void attnc_pack_writer_destroy(struct attnc_pack_writer *w);
+
+/**
+ * Adds a kernel; everything is copied. False: a sentence in attnc_pack_writer_error(), and the
+ * writer refuses all that follows. One thread at a time.
+ */
+bool attnc_pack_writer_add(struct attnc_pack_writer *w, const struct attnc_pack_kernel *kernel);
+
+/** Lays the pack out. On success *bytes (free()) and *size are set; false as above. */
+bool attnc_pack_writer_finish(struct attnc_pack_writer *w, void **bytes, size_t *size);
+
+/** What the first refusal said, or "". */
+const char *attnc_pack_writer_error(const struct attnc_pack_writer *w);
+
+/**
+ * The other shapes of a pack, for engines that want it inside their binary. `name` is a C
+ * identifier; the symbols are attn_pack_<name> (4 KiB aligned) and attn_pack_<name>_size (size_t).
+ * On success *out (free()) and *out_size are set; false: out of memory or a bad name.
+ */
+bool attnc_pack_to_header(const void *pack, size_t size, const char *name, void **out,
+                          size_t *out_size);
+bool attnc_pack_to_object(const void *pack, size_t size, const char *name, void **out,
+                          size_t *out_size);
+
+#endif

@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * This file is the pack format: what compiler/pack_writer.c writes and runtime/pack.c reads, byte
+ * for byte. docs/pack-format.md explains it. Little-endian, every field naturally aligned.
+ *
+ *   header | strings | index | kernel records | code objects, each on a 4 KiB boundary
+ *
+ * Opening a pack reads the header, the strings that kernels share and the index. A kernel's record
+ * carries its own checksum and its private text, its code object has another: neither is touched
+ * before the kernel is asked for.
+ */
+#ifndef ATTN_PACK_FORMAT_H
+#define ATTN_PACK_FORMAT_H
+
+#include <assert.h>
+#include <stdint.h>
+
+#define ATTN_PACK_MAGIC "attnpack"
+
+enum {
+    ATTN_PACK_VERSION = 1,
+    ATTN_PACK_CODE_ALIGN = 4096, /* a page: a code object can be handed out as it lies */
+    ATTN_PACK_KERNARG_MAX = 1024,
+    ATTN_PACK_TEXT_MAX = 4096,   /* the longest string, with its NUL */
+};
+
+/* In file order. CODE may be empty only when there are no kernels. */
+enum attn_pack_section_id {
+    ATTN_PACK_STRINGS,
+    ATTN_PACK_INDEX,
+    ATTN_PACK_KERNELS,
+    ATTN_PACK_CODE,
+    ATTN_PACK_SECTIONS
+};
+
+/* Checksums are XXH3, 64 bits, seed 0. */
+struct attn_pack_section {
+    uint64_t offset;   /* from the start of the file; sections do not overlap */
+    uint64_t size;     /* without the padding behind it, which is zero */
+    uint64_t checksum; /* of the section's bytes */
+};
+
+struct attn_pack_header {
+    char magic[8];
+    uint32_t version;
+    uint32_t header_size; /* sizeof(struct attn_pack_header) */
+    uint64_t file_size;
+    uint32_t kernel_count;
+    uint32_t zero;
+    struct attn_pack_section sections[ATTN_PACK_SECTIONS];
+    uint64_t checksum; /* of the header's bytes before this field */
+};
+
+/*
+ * A string of the strings section: its offset there. The section starts with an empty string and
+ * ends with a NUL; its bytes are NUL or printable ASCII.
+ */
+typedef uint32_t attn_pack_string;
+
+/*
+ * The index section: kernel_count rows ascending by (hash, kernel), then kernel_count 32-bit
+ * record offsets (from the start of the kernel records), one per kernel, in the order of names.
+ *
+ * The hash of a kernel is the sum, modulo 2^64, of XXH3(value, seed XXH3(field)) over its key's
+ * pairs and the pairs ("op", op) and ("target", target), so that a probe that changes one field
+ * costs one subtraction and one addition.
+ */
+struct attn_pack_index_row {
+    uint64_t hash;
+    uint32_t kernel;
+    uint32_t zero;
+};
+
+/* One field of the dispatch key, spelt as in a description: ("head_dim", "128"). */
+struct attn_pack_pair {
+    attn_pack_string field;
+    attn_pack_string value;
+};
+
+enum attn_arg_kind {
+    ATTN_KIND_PTR, /* 8 bytes */
+    ATTN_KIND_I64,
+    ATTN_KIND_I32,
+    ATTN_KIND_F32,
+    ATTN_KIND_COUNT
+};
+
+/* One kernel argument: where the value named `arg` (args.def) goes in the kernarg segment. */
+struct attn_pack_kernarg {
+    attn_pack_string arg;
+    uint16_t offset;
+    uint8_t size; /* 8, 8, 4, 4 by kind */
+    uint8_t kind; /* enum attn_arg_kind */
+};
+
+/* A factor of a grid dimension: ceil(arg / number); with the empty string, `number` itself. */
+struct attn_pack_factor {
+    attn_pack_string arg;
+    uint32_t number;
+};
+
+/*
+ * Several kernels may share one key; they are then told apart per call. This one is taken when
+ * min <= arg <= max for each of its rows; a kernel without rows is taken when no other is.
+ */
+struct attn_pack_when {
+    attn_pack_string arg;
+    uint32_t zero;
+    int64_t min, max;
+};
+
+/*
+ * A kernel record: this struct, then pairs (ascending by field name), kernargs (ascending by
+ * offset), factors (those of x, y, z), whens, and the record's own text: NUL-terminated printable
+ * ASCII that name, symbol, tuning and provenance point into, as offsets from the record's start.
+ */
+struct attn_pack_kernel {
+    uint64_t checksum; /* of the record's bytes behind this field */
+    uint32_t size;     /* of the record, a multiple of 8 */
+    attn_pack_string op;
+    attn_pack_string target; /* "gfx942" */
+    uint32_t name;           /* unique in the pack */
+    uint32_t symbol;         /* the kernel's symbol in its code object, without ".kd" */
+    uint32_t tuning;         /* "block_q=128 block_kv=64 ...": what the compiler chose */
+    uint32_t provenance;     /* which compiler made it, from what */
+    uint16_t pair_count;
+    uint16_t kernarg_count;
+    uint16_t factor_count[3];
+    uint16_t when_count;
+    uint32_t kernarg_size;
+    uint32_t workgroup[3];
+    uint32_t lds_static;  /* bytes */
+    uint32_t lds_dynamic; /* bytes, asked for at launch */
+    uint16_t vgprs, agprs, sgprs;
+    uint16_t spills;      /* VGPRs and SGPRs */
+    uint32_t scratch;     /* bytes per work item */
+    uint16_t occupancy;   /* waves per SIMD */
+    uint16_t mfma_duty;   /* of the hot loop, in 0.1 %; 0xffff: not known */
+    uint32_t code_bytes;  /* machine code of the kernel, without the rest of its code object */
+    uint32_t zero;
+    uint64_t code_offset; /* from the start of the code section, a multiple of 4096 */
+    uint64_t code_size;
+    uint64_t code_checksum;
+};
+
+static_assert(sizeof(struct attn_pack_section) == 24, "part of the format");
+static_assert(sizeof(struct attn_pack_header) == 136, "part of the format");
+static_assert(sizeof(struct attn_pack_index_row) == 16, "part of the format");
+static_assert(sizeof(struct attn_pack_pair) == 8, "part of the format");
+static_assert(sizeof(struct attn_pack_kernarg) == 8, "part of the format");
+static_assert(sizeof(struct attn_pack_factor) == 8, "part of the format");
+static_assert(sizeof(struct attn_pack_when) == 24, "part of the format");
+static_assert(sizeof(struct attn_pack_kernel) == 120, "part of the format");
+
+#endif
