@@ -38,7 +38,7 @@ TIR_BINARY(add) TIR_BINARY(sub) TIR_BINARY(mul) TIR_BINARY(div) TIR_BINARY(rem)
 TIR_BINARY(min) TIR_BINARY(max) TIR_BINARY(and) TIR_BINARY(or) TIR_BINARY(xor)
 TIR_BINARY(shl) TIR_BINARY(shr) TIR_BINARY(sar)
 TIR_BINARY(cmp_eq) TIR_BINARY(cmp_ne) TIR_BINARY(cmp_lt) TIR_BINARY(cmp_le)
-TIR_BINARY(cmp_gt) TIR_BINARY(cmp_ge)
+TIR_BINARY(cmp_gt) TIR_BINARY(cmp_ge) TIR_BINARY(cmp_ult)
 TIR_TERNARY(fma) TIR_TERNARY(max3) TIR_TERNARY(select)
 TIR_UNARY(neg) TIR_UNARY(abs) TIR_UNARY(exp2) TIR_UNARY(log2) TIR_UNARY(rcp) TIR_UNARY(rsq)
 #undef TIR_UNARY
@@ -94,6 +94,13 @@ struct tir_value tir_tile_load(struct tir_builder *b, struct tir_view v, struct 
                                struct tir_type t);
 void tir_tile_store(struct tir_builder *b, struct tir_view v, struct tir_value row0,
                     struct tir_value a);
+/** Rows at base + row_addr[i] + byte; row_addr is an Mx1 tile of i64 byte offsets. */
+struct tir_value tir_tile_gather(struct tir_builder *b, struct tir_value base,
+                                 struct tir_value row_addr, struct tir_value byte,
+                                 struct tir_type t);
+/** Rows with a negative row_addr are skipped. */
+void tir_tile_scatter(struct tir_builder *b, struct tir_value base, struct tir_value row_addr,
+                      struct tir_value byte, struct tir_value a);
 /** `address_map` is the LDS buffer's layout (address bits -> row, col); `t` gives shape, dtype and
  * the lane layout with which the copy is done. */
 void tir_copy_to_lds(struct tir_builder *b, int group, struct tir_view v, struct tir_value row0,
@@ -102,6 +109,9 @@ struct tir_value tir_tile_lds_load(struct tir_builder *b, struct tir_value lds, 
                                    const struct tir_layout *address_map);
 void tir_tile_lds_store(struct tir_builder *b, struct tir_value lds, struct tir_value a,
                         const struct tir_layout *address_map);
+/** User function `hook` on every element of operands[0]; the result has operands[0]'s type. */
+struct tir_value tir_call_hook(struct tir_builder *b, const char *hook,
+                               const struct tir_value *operands, unsigned n);
 
 struct tir_value tir_make_rsrc(struct tir_builder *b, struct tir_value base, struct tir_value bytes);
 struct tir_value tir_scalar_load(struct tir_builder *b, struct tir_value base,
@@ -111,6 +121,8 @@ struct tir_value tir_any(struct tir_builder *b, struct tir_value a);
 void tir_wait(struct tir_builder *b, int group, int pending);
 void tir_barrier(struct tir_builder *b);
 void tir_set_priority(struct tir_builder *b, int level);
+/** Begins a phase of the schedule: kind 0 memory, 1 matrix. */
+void tir_phase(struct tir_builder *b, int kind);
 
 /**
  * for (index = first; index < bound; index += step) with carried values. The builder moves into the
@@ -129,7 +141,8 @@ void tir_end_for(struct tir_builder *b, struct tir_loop *loop, struct tir_value 
                  unsigned n);
 
 /** if: the builder moves into the then-block; tir_else() ends it with its values and moves on;
- * tir_end_if() ends the else-block and leaves the merged values in `values`. */
+ * tir_end_if() ends the else-block and leaves the merged values in `values`. Without results,
+ * tir_else() may be left out. */
 struct tir_if {
     struct tir_builder outer;
     struct tir_ref op;

@@ -82,7 +82,12 @@ struct tir_value { uint32_t id; };
 /** An op of a function. 0 is no op. */
 struct tir_ref { uint32_t id; };
 
-enum { TIR_MAX_IMM = 3, TIR_NO_STAGE = 0xff };
+enum {
+    TIR_MAX_IMM = 3,
+    TIR_NO_STAGE = 0xff,
+    TIR_MAX_VEC = 1024,   /* elements a lane of one vec */
+    TIR_OP_CHUNK_LOG2 = 8 /* ops are stored in chunks of 256, so their addresses are stable */
+};
 
 struct tir_op {
     uint16_t opcode;
@@ -101,7 +106,7 @@ struct tir_block {
     struct tir_ref *ops;
     uint32_t n_ops, cap_ops;
     struct tir_value *params;
-    uint32_t n_params;
+    uint32_t n_params, cap_params;
 };
 
 /** A kernel argument; the runtime packs them by this record. */
@@ -126,27 +131,31 @@ struct tir_func {
     unsigned lds_bytes; /* static LDS */
     unsigned waves_per_simd; /* register budget: 512 / this */
 
-    struct tir_op *ops; /* ops[0] is unused */
-    uint32_t n_ops, cap_ops;
-    struct tir_value_info *values; /* values[0] is unused */
+    bool lowered; /* set by lower_tiles: from here on no TILE op and no tile value */
+
+    struct tir_op **op_chunks; /* by id; id 0 is unused */
+    uint32_t n_ops, cap_chunks;
+    struct tir_value_info *values; /* values[0] is unused; moves when values are added */
     uint32_t n_values, cap_values;
-    struct tir_layout *layouts;
+    const struct tir_layout **layouts; /* the layouts themselves never move */
     uint32_t n_layouts, cap_layouts;
     struct tir_arg *args;
     uint32_t n_args, cap_args;
     const char **hooks; /* names of user functions that call_hook may call */
-    uint32_t n_hooks;
+    uint32_t n_hooks, cap_hooks;
     struct tir_block *body;
 };
 
-/** An empty function for `machine`. Free with tir_func_destroy(). Out of memory: NULL. */
+/** An empty function for `machine`, which must outlive it. Free with tir_func_destroy(). Out of
+ * memory: NULL. */
 struct tir_func *tir_func_create(const char *name, const struct tir_machine *machine,
                                  unsigned waves);
 void tir_func_destroy(struct tir_func *f);
 
+/** The op itself; the pointer stays good for the function's life. */
 static inline struct tir_op *tir_op(const struct tir_func *f, struct tir_ref r)
 {
-    return &f->ops[r.id];
+    return &f->op_chunks[r.id >> TIR_OP_CHUNK_LOG2][r.id & ((1u << TIR_OP_CHUNK_LOG2) - 1)];
 }
 
 static inline struct tir_type tir_typeof(const struct tir_func *f, struct tir_value v)
@@ -158,6 +167,12 @@ static inline struct tir_value tir_result(const struct tir_op *op, unsigned i)
 {
     return (struct tir_value){op->result.id + i};
 }
+
+/** Index of the kernel argument with this name, which is appended if it is not there. */
+uint32_t tir_add_arg(struct tir_func *f, const char *name, unsigned dtype);
+
+/** Index of the hook with this name, which is added if it is not there. */
+uint32_t tir_hook(struct tir_func *f, const char *name);
 
 /** Size of one element in bits. */
 unsigned tir_dtype_bits(unsigned dtype);
@@ -171,11 +186,29 @@ struct tir_type tir_tile(struct tir_func *f, unsigned dtype, unsigned rows, unsi
 const struct tir_layout *tir_layout_of(const struct tir_func *f, struct tir_type t);
 uint32_t tir_intern_layout(struct tir_func *f, const struct tir_layout *layout);
 
-/** Memory that lives as long as the function. */
+/** Tile types as the attr `shape` holds them: dtype, rows, cols and layout in one integer. */
+int64_t tir_pack_type(struct tir_type t);
+struct tir_type tir_unpack_type(int64_t packed);
+bool tir_type_equal(struct tir_type a, struct tir_type b);
+
+/** Memory that lives as long as the function, zeroed. */
 void *tir_alloc(struct tir_func *f, size_t bytes);
 const char *tir_strdup(struct tir_func *f, const char *s);
 
+/**
+ * Called when memory runs out after tir_func_create() has succeeded; must not return. NULL (the
+ * default): abort(). A tool sets it before it starts threads.
+ */
+extern void (*tir_out_of_memory)(void);
+
+/** Index of the attr in op's row, or -1. */
+int tir_attr_index(unsigned opcode, const char *name);
+/** How many attrs the op's row has. */
+unsigned tir_n_attrs(unsigned opcode);
+
 /* Editing, for passes. */
+
+/** An op in no block yet; its operands are copied, its results are new values. */
 struct tir_ref tir_create_op(struct tir_func *f, unsigned opcode, const struct tir_value *operands,
                              unsigned n_operands, const struct tir_type *results,
                              unsigned n_results);
@@ -184,6 +217,18 @@ struct tir_block *tir_create_block(struct tir_func *f, struct tir_block *parent,
 struct tir_value tir_add_param(struct tir_func *f, struct tir_block *b, struct tir_type t);
 void tir_append(struct tir_func *f, struct tir_block *b, struct tir_ref op);
 void tir_insert(struct tir_func *f, struct tir_block *b, uint32_t index, struct tir_ref op);
+/** Takes the op at `index` out of its block; it stays an op of the function. */
+void tir_remove(struct tir_block *b, uint32_t index);
+/** Replaces the op's operands; `operands` is copied. */
+void tir_set_operands(struct tir_func *f, struct tir_ref op, const struct tir_value *operands,
+                      uint32_t n);
+/** Name in dumps; NULL takes it away. Letters, digits and '_' of it are used. */
+void tir_name(struct tir_func *f, struct tir_value v, const char *name);
+/** Adds operands behind those that the op has. */
+void tir_add_operands(struct tir_func *f, struct tir_ref op, const struct tir_value *operands,
+                      uint32_t n);
+/** Adds a result to an op that has none or whose results are the newest values. */
+struct tir_value tir_add_result(struct tir_func *f, struct tir_ref op, struct tir_type t);
 /** Every use of `from` in `b` and the blocks inside it becomes `to`. */
 void tir_replace_uses(struct tir_func *f, struct tir_block *b, struct tir_value from,
                       struct tir_value to);

@@ -77,4 +77,37 @@ bool tir_layout_solve(const struct tir_layout *to, const struct tir_layout *from
  * bits walk: basis[0] = 1, basis[1] = 2, ... of that axis. */
 int tir_layout_contiguous(const struct tir_layout *l, int axis);
 
+/** A linear map over bits: image of each input bit. */
+struct tir_matrix {
+    uint8_t n_bits; /* inputs */
+    uint32_t column[TIR_LAYOUT_MAX_BITS];
+};
+
+uint32_t tir_matrix_apply(const struct tir_matrix *m, uint32_t x);
+/** outer o inner: first inner, then outer, whose inputs are inner's output bits. */
+struct tir_matrix tir_matrix_compose(const struct tir_matrix *outer,
+                                     const struct tir_matrix *inner);
+/** Inverse of a square map of n_bits bits; false when it has none. */
+bool tir_matrix_invert(const struct tir_matrix *m, struct tir_matrix *inverse);
+
+/** What it takes to hold the elements of `from` as `to` wants them; each kind includes the
+ * possibilities of those before it. */
+enum tir_conversion_kind {
+    TIR_CONVERT_NONE,      /* register r of `to` is register r of `from`, in the same lane */
+    TIR_CONVERT_REGISTERS, /* another register of the same lane */
+    TIR_CONVERT_LANES,     /* another lane of the same wave */
+    TIR_CONVERT_LDS,       /* another wave */
+};
+
+struct tir_conversion {
+    enum tir_conversion_kind kind;
+    bool selects;          /* which register it is depends on the lane (or the wave) */
+    uint32_t lanes;        /* lane bits in which source and destination lane differ */
+    struct tir_matrix map; /* packed (reg, lane, wave) of `to` -> that of `from` */
+};
+
+/** The cheapest conversion, read off the two maps. False when `from` lacks elements of `to`. */
+bool tir_layout_conversion(const struct tir_layout *from, const struct tir_layout *to,
+                           struct tir_conversion *c);
+
 #endif

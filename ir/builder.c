@@ -1,0 +1,464 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The builder: result types follow from the op's row, misuse asserts.
+ */
+#include "ir/builder.h"
+
+#include <assert.h>
+#include <string.h>
+
+static const struct tir_type no_type;
+
+struct tir_builder tir_at_end(struct tir_func *f, struct tir_block *block)
+{
+    return (struct tir_builder){
+        .f = f, .block = block, .at = TIR_AT_END, .stage = TIR_NO_STAGE};
+}
+
+static void place(struct tir_builder *b, struct tir_ref op)
+{
+    if (b->at == TIR_AT_END)
+        tir_append(b->f, b->block, op);
+    else
+        tir_insert(b->f, b->block, b->at++, op);
+}
+
+static struct tir_ref build_op(struct tir_builder *b, unsigned opcode,
+                               const struct tir_value *operands, unsigned n,
+                               const struct tir_type *result, const int64_t *imm)
+{
+    const struct tir_ref r =
+        tir_create_op(b->f, opcode, operands, n, result, result ? 1 : 0);
+    struct tir_op *const op = tir_op(b->f, r);
+    op->stage = b->stage;
+    op->phase = b->phase;
+    for (unsigned i = 0; imm && i < tir_n_attrs(opcode); i++)
+        op->imm[i] = imm[i];
+    return r;
+}
+
+struct tir_value tir_build(struct tir_builder *b, unsigned opcode, struct tir_type given,
+                           const struct tir_value *operands, unsigned n, const int64_t *imm)
+{
+    assert(opcode < TIR_N_OPCODES);
+    const struct tir_op_info *const info = &tir_ops[opcode];
+    assert(info->operands < 0 || (unsigned)info->operands == n);
+    for (unsigned i = 0; i < n; i++)
+        assert(operands[i].id && operands[i].id < b->f->n_values);
+    struct tir_type t = given;
+    if (info->result_rule == TIR_RESULT_SAME || info->result_rule == TIR_RESULT_PRED)
+        t = tir_typeof(b->f, operands[info->result_operand]);
+    if (info->result_rule == TIR_RESULT_PRED)
+        t.dtype = TIR_I1;
+    const bool has_result = info->result_rule != TIR_RESULT_NONE;
+    const struct tir_ref r = build_op(b, opcode, operands, n, has_result ? &t : NULL, imm);
+    place(b, r);
+    return tir_op(b->f, r)->result;
+}
+
+struct tir_value tir_named(struct tir_builder *b, const char *name, struct tir_value v)
+{
+    tir_name(b->f, v, name);
+    return v;
+}
+
+static void agree(const struct tir_builder *b, struct tir_value a, struct tir_value c)
+{
+    assert(tir_type_equal(tir_typeof(b->f, a), tir_typeof(b->f, c)));
+    (void)b, (void)a, (void)c;
+}
+
+#define TIR_UNARY(name)                                               \
+    struct tir_value tir_##name(struct tir_builder *b, struct tir_value a) \
+    {                                                                 \
+        return tir_build(b, TIR_##name, no_type, &a, 1, NULL);        \
+    }
+#define TIR_BINARY(name)                                                                   \
+    struct tir_value tir_##name(struct tir_builder *b, struct tir_value a, struct tir_value c) \
+    {                                                                                      \
+        agree(b, a, c);                                                                    \
+        return tir_build(b, TIR_##name, no_type, (struct tir_value[]){a, c}, 2, NULL);     \
+    }
+TIR_BINARY(add) TIR_BINARY(sub) TIR_BINARY(mul) TIR_BINARY(div) TIR_BINARY(rem)
+TIR_BINARY(min) TIR_BINARY(max) TIR_BINARY(and) TIR_BINARY(or) TIR_BINARY(xor)
+TIR_BINARY(shl) TIR_BINARY(shr) TIR_BINARY(sar)
+TIR_BINARY(cmp_eq) TIR_BINARY(cmp_ne) TIR_BINARY(cmp_lt) TIR_BINARY(cmp_le)
+TIR_BINARY(cmp_gt) TIR_BINARY(cmp_ge) TIR_BINARY(cmp_ult)
+TIR_UNARY(neg) TIR_UNARY(abs) TIR_UNARY(exp2) TIR_UNARY(log2) TIR_UNARY(rcp) TIR_UNARY(rsq)
+
+struct tir_value tir_fma(struct tir_builder *b, struct tir_value a, struct tir_value c,
+                         struct tir_value d)
+{
+    agree(b, a, c);
+    agree(b, a, d);
+    return tir_build(b, TIR_fma, no_type, (struct tir_value[]){a, c, d}, 3, NULL);
+}
+
+struct tir_value tir_max3(struct tir_builder *b, struct tir_value a, struct tir_value c,
+                          struct tir_value d)
+{
+    agree(b, a, c);
+    agree(b, a, d);
+    return tir_build(b, TIR_max3, no_type, (struct tir_value[]){a, c, d}, 3, NULL);
+}
+
+struct tir_value tir_select(struct tir_builder *b, struct tir_value a, struct tir_value c,
+                            struct tir_value d)
+{
+    agree(b, c, d);
+    return tir_build(b, TIR_select, no_type, (struct tir_value[]){a, c, d}, 3, NULL);
+}
+
+static struct tir_value int_of_type(struct tir_builder *b, struct tir_type t, int64_t v)
+{
+    return tir_build(b, TIR_const_int, t, NULL, 0, &v);
+}
+
+static struct tir_value float_of_type(struct tir_builder *b, struct tir_type t, float v)
+{
+    uint32_t bits;
+    memcpy(&bits, &v, sizeof(bits));
+    return tir_build(b, TIR_const_float, t, NULL, 0, &(int64_t){bits});
+}
+
+struct tir_value tir_i32(struct tir_builder *b, int32_t v)
+{
+    return int_of_type(b, tir_scalar(TIR_I32), v);
+}
+
+struct tir_value tir_i64(struct tir_builder *b, int64_t v)
+{
+    return int_of_type(b, tir_scalar(TIR_I64), v);
+}
+
+struct tir_value tir_f32(struct tir_builder *b, float v)
+{
+    return float_of_type(b, tir_scalar(TIR_F32), v);
+}
+
+struct tir_value tir_bool(struct tir_builder *b, bool v)
+{
+    return int_of_type(b, tir_scalar(TIR_I1), v);
+}
+
+struct tir_value tir_int_like(struct tir_builder *b, struct tir_value like, int64_t v)
+{
+    return int_of_type(b, tir_typeof(b->f, like), v);
+}
+
+struct tir_value tir_float_like(struct tir_builder *b, struct tir_value like, float v)
+{
+    return float_of_type(b, tir_typeof(b->f, like), v);
+}
+
+static struct tir_value with_dtype(struct tir_builder *b, unsigned opcode, struct tir_value a,
+                                   unsigned dtype)
+{
+    struct tir_type t = tir_typeof(b->f, a);
+    if (t.dtype == dtype)
+        return a;
+    t.dtype = (uint8_t)dtype;
+    return tir_build(b, opcode, t, &a, 1, NULL);
+}
+
+struct tir_value tir_convert(struct tir_builder *b, struct tir_value a, unsigned dtype)
+{
+    return with_dtype(b, TIR_convert, a, dtype);
+}
+
+struct tir_value tir_zext(struct tir_builder *b, struct tir_value a, unsigned dtype)
+{
+    return with_dtype(b, TIR_zext, a, dtype);
+}
+
+struct tir_value tir_bitcast(struct tir_builder *b, struct tir_value a, struct tir_type t)
+{
+    return tir_build(b, TIR_bitcast, t, &a, 1, NULL);
+}
+
+struct tir_value tir_arg(struct tir_builder *b, const char *name, unsigned dtype)
+{
+    const unsigned index = tir_add_arg(b->f, name, dtype);
+    return tir_named(b, name,
+                     tir_build(b, TIR_arg, tir_scalar(dtype), NULL, 0, &(int64_t){index}));
+}
+
+struct tir_value tir_block_id(struct tir_builder *b, unsigned dim)
+{
+    assert(dim < 3);
+    return tir_build(b, TIR_block_id, tir_scalar(TIR_I32), NULL, 0, &(int64_t){dim});
+}
+
+struct tir_value tir_wave_id(struct tir_builder *b)
+{
+    return tir_build(b, TIR_wave_id, tir_scalar(TIR_I32), NULL, 0, NULL);
+}
+
+struct tir_value tir_lane_id(struct tir_builder *b)
+{
+    return tir_build(b, TIR_lane_id, tir_vec(TIR_I32, 1), NULL, 0, NULL);
+}
+
+struct tir_value tir_lds_buffer(struct tir_builder *b, unsigned bytes, unsigned align)
+{
+    const unsigned to = align > 16 ? align : 16;
+    const unsigned offset = (b->f->lds_bytes + to - 1) / to * to;
+    b->f->lds_bytes = offset + bytes;
+    return tir_build(b, TIR_lds_base, tir_scalar(TIR_I32), NULL, 0, &(int64_t){offset});
+}
+
+struct tir_value tir_splat(struct tir_builder *b, struct tir_value scalar, struct tir_type t)
+{
+    t.dtype = tir_typeof(b->f, scalar).dtype;
+    return tir_build(b, TIR_splat, t, &scalar, 1, NULL);
+}
+
+struct tir_value tir_row_index(struct tir_builder *b, struct tir_type t)
+{
+    t.dtype = TIR_I32;
+    return tir_build(b, TIR_row_index, t, NULL, 0, NULL);
+}
+
+struct tir_value tir_col_index(struct tir_builder *b, struct tir_type t)
+{
+    t.dtype = TIR_I32;
+    return tir_build(b, TIR_col_index, t, NULL, 0, NULL);
+}
+
+struct tir_value tir_broadcast(struct tir_builder *b, struct tir_value a, struct tir_type t)
+{
+    t.dtype = tir_typeof(b->f, a).dtype;
+    return tir_build(b, TIR_broadcast, t, &a, 1, NULL);
+}
+
+/* axis 1 leaves a column vector Mx1, axis 0 a row vector 1xN. */
+static struct tir_value reduce(struct tir_builder *b, unsigned opcode, struct tir_value a, int axis)
+{
+    struct tir_type t = tir_typeof(b->f, a);
+    const struct tir_layout l = tir_layout_slice(tir_layout_of(b->f, t), axis);
+    t = tir_tile(b->f, t.dtype, axis ? t.rows : 1, axis ? 1 : t.cols, &l);
+    return tir_build(b, opcode, t, &a, 1, NULL);
+}
+
+struct tir_value tir_row_max(struct tir_builder *b, struct tir_value a)
+{
+    return reduce(b, TIR_row_max, a, 1);
+}
+
+struct tir_value tir_row_sum(struct tir_builder *b, struct tir_value a)
+{
+    return reduce(b, TIR_row_sum, a, 1);
+}
+
+struct tir_value tir_col_max(struct tir_builder *b, struct tir_value a)
+{
+    return reduce(b, TIR_col_max, a, 0);
+}
+
+struct tir_value tir_col_sum(struct tir_builder *b, struct tir_value a)
+{
+    return reduce(b, TIR_col_sum, a, 0);
+}
+
+struct tir_value tir_mma(struct tir_builder *b, int instr, struct tir_value a, struct tir_value c,
+                         struct tir_value acc)
+{
+    assert(instr >= 0 && (unsigned)instr < b->f->machine->n_mma);
+    return tir_build(b, TIR_mma, no_type, (struct tir_value[]){a, c, acc}, 3, &(int64_t){instr});
+}
+
+struct tir_value tir_relayout(struct tir_builder *b, struct tir_value a,
+                              const struct tir_layout *to)
+{
+    struct tir_type t = tir_typeof(b->f, a);
+    const uint32_t layout = tir_intern_layout(b->f, to);
+    if (t.layout == layout)
+        return a;
+    t.layout = layout;
+    return tir_build(b, TIR_relayout, t, &a, 1, NULL);
+}
+
+struct tir_value tir_transpose(struct tir_builder *b, struct tir_value a)
+{
+    const struct tir_type t = tir_typeof(b->f, a);
+    const struct tir_layout l = tir_layout_transpose(tir_layout_of(b->f, t));
+    return tir_build(b, TIR_transpose, tir_tile(b->f, t.dtype, t.cols, t.rows, &l), &a, 1, NULL);
+}
+
+struct tir_value tir_tile_load(struct tir_builder *b, struct tir_view v, struct tir_value row0,
+                               struct tir_type t)
+{
+    const struct tir_value operands[] = {v.rsrc, row0, v.row_stride, v.byte};
+    return tir_build(b, TIR_tile_load, t, operands, 4, NULL);
+}
+
+void tir_tile_store(struct tir_builder *b, struct tir_view v, struct tir_value row0,
+                    struct tir_value a)
+{
+    const struct tir_value operands[] = {v.rsrc, row0, v.row_stride, v.byte, a};
+    tir_build(b, TIR_tile_store, no_type, operands, 5, NULL);
+}
+
+struct tir_value tir_tile_gather(struct tir_builder *b, struct tir_value base,
+                                 struct tir_value row_addr, struct tir_value byte,
+                                 struct tir_type t)
+{
+    const struct tir_value operands[] = {base, row_addr, byte};
+    return tir_build(b, TIR_tile_gather, t, operands, 3, NULL);
+}
+
+void tir_tile_scatter(struct tir_builder *b, struct tir_value base, struct tir_value row_addr,
+                      struct tir_value byte, struct tir_value a)
+{
+    const struct tir_value operands[] = {base, row_addr, byte, a};
+    tir_build(b, TIR_tile_scatter, no_type, operands, 4, NULL);
+}
+
+void tir_copy_to_lds(struct tir_builder *b, int group, struct tir_view v, struct tir_value row0,
+                     struct tir_value lds, struct tir_type t, const struct tir_layout *address_map)
+{
+    const struct tir_value operands[] = {v.rsrc, row0, v.row_stride, v.byte, lds};
+    const int64_t imm[] = {group, tir_pack_type(t), tir_intern_layout(b->f, address_map)};
+    tir_build(b, TIR_copy_to_lds, no_type, operands, 5, imm);
+}
+
+struct tir_value tir_tile_lds_load(struct tir_builder *b, struct tir_value lds, struct tir_type t,
+                                   const struct tir_layout *address_map)
+{
+    const int64_t imm[] = {tir_intern_layout(b->f, address_map)};
+    return tir_build(b, TIR_tile_lds_load, t, &lds, 1, imm);
+}
+
+void tir_tile_lds_store(struct tir_builder *b, struct tir_value lds, struct tir_value a,
+                        const struct tir_layout *address_map)
+{
+    const int64_t imm[] = {tir_intern_layout(b->f, address_map)};
+    tir_build(b, TIR_tile_lds_store, no_type, (struct tir_value[]){lds, a}, 2, imm);
+}
+
+struct tir_value tir_call_hook(struct tir_builder *b, const char *hook,
+                               const struct tir_value *operands, unsigned n)
+{
+    assert(n > 0);
+    return tir_build(b, TIR_call_hook, tir_typeof(b->f, operands[0]), operands, n,
+                     &(int64_t){tir_hook(b->f, hook)});
+}
+
+struct tir_value tir_make_rsrc(struct tir_builder *b, struct tir_value base, struct tir_value bytes)
+{
+    return tir_build(b, TIR_make_rsrc, tir_scalar(TIR_RSRC), (struct tir_value[]){base, bytes}, 2,
+                     NULL);
+}
+
+struct tir_value tir_scalar_load(struct tir_builder *b, struct tir_value base,
+                                 struct tir_value offset, unsigned dtype)
+{
+    return tir_build(b, TIR_scalar_load, tir_scalar(dtype), (struct tir_value[]){base, offset}, 2,
+                     &(int64_t){0});
+}
+
+struct tir_value tir_any(struct tir_builder *b, struct tir_value a)
+{
+    return tir_build(b, TIR_any, tir_scalar(TIR_I1), &a, 1, NULL);
+}
+
+void tir_wait(struct tir_builder *b, int group, int pending)
+{
+    tir_build(b, TIR_wait, no_type, NULL, 0, (int64_t[]){group, pending});
+}
+
+void tir_barrier(struct tir_builder *b)
+{
+    tir_build(b, TIR_barrier, no_type, NULL, 0, NULL);
+}
+
+void tir_set_priority(struct tir_builder *b, int level)
+{
+    tir_build(b, TIR_set_priority, no_type, NULL, 0, &(int64_t){level});
+}
+
+void tir_phase(struct tir_builder *b, int kind)
+{
+    tir_build(b, TIR_phase, no_type, NULL, 0, &(int64_t){kind});
+}
+
+static void yield(struct tir_builder *b, const struct tir_value *values, unsigned n)
+{
+    place(b, build_op(b, TIR_yield, values, n, NULL, NULL));
+}
+
+struct tir_loop tir_begin_for(struct tir_builder *b, struct tir_value first,
+                              struct tir_value bound, struct tir_value step,
+                              struct tir_value *carried, unsigned n)
+{
+    agree(b, first, bound);
+    agree(b, first, step);
+    struct tir_loop loop = {.outer = *b};
+    loop.op = build_op(b, TIR_for, (struct tir_value[]){first, bound, step}, 3, NULL, NULL);
+    tir_add_operands(b->f, loop.op, carried, n);
+    place(&loop.outer, loop.op);
+    struct tir_block *const body = tir_create_block(b->f, b->block, loop.op);
+    tir_op(b->f, loop.op)->blocks[0] = body;
+    loop.index = tir_add_param(b->f, body, tir_typeof(b->f, first));
+    for (unsigned i = 0; i < n; i++) {
+        const struct tir_type t = tir_typeof(b->f, carried[i]);
+        const char *const name = b->f->values[carried[i].id].name;
+        carried[i] = tir_add_param(b->f, body, t);
+        b->f->values[carried[i].id].name = name;
+    }
+    b->block = body;
+    b->at = TIR_AT_END;
+    return loop;
+}
+
+void tir_end_for(struct tir_builder *b, struct tir_loop *loop, struct tir_value *carried,
+                 unsigned n)
+{
+    yield(b, carried, n);
+    for (unsigned i = 0; i < n; i++)
+        carried[i] = tir_add_result(b->f, loop->op, tir_typeof(b->f, carried[i]));
+    *b = loop->outer;
+}
+
+struct tir_if tir_begin_if(struct tir_builder *b, struct tir_value cond, bool cold,
+                           const struct tir_type *results, unsigned n)
+{
+    struct tir_if s = {.outer = *b, .n = n};
+    s.op = tir_create_op(b->f, TIR_if, &cond, 1, results, n);
+    struct tir_op *const op = tir_op(b->f, s.op);
+    op->stage = b->stage;
+    op->phase = b->phase;
+    op->imm[0] = cold;
+    place(&s.outer, s.op);
+    op->blocks[0] = tir_create_block(b->f, b->block, s.op);
+    op->blocks[1] = tir_create_block(b->f, b->block, s.op);
+    b->block = op->blocks[0];
+    b->at = TIR_AT_END;
+    return s;
+}
+
+void tir_else(struct tir_builder *b, struct tir_if *s, const struct tir_value *values)
+{
+    yield(b, values, s->n);
+    b->block = tir_op(b->f, s->op)->blocks[1];
+    b->at = TIR_AT_END;
+}
+
+void tir_end_if(struct tir_builder *b, struct tir_if *s, struct tir_value *values)
+{
+    struct tir_op *const op = tir_op(b->f, s->op);
+    if (b->block == op->blocks[0]) {
+        assert(s->n == 0 && "an if with results has an else");
+        tir_else(b, s, NULL);
+    }
+    assert(b->block == op->blocks[1]);
+    yield(b, values, s->n);
+    *b = s->outer;
+    for (unsigned i = 0; i < s->n; i++)
+        values[i] = tir_result(op, i);
+}
+
+void tir_return(struct tir_builder *b)
+{
+    tir_build(b, TIR_return, no_type, NULL, 0, NULL);
+}

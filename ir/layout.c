@@ -1,0 +1,234 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Linear algebra over GF(2) on bases of at most 32 bits: a vector is a word, addition is xor.
+ */
+#include "ir/layout.h"
+
+#include <assert.h>
+#include <string.h>
+
+/* A row echelon form of vectors, each with the combination of inputs that makes it. */
+struct echelon {
+    unsigned n;
+    uint32_t vector[TIR_LAYOUT_MAX_BITS];
+    uint32_t inputs[TIR_LAYOUT_MAX_BITS];
+};
+
+/* Leading bit of each vector in `e` is cleared from v; *inputs follows. */
+static uint32_t reduce(const struct echelon *e, uint32_t v, uint32_t *inputs)
+{
+    for (unsigned i = 0; i < e->n; i++) {
+        const uint32_t lead = 0x80000000u >> __builtin_clz(e->vector[i]);
+        if (v & lead) {
+            v ^= e->vector[i];
+            *inputs ^= e->inputs[i];
+        }
+    }
+    return v;
+}
+
+/* Vectors that depend on earlier ones add nothing, so low input bits are preferred. */
+static void add_vector(struct echelon *e, uint32_t v, uint32_t inputs)
+{
+    v = reduce(e, v, &inputs);
+    if (!v)
+        return;
+    e->vector[e->n] = v;
+    e->inputs[e->n] = inputs;
+    e->n++;
+}
+
+static bool solve_one(const struct echelon *e, uint32_t target, uint32_t *inputs)
+{
+    *inputs = 0;
+    return reduce(e, target, inputs) == 0;
+}
+
+uint32_t tir_layout_apply(const struct tir_layout *l, unsigned reg, unsigned lane, unsigned wave)
+{
+    const uint64_t x = reg | (uint64_t)lane << l->reg_bits |
+                       (uint64_t)wave << (l->reg_bits + l->lane_bits);
+    uint32_t rc = 0;
+    for (int i = 0; i < tir_layout_bits(l); i++)
+        if (x >> i & 1)
+            rc ^= l->basis[i];
+    return rc;
+}
+
+struct tir_layout tir_layout_transpose(const struct tir_layout *l)
+{
+    struct tir_layout t = *l;
+    for (int i = 0; i < tir_layout_bits(l); i++)
+        t.basis[i] = TIR_RC(tir_rc_col(l->basis[i]), tir_rc_row(l->basis[i]));
+    return t;
+}
+
+struct tir_layout tir_layout_slice(const struct tir_layout *l, int axis)
+{
+    const uint32_t keep = axis == 0 ? TIR_RC(0, 0xffff) : TIR_RC(0xffff, 0);
+    struct tir_layout s = {.lane_bits = l->lane_bits, .wave_bits = l->wave_bits};
+    int n = 0;
+    for (int i = 0; i < tir_layout_bits(l); i++) {
+        const uint32_t image = l->basis[i] & keep;
+        if (i < l->reg_bits && !image)
+            continue;
+        s.reg_bits += i < l->reg_bits;
+        s.basis[n++] = image;
+    }
+    return s;
+}
+
+bool tir_layout_covers(const struct tir_layout *l, unsigned rows, unsigned cols)
+{
+    const uint32_t inside = TIR_RC(rows - 1, cols - 1);
+    struct echelon e = {0};
+    for (int i = 0; i < tir_layout_bits(l); i++) {
+        if (l->basis[i] & ~inside)
+            return false;
+        add_vector(&e, l->basis[i], 0);
+    }
+    return e.n == (unsigned)__builtin_popcount(inside);
+}
+
+bool tir_layout_equal(const struct tir_layout *a, const struct tir_layout *b)
+{
+    return a->reg_bits == b->reg_bits && a->lane_bits == b->lane_bits &&
+           a->wave_bits == b->wave_bits &&
+           !memcmp(a->basis, b->basis, (size_t)tir_layout_bits(a) * sizeof(a->basis[0]));
+}
+
+bool tir_layout_solve(const struct tir_layout *to, const struct tir_layout *from,
+                      uint32_t m[TIR_LAYOUT_MAX_BITS])
+{
+    struct echelon e = {0};
+    for (int i = 0; i < tir_layout_bits(to); i++)
+        add_vector(&e, to->basis[i], 1u << i);
+    for (int i = 0; i < tir_layout_bits(from); i++)
+        if (!solve_one(&e, from->basis[i], &m[i]))
+            return false;
+    return true;
+}
+
+int tir_layout_contiguous(const struct tir_layout *l, int axis)
+{
+    int n = 0;
+    while (n < l->reg_bits && l->basis[n] == (axis == 0 ? TIR_RC(1u << n, 0) : TIR_RC(0, 1u << n)))
+        n++;
+    return n;
+}
+
+uint32_t tir_matrix_apply(const struct tir_matrix *m, uint32_t x)
+{
+    uint32_t y = 0;
+    for (unsigned i = 0; i < m->n_bits; i++)
+        if (x >> i & 1)
+            y ^= m->column[i];
+    return y;
+}
+
+struct tir_matrix tir_matrix_compose(const struct tir_matrix *outer,
+                                     const struct tir_matrix *inner)
+{
+    struct tir_matrix c = {.n_bits = inner->n_bits};
+    for (unsigned i = 0; i < inner->n_bits; i++)
+        c.column[i] = tir_matrix_apply(outer, inner->column[i]);
+    return c;
+}
+
+bool tir_matrix_invert(const struct tir_matrix *m, struct tir_matrix *inverse)
+{
+    struct echelon e = {0};
+    for (unsigned i = 0; i < m->n_bits; i++)
+        add_vector(&e, m->column[i], 1u << i);
+    struct tir_matrix r = {.n_bits = m->n_bits};
+    for (unsigned i = 0; i < m->n_bits; i++)
+        if (!solve_one(&e, 1u << i, &r.column[i]))
+            return false;
+    *inverse = r;
+    return true;
+}
+
+/*
+ * Source of the destination's input bit `bit`, as cheap as can be: the same bit, the same bit and
+ * registers, the same bit and other registers and lanes, anything. `own` is that bit in the
+ * source's packing, 0 where the source has no such bit.
+ */
+static bool cheapest_source(const struct tir_layout *from, const struct echelon by_cost[3],
+                            uint32_t own, uint32_t image, uint32_t *source)
+{
+    const uint32_t own_image = own ? from->basis[__builtin_ctz(own)] : 0;
+    if (own && own_image == image) {
+        *source = own;
+        return true;
+    }
+    for (int cost = 0; cost < 3; cost++) {
+        if (own && solve_one(&by_cost[cost], image ^ own_image, source)) {
+            *source ^= own;
+            return true;
+        }
+        if (solve_one(&by_cost[cost], image, source))
+            return true;
+    }
+    return false;
+}
+
+/* The bit of `from` that means the same register, lane or wave bit as bit i of `to`. */
+static uint32_t same_bit(const struct tir_layout *from, const struct tir_layout *to, int i)
+{
+    const int lane = i - to->reg_bits, wave = lane - to->lane_bits;
+    if (lane < 0)
+        return i < from->reg_bits ? 1u << i : 0;
+    if (wave < 0)
+        return lane < from->lane_bits ? 1u << (from->reg_bits + lane) : 0;
+    return wave < from->wave_bits ? 1u << (from->reg_bits + from->lane_bits + wave) : 0;
+}
+
+static uint32_t low_bits(unsigned n)
+{
+    return n < 32 ? (1u << n) - 1 : ~0u;
+}
+
+static void classify(const struct tir_layout *from, const struct tir_layout *to,
+                     struct tir_conversion *c)
+{
+    const uint32_t regs = low_bits(from->reg_bits);
+    const uint32_t lanes = low_bits(from->reg_bits + from->lane_bits) & ~regs;
+    bool same = true;
+    uint32_t crossing = 0, waves = 0;
+    for (int i = 0; i < tir_layout_bits(to); i++) {
+        const uint32_t own = same_bit(from, to, i);
+        const bool is_reg = i < to->reg_bits;
+        const uint32_t moved = c->map.column[i] ^ (is_reg ? 0 : own);
+        if (is_reg)
+            same = same && c->map.column[i] == own && own;
+        else
+            c->selects = c->selects || (moved & regs);
+        crossing |= moved & lanes;
+        waves |= moved & ~regs & ~lanes;
+    }
+    c->lanes = crossing >> from->reg_bits;
+    if (waves)
+        c->kind = TIR_CONVERT_LDS;
+    else if (crossing)
+        c->kind = TIR_CONVERT_LANES;
+    else
+        c->kind = same && !c->selects ? TIR_CONVERT_NONE : TIR_CONVERT_REGISTERS;
+}
+
+bool tir_layout_conversion(const struct tir_layout *from, const struct tir_layout *to,
+                           struct tir_conversion *c)
+{
+    struct echelon by_cost[3] = {0}; /* registers; and lanes; and waves */
+    for (int i = 0; i < tir_layout_bits(from); i++)
+        for (int cost = 0; cost < 3; cost++)
+            if (cost == 2 || i < from->reg_bits + (cost == 1 ? from->lane_bits : 0))
+                add_vector(&by_cost[cost], from->basis[i], 1u << i);
+    *c = (struct tir_conversion){.map.n_bits = (uint8_t)tir_layout_bits(to)};
+    for (int i = 0; i < tir_layout_bits(to); i++) {
+        const uint32_t own = same_bit(from, to, i);
+        if (!cheapest_source(from, by_cost, own, to->basis[i], &c->map.column[i]))
+            return false;
+    }
+    classify(from, to, c);
+    return true;
+}

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Lookups in a machine's matrix-instruction table.
+ */
+#include "ir/machine.h"
+
+#include <string.h>
+
+int tir_find_mma(const struct tir_machine *m, unsigned rows, unsigned cols, unsigned k,
+                 unsigned in_dtype)
+{
+    for (unsigned i = 0; i < m->n_mma; i++) {
+        const struct tir_mma *const row = &m->mma[i];
+        if (row->m == rows && row->n == cols && row->in_dtype == in_dtype && (!k || row->k == k))
+            return (int)i;
+    }
+    return -1;
+}
+
+int tir_find_mma_name(const struct tir_machine *m, const char *name)
+{
+    for (unsigned i = 0; i < m->n_mma; i++)
+        if (!strcmp(m->mma[i].name, name))
+            return (int)i;
+    return -1;
+}
