@@ -78,8 +78,7 @@ struct attn_pack_pair {
 };
 
 enum attn_arg_kind {
-    ATTN_KIND_PTR, /* 8 bytes */
-    ATTN_KIND_I64,
+    ATTN_KIND_I64, /* also pointers */
     ATTN_KIND_I32,
     ATTN_KIND_F32,
     ATTN_KIND_COUNT
@@ -89,7 +88,7 @@ enum attn_arg_kind {
 struct attn_pack_kernarg {
     attn_pack_string arg;
     uint16_t offset;
-    uint8_t size; /* 8, 8, 4, 4 by kind */
+    uint8_t size; /* 8, 4, 4 by kind */
     uint8_t kind; /* enum attn_arg_kind */
 };
 
