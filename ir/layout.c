@@ -78,6 +78,42 @@ struct tir_layout tir_layout_slice(const struct tir_layout *l, int axis)
     return s;
 }
 
+/* The bits of x that `mask` selects, moved together. */
+static unsigned compact(unsigned x, unsigned mask)
+{
+    unsigned y = 0;
+    for (int to = 0; mask; mask &= mask - 1)
+        y |= (x >> __builtin_ctz(mask) & 1) << to++;
+    return y;
+}
+
+struct tir_layout tir_layout_fold_rows(const struct tir_layout *l, unsigned *rows)
+{
+    unsigned folded = 0, all = 0;
+    struct echelon by_regs = {0};
+    for (int i = 0; i < tir_layout_bits(l); i++) {
+        const unsigned row = tir_rc_row(l->basis[i]);
+        all |= row;
+        if (i < l->reg_bits) {
+            folded |= row;
+            add_vector(&by_regs, row, 0);
+        }
+    }
+    assert(by_regs.n == (unsigned)__builtin_popcount(folded));
+    struct tir_layout f = {.lane_bits = l->lane_bits, .wave_bits = l->wave_bits};
+    int n = 0;
+    for (int i = 0; i < tir_layout_bits(l); i++) {
+        const unsigned row = compact(tir_rc_row(l->basis[i]), all & ~folded);
+        const uint32_t image = TIR_RC(row, tir_rc_col(l->basis[i]));
+        if (i < l->reg_bits && !image)
+            continue;
+        f.reg_bits += i < l->reg_bits;
+        f.basis[n++] = image;
+    }
+    *rows = 1u << __builtin_popcount(all & ~folded);
+    return f;
+}
+
 bool tir_layout_covers(const struct tir_layout *l, unsigned rows, unsigned cols)
 {
     const uint32_t inside = TIR_RC(rows - 1, cols - 1);
@@ -93,7 +129,7 @@ bool tir_layout_covers(const struct tir_layout *l, unsigned rows, unsigned cols)
 bool tir_layout_equal(const struct tir_layout *a, const struct tir_layout *b)
 {
     return a->reg_bits == b->reg_bits && a->lane_bits == b->lane_bits &&
-           a->wave_bits == b->wave_bits &&
+           a->wave_bits == b->wave_bits && a->pad_shift == b->pad_shift && a->pad == b->pad &&
            !memcmp(a->basis, b->basis, (size_t)tir_layout_bits(a) * sizeof(a->basis[0]));
 }
 

@@ -44,10 +44,26 @@ static void conversion_between_half_wave_orders_crosses_lane_bit_5(void **state)
     assert_int_equal(c.kind, TIR_CONVERT_NONE);
 }
 
+static void fold_rows_keeps_the_row_bits_of_lanes(void **state)
+{
+    (void)state;
+    unsigned rows;
+    const struct tir_layout f = tir_layout_fold_rows(&acc32, &rows);
+    assert_int_equal(rows, 2);
+    assert_int_equal(f.reg_bits, 0);
+    for (unsigned lane = 0; lane < 64; lane++)
+        assert_int_equal(tir_layout_apply(&f, 0, lane, 0), TIR_RC(lane / 32, lane % 32));
+    const struct tir_layout t = tir_layout_transpose(&acc32);
+    const struct tir_layout g = tir_layout_fold_rows(&t, &rows);
+    assert_int_equal(rows, 32);
+    assert_true(tir_layout_equal(&g, &t));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(apply_gives_the_documented_row_and_column),
+        cmocka_unit_test(fold_rows_keeps_the_row_bits_of_lanes),
         cmocka_unit_test(conversion_between_half_wave_orders_crosses_lane_bit_5),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
