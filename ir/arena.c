@@ -6,6 +6,8 @@
 
 #include <stdlib.h>
 
+#include "ir/ir.h"
+
 enum { CHUNK_BYTES = 64 * 1024, ALIGN = 16 };
 
 struct chunk {
@@ -17,6 +19,22 @@ struct chunk {
 struct tir_arena {
     struct chunk *newest;
 };
+
+void (*tir_out_of_memory)(void);
+
+void *tir_checked(void *p)
+{
+    if (p)
+        return p;
+    if (tir_out_of_memory)
+        tir_out_of_memory();
+    abort();
+}
+
+void *tir_scratch(size_t n, size_t size)
+{
+    return tir_checked(calloc(n ? n : 1, size));
+}
 
 struct tir_arena *tir_arena_create(void)
 {

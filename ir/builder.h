@@ -2,6 +2,9 @@
  *
  * Building tile IR. A builder is a cursor: a block, and the pipeline stage and phase that new ops
  * carry. Misuse (wrong types, wrong arity) asserts: templates are ours.
+ *
+ * C leaves the order of a call's arguments open. Nested builder calls are fine for constants and
+ * single expressions; ops whose order matters get a statement each.
  */
 #ifndef IR_BUILDER_H
 #define IR_BUILDER_H

@@ -6,7 +6,6 @@
 #include "ir/ir.h"
 
 #include <assert.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "ir/arena.h"
@@ -54,20 +53,9 @@ static const struct {
 };
 static_assert(sizeof(dtypes) / sizeof(dtypes[0]) == TIR_N_DTYPES, "one row per dtype");
 
-void (*tir_out_of_memory)(void);
-
-static void *checked(void *p)
-{
-    if (p)
-        return p;
-    if (tir_out_of_memory)
-        tir_out_of_memory();
-    abort();
-}
-
 void *tir_alloc(struct tir_func *f, size_t bytes)
 {
-    return checked(tir_arena_alloc(f->arena, bytes));
+    return tir_checked(tir_arena_alloc(f->arena, bytes));
 }
 
 const char *tir_strdup(struct tir_func *f, const char *s)
