@@ -17,6 +17,7 @@
 struct tir_schedule {
     uint8_t stages;        /* software-pipeline stages of the main loop; 1 leaves it alone */
     uint8_t n_phases;      /* phases of one iteration, in the template's numbering */
+    uint8_t matrix_phases; /* bit per phase: matrix instructions and what hides under them */
     uint8_t interleave;    /* 1: fill the shadow of matrix instructions with other work */
     uint8_t slots_per_mma; /* 0: the machine's shadow */
     uint8_t ping_pong;     /* wave groups a phase apart: 1 (off) or 2 */

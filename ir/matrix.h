@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Tile layouts that a matrix instruction asks for. An operand tile covers many instructions: its
+ * registers walk the contraction first, then the blocks of rows (of A) or columns (of B).
+ */
+#ifndef IR_MATRIX_H
+#define IR_MATRIX_H
+
+#include "ir/machine.h"
+
+enum { TIR_MAX_K_BITS = 16 };
+
+/**
+ * How a contraction index is spread over one operand: the bit of k that each register bit and each
+ * upper lane bit stands for. Any bijection will do, as long as A and B agree: that is what lets the
+ * result of one product be an operand of the next with no move at all.
+ */
+struct tir_contraction {
+    uint8_t n_reg, n_lane;
+    uint16_t reg[TIR_MAX_K_BITS]; /* images of register bits */
+    uint16_t lane[4];             /* images of lane bits log2(m) .. 5 */
+};
+
+/** `extent` elements of k in memory order: `vector` consecutive ones per lane (a power of two, at
+ * least what one instruction takes), then lanes, then registers. */
+struct tir_contraction tir_contract_rows(const struct tir_mma *mma, unsigned extent,
+                                         unsigned vector);
+
+/** The contraction that the accumulator of an earlier product is held in, when its rows become k:
+ * S = K Q, then O = V S. `d` is the layout of that accumulator tile. */
+struct tir_contraction tir_contract_acc(const struct tir_layout *d, unsigned lane_low_bits);
+
+/** Layout of A[outer x k] (rows = outer, columns = k). `wave_bits` waves take the top bits of
+ * outer. B[k x outer] is its transpose. */
+struct tir_layout tir_mma_operand(const struct tir_mma *mma, unsigned outer, unsigned wave_bits,
+                                  const struct tir_contraction *k);
+
+/** Layout of D[rows x cols]; `wave_bits` waves take the top bits of the columns. */
+struct tir_layout tir_mma_result(const struct tir_mma *mma, unsigned rows, unsigned cols,
+                                 unsigned wave_bits);
+
+/** Elements of A, B or D that one instruction takes from each lane. */
+unsigned tir_mma_in_regs(const struct tir_mma *mma);
+unsigned tir_mma_acc_regs(const struct tir_mma *mma);
+
+#endif

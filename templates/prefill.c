@@ -1,0 +1,688 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Flash attention over packed sequences: O = softmax(scale Q K^T + mask) V, one pass over K and V
+ * with a running maximum m and denominator l (Dao, arXiv 2205.14135; 2307.08691).
+ *
+ * Everything is computed transposed. S^T = K Q^T leaves each lane with whole columns of scores for
+ * one query, so the softmax needs one cross-lane step, and its registers are, unmoved, the operand
+ * of O^T = V^T P^T. A workgroup owns a tile of queries, its waves own rows of it, and they share
+ * the tiles of K and V in LDS.
+ *
+ * The loop is written once, in order; `stage` and `phase` say where the pipeline may run each step:
+ *
+ *   stage 0  copy K to LDS            phase M2
+ *   stage 1  K has arrived            phase M2
+ *   stage 2  read K, load V  M1       S = K Q  C1      running maximum, P  C2
+ *   stage 3  V to LDS, rescale  M1    sum of P, P to 16 bits  C1    read V  M2    O += V P  C2
+ */
+#include "ir/builder.h"
+#include "templates/lds_map.h"
+#include "templates/template.h"
+
+#include <assert.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+enum phase { M1, C1, M2, C2, N_PHASES };
+enum stage { COPY_K, WAIT_K, SCORES, VALUES, N_STAGES };
+enum group { GROUP_K, GROUP_V };
+enum { LDS_WRITES = -1, ELEM = 2 /* bytes of bf16 and fp16 */, MAX_PANELS = 4 };
+
+static const float LOG2E = 1.4426950408889634f, LN2 = 0.6931471805599453f;
+
+/* Rows of queries a wave (16 or 32, as the matrix instruction has it), keys a tile. First match
+ * wins: the first row whose head dims are at least the variant's. */
+static const struct tile {
+    int head_dim, head_dim_v;
+    uint8_t rows, waves, kv, kv_wide; /* kv_wide: where direct-to-LDS loads are 16 bytes */
+    const char *why;
+} tiles[] = {
+    {64, 64, 32, 8, 64, 64, "few bytes a key: long tiles"},
+    {128, 128, 32, 8, 32, 64, "two waves a SIMD at 256 registers; gfx942's LDS holds 32 keys"},
+    {192, 128, 32, 8, 32, 32, "K of 64 keys would not fit the registers"},
+    {256, 256, 16, 8, 32, 32, "16 rows: O of 32 rows would take half of the registers"},
+};
+
+/* A head dim is cut into panels of power-of-two width: 192 is 128 + 64. */
+struct panel {
+    unsigned first, width;
+    struct tir_contraction k;
+    struct tir_layout lds;
+    unsigned lds_bytes;
+    struct tir_value buffer, q;
+};
+
+struct prefill {
+    const struct att_variant *v;
+    const struct tir_machine *m;
+    const struct tile *tile;
+    const struct tir_mma *mma;
+    int instr;
+    unsigned kv, rows, waves, dtype;
+    struct tir_builder b;
+
+    struct panel panels[MAX_PANELS];
+    unsigned n_panels;
+    struct tir_layout v_lds;
+    struct tir_contraction v_k;
+    struct tir_value v_buffer;
+    unsigned v_bytes;
+
+    struct tir_type scores, vector; /* S^T: keys x queries; 1 x queries */
+
+    /* Uniform over the workgroup. */
+    struct tir_value head, kv_head, row0, q_len, kv_len, offset, first, q_begin, kv_begin;
+    struct tir_value k_base, v_base, k_stride, v_stride;
+    struct tir_value exponent;  /* what scores are multiplied with before 2^x */
+    struct tir_value lowest;    /* the maximum of no scores */
+    struct tir_value threshold; /* growth of the maximum that forces a rescale */
+    struct tir_value left, right;
+    struct tir_value last_row, first_row; /* of this wave */
+
+    struct tir_value query; /* position of each query, 1 x queries */
+};
+
+static const struct tile *find_tile(const struct att_variant *v)
+{
+    for (size_t i = 0; i < sizeof(tiles) / sizeof(tiles[0]); i++)
+        if (v->head_dim <= tiles[i].head_dim && v->head_dim_v <= tiles[i].head_dim_v)
+            return &tiles[i];
+    return NULL;
+}
+
+static bool check(const struct att_variant *v, const struct tir_machine *m, struct att_why *why)
+{
+    (void)m;
+    const struct tile *t = find_tile(v);
+    if (!t)
+        return att_reject(why, ATT_HEAD_DIM, "prefill has no tile for head_dim %d with head_dim_v %d",
+                          v->head_dim, v->head_dim_v);
+    if (v->head_dim % 64)
+        return att_reject(why, ATT_HEAD_DIM, "head_dim %d is not a multiple of 64", v->head_dim);
+    if (v->head_dim_v & (v->head_dim_v - 1) || v->head_dim_v < 64)
+        return att_reject(why, ATT_HEAD_DIM_V, "head_dim_v %d is not 64, 128 or 256",
+                          v->head_dim_v);
+    if (v->mask == ATT_MASK_CUSTOM)
+        return att_reject(why, ATT_MASK, "prefill has no custom mask: causal, window or none");
+    return true;
+}
+
+static void set_stage(struct prefill *p, enum stage s, enum phase ph)
+{
+    p->b.stage = (uint8_t)s;
+    p->b.phase = (uint8_t)ph;
+}
+
+/* Small constants and arithmetic, shortened: every operand is an i32 scalar. */
+static struct tir_value num(struct prefill *p, int v) { return tir_i32(&p->b, v); }
+
+static struct tir_value plus(struct prefill *p, struct tir_value a, int v)
+{
+    return v ? tir_add(&p->b, a, num(p, v)) : a;
+}
+
+static struct tir_value times(struct prefill *p, struct tir_value a, int v)
+{
+    return tir_mul(&p->b, a, num(p, v));
+}
+
+static struct tir_value wide(struct prefill *p, struct tir_value a)
+{
+    return tir_convert(&p->b, a, TIR_I64);
+}
+
+/* Bytes of a stride argument, which counts elements. */
+static struct tir_value stride(struct prefill *p, const char *name)
+{
+    return tir_mul(&p->b, tir_arg(&p->b, name, TIR_I64), tir_i64(&p->b, ELEM));
+}
+
+/* A buffer of `rows` rows (may be <= 0: nothing is in range) of `row_bytes`, the first at `base`.
+ * Rows past the end read as 0 and are not written. */
+static struct tir_view view(struct prefill *p, struct tir_value base, struct tir_value rows,
+                            struct tir_value row_stride, int row_bytes, int byte)
+{
+    struct tir_builder *b = &p->b;
+    const struct tir_value last = tir_mul(b, plus(p, rows, -1), row_stride);
+    const struct tir_value bytes = tir_select(b, tir_cmp_gt(b, rows, num(p, 0)),
+                                              plus(p, last, row_bytes), num(p, 0));
+    return (struct tir_view){tir_make_rsrc(b, base, bytes), row_stride, num(p, byte)};
+}
+
+static struct tir_value tile_of(struct prefill *p, struct tir_value scalar, struct tir_type t)
+{
+    return tir_splat(&p->b, scalar, t);
+}
+
+static void find_panels(struct prefill *p)
+{
+    unsigned first = 0;
+    for (unsigned width = 256; width >= 64; width /= 2) {
+        if (!((unsigned)p->v->head_dim & width))
+            continue;
+        struct panel *n = &p->panels[p->n_panels++];
+        n->first = first;
+        n->width = width;
+        n->k = tir_contract_rows(p->mma, width, 8);
+        n->lds = att_lds_rows(p->m, p->kv, width, ELEM);
+        n->lds_bytes = att_lds_bytes(&n->lds, ELEM);
+        n->buffer = tir_lds_buffer(&p->b, 2 * n->lds_bytes, 16);
+        first += width;
+    }
+}
+
+static unsigned log2u(unsigned x) { return (unsigned)__builtin_ctz(x); }
+
+static void choose_layouts(struct prefill *p)
+{
+    const unsigned wave_bits = log2u(p->waves), queries = p->rows * p->waves;
+    const struct tir_layout s = tir_mma_result(p->mma, p->kv, queries, wave_bits);
+    const struct tir_layout column = tir_layout_slice(&s, 0);
+    p->scores = tir_tile(p->b.f, TIR_F32, p->kv, queries, &s);
+    p->vector = tir_tile(p->b.f, TIR_F32, 1, queries, &column);
+    find_panels(p);
+
+    p->v_k = tir_contract_acc(&s, log2u(p->mma->n));
+    const unsigned dv = (unsigned)p->v->head_dim_v;
+    if (p->m->has_lds_read_tr) {
+        p->v_lds = att_lds_rows(p->m, p->kv, dv, ELEM);
+        p->v_bytes = att_lds_bytes(&p->v_lds, ELEM);
+        p->v_buffer = tir_lds_buffer(&p->b, 2 * p->v_bytes, 16);
+    } else {
+        p->v_lds = att_lds_columns(p->m, p->kv, dv, ELEM, &p->v_k);
+        p->v_bytes = att_lds_bytes(&p->v_lds, ELEM);
+        p->v_buffer = tir_lds_buffer(&p->b, p->v_bytes, 16);
+    }
+}
+
+/* Where this workgroup's sequence and head lie, and how far its keys reach. */
+static void locate(struct prefill *p)
+{
+    struct tir_builder *b = &p->b;
+    const struct tir_value batch = tir_block_id(b, 2);
+    const struct tir_value at = tir_shl(b, batch, num(p, 2));
+    const struct tir_value cu_q = tir_arg(b, "cu_seqlens_q", TIR_I64);
+    const struct tir_value cu_k = tir_arg(b, "cu_seqlens_k", TIR_I64);
+    p->q_begin = tir_scalar_load(b, cu_q, at, TIR_I32);
+    p->kv_begin = tir_scalar_load(b, cu_k, at, TIR_I32);
+    const struct tir_value next = plus(p, at, 4);
+    p->q_len = tir_sub(b, tir_scalar_load(b, cu_q, next, TIR_I32), p->q_begin);
+    p->kv_len = tir_sub(b, tir_scalar_load(b, cu_k, next, TIR_I32), p->kv_begin);
+    p->offset = tir_sub(b, p->kv_len, p->q_len);
+    p->head = tir_block_id(b, 1);
+    p->kv_head = p->v->gqa ? tir_div(b, p->head, num(p, p->v->gqa))
+                           : tir_div(b, p->head, tir_arg(b, "gqa", TIR_I32));
+    /* The last rows of a causal tile see the most keys: they start first. */
+    const int rows = (int)(p->rows * p->waves);
+    const struct tir_value max_len = tir_arg(b, "max_seqlen_q", TIR_I32);
+    const struct tir_value n = tir_div(b, plus(p, max_len, rows - 1), num(p, rows));
+    p->row0 = times(p, tir_sub(b, plus(p, n, -1), tir_block_id(b, 0)), rows);
+}
+
+static struct tir_value head_base(struct prefill *p, const char *tensor, struct tir_value token,
+                                  struct tir_value head)
+{
+    char token_stride[32], head_stride[32];
+    struct tir_builder *b = &p->b;
+    snprintf(token_stride, sizeof(token_stride), "%s_token_stride", tensor);
+    snprintf(head_stride, sizeof(head_stride), "%s_head_stride", tensor);
+    const struct tir_value at = tir_add(
+        b, tir_mul(b, wide(p, token), stride(p, token_stride)),
+        tir_mul(b, wide(p, head), stride(p, head_stride)));
+    return tir_add(b, tir_arg(b, tensor, TIR_I64), at);
+}
+
+static struct tir_value row_bytes(struct prefill *p, const char *name)
+{
+    return tir_convert(&p->b, stride(p, name), TIR_I32);
+}
+
+/* Q^T stays in registers, panel by panel, as the right operand of S^T = K Q^T. */
+static void load_q(struct prefill *p)
+{
+    struct tir_builder *b = &p->b;
+    const struct tir_value token = tir_add(b, p->q_begin, p->row0);
+    const struct tir_value base = head_base(p, "q", token, p->head);
+    const struct tir_value rows = tir_sub(b, p->q_len, p->row0);
+    for (unsigned i = 0; i < p->n_panels; i++) {
+        struct panel *n = &p->panels[i];
+        const struct tir_layout l =
+            tir_mma_operand(p->mma, p->rows * p->waves, log2u(p->waves), &n->k);
+        const struct tir_type t = tir_tile(b->f, p->dtype, p->rows * p->waves, n->width, &l);
+        const struct tir_view q = view(p, base, rows, row_bytes(p, "q_token_stride"),
+                                       p->v->head_dim * ELEM, (int)(n->first * ELEM));
+        n->q = tir_named(b, "q", tir_transpose(b, tir_tile_load(b, q, num(p, 0), t)));
+    }
+}
+
+/* Scores become exponents of two: p = 2^(s * exponent - m * exponent). */
+static void load_numbers(struct prefill *p)
+{
+    struct tir_builder *b = &p->b;
+    const bool scaled = p->v->soft_cap || p->v->logits;
+    p->exponent = scaled ? tir_f32(b, LOG2E) : tir_arg(b, "scale_log2", TIR_F32);
+    /* m * exponent must stay finite even where no key was seen. */
+    const struct tir_value one = tir_f32(b, 1.0f);
+    p->lowest = tir_mul(b, tir_f32(b, -3e38f), tir_rcp(b, tir_max(b, p->exponent, one)));
+    /* 2^8 of head room: O and l grow by that much at most before the maximum follows. */
+    p->threshold = tir_mul(b, tir_f32(b, 8.0f), tir_rcp(b, p->exponent));
+
+    const int far = 1 << 30;
+    const bool window = p->v->mask == ATT_MASK_WINDOW;
+    p->left = window ? tir_arg(b, "window_left", TIR_I32) : num(p, far);
+    p->right = window ? tir_arg(b, "window_right", TIR_I32)
+                      : num(p, p->v->mask == ATT_MASK_CAUSAL ? 0 : far);
+    const struct tir_value wave = tir_wave_id(b);
+    p->first_row = tir_add(b, p->row0, times(p, wave, (int)p->rows));
+    p->last_row = plus(p, p->first_row, (int)p->rows - 1);
+
+    struct tir_type t = p->vector;
+    t.dtype = TIR_I32;
+    p->query = tir_add(b, tir_col_index(b, t), tile_of(p, p->row0, t));
+}
+
+/* First and one-past-last tile of keys that some query of the workgroup sees; at least one. */
+static struct tir_value count_tiles(struct prefill *p)
+{
+    struct tir_builder *b = &p->b;
+    const struct tir_value rows =
+        tir_min(b, tir_sub(b, p->q_len, p->row0), num(p, (int)(p->rows * p->waves)));
+    const struct tir_value last = plus(p, tir_add(b, p->row0, rows), -1);
+    const struct tir_value reach =
+        plus(p, tir_add(b, tir_add(b, last, p->offset), p->right), 1);
+    const struct tir_value end = tir_min(b, p->kv_len, reach);
+    p->first = num(p, 0);
+    if (p->v->mask == ATT_MASK_WINDOW) {
+        const struct tir_value from = tir_sub(b, tir_add(b, p->row0, p->offset), p->left);
+        p->first = tir_and(b, tir_max(b, from, num(p, 0)), num(p, -(int)p->kv));
+    }
+    const struct tir_value keys = plus(p, tir_sub(b, end, p->first), (int)p->kv - 1);
+    return tir_max(b, tir_sar(b, keys, num(p, (int)log2u(p->kv))), num(p, 1));
+}
+
+static struct tir_value first_key(struct prefill *p, struct tir_value tile)
+{
+    return tir_add(&p->b, p->first, times(&*p, tile, (int)p->kv));
+}
+
+/* The rows of K or V of one tile of keys. The base moves with the tile in 64 bits, so that a
+ * sequence may span more than 4 GiB. */
+static struct tir_view key_rows(struct prefill *p, struct tir_value key, struct tir_value base,
+                                struct tir_value stride64, int row, int byte)
+{
+    struct tir_builder *b = &p->b;
+    const struct tir_value at = tir_add(b, base, tir_mul(b, wide(p, key), stride64));
+    const struct tir_value rows =
+        tir_min(b, tir_sub(b, p->kv_len, key), num(p, (int)p->kv));
+    return view(p, at, rows, tir_convert(b, stride64, TIR_I32), row, byte);
+}
+
+/* Tiles alternate between the two halves of a buffer. */
+static struct tir_value half(struct prefill *p, struct tir_value buffer, struct tir_value tile,
+                             unsigned bytes)
+{
+    struct tir_builder *b = &p->b;
+    const struct tir_value odd = tir_and(b, tile, num(p, 1));
+    return tir_add(b, buffer, times(p, odd, (int)bytes));
+}
+
+static void copy_k(struct prefill *p, struct tir_value tile)
+{
+    struct tir_builder *b = &p->b;
+    const struct tir_value key = first_key(p, tile);
+    for (unsigned i = 0; i < p->n_panels; i++) {
+        const struct panel *n = &p->panels[i];
+        const struct tir_layout l = tir_mma_operand(p->mma, p->kv, 0, &n->k);
+        const struct tir_type t = tir_tile(b->f, p->dtype, p->kv, n->width, &l);
+        const struct tir_view k = key_rows(p, key, p->k_base, p->k_stride,
+                                           p->v->head_dim * ELEM, (int)(n->first * ELEM));
+        tir_copy_to_lds(b, GROUP_K, k, num(p, 0), half(p, n->buffer, tile, n->lds_bytes), t,
+                        &n->lds);
+    }
+}
+
+/* S^T = K Q^T, raw: the scale is folded into the exponent. */
+static struct tir_value compute_scores(struct prefill *p, struct tir_value tile)
+{
+    struct tir_builder *b = &p->b;
+    struct tir_value k[MAX_PANELS];
+    set_stage(p, SCORES, M1);
+    for (unsigned i = 0; i < p->n_panels; i++) {
+        const struct panel *n = &p->panels[i];
+        const struct tir_layout l = tir_mma_operand(p->mma, p->kv, 0, &n->k);
+        const struct tir_type t = tir_tile(b->f, p->dtype, p->kv, n->width, &l);
+        k[i] = tir_tile_lds_load(b, half(p, n->buffer, tile, n->lds_bytes), t, &n->lds);
+    }
+    set_stage(p, SCORES, C1);
+    struct tir_value s = tir_splat(b, tir_f32(b, 0.0f), p->scores);
+    for (unsigned i = 0; i < p->n_panels; i++)
+        s = tir_mma(b, p->instr, k[i], p->panels[i].q, s);
+    return tir_named(b, "s", s);
+}
+
+/* cap * tanh(x / cap), by tanh(y) = 1 - 2 / (e^2y + 1). */
+static struct tir_value soft_cap(struct prefill *p, struct tir_value s)
+{
+    struct tir_builder *b = &p->b;
+    const struct tir_value cap = tir_arg(b, "soft_cap", TIR_F32);
+    const struct tir_value rate = tir_mul(
+        b, tir_mul(b, tir_arg(b, "scale", TIR_F32), tir_f32(b, 2 * LOG2E)), tir_rcp(b, cap));
+    const struct tir_value e = tir_exp2(b, tir_mul(b, s, tile_of(p, rate, p->scores)));
+    const struct tir_value r = tir_rcp(b, tir_add(b, e, tir_float_like(b, e, 1.0f)));
+    const struct tir_value twice = tile_of(p, tir_mul(b, cap, tir_f32(b, -2.0f)), p->scores);
+    return tir_fma(b, r, twice, tile_of(p, cap, p->scores));
+}
+
+static struct tir_value call_logits(struct prefill *p, struct tir_value s, struct tir_value key)
+{
+    struct tir_builder *b = &p->b;
+    if (!p->v->soft_cap)
+        s = tir_mul(b, s, tile_of(p, tir_arg(b, "scale", TIR_F32), p->scores));
+    struct tir_type t = p->scores;
+    t.dtype = TIR_I32;
+    const struct tir_value query = tir_broadcast(b, p->query, t);
+    const struct tir_value kv = tir_add(b, tir_row_index(b, t), tile_of(p, key, t));
+    const struct tir_value operands[] = {s,       query,    kv, p->head, p->q_len,
+                                         p->kv_len, tir_arg(b, "hook_arg", TIR_I64)};
+    return tir_call_hook(b, "attn_logits", operands, sizeof(operands) / sizeof(operands[0]));
+}
+
+/* Keys that a query may not see get -inf; only tiles at an edge take the branch. */
+static struct tir_value mask(struct prefill *p, struct tir_value s, struct tir_value key)
+{
+    struct tir_builder *b = &p->b;
+    const bool window = p->v->mask == ATT_MASK_WINDOW;
+    const struct tir_value reach =
+        tir_add(b, tir_add(b, p->first_row, p->offset), p->right);
+    const struct tir_value last = tir_min(b, plus(p, p->kv_len, -1), reach);
+    struct tir_value edge = tir_cmp_gt(b, plus(p, key, (int)p->kv - 1), last);
+    if (window) {
+        const struct tir_value from =
+            tir_sub(b, tir_add(b, p->last_row, p->offset), p->left);
+        edge = tir_or(b, edge, tir_cmp_lt(b, key, from));
+    }
+    struct tir_if branch = tir_begin_if(b, edge, true, &p->scores, 1);
+
+    struct tir_type vector = p->vector, tile = p->scores;
+    vector.dtype = tile.dtype = TIR_I32;
+    const struct tir_value diagonal = tir_add(b, p->query, tile_of(p, p->offset, vector));
+    const struct tir_value end = tir_min(b, tir_add(b, diagonal, tile_of(p, p->right, vector)),
+                                         tile_of(p, plus(p, p->kv_len, -1), vector));
+    const struct tir_value start = tile_of(p, key, vector);
+    const struct tir_value row = tir_row_index(b, tile);
+    const struct tir_value none = tir_float_like(b, s, -INFINITY);
+    struct tir_value masked = tir_select(
+        b, tir_cmp_gt(b, row, tir_broadcast(b, tir_sub(b, end, start), tile)), none, s);
+    if (window) {
+        const struct tir_value begin = tir_sub(b, diagonal, tile_of(p, p->left, vector));
+        masked = tir_select(
+            b, tir_cmp_lt(b, row, tir_broadcast(b, tir_sub(b, begin, start), tile)), none, masked);
+    }
+    tir_else(b, &branch, &masked);
+    tir_end_if(b, &branch, &s);
+    return s;
+}
+
+/* What the head of the softmax of one tile hands to its tail. */
+struct softmax {
+    struct tir_value p, m, alpha, grown;
+};
+
+/*
+ * m' = max(m, max_j s_j), p_j = 2^((s_j - m') exponent). The maximum only follows when it has grown
+ * past the threshold: any reference will do as long as nothing overflows, and O then needs no
+ * rescaling in most tiles.
+ */
+static struct softmax softmax_head(struct prefill *p, struct tir_value s, struct tir_value m)
+{
+    struct tir_builder *b = &p->b;
+    struct softmax r;
+    const struct tir_value top = tir_max(b, m, tir_col_max(b, tir_col_fold_max(b, s)));
+    const struct tir_value limit = tir_add(b, m, tile_of(p, p->threshold, p->vector));
+    r.grown = tir_any(b, tir_cmp_gt(b, top, limit));
+    r.m = tir_named(b, "m", tir_select(b, r.grown, top, m));
+    const struct tir_value exponent = tile_of(p, p->exponent, p->vector);
+    r.alpha = tir_exp2(b, tir_mul(b, tir_sub(b, m, r.m), exponent));
+    const struct tir_value shift = tir_broadcast(b, tir_neg(b, tir_mul(b, r.m, exponent)), p->scores);
+    r.p = tir_named(
+        b, "p", tir_exp2(b, tir_fma(b, s, tile_of(p, p->exponent, p->scores), shift)));
+    return r;
+}
+
+/* O and l follow the maximum. */
+static void rescale(struct prefill *p, const struct softmax *h, struct tir_value *o,
+                    struct tir_value *l)
+{
+    struct tir_builder *b = &p->b;
+    const struct tir_type t[] = {tir_typeof(b->f, *o), tir_typeof(b->f, *l)};
+    struct tir_if branch = tir_begin_if(b, h->grown, true, t, 2);
+    const struct tir_value scaled[] = {
+        tir_mul(b, *o, tir_broadcast(b, h->alpha, t[0])),
+        tir_mul(b, *l, tir_broadcast(b, h->alpha, t[1])),
+    };
+    tir_else(b, &branch, scaled);
+    struct tir_value both[] = {*o, *l};
+    tir_end_if(b, &branch, both);
+    *o = both[0];
+    *l = both[1];
+}
+
+/* Where the target cannot transpose on the way out of LDS, V is transposed on the way in: each lane
+ * loads 2 columns of 4 keys and turns them around in registers. */
+static struct tir_type v_register_tile(struct prefill *p, bool turned)
+{
+    const unsigned dv = (unsigned)p->v->head_dim_v, kv_bits = log2u(p->kv), dv_bits = log2u(dv);
+    struct tir_layout l = {.lane_bits = 6, .wave_bits = (uint8_t)log2u(p->waves)};
+    unsigned reg = 0, key = 2, col = 1, n;
+    if (!turned)
+        l.basis[reg++] = TIR_RC(0, 1);
+    l.basis[reg++] = TIR_RC(1, 0);
+    l.basis[reg++] = TIR_RC(2, 0);
+    if (turned)
+        l.basis[reg++] = TIR_RC(0, 1);
+    const unsigned spare = kv_bits + dv_bits - 3 - 6 - l.wave_bits;
+    uint32_t rest[TIR_LAYOUT_MAX_BITS];
+    for (n = 0; n < 6; n++)
+        rest[n] = col < dv_bits ? TIR_RC(0, 1u << col++) : TIR_RC(1u << key++, 0);
+    for (unsigned i = 0; i < l.wave_bits; i++)
+        rest[n++] = key < kv_bits ? TIR_RC(1u << key++, 0) : TIR_RC(0, 1u << col++);
+    for (unsigned i = 0; i < spare; i++)
+        l.basis[reg++] = col < dv_bits ? TIR_RC(0, 1u << col++) : TIR_RC(1u << key++, 0);
+    l.reg_bits = (uint8_t)reg;
+    memcpy(l.basis + reg, rest, n * sizeof(rest[0]));
+    return tir_tile(p->b.f, p->dtype, p->kv, dv, &l);
+}
+
+/* Starts V of a tile on its way; the value is empty where it goes to LDS by itself. */
+static struct tir_value fetch_v(struct prefill *p, struct tir_value tile)
+{
+    struct tir_builder *b = &p->b;
+    const int row = p->v->head_dim_v * ELEM;
+    const struct tir_view v =
+        key_rows(p, first_key(p, tile), p->v_base, p->v_stride, row, 0);
+    if (!p->m->has_lds_read_tr)
+        return tir_tile_load(b, v, num(p, 0), v_register_tile(p, false));
+    struct tir_type t = v_register_tile(p, false);
+    tir_copy_to_lds(b, GROUP_V, v, num(p, 0), half(p, p->v_buffer, tile, p->v_bytes), t,
+                    &p->v_lds);
+    return (struct tir_value){0};
+}
+
+static void place_v(struct prefill *p, struct tir_value fetched)
+{
+    struct tir_builder *b = &p->b;
+    if (p->m->has_lds_read_tr) {
+        tir_wait(b, GROUP_V, 0);
+        return;
+    }
+    const struct tir_type t = v_register_tile(p, true);
+    const struct tir_value turned = tir_relayout(b, fetched, tir_layout_of(b->f, t));
+    tir_tile_lds_store(b, p->v_buffer, turned, &p->v_lds);
+}
+
+static struct tir_value read_v(struct prefill *p, struct tir_value tile)
+{
+    struct tir_builder *b = &p->b;
+    const unsigned dv = (unsigned)p->v->head_dim_v;
+    const struct tir_layout a = tir_mma_operand(p->mma, dv, 0, &p->v_k);
+    const struct tir_layout l = tir_layout_transpose(&a);
+    const struct tir_type t = tir_tile(b->f, p->dtype, p->kv, dv, &l);
+    const struct tir_value at =
+        p->m->has_lds_read_tr ? half(p, p->v_buffer, tile, p->v_bytes) : p->v_buffer;
+    return tir_transpose(b, tir_tile_lds_load(b, at, t, &p->v_lds));
+}
+
+/* One tile of keys, in program order. carried: m, l, O^T. */
+enum { CARRY_M, CARRY_L, CARRY_O, N_CARRY };
+
+static void visit_tile(struct prefill *p, struct tir_value tile, struct tir_value carried[N_CARRY])
+{
+    struct tir_builder *b = &p->b;
+    set_stage(p, COPY_K, M2);
+    copy_k(p, tile);
+    set_stage(p, WAIT_K, M2);
+    tir_wait(b, GROUP_K, 0);
+    tir_barrier(b);
+
+    struct tir_value s = compute_scores(p, tile);
+    set_stage(p, SCORES, M1);
+    const struct tir_value fetched = fetch_v(p, tile);
+    set_stage(p, SCORES, C2);
+    const struct tir_value key = first_key(p, tile);
+    if (p->v->soft_cap)
+        s = soft_cap(p, s);
+    if (p->v->logits)
+        s = call_logits(p, s, key);
+    const struct softmax head = softmax_head(p, mask(p, s, key), carried[CARRY_M]);
+    carried[CARRY_M] = head.m;
+
+    set_stage(p, VALUES, M1);
+    place_v(p, fetched);
+    rescale(p, &head, &carried[CARRY_O], &carried[CARRY_L]);
+    tir_wait(b, LDS_WRITES, 0);
+    tir_barrier(b);
+    set_stage(p, VALUES, C1);
+    carried[CARRY_L] = tir_named(b, "l", tir_add(b, carried[CARRY_L], tir_col_fold_sum(b, head.p)));
+    const struct tir_value p16 = tir_convert(b, head.p, p->dtype);
+    set_stage(p, VALUES, M2);
+    const struct tir_value v = read_v(p, tile);
+    tir_wait(b, LDS_WRITES, 0);
+    set_stage(p, VALUES, C2);
+    carried[CARRY_O] = tir_named(b, "o", tir_mma(b, p->instr, v, p16, carried[CARRY_O]));
+}
+
+/* O / l and m + log l, sinks joining the denominator; rows that saw no key give 0 and -inf. */
+static void finish(struct prefill *p, struct tir_value carried[N_CARRY])
+{
+    struct tir_builder *b = &p->b;
+    struct tir_value l = tir_col_sum(b, carried[CARRY_L]);
+    struct tir_value m = tir_mul(b, carried[CARRY_M], tile_of(p, p->exponent, p->vector));
+    struct tir_value factor = tir_float_like(b, l, 1.0f);
+    if (p->v->sinks) {
+        const struct tir_value raw = tir_scalar_load(b, tir_arg(b, "sinks", TIR_I64),
+                                                     tir_shl(b, p->head, num(p, 2)), TIR_F32);
+        const struct tir_value sink =
+            tile_of(p, tir_mul(b, raw, tir_f32(b, LOG2E)), p->vector);
+        const struct tir_value top = tir_max(b, m, sink);
+        factor = tir_exp2(b, tir_sub(b, m, top));
+        l = tir_add(b, tir_mul(b, l, factor), tir_exp2(b, tir_sub(b, sink, top)));
+        m = top;
+    }
+    const struct tir_value zero = tir_float_like(b, l, 0.0f);
+    const struct tir_value inverse =
+        tir_select(b, tir_cmp_gt(b, l, zero), tir_mul(b, factor, tir_rcp(b, l)), zero);
+    const struct tir_type o_type = tir_typeof(b->f, carried[CARRY_O]);
+    const struct tir_value o =
+        tir_mul(b, carried[CARRY_O], tir_broadcast(b, inverse, o_type));
+    const struct tir_value rows = tir_sub(b, p->q_len, p->row0);
+    const struct tir_value token = tir_add(b, p->q_begin, p->row0);
+    const struct tir_view out =
+        view(p, head_base(p, "out", token, p->head), rows, row_bytes(p, "out_token_stride"),
+             p->v->head_dim_v * ELEM, 0);
+    tir_tile_store(b, out, num(p, 0), tir_transpose(b, tir_convert(b, o, p->dtype)));
+    if (!p->v->lse)
+        return;
+    const struct tir_value lse =
+        tir_mul(b, tir_add(b, m, tir_log2(b, l)), tir_float_like(b, l, LN2));
+    const struct tir_value two = tir_i64(b, 2); /* lse is f32: twice the bytes of an element */
+    const struct tir_value lse_at = tir_sub(b, head_base(p, "lse", token, p->head),
+                                            tir_arg(b, "lse", TIR_I64));
+    const struct tir_value base =
+        tir_add(b, tir_arg(b, "lse", TIR_I64), tir_mul(b, lse_at, two));
+    const struct tir_value step =
+        tir_convert(b, tir_mul(b, stride(p, "lse_token_stride"), two), TIR_I32);
+    tir_tile_store(b, view(p, base, rows, step, 4, 0), num(p, 0), tir_transpose(b, lse));
+}
+
+static void attend(struct prefill *p)
+{
+    struct tir_builder *b = &p->b;
+    load_numbers(p);
+    load_q(p);
+    p->k_base = head_base(p, "k", p->kv_begin, p->kv_head);
+    p->v_base = head_base(p, "v", p->kv_begin, p->kv_head);
+    p->k_stride = stride(p, "k_token_stride");
+    p->v_stride = stride(p, "v_token_stride");
+    const struct tir_value n = count_tiles(p);
+
+    unsigned folded;
+    const unsigned queries = p->rows * p->waves;
+    const struct tir_layout l = tir_layout_fold_rows(tir_layout_of(b->f, p->scores), &folded);
+    const struct tir_layout o = tir_mma_result(p->mma, (unsigned)p->v->head_dim_v, queries,
+                                               log2u(p->waves));
+    const struct tir_value zero = tir_f32(b, 0.0f);
+    struct tir_value carried[N_CARRY] = {
+        [CARRY_M] = tir_splat(b, p->lowest, p->vector),
+        [CARRY_L] = tir_splat(b, zero, tir_tile(b->f, TIR_F32, folded, queries, &l)),
+        [CARRY_O] = tir_splat(
+            b, zero, tir_tile(b->f, TIR_F32, (unsigned)p->v->head_dim_v, queries, &o)),
+    };
+    struct tir_loop loop = tir_begin_for(b, num(p, 0), n, num(p, 1), carried, N_CARRY);
+    visit_tile(p, loop.index, carried);
+    b->stage = TIR_NO_STAGE;
+    tir_end_for(b, &loop, carried, N_CARRY);
+    finish(p, carried);
+}
+
+static void build(const struct att_variant *v, const struct tir_machine *m, struct att_kernel *k)
+{
+    char name[ATT_NAME_MAX];
+    const struct tile *t = find_tile(v);
+    struct prefill p = {.v = v, .m = m, .tile = t, .rows = t->rows, .waves = t->waves};
+    p.kv = m->to_lds_max_bytes >= 16 ? t->kv_wide : t->kv;
+    p.dtype = v->dtype == ATT_DTYPE_BF16 ? TIR_BF16 : TIR_F16;
+    p.instr = tir_find_mma(m, p.rows, p.rows, 0, p.dtype);
+    assert(p.instr >= 0);
+    p.mma = &m->mma[p.instr];
+    att_variant_name(v, name);
+    struct tir_func *f = tir_func_create(name, m, p.waves);
+    f->waves_per_simd = p.waves / 4;
+    p.b = tir_at_end(f, f->body);
+
+    choose_layouts(&p);
+    locate(&p);
+    struct tir_if some = tir_begin_if(&p.b, tir_cmp_lt(&p.b, p.row0, p.q_len), false, NULL, 0);
+    attend(&p);
+    tir_else(&p.b, &some, NULL);
+    tir_end_if(&p.b, &some, NULL);
+    tir_return(&p.b);
+
+    *k = (struct att_kernel){
+        .func = f,
+        .schedule = {.stages = N_STAGES, .n_phases = N_PHASES,
+                     .matrix_phases = 1u << C1 | 1u << C2, .interleave = 1, .ping_pong = 2},
+        .grid = {{"max_seqlen_q", (int)(p.rows * p.waves), 1}, {"heads", 1, 1}, {"batch", 1, 1}},
+    };
+    snprintf(k->tuning, sizeof(k->tuning), "q=%u kv=%u waves=%u stages=%d pingpong=2",
+             p.rows * p.waves, p.kv, p.waves, N_STAGES);
+}
+
+const struct att_template att_template_prefill = {
+    .name = "prefill",
+    .description = "flash attention over packed (varlen) sequences",
+    .takes = ATT_BIT(DTYPE) | ATT_BIT(HEAD_DIM) | ATT_BIT(HEAD_DIM_V) | ATT_BIT(GQA) |
+             ATT_BIT(MASK) | ATT_BIT(SINKS) | ATT_BIT(SOFT_CAP) | ATT_BIT(LSE) | ATT_BIT(LOGITS),
+    .check = check,
+    .build = build,
+};
