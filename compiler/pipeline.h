@@ -37,6 +37,12 @@ struct attnc_arg {
     uint16_t offset;           /* bytes in the kernarg segment */
 };
 
+/** A dimension of the grid: ceil(argument / divide) * times; without an argument, times. */
+struct attnc_grid {
+    char arg[ATTNC_ARG_NAME];
+    uint32_t divide, times;
+};
+
 /**
  * A compiled kernel. Plain data but for `code`, whose bytes the holder frees with
  * attnc_kernel_free(): the cache stores the struct as it is.
@@ -45,6 +51,8 @@ struct attnc_kernel {
     char name[ATT_NAME_MAX]; /* the symbol; its descriptor is NAME.kd */
     struct attnc_arg args[ATTNC_MAX_ARGS];
     uint32_t arg_count;
+    struct attnc_grid grid[3];
+    char tuning[128];
     struct tgt_kernel_facts facts; /* all 0 unless the stage is ATTNC_STAGE_LINKED */
     struct tgt_blob code;
 };

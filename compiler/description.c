@@ -1,0 +1,415 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The first half of the description reader: the file, its three top-level keys, and the settings of
+ * each kernel entry with defaults and merge keys applied. expand.c makes variants of them.
+ */
+#include "compiler/description.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "compiler/expand.h"
+#include "compiler/nearest.h"
+#include "targets/tgt.h"
+
+enum { MAX_TARGETS = 16, MAX_MERGE_DEPTH = 8 };
+
+static const struct att_loc nowhere;
+
+struct reader {
+    struct attnc_yaml yaml;
+    struct attnc_expander x;
+    struct attnc_diag *d;
+    const struct tgt *targets[MAX_TARGETS + 1]; /* NULL at the end */
+    bool targets_given;                         /* by the caller: the file's do not count */
+    struct attnc_setting defaults, kernels;
+    struct attnc_settings base;                 /* what `defaults` says */
+};
+
+static struct att_loc at(const struct reader *r, uint32_t id)
+{
+    return r->yaml.nodes[id].at;
+}
+
+/* The text of a mapping's key, or NULL after an error. */
+static const char *key_text(struct reader *r, uint32_t key)
+{
+    const struct attnc_yaml_node *n = attnc_yaml_node(&r->yaml, key);
+    if (n->kind == ATTNC_YAML_SCALAR)
+        return attnc_yaml_text(&r->yaml, n);
+    attnc_diag_error(r->d, at(r, key), "expected a name before the ':'");
+    return NULL;
+}
+
+/* Places a key into its slot; the second use of a key in one map is an error. */
+static void set(struct reader *r, struct attnc_setting *slot, uint32_t key, uint32_t value,
+                const char *name)
+{
+    if (slot->key) {
+        attnc_diag_error(r->d, at(r, key), "%s is given twice, first in line %u", name,
+                         at(r, slot->key).line);
+        return;
+    }
+    *slot = (struct attnc_setting){ .key = key, .value = value };
+}
+
+static void report_unknown_field(struct reader *r, uint32_t key, const char *name)
+{
+    struct attnc_nearest nearest = attnc_nearest_to(name);
+    attnc_nearest_offer(&nearest, "op");
+    attnc_nearest_offer(&nearest, "targets");
+    for (int f = 0; f < ATT_FIELD_COUNT; f++)
+        attnc_nearest_offer(&nearest, att_fields[f].name);
+    if (nearest.name)
+        attnc_diag_error(r->d, at(r, key), "unknown field '%.40s'; did you mean '%s'?", name,
+                         nearest.name);
+    else
+        attnc_diag_error(r->d, at(r, key),
+                         "unknown field '%.40s'; `attnc help fields` lists them", name);
+}
+
+static struct attnc_setting *find_slot(struct attnc_settings *s, const char *name)
+{
+    if (strcmp(name, "op") == 0)
+        return &s->op;
+    if (strcmp(name, "targets") == 0)
+        return &s->targets;
+    for (int f = 0; f < ATT_FIELD_COUNT; f++) {
+        if (strcmp(att_fields[f].name, name) == 0)
+            return &s->fields[f];
+    }
+    return NULL;
+}
+
+static void fill_slot(struct attnc_setting *slot, const struct attnc_setting *from, bool defaults)
+{
+    if (slot->key || !from->key)
+        return;
+    *slot = *from;
+    slot->from_defaults = defaults;
+}
+
+/* What `into` does not say itself it takes from `from`. */
+static void fill(struct attnc_settings *into, const struct attnc_settings *from, bool defaults)
+{
+    fill_slot(&into->op, &from->op, defaults);
+    fill_slot(&into->targets, &from->targets, defaults);
+    for (int f = 0; f < ATT_FIELD_COUNT; f++)
+        fill_slot(&into->fields[f], &from->fields[f], defaults);
+}
+
+static bool collect(struct reader *r, uint32_t id, unsigned depth, struct attnc_settings *s);
+
+/* `<<: *base` or `<<: [*a, *b]`: earlier maps win over later ones, the map itself over all. */
+static bool merge(struct reader *r, uint32_t id, unsigned depth, struct attnc_settings *s)
+{
+    const struct attnc_yaml_node *n = attnc_yaml_node(&r->yaml, id);
+    bool list = n->kind == ATTNC_YAML_LIST;
+    uint32_t source = list ? n->first : id;
+    for (; source; source = list ? r->yaml.nodes[source].next : 0) {
+        struct attnc_settings merged;
+        if (!collect(r, source, depth + 1, &merged))
+            return false;
+        fill(s, &merged, false);
+    }
+    return true;
+}
+
+/* The settings of one map. False only when it makes no sense to go on. */
+static bool collect(struct reader *r, uint32_t id, unsigned depth, struct attnc_settings *s)
+{
+    const struct attnc_yaml_node *map = attnc_yaml_node(&r->yaml, id);
+    *s = (struct attnc_settings){ .at = at(r, id) };
+    if (map->kind != ATTNC_YAML_MAP) {
+        attnc_diag_error(r->d, s->at, "expected a map of fields");
+        return true;
+    }
+    if (depth > MAX_MERGE_DEPTH) {
+        attnc_diag_error(r->d, s->at, "merge keys nested deeper than %d", MAX_MERGE_DEPTH);
+        return true;
+    }
+    struct attnc_setting merges = { 0 };
+    for (uint32_t key = map->first; key;) {
+        uint32_t value = r->yaml.nodes[key].next;
+        const char *name = key_text(r, key);
+        struct attnc_setting *slot = name ? find_slot(s, name) : NULL;
+        if (name && strcmp(name, "<<") == 0)
+            slot = &merges;
+        if (!attnc_spend(&r->x, 1, at(r, key)))
+            return false;
+        if (slot)
+            set(r, slot, key, value, name);
+        else if (name)
+            report_unknown_field(r, key, name);
+        key = r->yaml.nodes[value].next;
+    }
+    return !merges.key || merge(r, merges.value, depth, s);
+}
+
+static void report_unknown_target(struct reader *r, uint32_t id, const char *name)
+{
+    struct attnc_nearest nearest = attnc_nearest_to(name);
+    char all[256] = "";
+    for (const struct tgt *const *t = tgt_all; *t; t++) {
+        attnc_nearest_offer(&nearest, (*t)->machine.name);
+        size_t end = strlen(all);
+        snprintf(all + end, sizeof(all) - end, "%s%s", end ? ", " : "", (*t)->machine.name);
+    }
+    if (nearest.name)
+        attnc_diag_error(r->d, at(r, id), "unknown target '%.40s'; did you mean '%s'?", name,
+                         nearest.name);
+    else
+        attnc_diag_error(r->d, at(r, id), "unknown target '%.40s'; it is one of %s", name, all);
+}
+
+/* Adds to a NULL-terminated list of targets; one that is there already counts once. */
+static bool add_target(struct reader *r, uint32_t id, const struct tgt **list, size_t *count)
+{
+    const struct attnc_yaml_node *n = attnc_yaml_node(&r->yaml, id);
+    if (n->kind != ATTNC_YAML_SCALAR) {
+        attnc_diag_error(r->d, at(r, id), "expected the name of a target");
+        return false;
+    }
+    const char *name = attnc_yaml_text(&r->yaml, n);
+    const struct tgt *t = tgt_find(name);
+    if (!t) {
+        report_unknown_target(r, id, name);
+        return false;
+    }
+    for (size_t i = 0; i < *count; i++) {
+        if (list[i] == t)
+            return true;
+    }
+    assert(*count < MAX_TARGETS);
+    list[(*count)++] = t;
+    list[*count] = NULL;
+    return true;
+}
+
+static bool read_targets(struct reader *r, uint32_t id, const struct tgt **list)
+{
+    const struct attnc_yaml_node *n = attnc_yaml_node(&r->yaml, id);
+    size_t count = 0;
+    list[0] = NULL;
+    if (n->kind != ATTNC_YAML_LIST)
+        return add_target(r, id, list, &count);
+    bool good = true;
+    for (uint32_t child = n->first; child; child = r->yaml.nodes[child].next)
+        good = add_target(r, child, list, &count) && good;
+    if (!n->first) {
+        attnc_diag_error(r->d, at(r, id), "an empty list of targets");
+        return false;
+    }
+    return good;
+}
+
+/* The three top-level keys; a field at this level is a common slip. */
+static void read_top_key(struct reader *r, uint32_t key, uint32_t value,
+                         struct attnc_setting *targets)
+{
+    const char *name = key_text(r, key);
+    if (!name)
+        return;
+    struct attnc_settings none = { 0 };
+    if (strcmp(name, "targets") == 0) {
+        set(r, targets, key, value, name);
+    } else if (strcmp(name, "defaults") == 0) {
+        set(r, &r->defaults, key, value, name);
+    } else if (strcmp(name, "kernels") == 0) {
+        set(r, &r->kernels, key, value, name);
+    } else if (find_slot(&none, name)) {
+        attnc_diag_error(r->d, at(r, key), "%s belongs into defaults or a kernel", name);
+    } else {
+        struct attnc_nearest nearest = attnc_nearest_to(name);
+        attnc_nearest_offer(&nearest, "targets");
+        attnc_nearest_offer(&nearest, "defaults");
+        attnc_nearest_offer(&nearest, "kernels");
+        if (nearest.name)
+            attnc_diag_error(r->d, at(r, key), "unknown key '%.40s'; did you mean '%s'?", name,
+                             nearest.name);
+        else
+            attnc_diag_error(r->d, at(r, key),
+                             "unknown key '%.40s'; a description has targets, defaults and kernels",
+                             name);
+    }
+}
+
+static bool read_top(struct reader *r)
+{
+    if (r->yaml.count < 2) {
+        attnc_diag_error(r->d, nowhere, "no kernels: the file is empty");
+        return false;
+    }
+    const struct attnc_yaml_node *top = attnc_yaml_node(&r->yaml, 1);
+    if (top->kind != ATTNC_YAML_MAP) {
+        attnc_diag_error(r->d, top->at, "expected a map with targets, defaults and kernels");
+        return false;
+    }
+    struct attnc_setting targets = { 0 };
+    for (uint32_t key = top->first; key;) {
+        uint32_t value = r->yaml.nodes[key].next;
+        read_top_key(r, key, value, &targets);
+        key = r->yaml.nodes[value].next;
+    }
+    if (targets.key && !r->targets_given)
+        read_targets(r, targets.value, r->targets);
+    if (r->defaults.key && !collect(r, r->defaults.value, 0, &r->base))
+        return false;
+    if (!r->kernels.key) {
+        attnc_diag_error(r->d, nowhere, "no kernels");
+        return false;
+    }
+    return true;
+}
+
+/* One entry of `kernels`. False only when it makes no sense to go on. */
+static bool read_kernel(struct reader *r, uint32_t id)
+{
+    struct attnc_settings s;
+    if (attnc_yaml_node(&r->yaml, id)->kind != ATTNC_YAML_MAP) {
+        attnc_diag_error(r->d, at(r, id), "expected a kernel: a map of fields");
+        return true;
+    }
+    if (!collect(r, id, 0, &s))
+        return false;
+    fill(&s, &r->base, true);
+
+    const struct tgt *own[MAX_TARGETS + 1];
+    const struct tgt *const *targets = r->targets;
+    if (s.targets.key && !r->targets_given) {
+        read_targets(r, s.targets.value, own);
+        targets = own;
+    } else if (!targets[0] && r->d->errors == 0) {
+        attnc_diag_error(r->d, s.at, "no targets for this kernel");
+        return true;
+    }
+    return attnc_expand(&r->x, &s, targets);
+}
+
+static void read_kernels(struct reader *r)
+{
+    const struct attnc_yaml_node *list = attnc_yaml_node(&r->yaml, r->kernels.value);
+    if (list->kind != ATTNC_YAML_LIST || !list->first) {
+        attnc_diag_error(r->d, at(r, r->kernels.value), "expected kernels to be a list of kernels");
+        return;
+    }
+    for (uint32_t id = list->first; id; id = r->yaml.nodes[id].next) {
+        if (!read_kernel(r, id))
+            return;
+    }
+    for (int f = 0; f < ATT_FIELD_COUNT; f++) {
+        const struct attnc_setting *given = &r->base.fields[f];
+        if (given->key && !(r->x.used >> f & 1) && r->d->errors == 0)
+            attnc_diag_warning(r->d, at(r, given->key), "no kernel uses this default");
+    }
+}
+
+static void take_targets(struct reader *r, const char *const *names)
+{
+    size_t count = 0;
+    for (; names && *names; names++) {
+        const struct tgt *t = tgt_find(*names);
+        assert(t && count < MAX_TARGETS);
+        r->targets[count++] = t;
+    }
+    r->targets_given = count > 0;
+}
+
+bool attnc_read_description_bytes(const char *bytes, size_t size, const char *directory,
+                                  const struct attnc_read_options *options,
+                                  struct attnc_description *out, struct attnc_diag *d)
+{
+    d->text = bytes;
+    d->size = size;
+    struct reader r = { .d = d };
+    r.x = (struct attnc_expander){
+        .yaml = &r.yaml,
+        .d = d,
+        .templates = options->templates ? options->templates : att_templates,
+        .directory = directory,
+        .out = out,
+    };
+    take_targets(&r, options->targets);
+    if (attnc_yaml_parse(&r.yaml, bytes, size, d) && read_top(&r))
+        read_kernels(&r);
+    attnc_yaml_free(&r.yaml);
+    attnc_expander_free(&r.x);
+    if (d->errors == 0 && !d->no_memory)
+        return true;
+    out->count = 0;
+    return false;
+}
+
+/* Reads at most one byte more than a description may have. False with errno. */
+static bool read_all(int fd, char **bytes, size_t *size)
+{
+    size_t cap = 1 << 16;
+    char *buf = malloc(cap);
+    if (!buf)
+        return false;
+    for (*size = 0;;) {
+        ssize_t n = read(fd, buf + *size, cap - *size);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0) {
+            free(buf);
+            return false;
+        }
+        *size += (size_t)n;
+        if (n == 0 || *size > ATTNC_MAX_BYTES)
+            break;
+        if (*size == cap) {
+            cap *= 2;
+            char *grown = realloc(buf, cap);
+            if (!grown) {
+                free(buf);
+                errno = ENOMEM;
+                return false;
+            }
+            buf = grown;
+        }
+    }
+    *bytes = buf;
+    return true;
+}
+
+bool attnc_read_description(const char *path, const struct attnc_read_options *options,
+                            struct attnc_description *out, struct attnc_diag *d)
+{
+    *out = (struct attnc_description){ 0 };
+    bool standard_input = strcmp(path, "-") == 0;
+    *d = (struct attnc_diag){ .file = standard_input ? "<stdin>" : path };
+    int fd = standard_input ? STDIN_FILENO : open(path, O_RDONLY | O_CLOEXEC);
+    bool good = fd >= 0 && read_all(fd, &out->bytes, &out->size);
+    int error = errno;
+    if (fd >= 0 && !standard_input)
+        close(fd);
+    if (!good) {
+        if (error == ENOMEM)
+            return attnc_diag_no_memory(d);
+        attnc_diag_error(d, nowhere, "%s", strerror(error));
+        return false;
+    }
+    char directory[PATH_MAX] = ".";
+    const char *slash = standard_input ? NULL : strrchr(path, '/');
+    if (slash)
+        snprintf(directory, sizeof(directory), "%.*s", slash == path ? 1 : (int)(slash - path),
+                 path);
+    return attnc_read_description_bytes(out->bytes, out->size, directory, options, out, d);
+}
+
+void attnc_description_free(struct attnc_description *desc)
+{
+    free(desc->variants);
+    for (size_t i = 0; i < desc->path_count; i++)
+        free(desc->paths[i]);
+    free(desc->paths);
+    free(desc->bytes);
+    *desc = (struct attnc_description){ 0 };
+}

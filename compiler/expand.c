@@ -1,0 +1,442 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Values of fields, their product, merging of equal variants, and each template's own check.
+ */
+#include "compiler/expand.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <xxhash.h>
+
+#include "compiler/nearest.h"
+#include "targets/tgt.h"
+
+enum {
+    TABLE_SIZE = 2 * ATTNC_MAX_VARIANTS,
+    MAX_WORK = 1 << 20,
+    HOOK_NAME_MAX = 48, /* characters of a hook file's stem: it becomes part of kernel names */
+};
+
+struct attnc_choice {
+    struct att_loc at;
+    int value;
+    const char *path;
+};
+
+/* The choices for one field: x->choices[first] and on; `next` counts through them. */
+struct dimension {
+    enum att_field field;
+    size_t first, count, next;
+};
+
+bool attnc_spend(struct attnc_expander *x, size_t n, struct att_loc at)
+{
+    if (n <= MAX_WORK - x->work) {
+        x->work += n;
+        return true;
+    }
+    attnc_diag_error(x->d, at, "aliases and lists come to more than %d values here", MAX_WORK);
+    return false;
+}
+
+static bool is_null(const struct attnc_yaml_node *n, const char *text)
+{
+    return n->plain && (!*text || strcmp(text, "~") == 0 || strcasecmp(text, "null") == 0);
+}
+
+static bool read_int(struct attnc_expander *x, const struct att_field_info *info,
+                     const char *text, struct attnc_choice *c)
+{
+    if (info->zero && strcmp(text, info->zero) == 0) {
+        c->value = 0;
+        return true;
+    }
+    char *end;
+    errno = 0;
+    long value = strtol(text, &end, 10);
+    if (end == text || *end) {
+        attnc_diag_error(x->d, c->at, "expected %s to be a number%s%s%s, saw '%.40s'", info->name,
+                         info->zero ? " or '" : "", info->zero ? info->zero : "",
+                         info->zero ? "'" : "", text);
+        return false;
+    }
+    if (errno || value < info->min || value > info->max) {
+        attnc_diag_error(x->d, c->at, "expected %s to be %d to %d, saw %.40s", info->name,
+                         info->min, info->max, text);
+        return false;
+    }
+    c->value = (int)value;
+    return true;
+}
+
+static bool read_enum(struct attnc_expander *x, const struct att_field_info *info,
+                      const char *text, struct attnc_choice *c)
+{
+    struct attnc_nearest nearest = attnc_nearest_to(text);
+    char all[256] = "";
+    for (int i = 0; i < info->value_count; i++) {
+        if (strcmp(info->values[i].name, text) == 0) {
+            c->value = i;
+            return true;
+        }
+        attnc_nearest_offer(&nearest, info->values[i].name);
+        size_t at = strlen(all);
+        snprintf(all + at, sizeof(all) - at, "%s%s", i ? ", " : "", info->values[i].name);
+    }
+    if (nearest.name)
+        attnc_diag_error(x->d, c->at, "unknown %s '%.40s'; did you mean '%s'?", info->name, text,
+                         nearest.name);
+    else
+        attnc_diag_error(x->d, c->at, "unknown %s '%.40s'; it is one of %s", info->name, text, all);
+    return false;
+}
+
+static bool read_flag(struct attnc_expander *x, const struct att_field_info *info,
+                      const char *text, struct attnc_choice *c)
+{
+    c->value = strcasecmp(text, "true") == 0;
+    if (c->value || strcasecmp(text, "false") == 0)
+        return true;
+    attnc_diag_error(x->d, c->at, "expected %s to be true or false, saw '%.40s'", info->name, text);
+    return false;
+}
+
+/* "hooks/alibi.c": the stem is what an engine asks for, so it must be a name. */
+static bool check_stem(struct attnc_expander *x, const char *path, struct att_loc at,
+                       const char **stem, size_t *length)
+{
+    const char *slash = strrchr(path, '/');
+    *stem = slash ? slash + 1 : path;
+    *length = strcspn(*stem, ".");
+    bool good = *length > 0 && *length <= HOOK_NAME_MAX && strcmp(*stem + *length, ".c") == 0 &&
+                !(*length == 4 && strncmp(*stem, "none", 4) == 0);
+    for (size_t i = 0; good && i < *length; i++)
+        good = isalnum((unsigned char)(*stem)[i]) || (*stem)[i] == '_';
+    if (!good)
+        attnc_diag_error(x->d, at,
+                         "expected a file NAME.c with up to %d letters, digits and '_', saw "
+                         "'%.60s'", HOOK_NAME_MAX, *stem);
+    return good;
+}
+
+/* Keeps one copy of each path; two files of one stem would have the same dispatch key. */
+static bool keep_path(struct attnc_expander *x, const char *path, struct attnc_choice *c)
+{
+    struct attnc_description *out = x->out;
+    const char *stem, *other;
+    size_t length, other_length;
+    if (!check_stem(x, path, c->at, &stem, &length))
+        return false;
+    for (size_t i = 0; i < out->path_count; i++) {
+        const char *slash = strrchr(out->paths[i], '/');
+        other = slash ? slash + 1 : out->paths[i];
+        other_length = strcspn(other, ".");
+        if (strcmp(out->paths[i], path) == 0) {
+            c->path = out->paths[i];
+            return true;
+        }
+        if (length == other_length && strncmp(stem, other, length) == 0) {
+            attnc_diag_error(x->d, c->at, "%s and %s have the same name; a kernel is found by it",
+                             path, out->paths[i]);
+            return false;
+        }
+    }
+    char **grown = realloc(out->paths, (out->path_count + 1) * sizeof(*grown));
+    if (!grown)
+        return attnc_diag_no_memory(x->d);
+    out->paths = grown;
+    char *copy = strdup(path);
+    if (!copy)
+        return attnc_diag_no_memory(x->d);
+    out->paths[out->path_count++] = copy;
+    c->path = copy;
+    return true;
+}
+
+static bool read_file(struct attnc_expander *x, const char *text, struct attnc_choice *c)
+{
+    if (strcmp(text, "none") == 0)
+        return true;
+    char path[PATH_MAX];
+    bool relative = text[0] != '/' && x->directory[0] && strcmp(x->directory, ".") != 0;
+    int n = snprintf(path, sizeof(path), "%s%s%s", relative ? x->directory : "",
+                     relative ? "/" : "", text);
+    struct stat st;
+    if (n >= (int)sizeof(path))
+        errno = ENAMETOOLONG;
+    else if (stat(path, &st) == 0 && !S_ISREG(st.st_mode))
+        errno = EISDIR;
+    else if (access(path, R_OK) == 0)
+        return keep_path(x, path, c);
+    attnc_diag_error(x->d, c->at, "%.200s: %s", path, strerror(errno));
+    return false;
+}
+
+static bool read_value(struct attnc_expander *x, enum att_field f,
+                       const struct attnc_yaml_node *n, struct attnc_choice *c)
+{
+    const struct att_field_info *info = &att_fields[f];
+    if (n->kind != ATTNC_YAML_SCALAR) {
+        attnc_diag_error(x->d, c->at, "expected %s to be a value or a list of values, saw a %s",
+                         info->name, n->kind == ATTNC_YAML_MAP ? "map" : "list inside the list");
+        return false;
+    }
+    const char *text = attnc_yaml_text(x->yaml, n);
+    if (is_null(n, text)) {
+        if (info->kind == ATT_KIND_FILE)
+            return true;
+        attnc_diag_error(x->d, c->at, "%s has no value", info->name);
+        return false;
+    }
+    switch (info->kind) {
+    case ATT_KIND_ENUM:
+        return read_enum(x, info, text, c);
+    case ATT_KIND_INT:
+        return read_int(x, info, text, c);
+    case ATT_KIND_FLAG:
+        return read_flag(x, info, text, c);
+    default:
+        return read_file(x, text, c);
+    }
+}
+
+static bool add_choice(struct attnc_expander *x, enum att_field f, uint32_t id)
+{
+    if (x->choice_count == x->choice_cap) {
+        size_t cap = x->choice_cap ? x->choice_cap * 2 : 64;
+        struct attnc_choice *grown = realloc(x->choices, cap * sizeof(*grown));
+        if (!grown)
+            return attnc_diag_no_memory(x->d);
+        x->choices = grown;
+        x->choice_cap = cap;
+    }
+    struct attnc_choice c = { .at = x->yaml->nodes[id].at };
+    if (!attnc_spend(x, 1, c.at) || !read_value(x, f, attnc_yaml_node(x->yaml, id), &c))
+        return false;
+    x->choices[x->choice_count++] = c;
+    return true;
+}
+
+/* All values of a field, though some are wrong: each is reported. */
+static bool read_choices(struct attnc_expander *x, enum att_field f, uint32_t id,
+                         struct dimension *dim)
+{
+    const struct attnc_yaml_node *n = attnc_yaml_node(x->yaml, id);
+    *dim = (struct dimension){ .field = f, .first = x->choice_count };
+    bool good = true;
+    if (n->kind == ATTNC_YAML_LIST) {
+        for (uint32_t child = n->first; child; child = x->yaml->nodes[child].next)
+            good = add_choice(x, f, child) && good;
+        if (!n->first) {
+            attnc_diag_error(x->d, x->yaml->nodes[id].at, "an empty list of %s gives no kernel",
+                             att_fields[f].name);
+            good = false;
+        }
+    } else {
+        good = add_choice(x, f, id);
+    }
+    dim->count = x->choice_count - dim->first;
+    return good;
+}
+
+/* Where in the table this variant is, or the free place where it would be. */
+static uint32_t *find_place(struct attnc_expander *x, const struct att_variant *v)
+{
+    char text[ATT_TEXT_MAX];
+    att_variant_text(v, text);
+    size_t i = XXH3_64bits(text, strlen(text)) % TABLE_SIZE;
+    while (x->table[i] && !att_variant_same(&x->out->variants[x->table[i] - 1], v))
+        i = (i + 1) % TABLE_SIZE;
+    return &x->table[i];
+}
+
+/* At the field's value where the user wrote it; a whole combination is named. */
+static void report_infeasible(struct attnc_expander *x, const struct att_variant *v,
+                              const struct att_why *why)
+{
+    if (why->field < ATT_FIELD_COUNT && v->loc[why->field].line) {
+        attnc_diag_error(x->d, v->loc[why->field], "%s", why->text);
+        return;
+    }
+    char name[ATT_NAME_MAX];
+    att_variant_name(v, name);
+    attnc_diag_error(x->d, v->at, "%s: %s", name, why->text);
+}
+
+/* Adds the variant unless it is there already or cannot be built. False: no room. */
+static bool add_variant(struct attnc_expander *x, const struct att_variant *v,
+                        const struct tgt *target)
+{
+    struct attnc_description *out = x->out;
+    uint32_t *place = find_place(x, v);
+    if (*place)
+        return true;
+    struct att_why why = { .field = ATT_FIELD_COUNT };
+    if (!v->op->check(v, &target->machine, &why)) {
+        report_infeasible(x, v, &why);
+        return true;
+    }
+    if (out->count == ATTNC_MAX_VARIANTS) {
+        attnc_diag_error(x->d, v->at, "more than %d kernels in one description",
+                         ATTNC_MAX_VARIANTS);
+        return false;
+    }
+    if (out->count == x->variant_cap) {
+        size_t cap = x->variant_cap ? x->variant_cap * 2 : 64;
+        struct att_variant *grown = realloc(out->variants, cap * sizeof(*grown));
+        if (!grown)
+            return attnc_diag_no_memory(x->d);
+        out->variants = grown;
+        x->variant_cap = cap;
+    }
+    out->variants[out->count++] = *v;
+    *place = (uint32_t)out->count;
+    return true;
+}
+
+/* The next combination, the last dimension fastest; false after the last one. */
+static bool advance(struct dimension *dims, size_t count)
+{
+    for (size_t i = count; i-- > 0;) {
+        if (++dims[i].next < dims[i].count)
+            return true;
+        dims[i].next = 0;
+    }
+    return false;
+}
+
+static bool add_product(struct attnc_expander *x, const struct att_template *op,
+                        struct att_loc at, const struct tgt *target, struct dimension *dims,
+                        size_t count)
+{
+    do {
+        struct att_variant v;
+        att_variant_init(&v, op, target->machine.name);
+        v.at = at;
+        for (size_t i = 0; i < count; i++) {
+            const struct attnc_choice *c = &x->choices[dims[i].first + dims[i].next];
+            if (att_fields[dims[i].field].kind == ATT_KIND_FILE)
+                att_set_file(&v, dims[i].field, c->path);
+            else
+                att_set(&v, dims[i].field, c->value);
+            v.loc[dims[i].field] = c->at;
+        }
+        att_variant_resolve(&v);
+        if (!attnc_spend(x, 1, at) || !add_variant(x, &v, target))
+            return false;
+    } while (advance(dims, count));
+    return true;
+}
+
+/* Reads the fields that `op` takes. False when one is missing, wrong or not taken. */
+static bool read_fields(struct attnc_expander *x, const struct attnc_settings *s,
+                        const struct att_template *op, struct att_loc at, struct dimension *dims,
+                        size_t *count)
+{
+    bool good = true;
+    x->choice_count = 0;
+    *count = 0;
+    for (int f = 0; f < ATT_FIELD_COUNT; f++) {
+        const struct attnc_setting *set = &s->fields[f];
+        bool taken = op->takes >> f & 1;
+        if (taken && set->value) {
+            x->used |= UINT64_C(1) << f;
+            good = read_choices(x, f, set->value, &dims[(*count)++]) && good;
+        } else if (taken && att_fields[f].required) {
+            attnc_diag_error(x->d, at, "%s needs %s", op->name, att_fields[f].name);
+            good = false;
+        } else if (!taken && set->value && !set->from_defaults) {
+            attnc_diag_error(x->d, x->yaml->nodes[set->key].at, "%s does not take %s", op->name,
+                             att_fields[f].name);
+            good = false;
+        }
+    }
+    return good;
+}
+
+static bool expand_op(struct attnc_expander *x, const struct attnc_settings *s,
+                      const struct att_template *op, struct att_loc at,
+                      const struct tgt *const *targets)
+{
+    struct dimension dims[ATT_FIELD_COUNT];
+    size_t count;
+    if (!read_fields(x, s, op, at, dims, &count))
+        return !x->d->no_memory;
+    size_t product = 1;
+    for (size_t i = 0; i < count; i++) {
+        product *= dims[i].count; /* both are at most MAX_WORK, checked before the next */
+        if (product > ATTNC_MAX_VARIANTS) {
+            attnc_diag_error(x->d, at, "the product of these lists is more than %d kernels",
+                             ATTNC_MAX_VARIANTS);
+            return true;
+        }
+    }
+    for (; *targets; targets++) {
+        if (!add_product(x, op, at, *targets, dims, count))
+            return false;
+    }
+    return true;
+}
+
+static const struct att_template *find_template(struct attnc_expander *x, uint32_t id)
+{
+    const struct attnc_yaml_node *n = attnc_yaml_node(x->yaml, id);
+    struct att_loc at = x->yaml->nodes[id].at;
+    if (n->kind != ATTNC_YAML_SCALAR) {
+        attnc_diag_error(x->d, at, "expected op to be a name");
+        return NULL;
+    }
+    const char *name = attnc_yaml_text(x->yaml, n);
+    struct attnc_nearest nearest = attnc_nearest_to(name);
+    for (const struct att_template *const *t = x->templates; *t; t++) {
+        if (strcmp((*t)->name, name) == 0)
+            return *t;
+        attnc_nearest_offer(&nearest, (*t)->name);
+    }
+    if (nearest.name)
+        attnc_diag_error(x->d, at, "unknown op '%.40s'; did you mean '%s'?", name, nearest.name);
+    else
+        attnc_diag_error(x->d, at, "unknown op '%.40s'; `attnc help ops` lists them", name);
+    return NULL;
+}
+
+bool attnc_expand(struct attnc_expander *x, const struct attnc_settings *s,
+                  const struct tgt *const *targets)
+{
+    if (!x->table) {
+        x->table = calloc(TABLE_SIZE, sizeof(*x->table));
+        if (!x->table)
+            return attnc_diag_no_memory(x->d);
+    }
+    if (!s->op.value) {
+        attnc_diag_error(x->d, s->at, "a kernel without op");
+        return true;
+    }
+    const struct attnc_yaml_node *n = attnc_yaml_node(x->yaml, s->op.value);
+    bool list = n->kind == ATTNC_YAML_LIST;
+    uint32_t id = list ? n->first : s->op.value;
+    if (!id)
+        attnc_diag_error(x->d, x->yaml->nodes[s->op.value].at, "an empty list of op");
+    for (; id; id = list ? x->yaml->nodes[id].next : 0) {
+        const struct att_template *op = find_template(x, id);
+        if (!attnc_spend(x, 1, s->at))
+            return false;
+        if (op && !expand_op(x, s, op, x->yaml->nodes[id].at, targets))
+            return false;
+    }
+    return true;
+}
+
+void attnc_expander_free(struct attnc_expander *x)
+{
+    free(x->choices);
+    free(x->table);
+    x->choices = NULL;
+    x->table = NULL;
+}

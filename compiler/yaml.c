@@ -1,0 +1,322 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Turns libfyaml's events into the flat tree. Events, not libfyaml's documents: those resolve
+ * aliases by copying, and a few lines of nested aliases would take all memory.
+ */
+#include "compiler/yaml.h"
+
+#include <libfyaml.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct anchor {
+    const char *name; /* in `names`, NUL-terminated */
+    uint32_t node;
+};
+
+struct open_node {
+    uint32_t node, last_child;
+};
+
+struct parse {
+    struct attnc_yaml *y;
+    struct attnc_diag *d;
+    struct open_node open[ATTNC_MAX_DEPTH];
+    unsigned depth;
+    struct anchor *anchors;
+    unsigned anchor_count;
+    unsigned documents;
+};
+
+/* Room for `extra` more elements in a growable array. */
+static bool reserve(void **array, size_t size, size_t count, size_t *cap, size_t extra)
+{
+    if (extra <= *cap - count)
+        return true;
+    size_t wanted = *cap ? *cap * 2 : 256;
+    while (wanted - count < extra)
+        wanted *= 2;
+    void *grown = realloc(*array, wanted * size);
+    if (!grown)
+        return false;
+    *array = grown;
+    *cap = wanted;
+    return true;
+}
+
+static struct att_loc where(const struct fy_mark *mark)
+{
+    if (!mark)
+        return (struct att_loc){ 1, 1 };
+    return (struct att_loc){ (uint32_t)mark->line + 1, (uint32_t)mark->column + 1 };
+}
+
+static bool keep_text(struct parse *p, const char *text, size_t length, uint32_t *offset)
+{
+    struct attnc_yaml *y = p->y;
+    void *array = y->text;
+    if (!reserve(&array, 1, y->text_size, &y->text_cap, length + 1))
+        return attnc_diag_no_memory(p->d);
+    y->text = array;
+    *offset = (uint32_t)y->text_size;
+    if (length)
+        memcpy(y->text + y->text_size, text, length);
+    y->text[y->text_size + length] = '\0';
+    y->text_size += length + 1;
+    return true;
+}
+
+/* Appends a node to the innermost open list or map. 0 when there is no room. */
+static uint32_t add_node(struct parse *p, struct attnc_yaml_node node)
+{
+    struct attnc_yaml *y = p->y;
+    if (y->count == ATTNC_MAX_NODES) {
+        attnc_diag_error(p->d, node.at, "more than %d values in one description",
+                         ATTNC_MAX_NODES);
+        return 0;
+    }
+    void *array = y->nodes;
+    size_t cap = y->cap;
+    if (!reserve(&array, sizeof(*y->nodes), y->count, &cap, 1)) {
+        attnc_diag_no_memory(p->d);
+        return 0;
+    }
+    y->nodes = array;
+    y->cap = (uint32_t)cap;
+    uint32_t id = y->count++;
+    y->nodes[id] = node;
+    if (p->depth) {
+        struct open_node *parent = &p->open[p->depth - 1];
+        if (parent->last_child)
+            y->nodes[parent->last_child].next = id;
+        else
+            y->nodes[parent->node].first = id;
+        parent->last_child = id;
+    }
+    return id;
+}
+
+static struct anchor *find_anchor(struct parse *p, const char *name)
+{
+    for (unsigned i = p->anchor_count; i-- > 0;) {
+        if (strcmp(p->anchors[i].name, name) == 0)
+            return &p->anchors[i];
+    }
+    return NULL;
+}
+
+/* The newest definition of a name counts, as YAML says; older ones are forgotten. */
+static bool add_anchor(struct parse *p, struct fy_token *token, uint32_t node)
+{
+    if (!token)
+        return true;
+    const char *name = fy_token_get_text0(token);
+    if (!name)
+        return attnc_diag_no_memory(p->d);
+    struct anchor *known = find_anchor(p, name);
+    if (known) {
+        known->node = node;
+        return true;
+    }
+    if (p->anchor_count == ATTNC_MAX_ANCHORS) {
+        attnc_diag_error(p->d, p->y->nodes[node].at, "more than %d anchors in one description",
+                         ATTNC_MAX_ANCHORS);
+        return false;
+    }
+    char *copy = strdup(name);
+    if (!copy)
+        return attnc_diag_no_memory(p->d);
+    p->anchors[p->anchor_count++] = (struct anchor){ copy, node };
+    return true;
+}
+
+static bool open_node(struct parse *p, struct fy_event *e, enum attnc_yaml_kind kind,
+                      struct fy_token *anchor)
+{
+    struct att_loc at = where(fy_event_start_mark(e));
+    if (p->depth == ATTNC_MAX_DEPTH) {
+        attnc_diag_error(p->d, at, "nested deeper than %d levels", ATTNC_MAX_DEPTH);
+        return false;
+    }
+    uint32_t id = add_node(p, (struct attnc_yaml_node){ .kind = kind, .at = at });
+    if (!id || !add_anchor(p, anchor, id))
+        return false;
+    p->open[p->depth++] = (struct open_node){ .node = id };
+    return true;
+}
+
+static bool add_scalar(struct parse *p, struct fy_event *e)
+{
+    struct attnc_yaml_node node = { .kind = ATTNC_YAML_SCALAR };
+    node.at = where(fy_event_start_mark(e));
+    node.plain = fy_token_scalar_style(e->scalar.value) == FYSS_PLAIN;
+    size_t length = 0;
+    const char *text = fy_token_get_text(e->scalar.value, &length);
+    if (!text)
+        length = 0;
+    /* A value that is not there stands at its key. */
+    if (length == 0 && node.plain && p->depth && p->open[p->depth - 1].last_child)
+        node.at = p->y->nodes[p->open[p->depth - 1].last_child].at;
+    if (length && memchr(text, '\0', length)) {
+        attnc_diag_error(p->d, node.at, "a NUL in a string");
+        return false;
+    }
+    if (!keep_text(p, text, length, &node.text))
+        return false;
+    uint32_t id = add_node(p, node);
+    return id && add_anchor(p, e->scalar.anchor, id);
+}
+
+static bool add_alias(struct parse *p, struct fy_event *e)
+{
+    struct att_loc at = where(fy_event_start_mark(e));
+    const char *name = fy_token_get_text0(e->alias.anchor);
+    if (!name)
+        return attnc_diag_no_memory(p->d);
+    const struct anchor *anchor = find_anchor(p, name);
+    if (!anchor) {
+        attnc_diag_error(p->d, at, "alias *%s has no anchor &%s before it", name, name);
+        return false;
+    }
+    return add_node(p, (struct attnc_yaml_node){ .kind = ATTNC_YAML_ALIAS, .at = at,
+                                                 .first = anchor->node }) != 0;
+}
+
+static bool add_event(struct parse *p, struct fy_event *e)
+{
+    switch (e->type) {
+    case FYET_DOCUMENT_START:
+        if (p->documents++ == 0)
+            return true;
+        attnc_diag_error(p->d, where(fy_event_start_mark(e)),
+                         "a second document; a description is one");
+        return false;
+    case FYET_MAPPING_START:
+        return open_node(p, e, ATTNC_YAML_MAP, e->mapping_start.anchor);
+    case FYET_SEQUENCE_START:
+        return open_node(p, e, ATTNC_YAML_LIST, e->sequence_start.anchor);
+    case FYET_MAPPING_END:
+    case FYET_SEQUENCE_END:
+        p->depth--;
+        return true;
+    case FYET_SCALAR:
+        return add_scalar(p, e);
+    case FYET_ALIAS:
+        return add_alias(p, e);
+    default:
+        return true;
+    }
+}
+
+/* UTF-8 without NUL; libfyaml itself reports such a fault far from where it is. */
+static bool check_encoding(const char *bytes, size_t size, struct attnc_diag *d)
+{
+    struct att_loc at = { 1, 1 };
+    for (size_t i = 0; i < size;) {
+        size_t length = attnc_utf8_length(bytes + i, size - i);
+        if (length == 0)
+            attnc_diag_error(d, at, "byte 0x%02x is not UTF-8", (unsigned char)bytes[i]);
+        else if (bytes[i] == '\0')
+            attnc_diag_error(d, at, "a NUL byte; a description is UTF-8 text");
+        if (length == 0 || bytes[i] == '\0')
+            return false;
+        at.column++;
+        if (bytes[i] == '\n')
+            at = (struct att_loc){ at.line + 1, 1 };
+        i += length;
+    }
+    return true;
+}
+
+/* libfyaml's own complaints; it goes on after some, and the first is the one that counts. */
+static void report_syntax(struct fy_diag *diag, struct attnc_diag *d)
+{
+    void *iterator = NULL;
+    const struct fy_diag_error *e = fy_diag_errors_iterate(diag, &iterator);
+    if (!e) {
+        attnc_diag_error(d, (struct att_loc){ 0, 0 }, "not YAML");
+        return;
+    }
+    struct att_loc at = { (uint32_t)(e->line > 0 ? e->line : 1),
+                          (uint32_t)(e->column > 0 ? e->column : 1) };
+    attnc_diag_error(d, at, "not YAML: %s", e->msg);
+}
+
+static bool parse_events(struct parse *p, struct fy_parser *parser)
+{
+    struct fy_event *e;
+    bool good = true;
+    while (good && (e = fy_parser_parse(parser)) != NULL) {
+        good = add_event(p, e);
+        fy_parser_event_free(parser, e);
+    }
+    return good;
+}
+
+/* Runs libfyaml over the bytes; its parser and diagnostics live only here. */
+static bool run_parser(struct parse *p, const char *bytes, size_t size)
+{
+    struct fy_diag_cfg diag_config;
+    fy_diag_cfg_default(&diag_config);
+    struct fy_diag *diag = fy_diag_create(&diag_config);
+    if (!diag)
+        return attnc_diag_no_memory(p->d);
+    fy_diag_set_collect_errors(diag, true);
+    struct fy_parse_cfg config = {
+        .flags = FYPCF_QUIET | FYPCF_COLLECT_DIAG | FYPCF_DEFAULT_VERSION_1_2 | FYPCF_JSON_NONE,
+        .diag = diag,
+    };
+    bool good = false;
+    struct fy_parser *parser = fy_parser_create(&config);
+    if (!parser || fy_parser_set_string(parser, bytes, size) != 0) {
+        attnc_diag_no_memory(p->d);
+        goto out;
+    }
+    good = parse_events(p, parser);
+    if (good && fy_parser_get_stream_error(parser)) {
+        report_syntax(diag, p->d);
+        good = false;
+    }
+out:
+    if (parser)
+        fy_parser_destroy(parser);
+    fy_diag_destroy(diag);
+    return good;
+}
+
+bool attnc_yaml_parse(struct attnc_yaml *y, const char *bytes, size_t size, struct attnc_diag *d)
+{
+    *y = (struct attnc_yaml){ 0 };
+    if (size > ATTNC_MAX_BYTES) {
+        attnc_diag_error(d, (struct att_loc){ 0, 0 }, "larger than %d MiB",
+                         ATTNC_MAX_BYTES >> 20);
+        return false;
+    }
+    if (!check_encoding(bytes, size, d))
+        return false;
+
+    struct parse p = { .y = y, .d = d };
+    p.anchors = malloc(ATTNC_MAX_ANCHORS * sizeof(*p.anchors));
+    bool good = p.anchors ? true : attnc_diag_no_memory(d);
+    /* Node 0 is no node. libfyaml takes a size of 0 for a string that ends in NUL. */
+    good = good && (add_node(&p, (struct attnc_yaml_node){ 0 }), y->count == 1);
+    good = good && (size == 0 || run_parser(&p, bytes, size));
+    for (unsigned i = 0; i < p.anchor_count; i++)
+        free((char *)p.anchors[i].name);
+    free(p.anchors);
+    return good;
+}
+
+void attnc_yaml_free(struct attnc_yaml *y)
+{
+    free(y->nodes);
+    free(y->text);
+    *y = (struct attnc_yaml){ 0 };
+}
+
+const struct attnc_yaml_node *attnc_yaml_node(const struct attnc_yaml *y, uint32_t id)
+{
+    const struct attnc_yaml_node *n = &y->nodes[id];
+    /* An alias names a list, map or scalar, never another alias. */
+    return n->kind == ATTNC_YAML_ALIAS ? &y->nodes[n->first] : n;
+}

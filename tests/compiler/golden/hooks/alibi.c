@@ -1,0 +1,1 @@
+/* A file that descriptions here name; it is never compiled. */

@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Two small op families for tests of the front end, which must not depend on what the real ones
+ * accept: `toy` takes the fields of a prefill, `paged` those of a cache.
+ */
+#ifndef TESTS_COMPILER_TOY_H
+#define TESTS_COMPILER_TOY_H
+
+#include "templates/template.h"
+
+extern const struct att_template *const toy_templates[];
+
+#endif
