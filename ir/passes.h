@@ -38,6 +38,10 @@ struct tir_pass {
     bool required; /* lower_*: may not be disabled */
     bool (*run)(struct tir_func *f, const struct tir_schedule *s);
 };
+#define PASS(name, ...) bool tir_##name(struct tir_func *f, const struct tir_schedule *s);
+#include "ir/passes.def"
+#undef PASS
+
 extern const struct tir_pass tir_passes[];
 extern const unsigned tir_n_passes;
 

@@ -1,0 +1,481 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Software pipelining by loop rotation. A loop whose ops carry stages 0..S,
+ *
+ *     for i in 0..n { a(i) @0; b(i) @1; c(i) @2 }
+ *
+ * becomes, with S = 2,
+ *
+ *     a(0); a(1), b(0);                              prologue, S rounds
+ *     for i in 0..n-1 { c(i); b(i+1); a(i+2) }       steady state
+ *     c(n-1)                                         epilogue: the last stage alone
+ *
+ * Within a round, ops stand phase by phase, older tiles first, and each phase ends with its waits and
+ * barriers. What one stage hands to a later one becomes a carried value of the loop.
+ *
+ * The trap: every stage but the last two runs for tiles past the bound (a(n) above), and the whole
+ * prologue runs even if n is 1. So stages 0..S-2 must be harmless for tiles that do not exist, and n
+ * must be at least 1. Templates keep both promises: early stages only load, and loads past the end of
+ * a resource read 0.
+ *
+ * A `wait` says "the copy of this tile is there"; here it learns how many newer copies of its group
+ * are under way by then.
+ *
+ * requires: tile level, n >= 1.   keeps: layouts.   breaks: stages (all ops end up without one).
+ */
+#include "ir/builder.h"
+#include "ir/passes.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MAX_STAGES = 8 };
+
+/* One value under way: the instance of `v` made `age` rounds ago is `param` of the steady loop. */
+struct carry {
+    struct tir_value v;
+    unsigned age;
+};
+
+struct rotation {
+    struct tir_func *f;
+    const struct tir_schedule *schedule;
+    struct tir_op *loop;
+    struct tir_block *body;
+    const struct tir_op *yield;
+    unsigned last; /* S */
+
+    struct tir_ref *order; /* the body's ops in the order of a round */
+    unsigned n_order;
+    bool *is_op_value; /* by value id: defined by an op of the body */
+    unsigned max_id;
+
+    struct carry *carries;
+    unsigned n_carries;
+
+    /* round[a][id]: the instance of value id made a rounds ago; a = 0 is the round being emitted. */
+    struct tir_value *round[MAX_STAGES + 2];
+};
+
+static unsigned stage_of(const struct tir_op *op)
+{
+    return op->stage == TIR_NO_STAGE ? 0 : op->stage;
+}
+
+static bool ends_phase(const struct tir_op *op)
+{
+    return op->opcode == TIR_wait || op->opcode == TIR_barrier;
+}
+
+static int order_key(const struct rotation *r, const struct tir_op *op)
+{
+    const int age = (int)(r->last - stage_of(op));
+    return op->phase * 64 + ends_phase(op) * 32 + age;
+}
+
+/* Stable: program order decides among equals. */
+static void sort_round(struct rotation *r)
+{
+    const struct tir_block *body = r->body;
+    r->n_order = body->n_ops - 1; /* without the yield */
+    r->order = tir_alloc(r->f, (r->n_order + 1) * sizeof(r->order[0]));
+    for (unsigned i = 0; i < r->n_order; i++) {
+        const struct tir_ref ref = body->ops[i];
+        const int key = order_key(r, tir_op(r->f, ref));
+        unsigned at = i;
+        for (; at > 0 && order_key(r, tir_op(r->f, r->order[at - 1])) > key; at--)
+            r->order[at] = r->order[at - 1];
+        r->order[at] = ref;
+    }
+}
+
+/* The stage in which an op of the body, or of a block inside it, makes value v. */
+static unsigned def_stage(const struct rotation *r, struct tir_value v)
+{
+    return stage_of(tir_op(r->f, r->f->values[v.id].def));
+}
+
+static bool made_in_body(const struct rotation *r, struct tir_value v)
+{
+    return v.id < r->max_id && r->is_op_value[v.id];
+}
+
+static int param_index(const struct rotation *r, struct tir_value v)
+{
+    for (unsigned i = 0; i < r->body->n_params; i++)
+        if (r->body->params[i].id == v.id)
+            return (int)i;
+    return -1;
+}
+
+/* What the body carries from one tile to the next under parameter i. */
+static struct tir_value yielded(const struct rotation *r, int param)
+{
+    return r->yield->operands[param - 1];
+}
+
+static void add_carry(struct rotation *r, struct tir_value v, unsigned age)
+{
+    for (unsigned i = 0; i < r->n_carries; i++)
+        if (r->carries[i].v.id == v.id && r->carries[i].age == age)
+            return;
+    r->carries[r->n_carries++] = (struct carry){v, age};
+}
+
+static void note_use(struct rotation *r, unsigned stage, struct tir_value v)
+{
+    if (made_in_body(r, v)) {
+        const unsigned made = def_stage(r, v);
+        assert(made <= stage);
+        for (unsigned age = 1; age <= stage - made; age++)
+            add_carry(r, v, age);
+        return;
+    }
+    const int param = param_index(r, v);
+    if (param > 0) {
+        /* The template uses a carried value in the stage that makes the next one. */
+        const struct tir_value next = yielded(r, param);
+        assert(made_in_body(r, next) && def_stage(r, next) == stage);
+        add_carry(r, next, 1);
+    }
+}
+
+static void note_block(struct rotation *r, unsigned stage, const struct tir_block *b)
+{
+    for (unsigned i = 0; i < b->n_ops; i++) {
+        const struct tir_op *op = tir_op(r->f, b->ops[i]);
+        for (unsigned k = 0; k < op->n_operands; k++)
+            note_use(r, stage, op->operands[k]);
+        for (int k = 0; k < 2; k++)
+            if (op->blocks[k])
+                note_block(r, stage, op->blocks[k]);
+    }
+}
+
+static void find_carries(struct rotation *r)
+{
+    unsigned capacity = 0;
+    for (unsigned i = 0; i < r->n_order; i++)
+        capacity += tir_op(r->f, r->order[i])->n_results * MAX_STAGES;
+    r->carries = tir_alloc(r->f, (capacity + 1) * sizeof(r->carries[0]));
+    for (unsigned i = 0; i < r->n_order; i++) {
+        const struct tir_op *op = tir_op(r->f, r->order[i]);
+        for (unsigned k = 0; k < op->n_results; k++)
+            r->is_op_value[op->result.id + k] = true;
+    }
+    for (unsigned i = 0; i < r->n_order; i++) {
+        const struct tir_op *op = tir_op(r->f, r->order[i]);
+        for (unsigned k = 0; k < op->n_operands; k++)
+            note_use(r, stage_of(op), op->operands[k]);
+        for (int k = 0; k < 2; k++)
+            if (op->blocks[k])
+                note_block(r, stage_of(op), op->blocks[k]);
+    }
+    for (unsigned i = 0; i < r->yield->n_operands; i++)
+        if (made_in_body(r, r->yield->operands[i]))
+            add_carry(r, r->yield->operands[i], 1);
+}
+
+/* One round being emitted: which tile each stage works on. */
+struct round {
+    struct rotation *r;
+    struct tir_builder b;
+    struct tir_value newest; /* tile index of stage 0 */
+    struct tir_value tile[MAX_STAGES];
+    int first_stage, last_stage;
+    unsigned number;         /* rounds before this one; the steady state counts as many */
+    struct tir_value *nested; /* by value id: clones inside an `if` */
+};
+
+static void number_tiles(struct round *e)
+{
+    e->tile[0] = e->newest;
+    for (unsigned s = 1; s <= (unsigned)e->last_stage; s++)
+        e->tile[s] = tir_sub(&e->b, e->newest, tir_i32(&e->b, (int)s));
+}
+
+static struct tir_value mapped(struct round *e, unsigned stage, struct tir_value v)
+{
+    struct rotation *r = e->r;
+    if (v.id < r->max_id && e->nested[v.id].id)
+        return e->nested[v.id];
+    if (made_in_body(r, v))
+        return r->round[stage - def_stage(r, v)][v.id];
+    const int param = param_index(r, v);
+    if (param < 0)
+        return v;
+    if (param == 0)
+        return e->tile[stage];
+    if (e->number == stage) /* this stage's first tile */
+        return r->loop->operands[3 + param - 1];
+    return r->round[1][yielded(r, param).id];
+}
+
+static void clone_into(struct round *e, unsigned stage, const struct tir_block *from,
+                       struct tir_block *to);
+
+/* Copies of this wait's group that are issued after the one it waits for, by the time it runs. */
+static int newer_copies(const struct round *e, const struct tir_op *wait)
+{
+    const struct rotation *r = e->r;
+    for (unsigned i = 0; i < r->n_order; i++) {
+        const struct tir_op *copy = tir_op(r->f, r->order[i]);
+        if (copy->opcode != TIR_copy_to_lds || copy->imm[0] != wait->imm[0])
+            continue;
+        const int distance = (int)stage_of(wait) - (int)stage_of(copy);
+        const bool before = order_key(r, copy) < order_key(r, wait);
+        const bool issued = (int)stage_of(copy) >= e->first_stage && before;
+        return distance > 0 ? distance - !issued : 0;
+    }
+    return 0;
+}
+
+static struct tir_ref clone_op(struct round *e, unsigned stage, const struct tir_op *op)
+{
+    struct rotation *r = e->r;
+    struct tir_func *f = r->f;
+    struct tir_value operands[64];
+    struct tir_type types[64];
+    assert(op->n_operands <= 64 && op->n_results <= 64);
+    for (unsigned i = 0; i < op->n_operands; i++)
+        operands[i] = mapped(e, stage, op->operands[i]);
+    for (unsigned i = 0; i < op->n_results; i++)
+        types[i] = tir_typeof(f, tir_result(op, i));
+    const struct tir_ref ref =
+        tir_create_op(f, op->opcode, operands, op->n_operands, types, op->n_results);
+    struct tir_op *copy = tir_op(f, ref);
+    memcpy(copy->imm, op->imm, sizeof(copy->imm));
+    copy->stage = TIR_NO_STAGE;
+    if (op->opcode == TIR_wait && op->imm[0] >= 0)
+        copy->imm[1] = newer_copies(e, op);
+    for (unsigned i = 0; i < op->n_results; i++) {
+        const char *name = f->values[op->result.id + i].name;
+        if (name)
+            tir_name(f, tir_result(copy, i), name);
+    }
+    return ref;
+}
+
+static void clone_blocks(struct round *e, unsigned stage, const struct tir_op *op,
+                         struct tir_ref ref, struct tir_block *parent)
+{
+    for (int k = 0; k < 2; k++) {
+        if (!op->blocks[k])
+            continue;
+        struct tir_block *b = tir_create_block(e->r->f, parent, ref);
+        tir_op(e->r->f, ref)->blocks[k] = b;
+        clone_into(e, stage, op->blocks[k], b);
+    }
+}
+
+static void clone_into(struct round *e, unsigned stage, const struct tir_block *from,
+                       struct tir_block *to)
+{
+    struct rotation *r = e->r;
+    for (unsigned i = 0; i < from->n_ops; i++) {
+        const struct tir_op *op = tir_op(r->f, from->ops[i]);
+        const struct tir_ref ref = clone_op(e, stage, op);
+        tir_append(r->f, to, ref);
+        for (unsigned k = 0; k < op->n_results; k++)
+            e->nested[op->result.id + k] = tir_result(tir_op(r->f, ref), k);
+        clone_blocks(e, stage, op, ref, to);
+    }
+}
+
+static void begin_phase(struct round *e, unsigned phase)
+{
+    const bool matrix = e->r->schedule->matrix_phases >> phase & 1;
+    tir_phase(&e->b, matrix);
+    if (e->r->schedule->priority)
+        tir_set_priority(&e->b, matrix ? e->r->schedule->priority : 0);
+}
+
+/* Ping-pong: every phase ends with a barrier, so that the groups stay one phase apart. */
+static void end_phase(struct round *e, bool barrier_seen, bool steady)
+{
+    if (steady && e->r->schedule->ping_pong > 1 && !barrier_seen)
+        tir_barrier(&e->b);
+}
+
+static void emit_round(struct round *e, bool steady)
+{
+    struct rotation *r = e->r;
+    int phase = -1;
+    bool barrier = false;
+    number_tiles(e);
+    for (unsigned i = 0; i < r->n_order; i++) {
+        const struct tir_op *op = tir_op(r->f, r->order[i]);
+        const int stage = (int)stage_of(op);
+        if (stage < e->first_stage || stage > e->last_stage)
+            continue;
+        if (op->phase != phase) {
+            if (phase >= 0)
+                end_phase(e, barrier, steady);
+            phase = op->phase;
+            barrier = false;
+            begin_phase(e, (unsigned)phase);
+        }
+        barrier |= op->opcode == TIR_barrier;
+        const struct tir_ref ref = clone_op(e, (unsigned)stage, op);
+        tir_append(r->f, e->b.block, ref);
+        for (unsigned k = 0; k < op->n_results; k++)
+            r->round[0][op->result.id + k] = tir_result(tir_op(r->f, ref), k);
+        clone_blocks(e, (unsigned)stage, op, ref, e->b.block);
+    }
+    end_phase(e, barrier, steady);
+}
+
+/* The round just emitted becomes the one before. */
+static void age_rounds(struct rotation *r)
+{
+    struct tir_value *oldest = r->round[MAX_STAGES + 1];
+    memmove(&r->round[1], &r->round[0], (MAX_STAGES + 1) * sizeof(r->round[0]));
+    r->round[0] = oldest;
+    memset(oldest, 0, r->max_id * sizeof(oldest[0]));
+}
+
+/* The half of the waves with the larger numbers runs a phase behind. */
+static void offset_groups(struct tir_builder *b, bool upper)
+{
+    const struct tir_value half = tir_i32(b, (int)b->f->waves / 2);
+    const struct tir_value wave = tir_wave_id(b);
+    struct tir_if s = tir_begin_if(
+        b, upper ? tir_cmp_ge(b, wave, half) : tir_cmp_lt(b, wave, half), false, NULL, 0);
+    tir_barrier(b);
+    tir_else(b, &s, NULL);
+    tir_end_if(b, &s, NULL);
+}
+
+static void emit_prologue(struct rotation *r, struct tir_builder *b, struct tir_value *nested)
+{
+    for (unsigned k = 0; k < r->last; k++) {
+        struct round e = {.r = r, .b = *b, .newest = tir_i32(b, (int)k), .number = k,
+                          .last_stage = (int)k, .nested = nested};
+        e.b = *b;
+        emit_round(&e, false);
+        *b = e.b;
+        age_rounds(r);
+    }
+}
+
+static void emit_steady(struct rotation *r, struct tir_builder *b, struct tir_value *nested)
+{
+    struct tir_func *f = r->f;
+    struct tir_value *carried = tir_alloc(f, (r->n_carries + 1) * sizeof(carried[0]));
+    for (unsigned i = 0; i < r->n_carries; i++) {
+        carried[i] = r->round[r->carries[i].age][r->carries[i].v.id];
+        /* Made by the last stage alone: the first tile starts from the loop's own input. */
+        for (unsigned k = 0; !carried[i].id && k < r->yield->n_operands; k++)
+            if (r->yield->operands[k].id == r->carries[i].v.id)
+                carried[i] = r->loop->operands[3 + k];
+        assert(carried[i].id);
+    }
+    const struct tir_value first = tir_i32(b, (int)r->last);
+    const struct tir_value bound =
+        tir_add(b, r->loop->operands[1], tir_i32(b, (int)r->last - 1));
+    struct tir_loop loop =
+        tir_begin_for(b, first, bound, tir_i32(b, 1), carried, r->n_carries);
+    for (unsigned i = 0; i < r->n_carries; i++)
+        r->round[r->carries[i].age][r->carries[i].v.id] = carried[i];
+    struct round e = {.r = r, .b = *b, .newest = loop.index, .number = MAX_STAGES + 1,
+                      .last_stage = (int)r->last, .nested = nested};
+    emit_round(&e, true);
+    *b = e.b;
+    age_rounds(r);
+    for (unsigned i = 0; i < r->n_carries; i++)
+        carried[i] = r->round[r->carries[i].age][r->carries[i].v.id];
+    tir_end_for(b, &loop, carried, r->n_carries);
+    for (unsigned i = 0; i < r->n_carries; i++)
+        r->round[r->carries[i].age][r->carries[i].v.id] = carried[i];
+}
+
+static void emit_epilogue(struct rotation *r, struct tir_builder *b, struct tir_value *nested)
+{
+    const struct tir_value newest =
+        tir_add(b, r->loop->operands[1], tir_i32(b, (int)r->last - 1));
+    struct round e = {.r = r, .b = *b, .newest = newest, .number = MAX_STAGES + 1,
+                      .first_stage = (int)r->last, .last_stage = (int)r->last, .nested = nested};
+    emit_round(&e, true);
+    *b = e.b;
+}
+
+static void replace_results(struct rotation *r, struct tir_block *outer)
+{
+    for (unsigned i = 0; i < r->yield->n_operands; i++) {
+        const struct tir_value made = r->yield->operands[i];
+        const unsigned age = r->last - def_stage(r, made);
+        tir_replace_uses(r->f, outer, tir_result(r->loop, i), r->round[age][made.id]);
+    }
+}
+
+static void rotate(struct tir_func *f, const struct tir_schedule *s, struct tir_block *outer,
+                   unsigned index, unsigned last)
+{
+    struct rotation r = {.f = f, .schedule = s, .loop = tir_op(f, outer->ops[index]), .last = last};
+    r.body = r.loop->blocks[0];
+    r.yield = tir_op(f, r.body->ops[r.body->n_ops - 1]);
+    r.max_id = f->n_values;
+    r.is_op_value = tir_alloc(f, r.max_id * sizeof(bool));
+    memset(r.is_op_value, 0, r.max_id * sizeof(bool));
+    struct tir_value *nested = tir_alloc(f, r.max_id * sizeof(nested[0]));
+    memset(nested, 0, r.max_id * sizeof(nested[0]));
+    for (unsigned i = 0; i < MAX_STAGES + 2; i++) {
+        r.round[i] = tir_alloc(f, r.max_id * sizeof(r.round[i][0]));
+        memset(r.round[i], 0, r.max_id * sizeof(r.round[i][0]));
+    }
+    sort_round(&r);
+    find_carries(&r);
+
+    /* The new code goes to the end of a fresh block list: everything after the loop is re-appended. */
+    const unsigned n_rest = outer->n_ops - index - 1;
+    struct tir_ref *rest = tir_alloc(f, (n_rest + 1) * sizeof(rest[0]));
+    memcpy(rest, outer->ops + index + 1, n_rest * sizeof(rest[0]));
+    outer->n_ops = index;
+
+    struct tir_builder b = tir_at_end(f, outer);
+    emit_prologue(&r, &b, nested);
+    if (s->ping_pong > 1)
+        offset_groups(&b, true);
+    emit_steady(&r, &b, nested);
+    emit_epilogue(&r, &b, nested);
+    if (s->ping_pong > 1)
+        offset_groups(&b, false);
+    for (unsigned i = 0; i < n_rest; i++)
+        tir_append(f, outer, rest[i]);
+    replace_results(&r, outer);
+}
+
+/* The highest stage of a loop's ops; 0 when it has none. */
+static unsigned last_stage(const struct tir_func *f, const struct tir_op *loop)
+{
+    unsigned last = 0;
+    for (unsigned i = 0; i < loop->blocks[0]->n_ops; i++) {
+        const unsigned s = stage_of(tir_op(f, loop->blocks[0]->ops[i]));
+        last = s > last ? s : last;
+    }
+    return last;
+}
+
+static bool visit(struct tir_func *f, const struct tir_schedule *s, struct tir_block *b)
+{
+    for (unsigned i = 0; i < b->n_ops; i++) {
+        const struct tir_op *op = tir_op(f, b->ops[i]);
+        if (op->opcode == TIR_for) {
+            const unsigned last = last_stage(f, op);
+            if (last && last < MAX_STAGES) {
+                rotate(f, s, b, i, last);
+                return true;
+            }
+        }
+        for (int k = 0; k < 2; k++)
+            if (op->blocks[k] && visit(f, s, op->blocks[k]))
+                return true;
+    }
+    return false;
+}
+
+bool tir_lower_pipeline(struct tir_func *f, const struct tir_schedule *s)
+{
+    return s->stages > 1 && visit(f, s, f->body);
+}
