@@ -1,0 +1,276 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * From tiles to registers. Every tile value becomes the vecs that hold it, in the order of its
+ * layout's register bits; every tile op becomes one op per machine instruction:
+ *
+ *     %s : tile<32x256xf32, #0> = fma %a, %b, %c
+ *  -> %s0 : vec<1xf32> = fma %a0, %b0, %c0
+ *     %s1 : vec<1xf32> = fma %a1, %b1, %c1  ...
+ *
+ * Accumulators of matrix instructions stay whole (16 or 4 elements a vec) across loops and branches, so
+ * that they never move; everything else is carried register by register.
+ *
+ * requires: tile level.   keeps: structure, order.   breaks: tile values (there are none after).
+ */
+#include "ir/lower_tiles.h"
+#include "ir/matrix.h"
+#include "ir/passes.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+unsigned tir_unit(unsigned dtype)
+{
+    const unsigned bits = tir_dtype_bits(dtype);
+    return bits == 16 ? 2 : bits == 8 ? 4 : 1;
+}
+
+struct tir_value tir_scalar_now(const struct tir_expander *x, struct tir_value v)
+{
+    return v.id < x->n && x->scalars[v.id].id ? x->scalars[v.id] : v;
+}
+
+struct tir_pieces tir_pieces_of(struct tir_expander *x, struct tir_value tile)
+{
+    assert(tile.id < x->n && x->pieces[tile.id].n);
+    return x->pieces[tile.id];
+}
+
+struct tir_pieces tir_alloc_pieces(struct tir_expander *x, unsigned n, unsigned per)
+{
+    return (struct tir_pieces){n, per, tir_alloc(x->f, n * sizeof(struct tir_value))};
+}
+
+void tir_set_pieces(struct tir_expander *x, struct tir_value tile, struct tir_pieces p)
+{
+    const char *name = x->f->values[tile.id].name;
+    for (unsigned i = 0; name && i < p.n; i++)
+        if (!x->f->values[p.v[i].id].name)
+            tir_name(x->f, p.v[i], name);
+    x->pieces[tile.id] = p;
+}
+
+struct tir_value tir_elements(struct tir_expander *x, struct tir_value tile, unsigned first,
+                              unsigned count)
+{
+    const struct tir_pieces p = tir_pieces_of(x, tile);
+    const unsigned dtype = tir_typeof(x->f, tile).dtype;
+    if (count == p.per)
+        return p.v[first / p.per];
+    const struct tir_type t = tir_vec(dtype, count);
+    if (count < p.per) {
+        const int64_t at = first % p.per;
+        return tir_build(&x->b, TIR_extract, t, &p.v[first / p.per], 1, &at);
+    }
+    return tir_build(&x->b, TIR_concat, t, &p.v[first / p.per], count / p.per, NULL);
+}
+
+static bool is_tile(const struct tir_expander *x, struct tir_value v)
+{
+    return tir_typeof(x->f, v).kind == TIR_TILE;
+}
+
+static bool has_tile(const struct tir_expander *x, const struct tir_op *op)
+{
+    for (unsigned i = 0; i < op->n_operands; i++)
+        if (is_tile(x, op->operands[i]))
+            return true;
+    for (unsigned i = 0; i < op->n_results; i++)
+        if (is_tile(x, tir_result(op, i)))
+            return true;
+    return false;
+}
+
+/* Elements a vec in which a tile value is best carried. */
+static unsigned carried_size(const struct tir_expander *x, struct tir_value v, int depth)
+{
+    if (v.id < x->n && x->pieces[v.id].n)
+        return x->pieces[v.id].per;
+    const struct tir_type t = tir_typeof(x->f, v);
+    const struct tir_ref def = x->f->values[v.id].def;
+    if (def.id && depth < 8) {
+        const struct tir_op *op = tir_op(x->f, def);
+        if (op->opcode == TIR_mma)
+            return tir_mma_acc_regs(&x->f->machine->mma[op->imm[0]]);
+        if (op->opcode == TIR_if) {
+            const struct tir_block *other = op->blocks[1];
+            const struct tir_op *yield = tir_op(x->f, other->ops[other->n_ops - 1]);
+            return carried_size(x, yield->operands[v.id - op->result.id], depth + 1);
+        }
+    }
+    return tir_unit(t.dtype);
+}
+
+/* Appends the vecs (or the scalar) that stand for v, cut into `per` elements. */
+static unsigned flatten(struct tir_expander *x, struct tir_value v, unsigned per,
+                        struct tir_value *out)
+{
+    if (!is_tile(x, v)) {
+        out[0] = tir_scalar_now(x, v);
+        return 1;
+    }
+    const struct tir_pieces p = tir_pieces_of(x, v);
+    const unsigned n = p.n * p.per / per;
+    for (unsigned i = 0; i < n; i++)
+        out[i] = tir_elements(x, v, i * per, per);
+    return n;
+}
+
+static unsigned flat_types(struct tir_expander *x, struct tir_value v, unsigned per,
+                           struct tir_type *out)
+{
+    const struct tir_type t = tir_typeof(x->f, v);
+    if (t.kind != TIR_TILE) {
+        out[0] = t;
+        return 1;
+    }
+    const unsigned n = (1u << tir_layout_of(x->f, t)->reg_bits) / per;
+    for (unsigned i = 0; i < n; i++)
+        out[i] = tir_vec(t.dtype, per);
+    return n;
+}
+
+/* The reverse: v stands for values at[0..] from now on. Returns how many. */
+static unsigned unflatten(struct tir_expander *x, struct tir_value v, unsigned per,
+                          const struct tir_value *at)
+{
+    const struct tir_type t = tir_typeof(x->f, v);
+    if (t.kind != TIR_TILE) {
+        x->scalars[v.id] = at[0];
+        return 1;
+    }
+    struct tir_pieces p =
+        tir_alloc_pieces(x, (1u << tir_layout_of(x->f, t)->reg_bits) / per, per);
+    memcpy(p.v, at, p.n * sizeof(at[0]));
+    tir_set_pieces(x, v, p);
+    return p.n;
+}
+
+enum { MAX_FLAT = 1024 };
+
+static void expand_block(struct tir_expander *x, const struct tir_block *from);
+
+static void expand_for(struct tir_expander *x, const struct tir_op *op)
+{
+    const struct tir_block *body = op->blocks[0];
+    const struct tir_op *yield = tir_op(x->f, body->ops[body->n_ops - 1]);
+    const unsigned n = op->n_operands - 3;
+    struct tir_value *flat = tir_alloc(x->f, MAX_FLAT * sizeof(flat[0]));
+    unsigned *per = tir_alloc(x->f, (n + 1) * sizeof(per[0]));
+    unsigned count = 0;
+    for (unsigned i = 0; i < n; i++) {
+        per[i] = carried_size(x, yield->operands[i], 0);
+        count += flatten(x, op->operands[3 + i], per[i], flat + count);
+        assert(count <= MAX_FLAT);
+    }
+    struct tir_loop loop = tir_begin_for(
+        &x->b, tir_scalar_now(x, op->operands[0]), tir_scalar_now(x, op->operands[1]),
+        tir_scalar_now(x, op->operands[2]), flat, count);
+    x->scalars[body->params[0].id] = loop.index;
+    for (unsigned i = 0, at = 0; i < n; i++)
+        at += unflatten(x, body->params[1 + i], per[i], flat + at);
+    expand_block(x, body);
+    for (unsigned i = 0, at = 0; i < n; i++)
+        at += flatten(x, yield->operands[i], per[i], flat + at);
+    tir_end_for(&x->b, &loop, flat, count);
+    for (unsigned i = 0, at = 0; i < n; i++)
+        at += unflatten(x, tir_result(op, i), per[i], flat + at);
+}
+
+static void expand_if(struct tir_expander *x, const struct tir_op *op)
+{
+    struct tir_value *flat = tir_alloc(x->f, MAX_FLAT * sizeof(flat[0]));
+    struct tir_type *types = tir_alloc(x->f, MAX_FLAT * sizeof(types[0]));
+    unsigned *per = tir_alloc(x->f, (op->n_results + 1) * sizeof(per[0]));
+    unsigned count = 0;
+    for (unsigned i = 0; i < op->n_results; i++) {
+        per[i] = carried_size(x, tir_result(op, i), 0);
+        count += flat_types(x, tir_result(op, i), per[i], types + count);
+        assert(count <= MAX_FLAT);
+    }
+    struct tir_if s = tir_begin_if(&x->b, tir_scalar_now(x, op->operands[0]), op->imm[0] != 0,
+                                   types, count);
+    for (int k = 0; k < 2; k++) {
+        const struct tir_block *block = op->blocks[k];
+        if (block)
+            expand_block(x, block);
+        const struct tir_op *yield =
+            block && block->n_ops ? tir_op(x->f, block->ops[block->n_ops - 1]) : NULL;
+        for (unsigned i = 0, at = 0; i < op->n_results; i++)
+            at += flatten(x, yield->operands[i], per[i], flat + at);
+        if (k == 0)
+            tir_else(&x->b, &s, flat);
+    }
+    tir_end_if(&x->b, &s, flat);
+    for (unsigned i = 0, at = 0; i < op->n_results; i++)
+        at += unflatten(x, tir_result(op, i), per[i], flat + at);
+}
+
+static void expand_op(struct tir_expander *x, const struct tir_op *op)
+{
+    switch (op->opcode) {
+    case TIR_convert: tir_expand_convert(x, op); return;
+    case TIR_row_index:
+    case TIR_col_index: tir_expand_index(x, op); return;
+    case TIR_broadcast: tir_expand_broadcast(x, op); return;
+    case TIR_row_max: case TIR_row_sum: case TIR_col_max: case TIR_col_sum:
+    case TIR_col_fold_max: case TIR_col_fold_sum: tir_expand_reduce(x, op); return;
+    case TIR_any: tir_expand_any(x, op); return;
+    case TIR_transpose: tir_set_pieces(x, op->result, tir_pieces_of(x, op->operands[0])); return;
+    case TIR_relayout: tir_expand_relayout(x, op); return;
+    case TIR_mma: tir_expand_mma(x, op); return;
+    case TIR_tile_load: tir_expand_load(x, op); return;
+    case TIR_tile_store: tir_expand_store(x, op); return;
+    case TIR_tile_lds_load: tir_expand_lds_load(x, op); return;
+    case TIR_tile_lds_store: tir_expand_lds_store(x, op); return;
+    default: tir_expand_elementwise(x, op); return;
+    }
+}
+
+/* A scalar op stays what it is, in its new place. */
+static void keep_op(struct tir_expander *x, struct tir_ref ref)
+{
+    struct tir_op *op = tir_op(x->f, ref);
+    for (unsigned i = 0; i < op->n_operands; i++)
+        op->operands[i] = tir_scalar_now(x, op->operands[i]);
+    tir_append(x->f, x->b.block, ref);
+}
+
+static void expand_block(struct tir_expander *x, const struct tir_block *from)
+{
+    for (unsigned i = 0; i < from->n_ops; i++) {
+        const struct tir_op *op = tir_op(x->f, from->ops[i]);
+        x->b.stage = TIR_NO_STAGE;
+        if (op->opcode == TIR_yield)
+            continue; /* its owner writes it */
+        if (op->opcode == TIR_for)
+            expand_for(x, op);
+        else if (op->opcode == TIR_if)
+            expand_if(x, op);
+        else if (op->opcode == TIR_copy_to_lds)
+            tir_expand_copy_to_lds(x, op);
+        else if (has_tile(x, op))
+            expand_op(x, op);
+        else
+            keep_op(x, from->ops[i]);
+    }
+}
+
+bool tir_lower_tiles(struct tir_func *f, const struct tir_schedule *s)
+{
+    (void)s;
+    struct tir_block *old = f->body;
+    struct tir_expander x = {.f = f, .n = f->n_values};
+    x.pieces = tir_alloc(f, x.n * sizeof(x.pieces[0]));
+    x.scalars = tir_alloc(f, x.n * sizeof(x.scalars[0]));
+    memset(x.pieces, 0, x.n * sizeof(x.pieces[0]));
+    memset(x.scalars, 0, x.n * sizeof(x.scalars[0]));
+    f->body = tir_create_block(f, NULL, (struct tir_ref){0});
+    x.b = tir_at_end(f, f->body);
+    x.lane = tir_lane_id(&x.b);
+    x.wave = tir_wave_id(&x.b);
+    expand_block(&x, old);
+    f->lowered = true;
+    return true;
+}

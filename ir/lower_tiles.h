@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What the files of the `lower_tiles` pass share: the registers that stand for each tile.
+ */
+#ifndef IR_LOWER_TILES_H
+#define IR_LOWER_TILES_H
+
+#include "ir/builder.h"
+
+/* The registers of a tile, in the order of its layout: n vecs of `per` elements each. */
+struct tir_pieces {
+    unsigned n, per;
+    struct tir_value *v;
+};
+
+struct tir_expander {
+    struct tir_func *f;
+    struct tir_builder b;       /* where expanded ops go */
+    struct tir_pieces *pieces;  /* by id of the tile value */
+    struct tir_value *scalars;  /* by id: what a scalar is called now; 0: itself */
+    uint32_t n;                 /* ids below this are of the function before the pass */
+    struct tir_value lane, wave;
+};
+
+/* Elements of one 32-bit register: 2 for 16-bit types. */
+unsigned tir_unit(unsigned dtype);
+struct tir_value tir_scalar_now(const struct tir_expander *x, struct tir_value v);
+struct tir_pieces tir_pieces_of(struct tir_expander *x, struct tir_value tile);
+struct tir_pieces tir_alloc_pieces(struct tir_expander *x, unsigned n, unsigned per);
+void tir_set_pieces(struct tir_expander *x, struct tir_value tile, struct tir_pieces p);
+
+/* Elements first .. first + count of a tile's registers as one vec: a piece, a part of one, or
+ * several side by side. `count` divides the piece size or is a multiple of it. */
+struct tir_value tir_elements(struct tir_expander *x, struct tir_value tile, unsigned first,
+                              unsigned count);
+
+/**
+ * The part of an index that lane and wave make: the xor of images[i] over the set bits i of the
+ * lane, and of images[6 + i] over those of the wave. A vec of i32.
+ */
+struct tir_value tir_lane_index(struct tir_expander *x, const uint32_t *images,
+                                unsigned wave_bits);
+
+/* One op each: they leave the result's pieces behind. */
+void tir_expand_elementwise(struct tir_expander *x, const struct tir_op *op);
+void tir_expand_convert(struct tir_expander *x, const struct tir_op *op);
+void tir_expand_index(struct tir_expander *x, const struct tir_op *op);
+void tir_expand_broadcast(struct tir_expander *x, const struct tir_op *op);
+void tir_expand_reduce(struct tir_expander *x, const struct tir_op *op);
+void tir_expand_any(struct tir_expander *x, const struct tir_op *op);
+void tir_expand_relayout(struct tir_expander *x, const struct tir_op *op);
+void tir_expand_mma(struct tir_expander *x, const struct tir_op *op);
+void tir_expand_load(struct tir_expander *x, const struct tir_op *op);
+void tir_expand_store(struct tir_expander *x, const struct tir_op *op);
+void tir_expand_copy_to_lds(struct tir_expander *x, const struct tir_op *op);
+void tir_expand_lds_load(struct tir_expander *x, const struct tir_op *op);
+void tir_expand_lds_store(struct tir_expander *x, const struct tir_op *op);
+
+#endif

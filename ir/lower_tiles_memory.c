@@ -1,0 +1,306 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Tiles in memory: global loads and stores through a buffer resource, direct-to-LDS copies, and LDS
+ * reads and writes under any linear address map. Part of lower_tiles.
+ *
+ * Global offsets are all in the lane offset, never in the scalar one: a buffer's range check looks
+ * at the lane offset, and that check is what makes tails read 0.
+ */
+#include "ir/lower_tiles.h"
+
+#include <assert.h>
+
+enum { MAX_ACCESS = 16 /* bytes a lane */, LANES = 64 };
+
+static const struct tir_layout *layout(struct tir_expander *x, struct tir_value v)
+{
+    return tir_layout_of(x->f, tir_typeof(x->f, v));
+}
+
+static unsigned elem_bytes(unsigned dtype)
+{
+    return tir_dtype_bits(dtype) / 8;
+}
+
+/* Row and column of each lane: what lane and wave add up to, registers left out. */
+struct place {
+    struct tir_value row, col;
+    uint32_t row_mask, col_mask; /* bits that some lane or wave sets */
+};
+
+static struct place lane_place(struct tir_expander *x, const struct tir_layout *l)
+{
+    uint32_t rows[TIR_LAYOUT_MAX_BITS] = {0}, cols[TIR_LAYOUT_MAX_BITS] = {0};
+    struct place p = {0};
+    for (int i = 0; i < l->lane_bits + l->wave_bits; i++) {
+        rows[i] = tir_rc_row(l->basis[l->reg_bits + i]);
+        cols[i] = tir_rc_col(l->basis[l->reg_bits + i]);
+        p.row_mask |= rows[i];
+        p.col_mask |= cols[i];
+    }
+    p.row = tir_lane_index(x, rows, l->wave_bits);
+    p.col = tir_lane_index(x, cols, l->wave_bits);
+    return p;
+}
+
+static struct tir_value vec_of(struct tir_expander *x, struct tir_value scalar)
+{
+    return tir_splat(&x->b, tir_scalar_now(x, scalar), tir_vec(TIR_I32, 1));
+}
+
+/* Byte offset of the element that register `reg` of a lane holds. operands: rsrc, row0, row_stride,
+ * byte0. */
+static struct tir_value lane_offset(struct tir_expander *x, const struct tir_op *op,
+                                    const struct tir_layout *l, const struct place *p,
+                                    unsigned reg, unsigned bytes)
+{
+    struct tir_builder *b = &x->b;
+    const uint32_t own = tir_layout_apply(l, reg, 0, 0);
+    struct tir_value row = p->row, col = p->col;
+    if (tir_rc_row(own))
+        row = tir_xor(b, row, tir_int_like(b, row, tir_rc_row(own)));
+    if (tir_rc_col(own))
+        col = tir_xor(b, col, tir_int_like(b, col, tir_rc_col(own)));
+    row = tir_add(b, row, vec_of(x, op->operands[1]));
+    const struct tir_value line = tir_mul(b, row, vec_of(x, op->operands[2]));
+    const struct tir_value at = tir_mul(b, col, tir_int_like(b, col, bytes));
+    return tir_add(b, tir_add(b, line, at), vec_of(x, op->operands[3]));
+}
+
+/* Consecutive columns that one access covers. */
+static unsigned access_elements(const struct tir_layout *l, unsigned bytes)
+{
+    unsigned n = 1u << tir_layout_contiguous(l, 1);
+    while (n * bytes > MAX_ACCESS)
+        n /= 2;
+    return n;
+}
+
+void tir_expand_load(struct tir_expander *x, const struct tir_op *op)
+{
+    const struct tir_type t = tir_typeof(x->f, op->result);
+    const struct tir_layout *l = layout(x, op->result);
+    const unsigned bytes = elem_bytes(t.dtype), per = access_elements(l, bytes);
+    const struct place place = lane_place(x, l);
+    struct tir_pieces p = tir_alloc_pieces(x, (1u << l->reg_bits) / per, per);
+    assert(per >= tir_unit(t.dtype));
+    const struct tir_value zero = tir_i32(&x->b, 0);
+    for (unsigned i = 0; i < p.n; i++) {
+        const struct tir_value operands[] = {
+            tir_scalar_now(x, op->operands[0]),
+            lane_offset(x, op, l, &place, i * per, bytes), zero};
+        p.v[i] = tir_build(&x->b, TIR_buffer_load, tir_vec(t.dtype, per), operands, 3,
+                           &(int64_t){0});
+    }
+    tir_set_pieces(x, op->result, p);
+}
+
+void tir_expand_store(struct tir_expander *x, const struct tir_op *op)
+{
+    const struct tir_value a = op->operands[4];
+    const struct tir_layout *l = layout(x, a);
+    const unsigned dtype = tir_typeof(x->f, a).dtype, bytes = elem_bytes(dtype);
+    const unsigned per = access_elements(l, bytes), regs = 1u << l->reg_bits;
+    const struct place place = lane_place(x, l);
+    assert(per >= tir_unit(dtype));
+    const struct tir_value zero = tir_i32(&x->b, 0);
+    for (unsigned r = 0; r < regs; r += per) {
+        const struct tir_value operands[] = {
+            tir_scalar_now(x, op->operands[0]), lane_offset(x, op, l, &place, r, bytes), zero,
+            tir_elements(x, a, r, per)};
+        tir_build(&x->b, TIR_buffer_store, (struct tir_type){0}, operands, 4, &(int64_t){0});
+    }
+}
+
+static unsigned log2u(unsigned v) { return (unsigned)__builtin_ctz(v); }
+
+/* Who copies what: the address map cut into the vector of a lane, lanes, waves and rounds. */
+static struct tir_layout copy_layout(const struct tir_layout *map, unsigned vector_bits,
+                                     unsigned wave_bits)
+{
+    struct tir_layout l = {.lane_bits = 6, .wave_bits = (uint8_t)wave_bits};
+    const unsigned first_wave = vector_bits + 6;
+    unsigned n = 0, rounds = first_wave + wave_bits;
+    for (unsigned i = 0; i < vector_bits; i++)
+        l.basis[n++] = map->basis[i];
+    for (unsigned i = rounds; i < map->reg_bits; i++)
+        l.basis[n++] = map->basis[i];
+    l.reg_bits = (uint8_t)n;
+    for (unsigned i = 0; i < 6 + wave_bits; i++) /* spare waves repeat what others copy */
+        l.basis[n++] = vector_bits + i < map->reg_bits ? map->basis[vector_bits + i] : 0;
+    return l;
+}
+
+/* LDS address of a wave's part of a round: `first` elements into the buffer, plus the wave's. */
+static struct tir_value wave_base(struct tir_expander *x, struct tir_value lds,
+                                  const struct tir_layout *map, unsigned wave_first,
+                                  unsigned wave_bits, unsigned bytes)
+{
+    struct tir_builder *b = &x->b;
+    if (!wave_bits)
+        return lds;
+    const int mask = (1 << wave_bits) - 1;
+    const struct tir_value wave = tir_and(b, x->wave, tir_i32(b, mask));
+    struct tir_value at = tir_mul(b, wave, tir_i32(b, (int)(bytes << wave_first)));
+    if (map->pad) {
+        const int apart = (int)map->pad_shift - (int)wave_first; /* waves share a span if > 0 */
+        struct tir_value spans = apart > 0
+                                     ? tir_shr(b, wave, tir_i32(b, apart))
+                                     : tir_shl(b, wave, tir_i32(b, -apart));
+        at = tir_add(b, at, tir_mul(b, spans, tir_i32(b, (int)(map->pad * bytes))));
+    }
+    return tir_add(b, lds, at);
+}
+
+void tir_expand_copy_to_lds(struct tir_expander *x, const struct tir_op *op)
+{
+    struct tir_func *f = x->f;
+    const struct tir_layout *map = f->layouts[op->imm[2]];
+    const unsigned bytes = elem_bytes(tir_unpack_type(op->imm[1]).dtype);
+    const unsigned width = f->machine->to_lds_max_bytes, vector_bits = log2u(width / bytes);
+    const unsigned all_waves = log2u(f->waves), left = map->reg_bits - vector_bits - 6;
+    const unsigned wave_bits = all_waves < left ? all_waves : left;
+    const struct tir_layout l = copy_layout(map, vector_bits, wave_bits);
+    const struct place place = lane_place(x, &l);
+    const unsigned wave_first = vector_bits + 6;
+    const struct tir_value base = wave_base(x, tir_scalar_now(x, op->operands[4]), map, wave_first,
+                                            wave_bits, bytes);
+    const struct tir_value zero = tir_i32(&x->b, 0);
+    for (unsigned i = 0; i < 1u << (l.reg_bits - vector_bits); i++) {
+        const unsigned index = i << (wave_first + wave_bits);
+        const int at = (int)tir_lds_address(map, index, bytes);
+        const struct tir_value operands[] = {
+            tir_scalar_now(x, op->operands[0]),
+            at ? tir_add(&x->b, base, tir_i32(&x->b, at)) : base,
+            lane_offset(x, op, &l, &place, i << vector_bits, bytes), zero};
+        tir_build(&x->b, TIR_buffer_to_lds, (struct tir_type){0}, operands, 4,
+                  (int64_t[]){op->imm[0], width, 0});
+    }
+}
+
+/* Where each input bit of a tile's layout lies in an LDS buffer, in elements. */
+struct lds_access {
+    const struct tir_layout *l, *map;
+    uint32_t m[TIR_LAYOUT_MAX_BITS];
+    uint32_t lane_mask; /* element bits that lanes or waves set */
+    unsigned bytes, per;
+    bool transposed;
+    struct tir_value base;
+    uint32_t known[64]; /* lane addresses made so far, by the bits that were flipped */
+    struct tir_value address[64];
+    unsigned n_known;
+};
+
+/*
+ * ds_read_b64_tr_b16 (CDNA4 ISA): in each block of 16 lanes, lane s reads 4 elements; result
+ * element e of lane t is element t % 4 of what lane 4 e + t / 4 read. So the tile's register bits
+ * 0, 1 are which lane read, and its lane bits 0..3 walk contiguous addresses.
+ */
+static bool transposes(const struct tir_func *f, const struct lds_access *a)
+{
+    if (!f->machine->has_lds_read_tr || a->bytes != 2 || a->l->reg_bits < 2)
+        return false;
+    for (int i = 0; i < 4; i++)
+        if (a->m[a->l->reg_bits + i] != 1u << i)
+            return false;
+    return true;
+}
+
+static void turn_lanes(struct lds_access *a)
+{
+    uint32_t *lane = a->m + a->l->reg_bits;
+    lane[0] = 4;
+    lane[1] = 8;
+    lane[2] = a->m[0];
+    lane[3] = a->m[1];
+    a->per = 4;
+    a->transposed = true;
+}
+
+static struct lds_access lds_access(struct tir_expander *x, struct tir_value lds,
+                                    const struct tir_layout *l, unsigned dtype, int64_t map,
+                                    bool load)
+{
+    struct lds_access a = {.l = l, .map = x->f->layouts[map], .bytes = elem_bytes(dtype)};
+    const bool solved = tir_layout_solve(a.map, l, a.m);
+    assert(solved);
+    (void)solved;
+    unsigned n = 0;
+    while (n < l->reg_bits && a.m[n] == 1u << n && (2u << n) * a.bytes <= MAX_ACCESS)
+        n++;
+    a.per = 1u << n;
+    if (load && a.per < tir_unit(dtype) && transposes(x->f, &a))
+        turn_lanes(&a);
+    assert(a.per >= tir_unit(dtype));
+    for (int i = 0; i < l->lane_bits + l->wave_bits; i++)
+        a.lane_mask |= a.m[l->reg_bits + i];
+    a.base = vec_of(x, lds);
+    return a;
+}
+
+/* Byte address of element number `index` (a vec) of the buffer. */
+static struct tir_value pad_address(struct tir_expander *x, const struct lds_access *a,
+                                    struct tir_value index)
+{
+    struct tir_builder *b = &x->b;
+    struct tir_value at = tir_mul(b, index, tir_int_like(b, index, a->bytes));
+    if (!a->map->pad || a->lane_mask >> a->map->pad_shift == 0)
+        return at;
+    const struct tir_value spans =
+        tir_shr(b, index, tir_int_like(b, index, a->map->pad_shift));
+    return tir_add(b, at,
+                   tir_mul(b, spans, tir_int_like(b, index, a->map->pad * (int)a->bytes)));
+}
+
+/* The lane's address for register `reg`, and the constant that goes into the instruction. Register
+ * bits that touch what lanes set are flipped before the padding; the others just add up. */
+static struct tir_value lds_address(struct tir_expander *x, struct lds_access *a, unsigned reg,
+                                    int64_t *offset)
+{
+    uint32_t own = 0;
+    for (int i = 0; i < a->l->reg_bits; i++)
+        if (reg >> i & 1)
+            own ^= a->m[i];
+    const uint32_t flip = own & a->lane_mask;
+    *offset = tir_lds_address(a->map, own & ~a->lane_mask, a->bytes);
+    for (unsigned i = 0; i < a->n_known; i++)
+        if (a->known[i] == flip)
+            return a->address[i];
+    struct tir_value index = tir_lane_index(x, a->m + a->l->reg_bits, a->l->wave_bits);
+    if (flip)
+        index = tir_xor(&x->b, index, tir_int_like(&x->b, index, flip));
+    const struct tir_value at = tir_add(&x->b, pad_address(x, a, index), a->base);
+    assert(a->n_known < 64);
+    a->known[a->n_known] = flip;
+    a->address[a->n_known++] = at;
+    return at;
+}
+
+void tir_expand_lds_load(struct tir_expander *x, const struct tir_op *op)
+{
+    const struct tir_type t = tir_typeof(x->f, op->result);
+    struct lds_access a = lds_access(x, op->operands[0], layout(x, op->result), t.dtype,
+                                     op->imm[0], true);
+    struct tir_pieces p = tir_alloc_pieces(x, (1u << a.l->reg_bits) / a.per, a.per);
+    for (unsigned i = 0; i < p.n; i++) {
+        int64_t offset;
+        const struct tir_value at = lds_address(x, &a, i * a.per, &offset);
+        p.v[i] = tir_build(&x->b, a.transposed ? TIR_lds_read_tr : TIR_lds_read,
+                           tir_vec(t.dtype, a.per), &at, 1, &offset);
+    }
+    tir_set_pieces(x, op->result, p);
+}
+
+void tir_expand_lds_store(struct tir_expander *x, const struct tir_op *op)
+{
+    const struct tir_value v = op->operands[1];
+    const unsigned dtype = tir_typeof(x->f, v).dtype;
+    struct lds_access a =
+        lds_access(x, op->operands[0], layout(x, v), dtype, op->imm[0], false);
+    for (unsigned r = 0; r < 1u << a.l->reg_bits; r += a.per) {
+        int64_t offset;
+        const struct tir_value at = lds_address(x, &a, r, &offset);
+        tir_build(&x->b, TIR_lds_write, (struct tir_type){0},
+                  (struct tir_value[]){at, tir_elements(x, v, r, a.per)}, 2, &offset);
+    }
+}

@@ -1,0 +1,286 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Tiles that are computed: elementwise ops, index tiles, reductions, changes of layout and matrix
+ * products. Part of lower_tiles.
+ */
+#include "ir/lower_tiles.h"
+#include "ir/matrix.h"
+
+#include <assert.h>
+
+static const struct tir_type none;
+
+static const struct tir_layout *layout(struct tir_expander *x, struct tir_value v)
+{
+    return tir_layout_of(x->f, tir_typeof(x->f, v));
+}
+
+struct tir_value tir_lane_index(struct tir_expander *x, const uint32_t *images,
+                                unsigned wave_bits)
+{
+    struct tir_builder *b = &x->b;
+    const struct tir_type vec = tir_vec(TIR_I32, 1);
+    struct tir_value sum = {0};
+    /* Bits that move by the same distance move together. */
+    for (int source = 0; source < 2; source++) {
+        const unsigned n = source ? wave_bits : 6;
+        const struct tir_value from = source ? x->wave : x->lane;
+        const uint32_t *image = images + (source ? 6 : 0);
+        for (int shift = -6; shift < 32; shift++) {
+            uint32_t mask = 0;
+            for (unsigned i = 0; i < n; i++) {
+                const int to = (int)i + shift;
+                if (to >= 0 && to < 32 && image[i] >> to & 1)
+                    mask |= 1u << i;
+            }
+            if (!mask)
+                continue;
+            struct tir_value t = tir_and(b, from, tir_int_like(b, from, mask));
+            if (shift > 0)
+                t = tir_shl(b, t, tir_int_like(b, t, shift));
+            if (shift < 0)
+                t = tir_shr(b, t, tir_int_like(b, t, -shift));
+            if (source)
+                t = tir_splat(b, t, vec);
+            sum = sum.id ? tir_xor(b, sum, t) : t;
+        }
+    }
+    return sum.id ? sum : tir_build(b, TIR_const_int, vec, NULL, 0, &(int64_t){0});
+}
+
+void tir_expand_elementwise(struct tir_expander *x, const struct tir_op *op)
+{
+    struct tir_type t = tir_typeof(x->f, op->result);
+    const unsigned unit = tir_unit(t.dtype);
+    const unsigned n = (1u << layout(x, op->result)->reg_bits) / unit;
+    struct tir_pieces p = tir_alloc_pieces(x, n, unit);
+    const struct tir_type vec = tir_vec(t.dtype, unit);
+    const bool constant =
+        op->opcode == TIR_const_int || op->opcode == TIR_const_float || op->opcode == TIR_splat;
+    struct tir_value operands[16];
+    assert(op->n_operands <= 16);
+    for (unsigned i = 0; i < n; i++) {
+        if (constant && i > 0) {
+            p.v[i] = p.v[0];
+            continue;
+        }
+        for (unsigned k = 0; k < op->n_operands; k++) {
+            const struct tir_value v = op->operands[k];
+            operands[k] = tir_typeof(x->f, v).kind == TIR_TILE
+                              ? tir_elements(x, v, i * unit, unit)
+                              : tir_scalar_now(x, v);
+        }
+        p.v[i] = tir_build(&x->b, op->opcode, vec, operands, op->n_operands, op->imm);
+    }
+    tir_set_pieces(x, op->result, p);
+}
+
+void tir_expand_convert(struct tir_expander *x, const struct tir_op *op)
+{
+    const struct tir_value a = op->operands[0];
+    const unsigned to = tir_typeof(x->f, op->result).dtype, from = tir_typeof(x->f, a).dtype;
+    const unsigned regs = 1u << layout(x, op->result)->reg_bits;
+    const unsigned unit = tir_unit(to) > tir_unit(from) ? tir_unit(to) : tir_unit(from);
+    struct tir_pieces p = tir_alloc_pieces(x, regs / unit, unit);
+    const struct tir_type vec = tir_vec(to, unit);
+    for (unsigned i = 0; i < p.n; i++) {
+        if (from == TIR_F32 && tir_dtype_bits(to) == 16) {
+            const struct tir_value pair[] = {tir_elements(x, a, 2 * i, 1),
+                                             tir_elements(x, a, 2 * i + 1, 1)};
+            p.v[i] = tir_build(&x->b, TIR_convert_pair, vec, pair, 2, NULL);
+        } else {
+            const struct tir_value e = tir_elements(x, a, i * unit, unit);
+            p.v[i] = tir_build(&x->b, TIR_convert, vec, &e, 1, NULL);
+        }
+    }
+    tir_set_pieces(x, op->result, p);
+}
+
+static unsigned axis_part(uint32_t rc, int axis)
+{
+    return axis ? tir_rc_col(rc) : tir_rc_row(rc);
+}
+
+void tir_expand_index(struct tir_expander *x, const struct tir_op *op)
+{
+    const int axis = op->opcode == TIR_col_index;
+    const struct tir_layout *l = layout(x, op->result);
+    uint32_t images[TIR_LAYOUT_MAX_BITS] = {0};
+    for (int i = 0; i < l->lane_bits + l->wave_bits; i++)
+        images[i] = axis_part(l->basis[l->reg_bits + i], axis);
+    const struct tir_value lane = tir_lane_index(x, images, l->wave_bits);
+    struct tir_pieces p = tir_alloc_pieces(x, 1u << l->reg_bits, 1);
+    for (unsigned i = 0; i < p.n; i++) {
+        const unsigned own = axis_part(tir_layout_apply(l, i, 0, 0), axis);
+        p.v[i] = own ? tir_xor(&x->b, lane, tir_int_like(&x->b, lane, own)) : lane;
+    }
+    tir_set_pieces(x, op->result, p);
+}
+
+/* The register of `l` whose own part along `axis` is `part`. */
+static unsigned find_reg(const struct tir_layout *l, int axis, unsigned part)
+{
+    for (unsigned i = 0; i < 1u << l->reg_bits; i++)
+        if (axis_part(tir_layout_apply(l, i, 0, 0), axis) == part)
+            return i;
+    assert(!"layouts of a vector and its tile disagree");
+    return 0;
+}
+
+void tir_expand_broadcast(struct tir_expander *x, const struct tir_op *op)
+{
+    const struct tir_type from = tir_typeof(x->f, op->operands[0]);
+    const struct tir_type to = tir_typeof(x->f, op->result);
+    const struct tir_layout *l = layout(x, op->result), *vector = layout(x, op->operands[0]);
+    /* The axis that the vector runs along; a folded tile repeats whole columns too. */
+    const int axis = from.rows < to.rows ? 1 : 0;
+    struct tir_pieces p = tir_alloc_pieces(x, 1u << l->reg_bits, 1);
+    for (unsigned i = 0; i < p.n; i++) {
+        const unsigned part = axis_part(tir_layout_apply(l, i, 0, 0), axis);
+        p.v[i] = tir_elements(x, op->operands[0], find_reg(vector, axis, part), 1);
+    }
+    tir_set_pieces(x, op->result, p);
+}
+
+static bool takes_max(unsigned opcode)
+{
+    return opcode == TIR_row_max || opcode == TIR_col_max || opcode == TIR_col_fold_max;
+}
+
+/* Reduces a list as a queue, which makes a balanced tree; max takes three at a time. */
+static struct tir_value reduce_list(struct tir_builder *b, struct tir_value *list, unsigned n,
+                                    bool max)
+{
+    unsigned head = 0, tail = n;
+    while (tail - head > 1) {
+        if (max && tail - head > 2) {
+            list[tail++] = tir_max3(b, list[head], list[head + 1], list[head + 2]);
+            head += 3;
+            continue;
+        }
+        list[tail] = max ? tir_max(b, list[head], list[head + 1])
+                         : tir_add(b, list[head], list[head + 1]);
+        tail++;
+        head += 2;
+    }
+    return list[head];
+}
+
+static struct tir_value reduce_lanes(struct tir_expander *x, const struct tir_layout *l, int kept,
+                                     struct tir_value v, bool max)
+{
+    for (int i = 0; i < l->lane_bits; i++) {
+        const uint32_t image = l->basis[l->reg_bits + i];
+        if (axis_part(image, kept) || !axis_part(image, !kept))
+            continue;
+        const int64_t mask = 1 << i;
+        const struct tir_value other = tir_build(&x->b, TIR_lane_xor, none, &v, 1, &mask);
+        v = max ? tir_max(&x->b, v, other) : tir_add(&x->b, v, other);
+    }
+    return v;
+}
+
+void tir_expand_reduce(struct tir_expander *x, const struct tir_op *op)
+{
+    const bool max = takes_max(op->opcode);
+    const bool fold = op->opcode == TIR_col_fold_max || op->opcode == TIR_col_fold_sum;
+    const int kept = op->opcode == TIR_row_max || op->opcode == TIR_row_sum ? 0 : 1;
+    const struct tir_layout *l = layout(x, op->operands[0]), *to = layout(x, op->result);
+    const unsigned regs = 1u << l->reg_bits;
+    struct tir_pieces p = tir_alloc_pieces(x, 1u << to->reg_bits, 1);
+    struct tir_value *list = tir_alloc(x->f, 2 * regs * sizeof(list[0]));
+    for (unsigned i = 0; i < p.n; i++) {
+        const unsigned part = axis_part(tir_layout_apply(to, i, 0, 0), kept);
+        unsigned n = 0;
+        for (unsigned r = 0; r < regs; r++)
+            if (axis_part(tir_layout_apply(l, r, 0, 0), kept) == part)
+                list[n++] = tir_elements(x, op->operands[0], r, 1);
+        p.v[i] = reduce_list(&x->b, list, n, max);
+        if (!fold)
+            p.v[i] = reduce_lanes(x, l, kept, p.v[i], max);
+    }
+    tir_set_pieces(x, op->result, p);
+}
+
+void tir_expand_any(struct tir_expander *x, const struct tir_op *op)
+{
+    const struct tir_pieces a = tir_pieces_of(x, op->operands[0]);
+    struct tir_value v = a.v[0];
+    for (unsigned i = 1; i < a.n; i++)
+        v = tir_or(&x->b, v, a.v[i]);
+    x->scalars[op->result.id] =
+        tir_build(&x->b, TIR_any, tir_scalar(TIR_I1), &v, 1, NULL);
+}
+
+/* v_perm_b32's selector for two halves: the low one from operand b, the high one from a. */
+static int64_t halves(unsigned low, unsigned high)
+{
+    const unsigned l = low * 2, h = 4 + high * 2;
+    return l | (l + 1) << 8 | h << 16 | (int64_t)(h + 1) << 24;
+}
+
+void tir_expand_relayout(struct tir_expander *x, const struct tir_op *op)
+{
+    const struct tir_value a = op->operands[0];
+    const struct tir_layout *from = layout(x, a), *to = layout(x, op->result);
+    const unsigned dtype = tir_typeof(x->f, a).dtype, unit = tir_unit(dtype);
+    uint32_t m[TIR_LAYOUT_MAX_BITS];
+    const bool solved = tir_layout_solve(from, to, m);
+    assert(solved && unit <= 2);
+    (void)solved;
+    for (int i = 0; i < to->lane_bits + to->wave_bits; i++)
+        assert(m[to->reg_bits + i] == 1u << (from->reg_bits + i));
+    struct tir_pieces p = tir_alloc_pieces(x, (1u << to->reg_bits) / unit, unit);
+    for (unsigned i = 0; i < p.n; i++) {
+        unsigned source[2] = {0, 0};
+        for (unsigned k = 0; k < unit; k++)
+            for (int bit = 0; bit < to->reg_bits; bit++)
+                if ((i * unit + k) >> bit & 1)
+                    source[k] ^= m[bit];
+        const struct tir_value low = tir_elements(x, a, source[0] & ~(unit - 1), unit);
+        if (unit == 1 || (!(source[0] & 1) && source[1] == source[0] + 1)) {
+            p.v[i] = low;
+            continue;
+        }
+        const struct tir_value high = tir_elements(x, a, source[1] & ~1u, unit);
+        const int64_t selector = halves(source[0] & 1, source[1] & 1);
+        p.v[i] = tir_build(&x->b, TIR_byte_perm, none, (struct tir_value[]){high, low}, 2,
+                           &selector);
+    }
+    tir_set_pieces(x, op->result, p);
+}
+
+/* Register bits that walk the contraction: they come first in an operand's layout. */
+static unsigned contraction_bits(const struct tir_layout *l, int outer_axis)
+{
+    unsigned n = 0;
+    while (n < l->reg_bits && !axis_part(l->basis[n], outer_axis))
+        n++;
+    return n;
+}
+
+void tir_expand_mma(struct tir_expander *x, const struct tir_op *op)
+{
+    const struct tir_mma *mma = &x->f->machine->mma[op->imm[0]];
+    const struct tir_value a = op->operands[0], c = op->operands[1];
+    const struct tir_layout *al = layout(x, a), *bl = layout(x, c);
+    const unsigned in = tir_mma_in_regs(mma), acc = tir_mma_acc_regs(mma);
+    const unsigned k_bits = contraction_bits(al, 0);
+    assert(k_bits == contraction_bits(bl, 1));
+    const unsigned depth = 1u << k_bits;
+    const unsigned rows = 1u << (al->reg_bits - k_bits), cols = 1u << (bl->reg_bits - k_bits);
+    struct tir_pieces p = tir_alloc_pieces(x, rows * cols, acc);
+    for (unsigned i = 0; i < p.n; i++)
+        p.v[i] = tir_elements(x, op->operands[2], i * acc, acc);
+    /* Neighbours in this order are independent wherever there is more than one block. */
+    for (unsigned k = 0; k < depth; k += in)
+        for (unsigned j = 0; j < cols; j++)
+            for (unsigned i = 0; i < rows; i++) {
+                const struct tir_value operands[] = {
+                    tir_elements(x, a, i * depth + k, in),
+                    tir_elements(x, c, j * depth + k, in), p.v[j * rows + i]};
+                p.v[j * rows + i] =
+                    tir_build(&x->b, TIR_mfma, none, operands, 3, &(int64_t){op->imm[0]});
+            }
+    tir_set_pieces(x, op->result, p);
+}
