@@ -20,8 +20,17 @@
 enum {
     ATTN_PACK_VERSION = 1,
     ATTN_PACK_CODE_ALIGN = 4096, /* a page: a code object can be handed out as it lies */
-    ATTN_PACK_KERNARG_MAX = 1024,
-    ATTN_PACK_TEXT_MAX = 4096,   /* the longest string, with its NUL */
+};
+
+/* Limits, so that a reader's work on one kernel is bounded. */
+enum {
+    ATTN_PACK_KERNELS_MAX = 1 << 20,
+    ATTN_PACK_PAIRS_MAX = 64,
+    ATTN_PACK_KERNARGS_MAX = 128,
+    ATTN_PACK_KERNARG_BYTES_MAX = 1024,
+    ATTN_PACK_FACTORS_MAX = 4, /* of one grid dimension */
+    ATTN_PACK_WHENS_MAX = 8,
+    ATTN_PACK_TEXT_MAX = 4096, /* the longest string, with its NUL */
 };
 
 /* In file order. CODE may be empty only when there are no kernels. */

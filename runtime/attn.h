@@ -1,0 +1,290 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * libattn: dispatch of ahead-of-time compiled attention kernels on AMD GPUs.
+ *
+ * Four objects, each made from the one before it:
+ *
+ *   attn_pack     a file of kernels, as `attnc build` writes it
+ *   attn_device   a GPU that HIP knows, with one or more packs
+ *   attn_op       one operation for one layer shape: the kernel that was chosen, loaded
+ *   launch        a call per layer and step; it allocates, locks and waits for nothing
+ *
+ * Every function that can fail returns 0 (ATTN_OK) or a negative enum attn_status and writes its
+ * results only on success; attn_last_error() then says in a sentence what was wrong. The library
+ * never prints, never exits and never reads the environment. HIP is loaded at run time.
+ *
+ * Threads: packs, devices and ops may be used by any number of threads at once; each object is
+ * destroyed once, when no other call uses it.
+ */
+#ifndef ATTN_H
+#define ATTN_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#if defined(__GNUC__)
+#define ATTN_PUBLIC __attribute__((visibility("default")))
+#else
+#define ATTN_PUBLIC
+#endif
+
+/** The interface that this header declares; attn_version() is that of the library. */
+#define ATTN_VERSION_MAJOR 0
+#define ATTN_VERSION_MINOR 1
+
+struct attn_pack;
+struct attn_device;
+struct attn_op;
+
+enum attn_status {
+    ATTN_OK = 0,
+    ATTN_BAD_ARGUMENT = -1,  /**< an argument breaks a rule of this header */
+    ATTN_NO_MEMORY = -2,     /**< the host has no memory */
+    ATTN_IO = -3,            /**< a file cannot be read */
+    ATTN_BAD_PACK = -4,      /**< truncated, corrupted or not a pack */
+    ATTN_PACK_VERSION_UNKNOWN = -5, /**< a pack of a version that this library does not read */
+    ATTN_NO_KERNEL = -6,     /**< no pack has a kernel for this: the message names the nearest */
+    ATTN_NO_HIP = -7,        /**< no HIP library, or one without a function that is needed */
+    ATTN_NO_DEVICE = -8,     /**< HIP sees no such GPU */
+    ATTN_HIP_FAILED = -9,    /**< a HIP call failed: the message names call and error */
+    ATTN_NO_DEVICE_MEMORY = -10, /**< the GPU has no memory */
+    ATTN_DEVICE_LOST = -11,  /**< the GPU faulted or is gone; the process has to start anew */
+    ATTN_BAD_DATA = -12,     /**< ATTN_CHECK_DATA found an inconsistent length or index */
+    ATTN_FORKED = -13        /**< the device was opened before fork(): HIP does not survive it */
+};
+
+/** "ATTN_NO_KERNEL" for -6, and so on; "unknown status" for any other number. Never NULL. */
+ATTN_PUBLIC const char *attn_status_name(int status);
+
+/**
+ * What the last failing call of this thread said. Valid until the thread's next call of the
+ * library; never NULL.
+ */
+ATTN_PUBLIC const char *attn_last_error(void);
+
+/** The library's version, major * 1000 + minor. */
+ATTN_PUBLIC int attn_version(void);
+
+/** Whether this library knows something by name: an op ("prefill"), "dlpack", "check-data". */
+ATTN_PUBLIC bool attn_has_feature(const char *name);
+
+enum attn_log_level {
+    ATTN_LOG_WARNING = 1, /**< it works, but somebody should look */
+    ATTN_LOG_INFO = 2     /**< a device was bound, a kernel chosen or loaded */
+};
+
+/** Called from the thread that caused it, never from a launch. `message` is gone afterwards. */
+typedef void (*attn_log_function)(void *user, enum attn_log_level level, const char *message);
+
+/* ---- Packs ---- */
+
+/**
+ * Maps the pack at `path`. Header, shared strings and index are checked; a kernel is checked when
+ * it is asked for, so that nothing is read that is not needed. The file must not change while the
+ * pack is open. Release with attn_pack_close().
+ */
+ATTN_PUBLIC int attn_pack_open(const char *path, struct attn_pack **pack);
+
+/** The same for a pack in memory, 8-byte aligned, which stays the caller's and must outlive it. */
+ATTN_PUBLIC int attn_pack_open_memory(const void *bytes, size_t size, struct attn_pack **pack);
+
+/** Devices that were given the pack keep it alive. NULL is allowed. */
+ATTN_PUBLIC void attn_pack_close(struct attn_pack *pack);
+
+/** Reads the whole pack and checks every checksum and every record. */
+ATTN_PUBLIC int attn_pack_check(const struct attn_pack *pack);
+
+/** Number of kernels. */
+ATTN_PUBLIC uint32_t attn_pack_kernel_count(const struct attn_pack *pack);
+
+/** A kernel as the pack describes it. Strings live as long as the pack. */
+struct attn_kernel_info {
+    size_t size;            /**< in: sizeof(struct attn_kernel_info) */
+    const char *name;
+    const char *symbol;     /**< in the code object, without ".kd" */
+    const char *op;
+    const char *target;     /**< "gfx942" */
+    const char *tuning;     /**< what the compiler chose: "q=128 kv=64 ..." */
+    const char *provenance; /**< which compiler made it, from what */
+    uint32_t field_count;   /**< of its dispatch key: attn_pack_kernel_field() */
+    uint32_t workgroup[3];
+    uint32_t lds_static;    /**< bytes */
+    uint32_t lds_dynamic;   /**< bytes */
+    uint32_t vgprs, agprs, sgprs;
+    uint32_t spills;        /**< spilled registers */
+    uint32_t scratch;       /**< bytes per work item */
+    uint32_t occupancy;     /**< waves per SIMD */
+    int32_t mfma_duty;      /**< of the hot loop, in 0.1 %; -1: not known */
+    uint32_t code_bytes;    /**< machine code */
+    size_t object_bytes;    /**< code object */
+};
+
+/** The n-th kernel, in the order of names. Checks its record. */
+ATTN_PUBLIC int attn_pack_kernel(const struct attn_pack *pack, uint32_t n,
+                                 struct attn_kernel_info *info);
+
+/** The i-th field of the n-th kernel's dispatch key, spelt as in a description. */
+ATTN_PUBLIC int attn_pack_kernel_field(const struct attn_pack *pack, uint32_t n, uint32_t i,
+                                       const char **field, const char **value);
+
+/** The n-th kernel's code object, checked; it lives as long as the pack. */
+ATTN_PUBLIC int attn_pack_kernel_code(const struct attn_pack *pack, uint32_t n, const void **code,
+                                      size_t *size);
+
+/* ---- Devices ---- */
+
+enum {
+    /**
+     * Launches also read lengths and indices back from the device and check them: for debugging,
+     * since that waits for the stream. Skipped on a stream that is being captured.
+     */
+    ATTN_CHECK_DATA = 1u << 0
+};
+
+struct attn_device_options {
+    size_t size;             /**< sizeof(struct attn_device_options) */
+    int ordinal;             /**< of the GPU, as HIP counts */
+    uint32_t flags;          /**< ATTN_CHECK_DATA or 0 */
+    const char *hip_library; /**< path; NULL: what is loaded already, else libamdhip64.so.7 to .5 */
+    attn_log_function log;   /**< or NULL */
+    void *log_user;
+};
+
+/**
+ * Binds a GPU to packs. Where several packs have a kernel for the same key, the later one's is
+ * taken. options may be NULL: GPU 0, no checks, no log. Release with attn_device_close().
+ */
+ATTN_PUBLIC int attn_device_open(struct attn_pack *const *packs, size_t pack_count,
+                                 const struct attn_device_options *options,
+                                 struct attn_device **device);
+
+/** All ops of the device must be gone. NULL is allowed. */
+ATTN_PUBLIC void attn_device_close(struct attn_device *device);
+
+struct attn_device_info {
+    size_t size;             /**< in: sizeof(struct attn_device_info) */
+    const char *name;        /**< what HIP calls it */
+    const char *target;      /**< "gfx942" */
+    const char *hip_library; /**< the name under which HIP was found */
+    int hip_version;         /**< hipRuntimeGetVersion() */
+    int ordinal;
+};
+
+/** Strings live as long as the device. */
+ATTN_PUBLIC int attn_device_describe(const struct attn_device *device,
+                                     struct attn_device_info *info);
+
+/* ---- Operations ---- */
+
+enum attn_dtype { ATTN_BF16 = 1, ATTN_FP16 = 2 };
+
+enum attn_mask {
+    ATTN_MASK_NONE,   /**< every key of the sequence */
+    ATTN_MASK_CAUSAL, /**< query i of n sees keys up to i + (keys - n): bottom right */
+    ATTN_MASK_WINDOW  /**< window_left before and window_right behind that diagonal */
+};
+
+/** The largest device memory that an op can need for these arguments; 0 for many ops. */
+ATTN_PUBLIC int attn_op_workspace_size(const struct attn_op *op, const void *args, size_t *size);
+
+/**
+ * Work that can be done once for several launches with the same lengths, on the host, for eager
+ * use: fills args->workspace. Ops without a plan return 0 and do nothing.
+ */
+ATTN_PUBLIC int attn_op_plan(const struct attn_op *op, const void *args);
+
+/** Which kernel an op launches, and why. */
+struct attn_op_info {
+    size_t size;                    /**< in: sizeof(struct attn_op_info) */
+    struct attn_kernel_info kernel; /**< the (first) kernel */
+    uint32_t kernel_count;          /**< more than one: chosen per call from the pack's table */
+    uint32_t pack;                  /**< number of its pack, in the order of attn_device_open() */
+    char why[200];                  /**< "exact", or which fields a more general kernel covers */
+};
+
+ATTN_PUBLIC int attn_op_describe(const struct attn_op *op, struct attn_op_info *info);
+
+/** No launch of the op may be running, and no graph with it may be replayed later. */
+ATTN_PUBLIC void attn_op_destroy(struct attn_op *op);
+
+/* ---- Prefill: attention over packed sequences ---- */
+
+/** What is fixed for a layer. */
+struct attn_prefill_desc {
+    size_t size;          /**< sizeof(struct attn_prefill_desc) */
+    enum attn_dtype dtype; /**< of q, k, v and out */
+    int32_t head_dim;
+    int32_t head_dim_v;   /**< 0: head_dim */
+    int32_t heads;        /**< query heads, a multiple of kv_heads */
+    int32_t kv_heads;
+    enum attn_mask mask;
+    bool sinks;           /**< args->sinks joins the softmax denominator */
+    bool soft_cap;        /**< scores pass through cap * tanh(score / cap) */
+    bool lse;             /**< args->lse is written */
+    const char *logits;   /**< name of a user's logits function, or NULL */
+};
+
+/**
+ * One call. Sequence s has queries cu_seqlens_q[s] .. cu_seqlens_q[s + 1] - 1 and keys likewise;
+ * either may have length 0. A query that sees no key gets output 0 and LSE -infinity.
+ *
+ * Strides are in elements; 0 stands for a contiguous [token, head, element] tensor (LSE: [head,
+ * token]). The last dimension is contiguous; q, k, v, out and their strides in bytes are multiples
+ * of 16. Everything that varies between replays of a captured graph is read from device memory.
+ */
+struct attn_prefill_args {
+    size_t size;          /**< sizeof(struct attn_prefill_args) */
+    const void *q;        /**< [total_q, heads, head_dim] */
+    const void *k;        /**< [total_k, kv_heads, head_dim] */
+    const void *v;        /**< [total_k, kv_heads, head_dim_v] */
+    void *out;            /**< [total_q, heads, head_dim_v] */
+    float *lse;           /**< natural log, scale included; NULL without desc.lse */
+    const float *sinks;   /**< [heads]; NULL without desc.sinks */
+    const int32_t *cu_seqlens_q; /**< [batch + 1] on the device */
+    const int32_t *cu_seqlens_k; /**< [batch + 1] on the device */
+    const void *hook_arg; /**< for the user's logits function */
+    int64_t q_token_stride, q_head_stride;
+    int64_t k_token_stride, k_head_stride;
+    int64_t v_token_stride, v_head_stride;
+    int64_t out_token_stride, out_head_stride;
+    int64_t lse_token_stride, lse_head_stride;
+    int32_t batch;
+    int32_t total_q;      /**< tokens that q, out and lse have room for */
+    int32_t total_k;      /**< tokens that k and v have; 0: not said */
+    int32_t max_seqlen_q; /**< no sequence has more queries */
+    int32_t max_seqlen_k; /**< no sequence has more keys */
+    float scale;          /**< multiplies q . k; 0: 1 / sqrt(head_dim) */
+    float soft_cap;       /**< > 0 with desc.soft_cap */
+    int32_t window_left;  /**< with ATTN_MASK_WINDOW; -1: no limit */
+    int32_t window_right; /**< with ATTN_MASK_WINDOW; -1: no limit */
+    void *workspace;      /**< attn_op_workspace_size() bytes on the device */
+    size_t workspace_size;
+    void *stream;         /**< hipStream_t of the op's device; NULL: the default stream */
+};
+
+/**
+ * Chooses and loads the kernel for a layer. The kernel whose key equals the descriptor comes first;
+ * failing that, the cheapest that covers it: one for any GQA ratio, then one with a run-time window
+ * for a causal mask, then for none. The same packs and descriptor give the same kernel.
+ * ATTN_NO_KERNEL names what is missing and the nearest kernel. Release with attn_op_destroy().
+ */
+ATTN_PUBLIC int attn_prefill_lookup(struct attn_device *device,
+                                    const struct attn_prefill_desc *desc, struct attn_op **op);
+
+/**
+ * Launches on args->stream and returns without waiting. Allocates nothing, takes no lock, makes no
+ * system call of its own; any number of threads may launch the same op; may be captured into a
+ * graph. An empty batch is success without a launch.
+ */
+ATTN_PUBLIC int attn_prefill_launch(const struct attn_op *op, const struct attn_prefill_args *args);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
