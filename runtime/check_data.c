@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* This file reads index arrays back from the device and names the element that is wrong. */
+#include "runtime/check_data.h"
+
+#include <stdlib.h>
+
+#include "runtime/error.h"
+
+static bool is_capturing(const struct attn_device *device, void *stream)
+{
+    int status = 0;
+    if (device->hip.hipStreamIsCapturing)
+        device->hip.hipStreamIsCapturing(stream, &status);
+    return status != 0;
+}
+
+static int check(const struct attn_indptr *p, const int32_t *values)
+{
+    if (values[0] < 0)
+        return attn_fail(ATTN_BAD_DATA, "%s[0] is %d", p->name, values[0]);
+    for (int32_t i = 0; i < p->batch; i++) {
+        if (values[i + 1] < values[i])
+            return attn_fail(ATTN_BAD_DATA, "%s[%d] is %d, below %s[%d], which is %d", p->name,
+                             i + 1, values[i + 1], p->name, i, values[i]);
+        if (values[i + 1] - values[i] > p->longest)
+            return attn_fail(ATTN_BAD_DATA, "%s: sequence %d has %d tokens, the bound is %d",
+                             p->name, i, values[i + 1] - values[i], p->longest);
+        if (values[i + 1] > p->total)
+            return attn_fail(ATTN_BAD_DATA, "%s[%d] is %d, the tensor has %d tokens", p->name,
+                             i + 1, values[i + 1], p->total);
+    }
+    return ATTN_OK;
+}
+
+int attn_check_indptr(const struct attn_device *device, const struct attn_indptr *p, void *stream)
+{
+    if (is_capturing(device, stream))
+        return ATTN_OK;
+    size_t size = ((size_t)p->batch + 1) * sizeof(int32_t);
+    int32_t *values = malloc(size);
+    if (!values)
+        return attn_fail_fixed(ATTN_NO_MEMORY, "ATTN_CHECK_DATA: out of memory");
+    int r = ATTN_OK;
+    int error = device->hip.hipMemcpyAsync(values, p->data, size, HIP_MEMCPY_DEVICE_TO_HOST,
+                                           stream);
+    if (error)
+        r = attn_hip_fail(&device->hip, "hipMemcpyAsync", error);
+    else if ((error = device->hip.hipStreamSynchronize(stream)))
+        r = attn_hip_fail(&device->hip, "hipStreamSynchronize", error);
+    else
+        r = check(p, values);
+    free(values);
+    return r;
+}

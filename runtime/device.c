@@ -1,0 +1,288 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* This file binds a GPU and keeps the code objects that are loaded on it. */
+#include "runtime/device.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/error.h"
+
+/* HIP does not survive fork(): a child must not touch what its parent opened. */
+static atomic_uint forks;
+static pthread_once_t watch_once = PTHREAD_ONCE_INIT;
+
+static void note_fork(void)
+{
+    atomic_fetch_add_explicit(&forks, 1, memory_order_relaxed);
+}
+
+static void watch_forks(void)
+{
+    pthread_atfork(NULL, NULL, note_fork);
+}
+
+unsigned attn_forks(void)
+{
+    return atomic_load_explicit(&forks, memory_order_relaxed);
+}
+
+void attn_device_log(const struct attn_device *device, enum attn_log_level level,
+                     const char *format, ...)
+{
+    if (!device->log)
+        return;
+    char message[512];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(message, sizeof(message), format, args);
+    va_end(args);
+    device->log(device->log_user, level, message);
+}
+
+static int bind(struct attn_device *device, const char *hip_library)
+{
+    int r = attn_hip_load(&device->hip, hip_library);
+    if (r)
+        return r;
+    const struct attn_hip *hip = &device->hip;
+    int count = 0;
+    int error = hip->hipInit(0);
+    if (error)
+        return attn_hip_fail(hip, "hipInit", error);
+    error = hip->hipRuntimeGetVersion(&device->hip_version);
+    if (error)
+        return attn_hip_fail(hip, "hipRuntimeGetVersion", error);
+    error = hip->hipGetDeviceCount(&count);
+    if (error)
+        return attn_hip_fail(hip, "hipGetDeviceCount", error);
+    if (device->ordinal < 0 || device->ordinal >= count)
+        return attn_fail(ATTN_NO_DEVICE, "GPU %d was asked for, %s sees %d", device->ordinal,
+                         hip->path, count);
+    struct attn_hip_properties properties;
+    r = attn_hip_get_properties(hip, device->ordinal, &properties);
+    if (r)
+        return r;
+    memcpy(device->name, properties.name, sizeof(device->name));
+    size_t length = strcspn(properties.arch, ":");
+    if (strncmp(properties.arch, "gfx", 3) || length >= sizeof(device->target))
+        return attn_fail(ATTN_NO_DEVICE, "GPU %d calls its architecture \"%s\"", device->ordinal,
+                         properties.arch);
+    memcpy(device->target, properties.arch, length);
+    return ATTN_OK;
+}
+
+static int check_options(const struct attn_device_options *o, struct attn_pack *const *packs,
+                         size_t pack_count)
+{
+    if (o->size != sizeof(*o))
+        return attn_fail_fixed(ATTN_BAD_ARGUMENT, "attn_device_options.size is not set");
+    if (o->flags & ~(uint32_t)ATTN_CHECK_DATA)
+        return attn_fail(ATTN_BAD_ARGUMENT, "attn_device_options.flags has unknown bits: 0x%x",
+                         o->flags);
+    if (!packs || pack_count == 0 || pack_count > 1024)
+        return attn_fail_fixed(ATTN_BAD_ARGUMENT, "a device is bound to 1 to 1024 packs");
+    for (size_t i = 0; i < pack_count; i++) {
+        if (!packs[i])
+            return attn_fail(ATTN_BAD_ARGUMENT, "pack %zu is NULL", i);
+    }
+    return ATTN_OK;
+}
+
+ATTN_PUBLIC int attn_device_open(struct attn_pack *const *packs, size_t pack_count,
+                                 const struct attn_device_options *options,
+                                 struct attn_device **out)
+{
+    const struct attn_device_options defaults = { .size = sizeof(defaults) };
+    const struct attn_device_options *o = options ? options : &defaults;
+    if (!out)
+        return attn_fail_fixed(ATTN_BAD_ARGUMENT, "attn_device_open: device is NULL");
+    int r = check_options(o, packs, pack_count);
+    if (r)
+        return r;
+    struct attn_device *device = calloc(1, sizeof(*device) + pack_count * sizeof(packs[0]));
+    if (!device)
+        return attn_fail_fixed(ATTN_NO_MEMORY, "attn_device_open: out of memory");
+    device->ordinal = o->ordinal;
+    device->flags = o->flags;
+    device->log = o->log;
+    device->log_user = o->log_user;
+    r = bind(device, o->hip_library);
+    if (r) {
+        attn_hip_unload(&device->hip);
+        free(device);
+        return r;
+    }
+    pthread_once(&watch_once, watch_forks);
+    device->forks = attn_forks();
+    atomic_init(&device->refs, 1);
+    pthread_mutex_init(&device->lock, NULL);
+    device->pack_count = pack_count;
+    for (size_t i = 0; i < pack_count; i++) {
+        device->packs[i] = packs[i];
+        attn_pack_ref(packs[i]);
+    }
+    attn_device_log(device, ATTN_LOG_INFO, "GPU %d is %s (%s), HIP %d from %s", device->ordinal,
+                    device->name, device->target, device->hip_version, device->hip.path);
+    *out = device;
+    return ATTN_OK;
+}
+
+void attn_device_ref(struct attn_device *device)
+{
+    atomic_fetch_add_explicit(&device->refs, 1, memory_order_relaxed);
+}
+
+ATTN_PUBLIC void attn_device_close(struct attn_device *device)
+{
+    if (!device || atomic_fetch_sub_explicit(&device->refs, 1, memory_order_acq_rel) != 1)
+        return;
+    for (size_t i = 0; i < device->pack_count; i++)
+        attn_pack_close(device->packs[i]);
+    pthread_mutex_destroy(&device->lock);
+    attn_hip_unload(&device->hip);
+    free(device);
+}
+
+ATTN_PUBLIC int attn_device_describe(const struct attn_device *device,
+                                     struct attn_device_info *info)
+{
+    if (!device || !info || info->size != sizeof(*info))
+        return attn_fail_fixed(ATTN_BAD_ARGUMENT,
+                               "attn_device_describe: NULL, or info->size is not set");
+    *info = (struct attn_device_info){
+        .size = sizeof(*info),
+        .name = device->name,
+        .target = device->target,
+        .hip_library = device->hip.path,
+        .hip_version = device->hip_version,
+        .ordinal = device->ordinal,
+    };
+    return ATTN_OK;
+}
+
+/* HIP loads code objects on the current GPU; the caller's choice of it is put back. */
+static int enter(const struct attn_device *device, int *previous)
+{
+    int error = device->hip.hipGetDevice(previous);
+    if (error)
+        return attn_hip_fail(&device->hip, "hipGetDevice", error);
+    if (*previous == device->ordinal)
+        return ATTN_OK;
+    error = device->hip.hipSetDevice(device->ordinal);
+    return error ? attn_hip_fail(&device->hip, "hipSetDevice", error) : ATTN_OK;
+}
+
+static int leave(const struct attn_device *device, int previous)
+{
+    if (previous == device->ordinal)
+        return ATTN_OK;
+    int error = device->hip.hipSetDevice(previous);
+    return error ? attn_hip_fail(&device->hip, "hipSetDevice", error) : ATTN_OK;
+}
+
+static struct attn_module *find_module(const struct attn_device *device,
+                                       const struct attn_pack *pack, uint64_t code_offset)
+{
+    struct attn_module *m = device->modules;
+    while (m && (m->pack != pack || m->code_offset != code_offset))
+        m = m->next;
+    return m;
+}
+
+static int load_module(struct attn_device *device, const struct attn_pack *pack,
+                       const struct attn_pack_record *record, struct attn_module **module)
+{
+    const void *code;
+    int r = attn_pack_read_code(pack, record, &code);
+    if (r)
+        return r;
+    struct attn_module *m = malloc(sizeof(*m));
+    if (!m)
+        return attn_fail_fixed(ATTN_NO_MEMORY, "loading a code object: out of memory");
+    *m = (struct attn_module){ .pack = pack, .code_offset = record->k->code_offset, .refs = 1 };
+    int error = device->hip.hipModuleLoadData(&m->handle, code);
+    if (error) {
+        free(m);
+        return attn_hip_fail(&device->hip, "hipModuleLoadData", error);
+    }
+    m->next = device->modules;
+    device->modules = m;
+    attn_device_log(device, ATTN_LOG_INFO, "loaded %s", record->name);
+    *module = m;
+    return ATTN_OK;
+}
+
+/* Under the lock, on the device. */
+static void release_module(struct attn_device *device, struct attn_module *module)
+{
+    if (--module->refs)
+        return;
+    struct attn_module **link = &device->modules;
+    while (*link != module)
+        link = &(*link)->next;
+    *link = module->next;
+    int error = device->hip.hipModuleUnload(module->handle);
+    if (error)
+        attn_device_log(device, ATTN_LOG_WARNING, "hipModuleUnload: %s",
+                        device->hip.hipGetErrorName(error));
+    free(module);
+}
+
+static int load_locked(struct attn_device *device, const struct attn_pack *pack,
+                       const struct attn_pack_record *record, struct attn_module **module,
+                       void **function)
+{
+    struct attn_module *m = find_module(device, pack, record->k->code_offset);
+    if (m) {
+        m->refs++;
+    } else {
+        int r = load_module(device, pack, record, &m);
+        if (r)
+            return r;
+    }
+    int error = device->hip.hipModuleGetFunction(function, m->handle, record->symbol);
+    if (error) {
+        release_module(device, m);
+        return attn_hip_fail(&device->hip, "hipModuleGetFunction", error);
+    }
+    *module = m;
+    return ATTN_OK;
+}
+
+int attn_device_load(struct attn_device *device, const struct attn_pack *pack,
+                     const struct attn_pack_record *record, struct attn_module **module,
+                     void **function)
+{
+    int previous;
+    int r = enter(device, &previous);
+    if (r)
+        return r;
+    pthread_mutex_lock(&device->lock);
+    struct attn_module *m = NULL;
+    r = load_locked(device, pack, record, &m, function);
+    int left = leave(device, previous);
+    if (m && left) {
+        release_module(device, m);
+        r = left;
+    }
+    pthread_mutex_unlock(&device->lock);
+    if (!r)
+        *module = m;
+    return r;
+}
+
+void attn_device_unload(struct attn_device *device, struct attn_module *module)
+{
+    /* In a forked child HIP must not be called, and the lock may be held by a lost thread. */
+    if (device->forks != attn_forks())
+        return;
+    int previous = device->ordinal;
+    int r = enter(device, &previous);
+    pthread_mutex_lock(&device->lock);
+    release_module(device, module);
+    pthread_mutex_unlock(&device->lock);
+    if (!r && leave(device, previous))
+        attn_device_log(device, ATTN_LOG_WARNING, "%s", attn_last_error());
+}

@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* This file declares a bound GPU: its packs, HIP, and the code objects that are loaded on it. */
+#ifndef ATTN_DEVICE_H
+#define ATTN_DEVICE_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "runtime/hip_loader.h"
+#include "runtime/pack.h"
+
+/* A loaded code object, shared by the ops that use it; guarded by the device's lock. */
+struct attn_module {
+    struct attn_module *next;
+    const struct attn_pack *pack;
+    uint64_t code_offset;
+    void *handle;
+    unsigned refs;
+};
+
+struct attn_device {
+    struct attn_hip hip;
+    int ordinal;
+    uint32_t flags;
+    int hip_version;
+    char name[256];
+    char target[64]; /* "gfx942", without the features behind it */
+    attn_log_function log;
+    void *log_user;
+    unsigned forks;   /* attn_forks() when it was opened */
+    atomic_uint refs; /* the caller and each op */
+    pthread_mutex_t lock;
+    struct attn_module *modules;
+    size_t pack_count;
+    struct attn_pack *packs[];
+};
+
+/* How often this process is a fork()ed child of one that had opened a device. */
+unsigned attn_forks(void);
+
+void attn_device_ref(struct attn_device *device);
+
+void attn_device_log(const struct attn_device *device, enum attn_log_level level,
+                     const char *format, ...) __attribute__((format(printf, 3, 4)));
+
+/*
+ * Loads a kernel's code object, or takes the loaded one, and gives its function. What `module` is
+ * given, attn_device_unload() takes back.
+ */
+int attn_device_load(struct attn_device *device, const struct attn_pack *pack,
+                     const struct attn_pack_record *record, struct attn_module **module,
+                     void **function);
+void attn_device_unload(struct attn_device *device, struct attn_module *module);
+
+#endif

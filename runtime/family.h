@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * This file declares an op family: how its descriptor becomes a dispatch key, and its arguments
+ * the values of args.def. A family is one family_<op>.c and one row of families.def; lookup,
+ * kernarg packing, grid and launch are op.c's and know no family.
+ */
+#ifndef ATTN_FAMILY_H
+#define ATTN_FAMILY_H
+
+#include "runtime/attn.h"
+
+struct attn_op;
+
+/* The values of args.def by number. */
+enum attn_arg {
+#define ARG(ID, name, kind, help) ATTN_ARG_##ID,
+#include "runtime/args.def"
+    ATTN_ARG_COUNT
+};
+
+union attn_value {
+    const void *ptr;
+    int64_t i64; /* also what an i32 is set through: little-endian, the low half is packed */
+    float f32;
+};
+
+/*
+ * One field of a key: `choices` in order of preference, the first being what the descriptor says,
+ * the others what a kernel may have that covers it, each at its cost. The kernel with the smallest
+ * sum of costs is taken.
+ */
+struct attn_key_field {
+    const char *field;
+    const char *choices[3];
+    uint8_t costs[3]; /* costs[0] is 0 */
+    uint8_t count;
+    char number[12]; /* a choice's text, where it is a number */
+};
+
+enum { ATTN_KEY_FIELDS = 24, ATTN_KEY_COST_MAX = 16 };
+
+struct attn_key {
+    struct attn_key_field fields[ATTN_KEY_FIELDS]; /* ascending by name */
+    unsigned count;
+};
+
+/* Helpers of make_key: fields are added in the order of their names. */
+struct attn_key_field *attn_key_add(struct attn_key *key, const char *field, const char *value);
+struct attn_key_field *attn_key_add_number(struct attn_key *key, const char *field, int value);
+struct attn_key_field *attn_key_add_flag(struct attn_key *key, const char *field, bool value);
+void attn_key_cover(struct attn_key_field *field, const char *value, unsigned cost);
+
+/* A descriptor as an op keeps it: checked, defaults filled in. */
+union attn_desc {
+    struct attn_prefill_desc prefill;
+};
+
+/* What a launch has to know besides the values. */
+struct attn_call {
+    union attn_value values[ATTN_ARG_COUNT];
+    void *stream;
+    bool empty; /* nothing to do */
+};
+
+struct attn_family {
+    const char *op;
+    size_t desc_size, args_size;
+
+    /* Checks a descriptor and writes it with its defaults. */
+    int (*normalise)(const void *desc, union attn_desc *out);
+    void (*make_key)(const union attn_desc *desc, struct attn_key *key);
+
+    /*
+     * Checks the arguments and sets every value that a kernel of the family may name; on the
+     * launch path: fixed error sentences only.
+     */
+    int (*fill)(const union attn_desc *desc, const void *args, struct attn_call *call);
+
+    /* ATTN_CHECK_DATA: reads lengths and indices back. */
+    int (*check_data)(const struct attn_op *op, const void *args);
+
+    /* optional: NULL where the family needs no workspace, has no plan. */
+    int (*workspace_size)(const struct attn_op *op, const void *args, size_t *size);
+    int (*plan)(const struct attn_op *op, const void *args);
+
+    uint64_t sets; /* bit per value that fill sets */
+};
+
+/* ATTN_ARG_Q as a bit of attn_family.sets. */
+#define ATTN_SETS(ID) (UINT64_C(1) << ATTN_ARG_##ID)
+
+#define FAMILY(name) extern const struct attn_family attn_family_##name;
+#include "runtime/families.def"
+
+#endif

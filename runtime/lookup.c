@@ -1,0 +1,250 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * This file finds the kernel for a key. Every combination of the fields' choices is a probe of the
+ * packs' indices; they are tried by ascending cost, equal costs in the order of the fields, and of
+ * several packs the last comes first. So the answer depends on packs and key alone.
+ */
+#include "runtime/lookup.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "runtime/error.h"
+
+struct attn_key_field *attn_key_add(struct attn_key *key, const char *field, const char *value)
+{
+    struct attn_key_field *f = &key->fields[key->count++];
+    f->field = field;
+    f->choices[0] = value;
+    f->costs[0] = 0;
+    f->count = 1;
+    return f;
+}
+
+struct attn_key_field *attn_key_add_flag(struct attn_key *key, const char *field, bool value)
+{
+    return attn_key_add(key, field, value ? "true" : "false");
+}
+
+struct attn_key_field *attn_key_add_number(struct attn_key *key, const char *field, int value)
+{
+    struct attn_key_field *f = attn_key_add(key, field, "");
+    char *digit = f->number + sizeof(f->number) - 1;
+    *digit = '\0';
+    do
+        *--digit = (char)('0' + value % 10);
+    while (value /= 10);
+    f->choices[0] = digit;
+    return f;
+}
+
+void attn_key_cover(struct attn_key_field *field, const char *value, unsigned cost)
+{
+    field->choices[field->count] = value;
+    field->costs[field->count++] = (uint8_t)cost;
+}
+
+/* A search in progress: hashes[i][c] is the share of field i with choice c. */
+struct search {
+    const struct attn_device *device;
+    const char *op;
+    const struct attn_key *key;
+    uint64_t hashes[ATTN_KEY_FIELDS][3];
+    uint64_t base; /* op and target */
+    struct attn_matches *matches;
+};
+
+/* Does a kernel have exactly the chosen values? Both sides ascend by field name. */
+static bool same_key(const struct search *s, const struct attn_pack *pack,
+                     const struct attn_pack_record *record)
+{
+    const struct attn_key *key = s->key;
+    if (record->k->pair_count != key->count || strcmp(record->op, s->op) ||
+        strcmp(record->target, s->device->target))
+        return false;
+    for (unsigned i = 0; i < key->count; i++) {
+        const struct attn_key_field *f = &key->fields[i];
+        const struct attn_pack_pair *pair = &record->pairs[i];
+        if (strcmp(attn_pack_text(pack, pair->field), f->field) ||
+            strcmp(attn_pack_text(pack, pair->value), f->choices[s->matches->chosen[i]]))
+            return false;
+    }
+    return true;
+}
+
+static void keep(struct attn_matches *m, uint32_t number, const struct attn_pack_record *record)
+{
+    uint32_t at = m->count;
+    if (record->k->when_count) {
+        at = 0;
+        while (at < m->count && m->records[at].k->when_count)
+            at++;
+        memmove(&m->numbers[at + 1], &m->numbers[at], (m->count - at) * sizeof(m->numbers[0]));
+        memmove(&m->records[at + 1], &m->records[at], (m->count - at) * sizeof(m->records[0]));
+    }
+    m->numbers[at] = number;
+    m->records[at] = *record;
+    m->count++;
+}
+
+static int probe(const struct search *s, uint64_t hash)
+{
+    struct attn_matches *m = s->matches;
+    for (size_t p = s->device->pack_count; p-- > 0;) {
+        const struct attn_pack *pack = s->device->packs[p];
+        uint32_t row = attn_pack_find(pack, hash);
+        for (; row < pack->kernel_count && pack->rows[row].hash == hash; row++) {
+            struct attn_pack_record record;
+            int r = attn_pack_read(pack, pack->rows[row].kernel, &record);
+            if (r)
+                return r;
+            if (m->count < ATTN_MATCHES_MAX && same_key(s, pack, &record))
+                keep(m, pack->rows[row].kernel, &record);
+        }
+        if (m->count) {
+            m->pack = (uint32_t)p;
+            return ATTN_OK;
+        }
+    }
+    return ATTN_OK;
+}
+
+/* Tries every combination from field i on whose costs add up to exactly `cost`. */
+static int try_combinations(const struct search *s, unsigned i, unsigned cost, uint64_t hash)
+{
+    while (i < s->key->count && s->key->fields[i].count == 1)
+        hash += s->hashes[i++][0];
+    if (i == s->key->count)
+        return cost == 0 ? probe(s, hash) : ATTN_OK;
+    const struct attn_key_field *f = &s->key->fields[i];
+    for (unsigned c = 0; c < f->count; c++) {
+        if (f->costs[c] > cost)
+            continue;
+        s->matches->chosen[i] = (uint8_t)c;
+        int r = try_combinations(s, i + 1, cost - f->costs[c], hash + s->hashes[i][c]);
+        if (r || s->matches->count)
+            return r;
+    }
+    return ATTN_OK;
+}
+
+/* How many fields of a kernel are none of the key's choices. */
+static unsigned count_mismatches(const struct search *s, const struct attn_pack *pack,
+                                 const struct attn_pack_record *record, char *text, size_t size)
+{
+    unsigned mismatches = 0;
+    size_t used = 0;
+    for (unsigned i = 0; i < s->key->count; i++) {
+        const struct attn_key_field *f = &s->key->fields[i];
+        const char *value = NULL;
+        for (unsigned p = 0; p < record->k->pair_count; p++) {
+            if (!strcmp(attn_pack_text(pack, record->pairs[p].field), f->field))
+                value = attn_pack_text(pack, record->pairs[p].value);
+        }
+        bool fits = false;
+        for (unsigned c = 0; value && c < f->count; c++)
+            fits = fits || !strcmp(value, f->choices[c]);
+        if (fits)
+            continue;
+        mismatches++;
+        if (used < size)
+            used += snprintf(text + used, size - used, "%s%s %s instead of %s",
+                             mismatches > 1 ? ", " : "", f->field, value ? value : "(unsaid)",
+                             f->choices[0]);
+    }
+    return mismatches;
+}
+
+struct nearest {
+    unsigned mismatches;
+    bool here; /* for this device's target */
+    char text[300];
+    char name[160];
+    char target[32];
+};
+
+static int consider(const struct search *s, const struct attn_pack *pack, uint32_t n,
+                    struct nearest *best)
+{
+    struct attn_pack_record record;
+    int r = attn_pack_read(pack, n, &record);
+    if (r || strcmp(record.op, s->op))
+        return r;
+    bool here = !strcmp(record.target, s->device->target);
+    char text[sizeof(best->text)] = "";
+    unsigned mismatches = count_mismatches(s, pack, &record, text, sizeof(text));
+    if (best->name[0] && (here < best->here ||
+                          (here == best->here && mismatches >= best->mismatches)))
+        return ATTN_OK;
+    best->mismatches = mismatches;
+    best->here = here;
+    memcpy(best->text, text, sizeof(text));
+    snprintf(best->name, sizeof(best->name), "%s", record.name);
+    snprintf(best->target, sizeof(best->target), "%s", record.target);
+    return ATTN_OK;
+}
+
+static int explain_absence(const struct search *s)
+{
+    struct nearest best = {0};
+    for (size_t p = s->device->pack_count; p-- > 0;) {
+        const struct attn_pack *pack = s->device->packs[p];
+        for (uint32_t n = 0; n < pack->kernel_count; n++) {
+            int r = consider(s, pack, n, &best);
+            if (r)
+                return r;
+        }
+    }
+    if (!best.name[0])
+        return attn_fail(ATTN_NO_KERNEL, "the pack has no %s kernel at all", s->op);
+    if (!best.here)
+        return attn_fail(ATTN_NO_KERNEL,
+                         "the pack has no %s kernel for %s, which this GPU is; the nearest, %s, is "
+                         "for %s", s->op, s->device->target, best.name, best.target);
+    return attn_fail(ATTN_NO_KERNEL, "no %s kernel for this on %s; the nearest, %s, has %s", s->op,
+                     s->device->target, best.name,
+                     best.mismatches ? best.text : "the same fields and others besides");
+}
+
+int attn_find_kernels(const struct attn_device *device, const char *op,
+                      const struct attn_key *key, struct attn_matches *matches)
+{
+    struct search s = { .device = device, .op = op, .key = key, .matches = matches };
+    s.base = attn_pack_hash_pair("op", op) + attn_pack_hash_pair("target", device->target);
+    unsigned highest = 0;
+    for (unsigned i = 0; i < key->count; i++) {
+        const struct attn_key_field *f = &key->fields[i];
+        unsigned most = 0;
+        for (unsigned c = 0; c < f->count; c++) {
+            s.hashes[i][c] = attn_pack_hash_pair(f->field, f->choices[c]);
+            most = f->costs[c] > most ? f->costs[c] : most;
+        }
+        highest += most;
+    }
+    matches->count = 0;
+    memset(matches->chosen, 0, sizeof(matches->chosen));
+    for (unsigned cost = 0; cost <= highest; cost++) {
+        int r = try_combinations(&s, 0, cost, s.base);
+        if (r || matches->count)
+            return r;
+    }
+    return explain_absence(&s);
+}
+
+void attn_explain(const struct attn_key *key, const struct attn_matches *matches, char *why,
+                  size_t size)
+{
+    size_t used = snprintf(why, size, "exact");
+    bool exact = true;
+    for (unsigned i = 0; i < key->count; i++) {
+        const struct attn_key_field *f = &key->fields[i];
+        if (matches->chosen[i] == 0)
+            continue;
+        if (exact)
+            used = snprintf(why, size, "the cheapest that covers it:");
+        if (used < size)
+            used += snprintf(why + used, size - used, "%s %s %s covers %s", exact ? "" : ",",
+                             f->field, f->choices[matches->chosen[i]], f->choices[0]);
+        exact = false;
+    }
+}

@@ -1,0 +1,340 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * This file turns a descriptor into an op and an op into a launch. All that can be decided once is
+ * decided at lookup: the record's names become numbers of args.def, so that a launch is a copy of
+ * values to offsets, a few divisions and one call.
+ */
+#include "runtime/op.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/error.h"
+#include "runtime/lookup.h"
+
+static const struct {
+    const char *name;
+    enum attn_arg_kind kind;
+} args[ATTN_ARG_COUNT] = {
+#define PTR ATTN_KIND_I64
+#define I64 ATTN_KIND_I64
+#define I32 ATTN_KIND_I32
+#define F32 ATTN_KIND_F32
+#define ARG(ID, name_, kind_, help) [ATTN_ARG_##ID] = { name_, kind_ },
+#include "runtime/args.def"
+#undef PTR
+#undef I64
+#undef I32
+#undef F32
+};
+
+static_assert(ATTN_ARG_COUNT <= 64, "attn_family.sets is a 64-bit set");
+
+static const struct attn_family *const families[] = {
+#define FAMILY(name) &attn_family_##name,
+#include "runtime/families.def"
+};
+
+ATTN_PUBLIC bool attn_has_feature(const char *name)
+{
+    if (!name)
+        return false;
+    for (size_t i = 0; i < sizeof(families) / sizeof(families[0]); i++) {
+        if (!strcmp(families[i]->op, name))
+            return true;
+    }
+    return !strcmp(name, "dlpack") || !strcmp(name, "check-data");
+}
+
+/* Translating a record. */
+
+/* The number of a value that the family sets, and of `kind` where that is asked for. */
+static int resolve(const struct attn_family *family, const struct attn_pack_record *record,
+                   const char *name, int kind, uint32_t *value)
+{
+    uint32_t i = 0;
+    while (i < ATTN_ARG_COUNT && strcmp(args[i].name, name))
+        i++;
+    if (i == ATTN_ARG_COUNT || !(family->sets >> i & 1))
+        return attn_fail(ATTN_BAD_PACK, "pack kernels: %s takes \"%s\", which this library does "
+                         "not give to %s kernels", record->name, name, family->op);
+    if (kind >= 0 ? args[i].kind != (enum attn_arg_kind)kind : args[i].kind == ATTN_KIND_F32)
+        return attn_fail(ATTN_BAD_PACK, "pack kernels: %s takes \"%s\" as another type",
+                         record->name, name);
+    *value = i;
+    return ATTN_OK;
+}
+
+static int translate_kernargs(const struct attn_family *family, const struct attn_pack *pack,
+                              const struct attn_pack_record *record, struct attn_kernel *kernel)
+{
+    for (uint32_t i = 0; i < record->k->kernarg_count; i++) {
+        const struct attn_pack_kernarg *a = &record->kernargs[i];
+        uint32_t value;
+        int r = resolve(family, record, attn_pack_text(pack, a->arg), a->kind, &value);
+        if (r)
+            return r;
+        uint16_t *count = a->size == 8 ? &kernel->wide_count : &kernel->narrow_count;
+        struct attn_slot *slots = a->size == 8 ? kernel->wide : kernel->narrow;
+        if (*count == ATTN_ARG_COUNT)
+            return attn_fail(ATTN_BAD_PACK, "pack kernels: %s takes a value several times",
+                             record->name);
+        slots[(*count)++] = (struct attn_slot){ (uint16_t)value, a->offset };
+    }
+    return ATTN_OK;
+}
+
+static int translate_grid(const struct attn_family *family, const struct attn_pack *pack,
+                          const struct attn_pack_record *record, struct attn_kernel *kernel)
+{
+    const struct attn_pack_factor *f = record->factors;
+    for (int d = 0; d < 3; d++) {
+        kernel->factor_count[d] = record->k->factor_count[d];
+        for (uint32_t i = 0; i < kernel->factor_count[d]; i++, f++) {
+            struct attn_factor *out = &kernel->factors[d][i];
+            *out = (struct attn_factor){ ATTN_ARG_COUNT, f->number };
+            const char *name = attn_pack_text(pack, f->arg);
+            int r = *name ? resolve(family, record, name, -1, &out->value) : ATTN_OK;
+            if (r)
+                return r;
+        }
+    }
+    return ATTN_OK;
+}
+
+static int translate_conditions(const struct attn_family *family, const struct attn_pack *pack,
+                                const struct attn_pack_record *record, struct attn_kernel *kernel)
+{
+    kernel->condition_count = record->k->when_count;
+    for (uint32_t i = 0; i < kernel->condition_count; i++) {
+        const struct attn_pack_when *w = &record->whens[i];
+        struct attn_condition *out = &kernel->conditions[i];
+        *out = (struct attn_condition){ .min = w->min, .max = w->max };
+        int r = resolve(family, record, attn_pack_text(pack, w->arg), -1, &out->value);
+        if (r)
+            return r;
+    }
+    return ATTN_OK;
+}
+
+static int prepare(struct attn_op *op, uint32_t n, const struct attn_matches *matches)
+{
+    const struct attn_pack *pack = op->device->packs[matches->pack];
+    const struct attn_pack_record *record = &matches->records[n];
+    struct attn_kernel *kernel = &op->kernels[n];
+    kernel->number = matches->numbers[n];
+    kernel->kernarg_size = record->k->kernarg_size;
+    memcpy(kernel->workgroup, record->k->workgroup, sizeof(kernel->workgroup));
+    kernel->lds_dynamic = record->k->lds_dynamic;
+    int r = translate_kernargs(op->family, pack, record, kernel);
+    if (!r)
+        r = translate_grid(op->family, pack, record, kernel);
+    if (!r)
+        r = translate_conditions(op->family, pack, record, kernel);
+    if (!r)
+        r = attn_device_load(op->device, pack, record, &kernel->module, &kernel->function);
+    return r;
+}
+
+static int create(struct attn_device *device, const struct attn_family *family,
+                  const union attn_desc *desc, const struct attn_key *key,
+                  const struct attn_matches *matches, struct attn_op **out)
+{
+    struct attn_op *op = calloc(1, sizeof(*op) + matches->count * sizeof(op->kernels[0]));
+    if (!op)
+        return attn_fail_fixed(ATTN_NO_MEMORY, "lookup: out of memory");
+    op->device = device;
+    op->family = family;
+    op->desc = *desc;
+    op->pack = matches->pack;
+    attn_device_ref(device);
+    int r = ATTN_OK;
+    while (!r && op->kernel_count < matches->count) {
+        r = prepare(op, op->kernel_count, matches);
+        if (!r)
+            op->kernel_count++;
+    }
+    if (r) {
+        attn_op_destroy(op);
+        return r;
+    }
+    attn_explain(key, matches, op->why, sizeof(op->why));
+    attn_device_log(device, ATTN_LOG_INFO, "%s: %s (%s)", family->op, matches->records[0].name,
+                    op->why);
+    *out = op;
+    return ATTN_OK;
+}
+
+int attn_lookup(struct attn_device *device, const struct attn_family *family, const void *desc,
+                struct attn_op **out)
+{
+    if (!device || !desc || !out)
+        return attn_fail_fixed(ATTN_BAD_ARGUMENT, "lookup: device, desc or op is NULL");
+    if (*(const size_t *)desc != family->desc_size)
+        return attn_fail(ATTN_BAD_ARGUMENT, "%s lookup: desc.size is %zu, this library knows %zu",
+                         family->op, *(const size_t *)desc, family->desc_size);
+    if (device->forks != attn_forks())
+        return attn_fail_fixed(ATTN_FORKED, "lookup: the device was opened before fork()");
+    union attn_desc normal;
+    int r = family->normalise(desc, &normal);
+    if (r)
+        return r;
+    struct attn_key key;
+    key.count = 0;
+    family->make_key(&normal, &key);
+    struct attn_matches matches;
+    r = attn_find_kernels(device, family->op, &key, &matches);
+    return r ? r : create(device, family, &normal, &key, &matches, out);
+}
+
+ATTN_PUBLIC void attn_op_destroy(struct attn_op *op)
+{
+    if (!op)
+        return;
+    for (uint32_t i = 0; i < op->kernel_count; i++)
+        attn_device_unload(op->device, op->kernels[i].module);
+    attn_device_close(op->device);
+    free(op);
+}
+
+ATTN_PUBLIC int attn_op_describe(const struct attn_op *op, struct attn_op_info *info)
+{
+    if (!op || !info || info->size != sizeof(*info))
+        return attn_fail_fixed(ATTN_BAD_ARGUMENT,
+                               "attn_op_describe: NULL, or info->size is not set");
+    struct attn_op_info i = {
+        .size = sizeof(i),
+        .kernel.size = sizeof(i.kernel),
+        .kernel_count = op->kernel_count,
+        .pack = op->pack,
+    };
+    int r = attn_pack_kernel(op->device->packs[op->pack], op->kernels[0].number, &i.kernel);
+    if (r)
+        return r;
+    memcpy(i.why, op->why, sizeof(i.why));
+    *info = i;
+    return ATTN_OK;
+}
+
+ATTN_PUBLIC int attn_op_workspace_size(const struct attn_op *op, const void *args_, size_t *size)
+{
+    if (!op || !args_ || !size)
+        return attn_fail_fixed(ATTN_BAD_ARGUMENT, "attn_op_workspace_size: an argument is NULL");
+    if (op->family->workspace_size)
+        return op->family->workspace_size(op, args_, size);
+    *size = 0;
+    return ATTN_OK;
+}
+
+ATTN_PUBLIC int attn_op_plan(const struct attn_op *op, const void *args_)
+{
+    if (!op || !args_)
+        return attn_fail_fixed(ATTN_BAD_ARGUMENT, "attn_op_plan: an argument is NULL");
+    return op->family->plan ? op->family->plan(op, args_) : ATTN_OK;
+}
+
+/* Launch. */
+
+static int64_t integer(const union attn_value *values, uint32_t i)
+{
+    return args[i].kind == ATTN_KIND_I32 ? (int32_t)values[i].i64 : values[i].i64;
+}
+
+static const struct attn_kernel *choose(const struct attn_op *op, const union attn_value *values)
+{
+    for (uint32_t i = 0; i < op->kernel_count; i++) {
+        const struct attn_kernel *kernel = &op->kernels[i];
+        bool fits = true;
+        for (uint32_t c = 0; c < kernel->condition_count; c++) {
+            const struct attn_condition *condition = &kernel->conditions[c];
+            int64_t value = integer(values, condition->value);
+            fits = fits && condition->min <= value && value <= condition->max;
+        }
+        if (fits)
+            return kernel;
+    }
+    return NULL;
+}
+
+/* False where the grid does not fit 32 bits of work items, as HIP demands. */
+static bool make_grid(const struct attn_kernel *kernel, const union attn_value *values,
+                      uint32_t grid[3])
+{
+    for (int d = 0; d < 3; d++) {
+        uint64_t product = 1;
+        for (uint32_t i = 0; i < kernel->factor_count[d]; i++) {
+            const struct attn_factor *f = &kernel->factors[d][i];
+            uint64_t n = f->number;
+            if (f->value != ATTN_ARG_COUNT) {
+                int64_t value = integer(values, f->value);
+                if (value < 0 || value > UINT32_MAX)
+                    return false;
+                n = ((uint64_t)value + f->number - 1) / f->number;
+            }
+            product *= n; /* both below 2^32 */
+            if (product > UINT32_MAX / kernel->workgroup[d])
+                return false;
+        }
+        grid[d] = (uint32_t)product;
+    }
+    return true;
+}
+
+static void pack_kernargs(const struct attn_kernel *kernel, const union attn_value *values,
+                          uint8_t *kernargs)
+{
+    for (uint32_t i = 0; i < kernel->wide_count; i++)
+        memcpy(kernargs + kernel->wide[i].offset, &values[kernel->wide[i].value], 8);
+    for (uint32_t i = 0; i < kernel->narrow_count; i++)
+        memcpy(kernargs + kernel->narrow[i].offset, &values[kernel->narrow[i].value], 4);
+}
+
+static int launch(const struct attn_op *op, const struct attn_kernel *kernel,
+                  const struct attn_call *call)
+{
+    uint32_t grid[3];
+    if (!make_grid(kernel, call->values, grid))
+        return attn_fail_fixed(ATTN_BAD_ARGUMENT, "launch: more than 2^32 work items");
+    if (!grid[0] || !grid[1] || !grid[2])
+        return ATTN_OK;
+    union {
+        uint8_t bytes[ATTN_PACK_KERNARG_BYTES_MAX];
+        uint64_t align;
+    } kernargs;
+    size_t size = kernel->kernarg_size;
+    memset(kernargs.bytes, 0, size);
+    pack_kernargs(kernel, call->values, kernargs.bytes);
+    void *extra[] = {
+        HIP_LAUNCH_BUFFER_POINTER, kernargs.bytes, HIP_LAUNCH_BUFFER_SIZE, &size, HIP_LAUNCH_END,
+    };
+    int error = op->device->hip.hipModuleLaunchKernel(
+        kernel->function, grid[0], grid[1], grid[2], kernel->workgroup[0], kernel->workgroup[1],
+        kernel->workgroup[2], kernel->lds_dynamic, call->stream, NULL, extra);
+    return error ? attn_hip_fail(&op->device->hip, "hipModuleLaunchKernel", error) : ATTN_OK;
+}
+
+int attn_launch(const struct attn_op *op, const struct attn_family *family, const void *given)
+{
+    if (!op || !given || op->family != family)
+        return attn_fail_fixed(ATTN_BAD_ARGUMENT,
+                               "launch: op or args is NULL, or the op is of another family");
+    if (*(const size_t *)given != family->args_size)
+        return attn_fail_fixed(ATTN_BAD_ARGUMENT, "launch: args.size is not what this library "
+                               "knows");
+    if (op->device->forks != attn_forks())
+        return attn_fail_fixed(ATTN_FORKED, "launch: the device was opened before fork()");
+    struct attn_call call;
+    int r = family->fill(&op->desc, given, &call);
+    if (r || call.empty)
+        return r;
+    if (op->device->flags & ATTN_CHECK_DATA) {
+        r = family->check_data(op, given);
+        if (r)
+            return r;
+    }
+    const struct attn_kernel *kernel = choose(op, call.values);
+    if (!kernel)
+        return attn_fail_fixed(ATTN_NO_KERNEL,
+                               "launch: no kernel of the op is meant for these arguments");
+    return launch(op, kernel, &call);
+}

@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* This file declares an op: a descriptor, the kernel or kernels chosen for it, and their launch. */
+#ifndef ATTN_OP_H
+#define ATTN_OP_H
+
+#include "runtime/device.h"
+#include "runtime/family.h"
+
+/* Where a value goes in the kernarg segment. */
+struct attn_slot {
+    uint16_t value;
+    uint16_t offset;
+};
+
+/* ceil(value / number); `number` alone where value is ATTN_ARG_COUNT. */
+struct attn_factor {
+    uint32_t value;
+    uint32_t number;
+};
+
+struct attn_condition {
+    uint32_t value;
+    int64_t min, max;
+};
+
+/* A loaded kernel with its record translated for the launch. */
+struct attn_kernel {
+    void *function;
+    struct attn_module *module;
+    uint32_t number; /* in its pack */
+    uint32_t kernarg_size;
+    uint32_t workgroup[3];
+    uint32_t lds_dynamic;
+    uint16_t wide_count, narrow_count; /* 8-byte and 4-byte slots */
+    uint16_t factor_count[3];
+    uint16_t condition_count;
+    struct attn_slot wide[ATTN_ARG_COUNT];
+    struct attn_slot narrow[ATTN_ARG_COUNT];
+    struct attn_factor factors[3][ATTN_PACK_FACTORS_MAX];
+    struct attn_condition conditions[ATTN_PACK_WHENS_MAX];
+};
+
+struct attn_op {
+    struct attn_device *device;
+    const struct attn_family *family;
+    union attn_desc desc;
+    uint32_t pack; /* number of the pack that the kernels are from */
+    char why[200];
+    uint32_t kernel_count;
+    struct attn_kernel kernels[];
+};
+
+int attn_lookup(struct attn_device *device, const struct attn_family *family, const void *desc,
+                struct attn_op **op);
+int attn_launch(const struct attn_op *op, const struct attn_family *family, const void *args);
+
+#endif
