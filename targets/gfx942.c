@@ -25,6 +25,7 @@ const struct tgt tgt_gfx942 = {
         .n_mma = sizeof mma / sizeof mma[0],
         .lds_bytes = 65536,      /* LLVM AMDGPU.td, addressable LDS */
         .lds_granule = 512,      /* LLVM AMDGPUBaseInfo: 128 dwords */
+        .lds_bank_bytes = 128,   /* CDNA3 white paper: 32 banks of 4 bytes */
         .to_lds_max_bytes = 4,   /* llvm-mc rejects wider */
         .exp_slots = 4,          /* quarter rate: 16 clocks; published timings leave 8 open */
         .swap_slots = 0,         /* no such instruction */
@@ -36,7 +37,6 @@ const struct tgt tgt_gfx942 = {
     CDNA_UNIT,
     .features = "",
     .product = "MI300X",
-    .lds_bytes_per_clk = 128,    /* CDNA3 white paper: 32 banks of 4 bytes */
     .cus = 304,                  /* MI300X data sheet */
     .clock_mhz = 2100,           /* MI300X data sheet */
     .hbm_gb_per_s = 5300,        /* MI300X data sheet */

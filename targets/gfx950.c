@@ -32,6 +32,7 @@ const struct tgt tgt_gfx950 = {
         .n_mma = sizeof mma / sizeof mma[0],
         .lds_bytes = 163840,     /* LLVM AMDGPU.td, addressable LDS */
         .lds_granule = 1280,     /* LLVM AMDGPUBaseInfo: 320 dwords */
+        .lds_bank_bytes = 256,   /* CDNA4 white paper: 160 KB, twice the rate */
         .to_lds_max_bytes = 16,  /* llvm-mc: buffer_load_dwordx4 ... lds */
         .exp_slots = 2,          /* 8 clocks, from instruction traces: gfx950-gluon-tutorials */
         .swap_slots = 5,         /* 20 clocks, likewise */
@@ -43,7 +44,6 @@ const struct tgt tgt_gfx950 = {
     CDNA_UNIT,
     .features = "",
     .product = "MI355X",
-    .lds_bytes_per_clk = 256,    /* CDNA4 white paper: 160 KB, twice the rate */
     .cus = 256,                  /* MI355X data sheet */
     .clock_mhz = 2400,           /* MI355X data sheet */
     .hbm_gb_per_s = 8000,        /* MI355X data sheet */

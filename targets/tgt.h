@@ -23,7 +23,6 @@ struct tgt {
     unsigned vgpr_granule;   /* VGPR + AGPR are allocated in this many */
     unsigned max_vgprs;      /* VGPR + AGPR that one wave can address */
     unsigned max_waves;      /* waves of a workgroup */
-    unsigned lds_bytes_per_clk;
     unsigned code_bytes;     /* instruction cache, shared by two CUs */
 
     /* The whole part. */

@@ -1,0 +1,409 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * One function through LLVM: a module with one kernel, lowered, its hooks inlined, emitted. Each call
+ * has a context of its own; nothing is shared but LLVM's command line, set once.
+ */
+#include <llvm-c/Analysis.h>
+#include <llvm-c/BitReader.h>
+#include <llvm-c/Linker.h>
+#include <llvm-c/Support.h>
+#include <llvm-c/Target.h>
+#include <llvm-c/TargetMachine.h>
+#include <llvm-c/Transforms/PassBuilder.h>
+
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "targets/lower.h"
+
+static const char triple[] = "amdgcn-amd-amdhsa";
+
+void tgt_blob_free(struct tgt_blob *b)
+{
+    free(b->data);
+    *b = (struct tgt_blob){0};
+}
+
+/* Both machine schedulers are off, because the order of the IR is the schedule; merging of loads in
+ * the IR is off, because waits count them; loop strength reduction is off, because it would put
+ * address arithmetic in the way of the loop's own. */
+static void start_llvm(void)
+{
+    static const char *const options[] = {
+        "attnc", "-enable-misched=0", "-enable-post-misched=0",
+        "-amdgpu-load-store-vectorizer=0", "-disable-lsr",
+    };
+    LLVMInitializeAMDGPUTargetInfo();
+    LLVMInitializeAMDGPUTarget();
+    LLVMInitializeAMDGPUTargetMC();
+    LLVMInitializeAMDGPUAsmPrinter();
+    LLVMInitializeAMDGPUAsmParser();
+    LLVMParseCommandLineOptions(sizeof options / sizeof options[0], options, NULL);
+}
+
+/* LLVM's own words, shortened to fit. */
+static bool llvm_says(char why[TGT_WHY], char *message)
+{
+    snprintf(why, TGT_WHY, "LLVM: %s", message ? message : "no reason given");
+    LLVMDisposeMessage(message);
+    return false;
+}
+
+struct diagnostics {
+    bool failed;
+    char *why;
+};
+
+static void on_diagnostic(LLVMDiagnosticInfoRef info, void *context)
+{
+    struct diagnostics *d = context;
+    if (LLVMGetDiagInfoSeverity(info) != LLVMDSError || d->failed)
+        return;
+    d->failed = true;
+    llvm_says(d->why, LLVMGetDiagInfoDescription(info));
+}
+
+/* An alias-scope list of one scope; strings stand for self-referring nodes (LangRef). */
+static LLVMValueRef make_scope(struct lower *l, const char *name)
+{
+    LLVMMetadataRef domain_name = LLVMMDStringInContext2(l->ctx, "lds", 3);
+    LLVMMetadataRef domain = LLVMMDNodeInContext2(l->ctx, &domain_name, 1);
+    LLVMMetadataRef parts[2] = {LLVMMDStringInContext2(l->ctx, name, strlen(name)), domain};
+    LLVMMetadataRef scope = LLVMMDNodeInContext2(l->ctx, parts, 2);
+    return LLVMMetadataAsValue(l->ctx, LLVMMDNodeInContext2(l->ctx, &scope, 1));
+}
+
+static unsigned metadata_kind(struct lower *l, const char *name)
+{
+    return LLVMGetMDKindIDInContext(l->ctx, name, (unsigned)strlen(name));
+}
+
+static void cache_types(struct lower *l)
+{
+    l->void_ = LLVMVoidTypeInContext(l->ctx);
+    l->i1 = LLVMInt1TypeInContext(l->ctx);
+    l->i8 = LLVMInt8TypeInContext(l->ctx);
+    l->i16 = LLVMInt16TypeInContext(l->ctx);
+    l->i32 = LLVMInt32TypeInContext(l->ctx);
+    l->i64 = LLVMInt64TypeInContext(l->ctx);
+    l->f16 = LLVMHalfTypeInContext(l->ctx);
+    l->bf16 = LLVMBFloatTypeInContext(l->ctx);
+    l->f32 = LLVMFloatTypeInContext(l->ctx);
+    l->global_ptr = LLVMPointerTypeInContext(l->ctx, AS_GLOBAL);
+    l->lds_ptr = LLVMPointerTypeInContext(l->ctx, AS_LDS);
+    l->constant_ptr = LLVMPointerTypeInContext(l->ctx, AS_CONSTANT);
+    l->rsrc = LLVMPointerTypeInContext(l->ctx, AS_BUFFER_RESOURCE);
+    l->md_alias_scope = metadata_kind(l, "alias.scope");
+    l->md_noalias = metadata_kind(l, "noalias");
+    l->md_invariant = metadata_kind(l, "invariant.load");
+    l->md_prof = metadata_kind(l, "prof");
+    l->lds_scope = make_scope(l, "lds");
+    l->dma_scope = make_scope(l, "dma");
+}
+
+static void add_attribute(struct lower *l, const char *key, const char *value)
+{
+    LLVMAttributeRef a = LLVMCreateStringAttribute(l->ctx, key, (unsigned)strlen(key), value,
+                                                   (unsigned)strlen(value));
+    LLVMAddAttributeAtIndex(l->kernel, LLVMAttributeFunctionIndex, a);
+}
+
+static void add_number_attribute(struct lower *l, const char *key, const char *format, unsigned n)
+{
+    char text[32];
+    snprintf(text, sizeof text, format, n, n);
+    add_attribute(l, key, text);
+}
+
+/*
+ * Registers: with two or more waves a SIMD a wave has at most 256, all of which can be VGPRs; LLVM
+ * would rather split them with AGPRs and copy between the two, so AGPRs are forbidden. A wave that
+ * has a SIMD to itself gets both.
+ */
+static void set_kernel_attributes(struct lower *l)
+{
+    /* State that a kernel can ask for and that ours never need: hidden arguments, other ids. */
+    static const char *const unused[] = {
+        "amdgpu-no-dispatch-ptr", "amdgpu-no-queue-ptr", "amdgpu-no-dispatch-id",
+        "amdgpu-no-implicitarg-ptr", "amdgpu-no-hostcall-ptr", "amdgpu-no-heap-ptr",
+        "amdgpu-no-default-queue", "amdgpu-no-completion-action",
+        "amdgpu-no-multigrid-sync-arg", "amdgpu-no-lds-kernel-id", "amdgpu-no-workitem-id-y",
+        "amdgpu-no-workitem-id-z", "amdgpu-no-flat-scratch-init",
+    };
+    for (size_t i = 0; i < sizeof unused / sizeof unused[0]; i++)
+        add_attribute(l, unused[i], "");
+
+    unsigned waves_per_simd = l->f->waves_per_simd ? l->f->waves_per_simd : 1;
+    add_attribute(l, "target-cpu", l->t->machine.name);
+    add_attribute(l, "uniform-work-group-size", "true");
+    add_number_attribute(l, "amdgpu-flat-work-group-size", "%u,%u", 64 * l->f->waves);
+    add_number_attribute(l, "amdgpu-waves-per-eu", "%u", waves_per_simd);
+    if (waves_per_simd > 1)
+        add_attribute(l, "amdgpu-agpr-alloc", "0");
+    if (l->f->lds_bytes)
+        add_number_attribute(l, "amdgpu-lds-size", "%u", l->f->lds_bytes);
+}
+
+/* LLVM gives parameters their natural offsets in order; the runtime packs by the IR's record. */
+static bool check_offsets(struct lower *l)
+{
+    unsigned offset = 0;
+    for (uint32_t i = 0; i < l->f->n_args; i++) {
+        const struct tir_arg *a = &l->f->args[i];
+        unsigned size = tir_dtype_bits(a->dtype) / 8;
+        offset = (offset + size - 1) / size * size;
+        if (a->offset != offset) {
+            lower_fail(l, "argument %s is at offset %u, not at %u", a->name, a->offset, offset);
+            return false;
+        }
+        offset += size;
+    }
+    return true;
+}
+
+/* A count of how often the kernel runs makes LLVM believe the branch weights. */
+static void set_entry_count(struct lower *l)
+{
+    LLVMMetadataRef parts[2] = {
+        LLVMMDStringInContext2(l->ctx, "function_entry_count", 20),
+        LLVMValueAsMetadata(LLVMConstInt(l->i64, 1000, false)),
+    };
+    LLVMGlobalSetMetadata(l->kernel, l->md_prof, LLVMMDNodeInContext2(l->ctx, parts, 2));
+}
+
+static bool declare_kernel(struct lower *l)
+{
+    LLVMTypeRef *params = calloc(l->f->n_args + 1, sizeof *params);
+    if (!params) {
+        lower_fail(l, "out of memory");
+        return false;
+    }
+    for (uint32_t i = 0; i < l->f->n_args; i++)
+        params[i] = lower_dtype(l, l->f->args[i].dtype);
+    LLVMTypeRef type = LLVMFunctionType(l->void_, params, l->f->n_args, false);
+    l->kernel = LLVMAddFunction(l->module, l->f->name, type);
+    free(params);
+    for (uint32_t i = 0; i < l->f->n_args; i++)
+        LLVMSetValueName2(LLVMGetParam(l->kernel, i), l->f->args[i].name,
+                          strlen(l->f->args[i].name));
+
+    const unsigned amdgpu_kernel = 91; /* llvm::CallingConv::AMDGPU_KERNEL */
+    LLVMSetFunctionCallConv(l->kernel, amdgpu_kernel);
+    LLVMSetVisibility(l->kernel, LLVMProtectedVisibility);
+    set_kernel_attributes(l);
+    set_entry_count(l);
+    return check_offsets(l);
+}
+
+/* Lane and wave number, where every op can see them. The wave number is read from the first lane,
+ * so that LLVM knows that it is uniform. */
+static void build_entry(struct lower *l)
+{
+    LLVMPositionBuilderAtEnd(l->b, LLVMAppendBasicBlockInContext(l->ctx, l->kernel, "entry"));
+    LLVMValueRef thread = emit_intrinsic(l, "llvm.amdgcn.workitem.id.x", NULL, 0, NULL, 0);
+    if (l->f->waves == 1) {
+        l->lane = thread;
+        l->wave = lower_i32(l, 0);
+        return;
+    }
+    LLVMValueRef wave = LLVMBuildLShr(l->b, thread, lower_i32(l, 6), "");
+    l->lane = LLVMBuildAnd(l->b, thread, lower_i32(l, 63), "");
+    l->wave = emit_intrinsic(l, "llvm.amdgcn.readfirstlane", &l->i32, 1, &wave, 1);
+}
+
+static bool counts_loads(const struct tir_func *f)
+{
+    for (uint32_t id = 1; id < f->n_ops; id++) {
+        const struct tir_op *op = tir_op(f, (struct tir_ref){id});
+        if (op->opcode == TIR_waitcnt && op->imm[0] >= 0)
+            return true;
+    }
+    return false;
+}
+
+static bool lower_function(struct lower *l)
+{
+    cache_types(l);
+    l->counts_loads = counts_loads(l->f);
+    l->values = calloc(l->f->n_values, sizeof *l->values);
+    if (!l->values) {
+        lower_fail(l, "out of memory");
+        return false;
+    }
+    if (declare_kernel(l)) {
+        build_entry(l);
+        lower_block(l, l->f->body);
+    }
+    free(l->values);
+    return !l->failed;
+}
+
+static void set_code_object_version(struct lower *l)
+{
+    static const char key[] = "amdhsa_code_object_version";
+    LLVMMetadataRef version = LLVMValueAsMetadata(lower_i32(l, 500)); /* 5.00 */
+    LLVMAddModuleFlag(l->module, LLVMModuleFlagBehaviorError, key, sizeof key - 1, version);
+}
+
+/* ---- Hooks ---- */
+
+static bool link_hooks(struct lower *l, const struct tgt_codegen_options *o,
+                       const struct diagnostics *d)
+{
+    LLVMMemoryBufferRef bytes = LLVMCreateMemoryBufferWithMemoryRangeCopy(
+        o->hooks, o->hooks_size, "hooks");
+    LLVMModuleRef hooks;
+    bool bad = LLVMParseBitcodeInContext2(l->ctx, bytes, &hooks);
+    LLVMDisposeMemoryBuffer(bytes);
+    if (bad) {
+        if (!d->failed)
+            lower_fail(l, "the hook's bitcode cannot be read");
+        return false;
+    }
+    LLVMSetTarget(hooks, triple);
+    LLVMSetDataLayout(hooks, LLVMGetDataLayoutStr(l->module));
+    return !LLVMLinkModules2(l->module, hooks);
+}
+
+static void set_always_inline(struct lower *l, LLVMValueRef fn)
+{
+    static const char *const against[] = {"noinline", "optnone"};
+    for (size_t i = 0; i < sizeof against / sizeof against[0]; i++)
+        LLVMRemoveEnumAttributeAtIndex(fn, LLVMAttributeFunctionIndex,
+                                       LLVMGetEnumAttributeKindForName(against[i],
+                                                                       strlen(against[i])));
+    unsigned kind = LLVMGetEnumAttributeKindForName("alwaysinline", 12);
+    LLVMAddAttributeAtIndex(fn, LLVMAttributeFunctionIndex,
+                            LLVMCreateEnumAttribute(l->ctx, kind, 0));
+    LLVMSetLinkage(fn, LLVMInternalLinkage);
+}
+
+/* Everything that the hook's file defines is inlined; what it only declares must not be called. */
+static bool inline_hooks(struct lower *l, LLVMTargetMachineRef machine, char why[TGT_WHY])
+{
+    for (LLVMValueRef f = LLVMGetFirstFunction(l->module); f; f = LLVMGetNextFunction(f)) {
+        if (f != l->kernel && !LLVMIsDeclaration(f))
+            set_always_inline(l, f);
+    }
+    LLVMPassBuilderOptionsRef options = LLVMCreatePassBuilderOptions();
+    LLVMErrorRef e = LLVMRunPasses(l->module, "always-inline,globaldce", machine, options);
+    LLVMDisposePassBuilderOptions(options);
+    if (e) {
+        char *message = LLVMGetErrorMessage(e);
+        snprintf(why, TGT_WHY, "LLVM: %s", message);
+        LLVMDisposeErrorMessage(message);
+        return false;
+    }
+    for (LLVMValueRef f = LLVMGetFirstFunction(l->module); f; f = LLVMGetNextFunction(f)) {
+        size_t length;
+        if (f == l->kernel || (LLVMIsDeclaration(f) && LLVMGetIntrinsicID(f) != 0))
+            continue;
+        const char *name = LLVMGetValueName2(f, &length);
+        lower_fail(l, LLVMIsDeclaration(f) ? "the hook calls %s, which it does not define"
+                                           : "the hook's function %s cannot be inlined",
+                   name);
+        return false;
+    }
+    return true;
+}
+
+/* ---- Output ---- */
+
+static bool copy_out(const void *data, size_t size, struct tgt_blob *out, char why[TGT_WHY])
+{
+    uint8_t *copy = malloc(size ? size : 1);
+    if (!copy) {
+        snprintf(why, TGT_WHY, "out of memory");
+        return false;
+    }
+    memcpy(copy, data, size);
+    *out = (struct tgt_blob){copy, size};
+    return true;
+}
+
+static bool emit_text(LLVMModuleRef module, struct tgt_blob *out, char why[TGT_WHY])
+{
+    char *text = LLVMPrintModuleToString(module);
+    bool ok = copy_out(text, strlen(text), out, why);
+    LLVMDisposeMessage(text);
+    return ok;
+}
+
+static bool emit_machine_code(LLVMModuleRef module, LLVMTargetMachineRef machine,
+                              enum tgt_emit_kind kind, const struct diagnostics *d,
+                              struct tgt_blob *out, char why[TGT_WHY])
+{
+    LLVMCodeGenFileType type = kind == TGT_EMIT_ASM ? LLVMAssemblyFile : LLVMObjectFile;
+    LLVMMemoryBufferRef buffer;
+    char *message = NULL;
+    if (LLVMTargetMachineEmitToMemoryBuffer(machine, module, type, &message, &buffer))
+        return llvm_says(why, message);
+    bool ok = !d->failed &&
+              copy_out(LLVMGetBufferStart(buffer), LLVMGetBufferSize(buffer), out, why);
+    LLVMDisposeMemoryBuffer(buffer);
+    return ok;
+}
+
+static LLVMTargetMachineRef create_machine(const struct tgt *t, char why[TGT_WHY])
+{
+    LLVMTargetRef target;
+    char *message = NULL;
+    if (LLVMGetTargetFromTriple(triple, &target, &message)) {
+        llvm_says(why, message);
+        return NULL;
+    }
+    return LLVMCreateTargetMachine(target, triple, t->machine.name, t->features,
+                                   LLVMCodeGenLevelDefault, LLVMRelocPIC, LLVMCodeModelDefault);
+}
+
+static bool build_module(struct lower *l, const struct tgt_codegen_options *o,
+                         LLVMTargetMachineRef machine, const struct diagnostics *d,
+                         char why[TGT_WHY])
+{
+    if (o->hooks && !link_hooks(l, o, d))
+        return false;
+    set_code_object_version(l);
+    if (!lower_function(l))
+        return false;
+    char *message = NULL;
+    if (LLVMVerifyModule(l->module, LLVMReturnStatusAction, &message))
+        return llvm_says(why, message);
+    LLVMDisposeMessage(message);
+    return !o->hooks || inline_hooks(l, machine, why);
+}
+
+bool tgt_emit(const struct tir_func *f, const struct tgt *t, const struct tgt_codegen_options *o,
+              struct tgt_blob *out, char why[TGT_WHY])
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, start_llvm);
+
+    LLVMTargetMachineRef machine = create_machine(t, why);
+    if (!machine)
+        return false;
+    LLVMContextRef ctx = LLVMContextCreate();
+    struct diagnostics diagnostics = {.why = why};
+    LLVMContextSetDiagnosticHandler(ctx, on_diagnostic, &diagnostics);
+    struct lower l = {.f = f, .t = t, .ctx = ctx, .why = why};
+    l.module = LLVMModuleCreateWithNameInContext(f->name, ctx);
+    l.b = LLVMCreateBuilderInContext(ctx);
+    l.i32 = LLVMInt32TypeInContext(ctx);
+    LLVMSetTarget(l.module, triple);
+    LLVMTargetDataRef layout = LLVMCreateTargetDataLayout(machine);
+    LLVMSetModuleDataLayout(l.module, layout);
+    LLVMDisposeTargetData(layout);
+
+    bool ok = build_module(&l, o, machine, &diagnostics, why);
+    if (ok && o->kind == TGT_EMIT_LLVM)
+        ok = emit_text(l.module, out, why);
+    else if (ok)
+        ok = emit_machine_code(l.module, machine, o->kind, &diagnostics, out, why);
+
+    LLVMDisposeBuilder(l.b);
+    LLVMDisposeModule(l.module);
+    LLVMContextDispose(ctx);
+    LLVMDisposeTargetMachine(machine);
+    return ok;
+}

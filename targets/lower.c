@@ -1,0 +1,263 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The core of the lowering: types, values, intrinsics, and the table that says which family lowers
+ * which op.
+ */
+#include "targets/lower.h"
+
+#include <assert.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+static lower_fn *const families[TIR_N_OPCODES] = {
+    [TIR_const_int] = lower_constant,
+    [TIR_const_float] = lower_constant,
+    [TIR_arg] = lower_launch_state,
+    [TIR_block_id] = lower_launch_state,
+    [TIR_wave_id] = lower_launch_state,
+    [TIR_lane_id] = lower_launch_state,
+    [TIR_lds_base] = lower_constant,
+
+    [TIR_add] = lower_elementwise,
+    [TIR_sub] = lower_elementwise,
+    [TIR_mul] = lower_elementwise,
+    [TIR_fma] = lower_elementwise,
+    [TIR_div] = lower_elementwise,
+    [TIR_rem] = lower_elementwise,
+    [TIR_min] = lower_elementwise,
+    [TIR_max] = lower_elementwise,
+    [TIR_max3] = lower_elementwise,
+    [TIR_and] = lower_elementwise,
+    [TIR_or] = lower_elementwise,
+    [TIR_xor] = lower_elementwise,
+    [TIR_shl] = lower_elementwise,
+    [TIR_shr] = lower_elementwise,
+    [TIR_sar] = lower_elementwise,
+    [TIR_neg] = lower_elementwise,
+    [TIR_abs] = lower_elementwise,
+    [TIR_exp2] = lower_elementwise,
+    [TIR_log2] = lower_elementwise,
+    [TIR_rcp] = lower_elementwise,
+    [TIR_rsq] = lower_elementwise,
+    [TIR_cmp_eq] = lower_compare,
+    [TIR_cmp_ne] = lower_compare,
+    [TIR_cmp_lt] = lower_compare,
+    [TIR_cmp_le] = lower_compare,
+    [TIR_cmp_gt] = lower_compare,
+    [TIR_cmp_ge] = lower_compare,
+    [TIR_cmp_ult] = lower_compare,
+    [TIR_select] = lower_select,
+    [TIR_convert] = lower_convert,
+    [TIR_zext] = lower_zext,
+    [TIR_bitcast] = lower_bits,
+
+    [TIR_splat] = lower_splat,
+    [TIR_call_hook] = lower_call_hook,
+    [TIR_extract] = lower_extract,
+    [TIR_concat] = lower_concat,
+    [TIR_convert_pair] = lower_convert_pair,
+    [TIR_byte_perm] = lower_byte_perm,
+    [TIR_mfma] = lower_mfma,
+    [TIR_lane_swap] = lower_lane_swap,
+    [TIR_lane_gather] = lower_lane_gather,
+    [TIR_lane_xor] = lower_lane_xor,
+    [TIR_first_lane] = lower_first_lane,
+    [TIR_any] = lower_any,
+    [TIR_buffer_load] = lower_buffer_load,
+    [TIR_buffer_store] = lower_buffer_store,
+    [TIR_buffer_to_lds] = lower_buffer_to_lds,
+    [TIR_global_load] = lower_global_load,
+    [TIR_global_store] = lower_global_store,
+    [TIR_scalar_load] = lower_scalar_load,
+    [TIR_lds_read] = lower_lds_read,
+    [TIR_lds_read_tr] = lower_lds_read_tr,
+    [TIR_lds_write] = lower_lds_write,
+    [TIR_make_rsrc] = lower_make_rsrc,
+
+    [TIR_wait] = lower_wait,
+    [TIR_waitcnt] = lower_waitcnt,
+    [TIR_barrier] = lower_barrier,
+    [TIR_set_priority] = lower_set_priority,
+    [TIR_anchor] = lower_anchor,
+    [TIR_phase] = lower_phase,
+
+    [TIR_for] = lower_for,
+    [TIR_if] = lower_if,
+    [TIR_return] = lower_return,
+};
+
+LLVMValueRef lower_fail(struct lower *l, const char *format, ...)
+{
+    if (!l->failed) {
+        va_list args;
+        va_start(args, format);
+        vsnprintf(l->why, TGT_WHY, format, args);
+        va_end(args);
+    }
+    l->failed = true;
+    return NULL;
+}
+
+LLVMTypeRef lower_dtype(struct lower *l, unsigned dtype)
+{
+    switch (dtype) {
+    case TIR_I1: return l->i1;
+    case TIR_I8: return l->i8;
+    case TIR_I16: return l->i16;
+    case TIR_I32: return l->i32;
+    case TIR_I64: return l->i64;
+    case TIR_F16: return l->f16;
+    case TIR_BF16: return l->bf16;
+    case TIR_F32: return l->f32;
+    case TIR_FP8: return l->i8;
+    case TIR_RSRC: return l->rsrc;
+    default: assert(!"no such type in LLVM"); return l->i32;
+    }
+}
+
+unsigned lower_count(struct tir_type t)
+{
+    return t.kind == TIR_VEC ? t.count : 1;
+}
+
+LLVMTypeRef lower_type(struct lower *l, struct tir_type t)
+{
+    LLVMTypeRef e = lower_dtype(l, t.dtype);
+    unsigned n = lower_count(t);
+    return n == 1 ? e : LLVMVectorType(e, n);
+}
+
+struct tir_type lower_operand_type(const struct lower *l, const struct tir_op *op, unsigned i)
+{
+    return tir_typeof(l->f, op->operands[i]);
+}
+
+struct tir_type lower_result_type(const struct lower *l, const struct tir_op *op)
+{
+    return tir_typeof(l->f, op->result);
+}
+
+LLVMValueRef lower_value(struct lower *l, struct tir_value v)
+{
+    LLVMValueRef r = l->values[v.id];
+    assert(r && "used before it is defined: the verifier lets no such function through");
+    return r;
+}
+
+LLVMValueRef lower_i32(struct lower *l, int64_t v)
+{
+    return LLVMConstInt(l->i32, (uint64_t)v, true);
+}
+
+LLVMValueRef lower_bitcast(struct lower *l, LLVMValueRef v, LLVMTypeRef t)
+{
+    return LLVMTypeOf(v) == t ? v : LLVMBuildBitCast(l->b, v, t, "");
+}
+
+static bool is_vector(LLVMValueRef v)
+{
+    return LLVMGetTypeKind(LLVMTypeOf(v)) == LLVMVectorTypeKind;
+}
+
+LLVMValueRef lower_element(struct lower *l, LLVMValueRef v, unsigned i)
+{
+    return is_vector(v) ? LLVMBuildExtractElement(l->b, v, lower_i32(l, i), "") : v;
+}
+
+LLVMValueRef lower_gather(struct lower *l, LLVMValueRef *elements, unsigned n)
+{
+    if (n == 1)
+        return elements[0];
+    LLVMValueRef r = LLVMGetPoison(LLVMVectorType(LLVMTypeOf(elements[0]), n));
+    for (unsigned i = 0; i < n; i++)
+        r = LLVMBuildInsertElement(l->b, r, elements[i], lower_i32(l, i), "");
+    return r;
+}
+
+LLVMValueRef lower_operand(struct lower *l, const struct tir_op *op, unsigned i, unsigned count)
+{
+    LLVMValueRef v = lower_value(l, op->operands[i]);
+    if (count == 1 || is_vector(v))
+        return v;
+    LLVMTypeRef t = LLVMVectorType(LLVMTypeOf(v), count);
+    LLVMValueRef one = LLVMBuildInsertElement(l->b, LLVMGetPoison(t), v, lower_i32(l, 0), "");
+    LLVMValueRef zeros = LLVMConstNull(LLVMVectorType(l->i32, count));
+    return LLVMBuildShuffleVector(l->b, one, LLVMGetPoison(t), zeros, "");
+}
+
+LLVMValueRef emit_intrinsic(struct lower *l, const char *name, LLVMTypeRef *overload,
+                            unsigned n_overload, LLVMValueRef *args, unsigned n_args)
+{
+    unsigned id = LLVMLookupIntrinsicID(name, strlen(name));
+    if (id == 0)
+        return lower_fail(l, "LLVM has no intrinsic %s", name);
+    LLVMValueRef fn = LLVMGetIntrinsicDeclaration(l->module, id, overload, n_overload);
+    LLVMTypeRef type = LLVMGlobalGetValueType(fn);
+    assert(LLVMCountParamTypes(type) == n_args);
+    return LLVMBuildCall2(l->b, type, fn, args, n_args, "");
+}
+
+/* Bits of a type that vectors and numbers of the IR lower to. */
+static unsigned bits_of(LLVMTypeRef t)
+{
+    switch (LLVMGetTypeKind(t)) {
+    case LLVMVectorTypeKind: return LLVMGetVectorSize(t) * bits_of(LLVMGetElementType(t));
+    case LLVMIntegerTypeKind: return LLVMGetIntTypeWidth(t);
+    case LLVMFloatTypeKind: return 32;
+    case LLVMHalfTypeKind:
+    case LLVMBFloatTypeKind: return 16;
+    default: assert(!"not a number"); return 0;
+    }
+}
+
+LLVMValueRef lower_by_dword(struct lower *l, LLVMValueRef v,
+                            LLVMValueRef (*piece)(struct lower *l, LLVMValueRef dword, void *data),
+                            void *data)
+{
+    LLVMTypeRef type = LLVMTypeOf(v);
+    unsigned bits = bits_of(type);
+    if (bits < 32) {
+        LLVMTypeRef narrow = LLVMIntTypeInContext(l->ctx, bits);
+        LLVMValueRef wide = LLVMBuildZExt(l->b, lower_bitcast(l, v, narrow), l->i32, "");
+        LLVMValueRef r = piece(l, wide, data);
+        return r ? lower_bitcast(l, LLVMBuildTrunc(l->b, r, narrow, ""), type) : NULL;
+    }
+    if (bits % 32 != 0 || bits > 32 * 64)
+        return lower_fail(l, "a value of %u bits cannot cross lanes", bits);
+
+    unsigned n = bits / 32;
+    LLVMValueRef dwords = lower_bitcast(l, v, n == 1 ? l->i32 : LLVMVectorType(l->i32, n));
+    LLVMValueRef out[64];
+    for (unsigned i = 0; i < n; i++) {
+        out[i] = piece(l, lower_element(l, dwords, i), data);
+        if (!out[i])
+            return NULL;
+    }
+    return lower_bitcast(l, lower_gather(l, out, n), type);
+}
+
+const struct tir_op *lower_yield_of(const struct lower *l, const struct tir_block *block)
+{
+    if (!block || block->n_ops == 0)
+        return NULL;
+    const struct tir_op *last = tir_op(l->f, block->ops[block->n_ops - 1]);
+    return last->opcode == TIR_yield ? last : NULL;
+}
+
+void lower_block(struct lower *l, const struct tir_block *block)
+{
+    for (uint32_t i = 0; i < block->n_ops && !l->failed; i++) {
+        const struct tir_op *op = tir_op(l->f, block->ops[i]);
+        if (op->opcode == TIR_yield)
+            continue;
+        lower_fn *fn = families[op->opcode];
+        if (!fn) {
+            lower_fail(l, "%s is not a register-level op", tir_ops[op->opcode].name);
+            return;
+        }
+        LLVMValueRef v = fn(l, op);
+        if (v && op->n_results == 1)
+            l->values[op->result.id] = v;
+    }
+}

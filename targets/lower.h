@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Inside of the lowering from register-level tile IR to LLVM IR; for targets/lower*.c only.
+ *
+ * One op becomes one machine instruction (or the few that the target needs for it), in the order of
+ * the ops. Measured on LLVM 22.1: with both machine schedulers off, instruction selection keeps the
+ * order of the IR within a block exactly, so nothing here asks for an order.
+ */
+#ifndef TARGETS_LOWER_H
+#define TARGETS_LOWER_H
+
+#include <llvm-c/Core.h>
+
+#include "ir/ir.h"
+#include "targets/codegen.h"
+
+/* LLVM's address spaces on AMDGPU (AMDGPUUsage, "Address Spaces"). */
+enum { AS_GLOBAL = 1, AS_LDS = 3, AS_CONSTANT = 4, AS_BUFFER_RESOURCE = 8 };
+
+struct lower {
+    const struct tir_func *f;
+    const struct tgt *t;
+    LLVMContextRef ctx;
+    LLVMModuleRef module;
+    LLVMBuilderRef b;
+    LLVMValueRef kernel;
+    LLVMTypeRef void_, i1, i8, i16, i32, i64, f16, bf16, f32;
+    LLVMTypeRef global_ptr, lds_ptr, constant_ptr, rsrc;
+    LLVMValueRef *values;     /* by id of the tir_value */
+    LLVMValueRef lane, wave;  /* computed at the kernel's entry */
+    /* Metadata that tells LDS accesses from direct-to-LDS loads; see lower_mem.c. */
+    LLVMValueRef lds_scope, dma_scope;
+    unsigned md_alias_scope, md_noalias, md_invariant, md_prof;
+    bool counts_loads; /* the function waits for a number of loads, so none may be merged */
+    bool failed;
+    char *why;
+};
+
+/** The first failure's sentence wins; returns NULL, so that a lowering reads `return lower_fail()`. */
+LLVMValueRef lower_fail(struct lower *l, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+LLVMTypeRef lower_dtype(struct lower *l, unsigned dtype);
+LLVMTypeRef lower_type(struct lower *l, struct tir_type t);
+
+/** Elements of a value: 1 unless it is a vec of more. */
+unsigned lower_count(struct tir_type t);
+
+LLVMValueRef lower_value(struct lower *l, struct tir_value v);
+/** Operand i, repeated if it is one value and `count` are wanted. */
+LLVMValueRef lower_operand(struct lower *l, const struct tir_op *op, unsigned i, unsigned count);
+struct tir_type lower_operand_type(const struct lower *l, const struct tir_op *op, unsigned i);
+struct tir_type lower_result_type(const struct lower *l, const struct tir_op *op);
+
+LLVMValueRef lower_i32(struct lower *l, int64_t v);
+LLVMValueRef lower_bitcast(struct lower *l, LLVMValueRef v, LLVMTypeRef t);
+/** Element i; v itself when it is a single value. */
+LLVMValueRef lower_element(struct lower *l, LLVMValueRef v, unsigned i);
+/** A vector of n values of one type; the value itself for n = 1. */
+LLVMValueRef lower_gather(struct lower *l, LLVMValueRef *elements, unsigned n);
+
+/**
+ * The only way to an intrinsic: fails the lowering if LLVM has none of this name. `overload` are the
+ * types that stand in its name.
+ */
+LLVMValueRef emit_intrinsic(struct lower *l, const char *name, LLVMTypeRef *overload,
+                            unsigned n_overload, LLVMValueRef *args, unsigned n_args);
+
+/** Applies `piece` to each dword of v and gives the results v's type again. Elements of 16 bits that
+ * do not fill a dword are extended. */
+LLVMValueRef lower_by_dword(struct lower *l, LLVMValueRef v,
+                            LLVMValueRef (*piece)(struct lower *l, LLVMValueRef dword, void *data),
+                            void *data);
+
+/** Lowers the ops of a block at the builder's position; a yield ends it without a trace. */
+void lower_block(struct lower *l, const struct tir_block *block);
+/** The operands that the block's yield gives its owner; NULL if there are none. */
+const struct tir_op *lower_yield_of(const struct lower *l, const struct tir_block *block);
+
+/* Op families: each returns the op's value, NULL if it has none (or failed). */
+typedef LLVMValueRef lower_fn(struct lower *l, const struct tir_op *op);
+lower_fn lower_constant, lower_elementwise, lower_compare, lower_select;
+lower_fn lower_convert, lower_convert_pair, lower_zext, lower_bits;
+lower_fn lower_extract, lower_concat, lower_splat, lower_byte_perm;
+lower_fn lower_mfma;
+lower_fn lower_lane_swap, lower_lane_gather, lower_lane_xor, lower_first_lane, lower_any;
+lower_fn lower_buffer_load, lower_buffer_store, lower_buffer_to_lds, lower_make_rsrc;
+lower_fn lower_global_load, lower_global_store, lower_scalar_load;
+lower_fn lower_lds_read, lower_lds_read_tr, lower_lds_write;
+lower_fn lower_waitcnt, lower_barrier, lower_set_priority, lower_anchor, lower_phase, lower_wait;
+lower_fn lower_for, lower_if, lower_return, lower_launch_state, lower_call_hook;
+
+#endif

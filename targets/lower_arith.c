@@ -1,0 +1,204 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Constants, elementwise arithmetic, comparison and selection.
+ *
+ * Fast-math flags: none but nnan on min and max, which saves the canonicalising v_max before each.
+ * With reassoc LLVM would move a row sum's chain of additions to its end, with contract it would
+ * fuse what the IR keeps apart and the interpreter rounds twice.
+ */
+#include "targets/lower.h"
+
+#include <string.h>
+
+static bool is_float(unsigned dtype)
+{
+    return dtype == TIR_F16 || dtype == TIR_BF16 || dtype == TIR_F32;
+}
+
+static LLVMValueRef splat_constant(LLVMValueRef c, unsigned count)
+{
+    if (count == 1)
+        return c;
+    LLVMValueRef all[TIR_MAX_VEC];
+    for (unsigned i = 0; i < count; i++)
+        all[i] = c;
+    return LLVMConstVector(all, count);
+}
+
+static float float_of_bits(int64_t bits)
+{
+    uint32_t low = (uint32_t)bits;
+    float f;
+    memcpy(&f, &low, sizeof f);
+    return f;
+}
+
+static LLVMValueRef constant_of(struct lower *l, const struct tir_op *op, LLVMTypeRef type,
+                                unsigned dtype)
+{
+    if (op->opcode != TIR_const_float)
+        return LLVMConstInt(type, (uint64_t)op->imm[0], true);
+    if (dtype == TIR_F32)
+        return LLVMConstBitCast(LLVMConstInt(l->i32, (uint32_t)op->imm[0], false), type);
+    return LLVMConstReal(type, float_of_bits(op->imm[0]));
+}
+
+LLVMValueRef lower_constant(struct lower *l, const struct tir_op *op)
+{
+    struct tir_type t = lower_result_type(l, op);
+    if (op->opcode == TIR_const_float && !is_float(t.dtype))
+        return lower_fail(l, "%s has no floating-point constants", tir_dtype_name(t.dtype));
+    return splat_constant(constant_of(l, op, lower_dtype(l, t.dtype), t.dtype), lower_count(t));
+}
+
+typedef LLVMValueRef build_fn(LLVMBuilderRef, LLVMValueRef, LLVMValueRef, const char *);
+
+/* Ops that are one LLVM instruction. */
+static const struct {
+    build_fn *on_int, *on_float;
+} binaries[TIR_N_OPCODES] = {
+    [TIR_add] = {LLVMBuildAdd, LLVMBuildFAdd},
+    [TIR_sub] = {LLVMBuildSub, LLVMBuildFSub},
+    [TIR_mul] = {LLVMBuildMul, LLVMBuildFMul},
+    [TIR_div] = {LLVMBuildUDiv, LLVMBuildFDiv},
+    [TIR_rem] = {LLVMBuildURem, NULL},
+    [TIR_and] = {LLVMBuildAnd, NULL},
+    [TIR_or] = {LLVMBuildOr, NULL},
+    [TIR_xor] = {LLVMBuildXor, NULL},
+    [TIR_shl] = {LLVMBuildShl, NULL},
+    [TIR_shr] = {LLVMBuildLShr, NULL},
+    [TIR_sar] = {LLVMBuildAShr, NULL},
+};
+
+/* Ops that are an intrinsic of LLVM. AMDGPU's own ones for exp2, log2, rcp and rsq are the raw
+ * instructions, without the scaling that a denormal argument or result would need. */
+static const struct {
+    const char *on_int, *on_float;
+} intrinsics[TIR_N_OPCODES] = {
+    [TIR_fma] = {NULL, "llvm.fma"},
+    [TIR_min] = {"llvm.smin", "llvm.minnum"},
+    [TIR_max] = {"llvm.smax", "llvm.maxnum"},
+    [TIR_max3] = {"llvm.smax", "llvm.maxnum"},
+    [TIR_abs] = {NULL, "llvm.fabs"},
+    [TIR_exp2] = {NULL, "llvm.amdgcn.exp2"},
+    [TIR_log2] = {NULL, "llvm.amdgcn.log"},
+    [TIR_rcp] = {NULL, "llvm.amdgcn.rcp"},
+    [TIR_rsq] = {NULL, "llvm.amdgcn.rsq"},
+};
+
+static LLVMValueRef call_elementwise(struct lower *l, const struct tir_op *op, const char *name,
+                                     LLVMValueRef *args, unsigned n)
+{
+    LLVMTypeRef type = LLVMTypeOf(args[0]);
+    LLVMValueRef r = emit_intrinsic(l, name, &type, 1, args, n);
+    bool min_max = op->opcode == TIR_min || op->opcode == TIR_max || op->opcode == TIR_max3;
+    if (r && min_max && is_float(lower_result_type(l, op).dtype))
+        LLVMSetFastMathFlags(r, LLVMFastMathNoNaNs);
+    return r;
+}
+
+static LLVMValueRef one_element(struct lower *l, const struct tir_op *op, const char *name,
+                                LLVMValueRef *args)
+{
+    if (op->opcode == TIR_max3) { /* LLVM forms v_max3 from the pair */
+        LLVMValueRef first = call_elementwise(l, op, name, args, 2);
+        LLVMValueRef rest[2] = {first, args[2]};
+        return first ? call_elementwise(l, op, name, rest, 2) : NULL;
+    }
+    return call_elementwise(l, op, name, args, op->n_operands);
+}
+
+/* AMDGPU's intrinsics take no vectors, LLVM's own do. */
+static bool takes_vectors(const char *name)
+{
+    return strncmp(name, "llvm.amdgcn.", 12) != 0;
+}
+
+static LLVMValueRef lower_by_intrinsic(struct lower *l, const struct tir_op *op, const char *name)
+{
+    unsigned count = lower_count(lower_result_type(l, op));
+    LLVMValueRef args[3] = {NULL}, out[TIR_MAX_VEC];
+    for (uint32_t i = 0; i < op->n_operands; i++)
+        args[i] = lower_operand(l, op, i, count);
+    if (takes_vectors(name))
+        return one_element(l, op, name, args);
+
+    for (unsigned e = 0; e < count; e++) {
+        LLVMValueRef one[3] = {NULL};
+        for (uint32_t i = 0; i < op->n_operands; i++)
+            one[i] = lower_element(l, args[i], e);
+        out[e] = one_element(l, op, name, one);
+        if (!out[e])
+            return NULL;
+    }
+    return lower_gather(l, out, count);
+}
+
+static LLVMValueRef lower_int_abs(struct lower *l, LLVMValueRef a)
+{
+    LLVMTypeRef type = LLVMTypeOf(a);
+    LLVMValueRef args[2] = {a, LLVMConstNull(l->i1)};
+    return emit_intrinsic(l, "llvm.abs", &type, 1, args, 2);
+}
+
+LLVMValueRef lower_elementwise(struct lower *l, const struct tir_op *op)
+{
+    struct tir_type t = lower_result_type(l, op);
+    unsigned count = lower_count(t);
+    bool on_float = is_float(t.dtype);
+
+    if (op->opcode == TIR_neg) {
+        LLVMValueRef a = lower_operand(l, op, 0, count);
+        return on_float ? LLVMBuildFNeg(l->b, a, "") : LLVMBuildNeg(l->b, a, "");
+    }
+    if (op->opcode == TIR_abs && !on_float)
+        return lower_int_abs(l, lower_operand(l, op, 0, count));
+    if (op->opcode == TIR_fma && !on_float) { /* v_mad_u32_u24 and the like are LLVM's to find */
+        LLVMValueRef product = LLVMBuildMul(l->b, lower_operand(l, op, 0, count),
+                                            lower_operand(l, op, 1, count), "");
+        return LLVMBuildAdd(l->b, product, lower_operand(l, op, 2, count), "");
+    }
+
+    build_fn *build = on_float ? binaries[op->opcode].on_float : binaries[op->opcode].on_int;
+    if (build) {
+        LLVMValueRef a = lower_operand(l, op, 0, count);
+        LLVMValueRef b = lower_operand(l, op, 1, count);
+        return build(l->b, a, b, "");
+    }
+    const char *name = on_float ? intrinsics[op->opcode].on_float : intrinsics[op->opcode].on_int;
+    if (!name)
+        return lower_fail(l, "%s has no meaning on %s", tir_ops[op->opcode].name,
+                          tir_dtype_name(t.dtype));
+    return lower_by_intrinsic(l, op, name);
+}
+
+static const struct {
+    LLVMIntPredicate on_int;
+    LLVMRealPredicate on_float;
+} predicates[TIR_N_OPCODES] = {
+    [TIR_cmp_eq] = {LLVMIntEQ, LLVMRealOEQ},
+    [TIR_cmp_ne] = {LLVMIntNE, LLVMRealUNE},
+    [TIR_cmp_lt] = {LLVMIntSLT, LLVMRealOLT},
+    [TIR_cmp_le] = {LLVMIntSLE, LLVMRealOLE},
+    [TIR_cmp_gt] = {LLVMIntSGT, LLVMRealOGT},
+    [TIR_cmp_ge] = {LLVMIntSGE, LLVMRealOGE},
+    [TIR_cmp_ult] = {LLVMIntULT, LLVMRealOLT},
+};
+
+LLVMValueRef lower_compare(struct lower *l, const struct tir_op *op)
+{
+    unsigned count = lower_count(lower_result_type(l, op));
+    LLVMValueRef a = lower_operand(l, op, 0, count);
+    LLVMValueRef b = lower_operand(l, op, 1, count);
+    if (is_float(lower_operand_type(l, op, 0).dtype))
+        return LLVMBuildFCmp(l->b, predicates[op->opcode].on_float, a, b, "");
+    return LLVMBuildICmp(l->b, predicates[op->opcode].on_int, a, b, "");
+}
+
+LLVMValueRef lower_select(struct lower *l, const struct tir_op *op)
+{
+    unsigned count = lower_count(lower_result_type(l, op));
+    LLVMValueRef yes = lower_operand(l, op, 1, count);
+    LLVMValueRef no = lower_operand(l, op, 2, count);
+    return LLVMBuildSelect(l->b, lower_value(l, op->operands[0]), yes, no, "");
+}

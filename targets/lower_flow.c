@@ -1,0 +1,297 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Launch state, loops and branches, waits and barriers, and calls of a user's functions.
+ */
+#include "targets/lower.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+LLVMValueRef lower_launch_state(struct lower *l, const struct tir_op *op)
+{
+    static const char *const block_ids[3] = {
+        "llvm.amdgcn.workgroup.id.x", "llvm.amdgcn.workgroup.id.y", "llvm.amdgcn.workgroup.id.z"};
+
+    switch (op->opcode) {
+    case TIR_arg: return LLVMGetParam(l->kernel, (unsigned)op->imm[0]);
+    case TIR_lane_id: return l->lane;
+    case TIR_wave_id: return l->wave;
+    default: return emit_intrinsic(l, block_ids[op->imm[0]], NULL, 0, NULL, 0);
+    }
+}
+
+/* ---- Order ---- */
+
+static void inline_asm(struct lower *l, LLVMTypeRef *types, LLVMValueRef *args, unsigned n,
+                       const char *constraints, size_t length)
+{
+    LLVMTypeRef type = LLVMFunctionType(l->void_, types, n, false);
+    LLVMValueRef code = LLVMGetInlineAsm(type, "", 0, constraints, length, true, false,
+                                         LLVMInlineAsmDialectATT, false);
+    LLVMBuildCall2(l->b, type, code, args, n, "");
+}
+
+/* Memory accesses are not moved across: waits and barriers of our own stand between two of these. */
+static void fence_memory(struct lower *l)
+{
+    static const char clobber[] = "~{memory}";
+    inline_asm(l, NULL, NULL, 0, clobber, sizeof clobber - 1);
+}
+
+/* s_waitcnt's immediate on gfx9 (LLVM AMDGPUBaseInfo, encodeWaitcnt): vmcnt in bits 3:0 and 15:14,
+ * expcnt in 6:4, lgkmcnt in 11:8. A counter at its maximum is not waited for. */
+enum { MAX_VM = 63, MAX_EXP = 7, MAX_LGKM = 15 };
+
+static void emit_wait(struct lower *l, int64_t vm, int64_t lgkm)
+{
+    if (vm < 0 || vm > MAX_VM)
+        vm = MAX_VM;
+    if (lgkm < 0 || lgkm > MAX_LGKM)
+        lgkm = MAX_LGKM;
+    LLVMValueRef imm = lower_i32(l, (vm & 15) | MAX_EXP << 4 | lgkm << 8 | (vm >> 4) << 14);
+    fence_memory(l);
+    emit_intrinsic(l, "llvm.amdgcn.s.waitcnt", NULL, 0, &imm, 1);
+    fence_memory(l);
+}
+
+LLVMValueRef lower_waitcnt(struct lower *l, const struct tir_op *op)
+{
+    emit_wait(l, op->imm[0], op->imm[1]);
+    return NULL;
+}
+
+/* Waits for copies are counted by a pass, which leaves waitcnt ops; LDS writes are waited for whole. */
+LLVMValueRef lower_wait(struct lower *l, const struct tir_op *op)
+{
+    if (op->imm[0] >= 0)
+        return lower_fail(l, "wait on copy group %lld has not been counted",
+                          (long long)op->imm[0]);
+    emit_wait(l, -1, 0);
+    return NULL;
+}
+
+LLVMValueRef lower_barrier(struct lower *l, const struct tir_op *op)
+{
+    (void)op;
+    fence_memory(l);
+    emit_intrinsic(l, "llvm.amdgcn.s.barrier", NULL, 0, NULL, 0);
+    fence_memory(l);
+    return NULL;
+}
+
+LLVMValueRef lower_set_priority(struct lower *l, const struct tir_op *op)
+{
+    LLVMTypeRef i16 = l->i16;
+    LLVMValueRef level = LLVMConstInt(i16, (uint64_t)op->imm[0], false);
+    emit_intrinsic(l, "llvm.amdgcn.s.setprio", NULL, 0, &level, 1);
+    return NULL;
+}
+
+LLVMValueRef lower_phase(struct lower *l, const struct tir_op *op)
+{
+    (void)op;
+    LLVMValueRef nothing_crosses = lower_i32(l, 0);
+    emit_intrinsic(l, "llvm.amdgcn.sched.barrier", NULL, 0, &nothing_crosses, 1);
+    return NULL;
+}
+
+/* Empty assembly that uses the values: what computes them stays above. Constants need no register. */
+LLVMValueRef lower_anchor(struct lower *l, const struct tir_op *op)
+{
+    for (uint32_t i = 0; i < op->n_operands; i++) {
+        LLVMValueRef v = lower_value(l, op->operands[i]);
+        struct tir_type t = lower_operand_type(l, op, i);
+        if (LLVMIsConstant(v) || t.dtype == TIR_I1 || t.dtype == TIR_RSRC)
+            continue;
+        LLVMTypeRef type = LLVMTypeOf(v);
+        inline_asm(l, &type, &v, 1, t.kind == TIR_SCALAR ? "s" : "v", 1);
+    }
+    return NULL;
+}
+
+/* ---- Structure ---- */
+
+static LLVMBasicBlockRef new_block(struct lower *l, const char *name)
+{
+    return LLVMAppendBasicBlockInContext(l->ctx, l->kernel, name);
+}
+
+LLVMValueRef lower_return(struct lower *l, const struct tir_op *op)
+{
+    (void)op;
+    LLVMBuildRetVoid(l->b);
+    return NULL;
+}
+
+/* A phi for each of n types, at the builder's position. */
+static void build_phis(struct lower *l, LLVMValueRef *phis, const struct tir_value *like, unsigned n)
+{
+    for (unsigned i = 0; i < n; i++)
+        phis[i] = LLVMBuildPhi(l->b, lower_type(l, tir_typeof(l->f, like[i])), "");
+}
+
+static void add_incoming(struct lower *l, LLVMValueRef *phis, const struct tir_value *values,
+                         unsigned n, LLVMBasicBlockRef from)
+{
+    for (unsigned i = 0; i < n; i++) {
+        LLVMValueRef v = lower_value(l, values[i]);
+        LLVMAddIncoming(phis[i], &v, &from, 1);
+    }
+}
+
+/* Result values of an op have consecutive ids. */
+static void define_results(struct lower *l, const struct tir_op *op, LLVMValueRef *phis)
+{
+    for (uint32_t i = 0; i < op->n_results; i++)
+        l->values[tir_result(op, i).id] = phis[i];
+}
+
+/* Phis of an op's results are built where the types of its results say, in its last block. */
+static void result_phis(struct lower *l, const struct tir_op *op, LLVMValueRef *phis)
+{
+    for (uint32_t i = 0; i < op->n_results; i++) {
+        struct tir_value r = tir_result(op, i);
+        build_phis(l, &phis[i], &r, 1);
+    }
+}
+
+/*
+ *     guard:  br first < bound, loop, done
+ *     loop:   index, carried = phi ...; body; br index + step < bound, loop, done
+ *     done:   results = phi inits (guard), yields (loop)
+ */
+LLVMValueRef lower_for(struct lower *l, const struct tir_op *op)
+{
+    const struct tir_block *body = op->blocks[0];
+    const struct tir_value *inits = op->operands + 3;
+    unsigned n = op->n_operands - 3;
+    LLVMValueRef *phis = calloc(2 * n + 1, sizeof *phis);
+    if (!phis)
+        return lower_fail(l, "out of memory");
+    LLVMValueRef *results = phis + n, first = lower_value(l, op->operands[0]);
+    LLVMValueRef bound = lower_value(l, op->operands[1]), step = lower_value(l, op->operands[2]);
+
+    LLVMBasicBlockRef guard = LLVMGetInsertBlock(l->b);
+    LLVMBasicBlockRef loop = new_block(l, "loop"), done = new_block(l, "done");
+    LLVMBuildCondBr(l->b, LLVMBuildICmp(l->b, LLVMIntSLT, first, bound, ""), loop, done);
+
+    LLVMPositionBuilderAtEnd(l->b, loop);
+    LLVMValueRef index = LLVMBuildPhi(l->b, LLVMTypeOf(first), "");
+    LLVMAddIncoming(index, &first, &guard, 1);
+    l->values[body->params[0].id] = index;
+    build_phis(l, phis, body->params + 1, n);
+    for (unsigned i = 0; i < n; i++)
+        l->values[body->params[1 + i].id] = phis[i];
+    add_incoming(l, phis, inits, n, guard);
+    lower_block(l, body);
+    if (l->failed)
+        goto out;
+
+    const struct tir_op *yield = lower_yield_of(l, body);
+    LLVMBasicBlockRef latch = LLVMGetInsertBlock(l->b);
+    LLVMValueRef next = LLVMBuildNSWAdd(l->b, index, step, "");
+    LLVMBuildCondBr(l->b, LLVMBuildICmp(l->b, LLVMIntSLT, next, bound, ""), loop, done);
+    LLVMAddIncoming(index, &next, &latch, 1);
+    LLVMPositionBuilderAtEnd(l->b, done);
+    result_phis(l, op, results);
+    if (n) {
+        add_incoming(l, phis, yield->operands, n, latch);
+        add_incoming(l, results, inits, n, guard);
+        add_incoming(l, results, yield->operands, n, latch);
+    }
+    define_results(l, op, results);
+out:
+    free(phis);
+    return NULL;
+}
+
+/* The odds of a branch whose then-block is expected not to run: block placement moves it out of
+ * line. */
+static void expect_else(struct lower *l, LLVMValueRef branch)
+{
+    LLVMMetadataRef odds[3] = {
+        LLVMMDStringInContext2(l->ctx, "branch_weights", 14),
+        LLVMValueAsMetadata(lower_i32(l, 1)),
+        LLVMValueAsMetadata(lower_i32(l, 1 << 20)),
+    };
+    LLVMMetadataRef node = LLVMMDNodeInContext2(l->ctx, odds, 3);
+    LLVMSetMetadata(branch, l->md_prof, LLVMMetadataAsValue(l->ctx, node));
+}
+
+/* Lowers one side of an if into a block of its own and hands its values to the phis in `merge`. */
+static void lower_side(struct lower *l, const struct tir_op *op, const struct tir_block *side,
+                       LLVMBasicBlockRef into, LLVMBasicBlockRef merge, LLVMValueRef *phis)
+{
+    LLVMPositionBuilderAtEnd(l->b, into);
+    if (side)
+        lower_block(l, side);
+    if (l->failed)
+        return;
+    if (op->n_results)
+        add_incoming(l, phis, lower_yield_of(l, side)->operands, op->n_results,
+                     LLVMGetInsertBlock(l->b));
+    LLVMBuildBr(l->b, merge);
+}
+
+LLVMValueRef lower_if(struct lower *l, const struct tir_op *op)
+{
+    LLVMValueRef *phis = calloc(op->n_results + 1, sizeof *phis);
+    if (!phis)
+        return lower_fail(l, "out of memory");
+    LLVMBasicBlockRef yes = new_block(l, "then"), no = new_block(l, "else");
+    LLVMBasicBlockRef merge = new_block(l, "merge");
+    LLVMValueRef branch = LLVMBuildCondBr(l->b, lower_value(l, op->operands[0]), yes, no);
+    if (op->imm[0])
+        expect_else(l, branch);
+
+    LLVMPositionBuilderAtEnd(l->b, merge);
+    result_phis(l, op, phis);
+    lower_side(l, op, op->blocks[0], yes, merge, phis);
+    if (!l->failed)
+        lower_side(l, op, op->blocks[1], no, merge, phis);
+    LLVMPositionBuilderAtEnd(l->b, merge);
+    define_results(l, op, phis);
+    free(phis);
+    return NULL;
+}
+
+/* ---- User functions ---- */
+
+/* One call for one element; scalar operands are the same for every element. */
+static LLVMValueRef call_once(struct lower *l, const struct tir_op *op, LLVMValueRef hook,
+                              unsigned element)
+{
+    LLVMValueRef args[16];
+    for (uint32_t i = 0; i < op->n_operands; i++)
+        args[i] = lower_element(l, lower_value(l, op->operands[i]), element);
+    return LLVMBuildCall2(l->b, LLVMGlobalGetValueType(hook), hook, args, op->n_operands, "");
+}
+
+static bool signature_fits(struct lower *l, const struct tir_op *op, LLVMValueRef hook)
+{
+    LLVMTypeRef type = LLVMGlobalGetValueType(hook), params[16];
+    if (op->n_operands > 16 || LLVMCountParamTypes(type) != op->n_operands ||
+        LLVMIsFunctionVarArg(type) ||
+        LLVMGetReturnType(type) != lower_dtype(l, lower_result_type(l, op).dtype))
+        return false;
+    LLVMGetParamTypes(type, params);
+    for (uint32_t i = 0; i < op->n_operands; i++)
+        if (params[i] != lower_dtype(l, lower_operand_type(l, op, i).dtype))
+            return false;
+    return true;
+}
+
+LLVMValueRef lower_call_hook(struct lower *l, const struct tir_op *op)
+{
+    const char *name = l->f->hooks[op->imm[0]];
+    LLVMValueRef hook = LLVMGetNamedFunction(l->module, name), out[TIR_MAX_VEC];
+    if (!hook || LLVMIsDeclaration(hook))
+        return lower_fail(l, "no function %s in the hook's bitcode", name);
+    if (!signature_fits(l, op, hook))
+        return lower_fail(l, "function %s does not have the parameters of a hook", name);
+
+    unsigned count = lower_count(lower_result_type(l, op));
+    for (unsigned i = 0; i < count; i++)
+        out[i] = call_once(l, op, hook, i);
+    return lower_gather(l, out, count);
+}

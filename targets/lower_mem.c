@@ -1,0 +1,227 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Memory: buffers, global memory, LDS, and direct-to-LDS loads.
+ *
+ * LDS is addressed by number: the function's buffers stand at the offsets that the IR gave them, the
+ * attribute amdgpu-lds-size reserves the whole, and address 0 is its start.
+ *
+ * While direct-to-LDS loads are in flight, LLVM 22.1 (SIInsertWaitcnts) puts vmcnt(0) before any LDS
+ * access that may alias them, which would undo every prefetch. Alias scopes say that they do not:
+ * all direct-to-LDS loads are in one scope, all other LDS accesses in another. That is true between
+ * two of our own waits and barriers, and LLVM moves neither across those, for they are fenced by
+ * inline assembly that clobbers memory. Waits for what a load returns in registers stay LLVM's.
+ */
+#include "targets/lower.h"
+
+static void set_scopes(struct lower *l, LLVMValueRef access, LLVMValueRef in, LLVMValueRef not_in)
+{
+    LLVMSetMetadata(access, l->md_alias_scope, in);
+    LLVMSetMetadata(access, l->md_noalias, not_in);
+}
+
+static LLVMValueRef add_offset(struct lower *l, LLVMValueRef v, int64_t offset)
+{
+    return offset ? LLVMBuildAdd(l->b, v, LLVMConstInt(LLVMTypeOf(v), (uint64_t)offset, true), "")
+                  : v;
+}
+
+static LLVMValueRef byte_pointer(struct lower *l, LLVMValueRef base, LLVMValueRef offset)
+{
+    return LLVMBuildGEP2(l->b, l->i8, base, &offset, 1, "");
+}
+
+static unsigned bytes_of(struct tir_type t)
+{
+    return (tir_dtype_bits(t.dtype) * lower_count(t) + 7) / 8;
+}
+
+/* The type that a load or store of so many bytes has: integers, so that every dtype is one case. */
+static LLVMTypeRef memory_type(struct lower *l, const struct tir_op *op, struct tir_type t)
+{
+    switch (bytes_of(t)) {
+    case 1: return l->i8;
+    case 2: return l->i16;
+    case 4: return l->i32;
+    case 8: return LLVMVectorType(l->i32, 2);
+    case 12: return LLVMVectorType(l->i32, 3);
+    case 16: return LLVMVectorType(l->i32, 4);
+    default:
+        lower_fail(l, "%s of %u bytes a lane is not one instruction", tir_ops[op->opcode].name,
+                   bytes_of(t));
+        return NULL;
+    }
+}
+
+/* LLVM merges adjacent narrow loads, and then a wait that counts loads would wait for too few.
+ * Empty assembly with side effects keeps SILoadStoreOptimizer from looking past it. */
+static void keep_apart(struct lower *l, struct tir_type t)
+{
+    if (!l->counts_loads || bytes_of(t) >= 16)
+        return;
+    LLVMTypeRef type = LLVMFunctionType(l->void_, NULL, 0, false);
+    LLVMValueRef nothing =
+        LLVMGetInlineAsm(type, "", 0, "", 0, true, false, LLVMInlineAsmDialectATT, false);
+    LLVMBuildCall2(l->b, type, nothing, NULL, 0, "");
+}
+
+static unsigned alignment_of(unsigned bytes)
+{
+    return bytes == 12 ? 4 : bytes;
+}
+
+LLVMValueRef lower_make_rsrc(struct lower *l, const struct tir_op *op)
+{
+    LLVMValueRef base = LLVMBuildIntToPtr(l->b, lower_value(l, op->operands[0]), l->global_ptr, "");
+    LLVMValueRef bytes = LLVMBuildZExt(l->b, lower_value(l, op->operands[1]), l->i64, "");
+    /* Word 3: DATA_FORMAT 32, all else 0 (CDNA3 ISA manual, "Buffer resource descriptor"). */
+    LLVMValueRef args[4] = {base, LLVMConstNull(l->i16), bytes, lower_i32(l, 0x20000)};
+    LLVMTypeRef types[2] = {l->rsrc, l->global_ptr};
+    return emit_intrinsic(l, "llvm.amdgcn.make.buffer.rsrc", types, 2, args, 4);
+}
+
+LLVMValueRef lower_buffer_load(struct lower *l, const struct tir_op *op)
+{
+    struct tir_type t = lower_result_type(l, op);
+    LLVMTypeRef type = memory_type(l, op, t);
+    if (!type)
+        return NULL;
+    keep_apart(l, t);
+    LLVMValueRef args[4] = {lower_value(l, op->operands[0]),
+                            add_offset(l, lower_value(l, op->operands[1]), op->imm[0]),
+                            lower_value(l, op->operands[2]), lower_i32(l, 0)};
+    LLVMValueRef r = emit_intrinsic(l, "llvm.amdgcn.raw.ptr.buffer.load", &type, 1, args, 4);
+    return r ? lower_bitcast(l, r, lower_type(l, t)) : NULL;
+}
+
+LLVMValueRef lower_buffer_store(struct lower *l, const struct tir_op *op)
+{
+    struct tir_type t = lower_operand_type(l, op, 3);
+    LLVMTypeRef type = memory_type(l, op, t);
+    if (!type)
+        return NULL;
+    LLVMValueRef args[5] = {lower_bitcast(l, lower_value(l, op->operands[3]), type),
+                            lower_value(l, op->operands[0]),
+                            add_offset(l, lower_value(l, op->operands[1]), op->imm[0]),
+                            lower_value(l, op->operands[2]), lower_i32(l, 0)};
+    emit_intrinsic(l, "llvm.amdgcn.raw.ptr.buffer.store", &type, 1, args, 5);
+    return NULL;
+}
+
+/* The instruction's own offset counts in memory and in LDS; ours counts in memory only, so it goes
+ * to the scalar offset. */
+LLVMValueRef lower_buffer_to_lds(struct lower *l, const struct tir_op *op)
+{
+    unsigned bytes = (unsigned)op->imm[1];
+    if (bytes > l->t->machine.to_lds_max_bytes)
+        return lower_fail(l, "%s loads at most %u bytes a lane to LDS, not %u",
+                          l->t->machine.name, l->t->machine.to_lds_max_bytes, bytes);
+    LLVMValueRef lds = LLVMBuildIntToPtr(l->b, lower_value(l, op->operands[1]), l->lds_ptr, "");
+    LLVMValueRef zero = lower_i32(l, 0);
+    LLVMValueRef args[7] = {lower_value(l, op->operands[0]), lds, lower_i32(l, bytes),
+                            lower_value(l, op->operands[2]),
+                            add_offset(l, lower_value(l, op->operands[3]), op->imm[2]), zero, zero};
+    LLVMValueRef r = emit_intrinsic(l, "llvm.amdgcn.raw.ptr.buffer.load.lds", NULL, 0, args, 7);
+    if (r)
+        set_scopes(l, r, l->dma_scope, l->lds_scope);
+    return NULL;
+}
+
+/* base + lane offset + constant; the lane offset is an unsigned i32 or an i64. */
+static LLVMValueRef global_address(struct lower *l, const struct tir_op *op)
+{
+    LLVMValueRef base = LLVMBuildIntToPtr(l->b, lower_value(l, op->operands[0]), l->global_ptr, "");
+    LLVMValueRef lane = lower_value(l, op->operands[1]);
+    if (lower_operand_type(l, op, 1).dtype == TIR_I32)
+        lane = LLVMBuildZExt(l->b, lane, l->i64, "");
+    LLVMValueRef p = byte_pointer(l, base, lane);
+    return op->imm[0] ? byte_pointer(l, p, LLVMConstInt(l->i64, (uint64_t)op->imm[0], true)) : p;
+}
+
+static LLVMValueRef load(struct lower *l, const struct tir_op *op, LLVMValueRef address)
+{
+    struct tir_type t = lower_result_type(l, op);
+    LLVMTypeRef type = memory_type(l, op, t);
+    if (!type)
+        return NULL;
+    LLVMValueRef r = LLVMBuildLoad2(l->b, type, address, "");
+    LLVMSetAlignment(r, alignment_of(bytes_of(t)));
+    return r;
+}
+
+static LLVMValueRef store(struct lower *l, const struct tir_op *op, struct tir_value value,
+                          LLVMValueRef address)
+{
+    struct tir_type t = tir_typeof(l->f, value);
+    LLVMTypeRef type = memory_type(l, op, t);
+    if (!type)
+        return NULL;
+    LLVMValueRef r = LLVMBuildStore(l->b, lower_bitcast(l, lower_value(l, value), type), address);
+    LLVMSetAlignment(r, alignment_of(bytes_of(t)));
+    return r;
+}
+
+LLVMValueRef lower_global_load(struct lower *l, const struct tir_op *op)
+{
+    struct tir_type t = lower_result_type(l, op);
+    keep_apart(l, t);
+    LLVMValueRef r = load(l, op, global_address(l, op));
+    return r ? lower_bitcast(l, r, lower_type(l, t)) : NULL;
+}
+
+LLVMValueRef lower_global_store(struct lower *l, const struct tir_op *op)
+{
+    store(l, op, op->operands[2], global_address(l, op));
+    return NULL;
+}
+
+LLVMValueRef lower_scalar_load(struct lower *l, const struct tir_op *op)
+{
+    LLVMValueRef base =
+        LLVMBuildIntToPtr(l->b, lower_value(l, op->operands[0]), l->constant_ptr, "");
+    LLVMValueRef offset = LLVMBuildZExt(l->b, lower_value(l, op->operands[1]), l->i64, "");
+    LLVMValueRef p = byte_pointer(l, base, offset);
+    if (op->imm[0])
+        p = byte_pointer(l, p, LLVMConstInt(l->i64, (uint64_t)op->imm[0], true));
+    LLVMValueRef r = load(l, op, p);
+    if (!r)
+        return NULL;
+    LLVMSetMetadata(r, l->md_invariant,
+                    LLVMMetadataAsValue(l->ctx, LLVMMDNodeInContext2(l->ctx, NULL, 0)));
+    return lower_bitcast(l, r, lower_type(l, lower_result_type(l, op)));
+}
+
+static LLVMValueRef lds_address(struct lower *l, const struct tir_op *op)
+{
+    LLVMValueRef p = LLVMBuildIntToPtr(l->b, lower_value(l, op->operands[0]), l->lds_ptr, "");
+    return op->imm[0] ? byte_pointer(l, p, lower_i32(l, op->imm[0])) : p;
+}
+
+LLVMValueRef lower_lds_read(struct lower *l, const struct tir_op *op)
+{
+    LLVMValueRef r = load(l, op, lds_address(l, op));
+    if (!r)
+        return NULL;
+    set_scopes(l, r, l->lds_scope, l->dma_scope);
+    return lower_bitcast(l, r, lower_type(l, lower_result_type(l, op)));
+}
+
+LLVMValueRef lower_lds_read_tr(struct lower *l, const struct tir_op *op)
+{
+    if (!l->t->machine.has_lds_read_tr)
+        return lower_fail(l, "%s has no transposing LDS read", l->t->machine.name);
+    LLVMTypeRef type = LLVMVectorType(l->i16, 4);
+    LLVMValueRef address = lds_address(l, op);
+    LLVMValueRef r = emit_intrinsic(l, "llvm.amdgcn.ds.read.tr16.b64", &type, 1, &address, 1);
+    if (!r)
+        return NULL;
+    set_scopes(l, r, l->lds_scope, l->dma_scope);
+    return lower_bitcast(l, r, lower_type(l, lower_result_type(l, op)));
+}
+
+LLVMValueRef lower_lds_write(struct lower *l, const struct tir_op *op)
+{
+    LLVMValueRef w = store(l, op, op->operands[1], lds_address(l, op));
+    if (w)
+        set_scopes(l, w, l->lds_scope, l->dma_scope);
+    return NULL;
+}
