@@ -12,7 +12,7 @@
  *
  *   stage 0  copy K to LDS            phase M2
  *   stage 1  K has arrived            phase M2
- *   stage 2  read K, load V  M1       S = K Q  C1      running maximum, P  C2
+ *   stage 2  read K, load V  M1       S = K Q  C1      mask  M2      running maximum, P  C2
  *   stage 3  V to LDS, rescale  M1    sum of P, P to 16 bits  C1    read V  M2    O += V P  C2
  */
 #include "ir/builder.h"
@@ -548,13 +548,15 @@ static void visit_tile(struct prefill *p, struct tir_value tile, struct tir_valu
     struct tir_value s = compute_scores(p, tile);
     set_stage(p, SCORES, M1);
     const struct tir_value fetched = fetch_v(p, tile);
-    set_stage(p, SCORES, C2);
+    set_stage(p, SCORES, M2);
     const struct tir_value key = first_key(p, tile);
     if (p->v->soft_cap)
         s = soft_cap(p, s);
     if (p->v->logits)
         s = call_logits(p, s, key);
-    const struct softmax head = softmax_head(p, mask(p, s, key), carried[CARRY_M]);
+    s = mask(p, s, key); /* a branch: it must not stand among matrix instructions */
+    set_stage(p, SCORES, C2);
+    const struct softmax head = softmax_head(p, s, carried[CARRY_M]);
     carried[CARRY_M] = head.m;
 
     set_stage(p, VALUES, M1);

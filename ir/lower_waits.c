@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * From "this copy has arrived" to counted waits:
+ *
+ *     wait {group=0, pending=1}   ->   waitcnt {vm=5, lgkm=-1}
+ *
+ * vmcnt counts every vector memory op in flight, in order, so the count to wait for is the number of
+ * such ops issued after the awaited copy's last one, along the path with the fewest. Ops in a branch
+ * may not have been issued: they do not count. Too small a count only waits longer; too large a one
+ * would be a race.
+ *
+ * requires: register level.   keeps: all but wait ops.
+ */
+#include "ir/builder.h"
+#include "ir/passes.h"
+
+#include <assert.h>
+
+enum {
+    MAX_VM = 63,    /* 6 bits of s_waitcnt */
+    MAX_PASSES = 4, /* times that a path goes through one loop: more than any pending count */
+};
+
+static bool counts(const struct tir_op *op)
+{
+    switch (op->opcode) {
+    case TIR_buffer_load:
+    case TIR_buffer_store:
+    case TIR_buffer_to_lds:
+    case TIR_global_load:
+    case TIR_global_store: return true;
+    default: return false;
+    }
+}
+
+static bool copies(const struct tir_op *op, int64_t group)
+{
+    return op->opcode == TIR_buffer_to_lds && op->imm[0] == group;
+}
+
+/* Ops that one round of copies of `group` takes: those of one phase. */
+static unsigned round_size(const struct tir_func *f, const struct tir_block *b, int64_t group)
+{
+    unsigned n = 0;
+    for (unsigned i = 0; i < b->n_ops; i++) {
+        const struct tir_op *op = tir_op(f, b->ops[i]);
+        if (op->opcode == TIR_phase && n)
+            return n;
+        n += copies(op, group);
+        for (int k = 0; k < 2 && !n; k++)
+            if (op->blocks[k])
+                n = round_size(f, op->blocks[k], group);
+    }
+    return n;
+}
+
+struct search {
+    const struct tir_func *f;
+    int64_t group;
+};
+
+static unsigned min_u(unsigned a, unsigned b) { return a < b ? a : b; }
+
+static unsigned newer_before(const struct search *s, const struct tir_block *b, unsigned index,
+                             unsigned skip, unsigned seen, unsigned passes);
+
+/* Backwards past the start of a block. */
+static unsigned newer_above(const struct search *s, const struct tir_block *b, unsigned skip,
+                            unsigned seen, unsigned passes)
+{
+    if (!b->owner.id || seen >= MAX_VM)
+        return min_u(seen, MAX_VM);
+    const struct tir_block *outer = b->parent;
+    unsigned at = 0;
+    while (outer->ops[at].id != b->owner.id)
+        at++;
+    const unsigned entered = newer_before(s, outer, at, skip, seen, passes);
+    if (tir_op(s->f, b->owner)->opcode != TIR_for || !passes)
+        return entered;
+    return min_u(entered, newer_before(s, b, b->n_ops, skip, seen, passes - 1));
+}
+
+/* Memory ops issued between the awaited copy and op `index` of b: `skip` copies of the group are
+ * newer than it, `seen` ops have been counted so far. */
+static unsigned newer_before(const struct search *s, const struct tir_block *b, unsigned index,
+                             unsigned skip, unsigned seen, unsigned passes)
+{
+    for (unsigned i = index; i-- > 0;) {
+        const struct tir_op *op = tir_op(s->f, b->ops[i]);
+        if (copies(op, s->group)) {
+            if (!skip)
+                return min_u(seen, MAX_VM);
+            skip--;
+        }
+        seen += counts(op);
+        if (op->opcode == TIR_for && passes) {
+            const struct tir_block *body = op->blocks[0];
+            const unsigned through = newer_before(s, body, body->n_ops, skip, seen, passes - 1);
+            return min_u(through, newer_before(s, b, i, skip, seen, passes - 1));
+        }
+    }
+    return newer_above(s, b, skip, seen, passes);
+}
+
+static void lower_wait(struct tir_func *f, struct tir_block *b, unsigned index)
+{
+    struct tir_op *op = tir_op(f, b->ops[index]);
+    const struct search s = {f, op->imm[0]};
+    const int64_t pending = op->imm[1];
+    op->opcode = TIR_waitcnt;
+    if (s.group < 0) {
+        op->imm[0] = -1;
+        op->imm[1] = 0;
+        return;
+    }
+    const unsigned skip = (unsigned)pending * round_size(f, f->body, s.group);
+    op->imm[0] = newer_before(&s, b, index, skip, 0, MAX_PASSES);
+    op->imm[1] = -1;
+}
+
+static bool visit(struct tir_func *f, struct tir_block *b)
+{
+    bool progress = false;
+    for (unsigned i = 0; i < b->n_ops; i++) {
+        const struct tir_op *op = tir_op(f, b->ops[i]);
+        if (op->opcode == TIR_wait) {
+            lower_wait(f, b, i);
+            progress = true;
+        }
+        for (int k = 0; k < 2; k++)
+            if (op->blocks[k])
+                progress |= visit(f, op->blocks[k]);
+    }
+    return progress;
+}
+
+bool tir_lower_waits(struct tir_func *f, const struct tir_schedule *s)
+{
+    (void)s;
+    return visit(f, f->body);
+}

@@ -1,0 +1,267 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The slot pattern: in a matrix phase, every matrix instruction is followed by as much other work as
+ * fits under it,
+ *
+ *     mfma; 7 VALU; mfma; 7 VALU; ...      or      mfma; exp2, exp2; mfma; ...
+ *
+ * A list scheduler over each straight run of a matrix phase. Matrix instructions keep their order;
+ * other ops go by the longest path of work that hangs on them, then by program order. Work is spread
+ * evenly: with W slots of it and M matrix instructions, W k / M slots stand before the k-th, so a
+ * phase with little to hide has no hole at its end. What a phase leaves behind is anchored at its
+ * end, since the order of pure values is otherwise anybody's guess to instruction selection.
+ *
+ * requires: register level.   keeps: structure.   breaks: order of ops in matrix phases.
+ */
+#include "ir/builder.h"
+#include "ir/passes.h"
+
+#include <assert.h>
+#include <string.h>
+
+struct node {
+    struct tir_ref ref;
+    unsigned slots;   /* 4-clock issue slots; 0: no instruction of its own */
+    unsigned height;  /* slots from here to the end of the longest chain */
+    unsigned waiting; /* operands that are not placed yet */
+    bool matrix, placed;
+};
+
+struct run {
+    struct tir_func *f;
+    const struct tir_machine *machine;
+    struct node *nodes;
+    unsigned n;
+    uint32_t *node_of; /* by value id: 1 + node that makes it */
+    struct tir_ref *out;
+    unsigned n_out;
+};
+
+static bool is_meta(const struct tir_func *f, const struct tir_op *op)
+{
+    switch (op->opcode) {
+    case TIR_extract:
+    case TIR_concat:
+    case TIR_const_int:
+    case TIR_const_float:
+    case TIR_splat:
+    case TIR_bitcast: return true;
+    default: return op->n_results && tir_typeof(f, op->result).kind == TIR_SCALAR;
+    }
+}
+
+static unsigned slots_of(const struct tir_func *f, const struct tir_op *op)
+{
+    const struct tir_machine *m = f->machine;
+    if (is_meta(f, op))
+        return 0;
+    switch (op->opcode) {
+    case TIR_exp2:
+    case TIR_log2:
+    case TIR_rcp:
+    case TIR_rsq: return m->exp_slots;
+    case TIR_lane_swap: return m->swap_slots;
+    case TIR_lane_xor: return m->has_lane_swap ? m->swap_slots : 1;
+    case TIR_convert_pair: return m->has_cvt_pk_bf16 ? 1 : 5;
+    default: return 1;
+    }
+}
+
+static bool orders_memory(const struct tir_op *op)
+{
+    return tir_ops[op->opcode].flags & (TIR_READS | TIR_WRITES);
+}
+
+static void depend(struct run *r, unsigned user, struct tir_value v)
+{
+    if (r->node_of[v.id])
+        r->nodes[user].waiting++;
+}
+
+static void fill_nodes(struct run *r, const struct tir_block *b, unsigned first)
+{
+    for (unsigned i = 0; i < r->n; i++) {
+        const struct tir_op *op = tir_op(r->f, b->ops[first + i]);
+        struct node *n = &r->nodes[i];
+        *n = (struct node){.ref = b->ops[first + i], .matrix = op->opcode == TIR_mfma};
+        n->slots = n->matrix ? 0 : slots_of(r->f, op);
+        for (unsigned k = 0; k < op->n_operands; k++)
+            depend(r, i, op->operands[k]);
+        for (unsigned k = 0; k < op->n_results; k++)
+            r->node_of[op->result.id + k] = i + 1;
+    }
+    for (unsigned i = r->n; i-- > 0;) {
+        const struct tir_op *op = tir_op(r->f, r->nodes[i].ref);
+        r->nodes[i].height += r->nodes[i].slots;
+        for (unsigned k = 0; k < op->n_operands; k++) {
+            const uint32_t def = r->node_of[op->operands[k].id];
+            if (def && r->nodes[def - 1].height < r->nodes[i].height)
+                r->nodes[def - 1].height = r->nodes[i].height;
+        }
+    }
+}
+
+static void place(struct run *r, unsigned index)
+{
+    r->nodes[index].placed = true;
+    r->out[r->n_out++] = r->nodes[index].ref;
+    const struct tir_op *op = tir_op(r->f, r->nodes[index].ref);
+    if (!op->n_results)
+        return;
+    for (unsigned i = index + 1; i < r->n; i++) {
+        const struct tir_op *user = tir_op(r->f, r->nodes[i].ref);
+        for (unsigned k = 0; k < user->n_operands; k++)
+            if (r->node_of[user->operands[k].id] == index + 1)
+                r->nodes[i].waiting--;
+    }
+}
+
+/* Memory ops stay in program order. */
+static bool may_go(const struct run *r, unsigned index)
+{
+    if (r->nodes[index].placed || r->nodes[index].waiting)
+        return false;
+    if (!orders_memory(tir_op(r->f, r->nodes[index].ref)))
+        return true;
+    for (unsigned i = 0; i < index; i++)
+        if (!r->nodes[i].placed && orders_memory(tir_op(r->f, r->nodes[i].ref)))
+            return false;
+    return true;
+}
+
+static int next_matrix(const struct run *r)
+{
+    for (unsigned i = 0; i < r->n; i++)
+        if (r->nodes[i].matrix && !r->nodes[i].placed)
+            return (int)i;
+    return -1;
+}
+
+static int best_other(const struct run *r)
+{
+    int best = -1;
+    for (unsigned i = 0; i < r->n; i++) {
+        if (r->nodes[i].matrix || !may_go(r, i))
+            continue;
+        if (!r->nodes[i].slots)
+            return (int)i; /* costs nothing and may free others */
+        if (best < 0 || r->nodes[i].height > r->nodes[best].height)
+            best = (int)i;
+    }
+    return best;
+}
+
+static void schedule_run(struct run *r)
+{
+    unsigned work = 0, matrices = 0, done = 0, issued = 0;
+    for (unsigned i = 0; i < r->n; i++) {
+        work += r->nodes[i].slots;
+        matrices += r->nodes[i].matrix;
+    }
+    while (r->n_out < r->n) {
+        const int matrix = next_matrix(r), other = best_other(r);
+        const bool ready = matrix >= 0 && may_go(r, (unsigned)matrix);
+        const bool free_op = other >= 0 && !r->nodes[other].slots;
+        const bool due = matrices && done * matrices >= work * issued;
+        assert(ready || other >= 0);
+        if (!free_op && ready && (due || other < 0)) {
+            place(r, (unsigned)matrix);
+            issued++;
+            continue;
+        }
+        if (other < 0) {
+            place(r, (unsigned)matrix);
+            issued++;
+            continue;
+        }
+        done += r->nodes[other].slots;
+        place(r, (unsigned)other);
+    }
+}
+
+static bool used_in(const struct tir_func *f, const struct tir_block *b, unsigned from,
+                    struct tir_value v)
+{
+    for (unsigned i = from; i < b->n_ops; i++) {
+        const struct tir_op *op = tir_op(f, b->ops[i]);
+        for (unsigned k = 0; k < op->n_operands; k++)
+            if (op->operands[k].id == v.id)
+                return true;
+        for (int k = 0; k < 2; k++)
+            if (op->blocks[k] && used_in(f, op->blocks[k], 0, v))
+                return true;
+    }
+    return false;
+}
+
+static bool can_anchor(const struct tir_func *f, const struct tir_op *op)
+{
+    if (op->n_results != 1 || is_meta(f, op))
+        return false;
+    const struct tir_type t = tir_typeof(f, op->result);
+    return t.kind == TIR_VEC && t.dtype != TIR_I1;
+}
+
+/* One anchor for all that the run [first, end) hands on. Returns ops inserted. */
+static unsigned anchor_results(struct tir_func *f, struct tir_block *b, unsigned first,
+                               unsigned end)
+{
+    struct tir_value *live = tir_alloc(f, (end - first + 1) * sizeof(live[0]));
+    unsigned n = 0;
+    for (unsigned i = first; i < end; i++) {
+        const struct tir_op *op = tir_op(f, b->ops[i]);
+        if (can_anchor(f, op) && used_in(f, b, end, op->result))
+            live[n++] = op->result;
+    }
+    for (unsigned i = 0; i < n; i++)
+        tir_insert(f, b, end + i, tir_create_op(f, TIR_anchor, &live[i], 1, NULL, 0));
+    return n;
+}
+
+static unsigned schedule(struct tir_func *f, const struct tir_schedule *s, struct tir_block *b,
+                         unsigned first, unsigned end)
+{
+    struct run r = {.f = f, .machine = f->machine, .n = end - first};
+    if (r.n < 2)
+        return 0;
+    r.nodes = tir_alloc(f, r.n * sizeof(r.nodes[0]));
+    r.out = tir_alloc(f, r.n * sizeof(r.out[0]));
+    r.node_of = tir_alloc(f, f->n_values * sizeof(r.node_of[0]));
+    fill_nodes(&r, b, first);
+    if (s->interleave) {
+        schedule_run(&r);
+        memcpy(b->ops + first, r.out, r.n * sizeof(r.out[0]));
+    }
+    return anchor_results(f, b, first, end);
+}
+
+static bool visit(struct tir_func *f, const struct tir_schedule *s, struct tir_block *b)
+{
+    bool matrix = false, progress = false;
+    unsigned first = 0;
+    for (unsigned i = 0; i <= b->n_ops; i++) {
+        const struct tir_op *op = i < b->n_ops ? tir_op(f, b->ops[i]) : NULL;
+        const bool stops = !op || op->blocks[0] || tir_ops[op->opcode].flags & TIR_FENCE;
+        if (!stops)
+            continue;
+        if (matrix && i > first) {
+            i += schedule(f, s, b, first, i);
+            op = i < b->n_ops ? tir_op(f, b->ops[i]) : NULL;
+            progress = true;
+        }
+        first = i + 1;
+        if (!op)
+            break;
+        if (op->opcode == TIR_phase)
+            matrix = op->imm[0] == 1;
+        for (int k = 0; k < 2; k++)
+            if (op->blocks[k])
+                progress |= visit(f, s, op->blocks[k]);
+    }
+    return progress;
+}
+
+bool tir_opt_schedule(struct tir_func *f, const struct tir_schedule *s)
+{
+    return visit(f, s, f->body);
+}
