@@ -1,0 +1,364 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* This file tests the pack format: what is written is read, and what is damaged is refused. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "runtime/attn.h"
+#include "tests/runtime/packs.h"
+
+#define COUNT(a) (sizeof(a) / sizeof((a)[0]))
+
+static const struct made three[] = {
+    { .head_dim = "64" },
+    { .head_dim = "128" },
+    { .head_dim = "64", .target = "gfx950" },
+};
+
+static void writes_what_is_read(void **state)
+{
+    (void)state;
+    size_t size;
+    void *bytes = make_pack(three, COUNT(three), &size);
+    struct attn_pack *pack;
+    assert_int_equal(attn_pack_open_memory(bytes, size, &pack), ATTN_OK);
+    assert_int_equal(attn_pack_kernel_count(pack), 3);
+    assert_int_equal(attn_pack_check(pack), ATTN_OK);
+
+    struct attn_kernel_info info = { .size = sizeof(info) };
+    assert_int_equal(attn_pack_kernel(pack, 0, &info), ATTN_OK);
+    assert_string_equal(info.name, "prefill_gfx942_d128");
+    assert_string_equal(info.symbol, "kernel");
+    assert_string_equal(info.op, "prefill");
+    assert_string_equal(info.target, "gfx942");
+    assert_string_equal(info.tuning, "q=128 kv=64");
+    assert_string_equal(info.provenance, "made by a test");
+    assert_int_equal(info.field_count, 9);
+    assert_int_equal(info.workgroup[0], 256);
+    assert_int_equal(info.lds_static, 65536);
+    assert_int_equal(info.lds_dynamic, 512);
+    assert_int_equal(info.vgprs, 200);
+    assert_int_equal(info.agprs, 0);
+    assert_int_equal(info.sgprs, 60);
+    assert_int_equal(info.occupancy, 2);
+    assert_int_equal(info.mfma_duty, 901);
+    assert_int_equal(info.code_bytes, 4000);
+
+    const char *field, *value;
+    assert_int_equal(attn_pack_kernel_field(pack, 0, 2, &field, &value), ATTN_OK);
+    assert_string_equal(field, "head_dim");
+    assert_string_equal(value, "128");
+    assert_int_equal(attn_pack_kernel_field(pack, 0, 9, &field, &value), ATTN_BAD_ARGUMENT);
+
+    const void *code;
+    size_t code_size;
+    assert_int_equal(attn_pack_kernel_code(pack, 0, &code, &code_size), ATTN_OK);
+    assert_int_equal(code_size, strlen(info.name));
+    assert_memory_equal(code, info.name, code_size);
+    assert_int_equal(((const uint8_t *)code - (const uint8_t *)bytes) % 4096, 0);
+    assert_int_equal(attn_pack_kernel(pack, 3, &info), ATTN_BAD_ARGUMENT);
+    attn_pack_close(pack);
+    free(bytes);
+}
+
+static void bytes_do_not_depend_on_the_order_of_kernels(void **state)
+{
+    (void)state;
+    const struct made turned[] = { three[2], three[0], three[1] };
+    size_t size, turned_size;
+    void *bytes = make_pack(three, COUNT(three), &size);
+    void *turned_bytes = make_pack(turned, COUNT(turned), &turned_size);
+    assert_int_equal(size, turned_size);
+    assert_memory_equal(bytes, turned_bytes, size);
+    free(bytes);
+    free(turned_bytes);
+}
+
+static void kernels_share_equal_code(void **state)
+{
+    (void)state;
+    const struct made same[] = { { .head_dim = "64", .code = "one" },
+                                 { .head_dim = "128", .code = "one" } };
+    size_t size;
+    void *bytes = make_pack(same, COUNT(same), &size);
+    assert_int_equal(((struct attn_pack_header *)bytes)->sections[ATTN_PACK_CODE].size, 3);
+    free(bytes);
+}
+
+static void an_empty_pack_is_a_pack(void **state)
+{
+    (void)state;
+    size_t size;
+    void *bytes = make_pack(NULL, 0, &size);
+    struct attn_pack *pack;
+    assert_int_equal(attn_pack_open_memory(bytes, size, &pack), ATTN_OK);
+    assert_int_equal(attn_pack_kernel_count(pack), 0);
+    assert_int_equal(attn_pack_check(pack), ATTN_OK);
+    attn_pack_close(pack);
+    free(bytes);
+}
+
+static void refuses(const struct attnc_pack_kernel *k, const char *says)
+{
+    struct attnc_pack_writer *w = attnc_pack_writer_create();
+    bool ok = attnc_pack_writer_add(w, k) && attnc_pack_writer_add(w, k);
+    void *bytes;
+    size_t size;
+    assert_false(ok && attnc_pack_writer_finish(w, &bytes, &size));
+    if (!strstr(attnc_pack_writer_error(w), says))
+        fail_msg("\"%s\" does not say \"%s\"", attnc_pack_writer_error(w), says);
+    attnc_pack_writer_destroy(w);
+}
+
+static void the_writer_refuses_what_no_reader_would_take(void **state)
+{
+    (void)state;
+    const struct attnc_pack_kernel good = {
+        .name = "k", .symbol = "k", .op = "prefill", .target = "gfx942", .code = "x",
+        .code_size = 1, .workgroup = { 64, 1, 1 },
+    };
+    refuses(&good, "two kernels are called k");
+    struct attnc_pack_kernel bad = good;
+    bad.name = "";
+    refuses(&bad, "name is empty");
+    bad = good;
+    bad.provenance = "a\nb";
+    refuses(&bad, "not printable");
+    bad = good;
+    bad.code_size = 0;
+    refuses(&bad, "no code");
+    bad = good;
+    bad.workgroup[1] = 0;
+    refuses(&bad, "workgroup");
+    const struct attnc_pack_pair twice[] = { { "a", "1" }, { "a", "2" } };
+    bad = good;
+    bad.key = twice;
+    bad.key_count = 2;
+    refuses(&bad, "key field a twice");
+    const struct attnc_pack_kernarg overlap[] = { { "q", 0, ATTN_KIND_I64 },
+                                                  { "k", 4, ATTN_KIND_I32 } };
+    bad = good;
+    bad.kernargs = overlap;
+    bad.kernarg_count = 2;
+    bad.kernarg_size = 16;
+    refuses(&bad, "misaligned or overlaps");
+    bad.kernarg_count = 1;
+    bad.kernarg_size = 4;
+    refuses(&bad, "segment of 4");
+    const struct attnc_pack_factor zero[] = { { "heads", 0 } };
+    bad = good;
+    bad.grid[0] = zero;
+    bad.grid_count[0] = 1;
+    refuses(&bad, "grid factor of 0");
+}
+
+/* Opens and reads everything; a sound pack gives ATTN_OK. */
+static int read_all(const void *bytes, size_t size)
+{
+    struct attn_pack *pack;
+    int r = attn_pack_open_memory(bytes, size, &pack);
+    if (r)
+        return r;
+    r = attn_pack_check(pack);
+    attn_pack_close(pack);
+    return r;
+}
+
+static void every_truncation_is_refused(void **state)
+{
+    (void)state;
+    size_t size;
+    void *bytes = make_pack(three, COUNT(three), &size);
+    for (size_t n = 0; n < size; n++) {
+        void *copy = malloc(n ? n : 1); /* exact, so that a read beyond it is seen */
+        memcpy(copy, bytes, n);
+        assert_int_equal(read_all(copy, n), ATTN_BAD_PACK);
+        assert_non_null(strstr(attn_last_error(), "pack header"));
+        free(copy);
+    }
+    free(bytes);
+}
+
+static void every_flipped_bit_is_found(void **state)
+{
+    (void)state;
+    size_t size;
+    uint8_t *bytes = make_pack(three, COUNT(three), &size);
+    for (size_t n = 0; n < size; n++) {
+        bytes[n] ^= 1u << n % 8;
+        int r = read_all(bytes, size);
+        if (r != ATTN_BAD_PACK && r != ATTN_PACK_VERSION_UNKNOWN)
+            fail_msg("bit %zu of byte %zu: status %d", n % 8, n, r);
+        bytes[n] ^= 1u << n % 8;
+    }
+    assert_int_equal(read_all(bytes, size), ATTN_OK);
+    free(bytes);
+}
+
+static void another_version_is_named(void **state)
+{
+    (void)state;
+    size_t size;
+    struct attn_pack_header *bytes = make_pack(three, COUNT(three), &size);
+    bytes->version = 7;
+    reseal(bytes);
+    assert_int_equal(read_all(bytes, size), ATTN_PACK_VERSION_UNKNOWN);
+    assert_non_null(strstr(attn_last_error(), "version 7"));
+    free(bytes);
+}
+
+/* Hostile packs: everything but one field is right, checksums included. */
+
+static struct attn_pack_kernel *record(void *pack)
+{
+    struct attn_pack_header *h = pack;
+    return (void *)((uint8_t *)pack + h->sections[ATTN_PACK_KERNELS].offset);
+}
+
+static void hostile(void (*spoil)(struct attn_pack_header *h), const char *says)
+{
+    size_t size;
+    void *bytes = make_pack(three, COUNT(three), &size);
+    spoil(bytes);
+    reseal(bytes);
+    assert_int_equal(read_all(bytes, size), ATTN_BAD_PACK);
+    if (!strstr(attn_last_error(), says))
+        fail_msg("\"%s\" does not say \"%s\"", attn_last_error(), says);
+    free(bytes);
+}
+
+#define SPOIL(name, statement)                         \
+    static void name(struct attn_pack_header *h)       \
+    {                                                  \
+        statement;                                     \
+    }
+SPOIL(kernels_behind_file, h->sections[ATTN_PACK_KERNELS].size = UINT64_MAX - 7)
+SPOIL(offset_near_2_64, h->sections[ATTN_PACK_CODE].offset = UINT64_MAX - 4095)
+SPOIL(overlap, h->sections[ATTN_PACK_INDEX].offset = h->sections[ATTN_PACK_STRINGS].offset)
+SPOIL(misaligned, h->sections[ATTN_PACK_INDEX].offset += 4)
+SPOIL(too_many_kernels, h->kernel_count = UINT32_MAX)
+SPOIL(more_kernels_than_rows, h->kernel_count++)
+SPOIL(unterminated, ((char *)h)[h->sections[ATTN_PACK_INDEX].offset - 1] = 'x';
+      ((char *)h)[h->sections[ATTN_PACK_STRINGS].offset + h->sections[ATTN_PACK_STRINGS].size - 1] =
+          'x')
+SPOIL(escape, ((char *)h)[h->sections[ATTN_PACK_STRINGS].offset + 1] = '\033')
+SPOIL(wild_row,
+      ((struct attn_pack_index_row *)((char *)h + h->sections[ATTN_PACK_INDEX].offset))->kernel =
+          1 << 30)
+SPOIL(wild_record, ((uint32_t *)((char *)h + h->sections[ATTN_PACK_INDEX].offset +
+                                 3 * sizeof(struct attn_pack_index_row)))[0] = UINT32_MAX - 7)
+SPOIL(huge_record, record(h)->size = UINT32_MAX - 7)
+SPOIL(tiny_record, record(h)->size = 8)
+SPOIL(many_pairs, record(h)->pair_count = UINT16_MAX)
+SPOIL(pairs_behind_record, record(h)->pair_count = 64)
+SPOIL(many_kernargs, record(h)->kernarg_count = UINT16_MAX)
+SPOIL(many_factors, record(h)->factor_count[1] = 5)
+SPOIL(many_whens, record(h)->when_count = UINT16_MAX)
+SPOIL(huge_kernargs, record(h)->kernarg_size = UINT32_MAX)
+SPOIL(small_kernargs, record(h)->kernarg_size = 8)
+SPOIL(wild_op, record(h)->op = UINT32_MAX)
+SPOIL(wild_field, ((struct attn_pack_pair *)(record(h) + 1))->field = UINT32_MAX)
+SPOIL(wild_name, record(h)->name = UINT32_MAX)
+SPOIL(name_in_tables, record(h)->name = 8)
+SPOIL(no_final_nul, ((char *)record(h))[record(h)->size - 1] = 'x')
+SPOIL(code_behind_section, record(h)->code_size = UINT64_MAX)
+SPOIL(code_offset_behind, record(h)->code_offset = UINT64_MAX - 4095)
+SPOIL(code_misaligned, record(h)->code_offset += 1)
+SPOIL(no_workgroup, record(h)->workgroup[2] = 0)
+SPOIL(another_key, ((struct attn_pack_pair *)(record(h) + 1))->value = 0)
+SPOIL(dirty_padding,
+      ((char *)h)[h->sections[ATTN_PACK_CODE].offset - 1] = 1)
+
+static void hostile_packs_are_refused_with_section_and_reason(void **state)
+{
+    (void)state;
+    hostile(kernels_behind_file, "pack kernels: ");
+    hostile(offset_near_2_64, "pack code: ");
+    hostile(overlap, "pack index: offset");
+    hostile(misaligned, "pack index: offset");
+    hostile(too_many_kernels, "pack header: 4294967295 kernels");
+    hostile(more_kernels_than_rows, "pack index: ");
+    hostile(unterminated, "pack strings: unterminated");
+    hostile(escape, "pack strings: a byte is not printable");
+    hostile(wild_row, "pack index: row 0");
+    hostile(wild_record, "pack index: the record of kernel 0");
+    hostile(huge_record, "pack kernels: kernel 0: a record");
+    hostile(tiny_record, "pack kernels: kernel 0: a record");
+    hostile(many_pairs, "pack kernels: kernel 0: its tables");
+    hostile(pairs_behind_record, "pack kernels: kernel 0: its tables");
+    hostile(many_kernargs, "pack kernels: kernel 0: its tables");
+    hostile(many_factors, "pack kernels: kernel 0: its tables");
+    hostile(many_whens, "pack kernels: kernel 0: its tables");
+    hostile(huge_kernargs, "pack kernels: kernel 0: its tables");
+    hostile(small_kernargs, "pack kernels: kernel 0: a string, argument");
+    hostile(wild_op, "pack kernels: kernel 0: a string");
+    hostile(wild_field, "pack kernels: kernel 0: a string");
+    hostile(wild_name, "pack kernels: kernel 0: its text");
+    hostile(name_in_tables, "pack kernels: kernel 0: its text");
+    hostile(no_final_nul, "pack kernels: kernel 0: its text");
+    hostile(code_behind_section, "ends behind the code section");
+    hostile(code_offset_behind, "ends behind the code section");
+    hostile(code_misaligned, "ends behind the code section");
+    hostile(no_workgroup, "pack kernels: kernel 0: its tables");
+    hostile(another_key, "pack index: the hash of");
+    hostile(dirty_padding, "pack code: the padding");
+}
+
+static void files_are_opened_and_named_in_errors(void **state)
+{
+    (void)state;
+    struct attn_pack *pack;
+    assert_int_equal(attn_pack_open("/nonexistent.attnpack", &pack), ATTN_IO);
+    assert_string_equal(attn_last_error(), "/nonexistent.attnpack: No such file or directory");
+    assert_int_equal(attn_pack_open("/", &pack), ATTN_IO);
+    assert_int_equal(attn_pack_open("/dev/null", &pack), ATTN_IO);
+
+    char path[] = "test_pack_XXXXXX";
+    int fd = mkstemp(path);
+    assert_int_equal(attn_pack_open(path, &pack), ATTN_BAD_PACK);
+    size_t size;
+    void *bytes = make_pack(three, COUNT(three), &size);
+    assert_int_equal(write(fd, bytes, size), size);
+    close(fd);
+    assert_int_equal(attn_pack_open(path, &pack), ATTN_OK);
+    unlink(path);
+    assert_int_equal(attn_pack_check(pack), ATTN_OK);
+    attn_pack_close(pack);
+    free(bytes);
+}
+
+static void null_arguments_are_refused(void **state)
+{
+    (void)state;
+    struct attn_pack *pack;
+    assert_int_equal(attn_pack_open(NULL, &pack), ATTN_BAD_ARGUMENT);
+    assert_int_equal(attn_pack_open_memory(NULL, 8, &pack), ATTN_BAD_ARGUMENT);
+    assert_int_equal(attn_pack_check(NULL), ATTN_BAD_ARGUMENT);
+    assert_int_equal(attn_pack_kernel_count(NULL), 0);
+    attn_pack_close(NULL);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(writes_what_is_read),
+        cmocka_unit_test(bytes_do_not_depend_on_the_order_of_kernels),
+        cmocka_unit_test(kernels_share_equal_code),
+        cmocka_unit_test(an_empty_pack_is_a_pack),
+        cmocka_unit_test(the_writer_refuses_what_no_reader_would_take),
+        cmocka_unit_test(every_truncation_is_refused),
+        cmocka_unit_test(every_flipped_bit_is_found),
+        cmocka_unit_test(another_version_is_named),
+        cmocka_unit_test(hostile_packs_are_refused_with_section_and_reason),
+        cmocka_unit_test(files_are_opened_and_named_in_errors),
+        cmocka_unit_test(null_arguments_are_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
