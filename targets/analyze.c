@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Reads a kernel back from its code object and says how much of its hot loop the matrix pipe works.
+ *
+ * The bound is first order: w waves share a SIMD, their MFMAs cannot overlap each other, vector
+ * instructions of one wave hide under an MFMA of another as far as its shadow goes, packed f32 ones
+ * do not. With M MFMA clocks, U slots of 4 clocks, a shadow of S slots and P packed instructions in
+ * one wave's pass through the loop,
+ *
+ *     T = w M + 4 max(0, w U - w S) + 4 w P,      duty = w M / T
+ *
+ * (model and shadow: ROCm/gfx950-gluon-tutorials, mfma_coissue_scheduling.md; real kernels reach 93
+ * to 96 % of it). Memory, barriers and waits are not in it.
+ */
+#include "targets/analyze.h"
+
+#include <gelf.h>
+#include <libelf.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static bool fail(char why[TGT_WHY], const char *what, const char *name)
+{
+    snprintf(why, TGT_WHY, "%s: %s", name, what);
+    return false;
+}
+
+static void start_libelf(void)
+{
+    elf_version(EV_CURRENT);
+}
+
+/* The bytes of a symbol that lies in a section with contents. */
+static bool bytes_of_symbol(Elf *elf, const GElf_Sym *sym, const uint8_t **code, size_t *size)
+{
+    GElf_Shdr header;
+    Elf_Scn *section = elf_getscn(elf, sym->st_shndx);
+    Elf_Data *data = section ? elf_getdata(section, NULL) : NULL;
+    if (!data || !data->d_buf || !gelf_getshdr(section, &header))
+        return false;
+    uint64_t start = sym->st_value - header.sh_addr;
+    if (sym->st_value < header.sh_addr || start > data->d_size ||
+        sym->st_size > data->d_size - start)
+        return false;
+    *code = (const uint8_t *)data->d_buf + start;
+    *size = sym->st_size;
+    return true;
+}
+
+static bool find_in_table(Elf *elf, Elf_Scn *table, const GElf_Shdr *header, const char *name,
+                          const uint8_t **code, size_t *size)
+{
+    Elf_Data *data = elf_getdata(table, NULL);
+    size_t count = data && header->sh_entsize ? header->sh_size / header->sh_entsize : 0;
+    for (size_t i = 0; i < count; i++) {
+        GElf_Sym sym;
+        if (!gelf_getsym(data, (int)i, &sym) || GELF_ST_TYPE(sym.st_info) != STT_FUNC)
+            continue;
+        const char *symbol = elf_strptr(elf, header->sh_link, sym.st_name);
+        if (symbol && strcmp(symbol, name) == 0)
+            return bytes_of_symbol(elf, &sym, code, size);
+    }
+    return false;
+}
+
+static bool find_code(Elf *elf, const char *name, const uint8_t **code, size_t *size)
+{
+    for (Elf_Scn *s = elf_nextscn(elf, NULL); s; s = elf_nextscn(elf, s)) {
+        GElf_Shdr header;
+        if (gelf_getshdr(s, &header) && header.sh_type == SHT_DYNSYM &&
+            find_in_table(elf, s, &header, name, code, size))
+            return true;
+    }
+    return false;
+}
+
+static unsigned duty_permille(const struct tgt_loop_facts *f, const struct tgt *t)
+{
+    unsigned exposed = f->valu_slots > f->shadow_slots ? f->valu_slots - f->shadow_slots : 0;
+    unsigned stalls = t->pk_f32_stalls_mfma ? f->packed : 0;
+    unsigned clocks = f->mfma_cycles + 4 * exposed + 4 * stalls;
+    return clocks ? (unsigned)(1000ull * f->mfma_cycles / clocks) : 0;
+}
+
+static bool analyze_code(const uint8_t *bytes, size_t size, const struct tgt *t,
+                         struct tgt_kernel_facts *facts, char why[TGT_WHY])
+{
+    struct tgt_code code;
+    struct tgt_range loop;
+    if (!tgt_disassemble(bytes, size, t, &code, why))
+        return false;
+    bool ok = true;
+    if (tgt_find_hot_loop(&code, &loop)) {
+        ok = tgt_count(&code, loop, t, &facts->loop, why);
+        facts->mfma_duty = duty_permille(&facts->loop, t);
+    }
+    free(code.insts);
+    return ok;
+}
+
+bool tgt_analyze(const void *code_object, size_t size, const char *name, const struct tgt *t,
+                 struct tgt_kernel_facts *facts, char why[TGT_WHY])
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, start_libelf);
+
+    struct tgt_kernel_facts f = {0};
+    if (!tgt_read_metadata(code_object, size, name, &f, why))
+        return false;
+    f.occupancy =
+        tgt_occupancy(t, f.vgprs + f.agprs, f.lds_bytes, (f.workgroup_size + 63) / 64);
+
+    /* libelf takes a non-const image but does not write to it while it only reads. */
+    Elf *elf = elf_memory((char *)(uintptr_t)code_object, size);
+    const uint8_t *bytes;
+    size_t code_bytes;
+    bool ok = elf && find_code(elf, name, &bytes, &code_bytes);
+    if (ok) {
+        f.code_bytes = (unsigned)code_bytes;
+        ok = analyze_code(bytes, code_bytes, t, &f, why);
+    } else {
+        fail(why, "no such function in the code object", name);
+    }
+    elf_end(elf);
+    if (ok)
+        *facts = f;
+    return ok;
+}

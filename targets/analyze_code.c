@@ -1,0 +1,303 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Disassembly, and the loops in it: basic blocks, dominators, natural loops. Kernels have a few
+ * dozen blocks, so the plain algorithms do.
+ */
+#include <llvm-c/Disassembler.h>
+#include <llvm-c/Target.h>
+
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "targets/analyze.h"
+
+/* ---- Disassembly ---- */
+
+static void start_disassembler(void)
+{
+    LLVMInitializeAMDGPUTargetInfo();
+    LLVMInitializeAMDGPUTargetMC();
+    LLVMInitializeAMDGPUDisassembler();
+}
+
+/* SOPP (CDNA3 ISA manual, "SOPP"): 101111111 op7 simm16. */
+enum { SOPP_BITS = 0x17f, SOPP_ENDPGM = 1, SOPP_BRANCH = 2, SOPP_CBRANCH_LAST = 9 };
+
+static void read_control_flow(struct tgt_inst *inst, uint32_t word)
+{
+    unsigned op = word >> 16 & 0x7f;
+    inst->target = -1;
+    inst->falls_through = true;
+    if (word >> 23 != SOPP_BITS || (op != SOPP_ENDPGM && op < SOPP_BRANCH) ||
+        op == 3 || op > SOPP_CBRANCH_LAST) /* 3: s_wakeup */
+        return;
+    inst->ends_block = true;
+    inst->falls_through = op > SOPP_BRANCH;
+    if (op >= SOPP_BRANCH)
+        inst->target = (int64_t)inst->offset + 4 + (int16_t)(word & 0xffff) * 4;
+}
+
+static void copy_text(struct tgt_inst *inst, const char *text)
+{
+    size_t n = 0;
+    while (*text == ' ' || *text == '\t')
+        text++;
+    for (; *text && n + 1 < sizeof inst->text; text++)
+        inst->text[n++] = *text == '\t' ? ' ' : *text;
+    inst->text[n] = 0;
+}
+
+bool tgt_disassemble(const uint8_t *code, size_t size, const struct tgt *t, struct tgt_code *out,
+                     char why[TGT_WHY])
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, start_disassembler);
+
+    LLVMDisasmContextRef dc =
+        LLVMCreateDisasmCPU("amdgcn-amd-amdhsa", t->machine.name, NULL, 0, NULL, NULL);
+    struct tgt_inst *insts = calloc(size / 4 + 1, sizeof *insts);
+    size_t n = 0, at = 0;
+    bool ok = dc && insts;
+    if (!ok)
+        snprintf(why, TGT_WHY, "no disassembler for %s, or no memory", t->machine.name);
+
+    while (ok && at + 4 <= size) {
+        char text[256];
+        uint32_t word;
+        size_t bytes = LLVMDisasmInstruction(dc, (uint8_t *)(uintptr_t)code + at, size - at, at,
+                                             text, sizeof text);
+        ok = bytes > 0;
+        if (!ok) {
+            snprintf(why, TGT_WHY, "no instruction at byte %zu", at);
+            break;
+        }
+        insts[n] = (struct tgt_inst){.offset = (uint32_t)at, .size = (uint32_t)bytes};
+        memcpy(&word, code + at, sizeof word);
+        read_control_flow(&insts[n], word);
+        copy_text(&insts[n], text);
+        n++;
+        at += bytes;
+    }
+    if (dc)
+        LLVMDisasmDispose(dc);
+    if (ok)
+        *out = (struct tgt_code){insts, n};
+    else
+        free(insts);
+    return ok;
+}
+
+/* ---- Loops ---- */
+
+struct block {
+    size_t first, end; /* instructions */
+    int next[2];       /* successors, -1 for none */
+    int dominator;     /* immediate; -1 for a block that is not reached */
+};
+
+struct graph {
+    struct block *blocks; /* in address order; 0 is the entry */
+    int count;
+    bool *in_loop; /* scratch: one flag a block */
+    int *stack;
+};
+
+/* Index of the instruction at a byte offset, or -1. */
+static ptrdiff_t inst_at(const struct tgt_code *code, int64_t offset)
+{
+    size_t low = 0, high = code->count;
+    while (low < high) {
+        size_t mid = (low + high) / 2;
+        if ((int64_t)code->insts[mid].offset < offset)
+            low = mid + 1;
+        else
+            high = mid;
+    }
+    bool found = low < code->count && (int64_t)code->insts[low].offset == offset;
+    return found ? (ptrdiff_t)low : -1;
+}
+
+static int block_of(const struct graph *g, size_t inst)
+{
+    for (int i = 0; i < g->count; i++)
+        if (inst >= g->blocks[i].first && inst < g->blocks[i].end)
+            return i;
+    return -1;
+}
+
+static bool split_blocks(const struct tgt_code *code, struct graph *g)
+{
+    bool *starts = calloc(code->count + 1, sizeof *starts);
+    if (!starts)
+        return false;
+    int count = 0;
+    starts[0] = true;
+    for (size_t i = 0; i < code->count; i++) {
+        ptrdiff_t target = inst_at(code, code->insts[i].target);
+        if (target >= 0)
+            starts[target] = true;
+        if (code->insts[i].ends_block)
+            starts[i + 1] = true;
+    }
+    for (size_t i = 0; i < code->count; i++)
+        count += starts[i];
+
+    g->blocks = calloc((size_t)count + 1, sizeof *g->blocks);
+    g->in_loop = calloc((size_t)count + 1, sizeof *g->in_loop);
+    g->stack = calloc((size_t)count + 1, sizeof *g->stack);
+    for (size_t i = 0; g->blocks && i < code->count; i++) {
+        if (starts[i])
+            g->blocks[g->count++] = (struct block){.first = i};
+        g->blocks[g->count - 1].end = i + 1;
+    }
+    free(starts);
+    return g->blocks && g->in_loop && g->stack;
+}
+
+static void link_blocks(const struct tgt_code *code, struct graph *g)
+{
+    for (int i = 0; i < g->count; i++) {
+        struct block *b = &g->blocks[i];
+        const struct tgt_inst *last = &code->insts[b->end - 1];
+        ptrdiff_t target = inst_at(code, last->target);
+        b->next[0] = last->falls_through && i + 1 < g->count ? i + 1 : -1;
+        b->next[1] = target >= 0 ? block_of(g, (size_t)target) : -1;
+        b->dominator = -1;
+    }
+}
+
+static bool dominates(const struct graph *g, int a, int b)
+{
+    while (b != a && b > 0)
+        b = g->blocks[b].dominator;
+    return b == a;
+}
+
+/* Nearest common dominator of two reached blocks. */
+static int common_dominator(const struct graph *g, int a, int b)
+{
+    while (!dominates(g, a, b))
+        a = g->blocks[a].dominator;
+    return a;
+}
+
+/* Iterates to the fixed point. */
+static void find_dominators(struct graph *g)
+{
+    bool changed = g->count > 0;
+    while (changed) {
+        changed = false;
+        for (int from = 0; from < g->count; from++) {
+            if (from != 0 && g->blocks[from].dominator < 0)
+                continue;
+            for (int k = 0; k < 2; k++) {
+                int to = g->blocks[from].next[k];
+                if (to <= 0)
+                    continue;
+                int old = g->blocks[to].dominator;
+                int now = old < 0 ? from : common_dominator(g, old, from);
+                changed |= now != old;
+                g->blocks[to].dominator = now;
+            }
+        }
+    }
+}
+
+static bool goes_to(const struct block *b, int to)
+{
+    return b->next[0] == to || b->next[1] == to;
+}
+
+/* Flags the blocks of the natural loop of the edge latch -> head: those that reach the latch without
+ * passing the head. */
+static void collect_loop(struct graph *g, int head, int latch)
+{
+    int depth = 0;
+    memset(g->in_loop, 0, (size_t)g->count * sizeof *g->in_loop);
+    g->in_loop[head] = true;
+    if (!g->in_loop[latch])
+        g->stack[depth++] = latch;
+    g->in_loop[latch] = true;
+    while (depth > 0) {
+        int b = g->stack[--depth];
+        for (int p = 0; p < g->count; p++) {
+            bool reached = p == 0 || g->blocks[p].dominator >= 0;
+            if (!g->in_loop[p] && reached && goes_to(&g->blocks[p], b)) {
+                g->in_loop[p] = true;
+                g->stack[depth++] = p;
+            }
+        }
+    }
+}
+
+static size_t count_matrix(const struct tgt_code *code, struct tgt_range r)
+{
+    size_t n = 0;
+    for (size_t i = r.first; i < r.end; i++)
+        n += strncmp(code->insts[i].text, "v_mfma_", 7) == 0 ||
+             strncmp(code->insts[i].text, "v_smfmac_", 9) == 0;
+    return n;
+}
+
+/* The last back edge to `head` in address order, or -1. */
+static int latch_of(const struct graph *g, int head)
+{
+    for (int b = g->count - 1; b >= head; b--) {
+        bool reached = b == 0 || g->blocks[b].dominator >= 0;
+        if (reached && goes_to(&g->blocks[b], head) && dominates(g, head, b))
+            return b;
+    }
+    return -1;
+}
+
+/* Another loop with at least `least` matrix instructions begins inside this one. */
+static bool holds_another(const struct tgt_code *code, struct graph *g, int head, int latch,
+                          size_t least)
+{
+    for (int inner = head + 1; inner <= latch; inner++) {
+        int back = g->in_loop[inner] ? latch_of(g, inner) : -1;
+        if (back < 0 || back > latch)
+            continue;
+        struct tgt_range r = {g->blocks[inner].first, g->blocks[back].end};
+        if (count_matrix(code, r) >= least)
+            return true;
+    }
+    return false;
+}
+
+static bool choose_loop(const struct tgt_code *code, struct graph *g, struct tgt_range *best)
+{
+    size_t most = 0, longest = 0;
+    for (int head = 0; head < g->count; head++) {
+        int latch = latch_of(g, head);
+        if (latch < 0)
+            continue;
+        collect_loop(g, head, latch);
+        struct tgt_range r = {g->blocks[head].first, g->blocks[latch].end};
+        size_t matrix = count_matrix(code, r);
+        bool better = matrix > most || (matrix == most && r.end - r.first > longest);
+        if (!better || holds_another(code, g, head, latch, matrix ? 1 : 0))
+            continue;
+        most = matrix;
+        longest = r.end - r.first;
+        *best = r;
+    }
+    return longest > 0;
+}
+
+bool tgt_find_hot_loop(const struct tgt_code *code, struct tgt_range *loop)
+{
+    struct graph g = {0};
+    bool found = code->count > 0 && split_blocks(code, &g);
+    if (found) {
+        link_blocks(code, &g);
+        find_dominators(&g);
+        found = choose_loop(code, &g, loop);
+    }
+    free(g.blocks);
+    free(g.in_loop);
+    free(g.stack);
+    return found;
+}

@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What each instruction of a loop costs, told by its mnemonic. The first row whose prefix fits
+ * counts.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "targets/analyze.h"
+
+enum kind {
+    VALU,
+    VALU_SLOW, /* quarter rate: 32-bit multiplies with all bits */
+    TRANS,
+    SWAP,
+    PACKED,
+    MATRIX,
+    MOVE, /* a copy if it moves a vector register */
+    COPY,
+    LDS_READ,
+    LDS_WRITE,
+    LOAD,
+    STORE,
+    SCRATCH,
+    WAIT,
+    BARRIER,
+    OTHER,
+};
+
+static const struct {
+    const char *prefix;
+    enum kind kind;
+} kinds[] = {
+    {"v_mfma_", MATRIX},
+    {"v_smfmac_", MATRIX},
+    {"v_accvgpr_", COPY},
+    {"v_mov_b32_dpp", VALU},
+    {"v_mov_b32_sdwa", VALU},
+    {"v_mov_b", MOVE},
+    {"v_pk_mov_b32", MOVE},
+    {"v_pk_add_f32", PACKED},
+    {"v_pk_mul_f32", PACKED},
+    {"v_pk_fma_f32", PACKED},
+    {"v_permlane16_swap", SWAP},
+    {"v_permlane32_swap", SWAP},
+    {"v_exp_", TRANS},
+    {"v_log_", TRANS},
+    {"v_rcp_", TRANS},
+    {"v_rsq_", TRANS},
+    {"v_sqrt_", TRANS},
+    {"v_sin_", TRANS},
+    {"v_cos_", TRANS},
+    {"v_mul_lo_u32", VALU_SLOW},
+    {"v_mul_hi_u32", VALU_SLOW},
+    {"v_mul_hi_i32", VALU_SLOW},
+    {"v_mad_u64_u32", VALU_SLOW},
+    {"v_mad_i64_i32", VALU_SLOW},
+    {"v_", VALU},
+    {"ds_write", LDS_WRITE},
+    {"ds_", LDS_READ},
+    {"scratch_", SCRATCH},
+    {"buffer_load_", LOAD},
+    {"global_load_", LOAD},
+    {"flat_load_", LOAD},
+    {"buffer_store_", STORE},
+    {"global_store_", STORE},
+    {"flat_store_", STORE},
+    {"s_waitcnt", WAIT},
+    {"s_barrier", BARRIER},
+    {"", OTHER},
+};
+
+static enum kind kind_of(const char *text)
+{
+    size_t i = 0;
+    while (strncmp(text, kinds[i].prefix, strlen(kinds[i].prefix)) != 0)
+        i++;
+    return kinds[i].kind;
+}
+
+/* The row of a matrix instruction: its mnemonic without "v_" up to the first blank or "_e64". */
+static const struct tir_mma *row_of(const char *text, const struct tgt *t)
+{
+    size_t length = strcspn(text, " ") - 2;
+    for (unsigned i = 0; i < t->machine.n_mma; i++) {
+        const struct tir_mma *row = &t->machine.mma[i];
+        if (strlen(row->name) == length && strncmp(text + 2, row->name, length) == 0)
+            return row;
+    }
+    return NULL;
+}
+
+/* "v_mov_b32_e32 v1, v2" moves a vector register, "v_mov_b32_e32 v1, s2" or "..., 0" does not. */
+static bool moves_vector_register(const char *text)
+{
+    const char *source = strchr(text, ',');
+    return source && (strncmp(source, ", v", 3) == 0 || strncmp(source, ", a", 3) == 0);
+}
+
+static bool count_matrix(const char *text, const struct tgt *t, struct tgt_loop_facts *f,
+                         char why[TGT_WHY])
+{
+    const struct tir_mma *row = row_of(text, t);
+    if (!row) {
+        snprintf(why, TGT_WHY, "%s has no row for %.*s", t->machine.name,
+                 (int)strcspn(text, " "), text);
+        return false;
+    }
+    f->mfma++;
+    f->mfma_cycles += row->cycles;
+    f->shadow_slots += row->shadow_slots;
+    return true;
+}
+
+static void count_one(const char *text, enum kind kind, const struct tgt *t,
+                      struct tgt_loop_facts *f)
+{
+    switch (kind) {
+    case VALU: f->valu_slots++; break;
+    case VALU_SLOW: f->valu_slots += 4; break;
+    case TRANS: f->trans++; f->valu_slots += t->machine.exp_slots; break;
+    case SWAP: f->permlane++; f->valu_slots += t->machine.swap_slots; break;
+    case PACKED: f->packed++; break;
+    case MOVE: f->copies += moves_vector_register(text); f->valu_slots++; break;
+    case COPY: f->copies++; f->valu_slots++; break;
+    case LDS_READ: f->lds_reads++; break;
+    case LDS_WRITE: f->lds_writes++; break;
+    case LOAD: strstr(text, " lds") || strstr(text, "_lds_") ? f->loads_to_lds++ : f->loads++; break;
+    case STORE: f->stores++; break;
+    case SCRATCH: f->scratch++; break;
+    case WAIT: f->waits++; f->waits_vm0 += strstr(text, "vmcnt(0)") != NULL; break;
+    case BARRIER: f->barriers++; break;
+    case MATRIX:
+    case OTHER: break;
+    }
+}
+
+bool tgt_count(const struct tgt_code *code, struct tgt_range range, const struct tgt *t,
+               struct tgt_loop_facts *facts, char why[TGT_WHY])
+{
+    struct tgt_loop_facts f = {0};
+    for (size_t i = range.first; i < range.end; i++) {
+        const char *text = code->insts[i].text;
+        enum kind kind = kind_of(text);
+        f.instructions++;
+        if (kind == MATRIX && !count_matrix(text, t, &f, why))
+            return false;
+        count_one(text, kind, t, &f);
+    }
+    f.start = code->insts[range.first].offset;
+    f.end = code->insts[range.end - 1].offset + code->insts[range.end - 1].size;
+    *facts = f;
+    return true;
+}
