@@ -166,6 +166,13 @@ struct tir_value tir_convert(struct tir_builder *b, struct tir_value a, unsigned
     return with_dtype(b, TIR_convert, a, dtype);
 }
 
+struct tir_value tir_convert_short(struct tir_builder *b, struct tir_value a, unsigned dtype)
+{
+    const struct tir_value v = tir_convert(b, a, dtype);
+    tir_op(b->f, b->f->values[v.id].def)->imm[0] = 1;
+    return v;
+}
+
 struct tir_value tir_zext(struct tir_builder *b, struct tir_value a, unsigned dtype)
 {
     return with_dtype(b, TIR_zext, a, dtype);

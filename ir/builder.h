@@ -56,6 +56,8 @@ struct tir_value tir_bool(struct tir_builder *b, bool v);
 struct tir_value tir_int_like(struct tir_builder *b, struct tir_value like, int64_t v);
 struct tir_value tir_float_like(struct tir_builder *b, struct tir_value like, float v);
 struct tir_value tir_convert(struct tir_builder *b, struct tir_value a, unsigned dtype);
+/** convert of values computed from 16-bit data: see short_nan in ops.def. */
+struct tir_value tir_convert_short(struct tir_builder *b, struct tir_value a, unsigned dtype);
 struct tir_value tir_zext(struct tir_builder *b, struct tir_value a, unsigned dtype);
 struct tir_value tir_bitcast(struct tir_builder *b, struct tir_value a, struct tir_type t);
 

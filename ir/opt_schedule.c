@@ -11,6 +11,9 @@
  * phase with little to hide has no hole at its end. What a phase leaves behind is anchored at its
  * end, since the order of pure values is otherwise anybody's guess to instruction selection.
  *
+ * What replaces a carried value of the loop is made after the old one's last use, wherever that is
+ * possible: the two can then share a register, and the loop needs no copy.
+ *
  * requires: register level.   keeps: structure.   breaks: order of ops in matrix phases.
  */
 #include "ir/builder.h"
@@ -23,7 +26,8 @@ struct node {
     struct tir_ref ref;
     unsigned slots;   /* 4-clock issue slots; 0: no instruction of its own */
     unsigned height;  /* slots from here to the end of the longest chain */
-    unsigned waiting; /* operands that are not placed yet */
+    unsigned waiting; /* operands, and uses of what it replaces, that are not placed yet */
+    uint32_t replaces; /* id of the carried value whose register it may take over, or 0 */
     bool matrix, placed;
 };
 
@@ -101,18 +105,63 @@ static void fill_nodes(struct run *r, const struct tir_block *b, unsigned first)
     }
 }
 
+static bool uses(const struct tir_op *op, uint32_t id)
+{
+    for (unsigned i = 0; i < op->n_operands; i++)
+        if (op->operands[i].id == id)
+            return true;
+    return false;
+}
+
+/* Does node `later` need, directly or not, what node `first` makes? */
+static bool reaches(const struct run *r, unsigned first, unsigned later)
+{
+    const struct tir_op *op = tir_op(r->f, r->nodes[later].ref);
+    if (first == later)
+        return true;
+    for (unsigned i = 0; i < op->n_operands; i++) {
+        const uint32_t def = r->node_of[op->operands[i].id];
+        if (def > first && reaches(r, first, def - 1))
+            return true;
+    }
+    return false;
+}
+
+/* For each carried value that this run replaces: its other users come first. */
+static void order_replacements(struct run *r, const struct tir_block *b)
+{
+    if (!b->owner.id || tir_op(r->f, b->owner)->opcode != TIR_for)
+        return;
+    const struct tir_op *yield = tir_op(r->f, b->ops[b->n_ops - 1]);
+    for (unsigned k = 0; k + 1 < b->n_params; k++) {
+        const uint32_t old = b->params[k + 1].id, def = r->node_of[yield->operands[k].id];
+        if (!def || r->nodes[def - 1].matrix)
+            continue;
+        bool possible = true;
+        for (unsigned i = 0; i < r->n && possible; i++)
+            if (i != def - 1 && uses(tir_op(r->f, r->nodes[i].ref), old))
+                possible = !reaches(r, def - 1, i);
+        if (!possible)
+            continue;
+        r->nodes[def - 1].replaces = old;
+        for (unsigned i = 0; i < r->n; i++)
+            if (i != def - 1 && uses(tir_op(r->f, r->nodes[i].ref), old))
+                r->nodes[def - 1].waiting++;
+    }
+}
+
 static void place(struct run *r, unsigned index)
 {
     r->nodes[index].placed = true;
     r->out[r->n_out++] = r->nodes[index].ref;
     const struct tir_op *op = tir_op(r->f, r->nodes[index].ref);
-    if (!op->n_results)
-        return;
-    for (unsigned i = index + 1; i < r->n; i++) {
+    for (unsigned i = 0; i < r->n; i++) {
         const struct tir_op *user = tir_op(r->f, r->nodes[i].ref);
         for (unsigned k = 0; k < user->n_operands; k++)
             if (r->node_of[user->operands[k].id] == index + 1)
                 r->nodes[i].waiting--;
+        if (i != index && r->nodes[i].replaces && uses(op, r->nodes[i].replaces))
+            r->nodes[i].waiting--;
     }
 }
 
@@ -228,6 +277,7 @@ static unsigned schedule(struct tir_func *f, const struct tir_schedule *s, struc
     r.out = tir_alloc(f, r.n * sizeof(r.out[0]));
     r.node_of = tir_alloc(f, f->n_values * sizeof(r.node_of[0]));
     fill_nodes(&r, b, first);
+    order_replacements(&r, b);
     if (s->interleave) {
         schedule_run(&r);
         memcpy(b->ops + first, r.out, r.n * sizeof(r.out[0]));

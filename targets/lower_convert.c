@@ -19,41 +19,46 @@ static bool is_half(unsigned dtype)
 
 /*
  * The high half of the result is x rounded to bf16, nearest even: 0x7fff plus the lowest bit that
- * stays is added below it. A NaN could overflow into a zero that way; it is kept as it is (what
- * arithmetic makes is quiet, so its highest fraction bit remains). Four instructions: v_bfe, v_add3,
- * v_cmp_u, v_cndmask; LLVM's own expansion of fptrunc takes five and packs with two more.
+ * stays is added below it. v_bfe and v_add3, where LLVM's own expansion of fptrunc takes five. A NaN
+ * could overflow into a zero that way; unless it is known to have a zero low half, it is kept as it
+ * is by v_cmp_u and v_cndmask (what arithmetic makes is quiet, so its highest fraction bit remains).
  */
-static LLVMValueRef round_to_high_half(struct lower *l, LLVMValueRef x)
+static LLVMValueRef round_to_high_half(struct lower *l, LLVMValueRef x, bool short_nan)
 {
     LLVMValueRef bits = lower_bitcast(l, x, l->i32);
     LLVMValueRef above = LLVMBuildLShr(l->b, bits, lower_i32(l, 16), "");
     LLVMValueRef odd = LLVMBuildAnd(l->b, above, lower_i32(l, 1), "");
     LLVMValueRef sum = LLVMBuildAdd(l->b, bits, odd, "");
     sum = LLVMBuildAdd(l->b, sum, lower_i32(l, 0x7fff), "");
+    if (short_nan)
+        return sum;
     LLVMValueRef nan = LLVMBuildFCmp(l->b, LLVMRealUNO, x, x, "");
     return LLVMBuildSelect(l->b, nan, bits, sum, "");
 }
 
-static LLVMValueRef to_bf16_in_software(struct lower *l, LLVMValueRef x)
+static LLVMValueRef to_bf16_in_software(struct lower *l, LLVMValueRef x, bool short_nan)
 {
-    LLVMValueRef high = LLVMBuildLShr(l->b, round_to_high_half(l, x), lower_i32(l, 16), "");
+    LLVMValueRef high =
+        LLVMBuildLShr(l->b, round_to_high_half(l, x, short_nan), lower_i32(l, 16), "");
     return lower_bitcast(l, LLVMBuildTrunc(l->b, high, l->i16, ""), l->bf16);
 }
 
 /* Two f32 as the low and high half of a dword. */
-static LLVMValueRef bf16_pair_in_software(struct lower *l, LLVMValueRef a, LLVMValueRef b)
+static LLVMValueRef bf16_pair_in_software(struct lower *l, LLVMValueRef a, LLVMValueRef b,
+                                          bool short_nan)
 {
-    LLVMValueRef args[3] = {round_to_high_half(l, b), round_to_high_half(l, a),
-                            lower_i32(l, 0x07060302)};
+    LLVMValueRef args[3] = {round_to_high_half(l, b, short_nan),
+                            round_to_high_half(l, a, short_nan), lower_i32(l, 0x07060302)};
     return emit_intrinsic(l, "llvm.amdgcn.perm", NULL, 0, args, 3);
 }
 
-static LLVMValueRef bf16_vector_in_software(struct lower *l, LLVMValueRef v, unsigned count)
+static LLVMValueRef bf16_vector_in_software(struct lower *l, LLVMValueRef v, unsigned count,
+                                            bool short_nan)
 {
     LLVMValueRef pairs[TIR_MAX_VEC / 2];
     for (unsigned i = 0; i < count; i += 2) {
-        pairs[i / 2] =
-            bf16_pair_in_software(l, lower_element(l, v, i), lower_element(l, v, i + 1));
+        pairs[i / 2] = bf16_pair_in_software(l, lower_element(l, v, i),
+                                             lower_element(l, v, i + 1), short_nan);
         if (!pairs[i / 2])
             return NULL;
     }
@@ -62,23 +67,25 @@ static LLVMValueRef bf16_vector_in_software(struct lower *l, LLVMValueRef v, uns
 }
 
 /* `v` is one f32, or a vector of them. */
-static LLVMValueRef f32_to_half(struct lower *l, LLVMValueRef v, struct tir_type to)
+static LLVMValueRef f32_to_half(struct lower *l, LLVMValueRef v, struct tir_type to,
+                                bool short_nan)
 {
     unsigned count = lower_count(to);
     if (to.dtype == TIR_F16 || l->t->machine.has_cvt_pk_bf16)
         return LLVMBuildFPTrunc(l->b, v, lower_type(l, to), "");
     if (count % 2 == 0)
-        return bf16_vector_in_software(l, v, count);
+        return bf16_vector_in_software(l, v, count, short_nan);
     LLVMValueRef out[TIR_MAX_VEC];
     for (unsigned i = 0; i < count; i++)
-        out[i] = to_bf16_in_software(l, lower_element(l, v, i));
+        out[i] = to_bf16_in_software(l, lower_element(l, v, i), short_nan);
     return lower_gather(l, out, count);
 }
 
 LLVMValueRef lower_convert_pair(struct lower *l, const struct tir_op *op)
 {
     LLVMValueRef both[2] = {lower_value(l, op->operands[0]), lower_value(l, op->operands[1])};
-    return f32_to_half(l, lower_gather(l, both, 2), lower_result_type(l, op));
+    return f32_to_half(l, lower_gather(l, both, 2), lower_result_type(l, op),
+                       op->imm[0] != 0);
 }
 
 /* fp8 as the target has it; values beyond its range become NaN, as v_cvt_pk_fp8_f32 makes them
@@ -132,7 +139,7 @@ static LLVMValueRef convert_element(struct lower *l, LLVMValueRef x, unsigned fr
         return float_to_int(l, x, type);
     if (to == TIR_FP8)
         return f32_to_fp8(l, x);
-    return f32_to_half(l, x, tir_scalar(to));
+    return f32_to_half(l, x, tir_scalar(to), false);
 }
 
 /* Two bytes of fp8 at a time: v_cvt_pk_fp8_f32 and v_cvt_pk_f32_fp8 work on half a dword. */
@@ -182,7 +189,7 @@ LLVMValueRef lower_convert(struct lower *l, const struct tir_op *op)
     if (to.dtype == TIR_F32 && is_half(from.dtype))
         return LLVMBuildFPExt(l->b, v, lower_type(l, to), "");
     if (from.dtype == TIR_F32 && is_half(to.dtype))
-        return f32_to_half(l, v, to);
+        return f32_to_half(l, v, to, op->imm[0] != 0);
 
     LLVMValueRef out[TIR_MAX_VEC];
     for (unsigned i = 0; i < count; i++) {

@@ -441,10 +441,13 @@ static struct softmax softmax_head(struct prefill *p, struct tir_value s, struct
     const struct tir_value top = tir_max(b, m, tir_col_max(b, tir_col_fold_max(b, s)));
     const struct tir_value limit = tir_add(b, m, tile_of(p, p->threshold, p->vector));
     r.grown = tir_any(b, tir_cmp_gt(b, top, limit));
-    r.m = tir_named(b, "m", tir_select(b, r.grown, top, m));
     const struct tir_value exponent = tile_of(p, p->exponent, p->vector);
-    r.alpha = tir_exp2(b, tir_mul(b, tir_sub(b, m, r.m), exponent));
-    const struct tir_value shift = tir_broadcast(b, tir_neg(b, tir_mul(b, r.m, exponent)), p->scores);
+    const struct tir_value fall = tir_select(b, r.grown, tir_sub(b, m, top),
+                                             tir_float_like(b, m, 0.0f));
+    r.alpha = tir_exp2(b, tir_mul(b, fall, exponent));
+    r.m = tir_named(b, "m", tir_select(b, r.grown, top, m));
+    const struct tir_value shift =
+        tir_broadcast(b, tir_neg(b, tir_mul(b, r.m, exponent)), p->scores);
     r.p = tir_named(
         b, "p", tir_exp2(b, tir_fma(b, s, tile_of(p, p->exponent, p->scores), shift)));
     return r;
@@ -566,7 +569,7 @@ static void visit_tile(struct prefill *p, struct tir_value tile, struct tir_valu
     tir_barrier(b);
     set_stage(p, VALUES, C1);
     carried[CARRY_L] = tir_named(b, "l", tir_add(b, carried[CARRY_L], tir_col_fold_sum(b, head.p)));
-    const struct tir_value p16 = tir_convert(b, head.p, p->dtype);
+    const struct tir_value p16 = tir_convert_short(b, head.p, p->dtype);
     set_stage(p, VALUES, M2);
     const struct tir_value v = read_v(p, tile);
     tir_wait(b, LDS_WRITES, 0);
@@ -602,7 +605,7 @@ static void finish(struct prefill *p, struct tir_value carried[N_CARRY])
     const struct tir_view out =
         view(p, head_base(p, "out", token, p->head), rows, row_bytes(p, "out_token_stride"),
              p->v->head_dim_v * ELEM, 0);
-    tir_tile_store(b, out, num(p, 0), tir_transpose(b, tir_convert(b, o, p->dtype)));
+    tir_tile_store(b, out, num(p, 0), tir_transpose(b, tir_convert_short(b, o, p->dtype)));
     if (!p->v->lse)
         return;
     const struct tir_value lse =

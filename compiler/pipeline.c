@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The way of one variant: template, passes, lowering, link, analysis.
+ */
+#include "compiler/pipeline.h"
+
+#include "ir/ir.h"
+#include "ir/passes.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+void attnc_kernel_free(struct attnc_kernel *k)
+{
+    tgt_blob_free(&k->code);
+}
+
+static bool fail(char why[ATTNC_WHY], const char *sentence)
+{
+    snprintf(why, ATTNC_WHY, "%s", sentence);
+    return false;
+}
+
+/* The function as text, in a blob. */
+static bool print_function(const struct tir_func *f, struct tgt_blob *out)
+{
+    char *text = NULL;
+    size_t size = 0;
+    FILE *stream = open_memstream(&text, &size);
+    if (!stream)
+        return false;
+    tir_print(f, stream);
+    if (fclose(stream)) {
+        free(text);
+        return false;
+    }
+    *out = (struct tgt_blob){(uint8_t *)text, size};
+    return true;
+}
+
+static bool emit(const struct tir_func *f, const struct tgt *t, const struct tgt_blob *hooks,
+                 enum attnc_stage stage, struct attnc_kernel *k, char why[ATTNC_WHY])
+{
+    if (stage == ATTNC_STAGE_IR)
+        return print_function(f, &k->code) || fail(why, "out of memory");
+    const struct tgt_codegen_options o = {
+        .kind = stage == ATTNC_STAGE_LLVM  ? TGT_EMIT_LLVM
+                : stage == ATTNC_STAGE_ASM ? TGT_EMIT_ASM
+                                           : TGT_EMIT_OBJECT,
+        .hooks = hooks->data,
+        .hooks_size = hooks->size,
+    };
+    if (stage != ATTNC_STAGE_LINKED)
+        return tgt_emit(f, t, &o, &k->code, why);
+
+    struct tgt_blob object;
+    if (!tgt_emit(f, t, &o, &object, why))
+        return false;
+    const bool linked = tgt_link(&object, &k->code, why);
+    tgt_blob_free(&object);
+    if (!linked)
+        return false;
+    if (tgt_analyze(k->code.data, k->code.size, f->name, t, &k->facts, why))
+        return true;
+    tgt_blob_free(&k->code);
+    return false;
+}
+
+static bool describe(const struct att_kernel *built, struct attnc_kernel *k, char why[ATTNC_WHY])
+{
+    const struct tir_func *f = built->func;
+    if (f->n_args > ATTNC_MAX_ARGS)
+        return fail(why, "the kernel has more arguments than a record holds");
+    snprintf(k->name, sizeof(k->name), "%s", f->name);
+    snprintf(k->tuning, sizeof(k->tuning), "%s", built->tuning);
+    k->arg_count = f->n_args;
+    for (uint32_t i = 0; i < f->n_args; i++) {
+        snprintf(k->args[i].name, sizeof(k->args[i].name), "%s", f->args[i].name);
+        k->args[i].dtype = f->args[i].dtype;
+        k->args[i].offset = f->args[i].offset;
+    }
+    for (int i = 0; i < 3; i++) {
+        const struct att_grid *g = &built->grid[i];
+        snprintf(k->grid[i].arg, sizeof(k->grid[i].arg), "%s", g->arg ? g->arg : "");
+        k->grid[i].divide = g->divide ? (uint32_t)g->divide : 1;
+        k->grid[i].times = g->times ? (uint32_t)g->times : 1;
+    }
+    return true;
+}
+
+bool attnc_compile(const struct att_variant *v, const struct tgt_blob *hooks,
+                   const struct attnc_compile_options *o, FILE *log, struct attnc_kernel *out,
+                   char why[ATTNC_WHY])
+{
+    const struct tgt *t = tgt_find(v->target);
+    if (!t)
+        return fail(why, "unknown target");
+    struct att_kernel built;
+    v->op->build(v, &t->machine, &built);
+
+    struct attnc_kernel k;
+    memset(&k, 0, sizeof(k)); /* the cache stores the struct: no stray bytes */
+    const struct tir_pass_options passes = {.schedule = &built.schedule,
+                                            .print = o->print,
+                                            .stop_after = o->stop_after,
+                                            .disable = o->disable,
+                                            .out = log};
+    const bool ok = tir_run_passes(built.func, &passes, why) && describe(&built, &k, why) &&
+                    emit(built.func, t, hooks, o->stage, &k, why);
+    tir_func_destroy(built.func);
+    if (ok)
+        *out = k;
+    return ok;
+}
