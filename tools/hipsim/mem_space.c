@@ -1,0 +1,274 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * From lane addresses to host bytes, for the three memories that a kernel sees: global (any device
+ * allocation), LDS of the workgroup, private segments. One range check covers a whole wave when
+ * its lanes fall into one allocation, which is the normal case.
+ *
+ * Alignment: ROCm runs compute waves with SH_MEM_CONFIG.alignment_mode = UNALIGNED, and Clang
+ * relies on it (it merges byte accesses of packed structures into unaligned dword and 128-bit
+ * accesses of global memory and LDS). So loads and stores may have any alignment; atomics must be
+ * naturally aligned (CDNA3 ISA, "Alignment").
+ */
+#include <string.h>
+
+#include "tools/hipsim/mem.h"
+
+/* Which slot a host thread looked up last; slots are never moved or unmapped. */
+static _Thread_local struct hipsim_mem_cursor cursor;
+
+#define SCAN_MAX 8192 /* bytes of shadow that are worth one scan instead of 64 look-ups */
+
+static const char *access_name(enum mem_direction direction)
+{
+    return direction == MEM_READ ? "load" : direction == MEM_WRITE ? "store" : "atomic access";
+}
+
+static void record(struct wave *w, const struct lane_mem *m, unsigned bytes,
+                   enum mem_direction direction)
+{
+    struct mem_access *a = &w->access;
+
+    a->space = m->space == MEM_GLOBAL ? ACCESS_GLOBAL : m->space == MEM_LDS ? ACCESS_LDS
+                                                                            : ACCESS_SCRATCH;
+    a->is_load = (direction & MEM_READ) != 0;
+    a->is_store = (direction & MEM_WRITE) != 0;
+    a->bytes = (uint8_t)bytes;
+    a->lanes = m->lanes;
+    memcpy(a->addr, m->addr, sizeof a->addr);
+}
+
+static bool aligned(struct wave *w, const struct inst *in, const struct lane_mem *m,
+                    unsigned bytes, enum mem_direction direction)
+{
+    unsigned l, align = bytes > 8 ? 8 : bytes;
+    uint64_t bad = 0;
+
+    if (direction != MEM_MODIFY)
+        return true;
+    FOR_LANES(l, m->lanes)
+        if (m->addr[l] & (align - 1))
+            bad |= UINT64_C(1) << l;
+    if (!bad)
+        return true;
+    wave_fault(w, in, FAULT_ALIGN, bad, "atomic access of %u bytes at misaligned %s 0x%llx",
+               align, m->space == MEM_GLOBAL ? "address" : "offset",
+               (unsigned long long)m->addr[__builtin_ctzll(bad)]);
+    return false;
+}
+
+static void report_global(struct wave *w, const struct inst *in, const struct lane_mem *m,
+                          unsigned bytes, enum mem_direction direction, uint64_t bad,
+                          enum hipsim_mem_verdict verdict)
+{
+    static const char *const why[] = {
+        [HIPSIM_MEM_OK] = "allowed",
+        [HIPSIM_MEM_OUT_OF_BOUNDS] = "out of bounds",
+        [HIPSIM_MEM_USE_AFTER_FREE] = "use after free",
+        [HIPSIM_MEM_NOT_MAPPED] = "not mapped",
+        [HIPSIM_MEM_READ_ONLY] = "read-only memory",
+    };
+    uint64_t address = m->addr[__builtin_ctzll(bad)];
+    char near[256];
+
+    hipsim_mem_describe(address, bytes, near, sizeof near);
+    wave_fault(w, in, FAULT_MEMORY, bad, "%s of %u bytes at 0x%llx: %s; %s",
+               access_name(direction), bytes, (unsigned long long)address, why[verdict], near);
+}
+
+/* Each lane on its own: only after the check of the whole range has failed. */
+static bool resolve_lanes(struct wave *w, const struct inst *in, struct lane_mem *m,
+                          unsigned bytes, enum mem_direction direction)
+{
+    enum hipsim_mem_verdict first = HIPSIM_MEM_OK;
+    uint64_t bad = 0, unusable = 0;
+    unsigned l;
+
+    FOR_LANES(l, m->lanes) {
+        enum hipsim_mem_verdict v =
+            hipsim_mem_check(&cursor, m->addr[l], bytes, (direction & MEM_WRITE) != 0);
+        if (v == HIPSIM_MEM_OK)
+            continue;
+        if (!bad)
+            first = v;
+        bad |= UINT64_C(1) << l;
+        if (!hipsim_mem_mapped(m->addr[l], bytes))
+            unusable |= UINT64_C(1) << l;
+    }
+    if (bad && (mem_checks(w, CHECK_MEMORY) || unusable)) {
+        report_global(w, in, m, bytes, direction, bad, first);
+        return false;
+    }
+    return true;
+}
+
+static bool resolve_global(struct wave *w, const struct inst *in, struct lane_mem *m,
+                           unsigned bytes, enum mem_direction direction)
+{
+    uint64_t low = UINT64_MAX, high = 0;
+    unsigned l;
+
+    FOR_LANES(l, m->lanes) {
+        low = m->addr[l] < low ? m->addr[l] : low;
+        high = m->addr[l] > high ? m->addr[l] : high;
+        m->ptr[l] = (uint8_t *)(uintptr_t)m->addr[l];
+    }
+    m->low = low;
+    m->span = high - low + bytes;
+    m->tracked = true;
+    if (hipsim_mem_check(&cursor, low, m->span, (direction & MEM_WRITE) != 0) == HIPSIM_MEM_OK) {
+        m->tracked = cursor.slot && hipsim_mem_tracked(cursor.slot);
+        return true;
+    }
+    m->span = 0;
+    return resolve_lanes(w, in, m, bytes, direction);
+}
+
+/* LDS and private segments are arrays; a lane beyond the end reads zero and stores nothing (CDNA3
+ * ISA, "LDS: out-of-range"), and is reported. */
+static bool resolve_array(struct wave *w, const struct inst *in, struct lane_mem *m,
+                          unsigned bytes, enum mem_direction direction)
+{
+    bool lds = m->space == MEM_LDS;
+    uint64_t size = lds ? w->wg->lds_bytes : w->launch->private_bytes;
+    uint8_t *base = lds ? w->wg->lds : w->scratch;
+    uint64_t stride = lds ? 0 : size, bad = 0;
+    unsigned l;
+
+    FOR_LANES(l, m->lanes) {
+        m->ptr[l] = base + l * stride + m->addr[l];
+        if (m->addr[l] > size || size - m->addr[l] < bytes)
+            bad |= UINT64_C(1) << l;
+    }
+    if (!bad)
+        return true;
+    m->lanes &= ~bad;
+    m->dropped |= bad;
+    if (!mem_checks(w, CHECK_MEMORY))
+        return true;
+    wave_fault(w, in, FAULT_MEMORY, bad, "%s of %u bytes at %s offset 0x%llx: out of bounds; "
+               "the %s has %llu bytes", access_name(direction), bytes, lds ? "LDS" : "private",
+               (unsigned long long)m->addr[__builtin_ctzll(bad)],
+               lds ? "workgroup" : "work-item", (unsigned long long)size);
+    return false;
+}
+
+bool mem_resolve(struct wave *w, const struct inst *in, struct lane_mem *m, unsigned bytes,
+                 enum mem_direction direction)
+{
+    if (w->launch->observer)
+        record(w, m, bytes, direction);
+    if (!m->lanes)
+        return true;
+    if (!aligned(w, in, m, bytes, direction))
+        return false;
+    if (m->space == MEM_GLOBAL)
+        return resolve_global(w, in, m, bytes, direction);
+    return resolve_array(w, in, m, bytes, direction);
+}
+
+/* -- validity ---------------------------------------------------------------------------------- */
+
+static bool range_written(uint64_t low, uint64_t span)
+{
+    uint64_t line = low & ~UINT64_C(63), end = low + span;
+
+    for (; line < end; line += 32) {
+        uint64_t first = line < low ? low : line;
+        uint64_t last = line + 32 < end ? line + 32 : end;
+        if (first >= last)
+            continue;
+        unsigned bytes = (unsigned)(last - first);
+        if (hipsim_mem_written_mask(first, bytes) != (uint32_t)((UINT64_C(1) << bytes) - 1))
+            return false;
+    }
+    return true;
+}
+
+static uint64_t global_written(struct lane_mem *m, unsigned first, unsigned bytes)
+{
+    uint64_t written = 0;
+    unsigned l;
+
+    if (m->tracked && m->span && m->span <= SCAN_MAX && range_written(m->low, m->span))
+        m->tracked = false;
+    if (!m->tracked)
+        return m->lanes;
+    FOR_LANES(l, m->lanes)
+        if (hipsim_mem_is_written(&cursor, m->addr[l] + first, bytes))
+            written |= UINT64_C(1) << l;
+    return written;
+}
+
+static uint8_t *valid_bytes(const struct wave *w, const struct lane_mem *m, unsigned l)
+{
+    if (m->space == MEM_LDS)
+        return w->wg->lds_valid + m->addr[l];
+    return w->scratch_valid + (size_t)l * w->launch->private_bytes + m->addr[l];
+}
+
+uint64_t mem_written(const struct wave *w, struct lane_mem *m, unsigned first, unsigned bytes)
+{
+    uint64_t want = UINT64_C(0x0101010101010101) >> (64 - 8 * bytes);
+    uint64_t written = 0;
+    unsigned l;
+
+    if (!mem_checks(w, CHECK_UNINIT))
+        return m->lanes;
+    if (m->space == MEM_GLOBAL)
+        return global_written(m, first, bytes);
+    FOR_LANES(l, m->lanes) {
+        uint64_t have = 0;
+        memcpy(&have, valid_bytes(w, m, l) + first, bytes);
+        if ((have & want) == want)
+            written |= UINT64_C(1) << l;
+    }
+    return written;
+}
+
+static void mark_global(const struct lane_mem *m, unsigned first, unsigned bytes, uint64_t valid)
+{
+    uint64_t gaps = ~valid;
+    unsigned l;
+
+    for (l = 0; l < WAVE_LANES; l++)
+        gaps |= m->addr[l] ^ (m->low + (uint64_t)l * bytes);
+    if (!gaps) {
+        hipsim_mem_mark(m->low, m->span);
+        return;
+    }
+    FOR_LANES(l, valid) {
+        if (m->span)
+            hipsim_mem_mark_small(m->addr[l] + first, bytes);
+        else
+            hipsim_mem_mark(m->addr[l] + first, bytes);
+    }
+}
+
+void mem_mark(struct wave *w, struct lane_mem *m, unsigned first, unsigned bytes, uint64_t valid)
+{
+    unsigned l;
+
+    if (!mem_checks(w, CHECK_UNINIT))
+        return;
+    if (m->space == MEM_GLOBAL) {
+        if (m->tracked)
+            mark_global(m, first, bytes, m->lanes & valid);
+        return;
+    }
+    FOR_LANES(l, m->lanes)
+        memset(valid_bytes(w, m, l) + first, (int)(valid >> l & 1), bytes);
+}
+
+bool mem_defined(struct wave *w, const struct inst *in, const struct opnd *o, uint64_t lanes,
+                 const char *what)
+{
+    if (!mem_checks(w, CHECK_UNINIT))
+        return true;
+    uint64_t bad = lanes & ~src_valid(w, o);
+    if (!bad)
+        return true;
+    const char *file = o->kind == OPND_AGPR ? "a" : o->kind == OPND_SGPR ? "s" : "v";
+    wave_fault(w, in, FAULT_UNINIT, bad, "undefined value in %s (%s%u%s)", what, file, o->reg,
+               o->dwords > 1 ? " and following" : "");
+    return false;
+}
