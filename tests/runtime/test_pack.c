@@ -11,10 +11,7 @@
 
 #include <cmocka.h>
 
-#include "runtime/attn.h"
-#include "tests/runtime/packs.h"
-
-#define COUNT(a) (sizeof(a) / sizeof((a)[0]))
+#include "tests/runtime/fixture.h"
 
 static const struct made three[] = {
     { .head_dim = "64" },

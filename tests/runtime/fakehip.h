@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * This file declares the test double of the HIP runtime: it runs nothing, notes what it was asked
+ * and fails on demand. The launch benchmark measures against it, since its launch returns at once.
+ */
+#ifndef FAKEHIP_H
+#define FAKEHIP_H
+
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct fakehip {
+    /* Set by a test. */
+    const char *arch[2];    /* of the two GPUs; NULL: "gfx942:sramecc+:xnack-" */
+    atomic_int device_count;
+    atomic_int fail_at;     /* the n-th call from now fails (1: the next); 0: none */
+    atomic_int fail_with;   /* hipError_t */
+    atomic_int capturing;   /* what hipStreamIsCapturing() says */
+    atomic_int quiet;       /* launches are not noted, for benchmarks and many threads */
+
+    /* Noted. */
+    atomic_int calls;
+    atomic_int modules;     /* loaded and not unloaded */
+    atomic_int loads;
+    atomic_int current;     /* GPU */
+    atomic_long launches;
+    unsigned grid[3], block[3], lds;
+    void *stream;
+    void *function;
+    size_t kernarg_size;
+    uint8_t kernargs[1024];
+    char failed[64];        /* which call the demanded failure hit */
+};
+
+/* Exported by the library; a test finds it with dlsym("fakehip_state"). */
+struct fakehip *fakehip_state(void);
+
+#endif

@@ -1,0 +1,485 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* This file tests lookup and launch: which kernel is chosen, and what HIP is asked to run. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "tests/runtime/fixture.h"
+
+static const char *chosen(const struct attn_op *op)
+{
+    struct attn_op_info info = { .size = sizeof(info) };
+    assert_int_equal(attn_op_describe(op, &info), ATTN_OK);
+    return info.kernel.name;
+}
+
+static void why(const struct attn_op *op, const char *text)
+{
+    struct attn_op_info info = { .size = sizeof(info) };
+    assert_int_equal(attn_op_describe(op, &info), ATTN_OK);
+    assert_string_equal(info.why, text);
+}
+
+/* Looks up and compares the name of what was chosen. */
+static void choose(const struct bench *b, const struct attn_prefill_desc *d, const char *name)
+{
+    struct attn_op *op;
+    assert_int_equal(attn_prefill_lookup(b->device, d, &op), ATTN_OK);
+    assert_string_equal(chosen(op), name);
+    attn_op_destroy(op);
+}
+
+static void exact_kernels_come_before_covering_ones(void **state)
+{
+    (void)state;
+    struct fakehip *f = fake_reset();
+    const struct made kernels[] = {
+        { .name = "exact", .gqa = "4" },
+        { .name = "any_gqa" },
+        { .name = "windowed", .gqa = "4", .mask = "window" },
+        { .name = "windowed_any", .mask = "window" },
+    };
+    struct bench b = open_bench(kernels, COUNT(kernels));
+    struct attn_prefill_desc d = plain_desc();
+    choose(&b, &d, "exact");
+    d.heads = 10; /* ratio 5 */
+    choose(&b, &d, "any_gqa");
+    d.mask = ATTN_MASK_NONE;
+    choose(&b, &d, "windowed_any");
+    d.heads = 8;
+    choose(&b, &d, "windowed");
+
+    struct attn_op *op;
+    d = plain_desc();
+    assert_int_equal(attn_prefill_lookup(b.device, &d, &op), ATTN_OK);
+    why(op, "exact");
+    attn_op_destroy(op);
+    d.heads = 10;
+    d.mask = ATTN_MASK_NONE;
+    assert_int_equal(attn_prefill_lookup(b.device, &d, &op), ATTN_OK);
+    why(op, "the cheapest that covers it: gqa any covers 5, mask window covers none");
+    attn_op_destroy(op);
+    close_bench(&b);
+    assert_int_equal(f->modules, 0);
+}
+
+static void later_packs_override_earlier_ones(void **state)
+{
+    (void)state;
+    fake_reset();
+    const struct made base[] = { { .name = "base_128" }, { .name = "base_64", .head_dim = "64" } };
+    const struct made over[] = { { .name = "over_128" } };
+    size_t size;
+    struct attn_pack *packs[2];
+    void *bytes[2] = { make_pack(base, 2, &size) };
+    assert_int_equal(attn_pack_open_memory(bytes[0], size, &packs[0]), ATTN_OK);
+    bytes[1] = make_pack(over, 1, &size);
+    assert_int_equal(attn_pack_open_memory(bytes[1], size, &packs[1]), ATTN_OK);
+    const struct attn_device_options o = fake_options();
+    struct bench b = {0};
+    assert_int_equal(attn_device_open(packs, 2, &o, &b.device), ATTN_OK);
+    attn_pack_close(packs[0]); /* the device keeps them */
+    attn_pack_close(packs[1]);
+    struct attn_prefill_desc d = plain_desc();
+    choose(&b, &d, "over_128");
+    d.head_dim = 64;
+    choose(&b, &d, "base_64");
+    attn_device_close(b.device);
+    free(bytes[0]);
+    free(bytes[1]);
+}
+
+static void a_missing_kernel_is_explained(void **state)
+{
+    (void)state;
+    fake_reset();
+    const struct made kernels[] = {
+        { .name = "near", .head_dim = "64" },
+        { .name = "far", .head_dim = "256", .lse = "true" },
+        { .name = "elsewhere", .target = "gfx950" },
+    };
+    struct bench b = open_bench(kernels, COUNT(kernels));
+    struct attn_op *op;
+    struct attn_prefill_desc d = plain_desc();
+    assert_int_equal(attn_prefill_lookup(b.device, &d, &op), ATTN_NO_KERNEL);
+    says("the nearest, near, has head_dim 64 instead of 128, head_dim_v 64 instead of 128");
+    close_bench(&b);
+}
+
+static void a_pack_for_another_gpu_is_named(void **state)
+{
+    (void)state;
+    fake_reset();
+    const struct made kernels[] = { { .target = "gfx950" } };
+    struct bench b = open_bench(kernels, COUNT(kernels));
+    struct attn_op *op;
+    const struct attn_prefill_desc d = plain_desc();
+    assert_int_equal(attn_prefill_lookup(b.device, &d, &op), ATTN_NO_KERNEL);
+    says("no prefill kernel for gfx942, which this GPU is");
+    says("is for gfx950");
+    close_bench(&b);
+}
+
+static void mixed_gpus_get_their_own_kernels(void **state)
+{
+    (void)state;
+    struct fakehip *f = fake_reset();
+    f->device_count = 2;
+    f->arch[1] = "gfx950:sramecc+:xnack-";
+    const struct made kernels[] = { { .target = "gfx942" }, { .target = "gfx950" } };
+    struct bench b = open_bench(kernels, COUNT(kernels));
+    struct attn_device_options o = fake_options();
+    o.ordinal = 1;
+    struct bench second = {0};
+    assert_int_equal(attn_device_open(&b.pack, 1, &o, &second.device), ATTN_OK);
+    const struct attn_prefill_desc d = plain_desc();
+    choose(&b, &d, "prefill_gfx942_d128");
+    choose(&second, &d, "prefill_gfx950_d128");
+    assert_int_equal(f->current, 0); /* the caller's choice was put back */
+    o.ordinal = 2;
+    struct attn_device *none;
+    assert_int_equal(attn_device_open(&b.pack, 1, &o, &none), ATTN_NO_DEVICE);
+    says("GPU 2 was asked for");
+    attn_device_close(second.device);
+    close_bench(&b);
+}
+
+static void hip_5_properties_are_read_too(void **state)
+{
+    (void)state;
+    fake_reset();
+    const struct made kernels[] = { { .gqa = "4" } };
+    struct bench b = open_bench(kernels, 1);
+    struct attn_device_options o = fake_options();
+    o.hip_library = fake5_path();
+    struct attn_device *device;
+    assert_int_equal(attn_device_open(&b.pack, 1, &o, &device), ATTN_OK);
+    struct attn_device_info info = { .size = sizeof(info) };
+    assert_int_equal(attn_device_describe(device, &info), ATTN_OK);
+    assert_string_equal(info.target, "gfx942");
+    assert_string_equal(info.name, "fake GPU 0");
+    assert_string_equal(info.hip_library, fake5_path());
+    attn_device_close(device);
+    close_bench(&b);
+}
+
+static int64_t i64_at(const struct fakehip *f, size_t offset)
+{
+    int64_t v;
+    memcpy(&v, f->kernargs + offset, sizeof(v));
+    return v;
+}
+
+static int32_t i32_at(const struct fakehip *f, size_t offset)
+{
+    int32_t v;
+    memcpy(&v, f->kernargs + offset, sizeof(v));
+    return v;
+}
+
+static float f32_at(const struct fakehip *f, size_t offset)
+{
+    float v;
+    memcpy(&v, f->kernargs + offset, sizeof(v));
+    return v;
+}
+
+static void a_launch_packs_what_the_record_asks_for(void **state)
+{
+    (void)state;
+    struct fakehip *f = fake_reset();
+    const struct made kernels[] = { { .extra_arg = "v_head_stride" } };
+    struct bench b = open_bench(kernels, 1);
+    const struct attn_prefill_desc d = plain_desc();
+    struct attn_op *op;
+    assert_int_equal(attn_prefill_lookup(b.device, &d, &op), ATTN_OK);
+    struct attn_prefill_args a = plain_args();
+    a.stream = &a;
+    a.q_token_stride = INT64_C(1) << 40;
+    a.v_head_stride = -8;
+    assert_int_equal(attn_prefill_launch(op, &a), ATTN_OK);
+    assert_int_equal(f->launches, 1);
+    assert_ptr_equal(f->stream, &a);
+    assert_int_equal(f->grid[0], 2 * 2); /* ceil(200 / 128) * 2 */
+    assert_int_equal(f->grid[1], 8);
+    assert_int_equal(f->grid[2], 2);
+    assert_int_equal(f->block[0], 256);
+    assert_int_equal(f->block[1], 1);
+    assert_int_equal(f->lds, 512);
+    assert_int_equal(f->kernarg_size, MADE_KERNARG_SIZE);
+    assert_int_equal(i64_at(f, MADE_Q), (intptr_t)a.q);
+    assert_int_equal(i64_at(f, MADE_K), (intptr_t)a.k);
+    assert_int_equal(i64_at(f, MADE_OUT), (intptr_t)a.out);
+    assert_int_equal(i32_at(f, MADE_TOTAL_Q), 300);
+    assert_true(f32_at(f, MADE_SCALE) == 1 / sqrtf(128));
+    assert_int_equal(i64_at(f, MADE_Q_STRIDE), INT64_C(1) << 40);
+    assert_int_equal(i32_at(f, MADE_LEFT), 1 << 30);
+    assert_int_equal(i32_at(f, MADE_RIGHT), 0); /* causal */
+    assert_int_equal(i64_at(f, MADE_EXTRA), -8);
+
+    a.q_token_stride = 0; /* contiguous */
+    a.scale = 0.5f;
+    assert_int_equal(attn_prefill_launch(op, &a), ATTN_OK);
+    assert_int_equal(i64_at(f, MADE_Q_STRIDE), 8 * 128);
+    assert_true(f32_at(f, MADE_SCALE) == 0.5f);
+    attn_op_destroy(op);
+    close_bench(&b);
+}
+
+static void a_window_reaches_the_kernel(void **state)
+{
+    (void)state;
+    struct fakehip *f = fake_reset();
+    const struct made kernels[] = { { .mask = "window" } };
+    struct bench b = open_bench(kernels, 1);
+    struct attn_prefill_desc d = plain_desc();
+    d.mask = ATTN_MASK_WINDOW;
+    struct attn_op *op;
+    assert_int_equal(attn_prefill_lookup(b.device, &d, &op), ATTN_OK);
+    struct attn_prefill_args a = plain_args();
+    a.window_left = 127;
+    a.window_right = -1;
+    assert_int_equal(attn_prefill_launch(op, &a), ATTN_OK);
+    assert_int_equal(i32_at(f, MADE_LEFT), 127);
+    assert_int_equal(i32_at(f, MADE_RIGHT), 1 << 30);
+    attn_op_destroy(op);
+    close_bench(&b);
+}
+
+static void a_call_chooses_by_the_packs_table(void **state)
+{
+    (void)state;
+    struct fakehip *f = fake_reset();
+    const struct attnc_pack_when few[] = { { "max_seqlen_q", 1, 64 } };
+    const struct attnc_pack_when middle[] = { { "max_seqlen_q", 65, 128 }, { "batch", 2, 2 } };
+    const struct made kernels[] = {
+        { .name = "any_length" },
+        { .name = "few", .when = few, .when_count = 1 },
+        { .name = "middle", .when = middle, .when_count = 2 },
+    };
+    struct bench b = open_bench(kernels, COUNT(kernels));
+    const struct attn_prefill_desc d = plain_desc();
+    struct attn_op *op;
+    assert_int_equal(attn_prefill_lookup(b.device, &d, &op), ATTN_OK);
+    struct attn_op_info info = { .size = sizeof(info) };
+    assert_int_equal(attn_op_describe(op, &info), ATTN_OK);
+    assert_int_equal(info.kernel_count, 3);
+    assert_int_equal(f->modules, 3);
+
+    struct attn_prefill_args a = plain_args();
+    void *functions[4];
+    const int32_t lengths[] = { 64, 128, 200, 1 };
+    for (int i = 0; i < 4; i++) {
+        a.max_seqlen_q = lengths[i];
+        assert_int_equal(attn_prefill_launch(op, &a), ATTN_OK);
+        functions[i] = f->function;
+    }
+    assert_ptr_equal(functions[0], functions[3]);
+    assert_ptr_not_equal(functions[0], functions[1]);
+    assert_ptr_not_equal(functions[1], functions[2]);
+    attn_op_destroy(op);
+    close_bench(&b);
+    assert_int_equal(f->modules, 0);
+}
+
+static void a_code_object_is_loaded_once(void **state)
+{
+    (void)state;
+    struct fakehip *f = fake_reset();
+    const struct made kernels[] = { { .gqa = "4" } };
+    struct bench b = open_bench(kernels, 1);
+    const struct attn_prefill_desc d = plain_desc();
+    struct attn_op *ops[2];
+    assert_int_equal(attn_prefill_lookup(b.device, &d, &ops[0]), ATTN_OK);
+    assert_int_equal(attn_prefill_lookup(b.device, &d, &ops[1]), ATTN_OK);
+    assert_int_equal(f->loads, 1);
+    attn_op_destroy(ops[0]);
+    assert_int_equal(f->modules, 1);
+    attn_device_close(b.device); /* the op keeps it */
+    const struct attn_prefill_args a = plain_args();
+    assert_int_equal(attn_prefill_launch(ops[1], &a), ATTN_OK);
+    attn_op_destroy(ops[1]);
+    assert_int_equal(f->modules, 0);
+    attn_pack_close(b.pack);
+    free(b.bytes);
+}
+
+static void empty_batches_launch_nothing(void **state)
+{
+    (void)state;
+    struct fakehip *f = fake_reset();
+    const struct made kernels[] = { { .gqa = "4" } };
+    struct bench b = open_bench(kernels, 1);
+    const struct attn_prefill_desc d = plain_desc();
+    struct attn_op *op;
+    assert_int_equal(attn_prefill_lookup(b.device, &d, &op), ATTN_OK);
+    const struct attn_prefill_args none = { .size = sizeof(none) };
+    assert_int_equal(attn_prefill_launch(op, &none), ATTN_OK);
+    assert_int_equal(f->launches, 0);
+    attn_op_destroy(op);
+    close_bench(&b);
+}
+
+static void bad_descriptors_are_refused(void **state)
+{
+    (void)state;
+    fake_reset();
+    const struct made kernels[] = { { .gqa = "4" } };
+    struct bench b = open_bench(kernels, 1);
+    struct attn_op *op = (void *)&b;
+    struct attn_prefill_desc d = plain_desc();
+    assert_int_equal(attn_prefill_lookup(NULL, &d, &op), ATTN_BAD_ARGUMENT);
+    d.size = 8;
+    assert_int_equal(attn_prefill_lookup(b.device, &d, &op), ATTN_BAD_ARGUMENT);
+    says("desc.size is 8");
+    d = plain_desc();
+    d.heads = 7;
+    assert_int_equal(attn_prefill_lookup(b.device, &d, &op), ATTN_BAD_ARGUMENT);
+    says("7 heads are not a multiple of 2 kv_heads");
+    d = plain_desc();
+    d.dtype = 0;
+    assert_int_equal(attn_prefill_lookup(b.device, &d, &op), ATTN_BAD_ARGUMENT);
+    d = plain_desc();
+    d.mask = 3;
+    assert_int_equal(attn_prefill_lookup(b.device, &d, &op), ATTN_BAD_ARGUMENT);
+    d = plain_desc();
+    d.head_dim = -128;
+    assert_int_equal(attn_prefill_lookup(b.device, &d, &op), ATTN_BAD_ARGUMENT);
+    assert_ptr_equal(op, &b); /* outputs are written on success only */
+    close_bench(&b);
+}
+
+static void bad_arguments_are_refused(void **state)
+{
+    (void)state;
+    struct fakehip *f = fake_reset();
+    const struct made kernels[] = { { .lse = "true" } };
+    struct bench b = open_bench(kernels, 1);
+    struct attn_prefill_desc d = plain_desc();
+    d.lse = true;
+    struct attn_op *op;
+    assert_int_equal(attn_prefill_lookup(b.device, &d, &op), ATTN_OK);
+    struct attn_prefill_args good = plain_args();
+    float lse;
+    good.lse = &lse;
+#define REFUSED(change, text)                                                    \
+    do {                                                                         \
+        struct attn_prefill_args a = good;                                       \
+        change;                                                                  \
+        assert_int_equal(attn_prefill_launch(op, &a), ATTN_BAD_ARGUMENT);        \
+        says(text);                                                              \
+    } while (0)
+    REFUSED(a.size = 0, "args.size");
+    REFUSED(a.q = NULL, "q, k, v or out is NULL");
+    REFUSED(a.v = (const char *)a.v + 2, "not aligned to 16");
+    REFUSED(a.cu_seqlens_k = NULL, "cu_seqlens_k is NULL");
+    REFUSED(a.lse = NULL, "lse is NULL");
+    REFUSED(a.batch = -1, "negative count");
+    REFUSED(a.k_head_stride = 4, "not a multiple of 16 bytes");
+    REFUSED(a.scale = NAN, "scale is not finite");
+    REFUSED(a.max_seqlen_q = INT32_MAX, "more than 2^32 work items");
+#undef REFUSED
+    assert_int_equal(attn_prefill_launch(NULL, &good), ATTN_BAD_ARGUMENT);
+    assert_int_equal(attn_prefill_launch(op, NULL), ATTN_BAD_ARGUMENT);
+    assert_int_equal(f->launches, 0);
+    assert_int_equal(attn_prefill_launch(op, &good), ATTN_OK);
+    attn_op_destroy(op);
+    close_bench(&b);
+}
+
+static void records_that_ask_for_unknown_values_are_refused(void **state)
+{
+    (void)state;
+    struct fakehip *f = fake_reset();
+    const struct made unknown[] = { { .extra_arg = "q_hat" } };
+    struct bench b = open_bench(unknown, 1);
+    const struct attn_prefill_desc d = plain_desc();
+    struct attn_op *op;
+    assert_int_equal(attn_prefill_lookup(b.device, &d, &op), ATTN_BAD_PACK);
+    says("takes \"q_hat\", which this library does not give to prefill kernels");
+    close_bench(&b);
+    const struct made mistyped[] = { { .extra_arg = "scale" } };
+    b = open_bench(mistyped, 1);
+    assert_int_equal(attn_prefill_lookup(b.device, &d, &op), ATTN_BAD_PACK);
+    says("takes \"scale\" as another type");
+    close_bench(&b);
+    assert_int_equal(f->modules, 0);
+}
+
+static void device_side_lengths_are_checked_on_request(void **state)
+{
+    (void)state;
+    struct fakehip *f = fake_reset();
+    const struct made kernels[] = { { .gqa = "4" } };
+    struct bench b = open_bench(kernels, 1);
+    attn_device_close(b.device);
+    struct attn_device_options o = fake_options();
+    o.flags = ATTN_CHECK_DATA;
+    assert_int_equal(attn_device_open(&b.pack, 1, &o, &b.device), ATTN_OK);
+    const struct attn_prefill_desc d = plain_desc();
+    struct attn_op *op;
+    assert_int_equal(attn_prefill_lookup(b.device, &d, &op), ATTN_OK);
+    struct attn_prefill_args a = plain_args();
+    assert_int_equal(attn_prefill_launch(op, &a), ATTN_OK);
+    const int32_t falls[] = { 0, 100, 90 };
+    a.cu_seqlens_k = falls;
+    assert_int_equal(attn_prefill_launch(op, &a), ATTN_BAD_DATA);
+    says("cu_seqlens_k[2] is 90, below cu_seqlens_k[1], which is 100");
+    const int32_t long_one[] = { 0, 250, 300 };
+    a.cu_seqlens_k = long_one;
+    assert_int_equal(attn_prefill_launch(op, &a), ATTN_BAD_DATA);
+    says("cu_seqlens_k: sequence 0 has 250 tokens, the bound is 200");
+    const int32_t beyond[] = { 0, 200, 301 };
+    a.cu_seqlens_k = beyond;
+    assert_int_equal(attn_prefill_launch(op, &a), ATTN_BAD_DATA);
+    says("cu_seqlens_k[2] is 301, the tensor has 300 tokens");
+    const int32_t negative[] = { -1, 100, 200 };
+    a.cu_seqlens_q = negative;
+    assert_int_equal(attn_prefill_launch(op, &a), ATTN_BAD_DATA);
+    says("cu_seqlens_q[0] is -1");
+    assert_int_equal(f->launches, 1);
+    f->capturing = 1; /* reading back would end the capture */
+    assert_int_equal(attn_prefill_launch(op, &a), ATTN_OK);
+    attn_op_destroy(op);
+    close_bench(&b);
+}
+
+static void the_library_says_what_it_is(void **state)
+{
+    (void)state;
+    assert_int_equal(attn_version(), ATTN_VERSION_MAJOR * 1000 + ATTN_VERSION_MINOR);
+    assert_true(attn_has_feature("prefill"));
+    assert_false(attn_has_feature("time-travel"));
+    assert_false(attn_has_feature(NULL));
+    assert_string_equal(attn_status_name(ATTN_NO_KERNEL), "ATTN_NO_KERNEL");
+    assert_string_equal(attn_status_name(1), "unknown status");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(exact_kernels_come_before_covering_ones),
+        cmocka_unit_test(later_packs_override_earlier_ones),
+        cmocka_unit_test(a_missing_kernel_is_explained),
+        cmocka_unit_test(a_pack_for_another_gpu_is_named),
+        cmocka_unit_test(mixed_gpus_get_their_own_kernels),
+        cmocka_unit_test(hip_5_properties_are_read_too),
+        cmocka_unit_test(a_launch_packs_what_the_record_asks_for),
+        cmocka_unit_test(a_window_reaches_the_kernel),
+        cmocka_unit_test(a_call_chooses_by_the_packs_table),
+        cmocka_unit_test(a_code_object_is_loaded_once),
+        cmocka_unit_test(empty_batches_launch_nothing),
+        cmocka_unit_test(bad_descriptors_are_refused),
+        cmocka_unit_test(bad_arguments_are_refused),
+        cmocka_unit_test(records_that_ask_for_unknown_values_are_refused),
+        cmocka_unit_test(device_side_lengths_are_checked_on_request),
+        cmocka_unit_test(the_library_says_what_it_is),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
