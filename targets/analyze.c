@@ -21,56 +21,59 @@
 #include <stdlib.h>
 #include <string.h>
 
-static bool fail(char why[TGT_WHY], const char *what, const char *name)
-{
-    snprintf(why, TGT_WHY, "%s: %s", name, what);
-    return false;
-}
-
 static void start_libelf(void)
 {
     elf_version(EV_CURRENT);
 }
 
-/* The bytes of a symbol that lies in a section with contents. */
-static bool bytes_of_symbol(Elf *elf, const GElf_Sym *sym, const uint8_t **code, size_t *size)
+/* A code object in memory, and the function that is looked for. */
+struct image {
+    const uint8_t *data;
+    size_t size;
+    Elf *elf;
+    const char *name;
+};
+
+/* The bytes of a symbol, if its section has them within the image. */
+static bool bytes_of_symbol(const struct image *i, const GElf_Sym *sym, const uint8_t **code,
+                            size_t *size)
 {
     GElf_Shdr header;
-    Elf_Scn *section = elf_getscn(elf, sym->st_shndx);
-    Elf_Data *data = section ? elf_getdata(section, NULL) : NULL;
-    if (!data || !data->d_buf || !gelf_getshdr(section, &header))
+    Elf_Scn *section = elf_getscn(i->elf, sym->st_shndx);
+    if (!section || !gelf_getshdr(section, &header) || header.sh_type != SHT_PROGBITS)
         return false;
     uint64_t start = sym->st_value - header.sh_addr;
-    if (sym->st_value < header.sh_addr || start > data->d_size ||
-        sym->st_size > data->d_size - start)
+    if (sym->st_value < header.sh_addr || start > header.sh_size ||
+        sym->st_size > header.sh_size - start || header.sh_offset > i->size ||
+        header.sh_size > i->size - header.sh_offset)
         return false;
-    *code = (const uint8_t *)data->d_buf + start;
+    *code = i->data + header.sh_offset + start;
     *size = sym->st_size;
     return true;
 }
 
-static bool find_in_table(Elf *elf, Elf_Scn *table, const GElf_Shdr *header, const char *name,
+static bool find_in_table(const struct image *i, Elf_Scn *table, const GElf_Shdr *header,
                           const uint8_t **code, size_t *size)
 {
     Elf_Data *data = elf_getdata(table, NULL);
     size_t count = data && header->sh_entsize ? header->sh_size / header->sh_entsize : 0;
-    for (size_t i = 0; i < count; i++) {
+    for (size_t n = 0; n < count; n++) {
         GElf_Sym sym;
-        if (!gelf_getsym(data, (int)i, &sym) || GELF_ST_TYPE(sym.st_info) != STT_FUNC)
+        if (!gelf_getsym(data, (int)n, &sym) || GELF_ST_TYPE(sym.st_info) != STT_FUNC)
             continue;
-        const char *symbol = elf_strptr(elf, header->sh_link, sym.st_name);
-        if (symbol && strcmp(symbol, name) == 0)
-            return bytes_of_symbol(elf, &sym, code, size);
+        const char *symbol = elf_strptr(i->elf, header->sh_link, sym.st_name);
+        if (symbol && strcmp(symbol, i->name) == 0)
+            return bytes_of_symbol(i, &sym, code, size);
     }
     return false;
 }
 
-static bool find_code(Elf *elf, const char *name, const uint8_t **code, size_t *size)
+static bool find_in_image(const struct image *i, const uint8_t **code, size_t *size)
 {
-    for (Elf_Scn *s = elf_nextscn(elf, NULL); s; s = elf_nextscn(elf, s)) {
+    for (Elf_Scn *s = elf_nextscn(i->elf, NULL); s; s = elf_nextscn(i->elf, s)) {
         GElf_Shdr header;
         if (gelf_getshdr(s, &header) && header.sh_type == SHT_DYNSYM &&
-            find_in_table(elf, s, &header, name, code, size))
+            find_in_table(i, s, &header, code, size))
             return true;
     }
     return false;
@@ -100,31 +103,35 @@ static bool analyze_code(const uint8_t *bytes, size_t size, const struct tgt *t,
     return ok;
 }
 
-bool tgt_analyze(const void *code_object, size_t size, const char *name, const struct tgt *t,
-                 struct tgt_kernel_facts *facts, char why[TGT_WHY])
+bool tgt_find_code(const void *code_object, size_t object_size, const char *name,
+                   const uint8_t **code, size_t *size, char why[TGT_WHY])
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     pthread_once(&once, start_libelf);
 
+    struct image i = {.data = code_object, .size = object_size, .name = name};
+    /* libelf takes an image that is not const, but only reads it. */
+    i.elf = elf_memory((char *)(uintptr_t)code_object, object_size);
+    bool found = i.elf && find_in_image(&i, code, size);
+    elf_end(i.elf);
+    if (!found)
+        snprintf(why, TGT_WHY, "%s: no such function in the code object", name);
+    return found;
+}
+
+bool tgt_analyze(const void *code_object, size_t size, const char *name, const struct tgt *t,
+                 struct tgt_kernel_facts *facts, char why[TGT_WHY])
+{
     struct tgt_kernel_facts f = {0};
-    if (!tgt_read_metadata(code_object, size, name, &f, why))
+    const uint8_t *code;
+    size_t code_bytes;
+    if (!tgt_read_metadata(code_object, size, name, &f, why) ||
+        !tgt_find_code(code_object, size, name, &code, &code_bytes, why) ||
+        !analyze_code(code, code_bytes, t, &f, why))
         return false;
+    f.code_bytes = (unsigned)code_bytes;
     f.occupancy =
         tgt_occupancy(t, f.vgprs + f.agprs, f.lds_bytes, (f.workgroup_size + 63) / 64);
-
-    /* libelf takes a non-const image but does not write to it while it only reads. */
-    Elf *elf = elf_memory((char *)(uintptr_t)code_object, size);
-    const uint8_t *bytes;
-    size_t code_bytes;
-    bool ok = elf && find_code(elf, name, &bytes, &code_bytes);
-    if (ok) {
-        f.code_bytes = (unsigned)code_bytes;
-        ok = analyze_code(bytes, code_bytes, t, &f, why);
-    } else {
-        fail(why, "no such function in the code object", name);
-    }
-    elf_end(elf);
-    if (ok)
-        *facts = f;
-    return ok;
+    *facts = f;
+    return true;
 }

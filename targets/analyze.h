@@ -22,6 +22,10 @@ struct tgt_code {
     size_t count;
 };
 
+/** The code of function `name` within a code object. False: a sentence in why. */
+bool tgt_find_code(const void *code_object, size_t object_size, const char *name,
+                   const uint8_t **code, size_t *size, char why[TGT_WHY]);
+
 /** Disassembles. False: a sentence in why, nothing to free. */
 bool tgt_disassemble(const uint8_t *code, size_t size, const struct tgt *t, struct tgt_code *out,
                      char why[TGT_WHY]);

@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Shared by the tests of targets/: a small kernel is built with the IR builder, compiled, linked
+ * and disassembled, so that a test can look at its instructions.
+ */
+#ifndef TESTS_TARGETS_HARNESS_H
+#define TESTS_TARGETS_HARNESS_H
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+
+#include "ir/builder.h"
+#include "targets/analyze.h"
+
+/** A kernel under construction. */
+struct kernel {
+    const struct tgt *t;
+    struct tir_func *f;
+    struct tir_builder b;
+    unsigned inputs, outputs; /* that unknown() and keep() have made, each at its own place */
+};
+
+/** An empty kernel "k" of `waves` waves for the target of this name. */
+struct kernel kernel_create(const char *target, unsigned waves, unsigned waves_per_simd);
+
+/** A compiled kernel: its code object, its instructions and the facts about it. */
+struct compiled {
+    struct tgt_blob code_object;
+    struct tgt_code code;
+    struct tgt_kernel_facts facts;
+};
+
+/** Ends the kernel with a return, compiles and frees it; fails the test when something refuses. */
+struct compiled kernel_compile(struct kernel *k);
+void compiled_free(struct compiled *c);
+
+/** Instructions whose text begins with `prefix`. */
+unsigned count_of(const struct compiled *c, const char *prefix);
+
+/** Fails the test, with the disassembly, unless exactly n instructions begin with `prefix`. */
+void assert_count(const struct compiled *c, const char *prefix, unsigned n);
+
+/** Fails the test, with the disassembly, unless the mnemonics occur in this order. */
+void assert_sequence(const struct compiled *c, const char *const *prefixes, size_t n);
+
+/** A result that cannot be optimised away: stores `v` of this lane to global memory. */
+void keep(struct kernel *k, struct tir_value v);
+
+/** A value that nothing is known about: loads one of type t from global memory. */
+struct tir_value unknown(struct kernel *k, struct tir_type t);
+
+/** General form of an op that the builder has no function for. */
+struct tir_value make(struct kernel *k, unsigned opcode, struct tir_type t,
+                      const struct tir_value *operands, unsigned n, int64_t imm0, int64_t imm1,
+                      int64_t imm2);
+
+#endif

@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The facts of every target: tables agree with themselves, lane maps with AMD's published ones.
+ */
+#include "tests/targets/harness.h"
+
+#include <string.h>
+
+/*
+ * Where element (i, k) of A lives, from the formulas that AMD's matrix instruction calculator prints
+ * for dense MFMA of one block (--register-layout): lane = i + m * (k / per_lane), item = k mod
+ * per_lane.
+ */
+static void a_map(const struct tir_mma *mma, unsigned i, unsigned k, unsigned *reg, unsigned *lane)
+{
+    unsigned per_lane = mma->m * mma->k / 64;
+    *lane = i + mma->m * (k / per_lane);
+    *reg = k % per_lane;
+}
+
+/* Likewise D[i][j]: item = 4 * (i / (4 * groups)) + i mod 4, lane = j + n * (i / 4 mod groups), with
+ * groups = 64 / n. */
+static void d_map(const struct tir_mma *mma, unsigned i, unsigned j, unsigned *reg, unsigned *lane)
+{
+    unsigned groups = 64 / mma->n;
+    *lane = j + mma->n * (i / 4 % groups);
+    *reg = 4 * (i / (4 * groups)) + i % 4;
+}
+
+static void check_a_and_b(const struct tir_mma *mma)
+{
+    for (unsigned i = 0; i < mma->m; i++) {
+        for (unsigned k = 0; k < mma->k; k++) {
+            unsigned reg, lane;
+            a_map(mma, i, k, &reg, &lane);
+            assert_int_equal(tir_layout_apply(&mma->a, reg, lane, 0), TIR_RC(i, k));
+            assert_int_equal(tir_layout_apply(&mma->b, reg, lane, 0), TIR_RC(k, i));
+        }
+    }
+}
+
+static void check_d(const struct tir_mma *mma)
+{
+    for (unsigned i = 0; i < mma->m; i++) {
+        for (unsigned j = 0; j < mma->n; j++) {
+            unsigned reg, lane;
+            d_map(mma, i, j, &reg, &lane);
+            assert_int_equal(tir_layout_apply(&mma->d, reg, lane, 0), TIR_RC(i, j));
+        }
+    }
+}
+
+static void matrix_instructions_hold_operands_as_published(void **state)
+{
+    (void)state;
+    for (const struct tgt *const *t = tgt_all; *t; t++) {
+        for (unsigned i = 0; i < (*t)->machine.n_mma; i++) {
+            check_a_and_b(&(*t)->machine.mma[i]);
+            check_d(&(*t)->machine.mma[i]);
+        }
+    }
+}
+
+/* The documented maps of v_mfma_f32_32x32x8_f16, a few elements written out by hand. */
+static void accumulator_of_32x32_goes_in_groups_of_four_rows(void **state)
+{
+    (void)state;
+    const struct tir_machine *m = &tgt_find("gfx942")->machine;
+    const struct tir_mma *mma = &m->mma[tir_find_mma_name(m, "mfma_f32_32x32x8_f16")];
+    assert_int_equal(tir_layout_apply(&mma->d, 0, 33, 0), TIR_RC(4, 1));
+    assert_int_equal(tir_layout_apply(&mma->d, 5, 0, 0), TIR_RC(9, 0));
+    assert_int_equal(tir_layout_apply(&mma->d, 15, 63, 0), TIR_RC(31, 31));
+    assert_int_equal(tir_layout_apply(&mma->a, 3, 32, 0), TIR_RC(0, 7));
+}
+
+static void matrix_layouts_cover_their_shapes(void **state)
+{
+    (void)state;
+    for (const struct tgt *const *t = tgt_all; *t; t++) {
+        for (unsigned i = 0; i < (*t)->machine.n_mma; i++) {
+            const struct tir_mma *mma = &(*t)->machine.mma[i];
+            assert_true(tir_layout_covers(&mma->a, mma->m, mma->k));
+            assert_true(tir_layout_covers(&mma->b, mma->k, mma->n));
+            assert_true(tir_layout_covers(&mma->d, mma->m, mma->n));
+            assert_int_equal(1u << tir_layout_bits(&mma->a), mma->m * mma->k);
+            assert_int_equal(1u << tir_layout_bits(&mma->d), mma->m * mma->n);
+        }
+    }
+}
+
+static void rows_of_one_shape_and_type_come_with_larger_k_first(void **state)
+{
+    (void)state;
+    for (const struct tgt *const *t = tgt_all; *t; t++) {
+        const struct tir_machine *m = &(*t)->machine;
+        for (unsigned i = 0; i < m->n_mma; i++) {
+            const struct tir_mma *row = &m->mma[i];
+            int first = tir_find_mma(m, row->m, row->n, 0, row->in_dtype);
+            assert_true(m->mma[first].k >= row->k);
+            assert_int_equal(tir_find_mma_name(m, row->name), i);
+        }
+    }
+}
+
+static void peak_rate_of_bf16_follows_from_its_fastest_row(void **state)
+{
+    (void)state;
+    for (const struct tgt *const *t = tgt_all; *t; t++) {
+        const struct tir_machine *m = &(*t)->machine;
+        const struct tir_mma *row = &m->mma[tir_find_mma(m, 32, 32, 0, TIR_BF16)];
+        assert_int_equal(2u * row->m * row->n * row->k / row->cycles, (*t)->bf16_flop_per_clk);
+        assert_true(row->shadow_slots * 4 < row->cycles);
+    }
+}
+
+static void occupancy_follows_registers_and_lds(void **state)
+{
+    (void)state;
+    const struct tgt *t = tgt_find("gfx942");
+    /* 512 registers a SIMD in granules of 8, at most 8 waves. */
+    assert_int_equal(tgt_occupancy(t, 64, 0, 4), 8);
+    assert_int_equal(tgt_occupancy(t, 65, 0, 4), 7);
+    assert_int_equal(tgt_occupancy(t, 128, 0, 4), 4);
+    assert_int_equal(tgt_occupancy(t, 129, 0, 4), 3);
+    assert_int_equal(tgt_occupancy(t, 256, 0, 8), 2);
+    assert_int_equal(tgt_occupancy(t, 257, 0, 4), 1);
+    assert_int_equal(tgt_occupancy(t, 257, 0, 8), 0);
+    assert_int_equal(tgt_occupancy(t, 513, 0, 4), 0);
+    /* Two workgroups of 4 waves fit in LDS, of 64 KiB. */
+    assert_int_equal(tgt_occupancy(t, 64, 32768, 4), 2);
+    assert_int_equal(tgt_occupancy(t, 64, 32769, 4), 1);
+    assert_int_equal(tgt_occupancy(t, 64, 65537, 4), 0);
+    /* gfx950: granules of 1280 bytes of 160 KiB. */
+    assert_int_equal(tgt_occupancy(tgt_find("gfx950"), 64, 40960, 4), 4);
+    assert_int_equal(tgt_occupancy(tgt_find("gfx950"), 64, 40961, 4), 3);
+    /* Workgroups of one wave fill every SIMD. */
+    assert_int_equal(tgt_occupancy(t, 64, 0, 1), 8);
+    assert_int_equal(tgt_occupancy(t, 64, 16384, 1), 1);
+}
+
+static void targets_are_found_by_name(void **state)
+{
+    (void)state;
+    for (const struct tgt *const *t = tgt_all; *t; t++)
+        assert_ptr_equal(tgt_find((*t)->machine.name), *t);
+    assert_null(tgt_find("gfx000"));
+    assert_null(tgt_find(""));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(matrix_instructions_hold_operands_as_published),
+        cmocka_unit_test(accumulator_of_32x32_goes_in_groups_of_four_rows),
+        cmocka_unit_test(matrix_layouts_cover_their_shapes),
+        cmocka_unit_test(rows_of_one_shape_and_type_come_with_larger_k_first),
+        cmocka_unit_test(peak_rate_of_bf16_follows_from_its_fastest_row),
+        cmocka_unit_test(occupancy_follows_registers_and_lds),
+        cmocka_unit_test(targets_are_found_by_name),
+    };
+    return cmocka_run_group_tests_name("facts", tests, NULL, NULL);
+}

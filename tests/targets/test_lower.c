@@ -1,0 +1,404 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Each register-level op alone: the instructions that it becomes on each target.
+ */
+#include "tests/targets/harness.h"
+
+#include <string.h>
+
+static const struct tir_type f32 = {.kind = TIR_VEC, .dtype = TIR_F32, .count = 1};
+static const struct tir_type i32 = {.kind = TIR_VEC, .dtype = TIR_I32, .count = 1};
+static const struct tir_type no_type = {0};
+
+/* An op on unknown f32 or i32 values, kept; the caller says which instruction it should be. */
+struct elementwise {
+    unsigned opcode;
+    bool on_int;
+    const char *instruction;
+};
+
+static void check_elementwise(const char *target, const struct elementwise *e)
+{
+    struct kernel k = kernel_create(target, 1, 1);
+    struct tir_value operands[3];
+    int n = tir_ops[e->opcode].operands;
+    for (int i = 0; i < n; i++)
+        operands[i] = unknown(&k, e->on_int ? i32 : f32);
+    keep(&k, make(&k, e->opcode, e->on_int ? i32 : f32, operands, (unsigned)n, 0, 0, 0));
+    struct compiled c = kernel_compile(&k);
+    assert_count(&c, e->instruction, 1);
+    assert_count(&c, "v_max_f32_e32 v0, v0, v0", 0);
+    compiled_free(&c);
+}
+
+static void elementwise_ops_are_one_instruction(void **state)
+{
+    (void)state;
+    static const struct elementwise cases[] = {
+        {TIR_add, false, "v_add_f32"},     {TIR_sub, false, "v_sub_f32"},
+        {TIR_mul, false, "v_mul_f32"},     {TIR_fma, false, "v_fma"},
+        {TIR_min, false, "v_min_f32"},     {TIR_max, false, "v_max_f32"},
+        {TIR_max3, false, "v_max3_f32"},   {TIR_exp2, false, "v_exp_f32"},
+        {TIR_log2, false, "v_log_f32"},    {TIR_rcp, false, "v_rcp_f32"},
+        {TIR_rsq, false, "v_rsq_f32"},     {TIR_add, true, "v_add_u32"},
+        {TIR_sub, true, "v_sub_u32"},      {TIR_mul, true, "v_mul_lo_u32"},
+        {TIR_min, true, "v_min_i32"},      {TIR_max, true, "v_max_i32"},
+        {TIR_max3, true, "v_max3_i32"},    {TIR_and, true, "v_and_b32"},
+        {TIR_or, true, "v_or_b32"},        {TIR_xor, true, "v_xor_b32"},
+        {TIR_shl, true, "v_lshlrev_b32"},  {TIR_shr, true, "v_lshrrev_b32"},
+        {TIR_sar, true, "v_ashrrev_i32"},
+    };
+    for (const struct tgt *const *t = tgt_all; *t; t++)
+        for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
+            check_elementwise((*t)->machine.name, &cases[i]);
+}
+
+/* Operands of fixed shape, so that max has no NaN to make quiet first: no v_max x, x. */
+static void maximum_needs_no_canonical_operand(void **state)
+{
+    (void)state;
+    for (const struct tgt *const *t = tgt_all; *t; t++) {
+        struct kernel k = kernel_create((*t)->machine.name, 1, 1);
+        struct tir_value a = unknown(&k, f32), b = unknown(&k, f32), c = unknown(&k, f32);
+        keep(&k, tir_max(&k.b, tir_max3(&k.b, a, b, c), unknown(&k, f32)));
+        struct compiled r = kernel_compile(&k);
+        assert_int_equal(count_of(&r, "v_max"), 2);
+        compiled_free(&r);
+    }
+}
+
+static void multiply_and_add_are_rounded_apart(void **state)
+{
+    (void)state;
+    struct kernel k = kernel_create("gfx942", 1, 1);
+    struct tir_value a = unknown(&k, f32), b = unknown(&k, f32), c = unknown(&k, f32);
+    keep(&k, tir_add(&k.b, tir_mul(&k.b, a, b), c));
+    struct compiled r = kernel_compile(&k);
+    assert_count(&r, "v_mul_f32", 1);
+    assert_count(&r, "v_add_f32", 1);
+    assert_count(&r, "v_fma", 0);
+    compiled_free(&r);
+}
+
+static void packing_two_bf16_is_one_instruction_where_there_is_one(void **state)
+{
+    (void)state;
+    struct kernel k = kernel_create("gfx950", 1, 1);
+    struct tir_value ab[2] = {unknown(&k, f32), unknown(&k, f32)};
+    keep(&k, make(&k, TIR_convert_pair, tir_vec(TIR_BF16, 2), ab, 2, 0, 0, 0));
+    struct compiled c = kernel_compile(&k);
+    assert_count(&c, "v_cvt_pk_bf16_f32", 1);
+    compiled_free(&c);
+}
+
+/* bfe, add3, cmp, cndmask for each element and one perm for the pair. */
+static void packing_two_bf16_in_software_takes_nine_instructions(void **state)
+{
+    (void)state;
+    struct kernel k = kernel_create("gfx942", 1, 1);
+    struct tir_value ab[2] = {unknown(&k, f32), unknown(&k, f32)};
+    keep(&k, make(&k, TIR_convert_pair, tir_vec(TIR_BF16, 2), ab, 2, 0, 0, 0));
+    struct compiled c = kernel_compile(&k);
+    assert_count(&c, "v_bfe_u32", 2);
+    assert_count(&c, "v_add3_u32", 2);
+    assert_count(&c, "v_cmp_", 2);
+    assert_count(&c, "v_cndmask_b32", 2);
+    assert_count(&c, "v_perm_b32", 1);
+    compiled_free(&c);
+}
+
+static void packing_two_f16_rounds_each(void **state)
+{
+    (void)state;
+    for (const struct tgt *const *t = tgt_all; *t; t++) {
+        struct kernel k = kernel_create((*t)->machine.name, 1, 1);
+        struct tir_value ab[2] = {unknown(&k, f32), unknown(&k, f32)};
+        keep(&k, make(&k, TIR_convert_pair, tir_vec(TIR_F16, 2), ab, 2, 0, 0, 0));
+        struct compiled c = kernel_compile(&k);
+        if (count_of(&c, "v_cvt_pk_f16_f32") != 1) { /* nearest even, unlike v_cvt_pkrtz */
+            assert_count(&c, "v_cvt_f16_f32", 2);
+            assert_count(&c, "v_pack_b32_f16", 1);
+        }
+        compiled_free(&c);
+    }
+}
+
+static void check_convert(const char *target, struct tir_type from, struct tir_type to,
+                          const char *instruction, unsigned n)
+{
+    struct kernel k = kernel_create(target, 1, 1);
+    struct tir_value a = unknown(&k, from);
+    keep(&k, make(&k, TIR_convert, to, &a, 1, 0, 0, 0));
+    struct compiled c = kernel_compile(&k);
+    assert_count(&c, instruction, n);
+    compiled_free(&c);
+}
+
+static void conversions_use_the_conversion_instructions(void **state)
+{
+    (void)state;
+    for (const struct tgt *const *t = tgt_all; *t; t++) {
+        const char *name = (*t)->machine.name;
+        check_convert(name, i32, f32, "v_cvt_f32_i32", 1);
+        check_convert(name, f32, i32, "v_cvt_i32_f32", 1);
+        check_convert(name, f32, tir_vec(TIR_F16, 1), "v_cvt_f16_f32", 1);
+        check_convert(name, tir_vec(TIR_F16, 1), f32, "v_cvt_f32_f16", 1);
+        check_convert(name, tir_vec(TIR_BF16, 2), tir_vec(TIR_F32, 2), "v_and_b32_e32 v", 1);
+        check_convert(name, tir_vec(TIR_F32, 4), tir_vec(TIR_FP8, 4), "v_cvt_pk_fp8_f32", 2);
+        check_convert(name, tir_vec(TIR_FP8, 4), tir_vec(TIR_F32, 4), "v_cvt_pk_f32_fp8", 2);
+        check_convert(name, tir_vec(TIR_F32, 2), tir_vec(TIR_FP8, 2), "v_cvt_pk_fp8_f32", 2);
+        check_convert(name, f32, tir_vec(TIR_BF16, 1),
+                      (*t)->machine.has_cvt_pk_bf16 ? "v_cvt_pk_bf16_f32" : "v_add3_u32", 1);
+    }
+}
+
+static void every_matrix_instruction_is_itself(void **state)
+{
+    (void)state;
+    for (const struct tgt *const *t = tgt_all; *t; t++) {
+        for (unsigned i = 0; i < (*t)->machine.n_mma; i++) {
+            const struct tir_mma *row = &(*t)->machine.mma[i];
+            struct kernel k = kernel_create((*t)->machine.name, 1, 1);
+            struct tir_type in = tir_vec(row->in_dtype, row->m * row->k / 64);
+            struct tir_type acc = tir_vec(row->acc_dtype, row->m * row->n / 64);
+            struct tir_value a = unknown(&k, in);
+            struct tir_value abc[3] = {a, unknown(&k, in),
+                                       make(&k, TIR_splat, acc, (struct tir_value[]){
+                                           unknown(&k, tir_vec(row->acc_dtype, 1))}, 1, 0, 0, 0)};
+            struct tir_value d = make(&k, TIR_mfma, acc, abc, 3, i, 0, 0);
+            for (unsigned e = 0; e < acc.count; e += 4)
+                keep(&k, make(&k, TIR_extract, tir_vec(row->acc_dtype, 4), &d, 1, e, 0, 0));
+            struct compiled c = kernel_compile(&k);
+            char name[64] = "v_";
+            strncat(name, row->name, sizeof name - 3);
+            strncat(name, " ", sizeof name - strlen(name) - 1);
+            assert_count(&c, name, 1);
+            compiled_free(&c);
+        }
+    }
+}
+
+static void check_lane_xor(const char *target, unsigned mask, const char *instruction, unsigned n)
+{
+    struct kernel k = kernel_create(target, 1, 1);
+    struct tir_value a = unknown(&k, f32);
+    keep(&k, make(&k, TIR_lane_xor, f32, &a, 1, mask, 0, 0));
+    struct compiled c = kernel_compile(&k);
+    assert_count(&c, instruction, n);
+    compiled_free(&c);
+}
+
+static void lane_xor_takes_the_cheapest_move(void **state)
+{
+    (void)state;
+    for (const struct tgt *const *t = tgt_all; *t; t++) {
+        static const unsigned two_moves[] = {4, 5, 6, 9, 10, 11, 12, 13, 14};
+        static const unsigned one_move[] = {1, 2, 3, 7, 8, 15};
+        const char *name = (*t)->machine.name;
+        for (size_t i = 0; i < sizeof one_move / sizeof one_move[0]; i++)
+            check_lane_xor(name, one_move[i], "v_mov_b32_dpp", 1);
+        for (size_t i = 0; i < sizeof two_moves / sizeof two_moves[0]; i++)
+            check_lane_xor(name, two_moves[i], "v_mov_b32_dpp", 2);
+    }
+    check_lane_xor("gfx942", 16, "ds_swizzle_b32", 1);
+    check_lane_xor("gfx942", 32, "ds_bpermute_b32", 1);
+    check_lane_xor("gfx950", 16, "v_permlane16_swap_b32", 1);
+    check_lane_xor("gfx950", 32, "v_permlane32_swap_b32", 1);
+}
+
+static void both_results_of_a_swap_come_from_one_instruction(void **state)
+{
+    (void)state;
+    struct kernel k = kernel_create("gfx950", 1, 1);
+    struct tir_value ab[2] = {unknown(&k, f32), unknown(&k, f32)};
+    struct tir_value first = make(&k, TIR_lane_swap, f32, ab, 2, 32, 0, 0);
+    struct tir_value second = make(&k, TIR_lane_swap, f32, ab, 2, 32, 1, 0);
+    keep(&k, tir_max(&k.b, first, second));
+    struct compiled c = kernel_compile(&k);
+    assert_count(&c, "v_permlane32_swap_b32", 1);
+    compiled_free(&c);
+}
+
+static void any_is_a_scalar_branch_condition(void **state)
+{
+    (void)state;
+    struct kernel k = kernel_create("gfx942", 1, 1);
+    struct tir_value a = unknown(&k, f32), b = unknown(&k, f32);
+    struct tir_value some = tir_any(&k.b, tir_cmp_lt(&k.b, a, b));
+    struct tir_if s = tir_begin_if(&k.b, some, false, NULL, 0);
+    keep(&k, a);
+    tir_else(&k.b, &s, NULL);
+    tir_end_if(&k.b, &s, NULL);
+    struct compiled c = kernel_compile(&k);
+    assert_count(&c, "v_cmp_", 1);
+    assert_int_equal(count_of(&c, "s_cbranch_"), 1);
+    assert_count(&c, "s_and_saveexec", 0);
+    compiled_free(&c);
+}
+
+/* Memory */
+
+static struct tir_value rsrc(struct kernel *k)
+{
+    return tir_make_rsrc(&k->b, tir_arg(&k->b, "in", TIR_I64), tir_arg(&k->b, "bytes", TIR_I32));
+}
+
+static void buffer_ops_take_their_offset_into_the_instruction(void **state)
+{
+    (void)state;
+    for (const struct tgt *const *t = tgt_all; *t; t++) {
+        struct kernel k = kernel_create((*t)->machine.name, 1, 1);
+        struct tir_value operands[4] = {rsrc(&k), tir_lane_id(&k.b),
+                                        tir_arg(&k.b, "where", TIR_I32)};
+        operands[3] = make(&k, TIR_buffer_load, tir_vec(TIR_BF16, 8), operands, 3, 2048, 0, 0);
+        make(&k, TIR_buffer_store, no_type, operands, 4, 1024, 0, 0);
+        struct compiled c = kernel_compile(&k);
+        assert_count(&c, "buffer_load_dwordx4", 1);
+        assert_count(&c, "buffer_store_dwordx4", 1);
+        for (size_t i = 0; i < c.code.count; i++) {
+            const char *text = c.code.insts[i].text;
+            if (strncmp(text, "buffer_load", 11) == 0)
+                assert_non_null(strstr(text, "offen offset:2048"));
+            if (strncmp(text, "buffer_store", 12) == 0)
+                assert_non_null(strstr(text, "offen offset:1024"));
+        }
+        compiled_free(&c);
+    }
+}
+
+static void narrow_loads_stay_apart_when_a_wait_counts_them(void **state)
+{
+    (void)state;
+    for (int counted = 0; counted < 2; counted++) {
+        struct kernel k = kernel_create("gfx942", 1, 1);
+        struct tir_value operands[3] = {rsrc(&k), tir_lane_id(&k.b), tir_i32(&k.b, 0)};
+        struct tir_value a = make(&k, TIR_buffer_load, f32, operands, 3, 0, 0, 0);
+        struct tir_value b = make(&k, TIR_buffer_load, f32, operands, 3, 4, 0, 0);
+        if (counted)
+            make(&k, TIR_waitcnt, no_type, NULL, 0, 1, -1, 0);
+        keep(&k, tir_add(&k.b, a, b));
+        struct compiled c = kernel_compile(&k);
+        assert_count(&c, "buffer_load_dword ", counted ? 2 : 0);
+        compiled_free(&c);
+    }
+}
+
+static void global_ops_use_a_scalar_base(void **state)
+{
+    (void)state;
+    struct kernel k = kernel_create("gfx942", 1, 1);
+    keep(&k, unknown(&k, tir_vec(TIR_F32, 4)));
+    struct compiled c = kernel_compile(&k);
+    const char *expected[] = {"s_load_dword", "global_load_dwordx4 ", "global_store_dwordx4 "};
+    assert_sequence(&c, expected, 3);
+    for (size_t i = 0; i < c.code.count; i++)
+        if (strncmp(c.code.insts[i].text, "global_", 7) == 0)
+            assert_non_null(strstr(c.code.insts[i].text, "s["));
+    compiled_free(&c);
+}
+
+static void scalar_loads_are_scalar(void **state)
+{
+    (void)state;
+    struct kernel k = kernel_create("gfx950", 1, 1);
+    struct tir_value base = tir_arg(&k.b, "in", TIR_I64);
+    struct tir_value at = tir_mul(&k.b, tir_block_id(&k.b, 0), tir_i32(&k.b, 4));
+    struct tir_value v = tir_scalar_load(&k.b, base, at, TIR_I32);
+    struct tir_value lane = tir_lane_id(&k.b);
+    struct tir_value add[2] = {lane, v};
+    keep(&k, make(&k, TIR_add, i32, add, 2, 0, 0, 0));
+    struct compiled c = kernel_compile(&k);
+    assert_count(&c, "global_load", 0);
+    assert_true(count_of(&c, "s_load_dword") >= 2);
+    compiled_free(&c);
+}
+
+static void lds_ops_take_their_offset_into_the_instruction(void **state)
+{
+    (void)state;
+    for (const struct tgt *const *t = tgt_all; *t; t++) {
+        struct kernel k = kernel_create((*t)->machine.name, 2, 1);
+        k.f->lds_bytes = 16384;
+        struct tir_value lane = tir_lane_id(&k.b);
+        struct tir_value at = tir_mul(&k.b, lane, tir_int_like(&k.b, lane, 16));
+        struct tir_value write[2] = {at, unknown(&k, tir_vec(TIR_F32, 4))};
+        make(&k, TIR_lds_write, no_type, write, 2, 2048, 0, 0);
+        make(&k, TIR_wait, no_type, NULL, 0, -1, 0, 0);
+        make(&k, TIR_barrier, no_type, NULL, 0, 0, 0, 0);
+        keep(&k, make(&k, TIR_lds_read, tir_vec(TIR_F32, 4), &at, 1, 4096, 0, 0));
+        struct compiled c = kernel_compile(&k);
+        const char *expected[] = {"ds_write_b128", "s_waitcnt lgkmcnt(0)", "s_barrier",
+                                  "ds_read_b128", "s_waitcnt lgkmcnt(0)", "global_store"};
+        assert_sequence(&c, expected, 6);
+        assert_int_equal(c.facts.lds_bytes, 16384);
+        compiled_free(&c);
+    }
+}
+
+static void transposing_reads_are_for_targets_that_have_them(void **state)
+{
+    (void)state;
+    struct kernel k = kernel_create("gfx950", 1, 1);
+    struct tir_value lane = tir_lane_id(&k.b);
+    struct tir_value at = tir_mul(&k.b, lane, tir_int_like(&k.b, lane, 8));
+    keep(&k, make(&k, TIR_lds_read_tr, tir_vec(TIR_BF16, 4), &at, 1, 512, 0, 0));
+    struct compiled c = kernel_compile(&k);
+    assert_count(&c, "ds_read_b64_tr_b16", 1);
+    compiled_free(&c);
+}
+
+static void check_refused(struct kernel *k, const char *sentence)
+{
+    struct tgt_codegen_options o = {.kind = TGT_EMIT_OBJECT};
+    struct tgt_blob out = {0};
+    char why[TGT_WHY];
+    tir_return(&k->b);
+    assert_false(tgt_emit(k->f, k->t, &o, &out, why));
+    assert_null(out.data);
+    assert_string_equal(why, sentence);
+    tir_func_destroy(k->f);
+}
+
+static void what_a_target_lacks_is_refused_with_a_sentence(void **state)
+{
+    (void)state;
+    struct kernel k = kernel_create("gfx942", 1, 1);
+    struct tir_value lane = tir_lane_id(&k.b);
+    make(&k, TIR_lds_read_tr, tir_vec(TIR_BF16, 4), &lane, 1, 0, 0, 0);
+    check_refused(&k, "gfx942 has no transposing LDS read");
+
+    k = kernel_create("gfx942", 1, 1);
+    struct tir_value zero = tir_i32(&k.b, 0);
+    struct tir_value operands[4] = {rsrc(&k), zero, tir_lane_id(&k.b), zero};
+    make(&k, TIR_buffer_to_lds, no_type, operands, 4, 0, 16, 0);
+    check_refused(&k, "gfx942 loads at most 4 bytes a lane to LDS, not 16");
+
+    k = kernel_create("gfx942", 1, 1);
+    make(&k, TIR_wait, no_type, NULL, 0, 2, 1, 0);
+    check_refused(&k, "wait on copy group 2 has not been counted");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(elementwise_ops_are_one_instruction),
+        cmocka_unit_test(maximum_needs_no_canonical_operand),
+        cmocka_unit_test(multiply_and_add_are_rounded_apart),
+        cmocka_unit_test(packing_two_bf16_is_one_instruction_where_there_is_one),
+        cmocka_unit_test(packing_two_bf16_in_software_takes_nine_instructions),
+        cmocka_unit_test(packing_two_f16_rounds_each),
+        cmocka_unit_test(conversions_use_the_conversion_instructions),
+        cmocka_unit_test(every_matrix_instruction_is_itself),
+        cmocka_unit_test(lane_xor_takes_the_cheapest_move),
+        cmocka_unit_test(both_results_of_a_swap_come_from_one_instruction),
+        cmocka_unit_test(any_is_a_scalar_branch_condition),
+        cmocka_unit_test(buffer_ops_take_their_offset_into_the_instruction),
+        cmocka_unit_test(narrow_loads_stay_apart_when_a_wait_counts_them),
+        cmocka_unit_test(global_ops_use_a_scalar_base),
+        cmocka_unit_test(scalar_loads_are_scalar),
+        cmocka_unit_test(lds_ops_take_their_offset_into_the_instruction),
+        cmocka_unit_test(transposing_reads_are_for_targets_that_have_them),
+        cmocka_unit_test(what_a_target_lacks_is_refused_with_a_sentence),
+    };
+    return cmocka_run_group_tests_name("lower", tests, NULL, NULL);
+}
