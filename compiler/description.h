@@ -22,7 +22,7 @@ struct attnc_description {
 };
 
 struct attnc_read_options {
-    const char *const *targets;                  /* NULL-terminated, instead of the file's; or NULL */
+    const char *const *targets; /* NULL-terminated, in place of the file's; or NULL */
     const struct att_template *const *templates; /* NULL: att_templates */
 };
 

@@ -60,6 +60,13 @@ void attnc_diag_warning(struct attnc_diag *d, struct att_loc at, const char *for
     va_end(args);
 }
 
+void attnc_diag_attach(struct attnc_diag *d, const char *text)
+{
+    struct attnc_message *m = d->count ? &d->messages[d->count - 1] : NULL;
+    if (m && !m->attached && !d->left_out)
+        m->attached = strdup(text);
+}
+
 bool attnc_diag_no_memory(struct attnc_diag *d)
 {
     d->no_memory = true;
@@ -156,10 +163,12 @@ void attnc_diag_print(struct attnc_diag *d, FILE *out)
         const char *what = m->error ? "error" : "warning";
         if (m->at.line == 0) {
             fprintf(out, "%s: %s: %s\n", d->file, what, m->text);
-            continue;
+        } else {
+            fprintf(out, "%s:%u:%u: %s: %s\n", d->file, m->at.line, m->at.column, what, m->text);
+            print_source(d, m->at, out);
         }
-        fprintf(out, "%s:%u:%u: %s: %s\n", d->file, m->at.line, m->at.column, what, m->text);
-        print_source(d, m->at, out);
+        if (m->attached)
+            fputs(m->attached, out);
     }
     if (d->left_out)
         fprintf(out, "%s: %zu more errors\n", d->file, d->left_out);
@@ -167,9 +176,11 @@ void attnc_diag_print(struct attnc_diag *d, FILE *out)
         fprintf(out, "%s: error: out of memory\n", d->file);
 }
 
-void attnc_diag_free(struct attnc_diag *d)
+void attnc_diag_clear(struct attnc_diag *d)
 {
-    for (size_t i = 0; i < d->count; i++)
+    for (size_t i = 0; i < d->count; i++) {
         free(d->messages[i].text);
-    *d = (struct attnc_diag){ .file = d->file };
+        free(d->messages[i].attached);
+    }
+    *d = (struct attnc_diag){ .file = d->file, .text = d->text, .size = d->size };
 }

@@ -19,6 +19,7 @@ struct attnc_message {
     struct att_loc at; /* line 0: about the file as a whole */
     bool error;        /* or a warning */
     char *text;
+    char *attached; /* what another program said, printed below; or NULL */
 };
 
 struct attnc_diag {
@@ -33,13 +34,16 @@ struct attnc_diag {
 };
 
 /**
- * Adds an error. The same text at the same place counts once: a value that many kernels of a product
- * share is wrong once.
+ * Adds an error. The same text at the same place counts once: a value that many kernels of a
+ * product share is wrong once.
  */
 void attnc_diag_error(struct attnc_diag *d, struct att_loc at, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 void attnc_diag_warning(struct attnc_diag *d, struct att_loc at, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
+
+/** Attaches lines that end in a line break to the newest message, unless it was left out. */
+void attnc_diag_attach(struct attnc_diag *d, const char *text);
 
 /** Notes that memory ran out. Returns false, for `return attnc_diag_no_memory(d)`. */
 bool attnc_diag_no_memory(struct attnc_diag *d);
@@ -53,7 +57,8 @@ bool attnc_diag_no_memory(struct attnc_diag *d);
  */
 void attnc_diag_print(struct attnc_diag *d, FILE *out);
 
-void attnc_diag_free(struct attnc_diag *d);
+/** Frees the messages; the file stays, so that more may be collected about it. */
+void attnc_diag_clear(struct attnc_diag *d);
 
 /** Bytes of the well-formed UTF-8 sequence that `s` starts with (RFC 3629, section 4); 0: none. */
 size_t attnc_utf8_length(const char *s, size_t size);

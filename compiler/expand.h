@@ -44,8 +44,8 @@ struct attnc_expander {
 void attnc_expander_free(struct attnc_expander *x);
 
 /**
- * Counts `n` steps of work against the budget that keeps aliases and products in bounds; false, with
- * an error at `at`, when it is spent.
+ * Counts `n` steps of work against the budget that keeps aliases and products in bounds; false,
+ * with an error at `at`, when it is spent.
  */
 bool attnc_spend(struct attnc_expander *x, size_t n, struct att_loc at);
 

@@ -52,7 +52,7 @@ static char *run(const char *path, bool *good)
         fprintf(out, "%s\n", line);
     }
     fclose(out);
-    attnc_diag_free(&d);
+    attnc_diag_clear(&d);
     attnc_description_free(&desc);
     return text;
 }

@@ -1,0 +1,209 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * One file per kernel: DIR/ab/cdef..., a header with a checksum, struct attnc_kernel as it is, and
+ * the code object. The layout of the struct may change freely: the compiler's identity is part of
+ * the key.
+ */
+#include "compiler/cache.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <link.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <xxhash.h>
+
+#define MAGIC "attncobj"
+
+enum { MAX_CODE = 64 << 20 };
+
+struct entry {
+    char magic[8];
+    uint64_t code_size;
+    uint64_t checksum; /* XXH3 over kernel, seeded with the XXH3 of the code */
+    struct attnc_kernel kernel; /* code.data is NULL */
+};
+
+static uint64_t checksum(const struct attnc_kernel *k, const void *code, size_t size)
+{
+    return XXH3_64bits_withSeed(k, sizeof(*k), XXH3_64bits(code, size));
+}
+
+static void hash_file(XXH3_state_t *state, const char *path)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    struct stat st;
+    if (fd >= 0 && fstat(fd, &st) == 0 && st.st_size > 0) {
+        void *bytes = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
+        if (bytes != MAP_FAILED) {
+            XXH3_64bits_update(state, bytes, (size_t)st.st_size);
+            munmap(bytes, (size_t)st.st_size);
+        }
+    }
+    if (fd >= 0)
+        close(fd);
+}
+
+/* Size and time of change stand for the contents of what is too large to read each time. */
+static void hash_stat(XXH3_state_t *state, const char *path)
+{
+    struct stat st;
+    if (stat(path, &st) != 0)
+        return;
+    int64_t facts[] = { st.st_size, st.st_mtim.tv_sec, st.st_mtim.tv_nsec };
+    XXH3_64bits_update(state, path, strlen(path));
+    XXH3_64bits_update(state, facts, sizeof(facts));
+}
+
+static int hash_library(struct dl_phdr_info *info, size_t size, void *state)
+{
+    (void)size;
+    if (info->dlpi_name[0] == '/')
+        hash_stat(state, info->dlpi_name);
+    return 0;
+}
+
+uint64_t attnc_compiler_identity(void)
+{
+    XXH3_state_t *state = XXH3_createState();
+    if (!state)
+        return 0;
+    XXH3_64bits_reset(state);
+    hash_file(state, "/proc/self/exe");
+    dl_iterate_phdr(hash_library, state);
+    hash_stat(state, ATTNC_LLD);
+    uint64_t identity = XXH3_64bits_digest(state);
+    XXH3_freeState(state);
+    return identity;
+}
+
+struct attnc_cache_key attnc_cache_key(uint64_t identity, const struct att_variant *v,
+                                       const struct tgt_blob *hooks)
+{
+    struct {
+        uint64_t identity, hooks;
+        char text[ATT_TEXT_MAX];
+    } all = { .identity = identity };
+    all.hooks = hooks->size ? XXH3_64bits(hooks->data, hooks->size) : 0;
+    att_variant_text(v, all.text);
+    XXH128_hash_t hash = XXH3_128bits(&all, sizeof(all));
+    struct attnc_cache_key key;
+    snprintf(key.text, sizeof(key.text), "%016llx%016llx", (unsigned long long)hash.high64,
+             (unsigned long long)hash.low64);
+    return key;
+}
+
+static bool entry_path(char path[PATH_MAX], const char *dir, const struct attnc_cache_key *key)
+{
+    return snprintf(path, PATH_MAX, "%s/%.2s/%s", dir, key->text, key->text + 2) < PATH_MAX;
+}
+
+static bool read_exactly(int fd, void *bytes, size_t size)
+{
+    for (size_t at = 0; at < size;) {
+        ssize_t n = read(fd, (char *)bytes + at, size - at);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n <= 0)
+            return false;
+        at += (size_t)n;
+    }
+    return true;
+}
+
+static bool write_exactly(int fd, const void *bytes, size_t size)
+{
+    for (size_t at = 0; at < size;) {
+        ssize_t n = write(fd, (const char *)bytes + at, size - at);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            return false;
+        at += (size_t)n;
+    }
+    return true;
+}
+
+static bool is_whole(const struct entry *e, const void *code)
+{
+    return checksum(&e->kernel, code, e->code_size) == e->checksum &&
+           memchr(e->kernel.name, '\0', sizeof(e->kernel.name)) &&
+           e->kernel.arg_count <= ATTNC_MAX_ARGS;
+}
+
+bool attnc_cache_load(const char *dir, const struct attnc_cache_key *key,
+                      struct attnc_kernel *out)
+{
+    char path[PATH_MAX];
+    if (!entry_path(path, dir, key))
+        return false;
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return false;
+    struct entry e;
+    void *code = NULL;
+    if (read_exactly(fd, &e, sizeof(e)) && memcmp(e.magic, MAGIC, sizeof(e.magic)) == 0 &&
+        e.code_size > 0 && e.code_size <= MAX_CODE)
+        code = malloc(e.code_size);
+    bool good = code && read_exactly(fd, code, e.code_size) && is_whole(&e, code);
+    close(fd);
+    if (!good) {
+        free(code);
+        return false;
+    }
+    *out = e.kernel;
+    out->code = (struct tgt_blob){ code, e.code_size };
+    return true;
+}
+
+/* Creates `path` and what is missing above it. */
+static bool make_directories(char *path)
+{
+    for (char *slash = path + 1; (slash = strchr(slash, '/')) != NULL; slash++) {
+        *slash = '\0';
+        bool good = mkdir(path, 0777) == 0 || errno == EEXIST;
+        *slash = '/';
+        if (!good)
+            return false;
+    }
+    return mkdir(path, 0777) == 0 || errno == EEXIST;
+}
+
+bool attnc_cache_store(const char *dir, const struct attnc_cache_key *key,
+                       const struct attnc_kernel *k)
+{
+    char path[PATH_MAX], temporary[PATH_MAX];
+    if (!entry_path(path, dir, key) ||
+        snprintf(temporary, sizeof(temporary), "%s.XXXXXX", path) >= (int)sizeof(temporary)) {
+        errno = ENAMETOOLONG;
+        return false;
+    }
+    char *slash = strrchr(path, '/');
+    *slash = '\0';
+    bool made = make_directories(path);
+    *slash = '/';
+    if (!made)
+        return false;
+
+    struct entry e = { .magic = MAGIC, .code_size = k->code.size };
+    memcpy(&e.kernel, k, sizeof(e.kernel));
+    e.kernel.code = (struct tgt_blob){ 0 };
+    e.checksum = checksum(&e.kernel, k->code.data, k->code.size);
+    int fd = mkostemp(temporary, O_CLOEXEC);
+    if (fd < 0)
+        return false;
+    bool good = write_exactly(fd, &e, sizeof(e)) &&
+                write_exactly(fd, k->code.data, k->code.size);
+    good = close(fd) == 0 && good;
+    good = good && rename(temporary, path) == 0;
+    if (!good) {
+        int error = errno;
+        unlink(temporary);
+        errno = error;
+    }
+    return good;
+}

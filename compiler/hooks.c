@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Runs Clang on a hook file. Never cached: what a file includes is known only to Clang, a run takes
+ * less than 50 ms, and the bitcode is what kernels' cache keys are made of.
+ */
+#include "compiler/hooks.h"
+
+#include <stdio.h>
+
+#include "compiler/process.h"
+
+enum attnc_hook_result attnc_compile_hook(const char *path, const char *target,
+                                          struct tgt_blob *bitcode, struct tgt_blob *messages)
+{
+    char cpu[64];
+    snprintf(cpu, sizeof(cpu), "-mcpu=%s", target);
+    const char *const argv[] = {
+        ATTNC_CLANG, "-x", "c", "-std=c11", "-Wall", "-Wextra", "-Wno-unused-parameter",
+        "-target", "amdgcn-amd-amdhsa", cpu, "-nogpulib", "-ffreestanding", "-O2",
+        "-fno-math-errno", "-fno-vectorize", "-fno-slp-vectorize",
+        "-mcode-object-version=5", /* as the kernels: a mixed pair does not link */
+        "-I", ATTNC_HOOK_INCLUDE, "-I", ATTNC_HOOK_INCLUDE_INSTALLED,
+        "-emit-llvm", "-c", "-o", "-", path, NULL,
+    };
+    int status;
+    if (!attnc_run_process(argv, bitcode, messages, &status))
+        return ATTNC_HOOK_NO_CLANG;
+    if (status == 0 && bitcode->size > 0)
+        return ATTNC_HOOK_COMPILED;
+    tgt_blob_free(bitcode);
+    return ATTNC_HOOK_REJECTED;
+}

@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Translates variants and kernels into the pack writer's terms.
+ */
+#include "compiler/package.h"
+
+#include <assert.h>
+#include <string.h>
+
+#include "compiler/pack_writer.h"
+#include "ir/ir.h"
+#include "targets/tgt.h"
+
+/* A value of a key, spelt out. */
+struct spelling {
+    char text[ATT_NAME_MAX];
+};
+
+static size_t make_key(const struct att_variant *v, struct attnc_pack_pair *pairs,
+                       struct spelling *values)
+{
+    size_t count = 0;
+    for (int f = 0; f < ATT_FIELD_COUNT; f++) {
+        if (!(v->op->takes >> f & 1) || att_fields[f].role != ATT_ROLE_KEY)
+            continue;
+        att_format_value(v, f, values[count].text, sizeof(values[count].text));
+        pairs[count] = (struct attnc_pack_pair){ att_fields[f].name, values[count].text };
+        count++;
+    }
+    return count;
+}
+
+static enum attn_arg_kind arg_kind(const struct attnc_arg *arg)
+{
+    switch (arg->dtype) {
+    case TIR_I64:
+        return ATTN_KIND_I64;
+    case TIR_F32:
+        return ATTN_KIND_F32;
+    default:
+        assert(arg->dtype == TIR_I32);
+        return ATTN_KIND_I32;
+    }
+}
+
+/* A dimension is ceil(arg / divide) * times: up to two factors. */
+static size_t make_grid(const struct attnc_grid *g, struct attnc_pack_factor factors[2])
+{
+    size_t count = 0;
+    if (g->arg[0])
+        factors[count++] = (struct attnc_pack_factor){ g->arg, g->divide ? g->divide : 1 };
+    if (g->times > 1)
+        factors[count++] = (struct attnc_pack_factor){ NULL, g->times };
+    return count;
+}
+
+static bool add_kernel(struct attnc_pack_writer *w, const struct att_variant *v,
+                       const struct attnc_kernel *k)
+{
+    struct attnc_pack_pair pairs[ATT_FIELD_COUNT];
+    struct spelling values[ATT_FIELD_COUNT];
+    struct attnc_pack_kernarg args[ATTNC_MAX_ARGS];
+    struct attnc_pack_factor factors[3][2];
+    const struct tgt_kernel_facts *facts = &k->facts;
+    struct attnc_pack_kernel p = {
+        .name = k->name,
+        .symbol = k->name,
+        .op = v->op->name,
+        .target = v->target,
+        .tuning = k->tuning,
+        .provenance = ATTNC_PROVENANCE,
+        .key = pairs,
+        .key_count = make_key(v, pairs, values),
+        .kernargs = args,
+        .kernarg_count = k->arg_count,
+        .kernarg_size = facts->kernarg_bytes,
+        .workgroup = { facts->workgroup_size, 1, 1 },
+        .lds_static = facts->lds_bytes,
+        .vgprs = (uint16_t)facts->vgprs,
+        .agprs = (uint16_t)facts->agprs,
+        .sgprs = (uint16_t)facts->sgprs,
+        .spills = (uint16_t)(facts->vgpr_spills + facts->sgpr_spills),
+        .scratch = facts->scratch_bytes,
+        .occupancy = (uint16_t)facts->occupancy,
+        .mfma_duty = facts->loop.mfma ? (uint16_t)facts->mfma_duty : UINT16_MAX,
+        .code_bytes = facts->code_bytes,
+        .code = k->code.data,
+        .code_size = k->code.size,
+    };
+    for (uint32_t i = 0; i < k->arg_count; i++)
+        args[i] = (struct attnc_pack_kernarg){ k->args[i].name, k->args[i].offset,
+                                               arg_kind(&k->args[i]) };
+    for (int i = 0; i < 3; i++) {
+        p.grid[i] = factors[i];
+        p.grid_count[i] = make_grid(&k->grid[i], factors[i]);
+    }
+    return attnc_pack_writer_add(w, &p);
+}
+
+bool attnc_package(const struct attnc_description *desc, const struct attnc_build_result *built,
+                   struct tgt_blob *pack, char why[ATTNC_WHY])
+{
+    struct attnc_pack_writer *w = attnc_pack_writer_create();
+    if (!w) {
+        snprintf(why, ATTNC_WHY, "out of memory");
+        return false;
+    }
+    bool good = true;
+    for (size_t i = 0; good && i < desc->count; i++)
+        good = add_kernel(w, &desc->variants[i], &built->kernels[i]);
+    void *bytes;
+    size_t size;
+    good = good && attnc_pack_writer_finish(w, &bytes, &size);
+    if (good)
+        *pack = (struct tgt_blob){ bytes, size };
+    else
+        snprintf(why, ATTNC_WHY, "%s", attnc_pack_writer_error(w));
+    attnc_pack_writer_destroy(w);
+    return good;
+}

@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A child process whose output and errors come back through two pipes.
+ */
+#include "compiler/process.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <spawn.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+/* Appends what can be read now; false at the end of the file or on an error. */
+static bool drain(int fd, struct tgt_blob *b, size_t *cap)
+{
+    if (*cap - b->size < 4096) {
+        size_t wanted = *cap * 2;
+        uint8_t *grown = realloc(b->data, wanted);
+        if (!grown)
+            return false;
+        b->data = grown;
+        *cap = wanted;
+    }
+    ssize_t n = read(fd, b->data + b->size, *cap - b->size - 1);
+    if (n < 0)
+        return errno == EINTR;
+    b->size += (size_t)n;
+    b->data[b->size] = '\0';
+    return n > 0;
+}
+
+static bool collect(int out_fd, int err_fd, struct tgt_blob *out, struct tgt_blob *err)
+{
+    size_t out_cap = 1 << 14, err_cap = 1 << 14;
+    out->data = calloc(1, out_cap);
+    err->data = calloc(1, err_cap);
+    if (!out->data || !err->data)
+        return false;
+    struct pollfd fds[2] = { { out_fd, POLLIN, 0 }, { err_fd, POLLIN, 0 } };
+    while (fds[0].fd >= 0 || fds[1].fd >= 0) {
+        if (poll(fds, 2, -1) < 0 && errno != EINTR)
+            return false;
+        if (fds[0].revents && !drain(fds[0].fd, out, &out_cap))
+            fds[0].fd = -1;
+        if (fds[1].revents && !drain(fds[1].fd, err, &err_cap))
+            fds[1].fd = -1;
+    }
+    return true;
+}
+
+static int start(const char *const argv[], int out_fd, int err_fd, pid_t *pid)
+{
+    posix_spawn_file_actions_t actions;
+    int error = posix_spawn_file_actions_init(&actions);
+    if (error)
+        return error;
+    error = posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+    if (!error)
+        error = posix_spawn_file_actions_adddup2(&actions, out_fd, STDOUT_FILENO);
+    if (!error)
+        error = posix_spawn_file_actions_adddup2(&actions, err_fd, STDERR_FILENO);
+    if (!error)
+        error = posix_spawn(pid, argv[0], &actions, NULL, (char *const *)argv, environ);
+    posix_spawn_file_actions_destroy(&actions);
+    return error;
+}
+
+static void close_both(int fds[2])
+{
+    for (int i = 0; i < 2; i++) {
+        if (fds[i] >= 0)
+            close(fds[i]);
+        fds[i] = -1;
+    }
+}
+
+bool attnc_run_process(const char *const argv[], struct tgt_blob *out, struct tgt_blob *err,
+                       int *status)
+{
+    int out_pipe[2] = { -1, -1 }, err_pipe[2] = { -1, -1 };
+    *out = *err = (struct tgt_blob){ 0 };
+    int error = 0;
+    pid_t pid;
+    if (pipe2(out_pipe, O_CLOEXEC) != 0 || pipe2(err_pipe, O_CLOEXEC) != 0)
+        error = errno;
+    else
+        error = start(argv, out_pipe[1], err_pipe[1], &pid);
+    if (!error) {
+        close(out_pipe[1]);
+        close(err_pipe[1]);
+        out_pipe[1] = err_pipe[1] = -1;
+        if (!collect(out_pipe[0], err_pipe[0], out, err))
+            error = errno;
+        close_both(out_pipe); /* a child that still writes gets SIGPIPE, so waiting ends */
+        close_both(err_pipe);
+        int code;
+        while (waitpid(pid, &code, 0) < 0 && errno == EINTR) {
+        }
+        *status = WIFEXITED(code) ? WEXITSTATUS(code) : 128 + WTERMSIG(code);
+    }
+    close_both(out_pipe);
+    close_both(err_pipe);
+    if (!error)
+        return true;
+    tgt_blob_free(out);
+    tgt_blob_free(err);
+    errno = error;
+    return false;
+}

@@ -1,0 +1,200 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What all subcommands share: messages, options by table, files written in one step.
+ */
+#include "tools/attnc/command.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "compiler/nearest.h"
+
+int complain(int code, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    fputs("attnc: ", stderr);
+    vfprintf(stderr, format, args);
+    fputc('\n', stderr);
+    va_end(args);
+    return code;
+}
+
+int complain_nearest(const char *nearest, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    fputs("attnc: ", stderr);
+    vfprintf(stderr, format, args);
+    if (nearest)
+        fprintf(stderr, "; did you mean '%s'?", nearest);
+    fputc('\n', stderr);
+    va_end(args);
+    return EXIT_USER;
+}
+
+/* The row that `text` ("output=x", length of the name given) or a letter names. */
+static const struct option_row *find_option(const struct command *c, const char *name,
+                                            size_t length, char letter)
+{
+    for (const struct option_row *o = c->options; o && o->name; o++) {
+        if (letter ? o->letter == letter
+                   : strlen(o->name) == length && strncmp(o->name, name, length) == 0)
+            return o;
+    }
+    return NULL;
+}
+
+static bool report_unknown(const struct command *c, const char *word, size_t length)
+{
+    char name[64];
+    snprintf(name, sizeof(name), "%.*s", (int)length, word);
+    struct attnc_nearest nearest = attnc_nearest_to(name + 2);
+    if (name[1] == '-') {
+        for (const struct option_row *o = c->options; o && o->name; o++)
+            attnc_nearest_offer(&nearest, o->name);
+    }
+    char known[64] = "";
+    if (nearest.name)
+        snprintf(known, sizeof(known), "--%s", nearest.name);
+    complain_nearest(nearest.name ? known : NULL, "%s: unknown option '%s'", c->name, name);
+    return false;
+}
+
+/*
+ * One option at argv[*i], its argument there or in the word behind it. `used` words are to be
+ * skipped afterwards.
+ */
+static bool take_option(const struct command *c, int argc, char **argv, int i, int *used)
+{
+    const char *word = argv[i];
+    bool is_long = word[1] == '-';
+    size_t length = is_long ? strcspn(word, "=") : 2;
+    const struct option_row *o =
+        is_long ? find_option(c, word + 2, length - 2, 0) : find_option(c, NULL, 0, word[1]);
+    if (!o)
+        return report_unknown(c, word, length);
+    const char *inside = word[length] ? word + length + is_long : NULL;
+    *used = 1;
+    if (o->flag) {
+        if (!inside) {
+            *o->flag = true;
+            return true;
+        }
+        complain(EXIT_USER, "%s: --%s takes no argument", c->name, o->name);
+        return false;
+    }
+    if (!inside && i + 1 < argc) {
+        inside = argv[i + 1];
+        *used = 2;
+    }
+    if (!inside) {
+        complain(EXIT_USER, "%s: --%s needs an argument: %s", c->name, o->name, o->argument);
+        return false;
+    }
+    *o->value = inside;
+    return true;
+}
+
+bool parse_options(const struct command *c, int *argc, char **argv, bool *help)
+{
+    int operands = 0;
+    bool options_end = false;
+    for (int i = 0, used; i < *argc; i += used) {
+        char *word = argv[i];
+        used = 1;
+        if (options_end || word[0] != '-' || !word[1]) {
+            argv[operands++] = word;
+        } else if (strcmp(word, "--") == 0) {
+            options_end = true;
+        } else if (strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0) {
+            *help = true;
+            return true;
+        } else if (!take_option(c, *argc, argv, i, &used)) {
+            return false;
+        }
+    }
+    *argc = operands;
+    return true;
+}
+
+void print_command_help(const struct command *c)
+{
+    printf("Usage: attnc %s %s\n%s.\n", c->name, c->usage, c->summary);
+    if (c->options)
+        putchar('\n');
+    for (const struct option_row *o = c->options; o && o->name; o++) {
+        char left[64];
+        snprintf(left, sizeof(left), "%c%c%c --%s%s%s", o->letter ? '-' : ' ',
+                 o->letter ? o->letter : ' ', o->letter ? ',' : ' ', o->name,
+                 o->argument ? " " : "", o->argument ? o->argument : "");
+        printf("  %-26s  %s\n", left, o->help);
+    }
+    if (c->details)
+        printf("\n%s", c->details);
+}
+
+static bool write_all(int fd, const void *bytes, size_t size)
+{
+    for (size_t at = 0; at < size;) {
+        ssize_t n = write(fd, (const char *)bytes + at, size - at);
+        if (n < 0 && errno != EINTR)
+            return false;
+        at += n > 0 ? (size_t)n : 0;
+    }
+    return true;
+}
+
+static mode_t default_mode(void)
+{
+    mode_t mask = umask(0);
+    umask(mask);
+    return 0666 & ~mask;
+}
+
+static bool write_by_rename(const char *path, const void *bytes, size_t size)
+{
+    char temporary[PATH_MAX];
+    if (snprintf(temporary, sizeof(temporary), "%s.XXXXXX", path) >= (int)sizeof(temporary)) {
+        errno = ENAMETOOLONG;
+        return false;
+    }
+    int fd = mkostemp(temporary, O_CLOEXEC);
+    if (fd < 0)
+        return false;
+    bool good = fchmod(fd, default_mode()) == 0 && write_all(fd, bytes, size);
+    good = close(fd) == 0 && good;
+    good = good && rename(temporary, path) == 0;
+    if (!good) {
+        int error = errno;
+        unlink(temporary);
+        errno = error;
+    }
+    return good;
+}
+
+int write_output(const char *path, const void *bytes, size_t size)
+{
+    struct stat st;
+    bool good;
+    if (strcmp(path, "-") == 0) {
+        good = fwrite(bytes, 1, size, stdout) == size;
+    } else if (stat(path, &st) == 0 && !S_ISREG(st.st_mode)) {
+        int fd = open(path, O_WRONLY | O_CLOEXEC);
+        good = fd >= 0 && write_all(fd, bytes, size);
+        if (fd >= 0)
+            good = close(fd) == 0 && good;
+    } else {
+        good = write_by_rename(path, bytes, size);
+    }
+    if (good)
+        return EXIT_GOOD;
+    return complain(EXIT_ENVIRONMENT, "%s: %s", path, strerror(errno));
+}

@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A subcommand of attnc: one file, one row in commands.def. main.c finds it by name and prints its
+ * help from the tables here.
+ */
+#ifndef TOOLS_ATTNC_COMMAND_H
+#define TOOLS_ATTNC_COMMAND_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+enum exit_code {
+    EXIT_GOOD = 0,
+    EXIT_USER = 1,        /* what the user gave is wrong, or a verification failed */
+    EXIT_ENVIRONMENT = 2, /* a file, device or program that is not as it must be; no memory */
+};
+
+/** An option; exactly one of `value` and `flag` says where it goes. */
+struct option_row {
+    const char *name;     /* "output": --output */
+    char letter;          /* 'o': -o; 0: none */
+    const char *argument; /* "PACK" in the help; NULL for a flag */
+    const char *help;
+    const char **value;
+    bool *flag;
+};
+
+struct command {
+    const char *name;
+    const char *usage;   /* what follows the name: "DESC -o PACK [OPTION]..." */
+    const char *summary; /* one line */
+    const char *details; /* paragraphs for its --help, or NULL */
+    const struct option_row *options; /* a row without a name ends it; NULL: none */
+    int (*run)(int argc, char **argv); /* the operands, options taken out; returns an exit_code */
+};
+
+/** Every subcommand, NULL at the end. */
+extern const struct command *const commands[];
+
+/** Prints "attnc: MESSAGE" to standard error. Returns `code`: `return complain(EXIT_USER, ...)`. */
+int complain(int code, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/** Like complain(EXIT_USER), with "; did you mean 'NAME'?" where `nearest` is not NULL. */
+int complain_nearest(const char *nearest, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+/**
+ * Takes the options of `c` out of argv[0..*argc): what is left are operands. Sets *help at --help
+ * and stops there. False after a message about an option that is unknown or lacks its argument.
+ */
+bool parse_options(const struct command *c, int *argc, char **argv, bool *help);
+
+/** Prints the help of one subcommand to standard output. */
+void print_command_help(const struct command *c);
+
+/**
+ * Writes a file in one step: a temporary beside it, renamed when complete, so that a failure leaves
+ * what was there. "-" is standard output; a device or pipe is written directly. Returns an
+ * exit_code after a message.
+ */
+int write_output(const char *path, const void *bytes, size_t size);
+
+#endif

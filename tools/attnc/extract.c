@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * attnc extract: one kernel's code object, as the HIP runtime would load it.
+ */
+#include <string.h>
+
+#include "compiler/nearest.h"
+#include "runtime/attn.h"
+#include "tools/attnc/command.h"
+
+static struct {
+    const char *output;
+} args;
+
+static const struct option_row options[] = {
+    { "output", 'o', "FILE", "where to write the code object (required; - is standard output)",
+      &args.output, NULL },
+    { 0 },
+};
+
+static int extract(const struct attn_pack *pack, uint32_t n)
+{
+    const void *code;
+    size_t size;
+    if (attn_pack_kernel_code(pack, n, &code, &size) != ATTN_OK)
+        return complain(EXIT_USER, "%s", attn_last_error());
+    return write_output(args.output, code, size);
+}
+
+static int find_and_extract(const struct attn_pack *pack, const char *path, const char *name)
+{
+    struct attnc_nearest nearest = attnc_nearest_to(name);
+    for (uint32_t n = 0; n < attn_pack_kernel_count(pack); n++) {
+        struct attn_kernel_info info = { .size = sizeof(info) };
+        if (attn_pack_kernel(pack, n, &info) != ATTN_OK)
+            return complain(EXIT_USER, "%s: %s", path, attn_last_error());
+        if (strcmp(info.name, name) == 0)
+            return extract(pack, n);
+        attnc_nearest_offer(&nearest, info.name);
+    }
+    return complain_nearest(nearest.name, "%s has no kernel '%s'", path, name);
+}
+
+static int run(int argc, char **argv)
+{
+    if (argc != 2 || !args.output)
+        return complain(EXIT_USER, "usage: attnc extract PACK KERNEL -o FILE");
+    struct attn_pack *pack;
+    int status = attn_pack_open(argv[0], &pack);
+    if (status != ATTN_OK)
+        return complain(status == ATTN_IO ? EXIT_ENVIRONMENT : EXIT_USER, "%s",
+                        attn_last_error());
+    int code = find_and_extract(pack, argv[0], argv[1]);
+    attn_pack_close(pack);
+    return code;
+}
+
+const struct command command_extract = {
+    .name = "extract",
+    .usage = "PACK KERNEL -o FILE",
+    .summary = "Write one kernel of a pack as a plain code object",
+    .options = options,
+    .run = run,
+};

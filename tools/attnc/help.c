@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * attnc help: every topic is a loop over the table that the compiler itself uses.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "compiler/nearest.h"
+#include "ir/passes.h"
+#include "targets/tgt.h"
+#include "templates/template.h"
+#include "tools/attnc/command.h"
+
+static bool takes(const struct att_template *t, enum att_field f)
+{
+    return t->takes >> f & 1;
+}
+
+static bool is_taken(enum att_field f)
+{
+    for (const struct att_template *const *t = att_templates; *t; t++) {
+        if (takes(*t, f))
+            return true;
+    }
+    return false;
+}
+
+/* "integer, 1 to 1024 elements, default 128" */
+static void print_type(const struct att_field_info *info)
+{
+    switch (info->kind) {
+    case ATT_KIND_ENUM:
+        printf("one of the values below, default %s", info->values[info->dflt].name);
+        return;
+    case ATT_KIND_FLAG:
+        fputs("true or false, default false", stdout);
+        return;
+    case ATT_KIND_FILE:
+        fputs("path, relative to the description; none where absent", stdout);
+        return;
+    case ATT_KIND_INT:
+        break;
+    }
+    printf("integer, %d to %d %s", info->zero ? 1 : info->min, info->max, info->unit);
+    if (info->zero)
+        printf(", or %s", info->zero);
+    if (info->required)
+        fputs(", required", stdout);
+    else if (info->follows)
+        printf(", default %s", att_fields[info->like].name);
+    else if (info->dflt == 0 && info->zero)
+        printf(", default %s", info->zero);
+    else
+        printf(", default %d", info->dflt);
+}
+
+static void print_field(enum att_field f)
+{
+    const struct att_field_info *info = &att_fields[f];
+    printf("%s: ", info->name);
+    print_type(info);
+    printf("\n    %s\n", info->help);
+    for (int i = 0; i < info->value_count; i++)
+        printf("      %-10s  %s\n", info->values[i].name, info->values[i].help);
+    fputs("    taken by:", stdout);
+    for (const struct att_template *const *t = att_templates; *t; t++) {
+        if (takes(*t, f))
+            printf(" %s", (*t)->name);
+    }
+    fputs("\n\n", stdout);
+}
+
+static void help_fields(void)
+{
+    puts("Fields of a kernel in a description. Each may be a list of values.\n");
+    for (int f = 0; f < ATT_FIELD_COUNT; f++) {
+        if (is_taken(f))
+            print_field(f);
+    }
+}
+
+static void print_op(const struct att_template *t)
+{
+    printf("%s: %s\n    takes:", t->name, t->description);
+    for (int f = 0; f < ATT_FIELD_COUNT; f++) {
+        if (takes(t, f))
+            printf(" %s", att_fields[f].name);
+    }
+    fputs("\n\n", stdout);
+}
+
+static void help_ops(void)
+{
+    puts("What a kernel's `op` may be.\n");
+    for (const struct att_template *const *t = att_templates; *t; t++)
+        print_op(*t);
+}
+
+static void help_targets(void)
+{
+    puts("What `targets` may list.\n");
+    for (const struct tgt *const *t = tgt_all; *t; t++)
+        printf("%-8s  %s: %u compute units, %u KiB of LDS each, %u MHz\n", (*t)->machine.name,
+               (*t)->product, (*t)->cus, (*t)->machine.lds_bytes >> 10, (*t)->clock_mhz);
+}
+
+static void help_passes(void)
+{
+    puts("Passes over the tile IR, in order, for --print, --stop-after and --disable.\n");
+    for (unsigned i = 0; i < tir_n_passes; i++)
+        printf("%-16s  %s%s\n", tir_passes[i].name, tir_passes[i].description,
+               tir_passes[i].required ? " (cannot be disabled)" : "");
+}
+
+static const struct topic {
+    const char *name, *summary;
+    void (*print)(void);
+} topics[] = {
+    { "fields", "what a kernel in a description can say", help_fields },
+    { "ops", "the op families and what each takes", help_ops },
+    { "targets", "the GPUs that attnc compiles for", help_targets },
+    { "passes", "the passes of the pipeline", help_passes },
+};
+enum { TOPIC_COUNT = sizeof(topics) / sizeof(topics[0]) };
+
+static void print_overview(void)
+{
+    puts("attnc compiles attention kernels for AMD GPUs ahead of time.\n\n"
+         "Usage: attnc COMMAND ...\n");
+    for (const struct command *const *c = commands; *c; c++)
+        printf("  %-8s  %s\n", (*c)->name, (*c)->summary);
+    puts("\n`attnc COMMAND --help` says more about one. Topics of `attnc help`:\n");
+    for (int i = 0; i < TOPIC_COUNT; i++)
+        printf("  %-8s  %s\n", topics[i].name, topics[i].summary);
+    puts("\nand the name of any command, field or op.\n\n"
+         "Exit codes: 0 good; 1 the input is wrong or a verification failed; 2 the environment\n"
+         "is not as it must be (a file, a device, memory).");
+}
+
+/* A command, topic, field or op of this name. */
+static bool print_topic(const char *name, struct attnc_nearest *nearest)
+{
+    for (int i = 0; i < TOPIC_COUNT; i++) {
+        attnc_nearest_offer(nearest, topics[i].name);
+        if (strcmp(topics[i].name, name) == 0) {
+            topics[i].print();
+            return true;
+        }
+    }
+    for (const struct command *const *c = commands; *c; c++) {
+        attnc_nearest_offer(nearest, (*c)->name);
+        if (strcmp((*c)->name, name) == 0) {
+            print_command_help(*c);
+            return true;
+        }
+    }
+    for (int f = 0; f < ATT_FIELD_COUNT; f++) {
+        attnc_nearest_offer(nearest, att_fields[f].name);
+        if (strcmp(att_fields[f].name, name) == 0) {
+            print_field(f);
+            return true;
+        }
+    }
+    for (const struct att_template *const *t = att_templates; *t; t++) {
+        attnc_nearest_offer(nearest, (*t)->name);
+        if (strcmp((*t)->name, name) == 0) {
+            print_op(*t);
+            return true;
+        }
+    }
+    return false;
+}
+
+static int run(int argc, char **argv)
+{
+    if (argc > 1)
+        return complain(EXIT_USER, "usage: attnc help [TOPIC]");
+    if (argc == 0) {
+        print_overview();
+        return EXIT_GOOD;
+    }
+    struct attnc_nearest nearest = attnc_nearest_to(argv[0]);
+    if (print_topic(argv[0], &nearest))
+        return EXIT_GOOD;
+    return complain_nearest(nearest.name, "no help on '%s'", argv[0]);
+}
+
+const struct command command_help = {
+    .name = "help",
+    .usage = "[fields|ops|targets|passes|NAME]",
+    .summary = "Explain commands, fields, ops, targets and passes",
+    .run = run,
+};
