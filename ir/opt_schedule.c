@@ -22,8 +22,12 @@
 #include <assert.h>
 #include <string.h>
 
+/* Matrix instructions between an LDS read and the one that takes its data: 128 clocks or more. */
+enum { READ_AHEAD = 5 };
+
 struct node {
     struct tir_ref ref;
+    unsigned feeds;   /* of an LDS read and its address: which matrix instruction, from 1, needs it */
     unsigned slots;   /* 4-clock issue slots; 0: no instruction of its own */
     unsigned height;  /* slots from here to the end of the longest chain */
     unsigned waiting; /* operands, and uses of what it replaces, that are not placed yet */
@@ -71,7 +75,7 @@ static unsigned slots_of(const struct tir_func *f, const struct tir_op *op)
     }
 }
 
-static bool orders_memory(const struct tir_op *op)
+static unsigned memory_flags(const struct tir_op *op)
 {
     return tir_ops[op->opcode].flags & (TIR_READS | TIR_WRITES);
 }
@@ -165,16 +169,17 @@ static void place(struct run *r, unsigned index)
     }
 }
 
-/* Memory ops stay in program order. */
+/* Reads may pass reads; a write and any other memory op stay in program order. */
 static bool may_go(const struct run *r, unsigned index)
 {
     if (r->nodes[index].placed || r->nodes[index].waiting)
         return false;
-    if (!orders_memory(tir_op(r->f, r->nodes[index].ref)))
-        return true;
-    for (unsigned i = 0; i < index; i++)
-        if (!r->nodes[i].placed && orders_memory(tir_op(r->f, r->nodes[i].ref)))
+    const unsigned own = memory_flags(tir_op(r->f, r->nodes[index].ref));
+    for (unsigned i = 0; own && i < index; i++) {
+        const unsigned other = memory_flags(tir_op(r->f, r->nodes[i].ref));
+        if (!r->nodes[i].placed && other && (own | other) & TIR_WRITES)
             return false;
+    }
     return true;
 }
 
@@ -186,18 +191,57 @@ static int next_matrix(const struct run *r)
     return -1;
 }
 
-static int best_other(const struct run *r)
+/* `issued` matrix instructions have been placed. Reads for later ones wait for their turn, so that
+ * they do not hold registers. */
+static int best_other(const struct run *r, unsigned issued)
 {
     int best = -1;
     for (unsigned i = 0; i < r->n; i++) {
         if (r->nodes[i].matrix || !may_go(r, i))
             continue;
+        if (r->nodes[i].feeds) {
+            if (r->nodes[i].feeds <= issued + READ_AHEAD)
+                return (int)i;
+            continue;
+        }
         if (!r->nodes[i].slots)
             return (int)i; /* costs nothing and may free others */
         if (best < 0 || r->nodes[i].height > r->nodes[best].height)
             best = (int)i;
     }
     return best;
+}
+
+/* Operands of what feeds matrix instruction n feed it too. */
+static void pass_feeds(struct run *r, unsigned from)
+{
+    const struct tir_op *op = tir_op(r->f, r->nodes[from].ref);
+    for (unsigned k = 0; k < op->n_operands; k++) {
+        const uint32_t def = r->node_of[op->operands[k].id];
+        struct node *d = def ? &r->nodes[def - 1] : NULL;
+        if (d && !d->matrix && (!d->feeds || d->feeds > r->nodes[from].feeds))
+            d->feeds = r->nodes[from].feeds;
+    }
+}
+
+/* LDS reads, and what makes their addresses, learn which matrix instruction they are for. */
+static void find_feeds(struct run *r)
+{
+    unsigned number = 0;
+    for (unsigned i = 0; i < r->n; i++)
+        if (r->nodes[i].matrix)
+            r->nodes[i].feeds = ++number;
+    for (unsigned i = r->n; i-- > 0;)
+        if (r->nodes[i].feeds)
+            pass_feeds(r, i);
+    for (unsigned i = 0; i < r->n; i++) {
+        const unsigned opcode = tir_op(r->f, r->nodes[i].ref)->opcode;
+        if (opcode != TIR_lds_read && opcode != TIR_lds_read_tr)
+            r->nodes[i].feeds = 0;
+    }
+    for (unsigned i = r->n; i-- > 0;)
+        if (r->nodes[i].feeds)
+            pass_feeds(r, i);
 }
 
 static void schedule_run(struct run *r)
@@ -208,17 +252,13 @@ static void schedule_run(struct run *r)
         matrices += r->nodes[i].matrix;
     }
     while (r->n_out < r->n) {
-        const int matrix = next_matrix(r), other = best_other(r);
+        const int matrix = next_matrix(r), other = best_other(r, issued);
         const bool ready = matrix >= 0 && may_go(r, (unsigned)matrix);
-        const bool free_op = other >= 0 && !r->nodes[other].slots;
+        const bool free_op =
+            other >= 0 && (!r->nodes[other].slots || r->nodes[other].feeds);
         const bool due = matrices && done * matrices >= work * issued;
         assert(ready || other >= 0);
-        if (!free_op && ready && (due || other < 0)) {
-            place(r, (unsigned)matrix);
-            issued++;
-            continue;
-        }
-        if (other < 0) {
+        if (other < 0 || (!free_op && ready && due)) {
             place(r, (unsigned)matrix);
             issued++;
             continue;
@@ -278,6 +318,7 @@ static unsigned schedule(struct tir_func *f, const struct tir_schedule *s, struc
     r.node_of = tir_alloc(f, f->n_values * sizeof(r.node_of[0]));
     fill_nodes(&r, b, first);
     order_replacements(&r, b);
+    find_feeds(&r);
     if (s->interleave) {
         schedule_run(&r);
         memcpy(b->ops + first, r.out, r.n * sizeof(r.out[0]));

@@ -354,8 +354,10 @@ static LLVMTargetMachineRef create_machine(const struct tgt *t, char why[TGT_WHY
         llvm_says(why, message);
         return NULL;
     }
+    /* Above "less", LLVM hoists out of cold branches of the loop what then takes registers all along;
+     * invariants are hoisted by our own passes. */
     return LLVMCreateTargetMachine(target, triple, t->machine.name, t->features,
-                                   LLVMCodeGenLevelDefault, LLVMRelocPIC, LLVMCodeModelDefault);
+                                   LLVMCodeGenLevelLess, LLVMRelocPIC, LLVMCodeModelDefault);
 }
 
 static bool build_module(struct lower *l, const struct tgt_codegen_options *o,

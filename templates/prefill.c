@@ -36,12 +36,13 @@ static const float LOG2E = 1.4426950408889634f, LN2 = 0.6931471805599453f;
 static const struct tile {
     int head_dim, head_dim_v;
     uint8_t rows, waves, kv, kv_wide; /* kv_wide: where direct-to-LDS loads are 16 bytes */
+    uint8_t panel_wide; /* widest panel of K there; all but the first are read under the product */
     const char *why;
 } tiles[] = {
-    {64, 64, 32, 8, 64, 64, "few bytes a key: long tiles"},
-    {128, 128, 32, 8, 32, 64, "two waves a SIMD at 256 registers; gfx942's LDS holds 32 keys"},
-    {192, 128, 32, 8, 32, 32, "K of 64 keys would not fit the registers"},
-    {256, 256, 16, 8, 32, 32, "16 rows: O of 32 rows would take half of the registers"},
+    {64, 64, 32, 8, 64, 64, 64, "few bytes a key: long tiles"},
+    {128, 128, 32, 8, 32, 64, 64, "two waves a SIMD at 256 registers; gfx942's LDS holds 32 keys"},
+    {192, 128, 32, 8, 32, 32, 128, "K of 64 keys would not fit the registers"},
+    {256, 256, 16, 8, 32, 32, 0, "16 rows: O of 32 rows would take half of the registers"},
 };
 
 /* A head dim is cut into panels of power-of-two width: 192 is 128 + 64. */
@@ -59,7 +60,7 @@ struct prefill {
     const struct tile *tile;
     const struct tir_mma *mma;
     int instr;
-    unsigned kv, rows, waves, dtype;
+    unsigned kv, rows, waves, dtype, widest_panel;
     struct tir_builder b;
 
     struct panel panels[MAX_PANELS];
@@ -157,10 +158,10 @@ static struct tir_value tile_of(struct prefill *p, struct tir_value scalar, stru
 
 static void find_panels(struct prefill *p)
 {
-    unsigned first = 0;
-    for (unsigned width = 256; width >= 64; width /= 2) {
-        if (!((unsigned)p->v->head_dim & width))
-            continue;
+    unsigned width = 256;
+    for (unsigned first = 0; first < (unsigned)p->v->head_dim; first += width) {
+        while (width > p->widest_panel || first + width > (unsigned)p->v->head_dim)
+            width /= 2;
         struct panel *n = &p->panels[p->n_panels++];
         n->first = first;
         n->width = width;
@@ -168,7 +169,6 @@ static void find_panels(struct prefill *p)
         n->lds = att_lds_rows(p->m, p->kv, width, ELEM);
         n->lds_bytes = att_lds_bytes(&n->lds, ELEM);
         n->buffer = tir_lds_buffer(&p->b, 2 * n->lds_bytes, 16);
-        first += width;
     }
 }
 
@@ -347,8 +347,8 @@ static struct tir_value compute_scores(struct prefill *p, struct tir_value tile)
 {
     struct tir_builder *b = &p->b;
     struct tir_value k[MAX_PANELS];
-    set_stage(p, SCORES, M1);
     for (unsigned i = 0; i < p->n_panels; i++) {
+        set_stage(p, SCORES, i ? C1 : M1);
         const struct panel *n = &p->panels[i];
         const struct tir_layout l = tir_mma_operand(p->mma, p->kv, 0, &n->k);
         const struct tir_type t = tir_tile(b->f, p->dtype, p->kv, n->width, &l);
@@ -655,7 +655,9 @@ static void build(const struct att_variant *v, const struct tir_machine *m, stru
     char name[ATT_NAME_MAX];
     const struct tile *t = find_tile(v);
     struct prefill p = {.v = v, .m = m, .tile = t, .rows = t->rows, .waves = t->waves};
-    p.kv = m->to_lds_max_bytes >= 16 ? t->kv_wide : t->kv;
+    const bool wide_loads = m->to_lds_max_bytes >= 16;
+    p.kv = wide_loads ? t->kv_wide : t->kv;
+    p.widest_panel = wide_loads && t->panel_wide ? t->panel_wide : 256;
     p.dtype = v->dtype == ATT_DTYPE_BF16 ? TIR_BF16 : TIR_F16;
     p.instr = tir_find_mma(m, p.rows, p.rows, 0, p.dtype);
     assert(p.instr >= 0);
