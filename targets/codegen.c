@@ -364,9 +364,9 @@ static bool build_module(struct lower *l, const struct tgt_codegen_options *o,
                          LLVMTargetMachineRef machine, const struct diagnostics *d,
                          char why[TGT_WHY])
 {
+    set_code_object_version(l); /* first: a hook's own flag has to agree with it */
     if (o->hooks && !link_hooks(l, o, d))
         return false;
-    set_code_object_version(l);
     if (!lower_function(l))
         return false;
     char *message = NULL;

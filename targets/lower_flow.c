@@ -257,13 +257,18 @@ LLVMValueRef lower_if(struct lower *l, const struct tir_op *op)
 
 /* ---- User functions ---- */
 
-/* One call for one element; scalar operands are the same for every element. */
+/* One call for one element; scalar operands are the same for every element. Addresses are i64 in
+ * the IR and pointers in the C of a hook. */
 static LLVMValueRef call_once(struct lower *l, const struct tir_op *op, LLVMValueRef hook,
                               unsigned element)
 {
     LLVMValueRef args[16];
-    for (uint32_t i = 0; i < op->n_operands; i++)
+    for (uint32_t i = 0; i < op->n_operands; i++) {
+        LLVMTypeRef type = LLVMTypeOf(LLVMGetParam(hook, i));
         args[i] = lower_element(l, lower_value(l, op->operands[i]), element);
+        if (LLVMGetTypeKind(type) == LLVMPointerTypeKind)
+            args[i] = LLVMBuildIntToPtr(l->b, args[i], type, "");
+    }
     return LLVMBuildCall2(l->b, LLVMGlobalGetValueType(hook), hook, args, op->n_operands, "");
 }
 
@@ -275,9 +280,12 @@ static bool signature_fits(struct lower *l, const struct tir_op *op, LLVMValueRe
         LLVMGetReturnType(type) != lower_dtype(l, lower_result_type(l, op).dtype))
         return false;
     LLVMGetParamTypes(type, params);
-    for (uint32_t i = 0; i < op->n_operands; i++)
-        if (params[i] != lower_dtype(l, lower_operand_type(l, op, i).dtype))
+    for (uint32_t i = 0; i < op->n_operands; i++) {
+        unsigned dtype = lower_operand_type(l, op, i).dtype;
+        bool address = dtype == TIR_I64 && LLVMGetTypeKind(params[i]) == LLVMPointerTypeKind;
+        if (params[i] != lower_dtype(l, dtype) && !address)
             return false;
+    }
     return true;
 }
 
