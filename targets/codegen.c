@@ -28,12 +28,14 @@ void tgt_blob_free(struct tgt_blob *b)
 
 /* Both machine schedulers are off, because the order of the IR is the schedule; merging of loads in
  * the IR is off, because waits count them; loop strength reduction is off, because it would put
- * address arithmetic in the way of the loop's own. */
+ * address arithmetic in the way of the loop's own. All branches are uniform: with the structurizer
+ * off a cold block is one jump away, with it a flag is carried through blocks in between. */
 static void start_llvm(void)
 {
     static const char *const options[] = {
         "attnc", "-enable-misched=0", "-enable-post-misched=0",
         "-amdgpu-load-store-vectorizer=0", "-disable-lsr",
+        "-structurizecfg-skip-uniform-regions",
     };
     LLVMInitializeAMDGPUTargetInfo();
     LLVMInitializeAMDGPUTarget();

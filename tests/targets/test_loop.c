@@ -1,0 +1,293 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What LLVM must not undo in a loop: the order of the ops, counted waits, registers that are carried
+ * without copies, cold code out of the way.
+ */
+#include "tests/targets/harness.h"
+
+#include <string.h>
+
+enum { VALU_PER_MFMA = 7, CHAIN = 8 };
+
+static const struct tir_type f32 = {.kind = TIR_VEC, .dtype = TIR_F32, .count = 1};
+static const struct tir_type acc32 = {.kind = TIR_VEC, .dtype = TIR_F32, .count = 16};
+static const struct tir_type no_type = {0};
+
+/* A loop from 0 to the argument n that carries `carried`. */
+static struct tir_loop begin_loop(struct kernel *k, struct tir_value *carried, unsigned n)
+{
+    struct tir_value zero = tir_i32(&k->b, 0), one = tir_i32(&k->b, 1);
+    return tir_begin_for(&k->b, zero, tir_arg(&k->b, "n", TIR_I32), one, carried, n);
+}
+
+static int mma32(const struct kernel *k, unsigned dtype)
+{
+    return tir_find_mma(&k->t->machine, 32, 32, 0, dtype);
+}
+
+static struct tir_type operand_type(const struct kernel *k, int instr)
+{
+    const struct tir_mma *row = &k->t->machine.mma[instr];
+    return tir_vec(row->in_dtype, row->m * row->k / 64);
+}
+
+static struct tir_value mfma(struct kernel *k, int instr, struct tir_value a, struct tir_value b,
+                             struct tir_value c)
+{
+    struct tir_value abc[3] = {a, b, c};
+    return make(k, TIR_mfma, acc32, abc, 3, instr, 0, 0);
+}
+
+static struct tir_value element(struct kernel *k, struct tir_value v, unsigned i)
+{
+    return make(k, TIR_extract, f32, &v, 1, i, 0, 0);
+}
+
+static struct tir_value zero_acc(struct kernel *k)
+{
+    return make(k, TIR_const_float, acc32, NULL, 0, 0, 0, 0);
+}
+
+static void keep_acc(struct kernel *k, struct tir_value acc)
+{
+    for (unsigned e = 0; e < 16; e += 4)
+        keep(k, make(k, TIR_extract, tir_vec(TIR_F32, 4), &acc, 1, e, 0, 0));
+}
+
+/* One letter for each instruction of the hot loop that is a matrix or vector instruction. */
+static void loop_letters(const struct compiled *c, char *letters, size_t size)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < c->code.count && n + 1 < size; i++) {
+        const struct tgt_inst *inst = &c->code.insts[i];
+        bool inside = inst->offset >= c->facts.loop.start && inst->offset < c->facts.loop.end;
+        if (inside && inst->text[0] == 'v')
+            letters[n++] = strncmp(inst->text, "v_mfma", 6) ? 'v' : 'M';
+    }
+    letters[n] = 0;
+}
+
+/* Each MFMA of a chain over two accumulators, with seven independent multiplications behind it. */
+static void order_of_matrix_and_vector_instructions_is_kept(void **state)
+{
+    (void)state;
+    for (const struct tgt *const *t = tgt_all; *t; t++) {
+        struct kernel k = kernel_create((*t)->machine.name, 8, 2);
+        int instr = mma32(&k, TIR_BF16);
+        struct tir_value a = unknown(&k, operand_type(&k, instr));
+        struct tir_value b = unknown(&k, operand_type(&k, instr)), scale = unknown(&k, f32);
+        struct tir_value some = unknown(&k, f32);
+        struct tir_value carried[3] = {zero_acc(&k), zero_acc(&k),
+                                       make(&k, TIR_splat, acc32, &some, 1, 0, 0, 0)};
+        struct tir_loop loop = begin_loop(&k, carried, 3);
+
+        struct tir_value out[4 * 16];
+        for (unsigned i = 0; i < 16; i++)
+            out[i] = element(&k, carried[2], i);
+        for (unsigned m = 0, v = 0; m < CHAIN; m++) {
+            carried[m % 2] = mfma(&k, instr, a, b, carried[m % 2]);
+            for (unsigned i = 0; i < VALU_PER_MFMA; i++, v++)
+                out[v % 16] = tir_mul(&k.b, out[v % 16], scale);
+        }
+        carried[2] = make(&k, TIR_concat, acc32, out, 16, 0, 0, 0);
+        tir_end_for(&k.b, &loop, carried, 3);
+        for (unsigned i = 0; i < 3; i++)
+            keep_acc(&k, carried[i]);
+
+        struct compiled c = kernel_compile(&k);
+        char letters[256], expected[256] = "";
+        for (unsigned m = 0; m < CHAIN; m++)
+            strcat(expected, "Mvvvvvvv");
+        loop_letters(&c, letters, sizeof letters);
+        assert_string_equal(letters, expected);
+        assert_int_equal(c.facts.loop.copies, 0);
+        assert_int_equal(c.facts.vgpr_spills, 0);
+        assert_int_equal(c.facts.scratch_bytes, 0);
+        compiled_free(&c);
+    }
+}
+
+static struct tir_value lds_read(struct kernel *k, struct tir_value at, int offset)
+{
+    return make(k, TIR_lds_read, tir_vec(TIR_F32, 4), &at, 1, offset, 0, 0);
+}
+
+/* Direct-to-LDS loads of the next tile stay in flight while this one is read. */
+static void reads_of_lds_do_not_wait_for_loads_to_lds(void **state)
+{
+    (void)state;
+    for (const struct tgt *const *t = tgt_all; *t; t++) {
+        struct kernel k = kernel_create((*t)->machine.name, 8, 2);
+        unsigned bytes = (*t)->machine.to_lds_max_bytes;
+        k.f->lds_bytes = 32768;
+        struct tir_value lane = tir_lane_id(&k.b);
+        struct tir_value at = tir_mul(&k.b, lane, tir_int_like(&k.b, lane, 16));
+        struct tir_value base = tir_arg(&k.b, "in", TIR_I64), size = tir_arg(&k.b, "bytes", TIR_I32);
+        struct tir_value rsrc = tir_make_rsrc(&k.b, base, size);
+        struct tir_value carried = make(&k, TIR_const_float, tir_vec(TIR_F32, 4), NULL, 0, 0, 0, 0);
+        struct tir_loop loop = begin_loop(&k, &carried, 1);
+
+        for (int i = 0; i < 2; i++) {
+            struct tir_value copy[4] = {rsrc, tir_i32(&k.b, 16384 + 4096 * i), at, loop.index};
+            make(&k, TIR_buffer_to_lds, no_type, copy, 4, 0, bytes, 1024 * i);
+        }
+        struct tir_value sum = tir_add(&k.b, lds_read(&k, at, 0), lds_read(&k, at, 4096));
+        carried = tir_add(&k.b, carried, sum);
+        make(&k, TIR_waitcnt, no_type, NULL, 0, 2, -1, 0);
+        make(&k, TIR_barrier, no_type, NULL, 0, 0, 0, 0);
+        tir_end_for(&k.b, &loop, &carried, 1);
+        keep(&k, carried);
+
+        struct compiled c = kernel_compile(&k);
+        const char *expected[] = {"buffer_load_", "buffer_load_", "ds_read_b128", "ds_read_b128",
+                                  "s_waitcnt vmcnt(2)", "s_barrier"};
+        assert_sequence(&c, expected, 6);
+        assert_int_equal(c.facts.loop.waits_vm0, 0);
+        assert_int_equal(c.facts.loop.loads_to_lds, 2);
+        assert_int_equal(c.facts.loop.barriers, 1);
+        compiled_free(&c);
+    }
+}
+
+/* The rescale of an online softmax: a branch that is hardly ever taken changes the accumulator. */
+static void cold_code_is_out_of_line_and_costs_no_copies(void **state)
+{
+    (void)state;
+    for (const struct tgt *const *t = tgt_all; *t; t++) {
+        struct kernel k = kernel_create((*t)->machine.name, 8, 2);
+        int instr = mma32(&k, TIR_F16);
+        struct tir_value a = unknown(&k, operand_type(&k, instr));
+        struct tir_value b = unknown(&k, operand_type(&k, instr)), limit = unknown(&k, f32);
+        struct tir_value acc = zero_acc(&k);
+        struct tir_loop loop = begin_loop(&k, &acc, 1);
+        acc = mfma(&k, instr, a, b, acc);
+        struct tir_value grew = tir_any(&k.b, tir_cmp_gt(&k.b, element(&k, acc, 0), limit));
+        struct tir_if cold = tir_begin_if(&k.b, grew, true, &acc32, 1);
+        struct tir_value scaled[16], same = acc, merged;
+        for (unsigned i = 0; i < 16; i++)
+            scaled[i] = tir_mul(&k.b, element(&k, acc, i), limit);
+        struct tir_value rescaled = make(&k, TIR_concat, acc32, scaled, 16, 0, 0, 0);
+        tir_else(&k.b, &cold, &rescaled);
+        merged = same;
+        tir_end_if(&k.b, &cold, &merged);
+        acc = mfma(&k, instr, a, b, merged);
+        tir_end_for(&k.b, &loop, &acc, 1);
+        keep_acc(&k, acc);
+
+        struct compiled c = kernel_compile(&k);
+        char letters[64];
+        loop_letters(&c, letters, sizeof letters);
+        assert_string_equal(letters, "MvM"); /* the comparison alone */
+        assert_true(count_of(&c, "v_mul_f32") + 2 * count_of(&c, "v_pk_mul_f32") >= 16);
+        assert_int_equal(c.facts.loop.copies, 0);
+        compiled_free(&c);
+    }
+}
+
+/* A wave with 240 registers of accumulators at two waves a SIMD: no AGPR, no spill. */
+static void two_waves_a_simd_have_256_registers_each_without_agprs(void **state)
+{
+    (void)state;
+    for (const struct tgt *const *t = tgt_all; *t; t++) {
+        enum { ACCS = 14 };
+        struct kernel k = kernel_create((*t)->machine.name, 8, 2);
+        int instr = mma32(&k, TIR_BF16);
+        struct tir_value a = unknown(&k, operand_type(&k, instr));
+        struct tir_value acc[ACCS];
+        for (unsigned i = 0; i < ACCS; i++)
+            acc[i] = zero_acc(&k);
+        struct tir_loop loop = begin_loop(&k, acc, ACCS);
+        for (unsigned i = 0; i < ACCS; i++)
+            acc[i] = mfma(&k, instr, a, a, acc[i]);
+        tir_end_for(&k.b, &loop, acc, ACCS);
+        for (unsigned i = 0; i < ACCS; i++)
+            keep_acc(&k, acc[i]);
+        struct compiled c = kernel_compile(&k);
+        assert_int_equal(c.facts.agprs, 0);
+        assert_true(c.facts.vgprs > 16 * ACCS && c.facts.vgprs <= 256);
+        assert_int_equal(c.facts.occupancy, 2);
+        assert_int_equal(c.facts.vgpr_spills, 0);
+        assert_int_equal(c.facts.loop.copies, 0);
+        compiled_free(&c);
+    }
+}
+
+/* Both loops are there, the inner one is the hot one. */
+static void the_hot_loop_is_the_innermost_with_matrix_instructions(void **state)
+{
+    (void)state;
+    struct kernel k = kernel_create("gfx942", 4, 1);
+    int instr = mma32(&k, TIR_F16);
+    struct tir_value a = unknown(&k, operand_type(&k, instr)), acc = zero_acc(&k);
+    struct tir_loop outer = begin_loop(&k, &acc, 1);
+    acc = mfma(&k, instr, a, a, acc);
+    struct tir_loop inner = begin_loop(&k, &acc, 1);
+    for (int i = 0; i < 2; i++)
+        acc = mfma(&k, instr, a, a, acc);
+    tir_end_for(&k.b, &inner, &acc, 1);
+    tir_end_for(&k.b, &outer, &acc, 1);
+    keep_acc(&k, acc);
+    struct compiled c = kernel_compile(&k);
+    assert_count(&c, "v_mfma", 3);
+    assert_int_equal(c.facts.loop.mfma, 2);
+    assert_int_equal(c.facts.loop.mfma_cycles, 64);
+    assert_int_equal(c.facts.mfma_duty, 1000);
+    compiled_free(&c);
+}
+
+/* Anchors, priorities and phases cost no instruction but s_setprio. */
+static void anchors_and_phases_cost_nothing(void **state)
+{
+    (void)state;
+    struct kernel k = kernel_create("gfx950", 8, 2);
+    int instr = mma32(&k, TIR_BF16);
+    struct tir_value a = unknown(&k, operand_type(&k, instr)), acc = zero_acc(&k);
+    struct tir_loop loop = begin_loop(&k, &acc, 1);
+    for (int i = 0; i < 4; i++) {
+        struct tir_value held[2];
+        tir_phase(&k.b, 1);
+        tir_set_priority(&k.b, i & 1);
+        acc = mfma(&k, instr, a, a, acc);
+        held[0] = acc;
+        held[1] = a;
+        make(&k, TIR_anchor, no_type, held, 2, 0, 0, 0);
+    }
+    tir_end_for(&k.b, &loop, &acc, 1);
+    keep_acc(&k, acc);
+    struct compiled c = kernel_compile(&k);
+    char letters[64];
+    loop_letters(&c, letters, sizeof letters);
+    assert_string_equal(letters, "MMMM");
+    assert_count(&c, "s_setprio", 4);
+    compiled_free(&c);
+}
+
+/* A loop that may not run at all gives back what went in. */
+static void a_loop_guards_its_first_round(void **state)
+{
+    (void)state;
+    struct kernel k = kernel_create("gfx942", 1, 1);
+    struct tir_value v = unknown(&k, f32), step = unknown(&k, f32);
+    struct tir_loop loop = begin_loop(&k, &v, 1);
+    v = tir_add(&k.b, v, step);
+    tir_end_for(&k.b, &loop, &v, 1);
+    keep(&k, v);
+    struct compiled c = kernel_compile(&k);
+    const char *expected[] = {"s_cmp", "s_cbranch", "v_add_f32", "s_cbranch", "global_store"};
+    assert_sequence(&c, expected, 5);
+    compiled_free(&c);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(order_of_matrix_and_vector_instructions_is_kept),
+        cmocka_unit_test(reads_of_lds_do_not_wait_for_loads_to_lds),
+        cmocka_unit_test(cold_code_is_out_of_line_and_costs_no_copies),
+        cmocka_unit_test(two_waves_a_simd_have_256_registers_each_without_agprs),
+        cmocka_unit_test(the_hot_loop_is_the_innermost_with_matrix_instructions),
+        cmocka_unit_test(anchors_and_phases_cost_nothing),
+        cmocka_unit_test(a_loop_guards_its_first_round),
+    };
+    return cmocka_run_group_tests_name("loop", tests, NULL, NULL);
+}
