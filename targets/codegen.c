@@ -35,7 +35,7 @@ static void start_llvm(void)
     static const char *const options[] = {
         "attnc", "-enable-misched=0", "-enable-post-misched=0",
         "-amdgpu-load-store-vectorizer=0", "-disable-lsr",
-        "-structurizecfg-skip-uniform-regions",
+        "-structurizecfg-skip-uniform-regions", "-disable-machine-licm",
     };
     LLVMInitializeAMDGPUTargetInfo();
     LLVMInitializeAMDGPUTarget();
@@ -356,10 +356,8 @@ static LLVMTargetMachineRef create_machine(const struct tgt *t, char why[TGT_WHY
         llvm_says(why, message);
         return NULL;
     }
-    /* Above "less", LLVM hoists out of cold branches of the loop what then takes registers all along;
-     * invariants are hoisted by our own passes. */
     return LLVMCreateTargetMachine(target, triple, t->machine.name, t->features,
-                                   LLVMCodeGenLevelLess, LLVMRelocPIC, LLVMCodeModelDefault);
+                                   LLVMCodeGenLevelDefault, LLVMRelocPIC, LLVMCodeModelDefault);
 }
 
 static bool build_module(struct lower *l, const struct tgt_codegen_options *o,

@@ -4,6 +4,8 @@
  */
 #include "targets/lower.h"
 
+#include <llvm-c/DebugInfo.h>
+
 #include <assert.h>
 #include <stdlib.h>
 
@@ -155,6 +157,19 @@ static void result_phis(struct lower *l, const struct tir_op *op, LLVMValueRef *
     }
 }
 
+/* Marks a loop's latch: LLVM is not to move invariants out of it. Ours are hoisted already; what is
+ * left stands in cold branches, and would take registers all along. */
+static void keep_invariants(struct lower *l, LLVMValueRef latch)
+{
+    LLVMMetadataRef name = LLVMMDStringInContext2(l->ctx, "llvm.licm.disable", 17);
+    LLVMMetadataRef nodes[2] = {LLVMTemporaryMDNode(l->ctx, NULL, 0),
+                                LLVMMDNodeInContext2(l->ctx, &name, 1)};
+    LLVMMetadataRef loop = LLVMMDNodeInContext2(l->ctx, nodes, 2);
+    LLVMMetadataReplaceAllUsesWith(nodes[0], loop);
+    const unsigned kind = LLVMGetMDKindIDInContext(l->ctx, "llvm.loop", 9);
+    LLVMSetMetadata(latch, kind, LLVMMetadataAsValue(l->ctx, loop));
+}
+
 /*
  *     guard:  br first < bound, loop, done
  *     loop:   index, carried = phi ...; body; br index + step < bound, loop, done
@@ -190,7 +205,8 @@ LLVMValueRef lower_for(struct lower *l, const struct tir_op *op)
     const struct tir_op *yield = lower_yield_of(l, body);
     LLVMBasicBlockRef latch = LLVMGetInsertBlock(l->b);
     LLVMValueRef next = LLVMBuildNSWAdd(l->b, index, step, "");
-    LLVMBuildCondBr(l->b, LLVMBuildICmp(l->b, LLVMIntSLT, next, bound, ""), loop, done);
+    keep_invariants(l, LLVMBuildCondBr(
+                           l->b, LLVMBuildICmp(l->b, LLVMIntSLT, next, bound, ""), loop, done));
     LLVMAddIncoming(index, &next, &latch, 1);
     LLVMPositionBuilderAtEnd(l->b, done);
     result_phis(l, op, results);
@@ -218,6 +234,13 @@ static void expect_else(struct lower *l, LLVMValueRef branch)
     LLVMSetMetadata(branch, l->md_prof, LLVMMetadataAsValue(l->ctx, node));
 }
 
+/* Does a side only hand on values? Then it needs no block. */
+static bool only_yields(const struct lower *l, const struct tir_block *side)
+{
+    return !side || side->n_ops == 0 ||
+           (side->n_ops == 1 && tir_op(l->f, side->ops[0])->opcode == TIR_yield);
+}
+
 /* Lowers one side of an if into a block of its own and hands its values to the phis in `merge`. */
 static void lower_side(struct lower *l, const struct tir_op *op, const struct tir_block *side,
                        LLVMBasicBlockRef into, LLVMBasicBlockRef merge, LLVMValueRef *phis)
@@ -238,8 +261,10 @@ LLVMValueRef lower_if(struct lower *l, const struct tir_op *op)
     LLVMValueRef *phis = calloc(op->n_results + 1, sizeof *phis);
     if (!phis)
         return lower_fail(l, "out of memory");
-    LLVMBasicBlockRef yes = new_block(l, "then"), no = new_block(l, "else");
-    LLVMBasicBlockRef merge = new_block(l, "merge");
+    const bool plain = only_yields(l, op->blocks[1]);
+    LLVMBasicBlockRef yes = new_block(l, "then"), merge = new_block(l, "merge");
+    LLVMBasicBlockRef before = LLVMGetInsertBlock(l->b);
+    LLVMBasicBlockRef no = plain ? merge : new_block(l, "else");
     LLVMValueRef branch = LLVMBuildCondBr(l->b, lower_value(l, op->operands[0]), yes, no);
     if (op->imm[0])
         expect_else(l, branch);
@@ -247,8 +272,10 @@ LLVMValueRef lower_if(struct lower *l, const struct tir_op *op)
     LLVMPositionBuilderAtEnd(l->b, merge);
     result_phis(l, op, phis);
     lower_side(l, op, op->blocks[0], yes, merge, phis);
-    if (!l->failed)
+    if (!l->failed && !plain)
         lower_side(l, op, op->blocks[1], no, merge, phis);
+    if (plain && op->n_results)
+        add_incoming(l, phis, lower_yield_of(l, op->blocks[1])->operands, op->n_results, before);
     LLVMPositionBuilderAtEnd(l->b, merge);
     define_results(l, op, phis);
     free(phis);
