@@ -19,6 +19,7 @@ enum type_class {
     CLASS_BITS,   /* no interpretation; float inline constants are f32 (one dword) or f64 (two) */
     CLASS_INT,    /* signed: literals sign-extend to 64 bits */
     CLASS_UINT,
+    CLASS_INT16, /* one 16-bit integer in the low half */
     CLASS_F16, CLASS_BF16, CLASS_F32, CLASS_F64,
     CLASS_PK_F16, CLASS_PK_BF16, CLASS_PK_INT16, /* two 16-bit halves */
     CLASS_PK_F32,                                /* two dwords, constants in the low one */
@@ -31,7 +32,7 @@ enum type_class {
 
 enum operand_type {
     T_NONE = 0,
-    T_B16 = OPERAND_TYPE(CLASS_PK_INT16, 1), /* 16-bit integers: constants as 16 bits */
+    T_B16 = OPERAND_TYPE(CLASS_INT16, 1),
     T_B32 = OPERAND_TYPE(CLASS_BITS, 1),
     T_I32 = OPERAND_TYPE(CLASS_INT, 1),
     T_U32 = OPERAND_TYPE(CLASS_UINT, 1),
@@ -83,6 +84,12 @@ enum row_flags {
     ROW_NO_EXEC = 1 << 16, /* ignores EXEC: v_readlane, v_writelane, v_readfirstlane, swaps */
     ROW_CMPX = 1 << 17,    /* writes EXEC as well */
     ROW_NO_FLUSH = 1 << 18, /* float result or sources that keep denormals whatever MODE says */
+    ROW_SGPR_DST = 1 << 19, /* VALU that writes a scalar register: v_readlane, v_readfirstlane */
+    ROW_INT_CLAMP = 1 << 20, /* clamp saturates an integer; the lane kernel does it */
+    ROW_OP_SEL = 1 << 21,   /* the row's own handler interprets op_sel */
+    ROW_LITERAL_K = 1 << 22, /* VOP2 with a constant dword as source `arg`: v_fmamk, v_fmaak */
+    ROW_BITOP3 = 1 << 23,    /* abs, neg and omod bits are a truth table */
+    ROW_ACC_MOV = 1 << 24,   /* VOP1 between AGPRs: v_accvgpr_mov */
 };
 
 struct op_row {
@@ -94,12 +101,18 @@ struct op_row {
     uint8_t targets;              /* enum gfx_target bits, 0: both */
     uint8_t wait;                 /* 1 + enum wait_counter that the operation counts in, 0: none */
     uint32_t arg;                 /* the table's own: a shape, a size, an index */
-    const void *lanes;            /* the table's own: a lane kernel, a shape record */
+    void (*kernel)(void);         /* the table's own: a function that `exec` calls */
+    const void *lanes;            /* the table's own: a record, a shape */
 };
 
-/* Tables end with a row whose name is NULL. exec_tables lists them; NULL ends the list. */
-extern const struct op_row *const exec_tables[];
+/*
+ * Tables end with a row whose name is NULL; the list of tables ends with NULL. Files of lane kernels
+ * are compiled once per instruction set of the host, and the list holds those that suit this CPU.
+ */
+const struct op_row *const *exec_tables(void);
 extern const struct op_row exec_sop_rows[];
+extern const struct op_row exec_control_rows[];
+extern const struct op_row exec_cross_rows[];
 extern const struct op_row exec_smem_rows[];
 extern const struct op_row exec_flat_rows[];
 extern const struct op_row exec_mubuf_rows[];
@@ -119,6 +132,11 @@ uint64_t src_valid(const struct wave *w, const struct opnd *o);
 /* A scalar source's value (one or two dwords; VGPRs are not scalar) and whether it is valid. */
 uint64_t src_scalar(const struct wave *w, const struct opnd *o);
 bool src_scalar_valid(const struct wave *w, const struct opnd *o);
+/* The same bit by bit, for one or two dwords: a lane mask is defined lane by lane. */
+uint64_t src_scalar_bits(const struct wave *w, const struct opnd *o);
+
+/* The value of a source beyond the scalar file, enum special_source. */
+uint64_t special_value(const struct wave *w, unsigned reg);
 
 /*
  * Writes dwords rows from `rows` to the destination in the lanes of `mask`, with validity `valid`

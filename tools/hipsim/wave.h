@@ -41,10 +41,11 @@ enum mode_bits {
     MODE_DX10_CLAMP = 1 << 8,
     MODE_IEEE = 1 << 9,
     MODE_FP16_OVFL = 1 << 23,
-    MODE_GPR_IDX_EN = 1 << 27,
+    MODE_GPR_IDX_EN = 1 << 27, /* M0[7:0] is the index, M0[15:12] the operands */
+    MODE_VSKIP = 1 << 28,      /* vector instructions are skipped */
 };
 
-enum wave_state { WAVE_RUNNING, WAVE_AT_BARRIER, WAVE_SLEEPING, WAVE_ENDED, WAVE_FAULTED };
+enum wave_state { WAVE_RUNNING, WAVE_AT_BARRIER, WAVE_HALTED, WAVE_ENDED, WAVE_FAULTED };
 
 enum wait_counter { WAIT_VM, WAIT_LGKM, WAIT_EXP, WAIT_COUNTERS };
 
@@ -80,8 +81,6 @@ struct wave {
     uint8_t scc_valid;
     uint8_t state; /* enum wave_state */
     uint8_t priority;
-    uint8_t gpr_idx;        /* s_set_gpr_idx: bit per operand, src0 src1 src2 dst; MODE enables */
-    bool halted;
     uint32_t mode;          /* enum mode_bits */
     uint32_t trapsts;
     uint64_t pc;            /* of the next instruction, absolute */
@@ -92,6 +91,7 @@ struct wave {
 
     struct pending pending[WAIT_COUNTERS][PENDING_MAX];
     uint8_t npending[WAIT_COUNTERS];
+    uint16_t outstanding; /* sum of npending */
     uint64_t busy_v[VGPR_FILE / 64]; /* registers that an outstanding operation will write */
     uint64_t busy_a[VGPR_FILE / 64];
     uint64_t busy_s[SGPR_FILE / 64];
@@ -260,6 +260,14 @@ void wave_fault(struct wave *w, const struct inst *in, enum fault_kind kind, uin
  */
 void wave_issue(struct wave *w, const struct inst *in, enum wait_counter counter,
                 enum opnd_kind kind, unsigned first, unsigned count, bool unordered);
+
+const char *fault_name(enum fault_kind kind);
+
+/*
+ * Faults when `in` reads or writes a register that an outstanding operation will write. Called by
+ * the engine while operations are outstanding. True when all is well.
+ */
+bool wave_check_wait(struct wave *w, const struct inst *in);
 
 /* Retires outstanding operations of `counter` until at most `left` remain. */
 void wave_wait(struct wave *w, enum wait_counter counter, unsigned left);

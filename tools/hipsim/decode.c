@@ -1,0 +1,220 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Code ranges: which instruction lies at an offset, and its op row. LLVM's disassembler gives the
+ * mnemonic and the length; decode_fields.c reads the operands from the raw dwords.
+ */
+#include "tools/hipsim/decode.h"
+
+#include <llvm-c/Disassembler.h>
+#include <llvm-c/Target.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tools/hipsim/decode_fields.h"
+
+#define TEXT_MAX 512
+
+struct code {
+    enum gfx_target target;
+    const uint8_t *bytes;
+    size_t size;
+    uint64_t va;
+    LLVMDisasmContextRef disasm;
+    pthread_mutex_t lock; /* LLVM's context, and publication of slots */
+    _Atomic(struct inst *) slots[];
+};
+
+/* Open-addressed table of rows by name, one per target, filled at first use. */
+#define ROW_SLOTS 8192
+static const struct op_row *row_slots[2][ROW_SLOTS];
+static pthread_once_t row_once = PTHREAD_ONCE_INIT;
+
+static uint32_t name_hash(const char *name, size_t length)
+{
+    uint32_t h = 2166136261u;
+    for (size_t i = 0; i < length; i++)
+        h = (h ^ (uint8_t)name[i]) * 16777619u;
+    return h;
+}
+
+static void row_insert(const struct op_row **slots, const struct op_row *row)
+{
+    uint32_t h = name_hash(row->name, strlen(row->name)) % ROW_SLOTS;
+    while (slots[h] && strcmp(slots[h]->name, row->name) != 0)
+        h = (h + 1) % ROW_SLOTS;
+    slots[h] = row;
+}
+
+static void rows_collect(void)
+{
+    for (const struct op_row *const *table = exec_tables(); *table; table++) {
+        for (const struct op_row *row = *table; row->name; row++) {
+            if (!row->targets || row->targets & GFX942)
+                row_insert(row_slots[0], row);
+            if (!row->targets || row->targets & GFX950)
+                row_insert(row_slots[1], row);
+        }
+    }
+    LLVMInitializeAMDGPUTargetInfo();
+    LLVMInitializeAMDGPUTargetMC();
+    LLVMInitializeAMDGPUDisassembler();
+}
+
+/* Length of a mnemonic without its encoding suffix. */
+static size_t base_length(const char *mnemonic)
+{
+    static const char *const suffixes[] = {"_e32", "_e64", "_dpp", "_sdwa"};
+    size_t length = strcspn(mnemonic, " \t\n");
+    for (size_t i = 0; i < sizeof(suffixes) / sizeof(suffixes[0]); i++) {
+        size_t n = strlen(suffixes[i]);
+        if (length > n && memcmp(mnemonic + length - n, suffixes[i], n) == 0)
+            return length - n;
+    }
+    return length;
+}
+
+const struct op_row *row_find(enum gfx_target target, const char *mnemonic)
+{
+    pthread_once(&row_once, rows_collect);
+    size_t length = base_length(mnemonic);
+    const struct op_row **slots = row_slots[target == GFX950];
+    uint32_t h = name_hash(mnemonic, length) % ROW_SLOTS;
+    for (; slots[h]; h = (h + 1) % ROW_SLOTS)
+        if (strlen(slots[h]->name) == length && memcmp(slots[h]->name, mnemonic, length) == 0)
+            return slots[h];
+    return NULL;
+}
+
+struct code *code_create(enum gfx_target target, const void *bytes_at, size_t bytes, uint64_t va)
+{
+    pthread_once(&row_once, rows_collect);
+    size_t slots = bytes / 4;
+    struct code *code = calloc(1, sizeof(*code) + slots * sizeof(code->slots[0]));
+    if (!code)
+        return NULL;
+    code->target = target;
+    code->bytes = bytes_at;
+    code->size = slots * 4;
+    code->va = va;
+    code->disasm = LLVMCreateDisasmCPUFeatures("amdgcn-amd-amdhsa",
+        target == GFX950 ? "gfx950" : "gfx942", "", NULL, 0, NULL, NULL);
+    if (!code->disasm) {
+        free(code);
+        return NULL;
+    }
+    LLVMSetDisasmOptions(code->disasm, LLVMDisassembler_Option_PrintImmHex);
+    pthread_mutex_init(&code->lock, NULL);
+    return code;
+}
+
+void code_destroy(struct code *code)
+{
+    if (!code)
+        return;
+    for (size_t i = 0; i < code->size / 4; i++)
+        free(atomic_load_explicit(&code->slots[i], memory_order_relaxed));
+    LLVMDisasmDispose(code->disasm);
+    pthread_mutex_destroy(&code->lock);
+    free(code);
+}
+
+enum gfx_target code_target(const struct code *code)
+{
+    return code->target;
+}
+
+uint64_t code_address(const struct code *code)
+{
+    return code->va;
+}
+
+size_t code_size(const struct code *code)
+{
+    return code->size;
+}
+
+/* Disassembles with the lock held: 0 when LLVM refuses, else the length in bytes. */
+static size_t disassemble(struct code *code, uint64_t offset, char *text, size_t bytes)
+{
+    uint64_t left = code->size - offset;
+    return LLVMDisasmInstruction(code->disasm, (uint8_t *)(uintptr_t)(code->bytes + offset),
+                                 left, code->va + offset, text, bytes);
+}
+
+static void fault_unknown(struct wave *w, const struct inst *in)
+{
+    wave_fault(w, in, FAULT_DECODE, 0, "these dwords are no instruction of this target");
+}
+
+static void fault_unsupported(struct wave *w, const struct inst *in)
+{
+    wave_fault(w, in, FAULT_DECODE, 0, "the simulator has no row for this instruction");
+}
+
+static struct inst *decode(struct code *code, uint64_t offset)
+{
+    struct inst *in = calloc(1, sizeof(*in));
+    if (!in)
+        return NULL;
+    char text[TEXT_MAX] = "";
+    size_t size = disassemble(code, offset, text, sizeof(text));
+    in->offset = offset;
+    in->size = (uint8_t)(size ? size : 4);
+    in->ndwords = in->size / 4 < INST_MAX_DWORDS ? in->size / 4 : INST_MAX_DWORDS;
+    memcpy(in->raw, code->bytes + offset, (size_t)in->ndwords * 4);
+    in->max_vgpr = in->max_agpr = in->max_sgpr = -1;
+    in->encoding = ENC_UNKNOWN;
+    if (!size) {
+        in->exec = fault_unknown;
+        return in;
+    }
+    const char *mnemonic = text + strspn(text, " \t");
+    in->row = row_find(code->target, mnemonic);
+    if (!in->row) {
+        in->exec = fault_unsupported;
+        return in;
+    }
+    in->exec = in->row->exec;
+    if (!decode_fields(in)) {
+        in->row = NULL;
+        in->exec = fault_unknown;
+    }
+    return in;
+}
+
+const struct inst *code_inst(struct code *code, uint64_t offset)
+{
+    if (offset % 4 || offset >= code->size)
+        return NULL;
+    _Atomic(struct inst *) *slot = &code->slots[offset / 4];
+    struct inst *in = atomic_load_explicit(slot, memory_order_acquire);
+    if (in)
+        return in;
+    pthread_mutex_lock(&code->lock);
+    in = atomic_load_explicit(slot, memory_order_relaxed);
+    if (!in) {
+        in = decode(code, offset);
+        atomic_store_explicit(slot, in, memory_order_release);
+    }
+    pthread_mutex_unlock(&code->lock);
+    return in;
+}
+
+const char *code_text(struct code *code, uint64_t offset, char *text, size_t bytes)
+{
+    snprintf(text, bytes, "<outside of the code>");
+    if (offset % 4 || offset >= code->size)
+        return text;
+    pthread_mutex_lock(&code->lock);
+    char raw[TEXT_MAX] = "";
+    size_t size = disassemble(code, offset, raw, sizeof(raw));
+    pthread_mutex_unlock(&code->lock);
+    snprintf(text, bytes, "%s", size ? raw + strspn(raw, " \t") : "<no instruction>");
+    for (char *p = text; *p; p++)
+        if (*p == '\t')
+            *p = ' ';
+    return text;
+}

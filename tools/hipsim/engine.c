@@ -1,0 +1,508 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Runs dispatches. Host threads take workgroups in order; the waves of a workgroup take turns on
+ * one thread.
+ *
+ * Order of waves. By default a workgroup behaves as if its waves issued one instruction each in
+ * turn, which is what some hand-written kernels need. Only instructions with ROW_SHARED can be told
+ * apart by other waves, so a wave runs ahead through everything else and stops at a shared
+ * instruction until no runnable wave is behind it (tick, then id). The outcome is that of stepping
+ * every instruction in turn, without the cost of changing waves at each.
+ */
+#include "tools/hipsim/engine.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "tools/hipsim/decode.h"
+
+struct engine {
+    struct launch *launch;
+    uint32_t groups[3];
+    uint64_t last;             /* one past the last workgroup to run */
+    _Atomic uint64_t next;     /* workgroup to hand out */
+    _Atomic bool stop;
+    pthread_mutex_t lock;      /* launch->counters */
+};
+
+/* What one host thread needs to run workgroups, reused from one to the next. */
+struct worker {
+    struct engine *engine;
+    struct workgroup wg;
+    struct wave *waves;
+    struct wave **list;
+    uint32_t *rows;
+    uint8_t *scratch;
+    uint8_t *scratch_valid;
+    uint64_t random;
+    struct counters counters;
+    uint32_t nwaves;
+    bool failed; /* out of memory */
+};
+
+static uint64_t next_random(uint64_t *state)
+{
+    uint64_t z = *state += UINT64_C(0x9e3779b97f4a7c15);
+    z = (z ^ z >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
+    z = (z ^ z >> 27) * UINT64_C(0x94d049bb133111eb);
+    return z ^ z >> 31;
+}
+
+static void *allocate(size_t bytes)
+{
+    void *p = NULL;
+    return posix_memalign(&p, 64, bytes ? bytes : 64) == 0 ? p : NULL;
+}
+
+static void worker_free(struct worker *k)
+{
+    free(k->waves);
+    free(k->list);
+    free(k->rows);
+    free(k->scratch);
+    free(k->scratch_valid);
+    free(k->wg.lds);
+    free(k->wg.lds_valid);
+}
+
+/* LDS and row padding let a lane kernel read a whole vector at the last row. */
+static bool worker_init(struct worker *k, struct engine *e)
+{
+    const struct launch *l = e->launch;
+    uint32_t items = l->block[0] * l->block[1] * l->block[2];
+    size_t nrows = (size_t)l->nvgpr + l->nagpr;
+    size_t scratch = (size_t)l->private_bytes * WAVE_LANES;
+    *k = (struct worker){.engine = e, .nwaves = (items + WAVE_LANES - 1) / WAVE_LANES};
+    k->random = l->seed;
+    k->waves = allocate(k->nwaves * sizeof(*k->waves));
+    k->list = calloc(k->nwaves, sizeof(*k->list));
+    k->rows = allocate(k->nwaves * nrows * WAVE_LANES * sizeof(uint32_t));
+    k->scratch = allocate(k->nwaves * scratch);
+    k->scratch_valid = allocate(k->nwaves * scratch);
+    k->wg.lds = allocate((size_t)l->lds_bytes + 64);
+    k->wg.lds_valid = allocate((size_t)l->lds_bytes + 64);
+    if (!k->waves || !k->list || !k->rows || !k->scratch || !k->scratch_valid || !k->wg.lds
+        || !k->wg.lds_valid) {
+        worker_free(k);
+        return false;
+    }
+    k->wg.launch = e->launch;
+    k->wg.waves = k->list;
+    k->wg.lds_bytes = l->lds_bytes;
+    return true;
+}
+
+/* User SGPRs first, then the system SGPRs in the order of the AMDGPU ABI. */
+static void init_sgprs(struct wave *w)
+{
+    const struct launch *l = w->launch;
+    unsigned n = 0;
+    for (; n < l->nuser_sgpr; n++) {
+        w->sgpr[n] = l->user_sgpr[n];
+        w->s_valid[n] = UINT32_MAX;
+    }
+    for (unsigned d = 0; d < 3; d++) {
+        if (!l->sgpr_workgroup_id[d])
+            continue;
+        w->sgpr[n] = w->wg->id[d];
+        w->s_valid[n++] = UINT32_MAX;
+    }
+    if (l->sgpr_workgroup_info)
+        w->s_valid[n++] = UINT32_MAX;
+    if (l->sgpr_private_offset)
+        w->s_valid[n++] = UINT32_MAX;
+    sgpr_write64(w, SGPR_FLAT_SCRATCH, (uint64_t)(uintptr_t)w->scratch, true);
+    sgpr_write64(w, SGPR_EXEC, w->lanes, true);
+}
+
+/* The last workgroup of a dimension has only the work-items that the grid has left. */
+static void group_extent(const struct workgroup *wg, uint32_t extent[3])
+{
+    const struct launch *l = wg->launch;
+    for (unsigned d = 0; d < 3; d++) {
+        uint32_t left = l->grid[d] - wg->id[d] * l->block[d];
+        extent[d] = left < l->block[d] ? left : l->block[d];
+    }
+}
+
+/* v0 holds the work-item id packed as x, y, z of 10 bits each. */
+static void init_lanes(struct wave *w)
+{
+    uint32_t extent[3];
+    group_extent(w->wg, extent);
+    uint32_t items = extent[0] * extent[1] * extent[2];
+    w->lanes = 0;
+    for (uint32_t lane = 0; lane < WAVE_LANES; lane++) {
+        uint32_t item = w->id * WAVE_LANES + lane;
+        uint32_t x = item % extent[0], y = item / extent[0] % extent[1];
+        uint32_t z = item / extent[0] / extent[1];
+        if (item < items)
+            w->lanes |= UINT64_C(1) << lane;
+        if (w->launch->nvgpr)
+            w->v[0][lane] = item < items ? x | y << 10 | z << 20 : 0;
+    }
+    w->v_valid[0] = UINT64_MAX;
+}
+
+static void init_wave(struct worker *k, struct wave *w, uint32_t id)
+{
+    const struct launch *l = k->engine->launch;
+    size_t nrows = (size_t)l->nvgpr + l->nagpr;
+    size_t scratch = (size_t)l->private_bytes * WAVE_LANES;
+    memset(w, 0, sizeof(*w));
+    uint32_t *rows = k->rows + id * nrows * WAVE_LANES;
+    memset(rows, 0, nrows * WAVE_LANES * sizeof(uint32_t));
+    w->v = (uint32_t (*)[WAVE_LANES])rows;
+    w->a = w->v + l->nvgpr;
+    w->scratch = k->scratch + id * scratch;
+    w->scratch_valid = k->scratch_valid + id * scratch;
+    memset(w->scratch_valid, 0, scratch);
+    w->wg = &k->wg;
+    w->launch = k->engine->launch;
+    w->id = id;
+    w->mode = l->mode;
+    w->pc = l->entry_pc;
+    init_lanes(w);
+    init_sgprs(w);
+}
+
+static void init_workgroup(struct worker *k, uint64_t index)
+{
+    struct workgroup *wg = &k->wg;
+    const uint32_t *groups = k->engine->groups;
+    wg->index = index;
+    wg->id[0] = (uint32_t)(index % groups[0]);
+    wg->id[1] = (uint32_t)(index / groups[0] % groups[1]);
+    wg->id[2] = (uint32_t)(index / groups[0] / groups[1]);
+    wg->at_barrier = 0;
+    wg->barriers = 0;
+    wg->lds_shadow = NULL;
+    memset(wg->lds, 0, wg->lds_bytes);
+    memset(wg->lds_valid, 0, wg->lds_bytes);
+    uint32_t extent[3];
+    group_extent(wg, extent);
+    wg->nwaves = (extent[0] * extent[1] * extent[2] + WAVE_LANES - 1) / WAVE_LANES;
+    for (uint32_t i = 0; i < wg->nwaves; i++) {
+        k->list[i] = &k->waves[i];
+        init_wave(k, &k->waves[i], i);
+    }
+}
+
+static void count(struct counters *c, const struct inst *in)
+{
+    uint32_t f = in->row->flags;
+    c->instructions++;
+    c->salu += (f & ROW_SALU) != 0;
+    c->valu += (f & ROW_VALU) != 0;
+    c->mfma += (f & ROW_MFMA) != 0;
+    c->vmem += (f & ROW_VMEM) != 0;
+    c->smem += (f & ROW_SMEM) != 0;
+    c->lds += (f & ROW_LDS) != 0;
+    c->branch += (f & ROW_BRANCH) != 0;
+}
+
+/* s_set_gpr_idx_on: VGPR operands that M0[15:12] selects are relative to M0[7:0]. */
+static void exec_indexed(struct wave *w, const struct inst *in)
+{
+    struct inst moved = *in;
+    struct opnd *operands[4] = {&moved.src[0], &moved.src[1], &moved.src[2], &moved.dst};
+    uint32_t m0 = w->sgpr[SGPR_M0];
+    for (unsigned i = 0; i < 4; i++) {
+        struct opnd *o = operands[i];
+        if (!(m0 >> (12 + i) & 1) || o->kind != OPND_VGPR)
+            continue;
+        o->reg = (uint16_t)(o->reg + (m0 & 0xff));
+        if (o->reg + o->dwords > (int)w->launch->nvgpr) {
+            wave_fault(w, in, FAULT_REGISTER, 0, "indexed register v%u, the kernel has %u", o->reg,
+                       w->launch->nvgpr);
+            return;
+        }
+    }
+    in->exec(w, &moved);
+}
+
+static bool registers_exist(struct wave *w, const struct inst *in)
+{
+    const struct launch *l = w->launch;
+    if (in->max_vgpr < (int)l->nvgpr && in->max_agpr < (int)l->nagpr
+        && (!l->nsgpr || in->max_sgpr < (int)l->nsgpr))
+        return true;
+    if (in->max_vgpr >= (int)l->nvgpr)
+        wave_fault(w, in, FAULT_REGISTER, 0, "v%d is used, the kernel has %u", in->max_vgpr,
+                   l->nvgpr);
+    else if (in->max_agpr >= (int)l->nagpr)
+        wave_fault(w, in, FAULT_REGISTER, 0, "a%d is used, the kernel has %u", in->max_agpr,
+                   l->nagpr);
+    else
+        wave_fault(w, in, FAULT_REGISTER, 0, "s%d is used, the kernel has %u", in->max_sgpr,
+                   l->nsgpr);
+    return false;
+}
+
+/* Executes one instruction that has been fetched. */
+static void step(struct worker *k, struct wave *w, const struct inst *in)
+{
+    const struct launch *l = w->launch;
+    w->pc += in->size;
+    w->tick++;
+    w->executed++;
+    if (in->row) {
+        count(&k->counters, in);
+        if (!registers_exist(w, in))
+            return;
+        if (w->outstanding && l->checks & CHECK_WAIT && !wave_check_wait(w, in))
+            return;
+    }
+    w->access.space = ACCESS_NONE;
+    if (!(w->mode & (MODE_GPR_IDX_EN | MODE_VSKIP)) || !in->row || !(in->row->flags & ROW_VALU))
+        in->exec(w, in);
+    else if (!(w->mode & MODE_VSKIP))
+        exec_indexed(w, in);
+    if (l->observer && l->observer->inst && w->state != WAVE_FAULTED)
+        l->observer->inst(l->observer->ctx, w, in, &w->access);
+}
+
+static const struct inst *fetch(struct wave *w)
+{
+    struct code *code = w->launch->code;
+    const struct inst *in = code_inst(code, w->pc - code_address(code));
+    if (!in)
+        wave_fault(w, NULL, FAULT_DECODE, 0, "the program counter 0x%llx lies outside of the code",
+                   (unsigned long long)w->pc);
+    return in;
+}
+
+static bool before(const struct wave *a, const struct wave *b)
+{
+    return a->tick < b->tick || (a->tick == b->tick && a->id < b->id);
+}
+
+/* The running wave that is furthest behind, other than `not`. */
+static struct wave *behind(const struct workgroup *wg, const struct wave *not)
+{
+    struct wave *best = NULL;
+    for (uint32_t i = 0; i < wg->nwaves; i++) {
+        struct wave *w = wg->waves[i];
+        if (w != not && w->state == WAVE_RUNNING && (!best || before(w, best)))
+            best = w;
+    }
+    return best;
+}
+
+static struct wave *random_wave(struct worker *k)
+{
+    uint32_t running = 0;
+    for (uint32_t i = 0; i < k->wg.nwaves; i++)
+        running += k->waves[i].state == WAVE_RUNNING;
+    if (!running)
+        return NULL;
+    uint32_t pick = (uint32_t)(next_random(&k->random) % running);
+    for (uint32_t i = 0;; i++)
+        if (k->waves[i].state == WAVE_RUNNING && pick-- == 0)
+            return &k->waves[i];
+}
+
+/*
+ * Runs `w` until it leaves the running state or meets a shared instruction at which it must let
+ * `other` go first. In seeded order it stops after a random number of shared instructions.
+ */
+static void run_wave(struct worker *k, struct wave *w, const struct wave *other)
+{
+    const struct launch *l = w->launch;
+    bool seeded = l->order == ORDER_SEEDED;
+    uint64_t turn = seeded ? next_random(&k->random) % 8 : 0;
+    uint64_t budget = l->budget ? l->budget : UINT64_MAX;
+    while (w->state == WAVE_RUNNING) {
+        const struct inst *in = fetch(w);
+        if (!in)
+            return;
+        if (in->row && in->row->flags & ROW_SHARED && other) {
+            if (seeded ? turn-- == 0 : before(other, w))
+                return;
+        }
+        if (w->executed >= budget) {
+            wave_fault(w, in, FAULT_BUDGET, 0, "%llu instructions executed",
+                       (unsigned long long)w->executed);
+            return;
+        }
+        step(k, w, in);
+        if ((w->executed & 0xfff) == 0
+            && atomic_load_explicit(&k->engine->stop, memory_order_relaxed))
+            return;
+    }
+}
+
+/* Opens the barrier when every wave that has not ended is at it. */
+static void release_barrier(struct workgroup *wg)
+{
+    uint64_t tick = 0;
+    uint32_t waiting = 0, ended = 0;
+    for (uint32_t i = 0; i < wg->nwaves; i++) {
+        const struct wave *w = wg->waves[i];
+        waiting += w->state == WAVE_AT_BARRIER;
+        ended += w->state == WAVE_ENDED;
+        if (w->state == WAVE_AT_BARRIER && w->tick > tick)
+            tick = w->tick;
+    }
+    wg->at_barrier = waiting;
+    if (!waiting || waiting + ended < wg->nwaves)
+        return;
+    struct wave *first = NULL;
+    for (uint32_t i = 0; i < wg->nwaves; i++) {
+        struct wave *w = wg->waves[i];
+        if (w->state != WAVE_AT_BARRIER)
+            continue;
+        w->state = WAVE_RUNNING;
+        w->tick = tick;
+        first = first ? first : w;
+    }
+    wg->at_barrier = 0;
+    wg->barriers++;
+    if (ended && wg->launch->checks & CHECK_BARRIER)
+        wave_fault(first, NULL, FAULT_BARRIER, 0,
+                   "%u of %u waves wait at barrier %llu, the others have ended", waiting,
+                   wg->nwaves, (unsigned long long)wg->barriers);
+}
+
+static void report_deadlock(struct workgroup *wg)
+{
+    for (uint32_t i = 0; i < wg->nwaves; i++) {
+        struct wave *w = wg->waves[i];
+        if (w->state == WAVE_ENDED)
+            continue;
+        wave_fault(w, NULL, FAULT_DEADLOCK, 0, "no wave can run: wave %u is %s", w->id,
+                   w->state == WAVE_AT_BARRIER ? "at a barrier" : "halted");
+        return;
+    }
+}
+
+/* True when the workgroup ran to its end. */
+static bool run_workgroup(struct worker *k, uint64_t index)
+{
+    struct workgroup *wg = &k->wg;
+    struct launch *l = k->engine->launch;
+    init_workgroup(k, index);
+    if (l->observer && l->observer->workgroup_begin)
+        l->observer->workgroup_begin(l->observer->ctx, wg);
+    for (;;) {
+        struct wave *w = l->order == ORDER_SEEDED ? random_wave(k) : behind(wg, NULL);
+        if (!w)
+            break;
+        run_wave(k, w, behind(wg, w));
+        if (atomic_load_explicit(&k->engine->stop, memory_order_relaxed))
+            return false;
+        if (w->state == WAVE_FAULTED)
+            return false;
+        if (w->state != WAVE_RUNNING)
+            release_barrier(wg);
+        if (l->fault.kind != FAULT_NONE)
+            return false;
+    }
+    for (uint32_t i = 0; i < wg->nwaves; i++) {
+        if (wg->waves[i]->state != WAVE_ENDED) {
+            report_deadlock(wg);
+            return false;
+        }
+    }
+    if (l->observer && l->observer->workgroup_end)
+        l->observer->workgroup_end(l->observer->ctx, wg);
+    k->counters.workgroups++;
+    k->counters.waves += wg->nwaves;
+    return true;
+}
+
+static void *worker_main(void *arg)
+{
+    struct worker *k = arg;
+    struct engine *e = k->engine;
+    while (!atomic_load(&e->stop)) {
+        uint64_t index = atomic_fetch_add(&e->next, 1);
+        if (index >= e->last)
+            break;
+        if (!run_workgroup(k, index))
+            atomic_store(&e->stop, true);
+    }
+    pthread_mutex_lock(&e->lock);
+    struct counters *sum = &e->launch->counters, *c = &k->counters;
+    sum->instructions += c->instructions;
+    sum->salu += c->salu;
+    sum->valu += c->valu;
+    sum->mfma += c->mfma;
+    sum->vmem += c->vmem;
+    sum->smem += c->smem;
+    sum->lds += c->lds;
+    sum->branch += c->branch;
+    sum->workgroups += c->workgroups;
+    sum->waves += c->waves;
+    pthread_mutex_unlock(&e->lock);
+    return NULL;
+}
+
+static int refuse(struct launch *l, const char *why)
+{
+    l->fault.kind = FAULT_TRAP;
+    size_t n = strlen(why);
+    memcpy(l->fault.text, why, n < sizeof(l->fault.text) ? n + 1 : 0);
+    return -1;
+}
+
+/* Threads beyond the first are a matter of speed only: those that cannot start are done without. */
+static int run_workers(struct engine *e, uint32_t threads)
+{
+    struct worker *workers = calloc(threads, sizeof(*workers));
+    pthread_t *ids = calloc(threads, sizeof(*ids));
+    uint32_t started = 0;
+    while (workers && ids && started < threads && worker_init(&workers[started], e)) {
+        if (started > 0
+            && pthread_create(&ids[started], NULL, worker_main, &workers[started]) != 0) {
+            worker_free(&workers[started]);
+            break;
+        }
+        started++;
+    }
+    if (started > 0)
+        worker_main(&workers[0]);
+    for (uint32_t i = 0; i < started; i++) {
+        if (i > 0)
+            pthread_join(ids[i], NULL);
+        worker_free(&workers[i]);
+    }
+    free(workers);
+    free(ids);
+    return started > 0 ? 0 : -1;
+}
+
+int engine_run(struct launch *l)
+{
+    struct engine e = {.launch = l, .lock = PTHREAD_MUTEX_INITIALIZER};
+    l->fault = (struct fault){0};
+    l->counters = (struct counters){0};
+    uint64_t items = 1, groups = 1;
+    for (unsigned d = 0; d < 3; d++) {
+        if (!l->grid[d] || !l->block[d])
+            return refuse(l, "a grid or workgroup dimension is zero");
+        e.groups[d] = (uint32_t)(((uint64_t)l->grid[d] + l->block[d] - 1) / l->block[d]);
+        items *= l->block[d];
+        if (items > 1024)
+            return refuse(l, "a workgroup has more than 1024 work-items");
+        if (__builtin_mul_overflow(groups, e.groups[d], &groups))
+            return refuse(l, "the grid has more than 2^64 workgroups");
+    }
+    if (l->nvgpr > VGPR_FILE || l->nagpr > VGPR_FILE || l->nuser_sgpr > 32)
+        return refuse(l, "the launch asks for more registers than a wave has");
+    e.next = l->first_workgroup;
+    e.last = groups;
+    if (l->count_workgroup && l->first_workgroup + l->count_workgroup < groups)
+        e.last = l->first_workgroup + l->count_workgroup;
+    uint64_t todo = e.last > e.next ? e.last - e.next : 0;
+    uint64_t threads = l->threads ? l->threads : (uint64_t)sysconf(_SC_NPROCESSORS_ONLN);
+    if (threads > todo)
+        threads = todo ? todo : 1;
+    if (run_workers(&e, (uint32_t)threads) < 0)
+        return refuse(l, "out of memory for the waves of a workgroup");
+    pthread_mutex_destroy(&e.lock);
+    return l->fault.kind == FAULT_NONE ? 0 : -1;
+}

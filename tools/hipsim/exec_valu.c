@@ -1,0 +1,421 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The way of a vector instruction: fetch the sources as rows, apply what the encoding asks for
+ * (DPP, SDWA, abs, neg, op_sel, denormal flush), call the row's lane kernel, apply clamp, omod and
+ * flush, write the lanes that EXEC enables. Compiled once per host instruction set (lanes.h).
+ */
+#include <fenv.h>
+
+#ifdef __SSE2__
+#include <immintrin.h>
+#endif
+
+#include "tools/hipsim/exec_cross.h"
+#include "tools/hipsim/lanes.h"
+
+/* Widest operand of a lane kernel: V_CVT_SCALEF32_PK32_F32_FP6 writes 32 registers. */
+#define MAX_DST_ROWS 32
+#define MAX_SRC_ROWS 4
+
+void LOCAL(fix_nan32)(struct lanes *x, unsigned nsrc)
+{
+    for (unsigned i = 0; i < WAVE_LANES; i++) {
+        if (!nan32(x->d[i]))
+            continue;
+        uint32_t r = DEFAULT_NAN32;
+        for (unsigned k = nsrc; k-- > 0;)
+            r = nan32(x->s[k][i]) ? x->s[k][i] | QUIET32 : r;
+        x->d[i] = r;
+    }
+}
+
+void LOCAL(fix_nan64)(struct lanes *x, unsigned nsrc)
+{
+    for (unsigned i = 0; i < WAVE_LANES; i++) {
+        if (!nan64(row64(x->d, i)))
+            continue;
+        uint64_t r = DEFAULT_NAN64;
+        for (unsigned k = nsrc; k-- > 0;)
+            r = nan64(row64(x->s[k], i)) ? row64(x->s[k], i) | QUIET64 : r;
+        set_row64(x->d, i, r);
+    }
+}
+
+static inline void mask_to_row(uint64_t mask, uint32_t *row)
+{
+    uint32_t low = (uint32_t)mask, high = (uint32_t)(mask >> 32);
+    for (unsigned i = 0; i < 32; i++)
+        row[i] = 0u - (low >> i & 1);
+    for (unsigned i = 0; i < 32; i++)
+        row[32 + i] = 0u - (high >> i & 1);
+}
+
+/* Bit i is the top bit of row[i]. */
+static inline uint64_t row_to_mask(const uint32_t *row)
+{
+    uint64_t mask = 0;
+#if defined(__AVX2__)
+    for (unsigned i = 0; i < WAVE_LANES; i += 8) {
+        __m256 v = _mm256_loadu_ps((const float *)(const void *)(row + i));
+        mask |= (uint64_t)(unsigned)_mm256_movemask_ps(v) << i;
+    }
+#else
+    for (unsigned i = 0; i < WAVE_LANES; i++)
+        mask |= (uint64_t)(row[i] >> 31) << i;
+#endif
+    return mask;
+}
+
+static inline void broadcast(uint32_t value, uint32_t *row)
+{
+    for (unsigned i = 0; i < WAVE_LANES; i++)
+        row[i] = value;
+}
+
+static inline const uint32_t *fetch_rows(const struct wave *w, const struct opnd *o, uint32_t *tmp)
+{
+    if (o->kind == OPND_VGPR)
+        return w->v[o->reg];
+    if (o->kind == OPND_AGPR)
+        return w->a[o->reg];
+    if (o->type == T_MASK) {
+        mask_to_row(sgpr_read64(w, o->reg), tmp);
+        return tmp;
+    }
+    uint64_t value = src_scalar(w, o);
+    broadcast((uint32_t)value, tmp);
+    if (o->dwords == 2)
+        broadcast((uint32_t)(value >> 32), tmp + WAVE_LANES);
+    return tmp;
+}
+
+static inline uint64_t fetch_valid(const struct wave *w, const struct opnd *o)
+{
+    if (o->kind == OPND_VGPR && o->dwords == 1)
+        return w->v_valid[o->reg];
+    if (o->type == T_MASK)
+        return sgpr_valid64(w, o->reg);
+    return src_valid(w, o);
+}
+
+/* Whether MODE flushes denormal sources (`bit` 0) or results (`bit` 1) of a type. */
+static inline bool flushes(const struct wave *w, uint16_t type, unsigned bit)
+{
+    switch (TYPE_CLASS(type)) {
+    case CLASS_F32: case CLASS_PK_F32: return !(w->mode >> (4 + bit) & 1);
+    case CLASS_F16: case CLASS_PK_F16: case CLASS_F64: return !(w->mode >> (6 + bit) & 1);
+    default: return false;
+    }
+}
+
+static void flush_rows(uint16_t type, const uint32_t *from, uint32_t *to)
+{
+    switch (TYPE_CLASS(type)) {
+    case CLASS_PK_F32:
+        EACH_LANE {
+            uint32_t u = from[WAVE_LANES + i];
+            to[WAVE_LANES + i] = u & 0x7f800000 ? u : u & 0x80000000;
+        }
+        /* fall through */
+    case CLASS_F32:
+        EACH_LANE to[i] = from[i] & 0x7f800000 ? from[i] : from[i] & 0x80000000;
+        break;
+    case CLASS_PK_F16:
+        EACH_LANE {
+            uint32_t u = from[i];
+            u = u & 0x7c000000 ? u : u & 0x8000ffff;
+            to[i] = u & 0x7c00 ? u : u & 0xffff8000;
+        }
+        break;
+    case CLASS_F16:
+        EACH_LANE to[i] = from[i] & 0x7c00 ? from[i] : from[i] & 0xffff8000;
+        break;
+    case CLASS_F64:
+        EACH_LANE {
+            uint64_t u = row64(from, i);
+            set_row64(to, i, u & UINT64_C(0x7ff0000000000000) ? u : u & UINT64_C(1) << 63);
+        }
+        break;
+    default:
+        break;
+    }
+}
+
+/* abs and neg of one operand, by the place of the sign in its type. */
+static void sign_rows(const struct opnd *o, const uint32_t *from, uint32_t *to)
+{
+    enum type_class class = TYPE_CLASS(o->type);
+    bool half = class == CLASS_F16 || class == CLASS_BF16 || class == CLASS_INT16;
+    uint32_t sign = half ? 0x8000 : 0x80000000;
+    uint32_t keep = o->abs ? ~sign : ~0u, flip = o->neg ? sign : 0;
+    unsigned top = o->dwords == 2 ? WAVE_LANES : 0;
+    if (top && to != from)
+        memcpy(to, from, WAVE_LANES * sizeof(*to));
+    EACH_LANE to[top + i] = (from[top + i] & keep) ^ flip;
+}
+
+/* VOP3P: op_sel and op_sel_hi choose the half for each result, neg_lo and neg_hi flip it. */
+static const uint32_t *pack_rows(const struct inst *in, unsigned k, const uint32_t *from,
+                                 uint32_t *to)
+{
+    const struct opnd *o = &in->src[k];
+    bool low = in->op_sel >> k & 1, high = in->op_sel_hi >> k & 1;
+    bool neg_lo = in->neg_lo >> k & 1, neg_hi = in->neg_hi >> k & 1;
+    enum type_class class = TYPE_CLASS(o->type);
+    if (class == CLASS_PK_INT16)
+        neg_lo = neg_hi = false;
+    if (!low && high && !neg_lo && !neg_hi)
+        return from;
+    if (class == CLASS_PK_F32) {
+        const uint32_t *l = from + (low ? WAVE_LANES : 0), *h = from + (high ? WAVE_LANES : 0);
+        uint32_t fl = neg_lo ? 0x80000000 : 0, fh = neg_hi ? 0x80000000 : 0;
+        EACH_LANE {
+            uint32_t a = l[i] ^ fl, b = h[i] ^ fh;
+            to[i] = a;
+            to[WAVE_LANES + i] = b;
+        }
+        return to;
+    }
+    unsigned sl = low ? 16 : 0, sh = high ? 16 : 0;
+    uint32_t flip = (neg_lo ? 0x8000u : 0) | (neg_hi ? 0x80000000u : 0);
+    EACH_LANE to[i] = ((from[i] >> sl & 0xffff) | (from[i] >> sh) << 16) ^ flip;
+    return to;
+}
+
+static bool is_packed(uint16_t type)
+{
+    enum type_class class = TYPE_CLASS(type);
+    return class == CLASS_PK_F16 || class == CLASS_PK_BF16 || class == CLASS_PK_INT16
+        || class == CLASS_PK_F32;
+}
+
+static bool is_half(uint16_t type)
+{
+    enum type_class class = TYPE_CLASS(type);
+    return class == CLASS_F16 || class == CLASS_BF16 || class == CLASS_INT16;
+}
+
+/* Everything between a register and a lane kernel, for an instruction that is not plain. */
+static const uint32_t *prepare(const struct wave *w, const struct inst *in, unsigned k,
+                               const uint32_t *rows, uint32_t *tmp)
+{
+    const struct opnd *o = &in->src[k];
+    if (in->form & FORM_SDWA && k < 2 && (o->sel != SDWA_DWORD || o->sext))
+        rows = sdwa_select(o, rows, tmp);
+    if (in->encoding == ENC_VOP3P && is_packed(o->type) && !(in->row->flags & ROW_OP_SEL))
+        rows = pack_rows(in, k, rows, tmp);
+    if (in->op_sel >> k & 1 && in->encoding == ENC_VOP3 && is_half(o->type)
+        && !(in->row->flags & ROW_OP_SEL)) {
+        EACH_LANE tmp[i] = rows[i] >> 16;
+        rows = tmp;
+    }
+    if ((o->neg || o->abs) && in->encoding != ENC_VOP3P) {
+        sign_rows(o, rows, tmp);
+        rows = tmp;
+    }
+    if (!(in->row->flags & ROW_NO_FLUSH) && flushes(w, o->type, 0)) {
+        flush_rows(o->type, rows, tmp);
+        rows = tmp;
+    }
+    return rows;
+}
+
+/* clamp to [0, 1] and omod. A NaN clamps to 0 with DX10_CLAMP, else it stays. */
+static uint32_t modify32(uint32_t u, float scale, bool clamp, bool nan_to_zero)
+{
+    float f = as_f32(u);
+    if (scale != 1.0f && !nan32(u)) {
+        f = f * scale;
+        u = f == 0 ? 0 : f32_bits(f); /* omod turns -0 into +0 */
+    }
+    if (clamp && nan32(u))
+        return nan_to_zero ? 0 : u;
+    if (clamp)
+        u = f > 0.0f ? (f < 1.0f ? u : 0x3f800000) : 0;
+    return u;
+}
+
+static uint32_t modify16(uint32_t h, float scale, bool clamp, bool nan_to_zero, const struct wave *w)
+{
+    double f = f16_to_f64(h);
+    if (scale != 1.0f && (h & 0x7fff) <= 0x7c00) {
+        f = f * (double)scale;
+        h = f == 0 ? 0 : f64_to_f16(f, round_f16_mode(w));
+    }
+    if (clamp && (h & 0x7fff) > 0x7c00)
+        return nan_to_zero ? 0 : h;
+    if (clamp)
+        h = f > 0.0 ? (f < 1.0 ? h : 0x3c00) : 0;
+    return h & 0xffff;
+}
+
+static uint64_t modify64(uint64_t u, double scale, bool clamp, bool nan_to_zero)
+{
+    double f = as_f64(u);
+    if (scale != 1.0 && !nan64(u)) {
+        f = f * scale;
+        u = f == 0 ? 0 : f64_bits(f);
+    }
+    if (clamp && nan64(u))
+        return nan_to_zero ? 0 : u;
+    if (clamp)
+        u = f > 0.0 ? (f < 1.0 ? u : f64_bits(1.0)) : 0;
+    return u;
+}
+
+/*
+ * Output modifiers of float results. The hardware ignores omod in IEEE mode and where output
+ * denormals are kept (CDNA3 ISA, "Output modifiers").
+ */
+static void modify_rows(const struct wave *w, const struct inst *in, uint32_t *d)
+{
+    static const float scales[4] = {1.0f, 2.0f, 4.0f, 0.5f};
+    uint16_t type = in->dst.type;
+    bool omod = in->omod && !(w->mode & MODE_IEEE) && flushes(w, type, 1);
+    float scale = omod ? scales[in->omod] : 1.0f;
+    bool clamp = in->clamp, zero = w->mode & MODE_DX10_CLAMP;
+    for (unsigned i = 0; i < WAVE_LANES; i++) {
+        switch (TYPE_CLASS(type)) {
+        case CLASS_PK_F32:
+            d[WAVE_LANES + i] = modify32(d[WAVE_LANES + i], scale, clamp, zero);
+            /* fall through */
+        case CLASS_F32:
+            d[i] = modify32(d[i], scale, clamp, zero);
+            break;
+        case CLASS_PK_F16:
+            d[i] = modify16(d[i] & 0xffff, 1.0f, clamp, zero, w)
+                | modify16(d[i] >> 16, 1.0f, clamp, zero, w) << 16;
+            break;
+        case CLASS_F16:
+            d[i] = (d[i] & 0xffff0000) | modify16(d[i] & 0xffff, scale, clamp, zero, w);
+            break;
+        case CLASS_F64:
+            set_row64(d, i, modify64(row64(d, i), (double)scale, clamp, zero));
+            break;
+        default:
+            break;
+        }
+    }
+}
+
+static void write_rows(uint32_t *to, const uint32_t *from, unsigned rows, uint64_t mask)
+{
+    if (mask == UINT64_MAX) {
+        memcpy(to, from, (size_t)rows * WAVE_LANES * sizeof(*to));
+        return;
+    }
+    uint32_t select[WAVE_LANES];
+    mask_to_row(mask, select);
+    for (unsigned r = 0; r < rows; r++) {
+        uint32_t *t = to + r * WAVE_LANES;
+        const uint32_t *f = from + r * WAVE_LANES;
+        EACH_LANE t[i] = (f[i] & select[i]) | (t[i] & ~select[i]);
+    }
+}
+
+/* Half-register results: op_sel[3] says which half, the other one stays. */
+static void merge_halves(const struct inst *in, const uint32_t *old, uint32_t *d)
+{
+    if (in->op_sel & 8) {
+        EACH_LANE d[i] = d[i] << 16 | (old[i] & 0xffff);
+    } else if (in->row->flags & ROW_PARTIAL) {
+        EACH_LANE d[i] = (d[i] & 0xffff) | (old[i] & 0xffff0000);
+    }
+}
+
+static void write_mask(struct wave *w, const struct opnd *o, uint64_t lanes, uint64_t valid)
+{
+    sgpr_write64(w, o->reg, lanes, true);
+    w->s_valid[o->reg] = (uint32_t)valid;
+    w->s_valid[o->reg + 1] = (uint32_t)(valid >> 32);
+}
+
+/* Calls the kernel under MODE's rounding. f16 kernels round by themselves. */
+static void call_kernel(struct lanes *x)
+{
+    static const int host[4] = {FE_TONEAREST, FE_UPWARD, FE_DOWNWARD, FE_TOWARDZERO};
+    const struct op_row *row = x->in->row;
+    lane_fn fn = (lane_fn)row->kernel;
+    if (__builtin_expect(!(x->w->mode & 15) || !(row->flags & ROW_ROUNDS), 1)) {
+        fn(x);
+        return;
+    }
+    bool f64 = TYPE_CLASS(row->dst) == CLASS_F64 || TYPE_CLASS(row->src[0]) == CLASS_F64;
+    fesetround(host[f64 ? round_f16_mode(x->w) : round_f32_mode(x->w)]);
+    fn(x);
+    fesetround(FE_TONEAREST);
+}
+
+/* Results of a compare or a carry: bits of lanes that are off read zero. */
+static void finish_mask(struct wave *w, const struct inst *in, const uint32_t *row, uint64_t lanes,
+                        uint64_t valid)
+{
+    const struct opnd *o = in->row->dst == T_MASK ? &in->dst : &in->dst2;
+    uint64_t result = row_to_mask(row) & lanes;
+    write_mask(w, o, result, valid | ~lanes);
+    if (in->row->flags & ROW_CMPX) {
+        struct opnd exec = {.kind = OPND_SGPR, .dwords = 2, .reg = SGPR_EXEC};
+        write_mask(w, &exec, result, valid | ~lanes);
+    }
+}
+
+void LOCAL(exec_lanes)(struct wave *w, const struct inst *in)
+{
+    const struct op_row *row = in->row;
+    uint32_t flags = row->flags;
+    alignas(64) uint32_t tmp[3][MAX_SRC_ROWS * WAVE_LANES];
+    alignas(64) uint32_t mask_row[WAVE_LANES], second[WAVE_LANES];
+    alignas(64) uint32_t out[MAX_DST_ROWS * WAVE_LANES];
+    struct lanes x = {.w = w, .in = in, .exec = wave_exec(w), .d2 = second};
+    uint64_t lanes = x.exec, valid = UINT64_MAX;
+    bool alias = false;
+    bool plain = !(in->form & ~(FORM_LITERAL | FORM_OUT_MODS)) && in->encoding != ENC_VOP3P;
+    bool prepares = !plain || (!(flags & ROW_NO_FLUSH) && row->src[0] && flushes(w, row->src[0], 0));
+
+    for (unsigned k = 0; k < in->nsrc; k++) {
+        const struct opnd *o = &in->src[k];
+        uint32_t *t = k < 3 ? tmp[k] : mask_row;
+        x.s[k] = fetch_rows(w, o, t);
+        uint64_t v = fetch_valid(w, o);
+        if (k == 0 && in->form & FORM_DPP)
+            x.s[0] = dpp_permute(w, in, x.s[0], t, &lanes, &v);
+        if (prepares && o->type != T_MASK && k < 3)
+            x.s[k] = prepare(w, in, k, x.s[k], t);
+        valid &= v;
+        alias |= o->kind == in->dst.kind && o->reg < in->dst.reg + in->dst.dwords
+            && in->dst.reg < o->reg + o->dwords;
+    }
+    if (in->dst.kind == OPND_SGPR) { /* compares */
+        x.d = out;
+        call_kernel(&x);
+        finish_mask(w, in, out, lanes, valid);
+        return;
+    }
+
+    uint32_t *dst = dst_rows(w, &in->dst);
+    uint64_t *dst_valid = in->dst.kind == OPND_VGPR ? &w->v_valid[in->dst.reg]
+        : &w->a_valid[in->dst.reg];
+    bool flush = !(flags & ROW_NO_FLUSH) && flushes(w, row->dst, 1);
+    /* Bit operations may work in place; float kernels look at their sources again for NaNs. */
+    alias &= TYPE_CLASS(row->dst) >= CLASS_F16;
+    bool merge = flags & ROW_PARTIAL || (in->form & FORM_OP_SEL && in->op_sel & 8);
+    bool direct = !alias && !flush && !merge && lanes == UINT64_MAX
+        && !(in->form & (FORM_OUT_MODS | FORM_SDWA));
+    x.d = direct ? dst : out;
+    call_kernel(&x);
+    if (!direct) {
+        if (in->form & FORM_OUT_MODS && !(flags & ROW_INT_CLAMP))
+            modify_rows(w, in, out);
+        if (flush)
+            flush_rows(row->dst, out, out);
+        if (merge && !(flags & ROW_OP_SEL))
+            merge_halves(in, dst, out);
+        if (in->form & FORM_SDWA)
+            sdwa_merge(in, dst, out);
+        write_rows(dst, out, in->dst.dwords, lanes);
+    }
+    for (unsigned r = 0; r < in->dst.dwords; r++)
+        dst_valid[r] = (dst_valid[r] & ~lanes) | (valid & lanes);
+    if (in->dst2.kind != OPND_NONE)
+        finish_mask(w, in, second, lanes, valid);
+}

@@ -1,0 +1,261 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Lane kernels: one function per vector operation, a loop over 64 lanes that the compiler
+ * vectorises. Every file that includes this header is compiled once per host instruction set, with
+ * -DISA=<name>; LOCAL() gives its global names that suffix. All variants give the same bits:
+ * contraction is off, fused operations are explicit, and NaN results are chosen by fix_nan().
+ *
+ * Operations stand in .def files, one line each, which are included twice: for the kernels and for
+ * the op rows. In an expression a, b, c are the sources of one lane.
+ */
+#ifndef HIPSIM_LANES_H
+#define HIPSIM_LANES_H
+
+#include <math.h>
+#include <string.h>
+
+#include "tools/hipsim/exec.h"
+
+#define ISA_JOIN2(name, isa) name##_##isa
+#define ISA_JOIN(name, isa) ISA_JOIN2(name, isa)
+#define LOCAL(name) ISA_JOIN(name, ISA)
+
+/* A vector operation with its sources prepared: modifiers, selects and permutations applied. */
+struct lanes {
+    uint32_t *d;          /* result rows; aliases no source of a float operation */
+    uint32_t *d2;         /* row of the second result: 0 or ~0 per lane */
+    const uint32_t *s[4]; /* T_MASK sources are rows of 0 or ~0 */
+    struct wave *w;
+    const struct inst *in;
+    uint64_t exec;
+};
+
+typedef void (*lane_fn)(struct lanes *x);
+
+#define EACH_LANE _Pragma("GCC ivdep") for (unsigned i = 0; i < WAVE_LANES; i++)
+
+/* Executes a row whose kernel is a lane_fn: exec_valu.c. */
+void LOCAL(exec_lanes)(struct wave *w, const struct inst *in);
+
+static inline float as_f32(uint32_t u)
+{
+    union { uint32_t u; float f; } x = {.u = u};
+    return x.f;
+}
+
+static inline uint32_t f32_bits(float f)
+{
+    union { float f; uint32_t u; } x = {.f = f};
+    return x.u;
+}
+
+static inline double as_f64(uint64_t u)
+{
+    union { uint64_t u; double f; } x = {.u = u};
+    return x.f;
+}
+
+static inline uint64_t f64_bits(double f)
+{
+    union { double f; uint64_t u; } x = {.f = f};
+    return x.u;
+}
+
+static inline uint64_t row64(const uint32_t *rows, unsigned i)
+{
+    return rows[i] | (uint64_t)rows[WAVE_LANES + i] << 32;
+}
+
+static inline void set_row64(uint32_t *rows, unsigned i, uint64_t value)
+{
+    rows[i] = (uint32_t)value;
+    rows[WAVE_LANES + i] = (uint32_t)(value >> 32);
+}
+
+static inline bool nan32(uint32_t u)
+{
+    return (u & 0x7fffffff) > 0x7f800000;
+}
+
+static inline bool snan32(uint32_t u)
+{
+    return nan32(u) && !(u & 0x400000);
+}
+
+static inline bool nan64(uint64_t u)
+{
+    return (u & INT64_MAX) > UINT64_C(0x7ff0000000000000);
+}
+
+static inline bool snan64(uint64_t u)
+{
+    return nan64(u) && !(u >> 51 & 1);
+}
+
+#define QUIET32 0x400000u
+#define QUIET64 (UINT64_C(1) << 51)
+#define DEFAULT_NAN32 0x7fc00000u
+#define DEFAULT_NAN64 UINT64_C(0x7ff8000000000000)
+
+/*
+ * IEEE 754 half to double: exact. Subnormals come out normal; a NaN keeps its payload in the top
+ * bits.
+ */
+static inline double f16_to_f64(uint32_t h)
+{
+    uint32_t em = h & 0x7fff;
+    /* Scale by 2^112 what looks like an f32 with an f16's exponent: exact for subnormals too. */
+    float f = as_f32(em << 13) * 0x1p112f;
+    uint32_t u = em >= 0x7c00 ? 0x7f800000 | em << 13 : f32_bits(f);
+    return (double)as_f32(u | (h & 0x8000) << 16);
+}
+
+static inline float f16_to_f32(uint32_t h)
+{
+    uint32_t em = h & 0x7fff;
+    float f = as_f32(em << 13) * 0x1p112f;
+    uint32_t u = em >= 0x7c00 ? 0x7f800000 | em << 13 : f32_bits(f);
+    return as_f32(u | (h & 0x8000) << 16);
+}
+
+static inline float bf16_to_f32(uint32_t h)
+{
+    return as_f32(h << 16);
+}
+
+/* Rounding as MODE encodes it. */
+enum rounding { ROUND_NEAREST, ROUND_UP, ROUND_DOWN, ROUND_ZERO };
+
+static inline enum rounding round_f32_mode(const struct wave *w)
+{
+    return (enum rounding)(w->mode & MODE_ROUND_F32);
+}
+
+static inline enum rounding round_f16_mode(const struct wave *w)
+{
+    return (enum rounding)(w->mode >> 2 & 3);
+}
+
+/* Drops `shift` low bits (1 .. 63) of a magnitude by the rounding mode. */
+static inline uint64_t round_shift(uint64_t m, unsigned shift, enum rounding mode, bool negative)
+{
+    uint64_t ones = (UINT64_C(1) << shift) - 1;
+    uint64_t half = UINT64_C(1) << (shift - 1);
+    uint64_t bias = mode == ROUND_NEAREST ? half - 1 + (m >> shift & 1)
+        : mode == ROUND_ZERO ? 0
+        : (mode == ROUND_UP) != negative ? ones : 0;
+    return (m + bias) >> shift;
+}
+
+/*
+ * The magnitude bits of |x| in a format with `mbits` of mantissa and the given exponent bias,
+ * subnormals included; beyond the largest exponent the code just goes on counting, which is how the
+ * callers see overflow. x is finite.
+ */
+static inline uint64_t narrow_f64(double x, unsigned mbits, int bias, enum rounding mode)
+{
+    uint64_t u = f64_bits(x);
+    int e = (int)(u >> 52 & 0x7ff);
+    uint64_t m = (u & ((UINT64_C(1) << 52) - 1)) | (uint64_t)(e != 0) << 52;
+    int target = (e ? e : 1) - 1023 + bias;
+    int below = target < 1 ? 1 - target : 0;
+    int shift = (int)(52 - mbits) + below;
+    shift = shift > 60 ? 60 : shift;
+    uint64_t r = round_shift(m, (unsigned)shift, mode, u >> 63);
+    return r + ((uint64_t)((target < 1 ? 1 : target) - 1) << mbits);
+}
+
+/* Overflow under directed rounding stops at the largest finite number. */
+static inline bool overflow_is_inf(enum rounding mode, bool negative)
+{
+    return mode == ROUND_NEAREST || (mode == ROUND_UP && !negative)
+        || (mode == ROUND_DOWN && negative);
+}
+
+/* A NaN keeps sign and top payload bits and becomes quiet. */
+static inline uint32_t f64_to_f16(double x, enum rounding mode)
+{
+    uint64_t u = f64_bits(x);
+    uint32_t sign = (uint32_t)(u >> 48) & 0x8000;
+    uint64_t r = narrow_f64(x, 10, 15, mode);
+    uint32_t big = overflow_is_inf(mode, u >> 63) ? 0x7c00 : 0x7bff;
+    uint32_t v = r >= 0x7c00 ? big : (uint32_t)r;
+    uint64_t mag = u & INT64_MAX;
+    v = mag == UINT64_C(0x7ff0000000000000) ? 0x7c00 : v;
+    v = mag > UINT64_C(0x7ff0000000000000) ? 0x7e00 | ((uint32_t)(u >> 42) & 0x1ff) : v;
+    return sign | v;
+}
+
+static inline uint32_t f32_to_bf16(float x)
+{
+    uint32_t u = f32_bits(x);
+    uint32_t r = (u + 0x7fff + (u >> 16 & 1)) >> 16;
+    return nan32(u) ? u >> 16 | 0x40 : r;
+}
+
+/* a + b in double, rounded to odd: rounding the result again to a narrower format is exact. */
+static inline double add_to_odd(double a, double b)
+{
+    double s = a + b;
+    double bb = s - a;
+    double error = (a - (s - bb)) + (b - bb);
+    uint64_t u = f64_bits(s);
+    /* Inexact and even: step towards the true value. */
+    bool step = error != 0 && !(u & 1) && !isinf(s);
+    bool away = (error > 0) == (s > 0);
+    u += step ? (away ? 1 : UINT64_MAX) : 0;
+    return as_f64(u);
+}
+
+/* Integers that order like floats, -0 below +0; its own inverse on NaN-free values. */
+static inline int32_t order32(uint32_t u)
+{
+    return (int32_t)(u ^ (uint32_t)((int32_t)u >> 31 & 0x7fffffff));
+}
+
+static inline int64_t order64(uint64_t u)
+{
+    return (int64_t)(u ^ (uint64_t)((int64_t)u >> 63 & INT64_MAX));
+}
+
+/*
+ * V_MIN_F32, V_MAX_F32: a number wins over a NaN; in IEEE mode a signalling NaN wins over all and
+ * comes out quiet; -0 is less than +0.
+ */
+static inline uint32_t minmax32(uint32_t a, uint32_t b, bool max, bool ieee)
+{
+    uint32_t r = (order32(a) < order32(b)) != max ? a : b;
+    r = nan32(b) ? a : r;
+    r = nan32(a) ? b : r;
+    r = ieee && snan32(b) ? b | QUIET32 : r;
+    r = ieee && snan32(a) ? a | QUIET32 : r;
+    return r;
+}
+
+static inline uint64_t minmax64(uint64_t a, uint64_t b, bool max, bool ieee)
+{
+    uint64_t r = (order64(a) < order64(b)) != max ? a : b;
+    r = nan64(b) ? a : r;
+    r = nan64(a) ? b : r;
+    r = ieee && snan64(b) ? b | QUIET64 : r;
+    r = ieee && snan64(a) ? a | QUIET64 : r;
+    return r;
+}
+
+static inline bool ieee_mode(const struct lanes *x)
+{
+    return x->w->mode & MODE_IEEE;
+}
+
+/*
+ * Float results that are NaN: the first NaN among the sources, made quiet, else the default NaN.
+ * Host instruction sets differ in which they deliver.
+ */
+void LOCAL(fix_nan32)(struct lanes *x, unsigned nsrc);
+void LOCAL(fix_nan64)(struct lanes *x, unsigned nsrc);
+
+#define ROW_ENTRY(op, fn, fl, t, ...) \
+    {.name = #op, .exec = LOCAL(exec_lanes), .kernel = (void (*)(void))fn, \
+     .flags = ROW_VALU | (fl), .dst = t, .src = {__VA_ARGS__}},
+
+#endif

@@ -1,0 +1,226 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Faults, outstanding memory operations, and access to operands. */
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "tools/hipsim/decode.h"
+
+static const char *const fault_names[FAULT_KINDS] = {
+    [FAULT_NONE] = "no fault",
+    [FAULT_DECODE] = "undecodable instruction",
+    [FAULT_REGISTER] = "register out of range",
+    [FAULT_MEMORY] = "invalid memory access",
+    [FAULT_ALIGN] = "misaligned access",
+    [FAULT_UNINIT] = "use of an undefined value",
+    [FAULT_WAIT] = "register used before its s_waitcnt",
+    [FAULT_HAZARD] = "missing wait states",
+    [FAULT_RACE] = "data race",
+    [FAULT_BARRIER] = "unequal barriers",
+    [FAULT_DEADLOCK] = "deadlock",
+    [FAULT_BUDGET] = "instruction budget used up",
+    [FAULT_TRAP] = "trap",
+};
+
+const char *fault_name(enum fault_kind kind)
+{
+    return kind < FAULT_KINDS ? fault_names[kind] : "?";
+}
+
+/* Appends to the report; what does not fit is cut. */
+static void append(struct fault *f, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static void append(struct fault *f, const char *format, ...)
+{
+    size_t used = strlen(f->text);
+    va_list args;
+    va_start(args, format);
+    vsnprintf(f->text + used, sizeof(f->text) - used, format, args);
+    va_end(args);
+}
+
+void wave_fault(struct wave *w, const struct inst *in, enum fault_kind kind, uint64_t lanes,
+                const char *format, ...)
+{
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    struct launch *l = w->launch;
+    w->state = WAVE_FAULTED;
+    pthread_mutex_lock(&lock);
+    struct fault *f = &l->fault;
+    if (f->kind != FAULT_NONE) {
+        pthread_mutex_unlock(&lock);
+        return;
+    }
+    f->kind = kind;
+    memcpy(f->workgroup, w->wg->id, sizeof(f->workgroup));
+    f->wave = w->id;
+    f->lanes = lanes;
+    f->pc = in ? code_address(l->code) + in->offset : w->pc;
+    f->text[0] = '\0';
+    append(f, "%s: ", fault_names[kind]);
+    size_t used = strlen(f->text);
+    va_list args;
+    va_start(args, format);
+    vsnprintf(f->text + used, sizeof(f->text) - used, format, args);
+    va_end(args);
+    append(f, "\n  kernel %s, workgroup (%u, %u, %u), wave %u", l->kernel ? l->kernel : "?",
+           w->wg->id[0], w->wg->id[1], w->wg->id[2], w->id);
+    if (lanes)
+        append(f, ", lanes 0x%016llx", (unsigned long long)lanes);
+    char text[256];
+    uint64_t offset = f->pc - code_address(l->code);
+    append(f, "\n  pc 0x%llx (entry%+lld): %s", (unsigned long long)f->pc,
+           (long long)(f->pc - l->entry_pc), code_text(l->code, offset, text, sizeof(text)));
+    if (in) {
+        append(f, "\n  dwords");
+        for (unsigned i = 0; i < in->ndwords; i++)
+            append(f, " %08x", in->raw[i]);
+    }
+    pthread_mutex_unlock(&lock);
+}
+
+static uint64_t *busy_bits(struct wave *w, unsigned kind)
+{
+    switch (kind) {
+    case OPND_VGPR: return w->busy_v;
+    case OPND_AGPR: return w->busy_a;
+    case OPND_SGPR: return w->busy_s;
+    default: return NULL;
+    }
+}
+
+static void mark_busy(struct wave *w, const struct pending *p)
+{
+    uint64_t *bits = busy_bits(w, p->kind);
+    for (unsigned r = p->first; bits && r < (unsigned)p->first + p->count; r++)
+        bits[r / 64] |= UINT64_C(1) << r % 64;
+}
+
+void wave_issue(struct wave *w, const struct inst *in, enum wait_counter counter,
+                enum opnd_kind kind, unsigned first, unsigned count, bool unordered)
+{
+    if (w->npending[counter] == PENDING_MAX) /* the hardware stalls the wave until one returns */
+        wave_wait(w, counter, PENDING_MAX - 1);
+    struct pending *p = &w->pending[counter][w->npending[counter]++];
+    *p = (struct pending){
+        .kind = (uint8_t)kind, .unordered = unordered,
+        .first = (uint16_t)first, .count = (uint16_t)count, .offset = in->offset,
+    };
+    mark_busy(w, p);
+    w->outstanding++;
+}
+
+void wave_wait(struct wave *w, enum wait_counter counter, unsigned left)
+{
+    unsigned n = w->npending[counter];
+    if (n <= left)
+        return;
+    struct pending *queue = w->pending[counter];
+    /* With unordered ones in flight the oldest need not be the first to return. */
+    bool unordered = false;
+    for (unsigned i = 0; i < n; i++)
+        unordered |= queue[i].unordered;
+    if (unordered && left > 0)
+        return;
+    unsigned retired = n - left;
+    memmove(queue, queue + retired, left * sizeof(queue[0]));
+    w->npending[counter] = (uint8_t)left;
+    w->outstanding = (uint16_t)(w->outstanding - retired);
+    memset(w->busy_v, 0, sizeof(w->busy_v));
+    memset(w->busy_a, 0, sizeof(w->busy_a));
+    memset(w->busy_s, 0, sizeof(w->busy_s));
+    for (unsigned c = 0; c < WAIT_COUNTERS; c++)
+        for (unsigned i = 0; i < w->npending[c]; i++)
+            mark_busy(w, &w->pending[c][i]);
+}
+
+static const struct pending *find_pending(const struct wave *w, const struct opnd *o)
+{
+    for (unsigned c = 0; c < WAIT_COUNTERS; c++) {
+        for (unsigned i = 0; i < w->npending[c]; i++) {
+            const struct pending *p = &w->pending[c][i];
+            if (p->kind == o->kind && p->first < o->reg + o->dwords
+                && o->reg < p->first + p->count)
+                return p;
+        }
+    }
+    return NULL;
+}
+
+static bool operand_busy(struct wave *w, const struct opnd *o)
+{
+    const uint64_t *bits = busy_bits(w, o->kind);
+    for (unsigned r = o->reg; bits && r < (unsigned)o->reg + o->dwords; r++)
+        if (bits[r / 64] >> r % 64 & 1)
+            return true;
+    return false;
+}
+
+bool wave_check_wait(struct wave *w, const struct inst *in)
+{
+    const struct opnd *list[INST_MAX_SRC + 2] = {&in->dst, &in->dst2};
+    for (unsigned i = 0; i < in->nsrc; i++)
+        list[2 + i] = &in->src[i];
+    for (unsigned i = 0; i < 2u + in->nsrc; i++) {
+        if (!operand_busy(w, list[i]))
+            continue;
+        const struct pending *p = find_pending(w, list[i]);
+        static const char files[] = {[OPND_VGPR] = 'v', [OPND_AGPR] = 'a', [OPND_SGPR] = 's'};
+        char text[128];
+        wave_fault(w, in, FAULT_WAIT, 0, "%c%u is %s while the load at entry%+lld is outstanding (%s)",
+                   files[list[i]->kind], list[i]->reg, i < 2 ? "overwritten" : "read",
+                   p ? (long long)(p->offset + code_address(w->launch->code) - w->launch->entry_pc)
+                     : 0,
+                   p ? code_text(w->launch->code, p->offset, text, sizeof(text)) : "?");
+        return false;
+    }
+    return true;
+}
+
+uint64_t special_value(const struct wave *w, unsigned reg)
+{
+    switch (reg) {
+    case SPECIAL_SHARED_BASE: return SHARED_APERTURE;
+    case SPECIAL_SHARED_LIMIT: return SHARED_APERTURE + APERTURE_BYTES - 1;
+    case SPECIAL_PRIVATE_BASE: return PRIVATE_APERTURE;
+    case SPECIAL_PRIVATE_LIMIT: return PRIVATE_APERTURE + APERTURE_BYTES - 1;
+    case SPECIAL_VCCZ: return sgpr_read64(w, SGPR_VCC) == 0;
+    case SPECIAL_EXECZ: return wave_exec(w) == 0;
+    case SPECIAL_SCC: return w->scc;
+    default: return 0;
+    }
+}
+
+uint64_t src_scalar(const struct wave *w, const struct opnd *o)
+{
+    switch (o->kind) {
+    case OPND_SGPR: return o->dwords >= 2 ? sgpr_read64(w, o->reg) : w->sgpr[o->reg];
+    case OPND_IMM: return o->dwords >= 2 ? o->imm : (uint32_t)o->imm;
+    case OPND_SPECIAL: {
+        /* As a 32-bit operand an aperture is its high half: the low one is zero. */
+        uint64_t value = special_value(w, o->reg);
+        bool aperture = o->reg <= SPECIAL_PRIVATE_LIMIT;
+        return o->dwords >= 2 ? value : (uint32_t)(aperture ? value >> 32 : value);
+    }
+    default: return 0;
+    }
+}
+
+uint64_t src_scalar_bits(const struct wave *w, const struct opnd *o)
+{
+    if (o->kind == OPND_SGPR)
+        return o->dwords >= 2 ? sgpr_valid64(w, o->reg) : w->s_valid[o->reg];
+    if (o->kind == OPND_SPECIAL && o->reg == SPECIAL_SCC)
+        return w->scc_valid ? UINT64_MAX : 0;
+    return o->dwords >= 2 ? UINT64_MAX : UINT32_MAX;
+}
+
+bool src_scalar_valid(const struct wave *w, const struct opnd *o)
+{
+    if (o->kind != OPND_SGPR)
+        return src_scalar_bits(w, o) != 0;
+    uint32_t valid = UINT32_MAX;
+    for (unsigned i = 0; i < o->dwords; i++)
+        valid &= w->s_valid[o->reg + i];
+    return valid == UINT32_MAX;
+}

@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Transcendental operations. The manual gives 1 ulp and leaves the bits open; here they are computed
+ * in double, good to about 2^-48, and rounded once to nearest, so that results are correctly rounded
+ * in all but some 1 of 10^6 cases and the same on every host. As the manual says, the f32 forms flush
+ * denormal sources and results whatever MODE says.
+ */
+#include "tools/hipsim/lanes.h"
+#include "tools/hipsim/trans.h"
+
+static inline uint32_t flush32(uint32_t u)
+{
+    return u & 0x7f800000 ? u : u & 0x80000000;
+}
+
+/* Selects the NaN of a one-source operation. */
+static inline uint32_t nan_of(uint32_t source, uint32_t r)
+{
+    r = nan32(r) ? DEFAULT_NAN32 : r;
+    return nan32(source) ? source | QUIET32 : r;
+}
+
+static inline uint32_t exp_f32(uint32_t u)
+{
+    return f32_bits((float)exp2_wide((double)as_f32(u)));
+}
+
+static inline uint32_t log_f32(uint32_t u)
+{
+    return f32_bits((float)log2_wide((double)as_f32(u)));
+}
+
+static inline uint32_t rcp_f32(uint32_t u)
+{
+    return f32_bits(1.0f / as_f32(u));
+}
+
+static inline uint32_t sqrt_f32(uint32_t u)
+{
+    return f32_bits(sqrtf(as_f32(u)));
+}
+
+static inline uint32_t rsq_f32(uint32_t u)
+{
+    return f32_bits((float)(1.0 / sqrt((double)as_f32(u))));
+}
+
+static inline uint32_t sin_f32(uint32_t u)
+{
+    return f32_bits((float)sin_turns((double)as_f32(u)));
+}
+
+static inline uint32_t cos_f32(uint32_t u)
+{
+    return f32_bits((float)cos_turns((double)as_f32(u)));
+}
+
+#define TRANS(op) \
+    static void k_##op(struct lanes *x) \
+    { \
+        uint32_t *d = x->d; \
+        const uint32_t *s0 = x->s[0]; \
+        EACH_LANE { \
+            uint32_t u = flush32(s0[i]); \
+            d[i] = nan_of(u, flush32(op(u))); \
+        } \
+    }
+TRANS(exp_f32)
+TRANS(log_f32)
+TRANS(rcp_f32)
+TRANS(sqrt_f32)
+TRANS(rsq_f32)
+TRANS(sin_f32)
+TRANS(cos_f32)
+
+#define TRANS64(op, expr) \
+    static void k_##op(struct lanes *x) \
+    { \
+        uint32_t *d = x->d; \
+        const uint32_t *s0 = x->s[0]; \
+        EACH_LANE { \
+            double a = as_f64(row64(s0, i)); \
+            set_row64(d, i, f64_bits(expr)); \
+        } \
+        LOCAL(fix_nan64)(x, 1); \
+    }
+TRANS64(rcp_f64, 1.0 / a)
+TRANS64(sqrt_f64, sqrt(a))
+TRANS64(rsq_f64, 1.0 / sqrt(a))
+
+/* Halves: the double result is rounded once, by MODE. */
+#define TRANS16(op, expr) \
+    static void k_##op(struct lanes *x) \
+    { \
+        uint32_t *d = x->d; \
+        const uint32_t *s0 = x->s[0]; \
+        const enum rounding mode = round_f16_mode(x->w); \
+        EACH_LANE { \
+            uint32_t u = s0[i] & 0xffff; \
+            double a = f16_to_f64(u); \
+            uint32_t r = f64_to_f16(expr, mode); \
+            r = (r & 0x7fff) > 0x7c00 ? 0x7e00 : r; \
+            d[i] = (u & 0x7fff) > 0x7c00 ? u | 0x200 : r; \
+        } \
+    }
+TRANS16(exp_f16, exp2_wide(a))
+TRANS16(log_f16, log2_wide(a))
+TRANS16(rcp_f16, 1.0 / a)
+TRANS16(sqrt_f16, sqrt(a))
+TRANS16(rsq_f16, 1.0 / sqrt(a))
+TRANS16(sin_f16, sin_turns(a))
+TRANS16(cos_f16, cos_turns(a))
+
+#define TROW(op, fn, t, fl) ROW_ENTRY(op, k_##fn, ROW_TRANS | (fl), t, t)
+const struct op_row LOCAL(vop_trans_rows)[] = {
+    TROW(v_exp_f32, exp_f32, T_F32, ROW_NO_FLUSH)
+    TROW(v_exp_legacy_f32, exp_f32, T_F32, ROW_NO_FLUSH)
+    TROW(v_log_f32, log_f32, T_F32, ROW_NO_FLUSH)
+    TROW(v_log_legacy_f32, log_f32, T_F32, ROW_NO_FLUSH)
+    TROW(v_rcp_f32, rcp_f32, T_F32, ROW_NO_FLUSH)
+    TROW(v_rcp_iflag_f32, rcp_f32, T_F32, ROW_NO_FLUSH)
+    TROW(v_rsq_f32, rsq_f32, T_F32, ROW_NO_FLUSH)
+    TROW(v_sqrt_f32, sqrt_f32, T_F32, ROW_NO_FLUSH)
+    TROW(v_sin_f32, sin_f32, T_F32, ROW_NO_FLUSH)
+    TROW(v_cos_f32, cos_f32, T_F32, ROW_NO_FLUSH)
+    TROW(v_rcp_f64, rcp_f64, T_F64, 0)
+    TROW(v_rsq_f64, rsq_f64, T_F64, 0)
+    TROW(v_sqrt_f64, sqrt_f64, T_F64, 0)
+    TROW(v_exp_f16, exp_f16, T_F16, 0)
+    TROW(v_log_f16, log_f16, T_F16, 0)
+    TROW(v_rcp_f16, rcp_f16, T_F16, 0)
+    TROW(v_rsq_f16, rsq_f16, T_F16, 0)
+    TROW(v_sqrt_f16, sqrt_f16, T_F16, 0)
+    TROW(v_sin_f16, sin_f16, T_F16, 0)
+    TROW(v_cos_f16, cos_f16, T_F16, 0)
+    {.name = NULL},
+};
