@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Small programs for the simulator's core: assembled with llvm-mc at run time, run by the engine
+ * with registers preset, registers read back afterwards.
+ *
+ *     struct program p = program_new(GFX942);
+ *     program_v(&p, 1, 3.0f's bits in all lanes ...);
+ *     program_run(&p, "v_add_f32 v0, v1, v2");
+ *     assert_int_equal(p.v[0][5], ...);
+ */
+#ifndef TESTS_HIPSIM_PROGRAM_H
+#define TESTS_HIPSIM_PROGRAM_H
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "tools/hipsim/decode.h"
+#include "tools/hipsim/engine.h"
+
+#define PROGRAM_VGPRS 64
+#define PROGRAM_AGPRS 8
+
+/* One wave's registers before and after. */
+struct program {
+    enum gfx_target target;
+    uint32_t mode;
+    uint32_t block;      /* work-items of the one workgroup, 64 unless a test says otherwise */
+    uint32_t lds_bytes;
+    uint32_t checks;
+    uint64_t budget;
+    enum wave_order order;
+    uint64_t seed;
+    uint64_t exec;
+    uint32_t v[PROGRAM_VGPRS][64];
+    uint32_t a[PROGRAM_AGPRS][64];
+    uint32_t s[SGPR_FILE];
+    uint64_t v_valid[PROGRAM_VGPRS]; /* all registers start defined; tests may clear lanes */
+    uint32_t s_valid[SGPR_FILE];
+    uint8_t scc, scc_valid;
+    uint32_t mode_after;
+    struct fault fault;
+    struct counters counters;
+};
+
+/* Round to nearest, all denormals kept, IEEE and DX10_CLAMP: what Clang sets up for kernels. */
+#define MODE_DEFAULT (MODE_DENORM_F32 | MODE_DENORM_F16_F64 | MODE_IEEE | MODE_DX10_CLAMP)
+
+struct program program_new(enum gfx_target target);
+
+/* Machine code of assembly text, from malloc; fails the test when it does not assemble. */
+void *assemble(enum gfx_target target, const char *text, size_t *bytes);
+
+/* Like assemble(), but returns NULL instead of failing. */
+void *assemble_try(enum gfx_target target, const char *text, size_t *bytes);
+
+/* Runs `text` and s_endpgm on one wave; fails the test when there is a fault. */
+void program_run(struct program *p, const char *text);
+
+/* The same, but hands the fault back in p->fault. */
+void program_try(struct program *p, const char *text);
+
+/* All lanes of a register. */
+void program_fill(struct program *p, unsigned reg, uint32_t value);
+void program_fill64(struct program *p, unsigned reg, uint64_t value);
+uint64_t program_v64(const struct program *p, unsigned reg, unsigned lane);
+uint64_t program_s64(const struct program *p, unsigned reg);
+
+static inline uint32_t bits_of(float f)
+{
+    union { float f; uint32_t u; } x = {.f = f};
+    return x.u;
+}
+
+static inline float float_of(uint32_t u)
+{
+    union { uint32_t u; float f; } x = {.u = u};
+    return x.f;
+}
+
+static inline uint64_t bits_of64(double f)
+{
+    union { double f; uint64_t u; } x = {.f = f};
+    return x.u;
+}
+
+#endif
