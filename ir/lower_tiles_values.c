@@ -166,6 +166,21 @@ static struct tir_value reduce_list(struct tir_builder *b, struct tir_value *lis
     return list[head];
 }
 
+/* v and v of the lane with bit `bit` flipped, in either order: all that a reduction needs, and where
+ * lanes can be swapped it takes no select. */
+static void pair_lanes(struct tir_expander *x, struct tir_value v, int bit, struct tir_value pair[2])
+{
+    const struct tir_type t = tir_typeof(x->f, v);
+    if (x->f->machine->has_lane_swap && bit >= 4) {
+        for (int which = 0; which < 2; which++)
+            pair[which] = tir_build(&x->b, TIR_lane_swap, t, (struct tir_value[]){v, v}, 2,
+                                    (int64_t[]){1 << bit, which});
+        return;
+    }
+    pair[0] = v;
+    pair[1] = tir_build(&x->b, TIR_lane_xor, none, &v, 1, &(int64_t){1 << bit});
+}
+
 static struct tir_value reduce_lanes(struct tir_expander *x, const struct tir_layout *l, int kept,
                                      struct tir_value v, bool max)
 {
@@ -173,9 +188,9 @@ static struct tir_value reduce_lanes(struct tir_expander *x, const struct tir_la
         const uint32_t image = l->basis[l->reg_bits + i];
         if (axis_part(image, kept) || !axis_part(image, !kept))
             continue;
-        const int64_t mask = 1 << i;
-        const struct tir_value other = tir_build(&x->b, TIR_lane_xor, none, &v, 1, &mask);
-        v = max ? tir_max(&x->b, v, other) : tir_add(&x->b, v, other);
+        struct tir_value pair[2];
+        pair_lanes(x, v, i, pair);
+        v = max ? tir_max(&x->b, pair[0], pair[1]) : tir_add(&x->b, pair[0], pair[1]);
     }
     return v;
 }

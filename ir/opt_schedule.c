@@ -68,7 +68,7 @@ static unsigned slots_of(const struct tir_func *f, const struct tir_op *op)
     case TIR_log2:
     case TIR_rcp:
     case TIR_rsq: return m->exp_slots;
-    case TIR_lane_swap: return m->swap_slots;
+    case TIR_lane_swap: return op->imm[1] ? 0 : m->swap_slots; /* both results are one swap */
     case TIR_lane_xor: return m->has_lane_swap ? m->swap_slots : 1;
     case TIR_convert_pair: return m->has_cvt_pk_bf16 ? 1 : 5;
     default: return 1;
