@@ -84,9 +84,9 @@ typedef void (*attn_log_function)(void *user, enum attn_log_level level, const c
 /* ---- Packs ---- */
 
 /**
- * Maps the pack at `path`. Header, shared strings and index are checked; a kernel is checked when
- * it is asked for, so that nothing is read that is not needed. The file must not change while the
- * pack is open. Release with attn_pack_close().
+ * Opens the pack at `path`. Header, shared strings and index are read and checked; a kernel when it
+ * is asked for, so that nothing is read that is not needed. The file must not change while the pack
+ * is open. Release with attn_pack_close().
  */
 ATTN_PUBLIC int attn_pack_open(const char *path, struct attn_pack **pack);
 
@@ -132,9 +132,13 @@ ATTN_PUBLIC int attn_pack_kernel(const struct attn_pack *pack, uint32_t n,
 ATTN_PUBLIC int attn_pack_kernel_field(const struct attn_pack *pack, uint32_t n, uint32_t i,
                                        const char **field, const char **value);
 
-/** The n-th kernel's code object, checked; it lives as long as the pack. */
-ATTN_PUBLIC int attn_pack_kernel_code(const struct attn_pack *pack, uint32_t n, const void **code,
-                                      size_t *size);
+/**
+ * Copies the n-th kernel's code object, checked, into `buffer`, which has room for `buffer_size`
+ * bytes; attn_kernel_info.object_bytes says how many are needed, and so does *size. With a NULL
+ * buffer it is checked only.
+ */
+ATTN_PUBLIC int attn_pack_kernel_code(const struct attn_pack *pack, uint32_t n, void *buffer,
+                                      size_t buffer_size, size_t *size);
 
 /* ---- Devices ---- */
 

@@ -191,21 +191,30 @@ static struct attn_module *find_module(const struct attn_device *device,
     return m;
 }
 
+static int load_code(const struct attn_device *device, const struct attn_pack *pack,
+                     const struct attn_pack_record *record, void **handle)
+{
+    const void *code;
+    struct attn_pack_mapping mapping = {0};
+    int r = attn_pack_map_code(pack, record, &code, &mapping);
+    if (r)
+        return r;
+    int error = device->hip.hipModuleLoadData(handle, code); /* which copies it */
+    attn_pack_unmap(&mapping);
+    return error ? attn_hip_fail(&device->hip, "hipModuleLoadData", error) : ATTN_OK;
+}
+
 static int load_module(struct attn_device *device, const struct attn_pack *pack,
                        const struct attn_pack_record *record, struct attn_module **module)
 {
-    const void *code;
-    int r = attn_pack_read_code(pack, record, &code);
-    if (r)
-        return r;
     struct attn_module *m = malloc(sizeof(*m));
     if (!m)
         return attn_fail_fixed(ATTN_NO_MEMORY, "loading a code object: out of memory");
     *m = (struct attn_module){ .pack = pack, .code_offset = record->k->code_offset, .refs = 1 };
-    int error = device->hip.hipModuleLoadData(&m->handle, code);
-    if (error) {
+    int r = load_code(device, pack, record, &m->handle);
+    if (r) {
         free(m);
-        return attn_hip_fail(&device->hip, "hipModuleLoadData", error);
+        return r;
     }
     m->next = device->modules;
     device->modules = m;

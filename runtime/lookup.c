@@ -77,13 +77,13 @@ static void keep(struct attn_matches *m, uint32_t number, const struct attn_pack
     uint32_t at = m->count;
     if (record->k->when_count) {
         at = 0;
-        while (at < m->count && m->records[at].k->when_count)
+        while (at < m->count && m->records[at]->k->when_count)
             at++;
         memmove(&m->numbers[at + 1], &m->numbers[at], (m->count - at) * sizeof(m->numbers[0]));
         memmove(&m->records[at + 1], &m->records[at], (m->count - at) * sizeof(m->records[0]));
     }
     m->numbers[at] = number;
-    m->records[at] = *record;
+    m->records[at] = record;
     m->count++;
 }
 
@@ -94,12 +94,12 @@ static int probe(const struct search *s, uint64_t hash)
         const struct attn_pack *pack = s->device->packs[p];
         uint32_t row = attn_pack_find(pack, hash);
         for (; row < pack->kernel_count && pack->rows[row].hash == hash; row++) {
-            struct attn_pack_record record;
+            const struct attn_pack_record *record;
             int r = attn_pack_read(pack, pack->rows[row].kernel, &record);
             if (r)
                 return r;
-            if (m->count < ATTN_MATCHES_MAX && same_key(s, pack, &record))
-                keep(m, pack->rows[row].kernel, &record);
+            if (m->count < ATTN_MATCHES_MAX && same_key(s, pack, record))
+                keep(m, pack->rows[row].kernel, record);
         }
         if (m->count) {
             m->pack = (uint32_t)p;
@@ -167,7 +167,7 @@ static int consider(const struct search *s, const struct attn_pack *pack, uint32
                     struct nearest *best)
 {
     struct attn_pack_record record;
-    int r = attn_pack_read(pack, n, &record);
+    int r = attn_pack_view(pack, n, &record);
     if (r || strcmp(record.op, s->op))
         return r;
     bool here = !strcmp(record.target, s->device->target);
@@ -184,16 +184,25 @@ static int consider(const struct search *s, const struct attn_pack *pack, uint32
     return ATTN_OK;
 }
 
+static int consider_all(const struct search *s, const struct attn_pack *pack, struct nearest *best)
+{
+    struct attn_pack *whole;
+    int r = attn_pack_map(pack, &whole);
+    if (r)
+        return r;
+    for (uint32_t n = 0; !r && n < whole->kernel_count; n++)
+        r = consider(s, whole, n, best);
+    attn_pack_close(whole);
+    return r;
+}
+
 static int explain_absence(const struct search *s)
 {
     struct nearest best = {0};
     for (size_t p = s->device->pack_count; p-- > 0;) {
-        const struct attn_pack *pack = s->device->packs[p];
-        for (uint32_t n = 0; n < pack->kernel_count; n++) {
-            int r = consider(s, pack, n, &best);
-            if (r)
-                return r;
-        }
+        int r = consider_all(s, s->device->packs[p], &best);
+        if (r)
+            return r;
     }
     if (!best.name[0])
         return attn_fail(ATTN_NO_KERNEL, "the pack has no %s kernel at all", s->op);

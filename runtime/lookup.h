@@ -13,7 +13,7 @@ struct attn_matches {
     uint32_t pack;
     uint32_t count;
     uint32_t numbers[ATTN_MATCHES_MAX];
-    struct attn_pack_record records[ATTN_MATCHES_MAX];
+    const struct attn_pack_record *records[ATTN_MATCHES_MAX];
     uint8_t chosen[ATTN_KEY_FIELDS]; /* per field of the key: which choice the kernels have */
 };
 

@@ -120,7 +120,7 @@ static int translate_conditions(const struct attn_family *family, const struct a
 static int prepare(struct attn_op *op, uint32_t n, const struct attn_matches *matches)
 {
     const struct attn_pack *pack = op->device->packs[matches->pack];
-    const struct attn_pack_record *record = &matches->records[n];
+    const struct attn_pack_record *record = matches->records[n];
     struct attn_kernel *kernel = &op->kernels[n];
     kernel->number = matches->numbers[n];
     kernel->kernarg_size = record->k->kernarg_size;
@@ -159,7 +159,7 @@ static int create(struct attn_device *device, const struct attn_family *family,
         return r;
     }
     attn_explain(key, matches, op->why, sizeof(op->why));
-    attn_device_log(device, ATTN_LOG_INFO, "%s: %s (%s)", family->op, matches->records[0].name,
+    attn_device_log(device, ATTN_LOG_INFO, "%s: %s (%s)", family->op, matches->records[0]->name,
                     op->why);
     *out = op;
     return ATTN_OK;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * This file reads packs. A pack is untrusted: every offset, count and string is checked before it
- * is followed, and what fails is named with its section. What attn_pack_open() checks stays
- * checked; a kernel's record and its code object are checked each time that they are read.
+ * This file opens packs. A pack is untrusted: every offset, count and string is checked before it
+ * is followed, and what fails is named with its section. Of a file, header, strings and index are
+ * read when it is opened, and nothing else before it is asked for: not even by mapping it, since a
+ * page of a mapping can bring 2 MiB of page cache with it (ext4, Linux 6).
  */
 #include "runtime/pack.h"
 
@@ -32,14 +33,15 @@ static const char *const section_names[ATTN_PACK_SECTIONS] = {
 
 #define bad(...) attn_fail(ATTN_BAD_PACK, __VA_ARGS__)
 
+/* Of a section that is in memory: of a file, strings and index only. */
 static const uint8_t *section(const struct attn_pack *pack, enum attn_pack_section_id id)
 {
-    return pack->bytes + pack->sections[id].offset;
+    return (pack->bytes ? pack->bytes : pack->copy) + pack->sections[id].offset;
 }
 
-static int check_header(const struct attn_pack *pack)
+/* `h` is in memory as far as the pack reaches. */
+static int check_header(const struct attn_pack *pack, const struct attn_pack_header *h)
 {
-    const struct attn_pack_header *h = (const void *)pack->bytes;
     if (pack->size < sizeof(*h))
         return bad("pack header: %zu bytes, a pack has at least %zu", pack->size, sizeof(*h));
     if (memcmp(h->magic, ATTN_PACK_MAGIC, sizeof(h->magic)))
@@ -86,7 +88,7 @@ static int check_checksum(const struct attn_pack *pack, enum attn_pack_section_i
     return ATTN_OK;
 }
 
-static bool printable_or_nul(const char *text, size_t size)
+bool attn_pack_is_text(const char *text, size_t size)
 {
     for (size_t i = 0; i < size; i++) {
         if (text[i] && (text[i] < 0x20 || text[i] > 0x7e))
@@ -104,7 +106,7 @@ static int check_strings(const struct attn_pack *pack)
     const char *text = (const char *)section(pack, ATTN_PACK_STRINGS);
     if (size == 0 || text[0] || text[size - 1])
         return bad("pack strings: unterminated");
-    if (!printable_or_nul(text, size))
+    if (!attn_pack_is_text(text, size))
         return bad("pack strings: a byte is not printable ASCII");
     return ATTN_OK;
 }
@@ -132,75 +134,127 @@ static int check_index(const struct attn_pack *pack)
     return ATTN_OK;
 }
 
-static int check_open(struct attn_pack *pack)
+/* Header, strings and index are in memory; header and bounds have been checked. */
+static int check_contents(struct attn_pack *pack)
 {
-    if ((uintptr_t)pack->bytes % 8)
-        return attn_fail(ATTN_BAD_ARGUMENT, "a pack in memory is not aligned to 8 bytes");
-    int r = check_header(pack);
-    if (r)
-        return r;
-    const struct attn_pack_header *h = (const void *)pack->bytes;
-    pack->sections = h->sections;
-    pack->kernel_count = h->kernel_count;
-    r = check_sections(pack);
-    if (r)
-        return r;
     pack->strings = (const char *)section(pack, ATTN_PACK_STRINGS);
     pack->rows = (const void *)section(pack, ATTN_PACK_INDEX);
     pack->record_offsets = (const void *)(pack->rows + pack->kernel_count);
-    r = check_strings(pack);
-    return r ? r : check_index(pack);
+    int r = check_strings(pack);
+    if (!r)
+        r = check_index(pack);
+    if (r)
+        return r;
+    pack->records = calloc(pack->kernel_count ? pack->kernel_count : 1, sizeof(*pack->records));
+    return pack->records ? ATTN_OK : attn_fail_fixed(ATTN_NO_MEMORY, "a pack: out of memory");
 }
 
-static int open_bytes(const void *bytes, size_t size, bool mapped, struct attn_pack **out)
+static int check_bounds(struct attn_pack *pack, const struct attn_pack_header *h)
 {
-    struct attn_pack *pack = malloc(sizeof(*pack));
+    int r = check_header(pack, h);
+    if (r)
+        return r;
+    pack->sections = h->sections;
+    pack->kernel_count = h->kernel_count;
+    return check_sections(pack);
+}
+
+static struct attn_pack *create(const void *bytes, int fd, size_t size)
+{
+    struct attn_pack *pack = calloc(1, sizeof(*pack));
+    if (!pack)
+        return NULL;
+    pack->bytes = bytes;
+    pack->fd = fd;
+    pack->size = size;
+    atomic_init(&pack->refs, 1);
+    return pack;
+}
+
+static int give(struct attn_pack *pack, int status, struct attn_pack **out)
+{
+    if (status)
+        attn_pack_close(pack);
+    else
+        *out = pack;
+    return status;
+}
+
+ATTN_PUBLIC int attn_pack_open_memory(const void *bytes, size_t size, struct attn_pack **out)
+{
+    if (!bytes || !out)
+        return attn_fail_fixed(ATTN_BAD_ARGUMENT, "attn_pack_open_memory: bytes or pack is NULL");
+    if ((uintptr_t)bytes % 8)
+        return attn_fail_fixed(ATTN_BAD_ARGUMENT, "a pack in memory is not aligned to 8 bytes");
+    struct attn_pack *pack = create(bytes, -1, size);
     if (!pack)
         return attn_fail_fixed(ATTN_NO_MEMORY, "opening a pack: out of memory");
-    *pack = (struct attn_pack){ .bytes = bytes, .size = size };
-    atomic_init(&pack->refs, 1);
-    int r = check_open(pack);
-    if (r) {
-        free(pack);
-        return r;
+    int r = check_bounds(pack, bytes);
+    if (!r)
+        r = check_contents(pack);
+    return give(pack, r, out);
+}
+
+int attn_pack_fetch(const struct attn_pack *pack, uint64_t offset, size_t size, void *to)
+{
+    for (size_t done = 0; done < size;) {
+        ssize_t n = pread(pack->fd, (uint8_t *)to + done, size - done, (off_t)(offset + done));
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            return attn_fail(ATTN_IO, "reading a pack: %s", strerror(errno));
+        if (n == 0)
+            return attn_fail_fixed(ATTN_IO, "reading a pack: it became shorter while it was open");
+        done += (size_t)n;
     }
-    pack->mapped = mapped;
-    *out = pack;
     return ATTN_OK;
 }
 
-ATTN_PUBLIC int attn_pack_open_memory(const void *bytes, size_t size, struct attn_pack **pack)
+/* Reads and checks what lies before the kernel records. */
+static int read_front(struct attn_pack *pack)
 {
-    if (!bytes || !pack)
-        return attn_fail_fixed(ATTN_BAD_ARGUMENT, "attn_pack_open_memory: bytes or pack is NULL");
-    return open_bytes(bytes, size, false, pack);
-}
-
-ATTN_PUBLIC int attn_pack_open(const char *path, struct attn_pack **pack)
-{
-    if (!path || !pack)
-        return attn_fail_fixed(ATTN_BAD_ARGUMENT, "attn_pack_open: path or pack is NULL");
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0)
-        return attn_fail(ATTN_IO, "%s: %s", path, strerror(errno));
-    int r = ATTN_OK;
-    struct stat st;
-    void *bytes = MAP_FAILED;
-    if (fstat(fd, &st))
-        r = attn_fail(ATTN_IO, "%s: %s", path, strerror(errno));
-    else if (!S_ISREG(st.st_mode))
-        r = attn_fail(ATTN_IO, "%s: not a regular file", path);
-    else if (st.st_size == 0)
-        r = bad("pack header: %s is empty", path);
-    else if ((bytes = mmap(NULL, st.st_size, PROT_READ, MAP_PRIVATE, fd, 0)) == MAP_FAILED)
-        r = attn_fail(ATTN_IO, "%s: %s", path, strerror(errno));
-    close(fd);
+    struct attn_pack_header h;
+    if (pack->size >= sizeof(h)) {
+        int r = attn_pack_fetch(pack, 0, sizeof(h), &h);
+        if (r)
+            return r;
+    }
+    int r = check_bounds(pack, &h);
     if (r)
         return r;
-    r = open_bytes(bytes, st.st_size, true, pack);
+    const struct attn_pack_section *index = &h.sections[ATTN_PACK_INDEX];
+    size_t size = index->offset + index->size;
+    pack->copy = malloc(size);
+    if (!pack->copy)
+        return attn_fail_fixed(ATTN_NO_MEMORY, "opening a pack: out of memory");
+    r = attn_pack_fetch(pack, 0, size, pack->copy);
     if (r)
-        munmap(bytes, st.st_size);
-    return r;
+        return r;
+    memcpy(pack->copy, &h, sizeof(h)); /* what was checked, whatever became of the file */
+    pack->sections = ((const struct attn_pack_header *)pack->copy)->sections;
+    return check_contents(pack);
+}
+
+ATTN_PUBLIC int attn_pack_open(const char *path, struct attn_pack **out)
+{
+    if (!path || !out)
+        return attn_fail_fixed(ATTN_BAD_ARGUMENT, "attn_pack_open: path or pack is NULL");
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    struct stat st;
+    if (fd < 0 || fstat(fd, &st)) {
+        int r = attn_fail(ATTN_IO, "%s: %s", path, strerror(errno));
+        if (fd >= 0)
+            close(fd);
+        return r;
+    }
+    struct attn_pack *pack = create(NULL, fd, (size_t)st.st_size);
+    if (!pack) {
+        close(fd);
+        return attn_fail_fixed(ATTN_NO_MEMORY, "opening a pack: out of memory");
+    }
+    int r = S_ISREG(st.st_mode) ? read_front(pack)
+                                : attn_fail(ATTN_IO, "%s: not a regular file", path);
+    return give(pack, r, out);
 }
 
 void attn_pack_ref(struct attn_pack *pack)
@@ -212,125 +266,30 @@ ATTN_PUBLIC void attn_pack_close(struct attn_pack *pack)
 {
     if (!pack || atomic_fetch_sub_explicit(&pack->refs, 1, memory_order_acq_rel) != 1)
         return;
+    for (uint32_t n = 0; pack->records && n < pack->kernel_count; n++)
+        free(atomic_load_explicit(&pack->records[n], memory_order_relaxed));
+    free(pack->records);
+    free(pack->copy);
     if (pack->mapped)
         munmap((void *)pack->bytes, pack->size);
+    if (pack->fd >= 0)
+        close(pack->fd);
     free(pack);
 }
 
-/* Records. */
-
-static bool is_string(const struct attn_pack *pack, attn_pack_string s)
+int attn_pack_map(const struct attn_pack *pack, struct attn_pack **whole)
 {
-    return s < pack->sections[ATTN_PACK_STRINGS].size;
-}
-
-/* Are the counts within their limits, and do they fit the record? Gives where the text starts. */
-static bool counts_fit(const struct attn_pack_kernel *k, size_t *text_start)
-{
-    if (k->pair_count > ATTN_PACK_PAIRS_MAX || k->kernarg_count > ATTN_PACK_KERNARGS_MAX ||
-        k->when_count > ATTN_PACK_WHENS_MAX || k->kernarg_size > ATTN_PACK_KERNARG_BYTES_MAX)
-        return false;
-    size_t size = sizeof(*k) + k->pair_count * sizeof(struct attn_pack_pair) +
-                  k->kernarg_count * sizeof(struct attn_pack_kernarg) +
-                  k->when_count * sizeof(struct attn_pack_when);
-    for (int d = 0; d < 3; d++) {
-        if (k->factor_count[d] > ATTN_PACK_FACTORS_MAX || k->workgroup[d] == 0)
-            return false;
-        size += k->factor_count[d] * sizeof(struct attn_pack_factor);
-    }
-    *text_start = size;
-    return size < k->size;
-}
-
-static void lay_over(const struct attn_pack_kernel *k, struct attn_pack_record *r)
-{
-    r->k = k;
-    r->pairs = (const void *)(k + 1);
-    r->kernargs = (const void *)(r->pairs + k->pair_count);
-    r->factors = (const void *)(r->kernargs + k->kernarg_count);
-    r->whens = (const void *)(r->factors + k->factor_count[0] + k->factor_count[1] +
-                              k->factor_count[2]);
-}
-
-static bool check_tables(const struct attn_pack *pack, const struct attn_pack_record *r)
-{
-    const struct attn_pack_kernel *k = r->k;
-    bool ok = is_string(pack, k->op) && is_string(pack, k->target);
-    for (uint32_t i = 0; i < k->pair_count; i++)
-        ok = ok && is_string(pack, r->pairs[i].field) && is_string(pack, r->pairs[i].value);
-    uint32_t end = 0;
-    for (uint32_t i = 0; ok && i < k->kernarg_count; i++) {
-        const struct attn_pack_kernarg *a = &r->kernargs[i];
-        unsigned size = a->kind == ATTN_KIND_I64 ? 8 : 4;
-        ok = is_string(pack, a->arg) && a->kind < ATTN_KIND_COUNT && a->size == size &&
-             a->offset >= end && a->offset % size == 0;
-        end = a->offset + size;
-    }
-    ok = ok && end <= k->kernarg_size;
-    uint32_t factors = k->factor_count[0] + k->factor_count[1] + k->factor_count[2];
-    for (uint32_t i = 0; i < factors; i++)
-        ok = ok && is_string(pack, r->factors[i].arg) && r->factors[i].number;
-    for (uint32_t i = 0; i < k->when_count; i++)
-        ok = ok && is_string(pack, r->whens[i].arg);
-    return ok;
-}
-
-/* The record's own text starts at `start` and ends, NUL included, with the record. */
-static bool check_text(struct attn_pack_record *r, size_t start)
-{
-    const struct attn_pack_kernel *k = r->k;
-    const char *base = (const char *)k;
-    const uint32_t offsets[] = { k->name, k->symbol, k->tuning, k->provenance };
-    const char **const texts[] = { &r->name, &r->symbol, &r->tuning, &r->provenance };
-    if (base[k->size - 1] || !printable_or_nul(base + start, k->size - start))
-        return false;
-    for (int i = 0; i < 4; i++) {
-        if (offsets[i] < start || offsets[i] >= k->size)
-            return false;
-        *texts[i] = base + offsets[i];
-    }
-    return true;
-}
-
-int attn_pack_read(const struct attn_pack *pack, uint32_t n, struct attn_pack_record *record)
-{
-    size_t size = pack->sections[ATTN_PACK_KERNELS].size;
-    size_t offset = pack->record_offsets[n];
-    if (offset % 8 || offset > size || size - offset < sizeof(struct attn_pack_kernel))
-        return bad("pack index: the record of kernel %u at %zu ends behind its section", n, offset);
-    const struct attn_pack_kernel *k = (const void *)(section(pack, ATTN_PACK_KERNELS) + offset);
-    if (k->size % 8 || k->size < sizeof(*k) || k->size > size - offset)
-        return bad("pack kernels: kernel %u: a record of %u bytes", n, k->size);
-    if (XXH3_64bits(&k->checksum + 1, k->size - sizeof(k->checksum)) != k->checksum)
-        return bad("pack kernels: kernel %u: corrupted (checksum)", n);
-    size_t text_start;
-    if (k->zero || !counts_fit(k, &text_start))
-        return bad("pack kernels: kernel %u: its tables do not fit its record", n);
-    struct attn_pack_record r;
-    lay_over(k, &r);
-    if (!check_tables(pack, &r))
-        return bad("pack kernels: kernel %u: a string, argument or grid factor is out of range", n);
-    if (!check_text(&r, text_start))
-        return bad("pack kernels: kernel %u: its text is unterminated or not printable", n);
-    size_t code_size = pack->sections[ATTN_PACK_CODE].size;
-    if (k->code_offset % ATTN_PACK_CODE_ALIGN || k->code_size == 0 ||
-        k->code_offset > code_size || k->code_size > code_size - k->code_offset)
-        return bad("pack kernels: kernel %u (%s): its code ends behind the code section", n,
-                   r.name);
-    r.op = attn_pack_text(pack, k->op);
-    r.target = attn_pack_text(pack, k->target);
-    *record = r;
-    return ATTN_OK;
-}
-
-int attn_pack_read_code(const struct attn_pack *pack, const struct attn_pack_record *record,
-                        const void **code)
-{
-    const uint8_t *bytes = section(pack, ATTN_PACK_CODE) + record->k->code_offset;
-    if (XXH3_64bits(bytes, record->k->code_size) != record->k->code_checksum)
-        return bad("pack code: the code object of %s is corrupted (checksum)", record->name);
-    *code = bytes;
-    return ATTN_OK;
+    if (pack->bytes)
+        return attn_pack_open_memory(pack->bytes, pack->size, whole);
+    void *bytes = mmap(NULL, pack->size, PROT_READ, MAP_PRIVATE, pack->fd, 0);
+    if (bytes == MAP_FAILED)
+        return attn_fail(ATTN_IO, "mapping a pack: %s", strerror(errno));
+    int r = attn_pack_open_memory(bytes, pack->size, whole);
+    if (r)
+        munmap(bytes, pack->size);
+    else
+        (*whole)->mapped = true;
+    return r;
 }
 
 uint64_t attn_pack_hash_pair(const char *field, const char *value)
@@ -372,7 +331,7 @@ static int check_padding(const struct attn_pack *pack)
 static int check_row(const struct attn_pack *pack, uint32_t row)
 {
     struct attn_pack_record record;
-    int r = attn_pack_read(pack, pack->rows[row].kernel, &record);
+    int r = attn_pack_view(pack, pack->rows[row].kernel, &record);
     if (r)
         return r;
     uint64_t hash = attn_pack_hash_pair("op", record.op) +
@@ -383,98 +342,24 @@ static int check_row(const struct attn_pack *pack, uint32_t row)
     if (hash != pack->rows[row].hash)
         return bad("pack index: the hash of %s is not that of its key", record.name);
     const void *code;
-    return attn_pack_read_code(pack, &record, &code);
+    return attn_pack_map_code(pack, &record, &code, NULL);
 }
 
 ATTN_PUBLIC int attn_pack_check(const struct attn_pack *pack)
 {
     if (!pack)
         return attn_fail_fixed(ATTN_BAD_ARGUMENT, "attn_pack_check: pack is NULL");
-    int r = check_checksum(pack, ATTN_PACK_KERNELS);
-    if (!r)
-        r = check_checksum(pack, ATTN_PACK_CODE);
-    if (!r)
-        r = check_padding(pack);
-    for (uint32_t i = 0; !r && i < pack->kernel_count; i++)
-        r = check_row(pack, i);
-    return r;
-}
-
-/* What is in a pack. */
-
-ATTN_PUBLIC uint32_t attn_pack_kernel_count(const struct attn_pack *pack)
-{
-    return pack ? pack->kernel_count : 0;
-}
-
-int attn_pack_describe(const struct attn_pack_record *record, struct attn_kernel_info *info)
-{
-    const struct attn_pack_kernel *k = record->k;
-    if (info->size != sizeof(*info))
-        return attn_fail_fixed(ATTN_BAD_ARGUMENT, "attn_kernel_info.size is not set");
-    *info = (struct attn_kernel_info){
-        .size = sizeof(*info),
-        .name = record->name,
-        .symbol = record->symbol,
-        .op = record->op,
-        .target = record->target,
-        .tuning = record->tuning,
-        .provenance = record->provenance,
-        .field_count = k->pair_count,
-        .workgroup = { k->workgroup[0], k->workgroup[1], k->workgroup[2] },
-        .lds_static = k->lds_static,
-        .lds_dynamic = k->lds_dynamic,
-        .vgprs = k->vgprs,
-        .agprs = k->agprs,
-        .sgprs = k->sgprs,
-        .spills = k->spills,
-        .scratch = k->scratch,
-        .occupancy = k->occupancy,
-        .mfma_duty = k->mfma_duty == 0xffff ? -1 : k->mfma_duty,
-        .code_bytes = k->code_bytes,
-        .object_bytes = k->code_size,
-    };
-    return ATTN_OK;
-}
-
-static int read_nth(const struct attn_pack *pack, uint32_t n, struct attn_pack_record *record)
-{
-    if (!pack || n >= pack->kernel_count)
-        return attn_fail_fixed(ATTN_BAD_ARGUMENT, "no pack, or it has no kernel of this number");
-    return attn_pack_read(pack, n, record);
-}
-
-ATTN_PUBLIC int attn_pack_kernel(const struct attn_pack *pack, uint32_t n,
-                                 struct attn_kernel_info *info)
-{
-    struct attn_pack_record record;
-    int r = info ? read_nth(pack, n, &record)
-                 : attn_fail_fixed(ATTN_BAD_ARGUMENT, "attn_pack_kernel: info is NULL");
-    return r ? r : attn_pack_describe(&record, info);
-}
-
-ATTN_PUBLIC int attn_pack_kernel_field(const struct attn_pack *pack, uint32_t n, uint32_t i,
-                                       const char **field, const char **value)
-{
-    struct attn_pack_record record;
-    int r = read_nth(pack, n, &record);
+    struct attn_pack *whole;
+    int r = attn_pack_map(pack, &whole);
     if (r)
         return r;
-    if (i >= record.k->pair_count)
-        return attn_fail_fixed(ATTN_BAD_ARGUMENT, "the kernel's key has no field of this number");
-    *field = attn_pack_text(pack, record.pairs[i].field);
-    *value = attn_pack_text(pack, record.pairs[i].value);
-    return ATTN_OK;
-}
-
-ATTN_PUBLIC int attn_pack_kernel_code(const struct attn_pack *pack, uint32_t n, const void **code,
-                                      size_t *size)
-{
-    struct attn_pack_record record;
-    int r = read_nth(pack, n, &record);
+    r = check_checksum(whole, ATTN_PACK_KERNELS);
     if (!r)
-        r = attn_pack_read_code(pack, &record, code);
+        r = check_checksum(whole, ATTN_PACK_CODE);
     if (!r)
-        *size = record.k->code_size;
+        r = check_padding(whole);
+    for (uint32_t i = 0; !r && i < whole->kernel_count; i++)
+        r = check_row(whole, i);
+    attn_pack_close(whole);
     return r;
 }

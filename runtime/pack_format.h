@@ -31,6 +31,7 @@ enum {
     ATTN_PACK_FACTORS_MAX = 4, /* of one grid dimension */
     ATTN_PACK_WHENS_MAX = 8,
     ATTN_PACK_TEXT_MAX = 4096, /* the longest string, with its NUL */
+    ATTN_PACK_RECORD_MAX = 32768,
 };
 
 /* In file order. CODE may be empty only when there are no kernels. */
@@ -159,5 +160,11 @@ static_assert(sizeof(struct attn_pack_kernarg) == 8, "part of the format");
 static_assert(sizeof(struct attn_pack_factor) == 8, "part of the format");
 static_assert(sizeof(struct attn_pack_when) == 24, "part of the format");
 static_assert(sizeof(struct attn_pack_kernel) == 120, "part of the format");
+static_assert(sizeof(struct attn_pack_kernel) +
+              ATTN_PACK_PAIRS_MAX * sizeof(struct attn_pack_pair) +
+              ATTN_PACK_KERNARGS_MAX * sizeof(struct attn_pack_kernarg) +
+              3 * ATTN_PACK_FACTORS_MAX * sizeof(struct attn_pack_factor) +
+              ATTN_PACK_WHENS_MAX * sizeof(struct attn_pack_when) +
+              4 * ATTN_PACK_TEXT_MAX <= ATTN_PACK_RECORD_MAX, "every record fits");
 
 #endif
