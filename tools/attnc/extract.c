@@ -2,6 +2,7 @@
  *
  * attnc extract: one kernel's code object, as the HIP runtime would load it.
  */
+#include <stdlib.h>
 #include <string.h>
 
 #include "compiler/nearest.h"
@@ -18,13 +19,16 @@ static const struct option_row options[] = {
     { 0 },
 };
 
-static int extract(const struct attn_pack *pack, uint32_t n)
+static int extract(const struct attn_pack *pack, uint32_t n, size_t size)
 {
-    const void *code;
-    size_t size;
-    if (attn_pack_kernel_code(pack, n, &code, &size) != ATTN_OK)
-        return complain(EXIT_USER, "%s", attn_last_error());
-    return write_output(args.output, code, size);
+    void *code = malloc(size);
+    if (!code)
+        return complain(EXIT_ENVIRONMENT, "out of memory");
+    int r = attn_pack_kernel_code(pack, n, code, size, &size) == ATTN_OK
+                ? write_output(args.output, code, size)
+                : complain(EXIT_USER, "%s", attn_last_error());
+    free(code);
+    return r;
 }
 
 static int find_and_extract(const struct attn_pack *pack, const char *path, const char *name)
@@ -35,7 +39,7 @@ static int find_and_extract(const struct attn_pack *pack, const char *path, cons
         if (attn_pack_kernel(pack, n, &info) != ATTN_OK)
             return complain(EXIT_USER, "%s: %s", path, attn_last_error());
         if (strcmp(info.name, name) == 0)
-            return extract(pack, n);
+            return extract(pack, n, info.object_bytes);
         attnc_nearest_offer(&nearest, info.name);
     }
     return complain_nearest(nearest.name, "%s has no kernel '%s'", path, name);
