@@ -10,11 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-void attnc_kernel_free(struct attnc_kernel *k)
-{
-    tgt_blob_free(&k->code);
-}
-
 static bool fail(char why[ATTNC_WHY], const char *sentence)
 {
     snprintf(why, ATTNC_WHY, "%s", sentence);

@@ -57,7 +57,10 @@ struct attnc_kernel {
     struct tgt_blob code;
 };
 
-void attnc_kernel_free(struct attnc_kernel *k);
+static inline void attnc_kernel_free(struct attnc_kernel *k)
+{
+    tgt_blob_free(&k->code);
+}
 
 /**
  * Compiles `v`, which its template's check has accepted. `hooks` is LLVM bitcode for the variant's

@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The front end when memory runs out: the first allocation fails, then the second, and so on until
+ * everything succeeds. Each time the answer is "out of memory", nothing leaks (ASan looks) and
+ * nothing is half done. Linked with --wrap for malloc, calloc, realloc and strdup: that reaches our
+ * own calls, not those inside shared libraries.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "compiler/driver.h"
+#include "tests/compiler/toy.h"
+
+static long until_failure = -1; /* -1: never */
+static bool failed;
+
+static bool fails(void)
+{
+    failed = failed || until_failure == 0;
+    if (until_failure > 0)
+        until_failure--;
+    return until_failure == 0 && failed;
+}
+
+void *__real_malloc(size_t size);
+void *__real_calloc(size_t count, size_t size);
+void *__real_realloc(void *old, size_t size);
+char *__real_strdup(const char *s);
+void *__wrap_malloc(size_t size);
+void *__wrap_calloc(size_t count, size_t size);
+void *__wrap_realloc(void *old, size_t size);
+char *__wrap_strdup(const char *s);
+
+void *__wrap_malloc(size_t size)
+{
+    return fails() ? NULL : __real_malloc(size);
+}
+
+void *__wrap_calloc(size_t count, size_t size)
+{
+    return fails() ? NULL : __real_calloc(count, size);
+}
+
+void *__wrap_realloc(void *old, size_t size)
+{
+    return fails() ? NULL : __real_realloc(old, size);
+}
+
+char *__wrap_strdup(const char *s)
+{
+    return fails() ? NULL : __real_strdup(s);
+}
+
+/* From the n-th allocation on, all fail. */
+static void fail_from(long n)
+{
+    until_failure = n;
+    failed = false;
+}
+
+static void fail_never(void)
+{
+    until_failure = -1;
+}
+
+/* Anchors, merges, a hook, a quoted string, and enough variants to make every array grow. */
+static const char good[] = "targets: [gfx942, gfx950]\n"
+                           "defaults: &d { dtype: [bf16, \"fp16\"] }\n"
+                           "kernels:\n"
+                           "  - <<: *d\n"
+                           "    op: toy\n"
+                           "    head_dim: [16, 32, 48, 64, 80, 96, 112, 128]\n"
+                           "    gqa: [1, 2, 4, 8, 16]\n"
+                           "    logits: [null, hooks/alibi.c]\n";
+static const char bad[] = "targets: [gfx94]\nkernels:\n  - { op: toy, head_dim: 7, gqa: x }\n";
+
+static bool read(const char *text, struct attnc_description *desc, struct attnc_diag *d)
+{
+    *desc = (struct attnc_description){ 0 };
+    *d = (struct attnc_diag){ .file = "test.yaml" };
+    return attnc_read_description_bytes(text, strlen(text), TEST_GOLDEN,
+                                        &(struct attnc_read_options){ .templates = toy_templates },
+                                        desc, d);
+}
+
+static long count_failures(const char *text, bool expected)
+{
+    for (long n = 0;; n++) {
+        struct attnc_description desc;
+        struct attnc_diag d;
+        fail_from(n);
+        bool result = read(text, &desc, &d);
+        bool ran_out = failed;
+        fail_never();
+        assert_true(d.no_memory == ran_out);
+        assert_true(result == (expected && !ran_out));
+        assert_true(result == (desc.count > 0));
+        attnc_diag_clear(&d);
+        attnc_description_free(&desc);
+        if (!ran_out)
+            return n;
+        assert_true(n < 1000);
+    }
+}
+
+static void reading_a_good_description(void **state)
+{
+    (void)state;
+    assert_true(count_failures(good, true) > 10);
+}
+
+static void reading_a_bad_description(void **state)
+{
+    (void)state;
+    assert_true(count_failures(bad, false) > 5);
+}
+
+static bool compile_nothing(const struct att_variant *v, const struct tgt_blob *hooks,
+                            const struct attnc_compile_options *o, FILE *log,
+                            struct attnc_kernel *out, char why[ATTNC_WHY])
+{
+    (void)hooks, (void)o, (void)log;
+    uint8_t *data = malloc(1);
+    if (!data) {
+        snprintf(why, ATTNC_WHY, "out of memory");
+        return false;
+    }
+    *out = (struct attnc_kernel){ .code = { data, 1 } };
+    att_variant_name(v, out->name);
+    return true;
+}
+
+static void building(void **state)
+{
+    (void)state;
+    static const char text[] = "targets: gfx942\nkernels: [{ op: toy, head_dim: [64, 128] }]\n";
+    for (long n = 0;; n++) {
+        struct attnc_description desc;
+        struct attnc_diag d;
+        struct attnc_build_result result;
+        const struct attnc_build_options options = { .compile_one = compile_nothing, .jobs = 1,
+                                                     .compile.stage = ATTNC_STAGE_LINKED };
+        assert_true(read(text, &desc, &d));
+        fail_from(n);
+        bool good_result = attnc_build(&desc, &options, &result, &d);
+        bool ran_out = failed;
+        fail_never();
+        assert_true(good_result == !ran_out);
+        assert_true(good_result || d.no_memory || d.errors);
+        attnc_build_result_free(&result);
+        attnc_diag_clear(&d);
+        attnc_description_free(&desc);
+        if (!ran_out) {
+            assert_true(n > 3);
+            return;
+        }
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(reading_a_good_description),
+        cmocka_unit_test(reading_a_bad_description),
+        cmocka_unit_test(building),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,379 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Descriptions that are too large, too deep or not even text: a clear error or success, in bounded
+ * memory. What is right or wrong with ordinary ones is golden/.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "compiler/description.h"
+#include "compiler/yaml.h"
+#include "tests/compiler/toy.h"
+
+/* Text that grows. */
+struct text {
+    char *bytes;
+    size_t size;
+    FILE *out;
+};
+
+static void start_text(struct text *t)
+{
+    *t = (struct text){ 0 };
+    t->out = open_memstream(&t->bytes, &t->size);
+    assert_non_null(t->out);
+}
+
+struct reading {
+    struct attnc_description desc;
+    struct attnc_diag d;
+    bool good;
+};
+
+static struct reading read_bytes(const char *bytes, size_t size)
+{
+    struct reading r = { .d = { .file = "test.yaml" } };
+    r.good = attnc_read_description_bytes(
+        bytes, size, ".", &(struct attnc_read_options){ .templates = toy_templates }, &r.desc,
+        &r.d);
+    assert_true(r.good == (r.d.errors == 0));
+    assert_true(r.good || r.desc.count == 0);
+    return r;
+}
+
+static void end_reading(struct reading *r)
+{
+    attnc_diag_clear(&r->d);
+    attnc_description_free(&r->desc);
+}
+
+/* Reads, expects an error with these words, prints it to see that printing copes, and frees. */
+static void expect_error(const char *bytes, size_t size, const char *words)
+{
+    struct reading r = read_bytes(bytes, size);
+    struct text t;
+    start_text(&t);
+    attnc_diag_print(&r.d, t.out);
+    fclose(t.out);
+    assert_false(r.good);
+    if (!strstr(t.bytes, words))
+        fail_msg("expected '%s' in:\n%.2000s", words, t.bytes);
+    free(t.bytes);
+    end_reading(&r);
+}
+
+static void expect_text_error(struct text *t, const char *words)
+{
+    fclose(t->out);
+    expect_error(t->bytes, t->size, words);
+    free(t->bytes);
+}
+
+static void ten_thousand_kernels_one_by_one(void **state)
+{
+    (void)state;
+    struct text t;
+    start_text(&t);
+    fputs("targets: [gfx942]\nkernels:\n", t.out);
+    for (int i = 0; i < 10000; i++)
+        fprintf(t.out, "  - { op: toy, head_dim: %d, gqa: %d, mask: %s, lse: %s }\n",
+                16 * (i % 10 + 1), i / 10 % 250 + 1, i / 2500 % 2 ? "causal" : "none",
+                i < 5000 ? "true" : "false");
+    fclose(t.out);
+    struct reading r = read_bytes(t.bytes, t.size);
+    assert_true(r.good);
+    assert_int_equal(r.desc.count, 10000);
+    end_reading(&r);
+    free(t.bytes);
+}
+
+static void ten_thousand_kernels_by_product(void **state)
+{
+    (void)state;
+    struct text t;
+    start_text(&t);
+    fputs("targets: [gfx942, gfx950]\nkernels:\n  - op: toy\n    lse: [true, false]\n"
+          "    head_dim: [16, 32, 48, 64, 80, 96, 112, 128, 144, 160]\n    gqa: [", t.out);
+    for (int i = 1; i <= 250; i++)
+        fprintf(t.out, "%s%d", i > 1 ? "," : "", i);
+    fputs("]\n", t.out);
+    fclose(t.out);
+    struct reading r = read_bytes(t.bytes, t.size);
+    assert_true(r.good);
+    assert_int_equal(r.desc.count, 10000);
+    end_reading(&r);
+    free(t.bytes);
+}
+
+/* Equal variants merge, whatever way they came: the same product twice, and a third time listed. */
+static void equal_variants_merge_in_the_order_of_their_first(void **state)
+{
+    (void)state;
+    static const char bytes[] = "targets: [gfx950, gfx942, gfx950]\n"
+                                "kernels:\n"
+                                "  - { op: toy, head_dim: [64, 64, 128], mask: causal }\n"
+                                "  - { op: toy, head_dim: [128, 64], gqa: [any, 0] }\n"
+                                "  - { op: toy, head_dim: 64, head_dim_v: 64, targets: gfx942 }\n";
+    static const struct {
+        const char *target;
+        int head_dim;
+    } expected[] = { { "gfx950", 64 }, { "gfx950", 128 }, { "gfx942", 64 }, { "gfx942", 128 } };
+    struct reading r = read_bytes(bytes, sizeof(bytes) - 1);
+    assert_true(r.good);
+    assert_int_equal(r.desc.count, 4);
+    for (size_t i = 0; i < 4; i++) {
+        assert_string_equal(r.desc.variants[i].target, expected[i].target);
+        assert_int_equal(r.desc.variants[i].head_dim, expected[i].head_dim);
+    }
+    end_reading(&r);
+}
+
+static void a_product_past_the_limit_is_an_error(void **state)
+{
+    (void)state;
+    struct text t;
+    start_text(&t);
+    fputs("targets: [gfx942]\nkernels:\n  - op: toy\n    head_dim: &n [", t.out);
+    for (int i = 1; i <= 250; i++)
+        fprintf(t.out, "%s%d", i > 1 ? "," : "", i);
+    fputs("]\n    head_dim_v: *n\n    gqa: *n\n    lse: [true, false]\n", t.out);
+    expect_text_error(&t, "more than 65536 kernels");
+}
+
+static void an_alias_bomb_is_an_error(void **state)
+{
+    (void)state;
+    struct text t;
+    start_text(&t);
+    fputs("a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n", t.out);
+    for (int i = 1; i < 60; i++) {
+        fprintf(t.out, "a%d: &a%d [", i, i);
+        for (int k = 0; k < 10; k++)
+            fprintf(t.out, "%s*a%d", k ? ", " : "", i - 1);
+        fputs("]\n", t.out);
+    }
+    fputs("targets: *a59\nkernels: *a59\n", t.out);
+    expect_text_error(&t, "unknown key 'a0'");
+}
+
+static void a_merge_bomb_is_an_error(void **state)
+{
+    (void)state;
+    struct text t;
+    start_text(&t);
+    fputs("targets: [gfx942]\nkernels:\n  - &m0 { op: toy, head_dim: 64 }\n", t.out);
+    for (int i = 1; i <= 8; i++) {
+        fprintf(t.out, "  - &m%d\n    <<: [", i);
+        for (int k = 0; k < 20; k++)
+            fprintf(t.out, "%s*m%d", k ? ", " : "", i - 1);
+        fputs("]\n", t.out);
+    }
+    expect_text_error(&t, "come to more than");
+}
+
+/* Many kernels that are one anchor, each a product of its own: the sum is what is bounded. */
+static void repeated_products_are_bounded(void **state)
+{
+    (void)state;
+    struct text t;
+    start_text(&t);
+    fputs("targets: [gfx942]\nkernels:\n  - &k\n    op: toy\n    head_dim: [", t.out);
+    for (int i = 1; i <= 200; i++)
+        fprintf(t.out, "%s16", i > 1 ? "," : "");
+    fputs("]\n    gqa: [", t.out);
+    for (int i = 1; i <= 200; i++)
+        fprintf(t.out, "%s%d", i > 1 ? "," : "", i);
+    fputs("]\n", t.out);
+    for (int i = 0; i < 1000; i++)
+        fputs("  - *k\n", t.out);
+    expect_text_error(&t, "come to more than");
+}
+
+static void deep_nesting_is_an_error(void **state)
+{
+    (void)state;
+    for (int depth = 20; depth <= 200000; depth *= 100) {
+        struct text t;
+        start_text(&t);
+        fputs("targets: ", t.out);
+        for (int i = 0; i < depth; i++)
+            fputc('[', t.out);
+        for (int i = 0; i < depth; i++)
+            fputc(']', t.out);
+        expect_text_error(&t, depth > ATTNC_MAX_DEPTH ? "" : "expected the name of a target");
+    }
+    struct text t;
+    start_text(&t);
+    for (int i = 0; i < 20000; i++)
+        fprintf(t.out, "%*s- a:\n", i % 1000, "");
+    expect_text_error(&t, "");
+}
+
+static void a_large_file_is_an_error(void **state)
+{
+    (void)state;
+    size_t size = 64 << 20;
+    char *bytes = malloc(size);
+    assert_non_null(bytes);
+    memset(bytes, '#', size);
+    expect_error(bytes, size, "larger than 16 MiB");
+
+    /* As much as is allowed: a comment, one word, and a list that passes the limit of values. */
+    memcpy(bytes, "kernels: [] ", 12);
+    expect_error(bytes, ATTNC_MAX_BYTES, "expected kernels to be a list");
+    memset(bytes, 'x', ATTNC_MAX_BYTES);
+    expect_error(bytes, ATTNC_MAX_BYTES, "expected a map");
+    for (size_t i = 0; i < ATTNC_MAX_BYTES; i += 2)
+        memcpy(bytes + i, "a,", 2);
+    memcpy(bytes, "kernels: [", 10);
+    expect_error(bytes, ATTNC_MAX_BYTES, "more than 1048576 values");
+    free(bytes);
+}
+
+static void a_large_file_on_disk_is_not_read_whole(void **state)
+{
+    (void)state;
+    char path[] = "/tmp/attnc-test-XXXXXX";
+    int fd = mkstemp(path);
+    assert_true(fd >= 0);
+    assert_int_equal(ftruncate(fd, (off_t)64 << 20), 0);
+    close(fd);
+    struct attnc_description desc;
+    struct attnc_diag d;
+    assert_false(attnc_read_description(path, &(struct attnc_read_options){ 0 }, &desc, &d));
+    assert_int_equal(d.errors, 1);
+    assert_string_equal(d.messages[0].text, "larger than 16 MiB");
+    assert_true(desc.size < (size_t)34 << 20);
+    attnc_diag_clear(&d);
+    attnc_description_free(&desc);
+    unlink(path);
+}
+
+static void what_cannot_be_read_is_an_error(void **state)
+{
+    (void)state;
+    static const char *const paths[] = { "/nonexistent/x.yaml", "/", "/proc/self/mem" };
+    for (size_t i = 0; i < sizeof(paths) / sizeof(paths[0]); i++) {
+        struct attnc_description desc;
+        struct attnc_diag d;
+        assert_false(
+            attnc_read_description(paths[i], &(struct attnc_read_options){ 0 }, &desc, &d));
+        assert_int_equal(d.errors, 1);
+        attnc_diag_clear(&d);
+        attnc_description_free(&desc);
+    }
+}
+
+/* More errors than are kept: the first hundred are printed, the others counted. */
+static void many_errors_are_counted(void **state)
+{
+    (void)state;
+    struct text t;
+    start_text(&t);
+    fputs("targets: [gfx942]\nkernels:\n", t.out);
+    for (int i = 0; i < 5000; i++)
+        fprintf(t.out, "  - { op: toy, head_dim: x%d }\n", i);
+    expect_text_error(&t, "test.yaml: 4900 more errors\n");
+}
+
+static void a_long_line_is_cut_around_the_caret(void **state)
+{
+    (void)state;
+    struct text t;
+    start_text(&t);
+    fputs("targets: [gfx942]\nkernels: [", t.out);
+    for (int i = 0; i < 10000; i++)
+        fputs("{ op: toy, head_dim: 64 }, ", t.out);
+    fputs("{ op: toy, head_dim: oops }]\n", t.out);
+    fclose(t.out);
+    struct reading r = read_bytes(t.bytes, t.size);
+    struct text printed;
+    start_text(&printed);
+    attnc_diag_print(&r.d, printed.out);
+    fclose(printed.out);
+    assert_true(printed.size < 600);
+    char *line = strstr(printed.bytes, "oops }");
+    char *caret = strchr(printed.bytes, '^');
+    assert_non_null(line);
+    assert_non_null(caret);
+    char *line_start = line, *caret_start = caret;
+    while (line_start[-1] != '\n')
+        line_start--;
+    while (caret_start[-1] != '\n')
+        caret_start--;
+    assert_int_equal(line - line_start, caret - caret_start);
+    free(printed.bytes);
+    end_reading(&r);
+    free(t.bytes);
+}
+
+/* Every prefix of a valid file, and every byte of it replaced by each of some that mean something. */
+static void damaged_files_never_crash(void **state)
+{
+    (void)state;
+    static const char good[] = "targets: [gfx942, &t gfx950]\n"
+                               "defaults: { dtype: [bf16, 'fp16'], head_dim: 128 }\n"
+                               "kernels:\n"
+                               "  - &k { op: toy, mask: causal, \"lse\": true }\n"
+                               "  - <<: *k\n"
+                               "    sinks: [true, false] # all\n"
+                               "    targets: *t\n";
+    static const char bytes[] = "\0\t\n\r \"'#&*,-:<?[]{|}~\x7f\x80\xc3\xff%@!`";
+    char copy[sizeof(good)];
+    for (size_t size = 0; size < sizeof(good); size++) {
+        struct reading r = read_bytes(good, size);
+        end_reading(&r);
+    }
+    for (size_t i = 0; i + 1 < sizeof(good); i++) {
+        for (size_t k = 0; k + 1 < sizeof(bytes); k++) {
+            memcpy(copy, good, sizeof(good));
+            copy[i] = bytes[k];
+            struct reading r = read_bytes(copy, sizeof(good) - 1);
+            end_reading(&r);
+        }
+    }
+}
+
+/* Stands last: the peak of everything above. */
+static void memory_stays_bounded(void **state)
+{
+    (void)state;
+    struct rusage usage;
+    assert_int_equal(getrusage(RUSAGE_SELF, &usage), 0);
+    /* 64 MiB are this test's own; a sanitizer's shadow and quarantine come on top. */
+    long limit_kib = 512 << 10;
+#ifdef __SANITIZE_ADDRESS__
+    limit_kib *= 4;
+#endif
+    assert_true(usage.ru_maxrss < limit_kib);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(ten_thousand_kernels_one_by_one),
+        cmocka_unit_test(ten_thousand_kernels_by_product),
+        cmocka_unit_test(equal_variants_merge_in_the_order_of_their_first),
+        cmocka_unit_test(a_product_past_the_limit_is_an_error),
+        cmocka_unit_test(an_alias_bomb_is_an_error),
+        cmocka_unit_test(a_merge_bomb_is_an_error),
+        cmocka_unit_test(repeated_products_are_bounded),
+        cmocka_unit_test(deep_nesting_is_an_error),
+        cmocka_unit_test(a_large_file_is_an_error),
+        cmocka_unit_test(a_large_file_on_disk_is_not_read_whole),
+        cmocka_unit_test(what_cannot_be_read_is_an_error),
+        cmocka_unit_test(many_errors_are_counted),
+        cmocka_unit_test(a_long_line_is_cut_around_the_caret),
+        cmocka_unit_test(damaged_files_never_crash),
+        cmocka_unit_test(memory_stays_bounded),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
