@@ -222,6 +222,8 @@ static void expand_op(struct tir_expander *x, const struct tir_op *op)
     case TIR_mma: tir_expand_mma(x, op); return;
     case TIR_tile_load: tir_expand_load(x, op); return;
     case TIR_tile_store: tir_expand_store(x, op); return;
+    case TIR_tile_gather: tir_expand_gather(x, op); return;
+    case TIR_tile_scatter: tir_expand_scatter(x, op); return;
     case TIR_tile_lds_load: tir_expand_lds_load(x, op); return;
     case TIR_tile_lds_store: tir_expand_lds_store(x, op); return;
     default: tir_expand_elementwise(x, op); return;

@@ -53,6 +53,8 @@ void tir_expand_mma(struct tir_expander *x, const struct tir_op *op);
 void tir_expand_load(struct tir_expander *x, const struct tir_op *op);
 void tir_expand_store(struct tir_expander *x, const struct tir_op *op);
 void tir_expand_copy_to_lds(struct tir_expander *x, const struct tir_op *op);
+void tir_expand_gather(struct tir_expander *x, const struct tir_op *op);
+void tir_expand_scatter(struct tir_expander *x, const struct tir_op *op);
 void tir_expand_lds_load(struct tir_expander *x, const struct tir_op *op);
 void tir_expand_lds_store(struct tir_expander *x, const struct tir_op *op);
 

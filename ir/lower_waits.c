@@ -28,7 +28,8 @@ static bool counts(const struct tir_op *op)
     case TIR_buffer_store:
     case TIR_buffer_to_lds:
     case TIR_global_load:
-    case TIR_global_store: return true;
+    case TIR_global_store:
+    case TIR_global_store_if: return true;
     default: return false;
     }
 }

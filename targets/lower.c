@@ -69,6 +69,7 @@ static lower_fn *const families[TIR_N_OPCODES] = {
     [TIR_buffer_to_lds] = lower_buffer_to_lds,
     [TIR_global_load] = lower_global_load,
     [TIR_global_store] = lower_global_store,
+    [TIR_global_store_if] = lower_global_store_if,
     [TIR_scalar_load] = lower_scalar_load,
     [TIR_lds_read] = lower_lds_read,
     [TIR_lds_read_tr] = lower_lds_read_tr,

@@ -85,7 +85,7 @@ lower_fn lower_extract, lower_concat, lower_splat, lower_byte_perm;
 lower_fn lower_mfma;
 lower_fn lower_lane_swap, lower_lane_gather, lower_lane_xor, lower_first_lane, lower_any;
 lower_fn lower_buffer_load, lower_buffer_store, lower_buffer_to_lds, lower_make_rsrc;
-lower_fn lower_global_load, lower_global_store, lower_scalar_load;
+lower_fn lower_global_load, lower_global_store, lower_global_store_if, lower_scalar_load;
 lower_fn lower_lds_read, lower_lds_read_tr, lower_lds_write;
 lower_fn lower_waitcnt, lower_barrier, lower_set_priority, lower_anchor, lower_phase, lower_wait;
 lower_fn lower_for, lower_if, lower_return, lower_launch_state, lower_call_hook;

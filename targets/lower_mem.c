@@ -126,12 +126,13 @@ LLVMValueRef lower_buffer_to_lds(struct lower *l, const struct tir_op *op)
     return NULL;
 }
 
-/* base + lane offset + constant; the lane offset is an unsigned i32 or an i64. */
-static LLVMValueRef global_address(struct lower *l, const struct tir_op *op)
+/* base (operand `first`) + lane offset + constant; the lane offset is an unsigned i32 or an i64. */
+static LLVMValueRef global_address(struct lower *l, const struct tir_op *op, unsigned first)
 {
-    LLVMValueRef base = LLVMBuildIntToPtr(l->b, lower_value(l, op->operands[0]), l->global_ptr, "");
-    LLVMValueRef lane = lower_value(l, op->operands[1]);
-    if (lower_operand_type(l, op, 1).dtype == TIR_I32)
+    LLVMValueRef base =
+        LLVMBuildIntToPtr(l->b, lower_value(l, op->operands[first]), l->global_ptr, "");
+    LLVMValueRef lane = lower_value(l, op->operands[first + 1]);
+    if (lower_operand_type(l, op, first + 1).dtype == TIR_I32)
         lane = LLVMBuildZExt(l->b, lane, l->i64, "");
     LLVMValueRef p = byte_pointer(l, base, lane);
     return op->imm[0] ? byte_pointer(l, p, LLVMConstInt(l->i64, (uint64_t)op->imm[0], true)) : p;
@@ -164,13 +165,26 @@ LLVMValueRef lower_global_load(struct lower *l, const struct tir_op *op)
 {
     struct tir_type t = lower_result_type(l, op);
     keep_apart(l, t);
-    LLVMValueRef r = load(l, op, global_address(l, op));
+    LLVMValueRef r = load(l, op, global_address(l, op, 0));
     return r ? lower_bitcast(l, r, lower_type(l, t)) : NULL;
 }
 
 LLVMValueRef lower_global_store(struct lower *l, const struct tir_op *op)
 {
-    store(l, op, op->operands[2], global_address(l, op));
+    store(l, op, op->operands[2], global_address(l, op, 0));
+    return NULL;
+}
+
+LLVMValueRef lower_global_store_if(struct lower *l, const struct tir_op *op)
+{
+    LLVMValueRef kernel = LLVMGetBasicBlockParent(LLVMGetInsertBlock(l->b));
+    LLVMBasicBlockRef some = LLVMAppendBasicBlockInContext(l->ctx, kernel, "store");
+    LLVMBasicBlockRef after = LLVMAppendBasicBlockInContext(l->ctx, kernel, "stored");
+    LLVMBuildCondBr(l->b, lower_value(l, op->operands[0]), some, after);
+    LLVMPositionBuilderAtEnd(l->b, some);
+    store(l, op, op->operands[3], global_address(l, op, 1));
+    LLVMBuildBr(l->b, after);
+    LLVMPositionBuilderAtEnd(l->b, after);
     return NULL;
 }
 

@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Tiles whose rows lie anywhere: pages of a cache, slots of a batch. Every row has a 64-bit byte offset
+ * of its own, so a cache may be larger than 4 GiB. Part of lower_tiles.
+ */
+#include "ir/lower_tiles.h"
+
+#include <assert.h>
+
+enum { MAX_ACCESS = 16 /* bytes a lane */ };
+
+struct rows {
+    const struct tir_layout *l;
+    struct tir_value base, address; /* i64; Mx1 tile of i64 */
+    struct tir_value lane;          /* byte offset of each lane within its row: vec of i64 */
+    unsigned bytes, per;
+};
+
+static struct rows rows_of(struct tir_expander *x, const struct tir_op *op, struct tir_type t)
+{
+    struct tir_builder *b = &x->b;
+    struct rows r = {.l = tir_layout_of(x->f, t), .bytes = tir_dtype_bits(t.dtype) / 8};
+    uint32_t cols[TIR_LAYOUT_MAX_BITS] = {0};
+    for (int i = 0; i < r.l->lane_bits + r.l->wave_bits; i++)
+        cols[i] = tir_rc_col(r.l->basis[r.l->reg_bits + i]) * r.bytes;
+    r.per = 1u << tir_layout_contiguous(r.l, 1);
+    while (r.per * r.bytes > MAX_ACCESS)
+        r.per /= 2;
+    assert(r.per >= tir_unit(t.dtype));
+    r.base = tir_scalar_now(x, op->operands[0]);
+    r.address = op->operands[1];
+    const struct tir_value byte =
+        tir_splat(b, tir_scalar_now(x, op->operands[2]), tir_vec(TIR_I32, 1));
+    const struct tir_value at = tir_add(b, tir_lane_index(x, cols, r.l->wave_bits), byte);
+    r.lane = tir_convert(b, at, TIR_I64);
+    return r;
+}
+
+/* The piece of the row addresses that register `reg` of the tile belongs to. */
+static struct tir_value row_address(struct tir_expander *x, const struct rows *r, unsigned reg)
+{
+    const struct tir_layout *vector = tir_layout_of(x->f, tir_typeof(x->f, r->address));
+    const unsigned row = tir_rc_row(tir_layout_apply(r->l, reg, 0, 0));
+    for (unsigned i = 0; i < 1u << vector->reg_bits; i++)
+        if (tir_rc_row(tir_layout_apply(vector, i, 0, 0)) == row)
+            return tir_elements(x, r->address, i, 1);
+    assert(!"row addresses do not cover the tile's rows");
+    return (struct tir_value){0};
+}
+
+static int64_t own_offset(const struct rows *r, unsigned reg)
+{
+    return (int64_t)tir_rc_col(tir_layout_apply(r->l, reg, 0, 0)) * r->bytes;
+}
+
+void tir_expand_gather(struct tir_expander *x, const struct tir_op *op)
+{
+    const struct tir_type t = tir_typeof(x->f, op->result);
+    const struct rows r = rows_of(x, op, t);
+    struct tir_pieces p = tir_alloc_pieces(x, (1u << r.l->reg_bits) / r.per, r.per);
+    for (unsigned i = 0; i < p.n; i++) {
+        const struct tir_value operands[] = {
+            r.base, tir_add(&x->b, row_address(x, &r, i * r.per), r.lane)};
+        p.v[i] = tir_build(&x->b, TIR_global_load, tir_vec(t.dtype, r.per), operands, 2,
+                           (int64_t[]){own_offset(&r, i * r.per)});
+    }
+    tir_set_pieces(x, op->result, p);
+}
+
+void tir_expand_scatter(struct tir_expander *x, const struct tir_op *op)
+{
+    const struct tir_value a = op->operands[3];
+    const struct rows r = rows_of(x, op, tir_typeof(x->f, a));
+    for (unsigned reg = 0; reg < 1u << r.l->reg_bits; reg += r.per) {
+        const struct tir_value row = row_address(x, &r, reg);
+        const struct tir_value operands[] = {
+            tir_cmp_ge(&x->b, row, tir_int_like(&x->b, row, 0)), r.base,
+            tir_add(&x->b, row, r.lane), tir_elements(x, a, reg, r.per)};
+        tir_build(&x->b, TIR_global_store_if, (struct tir_type){0}, operands, 4,
+                  (int64_t[]){own_offset(&r, reg)});
+    }
+}
