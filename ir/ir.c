@@ -210,25 +210,38 @@ uint32_t tir_hook(struct tir_func *f, const char *name)
     return f->n_hooks++;
 }
 
+bool tir_next_attr(const char **attrs, char name[16], bool *is_flag)
+{
+    const char *const s = *attrs;
+    const size_t n = strcspn(s, "?,");
+    assert(n < 16);
+    memcpy(name, s, n);
+    name[n] = 0;
+    *is_flag = s[n] == '?';
+    *attrs = s + n + *is_flag;
+    *attrs += **attrs == ',';
+    return n > 0;
+}
+
 unsigned tir_n_attrs(unsigned opcode)
 {
     const char *s = tir_ops[opcode].attrs;
-    unsigned n = *s != 0;
-    for (; *s; s++)
-        n += *s == ',';
+    char name[16];
+    bool is_flag;
+    unsigned n = 0;
+    while (tir_next_attr(&s, name, &is_flag))
+        n++;
     return n;
 }
 
-int tir_attr_index(unsigned opcode, const char *name)
+int tir_attr_index(unsigned opcode, const char *wanted)
 {
-    const size_t n = strlen(name);
     const char *s = tir_ops[opcode].attrs;
-    for (int i = 0; *s; i++) {
-        const size_t k = strcspn(s, ",");
-        if (k == n && !memcmp(s, name, n))
+    char name[16];
+    bool is_flag;
+    for (int i = 0; tir_next_attr(&s, name, &is_flag); i++)
+        if (!strcmp(name, wanted))
             return i;
-        s += k + (s[k] == ',');
-    }
     return -1;
 }
 
@@ -338,7 +351,18 @@ void tir_remove(struct tir_block *b, uint32_t index)
 
 void tir_name(struct tir_func *f, struct tir_value v, const char *name)
 {
-    f->values[v.id].name = name ? tir_strdup(f, name) : NULL;
+    if (!name) {
+        f->values[v.id].name = NULL;
+        return;
+    }
+    const size_t n = strlen(name);
+    char *const word = tir_alloc(f, n + 1);
+    for (size_t i = 0; i < n; i++) {
+        const char c = name[i];
+        const bool ok = (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+        word[i] = ok ? c : '_';
+    }
+    f->values[v.id].name = word;
 }
 
 void tir_replace_uses(struct tir_func *f, struct tir_block *b, struct tir_value from,

@@ -201,6 +201,8 @@ const char *tir_strdup(struct tir_func *f, const char *s);
  */
 extern void (*tir_out_of_memory)(void);
 
+/** Takes the next name off a list of attrs; flags end in '?' there. False at its end. */
+bool tir_next_attr(const char **attrs, char name[16], bool *is_flag);
 /** Index of the attr in op's row, or -1. */
 int tir_attr_index(unsigned opcode, const char *name);
 /** How many attrs the op's row has. */
@@ -222,7 +224,7 @@ void tir_remove(struct tir_block *b, uint32_t index);
 /** Replaces the op's operands; `operands` is copied. */
 void tir_set_operands(struct tir_func *f, struct tir_ref op, const struct tir_value *operands,
                       uint32_t n);
-/** Name in dumps; NULL takes it away. Letters, digits and '_' of it are used. */
+/** Name in dumps; NULL takes it away. Anything but letters and digits becomes '_'. */
 void tir_name(struct tir_func *f, struct tir_value v, const char *name);
 /** Adds operands behind those that the op has. */
 void tir_add_operands(struct tir_func *f, struct tir_ref op, const struct tir_value *operands,

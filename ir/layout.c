@@ -4,7 +4,6 @@
  */
 #include "ir/layout.h"
 
-#include <assert.h>
 #include <string.h>
 
 /* A row echelon form of vectors, each with the combination of inputs that makes it. */
@@ -99,7 +98,7 @@ struct tir_layout tir_layout_fold_rows(const struct tir_layout *l, unsigned *row
             add_vector(&by_regs, row, 0);
         }
     }
-    assert(by_regs.n == (unsigned)__builtin_popcount(folded));
+    *rows = 0;
     struct tir_layout f = {.lane_bits = l->lane_bits, .wave_bits = l->wave_bits};
     int n = 0;
     for (int i = 0; i < tir_layout_bits(l); i++) {
@@ -110,7 +109,8 @@ struct tir_layout tir_layout_fold_rows(const struct tir_layout *l, unsigned *row
         f.reg_bits += i < l->reg_bits;
         f.basis[n++] = image;
     }
-    *rows = 1u << __builtin_popcount(all & ~folded);
+    if (by_regs.n == (unsigned)__builtin_popcount(folded))
+        *rows = 1u << __builtin_popcount(all & ~folded);
     return f;
 }
 
@@ -129,7 +129,8 @@ bool tir_layout_covers(const struct tir_layout *l, unsigned rows, unsigned cols)
 bool tir_layout_equal(const struct tir_layout *a, const struct tir_layout *b)
 {
     return a->reg_bits == b->reg_bits && a->lane_bits == b->lane_bits &&
-           a->wave_bits == b->wave_bits && a->pad_shift == b->pad_shift && a->pad == b->pad &&
+           a->wave_bits == b->wave_bits && a->pad == b->pad &&
+           (!a->pad || a->pad_shift == b->pad_shift) &&
            !memcmp(a->basis, b->basis, (size_t)tir_layout_bits(a) * sizeof(a->basis[0]));
 }
 

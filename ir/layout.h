@@ -49,7 +49,8 @@ static inline unsigned tir_lds_address(const struct tir_layout *map, unsigned in
 }
 
 /** Rows that are held by lanes or waves, packed: row bits of register inputs are dropped and the
- * others move down. The layout of col_fold_max and col_fold_sum. */
+ * others move down. The layout of col_fold_max and col_fold_sum. rows is 0 when registers hold
+ * combinations of row bits, which cannot be folded. */
 struct tir_layout tir_layout_fold_rows(const struct tir_layout *l, unsigned *rows);
 
 /** Same inputs, rows and columns exchanged. */

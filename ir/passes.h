@@ -31,21 +31,31 @@ struct tir_pass_options {
     const char *stop_after; /* last pass to run, or NULL */
     const char *disable;    /* comma-separated names of passes not to run, or NULL */
     FILE *out;
+    bool round_trip; /* after each pass: parse(print(f)) must print alike. For tests */
+    /* If not NULL, called before the first pass (pass NULL) and after each: the function as it then
+     * is. For tests. */
+    void (*observe)(void *context, const char *pass, const struct tir_func *f);
+    void *context;
 };
 
+/** A row of the table; passes named lower_* may not be disabled. */
 struct tir_pass {
     const char *name, *requires_, *keeps, *description;
-    bool required; /* lower_*: may not be disabled */
-    bool (*run)(struct tir_func *f, const struct tir_schedule *s);
+    bool (*run)(struct tir_func *f, const struct tir_schedule *s); /* did anything change? */
 };
+extern const struct tir_pass tir_passes[];
+extern const unsigned tir_n_passes;
+
+/* Every pass of the table as a function: tir_opt_dce(f, schedule), ... */
 #define PASS(name, ...) bool tir_##name(struct tir_func *f, const struct tir_schedule *s);
 #include "ir/passes.def"
 #undef PASS
 
-extern const struct tir_pass tir_passes[];
-extern const unsigned tir_n_passes;
-
-/** Runs the table. False, with a sentence in `why`, when an option names no pass. */
+/**
+ * Runs the table. False, with a sentence in `why` and nothing run, when an option names no pass or
+ * disables a required one. Where asserts are on, each pass's result is verified; a function that
+ * fails is shown on `out` (stderr without one) with the pass to blame, and the process aborts.
+ */
 bool tir_run_passes(struct tir_func *f, const struct tir_pass_options *o, char why[128]);
 
 /** Prints a function; parse(print(f)) is f. */

@@ -192,17 +192,21 @@ static void print_attr(struct printer *p, const char *name, int64_t imm)
 
 static void print_attrs(struct printer *p, const struct tir_op *op)
 {
-    const char *s = tir_ops[op->opcode].attrs;
-    for (int i = 0; *s; i++) {
-        char name[16];
-        const size_t n = strcspn(s, ",");
-        snprintf(name, sizeof(name), "%.*s", (int)n, s);
-        fputs(i ? ", " : " {", p->out);
-        print_attr(p, name, op->imm[i]);
-        s += n + (s[n] == ',');
-        if (!*s)
-            fputc('}', p->out);
+    const char *s = tir_ops[op->opcode].attrs, *before = " {";
+    char name[16];
+    bool is_flag;
+    for (int i = 0; tir_next_attr(&s, name, &is_flag); i++) {
+        if (is_flag && !op->imm[i])
+            continue;
+        fputs(before, p->out);
+        before = ", ";
+        if (is_flag)
+            fputs(name, p->out);
+        else
+            print_attr(p, name, op->imm[i]);
     }
+    if (*before == ',')
+        fputc('}', p->out);
 }
 
 static void print_stage(struct printer *p, const struct tir_op *op)

@@ -1,0 +1,200 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Drops what nobody needs: ops without effect whose results are unused, and the values that loops
+ * and ifs carry for nobody.
+ *
+ *   %3, %4 = for %i = %0 to %n step %1 with (%5 = %a, %6 = %b)     // %4 and %6 unused
+ *   -> %3 = for %i = %0 to %n step %1 with (%5 = %a)
+ *
+ * A carried value that feeds only itself is dead, which use counts do not show; so liveness is
+ * marked from the ops with effects.
+ *
+ * requires: dominance.   keeps: order of ops, stages.   breaks: value ids of loop results.
+ */
+#include <stdlib.h>
+
+#include "ir/arena.h"
+#include "ir/passes.h"
+
+struct marks {
+    struct tir_func *f;
+    bool *values, *ops;
+    struct tir_block **homes; /* block of each op */
+    struct tir_value *work;
+    uint32_t n_work;
+};
+
+static bool has_effect(const struct tir_op *op)
+{
+    return tir_ops[op->opcode].flags & (TIR_WRITES | TIR_ASYNC | TIR_FENCE) &&
+           op->opcode != TIR_yield;
+}
+
+static void mark_value(struct marks *m, struct tir_value v)
+{
+    if (m->values[v.id])
+        return;
+    m->values[v.id] = true;
+    m->work[m->n_work++] = v;
+}
+
+/* Marks the op and the ops around it; what control flow itself reads is live with it. */
+static void mark_op(struct marks *m, struct tir_ref r)
+{
+    while (r.id && !m->ops[r.id]) {
+        m->ops[r.id] = true;
+        const struct tir_op *const op = tir_op(m->f, r);
+        const uint32_t n = op->opcode == TIR_for ? 3 : op->n_operands;
+        for (uint32_t i = 0; i < n; i++)
+            mark_value(m, op->operands[i]);
+        r = m->homes[r.id]->owner;
+    }
+}
+
+static struct tir_op *last_op(struct tir_func *f, const struct tir_block *b)
+{
+    return tir_op(f, b->ops[b->n_ops - 1]);
+}
+
+/* Result i of a for or if is live: so is what flows into it. */
+static void mark_slot(struct marks *m, const struct tir_op *op, uint32_t i)
+{
+    for (int k = 0; k < 2; k++)
+        if (op->blocks[k])
+            mark_value(m, last_op(m->f, op->blocks[k])->operands[i]);
+    if (op->opcode == TIR_for) {
+        mark_value(m, op->operands[3 + i]);
+        mark_value(m, op->blocks[0]->params[1 + i]);
+    }
+    mark_value(m, tir_result(op, i));
+}
+
+static void flow_back(struct marks *m, struct tir_value v)
+{
+    const struct tir_value_info *const info = &m->f->values[v.id];
+    const struct tir_ref def = info->def.id ? info->def : info->block->owner;
+    const struct tir_op *const op = tir_op(m->f, def);
+    mark_op(m, def);
+    if (info->def.id && op->blocks[0]) {
+        mark_slot(m, op, v.id - op->result.id);
+    } else if (!info->def.id) {
+        for (uint32_t i = 1; i < info->block->n_params; i++)
+            if (info->block->params[i].id == v.id)
+                mark_slot(m, op, i - 1);
+    }
+}
+
+static void find_roots(struct marks *m, struct tir_block *b)
+{
+    for (uint32_t i = 0; i < b->n_ops; i++) {
+        const struct tir_op *const op = tir_op(m->f, b->ops[i]);
+        m->homes[b->ops[i].id] = b;
+        if (has_effect(op))
+            mark_op(m, b->ops[i]);
+        for (int k = 0; k < 2; k++)
+            if (op->blocks[k])
+                find_roots(m, op->blocks[k]);
+    }
+}
+
+/* Keeps values[first + i] for the live i of n; returns how many are left. */
+static uint32_t keep_live(struct tir_value *values, uint32_t first, uint32_t n, const bool *live)
+{
+    uint32_t kept = first;
+    for (uint32_t i = 0; i < n; i++)
+        if (live[i])
+            values[kept++] = values[first + i];
+    return kept;
+}
+
+/* Drops the dead results of a for or if; replaced[] says which new value stands for an old one. */
+static bool prune_slots(struct marks *m, struct tir_ref r, struct tir_value *replaced)
+{
+    struct tir_op *const op = tir_op(m->f, r);
+    const uint32_t n = op->n_results;
+    bool *const live = tir_scratch(n, sizeof(*live));
+    uint32_t n_live = 0;
+    for (uint32_t i = 0; i < n; i++)
+        n_live += live[i] = m->values[op->result.id + i];
+    if (n_live < n) {
+        const struct tir_value old = op->result;
+        op->n_results = 0;
+        for (uint32_t i = 0; i < n; i++)
+            if (live[i]) {
+                const struct tir_value v = {old.id + i};
+                replaced[v.id] = tir_add_result(m->f, r, tir_typeof(m->f, v));
+                tir_name(m->f, replaced[v.id], m->f->values[v.id].name);
+            }
+        for (int k = 0; k < 2; k++)
+            if (op->blocks[k]) {
+                struct tir_op *const yield = last_op(m->f, op->blocks[k]);
+                yield->n_operands = keep_live(yield->operands, 0, n, live);
+            }
+        if (op->opcode == TIR_for) {
+            op->n_operands = keep_live(op->operands, 3, n, live);
+            op->blocks[0]->n_params = keep_live(op->blocks[0]->params, 1, n, live);
+        }
+    }
+    free(live);
+    return n_live < n;
+}
+
+static bool sweep(struct marks *m, struct tir_block *b, struct tir_value *replaced)
+{
+    bool progress = false;
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < b->n_ops; i++) {
+        const struct tir_ref r = b->ops[i];
+        const struct tir_op *const op = tir_op(m->f, r);
+        if (!m->ops[r.id] && op->opcode != TIR_yield)
+            continue;
+        b->ops[kept++] = r;
+        if (!op->blocks[0])
+            continue;
+        progress |= prune_slots(m, r, replaced);
+        for (int k = 0; k < 2; k++)
+            if (op->blocks[k])
+                progress |= sweep(m, op->blocks[k], replaced);
+    }
+    progress |= kept < b->n_ops;
+    b->n_ops = kept;
+    return progress;
+}
+
+static void rename_operands(struct tir_func *f, const struct tir_block *b,
+                            const struct tir_value *replaced)
+{
+    for (uint32_t i = 0; i < b->n_ops; i++) {
+        struct tir_op *const op = tir_op(f, b->ops[i]);
+        for (uint32_t k = 0; k < op->n_operands; k++)
+            if (replaced[op->operands[k].id].id)
+                op->operands[k] = replaced[op->operands[k].id];
+        for (int k = 0; k < 2; k++)
+            if (op->blocks[k])
+                rename_operands(f, op->blocks[k], replaced);
+    }
+}
+
+bool tir_opt_dce(struct tir_func *f, const struct tir_schedule *s)
+{
+    (void)s;
+    struct marks m = {
+        .f = f,
+        .values = tir_scratch(f->n_values, sizeof(*m.values)),
+        .ops = tir_scratch(f->n_ops, sizeof(*m.ops)),
+        .homes = tir_scratch(f->n_ops, sizeof(*m.homes)),
+        .work = tir_scratch(f->n_values, sizeof(*m.work)),
+    };
+    struct tir_value *const replaced = tir_scratch(f->n_values, sizeof(*replaced));
+    find_roots(&m, f->body);
+    while (m.n_work)
+        flow_back(&m, m.work[--m.n_work]);
+    const bool progress = sweep(&m, f->body, replaced);
+    rename_operands(f, f->body, replaced);
+    free(m.values);
+    free(m.ops);
+    free(m.homes);
+    free(m.work);
+    free(replaced);
+    return progress;
+}

@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The pass driver: runs the table, and between passes prints, verifies and round-trips.
+ */
+#include "ir/passes.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "ir/arena.h"
+
+#define PASS(name, requires_, keeps, description) \
+    {#name, requires_, keeps, description, tir_##name},
+const struct tir_pass tir_passes[] = {
+#include "ir/passes.def"
+};
+#undef PASS
+const unsigned tir_n_passes = sizeof(tir_passes) / sizeof(tir_passes[0]);
+
+static bool is_required(const char *name)
+{
+    return !strncmp(name, "lower_", 6);
+}
+
+static const struct tir_pass *find_pass(const char *name, size_t n)
+{
+    for (unsigned i = 0; i < tir_n_passes; i++)
+        if (strlen(tir_passes[i].name) == n && !memcmp(tir_passes[i].name, name, n))
+            return &tir_passes[i];
+    return NULL;
+}
+
+/* Is `name` in the comma-separated list? */
+static bool listed(const char *list, const char *name)
+{
+    const size_t n = strlen(name);
+    while (list && *list) {
+        const size_t k = strcspn(list, ",");
+        if (k == n && !memcmp(list, name, n))
+            return true;
+        list += k + (list[k] == ',');
+    }
+    return false;
+}
+
+static bool names_a_pass(const char *option, const char *name, size_t n, char why[128])
+{
+    if (find_pass(name, n))
+        return true;
+    snprintf(why, 128, "%s: there is no pass \"%.*s\"", option, n > 64 ? 64 : (int)n, name);
+    return false;
+}
+
+static bool check_options(const struct tir_pass_options *o, char why[128])
+{
+    if (o->print && strcmp(o->print, "all") &&
+        !names_a_pass("print", o->print, strlen(o->print), why))
+        return false;
+    if (o->stop_after && !names_a_pass("stop-after", o->stop_after, strlen(o->stop_after), why))
+        return false;
+    for (const char *list = o->disable; list && *list;) {
+        const size_t n = strcspn(list, ",");
+        if (!names_a_pass("disable", list, n, why))
+            return false;
+        if (is_required(list)) {
+            snprintf(why, 128, "disable: %.*s is required", (int)n, list);
+            return false;
+        }
+        list += n + (list[n] == ',');
+    }
+    return true;
+}
+
+static void show_and_abort(const char *problem, const char *after, FILE *out)
+{
+    fprintf(out, "// %s after %s\n", problem, after);
+    fflush(out);
+    abort();
+}
+
+static char *text_of(const struct tir_func *f, size_t *size)
+{
+    char *text = NULL;
+    FILE *const out = tir_checked(open_memstream(&text, size));
+    tir_print(f, out);
+    fclose(out);
+    return tir_checked(text);
+}
+
+static void round_trip(const struct tir_func *f, const char *after, FILE *out)
+{
+    size_t size, again_size;
+    char error[256];
+    char *const text = text_of(f, &size);
+    struct tir_func *const parsed = tir_parse(text, size, f->machine, error);
+    if (!parsed) {
+        fputs(text, out);
+        show_and_abort(error, after, out);
+    }
+    char *const again = text_of(parsed, &again_size);
+    if (strcmp(text, again)) {
+        fprintf(out, "%s// reads back as\n%s", text, again);
+        show_and_abort("the printed form does not read back", after, out);
+    }
+    free(text);
+    free(again);
+    tir_func_destroy(parsed);
+}
+
+static void inspect(const struct tir_func *f, const char *after, const struct tir_pass_options *o)
+{
+    FILE *const out = o->out ? o->out : stderr;
+#ifndef NDEBUG
+    if (!tir_verify(f, after, out)) {
+        fflush(out);
+        abort();
+    }
+#endif
+    if (o->round_trip)
+        round_trip(f, after, out);
+}
+
+bool tir_run_passes(struct tir_func *f, const struct tir_pass_options *o, char why[128])
+{
+    if (!check_options(o, why))
+        return false;
+    inspect(f, "building", o);
+    if (o->observe)
+        o->observe(o->context, NULL, f);
+    for (unsigned i = 0; i < tir_n_passes; i++) {
+        const struct tir_pass *const pass = &tir_passes[i];
+        if (listed(o->disable, pass->name))
+            continue;
+        pass->run(f, o->schedule);
+        if (o->print && o->out && (!strcmp(o->print, "all") || !strcmp(o->print, pass->name))) {
+            fprintf(o->out, "// after %s\n", pass->name);
+            tir_print(f, o->out);
+        }
+        inspect(f, pass->name, o);
+        if (o->observe)
+            o->observe(o->context, pass->name, f);
+        if (o->stop_after && !strcmp(o->stop_after, pass->name))
+            break;
+    }
+    return true;
+}

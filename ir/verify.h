@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Between the verifier's two halves: structure (verify.c) and the rules of single ops
+ * (verify_ops.c).
+ */
+#ifndef IR_VERIFY_H
+#define IR_VERIFY_H
+
+#include "ir/ir.h"
+
+struct tir_finding {
+    struct tir_ref op; /* 0: the function */
+    char text[140];
+};
+
+struct tir_verifier {
+    const struct tir_func *f;
+    struct tir_ref op; /* being checked */
+    struct tir_finding *findings;
+    uint32_t n_findings, cap_findings;
+};
+
+/** Records a finding on v->op unless ok; returns ok. */
+bool tir_check(struct tir_verifier *v, bool ok, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/** A type that a value may have in this function; records what is wrong with it. */
+bool tir_check_type(struct tir_verifier *v, struct tir_type t);
+
+/** Arity, attrs, operand and result types of v->op, whose operands are values of the function. */
+void tir_check_op(struct tir_verifier *v);
+
+#endif

@@ -1,0 +1,655 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The rules of single ops: arity and result from ops.def, operand types from the signatures below,
+ * and what relates them to each other and to the attrs.
+ */
+#include "ir/verify.h"
+
+#include <string.h>
+
+enum {
+    MAX_STAGES = 8,
+    MAX_PHASES = 32,
+};
+
+/*
+ * Operand types, one letter each: r buffer resource; i, l scalar i32, i64; b scalar i1; n scalar
+ * integer; s any scalar; o one i32 a lane; O one i32 or i64 a lane; v any vec; w vec of 32 bits;
+ * t any tile; . anything. After '>', the result. Ops that are absent or have any number of operands
+ * are checked in the switch of check_relations() alone.
+ */
+static const char *const signatures[TIR_N_OPCODES] = {
+    [TIR_const_int] = ">.",
+    [TIR_const_float] = ">.",
+    [TIR_arg] = ">s",
+    [TIR_block_id] = ">i",
+    [TIR_wave_id] = ">i",
+    [TIR_lane_id] = ">o",
+    [TIR_lds_base] = ">i",
+    [TIR_splat] = "s>.",
+    [TIR_row_index] = ">t",
+    [TIR_col_index] = ">t",
+    [TIR_broadcast] = "t>t",
+    [TIR_row_max] = "t>t",
+    [TIR_row_sum] = "t>t",
+    [TIR_col_max] = "t>t",
+    [TIR_col_sum] = "t>t",
+    [TIR_col_fold_max] = "t>t",
+    [TIR_col_fold_sum] = "t>t",
+    [TIR_mma] = "ttt>t",
+    [TIR_relayout] = "t>t",
+    [TIR_transpose] = "t>t",
+    [TIR_tile_load] = "riii>t",
+    [TIR_tile_store] = "riiit",
+    [TIR_tile_gather] = "lti>t",
+    [TIR_tile_scatter] = "ltit",
+    [TIR_copy_to_lds] = "riiii",
+    [TIR_tile_lds_load] = "i>t",
+    [TIR_tile_lds_store] = "it",
+    [TIR_extract] = "v>v",
+    [TIR_convert_pair] = "vv>v",
+    [TIR_byte_perm] = "ww>w",
+    [TIR_mfma] = "vvv>v",
+    [TIR_lane_swap] = "ww>w",
+    [TIR_lane_gather] = "ow>w",
+    [TIR_lane_xor] = "v>v",
+    [TIR_first_lane] = "v>s",
+    [TIR_any] = ".>b",
+    [TIR_buffer_load] = "roi>v",
+    [TIR_buffer_store] = "roiv",
+    [TIR_buffer_to_lds] = "rioi",
+    [TIR_global_load] = "lO>v",
+    [TIR_global_store] = "lOv",
+    [TIR_scalar_load] = "li>s",
+    [TIR_lds_read] = "o>v",
+    [TIR_lds_read_tr] = "o>v",
+    [TIR_lds_write] = "ov",
+    [TIR_make_rsrc] = "li>r",
+    [TIR_if] = "b",
+};
+
+static bool is_int(unsigned dtype)
+{
+    return dtype >= TIR_I1 && dtype <= TIR_I64;
+}
+
+static bool is_float(unsigned dtype)
+{
+    return dtype >= TIR_F16 && dtype <= TIR_FP8;
+}
+
+static unsigned lane_bits(struct tir_type t)
+{
+    return (t.kind == TIR_VEC ? t.count : 1) * tir_dtype_bits(t.dtype);
+}
+
+static bool same_shape(struct tir_type a, struct tir_type b)
+{
+    a.dtype = b.dtype;
+    return tir_type_equal(a, b);
+}
+
+static bool matches(struct tir_type t, char letter)
+{
+    const bool lane = t.kind == TIR_VEC && t.count == 1;
+    switch (letter) {
+    case 'r': return t.kind == TIR_SCALAR && t.dtype == TIR_RSRC;
+    case 'i': return t.kind == TIR_SCALAR && t.dtype == TIR_I32;
+    case 'l': return t.kind == TIR_SCALAR && t.dtype == TIR_I64;
+    case 'b': return t.kind == TIR_SCALAR && t.dtype == TIR_I1;
+    case 'n': return t.kind == TIR_SCALAR && is_int(t.dtype);
+    case 's': return t.kind == TIR_SCALAR;
+    case 'o': return lane && t.dtype == TIR_I32;
+    case 'O': return lane && (t.dtype == TIR_I32 || t.dtype == TIR_I64);
+    case 'v': return t.kind == TIR_VEC;
+    case 'w': return t.kind == TIR_VEC && lane_bits(t) == 32;
+    case 't': return t.kind == TIR_TILE;
+    default: return true;
+    }
+}
+
+static const char *meaning(char letter)
+{
+    switch (letter) {
+    case 'r': return "a buffer resource";
+    case 'i': return "a scalar i32";
+    case 'l': return "a scalar i64";
+    case 'b': return "a scalar i1";
+    case 'n': return "a scalar integer";
+    case 's': return "a scalar";
+    case 'o': return "one i32 a lane";
+    case 'O': return "one i32 or i64 a lane";
+    case 'v': return "a vec";
+    case 'w': return "a vec of 32 bits";
+    default: return "a tile";
+    }
+}
+
+bool tir_check_type(struct tir_verifier *v, struct tir_type t)
+{
+    if (!tir_check(v, t.dtype > TIR_NONE && t.dtype < TIR_N_DTYPES, "type has no dtype"))
+        return false;
+    if (t.kind == TIR_SCALAR)
+        return true;
+    if (!tir_check(v, t.dtype != TIR_RSRC, "a buffer resource is a scalar"))
+        return false;
+    if (t.kind == TIR_VEC)
+        return tir_check(v, t.count > 0 && t.count <= TIR_MAX_VEC, "vec of %u elements", t.count);
+    if (!tir_check(v, t.kind == TIR_TILE, "type of no kind") ||
+        !tir_check(v, !v->f->lowered, "tile after lower_tiles") ||
+        !tir_check(v, t.layout < v->f->n_layouts, "tile without a layout"))
+        return false;
+    const struct tir_layout *const l = tir_layout_of(v->f, t);
+    const bool powers = t.rows && t.cols && !(t.rows & (t.rows - 1)) && !(t.cols & (t.cols - 1));
+    return tir_check(v, powers, "rows and columns are powers of two") &&
+           tir_check(v, l->lane_bits == 6 && 1u << l->wave_bits == v->f->waves,
+                     "layout is not of 64 lanes and %u waves", v->f->waves) &&
+           tir_check(v, tir_layout_covers(l, t.rows, t.cols), "layout does not cover %ux%u",
+                     t.rows, t.cols);
+}
+
+static void check_signature(struct tir_verifier *v, const struct tir_op *op, const char *s)
+{
+    for (uint32_t i = 0; i < op->n_operands && *s && *s != '>'; i++, s++)
+        tir_check(v, matches(tir_typeof(v->f, op->operands[i]), *s), "operand %u is not %s", i,
+                  meaning(*s));
+    if (*s == '>' && op->n_results)
+        tir_check(v, matches(tir_typeof(v->f, op->result), s[1]), "result is not %s",
+                  meaning(s[1]));
+}
+
+/* Operands and result as types; absent ones are zero. */
+struct types {
+    struct tir_type a, b, c, d; /* operands 0..2 and the result */
+};
+
+static struct types types_of(const struct tir_verifier *v, const struct tir_op *op)
+{
+    struct tir_type t[3] = {{0}};
+    for (uint32_t i = 0; i < 3 && i < op->n_operands; i++)
+        t[i] = tir_typeof(v->f, op->operands[i]);
+    struct types r = {.a = t[0], .b = t[1], .c = t[2]};
+    if (op->n_results)
+        r.d = tir_typeof(v->f, op->result);
+    return r;
+}
+
+/* Ops from add to cmp_ult; all operands are of one type. */
+static void check_elementwise(struct tir_verifier *v, const struct tir_op *op)
+{
+    const struct tir_type t = tir_typeof(v->f, op->operands[0]);
+    for (uint32_t i = 1; i < op->n_operands; i++)
+        tir_check(v, tir_type_equal(t, tir_typeof(v->f, op->operands[i])),
+                  "operand %u has another type than operand 0", i);
+    switch (op->opcode) {
+    case TIR_and: case TIR_or: case TIR_xor: case TIR_shl: case TIR_shr: case TIR_sar:
+    case TIR_rem: case TIR_cmp_ult:
+        tir_check(v, is_int(t.dtype), "operands are not integers");
+        break;
+    case TIR_exp2: case TIR_log2: case TIR_rcp: case TIR_rsq:
+        tir_check(v, t.dtype == TIR_F32 || t.dtype == TIR_F16, "operand is not f32 or f16");
+        break;
+    default:
+        tir_check(v, is_int(t.dtype) || is_float(t.dtype), "operands are not numbers");
+    }
+}
+
+static void check_conversion(struct tir_verifier *v, const struct tir_op *op, struct types t)
+{
+    if (op->opcode == TIR_bitcast) {
+        tir_check(v, t.a.kind == t.d.kind, "result is of another kind");
+        tir_check(v, t.a.kind != TIR_TILE || same_shape(t.a, t.d), "result has another shape");
+        tir_check(v, lane_bits(t.a) == lane_bits(t.d), "%u bits become %u", lane_bits(t.a),
+                  lane_bits(t.d));
+        return;
+    }
+    tir_check(v, same_shape(t.a, t.d), "result has another shape");
+    if (op->opcode == TIR_zext)
+        tir_check(v, is_int(t.a.dtype) && is_int(t.d.dtype) &&
+                  tir_dtype_bits(t.a.dtype) <= tir_dtype_bits(t.d.dtype), "is no extension");
+    else
+        tir_check(v, t.a.dtype != TIR_RSRC && t.d.dtype != TIR_RSRC, "is no conversion");
+}
+
+/* The image of a tile's layout when one axis is dropped or folded. */
+static void check_reduced(struct tir_verifier *v, const struct tir_op *op, struct types t)
+{
+    const struct tir_layout *const l = tir_layout_of(v->f, t.a);
+    const bool by_row = op->opcode == TIR_row_max || op->opcode == TIR_row_sum;
+    const bool fold = op->opcode == TIR_col_fold_max || op->opcode == TIR_col_fold_sum;
+    unsigned rows = by_row ? t.a.rows : 1;
+    const unsigned cols = by_row ? 1 : t.a.cols;
+    const struct tir_layout want = fold ? tir_layout_fold_rows(l, &rows)
+                                        : tir_layout_slice(l, by_row);
+    if (!tir_check(v, rows, "registers hold mixed row bits, which cannot be folded"))
+        return;
+    tir_check(v, t.d.dtype == t.a.dtype, "result has another dtype");
+    tir_check(v, t.d.rows == rows && t.d.cols == cols, "result is not %ux%u", rows, cols);
+    tir_check(v, tir_layout_equal(tir_layout_of(v->f, t.d), &want),
+              "layout is not the operand's without the reduced axis");
+}
+
+/* `vector`, Mx1 or 1xN, is held such that every lane has what its elements of `tile` need. */
+static bool follows(const struct tir_verifier *v, struct tir_type vector, struct tir_type tile)
+{
+    const struct tir_layout want =
+        tir_layout_slice(tir_layout_of(v->f, tile), vector.cols == 1 ? 1 : 0);
+    struct tir_conversion c;
+    return tir_layout_conversion(tir_layout_of(v->f, vector), &want, &c) &&
+           c.kind <= TIR_CONVERT_REGISTERS && !c.selects;
+}
+
+static void check_broadcast(struct tir_verifier *v, struct types t)
+{
+    const bool column = t.a.cols == 1 && t.a.rows == t.d.rows;
+    const bool row = t.a.rows == 1 && t.a.cols == t.d.cols;
+    tir_check(v, t.a.dtype == t.d.dtype, "result has another dtype");
+    if (tir_check(v, column || row, "%ux%u does not repeat to %ux%u", t.a.rows, t.a.cols, t.d.rows,
+                  t.d.cols))
+        tir_check(v, follows(v, t.a, t.d), "layouts differ in more than the repeated axis");
+}
+
+/* `l` holds instruction-sized blocks of rows x cols as `block` does, in its low registers. */
+static bool is_tiled(const struct tir_layout *l, const struct tir_layout *block, unsigned rows,
+                     unsigned cols)
+{
+    if (l->reg_bits < block->reg_bits || l->lane_bits != block->lane_bits)
+        return false;
+    for (int i = 0; i < tir_layout_bits(l); i++) {
+        const int lane = i - l->reg_bits;
+        const bool in_lane = lane >= 0 && lane < l->lane_bits;
+        if (i < block->reg_bits ? l->basis[i] != block->basis[i]
+            : in_lane ? l->basis[i] != block->basis[block->reg_bits + lane]
+                      : l->basis[i] & TIR_RC(rows - 1, cols - 1))
+            return false;
+    }
+    return true;
+}
+
+/*
+ * A and B (transposed here, so that both have k in their columns) agree on the contraction: the
+ * instruction multiplies what stands in the same register and upper lanes, whatever index of k that
+ * is. So any map of those bits to k will do, if both have it, and the other bits are as the
+ * instruction wants: lanes walk its rows, further registers step over whole blocks of them.
+ */
+static bool operands_agree(const struct tir_layout *a, const struct tir_layout *b,
+                           const struct tir_mma *m)
+{
+    const int m_bits = __builtin_ctz(m->m), n_bits = __builtin_ctz(m->n);
+    int k_bits = 0;
+    while (k_bits < a->reg_bits && k_bits < b->reg_bits && a->basis[k_bits] == b->basis[k_bits] &&
+           !tir_rc_row(a->basis[k_bits]))
+        k_bits++;
+    if (k_bits < m->a.reg_bits || m_bits != n_bits || a->lane_bits != 6 || b->lane_bits != 6)
+        return false;
+    for (int i = 0; i < 6; i++) {
+        const uint32_t la = a->basis[a->reg_bits + i], lb = b->basis[b->reg_bits + i];
+        if (la != lb || (i < m_bits ? la != TIR_RC(1u << i, 0) : tir_rc_row(la) != 0))
+            return false;
+    }
+    for (int i = k_bits; i < a->reg_bits; i++)
+        if (a->basis[i] & TIR_RC(m->m - 1, 0xffff))
+            return false;
+    for (int i = k_bits; i < b->reg_bits; i++)
+        if (b->basis[i] & TIR_RC(m->n - 1, 0xffff))
+            return false;
+    return true;
+}
+
+/* Waves split rows and columns of the result alike in all three, and never the contraction. */
+static bool waves_agree(const struct tir_layout *a, const struct tir_layout *b,
+                        const struct tir_layout *d)
+{
+    for (int i = 0; i < d->wave_bits; i++) {
+        const uint32_t wa = a->basis[a->reg_bits + a->lane_bits + i];
+        const uint32_t wb = b->basis[b->reg_bits + b->lane_bits + i];
+        const uint32_t wd = d->basis[d->reg_bits + d->lane_bits + i];
+        if (wa != TIR_RC(tir_rc_row(wd), 0) || wb != TIR_RC(tir_rc_col(wd), 0))
+            return false;
+    }
+    return true;
+}
+
+/* Registers of A and B step over the blocks of D in the order of D's own registers. */
+static bool blocks_agree(const struct tir_layout *a, const struct tir_layout *b,
+                         const struct tir_layout *d, const struct tir_mma *m)
+{
+    int rows = 0, cols = 0, i = m->d.reg_bits;
+    while (rows < a->reg_bits && !tir_rc_row(a->basis[rows]))
+        rows++;
+    while (cols < b->reg_bits && !tir_rc_row(b->basis[cols]))
+        cols++;
+    for (; rows < a->reg_bits; rows++, i++)
+        if (i >= d->reg_bits || d->basis[i] != TIR_RC(tir_rc_row(a->basis[rows]), 0))
+            return false;
+    for (; cols < b->reg_bits; cols++, i++)
+        if (i >= d->reg_bits || d->basis[i] != TIR_RC(0, tir_rc_row(b->basis[cols])))
+            return false;
+    return i == d->reg_bits;
+}
+
+static const struct tir_mma *instruction(struct tir_verifier *v, const struct tir_op *op)
+{
+    const struct tir_machine *const m = v->f->machine;
+    if (!tir_check(v, m && op->imm[0] >= 0 && op->imm[0] < (int64_t)m->n_mma,
+                   "no such instruction"))
+        return NULL;
+    return &m->mma[op->imm[0]];
+}
+
+static void check_mma(struct tir_verifier *v, const struct tir_op *op, struct types t)
+{
+    const struct tir_mma *const m = instruction(v, op);
+    if (!m)
+        return;
+    tir_check(v, t.a.dtype == m->in_dtype && t.b.dtype == m->in_dtype && t.c.dtype == m->acc_dtype,
+              "dtypes are not those of %s", m->name);
+    tir_check(v, t.a.cols == t.b.rows && t.a.rows == t.c.rows && t.b.cols == t.c.cols,
+              "%ux%u times %ux%u is not %ux%u", t.a.rows, t.a.cols, t.b.rows, t.b.cols, t.c.rows,
+              t.c.cols);
+    const struct tir_layout *const a = tir_layout_of(v->f, t.a);
+    const struct tir_layout b = tir_layout_transpose(tir_layout_of(v->f, t.b));
+    const struct tir_layout *const d = tir_layout_of(v->f, t.c);
+    if (!tir_check(v, operands_agree(a, &b, m), "operands are not laid out for %s", m->name) ||
+        !tir_check(v, is_tiled(d, &m->d, m->m, m->n), "operand 2 is not laid out for %s", m->name))
+        return;
+    tir_check(v, blocks_agree(a, &b, d, m), "registers walk the blocks of operands and result "
+              "differently");
+    tir_check(v, waves_agree(a, &b, d), "waves split the operands and the result differently");
+}
+
+static void check_mfma(struct tir_verifier *v, const struct tir_op *op, struct types t)
+{
+    const struct tir_mma *const m = instruction(v, op);
+    if (!m)
+        return;
+    tir_check(v, t.a.dtype == m->in_dtype && t.b.dtype == m->in_dtype && t.c.dtype == m->acc_dtype,
+              "dtypes are not those of %s", m->name);
+    tir_check(v, t.a.count == 1u << m->a.reg_bits && t.b.count == 1u << m->b.reg_bits &&
+              t.c.count == 1u << m->d.reg_bits, "element counts are not those of %s", m->name);
+}
+
+static void check_address_map(struct tir_verifier *v, int64_t layout, struct tir_type t)
+{
+    if (!tir_check(v, layout >= 0 && layout < (int64_t)v->f->n_layouts, "no such address map"))
+        return;
+    const struct tir_layout *const map = v->f->layouts[layout];
+    uint32_t m[TIR_LAYOUT_MAX_BITS];
+    tir_check(v, !map->lane_bits && !map->wave_bits, "address map has lane or wave bits");
+    tir_check(v, tir_layout_solve(map, tir_layout_of(v->f, t), m),
+              "address map lacks elements of the tile");
+}
+
+static void check_tile_memory(struct tir_verifier *v, const struct tir_op *op, struct types t)
+{
+    switch (op->opcode) {
+    case TIR_tile_gather:
+    case TIR_tile_scatter: {
+        const struct tir_type tile =
+            op->opcode == TIR_tile_gather ? t.d : tir_typeof(v->f, op->operands[3]);
+        if (tir_check(v, t.b.dtype == TIR_I64 && t.b.cols == 1 && t.b.rows == tile.rows,
+                      "row_addr is not an i64 of each row"))
+            tir_check(v, follows(v, t.b, tile), "row_addr is not laid out like the tile's rows");
+        break;
+    }
+    case TIR_copy_to_lds: {
+        const struct tir_type shape = tir_unpack_type(op->imm[1]);
+        tir_check(v, op->imm[0] >= 0 && op->imm[0] < 8, "no such group");
+        if (tir_check_type(v, shape))
+            check_address_map(v, op->imm[2], shape);
+        break;
+    }
+    case TIR_tile_lds_load:
+        check_address_map(v, op->imm[0], t.d);
+        break;
+    case TIR_tile_lds_store:
+        check_address_map(v, op->imm[0], t.b);
+        break;
+    }
+}
+
+static void check_concat(struct tir_verifier *v, const struct tir_op *op, struct types t)
+{
+    unsigned count = 0;
+    for (uint32_t i = 0; i < op->n_operands; i++) {
+        const struct tir_type part = tir_typeof(v->f, op->operands[i]);
+        tir_check(v, part.kind == TIR_VEC && part.dtype == t.d.dtype,
+                  "operand %u is no vec of the result's dtype", i);
+        count += part.count;
+    }
+    tir_check(v, t.d.kind == TIR_VEC && count == t.d.count, "result has %u elements, not %u",
+              t.d.count, count);
+}
+
+static void check_constants(struct tir_verifier *v, const struct tir_op *op, struct types t)
+{
+    const int64_t imm = op->imm[0];
+    switch (op->opcode) {
+    case TIR_const_int:
+        tir_check(v, is_int(t.d.dtype), "result is no integer");
+        break;
+    case TIR_const_float:
+        tir_check(v, is_float(t.d.dtype), "result is no float");
+        tir_check(v, imm >= 0 && imm <= UINT32_MAX, "bits of no f32");
+        break;
+    case TIR_arg:
+        if (tir_check(v, imm >= 0 && imm < (int64_t)v->f->n_args, "no such argument"))
+            tir_check(v, v->f->args[imm].dtype == t.d.dtype, "argument has another dtype");
+        break;
+    case TIR_block_id:
+        tir_check(v, imm >= 0 && imm < 3, "no such dimension");
+        break;
+    case TIR_lds_base:
+        tir_check(v, imm >= 0 && imm <= (int64_t)v->f->lds_bytes, "beyond the function's LDS");
+        break;
+    }
+}
+
+static void check_sync(struct tir_verifier *v, const struct tir_op *op)
+{
+    const int64_t *const imm = op->imm;
+    switch (op->opcode) {
+    case TIR_wait:
+        tir_check(v, imm[0] >= -1 && imm[0] < 8 && imm[1] >= 0, "no such group or count");
+        break;
+    case TIR_waitcnt:
+        tir_check(v, imm[0] >= -1 && imm[0] < 64 && imm[1] >= -1 && imm[1] < 16,
+                  "vm is -1..63, lgkm -1..15");
+        break;
+    case TIR_set_priority:
+        tir_check(v, imm[0] >= 0 && imm[0] < 4, "level is 0..3");
+        break;
+    case TIR_phase:
+        tir_check(v, imm[0] == 0 || imm[0] == 1, "kind is 0 or 1");
+        break;
+    }
+}
+
+/* `b` ends with a yield of values whose types are those of the results of v->op. */
+static void check_yield(struct tir_verifier *v, const struct tir_op *op, const struct tir_block *b)
+{
+    if (!b || !b->n_ops)
+        return;
+    const struct tir_op *const yield = tir_op(v->f, b->ops[b->n_ops - 1]);
+    if (yield->opcode != TIR_yield ||
+        !tir_check(v, yield->n_operands == op->n_results, "yields %u values for %u results",
+                   yield->n_operands, op->n_results))
+        return;
+    for (uint32_t i = 0; i < op->n_results; i++) {
+        const uint32_t id = yield->operands[i].id;
+        if (id && id < v->f->n_values)
+            tir_check(v, tir_type_equal(tir_typeof(v->f, yield->operands[i]),
+                                        tir_typeof(v->f, tir_result(op, i))),
+                      "yield %u has another type than the result", i);
+    }
+}
+
+static void check_for(struct tir_verifier *v, const struct tir_op *op)
+{
+    const struct tir_block *const body = op->blocks[0];
+    if (!tir_check(v, op->n_operands >= 3, "lacks first, bound and step") || !body)
+        return;
+    const struct tir_type index = tir_typeof(v->f, op->operands[0]);
+    tir_check(v, matches(index, 'n'), "index is no scalar integer");
+    const uint32_t n = op->n_operands - 3;
+    if (!tir_check(v, body->n_params == n + 1 && op->n_results == n,
+                   "%u inits, %u parameters, %u results", n, body->n_params, op->n_results))
+        return;
+    for (uint32_t i = 0; i < 3; i++)
+        tir_check(v, tir_type_equal(index, tir_typeof(v->f, op->operands[i])),
+                  "operand %u is not of the index's type", i);
+    tir_check(v, tir_type_equal(index, tir_typeof(v->f, body->params[0])),
+              "the index parameter has another type");
+    for (uint32_t i = 0; i < n; i++) {
+        const struct tir_type t = tir_typeof(v->f, op->operands[i + 3]);
+        tir_check(v, tir_type_equal(t, tir_typeof(v->f, body->params[i + 1])) &&
+                  tir_type_equal(t, tir_typeof(v->f, tir_result(op, i))),
+                  "carried value %u changes its type", i);
+    }
+    check_yield(v, op, body);
+}
+
+static void check_vec_op(struct tir_verifier *v, const struct tir_op *op, struct types t)
+{
+    const int64_t *const imm = op->imm;
+    switch (op->opcode) {
+    case TIR_extract:
+        tir_check(v, t.a.dtype == t.d.dtype, "result has another dtype");
+        tir_check(v, imm[0] >= 0 && imm[0] + t.d.count <= t.a.count, "reaches beyond its operand");
+        break;
+    case TIR_convert_pair:
+        tir_check(v, t.a.dtype == TIR_F32 && t.a.count == 1 && tir_type_equal(t.a, t.b),
+                  "operands are not one f32 a lane");
+        tir_check(v, t.d.count == 2 && (t.d.dtype == TIR_F16 || t.d.dtype == TIR_BF16),
+                  "result is not two 16-bit floats");
+        break;
+    case TIR_lane_swap:
+        tir_check(v, tir_type_equal(t.a, t.b) && tir_type_equal(t.a, t.d), "types differ");
+        tir_check(v, (imm[0] == 16 || imm[0] == 32) && (imm[1] == 0 || imm[1] == 1),
+                  "half is 16 or 32, which 0 or 1");
+        break;
+    case TIR_lane_xor:
+        tir_check(v, imm[0] > 0 && imm[0] < 64, "mask is 1..63");
+        break;
+    case TIR_first_lane:
+        tir_check(v, t.a.count == 1 && t.a.dtype == t.d.dtype, "result is not the lane's element");
+        break;
+    case TIR_any:
+        tir_check(v, t.a.dtype == TIR_I1, "operand is not i1");
+        break;
+    case TIR_buffer_to_lds:
+        tir_check(v, imm[1] == 4 || imm[1] == 12 || imm[1] == 16, "bytes is 4, 12 or 16");
+        break;
+    case TIR_lds_read_tr:
+        tir_check(v, lane_bits(t.d) == 64 && tir_dtype_bits(t.d.dtype) == 16,
+                  "result is not four 16-bit elements");
+        break;
+    }
+}
+
+static void check_tile_op(struct tir_verifier *v, const struct tir_op *op, struct types t)
+{
+    switch (op->opcode) {
+    case TIR_row_index:
+    case TIR_col_index:
+        tir_check(v, t.d.dtype == TIR_I32, "result is not i32");
+        break;
+    case TIR_broadcast:
+        check_broadcast(v, t);
+        break;
+    case TIR_row_max: case TIR_row_sum: case TIR_col_max: case TIR_col_sum:
+    case TIR_col_fold_max: case TIR_col_fold_sum:
+        check_reduced(v, op, t);
+        break;
+    case TIR_mma:
+        check_mma(v, op, t);
+        break;
+    case TIR_relayout:
+        tir_check(v, t.a.dtype == t.d.dtype && t.a.rows == t.d.rows && t.a.cols == t.d.cols,
+                  "result differs in more than its layout");
+        break;
+    case TIR_transpose: {
+        const struct tir_layout want = tir_layout_transpose(tir_layout_of(v->f, t.a));
+        tir_check(v, t.a.dtype == t.d.dtype && t.a.rows == t.d.cols && t.a.cols == t.d.rows &&
+                  tir_layout_equal(&want, tir_layout_of(v->f, t.d)),
+                  "result is not the operand with rows and columns exchanged");
+        break;
+    }
+    case TIR_call_hook:
+        tir_check(v, op->imm[0] >= 0 && op->imm[0] < (int64_t)v->f->n_hooks, "no such hook");
+        tir_check(v, op->n_operands > 0 && tir_type_equal(t.a, t.d),
+                  "result has another type than operand 0");
+        break;
+    default:
+        check_tile_memory(v, op, t);
+    }
+}
+
+static void check_relations(struct tir_verifier *v, const struct tir_op *op)
+{
+    const struct types t = types_of(v, op);
+    if (op->opcode >= TIR_add && op->opcode <= TIR_cmp_ult) {
+        check_elementwise(v, op);
+        return;
+    }
+    switch (op->opcode) {
+    case TIR_select:
+        tir_check(v, t.a.dtype == TIR_I1 && (t.a.kind == TIR_SCALAR || same_shape(t.a, t.b)),
+                  "condition is no i1 of the values' shape");
+        tir_check(v, tir_type_equal(t.b, t.c), "values have different types");
+        break;
+    case TIR_convert: case TIR_zext: case TIR_bitcast:
+        check_conversion(v, op, t);
+        break;
+    case TIR_splat:
+        tir_check(v, t.a.dtype == t.d.dtype && t.d.kind != TIR_SCALAR,
+                  "result is no tile or vec of the operand's dtype");
+        break;
+    case TIR_concat:
+        check_concat(v, op, t);
+        break;
+    case TIR_mfma:
+        check_mfma(v, op, t);
+        break;
+    case TIR_for:
+        check_for(v, op);
+        break;
+    case TIR_if:
+        check_yield(v, op, op->blocks[0]);
+        check_yield(v, op, op->blocks[1]);
+        break;
+    default:
+        check_constants(v, op, t);
+        check_vec_op(v, op, t);
+        check_tile_op(v, op, t);
+        check_sync(v, op);
+    }
+}
+
+void tir_check_op(struct tir_verifier *v)
+{
+    const struct tir_op *const op = tir_op(v->f, v->op);
+    const struct tir_op_info *const info = &tir_ops[op->opcode];
+    const uint32_t before = v->n_findings;
+    tir_check(v, info->operands < 0 || op->n_operands == (unsigned)info->operands,
+              "takes %d operands, has %u", info->operands, op->n_operands);
+    if (op->opcode != TIR_for && op->opcode != TIR_if)
+        tir_check(v, op->n_results == (info->result_rule != TIR_RESULT_NONE), "has %u results",
+                  op->n_results);
+    tir_check(v, info->level != TIR_LEVEL_TILE || !v->f->lowered, "tile op after lower_tiles");
+    tir_check(v, op->stage < MAX_STAGES || op->stage == TIR_NO_STAGE, "stage %u", op->stage);
+    tir_check(v, op->phase < MAX_PHASES, "phase %u", op->phase);
+    if (v->n_findings != before)
+        return;
+    if (info->result_rule == TIR_RESULT_SAME || info->result_rule == TIR_RESULT_PRED) {
+        struct tir_type want = tir_typeof(v->f, op->operands[info->result_operand]);
+        if (info->result_rule == TIR_RESULT_PRED)
+            want.dtype = TIR_I1;
+        tir_check(v, tir_type_equal(want, tir_typeof(v->f, op->result)),
+                  "result type does not follow from operand %u", info->result_operand);
+    }
+    if (signatures[op->opcode])
+        check_signature(v, op, signatures[op->opcode]);
+    if (v->n_findings == before)
+        check_relations(v, op);
+}

@@ -1,0 +1,222 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The verifier: each rule is broken once.
+ */
+#include "tests/ir/fixture.h"
+
+#define CONSTANTS                                                         \
+    "%0 = const_int {value=1} : i32\n%1 = const_float {bits=1} : f32\n"   \
+    "%2 = const_int {value=1} : i1\n%3 = const_int {value=1} : i64\n"     \
+    "%4 = make_rsrc %3, %0 : rsrc\n%5 = splat %1 : vec<4, f32>\n"         \
+    "%6 = splat %0 : vec<1, i32>\n%7 = splat %1 : tile<32x32, f32, #0>\n" \
+    "%8 = splat %1 : vec<1, f32>\n"
+
+static const struct {
+    const char *body, *finding;
+} broken[] = {
+    {"%9 = add %0, %1 : i32", "operand 1 has another type than operand 0"},
+    {"%9 = add %0 : i32", "takes 2 operands, has 1"},
+    {"%9 = add %0, %0 : f32", "result type does not follow from operand 0"},
+    {"%9 = cmp_lt %1, %1 : f32", "result type does not follow from operand 0"},
+    {"%9 = and %1, %1 : f32", "operands are not integers"},
+    {"%9 = exp2 %0 : i32", "operand is not f32 or f16"},
+    {"%9 = add %4, %4 : rsrc", "operands are not numbers"},
+    {"%9 = select %0, %1, %1 : f32", "condition is no i1 of the values' shape"},
+    {"%9 = select %2, %0, %1 : i32", "values have different types"},
+    {"%9 = convert %5 : f32", "result has another shape"},
+    {"%9 = zext %3 : i32", "is no extension"},
+    {"%9 = bitcast %5 : vec<4, f16>", "128 bits become 64"},
+    {"%9 = const_int {value=1} : f32", "result is no integer"},
+    {"%9 = const_float {bits=1} : i32", "result is no float"},
+    {"%9 = arg {index=2} : i32", "no such argument"},
+    {"%9 = arg {index=0} : i32", "argument has another dtype"},
+    {"%9 = block_id {dim=3} : i32", "no such dimension"},
+    {"%9 = lds_base {offset=5000} : i32", "beyond the function's LDS"},
+    {"%9 = splat %5 : tile<32x32, f32, #0>", "operand 0 is not a scalar"},
+    {"%9 = splat %1 : tile<32x64, f32, #0>", "layout does not cover 32x64"},
+    {"%9 = splat %1 : tile<24x32, f32, #0>", "rows and columns are powers of two"},
+    {"%9 = row_index : tile<32x32, f32, #0>", "result is not i32"},
+    {"%9 = row_max %7 : tile<1x32, f32, #3>", "result is not 32x1"},
+    {"%9 = col_sum %7 : tile<1x32, f32, #0>", "layout does not cover 1x32"},
+    {"%9 = col_max %7 : tile<1x32, f32, #4>",
+     "layout is not the operand's without the reduced axis"},
+    {"%10 = splat %1 : tile<1x32, f32, #4>\n%9 = broadcast %10 : tile<32x32, f32, #0>",
+     "layouts differ in more than the repeated axis"},
+    {"%10 = splat %1 : tile<1x32, f32, #3>\n%9 = broadcast %10 : tile<32x16, f32, #2>",
+     "1x32 does not repeat to 32x16"},
+    {"%9 = mma %7, %7, %7 {instr=\"mfma_f32_32x32x8_bf16_1k\"} : tile<32x32, f32, #0>",
+     "dtypes are not those of mfma_f32_32x32x8_bf16_1k"},
+    {"%10 = splat %1 : tile<32x8, f32, #1>\n%9 = mma %10, %7, %7 "
+     "{instr=\"mfma_f32_32x32x8_bf16_1k\"} : tile<32x32, f32, #0>",
+     "32x8 times 32x32 is not 32x32"},
+    {"%9 = mma %7, %7, %7 {instr=\"mfma_f32_32x32x8_bf16_1k\"} : tile<32x32, f32, #0>",
+     "operands are not laid out for mfma_f32_32x32x8_bf16_1k"},
+    {"%9 = relayout %7 : tile<32x32, f16, #0>", "result differs in more than its layout"},
+    {"%9 = transpose %7 : tile<32x32, f32, #0>",
+     "result is not the operand with rows and columns exchanged"},
+    {"%9 = tile_load %4, %3, %0, %0 : tile<32x32, f32, #0>", "operand 1 is not a scalar i32"},
+    {"%10 = splat %3 : tile<32x1, i64, #5>\n%9 = tile_gather %3, %10, %0 : tile<32x32, f32, #0>",
+     "row_addr is not laid out like the tile's rows"},
+    {"%10 = splat %3 : tile<1x32, i64, #3>\n%9 = tile_gather %3, %10, %0 : tile<32x32, f32, #0>",
+     "row_addr is not an i64 of each row"},
+    {"%9 = tile_lds_load %0 {layout=#0} : tile<32x32, f32, #0>",
+     "address map has lane or wave bits"},
+    {"%9 = tile_lds_load %0 {layout=#6} : tile<32x32, f32, #0>",
+     "address map lacks elements of the tile"},
+    {"copy_to_lds %4, %0, %0, %0, %0 {group=9, shape=tile<32x32, bf16, #0>, layout=#6}",
+     "no such group"},
+    {"%9 = extract %5 {first=3} : vec<2, f32>", "reaches beyond its operand"},
+    {"%9 = concat %5, %5 : vec<7, f32>", "result has 7 elements, not 8"},
+    {"%9 = concat %5, %6 : vec<5, f32>", "operand 1 is no vec of the result's dtype"},
+    {"%9 = convert_pair %5, %5 : vec<2, bf16>", "operands are not one f32 a lane"},
+    {"%9 = convert_pair %8, %8 : vec<2, f32>", "result is not two 16-bit floats"},
+    {"%9 = mfma %5, %5, %5 {instr=\"mfma_f32_32x32x8_bf16_1k\"} : vec<4, f32>",
+     "element counts are not those of mfma_f32_32x32x8_bf16_1k"},
+    {"%9 = lane_swap %6, %6 {half=8, which=0} : vec<1, i32>", "half is 16 or 32, which 0 or 1"},
+    {"%9 = lane_xor %6 {mask=64} : vec<1, i32>", "mask is 1..63"},
+    {"%9 = first_lane %5 : f32", "result is not the lane's element"},
+    {"%9 = any %5 : i1", "operand is not i1"},
+    {"%9 = buffer_load %4, %0, %0 {offset=0} : vec<4, f32>", "operand 1 is not one i32 a lane"},
+    {"buffer_to_lds %4, %0, %6, %0 {group=0, bytes=8, offset=0}", "bytes is 4, 12 or 16"},
+    {"%9 = lds_read_tr %6 {offset=0} : vec<4, f32>", "result is not four 16-bit elements"},
+    {"wait {group=0, pending=-1}", "no such group or count"},
+    {"waitcnt {vm=64, lgkm=-1}", "vm is -1..63, lgkm -1..15"},
+    {"set_priority {level=4}", "level is 0..3"},
+    {"phase {kind=2}", "kind is 0 or 1"},
+    {"return", "ends a block before its end"},
+    {"yield", "ends the wrong kind of block"},
+    {"if %0 { yield } else { yield }", "operand 0 is not a scalar i1"},
+    {"%9 = if %2 : i32 { yield } else { yield %0 }", "yields 0 values for 1 results"},
+    {"%9 = if %2 : i32 { yield %1 } else { yield %0 }",
+     "yield 0 has another type than the result"},
+    {"if %2 { } else { yield }", "has an empty block"},
+    {"if %2 { barrier } else { yield }", "does not end its block"},
+    {"if %2 { %9 = add %0, %0 : i32 yield } else { yield }\n%10 = add %9, %9 : i32",
+     "operand 0 is not defined before its use"},
+    {"for %9 = %1 to %1 step %1 { yield }", "index is no scalar integer"},
+    {"for %9 = %0 to %3 step %0 { yield }", "operand 1 is not of the index's type"},
+    {"%10 = for %9 = %0 to %0 step %0 with (%11 = %1) : i32 { yield %11 }",
+     "carried value 0 changes its type"},
+    {"for %9 = %0 to %0 step %0 with (%11 = %1) { yield %11 }",
+     "1 inits, 2 parameters, 0 results"},
+    {"%9 = add %0, %0 : i32 @2.0\n%10 = add %9, %9 : i32 @1.0",
+     "operand 0 is of stage 2, this of stage 1"},
+    {"barrier @9.0", "stage 9"},
+    {"barrier @-.40", "phase 40"},
+};
+
+static struct tir_func *with_constants(const char *body)
+{
+    static const char head[] =
+        "func \"f\" machine=\"test\" waves=1 waves_per_simd=1 lds=4096 level=tile\n"
+        "arg \"p\" : i64 at 0 arg \"n\" : i32 at 8\n"
+        "layout #0 = regs(r1 r2 r8 r16) lanes(c1 c2 c4 c8 c16 r4)\n"
+        "layout #1 = regs(c1 c2) lanes(r1 r2 r4 r8 r16 c4)\n"
+        "layout #2 = regs(r1 r2 r8 r16) lanes(c1 c2 c4 c8 0 r4)\n"
+        "layout #3 = lanes(c1 c2 c4 c8 c16 0)\n"
+        "layout #4 = lanes(c16 c2 c4 c8 c1 0)\n"
+        "layout #5 = lanes(r1 r2 r4 r8 r16 0)\n"
+        "layout #6 = regs(c1 c2 c4)\n"
+        "layout #7 = lanes(c1 c2 c4 c8 c16 r1)\n{\n" CONSTANTS;
+    char *text = NULL;
+    assert_true(asprintf(&text, "%s%s\n  return\n}\n", head, body) > 0);
+    struct tir_func *const f = parsed(text);
+    free(text);
+    return f;
+}
+
+static void verify_finds_what_each_rule_forbids(void **state)
+{
+    (void)state;
+    for (unsigned i = 0; i < sizeof(broken) / sizeof(broken[0]); i++) {
+        struct tir_func *const f = with_constants(broken[i].body);
+        char *const text = findings(f);
+        char *line = NULL;
+        assert_true(asprintf(&line, "// error: %s\n", broken[i].finding) > 0);
+        if (!strstr(text, line))
+            fail_msg("%s\nlacks \"%s\":\n%s", broken[i].body, broken[i].finding, text);
+        free(line);
+        free(text);
+        tir_func_destroy(f);
+    }
+}
+
+static void verify_accepts_what_keeps_the_rules(void **state)
+{
+    (void)state;
+    static const char *const bodies[] = {
+        "%9 = add %7, %7 : tile<32x32, f32, #0>",
+        "%9 = cmp_gt %7, %7 : tile<32x32, i1, #0>\n%10 = select %9, %7, %7 : tile<32x32, f32, #0>",
+        "%9 = col_max %7 : tile<1x32, f32, #3>\n%10 = broadcast %9 : tile<32x32, f32, #0>",
+        "%9 = col_fold_max %7 : tile<2x32, f32, #7>",
+        "%9 = convert_pair %8, %8 : vec<2, bf16>\n%10 = lane_swap %9, %9 {half=32, which=1} : "
+        "vec<2, bf16>",
+        "%9 = for %10 = %0 to %0 step %0 with (%11 = %1) : f32 { yield %11 }",
+    };
+    for (unsigned i = 0; i < sizeof(bodies) / sizeof(bodies[0]); i++) {
+        struct tir_func *const f = with_constants(bodies[i]);
+        char *const text = findings(f);
+        assert_string_equal(text, "");
+        free(text);
+        tir_func_destroy(f);
+    }
+}
+
+static void verify_collects_and_blames(void **state)
+{
+    (void)state;
+    struct tir_func *const f = parsed_body("  %0 = const_int {value=1} : f32\n"
+                                           "  %1 = const_float {bits=1} : i32\n");
+    char *const text = findings(f);
+    assert_string_equal(text,
+                        "// 3 errors after the test\n"
+                        "func \"f\" machine=\"test\" waves=1 waves_per_simd=1 lds=4096 level=tile\n"
+                        "arg \"p\" : i64 at 0\n"
+                        "arg \"n\" : i32 at 8\n"
+                        "{\n"
+                        "// error: result is no integer\n"
+                        "  %0 = const_int {value=1} : f32\n"
+                        "// error: does not end its block\n"
+                        "// error: result is no float\n"
+                        "  %1 = const_float {bits=1} : i32\n"
+                        "}\n");
+    free(text);
+    tir_func_destroy(f);
+}
+
+static void verify_forbids_tiles_after_lowering(void **state)
+{
+    (void)state;
+    struct tir_func *const f = parsed_body("  %0 = row_index : tile<32x32, i32, #0>\n  return\n");
+    f->lowered = true;
+    char *const text = findings(f);
+    assert_non_null(strstr(text, "// error: tile after lower_tiles\n"));
+    free(text);
+    tir_func_destroy(f);
+}
+
+static void verify_sees_an_op_in_two_places_and_a_value_of_no_op(void **state)
+{
+    (void)state;
+    struct tir_func *const f = parsed_body("  %0 = const_int {value=1} : i32\n"
+                                           "  %1 = add %0, %0 : i32\n  return\n");
+    tir_insert(f, f->body, 1, f->body->ops[0]);
+    tir_op(f, f->body->ops[2])->operands[1].id = 12345;
+    char *const text = findings(f);
+    assert_non_null(strstr(text, "// error: stands in two places\n"));
+    assert_non_null(strstr(text, "// error: operand 1 is no value\n  %1 = add %0, %?"));
+    free(text);
+    tir_func_destroy(f);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(verify_finds_what_each_rule_forbids),
+        cmocka_unit_test(verify_accepts_what_keeps_the_rules),
+        cmocka_unit_test(verify_collects_and_blames),
+        cmocka_unit_test(verify_forbids_tiles_after_lowering),
+        cmocka_unit_test(verify_sees_an_op_in_two_places_and_a_value_of_no_op),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
