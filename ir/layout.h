@@ -24,7 +24,7 @@ enum { TIR_LAYOUT_MAX_BITS = 32 };
 struct tir_layout {
     uint8_t reg_bits;  /* log2 of elements a lane holds */
     uint8_t lane_bits; /* 6 for wave64; 0 for an LDS address map */
-    uint8_t wave_bits; /* log2 of the waves of a workgroup */
+    uint8_t wave_bits; /* log2 of the waves that hold different parts; the others repeat them */
     uint8_t pad_shift; /* address maps only: after every 2^pad_shift elements ... */
     uint8_t pad;       /* ... so many elements are left out; 0: none */
     uint32_t basis[TIR_LAYOUT_MAX_BITS]; /* registers first, then lanes, then waves */

@@ -142,7 +142,7 @@ bool tir_check_type(struct tir_verifier *v, struct tir_type t)
     const struct tir_layout *const l = tir_layout_of(v->f, t);
     const bool powers = t.rows && t.cols && !(t.rows & (t.rows - 1)) && !(t.cols & (t.cols - 1));
     return tir_check(v, powers, "rows and columns are powers of two") &&
-           tir_check(v, l->lane_bits == 6 && 1u << l->wave_bits == v->f->waves,
+           tir_check(v, l->lane_bits == 6 && 1u << l->wave_bits <= v->f->waves,
                      "layout is not of 64 lanes and %u waves", v->f->waves) &&
            tir_check(v, tir_layout_covers(l, t.rows, t.cols), "layout does not cover %ux%u",
                      t.rows, t.cols);
@@ -296,15 +296,19 @@ static bool operands_agree(const struct tir_layout *a, const struct tir_layout *
     return true;
 }
 
+static uint32_t wave_image(const struct tir_layout *l, int i)
+{
+    return i < l->wave_bits ? l->basis[l->reg_bits + l->lane_bits + i] : 0;
+}
+
 /* Waves split rows and columns of the result alike in all three, and never the contraction. */
 static bool waves_agree(const struct tir_layout *a, const struct tir_layout *b,
                         const struct tir_layout *d)
 {
-    for (int i = 0; i < d->wave_bits; i++) {
-        const uint32_t wa = a->basis[a->reg_bits + a->lane_bits + i];
-        const uint32_t wb = b->basis[b->reg_bits + b->lane_bits + i];
-        const uint32_t wd = d->basis[d->reg_bits + d->lane_bits + i];
-        if (wa != TIR_RC(tir_rc_row(wd), 0) || wb != TIR_RC(tir_rc_col(wd), 0))
+    for (int i = 0; i < a->wave_bits || i < b->wave_bits || i < d->wave_bits; i++) {
+        const uint32_t image = wave_image(d, i);
+        if (wave_image(a, i) != TIR_RC(tir_rc_row(image), 0) ||
+            wave_image(b, i) != TIR_RC(tir_rc_col(image), 0))
             return false;
     }
     return true;
@@ -395,8 +399,10 @@ static void check_tile_memory(struct tir_verifier *v, const struct tir_op *op, s
     case TIR_copy_to_lds: {
         const struct tir_type shape = tir_unpack_type(op->imm[1]);
         tir_check(v, op->imm[0] >= 0 && op->imm[0] < 8, "no such group");
-        if (tir_check_type(v, shape))
-            check_address_map(v, op->imm[2], shape);
+        if (tir_check(v, op->imm[2] >= 0 && op->imm[2] < (int64_t)v->f->n_layouts,
+                      "no such address map"))
+            tir_check(v, tir_layout_covers(v->f->layouts[op->imm[2]], shape.rows, shape.cols),
+                      "address map does not cover %ux%u", shape.rows, shape.cols);
         break;
     }
     case TIR_tile_lds_load:

@@ -65,6 +65,9 @@ static const struct {
      "address map lacks elements of the tile"},
     {"copy_to_lds %4, %0, %0, %0, %0 {group=9, shape=tile<32x32, bf16, #0>, layout=#6}",
      "no such group"},
+    {"copy_to_lds %4, %0, %0, %0, %0 {group=0, shape=tile<32x32, bf16, #0>, layout=#6}",
+     "address map does not cover 32x32"},
+    {"%9 = splat %1 : tile<32x32, f32, #8>", "layout is not of 64 lanes and 1 waves"},
     {"%9 = extract %5 {first=3} : vec<2, f32>", "reaches beyond its operand"},
     {"%9 = concat %5, %5 : vec<7, f32>", "result has 7 elements, not 8"},
     {"%9 = concat %5, %6 : vec<5, f32>", "operand 1 is no vec of the result's dtype"},
@@ -117,7 +120,8 @@ static struct tir_func *with_constants(const char *body)
         "layout #4 = lanes(c16 c2 c4 c8 c1 0)\n"
         "layout #5 = lanes(r1 r2 r4 r8 r16 0)\n"
         "layout #6 = regs(c1 c2 c4)\n"
-        "layout #7 = lanes(c1 c2 c4 c8 c16 r1)\n{\n" CONSTANTS;
+        "layout #7 = lanes(c1 c2 c4 c8 c16 r1)\n"
+        "layout #8 = regs(r1 r2 r8) lanes(c1 c2 c4 c8 c16 r4) waves(r16)\n{\n" CONSTANTS;
     char *text = NULL;
     assert_true(asprintf(&text, "%s%s\n  return\n}\n", head, body) > 0);
     struct tir_func *const f = parsed(text);
