@@ -1,0 +1,373 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The build driver with a compile function that costs nothing: order, failures, cache and hooks.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <ftw.h>
+#include <limits.h>
+#include <stdatomic.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "compiler/cache.h"
+#include "compiler/driver.h"
+#include "tests/compiler/toy.h"
+
+static atomic_uint compiled;
+
+/* "Compiles" to the variant's text and its hook's size; gqa 13 brings bad luck. */
+static bool compile_text(const struct att_variant *v, const struct tgt_blob *hooks,
+                         const struct attnc_compile_options *o, FILE *log,
+                         struct attnc_kernel *out, char why[ATTNC_WHY])
+{
+    char text[ATT_TEXT_MAX + 32], line[ATT_TEXT_MAX];
+    compiled++;
+    att_variant_text(v, line);
+    if (o->print)
+        fprintf(log, "log of %s\n", line);
+    if (v->gqa == 13) {
+        snprintf(why, ATTNC_WHY, "thirteen");
+        return false;
+    }
+    int n = snprintf(text, sizeof(text), "%s hook %zu", line, hooks->size);
+    memset(out, 0, sizeof(*out));
+    att_variant_name(v, out->name);
+    out->facts.vgprs = (unsigned)v->head_dim;
+    out->code.size = (size_t)n;
+    out->code.data = (uint8_t *)strdup(text);
+    return true;
+}
+
+/* A directory that is removed with all that is in it. */
+struct fixture {
+    char dir[64], cache[96];
+    struct attnc_description desc;
+    struct attnc_diag d;
+    struct attnc_build_options o;
+    struct attnc_build_result result;
+};
+
+static int setup(void **state)
+{
+    struct fixture *f = calloc(1, sizeof(*f));
+    strcpy(f->dir, "/tmp/attnc-test-XXXXXX");
+    if (!mkdtemp(f->dir))
+        return -1;
+    snprintf(f->cache, sizeof(f->cache), "%s/not/there/yet", f->dir);
+    f->o = (struct attnc_build_options){
+        .compile.stage = ATTNC_STAGE_LINKED, .compile_one = compile_text, .jobs = 2,
+        .cache_dir = f->cache, .identity = 1,
+    };
+    *state = f;
+    return 0;
+}
+
+static int remove_one(const char *path, const struct stat *st, int kind, struct FTW *where)
+{
+    (void)st, (void)kind, (void)where;
+    return remove(path);
+}
+
+static int teardown(void **state)
+{
+    struct fixture *f = *state;
+    int failed = nftw(f->dir, remove_one, 8, FTW_DEPTH | FTW_PHYS);
+    free(f);
+    return failed;
+}
+
+static void write_file(const struct fixture *f, const char *name, const char *text)
+{
+    char path[128];
+    snprintf(path, sizeof(path), "%s/%s", f->dir, name);
+    FILE *out = fopen(path, "w");
+    assert_non_null(out);
+    fputs(text, out);
+    fclose(out);
+}
+
+/* Builds and counts how many were compiled; end_build() frees. */
+static bool start_build(struct fixture *f, const char *text, unsigned expected)
+{
+    f->desc = (struct attnc_description){ 0 };
+    f->d = (struct attnc_diag){ .file = "test.yaml" };
+    assert_true(attnc_read_description_bytes(
+        text, strlen(text), f->dir, &(struct attnc_read_options){ .templates = toy_templates },
+        &f->desc, &f->d));
+    compiled = 0;
+    bool good = attnc_build(&f->desc, &f->o, &f->result, &f->d);
+    assert_int_equal(compiled, expected);
+    assert_int_equal(f->result.count, f->desc.count);
+    return good;
+}
+
+static void end_build(struct fixture *f)
+{
+    attnc_build_result_free(&f->result);
+    attnc_diag_clear(&f->d);
+    attnc_description_free(&f->desc);
+}
+
+/* Every kernel is that of its variant. */
+static void check_order(const struct fixture *f)
+{
+    for (size_t i = 0; i < f->desc.count; i++) {
+        const struct attnc_kernel *k = &f->result.kernels[i];
+        char text[ATT_TEXT_MAX];
+        att_variant_text(&f->desc.variants[i], text);
+        assert_int_equal(k->facts.vgprs, f->desc.variants[i].head_dim);
+        assert_memory_equal(k->code.data, text, strlen(text));
+    }
+}
+
+static const char many[] = "targets: [gfx942, gfx950]\n"
+                           "kernels:\n"
+                           "  - op: toy\n"
+                           "    head_dim: [16, 32, 48, 64, 80, 96, 112, 128]\n"
+                           "    gqa: [1, 2, 4, 8, 16, 32, 64, 128]\n";
+
+static void kernels_come_in_the_order_of_variants(void **state)
+{
+    struct fixture *f = *state;
+    for (unsigned jobs = 1; jobs <= 8; jobs *= 2) {
+        f->o.jobs = jobs;
+        f->o.cache_dir = NULL;
+        assert_true(start_build(f, many, 128));
+        check_order(f);
+        end_build(f);
+    }
+}
+
+static void the_second_build_compiles_nothing(void **state)
+{
+    struct fixture *f = *state;
+    assert_true(start_build(f, many, 128));
+    assert_int_equal(f->result.cached, 0);
+    end_build(f);
+    assert_true(start_build(f, many, 0));
+    assert_int_equal(f->result.cached, 128);
+    check_order(f);
+    end_build(f);
+    assert_true(start_build(f, "targets: gfx942\nkernels: [{ op: toy, head_dim: [16, 144] }]\n",
+                            2)); /* gqa any is another variant */
+    end_build(f);
+}
+
+static void another_compiler_compiles_again(void **state)
+{
+    struct fixture *f = *state;
+    assert_true(start_build(f, many, 128));
+    end_build(f);
+    f->o.identity = 2;
+    assert_true(start_build(f, many, 128));
+    end_build(f);
+    f->o.identity = 1;
+    assert_true(start_build(f, many, 0));
+    end_build(f);
+}
+
+static void the_identity_is_stable(void **state)
+{
+    (void)state;
+    assert_true(attnc_compiler_identity() != 0);
+    assert_true(attnc_compiler_identity() == attnc_compiler_identity());
+}
+
+static void only_whole_kernels_are_kept(void **state)
+{
+    struct fixture *f = *state;
+    static const char one[] = "targets: gfx942\nkernels: [{ op: toy, head_dim: 64 }]\n";
+    f->o.compile.stage = ATTNC_STAGE_ASM;
+    for (int i = 0; i < 2; i++) {
+        assert_true(start_build(f, one, 1));
+        end_build(f);
+    }
+    f->o.compile.stage = ATTNC_STAGE_LINKED;
+    f->o.compile.disable = "opt_schedule";
+    for (int i = 0; i < 2; i++) {
+        assert_true(start_build(f, one, 1));
+        end_build(f);
+    }
+}
+
+static char entry[PATH_MAX];
+
+static int find_entry(const char *path, const struct stat *st, int kind, struct FTW *where)
+{
+    (void)st, (void)where;
+    if (kind == FTW_F)
+        snprintf(entry, sizeof(entry), "%s", path);
+    return 0;
+}
+
+/* Each byte of an entry flipped, each length cut: compiled anew and written anew, never believed. */
+static void a_damaged_entry_is_no_entry(void **state)
+{
+    struct fixture *f = *state;
+    static const char one[] = "targets: gfx942\nkernels: [{ op: toy, head_dim: 64 }]\n";
+    assert_true(start_build(f, one, 1));
+    end_build(f);
+    assert_int_equal(nftw(f->cache, find_entry, 8, FTW_PHYS), 0);
+    struct stat st;
+    assert_int_equal(stat(entry, &st), 0);
+    for (off_t at = 0; at < st.st_size; at += 7) {
+        int fd = open(entry, O_RDWR);
+        uint8_t byte;
+        assert_int_equal(pread(fd, &byte, 1, at), 1);
+        byte ^= 0x10;
+        assert_int_equal(pwrite(fd, &byte, 1, at), 1);
+        close(fd);
+        assert_true(start_build(f, one, 1));
+        end_build(f);
+        assert_true(start_build(f, one, 0));
+        end_build(f);
+    }
+    for (off_t size = 0; size < st.st_size; size += 97) {
+        assert_int_equal(truncate(entry, size), 0);
+        assert_true(start_build(f, one, 1));
+        end_build(f);
+    }
+}
+
+static void a_cache_that_cannot_be_written_costs_only_time(void **state)
+{
+    struct fixture *f = *state;
+    write_file(f, "not", "a file where a directory should be");
+    assert_true(start_build(f, many, 128));
+    assert_int_equal(f->result.cache_error, ENOTDIR);
+    check_order(f);
+    end_build(f);
+}
+
+static void failures_are_reported_and_the_others_built(void **state)
+{
+    struct fixture *f = *state;
+    static const char text[] = "targets: gfx942\n"
+                               "kernels:\n"
+                               "  - { op: toy, head_dim: 64, gqa: [1, 13] }\n"
+                               "  - { op: toy, head_dim: [32, 48], gqa: 13 }\n";
+    assert_false(start_build(f, text, 4));
+    assert_int_equal(f->result.failed, 3);
+    assert_non_null(f->result.kernels[0].code.data);
+    assert_null(f->result.kernels[1].code.data);
+    assert_int_equal(f->d.errors, 3);
+    assert_int_equal(f->d.messages[0].at.line, 3);
+    assert_string_equal(f->d.messages[0].text, "toy_bf16_d64_g13_gfx942: thirteen");
+    assert_int_equal(f->d.messages[2].at.line, 4);
+    end_build(f);
+}
+
+static void logs_come_in_order(void **state)
+{
+    struct fixture *f = *state;
+    char *log = NULL, *expected = NULL;
+    size_t size, expected_size;
+    f->o.log = open_memstream(&log, &size);
+    f->o.compile.print = "all";
+    f->o.jobs = 4;
+    assert_true(start_build(f, many, 128));
+    fclose(f->o.log);
+    FILE *out = open_memstream(&expected, &expected_size);
+    for (size_t i = 0; i < f->desc.count; i++) {
+        char text[ATT_TEXT_MAX];
+        att_variant_text(&f->desc.variants[i], text);
+        fprintf(out, "log of %s\n", text);
+    }
+    fclose(out);
+    assert_string_equal(log, expected);
+    free(log);
+    free(expected);
+    end_build(f);
+}
+
+static const char hooked[] = "targets: [gfx942, gfx950]\n"
+                             "kernels: [{ op: toy, head_dim: 64, gqa: [1, 2], logits: hook.c }]\n";
+#define HOOK(body) \
+    "#include <attn_hook.h>\n" \
+    "#include \"shift.h\"\n" \
+    "float attn_logits(float logit, int query, int key, int head, int q_len, int kv_len,\n" \
+    "                  const ATTN_DEVICE void *arg)\n" \
+    "{\n    " body "\n}\n"
+
+static void a_hook_is_part_of_what_is_cached(void **state)
+{
+    struct fixture *f = *state;
+    write_file(f, "shift.h", "#define SHIFT 1\n");
+    write_file(f, "hook.c", HOOK("return logit - SHIFT * (query - key);"));
+    assert_true(start_build(f, hooked, 4));
+    assert_non_null(strstr((char *)f->result.kernels[0].code.data, "logits=hook hook "));
+    assert_null(strstr((char *)f->result.kernels[0].code.data, "hook 0"));
+    end_build(f);
+    assert_true(start_build(f, hooked, 0));
+    end_build(f);
+    write_file(f, "shift.h", "#define SHIFT 2\n"); /* what it includes counts as well */
+    assert_true(start_build(f, hooked, 4));
+    end_build(f);
+}
+
+static void a_hook_that_does_not_compile_shows_what_clang_says(void **state)
+{
+    struct fixture *f = *state;
+    write_file(f, "shift.h", "");
+    write_file(f, "hook.c", HOOK("return logit + kye;"));
+    assert_false(start_build(f, hooked, 0));
+    assert_int_equal(f->result.failed, 4);
+    assert_int_equal(f->d.errors, 2); /* one for each target */
+    assert_int_equal(f->d.messages[0].at.line, 2);
+    assert_non_null(strstr(f->d.messages[0].text, "hook.c does not compile for gfx942"));
+    assert_non_null(strstr(f->d.messages[0].attached, "'kye'"));
+    end_build(f);
+}
+
+static void a_hook_with_another_signature_does_not_compile(void **state)
+{
+    struct fixture *f = *state;
+    write_file(f, "hook.c", "#include <attn_hook.h>\n"
+                            "float attn_logits(float logit) { return logit; }\n");
+    assert_false(start_build(f, hooked, 0));
+    assert_non_null(strstr(f->d.messages[0].attached, "conflicting types for 'attn_logits'"));
+    end_build(f);
+}
+
+static void the_example_hook_compiles_without_a_word(void **state)
+{
+    struct fixture *f = *state;
+    char text[512];
+    snprintf(text, sizeof(text),
+             "targets: [gfx942, gfx950]\n"
+             "kernels: [{ op: toy, head_dim: 64, logits: %s/alibi.c }]\n", TEST_HOOKS);
+    assert_true(start_build(f, text, 2));
+    assert_int_equal(f->d.count, 0);
+    end_build(f);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(kernels_come_in_the_order_of_variants),
+        TEST(the_second_build_compiles_nothing),
+        TEST(another_compiler_compiles_again),
+        TEST(the_identity_is_stable),
+        TEST(only_whole_kernels_are_kept),
+        TEST(a_damaged_entry_is_no_entry),
+        TEST(a_cache_that_cannot_be_written_costs_only_time),
+        TEST(failures_are_reported_and_the_others_built),
+        TEST(logs_come_in_order),
+        TEST(a_hook_is_part_of_what_is_cached),
+        TEST(a_hook_that_does_not_compile_shows_what_clang_says),
+        TEST(a_hook_with_another_signature_does_not_compile),
+        TEST(the_example_hook_compiles_without_a_word),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
