@@ -109,7 +109,7 @@ static void help_passes(void)
     puts("Passes over the tile IR, in order, for --print, --stop-after and --disable.\n");
     for (unsigned i = 0; i < tir_n_passes; i++)
         printf("%-16s  %s%s\n", tir_passes[i].name, tir_passes[i].description,
-               tir_passes[i].required ? " (cannot be disabled)" : "");
+               !strncmp(tir_passes[i].name, "lower_", 6) ? " (cannot be disabled)" : "");
 }
 
 static const struct topic {
