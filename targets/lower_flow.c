@@ -33,11 +33,12 @@ static void inline_asm(struct lower *l, LLVMTypeRef *types, LLVMValueRef *args, 
     LLVMBuildCall2(l->b, type, code, args, n, "");
 }
 
-/* Memory accesses are not moved across: waits and barriers of our own stand between two of these. */
+/* Memory accesses are not moved across: waits and barriers of our own stand between two of these. A
+ * fence of a single thread orders LLVM and costs no instruction; a wider one would wait for every
+ * load to LDS. */
 static void fence_memory(struct lower *l)
 {
-    static const char clobber[] = "~{memory}";
-    inline_asm(l, NULL, NULL, 0, clobber, sizeof clobber - 1);
+    LLVMBuildFence(l->b, LLVMAtomicOrderingSequentiallyConsistent, true, "");
 }
 
 /* s_waitcnt's immediate on gfx9 (LLVM AMDGPUBaseInfo, encodeWaitcnt): vmcnt in bits 3:0 and 15:14,
