@@ -97,24 +97,12 @@ static bool add_kernel(struct attnc_pack_writer *w, const struct att_variant *v,
     return attnc_pack_writer_add(w, &p);
 }
 
-bool attnc_package(const struct attnc_description *desc, const struct attnc_build_result *built,
-                   struct tgt_blob *pack, char why[ATTNC_WHY])
+bool attnc_package(struct attnc_pack_writer *w, const struct attnc_description *desc,
+                   const struct attnc_build_result *built)
 {
-    struct attnc_pack_writer *w = attnc_pack_writer_create();
-    if (!w) {
-        snprintf(why, ATTNC_WHY, "out of memory");
-        return false;
+    for (size_t i = 0; i < desc->count; i++) {
+        if (!add_kernel(w, &desc->variants[i], &built->kernels[i]))
+            return false;
     }
-    bool good = true;
-    for (size_t i = 0; good && i < desc->count; i++)
-        good = add_kernel(w, &desc->variants[i], &built->kernels[i]);
-    void *bytes;
-    size_t size;
-    good = good && attnc_pack_writer_finish(w, &bytes, &size);
-    if (good)
-        *pack = (struct tgt_blob){ bytes, size };
-    else
-        snprintf(why, ATTNC_WHY, "%s", attnc_pack_writer_error(w));
-    attnc_pack_writer_destroy(w);
-    return good;
+    return true;
 }

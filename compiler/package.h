@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * From built kernels to the bytes of a pack: the place where fields of a description become a
+ * From built kernels to the pack writer: the place where fields of a description become a
  * dispatch key.
  */
 #ifndef COMPILER_PACKAGE_H
@@ -8,11 +8,12 @@
 
 #include "compiler/driver.h"
 
+struct attnc_pack_writer;
+
 /**
- * Packs every kernel of a build that succeeded. On success `pack` holds the pack (free with
- * tgt_blob_free()); false with a sentence in `why`.
+ * Adds every kernel of a build that succeeded to a pack. False: see attnc_pack_writer_error().
  */
-bool attnc_package(const struct attnc_description *desc, const struct attnc_build_result *built,
-                   struct tgt_blob *pack, char why[ATTNC_WHY]);
+bool attnc_package(struct attnc_pack_writer *w, const struct attnc_description *desc,
+                   const struct attnc_build_result *built);
 
 #endif

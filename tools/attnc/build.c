@@ -1,26 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * attnc build: a description in, a pack out, or any of the steps between.
+ * attnc build: descriptions in, a pack out, or any of the steps between.
  */
-#include <ctype.h>
 #include <errno.h>
 #include <fnmatch.h>
 #include <limits.h>
 #include <sched.h>
+#include <search.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <time.h>
-#include <unistd.h>
 
 #include "compiler/cache.h"
-#include "compiler/driver.h"
 #include "compiler/nearest.h"
-#include "compiler/pack_writer.h"
-#include "compiler/package.h"
 #include "ir/passes.h"
 #include "targets/tgt.h"
+#include "tools/attnc/build_output.h"
 #include "tools/attnc/command.h"
 #include "tools/attnc/progress.h"
 
@@ -53,33 +49,13 @@ static const struct option_row options[] = {
     { 0 },
 };
 
-enum container { VARIANTS, TEXT, FILES, PACK, HEADER, OBJECT };
-
-static const struct emit_row {
-    const char *name;
-    enum container container;
-    enum attnc_stage stage;
-    const char *suffix; /* FILES: of each kernel's file */
-} emits[] = {
-    { "pack", PACK, ATTNC_STAGE_LINKED, NULL },
-    { "header", HEADER, ATTNC_STAGE_LINKED, NULL },
-    { "object", OBJECT, ATTNC_STAGE_LINKED, NULL },
-    { "variants", VARIANTS, ATTNC_STAGE_LINKED, NULL },
-    { "ir", TEXT, ATTNC_STAGE_IR, NULL },
-    { "llvm", TEXT, ATTNC_STAGE_LLVM, NULL },
-    { "asm", TEXT, ATTNC_STAGE_ASM, NULL },
-    { "obj", FILES, ATTNC_STAGE_OBJECT, "o" },
-    { "co", FILES, ATTNC_STAGE_LINKED, "co" },
-};
-enum { EMIT_COUNT = sizeof(emits) / sizeof(emits[0]) };
-
 static const struct emit_row *find_emit(const char *name)
 {
     struct attnc_nearest nearest = attnc_nearest_to(name);
-    for (int i = 0; i < EMIT_COUNT; i++) {
-        if (strcmp(emits[i].name, name) == 0)
-            return &emits[i];
-        attnc_nearest_offer(&nearest, emits[i].name);
+    for (const struct emit_row *e = emits; e->name; e++) {
+        if (strcmp(e->name, name) == 0)
+            return e;
+        attnc_nearest_offer(&nearest, e->name);
     }
     complain_nearest(nearest.name, "build: --emit cannot be '%s'", name);
     return NULL;
@@ -171,6 +147,28 @@ static const char *cache_dir(char path[PATH_MAX])
     return path;
 }
 
+/* Steps of the descriptions that are already built, and of all. */
+struct steps {
+    size_t before, total;
+};
+
+static void on_progress(void *user, const struct attnc_progress *p)
+{
+    const struct steps *steps = user;
+    char step[ATT_NAME_MAX + 16];
+    snprintf(step, sizeof(step), "%s%s", p->name,
+             p->failed ? ": failed" : p->cached ? " (cached)" : "");
+    show_progress(steps->before + p->done, steps->total, step);
+}
+
+static double seconds_since(const struct timespec *start)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)(now.tv_sec - start->tv_sec) + (double)(now.tv_nsec - start->tv_nsec) / 1e9;
+}
+
+/* Keeps the variants whose names match the glob. */
 static void keep_matching(struct attnc_description *desc, const char *glob)
 {
     size_t kept = 0;
@@ -183,124 +181,120 @@ static void keep_matching(struct attnc_description *desc, const char *glob)
     desc->count = kept;
 }
 
-static int print_variants(const struct attnc_description *desc)
+struct named {
+    char name[ATT_NAME_MAX];
+    const struct att_variant *variant;
+};
+
+static int compare_names(const void *a, const void *b)
 {
-    char *text = NULL;
-    size_t size = 0;
-    FILE *out = open_memstream(&text, &size);
-    if (!out)
-        return complain(EXIT_ENVIRONMENT, "out of memory");
+    return strcmp(((const struct named *)a)->name, ((const struct named *)b)->name);
+}
+
+/*
+ * Drops from a description what those before it have. `seen` is a tsearch() tree of all names.
+ * Equal names of different variants are two hook files of one name.
+ */
+static int drop_seen(struct attnc_description *desc, void **seen)
+{
+    size_t kept = 0;
     for (size_t i = 0; i < desc->count; i++) {
-        char line[ATT_TEXT_MAX];
-        att_variant_text(&desc->variants[i], line);
-        fprintf(out, "%s\n", line);
+        struct named *n = malloc(sizeof(*n));
+        if (!n)
+            return complain(EXIT_ENVIRONMENT, "out of memory");
+        att_variant_name(&desc->variants[i], n->name);
+        n->variant = &desc->variants[kept];
+        struct named **found = tsearch(n, seen, compare_names);
+        if (!found) {
+            free(n);
+            return complain(EXIT_ENVIRONMENT, "out of memory");
+        }
+        if (*found == n) {
+            desc->variants[kept++] = desc->variants[i];
+            continue;
+        }
+        free(n);
+        if (!att_variant_same((*found)->variant, &desc->variants[i]))
+            return complain(EXIT_USER, "build: two different kernels would be %s: %s and %s",
+                            (*found)->name, (*found)->variant->logits, desc->variants[i].logits);
     }
-    fclose(out);
-    int code = write_output(args.output ? args.output : "-", text, size);
-    free(text);
-    return code;
-}
-
-static int write_text(const struct attnc_build_result *built)
-{
-    char *text = NULL;
-    size_t size = 0;
-    FILE *out = open_memstream(&text, &size);
-    if (!out)
-        return complain(EXIT_ENVIRONMENT, "out of memory");
-    for (size_t i = 0; i < built->count; i++)
-        fwrite(built->kernels[i].code.data, 1, built->kernels[i].code.size, out);
-    fclose(out);
-    int code = write_output(args.output ? args.output : "-", text, size);
-    free(text);
-    return code;
-}
-
-/* One kernel goes to the file that -o names; several into the directory that it names. */
-static int write_files(const struct attnc_build_result *built, const char *suffix)
-{
-    struct stat st;
-    bool directory = stat(args.output, &st) == 0 && S_ISDIR(st.st_mode);
-    if (!directory && built->count != 1) {
-        if (mkdir(args.output, 0777) != 0)
-            return complain(EXIT_ENVIRONMENT, "%s: %s", args.output, strerror(errno));
-        directory = true;
-    }
-    for (size_t i = 0; i < built->count; i++) {
-        const struct attnc_kernel *k = &built->kernels[i];
-        char path[PATH_MAX];
-        int n = directory ? snprintf(path, sizeof(path), "%s/%s.%s", args.output, k->name, suffix)
-                          : snprintf(path, sizeof(path), "%s", args.output);
-        if (n >= (int)sizeof(path))
-            return complain(EXIT_USER, "%s: %s", args.output, strerror(ENAMETOOLONG));
-        int code = write_output(path, k->code.data, k->code.size);
-        if (code != EXIT_GOOD)
-            return code;
-    }
+    desc->count = kept;
     return EXIT_GOOD;
 }
 
-/* The symbol's name from --name, or from the output file's: "out/qwen3.h" gives "qwen3". */
-static void symbol_name(char name[ATT_NAME_MAX])
+/* Reads every description, so that one run tells of all that is wrong. */
+static int read_units(struct build_unit *units, size_t count,
+                      const struct attnc_read_options *read)
 {
-    const char *from = args.name ? args.name : args.output;
-    const char *slash = strrchr(from, '/');
-    from = slash && !args.name ? slash + 1 : from;
-    snprintf(name, ATT_NAME_MAX, "%.*s", (int)(args.name ? strlen(from) : strcspn(from, ".")),
-             from);
-    for (char *c = name; *c && !args.name; c++) {
-        if (!isalnum((unsigned char)*c))
-            *c = '_';
+    int code = EXIT_GOOD;
+    for (size_t i = 0; i < count; i++) {
+        struct build_unit *u = &units[i];
+        bool good = attnc_read_description(u->path, read, &u->desc, &u->d);
+        attnc_diag_print(&u->d, stderr);
+        if (!good && code != EXIT_ENVIRONMENT)
+            code = u->d.no_memory ? EXIT_ENVIRONMENT : EXIT_USER;
+        attnc_diag_clear(&u->d);
     }
-}
-
-static int write_pack(const struct attnc_description *desc,
-                      const struct attnc_build_result *built, enum container container,
-                      size_t *written)
-{
-    struct tgt_blob pack;
-    char why[ATTNC_WHY], name[ATT_NAME_MAX];
-    if (!attnc_package(desc, built, &pack, why))
-        return complain(EXIT_ENVIRONMENT, "%s", why);
-    void *bytes = pack.data;
-    size_t size = pack.size;
-    bool good = true;
-    symbol_name(name);
-    if (container == HEADER)
-        good = attnc_pack_to_header(pack.data, pack.size, name, &bytes, &size);
-    else if (container == OBJECT)
-        good = attnc_pack_to_object(pack.data, pack.size, name, &bytes, &size);
-    int code = good ? write_output(args.output, bytes, size)
-                    : complain(EXIT_USER, "build: '%s' is not a C identifier; see --name", name);
-    if (good && bytes != pack.data)
-        free(bytes);
-    *written = pack.size;
-    tgt_blob_free(&pack);
     return code;
 }
 
-static void on_progress(void *user, const struct attnc_progress *p)
+/* What is to be built: --only applied, the same kernel of two descriptions once. */
+static int select_variants(struct build_unit *units, size_t count, size_t *total)
 {
-    (void)user;
-    char step[ATT_NAME_MAX + 16];
-    snprintf(step, sizeof(step), "%s%s", p->name,
-             p->failed ? ": failed" : p->cached ? " (cached)" : "");
-    show_progress(p->done, p->total, step);
+    void *seen = NULL;
+    int code = EXIT_GOOD;
+    for (size_t i = 0; i < count && code == EXIT_GOOD; i++) {
+        if (args.only)
+            keep_matching(&units[i].desc, args.only);
+        code = drop_seen(&units[i].desc, &seen);
+        *total += units[i].desc.count;
+    }
+    tdestroy(seen, free);
+    if (code == EXIT_GOOD && *total == 0)
+        code = complain(EXIT_USER, "build: no kernel's name matches '%s'", args.only);
+    return code;
 }
 
-static double seconds_since(const struct timespec *start)
+/* Compiles what all descriptions ask for. */
+static int compile_units(struct build_unit *units, size_t count, struct attnc_build_options *o,
+                         struct steps *steps)
 {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)(now.tv_sec - start->tv_sec) + (double)(now.tv_nsec - start->tv_nsec) / 1e9;
+    int code = EXIT_GOOD, cache_error = 0;
+    for (size_t i = 0; i < count; i++) {
+        struct build_unit *u = &units[i];
+        bool good = attnc_build(&u->desc, o, &u->built, &u->d);
+        if (!args.quiet)
+            clear_progress();
+        attnc_diag_print(&u->d, stderr);
+        if (!good && code != EXIT_ENVIRONMENT)
+            code = u->d.no_memory ? EXIT_ENVIRONMENT : EXIT_USER;
+        cache_error = cache_error ? cache_error : u->built.cache_error;
+        steps->before += u->desc.count;
+    }
+    if (cache_error)
+        complain(code, "warning: cannot keep kernels in %s: %s", o->cache_dir,
+                 strerror(cache_error));
+    return code;
 }
 
-/* Compiles the variants and writes what was asked for. */
-static int build(const struct attnc_description *desc, const struct emit_row *emit,
-                 unsigned jobs, struct attnc_diag *d)
+static void print_summary(const struct build_unit *units, size_t count, size_t total,
+                          size_t pack_bytes, double seconds)
+{
+    size_t cached = 0;
+    for (size_t i = 0; i < count; i++)
+        cached += units[i].built.cached;
+    fprintf(stderr, "%s: %zu kernels, %zu KiB; %zu compiled, %zu from the cache, %.2f s\n",
+            args.output, total, (pack_bytes + 1023) >> 10, total - cached, cached, seconds);
+}
+
+/* From descriptions that have been read to the output. */
+static int build(struct build_unit *units, size_t count, const struct emit_row *emit,
+                 unsigned jobs)
 {
     struct timespec start;
     clock_gettime(CLOCK_MONOTONIC, &start);
+    struct steps steps = { 0 };
+    int code = select_variants(units, count, &steps.total);
     char cache[PATH_MAX];
     struct attnc_build_options o = {
         .compile = { .stage = emit->stage, .print = args.print, .stop_after = args.stop_after,
@@ -311,67 +305,47 @@ static int build(const struct attnc_description *desc, const struct emit_row *em
         .identity = attnc_compiler_identity(),
         .log = stderr,
         .progress = args.quiet ? NULL : on_progress,
+        .user = &steps,
     };
-    struct attnc_build_result built;
-    bool good = attnc_build(desc, &o, &built, d);
-    if (!args.quiet)
-        clear_progress();
-    attnc_diag_print(d, stderr);
-    int code = good ? EXIT_GOOD : d->no_memory ? EXIT_ENVIRONMENT : EXIT_USER;
-    size_t size = 0;
-    if (good && emit->container == TEXT)
-        code = write_text(&built);
-    else if (good && emit->container == FILES)
-        code = write_files(&built, emit->suffix);
-    else if (good)
-        code = write_pack(desc, &built, emit->container, &size);
-    if (built.cache_error)
-        complain(code, "warning: cannot keep kernels in %s: %s", o.cache_dir,
-                 strerror(built.cache_error));
-    if (code == EXIT_GOOD && size && !args.quiet)
-        fprintf(stderr, "%s: %zu kernels, %zu KiB; %zu compiled, %zu from the cache, %.2f s\n",
-                args.output, built.count, (size + 1023) >> 10, built.count - built.cached,
-                built.cached, seconds_since(&start));
-    attnc_build_result_free(&built);
+    if (code == EXIT_GOOD && emit->container != VARIANTS)
+        code = compile_units(units, count, &o, &steps);
+    size_t pack_bytes;
+    if (code == EXIT_GOOD)
+        code = write_build(units, count, emit, args.output ? args.output : "-", args.name,
+                           &pack_bytes);
+    if (code == EXIT_GOOD && pack_bytes && !args.quiet)
+        print_summary(units, count, steps.total, pack_bytes, seconds_since(&start));
     return code;
 }
 
-/* Reads the description and does with it what the options say. */
-static int read_and_build(const char *path, const struct attnc_read_options *read,
+static int read_and_build(char **paths, size_t count, const struct attnc_read_options *read,
                           const struct emit_row *emit, unsigned jobs)
 {
-    struct attnc_description desc;
-    struct attnc_diag d;
-    int code;
-    bool good = attnc_read_description(path, read, &desc, &d);
-    if (!good || d.count)
-        attnc_diag_print(&d, stderr);
-    bool no_memory = d.no_memory;
-    attnc_diag_clear(&d);
-    if (good && args.only)
-        keep_matching(&desc, args.only);
-    if (!good)
-        code = no_memory ? EXIT_ENVIRONMENT : EXIT_USER;
-    else if (desc.count == 0)
-        code = complain(EXIT_USER, "build: no kernel's name matches '%s'", args.only);
-    else if (emit->container == VARIANTS)
-        code = print_variants(&desc);
-    else
-        code = build(&desc, emit, jobs, &d);
-    attnc_diag_clear(&d);
-    attnc_description_free(&desc);
+    struct build_unit *units = calloc(count, sizeof(*units));
+    if (!units)
+        return complain(EXIT_ENVIRONMENT, "out of memory");
+    for (size_t i = 0; i < count; i++)
+        units[i].path = paths[i];
+    int code = read_units(units, count, read);
+    if (code == EXIT_GOOD)
+        code = build(units, count, emit, jobs);
+    for (size_t i = 0; i < count; i++) {
+        attnc_build_result_free(&units[i].built);
+        attnc_diag_clear(&units[i].d);
+        attnc_description_free(&units[i].desc);
+    }
+    free(units);
     return code;
 }
 
 static int run(int argc, char **argv)
 {
-    if (argc != 1)
-        return complain(EXIT_USER, "usage: attnc build DESC -o PACK; see attnc build --help");
-    const struct emit_row *emit = find_emit(args.emit ? args.emit : "pack");
+    if (argc == 0)
+        return complain(EXIT_USER, "usage: attnc build DESC... -o PACK; see attnc build --help");
+    const struct emit_row *emit = args.emit ? find_emit(args.emit) : emits;
     if (!emit)
         return EXIT_USER;
-    bool text = emit->container == TEXT || emit->container == VARIANTS;
-    if (!args.output && !text)
+    if (!args.output && emit->container != TEXT && emit->container != VARIANTS)
         return complain(EXIT_USER, "build: -o says where the %s goes", emit->name);
     if (args.stop_after && emit->stage != ATTNC_STAGE_IR)
         return complain(EXIT_USER, "build: --stop-after needs --emit=ir");
@@ -385,19 +359,20 @@ static int run(int argc, char **argv)
     const char *names[MAX_TARGETS + 1];
     char *list = args.targets ? strdup(args.targets) : NULL;
     int code = EXIT_USER;
-    if (args.targets && !list)
+    if (args.targets && !list) {
         code = complain(EXIT_ENVIRONMENT, "out of memory");
-    else if (!list || split_targets(list, names))
-        code = read_and_build(
-            argv[0], &(struct attnc_read_options){ .targets = list ? names : NULL }, emit, jobs);
+    } else if (!list || split_targets(list, names)) {
+        const struct attnc_read_options read = { .targets = list ? names : NULL };
+        code = read_and_build(argv, (size_t)argc, &read, emit, jobs);
+    }
     free(list);
     return code;
 }
 
 const struct command command_build = {
     .name = "build",
-    .usage = "DESC -o PACK [OPTION]...",
-    .summary = "Compile the kernels of a description into a pack",
+    .usage = "DESC... -o PACK [OPTION]...",
+    .summary = "Compile the kernels of descriptions into one pack",
     .options = options,
     .details =
         "DESC is YAML or JSON (- is standard input); docs/description.md is its manual, and\n"
