@@ -268,7 +268,7 @@ static bool decode_vop3(struct inst *in)
     const struct op_row *row = in->row;
     uint32_t w = in->raw[0], w1 = in->raw[1];
     for (unsigned i = 0; i < 3; i++) {
-        if (!row->src[i] || (i == 2 && row->flags & ROW_DST_IS_SRC))
+        if (!row->src[i] || (i == 2 && row->flags & ROW_DST_IS_SRC && !row->src[3]))
             continue;
         struct opnd *o = &in->src[i];
         if (!set_source(in, o, bits(w1, 9 * i + 8, 9 * i), row->src[i]))
@@ -300,19 +300,23 @@ static bool decode_vop3p(struct inst *in)
 {
     const struct op_row *row = in->row;
     uint32_t w = in->raw[0], w1 = in->raw[1];
-    for (unsigned i = 0; i < 3; i++)
-        if (row->src[i] && !set_source(in, &in->src[i], bits(w1, 9 * i + 8, 9 * i), row->src[i]))
-            return false;
-    set_register(&in->dst, OPND_VGPR, bits(w, 7, 0), row->dst);
     in->neg_hi = (uint8_t)bits(w, 10, 8);
     in->neg_lo = (uint8_t)bits(w1, 31, 29);
     in->op_sel = (uint8_t)bits(w, 13, 11);
     in->op_sel_hi = (uint8_t)(bits(w1, 28, 27) | bits(w, 14, 14) << 2);
     in->clamp = bits(w, 15, 15);
     for (unsigned i = 0; i < 3; i++) {
+        if (!row->src[i])
+            continue;
+        /* The mix instructions read an f16, constants included, where op_sel_hi says so. */
+        bool half = row->flags & ROW_OP_SEL && row->src[i] == T_B32 && in->op_sel_hi >> i & 1;
+        uint16_t type = half ? T_F16 : row->src[i];
+        if (!set_source(in, &in->src[i], bits(w1, 9 * i + 8, 9 * i), type))
+            return false;
         in->src[i].neg = in->neg_lo >> i & 1;
         in->src[i].abs = in->neg_hi >> i & 1;
     }
+    set_register(&in->dst, OPND_VGPR, bits(w, 7, 0), row->dst);
     return true;
 }
 
@@ -336,7 +340,7 @@ static bool decode_mai(struct inst *in)
     if (acc_cd && in->src[2].kind == OPND_VGPR && !(row->flags & ROW_DST_IS_SRC))
         in->src[2].kind = OPND_AGPR;
     for (unsigned i = 0; i < 2; i++)
-        if (w1 >> (27 + i) & 1 && in->src[i].kind == OPND_VGPR && !(accvgpr && acc_cd))
+        if ((accvgpr ? !acc_cd : w1 >> (27 + i) & 1) && in->src[i].kind == OPND_VGPR)
             in->src[i].kind = OPND_AGPR;
     if (first) {
         uint32_t s = in->raw[0], s1 = in->raw[1];
@@ -439,8 +443,9 @@ static void set_implicit(struct inst *in)
     if (row->src[3] == T_MASK) /* v_div_fmas */
         set_register(&in->src[3], OPND_SGPR, SGPR_VCC, T_MASK);
     if (row->flags & ROW_DST_IS_SRC && row->flags & ROW_VALU && row->src[2]) {
-        struct opnd *o = &in->src[2];
-        set_register(o, (enum opnd_kind)in->dst.kind, in->dst.reg, row->src[2]);
+        unsigned k = row->src[3] ? 3 : 2;
+        struct opnd *o = &in->src[k];
+        set_register(o, (enum opnd_kind)in->dst.kind, in->dst.reg, row->src[k]);
         o->neg = o->abs = false;
     }
     if (row->flags & ROW_ACC_MOV)

@@ -173,7 +173,15 @@ static void exec_nothing(struct wave *w, const struct inst *in)
     (void)in;
 }
 
+/* A lookup table for the rasteriser, which the manual does not print. */
+static void exec_screen_partition(struct wave *w, const struct inst *in)
+{
+    wave_fault(w, in, FAULT_TRAP, 0, "only graphics shaders use this instruction");
+}
+
 const struct op_row exec_cross_rows[] = {
+    {.name = "v_screen_partition_4se_b32", .exec = exec_screen_partition, .dst = T_B32,
+     .src = {T_B32}, .flags = ROW_VALU},
     {.name = "v_nop", .exec = exec_nothing, .flags = ROW_VALU},
     {.name = "v_clrexcp", .exec = exec_nothing, .flags = ROW_VALU},
     {.name = "v_readfirstlane_b32", .exec = exec_readfirstlane, .dst = T_B32, .src = {T_B32},

@@ -341,7 +341,7 @@ static void call_kernel(struct lanes *x)
         return;
     }
     bool f64 = TYPE_CLASS(row->dst) == CLASS_F64 || TYPE_CLASS(row->src[0]) == CLASS_F64;
-    fesetround(host[f64 ? round_f16_mode(x->w) : round_f32_mode(x->w)]);
+    fesetround(host[(f64 ? round_f16_mode(x->w) : round_f32_mode(x->w)) & 3]);
     fn(x);
     fesetround(FE_TONEAREST);
 }
@@ -381,7 +381,8 @@ void LOCAL(exec_lanes)(struct wave *w, const struct inst *in)
             x.s[0] = dpp_permute(w, in, x.s[0], t, &lanes, &v);
         if (prepares && o->type != T_MASK && k < 3)
             x.s[k] = prepare(w, in, k, x.s[k], t);
-        valid &= v;
+        /* What a byte-wise result keeps of its register does not make it undefined. */
+        valid &= k == 3 && flags & ROW_DST_IS_SRC ? UINT64_MAX : v;
         alias |= o->kind == in->dst.kind && o->reg < in->dst.reg + in->dst.dwords
             && in->dst.reg < o->reg + o->dwords;
     }

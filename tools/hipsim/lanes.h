@@ -123,8 +123,8 @@ static inline float bf16_to_f32(uint32_t h)
     return as_f32(h << 16);
 }
 
-/* Rounding as MODE encodes it. */
-enum rounding { ROUND_NEAREST, ROUND_UP, ROUND_DOWN, ROUND_ZERO };
+/* Rounding as MODE encodes it; of the f16 modes bit 2 is FP16_OVFL: overflow stops at the largest. */
+enum rounding { ROUND_NEAREST, ROUND_UP, ROUND_DOWN, ROUND_ZERO, ROUND_SATURATES };
 
 static inline enum rounding round_f32_mode(const struct wave *w)
 {
@@ -133,7 +133,7 @@ static inline enum rounding round_f32_mode(const struct wave *w)
 
 static inline enum rounding round_f16_mode(const struct wave *w)
 {
-    return (enum rounding)(w->mode >> 2 & 3);
+    return (enum rounding)((w->mode >> 2 & 3) | (w->mode & MODE_FP16_OVFL ? ROUND_SATURATES : 0u));
 }
 
 /* Drops `shift` low bits (1 .. 63) of a magnitude by the rounding mode. */
@@ -141,9 +141,10 @@ static inline uint64_t round_shift(uint64_t m, unsigned shift, enum rounding mod
 {
     uint64_t ones = (UINT64_C(1) << shift) - 1;
     uint64_t half = UINT64_C(1) << (shift - 1);
-    uint64_t bias = mode == ROUND_NEAREST ? half - 1 + (m >> shift & 1)
-        : mode == ROUND_ZERO ? 0
-        : (mode == ROUND_UP) != negative ? ones : 0;
+    unsigned way = mode & 3;
+    uint64_t bias = way == ROUND_NEAREST ? half - 1 + (m >> shift & 1)
+        : way == ROUND_ZERO ? 0
+        : (way == ROUND_UP) != negative ? ones : 0;
     return (m + bias) >> shift;
 }
 
@@ -169,7 +170,7 @@ static inline uint64_t narrow_f64(double x, unsigned mbits, int bias, enum round
 static inline bool overflow_is_inf(enum rounding mode, bool negative)
 {
     return mode == ROUND_NEAREST || (mode == ROUND_UP && !negative)
-        || (mode == ROUND_DOWN && negative);
+        || (mode == ROUND_DOWN && negative); /* none of them with ROUND_SATURATES */
 }
 
 /* A NaN keeps sign and top payload bits and becomes quiet. */

@@ -6,7 +6,7 @@
 
 #define TABLES(T, isa) \
     T(vop_int, isa) T(vop_float, isa) T(vop_half, isa) T(vop_wide, isa) T(vop_trans, isa) \
-    T(vop_cmp, isa)
+    T(vop_cmp, isa) T(vop_cvt, isa) T(vop_scale, isa) T(vop_packed, isa)
 
 #define DECLARE(table, isa) extern const struct op_row table##_rows_##isa[];
 #define ENTRY(table, isa) table##_rows_##isa,

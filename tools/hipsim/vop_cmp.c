@@ -26,17 +26,17 @@
 #define GETF64(s) as_f64(row64(s, i))
 
 /* Relations of the integers: F LT EQ LE GT NE GE T. */
-#define INT_RELATIONS(R, t) \
-    R(f, t, false) R(lt, t, a < b) R(eq, t, a == b) R(le, t, a <= b) \
-    R(gt, t, a > b) R(ne, t, a != b) R(ge, t, a >= b) R(t, t, true)
+#define INT_RELATIONS(R, ty) \
+    R(f, ty, false) R(lt, ty, a < b) R(eq, ty, a == b) R(le, ty, a <= b) \
+    R(gt, ty, a > b) R(ne, ty, a != b) R(ge, ty, a >= b) R(t, ty, true)
 
 /* Relations of the floats; the n.. forms are true on unordered operands. */
-#define FLOAT_RELATIONS(R, t) \
-    R(f, t, false) R(lt, t, a < b) R(eq, t, a == b) R(le, t, a <= b) \
-    R(gt, t, a > b) R(lg, t, a < b || a > b) R(ge, t, a >= b) R(o, t, a == a && b == b) \
-    R(u, t, a != a || b != b) R(nge, t, !(a >= b)) R(nlg, t, !(a < b || a > b)) \
-    R(ngt, t, !(a > b)) R(nle, t, !(a <= b)) R(neq, t, !(a == b)) R(nlt, t, !(a < b)) \
-    R(tru, t, true)
+#define FLOAT_RELATIONS(R, ty) \
+    R(f, ty, false) R(lt, ty, a < b) R(eq, ty, a == b) R(le, ty, a <= b) \
+    R(gt, ty, a > b) R(lg, ty, a < b || a > b) R(ge, ty, a >= b) R(o, ty, a == a && b == b) \
+    R(u, ty, a != a || b != b) R(nge, ty, !(a >= b)) R(nlg, ty, !(a < b || a > b)) \
+    R(ngt, ty, !(a > b)) R(nle, ty, !(a <= b)) R(neq, ty, !(a == b)) R(nlt, ty, !(a < b)) \
+    R(tru, ty, true)
 
 #define ALL_COMPARES(R) \
     INT_RELATIONS(R, i16) INT_RELATIONS(R, u16) INT_RELATIONS(R, i32) INT_RELATIONS(R, u32) \
