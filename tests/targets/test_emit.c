@@ -1,0 +1,251 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The way of a whole kernel: text, object, code object, facts; a user's functions; threads; bad
+ * input.
+ *
+ * argv: bitcode of hook.c for gfx942.
+ */
+#include "tests/targets/harness.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char *bitcode_path;
+
+static struct tgt_blob read_file(const char *path)
+{
+    struct tgt_blob b = {0};
+    FILE *f = fopen(path, "rb");
+    assert_non_null(f);
+    fseek(f, 0, SEEK_END);
+    b.size = (size_t)ftell(f);
+    rewind(f);
+    b.data = malloc(b.size);
+    assert_int_equal(fread(b.data, 1, b.size, f), b.size);
+    fclose(f);
+    return b;
+}
+
+/* out = in + n, four elements a lane. */
+static struct kernel small_kernel(const char *target)
+{
+    struct kernel k = kernel_create(target, 4, 4);
+    struct tir_value v = unknown(&k, tir_vec(TIR_F32, 4));
+    struct tir_value n = tir_arg(&k.b, "n", TIR_F32);
+    struct tir_value sum[2] = {v, n};
+    k.f->lds_bytes = 512;
+    keep(&k, make(&k, TIR_add, tir_vec(TIR_F32, 4), sum, 2, 0, 0, 0));
+    return k;
+}
+
+static struct tgt_blob emit(struct kernel *k, enum tgt_emit_kind kind)
+{
+    struct tgt_codegen_options o = {.kind = kind};
+    struct tgt_blob out;
+    char why[TGT_WHY];
+    if (!tgt_emit(k->f, k->t, &o, &out, why))
+        fail_msg("tgt_emit: %s", why);
+    return out;
+}
+
+static bool contains(struct tgt_blob text, const char *word)
+{
+    return memmem(text.data, text.size, word, strlen(word)) != NULL;
+}
+
+static void every_form_of_output_is_what_it_says(void **state)
+{
+    (void)state;
+    struct kernel k = small_kernel("gfx950");
+    tir_return(&k.b);
+    struct tgt_blob llvm = emit(&k, TGT_EMIT_LLVM), text = emit(&k, TGT_EMIT_ASM);
+    struct tgt_blob object = emit(&k, TGT_EMIT_OBJECT);
+    assert_true(contains(llvm, "define protected amdgpu_kernel void @k("));
+    assert_true(contains(text, ".amdgcn_target \"amdgcn-amd-amdhsa--gfx950\""));
+    assert_true(contains(text, ".amdhsa_code_object_version 5"));
+    assert_memory_equal(object.data, "\177ELF", 4);
+    tgt_blob_free(&llvm);
+    tgt_blob_free(&text);
+    tgt_blob_free(&object);
+    tir_func_destroy(k.f);
+}
+
+static void facts_are_those_of_the_code_object(void **state)
+{
+    (void)state;
+    for (const struct tgt *const *t = tgt_all; *t; t++) {
+        struct kernel k = small_kernel((*t)->machine.name);
+        struct compiled c = kernel_compile(&k);
+        assert_int_equal(c.facts.kernarg_bytes, 8 + 8 + 8); /* in, n, out: nothing hidden */
+        assert_int_equal(c.facts.workgroup_size, 256);
+        assert_int_equal(c.facts.lds_bytes, 512);
+        assert_int_equal(c.facts.scratch_bytes, 0);
+        assert_int_equal(c.facts.agprs, 0);
+        assert_true(c.facts.vgprs > 0 && c.facts.sgprs > 0);
+        assert_int_equal(c.facts.occupancy, 8);
+        assert_int_equal(c.facts.loop.instructions, 0);
+        const struct tgt_inst *last = &c.code.insts[c.code.count - 1];
+        assert_int_equal(c.facts.code_bytes, last->offset + last->size);
+        compiled_free(&c);
+    }
+}
+
+static void offsets_of_arguments_must_be_natural(void **state)
+{
+    (void)state;
+    struct kernel k = small_kernel("gfx942");
+    struct tgt_codegen_options o = {.kind = TGT_EMIT_OBJECT};
+    struct tgt_blob out;
+    char why[TGT_WHY];
+    tir_return(&k.b);
+    k.f->args[1].offset = 12;
+    assert_false(tgt_emit(k.f, k.t, &o, &out, why));
+    assert_string_equal(why, "argument n is at offset 12, not at 8");
+    tir_func_destroy(k.f);
+}
+
+/* A kernel that calls `hook` on four logits. */
+static struct kernel hooked_kernel(const char *hook, bool whole)
+{
+    struct kernel k = kernel_create("gfx942", 1, 1);
+    struct tir_value operands[3] = {unknown(&k, tir_vec(TIR_F32, 4))};
+    operands[1] = unknown(&k, tir_vec(TIR_I32, 4));
+    operands[2] = tir_arg(&k.b, "slope", TIR_F32);
+    int64_t name = tir_hook(k.f, hook);
+    keep(&k, make(&k, TIR_call_hook, tir_vec(TIR_F32, 4), operands, whole ? 3 : 1, name, 0, 0));
+    tir_return(&k.b);
+    return k;
+}
+
+static bool emit_hooked(struct kernel *k, struct tgt_blob bitcode, struct tgt_blob *out,
+                        char why[TGT_WHY])
+{
+    struct tgt_codegen_options o = {
+        .kind = TGT_EMIT_ASM, .hooks = bitcode.data, .hooks_size = bitcode.size};
+    bool ok = tgt_emit(k->f, k->t, &o, out, why);
+    tir_func_destroy(k->f);
+    return ok;
+}
+
+static void a_hook_is_inlined(void **state)
+{
+    (void)state;
+    struct tgt_blob bitcode = read_file(bitcode_path), text;
+    char why[TGT_WHY];
+    struct kernel k = hooked_kernel("scale_by_distance", true);
+    if (!emit_hooked(&k, bitcode, &text, why))
+        fail_msg("%s", why);
+    assert_true(contains(text, "v_cvt_f32_i32"));
+    assert_false(contains(text, "s_swappc"));
+    assert_false(contains(text, "half_of"));
+    tgt_blob_free(&text);
+    tgt_blob_free(&bitcode);
+}
+
+static void check_hook_refused(const char *hook, bool whole, struct tgt_blob bitcode,
+                               const char *sentence)
+{
+    struct tgt_blob text;
+    char why[TGT_WHY];
+    struct kernel k = hooked_kernel(hook, whole);
+    assert_false(emit_hooked(&k, bitcode, &text, why));
+    if (!strstr(why, sentence))
+        fail_msg("%s", why);
+}
+
+static void a_hook_that_does_not_fit_is_refused_with_a_sentence(void **state)
+{
+    (void)state;
+    struct tgt_blob bitcode = read_file(bitcode_path);
+    check_hook_refused("nowhere", true, bitcode, "no function nowhere in the hook's bitcode");
+    check_hook_refused("scale_by_distance", false, bitcode,
+                       "function scale_by_distance does not have the parameters of a hook");
+    check_hook_refused("calls_outside", false, bitcode,
+                       "the hook calls outside, which it does not define");
+    struct tgt_blob half = {bitcode.data, bitcode.size / 2};
+    check_hook_refused("scale_by_distance", true, half, "");
+    check_hook_refused("scale_by_distance", true,
+                       (struct tgt_blob){(uint8_t *)(uintptr_t) "no bitcode", 10}, "");
+    tgt_blob_free(&bitcode);
+}
+
+static void *compile_once(void *out)
+{
+    struct kernel k = small_kernel("gfx942");
+    struct compiled c = kernel_compile(&k);
+    *(struct tgt_blob *)out = c.code_object;
+    free(c.code.insts);
+    return NULL;
+}
+
+static void threads_and_repetition_give_the_same_bytes(void **state)
+{
+    (void)state;
+    enum { THREADS = 4 };
+    pthread_t threads[THREADS];
+    struct tgt_blob blobs[THREADS], first;
+    compile_once(&first);
+    for (int i = 0; i < THREADS; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, compile_once, &blobs[i]), 0);
+    for (int i = 0; i < THREADS; i++) {
+        pthread_join(threads[i], NULL);
+        assert_int_equal(blobs[i].size, first.size);
+        assert_memory_equal(blobs[i].data, first.data, first.size);
+        tgt_blob_free(&blobs[i]);
+    }
+    tgt_blob_free(&first);
+}
+
+static void what_is_no_object_does_not_link(void **state)
+{
+    (void)state;
+    struct tgt_blob garbage = {(uint8_t *)(uintptr_t) "garbage", 7}, out = {0};
+    char why[TGT_WHY];
+    assert_false(tgt_link(&garbage, &out, why));
+    assert_non_null(strstr(why, "ld.lld: error:"));
+    assert_null(out.data);
+}
+
+static void damaged_code_objects_are_refused_with_a_sentence(void **state)
+{
+    (void)state;
+    struct kernel k = small_kernel("gfx942");
+    const struct tgt *t = k.t;
+    struct compiled c = kernel_compile(&k);
+    struct tgt_kernel_facts facts;
+    char why[TGT_WHY] = "";
+    assert_false(
+        tgt_analyze(c.code_object.data, c.code_object.size, "other", t, &facts, why));
+    assert_non_null(strstr(why, "other: "));
+    for (size_t size = 0; size < c.code_object.size; size += 61) {
+        uint8_t *part = malloc(size + 1); /* of its own, so that a sanitizer sees overreads */
+        memcpy(part, c.code_object.data, size);
+        why[0] = 0;
+        if (!tgt_analyze(part, size, "k", t, &facts, why))
+            assert_true(why[0] != 0);
+        free(part);
+    }
+    compiled_free(&c);
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_form_of_output_is_what_it_says),
+        cmocka_unit_test(facts_are_those_of_the_code_object),
+        cmocka_unit_test(offsets_of_arguments_must_be_natural),
+        cmocka_unit_test(a_hook_is_inlined),
+        cmocka_unit_test(a_hook_that_does_not_fit_is_refused_with_a_sentence),
+        cmocka_unit_test(threads_and_repetition_give_the_same_bytes),
+        cmocka_unit_test(what_is_no_object_does_not_link),
+        cmocka_unit_test(damaged_code_objects_are_refused_with_a_sentence),
+    };
+    if (argc != 2) {
+        fprintf(stderr, "usage: %s BITCODE\n", argv[0]);
+        return 2;
+    }
+    bitcode_path = argv[1];
+    return cmocka_run_group_tests_name("emit", tests, NULL, NULL);
+}
