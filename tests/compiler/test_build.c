@@ -209,7 +209,7 @@ static int find_entry(const char *path, const struct stat *st, int kind, struct 
     return 0;
 }
 
-/* Each byte of an entry flipped, each length cut: compiled anew and written anew, never believed. */
+/* Each byte of an entry flipped, each length cut: compiled and written anew, never believed. */
 static void a_damaged_entry_is_no_entry(void **state)
 {
     struct fixture *f = *state;

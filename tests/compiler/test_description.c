@@ -315,7 +315,7 @@ static void a_long_line_is_cut_around_the_caret(void **state)
     free(t.bytes);
 }
 
-/* Every prefix of a valid file, and every byte of it replaced by each of some that mean something. */
+/* Every prefix of a valid file, and every byte of it replaced by each of some with a meaning. */
 static void damaged_files_never_crash(void **state)
 {
     (void)state;

@@ -8,6 +8,7 @@
 #include "compiler/nearest.h"
 #include "runtime/attn.h"
 #include "tools/attnc/command.h"
+#include "tools/attnc/pack_file.h"
 
 static struct {
     const char *output;
@@ -50,11 +51,10 @@ static int run(int argc, char **argv)
     if (argc != 2 || !args.output)
         return complain(EXIT_USER, "usage: attnc extract PACK KERNEL -o FILE");
     struct attn_pack *pack;
-    int status = attn_pack_open(argv[0], &pack);
-    if (status != ATTN_OK)
-        return complain(status == ATTN_IO ? EXIT_ENVIRONMENT : EXIT_USER, "%s",
-                        attn_last_error());
-    int code = find_and_extract(pack, argv[0], argv[1]);
+    int code = open_pack(argv[0], &pack);
+    if (code != EXIT_GOOD)
+        return code;
+    code = find_and_extract(pack, argv[0], argv[1]);
     attn_pack_close(pack);
     return code;
 }

@@ -7,6 +7,7 @@
 
 #include "runtime/attn.h"
 #include "tools/attnc/command.h"
+#include "tools/attnc/pack_file.h"
 
 static struct {
     bool json;
@@ -131,11 +132,10 @@ static int run(int argc, char **argv)
     if (argc != 1)
         return complain(EXIT_USER, "usage: attnc list PACK [--json]");
     struct attn_pack *pack;
-    int status = attn_pack_open(argv[0], &pack);
-    if (status != ATTN_OK)
-        return complain(status == ATTN_IO ? EXIT_ENVIRONMENT : EXIT_USER, "%s",
-                        attn_last_error());
-    int code = args.json ? print_json(pack) : print_table(pack);
+    int code = open_pack(argv[0], &pack);
+    if (code != EXIT_GOOD)
+        return code;
+    code = args.json ? print_json(pack) : print_table(pack);
     attn_pack_close(pack);
     return code;
 }

@@ -1,0 +1,10 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef TOOLS_ATTNC_PACK_FILE_H
+#define TOOLS_ATTNC_PACK_FILE_H
+
+#include "runtime/attn.h"
+
+/** Opens a pack that the user named. Returns an exit_code, after a message with the path. */
+int open_pack(const char *path, struct attn_pack **pack);
+
+#endif
