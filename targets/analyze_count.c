@@ -135,10 +135,26 @@ static void count_one(const char *text, enum kind kind, const struct tgt *t,
     }
 }
 
+/*
+ * v_permlane*_swap exchanges halves of two registers, so to bring a value together with that of
+ * another lane takes a second register of the same value: the move that makes it belongs to the swap
+ * and is no copy. `move` is the last copy that was seen.
+ */
+static bool makes_operand_of(const char *move, const char *swap)
+{
+    char name[16];
+    if (sscanf(move, "%*s %15[^,],", name) != 1)
+        return false;
+    const char *at = strstr(swap, name);
+    const char after = at ? at[strlen(name)] : '0';
+    return after == ',' || after == '\0' || after == ' ';
+}
+
 bool tgt_count(const struct tgt_code *code, struct tgt_range range, const struct tgt *t,
                struct tgt_loop_facts *facts, char why[TGT_WHY])
 {
     struct tgt_loop_facts f = {0};
+    const char *move = "";
     for (size_t i = range.first; i < range.end; i++) {
         const char *text = code->insts[i].text;
         enum kind kind = kind_of(text);
@@ -146,6 +162,12 @@ bool tgt_count(const struct tgt_code *code, struct tgt_range range, const struct
         if (kind == MATRIX && !count_matrix(text, t, &f, why))
             return false;
         count_one(text, kind, t, &f);
+        if (kind == MOVE && moves_vector_register(text))
+            move = text;
+        if (kind == SWAP && makes_operand_of(move, text)) {
+            f.copies--;
+            move = "";
+        }
     }
     f.start = code->insts[range.first].offset;
     f.end = code->insts[range.end - 1].offset + code->insts[range.end - 1].size;

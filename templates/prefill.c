@@ -411,14 +411,14 @@ static struct tir_value mask(struct prefill *p, struct tir_value s, struct tir_v
                                          tile_of(p, plus(p, p->kv_len, -1), vector));
     const struct tir_value start = tile_of(p, key, vector);
     const struct tir_value row = tir_row_index(b, tile);
-    const struct tir_value none = tir_float_like(b, s, -INFINITY);
-    struct tir_value masked = tir_select(
-        b, tir_cmp_gt(b, row, tir_broadcast(b, tir_sub(b, end, start), tile)), none, s);
+    struct tir_value hidden =
+        tir_cmp_gt(b, row, tir_broadcast(b, tir_sub(b, end, start), tile));
     if (window) {
         const struct tir_value begin = tir_sub(b, diagonal, tile_of(p, p->left, vector));
-        masked = tir_select(
-            b, tir_cmp_lt(b, row, tir_broadcast(b, tir_sub(b, begin, start), tile)), none, masked);
+        hidden = tir_or(b, hidden, tir_cmp_lt(b, row, tir_broadcast(b, tir_sub(b, begin, start),
+                                                                    tile)));
     }
+    const struct tir_value masked = tir_select(b, hidden, tir_float_like(b, s, -INFINITY), s);
     tir_else(b, &branch, &masked);
     tir_end_if(b, &branch, &s);
     return s;

@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Lane masks are made where they are used:
+ *
+ *     %c0 = cmp_gt ..; %c1 = cmp_gt ..; %d0 = select %c0 ..; %d1 = select %c1 ..
+ *  -> %c0 = cmp_gt ..; %d0 = select %c0 ..; %c1 = cmp_gt ..; %d1 = select %c1 ..
+ *
+ * A mask of lanes takes a pair of scalar registers; expanding a tile's comparison makes one for each
+ * of its registers at once, and a tile of 64 would run out of them.
+ *
+ * requires: register level.   keeps: structure.   breaks: order of i1 vecs and what they are made of.
+ */
+#include "ir/builder.h"
+#include "ir/passes.h"
+
+#include <string.h>
+
+static bool is_mask(const struct tir_func *f, const struct tir_op *op)
+{
+    if (op->n_results != 1 || !(tir_ops[op->opcode].flags & TIR_PURE))
+        return false;
+    const struct tir_type t = tir_typeof(f, op->result);
+    return t.kind == TIR_VEC && t.dtype == TIR_I1;
+}
+
+static unsigned uses_in(const struct tir_op *op, struct tir_value v)
+{
+    unsigned n = 0;
+    for (uint32_t i = 0; i < op->n_operands; i++)
+        n += op->operands[i].id == v.id;
+    return n;
+}
+
+/* The one op of this block that uses v, or `none` when others do, in here or further inside. */
+static uint32_t only_user(const struct tir_func *f, const struct tir_block *b, uint32_t from,
+                          struct tir_value v, uint32_t none)
+{
+    uint32_t user = none;
+    for (uint32_t i = from; i < b->n_ops; i++) {
+        const struct tir_op *op = tir_op(f, b->ops[i]);
+        if (op->blocks[0])
+            return none; /* a nested block may use it */
+        if (!uses_in(op, v))
+            continue;
+        if (user != none)
+            return none;
+        user = i;
+    }
+    return user;
+}
+
+static bool sink_in(struct tir_func *f, struct tir_block *b)
+{
+    bool progress = false;
+    /* Backwards, so that what a mask is made of finds the mask in its final place. */
+    for (uint32_t i = b->n_ops; i-- > 0;) {
+        const struct tir_ref ref = b->ops[i];
+        const struct tir_op *op = tir_op(f, ref);
+        for (int k = 0; k < 2; k++)
+            if (op->blocks[k])
+                progress |= sink_in(f, op->blocks[k]);
+        if (!is_mask(f, op))
+            continue;
+        const uint32_t user = only_user(f, b, i + 1, op->result, 0);
+        if (user <= i + 1)
+            continue;
+        memmove(b->ops + i, b->ops + i + 1, (user - 1 - i) * sizeof(b->ops[0]));
+        b->ops[user - 1] = ref;
+        progress = true;
+    }
+    return progress;
+}
+
+bool tir_opt_sink(struct tir_func *f, const struct tir_schedule *s)
+{
+    (void)s;
+    return sink_in(f, f->body);
+}

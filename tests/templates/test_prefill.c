@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Every tile of prefill, on every target, through the whole pipeline: what the machine code is like.
+ * Numerics are `attnc verify`'s business.
+ */
+#include "compiler/pipeline.h"
+#include "templates/template.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <stdlib.h>
+#include <string.h>
+
+static const int head_dims[][2] = {{64, 64}, {128, 128}, {192, 128}, {256, 256}};
+enum { N_DIMS = sizeof(head_dims) / sizeof(head_dims[0]) };
+
+static const struct att_template *prefill(void)
+{
+    for (int i = 0; att_templates[i]; i++)
+        if (!strcmp(att_templates[i]->name, "prefill"))
+            return att_templates[i];
+    fail_msg("no template named prefill");
+    return NULL;
+}
+
+static struct att_variant variant(const char *target, const int dims[2])
+{
+    struct att_variant v;
+    att_variant_init(&v, prefill(), target);
+    att_set(&v, ATT_HEAD_DIM, dims[0]);
+    att_set(&v, ATT_HEAD_DIM_V, dims[1]);
+    return v;
+}
+
+static struct attnc_kernel compile(const struct att_variant *v)
+{
+    static const struct attnc_compile_options options = {.stage = ATTNC_STAGE_LINKED};
+    const struct tgt_blob no_hooks = {0};
+    struct attnc_kernel k;
+    char why[ATTNC_WHY] = "";
+    char name[ATT_NAME_MAX];
+    struct att_why reason;
+    att_variant_name(v, name);
+    if (!v->op->check(v, &tgt_find(v->target)->machine, &reason))
+        fail_msg("%s: %s", name, reason.text);
+    if (!attnc_compile(v, &no_hooks, &options, stderr, &k, why))
+        fail_msg("%s: %s", name, why);
+    return k;
+}
+
+/* What holds for every kernel that is shipped. */
+static void check_facts(const struct attnc_kernel *k)
+{
+    const struct tgt_kernel_facts *f = &k->facts;
+    if (f->vgpr_spills || f->sgpr_spills || f->scratch_bytes)
+        fail_msg("%s spills: %u VGPR, %u SGPR, %u bytes of scratch", k->name, f->vgpr_spills,
+                 f->sgpr_spills, f->scratch_bytes);
+    if (f->vgprs + f->agprs > 256)
+        fail_msg("%s takes %u registers: two waves a SIMD have 256 each", k->name,
+                 f->vgprs + f->agprs);
+    if (f->loop.waits_vm0)
+        fail_msg("%s drains its loads in the loop: vmcnt(0)", k->name);
+    if (f->loop.copies)
+        fail_msg("%s copies %u registers in the loop", k->name, f->loop.copies);
+    if (!f->loop.mfma)
+        fail_msg("%s: no loop with matrix instructions was found", k->name);
+}
+
+static void tiles_fit_their_registers_on_every_target(void **state)
+{
+    (void)state;
+    for (int t = 0; tgt_all[t]; t++)
+        for (int d = 0; d < N_DIMS; d++)
+            for (int dtype = ATT_DTYPE_BF16; dtype <= ATT_DTYPE_FP16; dtype++)
+                for (int mask = ATT_MASK_NONE; mask <= ATT_MASK_WINDOW; mask++) {
+                    struct att_variant v = variant(tgt_all[t]->machine.name, head_dims[d]);
+                    att_set(&v, ATT_DTYPE, dtype);
+                    att_set(&v, ATT_MASK, mask);
+                    att_set(&v, ATT_LSE, mask == ATT_MASK_NONE);
+                    att_set(&v, ATT_SINKS, mask == ATT_MASK_WINDOW);
+                    struct attnc_kernel k = compile(&v);
+                    check_facts(&k);
+                    attnc_kernel_free(&k);
+                }
+}
+
+static void soft_cap_fits_too(void **state)
+{
+    (void)state;
+    for (int t = 0; tgt_all[t]; t++)
+        for (int d = 0; d < N_DIMS; d++) {
+            struct att_variant v = variant(tgt_all[t]->machine.name, head_dims[d]);
+            att_set(&v, ATT_SOFT_CAP, 1);
+            struct attnc_kernel k = compile(&v);
+            check_facts(&k);
+            attnc_kernel_free(&k);
+        }
+}
+
+/* The first-order bound of the matrix pipe's duty for bf16, D 128. */
+static void matrix_pipe_is_kept_busy(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *target;
+        unsigned permille;
+    } floors[] = {{"gfx942", 880}, {"gfx950", 850}};
+    for (int i = 0; i < 2; i++) {
+        struct att_variant v = variant(floors[i].target, head_dims[1]);
+        struct attnc_kernel k = compile(&v);
+        if (k.facts.mfma_duty < floors[i].permille)
+            fail_msg("%s: duty %u permille, at least %u are asked for", k.name,
+                     k.facts.mfma_duty, floors[i].permille);
+        attnc_kernel_free(&k);
+    }
+}
+
+static void unsupported_head_dims_say_why(void **state)
+{
+    (void)state;
+    static const int odd[][2] = {{72, 72}, {512, 512}, {128, 96}};
+    for (int i = 0; i < 3; i++) {
+        struct att_variant v = variant("gfx942", odd[i]);
+        struct att_why why = {.text = ""};
+        assert_false(v.op->check(&v, &tgt_find("gfx942")->machine, &why));
+        assert_true(strlen(why.text) > 10);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(tiles_fit_their_registers_on_every_target),
+        cmocka_unit_test(soft_cap_fits_too),
+        cmocka_unit_test(matrix_pipe_is_kept_busy),
+        cmocka_unit_test(unsupported_head_dims_say_why),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
