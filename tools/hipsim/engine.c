@@ -475,28 +475,37 @@ static int run_workers(struct engine *e, uint32_t threads)
     return started > 0 ? 0 : -1;
 }
 
-int engine_run(struct launch *l)
+/* Checks the launch and prepares its engine. 0, or -1 with the reason in launch->fault. */
+static int prepare(struct engine *e, struct launch *l)
 {
-    struct engine e = {.launch = l, .lock = PTHREAD_MUTEX_INITIALIZER};
+    *e = (struct engine){.launch = l, .lock = PTHREAD_MUTEX_INITIALIZER};
     l->fault = (struct fault){0};
     l->counters = (struct counters){0};
     uint64_t items = 1, groups = 1;
     for (unsigned d = 0; d < 3; d++) {
         if (!l->grid[d] || !l->block[d])
             return refuse(l, "a grid or workgroup dimension is zero");
-        e.groups[d] = (uint32_t)(((uint64_t)l->grid[d] + l->block[d] - 1) / l->block[d]);
+        e->groups[d] = (uint32_t)(((uint64_t)l->grid[d] + l->block[d] - 1) / l->block[d]);
         items *= l->block[d];
         if (items > 1024)
             return refuse(l, "a workgroup has more than 1024 work-items");
-        if (__builtin_mul_overflow(groups, e.groups[d], &groups))
+        if (__builtin_mul_overflow(groups, e->groups[d], &groups))
             return refuse(l, "the grid has more than 2^64 workgroups");
     }
     if (l->nvgpr > VGPR_FILE || l->nagpr > VGPR_FILE || l->nuser_sgpr > 32)
         return refuse(l, "the launch asks for more registers than a wave has");
-    e.next = l->first_workgroup;
-    e.last = groups;
+    e->next = l->first_workgroup;
+    e->last = groups;
     if (l->count_workgroup && l->first_workgroup + l->count_workgroup < groups)
-        e.last = l->first_workgroup + l->count_workgroup;
+        e->last = l->first_workgroup + l->count_workgroup;
+    return 0;
+}
+
+int engine_run(struct launch *l)
+{
+    struct engine e;
+    if (prepare(&e, l) < 0)
+        return -1;
     uint64_t todo = e.last > e.next ? e.last - e.next : 0;
     uint64_t threads = l->threads ? l->threads : (uint64_t)sysconf(_SC_NPROCESSORS_ONLN);
     if (threads > todo)
@@ -505,4 +514,93 @@ int engine_run(struct launch *l)
         return refuse(l, "out of memory for the waves of a workgroup");
     pthread_mutex_destroy(&e.lock);
     return l->fault.kind == FAULT_NONE ? 0 : -1;
+}
+
+/* A workgroup that the caller steps: a worker without a thread, and an engine of its own. */
+struct engine_group {
+    struct engine engine;
+    struct worker worker;
+};
+
+struct engine_group *engine_group_create(struct launch *l)
+{
+    struct engine_group *g = calloc(1, sizeof(*g));
+    if (!g) {
+        refuse(l, "out of memory for a workgroup");
+        return NULL;
+    }
+    if (prepare(&g->engine, l) < 0) {
+        free(g);
+        return NULL;
+    }
+    if (!worker_init(&g->worker, &g->engine)) {
+        refuse(l, "out of memory for the waves of a workgroup");
+        free(g);
+        return NULL;
+    }
+    return g;
+}
+
+void engine_group_destroy(struct engine_group *g)
+{
+    if (!g)
+        return;
+    worker_free(&g->worker);
+    pthread_mutex_destroy(&g->engine.lock);
+    free(g);
+}
+
+struct workgroup *engine_group_start(struct engine_group *g, uint64_t index)
+{
+    const struct launch *l = g->engine.launch;
+    init_workgroup(&g->worker, index);
+    if (l->observer && l->observer->workgroup_begin)
+        l->observer->workgroup_begin(l->observer->ctx, &g->worker.wg);
+    return &g->worker.wg;
+}
+
+const struct inst *engine_group_fetch(struct wave *w)
+{
+    const struct inst *in = fetch(w);
+    uint64_t budget = w->launch->budget;
+    if (!in || !budget || w->executed < budget)
+        return in;
+    wave_fault(w, in, FAULT_BUDGET, 0, "%llu instructions executed",
+               (unsigned long long)w->executed);
+    return NULL;
+}
+
+bool engine_group_step(struct engine_group *g, struct wave *w, const struct inst *in)
+{
+    step(&g->worker, w, in);
+    return w->state != WAVE_FAULTED && w->launch->fault.kind == FAULT_NONE;
+}
+
+bool engine_group_release(struct engine_group *g)
+{
+    uint64_t passed = g->worker.wg.barriers;
+    release_barrier(&g->worker.wg);
+    return g->worker.wg.barriers != passed;
+}
+
+bool engine_group_finish(struct engine_group *g)
+{
+    struct workgroup *wg = &g->worker.wg;
+    const struct launch *l = g->engine.launch;
+    for (uint32_t i = 0; i < wg->nwaves; i++) {
+        if (wg->waves[i]->state != WAVE_ENDED) {
+            report_deadlock(wg);
+            return false;
+        }
+    }
+    if (l->observer && l->observer->workgroup_end)
+        l->observer->workgroup_end(l->observer->ctx, wg);
+    g->worker.counters.workgroups++;
+    g->worker.counters.waves += wg->nwaves;
+    return l->fault.kind == FAULT_NONE;
+}
+
+const struct counters *engine_group_counters(const struct engine_group *g)
+{
+    return &g->worker.counters;
 }

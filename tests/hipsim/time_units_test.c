@@ -1,0 +1,261 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The timing model's units against the tables of docs/hardware.md, section 1. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "tools/hipsim/time_lds.h"
+#include "tools/hipsim/time_memory.h"
+#include "tools/hipsim/time_op.h"
+
+static void parameters_have_sources(void **state)
+{
+    (void)state;
+    const enum gfx_target targets[] = {GFX942, GFX950};
+    for (unsigned t = 0; t < 2; t++) {
+        size_t n;
+        const struct time_param_row *rows = time_param_rows(targets[t], &n);
+        size_t other;
+        const struct time_param_row *others = time_param_rows(targets[1 - t], &other);
+        assert_int_equal(n, other);
+        for (size_t i = 0; i < n; i++) {
+            assert_string_equal(rows[i].name, others[i].name);
+            assert_true(strlen(rows[i].source) > 0);
+            assert_true(rows[i].low <= rows[i].value && rows[i].value <= rows[i].high);
+            if (rows[i].tag == TIME_U)
+                assert_true(rows[i].low < rows[i].high);
+        }
+    }
+    struct time_params p = time_params_default(GFX942);
+    assert_true(time_params_set(&p, "trans_cycles", 8));
+    assert_true(p.trans_cycles == 8);
+    assert_false(time_params_set(&p, "trans_cycles", -1));
+    assert_false(time_params_set(&p, "no_such_parameter", 1));
+}
+
+/* hardware.md 1.5 */
+static void matrix_instructions_take_their_passes(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *name;
+        unsigned gfx942, gfx950, cbsz, blgp;
+    } rows[] = {
+        {"v_mfma_f32_32x32x8_bf16", 32, 32, 0, 0},
+        {"v_mfma_f32_16x16x16_f16", 16, 16, 0, 0},
+        {"v_mfma_f32_32x32x4_2b_f16", 64, 64, 0, 0},
+        {"v_mfma_f32_16x16x4_4b_bf16", 32, 32, 0, 0},
+        {"v_mfma_f32_4x4x4_16b_f16", 8, 8, 0, 0},
+        {"v_mfma_f32_32x32x16_bf16", 32, 32, 0, 0},
+        {"v_mfma_f32_16x16x32_bf16", 16, 16, 0, 0},
+        {"v_mfma_f32_32x32x16_fp8_fp8", 32, 32, 0, 0},
+        {"v_mfma_f32_16x16x32_fp8_bf8", 16, 16, 0, 0},
+        {"v_mfma_f32_32x32x64_f8f6f4", 64, 64, 0, 0},
+        {"v_mfma_f32_32x32x64_f8f6f4", 64, 64, 4, 1},
+        {"v_mfma_f32_32x32x64_f8f6f4", 32, 32, 4, 4},
+        {"v_mfma_scale_f32_16x16x128_f8f6f4", 32, 32, 0, 4},
+        {"v_mfma_scale_f32_16x16x128_f8f6f4", 16, 16, 2, 4},
+        {"v_mfma_i32_32x32x16_i8", 32, 32, 0, 0},
+        {"v_mfma_i32_16x16x64_i8", 16, 16, 0, 0},
+        {"v_mfma_f32_32x32x2_f32", 64, 64, 0, 0},
+        {"v_mfma_f32_16x16x4_f32", 32, 32, 0, 0},
+        {"v_mfma_f32_16x16x8_xf32", 16, 16, 0, 0},
+        {"v_mfma_f64_16x16x4_f64", 32, 64, 0, 0},
+        {"v_mfma_f64_4x4x4_4b_f64", 16, 16, 0, 0},
+        {"v_smfmac_f32_16x16x32_f16", 16, 16, 0, 0},
+        {"v_smfmac_f32_32x32x32_fp8_fp8", 32, 32, 0, 0},
+        {"v_add_f32", 0, 0, 0, 0},
+    };
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        assert_int_equal(time_matrix_cycles(GFX942, rows[i].name, rows[i].cbsz, rows[i].blgp),
+                         rows[i].gfx942);
+        assert_int_equal(time_matrix_cycles(GFX950, rows[i].name, rows[i].cbsz, rows[i].blgp),
+                         rows[i].gfx950);
+    }
+}
+
+static struct time_lds_cost lds(enum gfx_target target, bool is_store, unsigned bytes,
+                                unsigned stride)
+{
+    struct time_params p = time_params_default(target);
+    p.lds_conflict_scale = 1;
+    uint64_t addr[WAVE_LANES];
+    for (unsigned i = 0; i < WAVE_LANES; i++)
+        addr[i] = (uint64_t)i * stride;
+    return time_lds_cost(&p, target, is_store, bytes, UINT64_MAX, addr);
+}
+
+/* hardware.md 1.6: clocks of one instruction without conflicts, and the bank period. */
+static void lds_widths_take_their_phases(void **state)
+{
+    (void)state;
+    assert_int_equal(lds(GFX942, false, 4, 4).clocks, 2);
+    assert_int_equal(lds(GFX942, false, 8, 8).clocks, 4);
+    assert_int_equal(lds(GFX942, false, 16, 16).clocks, 8);
+    assert_int_equal(lds(GFX950, false, 4, 4).clocks, 1);
+    assert_int_equal(lds(GFX950, false, 8, 8).clocks, 2);
+    assert_int_equal(lds(GFX950, false, 16, 16).clocks, 4);
+    assert_int_equal(lds(GFX950, false, 12, 16).clocks, 8);
+    assert_int_equal(lds(GFX950, true, 8, 8).clocks, 4);
+    assert_int_equal(lds(GFX950, true, 16, 16).clocks, 8);
+    assert_int_equal(lds(GFX942, false, 4, 128).clocks, 64);
+    assert_int_equal(lds(GFX942, false, 16, 128).clocks, 64);
+    assert_int_equal(lds(GFX950, false, 8, 256).clocks, 64);
+    assert_int_equal(lds(GFX942, false, 4, 0).clocks, 2); /* broadcast */
+}
+
+/* Every lane is in exactly one phase. */
+static void lds_phases_cover_the_wave(void **state)
+{
+    (void)state;
+    const unsigned widths[] = {1, 2, 4, 8, 12, 16};
+    for (unsigned t = 0; t < 2; t++) {
+        for (unsigned i = 0; i < 2 * 6; i++) {
+            uint64_t phases[8], all = 0;
+            unsigned n = time_lds_phases(t ? GFX950 : GFX942, i & 1, widths[i / 2], phases);
+            for (unsigned k = 0; k < n; k++) {
+                assert_int_equal(all & phases[k], 0);
+                all |= phases[k];
+            }
+            assert_true(all == UINT64_MAX);
+        }
+    }
+}
+
+/*
+ * C6, on 32 banks: rows of 128 B of bf16 (64 elements), MFMA 32x32 reading 8 elements per lane: lane l wants row
+ * l % 32, column block l / 32. A swizzle (vector, per phase, phases) moves the 16-byte block of a
+ * row by (row / per phase) % phases.
+ */
+static unsigned swizzled(unsigned per_phase)
+{
+    struct time_params p = time_params_default(GFX942);
+    uint64_t addr[WAVE_LANES];
+    for (unsigned l = 0; l < WAVE_LANES; l++) {
+        unsigned row = l % 32, block = l / 32;
+        addr[l] = (uint64_t)row * 128 + ((block ^ row / per_phase % 8) * 16);
+    }
+    struct time_lds_cost cost = time_lds_cost(&p, GFX942, false, 16, UINT64_MAX, addr);
+    return cost.clocks - cost.floor;
+}
+
+static void swizzles_are_told_apart(void **state)
+{
+    (void)state;
+    assert_int_equal(swizzled(1), 0);
+    assert_true(swizzled(2) > 0);
+}
+
+/* One compute unit alone on the device. */
+static void alone(struct time_params *p, struct time_memory *m)
+{
+    struct time_share share = {.cus_active = 1, .sharers = 1};
+    assert_true(time_memory_init(m, p, &share, p->max_mhz));
+}
+
+/* A dwordx4 takes 16 clocks of the L1; rows of 64 B double it (C5). */
+static void rows_of_half_a_line_take_twice_the_time(void **state)
+{
+    (void)state;
+    struct time_params p = time_params_default(GFX942);
+    struct time_memory m;
+    uint64_t whole[WAVE_LANES], half[WAVE_LANES], one[WAVE_LANES];
+    for (unsigned i = 0; i < WAVE_LANES; i++) {
+        whole[i] = 4096 + i * 16;
+        half[i] = (uint64_t)(i / 4) * 4096 + i % 4 * 16;
+        one[i] = 4096 + i * 4;
+    }
+    alone(&p, &m);
+    time_memory_request(&m, 0, false, 16, UINT64_MAX, whole);
+    assert_int_equal(m.l1_free, 16);
+    time_memory_request(&m, 16, false, 16, UINT64_MAX, half);
+    assert_int_equal(m.l1_free, 16 + 32);
+    time_memory_request(&m, 48, false, 4, UINT64_MAX, one);
+    assert_int_equal(m.l1_free, 16 + 32 + 4);
+    time_memory_free(&m);
+}
+
+/* A10: a chain of dependent loads by working set, at 1.7 GHz as measured on MI210. */
+static void latency_grows_with_the_working_set(void **state)
+{
+    (void)state;
+    struct time_params p = time_params_default(GFX942);
+    struct time_memory m;
+    alone(&p, &m);
+    uint64_t addr[WAVE_LANES] = {0};
+    const uint64_t sizes[] = {16384, 131072};
+    double latency[2];
+    for (unsigned s = 0; s < 2; s++) {
+        uint64_t now = 0, start = 0, lines = sizes[s] / 128;
+        for (unsigned pass = 0; pass < 3; pass++) {
+            start = now;
+            for (uint64_t i = 0; i < lines; i++) {
+                addr[0] = i * 128;
+                now = time_memory_request(&m, now, false, 4, 1, addr);
+            }
+        }
+        latency[s] = (double)(now - start) / (double)lines;
+    }
+    assert_true(latency[0] > 115 && latency[0] < 140);
+    assert_true(latency[1] > 230 && latency[1] < 260);
+    time_memory_free(&m);
+}
+
+/* Streams get their share of the bandwidth, not more; what others fetch costs less. */
+static void streams_are_bound_by_their_share(void **state)
+{
+    (void)state;
+    struct time_params p = time_params_default(GFX950);
+    double clocks[3];
+    const double footprints[] = {1e12, 1e6, 1e12}, sharers[] = {1, 1, 32};
+    for (unsigned k = 0; k < 3; k++) {
+        struct time_memory m;
+        struct time_share share = {p.cus, sharers[k], footprints[k]};
+        assert_true(time_memory_init(&m, &p, &share, p.max_mhz));
+        uint64_t addr[WAVE_LANES], now = 0;
+        for (unsigned i = 0; i < 1024; i++) {
+            for (unsigned l = 0; l < WAVE_LANES; l++)
+                addr[l] = (uint64_t)i * 1024 + l * 16;
+            uint64_t room = time_memory_accepts(&m);
+            now = room > now ? room : now;
+            time_memory_request(&m, now, false, 16, UINT64_MAX, addr);
+        }
+        clocks[k] = (double)m.l1_free;
+        time_memory_free(&m);
+    }
+    double hbm = p.hbm_gb_per_s / (p.max_mhz / 1000) / p.cus;
+    double reached = 1024 * 1024 / clocks[0];
+    assert_true(reached < hbm * 1.02 && reached > hbm * 0.9);
+    assert_true(clocks[1] < clocks[0] && clocks[2] < clocks[1]);
+}
+
+/* hardware.md 0.3: fav4's list (32 matrix instructions, 24 of 6 slots) and the eager one. */
+static void bound_adds_what_does_not_fit(void **state)
+{
+    (void)state;
+    struct time_params p = time_params_default(GFX950);
+    struct time_mix mix = {.matrix = 64 * 32, .closed = 64 * 8, .valu = 4 * 384};
+    assert_true(time_loop_bound(&p, &mix, 2) == 4096);
+    mix.valu = 4 * (384 + 48);
+    assert_true(time_loop_bound(&p, &mix, 2) == 4096 + 2 * 4 * 48);
+    mix.packed_f32 = 24;
+    assert_true(time_loop_bound(&p, &mix, 2) == 4096 + 2 * 4 * 48 + 2 * 4 * 24);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(parameters_have_sources),
+        cmocka_unit_test(matrix_instructions_take_their_passes),
+        cmocka_unit_test(lds_widths_take_their_phases),
+        cmocka_unit_test(lds_phases_cover_the_wave),
+        cmocka_unit_test(swizzles_are_told_apart),
+        cmocka_unit_test(rows_of_half_a_line_take_twice_the_time),
+        cmocka_unit_test(latency_grows_with_the_working_set),
+        cmocka_unit_test(streams_are_bound_by_their_share),
+        cmocka_unit_test(bound_adds_what_does_not_fit),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,234 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tools/hipsim/time_memory.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define LINE 128
+#define SCALAR_LINE 64
+
+struct time_cache {
+    uint64_t *tags;   /* line number + 1, 0: empty */
+    uint64_t *stamps; /* last use */
+    uint64_t now;
+    unsigned sets, ways, line_bytes;
+};
+
+struct time_cache *time_cache_create(double bytes, double ways, unsigned line_bytes)
+{
+    struct time_cache *c = calloc(1, sizeof(*c));
+    if (!c)
+        return NULL;
+    c->line_bytes = line_bytes;
+    c->ways = ways < 1 ? 1 : (unsigned)ways;
+    c->sets = (unsigned)(bytes / c->ways / line_bytes);
+    c->sets = c->sets ? c->sets : 1;
+    c->tags = calloc((size_t)c->sets * c->ways, sizeof(*c->tags));
+    c->stamps = calloc((size_t)c->sets * c->ways, sizeof(*c->stamps));
+    if (c->tags && c->stamps)
+        return c;
+    time_cache_destroy(c);
+    return NULL;
+}
+
+void time_cache_destroy(struct time_cache *c)
+{
+    if (!c)
+        return;
+    free(c->tags);
+    free(c->stamps);
+    free(c);
+}
+
+bool time_cache_touch(struct time_cache *c, uint64_t address)
+{
+    uint64_t line = address / c->line_bytes;
+    size_t first = (size_t)(line % c->sets) * c->ways;
+    uint64_t *tags = c->tags + first, *stamps = c->stamps + first;
+    unsigned oldest = 0;
+    c->now++;
+    for (unsigned i = 0; i < c->ways; i++) {
+        if (tags[i] == line + 1) {
+            stamps[i] = c->now;
+            return true;
+        }
+        if (stamps[i] < stamps[oldest])
+            oldest = i;
+    }
+    tags[oldest] = line + 1;
+    stamps[oldest] = c->now;
+    return false;
+}
+
+unsigned time_lines(unsigned bytes, uint64_t lanes, const uint64_t addr[WAVE_LANES],
+                    uint64_t *lines)
+{
+    unsigned n = 0;
+    for (; lanes; lanes &= lanes - 1) {
+        uint64_t at = addr[__builtin_ctzll(lanes)];
+        uint64_t last = (at + (bytes ? bytes - 1 : 0)) / LINE;
+        for (uint64_t line = at / LINE; line <= last && n < 2 * WAVE_LANES; line++) {
+            unsigned i = n; /* the newest are the likeliest */
+            while (i > 0 && lines[i - 1] != line)
+                i--;
+            if (i == 0)
+                lines[n++] = line;
+        }
+    }
+    return n;
+}
+
+bool time_memory_init(struct time_memory *m, const struct time_params *p,
+                      const struct time_share *share, double mhz)
+{
+    memset(m, 0, sizeof(*m));
+    m->p = p;
+    m->share = *share;
+    m->clocks_per_ns = mhz / 1000;
+    double per_xcd = share->cus_active / p->xcds;
+    per_xcd = per_xcd < 1 ? 1 : per_xcd;
+    double active = share->cus_active < 1 ? 1 : share->cus_active;
+    m->bytes_per_clk[LEVEL_L1] = p->l1_bytes_per_clk;
+    m->bytes_per_clk[LEVEL_L2] = p->l2_bytes_per_clk / per_xcd;
+    if (m->bytes_per_clk[LEVEL_L2] > p->l1_bytes_per_clk)
+        m->bytes_per_clk[LEVEL_L2] = p->l1_bytes_per_clk;
+    m->bytes_per_clk[LEVEL_MALL] = p->mall_gb_per_s / m->clocks_per_ns / active;
+    m->bytes_per_clk[LEVEL_HBM] = p->hbm_gb_per_s / m->clocks_per_ns / active;
+    m->latency[LEVEL_L1] = p->l1_latency;
+    m->latency[LEVEL_L2] = p->l2_latency;
+    m->latency[LEVEL_MALL] = p->mall_ns * m->clocks_per_ns;
+    m->latency[LEVEL_HBM] = p->hbm_ns * m->clocks_per_ns;
+    /* The workgroups of an XCD fill its L2 with per_xcd / sharers different sets of lines. */
+    double sets = per_xcd / share->sharers;
+    m->l1 = time_cache_create(p->l1_bytes, p->l1_ways, LINE);
+    m->l2 = time_cache_create(p->l2_bytes / (sets < 1 ? 1 : sets), p->l2_ways, LINE);
+    m->scalar = time_cache_create(p->scalar_bytes, 4, SCALAR_LINE);
+    if (m->l1 && m->l2 && m->scalar)
+        return true;
+    time_memory_free(m);
+    return false;
+}
+
+void time_memory_free(struct time_memory *m)
+{
+    time_cache_destroy(m->l1);
+    time_cache_destroy(m->l2);
+    time_cache_destroy(m->scalar);
+    m->l1 = m->l2 = m->scalar = NULL;
+}
+
+/*
+ * Of the workgroups that share a line one fetches it into the L2 and the others find it there.
+ * Which lines are this one's is a hash of the line, so that the answer is always the same.
+ */
+static bool fetches(const struct time_memory *m, uint64_t line)
+{
+    uint64_t h = (line * UINT64_C(0x9e3779b97f4a7c15)) >> 40;
+    return (double)(h & 0xffff) * m->share.sharers < 65536.0;
+}
+
+static enum time_level find(struct time_memory *m, uint64_t line)
+{
+    if (time_cache_touch(m->l2, line * LINE) || !fetches(m, line))
+        return LEVEL_L2;
+    return m->share.footprint <= m->p->mall_bytes ? LEVEL_MALL : LEVEL_HBM;
+}
+
+/* Takes a level's bandwidth for `bytes`: when the last of them has been sent. */
+static double transfer(struct time_memory *m, enum time_level level, double now, unsigned bytes)
+{
+    double *busy = &m->level_free[level];
+    *busy = (*busy > now ? *busy : now) + bytes / m->bytes_per_clk[level];
+    m->bytes[level] += bytes;
+    return *busy;
+}
+
+uint64_t time_memory_accepts(const struct time_memory *m)
+{
+    unsigned size = (unsigned)m->p->l1_fifo;
+    size = size > L1_FIFO_MAX ? L1_FIFO_MAX : size < 1 ? 1 : size;
+    return m->requests < size ? 0 : m->started[(m->requests - size) % L1_FIFO_MAX];
+}
+
+/* Drops requests that are done by `now`, then waits until `bytes` more may be in flight. */
+static uint64_t flight_room(struct time_memory *m, uint64_t now, unsigned bytes)
+{
+    while (m->flight_first < m->flight_end) {
+        uint64_t done = m->flight[m->flight_first % L1_FLIGHT_MAX].done;
+        bool full = m->flight_bytes + bytes > m->p->l1_inflight
+            || m->flight_end - m->flight_first == L1_FLIGHT_MAX;
+        if (done > now && !full)
+            break;
+        now = done > now ? done : now;
+        m->flight_bytes -= m->flight[m->flight_first++ % L1_FLIGHT_MAX].bytes;
+    }
+    return now;
+}
+
+/* dwordx2 is as slow as dwordx4 (GLUON memory_bandwidth_model). */
+static double request_clocks(const struct time_memory *m, unsigned bytes, unsigned lanes,
+                             unsigned nlines)
+{
+    double moved = (double)lanes * (bytes > 4 && bytes < 16 ? 16 : bytes < 4 ? 4 : bytes);
+    double clocks = moved / m->p->l1_bytes_per_clk;
+    double by_line = nlines * m->p->l1_line_cycles;
+    clocks = clocks > by_line ? clocks : by_line;
+    return clocks < 1 ? 1 : clocks;
+}
+
+uint64_t time_memory_request(struct time_memory *m, uint64_t now, bool is_store, unsigned bytes,
+                             uint64_t lanes, const uint64_t addr[WAVE_LANES])
+{
+    uint64_t lines[2 * WAVE_LANES];
+    unsigned nlines = time_lines(bytes, lanes, addr, lines);
+    unsigned nlanes = (unsigned)__builtin_popcountll(lanes);
+    unsigned total = nlines * LINE;
+    double clocks = request_clocks(m, bytes, nlanes, nlines);
+    uint64_t start = now > m->l1_free ? now : m->l1_free;
+    start = flight_room(m, start, is_store ? 0 : total);
+    m->l1_free = start + (uint64_t)(clocks + 0.5);
+    m->l1_busy += (uint64_t)(clocks + 0.5);
+    m->started[m->requests++ % L1_FIFO_MAX] = start;
+    double done = (double)m->l1_free + m->latency[is_store ? LEVEL_L2 : LEVEL_L1];
+    for (unsigned i = 0; i < nlines; i++) {
+        if (!is_store && time_cache_touch(m->l1, lines[i] * LINE)) {
+            m->bytes[LEVEL_L1] += LINE;
+            continue;
+        }
+        if (is_store) { /* written through; nobody waits for what the L2 writes back */
+            double sent = transfer(m, LEVEL_L2, (double)start, LINE) + m->latency[LEVEL_L2];
+            done = sent > done ? sent : done;
+            if (!time_cache_touch(m->l2, lines[i] * LINE))
+                transfer(m, LEVEL_HBM, (double)start, LINE);
+            continue;
+        }
+        enum time_level level = find(m, lines[i]);
+        double sent = transfer(m, LEVEL_L2, (double)start, LINE);
+        if (level != LEVEL_L2) {
+            double far = transfer(m, level, (double)start, LINE);
+            sent = far > sent ? far : sent;
+        }
+        sent += m->latency[level];
+        done = sent > done ? sent : done;
+    }
+    uint64_t at = (uint64_t)(done + 0.5);
+    if (!is_store) {
+        m->flight[m->flight_end % L1_FLIGHT_MAX].done = at;
+        m->flight[m->flight_end++ % L1_FLIGHT_MAX].bytes = total;
+        m->flight_bytes += total;
+    }
+    return at;
+}
+
+uint64_t time_memory_scalar(struct time_memory *m, uint64_t now, uint64_t address, unsigned bytes)
+{
+    double latency = m->p->scalar_latency;
+    uint64_t last = (address + (bytes ? bytes - 1 : 0)) / SCALAR_LINE;
+    for (uint64_t line = address / SCALAR_LINE; line <= last; line++) {
+        if (time_cache_touch(m->scalar, line * SCALAR_LINE))
+            continue;
+        double miss = m->p->scalar_latency + m->latency[find(m, line * SCALAR_LINE / LINE)];
+        latency = miss > latency ? miss : latency;
+    }
+    return now + (uint64_t)latency;
+}

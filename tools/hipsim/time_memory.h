@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The vector memory of one compute unit and its share of what lies behind it.
+ *
+ * Requests enter a short queue, the L1 works through them in order at 64 B per clock or two clocks
+ * per 128-byte line, and at most 32 KB are in flight. A line comes from L1, from the L2 of the
+ * XCD, from the MALL or from HBM; each level has a latency and, for this compute unit, its share of
+ * the bandwidth. Scalar loads have a cache of their own; instructions too.
+ */
+#ifndef HIPSIM_TIME_MEMORY_H
+#define HIPSIM_TIME_MEMORY_H
+
+#include "tools/hipsim/time_params.h"
+
+enum time_level { LEVEL_L1, LEVEL_L2, LEVEL_MALL, LEVEL_HBM, LEVEL_COUNT };
+
+/* What the compute unit shares with the others; found by the launch model, 1 and 0 when unknown. */
+struct time_share {
+    double cus_active;      /* compute units that run the kernel at the same time */
+    double sharers;         /* of the workgroups on an XCD, those that read the same lines, >= 1 */
+    double footprint;       /* bytes that the whole launch touches */
+};
+
+struct time_cache; /* set-associative, LRU */
+struct time_cache *time_cache_create(double bytes, double ways, unsigned line_bytes);
+void time_cache_destroy(struct time_cache *cache);
+/* Whether the line of `address` was there; it is now. */
+bool time_cache_touch(struct time_cache *cache, uint64_t address);
+
+/* The lines of 128 bytes that a wave's access touches, each once; returns how many there are.
+ * `lines` has room for 2 * WAVE_LANES. */
+unsigned time_lines(unsigned bytes, uint64_t lanes, const uint64_t addr[WAVE_LANES],
+                    uint64_t *lines);
+
+#define L1_FIFO_MAX 32
+#define L1_FLIGHT_MAX 4096
+
+struct time_memory {
+    const struct time_params *p;
+    struct time_share share;
+    struct time_cache *l1, *l2, *scalar;
+    double clocks_per_ns;
+    double bytes_per_clk[LEVEL_COUNT]; /* this compute unit's */
+    double level_free[LEVEL_COUNT];
+    double latency[LEVEL_COUNT];
+    uint64_t l1_free;
+    uint64_t started[L1_FIFO_MAX];     /* when the latest requests left the queue; a ring */
+    uint64_t requests;
+    struct {
+        uint64_t done;
+        uint32_t bytes;
+    } flight[L1_FLIGHT_MAX];           /* a ring */
+    uint64_t flight_first, flight_end;
+    uint64_t flight_bytes;
+    uint64_t bytes[LEVEL_COUNT];       /* moved from each level to here */
+    uint64_t l1_busy;                  /* clocks */
+};
+
+/* Allocates the caches; false without memory. `mhz` turns nanoseconds into clocks. */
+bool time_memory_init(struct time_memory *m, const struct time_params *p,
+                      const struct time_share *share, double mhz);
+void time_memory_free(struct time_memory *m);
+
+/* When the queue has room for another request. */
+uint64_t time_memory_accepts(const struct time_memory *m);
+
+/* A wave's request at `now`, not before the queue accepts it: when its data are there (loads) or
+ * it is acknowledged (stores). */
+uint64_t time_memory_request(struct time_memory *m, uint64_t now, bool is_store, unsigned bytes,
+                             uint64_t lanes, const uint64_t addr[WAVE_LANES]);
+
+/* A scalar load of `bytes` at `address`. */
+uint64_t time_memory_scalar(struct time_memory *m, uint64_t now, uint64_t address, unsigned bytes);
+
+#endif
