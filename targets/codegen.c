@@ -132,7 +132,7 @@ static void set_kernel_attributes(struct lower *l)
         "amdgpu-no-implicitarg-ptr", "amdgpu-no-hostcall-ptr", "amdgpu-no-heap-ptr",
         "amdgpu-no-default-queue", "amdgpu-no-completion-action",
         "amdgpu-no-multigrid-sync-arg", "amdgpu-no-lds-kernel-id", "amdgpu-no-workitem-id-y",
-        "amdgpu-no-workitem-id-z", "amdgpu-no-flat-scratch-init",
+        "amdgpu-no-workitem-id-z",
     };
     for (size_t i = 0; i < sizeof unused / sizeof unused[0]; i++)
         add_attribute(l, unused[i], "");
