@@ -5,7 +5,7 @@
  */
 #include "ir/verify.h"
 
-#include <string.h>
+#include "ir/arith.h"
 
 enum {
     MAX_STAGES = 8,
@@ -68,16 +68,6 @@ static const char *const signatures[TIR_N_OPCODES] = {
     [TIR_if] = "b",
 };
 
-static bool is_int(unsigned dtype)
-{
-    return dtype >= TIR_I1 && dtype <= TIR_I64;
-}
-
-static bool is_float(unsigned dtype)
-{
-    return dtype >= TIR_F16 && dtype <= TIR_FP8;
-}
-
 static unsigned lane_bits(struct tir_type t)
 {
     return (t.kind == TIR_VEC ? t.count : 1) * tir_dtype_bits(t.dtype);
@@ -97,7 +87,7 @@ static bool matches(struct tir_type t, char letter)
     case 'i': return t.kind == TIR_SCALAR && t.dtype == TIR_I32;
     case 'l': return t.kind == TIR_SCALAR && t.dtype == TIR_I64;
     case 'b': return t.kind == TIR_SCALAR && t.dtype == TIR_I1;
-    case 'n': return t.kind == TIR_SCALAR && is_int(t.dtype);
+    case 'n': return t.kind == TIR_SCALAR && tir_is_int(t.dtype);
     case 's': return t.kind == TIR_SCALAR;
     case 'o': return lane && t.dtype == TIR_I32;
     case 'O': return lane && (t.dtype == TIR_I32 || t.dtype == TIR_I64);
@@ -184,13 +174,13 @@ static void check_elementwise(struct tir_verifier *v, const struct tir_op *op)
     switch (op->opcode) {
     case TIR_and: case TIR_or: case TIR_xor: case TIR_shl: case TIR_shr: case TIR_sar:
     case TIR_rem: case TIR_cmp_ult:
-        tir_check(v, is_int(t.dtype), "operands are not integers");
+        tir_check(v, tir_is_int(t.dtype), "operands are not integers");
         break;
     case TIR_exp2: case TIR_log2: case TIR_rcp: case TIR_rsq:
         tir_check(v, t.dtype == TIR_F32 || t.dtype == TIR_F16, "operand is not f32 or f16");
         break;
     default:
-        tir_check(v, is_int(t.dtype) || is_float(t.dtype), "operands are not numbers");
+        tir_check(v, tir_is_int(t.dtype) || tir_is_float(t.dtype), "operands are not numbers");
     }
 }
 
@@ -205,7 +195,7 @@ static void check_conversion(struct tir_verifier *v, const struct tir_op *op, st
     }
     tir_check(v, same_shape(t.a, t.d), "result has another shape");
     if (op->opcode == TIR_zext)
-        tir_check(v, is_int(t.a.dtype) && is_int(t.d.dtype) &&
+        tir_check(v, tir_is_int(t.a.dtype) && tir_is_int(t.d.dtype) &&
                   tir_dtype_bits(t.a.dtype) <= tir_dtype_bits(t.d.dtype), "is no extension");
     else
         tir_check(v, t.a.dtype != TIR_RSRC && t.d.dtype != TIR_RSRC, "is no conversion");
@@ -432,10 +422,10 @@ static void check_constants(struct tir_verifier *v, const struct tir_op *op, str
     const int64_t imm = op->imm[0];
     switch (op->opcode) {
     case TIR_const_int:
-        tir_check(v, is_int(t.d.dtype), "result is no integer");
+        tir_check(v, tir_is_int(t.d.dtype), "result is no integer");
         break;
     case TIR_const_float:
-        tir_check(v, is_float(t.d.dtype), "result is no float");
+        tir_check(v, tir_is_float(t.d.dtype), "result is no float");
         tir_check(v, imm >= 0 && imm <= UINT32_MAX, "bits of no f32");
         break;
     case TIR_arg:
