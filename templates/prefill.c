@@ -17,6 +17,7 @@
  */
 #include "ir/builder.h"
 #include "templates/lds_map.h"
+#include "templates/softmax.h"
 #include "templates/template.h"
 
 #include <assert.h>
@@ -29,7 +30,7 @@ enum stage { COPY_K, WAIT_K, SCORES, VALUES, N_STAGES };
 enum group { GROUP_K, GROUP_V };
 enum { LDS_WRITES = -1, ELEM = 2 /* bytes of bf16 and fp16 */, MAX_PANELS = 4 };
 
-static const float LOG2E = 1.4426950408889634f, LN2 = 0.6931471805599453f;
+static const float LOG2E = 1.4426950408889634f;
 
 /* Rows of queries a wave (16 or 32, as the matrix instruction has it), keys a tile. First match
  * wins: the first row whose head dims are at least the variant's. */
@@ -70,14 +71,12 @@ struct prefill {
     struct tir_value v_buffer;
     unsigned v_bytes;
 
-    struct tir_type scores, vector; /* S^T: keys x queries; 1 x queries */
+    struct tir_type scores; /* S^T: keys x queries */
+    struct att_softmax softmax;
 
     /* Uniform over the workgroup. */
     struct tir_value head, kv_head, row0, q_len, kv_len, offset, first, q_begin, kv_begin;
     struct tir_value k_base, v_base, k_stride, v_stride;
-    struct tir_value exponent;  /* what scores are multiplied with before 2^x */
-    struct tir_value lowest;    /* the maximum of no scores */
-    struct tir_value threshold; /* growth of the maximum that forces a rescale */
     struct tir_value left, right;
     struct tir_value last_row, first_row; /* of this wave */
 
@@ -178,9 +177,7 @@ static void choose_layouts(struct prefill *p)
 {
     const unsigned wave_bits = log2u(p->waves), queries = p->rows * p->waves;
     const struct tir_layout s = tir_mma_result(p->mma, p->kv, queries, wave_bits);
-    const struct tir_layout column = tir_layout_slice(&s, 0);
     p->scores = tir_tile(p->b.f, TIR_F32, p->kv, queries, &s);
-    p->vector = tir_tile(p->b.f, TIR_F32, 1, queries, &column);
     find_panels(p);
 
     p->v_k = tir_contract_acc(&s, log2u(p->mma->n));
@@ -256,17 +253,12 @@ static void load_q(struct prefill *p)
     }
 }
 
-/* Scores become exponents of two: p = 2^(s * exponent - m * exponent). */
 static void load_numbers(struct prefill *p)
 {
     struct tir_builder *b = &p->b;
     const bool scaled = p->v->soft_cap || p->v->logits;
-    p->exponent = scaled ? tir_f32(b, LOG2E) : tir_arg(b, "scale_log2", TIR_F32);
-    /* m * exponent must stay finite even where no key was seen. */
-    const struct tir_value one = tir_f32(b, 1.0f);
-    p->lowest = tir_mul(b, tir_f32(b, -3e38f), tir_rcp(b, tir_max(b, p->exponent, one)));
-    /* 2^8 of head room: O and l grow by that much at most before the maximum follows. */
-    p->threshold = tir_mul(b, tir_f32(b, 8.0f), tir_rcp(b, p->exponent));
+    p->softmax = att_softmax(
+        b, p->scores, scaled ? tir_f32(b, LOG2E) : tir_arg(b, "scale_log2", TIR_F32));
 
     const int far = 1 << 30;
     const bool window = p->v->mask == ATT_MASK_WINDOW;
@@ -277,7 +269,7 @@ static void load_numbers(struct prefill *p)
     p->first_row = tir_add(b, p->row0, times(p, wave, (int)p->rows));
     p->last_row = plus(p, p->first_row, (int)p->rows - 1);
 
-    struct tir_type t = p->vector;
+    struct tir_type t = p->softmax.vector;
     t.dtype = TIR_I32;
     p->query = tir_add(b, tir_col_index(b, t), tile_of(p, p->row0, t));
 }
@@ -303,7 +295,7 @@ static struct tir_value count_tiles(struct prefill *p)
 
 static struct tir_value first_key(struct prefill *p, struct tir_value tile)
 {
-    return tir_add(&p->b, p->first, times(&*p, tile, (int)p->kv));
+    return tir_add(&p->b, p->first, times(p, tile, (int)p->kv));
 }
 
 /* The rows of K or V of one tile of keys. The base moves with the tile in 64 bits, so that a
@@ -361,17 +353,12 @@ static struct tir_value compute_scores(struct prefill *p, struct tir_value tile)
     return tir_named(b, "s", s);
 }
 
-/* cap * tanh(x / cap), by tanh(y) = 1 - 2 / (e^2y + 1). */
-static struct tir_value soft_cap(struct prefill *p, struct tir_value s)
+static struct tir_value cap_scores(struct prefill *p, struct tir_value s)
 {
     struct tir_builder *b = &p->b;
     const struct tir_value cap = tir_arg(b, "soft_cap", TIR_F32);
-    const struct tir_value rate = tir_mul(
-        b, tir_mul(b, tir_arg(b, "scale", TIR_F32), tir_f32(b, 2 * LOG2E)), tir_rcp(b, cap));
-    const struct tir_value e = tir_exp2(b, tir_mul(b, s, tile_of(p, rate, p->scores)));
-    const struct tir_value r = tir_rcp(b, tir_add(b, e, tir_float_like(b, e, 1.0f)));
-    const struct tir_value twice = tile_of(p, tir_mul(b, cap, tir_f32(b, -2.0f)), p->scores);
-    return tir_fma(b, r, twice, tile_of(p, cap, p->scores));
+    const struct tir_value scale = tir_arg(b, "scale", TIR_F32);
+    return att_soft_cap(b, s, cap, tir_mul(b, scale, tir_rcp(b, cap)));
 }
 
 static struct tir_value call_logits(struct prefill *p, struct tir_value s, struct tir_value key)
@@ -404,7 +391,7 @@ static struct tir_value mask(struct prefill *p, struct tir_value s, struct tir_v
     }
     struct tir_if branch = tir_begin_if(b, edge, true, &p->scores, 1);
 
-    struct tir_type vector = p->vector, tile = p->scores;
+    struct tir_type vector = p->softmax.vector, tile = p->scores;
     vector.dtype = tile.dtype = TIR_I32;
     const struct tir_value diagonal = tir_add(b, p->query, tile_of(p, p->offset, vector));
     const struct tir_value end = tir_min(b, tir_add(b, diagonal, tile_of(p, p->right, vector)),
@@ -422,53 +409,6 @@ static struct tir_value mask(struct prefill *p, struct tir_value s, struct tir_v
     tir_else(b, &branch, &masked);
     tir_end_if(b, &branch, &s);
     return s;
-}
-
-/* What the head of the softmax of one tile hands to its tail. */
-struct softmax {
-    struct tir_value p, m, alpha, grown;
-};
-
-/*
- * m' = max(m, max_j s_j), p_j = 2^((s_j - m') exponent). The maximum only follows when it has grown
- * past the threshold: any reference will do as long as nothing overflows, and O then needs no
- * rescaling in most tiles.
- */
-static struct softmax softmax_head(struct prefill *p, struct tir_value s, struct tir_value m)
-{
-    struct tir_builder *b = &p->b;
-    struct softmax r;
-    const struct tir_value top = tir_max(b, m, tir_col_max(b, tir_col_fold_max(b, s)));
-    const struct tir_value limit = tir_add(b, m, tile_of(p, p->threshold, p->vector));
-    r.grown = tir_any(b, tir_cmp_gt(b, top, limit));
-    const struct tir_value exponent = tile_of(p, p->exponent, p->vector);
-    const struct tir_value fall = tir_select(b, r.grown, tir_sub(b, m, top),
-                                             tir_float_like(b, m, 0.0f));
-    r.alpha = tir_exp2(b, tir_mul(b, fall, exponent));
-    r.m = tir_named(b, "m", tir_select(b, r.grown, top, m));
-    const struct tir_value shift =
-        tir_broadcast(b, tir_neg(b, tir_mul(b, r.m, exponent)), p->scores);
-    r.p = tir_named(
-        b, "p", tir_exp2(b, tir_fma(b, s, tile_of(p, p->exponent, p->scores), shift)));
-    return r;
-}
-
-/* O and l follow the maximum. */
-static void rescale(struct prefill *p, const struct softmax *h, struct tir_value *o,
-                    struct tir_value *l)
-{
-    struct tir_builder *b = &p->b;
-    const struct tir_type t[] = {tir_typeof(b->f, *o), tir_typeof(b->f, *l)};
-    struct tir_if branch = tir_begin_if(b, h->grown, true, t, 2);
-    const struct tir_value scaled[] = {
-        tir_mul(b, *o, tir_broadcast(b, h->alpha, t[0])),
-        tir_mul(b, *l, tir_broadcast(b, h->alpha, t[1])),
-    };
-    tir_else(b, &branch, scaled);
-    struct tir_value both[] = {*o, *l};
-    tir_end_if(b, &branch, both);
-    *o = both[0];
-    *l = both[1];
 }
 
 /* Where the target cannot transpose on the way out of LDS, V is transposed on the way in: each lane
@@ -554,17 +494,18 @@ static void visit_tile(struct prefill *p, struct tir_value tile, struct tir_valu
     set_stage(p, SCORES, M2);
     const struct tir_value key = first_key(p, tile);
     if (p->v->soft_cap)
-        s = soft_cap(p, s);
+        s = cap_scores(p, s);
     if (p->v->logits)
         s = call_logits(p, s, key);
     s = mask(p, s, key); /* a branch: it must not stand among matrix instructions */
     set_stage(p, SCORES, C2);
-    const struct softmax head = softmax_head(p, s, carried[CARRY_M]);
+    const struct att_softmax_tile head =
+        att_softmax_head(b, &p->softmax, s, carried[CARRY_M]);
     carried[CARRY_M] = head.m;
 
     set_stage(p, VALUES, M1);
     place_v(p, fetched);
-    rescale(p, &head, &carried[CARRY_O], &carried[CARRY_L]);
+    att_softmax_rescale(b, &head, &carried[CARRY_O], &carried[CARRY_L]);
     tir_wait(b, LDS_WRITES, 0);
     tir_barrier(b);
     set_stage(p, VALUES, C1);
@@ -581,25 +522,15 @@ static void visit_tile(struct prefill *p, struct tir_value tile, struct tir_valu
 static void finish(struct prefill *p, struct tir_value carried[N_CARRY])
 {
     struct tir_builder *b = &p->b;
-    struct tir_value l = tir_col_sum(b, carried[CARRY_L]);
-    struct tir_value m = tir_mul(b, carried[CARRY_M], tile_of(p, p->exponent, p->vector));
-    struct tir_value factor = tir_float_like(b, l, 1.0f);
-    if (p->v->sinks) {
-        const struct tir_value raw = tir_scalar_load(b, tir_arg(b, "sinks", TIR_I64),
-                                                     tir_shl(b, p->head, num(p, 2)), TIR_F32);
-        const struct tir_value sink =
-            tile_of(p, tir_mul(b, raw, tir_f32(b, LOG2E)), p->vector);
-        const struct tir_value top = tir_max(b, m, sink);
-        factor = tir_exp2(b, tir_sub(b, m, top));
-        l = tir_add(b, tir_mul(b, l, factor), tir_exp2(b, tir_sub(b, sink, top)));
-        m = top;
-    }
-    const struct tir_value zero = tir_float_like(b, l, 0.0f);
-    const struct tir_value inverse =
-        tir_select(b, tir_cmp_gt(b, l, zero), tir_mul(b, factor, tir_rcp(b, l)), zero);
+    struct tir_value sink = {0};
+    if (p->v->sinks)
+        sink = tir_scalar_load(b, tir_arg(b, "sinks", TIR_I64), tir_shl(b, p->head, num(p, 2)),
+                               TIR_F32);
+    const struct att_softmax_end end =
+        att_softmax_finish(b, &p->softmax, carried[CARRY_M], carried[CARRY_L], sink);
     const struct tir_type o_type = tir_typeof(b->f, carried[CARRY_O]);
     const struct tir_value o =
-        tir_mul(b, carried[CARRY_O], tir_broadcast(b, inverse, o_type));
+        tir_mul(b, carried[CARRY_O], tir_broadcast(b, end.inverse, o_type));
     const struct tir_value rows = tir_sub(b, p->q_len, p->row0);
     const struct tir_value token = tir_add(b, p->q_begin, p->row0);
     const struct tir_view out =
@@ -608,8 +539,7 @@ static void finish(struct prefill *p, struct tir_value carried[N_CARRY])
     tir_tile_store(b, out, num(p, 0), tir_transpose(b, tir_convert_short(b, o, p->dtype)));
     if (!p->v->lse)
         return;
-    const struct tir_value lse =
-        tir_mul(b, tir_add(b, m, tir_log2(b, l)), tir_float_like(b, l, LN2));
+    const struct tir_value lse = att_softmax_lse(b, &end);
     const struct tir_value two = tir_i64(b, 2); /* lse is f32: twice the bytes of an element */
     const struct tir_value lse_at = tir_sub(b, head_base(p, "lse", token, p->head),
                                             tir_arg(b, "lse", TIR_I64));
@@ -631,15 +561,13 @@ static void attend(struct prefill *p)
     p->v_stride = stride(p, "v_token_stride");
     const struct tir_value n = count_tiles(p);
 
-    unsigned folded;
     const unsigned queries = p->rows * p->waves;
-    const struct tir_layout l = tir_layout_fold_rows(tir_layout_of(b->f, p->scores), &folded);
     const struct tir_layout o = tir_mma_result(p->mma, (unsigned)p->v->head_dim_v, queries,
                                                log2u(p->waves));
     const struct tir_value zero = tir_f32(b, 0.0f);
     struct tir_value carried[N_CARRY] = {
-        [CARRY_M] = tir_splat(b, p->lowest, p->vector),
-        [CARRY_L] = tir_splat(b, zero, tir_tile(b->f, TIR_F32, folded, queries, &l)),
+        [CARRY_M] = tir_splat(b, p->softmax.lowest, p->softmax.vector),
+        [CARRY_L] = tir_splat(b, zero, p->softmax.folded),
         [CARRY_O] = tir_splat(
             b, zero, tir_tile(b->f, TIR_F32, (unsigned)p->v->head_dim_v, queries, &o)),
     };

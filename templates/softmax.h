@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The online softmax (Milakov and Gimelshein, arXiv 1805.02867) over transposed scores: S^T is
+ * keys x queries, everything per query is a 1 x queries vector.
+ */
+#ifndef TEMPLATES_SOFTMAX_H
+#define TEMPLATES_SOFTMAX_H
+
+#include "ir/builder.h"
+
+struct att_softmax {
+    struct tir_type scores, vector; /* f32: keys x queries; 1 x queries */
+    struct tir_type folded;         /* what l is kept as: one row per row bit that lanes hold */
+    struct tir_value exponent;      /* p = 2^(s * exponent - m * exponent) */
+    struct tir_value lowest;        /* the maximum of no scores, finite after scaling */
+    struct tir_value threshold;     /* growth of the maximum that forces a rescale */
+};
+
+/** For scores of this type; `exponent` is a scalar f32 >= 0: log2(e), times the scale where the scores
+ * are raw. */
+struct att_softmax att_softmax(struct tir_builder *b, struct tir_type scores,
+                               struct tir_value exponent);
+
+/** What the head of the softmax of one tile hands to its tail. */
+struct att_softmax_tile {
+    struct tir_value p, m, alpha, grown;
+};
+
+/**
+ * m' = max(m, max_j s_j), p_j = 2^((s_j - m') exponent). The maximum only follows when it has grown
+ * past the threshold: any reference will do as long as nothing overflows, and O then needs no
+ * rescaling in most tiles.
+ */
+struct att_softmax_tile att_softmax_head(struct tir_builder *b, const struct att_softmax *s,
+                                         struct tir_value scores, struct tir_value m);
+
+/** O and l follow the maximum, in a branch that is not expected. */
+void att_softmax_rescale(struct tir_builder *b, const struct att_softmax_tile *h,
+                         struct tir_value *o, struct tir_value *l);
+
+/** What O is to be multiplied with, and the state that LSE is made of. */
+struct att_softmax_end {
+    struct tir_value inverse; /* 1 / l, 0 for a query that saw no key */
+    struct tir_value m, l;    /* m in powers of two; l relative to 2^m */
+};
+
+/** Sums l over the lanes; `sink` is the scalar logit that joins the denominator, or no value. */
+struct att_softmax_end att_softmax_finish(struct tir_builder *b, const struct att_softmax *s,
+                                          struct tir_value m, struct tir_value l,
+                                          struct tir_value sink);
+
+/** Natural log of the denominator, -inf for a query that saw no key. 1 x queries. */
+struct tir_value att_softmax_lse(struct tir_builder *b, const struct att_softmax_end *e);
+
+/** cap * tanh(s * rate), scores in and out; cap and rate are scalars. */
+struct tir_value att_soft_cap(struct tir_builder *b, struct tir_value s, struct tir_value cap,
+                              struct tir_value rate);
+
+#endif
