@@ -30,3 +30,19 @@ enum attnc_hook_result attnc_compile_hook(const char *path, const char *target,
     tgt_blob_free(bitcode);
     return ATTNC_HOOK_REJECTED;
 }
+
+enum attnc_hook_result attnc_compile_hook_for_host(const char *path, const char *output,
+                                                   struct tgt_blob *messages)
+{
+    const char *const argv[] = {
+        ATTNC_CLANG, "-x", "c", "-std=c11", "-Wall", "-Wextra", "-Wno-unused-parameter", "-O2",
+        "-ffreestanding", "-fno-math-errno", "-fPIC", "-shared", "-nostdlib", "-fuse-ld=lld",
+        "-I", ATTNC_HOOK_INCLUDE, "-I", ATTNC_HOOK_INCLUDE_INSTALLED, "-o", output, path, NULL,
+    };
+    struct tgt_blob nothing = {0};
+    int status;
+    if (!attnc_run_process(argv, &nothing, messages, &status))
+        return ATTNC_HOOK_NO_CLANG;
+    tgt_blob_free(&nothing);
+    return status ? ATTNC_HOOK_REJECTED : ATTNC_HOOK_COMPILED;
+}

@@ -20,4 +20,11 @@ enum attnc_hook_result {
 enum attnc_hook_result attnc_compile_hook(const char *path, const char *target,
                                           struct tgt_blob *bitcode, struct tgt_blob *messages);
 
+/**
+ * Compiles `path` for this machine, as the shared object `output`, so that a reference can call the
+ * function that a kernel inlines. `messages` as above.
+ */
+enum attnc_hook_result attnc_compile_hook_for_host(const char *path, const char *output,
+                                                   struct tgt_blob *messages);
+
 #endif

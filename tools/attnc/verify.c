@@ -1,0 +1,274 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * attnc verify: every kernel of a pack against its reference, on a GPU or on the simulator. Each
+ * target is verified in a child process of its own: a simulator is one GPU for its whole life, and
+ * HIP does not survive a fork.
+ */
+#include "tools/attnc/verify.h"
+
+#include <errno.h>
+#include <fnmatch.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "tools/attnc/command.h"
+#include "tools/attnc/progress.h"
+
+static struct {
+    const char *device;
+    const char *only;
+    const char *seed;
+    const char *hooks;
+} args;
+
+static const struct option_row options[] = {
+    { "device", 0, "DEVICE", "hip: a GPU of this machine; sim: the simulator; "
+      "left out: hip where there is a GPU, else sim", &args.device, NULL },
+    { "only", 0, "GLOB", "only the kernels whose name matches", &args.only, NULL },
+    { "seed", 0, "N", "of the random inputs, 1 where it is left out", &args.seed, NULL },
+    { "hooks", 0, "DIR", "where the C files of kernels with a logits function are", &args.hooks,
+      NULL },
+    { 0 },
+};
+
+enum { TARGETS_MAX = 16 };
+
+/* What is to be verified. */
+struct plan {
+    struct attn_pack *pack;
+    const char *targets[TARGETS_MAX];
+    size_t target_count;
+    size_t kernels; /* that --only leaves */
+    const char *simulator; /* path, or NULL: the HIP runtime */
+    uint64_t seed;
+};
+
+/* What a child says at its end; what it does not say was not verified. */
+struct tally {
+    size_t kernels, rows, failures;
+};
+
+static const struct verify_family *const families[] = { &verify_prefill };
+
+const char *verify_field(const struct attn_pack *pack, uint32_t n, const char *field)
+{
+    const char *name, *value;
+    for (uint32_t i = 0; attn_pack_kernel_field(pack, n, i, &name, &value) == ATTN_OK; i++) {
+        if (!strcmp(name, field))
+            return value;
+    }
+    return "";
+}
+
+void verify_report(struct verify_run *run, const struct verify_row *row)
+{
+    clear_progress();
+    run->rows++;
+    run->failures += row->fault != NULL;
+    printf("%-44s  %-12s  %9.2e  %9.2e  %9.2e  %9.2e  %s\n", row->kernel, row->shape,
+           row->relative, row->relative_bound, row->largest, row->largest_bound,
+           row->fault ? "FAIL" : "ok");
+    if (row->fault)
+        printf("    %s\n", row->fault);
+    fflush(stdout);
+}
+
+static bool wanted(const struct attn_kernel_info *info)
+{
+    return !args.only || fnmatch(args.only, info->name, 0) == 0;
+}
+
+static void verify_kernel(struct verify_run *run, uint32_t n, const struct attn_kernel_info *info)
+{
+    for (size_t i = 0; i < sizeof(families) / sizeof(families[0]); i++) {
+        if (!strcmp(families[i]->op, info->op)) {
+            families[i]->verify(run, n, info);
+            return;
+        }
+    }
+    char fault[128];
+    snprintf(fault, sizeof(fault), "there is no reference for op %s", info->op);
+    verify_report(run, &(struct verify_row){ .kernel = info->name, .shape = "-", .fault = fault });
+}
+
+/* In the child: all kernels of one target. */
+static int verify_target(const struct plan *plan, const char *target, size_t done, int results)
+{
+    struct gpu gpu;
+    char why[600];
+    if (!gpu_open(&gpu, plan->simulator, target, plan->pack, why, sizeof(why)))
+        return complain(EXIT_ENVIRONMENT, "%s: %s", target, why);
+    printf("\nDevice: %s\n%-44s  %-12s  %9s  %9s  %9s  %9s  %s\n", gpu.title, "KERNEL", "SHAPE",
+           "REL.ERR", "BOUND", "MAX.ERR", "BOUND", "VERDICT");
+    struct verify_run run = {
+        .pack = plan->pack, .gpu = &gpu, .seed = plan->seed, .hooks = args.hooks,
+    };
+    struct tally tally = {0};
+    for (uint32_t n = 0; n < attn_pack_kernel_count(plan->pack); n++) {
+        struct attn_kernel_info info = { .size = sizeof(info) };
+        if (attn_pack_kernel(plan->pack, n, &info))
+            return complain(EXIT_USER, "%s", attn_last_error());
+        if (strcmp(info.target, target) || !wanted(&info))
+            continue;
+        show_progress(done + tally.kernels, plan->kernels, info.name);
+        verify_kernel(&run, n, &info);
+        tally.kernels++;
+    }
+    clear_progress();
+    gpu_close(&gpu);
+    tally.rows = run.rows;
+    tally.failures = run.failures;
+    if (write(results, &tally, sizeof(tally)) != sizeof(tally))
+        return EXIT_ENVIRONMENT;
+    return tally.failures ? EXIT_USER : EXIT_GOOD;
+}
+
+/* Runs one target in a child; adds what it did to `sum`. */
+static int run_target(const struct plan *plan, const char *target, struct tally *sum)
+{
+    int results[2];
+    fflush(stdout);
+    if (pipe(results))
+        return complain(EXIT_ENVIRONMENT, "pipe: %s", strerror(errno));
+    pid_t pid = fork();
+    if (pid == 0) {
+        close(results[0]);
+        int code = verify_target(plan, target, sum->kernels, results[1]);
+        fflush(stdout);
+        _exit(code);
+    }
+    close(results[1]);
+    struct tally tally;
+    bool whole = pid > 0 && read(results[0], &tally, sizeof(tally)) == sizeof(tally);
+    close(results[0]);
+    int status = 0;
+    if (pid < 0 || waitpid(pid, &status, 0) != pid)
+        return complain(EXIT_ENVIRONMENT, "cannot run a child process: %s", strerror(errno));
+    if (WIFSIGNALED(status))
+        return complain(EXIT_USER, "%s: verification died of signal %d", target,
+                        WTERMSIG(status));
+    if (whole) {
+        sum->kernels += tally.kernels;
+        sum->rows += tally.rows;
+        sum->failures += tally.failures;
+    }
+    return WEXITSTATUS(status);
+}
+
+/* Does the HIP runtime of this machine have a GPU? Asked in a child, since asking starts HIP. */
+static bool probe_hip(const struct plan *plan, char *why, size_t why_size)
+{
+    int answer[2];
+    if (pipe(answer))
+        return false;
+    pid_t pid = fork();
+    if (pid == 0) {
+        struct attn_device *device;
+        int r = attn_device_open(&plan->pack, 1, NULL, &device);
+        const char *error = r ? attn_last_error() : "";
+        _exit(r == ATTN_OK || write(answer[1], error, strlen(error)) < 0 ? EXIT_GOOD
+                                                                         : EXIT_ENVIRONMENT);
+    }
+    close(answer[1]);
+    ssize_t length = read(answer[0], why, why_size - 1);
+    why[length > 0 ? length : 0] = '\0';
+    close(answer[0]);
+    int status;
+    return pid > 0 && waitpid(pid, &status, 0) == pid && WIFEXITED(status) &&
+           WEXITSTATUS(status) == EXIT_GOOD;
+}
+
+static int choose_device(struct plan *plan)
+{
+    static char simulator[4096];
+    char why[600] = "";
+    if (args.device && strcmp(args.device, "hip") && strcmp(args.device, "sim"))
+        return complain(EXIT_USER, "--device is hip or sim, not '%s'", args.device);
+    const bool sim_only = args.device && !strcmp(args.device, "sim");
+    if (!sim_only && probe_hip(plan, why, sizeof(why)))
+        return EXIT_GOOD;
+    if (args.device && !sim_only)
+        return complain(EXIT_ENVIRONMENT, "there is no AMD GPU to verify on (%s); "
+                        "--device sim verifies on the simulator", why);
+    if (!gpu_find_simulator(simulator, sizeof(simulator)))
+        return complain(EXIT_ENVIRONMENT, "the simulator is not installed beside attnc");
+    plan->simulator = simulator;
+    if (!args.device)
+        printf("No AMD GPU here (%s): using the simulator.\n", why);
+    return EXIT_GOOD;
+}
+
+/* Counts the kernels that --only leaves, by target. */
+static int survey(struct plan *plan)
+{
+    for (uint32_t n = 0; n < attn_pack_kernel_count(plan->pack); n++) {
+        struct attn_kernel_info info = { .size = sizeof(info) };
+        if (attn_pack_kernel(plan->pack, n, &info))
+            return complain(EXIT_USER, "%s", attn_last_error());
+        if (!wanted(&info))
+            continue;
+        plan->kernels++;
+        size_t t = 0;
+        while (t < plan->target_count && strcmp(plan->targets[t], info.target))
+            t++;
+        if (t == plan->target_count && t < TARGETS_MAX)
+            plan->targets[plan->target_count++] = info.target;
+    }
+    if (plan->kernels)
+        return EXIT_GOOD;
+    return args.only ? complain(EXIT_USER, "no kernel matches '%s'", args.only)
+                     : complain(EXIT_USER, "the pack has no kernel");
+}
+
+static int verify_all(struct plan *plan)
+{
+    int code = survey(plan);
+    if (code == EXIT_GOOD)
+        code = choose_device(plan);
+    if (code != EXIT_GOOD)
+        return code;
+    struct tally sum = {0};
+    for (size_t t = 0; t < plan->target_count; t++) {
+        int r = run_target(plan, plan->targets[t], &sum);
+        if (r == EXIT_USER || code == EXIT_GOOD)
+            code = r; /* a failure weighs more than a device that is not there */
+    }
+    printf("\n%zu of %zu kernels verified, %zu shapes, %zu failed\n", sum.kernels, plan->kernels,
+           sum.rows, sum.failures);
+    return code;
+}
+
+static int run(int argc, char **argv)
+{
+    if (argc != 1)
+        return complain(EXIT_USER, "usage: attnc verify PACK [OPTION]...");
+    struct plan plan = { .seed = 1 };
+    char *end = "";
+    if (args.seed)
+        plan.seed = strtoull(args.seed, &end, 10);
+    if (*end || (args.seed && !*args.seed))
+        return complain(EXIT_USER, "--seed is a number, not '%s'", args.seed);
+    int status = attn_pack_open(argv[0], &plan.pack);
+    if (status != ATTN_OK)
+        return complain(status == ATTN_IO ? EXIT_ENVIRONMENT : EXIT_USER, "%s",
+                        attn_last_error());
+    int code = verify_all(&plan);
+    attn_pack_close(plan.pack);
+    return code;
+}
+
+const struct command command_verify = {
+    .name = "verify",
+    .usage = "PACK [OPTION]...",
+    .summary = "Run every kernel of a pack and compare it with the reference",
+    .details =
+        "Each kernel runs on a matrix of shapes: small, tails, long, other lengths of keys than of\n"
+        "queries, empty sequences, views with strides, offsets beyond 4 GiB, a huge logit. Its\n"
+        "output is compared with plain C in double precision; every element must have been written,\n"
+        "and nothing else. Exit status: 0 all passed, 1 a kernel failed, 2 no device.",
+    .options = options,
+    .run = run,
+};

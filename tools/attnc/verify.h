@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * attnc verify: what its parts share. An op family's cases, inputs and bounds are one file,
+ * verify_<op>.c; verify.c chooses the device and walks over the pack.
+ */
+#ifndef TOOLS_ATTNC_VERIFY_H
+#define TOOLS_ATTNC_VERIFY_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "runtime/attn.h"
+
+/** A GPU for verification: libattn's device, and HIP's memory functions from the same library. */
+struct gpu {
+    struct attn_device *device;
+    char title[400]; /* "simulated gfx942 (hipsim)", as the report says it */
+    int (*hipMalloc)(void **p, size_t size);
+    int (*hipFree)(void *p);
+    int (*hipMemcpy)(void *to, const void *from, size_t size, int kind);
+    int (*hipDeviceSynchronize)(void);
+    const char *(*hipGetErrorName)(int error);
+};
+
+/**
+ * Opens the first GPU of this target: `simulator` is the path of a simulator's HIP library, or NULL
+ * for the HIP runtime of the machine. False: a sentence in `why`.
+ */
+bool gpu_open(struct gpu *gpu, const char *simulator, const char *target, struct attn_pack *pack,
+              char *why, size_t why_size);
+void gpu_close(struct gpu *gpu);
+
+/** The simulator that was built or installed beside this program; false where there is none. */
+bool gpu_find_simulator(char *path, size_t size);
+
+/** One line of the table. */
+struct verify_row {
+    const char *kernel;
+    const char *shape;
+    double relative, relative_bound;
+    double largest, largest_bound; /* of the element that comes closest to its bound */
+    const char *fault;             /* why it fails, NULL: it passes */
+};
+
+/** A walk over the kernels of one target. */
+struct verify_run {
+    const struct attn_pack *pack;
+    struct gpu *gpu;
+    uint64_t seed;
+    const char *hooks;     /* directory of users' logits functions, or NULL */
+    size_t rows, failures; /* counted by verify_report() */
+};
+
+/** Prints a row and counts it. */
+void verify_report(struct verify_run *run, const struct verify_row *row);
+
+/** An op family: checks the n-th kernel on its matrix of shapes, a verify_report() for each. */
+struct verify_family {
+    const char *op;
+    void (*verify)(struct verify_run *run, uint32_t n, const struct attn_kernel_info *info);
+};
+
+extern const struct verify_family verify_prefill;
+
+/** The value of a field of the n-th kernel's key, or "". */
+const char *verify_field(const struct attn_pack *pack, uint32_t n, const char *field);
+
+#endif

@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The device of attnc verify: libattn does the launches, HIP's memory functions are called here.
+ */
+#include <dlfcn.h>
+#include <libgen.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "tools/attnc/verify.h"
+
+/* From the program's own directory: in the build tree, installed. */
+static const char *const places[] = {
+    "../hipsim/" ATTNC_SIMULATOR,
+    "../" ATTNC_LIBDIR "/attnc/" ATTNC_SIMULATOR,
+};
+
+bool gpu_find_simulator(char *path, size_t size)
+{
+    char self[PATH_MAX];
+    ssize_t length = readlink("/proc/self/exe", self, sizeof(self) - 1);
+    if (length < 0)
+        return false;
+    self[length] = '\0';
+    const char *directory = dirname(self);
+    for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++) {
+        if (snprintf(path, size, "%s/%s", directory, places[i]) < (int)size &&
+            access(path, R_OK) == 0)
+            return true;
+    }
+    return false;
+}
+
+static bool find(void *library, const char *name, void *slot)
+{
+    void *address = dlsym(library, name);
+    memcpy(slot, &address, sizeof(address));
+    return address != NULL;
+}
+
+/* Tells the simulator which GPU to be, before anything asks it for one. */
+static bool configure(const char *path, const char *target, char *why, size_t why_size)
+{
+    bool (*hipsim_configure)(const char *text, char *why, size_t why_size);
+    char text[64];
+    void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    if (!library || !find(library, "hipsim_configure", &hipsim_configure)) {
+        snprintf(why, why_size, "%s", library ? "the simulator has no hipsim_configure"
+                                              : dlerror());
+        return false;
+    }
+    snprintf(text, sizeof(text), "target=%s", target);
+    return hipsim_configure(text, why, why_size);
+}
+
+/* The GPUs of a machine may differ: takes the first of this target. */
+static bool open_device(struct gpu *gpu, const char *path, const char *target,
+                        struct attn_pack *pack, char *why, size_t why_size)
+{
+    struct attn_device_options o = { .size = sizeof(o), .hip_library = path };
+    for (;; o.ordinal++) {
+        int r = attn_device_open(&pack, 1, &o, &gpu->device);
+        if (r && o.ordinal && r == ATTN_NO_DEVICE)
+            snprintf(why, why_size, "none of the %d GPUs of this machine is a %s", o.ordinal,
+                     target);
+        else if (r)
+            snprintf(why, why_size, "%s", attn_last_error());
+        if (r)
+            return false;
+        struct attn_device_info info = { .size = sizeof(info) };
+        attn_device_describe(gpu->device, &info);
+        if (!strcmp(info.target, target))
+            return true;
+        attn_device_close(gpu->device);
+    }
+}
+
+bool gpu_open(struct gpu *gpu, const char *simulator, const char *target, struct attn_pack *pack,
+              char *why, size_t why_size)
+{
+    *gpu = (struct gpu){0};
+    if (simulator && !configure(simulator, target, why, why_size))
+        return false;
+    if (!open_device(gpu, simulator, target, pack, why, why_size))
+        return false;
+    struct attn_device_info info = { .size = sizeof(info) };
+    attn_device_describe(gpu->device, &info);
+    snprintf(gpu->title, sizeof(gpu->title), "%s (%s), HIP %d from %s", info.name, info.target,
+             info.hip_version, info.hip_library);
+    int (*hipSetDevice)(int);
+    void *library = dlopen(info.hip_library, RTLD_NOW | RTLD_LOCAL);
+    if (library && find(library, "hipMalloc", &gpu->hipMalloc) &&
+        find(library, "hipFree", &gpu->hipFree) && find(library, "hipMemcpy", &gpu->hipMemcpy) &&
+        find(library, "hipDeviceSynchronize", &gpu->hipDeviceSynchronize) &&
+        find(library, "hipGetErrorName", &gpu->hipGetErrorName) &&
+        find(library, "hipSetDevice", &hipSetDevice) && hipSetDevice(info.ordinal) == 0)
+        return true;
+    snprintf(why, why_size, "%s lacks a memory function, or GPU %d cannot be made current",
+             info.hip_library, info.ordinal);
+    gpu_close(gpu);
+    return false;
+}
+
+void gpu_close(struct gpu *gpu)
+{
+    attn_device_close(gpu->device);
+    gpu->device = NULL;
+}

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A user's logits function on the host, for the reference: the same file that attnc build inlined
+ * into the kernel, compiled for this machine.
+ */
+#ifndef TOOLS_ATTNC_VERIFY_HOOK_H
+#define TOOLS_ATTNC_VERIFY_HOOK_H
+
+#include <stddef.h>
+
+#include "tools/reference/prefill.h"
+
+/** The hook_arg of verification: so many random numbers of 0 .. 1/8, whatever the hook makes of them. */
+enum { HOOK_FLOATS = 1024 };
+
+struct hook;
+
+/** Compiles DIRECTORY/NAME.c. NULL: a sentence in `why`. */
+struct hook *hook_open(const char *directory, const char *name, char *why, size_t why_size);
+void hook_close(struct hook *hook);
+
+ref_logits *hook_function(const struct hook *hook);
+
+#endif

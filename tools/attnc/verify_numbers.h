@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The element types of attnc verify: their bits, how precise they are, random inputs.
+ */
+#ifndef TOOLS_ATTNC_VERIFY_NUMBERS_H
+#define TOOLS_ATTNC_VERIFY_NUMBERS_H
+
+#include <stdint.h>
+
+#include "runtime/attn.h"
+
+struct precision {
+    enum attn_dtype dtype;
+    const char *name;  /* as a dispatch key spells it */
+    double unit;       /* the largest relative error of rounding to it */
+    double tiny;       /* the largest absolute error where it is subnormal */
+    uint16_t poison;   /* a NaN that no kernel writes */
+};
+
+/** By name; NULL: not known here. */
+const struct precision *find_precision(const char *name);
+
+double decode_element(const struct precision *p, uint16_t bits);
+
+/** The bits of a value that the type holds exactly, as all of random_value() are in every type. */
+uint16_t encode_element(const struct precision *p, double value);
+
+/** Reproducible: splitmix64 (Steele, Lea, Flood: Fast splittable pseudorandom number generators). */
+uint64_t random_bits(uint64_t *state);
+
+/** In (-2, 2), most of it within 1: eight significant bits. */
+double random_value(uint64_t *state);
+
+#endif

@@ -1,0 +1,526 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * attnc verify for prefill kernels: the shapes, the inputs, and how far a kernel may be off.
+ */
+#include <math.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "tools/attnc/verify.h"
+#include "tools/attnc/verify_hook.h"
+#include "tools/attnc/verify_numbers.h"
+#include "tools/attnc/verify_tensor.h"
+#include "tools/reference/prefill.h"
+
+#define COUNT(a) (sizeof(a) / sizeof((a)[0]))
+
+enum { SEQUENCES_MAX = 6, THREADS_MAX = 8 };
+
+enum {
+    HUGE_LOGIT = 1 << 0, /* the last query and the first key of a sequence point the same way */
+    VIEWS = 1 << 1,      /* q, k, v are parts of one tensor; gaps in out and lse; lse [token, head] */
+    FAR = 1 << 2,        /* k and v lie beyond 4 GiB and are spread over 4 GiB more */
+    PADDED = 1 << 3,     /* rows of q and out behind the last sequence */
+    LONG = 1 << 4,       /* for plain kernels only */
+};
+
+/* The matrix of shapes: queries and keys of each sequence. */
+static const struct shape {
+    const char *name;
+    unsigned flags;
+    int count;
+    struct {
+        int q, k;
+    } sequences[SEQUENCES_MAX];
+} shapes[] = {
+    { "one", 0, 1, { { 1, 1 } } },
+    { "small", 0, 3, { { 7, 7 }, { 33, 33 }, { 64, 64 } } },
+    { "tails", PADDED, 3, { { 129, 129 }, { 65, 65 }, { 31, 31 } } },
+    { "extend", 0, 3, { { 5, 300 }, { 130, 257 }, { 1, 513 } } },
+    { "few keys", 0, 2, { { 200, 40 }, { 3, 1 } } },
+    { "empty", PADDED, 6, { { 0, 0 }, { 0, 10 }, { 10, 0 }, { 1, 1 }, { 0, 0 }, { 2, 3 } } },
+    { "huge logit", HUGE_LOGIT, 2, { { 70, 70 }, { 20, 150 } } },
+    { "views", VIEWS, 2, { { 90, 90 }, { 40, 40 } } },
+    { "beyond 4 GiB", FAR, 1, { { 20, 72 } } },
+    { "long", LONG, 1, { { 260, 1100 } } },
+};
+
+/* What varies from shape to shape beside it. */
+static const int ratios[] = { 1, 2, 5, 8, 12, 4 };
+static const struct {
+    int left, right;
+} windows[] = { { 127, 0 }, { 0, 0 }, { 16, 16 }, { -1, 0 }, { 5, -1 }, { -1, -1 }, { 64, 32 } };
+
+/* One kernel on one shape. */
+struct problem {
+    struct verify_run *run;
+    const struct shape *shape;
+    const struct precision *precision;
+    struct attn_prefill_desc desc;
+    struct attn_prefill_args args;
+    int32_t cu_q[SEQUENCES_MAX + 1], cu_k[SEQUENCES_MAX + 1];
+    struct tensor q, k, v, out, lse;
+    double *sinks;     /* [head] */
+    float *hook_arg;   /* [HOOK_FLOATS] */
+    struct hook *hook; /* or NULL */
+    struct device_memory memory;
+    struct verify_row *row;
+    char *fault;
+    size_t fault_size;
+};
+
+/* Bounds. */
+
+/*
+ * With f = 2^-24, the unit of float32, and u, that of the kernel's type:
+ *
+ *   a score s is a float32 sum of D products, scaled, and perhaps capped: it is off by at most
+ *     e_s = f ((D + 4) S + 8 c),  S = scale sum |q k|,  c the cap;
+ *   exp(s), of which both the weights and their sum consist, then by the factor exp(e_s), about
+ *     1 + e_s; n such terms are added: e = 2 e_s + (n + 8) f for weight and sum together;
+ *   the weights are rounded to the kernel's type for the second product, which gives u sum p|v| and,
+ *     for weights so small that they are subnormal, tiny sum |v|;
+ *   the result is rounded once more: u |out| + tiny.
+ *
+ * Products of small errors are covered by the factor 1 + 4 u.
+ */
+static double relative_error_of_weights(const struct problem *p, const struct ref_prefill_row *r)
+{
+    const double cap = p->desc.soft_cap ? p->args.soft_cap : 0;
+    const double score = 0x1p-24 * ((p->desc.head_dim + 4) * r->score + 8 * cap);
+    return 2 * score + (double)(r->keys + 8) * 0x1p-24;
+}
+
+/* Of one element: what float32 arithmetic and subnormal numbers may add to the two roundings. */
+static double arithmetic_bound(const struct problem *p, const struct ref_prefill_row *r, double e,
+                               int d)
+{
+    return e * (r->magnitude[d] + fabs(r->out[d])) + p->precision->tiny * (r->values[d] + 1);
+}
+
+static double out_bound(const struct problem *p, const struct ref_prefill_row *r, double e, int d)
+{
+    const double u = p->precision->unit;
+    return (1 + 4 * u) *
+           (u * (r->magnitude[d] + fabs(r->out[d])) + arithmetic_bound(p, r, e, d));
+}
+
+/* log(L): the relative error of L, half of e and its sum, and float32 arithmetic on the result. */
+static double lse_bound(const struct ref_prefill_row *r, double e)
+{
+    return e + 8 * 0x1p-24 * (fabs(r->lse) + r->score);
+}
+
+/* Comparison, by several threads: a task is one head of one sequence. */
+
+struct comparison {
+    const struct problem *p;
+    const struct ref_prefill *reference;
+    atomic_int next;
+    pthread_mutex_t lock;
+    /* Sums of squares over all elements, under the lock. */
+    double error, norm, rounded, arithmetic;
+    double closest, largest, largest_bound;
+    bool failed;
+};
+
+static void note_fault(struct comparison *c, const char *what, int s, int64_t row, int head, int d,
+                       double got, double expected)
+{
+    if (!c->failed)
+        snprintf(c->p->fault, c->p->fault_size,
+                 "%s: sequence %d, query %lld, head %d, element %d is %g, expected %g", what, s,
+                 (long long)row, head, d, got, expected);
+    c->failed = true;
+}
+
+struct place {
+    int s, head;
+    int64_t row;
+};
+
+/*
+ * Over a whole tensor. Roundings are independent of each other and each at most u of what is
+ * rounded, the terms p v of every output and the output itself: so their squares add, to at most
+ * u^2 sum ((p v)^2 + out^2) where many are summed, and to twice that where a sum has one term. The
+ * bounds of the arithmetic are for the worst case and add as they are.
+ */
+static double relative_bound(const struct comparison *c)
+{
+    if (c->norm == 0)
+        return 0;
+    const double u = c->p->precision->unit;
+    return (1 + 4 * u) * (u * sqrt(2 * c->rounded / c->norm) + sqrt(c->arithmetic / c->norm));
+}
+
+static void compare_element(struct comparison *c, const struct place *at, int d, double got,
+                            const struct ref_prefill_row *r, double e)
+{
+    const double error = fabs(got - r->out[d]);
+    const double arithmetic = arithmetic_bound(c->p, r, e, d), bound = out_bound(c->p, r, e, d);
+    c->error += error * error;
+    c->norm += r->out[d] * r->out[d];
+    c->rounded += r->squares[d] + r->out[d] * r->out[d];
+    c->arithmetic += arithmetic * arithmetic;
+    if (!(error <= bound))
+        note_fault(c, isnan(got) ? "not written, or NaN" : "out", at->s, at->row, at->head, d, got,
+                   r->out[d]);
+    if (bound > 0 && error / bound >= c->closest) {
+        c->closest = error / bound;
+        c->largest = error;
+        c->largest_bound = bound;
+    }
+}
+
+static void compare_row(struct comparison *c, const struct place *at,
+                        const struct ref_prefill_row *r)
+{
+    const struct problem *p = c->p;
+    const int64_t token = p->cu_q[at->s] + at->row;
+    const double e = relative_error_of_weights(p, r);
+    pthread_mutex_lock(&c->lock);
+    for (int d = 0; d < p->desc.head_dim_v; d++)
+        compare_element(c, at, d, tensor_get(&p->out, token, at->head, d), r, e);
+    if (p->desc.lse) {
+        const double got = tensor_get(&p->lse, token, at->head, 0);
+        if (isinf(r->lse) ? got != r->lse : !(fabs(got - r->lse) <= lse_bound(r, e)))
+            note_fault(c, "lse", at->s, at->row, at->head, 0, got, r->lse);
+    }
+    pthread_mutex_unlock(&c->lock);
+}
+
+static void *compare_tasks(void *arg)
+{
+    struct comparison *c = arg;
+    const struct problem *p = c->p;
+    const int tasks = p->args.batch * p->desc.heads;
+    struct ref_prefill_row *r = malloc(sizeof(*r));
+    double *scratch = malloc(((size_t)p->args.max_seqlen_k + 1) * sizeof(*scratch));
+    for (int task; (task = atomic_fetch_add(&c->next, 1)) < tasks;) {
+        struct place at = { .s = task / p->desc.heads, .head = task % p->desc.heads };
+        for (; at.row < p->cu_q[at.s + 1] - p->cu_q[at.s]; at.row++) {
+            ref_prefill_row(c->reference, at.s, at.head, at.row, scratch, r);
+            compare_row(c, &at, r);
+        }
+    }
+    free(scratch);
+    free(r);
+    return NULL;
+}
+
+static void set_window(const struct problem *p, struct ref_prefill *r)
+{
+    const int64_t all = INT32_MAX;
+    r->left = r->right = all;
+    if (p->desc.mask == ATTN_MASK_CAUSAL)
+        r->right = 0;
+    if (p->desc.mask == ATTN_MASK_WINDOW && p->args.window_left >= 0)
+        r->left = p->args.window_left;
+    if (p->desc.mask == ATTN_MASK_WINDOW && p->args.window_right >= 0)
+        r->right = p->args.window_right;
+}
+
+static void compare(struct problem *p)
+{
+    struct ref_prefill reference = {
+        .q = p->q.values, .k = p->k.values, .v = p->v.values, .cu_q = p->cu_q, .cu_k = p->cu_k,
+        .batch = p->args.batch, .heads = p->desc.heads, .kv_heads = p->desc.kv_heads,
+        .dim = p->desc.head_dim, .dim_v = p->desc.head_dim_v, .scale = p->args.scale,
+        .soft_cap = p->desc.soft_cap ? p->args.soft_cap : 0,
+        .sinks = p->desc.sinks ? p->sinks : NULL,
+        .logits = p->hook ? hook_function(p->hook) : NULL, .logits_arg = p->hook_arg,
+    };
+    set_window(p, &reference);
+    /* The reference's tensors are dense from the first token that a sequence has. */
+    int32_t dense_k[SEQUENCES_MAX + 1];
+    for (int s = 0; s <= p->args.batch; s++)
+        dense_k[s] = p->cu_k[s] - p->cu_k[0];
+    reference.cu_k = dense_k;
+    struct comparison c = { .p = p, .reference = &reference, .lock = PTHREAD_MUTEX_INITIALIZER };
+    const long cores = sysconf(_SC_NPROCESSORS_ONLN);
+    pthread_t threads[THREADS_MAX];
+    int started = 0;
+    while (started < cores - 1 && started < THREADS_MAX &&
+           !pthread_create(&threads[started], NULL, compare_tasks, &c))
+        started++;
+    compare_tasks(&c);
+    while (started)
+        pthread_join(threads[--started], NULL);
+    struct verify_row *row = p->row;
+    row->relative = c.norm > 0 ? sqrt(c.error / c.norm) : sqrt(c.error);
+    row->relative_bound = relative_bound(&c);
+    row->largest = c.largest;
+    row->largest_bound = c.largest_bound;
+    if (!c.failed && !(row->relative <= row->relative_bound)) {
+        snprintf(p->fault, p->fault_size, "the relative error of the whole is beyond its bound");
+        c.failed = true;
+    }
+    if (c.failed)
+        row->fault = p->fault;
+}
+
+/* Inputs. */
+
+static void set_lengths(struct problem *p)
+{
+    const struct shape *shape = p->shape;
+    struct attn_prefill_args *a = &p->args;
+    a->batch = shape->count;
+    p->cu_q[0] = 0;
+    p->cu_k[0] = shape->flags & FAR ? 67 : 0; /* with FAR_STRIDE the first key is beyond 4 GiB */
+    for (int s = 0; s < shape->count; s++) {
+        p->cu_q[s + 1] = p->cu_q[s] + shape->sequences[s].q;
+        p->cu_k[s + 1] = p->cu_k[s] + shape->sequences[s].k;
+        if (a->max_seqlen_q < shape->sequences[s].q)
+            a->max_seqlen_q = shape->sequences[s].q;
+        if (a->max_seqlen_k < shape->sequences[s].k)
+            a->max_seqlen_k = shape->sequences[s].k;
+    }
+    a->total_q = p->cu_q[shape->count] + (shape->flags & PADDED ? 5 : 0);
+    a->total_k = p->cu_k[shape->count];
+}
+
+enum { FAR_STRIDE = 1 << 25 }; /* elements: 64 MiB from a key to the next */
+
+/* Where the tensors lie: their own, parts of one, or far apart. */
+static void set_strides(struct problem *p)
+{
+    const struct attn_prefill_desc *d = &p->desc;
+    const int h = d->heads, kv = d->kv_heads, dim = d->head_dim, dim_v = d->head_dim_v;
+    const int tokens = p->args.total_q, keys = p->args.total_k;
+    p->q = tensor_dense(p->precision, tokens, h, dim);
+    p->k = tensor_dense(p->precision, keys, kv, dim);
+    p->v = tensor_dense(p->precision, keys, kv, dim_v);
+    p->out = tensor_dense(p->precision, tokens, h, dim_v);
+    p->lse = tensor_lse(tokens, h);
+    if (p->shape->flags & VIEWS) {
+        p->q.token_stride = p->k.token_stride = p->v.token_stride = (h + kv) * dim + kv * dim_v;
+        tensor_place_inside(&p->k, &p->q, h * dim);
+        tensor_place_inside(&p->v, &p->q, (h + kv) * dim);
+        p->out.head_stride = dim_v + 8;
+        p->out.token_stride = h * p->out.head_stride + 24;
+        p->lse.token_stride = h + 3;
+        p->lse.head_stride = 1;
+    }
+    if (p->shape->flags & FAR) {
+        p->k.token_stride = p->v.token_stride = FAR_STRIDE;
+        tensor_place_inside(&p->v, &p->k, kv * dim);
+        p->k.first = p->v.first = p->cu_k[0];
+        p->k.sparse = p->v.sparse = true;
+    }
+}
+
+static void point_the_same_way(struct problem *p)
+{
+    const int group = p->desc.heads / p->desc.kv_heads;
+    for (int s = 0; s < p->args.batch; s++) {
+        for (int h = 0; h < p->desc.heads; h++) {
+            for (int d = 0; d < p->desc.head_dim; d++) {
+                const double sign = d % 3 ? 6 : -6;
+                tensor_set(&p->q, p->cu_q[s + 1] - 1, h, d, sign);
+                tensor_set(&p->k, p->cu_k[s], h / group, d, sign);
+            }
+        }
+    }
+}
+
+static void set_inputs(struct problem *p, uint64_t *random)
+{
+    tensor_fill(&p->q, random);
+    tensor_fill(&p->k, random);
+    tensor_fill(&p->v, random);
+    if (p->shape->flags & HUGE_LOGIT)
+        point_the_same_way(p);
+    for (int h = 0; h < p->desc.heads; h++)
+        p->sinks[h] = (float)(2 * random_value(random));
+    for (int i = 0; i < HOOK_FLOATS; i++)
+        p->hook_arg[i] = (float)fabs(random_value(random)) / 16;
+}
+
+static void upload(struct problem *p)
+{
+    struct attn_prefill_args *a = &p->args;
+    struct device_memory *m = &p->memory;
+    float sinks[HOOK_FLOATS];
+    for (int h = 0; h < p->desc.heads; h++)
+        sinks[h] = (float)p->sinks[h];
+    a->q = tensor_upload(&p->q, m);
+    a->k = tensor_upload(&p->k, m);
+    a->v = tensor_upload(&p->v, m);
+    a->out = tensor_upload(&p->out, m);
+    a->lse = p->desc.lse ? tensor_upload(&p->lse, m) : NULL;
+    a->cu_seqlens_q = device_copy(m, p->cu_q, sizeof(p->cu_q));
+    a->cu_seqlens_k = device_copy(m, p->cu_k, sizeof(p->cu_k));
+    a->sinks = p->desc.sinks ? device_copy(m, sinks, p->desc.heads * sizeof(float)) : NULL;
+    a->hook_arg = device_copy(m, p->hook_arg, HOOK_FLOATS * sizeof(float));
+    a->q_token_stride = p->q.token_stride;
+    a->q_head_stride = p->q.head_stride;
+    a->k_token_stride = p->k.token_stride;
+    a->k_head_stride = p->k.head_stride;
+    a->v_token_stride = p->v.token_stride;
+    a->v_head_stride = p->v.head_stride;
+    a->out_token_stride = p->out.token_stride;
+    a->out_head_stride = p->out.head_stride;
+    a->lse_token_stride = p->lse.token_stride;
+    a->lse_head_stride = p->lse.head_stride;
+}
+
+/* Runs. */
+
+static void fail(struct problem *p, const char *what, const char *why)
+{
+    snprintf(p->fault, p->fault_size, "%s: %s", what, why);
+    p->row->fault = p->fault;
+}
+
+/* Everything outside the rows of the sequences must still be poisoned. */
+static bool kept_to_itself(struct problem *p)
+{
+    const int rows = p->cu_q[p->args.batch];
+    size_t at;
+    const bool out = tensor_untouched_outside(&p->out, rows, &at);
+    if (out && (!p->desc.lse || tensor_untouched_outside(&p->lse, rows, &at)))
+        return true;
+    snprintf(p->fault, p->fault_size, "element %zu of %s's memory belongs to no query and was "
+             "written", at, out ? "lse" : "out");
+    p->row->fault = p->fault;
+    return false;
+}
+
+static void run_problem(struct problem *p, const char *kernel)
+{
+    struct gpu *gpu = p->run->gpu;
+    struct attn_op *op;
+    if (p->memory.error) {
+        fail(p, "hipMalloc or hipMemcpy", gpu->hipGetErrorName(p->memory.error));
+        return;
+    }
+    if (attn_prefill_lookup(gpu->device, &p->desc, &op)) {
+        fail(p, "lookup", attn_last_error());
+        return;
+    }
+    struct attn_op_info info = { .size = sizeof(info) };
+    attn_op_describe(op, &info);
+    int error = 0;
+    if (strcmp(info.kernel.name, kernel))
+        fail(p, "lookup gives another kernel", info.kernel.name);
+    else if (attn_prefill_launch(op, &p->args))
+        fail(p, "launch", attn_last_error());
+    else if ((error = gpu->hipDeviceSynchronize()))
+        fail(p, "hipDeviceSynchronize", gpu->hipGetErrorName(error));
+    else if ((error = tensor_download(&p->out, &p->memory)) ||
+             (p->desc.lse && (error = tensor_download(&p->lse, &p->memory))))
+        fail(p, "hipMemcpy", gpu->hipGetErrorName(error));
+    else if (kept_to_itself(p))
+        compare(p);
+    attn_op_destroy(op);
+}
+
+static void destroy(struct problem *p)
+{
+    device_free(&p->memory);
+    tensor_free(&p->q);
+    tensor_free(&p->k);
+    tensor_free(&p->v);
+    tensor_free(&p->out);
+    tensor_free(&p->lse);
+    free(p->sinks);
+    free(p->hook_arg);
+}
+
+static void verify_shape(struct verify_run *run, const struct attn_kernel_info *info, size_t i,
+                         const struct attn_prefill_desc *desc, const struct precision *precision,
+                         struct hook *hook)
+{
+    const struct shape *shape = &shapes[i];
+    char fault[400];
+    struct verify_row row = { .kernel = info->name, .shape = shape->name };
+    struct problem p = {
+        .run = run, .shape = shape, .precision = precision, .desc = *desc, .row = &row,
+        .fault = fault, .fault_size = sizeof(fault), .hook = hook,
+        .args = {
+            .size = sizeof(p.args), .scale = 1 / sqrtf((float)desc->head_dim),
+            .soft_cap = shape->flags & HUGE_LOGIT ? 50 : 5,
+            .window_left = windows[i % COUNT(windows)].left,
+            .window_right = windows[i % COUNT(windows)].right,
+        },
+        .memory = { .gpu = run->gpu },
+    };
+    if (desc->heads == 0) { /* any ratio */
+        const int ratio = ratios[i % COUNT(ratios)];
+        p.desc.kv_heads = ratio <= 2 ? 2 : 1;
+        p.desc.heads = ratio * p.desc.kv_heads;
+    }
+    p.sinks = calloc((size_t)p.desc.heads, sizeof(*p.sinks));
+    p.hook_arg = calloc(HOOK_FLOATS, sizeof(*p.hook_arg));
+    uint64_t random = run->seed * 1000003 + i;
+    set_lengths(&p);
+    set_strides(&p);
+    set_inputs(&p, &random);
+    upload(&p);
+    run_problem(&p, info->name);
+    destroy(&p);
+    verify_report(run, &row);
+}
+
+static bool flag(const struct attn_pack *pack, uint32_t n, const char *field)
+{
+    return !strcmp(verify_field(pack, n, field), "true");
+}
+
+/* The descriptor that asks for the kernel; heads 0 where it takes any ratio. */
+static struct attn_prefill_desc describe(const struct attn_pack *pack, uint32_t n)
+{
+    const char *mask = verify_field(pack, n, "mask"), *logits = verify_field(pack, n, "logits");
+    const struct precision *precision = find_precision(verify_field(pack, n, "dtype"));
+    const int ratio = atoi(verify_field(pack, n, "gqa")); /* "any": 0 */
+    const int kv_heads = ratio && ratio <= 4 ? 2 : 1;
+    return (struct attn_prefill_desc){
+        .size = sizeof(struct attn_prefill_desc),
+        .dtype = precision ? precision->dtype : 0,
+        .head_dim = atoi(verify_field(pack, n, "head_dim")),
+        .head_dim_v = atoi(verify_field(pack, n, "head_dim_v")),
+        .heads = ratio * kv_heads,
+        .kv_heads = kv_heads,
+        .mask = !strcmp(mask, "causal")   ? ATTN_MASK_CAUSAL
+                : !strcmp(mask, "window") ? ATTN_MASK_WINDOW
+                                          : ATTN_MASK_NONE,
+        .sinks = flag(pack, n, "sinks"),
+        .soft_cap = flag(pack, n, "soft_cap"),
+        .lse = flag(pack, n, "lse"),
+        .logits = strcmp(logits, "none") ? logits : NULL,
+    };
+}
+
+static void report_fault(struct verify_run *run, const char *kernel, const char *fault)
+{
+    verify_report(run, &(struct verify_row){ .kernel = kernel, .shape = "-", .fault = fault });
+}
+
+static void verify(struct verify_run *run, uint32_t n, const struct attn_kernel_info *info)
+{
+    const struct attn_prefill_desc desc = describe(run->pack, n);
+    const struct precision *precision = find_precision(verify_field(run->pack, n, "dtype"));
+    if (!precision || desc.head_dim_v > REF_PREFILL_DIM_MAX || desc.heads > HOOK_FLOATS) {
+        report_fault(run, info->name, "the reference does not cover its dtype, head_dim_v or gqa");
+        return;
+    }
+    char why[400];
+    struct hook *hook = NULL;
+    if (desc.logits && !(hook = hook_open(run->hooks, desc.logits, why, sizeof(why)))) {
+        report_fault(run, info->name, why);
+        return;
+    }
+    const bool plain = !desc.sinks && !desc.soft_cap && !desc.logits && !desc.lse;
+    for (size_t i = 0; i < COUNT(shapes); i++) {
+        if (!(shapes[i].flags & LONG) || plain)
+            verify_shape(run, info, i, &desc, precision, hook);
+    }
+    hook_close(hook);
+}
+
+const struct verify_family verify_prefill = { .op = "prefill", .verify = verify };

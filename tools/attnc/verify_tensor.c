@@ -1,0 +1,227 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tools/attnc/verify_tensor.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { HOST_TO_DEVICE = 1, DEVICE_TO_HOST = 2 }; /* hipMemcpyKind */
+enum { GUARD = 64 };
+
+static const uint32_t float_poison = 0x7fc0beef;
+
+/* Memory for a test run: there is nothing to do without it. */
+static void *allocate(size_t count, size_t size)
+{
+    void *p = calloc(count ? count : 1, size);
+    if (!p)
+        abort();
+    return p;
+}
+
+struct tensor tensor_dense(const struct precision *precision, int tokens, int heads, int dim)
+{
+    return (struct tensor){
+        .precision = precision, .tokens = tokens, .heads = heads, .dim = dim,
+        .token_stride = (int64_t)heads * dim, .head_stride = dim,
+    };
+}
+
+struct tensor tensor_lse(int tokens, int heads)
+{
+    return (struct tensor){
+        .tokens = tokens, .heads = heads, .dim = 1, .token_stride = 1, .head_stride = tokens,
+    };
+}
+
+void tensor_place_inside(struct tensor *t, struct tensor *owner, int64_t offset)
+{
+    t->owner = owner;
+    t->offset = offset;
+}
+
+static double *value_at(const struct tensor *t, int token, int head, int d)
+{
+    return &t->values[((int64_t)(token - t->first) * t->heads + head) * t->dim + d];
+}
+
+void tensor_fill(struct tensor *t, uint64_t *random)
+{
+    const size_t count = (size_t)(t->tokens - t->first) * t->heads * t->dim;
+    t->values = allocate(count, sizeof(*t->values));
+    for (size_t i = 0; i < count; i++)
+        t->values[i] = random_value(random);
+}
+
+void tensor_set(struct tensor *t, int token, int head, int d, double value)
+{
+    if (token >= t->first && token < t->tokens)
+        *value_at(t, token, head, d) = value;
+}
+
+static size_t element_size(const struct tensor *t)
+{
+    return t->precision ? sizeof(uint16_t) : sizeof(float);
+}
+
+static void poison(const struct tensor *t, uint8_t *element)
+{
+    if (t->precision)
+        memcpy(element, &t->precision->poison, sizeof(t->precision->poison));
+    else
+        memcpy(element, &float_poison, sizeof(float_poison));
+}
+
+static bool is_poison(const struct tensor *t, const uint8_t *element)
+{
+    uint8_t expected[4];
+    poison(t, expected);
+    return !memcmp(element, expected, element_size(t));
+}
+
+/* From element 0 to the last one; what lies inside ends with the owner's last row. */
+static size_t span(const struct tensor *t)
+{
+    if (t->tokens == 0)
+        return 1;
+    const int64_t row = (int64_t)(t->heads - 1) * t->head_stride + t->dim;
+    const int64_t last = t->token_stride > row ? t->token_stride : row;
+    return (size_t)((t->tokens - 1) * t->token_stride + last);
+}
+
+static int64_t index_of(const struct tensor *t, int64_t token, int head, int d)
+{
+    return token * t->token_stride + head * t->head_stride + d;
+}
+
+static void encode_row(const struct tensor *t, int token, int head, uint16_t *bits)
+{
+    for (int d = 0; d < t->dim; d++)
+        bits[d] = encode_element(t->precision, *value_at(t, token, head, d));
+}
+
+static void *device_allocate(struct device_memory *m, size_t size)
+{
+    void *block = NULL;
+    if (!m->error)
+        m->error = m->gpu->hipMalloc(&block, size);
+    if (m->error)
+        return NULL;
+    m->blocks[m->count++] = block;
+    return block;
+}
+
+static void device_write(struct device_memory *m, void *to, const void *from, size_t size)
+{
+    if (!m->error)
+        m->error = m->gpu->hipMemcpy(to, from, size, HOST_TO_DEVICE);
+}
+
+void *device_copy(struct device_memory *m, const void *bytes, size_t size)
+{
+    void *block = device_allocate(m, size);
+    device_write(m, block, bytes, size);
+    return block;
+}
+
+void device_free(struct device_memory *m)
+{
+    while (m->count)
+        m->gpu->hipFree(m->blocks[--m->count]);
+}
+
+static size_t image_elements(const struct tensor *t)
+{
+    return span(t) + 2 * t->guard;
+}
+
+static void make_image(struct tensor *t)
+{
+    const size_t size = element_size(t), elements = image_elements(t);
+    t->image = allocate(elements, size);
+    for (size_t i = 0; i < elements; i++)
+        poison(t, t->image + i * size);
+    if (!t->values)
+        return;
+    uint16_t *bits = (uint16_t *)t->image + t->guard;
+    for (int token = t->first; token < t->tokens; token++) {
+        for (int head = 0; head < t->heads; head++)
+            encode_row(t, token, head, bits + index_of(t, token, head, 0));
+    }
+}
+
+static void upload_rows(struct tensor *t, struct device_memory *m)
+{
+    uint16_t *row = allocate(t->dim, sizeof(*row));
+    for (int token = t->first; token < t->tokens; token++) {
+        for (int head = 0; head < t->heads; head++) {
+            encode_row(t, token, head, row);
+            device_write(m, t->device + 2 * index_of(t, token, head, 0), row, 2 * (size_t)t->dim);
+        }
+    }
+    free(row);
+}
+
+void *tensor_upload(struct tensor *t, struct device_memory *m)
+{
+    const size_t size = element_size(t);
+    if (!t->values)
+        t->guard = GUARD;
+    if (t->owner) {
+        t->device = t->owner->device ? t->owner->device + size * t->offset : NULL;
+        upload_rows(t, m);
+    } else if (t->sparse) {
+        t->device = device_allocate(m, span(t) * size);
+        upload_rows(t, m);
+    } else {
+        make_image(t);
+        char *block = device_copy(m, t->image, image_elements(t) * size);
+        t->device = block ? block + t->guard * size : NULL;
+    }
+    return t->device;
+}
+
+int tensor_download(struct tensor *t, struct device_memory *m)
+{
+    const size_t size = element_size(t);
+    return m->gpu->hipMemcpy(t->image, t->device - t->guard * size, image_elements(t) * size,
+                             DEVICE_TO_HOST);
+}
+
+double tensor_get(const struct tensor *t, int64_t token, int head, int d)
+{
+    const uint8_t *element =
+        t->image + element_size(t) * (t->guard + (size_t)index_of(t, token, head, d));
+    if (t->precision) {
+        uint16_t bits;
+        memcpy(&bits, element, sizeof(bits));
+        return decode_element(t->precision, bits);
+    }
+    float value;
+    memcpy(&value, element, sizeof(value));
+    return value;
+}
+
+bool tensor_untouched_outside(const struct tensor *t, int rows, size_t *at)
+{
+    const size_t elements = image_elements(t), size = element_size(t);
+    bool *inside = allocate(elements, sizeof(*inside));
+    for (int token = 0; token < rows; token++) {
+        for (int head = 0; head < t->heads; head++)
+            memset(inside + t->guard + index_of(t, token, head, 0), true, (size_t)t->dim);
+    }
+    bool untouched = true;
+    for (size_t i = 0; i < elements && untouched; i++) {
+        untouched = inside[i] || is_poison(t, t->image + i * size);
+        *at = i;
+    }
+    free(inside);
+    return untouched;
+}
+
+void tensor_free(struct tensor *t)
+{
+    free(t->values);
+    free(t->image);
+    t->values = NULL;
+    t->image = NULL;
+}
