@@ -584,8 +584,8 @@ static void build(const struct att_variant *v, const struct tir_machine *m, stru
     const struct tile *t = find_tile(v);
     struct prefill p = {.v = v, .m = m, .tile = t, .rows = t->rows, .waves = t->waves};
     const bool wide_loads = m->to_lds_max_bytes >= 16;
-    /* A user's function takes registers of its own: it gets the smaller tile. */
-    p.kv = wide_loads && !v->logits ? t->kv_wide : t->kv;
+    /* What else is done to scores takes registers of its own: it gets the smaller tile. */
+    p.kv = wide_loads && !v->logits && !v->soft_cap ? t->kv_wide : t->kv;
     p.widest_panel = wide_loads && t->panel_wide ? t->panel_wide : 256;
     p.dtype = v->dtype == ATT_DTYPE_BF16 ? TIR_BF16 : TIR_F16;
     p.instr = tir_find_mma(m, p.rows, p.rows, 0, p.dtype);
