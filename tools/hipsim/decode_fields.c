@@ -333,6 +333,11 @@ static bool decode_mai(struct inst *in)
     in->cbsz = (uint8_t)bits(w, 10, 8);
     in->abid = (uint8_t)bits(w, 14, 11);
     in->blgp = (uint8_t)bits(w1, 31, 29);
+    if (row->src[0] == T_B256) { /* *_f8f6f4: the formats take 8, 6 or 4 registers */
+        static const uint8_t dwords[] = {8, 8, 6, 6, 4, 8, 8, 8};
+        in->src[0].dwords = dwords[in->cbsz];
+        in->src[1].dwords = dwords[in->blgp];
+    }
     bool accvgpr = bits(w, 22, 17) == 0x2c; /* v_accvgpr_read 0x58, v_accvgpr_write 0x59 */
     bool acc_cd = accvgpr ? bits(w, 16, 16) : bits(w, 15, 15);
     if (acc_cd)

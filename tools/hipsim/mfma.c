@@ -1,0 +1,216 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Matrix instructions: layouts, decoding tables, the exact step, and the choice of kernels. */
+#include "tools/hipsim/mfma.h"
+
+#include <math.h>
+#include <threads.h>
+
+#include "tools/hipsim/smallfloat.h"
+#include "tools/hipsim/tables.h"
+
+/* -- layouts ------------------------------------------------------------------------------------ */
+
+unsigned mfma_element_bits(enum mfma_format format)
+{
+    switch (format) {
+    case FORMAT_F64: return 64;
+    case FORMAT_F32: case FORMAT_XF32: return 32;
+    case FORMAT_F16: case FORMAT_BF16: return 16;
+    case FORMAT_FP6: case FORMAT_BF6: return 6;
+    case FORMAT_FP4: return 4;
+    default: return 8;
+    }
+}
+
+unsigned mfma_a_per_lane(const struct mfma_shape *s)
+{
+    return (unsigned)s->k * s->m * s->blocks / MFMA_LANES / (s->sparse ? 2 : 1);
+}
+
+unsigned mfma_b_per_lane(const struct mfma_shape *s)
+{
+    return (unsigned)s->k * s->n * s->blocks / MFMA_LANES;
+}
+
+unsigned mfma_k(const struct mfma_shape *s, enum mfma_format format, bool is_a, unsigned group,
+                unsigned e)
+{
+    unsigned per_lane = is_a ? mfma_a_per_lane(s) : mfma_b_per_lane(s);
+
+    if (!s->sparse && per_lane == 32 && mfma_element_bits(format) == 8)
+        return e / 16 * (s->k / 2) + group * 16 + e % 16;
+    return group * per_lane + e;
+}
+
+void mfma_d_place(const struct mfma_shape *s, bool is_f64, unsigned block, unsigned i,
+                  unsigned *reg, unsigned *lane)
+{
+    if (is_f64) {
+        *reg = s->n == 16 ? i / 4 : 0;
+        *lane = s->n == 16 ? i % 4 * 16 : i * 16 + block * 4;
+    } else if (s->n == 32) {
+        *reg = block * 16 + i / 8 * 4 + i % 4;
+        *lane = i / 4 % 2 * 32;
+    } else if (s->n == 16) {
+        *reg = block * 4 + i % 4;
+        *lane = i / 4 * 16;
+    } else {
+        *reg = i;
+        *lane = block * 4;
+    }
+}
+
+unsigned mfma_blgp_lane(unsigned lane, unsigned blgp)
+{
+    switch (blgp) {
+    case 1: return lane % 32;
+    case 2: return lane % 32 + 32;
+    case 3: return (lane + 16) % 64;
+    case 4: case 5: case 6: case 7: return lane % 16 + (blgp - 4) * 16;
+    default: return lane;
+    }
+}
+
+unsigned mfma_block_of_a(const struct mfma_job *job, unsigned block)
+{
+    if (!job->cbsz || job->shape.sparse)
+        return block;
+    return ((block >> job->cbsz << job->cbsz) + job->abid) % job->shape.blocks;
+}
+
+/* -- narrow formats ----------------------------------------------------------------------------- */
+
+struct narrow {
+    int exponent_bits, mantissa_bits, bias;
+    bool fnuz;
+    bool has_inf; /* an all-ones exponent is infinity and NaN; else the table below decides */
+    bool has_nan; /* OCP e4m3: S.1111.111 alone is NaN */
+};
+
+static const struct narrow narrow_formats[FORMAT_COUNT] = {
+    [FORMAT_FP8_FNUZ] = { 4, 3, 8, .fnuz = true },
+    [FORMAT_BF8_FNUZ] = { 5, 2, 16, .fnuz = true },
+    [FORMAT_FP8] = { 4, 3, 7, .has_nan = true },
+    [FORMAT_BF8] = { 5, 2, 15, .has_inf = true },
+    [FORMAT_FP6] = { 2, 3, 1, .fnuz = false },
+    [FORMAT_BF6] = { 3, 2, 3, .fnuz = false },
+    [FORMAT_FP4] = { 2, 1, 1, .fnuz = false },
+};
+
+static struct mfma_table tables[FORMAT_COUNT];
+
+static void decode(const struct narrow *f, unsigned code, float *value, int16_t *exponent)
+{
+    int bits = f->exponent_bits + f->mantissa_bits;
+    int mantissa = (int)(code & ((1u << f->mantissa_bits) - 1));
+    int field = (int)(code >> f->mantissa_bits & ((1u << f->exponent_bits) - 1));
+    bool negative = code >> bits & 1;
+    int e = (field ? field : 1) - f->bias;
+    float magnitude = ldexpf((float)(mantissa + (field ? 1 << f->mantissa_bits : 0)),
+                             e - f->mantissa_bits);
+    bool top = field == (1 << f->exponent_bits) - 1;
+
+    *exponent = (int16_t)(magnitude == 0 ? EXPONENT_OF_ZERO : e);
+    *value = negative ? -magnitude : magnitude;
+    if ((f->fnuz && code == 0x80) || (f->has_nan && top && mantissa == 7) ||
+        (f->has_inf && top && mantissa)) {
+        *value = NAN;
+        *exponent = EXPONENT_SPECIAL;
+    } else if (f->has_inf && top) {
+        *value = negative ? -INFINITY : INFINITY;
+        *exponent = EXPONENT_SPECIAL;
+    }
+}
+
+static void fill_tables(void)
+{
+    for (unsigned f = FORMAT_FP8_FNUZ; f < FORMAT_COUNT; f++)
+        for (unsigned code = 0; code < 256; code++)
+            decode(&narrow_formats[f], code, &tables[f].value[code], &tables[f].exponent[code]);
+}
+
+const struct mfma_table *mfma_table(enum mfma_format format)
+{
+    static once_flag once = ONCE_FLAG_INIT;
+
+    call_once(&once, fill_tables);
+    return &tables[format];
+}
+
+/* -- the fused step ----------------------------------------------------------------------------- */
+
+/* floor(log2 |x|), not below the least normal exponent of binary32; zero has that of the operands. */
+static int exponent_of(float x)
+{
+    uint32_t field = bits_from_float(x) >> 23 & 255;
+
+    return field ? (int)field - 127 : -126;
+}
+
+struct partial {
+    double sum; /* in units of 2^(exponent - 24) */
+    int exponent;
+};
+
+/* The products `first`, first + step, ... aligned to the largest exponent, truncated to 24
+ * fractional bits there, and added. */
+static struct partial add_products(const double *product, const int *exponent, unsigned n,
+                                   unsigned first, unsigned step)
+{
+    struct partial p = { 0, exponent[first] };
+
+    for (unsigned k = first; k < n; k += step)
+        p.exponent = exponent[k] > p.exponent ? exponent[k] : p.exponent;
+    for (unsigned k = first; k < n; k += step)
+        p.sum += trunc(ldexp(product[k], 24 - p.exponent));
+    return p;
+}
+
+float mfma_fused_step(const double *product, const int *exponent, unsigned n, int scale, float c,
+                      bool two_stage)
+{
+    double total = c;
+
+    for (unsigned k = 0; k < n; k++) {
+        double p = ldexp(product[k], scale);
+        total += fabs(p) >= 0x1p128 ? copysign(INFINITY, p) : p;
+    }
+    if (isnan(total))
+        return float_from_bits(0x7fc00000);
+    if (isinf(total))
+        return (float)total;
+
+    struct partial s = add_products(product, exponent, n, 0, two_stage ? 2 : 1);
+    if (two_stage) {
+        struct partial odd = add_products(product, exponent, n, 1, 2);
+        int e = s.exponent > odd.exponent ? s.exponent : odd.exponent;
+        s.sum = floor(ldexp(s.sum, s.exponent - e)) + floor(ldexp(odd.sum, odd.exponent - e));
+        s.exponent = e;
+    }
+    s.exponent += scale;
+    int ec = exponent_of(c), e = s.exponent > ec ? s.exponent : ec;
+    double sum = floor(ldexp(s.sum, 7 + s.exponent - e));       /* units of 2^(e - 31) */
+    double addend = floor(ldexp(c, 24 - e));                    /* units of 2^(e - 24) */
+    if (two_stage && ec < e - 25)
+        addend = 0;
+    return (float)ldexp(sum + 128 * addend, e - 31);
+}
+
+/* -- dispatch ----------------------------------------------------------------------------------- */
+
+void mfma_run(const struct mfma_job *job)
+{
+#ifdef HIPSIM_X86
+    switch (host_isa()) {
+    case HOST_AVX512:
+        mfma_run_avx512(job);
+        return;
+    case HOST_AVX2:
+        mfma_run_avx2(job);
+        return;
+    default:
+        break;
+    }
+#endif
+    mfma_run_plain(job);
+}

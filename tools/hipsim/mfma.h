@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Matrix instructions as pure functions over register rows: no wave, no validity, no faults.
+ * docs/hipsim-matrix.md has the arithmetic and where it is known from.
+ */
+#ifndef HIPSIM_MFMA_H
+#define HIPSIM_MFMA_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define MFMA_LANES 64
+#define MFMA_MAX_PER_LANE 32 /* elements of A or B that one lane holds */
+
+enum mfma_format {
+    FORMAT_F64, FORMAT_F32, FORMAT_XF32, FORMAT_F16, FORMAT_BF16, FORMAT_I8,
+    FORMAT_FP8_FNUZ, FORMAT_BF8_FNUZ, /* e4m3, e5m2 of CDNA3 */
+    FORMAT_FP8, FORMAT_BF8,           /* OCP e4m3, e5m2 */
+    FORMAT_FP6, FORMAT_BF6,           /* OCP e2m3, e3m2 */
+    FORMAT_FP4,                       /* OCP e2m1 */
+    FORMAT_COUNT,
+};
+
+/* m x k by k x n, `blocks` times; sparse: A holds two of every four k. */
+struct mfma_shape {
+    uint8_t m, n, k, blocks;
+    bool sparse;
+};
+
+/*
+ * Which lane and element hold A[i][k], B[k][j] and D[i][j] (AMD matrix instruction calculator;
+ * ROCm blog "Matrix core programming on AMD CDNA3 and CDNA4"): with E = k * m * blocks / 64
+ * elements per lane, lane = block * m + i + m * blocks * (k / E) and element k % E. 8-bit operands
+ * of 32 elements per lane are two halves of 16: k = 16 * lane group + element % 16 + (element / 16)
+ * * K / 2. D of 32-bit elements has 4 consecutive rows in 4 registers, then the next lanes.
+ */
+struct mfma_job {
+    struct mfma_shape shape;
+    uint8_t a_format, b_format;          /* enum mfma_format */
+    const uint32_t (*a)[MFMA_LANES];     /* register rows of the operands */
+    const uint32_t (*b)[MFMA_LANES];
+    const uint32_t (*c)[MFMA_LANES];     /* the same rows as d, or disjoint from them */
+    uint32_t (*d)[MFMA_LANES];
+    uint8_t cbsz, abid, blgp;            /* broadcast controls; zero where they mean a format */
+    uint8_t negate;                      /* f64: bit 0 A, bit 1 B, bit 2 C */
+    const uint32_t *index;               /* sparse: two bits per stored element of A, */
+    uint8_t index_shift;                 /* from this bit up */
+    const uint32_t *scale_a, *scale_b;   /* E8M0 exponents, lane i + m * (k / 32), or NULL */
+    uint8_t scale_a_shift, scale_b_shift;
+};
+
+#define EXPONENT_OF_ZERO (-126)   /* what the hardware is taken to use for a zero operand */
+#define EXPONENT_SPECIAL 1000     /* infinity or NaN */
+
+/* 8-bit and narrower formats by their code. */
+struct mfma_table {
+    float value[256];
+    int16_t exponent[256];
+};
+
+/** The table of `format` (FORMAT_FP8_FNUZ and up). Thread-safe. */
+const struct mfma_table *mfma_table(enum mfma_format format);
+
+/** Bits of one element of `format`. */
+unsigned mfma_element_bits(enum mfma_format format);
+
+/** Elements of A (sparse: stored ones) or B that one lane holds. */
+unsigned mfma_a_per_lane(const struct mfma_shape *s);
+unsigned mfma_b_per_lane(const struct mfma_shape *s);
+
+/** Logical k of element `e` in lane group `group` (of m or n times blocks lanes). For a sparse A
+ *  it counts the stored elements. */
+unsigned mfma_k(const struct mfma_shape *s, enum mfma_format format, bool is_a, unsigned group,
+                unsigned e);
+
+/** The register, and the lane of column 0, that hold row i of D or C of a block; 64-bit elements
+ *  take register pairs 2r and 2r + 1. */
+void mfma_d_place(const struct mfma_shape *s, bool is_f64, unsigned block, unsigned i,
+                  unsigned *reg, unsigned *lane);
+
+/** One fused step: n products, their exponents without the scale, c. Exact and slow; the vector
+ *  kernels fall back to it where they cannot tell. */
+float mfma_fused_step(const double *product, const int *exponent, unsigned n, int scale, float c,
+                      bool two_stage);
+
+/** The block whose A serves `block`: A of one block serves 2^CBSZ neighbours, ABID says which. */
+unsigned mfma_block_of_a(const struct mfma_job *job, unsigned block);
+
+/** Source lane of B for BLGP = 0 .. 7 (legacy broadcast controls). */
+unsigned mfma_blgp_lane(unsigned lane, unsigned blgp);
+
+/** Runs the job with the kernels for host_isa(). */
+void mfma_run(const struct mfma_job *job);
+
+void mfma_run_plain(const struct mfma_job *job);
+void mfma_run_avx2(const struct mfma_job *job);
+void mfma_run_avx512(const struct mfma_job *job);
+
+#endif
