@@ -20,8 +20,14 @@ struct compiled kernel_compile(struct kernel *k)
 {
     struct tgt_codegen_options options = {.kind = TGT_EMIT_OBJECT};
     struct tgt_blob object;
-    struct compiled c = {0};
+    struct compiled c = {.t = k->t, .waves = k->f->waves, .n_args = k->f->n_args};
     char why[TGT_WHY];
+
+    assert_true(c.n_args <= MAX_ARGS);
+    for (unsigned i = 0; i < c.n_args; i++) {
+        c.args[i] = k->f->args[i];
+        c.args[i].name = strdup(c.args[i].name);
+    }
 
     tir_return(&k->b);
     if (!tgt_emit(k->f, k->t, &options, &object, why))
@@ -42,6 +48,8 @@ struct compiled kernel_compile(struct kernel *k)
 
 void compiled_free(struct compiled *c)
 {
+    for (unsigned i = 0; i < c->n_args; i++)
+        free((char *)(uintptr_t)c->args[i].name);
     free(c->code.insts);
     tgt_blob_free(&c->code_object);
 }

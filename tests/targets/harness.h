@@ -26,8 +26,14 @@ struct kernel {
 /** An empty kernel "k" of `waves` waves for the target of this name. */
 struct kernel kernel_create(const char *target, unsigned waves, unsigned waves_per_simd);
 
+enum { MAX_ARGS = 8 };
+
 /** A compiled kernel: its code object, its instructions and the facts about it. */
 struct compiled {
+    const struct tgt *t;
+    unsigned waves;
+    struct tir_arg args[MAX_ARGS];
+    unsigned n_args;
     struct tgt_blob code_object;
     struct tgt_code code;
     struct tgt_kernel_facts facts;

@@ -176,7 +176,8 @@ static void *compile_once(void *out)
     struct kernel k = small_kernel("gfx942");
     struct compiled c = kernel_compile(&k);
     *(struct tgt_blob *)out = c.code_object;
-    free(c.code.insts);
+    c.code_object = (struct tgt_blob){0};
+    compiled_free(&c);
     return NULL;
 }
 

@@ -1,0 +1,438 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What the lowered ops compute: kernels of a few ops on the simulator's engine, against C.
+ */
+#include "tests/targets/run.h"
+
+#include <math.h>
+#include <string.h>
+
+static const struct tir_type f32 = {.kind = TIR_VEC, .dtype = TIR_F32, .count = 1};
+static const struct tir_type i32 = {.kind = TIR_VEC, .dtype = TIR_I32, .count = 1};
+static const struct tir_type no_type = {0};
+
+static float float_of(uint32_t bits)
+{
+    float f;
+    memcpy(&f, &bits, sizeof f);
+    return f;
+}
+
+static void compile_and_run(struct kernel *k, struct values *v, const struct setting *s, unsigned n)
+{
+    struct compiled c = kernel_compile(k);
+    run(&c, v, s, n);
+    compiled_free(&c);
+}
+
+/* ---- Conversions ---- */
+
+/* Values around every rounding decision of bf16: ties to both sides, carries into the exponent, the
+ * largest finite number, infinities, NaNs with all sorts of fractions. */
+static uint32_t interesting_bits(unsigned i)
+{
+    static const uint32_t bits[] = {
+        0x00000000, 0x80000000, 0x3f800000, 0x3f808000, 0x3f818000, 0x3f807fff, 0x3f808001,
+        0x3fffffff, 0xbf818000, 0x7f7fffff, 0x7f7f7fff, 0xff7fffff, 0x7f800000, 0xff800000,
+        0x7fc00000, 0xffc00000, 0x7fffffff, 0xffffffff, 0x7fc00001, 0xffff8000, 0x00008000,
+        0x00018000, 0x007fffff, 0x00800000,
+    };
+    enum { N = sizeof bits / sizeof bits[0] };
+    return i < N ? bits[i] : 0x3f000000 + i * 0x01234567u % 0x02000000;
+}
+
+static void check_bf16(uint32_t from, uint16_t to)
+{
+    if (isnan(float_of(from))) {
+        assert_true(isnan(float_of((uint32_t)to << 16)));
+        return;
+    }
+    uint32_t rounded = (from + 0x7fff + (from >> 16 & 1)) >> 16;
+    if (to != rounded)
+        fail_msg("%08x became %04x, not %04x", from, to, rounded);
+}
+
+static void two_f32_become_bf16_by_nearest_even(void **state)
+{
+    (void)state;
+    for (const struct tgt *const *t = tgt_all; *t; t++) {
+        static struct values v;
+        struct kernel k = kernel_create((*t)->machine.name, 1, 1);
+        struct tir_value ab[2] = {unknown(&k, f32), unknown(&k, f32)};
+        keep(&k, make(&k, TIR_convert_pair, tir_vec(TIR_BF16, 2), ab, 2, 0, 0, 0));
+        struct tir_value one = ab[0];
+        keep(&k, make(&k, TIR_convert, tir_vec(TIR_BF16, 1), &one, 1, 0, 0, 0));
+        for (unsigned lane = 0; lane < 64; lane++) {
+            v.in[0][lane].u[0] = interesting_bits(lane);
+            v.in[1][lane].u[0] = interesting_bits(63 - lane);
+        }
+        compile_and_run(&k, &v, NULL, 0);
+        for (unsigned lane = 0; lane < 64; lane++) {
+            check_bf16(v.in[0][lane].u[0], v.out[0][lane].h[0]);
+            check_bf16(v.in[1][lane].u[0], v.out[0][lane].h[1]);
+            check_bf16(v.in[0][lane].u[0], v.out[1][lane].h[0]);
+        }
+    }
+}
+
+/* The short form may lose a NaN whose fraction is in the low half only: none of these is. */
+static void rounding_without_a_check_keeps_the_nans_of_16_bit_data(void **state)
+{
+    (void)state;
+    static struct values v;
+    struct kernel k = kernel_create("gfx942", 1, 1);
+    struct tir_value ab[2] = {unknown(&k, f32), unknown(&k, f32)};
+    keep(&k, make(&k, TIR_convert_pair, tir_vec(TIR_BF16, 2), ab, 2, 1, 0, 0));
+    for (unsigned lane = 0; lane < 64; lane++) {
+        v.in[0][lane].u[0] = interesting_bits(lane) & 0xffff0000;
+        v.in[1][lane].u[0] = 0x7f810000 + lane * 0x10000;
+    }
+    compile_and_run(&k, &v, NULL, 0);
+    for (unsigned lane = 0; lane < 64; lane++) {
+        check_bf16(v.in[0][lane].u[0], v.out[0][lane].h[0]);
+        check_bf16(v.in[1][lane].u[0], v.out[0][lane].h[1]);
+    }
+}
+
+static float float_of_half(uint16_t h)
+{
+    int exponent = h >> 10 & 31, fraction = h & 1023;
+    double m = exponent ? ldexp(1024 + fraction, exponent - 25) : ldexp(fraction, -24);
+    return (float)(h & 0x8000 ? -m : m);
+}
+
+/* x to 11 significant bits, ties to even; x in the normal range of f16. */
+static float round_to_half(float x)
+{
+    int exponent;
+    frexpf(x, &exponent);
+    return ldexpf(nearbyintf(ldexpf(x, 11 - exponent)), exponent - 11);
+}
+
+static void two_f32_become_f16_by_nearest_even(void **state)
+{
+    (void)state;
+    for (const struct tgt *const *t = tgt_all; *t; t++) {
+        static struct values v;
+        struct kernel k = kernel_create((*t)->machine.name, 1, 1);
+        struct tir_value ab[2] = {unknown(&k, f32), unknown(&k, f32)};
+        keep(&k, make(&k, TIR_convert_pair, tir_vec(TIR_F16, 2), ab, 2, 0, 0, 0));
+        for (unsigned lane = 0; lane < 64; lane++) {
+            v.in[0][lane].f[0] = 1 + (float)lane / 2048; /* every other one is a tie */
+            v.in[1][lane].f[0] = -ldexpf(1 + (float)lane / 4096, (int)lane % 28 - 13);
+        }
+        compile_and_run(&k, &v, NULL, 0);
+        for (unsigned lane = 0; lane < 64; lane++) {
+            float a = float_of_half(v.out[0][lane].h[0]), b = float_of_half(v.out[0][lane].h[1]);
+            assert_true(a == round_to_half(v.in[0][lane].f[0]));
+            assert_true(b == round_to_half(v.in[1][lane].f[0]));
+        }
+    }
+}
+
+static void integers_and_floats_convert_by_value(void **state)
+{
+    (void)state;
+    static struct values v;
+    struct kernel k = kernel_create("gfx942", 1, 1);
+    struct tir_value i = unknown(&k, i32), f = unknown(&k, f32);
+    keep(&k, make(&k, TIR_convert, f32, &i, 1, 0, 0, 0));
+    keep(&k, make(&k, TIR_convert, i32, &f, 1, 0, 0, 0));
+    for (unsigned lane = 0; lane < 64; lane++) {
+        v.in[0][lane].i[0] = (int)lane * 1000 - 32000;
+        v.in[1][lane].f[0] = (float)lane * 1.75f - 50;
+    }
+    v.in[1][0].f[0] = 1e20f;
+    v.in[1][1].f[0] = -INFINITY;
+    v.in[1][2].f[0] = NAN;
+    compile_and_run(&k, &v, NULL, 0);
+    for (unsigned lane = 0; lane < 64; lane++)
+        assert_true(v.out[0][lane].f[0] == (float)v.in[0][lane].i[0]);
+    assert_int_equal(v.out[1][0].i[0], INT32_MAX);
+    assert_int_equal(v.out[1][1].i[0], INT32_MIN);
+    assert_int_equal(v.out[1][2].i[0], 0);
+    for (unsigned lane = 3; lane < 64; lane++)
+        assert_int_equal(v.out[1][lane].i[0], (int)v.in[1][lane].f[0]);
+}
+
+/* Bytes to f32 and back are the same bytes, NaN apart. */
+static void fp8_survives_the_way_through_f32(void **state)
+{
+    (void)state;
+    for (const struct tgt *const *t = tgt_all; *t; t++) {
+        static struct values v;
+        struct kernel k = kernel_create((*t)->machine.name, 1, 1);
+        struct tir_value bytes = unknown(&k, tir_vec(TIR_FP8, 4));
+        struct tir_value wide = make(&k, TIR_convert, tir_vec(TIR_F32, 4), &bytes, 1, 0, 0, 0);
+        keep(&k, wide);
+        keep(&k, make(&k, TIR_convert, tir_vec(TIR_FP8, 4), &wide, 1, 0, 0, 0));
+        for (unsigned lane = 0; lane < 64; lane++)
+            for (unsigned e = 0; e < 4; e++)
+                v.in[0][lane].b[e] = (uint8_t)(4 * lane + e);
+        compile_and_run(&k, &v, NULL, 0);
+        for (unsigned lane = 0; lane < 64; lane++)
+            for (unsigned e = 0; e < 4; e++)
+                if (!isnan(v.out[0][lane].f[e]))
+                    assert_int_equal(v.out[1][lane].b[e], v.in[0][lane].b[e]);
+        const unsigned one = (*t)->machine.fp8_is_fnuz ? 0x40 : 0x38;
+        assert_true(v.out[0][one / 4].f[one % 4] == 1.0f);
+    }
+}
+
+/* ---- Across lanes ---- */
+
+static void lane_xor_reaches_every_lane(void **state)
+{
+    (void)state;
+    for (const struct tgt *const *t = tgt_all; *t; t++) {
+        for (unsigned first = 1; first < 64; first += 21) {
+            static struct values v;
+            struct kernel k = kernel_create((*t)->machine.name, 1, 1);
+            struct tir_value a = unknown(&k, f32);
+            for (unsigned mask = first; mask < first + 21; mask++)
+                keep(&k, make(&k, TIR_lane_xor, f32, &a, 1, mask, 0, 0));
+            for (unsigned lane = 0; lane < 64; lane++)
+                v.in[0][lane].u[0] = 1000 + lane;
+            compile_and_run(&k, &v, NULL, 0);
+            for (unsigned mask = first; mask < first + 21; mask++)
+                for (unsigned lane = 0; lane < 64; lane++)
+                    assert_int_equal(v.out[mask - first][lane].u[0], 1000 + (lane ^ mask));
+        }
+    }
+}
+
+/* V_PERMLANE32_SWAP_B32 swaps the upper half of its first operand with the lower half of its second;
+ * V_PERMLANE16_SWAP_B32 the odd rows of 16 with the even ones (CDNA4 ISA manual, VOP1). */
+static void lane_swap_exchanges_halves(void **state)
+{
+    (void)state;
+    for (unsigned half = 16; half <= 32; half += 16) {
+        static struct values v;
+        struct kernel k = kernel_create("gfx950", 1, 1);
+        struct tir_value ab[2] = {unknown(&k, i32), unknown(&k, i32)};
+        keep(&k, make(&k, TIR_lane_swap, i32, ab, 2, half, 0, 0));
+        keep(&k, make(&k, TIR_lane_swap, i32, ab, 2, half, 1, 0));
+        for (unsigned lane = 0; lane < 64; lane++) {
+            v.in[0][lane].u[0] = lane;
+            v.in[1][lane].u[0] = 100 + lane;
+        }
+        compile_and_run(&k, &v, NULL, 0);
+        for (unsigned lane = 0; lane < 64; lane++) {
+            bool odd = lane & half;
+            assert_int_equal(v.out[0][lane].u[0], odd ? 100 + lane - half : lane);
+            assert_int_equal(v.out[1][lane].u[0], odd ? 100 + lane : lane + half);
+        }
+    }
+}
+
+static void lane_gather_reads_the_lane_it_is_told(void **state)
+{
+    (void)state;
+    static struct values v;
+    struct kernel k = kernel_create("gfx942", 1, 1);
+    struct tir_value operands[2] = {unknown(&k, i32), unknown(&k, tir_vec(TIR_F32, 2))};
+    keep(&k, make(&k, TIR_lane_gather, tir_vec(TIR_F32, 2), operands, 2, 0, 0, 0));
+    struct tir_value first = make(&k, TIR_first_lane, tir_scalar(TIR_I32), operands, 1, 0, 0, 0);
+    keep(&k, make(&k, TIR_splat, i32, &first, 1, 0, 0, 0));
+    for (unsigned lane = 0; lane < 64; lane++) {
+        v.in[0][lane].u[0] = 4 * (lane * 7 + 3);
+        v.in[1][lane].u[0] = lane;
+        v.in[1][lane].u[1] = 100 + lane;
+    }
+    compile_and_run(&k, &v, NULL, 0);
+    for (unsigned lane = 0; lane < 64; lane++) {
+        assert_int_equal(v.out[0][lane].u[0], (lane * 7 + 3) % 64);
+        assert_int_equal(v.out[0][lane].u[1], 100 + (lane * 7 + 3) % 64);
+        assert_int_equal(v.out[1][lane].u[0], 12);
+    }
+}
+
+/* ---- Memory ---- */
+
+static void buffers_end_where_their_resource_says(void **state)
+{
+    (void)state;
+    static struct values v;
+    struct kernel k = kernel_create("gfx950", 1, 1);
+    struct tir_value lane = tir_lane_id(&k.b);
+    struct tir_value at = tir_mul(&k.b, lane, tir_int_like(&k.b, lane, 16));
+    struct tir_value in = tir_arg(&k.b, "in", TIR_I64), out = tir_arg(&k.b, "out", TIR_I64);
+    struct tir_value bytes = tir_arg(&k.b, "bytes", TIR_I32), zero = tir_i32(&k.b, 0);
+    struct tir_value operands[4] = {tir_make_rsrc(&k.b, in, bytes), at, zero};
+    operands[3] = make(&k, TIR_buffer_load, i32, operands, 3, 4, 0, 0);
+    keep(&k, operands[3]);
+    operands[0] = tir_make_rsrc(&k.b, out, tir_i32(&k.b, 2048));
+    operands[2] = tir_i32(&k.b, 1024 + 512);
+    make(&k, TIR_buffer_store, no_type, operands, 4, 8, 0, 0);
+    for (unsigned i = 0; i < 64; i++)
+        v.in[0][i].u[1] = 1 + i;
+    const struct setting s = {"bytes", 16 * 20 + 8};
+    compile_and_run(&k, &v, &s, 1);
+    for (unsigned i = 0; i < 64; i++)
+        assert_int_equal(v.out[0][i].u[0], i <= 20 ? 1 + i : 0);
+    for (unsigned i = 0; i < 64; i++) /* 32 lanes fit between 1536 and 2048 */
+        assert_int_equal(v.out[1][i].u[2], i < 32 ? 0xaaaaaaaa : i - 32 <= 20 ? 1 + i - 32 : 0);
+}
+
+/* Lane i's bytes land at base + i * bytes, wherever in memory they come from. */
+static void loads_to_lds_land_in_lane_order(void **state)
+{
+    (void)state;
+    for (const struct tgt *const *t = tgt_all; *t; t++) {
+        static struct values v;
+        const unsigned bytes = (*t)->machine.to_lds_max_bytes;
+        struct kernel k = kernel_create((*t)->machine.name, 2, 1);
+        k.f->lds_bytes = 8192;
+        struct tir_value lane = tir_lane_id(&k.b), wave = tir_wave_id(&k.b);
+        struct tir_value other = tir_xor(&k.b, lane, tir_int_like(&k.b, lane, 5));
+        struct tir_value from = tir_mul(&k.b, other, tir_int_like(&k.b, lane, 16));
+        struct tir_value base = tir_add(&k.b, tir_i32(&k.b, 1024),
+                                        tir_mul(&k.b, wave, tir_i32(&k.b, 2048)));
+        struct tir_value rsrc = tir_make_rsrc(&k.b, tir_arg(&k.b, "in", TIR_I64),
+                                              tir_i32(&k.b, sizeof v.in));
+        struct tir_value copy[4] = {rsrc, base, from, tir_mul(&k.b, wave, tir_i32(&k.b, 1024))};
+        make(&k, TIR_buffer_to_lds, no_type, copy, 4, 0, bytes, 2048);
+        make(&k, TIR_waitcnt, no_type, NULL, 0, 0, -1, 0);
+        make(&k, TIR_barrier, no_type, NULL, 0, 0, 0, 0);
+        struct tir_value at = tir_mul(&k.b, lane, tir_int_like(&k.b, lane, bytes));
+        keep(&k, make(&k, TIR_lds_read, i32, &at, 1, 1024 + 2048, 0, 0)); /* what wave 1 loaded */
+        for (unsigned i = 0; i < 64; i++)
+            v.in[3][i].u[0] = 500 + i; /* 2048 of the op and 1024 of the wave */
+        compile_and_run(&k, &v, NULL, 0);
+        for (unsigned i = 0; i < 64; i++)
+            assert_int_equal(v.out[0][i].u[0], 500 + (i ^ 5));
+    }
+}
+
+/* Within each block of 16 lanes: element e of lane l is element l mod 4 of what lane 4 e + l / 4 would
+ * have read (CDNA4 ISA manual, DS_READ_B64_TR_B16). */
+static void transposing_read_exchanges_elements_and_lanes(void **state)
+{
+    (void)state;
+    static struct values v;
+    struct kernel k = kernel_create("gfx950", 1, 1);
+    k.f->lds_bytes = 1024;
+    struct tir_value lane = tir_lane_id(&k.b);
+    struct tir_value at = tir_mul(&k.b, lane, tir_int_like(&k.b, lane, 8));
+    struct tir_value write[2] = {at, unknown(&k, tir_vec(TIR_BF16, 4))};
+    make(&k, TIR_lds_write, no_type, write, 2, 64, 0, 0);
+    make(&k, TIR_wait, no_type, NULL, 0, -1, 0, 0);
+    keep(&k, make(&k, TIR_lds_read_tr, tir_vec(TIR_BF16, 4), &at, 1, 64, 0, 0));
+    for (unsigned l = 0; l < 64; l++)
+        for (unsigned e = 0; e < 4; e++)
+            v.in[0][l].h[e] = (uint16_t)(4 * l + e);
+    compile_and_run(&k, &v, NULL, 0);
+    for (unsigned l = 0; l < 64; l++)
+        for (unsigned e = 0; e < 4; e++) {
+            unsigned source = (l & 48) + 4 * e + l % 16 / 4;
+            assert_int_equal(v.out[0][l].h[e], 4 * source + l % 4);
+        }
+}
+
+/* ---- Flow ---- */
+
+/* sum of index * x over the rounds; where the flag is set, negated by a cold branch each round. */
+static void loops_and_branches_carry_their_values(void **state)
+{
+    (void)state;
+    static const int rounds[] = {0, 1, 2, 9};
+    for (unsigned r = 0; r < 4; r++) {
+        static struct values v;
+        struct kernel k = kernel_create("gfx942", 1, 1);
+        struct tir_value x = unknown(&k, i32), flag = unknown(&k, i32);
+        struct tir_value zero = tir_int_like(&k.b, flag, 0);
+        struct tir_value set = tir_any(&k.b, tir_cmp_ne(&k.b, flag, zero));
+        struct tir_value sum = zero, start = tir_i32(&k.b, 0), step = tir_i32(&k.b, 1);
+        struct tir_loop loop =
+            tir_begin_for(&k.b, start, tir_arg(&k.b, "n", TIR_I32), step, &sum, 1);
+        struct tir_value index = make(&k, TIR_splat, i32, &loop.index, 1, 0, 0, 0);
+        sum = tir_add(&k.b, sum, tir_mul(&k.b, index, x));
+        struct tir_if cold = tir_begin_if(&k.b, set, true, &i32, 1);
+        struct tir_value negated = tir_neg(&k.b, sum), merged = sum;
+        tir_else(&k.b, &cold, &negated);
+        tir_end_if(&k.b, &cold, &merged);
+        sum = merged;
+        tir_end_for(&k.b, &loop, &sum, 1);
+        keep(&k, sum);
+        struct compiled c = kernel_compile(&k);
+        for (int flagged = 0; flagged < 2; flagged++) {
+            const struct setting n = {"n", rounds[r]};
+            int expected = 0;
+            for (unsigned lane = 0; lane < 64; lane++) {
+                v.in[0][lane].i[0] = (int)lane - 5;
+                v.in[1][lane].i[0] = flagged && lane == 17;
+            }
+            for (int i = 0; i < rounds[r]; i++)
+                expected = (expected + i) * (flagged ? -1 : 1);
+            run(&c, &v, &n, 1);
+            for (unsigned lane = 0; lane < 64; lane++)
+                assert_int_equal(v.out[0][lane].i[0], expected * ((int)lane - 5));
+        }
+        compiled_free(&c);
+    }
+}
+
+static void uniform_division_is_exact(void **state)
+{
+    (void)state;
+    static const uint32_t cases[][2] = {
+        {0, 1}, {7, 3}, {4294967295u, 1}, {4294967295u, 4294967295u}, {4294967294u, 4294967295u},
+        {2147483648u, 3}, {1000000007u, 65537}, {65535, 65536},
+    };
+    struct kernel k = kernel_create("gfx950", 1, 1);
+    struct tir_value a = tir_arg(&k.b, "a", TIR_I32), b = tir_arg(&k.b, "b", TIR_I32);
+    struct tir_value both[2] = {tir_div(&k.b, a, b), tir_rem(&k.b, a, b)};
+    for (unsigned i = 0; i < 2; i++)
+        keep(&k, make(&k, TIR_splat, i32, &both[i], 1, 0, 0, 0));
+    struct compiled c = kernel_compile(&k);
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        static struct values v;
+        const struct setting s[2] = {{"a", cases[i][0]}, {"b", cases[i][1]}};
+        run(&c, &v, s, 2);
+        assert_int_equal(v.out[0][9].u[0], cases[i][0] / cases[i][1]);
+        assert_int_equal(v.out[1][9].u[0], cases[i][0] % cases[i][1]);
+    }
+    compiled_free(&c);
+}
+
+static void transcendentals_are_close(void **state)
+{
+    (void)state;
+    static struct values v;
+    struct kernel k = kernel_create("gfx942", 1, 1);
+    struct tir_value a = unknown(&k, f32);
+    static const unsigned ops[] = {TIR_exp2, TIR_log2, TIR_rcp, TIR_rsq};
+    for (unsigned i = 0; i < 4; i++)
+        keep(&k, make(&k, ops[i], f32, &a, 1, 0, 0, 0));
+    for (unsigned lane = 0; lane < 64; lane++)
+        v.in[0][lane].f[0] = 0.07f * (float)(lane + 1);
+    compile_and_run(&k, &v, NULL, 0);
+    for (unsigned lane = 0; lane < 64; lane++) {
+        double x = v.in[0][lane].f[0];
+        const double expected[4] = {exp2(x), log2(x), 1 / x, 1 / sqrt(x)};
+        for (unsigned i = 0; i < 4; i++)
+            assert_true(fabs(v.out[i][lane].f[0] - expected[i]) <=
+                        2.5e-7 * fmax(1, fabs(expected[i])));
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(two_f32_become_bf16_by_nearest_even),
+        cmocka_unit_test(rounding_without_a_check_keeps_the_nans_of_16_bit_data),
+        cmocka_unit_test(two_f32_become_f16_by_nearest_even),
+        cmocka_unit_test(integers_and_floats_convert_by_value),
+        cmocka_unit_test(fp8_survives_the_way_through_f32),
+        cmocka_unit_test(lane_xor_reaches_every_lane),
+        cmocka_unit_test(lane_swap_exchanges_halves),
+        cmocka_unit_test(lane_gather_reads_the_lane_it_is_told),
+        cmocka_unit_test(buffers_end_where_their_resource_says),
+        cmocka_unit_test(loads_to_lds_land_in_lane_order),
+        cmocka_unit_test(transposing_read_exchanges_elements_and_lanes),
+        cmocka_unit_test(loops_and_branches_carry_their_values),
+        cmocka_unit_test(uniform_division_is_exact),
+        cmocka_unit_test(transcendentals_are_close),
+    };
+    return cmocka_run_group_tests_name("numbers", tests, NULL, NULL);
+}
