@@ -162,6 +162,21 @@ static void collect(void *ctx, struct workgroup *wg)
     p->mode_after = w->mode;
 }
 
+static void run_at(struct program *p, struct code *code, uint64_t offset)
+{
+    struct observer observer = {.ctx = p, .workgroup_begin = preset, .workgroup_end = collect};
+    struct launch launch = {
+        .code = code, .kernel = "program", .entry_pc = code_address(code) + offset,
+        .grid = {p->block, 1, 1}, .block = {p->block, 1, 1},
+        .nvgpr = PROGRAM_VGPRS, .nagpr = PROGRAM_AGPRS, .mode = p->mode,
+        .lds_bytes = p->lds_bytes, .checks = p->checks, .order = p->order, .seed = p->seed,
+        .budget = p->budget, .threads = 1, .observer = &observer,
+    };
+    engine_run(&launch);
+    p->fault = launch.fault;
+    p->counters = launch.counters;
+}
+
 void program_try(struct program *p, const char *text)
 {
     size_t bytes = 0, n = strlen(text);
@@ -172,17 +187,7 @@ void program_try(struct program *p, const char *text)
     free(whole);
     struct code *code = code_create(p->target, machine, bytes, (uint64_t)(uintptr_t)machine);
     assert_non_null(code);
-    struct observer observer = {.ctx = p, .workgroup_begin = preset, .workgroup_end = collect};
-    struct launch launch = {
-        .code = code, .kernel = "program", .entry_pc = code_address(code),
-        .grid = {p->block, 1, 1}, .block = {p->block, 1, 1},
-        .nvgpr = PROGRAM_VGPRS, .nagpr = PROGRAM_AGPRS, .mode = p->mode,
-        .lds_bytes = p->lds_bytes, .checks = p->checks, .order = p->order, .seed = p->seed,
-        .budget = p->budget, .threads = 1, .observer = &observer,
-    };
-    engine_run(&launch);
-    p->fault = launch.fault;
-    p->counters = launch.counters;
+    run_at(p, code, 0);
     code_destroy(code);
     free(machine);
 }
@@ -192,4 +197,59 @@ void program_run(struct program *p, const char *text)
     program_try(p, text);
     if (p->fault.kind != FAULT_NONE)
         fail_msg("%s\n%s", text, p->fault.text);
+}
+
+/* Cases lie this far apart in one assembled text, so that one run of the assembler serves all. */
+#define CASE_BYTES 64
+
+static char *join_cases(const struct op_case *cases, size_t n)
+{
+    size_t room = 1;
+    for (size_t i = 0; i < n; i++)
+        room += strlen(cases[i].text) + 40;
+    char *text = malloc(room), *at = text;
+    assert_non_null(text);
+    for (size_t i = 0; i < n; i++)
+        at += sprintf(at, ".p2align 6\n%s\ns_endpgm\n", cases[i].text);
+    return text;
+}
+
+void check_cases(enum gfx_target target, uint32_t mode, const struct op_case *cases, size_t n)
+{
+    size_t bytes = 0;
+    char *text = join_cases(cases, n);
+    void *machine = assemble(target, text, &bytes);
+    free(text);
+    struct code *code = code_create(target, machine, bytes, (uint64_t)(uintptr_t)machine);
+    assert_non_null(code);
+    unsigned wrong = 0;
+    for (size_t i = 0; i < n; i++) {
+        const struct op_case *c = &cases[i];
+        struct program p = program_new(target);
+        p.mode = mode;
+        program_fill64(&p, 0, UINT64_C(0xdeadbeefdeadbeef));
+        program_fill64(&p, 2, c->a);
+        program_fill64(&p, 4, c->b);
+        program_fill64(&p, 6, c->c);
+        p.s[SGPR_VCC] = 0xaaaaaaaa;
+        p.s[SGPR_VCC + 1] = 0xaaaaaaaa;
+        run_at(&p, code, i * CASE_BYTES);
+        if (p.fault.kind != FAULT_NONE)
+            fail_msg("%s\n%s", c->text, p.fault.text);
+        bool wide = strstr(c->text, "v[0:1]") != NULL;
+        for (unsigned lane = 0; lane < 64; lane += 9) {
+            uint64_t got = wide ? program_v64(&p, 0, lane) : p.v[0][lane];
+            if (got == c->want)
+                continue;
+            print_error("%s, a %#llx b %#llx c %#llx: lane %u is %#llx, not %#llx\n", c->text,
+                        (unsigned long long)c->a, (unsigned long long)c->b,
+                        (unsigned long long)c->c, lane, (unsigned long long)got,
+                        (unsigned long long)c->want);
+            wrong++;
+            break;
+        }
+    }
+    code_destroy(code);
+    free(machine);
+    assert_int_equal(wrong, 0);
 }

@@ -63,6 +63,21 @@ void program_run(struct program *p, const char *text);
 /* The same, but hands the fault back in p->fault. */
 void program_try(struct program *p, const char *text);
 
+/*
+ * One instruction on the operands a, b, c in v[2:3], v[4:5], v[6:7]: the result is v0, or v[0:1] when
+ * the text names that. v[0:1] holds 0xdeadbeef twice before; vcc has the odd lanes set.
+ */
+struct op_case {
+    const char *text;
+    uint64_t a, b, c, want;
+};
+
+/* Runs all cases and fails with a list of those that are wrong. */
+void check_cases(enum gfx_target target, uint32_t mode, const struct op_case *cases, size_t n);
+
+#define CHECK_CASES(target, mode, cases) \
+    check_cases(target, mode, cases, sizeof(cases) / sizeof((cases)[0]))
+
 /* All lanes of a register. */
 void program_fill(struct program *p, unsigned reg, uint32_t value);
 void program_fill64(struct program *p, unsigned reg, uint64_t value);

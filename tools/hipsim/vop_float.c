@@ -130,12 +130,15 @@ static inline int exponent64(uint64_t u)
     return (int)(u >> 52 & 0x7ff);
 }
 
-/* V_DIV_FIXUP: a the quotient, b the denominator, c the numerator. */
+/*
+ * V_DIV_FIXUP: a the quotient, b the denominator, c the numerator. A NaN quotient of numbers is an
+ * overflow on the way: docs/hipsim.md, "Division".
+ */
 static inline uint32_t div_fixup32(uint32_t a, uint32_t b, uint32_t c)
 {
     uint32_t sign = (b ^ c) & 0x80000000, mb = b & 0x7fffffff, mc = c & 0x7fffffff;
     const uint32_t inf = 0x7f800000;
-    uint32_t r = sign | (a & 0x7fffffff);
+    uint32_t r = sign | (nan32(a) ? inf : a & 0x7fffffff);
     r = exponent32(b) == 255 ? sign | inf : r; /* overflow */
     r = exponent32(c) - exponent32(b) < -150 ? sign : r; /* underflow */
     r = mb == inf || mc == 0 ? sign : r;
@@ -149,7 +152,7 @@ static inline uint64_t div_fixup64(uint64_t a, uint64_t b, uint64_t c)
 {
     uint64_t sign = (b ^ c) & ~(uint64_t)INT64_MAX, mb = b & INT64_MAX, mc = c & INT64_MAX;
     const uint64_t inf = UINT64_C(0x7ff0000000000000);
-    uint64_t r = sign | (a & INT64_MAX);
+    uint64_t r = sign | (nan64(a) ? inf : a & INT64_MAX);
     r = exponent64(b) == 2047 ? sign | inf : r;
     r = exponent64(c) - exponent64(b) < -1075 ? sign : r;
     r = mb == inf || mc == 0 ? sign : r;

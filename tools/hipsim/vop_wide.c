@@ -95,19 +95,10 @@ static void k_mqsad_u32_u8(struct lanes *x)
 
 /*
  * V_DIV_SCALE: a is the operand to scale (numerator or denominator), b the denominator, c the
- * numerator. VCC marks lanes whose quotient V_DIV_FMAS must scale back. DENORM in the manual means
- * the value is subnormal; S0 passes through where no rule scales it.
+ * numerator. Where only one of the two is scaled, VCC tells V_DIV_FMAS to scale the quotient back.
+ * The manual's "== DENORM" of a quotient is a comparison of exponents, and a zero source sets VCC
+ * too: docs/hipsim.md, "Division".
  */
-static inline bool subnormal32(float f)
-{
-    return f != 0 && fabsf(f) < 0x1p-126f;
-}
-
-static inline bool subnormal64(double f)
-{
-    return f != 0 && fabs(f) < 0x1p-1022;
-}
-
 static inline int exp32(float f)
 {
     return (int)(f32_bits(f) >> 23 & 0xff);
@@ -118,57 +109,54 @@ static inline int exp64(double f)
     return (int)(f64_bits(f) >> 52 & 0x7ff);
 }
 
-static uint32_t div_scale32(float a, float b, float c, uint32_t *flag)
+struct div_limits {
+    int huge;      /* exponent difference from which the quotient nears the largest number */
+    int tiny;      /* and up to which it may be subnormal */
+    int bias;
+    int numerator; /* exponent up to which a numerator is tiny */
+};
+
+/* Which way S0 is scaled: 1 up, -1 down, 0 not. */
+static inline int div_scale(const struct div_limits *l, int eb, int ec, bool is_b, bool is_c,
+                            uint32_t *flag)
 {
+    bool reciprocal_tiny = l->bias - eb <= l->tiny, quotient_tiny = ec - eb <= l->tiny;
     *flag = 0;
-    if (b == 0 || c == 0)
-        return DEFAULT_NAN32;
-    if (exp32(c) - exp32(b) >= 96) {
+    if (ec - eb >= l->huge) {
         *flag = ~0u;
-        return f32_bits(a == b ? a * 0x1p64f : a);
+        return is_b;
     }
-    if (subnormal32(b))
-        return f32_bits(a * 0x1p64f);
-    bool reciprocal_tiny = subnormal64(1.0 / (double)b), quotient_tiny = subnormal32(c / b);
-    /* The manual tests the f64 reciprocal, which an f32 cannot make subnormal; what is meant is the
-     * f32 one, and LLVM's division relies on it. */
-    reciprocal_tiny |= subnormal32((float)(1.0 / (double)b));
-    if (reciprocal_tiny && quotient_tiny) {
-        *flag = ~0u;
-        return f32_bits(a == b ? a * 0x1p64f : a);
-    }
-    if (reciprocal_tiny)
-        return f32_bits(a * 0x1p-64f);
+    if (eb == 0)
+        return 1;
     if (quotient_tiny) {
         *flag = ~0u;
-        return f32_bits(a == c ? a * 0x1p64f : a);
+        return reciprocal_tiny ? -is_b : is_c; /* the manual's +64 would overflow the denominator */
     }
-    return f32_bits(exp32(c) <= 23 ? a * 0x1p64f : a);
+    if (reciprocal_tiny)
+        return -1;
+    return ec <= l->numerator;
+}
+
+static uint32_t div_scale32(float a, float b, float c, uint32_t *flag)
+{
+    static const struct div_limits limits = {96, -126, 127, 23};
+    if (b == 0 || c == 0) {
+        *flag = ~0u;
+        return DEFAULT_NAN32;
+    }
+    int way = div_scale(&limits, exp32(b), exp32(c), a == b, a == c, flag);
+    return f32_bits(way > 0 ? a * 0x1p64f : way < 0 ? a * 0x1p-64f : a);
 }
 
 static uint64_t div_scale64(double a, double b, double c, uint32_t *flag)
 {
-    *flag = 0;
-    if (b == 0 || c == 0)
+    static const struct div_limits limits = {768, -1022, 1023, 53};
+    if (b == 0 || c == 0) {
+        *flag = ~0u;
         return DEFAULT_NAN64;
-    if (exp64(c) - exp64(b) >= 768) {
-        *flag = ~0u;
-        return f64_bits(a == b ? a * 0x1p128 : a);
     }
-    if (subnormal64(b))
-        return f64_bits(a * 0x1p128);
-    bool reciprocal_tiny = subnormal64(1.0 / b), quotient_tiny = subnormal64(c / b);
-    if (reciprocal_tiny && quotient_tiny) {
-        *flag = ~0u;
-        return f64_bits(a == b ? a * 0x1p128 : a);
-    }
-    if (reciprocal_tiny)
-        return f64_bits(a * 0x1p-128);
-    if (quotient_tiny) {
-        *flag = ~0u;
-        return f64_bits(a == c ? a * 0x1p128 : a);
-    }
-    return f64_bits(exp64(c) <= 53 ? a * 0x1p128 : a);
+    int way = div_scale(&limits, exp64(b), exp64(c), a == b, a == c, flag);
+    return f64_bits(way > 0 ? a * 0x1p128 : way < 0 ? a * 0x1p-128 : a);
 }
 
 static void k_div_scale_f32(struct lanes *x)
@@ -185,12 +173,17 @@ static void k_div_scale_f64(struct lanes *x)
                                        as_f64(row64(x->s[2], i)), &x->d2[i]));
 }
 
-/* D = VCC ? 2^32 * fma : fma, and 2^64 in double. */
+/*
+ * V_DIV_FMAS: undoes V_DIV_SCALE, whose factor is 2^64 (2^128 in double), not the 2^32 that the
+ * manual prints: up when S2, the scaled quotient, is at least 2, else down.
+ */
 static void k_div_fmas_f32(struct lanes *x)
 {
     for (unsigned i = 0; i < WAVE_LANES; i++) {
-        float r = fmaf(as_f32(x->s[0][i]), as_f32(x->s[1][i]), as_f32(x->s[2][i]));
-        x->d[i] = f32_bits(x->s[3][i] ? r * 0x1p32f : r);
+        float c = as_f32(x->s[2][i]);
+        float r = fmaf(as_f32(x->s[0][i]), as_f32(x->s[1][i]), c);
+        float factor = exp32(c) > 127 ? 0x1p64f : 0x1p-64f;
+        x->d[i] = f32_bits(x->s[3][i] ? r * factor : r);
     }
     LOCAL(fix_nan32)(x, 3);
 }
@@ -198,9 +191,10 @@ static void k_div_fmas_f32(struct lanes *x)
 static void k_div_fmas_f64(struct lanes *x)
 {
     for (unsigned i = 0; i < WAVE_LANES; i++) {
-        double r = fma(as_f64(row64(x->s[0], i)), as_f64(row64(x->s[1], i)),
-                       as_f64(row64(x->s[2], i)));
-        set_row64(x->d, i, f64_bits(x->s[3][i] ? r * 0x1p64 : r));
+        double c = as_f64(row64(x->s[2], i));
+        double r = fma(as_f64(row64(x->s[0], i)), as_f64(row64(x->s[1], i)), c);
+        double factor = exp64(c) > 1023 ? 0x1p128 : 0x1p-128;
+        set_row64(x->d, i, f64_bits(x->s[3][i] ? r * factor : r));
     }
     LOCAL(fix_nan64)(x, 3);
 }

@@ -1,0 +1,211 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Branches, calls, barriers, waits, MODE, indexed registers, and how programs go wrong. */
+#include <string.h>
+
+#include "tests/hipsim/program.h"
+
+static void loops_and_branches(void **state)
+{
+    (void)state;
+    struct program p = program_new(GFX942);
+    program_run(&p, "s_mov_b32 s0, 0\ns_mov_b32 s1, 0\n"
+                    "loop:\ns_add_u32 s0, s0, s1\ns_add_u32 s1, s1, 1\ns_cmp_lt_u32 s1, 11\n"
+                    "s_cbranch_scc1 loop\n"
+                    "s_mov_b64 vcc, 0\ns_cbranch_vccz over\ns_mov_b32 s0, 0\nover:\n"
+                    "s_cbranch_execz wrong\ns_branch done\nwrong:\ns_mov_b32 s0, 1\ndone:");
+    assert_int_equal(p.s[0], 55);
+}
+
+static void calls_return_behind_themselves(void **state)
+{
+    (void)state;
+    struct program p = program_new(GFX942);
+    program_run(&p, "s_getpc_b64 s[2:3]\nhere:\ns_add_u32 s2, s2, callee-here\n"
+                    "s_addc_u32 s3, s3, 0\ns_swappc_b64 s[30:31], s[2:3]\n"
+                    "s_call_b64 s[30:31], callee\ns_branch done\n"
+                    "callee:\ns_add_u32 s7, s7, 21\ns_setpc_b64 s[30:31]\ndone:");
+    assert_int_equal(p.s[7], 42);
+}
+
+static void mode_is_a_register(void **state)
+{
+    (void)state;
+    struct program p = program_new(GFX942);
+    program_run(&p, "s_getreg_b32 s0, hwreg(HW_REG_MODE, 4, 4)\n"
+                    "s_setreg_imm32_b32 hwreg(HW_REG_MODE, 0, 4), 9\ns_mov_b32 s2, 3\n"
+                    "s_setreg_b32 hwreg(HW_REG_MODE, 4, 2), s2");
+    assert_int_equal(p.s[0], 15);
+    assert_int_equal(p.mode_after & 0xff, 0xf9);
+}
+
+static void rounding_follows_mode(void **state)
+{
+    (void)state;
+    struct program p = program_new(GFX942);
+    program_fill(&p, 1, bits_of(1.0f));
+    program_fill(&p, 2, bits_of(0x1p-30f));
+    program_run(&p, "v_add_f32 v3, v1, v2\ns_setreg_imm32_b32 hwreg(HW_REG_MODE, 0, 2), 1\n"
+                    "v_add_f32 v4, v1, v2\ns_setreg_imm32_b32 hwreg(HW_REG_MODE, 0, 2), 2\n"
+                    "v_sub_f32 v5, v1, v2\ns_setreg_imm32_b32 hwreg(HW_REG_MODE, 0, 2), 3\n"
+                    "v_sub_f32 v6, v1, v2");
+    assert_int_equal(p.v[3][0], bits_of(1.0f));
+    assert_int_equal(p.v[4][0], bits_of(0x1.000002p0f));
+    assert_int_equal(p.v[5][0], bits_of(0x1.fffffep-1f));
+    assert_int_equal(p.v[6][0], bits_of(0x1.fffffep-1f));
+}
+
+static void indexed_registers(void **state)
+{
+    (void)state;
+    struct program p = program_new(GFX942);
+    program_fill(&p, 13, 99);
+    p.s[0] = 3;
+    program_run(&p, "s_set_gpr_idx_on s0, gpr_idx(SRC0)\nv_mov_b32 v1, v10\n"
+                    "s_set_gpr_idx_mode gpr_idx(DST)\nv_mov_b32 v2, v13\ns_set_gpr_idx_off\n"
+                    "v_mov_b32 v3, v10");
+    assert_int_equal(p.v[1][0], 99);
+    assert_int_equal(p.v[5][0], 99);
+    assert_int_equal(p.v[2][0], 0);
+    assert_int_equal(p.v[3][0], 0);
+}
+
+static void barriers_hold_all_waves(void **state)
+{
+    (void)state;
+    struct program p = program_new(GFX942);
+    p.block = 256;
+    /* s100 is the number of the wave: they arrive after different times, three times. */
+    program_run(&p, "s_mov_b32 s1, 0\nagain:\ns_mul_i32 s2, s100, 50\nwork:\n"
+                    "s_sub_u32 s2, s2, 1\ns_cmp_gt_i32 s2, 0\ns_cbranch_scc1 work\ns_barrier\n"
+                    "s_add_u32 s1, s1, 1\ns_cmp_lt_u32 s1, 3\ns_cbranch_scc1 again");
+    assert_int_equal(p.s[1], 3);
+    assert_int_equal(p.counters.waves, 4);
+}
+
+static void a_wave_that_ends_early_leaves_an_unequal_barrier(void **state)
+{
+    (void)state;
+    struct program p = program_new(GFX942);
+    p.block = 128;
+    const char *text = "s_cmp_eq_u32 s100, 1\ns_cbranch_scc1 out\ns_barrier\nout:";
+    program_try(&p, text);
+    assert_int_equal(p.fault.kind, FAULT_BARRIER);
+    assert_non_null(strstr(p.fault.text, "1 of 2 waves"));
+    p = program_new(GFX942);
+    p.block = 128;
+    p.checks = 0;
+    program_run(&p, text);
+}
+
+static void a_halted_wave_is_a_deadlock(void **state)
+{
+    (void)state;
+    struct program p = program_new(GFX942);
+    program_try(&p, "s_sethalt 1");
+    assert_int_equal(p.fault.kind, FAULT_DEADLOCK);
+}
+
+static void runaway_kernels_stop(void **state)
+{
+    (void)state;
+    struct program p = program_new(GFX942);
+    p.budget = 1000;
+    program_try(&p, "forever:\ns_branch forever");
+    assert_int_equal(p.fault.kind, FAULT_BUDGET);
+}
+
+static void unknown_words_fault_only_when_reached(void **state)
+{
+    (void)state;
+    struct program p = program_new(GFX942);
+    program_run(&p, "s_branch over\n.long 0xffffffff, 0xffffffff\nover:\ns_mov_b32 s0, 5");
+    assert_int_equal(p.s[0], 5);
+    program_try(&p, ".long 0xffffffff");
+    assert_int_equal(p.fault.kind, FAULT_DECODE);
+    assert_non_null(strstr(p.fault.text, "ffffffff"));
+    assert_non_null(strstr(p.fault.text, "kernel program, workgroup (0, 0, 0), wave 0"));
+}
+
+static void jumps_out_of_the_code_fault(void **state)
+{
+    (void)state;
+    struct program p = program_new(GFX942);
+    program_try(&p, "s_mov_b64 s[0:1], 64\ns_setpc_b64 s[0:1]");
+    assert_int_equal(p.fault.kind, FAULT_DECODE);
+}
+
+static void registers_beyond_the_allocation_fault(void **state)
+{
+    (void)state;
+    struct program p = program_new(GFX942);
+    program_try(&p, "v_mov_b32 v64, 0");
+    assert_int_equal(p.fault.kind, FAULT_REGISTER);
+    assert_non_null(strstr(p.fault.text, "v64 is used, the kernel has 64"));
+}
+
+static void undefined_branch_conditions_fault(void **state)
+{
+    (void)state;
+    struct program p = program_new(GFX942);
+    p.s_valid[3] = 0;
+    const char *text = "s_cmp_eq_u32 s3, 0\ns_cbranch_scc1 over\nover:";
+    program_try(&p, text);
+    assert_int_equal(p.fault.kind, FAULT_UNINIT);
+    p = program_new(GFX942);
+    program_run(&p, text);
+}
+
+static void traps_abort_and_debug_traps_do_not(void **state)
+{
+    (void)state;
+    struct program p = program_new(GFX942);
+    program_run(&p, "s_trap 3");
+    program_try(&p, "s_trap 2");
+    assert_int_equal(p.fault.kind, FAULT_TRAP);
+}
+
+static void seeded_orders_give_the_same_answer(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 1; seed < 6; seed++) {
+        struct program p = program_new(GFX942);
+        p.block = 512;
+        p.order = ORDER_SEEDED;
+        p.seed = seed;
+        program_run(&p, "s_mov_b32 s1, 7\ns_barrier\ns_add_u32 s1, s1, s100\ns_barrier");
+        assert_int_equal(p.s[1], 7);
+        assert_int_equal(p.counters.waves, 8);
+    }
+}
+
+static void sleeping_and_hints_do_nothing_else(void **state)
+{
+    (void)state;
+    struct program p = program_new(GFX942);
+    program_run(&p, "s_sleep 3\ns_nop 7\ns_setprio 2\ns_icache_inv\ns_waitcnt vmcnt(0) lgkmcnt(0)\n"
+                    "s_sendmsg sendmsg(MSG_INTERRUPT)\nv_nop\nv_clrexcp\ns_wakeup");
+    assert_int_equal(p.counters.instructions, 10);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(loops_and_branches),
+        cmocka_unit_test(calls_return_behind_themselves),
+        cmocka_unit_test(mode_is_a_register),
+        cmocka_unit_test(rounding_follows_mode),
+        cmocka_unit_test(indexed_registers),
+        cmocka_unit_test(barriers_hold_all_waves),
+        cmocka_unit_test(a_wave_that_ends_early_leaves_an_unequal_barrier),
+        cmocka_unit_test(a_halted_wave_is_a_deadlock),
+        cmocka_unit_test(runaway_kernels_stop),
+        cmocka_unit_test(unknown_words_fault_only_when_reached),
+        cmocka_unit_test(jumps_out_of_the_code_fault),
+        cmocka_unit_test(registers_beyond_the_allocation_fault),
+        cmocka_unit_test(undefined_branch_conditions_fault),
+        cmocka_unit_test(traps_abort_and_debug_traps_do_not),
+        cmocka_unit_test(seeded_orders_give_the_same_answer),
+        cmocka_unit_test(sleeping_and_hints_do_nothing_else),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
