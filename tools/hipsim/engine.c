@@ -414,6 +414,20 @@ static bool run_workgroup(struct worker *k, uint64_t index)
     return true;
 }
 
+void counters_add(struct counters *sum, const struct counters *c)
+{
+    sum->instructions += c->instructions;
+    sum->salu += c->salu;
+    sum->valu += c->valu;
+    sum->mfma += c->mfma;
+    sum->vmem += c->vmem;
+    sum->smem += c->smem;
+    sum->lds += c->lds;
+    sum->branch += c->branch;
+    sum->workgroups += c->workgroups;
+    sum->waves += c->waves;
+}
+
 static void *worker_main(void *arg)
 {
     struct worker *k = arg;
@@ -426,17 +440,7 @@ static void *worker_main(void *arg)
             atomic_store(&e->stop, true);
     }
     pthread_mutex_lock(&e->lock);
-    struct counters *sum = &e->launch->counters, *c = &k->counters;
-    sum->instructions += c->instructions;
-    sum->salu += c->salu;
-    sum->valu += c->valu;
-    sum->mfma += c->mfma;
-    sum->vmem += c->vmem;
-    sum->smem += c->smem;
-    sum->lds += c->lds;
-    sum->branch += c->branch;
-    sum->workgroups += c->workgroups;
-    sum->waves += c->waves;
+    counters_add(&e->launch->counters, &k->counters);
     pthread_mutex_unlock(&e->lock);
     return NULL;
 }

@@ -12,6 +12,8 @@
  */
 int engine_run(struct launch *launch);
 
+void counters_add(struct counters *sum, const struct counters *c);
+
 /*
  * One workgroup under the caller's control, instruction by instruction: the timing model decides
  * which wave goes next. A group holds the memory of one workgroup and runs one after the other.

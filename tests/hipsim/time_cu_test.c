@@ -1,0 +1,256 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The timing model's compute unit on small programs whose time is published or follows by hand. */
+#include "tests/hipsim/program.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tools/hipsim/time_cu.h"
+
+#define MAX_WAVES 16
+
+/* When each wave began, and when it reached its s_endpgm. */
+struct marks {
+    uint64_t first[MAX_WAVES], last[MAX_WAVES];
+    uint64_t events;
+};
+
+static void mark(void *ctx, const struct time_event *e)
+{
+    struct marks *m = ctx;
+    unsigned w = e->wave->id % MAX_WAVES;
+    if (e->wave->executed == 1)
+        m->first[w] = e->issued;
+    m->last[w] = e->issued;
+    m->events++;
+}
+
+/* Presets what the programs address with: v0 lane * s-stride is up to them; exec is full. */
+static struct time_cu_result run(enum gfx_target target, const char *text, unsigned waves,
+                                 struct marks *marks)
+{
+    size_t bytes = 0;
+    char *whole = malloc(strlen(text) + 32);
+    assert_non_null(whole);
+    strcat(strcpy(whole, text), "\ns_endpgm\n");
+    void *machine = assemble(target, whole, &bytes);
+    free(whole);
+    struct code *code = code_create(target, machine, bytes, (uint64_t)(uintptr_t)machine);
+    assert_non_null(code);
+    struct launch launch = {
+        .code = code, .kernel = "program", .entry_pc = code_address(code),
+        .grid = {waves * 64, 1, 1}, .block = {waves * 64, 1, 1}, .nvgpr = 256,
+        .lds_bytes = 65536, .budget = 1000000,
+    };
+    struct time_params p = time_params_default(target);
+    struct time_code *tc = time_code_create(code, &p);
+    assert_non_null(tc);
+    struct time_cu_result result;
+    uint64_t first = 0;
+    memset(marks, 0, sizeof(*marks));
+    struct time_sink sink = {.ctx = marks, .event = mark};
+    struct time_cu_setup setup = {
+        .share = {.cus_active = 1, .sharers = 1}, .mhz = p.max_mhz, .warm_code = true,
+        .sink = &sink,
+    };
+    if (!time_cu_run(&launch, tc, &setup, &first, 1, &result))
+        fail_msg("%s\n%s", text, launch.fault.text);
+    time_code_destroy(tc);
+    code_destroy(code);
+    free(machine);
+    return result;
+}
+
+/* Clocks from the first instruction to s_endpgm, averaged over the waves. */
+static double clocks(enum gfx_target target, const char *text, unsigned waves)
+{
+    struct marks m;
+    run(target, text, waves, &m);
+    double sum = 0;
+    for (unsigned i = 0; i < waves; i++)
+        sum += (double)(m.last[i] - m.first[i]);
+    return sum / waves;
+}
+
+/* When the last wave is through `text`, `times` over. */
+static double repeated(enum gfx_target target, const char *text, unsigned times, unsigned waves)
+{
+    size_t size = strlen(text) + 64;
+    char *all = malloc(size);
+    assert_non_null(all);
+    snprintf(all, size, ".rept %u\n%s\n.endr", times, text);
+    struct marks m;
+    run(target, all, waves, &m);
+    free(all);
+    uint64_t last = 0;
+    for (unsigned i = 0; i < waves; i++)
+        last = m.last[i] > last ? m.last[i] : last;
+    return (double)last;
+}
+
+/* What one more `text` costs. */
+static double each(enum gfx_target target, const char *text, unsigned waves)
+{
+    return (repeated(target, text, 48, waves) - repeated(target, text, 16, waves)) / 32;
+}
+
+#define MFMA942 "v_mfma_f32_32x32x8_bf16 v[16:31], v[0:1], v[2:3], v[16:31]\n"
+#define MFMA950 "v_mfma_f32_32x32x16_bf16 v[16:31], v[0:3], v[4:7], v[16:31]\n"
+#define ADD "v_add_f32 v100, v101, v102\n"
+#define ADDS(n) ".rept " #n "\n" ADD ".endr\n"
+
+static void vector_instructions_take_a_turn(void **state)
+{
+    (void)state;
+    assert_true(each(GFX942, ADD, 1) == 4);
+    assert_true(each(GFX942, ADD, 4) == 4);   /* a wave on each SIMD */
+    assert_true(each(GFX942, ADD, 8) == 8);  /* two share one */
+    assert_true(each(GFX942, "v_exp_f32 v100, v101", 1) == 16);
+    assert_true(each(GFX950, "v_exp_f32 v100, v101", 1) == 8);
+    assert_true(each(GFX950, "v_permlane32_swap_b32 v100, v101", 1) == 20);
+    assert_true(each(GFX942, "s_nop 3", 1) == 16);
+    assert_true(each(GFX942, "s_sleep 2", 1) == 132);
+}
+
+/* hardware.md 0.2: the open clocks take 7 vector instructions on gfx942, 6 on gfx950. */
+static void shadow_takes_what_it_takes(void **state)
+{
+    (void)state;
+    assert_true(each(GFX942, MFMA942, 1) == 32);
+    assert_true(each(GFX942, MFMA942 ADDS(7), 1) == 32);
+    assert_true(each(GFX942, MFMA942 ADDS(8), 1) == 36);
+    assert_true(each(GFX950, MFMA950, 1) == 32);
+    assert_true(each(GFX950, MFMA950 ADDS(6), 1) == 32);
+    assert_true(each(GFX950, MFMA950 ADDS(7), 1) == 36);
+    assert_true(each(GFX950, MFMA950 "v_exp_f32 v100, v101\nv_exp_f32 v100, v101\n"
+                        "v_exp_f32 v100, v101", 1) == 32);
+    /* Two waves of a SIMD share the matrix unit and its shadow. */
+    double two = each(GFX950, MFMA950 ADDS(6), 8);
+    assert_true(two > 60 && two <= 64);
+}
+
+static void packed_f32_does_not_overlap(void **state)
+{
+    (void)state;
+    const char *packed = MFMA950 "v_pk_mul_f32 v[100:101], v[102:103], v[104:105]\n"
+        "v_pk_mul_f32 v[100:101], v[102:103], v[104:105]";
+    assert_true(each(GFX950, packed, 1) == 32 + 12 + 2 * 4);
+}
+
+/* Clang 22 puts 12 wait states between 8 passes and a reader on gfx950, 11 on gfx942. */
+static void readers_wait_for_matrix_results(void **state)
+{
+    (void)state;
+    assert_true(clocks(GFX950, MFMA950 "v_add_f32 v100, v16, v16", 1) == (12 + 1) * 4 + 4);
+    assert_true(clocks(GFX942, MFMA942 "v_add_f32 v100, v16, v16", 1) == (11 + 1) * 4 + 4);
+    assert_true(clocks(GFX950, MFMA950 "v_add_f32 v100, v101, v102", 1) == 8 + 4);
+}
+
+static double lds_block(enum gfx_target target, const char *read, unsigned stride)
+{
+    char text[512];
+    snprintf(text, sizeof(text),
+             "v_and_b32 v0, 0x3f, v0\nv_mul_u32_u24 v0, %u, v0\ns_nop 4\n.rept 64\n%s, v0\n.endr\n"
+             "s_waitcnt lgkmcnt(0)", stride, read);
+    return clocks(target, text, 4) - 2 * 4 - 5 * 4;
+}
+
+/* A8: SHARK's 64 reads by 4 waves. The bound of each row is what the model is known to be off. */
+static void blocks_of_lds_reads(void **state)
+{
+    (void)state;
+    static const struct {
+        enum gfx_target target;
+        const char *read;
+        unsigned stride;
+        double published, error;
+    } rows[] = {
+        {GFX942, "ds_read_b32 v100", 4, 501, 0.16},
+        {GFX942, "ds_read_b64 v[100:101]", 8, 852, 0.10},
+        {GFX942, "ds_read_b128 v[100:103]", 16, 1384, 0.20},
+        {GFX942, "ds_read_b32 v100", 128, 6810, 0.10},
+        {GFX942, "ds_read_b64 v[100:101]", 128, 7158, 0.10},
+        {GFX942, "ds_read_b128 v[100:103]", 128, 7615, 0.10},
+        {GFX950, "ds_read_b64 v[100:101]", 8, 583, 0.20},
+        {GFX950, "ds_read_b64 v[100:101]", 256, 10025, 0.30},
+    };
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        double t = lds_block(rows[i].target, rows[i].read, rows[i].stride);
+        double error = t / rows[i].published - 1;
+        print_message("%-24s stride %3u: %6.0f, published %6.0f, %+5.1f %%\n", rows[i].read,
+                      rows[i].stride, t, rows[i].published, 100 * error);
+        assert_true(error < rows[i].error && error > -rows[i].error);
+    }
+}
+
+/* In steady state gfx950 reads b128 every 16 clocks per SIMD, 8 when one SIMD is alone. */
+static void lds_reads_in_steady_state(void **state)
+{
+    (void)state;
+    const char *read = ".rept 200\nds_read_b128 v[100:103], v0\n.endr";
+    char text[128];
+    snprintf(text, sizeof(text), "v_lshlrev_b32 v0, 4, v0\ns_nop 4\n%s", read);
+    double all = clocks(GFX950, text, 4) / 200, one = clocks(GFX950, text, 1) / 200;
+    assert_true(one > 7.5 && one < 8.5);
+    assert_true(all > 11 && all < 16.5);
+}
+
+static void barriers_hold_the_workgroup(void **state)
+{
+    (void)state;
+    /* Wave 0 takes 40 turns more than the others; all leave together. */
+    const char *text = "v_readfirstlane_b32 s0, v0\ns_cmp_lg_u32 s0, 0\ns_cbranch_scc1 1f\n"
+        ".rept 40\nv_mov_b32 v1, v2\n.endr\n1:\ns_barrier\nv_mov_b32 v1, v2";
+    struct marks m;
+    run(GFX942, text, 4, &m);
+    for (unsigned i = 1; i < 4; i++)
+        assert_int_equal(m.last[i], m.last[0]);
+    assert_true(m.last[1] >= 160);
+}
+
+static void priority_wins_a_tie(void **state)
+{
+    (void)state;
+    /* Waves 0 and 4 share SIMD 0; wave 4 raises its priority. */
+    const char *text = "v_readfirstlane_b32 s0, v0\ns_cmp_lg_u32 s0, 0x100\ns_cbranch_scc1 1f\n"
+        "s_setprio 3\n1:\n.rept 100\nv_mov_b32 v1, v2\n.endr";
+    struct marks m;
+    run(GFX942, text, 8, &m);
+    assert_true(m.last[4] < m.last[0]);
+}
+
+static void runs_are_repeatable(void **state)
+{
+    (void)state;
+    const char *text = "v_lshlrev_b32 v0, 4, v0\n.rept 20\n" MFMA942 ADDS(5)
+        "ds_read_b128 v[100:103], v0\ns_waitcnt lgkmcnt(0)\ns_barrier\n.endr";
+    struct marks a, b;
+    struct time_cu_result x = run(GFX942, text, 8, &a), y = run(GFX942, text, 8, &b);
+    assert_memory_equal(&a, &b, sizeof(a));
+    assert_memory_equal(&x, &y, sizeof(x));
+    assert_true(x.clocks > 0 && x.instructions == a.events);
+    uint64_t waves = 0;
+    for (unsigned i = 0; i < 8; i++)
+        waves += a.last[i] + 4;
+    uint64_t sum = x.issue;
+    for (unsigned i = 0; i < HIPSIM_STALL_COUNT; i++)
+        sum += x.stall[i];
+    assert_int_equal(sum, waves); /* every clock of every wave has a cause */
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(vector_instructions_take_a_turn),
+        cmocka_unit_test(shadow_takes_what_it_takes),
+        cmocka_unit_test(packed_f32_does_not_overlap),
+        cmocka_unit_test(readers_wait_for_matrix_results),
+        cmocka_unit_test(blocks_of_lds_reads),
+        cmocka_unit_test(lds_reads_in_steady_state),
+        cmocka_unit_test(barriers_hold_the_workgroup),
+        cmocka_unit_test(priority_wins_a_tie),
+        cmocka_unit_test(runs_are_repeatable),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

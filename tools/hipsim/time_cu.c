@@ -1,0 +1,626 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tools/hipsim/time_cu.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "tools/hipsim/decode.h"
+#include "tools/hipsim/exec.h"
+#include "tools/hipsim/time_lds.h"
+
+#define SIMDS 4
+#define NEVER UINT64_MAX
+#define COUNTER_RING 64
+#define LDS_FIFO_MAX 64
+#define FETCH_LINE 128
+#define VM_MAX 63
+#define LGKM_MAX 15
+#define REGS (2 * VGPR_FILE)
+
+/* Times at which outstanding operations return, in order: entry i of all that were ever issued. */
+struct counter {
+    uint64_t done[COUNTER_RING];
+    uint64_t issued;
+};
+
+struct cu_wave {
+    struct wave *w;
+    unsigned group;            /* index of its workgroup */
+    unsigned simd, slot;
+    const struct inst *next;
+    struct time_op *op;        /* of next */
+    uint64_t at;               /* no earlier than this can `next` issue; NEVER: blocked */
+    enum hipsim_stall cause;
+    uint64_t ready;            /* the previous instruction lets it go on */
+    enum hipsim_stall ready_cause;
+    uint64_t came;             /* when the wave came to `next`: one issue period after the last */
+    uint64_t fetched;          /* when the line of `next` is there */
+    uint64_t line;             /* code line in the instruction buffer */
+    uint64_t matrix_end;       /* of its last matrix instruction */
+    uint64_t result_end;       /* no matrix result is pending after this */
+    struct counter vm, lgkm;
+    uint64_t result[REGS];     /* when a register that a matrix instruction writes can be read */
+    uint16_t owner[REGS];      /* first register of that instruction's result */
+};
+
+struct simd {
+    uint64_t valu_free, matrix_free, scalar_free, memory_free;
+    enum hipsim_stall valu_cause;
+};
+
+struct lds_pair {
+    uint64_t bus_free[2];              /* towards the SIMDs, towards the LDS */
+    uint64_t started[LDS_FIFO_MAX];    /* when the latest requests left the FIFO; a ring */
+    uint64_t requests;
+};
+
+struct cu {
+    struct launch *launch;
+    struct time_code *code;
+    const struct time_params *p;
+    enum gfx_target target;
+    struct engine_group **groups;
+    unsigned ngroups;
+    struct cu_wave *waves;
+    unsigned nwaves;
+    struct simd simds[SIMDS];
+    struct lds_pair pairs[SIMDS / 2];
+    uint64_t lds_free;
+    struct time_memory memory;
+    struct time_cache *icache;
+    uint64_t *line_ready;      /* by code line: when it is in the instruction cache */
+    uint64_t end;
+    const struct time_sink *sink;
+    struct time_cu_result *result;
+};
+
+const char *hipsim_stall_name(enum hipsim_stall stall)
+{
+    static const char *const names[HIPSIM_STALL_COUNT] = {
+        [HIPSIM_STALL_NONE] = "issue", [HIPSIM_STALL_DEPENDENCY] = "s_nop",
+        [HIPSIM_STALL_VALU] = "VALU busy", [HIPSIM_STALL_MATRIX] = "matrix busy",
+        [HIPSIM_STALL_SHADOW] = "matrix shadow", [HIPSIM_STALL_RESULT] = "matrix result",
+        [HIPSIM_STALL_SCALAR] = "scalar busy", [HIPSIM_STALL_LDS_QUEUE] = "LDS queue",
+        [HIPSIM_STALL_VMEM_QUEUE] = "vmem queue", [HIPSIM_STALL_COUNTER] = "counter full",
+        [HIPSIM_STALL_WAIT_LDS] = "lgkm wait", [HIPSIM_STALL_WAIT_VMEM] = "vmem wait",
+        [HIPSIM_STALL_BARRIER] = "barrier", [HIPSIM_STALL_FETCH] = "fetch",
+        [HIPSIM_STALL_SLEEP] = "sleep",
+    };
+    return stall < HIPSIM_STALL_COUNT ? names[stall] : "?";
+}
+
+struct time_code *time_code_create(struct code *code, const struct time_params *p)
+{
+    struct time_code *tc = calloc(1, sizeof(*tc));
+    if (!tc)
+        return NULL;
+    tc->code = code;
+    tc->p = p;
+    tc->ops = calloc(code_size(code) / 4 + 1, sizeof(*tc->ops));
+    tc->lines = calloc(code_size(code) / 4 + 1, sizeof(*tc->lines));
+    if (tc->ops && tc->lines)
+        return tc;
+    time_code_destroy(tc);
+    return NULL;
+}
+
+void time_code_destroy(struct time_code *tc)
+{
+    if (!tc)
+        return;
+    for (size_t i = 0; tc->ops && i < code_size(tc->code) / 4; i++)
+        free(tc->ops[i]);
+    free(tc->ops);
+    free(tc->lines);
+    free(tc);
+}
+
+static struct time_op *op_of(struct cu *cu, const struct inst *in)
+{
+    struct time_op **slot = &cu->code->ops[in->offset / 4];
+    if (!*slot) {
+        *slot = malloc(sizeof(**slot));
+        if (*slot)
+            **slot = time_op_make(cu->p, cu->target, in);
+    }
+    return *slot;
+}
+
+static uint64_t later(uint64_t a, uint64_t b)
+{
+    return a > b ? a : b;
+}
+
+static void raise_to(uint64_t *t, enum hipsim_stall *cause, uint64_t to, enum hipsim_stall why)
+{
+    if (to > *t) {
+        *t = to;
+        *cause = why;
+    }
+}
+
+/* When at most `left` of the operations that a counter counts are outstanding. */
+static uint64_t counter_time(const struct counter *c, unsigned left)
+{
+    if (c->issued <= left || left >= COUNTER_RING)
+        return 0;
+    return c->done[(c->issued - left - 1) % COUNTER_RING];
+}
+
+static void counter_push(struct counter *c, uint64_t done)
+{
+    uint64_t before = c->issued ? c->done[(c->issued - 1) % COUNTER_RING] : 0;
+    c->done[c->issued++ % COUNTER_RING] = later(done, before);
+}
+
+static uint64_t regs_ready(const struct cu_wave *tw, struct time_regs r)
+{
+    uint64_t t = 0;
+    for (unsigned i = r.first; i < (unsigned)r.first + r.count && i < REGS; i++)
+        t = later(t, tw->result[i]);
+    return t;
+}
+
+/* A chain that accumulates into the same registers waits for the matrix unit only. */
+static bool accumulates(const struct cu_wave *tw, const struct time_op *op)
+{
+    return op->unit == UNIT_MATRIX && op->acc.count && tw->owner[op->acc.first] == op->acc.first;
+}
+
+static uint64_t operands_ready(const struct cu_wave *tw, const struct time_op *op)
+{
+    uint64_t t = 0;
+    for (unsigned i = 0; i < op->nreads; i++)
+        t = later(t, regs_ready(tw, op->reads[i]));
+    if (!accumulates(tw, op)) {
+        t = later(t, regs_ready(tw, op->acc));
+        t = later(t, regs_ready(tw, op->writes));
+    }
+    return t;
+}
+
+static uint64_t fifo_room(const struct cu *cu, const struct lds_pair *pair)
+{
+    unsigned size = (unsigned)cu->p->lds_fifo;
+    size = size < 1 ? 1 : size > LDS_FIFO_MAX ? LDS_FIFO_MAX : size;
+    return pair->requests < size ? 0 : pair->started[(pair->requests - size) % LDS_FIFO_MAX];
+}
+
+static void port_times(struct cu *cu, const struct cu_wave *tw, uint64_t *t,
+                       enum hipsim_stall *cause)
+{
+    const struct simd *s = &cu->simds[tw->simd];
+    const struct time_op *op = tw->op;
+    switch ((enum time_unit)op->unit) {
+    case UNIT_MATRIX:
+        raise_to(t, cause, s->valu_free, s->valu_cause);
+        raise_to(t, cause, s->matrix_free, HIPSIM_STALL_MATRIX);
+        break;
+    case UNIT_VALU:
+        raise_to(t, cause, s->valu_free, s->valu_cause);
+        if (op->kind != KIND_PACKED_F32)
+            break;
+        raise_to(t, cause, s->matrix_free, HIPSIM_STALL_MATRIX);
+        if (tw->matrix_end)
+            raise_to(t, cause, tw->matrix_end + (uint64_t)cu->p->packed_f32_hazard,
+                     HIPSIM_STALL_SHADOW);
+        break;
+    case UNIT_SCALAR: case UNIT_BRANCH:
+        raise_to(t, cause, s->scalar_free, HIPSIM_STALL_SCALAR);
+        break;
+    case UNIT_SMEM:
+        raise_to(t, cause, s->scalar_free, HIPSIM_STALL_SCALAR);
+        raise_to(t, cause, counter_time(&tw->lgkm, LGKM_MAX - 1), HIPSIM_STALL_COUNTER);
+        break;
+    case UNIT_LDS:
+        raise_to(t, cause, s->memory_free, HIPSIM_STALL_LDS_QUEUE);
+        raise_to(t, cause, fifo_room(cu, &cu->pairs[tw->simd / 2]), HIPSIM_STALL_LDS_QUEUE);
+        raise_to(t, cause, counter_time(&tw->lgkm, LGKM_MAX - 1), HIPSIM_STALL_COUNTER);
+        break;
+    case UNIT_VMEM:
+        raise_to(t, cause, s->memory_free, HIPSIM_STALL_VMEM_QUEUE);
+        raise_to(t, cause, time_memory_accepts(&cu->memory), HIPSIM_STALL_VMEM_QUEUE);
+        raise_to(t, cause, counter_time(&tw->vm, VM_MAX - 1), HIPSIM_STALL_COUNTER);
+        break;
+    default:
+        break;
+    }
+}
+
+/* When the wave's next instruction can issue as things stand, and what decides it. */
+static uint64_t earliest(struct cu *cu, const struct cu_wave *tw, enum hipsim_stall *cause)
+{
+    const struct time_op *op = tw->op;
+    uint64_t t = tw->came;
+    *cause = HIPSIM_STALL_NONE;
+    raise_to(&t, cause, tw->ready, tw->ready_cause);
+    raise_to(&t, cause, tw->fetched, HIPSIM_STALL_FETCH);
+    if (tw->result_end > t)
+        raise_to(&t, cause, operands_ready(tw, op), HIPSIM_STALL_RESULT);
+    if (op->kind == KIND_WAITCNT) {
+        if (op->wait_vm != UINT16_MAX)
+            raise_to(&t, cause, counter_time(&tw->vm, op->wait_vm), HIPSIM_STALL_WAIT_VMEM);
+        if (op->wait_lgkm != UINT16_MAX)
+            raise_to(&t, cause, counter_time(&tw->lgkm, op->wait_lgkm), HIPSIM_STALL_WAIT_LDS);
+        return t;
+    }
+    if (op->kind == KIND_END) /* stores drain before the workgroup's resources are free */
+        raise_to(&t, cause, counter_time(&tw->vm, 0), HIPSIM_STALL_WAIT_VMEM);
+    port_times(cu, tw, &t, cause);
+    return t;
+}
+
+/* The line of code that holds the next instruction; a miss also brings the line after it. */
+static void fetch_line(struct cu *cu, struct cu_wave *tw, uint64_t now)
+{
+    uint64_t line = tw->next->offset / FETCH_LINE;
+    uint64_t lines = (code_size(cu->code->code) + FETCH_LINE - 1) / FETCH_LINE;
+    if (line == tw->line)
+        return;
+    tw->line = line;
+    for (uint64_t l = line; l <= line + 1 && l < lines; l++)
+        if (!time_cache_touch(cu->icache, l * FETCH_LINE))
+            cu->line_ready[l] = now + (uint64_t)cu->p->ifetch_latency;
+    tw->fetched = cu->line_ready[line];
+}
+
+static bool fetch_next(struct cu *cu, struct cu_wave *tw, uint64_t now)
+{
+    tw->next = engine_group_fetch(tw->w);
+    if (!tw->next)
+        return false;
+    tw->op = op_of(cu, tw->next);
+    if (!tw->op)
+        return false;
+    fetch_line(cu, tw, now);
+    tw->at = later(tw->came, tw->ready);
+    return true;
+}
+
+/* An LDS request in the order of arrival: banks, then the bus of the SIMD pair. */
+static uint64_t lds_request(struct cu *cu, const struct cu_wave *tw, uint64_t now,
+                            const struct mem_access *access)
+{
+    struct lds_pair *pair = &cu->pairs[tw->simd / 2];
+    struct time_lds_cost cost = {.clocks = 2, .floor = 2, .bus_bytes = WAVE_LANES * 4};
+    bool is_store = false;
+    if (access->space == ACCESS_LDS) {
+        is_store = access->is_store && !access->is_load;
+        cost = time_lds_cost(cu->p, cu->target, is_store, access->bytes, access->lanes,
+                             access->addr);
+        if (access->is_store && access->is_load)
+            cost.clocks *= 2; /* atomics read and write */
+    }
+    double bus = cost.bus_bytes / cu->p->lds_pair_bytes;
+    uint64_t *bus_free = &pair->bus_free[is_store];
+    uint64_t start, done;
+    if (is_store) { /* the data come first */
+        *bus_free = later(now, *bus_free) + (uint64_t)(bus + 0.5);
+        start = later(*bus_free, cu->lds_free);
+        done = start + cost.clocks;
+        pair->started[pair->requests++ % LDS_FIFO_MAX] = start;
+    } else {
+        start = later(now, cu->lds_free);
+        uint64_t send = later(start, *bus_free);
+        done = later(start + cost.clocks, send + (uint64_t)(bus + 0.5));
+        *bus_free = done;
+        pair->started[pair->requests++ % LDS_FIFO_MAX] = send;
+    }
+    cu->lds_free = start + cost.clocks;
+    cu->result->lds_clocks += cost.clocks;
+    return done + (uint64_t)cu->p->lds_latency;
+}
+
+/* Scratch is interleaved by lane, a dword at a time, and every wave has its own. */
+static void scratch_addresses(const struct cu_wave *tw, const struct mem_access *access,
+                              uint64_t addr[WAVE_LANES])
+{
+    uint64_t base = UINT64_C(1) << 60 | (uint64_t)tw->slot << 40 | (uint64_t)tw->group << 48;
+    for (unsigned l = 0; l < WAVE_LANES; l++)
+        addr[l] = base + access->addr[l] / 4 * 4 * WAVE_LANES + l * (uint64_t)access->bytes;
+}
+
+static uint64_t vmem_request(struct cu *cu, struct cu_wave *tw, uint64_t now,
+                             const struct mem_access *access)
+{
+    uint64_t scratch[WAVE_LANES];
+    const uint64_t *addr = access->addr;
+    if (access->space == ACCESS_LDS) /* FLAT into the shared aperture */
+        return lds_request(cu, tw, now, access);
+    if (access->space == ACCESS_NONE)
+        return now + (uint64_t)cu->p->l1_latency;
+    if (access->space == ACCESS_SCRATCH) {
+        scratch_addresses(tw, access, scratch);
+        addr = scratch;
+    }
+    return time_memory_request(&cu->memory, now, access->is_store && !access->is_load,
+                               access->bytes, access->lanes, addr);
+}
+
+static void matrix_issued(struct cu *cu, struct cu_wave *tw, uint64_t now)
+{
+    const struct time_op *op = tw->op;
+    struct simd *s = &cu->simds[tw->simd];
+    s->valu_free = now + op->closed;
+    s->valu_cause = HIPSIM_STALL_SHADOW;
+    s->matrix_free = now + op->matrix;
+    tw->matrix_end = now + op->matrix;
+    tw->result_end = later(tw->result_end, now + op->result);
+    for (unsigned r = op->writes.first; r < (unsigned)op->writes.first + op->writes.count; r++) {
+        tw->result[r % REGS] = now + op->result;
+        tw->owner[r % REGS] = op->writes.first;
+    }
+    cu->result->matrix_clocks += op->matrix;
+}
+
+static void valu_issued(struct cu *cu, struct cu_wave *tw, uint64_t now)
+{
+    const struct time_op *op = tw->op;
+    struct simd *s = &cu->simds[tw->simd];
+    s->valu_free = now + op->issue;
+    s->valu_cause = HIPSIM_STALL_VALU;
+    if (op->kind == KIND_PACKED_F32)
+        s->matrix_free = later(s->matrix_free, now + op->issue);
+    cu->result->valu_clocks += op->issue;
+    /* Overwritten matrix results are plain registers again. */
+    for (unsigned r = op->writes.first; r < (unsigned)op->writes.first + op->writes.count; r++)
+        tw->owner[r % REGS] = UINT16_MAX;
+}
+
+static bool is_flat(const struct inst *in)
+{
+    return in->row && strncmp(in->row->name, "flat_", 5) == 0;
+}
+
+/* What an executed instruction takes. Returns when its result is there. */
+static uint64_t occupy(struct cu *cu, struct cu_wave *tw, const struct inst *in, uint64_t now)
+{
+    const struct time_op *op = tw->op;
+    const struct mem_access *access = &tw->w->access;
+    struct simd *s = &cu->simds[tw->simd];
+    uint64_t done = now + op->issue;
+    switch ((enum time_unit)op->unit) {
+    case UNIT_MATRIX:
+        matrix_issued(cu, tw, now);
+        return now + op->matrix;
+    case UNIT_VALU:
+        valu_issued(cu, tw, now);
+        return done;
+    case UNIT_SCALAR:
+        s->scalar_free = now + op->issue;
+        return done;
+    case UNIT_BRANCH: {
+        bool taken = tw->w->pc != code_address(cu->code->code) + in->offset + in->size;
+        s->scalar_free = now + op->issue;
+        tw->ready = now + (uint64_t)(taken ? cu->p->branch_taken_cycles
+                                           : cu->p->branch_fall_cycles);
+        tw->ready_cause = HIPSIM_STALL_FETCH;
+        return done;
+    }
+    case UNIT_SMEM:
+        s->scalar_free = now + op->issue;
+        done = access->space == ACCESS_SCALAR
+            ? time_memory_scalar(&cu->memory, now, access->addr[0], access->bytes)
+            : now + (uint64_t)cu->p->scalar_latency;
+        counter_push(&tw->lgkm, done);
+        return done;
+    case UNIT_LDS: {
+        bool wide = access->space == ACCESS_LDS && access->is_store && access->bytes == 16;
+        s->memory_free = now + (wide ? (uint64_t)cu->p->lds_write_b128_issue : op->issue);
+        done = lds_request(cu, tw, now, access);
+        counter_push(&tw->lgkm, done);
+        return done;
+    }
+    case UNIT_VMEM:
+        s->memory_free = now + op->issue;
+        done = vmem_request(cu, tw, now, access);
+        counter_push(&tw->vm, done);
+        if (is_flat(in))
+            counter_push(&tw->lgkm, done);
+        return done;
+    default:
+        return done;
+    }
+}
+
+/* s_nop and s_sleep hold back their own wave and nothing else. */
+static void pause_wave(struct cu_wave *tw, uint64_t now)
+{
+    const struct time_op *op = tw->op;
+    if (op->kind != KIND_NOP && op->kind != KIND_SLEEP)
+        return;
+    tw->ready = now + op->issue;
+    tw->ready_cause = op->kind == KIND_NOP ? HIPSIM_STALL_DEPENDENCY : HIPSIM_STALL_SLEEP;
+}
+
+static void note_issue(struct cu *cu, const struct cu_wave *tw, const struct inst *in,
+                       uint64_t now)
+{
+    struct time_line *line = &cu->code->lines[in->offset / 4];
+    struct time_cu_result *r = cu->result;
+    uint64_t period = (uint64_t)cu->p->issue_period;
+    uint64_t stalled = now - tw->came;
+    line->count++;
+    line->clocks += stalled + period;
+    line->stall[tw->cause] += stalled;
+    r->stall[tw->cause] += stalled;
+    r->issue += period;
+    r->instructions++;
+}
+
+static void emit(struct cu *cu, const struct cu_wave *tw, const struct inst *in, uint64_t now,
+                 uint64_t done)
+{
+    if (!cu->sink)
+        return;
+    struct time_event event = {
+        .wg = tw->w->wg, .wave = tw->w, .in = in, .op = tw->op, .slot = tw->slot,
+        .ready = tw->came, .issued = now, .done = done, .cause = tw->cause,
+    };
+    const struct mem_access *a = &tw->w->access;
+    if (a->space != ACCESS_NONE)
+        event.lanes_bytes = (uint64_t)__builtin_popcountll(a->lanes) * a->bytes;
+    cu->sink->event(cu->sink->ctx, &event);
+}
+
+/* Waves that the barrier lets go on; those of a group whose last wave has just come or ended. */
+static bool release(struct cu *cu, unsigned group, uint64_t now)
+{
+    if (!engine_group_release(cu->groups[group]))
+        return cu->launch->fault.kind == FAULT_NONE;
+    for (unsigned i = 0; i < cu->nwaves; i++) {
+        struct cu_wave *tw = &cu->waves[i];
+        if (tw->group != group || tw->at != NEVER || tw->w->state != WAVE_RUNNING)
+            continue;
+        tw->ready = now + (uint64_t)cu->p->barrier_cycles;
+        tw->ready_cause = HIPSIM_STALL_BARRIER;
+        if (!fetch_next(cu, tw, now))
+            return false;
+    }
+    return cu->launch->fault.kind == FAULT_NONE;
+}
+
+static bool issue(struct cu *cu, struct cu_wave *tw)
+{
+    const struct inst *in = tw->next;
+    uint64_t now = tw->at;
+    tw->w->tick = now;
+    if (!engine_group_step(cu->groups[tw->group], tw->w, in))
+        return false;
+    note_issue(cu, tw, in, now);
+    tw->ready = 0;
+    tw->ready_cause = HIPSIM_STALL_NONE;
+    uint64_t done = occupy(cu, tw, in, now);
+    pause_wave(tw, now);
+    emit(cu, tw, in, now, done);
+    tw->came = now + (uint64_t)cu->p->issue_period;
+    cu->end = later(cu->end, tw->came);
+    if (tw->w->state == WAVE_RUNNING)
+        return fetch_next(cu, tw, now);
+    tw->at = NEVER;
+    return release(cu, tw->group, now);
+}
+
+/* Of two waves that could issue at the same clock. */
+static bool goes_first(const struct cu_wave *a, const struct cu_wave *b)
+{
+    if (a->at != b->at)
+        return a->at < b->at;
+    if (a->w->priority != b->w->priority)
+        return a->w->priority > b->w->priority;
+    return a < b; /* the order in which they came */
+}
+
+/*
+ * The wave that issues next, with `at` and `cause` up to date. A wave's `at` is a lower bound until
+ * it is looked at: ports only fill up. NULL when no wave can go on.
+ */
+static struct cu_wave *next_wave(struct cu *cu)
+{
+    for (;;) {
+        struct cu_wave *best = NULL;
+        for (unsigned i = 0; i < cu->nwaves; i++) {
+            struct cu_wave *tw = &cu->waves[i];
+            if (tw->at != NEVER && (!best || goes_first(tw, best)))
+                best = tw;
+        }
+        if (!best)
+            return NULL;
+        uint64_t at = earliest(cu, best, &best->cause);
+        if (at == best->at)
+            return best;
+        best->at = at;
+    }
+}
+
+static bool start_group(struct cu *cu, unsigned g, uint64_t index)
+{
+    struct workgroup *wg = engine_group_start(cu->groups[g], index);
+    for (uint32_t i = 0; i < wg->nwaves; i++) {
+        struct cu_wave *tw = &cu->waves[cu->nwaves];
+        memset(tw, 0, sizeof(*tw));
+        tw->w = wg->waves[i];
+        tw->group = g;
+        tw->slot = cu->nwaves++;
+        tw->simd = tw->slot % SIMDS;
+        tw->line = UINT64_MAX;
+        memset(tw->owner, 0xff, sizeof(tw->owner));
+        if (!fetch_next(cu, tw, 0))
+            return false;
+    }
+    cu->result->waves += wg->nwaves;
+    return true;
+}
+
+static bool prepare(struct cu *cu, const struct time_cu_setup *setup, const uint64_t *workgroups,
+                    unsigned count)
+{
+    const struct launch *l = cu->launch;
+    uint32_t items = l->block[0] * l->block[1] * l->block[2];
+    size_t waves = (size_t)count * ((items + WAVE_LANES - 1) / WAVE_LANES);
+    size_t lines = code_size(cu->code->code) / FETCH_LINE + 2;
+    cu->groups = calloc(count, sizeof(*cu->groups));
+    cu->waves = calloc(waves, sizeof(*cu->waves));
+    cu->line_ready = calloc(lines, sizeof(*cu->line_ready));
+    cu->icache = time_cache_create(cu->p->icache_bytes, cu->p->icache_ways, FETCH_LINE);
+    if (!cu->groups || !cu->waves || !cu->line_ready || !cu->icache
+        || !time_memory_init(&cu->memory, cu->p, &setup->share, setup->mhz))
+        return false;
+    for (size_t line = 0; setup->warm_code && line < lines; line++)
+        time_cache_touch(cu->icache, line * FETCH_LINE);
+    for (unsigned g = 0; g < count; g++) {
+        cu->groups[g] = engine_group_create(cu->launch);
+        if (!cu->groups[g])
+            return false;
+        cu->ngroups++;
+    }
+    for (unsigned g = 0; g < count; g++)
+        if (!start_group(cu, g, workgroups[g]))
+            return false;
+    return true;
+}
+
+static void release_memory(struct cu *cu)
+{
+    for (unsigned g = 0; g < cu->ngroups; g++)
+        engine_group_destroy(cu->groups[g]);
+    free(cu->groups);
+    free(cu->waves);
+    free(cu->line_ready);
+    time_cache_destroy(cu->icache);
+    time_memory_free(&cu->memory);
+}
+
+bool time_cu_run(struct launch *launch, struct time_code *code, const struct time_cu_setup *setup,
+                 const uint64_t *workgroups, unsigned count, struct time_cu_result *result)
+{
+    struct cu cu = {
+        .launch = launch, .code = code, .p = code->p, .target = code_target(code->code),
+        .sink = setup->sink, .result = result,
+    };
+    /* Memory instructions say what they touch while there is an observer. */
+    static const struct observer nobody = {0};
+    const struct observer *observer = launch->observer;
+    struct counters before = launch->counters;
+    launch->observer = observer ? observer : &nobody;
+    *result = (struct time_cu_result){0};
+    bool ok = prepare(&cu, setup, workgroups, count);
+    struct cu_wave *tw;
+    while (ok && (tw = next_wave(&cu)) != NULL)
+        ok = issue(&cu, tw);
+    for (unsigned g = 0; ok && g < cu.ngroups; g++)
+        ok = engine_group_finish(cu.groups[g]);
+    launch->counters = before;
+    launch->observer = observer;
+    for (unsigned g = 0; g < cu.ngroups; g++)
+        counters_add(&launch->counters, engine_group_counters(cu.groups[g]));
+    result->clocks = cu.end;
+    result->l1_clocks = cu.memory.l1_busy;
+    memcpy(result->bytes, cu.memory.bytes, sizeof(result->bytes));
+    release_memory(&cu);
+    if (!ok && launch->fault.kind == FAULT_NONE) {
+        launch->fault.kind = FAULT_TRAP;
+        strcpy(launch->fault.text, "out of memory for the timing model");
+    }
+    return ok;
+}

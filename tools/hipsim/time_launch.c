@@ -1,0 +1,336 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The way of a timed launch: two neighbours on an XCD run untimed and tell what they share; sampled
+ * workgroups run in time on a compute unit that is as full as it would be; what is left runs
+ * untimed; the dispatch model puts the durations together.
+ *
+ * Durations between samples: samples lie at the first, last and middle workgroup of every
+ * dimension of the grid, and the duration of a workgroup is that of the first plus, for each
+ * dimension, what its position changes, linear between samples.
+ */
+#include "tools/hipsim/time_launch.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tools/hipsim/decode.h"
+#include "tools/hipsim/time_dispatch.h"
+#include "tools/hipsim/time_sharing.h"
+
+#define DIMENSIONS 3
+#define MAX_RUN 512 /* workgroups that samples and neighbours may take */
+#define SAMPLES_DEFAULT 8
+
+struct timed {
+    struct launch *launch;
+    const struct time_config *config;
+    struct time_code *code;
+    struct time_occupancy occupancy;
+    struct time_share share;
+    struct hipsim_time_report *report;
+    uint64_t groups[DIMENSIONS], total;
+    uint32_t resident;             /* workgroups on a full compute unit */
+    bool warm;                     /* compute units run more than one round */
+    uint64_t run[MAX_RUN];         /* workgroups that have executed, ascending */
+    unsigned nrun;
+    double first;                  /* duration of the first workgroup */
+    double middle[DIMENSIONS], last[DIMENSIONS]; /* what the position adds */
+    unsigned samples;
+    struct time_cu_result sum;
+    double groups_timed;
+    struct counters counters;
+};
+
+static bool has_run(const struct timed *t, uint64_t index)
+{
+    for (unsigned i = 0; i < t->nrun; i++)
+        if (t->run[i] == index)
+            return true;
+    return false;
+}
+
+static void note_run(struct timed *t, uint64_t index)
+{
+    unsigned at = t->nrun++;
+    for (; at > 0 && t->run[at - 1] > index; at--)
+        t->run[at] = t->run[at - 1];
+    t->run[at] = index;
+}
+
+/* Runs workgroups untimed. */
+static bool run_untimed(struct timed *t, uint64_t first, uint64_t count,
+                        const struct observer *observer)
+{
+    struct launch *l = t->launch;
+    const struct observer *before = l->observer;
+    uint64_t first_before = l->first_workgroup, count_before = l->count_workgroup;
+    l->first_workgroup = first;
+    l->count_workgroup = count;
+    if (observer)
+        l->observer = observer;
+    bool ok = engine_run(l) == 0;
+    l->observer = before;
+    l->first_workgroup = first_before;
+    l->count_workgroup = count_before;
+    counters_add(&t->counters, &l->counters);
+    return ok;
+}
+
+/*
+ * Workgroups i and i + xcds run on the same XCD at the same time. If a part s of what one reads is
+ * what the other reads, then about 1 / (1 - s) of them share.
+ */
+static bool probe_sharing(struct timed *t)
+{
+    const struct time_params *p = &t->config->params;
+    uint64_t step = (uint64_t)p->xcds;
+    double active = fmin((double)t->total, p->cus);
+    t->share = (struct time_share){.cus_active = active, .sharers = 1};
+    if (t->total < 2 * step)
+        return true;
+    struct time_lines *a = time_lines_create(), *b = time_lines_create();
+    bool ok = a && b;
+    if (ok) {
+        struct observer see_a = time_lines_observer(a), see_b = time_lines_observer(b);
+        uint64_t one = t->total / 2;
+        ok = run_untimed(t, one, 1, &see_a) && run_untimed(t, one - step, 1, &see_b);
+        note_run(t, one);
+        note_run(t, one - step);
+        double s = time_lines_overlap(a, b);
+        double on_xcd = fmin((double)t->total, p->cus * t->resident) / p->xcds;
+        double k = s < 1 ? 1 / (1 - s) : (double)t->total;
+        t->share.sharers = fmax(1, fmin(k, on_xcd));
+        t->share.footprint = time_lines_bytes(a)
+            * fmax(1, (double)t->total / fmin(k, (double)t->total));
+    }
+    time_lines_destroy(a);
+    time_lines_destroy(b);
+    return ok;
+}
+
+/* The workgroups that would be on one compute unit with `index`, of those that have not run. */
+static unsigned companions(struct timed *t, uint64_t index, uint64_t *list)
+{
+    uint64_t step = t->total > (uint64_t)t->config->params.cus ? (uint64_t)t->config->params.cus
+                                                               : 1;
+    unsigned n = 0;
+    for (uint64_t tried = 0; n < t->resident && tried < t->total && t->nrun < MAX_RUN; tried++) {
+        if (!has_run(t, index)) {
+            note_run(t, index);
+            list[n++] = index;
+            index = (index + step) % t->total;
+        } else {
+            index = (index + 1) % t->total;
+        }
+    }
+    return n;
+}
+
+static void add_result(struct time_cu_result *sum, const struct time_cu_result *r)
+{
+    sum->clocks += r->clocks;
+    sum->instructions += r->instructions;
+    sum->waves += r->waves;
+    sum->matrix_clocks += r->matrix_clocks;
+    sum->valu_clocks += r->valu_clocks;
+    sum->lds_clocks += r->lds_clocks;
+    sum->l1_clocks += r->l1_clocks;
+    sum->issue += r->issue;
+    for (unsigned i = 0; i < LEVEL_COUNT; i++)
+        sum->bytes[i] += r->bytes[i];
+    for (unsigned i = 0; i < HIPSIM_STALL_COUNT; i++)
+        sum->stall[i] += r->stall[i];
+}
+
+/* Times the workgroup at `index`, or one near it that has not run, with its companions. */
+static bool sample(struct timed *t, uint64_t index, double *clocks)
+{
+    uint64_t list[64];
+    unsigned n = companions(t, index, list);
+    if (!n) { /* everything has run: the grid is small and known */
+        *clocks = t->first;
+        return true;
+    }
+    struct time_trace *trace = NULL;
+    struct time_sink sink;
+    if (!t->samples && t->config->trace_path) {
+        trace = time_trace_open(t->config->trace_path, t->launch->kernel, t->code);
+        if (!trace)
+            return false;
+        sink = time_trace_sink(trace);
+    }
+    struct time_cu_setup setup = {
+        .share = t->share, .mhz = t->config->params.max_mhz, .warm_code = t->warm,
+        .sink = trace ? &sink : NULL,
+    };
+    struct time_cu_result result;
+    bool ok = time_cu_run(t->launch, t->code, &setup, list, n, &result);
+    counters_add(&t->counters, &t->launch->counters);
+    if (trace && !time_trace_close(trace))
+        ok = false;
+    t->samples++;
+    t->groups_timed += n;
+    add_result(&t->sum, &result);
+    *clocks = (double)result.clocks;
+    return ok;
+}
+
+static uint64_t position(const struct timed *t, unsigned d, uint64_t at)
+{
+    uint64_t stride = 1;
+    for (unsigned i = 0; i < d; i++)
+        stride *= t->groups[i];
+    return at * stride;
+}
+
+static bool take_samples(struct timed *t)
+{
+    unsigned most = t->config->samples ? t->config->samples : SAMPLES_DEFAULT;
+    if (!sample(t, 0, &t->first))
+        return false;
+    t->report->workgroup_cycles = t->first;
+    for (unsigned d = 0; d < DIMENSIONS && t->samples < most; d++) {
+        double clocks;
+        if (t->groups[d] < 2)
+            continue;
+        if (!sample(t, position(t, d, t->groups[d] - 1), &clocks))
+            return false;
+        t->last[d] = clocks - t->first;
+        t->middle[d] = t->last[d] / 2;
+    }
+    for (unsigned d = 0; d < DIMENSIONS && t->samples < most; d++) {
+        double clocks;
+        if (t->groups[d] < 4 || fabs(t->last[d]) < 0.01 * t->first)
+            continue;
+        if (!sample(t, position(t, d, t->groups[d] / 2), &clocks))
+            return false;
+        t->middle[d] = clocks - t->first;
+    }
+    return true;
+}
+
+static double duration(const void *ctx, uint64_t index)
+{
+    const struct timed *t = ctx;
+    double clocks = t->first;
+    for (unsigned d = 0; d < DIMENSIONS; d++) {
+        double at = (double)(index % t->groups[d]), end = (double)t->groups[d] - 1;
+        double half = (double)(t->groups[d] / 2);
+        index /= t->groups[d];
+        if (end < 1)
+            continue;
+        clocks += at <= half ? t->middle[d] * at / half
+                             : t->middle[d] + (t->last[d] - t->middle[d]) * (at - half)
+                                 / (end - half);
+    }
+    return clocks > 0 ? clocks : 0;
+}
+
+/* What the samples have left out, in order. */
+static bool run_rest(struct timed *t)
+{
+    uint64_t next = 0;
+    for (unsigned i = 0; i < t->nrun; i++) {
+        if (t->run[i] > next && !run_untimed(t, next, t->run[i] - next, NULL))
+            return false;
+        next = t->run[i] + 1;
+    }
+    return next >= t->total || run_untimed(t, next, t->total - next, NULL);
+}
+
+/* The clock that the power law gives for a matrix duty in percent. */
+static double power_clock(const struct time_params *p, double percent)
+{
+    return fmax(p->min_mhz, fmin(p->max_mhz, p->law_mhz - p->law_slope * percent));
+}
+
+static void report_loop(struct timed *t)
+{
+    struct time_loop loop;
+    if (!time_hottest_loop(t->code, t->sum.waves, t->report->waves_per_simd, &loop))
+        return;
+    t->report->loop_bound = loop.bound;
+    t->report->loop_cycles = loop.clocks;
+}
+
+static void fill_report(struct timed *t)
+{
+    const struct time_params *p = &t->config->params;
+    struct hipsim_time_report *r = t->report;
+    struct time_dispatch d = time_dispatch(p, t->total, t->resident, duration, t);
+    double per_group = (double)t->total / t->groups_timed;
+    r->workgroups = t->total;
+    r->sampled = (uint64_t)t->groups_timed;
+    r->complete = !t->config->samples_only || t->nrun == t->total;
+    r->cycles = d.clocks;
+    r->tail = 1 - d.busy;
+    r->launch_us = p->launch_us;
+    r->max_mhz = p->max_mhz;
+    r->matrix_duty = (double)t->sum.matrix_clocks / (4.0 * (double)t->sum.clocks);
+    r->power_mhz = power_clock(p, 100 * r->matrix_duty);
+    r->us_at_max = p->launch_us + d.clocks / p->max_mhz;
+    r->us_at_power = p->launch_us + d.clocks / r->power_mhz;
+    r->matrix_fraction = (double)t->sum.matrix_clocks * per_group / (4 * p->cus * d.clocks);
+    r->memory_bytes = (double)(t->sum.bytes[LEVEL_MALL] + t->sum.bytes[LEVEL_HBM]) * per_group;
+    r->memory_fraction = r->memory_bytes / (r->us_at_power * 1e3 * p->hbm_peak_gb_per_s);
+    r->l2_sharers = t->share.sharers;
+    r->issue_cycles = t->sum.issue;
+    memcpy(r->stall_cycles, t->sum.stall, sizeof(r->stall_cycles));
+    report_loop(t);
+}
+
+static void start_report(struct timed *t)
+{
+    struct hipsim_time_report *r = t->report;
+    *r = (struct hipsim_time_report){0};
+    const char *name = t->launch->kernel ? t->launch->kernel : "";
+    strncpy(r->kernel, name, sizeof(r->kernel) - 1);
+    strcpy(r->target, code_target(t->launch->code) == GFX950 ? "gfx950" : "gfx942");
+    r->workgroups_per_cu = t->resident;
+    r->waves_per_simd = (t->resident * t->occupancy.waves_per_workgroup + 3) / 4;
+}
+
+static bool prepare(struct timed *t)
+{
+    const struct launch *l = t->launch;
+    const struct time_params *p = &t->config->params;
+    t->total = 1;
+    for (unsigned d = 0; d < DIMENSIONS; d++) {
+        if (!l->grid[d] || !l->block[d])
+            return false;
+        t->groups[d] = ((uint64_t)l->grid[d] + l->block[d] - 1) / l->block[d];
+        if (__builtin_mul_overflow(t->total, t->groups[d], &t->total))
+            return false;
+    }
+    t->occupancy = time_occupancy(p, l);
+    uint64_t share = (t->total + (uint64_t)p->cus - 1) / (uint64_t)p->cus;
+    t->resident = share < t->occupancy.workgroups_per_cu ? (uint32_t)share
+                                                         : t->occupancy.workgroups_per_cu;
+    t->warm = share > t->resident;
+    return true;
+}
+
+int time_launch_run(struct launch *launch, const struct time_config *config,
+                    struct hipsim_time_report *report)
+{
+    struct timed t = {.launch = launch, .config = config, .report = report};
+    if (!prepare(&t) || launch->count_workgroup)
+        return engine_run(launch); /* which says what is wrong; a part of a grid is not timed */
+    t.code = time_code_create(launch->code, &config->params);
+    start_report(&t);
+    bool ok = t.code && probe_sharing(&t) && take_samples(&t);
+    if (ok)
+        fill_report(&t);
+    if (ok && !config->samples_only)
+        ok = run_rest(&t);
+    if (ok && config->annotate_path)
+        ok = time_annotate(t.code, launch->kernel, config->annotate_path);
+    time_code_destroy(t.code);
+    launch->counters = t.counters;
+    if (!ok && launch->fault.kind == FAULT_NONE) {
+        launch->fault.kind = FAULT_TRAP;
+        strcpy(launch->fault.text, "the timing model lacks memory, or cannot write its files");
+    }
+    return ok ? 0 : -1;
+}

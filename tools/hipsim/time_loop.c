@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The hottest loop of a profile and its lower bound. */
+#include "tools/hipsim/time_launch.h"
+
+#include "tools/hipsim/decode.h"
+#include "tools/hipsim/exec.h"
+
+/* Wave clocks of the instructions [first, last]. */
+static uint64_t range_clocks(const struct time_code *code, uint64_t first, uint64_t last)
+{
+    uint64_t sum = 0;
+    for (uint64_t i = first / 4; i <= last / 4; i++)
+        sum += code->lines[i].clocks;
+    return sum;
+}
+
+/* The branch back that closes the innermost loop with most of the time. */
+static bool find_loop(const struct time_code *code, uint64_t *first, uint64_t *last)
+{
+    uint64_t best = 0, n = code_size(code->code) / 4;
+    for (uint64_t i = 0; i < n; i++) {
+        const struct inst *in = code->lines[i].count ? code_inst(code->code, i * 4) : NULL;
+        if (!in || !in->row || !(in->row->flags & ROW_BRANCH) || in->target >= in->offset
+            || code->lines[in->target / 4].count < 2)
+            continue;
+        uint64_t clocks = range_clocks(code, in->target, in->offset);
+        /* An outer loop is not much more than the inner one that takes its time. */
+        bool inside = best && in->target <= *first && in->offset >= *last;
+        if (clocks <= best + (inside ? best / 4 : 0))
+            continue;
+        best = clocks;
+        *first = in->target;
+        *last = in->offset;
+    }
+    return best > 0;
+}
+
+bool time_hottest_loop(const struct time_code *code, uint64_t waves, unsigned waves_per_simd,
+                       struct time_loop *loop)
+{
+    *loop = (struct time_loop){0};
+    if (!waves || !find_loop(code, &loop->first, &loop->last))
+        return false;
+    /* How often the loop was entered at its top; the waves that ran it may be some of all. */
+    double iterations = (double)code->lines[loop->first / 4].count;
+    double matrix = 0, closed = 0, valu = 0, packed = 0;
+    for (uint64_t i = loop->first / 4; i <= loop->last / 4; i++) {
+        if (!code->lines[i].count || !code->ops[i])
+            continue;
+        struct time_mix one = {0};
+        time_mix_add(&one, code->ops[i]);
+        double weight = (double)code->lines[i].count / iterations;
+        matrix += weight * one.matrix;
+        closed += weight * one.closed;
+        valu += weight * one.valu;
+        packed += weight * one.packed_f32;
+    }
+    loop->iterations = iterations / (double)waves;
+    loop->clocks = (double)range_clocks(code, loop->first, loop->last) / iterations;
+    loop->mix = (struct time_mix){
+        .matrix = (unsigned)(matrix + 0.5), .closed = (unsigned)(closed + 0.5),
+        .valu = (unsigned)(valu + 0.5), .packed_f32 = (unsigned)(packed + 0.5),
+    };
+    loop->bound = time_loop_bound(code->p, &loop->mix, waves_per_simd);
+    return true;
+}
