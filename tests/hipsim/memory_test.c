@@ -126,15 +126,15 @@ static void registrations_come_and_go(void **state)
     char *host = malloc(4096);
     uint64_t address = (uintptr_t)host;
 
-    assert_true(hipsim_mem_register(host, 4096));
-    assert_false(hipsim_mem_register(host + 100, 4096));
+    assert_true(hipsim_mem_register(host, 4096, 0, 0));
+    assert_false(hipsim_mem_register(host + 100, 4096, 0, 0));
     assert_int_equal(hipsim_mem_check(&cursor, address, 4, true), HIPSIM_MEM_OK);
     assert_int_equal(check(address + 4095, 2, true), HIPSIM_MEM_OUT_OF_BOUNDS);
     assert_true(hipsim_mem_is_written(&cursor, address, 4096));
     assert_true(hipsim_mem_unregister(host));
     assert_false(hipsim_mem_unregister(host));
     assert_int_equal(hipsim_mem_check(&cursor, address, 4, true), HIPSIM_MEM_USE_AFTER_FREE);
-    assert_true(hipsim_mem_register(host, 64));
+    assert_true(hipsim_mem_register(host, 64, 0, 0));
     assert_int_equal(hipsim_mem_check(&cursor, address, 4, true), HIPSIM_MEM_OK);
     assert_true(hipsim_mem_unregister(host));
     free(host);
@@ -183,7 +183,7 @@ static void nonsense_is_refused(void **state)
     assert_null(hipsim_mem_alloc(&absurd));
     absurd.size = 0;
     assert_null(hipsim_mem_alloc(&absurd));
-    assert_false(hipsim_mem_register((void *)(uintptr_t)4096, UINT64_MAX));
+    assert_false(hipsim_mem_register((void *)(uintptr_t)4096, UINT64_MAX, 0, 0));
     assert_false(hipsim_mem_free(&absurd));
     assert_false(hipsim_mem_free(NULL));
 }

@@ -204,6 +204,7 @@ void *hipsim_mem_alloc(const struct hipsim_mem_request *request)
     if (slot) {
         slot->kind = (uint8_t)request->kind;
         slot->device = (uint8_t)request->device;
+        slot->flags = request->flags;
         slot->host_visible =
             request->kind == HIPSIM_MEM_HOST || request->kind == HIPSIM_MEM_MANAGED;
         slot->read_only = request->kind == HIPSIM_MEM_KERNARG;
@@ -300,7 +301,7 @@ static struct hipsim_mem_slot *new_registration(uint64_t base, uint64_t size)
     return count < MAX_REGISTERED ? &mem.registered[count] : NULL;
 }
 
-bool hipsim_mem_register(void *pointer, uint64_t size)
+bool hipsim_mem_register(void *pointer, uint64_t size, unsigned device, uint32_t flags)
 {
     uint64_t base = (uintptr_t)pointer;
 
@@ -317,6 +318,8 @@ bool hipsim_mem_register(void *pointer, uint64_t size)
             slot->host_visible = 1;
             atomic_store_explicit(&mem.registered_count, index + 1, memory_order_release);
         }
+        slot->device = (uint8_t)device;
+        slot->flags = flags;
         atomic_store_explicit(&slot->serial, ++mem.last_serial, memory_order_relaxed);
         atomic_store_explicit(&slot->state, size << 2 | HIPSIM_MEM_LIVE, memory_order_release);
     }

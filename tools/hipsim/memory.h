@@ -53,6 +53,7 @@ struct hipsim_mem_slot {
     uint8_t device;
     uint8_t host_visible;   /* the host writes it directly: always initialised */
     uint8_t read_only;      /* for kernels */
+    uint32_t flags;         /* the API call's own */
 };
 
 static inline uint64_t hipsim_mem_slot_size(const struct hipsim_mem_slot *slot)
@@ -80,6 +81,7 @@ struct hipsim_mem_request {
     uint64_t alignment; /* power of two; 0: what hipMalloc guarantees */
     enum hipsim_mem_kind kind;
     unsigned device;
+    uint32_t flags;     /* kept in the slot for the caller */
 };
 
 /** Allocates; never touches the pages. The bytes count as uninitialised unless the host may write
@@ -94,7 +96,7 @@ void hipsim_mem_protect_text(const void *pointer, uint64_t begin, uint64_t end);
 
 /** Makes caller's memory known to the device. False if it overlaps the arena or another
  *  registration, or if the table is full. */
-bool hipsim_mem_register(void *pointer, uint64_t size);
+bool hipsim_mem_register(void *pointer, uint64_t size, unsigned device, uint32_t flags);
 
 /** Forgets a registration that starts at `pointer`. False if there is none. */
 bool hipsim_mem_unregister(const void *pointer);

@@ -1,0 +1,487 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Launches: from the many API forms to kernel work, and from kernel work to the engine. */
+#include "tools/hipsim/hip.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tools/hipsim/engine.h"
+#include "tools/hipsim/hip_clock.h"
+#include "tools/hipsim/launch.h"
+
+/* -- arguments --------------------------------------------------------------------------------- */
+
+/* Packs the arguments that `params` point to. The block is calloc'ed: padding is zero. */
+static hipError_t pack_params(const struct kernel *kernel, void **params, struct hip_work *work)
+{
+    const struct kernel_metadata *m = &kernel->metadata;
+    uint32_t bytes = metadata_explicit_bytes(m);
+    uint32_t next = 0;
+
+    if (!m->name && m->kernarg_bytes > 0)
+        return hip_fail(hipErrorInvalidValue, "kernel %s has no metadata, so its arguments can "
+                        "only be passed through `extra`", kernel->name);
+    if (bytes > 0 && !params)
+        return hip_fail(hipErrorInvalidValue, "kernel %s takes arguments, but none were passed",
+                        kernel->name);
+    work->kernel.args = calloc(1, bytes + 1u);
+    work->kernel.args_bytes = bytes;
+    if (!work->kernel.args)
+        return hipErrorOutOfMemory;
+    for (uint32_t i = 0; i < m->nargs; i++) {
+        const struct kernel_argument *arg = &m->args[i];
+        if (argument_is_hidden(arg->kind))
+            continue;
+        const void *value = params[next++];
+        if (!value)
+            return hip_fail(hipErrorInvalidValue, "argument %u of kernel %s is a null pointer",
+                            next - 1, kernel->name);
+        char *to = (char *)work->kernel.args + arg->offset;
+        if (arg->kind == ARG_VALUE)
+            memcpy(to, value, arg->size);
+        else /* dynamic LDS begins behind the static one */
+            memcpy(to, &kernel->descriptor.group_segment_bytes, arg->size < 4 ? arg->size : 4);
+    }
+    return hipSuccess;
+}
+
+/* `extra` is a list of keys and values: a pointer to the packed block and to its size. */
+static hipError_t pack_extra(const struct kernel *kernel, void **extra, struct hip_work *work)
+{
+    const void *block = NULL;
+    size_t size = 0;
+
+    for (unsigned i = 0; extra[i] != HIP_LAUNCH_PARAM_END; i += 2) {
+        if (i >= 4 || (extra[i] != HIP_LAUNCH_PARAM_BUFFER_POINTER &&
+                       extra[i] != HIP_LAUNCH_PARAM_BUFFER_SIZE) || !extra[i + 1])
+            return hip_fail(hipErrorInvalidValue, "`extra` holds an unknown key");
+        if (extra[i] == HIP_LAUNCH_PARAM_BUFFER_POINTER)
+            block = extra[i + 1];
+        else
+            size = *(const size_t *)extra[i + 1];
+    }
+    uint32_t needed = metadata_explicit_bytes(&kernel->metadata);
+    uint32_t most = kernel->metadata.kernarg_bytes;
+    if (most < kernel->descriptor.kernarg_bytes)
+        most = kernel->descriptor.kernarg_bytes;
+    if ((size && !block) || size > most || size < needed)
+        return hip_fail(hipErrorInvalidValue, "`extra` passes %zu bytes of arguments, kernel %s "
+                        "takes %u to %u", size, kernel->name, needed, most);
+    work->kernel.args = calloc(1, size + 1);
+    work->kernel.args_bytes = size;
+    if (!work->kernel.args)
+        return hipErrorOutOfMemory;
+    if (size)
+        memcpy(work->kernel.args, block, size);
+    return hipSuccess;
+}
+
+hipError_t hip_kernel_work(struct ihipModuleSymbol_t *function, const uint32_t grid[3],
+                           const uint32_t block[3], size_t dynamic_lds, void **params,
+                           void **extra, struct hip_work *work)
+{
+    *work = (struct hip_work){.kind = WORK_KERNEL};
+    if (dynamic_lds > UINT32_MAX)
+        return hip_fail(hipErrorInvalidValue, "%zu bytes of dynamic LDS are absurd", dynamic_lds);
+    if (params && extra)
+        return hip_fail(hipErrorInvalidValue, "both kernelParams and `extra` were passed");
+    hipError_t error = extra ? pack_extra(function->kernel, extra, work)
+                             : pack_params(function->kernel, params, work);
+    if (error != hipSuccess) {
+        free(work->kernel.args);
+        work->kind = WORK_EMPTY;
+        return error;
+    }
+    work->kernel.function = function;
+    hip_object_ref(function);
+    for (unsigned i = 0; i < 3; i++) {
+        work->kernel.grid[i] = grid[i];
+        work->kernel.block[i] = block[i];
+    }
+    work->kernel.dynamic_lds = (uint32_t)dynamic_lds;
+    return hipSuccess;
+}
+
+hipError_t hip_kernel_work_blocks(struct ihipModuleSymbol_t *function, dim3 grid, dim3 block,
+                                  size_t dynamic_lds, void **params, void **extra,
+                                  struct hip_work *work)
+{
+    const uint32_t blocks[3] = {grid.x, grid.y, grid.z};
+    const uint32_t size[3] = {block.x, block.y, block.z};
+    uint32_t items[3];
+
+    for (unsigned i = 0; i < 3; i++)
+        if (__builtin_mul_overflow(blocks[i], size[i], &items[i]))
+            return hip_fail(hipErrorInvalidConfiguration,
+                            "%u blocks of %u work-items exceed 32 bits", blocks[i], size[i]);
+    return hip_kernel_work(function, items, size, dynamic_lds, params, extra, work);
+}
+
+/* -- execution --------------------------------------------------------------------------------- */
+
+static const char *const fault_names[FAULT_KINDS] = {
+    [FAULT_NONE] = "none",       [FAULT_DECODE] = "decode",   [FAULT_REGISTER] = "register",
+    [FAULT_MEMORY] = "memory",   [FAULT_ALIGN] = "align",     [FAULT_UNINIT] = "uninit",
+    [FAULT_WAIT] = "wait",       [FAULT_HAZARD] = "hazard",   [FAULT_RACE] = "race",
+    [FAULT_BARRIER] = "barrier", [FAULT_DEADLOCK] = "deadlock", [FAULT_BUDGET] = "budget",
+    [FAULT_TRAP] = "trap",
+};
+
+static hipError_t report_fault(const struct launch *launch)
+{
+    const struct fault *fault = &launch->fault;
+    struct hipsim_report report = {
+        .kind = fault_names[fault->kind],
+        .kernel = launch->kernel,
+        .wave = fault->wave,
+        .lanes = fault->lanes,
+        .pc = fault->pc,
+        .text = fault->text,
+    };
+
+    memcpy(report.workgroup, fault->workgroup, sizeof report.workgroup);
+    hip_report(&report);
+    switch (fault->kind) {
+    case FAULT_MEMORY:
+        return hipErrorIllegalAddress;
+    case FAULT_DEADLOCK:
+    case FAULT_BUDGET:
+        return hipErrorLaunchTimeOut;
+    case FAULT_TRAP:
+        return hipErrorAssert;
+    default:
+        return hipErrorLaunchFailure;
+    }
+}
+
+static struct hipsim_launch_stats statistics(const struct launch *launch, int device)
+{
+    const struct counters *c = &launch->counters;
+    struct hipsim_launch_stats stats = {
+        .kernel = launch->kernel,
+        .lds_bytes = launch->lds_bytes,
+        .vgprs = launch->nvgpr,
+        .agprs = launch->nagpr,
+        .sgprs = launch->nsgpr,
+        .private_bytes = launch->private_bytes,
+        .workgroups = c->workgroups,
+        .waves = c->waves,
+        .instructions = c->instructions,
+        .salu = c->salu,
+        .valu = c->valu,
+        .mfma = c->mfma,
+        .vmem = c->vmem,
+        .smem = c->smem,
+        .lds = c->lds,
+        .branch = c->branch,
+        .device = device,
+    };
+
+    memcpy(stats.grid, launch->grid, sizeof stats.grid);
+    memcpy(stats.block, launch->block, sizeof stats.block);
+    return stats;
+}
+
+static void print_statistics(const struct hipsim_launch_stats *s)
+{
+    fprintf(stderr,
+            "hipsim: %s: grid %u x %u x %u, block %u x %u x %u, %" PRIu64 " instructions "
+            "(%" PRIu64 " VALU, %" PRIu64 " MFMA, %" PRIu64 " VMEM, %" PRIu64 " LDS), "
+            "%.3f us modelled\n",
+            s->kernel, s->grid[0], s->grid[1], s->grid[2], s->block[0], s->block[1], s->block[2],
+            s->instructions, s->valu, s->mfma, s->vmem, s->lds, s->microseconds);
+}
+
+static void note_launch(const struct launch *launch, struct hip_device *device, bool print,
+                        double *time)
+{
+    struct hip_thread *thread = hip_thread();
+
+    thread->stats = statistics(launch, device->ordinal);
+    thread->stats.microseconds = hip_clock_launch(&thread->stats, device->facts);
+    thread->has_launched = true;
+    *time += thread->stats.microseconds;
+    if (print)
+        print_statistics(&thread->stats);
+}
+
+static hipError_t prepare(const struct hip_kernel_work *work, struct hip_device *device,
+                          struct dispatch *dispatch)
+{
+    static _Atomic uint64_t dispatches;
+    const struct kernel *kernel = work->function->kernel;
+    char why[400];
+    struct dispatch_request request = {
+        .kernel = kernel,
+        .dynamic_lds = work->dynamic_lds,
+        .args = work->args,
+        .args_bytes = work->args_bytes,
+        .stack_bytes = (uint32_t)device->limits[0],
+        .lds_limit = device->facts->lds_bytes,
+        .device = (unsigned)device->ordinal,
+        .dispatch_id = atomic_fetch_add(&dispatches, 1),
+        .hostcall_buffer = hip_hostcall_buffer(device, kernel),
+    };
+
+    memcpy(request.grid, work->grid, sizeof request.grid);
+    memcpy(request.block, work->block, sizeof request.block);
+    switch (dispatch_prepare(&request, dispatch, why, sizeof why)) {
+    case DISPATCH_OK:
+        return hipSuccess;
+    case DISPATCH_BAD_CONFIGURATION:
+        return hip_fail(hipErrorInvalidConfiguration, "kernel %s: %s", kernel->name, why);
+    case DISPATCH_TOO_LARGE:
+        return hip_fail(hipErrorLaunchOutOfResources, "kernel %s: %s", kernel->name, why);
+    case DISPATCH_BAD_ARGUMENTS:
+        return hip_fail(hipErrorInvalidValue, "kernel %s: %s", kernel->name, why);
+    case DISPATCH_OUT_OF_MEMORY:
+        break;
+    }
+    return hip_fail(hipErrorOutOfMemory, "kernel %s: %s", kernel->name, why);
+}
+
+static hipError_t check_residency(const struct hip_kernel_work *work,
+                                  const struct hip_device *device)
+{
+    uint64_t blocks = 1;
+    uint32_t threads = work->block[0] * work->block[1] * work->block[2];
+
+    for (unsigned i = 0; i < 3; i++)
+        blocks *= work->grid[i] / work->block[i];
+    int fit = hip_occupancy(work->function->kernel, threads, work->dynamic_lds, device->facts);
+    if (blocks <= (uint64_t)fit * (uint64_t)device->facts->compute_units)
+        return hipSuccess;
+    return hip_fail(hipErrorCooperativeLaunchTooLarge,
+                    "%" PRIu64 " blocks cannot be resident together: %d fit on each of %d units",
+                    blocks, fit, device->facts->compute_units);
+}
+
+hipError_t hip_kernel_run(const struct hip_kernel_work *work, struct hip_device *device,
+                          double *time)
+{
+    const struct options options = hip_options();
+    struct dispatch dispatch;
+    hipError_t error;
+
+    if (work->function->module->code->device != (unsigned)device->ordinal)
+        return hip_fail(hipErrorInvalidHandle, "kernel %s was loaded for device %u, the stream "
+                        "belongs to device %d", work->function->kernel->name,
+                        work->function->module->code->device, device->ordinal);
+    error = prepare(work, device, &dispatch);
+    if (error == hipSuccess && work->cooperative)
+        error = check_residency(work, device);
+    if (error != hipSuccess)
+        return error;
+    struct launch *launch = &dispatch.launch;
+    launch->checks = (uint32_t)options.checks;
+    launch->order = options.seed ? ORDER_SEEDED : ORDER_BY_TICK;
+    launch->seed = options.seed;
+    launch->budget = options.budget;
+    launch->threads = (uint32_t)options.threads;
+    launch->sendmsg = hip_hostcall_message;
+    if (!(options.checks & CHECK_UNINIT))
+        hipsim_mem_trust_existing();
+    if (engine_run(launch) != 0)
+        error = report_fault(launch);
+    hip_hostcall_serve(device);
+    note_launch(launch, device, options.stats, time);
+    dispatch_release(&dispatch);
+    return error;
+}
+
+/* -- the API ----------------------------------------------------------------------------------- */
+
+struct launch_events {
+    hipEvent_t start, stop;
+};
+
+static hipError_t record(hipEvent_t event, hipStream_t stream)
+{
+    return event ? hip_event_record(event, stream) : hipSuccess;
+}
+
+static hipError_t submit_kernel(struct ihipModuleSymbol_t *function, hipError_t error,
+                                struct hip_work work, hipStream_t stream,
+                                struct launch_events events)
+{
+    hip_object_put(function);
+    if (error != hipSuccess)
+        return error;
+    error = record(events.start, stream);
+    if (error != hipSuccess) {
+        hip_work_release(&work);
+        return error;
+    }
+    error = hip_submit(stream, work);
+    return error == hipSuccess ? record(events.stop, stream) : error;
+}
+
+static hipError_t launch_module(hipFunction_t handle, const uint32_t grid[3], dim3 block,
+                                bool grid_in_items, size_t lds, hipStream_t stream, void **params,
+                                void **extra, struct launch_events events)
+{
+    struct hip_work work;
+    struct ihipModuleSymbol_t *function;
+    hipError_t error = hip_any_function(handle, &function);
+
+    if (error != hipSuccess)
+        return hip_fail(hipErrorInvalidHandle, "the function handle %p is invalid",
+                        (void *)handle);
+    if (grid_in_items)
+        error = hip_kernel_work(function, grid, (uint32_t[]){block.x, block.y, block.z}, lds,
+                                params, extra, &work);
+    else
+        error = hip_kernel_work_blocks(function, (dim3){grid[0], grid[1], grid[2]}, block, lds,
+                                       params, extra, &work);
+    if (error == hipSuccess)
+        work.kernel.host_function = handle;
+    return submit_kernel(function, error, work, stream, events);
+}
+
+static hipError_t launch_host(const void *host, dim3 grid, dim3 block, void **params, size_t lds,
+                              hipStream_t stream, bool cooperative, struct launch_events events)
+{
+    struct hip_work work;
+    struct ihipModuleSymbol_t *function;
+    hipError_t error = hip_any_function(host, &function);
+
+    if (error != hipSuccess)
+        return hip_fail(error, "%p is no kernel of this program", host);
+    error = hip_kernel_work_blocks(function, grid, block, lds, params, NULL, &work);
+    if (error == hipSuccess) {
+        work.kernel.host_function = host;
+        work.kernel.cooperative = cooperative;
+    }
+    return submit_kernel(function, error, work, stream, events);
+}
+
+#define NO_EVENTS ((struct launch_events){NULL, NULL})
+
+HIP_EXPORT hipError_t hipModuleLaunchKernel(hipFunction_t function, unsigned int grid_x,
+                                            unsigned int grid_y, unsigned int grid_z,
+                                            unsigned int block_x, unsigned int block_y,
+                                            unsigned int block_z, unsigned int lds,
+                                            hipStream_t stream, void **params, void **extra)
+{
+    return HIP_CALL(hipModuleLaunchKernel,
+                    launch_module(function, (uint32_t[]){grid_x, grid_y, grid_z},
+                                  (dim3){block_x, block_y, block_z}, false, lds, stream, params,
+                                  extra, NO_EVENTS));
+}
+
+/* The two extensions count the grid in work-items. They are C++ functions in HIP's headers. */
+hipError_t ext_module_launch(hipFunction_t function, uint32_t grid_x, uint32_t grid_y,
+                             uint32_t grid_z, uint32_t block_x, uint32_t block_y,
+                             uint32_t block_z, size_t lds, hipStream_t stream, void **params,
+                             void **extra, hipEvent_t start, hipEvent_t stop, uint32_t flags)
+    __asm__("_Z24hipExtModuleLaunchKernelP18ihipModuleSymbol_tjjjjjjmP12ihipStream_t"
+            "PPvS4_P11ihipEvent_tS6_j");
+hipError_t hcc_module_launch(hipFunction_t function, uint32_t grid_x, uint32_t grid_y,
+                             uint32_t grid_z, uint32_t block_x, uint32_t block_y,
+                             uint32_t block_z, size_t lds, hipStream_t stream, void **params,
+                             void **extra, hipEvent_t start, hipEvent_t stop)
+    __asm__("_Z24hipHccModuleLaunchKernelP18ihipModuleSymbol_tjjjjjjmP12ihipStream_t"
+            "PPvS4_P11ihipEvent_tS6_");
+
+HIP_EXPORT hipError_t ext_module_launch(hipFunction_t function, uint32_t grid_x, uint32_t grid_y,
+                                        uint32_t grid_z, uint32_t block_x, uint32_t block_y,
+                                        uint32_t block_z, size_t lds, hipStream_t stream,
+                                        void **params, void **extra, hipEvent_t start,
+                                        hipEvent_t stop, uint32_t flags)
+{
+    (void)flags;
+    return HIP_CALL(hipExtModuleLaunchKernel,
+                    launch_module(function, (uint32_t[]){grid_x, grid_y, grid_z},
+                                  (dim3){block_x, block_y, block_z}, true, lds, stream, params,
+                                  extra, (struct launch_events){start, stop}));
+}
+
+HIP_EXPORT hipError_t hcc_module_launch(hipFunction_t function, uint32_t grid_x, uint32_t grid_y,
+                                        uint32_t grid_z, uint32_t block_x, uint32_t block_y,
+                                        uint32_t block_z, size_t lds, hipStream_t stream,
+                                        void **params, void **extra, hipEvent_t start,
+                                        hipEvent_t stop)
+{
+    return ext_module_launch(function, grid_x, grid_y, grid_z, block_x, block_y, block_z, lds,
+                             stream, params, extra, start, stop, 0);
+}
+
+HIP_EXPORT hipError_t hipLaunchKernel(const void *function, dim3 grid, dim3 block, void **params,
+                                      size_t lds, hipStream_t stream)
+{
+    return HIP_CALL(hipLaunchKernel,
+                    launch_host(function, grid, block, params, lds, stream, false, NO_EVENTS));
+}
+
+HIP_EXPORT hipError_t hipExtLaunchKernel(const void *function, dim3 grid, dim3 block,
+                                         void **params, size_t lds, hipStream_t stream,
+                                         hipEvent_t start, hipEvent_t stop, int flags)
+{
+    (void)flags;
+    return HIP_CALL(hipExtLaunchKernel,
+                    launch_host(function, grid, block, params, lds, stream, false,
+                                (struct launch_events){start, stop}));
+}
+
+HIP_EXPORT hipError_t hipLaunchCooperativeKernel(const void *function, dim3 grid, dim3 block,
+                                                 void **params, unsigned int lds,
+                                                 hipStream_t stream)
+{
+    return HIP_CALL(hipLaunchCooperativeKernel,
+                    launch_host(function, grid, block, params, lds, stream, true, NO_EVENTS));
+}
+
+HIP_EXPORT hipError_t hipModuleLaunchCooperativeKernel(hipFunction_t function,
+                                                       unsigned int grid_x, unsigned int grid_y,
+                                                       unsigned int grid_z, unsigned int block_x,
+                                                       unsigned int block_y, unsigned int block_z,
+                                                       unsigned int lds, hipStream_t stream,
+                                                       void **params)
+{
+    return HIP_CALL(hipModuleLaunchCooperativeKernel,
+                    launch_host(function, (dim3){grid_x, grid_y, grid_z},
+                                (dim3){block_x, block_y, block_z}, params, lds, stream, true,
+                                NO_EVENTS));
+}
+
+static hipError_t launch_many(hipLaunchParams *list, int count, bool cooperative)
+{
+    if (!list || count <= 0)
+        return hipErrorInvalidValue;
+    for (int i = 0; i < count; i++) {
+        hipError_t error = launch_host(list[i].func, list[i].gridDim, list[i].blockDim,
+                                       list[i].args, list[i].sharedMem, list[i].stream,
+                                       cooperative, NO_EVENTS);
+        if (error != hipSuccess)
+            return error;
+    }
+    return hipSuccess;
+}
+
+HIP_EXPORT hipError_t hipExtLaunchMultiKernelMultiDevice(hipLaunchParams *list, int count,
+                                                         unsigned int flags)
+{
+    (void)flags;
+    return HIP_CALL(hipExtLaunchMultiKernelMultiDevice, launch_many(list, count, false));
+}
+
+HIP_EXPORT hipError_t hipLaunchCooperativeKernelMultiDevice(hipLaunchParams *list, int count,
+                                                            unsigned int flags)
+{
+    (void)flags;
+    return HIP_CALL(hipLaunchCooperativeKernelMultiDevice, launch_many(list, count, true));
+}
+
+/* A C++ function of HIP's headers: the launch of programs that were built without Clang's own. */
+void launch_ggl(uintptr_t function, const dim3 *grid, const dim3 *block, uint32_t lds,
+                hipStream_t stream, void **params)
+    __asm__("_ZN8hip_impl22hipLaunchKernelGGLImplEmRK4dim3S2_jP12ihipStream_tPPv");
+
+HIP_EXPORT void launch_ggl(uintptr_t function, const dim3 *grid, const dim3 *block, uint32_t lds,
+                           hipStream_t stream, void **params)
+{
+    HIP_CALL(hipLaunchKernelGGLImpl, launch_host((const void *)function, *grid, *block, params, lds,
+                                                 stream, false, NO_EVENTS));
+}

@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * hipsim's own interface, exported by the same library that exports HIP.
+ *
+ * A program that knows it runs on the simulator calls these; one that does not can be configured
+ * with the environment variable HIPSIM, which holds the same text as hipsim_configure() takes and
+ * is read once, at the first HIP call. All functions may be called from any thread.
+ */
+#ifndef HIPSIM_H
+#define HIPSIM_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define HIPSIM_API __attribute__((visibility("default")))
+
+/**
+ * Sets options, for example "target=gfx950,checks=off,seed=3". Later texts override earlier ones.
+ * Target, devices and memory can only be set before the first call that needs a device. Returns
+ * false and writes a sentence to `why` (may be NULL) if a key or a value is not understood; then
+ * nothing is changed. options.def lists the keys.
+ */
+HIPSIM_API bool hipsim_configure(const char *text, char *why, size_t why_size);
+
+/* What a check found, or why a call failed. Pointers are valid during the callback. */
+struct hipsim_report {
+    const char *kind;   /* "memory", "uninitialised", "race", ..., or "api" for a refused call */
+    const char *kernel; /* NULL for "api" */
+    uint32_t workgroup[3];
+    uint32_t wave;
+    uint64_t lanes;
+    uint64_t pc;
+    const char *text;   /* the whole report, one or more lines */
+};
+
+/** Receives every report instead of standard error. NULL: standard error again. Called in the
+ *  thread that made the HIP call, which must not make others from inside. */
+HIPSIM_API void hipsim_set_report(void (*report)(void *ctx, const struct hipsim_report *report),
+                                  void *ctx);
+
+/* One finished kernel launch. */
+struct hipsim_launch_stats {
+    const char *kernel; /* valid as long as its module */
+    uint32_t grid[3];   /* work-items */
+    uint32_t block[3];
+    uint32_t lds_bytes;
+    uint32_t vgprs, agprs, sgprs, private_bytes;
+    uint64_t workgroups, waves;
+    uint64_t instructions, salu, valu, mfma, vmem, smem, lds, branch;
+    double microseconds; /* modelled */
+    int device;
+};
+
+/** The calling thread's last launch. False if it has not launched anything. */
+HIPSIM_API bool hipsim_last_launch(struct hipsim_launch_stats *stats);
+
+/**
+ * Replaces the model that says how long a launch takes, in microseconds. NULL: the placeholder of
+ * clock.h again. `stats->microseconds` is not set yet when it is called.
+ */
+HIPSIM_API void hipsim_set_clock(double (*clock)(void *ctx,
+                                                 const struct hipsim_launch_stats *stats),
+                                 void *ctx);
+
+/** Modelled time of a device: when its last submitted work ends, in microseconds from the start of
+ *  the program. Negative if there is no such device. */
+HIPSIM_API double hipsim_device_time(int device);
+
+/** Makes the n-th HIP call from now (1: the next one), by any thread, fail with `error` and do
+ *  nothing. 0 disarms. */
+HIPSIM_API void hipsim_fail_call(uint64_t nth, int error);
+
+/** HIP calls made so far. */
+HIPSIM_API uint64_t hipsim_call_count(void);
+
+/** Allocations that are live on a device, and their bytes: to find leaks in tests. */
+HIPSIM_API uint64_t hipsim_live_bytes(int device);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
