@@ -120,21 +120,23 @@ static void reseal_records(uint8_t *pack, const struct attn_pack_header *h)
 {
     const uint64_t start = h->sections[ATTN_PACK_KERNELS].offset;
     const uint64_t end = start + h->sections[ATTN_PACK_KERNELS].size;
+    if (start % 8)
+        return;
     for (uint64_t at = start; at + sizeof(struct attn_pack_kernel) <= end;) {
         struct attn_pack_kernel *k = (void *)(pack + at);
-        if (k->size < sizeof(*k) || k->size > end - at)
+        if (k->size < sizeof(*k) || k->size % 8 || k->size > end - at)
             return;
         k->checksum = XXH3_64bits(&k->checksum + 1, k->size - sizeof(k->checksum));
         at += k->size;
     }
 }
 
-void reseal(void *pack)
+void reseal(void *pack, size_t size)
 {
     struct attn_pack_header *h = pack;
     for (int s = 0; s < ATTN_PACK_SECTIONS; s++) {
         struct attn_pack_section *section = &h->sections[s];
-        if (section->offset > h->file_size || section->size > h->file_size - section->offset)
+        if (section->offset > size || section->size > size - section->offset)
             continue;
         if (s == ATTN_PACK_KERNELS)
             reseal_records(pack, h);

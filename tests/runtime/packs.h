@@ -36,6 +36,6 @@ void *make_pack(const struct made *kernels, size_t count, size_t *size);
 void *make_large_pack(size_t count, size_t *size);
 
 /* Recomputes every checksum, so that what is checked behind them is reached. */
-void reseal(void *pack);
+void reseal(void *pack, size_t size);
 
 #endif

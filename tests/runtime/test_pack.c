@@ -231,7 +231,7 @@ static void another_version_is_named(void **state)
     size_t size;
     struct attn_pack_header *bytes = make_pack(three, COUNT(three), &size);
     bytes->version = 7;
-    reseal(bytes);
+    reseal(bytes, size);
     assert_int_equal(read_all(bytes, size), ATTN_PACK_VERSION_UNKNOWN);
     assert_non_null(strstr(attn_last_error(), "version 7"));
     free(bytes);
@@ -250,7 +250,7 @@ static void hostile(void (*spoil)(struct attn_pack_header *h), const char *says)
     size_t size;
     void *bytes = make_pack(three, COUNT(three), &size);
     spoil(bytes);
-    reseal(bytes);
+    reseal(bytes, size);
     assert_int_equal(read_all(bytes, size), ATTN_BAD_PACK);
     if (!strstr(attn_last_error(), says))
         fail_msg("\"%s\" does not say \"%s\"", attn_last_error(), says);

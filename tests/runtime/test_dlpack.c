@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* This file tests what DLPack tensors become, and what is said about those that do not fit. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "runtime/attn_dlpack.h"
+#include "tests/runtime/fixture.h"
+
+/* The tensors of a call with 300 tokens, 8 heads over 2; each may be spoilt by a test. */
+struct set {
+    int64_t shapes[8][3];
+    int64_t strides[8][3];
+    DLTensor t[8];
+    struct attn_prefill_tensors tensors;
+};
+
+static _Alignas(16) char memory[64];
+
+static const struct {
+    int ndim;
+    uint8_t code, bits;
+    int64_t shape[3];
+} plain[8] = {
+    { 3, kDLBfloat, 16, { 300, 8, 128 } }, /* q */
+    { 3, kDLBfloat, 16, { 300, 2, 128 } }, /* k */
+    { 3, kDLBfloat, 16, { 300, 2, 128 } }, /* v */
+    { 3, kDLBfloat, 16, { 300, 8, 128 } }, /* out */
+    { 2, kDLFloat, 32, { 8, 300 } },       /* lse */
+    { 1, kDLFloat, 32, { 8 } },            /* sinks */
+    { 1, kDLInt, 32, { 3 } },              /* cu_seqlens_q */
+    { 1, kDLInt, 32, { 3 } },              /* cu_seqlens_k */
+};
+
+static void make(struct set *s)
+{
+    memset(s, 0, sizeof(*s));
+    for (int i = 0; i < 8; i++) {
+        memcpy(s->shapes[i], plain[i].shape, sizeof(s->shapes[i]));
+        s->t[i] = (DLTensor){
+            .data = memory, .device = { kDLROCM, 0 }, .ndim = plain[i].ndim,
+            .dtype = { plain[i].code, plain[i].bits, 1 }, .shape = s->shapes[i],
+        };
+    }
+    s->tensors = (struct attn_prefill_tensors){
+        sizeof(s->tensors), &s->t[0], &s->t[1], &s->t[2], &s->t[3], &s->t[4], &s->t[5], &s->t[6],
+        &s->t[7],
+    };
+}
+
+static struct bench bench;
+static struct attn_op *op;
+
+static int setup(void **state)
+{
+    (void)state;
+    fake_reset();
+    const struct made kernels[] = { { .lse = "true" } };
+    bench = open_bench(kernels, 1);
+    struct attn_prefill_desc d = plain_desc();
+    d.lse = true;
+    return attn_prefill_lookup(bench.device, &d, &op);
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    attn_op_destroy(op);
+    close_bench(&bench);
+    return 0;
+}
+
+static void tensors_become_pointers_strides_and_counts(void **state)
+{
+    (void)state;
+    struct set s;
+    make(&s);
+    const int64_t strides[3] = { 4096, 256, 1 }; /* a view */
+    memcpy(s.strides[1], strides, sizeof(strides));
+    s.t[1].strides = s.strides[1];
+    s.t[1].byte_offset = 32;
+    struct attn_prefill_args a = { .size = sizeof(a), .max_seqlen_q = 200 };
+    assert_int_equal(attn_prefill_set_tensors(op, &s.tensors, &a), ATTN_OK);
+    assert_ptr_equal(a.q, memory);
+    assert_ptr_equal(a.k, memory + 32);
+    assert_ptr_equal(a.lse, memory);
+    assert_null(a.sinks); /* the descriptor has none */
+    assert_int_equal(a.q_token_stride, 8 * 128);
+    assert_int_equal(a.q_head_stride, 128);
+    assert_int_equal(a.k_token_stride, 4096);
+    assert_int_equal(a.k_head_stride, 256);
+    assert_int_equal(a.lse_head_stride, 300);
+    assert_int_equal(a.lse_token_stride, 1);
+    assert_int_equal(a.batch, 2);
+    assert_int_equal(a.total_q, 300);
+    assert_int_equal(a.total_k, 300);
+    assert_int_equal(a.max_seqlen_q, 200); /* the caller's */
+}
+
+#define REFUSED(change, text)                                                                  \
+    do {                                                                                       \
+        struct set s;                                                                          \
+        make(&s);                                                                              \
+        change;                                                                                \
+        struct attn_prefill_args a = { .size = sizeof(a) };                                    \
+        assert_int_equal(attn_prefill_set_tensors(op, &s.tensors, &a), ATTN_BAD_ARGUMENT);     \
+        says(text);                                                                            \
+        assert_null(a.q); /* nothing was written */                                            \
+    } while (0)
+
+static void what_does_not_fit_is_named(void **state)
+{
+    (void)state;
+    static int64_t apart[3] = { 2048, 256, 2 };
+    REFUSED(s.tensors.q = NULL, "q is NULL");
+    REFUSED(s.t[0].dtype.code = kDLFloat, "q is float of 16 bits, 1 lanes; bfloat of 16");
+    REFUSED(s.t[1].dtype.bits = 8; s.t[1].dtype.code = 10, "k is float8_e4m3fn of 8 bits");
+    REFUSED(s.t[1].dtype.code = 200, "k is unknown type");
+    REFUSED(s.t[0].dtype.lanes = 2, "2 lanes");
+    REFUSED(s.t[2].device.device_type = kDLCPU, "v is on a device of DLPack's type 1");
+    REFUSED(s.t[2].device.device_id = 3, "v is on GPU 3, the op on GPU 0");
+    REFUSED(s.t[3].ndim = 2, "out has 2 dimensions, 3 are needed");
+    REFUSED(s.shapes[1][1] = 4, "k: dimension 1 is 4, 2 is needed");
+    REFUSED(s.shapes[2][0] = 299, "v: dimension 0 is 299, 300 is needed");
+    REFUSED(s.shapes[0][0] = INT64_C(1) << 40, "q: dimension 0 is 1099511627776");
+    REFUSED(s.shapes[0][0] = -2, "q: dimension 0 is -2");
+    REFUSED(s.t[0].strides = apart, "q: its last dimension has stride 2");
+    REFUSED(s.shapes[4][0] = 300, "lse: dimension 0 is 300, 8 is needed");
+    REFUSED(s.shapes[7][0] = 4, "cu_seqlens_k: dimension 0 is 4, 3 is needed");
+    REFUSED(s.shapes[6][0] = s.shapes[7][0] = 0, "cu_seqlens_q has no element");
+    REFUSED(s.tensors.size = 8, "a size that is not set");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(tensors_become_pointers_strides_and_counts),
+        cmocka_unit_test(what_does_not_fit_is_named),
+    };
+    return cmocka_run_group_tests(tests, setup, teardown);
+}
