@@ -291,10 +291,11 @@ static void begin_phase(struct round *e, unsigned phase)
         tir_set_priority(&e->b, matrix ? e->r->schedule->priority : 0);
 }
 
-/* Ping-pong: every phase ends with a barrier, so that the groups stay one phase apart. */
+/* Ping-pong: every phase ends with a barrier, so that the groups stay one phase apart. So does every
+ * phase of the prologue, where the stage that would bring the barrier may not run yet. */
 static void end_phase(struct round *e, bool barrier_seen, bool steady)
 {
-    if (steady && e->r->schedule->ping_pong > 1 && !barrier_seen)
+    if (!barrier_seen && (!steady || e->r->schedule->ping_pong > 1))
         tir_barrier(&e->b);
 }
 

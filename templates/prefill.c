@@ -62,6 +62,7 @@ struct prefill {
     const struct tir_mma *mma;
     int instr;
     unsigned kv, rows, waves, dtype, widest_panel;
+    unsigned k_buffers; /* tiles of K in LDS, a power of two */
     struct tir_builder b;
 
     struct panel panels[MAX_PANELS];
@@ -96,8 +97,9 @@ static bool check(const struct att_variant *v, const struct tir_machine *m, stru
     (void)m;
     const struct tile *t = find_tile(v);
     if (!t)
-        return att_reject(why, ATT_HEAD_DIM, "prefill has no tile for head_dim %d with head_dim_v %d",
-                          v->head_dim, v->head_dim_v);
+        return att_reject(why, ATT_HEAD_DIM,
+                          "prefill has no tile for head_dim %d with head_dim_v %d", v->head_dim,
+                          v->head_dim_v);
     if (v->head_dim % 64)
         return att_reject(why, ATT_HEAD_DIM, "head_dim %d is not a multiple of 64", v->head_dim);
     if (v->head_dim_v & (v->head_dim_v - 1) || v->head_dim_v < 64)
@@ -158,8 +160,13 @@ static struct tir_value tile_of(struct prefill *p, struct tir_value scalar, stru
 static void find_panels(struct prefill *p)
 {
     unsigned width = 256;
-    for (unsigned first = 0; first < (unsigned)p->v->head_dim; first += width) {
-        while (width > p->widest_panel || first + width > (unsigned)p->v->head_dim)
+    /* K of tile n + 3 arrives while some waves still read panels of tile n + 1 under their product:
+     * then two buffers would not do. */
+    const unsigned dim = (unsigned)p->v->head_dim;
+    const bool one_panel = dim <= p->widest_panel && !(dim & (dim - 1));
+    p->k_buffers = one_panel ? 2 : 4;
+    for (unsigned first = 0; first < dim; first += width) {
+        while (width > p->widest_panel || first + width > dim)
             width /= 2;
         struct panel *n = &p->panels[p->n_panels++];
         n->first = first;
@@ -167,7 +174,7 @@ static void find_panels(struct prefill *p)
         n->k = tir_contract_rows(p->mma, width, 8);
         n->lds = att_lds_rows(p->m, p->kv, width, ELEM);
         n->lds_bytes = att_lds_bytes(&n->lds, ELEM);
-        n->buffer = tir_lds_buffer(&p->b, 2 * n->lds_bytes, 16);
+        n->buffer = tir_lds_buffer(&p->b, p->k_buffers * n->lds_bytes, 16);
     }
 }
 
@@ -310,13 +317,18 @@ static struct tir_view key_rows(struct prefill *p, struct tir_value key, struct 
     return view(p, at, rows, tir_convert(b, stride64, TIR_I32), row, byte);
 }
 
-/* Tiles alternate between the two halves of a buffer. */
-static struct tir_value half(struct prefill *p, struct tir_value buffer, struct tir_value tile,
-                             unsigned bytes)
+/* Tiles take turns in `n` buffers of so many bytes, a power of two of them. */
+static struct tir_value turn(struct prefill *p, struct tir_value buffer, struct tir_value tile,
+                             unsigned n, unsigned bytes)
 {
     struct tir_builder *b = &p->b;
-    const struct tir_value odd = tir_and(b, tile, num(p, 1));
-    return tir_add(b, buffer, times(p, odd, (int)bytes));
+    const struct tir_value which = tir_and(b, tile, num(p, (int)n - 1));
+    return tir_add(b, buffer, times(p, which, (int)bytes));
+}
+
+static struct tir_value k_buffer(struct prefill *p, const struct panel *n, struct tir_value tile)
+{
+    return turn(p, n->buffer, tile, p->k_buffers, n->lds_bytes);
 }
 
 static void copy_k(struct prefill *p, struct tir_value tile)
@@ -329,8 +341,7 @@ static void copy_k(struct prefill *p, struct tir_value tile)
         const struct tir_type t = tir_tile(b->f, p->dtype, p->kv, n->width, &l);
         const struct tir_view k = key_rows(p, key, p->k_base, p->k_stride,
                                            p->v->head_dim * ELEM, (int)(n->first * ELEM));
-        tir_copy_to_lds(b, GROUP_K, k, num(p, 0), half(p, n->buffer, tile, n->lds_bytes), t,
-                        &n->lds);
+        tir_copy_to_lds(b, GROUP_K, k, num(p, 0), k_buffer(p, n, tile), t, &n->lds);
     }
 }
 
@@ -344,7 +355,7 @@ static struct tir_value compute_scores(struct prefill *p, struct tir_value tile)
         const struct panel *n = &p->panels[i];
         const struct tir_layout l = tir_mma_operand(p->mma, p->kv, 0, &n->k);
         const struct tir_type t = tir_tile(b->f, p->dtype, p->kv, n->width, &l);
-        k[i] = tir_tile_lds_load(b, half(p, n->buffer, tile, n->lds_bytes), t, &n->lds);
+        k[i] = tir_tile_lds_load(b, k_buffer(p, n, tile), t, &n->lds);
     }
     set_stage(p, SCORES, C1);
     struct tir_value s = tir_splat(b, tir_f32(b, 0.0f), p->scores);
@@ -447,7 +458,7 @@ static struct tir_value fetch_v(struct prefill *p, struct tir_value tile)
     if (!p->m->has_lds_read_tr)
         return tir_tile_load(b, v, num(p, 0), v_register_tile(p, false));
     struct tir_type t = v_register_tile(p, false);
-    tir_copy_to_lds(b, GROUP_V, v, num(p, 0), half(p, p->v_buffer, tile, p->v_bytes), t,
+    tir_copy_to_lds(b, GROUP_V, v, num(p, 0), turn(p, p->v_buffer, tile, 2, p->v_bytes), t,
                     &p->v_lds);
     return (struct tir_value){0};
 }
@@ -472,7 +483,7 @@ static struct tir_value read_v(struct prefill *p, struct tir_value tile)
     const struct tir_layout l = tir_layout_transpose(&a);
     const struct tir_type t = tir_tile(b->f, p->dtype, p->kv, dv, &l);
     const struct tir_value at =
-        p->m->has_lds_read_tr ? half(p, p->v_buffer, tile, p->v_bytes) : p->v_buffer;
+        p->m->has_lds_read_tr ? turn(p, p->v_buffer, tile, 2, p->v_bytes) : p->v_buffer;
     return tir_transpose(b, tir_tile_lds_load(b, at, t, &p->v_lds));
 }
 
