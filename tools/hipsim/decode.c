@@ -52,9 +52,10 @@ static void rows_collect(void)
 {
     for (const struct op_row *const *table = exec_tables(); *table; table++) {
         for (const struct op_row *row = *table; row->name; row++) {
-            if (!row->targets || row->targets & GFX942)
+            unsigned targets = row->flags & ROW_GFX950 ? GFX950 : row->targets;
+            if (!targets || targets & GFX942)
                 row_insert(row_slots[0], row);
-            if (!row->targets || row->targets & GFX950)
+            if (!targets || targets & GFX950)
                 row_insert(row_slots[1], row);
         }
     }

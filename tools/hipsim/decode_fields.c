@@ -447,7 +447,7 @@ static void set_implicit(struct inst *in)
         set_register(&in->src[2], OPND_SGPR, SGPR_VCC, T_MASK);
     if (row->src[3] == T_MASK) /* v_div_fmas */
         set_register(&in->src[3], OPND_SGPR, SGPR_VCC, T_MASK);
-    if (row->flags & ROW_DST_IS_SRC && row->flags & ROW_VALU && row->src[2]) {
+    if (row->flags & ROW_DST_IS_SRC && row->flags & ROW_VALU) {
         unsigned k = row->src[3] ? 3 : 2;
         struct opnd *o = &in->src[k];
         set_register(o, (enum opnd_kind)in->dst.kind, in->dst.reg, row->src[k]);

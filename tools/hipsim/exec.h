@@ -90,6 +90,7 @@ enum row_flags {
     ROW_LITERAL_K = 1 << 22, /* VOP2 with a constant dword as source `arg`: v_fmamk, v_fmaak */
     ROW_BITOP3 = 1 << 23,    /* abs, neg and omod bits are a truth table */
     ROW_ACC_MOV = 1 << 24,   /* VOP1 between AGPRs: v_accvgpr_mov */
+    ROW_GFX950 = 1 << 25,    /* the same as targets = GFX950, for rows made by macros */
 };
 
 struct op_row {

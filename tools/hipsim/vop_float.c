@@ -281,7 +281,6 @@ static inline uint64_t trig_preop(uint64_t a, uint32_t b)
 #define B1(op, fl, e) BIT_KERNEL(op, LOAD_B(a, 0), d[i] = e)
 #define B2(op, fl, e) BIT_KERNEL(op, LOAD_B(a, 0) LOAD_B(b, 1), d[i] = e)
 #define B3(op, fl, e) BIT_KERNEL(op, LOAD_B(a, 0) LOAD_B(b, 1) LOAD_B(c, 2), d[i] = e)
-#define B3X(op, fl, e) B3(op, fl, e)
 #define E1(op, t, e) BIT_KERNEL(op, LOAD_E(a, 0), set_row64(d, i, e))
 #define E1X(op, e) BIT_KERNEL(op, LOAD_E(a, 0), d[i] = e)
 #define E2(op, fl, e) BIT_KERNEL(op, LOAD_E(a, 0) LOAD_E(b, 1), set_row64(d, i, e))
@@ -299,7 +298,6 @@ static inline uint64_t trig_preop(uint64_t a, uint32_t b)
 #undef B1
 #undef B2
 #undef B3
-#undef B3X
 #undef E1
 #undef E1X
 #undef E2
@@ -320,9 +318,6 @@ static inline uint64_t trig_preop(uint64_t a, uint32_t b)
     ROW_ENTRY(op, k_##op, fl, (fl) & ROW_NO_FLUSH ? T_I32 : T_F32, T_F32)
 #define B2(op, fl, e) ROW_ENTRY(op, k_##op, fl, T_F32, T_F32, T_F32)
 #define B3(op, fl, e) ROW_ENTRY(op, k_##op, fl, T_F32, T_F32, T_F32, T_F32)
-#define B3X(op, fl, e) \
-    {.name = #op, .exec = LOCAL(exec_lanes), .kernel = (void (*)(void))k_##op, .targets = GFX950, \
-     .flags = ROW_VALU | (fl), .dst = T_F32, .src = {T_F32, T_F32, T_F32}},
 #define E1(op, t, e) ROW_ENTRY(op, k_##op, 0, t, T_F64)
 #define E1X(op, e) ROW_ENTRY(op, k_##op, ROW_NO_FLUSH, T_I32, T_F64)
 #define E2(op, fl, e) ROW_ENTRY(op, k_##op, fl, T_F64, T_F64, T_F64)

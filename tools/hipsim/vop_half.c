@@ -163,7 +163,7 @@ static inline uint32_t pick_nan16(uint32_t r, uint32_t a, uint32_t b, uint32_t c
         { HALF(a, 0, 16) HALF(b, 1, 16) HALF(c, 2, 16) high = ROUNDED(e, b_bits, c_bits); } \
         d[i] = low | high << 16; \
     } }
-#define PG2(op, e) \
+#define PG2(op, fl, e) \
     HEAD(op) \
     EACH_LANE { \
         uint32_t low, high; \
@@ -171,7 +171,7 @@ static inline uint32_t pick_nan16(uint32_t r, uint32_t a, uint32_t b, uint32_t c
         { RAW(a, 0, 16) RAW(b, 1, 16) high = e; } \
         d[i] = low | high << 16; \
     } }
-#define PG3X(op, e) \
+#define PG3(op, fl, e) \
     HEAD(op) \
     EACH_LANE { \
         uint32_t low, high; \
@@ -191,7 +191,7 @@ static inline uint32_t pick_nan16(uint32_t r, uint32_t a, uint32_t b, uint32_t c
 #undef PH2
 #undef PH3
 #undef PG2
-#undef PG3X
+#undef PG3
 
 #define H1(op, fl, e) ROW_ENTRY(op, k_##op, fl, T_F16, T_F16)
 #define H2(op, fl, e) ROW_ENTRY(op, k_##op, fl, T_F16, T_F16, T_F16)
@@ -205,10 +205,8 @@ static inline uint32_t pick_nan16(uint32_t r, uint32_t a, uint32_t b, uint32_t c
 #define G3(op, fl, e) ROW_ENTRY(op, k_##op, fl, T_F16, T_F16, T_F16, T_F16)
 #define PH2(op, fl, e) ROW_ENTRY(op, k_##op, fl, T_PKF16, T_PKF16, T_PKF16)
 #define PH3(op, fl, e) ROW_ENTRY(op, k_##op, fl, T_PKF16, T_PKF16, T_PKF16, T_PKF16)
-#define PG2(op, e) ROW_ENTRY(op, k_##op, 0, T_PKF16, T_PKF16, T_PKF16)
-#define PG3X(op, e) \
-    {.name = #op, .exec = LOCAL(exec_lanes), .kernel = (void (*)(void))k_##op, .targets = GFX950, \
-     .flags = ROW_VALU, .dst = T_PKF16, .src = {T_PKF16, T_PKF16, T_PKF16}},
+#define PG2(op, fl, e) ROW_ENTRY(op, k_##op, fl, T_PKF16, T_PKF16, T_PKF16)
+#define PG3(op, fl, e) ROW_ENTRY(op, k_##op, fl, T_PKF16, T_PKF16, T_PKF16, T_PKF16)
 const struct op_row LOCAL(vop_half_rows)[] = {
 #include "tools/hipsim/vop_half.def"
     {.name = NULL},
