@@ -180,6 +180,7 @@ static void init_workgroup(struct worker *k, uint64_t index)
     wg->at_barrier = 0;
     wg->barriers = 0;
     wg->lds_shadow = NULL;
+    wg->lds_in_flight = 0;
     memset(wg->lds, 0, wg->lds_bytes);
     memset(wg->lds_valid, 0, wg->lds_bytes);
     uint32_t extent[3];

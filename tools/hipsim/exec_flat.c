@@ -103,6 +103,8 @@ static void issue(struct wave *w, const struct inst *in, enum wait_counter count
 {
     const struct opnd *d = &in->dst;
 
+    if (in->row->flags & ROW_LDS_DMA) /* mem_load_to_lds() has */
+        return;
     if (has(d))
         wave_issue(w, in, counter, d->kind, d->reg, d->dwords, unordered);
     else

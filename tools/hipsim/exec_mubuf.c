@@ -179,6 +179,8 @@ static void issue(struct wave *w, const struct inst *in)
 {
     const struct opnd *d = &in->dst;
 
+    if (in->lds) /* mem_load_to_lds() has */
+        return;
     if (has(d))
         wave_issue(w, in, WAIT_VM, d->kind, d->reg, d->dwords, false);
     else

@@ -172,6 +172,23 @@ bool mem_atomic_split(struct wave *w, const struct inst *in, struct lane_mem *m,
     return mem_atomic(w, in, m, arg, &comparand, &value, dst);
 }
 
+/* Copies dword i of each lane into LDS, validity too. */
+static void dword_to_lds(struct wave *w, struct lane_mem *m, struct lane_mem *to, uint32_t arg,
+                         unsigned i)
+{
+    unsigned bytes = MEM_BYTES(arg), l;
+    uint64_t valid = mem_written(w, m, 4 * i, bytes < 4 ? bytes : 4) | m->dropped;
+
+    FOR_LANES(l, to->lanes) {
+        uint32_t v = 0;
+        if (m->lanes >> l & 1)
+            v = bytes < 4 ? load_small(m->ptr[l], bytes, MEM_SEXT(arg))
+                          : mem_get32(m->ptr[l] + 4 * i);
+        mem_put32(to->ptr[l] + 4 * i, v);
+    }
+    mem_mark(w, to, 4 * i, 4, valid);
+}
+
 bool mem_load_to_lds(struct wave *w, const struct inst *in, struct lane_mem *m, uint32_t arg)
 {
     unsigned bytes = MEM_BYTES(arg), size = bytes < 4 ? 4 : bytes, l;
@@ -181,24 +198,25 @@ bool mem_load_to_lds(struct wave *w, const struct inst *in, struct lane_mem *m, 
      * KiB); the instruction's offset and a place per lane are added (CDNA3 ISA, "Memory buffer
      * load to LDS"). */
     uint32_t m0_mask = code_target(w->launch->code) == GFX950 ? 0x3fffc : 0xfffc;
-    uint64_t base = (uint32_t)((w->sgpr[SGPR_M0] & m0_mask) + (uint32_t)in->imm_offset);
+    uint32_t base = (w->sgpr[SGPR_M0] & m0_mask) + (uint32_t)in->imm_offset, end = 0;
 
+    if (mem_checks(w, CHECK_UNINIT) && w->s_valid[SGPR_M0] != UINT32_MAX) {
+        wave_fault(w, in, FAULT_UNINIT, 0, "undefined value in the LDS address (m0)");
+        return false;
+    }
     FOR_LANES(l, to.lanes)
         to.addr[l] = base + (uint64_t)l * size;
     if (!mem_resolve(w, in, &to, size, MEM_WRITE))
         return false;
     w->access = source;
-    for (unsigned i = 0; i < size / 4; i++) {
-        unsigned part = bytes < 4 ? bytes : 4;
-        uint64_t valid = mem_written(w, m, 4 * i, part) | m->dropped;
-        FOR_LANES(l, to.lanes) {
-            uint32_t v = 0;
-            if (m->lanes >> l & 1)
-                v = bytes < 4 ? load_small(m->ptr[l], bytes, MEM_SEXT(arg))
-                              : mem_get32(m->ptr[l] + 4 * i);
-            mem_put32(to.ptr[l] + 4 * i, v);
-        }
-        mem_mark(w, &to, 4 * i, 4, valid);
+    for (unsigned i = 0; i < size / 4; i++)
+        dword_to_lds(w, m, &to, arg, i);
+    FOR_LANES(l, to.lanes) {
+        uint8_t *state = w->wg->lds_valid + to.addr[l];
+        for (unsigned i = 0; i < size; i++)
+            state[i] |= LDS_IN_FLIGHT;
+        end = (uint32_t)to.addr[l] + size;
     }
+    wave_issue_to_lds(w, in, base, end ? end - base : 0);
     return true;
 }

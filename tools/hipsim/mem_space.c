@@ -152,10 +152,32 @@ static bool resolve_array(struct wave *w, const struct inst *in, struct lane_mem
     return false;
 }
 
+/* Does the access touch bytes that a load to LDS may not have written yet? */
+static bool arrived(struct wave *w, const struct inst *in, const struct lane_mem *m,
+                    unsigned bytes, enum mem_direction direction)
+{
+    uint64_t early = 0;
+    unsigned l;
+
+    if (!mem_checks(w, CHECK_WAIT) || in->row->flags & ROW_LDS_DMA || in->lds)
+        return true;
+    FOR_LANES(l, m->lanes) {
+        const uint8_t *state = w->wg->lds_valid + m->addr[l];
+        for (unsigned i = 0; i < bytes; i++)
+            early |= (uint64_t)(state[i] / LDS_IN_FLIGHT & 1) << l;
+    }
+    if (!early)
+        return true;
+    wave_fault(w, in, FAULT_WAIT, early, "%s at LDS offset 0x%llx while a load to LDS that writes "
+               "it is outstanding", access_name(direction),
+               (unsigned long long)m->addr[__builtin_ctzll(early)]);
+    return false;
+}
+
 bool mem_resolve(struct wave *w, const struct inst *in, struct lane_mem *m, unsigned bytes,
                  enum mem_direction direction)
 {
-    if (w->launch->observer)
+    if (w->launch->observer && w->launch->observer->inst)
         record(w, m, bytes, direction);
     if (!m->lanes)
         return true;
@@ -163,7 +185,8 @@ bool mem_resolve(struct wave *w, const struct inst *in, struct lane_mem *m, unsi
         return false;
     if (m->space == MEM_GLOBAL)
         return resolve_global(w, in, m, bytes, direction);
-    return resolve_array(w, in, m, bytes, direction);
+    return resolve_array(w, in, m, bytes, direction) &&
+           (m->space != MEM_LDS || !w->wg->lds_in_flight || arrived(w, in, m, bytes, direction));
 }
 
 /* -- validity ---------------------------------------------------------------------------------- */

@@ -110,6 +110,24 @@ void wave_issue(struct wave *w, const struct inst *in, enum wait_counter counter
     w->outstanding++;
 }
 
+void wave_issue_to_lds(struct wave *w, const struct inst *in, uint32_t first, uint32_t bytes)
+{
+    wave_issue(w, in, WAIT_VM, OPND_NONE, 0, 0, false);
+    struct pending *p = &w->pending[WAIT_VM][w->npending[WAIT_VM] - 1];
+    p->lds_first = first;
+    p->lds_bytes = bytes;
+    w->wg->lds_in_flight++;
+}
+
+static void retire_to_lds(struct wave *w, const struct pending *p)
+{
+    if (!p->lds_bytes)
+        return;
+    w->wg->lds_in_flight--;
+    for (uint32_t i = 0; i < p->lds_bytes; i++)
+        w->wg->lds_valid[p->lds_first + i] &= (uint8_t)~LDS_IN_FLIGHT;
+}
+
 void wave_wait(struct wave *w, enum wait_counter counter, unsigned left)
 {
     unsigned n = w->npending[counter];
@@ -123,6 +141,8 @@ void wave_wait(struct wave *w, enum wait_counter counter, unsigned left)
     if (unordered && left > 0)
         return;
     unsigned retired = n - left;
+    for (unsigned i = 0; i < retired; i++)
+        retire_to_lds(w, &queue[i]);
     memmove(queue, queue + retired, left * sizeof(queue[0]));
     w->npending[counter] = (uint8_t)left;
     w->outstanding = (uint16_t)(w->outstanding - retired);

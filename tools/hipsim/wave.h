@@ -54,6 +54,7 @@ struct pending {
     uint8_t kind;      /* enum opnd_kind of the destination, OPND_NONE for a store */
     uint8_t unordered; /* scalar memory: may return out of order, only a count of zero waits for it */
     uint16_t first, count;
+    uint32_t lds_first, lds_bytes; /* loads to LDS: the bytes that are in flight */
     uint64_t offset;   /* of the instruction that issued it */
 };
 
@@ -103,6 +104,9 @@ struct wave {
     struct mem_access access;
 };
 
+/* LDS_IN_FLIGHT: a load to LDS has been issued for this byte and not been waited for. */
+enum lds_state { LDS_DEFINED = 1, LDS_IN_FLIGHT = 2 };
+
 struct workgroup {
     struct launch *launch;
     uint32_t id[3];
@@ -111,7 +115,8 @@ struct workgroup {
     uint32_t nwaves;
     uint32_t lds_bytes;
     uint8_t *lds;       /* lds_bytes, plus padding that no access may reach */
-    uint8_t *lds_valid; /* a byte per byte: 1 defined */
+    uint8_t *lds_valid; /* a byte per byte: enum lds_state bits */
+    uint32_t lds_in_flight; /* outstanding loads to LDS of all waves */
     void *lds_shadow;   /* for the race check; whoever sets it frees it through launch->hooks */
     uint32_t at_barrier;
     uint64_t barriers;  /* passed so far: the workgroup's epoch */
@@ -268,6 +273,9 @@ const char *fault_name(enum fault_kind kind);
  * the engine while operations are outstanding. True when all is well.
  */
 bool wave_check_wait(struct wave *w, const struct inst *in);
+
+/* The same for a load that goes to LDS bytes [first, first + bytes), in WAIT_VM. */
+void wave_issue_to_lds(struct wave *w, const struct inst *in, uint32_t first, uint32_t bytes);
 
 /* Retires outstanding operations of `counter` until at most `left` remain. */
 void wave_wait(struct wave *w, enum wait_counter counter, unsigned left);
