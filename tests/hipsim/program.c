@@ -169,7 +169,8 @@ static void run_at(struct program *p, struct code *code, uint64_t offset)
         .code = code, .kernel = "program", .entry_pc = code_address(code) + offset,
         .grid = {p->block, 1, 1}, .block = {p->block, 1, 1},
         .nvgpr = PROGRAM_VGPRS, .nagpr = PROGRAM_AGPRS, .mode = p->mode,
-        .lds_bytes = p->lds_bytes, .checks = p->checks, .order = p->order, .seed = p->seed,
+        .lds_bytes = p->lds_bytes, .private_bytes = p->private_bytes,
+        .checks = p->checks, .order = p->order, .seed = p->seed,
         .budget = p->budget, .threads = 1, .observer = &observer,
     };
     engine_run(&launch);

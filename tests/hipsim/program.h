@@ -30,6 +30,7 @@ struct program {
     uint32_t mode;
     uint32_t block;      /* work-items of the one workgroup, 64 unless a test says otherwise */
     uint32_t lds_bytes;
+    uint32_t private_bytes;
     uint32_t checks;
     uint64_t budget;
     enum wave_order order;

@@ -161,12 +161,13 @@ static bool decode_smem(struct inst *in)
     uint32_t w = in->raw[0], w1 = in->raw[1];
     if (row->src[0])
         set_register(&in->src[0], OPND_SGPR, bits(w, 5, 0) * 2, row->src[0]);
-    if (row->dst)
+    bool soffset_en = bits(w, 14, 14), imm = bits(w, 17, 17);
+    in->sc0 = bits(w, 16, 16);
+    bool returns = !(row->flags & ROW_LOAD && row->flags & ROW_STORE) || in->sc0;
+    if (row->dst && returns)
         set_register(&in->dst, OPND_SGPR, bits(w, 12, 6), row->dst);
     if (row->src[2])
         set_register(&in->src[2], OPND_SGPR, bits(w, 12, 6), row->src[2]);
-    bool soffset_en = bits(w, 14, 14), imm = bits(w, 17, 17);
-    in->sc0 = bits(w, 16, 16);
     in->nt = bits(w, 15, 15);
     if (imm)
         in->imm_offset = sign_extend(bits(w1, 20, 0), 21);

@@ -1,0 +1,296 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* LDS: expectations from the pseudo-code of the CDNA3 and CDNA4 ISA manuals, DS_* sections. */
+#include <stdio.h>
+
+#include "tests/hipsim/device.h"
+
+static struct program lds_program(enum gfx_target target)
+{
+    struct program p = program_new(target);
+
+    p.lds_bytes = 4096;
+    program_lanes(&p, 0, 4);
+    return p;
+}
+
+static void narrow_writes_and_reads_extend_or_merge(void **state)
+{
+    (void)state;
+    struct program p = lds_program(GFX942);
+    program_fill(&p, 1, 0x8182f384);
+    program_fill(&p, 10, 0xaaaabbbb);
+    program_fill(&p, 11, 0xaaaabbbb);
+    program_fill(&p, 12, 0xaaaabbbb);
+    /* b8 stores 7:0, b8_d16_hi 23:16, b16_d16_hi 31:16; d16 loads keep the other half. */
+    program_run(&p, "ds_write_b8 v0, v1\nds_write_b8_d16_hi v0, v1 offset:1\n"
+                    "ds_write_b16_d16_hi v0, v1 offset:2\n"
+                    "ds_read_u8 v2, v0\nds_read_i8 v3, v0 offset:1\nds_read_u16 v4, v0 offset:2\n"
+                    "ds_read_i16 v5, v0 offset:2\nds_read_b32 v6, v0\n"
+                    "ds_read_u8_d16 v10, v0\nds_read_i8_d16_hi v11, v0 offset:1\n"
+                    "ds_read_u16_d16_hi v12, v0 offset:2\ns_waitcnt lgkmcnt(0)");
+    assert_int_equal(p.v[2][9], 0x84);
+    assert_int_equal(p.v[3][9], 0xffffff82);
+    assert_int_equal(p.v[4][9], 0x8182);
+    assert_int_equal(p.v[5][9], 0xffff8182);
+    assert_int_equal(p.v[6][9], 0x81828284);
+    assert_int_equal(p.v[10][9], 0xaaaa0084);
+    assert_int_equal(p.v[11][9], 0xff82bbbb);
+    assert_int_equal(p.v[12][9], 0x8182bbbb);
+}
+
+static void wide_and_two_address_forms_agree(void **state)
+{
+    (void)state;
+    struct program p = lds_program(GFX942);
+    program_lanes(&p, 0, 16);
+    for (unsigned r = 0; r < 4; r++)
+        program_lanes(&p, 4 + r, r + 1);
+    program_run(&p, "ds_write_b128 v0, v[4:7]\n"
+                    "ds_read2_b32 v[8:9], v0 offset0:1 offset1:3\n"
+                    "ds_read_b96 v[10:12], v0\nds_read2_b64 v[14:17], v0 offset0:1 offset1:0\n"
+                    "ds_read_b64 v[20:21], v0 offset:8\n"
+                    "ds_read2st64_b32 v[22:23], v0 offset0:0 offset1:1\ns_waitcnt lgkmcnt(0)");
+    for (unsigned l = 0; l < 48; l++) {
+        assert_int_equal(p.v[8][l], 2 * l);
+        assert_int_equal(p.v[9][l], 4 * l);
+        assert_int_equal(p.v[12][l], 3 * l);
+        assert_int_equal(p.v[14][l], 3 * l); /* offset0 * 8 */
+        assert_int_equal(p.v[17][l], 2 * l);
+        assert_int_equal(p.v[21][l], 4 * l);
+        assert_int_equal(p.v[23][l], l + 16); /* offset1 * 64 * 4 = 16 lanes on */
+    }
+}
+
+static void atomics_of_colliding_lanes_all_count(void **state)
+{
+    (void)state;
+    struct program p = lds_program(GFX942);
+    program_fill(&p, 0, 0);
+    program_fill(&p, 1, 0);
+    program_lanes(&p, 2, 1);
+    program_fill(&p, 3, 3);
+    program_run(&p, "ds_write_b64 v0, v[0:1]\nds_add_u32 v0, v2\nds_add_rtn_u32 v4, v0, v2\n"
+                    "ds_inc_rtn_u32 v5, v0, v3 offset:4\nds_read_b32 v6, v0\n"
+                    "ds_read_b32 v7, v0 offset:4\ns_waitcnt lgkmcnt(0)");
+    assert_int_equal(p.v[6][0], 2 * 63 * 32);
+    assert_int_equal(p.v[4][0], 63 * 32);
+    assert_int_equal(p.v[4][63], 63 * 32 + 62 * 63 / 2); /* lanes in ascending order */
+    for (unsigned l = 0; l < 64; l++) /* tmp >= src ? 0 : tmp + 1 */
+        assert_int_equal(p.v[5][l], l % 4);
+    assert_int_equal(p.v[7][0], 0);
+}
+
+static void each_atomic_computes_its_operation(void **state)
+{
+    static const struct {
+        const char *name;
+        uint32_t old, data, data2, want;
+    } cases[] = {
+        { "ds_sub_rtn_u32 v4, v0, v2", 5, 7, 0, 0xfffffffe },
+        { "ds_rsub_rtn_u32 v4, v0, v2", 5, 7, 0, 2 },
+        { "ds_dec_rtn_u32 v4, v0, v2", 0, 7, 0, 7 },
+        { "ds_dec_rtn_u32 v4, v0, v2", 9, 7, 0, 7 },
+        { "ds_dec_rtn_u32 v4, v0, v2", 6, 7, 0, 5 },
+        { "ds_min_rtn_i32 v4, v0, v2", 0xffffffff, 7, 0, 0xffffffff },
+        { "ds_max_rtn_i32 v4, v0, v2", 0xffffffff, 7, 0, 7 },
+        { "ds_min_rtn_u32 v4, v0, v2", 0xffffffff, 7, 0, 7 },
+        { "ds_max_rtn_u32 v4, v0, v2", 0xffffffff, 7, 0, 0xffffffff },
+        { "ds_and_rtn_b32 v4, v0, v2", 12, 10, 0, 8 },
+        { "ds_or_rtn_b32 v4, v0, v2", 12, 10, 0, 14 },
+        { "ds_xor_rtn_b32 v4, v0, v2", 12, 10, 0, 6 },
+        { "ds_mskor_rtn_b32 v4, v0, v2, v3", 0xff, 0x0f, 0x100, 0x1f0 },
+        { "ds_cmpst_rtn_b32 v4, v0, v2, v3", 5, 5, 9, 9 },
+        { "ds_cmpst_rtn_b32 v4, v0, v2, v3", 5, 6, 9, 5 },
+        { "ds_cmpst_rtn_f32 v4, v0, v2, v3", 0x80000000, 0, 9, 9 }, /* -0 == +0 */
+        { "ds_wrxchg_rtn_b32 v4, v0, v2", 5, 6, 0, 6 },
+        { "ds_wrap_rtn_b32 v4, v0, v2, v3", 9, 7, 100, 2 },
+        { "ds_wrap_rtn_b32 v4, v0, v2, v3", 5, 7, 100, 105 },
+        { "ds_add_rtn_f32 v4, v0, v2", 0x3f800000, 0x40000000, 0, 0x40400000 },
+        { "ds_min_rtn_f32 v4, v0, v2", 0x3f800000, 0xc0000000, 0, 0xc0000000 },
+        { "ds_max_rtn_f32 v4, v0, v2", 0x3f800000, 0x7fc00000, 0, 0x3f800000 },
+        { "ds_pk_add_rtn_f16 v4, v0, v2", 0x3c004000, 0x3c003c00, 0, 0x40004200 },
+        { "ds_pk_add_rtn_bf16 v4, v0, v2", 0x3f804000, 0x3f803f80, 0, 0x40004040 },
+    };
+
+    (void)state;
+    for (unsigned i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct program p = lds_program(GFX942);
+        char text[256];
+        program_fill(&p, 1, cases[i].old);
+        program_fill(&p, 2, cases[i].data);
+        program_fill(&p, 3, cases[i].data2);
+        snprintf(text, sizeof text, "ds_write_b32 v0, v1\n%s\nds_read_b32 v5, v0\n"
+                 "s_waitcnt lgkmcnt(0)", cases[i].name);
+        program_run(&p, text);
+        assert_int_equal(p.v[4][17], cases[i].old);
+        if (p.v[5][17] != cases[i].want)
+            fail_msg("%s: %08x, not %08x", cases[i].name, p.v[5][17], cases[i].want);
+    }
+}
+
+static void permutes_move_lanes(void **state)
+{
+    (void)state;
+    struct program p = lds_program(GFX942);
+    program_lanes(&p, 1, 1);
+    for (unsigned l = 0; l < 64; l++) {
+        p.v[2][l] = (63 - l) * 4;
+        p.v[3][l] = l / 2 * 4; /* pushes collide: the highest lane wins */
+    }
+    p.exec = 0x7fffffffffffffff;
+    program_run(&p, "ds_bpermute_b32 v4, v2, v1\nds_permute_b32 v5, v3, v1\ns_waitcnt lgkmcnt(0)");
+    assert_int_equal(p.v[4][0], 0); /* lane 63 is off: zero */
+    assert_int_equal(p.v[4][5], 58);
+    assert_int_equal(p.v[5][3], 7);
+    assert_int_equal(p.v[5][31], 62);
+    assert_int_equal(p.v[5][40], 0); /* nobody pushed there */
+}
+
+static void swizzle_modes(void **state)
+{
+    (void)state;
+    struct program p = lds_program(GFX942);
+    program_lanes(&p, 1, 1);
+    program_run(&p, "ds_swizzle_b32 v2, v1 offset:swizzle(QUAD_PERM, 3, 2, 1, 0)\n"
+                    "ds_swizzle_b32 v3, v1 offset:swizzle(SWAP, 16)\n"
+                    "ds_swizzle_b32 v4, v1 offset:swizzle(BROADCAST, 8, 3)\n"
+                    "ds_swizzle_b32 v5, v1 offset:0xc020\n" /* rotation by one */
+                    "ds_swizzle_b32 v6, v1 offset:0xe000\n" /* FFT: bit reversal */
+                    "ds_swizzle_b32 v7, v1 offset:0xe01f\ns_waitcnt lgkmcnt(0)");
+    for (unsigned l = 0; l < 64; l++) {
+        assert_int_equal(p.v[2][l], l ^ 3);
+        assert_int_equal(p.v[3][l], l ^ 16);
+        assert_int_equal(p.v[4][l], (l & ~7u) + 3);
+        assert_int_equal(p.v[5][l], (l & 32) | ((l + 1) & 31));
+        assert_int_equal(p.v[7][l], l); /* no swizzle */
+    }
+    assert_int_equal(p.v[6][1], 16); /* table in the manual: 1, 11, 9, 19, ... from 1 */
+    assert_int_equal(p.v[6][2], 8);
+    assert_int_equal(p.v[6][35], 32 + 24);
+}
+
+static void append_and_addtid_use_m0(void **state)
+{
+    (void)state;
+    struct program p = lds_program(GFX942);
+    program_lanes(&p, 1, 7);
+    program_fill(&p, 2, 1024);
+    program_fill(&p, 3, 100);
+    p.s[SGPR_M0] = 1024;
+    p.exec = 0xff;
+    program_run(&p, "ds_write_b32 v2, v3\nds_append v4\nds_consume v5\nds_append v6\n"
+                    "s_mov_b32 m0, 256\ns_nop 0\nds_write_addtid_b32 v1 offset:64\n"
+                    "ds_read_b32 v7, v0 offset:320\nds_read_addtid_b32 v8 offset:64\n"
+                    "s_waitcnt lgkmcnt(0)");
+    assert_int_equal(p.v[4][3], 100);
+    assert_int_equal(p.v[5][3], 108);
+    assert_int_equal(p.v[6][3], 100);
+    assert_int_equal(p.v[7][5], 35);
+    assert_int_equal(p.v[8][5], 35);
+}
+
+/* Sixteen lanes read an n x 16 matrix row after row, and each gets a column. */
+static void transposing_reads_give_columns(void **state)
+{
+    static const struct { unsigned bits; const char *name; } forms[] = {
+        { 16, "ds_read_b64_tr_b16 v[8:9], v1" }, { 8, "ds_read_b64_tr_b8 v[8:9], v1" },
+        { 4, "ds_read_b64_tr_b4 v[8:9], v1" }, { 6, "ds_read_b96_tr_b6 v[8:10], v1" },
+    };
+
+    (void)state;
+    for (unsigned f = 0; f < 4; f++) {
+        struct program p = lds_program(GFX950);
+        unsigned bits = forms[f].bits, dwords = bits == 6 ? 3 : 2, n = dwords * 32 / bits;
+        char text[256];
+        program_lanes(&p, 1, 16);
+        for (unsigned l = 0; l < 64; l++)
+            for (unsigned r = 0; r < 4; r++)
+                p.v[4 + r][l] = l * 0x9e3779b9u ^ r * 0x85ebca6bu;
+        snprintf(text, sizeof text, "ds_write_b128 v1, v[4:7]\n%s\ns_waitcnt lgkmcnt(0)",
+                 forms[f].name);
+        program_run(&p, text);
+        for (unsigned l = 0; l < 64; l++)
+            for (unsigned b = 0; b < n * bits; b++) {
+                unsigned e = b / bits, linear = e * 16 + l % 16;
+                unsigned from = l / 16 * 16 + linear / n, at = linear % n * bits + b % bits;
+                assert_int_equal(p.v[8 + b / 32][l] >> b % 32 & 1,
+                                 p.v[4 + at / 32][from] >> at % 32 & 1);
+            }
+    }
+}
+
+static void out_of_range_is_reported_or_reads_zero(void **state)
+{
+    (void)state;
+    struct program p = lds_program(GFX942);
+    program_fill(&p, 1, 4096 - 60 * 4);
+    program_fill(&p, 2, 77);
+    for (unsigned l = 0; l < 64; l++)
+        p.v[1][l] = 4096 - 240 + 4 * l; /* lanes 60 .. 63 are beyond the end */
+    program_try(&p, "ds_write_b32 v1, v2\ns_waitcnt lgkmcnt(0)");
+    assert_int_equal(p.fault.kind, FAULT_MEMORY);
+    assert_int_equal(p.fault.lanes, 0xf000000000000000);
+    p.checks &= ~(uint32_t)CHECK_MEMORY;
+    program_run(&p, "ds_write_b32 v1, v2\nds_read_b32 v3, v1\ns_waitcnt lgkmcnt(0)");
+    assert_int_equal(p.v[3][59], 77);
+    assert_int_equal(p.v[3][60], 0);
+}
+
+static void undefined_lds_is_reported_where_it_is_stored(void **state)
+{
+    (void)state;
+    struct program p = lds_program(GFX942);
+    void *out = device_alloc(256, NULL);
+    program_addresses(&p, 4, out, 4);
+    program_run(&p, "ds_read_b32 v3, v0\ns_waitcnt lgkmcnt(0)\nv_mov_b32 v6, v3");
+    assert_int_equal(p.v_valid[6], 0);
+    program_try(&p, "ds_read_b32 v3, v0\ns_waitcnt lgkmcnt(0)\n"
+                    "global_store_dword v[4:5], v3, off\ns_waitcnt vmcnt(0)");
+    assert_int_equal(p.fault.kind, FAULT_UNINIT);
+    program_fill(&p, 1, 5);
+    program_run(&p, "ds_write_b32 v0, v1\nds_read_b32 v3, v0\ns_waitcnt lgkmcnt(0)\n"
+                    "global_store_dword v[4:5], v3, off\ns_waitcnt vmcnt(0)");
+    assert_int_equal(((uint32_t *)out)[63], 5);
+}
+
+static void reads_must_be_waited_for(void **state)
+{
+    (void)state;
+    struct program p = lds_program(GFX942);
+    program_fill(&p, 1, 5);
+    program_try(&p, "ds_write_b32 v0, v1\nds_read_b32 v3, v0\ns_waitcnt lgkmcnt(1)\n"
+                    "v_mov_b32 v4, v3\ns_waitcnt lgkmcnt(0)");
+    assert_int_equal(p.fault.kind, FAULT_WAIT);
+    program_run(&p, "ds_write_b32 v0, v1\nds_read_b32 v3, v0\nds_read_b32 v5, v0\n"
+                    "s_waitcnt lgkmcnt(1)\nv_mov_b32 v4, v3\ns_waitcnt lgkmcnt(0)");
+}
+
+static void atomics_must_be_aligned(void **state)
+{
+    (void)state;
+    struct program p = lds_program(GFX942);
+    program_fill(&p, 0, 2);
+    program_fill(&p, 1, 1);
+    program_try(&p, "ds_write_b64 v0, v[0:1]\nds_add_u32 v0, v1\ns_waitcnt lgkmcnt(0)");
+    assert_int_equal(p.fault.kind, FAULT_ALIGN);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(narrow_writes_and_reads_extend_or_merge),
+        cmocka_unit_test(wide_and_two_address_forms_agree),
+        cmocka_unit_test(atomics_of_colliding_lanes_all_count),
+        cmocka_unit_test(each_atomic_computes_its_operation),
+        cmocka_unit_test(permutes_move_lanes),
+        cmocka_unit_test(swizzle_modes),
+        cmocka_unit_test(append_and_addtid_use_m0),
+        cmocka_unit_test(transposing_reads_give_columns),
+        cmocka_unit_test(out_of_range_is_reported_or_reads_zero),
+        cmocka_unit_test(undefined_lds_is_reported_where_it_is_stored),
+        cmocka_unit_test(reads_must_be_waited_for),
+        cmocka_unit_test(atomics_must_be_aligned),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
