@@ -204,6 +204,16 @@ static void validity_follows_the_data(void **state)
     assert_int_equal(p.v_valid[6], UINT64_MAX);
 }
 
+static void low_half_of_a_sum_needs_low_halves_only(void **state)
+{
+    (void)state;
+    struct program p = program_new(GFX942);
+    p.v_valid[3] = 0;
+    program_run(&p, "v_mad_u64_u32 v[4:5], s[0:1], v0, v1, v[2:3]");
+    assert_int_equal(p.v_valid[4], UINT64_MAX);
+    assert_int_equal(p.v_valid[5], 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -216,6 +226,7 @@ int main(void)
         cmocka_unit_test(lanes_that_are_off_keep_their_value),
         cmocka_unit_test(mbcnt_counts_lanes_below),
         cmocka_unit_test(validity_follows_the_data),
+        cmocka_unit_test(low_half_of_a_sum_needs_low_halves_only),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

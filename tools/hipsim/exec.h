@@ -91,6 +91,7 @@ enum row_flags {
     ROW_BITOP3 = 1 << 23,    /* abs, neg and omod bits are a truth table */
     ROW_ACC_MOV = 1 << 24,   /* VOP1 between AGPRs: v_accvgpr_mov */
     ROW_GFX950 = 1 << 25,    /* the same as targets = GFX950, for rows made by macros */
+    ROW_LOW_ALONE = 1 << 26, /* 64-bit result whose low dword depends on low dwords only */
 };
 
 struct op_row {

@@ -367,7 +367,7 @@ void LOCAL(exec_lanes)(struct wave *w, const struct inst *in)
     alignas(64) uint32_t mask_row[WAVE_LANES], second[WAVE_LANES];
     alignas(64) uint32_t out[MAX_DST_ROWS * WAVE_LANES];
     struct lanes x = {.w = w, .in = in, .exec = wave_exec(w), .d2 = second};
-    uint64_t lanes = x.exec, valid = UINT64_MAX;
+    uint64_t lanes = x.exec, valid = UINT64_MAX, low_valid = UINT64_MAX;
     bool alias = false;
     bool plain = !(in->form & ~(FORM_LITERAL | FORM_OUT_MODS)) && in->encoding != ENC_VOP3P;
     bool prepares = !plain || (!(flags & ROW_NO_FLUSH) && row->src[0] && flushes(w, row->src[0], 0));
@@ -383,6 +383,7 @@ void LOCAL(exec_lanes)(struct wave *w, const struct inst *in)
             x.s[k] = prepare(w, in, k, x.s[k], t);
         /* What a byte-wise result keeps of its register does not make it undefined. */
         valid &= k == 3 && flags & ROW_DST_IS_SRC ? UINT64_MAX : v;
+        low_valid &= o->kind == OPND_VGPR ? w->v_valid[o->reg] : v;
         alias |= o->kind == in->dst.kind && o->reg < in->dst.reg + in->dst.dwords
             && in->dst.reg < o->reg + o->dwords;
     }
@@ -417,6 +418,9 @@ void LOCAL(exec_lanes)(struct wave *w, const struct inst *in)
     }
     for (unsigned r = 0; r < in->dst.dwords; r++)
         dst_valid[r] = (dst_valid[r] & ~lanes) | (valid & lanes);
+    /* LLVM leaves the high half of an addend undefined where it wants the low half of the sum. */
+    if (flags & ROW_LOW_ALONE)
+        dst_valid[0] = (dst_valid[0] & ~lanes) | (low_valid & lanes);
     if (in->dst2.kind != OPND_NONE)
         finish_mask(w, in, second, lanes, valid);
 }
