@@ -21,4 +21,12 @@ uint64_t tir_unsigned(unsigned dtype, int64_t v);
  */
 bool tir_eval_int(unsigned opcode, unsigned dtype, const int64_t operands[3], int64_t *d);
 
+/** Value of a float element (its bits, in `dtype`). fnuz: fp8 is e4m3fnuz, otherwise OCP e4m3fn. */
+float tir_to_float(unsigned dtype, int64_t bits, bool fnuz);
+/** Bits of v rounded to nearest even. fp8: beyond the largest finite number it saturates to it. */
+int64_t tir_from_float(unsigned dtype, float v, bool fnuz);
+/** An elementwise op on floats of `dtype`, given as bits; comparisons give 0 or 1. */
+bool tir_eval_float(unsigned opcode, unsigned dtype, bool fnuz, const int64_t operands[3],
+                    int64_t *d);
+
 #endif

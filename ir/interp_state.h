@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Inside of the interpreter; for ir/interp*.c only.
+ *
+ * An element is an int64_t: integers wrapped to their dtype, floats as their bits. A scalar has one
+ * element a wave (a buffer resource two: base, bytes), a vec 64 * count of each wave, a tile
+ * rows * cols of the workgroup, whatever its layout.
+ */
+#ifndef IR_INTERP_STATE_H
+#define IR_INTERP_STATE_H
+
+#include "ir/interp.h"
+
+enum { LANES = 64 };
+
+struct interp {
+    const struct tir_func *f;
+    const uint8_t *kernarg;
+    size_t kernarg_size;
+    unsigned block[3];
+    uint32_t active; /* bit per wave */
+    int64_t **values; /* by id; NULL: not yet made */
+    uint32_t **owned; /* by layout: the element (row, col) of each wave's each lane's each register */
+    uint8_t *lds, *lds_written;
+    struct tir_ref at; /* op being run */
+    bool failed;
+    char *why;
+};
+
+/** Records the failure of the op being run; false. */
+bool interp_fail(struct interp *x, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/** Elements of v, made on first use. */
+int64_t *interp_value(struct interp *x, struct tir_value v);
+
+/** How many elements one wave holds of a value of this type, replicas included. */
+size_t interp_wave_elements(struct interp *x, struct tir_type t);
+/** Where element k of those is in the value; vecs: lane * count + i, tiles: as the layout has it. */
+size_t interp_index(struct interp *x, struct tir_type t, unsigned wave, size_t k);
+/** (row, col) of element k of a wave's part of a tile. */
+uint32_t interp_rc(struct interp *x, struct tir_type t, unsigned wave, size_t k);
+
+static inline bool interp_runs(const struct interp *x, unsigned wave)
+{
+    return x->active >> wave & 1;
+}
+
+/** A scalar operand of the op as this wave has it. */
+int64_t interp_scalar(struct interp *x, const struct tir_op *op, unsigned operand, unsigned wave);
+
+/* Families of ops; false when op is none of theirs. */
+bool interp_elementwise(struct interp *x, const struct tir_op *op);
+bool interp_registers(struct interp *x, const struct tir_op *op);
+bool interp_tile(struct interp *x, const struct tir_op *op);
+bool interp_memory(struct interp *x, const struct tir_op *op);
+
+#endif

@@ -1,0 +1,357 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Interpreted ops that work element by element, and those that move elements between registers and
+ * lanes of a wave.
+ */
+#include "ir/interp_state.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "ir/arith.h"
+
+static struct tir_type type_of(const struct interp *x, struct tir_value v)
+{
+    return tir_typeof(x->f, v);
+}
+
+/* Operand k at the place of element e of a result of type t; scalars serve every element. */
+static int64_t fetch(struct interp *x, const struct tir_op *op, unsigned operand, struct tir_type t,
+                     unsigned wave, size_t e)
+{
+    const struct tir_type own = type_of(x, op->operands[operand]);
+    const int64_t *const v = interp_value(x, op->operands[operand]);
+    return own.kind == TIR_SCALAR ? v[wave] : v[interp_index(x, t, wave, e)];
+}
+
+static int64_t from_integer(struct tir_type from, struct tir_type to, int64_t v, bool fnuz)
+{
+    if (tir_is_int(to.dtype)) /* i1 sign-extends like every integer */
+        return tir_wrap(to.dtype, from.dtype == TIR_I1 ? -v : v);
+    return tir_from_float(to.dtype, (float)v, fnuz);
+}
+
+static int64_t converted(const struct interp *x, struct tir_type from, struct tir_type to,
+                         int64_t v)
+{
+    const bool fnuz = x->f->machine->fp8_is_fnuz;
+    if (tir_is_int(from.dtype))
+        return from_integer(from, to, v, fnuz);
+    const float f = tir_to_float(from.dtype, v, fnuz);
+    if (!tir_is_int(to.dtype))
+        return tir_from_float(to.dtype, f, fnuz);
+    if (isnan(f))
+        return 0;
+    if (f >= 2147483648.0f)
+        return tir_wrap(to.dtype, INT32_MAX);
+    return tir_wrap(to.dtype, f < -2147483648.0f ? INT32_MIN : (int64_t)f);
+}
+
+static int64_t launch_state(struct interp *x, const struct tir_op *op, unsigned wave, size_t e)
+{
+    switch (op->opcode) {
+    case TIR_block_id: return x->block[op->imm[0]];
+    case TIR_wave_id: return wave;
+    case TIR_lane_id: return (int64_t)e;
+    default: return op->imm[0]; /* lds_base: LDS begins at 0 */
+    }
+}
+
+static int64_t constant(const struct interp *x, const struct tir_op *op, struct tir_type t)
+{
+    if (op->opcode == TIR_const_int)
+        return tir_wrap(t.dtype, op->imm[0]);
+    return tir_from_float(t.dtype, tir_to_float(TIR_F32, op->imm[0], false),
+                          x->f->machine->fp8_is_fnuz);
+}
+
+static int64_t argument(struct interp *x, const struct tir_op *op, struct tir_type t)
+{
+    const struct tir_arg *const arg = &x->f->args[op->imm[0]];
+    const size_t bytes = tir_dtype_bits(arg->dtype) / 8;
+    int64_t v = 0;
+    if (arg->offset + bytes > x->kernarg_size || bytes > sizeof(v)) {
+        interp_fail(x, "argument %s is beyond the %zu bytes given", arg->name, x->kernarg_size);
+        return 0;
+    }
+    memcpy(&v, x->kernarg + arg->offset, bytes);
+    return tir_is_int(t.dtype) ? tir_wrap(t.dtype, v) : v;
+}
+
+static int64_t element(struct interp *x, const struct tir_op *op, struct tir_type t, unsigned wave,
+                       size_t e)
+{
+    const bool fnuz = x->f->machine->fp8_is_fnuz;
+    int64_t v[3] = {0}, d = 0;
+    for (unsigned i = 0; i < op->n_operands; i++)
+        v[i] = fetch(x, op, i, t, wave, e);
+    const struct tir_type from = op->n_operands ? type_of(x, op->operands[0]) : t;
+    switch (op->opcode) {
+    case TIR_const_int: case TIR_const_float: return constant(x, op, t);
+    case TIR_arg: return argument(x, op, t);
+    case TIR_block_id: case TIR_wave_id: case TIR_lane_id: case TIR_lds_base:
+        return launch_state(x, op, wave, e);
+    case TIR_select: return v[0] ? v[1] : v[2];
+    case TIR_convert: return converted(x, from, t, v[0]);
+    case TIR_zext: return tir_wrap(t.dtype, (int64_t)tir_unsigned(from.dtype, v[0]));
+    case TIR_splat: return v[0];
+    }
+    if (tir_is_int(from.dtype) ? !tir_eval_int(op->opcode, from.dtype, v, &d)
+                               : !tir_eval_float(op->opcode, from.dtype, fnuz, v, &d))
+        interp_fail(x, "has no value for these operands: %lld, %lld", (long long)v[0],
+                    (long long)v[1]);
+    return d;
+}
+
+static bool is_elementwise(const struct tir_op *op)
+{
+    switch (op->opcode) {
+    case TIR_const_int: case TIR_const_float: case TIR_arg: case TIR_block_id: case TIR_wave_id:
+    case TIR_lane_id: case TIR_lds_base: case TIR_select: case TIR_convert: case TIR_zext:
+    case TIR_splat:
+        return true;
+    default:
+        return op->opcode >= TIR_add && op->opcode <= TIR_cmp_ult;
+    }
+}
+
+/* Little-endian bytes of element i of dtype; a lane's elements lie one after the other. */
+static uint64_t bits_of_elements(const int64_t *v, unsigned dtype, size_t first_bit, unsigned bits)
+{
+    const unsigned size = tir_dtype_bits(dtype);
+    uint64_t r = 0;
+    for (unsigned at = 0; at < bits; at += size < bits ? size : bits) {
+        const size_t from = first_bit + at;
+        const uint64_t e = tir_unsigned(dtype, v[from / size]) >> from % size;
+        r |= e << at;
+    }
+    return bits < 64 ? r & ((UINT64_C(1) << bits) - 1) : r;
+}
+
+static void run_bitcast(struct interp *x, const struct tir_op *op)
+{
+    const struct tir_type from = type_of(x, op->operands[0]), to = type_of(x, op->result);
+    const int64_t *const a = interp_value(x, op->operands[0]);
+    int64_t *const d = interp_value(x, op->result);
+    const unsigned bits = tir_dtype_bits(to.dtype);
+    const size_t a_count = from.kind == TIR_VEC ? from.count : 1;
+    const size_t d_count = to.kind == TIR_VEC ? to.count : 1;
+    const size_t groups = from.kind == TIR_TILE ? (size_t)to.rows * to.cols
+                          : from.kind == TIR_VEC ? (size_t)x->f->waves * LANES : x->f->waves;
+    for (size_t g = 0; g < groups; g++)
+        for (size_t i = 0; i < d_count; i++) {
+            const uint64_t v = bits_of_elements(a + g * a_count, from.dtype, i * bits, bits);
+            d[g * d_count + i] =
+                tir_is_int(to.dtype) ? tir_wrap(to.dtype, (int64_t)v) : (int64_t)v;
+        }
+}
+
+bool interp_elementwise(struct interp *x, const struct tir_op *op)
+{
+    if (op->opcode == TIR_bitcast) {
+        run_bitcast(x, op);
+        return true;
+    }
+    if (!is_elementwise(op))
+        return false;
+    const struct tir_type t = type_of(x, op->result);
+    const size_t n = interp_wave_elements(x, t);
+    int64_t *const d = interp_value(x, op->result);
+    for (unsigned w = 0; w < x->f->waves; w++)
+        for (size_t e = 0; interp_runs(x, w) && e < n && !x->failed; e++)
+            d[interp_index(x, t, w, e)] = element(x, op, t, w, e);
+    return true;
+}
+
+/* Registers of one lane */
+
+static void run_concat(struct interp *x, const struct tir_op *op, unsigned lane)
+{
+    const unsigned count = type_of(x, op->result).count;
+    int64_t *d = interp_value(x, op->result) + (size_t)lane * count;
+    for (unsigned i = 0; i < op->n_operands; i++) {
+        const unsigned part = type_of(x, op->operands[i]).count;
+        memcpy(d, interp_value(x, op->operands[i]) + (size_t)lane * part, part * sizeof(*d));
+        d += part;
+    }
+}
+
+static void run_byte_perm(struct interp *x, const struct tir_op *op, unsigned lane)
+{
+    const struct tir_type t = type_of(x, op->result);
+    const size_t at = (size_t)lane * t.count;
+    const unsigned size = tir_dtype_bits(t.dtype);
+    const uint64_t bytes =
+        bits_of_elements(interp_value(x, op->operands[1]) + at, t.dtype, 0, 32) |
+        bits_of_elements(interp_value(x, op->operands[0]) + at, t.dtype, 0, 32) << 32;
+    uint32_t r = 0;
+    for (int i = 0; i < 4; i++) {
+        const unsigned from = op->imm[0] >> 8 * i & 0xff;
+        if (from > 7)
+            interp_fail(x, "selector byte %u", from);
+        r |= (uint32_t)(bytes >> 8 * (from & 7) & 0xff) << 8 * i;
+    }
+    for (unsigned i = 0; i < t.count; i++) {
+        const int64_t v = (int64_t)(r >> i * size & (size < 32 ? (1u << size) - 1 : ~0u));
+        interp_value(x, op->result)[at + i] = tir_is_int(t.dtype) ? tir_wrap(t.dtype, v) : v;
+    }
+}
+
+static void run_convert_pair(struct interp *x, const struct tir_op *op, unsigned lane)
+{
+    const struct tir_type t = type_of(x, op->result);
+    for (unsigned i = 0; i < 2; i++)
+        interp_value(x, op->result)[lane * 2 + i] =
+            tir_from_float(t.dtype, tir_to_float(TIR_F32, interp_value(x, op->operands[i])[lane],
+                                                 false), false);
+}
+
+/* Lanes of one wave: which lane of which operand a lane's result comes from. */
+static unsigned source_lane(struct interp *x, const struct tir_op *op, unsigned wave, unsigned lane,
+                            unsigned *operand)
+{
+    *operand = 0;
+    if (op->opcode == TIR_lane_xor)
+        return lane ^ (unsigned)op->imm[0];
+    if (op->opcode == TIR_lane_gather) {
+        *operand = 1;
+        return (unsigned)interp_value(x, op->operands[0])[wave * LANES + lane] / 4 % LANES;
+    }
+    /* Swap: the upper halves of a change places with the lower halves of b. */
+    const unsigned half = (unsigned)op->imm[0];
+    const bool upper = lane & half, second = op->imm[1];
+    *operand = upper;
+    return upper == second ? lane : lane ^ half;
+}
+
+static void run_lanes(struct interp *x, const struct tir_op *op, unsigned wave)
+{
+    const unsigned count = type_of(x, op->result).count;
+    for (unsigned lane = 0; lane < LANES; lane++) {
+        unsigned operand;
+        const unsigned from = source_lane(x, op, wave, lane, &operand);
+        memcpy(interp_value(x, op->result) + ((size_t)wave * LANES + lane) * count,
+               interp_value(x, op->operands[operand]) + ((size_t)wave * LANES + from) * count,
+               count * sizeof(int64_t));
+    }
+}
+
+static void run_any(struct interp *x, const struct tir_op *op, unsigned wave)
+{
+    const struct tir_type t = type_of(x, op->operands[0]);
+    const size_t n = interp_wave_elements(x, t);
+    int64_t any = 0;
+    for (size_t e = 0; e < n; e++)
+        any |= interp_value(x, op->operands[0])[interp_index(x, t, wave, e)];
+    interp_value(x, op->result)[wave] = any;
+}
+
+/* Element (row, col) of each register of each lane: layouts are linear, so the parts just add. */
+struct places {
+    uint32_t reg[64], lane[LANES];
+};
+
+static struct places places_of(const struct tir_layout *l)
+{
+    struct places p;
+    for (unsigned r = 0; r < 1u << l->reg_bits; r++)
+        p.reg[r] = tir_layout_apply(l, r, 0, 0);
+    for (unsigned lane = 0; lane < LANES; lane++)
+        p.lane[lane] = tir_layout_apply(l, 0, lane, 0);
+    return p;
+}
+
+/* Operand `operand` of one wave as the matrix whose element (row, col) is at out[row * cols + col]. */
+static void gather_matrix(struct interp *x, const struct tir_op *op, unsigned operand,
+                          const struct tir_layout *l, unsigned cols, unsigned wave, float *out)
+{
+    const struct tir_type t = type_of(x, op->operands[operand]);
+    const int64_t *const v = interp_value(x, op->operands[operand]);
+    const struct places places = places_of(l);
+    for (unsigned lane = 0; lane < LANES; lane++)
+        for (unsigned r = 0; r < t.count; r++) {
+            const uint32_t rc = places.reg[r] ^ places.lane[lane];
+            out[tir_rc_row(rc) * cols + tir_rc_col(rc)] =
+                tir_to_float(t.dtype, v[((size_t)wave * LANES + lane) * t.count + r],
+                             x->f->machine->fp8_is_fnuz);
+        }
+}
+
+static void run_mfma(struct interp *x, const struct tir_op *op, unsigned wave)
+{
+    enum { MAX_SIDE = 32, MAX_K = 128 };
+    const struct tir_mma *const m = &x->f->machine->mma[op->imm[0]];
+    float a[MAX_SIDE * MAX_K], b[MAX_K * MAX_SIDE], d[MAX_SIDE * MAX_SIDE];
+    if (m->m > MAX_SIDE || m->n > MAX_SIDE || m->k > MAX_K || !tir_is_float(m->in_dtype) ||
+        !tir_is_float(m->acc_dtype)) {
+        interp_fail(x, "%s is beyond the interpreter", m->name);
+        return;
+    }
+    gather_matrix(x, op, 0, &m->a, m->k, wave, a);
+    gather_matrix(x, op, 1, &m->b, m->n, wave, b);
+    gather_matrix(x, op, 2, &m->d, m->n, wave, d);
+    for (unsigned i = 0; i < m->m; i++)
+        for (unsigned k = 0; k < m->k; k++)
+            for (unsigned j = 0; j < m->n; j++)
+                d[i * m->n + j] = fmaf(a[i * m->k + k], b[k * m->n + j], d[i * m->n + j]);
+    const unsigned count = type_of(x, op->result).count;
+    const struct places places = places_of(&m->d);
+    for (unsigned lane = 0; lane < LANES; lane++)
+        for (unsigned r = 0; r < count; r++) {
+            const uint32_t rc = places.reg[r] ^ places.lane[lane];
+            interp_value(x, op->result)[((size_t)wave * LANES + lane) * count + r] =
+                tir_from_float(m->acc_dtype, d[tir_rc_row(rc) * m->n + tir_rc_col(rc)], false);
+        }
+}
+
+static bool run_wave(struct interp *x, const struct tir_op *op, unsigned wave)
+{
+    switch (op->opcode) {
+    case TIR_lane_swap: case TIR_lane_gather: case TIR_lane_xor:
+        run_lanes(x, op, wave);
+        return true;
+    case TIR_any:
+        run_any(x, op, wave);
+        return true;
+    case TIR_first_lane:
+        interp_value(x, op->result)[wave] = interp_value(x, op->operands[0])[wave * LANES];
+        return true;
+    case TIR_make_rsrc:
+        interp_value(x, op->result)[2 * wave] = interp_scalar(x, op, 0, wave);
+        interp_value(x, op->result)[2 * wave + 1] =
+            (int64_t)tir_unsigned(TIR_I32, interp_scalar(x, op, 1, wave));
+        return true;
+    case TIR_mfma:
+        run_mfma(x, op, wave);
+        return true;
+    default: return false;
+    }
+}
+
+static bool run_lane(struct interp *x, const struct tir_op *op, unsigned lane)
+{
+    switch (op->opcode) {
+    case TIR_extract: {
+        const size_t from = type_of(x, op->operands[0]).count, n = type_of(x, op->result).count;
+        memcpy(interp_value(x, op->result) + lane * n,
+               interp_value(x, op->operands[0]) + lane * from + op->imm[0], n * sizeof(int64_t));
+        return true;
+    }
+    case TIR_concat: run_concat(x, op, lane); return true;
+    case TIR_convert_pair: run_convert_pair(x, op, lane); return true;
+    case TIR_byte_perm: run_byte_perm(x, op, lane); return true;
+    default: return false;
+    }
+}
+
+bool interp_registers(struct interp *x, const struct tir_op *op)
+{
+    for (unsigned w = 0; w < x->f->waves; w++) {
+        if (!interp_runs(x, w) || run_wave(x, op, w))
+            continue;
+        for (unsigned lane = w * LANES; lane < (w + 1) * LANES; lane++)
+            if (!run_lane(x, op, lane))
+                return false;
+    }
+    return true;
+}
