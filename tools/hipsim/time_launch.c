@@ -93,10 +93,10 @@ static bool probe_sharing(struct timed *t)
     bool ok = a && b;
     if (ok) {
         struct observer see_a = time_lines_observer(a), see_b = time_lines_observer(b);
-        uint64_t one = t->total / 2;
-        ok = run_untimed(t, one, 1, &see_a) && run_untimed(t, one - step, 1, &see_b);
+        uint64_t one = t->total / 2, other = one + step < t->total ? one + step : one - step;
+        ok = run_untimed(t, one, 1, &see_a) && run_untimed(t, other, 1, &see_b);
         note_run(t, one);
-        note_run(t, one - step);
+        note_run(t, other);
         double s = time_lines_overlap(a, b);
         double on_xcd = fmin((double)t->total, p->cus * t->resident) / p->xcds;
         double k = s < 1 ? 1 / (1 - s) : (double)t->total;
