@@ -9,6 +9,7 @@
 
 #include "tools/hipsim/engine.h"
 #include "tools/hipsim/hip_clock.h"
+#include "tools/hipsim/time_api.h"
 #include "tools/hipsim/launch.h"
 
 /* -- arguments --------------------------------------------------------------------------------- */
@@ -194,13 +195,16 @@ static void print_statistics(const struct hipsim_launch_stats *s)
             s->instructions, s->valu, s->mfma, s->vmem, s->lds, s->microseconds);
 }
 
+/* `modelled` is what the timing model says, negative if it is off. */
 static void note_launch(const struct launch *launch, struct hip_device *device, bool print,
-                        double *time)
+                        double modelled, double *time)
 {
     struct hip_thread *thread = hip_thread();
 
     thread->stats = statistics(launch, device->ordinal);
-    thread->stats.microseconds = hip_clock_launch(&thread->stats, device->facts);
+    thread->stats.microseconds = modelled >= 0
+                                     ? modelled
+                                     : hip_clock_launch(&thread->stats, device->facts);
     thread->has_launched = true;
     *time += thread->stats.microseconds;
     if (print)
@@ -283,10 +287,11 @@ hipError_t hip_kernel_run(const struct hip_kernel_work *work, struct hip_device 
     launch->sendmsg = hip_hostcall_message;
     if (!(options.checks & CHECK_UNINIT))
         hipsim_mem_trust_existing();
-    if (engine_run(launch) != 0)
+    double modelled;
+    if (time_run(launch, &modelled) != 0)
         error = report_fault(launch);
     hip_hostcall_serve(device);
-    note_launch(launch, device, options.stats, time);
+    note_launch(launch, device, options.stats, modelled, time);
     dispatch_release(&dispatch);
     return error;
 }
