@@ -14,8 +14,8 @@
 
 /* From the program's own directory: in the build tree, installed. */
 static const char *const places[] = {
-    "../hipsim/" ATTNC_SIMULATOR,
-    "../" ATTNC_LIBDIR "/attnc/" ATTNC_SIMULATOR,
+    "../hipsim/hip/libamdhip64.so.5",
+    "../" ATTNC_LIBDIR "/attnc/hipsim/libamdhip64.so.5",
 };
 
 bool gpu_find_simulator(char *path, size_t size)
