@@ -9,6 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { GIVE_AT_ONCE = 4096 };
+
 struct anchor {
     const char *name; /* in `names`, NUL-terminated */
     uint32_t node;
@@ -26,6 +28,12 @@ struct parse {
     struct anchor *anchors;
     unsigned anchor_count;
     unsigned documents;
+
+    /* What libfyaml has been given, and how much of it before the newest event. */
+    const char *bytes;
+    size_t size, given, given_before;
+    struct att_loc newest;
+    bool starved; /* no event for ATTNC_MAX_VALUE bytes: it gets no more */
 };
 
 /* Room for `extra` more elements in a growable array. */
@@ -228,6 +236,24 @@ static bool check_encoding(const char *bytes, size_t size, struct attnc_diag *d)
     return true;
 }
 
+/* libfyaml takes time by the square of a directive's length. */
+static bool check_directives(const char *bytes, size_t size, struct attnc_diag *d)
+{
+    const char *end = bytes + size;
+    uint32_t line = 1;
+    for (const char *at = bytes; at < end; line++) {
+        const char *stop = memchr(at, '\n', (size_t)(end - at));
+        stop = stop ? stop : end;
+        if (*at == '%' && stop - at > ATTNC_MAX_DIRECTIVE) {
+            attnc_diag_error(d, (struct att_loc){ line, 1 }, "a directive longer than %d bytes",
+                             ATTNC_MAX_DIRECTIVE);
+            return false;
+        }
+        at = stop + 1;
+    }
+    return true;
+}
+
 /* libfyaml's own complaints; it goes on after some, and the first is the one that counts. */
 static void report_syntax(struct fy_diag *diag, struct attnc_diag *d)
 {
@@ -242,19 +268,46 @@ static void report_syntax(struct fy_diag *diag, struct attnc_diag *d)
     attnc_diag_error(d, at, "not YAML: %s", e->msg);
 }
 
+/*
+ * Hands the text over piece by piece. While libfyaml looks for the end of a [...] or {...}, which
+ * might turn out to be a key, it keeps some 400 bytes for every byte and emits nothing.
+ */
+static ssize_t give(void *user, void *buffer, size_t count)
+{
+    struct parse *p = user;
+    size_t left = p->size - p->given;
+    count = count < left ? count : left;
+    count = count < GIVE_AT_ONCE ? count : GIVE_AT_ONCE;
+    p->starved = p->given - p->given_before > ATTNC_MAX_VALUE;
+    if (p->starved)
+        return 0;
+    memcpy(buffer, p->bytes + p->given, count);
+    p->given += count;
+    return (ssize_t)count;
+}
+
 static bool parse_events(struct parse *p, struct fy_parser *parser)
 {
     struct fy_event *e;
     bool good = true;
     while (good && (e = fy_parser_parse(parser)) != NULL) {
-        good = add_event(p, e);
+        if (!p->starved) {
+            p->newest = where(fy_event_start_mark(e));
+            p->given_before = p->given;
+            good = add_event(p, e);
+        }
         fy_parser_event_free(parser, e);
+    }
+    if (p->starved) {
+        attnc_diag_error(p->d, p->newest, "no value ends in the %d bytes from here on",
+                         ATTNC_MAX_VALUE);
+        return false;
     }
     return good;
 }
 
 /* Runs libfyaml over the bytes; its parser and diagnostics live only here. */
-static bool run_parser(struct parse *p, const char *bytes, size_t size)
+static bool run_parser(struct parse *p)
 {
     struct fy_diag_cfg diag_config;
     fy_diag_cfg_default(&diag_config);
@@ -268,7 +321,7 @@ static bool run_parser(struct parse *p, const char *bytes, size_t size)
     };
     bool good = false;
     struct fy_parser *parser = fy_parser_create(&config);
-    if (!parser || fy_parser_set_string(parser, bytes, size) != 0) {
+    if (!parser || fy_parser_set_input_callback(parser, p, give) != 0) {
         attnc_diag_no_memory(p->d);
         goto out;
     }
@@ -292,15 +345,15 @@ bool attnc_yaml_parse(struct attnc_yaml *y, const char *bytes, size_t size, stru
                          ATTNC_MAX_BYTES >> 20);
         return false;
     }
-    if (!check_encoding(bytes, size, d))
+    if (!check_encoding(bytes, size, d) || !check_directives(bytes, size, d))
         return false;
 
-    struct parse p = { .y = y, .d = d };
+    struct parse p = { .y = y, .d = d, .bytes = bytes, .size = size };
     p.anchors = malloc(ATTNC_MAX_ANCHORS * sizeof(*p.anchors));
     bool good = p.anchors ? true : attnc_diag_no_memory(d);
-    /* Node 0 is no node. libfyaml takes a size of 0 for a string that ends in NUL. */
+    /* Node 0 is no node. */
     good = good && (add_node(&p, (struct attnc_yaml_node){ 0 }), y->count == 1);
-    good = good && (size == 0 || run_parser(&p, bytes, size));
+    good = good && run_parser(&p);
     for (unsigned i = 0; i < p.anchor_count; i++)
         free((char *)p.anchors[i].name);
     free(p.anchors);

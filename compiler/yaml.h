@@ -15,6 +15,8 @@
 /** Limits of a description; passing one is an error that names it. */
 enum {
     ATTNC_MAX_BYTES = 16 << 20,
+    ATTNC_MAX_VALUE = 1 << 20, /* bytes of one scalar, comment, [...] or {...} */
+    ATTNC_MAX_DIRECTIVE = 128, /* bytes of a line that starts with % */
     ATTNC_MAX_NODES = 1 << 20,
     ATTNC_MAX_DEPTH = 32,
     ATTNC_MAX_ANCHORS = 1024,

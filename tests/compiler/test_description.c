@@ -208,7 +208,8 @@ static void deep_nesting_is_an_error(void **state)
             fputc('[', t.out);
         for (int i = 0; i < depth; i++)
             fputc(']', t.out);
-        expect_text_error(&t, depth > ATTNC_MAX_DEPTH ? "" : "expected the name of a target");
+        expect_text_error(&t, depth > ATTNC_MAX_DEPTH ? "nested deeper than 32 levels"
+                                                      : "expected the name of a target");
     }
     struct text t;
     start_text(&t);
@@ -226,14 +227,18 @@ static void a_large_file_is_an_error(void **state)
     memset(bytes, '#', size);
     expect_error(bytes, size, "larger than 16 MiB");
 
-    /* As much as is allowed: a comment, one word, and a list that passes the limit of values. */
+    /* As much as is allowed, as one comment, word, list and line each. */
+    static const char words[] = "no value ends in the 1048576 bytes from here on";
     memcpy(bytes, "kernels: [] ", 12);
-    expect_error(bytes, ATTNC_MAX_BYTES, "expected kernels to be a list");
+    expect_error(bytes, ATTNC_MAX_BYTES, words);
     memset(bytes, 'x', ATTNC_MAX_BYTES);
-    expect_error(bytes, ATTNC_MAX_BYTES, "expected a map");
-    for (size_t i = 0; i < ATTNC_MAX_BYTES; i += 2)
-        memcpy(bytes + i, "a,", 2);
-    memcpy(bytes, "kernels: [", 10);
+    expect_error(bytes, ATTNC_MAX_BYTES, words);
+    memset(bytes, '[', ATTNC_MAX_BYTES);
+    expect_error(bytes, ATTNC_MAX_BYTES, words);
+    memset(bytes, '%', ATTNC_MAX_BYTES);
+    expect_error(bytes, ATTNC_MAX_BYTES, "a directive longer than 128 bytes");
+    for (size_t i = 0; i < ATTNC_MAX_BYTES; i += 4)
+        memcpy(bytes + i, "- a\n", 4);
     expect_error(bytes, ATTNC_MAX_BYTES, "more than 1048576 values");
     free(bytes);
 }
