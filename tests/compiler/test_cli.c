@@ -19,7 +19,7 @@
 
 enum { MAX_ARGS = 16 };
 
-static const char *attnc; /* the command under test */
+static char *attnc; /* the command under test */
 
 struct run {
     struct tgt_blob out, err;
@@ -263,9 +263,9 @@ static void every_step_can_be_looked_at(void **state)
 /* Usage: test_cli ATTNC */
 int main(int argc, char **argv)
 {
-    if (argc != 2)
+    attnc = argc == 2 ? realpath(argv[1], NULL) : NULL; /* tests change the directory */
+    if (!attnc)
         return 1;
-    attnc = argv[1];
     const struct CMUnitTest tests[] = {
         TEST(help_explains_everything),
         TEST(every_command_has_help),
@@ -275,5 +275,7 @@ int main(int argc, char **argv)
         TEST(a_pack_is_built_listed_and_extracted),
         TEST(every_step_can_be_looked_at),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    free(attnc);
+    return failed;
 }
