@@ -357,10 +357,243 @@ static void every_shape_is_a_matrix_product(void **state)
     assert_true(checked > 100);
 }
 
+/* -- bits ------------------------------------------------------------------------------------------- */
+
+struct rows {
+    uint32_t a[8][64], b[8][64], c[32][64], d[32][64];
+};
+
+static uint32_t wild(enum mfma_format format, unsigned round)
+{
+    uint32_t r = random32();
+
+    if (round % 4 == 0) /* any bits: subnormals, infinities, NaN */
+        return r;
+    if (round % 4 == 1 && format == FORMAT_BF16) /* near one */
+        return (r & 0x81ff81ff) | 0x3f003f00;
+    if (round % 4 == 1 && format == FORMAT_F16)
+        return (r & 0x87ff87ff) | 0x38003800;
+    if (round % 4 == 2) /* many zeros */
+        return r & random32() & random32() & 0xffff0000;
+    return r & 0xbf3fbf3f; /* finite in every format */
+}
+
+static struct mfma_job wild_job(struct rows *r, enum mfma_format format, unsigned round)
+{
+    unsigned bits = mfma_element_bits(format), k = bits == 32 ? 4 : bits == 16 ? 8 : 16;
+
+    for (unsigned l = 0; l < 64; l++) {
+        for (unsigned i = 0; i < 8; i++) {
+            r->a[i][l] = wild(format, round);
+            r->b[i][l] = wild(format, round);
+        }
+        for (unsigned i = 0; i < 32; i++)
+            r->c[i][l] = round % 3 == 0 ? random32()
+                       : round % 3 == 1 ? 0 : (random32() & 0x8fffffff) | 0x38000000;
+    }
+    return (struct mfma_job){
+        .shape = { 32, 32, (uint8_t)k, 1, false }, .a_format = (uint8_t)format,
+        .b_format = (uint8_t)format, .a = (const uint32_t (*)[64])r->a,
+        .b = (const uint32_t (*)[64])r->b, .c = (const uint32_t (*)[64])r->c, .d = r->d,
+    };
+}
+
+/* One element by the exact step, decoded by the formulas above. */
+static uint32_t exact(const struct rows *r, const struct mfma_job *job, unsigned i, unsigned j)
+{
+    enum mfma_format format = (enum mfma_format)job->a_format;
+    unsigned bits = mfma_element_bits(format), k_all = job->shape.k, reg, lane;
+    struct spec s = { .out = "f32", .m = 32, .n = 32, .blocks = 1 };
+    double product[16];
+    int exponent[16];
+
+    for (unsigned k = 0; k < k_all; k++) {
+        double v[2];
+        exponent[k] = 0;
+        for (unsigned o = 0; o < 2; o++) {
+            const uint32_t (*rows)[64] = o ? job->b : job->a;
+            unsigned e, l, at;
+            input_place(32, k_all, 1, bits, false, o ? j : i, k, 0, &e, &l);
+            at = e * bits;
+            uint32_t code = rows[at / 32][l] >> at % 32;
+            if (format == FORMAT_BF16 || format == FORMAT_XF32) {
+                uint32_t f = format == FORMAT_BF16 ? code << 16 : code & 0xffffe000;
+                if (format == FORMAT_XF32 && (code & 0x7fffffff) > 0x7f800000)
+                    f |= 0x400000;
+                v[o] = float_from_bits(f);
+                int field = (int)(f >> 23 & 255);
+                exponent[k] += (field ? field : 1) - 127;
+            } else if (format == FORMAT_F16) {
+                int field = (int)(code >> 10 & 31);
+                v[o] = f32_from_f16((uint16_t)code);
+                exponent[k] += v[o] == 0 ? EXPONENT_OF_ZERO : (field ? field : 1) - 15;
+            } else {
+                v[o] = mfma_table(format)->value[code & 255];
+                exponent[k] += mfma_table(format)->exponent[code & 255];
+            }
+        }
+        product[k] = v[0] * v[1];
+    }
+    output_place(&s, i, j, 0, &reg, &lane);
+    return bits_from_float(mfma_fused_step(product, exponent, k_all, 0,
+                                           float_from_bits(r->c[reg][lane]), bits == 8));
+}
+
+static void vectors_and_exact_steps_agree(void **state)
+{
+    static const enum mfma_format formats[] = {
+        FORMAT_BF16, FORMAT_F16, FORMAT_XF32, FORMAT_FP8, FORMAT_BF8, FORMAT_FP8_FNUZ,
+        FORMAT_BF8_FNUZ,
+    };
+    static struct rows r;
+
+    (void)state;
+    for (unsigned f = 0; f < sizeof formats / sizeof *formats; f++) {
+        for (unsigned round = 0; round < 24; round++) {
+            struct mfma_job job = wild_job(&r, formats[f], round);
+            mfma_run(&job);
+            for (unsigned i = 0; i < 32; i++) {
+                for (unsigned j = round % 3; j < 32; j += 3) {
+                    struct spec s = { .out = "f32", .m = 32, .n = 32, .blocks = 1 };
+                    unsigned reg, lane;
+                    output_place(&s, i, j, 0, &reg, &lane);
+                    uint32_t want = exact(&r, &job, i, j), have = r.d[reg][lane];
+                    if (have != want)
+                        fail_msg("format %u round %u [%u][%u]: %08x, not %08x (c %08x)",
+                                 formats[f], round, i, j, have, want, r.c[reg][lane]);
+                }
+            }
+        }
+    }
+}
+
+static void plain_c_gives_the_same_bits(void **state)
+{
+    static struct rows r;
+    static uint32_t first[16][64];
+
+    (void)state;
+    for (unsigned format = FORMAT_F32; format <= FORMAT_BF8; format++) {
+        for (unsigned round = 0; round < 12; round++) {
+            struct mfma_job job = wild_job(&r, (enum mfma_format)format, round);
+            if (format == FORMAT_F32 || format == FORMAT_XF32)
+                job.shape.k = 2 * (format == FORMAT_F32 ? 1 : 2);
+            mfma_run(&job);
+            memcpy(first, r.d, sizeof first);
+            memset(r.d, 0, sizeof r.d);
+            mfma_run_plain(&job);
+            for (unsigned i = 0; i < 16; i++)
+                for (unsigned l = 0; l < 64; l++)
+                    if (first[i][l] != r.d[i][l] && !(format == FORMAT_F32 &&
+                        isnan(float_from_bits(first[i][l])) && isnan(float_from_bits(r.d[i][l]))))
+                        fail_msg("format %u: %08x with vectors, %08x in plain C", format,
+                                 first[i][l], r.d[i][l]);
+        }
+    }
+}
+
+/* What the published model of CDNA3 says of single steps (docs/hipsim-matrix.md). */
+static void a_step_truncates_products_and_floors_c(void **state)
+{
+    int e[8] = { 0, -25, -25, -25, -25, -25, -25, -25 };
+    double p[8] = { 1, 0x1p-25, 0x1p-25, 0x1p-25, 0x1p-25, 0x1p-25, 0x1p-25, 0x1p-25 };
+
+    (void)state;
+    /* Seven halves of the last bit vanish, each on its own; in any order of summation they would
+     * not, had they been added exactly. */
+    assert_true(mfma_fused_step(p, e, 8, 0, 0, false) == 1);
+    /* With 2^-24 they count, and the sum is rounded once, to even. */
+    for (unsigned i = 1; i < 8; i++) {
+        p[i] = 0x1p-24;
+        e[i] = -24;
+    }
+    assert_true(mfma_fused_step(p, e, 8, 0, 0, false) == 1 + 0x1p-21f);
+    assert_true(mfma_fused_step(p, e, 3, 0, 0, false) == 1 + 0x1p-23f);
+    assert_true(mfma_fused_step(p, e, 2, 0, 0, false) == 1); /* a tie */
+    /* Products round toward zero, C toward minus infinity. */
+    p[1] = -0x1p-25;
+    e[1] = -25;
+    assert_true(mfma_fused_step(p, e, 2, 0, 0, false) == 1);
+    assert_true(mfma_fused_step(p, e, 1, 0, -0x1p-40f, false) == 1 - 0x1p-24f);
+    assert_true(mfma_fused_step(p, e, 1, 0, 0x1p-40f, false) == 1);
+    /* 8-bit formats sum even and odd k apart and floor when they join them ... */
+    assert_true(mfma_fused_step(p, e, 2, 0, 0, true) == 1 - 0x1p-24f);
+    /* ... and drop a C below 2^(e - 25). */
+    p[1] = 0;
+    assert_true(mfma_fused_step(p, e, 2, 0, -0x1p-40f, true) == 1);
+    /* A sum of zero is +0, infinities and NaN pass. */
+    p[0] = 0;
+    assert_int_equal(bits_from_float(mfma_fused_step(p, e, 1, 0, -0.0f, false)), 0);
+    assert_true(isinf(mfma_fused_step(p, e, 1, 0, INFINITY, false)));
+    p[0] = -INFINITY;
+    assert_int_equal(bits_from_float(mfma_fused_step(p, e, 1, 0, INFINITY, false)), 0x7fc00000);
+}
+
+static void undefined_operands_spoil_their_row_and_column(void **state)
+{
+    (void)state;
+    struct program p = program_new(GFX942);
+    p.v_valid[A] &= ~(UINT64_C(1) << 37); /* row 5 of A */
+    p.v_valid[B + 1] &= ~UINT64_C(2);     /* column 1 of B */
+    program_run(&p, "v_mfma_f32_32x32x8_bf16 v[0:15], v[32:33], v[40:41], 0");
+    /* Row 5 is register 1 of the upper 32 lanes; column 1 is lanes 1 and 33 everywhere. */
+    assert_int_equal(p.v_valid[0], 0xfffffffdfffffffd);
+    assert_int_equal(p.v_valid[1], 0x00000000fffffffd);
+    assert_int_equal(p.v_valid[15], 0xfffffffdfffffffd);
+}
+
+static void broadcast_controls_move_blocks_and_lanes(void **state)
+{
+    (void)state;
+    struct program p = program_new(GFX942);
+    for (unsigned l = 0; l < 64; l++) {
+        p.v[A][l] = bits_from_float((float)(l + 1)); /* 16x16x1, four blocks: A[i] of block l / 16 */
+        p.v[B][l] = bits_from_float(1);
+    }
+    /* cbsz 1, abid 1: pairs of blocks use the second A of the pair. */
+    program_run(&p, "v_mfma_f32_16x16x1_4b_f32 v[0:15], v32, v40, 0 cbsz:1 abid:1");
+    assert_true(float_from_bits(p.v[0][0]) == 17);  /* block 0, row 0 */
+    assert_true(float_from_bits(p.v[4][0]) == 17);  /* block 1 */
+    assert_true(float_from_bits(p.v[8][0]) == 49);  /* block 2 */
+    for (unsigned l = 0; l < 64; l++) {
+        p.v[A][l] = bits_from_float(1);
+        p.v[B][l] = bits_from_float((float)l);
+    }
+    /* blgp 2: the second 32 lanes for all; 3: rotated by 16. */
+    program_run(&p, "v_mfma_f32_16x16x1_4b_f32 v[0:15], v32, v40, 0 blgp:2\n"
+                    "v_mfma_f32_16x16x1_4b_f32 v[16:31], v32, v40, 0 blgp:3");
+    assert_true(float_from_bits(p.v[0][3]) == 35);
+    assert_true(float_from_bits(p.v[12][3]) == 51);
+    assert_true(float_from_bits(p.v[16][3]) == 19);
+    assert_true(float_from_bits(p.v[28][3]) == 3);
+}
+
+static void f64_negates_and_agprs_accumulate(void **state)
+{
+    (void)state;
+    struct program p = program_new(GFX942);
+    for (unsigned l = 0; l < 64; l++) {
+        p.v[A][l] = p.v[B][l] = 0;
+        p.v[A + 1][l] = 0x40000000; /* 2.0 */
+        p.v[B + 1][l] = 0x40080000; /* 3.0 */
+    }
+    program_run(&p, "v_mfma_f64_4x4x4_4b_f64 v[0:1], v[32:33], v[40:41], 1.0 neg:[1,0,1]\n"
+                    "v_mfma_f64_4x4x4_4b_f64 a[0:1], v[32:33], v[40:41], -4.0\ns_nop 15\n"
+                    "v_accvgpr_read_b32 v4, a1");
+    assert_int_equal(program_v64(&p, 0, 9), bits_of64(-25.0));
+    assert_int_equal(p.v[4][9], bits_of64(20.0) >> 32);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_shape_is_a_matrix_product),
+        cmocka_unit_test(vectors_and_exact_steps_agree),
+        cmocka_unit_test(plain_c_gives_the_same_bits),
+        cmocka_unit_test(a_step_truncates_products_and_floors_c),
+        cmocka_unit_test(undefined_operands_spoil_their_row_and_column),
+        cmocka_unit_test(broadcast_controls_move_blocks_and_lanes),
+        cmocka_unit_test(f64_negates_and_agprs_accumulate),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

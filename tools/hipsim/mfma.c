@@ -22,44 +22,6 @@ unsigned mfma_element_bits(enum mfma_format format)
     }
 }
 
-unsigned mfma_a_per_lane(const struct mfma_shape *s)
-{
-    return (unsigned)s->k * s->m * s->blocks / MFMA_LANES / (s->sparse ? 2 : 1);
-}
-
-unsigned mfma_b_per_lane(const struct mfma_shape *s)
-{
-    return (unsigned)s->k * s->n * s->blocks / MFMA_LANES;
-}
-
-unsigned mfma_k(const struct mfma_shape *s, enum mfma_format format, bool is_a, unsigned group,
-                unsigned e)
-{
-    unsigned per_lane = is_a ? mfma_a_per_lane(s) : mfma_b_per_lane(s);
-
-    if (!s->sparse && per_lane == 32 && mfma_element_bits(format) == 8)
-        return e / 16 * (s->k / 2) + group * 16 + e % 16;
-    return group * per_lane + e;
-}
-
-void mfma_d_place(const struct mfma_shape *s, bool is_f64, unsigned block, unsigned i,
-                  unsigned *reg, unsigned *lane)
-{
-    if (is_f64) {
-        *reg = s->n == 16 ? i / 4 : 0;
-        *lane = s->n == 16 ? i % 4 * 16 : i * 16 + block * 4;
-    } else if (s->n == 32) {
-        *reg = block * 16 + i / 8 * 4 + i % 4;
-        *lane = i / 4 % 2 * 32;
-    } else if (s->n == 16) {
-        *reg = block * 4 + i % 4;
-        *lane = i / 4 * 16;
-    } else {
-        *reg = i;
-        *lane = block * 4;
-    }
-}
-
 unsigned mfma_blgp_lane(unsigned lane, unsigned blgp)
 {
     switch (blgp) {

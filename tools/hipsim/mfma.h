@@ -64,19 +64,48 @@ const struct mfma_table *mfma_table(enum mfma_format format);
 /** Bits of one element of `format`. */
 unsigned mfma_element_bits(enum mfma_format format);
 
-/** Elements of A (sparse: stored ones) or B that one lane holds. */
-unsigned mfma_a_per_lane(const struct mfma_shape *s);
-unsigned mfma_b_per_lane(const struct mfma_shape *s);
+/** Elements of A (sparse: stored ones) that one lane holds; the same for B below. */
+static inline unsigned mfma_a_per_lane(const struct mfma_shape *s)
+{
+    return (unsigned)s->k * s->m * s->blocks / MFMA_LANES / (s->sparse ? 2 : 1);
+}
+
+static inline unsigned mfma_b_per_lane(const struct mfma_shape *s)
+{
+    return (unsigned)s->k * s->n * s->blocks / MFMA_LANES;
+}
 
 /** Logical k of element `e` in lane group `group` (of m or n times blocks lanes). For a sparse A
  *  it counts the stored elements. */
-unsigned mfma_k(const struct mfma_shape *s, enum mfma_format format, bool is_a, unsigned group,
-                unsigned e);
+static inline unsigned mfma_k(const struct mfma_shape *s, enum mfma_format format, bool is_a,
+                              unsigned group, unsigned e)
+{
+    unsigned per_lane = is_a ? mfma_a_per_lane(s) : mfma_b_per_lane(s);
+
+    if (!s->sparse && per_lane == 32 && mfma_element_bits(format) == 8)
+        return e / 16 * (s->k / 2) + group * 16 + e % 16;
+    return group * per_lane + e;
+}
 
 /** The register, and the lane of column 0, that hold row i of D or C of a block; 64-bit elements
  *  take register pairs 2r and 2r + 1. */
-void mfma_d_place(const struct mfma_shape *s, bool is_f64, unsigned block, unsigned i,
-                  unsigned *reg, unsigned *lane);
+static inline void mfma_d_place(const struct mfma_shape *s, bool is_f64, unsigned block,
+                                unsigned i, unsigned *reg, unsigned *lane)
+{
+    if (is_f64) {
+        *reg = s->n == 16 ? i / 4 : 0;
+        *lane = s->n == 16 ? i % 4 * 16 : i * 16 + block * 4;
+    } else if (s->n == 32) {
+        *reg = block * 16 + i / 8 * 4 + i % 4;
+        *lane = i / 4 % 2 * 32;
+    } else if (s->n == 16) {
+        *reg = block * 4 + i % 4;
+        *lane = i / 4 * 16;
+    } else {
+        *reg = i;
+        *lane = block * 4;
+    }
+}
 
 /** One fused step: n products, their exponents without the scale, c. Exact and slow; the vector
  *  kernels fall back to it where they cannot tell. */

@@ -57,15 +57,16 @@ struct run {
     int16_t *eb;
 };
 
+/* Without branches, so that loops over it are vectorised. */
 static inline float decode_f16(uint32_t h, int *exponent)
 {
     uint32_t field = h >> 10 & 31, magnitude = h & 0x7fff;
-    float f = float_from_bits(magnitude << 13) * 0x1p112f;
+    uint32_t bits = bits_from_float(float_from_bits(magnitude << 13) * 0x1p112f);
+    int e = (int)field - 15 + (field == 0);
 
-    *exponent = (int)(field ? field : 1) - 15;
-    *exponent = magnitude ? *exponent : EXPONENT_OF_ZERO;
-    *exponent = field == 31 ? EXPONENT_SPECIAL : *exponent;
-    uint32_t bits = field == 31 ? 0x7f800000 | magnitude << 13 : bits_from_float(f);
+    e += -(magnitude == 0) & (EXPONENT_OF_ZERO + 14);
+    *exponent = e + (-(field == 31) & EXPONENT_SPECIAL);
+    bits |= -(uint32_t)(field == 31) & 0x7f800000;
     return float_from_bits(bits | (h & 0x8000) << 16);
 }
 
@@ -73,8 +74,7 @@ static inline float decode_f32(uint32_t bits, int *exponent)
 {
     uint32_t field = bits >> 23 & 255;
 
-    *exponent = (int)(field ? field : 1) - 127;
-    *exponent = field == 255 ? EXPONENT_SPECIAL : *exponent;
+    *exponent = (int)field - 127 + (field == 0) + (-(field == 255) & EXPONENT_SPECIAL);
     return float_from_bits(bits);
 }
 
@@ -113,7 +113,7 @@ static inline __attribute__((always_inline)) void decode_lanes(const struct run 
     if (ea) {
         for (unsigned l = 0; l < lanes; l++) {
             value[l] = decode_element(format, from[l] >> shift, &exponent);
-            ea[l] = (uint16_t)exponent * UINT32_C(0x10001);
+            ea[l] = (uint16_t)exponent | (uint32_t)exponent << 16;
         }
     } else {
         for (unsigned l = 0; l < lanes; l++) {
@@ -288,9 +288,9 @@ static inline vec_f add_below(vec_f c, vec_i sum, vec_i e)
     return vec_to_f(total) * (vec_f)(field - (28 << 23));
 }
 
-/* c + sum * 2^(e - 24), as the hardware aligns and rounds. Sets *special if a lane of C is infinite
- * or NaN. */
-static inline vec_f add_c(vec_f c, vec_i sum, vec_i e, bool two_stage, bool *special)
+/* c + sum * 2^(e - 24), as the hardware aligns and rounds. Sets `large` where C has a larger
+ * exponent by six or more, or is infinite or NaN: then the result is meaningless. */
+static inline vec_f add_c(vec_f c, vec_i sum, vec_i e, bool two_stage, vec_i *large)
 {
     vec_f up = (vec_f)((151 - e) << 23), down = (vec_f)((103 + e) << 23);
     vec_f scaled = c * up, magnitude = (vec_f)((vec_i)scaled & 0x7fffffff);
@@ -299,22 +299,13 @@ static inline vec_f add_c(vec_f c, vec_i sum, vec_i e, bool two_stage, bool *spe
 
     if (two_stage) /* what lies wholly below the last bit is dropped instead */
         below &= magnitude >= vec_f_from(0.5f);
-    vec_f result = vec_to_f(sum + whole + below) * down;
-    vec_i large = ~(magnitude < vec_f_from(0x1p30f));
-    if (vec_any_i(large)) {
-        vec_i field = (vec_i)c & 0x7f800000;
-        *special = *special || vec_any_i(field == 0x7f800000);
-        result = vec_pick(large, add_below(c, sum, e), result);
-    }
-    return result;
+    *large = ~(magnitude < vec_f_from(0x1p30f));
+    return vec_to_f(sum + whole + below) * down;
 }
 
 /* The 16 columns one by one, exactly. */
-static __attribute__((noinline)) void step_exactly(const struct step *s, vec_f *columns)
+static __attribute__((noinline)) void step_exactly(const struct step *s, float *c)
 {
-    float c[COLS];
-
-    memcpy(c, columns, sizeof c);
     for (unsigned j = 0; j < COLS; j++) {
         double product[16];
         int exponent[16], scale = s->scale ? s->scale[j] : 0;
@@ -327,20 +318,6 @@ static __attribute__((noinline)) void step_exactly(const struct step *s, vec_f *
             product[0] = NAN;
         c[j] = mfma_fused_step(product, exponent, s->count, scale, c[j], s->two_stage);
     }
-    memcpy(columns, c, sizeof c);
-}
-
-/* Copies, so that the caller's vectors need no address. */
-static inline __attribute__((always_inline)) void step_slowly(const struct step *s, vec_f *c)
-{
-    struct step copy = *s;
-    vec_f columns[PARTS];
-
-    for (unsigned p = 0; p < PARTS; p++)
-        columns[p] = c[p];
-    step_exactly(&copy, columns);
-    for (unsigned p = 0; p < PARTS; p++)
-        c[p] = columns[p];
 }
 
 static inline vec_i at_most_31(vec_i v)
@@ -355,64 +332,111 @@ static inline vec_s outside(vec_s e)
     return (e < E_MIN) | (e > E_MAX);
 }
 
-/* Even and odd k apart, their sums aligned and added: sets sum and e. */
-static inline __attribute__((always_inline)) void join_stages(const struct step *s, vec_s *e_even,
-                                                              vec_s *e_odd, vec_i *e, vec_i *sum)
+/*
+ * What a step has of one row between its three passes. Each pass runs over all rows before the next
+ * one starts: within a row every operation waits for the one before, between rows none does.
+ */
+struct work {
+    vec_s e[SHORTS], odd[SHORTS];
+    vec_i sum[PARTS], top[PARTS];
+    bool special;
+};
+
+/* First pass: the exponents to align to. */
+static inline __attribute__((always_inline)) void find_exponents(const struct step *s,
+                                                                 struct work *w)
 {
-    vec_i even[PARTS], odd[PARTS];
+    vec_s e[SHORTS], odd[SHORTS], bad = { 0 };
 
-    for (unsigned i = 0; i < SHORTS; i++) { /* a half that is all zeros has a sum of zero anyway */
-        vec_s least = (vec_s){ 0 } + E_MIN;
-        e_even[i] = vec_max_s(e_even[i], least);
-        e_odd[i] = vec_max_s(e_odd[i], least);
-    }
-    add_products(s, 0, 2, e_even, even);
-    add_products(s, 1, 2, e_odd, odd);
-    for (unsigned p = 0; p < PARTS; p++) {
-        vec_i a = load_wide(e_even, p), b = load_wide(e_odd, p), more = b > a;
-        e[p] = (b & more) | (a & ~more);
-        sum[p] = (even[p] >> at_most_31(e[p] - a)) + (odd[p] >> at_most_31(e[p] - b));
-    }
-}
-
-static inline __attribute__((always_inline)) void step_row(const struct step *s, vec_f *c)
-{
-    vec_s es[SHORTS], odd[SHORTS], bad = { 0 };
-    vec_i e[PARTS], sum[PARTS];
-    vec_f out[PARTS];
-    bool special = false;
-
-    largest_exponent(s, 0, s->two_stage ? 2 : 1, es);
+    largest_exponent(s, 0, s->two_stage ? 2 : 1, e);
     if (s->two_stage)
         largest_exponent(s, 1, 2, odd);
     for (unsigned i = 0; i < SHORTS; i++) {
-        vec_s top = s->two_stage ? vec_max_s(es[i], odd[i]) : es[i];
+        vec_s top = s->two_stage ? vec_max_s(e[i], odd[i]) : e[i];
         bad |= outside(top);
         if (s->scale)
             bad |= outside(top + load_s(s->scale + i * (COLS / SHORTS)));
+        w->e[i] = e[i];
+        if (s->two_stage) { /* a half that is all zeros has a sum of zero anyway */
+            vec_s least = (vec_s){ 0 } + E_MIN;
+            w->e[i] = vec_max_s(e[i], least);
+            w->odd[i] = vec_max_s(odd[i], least);
+        }
     }
-    if (__builtin_expect(vec_any_s(bad), 0)) {
-        step_slowly(s, c);
-        return;
-    }
-    if (s->two_stage) {
-        join_stages(s, es, odd, e, sum);
-    } else {
-        add_products(s, 0, 1, es, sum);
-        for (unsigned p = 0; p < PARTS; p++)
-            e[p] = load_wide(es, p);
-    }
+    w->special = vec_any_s(bad);
+}
+
+/* Second pass: aligned products; even and odd k apart in the two-stage formats. */
+static inline __attribute__((always_inline)) void find_sums(const struct step *s, struct work *w)
+{
+    vec_i even[PARTS], odd[PARTS];
+
+    add_products(s, 0, s->two_stage ? 2 : 1, w->e, even);
+    if (s->two_stage)
+        add_products(s, 1, 2, w->odd, odd);
     for (unsigned p = 0; p < PARTS; p++) {
-        if (s->scale)
-            e[p] += load_wide(s->scale, p);
-        out[p] = add_c(c[p], sum[p], e[p], s->two_stage, &special);
+        w->sum[p] = even[p];
+        if (!s->two_stage)
+            continue;
+        vec_i a = load_wide(w->e, p), b = load_wide(w->odd, p), more = b > a;
+        w->top[p] = (b & more) | (a & ~more);
+        w->sum[p] = (even[p] >> at_most_31(w->top[p] - a)) +
+                    (odd[p] >> at_most_31(w->top[p] - b));
     }
-    if (__builtin_expect(special, 0)) {
-        step_slowly(s, c);
-        return;
+}
+
+static inline __attribute__((always_inline)) vec_i exponents_of(const struct step *s,
+                                                                const struct work *w, unsigned p)
+{
+    vec_i e = s->two_stage ? w->top[p] : load_wide(w->e, p);
+
+    if (s->scale)
+        e += load_wide(s->scale, p);
+    return e;
+}
+
+/* Third pass: C joins. False if the row needs another look; then the result goes to `aside`,
+ * because d may be where c is. */
+static inline __attribute__((always_inline)) bool find_result(const struct step *s,
+                                                              const struct work *w,
+                                                              const uint32_t *c, float *d,
+                                                              float *aside)
+{
+    vec_i any = { 0 }, large;
+    vec_f out[PARTS];
+
+    for (unsigned p = 0; p < PARTS; p++) {
+        vec_f from = load_f((const float *)c + p * PART_COLS);
+        out[p] = add_c(from, w->sum[p], exponents_of(s, w, p), s->two_stage, &large);
+        any |= large;
     }
+    bool done = !(w->special | vec_any_i(any));
+    float *to = done ? d : aside;
     for (unsigned p = 0; p < PARTS; p++)
-        c[p] = out[p];
+        store_f(to + p * PART_COLS, out[p]);
+    return done;
+}
+
+/* The other look: a large C, or something that only step_exactly() can do. */
+static inline __attribute__((always_inline)) void look_again(const struct step *s,
+                                                             const struct work *w,
+                                                             const uint32_t *c, float *result)
+{
+    vec_i special = { 0 }, large;
+
+    for (unsigned p = 0; p < PARTS; p++) {
+        vec_f from = load_f((const float *)c + p * PART_COLS);
+        vec_i e = exponents_of(s, w, p);
+        add_c(from, w->sum[p], e, s->two_stage, &large);
+        special |= ((vec_i)from & 0x7f800000) == 0x7f800000;
+        vec_f out = vec_pick(large, add_below(from, w->sum[p], e),
+                             load_f(result + p * PART_COLS));
+        store_f(result + p * PART_COLS, out);
+    }
+    if (w->special || vec_any_i(special)) {
+        memcpy(result, c, COLS * sizeof *result);
+        step_exactly(s, result);
+    }
 }
 
 /* -- whole matrices ----------------------------------------------------------------------------------- */
@@ -457,38 +481,77 @@ static void add_scales(const struct mfma_job *job, unsigned i, unsigned j, unsig
                                                 kb * s->n + j + c));
 }
 
-/* A block, 16 columns at a time; `size`, `two_stage`, `sparse` and `scaled` are constants where this
+/* What the rows of a block share besides A and B. */
+struct rows {
+    const uint32_t *c[LINE];        /* from column 0 */
+    uint32_t *d[LINE];
+    uint8_t lines[LINE][MAX_K / 2]; /* sparse */
+    int16_t scale[LINE][COLS];      /* scaled: of the current 32 k and 16 columns */
+};
+
+static void place_rows(const struct mfma_job *job, unsigned block, struct rows *r)
+{
+    unsigned reg, lane;
+
+    for (unsigned i = 0; i < job->shape.m; i++) {
+        mfma_d_place(&job->shape, false, block, i, &reg, &lane);
+        r->c[i] = &job->c[reg][lane];
+        r->d[i] = &job->d[reg][lane];
+        if (job->shape.sparse)
+            select_lines(job, i, r->lines[i]);
+    }
+}
+
+/* A step of all rows for the columns from j. All arguments from `size` on are constants where this
  * is inlined. */
+static inline __attribute__((always_inline)) void run_step(const struct operands *o,
+                                                           const struct rows *r, unsigned rows,
+                                                           unsigned k, unsigned j, unsigned size,
+                                                           bool two_stage, bool sparse,
+                                                           bool scaled)
+{
+    const uint32_t *const *from = k ? (const uint32_t *const *)r->d : r->c;
+    _Alignas(64) float aside[LINE][COLS];
+    struct work work[LINE];
+    uint32_t again = 0;
+    struct step s = {
+        .b = &o->b[sparse ? 0 : k][j], .eb = &o->eb[sparse ? 0 : k][j],
+        .count = size, .two_stage = two_stage,
+    };
+
+#define ROW_STEP(i) \
+    (s.a = &o->a[k][i], s.ea = &o->ea[k][i], s.lines = sparse ? r->lines[i] + k : NULL, \
+     s.scale = scaled ? r->scale[i] : NULL, &s)
+    for (unsigned i = 0; i < rows; i++)
+        find_exponents(ROW_STEP(i), &work[i]);
+    for (unsigned i = 0; i < rows; i++)
+        find_sums(ROW_STEP(i), &work[i]);
+    for (unsigned i = 0; i < rows; i++)
+        again |= (uint32_t)!find_result(ROW_STEP(i), &work[i], from[i] + j,
+                                        (float *)(r->d[i] + j), aside[i]) << i;
+    for (; again; again &= again - 1) {
+        unsigned i = (unsigned)__builtin_ctz(again);
+        look_again(ROW_STEP(i), &work[i], from[i] + j, aside[i]);
+        memcpy(r->d[i] + j, aside[i], sizeof aside[i]);
+    }
+#undef ROW_STEP
+}
+
 static inline __attribute__((always_inline)) void run_columns(
     const struct mfma_job *job, const struct operands *o, unsigned block, unsigned size,
     bool two_stage, bool sparse, bool scaled)
 {
     const struct mfma_shape *s = &job->shape;
-    unsigned count = sparse ? s->k / 2u : s->k, reg, lane;
-    uint8_t lines[MAX_K / 2];
-    int16_t scale[COLS];
+    unsigned count = sparse ? s->k / 2u : s->k;
+    struct rows r;
 
-    for (unsigned i = 0; i < s->m; i++) {
-        mfma_d_place(s, false, block, i, &reg, &lane);
-        if (sparse)
-            select_lines(job, i, lines);
-        for (unsigned j = 0; j < s->n; j += COLS) {
-            vec_f c[PARTS];
-            for (unsigned p = 0; p < PARTS; p++)
-                c[p] = load_f((const float *)&job->c[reg][lane + j + p * PART_COLS]);
-            for (unsigned k = 0; k < count; k += size) {
-                struct step step = {
-                    .a = &o->a[k][i], .ea = &o->ea[k][i],
-                    .b = &o->b[sparse ? 0 : k][j], .eb = &o->eb[sparse ? 0 : k][j],
-                    .lines = sparse ? lines + k : NULL, .scale = scaled ? scale : NULL,
-                    .count = size, .two_stage = two_stage,
-                };
-                if (scaled)
-                    add_scales(job, i, j, k / 32, scale);
-                step_row(&step, c);
-            }
-            for (unsigned p = 0; p < PARTS; p++)
-                store_f((float *)&job->d[reg][lane + j + p * PART_COLS], c[p]);
+    place_rows(job, block, &r);
+    for (unsigned j = 0; j < s->n; j += COLS) {
+        for (unsigned k = 0; k < count; k += size) {
+            if (scaled && k % 32 == 0)
+                for (unsigned i = 0; i < s->m; i++)
+                    add_scales(job, i, j, k / 32, r.scale[i]);
+            run_step(o, &r, s->m, k, j, size, two_stage, sparse, scaled);
         }
     }
 }

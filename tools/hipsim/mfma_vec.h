@@ -61,7 +61,13 @@ static inline vec_i load_wide(const void *p, unsigned part)
     half_s h;
 
     memcpy(&h, (const char *)p + part * sizeof h, sizeof h);
+#if defined(__AVX512F__)
+    return (vec_i)_mm512_cvtepi16_epi32((__m256i)h);
+#elif defined(__AVX2__)
+    return (vec_i)_mm256_cvtepi16_epi32((__m128i)h);
+#else
     return __builtin_convertvector(h, vec_i);
+#endif
 }
 
 static inline vec_s vec_max_s(vec_s a, vec_s b)
