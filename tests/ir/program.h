@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Programs made of bytes: every string of bytes is a sound program, so random ones test what holds
+ * for all.
+ */
+#ifndef TESTS_IR_PROGRAM_H
+#define TESTS_IR_PROGRAM_H
+
+#include "ir/builder.h"
+
+/** Words that a program writes, and words that it may read. */
+enum { PROGRAM_OUTPUTS = 64 * 8, PROGRAM_INPUTS = 64 };
+
+/**
+ * A lowered function of two waves: scalars and vecs of i32, branches that waves take differently,
+ * loops with carried values, cross-lane moves and LDS. Arguments: "in" and "out", pointers to
+ * PROGRAM_INPUTS and 2 * PROGRAM_OUTPUTS words.
+ */
+struct tir_func *program_of_bytes(const uint8_t *bytes, size_t size);
+
+#endif
