@@ -34,6 +34,23 @@ typedef void (*lane_fn)(struct lanes *x);
 
 #define EACH_LANE _Pragma("GCC ivdep") for (unsigned i = 0; i < WAVE_LANES; i++)
 
+/*
+ * The head of a kernel that rounds halves by MODE: its body is compiled for round to nearest, which
+ * vectorises, and once more for the rest.
+ */
+#define ROUNDING_KERNEL(op) \
+    static inline __attribute__((always_inline)) void body_##op(struct lanes *x, \
+                                                                const enum rounding mode); \
+    static void k_##op(struct lanes *x) \
+    { \
+        if (round_f16_mode(x->w) == ROUND_NEAREST) \
+            body_##op(x, ROUND_NEAREST); \
+        else \
+            body_##op(x, round_f16_mode(x->w)); \
+    } \
+    static inline __attribute__((always_inline)) void body_##op(struct lanes *x, \
+                                                                const enum rounding mode)
+
 /* Executes a row whose kernel is a lane_fn: exec_valu.c. */
 void LOCAL(exec_lanes)(struct wave *w, const struct inst *in);
 
@@ -79,7 +96,7 @@ static inline bool nan32(uint32_t u)
 
 static inline bool snan32(uint32_t u)
 {
-    return nan32(u) && !(u & 0x400000);
+    return nan32(u) & !(u & 0x400000);
 }
 
 static inline bool nan64(uint64_t u)
@@ -89,7 +106,7 @@ static inline bool nan64(uint64_t u)
 
 static inline bool snan64(uint64_t u)
 {
-    return nan64(u) && !(u >> 51 & 1);
+    return nan64(u) & !(u >> 51 & 1);
 }
 
 #define QUIET32 0x400000u
@@ -136,16 +153,22 @@ static inline enum rounding round_f16_mode(const struct wave *w)
     return (enum rounding)((w->mode >> 2 & 3) | (w->mode & MODE_FP16_OVFL ? ROUND_SATURATES : 0u));
 }
 
-/* Drops `shift` low bits (1 .. 63) of a magnitude by the rounding mode. */
-static inline uint64_t round_shift(uint64_t m, unsigned shift, enum rounding mode, bool negative)
+/*
+ * Drops `shift` low bits (1 .. 60) of a magnitude by the rounding mode. Like what follows it keeps to
+ * 64-bit integers and selects, or the lane loops would not vectorise.
+ */
+static inline uint64_t round_shift(uint64_t m, uint64_t shift, enum rounding mode,
+                                   uint64_t negative)
 {
-    uint64_t ones = (UINT64_C(1) << shift) - 1;
-    uint64_t half = UINT64_C(1) << (shift - 1);
+    uint64_t kept = m >> shift, guard = m >> (shift - 1);
+    uint64_t exact = kept << shift, sticky = (guard << (shift - 1)) != m;
     unsigned way = mode & 3;
-    uint64_t bias = way == ROUND_NEAREST ? half - 1 + (m >> shift & 1)
-        : way == ROUND_ZERO ? 0
-        : (way == ROUND_UP) != negative ? ones : 0;
-    return (m + bias) >> shift;
+    if (way == ROUND_NEAREST)
+        return kept + (guard & 1 & (sticky | kept));
+    if (way == ROUND_ZERO)
+        return kept;
+    uint64_t up = way == ROUND_UP ? negative ^ 1 : negative;
+    return kept + (up & (exact != m));
 }
 
 /*
@@ -156,35 +179,40 @@ static inline uint64_t round_shift(uint64_t m, unsigned shift, enum rounding mod
 static inline uint64_t narrow_f64(double x, unsigned mbits, int bias, enum rounding mode)
 {
     uint64_t u = f64_bits(x);
-    int e = (int)(u >> 52 & 0x7ff);
-    uint64_t m = (u & ((UINT64_C(1) << 52) - 1)) | (uint64_t)(e != 0) << 52;
-    int target = (e ? e : 1) - 1023 + bias;
-    int below = target < 1 ? 1 - target : 0;
-    int shift = (int)(52 - mbits) + below;
+    int64_t e = (int64_t)(u >> 52 & 0x7ff);
+    uint64_t m = u & ((UINT64_C(1) << 52) - 1);
+    m = e ? m | UINT64_C(1) << 52 : m;
+    e = e ? e : 1;
+    int64_t target = e - 1023 + bias;
+    int64_t below = 1 - target;
+    below = below > 0 ? below : 0;
+    target = target > 1 ? target : 1;
+    int64_t shift = (int64_t)(52 - mbits) + below;
     shift = shift > 60 ? 60 : shift;
-    uint64_t r = round_shift(m, (unsigned)shift, mode, u >> 63);
-    return r + ((uint64_t)((target < 1 ? 1 : target) - 1) << mbits);
+    uint64_t r = round_shift(m, (uint64_t)shift, mode, u >> 63);
+    return r + ((uint64_t)(target - 1) << mbits);
 }
 
-/* Overflow under directed rounding stops at the largest finite number. */
+/* Overflow under directed rounding, or with ROUND_SATURATES, stops at the largest finite number. */
 static inline bool overflow_is_inf(enum rounding mode, bool negative)
 {
-    return mode == ROUND_NEAREST || (mode == ROUND_UP && !negative)
-        || (mode == ROUND_DOWN && negative); /* none of them with ROUND_SATURATES */
+    return mode == ROUND_NEAREST || mode == (negative ? ROUND_DOWN : ROUND_UP);
 }
 
 /* A NaN keeps sign and top payload bits and becomes quiet. */
 static inline uint32_t f64_to_f16(double x, enum rounding mode)
 {
+    const uint64_t big_positive = overflow_is_inf(mode, false) ? 0x7c00 : 0x7bff;
+    const uint64_t big_negative = overflow_is_inf(mode, true) ? 0x7c00 : 0x7bff;
     uint64_t u = f64_bits(x);
-    uint32_t sign = (uint32_t)(u >> 48) & 0x8000;
-    uint64_t r = narrow_f64(x, 10, 15, mode);
-    uint32_t big = overflow_is_inf(mode, u >> 63) ? 0x7c00 : 0x7bff;
-    uint32_t v = r >= 0x7c00 ? big : (uint32_t)r;
+    uint64_t sign = u >> 48 & 0x8000;
     uint64_t mag = u & INT64_MAX;
+    uint64_t r = narrow_f64(x, 10, 15, mode);
+    uint64_t big = sign ? big_negative : big_positive;
+    uint64_t v = (int64_t)r >= 0x7c00 ? big : r;
     v = mag == UINT64_C(0x7ff0000000000000) ? 0x7c00 : v;
-    v = mag > UINT64_C(0x7ff0000000000000) ? 0x7e00 | ((uint32_t)(u >> 42) & 0x1ff) : v;
-    return sign | v;
+    v = (int64_t)mag > INT64_C(0x7ff0000000000000) ? 0x7e00 | (u >> 42 & 0x1ff) : v;
+    return (uint32_t)(sign | v);
 }
 
 static inline uint32_t f32_to_bf16(float x)
@@ -228,8 +256,8 @@ static inline uint32_t minmax32(uint32_t a, uint32_t b, bool max, bool ieee)
     uint32_t r = (order32(a) < order32(b)) != max ? a : b;
     r = nan32(b) ? a : r;
     r = nan32(a) ? b : r;
-    r = ieee && snan32(b) ? b | QUIET32 : r;
-    r = ieee && snan32(a) ? a | QUIET32 : r;
+    r = ieee & snan32(b) ? b | QUIET32 : r;
+    r = ieee & snan32(a) ? a | QUIET32 : r;
     return r;
 }
 
@@ -238,8 +266,8 @@ static inline uint64_t minmax64(uint64_t a, uint64_t b, bool max, bool ieee)
     uint64_t r = (order64(a) < order64(b)) != max ? a : b;
     r = nan64(b) ? a : r;
     r = nan64(a) ? b : r;
-    r = ieee && snan64(b) ? b | QUIET64 : r;
-    r = ieee && snan64(a) ? a | QUIET64 : r;
+    r = ieee & snan64(b) ? b | QUIET64 : r;
+    r = ieee & snan64(a) ? a | QUIET64 : r;
     return r;
 }
 

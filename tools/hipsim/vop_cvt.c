@@ -7,12 +7,11 @@
 #include "tools/hipsim/narrow.h"
 
 #define CVT(op, ...) \
-    static void k_##op(struct lanes *x) \
+    ROUNDING_KERNEL(op) \
     { \
         uint32_t *d = x->d; \
         const uint32_t *s0 = x->s[0], *s1 = x->s[1], *s2 = x->s[2]; \
-        const bool saturate = x->w->mode & MODE_FP16_OVFL; \
-        const enum rounding mode = round_f16_mode(x->w); \
+        const bool saturate = mode & ROUND_SATURATES; \
         (void)s0, (void)s1, (void)s2, (void)saturate, (void)mode; \
         EACH_LANE { \
             __VA_ARGS__; \

@@ -43,7 +43,7 @@ static inline uint32_t med32(uint32_t a, uint32_t b, uint32_t c, bool ieee)
     uint32_t r = minmax32(a, b, true, ieee);
     r = max3 == as_f32(b) ? minmax32(a, c, true, ieee) : r;
     r = max3 == as_f32(a) ? minmax32(b, c, true, ieee) : r;
-    return nan32(a) || nan32(b) || nan32(c) ? min3 : r;
+    return nan32(a) | nan32(b) | nan32(c) ? min3 : r;
 }
 
 /* IEEE 754-2019 minimum, maximum: a NaN wins and comes out quiet. */

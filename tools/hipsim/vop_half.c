@@ -13,7 +13,7 @@ static inline bool nan16(uint32_t h)
 
 static inline bool snan16(uint32_t h)
 {
-    return nan16(h) && !(h & 0x200);
+    return nan16(h) & !(h & 0x200);
 }
 
 static inline int32_t order16(uint32_t h)
@@ -27,8 +27,8 @@ static inline uint32_t minmax16(uint32_t a, uint32_t b, bool max, bool ieee)
     uint32_t r = (order16(a) < order16(b)) != max ? a : b;
     r = nan16(b) ? a : r;
     r = nan16(a) ? b : r;
-    r = ieee && snan16(b) ? b | 0x200 : r;
-    r = ieee && snan16(a) ? a | 0x200 : r;
+    r = ieee & snan16(b) ? b | 0x200 : r;
+    r = ieee & snan16(a) ? a | 0x200 : r;
     return r;
 }
 
@@ -41,7 +41,7 @@ static inline uint32_t minimum16(uint32_t a, uint32_t b, bool max)
 
 static inline bool same16(uint32_t a, uint32_t b)
 {
-    return a == b || ((a | b) & 0x7fff) == 0;
+    return (a == b) | (((a | b) & 0x7fff) == 0);
 }
 
 static inline uint32_t med16(uint32_t a, uint32_t b, uint32_t c, bool ieee)
@@ -51,7 +51,7 @@ static inline uint32_t med16(uint32_t a, uint32_t b, uint32_t c, bool ieee)
     uint32_t r = minmax16(a, b, true, ieee);
     r = same16(max3, b) ? minmax16(a, c, true, ieee) : r;
     r = same16(max3, a) ? minmax16(b, c, true, ieee) : r;
-    return nan16(a) || nan16(b) || nan16(c) ? min3 : r;
+    return nan16(a) | nan16(b) | nan16(c) ? min3 : r;
 }
 
 static inline uint32_t div_fixup16(uint32_t a, uint32_t b, uint32_t c)
@@ -117,11 +117,10 @@ static inline uint32_t pick_nan16(uint32_t r, uint32_t a, uint32_t b, uint32_t c
 }
 
 #define HEAD(op) \
-    static void k_##op(struct lanes *x) \
+    ROUNDING_KERNEL(op) \
     { \
         uint32_t *d = x->d; \
         const uint32_t *s0 = x->s[0], *s1 = x->s[1], *s2 = x->s[2]; \
-        const enum rounding mode = round_f16_mode(x->w); \
         const bool ieee = ieee_mode(x); \
         (void)s0, (void)s1, (void)s2, (void)mode, (void)ieee;
 

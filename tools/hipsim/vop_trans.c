@@ -90,11 +90,10 @@ TRANS64(rsq_f64, 1.0 / sqrt(a))
 
 /* Halves: the double result is rounded once, by MODE. */
 #define TRANS16(op, expr) \
-    static void k_##op(struct lanes *x) \
+    ROUNDING_KERNEL(op) \
     { \
         uint32_t *d = x->d; \
         const uint32_t *s0 = x->s[0]; \
-        const enum rounding mode = round_f16_mode(x->w); \
         EACH_LANE { \
             uint32_t u = s0[i] & 0xffff; \
             double a = f16_to_f64(u); \
