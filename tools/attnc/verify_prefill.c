@@ -18,7 +18,7 @@
 
 #define COUNT(a) (sizeof(a) / sizeof((a)[0]))
 
-enum { SEQUENCES_MAX = 6, THREADS_MAX = 8 };
+enum { SEQUENCES_MAX = 6, THREADS_MAX = 8, MAX_RATIO_STEPS = 16 };
 
 enum {
     HUGE_LOGIT = 1 << 0, /* the last query and the first key of a sequence point the same way */
@@ -436,6 +436,28 @@ static void destroy(struct problem *p)
     free(p->hook_arg);
 }
 
+/*
+ * Heads for a kernel that takes any ratio: the shape's own ratio, or the next above it for which the
+ * pack has no kernel of its own that lookup would rather take.
+ */
+static void choose_heads(const struct verify_run *run, const struct shape *shape,
+                         const char *kernel, struct attn_prefill_desc *desc)
+{
+    desc->kv_heads = shape->kv_heads;
+    for (int ratio = shape->ratio; ratio < shape->ratio + MAX_RATIO_STEPS; ratio++) {
+        struct attn_op_info info = { .size = sizeof(info) };
+        struct attn_op *op;
+        desc->heads = ratio * shape->kv_heads;
+        if (attn_prefill_lookup(run->gpu->device, desc, &op))
+            return;
+        attn_op_describe(op, &info);
+        const bool found = !strcmp(info.kernel.name, kernel);
+        attn_op_destroy(op);
+        if (found)
+            return;
+    }
+}
+
 static void verify_shape(struct verify_run *run, const struct attn_kernel_info *info, size_t i,
                          const struct attn_prefill_desc *desc, const struct precision *precision,
                          struct hook *hook)
@@ -454,10 +476,8 @@ static void verify_shape(struct verify_run *run, const struct attn_kernel_info *
         },
         .memory = { .gpu = run->gpu },
     };
-    if (desc->heads == 0) { /* any ratio */
-        p.desc.kv_heads = shape->kv_heads;
-        p.desc.heads = shape->ratio * shape->kv_heads;
-    }
+    if (desc->heads == 0) /* any ratio */
+        choose_heads(run, shape, info->name, &p.desc);
     p.sinks = calloc((size_t)p.desc.heads, sizeof(*p.sinks));
     p.hook_arg = calloc(HOOK_FLOATS, sizeof(*p.hook_arg));
     uint64_t random = run->seed * 1000003 + i;
