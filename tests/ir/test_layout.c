@@ -1,70 +1,279 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Linear layouts.
+ * Linear layouts: the operand maps of every matrix instruction, random matrices, and conversions.
  */
-#include "ir/layout.h"
+#include "ir/matrix.h"
+#include "targets/tgt.h"
+#include "tests/ir/fixture.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
+#define ACC32 (test_machine.mma[0].d)
 
-#include <cmocka.h>
+static uint32_t random_state = 12345;
 
-/* The 32x32 accumulator of CDNA: lane 0..31 is the column, rows 8 * (reg / 4) + 4 * (lane / 32) +
- * reg mod 4 (CDNA3 ISA, matrix layouts). */
-static const struct tir_layout acc32 = {
-    .reg_bits = 4,
-    .lane_bits = 6,
-    .basis = {TIR_RC(1, 0), TIR_RC(2, 0), TIR_RC(8, 0), TIR_RC(16, 0), TIR_RC(0, 1), TIR_RC(0, 2),
-              TIR_RC(0, 4), TIR_RC(0, 8), TIR_RC(0, 16), TIR_RC(4, 0)},
-};
+static uint32_t random_word(void)
+{
+    random_state ^= random_state << 13;
+    random_state ^= random_state >> 17;
+    random_state ^= random_state << 5;
+    return random_state;
+}
 
 static void apply_gives_the_documented_row_and_column(void **state)
 {
     (void)state;
     for (unsigned reg = 0; reg < 16; reg++)
         for (unsigned lane = 0; lane < 64; lane++) {
-            const uint32_t rc = tir_layout_apply(&acc32, reg, lane, 0);
+            const uint32_t rc = tir_layout_apply(&ACC32, reg, lane, 0);
             assert_int_equal(tir_rc_row(rc), 8 * (reg / 4) + 4 * (lane / 32) + reg % 4);
             assert_int_equal(tir_rc_col(rc), lane % 32);
         }
 }
 
-static void conversion_between_half_wave_orders_crosses_lane_bit_5(void **state)
+/* Every element once: the operands of a matrix instruction are bijections. */
+static void covers_once(const struct tir_layout *l, unsigned rows, unsigned cols)
+{
+    bool *const seen = calloc((size_t)rows * cols, sizeof(*seen));
+    assert_non_null(seen);
+    assert_true(tir_layout_covers(l, rows, cols));
+    assert_int_equal(1u << tir_layout_bits(l), rows * cols);
+    for (unsigned reg = 0; reg < 1u << l->reg_bits; reg++)
+        for (unsigned lane = 0; lane < 64; lane++) {
+            const uint32_t rc = tir_layout_apply(l, reg, lane, 0);
+            const size_t i = (size_t)tir_rc_row(rc) * cols + tir_rc_col(rc);
+            assert_true(tir_rc_row(rc) < rows && tir_rc_col(rc) < cols && !seen[i]);
+            seen[i] = true;
+        }
+    free(seen);
+}
+
+static void operand_maps_of_every_matrix_instruction_are_bijections(void **state)
 {
     (void)state;
-    struct tir_layout eight = acc32; /* 8 consecutive rows a lane */
-    eight.basis[2] = TIR_RC(4, 0);
-    eight.basis[9] = TIR_RC(8, 0);
+    unsigned n = 0;
+    for (int t = 0; tgt_all[t]; t++)
+        for (unsigned i = 0; i < tgt_all[t]->machine.n_mma; i++, n++) {
+            const struct tir_mma *const m = &tgt_all[t]->machine.mma[i];
+            covers_once(&m->a, m->m, m->k);
+            covers_once(&m->b, m->k, m->n);
+            covers_once(&m->d, m->m, m->n);
+        }
+    assert_true(n >= 4);
+}
+
+/* In CDNA's instructions the accumulator of S^T = K Q^T is not the B operand of the next product in
+ * its own order of k, but it becomes one without a lane crossing when k is renamed. */
+static void accumulator_becomes_an_operand_by_renaming_the_contraction(void **state)
+{
+    (void)state;
+    const struct tir_mma *const m = &test_machine.mma[0];
+    const struct tir_layout acc = tir_mma_result(m, 64, 32, 0);
+    const struct tir_contraction k = tir_contract_acc(&acc, 5);
+    const struct tir_layout a = tir_mma_operand(m, 32, 0, &k), b = tir_layout_transpose(&a);
     struct tir_conversion c;
-    assert_true(tir_layout_conversion(&acc32, &eight, &c));
+    assert_true(tir_layout_conversion(&acc, &b, &c));
+    assert_int_equal(c.kind, TIR_CONVERT_NONE);
+    struct tir_conversion direct;
+    const struct tir_contraction rows = tir_contract_rows(m, 64, 4);
+    const struct tir_layout in_order = tir_mma_operand(m, 32, 0, &rows);
+    const struct tir_layout wanted = tir_layout_transpose(&in_order);
+    assert_true(tir_layout_conversion(&acc, &wanted, &direct));
+    assert_true(direct.kind <= TIR_CONVERT_LANES);
+}
+
+static struct tir_matrix random_matrix(unsigned n)
+{
+    struct tir_matrix m = {.n_bits = (uint8_t)n};
+    for (unsigned i = 0; i < n; i++)
+        m.column[i] = random_word() & ((1u << n) - 1);
+    return m;
+}
+
+static void inverse_of_a_random_matrix_undoes_it(void **state)
+{
+    (void)state;
+    unsigned invertible = 0;
+    for (int i = 0; i < 2000; i++) {
+        const unsigned n = 1 + random_word() % 16;
+        const struct tir_matrix m = random_matrix(n);
+        struct tir_matrix inverse;
+        if (!tir_matrix_invert(&m, &inverse))
+            continue;
+        invertible++;
+        const struct tir_matrix left = tir_matrix_compose(&inverse, &m);
+        const struct tir_matrix right = tir_matrix_compose(&m, &inverse);
+        for (unsigned k = 0; k < n; k++) {
+            assert_int_equal(left.column[k], 1u << k);
+            assert_int_equal(right.column[k], 1u << k);
+        }
+    }
+    assert_in_range(invertible, 500, 800); /* about 29 % of large random matrices, more of small */
+}
+
+static void singular_matrices_have_no_inverse(void **state)
+{
+    (void)state;
+    struct tir_matrix m = random_matrix(8), inverse;
+    m.column[5] = m.column[1] ^ m.column[3] ^ m.column[7];
+    assert_false(tir_matrix_invert(&m, &inverse));
+}
+
+/* A layout of 4 registers bits, 6 lane bits, 1 wave bit onto 32 x 64: a random invertible map. */
+static struct tir_layout random_layout(void)
+{
+    struct tir_matrix m, inverse;
+    do
+        m = random_matrix(11);
+    while (!tir_matrix_invert(&m, &inverse));
+    struct tir_layout l = {.reg_bits = 4, .lane_bits = 6, .wave_bits = 1};
+    for (int i = 0; i < 11; i++)
+        l.basis[i] = TIR_RC(m.column[i] & 31, m.column[i] >> 5);
+    return l;
+}
+
+static uint32_t apply_packed(const struct tir_layout *l, uint32_t x)
+{
+    return tir_layout_apply(l, x & ((1u << l->reg_bits) - 1), x >> l->reg_bits & 63,
+                            x >> (l->reg_bits + 6));
+}
+
+static void conversion_map_finds_the_same_element(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 300; i++) {
+        const struct tir_layout from = random_layout(), to = random_layout();
+        struct tir_conversion c;
+        assert_true(tir_layout_conversion(&from, &to, &c));
+        for (uint32_t x = 0; x < 1u << 11; x += 1 + x / 16)
+            assert_int_equal(apply_packed(&from, tir_matrix_apply(&c.map, x)),
+                             apply_packed(&to, x));
+    }
+}
+
+static void solve_agrees_with_conversion(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 100; i++) {
+        const struct tir_layout from = random_layout(), to = random_layout();
+        struct tir_conversion c;
+        uint32_t m[TIR_LAYOUT_MAX_BITS];
+        assert_true(tir_layout_solve(&from, &to, m));
+        assert_true(tir_layout_conversion(&from, &to, &c));
+        assert_memory_equal(m, c.map.column, 11 * sizeof(m[0])); /* bijections have one answer */
+    }
+}
+
+static void conversion_kind_is_the_cheapest(void **state)
+{
+    (void)state;
+    static const struct tir_layout base = {
+        .reg_bits = 2, .lane_bits = 6, .wave_bits = 1,
+        .basis = {TIR_RC(1, 0), TIR_RC(2, 0), TIR_RC(0, 1), TIR_RC(0, 2), TIR_RC(0, 4),
+                  TIR_RC(0, 8), TIR_RC(0, 16), TIR_RC(4, 0), TIR_RC(8, 0)},
+    };
+    struct tir_layout to = base;
+    struct tir_conversion c;
+    assert_true(tir_layout_conversion(&base, &to, &c));
+    assert_int_equal(c.kind, TIR_CONVERT_NONE);
+
+    to.basis[0] = TIR_RC(2, 0);
+    to.basis[1] = TIR_RC(1, 0);
+    assert_true(tir_layout_conversion(&base, &to, &c));
+    assert_int_equal(c.kind, TIR_CONVERT_REGISTERS);
+    assert_false(c.selects);
+
+    to = base;
+    to.basis[7] = TIR_RC(5, 0); /* the upper half has rows 0 and 1 exchanged */
+    assert_true(tir_layout_conversion(&base, &to, &c));
+    assert_int_equal(c.kind, TIR_CONVERT_REGISTERS);
+    assert_true(c.selects);
+
+    to = base;
+    to.basis[1] = TIR_RC(4, 0);
+    to.basis[7] = TIR_RC(2, 0); /* a half-wave swap */
+    assert_true(tir_layout_conversion(&base, &to, &c));
     assert_int_equal(c.kind, TIR_CONVERT_LANES);
     assert_int_equal(c.lanes, 32);
-    assert_true(tir_layout_conversion(&acc32, &acc32, &c));
-    assert_int_equal(c.kind, TIR_CONVERT_NONE);
+
+    to = base;
+    to.basis[1] = TIR_RC(8, 0);
+    to.basis[8] = TIR_RC(2, 0);
+    assert_true(tir_layout_conversion(&base, &to, &c));
+    assert_int_equal(c.kind, TIR_CONVERT_LDS);
+}
+
+static void repeated_elements_are_taken_from_the_own_lane(void **state)
+{
+    (void)state;
+    const struct tir_layout row = tir_layout_slice(&ACC32, 0); /* 1 x 32, both halves hold all */
+    struct tir_layout split = row;
+    split.reg_bits = 1;
+    memmove(split.basis + 1, row.basis, 6 * sizeof(row.basis[0]));
+    split.basis[0] = 0; /* one more register that repeats */
+    struct tir_conversion c;
+    assert_true(tir_layout_conversion(&row, &split, &c));
+    assert_true(c.kind <= TIR_CONVERT_REGISTERS);
+    assert_int_equal(c.lanes, 0);
+}
+
+static void conversion_without_the_elements_is_refused(void **state)
+{
+    (void)state;
+    const struct tir_layout row = tir_layout_slice(&ACC32, 0);
+    struct tir_conversion c;
+    assert_false(tir_layout_conversion(&row, &ACC32, &c));
+}
+
+static void covers_refuses_what_is_outside_or_missing(void **state)
+{
+    (void)state;
+    assert_true(tir_layout_covers(&ACC32, 32, 32));
+    assert_false(tir_layout_covers(&ACC32, 16, 32));
+    assert_false(tir_layout_covers(&ACC32, 32, 64));
 }
 
 static void fold_rows_keeps_the_row_bits_of_lanes(void **state)
 {
     (void)state;
     unsigned rows;
-    const struct tir_layout f = tir_layout_fold_rows(&acc32, &rows);
+    const struct tir_layout f = tir_layout_fold_rows(&ACC32, &rows);
     assert_int_equal(rows, 2);
     assert_int_equal(f.reg_bits, 0);
     for (unsigned lane = 0; lane < 64; lane++)
         assert_int_equal(tir_layout_apply(&f, 0, lane, 0), TIR_RC(lane / 32, lane % 32));
-    const struct tir_layout t = tir_layout_transpose(&acc32);
+    const struct tir_layout t = tir_layout_transpose(&ACC32);
     const struct tir_layout g = tir_layout_fold_rows(&t, &rows);
     assert_int_equal(rows, 32);
     assert_true(tir_layout_equal(&g, &t));
+    struct tir_layout mixed = ACC32;
+    mixed.basis[1] = TIR_RC(3, 1);
+    mixed.basis[0] = TIR_RC(3, 0);
+    tir_layout_fold_rows(&mixed, &rows);
+    assert_int_equal(rows, 0);
+}
+
+static void contiguous_counts_the_low_register_bits_of_an_axis(void **state)
+{
+    (void)state;
+    assert_int_equal(tir_layout_contiguous(&ACC32, 0), 2);
+    assert_int_equal(tir_layout_contiguous(&ACC32, 1), 0);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(apply_gives_the_documented_row_and_column),
+        cmocka_unit_test(operand_maps_of_every_matrix_instruction_are_bijections),
+        cmocka_unit_test(accumulator_becomes_an_operand_by_renaming_the_contraction),
+        cmocka_unit_test(inverse_of_a_random_matrix_undoes_it),
+        cmocka_unit_test(singular_matrices_have_no_inverse),
+        cmocka_unit_test(conversion_map_finds_the_same_element),
+        cmocka_unit_test(solve_agrees_with_conversion),
+        cmocka_unit_test(conversion_kind_is_the_cheapest),
+        cmocka_unit_test(repeated_elements_are_taken_from_the_own_lane),
+        cmocka_unit_test(conversion_without_the_elements_is_refused),
+        cmocka_unit_test(covers_refuses_what_is_outside_or_missing),
         cmocka_unit_test(fold_rows_keeps_the_row_bits_of_lanes),
-        cmocka_unit_test(conversion_between_half_wave_orders_crosses_lane_bit_5),
+        cmocka_unit_test(contiguous_counts_the_low_register_bits_of_an_axis),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
