@@ -72,8 +72,8 @@ struct hipsim_time_report {
     double workgroup_cycles;      /* of the first sample */
     double launch_us;             /* overhead, part of both times */
     double max_mhz, us_at_max;
-    double power_mhz, us_at_power; /* the clock that the power law gives for matrix_duty */
-    double matrix_duty;           /* of the sampled workgroups' time: matrix unit busy */
+    double power_mhz, us_at_power; /* the clock of the power law */
+    double matrix_duty;           /* of the hottest loop's time: matrix units busy */
     double matrix_fraction;       /* of the device's matrix roofline, whole launch */
     double memory_fraction;       /* of the peak HBM bandwidth, at the power clock */
     double memory_bytes;          /* that reach MALL or HBM */

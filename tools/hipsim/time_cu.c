@@ -591,6 +591,16 @@ static void release_memory(struct cu *cu)
     time_memory_free(&cu->memory);
 }
 
+/* Memory instructions say what they touch while there is somebody who listens. */
+static void ignore(void *ctx, const struct wave *w, const struct inst *in,
+                   const struct mem_access *access)
+{
+    (void)ctx;
+    (void)w;
+    (void)in;
+    (void)access;
+}
+
 bool time_cu_run(struct launch *launch, struct time_code *code, const struct time_cu_setup *setup,
                  const uint64_t *workgroups, unsigned count, struct time_cu_result *result)
 {
@@ -598,8 +608,7 @@ bool time_cu_run(struct launch *launch, struct time_code *code, const struct tim
         .launch = launch, .code = code, .p = code->p, .target = code_target(code->code),
         .sink = setup->sink, .result = result,
     };
-    /* Memory instructions say what they touch while there is an observer. */
-    static const struct observer nobody = {0};
+    static const struct observer nobody = {.inst = ignore};
     const struct observer *observer = launch->observer;
     struct counters before = launch->counters;
     launch->observer = observer ? observer : &nobody;

@@ -31,7 +31,7 @@ struct timed {
     struct hipsim_time_report *report;
     uint64_t groups[DIMENSIONS], total;
     uint32_t resident;             /* workgroups on a full compute unit */
-    bool warm;                     /* compute units run more than one round */
+    bool warm;                     /* the code is in the instruction cache */
     uint64_t run[MAX_RUN];         /* workgroups that have executed, ascending */
     unsigned nrun;
     double first;                  /* duration of the first workgroup */
@@ -239,19 +239,23 @@ static bool run_rest(struct timed *t)
     return next >= t->total || run_untimed(t, next, t->total - next, NULL);
 }
 
-/* The clock that the power law gives for a matrix duty in percent. */
+/* The clock that the power law gives for a matrix duty, in percent, of the whole device. */
 static double power_clock(const struct time_params *p, double percent)
 {
     return fmax(p->min_mhz, fmin(p->max_mhz, p->law_mhz - p->law_slope * percent));
 }
 
-static void report_loop(struct timed *t)
+/* The part of a loop's time in which the matrix units are busy; of all of it without a loop. */
+static double matrix_duty(struct timed *t)
 {
     struct time_loop loop;
+    double all = (double)t->sum.matrix_clocks / (4.0 * (double)t->sum.clocks);
     if (!time_hottest_loop(t->code, t->sum.waves, t->report->waves_per_simd, &loop))
-        return;
+        return all;
     t->report->loop_bound = loop.bound;
     t->report->loop_cycles = loop.clocks;
+    double duty = t->report->waves_per_simd * (double)loop.mix.matrix / loop.clocks;
+    return fmax(all, fmin(duty, 1));
 }
 
 static void fill_report(struct timed *t)
@@ -267,17 +271,16 @@ static void fill_report(struct timed *t)
     r->tail = 1 - d.busy;
     r->launch_us = p->launch_us;
     r->max_mhz = p->max_mhz;
-    r->matrix_duty = (double)t->sum.matrix_clocks / (4.0 * (double)t->sum.clocks);
-    r->power_mhz = power_clock(p, 100 * r->matrix_duty);
+    r->matrix_duty = matrix_duty(t);
+    r->matrix_fraction = (double)t->sum.matrix_clocks * per_group / (4 * p->cus * d.clocks);
+    r->power_mhz = power_clock(p, 100 * r->matrix_duty * d.busy);
     r->us_at_max = p->launch_us + d.clocks / p->max_mhz;
     r->us_at_power = p->launch_us + d.clocks / r->power_mhz;
-    r->matrix_fraction = (double)t->sum.matrix_clocks * per_group / (4 * p->cus * d.clocks);
     r->memory_bytes = (double)(t->sum.bytes[LEVEL_MALL] + t->sum.bytes[LEVEL_HBM]) * per_group;
     r->memory_fraction = r->memory_bytes / (r->us_at_power * 1e3 * p->hbm_peak_gb_per_s);
     r->l2_sharers = t->share.sharers;
     r->issue_cycles = t->sum.issue;
     memcpy(r->stall_cycles, t->sum.stall, sizeof(r->stall_cycles));
-    report_loop(t);
 }
 
 static void start_report(struct timed *t)
@@ -307,7 +310,7 @@ static bool prepare(struct timed *t)
     uint64_t share = (t->total + (uint64_t)p->cus - 1) / (uint64_t)p->cus;
     t->resident = share < t->occupancy.workgroups_per_cu ? (uint32_t)share
                                                          : t->occupancy.workgroups_per_cu;
-    t->warm = share > t->resident;
+    t->warm = p->code_warm > 0 || share > t->resident;
     return true;
 }
 

@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Forward attention of ROCm/aiter, bf16, head dim 128: the kernels that the published rows are
+ * about, from the directory that the user names. Their arguments are those of fmha_fwd_v3_args in
+ * csrc/include/mha_fwd.h: 16 bytes each.
+ */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "tools/hipsim/calibration/calibrate.h"
+
+#define HEAD_DIM 128
+#define ROW_BYTES (HEAD_DIM * 2)
+#define TILE 256 /* rows of Q of a workgroup */
+#define PATTERN_BYTES (1u << 20)
+
+static const struct published {
+    uint32_t batch, heads, kv_heads, length;
+    bool causal;
+    double gfx942, gfx950;
+} published[] = {
+#define R(b, h, hk, s, causal, mi300x, mi355x) {b, h, hk, s, causal, mi300x, mi355x},
+#include "tools/hipsim/calibration/attention.def"
+};
+
+struct argument {
+    uint64_t value;
+    uint64_t unused;
+};
+
+enum argument_index {
+    ARG_O, ARG_Q, ARG_K, ARG_V, ARG_LSE, ARG_SCALE, ARG_LENGTH, ARG_Q_ROW, ARG_Q_TILE, ARG_Q_HEAD,
+    ARG_Q_BATCH, ARG_GQA, ARG_K_ROW, ARG_K_HEAD, ARG_K_BATCH, ARG_TUNE, ARG_HAS_LSE, ARG_KV_LENGTH,
+    ARG_QK_DIM, ARG_V_DIM, ARG_HEADS, ARG_V_ROW, ARG_V_HEAD, ARG_V_BATCH, ARG_O_ROW, ARG_O_HEAD,
+    ARG_O_BATCH, ARG_Q_LENGTHS, ARG_K_LENGTHS, ARG_LSE_HEAD, ARG_COUNT = 32,
+};
+
+/* Values like those of attention, so that no shortcut for zeros is taken. */
+static void *filled(size_t bytes)
+{
+    static uint16_t pattern[PATTERN_BYTES / 2];
+    uint32_t x = 12345;
+    for (size_t i = 0; !pattern[PATTERN_BYTES / 2 - 1] && i < PATTERN_BYTES / 2; i++) {
+        x = x * 1664525u + 1013904223u;
+        pattern[i] = (uint16_t)(x >> 31 << 15 | (0x3e00 + (x >> 16 & 0x1ff)));
+    }
+    void *p;
+    check(hipMalloc(&p, bytes), "hipMalloc");
+    for (size_t at = 0; at < bytes; at += PATTERN_BYTES)
+        check(hipMemcpy((char *)p + at, pattern,
+                        bytes - at < PATTERN_BYTES ? bytes - at : PATTERN_BYTES,
+                        hipMemcpyHostToDevice), "hipMemcpy");
+    return p;
+}
+
+/* Q and O of all heads and batches are one: what differs between workgroups is K and V. */
+static void fill_arguments(const struct published *p, struct argument a[ARG_COUNT])
+{
+    size_t kv = (size_t)p->batch * p->length * p->kv_heads * ROW_BYTES;
+    uint64_t kv_row = (uint64_t)p->kv_heads * ROW_BYTES;
+    float scale = 1 / sqrtf(HEAD_DIM);
+    void *o;
+    memset(a, 0, ARG_COUNT * sizeof(*a));
+    check(hipMalloc(&o, (size_t)p->length * ROW_BYTES), "hipMalloc");
+    a[ARG_O].value = (uintptr_t)o;
+    a[ARG_Q].value = (uintptr_t)filled((size_t)p->length * ROW_BYTES);
+    a[ARG_K].value = (uintptr_t)filled(kv);
+    a[ARG_V].value = (uintptr_t)filled(kv);
+    memcpy(&a[ARG_SCALE].value, &scale, sizeof(scale));
+    a[ARG_LENGTH].value = a[ARG_KV_LENGTH].value = p->length;
+    a[ARG_Q_ROW].value = a[ARG_O_ROW].value = ROW_BYTES;
+    a[ARG_Q_TILE].value = TILE * ROW_BYTES;
+    a[ARG_GQA].value = p->heads / p->kv_heads;
+    a[ARG_K_ROW].value = a[ARG_V_ROW].value = kv_row;
+    a[ARG_K_HEAD].value = a[ARG_V_HEAD].value = ROW_BYTES;
+    a[ARG_K_BATCH].value = a[ARG_V_BATCH].value = kv_row * p->length;
+    a[ARG_TUNE].value = p->causal && (p->heads % 8 || p->length > 16384) ? 3 : 5;
+    a[ARG_QK_DIM].value = a[ARG_V_DIM].value = HEAD_DIM;
+    a[ARG_HEADS].value = p->heads;
+}
+
+static void free_arguments(const struct argument a[ARG_COUNT])
+{
+    const enum argument_index buffers[] = {ARG_O, ARG_Q, ARG_K, ARG_V};
+    for (size_t i = 0; i < sizeof(buffers) / sizeof(buffers[0]); i++)
+        check(hipFree((void *)(uintptr_t)a[buffers[i]].value), "hipFree");
+}
+
+/* The kernel of a code object has the name of its file, as C++ mangles it. */
+static bool code_object(const struct target *t, bool causal, const char *rounding, char *path,
+                        size_t size, char *kernel, size_t kernel_size)
+{
+    char name[64];
+    snprintf(name, sizeof(name), "fwd_hd128_bf16%s%s", causal ? "_causal" : "", rounding);
+    snprintf(path, size, "%s/%s/fmha_v3_fwd/%s%s.co", t->hsa, t->name, t->gfx950 ? "" : "MI300/",
+             name);
+    snprintf(kernel, kernel_size, "_ZN5aiter%zufmha_%sE", strlen(name) + strlen("fmha_"), name);
+    return access(path, R_OK) == 0;
+}
+
+/* False if the code object is not there. */
+static bool time_attention(const struct target *t, const struct published *p, const char *rounding,
+                           struct hipsim_time_report *report)
+{
+    char path[4096], kernel[128];
+    if (!code_object(t, p->causal, rounding, path, sizeof(path), kernel, sizeof(kernel)))
+        return false;
+    hipModule_t module;
+    hipFunction_t function;
+    struct argument arguments[ARG_COUNT];
+    uint32_t tiles = (p->length + TILE - 1) / TILE;
+    /* Causal: a workgroup takes a tile from the head and one from the tail. */
+    const uint32_t grid[3] = {p->causal ? (tiles + 1) / 2 : tiles, p->heads, p->batch};
+    check(hipModuleLoad(&module, path), path);
+    check(hipModuleGetFunction(&function, module, kernel), kernel);
+    fill_arguments(p, arguments);
+    *report = launch(function, grid, 512, arguments, sizeof(arguments));
+    free_arguments(arguments);
+    check(hipModuleUnload(module), "hipModuleUnload");
+    return true;
+}
+
+static void attention_row(struct target *t, const struct published *p)
+{
+    char what[64];
+    struct hipsim_time_report r;
+    snprintf(what, sizeof(what), "attention b%u h%u/%u S%u%s", p->batch, p->heads, p->kv_heads,
+             p->length, p->causal ? " causal" : "");
+    /* The published rows do not say which rounding; nearest-even is the default of the API. */
+    if (!t->hsa || !time_attention(t, p, t->gfx950 ? "" : "_rtne", &r)) {
+        print_not_run(t, "B", what, t->hsa ? "no code object in the directory of --hsa"
+                                           : "needs --hsa, the public code objects of aiter");
+        return;
+    }
+    double flops = 4.0 * p->batch * p->heads * p->length * (double)p->length * HEAD_DIM
+        / (p->causal ? 2 : 1);
+    double modelled = flops / r.us_at_power / 1e6;
+    double measured = t->gfx950 ? p->gfx950 : p->gfx942;
+    /* workgroup_cycles, and on gfx942 the clock law, were fitted to these rows. */
+    print_row("B", what, measured, modelled, "TFLOP/s", true, "aiter op_tests/cpp/mha/README.md");
+    t->tally->error += fabs(modelled / measured - 1);
+    t->tally->rows++;
+}
+
+static void roundings(struct target *t)
+{
+    static const struct published p = {.batch = 4, .heads = 64, .kv_heads = 8, .length = 4096};
+    static const char *const names[] = {"_rtz", "_rtna", "_rtne"};
+    static const double speedups[] = {1.08, 1.15, 1.18}; /* of another kernel over these */
+    double times[3];
+    for (unsigned i = 0; i < 3; i++) {
+        struct hipsim_time_report r;
+        if (!t->hsa || !time_attention(t, &p, names[i], &r)) {
+            print_not_run(t, "C3", "rounding: rtz < rtna < rtne", "needs --hsa");
+            return;
+        }
+        times[i] = r.us_at_power;
+    }
+    print_row("C3", "time of rtna over rtz", speedups[1] / speedups[0], times[1] / times[0], "ratio",
+              false, "moonmath speed-ups");
+    print_row("C3", "time of rtne over rtz", speedups[2] / speedups[0], times[2] / times[0], "ratio",
+              false, "moonmath speed-ups");
+    print_order(t, "C3", "rounding: rtz < rtna < rtne",
+                times[0] < times[1] && times[1] < times[2]);
+}
+
+void calibrate_attention(struct target *t)
+{
+    for (size_t i = 0; i < sizeof(published) / sizeof(published[0]); i++)
+        attention_row(t, &published[i]);
+    if (!t->gfx950)
+        roundings(t);
+}

@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * calibrate [--hsa DIR] [TARGET]
+ *
+ * Compares the timing model with the published figures that hardware.md lists in sections 3 and
+ * 5.4. DIR is the directory `hsa` of ROCm/aiter, whose code objects the rows of section 3 are
+ * about; nothing of it is kept here, and without it those rows are reported as not run.
+ * Exit status: 0, or 1 when an ordering is wrong or the mean error of the attention rows is over 6 %.
+ */
+#include "tools/hipsim/calibration/calibrate.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define BOUND 0.06 /* mean error that the attention rows may have */
+
+void print_row(const char *id, const char *what, double published, double modelled,
+               const char *unit, bool fitted, const char *source)
+{
+    printf("%-4s %-46s %9.1f %9.1f %-7s %+6.1f %%  %-9s  %s\n", id, what, published, modelled,
+           unit, 100 * (modelled / published - 1), fitted ? "fitted" : "predicted", source);
+}
+
+void print_not_run(struct target *t, const char *id, const char *what, const char *why)
+{
+    t->tally->not_run++;
+    printf("%-4s %-46s NOT RUN: %s\n", id, what, why);
+}
+
+void print_order(struct target *t, const char *id, const char *what, bool right)
+{
+    t->tally->orders++;
+    t->tally->orders_wrong += !right;
+    printf("%-4s %-46s order %s\n", id, what, right ? "right" : "WRONG");
+}
+
+void check(hipError_t error, const char *what)
+{
+    if (error == hipSuccess)
+        return;
+    fprintf(stderr, "calibrate: %s: %s\n", what, hipGetErrorString(error));
+    exit(2);
+}
+
+struct hipsim_time_report launch(hipFunction_t function, const uint32_t grid[3], uint32_t block,
+                                 void *args, size_t bytes)
+{
+    void *extra[] = {HIP_LAUNCH_PARAM_BUFFER_POINTER, args, HIP_LAUNCH_PARAM_BUFFER_SIZE, &bytes,
+                     HIP_LAUNCH_PARAM_END};
+    check(hipModuleLaunchKernel(function, grid[0], grid[1], grid[2], block, 1, 1, 0, NULL, NULL,
+                                args ? extra : NULL), "launch");
+    check(hipDeviceSynchronize(), "launch");
+    struct hipsim_time_report report;
+    if (!hipsim_time_last(&report)) {
+        fprintf(stderr, "calibrate: the launch was not timed\n");
+        exit(2);
+    }
+    return report;
+}
+
+/* A process has one target, so every target has a process. */
+static struct tally run_target(const char *name, const char *loops, const char *hsa)
+{
+    struct tally tally = {0};
+    int ends[2];
+    fflush(stdout);
+    if (pipe(ends) != 0)
+        exit(2);
+    pid_t pid = fork();
+    if (pid == 0) {
+        char options[64], why[200];
+        struct hipsim_time_options time = {.samples = 1, .samples_only = true};
+        struct target t = {.name = name, .loops = loops, .hsa = hsa,
+                           .gfx950 = strcmp(name, "gfx950") == 0, .tally = &tally};
+        snprintf(options, sizeof(options), "target=%s,checks=off", name);
+        if (!hipsim_configure(options, why, sizeof(why))
+            || !hipsim_time_enable(&time, why, sizeof(why))) {
+            fprintf(stderr, "calibrate: %s\n", why);
+            _exit(2);
+        }
+        calibrate_loops(&t);
+        calibrate_attention(&t);
+        fflush(stdout);
+        _exit(write(ends[1], &tally, sizeof(tally)) == sizeof(tally) ? 0 : 2);
+    }
+    close(ends[1]);
+    bool got = read(ends[0], &tally, sizeof(tally)) == sizeof(tally);
+    close(ends[0]);
+    int status = 0;
+    waitpid(pid, &status, 0);
+    if (!got || status != 0)
+        exit(2);
+    return tally;
+}
+
+static bool summarise(const char *name, const struct tally *t)
+{
+    double mean = t->rows ? t->error / t->rows : 0;
+    printf("%s: attention rows: ", name);
+    if (t->rows)
+        printf("%u, mean error %.1f %% (bound %.0f %%)", t->rows, 100 * mean, 100 * BOUND);
+    else
+        printf("NONE RUN");
+    printf("; orderings: %u of %u right; not run: %u\n\n", t->orders - t->orders_wrong, t->orders,
+           t->not_run);
+    return t->orders_wrong == 0 && mean <= BOUND;
+}
+
+int main(int argc, char **argv)
+{
+    static const struct {
+        const char *name, *loops;
+    } targets[] = {{"gfx942", LOOPS_GFX942}, {"gfx950", LOOPS_GFX950}};
+    const char *hsa = NULL, *only = NULL;
+    for (int i = 1; i < argc; i++) {
+        if (strcmp(argv[i], "--hsa") == 0 && i + 1 < argc) {
+            hsa = argv[++i];
+        } else if (strncmp(argv[i], "gfx", 3) == 0) {
+            only = argv[i];
+        } else {
+            fprintf(stderr, "usage: calibrate [--hsa DIR] [gfx942|gfx950]\n");
+            return 2;
+        }
+    }
+    printf("id   what                                           published  modelled  unit     error\n"
+           "Times are modelled, at the power-limited clock: gfx950 by a measured law, gfx942 by a "
+           "fitted one.\n");
+    bool good = true, any = false;
+    for (size_t i = 0; i < sizeof(targets) / sizeof(targets[0]); i++) {
+        if (only && strcmp(only, targets[i].name) != 0)
+            continue;
+        any = true;
+        struct tally tally = run_target(targets[i].name, targets[i].loops, hsa);
+        good &= summarise(targets[i].name, &tally);
+    }
+    if (!any)
+        fprintf(stderr, "calibrate: no target %s\n", only);
+    return any && good ? 0 : any ? 1 : 2;
+}

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The calibration program: the timing model against published figures, a line each. */
+#ifndef HIPSIM_CALIBRATE_H
+#define HIPSIM_CALIBRATE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "tools/hipsim/hipsim.h"
+#include "tools/hipsim/hipsim_time.h"
+
+#define __HIP_PLATFORM_AMD__
+#include <hip/hip_runtime_api.h>
+
+/* What the lines of one target add up to. */
+struct tally {
+    double error;      /* sum of absolute errors of the attention rows */
+    unsigned rows;     /* attention rows that ran */
+    unsigned not_run;
+    unsigned orders, orders_wrong;
+};
+
+struct target {
+    const char *name;       /* "gfx942" */
+    const char *loops;      /* our own code object */
+    const char *hsa;        /* directory of third-party code objects, or NULL */
+    bool gfx950;
+    struct tally *tally;
+};
+
+/* Prints a line: what was published, what is modelled, the error. `fitted`: the model's parameters
+ * were fitted to this row, it is no prediction. */
+void print_row(const char *id, const char *what, double published, double modelled,
+               const char *unit, bool fitted, const char *source);
+void print_not_run(struct target *t, const char *id, const char *what, const char *why);
+void print_order(struct target *t, const char *id, const char *what, bool right);
+
+/* Ends the program with a sentence when a HIP call fails. */
+void check(hipError_t error, const char *what);
+
+/* Launches a kernel in time, with `bytes` of arguments, and returns its report. */
+struct hipsim_time_report launch(hipFunction_t function, const uint32_t grid[3], uint32_t block,
+                                 void *args, size_t bytes);
+
+void calibrate_loops(struct target *t);     /* loops.c: 5.4 A and C on our own programs */
+void calibrate_attention(struct target *t); /* attention.c: section 3 and C3 on public kernels */
+
+#endif

@@ -1,0 +1,238 @@
+; SPDX-License-Identifier: Apache-2.0
+; Loops from their published descriptions: counts of instructions and how they are interleaved, no
+; code of the kernels they stand for. Assembled once per target. Every kernel takes 512 work-items or
+; fewer, no arguments, and computes nothing of interest.
+
+.set gfx950, 0
+.ifdef TARGET_GFX950
+.set gfx950, 1
+.endif
+
+.macro kernel name, lds
+  .text
+  .globl \name
+  .p2align 8
+  .type \name,@function
+  .section .rodata,"a"
+  .p2align 6
+  .amdhsa_kernel \name
+    .amdhsa_group_segment_fixed_size \lds
+    .amdhsa_next_free_vgpr 256
+    .amdhsa_next_free_sgpr 96
+    .amdhsa_accum_offset 256
+    .amdhsa_system_sgpr_workgroup_id_x 1
+  .end_amdhsa_kernel
+  .text
+\name:
+.endm
+
+; v0: lane of the wave times \stride
+.macro lane_offset stride
+  v_and_b32 v0, 0x3f, v0
+  v_mul_u32_u24 v0, \stride, v0
+  s_nop 4
+.endm
+
+; Registers that loops read are set first.
+.macro clear
+  .set i, 1
+  .rept 250
+    v_mov_b32 v[i], 0
+    .set i, i + 1
+  .endr
+.endm
+
+; --- 64 LDS reads by four waves (A8). The kernel without reads is what the others subtract.
+.macro lds_block name, stride, count, read:vararg
+  kernel \name, 65536
+  lane_offset \stride
+  .rept \count
+    \read
+  .endr
+  s_waitcnt lgkmcnt(0)
+  s_endpgm
+.endm
+lds_block lds_none, 4, 0, s_nop 0
+lds_block lds_b32, 4, 64, ds_read_b32 v100, v0
+lds_block lds_b64, 8, 64, ds_read_b64 v[100:101], v0
+lds_block lds_b128, 16, 64, ds_read_b128 v[100:103], v0
+lds_block lds_b32_128, 128, 64, ds_read_b32 v100, v0
+lds_block lds_b64_128, 128, 64, ds_read_b64 v[100:101], v0
+lds_block lds_b128_128, 128, 64, ds_read_b128 v[100:103], v0
+lds_block lds_b64_256, 256, 64, ds_read_b64 v[100:101], v0
+
+; --- Attention loops of gfx950 (A1, A2, C1): two tiles of 64 keys per iteration, 32 rows per wave, head
+; dim 128, eight waves. A tile has 16 + 16 matrix instructions and, by the price list of hardware.md
+; 1.4, 16 v_max3, 32 v_fma, 32 v_exp, 32 v_add, 16 v_cvt_pk_bf16 and, eager only, 64 v_mul. 48 LDS
+; reads and 4 loads to LDS per tile lie between the matrix runs; the two halves of the workgroup are
+; half a tile apart.
+.if gfx950
+.macro matrix reg
+  v_mfma_f32_32x32x16_bf16 v[\reg:\reg+15], v[200:203], v[204:207], v[\reg:\reg+15]
+.endm
+
+.macro memory_phase reads
+  .rept \reads
+    ds_read_b64_tr_b16 v[222:223], v0
+  .endr
+  s_waitcnt lgkmcnt(0)
+  s_barrier
+.endm
+
+; A barrier at each end: while one half of the workgroup has the matrix units, the other reads LDS.
+.macro end_matrix_run
+  s_barrier
+.endm
+
+; A matrix instruction takes 6 slots of 4 clocks under it. Per tile: 16 (max3 + 2 fma + 2 exp: 7 slots)
+; and 16 (2 add + 1 cvt: 3 slots), eager 16 x 4 mul more.
+.macro lazy_tile
+  .rept 8
+    matrix 16
+    v_max3_f32 v210, v211, v212, v213
+    v_fma_f32 v214, v215, v216, v217
+    v_fma_f32 v218, v215, v216, v217
+    v_exp_f32 v219, v218
+    matrix 32
+    v_exp_f32 v220, v214
+    v_add_f32 v224, v225, v226
+    v_add_f32 v227, v225, v226
+    v_cvt_pk_bf16_f32 v228, v225, v226
+  .endr
+  end_matrix_run
+  memory_phase 24
+  .rept 8
+    matrix 48
+    v_max3_f32 v210, v211, v212, v213
+    v_fma_f32 v214, v215, v216, v217
+    v_fma_f32 v218, v215, v216, v217
+    v_exp_f32 v219, v218
+    matrix 64
+    v_exp_f32 v220, v214
+    v_add_f32 v224, v225, v226
+    v_add_f32 v227, v225, v226
+    v_cvt_pk_bf16_f32 v228, v225, v226
+  .endr
+  end_matrix_run
+  memory_phase 24
+.endm
+
+.macro eager_tile
+  .rept 8
+    matrix 16
+    v_max3_f32 v210, v211, v212, v213
+    v_fma_f32 v214, v215, v216, v217
+    v_fma_f32 v218, v215, v216, v217
+    v_exp_f32 v219, v218
+    v_mul_f32 v229, v225, v226
+    v_mul_f32 v230, v225, v226
+    matrix 32
+    v_exp_f32 v220, v214
+    v_add_f32 v224, v225, v226
+    v_add_f32 v227, v225, v226
+    v_cvt_pk_bf16_f32 v228, v225, v226
+    v_mul_f32 v231, v225, v226
+    v_mul_f32 v232, v225, v226
+  .endr
+  end_matrix_run
+  memory_phase 24
+  .rept 8
+    matrix 48
+    v_max3_f32 v210, v211, v212, v213
+    v_fma_f32 v214, v215, v216, v217
+    v_fma_f32 v218, v215, v216, v217
+    v_exp_f32 v219, v218
+    v_mul_f32 v229, v225, v226
+    v_mul_f32 v230, v225, v226
+    matrix 64
+    v_exp_f32 v220, v214
+    v_add_f32 v224, v225, v226
+    v_add_f32 v227, v225, v226
+    v_cvt_pk_bf16_f32 v228, v225, v226
+    v_mul_f32 v231, v225, v226
+    v_mul_f32 v232, v225, v226
+  .endr
+  end_matrix_run
+  memory_phase 24
+.endm
+
+; The same work without interleaving: first the matrix runs, then the softmax.
+.macro apart_tile
+  .rept 16
+    matrix 16
+  .endr
+  end_matrix_run
+  memory_phase 24
+  s_nop 15
+  .rept 16
+    v_max3_f32 v210, v211, v212, v213
+    v_fma_f32 v214, v215, v216, v217
+    v_fma_f32 v218, v215, v216, v217
+    v_exp_f32 v219, v218
+    v_exp_f32 v220, v214
+    v_add_f32 v224, v225, v226
+    v_add_f32 v227, v225, v226
+    v_cvt_pk_bf16_f32 v228, v225, v226
+    .rept 4
+      v_mul_f32 v229, v225, v226
+    .endr
+  .endr
+  .rept 16
+    matrix 48
+  .endr
+  end_matrix_run
+  memory_phase 24
+.endm
+
+.macro attention_loop name, tile
+  kernel \name, 65536
+  v_readfirstlane_b32 s2, v0
+  lane_offset 8
+  clear_from_16
+  s_cmp_lt_u32 s2, 256
+  s_cbranch_scc1 1f
+  s_barrier            ; the upper half stays half a tile behind
+1:
+  s_movk_i32 s0, 16
+2:
+  \tile
+  \tile
+  s_sub_u32 s0, s0, 1
+  s_cmp_lg_u32 s0, 0
+  s_cbranch_scc1 2b
+  s_cmp_lt_u32 s2, 256
+  s_cbranch_scc0 3f
+  s_barrier
+3:
+  s_endpgm
+.endm
+.macro clear_from_16
+  .set i, 16
+  .rept 230
+    v_mov_b32 v[i], 0
+    .set i, i + 1
+  .endr
+.endm
+
+attention_loop fa_lazy, lazy_tile
+attention_loop fa_eager, eager_tile
+attention_loop fa_apart, apart_tile
+
+; --- Rates (C4): the same matrix instruction over and over.
+.macro rate name, text:vararg
+  kernel \name, 0
+  clear
+  s_movk_i32 s0, 16
+1:
+  .rept 128
+    \text
+  .endr
+  s_sub_u32 s0, s0, 1
+  s_cmp_lg_u32 s0, 0
+  s_cbranch_scc1 1b
+  s_endpgm
+.endm
+rate rate_bf16, v_mfma_f32_16x16x32_bf16 v[16:19], v[200:203], v[204:207], v[16:19]
+rate rate_fp8, v_mfma_f32_16x16x32_fp8_fp8 v[16:19], v[200:201], v[204:205], v[16:19]
+rate rate_f8f6f4, v_mfma_f32_16x16x128_f8f6f4 v[16:19], v[200:207], v[208:215], v[16:19]
+.endif
