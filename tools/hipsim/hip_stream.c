@@ -148,6 +148,13 @@ static double start_time(struct ihipStream_t *stream)
     return time;
 }
 
+/* Did a kernel run and fail? A launch that was refused has already said so, and nothing ran. */
+static bool is_fault(hipError_t error)
+{
+    return error == hipErrorIllegalAddress || error == hipErrorLaunchFailure ||
+           error == hipErrorLaunchTimeOut || error == hipErrorAssert;
+}
+
 static hipError_t run_on(struct ihipStream_t *stream, const struct hip_work *work)
 {
     /* A host function runs outside of the locks, so that a stray HIP call in it cannot hang. */
@@ -159,8 +166,7 @@ static hipError_t run_on(struct ihipStream_t *stream, const struct hip_work *wor
     double time = start_time(stream);
     hipError_t error = hip_work_run(work, stream->device, &time);
     stream->time = time;
-    if (error != hipSuccess && (work->kind == WORK_KERNEL || work->kind == WORK_GRAPH) &&
-        stream->fault == hipSuccess)
+    if (is_fault(error) && stream->fault == hipSuccess)
         stream->fault = error;
     unlock_stream(stream);
     return error;

@@ -26,8 +26,8 @@ static const struct option table[] = {
 
 #define OPTIONS (sizeof table / sizeof *table)
 
-/* A wave of the largest attention kernels that we know executes some ten million instructions. */
-#define DEFAULT_BUDGET UINT64_C(2000000000)
+/* Ten times what a wave of the largest attention kernels that we know executes. */
+#define DEFAULT_BUDGET UINT64_C(100000000)
 
 struct options options_default(void)
 {

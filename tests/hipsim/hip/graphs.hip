@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0
+// Graphs: captured and built by hand, launched, updated, cloned.
+#include "check.h"
+
+__global__ void add(int *p, int value)
+{
+    p[threadIdx.x] += value;
+}
+
+static int first_of(const int *device)
+{
+    int host[64];
+    HIP(hipMemcpy(host, device, sizeof host, hipMemcpyDeviceToHost));
+    for (int i = 1; i < 64; i++)
+        CHECK(host[i] == host[0]);
+    return host[0];
+}
+
+// Fork to a second stream and join, all of it captured.
+static hipGraph_t capture(hipStream_t a, hipStream_t b, int *p, int *q, int value)
+{
+    hipGraph_t graph;
+    hipEvent_t forked, joined;
+    hipStreamCaptureStatus status;
+
+    HIP(hipEventCreate(&forked));
+    HIP(hipEventCreate(&joined));
+    HIP(hipStreamBeginCapture(a, hipStreamCaptureModeRelaxed));
+    HIP(hipStreamIsCapturing(a, &status));
+    CHECK(status == hipStreamCaptureStatusActive);
+    HIP(hipMemsetAsync(p, 0, 64 * sizeof *p, a));
+    HIP(hipEventRecord(forked, a));
+    HIP(hipStreamWaitEvent(b, forked, 0));
+    HIP(hipMemsetAsync(q, 0, 64 * sizeof *q, b));
+    add<<<1, 64, 0, b>>>(q, value);
+    HIP(hipEventRecord(joined, b));
+    add<<<1, 64, 0, a>>>(p, value);
+    HIP(hipStreamWaitEvent(a, joined, 0));
+    HIP(hipMemcpyAsync(p + 64, q, 64 * sizeof *p, hipMemcpyDeviceToDevice, a));
+    EXPECT(hipErrorStreamCaptureUnsupported, hipStreamSynchronize(a));
+    HIP(hipStreamEndCapture(a, &graph));
+    HIP(hipEventDestroy(forked));
+    HIP(hipEventDestroy(joined));
+    return graph;
+}
+
+static void captured(void)
+{
+    hipStream_t a, b;
+    hipGraphExec_t exec;
+    hipGraphNode_t nodes[16], culprit;
+    hipGraphExecUpdateResult result;
+    size_t count = 16;
+    int *p, *q;
+
+    HIP(hipMalloc(&p, 128 * sizeof *p));
+    HIP(hipMalloc(&q, 64 * sizeof *q));
+    HIP(hipMemset(p, 0xff, 128 * sizeof *p));
+    HIP(hipStreamCreate(&a));
+    HIP(hipStreamCreate(&b));
+    hipGraph_t graph = capture(a, b, p, q, 5);
+    CHECK(first_of(p) == -1); // capturing ran nothing
+    HIP(hipGraphGetNodes(graph, nodes, &count));
+    CHECK(count == 5);
+    HIP(hipGraphGetRootNodes(graph, NULL, &count));
+    CHECK(count == 1);
+    HIP(hipGraphInstantiate(&exec, graph, NULL, NULL, 0));
+    for (int i = 0; i < 3; i++)
+        HIP(hipGraphLaunch(exec, a));
+    HIP(hipStreamSynchronize(a));
+    CHECK(first_of(p) == 5 && first_of(p + 64) == 5);
+
+    hipGraph_t other = capture(a, b, p, q, 9);
+    HIP(hipGraphExecUpdate(exec, other, &culprit, &result));
+    CHECK(result == hipGraphExecUpdateSuccess);
+    HIP(hipGraphLaunch(exec, a));
+    CHECK(first_of(p) == 9 && first_of(p + 64) == 9);
+
+    // A graph of another shape is refused and changes nothing.
+    hipGraph_t empty;
+    HIP(hipGraphCreate(&empty, 0));
+    EXPECT(hipErrorGraphExecUpdateFailure, hipGraphExecUpdate(exec, empty, &culprit, &result));
+    CHECK(result == hipGraphExecUpdateErrorTopologyChanged);
+    HIP(hipGraphExecDestroy(exec));
+    HIP(hipGraphDestroy(graph));
+    HIP(hipGraphDestroy(other));
+    HIP(hipGraphDestroy(empty));
+}
+
+static void by_hand(void)
+{
+    hipGraph_t graph, copy;
+    hipGraphExec_t exec;
+    hipGraphNode_t fill, work, back, found;
+    int *p, value = 7, host[64];
+
+    HIP(hipMalloc(&p, 64 * sizeof *p));
+    HIP(hipGraphCreate(&graph, 0));
+    hipMemsetParams memset_params = {};
+    memset_params.dst = p;
+    memset_params.elementSize = 4;
+    memset_params.value = 100;
+    memset_params.width = 64;
+    memset_params.height = 1;
+    HIP(hipGraphAddMemsetNode(&fill, graph, NULL, 0, &memset_params));
+    void *args[] = {&p, &value};
+    hipKernelNodeParams kernel_params = {};
+    kernel_params.func = (void *)add;
+    kernel_params.gridDim = dim3(1);
+    kernel_params.blockDim = dim3(64);
+    kernel_params.kernelParams = args;
+    HIP(hipGraphAddKernelNode(&work, graph, &fill, 1, &kernel_params));
+    HIP(hipGraphAddMemcpyNode1D(&back, graph, NULL, 0, host, p, sizeof host,
+                                hipMemcpyDeviceToHost));
+    HIP(hipGraphAddDependencies(graph, &work, &back, 1));
+    HIP(hipGraphInstantiate(&exec, graph, NULL, NULL, 0));
+    HIP(hipGraphLaunch(exec, 0));
+    HIP(hipDeviceSynchronize());
+    CHECK(host[0] == 107 && host[63] == 107);
+
+    // Arguments were copied when the node was made; new ones go into the executable only.
+    value = 20;
+    HIP(hipGraphExecKernelNodeSetParams(exec, work, &kernel_params));
+    memset_params.value = 1000;
+    HIP(hipGraphExecMemsetNodeSetParams(exec, fill, &memset_params));
+    HIP(hipGraphLaunch(exec, 0));
+    CHECK(host[0] == 1020);
+    hipKernelNodeParams got;
+    HIP(hipGraphKernelNodeGetParams(work, &got));
+    CHECK(got.func == (void *)add && got.blockDim.x == 64 && *(int *)got.kernelParams[1] == 7);
+
+    HIP(hipGraphClone(&copy, graph));
+    HIP(hipGraphNodeFindInClone(&found, work, copy));
+    CHECK(found && found != work);
+    HIP(hipGraphAddDependencies(copy, &found, &found, 0));
+    // A cycle is found before anything runs.
+    hipGraphNode_t fill_copy;
+    HIP(hipGraphNodeFindInClone(&fill_copy, fill, copy));
+    HIP(hipGraphAddDependencies(copy, &found, &fill_copy, 1));
+    hipGraphExec_t none;
+    EXPECT(hipErrorInvalidValue, hipGraphInstantiate(&none, copy, NULL, NULL, 0));
+    HIP(hipGraphDestroy(copy));
+    HIP(hipGraphDestroy(graph));
+    HIP(hipGraphLaunch(exec, 0)); // the executable needs its graph no more
+    HIP(hipGraphExecDestroy(exec));
+    EXPECT(hipErrorInvalidValue, hipGraphLaunch(exec, 0));
+}
+
+int main()
+{
+    captured();
+    by_hand();
+    return 0;
+}

@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
+// The code object that modules.hip loads.
+#include <hip/hip_runtime.h>
+
+extern "C" __device__ int offset = 11;
+extern "C" __constant__ float table[4] = {1, 2, 4, 8};
+extern "C" __device__ int *chain = &offset; // a relocation
+
+extern "C" __global__ void mix(char a, double b, short c, const int *in, float *out, int n)
+{
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n)
+        out[i] = (float)(a + b + c + in[i] + *chain) * table[i & 3];
+}
