@@ -1,0 +1,205 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * This file captures one launch into a HIP graph on the simulator and replays it with other lengths
+ * and other values, which the kernel must find in device memory. Arguments: the simulator's HIP
+ * library, a pack of one causal bf16 prefill kernel of head_dim 128, and, for a longer run, how
+ * many replays.
+ */
+#include <dlfcn.h>
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "runtime/attn.h"
+#include "tools/attnc/verify_numbers.h"
+#include "tools/reference/prefill.h"
+
+enum { BATCH = 2, LONGEST = 40, ROOM = BATCH * LONGEST, DIM = 128, HEADS = 2 };
+enum { TO_DEVICE = 1, TO_HOST = 2, CAPTURE_RELAXED = 2 };
+
+static const char *library_path, *pack_path;
+static int replays = 20;
+
+static struct {
+    int (*hipMalloc)(void **p, size_t size);
+    int (*hipFree)(void *p);
+    int (*hipMemcpy)(void *to, const void *from, size_t size, int kind);
+    int (*hipStreamCreate)(void **stream);
+    int (*hipStreamDestroy)(void *stream);
+    int (*hipStreamSynchronize)(void *stream);
+    int (*hipStreamBeginCapture)(void *stream, int mode);
+    int (*hipStreamEndCapture)(void *stream, void **graph);
+    int (*hipGraphInstantiate)(void **exec, void *graph, void **node, char *log, size_t size);
+    int (*hipGraphLaunch)(void *exec, void *stream);
+    int (*hipGraphExecDestroy)(void *exec);
+    int (*hipGraphDestroy)(void *graph);
+} hip;
+
+static void find(void *library, const char *name, void *slot)
+{
+    void *address = dlsym(library, name);
+    assert_non_null(address);
+    memcpy(slot, &address, sizeof(address));
+}
+
+static void load_hip(void)
+{
+    void *library = dlopen(library_path, RTLD_NOW);
+    assert_non_null(library);
+#define FIND(name) find(library, #name, &hip.name)
+    FIND(hipMalloc);
+    FIND(hipFree);
+    FIND(hipMemcpy);
+    FIND(hipStreamCreate);
+    FIND(hipStreamDestroy);
+    FIND(hipStreamSynchronize);
+    FIND(hipStreamBeginCapture);
+    FIND(hipStreamEndCapture);
+    FIND(hipGraphInstantiate);
+    FIND(hipGraphLaunch);
+    FIND(hipGraphExecDestroy);
+    FIND(hipGraphDestroy);
+#undef FIND
+}
+
+/* Device memory of a launch, and the values that are in it. */
+struct step {
+    void *device[4]; /* q, k, v, out */
+    void *cu;        /* lengths, of queries and keys alike */
+    double values[3][ROOM * HEADS * DIM];
+    uint16_t bits[ROOM * HEADS * DIM];
+    int32_t lengths[BATCH + 1];
+};
+
+static void allocate(struct step *s)
+{
+    for (int i = 0; i < 4; i++)
+        assert_int_equal(hip.hipMalloc(&s->device[i], sizeof(s->bits)), 0);
+    assert_int_equal(hip.hipMalloc(&s->cu, sizeof(s->lengths)), 0);
+}
+
+static void change(struct step *s, const struct precision *bf16, uint64_t *random)
+{
+    for (int i = 0; i < BATCH; i++)
+        s->lengths[i + 1] = s->lengths[i] + (int32_t)(random_bits(random) % (LONGEST + 1));
+    for (int t = 0; t < 3; t++) {
+        for (int i = 0; i < ROOM * HEADS * DIM; i++) {
+            s->values[t][i] = random_value(random);
+            s->bits[i] = encode_element(bf16, s->values[t][i]);
+        }
+        assert_int_equal(hip.hipMemcpy(s->device[t], s->bits, sizeof(s->bits), TO_DEVICE), 0);
+    }
+    for (int i = 0; i < ROOM * HEADS * DIM; i++)
+        s->bits[i] = bf16->poison;
+    assert_int_equal(hip.hipMemcpy(s->device[3], s->bits, sizeof(s->bits), TO_DEVICE), 0);
+    assert_int_equal(hip.hipMemcpy(s->cu, s->lengths, sizeof(s->lengths), TO_DEVICE), 0);
+}
+
+/* Two roundings of at most 2^-8 each, and a little for float32: see tools/attnc/verify_prefill.c. */
+static void check_row(const struct step *s, const struct precision *bf16, int64_t token, int head,
+                      const struct ref_prefill_row *r)
+{
+    for (int d = 0; d < DIM; d++) {
+        const double got = decode_element(bf16, s->bits[(token * HEADS + head) * DIM + d]);
+        const double bound = 1.05 * bf16->unit * (r->magnitude[d] + fabs(r->out[d]));
+        if (!(fabs(got - r->out[d]) <= bound))
+            fail_msg("token %lld, head %d, element %d is %g, expected %g", (long long)token, head,
+                     d, got, r->out[d]);
+    }
+}
+
+static void check(struct step *s, const struct precision *bf16)
+{
+    assert_int_equal(hip.hipMemcpy(s->bits, s->device[3], sizeof(s->bits), TO_HOST), 0);
+    const struct ref_prefill reference = {
+        .q = s->values[0], .k = s->values[1], .v = s->values[2], .cu_q = s->lengths,
+        .cu_k = s->lengths, .batch = BATCH, .heads = HEADS, .kv_heads = HEADS, .dim = DIM,
+        .dim_v = DIM, .scale = 1 / sqrtf(DIM), .left = INT32_MAX, .right = 0,
+    };
+    static struct ref_prefill_row row;
+    double scratch[LONGEST];
+    for (int i = 0; i < BATCH; i++) {
+        for (int64_t r = 0; r < s->lengths[i + 1] - s->lengths[i]; r++) {
+            for (int h = 0; h < HEADS; h++) {
+                ref_prefill_row(&reference, i, h, r, scratch, &row);
+                check_row(s, bf16, s->lengths[i] + r, h, &row);
+            }
+        }
+    }
+    for (int i = s->lengths[BATCH] * HEADS * DIM; i < ROOM * HEADS * DIM; i++)
+        assert_int_equal(s->bits[i], bf16->poison); /* rows of no sequence */
+}
+
+static void *capture(const struct attn_op *op, const struct step *s, void *stream)
+{
+    const struct attn_prefill_args a = {
+        .size = sizeof(a), .q = s->device[0], .k = s->device[1], .v = s->device[2],
+        .out = s->device[3], .cu_seqlens_q = s->cu, .cu_seqlens_k = s->cu, .batch = BATCH,
+        .total_q = ROOM, .total_k = ROOM, .max_seqlen_q = LONGEST, .max_seqlen_k = LONGEST,
+        .stream = stream,
+    };
+    void *graph, *exec;
+    assert_int_equal(hip.hipStreamBeginCapture(stream, CAPTURE_RELAXED), 0);
+    assert_int_equal(attn_prefill_launch(op, &a), ATTN_OK);
+    assert_int_equal(hip.hipStreamEndCapture(stream, &graph), 0);
+    assert_int_equal(hip.hipGraphInstantiate(&exec, graph, NULL, NULL, 0), 0);
+    assert_int_equal(hip.hipGraphDestroy(graph), 0);
+    return exec;
+}
+
+static void replays_see_new_lengths(void **state)
+{
+    (void)state;
+    load_hip();
+    struct attn_pack *pack;
+    assert_int_equal(attn_pack_open(pack_path, &pack), ATTN_OK);
+    const struct attn_device_options o = {
+        .size = sizeof(o), .flags = ATTN_CHECK_DATA, .hip_library = library_path,
+    };
+    struct attn_device *device;
+    assert_int_equal(attn_device_open(&pack, 1, &o, &device), ATTN_OK);
+    const struct attn_prefill_desc d = {
+        .size = sizeof(d), .dtype = ATTN_BF16, .head_dim = DIM, .heads = HEADS, .kv_heads = HEADS,
+        .mask = ATTN_MASK_CAUSAL,
+    };
+    struct attn_op *op;
+    assert_int_equal(attn_prefill_lookup(device, &d, &op), ATTN_OK);
+    static struct step s;
+    void *stream;
+    assert_int_equal(hip.hipStreamCreate(&stream), 0);
+    allocate(&s);
+    void *exec = capture(op, &s, stream);
+    uint64_t random = 5;
+    for (int i = 0; i < replays; i++) {
+        change(&s, find_precision("bf16"), &random);
+        assert_int_equal(hip.hipGraphLaunch(exec, stream), 0);
+        assert_int_equal(hip.hipStreamSynchronize(stream), 0);
+        check(&s, find_precision("bf16"));
+    }
+    assert_int_equal(hip.hipGraphExecDestroy(exec), 0);
+    assert_int_equal(hip.hipStreamDestroy(stream), 0);
+    for (int i = 0; i < 4; i++)
+        hip.hipFree(s.device[i]);
+    hip.hipFree(s.cu);
+    attn_op_destroy(op);
+    attn_device_close(device);
+    attn_pack_close(pack);
+}
+
+int main(int argc, char **argv)
+{
+    if (argc < 3)
+        return 2;
+    library_path = argv[1];
+    pack_path = argv[2];
+    if (argc > 3)
+        replays = atoi(argv[3]);
+    const struct CMUnitTest tests[] = { cmocka_unit_test(replays_see_new_lengths) };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
