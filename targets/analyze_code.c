@@ -210,8 +210,8 @@ static bool goes_to(const struct block *b, int to)
     return b->next[0] == to || b->next[1] == to;
 }
 
-/* Flags the blocks of the natural loop of the edge latch -> head: those that reach the latch without
- * passing the head. */
+/* Flags the blocks of the natural loop of the edge latch -> head: those that reach the latch
+ * without passing the head. */
 static void collect_loop(struct graph *g, int head, int latch)
 {
     int depth = 0;

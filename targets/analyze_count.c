@@ -97,6 +97,11 @@ static bool moves_vector_register(const char *text)
     return source && (strncmp(source, ", v", 3) == 0 || strncmp(source, ", a", 3) == 0);
 }
 
+static bool goes_to_lds(const char *load)
+{
+    return strstr(load, " lds") || strstr(load, "_lds_");
+}
+
 static bool count_matrix(const char *text, const struct tgt *t, struct tgt_loop_facts *f,
                          char why[TGT_WHY])
 {
@@ -125,7 +130,7 @@ static void count_one(const char *text, enum kind kind, const struct tgt *t,
     case COPY: f->copies++; f->valu_slots++; break;
     case LDS_READ: f->lds_reads++; break;
     case LDS_WRITE: f->lds_writes++; break;
-    case LOAD: strstr(text, " lds") || strstr(text, "_lds_") ? f->loads_to_lds++ : f->loads++; break;
+    case LOAD: *(goes_to_lds(text) ? &f->loads_to_lds : &f->loads) += 1; break;
     case STORE: f->stores++; break;
     case SCRATCH: f->scratch++; break;
     case WAIT: f->waits++; f->waits_vm0 += strstr(text, "vmcnt(0)") != NULL; break;
@@ -137,8 +142,8 @@ static void count_one(const char *text, enum kind kind, const struct tgt *t,
 
 /*
  * v_permlane*_swap exchanges halves of two registers, so to bring a value together with that of
- * another lane takes a second register of the same value: the move that makes it belongs to the swap
- * and is no copy. `move` is the last copy that was seen.
+ * another lane takes a second register of the same value: the move that makes it belongs to the
+ * swap and is no copy. `move` is the last copy that was seen.
  */
 static bool makes_operand_of(const char *move, const char *swap)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * One function through LLVM: a module with one kernel, lowered, its hooks inlined, emitted. Each call
- * has a context of its own; nothing is shared but LLVM's command line, set once.
+ * One function through LLVM: a module with one kernel, lowered, its hooks inlined, emitted. Each
+ * call has a context of its own; nothing is shared but LLVM's command line, set once.
  */
 #include <llvm-c/Analysis.h>
 #include <llvm-c/BitReader.h>

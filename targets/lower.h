@@ -36,7 +36,7 @@ struct lower {
     char *why;
 };
 
-/** The first failure's sentence wins; returns NULL, so that a lowering reads `return lower_fail()`. */
+/** The first failure's sentence wins; returns NULL: a lowering reads `return lower_fail()`. */
 LLVMValueRef lower_fail(struct lower *l, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
@@ -60,14 +60,14 @@ LLVMValueRef lower_element(struct lower *l, LLVMValueRef v, unsigned i);
 LLVMValueRef lower_gather(struct lower *l, LLVMValueRef *elements, unsigned n);
 
 /**
- * The only way to an intrinsic: fails the lowering if LLVM has none of this name. `overload` are the
- * types that stand in its name.
+ * The only way to an intrinsic: fails the lowering if LLVM has none of this name. `overload` are
+ * the types that stand in its name.
  */
 LLVMValueRef emit_intrinsic(struct lower *l, const char *name, LLVMTypeRef *overload,
                             unsigned n_overload, LLVMValueRef *args, unsigned n_args);
 
-/** Applies `piece` to each dword of v and gives the results v's type again. Elements of 16 bits that
- * do not fill a dword are extended. */
+/** Applies `piece` to each dword of v and gives the results v's type again. Elements of 16 bits
+ * that do not fill a dword are extended. */
 LLVMValueRef lower_by_dword(struct lower *l, LLVMValueRef v,
                             LLVMValueRef (*piece)(struct lower *l, LLVMValueRef dword, void *data),
                             void *data);

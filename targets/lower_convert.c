@@ -19,9 +19,10 @@ static bool is_half(unsigned dtype)
 
 /*
  * The high half of the result is x rounded to bf16, nearest even: 0x7fff plus the lowest bit that
- * stays is added below it. v_bfe and v_add3, where LLVM's own expansion of fptrunc takes five. A NaN
- * could overflow into a zero that way; unless it is known to have a zero low half, it is kept as it
- * is by v_cmp_u and v_cndmask (what arithmetic makes is quiet, so its highest fraction bit remains).
+ * stays is added below it. v_bfe and v_add3, where LLVM's own expansion of fptrunc takes five. A
+ * NaN could overflow into a zero that way; unless it is known to have a zero low half, it is kept
+ * as it is by v_cmp_u and v_cndmask (what arithmetic makes is quiet: its highest fraction bit
+ * remains).
  */
 static LLVMValueRef round_to_high_half(struct lower *l, LLVMValueRef x, bool short_nan)
 {

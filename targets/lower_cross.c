@@ -22,7 +22,7 @@ static LLVMValueRef dpp(struct lower *l, LLVMValueRef dword, unsigned ctrl)
     return emit_intrinsic(l, "llvm.amdgcn.update.dpp", &l->i32, 1, args, 6);
 }
 
-/* Within a row of 16 every mask is one or two DPP moves, which may fold into the next instruction. */
+/* Within a row of 16 every mask is one or two DPP moves, which may fold into what follows. */
 static LLVMValueRef xor_in_row(struct lower *l, LLVMValueRef dword, unsigned mask)
 {
     static const uint16_t quad[4] = {0, DPP_QUAD_XOR1, DPP_QUAD_XOR2, DPP_QUAD_XOR3};

@@ -63,7 +63,7 @@ LLVMValueRef lower_waitcnt(struct lower *l, const struct tir_op *op)
     return NULL;
 }
 
-/* Waits for copies are counted by a pass, which leaves waitcnt ops; LDS writes are waited for whole. */
+/* Waits for copies are counted by a pass, which leaves waitcnt ops; LDS writes wait for all. */
 LLVMValueRef lower_wait(struct lower *l, const struct tir_op *op)
 {
     if (op->imm[0] >= 0)
@@ -98,7 +98,7 @@ LLVMValueRef lower_phase(struct lower *l, const struct tir_op *op)
     return NULL;
 }
 
-/* Empty assembly that uses the values: what computes them stays above. Constants need no register. */
+/* Empty assembly that uses the values: what computes them stays above. Constants need none. */
 LLVMValueRef lower_anchor(struct lower *l, const struct tir_op *op)
 {
     for (uint32_t i = 0; i < op->n_operands; i++) {
@@ -127,7 +127,8 @@ LLVMValueRef lower_return(struct lower *l, const struct tir_op *op)
 }
 
 /* A phi for each of n types, at the builder's position. */
-static void build_phis(struct lower *l, LLVMValueRef *phis, const struct tir_value *like, unsigned n)
+static void build_phis(struct lower *l, LLVMValueRef *phis, const struct tir_value *like,
+                       unsigned n)
 {
     for (unsigned i = 0; i < n; i++)
         phis[i] = LLVMBuildPhi(l->b, lower_type(l, tir_typeof(l->f, like[i])), "");

@@ -2,14 +2,14 @@
  *
  * Memory: buffers, global memory, LDS, and direct-to-LDS loads.
  *
- * LDS is addressed by number: the function's buffers stand at the offsets that the IR gave them, the
- * attribute amdgpu-lds-size reserves the whole, and address 0 is its start.
+ * LDS is addressed by number: the function's buffers stand at the offsets that the IR gave them,
+ * the attribute amdgpu-lds-size reserves the whole, and address 0 is its start.
  *
- * While direct-to-LDS loads are in flight, LLVM 22.1 (SIInsertWaitcnts) puts vmcnt(0) before any LDS
- * access that may alias them, which would undo every prefetch. Alias scopes say that they do not:
- * all direct-to-LDS loads are in one scope, all other LDS accesses in another. That is true between
- * two of our own waits and barriers, and LLVM moves neither across those, for they are fenced by
- * inline assembly that clobbers memory. Waits for what a load returns in registers stay LLVM's.
+ * While direct-to-LDS loads are in flight, LLVM 22.1 (SIInsertWaitcnts) puts vmcnt(0) before any
+ * LDS access that may alias them, which would undo every prefetch. Alias scopes say that they do
+ * not: all direct-to-LDS loads are in one scope, all other LDS accesses in another. That is true
+ * between two of our own waits and barriers, and LLVM moves neither across those, for they stand
+ * between fences of a single thread. Waits for what a load returns in registers stay LLVM's.
  */
 #include "targets/lower.h"
 

@@ -7,9 +7,9 @@
 #include <string.h>
 
 /*
- * Where element (i, k) of A lives, from the formulas that AMD's matrix instruction calculator prints
- * for dense MFMA of one block (--register-layout): lane = i + m * (k / per_lane), item = k mod
- * per_lane.
+ * Where element (i, k) of A lives, from the formulas that AMD's matrix instruction calculator
+ * prints for dense MFMA of one block (--register-layout): lane = i + m * (k / per_lane),
+ * item = k mod per_lane.
  */
 static void a_map(const struct tir_mma *mma, unsigned i, unsigned k, unsigned *reg, unsigned *lane)
 {
@@ -18,8 +18,8 @@ static void a_map(const struct tir_mma *mma, unsigned i, unsigned k, unsigned *r
     *reg = k % per_lane;
 }
 
-/* Likewise D[i][j]: item = 4 * (i / (4 * groups)) + i mod 4, lane = j + n * (i / 4 mod groups), with
- * groups = 64 / n. */
+/* Likewise D[i][j]: item = 4 * (i / (4 * groups)) + i mod 4, lane = j + n * (i / 4 mod groups),
+ * with groups = 64 / n. */
 static void d_map(const struct tir_mma *mma, unsigned i, unsigned j, unsigned *reg, unsigned *lane)
 {
     unsigned groups = 64 / mma->n;

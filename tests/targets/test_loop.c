@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What LLVM must not undo in a loop: the order of the ops, counted waits, registers that are carried
- * without copies, cold code out of the way.
+ * What LLVM must not undo in a loop: the order of the ops, counted waits, registers that are
+ * carried without copies, cold code out of the way.
  */
 #include "tests/targets/harness.h"
 
@@ -122,7 +122,8 @@ static void reads_of_lds_do_not_wait_for_loads_to_lds(void **state)
         k.f->lds_bytes = 32768;
         struct tir_value lane = tir_lane_id(&k.b);
         struct tir_value at = tir_mul(&k.b, lane, tir_int_like(&k.b, lane, 16));
-        struct tir_value base = tir_arg(&k.b, "in", TIR_I64), size = tir_arg(&k.b, "bytes", TIR_I32);
+        struct tir_value base = tir_arg(&k.b, "in", TIR_I64);
+        struct tir_value size = tir_arg(&k.b, "bytes", TIR_I32);
         struct tir_value rsrc = tir_make_rsrc(&k.b, base, size);
         struct tir_value carried = make(&k, TIR_const_float, tir_vec(TIR_F32, 4), NULL, 0, 0, 0, 0);
         struct tir_loop loop = begin_loop(&k, &carried, 1);

@@ -201,8 +201,8 @@ static void lane_xor_reaches_every_lane(void **state)
     }
 }
 
-/* V_PERMLANE32_SWAP_B32 swaps the upper half of its first operand with the lower half of its second;
- * V_PERMLANE16_SWAP_B32 the odd rows of 16 with the even ones (CDNA4 ISA manual, VOP1). */
+/* V_PERMLANE32_SWAP_B32 swaps the upper half of its first operand with the lower half of its
+ * second; V_PERMLANE16_SWAP_B32 the odd rows of 16 with the even ones (CDNA4 ISA manual, VOP1). */
 static void lane_swap_exchanges_halves(void **state)
 {
     (void)state;
@@ -304,8 +304,8 @@ static void loads_to_lds_land_in_lane_order(void **state)
     }
 }
 
-/* Within each block of 16 lanes: element e of lane l is element l mod 4 of what lane 4 e + l / 4 would
- * have read (CDNA4 ISA manual, DS_READ_B64_TR_B16). */
+/* Within each block of 16 lanes: element e of lane l is element l mod 4 of what lane 4 e + l / 4
+ * would have read (CDNA4 ISA manual, DS_READ_B64_TR_B16). */
 static void transposing_read_exchanges_elements_and_lanes(void **state)
 {
     (void)state;
