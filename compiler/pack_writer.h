@@ -89,8 +89,8 @@ const char *attnc_pack_writer_error(const struct attnc_pack_writer *w);
 /**
  * The other shapes of a pack, for engines that want it inside their binary. `name` is a C
  * identifier; the symbols are attn_pack_<name> (4 KiB aligned) and attn_pack_<name>_size (size_t).
- * On success *out (free()) and *out_size are set; false: out of memory or not an identifier of at most 128
- * characters.
+ * On success *out (free()) and *out_size are set; false: out of memory or not an identifier of at
+ * most 128 characters.
  */
 bool attnc_pack_to_header(const void *pack, size_t size, const char *name, void **out,
                           size_t *out_size);

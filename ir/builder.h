@@ -118,7 +118,8 @@ void tir_tile_lds_store(struct tir_builder *b, struct tir_value lds, struct tir_
 struct tir_value tir_call_hook(struct tir_builder *b, const char *hook,
                                const struct tir_value *operands, unsigned n);
 
-struct tir_value tir_make_rsrc(struct tir_builder *b, struct tir_value base, struct tir_value bytes);
+struct tir_value tir_make_rsrc(struct tir_builder *b, struct tir_value base,
+                               struct tir_value bytes);
 struct tir_value tir_scalar_load(struct tir_builder *b, struct tir_value base,
                                  struct tir_value offset, unsigned dtype);
 struct tir_value tir_any(struct tir_builder *b, struct tir_value a);

@@ -20,7 +20,7 @@ struct interp {
     unsigned block[3];
     uint32_t active; /* bit per wave */
     int64_t **values; /* by id; NULL: not yet made */
-    uint32_t **owned; /* by layout: the element (row, col) of each wave's each lane's each register */
+    uint32_t **owned; /* by layout: (row, col) of every register of every lane of every wave */
     uint8_t *lds, *lds_written;
     struct tir_ref at; /* op being run */
     bool failed;
@@ -35,7 +35,8 @@ int64_t *interp_value(struct interp *x, struct tir_value v);
 
 /** How many elements one wave holds of a value of this type, replicas included. */
 size_t interp_wave_elements(struct interp *x, struct tir_type t);
-/** Where element k of those is in the value; vecs: lane * count + i, tiles: as the layout has it. */
+/** Where element k of those is in the value; vecs: lane * count + i, tiles: as the layout has
+ * it. */
 size_t interp_index(struct interp *x, struct tir_type t, unsigned wave, size_t k);
 /** (row, col) of element k of a wave's part of a tile. */
 uint32_t interp_rc(struct interp *x, struct tir_type t, unsigned wave, size_t k);

@@ -261,7 +261,8 @@ static struct places places_of(const struct tir_layout *l)
     return p;
 }
 
-/* Operand `operand` of one wave as the matrix whose element (row, col) is at out[row * cols + col]. */
+/* Operand `operand` of one wave as the matrix whose element (row, col) is at out[row * cols +
+ * col]. */
 static void gather_matrix(struct interp *x, const struct tir_op *op, unsigned operand,
                           const struct tir_layout *l, unsigned cols, unsigned wave, float *out)
 {

@@ -68,8 +68,8 @@ bool tir_layout_equal(const struct tir_layout *a, const struct tir_layout *b);
 
 /**
  * Solves to o m = from for m: for every input of `from`, an input of `to` that holds the same
- * element. m[i] is the packed input of `to` (registers low, then lanes, then waves) for input bit i of
- * `from`. False when some element of `from` is not in `to`. Free bits of `to` are 0.
+ * element. m[i] is the packed input of `to` (registers low, then lanes, then waves) for input bit i
+ * of `from`. False when some element of `from` is not in `to`. Free bits of `to` are 0.
  */
 bool tir_layout_solve(const struct tir_layout *to, const struct tir_layout *from,
                       uint32_t m[TIR_LAYOUT_MAX_BITS]);

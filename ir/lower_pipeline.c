@@ -10,13 +10,13 @@
  *     for i in 0..n-1 { c(i); b(i+1); a(i+2) }       steady state
  *     c(n-1)                                         epilogue: the last stage alone
  *
- * Within a round, ops stand phase by phase, older tiles first, and each phase ends with its waits and
- * barriers. What one stage hands to a later one becomes a carried value of the loop.
+ * Within a round, ops stand phase by phase, older tiles first, and each phase ends with its waits
+ * and barriers. What one stage hands to a later one becomes a carried value of the loop.
  *
  * The trap: every stage but the last two runs for tiles past the bound (a(n) above), and the whole
- * prologue runs even if n is 1. So stages 0..S-2 must be harmless for tiles that do not exist, and n
- * must be at least 1. Templates keep both promises: early stages only load, and loads past the end of
- * a resource read 0.
+ * prologue runs even if n is 1. So stages 0..S-2 must be harmless for tiles that do not exist, and
+ * n must be at least 1. Templates keep both promises: early stages only load, and loads past the
+ * end of a resource read 0.
  *
  * A `wait` says "the copy of this tile is there"; here it learns how many newer copies of its group
  * are under way by then.
@@ -54,7 +54,8 @@ struct rotation {
     struct carry *carries;
     unsigned n_carries;
 
-    /* round[a][id]: the instance of value id made a rounds ago; a = 0 is the round being emitted. */
+    /* round[a][id]: the instance of value id made a rounds ago; a = 0 is the round being
+     * emitted. */
     struct tir_value *round[MAX_STAGES + 2];
 };
 
@@ -291,8 +292,8 @@ static void begin_phase(struct round *e, unsigned phase)
         tir_set_priority(&e->b, matrix ? e->r->schedule->priority : 0);
 }
 
-/* Ping-pong: every phase ends with a barrier, so that the groups stay one phase apart. So does every
- * phase of the prologue, where the stage that would bring the barrier may not run yet. */
+/* Ping-pong: every phase ends with a barrier, so that the groups stay one phase apart. So does
+ * every phase of the prologue, where the stage that would bring the barrier may not run yet. */
 static void end_phase(struct round *e, bool barrier_seen, bool steady)
 {
     if (!barrier_seen && (!steady || e->r->schedule->ping_pong > 1))
@@ -428,7 +429,8 @@ static void rotate(struct tir_func *f, const struct tir_schedule *s, struct tir_
     sort_round(&r);
     find_carries(&r);
 
-    /* The new code goes to the end of a fresh block list: everything after the loop is re-appended. */
+    /* The new code goes to the end of a fresh block list: everything after the loop is
+     * re-appended. */
     const unsigned n_rest = outer->n_ops - index - 1;
     struct tir_ref *rest = tir_alloc(f, (n_rest + 1) * sizeof(rest[0]));
     memcpy(rest, outer->ops + index + 1, n_rest * sizeof(rest[0]));

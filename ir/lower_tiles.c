@@ -7,8 +7,8 @@
  *  -> %s0 : vec<1xf32> = fma %a0, %b0, %c0
  *     %s1 : vec<1xf32> = fma %a1, %b1, %c1  ...
  *
- * Accumulators of matrix instructions stay whole (16 or 4 elements a vec) across loops and branches, so
- * that they never move; everything else is carried register by register.
+ * Accumulators of matrix instructions stay whole (16 or 4 elements a vec) across loops and
+ * branches, so that they never move; everything else is carried register by register.
  *
  * requires: tile level.   keeps: structure, order.   breaks: tile values (there are none after).
  */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Tiles whose rows lie anywhere: pages of a cache, slots of a batch. Every row has a 64-bit byte offset
- * of its own, so a cache may be larger than 4 GiB. Part of lower_tiles.
+ * Tiles whose rows lie anywhere: pages of a cache, slots of a batch. Every row has a 64-bit byte
+ * offset of its own, so a cache may be larger than 4 GiB. Part of lower_tiles.
  */
 #include "ir/lower_tiles.h"
 

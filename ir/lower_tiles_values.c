@@ -166,9 +166,10 @@ static struct tir_value reduce_list(struct tir_builder *b, struct tir_value *lis
     return list[head];
 }
 
-/* v and v of the lane with bit `bit` flipped, in either order: all that a reduction needs, and where
- * lanes can be swapped it takes no select. */
-static void pair_lanes(struct tir_expander *x, struct tir_value v, int bit, struct tir_value pair[2])
+/* v and v of the lane with bit `bit` flipped, in either order: all that a reduction needs, and
+ * where lanes can be swapped it takes no select. */
+static void pair_lanes(struct tir_expander *x, struct tir_value v, int bit,
+                       struct tir_value pair[2])
 {
     const struct tir_type t = tir_typeof(x->f, v);
     if (x->f->machine->has_lane_swap && bit >= 4) {

@@ -85,7 +85,8 @@ static bool fold_constants(struct folder *x, struct tir_op *op)
 
 static bool fold_casts(struct folder *x, struct tir_op *op, struct tir_value *to)
 {
-    const struct tir_type from = tir_typeof(x->f, op->operands[0]), t = tir_typeof(x->f, op->result);
+    const struct tir_type from = tir_typeof(x->f, op->operands[0]);
+    const struct tir_type t = tir_typeof(x->f, op->result);
     int64_t c;
     if (op->opcode != TIR_splat && tir_type_equal(from, t)) {
         *to = op->operands[0];

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The slot pattern: in a matrix phase, every matrix instruction is followed by as much other work as
- * fits under it,
+ * The slot pattern: in a matrix phase, every matrix instruction is followed by as much other work
+ * as fits under it,
  *
  *     mfma; 7 VALU; mfma; 7 VALU; ...      or      mfma; exp2, exp2; mfma; ...
  *
  * A list scheduler over each straight run of a matrix phase. Matrix instructions keep their order;
- * other ops go by the longest path of work that hangs on them, then by program order. Work is spread
- * evenly: with W slots of it and M matrix instructions, W k / M slots stand before the k-th, so a
- * phase with little to hide has no hole at its end. What a phase leaves behind is anchored at its
- * end, since the order of pure values is otherwise anybody's guess to instruction selection.
+ * other ops go by the longest path of work that hangs on them, then by program order. Work is
+ * spread evenly: with W slots of it and M matrix instructions, W k / M slots stand before the k-th,
+ * so a phase with little to hide has no hole at its end. What a phase leaves behind is anchored at
+ * its end, since the order of pure values is otherwise anybody's guess to instruction selection.
  *
  * What replaces a carried value of the loop is made after the old one's last use, wherever that is
  * possible: the two can then share a register, and the loop needs no copy.
@@ -27,7 +27,7 @@ enum { READ_AHEAD = 5 };
 
 struct node {
     struct tir_ref ref;
-    unsigned feeds;   /* of an LDS read and its address: which matrix instruction, from 1, needs it */
+    unsigned feeds;   /* of an LDS read and its address: which matrix instruction needs it */
     unsigned slots;   /* 4-clock issue slots; 0: no instruction of its own */
     unsigned height;  /* slots from here to the end of the longest chain */
     unsigned waiting; /* operands, and uses of what it replaces, that are not placed yet */

@@ -5,10 +5,11 @@
  *     %c0 = cmp_gt ..; %c1 = cmp_gt ..; %d0 = select %c0 ..; %d1 = select %c1 ..
  *  -> %c0 = cmp_gt ..; %d0 = select %c0 ..; %c1 = cmp_gt ..; %d1 = select %c1 ..
  *
- * A mask of lanes takes a pair of scalar registers; expanding a tile's comparison makes one for each
- * of its registers at once, and a tile of 64 would run out of them.
+ * A mask of lanes takes a pair of scalar registers; expanding a tile's comparison makes one for
+ * each of its registers at once, and a tile of 64 would run out of them.
  *
- * requires: register level.   keeps: structure.   breaks: order of i1 vecs and what they are made of.
+ * requires: register level.   keeps: structure.   breaks: order of i1 vecs and what they are made
+ * of.
  */
 #include "ir/builder.h"
 #include "ir/passes.h"

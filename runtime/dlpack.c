@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* This file checks DLPack tensors against an op's descriptor and takes pointers and strides over. */
+/* This file checks DLPack tensors against an op's descriptor and takes pointers and strides
+ * over. */
 #include "runtime/attn_dlpack.h"
 
 #include <stdio.h>

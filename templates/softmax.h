@@ -16,8 +16,8 @@ struct att_softmax {
     struct tir_value threshold;     /* growth of the maximum that forces a rescale */
 };
 
-/** For scores of this type; `exponent` is a scalar f32 >= 0: log2(e), times the scale where the scores
- * are raw. */
+/** For scores of this type; `exponent` is a scalar f32 >= 0: log2(e), times the scale where the
+ * scores are raw. */
 struct att_softmax att_softmax(struct tir_builder *b, struct tir_type scores,
                                struct tir_value exponent);
 

@@ -10,7 +10,8 @@
 
 #include "tools/reference/prefill.h"
 
-/** The hook_arg of verification: so many random numbers of 0 .. 1/8, whatever the hook makes of them. */
+/** The hook_arg of verification: so many random numbers of 0 .. 1/8, whatever the hook makes of
+ * them. */
 enum { HOOK_FLOATS = 1024 };
 
 struct hook;

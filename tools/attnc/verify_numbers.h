@@ -25,7 +25,8 @@ double decode_element(const struct precision *p, uint16_t bits);
 /** The bits of a value that the type holds exactly, as all of random_value() are in every type. */
 uint16_t encode_element(const struct precision *p, double value);
 
-/** Reproducible: splitmix64 (Steele, Lea, Flood: Fast splittable pseudorandom number generators). */
+/** Reproducible: splitmix64 (Steele, Lea, Flood: Fast splittable pseudorandom number
+ * generators). */
 uint64_t random_bits(uint64_t *state);
 
 /** In (-2, 2), most of it within 1: eight significant bits. */

@@ -86,7 +86,8 @@ struct problem {
  *     e_s = f ((D + 4) S + 8 c),  S = scale sum |q k|,  c the cap;
  *   exp(s), of which both the weights and their sum consist, then by the factor exp(e_s), about
  *     1 + e_s; n such terms are added: e = 2 e_s + (n + 8) f for weight and sum together;
- *   the weights are rounded to the kernel's type for the second product, which gives u sum p|v| and,
+ *   the weights are rounded to the kernel's type for the second product, which gives u sum p|v|
+ * and,
  *     for weights so small that they are subnormal, tiny sum |v|;
  *   the result is rounded once more: u |out| + tiny.
  *

@@ -10,7 +10,8 @@
 #include "tools/attnc/verify.h"
 #include "tools/attnc/verify_numbers.h"
 
-/** What one shape has on the device; `error` is the first hipError_t, after which nothing is done. */
+/** What one shape has on the device; `error` is the first hipError_t, after which nothing is
+ * done. */
 struct device_memory {
     struct gpu *gpu;
     void *blocks[16];

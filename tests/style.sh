@@ -1,0 +1,34 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# The house rules that a script can see: no tabs, no trailing blanks, a final newline, lines of at
+# most 100 columns (tables in .def files apart), files of at most 1,000 lines, functions of at most 150, an SPDX line first, and
+# no question of "which gfx is this" outside targets/ and hipsim, which is made of them.
+set -eu
+cd "$1"
+files=$(find ir templates targets compiler runtime tools tests examples -type f \
+    \( -name '*.c' -o -name '*.h' -o -name '*.def' -o -name '*.hip' \))
+status=0
+for f in $files; do
+    LC_ALL=C.UTF-8 awk -v f="$f" '
+        function say(what) { printf "%s:%d: %s\n", f, FNR, what; bad = 1 }
+        FNR == 1 && !/SPDX-License-Identifier: Apache-2.0/ { say("no SPDX line") }
+        /\t/ { say("a tab") }
+        /[ \t]$/ { say("trailing blanks") }
+        length($0) > 100 && f !~ /[.]def$/ { say("more than 100 columns") }
+        /^[{]/ { start = FNR }
+        /^[}]/ { if (start && FNR - start > 150) say("a function of " FNR - start " lines"); start = 0 }
+        END {
+            if (FNR > 1000 && f !~ /[.]def$/) say("a file of " FNR " lines")
+            exit bad
+        }' "$f" || status=1
+    if [ -n "$(tail -c 1 "$f")" ]; then
+        echo "$f: no final newline"
+        status=1
+    fi
+done
+if grep -nE '(strcmp|strncmp)\([^;]*"gfx9|gfx *[<>]=? *9|[<>]=? *gfx9' -r ir templates compiler runtime \
+    --include='*.c' --include='*.h'; then
+    echo "ask for a capability, not for a generation"
+    status=1
+fi
+exit $status
