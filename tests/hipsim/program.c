@@ -162,7 +162,7 @@ static void collect(void *ctx, struct workgroup *wg)
     p->mode_after = w->mode;
 }
 
-static void run_at(struct program *p, struct code *code, uint64_t offset)
+void program_at(struct program *p, struct code *code, uint64_t offset)
 {
     struct observer observer = {.ctx = p, .workgroup_begin = preset, .workgroup_end = collect};
     struct launch launch = {
@@ -188,7 +188,7 @@ void program_try(struct program *p, const char *text)
     free(whole);
     struct code *code = code_create(p->target, machine, bytes, (uint64_t)(uintptr_t)machine);
     assert_non_null(code);
-    run_at(p, code, 0);
+    program_at(p, code, 0);
     code_destroy(code);
     free(machine);
 }
@@ -234,7 +234,7 @@ void check_cases(enum gfx_target target, uint32_t mode, const struct op_case *ca
         program_fill64(&p, 6, c->c);
         p.s[SGPR_VCC] = 0xaaaaaaaa;
         p.s[SGPR_VCC + 1] = 0xaaaaaaaa;
-        run_at(&p, code, i * CASE_BYTES);
+        program_at(&p, code, i * CASE_BYTES);
         if (p.fault.kind != FAULT_NONE)
             fail_msg("%s\n%s", c->text, p.fault.text);
         bool wide = strstr(c->text, "v[0:1]") != NULL;

@@ -64,6 +64,9 @@ void program_run(struct program *p, const char *text);
 /* The same, but hands the fault back in p->fault. */
 void program_try(struct program *p, const char *text);
 
+/* Runs the program at byte `offset` of `code`. */
+void program_at(struct program *p, struct code *code, uint64_t offset);
+
 /*
  * One instruction on the operands a, b, c in v[2:3], v[4:5], v[6:7]: the result is v0, or v[0:1] when
  * the text names that. v[0:1] holds 0xdeadbeef twice before; vcc has the odd lanes set.

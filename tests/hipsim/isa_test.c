@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * All variants of the lane kernels give the same bits: every VALU row that the plain assembler syntax
+ * below can address is run on random and on special operands with the plain C kernels and with those
+ * that this CPU would choose.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "tests/hipsim/program.h"
+#include "tools/hipsim/tables.h"
+
+/* Operand registers by width; sources may be any vector, results go to v0 up. */
+static void operand(char *text, size_t room, unsigned first, unsigned dwords)
+{
+    if (dwords == 1)
+        snprintf(text, room, "v%u", first);
+    else
+        snprintf(text, room, "v[%u:%u]", first, first + dwords - 1);
+}
+
+/* "v_name dst, src0, src1, src2" from the row's types, or false for rows of another shape. */
+static bool write_instruction(const struct op_row *row, char *text, size_t room)
+{
+    bool simple = row->flags & ROW_VALU && row->kernel && row->dst && row->dst != T_MASK
+        && !(row->flags & (ROW_LITERAL_K | ROW_ACC_MOV | ROW_BITOP3)) && row->src[3] != T_MASK
+        && !strstr(row->name, "accvgpr");
+    if (!simple || TYPE_DWORDS(row->dst) > 2)
+        return false;
+    char o[32];
+    operand(o, sizeof(o), 0, TYPE_DWORDS(row->dst));
+    int at = snprintf(text, room, "%s %s", row->name, o);
+    if (row->dst2)
+        at += snprintf(text + at, room - (size_t)at, ", vcc");
+    unsigned last = row->flags & ROW_DST_IS_SRC && !row->src[3] ? 2 : 3;
+    for (unsigned k = 0; k < last && row->src[k]; k++) {
+        if (TYPE_DWORDS(row->src[k]) > 2)
+            return false;
+        if (row->src[k] == T_MASK)
+            snprintf(o, sizeof(o), "vcc");
+        else
+            operand(o, sizeof(o), 8 + 4 * k, TYPE_DWORDS(row->src[k]));
+        at += snprintf(text + at, room - (size_t)at, ", %s", o);
+    }
+    return true;
+}
+
+static uint32_t next(uint32_t *state)
+{
+    *state ^= *state << 13;
+    *state ^= *state >> 17;
+    return *state ^= *state << 5;
+}
+
+static void fill_registers(struct program *p, uint32_t seed)
+{
+    static const uint32_t special[] = {
+        0, 0x80000000, 0x3f800000, 0xbf800000, 0x7f800000, 0xff800000, 0x7fc00000, 0x7f800001, 1,
+        0x80000001, 0x00800000, 0x7f7fffff, 0x3c003c00, 0x7c007c00, 0x7e010001, 0xffffffff,
+        0x7fffffff, 0x42fe0000, 0x3eaaaaab, 0xc3000000,
+    };
+    uint32_t state = seed;
+    for (unsigned r = 0; r < 24; r++) {
+        for (unsigned i = 0; i < 64; i++) {
+            uint32_t u = next(&state);
+            p->v[r][i] = u & 0x300 ? u * 0x9e3779b9u : special[u % 20];
+        }
+    }
+    p->s[SGPR_VCC] = next(&state);
+    p->s[SGPR_VCC + 1] = next(&state);
+}
+
+static uint64_t hash(uint64_t h, const void *data, size_t bytes)
+{
+    const uint8_t *b = data;
+    for (size_t i = 0; i < bytes; i++)
+        h = (h ^ b[i]) * UINT64_C(1099511628211);
+    return h;
+}
+
+#define CASE_BYTES 64
+#define MAX_ROWS 1024
+
+static const char *row_names[MAX_ROWS];
+
+/* A hash per row of the results under several modes, in the order of the tables. */
+static unsigned run_all(uint64_t *hashes)
+{
+    char *text = malloc(MAX_ROWS * 160), *at = text, line[160];
+    unsigned n = 0;
+    if (!text)
+        return 0;
+    for (const struct op_row *const *table = exec_tables(); *table; table++) {
+        for (const struct op_row *row = *table; row->name; row++) {
+            if (n == MAX_ROWS || row_find(GFX950, row->name) != row
+                || !write_instruction(row, line, sizeof(line)))
+                continue;
+            row_names[n++] = row->name;
+            at += sprintf(at, ".p2align 6\n%s\ns_endpgm\n", line);
+        }
+    }
+    size_t bytes = 0;
+    void *machine = assemble(GFX950, text, &bytes);
+    struct code *code = code_create(GFX950, machine, bytes, (uint64_t)(uintptr_t)machine);
+    static const uint32_t modes[] = {MODE_DEFAULT, MODE_DENORM_F16_F64, MODE_DEFAULT | 0xd};
+    for (unsigned i = 0; i < n; i++) {
+        hashes[i] = UINT64_C(14695981039346656037);
+        for (unsigned m = 0; m < 3; m++) {
+            struct program p = program_new(GFX950);
+            p.mode = modes[m];
+            fill_registers(&p, 12345 + i * 7 + m);
+            program_at(&p, code, i * CASE_BYTES);
+            hashes[i] = hash(hashes[i], p.v, 4 * sizeof(p.v[0]));
+            hashes[i] = hash(hashes[i], &p.s[SGPR_VCC], 8);
+            hashes[i] ^= (uint64_t)p.fault.kind << 56;
+        }
+    }
+    code_destroy(code);
+    free(machine);
+    free(text);
+    return n;
+}
+
+static void plain_and_vector_kernels_agree(void **state)
+{
+    (void)state;
+    static uint64_t plain[MAX_ROWS], best[MAX_ROWS];
+    int ends[2];
+    assert_int_equal(pipe(ends), 0);
+    pid_t pid = fork();
+    if (pid == 0) {
+        host_isa_force(HOST_PLAIN);
+        unsigned n = run_all(plain);
+        ssize_t done = write(ends[1], plain, n * sizeof(plain[0]));
+        _exit(done == (ssize_t)(n * sizeof(plain[0])) ? 0 : 1);
+    }
+    close(ends[1]);
+    unsigned n = run_all(best);
+    size_t got = 0;
+    for (ssize_t r; (r = read(ends[0], (char *)plain + got, sizeof(plain) - got)) > 0;)
+        got += (size_t)r;
+    int status = -1;
+    waitpid(pid, &status, 0);
+    assert_int_equal(status, 0);
+    assert_true(n > 300);
+    assert_int_equal(got, n * sizeof(plain[0]));
+    unsigned wrong = 0;
+    for (unsigned i = 0; i < n; i++) {
+        if (plain[i] != best[i]) {
+            print_error("%s differs\n", row_names[i]);
+            wrong++;
+        }
+    }
+    assert_int_equal(wrong, 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(plain_and_vector_kernels_agree),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
