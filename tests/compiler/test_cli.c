@@ -186,6 +186,35 @@ static void variants_are_printed_without_compiling(void **state)
     free(text);
 }
 
+/* A model's config.json becomes a description that builds what it says. */
+static void a_models_config_becomes_a_description(void **state)
+{
+    (void)state;
+    write_file("qwen3.json", "{ \"architectures\": [\"Qwen3ForCausalLM\"], \"head_dim\": 128,\n"
+                             "  \"num_attention_heads\": 32, \"num_key_value_heads\": 8,\n"
+                             "  \"hidden_size\": 4096, \"torch_dtype\": \"bfloat16\",\n"
+                             "  \"sliding_window\": 4096, \"use_sliding_window\": false }\n");
+    write_file("deepseek.json", "{ \"num_attention_heads\": 128, \"num_key_value_heads\": 128,\n"
+                                "  \"hidden_size\": 7168, \"qk_nope_head_dim\": 128,\n"
+                                "  \"qk_rope_head_dim\": 64, \"v_head_dim\": 128 }\n");
+    write_file("oss.json", "{ \"model_type\": \"gpt_oss\", \"hidden_size\": 4096,\n"
+                           "  \"num_attention_heads\": 64, \"num_key_value_heads\": 8,\n"
+                           "  \"sliding_window\": 128, \"torch_dtype\": \"float16\" }\n");
+    expect("describe qwen3.json -o q.yaml", 0, "", "");
+    expect("build q.yaml --emit=variants", 0,
+           "gfx950 prefill dtype=bf16 head_dim=128 head_dim_v=128 gqa=4 mask=causal", "");
+    expect("describe deepseek.json -o d.yaml", 0, "", "");
+    expect("build d.yaml --emit=variants", 0,
+           "gfx942 prefill dtype=bf16 head_dim=192 head_dim_v=128 gqa=1 mask=causal", "");
+    expect("describe oss.json -o o.yaml", 0, "", "");
+    expect("build o.yaml --emit=variants", 0,
+           "gfx942 prefill dtype=fp16 head_dim=64 head_dim_v=64 gqa=8 mask=window sinks=true", "");
+    expect("describe q.yaml", 1, "", "not a model's config.json?");
+    write_file("broken.json", "{ \"head_dim\": [1, }");
+    expect("describe broken.json", 1, "", "broken.json:1:");
+    expect("describe missing.json", 2, "", "missing.json: No such file");
+}
+
 /* A description with errors leaves an older output alone and makes none where there was none. */
 static void errors_touch_no_output(void **state)
 {
@@ -271,6 +300,7 @@ int main(int argc, char **argv)
         TEST(every_command_has_help),
         TEST(slips_on_the_command_line_are_named),
         TEST(variants_are_printed_without_compiling),
+        TEST(a_models_config_becomes_a_description),
         TEST(errors_touch_no_output),
         TEST(a_pack_is_built_listed_and_extracted),
         TEST(every_step_can_be_looked_at),

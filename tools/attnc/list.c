@@ -151,7 +151,7 @@ const struct command command_list = {
         "OCC               waves that one SIMD holds at once\n"
         "SPILL, SCRATCH    spilled registers; bytes of scratch a work item\n"
         "CODE              bytes of machine code\n"
-        "DUTY              share of the hot loop in which the matrix pipe is busy, by a first-order\n"
-        "                  bound from the instructions of the loop: a bound, not a measurement\n",
+        "DUTY              share of the hot loop in which the matrix pipe is busy: a first-order\n"
+        "                  bound from the loop's instructions, not a measurement\n",
     .run = run,
 };
