@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The example in ir/LANGUAGE.md is sound, and is what its function prints.
+ */
+#include "targets/tgt.h"
+#include "tests/ir/fixture.h"
+
+static const char *document;
+
+/* The lines of the first indented block that begins with `func`, without their indentation. */
+static char *read_example(void)
+{
+    FILE *const in = fopen(document, "r");
+    assert_non_null(in);
+    char *text = NULL, *line = NULL;
+    size_t size, cap = 0;
+    FILE *const out = open_memstream(&text, &size);
+    assert_non_null(out);
+    bool inside = false;
+    while (getline(&line, &cap, in) > 0) {
+        inside = inside || !strncmp(line, "    func ", 9);
+        if (inside && strncmp(line, "    ", 4))
+            break;
+        if (inside)
+            fputs(line + 4, out);
+    }
+    free(line);
+    fclose(out);
+    fclose(in);
+    return text;
+}
+
+static void example_of_the_document_is_what_it_prints(void **state)
+{
+    (void)state;
+    char *const example = read_example();
+    char error[256];
+    struct tir_func *const f =
+        tir_parse(example, strlen(example), &tgt_find("gfx942")->machine, error);
+    if (!f)
+        fail_msg("%s:\n%s", error, example);
+    assert_true(tir_verify(f, "reading", stderr));
+    char *const text = printed(f);
+    assert_string_equal(text, example);
+    free(text);
+    free(example);
+    tir_func_destroy(f);
+}
+
+int main(int argc, char **argv)
+{
+    document = argc > 1 ? argv[1] : "ir/LANGUAGE.md";
+    const struct CMUnitTest tests[] = {cmocka_unit_test(example_of_the_document_is_what_it_prints)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
