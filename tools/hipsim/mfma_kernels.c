@@ -263,14 +263,14 @@ static inline __attribute__((always_inline)) void add_products(const struct step
     vec_f scale[PARTS];
 
     for (unsigned p = 0; p < PARTS; p++) {
-        scale[p] = (vec_f)((151 - load_wide(e, p)) << 23); /* 2^(24 - e) */
+        scale[p] = vec_power(151, -load_wide(e, p)); /* 2^(24 - e) */
         sum[p] = (vec_i){ 0 };
     }
     for (unsigned k = from; k < s->count; k += stride) {
         vec_f a = vec_f_from(s->a[k * LINE]);
         const float *b = s->b + line(s, k);
         for (unsigned p = 0; p < PARTS; p++)
-            sum[p] += vec_to_i(load_f(b + p * PART_COLS) * a * scale[p]);
+            sum[p] = vec_add(sum[p], vec_to_i(load_f(b + p * PART_COLS) * a * scale[p]));
     }
 }
 
@@ -282,17 +282,17 @@ static inline vec_f add_below(vec_f c, vec_i sum, vec_i e)
 
     shift = (shift & ~many) | (many & 31);
     shift &= ~(shift < 0);
-    vec_i whole = vec_to_i(c * (vec_f)((278 << 23) - field)); /* c in units of 2^(ec - 24) */
-    vec_i q = (sum << 1) >> shift;                            /* in units of 2^(ec - 31) */
-    vec_i total = (whole << 4) + ((q | ((q & 7) + 7)) >> 3);  /* in units of 2^(ec - 28) */
-    return vec_to_f(total) * (vec_f)(field - (28 << 23));
+    vec_i whole = vec_to_i(c * vec_power(151, -ec));          /* c in units of 2^(ec - 24) */
+    vec_i q = vec_shl(sum, 1) >> shift;                            /* in units of 2^(ec - 31) */
+    vec_i total = vec_add(vec_shl(whole, 4), (q | ((q & 7) + 7)) >> 3); /* 2^(ec - 28) */
+    return vec_to_f(total) * vec_power(127 - 28, ec);
 }
 
 /* c + sum * 2^(e - 24), as the hardware aligns and rounds. Sets `large` where C has a larger
  * exponent by six or more, or is infinite or NaN: then the result is meaningless. */
 static inline vec_f add_c(vec_f c, vec_i sum, vec_i e, bool two_stage, vec_i *large)
 {
-    vec_f up = (vec_f)((151 - e) << 23), down = (vec_f)((103 + e) << 23);
+    vec_f up = vec_power(151, -e), down = vec_power(103, e);
     vec_f scaled = c * up, magnitude = (vec_f)((vec_i)scaled & 0x7fffffff);
     vec_i whole = vec_to_i(scaled);
     vec_i below = c < vec_to_f(whole) * down; /* truncation went up: make it a floor */
@@ -300,7 +300,7 @@ static inline vec_f add_c(vec_f c, vec_i sum, vec_i e, bool two_stage, vec_i *la
     if (two_stage) /* what lies wholly below the last bit is dropped instead */
         below &= magnitude >= vec_f_from(0.5f);
     *large = ~(magnitude < vec_f_from(0x1p30f));
-    return vec_to_f(sum + whole + below) * down;
+    return vec_to_f(vec_add(vec_add(sum, whole), below)) * down;
 }
 
 /* The 16 columns one by one, exactly. */
@@ -380,8 +380,8 @@ static inline __attribute__((always_inline)) void find_sums(const struct step *s
             continue;
         vec_i a = load_wide(w->e, p), b = load_wide(w->odd, p), more = b > a;
         w->top[p] = (b & more) | (a & ~more);
-        w->sum[p] = (even[p] >> at_most_31(w->top[p] - a)) +
-                    (odd[p] >> at_most_31(w->top[p] - b));
+        w->sum[p] = vec_add(even[p] >> at_most_31(w->top[p] - a),
+                            odd[p] >> at_most_31(w->top[p] - b));
     }
 }
 
@@ -428,6 +428,8 @@ static inline __attribute__((always_inline)) void look_again(const struct step *
         vec_f from = load_f((const float *)c + p * PART_COLS);
         vec_i e = exponents_of(s, w, p);
         add_c(from, w->sum[p], e, s->two_stage, &large);
+        if (!vec_any_i(large))
+            continue;
         special |= ((vec_i)from & 0x7f800000) == 0x7f800000;
         vec_f out = vec_pick(large, add_below(from, w->sum[p], e),
                              load_f(result + p * PART_COLS));

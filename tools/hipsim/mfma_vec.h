@@ -29,6 +29,7 @@
 
 typedef float vec_f __attribute__((vector_size(VEC_BYTES)));
 typedef int32_t vec_i __attribute__((vector_size(VEC_BYTES)));
+typedef uint32_t vec_u __attribute__((vector_size(VEC_BYTES)));
 typedef int16_t half_s __attribute__((vector_size(VEC_BYTES / 2))); /* as many as a vec_i */
 #define SHORT_BYTES (VEC_BYTES < 32 ? VEC_BYTES : 32)
 #define SHORTS (32 / SHORT_BYTES) /* vectors of 16-bit lanes per 16 columns */
@@ -124,6 +125,23 @@ static inline vec_f vec_f_from(float x)
 
     memcpy(&bits, &x, sizeof bits);
     return (vec_f)((vec_i){ 0 } + bits);
+}
+
+/* Arithmetic that may wrap in lanes whose result is not used. */
+static inline vec_i vec_add(vec_i a, vec_i b)
+{
+    return (vec_i)((vec_u)a + (vec_u)b);
+}
+
+/* 2^(bias + e): `bias` includes the 127 of binary32. */
+static inline vec_f vec_power(int bias, vec_i e)
+{
+    return (vec_f)(((vec_u)e + (uint32_t)bias) << 23);
+}
+
+static inline vec_i vec_shl(vec_i v, int by)
+{
+    return (vec_i)((vec_u)v << by);
 }
 
 static inline vec_f vec_to_f(vec_i v)
