@@ -271,6 +271,40 @@ static inline uint64_t trig_preop(uint64_t a, uint32_t b)
 #define LOAD_B(name, k) uint32_t name = s##k[i];
 #define LOAD_E(name, k) uint64_t name = row64(s##k, i);
 
+static inline int32_t pick(int32_t a, int32_t b, bool max)
+{
+    return (a < b) != max ? a : b;
+}
+
+/* Minimum and maximum are hot, and NaNs rare: without one an integer comparison does. */
+#define ORDER_KERNEL(op, max, load, any, ordered, general) \
+    HEAD(op) \
+        const bool ieee = ieee_mode(x); \
+        uint32_t nan = 0; \
+        EACH_LANE { \
+            load \
+            nan |= any; \
+        } \
+        if (!nan) { \
+            EACH_LANE { \
+                load \
+                d[i] = (uint32_t)order32((uint32_t)(ordered)); \
+            } \
+            return; \
+        } \
+        EACH_LANE { \
+            load \
+            d[i] = general; \
+        } \
+    }
+#define O2(op, max) \
+    ORDER_KERNEL(op, max, LOAD_B(a, 0) LOAD_B(b, 1), nan32(a) | nan32(b), \
+                 pick(order32(a), order32(b), max), minmax32(a, b, max, ieee))
+#define O3(op, max) \
+    ORDER_KERNEL(op, max, LOAD_B(a, 0) LOAD_B(b, 1) LOAD_B(c, 2), \
+                 nan32(a) | nan32(b) | nan32(c), \
+                 pick(pick(order32(a), order32(b), max), order32(c), max), \
+                 minmax32(minmax32(a, b, max, ieee), c, max, ieee))
 #define F1(op, fl, e) F32_KERNEL(op, 1, LOAD_F(a, 0), e)
 #define F2(op, fl, e) F32_KERNEL(op, 2, LOAD_F(a, 0) LOAD_F(b, 1), e)
 #define F3(op, fl, e) F32_KERNEL(op, 3, LOAD_F(a, 0) LOAD_F(b, 1) LOAD_F(c, 2), e)
@@ -295,6 +329,8 @@ static inline uint64_t trig_preop(uint64_t a, uint32_t b)
 #undef D1
 #undef D2
 #undef D3
+#undef O2
+#undef O3
 #undef B1
 #undef B2
 #undef B3
@@ -314,6 +350,8 @@ static inline uint64_t trig_preop(uint64_t a, uint32_t b)
 #define D1(op, fl, e) ROW_ENTRY(op, k_##op, fl, T_F64, T_F64)
 #define D2(op, fl, e) ROW_ENTRY(op, k_##op, fl, T_F64, T_F64, T_F64)
 #define D3(op, fl, e) ROW_ENTRY(op, k_##op, fl, T_F64, T_F64, T_F64, T_F64)
+#define O2(op, max) ROW_ENTRY(op, k_##op, 0, T_F32, T_F32, T_F32)
+#define O3(op, max) ROW_ENTRY(op, k_##op, 0, T_F32, T_F32, T_F32, T_F32)
 #define B1(op, fl, e) \
     ROW_ENTRY(op, k_##op, fl, (fl) & ROW_NO_FLUSH ? T_I32 : T_F32, T_F32)
 #define B2(op, fl, e) ROW_ENTRY(op, k_##op, fl, T_F32, T_F32, T_F32)

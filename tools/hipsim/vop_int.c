@@ -86,16 +86,21 @@ static inline uint32_t field_i32(uint32_t v, uint32_t offset, uint32_t width)
     return width ? (uint32_t)((int32_t)(r << (up & 31)) >> (up & 31)) : 0;
 }
 
-/* V_PERM_B32: selectors 0 .. 7 bytes, 8 .. 11 the sign of bytes 1, 3, 5, 7, 12 zero, above ones. */
-static inline uint32_t permute_bytes(uint64_t data, uint32_t select)
+/*
+ * V_PERM_B32 on { high, low }: selectors 0 .. 7 bytes, 8 .. 11 the sign of bytes 1, 3, 5, 7, 12 zero,
+ * above ones.
+ */
+static inline uint32_t permute_bytes(uint32_t high, uint32_t low, uint32_t select)
 {
     uint32_t r = 0;
     for (unsigned k = 0; k < 4; k++) {
         uint32_t s = select >> 8 * k & 0xff;
-        uint32_t byte = (uint32_t)(data >> 8 * (s & 7)) & 0xff;
-        uint32_t sign = data >> (16 * (s & 3) + 15) & 1 ? 0xff : 0;
-        byte = s >= 13 ? 0xff : s == 12 ? 0 : s >= 8 ? sign : byte;
-        r |= byte << 8 * k;
+        uint32_t byte = (s & 4 ? high : low) >> (8 * (s & 3)) & 0xff;
+        uint32_t sign = (s & 2 ? high : low) >> (16 * (s & 1) + 15) & 1;
+        byte = s >= 8 ? 0 - sign : byte;
+        byte = s == 12 ? 0 : byte;
+        byte = s > 12 ? 0xff : byte;
+        r |= (byte & 0xff) << 8 * k;
     }
     return r;
 }
