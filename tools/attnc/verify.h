@@ -63,6 +63,9 @@ struct verify_family {
 
 extern const struct verify_family verify_prefill;
 
+/** The descriptor that asks for the n-th kernel; heads 0 where it takes any ratio. */
+struct attn_prefill_desc verify_prefill_desc(const struct attn_pack *pack, uint32_t n);
+
 /** The value of a field of the n-th kernel's key, or "". */
 const char *verify_field(const struct attn_pack *pack, uint32_t n, const char *field);
 

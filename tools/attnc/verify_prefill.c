@@ -496,8 +496,7 @@ static bool flag(const struct attn_pack *pack, uint32_t n, const char *field)
     return !strcmp(verify_field(pack, n, field), "true");
 }
 
-/* The descriptor that asks for the kernel; heads 0 where it takes any ratio. */
-static struct attn_prefill_desc describe(const struct attn_pack *pack, uint32_t n)
+struct attn_prefill_desc verify_prefill_desc(const struct attn_pack *pack, uint32_t n)
 {
     const char *mask = verify_field(pack, n, "mask"), *logits = verify_field(pack, n, "logits");
     const struct precision *precision = find_precision(verify_field(pack, n, "dtype"));
@@ -527,7 +526,7 @@ static void report_fault(struct verify_run *run, const char *kernel, const char 
 
 static void verify(struct verify_run *run, uint32_t n, const struct attn_kernel_info *info)
 {
-    const struct attn_prefill_desc desc = describe(run->pack, n);
+    const struct attn_prefill_desc desc = verify_prefill_desc(run->pack, n);
     const struct precision *precision = find_precision(verify_field(run->pack, n, "dtype"));
     if (!precision || desc.head_dim_v > REF_PREFILL_DIM_MAX || desc.heads > HOOK_FLOATS) {
         report_fault(run, info->name, "the reference does not cover its dtype, head_dim_v or gqa");

@@ -225,13 +225,17 @@ static void exec_indexed(struct wave *w, const struct inst *in)
     in->exec(w, &moved);
 }
 
+/*
+ * The register file is unified: v[nvgpr + i] is a[i], and hand-written kernels use it so. Their rows
+ * are adjacent; validity is kept under the name that was used.
+ */
 static bool registers_exist(struct wave *w, const struct inst *in)
 {
     const struct launch *l = w->launch;
-    if (in->max_vgpr < (int)l->nvgpr && in->max_agpr < (int)l->nagpr
+    if (in->max_vgpr < (int)(l->nvgpr + l->nagpr) && in->max_agpr < (int)l->nagpr
         && (!l->nsgpr || in->max_sgpr < (int)l->nsgpr))
         return true;
-    if (in->max_vgpr >= (int)l->nvgpr)
+    if (in->max_vgpr >= (int)(l->nvgpr + l->nagpr))
         wave_fault(w, in, FAULT_REGISTER, 0, "v%d is used, the kernel has %u", in->max_vgpr,
                    l->nvgpr);
     else if (in->max_agpr >= (int)l->nagpr)
