@@ -1,0 +1,219 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The loader: what a code object holds, and that damage of any kind is an answer. */
+#include "tools/hipsim/bundle.h"
+#include "tools/hipsim/launch.h"
+#include "tools/hipsim/memory.h"
+
+#include <elf.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static struct image kernels; /* the code object named on the command line, for gfx942 */
+static char why[600];
+
+static enum code_object_status load(const void *data, size_t size, enum gfx_target target)
+{
+    struct code_object *object;
+    enum code_object_status status =
+        code_object_load(data, size, target, 0, &object, why, sizeof why);
+
+    assert_true((status == CODE_OBJECT_OK) == (object != NULL));
+    assert_true(status == CODE_OBJECT_OK || why[0]);
+    code_object_destroy(object);
+    return status;
+}
+
+static uint8_t *copy(size_t size)
+{
+    uint8_t *bytes = malloc(size + 1);
+
+    memcpy(bytes, kernels.data, size);
+    return bytes;
+}
+
+static void reads_what_is_there(void **state)
+{
+    (void)state;
+    struct code_object *object;
+
+    assert_int_equal(code_object_load(kernels.data, kernels.size, GFX942, 0, &object, why,
+                                      sizeof why), CODE_OBJECT_OK);
+    assert_int_equal(object->version, 5);
+    const struct kernel *mix = code_object_kernel(object, "mix");
+    assert_non_null(mix);
+    /* char, double, short, two pointers, int: offsets by C's own rules. */
+    const uint32_t offsets[] = {0, 8, 16, 24, 32, 40};
+    for (unsigned i = 0; i < 6; i++)
+        assert_int_equal(mix->metadata.args[i].offset, offsets[i]);
+    assert_int_equal(metadata_explicit_bytes(&mix->metadata), 44);
+    assert_true(mix->vgprs > 0 && mix->vgprs <= 256);
+    assert_null(code_object_kernel(object, "mi"));
+    /* `chain` holds the address of `offset`: a dynamic relocation. */
+    const struct global_variable *chain = code_object_variable(object, "chain");
+    const struct global_variable *offset = code_object_variable(object, "offset");
+    assert_non_null(chain);
+    assert_non_null(offset);
+    assert_int_equal(*(uint64_t *)(uintptr_t)chain->address, offset->address);
+    assert_int_equal(*(int *)(uintptr_t)offset->address, 11);
+    uint64_t text = code_address(object->code);
+    struct hipsim_mem_cursor cursor = {0};
+    assert_int_equal(hipsim_mem_check(&cursor, text, 4, true), HIPSIM_MEM_READ_ONLY);
+    assert_int_equal(hipsim_mem_check(&cursor, offset->address, 4, true), HIPSIM_MEM_OK);
+    code_object_destroy(object);
+}
+
+static void launch_state_is_as_described(void **state)
+{
+    (void)state;
+    struct code_object *object;
+    struct dispatch dispatch;
+    char args[44];
+
+    memset(args, 0x5a, sizeof args);
+    assert_int_equal(code_object_load(kernels.data, kernels.size, GFX942, 0, &object, why,
+                                      sizeof why), CODE_OBJECT_OK);
+    const struct kernel *mix = code_object_kernel(object, "mix");
+    struct dispatch_request request = {
+        .kernel = mix, .grid = {300, 4, 1}, .block = {128, 2, 1}, .dynamic_lds = 512,
+        .args = args, .args_bytes = sizeof args, .lds_limit = 65536};
+    if (mix->metadata.uniform_workgroup) {
+        assert_int_equal(dispatch_prepare(&request, &dispatch, why, sizeof why),
+                         DISPATCH_BAD_CONFIGURATION);
+        request.grid[0] = 384;
+    }
+    assert_int_equal(dispatch_prepare(&request, &dispatch, why, sizeof why), DISPATCH_OK);
+    assert_int_equal(dispatch.launch.lds_bytes, mix->descriptor.group_segment_bytes + 512);
+    assert_int_equal(dispatch.launch.nuser_sgpr, mix->user_sgprs);
+    assert_memory_equal(dispatch.kernarg, args, sizeof args);
+    for (uint32_t i = 0; i < mix->metadata.nargs; i++) {
+        const struct kernel_argument *arg = &mix->metadata.args[i];
+        uint64_t value = 0;
+        memcpy(&value, dispatch.kernarg + arg->offset, arg->size < 8 ? arg->size : 8);
+        if (arg->kind == ARG_BLOCK_COUNT_X)
+            assert_int_equal(value, request.grid[0] / 128);
+        if (arg->kind == ARG_GROUP_SIZE_Y)
+            assert_int_equal(value, 2);
+        if (arg->kind == ARG_REMAINDER_X)
+            assert_int_equal(value, request.grid[0] % 128);
+    }
+    dispatch_release(&dispatch);
+    request.dynamic_lds = 65537;
+    assert_int_equal(dispatch_prepare(&request, &dispatch, why, sizeof why), DISPATCH_TOO_LARGE);
+    request.dynamic_lds = 0;
+    request.block[1] = 16;
+    assert_int_equal(dispatch_prepare(&request, &dispatch, why, sizeof why),
+                     DISPATCH_BAD_CONFIGURATION);
+    code_object_destroy(object);
+}
+
+static void other_targets_are_named(void **state)
+{
+    (void)state;
+
+    assert_int_equal(load(kernels.data, kernels.size, GFX950), CODE_OBJECT_OTHER_TARGET);
+    assert_non_null(strstr(why, "gfx942"));
+    assert_non_null(strstr(why, "gfx950"));
+    uint8_t *bytes = copy(kernels.size);
+    Elf64_Ehdr *header = (Elf64_Ehdr *)bytes;
+    header->e_flags = (header->e_flags & ~0xffu) | 0x3f;
+    assert_int_equal(load(bytes, kernels.size, GFX942), CODE_OBJECT_OTHER_TARGET);
+    assert_non_null(strstr(why, "gfx90a"));
+    header->e_machine = EM_X86_64;
+    assert_int_equal(load(bytes, kernels.size, GFX942), CODE_OBJECT_INVALID);
+    free(bytes);
+}
+
+static void truncation_at_any_byte_is_an_answer(void **state)
+{
+    (void)state;
+
+    for (size_t size = 0; size < kernels.size; size += size < 512 ? 1 : 97) {
+        uint8_t *bytes = copy(size);
+        struct image image = {.data = bytes, .size = size};
+        if (image_select(&image, GFX942, why, sizeof why) == CODE_OBJECT_OK)
+            load(image.data, image.size, GFX942);
+        free(bytes);
+    }
+    assert_int_equal(load(kernels.data, 100, GFX942), CODE_OBJECT_INVALID);
+}
+
+static void damage_at_any_byte_is_an_answer(void **state)
+{
+    (void)state;
+    uint32_t random = 1;
+
+    for (int round = 0; round < 3000; round++) {
+        uint8_t *bytes = copy(kernels.size);
+        for (int i = 0; i < 4; i++) {
+            random = random * 1664525u + 1013904223u;
+            bytes[(random >> 8) % (round & 1 ? kernels.size : 1024)] = (uint8_t)(random >> 3);
+        }
+        load(bytes, kernels.size, GFX942);
+        free(bytes);
+    }
+}
+
+static void unknown_extents_are_found(void **state)
+{
+    (void)state;
+    struct image image;
+    static const char text[64] = "neither an ELF file nor a bundle";
+
+    assert_int_equal(image_from_memory(kernels.data, &image, why, sizeof why), CODE_OBJECT_OK);
+    assert_true(image.size <= kernels.size);
+    assert_int_equal(load(image.data, image.size, GFX942), CODE_OBJECT_OK);
+    image_release(&image);
+    assert_int_equal(image_from_memory(text, &image, why, sizeof why), CODE_OBJECT_INVALID);
+    assert_int_equal(image_from_memory(NULL, &image, why, sizeof why), CODE_OBJECT_INVALID);
+    assert_int_equal(image_from_memory((void *)(uintptr_t)4096, &image, why, sizeof why),
+                     CODE_OBJECT_INVALID);
+}
+
+static void bundles_are_searched(void **state)
+{
+    (void)state;
+    static const char id[] = "hipv4-amdgcn-amd-amdhsa--gfx942";
+    const uint64_t fields[] = {1, 4096, kernels.size, sizeof id - 1};
+    size_t size = 4096 + kernels.size;
+    uint8_t *bytes = calloc(1, size);
+
+    memcpy(bytes, "__CLANG_OFFLOAD_BUNDLE__", 24);
+    memcpy(bytes + 24, fields, sizeof fields);
+    memcpy(bytes + 56, id, sizeof id - 1);
+    memcpy(bytes + 4096, kernels.data, kernels.size);
+    struct image image = {.data = bytes, .size = size};
+    assert_int_equal(image_select(&image, GFX942, why, sizeof why), CODE_OBJECT_OK);
+    assert_int_equal(image.size, kernels.size);
+    image = (struct image){.data = bytes, .size = size};
+    assert_int_equal(image_select(&image, GFX950, why, sizeof why), CODE_OBJECT_OTHER_TARGET);
+    assert_non_null(strstr(why, id));
+    image = (struct image){.data = bytes, .size = size - 1};
+    assert_int_equal(image_select(&image, GFX942, why, sizeof why), CODE_OBJECT_INVALID);
+    free(bytes);
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(reads_what_is_there),
+        cmocka_unit_test(launch_state_is_as_described),
+        cmocka_unit_test(other_targets_are_named),
+        cmocka_unit_test(truncation_at_any_byte_is_an_answer),
+        cmocka_unit_test(damage_at_any_byte_is_an_answer),
+        cmocka_unit_test(unknown_extents_are_found),
+        cmocka_unit_test(bundles_are_searched),
+    };
+
+    if (argc != 2 || image_from_file(argv[1], &kernels, why, sizeof why) != CODE_OBJECT_OK) {
+        fprintf(stderr, "usage: %s CODE_OBJECT (%s)\n", argv[0], why);
+        return 2;
+    }
+    int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    image_release(&kernels);
+    return failed;
+}
