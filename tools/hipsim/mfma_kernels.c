@@ -685,6 +685,20 @@ static void decode_bytes(int16_t (*out)[LINE], const struct mfma_job *job, bool 
     }
 }
 
+/* acc += a * b along a row; the widths that occur are constants to the compiler. */
+static inline void add_row_i8(uint32_t *restrict acc, int a, const int16_t *restrict b, unsigned n)
+{
+    if (n == 32)
+        for (unsigned j = 0; j < 32; j++)
+            acc[j] += (uint32_t)(a * b[j]);
+    else if (n == 16)
+        for (unsigned j = 0; j < 16; j++)
+            acc[j] += (uint32_t)(a * b[j]);
+    else
+        for (unsigned j = 0; j < n; j++)
+            acc[j] += (uint32_t)(a * b[j]);
+}
+
 /* INT8: exact, wraps. */
 static void run_i8(const struct mfma_job *job)
 {
@@ -705,8 +719,7 @@ static void run_i8(const struct mfma_job *job)
             mfma_d_place(s, false, block, i, &reg, &lane);
             memcpy(acc, &job->c[reg][lane], s->n * sizeof *acc);
             for (unsigned k = 0; k < count; k++)
-                for (unsigned j = 0; j < s->n; j++)
-                    acc[j] += (uint32_t)(o.a[k][i] * o.b[lines[k]][j]);
+                add_row_i8(acc, o.a[k][i], o.b[lines[k]], s->n);
             memcpy(&job->d[reg][lane], acc, s->n * sizeof *acc);
         }
     }
