@@ -124,7 +124,8 @@ static void atomics_collide_and_return(void **state)
     program_fill(&p, 7, 5); /* ... if memory has this */
     program_fill(&p, 8, 0x3f800000);
     program_fill64(&p, 12, bits_of64(1.0));
-    program_run(&p, "global_atomic_add v[0:1], v2, off\nglobal_atomic_add v10, v[0:1], v2, off sc0\n"
+    program_run(&p, "global_atomic_add v[0:1], v2, off\n"
+                    "global_atomic_add v10, v[0:1], v2, off sc0\n"
                     "flat_atomic_cmpswap v11, v[0:1], v[6:7] offset:8 sc0\n"
                     "global_atomic_add_f32 v[0:1], v8, off offset:16\n"
                     "s_waitcnt vmcnt(0) lgkmcnt(0)");

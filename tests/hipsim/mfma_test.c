@@ -59,7 +59,7 @@ static struct spec parse(const char *name)
     return s;
 }
 
-/* -- formats of the test's own, bit by bit -------------------------------------------------------- */
+/* -- formats of the test's own, bit by bit ----------------------------------------------------- */
 
 static double power(int e)
 {
@@ -137,7 +137,7 @@ static double value(const char *f, uint64_t code, enum gfx_target target)
     return minifloat((unsigned)code, 2, 1, 1);
 }
 
-/* -- layouts ------------------------------------------------------------------------------------------- */
+/* -- layouts ----------------------------------------------------------------------------------- */
 
 /* Element and lane of A[i][k] (B[k][j]) of a block; k counts stored elements of a sparse A. */
 static void input_place(unsigned width, unsigned k_all, unsigned blocks, unsigned bits, bool sparse,
@@ -192,7 +192,7 @@ static void put(struct program *p, unsigned reg, unsigned bits, unsigned element
     }
 }
 
-/* -- one instruction -------------------------------------------------------------------------------- */
+/* -- one instruction --------------------------------------------------------------------------- */
 
 static unsigned registers(unsigned elements, unsigned bits)
 {
@@ -357,7 +357,7 @@ static void every_shape_is_a_matrix_product(void **state)
     assert_true(checked > 100);
 }
 
-/* -- bits ------------------------------------------------------------------------------------------- */
+/* -- bits -------------------------------------------------------------------------------------- */
 
 struct rows {
     uint32_t a[8][64], b[8][64], c[32][64], d[32][64];
@@ -547,7 +547,7 @@ static void broadcast_controls_move_blocks_and_lanes(void **state)
     (void)state;
     struct program p = program_new(GFX942);
     for (unsigned l = 0; l < 64; l++) {
-        p.v[A][l] = bits_from_float((float)(l + 1)); /* 16x16x1, four blocks: A[i] of block l / 16 */
+        p.v[A][l] = bits_from_float((float)(l + 1)); /* A[l % 16], block l / 16 */
         p.v[B][l] = bits_from_float(1);
     }
     /* cbsz 1, abid 1: pairs of blocks use the second A of the pair. */

@@ -176,11 +176,11 @@ static unsigned element(const uint32_t *words, unsigned index, unsigned bits)
 
 /*
  * DS_READ_B64_TR_B16, _TR_B8, _TR_B4 and DS_READ_B96_TR_B6 (CDNA4). Sixteen lanes load n elements
- * each, n = 4, 8, 16, 16, which are the rows of an n x 16 matrix one after the other; lane c of the
- * sixteen receives column c. So element e of lane c is number e * 16 + c, which lane (e * 16 + c) / n
- * has loaded. For b16 this is what FlyDSL documents: element c % 4 of lane e * 4 + c / 4; for b8 it is
- * Mojo's "two interleaved 8 x 8 byte transposes per 16 lanes". The address is aligned to 8 bytes (b6:
- * 16) and EXEC must be all ones (CDNA4 ISA, 11.4).
+ * each, n = 4, 8, 16, 16, which are the rows of an n x 16 matrix one after the other; lane c of
+ * the sixteen receives column c. So element e of lane c is number e * 16 + c, which lane
+ * (e * 16 + c) / n has loaded. For b16 this is what FlyDSL documents: element c % 4 of lane
+ * e * 4 + c / 4; for b8 it is Mojo's "two interleaved 8 x 8 byte transposes per 16 lanes". The
+ * address is aligned to 8 bytes (b6: 16) and EXEC must be all ones (CDNA4 ISA, 11.4).
  */
 struct transpose {
     unsigned bits, per_lane; /* of an element; elements that a lane loads */

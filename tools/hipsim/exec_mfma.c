@@ -141,7 +141,7 @@ static struct defined defined_lanes(const struct wave *w, const struct inst *in,
     return d;
 }
 
-/* -- execution ------------------------------------------------------------------------------------ */
+/* -- execution --------------------------------------------------------------------------------- */
 
 static void finish(struct wave *w, const struct inst *in, const struct mfma_job *job,
                    const struct defined *d)

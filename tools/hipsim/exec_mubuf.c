@@ -214,7 +214,7 @@ static void exec_mubuf(struct wave *w, const struct inst *in)
         issue(w, in);
 }
 
-/* -- format accesses -------------------------------------------------------------------------- */
+/* -- format accesses --------------------------------------------------------------------------- */
 
 /*
  * Formats of whole dwords only: data format 32, 32_32, 32_32_32, 32_32_32_32 with number format
@@ -341,7 +341,8 @@ static void exec_cache(struct wave *w, const struct inst *in)
     FORMAT(prefix, "store_format_d16_" n, exec_d16_format, T_NONE, d, ROW_STORE, c)
 #define ALL_FORMATS(prefix) \
     FORMATS(prefix, "x", exec_format, T_B32, 1), FORMATS(prefix, "xy", exec_format, T_B64, 2), \
-    FORMATS(prefix, "xyz", exec_format, T_B96, 3), FORMATS(prefix, "xyzw", exec_format, T_B128, 4), \
+    FORMATS(prefix, "xyz", exec_format, T_B96, 3), \
+    FORMATS(prefix, "xyzw", exec_format, T_B128, 4), \
     D16_FORMATS(prefix, "x", T_B32, 1), D16_FORMATS(prefix, "xy", T_B32, 2), \
     D16_FORMATS(prefix, "xyz", T_B64, 3), D16_FORMATS(prefix, "xyzw", T_B64, 4)
 #define ATOMIC4(n, op) BUFFER("atomic_" n, T_B32, T_B32, ROW_LOAD | ROW_STORE, MEM_ARG(4, 0, 0, op))

@@ -242,8 +242,10 @@ static void exec_time(struct wave *w, const struct inst *in)
     ROW(prefix "atomic_" n "_x2", exec_atomic, T_B64, base, T_B64, ROW_LOAD | ROW_STORE, \
         SMEM_ARG(kind, 8, op))
 #define ATOMICS(prefix, base, kind) \
-    ATOMIC(prefix, base, kind, "swap", ATOMIC_SWAP), ATOMIC(prefix, base, kind, "add", ATOMIC_ADD), \
-    ATOMIC(prefix, base, kind, "sub", ATOMIC_SUB), ATOMIC(prefix, base, kind, "smin", ATOMIC_SMIN), \
+    ATOMIC(prefix, base, kind, "swap", ATOMIC_SWAP), \
+    ATOMIC(prefix, base, kind, "add", ATOMIC_ADD), \
+    ATOMIC(prefix, base, kind, "sub", ATOMIC_SUB), \
+    ATOMIC(prefix, base, kind, "smin", ATOMIC_SMIN), \
     ATOMIC(prefix, base, kind, "umin", ATOMIC_UMIN), \
     ATOMIC(prefix, base, kind, "smax", ATOMIC_SMAX), \
     ATOMIC(prefix, base, kind, "umax", ATOMIC_UMAX), \

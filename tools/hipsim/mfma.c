@@ -8,7 +8,7 @@
 #include "tools/hipsim/smallfloat.h"
 #include "tools/hipsim/tables.h"
 
-/* -- layouts ------------------------------------------------------------------------------------ */
+/* -- layouts ----------------------------------------------------------------------------------- */
 
 unsigned mfma_element_bits(enum mfma_format format)
 {
@@ -40,7 +40,7 @@ unsigned mfma_block_of_a(const struct mfma_job *job, unsigned block)
     return ((block >> job->cbsz << job->cbsz) + job->abid) % job->shape.blocks;
 }
 
-/* -- narrow formats ----------------------------------------------------------------------------- */
+/* -- narrow formats ---------------------------------------------------------------------------- */
 
 struct narrow {
     int exponent_bits, mantissa_bits, bias;
@@ -99,9 +99,9 @@ const struct mfma_table *mfma_table(enum mfma_format format)
     return &tables[format];
 }
 
-/* -- the fused step ----------------------------------------------------------------------------- */
+/* -- the fused step ---------------------------------------------------------------------------- */
 
-/* floor(log2 |x|), not below the least normal exponent of binary32; zero has that of the operands. */
+/* floor(log2 |x|), not below the least normal exponent of binary32, which zero has as well. */
 static int exponent_of(float x)
 {
     uint32_t field = bits_from_float(x) >> 23 & 255;
@@ -158,7 +158,7 @@ float mfma_fused_step(const double *product, const int *exponent, unsigned n, in
     return (float)ldexp(sum + 128 * addend, e - 31);
 }
 
-/* -- dispatch ----------------------------------------------------------------------------------- */
+/* -- dispatch ---------------------------------------------------------------------------------- */
 
 void mfma_run(const struct mfma_job *job)
 {

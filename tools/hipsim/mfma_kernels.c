@@ -29,7 +29,7 @@
 #define E_MIN (-100)
 #define E_MAX 125
 
-/* -- decoding of the operands --------------------------------------------------------------------- */
+/* -- decoding of the operands ------------------------------------------------------------------ */
 
 #define LINE 32    /* rows of A, columns of B in a line of operands */
 #define MAX_K 128
@@ -222,7 +222,7 @@ static void decode_block(struct operands *o, const struct mfma_job *job, unsigne
     decode_operand(o, job, false, block, b);
 }
 
-/* -- one row of the result -------------------------------------------------------------------------- */
+/* -- one row of the result --------------------------------------------------------------------- */
 
 /* One fused step of a row: `count` lines of A, whose row is set in the pointers, and of B from its
  * column on. A sparse A takes the lines of B that `lines` names. */
@@ -441,7 +441,7 @@ static inline __attribute__((always_inline)) void look_again(const struct step *
     }
 }
 
-/* -- whole matrices ----------------------------------------------------------------------------------- */
+/* -- whole matrices ---------------------------------------------------------------------------- */
 
 static unsigned step_size(enum mfma_format format)
 {
