@@ -267,7 +267,7 @@ static enum code_object_status place(struct code_object *object, const struct el
     if (!object->base)
         return out_of_memory(image);
     object->size = image->span;
-    memset(object->base, 0, image->span);
+    hipsim_mem_clear(object->base, image->span);
     elf_image_copy(image, object->base);
     hipsim_mem_mark((uintptr_t)object->base, image->span);
     hipsim_mem_protect_text(object->base, (uintptr_t)object->base + image->text_begin,

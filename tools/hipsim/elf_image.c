@@ -15,7 +15,7 @@
 #define OSABI_AMDGPU_HSA 64
 #define MACHINE_AMDGPU 224
 #define NOTE_METADATA 32
-#define MAX_SPAN (UINT64_C(1) << 30)
+#define MAX_SPAN (UINT64_C(1) << 28)
 
 enum { ABI_V4 = 2, ABI_V6 = 4 };
 

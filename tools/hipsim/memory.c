@@ -259,6 +259,19 @@ bool hipsim_mem_free(const void *pointer)
     return true;
 }
 
+void hipsim_mem_clear(void *pointer, uint64_t size)
+{
+    uint64_t begin = (uintptr_t)pointer, end = begin + size;
+    uint64_t first = align_up(begin, PAGE), last = end & ~(PAGE - 1);
+
+    if (first >= last || madvise((void *)(uintptr_t)first, last - first, MADV_DONTNEED) != 0) {
+        memset(pointer, 0, size);
+        return;
+    }
+    memset(pointer, 0, first - begin);
+    memset((void *)(uintptr_t)last, 0, end - last);
+}
+
 void hipsim_mem_protect_text(const void *pointer, uint64_t begin, uint64_t end)
 {
     pthread_mutex_lock(&mem.lock);

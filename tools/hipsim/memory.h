@@ -91,6 +91,9 @@ void *hipsim_mem_alloc(const struct hipsim_mem_request *request);
 /** Frees the allocation that starts at `pointer`. False if there is none. Thread-safe. */
 bool hipsim_mem_free(const void *pointer);
 
+/** Zeroes bytes of the arena. Whole pages are given back instead of written. */
+void hipsim_mem_clear(void *pointer, uint64_t size);
+
 /** Makes [begin, end) of a code allocation read-only for kernels. */
 void hipsim_mem_protect_text(const void *pointer, uint64_t begin, uint64_t end);
 
