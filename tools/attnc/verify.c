@@ -42,6 +42,7 @@ struct plan {
     const char *targets[TARGETS_MAX];
     size_t target_count;
     size_t kernels; /* that --only leaves */
+    int name_width; /* of the longest of their names */
     const char *simulator; /* path, or NULL: the HIP runtime */
     uint64_t seed;
 };
@@ -68,7 +69,7 @@ void verify_report(struct verify_run *run, const struct verify_row *row)
     clear_progress();
     run->rows++;
     run->failures += row->fault != NULL;
-    printf("%-44s  %-12s  %9.2e  %9.2e  %9.2e  %9.2e  %s\n", row->kernel, row->shape,
+    printf("%-*s  %-12s  %9.2e  %9.2e  %9.2e  %9.2e  %s\n", run->name_width, row->kernel, row->shape,
            row->relative, row->relative_bound, row->largest, row->largest_bound,
            row->fault ? "FAIL" : "ok");
     if (row->fault)
@@ -101,10 +102,11 @@ static int verify_target(const struct plan *plan, const char *target, size_t don
     char why[600];
     if (!gpu_open(&gpu, plan->simulator, target, plan->pack, why, sizeof(why)))
         return complain(EXIT_ENVIRONMENT, "%s: %s", target, why);
-    printf("\nDevice: %s\n%-44s  %-12s  %9s  %9s  %9s  %9s  %s\n", gpu.title, "KERNEL", "SHAPE",
-           "REL.ERR", "BOUND", "MAX.ERR", "BOUND", "VERDICT");
+    printf("\nDevice: %s\n%-*s  %-12s  %9s  %9s  %9s  %9s  %s\n", gpu.title, plan->name_width,
+           "KERNEL", "SHAPE", "REL.ERR", "BOUND", "MAX.ERR", "BOUND", "VERDICT");
     struct verify_run run = {
         .pack = plan->pack, .gpu = &gpu, .seed = plan->seed, .hooks = args.hooks,
+        .name_width = plan->name_width,
     };
     struct tally tally = {0};
     for (uint32_t n = 0; n < attn_pack_kernel_count(plan->pack); n++) {
@@ -211,6 +213,8 @@ static int survey(struct plan *plan)
         if (!wanted(&info))
             continue;
         plan->kernels++;
+        if (plan->name_width < (int)strlen(info.name))
+            plan->name_width = (int)strlen(info.name);
         size_t t = 0;
         while (t < plan->target_count && strcmp(plan->targets[t], info.target))
             t++;

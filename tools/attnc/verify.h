@@ -49,6 +49,7 @@ struct verify_run {
     struct gpu *gpu;
     uint64_t seed;
     const char *hooks;     /* directory of users' logits functions, or NULL */
+    int name_width;        /* of the table's first column */
     size_t rows, failures; /* counted by verify_report() */
 };
 

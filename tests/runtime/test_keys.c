@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * This file holds the compiler and libattn to the same dispatch keys: for every op family that both
+ * know, the key's fields are those that the template takes, spelt the same.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "runtime/family.h"
+#include "templates/template.h"
+
+static const struct attn_family *const families[] = {
+#define FAMILY(name) &attn_family_##name,
+#include "runtime/families.def"
+};
+
+static const struct att_template *find_template(const char *op)
+{
+    for (size_t i = 0; att_templates[i]; i++) {
+        if (!strcmp(att_templates[i]->name, op))
+            return att_templates[i];
+    }
+    return NULL;
+}
+
+static int by_name(const void *a, const void *b)
+{
+    return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+static bool is_value(const struct att_field_info *f, const char *text)
+{
+    if (f->kind == ATT_KIND_FLAG)
+        return !strcmp(text, "true") || !strcmp(text, "false");
+    if (f->kind == ATT_KIND_FILE)
+        return true;
+    if (f->kind == ATT_KIND_INT && f->zero && !strcmp(text, f->zero))
+        return true;
+    if (f->kind == ATT_KIND_INT)
+        return atoi(text) >= f->min && atoi(text) <= f->max;
+    for (int i = 0; i < f->value_count; i++) {
+        if (!strcmp(f->values[i].name, text))
+            return true;
+    }
+    return false;
+}
+
+static void check_family(const struct attn_family *family, const struct att_template *template)
+{
+    union attn_desc desc = {
+        .prefill = { .dtype = ATTN_BF16, .head_dim = 128, .head_dim_v = 128, .heads = 8,
+                     .kv_heads = 2, .mask = ATTN_MASK_CAUSAL },
+    };
+    struct attn_key key = { .count = 0 };
+    family->make_key(&desc, &key);
+    const char *taken[ATT_FIELD_COUNT];
+    unsigned count = 0;
+    for (int f = 0; f < ATT_FIELD_COUNT; f++) {
+        if (template->takes >> f & 1 && att_fields[f].role == ATT_ROLE_KEY)
+            taken[count++] = att_fields[f].name;
+    }
+    qsort(taken, count, sizeof(taken[0]), by_name);
+    assert_int_equal(key.count, count);
+    for (unsigned i = 0; i < count; i++) {
+        assert_string_equal(key.fields[i].field, taken[i]);
+        int f = 0;
+        while (strcmp(att_fields[f].name, taken[i]))
+            f++;
+        for (unsigned c = 0; c < key.fields[i].count; c++)
+            assert_true(is_value(&att_fields[f], key.fields[i].choices[c]));
+    }
+}
+
+static void compiler_and_library_agree_on_keys(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof(families) / sizeof(families[0]); i++) {
+        const struct att_template *template = find_template(families[i]->op);
+        assert_non_null(template);
+        check_family(families[i], template);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = { cmocka_unit_test(compiler_and_library_agree_on_keys) };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
