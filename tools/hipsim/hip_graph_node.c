@@ -77,7 +77,7 @@ static struct hipGraphNode *get(hipGraphNode_t handle, enum hip_work_kind kind)
     return node;
 }
 
-/* Defines hipGraphAdd…Node, hipGraph…NodeSetParams and hipGraphExec…NodeSetParams of a kind whose
+/* Defines hipGraphAdd*Node, hipGraph*NodeSetParams and hipGraphExec*NodeSetParams of a kind whose
  * parameters come in a struct. */
 #define NODE_KIND(Kind, params_type, exec_params_type, convert)                                 \
     HIP_EXPORT hipError_t hipGraphAdd##Kind##Node(                                              \
