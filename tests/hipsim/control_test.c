@@ -138,9 +138,9 @@ static void registers_beyond_the_allocation_fault(void **state)
 {
     (void)state;
     struct program p = program_new(GFX942);
-    program_try(&p, "v_mov_b32 v64, 0");
+    program_try(&p, "v_mov_b32 v72, 0");
     assert_int_equal(p.fault.kind, FAULT_REGISTER);
-    assert_non_null(strstr(p.fault.text, "v64 is used, the kernel has 64"));
+    assert_non_null(strstr(p.fault.text, "v72 is used, the kernel has 64"));
 }
 
 static void undefined_branch_conditions_fault(void **state)

@@ -610,7 +610,6 @@ bool time_cu_run(struct launch *launch, struct time_code *code, const struct tim
     };
     static const struct observer nobody = {.inst = ignore};
     const struct observer *observer = launch->observer;
-    struct counters before = launch->counters;
     launch->observer = observer ? observer : &nobody;
     *result = (struct time_cu_result){0};
     bool ok = prepare(&cu, setup, workgroups, count);
@@ -619,7 +618,7 @@ bool time_cu_run(struct launch *launch, struct time_code *code, const struct tim
         ok = issue(&cu, tw);
     for (unsigned g = 0; ok && g < cu.ngroups; g++)
         ok = engine_group_finish(cu.groups[g]);
-    launch->counters = before;
+    launch->counters = (struct counters){0};
     launch->observer = observer;
     for (unsigned g = 0; g < cu.ngroups; g++)
         counters_add(&launch->counters, engine_group_counters(cu.groups[g]));

@@ -77,7 +77,7 @@ struct time_cu_setup {
 
 /*
  * Runs `count` workgroups of the launch together on one compute unit, from their start to the last
- * one's end. False after a fault, which is in launch->fault.
+ * one's end; launch->counters counts them. False after a fault, which is in launch->fault.
  */
 bool time_cu_run(struct launch *launch, struct time_code *code, const struct time_cu_setup *setup,
                  const uint64_t *workgroups, unsigned count, struct time_cu_result *result);

@@ -14,19 +14,38 @@ static uint64_t range_clocks(const struct time_code *code, uint64_t first, uint6
     return sum;
 }
 
-/* The branch back that closes the innermost loop with most of the time. */
+/* The instruction if it is a branch back whose loop has gone round. */
+static const struct inst *back_branch(const struct time_code *code, uint64_t i)
+{
+    const struct inst *in = code->lines[i].count ? code_inst(code->code, i * 4) : NULL;
+    if (!in || !in->row || !(in->row->flags & ROW_BRANCH) || in->target >= in->offset
+        || code->lines[in->target / 4].count < 2)
+        return NULL;
+    return in;
+}
+
+/* A loop has none inside that goes round more often. */
+static bool is_innermost(const struct time_code *code, const struct inst *loop)
+{
+    for (uint64_t i = loop->target / 4; i < loop->offset / 4; i++) {
+        const struct inst *in = back_branch(code, i);
+        if (in && in->target >= loop->target
+            && code->lines[in->target / 4].count > code->lines[loop->target / 4].count)
+            return false;
+    }
+    return true;
+}
+
+/* The innermost loop with most of the time. */
 static bool find_loop(const struct time_code *code, uint64_t *first, uint64_t *last)
 {
     uint64_t best = 0, n = code_size(code->code) / 4;
     for (uint64_t i = 0; i < n; i++) {
-        const struct inst *in = code->lines[i].count ? code_inst(code->code, i * 4) : NULL;
-        if (!in || !in->row || !(in->row->flags & ROW_BRANCH) || in->target >= in->offset
-            || code->lines[in->target / 4].count < 2)
+        const struct inst *in = back_branch(code, i);
+        if (!in || !is_innermost(code, in))
             continue;
         uint64_t clocks = range_clocks(code, in->target, in->offset);
-        /* An outer loop is not much more than the inner one that takes its time. */
-        bool inside = best && in->target <= *first && in->offset >= *last;
-        if (clocks <= best + (inside ? best / 4 : 0))
+        if (clocks <= best)
             continue;
         best = clocks;
         *first = in->target;

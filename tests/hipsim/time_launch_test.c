@@ -1,0 +1,235 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Timed launches: the same memory as untimed ones, every workgroup once, dispatch, occupancy. */
+#include "tests/hipsim/program.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "tools/hipsim/memory.h"
+#include "tools/hipsim/time_dispatch.h"
+#include "tools/hipsim/time_launch.h"
+
+#define GROUPS 100
+#define WORDS (GROUPS * 64)
+
+/* Workgroup n goes n + 1 times round and adds n to its lanes' words. */
+static const char *const kernel =
+    "v_lshlrev_b32 v1, 2, v0\n"
+    "s_lshl_b32 s3, s2, 8\n"
+    "v_add_u32 v1, s3, v1\n"
+    "global_load_dword v2, v1, s[0:1]\n"
+    "s_add_u32 s4, s2, 1\n"
+    "1: v_mov_b32 v3, v0\n"
+    "s_sub_u32 s4, s4, 1\n"
+    "s_cmp_lg_u32 s4, 0\n"
+    "s_cbranch_scc1 1b\n"
+    "s_waitcnt vmcnt(0)\n"
+    "v_add_u32 v2, s2, v2\n"
+    "global_store_dword v1, v2, s[0:1]\n"
+    "s_endpgm\n";
+
+struct fixture {
+    struct code *code;
+    void *machine;
+    uint32_t *words;
+    struct launch launch;
+};
+
+static int setup(void **state)
+{
+    struct fixture *f = calloc(1, sizeof(*f));
+    assert_non_null(f);
+    size_t bytes;
+    f->machine = assemble(GFX942, kernel, &bytes);
+    f->code = code_create(GFX942, f->machine, bytes, (uint64_t)(uintptr_t)f->machine);
+    assert_non_null(f->code);
+    struct hipsim_mem_request request = {.size = WORDS * 4, .kind = HIPSIM_MEM_DEVICE};
+    f->words = hipsim_mem_alloc(&request);
+    assert_non_null(f->words);
+    f->launch = (struct launch){
+        .code = f->code, .kernel = "sums", .entry_pc = code_address(f->code),
+        .grid = {GROUPS * 64, 1, 1}, .block = {64, 1, 1}, .nvgpr = 8, .nuser_sgpr = 2,
+        .sgpr_workgroup_id = {true, false, false},
+    };
+    memcpy(f->launch.user_sgpr, &f->words, sizeof(f->words));
+    *state = f;
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    struct fixture *f = *state;
+    hipsim_mem_free(f->words);
+    code_destroy(f->code);
+    free(f->machine);
+    free(f);
+    return 0;
+}
+
+static struct time_config configuration(void)
+{
+    return (struct time_config){.params = time_params_default(GFX942)};
+}
+
+static void clear_words(struct fixture *f)
+{
+    for (unsigned i = 0; i < WORDS; i++)
+        f->words[i] = 7;
+}
+
+static struct hipsim_time_report timed(struct fixture *f, const struct time_config *config)
+{
+    struct hipsim_time_report report;
+    clear_words(f);
+    if (time_launch_run(&f->launch, config, &report) != 0)
+        fail_msg("%s", f->launch.fault.text);
+    return report;
+}
+
+/* Each word has its workgroup's number added exactly once. */
+static void memory_is_that_of_untimed_launches(void **state)
+{
+    struct fixture *f = *state;
+    struct time_config config = configuration();
+    struct hipsim_time_report r = timed(f, &config);
+    uint32_t *copy = malloc(WORDS * 4);
+    assert_non_null(copy);
+    memcpy(copy, f->words, WORDS * 4);
+    struct counters counters = f->launch.counters;
+    assert_int_equal(counters.workgroups, GROUPS);
+    assert_true(r.complete && r.sampled > 1 && r.sampled < GROUPS);
+    clear_words(f);
+    assert_int_equal(engine_run(&f->launch), 0);
+    assert_memory_equal(copy, f->words, WORDS * 4);
+    assert_memory_equal(&counters, &f->launch.counters, sizeof(counters));
+    for (unsigned i = 0; i < WORDS; i++)
+        assert_int_equal(copy[i], 7 + i / 64);
+    free(copy);
+}
+
+static void reports_are_repeatable(void **state)
+{
+    struct fixture *f = *state;
+    struct time_config config = configuration();
+    struct hipsim_time_report a = timed(f, &config), b = timed(f, &config);
+    assert_memory_equal(&a, &b, sizeof(a));
+    assert_true(a.cycles > a.workgroup_cycles && a.us_at_power >= a.us_at_max);
+}
+
+/* Later workgroups take longer; the samples at the ends and in the middle show it. */
+static void positions_in_the_grid_matter(void **state)
+{
+    struct fixture *f = *state;
+    struct time_config config = configuration();
+    struct hipsim_time_report all = timed(f, &config);
+    config.samples = 1;
+    struct hipsim_time_report one = timed(f, &config);
+    assert_true(all.cycles > one.cycles + 50 * 20);
+}
+
+static void samples_alone_say_that_results_are_missing(void **state)
+{
+    struct fixture *f = *state;
+    struct time_config config = configuration();
+    config.samples_only = true;
+    struct hipsim_time_report r = timed(f, &config);
+    assert_false(r.complete);
+    unsigned untouched = 0;
+    for (unsigned g = 1; g < GROUPS; g++)
+        untouched += f->words[g * 64] == 7;
+    assert_true(untouched > GROUPS / 2);
+    char text[4096];
+    hipsim_time_format(&r, text, sizeof(text));
+    assert_non_null(strstr(text, "NOT executed"));
+    assert_non_null(strstr(text, "modelled, not measured"));
+}
+
+static void traces_and_listings_are_written(void **state)
+{
+    struct fixture *f = *state;
+    struct time_config config = configuration();
+    char trace[] = "/tmp/hipsim-trace-XXXXXX", listing[] = "/tmp/hipsim-listing-XXXXXX";
+    close(mkstemp(trace));
+    close(mkstemp(listing));
+    config.trace_path = trace;
+    config.annotate_path = listing;
+    timed(f, &config);
+    char text[65536];
+    FILE *file = fopen(trace, "r");
+    assert_non_null(file);
+    text[fread(text, 1, sizeof(text) - 1, file)] = '\0';
+    fclose(file);
+    assert_int_equal(text[0], '{');
+    assert_non_null(strstr(text, "\"traceEvents\""));
+    assert_non_null(strstr(text, "global_load_dword"));
+    assert_non_null(strstr(text, "\"vmem wait\""));
+    assert_non_null(strstr(text, "VALU %"));
+    file = fopen(listing, "r");
+    assert_non_null(file);
+    text[fread(text, 1, sizeof(text) - 1, file)] = '\0';
+    fclose(file);
+    assert_non_null(strstr(text, "s_waitcnt vmcnt(0)"));
+    unlink(trace);
+    unlink(listing);
+    config.trace_path = "/nonexistent/trace.json";
+    struct hipsim_time_report report;
+    assert_int_equal(time_launch_run(&f->launch, &config, &report), -1);
+}
+
+static double constant(const void *ctx, uint64_t index)
+{
+    (void)index;
+    return *(const double *)ctx;
+}
+
+static void workgroups_go_round_the_device(void **state)
+{
+    (void)state;
+    struct time_params p = time_params_default(GFX942);
+    p.workgroup_cycles = 0;
+    p.dispatch_cycles = 0;
+    const double d = 1000;
+    assert_true(time_dispatch(&p, 1, 1, constant, &d).clocks == 1000);
+    assert_true(time_dispatch(&p, 304, 1, constant, &d).clocks == 1000);
+    assert_true(time_dispatch(&p, 305, 1, constant, &d).clocks == 2000);
+    assert_true(time_dispatch(&p, 305, 2, constant, &d).clocks == 1000);
+    struct time_dispatch half = time_dispatch(&p, 152, 1, constant, &d);
+    assert_true(half.busy > 0.499 && half.busy < 0.501);
+    struct time_dispatch many = time_dispatch(&p, UINT64_C(1) << 40, 1, constant, &d);
+    assert_true(many.clocks > 0x1p40 / 304 * 999 && many.clocks < 0x1p40 / 304 * 1001);
+}
+
+static void registers_and_lds_limit_occupancy(void **state)
+{
+    (void)state;
+    struct time_params p = time_params_default(GFX942), p950 = time_params_default(GFX950);
+    struct launch l = {.block = {256, 1, 1}, .nvgpr = 64};
+    assert_int_equal(time_occupancy(&p, &l).workgroups_per_cu, 8);
+    l.nvgpr = 65;
+    assert_int_equal(time_occupancy(&p, &l).workgroups_per_cu, 7);
+    l.nvgpr = 128;
+    l.nagpr = 128;
+    assert_int_equal(time_occupancy(&p, &l).workgroups_per_cu, 2);
+    l.lds_bytes = 40000;
+    assert_int_equal(time_occupancy(&p, &l).workgroups_per_cu, 1);
+    assert_int_equal(time_occupancy(&p950, &l).workgroups_per_cu, 2);
+    l.block[0] = 512;
+    assert_int_equal(time_occupancy(&p950, &l).waves_per_simd, 2);
+}
+
+int main(void)
+{
+#define LAUNCH(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+    const struct CMUnitTest tests[] = {
+        LAUNCH(memory_is_that_of_untimed_launches),
+        LAUNCH(reports_are_repeatable),
+        LAUNCH(positions_in_the_grid_matter),
+        LAUNCH(samples_alone_say_that_results_are_missing),
+        LAUNCH(traces_and_listings_are_written),
+        cmocka_unit_test(workgroups_go_round_the_device),
+        cmocka_unit_test(registers_and_lds_limit_occupancy),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
