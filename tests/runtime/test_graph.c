@@ -101,7 +101,7 @@ static void change(struct step *s, const struct precision *bf16, uint64_t *rando
     assert_int_equal(hip.hipMemcpy(s->cu, s->lengths, sizeof(s->lengths), TO_DEVICE), 0);
 }
 
-/* Two roundings of at most 2^-8 each, and a little for float32: see tools/attnc/verify_prefill.c. */
+/* Two roundings of at most 2^-8 each, and a little for float32, as in verify_prefill.c. */
 static void check_row(const struct step *s, const struct precision *bf16, int64_t token, int head,
                       const struct ref_prefill_row *r)
 {

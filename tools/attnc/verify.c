@@ -69,8 +69,8 @@ void verify_report(struct verify_run *run, const struct verify_row *row)
     clear_progress();
     run->rows++;
     run->failures += row->fault != NULL;
-    printf("%-*s  %-12s  %9.2e  %9.2e  %9.2e  %9.2e  %s\n", run->name_width, row->kernel, row->shape,
-           row->relative, row->relative_bound, row->largest, row->largest_bound,
+    printf("%-*s  %-12s  %9.2e  %9.2e  %9.2e  %9.2e  %s\n", run->name_width, row->kernel,
+           row->shape,           row->relative, row->relative_bound, row->largest, row->largest_bound,
            row->fault ? "FAIL" : "ok");
     if (row->fault)
         printf("    %s\n", row->fault);
@@ -269,10 +269,10 @@ const struct command command_verify = {
     .usage = "PACK [OPTION]...",
     .summary = "Run every kernel of a pack and compare it with the reference",
     .details =
-        "Each kernel runs on a matrix of shapes: small, tails, long, other lengths of keys than of\n"
+        "Each kernel runs on a matrix of shapes: small, tails, long, more or fewer keys than\n"
         "queries, empty sequences, views with strides, offsets beyond 4 GiB, a huge logit. Its\n"
-        "output is compared with plain C in double precision; every element must have been written,\n"
-        "and nothing else. Exit status: 0 all passed, 1 a kernel failed, 2 no device.",
+        "output is compared with plain C in double precision; every element must have been\n"
+        "written, and nothing else. Exit status: 0 all passed, 1 a kernel failed, 2 no device.",
     .options = options,
     .run = run,
 };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* This file declares attention over packed sequences as its formula says it, in double precision. */
+/* This file declares attention over packed sequences as the formula says it, in doubles. */
 #ifndef REFERENCE_PREFILL_H
 #define REFERENCE_PREFILL_H
 
