@@ -22,7 +22,7 @@ enum { SEQUENCES_MAX = 6, THREADS_MAX = 8, MAX_RATIO_STEPS = 16 };
 
 enum {
     HUGE_LOGIT = 1 << 0, /* the last query and the first key of a sequence point the same way */
-    VIEWS = 1 << 1,      /* q, k, v are parts of one tensor; gaps in out and lse; lse [token, head] */
+    VIEWS = 1 << 1,      /* q, k, v share a tensor; out and lse have gaps; lse is [token, head] */
     FAR = 1 << 2,        /* k and v lie beyond 4 GiB and are spread over 4 GiB more */
     PADDED = 1 << 3,     /* rows of q and out behind the last sequence */
     LONG = 1 << 4,       /* for plain kernels only */
@@ -438,8 +438,8 @@ static void destroy(struct problem *p)
 }
 
 /*
- * Heads for a kernel that takes any ratio: the shape's own ratio, or the next above it for which the
- * pack has no kernel of its own that lookup would rather take.
+ * Heads for a kernel that takes any ratio: the shape's own ratio, or the next above it for which
+ * the pack has no kernel of its own that lookup would rather take.
  */
 static void choose_heads(const struct verify_run *run, const struct shape *shape,
                          const char *kernel, struct attn_prefill_desc *desc)
