@@ -70,7 +70,7 @@ void verify_report(struct verify_run *run, const struct verify_row *row)
     run->rows++;
     run->failures += row->fault != NULL;
     printf("%-*s  %-12s  %9.2e  %9.2e  %9.2e  %9.2e  %s\n", run->name_width, row->kernel,
-           row->shape,           row->relative, row->relative_bound, row->largest, row->largest_bound,
+           row->shape, row->relative, row->relative_bound, row->largest, row->largest_bound,
            row->fault ? "FAIL" : "ok");
     if (row->fault)
         printf("    %s\n", row->fault);
