@@ -151,8 +151,8 @@ int hipsim_time_format(const struct hipsim_time_report *r, char *text, size_t si
     int used = 0;
     add(text, size, &used, "%s on %s, modelled, not measured\n", r->kernel, r->target);
     add(text, size, &used, "  %.0f cycles: %.2f us at %.0f MHz (maximum clock), %.2f us at "
-        "%.0f MHz (power-limited clock), %.1f us of them launch\n", r->cycles, r->us_at_max, r->max_mhz,
-        r->us_at_power, r->power_mhz, r->launch_us);
+        "%.0f MHz (power-limited clock), %.1f us of them launch\n", r->cycles, r->us_at_max,
+        r->max_mhz, r->us_at_power, r->power_mhz, r->launch_us);
     add(text, size, &used, "  %.1f %% of the matrix roofline (%.1f %% in the hottest loop), "
         "%.1f %% of the peak memory bandwidth, %.3f MB beyond L2\n", 100 * r->matrix_fraction,
         100 * r->matrix_duty, 100 * r->memory_fraction, r->memory_bytes / 1e6);
