@@ -159,10 +159,10 @@ static void roundings(struct target *t)
         }
         times[i] = r.us_at_power;
     }
-    print_row("C3", "time of rtna over rtz", speedups[1] / speedups[0], times[1] / times[0], "ratio",
-              false, "moonmath speed-ups");
-    print_row("C3", "time of rtne over rtz", speedups[2] / speedups[0], times[2] / times[0], "ratio",
-              false, "moonmath speed-ups");
+    print_row("C3", "time of rtna, rtz being 100", 100 * speedups[1] / speedups[0],
+              100 * times[1] / times[0], "", false, "moonmath speed-ups");
+    print_row("C3", "time of rtne, rtz being 100", 100 * speedups[2] / speedups[0],
+              100 * times[2] / times[0], "", false, "moonmath speed-ups");
     print_order(t, "C3", "rounding: rtz < rtna < rtne",
                 times[0] < times[1] && times[1] < times[2]);
 }

@@ -5,7 +5,7 @@
  * Compares the timing model with the published figures that hardware.md lists in sections 3 and
  * 5.4. DIR is the directory `hsa` of ROCm/aiter, whose code objects the rows of section 3 are
  * about; nothing of it is kept here, and without it those rows are reported as not run.
- * Exit status: 0, or 1 when an ordering is wrong or the mean error of the attention rows is over 6 %.
+ * Exit status: 0, or 1 when an ordering is wrong or the attention rows are over 6 % off on average.
  */
 #include "tools/hipsim/calibration/calibrate.h"
 
@@ -126,8 +126,8 @@ int main(int argc, char **argv)
             return 2;
         }
     }
-    printf("id   what                                           published  modelled  unit     error\n"
-           "Times are modelled, at the power-limited clock: gfx950 by a measured law, gfx942 by a "
+    printf("%-4s %-46s %9s %9s %-7s %8s\n", "id", "what", "published", "modelled", "unit", "error");
+    printf("Times are modelled, at the power-limited clock: gfx950 by a measured law, gfx942 by a "
            "fitted one.\n");
     bool good = true, any = false;
     for (size_t i = 0; i < sizeof(targets) / sizeof(targets[0]); i++) {

@@ -1,7 +1,7 @@
 ; SPDX-License-Identifier: Apache-2.0
 ; Loops from their published descriptions: counts of instructions and how they are interleaved, no
-; code of the kernels they stand for. Assembled once per target. Every kernel takes 512 work-items or
-; fewer, no arguments, and computes nothing of interest.
+; code of the kernels they stand for. Assembled once per target. Every kernel takes at most 512
+; work-items, no arguments, and computes nothing of interest.
 
 .set gfx950, 0
 .ifdef TARGET_GFX950
@@ -33,11 +33,11 @@
   s_nop 4
 .endm
 
-; Registers that loops read are set first.
+; Registers that loops read are set first, to ones of bf16: zeros would be no typical operands.
 .macro clear
   .set i, 1
   .rept 250
-    v_mov_b32 v[i], 0
+    v_mov_b32 v[i], 0x3f803f80
     .set i, i + 1
   .endr
 .endm
@@ -61,11 +61,11 @@ lds_block lds_b64_128, 128, 64, ds_read_b64 v[100:101], v0
 lds_block lds_b128_128, 128, 64, ds_read_b128 v[100:103], v0
 lds_block lds_b64_256, 256, 64, ds_read_b64 v[100:101], v0
 
-; --- Attention loops of gfx950 (A1, A2, C1): two tiles of 64 keys per iteration, 32 rows per wave, head
-; dim 128, eight waves. A tile has 16 + 16 matrix instructions and, by the price list of hardware.md
-; 1.4, 16 v_max3, 32 v_fma, 32 v_exp, 32 v_add, 16 v_cvt_pk_bf16 and, eager only, 64 v_mul. 48 LDS
-; reads and 4 loads to LDS per tile lie between the matrix runs; the two halves of the workgroup are
-; half a tile apart.
+; --- Attention loops of gfx950 (A1, A2, C1): two tiles of 64 keys per iteration, 32 rows per wave,
+; head dim 128, eight waves. A tile has 16 + 16 matrix instructions and, by the price list of
+; hardware.md 1.4, 16 v_max3, 32 v_fma, 32 v_exp, 32 v_add, 16 v_cvt_pk_bf16 and, eager only, 64
+; v_mul. LDS reads, 48 per tile, lie between the matrix runs; the two halves of the workgroup are one
+; run apart.
 .if gfx950
 .macro matrix reg
   v_mfma_f32_32x32x16_bf16 v[\reg:\reg+15], v[200:203], v[204:207], v[\reg:\reg+15]
@@ -84,8 +84,7 @@ lds_block lds_b64_256, 256, 64, ds_read_b64 v[100:101], v0
   s_barrier
 .endm
 
-; A matrix instruction takes 6 slots of 4 clocks under it. Per tile: 16 (max3 + 2 fma + 2 exp: 7 slots)
-; and 16 (2 add + 1 cvt: 3 slots), eager 16 x 4 mul more.
+; Every matrix instruction has 5 slots of 4 clocks under it, of 6 that are open; eager 7.
 .macro lazy_tile
   .rept 8
     matrix 16
@@ -209,7 +208,7 @@ lds_block lds_b64_256, 256, 64, ds_read_b64 v[100:101], v0
 .macro clear_from_16
   .set i, 16
   .rept 230
-    v_mov_b32 v[i], 0
+    v_mov_b32 v[i], 0x3f803f80
     .set i, i + 1
   .endr
 .endm
