@@ -24,7 +24,7 @@ struct code {
     uint64_t va;
     LLVMDisasmContextRef disasm;
     pthread_mutex_t lock; /* LLVM's context, and publication of slots */
-    _Atomic(struct inst *) slots[];
+    struct inst *_Atomic slots[];
 };
 
 /* Open-addressed table of rows by name, one per target, filled at first use. */
@@ -137,6 +137,11 @@ size_t code_size(const struct code *code)
     return code->size;
 }
 
+struct code_slots code_slots(struct code *code)
+{
+    return (struct code_slots){code->slots, code->size / 4, code->va};
+}
+
 /* Disassembles with the lock held: 0 when LLVM refuses, else the length in bytes. */
 static size_t disassemble(struct code *code, uint64_t offset, char *text, size_t bytes)
 {
@@ -190,7 +195,7 @@ const struct inst *code_inst(struct code *code, uint64_t offset)
 {
     if (offset % 4 || offset >= code->size)
         return NULL;
-    _Atomic(struct inst *) *slot = &code->slots[offset / 4];
+    struct inst *_Atomic *slot = &code->slots[offset / 4];
     struct inst *in = atomic_load_explicit(slot, memory_order_acquire);
     if (in)
         return in;

@@ -28,6 +28,18 @@ size_t code_size(const struct code *code);
  */
 const struct inst *code_inst(struct code *code, uint64_t offset);
 
+/*
+ * The decoded instructions of a range, one slot per dword, NULL where code_inst() has not been yet:
+ * the way past the call for who steps through code.
+ */
+struct code_slots {
+    struct inst *_Atomic *slots;
+    uint64_t count;
+    uint64_t address;
+};
+
+struct code_slots code_slots(struct code *code);
+
 /* The disassembly of the instruction at `offset`, for reports. Returns `text`. */
 const char *code_text(struct code *code, uint64_t offset, char *text, size_t bytes);
 

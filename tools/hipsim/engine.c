@@ -38,6 +38,7 @@ struct worker {
     uint8_t *scratch;
     uint8_t *scratch_valid;
     uint64_t random;
+    struct code_slots code;
     struct counters counters;
     uint32_t nwaves;
     bool failed; /* out of memory */
@@ -77,6 +78,7 @@ static bool worker_init(struct worker *k, struct engine *e)
     size_t scratch = (size_t)l->private_bytes * WAVE_LANES;
     *k = (struct worker){.engine = e, .nwaves = (items + WAVE_LANES - 1) / WAVE_LANES};
     k->random = l->seed;
+    k->code = code_slots(l->code);
     k->waves = allocate(k->nwaves * sizeof(*k->waves));
     k->list = calloc(k->nwaves, sizeof(*k->list));
     k->rows = allocate(k->nwaves * nrows * WAVE_LANES * sizeof(uint32_t));
@@ -270,10 +272,14 @@ static void step(struct worker *k, struct wave *w, const struct inst *in)
         l->observer->inst(l->observer->ctx, w, in, &w->access);
 }
 
-static const struct inst *fetch(struct wave *w)
+static const struct inst *fetch(const struct code_slots *code, struct wave *w)
 {
-    struct code *code = w->launch->code;
-    const struct inst *in = code_inst(code, w->pc - code_address(code));
+    uint64_t offset = w->pc - code->address;
+    const struct inst *in = NULL;
+    if (offset / 4 < code->count && offset % 4 == 0)
+        in = atomic_load_explicit(&code->slots[offset / 4], memory_order_acquire);
+    if (!in)
+        in = code_inst(w->launch->code, offset);
     if (!in)
         wave_fault(w, NULL, FAULT_DECODE, 0, "the program counter 0x%llx lies outside of the code",
                    (unsigned long long)w->pc);
@@ -321,7 +327,7 @@ static void run_wave(struct worker *k, struct wave *w, const struct wave *other)
     uint64_t turn = seeded ? next_random(&k->random) % 8 : 0;
     uint64_t budget = l->budget ? l->budget : UINT64_MAX;
     while (w->state == WAVE_RUNNING) {
-        const struct inst *in = fetch(w);
+        const struct inst *in = fetch(&k->code, w);
         if (!in)
             return;
         if (in->row && in->row->flags & ROW_SHARED && other) {
@@ -570,7 +576,8 @@ struct workgroup *engine_group_start(struct engine_group *g, uint64_t index)
 
 const struct inst *engine_group_fetch(struct wave *w)
 {
-    const struct inst *in = fetch(w);
+    struct code_slots code = code_slots(w->launch->code);
+    const struct inst *in = fetch(&code, w);
     uint64_t budget = w->launch->budget;
     if (!in || !budget || w->executed < budget)
         return in;
