@@ -74,8 +74,8 @@ static void sdwa_selects_and_merges(void **state)
 {
     (void)state;
     static const struct op_case cases[] = {
-        {"v_mov_b32_sdwa v0, v2 dst_sel:BYTE_1 dst_unused:UNUSED_PAD src0_sel:BYTE_2", 0x11223344, 0,
-         0, 0x2200},
+        {"v_mov_b32_sdwa v0, v2 dst_sel:BYTE_1 dst_unused:UNUSED_PAD src0_sel:BYTE_2", 0x11223344,
+         0, 0, 0x2200},
         {"v_mov_b32_sdwa v0, v2 dst_sel:BYTE_1 dst_unused:UNUSED_PRESERVE src0_sel:BYTE_2",
          0x11223344, 0, 0, 0xdead22ef},
         {"v_mov_b32_sdwa v0, v2 dst_sel:BYTE_1 dst_unused:UNUSED_SEXT src0_sel:BYTE_0", 0x112233f4,
@@ -96,7 +96,8 @@ static void sdwa_selects_and_merges(void **state)
     p.s[2] = 0x00030002;
     program_fill(&p, 1, 0x00000300);
     program_run(&p, "v_add_u32_sdwa v0, s2, v1 dst_sel:DWORD dst_unused:UNUSED_PAD src0_sel:WORD_1 "
-                    "src1_sel:BYTE_1\nv_cmp_eq_u32_sdwa s[4:5], v1, v1 src0_sel:BYTE_1 src1_sel:DWORD");
+                    "src1_sel:BYTE_1\n"
+                    "v_cmp_eq_u32_sdwa s[4:5], v1, v1 src0_sel:BYTE_1 src1_sel:DWORD");
     assert_int_equal(p.v[0][3], 6);
     assert_int_equal(program_s64(&p, 4), 0);
 }
@@ -112,7 +113,8 @@ static void lanes_are_read_and_written(void **state)
     p.exec = UINT64_C(0xff00);
     p.v_valid[1] = ~UINT64_C(1);
     program_run(&p, "v_readlane_b32 s0, v1, s2\nv_readfirstlane_b32 s1, v1\n"
-                    "v_writelane_b32 v1, s3, 63\nv_readlane_b32 s4, v1, 63\nv_readlane_b32 s5, v1, 0");
+                    "v_writelane_b32 v1, s3, 63\nv_readlane_b32 s4, v1, 63\n"
+                    "v_readlane_b32 s5, v1, 0");
     assert_int_equal(p.s[0], 18);
     assert_int_equal(p.s[1], 24);
     assert_int_equal(p.s[4], 1000);
@@ -235,7 +237,8 @@ static void a_register_in_flight_must_not_be_used(void **state)
     (void)state;
     struct program p = program_new(GFX942);
     p.lds_bytes = 1024;
-    program_try(&p, "v_mov_b32 v1, 0\nds_write_b32 v1, v1\nds_read_b32 v2, v1\nv_add_u32 v3, v2, v2");
+    program_try(&p, "v_mov_b32 v1, 0\nds_write_b32 v1, v1\nds_read_b32 v2, v1\n"
+                    "v_add_u32 v3, v2, v2");
     assert_int_equal(p.fault.kind, FAULT_WAIT);
     p = program_new(GFX942);
     p.lds_bytes = 1024;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * All variants of the lane kernels give the same bits: every VALU row that the plain assembler syntax
- * below can address is run on random and on special operands with the plain C kernels and with those
- * that this CPU would choose.
+ * All variants of the lane kernels give the same bits: every VALU row that the plain assembler
+ * syntax below can address is run on random and on special operands with the plain C kernels and
+ * with those that this CPU would choose.
  */
 #include <stdio.h>
 #include <stdlib.h>

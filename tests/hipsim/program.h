@@ -68,8 +68,8 @@ void program_try(struct program *p, const char *text);
 void program_at(struct program *p, struct code *code, uint64_t offset);
 
 /*
- * One instruction on the operands a, b, c in v[2:3], v[4:5], v[6:7]: the result is v0, or v[0:1] when
- * the text names that. v[0:1] holds 0xdeadbeef twice before; vcc has the odd lanes set.
+ * One instruction on the operands a, b, c in v[2:3], v[4:5], v[6:7]: the result is v0, or v[0:1]
+ * when the text names that. v[0:1] holds 0xdeadbeef twice before; vcc has the odd lanes set.
  */
 struct op_case {
     const char *text;

@@ -99,7 +99,8 @@ static void quads(void **state)
     (void)state;
     struct program p = program_new(GFX942);
     p.s[2] = 0x10020400;
-    program_run(&p, "s_wqm_b32 s10, s2\ns_quadmask_b32 s11, s2\ns_bitreplicate_b64_b32 s[12:13], 5");
+    program_run(&p, "s_wqm_b32 s10, s2\ns_quadmask_b32 s11, s2\n"
+                    "s_bitreplicate_b64_b32 s[12:13], 5");
     assert_int_equal(p.s[10], 0xf00f0f00);
     assert_int_equal(p.s[11], 0x94);
     assert_int_equal(program_s64(&p, 12), 0x33);

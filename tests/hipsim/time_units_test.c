@@ -126,8 +126,8 @@ static void lds_phases_cover_the_wave(void **state)
 
 /*
  * C6, on 32 banks: rows of 128 B of bf16 (64 elements), MFMA 32x32 reading 8 elements per lane:
- * lane l wants row l % 32, column block l / 32. A swizzle (vector, per phase, phases) moves the 16-byte block of a
- * row by (row / per phase) % phases.
+ * lane l wants row l % 32, column block l / 32. A swizzle (vector, per phase, phases) moves the
+ * 16-byte block of a row by (row / per phase) % phases.
  */
 static unsigned swizzled(unsigned per_phase)
 {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How many wave64 instructions per second one core simulates, checks on, by kind of instruction, and
- * the ratio to the plain C kernels. `mixed` is the blend of a softmax: what the 15 M/s goal is about.
+ * How many wave64 instructions per second one core simulates, checks on, by kind of instruction,
+ * and the ratio to the plain C kernels. `mixed` is the blend of a softmax: what the 15 M/s goal
+ * is about.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -31,7 +32,8 @@ static const struct {
     {"v_cmp, v_cndmask", "v_cmp_gt_f32 vcc, v2, v3\nv_cndmask_b32 v1, v4, v5, vcc\n", 2},
     {"s_add_u32", "s_add_u32 s4, s5, s6\n", 1},
     {"mixed",
-     "v_mul_f32 v1, s2, v2\nv_mov_b32 v6, v3\nv_max3_f32 v7, v1, v6, v7\nv_pk_mul_f32 v[10:11], v[2:3], v[4:5]\n"
+     "v_mul_f32 v1, s2, v2\nv_mov_b32 v6, v3\nv_max3_f32 v7, v1, v6, v7\n"
+     "v_pk_mul_f32 v[10:11], v[2:3], v[4:5]\n"
      "v_fma_f32 v8, v1, s3, -v7\nv_exp_f32 v9, v8\nv_add_f32 v12, v12, v9\n"
      "v_cndmask_b32 v13, v9, v2, vcc\nv_add_u32 v14, v14, v15\nv_perm_b32 v16, v9, v8, s7\n"
      "v_and_b32 v17, v16, v14\ns_add_u32 s4, s4, 1\n", 12},

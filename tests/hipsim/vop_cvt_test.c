@@ -131,13 +131,15 @@ static void block_scaled(void **state)
     static const struct op_case cases[] = {
         /* narrowing divides by the scale, widening multiplies */
         {"v_cvt_scalef32_pk_fp8_f32 v0, v2, v4, v6", 0x40800000, 0x41000000, SCALE_4, 0xdead4038},
-        {"v_cvt_scalef32_pk_fp8_f32 v0, v2, v4, v6 op_sel:[0,0,0,1]", 0x40800000, 0x41000000, SCALE_4,
-         0x4038beef},
-        {"v_cvt_scalef32_pk_f32_fp8 v[0:1], v2, v4", 0x4038, SCALE_4, 0, UINT64_C(0x4100000040800000)},
+        {"v_cvt_scalef32_pk_fp8_f32 v0, v2, v4, v6 op_sel:[0,0,0,1]", 0x40800000, 0x41000000,
+         SCALE_4, 0x4038beef},
+        {"v_cvt_scalef32_pk_f32_fp8 v[0:1], v2, v4", 0x4038, SCALE_4, 0,
+         UINT64_C(0x4100000040800000)},
         {"v_cvt_scalef32_f32_bf8 v0, v2, v4 op_sel:[0,1]", 0x003c0000, SCALE_4, 0, 0x40800000},
         {"v_cvt_scalef32_f16_fp8 v0, v2, v4 op_sel:[1,0,1]", 0x3800, SCALE_4, 0, 0x4400beef},
         /* fp4: 0, 0.5, 1, 1.5, 2, 3, 4, 6 */
-        {"v_cvt_scalef32_pk_fp4_f32 v0, v2, v4, v6", 0x3f800000, 0xc1800000, 0x3f800000, 0xdeadbef2},
+        {"v_cvt_scalef32_pk_fp4_f32 v0, v2, v4, v6", 0x3f800000, 0xc1800000, 0x3f800000,
+         0xdeadbef2},
         {"v_cvt_scalef32_pk_fp4_f32 v0, v2, v4, v6 op_sel:[0,0,1,1]", 0x40400000, 0x3e800000,
          0x3f800000, 0x05adbeef},
         {"v_cvt_scalef32_pk_f32_fp4 v[0:1], v2, v4 op_sel:[0,1,0]", 0x00750000, 0x3f800000, 0,
@@ -145,7 +147,8 @@ static void block_scaled(void **state)
         {"v_cvt_scalef32_pk_fp4_f16 v0, v2, v4", 0x44003c00, 0x3f800000, 0, 0xdeadbe62},
         {"v_cvt_scalef32_pk_bf16_fp4 v0, v2, v4", 0x62, SCALE_4, 0, 0x41804080},
         {"v_cvt_scalef32_pk_fp8_bf16 v0, v2, v4", 0x40003f80, 0x3f800000, 0, 0xdead4038},
-        {"v_cvt_scalef32_pk_f16_bf8 v0, v2, v4 op_sel:[1,0,0]", 0x403c0000, 0x3f800000, 0, 0x40003c00},
+        {"v_cvt_scalef32_pk_f16_bf8 v0, v2, v4 op_sel:[1,0,0]", 0x403c0000, 0x3f800000, 0,
+         0x40003c00},
         {"v_cvt_scalef32_sr_fp8_f32 v0, v2, v4, v6 op_sel:[0,0,0,1]", 0x3f880000, 0x80000000,
          0x3f800000, 0xde39beef},
         {"v_cvt_scalef32_f32_fp8 v0, v2, v4", 0x38, 0x7f800000, 0, 0x7fc00000}, /* scale NaN */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * f32, f64 and transcendental operations: expectations from the pseudo-code of the CDNA3 ISA, VOP1 to
- * VOP3, and its sections on NaNs, IEEE mode, denormals, clamp and omod.
+ * f32, f64 and transcendental operations: expectations from the pseudo-code of the CDNA3 ISA,
+ * VOP1 to VOP3, and its sections on NaNs, IEEE mode, denormals, clamp and omod.
  */
 #include <math.h>
 
@@ -207,7 +207,8 @@ static void transcendentals_are_within_one_ulp(void **state)
     for (size_t k = 0; k < sizeof(ops) / sizeof(ops[0]); k++) {
         struct program p = program_new(GFX942);
         for (unsigned i = 0; i < 64; i++)
-            p.v[1][i] = bits_of(ops[k].low + (ops[k].high - ops[k].low) * (float)(i * 37 % 64) / 63);
+            p.v[1][i] =
+                bits_of(ops[k].low + (ops[k].high - ops[k].low) * (float)(i * 37 % 64) / 63);
         struct program before = p;
         program_run(&p, ops[k].text);
         for (unsigned i = 0; i < 64; i++) {

@@ -57,10 +57,12 @@ static void packed_halves(void **state)
     static const struct op_case cases[] = {
         {"v_pk_add_f16 v0, v2, v4", 0x40003c00, 0x3c003c00, 0, 0x42004000},
         /* op_sel picks the source of the low result, op_sel_hi that of the high one */
-        {"v_pk_add_f16 v0, v2, v4 op_sel:[1,0] op_sel_hi:[0,1]", 0x40003c00, 0x3c003c00, 0, 0x40004200},
-        {"v_pk_mul_f16 v0, v2, v4 neg_lo:[1,0] neg_hi:[0,1]", 0x40003c00, 0x40004000, 0, 0xc400c000},
+        {"v_pk_add_f16 v0, v2, v4 op_sel:[1,0] op_sel_hi:[0,1]", 0x40003c00, 0x3c003c00, 0,
+         0x40004200},
+        {"v_pk_mul_f16 v0, v2, v4 neg_lo:[1,0] neg_hi:[0,1]", 0x40003c00, 0x40004000, 0,
+         0xc400c000},
         {"v_pk_fma_f16 v0, v2, v4, v6", 0x40003c00, 0x40004000, 0x3c003c00, 0x45004200},
-        {"v_pk_add_f16 v0, v2, 1.0", 0x40003c00, 0, 0, 0x40004000}, /* the constant is in the low half */
+        {"v_pk_add_f16 v0, v2, 1.0", 0x40003c00, 0, 0, 0x40004000}, /* the constant is low */
         {"v_pk_add_f16 v0, v2, 1.0 op_sel_hi:[1,0]", 0x40003c00, 0, 0, 0x42004000},
         {"v_pk_max_f16 v0, v2, v4", 0xc0003c00, 0x3c007e00, 0, 0x3c003c00},
         {"v_pk_min_f16 v0, v2, v4 clamp", 0xc0004000, 0x3c004400, 0, 0x00003c00},
@@ -121,7 +123,8 @@ static void dot_products(void **state)
     (void)state;
     static const struct op_case cases[] = {
         {"v_dot2_f32_f16 v0, v2, v4, v6", 0x40003c00, 0x42003c00, 0x3f800000, 0x41000000},
-        {"v_dot2_f32_f16 v0, v2, v4, v6 neg_lo:[1,0,0]", 0x40003c00, 0x42003c00, 0x3f800000, 0x40c00000},
+        {"v_dot2_f32_f16 v0, v2, v4, v6 neg_lo:[1,0,0]", 0x40003c00, 0x42003c00, 0x3f800000,
+         0x40c00000},
         {"v_dot2_i32_i16 v0, v2, v4, v6", 0xffff0002, 0x00030004, 10, 15},
         {"v_dot2_u32_u16 v0, v2, v4, v6", 0xffff0002, 0x00030004, 10, 0x3000f},
         {"v_dot4_i32_i8 v0, v2, v4, v6", 0xff020304, 0x01020304, 100, 128},
@@ -130,13 +133,16 @@ static void dot_products(void **state)
         {"v_dot8_i32_i4 v0, v2, v4, v6", 0xf0000001, 0x10000001, 5, 5},
         {"v_dot8_u32_u4 v0, v2, v4, v6", 0xf0000001, 0x10000001, 5, 21},
         {"v_mov_b32 v0, v6\nv_dot4c_i32_i8 v0, v2, v4", 0xff020304, 0x01020304, 100, 128},
-        {"v_mov_b32 v0, v6\nv_dot2c_f32_f16 v0, v2, v4", 0x40003c00, 0x42003c00, 0x3f800000, 0x41000000},
-        {"v_mov_b32 v0, v6\nv_pk_fmac_f16 v0, v2, v4", 0x40003c00, 0x40004000, 0x3c003c00, 0x45004200},
+        {"v_mov_b32 v0, v6\nv_dot2c_f32_f16 v0, v2, v4", 0x40003c00, 0x42003c00, 0x3f800000,
+         0x41000000},
+        {"v_mov_b32 v0, v6\nv_pk_fmac_f16 v0, v2, v4", 0x40003c00, 0x40004000, 0x3c003c00,
+         0x45004200},
     };
     CHECK_CASES(GFX942, MODE_DEFAULT, cases);
     static const struct op_case bf16[] = {
         {"v_dot2_f32_bf16 v0, v2, v4, v6", 0x40003f80, 0x40403f80, 0x3f800000, 0x41000000},
-        {"v_mov_b32 v0, v6\nv_dot2c_f32_bf16 v0, v2, v4", 0x40003f80, 0x40403f80, 0x3f800000, 0x41000000},
+        {"v_mov_b32 v0, v6\nv_dot2c_f32_bf16 v0, v2, v4", 0x40003f80, 0x40403f80, 0x3f800000,
+         0x41000000},
     };
     CHECK_CASES(GFX950, MODE_DEFAULT, bf16);
 }

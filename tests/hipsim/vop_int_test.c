@@ -112,10 +112,12 @@ static void sixty_four_bits(void **state)
 {
     (void)state;
     static const struct op_case cases[] = {
-        {"v_mov_b64 v[0:1], v[2:3]", UINT64_C(0x123456789abcdef0), 0, 0, UINT64_C(0x123456789abcdef0)},
+        {"v_mov_b64 v[0:1], v[2:3]", UINT64_C(0x123456789abcdef0), 0, 0,
+         UINT64_C(0x123456789abcdef0)},
         {"v_lshlrev_b64 v[0:1], v2, v[4:5]", 40, 3, 0, UINT64_C(3) << 40},
         {"v_lshrrev_b64 v[0:1], v2, v[4:5]", 68, 0x100, 0, 0x10},
-        {"v_ashrrev_i64 v[0:1], v2, v[4:5]", 60, UINT64_C(1) << 63, 0, UINT64_C(0xfffffffffffffff8)},
+        {"v_ashrrev_i64 v[0:1], v2, v[4:5]", 60, UINT64_C(1) << 63, 0,
+         UINT64_C(0xfffffffffffffff8)},
         {"v_lshl_add_u64 v[0:1], v[2:3], v4, v[6:7]", UINT64_C(0x1ffffffff), 4, 1,
          UINT64_C(0x1ffffffff1)},
         {"v_mad_u64_u32 v[0:1], s[0:1], v2, v4, v[6:7]", 0xffffffff, 0xffffffff, 2,

@@ -73,7 +73,8 @@ static struct tir_value lane_op(struct maker *m)
     switch (next(m) % 5) {
     case 0: return tir_build(b, TIR_lane_xor, t, v, 1, (int64_t[]){1 + next(m) % 63});
     case 1:
-        return tir_build(b, TIR_lane_swap, t, v, 2, (int64_t[]){next(m) & 1 ? 16 : 32, next(m) & 1});
+        return tir_build(b, TIR_lane_swap, t, v, 2,
+                         (int64_t[]){next(m) & 1 ? 16 : 32, next(m) & 1});
     case 2: return tir_build(b, TIR_lane_gather, t, v, 2, NULL);
     case 3: {
         const struct tir_value pair = tir_build(b, TIR_concat, tir_vec(TIR_I32, 2), v, 2, NULL);

@@ -88,7 +88,7 @@ static void integers_wrap_and_refuse_what_has_no_value(void **state)
     assert_false(tir_eval_int(TIR_shl, TIR_I32, (int64_t[]){1, -1, 0}, &d));
 }
 
-/* Runs a body whose %0 is the pointer `p`, on 256 words; returns why it failed, "" if it did not. */
+/* Runs a body whose %0 is the pointer `p`, on 256 words; returns why it failed, else "". */
 static const char *run_body(const char *body, int32_t words[256])
 {
     static char why[TIR_WHY];

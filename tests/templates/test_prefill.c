@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Every tile of prefill, on every target, through the whole pipeline: what the machine code is like.
- * Numerics are `attnc verify`'s business.
+ * Every tile of prefill, on every target, through the whole pipeline: what the machine code is
+ * like. Numerics are `attnc verify`'s business.
  */
 #include "compiler/pipeline.h"
 #include "templates/template.h"

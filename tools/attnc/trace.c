@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * attnc trace: one launch of one kernel on the simulator with its timing model: a summary, a trace to
- * open in Perfetto, the disassembly with cycles per line.
+ * attnc trace: one launch of one kernel on the simulator with its timing model: a summary, a
+ * trace to open in Perfetto, the disassembly with cycles per line.
  */
 #include <dlfcn.h>
 #include <math.h>
@@ -76,7 +76,8 @@ static int parse_shape(const char *text, struct shape *s)
             value > 1 << 20)
             return complain(EXIT_USER, "--shape: '%s' is not NAME=NUMBER", text);
         if (!set_dimension(s, text, length, value))
-            return complain(EXIT_USER, "--shape: there is no '%.*s'; a shape has batch, q, k, heads "
+            return complain(EXIT_USER,
+                            "--shape: there is no '%.*s'; a shape has batch, q, k, heads "
                             "and kv_heads", (int)length, text);
         text = *end ? end + 1 : end;
     }

@@ -228,8 +228,8 @@ static void exec_indexed(struct wave *w, const struct inst *in)
 }
 
 /*
- * The register file is unified: v[nvgpr + i] is a[i], and hand-written kernels use it so. Their rows
- * are adjacent; validity is kept under the name that was used.
+ * The register file is unified: v[nvgpr + i] is a[i], and hand-written kernels use it so. Their
+ * rows are adjacent; validity is kept under the name that was used.
  */
 static bool registers_exist(struct wave *w, const struct inst *in)
 {

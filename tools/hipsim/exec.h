@@ -108,8 +108,9 @@ struct op_row {
 };
 
 /*
- * Tables end with a row whose name is NULL; the list of tables ends with NULL. Files of lane kernels
- * are compiled once per instruction set of the host, and the list holds those that suit this CPU.
+ * Tables end with a row whose name is NULL; the list of tables ends with NULL. Files of lane
+ * kernels are compiled once per instruction set of the host, and the list holds those that suit
+ * this CPU.
  */
 const struct op_row *const *exec_tables(void);
 extern const struct op_row exec_sop_rows[];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Scalar instructions that do more than compute: EXEC, branches and calls, waits, barriers, hardware
- * registers, indexed registers (CDNA3 ISA, SOP1, SOPK, SOPC and SOPP sections).
+ * Scalar instructions that do more than compute: EXEC, branches and calls, waits, barriers,
+ * hardware registers, indexed registers (CDNA3 ISA, SOP1, SOPK, SOPC and SOPP sections).
  */
 #include "tools/hipsim/exec_salu.h"
 
@@ -245,7 +245,7 @@ static void exec_getreg(struct wave *w, const struct inst *in)
     salu_write(w, &in->dst, value >> offset & mask, UINT32_MAX);
 }
 
-/* Programs may write MODE and TRAPSTS; writes to the rest are dropped, as for HwRegWriteMask = 0. */
+/* Programs may write MODE and TRAPSTS; other writes are dropped, as for HwRegWriteMask = 0. */
 static void exec_setreg(struct wave *w, const struct inst *in)
 {
     unsigned id = in->simm16 & 63, offset = in->simm16 >> 6 & 31;
@@ -361,12 +361,14 @@ static void exec_sendmsg(struct wave *w, const struct inst *in)
 
 static void exec_refused(struct wave *w, const struct inst *in)
 {
-    wave_fault(w, in, FAULT_TRAP, 0, "only trap handlers and graphics shaders use this instruction");
+    wave_fault(w, in, FAULT_TRAP, 0,
+               "only trap handlers and graphics shaders use this instruction");
 }
 
 #define CONTROL(op, fn, how, flag) {.name = #op, .exec = fn, .arg = how, .flags = ROW_SALU | (flag)}
 #define SAVEEXEC(op, how) \
-    {.name = #op, .exec = exec_saveexec, .dst = T_B64, .src = {T_B64}, .arg = how, .flags = ROW_SALU}
+    {.name = #op, .exec = exec_saveexec, .dst = T_B64, .src = {T_B64}, .arg = how, \
+     .flags = ROW_SALU}
 #define CMPK(op, how) \
     {.name = #op, .exec = exec_cmpk, .src = {T_I32}, .arg = how, .flags = ROW_SALU}
 #define BRANCH(op, on) CONTROL(op, exec_branch, on, ROW_BRANCH)

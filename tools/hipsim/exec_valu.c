@@ -235,7 +235,8 @@ static uint32_t modify32(uint32_t u, float scale, bool clamp, bool nan_to_zero)
     return u;
 }
 
-static uint32_t modify16(uint32_t h, float scale, bool clamp, bool nan_to_zero, const struct wave *w)
+static uint32_t modify16(uint32_t h, float scale, bool clamp, bool nan_to_zero,
+                         const struct wave *w)
 {
     double f = f16_to_f64(h);
     if (scale != 1.0f && (h & 0x7fff) <= 0x7c00) {
@@ -370,7 +371,8 @@ void LOCAL(exec_lanes)(struct wave *w, const struct inst *in)
     uint64_t lanes = x.exec, valid = UINT64_MAX, low_valid = UINT64_MAX;
     bool alias = false;
     bool plain = !(in->form & ~(FORM_LITERAL | FORM_OUT_MODS)) && in->encoding != ENC_VOP3P;
-    bool prepares = !plain || (!(flags & ROW_NO_FLUSH) && row->src[0] && flushes(w, row->src[0], 0));
+    bool prepares = !plain ||
+                    (!(flags & ROW_NO_FLUSH) && row->src[0] && flushes(w, row->src[0], 0));
 
     for (unsigned k = 0; k < in->nsrc; k++) {
         const struct opnd *o = &in->src[k];

@@ -123,7 +123,7 @@ struct inst {
     uint8_t dst_sel, dst_unused; /* SDWA */
     uint8_t cbsz, abid, blgp;    /* MAI; byte selects of the f8f6f4 scales are op_sel, op_sel_hi */
     uint8_t bitop3;              /* V_BITOP3_*: the truth table */
-    uint32_t literal;            /* the 32-bit constant that follows, VOP2 mk and ak forms included */
+    uint32_t literal;            /* the 32-bit constant that follows, also of VOP2 mk and ak */
 
     /* SALU */
     uint16_t simm16;

@@ -140,7 +140,7 @@ static inline float bf16_to_f32(uint32_t h)
     return as_f32(h << 16);
 }
 
-/* Rounding as MODE encodes it; of the f16 modes bit 2 is FP16_OVFL: overflow stops at the largest. */
+/* Rounding as MODE encodes it; of the f16 modes bit 2 is FP16_OVFL: overflow gives the largest. */
 enum rounding { ROUND_NEAREST, ROUND_UP, ROUND_DOWN, ROUND_ZERO, ROUND_SATURATES };
 
 static inline enum rounding round_f32_mode(const struct wave *w)
@@ -154,8 +154,8 @@ static inline enum rounding round_f16_mode(const struct wave *w)
 }
 
 /*
- * Drops `shift` low bits (1 .. 60) of a magnitude by the rounding mode. Like what follows it keeps to
- * 64-bit integers and selects, or the lane loops would not vectorise.
+ * Drops `shift` low bits (1 .. 60) of a magnitude by the rounding mode. Like what follows it
+ * keeps to 64-bit integers and selects, or the lane loops would not vectorise.
  */
 static inline uint64_t round_shift(uint64_t m, uint64_t shift, enum rounding mode,
                                    uint64_t negative)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The 8-, 6- and 4-bit float formats. gfx942 has the FNUZ forms of fp8 (e4m3) and bf8 (e5m2): bias 8
- * and 16, no infinity, no negative zero, NaN is 0x80. gfx950 has the OCP forms and the OCP MX types
- * fp6 (e2m3), bf6 (e3m2) and fp4 (e2m1), which have neither infinity nor NaN.
+ * The 8-, 6- and 4-bit float formats. gfx942 has the FNUZ forms of fp8 (e4m3) and bf8 (e5m2):
+ * bias 8 and 16, no infinity, no negative zero, NaN is 0x80. gfx950 has the OCP forms and the OCP
+ * MX types fp6 (e2m3), bf6 (e3m2) and fp4 (e2m1), which have neither infinity nor NaN.
  */
 #ifndef HIPSIM_NARROW_H
 #define HIPSIM_NARROW_H

@@ -187,7 +187,8 @@ bool wave_check_wait(struct wave *w, const struct inst *in)
         const struct pending *p = find_pending(w, list[i]);
         static const char files[] = {[OPND_VGPR] = 'v', [OPND_AGPR] = 'a', [OPND_SGPR] = 's'};
         char text[128];
-        wave_fault(w, in, FAULT_WAIT, 0, "%c%u is %s while the load at entry%+lld is outstanding (%s)",
+        wave_fault(w, in, FAULT_WAIT, 0,
+                   "%c%u is %s while the load at entry%+lld is outstanding (%s)",
                    files[list[i]->kind], list[i]->reg, i < 2 ? "overwritten" : "read",
                    p ? (long long)(p->offset + code_address(w->launch->code) - w->launch->entry_pc)
                      : 0,

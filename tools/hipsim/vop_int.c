@@ -87,8 +87,8 @@ static inline uint32_t field_i32(uint32_t v, uint32_t offset, uint32_t width)
 }
 
 /*
- * V_PERM_B32 on { high, low }: selectors 0 .. 7 bytes, 8 .. 11 the sign of bytes 1, 3, 5, 7, 12 zero,
- * above ones.
+ * V_PERM_B32 on { high, low }: selectors 0 .. 7 bytes, 8 .. 11 the sign of bytes 1, 3, 5, 7, 12
+ * zero, above ones.
  */
 static inline uint32_t permute_bytes(uint32_t high, uint32_t low, uint32_t select)
 {
@@ -183,7 +183,8 @@ static inline uint32_t truth3(uint32_t a, uint32_t b, uint32_t c, const uint32_t
         const uint32_t *s0 = x->s[0], *s1 = x->s[1], *s2 = x->s[2]; \
         const bool clamp = x->in->clamp; \
         const uint32_t table[8] = { \
-            SPREAD(0), SPREAD(1), SPREAD(2), SPREAD(3), SPREAD(4), SPREAD(5), SPREAD(6), SPREAD(7), \
+            SPREAD(0), SPREAD(1), SPREAD(2), SPREAD(3), \
+            SPREAD(4), SPREAD(5), SPREAD(6), SPREAD(7), \
         }; \
         (void)s0, (void)s1, (void)s2, (void)clamp, (void)table; \
         EACH_LANE { \

@@ -47,8 +47,8 @@ static inline float scaled(float v, uint32_t scale, bool divide)
     return (float)((double)v * factor);
 }
 
-static inline uint32_t to_narrow(const struct scale_op *op, float v, uint32_t scale, uint32_t random,
-                                 bool saturate)
+static inline uint32_t to_narrow(const struct scale_op *op, float v, uint32_t scale,
+                                 uint32_t random, bool saturate)
 {
     float s = scaled(v, scale, true);
     return op->stochastic ? narrow_stochastic(op->format, s, random, saturate)

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Transcendental operations. The manual gives 1 ulp and leaves the bits open; here they are computed
- * in double, good to about 2^-48, and rounded once to nearest, so that results are correctly rounded
- * in all but some 1 of 10^6 cases and the same on every host. As the manual says, the f32 forms flush
- * denormal sources and results whatever MODE says.
+ * Transcendental operations. The manual gives 1 ulp and leaves the bits open; here they are
+ * computed in double, good to about 2^-48, and rounded once to nearest, so that results are
+ * correctly rounded in all but some 1 of 10^6 cases and the same on every host. As the manual
+ * says, the f32 forms flush denormal sources and results whatever MODE says.
  */
 #include "tools/hipsim/lanes.h"
 #include "tools/hipsim/trans.h"

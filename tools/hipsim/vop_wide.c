@@ -200,8 +200,8 @@ static void k_div_fmas_f64(struct lanes *x)
 }
 
 #define WROW(op, fn, fl, t, t2, ...) \
-    {.name = op, .exec = LOCAL(exec_lanes), .kernel = (void (*)(void))k_##fn, .dst = t, .dst2 = t2, \
-     .src = {__VA_ARGS__}, .flags = ROW_VALU | (fl)},
+    {.name = op, .exec = LOCAL(exec_lanes), .kernel = (void (*)(void))k_##fn, .dst = t, \
+     .dst2 = t2, .src = {__VA_ARGS__}, .flags = ROW_VALU | (fl)},
 #define CARRY(op, fn) WROW(op, fn, ROW_INT_CLAMP, T_U32, T_MASK, T_U32, T_U32)
 #define CARRY_IN(op, fn) WROW(op, fn, ROW_INT_CLAMP, T_U32, T_MASK, T_U32, T_U32, T_MASK)
 const struct op_row LOCAL(vop_wide_rows)[] = {

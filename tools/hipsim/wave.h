@@ -52,7 +52,7 @@ enum wait_counter { WAIT_VM, WAIT_LGKM, WAIT_EXP, WAIT_COUNTERS };
 /* One outstanding memory operation and the registers that it will have written. */
 struct pending {
     uint8_t kind;      /* enum opnd_kind of the destination, OPND_NONE for a store */
-    uint8_t unordered; /* scalar memory: may return out of order, only a count of zero waits for it */
+    uint8_t unordered; /* scalar memory: may return out of order, only a count of 0 waits for it */
     uint16_t first, count;
     uint32_t lds_first, lds_bytes; /* loads to LDS: the bytes that are in flight */
     uint64_t offset;   /* of the instruction that issued it */
