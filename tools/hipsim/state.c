@@ -176,13 +176,33 @@ static bool operand_busy(struct wave *w, const struct opnd *o)
     return false;
 }
 
+/* Loads of one counter return in order (scalar memory does not), so a load may overwrite what an
+ * earlier one of its own kind will write: the later data stays. AITER's gfx950 kernels drop reads
+ * that way. */
+static bool returns_after(const struct wave *w, const struct inst *in, const struct opnd *o)
+{
+    const struct op_row *row = in->row;
+    if (!row->wait || row->flags & ROW_SMEM || o != &in->dst)
+        return false;
+    for (unsigned c = 0; c < WAIT_COUNTERS; c++) {
+        for (unsigned i = 0; i < w->npending[c]; i++) {
+            const struct pending *p = &w->pending[c][i];
+            const bool overlaps = p->kind == o->kind && p->first < o->reg + o->dwords
+                && o->reg < p->first + p->count;
+            if (overlaps && (c != row->wait - 1u || p->unordered))
+                return false;
+        }
+    }
+    return true;
+}
+
 bool wave_check_wait(struct wave *w, const struct inst *in)
 {
     const struct opnd *list[INST_MAX_SRC + 2] = {&in->dst, &in->dst2};
     for (unsigned i = 0; i < in->nsrc; i++)
         list[2 + i] = &in->src[i];
     for (unsigned i = 0; i < 2u + in->nsrc; i++) {
-        if (!operand_busy(w, list[i]))
+        if (!operand_busy(w, list[i]) || returns_after(w, in, list[i]))
             continue;
         const struct pending *p = find_pending(w, list[i]);
         static const char files[] = {[OPND_VGPR] = 'v', [OPND_AGPR] = 'a', [OPND_SGPR] = 's'};
