@@ -211,6 +211,16 @@ static void note_launch(const struct launch *launch, struct hip_device *device, 
         print_statistics(&thread->stats);
 }
 
+/* Compiled with -mprintf-kind=buffered: what is printed would go into a buffer of the runtime's,
+ * formats into the metadata. Assembly may name the argument without any formats, and not use it. */
+static bool prints_into_buffer(const struct kernel *kernel)
+{
+    for (uint32_t i = 0; i < kernel->metadata.nargs; i++)
+        if (kernel->metadata.args[i].kind == ARG_PRINTF_BUFFER)
+            return kernel->object->metadata.nprintf_formats > 0;
+    return false;
+}
+
 static hipError_t prepare(const struct hip_kernel_work *work, struct hip_device *device,
                           struct dispatch *dispatch)
 {
@@ -229,6 +239,9 @@ static hipError_t prepare(const struct hip_kernel_work *work, struct hip_device 
         .hostcall_buffer = hip_hostcall_buffer(device, kernel),
     };
 
+    if (prints_into_buffer(kernel))
+        return hip_fail(hipErrorNotSupported, "kernel %s prints into a buffer, which is not "
+                        "simulated; compile it with -mprintf-kind=hostcall", kernel->name);
     memcpy(request.grid, work->grid, sizeof request.grid);
     memcpy(request.block, work->block, sizeof request.block);
     switch (dispatch_prepare(&request, dispatch, why, sizeof why)) {

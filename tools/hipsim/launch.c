@@ -123,8 +123,6 @@ static uint64_t hidden_value(const struct dispatch_request *r, const struct disp
     }
     case ARG_GRID_DIMS:
         return 3; /* HIP dispatches three dimensions always */
-    case ARG_PRINTF_BUFFER:
-        return r->printf_buffer;
     case ARG_HOSTCALL_BUFFER:
         return r->hostcall_buffer;
     case ARG_DYNAMIC_LDS_SIZE:
@@ -137,7 +135,8 @@ static uint64_t hidden_value(const struct dispatch_request *r, const struct disp
         return (uintptr_t)d->queue;
     default:
         /* HIP has no global offsets, no device-side queues, and leaves the heap to a runtime
-         * that offers malloc() in kernels, which this one does not. */
+         * that offers malloc() in kernels, which this one does not. Kernels that print into a
+         * buffer are refused before they come here. */
         return 0;
     }
 }

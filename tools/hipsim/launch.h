@@ -20,7 +20,6 @@ struct dispatch_request {
     unsigned device;
     uint64_t dispatch_id;
     uint64_t hostcall_buffer;
-    uint64_t printf_buffer;
 };
 
 /* A prepared dispatch: the engine's input and the device memory that backs it. */
