@@ -37,6 +37,12 @@ struct hip_thread *hip_thread(void)
     return &this_thread;
 }
 
+static void arm(const struct options *options)
+{
+    atomic_store(&runtime.failure, (int)options->fail_error);
+    atomic_store(&runtime.calls_to_failure, options->fail_call);
+}
+
 /* Reads HIPSIM once; under the lock. */
 static bool read_environment(char *why, size_t why_size)
 {
@@ -45,16 +51,13 @@ static bool read_environment(char *why, size_t why_size)
     runtime.environment_read = true;
     runtime.options = options_default();
     const char *text = getenv("HIPSIM");
-    if (!text || options_parse(&runtime.options, text, false, why, why_size))
-        return true;
-    runtime.startup = hipErrorInitializationError;
-    return false;
-}
-
-static void arm(const struct options *options)
-{
-    atomic_store(&runtime.failure, (int)options->fail_error);
-    atomic_store(&runtime.calls_to_failure, options->fail_call);
+    if (text && !options_parse(&runtime.options, text, false, why, why_size)) {
+        runtime.startup = hipErrorInitializationError;
+        return false;
+    }
+    if (runtime.options.fail_call)
+        arm(&runtime.options);
+    return true;
 }
 
 static void start(void)
@@ -67,8 +70,6 @@ static void start(void)
     pthread_mutex_unlock(&runtime.lock);
     if (!usable)
         return;
-    if (options.fail_call)
-        arm(&options);
     if (!hipsim_mem_init() || !hip_devices_create(&options)) {
         snprintf(runtime.startup_why, sizeof runtime.startup_why,
                  "the simulated memory cannot be reserved: %s", strerror(errno));
@@ -168,6 +169,7 @@ int hip_refuse(const char *name, bool say)
 
 HIPSIM_API bool hipsim_configure(const char *text, char *why, size_t why_size)
 {
+    const uint64_t not_named = UINT64_MAX; /* naming a call arms it, even the same again */
     char unused[400];
 
     if (!why) {
@@ -175,15 +177,16 @@ HIPSIM_API bool hipsim_configure(const char *text, char *why, size_t why_size)
         why_size = sizeof unused;
     }
     pthread_mutex_lock(&runtime.lock);
-    struct options before;
     bool ok = read_environment(why, why_size);
-    before = runtime.options;
+    struct options changed = runtime.options;
+    changed.fail_call = not_named;
     if (ok)
-        ok = options_parse(&runtime.options, text, runtime.frozen, why, why_size);
-    struct options after = runtime.options;
+        ok = options_parse(&changed, text, runtime.frozen, why, why_size);
+    if (ok && changed.fail_call != not_named)
+        arm(&changed);
+    if (ok)
+        runtime.options = changed;
     pthread_mutex_unlock(&runtime.lock);
-    if (ok && (after.fail_call != before.fail_call || after.fail_error != before.fail_error))
-        arm(&after);
     return ok;
 }
 

@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What HIPSIM and hipsim_configure() take; a text that is not understood changes nothing. */
+#include "tools/hipsim/options.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static char why[400];
+
+static struct options parsed(const char *text)
+{
+    struct options options = options_default();
+
+    assert_true(options_parse(&options, text, false, why, sizeof why));
+    return options;
+}
+
+static void every_key_sets_its_field(void **state)
+{
+    (void)state;
+    const struct options o = parsed("target=gfx950,devices=8,memory=4,checks=off,seed=0x10,"
+                                    "threads=3,budget=0,fail=7,error=719,stats=on");
+
+    assert_int_equal(o.target, GFX950);
+    assert_int_equal(o.devices, 8);
+    assert_int_equal(o.memory_gib, 4);
+    assert_int_equal(o.checks, 0);
+    assert_int_equal(o.seed, 16);
+    assert_int_equal(o.threads, 3);
+    assert_int_equal(o.budget, 0);
+    assert_int_equal(o.fail_call, 7);
+    assert_int_equal(o.fail_error, 719);
+    assert_int_equal(o.stats, 1);
+}
+
+static void what_is_not_named_keeps_its_default(void **state)
+{
+    (void)state;
+    struct options expected = options_default();
+
+    assert_int_equal(expected.checks, CHECK_ALL);
+    assert_int_equal(expected.target, GFX942);
+    struct options o = parsed("");
+    assert_memory_equal(&o, &expected, sizeof o);
+    expected.seed = 2;
+    o = parsed(",seed=1,,seed=2,");
+    assert_memory_equal(&o, &expected, sizeof o);
+}
+
+static void checks_are_named_one_by_one(void **state)
+{
+    (void)state;
+    assert_int_equal(parsed("checks=race").checks, CHECK_RACE);
+    assert_int_equal(parsed("checks=memory+wait+memory").checks, CHECK_MEMORY | CHECK_WAIT);
+    assert_int_equal(parsed("checks=memory+align+uninit+wait+hazard+race+barrier").checks,
+                     CHECK_ALL);
+    assert_int_equal(parsed("checks=off,checks=on").checks, CHECK_ALL);
+}
+
+/* Each text is refused for the part that `says` quotes, whatever stands before it. */
+static void nonsense_changes_nothing(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text, *says;
+    } cases[] = {
+        {"seed=1,sed=2", "\"sed\" is unknown; the keys are target, devices,"},
+        {"seed=1,stats", "\"stats\" has no value"},
+        {"seed=1,=2", "\"\" is unknown"},
+        {"target=gfx90a", "gfx942 (default) or gfx950"},
+        {"devices=65", "\"65\""},
+        {"memory=0", "\"0\""},
+        {"error=0", "\"0\""},
+        {"seed=", "\"\""},
+        {"seed=-1", "\"-1\""},
+        {"seed=+1", "\"+1\""},
+        {"seed= 1", "\" 1\""},
+        {"seed=1x", "\"1x\""},
+        {"seed=18446744073709551616", "\"18446744073709551616\""},
+        {"checks=memory+", "\"memory+\""},
+        {"checks=mem", "\"mem\""},
+        {"checks=on+race", "\"on+race\""},
+        {"stats=1", "\"1\""},
+    };
+    const struct options before = options_default();
+
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct options o = before;
+        why[0] = 0;
+        assert_false(options_parse(&o, cases[i].text, false, why, sizeof why));
+        assert_memory_equal(&o, &before, sizeof o);
+        if (!strstr(why, cases[i].says))
+            fail_msg("%s: %s", cases[i].text, why);
+    }
+}
+
+static void a_device_fixes_what_it_was_made_from(void **state)
+{
+    (void)state;
+    static const char *const fixed[] = {"target=gfx942", "devices=1", "memory=1"};
+    struct options o = options_default();
+
+    for (size_t i = 0; i < sizeof fixed / sizeof *fixed; i++) {
+        assert_false(options_parse(&o, fixed[i], true, why, sizeof why));
+        assert_non_null(strstr(why, "after the first HIP call"));
+    }
+    assert_true(options_parse(&o, "checks=off,seed=9,budget=5", true, why, sizeof why));
+    assert_int_equal(o.seed, 9);
+}
+
+/* A long key and a small buffer for the reason: the test is that sanitizers have nothing to say. */
+static void the_reason_is_cut_to_its_buffer(void **state)
+{
+    (void)state;
+    char key[2000], small[8];
+    struct options o = options_default();
+
+    memset(key, 'k', sizeof key);
+    key[sizeof key - 1] = 0;
+    memset(small, 'x', sizeof small);
+    assert_false(options_parse(&o, key, false, small, 4));
+    assert_string_equal(small, "opt");
+    assert_int_equal(small[4], 'x');
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_key_sets_its_field),
+        cmocka_unit_test(what_is_not_named_keeps_its_default),
+        cmocka_unit_test(checks_are_named_one_by_one),
+        cmocka_unit_test(nonsense_changes_nothing),
+        cmocka_unit_test(a_device_fixes_what_it_was_made_from),
+        cmocka_unit_test(the_reason_is_cut_to_its_buffer),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
