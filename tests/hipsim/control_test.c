@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Branches, calls, barriers, waits, MODE, indexed registers, and how programs go wrong. */
+#include <stdlib.h>
 #include <string.h>
 
 #include "tests/hipsim/program.h"
@@ -178,6 +179,55 @@ static void seeded_orders_give_the_same_answer(void **state)
     }
 }
 
+/* The wave ids of workgroup 2, instruction by instruction. */
+struct order {
+    char waves[8 * 9 + 1];
+    unsigned count;
+};
+
+static void note_wave(void *ctx, const struct wave *w, const struct inst *in,
+                      const struct mem_access *access)
+{
+    struct order *o = ctx;
+
+    (void)in;
+    (void)access;
+    if (w->wg->index == 2 && o->count < sizeof(o->waves) - 1)
+        o->waves[o->count++] = (char)('0' + w->id);
+}
+
+static struct order seeded_order(struct code *code, uint64_t seed, uint64_t first)
+{
+    struct order o = {.count = 0};
+    struct observer observer = {.ctx = &o, .inst = note_wave};
+    struct launch launch = {
+        .code = code, .kernel = "program", .entry_pc = code_address(code),
+        .grid = {4 * 512, 1, 1}, .block = {512, 1, 1}, .nvgpr = 8, .mode = MODE_DEFAULT,
+        .order = ORDER_SEEDED, .seed = seed, .threads = 1, .observer = &observer,
+        .first_workgroup = first,
+    };
+    assert_int_equal(engine_run(&launch), 0);
+    assert_int_equal(o.count, 8 * 9);
+    return o;
+}
+
+/* Which thread runs a workgroup, and after which others, is not always the same. */
+static void a_seed_orders_a_workgroup_whatever_ran_before(void **state)
+{
+    (void)state;
+    size_t bytes;
+    void *machine = assemble(GFX942, ".rept 8\ns_sendmsg sendmsg(MSG_INTERRUPT)\n.endr\n"
+                                     "s_endpgm\n", &bytes);
+    struct code *code = code_create(GFX942, machine, bytes, (uint64_t)(uintptr_t)machine);
+    assert_non_null(code);
+    const struct order after_two = seeded_order(code, 1, 0), first = seeded_order(code, 1, 2);
+    assert_string_equal(after_two.waves, first.waves);
+    const struct order other = seeded_order(code, 2, 2);
+    assert_string_not_equal(other.waves, first.waves);
+    code_destroy(code);
+    free(machine);
+}
+
 static void sleeping_and_hints_do_nothing_else(void **state)
 {
     (void)state;
@@ -205,6 +255,7 @@ int main(void)
         cmocka_unit_test(undefined_branch_conditions_fault),
         cmocka_unit_test(traps_abort_and_debug_traps_do_not),
         cmocka_unit_test(seeded_orders_give_the_same_answer),
+        cmocka_unit_test(a_seed_orders_a_workgroup_whatever_ran_before),
         cmocka_unit_test(sleeping_and_hints_do_nothing_else),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -77,7 +77,6 @@ static bool worker_init(struct worker *k, struct engine *e)
     size_t nrows = (size_t)l->nvgpr + l->nagpr;
     size_t scratch = (size_t)l->private_bytes * WAVE_LANES;
     *k = (struct worker){.engine = e, .nwaves = (items + WAVE_LANES - 1) / WAVE_LANES};
-    k->random = l->seed;
     k->code = code_slots(l->code);
     k->waves = allocate(k->nwaves * sizeof(*k->waves));
     k->list = calloc(k->nwaves, sizeof(*k->list));
@@ -176,6 +175,7 @@ static void init_workgroup(struct worker *k, uint64_t index)
     struct workgroup *wg = &k->wg;
     const uint32_t *groups = k->engine->groups;
     wg->index = index;
+    k->random = wg->launch->seed ^ index << 32; /* the same order whichever thread runs it */
     wg->id[0] = (uint32_t)(index % groups[0]);
     wg->id[1] = (uint32_t)(index / groups[0] % groups[1]);
     wg->id[2] = (uint32_t)(index / groups[0] / groups[1]);
