@@ -265,6 +265,21 @@ static void reads_must_be_waited_for(void **state)
                     "s_waitcnt lgkmcnt(1)\nv_mov_b32 v4, v3\ns_waitcnt lgkmcnt(0)");
 }
 
+/* LDS operations return in order (CDNA3 ISA, "Manually Inserted Wait States"), so the later read's
+ * data stays; scalar loads share the counter and do not. */
+static void a_read_may_overwrite_what_an_earlier_one_will_write(void **state)
+{
+    (void)state;
+    struct program p = lds_program(GFX942);
+    program_fill(&p, 1, 5);
+    program_run(&p, "ds_write_b32 v0, v1\nds_read_b32 v3, v0\nds_read_b32 v3, v0\n"
+                    "s_waitcnt lgkmcnt(0)\nv_mov_b32 v4, v3");
+    assert_int_equal(p.v[4][7], 5);
+    program_try(&p, "ds_write_b32 v0, v1\nds_read_b32 v3, v0\nv_mov_b32 v3, v1\n"
+                    "s_waitcnt lgkmcnt(0)");
+    assert_int_equal(p.fault.kind, FAULT_WAIT);
+}
+
 static void atomics_must_be_aligned(void **state)
 {
     (void)state;
@@ -289,6 +304,7 @@ int main(void)
         cmocka_unit_test(out_of_range_is_reported_or_reads_zero),
         cmocka_unit_test(undefined_lds_is_reported_where_it_is_stored),
         cmocka_unit_test(reads_must_be_waited_for),
+        cmocka_unit_test(a_read_may_overwrite_what_an_earlier_one_will_write),
         cmocka_unit_test(atomics_must_be_aligned),
     };
 
