@@ -17,6 +17,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "tools/hipsim/check_race.h"
 #include "tools/hipsim/decode.h"
 
 struct engine {
@@ -67,6 +68,7 @@ static void worker_free(struct worker *k)
     free(k->scratch_valid);
     free(k->wg.lds);
     free(k->wg.lds_valid);
+    race_destroy(k->wg.race);
 }
 
 /* LDS and row padding let a lane kernel read a whole vector at the last row. */
@@ -85,8 +87,10 @@ static bool worker_init(struct worker *k, struct engine *e)
     k->scratch_valid = allocate(k->nwaves * scratch);
     k->wg.lds = allocate((size_t)l->lds_bytes + 64);
     k->wg.lds_valid = allocate((size_t)l->lds_bytes + 64);
+    bool race = l->checks & CHECK_RACE && k->nwaves > 1;
+    k->wg.race = race ? race_create(l->lds_bytes) : NULL;
     if (!k->waves || !k->list || !k->rows || !k->scratch || !k->scratch_valid || !k->wg.lds
-        || !k->wg.lds_valid) {
+        || !k->wg.lds_valid || (race && !k->wg.race)) {
         worker_free(k);
         return false;
     }
@@ -181,7 +185,9 @@ static void init_workgroup(struct worker *k, uint64_t index)
     wg->id[2] = (uint32_t)(index / groups[0] / groups[1]);
     wg->at_barrier = 0;
     wg->barriers = 0;
-    wg->lds_shadow = NULL;
+    wg->race_open = false;
+    if (wg->race)
+        race_begin(wg->race);
     wg->lds_in_flight = 0;
     memset(wg->lds, 0, wg->lds_bytes);
     memset(wg->lds_valid, 0, wg->lds_bytes);
@@ -268,6 +274,8 @@ static void step(struct worker *k, struct wave *w, const struct inst *in)
         in->exec(w, in);
     else if (!(w->mode & MODE_VSKIP))
         exec_indexed(w, in);
+    if (w->wg->race_open)
+        race_settle(w, in);
     if (l->observer && l->observer->inst && w->state != WAVE_FAULTED)
         l->observer->inst(l->observer->ctx, w, in, &w->access);
 }

@@ -11,6 +11,7 @@
  */
 #include <string.h>
 
+#include "tools/hipsim/check_race.h"
 #include "tools/hipsim/mem.h"
 
 /* Which slot a host thread looked up last; slots are never moved or unmapped. */
@@ -183,10 +184,13 @@ bool mem_resolve(struct wave *w, const struct inst *in, struct lane_mem *m, unsi
         return true;
     if (!aligned(w, in, m, bytes, direction))
         return false;
-    if (m->space == MEM_GLOBAL)
-        return resolve_global(w, in, m, bytes, direction);
-    return resolve_array(w, in, m, bytes, direction) &&
-           (m->space != MEM_LDS || !w->wg->lds_in_flight || arrived(w, in, m, bytes, direction));
+    bool ok = m->space == MEM_GLOBAL ? resolve_global(w, in, m, bytes, direction)
+                                     : resolve_array(w, in, m, bytes, direction);
+    if (!ok || m->space == MEM_SCRATCH)
+        return ok;
+    if (m->space == MEM_LDS && w->wg->lds_in_flight && !arrived(w, in, m, bytes, direction))
+        return false;
+    return !w->wg->race || race_access(w, in, m, bytes, direction);
 }
 
 /* -- validity ---------------------------------------------------------------------------------- */

@@ -107,6 +107,7 @@ void wave_issue(struct wave *w, const struct inst *in, enum wait_counter counter
         .first = (uint16_t)first, .count = (uint16_t)count, .offset = in->offset,
     };
     mark_busy(w, p);
+    w->issued[counter]++;
     w->outstanding++;
 }
 

@@ -92,6 +92,7 @@ struct wave {
 
     struct pending pending[WAIT_COUNTERS][PENDING_MAX];
     uint8_t npending[WAIT_COUNTERS];
+    uint32_t issued[WAIT_COUNTERS]; /* operations so far */
     uint16_t outstanding; /* sum of npending */
     uint64_t busy_v[VGPR_FILE / 64]; /* registers that an outstanding operation will write */
     uint64_t busy_a[VGPR_FILE / 64];
@@ -107,6 +108,8 @@ struct wave {
 /* LDS_IN_FLIGHT: a load to LDS has been issued for this byte and not been waited for. */
 enum lds_state { LDS_DEFINED = 1, LDS_IN_FLIGHT = 2 };
 
+struct race;
+
 struct workgroup {
     struct launch *launch;
     uint32_t id[3];
@@ -117,7 +120,8 @@ struct workgroup {
     uint8_t *lds;       /* lds_bytes, plus padding that no access may reach */
     uint8_t *lds_valid; /* a byte per byte: enum lds_state bits */
     uint32_t lds_in_flight; /* outstanding loads to LDS of all waves */
-    void *lds_shadow;   /* for the race check; whoever sets it frees it through launch->hooks */
+    struct race *race;  /* check_race.h; NULL when the check is off or has nothing to compare */
+    bool race_open;     /* the running instruction's stores await race_settle() */
     uint32_t at_barrier;
     uint64_t barriers;  /* passed so far: the workgroup's epoch */
 };

@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The race check: each kernel that trips it stands beside one that differs in the cure alone. */
+#include "tests/hipsim/device.h"
+
+/* v1 is the byte offset of a lane's own dword, v2 that of the same lane of the other wave. */
+#define OFFSETS \
+    "v_mbcnt_lo_u32_b32 v0, -1, 0\n" \
+    "v_mbcnt_hi_u32_b32 v0, -1, v0\n" \
+    "v_lshlrev_b32 v0, 2, v0\n" \
+    "s_lshl_b32 s0, s100, 8\n" \
+    "s_xor_b32 s1, s0, 0x100\n" \
+    "v_add_u32 v1, s0, v0\n" \
+    "v_add_u32 v2, s1, v0\n"
+#define WAIT "s_waitcnt lgkmcnt(0)\n"
+#define BARRIER "s_barrier\n"
+
+static struct fault run(const char *text, uint32_t checks, uint64_t seed)
+{
+    struct program p = program_new(GFX942);
+    p.block = 128;
+    p.lds_bytes = 1024;
+    p.checks = checks;
+    p.order = seed ? ORDER_SEEDED : ORDER_BY_TICK;
+    p.seed = seed;
+    program_try(&p, text);
+    return p.fault;
+}
+
+/* `bad` is a race in every order of the waves and silent with the check off; `good` is none. */
+static void expect(const char *bad, const char *good)
+{
+    for (uint64_t seed = 0; seed < 4; seed++) {
+        struct fault f = run(bad, CHECK_ALL, seed);
+        if (f.kind != FAULT_RACE)
+            fail_msg("seed %d: no race but \"%s\" in\n%s", (int)seed, f.text, bad);
+        f = run(good, CHECK_ALL, seed);
+        if (f.kind != FAULT_NONE)
+            fail_msg("seed %d: %s\n%s", (int)seed, f.text, good);
+    }
+    struct fault f = run(bad, CHECK_ALL & ~(uint32_t)CHECK_RACE, 0);
+    assert_int_equal(f.kind, FAULT_NONE);
+}
+
+static void a_load_needs_a_barrier(void **state)
+{
+    (void)state;
+    expect(OFFSETS "ds_write_b32 v1, v1\nds_write_b32 v1, v1 offset:512\n" WAIT BARRIER
+                   "ds_write_b32 v1, v0\n" WAIT "ds_read_b32 v3, v2\n" WAIT,
+           OFFSETS "ds_write_b32 v1, v1\nds_write_b32 v1, v1 offset:512\n" WAIT BARRIER
+                   "ds_write_b32 v1, v0\n" WAIT BARRIER "ds_read_b32 v3, v2\n" WAIT);
+}
+
+static void a_store_must_not_overtake_a_load(void **state)
+{
+    (void)state;
+    expect(OFFSETS "ds_write_b32 v1, v1\n" WAIT BARRIER
+                   "ds_read_b32 v3, v2\n" WAIT "ds_write_b32 v1, v0 offset:4\n" WAIT,
+           OFFSETS "ds_write_b32 v1, v1\n" WAIT BARRIER
+                   "ds_read_b32 v3, v2\n" WAIT BARRIER "ds_write_b32 v1, v0 offset:4\n" WAIT);
+}
+
+static void equal_stores_are_harmless(void **state)
+{
+    (void)state;
+    expect(OFFSETS "v_mov_b32 v4, s100\nds_write_b32 v0, v4\n" WAIT,
+           OFFSETS "v_mov_b32 v4, 7\nds_write_b32 v0, v4\n" WAIT "ds_read_b32 v3, v0\n" WAIT);
+}
+
+static void bytes_of_a_dword_are_apart(void **state)
+{
+    (void)state;
+    expect(OFFSETS "s_lshl_b32 s2, s100, 0\nv_add_u32 v5, s2, v0\nv_mov_b32 v4, s2\n"
+                   "v_add_u32 v4, 5, v4\nds_write_b16 v5, v4\n" WAIT,
+           OFFSETS "s_lshl_b32 s2, s100, 1\nv_add_u32 v5, s2, v0\nv_mov_b32 v4, s2\n"
+                   "v_add_u32 v4, 5, v4\nds_write_b16 v5, v4\nds_write_b16 v5, v0\n" WAIT);
+}
+
+static void atomics_do_not_race_with_each_other(void **state)
+{
+    (void)state;
+    expect(OFFSETS "ds_write_b32 v0, v0\n" WAIT BARRIER "ds_add_u32 v0, v1\n" WAIT
+                   "ds_read_b32 v3, v0\n" WAIT,
+           OFFSETS "ds_write_b32 v0, v0\n" WAIT BARRIER "ds_add_u32 v0, v1\n" WAIT BARRIER
+                   "ds_read_b32 v3, v0\n" WAIT);
+    expect(OFFSETS "ds_write_b32 v0, v0\nds_add_u32 v0, v1\n" WAIT,
+           OFFSETS "ds_write_b32 v0, v0\n" WAIT BARRIER "ds_add_u32 v0, v1\n" WAIT);
+}
+
+static void stores_are_waited_for_before_the_barrier(void **state)
+{
+    (void)state;
+    expect(OFFSETS "ds_write_b32 v1, v0\n" BARRIER "ds_read_b32 v3, v2\n" WAIT BARRIER,
+           OFFSETS "ds_write_b32 v1, v0\n" WAIT BARRIER "ds_read_b32 v3, v2\n" WAIT BARRIER);
+    /* The second store may stay on its way: nobody reads it. */
+    expect(OFFSETS "ds_write_b32 v1, v0\nds_write_b32 v1, v0 offset:512\ns_waitcnt lgkmcnt(1)\n"
+                   BARRIER "ds_read_b32 v3, v2 offset:512\n" WAIT BARRIER,
+           OFFSETS "ds_write_b32 v1, v0\nds_write_b32 v1, v0 offset:512\ns_waitcnt lgkmcnt(1)\n"
+                   BARRIER "ds_read_b32 v3, v2\n" WAIT BARRIER);
+}
+
+/* The same code location writes the other buffer while this one is read. */
+static void double_buffers(void **state)
+{
+    (void)state;
+    assert_int_equal(run(OFFSETS "s_mov_b32 s4, 6\nloop:\nds_write_b32 v1, v0\n" WAIT BARRIER
+                                 "ds_read_b32 v3, v2\n" WAIT
+                                 "v_xor_b32 v1, 0x200, v1\nv_xor_b32 v2, 0x200, v2\n"
+                                 "s_sub_u32 s4, s4, 1\ns_cmp_lg_u32 s4, 0\ns_cbranch_scc1 loop",
+                         CHECK_ALL, 0).kind, FAULT_NONE);
+}
+
+static void a_report_names_both_accesses(void **state)
+{
+    (void)state;
+    struct fault f = run(OFFSETS "ds_write_b32 v1, v0\n" WAIT "ds_read_b32 v3, v2\n" WAIT,
+                         CHECK_RACE, 0);
+    assert_int_equal(f.kind, FAULT_RACE);
+    assert_non_null(strstr(f.text, "data race: load at LDS offset 0x"));
+    assert_non_null(strstr(f.text, "writes at entry+"));
+    assert_non_null(strstr(f.text, "ds_write_b32"));
+    assert_non_null(strstr(f.text, "ds_read_b32"));
+    assert_non_null(strstr(f.text, "relies on the order of its waves"));
+    assert_non_null(strstr(f.text, "kernel program, workgroup (0, 0, 0), wave "));
+}
+
+static struct fault run_global(const char *text)
+{
+    uint32_t *buffer = device_alloc(1024, NULL);
+    struct program p = program_new(GFX942);
+    p.block = 128;
+    p.checks = CHECK_RACE;
+    program_s64_set(&p, 2, (uint64_t)(uintptr_t)buffer);
+    program_try(&p, text);
+    hipsim_mem_free(buffer);
+    return p.fault;
+}
+
+static void global_memory(void **state)
+{
+    (void)state;
+    assert_int_equal(run_global(OFFSETS "global_store_dword v1, v1, s[2:3]\ns_waitcnt vmcnt(0)\n"
+                                        "global_load_dword v3, v2, s[2:3]\ns_waitcnt vmcnt(0)")
+                         .kind, FAULT_RACE);
+    assert_int_equal(run_global(OFFSETS "global_store_dword v1, v1, s[2:3]\ns_waitcnt vmcnt(0)\n"
+                                        BARRIER "global_load_dword v3, v2, s[2:3]\n"
+                                        "s_waitcnt vmcnt(0)").kind, FAULT_NONE);
+    assert_int_equal(run_global(OFFSETS "v_mov_b32 v4, s100\n"
+                                        "global_store_dword v0, v4, s[2:3]\n").kind, FAULT_RACE);
+    assert_int_equal(run_global(OFFSETS "global_store_dword v0, v0, s[2:3]\n").kind, FAULT_NONE);
+    assert_int_equal(run_global(OFFSETS "global_atomic_add v0, v1, s[2:3]\n").kind, FAULT_NONE);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_load_needs_a_barrier),
+        cmocka_unit_test(a_store_must_not_overtake_a_load),
+        cmocka_unit_test(equal_stores_are_harmless),
+        cmocka_unit_test(bytes_of_a_dword_are_apart),
+        cmocka_unit_test(atomics_do_not_race_with_each_other),
+        cmocka_unit_test(stores_are_waited_for_before_the_barrier),
+        cmocka_unit_test(double_buffers),
+        cmocka_unit_test(a_report_names_both_accesses),
+        cmocka_unit_test(global_memory),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,312 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Data races between the waves of a workgroup.
+ *
+ * LDS has a cell per dword: who wrote it and who read it since the last barrier. Global memory has
+ * a table of the dwords that the workgroup wrote since the last barrier; there, a load that comes
+ * before the store of another wave is not remembered, which keeps loads nearly free. Cells carry
+ * the epoch (barriers passed, counted on from one workgroup to the next), so nothing is ever
+ * cleared.
+ */
+#include "tools/hipsim/check_race.h"
+
+#include <stdlib.h>
+
+#include "tools/hipsim/decode.h"
+
+#define WHOLE 0xf                 /* all bytes of a dword */
+#define GLOBAL_SLOTS 8192u        /* of the table, direct-mapped: a collision forgets a store */
+#define CONFLICTS_MAX (WAVE_LANES * 8)
+
+enum site_flags {
+    SITE_ATOMIC = 1 << 0, /* only atomics have written */
+    SITE_MIXED = 1 << 1,  /* waves share the dword byte-wise: not followed any further */
+    SITE_DS = 1 << 2,     /* last written by an LDS instruction, `seq` tells which */
+};
+
+/* What every access needs. */
+struct cell {
+    uint32_t epoch;
+    uint16_t writers, readers; /* a bit per wave; all writers wrote the same bytes */
+};
+
+/* What reports and the rarer cases need. */
+struct site {
+    uint32_t write_at, read_at; /* offsets in the code */
+    uint32_t seq;               /* of the last write among the wave's LGKM operations */
+    uint8_t last;               /* wave that wrote last */
+    uint8_t written, read;      /* bytes */
+    uint8_t flags;
+};
+
+struct slot {
+    uint64_t dword;
+    struct cell cell;
+    struct site site;
+};
+
+/* A store that changed bytes which another wave uses, if it did change them. */
+struct conflict {
+    const uint8_t *p;
+    uint64_t address;
+    uint32_t old, mask;
+    uint32_t other_at;
+    uint8_t other, lane;
+    bool other_wrote, lds;
+};
+
+struct race {
+    uint32_t base;   /* epoch of the workgroup's beginning */
+    uint32_t newest; /* largest epoch used */
+    uint32_t global_epoch; /* last epoch in which global memory was written */
+    struct cell *cells;
+    struct site *sites;
+    struct slot *slots;
+    unsigned nconflicts;
+    struct conflict conflicts[CONFLICTS_MAX];
+};
+
+/* One lane's dword of an access. */
+struct probe {
+    struct wave *w;
+    const struct inst *in;
+    struct race *race;
+    uint64_t address;  /* of the dword */
+    const uint8_t *p;
+    uint32_t epoch;
+    uint16_t self;
+    uint8_t lane;
+    uint8_t mask;      /* bytes */
+    enum mem_direction direction;
+    bool lds;
+    bool pending;      /* some wave has LGKM operations outstanding */
+};
+
+struct race *race_create(uint32_t lds_bytes)
+{
+    size_t dwords = lds_bytes / 4 + 2;
+    struct race *r = calloc(1, sizeof(*r));
+    if (!r)
+        return NULL;
+    r->cells = calloc(dwords, sizeof(*r->cells));
+    r->sites = calloc(dwords, sizeof(*r->sites));
+    r->slots = calloc(GLOBAL_SLOTS, sizeof(*r->slots));
+    if (r->cells && r->sites && r->slots)
+        return r;
+    race_destroy(r);
+    return NULL;
+}
+
+void race_destroy(struct race *r)
+{
+    if (!r)
+        return;
+    free(r->cells);
+    free(r->sites);
+    free(r->slots);
+    free(r);
+}
+
+void race_begin(struct race *r)
+{
+    r->base = ++r->newest;
+    r->nconflicts = 0;
+}
+
+static void report(struct wave *w, const struct inst *in, const struct conflict *c,
+                   enum mem_direction direction, bool unwaited)
+{
+    static const char *const names[] = {
+        [MEM_READ] = "load", [MEM_WRITE] = "store", [MEM_MODIFY] = "atomic access"};
+    const struct launch *l = w->launch;
+    char text[160];
+    long long at = (long long)(c->other_at + code_address(l->code) - l->entry_pc);
+    wave_fault(w, in, FAULT_RACE, UINT64_C(1) << c->lane,
+               "%s at %s 0x%llx, which wave %u %s at entry%+lld (%s) %s; the kernel relies on the "
+               "order of its waves", names[direction], c->lds ? "LDS offset" : "address",
+               (unsigned long long)c->address, c->other, c->other_wrote ? "writes" : "reads", at,
+               code_text(l->code, c->other_at, text, sizeof(text)),
+               unwaited ? "without having waited for it before s_barrier"
+                        : "with no barrier in between");
+}
+
+static struct conflict conflict_of(const struct probe *a, const struct site *s, uint16_t writers,
+                                   uint16_t readers)
+{
+    bool wrote = writers != 0;
+    uint16_t others = wrote ? writers : readers;
+    unsigned last = others >> s->last & 1 ? s->last : (unsigned)__builtin_ctz(others);
+    return (struct conflict){
+        .p = a->p, .address = a->address, .lane = a->lane, .lds = a->lds,
+        .other = (uint8_t)(wrote ? last : (unsigned)__builtin_ctz(others)), .other_wrote = wrote,
+        .other_at = wrote ? s->write_at : s->read_at,
+    };
+}
+
+/* Is the last write of the dword, by another wave before the barrier, still on its way? */
+static bool outstanding(const struct probe *a, const struct cell *c, const struct site *s)
+{
+    if (c->epoch < a->race->base || !(s->flags & SITE_DS) || c->writers & a->self
+        || !c->writers || !(s->written & a->mask))
+        return false;
+    const struct wave *writer = a->w->wg->waves[s->last];
+    return writer->state != WAVE_ENDED
+        && writer->issued[WAIT_LGKM] - s->seq <= writer->npending[WAIT_LGKM];
+}
+
+static void note(const struct probe *a, struct cell *c, struct site *s, bool shared)
+{
+    if (a->direction == MEM_READ) {
+        c->readers |= a->self;
+        s->read |= a->mask;
+        s->read_at = (uint32_t)a->in->offset;
+        return;
+    }
+    bool atomic = a->direction == MEM_MODIFY && (!c->writers || s->flags & SITE_ATOMIC);
+    bool ds = a->lds && a->in->row->flags & ROW_LDS;
+    s->flags = (uint8_t)((s->flags & SITE_MIXED) | (atomic ? SITE_ATOMIC : 0) | (ds ? SITE_DS : 0));
+    c->writers = shared ? c->writers | a->self : a->self;
+    s->written |= a->mask;
+    s->write_at = (uint32_t)a->in->offset;
+    s->last = (uint8_t)a->w->id;
+    s->seq = a->w->issued[WAIT_LGKM];
+}
+
+/* One dword. False after a report. */
+static bool touch(const struct probe *a, struct cell *c, struct site *s)
+{
+    if (c->epoch != a->epoch) {
+        if (a->direction != MEM_WRITE && outstanding(a, c, s)) {
+            struct conflict f = conflict_of(a, s, c->writers, 0);
+            report(a->w, a->in, &f, a->direction, true);
+            return false;
+        }
+        *c = (struct cell){.epoch = a->epoch};
+        s->written = s->read = s->flags = 0;
+    }
+    uint16_t writers = c->writers & (uint16_t)~a->self, readers = c->readers & (uint16_t)~a->self;
+    bool partial = a->mask != WHOLE || (c->writers && s->written != WHOLE)
+        || (c->readers && s->read != WHOLE);
+    bool others = writers || readers;
+    if (!(s->written & a->mask) || (a->direction == MEM_MODIFY && s->flags & SITE_ATOMIC)
+        || (a->direction == MEM_READ && c->writers & a->self && !(s->flags & SITE_ATOMIC)))
+        writers = 0;
+    if (!(s->read & a->mask) || a->direction == MEM_READ)
+        readers = 0;
+    if (s->flags & SITE_MIXED) {
+        writers = readers = 0;
+    } else if (writers || readers) {
+        struct conflict f = conflict_of(a, s, writers, readers);
+        struct race *r = a->race;
+        if (a->direction != MEM_WRITE) {
+            report(a->w, a->in, &f, a->direction, false);
+            return false;
+        }
+        if (r->nconflicts < CONFLICTS_MAX) {
+            f.old = mem_get32(a->p);
+            for (unsigned i = 0; i < 4; i++)
+                f.mask |= a->mask >> i & 1 ? 0xffu << 8 * i : 0;
+            r->conflicts[r->nconflicts++] = f;
+            a->w->wg->race_open = true;
+        }
+    } else if (others && partial) {
+        s->flags |= SITE_MIXED;
+    }
+    note(a, c, s, others);
+    return true;
+}
+
+/* All dwords of a lane's access. */
+static bool touch_lane(struct probe *a, uint64_t first, const uint8_t *p, unsigned bytes)
+{
+    struct race *r = a->race;
+    uint64_t end = first + bytes;
+    for (uint64_t at = first & ~UINT64_C(3); at < end; at += 4) {
+        unsigned from = at < first ? (unsigned)(first - at) : 0;
+        unsigned to = end - at < 4 ? (unsigned)(end - at) : 4;
+        a->address = at;
+        a->p = p + (at - first);
+        a->mask = (uint8_t)(WHOLE >> (4 - (to - from)) << from);
+        if (a->lds) {
+            if (!touch(a, &r->cells[at / 4], &r->sites[at / 4]))
+                return false;
+            continue;
+        }
+        struct slot *slot = &r->slots[at / 4 % GLOBAL_SLOTS];
+        if (slot->dword != at) {
+            if (a->direction == MEM_READ)
+                continue;
+            *slot = (struct slot){.dword = at};
+        }
+        if (a->direction == MEM_READ && slot->cell.epoch != a->epoch)
+            continue;
+        if (!touch(a, &slot->cell, &slot->site))
+            return false;
+    }
+    return true;
+}
+
+/* The common case: whole dwords of LDS that nobody has written since the barrier. True when it
+ * was one. */
+static bool read_plain(struct race *r, const struct probe *a, uint64_t first, unsigned bytes)
+{
+    if ((first | bytes) & 3)
+        return false;
+    for (uint64_t i = first / 4; i < (first + bytes) / 4; i++) {
+        struct cell *c = &r->cells[i];
+        struct site *s = &r->sites[i];
+        if (c->epoch == a->epoch) {
+            if (c->writers)
+                return false;
+            c->readers |= a->self;
+        } else {
+            if (a->pending)
+                return false;
+            *c = (struct cell){.epoch = a->epoch, .readers = a->self};
+            s->written = s->flags = 0;
+        }
+        s->read = WHOLE;
+        s->read_at = (uint32_t)a->in->offset;
+    }
+    return true;
+}
+
+bool race_access(struct wave *w, const struct inst *in, const struct lane_mem *m, unsigned bytes,
+                 enum mem_direction direction)
+{
+    struct race *r = w->wg->race;
+    struct probe a = {
+        .w = w, .in = in, .race = r, .epoch = r->base + (uint32_t)w->wg->barriers,
+        .self = (uint16_t)(1u << w->id), .direction = direction, .lds = m->space == MEM_LDS,
+    };
+    unsigned l;
+    r->newest = a.epoch > r->newest ? a.epoch : r->newest;
+    if (!a.lds) {
+        if (direction == MEM_READ && r->global_epoch != a.epoch)
+            return true;
+        if (direction != MEM_READ)
+            r->global_epoch = a.epoch;
+    }
+    for (uint32_t i = 0; i < w->wg->nwaves; i++)
+        a.pending |= i != w->id && w->wg->waves[i]->npending[WAIT_LGKM];
+    FOR_LANES(l, m->lanes) {
+        a.lane = (uint8_t)l;
+        if (a.lds && direction == MEM_READ && read_plain(r, &a, m->addr[l], bytes))
+            continue;
+        if (!touch_lane(&a, m->addr[l], m->ptr[l], bytes))
+            return false;
+    }
+    return true;
+}
+
+void race_settle(struct wave *w, const struct inst *in)
+{
+    struct race *r = w->wg->race;
+    w->wg->race_open = false;
+    for (unsigned i = 0; i < r->nconflicts && w->state != WAVE_FAULTED; i++) {
+        const struct conflict *c = &r->conflicts[i];
+        if ((mem_get32(c->p) ^ c->old) & c->mask)
+            report(w, in, c, MEM_WRITE, false);
+    }
+    r->nconflicts = 0;
+}
