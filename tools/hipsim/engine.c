@@ -17,6 +17,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "tools/hipsim/check_hazard.h"
 #include "tools/hipsim/check_race.h"
 #include "tools/hipsim/decode.h"
 
@@ -267,6 +268,8 @@ static void step(struct worker *k, struct wave *w, const struct inst *in)
         if (!registers_exist(w, in))
             return;
         if (w->outstanding && l->checks & CHECK_WAIT && !wave_check_wait(w, in))
+            return;
+        if (l->checks & CHECK_HAZARD && !hazard_step(w, in))
             return;
     }
     w->access.space = ACCESS_NONE;

@@ -70,6 +70,15 @@ struct mem_access {
     uint64_t addr[WAVE_LANES]; /* LDS: byte offset; scalar: lane 0 only */
 };
 
+#define HAZARD_HISTORY 32
+
+/* The instructions that a wave issued last, for check_hazard.h; a ring. */
+struct hazard_history {
+    const struct inst *in[HAZARD_HISTORY];
+    uint32_t at[HAZARD_HISTORY]; /* `states` when it was issued */
+    uint32_t count, states;
+};
+
 struct wave {
     /* Rows of 64 lanes; 64-bit operands are two rows, low first. */
     uint32_t (*v)[WAVE_LANES];
@@ -103,6 +112,7 @@ struct wave {
     struct workgroup *wg;
     struct launch *launch;
     struct mem_access access;
+    struct hazard_history hazards;
 };
 
 /* LDS_IN_FLIGHT: a load to LDS has been issued for this byte and not been waited for. */
