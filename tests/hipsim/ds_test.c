@@ -259,7 +259,7 @@ static void reads_must_be_waited_for(void **state)
     struct program p = lds_program(GFX942);
     program_fill(&p, 1, 5);
     program_try(&p, "ds_write_b32 v0, v1\nds_read_b32 v3, v0\ns_waitcnt lgkmcnt(1)\n"
-                    "v_mov_b32 v4, v3\ns_waitcnt lgkmcnt(0)");
+                    "v_mov_b32 v4, v3\ns_waitcnt lgkmcnt(0)\nds_read_b32 v5, v4");
     assert_int_equal(p.fault.kind, FAULT_WAIT);
     program_run(&p, "ds_write_b32 v0, v1\nds_read_b32 v3, v0\nds_read_b32 v5, v0\n"
                     "s_waitcnt lgkmcnt(1)\nv_mov_b32 v4, v3\ns_waitcnt lgkmcnt(0)");

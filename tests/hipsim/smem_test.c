@@ -53,11 +53,13 @@ static void errors_are_found(void **state)
     assert_int_equal(p.fault.kind, FAULT_MEMORY);
     program_try(&p, "s_load_dword s8, s[2:3], 0x2\ns_waitcnt lgkmcnt(0)");
     assert_int_equal(p.fault.kind, FAULT_ALIGN);
-    program_try(&p, "s_load_dword s8, s[2:3], 0x0\ns_add_u32 s9, s8, 1\ns_waitcnt lgkmcnt(0)");
+    program_try(&p, "s_load_dword s8, s[2:3], 0x0\ns_add_u32 s9, s8, 1\ns_waitcnt lgkmcnt(0)\n"
+                    "s_cmp_eq_u32 s9, 0\ns_cbranch_scc1 0");
     assert_int_equal(p.fault.kind, FAULT_WAIT);
     /* Scalar loads return out of order: a count above zero waits for none in particular. */
     program_try(&p, "s_load_dword s8, s[2:3], 0x0\ns_load_dword s9, s[2:3], 0x4\n"
-                    "s_waitcnt lgkmcnt(1)\ns_add_u32 s10, s8, 1\ns_waitcnt lgkmcnt(0)");
+                    "s_waitcnt lgkmcnt(1)\ns_add_u32 s10, s8, 1\ns_waitcnt lgkmcnt(0)\n"
+                    "s_cmp_eq_u32 s10, 0\ns_cbranch_scc1 0");
     assert_int_equal(p.fault.kind, FAULT_WAIT);
     p.s_valid[3] = 0;
     program_try(&p, "s_load_dword s8, s[2:3], 0x0\ns_waitcnt lgkmcnt(0)");

@@ -260,6 +260,7 @@ static bool registers_exist(struct wave *w, const struct inst *in)
 static void step(struct worker *k, struct wave *w, const struct inst *in)
 {
     const struct launch *l = w->launch;
+    enum wait_verdict verdict = WAIT_FINE;
     w->pc += in->size;
     w->tick++;
     w->executed++;
@@ -267,7 +268,9 @@ static void step(struct worker *k, struct wave *w, const struct inst *in)
         count(&k->counters, in);
         if (!registers_exist(w, in))
             return;
-        if (w->outstanding && l->checks & CHECK_WAIT && !wave_check_wait(w, in))
+        if (w->outstanding && l->checks & CHECK_WAIT)
+            verdict = wave_check_wait(w, in);
+        if (verdict == WAIT_FAULTED)
             return;
         if (l->checks & CHECK_HAZARD && !hazard_step(w, in))
             return;
@@ -277,6 +280,8 @@ static void step(struct worker *k, struct wave *w, const struct inst *in)
         in->exec(w, in);
     else if (!(w->mode & MODE_VSKIP))
         exec_indexed(w, in);
+    if (verdict == WAIT_STALE)
+        wave_undefine_results(w, in);
     if (w->wg->race_open)
         race_settle(w, in);
     if (l->observer && l->observer->inst && w->state != WAVE_FAULTED)

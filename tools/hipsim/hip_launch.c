@@ -67,9 +67,11 @@ static hipError_t pack_extra(const struct kernel *kernel, void **extra, struct h
     uint32_t most = kernel->metadata.kernarg_bytes;
     if (most < kernel->descriptor.kernarg_bytes)
         most = kernel->descriptor.kernarg_bytes;
-    if ((size && !block) || size > most || size < needed)
+    if ((size && !block) || size < needed)
         return hip_fail(hipErrorInvalidValue, "`extra` passes %zu bytes of arguments, kernel %s "
-                        "takes %u to %u", size, kernel->name, needed, most);
+                        "takes %u", size, kernel->name, needed);
+    if (size > most)
+        size = most; /* HIP takes what the kernel declares and leaves the rest */
     work->kernel.args = calloc(1, size + 1);
     work->kernel.args_bytes = size;
     if (!work->kernel.args)

@@ -51,6 +51,8 @@ void wave_fault(struct wave *w, const struct inst *in, enum fault_kind kind, uin
         pthread_mutex_unlock(&lock);
         return;
     }
+    if (kind == FAULT_UNINIT && w->stale.any)
+        kind = FAULT_WAIT;
     f->kind = kind;
     memcpy(f->workgroup, w->wg->id, sizeof(f->workgroup));
     f->wave = w->id;
@@ -75,6 +77,13 @@ void wave_fault(struct wave *w, const struct inst *in, enum fault_kind kind, uin
         append(f, "\n  dwords");
         for (unsigned i = 0; i < in->ndwords; i++)
             append(f, " %08x", in->raw[i]);
+    }
+    if (kind == FAULT_WAIT && w->stale.any) {
+        const uint64_t entry = l->entry_pc - code_address(l->code);
+        append(f, "\n  %c%u was touched at entry%+lld before the s_waitcnt for the load at "
+               "entry%+lld: %s", w->stale.file, w->stale.reg, (long long)(w->stale.read - entry),
+               (long long)(w->stale.load - entry),
+               code_text(l->code, w->stale.load, text, sizeof(text)));
     }
     pthread_mutex_unlock(&lock);
 }
@@ -197,26 +206,59 @@ static bool returns_after(const struct wave *w, const struct inst *in, const str
     return true;
 }
 
-bool wave_check_wait(struct wave *w, const struct inst *in)
+static const char register_files[] = {[OPND_VGPR] = 'v', [OPND_AGPR] = 'a', [OPND_SGPR] = 's'};
+
+static void note_stale(struct wave *w, const struct inst *in, const struct opnd *o)
 {
-    const struct opnd *list[INST_MAX_SRC + 2] = {&in->dst, &in->dst2};
-    for (unsigned i = 0; i < in->nsrc; i++)
-        list[2 + i] = &in->src[i];
-    for (unsigned i = 0; i < 2u + in->nsrc; i++) {
-        if (!operand_busy(w, list[i]) || returns_after(w, in, list[i]))
+    const struct pending *p = find_pending(w, o);
+    w->stale = (struct stale_read){
+        .any = true, .file = register_files[o->kind], .reg = o->reg, .read = in->offset,
+        .load = p ? p->offset : in->offset,
+    };
+}
+
+enum wait_verdict wave_check_wait(struct wave *w, const struct inst *in)
+{
+    const struct opnd *written[2] = {&in->dst, &in->dst2};
+    for (unsigned i = 0; i < 2; i++) {
+        if (!operand_busy(w, written[i]) || returns_after(w, in, written[i]))
             continue;
-        const struct pending *p = find_pending(w, list[i]);
-        static const char files[] = {[OPND_VGPR] = 'v', [OPND_AGPR] = 'a', [OPND_SGPR] = 's'};
-        char text[128];
-        wave_fault(w, in, FAULT_WAIT, 0,
-                   "%c%u is %s while the load at entry%+lld is outstanding (%s)",
-                   files[list[i]->kind], list[i]->reg, i < 2 ? "overwritten" : "read",
-                   p ? (long long)(p->offset + code_address(w->launch->code) - w->launch->entry_pc)
-                     : 0,
-                   p ? code_text(w->launch->code, p->offset, text, sizeof(text)) : "?");
-        return false;
+        note_stale(w, in, written[i]);
+        wave_fault(w, in, FAULT_WAIT, 0, "%c%u is overwritten while a load is outstanding",
+                   register_files[written[i]->kind], written[i]->reg);
+        return WAIT_FAULTED;
     }
-    return true;
+    enum wait_verdict verdict = WAIT_FINE;
+    for (unsigned i = 0; i < in->nsrc; i++) {
+        const struct opnd *o = &in->src[i];
+        if (!operand_busy(w, o))
+            continue;
+        note_stale(w, in, o);
+        verdict = WAIT_STALE;
+        if (in->row->flags & (ROW_VMEM | ROW_LDS | ROW_SMEM | ROW_BRANCH)) {
+            wave_fault(w, in, FAULT_WAIT, 0, "%c%u is used while a load is outstanding",
+                       register_files[o->kind], o->reg);
+            return WAIT_FAULTED;
+        }
+    }
+    return verdict;
+}
+
+static void undefine(struct wave *w, const struct opnd *o)
+{
+    uint64_t *valid = o->kind == OPND_VGPR ? w->v_valid : o->kind == OPND_AGPR ? w->a_valid : NULL;
+    for (unsigned i = 0; valid && i < o->dwords; i++)
+        valid[o->reg + i] &= ~wave_exec(w);
+    for (unsigned i = 0; o->kind == OPND_SGPR && i < o->dwords; i++)
+        w->s_valid[o->reg + i] = 0;
+}
+
+void wave_undefine_results(struct wave *w, const struct inst *in)
+{
+    undefine(w, &in->dst);
+    undefine(w, &in->dst2);
+    if (in->row->flags & ROW_SALU)
+        w->scc_valid = 0;
 }
 
 uint64_t special_value(const struct wave *w, unsigned reg)

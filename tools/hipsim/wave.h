@@ -103,6 +103,13 @@ struct wave {
     uint8_t npending[WAIT_COUNTERS];
     uint32_t issued[WAIT_COUNTERS]; /* operations so far */
     uint16_t outstanding; /* sum of npending */
+    /* The last read of a register whose load had not been waited for. */
+    struct stale_read {
+        bool any;
+        char file; /* 'v', 'a', 's' */
+        uint16_t reg;
+        uint64_t read, load; /* offsets of the two instructions */
+    } stale;
     uint64_t busy_v[VGPR_FILE / 64]; /* registers that an outstanding operation will write */
     uint64_t busy_a[VGPR_FILE / 64];
     uint64_t busy_s[SGPR_FILE / 64];
@@ -283,10 +290,17 @@ void wave_issue(struct wave *w, const struct inst *in, enum wait_counter counter
 const char *fault_name(enum fault_kind kind);
 
 /*
- * Faults when `in` reads or writes a register that an outstanding operation will write. Called by
- * the engine while operations are outstanding. True when all is well.
+ * Called by the engine before `in` while operations are outstanding. To read a register that one of
+ * them will write makes the result undefined (`WAIT_STALE`), which is an error when somebody uses
+ * it: kernels do read and drop such values. To store it, address or branch with it, or to overwrite
+ * it by anything but a later load of the same kind, is an error at once.
  */
-bool wave_check_wait(struct wave *w, const struct inst *in);
+enum wait_verdict { WAIT_FINE, WAIT_STALE, WAIT_FAULTED };
+enum wait_verdict wave_check_wait(struct wave *w, const struct inst *in);
+
+/* Makes what `in` has just written undefined. */
+void wave_undefine_results(struct wave *w, const struct inst *in);
+
 
 /* The same for a load that goes to LDS bytes [first, first + bytes), in WAIT_VM. */
 void wave_issue_to_lds(struct wave *w, const struct inst *in, uint32_t first, uint32_t bytes);
