@@ -42,7 +42,7 @@ static void what_is_not_named_keeps_its_default(void **state)
     (void)state;
     struct options expected = options_default();
 
-    assert_int_equal(expected.checks, CHECK_ALL);
+    assert_int_equal(expected.checks, CHECK_DEFAULT);
     assert_int_equal(expected.target, GFX942);
     struct options o = parsed("");
     assert_memory_equal(&o, &expected, sizeof o);

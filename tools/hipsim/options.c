@@ -34,7 +34,7 @@ struct options options_default(void)
     return (struct options){
         .target = GFX942,
         .devices = 1,
-        .checks = CHECK_ALL,
+        .checks = CHECK_DEFAULT,
         .budget = DEFAULT_BUDGET,
         .fail_error = 2,
     };
