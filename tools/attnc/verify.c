@@ -128,26 +128,58 @@ static int verify_target(const struct plan *plan, const char *target, size_t don
     return tally.failures ? EXIT_USER : EXIT_GOOD;
 }
 
-/* Runs one target in a child; adds what it did to `sum`. */
-static int run_target(const struct plan *plan, const char *target, struct tally *sum)
+/* One target's child. */
+struct child {
+    pid_t pid;
+    int results; /* the reading end: one struct tally */
+    FILE *output; /* what it prints, for later; NULL: straight to our own output */
+};
+
+/* Starts a target in a child. Of several that run at once only the first prints as it goes. */
+static int start_target(const struct plan *plan, const char *target, size_t done, bool later,
+                        struct child *c)
 {
     int results[2];
     fflush(stdout);
-    if (pipe(results))
+    *c = (struct child){ .output = later ? tmpfile() : NULL };
+    if ((later && !c->output) || pipe(results))
         return complain(EXIT_ENVIRONMENT, "pipe: %s", strerror(errno));
-    pid_t pid = fork();
-    if (pid == 0) {
+    c->pid = fork();
+    if (c->pid == 0) {
         close(results[0]);
-        int code = verify_target(plan, target, sum->kernels, results[1]);
+        if (later) {
+            dup2(fileno(c->output), STDOUT_FILENO);
+            dup2(fileno(c->output), STDERR_FILENO);
+        }
+        int code = verify_target(plan, target, done, results[1]);
         fflush(stdout);
         _exit(code);
     }
     close(results[1]);
+    c->results = results[0];
+    return EXIT_GOOD;
+}
+
+static void copy_output(FILE *from)
+{
+    char buffer[4096];
+    rewind(from);
+    for (size_t n; (n = fread(buffer, 1, sizeof(buffer), from)) > 0;)
+        fwrite(buffer, 1, n, stdout);
+    fclose(from);
+}
+
+/* Waits for a target's child; adds what it did to `sum`. */
+static int finish_target(const char *target, struct child *c, struct tally *sum)
+{
     struct tally tally;
-    bool whole = pid > 0 && read(results[0], &tally, sizeof(tally)) == sizeof(tally);
-    close(results[0]);
+    bool whole = c->pid > 0 && read(c->results, &tally, sizeof(tally)) == sizeof(tally);
+    close(c->results);
     int status = 0;
-    if (pid < 0 || waitpid(pid, &status, 0) != pid)
+    bool waited = c->pid > 0 && waitpid(c->pid, &status, 0) == c->pid;
+    if (c->output)
+        copy_output(c->output);
+    if (!waited)
         return complain(EXIT_ENVIRONMENT, "cannot run a child process: %s", strerror(errno));
     if (WIFSIGNALED(status))
         return complain(EXIT_USER, "%s: verification died of signal %d", target,
@@ -235,10 +267,20 @@ static int verify_all(struct plan *plan)
     if (code != EXIT_GOOD)
         return code;
     struct tally sum = {0};
-    for (size_t t = 0; t < plan->target_count; t++) {
-        int r = run_target(plan, plan->targets[t], &sum);
-        if (r == EXIT_USER || code == EXIT_GOOD)
-            code = r; /* a failure weighs more than a device that is not there */
+    struct child children[TARGETS_MAX];
+    /* Simulated GPUs run side by side; there is only one of the real kind. */
+    const size_t at_once = plan->simulator ? plan->target_count : 1;
+    for (size_t first = 0; first < plan->target_count; first += at_once) {
+        for (size_t t = first; t < first + at_once; t++) {
+            code = start_target(plan, plan->targets[t], sum.kernels, t > first, &children[t]);
+            if (code != EXIT_GOOD)
+                return code;
+        }
+        for (size_t t = first; t < first + at_once; t++) {
+            int r = finish_target(plan->targets[t], &children[t], &sum);
+            if (r == EXIT_USER || code == EXIT_GOOD)
+                code = r; /* a failure weighs more than a device that is not there */
+        }
     }
     printf("\n%zu of %zu kernels verified, %zu shapes, %zu failed\n", sum.kernels, plan->kernels,
            sum.rows, sum.failures);
