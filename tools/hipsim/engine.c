@@ -537,10 +537,10 @@ int engine_run(struct launch *l)
     struct engine e;
     if (prepare(&e, l) < 0)
         return -1;
-    uint64_t todo = e.last > e.next ? e.last - e.next : 0;
+    uint64_t remaining = e.last > e.next ? e.last - e.next : 0;
     uint64_t threads = l->threads ? l->threads : (uint64_t)sysconf(_SC_NPROCESSORS_ONLN);
-    if (threads > todo)
-        threads = todo ? todo : 1;
+    if (threads > remaining)
+        threads = remaining ? remaining : 1;
     if (run_workers(&e, (uint32_t)threads) < 0)
         return refuse(l, "out of memory for the waves of a workgroup");
     pthread_mutex_destroy(&e.lock);
