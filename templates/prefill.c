@@ -17,6 +17,7 @@
  */
 #include "ir/builder.h"
 #include "templates/lds_map.h"
+#include "templates/scalar.h"
 #include "templates/softmax.h"
 #include "templates/template.h"
 
@@ -116,42 +117,6 @@ static void set_stage(struct prefill *p, enum stage s, enum phase ph)
     p->b.phase = (uint8_t)ph;
 }
 
-/* Small constants and arithmetic, shortened: every operand is an i32 scalar. */
-static struct tir_value num(struct prefill *p, int v) { return tir_i32(&p->b, v); }
-
-static struct tir_value plus(struct prefill *p, struct tir_value a, int v)
-{
-    return v ? tir_add(&p->b, a, num(p, v)) : a;
-}
-
-static struct tir_value times(struct prefill *p, struct tir_value a, int v)
-{
-    return tir_mul(&p->b, a, num(p, v));
-}
-
-static struct tir_value wide(struct prefill *p, struct tir_value a)
-{
-    return tir_convert(&p->b, a, TIR_I64);
-}
-
-/* Bytes of a stride argument, which counts elements. */
-static struct tir_value stride(struct prefill *p, const char *name)
-{
-    return tir_mul(&p->b, tir_arg(&p->b, name, TIR_I64), tir_i64(&p->b, ELEM));
-}
-
-/* A buffer of `rows` rows (may be <= 0: nothing is in range) of `row_bytes`, the first at `base`.
- * Rows past the end read as 0 and are not written. */
-static struct tir_view view(struct prefill *p, struct tir_value base, struct tir_value rows,
-                            struct tir_value row_stride, int row_bytes, int byte)
-{
-    struct tir_builder *b = &p->b;
-    const struct tir_value last = tir_mul(b, plus(p, rows, -1), row_stride);
-    const struct tir_value bytes = tir_select(b, tir_cmp_gt(b, rows, num(p, 0)),
-                                              plus(p, last, row_bytes), num(p, 0));
-    return (struct tir_view){tir_make_rsrc(b, base, bytes), row_stride, num(p, byte)};
-}
-
 static struct tir_value tile_of(struct prefill *p, struct tir_value scalar, struct tir_type t)
 {
     return tir_splat(&p->b, scalar, t);
@@ -205,23 +170,23 @@ static void locate(struct prefill *p)
 {
     struct tir_builder *b = &p->b;
     const struct tir_value batch = tir_block_id(b, 2);
-    const struct tir_value at = tir_shl(b, batch, num(p, 2));
+    const struct tir_value at = tir_shl(b, batch, tir_i32(b, 2));
     const struct tir_value cu_q = tir_arg(b, "cu_seqlens_q", TIR_I64);
     const struct tir_value cu_k = tir_arg(b, "cu_seqlens_k", TIR_I64);
     p->q_begin = tir_scalar_load(b, cu_q, at, TIR_I32);
     p->kv_begin = tir_scalar_load(b, cu_k, at, TIR_I32);
-    const struct tir_value next = plus(p, at, 4);
+    const struct tir_value next = att_plus(b, at, 4);
     p->q_len = tir_sub(b, tir_scalar_load(b, cu_q, next, TIR_I32), p->q_begin);
     p->kv_len = tir_sub(b, tir_scalar_load(b, cu_k, next, TIR_I32), p->kv_begin);
     p->offset = tir_sub(b, p->kv_len, p->q_len);
     p->head = tir_block_id(b, 1);
-    p->kv_head = p->v->gqa ? tir_div(b, p->head, num(p, p->v->gqa))
+    p->kv_head = p->v->gqa ? tir_div(b, p->head, tir_i32(b, p->v->gqa))
                            : tir_div(b, p->head, tir_arg(b, "gqa", TIR_I32));
     /* The last rows of a causal tile see the most keys: they start first. */
     const int rows = (int)(p->rows * p->waves);
     const struct tir_value max_len = tir_arg(b, "max_seqlen_q", TIR_I32);
-    const struct tir_value n = tir_div(b, plus(p, max_len, rows - 1), num(p, rows));
-    p->row0 = times(p, tir_sub(b, plus(p, n, -1), tir_block_id(b, 0)), rows);
+    const struct tir_value n = tir_div(b, att_plus(b, max_len, rows - 1), tir_i32(b, rows));
+    p->row0 = att_times(b, tir_sub(b, att_plus(b, n, -1), tir_block_id(b, 0)), rows);
 }
 
 static struct tir_value head_base(struct prefill *p, const char *tensor, struct tir_value token,
@@ -232,14 +197,14 @@ static struct tir_value head_base(struct prefill *p, const char *tensor, struct 
     snprintf(token_stride, sizeof(token_stride), "%s_token_stride", tensor);
     snprintf(head_stride, sizeof(head_stride), "%s_head_stride", tensor);
     const struct tir_value at = tir_add(
-        b, tir_mul(b, wide(p, token), stride(p, token_stride)),
-        tir_mul(b, wide(p, head), stride(p, head_stride)));
+        b, tir_mul(b, att_wide(b, token), att_stride(b, token_stride, ELEM)),
+        tir_mul(b, att_wide(b, head), att_stride(b, head_stride, ELEM)));
     return tir_add(b, tir_arg(b, tensor, TIR_I64), at);
 }
 
 static struct tir_value row_bytes(struct prefill *p, const char *name)
 {
-    return tir_convert(&p->b, stride(p, name), TIR_I32);
+    return tir_convert(&p->b, att_stride(&p->b, name, ELEM), TIR_I32);
 }
 
 /* Q^T stays in registers, panel by panel, as the right operand of S^T = K Q^T. */
@@ -254,9 +219,9 @@ static void load_q(struct prefill *p)
         const struct tir_layout l =
             tir_mma_operand(p->mma, p->rows * p->waves, log2u(p->waves), &n->k);
         const struct tir_type t = tir_tile(b->f, p->dtype, p->rows * p->waves, n->width, &l);
-        const struct tir_view q = view(p, base, rows, row_bytes(p, "q_token_stride"),
+        const struct tir_view q = att_view(b, base, rows, row_bytes(p, "q_token_stride"),
                                        p->v->head_dim * ELEM, (int)(n->first * ELEM));
-        n->q = tir_named(b, "q", tir_transpose(b, tir_tile_load(b, q, num(p, 0), t)));
+        n->q = tir_named(b, "q", tir_transpose(b, tir_tile_load(b, q, tir_i32(b, 0), t)));
     }
 }
 
@@ -269,12 +234,12 @@ static void load_numbers(struct prefill *p)
 
     const int far = 1 << 30;
     const bool window = p->v->mask == ATT_MASK_WINDOW;
-    p->left = window ? tir_arg(b, "window_left", TIR_I32) : num(p, far);
+    p->left = window ? tir_arg(b, "window_left", TIR_I32) : tir_i32(b, far);
     p->right = window ? tir_arg(b, "window_right", TIR_I32)
-                      : num(p, p->v->mask == ATT_MASK_CAUSAL ? 0 : far);
+                      : tir_i32(b, p->v->mask == ATT_MASK_CAUSAL ? 0 : far);
     const struct tir_value wave = tir_wave_id(b);
-    p->first_row = tir_add(b, p->row0, times(p, wave, (int)p->rows));
-    p->last_row = plus(p, p->first_row, (int)p->rows - 1);
+    p->first_row = tir_add(b, p->row0, att_times(b, wave, (int)p->rows));
+    p->last_row = att_plus(b, p->first_row, (int)p->rows - 1);
 
     struct tir_type t = p->softmax.vector;
     t.dtype = TIR_I32;
@@ -286,23 +251,23 @@ static struct tir_value count_tiles(struct prefill *p)
 {
     struct tir_builder *b = &p->b;
     const struct tir_value rows =
-        tir_min(b, tir_sub(b, p->q_len, p->row0), num(p, (int)(p->rows * p->waves)));
-    const struct tir_value last = plus(p, tir_add(b, p->row0, rows), -1);
+        tir_min(b, tir_sub(b, p->q_len, p->row0), tir_i32(b, (int)(p->rows * p->waves)));
+    const struct tir_value last = att_plus(b, tir_add(b, p->row0, rows), -1);
     const struct tir_value reach =
-        plus(p, tir_add(b, tir_add(b, last, p->offset), p->right), 1);
+        att_plus(b, tir_add(b, tir_add(b, last, p->offset), p->right), 1);
     const struct tir_value end = tir_min(b, p->kv_len, reach);
-    p->first = num(p, 0);
+    p->first = tir_i32(b, 0);
     if (p->v->mask == ATT_MASK_WINDOW) {
         const struct tir_value from = tir_sub(b, tir_add(b, p->row0, p->offset), p->left);
-        p->first = tir_and(b, tir_max(b, from, num(p, 0)), num(p, -(int)p->kv));
+        p->first = tir_and(b, tir_max(b, from, tir_i32(b, 0)), tir_i32(b, -(int)p->kv));
     }
-    const struct tir_value keys = plus(p, tir_sub(b, end, p->first), (int)p->kv - 1);
-    return tir_max(b, tir_sar(b, keys, num(p, (int)log2u(p->kv))), num(p, 1));
+    const struct tir_value keys = att_plus(b, tir_sub(b, end, p->first), (int)p->kv - 1);
+    return tir_max(b, tir_sar(b, keys, tir_i32(b, (int)log2u(p->kv))), tir_i32(b, 1));
 }
 
 static struct tir_value first_key(struct prefill *p, struct tir_value tile)
 {
-    return tir_add(&p->b, p->first, times(p, tile, (int)p->kv));
+    return tir_add(&p->b, p->first, att_times(&p->b, tile, (int)p->kv));
 }
 
 /* The rows of K or V of one tile of keys. The base moves with the tile in 64 bits, so that a
@@ -311,10 +276,10 @@ static struct tir_view key_rows(struct prefill *p, struct tir_value key, struct 
                                 struct tir_value stride64, int row, int byte)
 {
     struct tir_builder *b = &p->b;
-    const struct tir_value at = tir_add(b, base, tir_mul(b, wide(p, key), stride64));
+    const struct tir_value at = tir_add(b, base, tir_mul(b, att_wide(b, key), stride64));
     const struct tir_value rows =
-        tir_min(b, tir_sub(b, p->kv_len, key), num(p, (int)p->kv));
-    return view(p, at, rows, tir_convert(b, stride64, TIR_I32), row, byte);
+        tir_min(b, tir_sub(b, p->kv_len, key), tir_i32(b, (int)p->kv));
+    return att_view(b, at, rows, tir_convert(b, stride64, TIR_I32), row, byte);
 }
 
 /* Tiles take turns in `n` buffers of so many bytes, a power of two of them. */
@@ -322,8 +287,8 @@ static struct tir_value turn(struct prefill *p, struct tir_value buffer, struct 
                              unsigned n, unsigned bytes)
 {
     struct tir_builder *b = &p->b;
-    const struct tir_value which = tir_and(b, tile, num(p, (int)n - 1));
-    return tir_add(b, buffer, times(p, which, (int)bytes));
+    const struct tir_value which = tir_and(b, tile, tir_i32(b, (int)n - 1));
+    return tir_add(b, buffer, att_times(b, which, (int)bytes));
 }
 
 static struct tir_value k_buffer(struct prefill *p, const struct panel *n, struct tir_value tile)
@@ -341,7 +306,7 @@ static void copy_k(struct prefill *p, struct tir_value tile)
         const struct tir_type t = tir_tile(b->f, p->dtype, p->kv, n->width, &l);
         const struct tir_view k = key_rows(p, key, p->k_base, p->k_stride,
                                            p->v->head_dim * ELEM, (int)(n->first * ELEM));
-        tir_copy_to_lds(b, GROUP_K, k, num(p, 0), k_buffer(p, n, tile), t, &n->lds);
+        tir_copy_to_lds(b, GROUP_K, k, tir_i32(b, 0), k_buffer(p, n, tile), t, &n->lds);
     }
 }
 
@@ -393,8 +358,8 @@ static struct tir_value mask(struct prefill *p, struct tir_value s, struct tir_v
     const bool window = p->v->mask == ATT_MASK_WINDOW;
     const struct tir_value reach =
         tir_add(b, tir_add(b, p->first_row, p->offset), p->right);
-    const struct tir_value last = tir_min(b, plus(p, p->kv_len, -1), reach);
-    struct tir_value edge = tir_cmp_gt(b, plus(p, key, (int)p->kv - 1), last);
+    const struct tir_value last = tir_min(b, att_plus(b, p->kv_len, -1), reach);
+    struct tir_value edge = tir_cmp_gt(b, att_plus(b, key, (int)p->kv - 1), last);
     if (window) {
         const struct tir_value from =
             tir_sub(b, tir_add(b, p->last_row, p->offset), p->left);
@@ -406,7 +371,7 @@ static struct tir_value mask(struct prefill *p, struct tir_value s, struct tir_v
     vector.dtype = tile.dtype = TIR_I32;
     const struct tir_value diagonal = tir_add(b, p->query, tile_of(p, p->offset, vector));
     const struct tir_value end = tir_min(b, tir_add(b, diagonal, tile_of(p, p->right, vector)),
-                                         tile_of(p, plus(p, p->kv_len, -1), vector));
+                                         tile_of(p, att_plus(b, p->kv_len, -1), vector));
     const struct tir_value start = tile_of(p, key, vector);
     const struct tir_value row = tir_row_index(b, tile);
     struct tir_value hidden =
@@ -456,9 +421,9 @@ static struct tir_value fetch_v(struct prefill *p, struct tir_value tile)
     const struct tir_view v =
         key_rows(p, first_key(p, tile), p->v_base, p->v_stride, row, 0);
     if (!p->m->has_lds_read_tr)
-        return tir_tile_load(b, v, num(p, 0), v_register_tile(p, false));
+        return tir_tile_load(b, v, tir_i32(b, 0), v_register_tile(p, false));
     struct tir_type t = v_register_tile(p, false);
-    tir_copy_to_lds(b, GROUP_V, v, num(p, 0), turn(p, p->v_buffer, tile, 2, p->v_bytes), t,
+    tir_copy_to_lds(b, GROUP_V, v, tir_i32(b, 0), turn(p, p->v_buffer, tile, 2, p->v_bytes), t,
                     &p->v_lds);
     return (struct tir_value){0};
 }
@@ -535,7 +500,7 @@ static void finish(struct prefill *p, struct tir_value carried[N_CARRY])
     struct tir_builder *b = &p->b;
     struct tir_value sink = {0};
     if (p->v->sinks)
-        sink = tir_scalar_load(b, tir_arg(b, "sinks", TIR_I64), tir_shl(b, p->head, num(p, 2)),
+        sink = tir_scalar_load(b, tir_arg(b, "sinks", TIR_I64), tir_shl(b, p->head, tir_i32(b, 2)),
                                TIR_F32);
     const struct att_softmax_end end =
         att_softmax_finish(b, &p->softmax, carried[CARRY_M], carried[CARRY_L], sink);
@@ -545,9 +510,9 @@ static void finish(struct prefill *p, struct tir_value carried[N_CARRY])
     const struct tir_value rows = tir_sub(b, p->q_len, p->row0);
     const struct tir_value token = tir_add(b, p->q_begin, p->row0);
     const struct tir_view out =
-        view(p, head_base(p, "out", token, p->head), rows, row_bytes(p, "out_token_stride"),
+        att_view(b, head_base(p, "out", token, p->head), rows, row_bytes(p, "out_token_stride"),
              p->v->head_dim_v * ELEM, 0);
-    tir_tile_store(b, out, num(p, 0), tir_transpose(b, tir_convert_short(b, o, p->dtype)));
+    tir_tile_store(b, out, tir_i32(b, 0), tir_transpose(b, tir_convert_short(b, o, p->dtype)));
     if (!p->v->lse)
         return;
     const struct tir_value lse = att_softmax_lse(b, &end);
@@ -557,8 +522,8 @@ static void finish(struct prefill *p, struct tir_value carried[N_CARRY])
     const struct tir_value base =
         tir_add(b, tir_arg(b, "lse", TIR_I64), tir_mul(b, lse_at, two));
     const struct tir_value step =
-        tir_convert(b, tir_mul(b, stride(p, "lse_token_stride"), two), TIR_I32);
-    tir_tile_store(b, view(p, base, rows, step, 4, 0), num(p, 0), tir_transpose(b, lse));
+        tir_convert(b, tir_mul(b, att_stride(b, "lse_token_stride", ELEM), two), TIR_I32);
+    tir_tile_store(b, att_view(b, base, rows, step, 4, 0), tir_i32(b, 0), tir_transpose(b, lse));
 }
 
 static void attend(struct prefill *p)
@@ -568,8 +533,8 @@ static void attend(struct prefill *p)
     load_q(p);
     p->k_base = head_base(p, "k", p->kv_begin, p->kv_head);
     p->v_base = head_base(p, "v", p->kv_begin, p->kv_head);
-    p->k_stride = stride(p, "k_token_stride");
-    p->v_stride = stride(p, "v_token_stride");
+    p->k_stride = att_stride(b, "k_token_stride", ELEM);
+    p->v_stride = att_stride(b, "v_token_stride", ELEM);
     const struct tir_value n = count_tiles(p);
 
     const unsigned queries = p->rows * p->waves;
@@ -582,7 +547,7 @@ static void attend(struct prefill *p)
         [CARRY_O] = tir_splat(
             b, zero, tir_tile(b->f, TIR_F32, (unsigned)p->v->head_dim_v, queries, &o)),
     };
-    struct tir_loop loop = tir_begin_for(b, num(p, 0), n, num(p, 1), carried, N_CARRY);
+    struct tir_loop loop = tir_begin_for(b, tir_i32(b, 0), n, tir_i32(b, 1), carried, N_CARRY);
     visit_tile(p, loop.index, carried);
     b->stage = TIR_NO_STAGE;
     tir_end_for(b, &loop, carried, N_CARRY);

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Arithmetic on uniform scalars, as every template needs it for addresses and counts.
+ */
+#ifndef TEMPLATES_SCALAR_H
+#define TEMPLATES_SCALAR_H
+
+#include "ir/builder.h"
+
+/** a + n, of an i32. */
+static inline struct tir_value att_plus(struct tir_builder *b, struct tir_value a, int n)
+{
+    return n ? tir_add(b, a, tir_i32(b, n)) : a;
+}
+
+/** a * n, of an i32. */
+static inline struct tir_value att_times(struct tir_builder *b, struct tir_value a, int n)
+{
+    return tir_mul(b, a, tir_i32(b, n));
+}
+
+/** An i32 as i64, sign-extended. */
+static inline struct tir_value att_wide(struct tir_builder *b, struct tir_value a)
+{
+    return tir_convert(b, a, TIR_I64);
+}
+
+/** Bytes (i64) of a stride argument, which counts elements of `size` bytes. */
+static inline struct tir_value att_stride(struct tir_builder *b, const char *arg, int size)
+{
+    return tir_mul(b, tir_arg(b, arg, TIR_I64), tir_i64(b, size));
+}
+
+/**
+ * Rows of `row_bytes` at `base`, `stride` bytes apart; `rows` may be <= 0: nothing is in range.
+ * Rows past the end read as 0 and are not written. All i32 but the base, which is i64.
+ */
+static inline struct tir_view att_view(struct tir_builder *b, struct tir_value base,
+                                       struct tir_value rows, struct tir_value stride,
+                                       int row_bytes, int byte)
+{
+    const struct tir_value zero = tir_i32(b, 0);
+    const struct tir_value last = tir_mul(b, att_plus(b, rows, -1), stride);
+    const struct tir_value bytes =
+        tir_select(b, tir_cmp_gt(b, rows, zero), att_plus(b, last, row_bytes), zero);
+    return (struct tir_view){tir_make_rsrc(b, base, bytes), stride, tir_i32(b, byte)};
+}
+
+#endif
