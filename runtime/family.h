@@ -83,11 +83,11 @@ struct attn_family {
     int (*workspace_size)(const struct attn_op *op, const void *args, size_t *size);
     int (*plan)(const struct attn_op *op, const void *args);
 
-    uint64_t sets; /* bit per value that fill sets */
+    bool sets[ATTN_ARG_COUNT]; /* the values that fill sets */
 };
 
-/* ATTN_ARG_Q as a bit of attn_family.sets. */
-#define ATTN_SETS(ID) (UINT64_C(1) << ATTN_ARG_##ID)
+/* A member of attn_family.sets: .sets = { ATTN_SETS(Q), ATTN_SETS(K) }. */
+#define ATTN_SETS(ID) [ATTN_ARG_##ID] = true
 
 #define FAMILY(name) extern const struct attn_family attn_family_##name;
 #include "runtime/families.def"

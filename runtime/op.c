@@ -28,8 +28,6 @@ static const struct {
 #undef F32
 };
 
-static_assert(ATTN_ARG_COUNT <= 64, "attn_family.sets is a 64-bit set");
-
 static const struct attn_family *const families[] = {
 #define FAMILY(name) &attn_family_##name,
 #include "runtime/families.def"
@@ -55,7 +53,7 @@ static int resolve(const struct attn_family *family, const struct attn_pack_reco
     uint32_t i = 0;
     while (i < ATTN_ARG_COUNT && strcmp(args[i].name, name))
         i++;
-    if (i == ATTN_ARG_COUNT || !(family->sets >> i & 1))
+    if (i == ATTN_ARG_COUNT || !family->sets[i])
         return attn_fail(ATTN_BAD_PACK, "pack kernels: %s takes \"%s\", which this library does "
                          "not give to %s kernels", record->name, name, family->op);
     if (kind >= 0 ? args[i].kind != (enum attn_arg_kind)kind : args[i].kind == ATTN_KIND_F32)
