@@ -11,16 +11,22 @@
 
 /* HIP does not survive fork(): a child must not touch what its parent opened. */
 static atomic_uint forks;
-static pthread_once_t watch_once = PTHREAD_ONCE_INIT;
 
 static void note_fork(void)
 {
     atomic_fetch_add_explicit(&forks, 1, memory_order_relaxed);
 }
 
-static void watch_forks(void)
+/* Two threads that are first at once both register: a fork then counts twice, which is as good. */
+static int watch_forks(void)
 {
-    pthread_atfork(NULL, NULL, note_fork);
+    static atomic_bool watching;
+    if (atomic_load_explicit(&watching, memory_order_relaxed))
+        return ATTN_OK;
+    if (pthread_atfork(NULL, NULL, note_fork))
+        return attn_fail_fixed(ATTN_NO_MEMORY, "attn_device_open: no memory to watch forks with");
+    atomic_store_explicit(&watching, true, memory_order_relaxed);
+    return ATTN_OK;
 }
 
 unsigned attn_forks(void)
@@ -108,16 +114,18 @@ ATTN_PUBLIC int attn_device_open(struct attn_pack *const *packs, size_t pack_cou
     device->flags = o->flags;
     device->log = o->log;
     device->log_user = o->log_user;
-    r = bind(device, o->hip_library);
+    r = watch_forks();
+    if (!r)
+        r = bind(device, o->hip_library);
+    if (!r && pthread_mutex_init(&device->lock, NULL))
+        r = attn_fail_fixed(ATTN_NO_MEMORY, "attn_device_open: no memory for a lock");
     if (r) {
         attn_hip_unload(&device->hip);
         free(device);
         return r;
     }
-    pthread_once(&watch_once, watch_forks);
     device->forks = attn_forks();
     atomic_init(&device->refs, 1);
-    pthread_mutex_init(&device->lock, NULL);
     device->pack_count = pack_count;
     for (size_t i = 0; i < pack_count; i++) {
         device->packs[i] = packs[i];

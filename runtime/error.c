@@ -2,6 +2,7 @@
 /* This file keeps each thread's last error, and the names and facts of the library itself. */
 #include "runtime/error.h"
 
+#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -21,6 +22,18 @@ int attn_fail(int status, const char *format, ...)
     va_end(args);
     last.fixed = NULL;
     return status;
+}
+
+int attn_fail_errno(int error, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    int used = vsnprintf(last.text, sizeof(last.text), format, args);
+    va_end(args);
+    if (used >= 0 && (size_t)used < sizeof(last.text))
+        snprintf(last.text + used, sizeof(last.text) - (size_t)used, ": %s", strerror(error));
+    last.fixed = NULL;
+    return error == ENOMEM ? ATTN_NO_MEMORY : ATTN_IO;
 }
 
 int attn_fail_fixed(int status, const char *sentence)

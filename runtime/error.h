@@ -8,6 +8,9 @@
 /* A formatted sentence. Not on the launch path. */
 int attn_fail(int status, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
+/* A formatted subject and what errno says of it: ATTN_NO_MEMORY or ATTN_IO. */
+int attn_fail_errno(int error, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
 /* A constant sentence: two stores, so a launch may use it. */
 int attn_fail_fixed(int status, const char *sentence);
 

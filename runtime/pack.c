@@ -202,7 +202,7 @@ int attn_pack_fetch(const struct attn_pack *pack, uint64_t offset, size_t size, 
         if (n < 0 && errno == EINTR)
             continue;
         if (n < 0)
-            return attn_fail(ATTN_IO, "reading a pack: %s", strerror(errno));
+            return attn_fail_errno(errno, "reading a pack");
         if (n == 0)
             return attn_fail_fixed(ATTN_IO, "reading a pack: it became shorter while it was open");
         done += (size_t)n;
@@ -242,7 +242,7 @@ ATTN_PUBLIC int attn_pack_open(const char *path, struct attn_pack **out)
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     struct stat st;
     if (fd < 0 || fstat(fd, &st)) {
-        int r = attn_fail(ATTN_IO, "%s: %s", path, strerror(errno));
+        int r = attn_fail_errno(errno, "%s", path);
         if (fd >= 0)
             close(fd);
         return r;
@@ -283,7 +283,7 @@ int attn_pack_map(const struct attn_pack *pack, struct attn_pack **whole)
         return attn_pack_open_memory(pack->bytes, pack->size, whole);
     void *bytes = mmap(NULL, pack->size, PROT_READ, MAP_PRIVATE, pack->fd, 0);
     if (bytes == MAP_FAILED)
-        return attn_fail(ATTN_IO, "mapping a pack: %s", strerror(errno));
+        return attn_fail_errno(errno, "mapping a pack");
     int r = attn_pack_open_memory(bytes, pack->size, whole);
     if (r)
         munmap(bytes, pack->size);

@@ -222,7 +222,7 @@ int attn_pack_map_code(const struct attn_pack *pack, const struct attn_pack_reco
     if (!bytes) {
         bytes = mmap(NULL, size, PROT_READ, MAP_PRIVATE, pack->fd, (off_t)offset);
         if (bytes == MAP_FAILED)
-            return attn_fail(ATTN_IO, "mapping the code of %s: %s", record->name, strerror(errno));
+            return attn_fail_errno(errno, "mapping the code of %s", record->name);
         *mapping = (struct attn_pack_mapping){ (void *)bytes, size };
     }
     if (XXH3_64bits(bytes, size) != record->k->code_checksum) {
