@@ -3,18 +3,15 @@
  * attnc trace: one launch of one kernel on the simulator with its timing model: a summary, a
  * trace to open in Perfetto, the disassembly with cycles per line.
  */
+#include "tools/attnc/trace.h"
+
 #include <dlfcn.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "tools/attnc/command.h"
-#include "tools/attnc/verify.h"
-#include "tools/attnc/verify_tensor.h"
 #include "tools/hipsim/hipsim_time.h"
-
-enum { TENSOR_MAX = 1 << 28 }; /* elements that a traced tensor may have */
 
 static struct {
     const char *shape;
@@ -25,8 +22,8 @@ static struct {
 } args;
 
 static const struct option_row options[] = {
-    { "shape", 0, "SHAPE", "batch=1,q=512,k=512,heads=8,kv_heads=1 and the like; what is left out "
-      "is as small as the kernel allows", &args.shape, NULL },
+    { "shape", 0, "SHAPE", "what the kernel is launched on, batch=1,heads=8 and the like; 'help' "
+      "says what its op takes", &args.shape, NULL },
     { "output", 'o', "FILE", "the trace, JSON for Perfetto", &args.output, NULL },
     { "annotate", 0, "FILE", "the disassembly with cycles and stalls per line", &args.annotate,
       NULL },
@@ -37,9 +34,7 @@ static const struct option_row options[] = {
     { 0 },
 };
 
-struct shape {
-    int batch, q, k, heads, kv_heads;
-};
+static const struct trace_family *const families[] = { &trace_prefill };
 
 /* The simulator's timing interface, from its library. */
 struct timing {
@@ -48,63 +43,120 @@ struct timing {
     int (*format)(const struct hipsim_time_report *report, char *text, size_t size);
 };
 
-static bool set_dimension(struct shape *s, const char *name, size_t length, long value)
+static const struct trace_family *find_family(const char *op)
 {
-    const struct {
-        const char *name;
-        int *to;
-    } names[] = {
-        { "batch", &s->batch }, { "q", &s->q }, { "k", &s->k }, { "heads", &s->heads },
-        { "kv_heads", &s->kv_heads },
-    };
-    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
-        if (strlen(names[i].name) == length && !strncmp(names[i].name, name, length)) {
-            *names[i].to = (int)value;
-            return true;
-        }
+    for (size_t i = 0; i < sizeof(families) / sizeof(families[0]); i++) {
+        if (!strcmp(families[i]->op, op))
+            return families[i];
     }
-    return false;
+    return NULL;
 }
 
-static int parse_shape(const char *text, struct shape *s)
+/* Inputs. */
+
+static bool keep(struct trace_run *run, void *bytes, size_t size, void **device)
 {
+    *device = bytes ? device_copy(&run->memory, bytes, size) : NULL;
+    free(bytes);
+    return *device != NULL;
+}
+
+void *trace_random(struct trace_run *run, const char *dtype, size_t count)
+{
+    const struct precision *precision = find_precision(dtype);
+    const bool f32 = !strcmp(dtype, "f32");
+    const size_t size = f32 ? 4 : precision ? 2 : 1;
+    uint64_t random = 1;
+    uint8_t *bytes = malloc(count * size + 16);
+    for (size_t i = 0; bytes && i < count; i++) {
+        if (f32) {
+            const float value = (float)random_value(&random);
+            memcpy(bytes + i * size, &value, size);
+        } else if (precision) {
+            const uint16_t value = encode_element(precision, random_value(&random));
+            memcpy(bytes + i * size, &value, size);
+        } else {
+            bytes[i] = (uint8_t)(random_bits(&random) & 0x3f); /* at most 1.875 in every fp8 */
+        }
+    }
+    void *device;
+    keep(run, bytes, count * size + 16, &device);
+    return device;
+}
+
+void *trace_room(struct trace_run *run, size_t count, size_t size)
+{
+    void *device;
+    keep(run, calloc(count + 1, size), (count + 1) * size, &device);
+    return device;
+}
+
+int32_t *trace_steps(struct trace_run *run, size_t count, int32_t first, int32_t step)
+{
+    int32_t *values = malloc((count + 1) * sizeof(*values));
+    for (size_t i = 0; values && i < count; i++)
+        values[i] = first + (int32_t)i * step;
+    void *device;
+    keep(run, values, (count + 1) * sizeof(*values), &device);
+    return device;
+}
+
+/* The shape. */
+
+static unsigned count_dimensions(const struct trace_family *f)
+{
+    unsigned n = 0;
+    while (n < TRACE_DIMENSIONS && f->dimensions[n].name)
+        n++;
+    return n;
+}
+
+static void explain_shape(const struct trace_family *f)
+{
+    printf("--shape of %s:\n", f->op);
+    for (unsigned i = 0; i < count_dimensions(f); i++) {
+        printf("  %-12s %s", f->dimensions[i].name, f->dimensions[i].help);
+        if (f->dimensions[i].fallback)
+            printf(" (%d)", f->dimensions[i].fallback);
+        printf("\n");
+    }
+}
+
+static int set_dimension(const struct trace_family *f, struct trace_run *run, const char *name,
+                         size_t length, long value)
+{
+    for (unsigned i = 0; i < count_dimensions(f); i++) {
+        const struct trace_dimension *d = &f->dimensions[i];
+        if (strlen(d->name) != length || strncmp(d->name, name, length))
+            continue;
+        if (value < 1 || value > d->most)
+            return complain(EXIT_USER, "--shape: %s is 1 to %d, not %ld", d->name, d->most, value);
+        run->shape[i] = (int)value;
+        return EXIT_GOOD;
+    }
+    return complain(EXIT_USER, "--shape: %s has no '%.*s'; --shape help lists what it has", f->op,
+                    (int)length, name);
+}
+
+static int parse_shape(const struct trace_family *f, const char *text, struct trace_run *run)
+{
+    for (unsigned i = 0; i < count_dimensions(f); i++)
+        run->shape[i] = f->dimensions[i].fallback;
     while (text && *text) {
-        size_t length = strcspn(text, "=");
+        size_t length = strcspn(text, "=,");
         char *end = NULL;
-        long value = text[length] ? strtol(text + length + 1, &end, 10) : 0;
-        if (!end || end == text + length + 1 || (*end && *end != ',') || value < 1 ||
-            value > 1 << 20)
+        long value = text[length] == '=' ? strtol(text + length + 1, &end, 10) : 0;
+        if (!end || end == text + length + 1 || (*end && *end != ','))
             return complain(EXIT_USER, "--shape: '%s' is not NAME=NUMBER", text);
-        if (!set_dimension(s, text, length, value))
-            return complain(EXIT_USER,
-                            "--shape: there is no '%.*s'; a shape has batch, q, k, heads "
-                            "and kv_heads", (int)length, text);
+        int code = set_dimension(f, run, text, length, value);
+        if (code != EXIT_GOOD)
+            return code;
         text = *end ? end + 1 : end;
     }
     return EXIT_GOOD;
 }
 
-/* Fills in what the user left out, for the kernel's ratio of heads. */
-static int complete_shape(struct shape *s, const struct attn_prefill_desc *desc)
-{
-    int ratio = desc->heads ? desc->heads / desc->kv_heads : 0;
-    s->batch = s->batch ? s->batch : 1;
-    s->q = s->q ? s->q : 512;
-    s->k = s->k ? s->k : s->q;
-    if (!s->kv_heads)
-        s->kv_heads = s->heads && ratio ? s->heads / ratio : 1;
-    if (!s->heads)
-        s->heads = s->kv_heads * (ratio ? ratio : 1);
-    if (!s->kv_heads || s->heads % s->kv_heads || (ratio && s->heads / s->kv_heads != ratio))
-        return complain(EXIT_USER, "--shape: %d heads over %d KV heads is not the kernel's ratio",
-                        s->heads, s->kv_heads);
-    double most = fmax((double)s->q * s->heads, (double)s->k * s->kv_heads) * s->batch
-        * fmax(desc->head_dim, desc->head_dim_v);
-    if (most > TENSOR_MAX)
-        return complain(EXIT_USER, "--shape: a tensor of %.0f elements is more than the %d that "
-                        "trace allocates", most, TENSOR_MAX);
-    return EXIT_GOOD;
-}
+/* The launch. */
 
 static bool find(void *library, const char *name, void *slot)
 {
@@ -121,126 +173,78 @@ static bool open_timing(const char *simulator, struct timing *t)
            find(library, "hipsim_time_format", &t->format);
 }
 
-struct tensors {
-    struct tensor q, k, v, out;
-    int32_t *cu_q, *cu_k;
-    struct device_memory memory;
-};
-
-static bool upload(struct tensors *t, const struct shape *s, const struct attn_prefill_desc *desc,
-                   const struct precision *precision, struct attn_prefill_args *a)
-{
-    uint64_t random = 1;
-    size_t ends = (size_t)s->batch + 1;
-    t->cu_q = calloc(ends, sizeof(*t->cu_q));
-    t->cu_k = calloc(ends, sizeof(*t->cu_k));
-    if (!t->cu_q || !t->cu_k)
-        return false;
-    for (int i = 0; i <= s->batch; i++) {
-        t->cu_q[i] = i * s->q;
-        t->cu_k[i] = i * s->k;
-    }
-    t->q = tensor_dense(precision, s->batch * s->q, s->heads, desc->head_dim);
-    t->k = tensor_dense(precision, s->batch * s->k, s->kv_heads, desc->head_dim);
-    t->v = tensor_dense(precision, s->batch * s->k, s->kv_heads, desc->head_dim_v);
-    t->out = tensor_dense(precision, s->batch * s->q, s->heads, desc->head_dim_v);
-    tensor_fill(&t->q, &random);
-    tensor_fill(&t->k, &random);
-    tensor_fill(&t->v, &random);
-    *a = (struct attn_prefill_args){
-        .size = sizeof(*a), .batch = s->batch, .max_seqlen_q = s->q, .max_seqlen_k = s->k,
-        .total_q = s->batch * s->q, .total_k = s->batch * s->k,
-        .scale = 1 / sqrtf((float)desc->head_dim), .soft_cap = 50, .window_left = -1,
-        .window_right = -1,
-        .q = tensor_upload(&t->q, &t->memory), .k = tensor_upload(&t->k, &t->memory),
-        .v = tensor_upload(&t->v, &t->memory), .out = tensor_upload(&t->out, &t->memory),
-        .cu_seqlens_q = device_copy(&t->memory, t->cu_q, ends * sizeof(*t->cu_q)),
-        .cu_seqlens_k = device_copy(&t->memory, t->cu_k, ends * sizeof(*t->cu_k)),
-        .q_token_stride = t->q.token_stride, .q_head_stride = t->q.head_stride,
-        .k_token_stride = t->k.token_stride, .k_head_stride = t->k.head_stride,
-        .v_token_stride = t->v.token_stride, .v_head_stride = t->v.head_stride,
-        .out_token_stride = t->out.token_stride, .out_head_stride = t->out.head_stride,
-    };
-    return t->memory.error == 0;
-}
-
-static void release(struct tensors *t)
-{
-    device_free(&t->memory);
-    tensor_free(&t->q);
-    tensor_free(&t->k);
-    tensor_free(&t->v);
-    tensor_free(&t->out);
-    free(t->cu_q);
-    free(t->cu_k);
-}
-
-static int launch(struct gpu *gpu, const struct timing *timing, const char *kernel,
-                  const struct attn_prefill_desc *desc, const struct attn_prefill_args *a)
+static void print_report(const struct trace_run *run, const struct timing *timing,
+                         const struct hipsim_time_report *report)
 {
     char text[4096];
-    struct attn_op *op;
-    if (attn_prefill_lookup(gpu->device, desc, &op))
-        return complain(EXIT_USER, "%s", attn_last_error());
+    timing->format(report, text, sizeof(text));
+    fputs(text, stdout);
+    const double bytes = report->load_bytes + report->store_bytes;
+    printf("  %.3f MB loaded, %.3f MB stored", report->load_bytes / 1e6,
+           report->store_bytes / 1e6);
+    if (run->least_bytes > 0)
+        printf(": %.3f of the least, which is %.3f MB", bytes / run->least_bytes,
+               run->least_bytes / 1e6);
+    printf("\n");
+}
+
+static int launch(const struct trace_family *f, const struct trace_run *run,
+                  const struct timing *timing)
+{
+    char why[400];
     struct attn_op_info info = { .size = sizeof(info) };
-    attn_op_describe(op, &info);
+    attn_op_describe(run->op, &info);
     const struct hipsim_time_options time = {
         .samples_only = args.samples_only, .parameters = args.parameters,
         .trace_path = args.output, .annotate_path = args.annotate,
     };
     struct hipsim_time_report report;
-    int code = EXIT_GOOD, error = 0;
-    if (strcmp(info.kernel.name, kernel))
-        code = complain(EXIT_USER, "for this shape lookup takes another kernel: %s",
+    const struct gpu *gpu = run->memory.gpu;
+    int error;
+    if (strcmp(info.kernel.name, run->info->name))
+        return complain(EXIT_USER, "for this shape lookup takes another kernel: %s",
                         info.kernel.name);
-    else if (!timing->enable(&time, text, sizeof(text)))
-        code = complain(EXIT_USER, "--parameters: %s", text);
-    else if (attn_prefill_launch(op, a))
-        code = complain(EXIT_USER, "%s", attn_last_error());
-    else if ((error = gpu->hipDeviceSynchronize()))
-        code = complain(EXIT_ENVIRONMENT, "%s", gpu->hipGetErrorName(error));
-    else if (!timing->last(&report))
-        code = complain(EXIT_ENVIRONMENT, "the launch was not timed");
-    if (code == EXIT_GOOD) {
-        timing->format(&report, text, sizeof(text));
-        fputs(text, stdout);
-    }
-    attn_op_destroy(op);
-    return code;
+    if (!timing->enable(&time, why, sizeof(why)))
+        return complain(EXIT_USER, "--parameters: %s", why);
+    if (f->launch(run->op, run->args))
+        return complain(EXIT_USER, "%s", attn_last_error());
+    if ((error = gpu->hipDeviceSynchronize()))
+        return complain(EXIT_ENVIRONMENT, "%s", gpu->hipGetErrorName(error));
+    if (!timing->last(&report))
+        return complain(EXIT_ENVIRONMENT, "the launch was not timed");
+    print_report(run, timing, &report);
+    return EXIT_GOOD;
 }
 
 static int trace_kernel(struct attn_pack *pack, uint32_t n, const struct attn_kernel_info *info)
 {
     char simulator[4096], why[600];
     struct timing timing;
-    struct shape shape = {0};
     struct gpu gpu;
-    if (strcmp(info->op, "prefill"))
-        return complain(EXIT_USER, "%s: trace launches prefill kernels; this is a %s kernel",
-                        info->name, info->op);
-    struct attn_prefill_desc desc = verify_prefill_desc(pack, n);
-    const struct precision *precision = find_precision(verify_field(pack, n, "dtype"));
-    if (!precision || desc.logits || desc.lse || desc.sinks)
-        return complain(EXIT_USER, "%s: trace has no inputs for its dtype, logits function, lse or "
-                        "sinks", info->name);
-    int code = parse_shape(args.shape, &shape);
-    if (code == EXIT_GOOD)
-        code = complete_shape(&shape, &desc);
+    struct trace_run run = { .pack = pack, .n = n, .info = info, .memory = { .gpu = &gpu } };
+    const struct trace_family *f = find_family(info->op);
+    if (!f)
+        return complain(EXIT_USER, "%s: trace has no inputs for %s kernels", info->name, info->op);
+    if (args.shape && !strcmp(args.shape, "help")) {
+        explain_shape(f);
+        return EXIT_GOOD;
+    }
+    int code = parse_shape(f, args.shape, &run);
     if (code != EXIT_GOOD)
         return code;
-    desc.heads = shape.heads;
-    desc.kv_heads = shape.kv_heads;
     if (!gpu_find_simulator(simulator, sizeof(simulator)) || !open_timing(simulator, &timing))
         return complain(EXIT_ENVIRONMENT, "the simulator is not installed beside attnc");
     if (!gpu_open(&gpu, simulator, info->target, pack, why, sizeof(why)))
         return complain(EXIT_ENVIRONMENT, "%s", why);
-    struct tensors tensors = { .memory = { .gpu = &gpu } };
-    struct attn_prefill_args a;
-    if (upload(&tensors, &shape, &desc, precision, &a))
-        code = launch(&gpu, &timing, info->name, &desc, &a);
-    else
-        code = complain(EXIT_ENVIRONMENT, "no memory for the shape");
-    release(&tensors);
+    code = f->prepare(&run);
+    if (code == EXIT_GOOD && run.memory.error)
+        code = complain(EXIT_ENVIRONMENT, "no memory for the shape: %s",
+                        gpu.hipGetErrorName(run.memory.error));
+    if (code == EXIT_GOOD)
+        code = launch(f, &run, &timing);
+    attn_op_destroy(run.op);
+    device_free(&run.memory);
+    free(run.args);
     gpu_close(&gpu);
     return code;
 }

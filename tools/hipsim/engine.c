@@ -214,6 +214,19 @@ static void count(struct counters *c, const struct inst *in)
     c->branch += (f & ROW_BRANCH) != 0;
 }
 
+/* Only where an observer has accesses recorded. */
+static void count_bytes(struct counters *c, const struct mem_access *a)
+{
+    uint64_t lanes = 0, last = UINT64_MAX;
+    for (uint64_t rest = a->lanes; rest; rest &= rest - 1) {
+        const uint64_t address = a->addr[__builtin_ctzll(rest)];
+        lanes += address != last;
+        last = address;
+    }
+    c->load_bytes += a->is_load ? lanes * a->bytes : 0;
+    c->store_bytes += a->is_store ? lanes * a->bytes : 0;
+}
+
 /* s_set_gpr_idx_on: VGPR operands that M0[15:12] selects are relative to M0[7:0]. */
 static void exec_indexed(struct wave *w, const struct inst *in)
 {
@@ -282,6 +295,8 @@ static void step(struct worker *k, struct wave *w, const struct inst *in)
         exec_indexed(w, in);
     if (verdict == WAIT_STALE)
         wave_undefine_results(w, in);
+    if (w->access.space == ACCESS_GLOBAL || w->access.space == ACCESS_SCALAR)
+        count_bytes(&k->counters, &w->access);
     if (w->wg->race_open)
         race_settle(w, in);
     if (l->observer && l->observer->inst && w->state != WAVE_FAULTED)
@@ -453,6 +468,8 @@ void counters_add(struct counters *sum, const struct counters *c)
     sum->branch += c->branch;
     sum->workgroups += c->workgroups;
     sum->waves += c->waves;
+    sum->load_bytes += c->load_bytes;
+    sum->store_bytes += c->store_bytes;
 }
 
 static void *worker_main(void *arg)

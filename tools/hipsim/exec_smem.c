@@ -106,10 +106,18 @@ static unsigned dwords_in_range(struct wave *w, const struct inst *in, const str
     return (size - offset) / 4 < dwords ? (unsigned)((size - offset) / 4) : dwords;
 }
 
-static void note(struct wave *w)
+static void note(struct wave *w, const struct lane_mem *m, unsigned dwords,
+                 enum mem_direction direction)
 {
-    if (w->launch->observer)
-        w->access.space = ACCESS_SCALAR;
+    struct mem_access *a = &w->access;
+    if (!w->launch->observer)
+        return;
+    a->space = ACCESS_SCALAR;
+    a->is_load = (direction & MEM_READ) != 0;
+    a->is_store = (direction & MEM_WRITE) != 0;
+    a->bytes = (uint8_t)(4 * dwords);
+    a->lanes = 1;
+    a->addr[0] = m->addr[0];
 }
 
 static void exec_load(struct wave *w, const struct inst *in)
@@ -122,7 +130,7 @@ static void exec_load(struct wave *w, const struct inst *in)
     unsigned have = dwords_in_range(w, in, &m);
     if (have && !mem_resolve(w, in, &m, 4 * have, MEM_READ))
         return;
-    note(w);
+    note(w, &m, have, MEM_READ);
     for (unsigned i = 0; i < dwords; i++) {
         bool inside = i < have;
         w->sgpr[in->dst.reg + i] = inside ? mem_get32(m.ptr[0] + 4 * i) : 0;
@@ -146,7 +154,7 @@ static void exec_store(struct wave *w, const struct inst *in)
     }
     if (have && !mem_resolve(w, in, &m, 4 * have, MEM_WRITE))
         return;
-    note(w);
+    note(w, &m, have, MEM_WRITE);
     for (unsigned i = 0; i < have; i++) {
         mem_put32(m.ptr[0] + 4 * i, w->sgpr[reg + i]);
         mem_mark(w, &m, 4 * i, 4, 1);
@@ -179,7 +187,7 @@ static void exec_atomic(struct wave *w, const struct inst *in)
     }
     if (!address(w, in, &m) || !mem_resolve(w, in, &m, bytes, MEM_MODIFY))
         return;
-    note(w);
+    note(w, &m, bytes / 4, MEM_MODIFY);
     if (m.lanes)
         old = mem_modify(m.ptr[0], op, bytes, data, data2, 0);
     mem_mark(w, &m, 0, bytes, m.lanes);

@@ -77,6 +77,7 @@ struct hipsim_time_report {
     double matrix_fraction;       /* of the device's matrix roofline, whole launch */
     double memory_fraction;       /* of the peak HBM bandwidth, at the power clock */
     double memory_bytes;          /* that reach MALL or HBM */
+    double load_bytes, store_bytes; /* that instructions asked for; lanes at one address once */
     double l2_sharers;            /* workgroups of an XCD that read the same lines */
     double tail;                  /* 1 - busy / (compute units * cycles) */
     double loop_bound;            /* of the hottest loop, clocks per iteration; 0: no loop */

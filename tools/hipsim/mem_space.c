@@ -178,7 +178,7 @@ static bool arrived(struct wave *w, const struct inst *in, const struct lane_mem
 bool mem_resolve(struct wave *w, const struct inst *in, struct lane_mem *m, unsigned bytes,
                  enum mem_direction direction)
 {
-    if (w->launch->observer && w->launch->observer->inst)
+    if (w->launch->observer)
         record(w, m, bytes, direction);
     if (!m->lanes)
         return true;

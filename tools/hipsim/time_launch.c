@@ -227,16 +227,17 @@ static double duration(const void *ctx, uint64_t index)
     return clocks > 0 ? clocks : 0;
 }
 
-/* What the samples have left out, in order. */
+/* What the samples have left out, in order; observed, so that its bytes are counted. */
 static bool run_rest(struct timed *t)
 {
+    static const struct observer nothing = {0};
     uint64_t next = 0;
     for (unsigned i = 0; i < t->nrun; i++) {
-        if (t->run[i] > next && !run_untimed(t, next, t->run[i] - next, NULL))
+        if (t->run[i] > next && !run_untimed(t, next, t->run[i] - next, &nothing))
             return false;
         next = t->run[i] + 1;
     }
-    return next >= t->total || run_untimed(t, next, t->total - next, NULL);
+    return next >= t->total || run_untimed(t, next, t->total - next, &nothing);
 }
 
 /* The clock that the power law gives for a matrix duty, in percent, of the whole device. */
@@ -314,6 +315,15 @@ static bool prepare(struct timed *t)
     return true;
 }
 
+/* Exact when every workgroup ran, else from those that did. */
+static void count_bytes(struct timed *t)
+{
+    const double ran = (double)t->counters.workgroups;
+    const double scale = ran > 0 ? (double)t->total / ran : 0;
+    t->report->load_bytes = scale * (double)t->counters.load_bytes;
+    t->report->store_bytes = scale * (double)t->counters.store_bytes;
+}
+
 int time_launch_run(struct launch *launch, const struct time_config *config,
                     struct hipsim_time_report *report)
 {
@@ -327,6 +337,8 @@ int time_launch_run(struct launch *launch, const struct time_config *config,
         fill_report(&t);
     if (ok && !config->samples_only)
         ok = run_rest(&t);
+    if (ok)
+        count_bytes(&t);
     if (ok && config->annotate_path)
         ok = time_annotate(t.code, launch->kernel, config->annotate_path);
     time_code_destroy(t.code);

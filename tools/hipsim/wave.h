@@ -172,6 +172,8 @@ struct fault {
 
 struct counters {
     uint64_t instructions, salu, valu, mfma, vmem, smem, lds, branch, workgroups, waves;
+    /* Global memory that instructions asked for; neighbouring lanes at one address count once. */
+    uint64_t load_bytes, store_bytes;
 };
 
 /*

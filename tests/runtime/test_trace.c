@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * This file tests `attnc trace`: its report, the trace as JSON whose slices do not overlap within a
+ * wave, the annotated disassembly, what it says about a bad shape. Arguments: attnc, a pack of one
+ * prefill kernel, a directory to write to.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+
+#include <cmocka.h>
+#include <libfyaml.h>
+
+static const char *attnc, *pack, *directory;
+static char output[1 << 14];
+
+static const char kernel[] = "prefill_bf16_d128_gfx942";
+
+/* Runs trace with these options; what it prints goes to `output`. Returns the exit code. */
+static int trace(const char *options)
+{
+    char command[4096];
+    snprintf(command, sizeof(command), "%s trace %s %s %s 2>&1", attnc, pack, kernel, options);
+    FILE *f = popen(command, "r");
+    assert_non_null(f);
+    const size_t length = fread(output, 1, sizeof(output) - 1, f);
+    output[length] = '\0';
+    const int status = pclose(f);
+    assert_true(WIFEXITED(status));
+    return WEXITSTATUS(status);
+}
+
+static void expect(const char *text)
+{
+    if (!strstr(output, text))
+        fail_msg("trace does not print \"%s\":\n%s", text, output);
+}
+
+static long integer(struct fy_node *map, const char *key)
+{
+    struct fy_node *n = fy_node_mapping_lookup_by_string(map, key, FY_NT);
+    if (!n)
+        fail_msg("an event has no %s", key);
+    return strtol(fy_node_get_scalar0(n), NULL, 10);
+}
+
+static bool is(struct fy_node *map, const char *key, const char *value)
+{
+    struct fy_node *n = fy_node_mapping_lookup_by_string(map, key, FY_NT);
+    return n && !strcmp(fy_node_get_scalar0(n), value);
+}
+
+enum { TRACKS = 64 };
+
+static void test_events(void **state)
+{
+    char options[1024], path[512];
+    (void)state;
+    snprintf(path, sizeof(path), "%s/trace.json", directory);
+    snprintf(options, sizeof(options), "--shape q=70,k=90,heads=2,kv_heads=1 -o %s", path);
+    assert_int_equal(trace(options), 0);
+    expect("modelled, not measured");
+
+    const struct fy_parse_cfg config = { .flags = FYPCF_JSON_FORCE };
+    struct fy_document *document = fy_document_build_from_file(&config, path);
+    assert_non_null(document);
+    struct fy_node *events =
+        fy_node_by_path(fy_document_root(document), "/traceEvents", FY_NT, FYNWF_DONT_FOLLOW);
+    assert_non_null(events);
+
+    long end[TRACKS] = {0}, slices = 0, matrix = 0, counters = 0;
+    void *at = NULL;
+    for (struct fy_node *e; (e = fy_node_sequence_iterate(events, &at));) {
+        counters += is(e, "ph", "C");
+        if (!is(e, "ph", "X"))
+            continue;
+        const long track = integer(e, "tid"), start = integer(e, "ts");
+        assert_in_range(track, 0, TRACKS - 1);
+        assert_true(start >= end[track]);
+        end[track] = start + integer(e, "dur");
+        slices++;
+        matrix += is(e, "cat", "MFMA");
+    }
+    fy_document_destroy(document);
+    assert_true(slices > 1000);
+    assert_true(matrix > 16);
+    assert_true(counters > 0);
+}
+
+/* 70 queries of 2 heads, and their output, are loaded and stored once. */
+static void test_bytes(void **state)
+{
+    (void)state;
+    assert_int_equal(trace("--shape q=70,k=90,heads=2,kv_heads=1"), 0);
+    char stored[64];
+    snprintf(stored, sizeof(stored), "%.3f MB stored", 70 * 2 * 128 * 2 / 1e6);
+    expect(stored);
+}
+
+static void test_listing(void **state)
+{
+    char options[1024], path[512], line[512];
+    (void)state;
+    snprintf(path, sizeof(path), "%s/trace.txt", directory);
+    snprintf(options, sizeof(options), "--shape q=70,heads=1,kv_heads=1 --annotate %s", path);
+    assert_int_equal(trace(options), 0);
+    FILE *f = fopen(path, "r");
+    assert_non_null(f);
+    double share = 0;
+    int mfma = 0;
+    while (fgets(line, sizeof(line), f)) {
+        mfma += strstr(line, "v_mfma_f32_32x32x8_bf16") != NULL;
+        share += strchr(line, '%') ? strtod(line, NULL) : 0;
+    }
+    fclose(f);
+    assert_true(mfma >= 64);
+    assert_true(share > 99 && share < 101);
+}
+
+static void test_deterministic(void **state)
+{
+    char first[sizeof(output)];
+    (void)state;
+    assert_int_equal(trace("--shape q=40,heads=2,kv_heads=2"), 0);
+    strcpy(first, output);
+    assert_int_equal(trace("--shape q=40,heads=2,kv_heads=2"), 0);
+    assert_string_equal(first, output);
+}
+
+static void test_bad_shapes(void **state)
+{
+    (void)state;
+    assert_int_equal(trace("--shape rows=4"), 1);
+    expect("prefill has no 'rows'");
+    assert_int_equal(trace("--shape q"), 1);
+    expect("'q' is not NAME=NUMBER");
+    assert_int_equal(trace("--shape q=0"), 1);
+    expect("q is 1 to");
+    assert_int_equal(trace("--shape heads=3,kv_heads=2"), 1);
+    expect("is not the kernel's ratio");
+    assert_int_equal(trace("--parameters no_such=3"), 1);
+    expect("no_such");
+}
+
+int main(int argc, char **argv)
+{
+    if (argc != 4)
+        return 2;
+    attnc = argv[1];
+    pack = argv[2];
+    directory = argv[3];
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_events),
+        cmocka_unit_test(test_bytes),
+        cmocka_unit_test(test_listing),
+        cmocka_unit_test(test_deterministic),
+        cmocka_unit_test(test_bad_shapes),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * attnc trace: what its parts share. The inputs of an op family are one file, trace_<op>.c;
+ * trace.c parses the shape, times the launch and prints the report.
+ */
+#ifndef TOOLS_ATTNC_TRACE_H
+#define TOOLS_ATTNC_TRACE_H
+
+#include "tools/attnc/verify.h"
+#include "tools/attnc/verify_tensor.h"
+
+enum { TRACE_DIMENSIONS = 16 };
+
+/** What a shape can say: "heads=32". */
+struct trace_dimension {
+    const char *name;
+    int fallback; /* where the shape leaves it out; 0: prepare() works it out */
+    int most;
+    const char *help;
+};
+
+/** One launch. */
+struct trace_run {
+    const struct attn_pack *pack;
+    uint32_t n; /* number of the kernel in the pack */
+    const struct attn_kernel_info *info;
+    struct device_memory memory; /* its gpu is open */
+    int shape[TRACE_DIMENSIONS]; /* in the order of the family's dimensions */
+    struct attn_op *op;          /* prepare() looks it up */
+    void *args;                  /* malloc'd by prepare(): the family's argument struct */
+    double least_bytes;          /* each input byte loaded once, each output byte stored once;
+                                  * 0: not worked out, as where keys are visited per query tile */
+};
+
+/** An op family. prepare() looks the op up, makes and uploads the arguments; it complains and
+ * returns an exit code. */
+struct trace_family {
+    const char *op;
+    struct trace_dimension dimensions[TRACE_DIMENSIONS]; /* up to the first without a name */
+    int (*prepare)(struct trace_run *run);
+    int (*launch)(const struct attn_op *op, const void *args);
+};
+
+extern const struct trace_family trace_prefill;
+
+/** Uploads `count` random elements of a type as a key spells it, "f32" too: small, and finite in
+ * every type. NULL on error, which run->memory.error keeps. */
+void *trace_random(struct trace_run *run, const char *dtype, size_t count);
+
+/** Room for `count` elements of `size` bytes, zeroed. */
+void *trace_room(struct trace_run *run, size_t count, size_t size);
+
+/** Uploads an int32 array of `count` elements from `first` by `step`. */
+int32_t *trace_steps(struct trace_run *run, size_t count, int32_t first, int32_t step);
+
+#endif

@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * attnc trace for prefill kernels: sequences of one length.
+ */
+#include <math.h>
+#include <stdlib.h>
+
+#include "tools/attnc/command.h"
+#include "tools/attnc/trace.h"
+
+enum { TENSOR_MAX = 1 << 28 }; /* elements that a traced tensor may have */
+
+enum dimension { BATCH, Q, K, HEADS, KV_HEADS };
+
+/* Fills in what the user left out, for the kernel's ratio of heads. */
+static int complete_shape(int *s, const struct attn_prefill_desc *desc)
+{
+    const int ratio = desc->heads ? desc->heads / desc->kv_heads : 0;
+    s[K] = s[K] ? s[K] : s[Q];
+    if (!s[KV_HEADS])
+        s[KV_HEADS] = s[HEADS] && ratio ? s[HEADS] / ratio : 1;
+    if (!s[HEADS])
+        s[HEADS] = s[KV_HEADS] * (ratio ? ratio : 1);
+    if (!s[KV_HEADS] || s[HEADS] % s[KV_HEADS] || (ratio && s[HEADS] / s[KV_HEADS] != ratio))
+        return complain(EXIT_USER, "--shape: %d heads over %d KV heads is not the kernel's ratio",
+                        s[HEADS], s[KV_HEADS]);
+    const double most = fmax((double)s[Q] * s[HEADS], (double)s[K] * s[KV_HEADS]) * s[BATCH] *
+                        fmax(desc->head_dim, desc->head_dim_v);
+    if (most > TENSOR_MAX)
+        return complain(EXIT_USER, "--shape: a tensor of %.0f elements is more than the %d that "
+                        "trace allocates", most, TENSOR_MAX);
+    return EXIT_GOOD;
+}
+
+static int prepare(struct trace_run *run)
+{
+    int *s = run->shape;
+    struct attn_prefill_desc desc = verify_prefill_desc(run->pack, run->n);
+    const char *dtype = verify_field(run->pack, run->n, "dtype");
+    if (desc.logits)
+        return complain(EXIT_USER, "%s: trace has no inputs for a logits function",
+                        run->info->name);
+    const int code = complete_shape(s, &desc);
+    if (code != EXIT_GOOD)
+        return code;
+    desc.heads = s[HEADS];
+    desc.kv_heads = s[KV_HEADS];
+    struct attn_prefill_args *a = run->args = calloc(1, sizeof(*a));
+    if (!a)
+        return complain(EXIT_ENVIRONMENT, "no memory");
+    const size_t q = (size_t)s[BATCH] * s[Q] * s[HEADS], k = (size_t)s[BATCH] * s[K] * s[KV_HEADS];
+    const size_t ends = (size_t)s[BATCH] + 1;
+    *a = (struct attn_prefill_args){
+        .size = sizeof(*a), .batch = s[BATCH], .max_seqlen_q = s[Q], .max_seqlen_k = s[K],
+        .total_q = s[BATCH] * s[Q], .total_k = s[BATCH] * s[K],
+        .scale = 1 / sqrtf((float)desc.head_dim), .soft_cap = 50, .window_left = -1,
+        .window_right = -1,
+        .q = trace_random(run, dtype, q * desc.head_dim),
+        .k = trace_random(run, dtype, k * desc.head_dim),
+        .v = trace_random(run, dtype, k * desc.head_dim_v),
+        .out = trace_room(run, q * desc.head_dim_v, 2),
+        .lse = desc.lse ? trace_room(run, q, sizeof(float)) : NULL,
+        .sinks = desc.sinks ? trace_random(run, "f32", (size_t)s[HEADS]) : NULL,
+        .cu_seqlens_q = trace_steps(run, ends, 0, s[Q]),
+        .cu_seqlens_k = trace_steps(run, ends, 0, s[K]),
+    };
+    if (attn_prefill_lookup(run->memory.gpu->device, &desc, &run->op))
+        return complain(EXIT_USER, "%s", attn_last_error());
+    return EXIT_GOOD;
+}
+
+static int launch(const struct attn_op *op, const void *args)
+{
+    return attn_prefill_launch(op, args);
+}
+
+const struct trace_family trace_prefill = {
+    .op = "prefill",
+    .dimensions = {
+        [BATCH] = { "batch", 1, 4096, "sequences" },
+        [Q] = { "q", 512, 1 << 20, "query tokens of each" },
+        [K] = { "k", 0, 1 << 20, "key tokens of each; q where left out" },
+        [HEADS] = { "heads", 0, 1024, "query heads; what the kernel's ratio asks for" },
+        [KV_HEADS] = { "kv_heads", 0, 1024, "key/value heads; what the kernel's ratio asks for" },
+    },
+    .prepare = prepare,
+    .launch = launch,
+};
