@@ -31,6 +31,16 @@ static int64_t from_integer(struct tir_type from, struct tir_type to, int64_t v,
     return tir_from_float(to.dtype, (float)v, fnuz);
 }
 
+/* The integer nearest to `whole` that the dtype has. */
+static int64_t saturated(unsigned dtype, float whole)
+{
+    const int bits = (int)tir_dtype_bits(dtype);
+    const float end = ldexpf(1, bits - 1);
+    if (whole >= end)
+        return bits == 64 ? INT64_MAX : (INT64_C(1) << (bits - 1)) - 1;
+    return whole < -end ? -(int64_t)(UINT64_C(1) << (bits - 1)) : (int64_t)whole;
+}
+
 static int64_t converted(const struct interp *x, struct tir_type from, struct tir_type to,
                          int64_t v)
 {
@@ -40,11 +50,7 @@ static int64_t converted(const struct interp *x, struct tir_type from, struct ti
     const float f = tir_to_float(from.dtype, v, fnuz);
     if (!tir_is_int(to.dtype))
         return tir_from_float(to.dtype, f, fnuz);
-    if (isnan(f))
-        return 0;
-    if (f >= 2147483648.0f)
-        return tir_wrap(to.dtype, INT32_MAX);
-    return tir_wrap(to.dtype, f < -2147483648.0f ? INT32_MIN : (int64_t)f);
+    return isnan(f) ? 0 : saturated(to.dtype, nearbyintf(f));
 }
 
 static int64_t launch_state(struct interp *x, const struct tir_op *op, unsigned wave, size_t e)

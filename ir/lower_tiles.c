@@ -20,10 +20,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-unsigned tir_unit(unsigned dtype)
+unsigned tir_unit(unsigned dtype, const struct tir_layout *l)
 {
-    const unsigned bits = tir_dtype_bits(dtype);
-    return bits == 16 ? 2 : bits == 8 ? 4 : 1;
+    const unsigned bits = tir_dtype_bits(dtype), all = 1u << l->reg_bits;
+    const unsigned unit = bits == 16 ? 2 : bits == 8 ? 4 : 1;
+    return unit < all ? unit : all;
 }
 
 struct tir_value tir_scalar_now(const struct tir_expander *x, struct tir_value v)
@@ -99,7 +100,7 @@ static unsigned carried_size(const struct tir_expander *x, struct tir_value v, i
             return carried_size(x, yield->operands[v.id - op->result.id], depth + 1);
         }
     }
-    return tir_unit(t.dtype);
+    return t.kind == TIR_TILE ? tir_unit(t.dtype, tir_layout_of(x->f, t)) : 1;
 }
 
 /* Appends the vecs (or the scalar) that stand for v, cut into `per` elements. */

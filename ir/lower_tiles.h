@@ -22,8 +22,8 @@ struct tir_expander {
     struct tir_value lane, wave;
 };
 
-/* Elements of one 32-bit register: 2 for 16-bit types. */
-unsigned tir_unit(unsigned dtype);
+/* Elements of one 32-bit register (2 for 16-bit types), or all that a lane holds if fewer. */
+unsigned tir_unit(unsigned dtype, const struct tir_layout *l);
 struct tir_value tir_scalar_now(const struct tir_expander *x, struct tir_value v);
 struct tir_pieces tir_pieces_of(struct tir_expander *x, struct tir_value tile);
 struct tir_pieces tir_alloc_pieces(struct tir_expander *x, unsigned n, unsigned per);

@@ -83,7 +83,6 @@ void tir_expand_load(struct tir_expander *x, const struct tir_op *op)
     const unsigned bytes = elem_bytes(t.dtype), per = access_elements(l, bytes);
     const struct place place = lane_place(x, l);
     struct tir_pieces p = tir_alloc_pieces(x, (1u << l->reg_bits) / per, per);
-    assert(per >= tir_unit(t.dtype));
     const struct tir_value zero = tir_i32(&x->b, 0);
     for (unsigned i = 0; i < p.n; i++) {
         const struct tir_value operands[] = {
@@ -102,7 +101,6 @@ void tir_expand_store(struct tir_expander *x, const struct tir_op *op)
     const unsigned dtype = tir_typeof(x->f, a).dtype, bytes = elem_bytes(dtype);
     const unsigned per = access_elements(l, bytes), regs = 1u << l->reg_bits;
     const struct place place = lane_place(x, l);
-    assert(per >= tir_unit(dtype));
     const struct tir_value zero = tir_i32(&x->b, 0);
     for (unsigned r = 0; r < regs; r += per) {
         const struct tir_value operands[] = {
@@ -229,9 +227,8 @@ static struct lds_access lds_access(struct tir_expander *x, struct tir_value lds
     while (n < l->reg_bits && a.m[n] == 1u << n && (2u << n) * a.bytes <= MAX_ACCESS)
         n++;
     a.per = 1u << n;
-    if (load && a.per < tir_unit(dtype) && transposes(x->f, &a))
+    if (load && a.per < tir_unit(dtype, l) && transposes(x->f, &a))
         turn_lanes(&a);
-    assert(a.per >= tir_unit(dtype));
     for (int i = 0; i < l->lane_bits + l->wave_bits; i++)
         a.lane_mask |= a.m[l->reg_bits + i];
     a.base = vec_of(x, lds);

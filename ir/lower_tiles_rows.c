@@ -26,7 +26,6 @@ static struct rows rows_of(struct tir_expander *x, const struct tir_op *op, stru
     r.per = 1u << tir_layout_contiguous(r.l, 1);
     while (r.per * r.bytes > MAX_ACCESS)
         r.per /= 2;
-    assert(r.per >= tir_unit(t.dtype));
     r.base = tir_scalar_now(x, op->operands[0]);
     r.address = op->operands[1];
     const struct tir_value byte =

@@ -51,7 +51,7 @@ struct tir_value tir_lane_index(struct tir_expander *x, const uint32_t *images,
 void tir_expand_elementwise(struct tir_expander *x, const struct tir_op *op)
 {
     struct tir_type t = tir_typeof(x->f, op->result);
-    const unsigned unit = tir_unit(t.dtype);
+    const unsigned unit = tir_unit(t.dtype, layout(x, op->result));
     const unsigned n = (1u << layout(x, op->result)->reg_bits) / unit;
     struct tir_pieces p = tir_alloc_pieces(x, n, unit);
     const struct tir_type vec = tir_vec(t.dtype, unit);
@@ -79,12 +79,14 @@ void tir_expand_convert(struct tir_expander *x, const struct tir_op *op)
 {
     const struct tir_value a = op->operands[0];
     const unsigned to = tir_typeof(x->f, op->result).dtype, from = tir_typeof(x->f, a).dtype;
-    const unsigned regs = 1u << layout(x, op->result)->reg_bits;
-    const unsigned unit = tir_unit(to) > tir_unit(from) ? tir_unit(to) : tir_unit(from);
+    const struct tir_layout *l = layout(x, op->result);
+    const unsigned regs = 1u << l->reg_bits;
+    const unsigned unit =
+        tir_unit(to, l) > tir_unit(from, l) ? tir_unit(to, l) : tir_unit(from, l);
     struct tir_pieces p = tir_alloc_pieces(x, regs / unit, unit);
     const struct tir_type vec = tir_vec(to, unit);
     for (unsigned i = 0; i < p.n; i++) {
-        if (from == TIR_F32 && tir_dtype_bits(to) == 16) {
+        if (from == TIR_F32 && tir_dtype_bits(to) == 16 && unit == 2) {
             const struct tir_value pair[] = {tir_elements(x, a, 2 * i, 1),
                                              tir_elements(x, a, 2 * i + 1, 1)};
             p.v[i] = tir_build(&x->b, TIR_convert_pair, vec, pair, 2, op->imm);
@@ -228,40 +230,91 @@ void tir_expand_any(struct tir_expander *x, const struct tir_op *op)
         tir_build(&x->b, TIR_any, tir_scalar(TIR_I1), &v, 1, NULL);
 }
 
-/* v_perm_b32's selector for two halves: the low one from operand b, the high one from a. */
-static int64_t halves(unsigned low, unsigned high)
+/* Where a byte of a register in its new layout comes from: the register that begins with element
+ * `first` of tile `a`, and which of its four bytes. */
+struct byte_source {
+    unsigned first, byte;
+};
+
+struct relayout {
+    struct tir_expander *x;
+    struct tir_value a;
+    unsigned unit; /* elements of a register */
+};
+
+static struct tir_value source_register(const struct relayout *r, unsigned first)
 {
-    const unsigned l = low * 2, h = 4 + high * 2;
-    return l | (l + 1) << 8 | h << 16 | (int64_t)(h + 1) << 24;
+    return tir_elements(r->x, r->a, first, r->unit);
+}
+
+/* v_perm_b32 picks bytes 0..3 from its second operand, 4..7 from its first. */
+static struct tir_value permute(const struct relayout *r, struct tir_value low,
+                                struct tir_value high, const unsigned pick[4])
+{
+    const int64_t selector =
+        pick[0] | pick[1] << 8 | pick[2] << 16 | (int64_t)pick[3] << 24;
+    return tir_build(&r->x->b, TIR_byte_perm, none, (struct tir_value[]){high, low}, 2, &selector);
+}
+
+/* Bytes s[0] and s[1] side by side, from byte *at of the result. Where it is the same byte of two
+ * registers, as in a transposition, the result also has the neighbours, for whoever asks next. */
+static struct tir_value join_bytes(const struct relayout *r, const struct byte_source s[2],
+                                   unsigned *at)
+{
+    const bool same = s[0].byte == s[1].byte;
+    const unsigned low = same ? s[0].byte & ~1u : s[0].byte, high = same ? low : s[1].byte;
+    *at = same ? 2 * (s[0].byte & 1) : 0;
+    return permute(r, source_register(r, s[0].first), source_register(r, s[1].first),
+                   (unsigned[]){low, 4 + high, (low + same) & 3, 4 + ((high + same) & 3)});
+}
+
+static struct tir_value gather_bytes(const struct relayout *r, const struct byte_source s[4])
+{
+    const unsigned first = s[0].first;
+    unsigned other = first, pick[4], low_at, high_at;
+    bool two = true, whole = true;
+    for (unsigned i = 0; i < 4; i++) {
+        whole = whole && s[i].first == first && s[i].byte == i;
+        if (s[i].first == first || s[i].first == other)
+            continue;
+        two = two && other == first;
+        other = s[i].first;
+    }
+    if (whole)
+        return source_register(r, first);
+    if (two) {
+        for (unsigned i = 0; i < 4; i++)
+            pick[i] = s[i].byte + (s[i].first == first ? 0 : 4);
+        return permute(r, source_register(r, first), source_register(r, other), pick);
+    }
+    const struct tir_value low = join_bytes(r, s, &low_at), high = join_bytes(r, s + 2, &high_at);
+    return permute(r, low, high, (unsigned[]){low_at, low_at + 1, 4 + high_at, 5 + high_at});
 }
 
 void tir_expand_relayout(struct tir_expander *x, const struct tir_op *op)
 {
-    const struct tir_value a = op->operands[0];
-    const struct tir_layout *from = layout(x, a), *to = layout(x, op->result);
-    const unsigned dtype = tir_typeof(x->f, a).dtype, unit = tir_unit(dtype);
+    const struct tir_layout *from = layout(x, op->operands[0]), *to = layout(x, op->result);
+    const unsigned dtype = tir_typeof(x->f, op->result).dtype;
+    const unsigned unit = tir_unit(dtype, to), size = tir_dtype_bits(dtype) / 8;
+    const struct relayout r = {x, op->operands[0], unit};
     uint32_t m[TIR_LAYOUT_MAX_BITS];
     const bool solved = tir_layout_solve(from, to, m);
-    assert(solved && unit <= 2);
+    assert(solved && (unit == 1 || unit * size == 4));
     (void)solved;
     for (int i = 0; i < to->lane_bits + to->wave_bits; i++)
         assert(m[to->reg_bits + i] == 1u << (from->reg_bits + i));
     struct tir_pieces p = tir_alloc_pieces(x, (1u << to->reg_bits) / unit, unit);
     for (unsigned i = 0; i < p.n; i++) {
-        unsigned source[2] = {0, 0};
+        unsigned source[4] = {0};
         for (unsigned k = 0; k < unit; k++)
             for (int bit = 0; bit < to->reg_bits; bit++)
                 if ((i * unit + k) >> bit & 1)
                     source[k] ^= m[bit];
-        const struct tir_value low = tir_elements(x, a, source[0] & ~(unit - 1), unit);
-        if (unit == 1 || (!(source[0] & 1) && source[1] == source[0] + 1)) {
-            p.v[i] = low;
-            continue;
-        }
-        const struct tir_value high = tir_elements(x, a, source[1] & ~1u, unit);
-        const int64_t selector = halves(source[0] & 1, source[1] & 1);
-        p.v[i] = tir_build(&x->b, TIR_byte_perm, none, (struct tir_value[]){high, low}, 2,
-                           &selector);
+        struct byte_source bytes[4];
+        for (unsigned k = 0; unit > 1 && k < 4; k++)
+            bytes[k] = (struct byte_source){source[k / size] & ~(unit - 1),
+                                            source[k / size] % unit * size + k % size};
+        p.v[i] = unit > 1 ? gather_bytes(&r, bytes) : source_register(&r, source[0]);
     }
     tir_set_pieces(x, op->result, p);
 }

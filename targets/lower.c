@@ -176,6 +176,19 @@ LLVMValueRef lower_gather(struct lower *l, LLVMValueRef *elements, unsigned n)
     return r;
 }
 
+LLVMValueRef lower_slice(struct lower *l, LLVMValueRef v, unsigned first, unsigned count)
+{
+    if (count == 1)
+        return lower_element(l, v, first);
+    if (count == LLVMGetVectorSize(LLVMTypeOf(v)))
+        return v;
+    LLVMValueRef mask[TIR_MAX_VEC];
+    for (unsigned i = 0; i < count; i++)
+        mask[i] = lower_i32(l, first + i);
+    return LLVMBuildShuffleVector(l->b, v, LLVMGetPoison(LLVMTypeOf(v)),
+                                  LLVMConstVector(mask, count), "");
+}
+
 LLVMValueRef lower_operand(struct lower *l, const struct tir_op *op, unsigned i, unsigned count)
 {
     LLVMValueRef v = lower_value(l, op->operands[i]);

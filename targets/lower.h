@@ -58,6 +58,8 @@ LLVMValueRef lower_bitcast(struct lower *l, LLVMValueRef v, LLVMTypeRef t);
 LLVMValueRef lower_element(struct lower *l, LLVMValueRef v, unsigned i);
 /** A vector of n values of one type; the value itself for n = 1. */
 LLVMValueRef lower_gather(struct lower *l, LLVMValueRef *elements, unsigned n);
+/** Elements first .. first + count. */
+LLVMValueRef lower_slice(struct lower *l, LLVMValueRef v, unsigned first, unsigned count);
 
 /**
  * The only way to an intrinsic: fails the lowering if LLVM has none of this name. `overload` are

@@ -89,83 +89,77 @@ LLVMValueRef lower_convert_pair(struct lower *l, const struct tir_op *op)
                        op->imm[0] != 0);
 }
 
-/* fp8 as the target has it; values beyond its range become NaN, as v_cvt_pk_fp8_f32 makes them
- * while MODE.fp16_ovfl is 0. */
-static LLVMValueRef f32_to_fp8(struct lower *l, LLVMValueRef x)
+/* Beyond its range fp8 is NaN while MODE.fp16_ovfl is 0, so values are clamped first; v_med3_f32
+ * takes NaN to the lower bound (CDNA3 ISA), and a NaN is to stay one. Step by step, not element by
+ * element: two wait states lie between a v_cmp and its v_cndmask. */
+static bool clamp_to_fp8(struct lower *l, LLVMValueRef *x, unsigned n)
 {
-    LLVMValueRef args[4] = {x, x, lower_i32(l, 0), LLVMConstNull(l->i1)};
-    LLVMValueRef pair = emit_intrinsic(l, "llvm.amdgcn.cvt.pk.fp8.f32", NULL, 0, args, 4);
-    return pair ? LLVMBuildTrunc(l->b, pair, l->i8, "") : NULL;
-}
-
-static LLVMValueRef fp8_to_f32(struct lower *l, LLVMValueRef x)
-{
-    LLVMValueRef args[2] = {LLVMBuildZExt(l->b, x, l->i32, ""), lower_i32(l, 0)};
-    return emit_intrinsic(l, "llvm.amdgcn.cvt.f32.fp8", NULL, 0, args, 2);
-}
-
-/* Out of range saturates and NaN gives 0: v_cvt_i32_f32. */
-static LLVMValueRef float_to_int(struct lower *l, LLVMValueRef x, LLVMTypeRef to)
-{
-    LLVMTypeRef types[2] = {to, LLVMTypeOf(x)};
-    return emit_intrinsic(l, "llvm.fptosi.sat", types, 2, &x, 1);
-}
-
-static LLVMValueRef convert_ints(struct lower *l, LLVMValueRef x, LLVMTypeRef to)
-{
-    return LLVMBuildIntCast2(l->b, x, to, true, "");
-}
-
-/* Through f32 where there is no direct way. */
-static LLVMValueRef convert_element(struct lower *l, LLVMValueRef x, unsigned from, unsigned to)
-{
-    LLVMTypeRef type = lower_dtype(l, to);
-    if (from == to)
-        return x;
-    if (is_int(from) && is_int(to))
-        return convert_ints(l, x, type);
-    if (is_int(from)) {
-        LLVMValueRef f = LLVMBuildSIToFP(l->b, x, l->f32, "");
-        return convert_element(l, f, TIR_F32, to);
+    const double top = l->t->machine.fp8_is_fnuz ? 240 : 448;
+    LLVMValueRef clamped[4], nan[4];
+    for (unsigned i = 0; i < n; i++) {
+        LLVMValueRef args[3] = {x[i], LLVMConstReal(l->f32, -top), LLVMConstReal(l->f32, top)};
+        clamped[i] = emit_intrinsic(l, "llvm.amdgcn.fmed3", &l->f32, 1, args, 3);
+        if (!clamped[i])
+            return false;
     }
-    if (from == TIR_FP8) {
-        LLVMValueRef f = fp8_to_f32(l, x);
-        return f ? convert_element(l, f, TIR_F32, to) : NULL;
-    }
-    if (from != TIR_F32) {
-        LLVMValueRef f = LLVMBuildFPExt(l->b, x, l->f32, "");
-        return convert_element(l, f, TIR_F32, to);
-    }
-    if (is_int(to))
-        return float_to_int(l, x, type);
-    if (to == TIR_FP8)
-        return f32_to_fp8(l, x);
-    return f32_to_half(l, x, tir_scalar(to), false);
+    for (unsigned i = 0; i < n; i++)
+        nan[i] = LLVMBuildFCmp(l->b, LLVMRealUNO, x[i], x[i], "");
+    for (unsigned i = 0; i < n; i++)
+        x[i] = LLVMBuildSelect(l->b, nan[i], x[i], clamped[i], "");
+    return true;
 }
 
-/* Two bytes of fp8 at a time: v_cvt_pk_fp8_f32 and v_cvt_pk_f32_fp8 work on half a dword. */
-static LLVMValueRef f32_to_fp8_vector(struct lower *l, LLVMValueRef v, unsigned count)
+/* Up to four f32 in the bytes of a dword: v_cvt_pk_fp8_f32 makes half of one. */
+static LLVMValueRef fp8_dword(struct lower *l, LLVMValueRef *x, unsigned n)
 {
-    LLVMValueRef dwords[TIR_MAX_VEC / 4];
-    for (unsigned i = 0; i < count; i += 4) {
-        LLVMValueRef dword = lower_i32(l, 0);
-        for (unsigned half = 0; half < 2; half++) {
-            LLVMValueRef args[4] = {lower_element(l, v, i + 2 * half),
-                                    lower_element(l, v, i + 2 * half + 1), dword,
-                                    LLVMConstInt(l->i1, half, false)};
-            dword = emit_intrinsic(l, "llvm.amdgcn.cvt.pk.fp8.f32", NULL, 0, args, 4);
-            if (!dword)
-                return NULL;
+    LLVMValueRef dword = lower_i32(l, 0);
+    if (!clamp_to_fp8(l, x, n))
+        return NULL;
+    for (unsigned i = 0; i < n; i += 2) {
+        LLVMValueRef args[4] = {x[i], x[i + 1 < n ? i + 1 : i], dword,
+                                LLVMConstInt(l->i1, i / 2, false)};
+        dword = emit_intrinsic(l, "llvm.amdgcn.cvt.pk.fp8.f32", NULL, 0, args, 4);
+        if (!dword)
+            return NULL;
+    }
+    return dword;
+}
+
+static LLVMValueRef f32_to_fp8(struct lower *l, LLVMValueRef v, unsigned count)
+{
+    LLVMValueRef dwords[TIR_MAX_VEC / 4], x[4];
+    const unsigned n = (count + 3) / 4;
+    for (unsigned i = 0; i < n; i++) {
+        const unsigned left = count - 4 * i < 4 ? count - 4 * i : 4;
+        for (unsigned e = 0; e < left; e++)
+            x[e] = lower_element(l, v, 4 * i + e);
+        dwords[i] = fp8_dword(l, x, left);
+        if (!dwords[i])
+            return NULL;
+    }
+    if (count == 1)
+        return LLVMBuildTrunc(l->b, dwords[0], l->i8, "");
+    if (count == 2)
+        return lower_bitcast(l, LLVMBuildTrunc(l->b, dwords[0], l->i16, ""),
+                             LLVMVectorType(l->i8, 2));
+    LLVMValueRef all =
+        lower_bitcast(l, lower_gather(l, dwords, n), LLVMVectorType(l->i8, 4 * n));
+    return lower_slice(l, all, 0, count);
+}
+
+static LLVMValueRef fp8_to_f32(struct lower *l, LLVMValueRef v, unsigned count)
+{
+    LLVMValueRef out[TIR_MAX_VEC];
+    if (count % 4) {
+        for (unsigned i = 0; i < count; i++) {
+            LLVMValueRef byte = LLVMBuildZExt(l->b, lower_element(l, v, i), l->i32, "");
+            LLVMValueRef args[2] = {byte, lower_i32(l, 0)};
+            out[i] = emit_intrinsic(l, "llvm.amdgcn.cvt.f32.fp8", NULL, 0, args, 2);
         }
-        dwords[i / 4] = dword;
+        return lower_gather(l, out, count);
     }
-    return lower_bitcast(l, lower_gather(l, dwords, count / 4), LLVMVectorType(l->i8, count));
-}
-
-static LLVMValueRef fp8_vector_to_f32(struct lower *l, LLVMValueRef v, unsigned count)
-{
     LLVMTypeRef packed = count == 4 ? l->i32 : LLVMVectorType(l->i32, count / 4);
-    LLVMValueRef dwords = lower_bitcast(l, v, packed), out[TIR_MAX_VEC];
+    LLVMValueRef dwords = lower_bitcast(l, v, packed);
     for (unsigned i = 0; i < count; i += 2) {
         LLVMValueRef args[2] = {lower_element(l, dwords, i / 4),
                                 LLVMConstInt(l->i1, i / 2 % 2, false)};
@@ -178,27 +172,104 @@ static LLVMValueRef fp8_vector_to_f32(struct lower *l, LLVMValueRef v, unsigned 
     return lower_gather(l, out, count);
 }
 
+static LLVMValueRef clamp_to_i8(struct lower *l, LLVMValueRef x)
+{
+    LLVMValueRef least[2] = {x, lower_i32(l, INT8_MIN)};
+    LLVMValueRef most[2] = {emit_intrinsic(l, "llvm.smax", &l->i32, 1, least, 2),
+                            lower_i32(l, INT8_MAX)};
+    return emit_intrinsic(l, "llvm.smin", &l->i32, 1, most, 2);
+}
+
+/* The low bytes of four integers as one dword. */
+static LLVMValueRef join_low_bytes(struct lower *l, const LLVMValueRef x[4])
+{
+    LLVMValueRef low[3] = {x[1], x[0], lower_i32(l, 0x0c0c0400)};
+    LLVMValueRef high[3] = {x[3], x[2], lower_i32(l, 0x0c0c0400)};
+    LLVMValueRef both[3] = {emit_intrinsic(l, "llvm.amdgcn.perm", NULL, 0, high, 3),
+                            emit_intrinsic(l, "llvm.amdgcn.perm", NULL, 0, low, 3),
+                            lower_i32(l, 0x05040100)};
+    return emit_intrinsic(l, "llvm.amdgcn.perm", NULL, 0, both, 3);
+}
+
+/* v_rndne_f32 and v_cvt_i32_f32, which saturates and takes NaN to 0; v_med3_i32 for bytes, since
+ * LLVM 22.1 compares and selects to saturate those. */
+static LLVMValueRef f32_to_int(struct lower *l, LLVMValueRef v, struct tir_type to)
+{
+    const unsigned count = lower_count(to);
+    struct tir_type whole = to;
+    if (to.dtype == TIR_I8)
+        whole.dtype = TIR_I32;
+    LLVMTypeRef types[2] = {lower_type(l, whole), LLVMTypeOf(v)};
+    v = emit_intrinsic(l, "llvm.roundeven", &types[1], 1, &v, 1);
+    v = v ? emit_intrinsic(l, "llvm.fptosi.sat", types, 2, &v, 1) : NULL;
+    if (!v || to.dtype != TIR_I8)
+        return v;
+    LLVMValueRef x[TIR_MAX_VEC];
+    for (unsigned i = 0; i < count; i++)
+        x[i] = clamp_to_i8(l, lower_element(l, v, i));
+    if (count % 4)
+        return LLVMBuildTrunc(l->b, lower_gather(l, x, count), lower_type(l, to), "");
+    for (unsigned i = 0; i < count; i += 4)
+        x[i / 4] = join_low_bytes(l, x + i);
+    return lower_bitcast(l, lower_gather(l, x, count / 4), lower_type(l, to));
+}
+
+/* f32 that a 16-bit float holds exactly: nothing is rounded. */
+static LLVMValueRef short_f32_to_half(struct lower *l, LLVMValueRef v, struct tir_type to)
+{
+    const unsigned count = lower_count(to);
+    if (count % 2)
+        return f32_to_half(l, v, to, true);
+    LLVMValueRef pairs[TIR_MAX_VEC / 2];
+    for (unsigned i = 0; i < count; i += 2) {
+        LLVMValueRef low = lower_element(l, v, i), high = lower_element(l, v, i + 1);
+        if (to.dtype == TIR_F16) {
+            pairs[i / 2] = emit_intrinsic(l, "llvm.amdgcn.cvt.pkrtz", NULL, 0,
+                                          (LLVMValueRef[]){low, high}, 2);
+        } else {
+            LLVMValueRef args[3] = {lower_bitcast(l, high, l->i32),
+                                    lower_bitcast(l, low, l->i32), lower_i32(l, 0x07060302)};
+            pairs[i / 2] = emit_intrinsic(l, "llvm.amdgcn.perm", NULL, 0, args, 3);
+        }
+        if (!pairs[i / 2])
+            return NULL;
+        pairs[i / 2] = lower_bitcast(l, pairs[i / 2], l->i32);
+    }
+    return lower_bitcast(l, lower_gather(l, pairs, count / 2), lower_type(l, to));
+}
+
+static LLVMValueRef to_f32(struct lower *l, LLVMValueRef v, struct tir_type from)
+{
+    const unsigned dtype = from.dtype;
+    from.dtype = TIR_F32;
+    if (dtype == TIR_FP8)
+        return fp8_to_f32(l, v, lower_count(from));
+    if (is_int(dtype))
+        return LLVMBuildSIToFP(l->b, v, lower_type(l, from), "");
+    return is_half(dtype) ? LLVMBuildFPExt(l->b, v, lower_type(l, from), "") : v;
+}
+
 LLVMValueRef lower_convert(struct lower *l, const struct tir_op *op)
 {
     struct tir_type from = lower_operand_type(l, op, 0), to = lower_result_type(l, op);
-    unsigned count = lower_count(to);
+    const unsigned count = lower_count(to);
     LLVMValueRef v = lower_operand(l, op, 0, count);
-    if (count % 4 == 0 && from.dtype == TIR_F32 && to.dtype == TIR_FP8)
-        return f32_to_fp8_vector(l, v, count);
-    if (count % 4 == 0 && from.dtype == TIR_FP8 && to.dtype == TIR_F32)
-        return fp8_vector_to_f32(l, v, count);
-    if (to.dtype == TIR_F32 && is_half(from.dtype))
-        return LLVMBuildFPExt(l->b, v, lower_type(l, to), "");
-    if (from.dtype == TIR_F32 && is_half(to.dtype))
-        return f32_to_half(l, v, to, op->imm[0] != 0);
-
-    LLVMValueRef out[TIR_MAX_VEC];
-    for (unsigned i = 0; i < count; i++) {
-        out[i] = convert_element(l, lower_element(l, v, i), from.dtype, to.dtype);
-        if (!out[i])
-            return NULL;
-    }
-    return lower_gather(l, out, count);
+    if (from.dtype == to.dtype)
+        return v;
+    if (is_int(from.dtype) && is_int(to.dtype))
+        return LLVMBuildIntCast2(l->b, v, lower_type(l, to), true, "");
+    from.kind = to.kind; /* a scalar operand stands for every element */
+    from.count = to.count;
+    v = to_f32(l, v, from);
+    if (!v)
+        return NULL;
+    if (is_int(to.dtype))
+        return f32_to_int(l, v, to);
+    if (to.dtype == TIR_FP8)
+        return f32_to_fp8(l, v, count);
+    if (is_half(to.dtype) && (from.dtype == TIR_FP8 || from.dtype == TIR_I8))
+        return short_f32_to_half(l, v, to);
+    return is_half(to.dtype) ? f32_to_half(l, v, to, op->imm[0] != 0) : v;
 }
 
 LLVMValueRef lower_zext(struct lower *l, const struct tir_op *op)
@@ -220,17 +291,8 @@ LLVMValueRef lower_splat(struct lower *l, const struct tir_op *op)
 
 LLVMValueRef lower_extract(struct lower *l, const struct tir_op *op)
 {
-    LLVMValueRef v = lower_value(l, op->operands[0]);
-    unsigned first = (unsigned)op->imm[0], count = lower_count(lower_result_type(l, op));
-    if (count == 1)
-        return lower_element(l, v, first);
-    if (count == lower_count(lower_operand_type(l, op, 0)))
-        return v;
-    LLVMValueRef mask[TIR_MAX_VEC];
-    for (unsigned i = 0; i < count; i++)
-        mask[i] = lower_i32(l, first + i);
-    return LLVMBuildShuffleVector(l->b, v, LLVMGetPoison(LLVMTypeOf(v)),
-                                  LLVMConstVector(mask, count), "");
+    return lower_slice(l, lower_value(l, op->operands[0]), (unsigned)op->imm[0],
+                       lower_count(lower_result_type(l, op)));
 }
 
 LLVMValueRef lower_concat(struct lower *l, const struct tir_op *op)

@@ -146,7 +146,15 @@ static void conversions_use_the_conversion_instructions(void **state)
         check_convert(name, tir_vec(TIR_BF16, 2), tir_vec(TIR_F32, 2), "v_and_b32_e32 v", 1);
         check_convert(name, tir_vec(TIR_F32, 4), tir_vec(TIR_FP8, 4), "v_cvt_pk_fp8_f32", 2);
         check_convert(name, tir_vec(TIR_FP8, 4), tir_vec(TIR_F32, 4), "v_cvt_pk_f32_fp8", 2);
-        check_convert(name, tir_vec(TIR_F32, 2), tir_vec(TIR_FP8, 2), "v_cvt_pk_fp8_f32", 2);
+        check_convert(name, tir_vec(TIR_F32, 2), tir_vec(TIR_FP8, 2), "v_cvt_pk_fp8_f32", 1);
+        check_convert(name, tir_vec(TIR_F32, 4), tir_vec(TIR_FP8, 4), "v_med3_f32", 4);
+        check_convert(name, tir_vec(TIR_F32, 4), tir_vec(TIR_FP8, 4), "s_nop", 0);
+        check_convert(name, tir_vec(TIR_FP8, 4), tir_vec(TIR_BF16, 4), "v_perm_b32", 2);
+        check_convert(name, tir_vec(TIR_FP8, 4), tir_vec(TIR_F16, 4), "v_cvt_pkrtz_f16_f32", 2);
+        check_convert(name, tir_vec(TIR_I8, 4), tir_vec(TIR_BF16, 4), "v_perm_b32", 2);
+        check_convert(name, tir_vec(TIR_F32, 4), tir_vec(TIR_I8, 4), "v_rndne_f32", 4);
+        check_convert(name, tir_vec(TIR_F32, 4), tir_vec(TIR_I8, 4), "v_med3_i32", 4);
+        check_convert(name, tir_vec(TIR_F32, 4), tir_vec(TIR_I8, 4), "v_perm_b32", 3);
         check_convert(name, f32, tir_vec(TIR_BF16, 1),
                       (*t)->machine.has_cvt_pk_bf16 ? "v_cvt_pk_bf16_f32" : "v_add3_u32", 1);
     }

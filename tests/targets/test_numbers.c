@@ -2,6 +2,7 @@
  *
  * What the lowered ops compute: kernels of a few ops on the simulator's engine, against C.
  */
+#include "ir/arith.h"
 #include "tests/targets/run.h"
 
 #include <math.h>
@@ -152,7 +153,7 @@ static void integers_and_floats_convert_by_value(void **state)
     assert_int_equal(v.out[1][1].i[0], INT32_MIN);
     assert_int_equal(v.out[1][2].i[0], 0);
     for (unsigned lane = 3; lane < 64; lane++)
-        assert_int_equal(v.out[1][lane].i[0], (int)v.in[1][lane].f[0]);
+        assert_int_equal(v.out[1][lane].i[0], (int)nearbyintf(v.in[1][lane].f[0]));
 }
 
 /* Bytes to f32 and back are the same bytes, NaN apart. */
@@ -176,6 +177,97 @@ static void fp8_survives_the_way_through_f32(void **state)
                     assert_int_equal(v.out[1][lane].b[e], v.in[0][lane].b[e]);
         const unsigned one = (*t)->machine.fp8_is_fnuz ? 0x40 : 0x38;
         assert_true(v.out[0][one / 4].f[one % 4] == 1.0f);
+    }
+}
+
+/* Halfway cases, what saturates, infinities, NaN, and what is too small. */
+static float interesting_float(unsigned i)
+{
+    static const float floats[] = {
+        0.0f, -0.0f, 1e-9f, 0.0009765625f, 0.00048828125f, 0.00146484375f, 17, 19, -21, 23,
+        239.9f, 240, 241, 248, 249, -256, 447, 448, 449, -464, 465, 480, 1e9f, -INFINITY, INFINITY,
+        NAN, 0.5f, 1.5f, -2.5f, 126.5f, 127, 127.4f, 127.5f, -127.5f, -128, -128.5f, -129, 3e9f,
+    };
+    enum { N = sizeof floats / sizeof floats[0] };
+    return i < N ? floats[i] : ldexpf(1 + (float)(i * 37 % 64) / 64, (int)(i % 12) - 4);
+}
+
+/* The interpreter's tables are another way to the same bytes. */
+static void check_fp8(const struct tgt *t, float from, uint8_t to)
+{
+    const bool fnuz = t->machine.fp8_is_fnuz;
+    if (isnan(from))
+        assert_true(isnan(tir_to_float(TIR_FP8, to, fnuz)));
+    else if (to != tir_from_float(TIR_FP8, from, fnuz))
+        fail_msg("%s: %g became %02x, not %02x", t->machine.name, (double)from, to,
+                 (unsigned)tir_from_float(TIR_FP8, from, fnuz));
+}
+
+static void check_int8(float from, int8_t to)
+{
+    const float rounded = isnan(from) ? 0 : nearbyintf(from);
+    assert_int_equal(to, (int)fminf(fmaxf(rounded, -128), 127));
+}
+
+static void bytes_made_of_f32_are_rounded_and_saturate(void **state)
+{
+    (void)state;
+    for (const struct tgt *const *t = tgt_all; *t; t++) {
+        static struct values v;
+        struct kernel k = kernel_create((*t)->machine.name, 1, 1);
+        struct tir_value wide = unknown(&k, tir_vec(TIR_F32, 4));
+        struct tir_value two = make(&k, TIR_extract, tir_vec(TIR_F32, 2), &wide, 1, 2, 0, 0);
+        struct tir_value one = make(&k, TIR_extract, f32, &wide, 1, 1, 0, 0);
+        keep(&k, make(&k, TIR_convert, tir_vec(TIR_FP8, 4), &wide, 1, 0, 0, 0));
+        keep(&k, make(&k, TIR_convert, tir_vec(TIR_FP8, 2), &two, 1, 0, 0, 0));
+        keep(&k, make(&k, TIR_convert, tir_vec(TIR_FP8, 1), &one, 1, 0, 0, 0));
+        keep(&k, make(&k, TIR_convert, tir_vec(TIR_I8, 4), &wide, 1, 0, 0, 0));
+        keep(&k, make(&k, TIR_convert, tir_vec(TIR_I8, 1), &one, 1, 0, 0, 0));
+        for (unsigned lane = 0; lane < 64; lane++)
+            for (unsigned e = 0; e < 4; e++)
+                v.in[0][lane].f[e] = interesting_float((lane + 16 * e) % 64);
+        compile_and_run(&k, &v, NULL, 0);
+        for (unsigned lane = 0; lane < 64; lane++) {
+            const float *in = v.in[0][lane].f;
+            for (unsigned e = 0; e < 4; e++) {
+                check_fp8(*t, in[e], v.out[0][lane].b[e]);
+                check_int8(in[e], (int8_t)v.out[3][lane].b[e]);
+            }
+            check_fp8(*t, in[2], v.out[1][lane].b[0]);
+            check_fp8(*t, in[3], v.out[1][lane].b[1]);
+            check_fp8(*t, in[1], v.out[2][lane].b[0]);
+            check_int8(in[1], (int8_t)v.out[4][lane].b[0]);
+        }
+    }
+}
+
+/* Every fp8 and every int8 is a bf16 and an f16, so nothing is rounded. */
+static void bytes_become_halves_exactly(void **state)
+{
+    (void)state;
+    for (const struct tgt *const *t = tgt_all; *t; t++) {
+        static struct values v;
+        static const uint8_t from[] = {TIR_FP8, TIR_I8}, to[] = {TIR_BF16, TIR_F16};
+        const bool fnuz = (*t)->machine.fp8_is_fnuz;
+        struct kernel k = kernel_create((*t)->machine.name, 1, 1);
+        for (unsigned i = 0; i < 2; i++) {
+            struct tir_value bytes = unknown(&k, tir_vec(from[i], 4));
+            for (unsigned j = 0; j < 2; j++)
+                keep(&k, make(&k, TIR_convert, tir_vec(to[j], 4), &bytes, 1, 0, 0, 0));
+        }
+        for (unsigned lane = 0; lane < 64; lane++)
+            for (unsigned e = 0; e < 4; e++)
+                v.in[0][lane].b[e] = v.in[1][lane].b[e] = (uint8_t)(4 * lane + e);
+        compile_and_run(&k, &v, NULL, 0);
+        for (unsigned i = 0; i < 256; i++) {
+            const float fp8 = tir_to_float(TIR_FP8, i, fnuz);
+            for (unsigned j = 0; j < 2; j++) {
+                const unsigned lane = i / 4, e = i % 4;
+                const float a = tir_to_float(to[j], v.out[j][lane].h[e], false);
+                assert_true(isnan(fp8) ? isnan(a) : a == fp8);
+                assert_true(tir_to_float(to[j], v.out[2 + j][lane].h[e], false) == (int8_t)i);
+            }
+        }
     }
 }
 
@@ -424,6 +516,8 @@ int main(void)
         cmocka_unit_test(two_f32_become_f16_by_nearest_even),
         cmocka_unit_test(integers_and_floats_convert_by_value),
         cmocka_unit_test(fp8_survives_the_way_through_f32),
+        cmocka_unit_test(bytes_made_of_f32_are_rounded_and_saturate),
+        cmocka_unit_test(bytes_become_halves_exactly),
         cmocka_unit_test(lane_xor_reaches_every_lane),
         cmocka_unit_test(lane_swap_exchanges_halves),
         cmocka_unit_test(lane_gather_reads_the_lane_it_is_told),

@@ -1,0 +1,220 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Tiles mean the same before and after lower_tiles: each program runs in the interpreter at both
+ * levels. Elements of one and two bytes, whole registers of them and parts, in every order.
+ */
+#include "ir/interp.h"
+#include "tests/ir/fixture.h"
+
+enum { ROWS = 16, COLS = 64, ELEMENTS = ROWS * COLS, BYTES = 64 * 1024 };
+
+static const unsigned dtypes[] = {TIR_I8, TIR_FP8, TIR_I16, TIR_BF16, TIR_F32};
+enum { N_DTYPES = sizeof(dtypes) / sizeof(dtypes[0]) };
+
+/* 16 elements a lane, in 4! orders of their register bits. */
+static struct tir_layout layout_in_order(unsigned order)
+{
+    uint32_t images[4] = {TIR_RC(0, 1), TIR_RC(0, 2), TIR_RC(1, 0), TIR_RC(2, 0)};
+    struct tir_layout l = {
+        .reg_bits = 4, .lane_bits = 6,
+        .basis = {[4] = TIR_RC(0, 4), TIR_RC(0, 8), TIR_RC(0, 16), TIR_RC(0, 32), TIR_RC(4, 0),
+                  TIR_RC(8, 0)},
+    };
+    for (unsigned i = 0; i < 4; i++) {
+        const unsigned pick = i + order % (4 - i);
+        order /= 4 - i;
+        l.basis[i] = images[pick];
+        images[pick] = images[i];
+    }
+    return l;
+}
+
+/* Fewer elements a lane than a register has room for: two rows of one element each. */
+static const struct tir_layout narrow = {
+    .reg_bits = 1, .lane_bits = 6,
+    .basis = {TIR_RC(1, 0), TIR_RC(0, 1), TIR_RC(0, 2), TIR_RC(0, 4), TIR_RC(0, 8), TIR_RC(0, 16),
+              TIR_RC(0, 32)},
+};
+
+struct program {
+    struct tir_func *f;
+    struct tir_builder b;
+    struct tir_value in, out;
+    int written; /* bytes of out */
+};
+
+static struct program begin(void)
+{
+    struct program p = {.f = tir_func_create("k", &test_machine, 1)};
+    assert_non_null(p.f);
+    p.b = tir_at_end(p.f, p.f->body);
+    p.in = tir_arg(&p.b, "in", TIR_I64);
+    p.out = tir_arg(&p.b, "out", TIR_I64);
+    return p;
+}
+
+static struct tir_view view_of(struct program *p, struct tir_value base, int size)
+{
+    return (struct tir_view){tir_make_rsrc(&p->b, base, tir_i32(&p->b, BYTES)),
+                             tir_i32(&p->b, COLS * size), tir_i32(&p->b, 0)};
+}
+
+static int size_of(unsigned dtype) { return (int)tir_dtype_bits(dtype) / 8; }
+
+static struct tir_value load(struct program *p, struct tir_type t)
+{
+    return tir_tile_load(&p->b, view_of(p, p->in, size_of(t.dtype)), tir_i32(&p->b, 0), t);
+}
+
+static void keep(struct program *p, struct tir_value tile)
+{
+    const struct tir_type t = tir_typeof(p->f, tile);
+    struct tir_view to = view_of(p, p->out, size_of(t.dtype));
+    to.byte = tir_i32(&p->b, p->written);
+    tir_tile_store(&p->b, to, tir_i32(&p->b, 0), tile);
+    p->written += t.rows * t.cols * size_of(t.dtype);
+}
+
+static void interpret(struct tir_func *f, const uint8_t *in, uint8_t *out)
+{
+    const uint64_t kernarg[] = {(uintptr_t)in, (uintptr_t)out};
+    char why[TIR_WHY];
+    memset(out, 0xa5, BYTES);
+    if (!tir_verify(f, "building", stderr))
+        fail_msg("not sound");
+    if (!tir_interpret(f, kernarg, sizeof(kernarg), (const unsigned[]){1, 1, 1}, why))
+        fail_msg("%s", why);
+}
+
+/* Runs and frees the program; leaves what it wrote in `out`. */
+static void both_levels_agree(struct program *p, const uint8_t *in, uint8_t *out)
+{
+    static uint8_t lowered[BYTES];
+    assert_true(p->written <= BYTES);
+    tir_return(&p->b);
+    interpret(p->f, in, out);
+    tir_lower_tiles(p->f, &(struct tir_schedule){.stages = 1});
+    interpret(p->f, in, lowered);
+    for (int i = 0; i < BYTES; i++)
+        if (out[i] != lowered[i])
+            fail_msg("byte %d is %02x as a tile and %02x in registers", i, out[i], lowered[i]);
+    tir_func_destroy(p->f);
+}
+
+/* Every byte value at every alignment. */
+static uint8_t in[BYTES], out[BYTES];
+
+static int fill(void **state)
+{
+    (void)state;
+    for (int i = 0; i < BYTES; i++)
+        in[i] = (uint8_t)(i ^ i >> 8);
+    return 0;
+}
+
+static void registers_are_reordered_element_by_element(void **state)
+{
+    (void)state;
+    for (unsigned d = 0; d < N_DTYPES; d++)
+        for (unsigned order = 0; order < 24; order++) {
+            struct program p = begin();
+            const struct tir_layout from = layout_in_order(order);
+            const struct tir_value a =
+                load(&p, tir_tile(p.f, dtypes[d], ROWS, COLS, &from));
+            for (unsigned other = 0; other < 24; other += 5) {
+                const struct tir_layout to = layout_in_order((order + other) % 24);
+                keep(&p, tir_relayout(&p.b, a, &to));
+            }
+            const int bytes = ELEMENTS * size_of(dtypes[d]);
+            both_levels_agree(&p, in, out);
+            for (int i = 0; i < 5; i++)
+                assert_memory_equal(out + i * bytes, in, (size_t)bytes);
+        }
+}
+
+static void conversions_keep_every_element_in_its_place(void **state)
+{
+    (void)state;
+    static const unsigned from[] = {TIR_I8, TIR_FP8, TIR_BF16, TIR_F32};
+    for (unsigned i = 0; i < 4; i++)
+        for (unsigned k = 0; k < 2; k++) {
+            struct program p = begin();
+            const struct tir_layout wide = layout_in_order(7);
+            const struct tir_type t =
+                tir_tile(p.f, from[i], k ? 2 : ROWS, COLS, k ? &narrow : &wide);
+            const struct tir_value a = load(&p, t);
+            for (unsigned to = 0; to < N_DTYPES; to++)
+                if (dtypes[to] != TIR_I16)
+                    keep(&p, tir_convert(&p.b, a, dtypes[to]));
+            both_levels_agree(&p, in, out);
+        }
+}
+
+/* Row i of the tile is row 15 - i of memory, or nowhere. */
+static struct tir_value reversed_rows(struct program *p, struct tir_type t, bool gaps)
+{
+    const struct tir_layout rows = tir_layout_slice(tir_layout_of(p->f, t), 1);
+    const struct tir_type vector = tir_tile(p->f, TIR_I32, t.rows, 1, &rows);
+    const struct tir_value row = tir_row_index(&p->b, vector);
+    const struct tir_value back = tir_sub(&p->b, tir_int_like(&p->b, row, t.rows - 1), row);
+    const struct tir_value at =
+        tir_mul(&p->b, back, tir_int_like(&p->b, back, COLS * size_of(t.dtype)));
+    struct tir_value wide = tir_convert(&p->b, at, TIR_I64);
+    if (gaps) {
+        const struct tir_value odd = tir_and(&p->b, row, tir_int_like(&p->b, row, 1));
+        wide = tir_select(&p->b, tir_cmp_eq(&p->b, odd, tir_int_like(&p->b, odd, 1)),
+                          tir_int_like(&p->b, wide, -1), wide);
+    }
+    return wide;
+}
+
+static void rows_anywhere_are_read_and_written(void **state)
+{
+    (void)state;
+    for (unsigned d = 0; d < N_DTYPES; d++)
+        for (unsigned order = 0; order < 24; order++) {
+            struct program p = begin();
+            const struct tir_layout l = layout_in_order(order);
+            const struct tir_type t = tir_tile(p.f, dtypes[d], ROWS, COLS, &l);
+            const struct tir_value a = tir_tile_gather(
+                &p.b, p.in, reversed_rows(&p, t, false), tir_i32(&p.b, 0), t);
+            tir_tile_scatter(&p.b, p.out, reversed_rows(&p, t, true), tir_i32(&p.b, 0), a);
+            both_levels_agree(&p, in, out);
+            const int row = COLS * size_of(dtypes[d]);
+            for (int i = 0; i < ROWS * row; i++) /* tile row i is memory row 15 - i, the odd stay */
+                assert_int_equal(out[i], (ROWS - 1 - i / row) % 2 ? 0xa5 : in[i]);
+        }
+}
+
+static void lds_holds_elements_of_every_size(void **state)
+{
+    (void)state;
+    for (unsigned d = 0; d < N_DTYPES; d++)
+        for (unsigned order = 0; order < 24; order++) {
+            struct program p = begin();
+            const struct tir_layout l = layout_in_order(order), back = layout_in_order(23 - order);
+            struct tir_layout map = {.reg_bits = 10};
+            for (unsigned i = 0; i < 10; i++)
+                map.basis[i] = i < 6 ? TIR_RC(0, 1u << i) : TIR_RC(1u << (i - 6), 0);
+            const struct tir_type t = tir_tile(p.f, dtypes[d], ROWS, COLS, &l);
+            const struct tir_type to = tir_tile(p.f, dtypes[d], ROWS, COLS, &back);
+            const unsigned bytes = ELEMENTS * (unsigned)size_of(dtypes[d]);
+            const struct tir_value lds = tir_lds_buffer(&p.b, bytes, 16);
+            tir_tile_lds_store(&p.b, lds, load(&p, t), &map);
+            tir_barrier(&p.b);
+            keep(&p, tir_tile_lds_load(&p.b, lds, to, &map));
+            both_levels_agree(&p, in, out);
+            assert_memory_equal(out, in, bytes);
+        }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(registers_are_reordered_element_by_element),
+        cmocka_unit_test(conversions_keep_every_element_in_its_place),
+        cmocka_unit_test(rows_anywhere_are_read_and_written),
+        cmocka_unit_test(lds_holds_elements_of_every_size),
+    };
+    return cmocka_run_group_tests(tests, fill, NULL);
+}
