@@ -310,6 +310,22 @@ struct tir_value tir_transpose(struct tir_builder *b, struct tir_value a)
     return tir_build(b, TIR_transpose, tir_tile(b->f, t.dtype, t.cols, t.rows, &l), &a, 1, NULL);
 }
 
+struct tir_value tir_join_blocks(struct tir_builder *b, struct tir_value a, unsigned rows)
+{
+    const struct tir_type t = tir_typeof(b->f, a);
+    const struct tir_layout l = tir_layout_join_blocks(tir_layout_of(b->f, t), rows, t.cols);
+    const struct tir_type d = tir_tile(b->f, t.dtype, rows, t.rows / rows * t.cols, &l);
+    return tir_build(b, TIR_join_blocks, d, &a, 1, NULL);
+}
+
+struct tir_value tir_split_blocks(struct tir_builder *b, struct tir_value a, unsigned width)
+{
+    const struct tir_type t = tir_typeof(b->f, a);
+    const struct tir_layout l = tir_layout_split_blocks(tir_layout_of(b->f, t), t.rows, width);
+    const struct tir_type d = tir_tile(b->f, t.dtype, t.cols / width * t.rows, width, &l);
+    return tir_build(b, TIR_split_blocks, d, &a, 1, NULL);
+}
+
 struct tir_value tir_tile_load(struct tir_builder *b, struct tir_view v, struct tir_value row0,
                                struct tir_type t)
 {

@@ -89,6 +89,10 @@ struct tir_value tir_relayout(struct tir_builder *b, struct tir_value a,
                               const struct tir_layout *to);
 struct tir_value tir_transpose(struct tir_builder *b, struct tir_value a);
 
+/* (C rows) x X as rows x (C X), and back: `width` is X. Powers of two that divide a's sizes. */
+struct tir_value tir_join_blocks(struct tir_builder *b, struct tir_value a, unsigned rows);
+struct tir_value tir_split_blocks(struct tir_builder *b, struct tir_value a, unsigned width);
+
 /** A 2-D region of global memory: rows of `row_stride` bytes behind a buffer resource. */
 struct tir_view {
     struct tir_value rsrc;       /* TIR_RSRC */

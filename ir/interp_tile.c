@@ -121,6 +121,23 @@ static void run_transpose(struct interp *x, const struct tir_op *op)
             d[i * t.cols + j] = a[j * t.rows + i];
 }
 
+/* join_blocks, and split_blocks with the roles exchanged: one element is where it is in both. */
+static void run_blocks(struct interp *x, const struct tir_op *op)
+{
+    const bool join = op->opcode == TIR_join_blocks;
+    const int64_t *const a = interp_value(x, op->operands[0]);
+    int64_t *const d = interp_value(x, op->result);
+    const struct tir_type at = type_of(x, op->operands[0]), dt = type_of(x, op->result);
+    const struct tir_type joined = join ? dt : at, split = join ? at : dt;
+    for (unsigned i = 0; i < joined.rows; i++)
+        for (unsigned j = 0; j < joined.cols; j++) {
+            const size_t one = (size_t)i * joined.cols + j;
+            const size_t other = ((size_t)(j / split.cols) * joined.rows + i) * split.cols +
+                                 j % split.cols;
+            d[join ? one : other] = a[join ? other : one];
+        }
+}
+
 /*
  * Waves that do not run keep what they hold: the op computes all elements, and those of other waves
  * are put back. It matters in a branch that only some waves take.
@@ -148,6 +165,7 @@ static bool run_pure(struct interp *x, const struct tir_op *op)
         return true;
     case TIR_mma: run_mma(x, op); return true;
     case TIR_transpose: run_transpose(x, op); return true;
+    case TIR_join_blocks: case TIR_split_blocks: run_blocks(x, op); return true;
     default:
         memcpy(interp_value(x, op->result), interp_value(x, op->operands[0]),
                (size_t)type_of(x, op->result).rows * type_of(x, op->result).cols *

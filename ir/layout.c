@@ -62,6 +62,26 @@ struct tir_layout tir_layout_transpose(const struct tir_layout *l)
     return t;
 }
 
+struct tir_layout tir_layout_join_blocks(const struct tir_layout *l, unsigned rows, unsigned width)
+{
+    struct tir_layout t = *l;
+    for (int i = 0; i < tir_layout_bits(l); i++) {
+        const unsigned row = tir_rc_row(l->basis[i]), col = tir_rc_col(l->basis[i]);
+        t.basis[i] = TIR_RC(row % rows, col + row / rows * width);
+    }
+    return t;
+}
+
+struct tir_layout tir_layout_split_blocks(const struct tir_layout *l, unsigned rows, unsigned width)
+{
+    struct tir_layout t = *l;
+    for (int i = 0; i < tir_layout_bits(l); i++) {
+        const unsigned row = tir_rc_row(l->basis[i]), col = tir_rc_col(l->basis[i]);
+        t.basis[i] = TIR_RC(row + col / width * rows, col % width);
+    }
+    return t;
+}
+
 struct tir_layout tir_layout_slice(const struct tir_layout *l, int axis)
 {
     const uint32_t keep = axis == 0 ? TIR_RC(0, 0xffff) : TIR_RC(0xffff, 0);

@@ -56,6 +56,13 @@ struct tir_layout tir_layout_fold_rows(const struct tir_layout *l, unsigned *row
 /** Same inputs, rows and columns exchanged. */
 struct tir_layout tir_layout_transpose(const struct tir_layout *l);
 
+/* The layout of join_blocks' result with `rows` rows, of an operand with `width` columns; and of
+ * split_blocks' result. Both are powers of two. */
+struct tir_layout tir_layout_join_blocks(const struct tir_layout *l, unsigned rows,
+                                         unsigned width);
+struct tir_layout tir_layout_split_blocks(const struct tir_layout *l, unsigned rows,
+                                          unsigned width);
+
 /** Axis 0 drops the rows (leaves a 1xN vector), axis 1 drops the columns (leaves Mx1): the image
  * keeps only the other axis; register bits that become 0 are removed. */
 struct tir_layout tir_layout_slice(const struct tir_layout *l, int axis);

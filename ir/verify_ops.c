@@ -39,6 +39,8 @@ static const char *const signatures[TIR_N_OPCODES] = {
     [TIR_mma] = "ttt>t",
     [TIR_relayout] = "t>t",
     [TIR_transpose] = "t>t",
+    [TIR_join_blocks] = "t>t",
+    [TIR_split_blocks] = "t>t",
     [TIR_tile_load] = "riii>t",
     [TIR_tile_store] = "riiit",
     [TIR_tile_gather] = "lti>t",
@@ -548,6 +550,24 @@ static void check_vec_op(struct tir_verifier *v, const struct tir_op *op, struct
     }
 }
 
+/* Rows x (blocks width) and (blocks rows) x width hold the same; `map` takes the operand's layout to
+ * the result's. */
+static void check_blocks(struct tir_verifier *v, struct tir_type joined, struct tir_type split,
+                         struct tir_layout (*map)(const struct tir_layout *, unsigned, unsigned))
+{
+    const bool join = map == tir_layout_join_blocks;
+    const struct tir_type a = join ? split : joined, d = join ? joined : split;
+    const bool shaped = a.dtype == d.dtype && joined.rows && split.cols &&
+                        split.rows % joined.rows == 0 &&
+                        split.rows / joined.rows * split.cols == joined.cols;
+    tir_check(v, shaped, "operand and result are not the same blocks, joined and split");
+    if (!shaped)
+        return;
+    const struct tir_layout want = map(tir_layout_of(v->f, a), joined.rows, split.cols);
+    tir_check(v, tir_layout_equal(&want, tir_layout_of(v->f, d)),
+              "result does not hold the operand's registers");
+}
+
 static void check_tile_op(struct tir_verifier *v, const struct tir_op *op, struct types t)
 {
     switch (op->opcode) {
@@ -576,6 +596,12 @@ static void check_tile_op(struct tir_verifier *v, const struct tir_op *op, struc
                   "result is not the operand with rows and columns exchanged");
         break;
     }
+    case TIR_join_blocks:
+        check_blocks(v, t.d, t.a, tir_layout_join_blocks);
+        break;
+    case TIR_split_blocks:
+        check_blocks(v, t.a, t.d, tir_layout_split_blocks);
+        break;
     case TIR_call_hook:
         tir_check(v, op->imm[0] >= 0 && op->imm[0] < (int64_t)v->f->n_hooks, "no such hook");
         tir_check(v, op->n_operands > 0 && tir_type_equal(t.a, t.d),

@@ -258,6 +258,21 @@ static void contiguous_counts_the_low_register_bits_of_an_axis(void **state)
     assert_int_equal(tir_layout_contiguous(&ACC32, 1), 0);
 }
 
+static void blocks_are_joined_and_split_element_by_element(void **state)
+{
+    (void)state;
+    const struct tir_layout split = tir_layout_split_blocks(&ACC32, 32, 8);
+    const struct tir_layout joined = tir_layout_join_blocks(&split, 32, 8);
+    assert_true(tir_layout_equal(&joined, &ACC32));
+    for (unsigned reg = 0; reg < 16; reg++)
+        for (unsigned lane = 0; lane < 64; lane++) {
+            const uint32_t a = tir_layout_apply(&ACC32, reg, lane, 0);
+            const unsigned row = tir_rc_row(a), col = tir_rc_col(a);
+            assert_int_equal(tir_layout_apply(&split, reg, lane, 0),
+                             TIR_RC(col / 8 * 32 + row, col % 8));
+        }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -273,6 +288,7 @@ int main(void)
         cmocka_unit_test(conversion_without_the_elements_is_refused),
         cmocka_unit_test(covers_refuses_what_is_outside_or_missing),
         cmocka_unit_test(fold_rows_keeps_the_row_bits_of_lanes),
+        cmocka_unit_test(blocks_are_joined_and_split_element_by_element),
         cmocka_unit_test(contiguous_counts_the_low_register_bits_of_an_axis),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

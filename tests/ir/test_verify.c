@@ -54,6 +54,10 @@ static const struct {
     {"%9 = relayout %7 : tile<32x32, f16, #0>", "result differs in more than its layout"},
     {"%9 = transpose %7 : tile<32x32, f32, #0>",
      "result is not the operand with rows and columns exchanged"},
+    {"%9 = join_blocks %7 : tile<32x32, f16, #0>",
+     "operand and result are not the same blocks, joined and split"},
+    {"%9 = split_blocks %7 : tile<32x32, f32, #9>",
+     "result does not hold the operand's registers"},
     {"%9 = tile_load %4, %3, %0, %0 : tile<32x32, f32, #0>", "operand 1 is not a scalar i32"},
     {"%10 = splat %3 : tile<32x1, i64, #5>\n%9 = tile_gather %3, %10, %0 : tile<32x32, f32, #0>",
      "row_addr is not laid out like the tile's rows"},
@@ -121,7 +125,8 @@ static struct tir_func *with_constants(const char *body)
         "layout #5 = lanes(r1 r2 r4 r8 r16 0)\n"
         "layout #6 = regs(c1 c2 c4)\n"
         "layout #7 = lanes(c1 c2 c4 c8 c16 r1)\n"
-        "layout #8 = regs(r1 r2 r8) lanes(c1 c2 c4 c8 c16 r4) waves(r16)\n{\n" CONSTANTS;
+        "layout #8 = regs(r1 r2 r8) lanes(c1 c2 c4 c8 c16 r4) waves(r16)\n"
+        "layout #9 = regs(c1 c2 c8 c16) lanes(r1 r2 r4 r8 r16 c4)\n{\n" CONSTANTS;
     char *text = NULL;
     assert_true(asprintf(&text, "%s%s\n  return\n}\n", head, body) > 0);
     struct tir_func *const f = parsed(text);
