@@ -185,12 +185,18 @@ ATTN_PUBLIC int attn_device_describe(const struct attn_device *device,
 
 /* ---- Operations ---- */
 
-enum attn_dtype { ATTN_BF16 = 1, ATTN_FP16 = 2 };
+enum attn_dtype {
+    ATTN_BF16 = 1,
+    ATTN_FP16 = 2,
+    ATTN_FP8 = 3, /**< the GPU's own e4m3: fnuz (largest 240) on gfx942, OCP (448) on gfx950 */
+    ATTN_INT8 = 4 /**< signed */
+};
 
 enum attn_mask {
     ATTN_MASK_NONE,   /**< every key of the sequence */
     ATTN_MASK_CAUSAL, /**< query i of n sees keys up to i + (keys - n): bottom right */
-    ATTN_MASK_WINDOW  /**< window_left before and window_right behind that diagonal */
+    ATTN_MASK_WINDOW, /**< window_left before and window_right behind that diagonal */
+    ATTN_MASK_CUSTOM  /**< a byte per query and key says; for decode */
 };
 
 /** The largest device memory that an op can need for these arguments; 0 for many ops. */
@@ -215,6 +221,71 @@ ATTN_PUBLIC int attn_op_describe(const struct attn_op *op, struct attn_op_info *
 
 /** No launch of the op may be running, and no graph with it may be replayed later. */
 ATTN_PUBLIC void attn_op_destroy(struct attn_op *op);
+
+/* ---- Paged caches: what every op that reads or writes one has in common ---- */
+
+/** Order inside a page; D elements a head, P tokens a page, x elements in 16 bytes. */
+enum attn_kv_layout {
+    ATTN_KV_NHD,    /**< k and v [page, token, kv head, D]: every stride is free */
+    ATTN_KV_SHUFFLE /**< k [page, kv head, D / x, P, x], v [page, kv head, P / x, D, x] */
+};
+
+/** Which elements share a scale; it multiplies what is stored. */
+enum attn_kv_scale {
+    ATTN_KV_SCALE_NONE,   /**< what is stored is the value */
+    ATTN_KV_SCALE_TENSOR, /**< all: k_scale[0], v_scale[0] */
+    ATTN_KV_SCALE_TOKEN,  /**< those of one token and head: [page, kv head, token] */
+    ATTN_KV_SCALE_BLOCK   /**< those of one page and head: [page, kv head] */
+};
+
+/** How the pages of a sequence are listed. */
+enum attn_page_table {
+    ATTN_PAGES_BLOCKS, /**< a row of page numbers per sequence */
+    ATTN_PAGES_INDICES /**< one list of page numbers, cut by kv_indptr */
+};
+
+/** How a cache holds keys and values: fixed for a layer. */
+struct attn_cache_desc {
+    enum attn_dtype dtype; /**< of its elements; 0: the op's dtype */
+    enum attn_kv_layout layout;
+    enum attn_kv_scale scale; /**< for ATTN_FP8 and ATTN_INT8, which needs one */
+    int32_t page_size;        /**< tokens in a page: a power of two; SHUFFLE: x or more */
+};
+
+/**
+ * A cache in one call. k and v are 16-byte aligned, and so is every stride of theirs; a page may be
+ * 2 GiB, a cache what the GPU has. Strides are in elements, those of the scales in floats, and 0
+ * stands for a contiguous tensor. Nothing here may vary between replays of a captured graph.
+ */
+struct attn_cache {
+    void *k;                /**< of pages that attn_cache_desc describes */
+    void *v;
+    float *k_scale;         /**< NULL with ATTN_KV_SCALE_NONE */
+    float *v_scale;         /**< the strides of k_scale */
+    int64_t k_page_stride;
+    int64_t k_token_stride; /**< NHD only */
+    int64_t k_head_stride;
+    int64_t v_page_stride;
+    int64_t v_token_stride; /**< NHD only */
+    int64_t v_head_stride;
+    int64_t scale_page_stride;
+    int64_t scale_head_stride; /**< per token: the tokens of a page and head are neighbours */
+    int32_t page_count;     /**< pages in the cache, for ATTN_CHECK_DATA; 0: not said */
+};
+
+/**
+ * Whose tokens the pages hold, on the device, all int32. Token i of sequence s is token i % P of
+ * page block_table[s * block_table_stride + i / P], or kv_indices[kv_indptr[s] + i / P]; entries
+ * behind the last token's are never read.
+ */
+struct attn_pages {
+    const int32_t *kv_lens;     /**< [batch]: tokens of each sequence with the new ones; may be 0 */
+    const int32_t *block_table; /**< [batch, entries], with ATTN_PAGES_BLOCKS */
+    const int32_t *kv_indptr;   /**< [batch + 1], with ATTN_PAGES_INDICES */
+    const int32_t *kv_indices;  /**< [entries], with ATTN_PAGES_INDICES */
+    int64_t block_table_stride; /**< 0: entries */
+    int32_t entries;            /**< of a row or the list; 0: not said, and not checked */
+};
 
 /* ---- Prefill: attention over packed sequences ---- */
 
@@ -286,6 +357,86 @@ ATTN_PUBLIC int attn_prefill_lookup(struct attn_device *device,
  * graph. An empty batch is success without a launch.
  */
 ATTN_PUBLIC int attn_prefill_launch(const struct attn_op *op, const struct attn_prefill_args *args);
+
+/* ---- Decode: a few new queries per sequence over a paged cache ---- */
+
+/** What is fixed for a layer. */
+struct attn_decode_desc {
+    size_t size;           /**< sizeof(struct attn_decode_desc) */
+    enum attn_dtype dtype; /**< of q and out: ATTN_BF16 or ATTN_FP16 */
+    int32_t head_dim;
+    int32_t head_dim_v;    /**< 0: head_dim */
+    int32_t heads;         /**< query heads, a multiple of kv_heads */
+    int32_t kv_heads;
+    int32_t q_len;         /**< no sequence ever has more queries; 0: 1 */
+    enum attn_mask mask;   /**< for one query, ATTN_MASK_NONE and ATTN_MASK_CAUSAL are the same */
+    bool sinks;            /**< args->sinks joins the softmax denominator */
+    bool soft_cap;         /**< scores pass through cap * tanh(score / cap) */
+    bool lse;              /**< args->lse is written */
+    struct attn_cache_desc cache;
+    enum attn_page_table page_table;
+};
+
+/**
+ * One call. Sequence s has the queries qo_indptr[s] .. qo_indptr[s + 1] - 1, or, where qo_indptr is
+ * NULL, s * q_len .. s * q_len + q_len - 1; its newest kv_lens[s] keys are in the cache, those of
+ * the queries among them. A query that sees no key gets output 0 and LSE -infinity, so kv_lens[s]
+ * may be 0; the queries of a sequence never outnumber desc.q_len.
+ *
+ * Without a work list a workgroup takes a sequence and a kv head, and writes its result. With one,
+ * workgroup w takes the items work_info[work_indptr[w]] .. work_info[work_indptr[w + 1] - 1], as
+ * attn_decode_plan() lists them; an item that is part of a sequence writes its own normalised
+ * output and the natural log of its denominator, without sinks, to partial_out and partial_lse, and
+ * a combine launch makes the result of these.
+ *
+ * Strides are in elements; 0 stands for a contiguous [token, head, element] tensor (LSE: [head,
+ * token]). The last dimension is contiguous; q, out and their strides in bytes are multiples of 16.
+ * Everything that varies between replays of a captured graph is read from device memory: the grid
+ * depends on batch, work_lists and the descriptor alone.
+ */
+struct attn_decode_args {
+    size_t size;          /**< sizeof(struct attn_decode_args) */
+    const void *q;        /**< [total_q, heads, head_dim] */
+    void *out;            /**< [total_q, heads, head_dim_v] */
+    float *lse;           /**< natural log, scale included; NULL without desc.lse */
+    const float *sinks;   /**< [heads]; NULL without desc.sinks */
+    struct attn_cache cache;
+    struct attn_pages pages;
+    const int32_t *qo_indptr;   /**< [batch + 1] on the device, or NULL */
+    const uint8_t *custom_mask; /**< with ATTN_MASK_CUSTOM: 1 where a query sees a key; of query t
+                                 * of sequence s from mask_indptr[s] + t * kv_lens[s] on */
+    const int64_t *mask_indptr; /**< [batch + 1] on the device, with ATTN_MASK_CUSTOM */
+    const int32_t *work_indptr; /**< [work_lists + 1] on the device, or NULL: no work list */
+    const int32_t *work_info;   /**< [items, 8] on the device, 16-byte aligned */
+    float *partial_out;   /**< [partial_rows, heads, head_dim_v], 16-byte aligned */
+    float *partial_lse;   /**< [partial_rows, heads] */
+    int64_t q_token_stride, q_head_stride;
+    int64_t out_token_stride, out_head_stride;
+    int64_t lse_token_stride, lse_head_stride;
+    int32_t batch;
+    int32_t total_q;      /**< tokens that q, out and lse have room for */
+    int32_t q_len;        /**< a bound for a sequence's queries; 0: desc.q_len */
+    int32_t work_lists;   /**< of work_indptr: workgroups to launch */
+    int32_t partial_rows; /**< of partial_out, for ATTN_CHECK_DATA; 0: not said */
+    float scale;          /**< multiplies q . k; 0: 1 / sqrt(head_dim) */
+    float soft_cap;       /**< > 0 with desc.soft_cap */
+    int32_t window_left;  /**< with ATTN_MASK_WINDOW; -1: no limit */
+    int32_t window_right; /**< with ATTN_MASK_WINDOW; -1: no limit */
+    void *stream;         /**< hipStream_t of the op's device; NULL: the default stream */
+};
+
+/**
+ * Chooses and loads the kernel for a layer. The kernel whose key equals the descriptor comes first;
+ * failing that, the one with the smallest sum of costs: 1 for any page size, 1 for any GQA ratio, 2
+ * for a run-time window in place of causal, 4 in place of none, and for a kernel of more queries 5
+ * and 1 for each step to the next count of 2, 3, 4, 5, 6, 7, 8, 16, 32, 64. ATTN_NO_KERNEL names
+ * what is missing and the nearest kernel. Release with attn_op_destroy().
+ */
+ATTN_PUBLIC int attn_decode_lookup(struct attn_device *device, const struct attn_decode_desc *desc,
+                                   struct attn_op **op);
+
+/** As attn_prefill_launch(): no allocation, no lock, no waiting; may be captured into a graph. */
+ATTN_PUBLIC int attn_decode_launch(const struct attn_op *op, const struct attn_decode_args *args);
 
 #ifdef __cplusplus
 }

@@ -32,22 +32,34 @@ static int check(const struct attn_indptr *p, const int32_t *values)
     return ATTN_OK;
 }
 
-int attn_check_indptr(const struct attn_device *device, const struct attn_indptr *p, void *stream)
+int attn_read_back(const struct attn_device *device, const void *data, size_t size, void *stream,
+                   void **copy)
 {
+    *copy = NULL;
     if (is_capturing(device, stream))
         return ATTN_OK;
-    size_t size = ((size_t)p->batch + 1) * sizeof(int32_t);
-    int32_t *values = malloc(size);
-    if (!values)
+    void *bytes = malloc(size ? size : 1);
+    if (!bytes)
         return attn_fail_fixed(ATTN_NO_MEMORY, "ATTN_CHECK_DATA: out of memory");
     int r = ATTN_OK;
-    int error = device->hip.hipMemcpyAsync(values, p->data, size, HIP_MEMCPY_DEVICE_TO_HOST,
-                                           stream);
+    int error = device->hip.hipMemcpyAsync(bytes, data, size, HIP_MEMCPY_DEVICE_TO_HOST, stream);
     if (error)
         r = attn_hip_fail(&device->hip, "hipMemcpyAsync", error);
     else if ((error = device->hip.hipStreamSynchronize(stream)))
         r = attn_hip_fail(&device->hip, "hipStreamSynchronize", error);
+    if (r)
+        free(bytes);
     else
+        *copy = bytes;
+    return r;
+}
+
+int attn_check_indptr(const struct attn_device *device, const struct attn_indptr *p, void *stream)
+{
+    void *values;
+    int r = attn_read_back(device, p->data, ((size_t)p->batch + 1) * sizeof(int32_t), stream,
+                           &values);
+    if (!r && values)
         r = check(p, values);
     free(values);
     return r;

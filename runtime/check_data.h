@@ -12,6 +12,13 @@ struct attn_indptr {
     int32_t batch, total, longest;
 };
 
+/*
+ * Waits for the stream and copies `size` bytes from the device; free() them. A stream in capture
+ * cannot be waited for: *copy is NULL then, and there is nothing to check.
+ */
+int attn_read_back(const struct attn_device *device, const void *data, size_t size, void *stream,
+                   void **copy);
+
 /* Waits for the stream. ATTN_BAD_DATA names the element; a stream in capture is let pass. */
 int attn_check_indptr(const struct attn_device *device, const struct attn_indptr *p, void *stream);
 

@@ -24,6 +24,8 @@ union attn_value {
     float f32;
 };
 
+enum { ATTN_KEY_FIELDS = 24, ATTN_KEY_CHOICES = 12 };
+
 /*
  * One field of a key: `choices` in order of preference, the first being what the descriptor says,
  * the others what a kernel may have that covers it, each at its cost. The kernel with the smallest
@@ -31,13 +33,11 @@ union attn_value {
  */
 struct attn_key_field {
     const char *field;
-    const char *choices[3];
-    uint8_t costs[3]; /* costs[0] is 0 */
+    const char *choices[ATTN_KEY_CHOICES];
+    uint8_t costs[ATTN_KEY_CHOICES]; /* costs[0] is 0 */
     uint8_t count;
     char number[12]; /* a choice's text, where it is a number */
 };
-
-enum { ATTN_KEY_FIELDS = 24, ATTN_KEY_COST_MAX = 16 };
 
 struct attn_key {
     struct attn_key_field fields[ATTN_KEY_FIELDS]; /* ascending by name */
@@ -53,6 +53,7 @@ void attn_key_cover(struct attn_key_field *field, const char *value, unsigned co
 /* A descriptor as an op keeps it: checked, defaults filled in. */
 union attn_desc {
     struct attn_prefill_desc prefill;
+    struct attn_decode_desc decode;
 };
 
 /* What a launch has to know besides the values. */

@@ -49,7 +49,7 @@ struct search {
     const struct attn_device *device;
     const char *op;
     const struct attn_key *key;
-    uint64_t hashes[ATTN_KEY_FIELDS][3];
+    uint64_t hashes[ATTN_KEY_FIELDS][ATTN_KEY_CHOICES];
     uint64_t base; /* op and target */
     struct attn_matches *matches;
 };

@@ -91,19 +91,26 @@ void att_variant_init(struct att_variant *v, const struct att_template *op, cons
     }
 }
 
+static enum att_kv_dtype cache_dtype(enum att_dtype dtype)
+{
+    return dtype == ATT_DTYPE_BF16 ? ATT_KV_DTYPE_BF16 : ATT_KV_DTYPE_FP16;
+}
+
 void att_variant_resolve(struct att_variant *v)
 {
     for (int f = 0; f < ATT_FIELD_COUNT; f++) {
         if (att_fields[f].follows && v->loc[f].line == 0)
             att_set(v, f, att_get(v, att_fields[f].like));
     }
+    if (v->kv_dtype == cache_dtype(v->dtype))
+        v->kv_dtype = ATT_KV_DTYPE_SAME;
 }
 
 enum att_kv_dtype att_kv_dtype(const struct att_variant *v)
 {
     if (v->kv_dtype != ATT_KV_DTYPE_SAME)
         return v->kv_dtype;
-    return v->dtype == ATT_DTYPE_BF16 ? ATT_KV_DTYPE_BF16 : ATT_KV_DTYPE_FP16;
+    return cache_dtype(v->dtype);
 }
 
 /* "hooks/alibi.c": the five characters of "alibi". */

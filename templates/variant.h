@@ -84,7 +84,10 @@ enum { ATT_NAME_MAX = 256, ATT_TEXT_MAX = 1024 };
 /* Sets every field to its default; fields that follow another are set by att_variant_resolve(). */
 void att_variant_init(struct att_variant *v, const struct att_template *op, const char *target);
 
-/* Gives the fields that follow another and were not set (loc.line 0) their value. */
+/*
+ * Gives the fields that follow another and were not set (loc.line 0) their value, and what can be
+ * said in two ways one of them: a kv_dtype that equals dtype becomes "same".
+ */
 void att_variant_resolve(struct att_variant *v);
 
 /* A field of kind enum (its index), int or flag (0, 1), by id. */

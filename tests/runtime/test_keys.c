@@ -51,14 +51,36 @@ static bool is_value(const struct att_field_info *f, const char *text)
     return false;
 }
 
+/* A descriptor of every family, as normalise() leaves it. */
+static const struct {
+    const char *op;
+    union attn_desc desc;
+} descs[] = {
+    { "prefill",
+      { .prefill = { .dtype = ATTN_BF16, .head_dim = 128, .head_dim_v = 128, .heads = 8,
+                     .kv_heads = 2, .mask = ATTN_MASK_CAUSAL } } },
+    { "decode",
+      { .decode = { .dtype = ATTN_BF16, .head_dim = 128, .head_dim_v = 128, .heads = 8,
+                    .kv_heads = 2, .q_len = 1, .mask = ATTN_MASK_CAUSAL,
+                    .cache = { .dtype = ATTN_FP8, .scale = ATTN_KV_SCALE_TOKEN,
+                               .page_size = 16 } } } },
+};
+
+static const union attn_desc *find_desc(const char *op)
+{
+    for (size_t i = 0; i < sizeof(descs) / sizeof(descs[0]); i++) {
+        if (!strcmp(descs[i].op, op))
+            return &descs[i].desc;
+    }
+    return NULL;
+}
+
 static void check_family(const struct attn_family *family, const struct att_template *template)
 {
-    union attn_desc desc = {
-        .prefill = { .dtype = ATTN_BF16, .head_dim = 128, .head_dim_v = 128, .heads = 8,
-                     .kv_heads = 2, .mask = ATTN_MASK_CAUSAL },
-    };
+    const union attn_desc *desc = find_desc(family->op);
+    assert_non_null(desc);
     struct attn_key key = { .count = 0 };
-    family->make_key(&desc, &key);
+    family->make_key(desc, &key);
     const char *taken[ATT_FIELD_COUNT];
     unsigned count = 0;
     for (int f = 0; f < ATT_FIELD_COUNT; f++) {
@@ -80,11 +102,15 @@ static void check_family(const struct attn_family *family, const struct att_temp
 static void compiler_and_library_agree_on_keys(void **state)
 {
     (void)state;
+    unsigned known = 0;
     for (size_t i = 0; i < sizeof(families) / sizeof(families[0]); i++) {
         const struct att_template *template = find_template(families[i]->op);
-        assert_non_null(template);
+        if (!template)
+            continue; /* a library may know more than a compiler */
         check_family(families[i], template);
+        known++;
     }
+    assert_true(known > 0);
 }
 
 int main(void)

@@ -1,0 +1,337 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* This file checks paged caches and the lists of their pages, and hands them to kernels. */
+#include "runtime/cache_args.h"
+
+#include <stdlib.h>
+
+#include "runtime/check_data.h"
+#include "runtime/error.h"
+
+enum { PAGE_SIZE_MAX = 65536 };
+
+/* A kernel reaches what is in a page by 32-bit byte offsets from the page. */
+#define PAGE_BYTES_MAX (INT64_C(1) << 31)
+
+static const struct {
+    const char *name;
+    int size;
+} dtypes[] = {
+    [ATTN_BF16] = { "bf16", 2 },
+    [ATTN_FP16] = { "fp16", 2 },
+    [ATTN_FP8] = { "fp8", 1 },
+    [ATTN_INT8] = { "int8", 1 },
+};
+
+static const char *const layouts[] = { "nhd", "shuffle" };
+static const char *const scales[] = { "none", "tensor", "token", "block" };
+static const char *const tables[] = { "blocks", "indices" };
+
+#define COUNT(a) (sizeof(a) / sizeof((a)[0]))
+
+int attn_dtype_size(enum attn_dtype dtype)
+{
+    return (size_t)dtype < COUNT(dtypes) ? dtypes[dtype].size : 0;
+}
+
+const char *attn_dtype_name(enum attn_dtype dtype)
+{
+    return dtypes[dtype].name;
+}
+
+/* Elements in 16 bytes. */
+static int chunk(const struct attn_cache_desc *d)
+{
+    return 16 / attn_dtype_size(d->dtype);
+}
+
+static bool is_power_of_two(int32_t n)
+{
+    return n > 0 && (n & (n - 1)) == 0;
+}
+
+static int check_layout(const char *op, const struct attn_cache_heads *h,
+                        const struct attn_cache_desc *d)
+{
+    const int x = chunk(d);
+    if (h->head_dim % x || h->head_dim_v % x)
+        return attn_fail(ATTN_BAD_ARGUMENT, "%s: head_dim %d or head_dim_v %d of a %s cache is not "
+                         "a multiple of %d, which are 16 bytes", op, h->head_dim, h->head_dim_v,
+                         attn_dtype_name(d->dtype), x);
+    if (d->layout == ATTN_KV_SHUFFLE && d->page_size < x)
+        return attn_fail(ATTN_BAD_ARGUMENT, "%s: page_size %d of a %s cache with layout SHUFFLE, "
+                         "whose pages have %d tokens or more", op, d->page_size,
+                         attn_dtype_name(d->dtype), x);
+    return ATTN_OK;
+}
+
+static int check_scale(const char *op, const struct attn_cache_desc *d)
+{
+    const bool scaled = d->scale != ATTN_KV_SCALE_NONE;
+    if (scaled && attn_dtype_size(d->dtype) != 1)
+        return attn_fail(ATTN_BAD_ARGUMENT, "%s: a %s cache has no scale, cache.scale says %s", op,
+                         attn_dtype_name(d->dtype), scales[d->scale]);
+    if (!scaled && d->dtype == ATTN_INT8)
+        return attn_fail(ATTN_BAD_ARGUMENT, "%s: an int8 cache needs a scale, cache.scale says "
+                         "none", op);
+    return ATTN_OK;
+}
+
+int attn_cache_normalise(const char *op, enum attn_dtype dtype,
+                         const struct attn_cache_heads *heads, struct attn_cache_desc *d)
+{
+    if (d->dtype == 0)
+        d->dtype = dtype;
+    if (attn_dtype_size(d->dtype) == 0)
+        return attn_fail(ATTN_BAD_ARGUMENT, "%s: cache.dtype %d is none of enum attn_dtype", op,
+                         (int)d->dtype);
+    if ((size_t)d->layout >= COUNT(layouts))
+        return attn_fail(ATTN_BAD_ARGUMENT, "%s: cache.layout %d is none of enum attn_kv_layout",
+                         op, (int)d->layout);
+    if ((size_t)d->scale >= COUNT(scales))
+        return attn_fail(ATTN_BAD_ARGUMENT, "%s: cache.scale %d is none of enum attn_kv_scale", op,
+                         (int)d->scale);
+    if (!is_power_of_two(d->page_size) || d->page_size > PAGE_SIZE_MAX)
+        return attn_fail(ATTN_BAD_ARGUMENT, "%s: cache.page_size %d is not a power of two of at "
+                         "most %d", op, d->page_size, PAGE_SIZE_MAX);
+    int r = check_layout(op, heads, d);
+    return r ? r : check_scale(op, d);
+}
+
+void attn_cache_add_key(struct attn_key *key, enum attn_dtype dtype,
+                        const struct attn_cache_desc *d)
+{
+    attn_key_add(key, "kv_dtype", d->dtype == dtype ? "same" : attn_dtype_name(d->dtype));
+    attn_key_add(key, "kv_layout", layouts[d->layout]);
+    attn_key_add(key, "kv_scale", scales[d->scale]);
+}
+
+void attn_cache_add_page_size(struct attn_key *key, const struct attn_cache_desc *d)
+{
+    attn_key_cover(attn_key_add_number(key, "page_size", d->page_size), "any", 1);
+}
+
+void attn_pages_add_key(struct attn_key *key, enum attn_page_table table)
+{
+    attn_key_add(key, "page_table", tables[table]);
+}
+
+/* Launch. */
+
+/* The strides of k or v: [0] page, [1] token, [2] head, contiguous where 0. */
+static void set_defaults(const struct attn_cache_desc *d, int64_t kv_heads, int64_t dim,
+                         int64_t strides[3])
+{
+    const bool shuffle = d->layout == ATTN_KV_SHUFFLE;
+    if (strides[2] == 0)
+        strides[2] = shuffle ? dim * d->page_size : dim;
+    if (strides[1] == 0 || shuffle)
+        strides[1] = shuffle ? 0 : kv_heads * strides[2];
+    if (strides[0] == 0)
+        strides[0] = shuffle ? kv_heads * strides[2] : d->page_size * strides[1];
+}
+
+static int check_strides(const struct attn_cache_desc *d, const int64_t strides[3])
+{
+    const int64_t size = attn_dtype_size(d->dtype);
+    if ((strides[0] | strides[1] | strides[2]) & (chunk(d) - 1))
+        return attn_fail_fixed(ATTN_BAD_ARGUMENT,
+                               "cache: a stride of k or v is not a multiple of 16 bytes");
+    if (strides[1] < 0 || strides[1] > PAGE_BYTES_MAX / d->page_size / size)
+        return attn_fail_fixed(ATTN_BAD_ARGUMENT, "cache: with k_token_stride or v_token_stride a "
+                               "page has more than 2 GiB, or less than nothing");
+    return ATTN_OK;
+}
+
+static int check_scale_args(const struct attn_cache_desc *d, const struct attn_cache *c)
+{
+    if (d->scale == ATTN_KV_SCALE_NONE)
+        return ATTN_OK;
+    if (!c->k_scale || !c->v_scale)
+        return attn_fail_fixed(ATTN_BAD_ARGUMENT,
+                               "cache: cache.scale is set, k_scale or v_scale is NULL");
+    if (((uintptr_t)c->k_scale | (uintptr_t)c->v_scale) % sizeof(float))
+        return attn_fail_fixed(ATTN_BAD_ARGUMENT,
+                               "cache: k_scale or v_scale is not aligned to 4 bytes");
+    return ATTN_OK;
+}
+
+static void set_scale_strides(const struct attn_cache_desc *d, int64_t kv_heads,
+                              const struct attn_cache *c, union attn_value *values)
+{
+    const int64_t tokens = d->scale == ATTN_KV_SCALE_TOKEN ? d->page_size : 1;
+    const int64_t head = c->scale_head_stride ? c->scale_head_stride : tokens;
+    const int64_t page = c->scale_page_stride ? c->scale_page_stride : kv_heads * head;
+    const bool single = d->scale <= ATTN_KV_SCALE_TENSOR;
+    values[ATTN_ARG_SCALE_HEAD_STRIDE].i64 = single ? 0 : head;
+    values[ATTN_ARG_SCALE_PAGE_STRIDE].i64 = single ? 0 : page;
+}
+
+static void set_strides(union attn_value *values, const int64_t k[3], const int64_t v[3])
+{
+    values[ATTN_ARG_K_PAGE_STRIDE].i64 = k[0];
+    values[ATTN_ARG_K_TOKEN_STRIDE].i64 = k[1];
+    values[ATTN_ARG_K_HEAD_STRIDE].i64 = k[2];
+    values[ATTN_ARG_V_PAGE_STRIDE].i64 = v[0];
+    values[ATTN_ARG_V_TOKEN_STRIDE].i64 = v[1];
+    values[ATTN_ARG_V_HEAD_STRIDE].i64 = v[2];
+}
+
+static int log2_of(int32_t power)
+{
+    int shift = 0;
+    while (power >> shift > 1)
+        shift++;
+    return shift;
+}
+
+int attn_cache_fill(const struct attn_cache_desc *d, const struct attn_cache_heads *heads,
+                    const struct attn_cache *c, union attn_value *values)
+{
+    if (!c->k || !c->v || ((uintptr_t)c->k | (uintptr_t)c->v) % 16)
+        return attn_fail_fixed(ATTN_BAD_ARGUMENT,
+                               "cache: k or v is NULL or not aligned to 16 bytes");
+    if (c->page_count < 0)
+        return attn_fail_fixed(ATTN_BAD_ARGUMENT, "cache: page_count is negative");
+    int64_t k[3] = { c->k_page_stride, c->k_token_stride, c->k_head_stride };
+    int64_t v[3] = { c->v_page_stride, c->v_token_stride, c->v_head_stride };
+    set_defaults(d, heads->kv_heads, heads->head_dim, k);
+    set_defaults(d, heads->kv_heads, heads->head_dim_v, v);
+    int r = check_strides(d, k);
+    if (!r)
+        r = check_strides(d, v);
+    if (!r)
+        r = check_scale_args(d, c);
+    if (r)
+        return r;
+    values[ATTN_ARG_K].ptr = c->k;
+    values[ATTN_ARG_V].ptr = c->v;
+    values[ATTN_ARG_K_SCALE].ptr = c->k_scale;
+    values[ATTN_ARG_V_SCALE].ptr = c->v_scale;
+    set_strides(values, k, v);
+    set_scale_strides(d, heads->kv_heads, c, values);
+    values[ATTN_ARG_PAGE_SIZE].i64 = d->page_size;
+    values[ATTN_ARG_PAGE_SHIFT].i64 = log2_of(d->page_size);
+    return ATTN_OK;
+}
+
+int attn_pages_fill(enum attn_page_table table, const struct attn_pages *p,
+                    union attn_value *values)
+{
+    if (!p->kv_lens)
+        return attn_fail_fixed(ATTN_BAD_ARGUMENT, "pages: kv_lens is NULL");
+    if (p->entries < 0 || p->block_table_stride < 0)
+        return attn_fail_fixed(ATTN_BAD_ARGUMENT,
+                               "pages: entries or block_table_stride is negative");
+    if (table == ATTN_PAGES_BLOCKS && !p->block_table)
+        return attn_fail_fixed(ATTN_BAD_ARGUMENT,
+                               "pages: page_table is BLOCKS, block_table is NULL");
+    if (table == ATTN_PAGES_BLOCKS && p->entries == 0 && p->block_table_stride == 0)
+        return attn_fail_fixed(ATTN_BAD_ARGUMENT,
+                               "pages: neither block_table_stride nor entries is set");
+    if (table == ATTN_PAGES_INDICES && (!p->kv_indptr || !p->kv_indices))
+        return attn_fail_fixed(ATTN_BAD_ARGUMENT,
+                               "pages: page_table is INDICES, kv_indptr or kv_indices is NULL");
+    values[ATTN_ARG_KV_LENS].ptr = p->kv_lens;
+    values[ATTN_ARG_BLOCK_TABLE].ptr = p->block_table;
+    values[ATTN_ARG_BLOCK_TABLE_STRIDE].i64 =
+        p->block_table_stride ? p->block_table_stride : p->entries;
+    values[ATTN_ARG_KV_INDPTR].ptr = p->kv_indptr;
+    values[ATTN_ARG_KV_INDICES].ptr = p->kv_indices;
+    return ATTN_OK;
+}
+
+/* ATTN_CHECK_DATA. */
+
+/* What is read back of the lists of pages; NULL where it does not apply. */
+struct lists {
+    int32_t *lens, *indptr, *entries; /* entries: of all rows or of the list, as far as used */
+    int64_t stride;                   /* from a row of entries to the next */
+};
+
+static int64_t count_pages(const struct attn_cache_desc *d, int32_t tokens)
+{
+    return ((int64_t)tokens + d->page_size - 1) / d->page_size;
+}
+
+static int check_lens(const struct attn_cache_desc *d, const struct attn_pages *p,
+                      const struct lists *l, int32_t batch)
+{
+    for (int32_t s = 0; s < batch; s++) {
+        if (l->lens[s] < 0)
+            return attn_fail(ATTN_BAD_DATA, "kv_lens[%d] is %d", s, l->lens[s]);
+        const int64_t need = count_pages(d, l->lens[s]);
+        const int64_t have = l->indptr ? l->indptr[s + 1] - l->indptr[s]
+                             : p->entries ? p->entries : p->block_table_stride;
+        if (need > have)
+            return attn_fail(ATTN_BAD_DATA, "kv_lens[%d] is %d, %lld pages; it is given %lld", s,
+                             l->lens[s], (long long)need, (long long)have);
+    }
+    return ATTN_OK;
+}
+
+static int check_entries(const struct attn_cache_desc *d, const struct attn_cache *c,
+                         const struct lists *l, int32_t batch)
+{
+    const int32_t limit = c->page_count ? c->page_count : INT32_MAX;
+    for (int32_t s = 0; s < batch; s++) {
+        const int64_t first = l->indptr ? l->indptr[s] : s * l->stride;
+        for (int64_t i = first; i < first + count_pages(d, l->lens[s]); i++) {
+            if (l->entries[i] >= 0 && l->entries[i] < limit)
+                continue;
+            if (l->indptr)
+                return attn_fail(ATTN_BAD_DATA, "kv_indices[%lld] is %d, the cache has %d pages",
+                                 (long long)i, l->entries[i], limit);
+            return attn_fail(ATTN_BAD_DATA, "block_table[%d][%lld] is %d, the cache has %d pages",
+                             s, (long long)(i - first), l->entries[i], limit);
+        }
+    }
+    return ATTN_OK;
+}
+
+static int read_lists(const struct attn_device *device, enum attn_page_table table,
+                      const struct attn_pages *p, int32_t batch, void *stream, struct lists *l)
+{
+    const size_t size = sizeof(int32_t);
+    void *copy = NULL;
+    int r = attn_read_back(device, p->kv_lens, batch * size, stream, &copy);
+    l->lens = copy;
+    if (r || !l->lens)
+        return r;
+    if (table == ATTN_PAGES_BLOCKS) {
+        l->stride = p->block_table_stride ? p->block_table_stride : p->entries;
+        const int64_t row = p->entries ? p->entries : p->block_table_stride;
+        r = attn_read_back(device, p->block_table, ((batch - 1) * l->stride + row) * size, stream,
+                           &copy);
+        l->entries = copy;
+        return r;
+    }
+    const struct attn_indptr indptr = {
+        .name = "kv_indptr", .data = p->kv_indptr, .batch = batch, .longest = INT32_MAX,
+        .total = p->entries ? p->entries : INT32_MAX,
+    };
+    r = attn_check_indptr(device, &indptr, stream);
+    if (!r)
+        r = attn_read_back(device, p->kv_indptr, (batch + 1) * size, stream, &copy);
+    if (r)
+        return r;
+    l->indptr = copy;
+    r = attn_read_back(device, p->kv_indices, l->indptr[batch] * size, stream, &copy);
+    l->entries = copy;
+    return r;
+}
+
+int attn_pages_check(const struct attn_device *device, const struct attn_cache_desc *desc,
+                     enum attn_page_table table, const struct attn_cache *cache,
+                     const struct attn_pages *pages, int32_t batch, void *stream)
+{
+    struct lists l = {0};
+    int r = read_lists(device, table, pages, batch, stream, &l);
+    if (!r && l.entries)
+        r = check_lens(desc, pages, &l, batch);
+    if (!r && l.entries)
+        r = check_entries(desc, cache, &l, batch);
+    free(l.lens);
+    free(l.indptr);
+    free(l.entries);
+    return r;
+}
