@@ -361,21 +361,36 @@ static void every_shape_is_a_matrix_product(void **state)
 
 struct rows {
     uint32_t a[8][64], b[8][64], c[32][64], d[32][64];
+    uint32_t scale_a[64], scale_b[64];
 };
 
 static uint32_t wild(enum mfma_format format, unsigned round)
 {
     uint32_t r = random32();
 
-    if (round % 4 == 0) /* any bits: subnormals, infinities, NaN */
+    if (round % 6 == 0) /* any bits: subnormals, infinities, NaN */
         return r;
-    if (round % 4 == 1 && format == FORMAT_BF16) /* near one */
+    if (round % 6 == 1 && format == FORMAT_BF16) /* near one */
         return (r & 0x81ff81ff) | 0x3f003f00;
-    if (round % 4 == 1 && format == FORMAT_F16)
+    if (round % 6 == 1 && format == FORMAT_F16)
         return (r & 0x87ff87ff) | 0x38003800;
-    if (round % 4 == 2) /* many zeros */
+    if (round % 6 == 2) /* many zeros */
         return r & random32() & random32() & 0xffff0000;
+    if (round % 6 == 3 && format == FORMAT_BF16) /* 2^-64 .. 2^-33 */
+        return (r & 0x8fff8fff) | 0x10001000;
     return r & 0xbf3fbf3f; /* finite in every format */
+}
+
+static uint32_t wild_c(unsigned round)
+{
+    uint32_t r = random32();
+
+    switch (round % 5) {
+    case 0: return r;
+    case 1: return r & 0x80000000;
+    case 2: return (r & 0x9fffffff) | (r & 1 ? 0 : 0x04000000); /* below 2^-64 */
+    default: return (r & 0x8fffffff) | 0x38000000;
+    }
 }
 
 static struct mfma_job wild_job(struct rows *r, enum mfma_format format, unsigned round)
@@ -383,13 +398,16 @@ static struct mfma_job wild_job(struct rows *r, enum mfma_format format, unsigne
     unsigned bits = mfma_element_bits(format), k = bits == 32 ? 4 : bits == 16 ? 8 : 16;
 
     for (unsigned l = 0; l < 64; l++) {
+        /* From the fourth round of six on some rows of A are zero, as masked keys are. */
+        bool masked = round % 6 > 3 && (l & 1 || l % 32 < 16);
         for (unsigned i = 0; i < 8; i++) {
-            r->a[i][l] = wild(format, round);
+            r->a[i][l] = masked ? random32() & 0x80008000 : wild(format, round);
             r->b[i][l] = wild(format, round);
         }
         for (unsigned i = 0; i < 32; i++)
-            r->c[i][l] = round % 3 == 0 ? random32()
-                       : round % 3 == 1 ? 0 : (random32() & 0x8fffffff) | 0x38000000;
+            r->c[i][l] = wild_c(round);
+        r->scale_a[l] = 127 - 160 * (round & 1) / 2 + random32() % 64;
+        r->scale_b[l] = round % 4 == 1 && l == 3 ? 255 : 64 + random32() % 32;
     }
     return (struct mfma_job){
         .shape = { 32, 32, (uint8_t)k, 1, false }, .a_format = (uint8_t)format,
@@ -398,45 +416,87 @@ static struct mfma_job wild_job(struct rows *r, enum mfma_format format, unsigne
     };
 }
 
-/* One element by the exact step, decoded by the formulas above. */
-static uint32_t exact(const struct rows *r, const struct mfma_job *job, unsigned i, unsigned j)
+/* V_MFMA_SCALE_F32_32X32X64_F8F6F4. */
+static struct mfma_job wild_scaled_job(struct rows *r, enum mfma_format format, unsigned round)
+{
+    struct mfma_job job = wild_job(r, format, round);
+
+    job.shape.k = 64;
+    job.scale_a = r->scale_a;
+    job.scale_b = r->scale_b;
+    return job;
+}
+
+/* An element of A or B, decoded by the formulas above. */
+static double decoded(const struct mfma_job *job, bool is_b, unsigned line, unsigned k,
+                      int *exponent)
 {
     enum mfma_format format = (enum mfma_format)job->a_format;
-    unsigned bits = mfma_element_bits(format), k_all = job->shape.k, reg, lane;
-    struct spec s = { .out = "f32", .m = 32, .n = 32, .blocks = 1 };
-    double product[16];
-    int exponent[16];
+    unsigned bits = mfma_element_bits(format), e, l;
 
-    for (unsigned k = 0; k < k_all; k++) {
-        double v[2];
-        exponent[k] = 0;
-        for (unsigned o = 0; o < 2; o++) {
-            const uint32_t (*rows)[64] = o ? job->b : job->a;
-            unsigned e, l, at;
-            input_place(32, k_all, 1, bits, false, o ? j : i, k, 0, &e, &l);
-            at = e * bits;
-            uint32_t code = rows[at / 32][l] >> at % 32;
-            if (format == FORMAT_BF16 || format == FORMAT_XF32) {
-                uint32_t f = format == FORMAT_BF16 ? code << 16 : code & 0xffffe000;
-                if (format == FORMAT_XF32 && (code & 0x7fffffff) > 0x7f800000)
-                    f |= 0x400000;
-                v[o] = float_from_bits(f);
-                int field = (int)(f >> 23 & 255);
-                exponent[k] += (field ? field : 1) - 127;
-            } else if (format == FORMAT_F16) {
-                int field = (int)(code >> 10 & 31);
-                v[o] = f32_from_f16((uint16_t)code);
-                exponent[k] += v[o] == 0 ? EXPONENT_OF_ZERO : (field ? field : 1) - 15;
-            } else {
-                v[o] = mfma_table(format)->value[code & 255];
-                exponent[k] += mfma_table(format)->exponent[code & 255];
-            }
-        }
-        product[k] = v[0] * v[1];
+    input_place(32, job->shape.k, 1, bits, false, line, k, 0, &e, &l);
+    uint32_t code = (is_b ? job->b : job->a)[e * bits / 32][l] >> e * bits % 32;
+    if (format == FORMAT_BF16 || format == FORMAT_XF32) {
+        uint32_t f = format == FORMAT_BF16 ? code << 16 : code & 0xffffe000;
+        if (format == FORMAT_XF32 && (code & 0x7fffffff) > 0x7f800000)
+            f |= 0x400000;
+        int field = (int)(f >> 23 & 255);
+        *exponent = (field ? field : 1) - 127;
+        return float_from_bits(f);
     }
+    if (format == FORMAT_F16) {
+        int field = (int)(code >> 10 & 31);
+        float v = f32_from_f16((uint16_t)code);
+        *exponent = v == 0 ? EXPONENT_OF_ZERO : (field ? field : 1) - 15;
+        return v;
+    }
+    *exponent = mfma_table(format)->exponent[code & 255];
+    return mfma_table(format)->value[code & 255];
+}
+
+/* One element by exact steps. */
+static uint32_t exact(const struct rows *r, const struct mfma_job *job, unsigned i, unsigned j)
+{
+    unsigned bits = mfma_element_bits((enum mfma_format)job->a_format), reg, lane;
+    unsigned size = bits == 32 ? 4 : bits == 16 ? 8 : 16;
+    struct spec s = { .out = "f32", .m = 32, .n = 32, .blocks = 1 };
+
     output_place(&s, i, j, 0, &reg, &lane);
-    return bits_from_float(mfma_fused_step(product, exponent, k_all, 0,
-                                           float_from_bits(r->c[reg][lane]), bits == 8));
+    float c = float_from_bits(r->c[reg][lane]);
+    for (unsigned from = 0; from < job->shape.k; from += size) {
+        double product[16];
+        int exponent[16], scale = 0;
+        for (unsigned k = 0; k < size; k++) {
+            int ea, eb;
+            product[k] = decoded(job, false, i, from + k, &ea);
+            product[k] *= decoded(job, true, j, from + k, &eb);
+            exponent[k] = ea + eb;
+        }
+        if (job->scale_a) {
+            unsigned a = job->scale_a[i + 32 * (from / 32)] & 255;
+            unsigned b = job->scale_b[j + 32 * (from / 32)] & 255;
+            scale = (int)(a + b) - 254;
+            product[0] = a == 255 || b == 255 ? NAN : product[0];
+        }
+        c = mfma_fused_step(product, exponent, size, scale, c, bits == 8);
+    }
+    return bits_from_float(c);
+}
+
+static void compare_with_exact(struct rows *r, const struct mfma_job *job, unsigned round)
+{
+    mfma_run(job);
+    for (unsigned i = 0; i < 32; i++) {
+        for (unsigned j = round % 3; j < 32; j += 3) {
+            struct spec s = { .out = "f32", .m = 32, .n = 32, .blocks = 1 };
+            unsigned reg, lane;
+            output_place(&s, i, j, 0, &reg, &lane);
+            uint32_t want = exact(r, job, i, j), have = r->d[reg][lane];
+            if (have != want)
+                fail_msg("format %u%s round %u [%u][%u]: %08x, not %08x (c %08x)", job->a_format,
+                         job->scale_a ? " scaled" : "", round, i, j, have, want, r->c[reg][lane]);
+        }
+    }
 }
 
 static void vectors_and_exact_steps_agree(void **state)
@@ -449,20 +509,13 @@ static void vectors_and_exact_steps_agree(void **state)
 
     (void)state;
     for (unsigned f = 0; f < sizeof formats / sizeof *formats; f++) {
-        for (unsigned round = 0; round < 24; round++) {
+        for (unsigned round = 0; round < 30; round++) {
             struct mfma_job job = wild_job(&r, formats[f], round);
-            mfma_run(&job);
-            for (unsigned i = 0; i < 32; i++) {
-                for (unsigned j = round % 3; j < 32; j += 3) {
-                    struct spec s = { .out = "f32", .m = 32, .n = 32, .blocks = 1 };
-                    unsigned reg, lane;
-                    output_place(&s, i, j, 0, &reg, &lane);
-                    uint32_t want = exact(&r, &job, i, j), have = r.d[reg][lane];
-                    if (have != want)
-                        fail_msg("format %u round %u [%u][%u]: %08x, not %08x (c %08x)",
-                                 formats[f], round, i, j, have, want, r.c[reg][lane]);
-                }
-            }
+            compare_with_exact(&r, &job, round);
+            if (formats[f] != FORMAT_FP8 && formats[f] != FORMAT_BF8)
+                continue;
+            job = wild_scaled_job(&r, formats[f], round);
+            compare_with_exact(&r, &job, round);
         }
     }
 }

@@ -327,10 +327,6 @@ static inline vec_i at_most_31(vec_i v)
     return (v & ~large) | (large & 31);
 }
 
-static inline vec_s outside(vec_s e)
-{
-    return (e < E_MIN) | (e > E_MAX);
-}
 
 /*
  * What a step has of one row between its three passes. Each pass runs over all rows before the next
@@ -339,31 +335,35 @@ static inline vec_s outside(vec_s e)
 struct work {
     vec_s e[SHORTS], odd[SHORTS];
     vec_i sum[PARTS], top[PARTS];
-    bool special;
+    bool low, high; /* some column's exponent is below E_MIN, above E_MAX */
 };
 
 /* First pass: the exponents to align to. */
 static inline __attribute__((always_inline)) void find_exponents(const struct step *s,
                                                                  struct work *w)
 {
-    vec_s e[SHORTS], odd[SHORTS], bad = { 0 };
+    const vec_s least = (vec_s){ 0 } + E_MIN;
+    vec_s e[SHORTS], odd[SHORTS], low = { 0 }, high = { 0 };
 
     largest_exponent(s, 0, s->two_stage ? 2 : 1, e);
     if (s->two_stage)
         largest_exponent(s, 1, 2, odd);
     for (unsigned i = 0; i < SHORTS; i++) {
         vec_s top = s->two_stage ? vec_max_s(e[i], odd[i]) : e[i];
-        bad |= outside(top);
-        if (s->scale)
-            bad |= outside(top + load_s(s->scale + i * (COLS / SHORTS)));
-        w->e[i] = e[i];
-        if (s->two_stage) { /* a half that is all zeros has a sum of zero anyway */
-            vec_s least = (vec_s){ 0 } + E_MIN;
-            w->e[i] = vec_max_s(e[i], least);
-            w->odd[i] = vec_max_s(odd[i], least);
+        low |= top < least;
+        high |= top > E_MAX;
+        if (s->scale) {
+            top += load_s(s->scale + i * (COLS / SHORTS));
+            low |= top < least;
+            high |= top > E_MAX;
         }
+        /* Products that are all zero have a sum of zero with any exponent. */
+        w->e[i] = vec_max_s(e[i], least);
+        if (s->two_stage)
+            w->odd[i] = vec_max_s(odd[i], least);
     }
-    w->special = vec_any_s(bad);
+    w->low = vec_any_s(low);
+    w->high = vec_any_s(high);
 }
 
 /* Second pass: aligned products; even and odd k apart in the two-stage formats. */
@@ -410,32 +410,64 @@ static inline __attribute__((always_inline)) bool find_result(const struct step 
         out[p] = add_c(from, w->sum[p], exponents_of(s, w, p), s->two_stage, &large);
         any |= large;
     }
-    bool done = !(w->special | vec_any_i(any));
+    bool done = !(w->low | w->high | vec_any_i(any));
     float *to = done ? d : aside;
     for (unsigned p = 0; p < PARTS; p++)
         store_f(to + p * PART_COLS, out[p]);
     return done;
 }
 
-/* The other look: a large C, or something that only step_exactly() can do. */
+/* Columns all of whose products are zero. */
+static inline __attribute__((always_inline)) vec_i without_products(const struct step *s,
+                                                                    unsigned p)
+{
+    vec_i some = { 0 };
+
+    for (unsigned k = 0; k < s->count; k++)
+        if (s->a[k * LINE] != 0)
+            some |= load_f(s->b + line(s, k) + p * PART_COLS) != 0;
+    return ~some;
+}
+
+/*
+ * Products below E_MIN: masked keys, padding. The result is C where that is larger by so much that
+ * the sum is less than half of its last bit, or where all products are zero and C is not cut. Sets
+ * `lost` where neither holds.
+ */
+static inline __attribute__((always_inline)) vec_f add_low(const struct step *s,
+                                                           const struct work *w, unsigned p,
+                                                           vec_f c, vec_f result, vec_i *lost)
+{
+    vec_i sum_e = s->two_stage ? w->top[p] : load_wide(w->e, p), e = exponents_of(s, w, p);
+    vec_i low = (sum_e <= E_MIN) | (e <= E_MIN), above = e > E_MIN;
+    vec_i ec = (((vec_i)c >> 23) & 255) - 127;
+
+    e = (e & above) | (E_MIN & ~above);
+    vec_i none = without_products(s, p);
+    *lost |= low & ~((ec >= e + 32) | (none & ((ec >= e) | (c == vec_f_from(0)))));
+    return vec_pick(low, c + vec_f_from(0), result); /* -0 becomes +0 */
+}
+
+/* The other look: a large C, products below E_MIN, or what only step_exactly() can do. */
 static inline __attribute__((always_inline)) void look_again(const struct step *s,
                                                              const struct work *w,
                                                              const uint32_t *c, float *result)
 {
-    vec_i special = { 0 }, large;
+    vec_i lost = { 0 }, large;
 
-    for (unsigned p = 0; p < PARTS; p++) {
+    for (unsigned p = 0; p < PARTS && !w->high; p++) {
         vec_f from = load_f((const float *)c + p * PART_COLS);
         vec_i e = exponents_of(s, w, p);
-        add_c(from, w->sum[p], e, s->two_stage, &large);
-        if (!vec_any_i(large))
-            continue;
-        special |= ((vec_i)from & 0x7f800000) == 0x7f800000;
-        vec_f out = vec_pick(large, add_below(from, w->sum[p], e),
-                             load_f(result + p * PART_COLS));
+        vec_f out = add_c(from, w->sum[p], e, s->two_stage, &large);
+        if (vec_any_i(large)) {
+            lost |= ((vec_i)from & 0x7f800000) == 0x7f800000;
+            out = vec_pick(large, add_below(from, w->sum[p], e), out);
+        }
+        if (w->low)
+            out = add_low(s, w, p, from, out, &lost);
         store_f(result + p * PART_COLS, out);
     }
-    if (w->special || vec_any_i(special)) {
+    if (w->high || vec_any_i(lost)) {
         memcpy(result, c, COLS * sizeof *result);
         step_exactly(s, result);
     }
