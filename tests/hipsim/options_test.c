@@ -25,7 +25,8 @@ static void every_key_sets_its_field(void **state)
     const struct options o = parsed("target=gfx950,devices=8,memory=4,checks=off,seed=0x10,"
                                     "threads=3,budget=0,fail=7,error=719,stats=on");
 
-    assert_int_equal(o.target, GFX950);
+    assert_int_equal(options_target(&o, 0), GFX950);
+    assert_int_equal(options_target(&o, 7), GFX950);
     assert_int_equal(o.devices, 8);
     assert_int_equal(o.memory_gib, 4);
     assert_int_equal(o.checks, 0);
@@ -37,13 +38,24 @@ static void every_key_sets_its_field(void **state)
     assert_int_equal(o.stats, 1);
 }
 
+static void targets_are_listed_gpu_by_gpu(void **state)
+{
+    (void)state;
+    const struct options o = parsed("target=gfx950+gfx942+gfx950,devices=64");
+
+    assert_int_equal(options_target(&o, 0), GFX950);
+    assert_int_equal(options_target(&o, 1), GFX942);
+    assert_int_equal(options_target(&o, 2), GFX950);
+    assert_int_equal(options_target(&o, 63), GFX950);
+}
+
 static void what_is_not_named_keeps_its_default(void **state)
 {
     (void)state;
     struct options expected = options_default();
 
     assert_int_equal(expected.checks, CHECK_DEFAULT);
-    assert_int_equal(expected.target, GFX942);
+    assert_int_equal(options_target(&expected, 0), GFX942);
     struct options o = parsed("");
     assert_memory_equal(&o, &expected, sizeof o);
     expected.seed = 2;
@@ -72,6 +84,8 @@ static void nonsense_changes_nothing(void **state)
         {"seed=1,stats", "\"stats\" has no value"},
         {"seed=1,=2", "\"\" is unknown"},
         {"target=gfx90a", "gfx942 (default) or gfx950"},
+        {"target=gfx942+", "gfx942 (default) or gfx950"},
+        {"target=+gfx942", "gfx942 (default) or gfx950"},
         {"devices=65", "\"65\""},
         {"memory=0", "\"0\""},
         {"error=0", "\"0\""},
@@ -131,6 +145,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_key_sets_its_field),
+        cmocka_unit_test(targets_are_listed_gpu_by_gpu),
         cmocka_unit_test(what_is_not_named_keeps_its_default),
         cmocka_unit_test(checks_are_named_one_by_one),
         cmocka_unit_test(nonsense_changes_nothing),

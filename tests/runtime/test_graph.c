@@ -5,7 +5,6 @@
  * library, a pack of one causal bf16 prefill kernel of head_dim 128, and, for a longer run, how
  * many replays.
  */
-#include <dlfcn.h>
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -17,56 +16,16 @@
 #include <cmocka.h>
 
 #include "runtime/attn.h"
+#include "tests/runtime/simulator.h"
 #include "tools/attnc/verify_numbers.h"
 #include "tools/reference/prefill.h"
 
-enum { BATCH = 2, LONGEST = 40, ROOM = BATCH * LONGEST, DIM = 128, HEADS = 2 };
-enum { TO_DEVICE = 1, TO_HOST = 2, CAPTURE_RELAXED = 2 };
+enum { BATCH = 2, LONGEST = 24, ROOM = BATCH * LONGEST, DIM = 128, HEADS = 1 };
 
 static const char *library_path, *pack_path;
 static int replays = 20;
 
-static struct {
-    int (*hipMalloc)(void **p, size_t size);
-    int (*hipFree)(void *p);
-    int (*hipMemcpy)(void *to, const void *from, size_t size, int kind);
-    int (*hipStreamCreate)(void **stream);
-    int (*hipStreamDestroy)(void *stream);
-    int (*hipStreamSynchronize)(void *stream);
-    int (*hipStreamBeginCapture)(void *stream, int mode);
-    int (*hipStreamEndCapture)(void *stream, void **graph);
-    int (*hipGraphInstantiate)(void **exec, void *graph, void **node, char *log, size_t size);
-    int (*hipGraphLaunch)(void *exec, void *stream);
-    int (*hipGraphExecDestroy)(void *exec);
-    int (*hipGraphDestroy)(void *graph);
-} hip;
-
-static void find(void *library, const char *name, void *slot)
-{
-    void *address = dlsym(library, name);
-    assert_non_null(address);
-    memcpy(slot, &address, sizeof(address));
-}
-
-static void load_hip(void)
-{
-    void *library = dlopen(library_path, RTLD_NOW);
-    assert_non_null(library);
-#define FIND(name) find(library, #name, &hip.name)
-    FIND(hipMalloc);
-    FIND(hipFree);
-    FIND(hipMemcpy);
-    FIND(hipStreamCreate);
-    FIND(hipStreamDestroy);
-    FIND(hipStreamSynchronize);
-    FIND(hipStreamBeginCapture);
-    FIND(hipStreamEndCapture);
-    FIND(hipGraphInstantiate);
-    FIND(hipGraphLaunch);
-    FIND(hipGraphExecDestroy);
-    FIND(hipGraphDestroy);
-#undef FIND
-}
+static struct simulator hip;
 
 /* Device memory of a launch, and the values that are in it. */
 struct step {
@@ -93,12 +52,12 @@ static void change(struct step *s, const struct precision *bf16, uint64_t *rando
             s->values[t][i] = random_value(random);
             s->bits[i] = encode_element(bf16, s->values[t][i]);
         }
-        assert_int_equal(hip.hipMemcpy(s->device[t], s->bits, sizeof(s->bits), TO_DEVICE), 0);
+        assert_int_equal(hip.hipMemcpy(s->device[t], s->bits, sizeof(s->bits), HIP_TO_DEVICE), 0);
     }
     for (int i = 0; i < ROOM * HEADS * DIM; i++)
         s->bits[i] = bf16->poison;
-    assert_int_equal(hip.hipMemcpy(s->device[3], s->bits, sizeof(s->bits), TO_DEVICE), 0);
-    assert_int_equal(hip.hipMemcpy(s->cu, s->lengths, sizeof(s->lengths), TO_DEVICE), 0);
+    assert_int_equal(hip.hipMemcpy(s->device[3], s->bits, sizeof(s->bits), HIP_TO_DEVICE), 0);
+    assert_int_equal(hip.hipMemcpy(s->cu, s->lengths, sizeof(s->lengths), HIP_TO_DEVICE), 0);
 }
 
 /* Two roundings of at most 2^-8 each, and a little for float32, as in verify_prefill.c. */
@@ -116,7 +75,7 @@ static void check_row(const struct step *s, const struct precision *bf16, int64_
 
 static void check(struct step *s, const struct precision *bf16)
 {
-    assert_int_equal(hip.hipMemcpy(s->bits, s->device[3], sizeof(s->bits), TO_HOST), 0);
+    assert_int_equal(hip.hipMemcpy(s->bits, s->device[3], sizeof(s->bits), HIP_TO_HOST), 0);
     const struct ref_prefill reference = {
         .q = s->values[0], .k = s->values[1], .v = s->values[2], .cu_q = s->lengths,
         .cu_k = s->lengths, .batch = BATCH, .heads = HEADS, .kv_heads = HEADS, .dim = DIM,
@@ -145,7 +104,7 @@ static void *capture(const struct attn_op *op, const struct step *s, void *strea
         .stream = stream,
     };
     void *graph, *exec;
-    assert_int_equal(hip.hipStreamBeginCapture(stream, CAPTURE_RELAXED), 0);
+    assert_int_equal(hip.hipStreamBeginCapture(stream, HIP_CAPTURE_RELAXED), 0);
     assert_int_equal(attn_prefill_launch(op, &a), ATTN_OK);
     assert_int_equal(hip.hipStreamEndCapture(stream, &graph), 0);
     assert_int_equal(hip.hipGraphInstantiate(&exec, graph, NULL, NULL, 0), 0);
@@ -156,7 +115,7 @@ static void *capture(const struct attn_op *op, const struct step *s, void *strea
 static void replays_see_new_lengths(void **state)
 {
     (void)state;
-    load_hip();
+    hip = simulator_load(library_path);
     struct attn_pack *pack;
     assert_int_equal(attn_pack_open(pack_path, &pack), ATTN_OK);
     const struct attn_device_options o = {

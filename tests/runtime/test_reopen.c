@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * This file uses libattn as a plug-in does: opened with dlopen() by a program that does not link
- * it, used down to a launch, closed, and opened again.
+ * it, used down to a launch, closed, and opened again. Arguments: the HIP library and a pack of one
+ * causal bf16 prefill kernel of head_dim 128; none: the fake, and a pack that is made here.
  */
 #include <dlfcn.h>
 #include <setjmp.h>
@@ -20,6 +21,7 @@
 /* The functions of libattn that are called, by name. */
 struct library {
     void *handle;
+    int (*attn_pack_open)(const char *, struct attn_pack **);
     int (*attn_pack_open_memory)(const void *, size_t, struct attn_pack **);
     void (*attn_pack_close)(struct attn_pack *);
     int (*attn_device_open)(struct attn_pack *const *, size_t, const struct attn_device_options *,
@@ -30,6 +32,8 @@ struct library {
     int (*attn_prefill_launch)(const struct attn_op *, const struct attn_prefill_args *);
     void (*attn_op_destroy)(struct attn_op *);
 };
+
+static const char *hip_library = FAKEHIP_PATH, *pack_path;
 
 static void find(const struct library *l, const char *name, void *slot)
 {
@@ -43,6 +47,7 @@ static void use(const void *bytes, size_t size)
     struct library l = { .handle = dlopen(ATTN_LIBRARY, RTLD_NOW | RTLD_LOCAL) };
     assert_non_null(l.handle);
 #define FIND(name) find(&l, #name, &l.name)
+    FIND(attn_pack_open);
     FIND(attn_pack_open_memory);
     FIND(attn_pack_close);
     FIND(attn_device_open);
@@ -52,8 +57,9 @@ static void use(const void *bytes, size_t size)
     FIND(attn_op_destroy);
 #undef FIND
     struct attn_pack *pack;
-    assert_int_equal(l.attn_pack_open_memory(bytes, size, &pack), ATTN_OK);
-    const struct attn_device_options o = { .size = sizeof(o), .hip_library = FAKEHIP_PATH };
+    assert_int_equal(pack_path ? l.attn_pack_open(pack_path, &pack)
+                               : l.attn_pack_open_memory(bytes, size, &pack), ATTN_OK);
+    const struct attn_device_options o = { .size = sizeof(o), .hip_library = hip_library };
     struct attn_device *device;
     assert_int_equal(l.attn_device_open(&pack, 1, &o, &device), ATTN_OK);
     const struct attn_prefill_desc d = {
@@ -87,8 +93,12 @@ static void a_plug_in_may_be_opened_again_and_again(void **state)
     free(bytes);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
+    if (argc == 3) {
+        hip_library = argv[1];
+        pack_path = argv[2];
+    }
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_plug_in_may_be_opened_again_and_again),
     };

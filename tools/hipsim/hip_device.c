@@ -57,7 +57,7 @@ bool hip_devices_create(const struct options *options)
         return false;
     for (int i = 0; i < (int)options->devices; i++) {
         struct hip_device *device = &all.devices[i];
-        device->facts = &parts[options->target == GFX950];
+        device->facts = &parts[options_target(options, (unsigned)i) == GFX950];
         device->ordinal = i;
         device->memory_bytes =
             options->memory_gib ? options->memory_gib << 30 : device->facts->memory_bytes;

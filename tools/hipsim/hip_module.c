@@ -45,7 +45,8 @@ hipError_t hip_module_create(struct image *image, struct hip_device *device,
                                   (unsigned)device->ordinal, &code, why, sizeof why);
     if (status != CODE_OBJECT_OK)
         return hip_module_from_status(status, why);
-    struct ihipModule_t *module = calloc(1, sizeof *module);
+    bool fits = hipsim_mem_in_use((unsigned)device->ordinal) <= device->memory_bytes;
+    struct ihipModule_t *module = fits ? calloc(1, sizeof *module) : NULL;
     if (!module) {
         code_object_destroy(code);
         return hipErrorOutOfMemory;

@@ -7,7 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum parser { PARSE_NUMBER, PARSE_TARGET, PARSE_CHECKS, PARSE_SWITCH };
+enum parser { PARSE_NUMBER, PARSE_TARGETS, PARSE_CHECKS, PARSE_SWITCH };
+
+enum { TARGET_BITS = 2 }; /* of each GPU in struct options.targets */
 
 struct option {
     const char *key;
@@ -32,7 +34,7 @@ static const struct option table[] = {
 struct options options_default(void)
 {
     return (struct options){
-        .target = GFX942,
+        .targets = GFX942,
         .devices = 1,
         .checks = CHECK_DEFAULT,
         .budget = DEFAULT_BUDGET,
@@ -51,15 +53,32 @@ static bool parse_number(const char *text, uint64_t *value)
     return errno == 0 && *end == 0;
 }
 
-static bool parse_target(const char *text, uint64_t *value)
+static bool parse_targets(const char *text, uint64_t *value)
 {
-    if (strcmp(text, "gfx942") == 0)
-        *value = GFX942;
-    else if (strcmp(text, "gfx950") == 0)
-        *value = GFX950;
-    else
-        return false;
-    return true;
+    static const char *const names[] = {[GFX942] = "gfx942", [GFX950] = "gfx950"};
+
+    *value = 0;
+    for (unsigned shift = 0; shift < 64; shift += TARGET_BITS) {
+        size_t length = strcspn(text, "+");
+        uint64_t target = 0;
+        for (uint64_t i = GFX942; i <= GFX950; i++)
+            if (strlen(names[i]) == length && memcmp(names[i], text, length) == 0)
+                target = i;
+        *value |= target << shift;
+        if (!target || text[length] == 0)
+            return target != 0;
+        text += length + 1;
+    }
+    return false;
+}
+
+enum gfx_target options_target(const struct options *options, unsigned ordinal)
+{
+    uint64_t targets = options->targets;
+
+    while (ordinal-- > 0 && targets >> TARGET_BITS)
+        targets >>= TARGET_BITS;
+    return (enum gfx_target)(targets & ((1u << TARGET_BITS) - 1));
 }
 
 static bool parse_switch(const char *text, uint64_t *value)
@@ -105,8 +124,8 @@ static bool parse_value(const struct option *option, const char *text, uint64_t 
     case PARSE_NUMBER:
         return parse_number(text, value) && *value >= option->smallest &&
                *value <= option->largest;
-    case PARSE_TARGET:
-        return parse_target(text, value);
+    case PARSE_TARGETS:
+        return parse_targets(text, value);
     case PARSE_CHECKS:
         return parse_checks(text, value);
     case PARSE_SWITCH:

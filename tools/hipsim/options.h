@@ -6,7 +6,7 @@
 #include "tools/hipsim/wave.h"
 
 struct options {
-    uint64_t target;  /* enum gfx_target */
+    uint64_t targets; /* see options_target() */
     uint64_t devices;
     uint64_t memory_gib; /* 0: as the real part */
     uint64_t checks;  /* enum check_bits */
@@ -17,6 +17,9 @@ struct options {
     uint64_t fail_error;
     uint64_t stats;
 };
+
+/** What GPU `ordinal` is: of the targets that were listed the one of that number, else the last. */
+enum gfx_target options_target(const struct options *options, unsigned ordinal);
 
 /** The defaults. */
 struct options options_default(void);
