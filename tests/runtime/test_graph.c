@@ -62,7 +62,7 @@ static void change(struct step *s, const struct precision *bf16, uint64_t *rando
 
 /* Two roundings of at most 2^-8 each, and a little for float32, as in verify_prefill.c. */
 static void check_row(const struct step *s, const struct precision *bf16, int64_t token, int head,
-                      const struct ref_prefill_row *r)
+                      const struct ref_row *r)
 {
     for (int d = 0; d < DIM; d++) {
         const double got = decode_element(bf16, s->bits[(token * HEADS + head) * DIM + d]);
@@ -78,10 +78,10 @@ static void check(struct step *s, const struct precision *bf16)
     assert_int_equal(hip.hipMemcpy(s->bits, s->device[3], sizeof(s->bits), HIP_TO_HOST), 0);
     const struct ref_prefill reference = {
         .q = s->values[0], .k = s->values[1], .v = s->values[2], .cu_q = s->lengths,
-        .cu_k = s->lengths, .batch = BATCH, .heads = HEADS, .kv_heads = HEADS, .dim = DIM,
-        .dim_v = DIM, .scale = 1 / sqrtf(DIM), .left = INT32_MAX, .right = 0,
+        .cu_k = s->lengths, .batch = BATCH, .heads = HEADS, .kv_heads = HEADS, .left = INT32_MAX,
+        .attention = { .dim = DIM, .dim_v = DIM, .scale = 1 / sqrtf(DIM) },
     };
-    static struct ref_prefill_row row;
+    static struct ref_row row;
     double scratch[LONGEST];
     for (int i = 0; i < BATCH; i++) {
         for (int64_t r = 0; r < s->lengths[i + 1] - s->lengths[i]; r++) {

@@ -8,7 +8,7 @@
 
 #include <stddef.h>
 
-#include "tools/reference/prefill.h"
+#include "tools/reference/attention.h"
 
 /** The hook_arg of verification: so many random numbers of 0 .. 1/8, whatever the hook makes of
  * them. */

@@ -1,16 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * attnc verify for prefill kernels: the shapes, the inputs, and how far a kernel may be off.
+ * attnc verify for prefill kernels: the shapes and the inputs.
  */
 #include <math.h>
-#include <pthread.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "tools/attnc/verify.h"
+#include "tools/attnc/verify_compare.h"
 #include "tools/attnc/verify_hook.h"
 #include "tools/attnc/verify_numbers.h"
 #include "tools/attnc/verify_tensor.h"
@@ -18,7 +16,7 @@
 
 #define COUNT(a) (sizeof(a) / sizeof((a)[0]))
 
-enum { SEQUENCES_MAX = 6, THREADS_MAX = 8, MAX_RATIO_STEPS = 16 };
+enum { SEQUENCES_MAX = 6, MAX_RATIO_STEPS = 16 };
 
 enum {
     HUGE_LOGIT = 1 << 0, /* the last query and the first key of a sequence point the same way */
@@ -77,144 +75,27 @@ struct problem {
     size_t fault_size;
 };
 
-/* Bounds. */
+/* Comparison: a task is one head of one sequence. */
 
-/*
- * With f = 2^-24, the unit of float32, and u, that of the kernel's type:
- *
- *   a score s is a float32 sum of D products, scaled, and perhaps capped: it is off by at most
- *     e_s = f ((D + 4) S + 8 c),  S = scale sum |q k|,  c the cap;
- *   exp(s), of which both the weights and their sum consist, then by the factor exp(e_s), about
- *     1 + e_s; n such terms are added: e = 2 e_s + (n + 8) f for weight and sum together;
- *   the weights are rounded to the kernel's type for the second product, which gives u sum p|v|
- * and,
- *     for weights so small that they are subnormal, tiny sum |v|;
- *   the result is rounded once more: u |out| + tiny.
- *
- * Products of small errors are covered by the factor 1 + 4 u.
- */
-static double relative_error_of_weights(const struct problem *p, const struct ref_prefill_row *r)
-{
-    const double cap = p->desc.soft_cap ? p->args.soft_cap : 0;
-    const double score = 0x1p-24 * ((p->desc.head_dim + 4) * r->score + 8 * cap);
-    return 2 * score + (double)(r->keys + 8) * 0x1p-24;
-}
-
-/* Of one element: what float32 arithmetic and subnormal numbers may add to the two roundings. */
-static double arithmetic_bound(const struct problem *p, const struct ref_prefill_row *r, double e,
-                               int d)
-{
-    return e * (r->magnitude[d] + fabs(r->out[d])) + p->precision->tiny * (r->values[d] + 1);
-}
-
-static double out_bound(const struct problem *p, const struct ref_prefill_row *r, double e, int d)
-{
-    const double u = p->precision->unit;
-    return (1 + 4 * u) *
-           (u * (r->magnitude[d] + fabs(r->out[d])) + arithmetic_bound(p, r, e, d));
-}
-
-/* log(L): the relative error of L, half of e and its sum, and float32 arithmetic on the result. */
-static double lse_bound(const struct ref_prefill_row *r, double e)
-{
-    return e + 8 * 0x1p-24 * (fabs(r->lse) + r->score);
-}
-
-/* Comparison, by several threads: a task is one head of one sequence. */
-
-struct comparison {
+struct expectation {
     const struct problem *p;
-    const struct ref_prefill *reference;
-    atomic_int next;
-    pthread_mutex_t lock;
-    /* Sums of squares over all elements, under the lock. */
-    double error, norm, rounded, arithmetic;
-    double closest, largest, largest_bound;
-    bool failed;
+    struct ref_prefill reference;
 };
 
-static void note_fault(struct comparison *c, const char *what, int s, int64_t row, int head, int d,
-                       double got, double expected)
+static void compare_head(struct comparison *c, int task)
 {
-    if (!c->failed)
-        snprintf(c->p->fault, c->p->fault_size,
-                 "%s: sequence %d, query %lld, head %d, element %d is %g, expected %g", what, s,
-                 (long long)row, head, d, got, expected);
-    c->failed = true;
-}
-
-struct place {
-    int s, head;
-    int64_t row;
-};
-
-/*
- * Over a whole tensor. Roundings are independent of each other and each at most u of what is
- * rounded, the terms p v of every output and the output itself: so their squares add, to at most
- * u^2 sum ((p v)^2 + out^2) where many are summed, and to twice that where a sum has one term. The
- * bounds of the arithmetic are for the worst case and add as they are.
- */
-static double relative_bound(const struct comparison *c)
-{
-    if (c->norm == 0)
-        return 0;
-    const double u = c->p->precision->unit;
-    return (1 + 4 * u) * (u * sqrt(2 * c->rounded / c->norm) + sqrt(c->arithmetic / c->norm));
-}
-
-static void compare_element(struct comparison *c, const struct place *at, int d, double got,
-                            const struct ref_prefill_row *r, double e)
-{
-    const double error = fabs(got - r->out[d]);
-    const double arithmetic = arithmetic_bound(c->p, r, e, d), bound = out_bound(c->p, r, e, d);
-    c->error += error * error;
-    c->norm += r->out[d] * r->out[d];
-    c->rounded += r->squares[d] + r->out[d] * r->out[d];
-    c->arithmetic += arithmetic * arithmetic;
-    if (!(error <= bound))
-        note_fault(c, isnan(got) ? "not written, or NaN" : "out", at->s, at->row, at->head, d, got,
-                   r->out[d]);
-    if (bound > 0 && error / bound >= c->closest) {
-        c->closest = error / bound;
-        c->largest = error;
-        c->largest_bound = bound;
-    }
-}
-
-static void compare_row(struct comparison *c, const struct place *at,
-                        const struct ref_prefill_row *r)
-{
-    const struct problem *p = c->p;
-    const int64_t token = p->cu_q[at->s] + at->row;
-    const double e = relative_error_of_weights(p, r);
-    pthread_mutex_lock(&c->lock);
-    for (int d = 0; d < p->desc.head_dim_v; d++)
-        compare_element(c, at, d, tensor_get(&p->out, token, at->head, d), r, e);
-    if (p->desc.lse) {
-        const double got = tensor_get(&p->lse, token, at->head, 0);
-        if (isinf(r->lse) ? got != r->lse : !(fabs(got - r->lse) <= lse_bound(r, e)))
-            note_fault(c, "lse", at->s, at->row, at->head, 0, got, r->lse);
-    }
-    pthread_mutex_unlock(&c->lock);
-}
-
-static void *compare_tasks(void *arg)
-{
-    struct comparison *c = arg;
-    const struct problem *p = c->p;
-    const int tasks = p->args.batch * p->desc.heads;
-    struct ref_prefill_row *r = malloc(sizeof(*r));
+    const struct expectation *e = c->problem;
+    const struct problem *p = e->p;
+    const struct tensor *lse = p->desc.lse ? &p->lse : NULL;
+    struct ref_row *r = malloc(sizeof(*r));
     double *scratch = malloc(((size_t)p->args.max_seqlen_k + 1) * sizeof(*scratch));
-    for (int task; (task = atomic_fetch_add(&c->next, 1)) < tasks;) {
-        struct place at = { .s = task / p->desc.heads, .head = task % p->desc.heads };
-        for (; at.row < p->cu_q[at.s + 1] - p->cu_q[at.s]; at.row++) {
-            ref_prefill_row(c->reference, at.s, at.head, at.row, scratch, r);
-            compare_row(c, &at, r);
-        }
+    struct place at = { .s = task / p->desc.heads, .head = task % p->desc.heads };
+    for (; at.row < p->cu_q[at.s + 1] - p->cu_q[at.s]; at.row++) {
+        ref_prefill_row(&e->reference, at.s, at.head, at.row, scratch, r);
+        compare_row(c, &at, &p->out, lse, p->cu_q[at.s] + at.row, r);
     }
     free(scratch);
     free(r);
-    return NULL;
 }
 
 static void set_window(const struct problem *p, struct ref_prefill *r)
@@ -231,41 +112,31 @@ static void set_window(const struct problem *p, struct ref_prefill *r)
 
 static void compare(struct problem *p)
 {
-    struct ref_prefill reference = {
-        .q = p->q.values, .k = p->k.values, .v = p->v.values, .cu_q = p->cu_q, .cu_k = p->cu_k,
-        .batch = p->args.batch, .heads = p->desc.heads, .kv_heads = p->desc.kv_heads,
-        .dim = p->desc.head_dim, .dim_v = p->desc.head_dim_v, .scale = p->args.scale,
-        .soft_cap = p->desc.soft_cap ? p->args.soft_cap : 0,
-        .sinks = p->desc.sinks ? p->sinks : NULL,
-        .logits = p->hook ? hook_function(p->hook) : NULL, .logits_arg = p->hook_arg,
+    struct expectation e = {
+        .p = p,
+        .reference = {
+            .q = p->q.values, .k = p->k.values, .v = p->v.values, .cu_q = p->cu_q,
+            .batch = p->args.batch, .heads = p->desc.heads, .kv_heads = p->desc.kv_heads,
+            .sinks = p->desc.sinks ? p->sinks : NULL,
+            .attention = {
+                .dim = p->desc.head_dim, .dim_v = p->desc.head_dim_v, .scale = p->args.scale,
+                .soft_cap = p->desc.soft_cap ? p->args.soft_cap : 0,
+                .logits = p->hook ? hook_function(p->hook) : NULL, .logits_arg = p->hook_arg,
+            },
+        },
     };
-    set_window(p, &reference);
+    set_window(p, &e.reference);
     /* The reference's tensors are dense from the first token that a sequence has. */
     int32_t dense_k[SEQUENCES_MAX + 1];
     for (int s = 0; s <= p->args.batch; s++)
         dense_k[s] = p->cu_k[s] - p->cu_k[0];
-    reference.cu_k = dense_k;
-    struct comparison c = { .p = p, .reference = &reference, .lock = PTHREAD_MUTEX_INITIALIZER };
-    const long cores = sysconf(_SC_NPROCESSORS_ONLN);
-    pthread_t threads[THREADS_MAX];
-    int started = 0;
-    while (started < cores - 1 && started < THREADS_MAX &&
-           !pthread_create(&threads[started], NULL, compare_tasks, &c))
-        started++;
-    compare_tasks(&c);
-    while (started)
-        pthread_join(threads[--started], NULL);
-    struct verify_row *row = p->row;
-    row->relative = c.norm > 0 ? sqrt(c.error / c.norm) : sqrt(c.error);
-    row->relative_bound = relative_bound(&c);
-    row->largest = c.largest;
-    row->largest_bound = c.largest_bound;
-    if (!c.failed && !(row->relative <= row->relative_bound)) {
-        snprintf(p->fault, p->fault_size, "the relative error of the whole is beyond its bound");
-        c.failed = true;
-    }
-    if (c.failed)
-        row->fault = p->fault;
+    e.reference.cu_k = dense_k;
+    struct comparison c = {
+        .precision = p->precision, .attention = &e.reference.attention,
+        .tasks = p->args.batch * p->desc.heads, .task = compare_head, .problem = &e,
+        .fault = p->fault, .fault_size = p->fault_size,
+    };
+    comparison_run(&c, p->row);
 }
 
 /* Inputs. */
@@ -528,7 +399,7 @@ static void verify(struct verify_run *run, uint32_t n, const struct attn_kernel_
 {
     const struct attn_prefill_desc desc = verify_prefill_desc(run->pack, n);
     const struct precision *precision = find_precision(verify_field(run->pack, n, "dtype"));
-    if (!precision || desc.head_dim_v > REF_PREFILL_DIM_MAX || desc.heads > HOOK_FLOATS) {
+    if (!precision || desc.head_dim_v > REF_DIM_MAX || desc.heads > HOOK_FLOATS) {
         report_fault(run, info->name, "the reference does not cover its dtype, head_dim_v or gqa");
         return;
     }

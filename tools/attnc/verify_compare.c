@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * This file bounds the error of attention. With f = 2^-24, the unit of float32, and u, that of the
+ * kernel's type:
+ *
+ *   a score s is a float32 sum of D products, scaled, and perhaps capped: it is off by at most
+ *     e_s = f ((D + 4) S + 8 c),  S = scale sum |q k|,  c the cap;
+ *   exp(s), of which both the weights and their sum consist, then by the factor exp(e_s), about
+ *     1 + e_s; n such terms are added: e = 2 e_s + (n + 8) f for weight and sum together;
+ *   the weights are rounded to the kernel's type for the second product, which gives u sum p|v|
+ *     and, for weights so small that they are subnormal, tiny sum |v|;
+ *   the result is rounded once more: u |out| + tiny; not where it stays float32.
+ *
+ * Products of small errors are covered by the factor 1 + 4 u.
+ *
+ * A cache of fp8 or int8 adds nothing: its elements are exact in the kernel's type, the reference
+ * reads the same bits, and a scale is one more float32 product of a score or of a weight, which the
+ * 4 and the 8 have room for.
+ */
+#include "tools/attnc/verify_compare.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <unistd.h>
+
+enum { THREADS_MAX = 8 };
+
+static const double f = 0x1p-24;
+
+static double relative_error_of_weights(const struct comparison *c, const struct ref_row *r)
+{
+    const struct ref_attention *a = c->attention;
+    const double score = f * ((a->dim + 4) * r->score + 8 * a->soft_cap);
+    return 2 * score + (double)(r->keys + 8) * f;
+}
+
+/* Of one element: what float32 arithmetic and subnormal numbers may add to the roundings. */
+static double arithmetic_bound(const struct comparison *c, const struct ref_row *r, double e,
+                               int d)
+{
+    return e * (r->magnitude[d] + fabs(r->out[d])) + c->precision->tiny * (r->values[d] + 1);
+}
+
+static double out_bound(const struct comparison *c, const struct ref_row *r, double e, int d,
+                        bool rounded)
+{
+    const double u = c->precision->unit;
+    const double last = rounded ? fabs(r->out[d]) : 0;
+    return (1 + 4 * u) * (u * (r->magnitude[d] + last) + arithmetic_bound(c, r, e, d));
+}
+
+/* log(L): the relative error of L, half of e and its sum, and float32 arithmetic on the result. */
+static double lse_bound(const struct ref_row *r, double e)
+{
+    return e + 8 * f * (fabs(r->lse) + r->score);
+}
+
+static void note_fault(struct comparison *c, const char *what, const struct place *at, int d,
+                       double got, double expected)
+{
+    if (!c->failed)
+        snprintf(c->fault, c->fault_size,
+                 "%s: sequence %d, query %lld, head %d, element %d is %g, expected %g", what,
+                 at->s, (long long)at->row, at->head, d, got, expected);
+    c->failed = true;
+}
+
+/*
+ * Over a whole tensor. Roundings are independent of each other and each at most u of what is
+ * rounded, the terms p v of every output and the output itself: so their squares add, to at most
+ * u^2 sum ((p v)^2 + out^2) where many are summed, and to twice that where a sum has one term. The
+ * bounds of the arithmetic are for the worst case and add as they are.
+ */
+static double relative_bound(const struct comparison *c)
+{
+    if (c->norm == 0)
+        return 0;
+    const double u = c->precision->unit;
+    return (1 + 4 * u) * (u * sqrt(2 * c->rounded / c->norm) + sqrt(c->arithmetic / c->norm));
+}
+
+static void compare_element(struct comparison *c, const struct place *at, int d, double got,
+                            const struct ref_row *r, double e, bool rounded)
+{
+    const double error = fabs(got - r->out[d]);
+    const double arithmetic = arithmetic_bound(c, r, e, d);
+    const double bound = out_bound(c, r, e, d, rounded);
+    c->error += error * error;
+    c->norm += r->out[d] * r->out[d];
+    c->rounded += r->squares[d] + (rounded ? r->out[d] * r->out[d] : 0);
+    c->arithmetic += arithmetic * arithmetic;
+    if (!(error <= bound))
+        note_fault(c, isnan(got) ? "not written, or NaN" : "out", at, d, got, r->out[d]);
+    if (bound > 0 && error / bound >= c->closest) {
+        c->closest = error / bound;
+        c->largest = error;
+        c->largest_bound = bound;
+    }
+}
+
+void compare_row(struct comparison *c, const struct place *at, const struct tensor *out,
+                 const struct tensor *lse, int64_t token, const struct ref_row *r)
+{
+    const double e = relative_error_of_weights(c, r);
+    pthread_mutex_lock(&c->lock);
+    for (int d = 0; d < c->attention->dim_v; d++)
+        compare_element(c, at, d, tensor_get(out, token, at->head, d), r, e,
+                        out->precision != NULL);
+    if (lse) {
+        const double got = tensor_get(lse, token, at->head, 0);
+        if (isinf(r->lse) ? got != r->lse : !(fabs(got - r->lse) <= lse_bound(r, e)))
+            note_fault(c, "lse", at, 0, got, r->lse);
+    }
+    pthread_mutex_unlock(&c->lock);
+}
+
+static void *run_tasks(void *arg)
+{
+    struct comparison *c = arg;
+    for (int task; (task = atomic_fetch_add(&c->next, 1)) < c->tasks;)
+        c->task(c, task);
+    return NULL;
+}
+
+static void run(struct comparison *c)
+{
+    const long cores = sysconf(_SC_NPROCESSORS_ONLN);
+    pthread_t threads[THREADS_MAX];
+    int started = 0;
+    while (started < cores - 1 && started < THREADS_MAX &&
+           !pthread_create(&threads[started], NULL, run_tasks, c))
+        started++;
+    run_tasks(c);
+    while (started)
+        pthread_join(threads[--started], NULL);
+}
+
+void comparison_run(struct comparison *c, struct verify_row *row)
+{
+    atomic_store(&c->next, 0);
+    pthread_mutex_init(&c->lock, NULL);
+    c->error = c->norm = c->rounded = c->arithmetic = 0;
+    c->closest = c->largest = c->largest_bound = 0;
+    c->failed = false;
+    run(c);
+    pthread_mutex_destroy(&c->lock);
+    row->relative = c->norm > 0 ? sqrt(c->error / c->norm) : sqrt(c->error);
+    row->relative_bound = relative_bound(c);
+    row->largest = c->largest;
+    row->largest_bound = c->largest_bound;
+    if (!c->failed && !(row->relative <= row->relative_bound)) {
+        snprintf(c->fault, c->fault_size, "the relative error of the whole is beyond its bound");
+        c->failed = true;
+    }
+    if (c->failed)
+        row->fault = c->fault;
+}

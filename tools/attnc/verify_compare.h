@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * attnc verify: how far attention kernels may be off, and the comparison of what they wrote with
+ * the reference, by several threads.
+ */
+#ifndef TOOLS_ATTNC_VERIFY_COMPARE_H
+#define TOOLS_ATTNC_VERIFY_COMPARE_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "tools/attnc/verify_tensor.h"
+#include "tools/reference/attention.h"
+
+/** Where a row of the output is, for messages. */
+struct place {
+    int s, head;
+    int64_t row;
+};
+
+struct comparison {
+    const struct precision *precision; /* of the second product: that of q and out */
+    const struct ref_attention *attention;
+    int tasks;
+    /** Compares the rows of a task by compare_row(); called from several threads. */
+    void (*task)(struct comparison *c, int task);
+    const void *problem; /* for `task` */
+    char *fault;
+    size_t fault_size;
+
+    /* Set by comparison_run(); sums of squares over all elements, under the lock. */
+    atomic_int next;
+    pthread_mutex_t lock;
+    double error, norm, rounded, arithmetic;
+    double closest, largest, largest_bound;
+    bool failed;
+};
+
+/**
+ * One row: `row` is what the reference says, `token` where the kernel wrote it in the downloaded
+ * `out` and `lse`, which may be NULL. An output in float32 (a tensor without precision) was not
+ * rounded at the end.
+ */
+void compare_row(struct comparison *c, const struct place *at, const struct tensor *out,
+                 const struct tensor *lse, int64_t token, const struct ref_row *row);
+
+/** Runs all tasks; fills the numbers of `row`, and its fault where something is beyond a bound. */
+void comparison_run(struct comparison *c, struct verify_row *row);
+
+#endif

@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * This file is the formula and nothing else:
+ *
+ *   s_j = scale q . k_j,  capped: c tanh(s_j / c),  then the user's function
+ *   out = sum_j exp(s_j) v_j / L,  lse = log L,  L = sum_j exp(s_j) + exp(sink)
+ */
+#include "tools/reference/attention.h"
+
+#include <math.h>
+#include <stdbool.h>
+
+/* Scores and, in *magnitude, scale * sum |q k|. */
+static double score(const struct ref_attention *a, const double *q, const double *k,
+                    double *magnitude)
+{
+    double sum = 0, absolute = 0;
+    for (int d = 0; d < a->dim; d++) {
+        sum += q[d] * k[d];
+        absolute += fabs(q[d] * k[d]);
+    }
+    *magnitude = fabs(a->scale) * absolute;
+    const double s = a->scale * sum;
+    return a->soft_cap > 0 ? a->soft_cap * tanh(s / a->soft_cap) : s;
+}
+
+static bool is_hidden(const struct ref_keys *keys, int64_t j)
+{
+    return keys->visible && !keys->visible[j];
+}
+
+/* Fills scratch with scores, -infinity where a key is hidden; the largest of them. */
+static double score_keys(const struct ref_attention *a, const struct ref_query *query,
+                         const struct ref_keys *keys, double *scratch, struct ref_row *row)
+{
+    double top = query->sink ? *query->sink : -INFINITY;
+    for (int64_t j = keys->first; j < keys->end; j++) {
+        scratch[j] = -INFINITY;
+        if (is_hidden(keys, j))
+            continue;
+        double magnitude, value = score(a, query->q, keys->k + j * keys->k_stride, &magnitude);
+        if (a->logits) {
+            value = a->logits((float)value, (int)query->row, (int)j, query->head,
+                              (int)query->queries, (int)query->keys, a->logits_arg);
+            magnitude = isfinite(value) ? fmax(magnitude, fabs(value)) : magnitude;
+        }
+        scratch[j] = value;
+        top = fmax(top, value);
+        row->score = fmax(row->score, magnitude);
+        row->keys++;
+    }
+    return top;
+}
+
+void ref_attend(const struct ref_attention *a, const struct ref_query *query,
+                const struct ref_keys *keys, double *scratch, struct ref_row *row)
+{
+    *row = (struct ref_row){ .lse = -INFINITY };
+    const double top = score_keys(a, query, keys, scratch, row);
+    if (top == -INFINITY)
+        return;
+    double denominator = query->sink ? exp(*query->sink - top) : 0;
+    for (int64_t j = keys->first; j < keys->end; j++)
+        denominator += exp(scratch[j] - top);
+    for (int64_t j = keys->first; j < keys->end; j++) {
+        if (is_hidden(keys, j))
+            continue;
+        const double weight = exp(scratch[j] - top) / denominator;
+        const double *v = keys->v + j * keys->v_stride;
+        for (int d = 0; d < a->dim_v; d++) {
+            row->out[d] += weight * v[d];
+            row->magnitude[d] += weight * fabs(v[d]);
+            row->squares[d] += weight * weight * v[d] * v[d];
+            row->values[d] += fabs(v[d]) / denominator;
+        }
+    }
+    row->lse = top + log(denominator);
+}

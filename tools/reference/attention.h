@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* This file declares attention of one query over keys that are there as doubles. */
+#ifndef REFERENCE_ATTENTION_H
+#define REFERENCE_ATTENTION_H
+
+#include <stdint.h>
+
+enum { REF_DIM_MAX = 1024 };
+
+/* A user's logits function: runtime/attn_hook.h. */
+typedef float ref_logits(float logit, int query, int key, int head, int q_len, int kv_len,
+                         const void *arg);
+
+/* What all queries of a call have in common. */
+struct ref_attention {
+    int dim, dim_v;
+    double scale;
+    double soft_cap;     /* 0: none */
+    ref_logits *logits;  /* NULL: none */
+    const void *logits_arg;
+};
+
+/* A query among `queries` of a sequence with `keys` keys. */
+struct ref_query {
+    const double *q;
+    int64_t row, queries, keys;
+    int head;
+    const double *sink;  /* NULL: none */
+};
+
+/* Keys and values, `k_stride` and `v_stride` doubles apart, of which first .. end - 1 are seen. */
+struct ref_keys {
+    const double *k, *v;
+    int64_t k_stride, v_stride;
+    int64_t first, end;
+    const uint8_t *visible; /* [keys]: 0 hides a key; NULL: none is hidden */
+};
+
+/*
+ * One row of the output, and what a bound on a kernel's error has to know of it: all sums run over
+ * the keys that the row sees.
+ */
+struct ref_row {
+    double out[REF_DIM_MAX];       /* sum of p v; 0 where no key is seen */
+    double lse;                    /* log of the denominator; -infinity where it is 0 */
+    double magnitude[REF_DIM_MAX]; /* sum of p |v| */
+    double squares[REF_DIM_MAX];   /* sum of (p v)^2 */
+    double values[REF_DIM_MAX];    /* sum of |v| / denominator, relative to the top score */
+    double score;                  /* largest scale * sum of |q k|, or |score| if larger */
+    int64_t keys;
+};
+
+/* `scratch` has room for `keys->end` doubles. */
+void ref_attend(const struct ref_attention *a, const struct ref_query *query,
+                const struct ref_keys *keys, double *scratch, struct ref_row *row);
+
+#endif

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* This file is the two layouts of a paged cache, as ROCm/aiter's consumers read them. */
+#include "tools/reference/cache.h"
+
+#include <string.h>
+
+int64_t ref_cache_offset(const struct ref_cache *c, int64_t page, int token, int head, int d)
+{
+    const int64_t at = page * c->page_stride + head * c->head_stride;
+    if (!c->shuffle)
+        return at + token * c->token_stride + d;
+    const int x = 16 / c->element_size;
+    if (c->transposed)
+        return at + ((int64_t)(token / x) * c->dim + d) * x + token % x;
+    return at + ((int64_t)(d / x) * c->page_size + token) * x + d % x;
+}
+
+int64_t ref_cache_scale_offset(const struct ref_cache *c, int64_t page, int token, int head)
+{
+    if (c->scale == REF_SCALE_TENSOR)
+        return 0;
+    return page * c->scale_page_stride + head * c->scale_head_stride +
+           (c->scale == REF_SCALE_TOKEN ? token : 0);
+}
+
+double ref_cache_value(const struct ref_cache *c, int64_t page, int token, int head, int d)
+{
+    uint32_t bits = 0;
+    memcpy(&bits,
+           (const char *)c->elements + ref_cache_offset(c, page, token, head, d) * c->element_size,
+           (size_t)c->element_size);
+    const double value = c->decode(c->type, bits);
+    return c->scale == REF_SCALE_NONE
+               ? value
+               : value * c->scales[ref_cache_scale_offset(c, page, token, head)];
+}
+
+void ref_cache_gather(const struct ref_cache *c, const int32_t *pages, int64_t tokens, int head,
+                      double *to)
+{
+    for (int64_t t = 0; t < tokens; t++) {
+        for (int d = 0; d < c->dim; d++)
+            *to++ = ref_cache_value(c, pages[t / c->page_size], (int)(t % c->page_size), head, d);
+    }
+}

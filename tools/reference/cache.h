@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* This file declares where an element of a paged cache lies, and what it is worth. */
+#ifndef REFERENCE_CACHE_H
+#define REFERENCE_CACHE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum ref_scale { REF_SCALE_NONE, REF_SCALE_TENSOR, REF_SCALE_TOKEN, REF_SCALE_BLOCK };
+
+/* The K or the V of a cache. Strides are in elements, those of the scales in floats. */
+struct ref_cache {
+    bool shuffle;      /* else NHD */
+    bool transposed;   /* shuffle: V, in which the tokens of 16 bytes are neighbours */
+    int page_size, dim, element_size;
+    int64_t page_stride, token_stride, head_stride;
+    const void *elements;
+    double (*decode)(const void *type, uint32_t bits);
+    const void *type;  /* for decode */
+    enum ref_scale scale;
+    const float *scales;
+    int64_t scale_page_stride, scale_head_stride;
+};
+
+/*
+ * In elements. NHD: [page, token, head, d]. SHUFFLE, with x elements in 16 bytes:
+ * K [page, head, d / x, token, d % x], V [page, head, token / x, d, token % x].
+ */
+int64_t ref_cache_offset(const struct ref_cache *c, int64_t page, int token, int head, int d);
+
+/* In floats. */
+int64_t ref_cache_scale_offset(const struct ref_cache *c, int64_t page, int token, int head);
+
+/* The element, times its scale. */
+double ref_cache_value(const struct ref_cache *c, int64_t page, int token, int head, int d);
+
+/* The tokens of a sequence whose pages are `pages`, of one head: [token, dim]. */
+void ref_cache_gather(const struct ref_cache *c, const int32_t *pages, int64_t tokens, int head,
+                      double *to);
+
+#endif

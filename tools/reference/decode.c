@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * This file says which keys a decoding query sees: those of prefill, with the new tokens at the end
+ * of the sequence, so that key j is seen by query t of n over m keys when
+ * -left <= j - (t + m - n) <= right, and when the mask has a nonzero byte for it.
+ */
+#include "tools/reference/decode.h"
+
+#include <stddef.h>
+
+void ref_decode_gather(const struct ref_decode *p, int s, int kv_head, double *k, double *v)
+{
+    const int32_t *pages = p->pages + p->first_page[s];
+    ref_cache_gather(&p->k, pages, p->kv_lens[s], kv_head, k);
+    ref_cache_gather(&p->v, pages, p->kv_lens[s], kv_head, v);
+}
+
+static int64_t smaller(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+static int64_t larger(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
+}
+
+void ref_decode_row(const struct ref_decode *p, int s, int head, int64_t t,
+                    const struct ref_part *part, double *scratch, struct ref_row *result)
+{
+    const int64_t n = p->qo_indptr[s + 1] - p->qo_indptr[s], m = p->kv_lens[s];
+    const int64_t diagonal = t + m - n;
+    const struct ref_query query = {
+        .q = p->q + ((p->qo_indptr[s] + t) * p->heads + head) * p->attention.dim,
+        .row = t, .queries = n, .keys = m, .head = head,
+        .sink = p->sinks && !part->partial ? p->sinks + head : NULL,
+    };
+    const struct ref_keys keys = {
+        .k = part->k, .k_stride = p->attention.dim, .v = part->v, .v_stride = p->attention.dim_v,
+        .first = larger(part->first, diagonal - p->left),
+        .end = smaller(part->end, diagonal + p->right + 1),
+        .visible = p->mask ? p->mask + p->mask_indptr[s] + t * m : NULL,
+    };
+    ref_attend(&p->attention, &query, &keys, scratch, result);
+}
