@@ -217,6 +217,7 @@ struct attn_op_info {
     char why[200];                  /**< "exact", or which fields a more general kernel covers */
 };
 
+/** Fills info->size bytes; strings of `kernel` live as long as its pack. */
 ATTN_PUBLIC int attn_op_describe(const struct attn_op *op, struct attn_op_info *info);
 
 /** No launch of the op may be running, and no graph with it may be replayed later. */
@@ -339,7 +340,8 @@ struct attn_prefill_args {
     int32_t window_right; /**< with ATTN_MASK_WINDOW; -1: no limit */
     void *workspace;      /**< attn_op_workspace_size() bytes on the device */
     size_t workspace_size;
-    void *stream;         /**< hipStream_t of the op's device; NULL: the default stream */
+    void *stream;         /**< hipStream_t of the op's device; NULL: its default stream,
+                           * when the device is the thread's current one */
 };
 
 /**
@@ -422,7 +424,8 @@ struct attn_decode_args {
     float soft_cap;       /**< > 0 with desc.soft_cap */
     int32_t window_left;  /**< with ATTN_MASK_WINDOW; -1: no limit */
     int32_t window_right; /**< with ATTN_MASK_WINDOW; -1: no limit */
-    void *stream;         /**< hipStream_t of the op's device; NULL: the default stream */
+    void *stream;         /**< hipStream_t of the op's device; NULL: its default stream,
+                           * when the device is the thread's current one */
 };
 
 /**
