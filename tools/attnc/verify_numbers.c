@@ -2,23 +2,40 @@
 #include "tools/attnc/verify_numbers.h"
 
 #include <math.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <string.h>
 
 /*
  * unit: half the distance of neighbours, relative to the smaller: 2^-p for p significant bits, the
- * hidden one included. tiny: half the smallest step. No number here was fitted to a result.
+ * hidden one included. tiny: half the smallest step. No number here was fitted to a result. What
+ * only a cache holds is read, never rounded to: it has neither.
  */
 static const struct precision precisions[] = {
-    { ATTN_BF16, "bf16", 0x1p-8, 0x1p-134, 0x7fc5 },
-    { ATTN_FP16, "fp16", 0x1p-11, 0x1p-25, 0x7e05 },
+    { ATTN_BF16, "bf16", NULL, 2, 0x1p-8, 0x1p-134, 0x7fc5 },
+    { ATTN_FP16, "fp16", NULL, 2, 0x1p-11, 0x1p-25, 0x7e05 },
+    { ATTN_FP8, "fp8", "gfx942", 1, 0, 0, 0x80 },
+    { ATTN_FP8, "fp8", NULL, 1, 0, 0, 0x7f },
+    { ATTN_INT8, "int8", NULL, 1, 0, 0, 0x80 },
 };
+
+enum { COUNT = sizeof(precisions) / sizeof(precisions[0]) };
 
 const struct precision *find_precision(const char *name)
 {
-    for (size_t i = 0; i < sizeof(precisions) / sizeof(precisions[0]); i++) {
-        if (!strcmp(precisions[i].name, name))
+    for (int i = 0; i < COUNT; i++) {
+        if (precisions[i].size == 2 && !strcmp(precisions[i].name, name))
             return &precisions[i];
+    }
+    return NULL;
+}
+
+const struct precision *find_cache_precision(enum attn_dtype dtype, const char *target)
+{
+    for (int i = 0; i < COUNT; i++) {
+        const struct precision *p = &precisions[i];
+        if (p->dtype == dtype && (!p->target || !strcmp(p->target, target)))
+            return p;
     }
     return NULL;
 }
@@ -43,9 +60,33 @@ static double decode_half(uint16_t bits)
     return bits >> 15 ? -value : value;
 }
 
+/*
+ * Four bits of exponent, three of mantissa. OCP 8-bit Floating Point Specification (OFP8), e4m3:
+ * bias 7, NaN where all bits but the sign are set. The fnuz kind of the CDNA3 ISA manual: bias 8,
+ * no negative zero, whose bits are the only NaN.
+ */
+static double decode_fp8(uint16_t bits, bool fnuz)
+{
+    const int exponent = bits >> 3 & 15, mantissa = bits & 7, bias = fnuz ? 8 : 7;
+    if (fnuz ? bits == 0x80 : (bits & 0x7f) == 0x7f)
+        return NAN;
+    const double value = exponent ? ldexp(8 + mantissa, exponent - bias - 3)
+                                  : ldexp(mantissa, 1 - bias - 3);
+    return bits >> 7 ? -value : value;
+}
+
 double decode_element(const struct precision *p, uint16_t bits)
 {
-    return p->dtype == ATTN_BF16 ? bits_to_float((uint32_t)bits << 16) : decode_half(bits);
+    switch (p->dtype) {
+    case ATTN_BF16:
+        return bits_to_float((uint32_t)bits << 16);
+    case ATTN_FP16:
+        return decode_half(bits);
+    case ATTN_FP8:
+        return decode_fp8(bits, p->target != NULL);
+    default:
+        return (int8_t)bits;
+    }
 }
 
 uint16_t encode_element(const struct precision *p, double value)
@@ -59,6 +100,17 @@ uint16_t encode_element(const struct precision *p, double value)
         return (uint16_t)(bits >> 16 & 0x8000);
     const uint32_t exponent = (bits >> 23 & 255) - 127 + 15; /* within fp16's normal range */
     return (uint16_t)((bits >> 16 & 0x8000) | exponent << 10 | (bits >> 13 & 1023));
+}
+
+uint16_t random_element(const struct precision *p, double limit, uint64_t *state)
+{
+    if (p->size == 2)
+        return encode_element(p, limit / 2 * random_value(state));
+    for (;;) {
+        const uint16_t bits = (uint16_t)(random_bits(state) & 0xff);
+        if (fabs(decode_element(p, bits)) <= limit)
+            return bits;
+    }
 }
 
 uint64_t random_bits(uint64_t *state)

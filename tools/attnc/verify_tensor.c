@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tools/attnc/verify_tensor.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -99,21 +100,28 @@ static void encode_row(const struct tensor *t, int token, int head, uint16_t *bi
         bits[d] = encode_element(t->precision, *value_at(t, token, head, d));
 }
 
-static void *device_allocate(struct device_memory *m, size_t size)
+void *device_allocate(struct device_memory *m, size_t size)
 {
     void *block = NULL;
     if (!m->error)
         m->error = m->gpu->hipMalloc(&block, size);
     if (m->error)
         return NULL;
+    assert(m->count < DEVICE_BLOCKS_MAX);
     m->blocks[m->count++] = block;
     return block;
 }
 
-static void device_write(struct device_memory *m, void *to, const void *from, size_t size)
+void device_write(struct device_memory *m, void *to, const void *from, size_t size)
 {
     if (!m->error)
         m->error = m->gpu->hipMemcpy(to, from, size, HOST_TO_DEVICE);
+}
+
+void device_read(struct device_memory *m, void *to, const void *from, size_t size)
+{
+    if (!m->error)
+        m->error = m->gpu->hipMemcpy(to, from, size, DEVICE_TO_HOST);
 }
 
 void *device_copy(struct device_memory *m, const void *bytes, size_t size)

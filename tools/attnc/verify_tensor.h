@@ -10,11 +10,13 @@
 #include "tools/attnc/verify.h"
 #include "tools/attnc/verify_numbers.h"
 
+enum { DEVICE_BLOCKS_MAX = 40 };
+
 /** What one shape has on the device; `error` is the first hipError_t, after which nothing is
  * done. */
 struct device_memory {
     struct gpu *gpu;
-    void *blocks[16];
+    void *blocks[DEVICE_BLOCKS_MAX];
     int count;
     int error;
 };
@@ -61,7 +63,13 @@ bool tensor_untouched_outside(const struct tensor *t, int rows, size_t *at);
 
 void tensor_free(struct tensor *t);
 
+/** Memory with undefined contents; NULL after an error. */
+void *device_allocate(struct device_memory *m, size_t size);
+void device_write(struct device_memory *m, void *to, const void *from, size_t size);
+
+/** Both at once. */
 void *device_copy(struct device_memory *m, const void *bytes, size_t size);
+void device_read(struct device_memory *m, void *to, const void *from, size_t size);
 void device_free(struct device_memory *m);
 
 #endif
