@@ -5,6 +5,9 @@
 
 #include "tools/hipsim/wave.h"
 
+/** Fills in->hazard_traits and in->matrix_passes of a decoded instruction. */
+void hazard_classify(enum gfx_target target, struct inst *in);
+
 /**
  * Compares `in`, which is about to run, with the instructions that its wave issued last, and notes
  * it. False after a report.

@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tools/hipsim/check_hazard.h"
 #include "tools/hipsim/decode_fields.h"
 
 #define TEXT_MAX 512
@@ -187,7 +188,9 @@ static struct inst *decode(struct code *code, uint64_t offset)
     if (!decode_fields(in)) {
         in->row = NULL;
         in->exec = fault_unknown;
+        return in;
     }
+    hazard_classify(code->target, in);
     return in;
 }
 

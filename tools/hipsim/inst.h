@@ -136,6 +136,9 @@ struct inst {
 
     /* Highest register of each file that is touched, -1 for none: checked against the kernel's. */
     int16_t max_vgpr, max_agpr, max_sgpr;
+
+    /* What check_hazard.c asks of the mnemonic; passes of a matrix instruction. */
+    uint8_t hazard_traits, matrix_passes;
 };
 
 #endif

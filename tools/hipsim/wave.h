@@ -77,6 +77,7 @@ struct hazard_history {
     const struct inst *in[HAZARD_HISTORY];
     uint32_t at[HAZARD_HISTORY]; /* `states` when it was issued */
     uint32_t count, states;
+    uint32_t quiet_at; /* `states` from which on nothing in the ring demands a wait */
 };
 
 struct wave {
