@@ -310,6 +310,14 @@ struct tir_value tir_transpose(struct tir_builder *b, struct tir_value a)
     return tir_build(b, TIR_transpose, tir_tile(b->f, t.dtype, t.cols, t.rows, &l), &a, 1, NULL);
 }
 
+struct tir_value tir_stack(struct tir_builder *b, struct tir_value a, struct tir_value c)
+{
+    const struct tir_type t = tir_typeof(b->f, a);
+    const struct tir_layout l = tir_layout_stack(tir_layout_of(b->f, t), t.rows);
+    return tir_build(b, TIR_stack, tir_tile(b->f, t.dtype, 2 * t.rows, t.cols, &l),
+                     (struct tir_value[]){a, c}, 2, NULL);
+}
+
 struct tir_value tir_join_blocks(struct tir_builder *b, struct tir_value a, unsigned rows)
 {
     const struct tir_type t = tir_typeof(b->f, a);

@@ -89,6 +89,9 @@ struct tir_value tir_relayout(struct tir_builder *b, struct tir_value a,
                               const struct tir_layout *to);
 struct tir_value tir_transpose(struct tir_builder *b, struct tir_value a);
 
+/** The rows of a above those of c, of the same type: registers side by side. */
+struct tir_value tir_stack(struct tir_builder *b, struct tir_value a, struct tir_value c);
+
 /* (C rows) x X as rows x (C X), and back: `width` is X. Powers of two that divide a's sizes. */
 struct tir_value tir_join_blocks(struct tir_builder *b, struct tir_value a, unsigned rows);
 struct tir_value tir_split_blocks(struct tir_builder *b, struct tir_value a, unsigned width);

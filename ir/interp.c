@@ -54,7 +54,7 @@ static size_t n_elements(const struct interp *x, struct tir_type t)
     switch (t.kind) {
     case TIR_SCALAR: return x->f->waves * (t.dtype == TIR_RSRC ? 2u : 1u);
     case TIR_VEC: return (size_t)x->f->waves * LANES * t.count;
-    default: return (size_t)t.rows * t.cols;
+    default: return (size_t)x->f->waves * t.rows * t.cols;
     }
 }
 
@@ -103,7 +103,7 @@ size_t interp_index(struct interp *x, struct tir_type t, unsigned wave, size_t k
     if (t.kind != TIR_TILE)
         return wave * interp_wave_elements(x, t) + k;
     const uint32_t rc = interp_rc(x, t, wave, k);
-    return (size_t)tir_rc_row(rc) * t.cols + tir_rc_col(rc);
+    return interp_element(t, wave, tir_rc_row(rc), tir_rc_col(rc));
 }
 
 int64_t interp_scalar(struct interp *x, const struct tir_op *op, unsigned operand, unsigned wave)

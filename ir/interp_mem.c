@@ -95,9 +95,15 @@ static struct place tile_place(struct interp *x, const struct tir_op *op, unsign
 }
 
 /* Rows that lie anywhere: operands base, row_addr, byte. */
+static int64_t own_address(struct interp *x, const struct tir_op *op, unsigned wave, unsigned row)
+{
+    const struct tir_type t = type_of(x, op->operands[1]);
+    return interp_value(x, op->operands[1])[interp_element(t, wave, row, 0)];
+}
+
 static int64_t row_address(struct interp *x, const struct tir_op *op, unsigned wave, unsigned row)
 {
-    return interp_value(x, op->operands[1])[row] + interp_scalar(x, op, 0, wave) +
+    return own_address(x, op, wave, row) + interp_scalar(x, op, 0, wave) +
            interp_scalar(x, op, 2, wave);
 }
 
@@ -152,7 +158,7 @@ static void run_tile_element(struct interp *x, const struct tir_op *op, struct t
         d[i] = read_host((uint64_t)row_address(x, op, wave, row) + (uint64_t)col * bytes, t.dtype);
         break;
     case TIR_tile_scatter:
-        if (interp_value(x, op->operands[1])[row] >= 0)
+        if (own_address(x, op, wave, row) >= 0)
             write_host((uint64_t)row_address(x, op, wave, row) + (uint64_t)col * bytes, t.dtype,
                        interp_value(x, op->operands[3])[i]);
         break;

@@ -4,7 +4,7 @@
  *
  * An element is an int64_t: integers wrapped to their dtype, floats as their bits. A scalar has one
  * element a wave (a buffer resource two: base, bytes), a vec 64 * count of each wave, a tile
- * rows * cols of the workgroup, whatever its layout.
+ * rows * cols of each wave, of which only those count that the layout gives to that wave.
  */
 #ifndef IR_INTERP_STATE_H
 #define IR_INTERP_STATE_H
@@ -40,6 +40,12 @@ size_t interp_wave_elements(struct interp *x, struct tir_type t);
 size_t interp_index(struct interp *x, struct tir_type t, unsigned wave, size_t k);
 /** (row, col) of element k of a wave's part of a tile. */
 uint32_t interp_rc(struct interp *x, struct tir_type t, unsigned wave, size_t k);
+
+/** Where a wave keeps element (row, col) of a tile. */
+static inline size_t interp_element(struct tir_type t, unsigned wave, unsigned row, unsigned col)
+{
+    return ((size_t)wave * t.rows + row) * t.cols + col;
+}
 
 static inline bool interp_runs(const struct interp *x, unsigned wave)
 {

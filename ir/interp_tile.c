@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Interpreted tile ops other than memory. A tile is its elements here: layouts matter only where an
- * op's meaning does (folds), and for which wave writes what.
+ * Interpreted tile ops other than memory. A wave has the elements of a tile that its layout gives
+ * it, and nothing else: what it holds may differ from what other waves hold.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -16,23 +16,25 @@ static struct tir_type type_of(const struct interp *x, struct tir_value v)
     return tir_typeof(x->f, v);
 }
 
-static void run_index(struct interp *x, const struct tir_op *op)
+/* One wave's part of an op: its operands and result as matrices of their types. */
+struct part {
+    struct interp *x;
+    const struct tir_op *op;
+    unsigned wave;
+    struct tir_type at, t; /* of operand 0, if it has one, and of the result */
+    const int64_t *a;
+    int64_t *d;
+};
+
+/* The matrix that a wave holds of v. */
+static int64_t *matrix(struct interp *x, struct tir_value v, unsigned wave)
 {
-    const struct tir_type t = type_of(x, op->result);
-    int64_t *d = interp_value(x, op->result);
-    for (unsigned i = 0; i < t.rows; i++)
-        for (unsigned j = 0; j < t.cols; j++)
-            *d++ = op->opcode == TIR_row_index ? i : j;
+    return interp_value(x, v) + interp_element(type_of(x, v), wave, 0, 0);
 }
 
-static void run_broadcast(struct interp *x, const struct tir_op *op)
+static int64_t repeated(const struct part *p, unsigned row, unsigned col)
 {
-    const struct tir_type from = type_of(x, op->operands[0]), t = type_of(x, op->result);
-    const int64_t *const a = interp_value(x, op->operands[0]);
-    int64_t *d = interp_value(x, op->result);
-    for (unsigned i = 0; i < t.rows; i++)
-        for (unsigned j = 0; j < t.cols; j++)
-            *d++ = a[(from.rows == 1 ? 0 : i) * from.cols + (from.cols == 1 ? 0 : j)];
+    return p->a[(p->at.rows == 1 ? 0 : row) * p->at.cols + (p->at.cols == 1 ? 0 : col)];
 }
 
 /* The row of a fold's result that row `row` of its operand goes to: the row bits that registers
@@ -63,114 +65,120 @@ static int64_t combined(const struct interp *x, unsigned dtype, bool max, int64_
     return d;
 }
 
-static void run_reduce(struct interp *x, const struct tir_op *op)
+/* Every element that the wave holds of the operand goes into the result once. */
+static void run_reduce(const struct part *p)
 {
-    const struct tir_type from = type_of(x, op->operands[0]), t = type_of(x, op->result);
-    const unsigned o = op->opcode;
+    struct interp *const x = p->x;
+    const unsigned o = p->op->opcode;
     const bool max = o == TIR_row_max || o == TIR_col_max || o == TIR_col_fold_max;
     const bool fold = o == TIR_col_fold_max || o == TIR_col_fold_sum;
-    const struct tir_layout *const l = tir_layout_of(x->f, from);
-    const int64_t *const a = interp_value(x, op->operands[0]);
-    int64_t *const d = interp_value(x, op->result);
-    bool *const begun = tir_scratch((size_t)t.rows * t.cols, sizeof(*begun));
-    for (unsigned i = 0; i < from.rows; i++)
-        for (unsigned j = 0; j < from.cols; j++) {
-            const unsigned row = fold ? folded_row(l, i) : t.rows == 1 ? 0 : i;
-            const size_t to = (size_t)row * t.cols + (t.cols == 1 ? 0 : j);
-            const int64_t v = a[(size_t)i * from.cols + j];
-            d[to] = begun[to] ? combined(x, t.dtype, max, d[to], v) : v;
+    const struct tir_layout *const l = tir_layout_of(x->f, p->at);
+    const size_t n = interp_wave_elements(x, p->at);
+    bool *const held = tir_scratch((size_t)p->at.rows * p->at.cols, sizeof(*held));
+    bool *const begun = tir_scratch((size_t)p->t.rows * p->t.cols, sizeof(*begun));
+    for (size_t e = 0; e < n; e++) {
+        const uint32_t rc = interp_rc(x, p->at, p->wave, e);
+        held[(size_t)tir_rc_row(rc) * p->at.cols + tir_rc_col(rc)] = true;
+    }
+    for (unsigned i = 0; i < p->at.rows; i++)
+        for (unsigned j = 0; j < p->at.cols; j++) {
+            const size_t from = (size_t)i * p->at.cols + j;
+            const unsigned row = fold ? folded_row(l, i) : p->t.rows == 1 ? 0 : i;
+            const size_t to = (size_t)row * p->t.cols + (p->t.cols == 1 ? 0 : j);
+            if (!held[from])
+                continue;
+            p->d[to] = begun[to] ? combined(x, p->t.dtype, max, p->d[to], p->a[from]) : p->a[from];
             begun[to] = true;
         }
+    free(held);
     free(begun);
 }
 
-static float *as_floats(struct interp *x, struct tir_value v)
+/* Row after row, or column after column. */
+static float *as_floats(struct interp *x, struct tir_value v, unsigned wave, bool by_column)
 {
     const struct tir_type t = type_of(x, v);
-    const size_t n = (size_t)t.rows * t.cols;
-    float *const f = tir_scratch(n, sizeof(*f));
-    for (size_t i = 0; i < n; i++)
-        f[i] = tir_to_float(t.dtype, interp_value(x, v)[i], x->f->machine->fp8_is_fnuz);
+    const int64_t *m = matrix(x, v, wave);
+    float *const f = tir_scratch((size_t)t.rows * t.cols, sizeof(*f));
+    for (unsigned i = 0; i < t.rows; i++)
+        for (unsigned j = 0; j < t.cols; j++, m++)
+            f[by_column ? j * t.rows + i : i * t.cols + j] =
+                tir_to_float(t.dtype, *m, x->f->machine->fp8_is_fnuz);
     return f;
 }
 
-static void run_mma(struct interp *x, const struct tir_op *op)
+static void run_mma(const struct part *p)
 {
-    const struct tir_type at = type_of(x, op->operands[0]), t = type_of(x, op->result);
-    float *const a = as_floats(x, op->operands[0]), *const b = as_floats(x, op->operands[1]);
-    float *const d = as_floats(x, op->operands[2]);
-    for (unsigned i = 0; i < t.rows; i++)
-        for (unsigned k = 0; k < at.cols; k++)
-            for (unsigned j = 0; j < t.cols; j++)
-                d[i * t.cols + j] =
-                    fmaf(a[i * at.cols + k], b[k * t.cols + j], d[i * t.cols + j]);
-    for (size_t i = 0; i < (size_t)t.rows * t.cols; i++)
-        interp_value(x, op->result)[i] = tir_from_float(t.dtype, d[i], false);
+    struct interp *const x = p->x;
+    const struct tir_type t = p->t;
+    float *const a = as_floats(x, p->op->operands[0], p->wave, false);
+    float *const b = as_floats(x, p->op->operands[1], p->wave, true);
+    const unsigned depth = p->at.cols;
+    const int64_t *const c = matrix(x, p->op->operands[2], p->wave);
+    const size_t n = interp_wave_elements(x, t);
+    for (size_t e = 0; e < n; e++) {
+        const uint32_t rc = interp_rc(x, t, p->wave, e);
+        const unsigned i = tir_rc_row(rc), j = tir_rc_col(rc);
+        float sum = tir_to_float(t.dtype, c[i * t.cols + j], false);
+        for (unsigned k = 0; k < depth; k++)
+            sum = fmaf(a[i * depth + k], b[j * depth + k], sum);
+        p->d[i * t.cols + j] = tir_from_float(t.dtype, sum, false);
+    }
     free(a);
     free(b);
-    free(d);
 }
 
-static void run_transpose(struct interp *x, const struct tir_op *op)
+/* The element of join_blocks' operand, or of split_blocks', that becomes (row, col). */
+static int64_t block_element(const struct part *p, unsigned row, unsigned col)
 {
-    const struct tir_type t = type_of(x, op->result);
-    const int64_t *const a = interp_value(x, op->operands[0]);
-    int64_t *const d = interp_value(x, op->result);
-    for (unsigned i = 0; i < t.rows; i++)
-        for (unsigned j = 0; j < t.cols; j++)
-            d[i * t.cols + j] = a[j * t.rows + i];
+    const struct tir_type a = p->at, d = p->t;
+    if (p->op->opcode == TIR_join_blocks)
+        return p->a[(size_t)(col / a.cols * d.rows + row) * a.cols + col % a.cols];
+    return p->a[(size_t)row % a.rows * a.cols + row / a.rows * d.cols + col];
 }
 
-/* join_blocks, and split_blocks with the roles exchanged: one element is where it is in both. */
-static void run_blocks(struct interp *x, const struct tir_op *op)
+static int64_t stacked(const struct part *p, unsigned row, unsigned col)
 {
-    const bool join = op->opcode == TIR_join_blocks;
-    const int64_t *const a = interp_value(x, op->operands[0]);
-    int64_t *const d = interp_value(x, op->result);
-    const struct tir_type at = type_of(x, op->operands[0]), dt = type_of(x, op->result);
-    const struct tir_type joined = join ? dt : at, split = join ? at : dt;
-    for (unsigned i = 0; i < joined.rows; i++)
-        for (unsigned j = 0; j < joined.cols; j++) {
-            const size_t one = (size_t)i * joined.cols + j;
-            const size_t other = ((size_t)(j / split.cols) * joined.rows + i) * split.cols +
-                                 j % split.cols;
-            d[join ? one : other] = a[join ? other : one];
-        }
+    if (row < p->at.rows)
+        return p->a[(size_t)row * p->at.cols + col];
+    return matrix(p->x, p->op->operands[1], p->wave)[(size_t)(row - p->at.rows) * p->at.cols + col];
 }
 
-/*
- * Waves that do not run keep what they hold: the op computes all elements, and those of other waves
- * are put back. It matters in a branch that only some waves take.
- */
-static void keep_others(struct interp *x, struct tir_value v, const int64_t *before)
+static bool element_of(const struct part *p, unsigned row, unsigned col, int64_t *v)
 {
-    const struct tir_type t = type_of(x, v);
-    const size_t n = interp_wave_elements(x, t);
-    int64_t *const d = interp_value(x, v);
-    for (unsigned w = 0; w < x->f->waves; w++)
-        for (size_t e = 0; !interp_runs(x, w) && e < n; e++) {
-            const size_t i = interp_index(x, t, w, e);
-            d[i] = before[i];
-        }
+    switch (p->op->opcode) {
+    case TIR_row_index: *v = row; return true;
+    case TIR_col_index: *v = col; return true;
+    case TIR_broadcast: *v = repeated(p, row, col); return true;
+    case TIR_transpose: *v = p->a[(size_t)col * p->at.cols + row]; return true;
+    case TIR_join_blocks: case TIR_split_blocks: *v = block_element(p, row, col); return true;
+    case TIR_stack: *v = stacked(p, row, col); return true;
+    case TIR_relayout: *v = p->a[(size_t)row * p->at.cols + col]; return true;
+    default: return false;
+    }
 }
 
-static bool run_pure(struct interp *x, const struct tir_op *op)
+static bool run_elements(const struct part *p)
 {
-    switch (op->opcode) {
-    case TIR_row_index: case TIR_col_index: run_index(x, op); return true;
-    case TIR_broadcast: run_broadcast(x, op); return true;
+    const size_t n = interp_wave_elements(p->x, p->t);
+    for (size_t e = 0; e < n; e++) {
+        const uint32_t rc = interp_rc(p->x, p->t, p->wave, e);
+        const unsigned row = tir_rc_row(rc), col = tir_rc_col(rc);
+        if (!element_of(p, row, col, &p->d[(size_t)row * p->t.cols + col]))
+            return false;
+    }
+    return true;
+}
+
+static bool run_part(const struct part *p)
+{
+    switch (p->op->opcode) {
     case TIR_row_max: case TIR_row_sum: case TIR_col_max: case TIR_col_sum:
     case TIR_col_fold_max: case TIR_col_fold_sum:
-        run_reduce(x, op);
+        run_reduce(p);
         return true;
-    case TIR_mma: run_mma(x, op); return true;
-    case TIR_transpose: run_transpose(x, op); return true;
-    case TIR_join_blocks: case TIR_split_blocks: run_blocks(x, op); return true;
-    default:
-        memcpy(interp_value(x, op->result), interp_value(x, op->operands[0]),
-               (size_t)type_of(x, op->result).rows * type_of(x, op->result).cols *
-                   sizeof(int64_t));
-        return op->opcode == TIR_relayout;
+    case TIR_mma: run_mma(p); return true;
+    default: return run_elements(p);
     }
 }
 
@@ -178,15 +186,17 @@ bool interp_tile(struct interp *x, const struct tir_op *op)
 {
     if (tir_ops[op->opcode].level != TIR_LEVEL_TILE || tir_ops[op->opcode].flags != TIR_PURE)
         return false;
-    const struct tir_type t = type_of(x, op->result);
-    const size_t bytes = (size_t)t.rows * t.cols * sizeof(int64_t);
-    const bool all = x->active == (1u << x->f->waves) - 1;
-    int64_t *const before = all ? NULL : tir_scratch(1, bytes);
-    if (before)
-        memcpy(before, interp_value(x, op->result), bytes);
-    const bool ran = run_pure(x, op);
-    if (before)
-        keep_others(x, op->result, before);
-    free(before);
-    return ran;
+    struct part p = {.x = x, .op = op, .t = type_of(x, op->result)};
+    for (p.wave = 0; p.wave < x->f->waves; p.wave++) {
+        if (!interp_runs(x, p.wave))
+            continue;
+        p.d = matrix(x, op->result, p.wave);
+        if (op->n_operands) {
+            p.at = type_of(x, op->operands[0]);
+            p.a = matrix(x, op->operands[0], p.wave);
+        }
+        if (!run_part(&p))
+            return false;
+    }
+    return true;
 }

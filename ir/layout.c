@@ -82,6 +82,15 @@ struct tir_layout tir_layout_split_blocks(const struct tir_layout *l, unsigned r
     return t;
 }
 
+struct tir_layout tir_layout_stack(const struct tir_layout *l, unsigned rows)
+{
+    struct tir_layout r = *l;
+    memmove(r.basis + l->reg_bits + 1, l->basis + l->reg_bits,
+            (size_t)(l->lane_bits + l->wave_bits) * sizeof(r.basis[0]));
+    r.basis[r.reg_bits++] = TIR_RC(rows, 0);
+    return r;
+}
+
 struct tir_layout tir_layout_slice(const struct tir_layout *l, int axis)
 {
     const uint32_t keep = axis == 0 ? TIR_RC(0, 0xffff) : TIR_RC(0xffff, 0);

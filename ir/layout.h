@@ -63,6 +63,9 @@ struct tir_layout tir_layout_join_blocks(const struct tir_layout *l, unsigned ro
 struct tir_layout tir_layout_split_blocks(const struct tir_layout *l, unsigned rows,
                                           unsigned width);
 
+/** Of two tiles of `rows` rows one above the other: another register bit, the highest, chooses. */
+struct tir_layout tir_layout_stack(const struct tir_layout *l, unsigned rows);
+
 /** Axis 0 drops the rows (leaves a 1xN vector), axis 1 drops the columns (leaves Mx1): the image
  * keeps only the other axis; register bits that become 0 are removed. */
 struct tir_layout tir_layout_slice(const struct tir_layout *l, int axis);

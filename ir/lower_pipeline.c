@@ -296,7 +296,8 @@ static void begin_phase(struct round *e, unsigned phase)
  * every phase of the prologue, where the stage that would bring the barrier may not run yet. */
 static void end_phase(struct round *e, bool barrier_seen, bool steady)
 {
-    if (!barrier_seen && (!steady || e->r->schedule->ping_pong > 1))
+    const struct tir_schedule *s = e->r->schedule;
+    if (!barrier_seen && !s->apart && (!steady || s->ping_pong > 1))
         tir_barrier(&e->b);
 }
 

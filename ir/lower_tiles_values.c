@@ -319,6 +319,15 @@ void tir_expand_relayout(struct tir_expander *x, const struct tir_op *op)
     tir_set_pieces(x, op->result, p);
 }
 
+void tir_expand_stack(struct tir_expander *x, const struct tir_op *op)
+{
+    const struct tir_pieces a = tir_pieces_of(x, op->operands[0]);
+    struct tir_pieces p = tir_alloc_pieces(x, 2 * a.n, a.per);
+    for (unsigned i = 0; i < p.n; i++)
+        p.v[i] = tir_elements(x, op->operands[i / a.n], i % a.n * a.per, a.per);
+    tir_set_pieces(x, op->result, p);
+}
+
 /* Register bits that walk the contraction: they come first in an operand's layout. */
 static unsigned contraction_bits(const struct tir_layout *l, int outer_axis)
 {

@@ -41,6 +41,7 @@ static const char *const signatures[TIR_N_OPCODES] = {
     [TIR_transpose] = "t>t",
     [TIR_join_blocks] = "t>t",
     [TIR_split_blocks] = "t>t",
+    [TIR_stack] = "tt>t",
     [TIR_tile_load] = "riii>t",
     [TIR_tile_store] = "riiit",
     [TIR_tile_gather] = "lti>t",
@@ -242,28 +243,11 @@ static void check_broadcast(struct tir_verifier *v, struct types t)
         tir_check(v, follows(v, t.a, t.d), "layouts differ in more than the repeated axis");
 }
 
-/* `l` holds instruction-sized blocks of rows x cols as `block` does, in its low registers. */
-static bool is_tiled(const struct tir_layout *l, const struct tir_layout *block, unsigned rows,
-                     unsigned cols)
-{
-    if (l->reg_bits < block->reg_bits || l->lane_bits != block->lane_bits)
-        return false;
-    for (int i = 0; i < tir_layout_bits(l); i++) {
-        const int lane = i - l->reg_bits;
-        const bool in_lane = lane >= 0 && lane < l->lane_bits;
-        if (i < block->reg_bits ? l->basis[i] != block->basis[i]
-            : in_lane ? l->basis[i] != block->basis[block->reg_bits + lane]
-                      : l->basis[i] & TIR_RC(rows - 1, cols - 1))
-            return false;
-    }
-    return true;
-}
-
 /*
  * A and B (transposed here, so that both have k in their columns) agree on the contraction: the
  * instruction multiplies what stands in the same register and upper lanes, whatever index of k that
- * is. So any map of those bits to k will do, if both have it, and the other bits are as the
- * instruction wants: lanes walk its rows, further registers step over whole blocks of them.
+ * is. So any map of those bits to k will do, if both have it. The low lanes and further registers
+ * are rows, of A, and columns, of B, in any order.
  */
 static bool operands_agree(const struct tir_layout *a, const struct tir_layout *b,
                            const struct tir_mma *m)
@@ -277,15 +261,43 @@ static bool operands_agree(const struct tir_layout *a, const struct tir_layout *
         return false;
     for (int i = 0; i < 6; i++) {
         const uint32_t la = a->basis[a->reg_bits + i], lb = b->basis[b->reg_bits + i];
-        if (la != lb || (i < m_bits ? la != TIR_RC(1u << i, 0) : tir_rc_row(la) != 0))
+        if (i < m_bits ? tir_rc_col(la | lb) != 0 : la != lb || tir_rc_row(la) != 0)
             return false;
     }
     for (int i = k_bits; i < a->reg_bits; i++)
-        if (a->basis[i] & TIR_RC(m->m - 1, 0xffff))
+        if (tir_rc_col(a->basis[i]))
             return false;
     for (int i = k_bits; i < b->reg_bits; i++)
-        if (b->basis[i] & TIR_RC(m->n - 1, 0xffff))
+        if (tir_rc_col(b->basis[i]))
             return false;
+    return true;
+}
+
+/* Row (or column) of the product that row `index` of an instruction's block is: what the low lanes
+ * of an operand say. */
+static unsigned outer_index(const struct tir_layout *operand, unsigned index)
+{
+    unsigned sum = 0;
+    for (int i = 0; index >> i; i++)
+        if (index >> i & 1)
+            sum ^= tir_rc_row(operand->basis[operand->reg_bits + i]);
+    return sum;
+}
+
+/* `d` holds the instruction's block in its low registers and its lanes, with the rows and columns
+ * in the order that A and B (transposed) have them. */
+static bool is_product(const struct tir_layout *d, const struct tir_layout *a,
+                       const struct tir_layout *b, const struct tir_mma *m)
+{
+    const struct tir_layout *const block = &m->d;
+    if (d->reg_bits < block->reg_bits || d->lane_bits != block->lane_bits)
+        return false;
+    for (int i = 0; i < block->reg_bits + block->lane_bits; i++) {
+        const uint32_t rc = block->basis[i];
+        const int at = i < block->reg_bits ? i : d->reg_bits + i - block->reg_bits;
+        if (d->basis[at] != TIR_RC(outer_index(a, tir_rc_row(rc)), outer_index(b, tir_rc_col(rc))))
+            return false;
+    }
     return true;
 }
 
@@ -348,7 +360,7 @@ static void check_mma(struct tir_verifier *v, const struct tir_op *op, struct ty
     const struct tir_layout b = tir_layout_transpose(tir_layout_of(v->f, t.b));
     const struct tir_layout *const d = tir_layout_of(v->f, t.c);
     if (!tir_check(v, operands_agree(a, &b, m), "operands are not laid out for %s", m->name) ||
-        !tir_check(v, is_tiled(d, &m->d, m->m, m->n), "operand 2 is not laid out for %s", m->name))
+        !tir_check(v, is_product(d, a, &b, m), "operand 2 is not laid out for %s", m->name))
         return;
     tir_check(v, blocks_agree(a, &b, d, m), "registers walk the blocks of operands and result "
               "differently");
@@ -550,8 +562,8 @@ static void check_vec_op(struct tir_verifier *v, const struct tir_op *op, struct
     }
 }
 
-/* Rows x (blocks width) and (blocks rows) x width hold the same; `map` takes the operand's layout to
- * the result's. */
+/* Rows x (blocks width) and (blocks rows) x width hold the same; `map` takes the operand's layout
+ * to the result's. */
 static void check_blocks(struct tir_verifier *v, struct tir_type joined, struct tir_type split,
                          struct tir_layout (*map)(const struct tir_layout *, unsigned, unsigned))
 {
@@ -566,6 +578,17 @@ static void check_blocks(struct tir_verifier *v, struct tir_type joined, struct 
     const struct tir_layout want = map(tir_layout_of(v->f, a), joined.rows, split.cols);
     tir_check(v, tir_layout_equal(&want, tir_layout_of(v->f, d)),
               "result does not hold the operand's registers");
+}
+
+/* One more register bit chooses between the operands. */
+static void check_stack(struct tir_verifier *v, struct types t)
+{
+    if (!tir_check(v, tir_type_equal(t.a, t.b), "operand 1 has another type than operand 0"))
+        return;
+    const struct tir_layout want = tir_layout_stack(tir_layout_of(v->f, t.a), t.a.rows);
+    tir_check(v, t.d.dtype == t.a.dtype && t.d.rows == 2 * t.a.rows && t.d.cols == t.a.cols &&
+              tir_layout_equal(&want, tir_layout_of(v->f, t.d)),
+              "result is not the registers of operand 0 and then those of operand 1");
 }
 
 static void check_tile_op(struct tir_verifier *v, const struct tir_op *op, struct types t)
@@ -601,6 +624,9 @@ static void check_tile_op(struct tir_verifier *v, const struct tir_op *op, struc
         break;
     case TIR_split_blocks:
         check_blocks(v, t.a, t.d, tir_layout_split_blocks);
+        break;
+    case TIR_stack:
+        check_stack(v, t);
         break;
     case TIR_call_hook:
         tir_check(v, op->imm[0] >= 0 && op->imm[0] < (int64_t)v->f->n_hooks, "no such hook");
