@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Host time of a flash-attention kernel on the simulator, one thread, checks on: a workgroup of 512
+ * work-items with 64 KiB of LDS, 256 queries and 1,000 keys of head size 128, and several of them
+ * executed plainly and in modelled time. The kernel is tools/bench/flash.c, built by Clang.
+ *
+ * Usage: hipsim_flash_bench GFX942_CODE_OBJECT
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "tools/hipsim/hipsim.h"
+#include "tools/hipsim/hipsim_time.h"
+
+#define __HIP_PLATFORM_AMD__
+#include <hip/hip_runtime_api.h>
+
+enum { QUERIES = 256, KEYS = 1000, D = 128, THREADS = 512, LDS = 64 << 10, HEADS = 8 };
+enum { RUNS = 5 };
+
+struct args {
+    const void *q, *k, *v;
+    void *out;
+    const int *cu_q, *cu_k;
+    long q_stride, q_head, k_stride, k_head, v_stride, v_head, out_stride, out_head;
+    int gqa;
+    float scale_log2;
+};
+
+static void check(hipError_t error, const char *what)
+{
+    if (error == hipSuccess)
+        return;
+    fprintf(stderr, "%s: %s\n", what, hipGetErrorString(error));
+    exit(1);
+}
+
+static double seconds(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+/* Device memory with `rows` of D bf16 numbers of about -1 .. 1. */
+static void *tensor(size_t rows)
+{
+    static uint32_t state = 1;
+    uint16_t *host = malloc(rows * D * sizeof(*host));
+    void *device = NULL;
+    if (!host)
+        abort();
+    for (size_t i = 0; i < rows * D; i++) {
+        state = state * 1664525 + 1013904223;
+        float f = (float)(int32_t)state * 0x1p-31f;
+        uint32_t bits;
+        memcpy(&bits, &f, sizeof(bits));
+        host[i] = (uint16_t)(bits >> 16);
+    }
+    check(hipMalloc(&device, rows * D * sizeof(*host)), "hipMalloc");
+    check(hipMemcpy(device, host, rows * D * sizeof(*host), hipMemcpyHostToDevice), "hipMemcpy");
+    free(host);
+    return device;
+}
+
+static const int *lengths(int length)
+{
+    int host[2] = {0, length};
+    void *device = NULL;
+    check(hipMalloc(&device, sizeof(host)), "hipMalloc");
+    check(hipMemcpy(device, host, sizeof(host), hipMemcpyHostToDevice), "hipMemcpy");
+    return device;
+}
+
+static struct args make_args(void)
+{
+    return (struct args){
+        .q = tensor(QUERIES * HEADS), .k = tensor(KEYS * HEADS), .v = tensor(KEYS * HEADS),
+        .out = tensor(QUERIES * HEADS), .cu_q = lengths(QUERIES), .cu_k = lengths(KEYS),
+        .q_stride = D, .q_head = (long)QUERIES * D, .k_stride = D, .k_head = (long)KEYS * D,
+        .v_stride = D, .v_head = (long)KEYS * D, .out_stride = D, .out_head = (long)QUERIES * D,
+        .gqa = 1, .scale_log2 = 1.442695f * 0.08838835f,
+    };
+}
+
+/* The best of several launches of `heads` workgroups, in seconds of processor time. */
+static double run(hipFunction_t function, struct args *args, unsigned heads)
+{
+    int fixed = 0;
+    size_t bytes = sizeof(*args);
+    void *extra[] = {HIP_LAUNCH_PARAM_BUFFER_POINTER, args, HIP_LAUNCH_PARAM_BUFFER_SIZE, &bytes,
+                     HIP_LAUNCH_PARAM_END};
+    double best = 1e9;
+    check(hipFuncGetAttribute(&fixed, HIP_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES, function),
+          "hipFuncGetAttribute");
+    for (unsigned i = 0; i < RUNS; i++) {
+        double start = seconds();
+        check(hipModuleLaunchKernel(function, 1, heads, 1, THREADS, 1, 1, (unsigned)(LDS - fixed),
+                                    NULL, NULL, extra), "hipModuleLaunchKernel");
+        check(hipDeviceSynchronize(), "hipDeviceSynchronize");
+        double taken = seconds() - start;
+        best = taken < best ? taken : best;
+    }
+    return best;
+}
+
+static double time_run(hipFunction_t function, struct args *args, unsigned heads)
+{
+    const struct hipsim_time_options options = {0};
+    if (!hipsim_time_enable(&options, NULL, 0))
+        exit(1);
+    double taken = run(function, args, heads);
+    hipsim_time_enable(NULL, NULL, 0);
+    return taken;
+}
+
+int main(int argc, char **argv)
+{
+    char why[256];
+    hipModule_t module;
+    hipFunction_t function;
+    struct hipsim_launch_stats stats;
+
+    if (argc != 2 || !hipsim_configure("target=gfx942,threads=1", why, sizeof(why)))
+        return 1;
+    check(hipModuleLoad(&module, argv[1]), argv[1]);
+    check(hipModuleGetFunction(&function, module, "prefill"), "prefill");
+    struct args args = make_args();
+    double one = run(function, &args, 1);
+    if (!hipsim_last_launch(&stats))
+        return 1;
+    printf("%d work-items, %u KiB LDS, %d queries, %d keys, D %d: %.3f s\n", THREADS,
+           stats.lds_bytes >> 10, QUERIES, KEYS, D, one);
+    printf("  %.2f M instructions, of them %.3f M MFMA, %.2f M VALU: %.1f M/s on one core\n",
+           (double)stats.instructions * 1e-6, (double)stats.mfma * 1e-6, (double)stats.valu * 1e-6,
+           (double)stats.instructions / one * 1e-6);
+    double plain = run(function, &args, HEADS), timed = time_run(function, &args, HEADS);
+    printf("%d workgroups: %.3f s, in modelled time %.3f s: %.1f times\n", HEADS, plain, timed,
+           timed / plain);
+    return 0;
+}
