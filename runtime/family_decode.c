@@ -55,9 +55,6 @@ static int normalise(const void *given, union attn_desc *out)
     r = attn_cache_normalise("decode", d.dtype, &heads, &d.cache);
     if (r)
         return r;
-    /* The only query is the last one, which sees every key either way. */
-    if (d.q_len == 1 && d.mask == ATTN_MASK_NONE)
-        d.mask = ATTN_MASK_CAUSAL;
     out->decode = d;
     return ATTN_OK;
 }
@@ -79,19 +76,29 @@ static void add_q_len(struct attn_key *key, int q_len)
     }
 }
 
+/* The query of a q_len of 1 is the last one, which sees every key with either mask. */
+static void add_mask(struct attn_key *key, const struct attn_decode_desc *d)
+{
+    static const char *const masks[] = { "none", "causal", "window", "custom" };
+    struct attn_key_field *mask = attn_key_add(key, "mask", masks[d->mask]);
+    if (d->mask != ATTN_MASK_NONE && d->mask != ATTN_MASK_CAUSAL)
+        return;
+    if (d->q_len == 1)
+        attn_key_cover(mask, masks[d->mask == ATTN_MASK_NONE ? ATTN_MASK_CAUSAL : ATTN_MASK_NONE],
+                       0);
+    attn_key_cover(mask, "window", d->mask == ATTN_MASK_CAUSAL ? 2 : 4);
+}
+
 static void make_key(const union attn_desc *desc, struct attn_key *key)
 {
     const struct attn_decode_desc *d = &desc->decode;
-    static const char *const masks[] = { "none", "causal", "window", "custom" };
     attn_key_add(key, "dtype", attn_dtype_name(d->dtype));
     attn_key_cover(attn_key_add_number(key, "gqa", d->heads / d->kv_heads), "any", 1);
     attn_key_add_number(key, "head_dim", d->head_dim);
     attn_key_add_number(key, "head_dim_v", d->head_dim_v);
     attn_cache_add_key(key, d->dtype, &d->cache);
     attn_key_add_flag(key, "lse", d->lse);
-    struct attn_key_field *mask = attn_key_add(key, "mask", masks[d->mask]);
-    if (d->mask == ATTN_MASK_CAUSAL || d->mask == ATTN_MASK_NONE)
-        attn_key_cover(mask, "window", d->mask == ATTN_MASK_CAUSAL ? 2 : 4);
+    add_mask(key, d);
     attn_cache_add_page_size(key, &d->cache);
     attn_pages_add_key(key, d->page_table);
     add_q_len(key, d->q_len);

@@ -52,7 +52,7 @@ struct tally {
     size_t kernels, rows, failures;
 };
 
-static const struct verify_family *const families[] = { &verify_prefill };
+static const struct verify_family *const families[] = { &verify_prefill, &verify_decode };
 
 const char *verify_field(const struct attn_pack *pack, uint32_t n, const char *field)
 {

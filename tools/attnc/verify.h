@@ -15,6 +15,7 @@
 /** A GPU for verification: libattn's device, and HIP's memory functions from the same library. */
 struct gpu {
     struct attn_device *device;
+    const char *target; /* "gfx942" */
     char title[400]; /* "simulated gfx942 (hipsim)", as the report says it */
     int (*hipMalloc)(void **p, size_t size);
     int (*hipFree)(void *p);
@@ -62,10 +63,13 @@ struct verify_family {
     void (*verify)(struct verify_run *run, uint32_t n, const struct attn_kernel_info *info);
 };
 
-extern const struct verify_family verify_prefill;
+extern const struct verify_family verify_prefill, verify_decode;
 
 /** The descriptor that asks for the n-th kernel; heads 0 where it takes any ratio. */
 struct attn_prefill_desc verify_prefill_desc(const struct attn_pack *pack, uint32_t n);
+
+/** The same of a decode kernel; page_size 0 where it takes any. */
+struct attn_decode_desc verify_decode_desc(const struct attn_pack *pack, uint32_t n);
 
 /** The value of a field of the n-th kernel's key, or "". */
 const char *verify_field(const struct attn_pack *pack, uint32_t n, const char *field);

@@ -81,7 +81,7 @@ static bool open_device(struct gpu *gpu, const char *path, const char *target,
 bool gpu_open(struct gpu *gpu, const char *simulator, const char *target, struct attn_pack *pack,
               char *why, size_t why_size)
 {
-    *gpu = (struct gpu){0};
+    *gpu = (struct gpu){ .target = target };
     if (simulator && !configure(simulator, target, why, why_size))
         return false;
     if (!open_device(gpu, simulator, target, pack, why, why_size))

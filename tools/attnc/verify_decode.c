@@ -1,0 +1,500 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * attnc verify for decode kernels: the shapes and the inputs.
+ */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tools/attnc/verify.h"
+#include "tools/attnc/verify_cache.h"
+#include "tools/attnc/verify_compare.h"
+#include "tools/reference/decode.h"
+
+#define COUNT(a) (sizeof(a) / sizeof((a)[0]))
+
+enum { SEQUENCES_MAX = 6, MAX_RATIO_STEPS = 16 };
+
+enum {
+    HUGE_LOGIT = 1 << 0, /* the last query and the first key of a sequence point the same way */
+    VIEWS = 1 << 1,      /* strides everywhere; lse is [token, head] */
+    FAR = 1 << 2,        /* pages spread over 4 GiB and more */
+    PADDED = 1 << 3,     /* rows of q and out behind the last sequence */
+    LONG = 1 << 4,       /* for plain kernels only */
+    UNEVEN = 1 << 5,     /* qo_indptr: sequences with fewer queries than q_len, or none */
+};
+
+/*
+ * The matrix of shapes: keys of each sequence, and the page size and heads for kernels that take
+ * any. All pages are in random order, with poison between and behind them.
+ */
+static const struct shape {
+    const char *name;
+    unsigned flags;
+    int page_size, ratio, kv_heads;
+    int count;
+    int kv[SEQUENCES_MAX];
+} shapes[] = {
+    { "one", 0, 16, 1, 2, 1, { 1 } },
+    { "ragged", UNEVEN, 16, 8, 1, 6, { 31, 1, 64, 130, 17, 2 } },
+    { "page edges", 0, 32, 4, 2, 4, { 31, 32, 33, 65 } },
+    { "single slots", UNEVEN, 1, 16, 1, 3, { 5, 16, 70 } },
+    { "large pages", 0, 1024, 5, 1, 3, { 200, 1024, 63 } },
+    { "empty", PADDED | UNEVEN, 64, 12, 1, 6, { 0, 3, 0, 40, 1, 0 } },
+    { "huge logit", HUGE_LOGIT, 16, 2, 1, 2, { 70, 150 } },
+    { "views", VIEWS | PADDED, 64, 6, 2, 2, { 90, 20 } },
+    { "beyond 4 GiB", FAR, 16, 3, 1, 2, { 40, 100 } },
+    { "long", LONG, 128, 8, 1, 1, { 4097 } },
+};
+
+/* For kernels with a run-time window, in turn. */
+static const struct {
+    int left, right;
+} windows[] = { { 127, 0 }, { 0, 0 }, { 16, 16 }, { -1, 0 }, { 5, -1 }, { -1, -1 }, { 64, 32 } };
+
+/* One kernel on one shape. */
+struct problem {
+    struct verify_run *run;
+    const struct shape *shape;
+    const struct precision *precision;
+    struct attn_decode_desc desc;
+    struct attn_decode_args args;
+    int32_t qo[SEQUENCES_MAX + 1], kv_lens[SEQUENCES_MAX];
+    struct tensor q, out, lse;
+    struct paged_cache cache;
+    int32_t *pages;                      /* page numbers of all sequences */
+    int32_t first_page[SEQUENCES_MAX + 1]; /* in `pages` */
+    double *sinks;                       /* [head] */
+    uint8_t *mask;                       /* of all sequences */
+    int64_t mask_indptr[SEQUENCES_MAX + 1];
+    struct device_memory memory;
+    struct verify_row *row;
+    char *fault;
+    size_t fault_size;
+};
+
+/* Comparison: a task is one kv head of one sequence. */
+
+struct expectation {
+    const struct problem *p;
+    struct ref_decode reference;
+};
+
+static void compare_rows(struct comparison *c, int s, int kv_head, const struct ref_part *part,
+                         double *scratch)
+{
+    const struct expectation *e = c->problem;
+    const struct problem *p = e->p;
+    const int group = p->desc.heads / p->desc.kv_heads;
+    struct ref_row *r = malloc(sizeof(*r));
+    for (int h = kv_head * group; h < (kv_head + 1) * group; h++) {
+        struct place at = { .s = s, .head = h };
+        for (; at.row < p->qo[s + 1] - p->qo[s]; at.row++) {
+            ref_decode_row(&e->reference, s, h, at.row, part, scratch, r);
+            compare_row(c, &at, &p->out, p->desc.lse ? &p->lse : NULL, p->qo[s] + at.row, r);
+        }
+    }
+    free(r);
+}
+
+static void compare_kv_head(struct comparison *c, int task)
+{
+    const struct expectation *e = c->problem;
+    const struct problem *p = e->p;
+    const int s = task / p->desc.kv_heads, kv_head = task % p->desc.kv_heads;
+    const size_t keys = (size_t)p->kv_lens[s] + 1;
+    double *k = malloc(keys * p->desc.head_dim * sizeof(*k));
+    double *v = malloc(keys * p->desc.head_dim_v * sizeof(*v));
+    double *scratch = malloc(keys * sizeof(*scratch));
+    ref_decode_gather(&e->reference, s, kv_head, k, v);
+    const struct ref_part whole = { .k = k, .v = v, .end = p->kv_lens[s] };
+    compare_rows(c, s, kv_head, &whole, scratch);
+    free(scratch);
+    free(v);
+    free(k);
+}
+
+static void set_window(const struct problem *p, struct ref_decode *r)
+{
+    r->left = r->right = INT32_MAX;
+    if (p->desc.mask == ATTN_MASK_CAUSAL)
+        r->right = 0;
+    if (p->desc.mask == ATTN_MASK_WINDOW && p->args.window_left >= 0)
+        r->left = p->args.window_left;
+    if (p->desc.mask == ATTN_MASK_WINDOW && p->args.window_right >= 0)
+        r->right = p->args.window_right;
+}
+
+static void compare(struct problem *p)
+{
+    struct expectation e = {
+        .p = p,
+        .reference = {
+            .q = p->q.values, .qo_indptr = p->qo, .kv_lens = p->kv_lens, .pages = p->pages,
+            .first_page = p->first_page, .k = p->cache.part[CACHE_K],
+            .v = p->cache.part[CACHE_V], .heads = p->desc.heads, .kv_heads = p->desc.kv_heads,
+            .sinks = p->desc.sinks ? p->sinks : NULL,
+            .mask = p->desc.mask == ATTN_MASK_CUSTOM ? p->mask : NULL,
+            .mask_indptr = p->mask_indptr,
+            .attention = {
+                .dim = p->desc.head_dim, .dim_v = p->desc.head_dim_v, .scale = p->args.scale,
+                .soft_cap = p->desc.soft_cap ? p->args.soft_cap : 0,
+            },
+        },
+    };
+    set_window(p, &e.reference);
+    struct comparison c = {
+        .precision = p->precision, .attention = &e.reference.attention,
+        .tasks = p->args.batch * p->desc.kv_heads, .task = compare_kv_head, .problem = &e,
+        .fault = p->fault, .fault_size = p->fault_size,
+    };
+    comparison_run(&c, p->row);
+}
+
+/* Inputs. */
+
+static int count_pages(const struct problem *p, int s)
+{
+    return (p->kv_lens[s] + p->desc.cache.page_size - 1) / p->desc.cache.page_size;
+}
+
+static void set_lengths(struct problem *p)
+{
+    const struct shape *shape = p->shape;
+    const int q_len = p->desc.q_len;
+    p->args.batch = shape->count;
+    for (int s = 0; s < shape->count; s++) {
+        const int queries = !(shape->flags & UNEVEN) ? q_len
+                            : s == 1                 ? 0
+                                                     : 1 + (q_len - 1 + s) % q_len;
+        p->kv_lens[s] = shape->kv[s];
+        p->qo[s + 1] = p->qo[s] + queries;
+        p->first_page[s + 1] = p->first_page[s] + count_pages(p, s);
+        p->mask_indptr[s + 1] = p->mask_indptr[s] + (int64_t)queries * p->kv_lens[s];
+    }
+    p->args.total_q = p->qo[shape->count] + (shape->flags & PADDED ? 3 : 0);
+}
+
+static void make_tensors(struct problem *p, uint64_t *random)
+{
+    const struct attn_decode_desc *d = &p->desc;
+    const int tokens = p->args.total_q, h = d->heads;
+    p->q = tensor_dense(p->precision, tokens, h, d->head_dim);
+    p->out = tensor_dense(p->precision, tokens, h, d->head_dim_v);
+    p->lse = tensor_lse(tokens, h);
+    if (p->shape->flags & VIEWS) {
+        p->q.head_stride = d->head_dim + 8;
+        p->q.token_stride = h * p->q.head_stride + 16;
+        p->out.head_stride = d->head_dim_v + 8;
+        p->out.token_stride = h * p->out.head_stride + 24;
+        p->lse.token_stride = h + 3;
+        p->lse.head_stride = 1;
+    }
+    tensor_fill(&p->q, random);
+    for (int i = 0; i < h; i++)
+        p->sinks[i] = (float)(2 * random_value(random));
+    p->mask = malloc((size_t)p->mask_indptr[p->args.batch] + 1);
+    for (int64_t i = 0; i < p->mask_indptr[p->args.batch]; i++)
+        p->mask[i] = random_bits(random) % 3 != 0;
+}
+
+/* A cache with a few pages more than are used; pages of sequences in random order. */
+static void make_cache(struct problem *p, uint64_t *random)
+{
+    const struct attn_decode_desc *d = &p->desc;
+    const int used = p->first_page[p->args.batch];
+    /* Far apart: 64 MiB from a page to the next, and the sequences' are the last. */
+    const int spare = p->shape->flags & FAR ? 64 : 3;
+    cache_init(&p->cache, &d->cache, p->run->gpu->target, d->kv_heads, d->head_dim, d->head_dim_v,
+               used + spare, p->shape->flags & VIEWS);
+    if (p->shape->flags & FAR)
+        cache_spread(&p->cache, 64 << 20);
+    p->pages = shuffled_pages(used + spare, random);
+    if (p->shape->flags & FAR) {
+        for (int i = 0; i < used; i++)
+            p->pages[i] = spare + i;
+    }
+    for (int s = 0; s < p->args.batch; s++) {
+        for (int t = 0; t < p->kv_lens[s]; t++)
+            cache_fill_token(&p->cache, p->pages[p->first_page[s] + t / d->cache.page_size],
+                             t % d->cache.page_size, random);
+    }
+}
+
+/* The last query of a sequence and its first key: both 6 or -6, the key as near as it gets. */
+static void point_the_same_way(struct problem *p)
+{
+    const int group = p->desc.heads / p->desc.kv_heads;
+    for (int s = 0; s < p->args.batch; s++) {
+        for (int h = 0; h < p->desc.heads; h++) {
+            for (int d = 0; d < p->desc.head_dim; d++) {
+                const double key = cache_value(&p->cache, CACHE_K, p->pages[p->first_page[s]], 0,
+                                               h / group, d);
+                tensor_set(&p->q, p->qo[s + 1] - 1, h, d, key < 0 ? -16 : 16);
+            }
+        }
+    }
+}
+
+/* Page lists on the device; what is behind a sequence's pages must not be read. */
+static void upload_pages(struct problem *p)
+{
+    struct attn_pages *a = &p->args.pages;
+    const int batch = p->args.batch;
+    a->kv_lens = device_copy(&p->memory, p->kv_lens, batch * sizeof(int32_t));
+    if (p->desc.page_table == ATTN_PAGES_INDICES) {
+        a->entries = p->first_page[batch];
+        a->kv_indptr = device_copy(&p->memory, p->first_page, (batch + 1) * sizeof(int32_t));
+        a->kv_indices = device_copy(&p->memory, p->pages, a->entries * sizeof(int32_t));
+        return;
+    }
+    for (int s = 0; s < batch; s++)
+        a->entries = count_pages(p, s) > a->entries ? count_pages(p, s) : a->entries;
+    a->entries += 2;
+    a->block_table_stride = a->entries + (p->shape->flags & VIEWS ? 5 : 0);
+    const size_t count = (size_t)(batch * a->block_table_stride);
+    int32_t *table = malloc(count * sizeof(*table));
+    for (size_t i = 0; i < count; i++)
+        table[i] = INT32_MAX - (int32_t)i;
+    for (int s = 0; s < batch; s++)
+        memcpy(table + s * a->block_table_stride, p->pages + p->first_page[s],
+               count_pages(p, s) * sizeof(*table));
+    a->block_table = device_copy(&p->memory, table, count * sizeof(*table));
+    free(table);
+}
+
+static void upload(struct problem *p)
+{
+    struct attn_decode_args *a = &p->args;
+    struct device_memory *m = &p->memory;
+    const int batch = a->batch, heads = p->desc.heads;
+    float *sinks = malloc(heads * sizeof(*sinks));
+    for (int h = 0; h < heads; h++)
+        sinks[h] = (float)p->sinks[h];
+    a->q = tensor_upload(&p->q, m);
+    a->out = tensor_upload(&p->out, m);
+    a->lse = p->desc.lse ? tensor_upload(&p->lse, m) : NULL;
+    a->sinks = p->desc.sinks ? device_copy(m, sinks, heads * sizeof(*sinks)) : NULL;
+    free(sinks);
+    if (p->shape->flags & UNEVEN)
+        a->qo_indptr = device_copy(m, p->qo, (batch + 1) * sizeof(int32_t));
+    if (p->desc.mask == ATTN_MASK_CUSTOM) {
+        a->custom_mask = device_copy(m, p->mask, (size_t)p->mask_indptr[batch] + 1);
+        a->mask_indptr = device_copy(m, p->mask_indptr, (batch + 1) * sizeof(int64_t));
+    }
+    cache_upload(&p->cache, m, &a->cache);
+    upload_pages(p);
+    a->q_token_stride = p->q.token_stride;
+    a->q_head_stride = p->q.head_stride;
+    a->out_token_stride = p->out.token_stride;
+    a->out_head_stride = p->out.head_stride;
+    a->lse_token_stride = p->lse.token_stride;
+    a->lse_head_stride = p->lse.head_stride;
+}
+
+/* Runs. */
+
+static void fail(struct problem *p, const char *what, const char *why)
+{
+    snprintf(p->fault, p->fault_size, "%s: %s", what, why);
+    p->row->fault = p->fault;
+}
+
+/* Everything outside the rows of the sequences must still be poisoned. */
+static bool kept_to_itself(struct problem *p)
+{
+    const int rows = p->qo[p->args.batch];
+    size_t at;
+    const bool out = tensor_untouched_outside(&p->out, rows, &at);
+    if (out && (!p->desc.lse || tensor_untouched_outside(&p->lse, rows, &at)))
+        return true;
+    snprintf(p->fault, p->fault_size, "element %zu of %s's memory belongs to no query and was "
+             "written", at, out ? "lse" : "out");
+    p->row->fault = p->fault;
+    return false;
+}
+
+static void run_problem(struct problem *p, const char *kernel)
+{
+    struct gpu *gpu = p->run->gpu;
+    struct attn_op *op;
+    if (p->memory.error) {
+        fail(p, "hipMalloc or hipMemcpy", gpu->hipGetErrorName(p->memory.error));
+        return;
+    }
+    if (attn_decode_lookup(gpu->device, &p->desc, &op)) {
+        fail(p, "lookup", attn_last_error());
+        return;
+    }
+    struct attn_op_info info = { .size = sizeof(info) };
+    attn_op_describe(op, &info);
+    int error = 0;
+    if (strcmp(info.kernel.name, kernel))
+        fail(p, "lookup gives another kernel", info.kernel.name);
+    else if (attn_decode_launch(op, &p->args))
+        fail(p, "launch", attn_last_error());
+    else if ((error = gpu->hipDeviceSynchronize()))
+        fail(p, "hipDeviceSynchronize", gpu->hipGetErrorName(error));
+    else if ((error = tensor_download(&p->out, &p->memory)) ||
+             (p->desc.lse && (error = tensor_download(&p->lse, &p->memory))))
+        fail(p, "hipMemcpy", gpu->hipGetErrorName(error));
+    else if (kept_to_itself(p))
+        compare(p);
+    attn_op_destroy(op);
+}
+
+static void destroy(struct problem *p)
+{
+    device_free(&p->memory);
+    tensor_free(&p->q);
+    tensor_free(&p->out);
+    tensor_free(&p->lse);
+    cache_free(&p->cache);
+    free(p->pages);
+    free(p->sinks);
+    free(p->mask);
+}
+
+static bool lookup_gives(const struct verify_run *run, const char *kernel,
+                         const struct attn_decode_desc *desc)
+{
+    struct attn_op_info info = { .size = sizeof(info) };
+    struct attn_op *op;
+    if (attn_decode_lookup(run->gpu->device, desc, &op))
+        return false;
+    attn_op_describe(op, &info);
+    const bool same = !strcmp(info.kernel.name, kernel);
+    attn_op_destroy(op);
+    return same;
+}
+
+/*
+ * Page size and heads for a kernel that takes any: the shape's own, or the next above them for
+ * which the pack has no kernel of its own that lookup would rather take.
+ */
+static void choose(const struct verify_run *run, const struct shape *shape, const char *kernel,
+                   const struct attn_decode_desc *given, struct attn_decode_desc *desc)
+{
+    const bool any_page = given->cache.page_size == 0, any_ratio = given->heads == 0;
+    const int page_steps = any_page ? 4 : 1, ratio_steps = any_ratio ? MAX_RATIO_STEPS : 1;
+    for (int i = 0; i < page_steps * ratio_steps; i++) {
+        *desc = *given;
+        if (any_page)
+            desc->cache.page_size = shape->page_size << i % page_steps;
+        if (any_ratio) {
+            desc->kv_heads = shape->kv_heads;
+            desc->heads = (shape->ratio + i / page_steps) * shape->kv_heads;
+        }
+        if (lookup_gives(run, kernel, desc))
+            return;
+    }
+}
+
+static void verify_shape(struct verify_run *run, const struct attn_kernel_info *info, size_t i,
+                         const struct attn_decode_desc *desc, const struct precision *precision)
+{
+    const struct shape *shape = &shapes[i];
+    char fault[400];
+    struct verify_row row = { .kernel = info->name, .shape = shape->name };
+    struct problem p = {
+        .run = run, .shape = shape, .precision = precision, .desc = *desc, .row = &row,
+        .fault = fault, .fault_size = sizeof(fault),
+        .args = {
+            .size = sizeof(p.args), .scale = 1 / sqrtf((float)desc->head_dim),
+            .soft_cap = shape->flags & HUGE_LOGIT ? 50 : 5,
+            .window_left = windows[i % COUNT(windows)].left,
+            .window_right = windows[i % COUNT(windows)].right,
+        },
+        .memory = { .gpu = run->gpu },
+    };
+    choose(run, shape, info->name, desc, &p.desc);
+    p.sinks = calloc((size_t)p.desc.heads, sizeof(*p.sinks));
+    uint64_t random = run->seed * 1000003 + i;
+    set_lengths(&p);
+    make_tensors(&p, &random);
+    make_cache(&p, &random);
+    if (shape->flags & HUGE_LOGIT)
+        point_the_same_way(&p);
+    upload(&p);
+    run_problem(&p, info->name);
+    destroy(&p);
+    verify_report(run, &row);
+}
+
+static bool flag(const struct attn_pack *pack, uint32_t n, const char *field)
+{
+    return !strcmp(verify_field(pack, n, field), "true");
+}
+
+/* The number of a field's value among `names`, 0 where it is none of them. */
+static int number_of(const struct attn_pack *pack, uint32_t n, const char *field,
+                     const char *const *names, int count)
+{
+    for (int i = 0; i < count; i++) {
+        if (!strcmp(verify_field(pack, n, field), names[i]))
+            return i;
+    }
+    return 0;
+}
+
+#define NUMBER_OF(pack, n, field, ...) \
+    number_of(pack, n, field, (const char *const[]){ __VA_ARGS__ }, \
+              COUNT(((const char *const[]){ __VA_ARGS__ })))
+
+struct attn_decode_desc verify_decode_desc(const struct attn_pack *pack, uint32_t n)
+{
+    const struct precision *precision = find_precision(verify_field(pack, n, "dtype"));
+    const int ratio = atoi(verify_field(pack, n, "gqa")); /* "any": 0 */
+    const int kv_heads = ratio && ratio <= 4 ? 2 : 1;
+    const enum attn_dtype dtype = precision ? precision->dtype : 0;
+    const int cache = NUMBER_OF(pack, n, "kv_dtype", "same", "bf16", "fp16", "fp8", "int8");
+    return (struct attn_decode_desc){
+        .size = sizeof(struct attn_decode_desc),
+        .dtype = dtype,
+        .head_dim = atoi(verify_field(pack, n, "head_dim")),
+        .head_dim_v = atoi(verify_field(pack, n, "head_dim_v")),
+        .heads = ratio * kv_heads,
+        .kv_heads = kv_heads,
+        .q_len = atoi(verify_field(pack, n, "q_len")),
+        .mask = NUMBER_OF(pack, n, "mask", "none", "causal", "window", "custom"),
+        .sinks = flag(pack, n, "sinks"),
+        .soft_cap = flag(pack, n, "soft_cap"),
+        .lse = flag(pack, n, "lse"),
+        .cache = {
+            .dtype = cache ? (enum attn_dtype)cache : dtype,
+            .layout = NUMBER_OF(pack, n, "kv_layout", "nhd", "shuffle"),
+            .scale = NUMBER_OF(pack, n, "kv_scale", "none", "tensor", "token", "block"),
+            .page_size = atoi(verify_field(pack, n, "page_size")), /* "any": 0 */
+        },
+        .page_table = NUMBER_OF(pack, n, "page_table", "blocks", "indices"),
+    };
+}
+
+/* Does the layout allow the shape's page size? A kernel for one size has that in every shape. */
+static bool fits(const struct attn_decode_desc *desc, const struct shape *shape)
+{
+    const int chunk = 16 / find_cache_precision(desc->cache.dtype, "")->size;
+    return desc->cache.page_size || desc->cache.layout == ATTN_KV_NHD ||
+           shape->page_size >= chunk;
+}
+
+static void verify(struct verify_run *run, uint32_t n, const struct attn_kernel_info *info)
+{
+    const struct attn_decode_desc desc = verify_decode_desc(run->pack, n);
+    const struct precision *precision = find_precision(verify_field(run->pack, n, "dtype"));
+    if (!precision || desc.head_dim_v > REF_DIM_MAX) {
+        verify_report(run, &(struct verify_row){
+            .kernel = info->name, .shape = "-",
+            .fault = "the reference does not cover its dtype or head_dim_v",
+        });
+        return;
+    }
+    const bool plain = !desc.sinks && !desc.soft_cap && !desc.lse;
+    for (size_t i = 0; i < COUNT(shapes); i++) {
+        if ((plain || !(shapes[i].flags & LONG)) && fits(&desc, &shapes[i]))
+            verify_shape(run, info, i, &desc, precision);
+    }
+}
+
+const struct verify_family verify_decode = { .op = "decode", .verify = verify };
