@@ -353,14 +353,21 @@ struct tir_value tir_tile_gather(struct tir_builder *b, struct tir_value base,
                                  struct tir_type t)
 {
     const struct tir_value operands[] = {base, row_addr, byte};
-    return tir_build(b, TIR_tile_gather, t, operands, 3, NULL);
+    return tir_build(b, TIR_tile_gather, t, operands, 3, &(int64_t){0});
 }
 
 void tir_tile_scatter(struct tir_builder *b, struct tir_value base, struct tir_value row_addr,
                       struct tir_value byte, struct tir_value a)
 {
+    tir_tile_scatter_apart(b, base, row_addr, byte, 0, a);
+}
+
+void tir_tile_scatter_apart(struct tir_builder *b, struct tir_value base,
+                            struct tir_value row_addr, struct tir_value byte, unsigned apart,
+                            struct tir_value a)
+{
     const struct tir_value operands[] = {base, row_addr, byte, a};
-    tir_build(b, TIR_tile_scatter, no_type, operands, 4, NULL);
+    tir_build(b, TIR_tile_scatter, no_type, operands, 4, &(int64_t){apart});
 }
 
 void tir_copy_to_lds(struct tir_builder *b, int group, struct tir_view v, struct tir_value row0,

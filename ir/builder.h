@@ -113,6 +113,10 @@ struct tir_value tir_tile_gather(struct tir_builder *b, struct tir_value base,
 /** Rows with a negative row_addr are skipped. */
 void tir_tile_scatter(struct tir_builder *b, struct tir_value base, struct tir_value row_addr,
                       struct tir_value byte, struct tir_value a);
+/** tir_tile_scatter() of rows whose elements lie `apart` bytes from each other. */
+void tir_tile_scatter_apart(struct tir_builder *b, struct tir_value base,
+                            struct tir_value row_addr, struct tir_value byte, unsigned apart,
+                            struct tir_value a);
 /** `address_map` is the LDS buffer's layout (address bits -> row, col); `t` gives shape and dtype:
  * which lane copies what follows from the address map. */
 void tir_copy_to_lds(struct tir_builder *b, int group, struct tir_view v, struct tir_value row0,

@@ -101,10 +101,12 @@ static int64_t own_address(struct interp *x, const struct tir_op *op, unsigned w
     return interp_value(x, op->operands[1])[interp_element(t, wave, row, 0)];
 }
 
-static int64_t row_address(struct interp *x, const struct tir_op *op, unsigned wave, unsigned row)
+static uint64_t row_address(struct interp *x, const struct tir_op *op, unsigned wave, uint32_t rc,
+                            unsigned bytes)
 {
-    return own_address(x, op, wave, row) + interp_scalar(x, op, 0, wave) +
-           interp_scalar(x, op, 2, wave);
+    const int64_t apart = op->imm[0] ? op->imm[0] : bytes;
+    return (uint64_t)(own_address(x, op, wave, tir_rc_row(rc)) + interp_scalar(x, op, 0, wave) +
+                      interp_scalar(x, op, 2, wave) + tir_rc_col(rc) * apart);
 }
 
 /* Index of each row bit and column bit in an LDS buffer: address maps are linear. */
@@ -155,11 +157,11 @@ static void run_tile_element(struct interp *x, const struct tir_op *op, struct t
                      interp_value(x, op->operands[4])[i]);
         break;
     case TIR_tile_gather:
-        d[i] = read_host((uint64_t)row_address(x, op, wave, row) + (uint64_t)col * bytes, t.dtype);
+        d[i] = read_host(row_address(x, op, wave, rc, bytes), t.dtype);
         break;
     case TIR_tile_scatter:
         if (own_address(x, op, wave, row) >= 0)
-            write_host((uint64_t)row_address(x, op, wave, row) + (uint64_t)col * bytes, t.dtype,
+            write_host(row_address(x, op, wave, rc, bytes), t.dtype,
                        interp_value(x, op->operands[3])[i]);
         break;
     case TIR_tile_lds_load:

@@ -13,18 +13,20 @@ struct rows {
     const struct tir_layout *l;
     struct tir_value base, address; /* i64; Mx1 tile of i64 */
     struct tir_value lane;          /* byte offset of each lane within its row: vec of i64 */
-    unsigned bytes, per;
+    unsigned apart, per;            /* bytes from a column to the next, columns of one access */
 };
 
 static struct rows rows_of(struct tir_expander *x, const struct tir_op *op, struct tir_type t)
 {
     struct tir_builder *b = &x->b;
-    struct rows r = {.l = tir_layout_of(x->f, t), .bytes = tir_dtype_bits(t.dtype) / 8};
+    struct rows r = {.l = tir_layout_of(x->f, t)};
+    const unsigned bytes = tir_dtype_bits(t.dtype) / 8;
+    r.apart = op->imm[0] ? (unsigned)op->imm[0] : bytes;
     uint32_t cols[TIR_LAYOUT_MAX_BITS] = {0};
     for (int i = 0; i < r.l->lane_bits + r.l->wave_bits; i++)
-        cols[i] = tir_rc_col(r.l->basis[r.l->reg_bits + i]) * r.bytes;
-    r.per = 1u << tir_layout_contiguous(r.l, 1);
-    while (r.per * r.bytes > MAX_ACCESS)
+        cols[i] = tir_rc_col(r.l->basis[r.l->reg_bits + i]) * r.apart;
+    r.per = r.apart == bytes ? 1u << tir_layout_contiguous(r.l, 1) : 1;
+    while (r.per * bytes > MAX_ACCESS)
         r.per /= 2;
     r.base = tir_scalar_now(x, op->operands[0]);
     r.address = op->operands[1];
@@ -49,7 +51,7 @@ static struct tir_value row_address(struct tir_expander *x, const struct rows *r
 
 static int64_t own_offset(const struct rows *r, unsigned reg)
 {
-    return (int64_t)tir_rc_col(tir_layout_apply(r->l, reg, 0, 0)) * r->bytes;
+    return (int64_t)tir_rc_col(tir_layout_apply(r->l, reg, 0, 0)) * r->apart;
 }
 
 void tir_expand_gather(struct tir_expander *x, const struct tir_op *op)

@@ -399,6 +399,8 @@ static void check_tile_memory(struct tir_verifier *v, const struct tir_op *op, s
         if (tir_check(v, t.b.dtype == TIR_I64 && t.b.cols == 1 && t.b.rows == tile.rows,
                       "row_addr is not an i64 of each row"))
             tir_check(v, follows(v, t.b, tile), "row_addr is not laid out like the tile's rows");
+        tir_check(v, !op->imm[0] || op->imm[0] >= tir_dtype_bits(tile.dtype) / 8,
+                  "elements %lld bytes apart overlap", (long long)op->imm[0]);
         break;
     }
     case TIR_copy_to_lds: {

@@ -175,8 +175,24 @@ LLVMValueRef lower_global_store(struct lower *l, const struct tir_op *op)
     return NULL;
 }
 
+/* LLVM's sinking pass would move the load of a value that only one branch uses into that branch,
+ * where nothing hides it: empty assembly uses the value before. */
+static void keep_before(struct lower *l, struct tir_value value)
+{
+    const struct tir_type t = tir_typeof(l->f, value);
+    if (bytes_of(t) < 4)
+        return;
+    LLVMTypeRef dwords = bytes_of(t) == 4 ? l->i32 : LLVMVectorType(l->i32, bytes_of(t) / 4);
+    LLVMValueRef v = lower_bitcast(l, lower_value(l, value), dwords);
+    LLVMTypeRef type = LLVMFunctionType(l->void_, &dwords, 1, false);
+    LLVMValueRef use =
+        LLVMGetInlineAsm(type, "", 0, "v", 1, true, false, LLVMInlineAsmDialectATT, false);
+    LLVMBuildCall2(l->b, type, use, &v, 1, "");
+}
+
 LLVMValueRef lower_global_store_if(struct lower *l, const struct tir_op *op)
 {
+    keep_before(l, op->operands[3]);
     LLVMValueRef kernel = LLVMGetBasicBlockParent(LLVMGetInsertBlock(l->b));
     LLVMBasicBlockRef some = LLVMAppendBasicBlockInContext(l->ctx, kernel, "store");
     LLVMBasicBlockRef after = LLVMAppendBasicBlockInContext(l->ctx, kernel, "stored");

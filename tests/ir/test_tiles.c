@@ -186,6 +186,29 @@ static void rows_anywhere_are_read_and_written(void **state)
         }
 }
 
+static void elements_of_a_row_may_lie_apart(void **state)
+{
+    (void)state;
+    enum { APART = 8 };
+    for (unsigned d = 0; d < N_DTYPES; d++)
+        for (unsigned order = 0; order < 24; order++) {
+            struct program p = begin();
+            const struct tir_layout l = layout_in_order(order);
+            const struct tir_type t = tir_tile(p.f, dtypes[d], ROWS, COLS, &l);
+            const int size = size_of(dtypes[d]), row = COLS * APART;
+            const struct tir_value rows = reversed_rows(&p, t, true);
+            const struct tir_value wider = tir_int_like(&p.b, rows, APART / size);
+            tir_tile_scatter_apart(&p.b, p.out, tir_mul(&p.b, rows, wider), tir_i32(&p.b, 0), APART,
+                                   load(&p, t));
+            both_levels_agree(&p, in, out);
+            for (int i = 0; i < ROWS * row; i++) {
+                const int r = ROWS - 1 - i / row, col = i % row / APART, byte = i % APART;
+                assert_int_equal(out[i], r % 2 || byte >= size ? 0xa5
+                                         : in[(r * COLS + col) * size + byte]);
+            }
+        }
+}
+
 static void lds_holds_elements_of_every_size(void **state)
 {
     (void)state;
@@ -214,6 +237,7 @@ int main(void)
         cmocka_unit_test(registers_are_reordered_element_by_element),
         cmocka_unit_test(conversions_keep_every_element_in_its_place),
         cmocka_unit_test(rows_anywhere_are_read_and_written),
+        cmocka_unit_test(elements_of_a_row_may_lie_apart),
         cmocka_unit_test(lds_holds_elements_of_every_size),
     };
     return cmocka_run_group_tests(tests, fill, NULL);

@@ -59,9 +59,11 @@ static const struct {
     {"%9 = split_blocks %7 : tile<32x32, f32, #9>",
      "result does not hold the operand's registers"},
     {"%9 = tile_load %4, %3, %0, %0 : tile<32x32, f32, #0>", "operand 1 is not a scalar i32"},
-    {"%10 = splat %3 : tile<32x1, i64, #5>\n%9 = tile_gather %3, %10, %0 : tile<32x32, f32, #0>",
+    {"%10 = splat %3 : tile<32x1, i64, #5>\n"
+     "%9 = tile_gather %3, %10, %0 {apart=0} : tile<32x32, f32, #0>",
      "row_addr is not laid out like the tile's rows"},
-    {"%10 = splat %3 : tile<1x32, i64, #3>\n%9 = tile_gather %3, %10, %0 : tile<32x32, f32, #0>",
+    {"%10 = splat %3 : tile<1x32, i64, #3>\n"
+     "%9 = tile_gather %3, %10, %0 {apart=0} : tile<32x32, f32, #0>",
      "row_addr is not an i64 of each row"},
     {"%9 = tile_lds_load %0 {layout=#0} : tile<32x32, f32, #0>",
      "address map has lane or wave bits"},

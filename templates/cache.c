@@ -1,0 +1,382 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "templates/cache.h"
+
+#include <stdio.h>
+
+#include "templates/scalar.h"
+
+enum { CHUNK = 16 /* bytes */, LANES = 64 };
+
+static unsigned log2u(unsigned x) { return (unsigned)__builtin_ctz(x); }
+
+unsigned att_dtype(const struct att_variant *v)
+{
+    return v->dtype == ATT_DTYPE_BF16 ? TIR_BF16 : TIR_F16;
+}
+
+static unsigned cache_dtype(const struct att_variant *v)
+{
+    switch (att_kv_dtype(v)) {
+    case ATT_KV_DTYPE_FP16: return TIR_F16;
+    case ATT_KV_DTYPE_FP8: return TIR_FP8;
+    case ATT_KV_DTYPE_INT8: return TIR_I8;
+    default: return TIR_BF16;
+    }
+}
+
+bool att_cache_check(const struct att_variant *v, struct att_why *why)
+{
+    const unsigned dtype = cache_dtype(v);
+    const bool wide = tir_dtype_bits(dtype) == 16;
+    const int x = wide ? 8 : 16;
+    if (wide && dtype != att_dtype(v))
+        return att_reject(why, ATT_KV_DTYPE, "a cache of 16-bit numbers has the op's dtype");
+    if (wide && v->kv_scale != ATT_KV_SCALE_NONE)
+        return att_reject(why, ATT_KV_SCALE, "a cache of 16-bit numbers has no scale");
+    if (dtype == TIR_I8 && v->kv_scale == ATT_KV_SCALE_NONE)
+        return att_reject(why, ATT_KV_SCALE, "an int8 cache needs a scale");
+    if (v->page_size & (v->page_size - 1))
+        return att_reject(why, ATT_PAGE_SIZE, "page_size %d is not a power of two", v->page_size);
+    if (v->kv_layout == ATT_KV_LAYOUT_SHUFFLE && v->page_size && v->page_size < x)
+        return att_reject(why, ATT_PAGE_SIZE, "a SHUFFLE page has at least the %d tokens that take "
+                          "16 bytes", x);
+    return true;
+}
+
+static struct tir_value stride(struct att_cache *c, const char *name)
+{
+    char arg[32];
+    snprintf(arg, sizeof(arg), "%c_%s_stride", c->value ? 'v' : 'k', name);
+    return att_stride(c->b, arg, c->size);
+}
+
+static void open_scales(struct att_cache *c, struct tir_value head)
+{
+    struct tir_builder *b = c->b;
+    c->scales = tir_arg(b, c->value ? "v_scale" : "k_scale", TIR_I64);
+    if (c->scaling == ATT_KV_SCALE_TENSOR)
+        return;
+    c->scale_page_stride = att_stride(b, "scale_page_stride", sizeof(float));
+    const struct tir_value head_stride = att_stride(b, "scale_head_stride", sizeof(float));
+    c->scales = tir_add(b, c->scales, tir_mul(b, att_wide(b, head), head_stride));
+}
+
+struct att_cache att_cache(struct tir_builder *b, const struct att_variant *v,
+                           const struct tir_machine *m, bool value, struct tir_value head)
+{
+    const unsigned dtype = cache_dtype(v);
+    const int size = (int)tir_dtype_bits(dtype) / 8;
+    struct att_cache c = {
+        .b = b, .value = value, .shuffle = v->kv_layout == ATT_KV_LAYOUT_SHUFFLE,
+        .scaling = v->kv_scale, .dtype = dtype, .size = size, .x = CHUNK / size,
+        .dim = value ? v->head_dim_v : v->head_dim,
+        .largest = dtype == TIR_I8 ? 127 : m->fp8_is_fnuz ? 240 : 448,
+    };
+    const struct tir_value head_at = tir_mul(b, att_wide(b, head), stride(&c, "head"));
+    c.base = tir_add(b, tir_arg(b, value ? "v" : "k", TIR_I64), head_at);
+    c.page_stride = stride(&c, "page");
+    if (!c.shuffle)
+        c.token_stride = stride(&c, "token");
+    const struct tir_value size_of_page =
+        v->page_size ? tir_i32(b, v->page_size) : tir_arg(b, "page_size", TIR_I32);
+    c.page_shift = v->page_size ? tir_i64(b, log2u((unsigned)v->page_size))
+                                : att_wide(b, tir_arg(b, "page_shift", TIR_I32));
+    if (c.shuffle && !value)
+        c.block_stride = att_times(b, size_of_page, CHUNK);
+    if (c.scaling != ATT_KV_SCALE_NONE)
+        open_scales(&c, head);
+    return c;
+}
+
+struct tir_layout att_token_layout(const struct att_token_tile *t, unsigned waves, unsigned *rows)
+{
+    struct tir_layout l = {.lane_bits = log2u(LANES), .wave_bits = (uint8_t)log2u(waves)};
+    const unsigned chunk = t->cols / t->lanes;
+    const unsigned n = log2u(chunk) + log2u(t->run) + log2u(t->passes);
+    unsigned col = 1, row = 1, reg = 0, lane = n;
+    for (; col < chunk; col *= 2)
+        l.basis[reg++] = TIR_RC(0, col);
+    for (; row < t->run; row *= 2)
+        l.basis[reg++] = TIR_RC(row, 0);
+    for (; col < t->cols; col *= 2)
+        l.basis[lane++] = TIR_RC(0, col);
+    for (; lane < n + l.lane_bits + l.wave_bits; row *= 2)
+        l.basis[lane++] = TIR_RC(row, 0);
+    for (; reg < n; row *= 2)
+        l.basis[reg++] = TIR_RC(row, 0);
+    l.reg_bits = (uint8_t)n;
+    *rows = row;
+    return l;
+}
+
+/* A scalar in the shape of `like`. */
+static struct tir_value shaped(struct tir_builder *b, struct tir_value scalar,
+                               struct tir_value like)
+{
+    const struct tir_type t = tir_typeof(b->f, like);
+    return t.kind == TIR_SCALAR ? scalar : tir_splat(b, scalar, t);
+}
+
+static struct tir_value times(struct tir_builder *b, struct tir_value a, struct tir_value scalar)
+{
+    return tir_mul(b, a, shaped(b, scalar, a));
+}
+
+/* a mod n, a power of two. */
+static struct tir_value modulo(struct tir_builder *b, struct tir_value a, int n)
+{
+    return tir_and(b, a, tir_int_like(b, a, n - 1));
+}
+
+struct tir_value att_cache_row(const struct att_cache *c, struct tir_value page,
+                               struct tir_value token)
+{
+    struct tir_builder *b = c->b;
+    const struct tir_value at = times(b, page, c->page_stride);
+    if (!c->shuffle)
+        return tir_add(b, at, times(b, token, c->token_stride));
+    if (!c->value)
+        return tir_add(b, at, tir_mul(b, token, tir_int_like(b, token, CHUNK)));
+    const struct tir_value rest = modulo(b, token, c->x);
+    const struct tir_value group = tir_sub(b, token, rest);
+    const struct tir_value groups =
+        tir_mul(b, group, tir_int_like(b, group, (int64_t)c->dim * c->size));
+    return tir_add(b, at,
+                   tir_add(b, groups, tir_mul(b, rest, tir_int_like(b, rest, c->size))));
+}
+
+static struct tir_value page_of(const struct att_cache *c, struct tir_value slot)
+{
+    return tir_sar(c->b, slot, shaped(c->b, c->page_shift, slot));
+}
+
+static struct tir_value token_of(const struct att_cache *c, struct tir_value slot,
+                                 struct tir_value page)
+{
+    return tir_sub(c->b, slot, tir_shl(c->b, page, shaped(c->b, c->page_shift, page)));
+}
+
+static struct tir_value unless_negative(struct tir_builder *b, struct tir_value slot,
+                                        struct tir_value at)
+{
+    return tir_select(b, tir_cmp_ge(b, slot, tir_int_like(b, slot, 0)), at,
+                      tir_int_like(b, at, ATT_NO_ROW));
+}
+
+struct tir_value att_cache_slot_row(const struct att_cache *c, struct tir_value slot)
+{
+    const struct tir_value page = page_of(c, slot);
+    return unless_negative(c->b, slot, att_cache_row(c, page, token_of(c, slot, page)));
+}
+
+/* ---- Blocks of a row that lie apart ---- */
+
+/*
+ * Addresses of the blocks that split_blocks() of a tile of type `t` has as rows: block i, from
+ * column i * width on, lies i * step bytes behind its row.
+ */
+static struct tir_value block_rows(const struct att_cache *c, struct tir_value row,
+                                   struct tir_type t, unsigned width, struct tir_value step)
+{
+    struct tir_builder *b = c->b;
+    const struct tir_layout split =
+        tir_layout_split_blocks(tir_layout_of(b->f, t), t.rows, width);
+    const struct tir_layout vector = tir_layout_slice(&split, 1);
+    const struct tir_layout l = tir_layout_join_blocks(&vector, t.rows, 1);
+    const struct tir_type blocks = tir_tile(b->f, TIR_I64, t.rows, t.cols / width, &l);
+    const struct tir_value index = tir_col_index(b, blocks);
+    const struct tir_value at = tir_zext(b, times(b, index, step), TIR_I64);
+    return tir_split_blocks(b, tir_add(b, tir_broadcast(b, row, blocks), at), 1);
+}
+
+/* What column `first` adds to a row's address: i32. */
+static struct tir_value column_byte(const struct att_cache *c, int first)
+{
+    if (!c->shuffle)
+        return tir_i32(c->b, first * c->size);
+    if (c->value)
+        return tir_i32(c->b, first * CHUNK);
+    return att_times(c->b, c->block_stride, first / c->x);
+}
+
+void att_cache_store(const struct att_cache *c, struct tir_value row, int first,
+                     struct tir_value a)
+{
+    struct tir_builder *b = c->b;
+    const struct tir_value byte = column_byte(c, first);
+    if (!c->shuffle) {
+        tir_tile_scatter(b, c->base, row, byte, a);
+        return;
+    }
+    if (c->value) {
+        tir_tile_scatter_apart(b, c->base, row, byte, CHUNK, a);
+        return;
+    }
+    const struct tir_type t = tir_typeof(b->f, a);
+    const struct tir_value rows = block_rows(c, row, t, (unsigned)c->x, c->block_stride);
+    tir_tile_scatter(b, c->base, rows, byte, tir_split_blocks(b, a, (unsigned)c->x));
+}
+
+/* ---- Runs of tokens in V's SHUFFLE layout ---- */
+
+struct tir_value att_cache_has_runs(const struct att_cache *c, struct tir_value slot)
+{
+    struct tir_builder *b = c->b;
+    if (!c->shuffle || !c->value)
+        return tir_bool(b, false);
+    /* Where a group would have to begin for each of its slots: a multiple of x, and all agree. */
+    const struct tir_value own = modulo(b, tir_row_index(b, tir_typeof(b->f, slot)), c->x);
+    const struct tir_value first =
+        unless_negative(b, slot, tir_sub(b, slot, tir_convert(b, own, TIR_I64)));
+    const struct tir_value groups = tir_split_blocks(b, tir_transpose(b, first), (unsigned)c->x);
+    const struct tir_value last = tir_row_max(b, groups);
+    const struct tir_value least = tir_neg(b, tir_row_max(b, tir_neg(b, groups)));
+    const struct tir_value zero = tir_int_like(b, last, 0);
+    const struct tir_value broken =
+        tir_or(b, tir_cmp_ne(b, last, least), tir_cmp_ne(b, modulo(b, last, c->x), zero));
+    return tir_xor(b, tir_any(b, broken), tir_bool(b, true));
+}
+
+/* x tokens of a column as one row: [(T/x) D, x]. */
+static struct tir_value run_rows(const struct att_cache *c, struct tir_value row,
+                                 struct tir_type transposed)
+{
+    struct tir_builder *b = c->b;
+    const struct tir_value groups = tir_split_blocks(b, tir_transpose(b, row), (unsigned)c->x);
+    /* The first row of each group has the least address; skipped ones are all alike. */
+    const struct tir_value least = tir_neg(b, tir_row_max(b, tir_neg(b, groups)));
+    const struct tir_layout split = tir_layout_split_blocks(
+        tir_layout_of(b->f, transposed), transposed.rows, (unsigned)c->x);
+    const struct tir_layout vector = tir_layout_slice(&split, 1);
+    const struct tir_layout l = tir_layout_join_blocks(&vector, transposed.rows, 1);
+    const struct tir_type t =
+        tir_tile(b->f, TIR_I64, transposed.rows, transposed.cols / (unsigned)c->x, &l);
+    const struct tir_value column = tir_zext(b, tir_row_index(b, t), TIR_I64);
+    const struct tir_value at = tir_mul(b, column, tir_int_like(b, column, CHUNK));
+    const struct tir_value both =
+        tir_add(b, tir_broadcast(b, tir_transpose(b, least), t), at);
+    return tir_split_blocks(b, both, 1);
+}
+
+/* The same elements, rows of a group of x first in registers. */
+static struct tir_layout rows_first(const struct tir_layout *l, unsigned x)
+{
+    struct tir_layout to = *l;
+    unsigned n = 0;
+    for (int i = 0; i < l->reg_bits; i++)
+        if (tir_rc_row(l->basis[i]) && tir_rc_row(l->basis[i]) < x)
+            to.basis[n++] = l->basis[i];
+    for (int i = 0; i < l->reg_bits; i++)
+        if (!tir_rc_row(l->basis[i]) || tir_rc_row(l->basis[i]) >= x)
+            to.basis[n++] = l->basis[i];
+    return to;
+}
+
+void att_cache_store_runs(const struct att_cache *c, struct tir_value row, int first,
+                          struct tir_value a)
+{
+    struct tir_builder *b = c->b;
+    const struct tir_layout turned =
+        rows_first(tir_layout_of(b->f, tir_typeof(b->f, a)), (unsigned)c->x);
+    const struct tir_value columns = tir_transpose(b, tir_relayout(b, a, &turned));
+    const struct tir_value rows = run_rows(c, row, tir_typeof(b->f, columns));
+    tir_tile_scatter(b, c->base, rows, column_byte(c, first),
+                     tir_split_blocks(b, columns, (unsigned)c->x));
+}
+
+struct tir_value att_cache_load(const struct att_cache *c, struct tir_value row, int first,
+                                struct tir_type t)
+{
+    struct tir_builder *b = c->b;
+    const struct tir_value byte = column_byte(c, first);
+    const unsigned x = (unsigned)c->x;
+    if (!c->shuffle)
+        return tir_tile_gather(b, c->base, row, byte, t);
+    const struct tir_layout l = *tir_layout_of(b->f, t);
+    if (!c->value) {
+        const struct tir_layout split = tir_layout_split_blocks(&l, t.rows, x);
+        const struct tir_type blocks = tir_tile(b->f, t.dtype, t.rows * (t.cols / x), x, &split);
+        const struct tir_value rows = block_rows(c, row, t, x, c->block_stride);
+        return tir_join_blocks(b, tir_tile_gather(b, c->base, rows, byte, blocks), t.rows);
+    }
+    const struct tir_layout turned = rows_first(&l, x), columns = tir_layout_transpose(&turned);
+    const struct tir_layout split = tir_layout_split_blocks(&columns, t.cols, x);
+    const struct tir_value rows =
+        run_rows(c, row, tir_tile(b->f, t.dtype, t.cols, t.rows, &columns));
+    const struct tir_type runs = tir_tile(b->f, t.dtype, t.cols * (t.rows / x), x, &split);
+    const struct tir_value a =
+        tir_join_blocks(b, tir_tile_gather(b, c->base, rows, byte, runs), t.cols);
+    return tir_relayout(b, tir_transpose(b, a), &l);
+}
+
+/* ---- Scales ---- */
+
+struct tir_value att_cache_scale_row(const struct att_cache *c, struct tir_value slot)
+{
+    struct tir_builder *b = c->b;
+    const struct tir_value page = page_of(c, slot);
+    struct tir_value at = times(b, page, c->scale_page_stride);
+    if (c->scaling == ATT_KV_SCALE_TOKEN) {
+        const struct tir_value token = token_of(c, slot, page);
+        at = tir_add(b, at, tir_mul(b, token, tir_int_like(b, token, sizeof(float))));
+    }
+    return unless_negative(b, slot, at);
+}
+
+struct tir_value att_cache_load_scales(const struct att_cache *c, struct tir_value row)
+{
+    struct tir_type t = tir_typeof(c->b->f, row);
+    t.dtype = TIR_F32;
+    return tir_tile_gather(c->b, c->scales, row, tir_i32(c->b, 0), t);
+}
+
+void att_cache_store_scales(const struct att_cache *c, struct tir_value row,
+                            struct tir_value scale)
+{
+    tir_tile_scatter(c->b, c->scales, row, tir_i32(c->b, 0), scale);
+}
+
+struct tir_value att_cache_tensor_scale(const struct att_cache *c)
+{
+    return tir_scalar_load(c->b, c->scales, tir_i32(c->b, 0), TIR_F32);
+}
+
+struct tir_value att_absmax(struct tir_builder *b, struct tir_value x)
+{
+    return tir_row_max(b, tir_abs(b, x));
+}
+
+struct tir_value att_cache_scale_of(const struct att_cache *c, struct tir_value absmax)
+{
+    return tir_mul(c->b, absmax, tir_float_like(c->b, absmax, 1 / c->largest));
+}
+
+struct tir_value att_cache_inverse(const struct att_cache *c, struct tir_value scale)
+{
+    return tir_rcp(c->b, tir_max(c->b, scale, tir_float_like(c->b, scale, 1e-12f)));
+}
+
+/* x times a scalar or a factor of each row. */
+static struct tir_value scaled(struct tir_builder *b, struct tir_value x, struct tir_value factor)
+{
+    const struct tir_type t = tir_typeof(b->f, x);
+    if (!factor.id)
+        return x;
+    return tir_mul(b, x, tir_typeof(b->f, factor).kind == TIR_SCALAR
+                             ? tir_splat(b, factor, t)
+                             : tir_broadcast(b, factor, t));
+}
+
+struct tir_value att_cache_quantise(const struct att_cache *c, struct tir_value x,
+                                    struct tir_value inverse)
+{
+    return tir_convert(c->b, scaled(c->b, x, inverse), c->dtype);
+}
+
+struct tir_value att_cache_dequantise(const struct att_cache *c, struct tir_value a,
+                                      struct tir_value scale, unsigned dtype)
+{
+    if (!scale.id)
+        return tir_convert(c->b, a, dtype);
+    return tir_convert(c->b, scaled(c->b, tir_convert(c->b, a, TIR_F32), scale), dtype);
+}

@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The paged KV cache: where its elements and scales lie, and how rows get into it and out of it.
+ *
+ *   NHD      K, V [page, token, head, D], any strides
+ *   SHUFFLE  K [page, head, D/x, P, x], V [page, head, P/x, D, x], x elements being 16 bytes
+ *
+ * Tokens are rows of tiles. A row's address is an i64 byte offset of its element 0 from the cache's
+ * base, so a cache may be larger than 4 GiB; in V's SHUFFLE layout its next elements are 16 bytes
+ * apart, in K's every x of them a page's length apart.
+ */
+#ifndef TEMPLATES_CACHE_H
+#define TEMPLATES_CACHE_H
+
+#include "ir/builder.h"
+#include "templates/template.h"
+
+/** K or V of a cache, as one head of it. */
+struct att_cache {
+    struct tir_builder *b;
+    bool value;                  /* V: SHUFFLE orders it by token */
+    bool shuffle;
+    enum att_kv_scale scaling;
+    unsigned dtype;              /* of the elements: enum tir_dtype */
+    int size, x, dim;            /* bytes of an element; elements in 16 bytes, of a row */
+    float largest;               /* finite number of the dtype, where it is scaled */
+    struct tir_value base;       /* i64: of this head */
+    struct tir_value page_stride, token_stride; /* i64 bytes; the latter of NHD only */
+    struct tir_value page_shift; /* i64: log2 of the tokens in a page */
+    struct tir_value block_stride; /* i32 bytes from x elements of K to the next; SHUFFLE only */
+    struct tir_value scales;     /* i64: of this head, or of the tensor */
+    struct tir_value scale_page_stride; /* i64 bytes */
+};
+
+/** The variant's cache: the arguments k or v, their strides and scales, for head `head` (i32). The
+ * builder must outlive it. Its stage and phase are those of each call. */
+struct att_cache att_cache(struct tir_builder *b, const struct att_variant *v,
+                           const struct tir_machine *m, bool value, struct tir_value head);
+
+/** What holds for the cache of every op: dtype against scale, page size against layout. */
+bool att_cache_check(const struct att_variant *v, struct att_why *why);
+
+/** dtype of the variant's q, k and v: TIR_BF16 or TIR_F16. */
+unsigned att_dtype(const struct att_variant *v);
+
+/**
+ * A tile of tokens x columns, powers of two all: `lanes` share a row, each with columns / lanes
+ * side by side, of `run` rows; waves follow each other in rows, and `passes` repeats the whole for
+ * further rows.
+ */
+struct att_token_tile {
+    unsigned cols, lanes, run, passes;
+};
+
+/** Its layout; *rows becomes the number of tokens. */
+struct tir_layout att_token_layout(const struct att_token_tile *t, unsigned waves, unsigned *rows);
+
+/** Rows whose address is this or less are not there: they are never written. Adding to it what a
+ * row may span leaves it negative. */
+#define ATT_NO_ROW (-(INT64_C(1) << 62))
+
+/** Addresses of rows: `page` and `token` (within the page) are i64 tiles or scalars of one type. */
+struct tir_value att_cache_row(const struct att_cache *c, struct tir_value page,
+                               struct tir_value token);
+
+/** Addresses of slots, page * P + token: an i64 tile; ATT_NO_ROW for those below 0. */
+struct tir_value att_cache_slot_row(const struct att_cache *c, struct tir_value slot);
+
+/**
+ * Writes columns first.. of rows at these addresses (Mx1). `a` has the cache's dtype, and x columns
+ * of a lane are best neighbours in registers: one store then takes 16 bytes. V in SHUFFLE takes one
+ * store for each element; see att_cache_store_runs().
+ */
+void att_cache_store(const struct att_cache *c, struct tir_value row, int first,
+                     struct tir_value a);
+
+/**
+ * Scalar i1 of this wave: can att_cache_store_runs() write these slots (Mx1 i64)? In each aligned
+ * group of x rows all slots are below 0, or they follow each other from a multiple of x on. Always
+ * false but for V in SHUFFLE.
+ */
+struct tir_value att_cache_has_runs(const struct att_cache *c, struct tir_value slot);
+
+/** att_cache_store() of V in SHUFFLE where att_cache_has_runs(): x rows of a lane that are
+ * neighbours in its registers go to one 16-byte store. */
+void att_cache_store_runs(const struct att_cache *c, struct tir_value row, int first,
+                          struct tir_value a);
+
+/** Reads what att_cache_store() writes, into a tile of type t; rows must be there. V in SHUFFLE
+ * takes x aligned tokens at once: rows of a group of x lie in a page, one after the other. */
+struct tir_value att_cache_load(const struct att_cache *c, struct tir_value row, int first,
+                                struct tir_type t);
+
+/* Scales: element = stored * scale. */
+
+/** Addresses of the scales of slots, or ATT_NO_ROW; `slot` as above. */
+struct tir_value att_cache_scale_row(const struct att_cache *c, struct tir_value slot);
+/** Those scales, Mx1 f32, for rows that are there; not for a scale per tensor. */
+struct tir_value att_cache_load_scales(const struct att_cache *c, struct tir_value row);
+void att_cache_store_scales(const struct att_cache *c, struct tir_value row,
+                            struct tir_value scale);
+/** The scale of a whole tensor, a scalar f32. */
+struct tir_value att_cache_tensor_scale(const struct att_cache *c);
+
+/** The largest |x| of each row, Mx1 f32; of an f32 tile. */
+struct tir_value att_absmax(struct tir_builder *b, struct tir_value x);
+
+/** The scale under which a number as large as `absmax` (f32) just fits: absmax / largest. */
+struct tir_value att_cache_scale_of(const struct att_cache *c, struct tir_value absmax);
+
+/** 1 / max(scale, 1e-12), as quantising multiplies with. */
+struct tir_value att_cache_inverse(const struct att_cache *c, struct tir_value scale);
+
+/** Rows of f32 as the cache holds them: x * inverse, rounded to nearest even; what is beyond the
+ * largest number becomes it. `inverse` is a scalar f32, Mx1, or no value: x is not scaled. */
+struct tir_value att_cache_quantise(const struct att_cache *c, struct tir_value x,
+                                    struct tir_value inverse);
+
+/** The way back, in `dtype`: stored * scale, rounded once. `scale` as `inverse` above. */
+struct tir_value att_cache_dequantise(const struct att_cache *c, struct tir_value a,
+                                      struct tir_value scale, unsigned dtype);
+
+#endif
