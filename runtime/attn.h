@@ -441,6 +441,62 @@ ATTN_PUBLIC int attn_decode_lookup(struct attn_device *device, const struct attn
 /** As attn_prefill_launch(): no allocation, no lock, no waiting; may be captured into a graph. */
 ATTN_PUBLIC int attn_decode_launch(const struct attn_op *op, const struct attn_decode_args *args);
 
+/* ---- Planning: how a decode batch becomes work lists ---- */
+
+/** What stays the same from step to step. */
+struct attn_decode_plan_shape {
+    size_t size;       /**< sizeof(struct attn_decode_plan_shape) */
+    int32_t batch;     /**< sequences, padding among them */
+    int32_t q_len;     /**< no sequence has more queries */
+    int32_t page_size; /**< a power of two */
+    int32_t heads;     /**< a multiple of kv_heads, at most 65535 */
+    int32_t kv_heads;
+    int32_t lists;     /**< workgroups of the launch: a multiple of the GPU's compute units */
+};
+
+/** What a plan for any lengths has room for. */
+struct attn_decode_plan_sizes {
+    int32_t work_items;   /**< (batch + parts - 1) * kv_heads, parts = max(1, lists / kv_heads) */
+    int32_t partials;     /**< min(batch + parts - 1, 2 * (parts - 1)) */
+    int32_t partial_rows; /**< partials * q_len: of partial_out and partial_lse */
+};
+
+/** A step's lengths, in host memory. */
+struct attn_decode_plan_lengths {
+    const int32_t *kv_lens;   /**< [batch]; below 0 counts as 0 */
+    const int32_t *qo_indptr; /**< [batch + 1], or NULL: every sequence has q_len queries */
+    const int32_t *kv_indptr; /**< [batch + 1] for ATTN_PAGES_INDICES, NULL for a block table */
+};
+
+/**
+ * A plan: the tensors that decode and combine read, as AITER's consumers do. Item i is
+ * work_info[8 * i ..] = { sequence, first partial row or -1: the result is final, first query
+ * token, their end, first page, their end, keys of the sequence behind, first query head | end of
+ * query heads << 16 }. Pages count from the first of the sequence, with kv_indptr from that of
+ * kv_indices. Sequence b, where it was cut, is made of the partial rows from
+ * reduce_partial_map[reduce_indptr[b]] .. reduce_partial_map[reduce_indptr[b + 1] - 1] on.
+ */
+struct attn_decode_plan {
+    int32_t *work_indptr;        /**< [lists + 1] */
+    int32_t *work_info;          /**< [work_items, 8] */
+    int32_t *reduce_indptr;      /**< [batch + 1] */
+    int32_t *reduce_final_map;   /**< [batch, 2]: first query token of a sequence, and their end */
+    int32_t *reduce_partial_map; /**< [partials] */
+};
+
+/** Bounds for the tensors of a plan, so that they can be allocated once. */
+ATTN_PUBLIC int attn_decode_plan_sizes(const struct attn_decode_plan_shape *shape,
+                                       struct attn_decode_plan_sizes *sizes);
+
+/**
+ * Cuts the keys of a batch into pieces of about the same cost, one launch's worth, and deals them
+ * to the lists; docs/planning.md defines every integer, and the plan kernel writes the same ones on
+ * the device. Host memory, and none of it allocated; what is behind the last item is not written.
+ */
+ATTN_PUBLIC int attn_decode_plan(const struct attn_decode_plan_shape *shape,
+                                 const struct attn_decode_plan_lengths *lengths,
+                                 const struct attn_decode_plan *plan);
+
 #ifdef __cplusplus
 }
 #endif

@@ -1,0 +1,232 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * This file cuts a batch into work lists on the host: docs/planning.md is the definition, of which
+ * the names here are, and which the plan kernel follows to the same integers.
+ */
+#include "runtime/attn.h"
+#include "runtime/error.h"
+
+enum {
+    UNIT_TOKENS = 64,       /* the least that is worth a cut */
+    OVERHEAD_TOKENS = 128,  /* what it takes to begin an item, as keys that could be read instead */
+    HEADS_MAX = 65535,      /* a head range has 16 bits for each end */
+    PAGE_SIZE_MAX = 65536,
+    INFO = 8                /* integers of an item */
+};
+
+/* The numbers of a batch: the names of docs/planning.md in brackets. */
+struct batch {
+    const struct attn_decode_plan_shape *shape;
+    const struct attn_decode_plan_lengths *lengths;
+    int64_t unit, overhead;  /* [unit, o] tokens; units */
+    int64_t parts, payload;  /* [N, payload] */
+    int64_t items;           /* [T] of a head */
+};
+
+/* A sequence of it. */
+struct sequence {
+    int32_t b;
+    int64_t keys, units;  /* [keys, u] */
+    int64_t start;        /* [S] */
+    int64_t first, count; /* [first, n] parts */
+    int64_t item, row;    /* [I, R] */
+};
+
+static int64_t parts_of(const struct attn_decode_plan_shape *s)
+{
+    return s->lists > s->kv_heads ? s->lists / s->kv_heads : 1;
+}
+
+static int64_t keys_of(const struct batch *p, int32_t b)
+{
+    const int32_t keys = p->lengths->kv_lens[b];
+    return keys > 0 ? keys : 0;
+}
+
+static int64_t units_of(const struct batch *p, int64_t keys)
+{
+    return (keys + p->unit - 1) / p->unit;
+}
+
+static void measure(struct batch *p)
+{
+    const struct attn_decode_plan_shape *s = p->shape;
+    p->unit = s->page_size > UNIT_TOKENS ? s->page_size : UNIT_TOKENS;
+    p->overhead = OVERHEAD_TOKENS / p->unit > 1 ? OVERHEAD_TOKENS / p->unit : 1;
+    p->parts = parts_of(s);
+    int64_t cost = 0;
+    for (int32_t b = 0; b < s->batch; b++)
+        cost += units_of(p, keys_of(p, b)) + p->overhead;
+    p->payload = (cost + p->parts - 1) / p->parts;
+    if (p->payload < 2 * p->overhead)
+        p->payload = 2 * p->overhead;
+}
+
+/* The place of sequence q->b, whose start, item and row are known. */
+static void place(const struct batch *p, struct sequence *q)
+{
+    q->keys = keys_of(p, q->b);
+    q->units = units_of(p, q->keys);
+    q->first = (q->start + 2 * p->overhead - 1) / p->payload;
+    if (q->first > p->parts - 1)
+        q->first = p->parts - 1;
+    const int64_t last = (q->start + q->units) / p->payload;
+    q->count = last > q->first ? last - q->first + 1 : 1;
+}
+
+static void step(const struct batch *p, struct sequence *q)
+{
+    q->b++;
+    q->start += q->units + p->overhead;
+    q->item += q->count;
+    q->row += q->count > 1 ? q->count : 0;
+}
+
+/* Keys before piece j of a sequence. */
+static int64_t cut(const struct batch *p, const struct sequence *q, int64_t j)
+{
+    if (j == 0)
+        return 0;
+    if (j == q->count)
+        return q->keys;
+    const int64_t keys =
+        ((q->first + j) * p->payload - q->start - p->overhead) * p->unit;
+    return keys < q->keys ? keys : q->keys;
+}
+
+static int32_t query_start(const struct batch *p, int32_t b)
+{
+    return p->lengths->qo_indptr ? p->lengths->qo_indptr[b] : b * p->shape->q_len;
+}
+
+/* Piece j of a sequence for every head. */
+static void write_item(const struct batch *p, const struct sequence *q, int64_t j, int32_t *info)
+{
+    const struct attn_decode_plan_shape *s = p->shape;
+    const int64_t page = s->page_size, end = cut(p, q, j + 1);
+    const int32_t pages = p->lengths->kv_indptr ? p->lengths->kv_indptr[q->b] : 0;
+    const uint32_t group = (uint32_t)(s->heads / s->kv_heads);
+    for (int64_t h = 0; h < s->kv_heads; h++) {
+        int32_t *out = info + INFO * (h * p->items + q->item + j);
+        out[0] = q->b;
+        out[1] = q->count == 1 ? -1 : (int32_t)((q->row + j) * s->q_len);
+        out[2] = query_start(p, q->b);
+        out[3] = query_start(p, q->b + 1);
+        out[4] = pages + (int32_t)((cut(p, q, j) + page - 1) / page);
+        out[5] = pages + (int32_t)((end + page - 1) / page);
+        out[6] = (int32_t)(q->keys - end);
+        out[7] = (int32_t)((uint32_t)h * group | ((uint32_t)h + 1) * group << 16);
+    }
+}
+
+/* Every list that begins with part `part` of a head begins with that head's item `item`. */
+static void begin_lists(const struct batch *p, int64_t part, int64_t item, int32_t *indptr)
+{
+    const struct attn_decode_plan_shape *s = p->shape;
+    const int64_t per = (s->kv_heads * p->parts + s->lists - 1) / s->lists;
+    for (int64_t h = 0; h < s->kv_heads; h++) {
+        const int64_t pair = h * p->parts + part;
+        if (pair % per == 0)
+            indptr[pair / per] = (int32_t)(h * p->items + item);
+    }
+}
+
+static void write_reduction(const struct batch *p, const struct sequence *q,
+                            const struct attn_decode_plan *plan)
+{
+    plan->reduce_indptr[q->b] = (int32_t)q->row;
+    plan->reduce_final_map[2 * q->b] = query_start(p, q->b);
+    plan->reduce_final_map[2 * q->b + 1] = query_start(p, q->b + 1);
+    for (int64_t j = 0; q->count > 1 && j < q->count; j++)
+        plan->reduce_partial_map[q->row + j] = (int32_t)((q->row + j) * p->shape->q_len);
+}
+
+static void write_plan(const struct batch *p, const struct attn_decode_plan *plan)
+{
+    const struct attn_decode_plan_shape *s = p->shape;
+    struct sequence q = {0};
+    int64_t part = 0; /* whose lists are to begin */
+    while (q.b < s->batch) {
+        place(p, &q);
+        for (int64_t j = 0; j < q.count; j++) {
+            for (; part <= q.first + j; part++)
+                begin_lists(p, part, q.item + j, plan->work_indptr);
+            write_item(p, &q, j, plan->work_info);
+        }
+        write_reduction(p, &q, plan);
+        step(p, &q);
+    }
+    for (; part < p->parts; part++)
+        begin_lists(p, part, p->items, plan->work_indptr);
+    const int64_t per = (s->kv_heads * p->parts + s->lists - 1) / s->lists;
+    for (int64_t i = (s->kv_heads * p->parts + per - 1) / per; i <= s->lists; i++)
+        plan->work_indptr[i] = (int32_t)(s->kv_heads * p->items);
+    plan->reduce_indptr[s->batch] = (int32_t)q.row;
+}
+
+static void count_items(struct batch *p)
+{
+    struct sequence q = {0};
+    while (q.b < p->shape->batch) {
+        place(p, &q);
+        step(p, &q);
+    }
+    p->items = q.item;
+}
+
+static int check_shape(const struct attn_decode_plan_shape *s)
+{
+    if (!s || s->size != sizeof(*s))
+        return attn_fail_fixed(ATTN_BAD_ARGUMENT, "plan: shape is NULL, or shape->size is not what "
+                               "this library knows");
+    if (s->batch < 0 || s->q_len < 1 || s->lists < 1)
+        return attn_fail(ATTN_BAD_ARGUMENT, "plan: batch %d, q_len %d, lists %d", s->batch,
+                         s->q_len, s->lists);
+    if (s->page_size < 1 || s->page_size > PAGE_SIZE_MAX || (s->page_size & (s->page_size - 1)))
+        return attn_fail(ATTN_BAD_ARGUMENT, "plan: page_size %d is not a power of two of at most "
+                         "%d", s->page_size, PAGE_SIZE_MAX);
+    if (s->kv_heads < 1 || s->heads < 1 || s->heads % s->kv_heads || s->heads > HEADS_MAX)
+        return attn_fail(ATTN_BAD_ARGUMENT, "plan: %d heads are not a multiple of %d kv_heads, or "
+                         "above %d", s->heads, s->kv_heads, HEADS_MAX);
+    const int64_t pieces = s->batch + parts_of(s) - 1;
+    if (pieces * s->kv_heads > INT32_MAX || pieces * s->q_len > INT32_MAX)
+        return attn_fail_fixed(ATTN_BAD_ARGUMENT, "plan: more than 2^31 items or partial rows");
+    return ATTN_OK;
+}
+
+ATTN_PUBLIC int attn_decode_plan_sizes(const struct attn_decode_plan_shape *shape,
+                                       struct attn_decode_plan_sizes *sizes)
+{
+    int r = check_shape(shape);
+    if (r)
+        return r;
+    if (!sizes)
+        return attn_fail_fixed(ATTN_BAD_ARGUMENT, "plan: sizes is NULL");
+    const int64_t parts = parts_of(shape), pieces = shape->batch + parts - 1;
+    const int64_t partials = pieces < 2 * (parts - 1) ? pieces : 2 * (parts - 1);
+    *sizes = (struct attn_decode_plan_sizes){
+        .work_items = (int32_t)(shape->batch ? pieces * shape->kv_heads : 0),
+        .partials = (int32_t)(shape->batch ? partials : 0),
+        .partial_rows = (int32_t)(shape->batch ? partials * shape->q_len : 0),
+    };
+    return ATTN_OK;
+}
+
+ATTN_PUBLIC int attn_decode_plan(const struct attn_decode_plan_shape *shape,
+                                 const struct attn_decode_plan_lengths *lengths,
+                                 const struct attn_decode_plan *plan)
+{
+    int r = check_shape(shape);
+    if (r)
+        return r;
+    if (!plan || !plan->work_indptr || !plan->work_info || !plan->reduce_indptr ||
+        !plan->reduce_final_map || !plan->reduce_partial_map)
+        return attn_fail_fixed(ATTN_BAD_ARGUMENT, "plan: plan or a tensor of it is NULL");
+    if (shape->batch && (!lengths || !lengths->kv_lens))
+        return attn_fail_fixed(ATTN_BAD_ARGUMENT, "plan: lengths or lengths->kv_lens is NULL");
+    struct batch p = { .shape = shape, .lengths = lengths };
+    measure(&p);
+    count_items(&p);
+    write_plan(&p, plan);
+    return ATTN_OK;
+}
