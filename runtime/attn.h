@@ -497,6 +497,84 @@ ATTN_PUBLIC int attn_decode_plan(const struct attn_decode_plan_shape *shape,
                                  const struct attn_decode_plan_lengths *lengths,
                                  const struct attn_decode_plan *plan);
 
+/* ---- Combine: partial attention outputs become one ---- */
+
+/** Where the parts of an output are. */
+enum attn_partials {
+    ATTN_PARTIALS_CSR,   /**< rows of partial_out that a list per tile of tokens names: decode */
+    ATTN_PARTIALS_DENSE, /**< partial_out [token, split, head, head_dim] */
+    ATTN_PARTIALS_PAIR   /**< two tensors like out: chunked context, a shared prefix */
+};
+
+/** What is fixed for a layer. */
+struct attn_combine_desc {
+    size_t size;               /**< sizeof(struct attn_combine_desc) */
+    enum attn_dtype dtype;     /**< ATTN_BF16 or ATTN_FP16: of out, prefix and suffix */
+    enum attn_dtype out_dtype; /**< of out: 0 for dtype, or ATTN_FP8 */
+    int32_t head_dim;          /**< of out */
+    int32_t heads;             /**< query heads */
+    enum attn_partials partials;
+};
+
+/**
+ * One call. With o_k the output over some of the keys, normalised, and lse_k the natural log of its
+ * softmax denominator,
+ *
+ *     out = sum_k exp(lse_k - L) o_k,   L = log(sum_k exp(lse_k) [+ exp(sinks[head])])
+ *
+ * and lse = L. A part with an lse of plus or minus infinity saw no key: its values are not used,
+ * whatever they are. Where that is so of every part, out is 0 and lse minus infinity, or the sink.
+ * fp8 is out / out_scale[0], saturated.
+ *
+ * CSR: tile t has the query tokens reduce_final_map[t][0] .. reduce_final_map[t][1] - 1 and a part
+ * for each i of reduce_indptr[t] .. reduce_indptr[t + 1] - 1: for the j-th of its tokens, row
+ * reduce_partial_map[i] + j. What belongs to a tile without parts is not touched.
+ * DENSE: every token is written; splits from split_counts[token] on are not read.
+ * PAIR: every token is written; out may be prefix or suffix itself.
+ *
+ * Strides are in elements; 0 stands for a contiguous [token, head, element] tensor (LSE: [head,
+ * token]). Strides of out, prefix and suffix are multiples of 8 elements. The grid depends on the
+ * counts below and the descriptor alone: what varies between replays of a captured graph is read
+ * from device memory.
+ */
+struct attn_combine_args {
+    size_t size;              /**< sizeof(struct attn_combine_args) */
+    void *out;                /**< [total_q, heads, head_dim], 16-byte aligned; ATTN_FP8: 8 */
+    float *lse;               /**< [heads, total_q], or NULL: not written */
+    const float *sinks;       /**< [heads], or NULL */
+    const float *out_scale;   /**< [1] on the device, with ATTN_FP8 */
+    const float *partial_out; /**< CSR: [row, heads, head_dim], 16-byte aligned; DENSE: [total_q,
+                               * splits, heads, head_dim]; contiguous */
+    const float *partial_lse; /**< the same without head_dim */
+    const int32_t *reduce_indptr;      /**< CSR: [reduce_tiles + 1] on the device */
+    const int32_t *reduce_final_map;   /**< CSR: [reduce_tiles, 2] on the device */
+    const int32_t *reduce_partial_map; /**< CSR: on the device */
+    const int32_t *split_counts;       /**< DENSE: [total_q] on the device, or NULL: all splits */
+    const void *prefix;       /**< PAIR: [total_q, heads, head_dim] of desc.dtype */
+    const void *suffix;       /**< PAIR: likewise */
+    const float *prefix_lse;  /**< PAIR: [heads, total_q] */
+    const float *suffix_lse;  /**< PAIR: likewise */
+    int64_t out_token_stride, out_head_stride;
+    int64_t lse_token_stride, lse_head_stride;
+    int64_t prefix_token_stride, prefix_head_stride;
+    int64_t suffix_token_stride, suffix_head_stride;
+    int64_t prefix_lse_token_stride, prefix_lse_head_stride;
+    int64_t suffix_lse_token_stride, suffix_lse_head_stride;
+    int32_t total_q;          /**< tokens that out has; DENSE, PAIR: all are written */
+    int32_t reduce_tiles;     /**< CSR: tiles, empty ones included */
+    int32_t q_len;            /**< CSR: no tile has more tokens; 0: 1 */
+    int32_t splits;           /**< DENSE: of every token in partial_out */
+    int32_t partial_rows;     /**< CSR: of partial_out, for ATTN_CHECK_DATA; 0: not said */
+    void *stream;             /**< hipStream_t of the op's device; NULL: the default stream */
+};
+
+/** Chooses and loads the kernel whose key equals the descriptor. Release with attn_op_destroy(). */
+ATTN_PUBLIC int attn_combine_lookup(struct attn_device *device,
+                                    const struct attn_combine_desc *desc, struct attn_op **op);
+
+/** As attn_prefill_launch(): no allocation, no lock, no waiting; may be captured into a graph. */
+ATTN_PUBLIC int attn_combine_launch(const struct attn_op *op, const struct attn_combine_args *args);
+
 #ifdef __cplusplus
 }
 #endif

@@ -64,6 +64,9 @@ static const struct {
                     .kv_heads = 2, .q_len = 1, .mask = ATTN_MASK_CAUSAL,
                     .cache = { .dtype = ATTN_FP8, .scale = ATTN_KV_SCALE_TOKEN,
                                .page_size = 16 } } } },
+    { "combine",
+      { .combine = { .dtype = ATTN_BF16, .out_dtype = ATTN_FP8, .head_dim = 128, .heads = 8,
+                     .partials = ATTN_PARTIALS_PAIR } } },
 };
 
 static const union attn_desc *find_desc(const char *op)

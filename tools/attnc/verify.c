@@ -52,7 +52,11 @@ struct tally {
     size_t kernels, rows, failures;
 };
 
-static const struct verify_family *const families[] = { &verify_prefill, &verify_decode };
+static const struct verify_family *const families[] = {
+    &verify_prefill,
+    &verify_decode,
+    &verify_combine,
+};
 
 const char *verify_field(const struct attn_pack *pack, uint32_t n, const char *field)
 {

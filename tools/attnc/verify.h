@@ -63,7 +63,9 @@ struct verify_family {
     void (*verify)(struct verify_run *run, uint32_t n, const struct attn_kernel_info *info);
 };
 
-extern const struct verify_family verify_prefill, verify_decode;
+extern const struct verify_family verify_prefill;
+extern const struct verify_family verify_decode;
+extern const struct verify_family verify_combine;
 
 /** The descriptor that asks for the n-th kernel; heads 0 where it takes any ratio. */
 struct attn_prefill_desc verify_prefill_desc(const struct attn_pack *pack, uint32_t n);

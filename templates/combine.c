@@ -1,0 +1,436 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Partial attention outputs become one: with o_k the output over one part of the keys, normalised,
+ * and lse_k the natural log of its denominator,
+ *
+ *   out = sum_k e^(lse_k - LSE) o_k,  LSE = log(sum_k e^lse_k [+ e^sink])
+ *
+ * A part with an lse of +-infinity saw no key: it counts for nothing and its output is not used,
+ * whatever is there. Where that is true of all parts, out is 0 and LSE -infinity.
+ *
+ * The schemes differ in how parts are found. csr, dense: a workgroup has some heads of one token,
+ * its waves take the parts in turn, several at once, and meet in LDS. pair: a workgroup has some
+ * tokens of one head, its waves different ones. All is read once, and the grid does not depend on
+ * what is in memory.
+ */
+#include "ir/builder.h"
+#include "templates/scalar.h"
+#include "templates/template.h"
+
+#include <math.h>
+#include <stdio.h>
+
+enum {
+    LDS_WRITES = -1,
+    ELEM = 2,    /* bytes of bf16 and fp16 */
+    PER = 8,     /* elements of a row that a lane has: 32 bytes of f32, 16 of a 16-bit type */
+    WAVES = 4,
+    AT_ONCE = 4, /* parts that a wave has under way */
+    TOKEN_BITS = 1 /* pair: log2 of the rows that a lane has */
+};
+
+static const float LOG2E = 1.4426950408889634f, LN2 = 0.6931471805599453f;
+
+struct combine {
+    const struct att_variant *v;
+    struct tir_builder b;
+    unsigned dtype, out_dtype;
+    unsigned rows;          /* that a wave holds */
+    struct tir_type o, row; /* of all waves: f32, rows x D and rows x 1 */
+    struct tir_value token, head; /* of the first row of the workgroup */
+    struct tir_value n_rows;      /* that there are from there on */
+};
+
+/* What is known of some of the keys, for each row; o and l may be absent: nothing, and 1. */
+struct state {
+    struct tir_value lse, o, l;
+};
+
+static unsigned log2u(unsigned x) { return (unsigned)__builtin_ctz(x); }
+
+static bool check(const struct att_variant *v, const struct tir_machine *m, struct att_why *why)
+{
+    (void)m;
+    const int dim = v->head_dim;
+    if (dim & (dim - 1) || dim < 32 || dim > 512)
+        return att_reject(why, ATT_HEAD_DIM, "head_dim %d is not 32, 64, 128, 256 or 512", dim);
+    return true;
+}
+
+/* Rows x D in f32: a lane has PER neighbours of a row, the other lanes first the rest of it. */
+static struct tir_type state_type(struct combine *c, unsigned reg_rows, unsigned waves)
+{
+    const unsigned dim = (unsigned)c->v->head_dim;
+    struct tir_layout l = {.lane_bits = 6, .wave_bits = (uint8_t)log2u(waves)};
+    unsigned n = 0, row = 1;
+    for (unsigned col = 1; col < PER; col *= 2)
+        l.basis[n++] = TIR_RC(0, col);
+    for (unsigned i = 0; i < reg_rows; i++, row *= 2)
+        l.basis[n++] = TIR_RC(row << (6 - log2u(dim / PER) + log2u(waves)), 0);
+    l.reg_bits = (uint8_t)n;
+    for (unsigned col = PER; col < dim; col *= 2)
+        l.basis[n++] = TIR_RC(0, col);
+    for (row = 1; n < l.reg_bits + 6u + log2u(waves); row *= 2)
+        l.basis[n++] = TIR_RC(row, 0);
+    return tir_tile(c->b.f, TIR_F32, row << reg_rows, dim, &l);
+}
+
+static struct tir_type row_type(struct combine *c, struct tir_type state)
+{
+    const struct tir_layout l = tir_layout_slice(tir_layout_of(c->b.f, state), 1);
+    return tir_tile(c->b.f, TIR_F32, state.rows, 1, &l);
+}
+
+/* e^(a - shift). */
+static struct tir_value power(struct combine *c, struct tir_value a, struct tir_value shift)
+{
+    struct tir_builder *b = &c->b;
+    return tir_exp2(b, tir_mul(b, tir_sub(b, a, shift), tir_float_like(b, a, LOG2E)));
+}
+
+/* What powers are taken relative to: the largest lse, and 0 where that is -infinity. */
+static struct tir_value shift_of(struct combine *c, struct tir_value top)
+{
+    struct tir_builder *b = &c->b;
+    const struct tir_value none = tir_cmp_eq(b, top, tir_float_like(b, top, -INFINITY));
+    return tir_select(b, none, tir_float_like(b, top, 0.0f), top);
+}
+
+/* The sum of n states, of which the first has o and l: lse is that of the largest, o and l count
+ * relative to it. */
+static struct state add_states(struct combine *c, const struct state *s, unsigned n)
+{
+    struct tir_builder *b = &c->b;
+    struct state sum = {.lse = s[0].lse};
+    for (unsigned i = 1; i < n; i++)
+        sum.lse = tir_max(b, sum.lse, s[i].lse);
+    const struct tir_value shift = shift_of(c, sum.lse);
+    for (unsigned i = 0; i < n; i++) {
+        const struct tir_value w = power(c, s[i].lse, shift);
+        const struct tir_value l = s[i].l.id ? tir_mul(b, w, s[i].l) : w;
+        sum.l = i ? tir_add(b, sum.l, l) : l;
+        if (!s[i].o.id)
+            continue;
+        const struct tir_type t = tir_typeof(b->f, s[i].o);
+        const struct tir_value wide = tir_broadcast(b, w, t), zero = tir_float_like(b, wide, 0.0f);
+        /* Not a product with 0, which an infinity or a NaN would survive. */
+        const struct tir_value used =
+            tir_select(b, tir_cmp_gt(b, wide, zero), s[i].o, zero);
+        sum.o = i ? tir_fma(b, wide, used, sum.o) : tir_mul(b, wide, used);
+    }
+    return sum;
+}
+
+/* The lse of a part as it is in memory; either infinity says that it is empty. */
+static struct tir_value read_lse(struct combine *c, struct tir_value lse)
+{
+    struct tir_builder *b = &c->b;
+    const struct tir_value infinite = tir_cmp_eq(b, lse, tir_float_like(b, lse, INFINITY));
+    return tir_select(b, infinite, tir_float_like(b, lse, -INFINITY), lse);
+}
+
+static struct tir_value is_null(struct combine *c, struct tir_value pointer)
+{
+    return tir_cmp_eq(&c->b, pointer, tir_i64(&c->b, 0));
+}
+
+/* Bytes from `arg` to this token and head, strides as arguments in elements of so many bytes. */
+static struct tir_value place(struct combine *c, const char *arg, int size)
+{
+    struct tir_builder *b = &c->b;
+    char token[32], head[32];
+    snprintf(token, sizeof(token), "%s_token_stride", arg);
+    snprintf(head, sizeof(head), "%s_head_stride", arg);
+    return tir_add(b, tir_arg(b, arg, TIR_I64),
+                   tir_add(b, tir_mul(b, att_wide(b, c->token), att_stride(b, token, size)),
+                           tir_mul(b, att_wide(b, c->head), att_stride(b, head, size))));
+}
+
+/* From one row of a workgroup to the next: a head of a list, a token of a pair. */
+static struct tir_value step(struct combine *c, const char *arg, int size)
+{
+    char name[32];
+    const char *axis = c->v->partials == ATT_PARTIALS_PAIR ? "token" : "head";
+    snprintf(name, sizeof(name), "%s_%s_stride", arg, axis);
+    return tir_convert(&c->b, att_stride(&c->b, name, size), TIR_I32);
+}
+
+/* exp(sink) joins the denominator where there are sinks. */
+static struct state sink_state(struct combine *c, struct tir_type row)
+{
+    struct tir_builder *b = &c->b;
+    const bool pair = c->v->partials == ATT_PARTIALS_PAIR;
+    const struct tir_value sinks = tir_arg(b, "sinks", TIR_I64), zero = tir_i32(b, 0);
+    const struct tir_value at = tir_shl(b, c->head, tir_i32(b, 2));
+    const struct tir_value none = is_null(c, sinks);
+    const struct tir_value rows = tir_select(b, none, zero, pair ? tir_i32(b, 1) : c->n_rows);
+    const struct tir_view view = att_view(b, tir_add(b, sinks, att_wide(b, at)), rows,
+                                          tir_i32(b, pair ? 0 : 4), 4, 0);
+    const struct tir_value sink = tir_tile_load(b, view, zero, row);
+    return (struct state){
+        .lse = tir_select(b, none, tir_float_like(b, sink, -INFINITY), sink)};
+}
+
+/* out = o / l and lse = top + log l; nothing at all gives 0 and -infinity. */
+static void finish(struct combine *c, struct state sum)
+{
+    struct tir_builder *b = &c->b;
+    const struct tir_value zero = tir_float_like(b, sum.l, 0.0f);
+    struct tir_value inverse =
+        tir_select(b, tir_cmp_gt(b, sum.l, zero), tir_rcp(b, sum.l), zero);
+    if (c->out_dtype == TIR_FP8) {
+        const struct tir_value scale =
+            tir_scalar_load(b, tir_arg(b, "out_scale", TIR_I64), tir_i32(b, 0), TIR_F32);
+        inverse = tir_mul(b, inverse, tir_splat(b, tir_rcp(b, scale), tir_typeof(b->f, inverse)));
+    }
+    const struct tir_value o =
+        tir_mul(b, sum.o, tir_broadcast(b, inverse, tir_typeof(b->f, sum.o)));
+    const int size = c->out_dtype == TIR_FP8 ? 1 : ELEM;
+    const struct tir_view out = att_view(b, place(c, "out", size), c->n_rows,
+                                         step(c, "out", size), c->v->head_dim * size, 0);
+    tir_tile_store(b, out, tir_i32(b, 0), tir_convert(b, o, c->out_dtype));
+
+    const struct tir_value lse =
+        tir_fma(b, tir_log2(b, sum.l), tir_float_like(b, sum.l, LN2), shift_of(c, sum.lse));
+    const struct tir_value rows =
+        tir_select(b, is_null(c, tir_arg(b, "lse", TIR_I64)), tir_i32(b, 0), c->n_rows);
+    const struct tir_view to = att_view(b, place(c, "lse", 4), rows, step(c, "lse", 4), 4, 0);
+    tir_tile_store(b, to, tir_i32(b, 0), lse);
+}
+
+/* Lists: parts as rows of partial_out [row, head, D] and partial_lse [row, head]. */
+
+struct list {
+    struct tir_value count; /* parts */
+    struct tir_value first; /* csr: entry of the map; dense: row */
+    struct tir_value token; /* csr: within the tile */
+};
+
+/* The row of part k, which may be past the end: then that of the last. */
+static struct tir_value part_row(struct combine *c, const struct list *l, struct tir_value k)
+{
+    struct tir_builder *b = &c->b;
+    const struct tir_value last = att_plus(b, l->count, -1);
+    const struct tir_value at = tir_add(b, l->first, tir_min(b, k, last));
+    if (c->v->partials == ATT_PARTIALS_DENSE)
+        return at;
+    const struct tir_value map = tir_arg(b, "reduce_partial_map", TIR_I64);
+    return tir_add(b, tir_scalar_load(b, map, tir_shl(b, at, tir_i32(b, 2)), TIR_I32), l->token);
+}
+
+/* Rows of the tile are wave times `rows` plus head: memory has the heads alone. */
+static struct state load_part(struct combine *c, const struct list *l, struct tir_value k,
+                              struct tir_value row0)
+{
+    struct tir_builder *b = &c->b;
+    const int bytes = c->v->head_dim * 4;
+    const struct tir_value there = tir_cmp_lt(b, k, l->count), zero = tir_i32(b, 0);
+    const struct tir_value rows = tir_select(b, there, c->n_rows, zero);
+    const struct tir_value at =
+        tir_add(b, tir_mul(b, att_wide(b, part_row(c, l, k)),
+                           att_wide(b, tir_arg(b, "heads", TIR_I32))),
+                att_wide(b, c->head));
+    const struct tir_value o = tir_add(b, tir_arg(b, "partial_out", TIR_I64),
+                                       tir_mul(b, at, tir_i64(b, bytes)));
+    const struct tir_value lse = tir_add(b, tir_arg(b, "partial_lse", TIR_I64),
+                                         tir_mul(b, at, tir_i64(b, 4)));
+    const struct tir_view o_view = att_view(b, o, rows, tir_i32(b, bytes), bytes, 0);
+    const struct tir_view lse_view = att_view(b, lse, rows, tir_i32(b, 4), 4, 0);
+    struct state s = {.lse = tir_tile_load(b, lse_view, row0, c->row)};
+    s.o = tir_tile_load(b, o_view, row0, c->o);
+    s.lse = tir_select(b, there, s.lse, tir_float_like(b, s.lse, -INFINITY));
+    return s;
+}
+
+/* This wave's share of the parts: those whose number is its own, modulo the waves. */
+static struct state add_parts(struct combine *c, const struct list *l)
+{
+    struct tir_builder *b = &c->b;
+    const struct tir_value wave = tir_wave_id(b), zero = tir_f32(b, 0.0f);
+    const struct tir_value row0 = att_times(b, wave, -(int)c->rows);
+    struct tir_value carried[] = {tir_splat(b, tir_f32(b, -INFINITY), c->row),
+                                  tir_splat(b, zero, c->o), tir_splat(b, zero, c->row)};
+    struct tir_loop loop =
+        tir_begin_for(b, wave, l->count, tir_i32(b, WAVES * AT_ONCE), carried, 3);
+    struct state s[AT_ONCE + 1] = {{carried[0], carried[1], carried[2]}};
+    for (int i = 0; i < AT_ONCE; i++)
+        s[i + 1] = load_part(c, l, att_plus(b, loop.index, i * WAVES), row0);
+    for (int i = 0; i < AT_ONCE; i++)
+        s[i + 1].lse = read_lse(c, s[i + 1].lse);
+    const struct state sum = add_states(c, s, AT_ONCE + 1);
+    carried[0] = sum.lse;
+    carried[1] = sum.o;
+    carried[2] = sum.l;
+    tir_end_for(b, &loop, carried, 3);
+    return (struct state){carried[0], carried[1], carried[2]};
+}
+
+/* Row-major. */
+static struct tir_layout lds_map(unsigned rows, unsigned cols)
+{
+    struct tir_layout l = {.reg_bits = (uint8_t)(log2u(rows) + log2u(cols))};
+    for (unsigned i = 0; i < l.reg_bits; i++)
+        l.basis[i] = i < log2u(cols) ? TIR_RC(0, 1u << i) : TIR_RC(1u << (i - log2u(cols)), 0);
+    return l;
+}
+
+/* Every wave leaves its sum in LDS; the first adds them up and writes the result. */
+static void join_waves(struct combine *c, struct state own)
+{
+    struct tir_builder *b = &c->b;
+    const unsigned dim = (unsigned)c->v->head_dim, all = c->rows * WAVES;
+    const struct tir_layout o_all = lds_map(all, dim), row_all = lds_map(all, 1);
+    const struct tir_value o = tir_lds_buffer(b, all * dim * 4, 16);
+    const struct tir_value lse = tir_lds_buffer(b, all * 4, 16), l = tir_lds_buffer(b, all * 4, 16);
+    tir_tile_lds_store(b, o, own.o, &o_all);
+    tir_tile_lds_store(b, lse, own.lse, &row_all);
+    tir_tile_lds_store(b, l, own.l, &row_all);
+    tir_wait(b, LDS_WRITES, 0);
+    tir_barrier(b);
+
+    const struct tir_value first = tir_cmp_eq(b, tir_wave_id(b), tir_i32(b, 0));
+    struct tir_if one = tir_begin_if(b, first, false, NULL, 0);
+    const struct tir_type o_type = state_type(c, 0, 1), row = row_type(c, o_type);
+    const struct tir_layout o_map = lds_map(c->rows, dim), row_map = lds_map(c->rows, 1);
+    struct state s[WAVES + 1];
+    for (int i = 0; i < WAVES; i++) {
+        const int at = i * (int)c->rows * 4;
+        s[i].lse = tir_tile_lds_load(b, att_plus(b, lse, at), row, &row_map);
+        s[i].l = tir_tile_lds_load(b, att_plus(b, l, at), row, &row_map);
+        s[i].o = tir_tile_lds_load(b, att_plus(b, o, at * (int)dim), o_type, &o_map);
+    }
+    s[WAVES] = sink_state(c, row);
+    finish(c, add_states(c, s, WAVES + 1));
+    tir_else(b, &one, NULL);
+    tir_end_if(b, &one, NULL);
+}
+
+/* A tile: tokens that share a list. False: there is no such token, or its list is empty. */
+static struct tir_value find_csr(struct combine *c, struct list *l)
+{
+    struct tir_builder *b = &c->b;
+    const struct tir_value tile = tir_block_id(b, 0);
+    const struct tir_value at = tir_shl(b, tile, tir_i32(b, 2));
+    const struct tir_value indptr = tir_arg(b, "reduce_indptr", TIR_I64);
+    l->first = tir_scalar_load(b, indptr, at, TIR_I32);
+    l->count = tir_sub(b, tir_scalar_load(b, indptr, att_plus(b, at, 4), TIR_I32), l->first);
+    const struct tir_value map = tir_arg(b, "reduce_final_map", TIR_I64);
+    const struct tir_value begin = tir_shl(b, tile, tir_i32(b, 3));
+    const struct tir_value q_start = tir_scalar_load(b, map, begin, TIR_I32);
+    const struct tir_value q_end = tir_scalar_load(b, map, att_plus(b, begin, 4), TIR_I32);
+    l->token = tir_block_id(b, 2);
+    c->token = tir_add(b, q_start, l->token);
+    return tir_and(b, tir_cmp_gt(b, l->count, tir_i32(b, 0)), tir_cmp_lt(b, c->token, q_end));
+}
+
+/* Every token has its splits, or as many of them as split_counts says. */
+static void find_dense(struct combine *c, struct list *l)
+{
+    struct tir_builder *b = &c->b;
+    const struct tir_value splits = tir_arg(b, "splits", TIR_I32);
+    const struct tir_value counts = tir_arg(b, "split_counts", TIR_I64);
+    const struct tir_type type = tir_scalar(TIR_I32);
+    c->token = tir_block_id(b, 0);
+    l->first = tir_mul(b, c->token, splits);
+    struct tir_if all = tir_begin_if(b, is_null(c, counts), false, &type, 1);
+    tir_else(b, &all, &splits);
+    l->count = tir_scalar_load(b, counts, tir_shl(b, c->token, tir_i32(b, 2)), TIR_I32);
+    l->count = tir_min(b, l->count, splits);
+    tir_end_if(b, &all, &l->count);
+}
+
+static void build_lists(struct combine *c)
+{
+    struct tir_builder *b = &c->b;
+    c->o = state_type(c, 0, WAVES);
+    c->row = row_type(c, c->o);
+    c->rows = c->o.rows / WAVES;
+    c->head = att_times(b, tir_block_id(b, 1), (int)c->rows);
+    c->n_rows = tir_sub(b, tir_arg(b, "heads", TIR_I32), c->head);
+    struct list l;
+    if (c->v->partials == ATT_PARTIALS_DENSE) {
+        find_dense(c, &l);
+        join_waves(c, add_parts(c, &l));
+        return;
+    }
+    struct tir_if some = tir_begin_if(b, find_csr(c, &l), false, NULL, 0);
+    join_waves(c, add_parts(c, &l));
+    tir_else(b, &some, NULL);
+    tir_end_if(b, &some, NULL);
+}
+
+/* A pair: two states of every token and head, in the type of the result. */
+
+static struct state load_state(struct combine *c, const char *o_arg, const char *lse_arg)
+{
+    struct tir_builder *b = &c->b;
+    struct tir_type t = c->o;
+    t.dtype = (uint8_t)c->dtype;
+    const struct tir_view o = att_view(b, place(c, o_arg, ELEM), c->n_rows, step(c, o_arg, ELEM),
+                                       c->v->head_dim * ELEM, 0);
+    const struct tir_view lse =
+        att_view(b, place(c, lse_arg, 4), c->n_rows, step(c, lse_arg, 4), 4, 0);
+    struct state s = {.lse = tir_tile_load(b, lse, tir_i32(b, 0), c->row)};
+    s.o = tir_tile_load(b, o, tir_i32(b, 0), t);
+    return s;
+}
+
+static void build_pair(struct combine *c)
+{
+    struct tir_builder *b = &c->b;
+    c->o = state_type(c, TOKEN_BITS, WAVES);
+    c->row = row_type(c, c->o);
+    c->rows = c->o.rows;
+    c->token = att_times(b, tir_block_id(b, 0), (int)c->rows);
+    c->head = tir_block_id(b, 1);
+    c->n_rows = tir_sub(b, tir_arg(b, "total_q", TIR_I32), c->token);
+    struct state s[3];
+    s[0] = load_state(c, "prefix", "prefix_lse");
+    s[1] = load_state(c, "suffix", "suffix_lse");
+    for (int i = 0; i < 2; i++) {
+        s[i].lse = read_lse(c, s[i].lse);
+        s[i].o = tir_convert(b, s[i].o, TIR_F32);
+    }
+    s[2] = sink_state(c, c->row);
+    finish(c, add_states(c, s, 3));
+}
+
+/* Workgroups: for the tiles, their tokens and blocks of heads; for blocks of tokens and heads. */
+static void set_grid(const struct combine *c, struct att_grid grid[3])
+{
+    const bool csr = c->v->partials == ATT_PARTIALS_CSR;
+    const bool pair = c->v->partials == ATT_PARTIALS_PAIR;
+    grid[0] = (struct att_grid){csr ? "reduce_tiles" : "total_q", pair ? (int)c->rows : 1, 1};
+    grid[1] = (struct att_grid){"heads", pair ? 1 : (int)c->rows, 1};
+    grid[2] = (struct att_grid){csr ? "max_seqlen_q" : NULL, 1, 1};
+}
+
+static void build(const struct att_variant *v, const struct tir_machine *m, struct att_kernel *k)
+{
+    char name[ATT_NAME_MAX];
+    att_variant_name(v, name);
+    struct tir_func *f = tir_func_create(name, m, WAVES);
+    f->waves_per_simd = 4;
+    struct combine c = {.v = v, .b = tir_at_end(f, f->body)};
+    c.dtype = v->dtype == ATT_DTYPE_BF16 ? TIR_BF16 : TIR_F16;
+    c.out_dtype = v->out_dtype == ATT_OUT_DTYPE_FP8 ? TIR_FP8 : c.dtype;
+    if (v->partials == ATT_PARTIALS_PAIR)
+        build_pair(&c);
+    else
+        build_lists(&c);
+    tir_return(&c.b);
+    *k = (struct att_kernel){
+        .func = f,
+        .schedule = {.stages = 1, .n_phases = 1, .interleave = 1},
+    };
+    set_grid(&c, k->grid);
+    snprintf(k->tuning, sizeof(k->tuning), "rows=%u waves=%d at_once=%d", c.rows, WAVES, AT_ONCE);
+}
+
+const struct att_template att_template_combine = {
+    .name = "combine",
+    .description = "partial attention outputs, weighted by their LSE, become one",
+    .takes = ATT_BIT(DTYPE) | ATT_BIT(HEAD_DIM) | ATT_BIT(OUT_DTYPE) | ATT_BIT(PARTIALS),
+    .check = check,
+    .build = build,
+};
