@@ -69,8 +69,9 @@ struct att_softmax_end att_softmax_finish(struct tir_builder *b, const struct at
     };
     struct tir_value factor = tir_float_like(b, e.l, 1.0f);
     if (sink.id) {
-        const struct tir_value power =
-            tir_splat(b, tir_mul(b, sink, tir_f32(b, LOG2E)), s->vector);
+        const bool one = tir_typeof(b->f, sink).kind == TIR_SCALAR;
+        const struct tir_value each = one ? tir_splat(b, sink, s->vector) : sink;
+        const struct tir_value power = tir_mul(b, each, tir_float_like(b, each, LOG2E));
         const struct tir_value top = tir_max(b, e.m, power);
         factor = tir_exp2(b, tir_sub(b, e.m, top));
         e.l = tir_add(b, tir_mul(b, e.l, factor), tir_exp2(b, tir_sub(b, power, top)));

@@ -44,7 +44,8 @@ struct att_softmax_end {
     struct tir_value m, l;    /* m in powers of two; l relative to 2^m */
 };
 
-/** Sums l over the lanes; `sink` is the scalar logit that joins the denominator, or no value. */
+/** Sums l over the lanes; `sink` is the logit that joins the denominator, a scalar or one per
+ * query, or no value. */
 struct att_softmax_end att_softmax_finish(struct tir_builder *b, const struct att_softmax *s,
                                           struct tir_value m, struct tir_value l,
                                           struct tir_value sink);

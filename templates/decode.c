@@ -1,0 +1,484 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Paged attention of a few queries per sequence (flash-decoding: Dao et al., "Flash-Decoding for
+ * long-context inference"; the work list is that of AITER's persistent kernels).
+ *
+ *     O = softmax(scale Q K^T + mask) V, or of a part of the keys with its log of the denominator
+ *
+ * All queries and heads that share a kv head are the columns of one product: S^T = K Q^T, O^T =
+ * V^T P^T. K and V go straight to registers, since nobody else needs them: the waves of a workgroup
+ * walk tiles of keys of their own, and meet at the end. As in prefill, the loop is written in order
+ * and `stage` and `phase` say where the pipeline may run each step:
+ *
+ *   stage 0  page numbers                                                        phase NEXT_V
+ *   stage 1  load K  phase NEXT_K, load V  phase NEXT_V
+ *   stage 2  S = K Q  phase SCORES, mask, softmax  phase SOFTMAX, O += V P  phase VALUES
+ *
+ * so that K and V of a tile are replaced as soon as they have been used, and the loads of one tile
+ * are under way while another is worked on.
+ */
+#include "templates/decode.h"
+#include "templates/scalar.h"
+#include "templates/template.h"
+
+#include <assert.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+enum phase { SCORES, NEXT_K, SOFTMAX, VALUES, NEXT_V, N_PHASES };
+enum stage { PAGES, LOADS, COMPUTE, N_STAGES };
+enum { MAX_ROWS = 256, WORK_WORDS = 8 };
+
+static const float LOG2E = 1.4426950408889634f;
+
+/* Keys a tile and most columns at once, by the larger head dim; columns bound the registers of
+ * O. */
+static const struct tile {
+    int head_dim;
+    uint8_t keys, columns;
+    const char *why;
+} tiles[] = {
+    {64, 32, 64, "few bytes a key"},
+    {128, 32, 32, "8 + 8 loads of 1 KiB a wave under way; two waves a SIMD"},
+    {256, 16, 16, "O of 16 columns takes 64 registers, K and V 32 each"},
+};
+
+static const struct tile *find_tile(const struct att_variant *v)
+{
+    const int dim = v->head_dim > v->head_dim_v ? v->head_dim : v->head_dim_v;
+    for (size_t i = 0; i < sizeof(tiles) / sizeof(tiles[0]); i++)
+        if (dim <= tiles[i].head_dim)
+            return &tiles[i];
+    return NULL;
+}
+
+static bool is_power(int n) { return n > 0 && !(n & (n - 1)); }
+
+static bool check(const struct att_variant *v, const struct tir_machine *m, struct att_why *why)
+{
+    (void)m;
+    if (!is_power(v->head_dim) || v->head_dim < 64 || v->head_dim > 256)
+        return att_reject(why, ATT_HEAD_DIM, "head_dim %d is not 64, 128 or 256", v->head_dim);
+    if (!is_power(v->head_dim_v) || v->head_dim_v < 64 || v->head_dim_v > 256)
+        return att_reject(why, ATT_HEAD_DIM_V, "head_dim_v %d is not 64, 128 or 256",
+                          v->head_dim_v);
+    if (v->gqa * v->q_len > MAX_ROWS)
+        return att_reject(why, v->q_len > 1 ? ATT_Q_LEN : ATT_GQA,
+                          "gqa %d times q_len %d is more than %d rows", v->gqa, v->q_len,
+                          MAX_ROWS);
+    if (v->page_size && !is_power(v->page_size))
+        return att_reject(why, ATT_PAGE_SIZE, "page_size %d is not a power of two", v->page_size);
+    return true;
+}
+
+/* ---- What a workgroup works on ---- */
+
+static struct tir_value load_i32(struct decode *d, const char *array, struct tir_value index)
+{
+    struct tir_builder *b = &d->b;
+    const struct tir_value at = tir_shl(b, att_wide(b, index), tir_i64(b, 2));
+    return tir_scalar_load(b, tir_add(b, tir_arg(b, array, TIR_I64), at), tir_i32(b, 0), TIR_I32);
+}
+
+static struct tir_value is_given(struct decode *d, const char *pointer)
+{
+    return tir_cmp_ne(&d->b, tir_arg(&d->b, pointer, TIR_I64), tir_i64(&d->b, 0));
+}
+
+/* First and one-past-last query of a sequence, as rows of q. */
+static void find_queries(struct decode *d, struct tir_value sequence, struct tir_value range[2])
+{
+    struct tir_builder *b = &d->b;
+    const struct tir_type i32[] = {tir_scalar(TIR_I32), tir_scalar(TIR_I32)};
+    struct tir_if given = tir_begin_if(b, is_given(d, "qo_indptr"), false, i32, 2);
+    const struct tir_value first = load_i32(d, "qo_indptr", sequence);
+    const struct tir_value end = load_i32(d, "qo_indptr", att_plus(b, sequence, 1));
+    tir_else(b, &given, (struct tir_value[]){first, end});
+    const struct tir_value n = tir_arg(b, "max_seqlen_q", TIR_I32);
+    range[0] = tir_mul(b, sequence, n);
+    range[1] = tir_add(b, range[0], n);
+    tir_end_if(b, &given, range);
+}
+
+/* An item as the list has it, or as it follows from the workgroup's number where there is none. */
+enum item_word { SEQUENCE, PARTIAL, FIRST_TOKEN, END_TOKEN, FIRST_PAGE, END_PAGE, HEAD, N_WORDS };
+
+static void read_item(struct decode *d, struct tir_value index, struct tir_value w[N_WORDS])
+{
+    struct tir_builder *b = &d->b;
+    static const int at[N_WORDS] = {0, 1, 2, 3, 4, 5, 7};
+    struct tir_type i32[N_WORDS];
+    for (int i = 0; i < N_WORDS; i++)
+        i32[i] = tir_scalar(TIR_I32);
+    struct tir_if listed = tir_begin_if(b, is_given(d, "work_indptr"), false, i32, N_WORDS);
+    for (int i = 0; i < N_WORDS; i++)
+        w[i] = load_i32(d, "work_info", att_plus(b, att_times(b, index, WORK_WORDS), at[i]));
+    w[HEAD] = tir_div(b, tir_and(b, w[HEAD], tir_i32(b, 0xffff)), d->gqa);
+    tir_else(b, &listed, w);
+    const struct tir_value kv_heads = tir_arg(b, "kv_heads", TIR_I32);
+    w[SEQUENCE] = tir_div(b, index, kv_heads);
+    w[HEAD] = tir_sub(b, index, tir_mul(b, w[SEQUENCE], kv_heads));
+    w[PARTIAL] = tir_i32(b, -1);
+    find_queries(d, w[SEQUENCE], &w[FIRST_TOKEN]); /* and the end */
+    w[FIRST_PAGE] = tir_i32(b, 0);
+    w[END_PAGE] = tir_shr(b, tir_i32(b, INT32_MAX), decode_page_shift(d));
+    tir_end_if(b, &listed, w);
+}
+
+static struct tir_value table_of(struct decode *d, struct tir_value sequence,
+                                 struct tir_value *first)
+{
+    struct tir_builder *b = &d->b;
+    const struct tir_value four = tir_i64(b, 4);
+    if (d->v->page_table == ATT_PAGE_TABLE_BLOCKS) {
+        *first = tir_i32(b, 0);
+        const struct tir_value stride =
+            tir_mul(b, tir_arg(b, "block_table_stride", TIR_I64), four);
+        return tir_add(b, tir_arg(b, "block_table", TIR_I64),
+                       tir_mul(b, att_wide(b, sequence), stride));
+    }
+    *first = load_i32(d, "kv_indptr", sequence);
+    return tir_add(b, tir_arg(b, "kv_indices", TIR_I64), tir_mul(b, att_wide(b, *first), four));
+}
+
+/* Keys that some query of the item sees. */
+static void narrow_to_window(struct decode *d)
+{
+    struct tir_builder *b = &d->b;
+    struct decode_item *const item = &d->item;
+    const struct tir_value left = tir_arg(b, "window_left", TIR_I32);
+    const struct tir_value right = tir_arg(b, "window_right", TIR_I32);
+    const struct tir_value first =
+        tir_sub(b, tir_add(b, item->diagonal, item->first_token), left);
+    item->first_key = tir_max(
+        b, item->first_key,
+        tir_and(b, tir_max(b, first, tir_i32(b, 0)), tir_i32(b, -DECODE_BLOCK)));
+    const struct tir_value end = tir_add(b, tir_add(b, item->diagonal, item->end_token), right);
+    item->end_key = tir_min(b, item->end_key, end);
+}
+
+static void find_item(struct decode *d, struct tir_value index)
+{
+    struct tir_builder *b = &d->b;
+    struct tir_value w[N_WORDS], queries[2], first_page;
+    read_item(d, index, w);
+    struct decode_item *const item = &d->item;
+    *item = (struct decode_item){
+        .sequence = w[SEQUENCE], .kv_head = w[HEAD], .partial = w[PARTIAL],
+        .first_token = w[FIRST_TOKEN], .end_token = w[END_TOKEN],
+    };
+    const bool indices = d->v->page_table == ATT_PAGE_TABLE_INDICES;
+    item->table = table_of(d, item->sequence, &first_page);
+    item->kv_len = load_i32(d, "kv_lens", item->sequence);
+    if (indices) { /* a list counts pages from the start of kv_indices */
+        const struct tir_value base =
+            tir_select(b, is_given(d, "work_indptr"), first_page, tir_i32(b, 0));
+        w[FIRST_PAGE] = tir_sub(b, w[FIRST_PAGE], base);
+        w[END_PAGE] = tir_sub(b, w[END_PAGE], base);
+    }
+    item->first_key = tir_shl(b, w[FIRST_PAGE], decode_page_shift(d));
+    item->end_key =
+        tir_min(b, tir_shl(b, w[END_PAGE], decode_page_shift(d)), item->kv_len);
+    find_queries(d, item->sequence, queries);
+    item->diagonal = tir_sub(b, item->kv_len, queries[1]);
+    if (d->v->mask == ATT_MASK_WINDOW)
+        narrow_to_window(d);
+}
+
+/* ---- Columns ---- */
+
+static struct tir_value like(struct decode *d, struct tir_value scalar, struct tir_value v)
+{
+    return tir_splat(&d->b, scalar, tir_typeof(d->b.f, v));
+}
+
+struct decode_rows decode_rows(struct decode *d, struct tir_value column)
+{
+    struct tir_builder *b = &d->b;
+    struct decode_rows r;
+    const struct tir_value row = tir_add(b, column, like(d, d->first_row, column));
+    r.valid = tir_cmp_lt(b, row, like(d, d->n_rows, row));
+    r.row = tir_min(b, row, like(d, att_plus(b, d->n_rows, -1), row));
+    const struct tir_value gqa = like(d, d->gqa, row);
+    const struct tir_value token = tir_div(b, r.row, gqa);
+    const struct tir_value head = tir_sub(b, r.row, tir_mul(b, token, gqa));
+    r.token = tir_add(b, token, like(d, d->item.first_token, token));
+    r.head = tir_add(b, head, like(d, tir_mul(b, d->item.kv_head, d->gqa), head));
+    return r;
+}
+
+/* Q^T stays in registers as the right operand of S^T = K Q^T. */
+static void load_q(struct decode *d)
+{
+    struct tir_builder *b = &d->b;
+    const struct tir_layout l =
+        tir_mma_operand(&d->m->mma[d->qk], d->columns, 0, &d->depth);
+    const struct tir_layout rows = tir_layout_slice(&l, 1);
+    const struct tir_type t = tir_tile(b->f, d->dtype, d->columns, d->k.width, &l);
+    const struct decode_rows r =
+        decode_rows(d, tir_row_index(b, tir_tile(b->f, TIR_I32, d->columns, 1, &rows)));
+    const struct tir_value token = tir_convert(b, r.token, TIR_I64);
+    const struct tir_value head = tir_convert(b, r.head, TIR_I64);
+    const struct tir_value at =
+        tir_add(b, tir_mul(b, token, like(d, att_stride(b, "q_token_stride", 2), token)),
+                tir_mul(b, head, like(d, att_stride(b, "q_head_stride", 2), head)));
+    d->q = tir_named(b, "q", tir_transpose(b, tir_tile_gather(b, tir_arg(b, "q", TIR_I64), at,
+                                                              tir_i32(b, 0), t)));
+}
+
+/* First and last key that each column sees, within the item. */
+struct reach {
+    struct tir_value first, last; /* 1 x columns */
+    struct tir_value full_first, full_last; /* scalars: keys between are seen by all */
+};
+
+static struct reach find_reach(struct decode *d)
+{
+    struct tir_builder *b = &d->b;
+    const struct decode_item *const item = &d->item;
+    struct tir_type t = d->softmax.vector;
+    t.dtype = TIR_I32;
+    const struct tir_value end = att_plus(b, item->end_key, -1);
+    struct reach r = {.full_first = item->first_key, .full_last = end};
+    if (d->v->mask == ATT_MASK_NONE)
+        return r;
+    const bool window = d->v->mask == ATT_MASK_WINDOW;
+    const struct decode_rows rows = decode_rows(d, tir_col_index(b, t));
+    const struct tir_value diagonal =
+        tir_add(b, rows.token, tir_splat(b, item->diagonal, t));
+    const struct tir_value lowest = tir_add(b, item->diagonal, item->first_token);
+    const struct tir_value highest = att_plus(b, tir_add(b, item->diagonal, item->end_token), -1);
+    const struct tir_value right =
+        window ? tir_arg(b, "window_right", TIR_I32) : tir_i32(b, 0);
+    r.last = tir_min(b, tir_add(b, diagonal, tir_splat(b, right, t)), tir_splat(b, end, t));
+    r.full_last = tir_min(b, end, tir_add(b, lowest, right));
+    if (!window)
+        return r;
+    const struct tir_value left = tir_arg(b, "window_left", TIR_I32);
+    r.first = tir_sub(b, diagonal, tir_splat(b, left, t));
+    r.full_first = tir_max(b, r.full_first, tir_sub(b, highest, left));
+    return r;
+}
+
+/* ---- One tile of keys ---- */
+
+static void set_stage(struct decode *d, enum stage s, enum phase p)
+{
+    d->b.stage = (uint8_t)s;
+    d->b.phase = (uint8_t)p;
+}
+
+/* Keys that a query may not see get -inf; only tiles at an edge take the branch. */
+static struct tir_value mask(struct decode *d, const struct reach *r, struct tir_value s,
+                             struct tir_value key)
+{
+    struct tir_builder *b = &d->b;
+    struct tir_type tile = d->scores, vector = d->softmax.vector;
+    tile.dtype = vector.dtype = TIR_I32;
+    struct tir_value edge = tir_cmp_gt(b, att_plus(b, key, (int)d->keys - 1), r->full_last);
+    if (r->first.id)
+        edge = tir_or(b, edge, tir_cmp_lt(b, key, r->full_first));
+    struct tir_if branch = tir_begin_if(b, edge, true, &d->scores, 1);
+    const struct tir_value row = tir_add(b, tir_row_index(b, tile), tir_splat(b, key, tile));
+    const struct tir_value last =
+        r->last.id ? tir_broadcast(b, r->last, tile) : tir_splat(b, r->full_last, tile);
+    struct tir_value hidden = tir_cmp_gt(b, row, last);
+    if (r->first.id)
+        hidden = tir_or(b, hidden, tir_cmp_lt(b, row, tir_broadcast(b, r->first, tile)));
+    const struct tir_value masked = tir_select(b, hidden, tir_float_like(b, s, -INFINITY), s);
+    tir_else(b, &branch, &masked);
+    tir_end_if(b, &branch, &s);
+    return s;
+}
+
+static struct tir_value cap_scores(struct decode *d, struct tir_value s)
+{
+    struct tir_builder *b = &d->b;
+    const struct tir_value cap = tir_arg(b, "soft_cap", TIR_F32);
+    const struct tir_value scale = tir_arg(b, "scale", TIR_F32);
+    return att_soft_cap(b, s, cap, tir_mul(b, scale, tir_rcp(b, cap)));
+}
+
+static struct tir_value zero_tile(struct decode *d, struct tir_type t)
+{
+    return tir_splat(&d->b, tir_f32(&d->b, 0.0f), t);
+}
+
+enum { CARRY_M, CARRY_L, CARRY_O, N_CARRY };
+
+/* In program order; `key` is the tile's first. */
+static void visit_tile(struct decode *d, const struct reach *r, struct tir_value key,
+                       struct tir_value carried[N_CARRY])
+{
+    struct tir_builder *b = &d->b;
+    struct tir_value pages[DECODE_MAX_BLOCKS];
+    set_stage(d, PAGES, NEXT_V);
+    decode_find_pages(d, key, pages);
+    set_stage(d, LOADS, NEXT_K);
+    const struct tir_value k = decode_load_k(d, key, pages);
+    set_stage(d, LOADS, NEXT_V);
+    const struct tir_value v = decode_load_v(d, key, pages);
+
+    set_stage(d, COMPUTE, SCORES);
+    struct tir_value s = tir_named(b, "s", tir_mma(b, d->qk, k, d->q, zero_tile(d, d->scores)));
+    set_stage(d, COMPUTE, SOFTMAX);
+    if (d->v->soft_cap)
+        s = cap_scores(d, s);
+    s = mask(d, r, s, key);
+    const struct att_softmax_tile head = att_softmax_head(b, &d->softmax, s, carried[CARRY_M]);
+    carried[CARRY_M] = head.m;
+    att_softmax_rescale(b, &head, &carried[CARRY_O], &carried[CARRY_L]);
+    set_stage(d, COMPUTE, VALUES);
+    carried[CARRY_L] = tir_named(b, "l", tir_add(b, carried[CARRY_L], tir_col_fold_sum(b, head.p)));
+    const struct tir_value p16 = tir_convert_short(b, head.p, d->dtype);
+    carried[CARRY_O] =
+        tir_named(b, "o", tir_mma(b, d->pv, decode_turn_v(d, v), p16, carried[CARRY_O]));
+}
+
+/* The first key of a wave's n-th tile. */
+static struct tir_value tile_key(struct decode *d, struct tir_value n)
+{
+    struct tir_builder *b = &d->b;
+    const struct tir_value tile = tir_add(b, att_times(b, n, (int)d->waves), d->wave);
+    return tir_add(b, d->item.first_key, att_times(b, tile, (int)d->keys));
+}
+
+static struct decode_state walk_keys(struct decode *d)
+{
+    struct tir_builder *b = &d->b;
+    struct tir_value carried[N_CARRY] = {
+        [CARRY_M] = tir_splat(b, d->softmax.lowest, d->softmax.vector),
+        [CARRY_L] = zero_tile(d, d->softmax.folded),
+        [CARRY_O] = zero_tile(d, d->output),
+    };
+    struct tir_type types[N_CARRY];
+    for (int i = 0; i < N_CARRY; i++)
+        types[i] = tir_typeof(b->f, carried[i]);
+    /* Tiles begin at key wave * keys and are waves * keys apart. */
+    const int step = (int)(d->waves * d->keys);
+    const struct tir_value keys = tir_sub(b, d->item.end_key, tile_key(d, tir_i32(b, 0)));
+    const struct tir_value n =
+        tir_sar(b, att_plus(b, keys, step - 1), tir_i32(b, __builtin_ctz((unsigned)step)));
+    struct tir_if some = tir_begin_if(b, tir_cmp_gt(b, n, tir_i32(b, 0)), false, types, N_CARRY);
+    struct tir_value inside[N_CARRY];
+    memcpy(inside, carried, sizeof(inside));
+    const struct reach r = find_reach(d);
+    load_q(d);
+    struct tir_loop loop = tir_begin_for(b, tir_i32(b, 0), n, tir_i32(b, 1), inside, N_CARRY);
+    visit_tile(d, &r, tile_key(d, loop.index), inside);
+    b->stage = TIR_NO_STAGE;
+    b->phase = 0;
+    tir_end_for(b, &loop, inside, N_CARRY);
+    tir_else(b, &some, inside);
+    tir_end_if(b, &some, carried);
+    return (struct decode_state){carried[CARRY_M], tir_col_sum(b, carried[CARRY_L]),
+                                 carried[CARRY_O]};
+}
+
+static void find_softmax(struct decode *d)
+{
+    struct tir_builder *b = &d->b;
+    d->softmax = att_softmax(b, d->scores, d->v->soft_cap ? tir_f32(b, LOG2E)
+                                                          : tir_arg(b, "scale_log2", TIR_F32));
+}
+
+/* An item whose rows do not fit the columns at once is gone through once for each part of them. */
+static void work_on(struct decode *d, struct tir_value index)
+{
+    struct tir_builder *b = &d->b;
+    find_item(d, index);
+    decode_find_cache(d);
+    const struct tir_value tokens = tir_sub(b, d->item.end_token, d->item.first_token);
+    d->n_rows = tir_mul(b, tokens, d->gqa);
+    struct tir_loop pass = tir_begin_for(b, tir_i32(b, 0), d->n_rows,
+                                         tir_i32(b, (int)d->columns), NULL, 0);
+    d->first_row = pass.index;
+    struct decode_state s = walk_keys(d);
+    decode_merge(d, &s);
+    decode_write(d, &s);
+    tir_end_for(b, &pass, NULL, 0);
+}
+
+/* The items of this workgroup. */
+static void find_items(struct decode *d, struct tir_value range[2])
+{
+    struct tir_builder *b = &d->b;
+    const struct tir_type i32[] = {tir_scalar(TIR_I32), tir_scalar(TIR_I32)};
+    const struct tir_value group = tir_block_id(b, 0);
+    struct tir_if listed = tir_begin_if(b, is_given(d, "work_indptr"), false, i32, 2);
+    range[0] = load_i32(d, "work_indptr", group);
+    range[1] = load_i32(d, "work_indptr", att_plus(b, group, 1));
+    tir_else(b, &listed, range);
+    range[0] = group;
+    range[1] = att_plus(b, group, 1);
+    tir_end_if(b, &listed, range);
+}
+
+static unsigned columns_for(const struct att_variant *v, unsigned most)
+{
+    const unsigned rows = (unsigned)((v->gqa ? v->gqa : 1) * v->q_len);
+    unsigned columns = 16;
+    while (columns < rows && columns < most)
+        columns *= 2;
+    return columns;
+}
+
+static struct decode begin(const struct att_variant *v, const struct tir_machine *m)
+{
+    char name[ATT_NAME_MAX];
+    const struct tile *const t = find_tile(v);
+    const unsigned dtype = v->dtype == ATT_DTYPE_BF16 ? TIR_BF16 : TIR_F16;
+    struct decode d = {
+        .v = v, .m = m, .dtype = dtype, .kv_dtype = dtype, .kv_bytes = 2, .waves = 4,
+        .keys = t->keys, .columns = columns_for(v, t->columns),
+        .k = {.name = "k", .width = (unsigned)v->head_dim},
+        .value = {.name = "v", .width = (unsigned)v->head_dim_v},
+    };
+    d.qk = tir_find_mma(m, 16, 16, 0, dtype);
+    d.pv = tir_find_mma(m, 16, 16, d.keys < 32 ? 16 : 0, dtype);
+    assert(d.qk >= 0 && d.pv >= 0);
+    att_variant_name(v, name);
+    struct tir_func *const f = tir_func_create(name, m, d.waves);
+    f->waves_per_simd = d.columns > 32 ? 1 : 2;
+    d.b = tir_at_end(f, f->body);
+    return d;
+}
+
+static void build(const struct att_variant *v, const struct tir_machine *m, struct att_kernel *k)
+{
+    struct decode d = begin(v, m);
+    struct tir_builder *const b = &d.b;
+    decode_choose_layouts(&d);
+    d.lds = tir_lds_buffer(b, decode_merge_bytes(&d), 16);
+    d.wave = tir_wave_id(b);
+    d.gqa = v->gqa ? tir_i32(b, v->gqa) : tir_arg(b, "gqa", TIR_I32);
+    find_softmax(&d);
+    struct tir_value range[2];
+    find_items(&d, range);
+    struct tir_loop items = tir_begin_for(b, range[0], range[1], tir_i32(b, 1), NULL, 0);
+    work_on(&d, items.index);
+    tir_end_for(b, &items, NULL, 0);
+    tir_return(b);
+
+    *k = (struct att_kernel){
+        .func = b->f,
+        .schedule = {.stages = N_STAGES, .n_phases = N_PHASES,
+                     .matrix_phases = 1u << SCORES | 1u << VALUES, .interleave = 1,
+                     .ping_pong = 1, .apart = 1},
+        .grid = {{"workgroups", 1, 1}, {NULL, 1, 1}, {NULL, 1, 1}},
+    };
+    snprintf(k->tuning, sizeof(k->tuning), "rows=%u kv=%u waves=%u stages=%d", d.columns, d.keys,
+             d.waves, N_STAGES);
+}
+
+const struct att_template att_template_decode = {
+    .name = "decode",
+    .description = "attention of a few queries per sequence over a paged cache, split over keys",
+    .takes = ATT_BIT(DTYPE) | ATT_BIT(HEAD_DIM) | ATT_BIT(HEAD_DIM_V) | ATT_BIT(GQA) |
+             ATT_BIT(Q_LEN) | ATT_BIT(MASK) | ATT_BIT(SINKS) | ATT_BIT(SOFT_CAP) | ATT_BIT(LSE) |
+             ATT_BIT(PAGE_SIZE) | ATT_BIT(PAGE_TABLE) | ATT_BIT(KV_DTYPE) | ATT_BIT(KV_LAYOUT) |
+             ATT_BIT(KV_SCALE),
+    .check = check,
+    .build = build,
+};

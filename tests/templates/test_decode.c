@@ -1,0 +1,411 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Decode in the interpreter, as the template writes it and after every pass, against
+ * softmax(scale Q K^T + mask) V in double over a paged cache.
+ */
+#include "ir/arith.h"
+#include "ir/interp.h"
+#include "targets/tgt.h"
+#include "templates/template.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { KV_HEADS = 2, BATCH = 3, MAX_KEYS = 300, MAX_TOKENS = 8 * BATCH, PARTS = 3 };
+
+/* A tail, more than one tile for every wave, and nothing at all. */
+static const int32_t kv_lens[BATCH] = {37, MAX_KEYS, 0};
+
+struct problem {
+    struct att_variant v;
+    bool listed; /* through a work list that splits every sequence */
+    int gqa, q_len, heads, page, n_pages, window_left, window_right;
+    uint16_t *q, *k, *value, *out;
+    float *lse, *sinks, *partial_out, *partial_lse;
+    int32_t *table, *indices, *info;
+    int32_t kv_indptr[BATCH + 1], work_indptr[3];
+    int n_items;
+    double *expected, *expected_lse;
+    const char *failed_after;
+    char why[TIR_WHY];
+};
+
+static uint32_t random_state;
+
+static double random_number(void)
+{
+    random_state = random_state * 1664525u + 1013904223u;
+    return (double)(int32_t)random_state / 2147483648.0;
+}
+
+static unsigned dtype_of(const struct problem *p)
+{
+    return p->v.dtype == ATT_DTYPE_BF16 ? TIR_BF16 : TIR_F16;
+}
+
+static double number(const struct problem *p, uint16_t bits)
+{
+    return (double)tir_to_float(dtype_of(p), bits, false);
+}
+
+static void *allocate(size_t n, size_t size)
+{
+    void *const p = malloc(n * size + 1);
+    assert_non_null(p);
+    return p;
+}
+
+static uint16_t *random_tensor(const struct problem *p, size_t n)
+{
+    uint16_t *const t = allocate(n, sizeof(*t));
+    for (size_t i = 0; i < n; i++)
+        t[i] = (uint16_t)tir_from_float(dtype_of(p), (float)(2 * random_number()), false);
+    return t;
+}
+
+static int pages_of(const struct problem *p, int sequence)
+{
+    return (kv_lens[sequence] + p->page - 1) / p->page;
+}
+
+/* Where a token's head lies in a cache [page, token, head, dim]. */
+static size_t cache_at(const struct problem *p, int sequence, int key, int head, int dim)
+{
+    const int page = p->indices[p->kv_indptr[sequence] + key / p->page];
+    return (((size_t)page * (size_t)p->page + (size_t)(key % p->page)) * KV_HEADS + (size_t)head) *
+           (size_t)dim;
+}
+
+static bool visible(const struct problem *p, int sequence, int token, int key)
+{
+    const int diagonal = kv_lens[sequence] - p->q_len + token;
+    switch (p->v.mask) {
+    case ATT_MASK_NONE: return true;
+    case ATT_MASK_CAUSAL: return key <= diagonal;
+    default: return key <= diagonal + p->window_right && key >= diagonal - p->window_left;
+    }
+}
+
+static double score(const struct problem *p, int sequence, int token, int head, int key)
+{
+    const int d = p->v.head_dim;
+    const uint16_t *const q =
+        p->q + ((size_t)(sequence * p->q_len + token) * (size_t)p->heads + (size_t)head) *
+                   (size_t)d;
+    const uint16_t *const k = p->k + cache_at(p, sequence, key, head / p->gqa, d);
+    double s = 0;
+    for (int i = 0; i < d; i++)
+        s += number(p, q[i]) * number(p, k[i]);
+    s /= sqrt(d);
+    return p->v.soft_cap ? 5 * tanh(s / 5) : s;
+}
+
+static void reference_row(const struct problem *p, int sequence, int token, int head)
+{
+    const int dv = p->v.head_dim_v;
+    const size_t row = (size_t)(sequence * p->q_len + token) * (size_t)p->heads + (size_t)head;
+    double *const o = p->expected + row * (size_t)dv;
+    double sum = p->v.sinks ? exp((double)p->sinks[head]) : 0;
+    memset(o, 0, (size_t)dv * sizeof(*o));
+    for (int key = 0; key < kv_lens[sequence]; key++) {
+        if (!visible(p, sequence, token, key))
+            continue;
+        const double w = exp(score(p, sequence, token, head, key)); /* |score| is below 40 */
+        const uint16_t *const v = p->value + cache_at(p, sequence, key, head / p->gqa, dv);
+        sum += w;
+        for (int i = 0; i < dv; i++)
+            o[i] += w * number(p, v[i]);
+    }
+    for (int i = 0; i < dv && sum > 0; i++)
+        o[i] /= sum;
+    p->expected_lse[row] = log(sum);
+}
+
+static size_t rows_of(const struct problem *p)
+{
+    return (size_t)(BATCH * p->q_len * p->heads);
+}
+
+/* Pages in an order of their own, one more than are used. */
+static void make_pages(struct problem *p)
+{
+    const int most = (MAX_KEYS + p->page - 1) / p->page;
+    p->n_pages = 1;
+    for (int s = 0; s < BATCH; s++) {
+        p->kv_indptr[s + 1] = p->kv_indptr[s] + pages_of(p, s);
+        p->n_pages += pages_of(p, s);
+    }
+    p->indices = allocate((size_t)p->n_pages, sizeof(*p->indices));
+    p->table = allocate((size_t)(BATCH * most), sizeof(*p->table));
+    memset(p->table, 0x7f, (size_t)(BATCH * most) * sizeof(*p->table)); /* far beyond the cache */
+    for (int i = 0; i < p->kv_indptr[BATCH]; i++)
+        p->indices[i] = (int)((unsigned)i * 7919u % (unsigned)p->n_pages);
+    for (int s = 0; s < BATCH; s++)
+        for (int i = 0; i < pages_of(p, s); i++)
+            p->table[s * most + i] = p->indices[p->kv_indptr[s] + i];
+}
+
+/* Every sequence and kv head in PARTS items; a sequence without keys is one. Two lists. */
+static void make_work(struct problem *p)
+{
+    const bool indices = p->v.page_table == ATT_PAGE_TABLE_INDICES;
+    p->info = allocate((size_t)(BATCH * KV_HEADS * PARTS) * 8, sizeof(*p->info));
+    for (int s = 0; s < BATCH; s++)
+        for (int h = 0; h < KV_HEADS; h++)
+            for (int part = 0; part < PARTS; part++) {
+                const int n = pages_of(p, s), base = indices ? p->kv_indptr[s] : 0;
+                const int32_t item[8] = {
+                    s, n ? (s * PARTS + part) * p->q_len : -1, s * p->q_len, (s + 1) * p->q_len,
+                    base + n * part / PARTS, base + n * (part + 1) / PARTS, 0,
+                    h * p->gqa | (h + 1) * p->gqa << 16};
+                if (n || !part)
+                    memcpy(p->info + 8 * p->n_items++, item, sizeof(item));
+            }
+    p->work_indptr[1] = p->n_items / 3;
+    p->work_indptr[2] = p->n_items;
+}
+
+static void make_tensors(struct problem *p)
+{
+    const size_t dim = (size_t)p->v.head_dim, dim_v = (size_t)p->v.head_dim_v, rows = rows_of(p);
+    make_pages(p);
+    make_work(p);
+    const size_t slots = (size_t)(p->n_pages * p->page * KV_HEADS);
+    p->q = random_tensor(p, rows * dim);
+    p->k = random_tensor(p, slots * dim);
+    p->value = random_tensor(p, slots * dim_v);
+    p->out = allocate(rows * dim_v, sizeof(*p->out));
+    p->lse = allocate(rows, sizeof(*p->lse));
+    p->sinks = allocate((size_t)p->heads, sizeof(*p->sinks));
+    p->partial_out = allocate(PARTS * rows * dim_v, sizeof(*p->partial_out));
+    p->partial_lse = allocate(PARTS * rows, sizeof(*p->partial_lse));
+    p->expected = allocate(rows * dim_v, sizeof(*p->expected));
+    p->expected_lse = allocate(rows, sizeof(*p->expected_lse));
+    for (int h = 0; h < p->heads; h++)
+        p->sinks[h] = (float)(2 * random_number());
+    /* Behind the last key of a page there may be anything. */
+    for (int s = 0; s < BATCH; s++)
+        for (int key = kv_lens[s]; key < pages_of(p, s) * p->page; key++)
+            for (int h = 0; h < KV_HEADS; h++) {
+                memset(p->k + cache_at(p, s, key, h, (int)dim), 0xff, dim * 2);
+                memset(p->value + cache_at(p, s, key, h, (int)dim_v), 0xff, dim_v * 2);
+            }
+    for (int s = 0; s < BATCH; s++)
+        for (int t = 0; t < p->q_len; t++)
+            for (int h = 0; h < p->heads; h++)
+                reference_row(p, s, t, h);
+}
+
+static void free_tensors(struct problem *p)
+{
+    void *const all[] = {p->q, p->k, p->value, p->out, p->lse, p->sinks, p->partial_out,
+                         p->partial_lse, p->table, p->indices, p->info, p->expected,
+                         p->expected_lse};
+    for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
+        free(all[i]);
+}
+
+static int64_t address(const void *p)
+{
+    return (int64_t)(uintptr_t)p;
+}
+
+static int64_t bits_of(float f)
+{
+    return tir_from_float(TIR_F32, f, false);
+}
+
+static int64_t argument(const struct problem *p, const char *name)
+{
+    const float scale = 1 / sqrtf((float)p->v.head_dim), log2e = 1.44269504f;
+    const int d = p->v.head_dim, dv = p->v.head_dim_v, total = BATCH * p->q_len;
+    const struct {
+        const char *name;
+        int64_t value;
+    } known[] = {
+        {"q", address(p->q)}, {"k", address(p->k)}, {"v", address(p->value)},
+        {"out", address(p->out)}, {"lse", address(p->lse)}, {"sinks", address(p->sinks)},
+        {"kv_lens", address(kv_lens)}, {"qo_indptr", 0}, {"block_table", address(p->table)},
+        {"kv_indptr", address(p->kv_indptr)}, {"kv_indices", address(p->indices)},
+        {"work_indptr", p->listed ? address(p->work_indptr) : 0},
+        {"work_info", address(p->info)}, {"partial_out", address(p->partial_out)},
+        {"partial_lse", address(p->partial_lse)},
+        {"q_token_stride", p->heads * d}, {"q_head_stride", d},
+        {"k_page_stride", p->page * KV_HEADS * d}, {"k_token_stride", KV_HEADS * d},
+        {"k_head_stride", d}, {"v_page_stride", p->page * KV_HEADS * dv},
+        {"v_token_stride", KV_HEADS * dv}, {"v_head_stride", dv},
+        {"out_token_stride", p->heads * dv}, {"out_head_stride", dv},
+        {"lse_token_stride", 1}, {"lse_head_stride", total},
+        {"block_table_stride", (MAX_KEYS + p->page - 1) / p->page},
+        {"heads", p->heads}, {"kv_heads", KV_HEADS}, {"gqa", p->gqa}, {"batch", BATCH},
+        {"max_seqlen_q", p->q_len}, {"page_size", p->page},
+        {"page_shift", __builtin_ctz((unsigned)p->page)}, {"scale", bits_of(scale)},
+        {"scale_log2", bits_of(scale * log2e)}, {"soft_cap", bits_of(5)},
+        {"window_left", p->window_left}, {"window_right", p->window_right},
+    };
+    for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++)
+        if (!strcmp(known[i].name, name))
+            return known[i].value;
+    fail_msg("no value for argument %s", name);
+    return 0;
+}
+
+/* The parts of a row become a result: sum of o exp(lse), over the sum of exp(lse). */
+static double combined(const struct problem *p, size_t row, int column, double *lse)
+{
+    const size_t heads = (size_t)p->heads, q_len = (size_t)p->q_len;
+    const size_t head = row % heads, token = row / heads, sequence = token / q_len;
+    double sum = p->v.sinks ? exp((double)p->sinks[head]) : 0, o = 0;
+    for (size_t part = 0; part < PARTS; part++) {
+        const size_t at = ((sequence * PARTS + part) * q_len + token % q_len) * heads + head;
+        const double w = exp((double)p->partial_lse[at]);
+        sum += w;
+        if (w > 0)
+            o += w * (double)p->partial_out[at * (size_t)p->v.head_dim_v + (size_t)column];
+    }
+    *lse = log(sum);
+    return sum > 0 ? o / sum : 0;
+}
+
+static double result(const struct problem *p, size_t row, int column, double *lse)
+{
+    const size_t token = row / (size_t)p->heads, head = row % (size_t)p->heads;
+    if (p->listed && kv_lens[token / (size_t)p->q_len])
+        return combined(p, row, column, lse);
+    *lse = (double)p->lse[head * (size_t)(BATCH * p->q_len) + token];
+    return number(p, p->out[row * (size_t)p->v.head_dim_v + (size_t)column]);
+}
+
+/* Relative error of the whole output; a log of the denominator that is off counts fully. */
+static double error_of(const struct problem *p)
+{
+    double difference = 0, norm = 0, lse = NAN;
+    const int dv = p->v.head_dim_v;
+    for (size_t row = 0; row < rows_of(p); row++) {
+        for (int i = 0; i < dv; i++) {
+            const double want = p->expected[row * (size_t)dv + (size_t)i];
+            const double d = result(p, row, i, &lse) - want;
+            difference += isnan(d) ? INFINITY : d * d;
+            norm += want * want;
+        }
+        const double want = p->expected_lse[row];
+        const bool same = isinf(want) ? lse == want : fabs(lse - want) <= 1e-4;
+        if ((p->v.lse || p->listed) && !same)
+            difference += INFINITY;
+    }
+    return sqrt(difference / norm);
+}
+
+/* Rounding of P and of the output to 8 (bf16) or 11 bits, about 0.6 ulp each in the mean. */
+static double bound_of(const struct problem *p)
+{
+    return p->v.dtype == ATT_DTYPE_BF16 ? 4e-3 : 5e-4;
+}
+
+static void poison(struct problem *p)
+{
+    const size_t rows = rows_of(p), dv = (size_t)p->v.head_dim_v;
+    memset(p->out, 0xff, rows * dv * sizeof(*p->out)); /* NaN */
+    memset(p->lse, 0xff, rows * sizeof(*p->lse));
+    memset(p->partial_out, 0xff, PARTS * rows * dv * sizeof(*p->partial_out));
+    memset(p->partial_lse, 0xff, PARTS * rows * sizeof(*p->partial_lse));
+}
+
+static void check_after(void *context, const char *pass, const struct tir_func *f)
+{
+    struct problem *const p = context;
+    if (p->failed_after)
+        return;
+    uint8_t kernarg[512] = {0};
+    for (uint32_t i = 0; i < f->n_args; i++) {
+        const int64_t v = argument(p, f->args[i].name);
+        memcpy(kernarg + f->args[i].offset, &v, tir_dtype_bits(f->args[i].dtype) / 8);
+    }
+    poison(p);
+    const unsigned grid[3] = {p->listed ? 2 : BATCH * KV_HEADS, 1, 1};
+    if (!tir_interpret(f, kernarg, sizeof(kernarg), grid, p->why)) {
+        p->failed_after = pass ? pass : "building";
+        return;
+    }
+    const double error = error_of(p);
+    if (!(error <= bound_of(p))) {
+        p->failed_after = pass ? pass : "building";
+        snprintf(p->why, sizeof(p->why), "error %.3g, bound %.3g", error, bound_of(p));
+    }
+}
+
+static const struct att_template *decode(void)
+{
+    for (int i = 0; att_templates[i]; i++)
+        if (!strcmp(att_templates[i]->name, "decode"))
+            return att_templates[i];
+    fail_msg("no template named decode");
+    return NULL;
+}
+
+/* What a case is about; the rest is bf16, D 128, G 8, page 16, causal. */
+struct setting {
+    enum att_field field;
+    int value;
+};
+
+static void run_case(const char *target, bool listed, const struct setting *s, unsigned n)
+{
+    const struct tgt *const t = tgt_find(target);
+    struct problem p = {.listed = listed, .window_left = 20, .window_right = 0};
+    att_variant_init(&p.v, decode(), t->machine.name);
+    att_set(&p.v, ATT_HEAD_DIM, 128);
+    att_set(&p.v, ATT_GQA, 8);
+    att_set(&p.v, ATT_PAGE_SIZE, 16);
+    for (unsigned i = 0; i < n; i++) {
+        att_set(&p.v, s[i].field, s[i].value);
+        p.v.loc[s[i].field].line = 1;
+    }
+    att_variant_resolve(&p.v);
+    p.gqa = p.v.gqa ? p.v.gqa : 3;
+    p.q_len = p.v.q_len;
+    p.heads = KV_HEADS * p.gqa;
+    p.page = p.v.page_size ? p.v.page_size : 4;
+    struct att_why reason;
+    if (!decode()->check(&p.v, &t->machine, &reason))
+        fail_msg("%s", reason.text);
+    random_state = 1;
+    make_tensors(&p);
+    struct att_kernel k = {.func = NULL};
+    decode()->build(&p.v, &t->machine, &k);
+    const struct tir_pass_options options = {.schedule = &k.schedule, .round_trip = true,
+                                             .observe = check_after, .context = &p};
+    char why[128];
+    assert_true(tir_run_passes(k.func, &options, why));
+    if (p.failed_after)
+        fail_msg("%s is wrong after %s: %s", k.func->name, p.failed_after, p.why);
+    tir_func_destroy(k.func);
+    free_tensors(&p);
+}
+
+#define CASE(target, listed, ...)                                                              \
+    run_case(target, listed, (const struct setting[]){__VA_ARGS__},                            \
+             sizeof((const struct setting[]){__VA_ARGS__}) / sizeof(struct setting))
+
+static void one_query_a_sequence(void **state)
+{
+    (void)state;
+    CASE("gfx942", false, {ATT_GQA, 8}, {ATT_LSE, 1});
+    CASE("gfx950", false, {ATT_GQA, 5}, {ATT_DTYPE, ATT_DTYPE_FP16}, {ATT_SINKS, 1});
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(one_query_a_sequence),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
