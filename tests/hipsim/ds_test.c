@@ -253,6 +253,30 @@ static void undefined_lds_is_reported_where_it_is_stored(void **state)
     assert_int_equal(((uint32_t *)out)[63], 5);
 }
 
+/* One undefined dword of one lane spoils what is read from it, at every width, and nothing else. */
+static void undefined_bytes_spoil_what_is_read_from_them(void **state)
+{
+    (void)state;
+    struct program p = lds_program(GFX950);
+    program_lanes(&p, 1, 16);
+    p.v_valid[5] = ~(UINT64_C(1) << 7); /* bytes 116 .. 119 */
+    program_run(&p, "ds_write_b128 v1, v[4:7]\nds_read_b128 v[8:11], v1\n"
+                    "ds_read_b96 v[12:14], v1\nds_read_b64 v[16:17], v1\n"
+                    "ds_read2_b32 v[18:19], v1 offset0:1 offset1:2\nds_read_u16 v20, v1 offset:6\n"
+                    "ds_read_b64_tr_b16 v[22:23], v1\ns_waitcnt lgkmcnt(0)");
+    const uint64_t all = UINT64_MAX, seventh = ~(UINT64_C(1) << 7);
+    const struct { unsigned reg; uint64_t valid; } want[] = {
+        { 8, all }, { 9, seventh }, { 10, all }, { 11, all }, { 12, all }, { 13, seventh },
+        { 14, all }, { 16, all }, { 17, seventh }, { 18, seventh }, { 19, all }, { 20, seventh },
+        /* Lane 7 loads row 1, columns 12 .. 15 of the matrix: of this width's four rows. */
+        { 22, ~UINT64_C(0xf000) }, { 23, ~UINT64_C(0xf000) },
+    };
+    for (unsigned i = 0; i < sizeof want / sizeof *want; i++)
+        if (p.v_valid[want[i].reg] != want[i].valid)
+            fail_msg("v%u: lanes %016llx are defined", want[i].reg,
+                     (unsigned long long)p.v_valid[want[i].reg]);
+}
+
 static void reads_must_be_waited_for(void **state)
 {
     (void)state;
@@ -303,6 +327,7 @@ int main(void)
         cmocka_unit_test(transposing_reads_give_columns),
         cmocka_unit_test(out_of_range_is_reported_or_reads_zero),
         cmocka_unit_test(undefined_lds_is_reported_where_it_is_stored),
+        cmocka_unit_test(undefined_bytes_spoil_what_is_read_from_them),
         cmocka_unit_test(reads_must_be_waited_for),
         cmocka_unit_test(a_read_may_overwrite_what_an_earlier_one_will_write),
         cmocka_unit_test(atomics_must_be_aligned),

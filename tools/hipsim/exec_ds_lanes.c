@@ -164,7 +164,7 @@ void ds_exec_append(struct wave *w, const struct inst *in)
     write_lanes(w, in, out, UINT64_MAX);
 }
 
-static unsigned element(const uint32_t *words, unsigned index, unsigned bits)
+static inline unsigned element(const uint32_t *words, unsigned index, unsigned bits)
 {
     unsigned at = index * bits, word = at / 32, shift = at % 32;
     uint64_t pair = words[word];
@@ -183,25 +183,48 @@ static unsigned element(const uint32_t *words, unsigned index, unsigned bits)
  * address is aligned to 8 bytes (b6: 16) and EXEC must be all ones (CDNA4 ISA, 11.4).
  */
 struct transpose {
-    unsigned bits, per_lane; /* of an element; elements that a lane loads */
     uint32_t loaded[WAVE_LANES][4];
     uint32_t out[3][WAVE_LANES];
-    uint64_t whole; /* lanes that have loaded defined data */
 };
 
-/* Fills lane l's result; true if all of it is defined. */
-static bool gather_column(struct transpose *t, unsigned l)
+/* Fills the results of all lanes; `bits` of an element and how many a lane loads are constants. */
+static inline __attribute__((always_inline)) void gather_columns(struct transpose *t,
+                                                                 unsigned bits, unsigned per_lane)
 {
-    bool defined = true;
+    for (unsigned l = 0; l < WAVE_LANES; l++) {
+        for (unsigned e = 0; e < per_lane; e++) {
+            unsigned linear = e * 16 + l % 16, from = (l & ~15u) + linear / per_lane;
+            unsigned v = element(t->loaded[from], linear % per_lane, bits);
+            unsigned word = e * bits / 32, shift = e * bits % 32;
+            t->out[word][l] |= v << shift;
+            if (shift + bits > 32)
+                t->out[word + 1][l] |= v >> (32 - shift);
+        }
+    }
+}
 
-    for (unsigned e = 0; e < t->per_lane; e++) {
-        unsigned linear = e * 16 + l % 16, from = (l & ~15u) + linear / t->per_lane;
-        unsigned v = element(t->loaded[from], linear % t->per_lane, t->bits);
-        unsigned word = e * t->bits / 32, shift = e * t->bits % 32;
-        t->out[word][l] |= v << shift;
-        if (shift + t->bits > 32)
-            t->out[word + 1][l] |= v >> (32 - shift);
-        defined = defined && (t->whole >> from & 1);
+static void gather(struct transpose *t, unsigned bits)
+{
+    switch (bits) {
+    case 16: gather_columns(t, 16, 4); break;
+    case 8: gather_columns(t, 8, 8); break;
+    case 6: gather_columns(t, 6, 16); break;
+    default: gather_columns(t, 4, 16); break;
+    }
+}
+
+/* Lanes whose column consists of defined data, when the lanes of `whole` have loaded such. */
+static uint64_t columns_defined(uint64_t whole, unsigned per_lane)
+{
+    uint64_t defined = 0;
+
+    if (whole == UINT64_MAX)
+        return whole;
+    for (unsigned l = 0; l < WAVE_LANES; l++) {
+        uint64_t all = 1;
+        for (unsigned e = 0; e < per_lane; e++)
+            all &= whole >> ((l & ~15u) + (e * 16 + l % 16) / per_lane);
+        defined |= all << l;
     }
     return defined;
 }
@@ -233,22 +256,22 @@ static bool transpose_addresses(struct wave *w, const struct inst *in, struct la
 void ds_exec_transpose(struct wave *w, const struct inst *in)
 {
     unsigned bits = in->row->arg, bytes = bits == 6 ? 12 : 8;
-    struct transpose t = { .bits = bits, .per_lane = bytes * 8 / bits };
+    struct transpose t;
     struct lane_mem m = { .space = MEM_LDS, .lanes = wave_exec(w) };
-    uint64_t valid = 0;
+    uint64_t whole;
 
     if (!transpose_addresses(w, in, &m, bits == 6 ? 16 : 8) ||
         !mem_resolve(w, in, &m, bytes, MEM_READ))
         return;
-    t.whole = mem_written(w, &m, 0, 8) | m.dropped;
+    whole = mem_written(w, &m, 0, 8) | m.dropped;
     if (bytes == 12)
-        t.whole &= mem_written(w, &m, 8, 4) | m.dropped;
+        whole &= mem_written(w, &m, 8, 4) | m.dropped;
+    memset(&t, 0, sizeof t);
     for (unsigned l = 0; l < WAVE_LANES; l++)
         if (m.lanes >> l & 1)
             memcpy(t.loaded[l], m.ptr[l], bytes);
-    for (unsigned l = 0; l < WAVE_LANES; l++)
-        valid |= (uint64_t)gather_column(&t, l) << l;
-    dst_write_rows(w, &in->dst, t.out[0], UINT64_MAX, valid);
+    gather(&t, bits);
+    dst_write_rows(w, &in->dst, t.out[0], UINT64_MAX, columns_defined(whole, bytes * 8 / bits));
     ds_issue(w, in);
 }
 

@@ -49,7 +49,9 @@ struct lane_mem {
     uint64_t addr[WAVE_LANES]; /* device address, LDS byte or byte of the lane's private segment */
     uint8_t *ptr[WAVE_LANES];
     uint64_t low, span;        /* global: the range that all lanes touch */
-    bool tracked;              /* global: some byte may be uninitialised */
+    uint8_t bytes;             /* per lane, as mem_resolve() was told */
+    bool tracked;              /* some byte may be uninitialised, */
+    bool scanned;              /* and all of them have been looked at together */
 };
 
 /* Registers as rows with their validity. */

@@ -52,12 +52,19 @@ void mem_load(struct wave *w, struct lane_mem *m, uint32_t arg, const struct opn
     }
     for (unsigned i = 0; i < bytes / 4; i++) {
         uint64_t valid = mem_written(w, m, 4 * i, 4) | m->dropped;
-        FOR_LANES(l, m->lanes)
-            r.row[i][l] = mem_get32(m->ptr[l] + 4 * i);
+        r.valid[i] = (r.valid[i] & ~lanes) | valid;
         FOR_LANES(l, m->dropped)
             r.row[i][l] = 0;
-        r.valid[i] = (r.valid[i] & ~lanes) | valid;
     }
+    if (bytes == 16) {
+        FOR_LANES(l, m->lanes)
+            for (unsigned i = 0; i < 4; i++)
+                r.row[i][l] = mem_get32(m->ptr[l] + 4 * i);
+        return;
+    }
+    for (unsigned i = 0; i < bytes / 4; i++)
+        FOR_LANES(l, m->lanes)
+            r.row[i][l] = mem_get32(m->ptr[l] + 4 * i);
 }
 
 static void store_part(struct lane_mem *m, uint32_t arg, const uint32_t *row)
@@ -93,6 +100,13 @@ bool mem_store(struct wave *w, const struct inst *in, struct lane_mem *m, uint32
         for (unsigned i = 0; i < n; i++)
             mem_put32(m->ptr[l] + 4 * i, r.row[i][l]);
     if (m->space == MEM_GLOBAL) {
+        mem_mark(w, m, 0, bytes, m->lanes);
+        return true;
+    }
+    uint64_t all = UINT64_MAX;
+    for (unsigned i = 0; i < n; i++)
+        all &= r.valid[i];
+    if (!(m->lanes & ~all)) {
         mem_mark(w, m, 0, bytes, m->lanes);
         return true;
     }

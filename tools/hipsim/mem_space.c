@@ -115,7 +115,6 @@ static bool resolve_global(struct wave *w, const struct inst *in, struct lane_me
     }
     m->low = low;
     m->span = high - low + bytes;
-    m->tracked = true;
     if (hipsim_mem_check(&cursor, low, m->span, (direction & MEM_WRITE) != 0) == HIPSIM_MEM_OK) {
         m->tracked = cursor.slot && hipsim_mem_tracked(cursor.slot);
         return true;
@@ -132,16 +131,25 @@ static bool resolve_array(struct wave *w, const struct inst *in, struct lane_mem
     bool lds = m->space == MEM_LDS;
     uint64_t size = lds ? w->wg->lds_bytes : w->launch->private_bytes;
     uint8_t *base = lds ? w->wg->lds : w->scratch;
-    uint64_t stride = lds ? 0 : size, bad = 0;
+    uint64_t stride = lds ? 0 : size, top = 0, bad = 0;
     unsigned l;
 
-    FOR_LANES(l, m->lanes) {
-        m->ptr[l] = base + l * stride + m->addr[l];
+    if (m->lanes == UINT64_MAX) {
+        for (l = 0; l < WAVE_LANES; l++) {
+            m->ptr[l] = base + l * stride + m->addr[l];
+            top = m->addr[l] > top ? m->addr[l] : top;
+        }
+    } else {
+        FOR_LANES(l, m->lanes) {
+            m->ptr[l] = base + l * stride + m->addr[l];
+            top = m->addr[l] > top ? m->addr[l] : top;
+        }
+    }
+    if (top <= size && size - top >= bytes)
+        return true;
+    FOR_LANES(l, m->lanes)
         if (m->addr[l] > size || size - m->addr[l] < bytes)
             bad |= UINT64_C(1) << l;
-    }
-    if (!bad)
-        return true;
     m->lanes &= ~bad;
     m->dropped |= bad;
     if (!mem_checks(w, CHECK_MEMORY))
@@ -153,22 +161,75 @@ static bool resolve_array(struct wave *w, const struct inst *in, struct lane_mem
     return false;
 }
 
+static uint8_t *valid_bytes(const struct wave *w, const struct lane_mem *m, unsigned l)
+{
+    if (m->space == MEM_LDS)
+        return w->wg->lds_valid + m->addr[l];
+    return w->scratch_valid + (size_t)l * w->launch->private_bytes + m->addr[l];
+}
+
+/* What the states of an access's bytes have in common, and what any of them has, by byte. */
+struct states {
+    uint64_t all, any;
+};
+
+static inline __attribute__((always_inline)) void join_states(struct states *s, const uint8_t *p,
+                                                              unsigned bytes)
+{
+    uint64_t pattern = 0;
+
+    memcpy(&pattern, p, bytes);
+    s->any |= pattern;
+    s->all &= pattern | (bytes < 8 ? UINT64_MAX << 8 * bytes % 64 : 0);
+}
+
+/* Of all lanes' bytes, in LDS or private segments. The usual sizes are constants to the compiler. */
+static struct states states_of(const struct wave *w, const struct lane_mem *m)
+{
+    struct states s = { .all = UINT64_MAX };
+    unsigned l;
+
+    switch (m->bytes) {
+    case 4:
+        FOR_LANES(l, m->lanes)
+            join_states(&s, valid_bytes(w, m, l), 4);
+        break;
+    case 8:
+        FOR_LANES(l, m->lanes)
+            join_states(&s, valid_bytes(w, m, l), 8);
+        break;
+    case 16:
+        FOR_LANES(l, m->lanes) {
+            join_states(&s, valid_bytes(w, m, l), 8);
+            join_states(&s, valid_bytes(w, m, l) + 8, 8);
+        }
+        break;
+    default:
+        FOR_LANES(l, m->lanes)
+            for (unsigned i = 0; i < m->bytes; i++)
+                join_states(&s, valid_bytes(w, m, l) + i, 1);
+        break;
+    }
+    return s;
+}
+
+#define EVERY_BYTE UINT64_C(0x0101010101010101)
+
 /* Does the access touch bytes that a load to LDS may not have written yet? */
 static bool arrived(struct wave *w, const struct inst *in, const struct lane_mem *m,
-                    unsigned bytes, enum mem_direction direction)
+                    enum mem_direction direction)
 {
     uint64_t early = 0;
     unsigned l;
 
-    if (!mem_checks(w, CHECK_WAIT) || in->row->flags & ROW_LDS_DMA || in->lds)
+    if (!mem_checks(w, CHECK_WAIT) || in->row->flags & ROW_LDS_DMA || in->lds
+        || !(states_of(w, m).any & EVERY_BYTE * LDS_IN_FLIGHT))
         return true;
     FOR_LANES(l, m->lanes) {
-        const uint8_t *state = w->wg->lds_valid + m->addr[l];
-        for (unsigned i = 0; i < bytes; i++)
+        const uint8_t *state = valid_bytes(w, m, l);
+        for (unsigned i = 0; i < m->bytes; i++)
             early |= (uint64_t)(state[i] / LDS_IN_FLIGHT & 1) << l;
     }
-    if (!early)
-        return true;
     wave_fault(w, in, FAULT_WAIT, early, "%s at LDS offset 0x%llx while a load to LDS that writes "
                "it is outstanding", access_name(direction),
                (unsigned long long)m->addr[__builtin_ctzll(early)]);
@@ -180,6 +241,8 @@ bool mem_resolve(struct wave *w, const struct inst *in, struct lane_mem *m, unsi
 {
     if (w->launch->observer)
         record(w, m, bytes, direction);
+    m->bytes = (uint8_t)bytes;
+    m->tracked = true;
     if (!m->lanes)
         return true;
     if (!aligned(w, in, m, bytes, direction))
@@ -188,7 +251,7 @@ bool mem_resolve(struct wave *w, const struct inst *in, struct lane_mem *m, unsi
                                      : resolve_array(w, in, m, bytes, direction);
     if (!ok || m->space == MEM_SCRATCH)
         return ok;
-    if (m->space == MEM_LDS && w->wg->lds_in_flight && !arrived(w, in, m, bytes, direction))
+    if (m->space == MEM_LDS && w->wg->lds_in_flight && !arrived(w, in, m, direction))
         return false;
     return !w->wg->race || race_access(w, in, m, bytes, direction);
 }
@@ -211,43 +274,43 @@ static bool range_written(uint64_t low, uint64_t span)
     return true;
 }
 
-static uint64_t global_written(struct lane_mem *m, unsigned first, unsigned bytes)
+/* Whether no byte of the access is uninitialised. */
+static bool all_written(const struct wave *w, const struct lane_mem *m)
 {
-    uint64_t written = 0;
     unsigned l;
 
-    if (m->tracked && m->span && m->span <= SCAN_MAX && range_written(m->low, m->span))
-        m->tracked = false;
-    if (!m->tracked)
-        return m->lanes;
+    if (m->space != MEM_GLOBAL)
+        return (states_of(w, m).all & EVERY_BYTE * LDS_DEFINED) == EVERY_BYTE * LDS_DEFINED;
+    if (m->span && m->span <= SCAN_MAX && range_written(m->low, m->span))
+        return true;
     FOR_LANES(l, m->lanes)
-        if (hipsim_mem_is_written(&cursor, m->addr[l] + first, bytes))
-            written |= UINT64_C(1) << l;
-    return written;
-}
-
-static uint8_t *valid_bytes(const struct wave *w, const struct lane_mem *m, unsigned l)
-{
-    if (m->space == MEM_LDS)
-        return w->wg->lds_valid + m->addr[l];
-    return w->scratch_valid + (size_t)l * w->launch->private_bytes + m->addr[l];
+        if (!hipsim_mem_is_written(&cursor, m->addr[l], m->bytes))
+            return false;
+    return true;
 }
 
 uint64_t mem_written(const struct wave *w, struct lane_mem *m, unsigned first, unsigned bytes)
 {
-    uint64_t want = UINT64_C(0x0101010101010101) >> (64 - 8 * bytes);
+    const uint64_t want = EVERY_BYTE >> (64 - 8 * bytes);
     uint64_t written = 0;
     unsigned l;
 
-    if (!mem_checks(w, CHECK_UNINIT))
+    if (m->tracked && !m->scanned && mem_checks(w, CHECK_UNINIT)) {
+        m->tracked = !all_written(w, m);
+        m->scanned = true;
+    }
+    if (!m->tracked || !mem_checks(w, CHECK_UNINIT))
         return m->lanes;
-    if (m->space == MEM_GLOBAL)
-        return global_written(m, first, bytes);
     FOR_LANES(l, m->lanes) {
         uint64_t have = 0;
-        memcpy(&have, valid_bytes(w, m, l) + first, bytes);
-        if ((have & want) == want)
-            written |= UINT64_C(1) << l;
+        bool all;
+        if (m->space == MEM_GLOBAL) {
+            all = hipsim_mem_is_written(&cursor, m->addr[l] + first, bytes);
+        } else {
+            memcpy(&have, valid_bytes(w, m, l) + first, bytes);
+            all = (have & want) == want;
+        }
+        written |= (uint64_t)all << l;
     }
     return written;
 }
@@ -282,8 +345,16 @@ void mem_mark(struct wave *w, struct lane_mem *m, unsigned first, unsigned bytes
             mark_global(m, first, bytes, m->lanes & valid);
         return;
     }
-    FOR_LANES(l, m->lanes)
-        memset(valid_bytes(w, m, l) + first, (int)(valid >> l & 1), bytes);
+    if (bytes == 4) {
+        FOR_LANES(l, m->lanes)
+            memset(valid_bytes(w, m, l) + first, (int)(valid >> l & 1), 4);
+    } else if (bytes == 16) {
+        FOR_LANES(l, m->lanes)
+            memset(valid_bytes(w, m, l) + first, (int)(valid >> l & 1), 16);
+    } else {
+        FOR_LANES(l, m->lanes)
+            memset(valid_bytes(w, m, l) + first, (int)(valid >> l & 1), bytes);
+    }
 }
 
 bool mem_defined(struct wave *w, const struct inst *in, const struct opnd *o, uint64_t lanes,
