@@ -23,6 +23,7 @@ enum {
     PADDED = 1 << 3,     /* rows of q and out behind the last sequence */
     LONG = 1 << 4,       /* for plain kernels only */
     UNEVEN = 1 << 5,     /* qo_indptr: sequences with fewer queries than q_len, or none */
+    SPLIT = 1 << 6,      /* a work list: parts of sequences, whose states are compared */
 };
 
 /*
@@ -45,6 +46,8 @@ static const struct shape {
     { "huge logit", HUGE_LOGIT, 16, 2, 1, 2, { 70, 150 } },
     { "views", VIEWS | PADDED, 64, 6, 2, 2, { 90, 20 } },
     { "beyond 4 GiB", FAR, 16, 3, 1, 2, { 40, 100 } },
+    { "split", SPLIT | UNEVEN | PADDED, 16, 4, 1, 5, { 700, 9, 0, 333, 64 } },
+    { "split heads", SPLIT, 128, 2, 2, 2, { 600, 50 } },
     { "long", LONG, 128, 8, 1, 1, { 4097 } },
 };
 
@@ -52,6 +55,16 @@ static const struct shape {
 static const struct {
     int left, right;
 } windows[] = { { 127, 0 }, { 0, 0 }, { 16, 16 }, { -1, 0 }, { 5, -1 }, { -1, -1 }, { 64, 32 } };
+
+/* A work list, and what its items leave for a combine. */
+struct work {
+    struct attn_decode_plan_sizes sizes;
+    struct attn_decode_plan plan;
+    int32_t items;
+    struct tensor out, lse; /* [partial row, head] */
+};
+
+enum { INFO = 8 }; /* integers of an item: attn_decode_plan */
 
 /* One kernel on one shape. */
 struct problem {
@@ -68,6 +81,7 @@ struct problem {
     double *sinks;                       /* [head] */
     uint8_t *mask;                       /* of all sequences */
     int64_t mask_indptr[SEQUENCES_MAX + 1];
+    struct work work;
     struct device_memory memory;
     struct verify_row *row;
     char *fault;
@@ -81,21 +95,51 @@ struct expectation {
     struct ref_decode reference;
 };
 
-static void compare_rows(struct comparison *c, int s, int kv_head, const struct ref_part *part,
-                         double *scratch)
+/* A part of a sequence that the kernel worked through on its own; -1: the whole. */
+struct piece {
+    int s, kv_head;
+    int partial_row;
+    struct ref_part part;
+};
+
+static void compare_piece(struct comparison *c, const struct piece *piece, double *scratch)
 {
     const struct expectation *e = c->problem;
     const struct problem *p = e->p;
-    const int group = p->desc.heads / p->desc.kv_heads;
+    const int s = piece->s, group = p->desc.heads / p->desc.kv_heads;
+    const bool partial = piece->part.partial;
+    const struct tensor *out = partial ? &p->work.out : &p->out;
+    const struct tensor *lse = partial ? &p->work.lse : p->desc.lse ? &p->lse : NULL;
+    const int64_t first = partial ? piece->partial_row : p->qo[s];
     struct ref_row *r = malloc(sizeof(*r));
-    for (int h = kv_head * group; h < (kv_head + 1) * group; h++) {
+    for (int h = piece->kv_head * group; h < (piece->kv_head + 1) * group; h++) {
         struct place at = { .s = s, .head = h };
         for (; at.row < p->qo[s + 1] - p->qo[s]; at.row++) {
-            ref_decode_row(&e->reference, s, h, at.row, part, scratch, r);
-            compare_row(c, &at, &p->out, p->desc.lse ? &p->lse : NULL, p->qo[s] + at.row, r);
+            ref_decode_row(&e->reference, s, h, at.row, &piece->part, scratch, r);
+            compare_row(c, &at, out, lse, first + at.row, r);
         }
     }
     free(r);
+}
+
+/* The pieces that the work list makes of a sequence, for one kv head. */
+static void compare_items(struct comparison *c, struct piece *piece, double *scratch)
+{
+    const struct problem *p = ((const struct expectation *)c->problem)->p;
+    const int group = p->desc.heads / p->desc.kv_heads, page = p->desc.cache.page_size;
+    const int base = p->desc.page_table == ATTN_PAGES_INDICES ? p->first_page[piece->s] : 0;
+    const int64_t keys = piece->part.end;
+    for (int32_t i = 0; i < p->work.items; i++) {
+        const int32_t *info = p->work.plan.work_info + INFO * i;
+        if (info[0] != piece->s || (info[7] & 0xffff) != piece->kv_head * group)
+            continue;
+        const int64_t end = (int64_t)(info[5] - base) * page;
+        piece->partial_row = info[1];
+        piece->part.partial = info[1] >= 0;
+        piece->part.first = (int64_t)(info[4] - base) * page;
+        piece->part.end = end < keys ? end : keys;
+        compare_piece(c, piece, scratch);
+    }
 }
 
 static void compare_kv_head(struct comparison *c, int task)
@@ -108,8 +152,13 @@ static void compare_kv_head(struct comparison *c, int task)
     double *v = malloc(keys * p->desc.head_dim_v * sizeof(*v));
     double *scratch = malloc(keys * sizeof(*scratch));
     ref_decode_gather(&e->reference, s, kv_head, k, v);
-    const struct ref_part whole = { .k = k, .v = v, .end = p->kv_lens[s] };
-    compare_rows(c, s, kv_head, &whole, scratch);
+    struct piece piece = {
+        .s = s, .kv_head = kv_head, .part = { .k = k, .v = v, .end = p->kv_lens[s] },
+    };
+    if (p->shape->flags & SPLIT)
+        compare_items(c, &piece, scratch);
+    else
+        compare_piece(c, &piece, scratch);
     free(scratch);
     free(v);
     free(k);
@@ -264,6 +313,62 @@ static void upload_pages(struct problem *p)
     free(table);
 }
 
+static void *allocate_words(int32_t count)
+{
+    return calloc((size_t)count + 1, sizeof(int32_t));
+}
+
+/* Lists for a GPU of a few compute units, so that short sequences are cut as well. */
+static void make_work(struct problem *p)
+{
+    const struct attn_decode_plan_shape shape = {
+        .size = sizeof(shape), .batch = p->args.batch, .q_len = p->desc.q_len,
+        .page_size = p->desc.cache.page_size, .heads = p->desc.heads,
+        .kv_heads = p->desc.kv_heads, .lists = 5 * p->desc.kv_heads + 1,
+    };
+    const struct attn_decode_plan_lengths lengths = {
+        .kv_lens = p->kv_lens, .qo_indptr = p->shape->flags & UNEVEN ? p->qo : NULL,
+        .kv_indptr = p->desc.page_table == ATTN_PAGES_INDICES ? p->first_page : NULL,
+    };
+    struct work *w = &p->work;
+    attn_decode_plan_sizes(&shape, &w->sizes);
+    w->plan = (struct attn_decode_plan){
+        .work_indptr = allocate_words(shape.lists),
+        .work_info = allocate_words(INFO * w->sizes.work_items),
+        .reduce_indptr = allocate_words(shape.batch),
+        .reduce_final_map = allocate_words(2 * shape.batch),
+        .reduce_partial_map = allocate_words(w->sizes.partials),
+    };
+    attn_decode_plan(&shape, &lengths, &w->plan);
+    w->items = w->plan.work_indptr[shape.lists];
+    w->out = tensor_dense(NULL, w->sizes.partial_rows, p->desc.heads, p->desc.head_dim_v);
+    w->lse = tensor_dense(NULL, w->sizes.partial_rows, p->desc.heads, 1);
+    p->args.work_lists = shape.lists;
+    p->args.partial_rows = w->sizes.partial_rows;
+}
+
+static void upload_work(struct problem *p)
+{
+    struct attn_decode_args *a = &p->args;
+    const struct work *w = &p->work;
+    const size_t word = sizeof(int32_t);
+    a->work_indptr = device_copy(&p->memory, w->plan.work_indptr, (a->work_lists + 1) * word);
+    a->work_info = device_copy(&p->memory, w->plan.work_info, INFO * w->items * word);
+    a->partial_out = tensor_upload(&p->work.out, &p->memory);
+    a->partial_lse = tensor_upload(&p->work.lse, &p->memory);
+}
+
+static void free_work(struct work *w)
+{
+    free(w->plan.work_indptr);
+    free(w->plan.work_info);
+    free(w->plan.reduce_indptr);
+    free(w->plan.reduce_final_map);
+    free(w->plan.reduce_partial_map);
+    tensor_free(&w->out);
+    tensor_free(&w->lse);
+}
+
 static void upload(struct problem *p)
 {
     struct attn_decode_args *a = &p->args;
@@ -285,6 +390,8 @@ static void upload(struct problem *p)
     }
     cache_upload(&p->cache, m, &a->cache);
     upload_pages(p);
+    if (p->shape->flags & SPLIT)
+        upload_work(p);
     a->q_token_stride = p->q.token_stride;
     a->q_head_stride = p->q.head_stride;
     a->out_token_stride = p->out.token_stride;
@@ -301,18 +408,58 @@ static void fail(struct problem *p, const char *what, const char *why)
     p->row->fault = p->fault;
 }
 
+/* Which rows of out and lse, or of the partial results, are some query's. */
+static uint8_t *rows_written(const struct problem *p, bool partial, int count)
+{
+    uint8_t *written = calloc((size_t)count + 1, 1);
+    const bool split = p->shape->flags & SPLIT;
+    for (int s = 0; s < p->args.batch && !split; s++)
+        memset(written + p->qo[s], 1, (size_t)(p->qo[s + 1] - p->qo[s]));
+    for (int32_t i = 0; i < p->work.items; i++) {
+        const int32_t *info = p->work.plan.work_info + INFO * i;
+        if ((info[1] >= 0) == partial)
+            memset(written + (partial ? info[1] : info[2]), 1, (size_t)(info[3] - info[2]));
+    }
+    return written;
+}
+
+static bool untouched_elsewhere(struct problem *p, const char *name, const struct tensor *t,
+                                bool partial)
+{
+    uint8_t *written = rows_written(p, partial, t->tokens);
+    size_t at;
+    const bool untouched = tensor_untouched_but(t, written, &at);
+    free(written);
+    if (untouched)
+        return true;
+    snprintf(p->fault, p->fault_size, "element %zu of %s's memory belongs to no query and was "
+             "written", at, name);
+    p->row->fault = p->fault;
+    return false;
+}
+
 /* Everything outside the rows of the sequences must still be poisoned. */
 static bool kept_to_itself(struct problem *p)
 {
-    const int rows = p->qo[p->args.batch];
-    size_t at;
-    const bool out = tensor_untouched_outside(&p->out, rows, &at);
-    if (out && (!p->desc.lse || tensor_untouched_outside(&p->lse, rows, &at)))
-        return true;
-    snprintf(p->fault, p->fault_size, "element %zu of %s's memory belongs to no query and was "
-             "written", at, out ? "lse" : "out");
-    p->row->fault = p->fault;
-    return false;
+    if (!untouched_elsewhere(p, "out", &p->out, false) ||
+        (p->desc.lse && !untouched_elsewhere(p, "lse", &p->lse, false)))
+        return false;
+    return !(p->shape->flags & SPLIT) ||
+           (untouched_elsewhere(p, "partial_out", &p->work.out, true) &&
+            untouched_elsewhere(p, "partial_lse", &p->work.lse, true));
+}
+
+static int download(struct problem *p)
+{
+    struct device_memory *m = &p->memory;
+    int error = tensor_download(&p->out, m);
+    if (!error && p->desc.lse)
+        error = tensor_download(&p->lse, m);
+    if (!error && p->shape->flags & SPLIT)
+        error = tensor_download(&p->work.out, m);
+    if (!error && p->shape->flags & SPLIT)
+        error = tensor_download(&p->work.lse, m);
+    return error;
 }
 
 static void run_problem(struct problem *p, const char *kernel)
@@ -336,8 +483,7 @@ static void run_problem(struct problem *p, const char *kernel)
         fail(p, "launch", attn_last_error());
     else if ((error = gpu->hipDeviceSynchronize()))
         fail(p, "hipDeviceSynchronize", gpu->hipGetErrorName(error));
-    else if ((error = tensor_download(&p->out, &p->memory)) ||
-             (p->desc.lse && (error = tensor_download(&p->lse, &p->memory))))
+    else if ((error = download(p)))
         fail(p, "hipMemcpy", gpu->hipGetErrorName(error));
     else if (kept_to_itself(p))
         compare(p);
@@ -351,6 +497,7 @@ static void destroy(struct problem *p)
     tensor_free(&p->out);
     tensor_free(&p->lse);
     cache_free(&p->cache);
+    free_work(&p->work);
     free(p->pages);
     free(p->sinks);
     free(p->mask);
@@ -416,6 +563,8 @@ static void verify_shape(struct verify_run *run, const struct attn_kernel_info *
     make_cache(&p, &random);
     if (shape->flags & HUGE_LOGIT)
         point_the_same_way(&p);
+    if (shape->flags & SPLIT)
+        make_work(&p);
     upload(&p);
     run_problem(&p, info->name);
     destroy(&p);

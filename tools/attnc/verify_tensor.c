@@ -209,12 +209,12 @@ double tensor_get(const struct tensor *t, int64_t token, int head, int d)
     return value;
 }
 
-bool tensor_untouched_outside(const struct tensor *t, int rows, size_t *at)
+bool tensor_untouched_but(const struct tensor *t, const uint8_t *written, size_t *at)
 {
     const size_t elements = image_elements(t), size = element_size(t);
     bool *inside = allocate(elements, sizeof(*inside));
-    for (int token = 0; token < rows; token++) {
-        for (int head = 0; head < t->heads; head++)
+    for (int token = 0; token < t->tokens; token++) {
+        for (int head = 0; written[token] && head < t->heads; head++)
             memset(inside + t->guard + index_of(t, token, head, 0), true, (size_t)t->dim);
     }
     bool untouched = true;
@@ -223,6 +223,15 @@ bool tensor_untouched_outside(const struct tensor *t, int rows, size_t *at)
         *at = i;
     }
     free(inside);
+    return untouched;
+}
+
+bool tensor_untouched_outside(const struct tensor *t, int rows, size_t *at)
+{
+    uint8_t *written = allocate((size_t)t->tokens, 1);
+    memset(written, 1, (size_t)rows);
+    const bool untouched = tensor_untouched_but(t, written, at);
+    free(written);
     return untouched;
 }
 

@@ -61,6 +61,9 @@ double tensor_get(const struct tensor *t, int64_t token, int head, int d);
 /** Is all but the elements of the first `rows` tokens as it was? Else *at is where it is not. */
 bool tensor_untouched_outside(const struct tensor *t, int rows, size_t *at);
 
+/** The same of all but the tokens whose byte in `written` is nonzero. */
+bool tensor_untouched_but(const struct tensor *t, const uint8_t *written, size_t *at);
+
 void tensor_free(struct tensor *t);
 
 /** Memory with undefined contents; NULL after an error. */
