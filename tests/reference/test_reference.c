@@ -1,0 +1,239 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * This file checks what kernels are checked against: element types against values that their
+ * specifications name, cache layouts against their formulas, decode against prefill, and the states
+ * of parts against the whole.
+ */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "tools/attnc/verify_numbers.h"
+#include "tools/reference/decode.h"
+#include "tools/reference/prefill.h"
+
+enum { PAGE = 16, DIM = 32, KV_HEADS = 2, HEADS = 4, PAGES = 5, KEYS = 37, QUERIES = 3 };
+enum { ELEMENTS = PAGES * KV_HEADS * PAGE * DIM };
+
+static void exact(double got, double expected)
+{
+    if (got != expected)
+        fail_msg("%.17g is not %.17g", got, expected);
+}
+
+static void fp8_is_what_the_target_says(void **state)
+{
+    (void)state;
+    const struct precision *fnuz = find_cache_precision(ATTN_FP8, "gfx942");
+    const struct precision *ocp = find_cache_precision(ATTN_FP8, "gfx950");
+    exact(decode_element(fnuz, 0x40), 1);
+    exact(decode_element(ocp, 0x38), 1);
+    exact(decode_element(fnuz, 0x7f), 240);
+    exact(decode_element(ocp, 0x7e), 448);
+    exact(decode_element(fnuz, 0xff), -240);
+    exact(decode_element(ocp, 0xfe), -448);
+    exact(decode_element(fnuz, 0x01), 0x1p-10);
+    exact(decode_element(ocp, 0x01), 0x1p-9);
+    exact(decode_element(fnuz, 0x08), 0x1p-7);
+    exact(decode_element(ocp, 0x08), 0x1p-6);
+    assert_true(isnan(decode_element(fnuz, 0x80)));
+    assert_true(isnan(decode_element(ocp, 0x7f)) && isnan(decode_element(ocp, 0xff)));
+    exact(decode_element(ocp, 0x80), 0);
+    exact(decode_element(find_cache_precision(ATTN_INT8, "gfx942"), 0x80), -128);
+}
+
+/* An element is the number of a double. */
+static double look_up(const void *type, uint32_t bits)
+{
+    return ((const double *)type)[bits];
+}
+
+/* In contiguous memory; elements of 16 bits, so that x is 8. */
+static struct ref_cache make_cache(bool shuffle, bool transposed, const uint16_t *elements,
+                                   const double *values)
+{
+    return (struct ref_cache){
+        .shuffle = shuffle, .transposed = transposed, .page_size = PAGE, .dim = DIM,
+        .element_size = 2, .page_stride = KV_HEADS * PAGE * DIM,
+        .token_stride = shuffle ? 0 : KV_HEADS * DIM, .head_stride = shuffle ? PAGE * DIM : DIM,
+        .elements = elements, .decode = look_up, .type = values,
+    };
+}
+
+static void layouts_are_their_formulas(void **state)
+{
+    (void)state;
+    const struct ref_cache nhd = make_cache(false, false, NULL, NULL);
+    const struct ref_cache k = make_cache(true, false, NULL, NULL);
+    const struct ref_cache v = make_cache(true, true, NULL, NULL);
+    for (int i = 0; i < ELEMENTS; i++) {
+        const int d = i % DIM, token = i / DIM % PAGE, head = i / DIM / PAGE % KV_HEADS;
+        const int page = i / DIM / PAGE / KV_HEADS, x = 8;
+        assert_int_equal(ref_cache_offset(&nhd, page, token, head, d),
+                         ((page * PAGE + token) * KV_HEADS + head) * DIM + d);
+        const int block = page * KV_HEADS * DIM * PAGE + head * DIM * PAGE;
+        assert_int_equal(ref_cache_offset(&k, page, token, head, d),
+                         block + d / x * PAGE * x + token * x + d % x);
+        assert_int_equal(ref_cache_offset(&v, page, token, head, d),
+                         block + token / x * DIM * x + d * x + token % x);
+    }
+}
+
+static void fill(double *values, int count, uint64_t *random)
+{
+    for (int i = 0; i < count; i++)
+        values[i] = random_value(random);
+}
+
+/* A sequence in pages 3, 0 and 4, and the same one dense. */
+struct sequence {
+    uint16_t elements[2][ELEMENTS];
+    double values[2][ELEMENTS];
+    float scales[2][PAGES * KV_HEADS * PAGE];
+    double dense[2][KEYS * KV_HEADS * DIM];
+    double q[QUERIES * HEADS * DIM], sinks[HEADS];
+    int32_t qo[2], cu_k[2], kv_lens[1], first_page[1], pages[3];
+    struct ref_decode decode;
+    struct ref_prefill prefill;
+};
+
+static void lay_out(struct sequence *s, int part, bool shuffle)
+{
+    struct ref_cache c = make_cache(shuffle, part == 1, s->elements[part], s->values[part]);
+    c.scale = REF_SCALE_TOKEN;
+    c.scales = s->scales[part];
+    c.scale_head_stride = PAGE;
+    c.scale_page_stride = KV_HEADS * PAGE;
+    for (int t = 0; t < KEYS; t++) {
+        for (int h = 0; h < KV_HEADS; h++) {
+            const int page = s->pages[t / PAGE], slot = t % PAGE;
+            float *scale = &s->scales[part][(page * KV_HEADS + h) * PAGE + slot];
+            *scale = 0.5f + (float)(t % 4);
+            for (int d = 0; d < DIM; d++) {
+                const int64_t at = ref_cache_offset(&c, page, slot, h, d);
+                s->elements[part][at] = (uint16_t)at;
+                s->values[part][at] = s->dense[part][(t * KV_HEADS + h) * DIM + d];
+                s->dense[part][(t * KV_HEADS + h) * DIM + d] *= *scale;
+            }
+        }
+    }
+    *(part ? &s->decode.v : &s->decode.k) = c;
+}
+
+static struct sequence *make_sequence(bool shuffle)
+{
+    struct sequence *s = calloc(1, sizeof(*s));
+    assert_non_null(s);
+    uint64_t random = 7;
+    fill(s->q, QUERIES * HEADS * DIM, &random);
+    fill(s->sinks, HEADS, &random);
+    fill(s->dense[0], KEYS * KV_HEADS * DIM, &random);
+    fill(s->dense[1], KEYS * KV_HEADS * DIM, &random);
+    const struct ref_attention attention = { .dim = DIM, .dim_v = DIM, .scale = 0.2 };
+    s->qo[1] = QUERIES;
+    s->cu_k[1] = s->kv_lens[0] = KEYS;
+    memcpy(s->pages, (const int32_t[]){ 3, 0, 4 }, sizeof(s->pages));
+    s->decode = (struct ref_decode){
+        .attention = attention, .q = s->q, .qo_indptr = s->qo, .kv_lens = s->kv_lens,
+        .pages = s->pages, .first_page = s->first_page, .heads = HEADS, .kv_heads = KV_HEADS,
+        .sinks = s->sinks, .left = 20,
+    };
+    lay_out(s, 0, shuffle);
+    lay_out(s, 1, shuffle);
+    s->prefill = (struct ref_prefill){
+        .attention = attention, .q = s->q, .k = s->dense[0], .v = s->dense[1], .cu_q = s->qo,
+        .cu_k = s->cu_k, .batch = 1, .heads = HEADS, .kv_heads = KV_HEADS, .sinks = s->sinks,
+        .left = 20,
+    };
+    return s;
+}
+
+static void decode_is_prefill_over_gathered_pages(void **state)
+{
+    (void)state;
+    static struct ref_row a, b;
+    double scratch[KEYS], k[KEYS * DIM], v[KEYS * DIM];
+    for (int shuffle = 0; shuffle < 2; shuffle++) {
+        struct sequence *s = make_sequence(shuffle);
+        for (int i = 0; i < HEADS * QUERIES; i++) {
+            const int head = i % HEADS, row = i / HEADS;
+            ref_decode_gather(&s->decode, 0, head / (HEADS / KV_HEADS), k, v);
+            const struct ref_part whole = { .k = k, .v = v, .end = KEYS };
+            ref_decode_row(&s->decode, 0, head, row, &whole, scratch, &a);
+            ref_prefill_row(&s->prefill, 0, head, row, scratch, &b);
+            assert_memory_equal(&a, &b, sizeof(a));
+            assert_int_equal(a.keys, 21);
+        }
+        free(s);
+    }
+}
+
+/* out = sum of e^(lse_i - lse) out_i, lse = log(sum of e^lse_i + e^sink). */
+static void states_of_parts_make_the_whole(void **state)
+{
+    (void)state;
+    struct sequence *s = make_sequence(true);
+    static struct ref_row whole, row;
+    double scratch[KEYS], k[KEYS * DIM], v[KEYS * DIM], out[DIM] = {0};
+    ref_decode_gather(&s->decode, 0, 1, k, v);
+    struct ref_part part = { .k = k, .v = v, .end = KEYS };
+    ref_decode_row(&s->decode, 0, 3, 1, &part, scratch, &whole);
+    part.partial = true;
+    double sum = exp(s->sinks[3] - whole.lse);
+    static const int cuts[] = { 0, 16, 16, 32, KEYS }; /* the second part is empty */
+    for (int i = 0; i < 4; i++) {
+        part.first = cuts[i];
+        part.end = cuts[i + 1];
+        ref_decode_row(&s->decode, 0, 3, 1, &part, scratch, &row);
+        const double weight = exp(row.lse - whole.lse);
+        sum += weight;
+        for (int d = 0; d < DIM; d++)
+            out[d] += weight * row.out[d];
+    }
+    assert_true(fabs(sum - 1) < 1e-14);
+    for (int d = 0; d < DIM; d++)
+        assert_true(fabs(out[d] - whole.out[d]) < 1e-13);
+    free(s);
+}
+
+static void a_custom_mask_hides_keys(void **state)
+{
+    (void)state;
+    struct sequence *s = make_sequence(false);
+    static struct ref_row row;
+    double scratch[KEYS], k[KEYS * DIM], v[KEYS * DIM];
+    uint8_t mask[QUERIES * KEYS] = {0};
+    static const int64_t mask_indptr[2];
+    mask[KEYS + 30] = 1; /* query 1 sees key 30 alone, the others nothing */
+    s->decode.mask = mask;
+    s->decode.mask_indptr = mask_indptr;
+    s->decode.sinks = NULL;
+    s->decode.left = s->decode.right = KEYS;
+    ref_decode_gather(&s->decode, 0, 0, k, v);
+    const struct ref_part whole = { .k = k, .v = v, .end = KEYS };
+    ref_decode_row(&s->decode, 0, 0, 1, &whole, scratch, &row);
+    for (int d = 0; d < DIM; d++)
+        exact(row.out[d], v[30 * DIM + d]);
+    ref_decode_row(&s->decode, 0, 0, 2, &whole, scratch, &row);
+    exact(row.lse, -INFINITY);
+    exact(row.out[0], 0);
+    free(s);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(fp8_is_what_the_target_says),
+        cmocka_unit_test(layouts_are_their_formulas),
+        cmocka_unit_test(decode_is_prefill_over_gathered_pages),
+        cmocka_unit_test(states_of_parts_make_the_whole),
+        cmocka_unit_test(a_custom_mask_hides_keys),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
