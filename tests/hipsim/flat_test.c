@@ -146,6 +146,28 @@ static void atomics_collide_and_return(void **state)
     assert_int_equal(wide[2], bits_of64(1.0));
 }
 
+/* Clang does an f16 atomic as a compare-and-swap of the dword around it. */
+static void last_dword_of_an_odd_allocation(void **state)
+{
+    (void)state;
+    struct program p = program_new(GFX942);
+    uint16_t init[7] = { 0 };
+    uint16_t *data = device_alloc(sizeof init, init);
+    p.exec = 1;
+    program_addresses(&p, 0, data, 0);
+    program_fill(&p, 8, 1);
+    program_run(&p, "global_load_dword v7, v[0:1], off offset:12\ns_waitcnt vmcnt(0)\n"
+                    "v_add_u32 v6, v7, v8\n"
+                    "global_atomic_cmpswap v9, v[0:1], v[6:7], off offset:12 sc0\n"
+                    "s_waitcnt vmcnt(0)");
+    assert_int_equal(data[6], 1);
+    program_try(&p, "global_load_dword v7, v[0:1], off offset:14\ns_waitcnt vmcnt(0)");
+    assert_int_equal(p.fault.kind, FAULT_MEMORY);
+    p.exec = 1;
+    program_try(&p, "global_load_dwordx2 v[4:5], v[0:1], off offset:8\ns_waitcnt vmcnt(0)");
+    assert_int_equal(p.fault.kind, FAULT_MEMORY);
+}
+
 static void errors_are_found(void **state)
 {
     (void)state;
@@ -235,6 +257,7 @@ int main(void)
         cmocka_unit_test(flat_finds_its_aperture),
         cmocka_unit_test(scratch_is_private_to_the_lane),
         cmocka_unit_test(atomics_collide_and_return),
+        cmocka_unit_test(last_dword_of_an_odd_allocation),
         cmocka_unit_test(errors_are_found),
         cmocka_unit_test(undefined_memory_stays_undefined),
         cmocka_unit_test(loads_to_lds_take_their_place_from_m0),

@@ -105,6 +105,24 @@ static void eight_bits_fnuz_on_gfx942(void **state)
     CHECK_CASES(GFX942, MODE_DEFAULT | MODE_FP16_OVFL, saturated);
 }
 
+/* MODE.FP_ROUND has one field for f32 results, one for f64 and f16 (CDNA3 ISA, "Mode register"). */
+static void results_choose_the_rounding(void **state)
+{
+    (void)state;
+    static const struct op_case single_up[] = {
+        {"v_cvt_f32_f64 v0, v[2:3]", UINT64_C(0x3ff0000010000000), 0, 0, 0x3f800001},
+        {"v_cvt_f32_f64 v0, v[2:3]", UINT64_C(0xbff0000010000000), 0, 0, 0xbf800000},
+        {"v_cvt_f16_f32 v0, v2", 0x3f801000, 0, 0, 0x3c00},
+        {"v_cvt_rpi_i32_f32 v0, v2", 0x4b000001, 0, 0, 0x00800002}, /* floor(S0 + 0.5F) */
+    };
+    CHECK_CASES(GFX942, MODE_DEFAULT | 1, single_up);
+    static const struct op_case wide_up[] = {
+        {"v_cvt_f32_f64 v0, v[2:3]", UINT64_C(0x3ff0000010000000), 0, 0, 0x3f800000},
+        {"v_cvt_f16_f32 v0, v2", 0x3f801000, 0, 0, 0x3c01},
+    };
+    CHECK_CASES(GFX942, MODE_DEFAULT | 1 << 2, wide_up);
+}
+
 static void eight_bits_ocp_on_gfx950(void **state)
 {
     (void)state;
@@ -231,6 +249,7 @@ int main(void)
         cmocka_unit_test(integers_and_floats),
         cmocka_unit_test(halves_and_normalised),
         cmocka_unit_test(eight_bits_fnuz_on_gfx942),
+        cmocka_unit_test(results_choose_the_rounding),
         cmocka_unit_test(eight_bits_ocp_on_gfx950),
         cmocka_unit_test(block_scaled),
         cmocka_unit_test(six_bits_round_trip),

@@ -44,6 +44,16 @@ static void halves(void **state)
         {"v_mul_f16 v0, v2, v4", 0xfbff, 0x4000, 0, 0xfbff},
     };
     CHECK_CASES(GFX942, MODE_DEFAULT | 1 << 2, up);
+    /* IEEE 754, 6.3: x - x is -0 when rounding down. */
+    static const struct op_case down[] = {
+        {"v_add_f16 v0, v2, v4", 0x3c00, 0xbc00, 0, 0x8000},
+        {"v_add_f16 v0, v2, v4", 0, 0, 0, 0},
+        {"v_subrev_f16 v0, v2, v4", 0, 0, 0, 0x8000},
+        {"v_fma_f16 v0, v2, v4, v6", 0x8000, 0x3c00, 0, 0xdead8000},
+        {"v_mad_legacy_f16 v0, v2, v4, v6", 0x3c00, 0x3c00, 0xbc00, 0x8000},
+        {"v_pk_add_f16 v0, v2, v4", 0x3c000000, 0xbc000000, 0, 0x80000000},
+    };
+    CHECK_CASES(GFX942, MODE_DEFAULT | 2 << 2, down);
     static const struct op_case saturated[] = {
         {"v_mul_f16 v0, v2, v4", 0x7bff, 0x4000, 0, 0x7bff},
         {"v_mul_f16 v0, v2, v4", 0x7c00, 0x4000, 0, 0x7c00},

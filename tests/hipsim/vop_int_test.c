@@ -206,6 +206,28 @@ static void validity_follows_the_data(void **state)
     assert_int_equal(p.v_valid[6], UINT64_MAX);
 }
 
+/* VOP3P, packed f32: op_sel and op_sel_hi name the dwords that are read (CDNA3 ISA, 6.7). */
+static void packed_f32_needs_selected_dwords_only(void **state)
+{
+    (void)state;
+    struct program p = program_new(GFX942);
+    p.s[4] = bits_of(2.0f);
+    p.v[5][7] = bits_of(3.0f);
+    p.s_valid[5] = 0;
+    p.v_valid[4] = 0;
+    program_run(&p, "v_pk_mul_f32 v[2:3], v[0:1], s[4:5] op_sel_hi:[1,0]\n"
+                    "v_pk_add_f32 v[6:7], v[4:5], s[4:5] op_sel:[1,0] op_sel_hi:[1,0]\n"
+                    "v_pk_mov_b32 v[8:9], v[4:5], v[4:5] op_sel:[1,1]\n"
+                    "v_pk_add_f32 v[10:11], v[4:5], v[4:5]");
+    for (unsigned r = 2; r < 10; r++)
+        assert_int_equal(p.v_valid[r], r == 4 ? 0 : UINT64_MAX);
+    assert_int_equal(p.v[6][7], bits_of(5.0f));
+    assert_int_equal(p.v[7][7], bits_of(5.0f));
+    assert_int_equal(p.v[8][7], bits_of(3.0f));
+    assert_int_equal(p.v[9][7], bits_of(3.0f));
+    assert_int_equal(p.v_valid[10], 0);
+}
+
 static void low_half_of_a_sum_needs_low_halves_only(void **state)
 {
     (void)state;
@@ -228,6 +250,7 @@ int main(void)
         cmocka_unit_test(lanes_that_are_off_keep_their_value),
         cmocka_unit_test(mbcnt_counts_lanes_below),
         cmocka_unit_test(validity_follows_the_data),
+        cmocka_unit_test(packed_f32_needs_selected_dwords_only),
         cmocka_unit_test(low_half_of_a_sum_needs_low_halves_only),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -297,6 +297,24 @@ static bool decode_vop3(struct inst *in)
     return true;
 }
 
+/*
+ * A source of packed f32 of which both results take the same dword, and any source of v_pk_mov_b32,
+ * is that one register: Clang broadcasts a scalar this way and leaves its neighbour undefined.
+ */
+static void narrow_pair(struct inst *in, unsigned k)
+{
+    struct opnd *o = &in->src[k];
+    uint8_t bit = (uint8_t)(1 << k);
+    bool high = in->op_sel & bit, moves = in->row->flags & ROW_OP_SEL;
+    if (o->type != T_PKF32 || o->kind == OPND_IMM || o->kind == OPND_SPECIAL
+        || (!moves && high != !!(in->op_sel_hi & bit)))
+        return;
+    o->dwords = 1;
+    o->reg += high;
+    in->op_sel &= (uint8_t)~bit;
+    in->op_sel_hi &= (uint8_t)~bit;
+}
+
 static bool decode_vop3p(struct inst *in)
 {
     const struct op_row *row = in->row;
@@ -316,6 +334,7 @@ static bool decode_vop3p(struct inst *in)
             return false;
         in->src[i].neg = in->neg_lo >> i & 1;
         in->src[i].abs = in->neg_hi >> i & 1;
+        narrow_pair(in, i);
     }
     set_register(&in->dst, OPND_VGPR, bits(w, 7, 0), row->dst);
     return true;

@@ -341,7 +341,7 @@ static void call_kernel(struct lanes *x)
         fn(x);
         return;
     }
-    bool f64 = TYPE_CLASS(row->dst) == CLASS_F64 || TYPE_CLASS(row->src[0]) == CLASS_F64;
+    bool f64 = TYPE_CLASS(row->dst) == CLASS_F64;
     fesetround(host[(f64 ? round_f16_mode(x->w) : round_f32_mode(x->w)) & 3]);
     fn(x);
     fesetround(FE_TONEAREST);

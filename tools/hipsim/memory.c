@@ -212,6 +212,8 @@ void *hipsim_mem_alloc(const struct hipsim_mem_request *request)
         slot->text_end = slot->base + size;
         if (atomic_load_explicit(&slot->serial, memory_order_relaxed))
             hipsim_mem_unmark(slot->base, size);
+        if (size & 3) /* the rest of the last dword: see check_lane() */
+            hipsim_mem_mark(slot->base + size, 4 - (size & 3));
         atomic_store_explicit(&slot->serial, ++mem.last_serial, memory_order_relaxed);
         atomic_fetch_add_explicit(&mem.in_use[slot->device], size, memory_order_relaxed);
         atomic_store_explicit(&slot->state, size << 2 | HIPSIM_MEM_LIVE, memory_order_release);

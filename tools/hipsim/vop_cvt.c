@@ -179,7 +179,7 @@ const struct op_row LOCAL(vop_cvt_rows)[] = {
     ROW(f64_f32, f64_f32, 0, 0, T_F64, T_F32)
     ROW(f16_f32, f16_f32, 0, 0, T_F16, T_F32)
     ROW(f32_f16, f32_f16, 0, 0, T_F32, T_F16)
-    ROW(rpi_i32_f32, rpi, 0, 0, T_I32, T_F32)
+    ROW(rpi_i32_f32, rpi, ROW_ROUNDS, 0, T_I32, T_F32)
     ROW(flr_i32_f32, flr, 0, 0, T_I32, T_F32)
     ROW(off_f32_i4, off_f32_i4, 0, 0, T_F32, T_B32)
     ROW(f32_ubyte0, ubyte0, 0, 0, T_F32, T_U32)

@@ -89,6 +89,23 @@ static inline double through_f16(double a, enum rounding mode)
     return f16_to_f64(f64_to_f16(a, mode));
 }
 
+/* An exact sum of zero from addends of unlike signs is -0 when rounding down (IEEE 754, 6.3). */
+static inline double signed_zero(double sum, double a, double b, enum rounding mode)
+{
+    return mode == ROUND_DOWN && sum == 0 && signbit(a) != signbit(b) ? -0.0 : sum;
+}
+
+static inline double fused(double product, double c, enum rounding mode)
+{
+    return signed_zero(add_to_odd(product, c), product, c, mode);
+}
+
+static inline double unfused(double product, double c, enum rounding mode)
+{
+    double p = through_f16(product, mode);
+    return signed_zero(p + c, p, c, mode);
+}
+
 static inline double nearest_even(double a)
 {
     double r = copysign((fabs(a) + 0x1p52) - 0x1p52, a);
