@@ -1,0 +1,455 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * This file tests decode's side of libattn: which kernel covers a layer, what a launch hands to it,
+ * which arguments are refused, and what ATTN_CHECK_DATA finds in lengths and page lists.
+ */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "tests/runtime/fixture.h"
+
+/* A decode kernel; NULL stands for the defaults in brackets. */
+struct kernel {
+    const char *name;
+    const char *gqa;        /* ["any"] */
+    const char *page_size;  /* ["any"] */
+    const char *q_len;      /* ["1"] */
+    const char *mask;       /* ["causal"] */
+    const char *kv_dtype;   /* ["same"] */
+    const char *kv_scale;   /* ["none"] */
+    const char *kv_layout;  /* ["nhd"] */
+    const char *page_table; /* ["blocks"] */
+};
+
+/* Where the made kernels take their arguments. */
+enum {
+    AT_K = 0, AT_K_PAGE = 8, AT_K_TOKEN = 16, AT_K_HEAD = 24, AT_V_PAGE = 32, AT_SCALE_PAGE = 40,
+    AT_SCALE_HEAD = 48, AT_TABLE_STRIDE = 56, AT_PAGE_SIZE = 64, AT_PAGE_SHIFT = 68, AT_Q_LEN = 72,
+    AT_RIGHT = 76, AT_SIZE = 80
+};
+
+static const char *or(const char *given, const char *otherwise)
+{
+    return given ? given : otherwise;
+}
+
+static void add(struct attnc_pack_writer *w, const struct kernel *k)
+{
+    const struct attnc_pack_pair key[] = {
+        { "dtype", "bf16" }, { "gqa", or(k->gqa, "any") }, { "head_dim", "128" },
+        { "head_dim_v", "128" }, { "kv_dtype", or(k->kv_dtype, "same") },
+        { "kv_layout", or(k->kv_layout, "nhd") }, { "kv_scale", or(k->kv_scale, "none") },
+        { "lse", "false" }, { "mask", or(k->mask, "causal") },
+        { "page_size", or(k->page_size, "any") }, { "page_table", or(k->page_table, "blocks") },
+        { "q_len", or(k->q_len, "1") }, { "sinks", "false" }, { "soft_cap", "false" },
+    };
+    static const struct attnc_pack_kernarg kernargs[] = {
+        { "k", AT_K, ATTN_KIND_I64 },
+        { "k_page_stride", AT_K_PAGE, ATTN_KIND_I64 },
+        { "k_token_stride", AT_K_TOKEN, ATTN_KIND_I64 },
+        { "k_head_stride", AT_K_HEAD, ATTN_KIND_I64 },
+        { "v_page_stride", AT_V_PAGE, ATTN_KIND_I64 },
+        { "scale_page_stride", AT_SCALE_PAGE, ATTN_KIND_I64 },
+        { "scale_head_stride", AT_SCALE_HEAD, ATTN_KIND_I64 },
+        { "block_table_stride", AT_TABLE_STRIDE, ATTN_KIND_I64 },
+        { "page_size", AT_PAGE_SIZE, ATTN_KIND_I32 },
+        { "page_shift", AT_PAGE_SHIFT, ATTN_KIND_I32 },
+        { "max_seqlen_q", AT_Q_LEN, ATTN_KIND_I32 },
+        { "window_right", AT_RIGHT, ATTN_KIND_I32 },
+    };
+    static const struct attnc_pack_factor x[] = { { "workgroups", 1 } };
+    const struct attnc_pack_kernel made = {
+        .name = k->name, .symbol = "kernel", .op = "decode", .target = "gfx942",
+        .key = key, .key_count = COUNT(key), .kernargs = kernargs,
+        .kernarg_count = COUNT(kernargs), .kernarg_size = AT_SIZE, .grid = { x },
+        .grid_count = { COUNT(x) }, .workgroup = { 256, 1, 1 }, .occupancy = 1, .code = k->name,
+        .code_size = strlen(k->name), .code_bytes = 4,
+    };
+    if (!attnc_pack_writer_add(w, &made))
+        fail_msg("%s", attnc_pack_writer_error(w));
+}
+
+static struct bench open_decode(const struct kernel *kernels, size_t count, uint32_t flags)
+{
+    struct bench b;
+    size_t size;
+    struct attnc_pack_writer *w = attnc_pack_writer_create();
+    for (size_t i = 0; i < count; i++)
+        add(w, &kernels[i]);
+    assert_true(attnc_pack_writer_finish(w, &b.bytes, &size));
+    attnc_pack_writer_destroy(w);
+    assert_int_equal(attn_pack_open_memory(b.bytes, size, &b.pack), ATTN_OK);
+    struct attn_device_options o = fake_options();
+    o.flags = flags;
+    assert_int_equal(attn_device_open(&b.pack, 1, &o, &b.device), ATTN_OK);
+    return b;
+}
+
+/* bf16, head_dim 128, 8 heads over 2, pages of 16. */
+static struct attn_decode_desc desc(void)
+{
+    return (struct attn_decode_desc){
+        .size = sizeof(struct attn_decode_desc), .dtype = ATTN_BF16, .head_dim = 128, .heads = 8,
+        .kv_heads = 2, .mask = ATTN_MASK_CAUSAL, .cache = { .page_size = 16 },
+    };
+}
+
+static _Alignas(16) uint16_t tensor[8];
+static const int32_t lens[] = { 40, 0, 16 };
+static const int32_t table[3][4] = { { 5, 0, 2, -1 }, { -1, -1, -1, -1 }, { 9, -1, -1, -1 } };
+
+/* Three sequences, of 3, 0 and 1 pages of a cache of 10. */
+static struct attn_decode_args args(void)
+{
+    return (struct attn_decode_args){
+        .size = sizeof(struct attn_decode_args), .q = tensor, .out = tensor,
+        .cache = { .k = tensor, .v = tensor, .page_count = 10 },
+        .pages = { .kv_lens = lens, .block_table = table[0], .entries = 4 },
+        .batch = 3, .total_q = 3,
+    };
+}
+
+static void choose(const struct bench *b, const struct attn_decode_desc *d, const char *name,
+                   const char *why)
+{
+    struct attn_op *op;
+    struct attn_op_info info = { .size = sizeof(info) };
+    if (attn_decode_lookup(b->device, d, &op))
+        fail_msg("%s", attn_last_error());
+    assert_int_equal(attn_op_describe(op, &info), ATTN_OK);
+    assert_string_equal(info.kernel.name, name);
+    assert_string_equal(info.why, why);
+    attn_op_destroy(op);
+}
+
+static void the_cheapest_kernel_that_covers_a_layer_is_taken(void **state)
+{
+    (void)state;
+    fake_reset();
+    static const struct kernel kernels[] = {
+        { .name = "plain" },
+        { .name = "page_16", .page_size = "16" },
+        { .name = "exact", .gqa = "4", .page_size = "16" },
+        { .name = "window", .mask = "window" },
+        { .name = "verify_2", .q_len = "2" },
+        { .name = "verify_8", .q_len = "8" },
+        { .name = "whole_8", .q_len = "8", .mask = "none" },
+    };
+    struct bench b = open_decode(kernels, COUNT(kernels), 0);
+    struct attn_decode_desc d = desc();
+    choose(&b, &d, "exact", "exact");
+    d.heads = 6;
+    choose(&b, &d, "page_16", "the cheapest that covers it: gqa any covers 3");
+    d.cache.page_size = 64;
+    choose(&b, &d, "plain",
+           "the cheapest that covers it: gqa any covers 3, page_size any covers 64");
+    d.mask = ATTN_MASK_NONE; /* of one query the same */
+    choose(&b, &d, "plain", "the cheapest that covers it: gqa any covers 3, mask causal covers "
+           "none, page_size any covers 64");
+    d.q_len = 2;
+    choose(&b, &d, "whole_8", "the cheapest that covers it: gqa any covers 3, page_size any covers "
+           "64, q_len 8 covers 2");
+    d.mask = ATTN_MASK_CAUSAL;
+    choose(&b, &d, "verify_2",
+           "the cheapest that covers it: gqa any covers 3, page_size any covers 64");
+    d.q_len = 3;
+    choose(&b, &d, "verify_8", "the cheapest that covers it: gqa any covers 3, page_size any "
+           "covers 64, q_len 8 covers 3");
+    struct attn_op *op;
+    d.q_len = 9;
+    assert_int_equal(attn_decode_lookup(b.device, &d, &op), ATTN_NO_KERNEL);
+    says("q_len");
+    close_bench(&b);
+}
+
+static void caches_have_kernels_of_their_own(void **state)
+{
+    (void)state;
+    fake_reset();
+    static const struct kernel kernels[] = {
+        { .name = "bf16" },
+        { .name = "fp16", .kv_dtype = "fp16" },
+        { .name = "fp8", .kv_dtype = "fp8", .kv_scale = "token", .kv_layout = "shuffle" },
+        { .name = "indices", .page_table = "indices" },
+    };
+    struct bench b = open_decode(kernels, COUNT(kernels), 0);
+    struct attn_decode_desc d = desc();
+    static const char any[] =
+        "the cheapest that covers it: gqa any covers 4, page_size any covers 16";
+    d.cache.dtype = ATTN_BF16; /* the op's own */
+    choose(&b, &d, "bf16", any);
+    d.cache.dtype = ATTN_FP16;
+    choose(&b, &d, "fp16", any);
+    d.cache = (struct attn_cache_desc){ ATTN_FP8, ATTN_KV_SHUFFLE, ATTN_KV_SCALE_TOKEN, 16 };
+    choose(&b, &d, "fp8", any);
+    d.cache = (struct attn_cache_desc){ .page_size = 16 };
+    d.page_table = ATTN_PAGES_INDICES;
+    choose(&b, &d, "indices", any);
+    close_bench(&b);
+}
+
+static int64_t i64_at(const struct fakehip *f, size_t offset)
+{
+    int64_t v;
+    memcpy(&v, f->kernargs + offset, sizeof(v));
+    return v;
+}
+
+static int32_t i32_at(const struct fakehip *f, size_t offset)
+{
+    int32_t v;
+    memcpy(&v, f->kernargs + offset, sizeof(v));
+    return v;
+}
+
+static void contiguous_caches_need_no_strides(void **state)
+{
+    (void)state;
+    struct fakehip *f = fake_reset();
+    static const struct kernel kernels[] = {
+        { .name = "nhd", .q_len = "4" },
+        { .name = "shuffle", .kv_layout = "shuffle", .kv_dtype = "fp8", .kv_scale = "token" },
+    };
+    struct bench b = open_decode(kernels, COUNT(kernels), 0);
+    struct attn_decode_desc d = desc();
+    d.q_len = 3;
+    struct attn_op *op;
+    assert_int_equal(attn_decode_lookup(b.device, &d, &op), ATTN_OK);
+    struct attn_decode_args a = args();
+    a.q_len = 1;
+    assert_int_equal(attn_decode_launch(op, &a), ATTN_OK);
+    assert_int_equal(f->grid[0], 6); /* 3 sequences, 2 kv heads */
+    assert_ptr_equal((void *)(intptr_t)i64_at(f, AT_K), tensor);
+    assert_int_equal(i64_at(f, AT_K_HEAD), 128);
+    assert_int_equal(i64_at(f, AT_K_TOKEN), 256);
+    assert_int_equal(i64_at(f, AT_K_PAGE), 16 * 256);
+    assert_int_equal(i64_at(f, AT_V_PAGE), 16 * 256);
+    assert_int_equal(i64_at(f, AT_TABLE_STRIDE), 4);
+    assert_int_equal(i32_at(f, AT_PAGE_SIZE), 16);
+    assert_int_equal(i32_at(f, AT_PAGE_SHIFT), 4);
+    assert_int_equal(i32_at(f, AT_Q_LEN), 1);
+    assert_int_equal(i32_at(f, AT_RIGHT), 0);
+    const int32_t work[8] = {0};
+    a.work_indptr = work;
+    a.work_info = (const int32_t *)(const void *)tensor;
+    a.partial_out = (float *)(void *)tensor;
+    a.partial_lse = (float *)(void *)tensor;
+    a.work_lists = 304;
+    a.cache.k_page_stride = INT64_C(1) << 40;
+    assert_int_equal(attn_decode_launch(op, &a), ATTN_OK);
+    assert_int_equal(f->grid[0], 304);
+    assert_int_equal(i64_at(f, AT_K_PAGE), INT64_C(1) << 40);
+    attn_op_destroy(op);
+
+    d = desc();
+    d.cache = (struct attn_cache_desc){ ATTN_FP8, ATTN_KV_SHUFFLE, ATTN_KV_SCALE_TOKEN, 32 };
+    assert_int_equal(attn_decode_lookup(b.device, &d, &op), ATTN_OK);
+    a = args();
+    a.cache.k_scale = a.cache.v_scale = (float *)(void *)tensor;
+    assert_int_equal(attn_decode_launch(op, &a), ATTN_OK);
+    assert_int_equal(i64_at(f, AT_K_HEAD), 128 * 32);
+    assert_int_equal(i64_at(f, AT_K_PAGE), 2 * 128 * 32);
+    assert_int_equal(i64_at(f, AT_SCALE_HEAD), 32);
+    assert_int_equal(i64_at(f, AT_SCALE_PAGE), 64);
+    attn_op_destroy(op);
+    close_bench(&b);
+}
+
+static void bad_descriptors_are_refused(void **state)
+{
+    (void)state;
+    fake_reset();
+    static const struct kernel kernels[] = { { .name = "plain" } };
+    struct bench b = open_decode(kernels, 1, 0);
+#define REFUSED(change, text)                                                          \
+    do {                                                                               \
+        struct attn_op *op;                                                            \
+        struct attn_decode_desc d = desc();                                            \
+        change;                                                                        \
+        assert_int_equal(attn_decode_lookup(b.device, &d, &op), ATTN_BAD_ARGUMENT);    \
+        says(text);                                                                    \
+    } while (0)
+    REFUSED(d.size = 8, "desc.size is 8");
+    REFUSED(d.dtype = ATTN_FP8, "dtype 3 is neither");
+    REFUSED(d.mask = 4, "mask 4");
+    REFUSED(d.page_table = 2, "page_table 2");
+    REFUSED(d.head_dim = 0, "head_dim 0");
+    REFUSED(d.heads = 7, "7 heads are not a multiple of 2 kv_heads");
+    REFUSED(d.q_len = 65, "q_len 65 is not 1 to 64");
+    REFUSED(d.cache.dtype = 9, "cache.dtype 9");
+    REFUSED(d.cache.layout = 2, "cache.layout 2");
+    REFUSED(d.cache.scale = 4, "cache.scale 4");
+    REFUSED(d.cache.page_size = 0, "page_size 0 is not a power of two");
+    REFUSED(d.cache.page_size = 48, "page_size 48 is not a power of two");
+    REFUSED(d.cache.page_size = 1 << 17, "at most 65536");
+    REFUSED(d.cache.scale = ATTN_KV_SCALE_TENSOR, "a bf16 cache has no scale");
+    REFUSED(d.cache.dtype = ATTN_INT8, "an int8 cache needs a scale");
+    REFUSED((d.cache.layout = ATTN_KV_SHUFFLE, d.cache.page_size = 4), "have 8 tokens or more");
+    REFUSED((d.cache.layout = ATTN_KV_SHUFFLE, d.cache.page_size = 8, d.cache.dtype = ATTN_FP8),
+            "have 16 tokens or more");
+    REFUSED(d.head_dim = 100, "not a multiple of 8");
+#undef REFUSED
+    close_bench(&b);
+}
+
+static void bad_arguments_are_refused(void **state)
+{
+    (void)state;
+    struct fakehip *f = fake_reset();
+    static const struct kernel kernels[] = {
+        { .name = "blocks", .kv_dtype = "fp8", .kv_scale = "tensor", .q_len = "2" },
+        { .name = "custom", .page_table = "indices", .mask = "custom" },
+    };
+    struct bench b = open_decode(kernels, COUNT(kernels), 0);
+    struct attn_decode_desc d = desc();
+    d.cache.dtype = ATTN_FP8;
+    d.cache.scale = ATTN_KV_SCALE_TENSOR;
+    d.q_len = 2;
+    struct attn_op *op;
+    assert_int_equal(attn_decode_lookup(b.device, &d, &op), ATTN_OK);
+    float scale[2];
+    struct attn_decode_args good = args();
+    good.cache.k_scale = good.cache.v_scale = scale;
+    good.total_q = 6;
+    assert_int_equal(attn_decode_launch(op, &good), ATTN_OK);
+#define REFUSED(change, text)                                                 \
+    do {                                                                      \
+        struct attn_decode_args a = good;                                     \
+        change;                                                               \
+        assert_int_equal(attn_decode_launch(op, &a), ATTN_BAD_ARGUMENT);      \
+        says(text);                                                           \
+    } while (0)
+    REFUSED(a.size = 0, "args.size");
+    REFUSED(a.q = NULL, "q or out is NULL");
+    REFUSED(a.out = (char *)a.out + 2, "not aligned to 16");
+    REFUSED(a.batch = -1, "negative count");
+    REFUSED(a.q_len = 3, "above desc.q_len");
+    REFUSED(a.total_q = 5, "total_q is below batch * q_len");
+    REFUSED(a.q_head_stride = 4, "a stride of q or out");
+    REFUSED(a.scale = INFINITY, "scale is not finite");
+    REFUSED(a.cache.k = NULL, "k or v is NULL");
+    REFUSED(a.cache.v = (char *)a.cache.v + 8, "k or v is NULL or not aligned");
+    REFUSED(a.cache.k_page_stride = 8, "a stride of k or v"); /* 8 bytes of fp8 */
+    REFUSED(a.cache.k_token_stride = (1 << 27) + 16, "more than 2 GiB, or less");
+    REFUSED(a.cache.v_token_stride = -256, "more than 2 GiB, or less");
+    REFUSED(a.cache.v_scale = NULL, "k_scale or v_scale is NULL");
+    REFUSED(a.cache.k_scale = (float *)((char *)scale + 2), "not aligned to 4");
+    REFUSED(a.cache.page_count = -1, "page_count is negative");
+    REFUSED(a.pages.kv_lens = NULL, "kv_lens is NULL");
+    REFUSED(a.pages.block_table = NULL, "block_table is NULL");
+    REFUSED(a.pages.entries = 0, "neither block_table_stride nor entries");
+    REFUSED(a.pages.block_table_stride = -4, "is negative");
+    REFUSED(a.work_indptr = lens, "work_lists is 0");
+    REFUSED((a.work_indptr = lens, a.work_lists = 2), "work_info is NULL");
+    REFUSED((a.work_indptr = lens, a.work_lists = 2, a.work_info = (const int32_t *)a.q),
+            "partial_out is NULL");
+    attn_op_destroy(op);
+    d = desc();
+    d.mask = ATTN_MASK_CUSTOM;
+    d.page_table = ATTN_PAGES_INDICES;
+    assert_int_equal(attn_decode_lookup(b.device, &d, &op), ATTN_OK);
+    REFUSED((void)a, "custom_mask or mask_indptr is NULL");
+    REFUSED((a.custom_mask = (const uint8_t *)tensor, a.mask_indptr = (const int64_t *)a.q),
+            "kv_indptr or kv_indices is NULL");
+#undef REFUSED
+    assert_int_equal(f->launches, 1);
+    const struct attn_decode_args none = { .size = sizeof(none) };
+    assert_int_equal(attn_decode_launch(op, &none), ATTN_OK);
+    assert_int_equal(f->launches, 1);
+    attn_op_destroy(op);
+    close_bench(&b);
+}
+
+static void refuse(const struct attn_op *op, const struct attn_decode_args *a, const char *text)
+{
+    assert_int_equal(attn_decode_launch(op, a), ATTN_BAD_DATA);
+    says(text);
+}
+
+static void block_tables_are_checked_on_request(void **state)
+{
+    (void)state;
+    struct fakehip *f = fake_reset();
+    static const struct kernel kernels[] = { { .name = "plain", .q_len = "2" } };
+    struct bench b = open_decode(kernels, 1, ATTN_CHECK_DATA);
+    struct attn_decode_desc d = desc();
+    d.q_len = 2;
+    struct attn_op *op;
+    assert_int_equal(attn_decode_lookup(b.device, &d, &op), ATTN_OK);
+    const int32_t qo[] = { 0, 2, 2, 3 };
+    struct attn_decode_args a = args();
+    a.qo_indptr = qo;
+    assert_int_equal(attn_decode_launch(op, &a), ATTN_OK);
+    const int32_t falls[] = { 0, 2, 1, 3 };
+    a.qo_indptr = falls;
+    refuse(op, &a, "qo_indptr[2] is 1, below qo_indptr[1], which is 2");
+    const int32_t many[] = { 0, 3, 3, 3 };
+    a.qo_indptr = many;
+    refuse(op, &a, "qo_indptr: sequence 0 has 3 tokens, the bound is 2");
+    a.qo_indptr = qo;
+    const int32_t negative[] = { 40, -1, 16 }, too_long[] = { 40, 65, 16 };
+    a.pages.kv_lens = negative;
+    refuse(op, &a, "kv_lens[1] is -1");
+    a.pages.kv_lens = too_long;
+    refuse(op, &a, "kv_lens[1] is 65, 5 pages; it is given 4");
+    const int32_t reaches[] = { 40, 0, 17 };
+    a.pages.kv_lens = reaches;
+    refuse(op, &a, "block_table[2][1] is -1, the cache has 10 pages");
+    a.pages.kv_lens = lens;
+    a.cache.page_count = 9;
+    refuse(op, &a, "block_table[2][0] is 9, the cache has 9 pages");
+    a.cache.page_count = 0; /* not said */
+    assert_int_equal(attn_decode_launch(op, &a), ATTN_OK);
+    assert_int_equal(f->launches, 2);
+    attn_op_destroy(op);
+    close_bench(&b);
+}
+
+static void page_lists_are_checked_on_request(void **state)
+{
+    (void)state;
+    fake_reset();
+    static const struct kernel kernels[] = { { .name = "plain", .page_table = "indices" } };
+    struct bench b = open_decode(kernels, 1, ATTN_CHECK_DATA);
+    struct attn_decode_desc d = desc();
+    d.page_table = ATTN_PAGES_INDICES;
+    struct attn_op *op;
+    assert_int_equal(attn_decode_lookup(b.device, &d, &op), ATTN_OK);
+    const int32_t indptr[] = { 0, 3, 3, 4 }, indices[] = { 5, 0, 2, 9 };
+    struct attn_decode_args a = args();
+    a.pages = (struct attn_pages){
+        .kv_lens = lens, .kv_indptr = indptr, .kv_indices = indices, .entries = 4,
+    };
+    assert_int_equal(attn_decode_launch(op, &a), ATTN_OK);
+    const int32_t beyond[] = { 0, 3, 3, 5 }, short_one[] = { 0, 2, 3, 4 };
+    a.pages.kv_indptr = beyond;
+    refuse(op, &a, "kv_indptr[3] is 5");
+    a.pages.kv_indptr = short_one;
+    refuse(op, &a, "kv_lens[0] is 40, 3 pages; it is given 2");
+    a.pages.kv_indptr = indptr;
+    a.cache.page_count = 9;
+    refuse(op, &a, "kv_indices[3] is 9, the cache has 9 pages");
+    attn_op_destroy(op);
+    close_bench(&b);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_cheapest_kernel_that_covers_a_layer_is_taken),
+        cmocka_unit_test(caches_have_kernels_of_their_own),
+        cmocka_unit_test(contiguous_caches_need_no_strides),
+        cmocka_unit_test(bad_descriptors_are_refused),
+        cmocka_unit_test(bad_arguments_are_refused),
+        cmocka_unit_test(block_tables_are_checked_on_request),
+        cmocka_unit_test(page_lists_are_checked_on_request),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
