@@ -400,12 +400,50 @@ static void one_query_a_sequence(void **state)
     (void)state;
     CASE("gfx942", false, {ATT_GQA, 8}, {ATT_LSE, 1});
     CASE("gfx950", false, {ATT_GQA, 5}, {ATT_DTYPE, ATT_DTYPE_FP16}, {ATT_SINKS, 1});
+    CASE("gfx942", false, {ATT_GQA, 1}, {ATT_HEAD_DIM, 256}, {ATT_PAGE_SIZE, 32});
+    CASE("gfx950", false, {ATT_GQA, 16}, {ATT_HEAD_DIM, 64}, {ATT_PAGE_SIZE, 128});
+    CASE("gfx942", false, {ATT_GQA, 0}, {ATT_HEAD_DIM, 128}, {ATT_HEAD_DIM_V, 64});
+}
+
+static void several_queries_see_up_to_themselves(void **state)
+{
+    (void)state;
+    CASE("gfx942", false, {ATT_GQA, 5}, {ATT_Q_LEN, 4}, {ATT_LSE, 1});
+    CASE("gfx950", false, {ATT_GQA, 12}, {ATT_Q_LEN, 8}, {ATT_HEAD_DIM, 64});
+    CASE("gfx950", false, {ATT_GQA, 6}, {ATT_Q_LEN, 3}, {ATT_HEAD_DIM, 256}, {ATT_SINKS, 1});
+    CASE("gfx942", false, {ATT_GQA, 0}, {ATT_Q_LEN, 8}, {ATT_MASK, ATT_MASK_NONE});
+}
+
+static void windows_cut_both_ends(void **state)
+{
+    (void)state;
+    CASE("gfx942", false, {ATT_MASK, ATT_MASK_WINDOW}, {ATT_SINKS, 1}, {ATT_HEAD_DIM, 64});
+    CASE("gfx950", false, {ATT_MASK, ATT_MASK_WINDOW}, {ATT_Q_LEN, 5}, {ATT_PAGE_SIZE, 64});
+}
+
+static void scores_are_capped(void **state)
+{
+    (void)state;
+    CASE("gfx942", false, {ATT_SOFT_CAP, 1}, {ATT_LSE, 1});
+}
+
+static void work_lists_write_parts(void **state)
+{
+    (void)state;
+    CASE("gfx942", true, {ATT_LSE, 1}, {ATT_SINKS, 1});
+    CASE("gfx950", true, {ATT_PAGE_TABLE, ATT_PAGE_TABLE_INDICES}, {ATT_LSE, 1}, {ATT_Q_LEN, 3},
+         {ATT_GQA, 12}, {ATT_PAGE_SIZE, 32});
+    CASE("gfx942", true, {ATT_MASK, ATT_MASK_WINDOW}, {ATT_LSE, 1}, {ATT_Q_LEN, 2});
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(one_query_a_sequence),
+        cmocka_unit_test(several_queries_see_up_to_themselves),
+        cmocka_unit_test(windows_cut_both_ends),
+        cmocka_unit_test(scores_are_capped),
+        cmocka_unit_test(work_lists_write_parts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
