@@ -31,6 +31,7 @@ struct lower {
     /* Metadata that tells LDS accesses from direct-to-LDS loads; see lower_mem.c. */
     LLVMValueRef lds_scope, dma_scope;
     unsigned md_alias_scope, md_noalias, md_invariant, md_prof;
+    unsigned loops;    /* around the op that is being lowered */
     bool counts_loads; /* the function waits for a number of loads, so none may be merged */
     bool failed;
     char *why;

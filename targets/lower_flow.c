@@ -9,13 +9,32 @@
 #include <assert.h>
 #include <stdlib.h>
 
+/* LLVM reads all parameters at the kernel's entry and keeps them in registers from there on. One
+ * that is used in a loop alone, where no pass of ours has moved it out, is read when its turn
+ * comes. */
+static LLVMValueRef lower_arg(struct lower *l, const struct tir_op *op)
+{
+    const struct tir_arg *a = &l->f->args[op->imm[0]];
+    if (!l->loops)
+        return LLVMGetParam(l->kernel, (unsigned)op->imm[0]);
+    LLVMValueRef segment = emit_intrinsic(l, "llvm.amdgcn.kernarg.segment.ptr", NULL, 0, NULL, 0);
+    if (!segment)
+        return NULL;
+    LLVMValueRef offset = lower_i32(l, a->offset);
+    LLVMValueRef r = LLVMBuildLoad2(l->b, lower_dtype(l, a->dtype),
+                                    LLVMBuildGEP2(l->b, l->i8, segment, &offset, 1, ""), "");
+    LLVMSetMetadata(r, l->md_invariant,
+                    LLVMMetadataAsValue(l->ctx, LLVMMDNodeInContext2(l->ctx, NULL, 0)));
+    return r;
+}
+
 LLVMValueRef lower_launch_state(struct lower *l, const struct tir_op *op)
 {
     static const char *const block_ids[3] = {
         "llvm.amdgcn.workgroup.id.x", "llvm.amdgcn.workgroup.id.y", "llvm.amdgcn.workgroup.id.z"};
 
     switch (op->opcode) {
-    case TIR_arg: return LLVMGetParam(l->kernel, (unsigned)op->imm[0]);
+    case TIR_arg: return lower_arg(l, op);
     case TIR_lane_id: return l->lane;
     case TIR_wave_id: return l->wave;
     default: return emit_intrinsic(l, block_ids[op->imm[0]], NULL, 0, NULL, 0);
@@ -200,7 +219,9 @@ LLVMValueRef lower_for(struct lower *l, const struct tir_op *op)
     for (unsigned i = 0; i < n; i++)
         l->values[body->params[1 + i].id] = phis[i];
     add_incoming(l, phis, inits, n, guard);
+    l->loops++;
     lower_block(l, body);
+    l->loops--;
     if (l->failed)
         goto out;
 

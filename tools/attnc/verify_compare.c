@@ -8,7 +8,8 @@
  *   exp(s), of which both the weights and their sum consist, then by the factor exp(e_s), about
  *     1 + e_s; n such terms are added: e = 2 e_s + (n + 8) f for weight and sum together;
  *   the weights are rounded to the kernel's type for the second product, which gives u sum p|v|
- *     and, for weights so small that they are subnormal, tiny sum |v|;
+ *     and, for weights so small that they are subnormal, in that type or in float32, where
+ *     V_EXP_F32 makes 0 of them (CDNA3 ISA), tiny sum |v| or 2^-126 sum |v|;
  *   the result is rounded once more: u |out| + tiny; not where it stays float32.
  *
  * Products of small errors are covered by the factor 1 + 4 u.
@@ -38,7 +39,8 @@ static double relative_error_of_weights(const struct comparison *c, const struct
 static double arithmetic_bound(const struct comparison *c, const struct ref_row *r, double e,
                                int d)
 {
-    return e * (r->magnitude[d] + fabs(r->out[d])) + c->precision->tiny * (r->values[d] + 1);
+    return e * (r->magnitude[d] + fabs(r->out[d])) +
+           fmax(c->precision->tiny, 0x1p-126) * r->values[d] + c->precision->tiny;
 }
 
 static double out_bound(const struct comparison *c, const struct ref_row *r, double e, int d,
