@@ -86,6 +86,17 @@ static void atomics_do_not_race_with_each_other(void **state)
            OFFSETS "ds_write_b32 v0, v0\n" WAIT BARRIER "ds_add_u32 v0, v1\n" WAIT);
 }
 
+/* What Clang makes of an atomic that the machine lacks: a load, and swaps until one succeeds. */
+static void the_load_of_a_compare_and_swap_is_no_race(void **state)
+{
+    (void)state;
+    expect(OFFSETS "ds_write_b32 v0, v0\n" WAIT BARRIER
+                   "ds_read_b32 v3, v0\n" WAIT "ds_add_u32 v0, v3\n" WAIT,
+           OFFSETS "ds_write_b32 v0, v0\n" WAIT BARRIER
+                   "ds_read_b32 v3, v0\n" WAIT "v_add_u32 v4, v3, v3\n"
+                   "ds_cmpst_rtn_b32 v5, v0, v3, v4\n" WAIT);
+}
+
 static void stores_are_waited_for_before_the_barrier(void **state)
 {
     (void)state;
@@ -158,6 +169,7 @@ int main(void)
         cmocka_unit_test(equal_stores_are_harmless),
         cmocka_unit_test(bytes_of_a_dword_are_apart),
         cmocka_unit_test(atomics_do_not_race_with_each_other),
+        cmocka_unit_test(the_load_of_a_compare_and_swap_is_no_race),
         cmocka_unit_test(stores_are_waited_for_before_the_barrier),
         cmocka_unit_test(double_buffers),
         cmocka_unit_test(a_report_names_both_accesses),
