@@ -148,6 +148,11 @@ ATTN_PUBLIC void attn_device_close(struct attn_device *device)
         return;
     for (size_t i = 0; i < device->pack_count; i++)
         attn_pack_close(device->packs[i]);
+    /* None is left but in a forked child, whose ops could not unload theirs. */
+    for (struct attn_module *m = device->modules, *next; m; m = next) {
+        next = m->next;
+        free(m);
+    }
     pthread_mutex_destroy(&device->lock);
     attn_hip_unload(&device->hip);
     free(device);

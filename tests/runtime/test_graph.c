@@ -2,8 +2,8 @@
 /*
  * This file captures one launch into a HIP graph on the simulator and replays it with other lengths
  * and other values, which the kernel must find in device memory. Arguments: the simulator's HIP
- * library, a pack of one causal bf16 prefill kernel of head_dim 128, and, for a longer run, how
- * many replays.
+ * library, a pack of one causal bf16 prefill kernel of head_dim 128, and, for another number than
+ * 1,000, how many replays.
  */
 #include <math.h>
 #include <setjmp.h>
@@ -20,10 +20,10 @@
 #include "tools/attnc/verify_numbers.h"
 #include "tools/reference/prefill.h"
 
-enum { BATCH = 2, LONGEST = 24, ROOM = BATCH * LONGEST, DIM = 128, HEADS = 1 };
+enum { BATCH = 2, LONGEST = 40, ROOM = BATCH * LONGEST, DIM = 128, HEADS = 1 };
 
 static const char *library_path, *pack_path;
-static int replays = 20;
+static int replays = 1000;
 
 static struct simulator hip;
 

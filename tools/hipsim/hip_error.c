@@ -70,6 +70,8 @@ static void start(void)
     pthread_mutex_unlock(&runtime.lock);
     if (!usable)
         return;
+    if (options.memory_gib && options.devices)
+        hipsim_mem_expect(options.devices * options.memory_gib << 30);
     if (!hipsim_mem_init() || !hip_devices_create(&options)) {
         snprintf(runtime.startup_why, sizeof runtime.startup_why,
                  "the simulated memory cannot be reserved: %s", strerror(errno));

@@ -62,8 +62,9 @@ static struct {
     uint64_t last_serial;
     struct queue freed[CLASSES];
     _Atomic uint64_t in_use[MAX_DEVICES];
+    uint64_t arena_size;
     bool ready;
-} mem = {.lock = PTHREAD_MUTEX_INITIALIZER};
+} mem = {.lock = PTHREAD_MUTEX_INITIALIZER, .arena_size = ARENA_SIZE};
 
 static void *reserve(uint64_t hint, uint64_t size, int protection)
 {
@@ -77,8 +78,8 @@ static void *reserve(uint64_t hint, uint64_t size, int protection)
 
 static bool reserve_all(void)
 {
-    void *arena = reserve(ARENA_HINT, ARENA_SIZE, PROT_NONE);
-    void *shadow = reserve(0, ARENA_SIZE / 8 + PAGE, PROT_NONE);
+    void *arena = reserve(ARENA_HINT, mem.arena_size, PROT_NONE);
+    void *shadow = reserve(0, mem.arena_size / 8 + PAGE, PROT_NONE);
     void *slots = reserve(0, MAX_SLOTS * sizeof *mem.slots, PROT_READ | PROT_WRITE);
     void *registered = reserve(0, MAX_REGISTERED * sizeof *mem.slots, PROT_READ | PROT_WRITE);
 
@@ -89,9 +90,20 @@ static bool reserve_all(void)
     for (unsigned i = 0; i < CLASSES; i++)
         mem.freed[i] = (struct queue){.head = NO_SLOT, .tail = NO_SLOT};
     hipsim_arena.base = (uintptr_t)arena;
-    hipsim_arena.size = ARENA_SIZE;
+    hipsim_arena.size = mem.arena_size;
     hipsim_arena.shadow = shadow;
     return true;
+}
+
+/* Freed memory rests in the arena before it is used again, so that is a multiple. */
+void hipsim_mem_expect(uint64_t bytes)
+{
+    const uint64_t resting = 256;
+
+    pthread_mutex_lock(&mem.lock);
+    if (!mem.ready)
+        mem.arena_size = bytes < ARENA_SIZE / resting ? bytes * resting : ARENA_SIZE;
+    pthread_mutex_unlock(&mem.lock);
 }
 
 bool hipsim_mem_init(void)
@@ -191,7 +203,8 @@ void *hipsim_mem_alloc(const struct hipsim_mem_request *request)
     uint64_t alignment = request->alignment;
     unsigned class;
 
-    if (size == 0 || size > ARENA_SIZE / 2 || request->device >= MAX_DEVICES || !hipsim_mem_init())
+    if (size == 0 || size > mem.arena_size / 2 || request->device >= MAX_DEVICES ||
+        !hipsim_mem_init())
         return NULL;
     if (alignment == 0)
         alignment = size >= PAGE ? PAGE : 256;

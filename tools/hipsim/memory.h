@@ -72,6 +72,10 @@ struct hipsim_arena {
 /** The process's arena. All zero until hipsim_mem_init(). */
 extern struct hipsim_arena hipsim_arena;
 
+/** Says how much memory the devices have, so that the arena need not be larger than that takes;
+ *  valgrind needs time in proportion to it. Without effect after hipsim_mem_init(). */
+void hipsim_mem_expect(uint64_t bytes);
+
 /** Reserves the arena; later calls do nothing. Thread-safe. False if the address space cannot be
  *  had; the reason is in errno. */
 bool hipsim_mem_init(void);
