@@ -574,6 +574,98 @@ ATTN_PUBLIC int attn_combine_lookup(struct attn_device *device,
 
 /** As attn_prefill_launch(): no allocation, no lock, no waiting; may be captured into a graph. */
 ATTN_PUBLIC int attn_combine_launch(const struct attn_op *op, const struct attn_combine_args *args);
+/* ---- What follows the QKV projection: bias, QK norm, rotary embedding, cache write ---- */
+
+/** Which elements of a head rotate together, by the same angle. */
+enum attn_rope {
+    ATTN_ROPE_NONE, /**< none */
+    ATTN_ROPE_NEOX, /**< elements i and i + rotary_dim / 2 */
+    ATTN_ROPE_GPTJ  /**< elements 2 i and 2 i + 1 */
+};
+
+enum attn_norm {
+    ATTN_NORM_NONE,
+    ATTN_NORM_RMS,       /**< per head: x / sqrt(mean(x^2) + eps) * w */
+    ATTN_NORM_GEMMA_RMS, /**< per head: x / sqrt(mean(x^2) + eps) * (1 + w) */
+    ATTN_NORM_FULL       /**< x / sqrt(squares / count + eps) * w, over the heads of all ranks */
+};
+
+/** What is fixed for a layer. */
+struct attn_rope_qk_norm_cache_desc {
+    size_t size;           /**< sizeof(struct attn_rope_qk_norm_cache_desc) */
+    enum attn_dtype dtype; /**< of all tensors but the cache: ATTN_BF16 or ATTN_FP16 */
+    int32_t head_dim;      /**< of q, k and v */
+    int32_t heads;         /**< query heads on this rank */
+    int32_t kv_heads;
+    enum attn_rope rope;
+    int32_t rotary_dim;    /**< the first elements of a head, which rotate; 0: head_dim */
+    enum attn_norm norm;   /**< of q and k */
+    bool bias;             /**< a bias is added to q, k and v first */
+    bool gate;             /**< each head of q is followed by its output gate, which goes to gate */
+    bool keep_kv;          /**< k and v are also written to k_out and v_out */
+    struct attn_cache_desc cache;
+};
+
+/**
+ * One call, for `tokens` tokens of any sequences. Token t reads row positions[t] of the table
+ * cos_sin, [position, rotary_dim]: the cosines of the rotary_dim / 2 pairs, then their sines. A
+ * pair (a, b) becomes (a cos - b sin, b cos + a sin). Scaled variants (YaRN, Llama 3) are other
+ * tables. k and v of token t go to slot slot_mapping[t] of the cache: page slot / page_size,
+ * offset slot % page_size. A token with a negative slot is not cached; its q, and its k and v where
+ * they are kept, are worked out all the same.
+ *
+ * Strides are in elements; 0 stands for a contiguous [token, head, element] tensor. q, k and v
+ * may be parts of one tensor. The last dimension is contiguous; tensors and their strides in
+ * bytes are multiples of 16, and a token's heads lie within 2 GiB. An output may be its own input
+ * with the same strides, and overlaps nothing else.
+ */
+struct attn_rope_qk_norm_cache_args {
+    size_t size;           /**< sizeof(struct attn_rope_qk_norm_cache_args) */
+    const void *q;         /**< [tokens, heads, head_dim]; desc.gate: [tokens, heads, 2 head_dim] */
+    const void *k;         /**< [tokens, kv_heads, head_dim] */
+    const void *v;         /**< [tokens, kv_heads, head_dim]; NULL: q and k only */
+    void *q_out;           /**< [tokens, heads, head_dim]; NULL: q, in place */
+    void *k_out;         /**< [tokens, kv_heads, head_dim], with desc.keep_kv; NULL: k */
+    void *v_out;       /**< [tokens, kv_heads, head_dim], with desc.keep_kv; NULL: v */
+    void *gate;            /**< [tokens, heads, head_dim], with desc.gate */
+    struct attn_cache cache;
+    const int64_t *slot_mapping; /**< [tokens] on the device; NULL: nothing is cached */
+    const int64_t *positions;    /**< [tokens] on the device, with desc.rope */
+    const float *cos_sin;        /**< [max_position, rotary_dim] on the device, with desc.rope */
+    const void *q_weight;  /**< [head_dim]; ATTN_NORM_FULL: [heads, head_dim] */
+    const void *k_weight;  /**< [head_dim]; ATTN_NORM_FULL: [kv_heads, head_dim] */
+    const void *q_bias;    /**< [heads, head_dim], with desc.bias */
+    const void *k_bias;    /**< [kv_heads, head_dim], with desc.bias */
+    const void *v_bias;    /**< [kv_heads, head_dim], with desc.bias */
+    const float *q_squares; /**< [tokens], ATTN_NORM_FULL: sum of squares of q over all ranks */
+    const float *k_squares; /**< [tokens], ATTN_NORM_FULL: the same of k */
+    int64_t q_token_stride, q_head_stride; /**< 0 with desc.gate: of [tokens, heads, 2 head_dim] */
+    int64_t k_token_stride, k_head_stride;
+    int64_t v_token_stride, v_head_stride;
+    int64_t q_out_token_stride, q_out_head_stride;
+    int64_t k_out_token_stride, k_out_head_stride;
+    int64_t v_out_token_stride, v_out_head_stride;
+    int64_t gate_token_stride, gate_head_stride;
+    int32_t tokens;
+    int32_t max_position;  /**< rows of cos_sin, for ATTN_CHECK_DATA; 0: not said */
+    int32_t q_count;       /**< ATTN_NORM_FULL: elements that q_squares sums */
+    int32_t k_count;       /**< ATTN_NORM_FULL: elements that k_squares sums */
+    float eps;             /**< of the norm */
+    void *stream;          /**< hipStream_t of the op's device; NULL: the default stream */
+};
+
+/**
+ * Chooses and loads the kernel for a layer: the one whose key equals the descriptor; page size and
+ * heads may be any. ATTN_NO_KERNEL names what is missing and the nearest kernel. Release with
+ * attn_op_destroy().
+ */
+ATTN_PUBLIC int attn_rope_qk_norm_cache_lookup(struct attn_device *device,
+                                               const struct attn_rope_qk_norm_cache_desc *desc,
+                                               struct attn_op **op);
+
+/** As attn_prefill_launch(): no allocation, no lock, no waiting; may be captured into a graph. */
+ATTN_PUBLIC int attn_rope_qk_norm_cache_launch(const struct attn_op *op,
+                                               const struct attn_rope_qk_norm_cache_args *args);
 
 #ifdef __cplusplus
 }

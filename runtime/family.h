@@ -55,6 +55,7 @@ union attn_desc {
     struct attn_prefill_desc prefill;
     struct attn_decode_desc decode;
     struct attn_combine_desc combine;
+    struct attn_rope_qk_norm_cache_desc rope;
 };
 
 /* What a launch has to know besides the values. */

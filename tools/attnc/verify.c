@@ -56,6 +56,7 @@ static const struct verify_family *const families[] = {
     &verify_prefill,
     &verify_decode,
     &verify_combine,
+    &verify_rope_qk_norm_cache,
 };
 
 const char *verify_field(const struct attn_pack *pack, uint32_t n, const char *field)

@@ -66,6 +66,7 @@ struct verify_family {
 extern const struct verify_family verify_prefill;
 extern const struct verify_family verify_decode;
 extern const struct verify_family verify_combine;
+extern const struct verify_family verify_rope_qk_norm_cache;
 
 /** The descriptor that asks for the n-th kernel; heads 0 where it takes any ratio. */
 struct attn_prefill_desc verify_prefill_desc(const struct attn_pack *pack, uint32_t n);

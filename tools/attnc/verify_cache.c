@@ -2,6 +2,7 @@
 #include "tools/attnc/verify_cache.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -206,13 +207,61 @@ void cache_upload(struct paged_cache *c, struct device_memory *m, struct attn_ca
     };
 }
 
+static void download_part(struct paged_cache *c, enum cache_part p, struct device_memory *m)
+{
+    const size_t size = (size_t)c->precision->size, page = (size_t)c->page_elements[p] * size;
+    const size_t stride = (size_t)c->device_page_stride[p] * size;
+    if (stride == page) {
+        device_read(m, c->image[p], c->device[p] - GUARD_BYTES, image_bytes(c, p));
+        return;
+    }
+    for (int i = 0; i < c->page_count; i++) {
+        if (c->used[i])
+            device_read(m, c->image[p] + GUARD_BYTES + i * page, c->device[p] + i * stride, page);
+    }
+}
+
 void cache_download(struct paged_cache *c, struct device_memory *m)
 {
     for (int p = 0; p < CACHE_PARTS; p++) {
-        device_read(m, c->image[p], c->device[p] - GUARD_BYTES, image_bytes(c, p));
+        download_part(c, p, m);
         if (c->scale_count)
             device_read(m, c->scales[p], c->device_scales[p], c->scale_count * sizeof(float));
     }
+}
+
+/* Bytes of the image that belong to elements of the slots. */
+static bool *bytes_of_slots(const struct paged_cache *c, enum cache_part p, const bool *slots)
+{
+    const size_t size = (size_t)c->precision->size;
+    bool *inside = allocate(image_bytes(c, p));
+    for (int i = 0; i < c->page_count * c->desc.page_size; i++) {
+        for (int head = 0; head < c->kv_heads && slots[i]; head++) {
+            for (int d = 0; d < c->part[p].dim; d++) {
+                const uint8_t *at =
+                    element(c, p, i / c->desc.page_size, i % c->desc.page_size, head, d);
+                memset(inside + (at - c->image[p]), true, size);
+            }
+        }
+    }
+    return inside;
+}
+
+bool cache_untouched_outside(const struct paged_cache *c, const bool *slots, char *why,
+                             size_t why_size)
+{
+    const size_t size = (size_t)c->precision->size;
+    bool untouched = true;
+    for (int p = 0; p < CACHE_PARTS && untouched; p++) {
+        bool *inside = bytes_of_slots(c, p, slots);
+        for (size_t at = 0; at < image_bytes(c, p) && untouched; at += size)
+            untouched = inside[at] || !memcmp(c->image[p] + at, &c->precision->poison, size);
+        free(inside);
+        if (!untouched)
+            snprintf(why, why_size, "%s: memory that belongs to no slot was written",
+                     p == CACHE_K ? "k" : "v");
+    }
+    return untouched;
 }
 
 void cache_free(struct paged_cache *c)

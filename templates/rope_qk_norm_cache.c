@@ -1,0 +1,664 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What happens to the output of a layer's QKV projection before attention, in one pass over it:
+ *
+ *   x = x + bias                                  q, k, v
+ *   x = x rsq(mean(x^2) + eps) w                  q, k: per head, or with a given sum of squares
+ *   (a, b) = (a cos - b sin, b cos + a sin)       q, k: pairs of elements, by position
+ *
+ * q goes to its output, k and v to the slot of a paged cache. A wave takes one token, so that its
+ * position and its slot are scalars, and walks over the heads, a tile of them at a time; the next
+ * tile is on its way while one is worked on. Few tokens share their heads out over several waves.
+ *
+ * The elements a and b of a pair are two tiles with one layout: the rotation needs no cross-lane
+ * traffic. NeoX pairs lie rotary_dim / 2 apart, which is two loads; GPT-J pairs are neighbours,
+ * loaded as one dword and taken apart.
+ */
+#include "templates/scalar.h"
+#include "templates/template.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { ELEM = 2 /* bytes of bf16 and fp16 */, WAVES = 4, MAX_SPANS = 8, MAX_PARTS = MAX_SPANS + 1 };
+
+/* Neighbouring elements of a head, held by one tile of heads x elements. */
+struct span {
+    unsigned byte;             /* of its first element within the head */
+    struct tir_type heads;     /* as it is loaded: GPT-J pairs as dwords */
+    struct tir_type vector;    /* one head's weights, cosines: the same columns */
+};
+
+/* How a tile of heads is held. The first two parts are the halves of the rotating pairs, where
+ * there are any: spans 0 and 1, or both in span 0. */
+struct shape {
+    unsigned n_spans, n_parts;
+    bool rotates, packed;
+    struct span spans[MAX_SPANS];
+};
+
+/* A tile of heads in f32, by parts. */
+struct parts {
+    struct tir_value v[MAX_PARTS];
+};
+
+struct rope {
+    const struct att_variant *v;
+    struct tir_builder b;
+    unsigned dtype;
+    int rows; /* heads a tile */
+    struct shape rotated, plain;
+    struct tir_value token;    /* i32 */
+    struct tir_value slot;     /* i64, negative: nowhere */
+    struct tir_value cos, sin; /* 1 x rotary_dim / 2 */
+};
+
+/* The heads of q, k or v of this wave's token, from `first` to `end`. */
+struct source {
+    const char *name; /* of the tensor, and of its stride arguments */
+    const char *weight, *bias, *squares, *scale;
+    const struct shape *shape;
+    struct tir_value base, stride; /* i64, i32 bytes */
+    struct tir_value first, end;
+};
+
+static unsigned log2u(unsigned x) { return 31 - (unsigned)__builtin_clz(x); }
+
+static bool is_power_of_two(int x) { return x > 0 && !(x & (x - 1)); }
+
+static int rotary_dim(const struct att_variant *v)
+{
+    return v->rope == ATT_ROPE_NONE ? 0 : v->rotary_dim;
+}
+
+static bool check(const struct att_variant *v, const struct tir_machine *m, struct att_why *why)
+{
+    (void)m;
+    const int rotary = rotary_dim(v);
+    if (v->head_dim % 16 || v->head_dim > 512)
+        return att_reject(why, ATT_HEAD_DIM,
+                          "head_dim %d is not a multiple of 16 of at most 512", v->head_dim);
+    if (rotary > v->head_dim)
+        return att_reject(why, ATT_ROTARY_DIM, "rotary_dim %d is more than head_dim %d", rotary,
+                          v->head_dim);
+    if (rotary && (!is_power_of_two(rotary) || rotary < 16))
+        return att_reject(why, ATT_ROTARY_DIM,
+                          "rotary_dim %d is not a power of two of at least 16", rotary);
+    if (v->gate && v->bias)
+        return att_reject(why, ATT_GATE, "a gate has no bias: gate and bias exclude each other");
+    if (att_kv_dtype(v) != (v->dtype == ATT_DTYPE_BF16 ? ATT_KV_DTYPE_BF16 : ATT_KV_DTYPE_FP16))
+        return att_reject(why, ATT_KV_DTYPE, "the cache is of the op's own dtype");
+    if (v->kv_layout != ATT_KV_LAYOUT_NHD)
+        return att_reject(why, ATT_KV_LAYOUT, "the cache is [page, token, head, element]");
+    if (v->kv_scale != ATT_KV_SCALE_NONE)
+        return att_reject(why, ATT_KV_SCALE, "a cache of 16 bits has no scale");
+    return true;
+}
+
+/* Shapes. */
+
+/* `columns` elements of 1 << lane_bits lanes, each with runs of 1 << run_bits; the other lanes, and
+ * then registers, hold further heads. */
+static struct tir_layout tile_layout(unsigned rows, unsigned columns, unsigned run_bits,
+                                     unsigned lane_bits)
+{
+    struct tir_layout l = {.lane_bits = 6};
+    unsigned n = 0, row = 1;
+    uint32_t lanes[6];
+    for (unsigned i = 0; i < 6; i++) {
+        lanes[i] = i < lane_bits ? TIR_RC(0, 1u << (run_bits + i)) : TIR_RC(row, 0);
+        row <<= i >= lane_bits;
+    }
+    for (unsigned c = 1; c < columns; c <<= 1)
+        if (c < 1u << run_bits || c >= 1u << (run_bits + lane_bits))
+            l.basis[n++] = TIR_RC(0, c);
+    for (; row < rows; row <<= 1)
+        l.basis[n++] = TIR_RC(row, 0);
+    l.reg_bits = (uint8_t)n;
+    memcpy(l.basis + n, lanes, sizeof(lanes));
+    return l;
+}
+
+static void add_span(struct rope *p, struct shape *s, unsigned first, unsigned columns,
+                     unsigned dtype, unsigned lane_bits)
+{
+    struct tir_func *f = p->b.f;
+    const unsigned most = dtype == TIR_I32 ? 2 : 3, held = log2u(columns) - lane_bits;
+    const struct tir_layout l =
+        tile_layout((unsigned)p->rows, columns, held < most ? held : most, lane_bits);
+    const struct tir_layout vector = tir_layout_slice(&l, 0);
+    s->spans[s->n_spans++] = (struct span){
+        .byte = first * ELEM,
+        .heads = tir_tile(f, dtype, (unsigned)p->rows, columns, &l),
+        .vector = tir_tile(f, dtype, 1, columns, &vector),
+    };
+}
+
+/* Elements from `first` on that do not rotate, in panels of power-of-two width. */
+static void add_panels(struct rope *p, struct shape *s, unsigned first, unsigned lane_bits)
+{
+    for (unsigned left = (unsigned)p->v->head_dim - first; left; ) {
+        const unsigned width = 1u << log2u(left);
+        add_span(p, s, first, width, p->dtype, lane_bits);
+        first += width;
+        left -= width;
+    }
+}
+
+static unsigned min_u(unsigned a, unsigned b) { return a < b ? a : b; }
+
+/* Lanes that share a head: 16 elements each, of the rotating ones at least 4 in either half, or 2
+ * where a lane would have too many of the others then. */
+static unsigned lanes_of_head(unsigned dim, unsigned rotary)
+{
+    const unsigned most = log2u(min_u(dim / 16, 64));
+    if (!rotary)
+        return most;
+    const unsigned wide = min_u(most, log2u(rotary / 8));
+    return dim >> wide > 32 ? min_u(most, log2u(rotary / 4)) : wide;
+}
+
+/* The widest load is 16 bytes, and no lane is without an element of any panel. */
+static void choose_shapes(struct rope *p)
+{
+    const unsigned dim = (unsigned)p->v->head_dim, rotary = (unsigned)rotary_dim(p->v);
+    const unsigned narrowest = dim & -dim; /* a panel as narrow as this may come last */
+    const unsigned lane_bits = lanes_of_head(dim, rotary);
+    p->rows = 64 >> lane_bits;
+    struct shape *s = &p->rotated;
+    s->rotates = rotary != 0;
+    s->packed = p->v->rope == ATT_ROPE_GPTJ;
+    if (s->packed)
+        add_span(p, s, 0, rotary / 2, TIR_I32, lane_bits);
+    for (unsigned half = 0; half < 2 && s->rotates && !s->packed; half++)
+        add_span(p, s, half * rotary / 2, rotary / 2, p->dtype, lane_bits);
+    add_panels(p, s, rotary, lane_bits);
+    s->n_parts = s->n_spans + s->packed;
+    add_panels(p, &p->plain, 0, log2u(min_u(min_u(dim / 8, 64), narrowest)));
+    p->plain.n_parts = p->plain.n_spans;
+}
+
+/* Values. */
+
+static struct tir_value to_f32(struct rope *p, struct tir_value x)
+{
+    return tir_convert(&p->b, x, TIR_F32);
+}
+
+static struct tir_type with_dtype(struct rope *p, struct tir_value x, unsigned dtype)
+{
+    struct tir_type t = tir_typeof(p->b.f, x);
+    t.dtype = (uint8_t)dtype;
+    return t;
+}
+
+/* The 16-bit floats in the low or high half of dwords. */
+static struct tir_value half_of(struct rope *p, struct tir_value pairs, bool high)
+{
+    struct tir_builder *b = &p->b;
+    if (p->dtype == TIR_BF16) {
+        const struct tir_value bits = high
+            ? tir_and(b, pairs, tir_int_like(b, pairs, -65536))
+            : tir_shl(b, pairs, tir_int_like(b, pairs, 16));
+        return tir_bitcast(b, bits, with_dtype(p, bits, TIR_F32));
+    }
+    if (high)
+        pairs = tir_shr(b, pairs, tir_int_like(b, pairs, 16));
+    const struct tir_value bits = tir_convert(b, pairs, TIR_I16);
+    return to_f32(p, tir_bitcast(b, bits, with_dtype(p, bits, p->dtype)));
+}
+
+static struct parts unpack(struct rope *p, const struct shape *s, const struct tir_value *raw)
+{
+    struct parts x;
+    unsigned n = 0;
+    for (unsigned i = 0; i < s->n_spans; i++) {
+        if (s->packed && i == 0) {
+            x.v[n++] = half_of(p, raw[0], false);
+            x.v[n++] = half_of(p, raw[0], true);
+        } else {
+            x.v[n++] = to_f32(p, raw[i]);
+        }
+    }
+    return x;
+}
+
+static struct tir_value pack_pairs(struct rope *p, struct tir_value low, struct tir_value high)
+{
+    struct tir_builder *b = &p->b;
+    struct tir_value half[2] = {low, high};
+    for (int i = 0; i < 2; i++) {
+        const struct tir_value x = tir_convert(b, half[i], p->dtype);
+        half[i] = tir_zext(b, tir_bitcast(b, x, with_dtype(p, x, TIR_I16)), TIR_I32);
+    }
+    return tir_or(b, half[0], tir_shl(b, half[1], tir_int_like(b, half[1], 16)));
+}
+
+static void pack(struct rope *p, const struct shape *s, const struct parts *x,
+                 struct tir_value *raw)
+{
+    unsigned n = 0;
+    for (unsigned i = 0; i < s->n_spans; i++) {
+        if (s->packed && i == 0) {
+            raw[0] = pack_pairs(p, x->v[0], x->v[1]);
+            n = 2;
+        } else {
+            raw[i] = tir_convert(&p->b, x->v[n++], p->dtype);
+        }
+    }
+}
+
+/* Memory. */
+
+static void load(struct rope *p, const struct shape *s, struct tir_value base,
+                 struct tir_value end, struct tir_value stride, struct tir_value row, bool vector,
+                 struct tir_value *raw)
+{
+    const int bytes = p->v->head_dim * ELEM;
+    for (unsigned i = 0; i < s->n_spans; i++) {
+        const struct tir_view view =
+            att_view(&p->b, base, end, stride, bytes, (int)s->spans[i].byte);
+        raw[i] = tir_tile_load(&p->b, view, row,
+                               vector ? s->spans[i].vector : s->spans[i].heads);
+    }
+}
+
+static void store(struct rope *p, const struct shape *s, struct tir_value base,
+                  struct tir_value end, struct tir_value stride, struct tir_value row,
+                  const struct tir_value *raw)
+{
+    const int bytes = p->v->head_dim * ELEM;
+    for (unsigned i = 0; i < s->n_spans; i++) {
+        const struct tir_view view =
+            att_view(&p->b, base, end, stride, bytes, (int)s->spans[i].byte);
+        tir_tile_store(&p->b, view, row, raw[i]);
+    }
+}
+
+static struct tir_value stride_of(struct rope *p, const char *tensor, const char *what)
+{
+    char name[48];
+    snprintf(name, sizeof(name), "%s_%s_stride", tensor, what);
+    return att_stride(&p->b, name, ELEM);
+}
+
+/* Where the token's heads begin. */
+static struct tir_value token_base(struct rope *p, const char *tensor)
+{
+    struct tir_builder *b = &p->b;
+    const struct tir_value at =
+        tir_mul(b, att_wide(b, p->token), stride_of(p, tensor, "token"));
+    return tir_add(b, tir_arg(b, tensor, TIR_I64), at);
+}
+
+static struct tir_value head_stride(struct rope *p, const char *tensor)
+{
+    return tir_convert(&p->b, stride_of(p, tensor, "head"), TIR_I32);
+}
+
+static void fetch(struct rope *p, const struct source *s, struct tir_value row,
+                  struct tir_value *raw)
+{
+    load(p, s->shape, s->base, s->end, s->stride, row, false, raw);
+}
+
+/* What a tensor [token, head, head_dim] gets. */
+static void write_dense(struct rope *p, const struct source *s, const char *tensor,
+                        struct tir_value row, const struct tir_value *raw)
+{
+    store(p, s->shape, token_base(p, tensor), s->end, head_stride(p, tensor), row, raw);
+}
+
+/* Weights or biases [head, head_dim] of a tile of heads. */
+static struct parts per_head(struct rope *p, const struct source *s, const char *tensor,
+                             struct tir_value row)
+{
+    struct tir_builder *b = &p->b;
+    struct tir_value raw[MAX_SPANS];
+    const struct tir_value stride = tir_i32(b, p->v->head_dim * ELEM);
+    load(p, s->shape, tir_arg(b, tensor, TIR_I64), s->end, stride, row, false, raw);
+    return unpack(p, s->shape, raw);
+}
+
+/* Weights [head_dim], as f32 for every head of a tile. */
+static struct parts for_all_heads(struct rope *p, const struct source *s, const char *tensor)
+{
+    struct tir_builder *b = &p->b;
+    struct tir_value raw[MAX_SPANS];
+    const struct tir_value stride = tir_i32(b, p->v->head_dim * ELEM);
+    load(p, s->shape, tir_arg(b, tensor, TIR_I64), tir_i32(b, 1), stride, tir_i32(b, 0), true,
+         raw);
+    return unpack(p, s->shape, raw);
+}
+
+/* Norm. */
+
+static struct tir_value repeat(struct rope *p, struct tir_value x, struct tir_value like)
+{
+    return tir_broadcast(&p->b, x, tir_typeof(p->b.f, like));
+}
+
+static void add(struct rope *p, const struct shape *s, struct parts *x, const struct parts *y)
+{
+    for (unsigned i = 0; i < s->n_parts; i++)
+        x->v[i] = tir_add(&p->b, x->v[i], y->v[i]);
+}
+
+/* 1 / rms of each head. */
+static struct tir_value inverse_rms(struct rope *p, const struct shape *s, const struct parts *x)
+{
+    struct tir_builder *b = &p->b;
+    struct tir_value sum = {0};
+    for (unsigned i = 0; i < s->n_parts; i++) {
+        struct tir_value square = tir_mul(b, x->v[i], x->v[i]);
+        if (i == 0 && s->rotates) { /* pairs have one layout: one sum across lanes */
+            i++;
+            square = tir_fma(b, x->v[1], x->v[1], square);
+        }
+        const struct tir_value part = tir_row_sum(b, square);
+        sum = sum.id ? tir_add(b, sum, part) : part;
+    }
+    const struct tir_type t = tir_typeof(b->f, sum);
+    const struct tir_value eps = tir_splat(b, tir_arg(b, "eps", TIR_F32), t);
+    const struct tir_value share = tir_float_like(b, sum, 1.0f / (float)p->v->head_dim);
+    return tir_rsq(b, tir_fma(b, sum, share, eps));
+}
+
+static void normalise_heads(struct rope *p, const struct source *s, const struct parts *weight,
+                            struct parts *x)
+{
+    struct tir_builder *b = &p->b;
+    const struct tir_value inverse = inverse_rms(p, s->shape, x);
+    for (unsigned i = 0; i < s->shape->n_parts; i++) {
+        struct tir_value w = weight->v[i];
+        if (p->v->norm == ATT_NORM_GEMMA_RMS)
+            w = tir_add(b, w, tir_float_like(b, w, 1.0f));
+        const struct tir_value scaled = tir_mul(b, x->v[i], repeat(p, inverse, x->v[i]));
+        x->v[i] = tir_mul(b, scaled, repeat(p, w, x->v[i]));
+    }
+}
+
+/* The sum of squares runs over the heads of all ranks: the caller has it. */
+static struct tir_value given_inverse_rms(struct rope *p, const struct source *s)
+{
+    struct tir_builder *b = &p->b;
+    char name[32];
+    const struct tir_value at = tir_shl(b, p->token, tir_i32(b, 2));
+    const struct tir_value sum =
+        tir_scalar_load(b, tir_arg(b, s->squares, TIR_I64), at, TIR_F32);
+    snprintf(name, sizeof(name), "%s_share", s->squares);
+    return tir_rsq(b, tir_fma(b, sum, tir_arg(b, name, TIR_F32), tir_arg(b, "eps", TIR_F32)));
+}
+
+static void normalise_all(struct rope *p, const struct source *s, struct tir_value row,
+                          struct tir_value inverse, struct parts *x)
+{
+    struct tir_builder *b = &p->b;
+    const struct parts w = per_head(p, s, s->weight, row);
+    for (unsigned i = 0; i < s->shape->n_parts; i++) {
+        const struct tir_value each = tir_splat(b, inverse, tir_typeof(b->f, x->v[i]));
+        x->v[i] = tir_mul(b, tir_mul(b, x->v[i], each), w.v[i]);
+    }
+}
+
+/* Rotation. */
+
+static void rotate(struct rope *p, struct parts *x)
+{
+    struct tir_builder *b = &p->b;
+    const struct tir_value c = repeat(p, p->cos, x->v[0]), s = repeat(p, p->sin, x->v[0]);
+    const struct tir_value first = x->v[0], second = x->v[1];
+    x->v[0] = tir_fma(b, first, c, tir_neg(b, tir_mul(b, second, s)));
+    x->v[1] = tir_fma(b, second, c, tir_mul(b, first, s));
+}
+
+/* The row of the table that belongs to a position: cosines, then sines, f32. */
+static void load_angles(struct rope *p)
+{
+    struct tir_builder *b = &p->b;
+    const int half = rotary_dim(p->v) / 2, size = sizeof(float);
+    const struct tir_value at = tir_shl(b, p->token, tir_i32(b, 3));
+    const struct tir_value position =
+        tir_scalar_load(b, tir_arg(b, "positions", TIR_I64), at, TIR_I64);
+    const struct tir_value base =
+        tir_add(b, tir_arg(b, "cos_sin", TIR_I64),
+                tir_mul(b, position, tir_i64(b, 2 * half * size)));
+    struct tir_type t = p->rotated.spans[0].vector;
+    t.dtype = TIR_F32;
+    struct tir_value *to[2] = {&p->cos, &p->sin};
+    for (int i = 0; i < 2; i++) {
+        const struct tir_view view = att_view(b, base, tir_i32(b, 1), tir_i32(b, 2 * half * size),
+                                              2 * half * size, i * half * size);
+        *to[i] = tir_named(b, i ? "sin" : "cos", tir_tile_load(b, view, tir_i32(b, 0), t));
+    }
+}
+
+/* What q and k go through; v only has its bias added. */
+struct work {
+    struct parts weight;      /* per head: alike for all */
+    struct tir_value inverse; /* norm full */
+};
+
+static struct work prepare(struct rope *p, const struct source *s)
+{
+    struct work w = {0};
+    if (!s->weight)
+        return w;
+    if (p->v->norm == ATT_NORM_FULL)
+        w.inverse = given_inverse_rms(p, s);
+    else if (p->v->norm != ATT_NORM_NONE)
+        w.weight = for_all_heads(p, s, s->weight);
+    return w;
+}
+
+static void transform(struct rope *p, const struct source *s, const struct work *w,
+                      struct tir_value row, struct parts *x)
+{
+    if (p->v->bias) {
+        const struct parts bias = per_head(p, s, s->bias, row);
+        add(p, s->shape, x, &bias);
+    }
+    if (!s->weight)
+        return;
+    if (p->v->norm == ATT_NORM_FULL)
+        normalise_all(p, s, row, w->inverse, x);
+    else if (p->v->norm != ATT_NORM_NONE)
+        normalise_heads(p, s, &w->weight, x);
+    if (p->v->rope != ATT_ROPE_NONE)
+        rotate(p, x);
+}
+
+/* The cache. */
+
+/* Where the heads of the token's slot begin in a page [token, head, element]. */
+static void write_cache(struct rope *p, const struct source *s, const char *cache,
+                        struct tir_value row, const struct tir_value *raw)
+{
+    struct tir_builder *b = &p->b;
+    const struct tir_value shift = att_wide(b, tir_arg(b, "page_shift", TIR_I32));
+    struct tir_if some = tir_begin_if(b, tir_cmp_ge(b, p->slot, tir_i64(b, 0)), false, NULL, 0);
+    const struct tir_value page = tir_shr(b, p->slot, shift);
+    const struct tir_value offset = tir_sub(b, p->slot, tir_shl(b, page, shift));
+    const struct tir_value at =
+        tir_add(b, tir_mul(b, page, stride_of(p, cache, "page")),
+                tir_mul(b, offset, stride_of(p, cache, "token")));
+    store(p, s->shape, tir_add(b, tir_arg(b, cache, TIR_I64), at), s->end, head_stride(p, cache),
+          row, raw);
+    tir_else(b, &some, NULL);
+    tir_end_if(b, &some, NULL);
+}
+
+/* Loops over heads. */
+
+struct walk {
+    struct tir_loop loop;
+    struct tir_value raw[MAX_SPANS], next[MAX_SPANS];
+    const struct source *s;
+};
+
+/* raw[] holds the first tile; the loop's index is the tile's first head. */
+static void begin_walk(struct rope *p, const struct source *s, const struct tir_value *first,
+                       struct walk *w)
+{
+    struct tir_builder *b = &p->b;
+    w->s = s;
+    memcpy(w->raw, first, sizeof(w->raw));
+    w->loop = tir_begin_for(b, s->first, s->end, tir_i32(b, p->rows), w->raw, s->shape->n_spans);
+    fetch(p, s, att_plus(b, w->loop.index, p->rows), w->next);
+}
+
+static void end_walk(struct rope *p, struct walk *w)
+{
+    tir_end_for(&p->b, &w->loop, w->next, w->s->shape->n_spans);
+}
+
+static void visit_q(struct rope *p, const struct source *s, const struct tir_value *first)
+{
+    const struct work work = prepare(p, s);
+    struct walk w;
+    begin_walk(p, s, first, &w);
+    struct parts x = unpack(p, s->shape, w.raw);
+    transform(p, s, &work, w.loop.index, &x);
+    pack(p, s->shape, &x, w.raw);
+    write_dense(p, s, "out", w.loop.index, w.raw);
+    end_walk(p, &w);
+}
+
+static void visit_kv(struct rope *p, const struct source *s, const struct tir_value *first,
+                     const char *cache, const char *kept)
+{
+    const struct work work = prepare(p, s);
+    struct walk w;
+    begin_walk(p, s, first, &w);
+    if (s->weight || p->v->bias) {
+        struct parts x = unpack(p, s->shape, w.raw);
+        transform(p, s, &work, w.loop.index, &x);
+        pack(p, s->shape, &x, w.raw);
+    }
+    if (p->v->keep_kv)
+        write_dense(p, s, kept, w.loop.index, w.raw);
+    write_cache(p, s, cache, w.loop.index, w.raw);
+    end_walk(p, &w);
+}
+
+/* The second half of each head of q, which goes where it is told, unchanged. */
+static void visit_gate(struct rope *p, const struct source *q)
+{
+    struct source s = *q;
+    s.shape = &p->plain;
+    s.base = tir_add(&p->b, q->base, tir_i64(&p->b, p->v->head_dim * ELEM));
+    struct tir_value first[MAX_SPANS];
+    struct walk w;
+    fetch(p, &s, s.first, first);
+    begin_walk(p, &s, first, &w);
+    write_dense(p, &s, "gate", w.loop.index, w.raw);
+    end_walk(p, &w);
+}
+
+/* This wave's share of so many heads, in whole tiles: its first head and one past its last. */
+static void share_out(struct rope *p, const char *heads, struct source *s)
+{
+    struct tir_builder *b = &p->b;
+    const struct tir_value all = tir_arg(b, heads, TIR_I32);
+    const struct tir_value parts = tir_arg(b, "head_parts", TIR_I32);
+    const struct tir_value even =
+        tir_div(b, att_plus(b, tir_add(b, all, parts), -1), parts);
+    const struct tir_value share =
+        tir_and(b, att_plus(b, even, p->rows - 1), tir_i32(b, -p->rows));
+    s->first = tir_mul(b, tir_block_id(b, 1), share);
+    s->end = tir_min(b, all, tir_add(b, s->first, share));
+}
+
+static void locate(struct rope *p, const char *heads, struct source *s)
+{
+    s->base = token_base(p, s->name);
+    s->stride = head_stride(p, s->name);
+    share_out(p, heads, s);
+}
+
+/* No slots: nothing is cached. */
+static void load_slot(struct rope *p)
+{
+    struct tir_builder *b = &p->b;
+    const struct tir_type t = tir_scalar(TIR_I64);
+    const struct tir_value slots = tir_arg(b, "slot_mapping", TIR_I64);
+    struct tir_if some =
+        tir_begin_if(b, tir_cmp_ne(b, slots, tir_i64(b, 0)), false, &t, 1);
+    const struct tir_value slot =
+        tir_scalar_load(b, slots, tir_shl(b, p->token, tir_i32(b, 3)), TIR_I64);
+    tir_else(b, &some, &slot);
+    p->slot = tir_i64(b, -1);
+    tir_end_if(b, &some, &p->slot);
+}
+
+static void visit_token(struct rope *p)
+{
+    struct tir_builder *b = &p->b;
+    struct source q = {.name = "q", .weight = "q_weight", .bias = "q_bias",
+                       .squares = "q_squares", .shape = &p->rotated};
+    struct source k = {.name = "k_in", .weight = "k_weight", .bias = "k_bias",
+                       .squares = "k_squares", .shape = &p->rotated};
+    struct source v = {.name = "v_in", .bias = "v_bias", .shape = &p->plain};
+    locate(p, "heads", &q);
+    locate(p, "kv_heads", &k);
+    locate(p, "kv_heads", &v);
+    const struct tir_value none = tir_cmp_eq(b, tir_arg(b, "v_in", TIR_I64), tir_i64(b, 0));
+    v.end = tir_select(b, none, tir_i32(b, 0), v.end);
+
+    struct tir_value first_q[MAX_SPANS], first_k[MAX_SPANS], first_v[MAX_SPANS];
+    fetch(p, &q, q.first, first_q);
+    fetch(p, &k, k.first, first_k);
+    fetch(p, &v, v.first, first_v);
+    if (p->v->rope != ATT_ROPE_NONE)
+        load_angles(p);
+    load_slot(p);
+    visit_q(p, &q, first_q);
+    if (p->v->gate)
+        visit_gate(p, &q);
+    visit_kv(p, &k, first_k, "k", "k_out");
+    visit_kv(p, &v, first_v, "v", "v_out");
+}
+
+/* By the elements that a lane holds: of a tile in f32, of the next one on its way, of weights and
+ * angles, and of the first tiles of k and v. */
+static unsigned waves_per_simd(const struct rope *p)
+{
+    const int held = p->rows * p->v->head_dim / 64;
+    return held > 32 ? 1 : held > 16 ? 2 : 4;
+}
+
+static void build(const struct att_variant *v, const struct tir_machine *m, struct att_kernel *k)
+{
+    char name[ATT_NAME_MAX];
+    struct rope p = {.v = v, .dtype = v->dtype == ATT_DTYPE_BF16 ? TIR_BF16 : TIR_F16};
+    att_variant_name(v, name);
+    struct tir_func *f = tir_func_create(name, m, WAVES);
+    p.b = tir_at_end(f, f->body);
+    choose_shapes(&p);
+    f->waves_per_simd = waves_per_simd(&p);
+    p.token = tir_add(&p.b, att_times(&p.b, tir_block_id(&p.b, 0), WAVES), tir_wave_id(&p.b));
+    const struct tir_value tokens = tir_arg(&p.b, "tokens", TIR_I32);
+    struct tir_if some =
+        tir_begin_if(&p.b, tir_cmp_lt(&p.b, p.token, tokens), false, NULL, 0);
+    visit_token(&p);
+    tir_else(&p.b, &some, NULL);
+    tir_end_if(&p.b, &some, NULL);
+    tir_return(&p.b);
+
+    *k = (struct att_kernel){
+        .func = f,
+        .schedule = {.stages = 1, .n_phases = 1, .interleave = 0},
+        .grid = {{"tokens", WAVES, 1}, {"head_parts", 1, 1}, {NULL, 1, 1}},
+    };
+    snprintf(k->tuning, sizeof(k->tuning), "tokens=%d heads=%d", WAVES, p.rows);
+}
+
+const struct att_template att_template_rope_qk_norm_cache = {
+    .name = "rope_qk_norm_cache",
+    .description = "bias, QK norm, rotary embedding and KV cache write in one pass",
+    .takes = ATT_BIT(DTYPE) | ATT_BIT(HEAD_DIM) | ATT_BIT(KV_DTYPE) |
+             ATT_BIT(KV_LAYOUT) | ATT_BIT(KV_SCALE) | ATT_BIT(ROPE) | ATT_BIT(ROTARY_DIM) |
+             ATT_BIT(NORM) | ATT_BIT(BIAS) | ATT_BIT(GATE) | ATT_BIT(KEEP_KV),
+    .check = check,
+    .build = build,
+};

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* This file declares what follows the QKV projection as the formulas say it, in doubles. */
+#ifndef REFERENCE_ROPE_QK_NORM_CACHE_H
+#define REFERENCE_ROPE_QK_NORM_CACHE_H
+
+#include <stdbool.h>
+
+enum { REF_ROPE_DIM_MAX = 1024 };
+
+enum ref_pairs { REF_PAIRS_NONE, REF_PAIRS_NEOX, REF_PAIRS_GPTJ };
+
+/* One head of q or of the key. */
+struct ref_rope {
+    int dim, rotary_dim;
+    enum ref_pairs pairs;
+    bool norm;
+    bool gemma;           /* the weight is 1 + w */
+    bool given;           /* mean_square is given; else it is the head's own */
+    double mean_square, eps;
+    const double *x;      /* [dim] */
+    const double *bias;   /* [dim], NULL: none */
+    const double *weight; /* [dim], with norm */
+    const double *cos;    /* [rotary_dim / 2], of the token's position */
+    const double *sin;
+};
+
+/* The result, and what a bound on a kernel's error has to know of it. */
+struct ref_rope_head {
+    double out[REF_ROPE_DIM_MAX];
+    double magnitude[REF_ROPE_DIM_MAX]; /* sum of the absolute values of the terms of out */
+};
+
+void ref_rope_head(const struct ref_rope *p, struct ref_rope_head *result);
+
+#endif
