@@ -530,7 +530,7 @@ struct attn_combine_desc {
  * for each i of reduce_indptr[t] .. reduce_indptr[t + 1] - 1: for the j-th of its tokens, row
  * reduce_partial_map[i] + j. What belongs to a tile without parts is not touched.
  * DENSE: every token is written; splits from split_counts[token] on are not read.
- * PAIR: every token is written; out may be prefix or suffix itself.
+ * PAIR: every token is written; out may be prefix or suffix itself, unless it is ATTN_FP8.
  *
  * Strides are in elements; 0 stands for a contiguous [token, head, element] tensor (LSE: [head,
  * token]). Strides of out, prefix and suffix are multiples of 8 elements. The grid depends on the

@@ -58,13 +58,16 @@ static int check_lists(const struct attn_combine_desc *d, const struct attn_comb
     return ATTN_OK;
 }
 
-static int check_pair(const struct attn_combine_args *a)
+static int check_pair(const struct attn_combine_desc *d, const struct attn_combine_args *a)
 {
     if (!aligned(a->prefix, 16) || !aligned(a->suffix, 16))
         return attn_fail_fixed(ATTN_BAD_ARGUMENT,
                                "combine: prefix or suffix is NULL or not aligned to 16 bytes");
     if (!a->prefix_lse || !a->suffix_lse)
         return attn_fail_fixed(ATTN_BAD_ARGUMENT, "combine: prefix_lse or suffix_lse is NULL");
+    if (d->out_dtype == ATTN_FP8 && (a->out == a->prefix || a->out == a->suffix))
+        return attn_fail_fixed(ATTN_BAD_ARGUMENT,
+                               "combine: with ATTN_FP8, out cannot be prefix or suffix");
     return ATTN_OK;
 }
 
@@ -76,7 +79,7 @@ static int check(const struct attn_combine_desc *d, const struct attn_combine_ar
     if (d->out_dtype == ATTN_FP8 && !a->out_scale)
         return attn_fail_fixed(ATTN_BAD_ARGUMENT,
                                "combine: desc.out_dtype is ATTN_FP8, out_scale is NULL");
-    return d->partials == ATTN_PARTIALS_PAIR ? check_pair(a) : check_lists(d, a);
+    return d->partials == ATTN_PARTIALS_PAIR ? check_pair(d, a) : check_lists(d, a);
 }
 
 /* [token, head, head_dim] where 0; the next value is the head's. A lane has 8 elements. */

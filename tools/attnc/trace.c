@@ -34,7 +34,10 @@ static const struct option_row options[] = {
     { 0 },
 };
 
-static const struct trace_family *const families[] = { &trace_prefill };
+static const struct trace_family *const families[] = {
+    &trace_prefill,
+    &trace_combine,
+};
 
 /* The simulator's timing interface, from its library. */
 struct timing {

@@ -74,6 +74,9 @@ struct attn_prefill_desc verify_prefill_desc(const struct attn_pack *pack, uint3
 /** The same of a decode kernel; page_size 0 where it takes any. */
 struct attn_decode_desc verify_decode_desc(const struct attn_pack *pack, uint32_t n);
 
+/** The descriptor that asks for the n-th kernel; heads 0. */
+struct attn_combine_desc verify_combine_desc(const struct attn_pack *pack, uint32_t n);
+
 /** The value of a field of the n-th kernel's key, or "". */
 const char *verify_field(const struct attn_pack *pack, uint32_t n, const char *field);
 

@@ -8,15 +8,15 @@
 
 /*
  * unit: half the distance of neighbours, relative to the smaller: 2^-p for p significant bits, the
- * hidden one included. tiny: half the smallest step. No number here was fitted to a result. What
- * only a cache holds is read, never rounded to: it has neither.
+ * hidden one included. tiny: half the smallest step. No number here was fitted to a result. The
+ * step of int8 is 1 everywhere.
  */
 static const struct precision precisions[] = {
-    { ATTN_BF16, "bf16", NULL, 2, 0x1p-8, 0x1p-134, 0x7fc5 },
-    { ATTN_FP16, "fp16", NULL, 2, 0x1p-11, 0x1p-25, 0x7e05 },
-    { ATTN_FP8, "fp8", "gfx942", 1, 0, 0, 0x80 },
-    { ATTN_FP8, "fp8", NULL, 1, 0, 0, 0x7f },
-    { ATTN_INT8, "int8", NULL, 1, 0, 0, 0x80 },
+    { ATTN_BF16, "bf16", NULL, 2, 0x1p-8, 0x1p-134, INFINITY, 0x7fc5 },
+    { ATTN_FP16, "fp16", NULL, 2, 0x1p-11, 0x1p-25, INFINITY, 0x7e05 },
+    { ATTN_FP8, "fp8", "gfx942", 1, 0x1p-4, 0x1p-11, 240, 0x80 },
+    { ATTN_FP8, "fp8", NULL, 1, 0x1p-4, 0x1p-10, 448, 0x7f },
+    { ATTN_INT8, "int8", NULL, 1, 0, 0.5, 127, 0x80 },
 };
 
 enum { COUNT = sizeof(precisions) / sizeof(precisions[0]) };

@@ -16,6 +16,7 @@ struct precision {
     int size;          /* bytes */
     double unit;       /* the largest relative error of rounding to it */
     double tiny;       /* the largest absolute error where it is subnormal */
+    double limit;      /* where rounding to it saturates; infinity: nowhere */
     uint16_t poison;   /* a NaN that no kernel writes; int8: the lowest number */
 };
 

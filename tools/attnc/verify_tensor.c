@@ -61,13 +61,13 @@ void tensor_set(struct tensor *t, int token, int head, int d, double value)
 
 static size_t element_size(const struct tensor *t)
 {
-    return t->precision ? sizeof(uint16_t) : sizeof(float);
+    return t->precision ? (size_t)t->precision->size : sizeof(float);
 }
 
 static void poison(const struct tensor *t, uint8_t *element)
 {
     if (t->precision)
-        memcpy(element, &t->precision->poison, sizeof(t->precision->poison));
+        memcpy(element, &t->precision->poison, element_size(t)); /* the low byte of it */
     else
         memcpy(element, &float_poison, sizeof(float_poison));
 }
@@ -200,8 +200,8 @@ double tensor_get(const struct tensor *t, int64_t token, int head, int d)
     const uint8_t *element =
         t->image + element_size(t) * (t->guard + (size_t)index_of(t, token, head, d));
     if (t->precision) {
-        uint16_t bits;
-        memcpy(&bits, element, sizeof(bits));
+        uint16_t bits = 0;
+        memcpy(&bits, element, element_size(t));
         return decode_element(t->precision, bits);
     }
     float value;
