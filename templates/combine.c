@@ -26,7 +26,8 @@ enum {
     PER = 8,     /* elements of a row that a lane has: 32 bytes of f32, 16 of a 16-bit type */
     WAVES = 4,
     AT_ONCE = 4, /* parts that a wave has under way */
-    TOKEN_BITS = 1 /* pair: log2 of the rows that a lane has */
+    HEADS = 8,   /* that a wave has, unless its lanes hold more or two registers fewer */
+    TOKEN_BITS = 2 /* pair: log2 of the rows that a lane has */
 };
 
 static const float LOG2E = 1.4426950408889634f, LN2 = 0.6931471805599453f;
@@ -41,7 +42,8 @@ struct combine {
     struct tir_value n_rows;      /* that there are from there on */
 };
 
-/* What is known of some of the keys, for each row; o and l may be absent: nothing, and 1. */
+/* What is known of some of the keys, for each row: a sum of parts, or, without l, a part, or,
+ * without o either, a sink. */
 struct state {
     struct tir_value lse, o, l;
 };
@@ -57,22 +59,28 @@ static bool check(const struct att_variant *v, const struct tir_machine *m, stru
     return true;
 }
 
-/* Rows x D in f32: a lane has PER neighbours of a row, the other lanes first the rest of it. */
-static struct tir_type state_type(struct combine *c, unsigned reg_rows, unsigned waves)
+/* Rows that the lanes of a wave hold in one register each. */
+static unsigned lane_rows(const struct combine *c) { return 64 * PER / (unsigned)c->v->head_dim; }
+
+/* Rows x D in f32: a lane has PER neighbours of a row, the other lanes first the rest of it, then
+ * more rows; 2^reg_bits times as many are in its registers, and other waves have others. */
+static struct tir_type state_type(struct combine *c, unsigned reg_bits, unsigned waves)
 {
-    const unsigned dim = (unsigned)c->v->head_dim;
-    struct tir_layout l = {.lane_bits = 6, .wave_bits = (uint8_t)log2u(waves)};
-    unsigned n = 0, row = 1;
+    const unsigned dim = (unsigned)c->v->head_dim, wave_bits = log2u(waves);
+    struct tir_layout l = {.lane_bits = 6, .wave_bits = (uint8_t)wave_bits};
+    unsigned n = 0, row = lane_rows(c);
     for (unsigned col = 1; col < PER; col *= 2)
         l.basis[n++] = TIR_RC(0, col);
-    for (unsigned i = 0; i < reg_rows; i++, row *= 2)
-        l.basis[n++] = TIR_RC(row << (6 - log2u(dim / PER) + log2u(waves)), 0);
+    for (unsigned i = 0; i < reg_bits; i++, row *= 2)
+        l.basis[n++] = TIR_RC(row, 0);
     l.reg_bits = (uint8_t)n;
     for (unsigned col = PER; col < dim; col *= 2)
         l.basis[n++] = TIR_RC(0, col);
-    for (row = 1; n < l.reg_bits + 6u + log2u(waves); row *= 2)
+    for (unsigned lane = 1; lane < lane_rows(c); lane *= 2)
+        l.basis[n++] = TIR_RC(lane, 0);
+    for (unsigned i = 0; i < wave_bits; i++, row *= 2)
         l.basis[n++] = TIR_RC(row, 0);
-    return tir_tile(c->b.f, TIR_F32, row << reg_rows, dim, &l);
+    return tir_tile(c->b.f, TIR_F32, row, dim, &l);
 }
 
 static struct tir_type row_type(struct combine *c, struct tir_type state)
@@ -111,12 +119,14 @@ static struct state add_states(struct combine *c, const struct state *s, unsigne
         sum.l = i ? tir_add(b, sum.l, l) : l;
         if (!s[i].o.id)
             continue;
-        const struct tir_type t = tir_typeof(b->f, s[i].o);
-        const struct tir_value wide = tir_broadcast(b, w, t), zero = tir_float_like(b, wide, 0.0f);
-        /* Not a product with 0, which an infinity or a NaN would survive. */
-        const struct tir_value used =
-            tir_select(b, tir_cmp_gt(b, wide, zero), s[i].o, zero);
-        sum.o = i ? tir_fma(b, wide, used, sum.o) : tir_mul(b, wide, used);
+        const struct tir_value wide = tir_broadcast(b, w, tir_typeof(b->f, s[i].o));
+        struct tir_value o = s[i].o;
+        if (!s[i].l.id) {
+            /* What is not used must not be multiplied: an infinity or a NaN would survive a 0. */
+            const struct tir_value zero = tir_float_like(b, wide, 0.0f);
+            o = tir_select(b, tir_cmp_gt(b, wide, zero), o, zero);
+        }
+        sum.o = i ? tir_fma(b, wide, o, sum.o) : tir_mul(b, wide, o);
     }
     return sum;
 }
@@ -215,20 +225,20 @@ static struct tir_value part_row(struct combine *c, const struct list *l, struct
     if (c->v->partials == ATT_PARTIALS_DENSE)
         return at;
     const struct tir_value map = tir_arg(b, "reduce_partial_map", TIR_I64);
-    return tir_add(b, tir_scalar_load(b, map, tir_shl(b, at, tir_i32(b, 2)), TIR_I32), l->token);
+    return tir_scalar_load(b, map, tir_shl(b, at, tir_i32(b, 2)), TIR_I32);
 }
 
 /* Rows of the tile are wave times `rows` plus head: memory has the heads alone. */
-static struct state load_part(struct combine *c, const struct list *l, struct tir_value k,
-                              struct tir_value row0)
+static struct state load_part(struct combine *c, const struct list *l, struct tir_value there,
+                              struct tir_value part)
 {
     struct tir_builder *b = &c->b;
     const int bytes = c->v->head_dim * 4;
-    const struct tir_value there = tir_cmp_lt(b, k, l->count), zero = tir_i32(b, 0);
-    const struct tir_value rows = tir_select(b, there, c->n_rows, zero);
+    const struct tir_value row0 = att_times(b, tir_wave_id(b), -(int)c->rows);
+    const struct tir_value rows = tir_select(b, there, c->n_rows, tir_i32(b, 0));
+    const struct tir_value row = l->token.id ? tir_add(b, part, l->token) : part;
     const struct tir_value at =
-        tir_add(b, tir_mul(b, att_wide(b, part_row(c, l, k)),
-                           att_wide(b, tir_arg(b, "heads", TIR_I32))),
+        tir_add(b, tir_mul(b, att_wide(b, row), att_wide(b, tir_arg(b, "heads", TIR_I32))),
                 att_wide(b, c->head));
     const struct tir_value o = tir_add(b, tir_arg(b, "partial_out", TIR_I64),
                                        tir_mul(b, at, tir_i64(b, bytes)));
@@ -238,7 +248,6 @@ static struct state load_part(struct combine *c, const struct list *l, struct ti
     const struct tir_view lse_view = att_view(b, lse, rows, tir_i32(b, 4), 4, 0);
     struct state s = {.lse = tir_tile_load(b, lse_view, row0, c->row)};
     s.o = tir_tile_load(b, o_view, row0, c->o);
-    s.lse = tir_select(b, there, s.lse, tir_float_like(b, s.lse, -INFINITY));
     return s;
 }
 
@@ -247,16 +256,24 @@ static struct state add_parts(struct combine *c, const struct list *l)
 {
     struct tir_builder *b = &c->b;
     const struct tir_value wave = tir_wave_id(b), zero = tir_f32(b, 0.0f);
-    const struct tir_value row0 = att_times(b, wave, -(int)c->rows);
     struct tir_value carried[] = {tir_splat(b, tir_f32(b, -INFINITY), c->row),
                                   tir_splat(b, zero, c->o), tir_splat(b, zero, c->row)};
     struct tir_loop loop =
         tir_begin_for(b, wave, l->count, tir_i32(b, WAVES * AT_ONCE), carried, 3);
+    /* All rows, then all loads, then what waits for them: they are issued as they stand here. */
+    struct tir_value there[AT_ONCE], row[AT_ONCE];
     struct state s[AT_ONCE + 1] = {{carried[0], carried[1], carried[2]}};
+    for (int i = 0; i < AT_ONCE; i++) {
+        const struct tir_value k = att_plus(b, loop.index, i * WAVES);
+        there[i] = tir_cmp_lt(b, k, l->count);
+        row[i] = part_row(c, l, k);
+    }
     for (int i = 0; i < AT_ONCE; i++)
-        s[i + 1] = load_part(c, l, att_plus(b, loop.index, i * WAVES), row0);
-    for (int i = 0; i < AT_ONCE; i++)
-        s[i + 1].lse = read_lse(c, s[i + 1].lse);
+        s[i + 1] = load_part(c, l, there[i], row[i]);
+    for (int i = 0; i < AT_ONCE; i++) {
+        const struct tir_value lse = read_lse(c, s[i + 1].lse);
+        s[i + 1].lse = tir_select(b, there[i], lse, tir_float_like(b, lse, -INFINITY));
+    }
     const struct state sum = add_states(c, s, AT_ONCE + 1);
     carried[0] = sum.lse;
     carried[1] = sum.o;
@@ -274,6 +291,8 @@ static struct tir_layout lds_map(unsigned rows, unsigned cols)
     return l;
 }
 
+static unsigned row_bits(const struct combine *c) { return lane_rows(c) < HEADS ? 1 : 0; }
+
 /* Every wave leaves its sum in LDS; the first adds them up and writes the result. */
 static void join_waves(struct combine *c, struct state own)
 {
@@ -290,7 +309,7 @@ static void join_waves(struct combine *c, struct state own)
 
     const struct tir_value first = tir_cmp_eq(b, tir_wave_id(b), tir_i32(b, 0));
     struct tir_if one = tir_begin_if(b, first, false, NULL, 0);
-    const struct tir_type o_type = state_type(c, 0, 1), row = row_type(c, o_type);
+    const struct tir_type o_type = state_type(c, row_bits(c), 1), row = row_type(c, o_type);
     const struct tir_layout o_map = lds_map(c->rows, dim), row_map = lds_map(c->rows, 1);
     struct state s[WAVES + 1];
     for (int i = 0; i < WAVES; i++) {
@@ -313,11 +332,12 @@ static struct tir_value find_csr(struct combine *c, struct list *l)
     const struct tir_value at = tir_shl(b, tile, tir_i32(b, 2));
     const struct tir_value indptr = tir_arg(b, "reduce_indptr", TIR_I64);
     l->first = tir_scalar_load(b, indptr, at, TIR_I32);
-    l->count = tir_sub(b, tir_scalar_load(b, indptr, att_plus(b, at, 4), TIR_I32), l->first);
+    const struct tir_value end = tir_scalar_load(b, indptr, att_plus(b, at, 4), TIR_I32);
     const struct tir_value map = tir_arg(b, "reduce_final_map", TIR_I64);
     const struct tir_value begin = tir_shl(b, tile, tir_i32(b, 3));
     const struct tir_value q_start = tir_scalar_load(b, map, begin, TIR_I32);
     const struct tir_value q_end = tir_scalar_load(b, map, att_plus(b, begin, 4), TIR_I32);
+    l->count = tir_sub(b, end, l->first);
     l->token = tir_block_id(b, 2);
     c->token = tir_add(b, q_start, l->token);
     return tir_and(b, tir_cmp_gt(b, l->count, tir_i32(b, 0)), tir_cmp_lt(b, c->token, q_end));
@@ -342,12 +362,12 @@ static void find_dense(struct combine *c, struct list *l)
 static void build_lists(struct combine *c)
 {
     struct tir_builder *b = &c->b;
-    c->o = state_type(c, 0, WAVES);
+    c->o = state_type(c, row_bits(c), WAVES);
     c->row = row_type(c, c->o);
     c->rows = c->o.rows / WAVES;
     c->head = att_times(b, tir_block_id(b, 1), (int)c->rows);
     c->n_rows = tir_sub(b, tir_arg(b, "heads", TIR_I32), c->head);
-    struct list l;
+    struct list l = {0};
     if (c->v->partials == ATT_PARTIALS_DENSE) {
         find_dense(c, &l);
         join_waves(c, add_parts(c, &l));

@@ -3,6 +3,7 @@
  * attnc trace for combine kernels: every token has the same number of parts.
  */
 #include <stdlib.h>
+#include <string.h>
 
 #include "tools/attnc/command.h"
 #include "tools/attnc/trace.h"
@@ -33,6 +34,8 @@ static void prepare_lists(struct trace_run *run, struct attn_combine_args *a, st
         device_copy(&run->memory, tokens, 2 * (size_t)a->total_q * sizeof(*tokens));
     free(tokens);
     run->least_bytes += (double)n.rows * (dim + 1) * sizeof(float);
+    if (!strcmp(verify_field(run->pack, run->n, "partials"), "csr"))
+        run->least_bytes += 4.0 * a->total_q * (3 + parts);
 }
 
 static void prepare_pair(struct trace_run *run, struct attn_combine_args *a, struct sizes n,

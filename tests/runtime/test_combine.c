@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * This file tests what libattn says to a combine call that cannot be right, and what it makes of
+ * one that is: the family's own functions, without a kernel.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "runtime/family.h"
+
+static _Alignas(16) char memory[64];
+
+static struct attn_combine_desc plain_desc(enum attn_partials partials)
+{
+    return (struct attn_combine_desc){
+        .size = sizeof(struct attn_combine_desc), .dtype = ATTN_BF16, .head_dim = 128, .heads = 8,
+        .partials = partials,
+    };
+}
+
+static struct attn_combine_args plain_args(void)
+{
+    void *m = memory;
+    return (struct attn_combine_args){
+        .size = sizeof(struct attn_combine_args), .out = m, .lse = m, .partial_out = m,
+        .partial_lse = m, .reduce_indptr = m, .reduce_final_map = m, .reduce_partial_map = m,
+        .prefix = m, .suffix = m, .prefix_lse = m, .suffix_lse = m, .total_q = 3,
+        .reduce_tiles = 2, .splits = 4,
+    };
+}
+
+static int normalise(const struct attn_combine_desc *d, union attn_desc *out)
+{
+    return attn_family_combine.normalise(d, out);
+}
+
+static void fails(const struct attn_combine_desc *d, const struct attn_combine_args *a,
+                  const char *text)
+{
+    union attn_desc desc;
+    struct attn_call call;
+    assert_int_equal(normalise(d, &desc), ATTN_OK);
+    assert_int_equal(attn_family_combine.fill(&desc, a, &call), ATTN_BAD_ARGUMENT);
+    if (!strstr(attn_last_error(), text))
+        fail_msg("\"%s\" does not say \"%s\"", attn_last_error(), text);
+}
+
+static struct attn_call fill(const struct attn_combine_desc *d, const struct attn_combine_args *a)
+{
+    union attn_desc desc;
+    struct attn_call call;
+    assert_int_equal(normalise(d, &desc), ATTN_OK);
+    assert_int_equal(attn_family_combine.fill(&desc, a, &call), ATTN_OK);
+    return call;
+}
+
+static void descriptors_out_of_range_are_refused(void **state)
+{
+    (void)state;
+    static const struct {
+        struct attn_combine_desc desc;
+        const char *text;
+    } wrong[] = {
+        { { .dtype = ATTN_FP8, .head_dim = 128, .heads = 8 }, "neither ATTN_BF16 nor ATTN_FP16" },
+        { { .dtype = ATTN_BF16, .out_dtype = ATTN_FP16, .head_dim = 128, .heads = 8 },
+          "neither dtype nor ATTN_FP8" },
+        { { .dtype = ATTN_BF16, .head_dim = 128, .heads = 8, .partials = 3 },
+          "partials 3 is none of enum attn_partials" },
+        { { .dtype = ATTN_BF16, .head_dim = 0, .heads = 8 }, "head_dim 0 and heads 8" },
+        { { .dtype = ATTN_BF16, .head_dim = 128, .heads = -1 }, "head_dim 128 and heads -1" },
+    };
+    for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+        union attn_desc out;
+        assert_int_equal(normalise(&wrong[i].desc, &out), ATTN_BAD_ARGUMENT);
+        assert_non_null(strstr(attn_last_error(), wrong[i].text));
+    }
+}
+
+/* A change to plain arguments, and what is said to it. */
+static const struct {
+    enum attn_partials partials;
+    enum attn_dtype out_dtype;
+    size_t pointer; /* set to `value` */
+    const void *value;
+    const char *text;
+} wrong_pointers[] = {
+#define P(member) offsetof(struct attn_combine_args, member)
+    { ATTN_PARTIALS_CSR, 0, P(out), NULL, "out is NULL" },
+    { ATTN_PARTIALS_CSR, 0, P(out), memory + 8, "out is NULL or not aligned to 16" },
+    { ATTN_PARTIALS_CSR, ATTN_FP8, P(out), memory + 4, "or 8 with ATTN_FP8" },
+    { ATTN_PARTIALS_CSR, ATTN_FP8, P(out_scale), NULL, "out_scale is NULL" },
+    { ATTN_PARTIALS_CSR, 0, P(partial_out), memory + 4, "partial_out is NULL or not aligned" },
+    { ATTN_PARTIALS_DENSE, 0, P(partial_lse), NULL, "partial_lse is NULL" },
+    { ATTN_PARTIALS_CSR, 0, P(reduce_indptr), NULL, "reduce_indptr, reduce_final_map or" },
+    { ATTN_PARTIALS_CSR, 0, P(reduce_final_map), NULL, "reduce_final_map or" },
+    { ATTN_PARTIALS_CSR, 0, P(reduce_partial_map), NULL, "reduce_partial_map is NULL" },
+    { ATTN_PARTIALS_PAIR, 0, P(prefix), memory + 2, "prefix or suffix is NULL or not aligned" },
+    { ATTN_PARTIALS_PAIR, 0, P(suffix), NULL, "prefix or suffix is NULL" },
+    { ATTN_PARTIALS_PAIR, 0, P(suffix_lse), NULL, "suffix_lse is NULL" },
+    { ATTN_PARTIALS_PAIR, ATTN_FP8, P(out_scale), memory, "out cannot be prefix or suffix" },
+#undef P
+};
+
+static void pointers_that_are_needed_are_named(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof(wrong_pointers) / sizeof(wrong_pointers[0]); i++) {
+        struct attn_combine_desc d = plain_desc(wrong_pointers[i].partials);
+        struct attn_combine_args a = plain_args();
+        d.out_dtype = wrong_pointers[i].out_dtype;
+        memcpy((char *)&a + wrong_pointers[i].pointer, &wrong_pointers[i].value, sizeof(void *));
+        fails(&d, &a, wrong_pointers[i].text);
+    }
+}
+
+static void counts_and_strides_are_checked(void **state)
+{
+    (void)state;
+    struct attn_combine_desc d = plain_desc(ATTN_PARTIALS_DENSE);
+    struct attn_combine_args a = plain_args();
+    a.total_q = -1;
+    fails(&d, &a, "a negative count");
+    a = plain_args();
+    a.splits = 0;
+    fails(&d, &a, "splits is not positive");
+    a = plain_args();
+    a.out_head_stride = 132;
+    fails(&d, &a, "not a multiple of 8 elements");
+}
+
+static void strides_of_zero_are_those_of_contiguous_tensors(void **state)
+{
+    (void)state;
+    const struct attn_combine_desc d = plain_desc(ATTN_PARTIALS_PAIR);
+    struct attn_combine_args a = plain_args();
+    a.suffix_lse_token_stride = 8;
+    a.suffix_lse_head_stride = 1;
+    const struct attn_call call = fill(&d, &a);
+    assert_int_equal(call.values[ATTN_ARG_OUT_TOKEN_STRIDE].i64, 8 * 128);
+    assert_int_equal(call.values[ATTN_ARG_PREFIX_HEAD_STRIDE].i64, 128);
+    assert_int_equal(call.values[ATTN_ARG_LSE_TOKEN_STRIDE].i64, 1);
+    assert_int_equal(call.values[ATTN_ARG_PREFIX_LSE_HEAD_STRIDE].i64, 3);
+    assert_int_equal(call.values[ATTN_ARG_SUFFIX_LSE_TOKEN_STRIDE].i64, 8);
+    assert_int_equal(call.values[ATTN_ARG_SUFFIX_LSE_HEAD_STRIDE].i64, 1);
+    assert_int_equal(call.values[ATTN_ARG_MAX_SEQLEN_Q].i64, 1);
+}
+
+static void nothing_to_do_needs_no_pointers(void **state)
+{
+    (void)state;
+    const struct attn_combine_desc csr = plain_desc(ATTN_PARTIALS_CSR);
+    const struct attn_combine_args no_tokens = { .size = sizeof(no_tokens), .reduce_tiles = 4 };
+    const struct attn_combine_args no_tiles = { .size = sizeof(no_tiles), .total_q = 4 };
+    assert_true(fill(&csr, &no_tokens).empty);
+    assert_true(fill(&csr, &no_tiles).empty);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(descriptors_out_of_range_are_refused),
+        cmocka_unit_test(pointers_that_are_needed_are_named),
+        cmocka_unit_test(counts_and_strides_are_checked),
+        cmocka_unit_test(strides_of_zero_are_those_of_contiguous_tensors),
+        cmocka_unit_test(nothing_to_do_needs_no_pointers),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
