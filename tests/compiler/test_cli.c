@@ -203,6 +203,8 @@ static void a_models_config_becomes_a_description(void **state)
     expect("describe qwen3.json -o q.yaml", 0, "", "");
     expect("build q.yaml --emit=variants", 0,
            "gfx950 prefill dtype=bf16 head_dim=128 head_dim_v=128 gqa=4 mask=causal", "");
+    expect("build q.yaml --emit=variants", 0,
+           "gfx942 decode dtype=bf16 head_dim=128 head_dim_v=128 gqa=4 q_len=1 mask=causal", "");
     expect("describe deepseek.json -o d.yaml", 0, "", "");
     expect("build d.yaml --emit=variants", 0,
            "gfx942 prefill dtype=bf16 head_dim=192 head_dim_v=128 gqa=1 mask=causal", "");

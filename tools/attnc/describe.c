@@ -30,7 +30,7 @@ static const struct option_row options[] = {
 struct model {
     const char *architecture, *dtype;
     long heads, kv_heads, head_dim, head_dim_v;
-    bool window, soft_cap, sinks;
+    bool latent, window, soft_cap, sinks;
 };
 
 static const struct attnc_yaml_node *find(const struct attnc_yaml *y,
@@ -78,7 +78,8 @@ static struct model read_model(const struct attnc_yaml *y)
     m.head_dim = number(y, top, "head_dim");
     if (!m.head_dim && m.heads > 0)
         m.head_dim = number(y, top, "hidden_size") / m.heads;
-    if (number(y, top, "qk_nope_head_dim")) { /* latent attention, not absorbed: a head each */
+    m.latent = number(y, top, "qk_nope_head_dim") > 0;
+    if (m.latent) { /* latent attention, not absorbed: a head each */
         m.head_dim = number(y, top, "qk_nope_head_dim") + number(y, top, "qk_rope_head_dim");
         m.head_dim_v = number(y, top, "v_head_dim");
         m.kv_heads = m.heads;
@@ -93,13 +94,10 @@ static struct model read_model(const struct attnc_yaml *y)
     return m;
 }
 
-static void print_description(const struct model *m, FILE *out)
+/* What every kernel of the model has; `lse` and pages are the op's. */
+static void print_kernel(const struct model *m, const char *op, FILE *out)
 {
-    fprintf(out, "# %.80s: %ld query heads, %ld key/value heads\ntargets: [",
-            m->architecture ? m->architecture : "model", m->heads, m->kv_heads);
-    for (const struct tgt *const *t = tgt_all; *t; t++)
-        fprintf(out, "%s%s", t == tgt_all ? "" : ", ", (*t)->machine.name);
-    fprintf(out, "]\nkernels:\n  - op: prefill\n    dtype: %s\n    head_dim: %ld\n",
+    fprintf(out, "  - op: %s\n    dtype: %s\n    head_dim: %ld\n", op,
             m->dtype && strstr(m->dtype, "float16") == m->dtype ? "fp16" : "bf16", m->head_dim);
     if (m->head_dim_v && m->head_dim_v != m->head_dim)
         fprintf(out, "    head_dim_v: %ld\n", m->head_dim_v);
@@ -109,7 +107,21 @@ static void print_description(const struct model *m, FILE *out)
         fputs("    sinks: true\n", out);
     if (m->soft_cap)
         fputs("    soft_cap: true\n", out);
+}
+
+static void print_description(const struct model *m, FILE *out)
+{
+    fprintf(out, "# %.80s: %ld query heads, %ld key/value heads\ntargets: [",
+            m->architecture ? m->architecture : "model", m->heads, m->kv_heads);
+    for (const struct tgt *const *t = tgt_all; *t; t++)
+        fprintf(out, "%s%s", t == tgt_all ? "" : ", ", (*t)->machine.name);
+    fputs("]\nkernels:\n", out);
+    print_kernel(m, "prefill", out);
     fputs("    lse: [false, true] # true: chunked prefill merges chunks by it\n", out);
+    if (m->latent)
+        return; /* decodes over the latent cache, not over heads */
+    print_kernel(m, "decode", out);
+    fputs("    page_size: 16      # tokens in a page of the engine's cache\n", out);
 }
 
 static int describe(const struct attnc_yaml *y, const char *path)

@@ -48,7 +48,7 @@ static const struct shape {
     { "beyond 4 GiB", FAR, 16, 3, 1, 2, { 40, 100 } },
     { "split", SPLIT | UNEVEN | PADDED, 16, 4, 1, 5, { 700, 9, 0, 333, 64 } },
     { "split heads", SPLIT, 128, 2, 2, 2, { 600, 50 } },
-    { "long", LONG, 128, 8, 1, 1, { 4097 } },
+    { "long", LONG, 128, 8, 1, 1, { 16385 } },
 };
 
 /* For kernels with a run-time window, in turn. */
