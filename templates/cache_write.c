@@ -3,9 +3,9 @@
  * New keys and values into the pages of a cache: token i of k_in and v_in goes to slot_mapping[i],
  * which is page * page_size + token, and nowhere where that is negative.
  *
- * A workgroup takes a few tokens of one head, K and V, and reads them once. A lane holds 16 bytes of
- * a row or more, which is a store of the same size; V's SHUFFLE layout puts tokens side by side, so
- * there a lane holds x rows, and where x tokens stay together they are turned in registers.
+ * A workgroup takes a few tokens of one head, K and V, and reads them once. A lane holds 16 bytes
+ * of a row or more, which is a store of the same size; V's SHUFFLE layout puts tokens side by side,
+ * so there a lane holds x rows, and where x tokens stay together they are turned in registers.
  */
 #include "ir/builder.h"
 #include "templates/cache.h"
@@ -15,7 +15,7 @@
 #include <stdio.h>
 
 enum { MAX_PANELS = 8, MAX_DIM = 512, ROWS = 32 /* at least */, LANES = 64 };
-enum { ELEM = 2 /* bytes of bf16 and fp16 */, SLOT = 8, CHUNK = 16 };
+enum { ELEM = 2 /* bytes of bf16 and fp16 */, SLOT = 8 };
 
 /* A head dim is cut into panels of power-of-two width, on the same lanes: 192 is 128 + 64. */
 struct panel {
@@ -62,13 +62,15 @@ static unsigned largest_power(int n)
     return p;
 }
 
-/* The lanes and rows of a side, as its widest panel has them. */
+/* The lanes and rows of a side, as its widest panel has them: a lane has 16 bytes of what is stored
+ * or, of runs of tokens, x of them and 64 elements. */
 static struct att_token_tile tile_of(const struct att_cache *c)
 {
-    const bool runs = c->shuffle && c->value;
     const unsigned width = largest_power(c->dim), x = (unsigned)c->x;
+    const bool runs = c->shuffle && c->value;
+    const unsigned lanes = width / (runs ? 64 / x : x);
     return (struct att_token_tile){
-        .cols = width, .lanes = width / (runs ? CHUNK / ELEM : x), .run = runs ? x : 1, .passes = 1,
+        .cols = width, .lanes = lanes < LANES ? lanes : LANES, .run = runs ? x : 1, .passes = 1,
     };
 }
 
@@ -132,6 +134,31 @@ static void load_slots(struct write *w, struct side *s)
     s->row = att_cache_slot_row(&s->cache, s->slot);
 }
 
+/* The panels as the cache holds them; with a scale per token that is found here and stored. */
+static void quantise(struct write *w, struct side *s)
+{
+    struct tir_builder *b = &w->b;
+    const struct att_cache *c = &s->cache;
+    if (c->dtype == att_dtype(w->v))
+        return;
+    struct tir_value inverse = {0}, absmax = {0};
+    for (unsigned i = 0; i < s->n_panels; i++)
+        s->panels[i].x = tir_convert(b, s->panels[i].x, TIR_F32);
+    if (c->scaling == ATT_KV_SCALE_TENSOR)
+        inverse = tir_rcp(b, att_cache_tensor_scale(c));
+    if (c->scaling == ATT_KV_SCALE_TOKEN) {
+        for (unsigned i = 0; i < s->n_panels; i++) {
+            const struct tir_value own = att_absmax(b, s->panels[i].x);
+            absmax = i ? tir_max(b, absmax, own) : own;
+        }
+        const struct tir_value scale = att_cache_scale_of(c, absmax);
+        att_cache_store_scales(c, att_cache_scale_row(c, s->slot), scale);
+        inverse = att_cache_inverse(c, scale);
+    }
+    for (unsigned i = 0; i < s->n_panels; i++)
+        s->panels[i].x = att_cache_quantise(c, s->panels[i].x, inverse);
+}
+
 static void store(struct write *w, struct side *s)
 {
     struct tir_builder *b = &w->b;
@@ -153,8 +180,8 @@ static void store(struct write *w, struct side *s)
 static void build(const struct att_variant *v, const struct tir_machine *m, struct att_kernel *k)
 {
     char name[ATT_NAME_MAX];
-    struct write w = {.v = v, .m = m, .rows = ROWS};
-    w.waves = v->kv_layout == ATT_KV_LAYOUT_SHUFFLE ? 1 : 4;
+    const bool shuffle = v->kv_layout == ATT_KV_LAYOUT_SHUFFLE;
+    struct write w = {.v = v, .m = m, .waves = shuffle ? 1 : 4, .rows = shuffle ? 1 : ROWS};
     att_variant_name(v, name);
     struct tir_func *f = tir_func_create(name, m, w.waves);
     f->waves_per_simd = 2;
@@ -170,12 +197,16 @@ static void build(const struct att_variant *v, const struct tir_machine *m, stru
     w.left = tir_sub(&w.b, tir_arg(&w.b, "tokens", TIR_I32), w.token);
     for (int i = 0; i < 2; i++) {
         choose_layouts(&w, &w.sides[i]);
+        if (shuffle && w.sides[i].n_panels > 1)
+            f->waves_per_simd = 1; /* as f32, both panels of a scaled V take half of 512 */
         load(&w, &w.sides[i]);
     }
     for (int i = 0; i < 2; i++)
         load_slots(&w, &w.sides[i]);
-    for (int i = 0; i < 2; i++)
+    for (int i = 0; i < 2; i++) {
+        quantise(&w, &w.sides[i]);
         store(&w, &w.sides[i]);
+    }
     tir_return(&w.b);
 
     *k = (struct att_kernel){
