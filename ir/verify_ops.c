@@ -227,7 +227,7 @@ static void check_reduced(struct tir_verifier *v, const struct tir_op *op, struc
 static bool follows(const struct tir_verifier *v, struct tir_type vector, struct tir_type tile)
 {
     const struct tir_layout want =
-        tir_layout_slice(tir_layout_of(v->f, tile), vector.cols == 1 ? 1 : 0);
+        tir_layout_slice(tir_layout_of(v->f, tile), vector.rows == tile.rows ? 1 : 0);
     struct tir_conversion c;
     return tir_layout_conversion(tir_layout_of(v->f, vector), &want, &c) &&
            c.kind <= TIR_CONVERT_REGISTERS && !c.selects;

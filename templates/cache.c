@@ -156,11 +156,12 @@ static struct tir_value token_of(const struct att_cache *c, struct tir_value slo
     return tir_sub(c->b, slot, tir_shl(c->b, page, shaped(c->b, c->page_shift, page)));
 }
 
+/* The sign of a slot on its address, which then stays negative whatever a row's span adds: no
+ * comparison, whose result for each of many rows would fill the scalar registers. */
 static struct tir_value unless_negative(struct tir_builder *b, struct tir_value slot,
                                         struct tir_value at)
 {
-    return tir_select(b, tir_cmp_ge(b, slot, tir_int_like(b, slot, 0)), at,
-                      tir_int_like(b, at, ATT_NO_ROW));
+    return tir_or(b, at, tir_and(b, slot, tir_int_like(b, slot, INT64_MIN)));
 }
 
 struct tir_value att_cache_slot_row(const struct att_cache *c, struct tir_value slot)
@@ -224,10 +225,14 @@ struct tir_value att_cache_has_runs(const struct att_cache *c, struct tir_value 
     struct tir_builder *b = c->b;
     if (!c->shuffle || !c->value)
         return tir_bool(b, false);
-    /* Where a group would have to begin for each of its slots: a multiple of x, and all agree. */
+    /* Where a group would have to begin for each of its slots: a multiple of x, and all agree; the
+     * same far-away number for those that are nowhere. */
     const struct tir_value own = modulo(b, tir_row_index(b, tir_typeof(b->f, slot)), c->x);
+    const struct tir_value begin = tir_sub(b, slot, tir_convert(b, own, TIR_I64));
+    const struct tir_value nowhere = tir_int_like(b, begin, -(INT64_C(1) << 62));
+    const struct tir_value negative = tir_sar(b, slot, tir_int_like(b, slot, 63));
     const struct tir_value first =
-        unless_negative(b, slot, tir_sub(b, slot, tir_convert(b, own, TIR_I64)));
+        tir_add(b, begin, tir_and(b, negative, tir_sub(b, nowhere, begin)));
     const struct tir_value groups = tir_split_blocks(b, tir_transpose(b, first), (unsigned)c->x);
     const struct tir_value last = tir_row_max(b, groups);
     const struct tir_value least = tir_neg(b, tir_row_max(b, tir_neg(b, groups)));

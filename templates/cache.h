@@ -55,15 +55,12 @@ struct att_token_tile {
 /** Its layout; *rows becomes the number of tokens. */
 struct tir_layout att_token_layout(const struct att_token_tile *t, unsigned waves, unsigned *rows);
 
-/** Rows whose address is this or less are not there: they are never written. Adding to it what a
- * row may span leaves it negative. */
-#define ATT_NO_ROW (-(INT64_C(1) << 62))
-
 /** Addresses of rows: `page` and `token` (within the page) are i64 tiles or scalars of one type. */
 struct tir_value att_cache_row(const struct att_cache *c, struct tir_value page,
                                struct tir_value token);
 
-/** Addresses of slots, page * P + token: an i64 tile; ATT_NO_ROW for those below 0. */
+/** Addresses of slots, page * P + token: an i64 tile. Those below 0 get an address far below 0, as
+ * does what is added to it: such rows are never written. */
 struct tir_value att_cache_slot_row(const struct att_cache *c, struct tir_value slot);
 
 /**
@@ -93,7 +90,7 @@ struct tir_value att_cache_load(const struct att_cache *c, struct tir_value row,
 
 /* Scales: element = stored * scale. */
 
-/** Addresses of the scales of slots, or ATT_NO_ROW; `slot` as above. */
+/** Addresses of the scales of slots; `slot` as above. */
 struct tir_value att_cache_scale_row(const struct att_cache *c, struct tir_value slot);
 /** Those scales, Mx1 f32, for rows that are there; not for a scale per tensor. */
 struct tir_value att_cache_load_scales(const struct att_cache *c, struct tir_value row);

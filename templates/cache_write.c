@@ -128,9 +128,10 @@ static void load_slots(struct write *w, struct side *s)
     const struct tir_view view = att_view(b, base, w->left, tir_i32(b, SLOT), SLOT, 0);
     const struct tir_value slot = tir_tile_load(b, view, tir_i32(b, 0), s->column);
     const struct tir_value index = tir_row_index(b, s->column);
-    const struct tir_value left = tir_splat(b, w->left, tir_typeof(b->f, index));
-    const struct tir_value there = tir_cmp_lt(b, index, left);
-    s->slot = tir_select(b, there, slot, tir_int_like(b, slot, -1));
+    const struct tir_value last = tir_splat(b, att_plus(b, w->left, -1), tir_typeof(b->f, index));
+    const struct tir_value sign =
+        tir_sar(b, tir_sub(b, last, index), tir_int_like(b, index, 31));
+    s->slot = tir_or(b, slot, tir_convert(b, sign, TIR_I64));
     s->row = att_cache_slot_row(&s->cache, s->slot);
 }
 
