@@ -303,6 +303,9 @@ struct attn_prefill_desc {
     bool soft_cap;        /**< scores pass through cap * tanh(score / cap) */
     bool lse;             /**< args->lse is written */
     const char *logits;   /**< name of a user's logits function, or NULL */
+    bool paged;           /**< keys and values are read from args->cache, through args->pages */
+    struct attn_cache_desc cache;    /**< with paged */
+    enum attn_page_table page_table; /**< with paged */
 };
 
 /**
@@ -312,6 +315,11 @@ struct attn_prefill_desc {
  * Strides are in elements; 0 stands for a contiguous [token, head, element] tensor (LSE: [head,
  * token]). The last dimension is contiguous; q, k, v, out and their strides in bytes are multiples
  * of 16. Everything that varies between replays of a captured graph is read from device memory.
+ *
+ * With desc.paged the keys of sequence s, for a prefix hit or a chunk of a long prompt, are the
+ * pages.kv_lens[s] tokens of its pages, those of its queries the last ones; k, v, their strides,
+ * cu_seqlens_k and total_k are not looked at. Per-token and per-page scales are applied before the
+ * values are rounded to dtype.
  */
 struct attn_prefill_args {
     size_t size;          /**< sizeof(struct attn_prefill_args) */
@@ -342,13 +350,16 @@ struct attn_prefill_args {
     size_t workspace_size;
     void *stream;         /**< hipStream_t of the op's device; NULL: its default stream,
                            * when the device is the thread's current one */
+    struct attn_cache cache; /**< with desc.paged */
+    struct attn_pages pages; /**< with desc.paged */
 };
 
 /**
  * Chooses and loads the kernel for a layer. The kernel whose key equals the descriptor comes first;
- * failing that, the cheapest that covers it: one for any GQA ratio, then one with a run-time window
- * for a causal mask, then for none. The same packs and descriptor give the same kernel.
- * ATTN_NO_KERNEL names what is missing and the nearest kernel. Release with attn_op_destroy().
+ * failing that, the cheapest that covers it: one for any GQA ratio, or any page size, then one with
+ * a run-time window for a causal mask, then for none. The same packs and descriptor give the same
+ * kernel. ATTN_NO_KERNEL names what is missing and the nearest kernel. Release with
+ * attn_op_destroy().
  */
 ATTN_PUBLIC int attn_prefill_lookup(struct attn_device *device,
                                     const struct attn_prefill_desc *desc, struct attn_op **op);

@@ -4,12 +4,18 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "runtime/cache_args.h"
 #include "runtime/check_data.h"
 #include "runtime/error.h"
 #include "runtime/family.h"
 #include "runtime/op.h"
 
 enum { UNLIMITED = 1 << 30 }; /* of a window, as kernels see it: a sum of two still fits 32 bits */
+
+static struct attn_cache_heads heads_of(const struct attn_prefill_desc *d)
+{
+    return (struct attn_cache_heads){ d->kv_heads, d->head_dim, d->head_dim_v };
+}
 
 static int normalise(const void *given, union attn_desc *out)
 {
@@ -28,8 +34,19 @@ static int normalise(const void *given, union attn_desc *out)
     if (d.kv_heads <= 0 || d.heads <= 0 || d.heads % d.kv_heads)
         return attn_fail(ATTN_BAD_ARGUMENT, "prefill: %d heads are not a multiple of %d kv_heads",
                          d.heads, d.kv_heads);
+    const struct attn_cache_heads heads = heads_of(&d);
+    int r = ATTN_OK;
+    if (!d.paged) {
+        d.cache = (struct attn_cache_desc){ .dtype = d.dtype };
+        d.page_table = ATTN_PAGES_BLOCKS;
+    } else if ((unsigned)d.page_table > ATTN_PAGES_INDICES) {
+        r = attn_fail(ATTN_BAD_ARGUMENT, "prefill: page_table %d is none of enum attn_page_table",
+                      (int)d.page_table);
+    } else {
+        r = attn_cache_normalise("prefill", d.dtype, &heads, &d.cache);
+    }
     out->prefill = d;
-    return ATTN_OK;
+    return r;
 }
 
 static void make_key(const union attn_desc *desc, struct attn_key *key)
@@ -41,12 +58,19 @@ static void make_key(const union attn_desc *desc, struct attn_key *key)
     attn_key_cover(gqa, "any", 1);
     attn_key_add_number(key, "head_dim", d->head_dim);
     attn_key_add_number(key, "head_dim_v", d->head_dim_v);
+    attn_cache_add_key(key, d->dtype, &d->cache);
     attn_key_add(key, "logits", d->logits ? d->logits : "none");
     attn_key_add_flag(key, "lse", d->lse);
     /* A run-time window covers every mask; without a mask the most tiles run masked for nothing. */
     struct attn_key_field *mask = attn_key_add(key, "mask", masks[d->mask]);
     if (d->mask != ATTN_MASK_WINDOW)
         attn_key_cover(mask, "window", d->mask == ATTN_MASK_CAUSAL ? 2 : 4);
+    if (d->paged)
+        attn_cache_add_page_size(key, &d->cache);
+    else
+        attn_key_add(key, "page_size", "any");
+    attn_pages_add_key(key, d->page_table);
+    attn_key_add_flag(key, "paged", d->paged);
     attn_key_add_flag(key, "sinks", d->sinks);
     attn_key_add_flag(key, "soft_cap", d->soft_cap);
 }
@@ -82,10 +106,10 @@ static int check(const struct attn_prefill_desc *d, const struct attn_prefill_ar
         return attn_fail_fixed(ATTN_BAD_ARGUMENT, "prefill: a negative count");
     if (a->batch == 0 || a->total_q == 0 || a->max_seqlen_q == 0)
         return ATTN_OK; /* empty: pointers may be anything */
-    if (!aligned(a->q) || !aligned(a->k) || !aligned(a->v) || !aligned(a->out))
+    if (!aligned(a->q) || !aligned(a->out) || (!d->paged && (!aligned(a->k) || !aligned(a->v))))
         return attn_fail_fixed(ATTN_BAD_ARGUMENT,
                                "prefill: q, k, v or out is NULL or not aligned to 16 bytes");
-    if (!a->cu_seqlens_q || !a->cu_seqlens_k)
+    if (!a->cu_seqlens_q || (!d->paged && !a->cu_seqlens_k))
         return attn_fail_fixed(ATTN_BAD_ARGUMENT,
                                "prefill: cu_seqlens_q or cu_seqlens_k is NULL");
     if (d->lse && !a->lse)
@@ -118,6 +142,29 @@ static void set_window(union attn_value *v, enum attn_mask mask,
                                                               : UNLIMITED;
 }
 
+static int fill_plain(const struct attn_prefill_desc *d, const struct attn_prefill_args *a,
+                      union attn_value *v)
+{
+    v[ATTN_ARG_K].ptr = a->k;
+    v[ATTN_ARG_V].ptr = a->v;
+    v[ATTN_ARG_CU_SEQLENS_K].ptr = a->cu_seqlens_k;
+    if (set_strides(v, ATTN_ARG_K_TOKEN_STRIDE, a->k_token_stride, a->k_head_stride, d->kv_heads,
+                    d->head_dim) &&
+        set_strides(v, ATTN_ARG_V_TOKEN_STRIDE, a->v_token_stride, a->v_head_stride, d->kv_heads,
+                    d->head_dim_v))
+        return ATTN_OK;
+    return attn_fail_fixed(ATTN_BAD_ARGUMENT,
+                           "prefill: a stride of k or v is not a multiple of 16 bytes");
+}
+
+static int fill_paged(const struct attn_prefill_desc *d, const struct attn_prefill_args *a,
+                      union attn_value *v)
+{
+    const struct attn_cache_heads heads = heads_of(d);
+    const int r = attn_cache_fill(&d->cache, &heads, &a->cache, v);
+    return r ? r : attn_pages_fill(d->page_table, &a->pages, v);
+}
+
 static int fill(const union attn_desc *desc, const void *args, struct attn_call *call)
 {
     const struct attn_prefill_desc *d = &desc->prefill;
@@ -128,25 +175,23 @@ static int fill(const union attn_desc *desc, const void *args, struct attn_call 
         return r;
     call->stream = a->stream;
     call->empty = a->batch == 0 || a->total_q == 0 || a->max_seqlen_q == 0;
+    if (call->empty)
+        return ATTN_OK;
+    r = d->paged ? fill_paged(d, a, v) : fill_plain(d, a, v);
+    if (r)
+        return r;
     v[ATTN_ARG_Q].ptr = a->q;
-    v[ATTN_ARG_K].ptr = a->k;
-    v[ATTN_ARG_V].ptr = a->v;
     v[ATTN_ARG_OUT].ptr = a->out;
     v[ATTN_ARG_LSE].ptr = a->lse;
     v[ATTN_ARG_SINKS].ptr = a->sinks;
     v[ATTN_ARG_CU_SEQLENS_Q].ptr = a->cu_seqlens_q;
-    v[ATTN_ARG_CU_SEQLENS_K].ptr = a->cu_seqlens_k;
     v[ATTN_ARG_HOOK_ARG].ptr = a->hook_arg;
     if (!set_strides(v, ATTN_ARG_Q_TOKEN_STRIDE, a->q_token_stride, a->q_head_stride, d->heads,
                      d->head_dim) ||
-        !set_strides(v, ATTN_ARG_K_TOKEN_STRIDE, a->k_token_stride, a->k_head_stride, d->kv_heads,
-                     d->head_dim) ||
-        !set_strides(v, ATTN_ARG_V_TOKEN_STRIDE, a->v_token_stride, a->v_head_stride, d->kv_heads,
-                     d->head_dim_v) ||
         !set_strides(v, ATTN_ARG_OUT_TOKEN_STRIDE, a->out_token_stride, a->out_head_stride,
                      d->heads, d->head_dim_v))
         return attn_fail_fixed(ATTN_BAD_ARGUMENT,
-                               "prefill: a stride of q, k, v or out is not a multiple of 16 bytes");
+                               "prefill: a stride of q or out is not a multiple of 16 bytes");
     v[ATTN_ARG_LSE_TOKEN_STRIDE].i64 = a->lse_token_stride ? a->lse_token_stride : 1;
     v[ATTN_ARG_LSE_HEAD_STRIDE].i64 = a->lse_head_stride ? a->lse_head_stride : a->total_q;
     v[ATTN_ARG_HEADS].i64 = d->heads;
@@ -175,7 +220,11 @@ static int check_data(const struct attn_op *op, const void *args)
         .name = "cu_seqlens_k", .data = a->cu_seqlens_k, .batch = a->batch,
         .total = a->total_k ? a->total_k : INT32_MAX, .longest = a->max_seqlen_k,
     };
+    const struct attn_prefill_desc *d = &op->desc.prefill;
     int r = attn_check_indptr(op->device, &q, a->stream);
+    if (!r && d->paged)
+        return attn_pages_check(op->device, &d->cache, d->page_table, &a->cache, &a->pages,
+                                a->batch, a->stream);
     return r ? r : attn_check_indptr(op->device, &k, a->stream);
 }
 
@@ -188,10 +237,10 @@ const struct attn_family attn_family_prefill = {
     .fill = fill,
     .check_data = check_data,
     .sets = {
-        ATTN_SETS(Q), ATTN_SETS(K), ATTN_SETS(V), ATTN_SETS(OUT), ATTN_SETS(LSE), ATTN_SETS(SINKS),
+        ATTN_CACHE_SETS, ATTN_PAGES_SETS, ATTN_SETS(Q), ATTN_SETS(OUT), ATTN_SETS(LSE),
+        ATTN_SETS(SINKS),
         ATTN_SETS(CU_SEQLENS_Q), ATTN_SETS(CU_SEQLENS_K), ATTN_SETS(HOOK_ARG),
-        ATTN_SETS(Q_TOKEN_STRIDE), ATTN_SETS(Q_HEAD_STRIDE), ATTN_SETS(K_TOKEN_STRIDE),
-        ATTN_SETS(K_HEAD_STRIDE), ATTN_SETS(V_TOKEN_STRIDE), ATTN_SETS(V_HEAD_STRIDE),
+        ATTN_SETS(Q_TOKEN_STRIDE), ATTN_SETS(Q_HEAD_STRIDE),
         ATTN_SETS(OUT_TOKEN_STRIDE), ATTN_SETS(OUT_HEAD_STRIDE), ATTN_SETS(LSE_TOKEN_STRIDE),
         ATTN_SETS(LSE_HEAD_STRIDE), ATTN_SETS(HEADS), ATTN_SETS(KV_HEADS), ATTN_SETS(GQA),
         ATTN_SETS(BATCH), ATTN_SETS(TOTAL_Q), ATTN_SETS(MAX_SEQLEN_Q), ATTN_SETS(MAX_SEQLEN_K),

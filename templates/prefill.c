@@ -10,13 +10,17 @@
  *
  * The loop is written once, in order; `stage` and `phase` say where the pipeline may run each step:
  *
- *   stage 0  copy K to LDS            phase M2
- *   stage 1  K has arrived            phase M2
- *   stage 2  read K, load V  M1       S = K Q  C1      mask  M2      running maximum, P  C2
- *   stage 3  V to LDS, rescale  M1    sum of P, P to 16 bits  C1    read V  M2    O += V P  C2
+ *   PAGES   look up the pages of K, with a paged cache only    M2
+ *   COPY_K  copy K to LDS                                      M2
+ *   WAIT_K  K has arrived                                      M2
+ *   SCORES  read K, load V  M1       S = K Q  C1      mask  M2      running maximum, P  C2
+ *   VALUES  V to LDS, rescale  M1    sum of P, P to 16 bits  C1    read V  M2    O += V P  C2
+ *
+ * K and V of a paged cache pass through registers, where they get the type to compute with.
  */
 #include "ir/builder.h"
 #include "templates/lds_map.h"
+#include "templates/pages.h"
 #include "templates/scalar.h"
 #include "templates/softmax.h"
 #include "templates/template.h"
@@ -27,7 +31,7 @@
 #include <string.h>
 
 enum phase { M1, C1, M2, C2, N_PHASES };
-enum stage { COPY_K, WAIT_K, SCORES, VALUES, N_STAGES };
+enum stage { PAGES, COPY_K, WAIT_K, SCORES, VALUES, N_STAGES };
 enum group { GROUP_K, GROUP_V };
 enum { LDS_WRITES = -1, ELEM = 2 /* bytes of bf16 and fp16 */, MAX_PANELS = 4 };
 
@@ -54,6 +58,9 @@ struct panel {
     struct tir_layout lds;
     unsigned lds_bytes;
     struct tir_value buffer, q;
+    struct att_paged_tile paged;
+    struct tir_value pages; /* of the tile that is fetched next */
+    struct att_paged_data fetched;
 };
 
 struct prefill {
@@ -68,6 +75,7 @@ struct prefill {
 
     struct panel panels[MAX_PANELS];
     unsigned n_panels;
+    bool by_columns; /* V stands transposed in LDS */
     struct tir_layout v_lds;
     struct tir_contraction v_k;
     struct tir_value v_buffer;
@@ -82,6 +90,12 @@ struct prefill {
     struct tir_value left, right;
     struct tir_value last_row, first_row; /* of this wave */
 
+    struct tir_value k_scale, v_scale; /* of the whole cache, or none */
+    struct att_cache k_cache, v_cache;
+    struct att_pages pages;
+    struct att_paged_tile paged_v;
+    struct tir_value v_pages;
+
     struct tir_value query; /* position of each query, 1 x queries */
 };
 
@@ -93,9 +107,23 @@ static const struct tile *find_tile(const struct att_variant *v)
     return NULL;
 }
 
+/* What only a cache has must not be asked of plain tensors. */
+static bool check_plain(const struct att_variant *v, struct att_why *why)
+{
+    static const enum att_field of_cache[] = {ATT_PAGE_SIZE, ATT_PAGE_TABLE, ATT_KV_DTYPE,
+                                              ATT_KV_LAYOUT, ATT_KV_SCALE};
+    for (size_t i = 0; i < sizeof(of_cache) / sizeof(of_cache[0]); i++)
+        if (att_get(v, of_cache[i]) != att_fields[of_cache[i]].dflt)
+            return att_reject(why, of_cache[i], "%s is for a cache: it wants paged: true",
+                              att_fields[of_cache[i]].name);
+    return true;
+}
+
 static bool check(const struct att_variant *v, const struct tir_machine *m, struct att_why *why)
 {
     (void)m;
+    if (!(v->paged ? att_cache_check(v, why) : check_plain(v, why)))
+        return false;
     const struct tile *t = find_tile(v);
     if (!t)
         return att_reject(why, ATT_HEAD_DIM,
@@ -113,7 +141,7 @@ static bool check(const struct att_variant *v, const struct tir_machine *m, stru
 
 static void set_stage(struct prefill *p, enum stage s, enum phase ph)
 {
-    p->b.stage = (uint8_t)s;
+    p->b.stage = (uint8_t)(p->v->paged ? s : s - COPY_K);
     p->b.phase = (uint8_t)ph;
 }
 
@@ -154,7 +182,7 @@ static void choose_layouts(struct prefill *p)
 
     p->v_k = tir_contract_acc(&s, log2u(p->mma->n));
     const unsigned dv = (unsigned)p->v->head_dim_v;
-    if (p->m->has_lds_read_tr) {
+    if (!p->by_columns) {
         p->v_lds = att_lds_rows(p->m, p->kv, dv, ELEM);
         p->v_bytes = att_lds_bytes(&p->v_lds, ELEM);
         p->v_buffer = tir_lds_buffer(&p->b, 2 * p->v_bytes, 16);
@@ -172,12 +200,16 @@ static void locate(struct prefill *p)
     const struct tir_value batch = tir_block_id(b, 2);
     const struct tir_value at = tir_shl(b, batch, tir_i32(b, 2));
     const struct tir_value cu_q = tir_arg(b, "cu_seqlens_q", TIR_I64);
-    const struct tir_value cu_k = tir_arg(b, "cu_seqlens_k", TIR_I64);
     p->q_begin = tir_scalar_load(b, cu_q, at, TIR_I32);
-    p->kv_begin = tir_scalar_load(b, cu_k, at, TIR_I32);
     const struct tir_value next = att_plus(b, at, 4);
     p->q_len = tir_sub(b, tir_scalar_load(b, cu_q, next, TIR_I32), p->q_begin);
-    p->kv_len = tir_sub(b, tir_scalar_load(b, cu_k, next, TIR_I32), p->kv_begin);
+    if (p->v->paged) {
+        p->kv_len = tir_scalar_load(b, tir_arg(b, "kv_lens", TIR_I64), at, TIR_I32);
+    } else {
+        const struct tir_value cu_k = tir_arg(b, "cu_seqlens_k", TIR_I64);
+        p->kv_begin = tir_scalar_load(b, cu_k, at, TIR_I32);
+        p->kv_len = tir_sub(b, tir_scalar_load(b, cu_k, next, TIR_I32), p->kv_begin);
+    }
     p->offset = tir_sub(b, p->kv_len, p->q_len);
     p->head = tir_block_id(b, 1);
     p->kv_head = p->v->gqa ? tir_div(b, p->head, tir_i32(b, p->v->gqa))
@@ -225,12 +257,27 @@ static void load_q(struct prefill *p)
     }
 }
 
+/* What raw scores are multiplied with. */
+static struct tir_value score_scale(struct prefill *p, const char *arg)
+{
+    const struct tir_value scale = tir_arg(&p->b, arg, TIR_F32);
+    return p->k_scale.id ? tir_mul(&p->b, scale, p->k_scale) : scale;
+}
+
 static void load_numbers(struct prefill *p)
 {
     struct tir_builder *b = &p->b;
     const bool scaled = p->v->soft_cap || p->v->logits;
-    p->softmax = att_softmax(
-        b, p->scores, scaled ? tir_f32(b, LOG2E) : tir_arg(b, "scale_log2", TIR_F32));
+    if (p->v->paged) {
+        p->k_cache = att_cache(b, p->v, p->m, false, p->kv_head);
+        p->v_cache = att_cache(b, p->v, p->m, true, p->kv_head);
+    }
+    if (p->v->paged && p->v->kv_scale == ATT_KV_SCALE_TENSOR) {
+        p->k_scale = att_cache_tensor_scale(&p->k_cache);
+        p->v_scale = att_cache_tensor_scale(&p->v_cache);
+    }
+    p->softmax = att_softmax(b, p->scores,
+                             scaled ? tir_f32(b, LOG2E) : score_scale(p, "scale_log2"));
 
     const int far = 1 << 30;
     const bool window = p->v->mask == ATT_MASK_WINDOW;
@@ -296,18 +343,45 @@ static struct tir_value k_buffer(struct prefill *p, const struct panel *n, struc
     return turn(p, n->buffer, tile, p->k_buffers, n->lds_bytes);
 }
 
+/* The page numbers of a tile of K, and of V. Pages of tiles past the end are those of the last. */
+static void find_k_pages(struct prefill *p, struct tir_value tile)
+{
+    for (unsigned i = 0; i < p->n_panels; i++)
+        p->panels[i].pages =
+            att_page_numbers(&p->b, &p->pages, &p->panels[i].paged, first_key(p, tile));
+}
+
 static void copy_k(struct prefill *p, struct tir_value tile)
 {
     struct tir_builder *b = &p->b;
     const struct tir_value key = first_key(p, tile);
     for (unsigned i = 0; i < p->n_panels; i++) {
-        const struct panel *n = &p->panels[i];
+        struct panel *n = &p->panels[i];
+        if (p->v->paged) {
+            n->fetched = att_paged_load(b, &p->pages, &n->paged, key, n->pages);
+            continue;
+        }
         const struct tir_layout l = tir_mma_operand(p->mma, p->kv, 0, &n->k);
         const struct tir_type t = tir_tile(b->f, p->dtype, p->kv, n->width, &l);
         const struct tir_view k = key_rows(p, key, p->k_base, p->k_stride,
                                            p->v->head_dim * ELEM, (int)(n->first * ELEM));
         tir_copy_to_lds(b, GROUP_K, k, tir_i32(b, 0), k_buffer(p, n, tile), t, &n->lds);
     }
+}
+
+static void place_k(struct prefill *p, struct tir_value tile)
+{
+    struct tir_builder *b = &p->b;
+    if (!p->v->paged) {
+        tir_wait(b, GROUP_K, 0);
+        return;
+    }
+    for (unsigned i = 0; i < p->n_panels; i++) {
+        const struct panel *n = &p->panels[i];
+        const struct tir_value k = att_paged_elements(b, &n->paged, n->fetched, p->dtype);
+        tir_tile_lds_store(b, k_buffer(p, n, tile), k, &n->lds);
+    }
+    tir_wait(b, LDS_WRITES, 0);
 }
 
 /* S^T = K Q^T, raw: the scale is folded into the exponent. */
@@ -333,15 +407,14 @@ static struct tir_value cap_scores(struct prefill *p, struct tir_value s)
 {
     struct tir_builder *b = &p->b;
     const struct tir_value cap = tir_arg(b, "soft_cap", TIR_F32);
-    const struct tir_value scale = tir_arg(b, "scale", TIR_F32);
-    return att_soft_cap(b, s, cap, tir_mul(b, scale, tir_rcp(b, cap)));
+    return att_soft_cap(b, s, cap, tir_mul(b, score_scale(p, "scale"), tir_rcp(b, cap)));
 }
 
 static struct tir_value call_logits(struct prefill *p, struct tir_value s, struct tir_value key)
 {
     struct tir_builder *b = &p->b;
     if (!p->v->soft_cap)
-        s = tir_mul(b, s, tile_of(p, tir_arg(b, "scale", TIR_F32), p->scores));
+        s = tir_mul(b, s, tile_of(p, score_scale(p, "scale"), p->scores));
     struct tir_type t = p->scores;
     t.dtype = TIR_I32;
     const struct tir_value query = tir_broadcast(b, p->query, t);
@@ -413,31 +486,52 @@ static struct tir_type v_register_tile(struct prefill *p, bool turned)
     return tir_tile(p->b.f, p->dtype, p->kv, dv, &l);
 }
 
+static struct tir_value v_buffer(struct prefill *p, struct tir_value tile)
+{
+    return p->by_columns ? p->v_buffer : turn(p, p->v_buffer, tile, 2, p->v_bytes);
+}
+
 /* Starts V of a tile on its way; the value is empty where it goes to LDS by itself. */
-static struct tir_value fetch_v(struct prefill *p, struct tir_value tile)
+static struct att_paged_data fetch_v(struct prefill *p, struct tir_value tile)
 {
     struct tir_builder *b = &p->b;
+    if (p->v->paged)
+        return att_paged_load(b, &p->pages, &p->paged_v, first_key(p, tile), p->v_pages);
     const int row = p->v->head_dim_v * ELEM;
     const struct tir_view v =
         key_rows(p, first_key(p, tile), p->v_base, p->v_stride, row, 0);
-    if (!p->m->has_lds_read_tr)
-        return tir_tile_load(b, v, tir_i32(b, 0), v_register_tile(p, false));
+    if (p->by_columns)
+        return (struct att_paged_data){
+            tir_tile_load(b, v, tir_i32(b, 0), v_register_tile(p, false)), {0}};
     struct tir_type t = v_register_tile(p, false);
-    tir_copy_to_lds(b, GROUP_V, v, tir_i32(b, 0), turn(p, p->v_buffer, tile, 2, p->v_bytes), t,
-                    &p->v_lds);
-    return (struct tir_value){0};
+    tir_copy_to_lds(b, GROUP_V, v, tir_i32(b, 0), v_buffer(p, tile), t, &p->v_lds);
+    return (struct att_paged_data){0};
 }
 
-static void place_v(struct prefill *p, struct tir_value fetched)
+/* What a page holds behind the sequence's last token may be anything, a NaN too. */
+static struct tir_value clear_tail(struct prefill *p, struct tir_value v, struct tir_value tile)
 {
     struct tir_builder *b = &p->b;
-    if (p->m->has_lds_read_tr) {
+    struct tir_type t = tir_typeof(b->f, v);
+    t.dtype = TIR_I32;
+    const struct tir_value left = tir_sub(b, p->kv_len, first_key(p, tile));
+    const struct tir_value there = tir_cmp_lt(b, tir_row_index(b, t), tile_of(p, left, t));
+    return tir_select(b, there, v, tir_float_like(b, v, 0.0f));
+}
+
+static void place_v(struct prefill *p, struct tir_value tile, struct att_paged_data fetched)
+{
+    struct tir_builder *b = &p->b;
+    if (!fetched.bits.id) {
         tir_wait(b, GROUP_V, 0);
         return;
     }
-    const struct tir_type t = v_register_tile(p, true);
-    const struct tir_value turned = tir_relayout(b, fetched, tir_layout_of(b->f, t));
-    tir_tile_lds_store(b, p->v_buffer, turned, &p->v_lds);
+    struct tir_value v = fetched.bits;
+    if (p->v->paged)
+        v = clear_tail(p, att_paged_elements(b, &p->paged_v, fetched, p->dtype), tile);
+    if (p->by_columns && !p->v_cache.shuffle)
+        v = tir_relayout(b, v, tir_layout_of(b->f, v_register_tile(p, true)));
+    tir_tile_lds_store(b, v_buffer(p, tile), v, &p->v_lds);
 }
 
 static struct tir_value read_v(struct prefill *p, struct tir_value tile)
@@ -447,9 +541,7 @@ static struct tir_value read_v(struct prefill *p, struct tir_value tile)
     const struct tir_layout a = tir_mma_operand(p->mma, dv, 0, &p->v_k);
     const struct tir_layout l = tir_layout_transpose(&a);
     const struct tir_type t = tir_tile(b->f, p->dtype, p->kv, dv, &l);
-    const struct tir_value at =
-        p->m->has_lds_read_tr ? turn(p, p->v_buffer, tile, 2, p->v_bytes) : p->v_buffer;
-    return tir_transpose(b, tir_tile_lds_load(b, at, t, &p->v_lds));
+    return tir_transpose(b, tir_tile_lds_load(b, v_buffer(p, tile), t, &p->v_lds));
 }
 
 /* One tile of keys, in program order. carried: m, l, O^T. */
@@ -458,15 +550,21 @@ enum { CARRY_M, CARRY_L, CARRY_O, N_CARRY };
 static void visit_tile(struct prefill *p, struct tir_value tile, struct tir_value carried[N_CARRY])
 {
     struct tir_builder *b = &p->b;
+    if (p->v->paged) {
+        set_stage(p, PAGES, M2);
+        find_k_pages(p, tile);
+    }
     set_stage(p, COPY_K, M2);
     copy_k(p, tile);
     set_stage(p, WAIT_K, M2);
-    tir_wait(b, GROUP_K, 0);
+    place_k(p, tile);
+    if (p->v->paged)
+        p->v_pages = att_page_numbers(b, &p->pages, &p->paged_v, first_key(p, tile));
     tir_barrier(b);
 
     struct tir_value s = compute_scores(p, tile);
     set_stage(p, SCORES, M1);
-    const struct tir_value fetched = fetch_v(p, tile);
+    const struct att_paged_data fetched = fetch_v(p, tile);
     set_stage(p, SCORES, M2);
     const struct tir_value key = first_key(p, tile);
     if (p->v->soft_cap)
@@ -480,7 +578,7 @@ static void visit_tile(struct prefill *p, struct tir_value tile, struct tir_valu
     carried[CARRY_M] = head.m;
 
     set_stage(p, VALUES, M1);
-    place_v(p, fetched);
+    place_v(p, tile, fetched);
     att_softmax_rescale(b, &head, &carried[CARRY_O], &carried[CARRY_L]);
     tir_wait(b, LDS_WRITES, 0);
     tir_barrier(b);
@@ -505,8 +603,10 @@ static void finish(struct prefill *p, struct tir_value carried[N_CARRY])
     const struct att_softmax_end end =
         att_softmax_finish(b, &p->softmax, carried[CARRY_M], carried[CARRY_L], sink);
     const struct tir_type o_type = tir_typeof(b->f, carried[CARRY_O]);
-    const struct tir_value o =
-        tir_mul(b, carried[CARRY_O], tir_broadcast(b, end.inverse, o_type));
+    struct tir_value factor = end.inverse;
+    if (p->v_scale.id)
+        factor = tir_mul(b, factor, tile_of(p, p->v_scale, tir_typeof(b->f, factor)));
+    const struct tir_value o = tir_mul(b, carried[CARRY_O], tir_broadcast(b, factor, o_type));
     const struct tir_value rows = tir_sub(b, p->q_len, p->row0);
     const struct tir_value token = tir_add(b, p->q_begin, p->row0);
     const struct tir_view out =
@@ -526,15 +626,40 @@ static void finish(struct prefill *p, struct tir_value carried[N_CARRY])
     tir_tile_store(b, att_view(b, base, rows, step, 4, 0), tir_i32(b, 0), tir_transpose(b, lse));
 }
 
+static void locate_rows(struct prefill *p)
+{
+    struct tir_builder *b = &p->b;
+    p->k_base = head_base(p, "k", p->kv_begin, p->kv_head);
+    p->v_base = head_base(p, "v", p->kv_begin, p->kv_head);
+    p->k_stride = att_stride(b, "k_token_stride", ELEM);
+    p->v_stride = att_stride(b, "v_token_stride", ELEM);
+}
+
+static void locate_pages(struct prefill *p)
+{
+    struct tir_builder *b = &p->b;
+    struct tir_value from = tir_i32(b, 0);
+    if (p->v->mask == ATT_MASK_WINDOW)
+        from = tir_sub(b, tir_add(b, p->row0, p->offset), p->left);
+    p->pages = att_pages(b, p->v, tir_block_id(b, 2), p->kv_len, from);
+    for (unsigned i = 0; i < p->n_panels; i++) {
+        struct panel *n = &p->panels[i];
+        n->paged = att_paged_tile(b, &p->k_cache, p->kv, n->width, n->first, NULL);
+    }
+    const struct tir_type by_two = v_register_tile(p, false);
+    p->paged_v = att_paged_tile(b, &p->v_cache, p->kv, (unsigned)p->v->head_dim_v, 0,
+                                p->by_columns ? tir_layout_of(b->f, by_two) : NULL);
+}
+
 static void attend(struct prefill *p)
 {
     struct tir_builder *b = &p->b;
     load_numbers(p);
     load_q(p);
-    p->k_base = head_base(p, "k", p->kv_begin, p->kv_head);
-    p->v_base = head_base(p, "v", p->kv_begin, p->kv_head);
-    p->k_stride = att_stride(b, "k_token_stride", ELEM);
-    p->v_stride = att_stride(b, "v_token_stride", ELEM);
+    if (p->v->paged)
+        locate_pages(p);
+    else
+        locate_rows(p);
     const struct tir_value n = count_tiles(p);
 
     const unsigned queries = p->rows * p->waves;
@@ -560,8 +685,10 @@ static void build(const struct att_variant *v, const struct tir_machine *m, stru
     const struct tile *t = find_tile(v);
     struct prefill p = {.v = v, .m = m, .tile = t, .rows = t->rows, .waves = t->waves};
     const bool wide_loads = m->to_lds_max_bytes >= 16;
-    /* What else is done to scores takes registers of its own: it gets the smaller tile. */
-    p.kv = wide_loads && !v->logits && !v->soft_cap ? t->kv_wide : t->kv;
+    /* What else is done to scores, and a cache that passes through registers, takes registers of
+     * its own: it gets the smaller tile. */
+    p.kv = wide_loads && !v->logits && !v->soft_cap && !v->paged ? t->kv_wide : t->kv;
+    p.by_columns = !m->has_lds_read_tr || (v->paged && v->kv_layout == ATT_KV_LAYOUT_SHUFFLE);
     p.widest_panel = wide_loads && t->panel_wide ? t->panel_wide : 256;
     p.dtype = v->dtype == ATT_DTYPE_BF16 ? TIR_BF16 : TIR_F16;
     p.instr = tir_find_mma(m, p.rows, p.rows, 0, p.dtype);
@@ -580,21 +707,24 @@ static void build(const struct att_variant *v, const struct tir_machine *m, stru
     tir_end_if(&p.b, &some, NULL);
     tir_return(&p.b);
 
+    const int stages = v->paged ? N_STAGES : N_STAGES - COPY_K;
     *k = (struct att_kernel){
         .func = f,
-        .schedule = {.stages = N_STAGES, .n_phases = N_PHASES,
+        .schedule = {.stages = (uint8_t)stages, .n_phases = N_PHASES,
                      .matrix_phases = 1u << C1 | 1u << C2, .interleave = 1, .ping_pong = 2},
         .grid = {{"max_seqlen_q", (int)(p.rows * p.waves), 1}, {"heads", 1, 1}, {"batch", 1, 1}},
     };
     snprintf(k->tuning, sizeof(k->tuning), "q=%u kv=%u waves=%u stages=%d pingpong=2",
-             p.rows * p.waves, p.kv, p.waves, N_STAGES);
+             p.rows * p.waves, p.kv, p.waves, stages);
 }
 
 const struct att_template att_template_prefill = {
     .name = "prefill",
     .description = "flash attention over packed (varlen) sequences",
     .takes = ATT_BIT(DTYPE) | ATT_BIT(HEAD_DIM) | ATT_BIT(HEAD_DIM_V) | ATT_BIT(GQA) |
-             ATT_BIT(MASK) | ATT_BIT(SINKS) | ATT_BIT(SOFT_CAP) | ATT_BIT(LSE) | ATT_BIT(LOGITS),
+             ATT_BIT(MASK) | ATT_BIT(SINKS) | ATT_BIT(SOFT_CAP) | ATT_BIT(LSE) | ATT_BIT(LOGITS) |
+             ATT_BIT(PAGED) | ATT_BIT(PAGE_SIZE) | ATT_BIT(PAGE_TABLE) | ATT_BIT(KV_DTYPE) |
+             ATT_BIT(KV_LAYOUT) | ATT_BIT(KV_SCALE),
     .check = check,
     .build = build,
 };

@@ -36,7 +36,10 @@ void add_made(struct attnc_pack_writer *w, const struct made *m)
         { "head_dim", head_dim },  { "head_dim_v", head_dim },
         { "gqa", or(m->gqa, "any") }, { "mask", or(m->mask, "causal") },
         { "soft_cap", "false" },   { "lse", or(m->lse, "false") },
-        { "logits", "none" },
+        { "logits", "none" },      { "paged", "false" },
+        { "page_size", "any" },    { "page_table", "blocks" },
+        { "kv_dtype", "same" },    { "kv_layout", "nhd" },
+        { "kv_scale", "none" },
     };
     const struct attnc_pack_kernarg kernargs[] = {
         { "q", MADE_Q, ATTN_KIND_I64 },

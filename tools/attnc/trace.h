@@ -51,6 +51,11 @@ void *trace_random(struct trace_run *run, const char *dtype, size_t count);
 /** Room for `count` elements of `size` bytes, zeroed. */
 void *trace_room(struct trace_run *run, size_t count, size_t size);
 
+/** Random keys and values, and scales of 1, of a contiguous cache with room for so many tokens of
+ * so many heads: `slots` is their product. */
+void trace_cache(struct trace_run *run, const struct attn_cache_desc *desc, size_t slots,
+                 int head_dim, int head_dim_v, struct attn_cache *cache);
+
 /** Uploads an int32 array of `count` elements from `first` by `step`. */
 int32_t *trace_steps(struct trace_run *run, size_t count, int32_t first, int32_t step);
 

@@ -14,8 +14,8 @@
 
 /** A GPU for verification: libattn's device, and HIP's memory functions from the same library. */
 struct gpu {
-    struct attn_device *device;
     const char *target; /* "gfx942" */
+    struct attn_device *device;
     char title[400]; /* "simulated gfx942 (hipsim)", as the report says it */
     int (*hipMalloc)(void **p, size_t size);
     int (*hipFree)(void *p);

@@ -16,7 +16,8 @@
  *
  * A cache of fp8 or int8 adds nothing: its elements are exact in the kernel's type, the reference
  * reads the same bits, and a scale is one more float32 product of a score or of a weight, which the
- * 4 and the 8 have room for.
+ * 4 and the 8 have room for. Where a kernel applies scales to the elements and rounds the products
+ * to its type, keys and values are off by `inputs` = u: e_s grows by u S, the result by u sum p|v|.
  */
 #include "tools/attnc/verify_compare.h"
 
@@ -31,7 +32,8 @@ static const double f = 0x1p-24;
 static double relative_error_of_weights(const struct comparison *c, const struct ref_row *r)
 {
     const struct ref_attention *a = c->attention;
-    const double score = f * ((a->dim + 4) * r->score + 8 * a->soft_cap);
+    const double score =
+        f * ((a->dim + 4) * r->score + 8 * a->soft_cap) + c->inputs * r->score;
     return 2 * score + (double)(r->keys + 8) * f;
 }
 
@@ -39,7 +41,7 @@ static double relative_error_of_weights(const struct comparison *c, const struct
 static double arithmetic_bound(const struct comparison *c, const struct ref_row *r, double e,
                                int d)
 {
-    return e * (r->magnitude[d] + fabs(r->out[d])) +
+    return e * (r->magnitude[d] + fabs(r->out[d])) + c->inputs * r->magnitude[d] +
            fmax(c->precision->tiny, 0x1p-126) * r->values[d] + c->precision->tiny;
 }
 

@@ -21,6 +21,7 @@ struct place {
 struct comparison {
     const struct precision *precision; /* of the second product: that of q and out */
     const struct ref_attention *attention;
+    double inputs; /* relative error of keys and values, where the kernel rounds them; else 0 */
     int tasks;
     /** Compares the rows of a task by compare_row(); called from several threads. */
     void (*task)(struct comparison *c, int task);

@@ -11,12 +11,13 @@
 #include "tools/attnc/verify_compare.h"
 #include "tools/attnc/verify_hook.h"
 #include "tools/attnc/verify_numbers.h"
+#include "tools/attnc/verify_pages.h"
 #include "tools/attnc/verify_tensor.h"
 #include "tools/reference/prefill.h"
 
 #define COUNT(a) (sizeof(a) / sizeof((a)[0]))
 
-enum { SEQUENCES_MAX = 6, MAX_RATIO_STEPS = 16 };
+enum { SEQUENCES_MAX = 6, MAX_STEPS = 16 };
 
 enum {
     HUGE_LOGIT = 1 << 0, /* the last query and the first key of a sequence point the same way */
@@ -57,6 +58,9 @@ static const struct {
     int left, right;
 } windows[] = { { 127, 0 }, { 0, 0 }, { 16, 16 }, { -1, 0 }, { 5, -1 }, { -1, -1 }, { 64, 32 } };
 
+/* For kernels that take pages of any size, in turn. */
+static const int page_sizes[] = { 16, 1, 64, 4, 1024, 32, 2, 128, 8 };
+
 /* One kernel on one shape. */
 struct problem {
     struct verify_run *run;
@@ -65,7 +69,9 @@ struct problem {
     struct attn_prefill_desc desc;
     struct attn_prefill_args args;
     int32_t cu_q[SEQUENCES_MAX + 1], cu_k[SEQUENCES_MAX + 1];
-    struct tensor q, k, v, out, lse;
+    struct tensor q, k, v, out, lse; /* paged: k and v only have values */
+    int32_t kv_lens[SEQUENCES_MAX];
+    struct sequence_pages pages;
     double *sinks;     /* [head] */
     float *hook_arg;   /* [HOOK_FLOATS] */
     struct hook *hook; /* or NULL */
@@ -133,6 +139,7 @@ static void compare(struct problem *p)
     e.reference.cu_k = dense_k;
     struct comparison c = {
         .precision = p->precision, .attention = &e.reference.attention,
+        .inputs = p->desc.cache.scale > ATTN_KV_SCALE_TENSOR ? p->precision->unit : 0,
         .tasks = p->args.batch * p->desc.heads, .task = compare_head, .problem = &e,
         .fault = p->fault, .fault_size = p->fault_size,
     };
@@ -147,10 +154,12 @@ static void set_lengths(struct problem *p)
     struct attn_prefill_args *a = &p->args;
     a->batch = shape->count;
     p->cu_q[0] = 0;
-    p->cu_k[0] = shape->flags & FAR ? 67 : 0; /* with FAR_STRIDE the first key is beyond 4 GiB */
+    /* With FAR_STRIDE the first key is beyond 4 GiB. */
+    p->cu_k[0] = shape->flags & FAR && !p->desc.paged ? 67 : 0;
     for (int s = 0; s < shape->count; s++) {
         p->cu_q[s + 1] = p->cu_q[s] + shape->sequences[s].q;
         p->cu_k[s + 1] = p->cu_k[s] + shape->sequences[s].k;
+        p->kv_lens[s] = shape->sequences[s].k;
         if (a->max_seqlen_q < shape->sequences[s].q)
             a->max_seqlen_q = shape->sequences[s].q;
         if (a->max_seqlen_k < shape->sequences[s].k)
@@ -173,20 +182,62 @@ static void set_strides(struct problem *p)
     p->v = tensor_dense(p->precision, keys, kv, dim_v);
     p->out = tensor_dense(p->precision, tokens, h, dim_v);
     p->lse = tensor_lse(tokens, h);
-    if (p->shape->flags & VIEWS) {
+    if (p->shape->flags & VIEWS && p->desc.paged) {
+        p->q.token_stride += 24;
+    } else if (p->shape->flags & VIEWS) {
         p->q.token_stride = p->k.token_stride = p->v.token_stride = (h + kv) * dim + kv * dim_v;
         tensor_place_inside(&p->k, &p->q, h * dim);
         tensor_place_inside(&p->v, &p->q, (h + kv) * dim);
+    }
+    if (p->shape->flags & VIEWS) {
         p->out.head_stride = dim_v + 8;
         p->out.token_stride = h * p->out.head_stride + 24;
         p->lse.token_stride = h + 3;
         p->lse.head_stride = 1;
     }
-    if (p->shape->flags & FAR) {
+    if (p->shape->flags & FAR && !p->desc.paged) {
         p->k.token_stride = p->v.token_stride = FAR_STRIDE;
         tensor_place_inside(&p->v, &p->k, kv * dim);
         p->k.first = p->v.first = p->cu_k[0];
         p->k.sparse = p->v.sparse = true;
+    }
+}
+
+/* A cache with random tokens; k and v get what its elements are worth. */
+static void make_pages(struct problem *p, uint64_t *random)
+{
+    const struct attn_prefill_desc *d = &p->desc;
+    p->pages.count = p->args.batch;
+    p->pages.lens = p->kv_lens;
+    sequence_pages_make(&p->pages, &d->cache, p->run->gpu->target, d->kv_heads, d->head_dim,
+                        d->head_dim_v, p->shape->flags & FAR, p->shape->flags & VIEWS, random);
+    for (int s = 0; s < p->args.batch; s++) {
+        for (int t = 0; t < p->kv_lens[s]; t++) {
+            const int page = sequence_page(&p->pages, s, t), at = t % d->cache.page_size;
+            for (int h = 0; h < d->kv_heads; h++) {
+                for (int i = 0; i < d->head_dim; i++)
+                    tensor_set(&p->k, p->cu_k[s] + t, h, i,
+                               cache_value(&p->pages.cache, CACHE_K, page, at, h, i));
+                for (int i = 0; i < d->head_dim_v; i++)
+                    tensor_set(&p->v, p->cu_k[s] + t, h, i,
+                               cache_value(&p->pages.cache, CACHE_V, page, at, h, i));
+            }
+        }
+    }
+}
+
+/* Of a cache, only the query can be chosen. */
+static void point_at_first_key(struct problem *p)
+{
+    const int group = p->desc.heads / p->desc.kv_heads;
+    for (int s = 0; s < p->args.batch; s++) {
+        for (int h = 0; h < p->desc.heads; h++) {
+            for (int d = 0; d < p->desc.head_dim; d++) {
+                const double key = cache_value(&p->pages.cache, CACHE_K,
+                                               sequence_page(&p->pages, s, 0), 0, h / group, d);
+                tensor_set(&p->q, p->cu_q[s + 1] - 1, h, d, key < 0 ? -16 : 16);
+            }
+        }
     }
 }
 
@@ -209,7 +260,11 @@ static void set_inputs(struct problem *p, uint64_t *random)
     tensor_fill(&p->q, random);
     tensor_fill(&p->k, random);
     tensor_fill(&p->v, random);
-    if (p->shape->flags & HUGE_LOGIT)
+    if (p->desc.paged)
+        make_pages(p, random);
+    if (p->shape->flags & HUGE_LOGIT && p->desc.paged)
+        point_at_first_key(p);
+    else if (p->shape->flags & HUGE_LOGIT)
         point_the_same_way(p);
     for (int h = 0; h < p->desc.heads; h++)
         p->sinks[h] = (float)(2 * random_value(random));
@@ -225,12 +280,17 @@ static void upload(struct problem *p)
     for (int h = 0; h < p->desc.heads; h++)
         sinks[h] = (float)p->sinks[h];
     a->q = tensor_upload(&p->q, m);
-    a->k = tensor_upload(&p->k, m);
-    a->v = tensor_upload(&p->v, m);
+    if (p->desc.paged) {
+        sequence_pages_upload(&p->pages, p->desc.page_table, p->shape->flags & VIEWS, m,
+                              &a->cache, &a->pages);
+    } else {
+        a->k = tensor_upload(&p->k, m);
+        a->v = tensor_upload(&p->v, m);
+        a->cu_seqlens_k = device_copy(m, p->cu_k, sizeof(p->cu_k));
+    }
     a->out = tensor_upload(&p->out, m);
     a->lse = p->desc.lse ? tensor_upload(&p->lse, m) : NULL;
     a->cu_seqlens_q = device_copy(m, p->cu_q, sizeof(p->cu_q));
-    a->cu_seqlens_k = device_copy(m, p->cu_k, sizeof(p->cu_k));
     a->sinks = p->desc.sinks ? device_copy(m, sinks, p->desc.heads * sizeof(float)) : NULL;
     a->hook_arg = device_copy(m, p->hook_arg, HOOK_FLOATS * sizeof(float));
     a->q_token_stride = p->q.token_stride;
@@ -304,28 +364,43 @@ static void destroy(struct problem *p)
     tensor_free(&p->v);
     tensor_free(&p->out);
     tensor_free(&p->lse);
+    if (p->desc.paged)
+        sequence_pages_free(&p->pages);
     free(p->sinks);
     free(p->hook_arg);
 }
 
+/* Does lookup give this kernel, or an error that the run will report? */
+static bool is_taken(const struct verify_run *run, const char *kernel,
+                     const struct attn_prefill_desc *desc)
+{
+    struct attn_op_info info = { .size = sizeof(info) };
+    struct attn_op *op;
+    if (attn_prefill_lookup(run->gpu->device, desc, &op))
+        return true;
+    attn_op_describe(op, &info);
+    attn_op_destroy(op);
+    return !strcmp(info.kernel.name, kernel);
+}
+
 /*
  * Heads for a kernel that takes any ratio: the shape's own ratio, or the next above it for which
- * the pack has no kernel of its own that lookup would rather take.
+ * the pack has no kernel of its own that lookup would rather take. The page size likewise.
  */
-static void choose_heads(const struct verify_run *run, const struct shape *shape,
-                         const char *kernel, struct attn_prefill_desc *desc)
+static void choose_run_time_values(const struct verify_run *run, const struct shape *shape,
+                                   size_t i, const char *kernel, struct attn_prefill_desc *desc)
 {
-    desc->kv_heads = shape->kv_heads;
-    for (int ratio = shape->ratio; ratio < shape->ratio + MAX_RATIO_STEPS; ratio++) {
-        struct attn_op_info info = { .size = sizeof(info) };
-        struct attn_op *op;
-        desc->heads = ratio * shape->kv_heads;
-        if (attn_prefill_lookup(run->gpu->device, desc, &op))
-            return;
-        attn_op_describe(op, &info);
-        const bool found = !strcmp(info.kernel.name, kernel);
-        attn_op_destroy(op);
-        if (found)
+    const bool any_ratio = desc->heads == 0;
+    const struct attn_cache_desc cache = desc->cache;
+    if (any_ratio)
+        desc->kv_heads = shape->kv_heads;
+    for (int step = 0; step < MAX_STEPS; step++) {
+        if (any_ratio)
+            desc->heads = (shape->ratio + step) * shape->kv_heads;
+        if (desc->paged)
+            desc->cache.page_size =
+                verify_page_size(&cache, page_sizes[(i + (size_t)step) % COUNT(page_sizes)]);
+        if (is_taken(run, kernel, desc))
             return;
     }
 }
@@ -348,8 +423,7 @@ static void verify_shape(struct verify_run *run, const struct attn_kernel_info *
         },
         .memory = { .gpu = run->gpu },
     };
-    if (desc->heads == 0) /* any ratio */
-        choose_heads(run, shape, info->name, &p.desc);
+    choose_run_time_values(run, shape, i, info->name, &p.desc);
     p.sinks = calloc((size_t)p.desc.heads, sizeof(*p.sinks));
     p.hook_arg = calloc(HOOK_FLOATS, sizeof(*p.hook_arg));
     uint64_t random = run->seed * 1000003 + i;
@@ -387,6 +461,9 @@ struct attn_prefill_desc verify_prefill_desc(const struct attn_pack *pack, uint3
         .soft_cap = flag(pack, n, "soft_cap"),
         .lse = flag(pack, n, "lse"),
         .logits = strcmp(logits, "none") ? logits : NULL,
+        .paged = flag(pack, n, "paged"),
+        .cache = verify_cache_desc(pack, n, precision ? precision->dtype : 0),
+        .page_table = verify_page_table(pack, n),
     };
 }
 
@@ -409,7 +486,8 @@ static void verify(struct verify_run *run, uint32_t n, const struct attn_kernel_
         report_fault(run, info->name, why);
         return;
     }
-    const bool plain = !desc.sinks && !desc.soft_cap && !desc.logits && !desc.lse;
+    const bool plain =
+        !desc.sinks && !desc.soft_cap && !desc.logits && !desc.lse && !desc.paged;
     for (size_t i = 0; i < COUNT(shapes); i++) {
         if (!(shapes[i].flags & LONG) || plain)
             verify_shape(run, info, i, &desc, precision, hook);

@@ -1,0 +1,227 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "templates/pages.h"
+
+#include "templates/scalar.h"
+
+enum { LANES = 6, CHUNK = 16 /* bytes that SHUFFLE keeps together */ };
+
+static unsigned log2u(unsigned x) { return (unsigned)__builtin_ctz(x); }
+
+/* Where the page numbers of sequence `batch` begin. */
+static struct tir_value table_of(struct tir_builder *b, const struct att_variant *v,
+                                 struct tir_value batch)
+{
+    if (v->page_table == ATT_PAGE_TABLE_BLOCKS)
+        return tir_add(b, tir_arg(b, "block_table", TIR_I64),
+                       tir_mul(b, att_wide(b, batch), att_stride(b, "block_table_stride", 4)));
+    const struct tir_value at = tir_shl(b, batch, tir_i32(b, 2));
+    const struct tir_value first =
+        tir_scalar_load(b, tir_arg(b, "kv_indptr", TIR_I64), at, TIR_I32);
+    return tir_add(b, tir_arg(b, "kv_indices", TIR_I64),
+                   tir_mul(b, att_wide(b, first), tir_i64(b, 4)));
+}
+
+struct att_pages att_pages(struct tir_builder *b, const struct att_variant *v,
+                           struct tir_value batch, struct tir_value kv_len,
+                           struct tir_value first_key)
+{
+    const struct tir_value zero = tir_i32(b, 0);
+    struct att_pages p = {.v = v, .table = table_of(b, v, batch)};
+    p.shift = v->page_size ? tir_i32(b, (int)log2u((unsigned)v->page_size))
+                           : tir_arg(b, "page_shift", TIR_I32);
+    p.inside = att_plus(b, tir_shl(b, tir_i32(b, 1), p.shift), -1);
+    const struct tir_value last_key = tir_max(b, att_plus(b, kv_len, -1), zero);
+    p.last = tir_sar(b, last_key, p.shift);
+    p.first = tir_min(b, tir_sar(b, tir_max(b, first_key, zero), p.shift), p.last);
+    p.used = tir_select(b, tir_cmp_gt(b, kv_len, zero), tir_i32(b, -1), zero);
+    return p;
+}
+
+/* Runs of registers, lanes and waves over tokens x cols: `vector` columns a lane, the lanes walk
+ * what is left of the columns and then tokens. */
+static struct tir_layout spread(struct tir_builder *b, unsigned tokens, unsigned cols,
+                                unsigned vector)
+{
+    struct tir_layout l = {.lane_bits = LANES, .wave_bits = (uint8_t)log2u(b->f->waves)};
+    const unsigned token_bits = log2u(tokens), col_bits = log2u(cols);
+    const unsigned threads = LANES + l.wave_bits;
+    unsigned col = log2u(vector), token = 0, n = 0;
+    uint32_t rest[TIR_LAYOUT_MAX_BITS];
+    for (unsigned i = 0; i < threads; i++)
+        rest[n++] = col < col_bits         ? TIR_RC(0, 1u << col++)
+                    : token < token_bits ? TIR_RC(1u << token++, 0)
+                                         : 0;
+    unsigned reg = 0;
+    for (; reg < log2u(vector); reg++)
+        l.basis[reg] = TIR_RC(0, 1u << reg);
+    while (col < col_bits || token < token_bits)
+        l.basis[reg++] = token < token_bits ? TIR_RC(1u << token++, 0) : TIR_RC(0, 1u << col++);
+    l.reg_bits = (uint8_t)reg;
+    for (unsigned i = 0; i < n; i++)
+        l.basis[reg + i] = rest[i];
+    return l;
+}
+
+/* As many columns a lane as there are for each, at most 8: 16 bytes once they have 16 bits. */
+static unsigned vector_of(struct tir_builder *b, unsigned elements, unsigned run)
+{
+    unsigned vector = elements / (b->f->waves << LANES);
+    vector = vector > 8 ? 8 : vector ? vector : 1;
+    return vector < run ? vector : run;
+}
+
+struct att_paged_tile att_paged_tile(struct tir_builder *b, const struct att_cache *cache,
+                                     unsigned tokens, unsigned cols, unsigned first,
+                                     const struct tir_layout *layout)
+{
+    struct att_paged_tile t = {.cache = *cache, .tokens = tokens, .cols = cols, .first = first,
+                               .run = cache->shuffle ? (unsigned)cache->x : cols};
+    const unsigned elements = tokens * cols;
+    const struct tir_layout l =
+        layout && !cache->shuffle
+            ? *layout
+            : spread(b, elements / t.run, t.run, vector_of(b, elements, t.run));
+    t.gathered = tir_tile(b->f, cache->dtype, elements / t.run, t.run, &l);
+    return t;
+}
+
+/* One value of `dtype` for each row of a tile. */
+static struct tir_type of_rows(struct tir_builder *b, struct tir_type t, unsigned dtype)
+{
+    const struct tir_layout l = tir_layout_slice(tir_layout_of(b->f, t), 1);
+    return tir_tile(b->f, dtype, t.rows, 1, &l);
+}
+
+static struct tir_value splat_like(struct tir_builder *b, struct tir_value scalar,
+                                   struct tir_value like)
+{
+    struct tir_type t = tir_typeof(b->f, like);
+    t.dtype = tir_typeof(b->f, scalar).dtype;
+    return tir_splat(b, scalar, t);
+}
+
+static struct tir_value and_n(struct tir_builder *b, struct tir_value a, unsigned n)
+{
+    return tir_and(b, a, tir_int_like(b, a, n));
+}
+
+/* The token, from `key` on, that a gathered row belongs to, or begins with. */
+static struct tir_value token_of(struct tir_builder *b, const struct att_paged_tile *t,
+                                 struct tir_value row, struct tir_value key)
+{
+    struct tir_value token = row;
+    if (t->cache.shuffle)
+        token = t->cache.value ? tir_shl(b, tir_shr(b, row, tir_int_like(b, row, log2u(t->cols))),
+                                    tir_int_like(b, row, log2u(t->run)))
+                          : and_n(b, row, t->tokens - 1);
+    return tir_add(b, token, splat_like(b, key, token));
+}
+
+static struct tir_value look_up(struct tir_builder *b, const struct att_pages *p,
+                                struct tir_value token)
+{
+    const struct tir_value page = tir_sar(b, token, splat_like(b, p->shift, token));
+    const struct tir_value at = tir_min(b, tir_max(b, page, splat_like(b, p->first, page)),
+                                        splat_like(b, p->last, page));
+    const struct tir_value byte = tir_shl(b, at, tir_int_like(b, at, 2));
+    return tir_tile_gather(b, p->table, tir_convert(b, byte, TIR_I64), tir_i32(b, 0),
+                           tir_typeof(b->f, at));
+}
+
+struct tir_value att_page_numbers(struct tir_builder *b, const struct att_pages *p,
+                                  const struct att_paged_tile *t, struct tir_value key)
+{
+    const struct tir_value row = tir_row_index(b, of_rows(b, t->gathered, TIR_I32));
+    return look_up(b, p, token_of(b, t, row, key));
+}
+
+/* Where a run lies inside its page, in bytes. */
+static struct tir_value run_offset(struct tir_builder *b, const struct att_pages *p,
+                                   const struct att_paged_tile *t, struct tir_value row,
+                                   struct tir_value token)
+{
+    const struct tir_value inside = tir_and(b, token, splat_like(b, p->inside, token));
+    if (!t->cache.shuffle) {
+        const struct tir_value at = tir_convert(b, inside, TIR_I64);
+        return tir_mul(b, at, splat_like(b, t->cache.token_stride, at));
+    }
+    struct tir_value run;
+    if (t->cache.value) {
+        const struct tir_value chunk =
+            tir_shr(b, inside, tir_int_like(b, inside, log2u(t->run)));
+        const struct tir_value column = and_n(b, row, t->cols - 1);
+        run = tir_add(b, tir_mul(b, chunk, tir_int_like(b, chunk, (unsigned)t->cache.dim)),
+                      tir_add(b, column, tir_int_like(b, column, t->first)));
+    } else {
+        const struct tir_value chunk = tir_add(
+            b, tir_shr(b, row, tir_int_like(b, row, log2u(t->tokens))),
+            tir_int_like(b, row, t->first / t->run));
+        run = tir_add(b, tir_shl(b, chunk, splat_like(b, p->shift, chunk)), inside);
+    }
+    return tir_convert(b, tir_mul(b, run, tir_int_like(b, run, CHUNK)), TIR_I64);
+}
+
+static struct tir_value page_offset(struct tir_builder *b, struct tir_value page,
+                                    struct tir_value stride)
+{
+    const struct tir_value wide = tir_convert(b, page, TIR_I64);
+    return tir_mul(b, wide, splat_like(b, stride, wide));
+}
+
+/* Rows of V in SHUFFLE are runs of tokens, whose scales are neighbours as they are. */
+static struct tir_value load_scales(struct tir_builder *b, const struct att_pages *p,
+                                    const struct att_paged_tile *t, struct tir_value page,
+                                    struct tir_value token)
+{
+    struct tir_value at = page_offset(b, page, t->cache.scale_page_stride);
+    struct tir_type type = of_rows(b, t->gathered, TIR_F32);
+    if (t->cache.scaling == ATT_KV_SCALE_TOKEN) {
+        const struct tir_value inside = tir_and(b, token, splat_like(b, p->inside, token));
+        const struct tir_value byte = tir_shl(b, inside, tir_int_like(b, inside, 2));
+        at = tir_add(b, at, tir_convert(b, byte, TIR_I64));
+        if (t->cache.shuffle && t->cache.value) {
+            type = t->gathered;
+            type.dtype = TIR_F32;
+        }
+    }
+    return tir_tile_gather(b, t->cache.scales, at, tir_i32(b, 0), type);
+}
+
+struct att_paged_data att_paged_load(struct tir_builder *b, const struct att_pages *p,
+                                     const struct att_paged_tile *t, struct tir_value key,
+                                     struct tir_value page)
+{
+    struct att_paged_data d = {0};
+    page = tir_and(b, page, splat_like(b, p->used, page));
+    const struct tir_value row = tir_row_index(b, of_rows(b, t->gathered, TIR_I32));
+    const struct tir_value token = token_of(b, t, row, key);
+    const struct tir_value at = tir_add(b, page_offset(b, page, t->cache.page_stride),
+                                        run_offset(b, p, t, row, token));
+    const int byte = t->cache.shuffle ? 0 : (int)t->first * t->cache.size;
+    d.bits = tir_tile_gather(b, t->cache.base, at, tir_i32(b, byte), t->gathered);
+    if (t->cache.scaling >= ATT_KV_SCALE_TOKEN)
+        d.scale = load_scales(b, p, t, page, token);
+    return d;
+}
+
+static struct tir_value scaled(struct tir_builder *b, struct att_paged_data d, unsigned dtype)
+{
+    const struct tir_value wide = tir_convert(b, d.bits, TIR_F32);
+    const struct tir_type t = tir_typeof(b->f, wide);
+    if (tir_typeof(b->f, d.scale).cols != t.cols)
+        d.scale = tir_broadcast(b, d.scale, t);
+    return tir_convert_short(b, tir_mul(b, wide, d.scale), dtype);
+}
+
+struct tir_value att_paged_elements(struct tir_builder *b, const struct att_paged_tile *t,
+                                    struct att_paged_data d, unsigned dtype)
+{
+    struct tir_value x = d.bits;
+    if (d.scale.id)
+        x = scaled(b, d, dtype);
+    else if (tir_typeof(b->f, x).dtype != dtype)
+        x = tir_convert(b, x, dtype);
+    if (t->cache.shuffle)
+        x = tir_join_blocks(b, x, t->cache.value ? t->cols : t->tokens);
+    return t->cache.shuffle && t->cache.value ? tir_transpose(b, x) : x;
+}

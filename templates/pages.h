@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Tiles of keys or values that a whole workgroup reads through a page table: every row finds its
+ * own page, so any page size will do, and every row has a 64-bit address, so any cache size.
+ *
+ * A tile passes three steps, which a pipeline puts into stages of their own: page numbers are
+ * looked up, the bits of the cache are loaded, and they are turned into elements to compute with.
+ */
+#ifndef TEMPLATES_PAGES_H
+#define TEMPLATES_PAGES_H
+
+#include "templates/cache.h"
+
+/** The pages of one sequence. All but `table` are i32 scalars. */
+struct att_pages {
+    const struct att_variant *v;
+    struct tir_value table;         /* i64: address of the sequence's first page number */
+    struct tir_value shift, inside; /* log2 of the page size; page size - 1 */
+    struct tir_value first, last;   /* entries of the table that may be read; others become these */
+    struct tir_value used;          /* all ones; 0 for a sequence without keys: it reads page 0 */
+};
+
+/** The pages of sequence `batch` with kv_len keys, of which none before `first_key` is seen. */
+struct att_pages att_pages(struct tir_builder *b, const struct att_variant *v,
+                           struct tir_value batch, struct tir_value kv_len,
+                           struct tir_value first_key);
+
+/** How a tile of `tokens` keys or values passes through registers: tokens x cols elements, columns
+ * from `first` on, over all waves of the function. */
+struct att_paged_tile {
+    struct att_cache cache;
+    unsigned tokens, cols, first, run; /* run: elements that memory keeps together */
+    struct tir_type gathered;          /* a row for each run: (runs of all tokens) x run */
+};
+
+/** `layout` is that of the tokens x cols tile where the caller needs one and the cache is NHD, or
+ * NULL: 16 bytes of 16-bit elements a lane. */
+struct att_paged_tile att_paged_tile(struct tir_builder *b, const struct att_cache *cache,
+                                     unsigned tokens, unsigned cols, unsigned first,
+                                     const struct tir_layout *layout);
+
+/** The page number of each gathered row of the tile whose first token is `key`. */
+struct tir_value att_page_numbers(struct tir_builder *b, const struct att_pages *p,
+                                  const struct att_paged_tile *t, struct tir_value key);
+
+/** What was loaded: bits of the cache, and where the tile has scales, those of each row in f32, or
+ * of each element where a row has many tokens. */
+struct att_paged_data {
+    struct tir_value bits, scale;
+};
+struct att_paged_data att_paged_load(struct tir_builder *b, const struct att_pages *p,
+                                     const struct att_paged_tile *t, struct tir_value key,
+                                     struct tir_value page_numbers);
+
+/** As tokens x cols of `dtype`, scales of tokens and pages applied; a scale of the whole tensor is
+ * the caller's. Tokens beyond the sequence hold whatever the page holds. */
+struct tir_value att_paged_elements(struct tir_builder *b, const struct att_paged_tile *t,
+                                    struct att_paged_data d, unsigned dtype);
+
+#endif

@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tools/attnc/verify_pages.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { SPARE = 3, FAR_SPARE = 64, FAR_STRIDE = 64 << 20 };
+
+/* The number of a field's value among `names`, which end with NULL; 0 where it is none of them. */
+static int number_of(const struct attn_pack *pack, uint32_t n, const char *field,
+                     const char *const *names)
+{
+    for (int i = 0; names[i]; i++) {
+        if (!strcmp(verify_field(pack, n, field), names[i]))
+            return i;
+    }
+    return 0;
+}
+
+struct attn_cache_desc verify_cache_desc(const struct attn_pack *pack, uint32_t n,
+                                         enum attn_dtype dtype)
+{
+    static const char *const dtypes[] = { "same", "bf16", "fp16", "fp8", "int8", NULL };
+    static const char *const layouts[] = { "nhd", "shuffle", NULL };
+    static const char *const scales[] = { "none", "tensor", "token", "block", NULL };
+    const int own = number_of(pack, n, "kv_dtype", dtypes);
+    return (struct attn_cache_desc){
+        .dtype = own ? (enum attn_dtype)own : dtype,
+        .layout = number_of(pack, n, "kv_layout", layouts),
+        .scale = number_of(pack, n, "kv_scale", scales),
+        .page_size = atoi(verify_field(pack, n, "page_size")), /* "any": 0 */
+    };
+}
+
+enum attn_page_table verify_page_table(const struct attn_pack *pack, uint32_t n)
+{
+    static const char *const tables[] = { "blocks", "indices", NULL };
+    return number_of(pack, n, "page_table", tables);
+}
+
+int verify_page_size(const struct attn_cache_desc *desc, int size)
+{
+    const int run = desc->dtype == ATTN_FP8 || desc->dtype == ATTN_INT8 ? 16 : 8;
+    if (desc->page_size)
+        return desc->page_size;
+    return desc->layout == ATTN_KV_SHUFFLE && size < run ? run : size;
+}
+
+static int page_count(const struct sequence_pages *p, int s)
+{
+    return p->first[s + 1] - p->first[s];
+}
+
+int sequence_page(const struct sequence_pages *p, int s, int t)
+{
+    return p->pages[p->first[s] + t / p->cache.desc.page_size];
+}
+
+static void choose_pages(struct sequence_pages *p, int spare, bool far, uint64_t *random)
+{
+    const int used = p->first[p->count];
+    p->pages = shuffled_pages(used + spare, random);
+    for (int i = 0; far && i < used; i++)
+        p->pages[i] = spare + i;
+}
+
+void sequence_pages_make(struct sequence_pages *p, const struct attn_cache_desc *desc,
+                         const char *target, int kv_heads, int head_dim, int head_dim_v, bool far,
+                         bool gaps, uint64_t *random)
+{
+    const int size = desc->page_size, spare = far ? FAR_SPARE : SPARE;
+    p->first = calloc((size_t)p->count + 1, sizeof(*p->first));
+    for (int s = 0; s < p->count; s++)
+        p->first[s + 1] = p->first[s] + (p->lens[s] + size - 1) / size;
+    cache_init(&p->cache, desc, target, kv_heads, head_dim, head_dim_v, p->first[p->count] + spare,
+               gaps);
+    if (far)
+        cache_spread(&p->cache, FAR_STRIDE);
+    choose_pages(p, spare, far, random);
+    for (int s = 0; s < p->count; s++) {
+        for (int t = 0; t < p->lens[s]; t++)
+            cache_fill_token(&p->cache, sequence_page(p, s, t), t % size, random);
+    }
+}
+
+static void upload_blocks(struct sequence_pages *p, bool gaps, struct device_memory *m,
+                          struct attn_pages *a)
+{
+    for (int s = 0; s < p->count; s++)
+        a->entries = page_count(p, s) > a->entries ? page_count(p, s) : a->entries;
+    a->entries += 2;
+    a->block_table_stride = a->entries + (gaps ? 5 : 0);
+    const size_t count = (size_t)(p->count * a->block_table_stride);
+    int32_t *table = malloc(count * sizeof(*table));
+    for (size_t i = 0; i < count; i++)
+        table[i] = INT32_MAX - (int32_t)i;
+    for (int s = 0; s < p->count; s++)
+        memcpy(table + s * a->block_table_stride, p->pages + p->first[s],
+               (size_t)page_count(p, s) * sizeof(*table));
+    a->block_table = device_copy(m, table, count * sizeof(*table));
+    free(table);
+}
+
+void sequence_pages_upload(struct sequence_pages *p, enum attn_page_table table, bool gaps,
+                           struct device_memory *m, struct attn_cache *cache,
+                           struct attn_pages *a)
+{
+    cache_upload(&p->cache, m, cache);
+    a->kv_lens = device_copy(m, p->lens, (size_t)p->count * sizeof(*p->lens));
+    if (table == ATTN_PAGES_BLOCKS) {
+        upload_blocks(p, gaps, m, a);
+        return;
+    }
+    a->entries = p->first[p->count];
+    a->kv_indptr = device_copy(m, p->first, ((size_t)p->count + 1) * sizeof(*p->first));
+    a->kv_indices = device_copy(m, p->pages, ((size_t)a->entries + 1) * sizeof(*p->pages));
+}
+
+void sequence_pages_free(struct sequence_pages *p)
+{
+    cache_free(&p->cache);
+    free(p->pages);
+    free(p->first);
+}
