@@ -678,6 +678,53 @@ ATTN_PUBLIC int attn_rope_qk_norm_cache_lookup(struct attn_device *device,
 ATTN_PUBLIC int attn_rope_qk_norm_cache_launch(const struct attn_op *op,
                                                const struct attn_rope_qk_norm_cache_args *args);
 
+/* ---- Cache write: new keys and values into a paged cache ---- */
+
+/** What is fixed for a layer. */
+struct attn_cache_write_desc {
+    size_t size;           /**< sizeof(struct attn_cache_write_desc) */
+    enum attn_dtype dtype; /**< of k_in and v_in: ATTN_BF16 or ATTN_FP16 */
+    int32_t head_dim;
+    int32_t head_dim_v;    /**< 0: head_dim */
+    int32_t kv_heads;
+    struct attn_cache_desc cache;
+};
+
+/**
+ * One call: row i of k_in and v_in goes to slot_mapping[i] = page * page_size + token, and nowhere
+ * where that is negative. No two rows have the same slot. Nothing else of the cache is written.
+ *
+ * A cache of 16-bit numbers gets copies. ATTN_FP8 and ATTN_INT8 get x / scale, rounded to nearest
+ * even; what is beyond the largest number becomes it, and a NaN stays one (of int8: 0). With
+ * ATTN_KV_SCALE_TENSOR the scales are read. With ATTN_KV_SCALE_TOKEN they are written: the largest
+ * |x| of the token and head divided by the largest number, and x is divided by at least 1e-12, as
+ * reshape_and_cache_with_pertoken_quant of ROCm/aiter does.
+ *
+ * Strides are in elements; 0 stands for a contiguous [token, head, element] tensor. The last
+ * dimension is contiguous; k_in, v_in and their strides in bytes are multiples of 16, and a token's
+ * stride is at most 4 MiB. The grid depends on `tokens` and the descriptor alone.
+ */
+struct attn_cache_write_args {
+    size_t size;          /**< sizeof(struct attn_cache_write_args) */
+    const void *k_in;     /**< [tokens, kv_heads, head_dim] */
+    const void *v_in;     /**< [tokens, kv_heads, head_dim_v] */
+    struct attn_cache cache;
+    const int64_t *slot_mapping; /**< [tokens] on the device, 8-byte aligned */
+    int64_t k_in_token_stride, k_in_head_stride;
+    int64_t v_in_token_stride, v_in_head_stride;
+    int32_t tokens;
+    void *stream;         /**< hipStream_t of the op's device; NULL: the default stream */
+};
+
+/** As attn_prefill_lookup(); a kernel for any page size covers at cost 1. */
+ATTN_PUBLIC int attn_cache_write_lookup(struct attn_device *device,
+                                        const struct attn_cache_write_desc *desc,
+                                        struct attn_op **op);
+
+/** As attn_prefill_launch(): no allocation, no lock, no waiting; may be captured into a graph. */
+ATTN_PUBLIC int attn_cache_write_launch(const struct attn_op *op,
+                                        const struct attn_cache_write_args *args);
+
 #ifdef __cplusplus
 }
 #endif

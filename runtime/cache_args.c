@@ -97,6 +97,22 @@ int attn_cache_normalise(const char *op, enum attn_dtype dtype,
     return r ? r : check_scale(op, d);
 }
 
+int attn_cache_normalise_op(const char *op, enum attn_dtype dtype, struct attn_cache_heads *h,
+                            struct attn_cache_desc *d)
+{
+    if (h->head_dim_v == 0)
+        h->head_dim_v = h->head_dim;
+    if (dtype != ATTN_BF16 && dtype != ATTN_FP16)
+        return attn_fail(ATTN_BAD_ARGUMENT, "%s: dtype %d is neither ATTN_BF16 nor ATTN_FP16", op,
+                         (int)dtype);
+    if (h->head_dim <= 0 || h->head_dim_v <= 0 || h->head_dim > 65536 || h->head_dim_v > 65536)
+        return attn_fail(ATTN_BAD_ARGUMENT, "%s: head_dim %d and head_dim_v %d", op, h->head_dim,
+                         h->head_dim_v);
+    if (h->kv_heads <= 0)
+        return attn_fail(ATTN_BAD_ARGUMENT, "%s: kv_heads is %d", op, h->kv_heads);
+    return attn_cache_normalise(op, dtype, h, d);
+}
+
 void attn_cache_add_key(struct attn_key *key, enum attn_dtype dtype,
                         const struct attn_cache_desc *d)
 {
@@ -211,6 +227,39 @@ int attn_cache_fill(const struct attn_cache_desc *d, const struct attn_cache_hea
     set_scale_strides(d, heads->kv_heads, c, values);
     values[ATTN_ARG_PAGE_SIZE].i64 = d->page_size;
     values[ATTN_ARG_PAGE_SHIFT].i64 = log2_of(d->page_size);
+    return ATTN_OK;
+}
+
+static bool aligned(const void *p)
+{
+    return p && (uintptr_t)p % 16 == 0;
+}
+
+/* A workgroup's rows lie behind one buffer resource, which is addressed with 32 bits. */
+#define ROW_STRIDE_MAX (INT64_C(1) << 21)
+
+int attn_kv_rows_fill(const struct attn_cache_heads *heads, const struct attn_kv_rows *rows,
+                      unsigned k, unsigned v, unsigned strides, union attn_value *values)
+{
+    const int64_t k_head = rows->k_head_stride ? rows->k_head_stride : heads->head_dim;
+    const int64_t v_head = rows->v_head_stride ? rows->v_head_stride : heads->head_dim_v;
+    const int64_t k_token = rows->k_token_stride ? rows->k_token_stride : heads->kv_heads * k_head;
+    const int64_t v_token = rows->v_token_stride ? rows->v_token_stride : heads->kv_heads * v_head;
+    if (!aligned(rows->k) || !aligned(rows->v))
+        return attn_fail_fixed(ATTN_BAD_ARGUMENT, "cache: keys or values outside of the cache are "
+                               "NULL or not aligned to 16 bytes");
+    if ((k_head | v_head | k_token | v_token) & 7)
+        return attn_fail_fixed(ATTN_BAD_ARGUMENT, "cache: a stride of keys or values outside of "
+                               "the cache is not a multiple of 16 bytes");
+    if (k_token < 0 || v_token < 0 || k_token > ROW_STRIDE_MAX || v_token > ROW_STRIDE_MAX)
+        return attn_fail_fixed(ATTN_BAD_ARGUMENT, "cache: a token stride of keys or values "
+                               "outside of the cache is negative or above 4 MiB");
+    values[k].ptr = rows->k;
+    values[v].ptr = rows->v;
+    values[strides].i64 = k_token;
+    values[strides + 1].i64 = k_head;
+    values[strides + 2].i64 = v_token;
+    values[strides + 3].i64 = v_head;
     return ATTN_OK;
 }
 

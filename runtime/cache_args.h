@@ -35,6 +35,22 @@ void attn_cache_add_page_size(struct attn_key *key, const struct attn_cache_desc
 /* Adds page_table. */
 void attn_pages_add_key(struct attn_key *key, enum attn_page_table table);
 
+/* Checks dtype, heads and dims of an op that only moves keys and values, and its cache as above;
+ * *head_dim_v of 0 becomes head_dim. */
+int attn_cache_normalise_op(const char *op, enum attn_dtype dtype, struct attn_cache_heads *heads,
+                            struct attn_cache_desc *desc);
+
+/* Keys and values beside the cache, [token, kv head, dim] of 16-bit numbers. */
+struct attn_kv_rows {
+    const void *k, *v;
+    int64_t k_token_stride, k_head_stride, v_token_stride, v_head_stride;
+};
+
+/* Checks them and sets k_in or k_out and so on: `k`, `v` and `strides` are the first of the values
+ * in args.def. On the launch path. */
+int attn_kv_rows_fill(const struct attn_cache_heads *heads, const struct attn_kv_rows *rows,
+                      unsigned k, unsigned v, unsigned strides, union attn_value *values);
+
 /* Checks the cache of a call and sets ATTN_CACHE_SETS. On the launch path. */
 int attn_cache_fill(const struct attn_cache_desc *desc, const struct attn_cache_heads *heads,
                     const struct attn_cache *cache, union attn_value *values);

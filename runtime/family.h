@@ -54,6 +54,7 @@ void attn_key_cover(struct attn_key_field *field, const char *value, unsigned co
 union attn_desc {
     struct attn_prefill_desc prefill;
     struct attn_decode_desc decode;
+    struct attn_cache_write_desc cache_write;
     struct attn_combine_desc combine;
     struct attn_rope_qk_norm_cache_desc rope;
 };

@@ -38,7 +38,7 @@ struct write {
     const struct tir_machine *m;
     struct tir_builder b;
     unsigned waves, rows;
-    struct tir_value head, token, left; /* the first token; how many there are from it on */
+    struct tir_value head, token, left; /* the first token, and how many it has of them */
     struct side sides[2];
 };
 
@@ -195,7 +195,8 @@ static void build(const struct att_variant *v, const struct tir_machine *m, stru
             w.rows = rows_of(&w, &t);
     }
     w.token = att_times(&w.b, tir_block_id(&w.b, 0), (int)w.rows);
-    w.left = tir_sub(&w.b, tir_arg(&w.b, "tokens", TIR_I32), w.token);
+    w.left = tir_min(&w.b, tir_sub(&w.b, tir_arg(&w.b, "tokens", TIR_I32), w.token),
+                     tir_i32(&w.b, (int)w.rows));
     for (int i = 0; i < 2; i++) {
         choose_layouts(&w, &w.sides[i]);
         if (shuffle && w.sides[i].n_panels > 1)

@@ -55,6 +55,7 @@ struct tally {
 static const struct verify_family *const families[] = {
     &verify_prefill,
     &verify_decode,
+    &verify_cache_write,
     &verify_combine,
     &verify_rope_qk_norm_cache,
 };
@@ -67,6 +68,16 @@ const char *verify_field(const struct attn_pack *pack, uint32_t n, const char *f
             return value;
     }
     return "";
+}
+
+int verify_number_of(const struct attn_pack *pack, uint32_t n, const char *field,
+                     const char *const *names, int count)
+{
+    for (int i = 0; i < count; i++) {
+        if (!strcmp(verify_field(pack, n, field), names[i]))
+            return i;
+    }
+    return 0;
 }
 
 void verify_report(struct verify_run *run, const struct verify_row *row)

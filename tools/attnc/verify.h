@@ -63,7 +63,7 @@ struct verify_family {
     void (*verify)(struct verify_run *run, uint32_t n, const struct attn_kernel_info *info);
 };
 
-extern const struct verify_family verify_prefill;
+extern const struct verify_family verify_prefill, verify_cache_write;
 extern const struct verify_family verify_decode;
 extern const struct verify_family verify_combine;
 extern const struct verify_family verify_rope_qk_norm_cache;
@@ -79,5 +79,14 @@ struct attn_combine_desc verify_combine_desc(const struct attn_pack *pack, uint3
 
 /** The value of a field of the n-th kernel's key, or "". */
 const char *verify_field(const struct attn_pack *pack, uint32_t n, const char *field);
+
+/** The number of a field's value among `count` names, 0 where it is none of them. */
+int verify_number_of(const struct attn_pack *pack, uint32_t n, const char *field,
+                     const char *const *names, int count);
+
+/** The same with the names as further arguments. */
+#define VERIFY_NUMBER_OF(pack, n, field, ...) \
+    verify_number_of(pack, n, field, (const char *const[]){ __VA_ARGS__ }, \
+                     sizeof((const char *const[]){ __VA_ARGS__ }) / sizeof(const char *))
 
 #endif

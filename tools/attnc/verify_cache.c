@@ -21,6 +21,18 @@ static double decode(const void *type, uint32_t bits)
     return decode_element(type, (uint16_t)bits);
 }
 
+struct attn_cache_desc verify_cache_desc(const struct attn_pack *pack, uint32_t n)
+{
+    const struct precision *precision = find_precision(verify_field(pack, n, "dtype"));
+    const int dtype = VERIFY_NUMBER_OF(pack, n, "kv_dtype", "same", "bf16", "fp16", "fp8", "int8");
+    return (struct attn_cache_desc){
+        .dtype = dtype ? (enum attn_dtype)dtype : precision ? precision->dtype : 0,
+        .layout = VERIFY_NUMBER_OF(pack, n, "kv_layout", "nhd", "shuffle"),
+        .scale = VERIFY_NUMBER_OF(pack, n, "kv_scale", "none", "tensor", "token", "block"),
+        .page_size = atoi(verify_field(pack, n, "page_size")), /* "any": 0 */
+    };
+}
+
 /* Strides of K or V; with gaps the heads of an NHD page come before its tokens, as some pools
  * have it. */
 static void set_strides(struct paged_cache *c, struct ref_cache *part, int64_t *page_elements,
@@ -132,6 +144,29 @@ double cache_value(const struct paged_cache *c, enum cache_part p, int page, int
 float *cache_scale(struct paged_cache *c, enum cache_part p, int page, int token, int head)
 {
     return &c->scales[p][ref_cache_scale_offset(&c->part[p], page, token, head)];
+}
+
+static void *duplicate(const void *from, size_t size)
+{
+    return memcpy(allocate(size), from, size);
+}
+
+void cache_copy(struct paged_cache *to, const struct paged_cache *from)
+{
+    *to = *from;
+    to->used = duplicate(from->used, (size_t)from->page_count);
+    for (int p = 0; p < CACHE_PARTS; p++) {
+        to->image[p] = duplicate(from->image[p], image_bytes(from, p));
+        to->scales[p] = duplicate(from->scales[p], from->scale_count * sizeof(float));
+        to->part[p].elements = to->image[p] + GUARD_BYTES;
+        to->part[p].scales = to->scales[p];
+    }
+}
+
+bool cache_same(const struct paged_cache *a, const struct paged_cache *b, enum cache_part p)
+{
+    return !memcmp(a->image[p], b->image[p], image_bytes(a, p)) &&
+           !memcmp(a->scales[p], b->scales[p], a->scale_count * sizeof(float));
 }
 
 /* What is stored is at most this; a scale is 1 to 2 divided by it, so that values are below 2. */

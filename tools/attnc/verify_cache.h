@@ -36,6 +36,15 @@ struct paged_cache {
 void cache_init(struct paged_cache *c, const struct attn_cache_desc *desc, const char *target,
                 int kv_heads, int head_dim, int head_dim_v, int page_count, bool gaps);
 
+/** The cache that the n-th kernel is for; page_size 0 where it takes any. */
+struct attn_cache_desc verify_cache_desc(const struct attn_pack *pack, uint32_t n);
+
+/** Makes `to` a cache of its own with the same host memory's contents. */
+void cache_copy(struct paged_cache *to, const struct paged_cache *from);
+
+/** Is every byte of K or V the same on the host, and every scale? */
+bool cache_same(const struct paged_cache *a, const struct paged_cache *b, enum cache_part part);
+
 /** Spreads the pages on the device: so many bytes from one to the next, only those in use there. */
 void cache_spread(struct paged_cache *c, int64_t bytes);
 

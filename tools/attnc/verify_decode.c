@@ -576,28 +576,12 @@ static bool flag(const struct attn_pack *pack, uint32_t n, const char *field)
     return !strcmp(verify_field(pack, n, field), "true");
 }
 
-/* The number of a field's value among `names`, 0 where it is none of them. */
-static int number_of(const struct attn_pack *pack, uint32_t n, const char *field,
-                     const char *const *names, int count)
-{
-    for (int i = 0; i < count; i++) {
-        if (!strcmp(verify_field(pack, n, field), names[i]))
-            return i;
-    }
-    return 0;
-}
-
-#define NUMBER_OF(pack, n, field, ...) \
-    number_of(pack, n, field, (const char *const[]){ __VA_ARGS__ }, \
-              COUNT(((const char *const[]){ __VA_ARGS__ })))
-
 struct attn_decode_desc verify_decode_desc(const struct attn_pack *pack, uint32_t n)
 {
     const struct precision *precision = find_precision(verify_field(pack, n, "dtype"));
     const int ratio = atoi(verify_field(pack, n, "gqa")); /* "any": 0 */
     const int kv_heads = ratio && ratio <= 4 ? 2 : 1;
     const enum attn_dtype dtype = precision ? precision->dtype : 0;
-    const int cache = NUMBER_OF(pack, n, "kv_dtype", "same", "bf16", "fp16", "fp8", "int8");
     return (struct attn_decode_desc){
         .size = sizeof(struct attn_decode_desc),
         .dtype = dtype,
@@ -606,17 +590,12 @@ struct attn_decode_desc verify_decode_desc(const struct attn_pack *pack, uint32_
         .heads = ratio * kv_heads,
         .kv_heads = kv_heads,
         .q_len = atoi(verify_field(pack, n, "q_len")),
-        .mask = NUMBER_OF(pack, n, "mask", "none", "causal", "window", "custom"),
+        .mask = VERIFY_NUMBER_OF(pack, n, "mask", "none", "causal", "window", "custom"),
         .sinks = flag(pack, n, "sinks"),
         .soft_cap = flag(pack, n, "soft_cap"),
         .lse = flag(pack, n, "lse"),
-        .cache = {
-            .dtype = cache ? (enum attn_dtype)cache : dtype,
-            .layout = NUMBER_OF(pack, n, "kv_layout", "nhd", "shuffle"),
-            .scale = NUMBER_OF(pack, n, "kv_scale", "none", "tensor", "token", "block"),
-            .page_size = atoi(verify_field(pack, n, "page_size")), /* "any": 0 */
-        },
-        .page_table = NUMBER_OF(pack, n, "page_table", "blocks", "indices"),
+        .cache = verify_cache_desc(pack, n),
+        .page_table = VERIFY_NUMBER_OF(pack, n, "page_table", "blocks", "indices"),
     };
 }
 

@@ -59,6 +59,11 @@ void tensor_set(struct tensor *t, int token, int head, int d, double value)
         *value_at(t, token, head, d) = value;
 }
 
+double tensor_value(const struct tensor *t, int token, int head, int d)
+{
+    return *value_at(t, token, head, d);
+}
+
 static size_t element_size(const struct tensor *t)
 {
     return t->precision ? (size_t)t->precision->size : sizeof(float);

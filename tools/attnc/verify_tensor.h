@@ -49,6 +49,9 @@ void tensor_place_inside(struct tensor *t, struct tensor *owner, int64_t offset)
 void tensor_fill(struct tensor *t, uint64_t *random);
 void tensor_set(struct tensor *t, int token, int head, int d, double value);
 
+/** The value of an input. */
+double tensor_value(const struct tensor *t, int token, int head, int d);
+
 /** Allocates and fills; an owner before what lies inside it. Gives the address of element 0. */
 void *tensor_upload(struct tensor *t, struct device_memory *m);
 
