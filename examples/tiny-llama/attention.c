@@ -1,0 +1,317 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* This file launches the layer's attention. */
+#include "attention.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#ifndef __HIP_PLATFORM_AMD__
+#define __HIP_PLATFORM_AMD__
+#endif
+#include <hip/hip_runtime_api.h>
+
+#include <attn.h>
+
+extern const unsigned char attn_pack_tiny_llama[]; /* kernels.yaml, in this program */
+extern const size_t attn_pack_tiny_llama_size;
+
+/* What both kinds of call read from device memory, so that a graph finds new values there. */
+struct inputs {
+    uint16_t *qkv;       /* [token, QKV] */
+    int64_t *positions;  /* [token] */
+    int64_t *slots;      /* [token]: where its key and value go; -1: nowhere */
+    int32_t *cu_seqlens; /* [BATCH + 1], of a prefill */
+    int32_t *kv_lens;    /* [BATCH], of a decode step */
+};
+
+struct attention {
+    struct attn_pack *pack;
+    struct attn_device *device;
+    struct attn_op *rotate, *prefill, *decode;
+    struct inputs in;
+    uint16_t *q, *k, *v, *out; /* behind the rotation; what attention makes of it */
+    uint16_t *q_norm, *k_norm;
+    float *cos_sin;            /* [LONGEST, DIM] */
+    uint16_t *k_cache, *v_cache; /* [page, PAGE, KV_HEADS, DIM] */
+    int32_t *block_table;      /* [BATCH, PAGES] */
+    hipStream_t stream;
+    hipGraphExec_t step;
+};
+
+static void check_hip(hipError_t error, const char *call)
+{
+    if (error == hipSuccess)
+        return;
+    fprintf(stderr, "%s: %s\n", call, hipGetErrorString(error));
+    exit(2);
+}
+
+static void check_attn(int status, const char *call)
+{
+    if (status == ATTN_OK)
+        return;
+    fprintf(stderr, "%s: %s: %s\n", call, attn_status_name(status), attn_last_error());
+    exit(2);
+}
+
+#define HIP(call) check_hip(call, #call)
+#define ATTN(call) check_attn(call, #call)
+
+static void *allocate(size_t size)
+{
+    void *p;
+    HIP(hipMalloc(&p, size));
+    HIP(hipMemset(p, 0xff, size)); /* NaN: what is read without having been written shows */
+    return p;
+}
+
+static void upload(void *to, const void *from, size_t size)
+{
+    HIP(hipMemcpy(to, from, size, hipMemcpyHostToDevice));
+}
+
+/* Page i of a sequence; any order will do, and this is one without order. */
+static int page_of(int sequence, int i)
+{
+    return (sequence * PAGES + i) * 7 % (BATCH * PAGES);
+}
+
+static int64_t slot_of(int sequence, int token)
+{
+    return (int64_t)page_of(sequence, token / PAGE) * PAGE + token % PAGE;
+}
+
+/* Memory. */
+
+static void upload_tables(struct attention *a)
+{
+    int32_t pages[BATCH][PAGES];
+    for (int s = 0; s < BATCH; s++) {
+        for (int i = 0; i < PAGES; i++)
+            pages[s][i] = page_of(s, i);
+    }
+    upload(a->block_table, pages, sizeof(pages));
+    static float angles[LONGEST][DIM];
+    for (int t = 0; t < LONGEST; t++) {
+        for (int i = 0; i < DIM / 2; i++) {
+            const double angle = t * pow(rope_base, -2.0 * i / DIM);
+            angles[t][i] = (float)cos(angle);
+            angles[t][i + DIM / 2] = (float)sin(angle);
+        }
+    }
+    upload(a->cos_sin, angles, sizeof(angles));
+}
+
+static void allocate_all(struct attention *a, const struct model *m)
+{
+    a->in.qkv = allocate(TOKENS * QKV * sizeof(*a->in.qkv));
+    a->in.positions = allocate(TOKENS * sizeof(*a->in.positions));
+    a->in.slots = allocate(TOKENS * sizeof(*a->in.slots));
+    a->in.cu_seqlens = allocate((BATCH + 1) * sizeof(*a->in.cu_seqlens));
+    a->in.kv_lens = allocate(BATCH * sizeof(*a->in.kv_lens));
+    a->q = allocate(TOKENS * QUERY * sizeof(*a->q));
+    a->k = allocate(TOKENS * KEY * sizeof(*a->k));
+    a->v = allocate(TOKENS * KEY * sizeof(*a->v));
+    a->out = allocate(TOKENS * QUERY * sizeof(*a->out));
+    a->q_norm = allocate(sizeof(m->q_norm));
+    a->k_norm = allocate(sizeof(m->k_norm));
+    a->cos_sin = allocate(LONGEST * DIM * sizeof(*a->cos_sin));
+    a->k_cache = allocate(TOKENS * KEY * sizeof(*a->k_cache));
+    a->v_cache = allocate(TOKENS * KEY * sizeof(*a->v_cache));
+    a->block_table = allocate(BATCH * PAGES * sizeof(*a->block_table));
+    upload(a->q_norm, m->q_norm, sizeof(m->q_norm));
+    upload(a->k_norm, m->k_norm, sizeof(m->k_norm));
+    upload_tables(a);
+}
+
+static void free_all(struct attention *a)
+{
+    void *const memory[] = {
+        a->in.qkv, a->in.positions, a->in.slots, a->in.cu_seqlens, a->in.kv_lens, a->q, a->k, a->v,
+        a->out, a->q_norm, a->k_norm, a->cos_sin, a->k_cache, a->v_cache, a->block_table,
+    };
+    for (size_t i = 0; i < sizeof(memory) / sizeof(memory[0]); i++)
+        HIP(hipFree(memory[i]));
+}
+
+/* Kernels: what is fixed for the layer. */
+
+static const struct attn_cache_desc cache_desc = { .page_size = PAGE };
+
+static void look_up(struct attention *a)
+{
+    const struct attn_rope_qk_norm_cache_desc rotate = {
+        .size = sizeof(rotate), .dtype = ATTN_BF16, .head_dim = DIM, .heads = HEADS,
+        .kv_heads = KV_HEADS, .rope = ATTN_ROPE_NEOX, .norm = ATTN_NORM_RMS, .keep_kv = true,
+        .cache = cache_desc,
+    };
+    const struct attn_prefill_desc prefill = {
+        .size = sizeof(prefill), .dtype = ATTN_BF16, .head_dim = DIM, .heads = HEADS,
+        .kv_heads = KV_HEADS, .mask = ATTN_MASK_CAUSAL,
+    };
+    const struct attn_decode_desc decode = {
+        .size = sizeof(decode), .dtype = ATTN_BF16, .head_dim = DIM, .heads = HEADS,
+        .kv_heads = KV_HEADS, .cache = cache_desc,
+    };
+    ATTN(attn_rope_qk_norm_cache_lookup(a->device, &rotate, &a->rotate));
+    ATTN(attn_prefill_lookup(a->device, &prefill, &a->prefill));
+    ATTN(attn_decode_lookup(a->device, &decode, &a->decode));
+}
+
+static void say_which(const struct attention *a)
+{
+    const struct attn_op *const ops[] = { a->rotate, a->prefill, a->decode };
+    struct attn_device_info device = { .size = sizeof(device) };
+    ATTN(attn_device_describe(a->device, &device));
+    printf("%s\n", device.name);
+    for (size_t i = 0; i < sizeof(ops) / sizeof(ops[0]); i++) {
+        struct attn_op_info info = { .size = sizeof(info) };
+        ATTN(attn_op_describe(ops[i], &info));
+        printf("  %s: %s\n", info.kernel.name, info.why);
+    }
+}
+
+/* Launches. */
+
+static struct attn_cache cache_of(const struct attention *a)
+{
+    return (struct attn_cache){ .k = a->k_cache, .v = a->v_cache, .page_count = BATCH * PAGES };
+}
+
+static void launch_rotate(const struct attention *a, int tokens)
+{
+    const struct attn_rope_qk_norm_cache_args args = {
+        .size = sizeof(args),
+        .q = a->in.qkv, .k = a->in.qkv + QUERY, .v = a->in.qkv + QUERY + KEY,
+        .q_token_stride = QKV, .k_token_stride = QKV, .v_token_stride = QKV,
+        .q_out = a->q, .k_out = a->k, .v_out = a->v,
+        .k_out_token_stride = KEY, .v_out_token_stride = KEY,
+        .cache = cache_of(a), .slot_mapping = a->in.slots, .positions = a->in.positions,
+        .cos_sin = a->cos_sin, .max_position = LONGEST,
+        .q_weight = a->q_norm, .k_weight = a->k_norm, .eps = rms_eps,
+        .tokens = tokens, .stream = a->stream,
+    };
+    ATTN(attn_rope_qk_norm_cache_launch(a->rotate, &args));
+}
+
+static void launch_prefill(const struct attention *a, int tokens, int longest)
+{
+    const struct attn_prefill_args args = {
+        .size = sizeof(args), .q = a->q, .k = a->k, .v = a->v, .out = a->out,
+        .cu_seqlens_q = a->in.cu_seqlens, .cu_seqlens_k = a->in.cu_seqlens, .batch = BATCH,
+        .total_q = tokens, .total_k = tokens, .max_seqlen_q = longest, .max_seqlen_k = longest,
+        .stream = a->stream,
+    };
+    ATTN(attn_prefill_launch(a->prefill, &args));
+}
+
+static void launch_decode(const struct attention *a)
+{
+    const struct attn_decode_args args = {
+        .size = sizeof(args), .q = a->q, .out = a->out, .cache = cache_of(a),
+        .pages = { .kv_lens = a->in.kv_lens, .block_table = a->block_table, .entries = PAGES },
+        .batch = BATCH, .total_q = BATCH, .stream = a->stream,
+    };
+    ATTN(attn_decode_launch(a->decode, &args));
+}
+
+/* A decode step is two launches; lengths, positions and slots are read when it is replayed. */
+static void capture_step(struct attention *a)
+{
+    hipGraph_t graph;
+    HIP(hipStreamBeginCapture(a->stream, hipStreamCaptureModeThreadLocal));
+    launch_rotate(a, BATCH);
+    launch_decode(a);
+    HIP(hipStreamEndCapture(a->stream, &graph));
+    HIP(hipGraphInstantiate(&a->step, graph, NULL, NULL, 0));
+    HIP(hipGraphDestroy(graph));
+}
+
+struct attention *attention_open(const struct model *m)
+{
+    struct attention *a = calloc(1, sizeof(*a));
+    if (!a)
+        exit(2);
+    ATTN(attn_pack_open_memory(attn_pack_tiny_llama, attn_pack_tiny_llama_size, &a->pack));
+    ATTN(attn_device_open(&a->pack, 1, NULL, &a->device));
+    HIP(hipStreamCreate(&a->stream));
+    look_up(a);
+    say_which(a);
+    allocate_all(a, m);
+    capture_step(a);
+    return a;
+}
+
+void attention_close(struct attention *a)
+{
+    HIP(hipGraphExecDestroy(a->step));
+    HIP(hipStreamDestroy(a->stream));
+    free_all(a);
+    attn_op_destroy(a->rotate);
+    attn_op_destroy(a->prefill);
+    attn_op_destroy(a->decode);
+    attn_device_close(a->device);
+    attn_pack_close(a->pack);
+    free(a);
+}
+
+static void read_output(struct attention *a, int tokens, uint16_t *out)
+{
+    HIP(hipStreamSynchronize(a->stream));
+    HIP(hipMemcpy(out, a->out, (size_t)tokens * QUERY * sizeof(*out), hipMemcpyDeviceToHost));
+}
+
+void attention_prefill(struct attention *a, const uint16_t *qkv, const int lengths[BATCH],
+                       uint16_t *out)
+{
+    int32_t cu_seqlens[BATCH + 1] = {0};
+    int64_t positions[TOKENS], slots[TOKENS];
+    int tokens = 0, longest = 0;
+    for (int s = 0; s < BATCH; s++) {
+        for (int t = 0; t < lengths[s]; t++, tokens++) {
+            positions[tokens] = t;
+            slots[tokens] = slot_of(s, t);
+        }
+        cu_seqlens[s + 1] = tokens;
+        longest = lengths[s] > longest ? lengths[s] : longest;
+    }
+    upload(a->in.qkv, qkv, (size_t)tokens * QKV * sizeof(*qkv));
+    upload(a->in.positions, positions, (size_t)tokens * sizeof(positions[0]));
+    upload(a->in.slots, slots, (size_t)tokens * sizeof(slots[0]));
+    upload(a->in.cu_seqlens, cu_seqlens, sizeof(cu_seqlens));
+    launch_rotate(a, tokens);
+    launch_prefill(a, tokens, longest);
+    read_output(a, tokens, out);
+}
+
+void attention_step(struct attention *a, const uint16_t *qkv, const int lengths[BATCH],
+                    uint16_t *out)
+{
+    int64_t positions[BATCH], slots[BATCH];
+    int32_t kv_lens[BATCH];
+    for (int s = 0; s < BATCH; s++) {
+        positions[s] = lengths[s] ? lengths[s] - 1 : 0;
+        slots[s] = lengths[s] ? slot_of(s, lengths[s] - 1) : -1;
+        kv_lens[s] = lengths[s];
+    }
+    upload(a->in.qkv, qkv, (size_t)BATCH * QKV * sizeof(*qkv));
+    upload(a->in.positions, positions, sizeof(positions));
+    upload(a->in.slots, slots, sizeof(slots));
+    upload(a->in.kv_lens, kv_lens, sizeof(kv_lens));
+    HIP(hipGraphLaunch(a->step, a->stream));
+    read_output(a, BATCH, out);
+}
+
+void attention_read_queries(struct attention *a, int tokens, uint16_t *queries)
+{
+    HIP(hipMemcpy(queries, a->q, (size_t)tokens * QUERY * sizeof(*queries), hipMemcpyDeviceToHost));
+}
+
+void attention_read_cache(struct attention *a, int sequence, int token, uint16_t *key,
+                          uint16_t *value)
+{
+    const size_t at = (size_t)slot_of(sequence, token) * KEY;
+    HIP(hipMemcpy(key, a->k_cache + at, KEY * sizeof(*key), hipMemcpyDeviceToHost));
+    HIP(hipMemcpy(value, a->v_cache + at, KEY * sizeof(*value), hipMemcpyDeviceToHost));
+}
