@@ -10,6 +10,7 @@
 
 enum { UNLIMITED = 1 << 30 }; /* of a window, as kernels see it: a sum of two still fits 32 bits */
 enum { QUERIES_MAX = 64 };    /* of a sequence: what a description may say */
+enum { WORK_WORDS = 8 };      /* of an item: struct attn_decode_plan */
 
 static struct attn_cache_heads heads_of(const struct attn_decode_desc *d)
 {
@@ -274,6 +275,64 @@ static int fill(const union attn_desc *desc, const void *args, struct attn_call 
     return ATTN_OK;
 }
 
+/* ATTN_CHECK_DATA. */
+
+static int bad_item(int32_t i, int word, int32_t value, const char *what, int32_t limit)
+{
+    return attn_fail(ATTN_BAD_DATA, "work_info[%d][%d] is %d, %s %d", i, word, value, what, limit);
+}
+
+static int check_item(const struct attn_decode_desc *d, const struct attn_decode_args *a,
+                      int32_t i, const int32_t *w)
+{
+    const int32_t rows = a->partial_rows ? a->partial_rows : INT32_MAX;
+    const int32_t heads = w[7] & 0xffff, heads_end = w[7] >> 16 & 0xffff;
+    if (w[0] < 0 || w[0] >= a->batch)
+        return bad_item(i, 0, w[0], "sequences are", a->batch);
+    if (w[2] < 0 || w[2] > w[3] || w[3] > a->total_q)
+        return bad_item(i, 3, w[3], "queries begin at 0, end in order, and their room is",
+                        a->total_q);
+    if (w[3] - w[2] > queries(d, a))
+        return bad_item(i, 3, w[3], "and a sequence's queries are at most", queries(d, a));
+    if (w[1] < -1 || (w[1] >= 0 && w[1] > rows - (w[3] - w[2])))
+        return bad_item(i, 1, w[1], "partial rows are", rows);
+    if (w[4] < 0 || w[4] > w[5] || (a->pages.entries && w[5] > a->pages.entries))
+        return bad_item(i, 5, w[5], "pages begin at 0, end in order, and their list has",
+                        a->pages.entries);
+    if (heads >= heads_end || heads_end > d->heads)
+        return bad_item(i, 7, w[7], "head ranges are not empty and end by", d->heads);
+    return ATTN_OK;
+}
+
+static int check_items(const struct attn_op *op, const struct attn_decode_args *a, int32_t count)
+{
+    const size_t bytes = (size_t)count * WORK_WORDS * sizeof(int32_t);
+    void *copy;
+    int r = attn_read_back(op->device, a->work_info, bytes, a->stream, &copy);
+    for (int32_t i = 0; !r && copy && i < count; i++)
+        r = check_item(&op->desc.decode, a, i, (const int32_t *)copy + (size_t)i * WORK_WORDS);
+    free(copy);
+    return r;
+}
+
+static int check_work(const struct attn_op *op, const struct attn_decode_args *a)
+{
+    const struct attn_indptr lists = {
+        .name = "work_indptr", .data = a->work_indptr, .batch = a->work_lists,
+        .total = INT32_MAX, .longest = INT32_MAX,
+    };
+    int r = attn_check_indptr(op->device, &lists, a->stream);
+    if (r)
+        return r;
+    void *last;
+    r = attn_read_back(op->device, a->work_indptr + a->work_lists, sizeof(int32_t), a->stream,
+                       &last);
+    if (!r && last)
+        r = check_items(op, a, *(const int32_t *)last);
+    free(last);
+    return r;
+}
+
 static int check_data(const struct attn_op *op, const void *args)
 {
     const struct attn_decode_desc *d = &op->desc.decode;
@@ -283,9 +342,10 @@ static int check_data(const struct attn_op *op, const void *args)
         .longest = queries(d, a),
     };
     int r = a->qo_indptr ? attn_check_indptr(op->device, &q, a->stream) : ATTN_OK;
-    return r ? r
-             : attn_pages_check(op->device, &d->cache, d->page_table, &a->cache, &a->pages,
-                                a->batch, a->stream);
+    if (!r)
+        r = attn_pages_check(op->device, &d->cache, d->page_table, &a->cache, &a->pages, a->batch,
+                             a->stream);
+    return r || !a->work_indptr ? r : check_work(op, a);
 }
 
 const struct attn_family attn_family_decode = {

@@ -440,6 +440,59 @@ static void page_lists_are_checked_on_request(void **state)
     close_bench(&b);
 }
 
+static void work_lists_are_checked_on_request(void **state)
+{
+    (void)state;
+    fake_reset();
+    static const struct kernel kernels[] = { { .name = "plain" } };
+    struct bench b = open_decode(kernels, 1, ATTN_CHECK_DATA);
+    const struct attn_decode_desc d = desc();
+    struct attn_op *op;
+    assert_int_equal(attn_decode_lookup(b.device, &d, &op), ATTN_OK);
+    static _Alignas(16) int32_t info[3][8];
+    static const int32_t good[3][8] = {
+        { 0, 4, 0, 1, 0, 2, 8, 4 << 16 },
+        { 0, 5, 0, 1, 2, 3, 0, 4 << 16 },
+        { 2, -1, 2, 3, 0, 1, 0, 4 | 8 << 16 },
+    };
+    const int32_t indptr[] = { 0, 1, 3 }, falls[] = { 0, 4, 3 };
+    struct attn_decode_args a = args();
+    a.work_indptr = indptr;
+    a.work_info = info[0];
+    a.work_lists = 2;
+    a.partial_rows = 6;
+    a.partial_out = a.partial_lse = (float *)(void *)tensor;
+    memcpy(info, good, sizeof(info));
+    assert_int_equal(attn_decode_launch(op, &a), ATTN_OK);
+    static const struct {
+        int item, word;
+        int32_t value;
+        const char *text;
+    } wrong[] = {
+        { 0, 0, 3, "work_info[0][0] is 3, sequences are 3" },
+        { 1, 0, -1, "work_info[1][0] is -1" },
+        { 1, 1, 6, "work_info[1][1] is 6, partial rows are 6" },
+        { 1, 1, -2, "work_info[1][1] is -2" },
+        { 2, 2, 4, "work_info[2][3] is 3, queries" },
+        { 2, 3, 4, "work_info[2][3] is 4, queries" },
+        { 0, 3, 2, "a sequence's queries are at most 1" },
+        { 0, 4, 3, "work_info[0][5] is 2, pages begin at 0, end in order" },
+        { 1, 5, 5, "work_info[1][5] is 5, pages" },
+        { 2, 7, 4 | 9 << 16, "head ranges are not empty and end by 8" },
+        { 2, 7, 4 | 4 << 16, "head ranges" },
+    };
+    for (size_t i = 0; i < COUNT(wrong); i++) {
+        memcpy(info, good, sizeof(info));
+        info[wrong[i].item][wrong[i].word] = wrong[i].value;
+        refuse(op, &a, wrong[i].text);
+    }
+    memcpy(info, good, sizeof(info));
+    a.work_indptr = falls;
+    refuse(op, &a, "work_indptr[2] is 3, below work_indptr[1], which is 4");
+    attn_op_destroy(op);
+    close_bench(&b);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -450,6 +503,7 @@ int main(void)
         cmocka_unit_test(bad_arguments_are_refused),
         cmocka_unit_test(block_tables_are_checked_on_request),
         cmocka_unit_test(page_lists_are_checked_on_request),
+        cmocka_unit_test(work_lists_are_checked_on_request),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
