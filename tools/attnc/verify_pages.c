@@ -6,36 +6,9 @@
 
 enum { SPARE = 3, FAR_SPARE = 64, FAR_STRIDE = 64 << 20 };
 
-/* The number of a field's value among `names`, which end with NULL; 0 where it is none of them. */
-static int number_of(const struct attn_pack *pack, uint32_t n, const char *field,
-                     const char *const *names)
-{
-    for (int i = 0; names[i]; i++) {
-        if (!strcmp(verify_field(pack, n, field), names[i]))
-            return i;
-    }
-    return 0;
-}
-
-struct attn_cache_desc verify_cache_desc(const struct attn_pack *pack, uint32_t n,
-                                         enum attn_dtype dtype)
-{
-    static const char *const dtypes[] = { "same", "bf16", "fp16", "fp8", "int8", NULL };
-    static const char *const layouts[] = { "nhd", "shuffle", NULL };
-    static const char *const scales[] = { "none", "tensor", "token", "block", NULL };
-    const int own = number_of(pack, n, "kv_dtype", dtypes);
-    return (struct attn_cache_desc){
-        .dtype = own ? (enum attn_dtype)own : dtype,
-        .layout = number_of(pack, n, "kv_layout", layouts),
-        .scale = number_of(pack, n, "kv_scale", scales),
-        .page_size = atoi(verify_field(pack, n, "page_size")), /* "any": 0 */
-    };
-}
-
 enum attn_page_table verify_page_table(const struct attn_pack *pack, uint32_t n)
 {
-    static const char *const tables[] = { "blocks", "indices", NULL };
-    return number_of(pack, n, "page_table", tables);
+    return VERIFY_NUMBER_OF(pack, n, "page_table", "blocks", "indices");
 }
 
 int verify_page_size(const struct attn_cache_desc *desc, int size)

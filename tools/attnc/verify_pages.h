@@ -30,9 +30,7 @@ void sequence_pages_upload(struct sequence_pages *p, enum attn_page_table table,
                            struct device_memory *m, struct attn_cache *cache,
                            struct attn_pages *pages);
 
-/** How the n-th kernel's cache is made, for an op of `dtype`; page_size 0 where it takes any. */
-struct attn_cache_desc verify_cache_desc(const struct attn_pack *pack, uint32_t n,
-                                         enum attn_dtype dtype);
+/** How the n-th kernel's pages are listed. */
 enum attn_page_table verify_page_table(const struct attn_pack *pack, uint32_t n);
 
 /** The page size to try a kernel with: its own, or `size` where it takes any and the layout has

@@ -462,7 +462,7 @@ struct attn_prefill_desc verify_prefill_desc(const struct attn_pack *pack, uint3
         .lse = flag(pack, n, "lse"),
         .logits = strcmp(logits, "none") ? logits : NULL,
         .paged = flag(pack, n, "paged"),
-        .cache = verify_cache_desc(pack, n, precision ? precision->dtype : 0),
+        .cache = verify_cache_desc(pack, n),
         .page_table = verify_page_table(pack, n),
     };
 }
