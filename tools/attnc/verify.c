@@ -60,26 +60,6 @@ static const struct verify_family *const families[] = {
     &verify_rope_qk_norm_cache,
 };
 
-const char *verify_field(const struct attn_pack *pack, uint32_t n, const char *field)
-{
-    const char *name, *value;
-    for (uint32_t i = 0; attn_pack_kernel_field(pack, n, i, &name, &value) == ATTN_OK; i++) {
-        if (!strcmp(name, field))
-            return value;
-    }
-    return "";
-}
-
-int verify_number_of(const struct attn_pack *pack, uint32_t n, const char *field,
-                     const char *const *names, int count)
-{
-    for (int i = 0; i < count; i++) {
-        if (!strcmp(verify_field(pack, n, field), names[i]))
-            return i;
-    }
-    return 0;
-}
-
 void verify_report(struct verify_run *run, const struct verify_row *row)
 {
     clear_progress();

@@ -80,6 +80,9 @@ struct attn_combine_desc verify_combine_desc(const struct attn_pack *pack, uint3
 /** The value of a field of the n-th kernel's key, or "". */
 const char *verify_field(const struct attn_pack *pack, uint32_t n, const char *field);
 
+/** Is a field of the n-th kernel's key "true"? */
+bool verify_flag(const struct attn_pack *pack, uint32_t n, const char *field);
+
 /** The number of a field's value among `count` names, 0 where it is none of them. */
 int verify_number_of(const struct attn_pack *pack, uint32_t n, const char *field,
                      const char *const *names, int count);

@@ -8,8 +8,8 @@
 #include <string.h>
 
 #include "tools/attnc/verify.h"
-#include "tools/attnc/verify_cache.h"
 #include "tools/attnc/verify_compare.h"
+#include "tools/attnc/verify_pages.h"
 #include "tools/reference/decode.h"
 
 #define COUNT(a) (sizeof(a) / sizeof((a)[0]))
@@ -75,9 +75,7 @@ struct problem {
     struct attn_decode_args args;
     int32_t qo[SEQUENCES_MAX + 1], kv_lens[SEQUENCES_MAX];
     struct tensor q, out, lse;
-    struct paged_cache cache;
-    int32_t *pages;                      /* page numbers of all sequences */
-    int32_t first_page[SEQUENCES_MAX + 1]; /* in `pages` */
+    struct sequence_pages pages;
     double *sinks;                       /* [head] */
     uint8_t *mask;                       /* of all sequences */
     int64_t mask_indptr[SEQUENCES_MAX + 1];
@@ -127,7 +125,7 @@ static void compare_items(struct comparison *c, struct piece *piece, double *scr
 {
     const struct problem *p = ((const struct expectation *)c->problem)->p;
     const int group = p->desc.heads / p->desc.kv_heads, page = p->desc.cache.page_size;
-    const int base = p->desc.page_table == ATTN_PAGES_INDICES ? p->first_page[piece->s] : 0;
+    const int base = p->desc.page_table == ATTN_PAGES_INDICES ? p->pages.first[piece->s] : 0;
     const int64_t keys = piece->part.end;
     for (int32_t i = 0; i < p->work.items; i++) {
         const int32_t *info = p->work.plan.work_info + INFO * i;
@@ -180,9 +178,10 @@ static void compare(struct problem *p)
     struct expectation e = {
         .p = p,
         .reference = {
-            .q = p->q.values, .qo_indptr = p->qo, .kv_lens = p->kv_lens, .pages = p->pages,
-            .first_page = p->first_page, .k = p->cache.part[CACHE_K],
-            .v = p->cache.part[CACHE_V], .heads = p->desc.heads, .kv_heads = p->desc.kv_heads,
+            .q = p->q.values, .qo_indptr = p->qo, .kv_lens = p->kv_lens,
+            .pages = p->pages.pages, .first_page = p->pages.first,
+            .k = p->pages.cache.part[CACHE_K], .v = p->pages.cache.part[CACHE_V],
+            .heads = p->desc.heads, .kv_heads = p->desc.kv_heads,
             .sinks = p->desc.sinks ? p->sinks : NULL,
             .mask = p->desc.mask == ATTN_MASK_CUSTOM ? p->mask : NULL,
             .mask_indptr = p->mask_indptr,
@@ -203,11 +202,6 @@ static void compare(struct problem *p)
 
 /* Inputs. */
 
-static int count_pages(const struct problem *p, int s)
-{
-    return (p->kv_lens[s] + p->desc.cache.page_size - 1) / p->desc.cache.page_size;
-}
-
 static void set_lengths(struct problem *p)
 {
     const struct shape *shape = p->shape;
@@ -219,7 +213,6 @@ static void set_lengths(struct problem *p)
                                                      : 1 + (q_len - 1 + s) % q_len;
         p->kv_lens[s] = shape->kv[s];
         p->qo[s + 1] = p->qo[s] + queries;
-        p->first_page[s + 1] = p->first_page[s] + count_pages(p, s);
         p->mask_indptr[s + 1] = p->mask_indptr[s] + (int64_t)queries * p->kv_lens[s];
     }
     p->args.total_q = p->qo[shape->count] + (shape->flags & PADDED ? 3 : 0);
@@ -248,27 +241,12 @@ static void make_tensors(struct problem *p, uint64_t *random)
         p->mask[i] = random_bits(random) % 3 != 0;
 }
 
-/* A cache with a few pages more than are used; pages of sequences in random order. */
 static void make_cache(struct problem *p, uint64_t *random)
 {
     const struct attn_decode_desc *d = &p->desc;
-    const int used = p->first_page[p->args.batch];
-    /* Far apart: 64 MiB from a page to the next, and the sequences' are the last. */
-    const int spare = p->shape->flags & FAR ? 64 : 3;
-    cache_init(&p->cache, &d->cache, p->run->gpu->target, d->kv_heads, d->head_dim, d->head_dim_v,
-               used + spare, p->shape->flags & VIEWS);
-    if (p->shape->flags & FAR)
-        cache_spread(&p->cache, 64 << 20);
-    p->pages = shuffled_pages(used + spare, random);
-    if (p->shape->flags & FAR) {
-        for (int i = 0; i < used; i++)
-            p->pages[i] = spare + i;
-    }
-    for (int s = 0; s < p->args.batch; s++) {
-        for (int t = 0; t < p->kv_lens[s]; t++)
-            cache_fill_token(&p->cache, p->pages[p->first_page[s] + t / d->cache.page_size],
-                             t % d->cache.page_size, random);
-    }
+    p->pages = (struct sequence_pages){ .count = p->args.batch, .lens = p->kv_lens };
+    sequence_pages_make(&p->pages, &d->cache, p->run->gpu->target, d->kv_heads, d->head_dim,
+                        d->head_dim_v, p->shape->flags & FAR, p->shape->flags & VIEWS, random);
 }
 
 /* The last query of a sequence and its first key: both 6 or -6, the key as near as it gets. */
@@ -278,39 +256,12 @@ static void point_the_same_way(struct problem *p)
     for (int s = 0; s < p->args.batch; s++) {
         for (int h = 0; h < p->desc.heads; h++) {
             for (int d = 0; d < p->desc.head_dim; d++) {
-                const double key = cache_value(&p->cache, CACHE_K, p->pages[p->first_page[s]], 0,
-                                               h / group, d);
+                const double key = cache_value(&p->pages.cache, CACHE_K,
+                                               sequence_page(&p->pages, s, 0), 0, h / group, d);
                 tensor_set(&p->q, p->qo[s + 1] - 1, h, d, key < 0 ? -16 : 16);
             }
         }
     }
-}
-
-/* Page lists on the device; what is behind a sequence's pages must not be read. */
-static void upload_pages(struct problem *p)
-{
-    struct attn_pages *a = &p->args.pages;
-    const int batch = p->args.batch;
-    a->kv_lens = device_copy(&p->memory, p->kv_lens, batch * sizeof(int32_t));
-    if (p->desc.page_table == ATTN_PAGES_INDICES) {
-        a->entries = p->first_page[batch];
-        a->kv_indptr = device_copy(&p->memory, p->first_page, (batch + 1) * sizeof(int32_t));
-        a->kv_indices = device_copy(&p->memory, p->pages, a->entries * sizeof(int32_t));
-        return;
-    }
-    for (int s = 0; s < batch; s++)
-        a->entries = count_pages(p, s) > a->entries ? count_pages(p, s) : a->entries;
-    a->entries += 2;
-    a->block_table_stride = a->entries + (p->shape->flags & VIEWS ? 5 : 0);
-    const size_t count = (size_t)(batch * a->block_table_stride);
-    int32_t *table = malloc(count * sizeof(*table));
-    for (size_t i = 0; i < count; i++)
-        table[i] = INT32_MAX - (int32_t)i;
-    for (int s = 0; s < batch; s++)
-        memcpy(table + s * a->block_table_stride, p->pages + p->first_page[s],
-               count_pages(p, s) * sizeof(*table));
-    a->block_table = device_copy(&p->memory, table, count * sizeof(*table));
-    free(table);
 }
 
 static void *allocate_words(int32_t count)
@@ -328,7 +279,7 @@ static void make_work(struct problem *p)
     };
     const struct attn_decode_plan_lengths lengths = {
         .kv_lens = p->kv_lens, .qo_indptr = p->shape->flags & UNEVEN ? p->qo : NULL,
-        .kv_indptr = p->desc.page_table == ATTN_PAGES_INDICES ? p->first_page : NULL,
+        .kv_indptr = p->desc.page_table == ATTN_PAGES_INDICES ? p->pages.first : NULL,
     };
     struct work *w = &p->work;
     attn_decode_plan_sizes(&shape, &w->sizes);
@@ -388,8 +339,8 @@ static void upload(struct problem *p)
         a->custom_mask = device_copy(m, p->mask, (size_t)p->mask_indptr[batch] + 1);
         a->mask_indptr = device_copy(m, p->mask_indptr, (batch + 1) * sizeof(int64_t));
     }
-    cache_upload(&p->cache, m, &a->cache);
-    upload_pages(p);
+    sequence_pages_upload(&p->pages, p->desc.page_table, p->shape->flags & VIEWS, m, &a->cache,
+                          &a->pages);
     if (p->shape->flags & SPLIT)
         upload_work(p);
     a->q_token_stride = p->q.token_stride;
@@ -496,9 +447,8 @@ static void destroy(struct problem *p)
     tensor_free(&p->q);
     tensor_free(&p->out);
     tensor_free(&p->lse);
-    cache_free(&p->cache);
+    sequence_pages_free(&p->pages);
     free_work(&p->work);
-    free(p->pages);
     free(p->sinks);
     free(p->mask);
 }
@@ -528,7 +478,8 @@ static void choose(const struct verify_run *run, const struct shape *shape, cons
     for (int i = 0; i < page_steps * ratio_steps; i++) {
         *desc = *given;
         if (any_page)
-            desc->cache.page_size = shape->page_size << i % page_steps;
+            desc->cache.page_size = verify_page_size(&given->cache, shape->page_size)
+                                    << i % page_steps;
         if (any_ratio) {
             desc->kv_heads = shape->kv_heads;
             desc->heads = (shape->ratio + i / page_steps) * shape->kv_heads;
@@ -571,11 +522,6 @@ static void verify_shape(struct verify_run *run, const struct attn_kernel_info *
     verify_report(run, &row);
 }
 
-static bool flag(const struct attn_pack *pack, uint32_t n, const char *field)
-{
-    return !strcmp(verify_field(pack, n, field), "true");
-}
-
 struct attn_decode_desc verify_decode_desc(const struct attn_pack *pack, uint32_t n)
 {
     const struct precision *precision = find_precision(verify_field(pack, n, "dtype"));
@@ -591,20 +537,12 @@ struct attn_decode_desc verify_decode_desc(const struct attn_pack *pack, uint32_
         .kv_heads = kv_heads,
         .q_len = atoi(verify_field(pack, n, "q_len")),
         .mask = VERIFY_NUMBER_OF(pack, n, "mask", "none", "causal", "window", "custom"),
-        .sinks = flag(pack, n, "sinks"),
-        .soft_cap = flag(pack, n, "soft_cap"),
-        .lse = flag(pack, n, "lse"),
+        .sinks = verify_flag(pack, n, "sinks"),
+        .soft_cap = verify_flag(pack, n, "soft_cap"),
+        .lse = verify_flag(pack, n, "lse"),
         .cache = verify_cache_desc(pack, n),
-        .page_table = VERIFY_NUMBER_OF(pack, n, "page_table", "blocks", "indices"),
+        .page_table = verify_page_table(pack, n),
     };
-}
-
-/* Does the layout allow the shape's page size? A kernel for one size has that in every shape. */
-static bool fits(const struct attn_decode_desc *desc, const struct shape *shape)
-{
-    const int chunk = 16 / find_cache_precision(desc->cache.dtype, "")->size;
-    return desc->cache.page_size || desc->cache.layout == ATTN_KV_NHD ||
-           shape->page_size >= chunk;
 }
 
 static void verify(struct verify_run *run, uint32_t n, const struct attn_kernel_info *info)
@@ -620,7 +558,7 @@ static void verify(struct verify_run *run, uint32_t n, const struct attn_kernel_
     }
     const bool plain = !desc.sinks && !desc.soft_cap && !desc.lse;
     for (size_t i = 0; i < COUNT(shapes); i++) {
-        if ((plain || !(shapes[i].flags & LONG)) && fits(&desc, &shapes[i]))
+        if (plain || !(shapes[i].flags & LONG))
             verify_shape(run, info, i, &desc, precision);
     }
 }

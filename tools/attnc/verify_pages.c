@@ -86,7 +86,7 @@ void sequence_pages_upload(struct sequence_pages *p, enum attn_page_table table,
     }
     a->entries = p->first[p->count];
     a->kv_indptr = device_copy(m, p->first, ((size_t)p->count + 1) * sizeof(*p->first));
-    a->kv_indices = device_copy(m, p->pages, ((size_t)a->entries + 1) * sizeof(*p->pages));
+    a->kv_indices = device_copy(m, p->pages, (size_t)a->entries * sizeof(*p->pages));
 }
 
 void sequence_pages_free(struct sequence_pages *p)

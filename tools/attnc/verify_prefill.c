@@ -436,11 +436,6 @@ static void verify_shape(struct verify_run *run, const struct attn_kernel_info *
     verify_report(run, &row);
 }
 
-static bool flag(const struct attn_pack *pack, uint32_t n, const char *field)
-{
-    return !strcmp(verify_field(pack, n, field), "true");
-}
-
 struct attn_prefill_desc verify_prefill_desc(const struct attn_pack *pack, uint32_t n)
 {
     const char *mask = verify_field(pack, n, "mask"), *logits = verify_field(pack, n, "logits");
@@ -457,11 +452,11 @@ struct attn_prefill_desc verify_prefill_desc(const struct attn_pack *pack, uint3
         .mask = !strcmp(mask, "causal")   ? ATTN_MASK_CAUSAL
                 : !strcmp(mask, "window") ? ATTN_MASK_WINDOW
                                           : ATTN_MASK_NONE,
-        .sinks = flag(pack, n, "sinks"),
-        .soft_cap = flag(pack, n, "soft_cap"),
-        .lse = flag(pack, n, "lse"),
+        .sinks = verify_flag(pack, n, "sinks"),
+        .soft_cap = verify_flag(pack, n, "soft_cap"),
+        .lse = verify_flag(pack, n, "lse"),
         .logits = strcmp(logits, "none") ? logits : NULL,
-        .paged = flag(pack, n, "paged"),
+        .paged = verify_flag(pack, n, "paged"),
         .cache = verify_cache_desc(pack, n),
         .page_table = verify_page_table(pack, n),
     };
