@@ -6,12 +6,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#ifndef __HIP_PLATFORM_AMD__
-#define __HIP_PLATFORM_AMD__
-#endif
-#include <hip/hip_runtime_api.h>
-
-#include <attn.h>
+#include "gpu.h"
+#include "work.h"
 
 extern const unsigned char attn_pack_tiny_llama[]; /* kernels.yaml, in this program */
 extern const size_t attn_pack_tiny_llama_size;
@@ -28,8 +24,9 @@ struct inputs {
 struct attention {
     struct attn_pack *pack;
     struct attn_device *device;
-    struct attn_op *rotate, *prefill, *decode;
+    struct attn_op *rotate, *prefill, *decode, *combine;
     struct inputs in;
+    struct work work;
     uint16_t *q, *k, *v, *out; /* behind the rotation; what attention makes of it */
     uint16_t *q_norm, *k_norm;
     float *cos_sin;            /* [LONGEST, DIM] */
@@ -38,38 +35,6 @@ struct attention {
     hipStream_t stream;
     hipGraphExec_t step;
 };
-
-static void check_hip(hipError_t error, const char *call)
-{
-    if (error == hipSuccess)
-        return;
-    fprintf(stderr, "%s: %s\n", call, hipGetErrorString(error));
-    exit(2);
-}
-
-static void check_attn(int status, const char *call)
-{
-    if (status == ATTN_OK)
-        return;
-    fprintf(stderr, "%s: %s: %s\n", call, attn_status_name(status), attn_last_error());
-    exit(2);
-}
-
-#define HIP(call) check_hip(call, #call)
-#define ATTN(call) check_attn(call, #call)
-
-static void *allocate(size_t size)
-{
-    void *p;
-    HIP(hipMalloc(&p, size));
-    HIP(hipMemset(p, 0xff, size)); /* NaN: what is read without having been written shows */
-    return p;
-}
-
-static void upload(void *to, const void *from, size_t size)
-{
-    HIP(hipMemcpy(to, from, size, hipMemcpyHostToDevice));
-}
 
 /* Page i of a sequence; any order will do, and this is one without order. */
 static int page_of(int sequence, int i)
@@ -91,7 +56,7 @@ static void upload_tables(struct attention *a)
         for (int i = 0; i < PAGES; i++)
             pages[s][i] = page_of(s, i);
     }
-    upload(a->block_table, pages, sizeof(pages));
+    gpu_upload(a->block_table, pages, sizeof(pages));
     static float angles[LONGEST][DIM];
     for (int t = 0; t < LONGEST; t++) {
         for (int i = 0; i < DIM / 2; i++) {
@@ -100,29 +65,30 @@ static void upload_tables(struct attention *a)
             angles[t][i + DIM / 2] = (float)sin(angle);
         }
     }
-    upload(a->cos_sin, angles, sizeof(angles));
+    gpu_upload(a->cos_sin, angles, sizeof(angles));
 }
 
 static void allocate_all(struct attention *a, const struct model *m)
 {
-    a->in.qkv = allocate(TOKENS * QKV * sizeof(*a->in.qkv));
-    a->in.positions = allocate(TOKENS * sizeof(*a->in.positions));
-    a->in.slots = allocate(TOKENS * sizeof(*a->in.slots));
-    a->in.cu_seqlens = allocate((BATCH + 1) * sizeof(*a->in.cu_seqlens));
-    a->in.kv_lens = allocate(BATCH * sizeof(*a->in.kv_lens));
-    a->q = allocate(TOKENS * QUERY * sizeof(*a->q));
-    a->k = allocate(TOKENS * KEY * sizeof(*a->k));
-    a->v = allocate(TOKENS * KEY * sizeof(*a->v));
-    a->out = allocate(TOKENS * QUERY * sizeof(*a->out));
-    a->q_norm = allocate(sizeof(m->q_norm));
-    a->k_norm = allocate(sizeof(m->k_norm));
-    a->cos_sin = allocate(LONGEST * DIM * sizeof(*a->cos_sin));
-    a->k_cache = allocate(TOKENS * KEY * sizeof(*a->k_cache));
-    a->v_cache = allocate(TOKENS * KEY * sizeof(*a->v_cache));
-    a->block_table = allocate(BATCH * PAGES * sizeof(*a->block_table));
-    upload(a->q_norm, m->q_norm, sizeof(m->q_norm));
-    upload(a->k_norm, m->k_norm, sizeof(m->k_norm));
+    a->in.qkv = gpu_allocate(TOKENS * QKV * sizeof(*a->in.qkv));
+    a->in.positions = gpu_allocate(TOKENS * sizeof(*a->in.positions));
+    a->in.slots = gpu_allocate(TOKENS * sizeof(*a->in.slots));
+    a->in.cu_seqlens = gpu_allocate((BATCH + 1) * sizeof(*a->in.cu_seqlens));
+    a->in.kv_lens = gpu_allocate(BATCH * sizeof(*a->in.kv_lens));
+    a->q = gpu_allocate(TOKENS * QUERY * sizeof(*a->q));
+    a->k = gpu_allocate(TOKENS * KEY * sizeof(*a->k));
+    a->v = gpu_allocate(TOKENS * KEY * sizeof(*a->v));
+    a->out = gpu_allocate(TOKENS * QUERY * sizeof(*a->out));
+    a->q_norm = gpu_allocate(sizeof(m->q_norm));
+    a->k_norm = gpu_allocate(sizeof(m->k_norm));
+    a->cos_sin = gpu_allocate(LONGEST * DIM * sizeof(*a->cos_sin));
+    a->k_cache = gpu_allocate(TOKENS * KEY * sizeof(*a->k_cache));
+    a->v_cache = gpu_allocate(TOKENS * KEY * sizeof(*a->v_cache));
+    a->block_table = gpu_allocate(BATCH * PAGES * sizeof(*a->block_table));
+    gpu_upload(a->q_norm, m->q_norm, sizeof(m->q_norm));
+    gpu_upload(a->k_norm, m->k_norm, sizeof(m->k_norm));
     upload_tables(a);
+    work_allocate(&a->work);
 }
 
 static void free_all(struct attention *a)
@@ -133,6 +99,7 @@ static void free_all(struct attention *a)
     };
     for (size_t i = 0; i < sizeof(memory) / sizeof(memory[0]); i++)
         HIP(hipFree(memory[i]));
+    work_free(&a->work);
 }
 
 /* Kernels: what is fixed for the layer. */
@@ -154,14 +121,19 @@ static void look_up(struct attention *a)
         .size = sizeof(decode), .dtype = ATTN_BF16, .head_dim = DIM, .heads = HEADS,
         .kv_heads = KV_HEADS, .cache = cache_desc,
     };
+    const struct attn_combine_desc combine = {
+        .size = sizeof(combine), .dtype = ATTN_BF16, .head_dim = DIM, .heads = HEADS,
+        .partials = ATTN_PARTIALS_CSR,
+    };
     ATTN(attn_rope_qk_norm_cache_lookup(a->device, &rotate, &a->rotate));
     ATTN(attn_prefill_lookup(a->device, &prefill, &a->prefill));
     ATTN(attn_decode_lookup(a->device, &decode, &a->decode));
+    ATTN(attn_combine_lookup(a->device, &combine, &a->combine));
 }
 
 static void say_which(const struct attention *a)
 {
-    const struct attn_op *const ops[] = { a->rotate, a->prefill, a->decode };
+    const struct attn_op *const ops[] = { a->rotate, a->prefill, a->decode, a->combine };
     struct attn_device_info device = { .size = sizeof(device) };
     ATTN(attn_device_describe(a->device, &device));
     printf("%s\n", device.name);
@@ -208,21 +180,40 @@ static void launch_prefill(const struct attention *a, int tokens, int longest)
 
 static void launch_decode(const struct attention *a)
 {
+    const struct work *w = &a->work;
     const struct attn_decode_args args = {
         .size = sizeof(args), .q = a->q, .out = a->out, .cache = cache_of(a),
         .pages = { .kv_lens = a->in.kv_lens, .block_table = a->block_table, .entries = PAGES },
+        .work_indptr = w->device.work_indptr, .work_info = w->device.work_info,
+        .work_lists = w->shape.lists, .partial_out = w->partial_out,
+        .partial_lse = w->partial_lse, .partial_rows = w->sizes.partial_rows,
         .batch = BATCH, .total_q = BATCH, .stream = a->stream,
     };
     ATTN(attn_decode_launch(a->decode, &args));
 }
 
-/* A decode step is two launches; lengths, positions and slots are read when it is replayed. */
+/* Of the sequences that were cut; the others' results are final. */
+static void launch_combine(const struct attention *a)
+{
+    const struct work *w = &a->work;
+    const struct attn_combine_args args = {
+        .size = sizeof(args), .out = a->out, .partial_out = w->partial_out,
+        .partial_lse = w->partial_lse, .partial_rows = w->sizes.partial_rows,
+        .reduce_indptr = w->device.reduce_indptr, .reduce_final_map = w->device.reduce_final_map,
+        .reduce_partial_map = w->device.reduce_partial_map, .reduce_tiles = BATCH,
+        .total_q = BATCH, .stream = a->stream,
+    };
+    ATTN(attn_combine_launch(a->combine, &args));
+}
+
+/* A decode step: lengths, positions, slots and plan are read whenever it is replayed. */
 static void capture_step(struct attention *a)
 {
     hipGraph_t graph;
     HIP(hipStreamBeginCapture(a->stream, hipStreamCaptureModeThreadLocal));
     launch_rotate(a, BATCH);
     launch_decode(a);
+    launch_combine(a);
     HIP(hipStreamEndCapture(a->stream, &graph));
     HIP(hipGraphInstantiate(&a->step, graph, NULL, NULL, 0));
     HIP(hipGraphDestroy(graph));
@@ -251,6 +242,7 @@ void attention_close(struct attention *a)
     attn_op_destroy(a->rotate);
     attn_op_destroy(a->prefill);
     attn_op_destroy(a->decode);
+    attn_op_destroy(a->combine);
     attn_device_close(a->device);
     attn_pack_close(a->pack);
     free(a);
@@ -276,10 +268,10 @@ void attention_prefill(struct attention *a, const uint16_t *qkv, const int lengt
         cu_seqlens[s + 1] = tokens;
         longest = lengths[s] > longest ? lengths[s] : longest;
     }
-    upload(a->in.qkv, qkv, (size_t)tokens * QKV * sizeof(*qkv));
-    upload(a->in.positions, positions, (size_t)tokens * sizeof(positions[0]));
-    upload(a->in.slots, slots, (size_t)tokens * sizeof(slots[0]));
-    upload(a->in.cu_seqlens, cu_seqlens, sizeof(cu_seqlens));
+    gpu_upload(a->in.qkv, qkv, (size_t)tokens * QKV * sizeof(*qkv));
+    gpu_upload(a->in.positions, positions, (size_t)tokens * sizeof(positions[0]));
+    gpu_upload(a->in.slots, slots, (size_t)tokens * sizeof(slots[0]));
+    gpu_upload(a->in.cu_seqlens, cu_seqlens, sizeof(cu_seqlens));
     launch_rotate(a, tokens);
     launch_prefill(a, tokens, longest);
     read_output(a, tokens, out);
@@ -295,10 +287,11 @@ void attention_step(struct attention *a, const uint16_t *qkv, const int lengths[
         slots[s] = lengths[s] ? slot_of(s, lengths[s] - 1) : -1;
         kv_lens[s] = lengths[s];
     }
-    upload(a->in.qkv, qkv, (size_t)BATCH * QKV * sizeof(*qkv));
-    upload(a->in.positions, positions, sizeof(positions));
-    upload(a->in.slots, slots, sizeof(slots));
-    upload(a->in.kv_lens, kv_lens, sizeof(kv_lens));
+    gpu_upload(a->in.qkv, qkv, (size_t)BATCH * QKV * sizeof(*qkv));
+    gpu_upload(a->in.positions, positions, sizeof(positions));
+    gpu_upload(a->in.slots, slots, sizeof(slots));
+    gpu_upload(a->in.kv_lens, kv_lens, sizeof(kv_lens));
+    work_plan(&a->work, kv_lens);
     HIP(hipGraphLaunch(a->step, a->stream));
     read_output(a, BATCH, out);
 }

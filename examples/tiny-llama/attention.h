@@ -11,7 +11,7 @@
 enum {
     BATCH = 4,     /* sequences of a decode step; a row without one is padding */
     PAGE = 16,     /* tokens in a page of the cache */
-    PAGES = 8,     /* pages that a sequence may have */
+    PAGES = 32,    /* pages that a sequence may have */
     LONGEST = PAGE * PAGES,
     TOKENS = BATCH * LONGEST /* room for a prefill */
 };

@@ -8,7 +8,9 @@
  *
  * A score is a scaled sum of DIM products: it is off by (DIM + 4) f S, S being the sum of their
  * absolute values. So is exp(score), relatively, of which weights and their sum consist; n of them
- * are added. The weights are rounded to bf16 for the product with V, and so is the result.
+ * are added. The weights are rounded to bf16 for the product with V, and so is the result. Where
+ * pieces of a sequence are combined, their weights are exponentials of sums' logarithms: off by what
+ * the sums are, by 8 f of the logarithms, and by as many f as there are pieces.
  */
 #include "check.h"
 
@@ -83,7 +85,8 @@ static void check_row(struct verdict *verdict, const uint16_t *q, int keys, cons
             terms[d] += p * fabs(value);
         }
     }
-    const double arithmetic = (2 * (DIM + 4) * magnitude + keys + 8) * f;
+    const double piece = (2 * (DIM + 4) * magnitude + keys + 8) * f;
+    const double arithmetic = 3 * piece + (16 * (2 * magnitude + log(keys + 1)) + keys + 8) * f;
     for (int d = 0; d < DIM; d++) {
         const double out = keys ? expected[d] / sum : 0, m = keys ? terms[d] / sum : 0;
         note(&verdict->attention, bf16_to_float(got[d]), out,

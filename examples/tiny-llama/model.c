@@ -28,7 +28,8 @@ static int8_t *make_weights(size_t count, uint64_t seed)
 struct model model_make(void)
 {
     struct model m = {
-        .qkv = make_weights((size_t)QKV * HIDDEN, 1), .output = make_weights((size_t)HIDDEN * QUERY, 2),
+        .qkv = make_weights((size_t)QKV * HIDDEN, 1),
+        .output = make_weights((size_t)HIDDEN * QUERY, 2),
     };
     uint64_t state = 3;
     for (int d = 0; d < DIM; d++) {

@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* This file declares what all calls of HIP and libattn here have in common: failure ends the
+ * program with a message. */
+#ifndef GPU_H
+#define GPU_H
+
+#ifndef __HIP_PLATFORM_AMD__
+#define __HIP_PLATFORM_AMD__
+#endif
+#include <hip/hip_runtime_api.h>
+
+#include <attn.h>
+
+#define HIP(call) gpu_check_hip(call, #call)
+#define ATTN(call) gpu_check_attn(call, #call)
+
+void gpu_check_hip(hipError_t error, const char *call);
+void gpu_check_attn(int status, const char *call);
+
+/* Device memory full of NaN, so that what is read without having been written shows. */
+void *gpu_allocate(size_t size);
+
+void gpu_upload(void *to, const void *from, size_t size);
+
+#endif

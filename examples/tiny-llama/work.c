@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* This file plans decode steps on the host. */
+#include "work.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* The five arrays of a plan, and how many integers each has room for. */
+enum { ARRAYS = 5 };
+
+static void list_arrays(struct work *w, struct attn_decode_plan *plan, int32_t **arrays[ARRAYS],
+                        size_t counts[ARRAYS])
+{
+    int32_t **const a[ARRAYS] = {
+        &plan->work_indptr, &plan->work_info, &plan->reduce_indptr, &plan->reduce_final_map,
+        &plan->reduce_partial_map,
+    };
+    const size_t n[ARRAYS] = {
+        (size_t)w->shape.lists + 1, 8 * (size_t)w->sizes.work_items, BATCH + 1, 2 * BATCH,
+        (size_t)w->sizes.partials,
+    };
+    memcpy(arrays, a, sizeof(a));
+    memcpy(counts, n, sizeof(n));
+}
+
+void work_allocate(struct work *w)
+{
+    int units;
+    HIP(hipDeviceGetAttribute(&units, hipDeviceAttributeMultiprocessorCount, 0));
+    w->shape = (struct attn_decode_plan_shape){
+        .size = sizeof(w->shape), .batch = BATCH, .q_len = 1, .page_size = PAGE, .heads = HEADS,
+        .kv_heads = KV_HEADS, .lists = units,
+    };
+    ATTN(attn_decode_plan_sizes(&w->shape, &w->sizes));
+    int32_t **host[ARRAYS], **device[ARRAYS];
+    size_t counts[ARRAYS];
+    list_arrays(w, &w->host, host, counts);
+    list_arrays(w, &w->device, device, counts);
+    for (int i = 0; i < ARRAYS; i++) {
+        *host[i] = calloc(counts[i] + 1, sizeof(int32_t));
+        if (!*host[i])
+            exit(2);
+        *device[i] = gpu_allocate((counts[i] + 1) * sizeof(int32_t));
+    }
+    const size_t rows = (size_t)w->sizes.partial_rows * HEADS;
+    w->partial_out = gpu_allocate((rows * DIM + 1) * sizeof(float));
+    w->partial_lse = gpu_allocate((rows + 1) * sizeof(float));
+}
+
+void work_free(struct work *w)
+{
+    int32_t **host[ARRAYS], **device[ARRAYS];
+    size_t counts[ARRAYS];
+    list_arrays(w, &w->host, host, counts);
+    list_arrays(w, &w->device, device, counts);
+    for (int i = 0; i < ARRAYS; i++) {
+        free(*host[i]);
+        HIP(hipFree(*device[i]));
+    }
+    HIP(hipFree(w->partial_out));
+    HIP(hipFree(w->partial_lse));
+}
+
+void work_plan(struct work *w, const int32_t kv_lens[BATCH])
+{
+    const struct attn_decode_plan_lengths lengths = { .kv_lens = kv_lens };
+    ATTN(attn_decode_plan(&w->shape, &lengths, &w->host));
+    int32_t **host[ARRAYS], **device[ARRAYS];
+    size_t counts[ARRAYS];
+    list_arrays(w, &w->host, host, counts);
+    list_arrays(w, &w->device, device, counts);
+    for (int i = 0; i < ARRAYS; i++)
+        gpu_upload(*device[i], *host[i], counts[i] * sizeof(int32_t));
+}
