@@ -9,8 +9,8 @@
  * A score is a scaled sum of DIM products: it is off by (DIM + 4) f S, S being the sum of their
  * absolute values. So is exp(score), relatively, of which weights and their sum consist; n of them
  * are added. The weights are rounded to bf16 for the product with V, and so is the result. Where
- * pieces of a sequence are combined, their weights are exponentials of the logarithms of their sums:
- * off by what the sums are, by 8 f of the logarithms, and by as many f as there are pieces.
+ * pieces of a sequence are combined, each has the exponential of the logarithm of its sum for a
+ * weight: off by what the sum is, by 8 f of the logarithm, and by as many f as there are pieces.
  */
 #include "check.h"
 
