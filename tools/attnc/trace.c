@@ -36,6 +36,7 @@ static const struct option_row options[] = {
 
 static const struct trace_family *const families[] = {
     &trace_prefill,
+    &trace_decode,
     &trace_combine,
 };
 

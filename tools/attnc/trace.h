@@ -42,6 +42,7 @@ struct trace_family {
 };
 
 extern const struct trace_family trace_prefill;
+extern const struct trace_family trace_decode;
 extern const struct trace_family trace_combine;
 
 /** Uploads `count` random elements of a type as a key spells it, "f32" too: small, and finite in

@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * attnc trace for decode kernels: sequences of one length over contiguous pages, with or without a
+ * work list.
+ */
+#include <math.h>
+#include <stdlib.h>
+
+#include "tools/attnc/command.h"
+#include "tools/attnc/trace.h"
+#include "tools/attnc/verify_cache.h"
+
+enum { TENSOR_MAX = 1 << 28 }; /* elements that a traced tensor may have */
+enum { INFO = 8 };             /* integers of a work item: struct attn_decode_plan */
+
+enum dimension { BATCH, K, Q, HEADS, KV_HEADS, PAGE_SIZE, LISTS };
+
+/* Fills in what the user left out, for the kernel's ratio of heads. */
+static int complete_shape(int *s, const struct attn_decode_desc *desc)
+{
+    const int ratio = desc->heads ? desc->heads / desc->kv_heads : 0;
+    if (!s[KV_HEADS])
+        s[KV_HEADS] = s[HEADS] && ratio ? s[HEADS] / ratio : 1;
+    if (!s[HEADS])
+        s[HEADS] = s[KV_HEADS] * (ratio ? ratio : 1);
+    if (s[HEADS] % s[KV_HEADS] || (ratio && s[HEADS] / s[KV_HEADS] != ratio))
+        return complain(EXIT_USER, "--shape: %d heads over %d KV heads is not the kernel's ratio",
+                        s[HEADS], s[KV_HEADS]);
+    if (s[Q] > desc->q_len)
+        return complain(EXIT_USER, "--shape: q is at most %d with this kernel", desc->q_len);
+    const double most = (double)s[BATCH] * (s[K] + s[PAGE_SIZE]) * s[KV_HEADS] *
+                        fmax(desc->head_dim, desc->head_dim_v);
+    if (most > TENSOR_MAX)
+        return complain(EXIT_USER, "--shape: a tensor of %.0f elements is more than the %d that "
+                        "trace allocates", most, TENSOR_MAX);
+    return EXIT_GOOD;
+}
+
+/* The pages of a sequence lie one after the other. */
+static void upload_pages(struct trace_run *run, const struct attn_decode_desc *desc,
+                         struct attn_decode_args *a)
+{
+    const int keys = run->shape[K], size = desc->cache.page_size, pages = (keys + size - 1) / size;
+    const size_t all = (size_t)a->batch * pages;
+    trace_cache(run, &desc->cache, all * size * desc->kv_heads, desc->head_dim, desc->head_dim_v,
+                &a->cache);
+    a->pages.entries = desc->page_table == ATTN_PAGES_BLOCKS ? pages : (int32_t)all;
+    a->pages.kv_lens = trace_steps(run, (size_t)a->batch, keys, 0);
+    a->pages.kv_indptr = trace_steps(run, (size_t)a->batch + 1, 0, pages);
+    a->pages.block_table = a->pages.kv_indices = trace_steps(run, all, 0, 1);
+    run->least_bytes += 4.0 * (all + (size_t)a->batch);
+}
+
+/* Every byte of K, V, their scales, q and out once; of lse, where it is written. */
+static double count_bytes(const struct attn_decode_desc *desc, const int *s)
+{
+    const struct precision *precision = find_cache_precision(desc->cache.dtype, "");
+    const double rows = (double)s[BATCH] * s[Q] * s[HEADS];
+    const double keys = (double)s[BATCH] * s[K] * s[KV_HEADS];
+    const double scales = desc->cache.scale == ATTN_KV_SCALE_TOKEN   ? 8
+                          : desc->cache.scale == ATTN_KV_SCALE_BLOCK ? 8.0 / desc->cache.page_size
+                                                                     : 0;
+    const int dims = desc->head_dim + desc->head_dim_v;
+    return keys * (dims * precision->size + scales) + rows * (dims * 2 + (desc->lse ? 4 : 0));
+}
+
+static int32_t *allocate_words(size_t count)
+{
+    return calloc(count + 1, sizeof(int32_t));
+}
+
+/* A plan as an engine would make it; its items are what a launch reads of it. */
+static void upload_work(struct trace_run *run, const struct attn_decode_desc *desc,
+                        struct attn_decode_args *a)
+{
+    const struct attn_decode_plan_shape shape = {
+        .size = sizeof(shape), .batch = a->batch, .q_len = a->q_len,
+        .page_size = desc->cache.page_size, .heads = desc->heads, .kv_heads = desc->kv_heads,
+        .lists = run->shape[LISTS],
+    };
+    struct attn_decode_plan_sizes sizes;
+    attn_decode_plan_sizes(&shape, &sizes);
+    const struct attn_decode_plan plan = {
+        .work_indptr = allocate_words((size_t)shape.lists),
+        .work_info = allocate_words((size_t)INFO * sizes.work_items),
+        .reduce_indptr = allocate_words((size_t)shape.batch),
+        .reduce_final_map = allocate_words(2 * (size_t)shape.batch),
+        .reduce_partial_map = allocate_words((size_t)sizes.partials),
+    };
+    int32_t *kv_lens = allocate_words((size_t)a->batch), *indptr = allocate_words(a->batch + 1u);
+    for (int b = 0; b < a->batch; b++) {
+        kv_lens[b] = run->shape[K];
+        indptr[b + 1] = indptr[b] + (kv_lens[b] - 1) / shape.page_size + 1;
+    }
+    const struct attn_decode_plan_lengths lengths = {
+        .kv_lens = kv_lens,
+        .kv_indptr = desc->page_table == ATTN_PAGES_INDICES ? indptr : NULL,
+    };
+    attn_decode_plan(&shape, &lengths, &plan);
+    const size_t items = (size_t)plan.work_indptr[shape.lists];
+    const size_t rows = (size_t)sizes.partial_rows * desc->heads;
+    a->work_indptr = device_copy(&run->memory, plan.work_indptr, 4 * (shape.lists + 1u));
+    a->work_info = device_copy(&run->memory, plan.work_info, 4 * INFO * items);
+    a->work_lists = shape.lists;
+    a->partial_rows = sizes.partial_rows;
+    a->partial_out = trace_room(run, rows * desc->head_dim_v, sizeof(float));
+    a->partial_lse = trace_room(run, rows, sizeof(float));
+    run->least_bytes += 4.0 * (INFO * items + shape.lists + 1) +
+                        4.0 * plan.reduce_indptr[shape.batch] * shape.q_len * desc->heads *
+                            (desc->head_dim_v + 1);
+    free(plan.work_indptr);
+    free(plan.work_info);
+    free(plan.reduce_indptr);
+    free(plan.reduce_final_map);
+    free(plan.reduce_partial_map);
+    free(kv_lens);
+    free(indptr);
+}
+
+static int prepare(struct trace_run *run)
+{
+    int *s = run->shape;
+    struct attn_decode_desc desc = verify_decode_desc(run->pack, run->n);
+    const char *dtype = verify_field(run->pack, run->n, "dtype");
+    if (desc.mask == ATTN_MASK_CUSTOM)
+        return complain(EXIT_USER, "%s: trace has no inputs for a custom mask", run->info->name);
+    if (desc.cache.page_size == 0)
+        desc.cache.page_size = s[PAGE_SIZE];
+    s[PAGE_SIZE] = desc.cache.page_size;
+    const int code = complete_shape(s, &desc);
+    if (code != EXIT_GOOD)
+        return code;
+    desc.heads = s[HEADS];
+    desc.kv_heads = s[KV_HEADS];
+    struct attn_decode_args *a = run->args = calloc(1, sizeof(*a));
+    if (!a)
+        return complain(EXIT_ENVIRONMENT, "no memory");
+    const size_t rows = (size_t)s[BATCH] * s[Q] * s[HEADS];
+    *a = (struct attn_decode_args){
+        .size = sizeof(*a), .batch = s[BATCH], .q_len = s[Q], .total_q = s[BATCH] * s[Q],
+        .scale = 1 / sqrtf((float)desc.head_dim), .soft_cap = 50, .window_left = -1,
+        .window_right = -1,
+        .q = trace_random(run, dtype, rows * desc.head_dim),
+        .out = trace_room(run, rows * desc.head_dim_v, 2),
+        .lse = desc.lse ? trace_room(run, rows, sizeof(float)) : NULL,
+        .sinks = desc.sinks ? trace_random(run, "f32", (size_t)s[HEADS]) : NULL,
+    };
+    run->least_bytes = count_bytes(&desc, s);
+    upload_pages(run, &desc, a);
+    if (s[LISTS])
+        upload_work(run, &desc, a);
+    if (attn_decode_lookup(run->memory.gpu->device, &desc, &run->op))
+        return complain(EXIT_USER, "%s", attn_last_error());
+    return EXIT_GOOD;
+}
+
+static int launch(const struct attn_op *op, const void *args)
+{
+    return attn_decode_launch(op, args);
+}
+
+const struct trace_family trace_decode = {
+    .op = "decode",
+    .dimensions = {
+        [BATCH] = { "batch", 16, 4096, "sequences" },
+        [K] = { "k", 1024, 1 << 20, "key tokens of each" },
+        [Q] = { "q", 1, 64, "query tokens of each" },
+        [HEADS] = { "heads", 0, 1024, "query heads; what the kernel's ratio asks for" },
+        [KV_HEADS] = { "kv_heads", 0, 1024, "key/value heads; what the kernel's ratio asks for" },
+        [PAGE_SIZE] = { "page_size", 16, 65536, "for a kernel that takes any" },
+        [LISTS] = { "lists", 0, 1 << 20, "work lists; left out: a workgroup per sequence and "
+                    "KV head" },
+    },
+    .prepare = prepare,
+    .launch = launch,
+};
