@@ -174,7 +174,7 @@ static void pair_lanes(struct tir_expander *x, struct tir_value v, int bit,
                        struct tir_value pair[2])
 {
     const struct tir_type t = tir_typeof(x->f, v);
-    if (x->f->machine->has_lane_swap && bit >= 4) {
+    if (x->f->machine->has_lane_swap && bit >= 4 && tir_dtype_bits(t.dtype) == 32) {
         for (int which = 0; which < 2; which++)
             pair[which] = tir_build(&x->b, TIR_lane_swap, t, (struct tir_value[]){v, v}, 2,
                                     (int64_t[]){1 << bit, which});

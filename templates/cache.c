@@ -14,7 +14,7 @@ unsigned att_dtype(const struct att_variant *v)
     return v->dtype == ATT_DTYPE_BF16 ? TIR_BF16 : TIR_F16;
 }
 
-static unsigned cache_dtype(const struct att_variant *v)
+unsigned att_cache_dtype(const struct att_variant *v)
 {
     switch (att_kv_dtype(v)) {
     case ATT_KV_DTYPE_FP16: return TIR_F16;
@@ -26,7 +26,7 @@ static unsigned cache_dtype(const struct att_variant *v)
 
 bool att_cache_check(const struct att_variant *v, struct att_why *why)
 {
-    const unsigned dtype = cache_dtype(v);
+    const unsigned dtype = att_cache_dtype(v);
     const bool wide = tir_dtype_bits(dtype) == 16;
     const int x = wide ? 8 : 16;
     if (wide && dtype != att_dtype(v))
@@ -64,7 +64,7 @@ static void open_scales(struct att_cache *c, struct tir_value head)
 struct att_cache att_cache(struct tir_builder *b, const struct att_variant *v,
                            const struct tir_machine *m, bool value, struct tir_value head)
 {
-    const unsigned dtype = cache_dtype(v);
+    const unsigned dtype = att_cache_dtype(v);
     const int size = (int)tir_dtype_bits(dtype) / 8;
     struct att_cache c = {
         .b = b, .value = value, .shuffle = v->kv_layout == ATT_KV_LAYOUT_SHUFFLE,

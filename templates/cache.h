@@ -42,6 +42,8 @@ bool att_cache_check(const struct att_variant *v, struct att_why *why);
 
 /** dtype of the variant's q, k and v: TIR_BF16 or TIR_F16. */
 unsigned att_dtype(const struct att_variant *v);
+/** dtype of what the cache holds. */
+unsigned att_cache_dtype(const struct att_variant *v);
 
 /**
  * A tile of tokens x columns, powers of two all: `lanes` share a row, each with columns / lanes

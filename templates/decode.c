@@ -10,7 +10,7 @@
  * walk tiles of keys of their own, and meet at the end. As in prefill, the loop is written in order
  * and `stage` and `phase` say where the pipeline may run each step:
  *
- *   stage 0  page numbers                                                        phase NEXT_V
+ *   stage 0  page numbers                          phase NEXT_PAGES or NEXT_V
  *   stage 1  load K  phase NEXT_K, load V  phase NEXT_V
  *   stage 2  S = K Q  phase SCORES, mask, softmax  phase SOFTMAX, O += V P  phase VALUES
  *
@@ -26,7 +26,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum phase { SCORES, NEXT_K, SOFTMAX, VALUES, NEXT_V, N_PHASES };
+enum phase { SCORES, NEXT_PAGES, NEXT_K, SOFTMAX, VALUES, NEXT_V, N_PHASES };
 enum stage { PAGES, LOADS, COMPUTE, N_STAGES };
 enum { MAX_ROWS = 256, WORK_WORDS = 8 };
 
@@ -39,7 +39,7 @@ static const struct tile {
     uint8_t keys, columns;
     const char *why;
 } tiles[] = {
-    {64, 32, 64, "few bytes a key"},
+    {64, 32, 32, "few bytes a key"},
     {128, 32, 32, "8 + 8 loads of 1 KiB a wave under way; two waves a SIMD"},
     {256, 16, 16, "O of 16 columns takes 64 registers, K and V 32 each"},
 };
@@ -67,9 +67,7 @@ static bool check(const struct att_variant *v, const struct tir_machine *m, stru
         return att_reject(why, v->q_len > 1 ? ATT_Q_LEN : ATT_GQA,
                           "gqa %d times q_len %d is more than %d rows", v->gqa, v->q_len,
                           MAX_ROWS);
-    if (v->page_size && !is_power(v->page_size))
-        return att_reject(why, ATT_PAGE_SIZE, "page_size %d is not a power of two", v->page_size);
-    return true;
+    return att_cache_check(v, why);
 }
 
 /* ---- What a workgroup works on ---- */
@@ -296,8 +294,7 @@ static struct tir_value cap_scores(struct decode *d, struct tir_value s)
 {
     struct tir_builder *b = &d->b;
     const struct tir_value cap = tir_arg(b, "soft_cap", TIR_F32);
-    const struct tir_value scale = tir_arg(b, "scale", TIR_F32);
-    return att_soft_cap(b, s, cap, tir_mul(b, scale, tir_rcp(b, cap)));
+    return att_soft_cap(b, s, cap, tir_mul(b, d->score_scale, tir_rcp(b, cap)));
 }
 
 static struct tir_value zero_tile(struct decode *d, struct tir_type t)
@@ -312,16 +309,21 @@ static void visit_tile(struct decode *d, const struct reach *r, struct tir_value
                        struct tir_value carried[N_CARRY])
 {
     struct tir_builder *b = &d->b;
-    struct tir_value pages[DECODE_MAX_BLOCKS];
-    set_stage(d, PAGES, NEXT_V);
-    decode_find_pages(d, key, pages);
+    /* vmcnt counts in order: page numbers that are vectors must be loaded before K, or waiting for
+     * them would wait for V too. Scalars may be last, and then need no register of their own. */
+    set_stage(d, PAGES, decode_pages_by_lane(d) ? NEXT_PAGES : NEXT_V);
+    const struct decode_pages pages = decode_find_pages(d, key);
     set_stage(d, LOADS, NEXT_K);
-    const struct tir_value k = decode_load_k(d, key, pages);
+    const struct tir_value k = decode_load_k(d, key, &pages);
+    const struct decode_scales k_scales = decode_load_scales(d, &d->k, key, &pages);
     set_stage(d, LOADS, NEXT_V);
-    const struct tir_value v = decode_load_v(d, key, pages);
+    const struct tir_value v = decode_load_v(d, key, &pages);
+    const struct decode_scales v_scales = decode_load_scales(d, &d->value, key, &pages);
 
     set_stage(d, COMPUTE, SCORES);
-    struct tir_value s = tir_named(b, "s", tir_mma(b, d->qk, k, d->q, zero_tile(d, d->scores)));
+    struct tir_value s = tir_named(
+        b, "s", tir_mma(b, d->qk, decode_use_k(d, k), d->q, zero_tile(d, d->scores)));
+    s = decode_scale(d, s, &k_scales);
     set_stage(d, COMPUTE, SOFTMAX);
     if (d->v->soft_cap)
         s = cap_scores(d, s);
@@ -331,9 +333,10 @@ static void visit_tile(struct decode *d, const struct reach *r, struct tir_value
     att_softmax_rescale(b, &head, &carried[CARRY_O], &carried[CARRY_L]);
     set_stage(d, COMPUTE, VALUES);
     carried[CARRY_L] = tir_named(b, "l", tir_add(b, carried[CARRY_L], tir_col_fold_sum(b, head.p)));
-    const struct tir_value p16 = tir_convert_short(b, head.p, d->dtype);
-    carried[CARRY_O] =
-        tir_named(b, "o", tir_mma(b, d->pv, decode_turn_v(d, v), p16, carried[CARRY_O]));
+    const struct tir_value p16 =
+        tir_convert_short(b, decode_scale(d, head.p, &v_scales), d->dtype);
+    carried[CARRY_O] = tir_named(
+        b, "o", tir_mma(b, d->pv, decode_use_v(d, v, key), p16, carried[CARRY_O]));
 }
 
 /* The first key of a wave's n-th tile. */
@@ -376,11 +379,20 @@ static struct decode_state walk_keys(struct decode *d)
                                  carried[CARRY_O]};
 }
 
+/* The numbers of raw scores: the scale, and that of K where the whole cache has one. */
+static struct tir_value score_scale(struct decode *d, const char *arg)
+{
+    const struct tir_value scale = tir_arg(&d->b, arg, TIR_F32);
+    if (d->v->kv_scale != ATT_KV_SCALE_TENSOR)
+        return scale;
+    return tir_mul(&d->b, scale, att_cache_tensor_scale(&d->k.c));
+}
+
 static void find_softmax(struct decode *d)
 {
     struct tir_builder *b = &d->b;
-    d->softmax = att_softmax(b, d->scores, d->v->soft_cap ? tir_f32(b, LOG2E)
-                                                          : tir_arg(b, "scale_log2", TIR_F32));
+    d->softmax = att_softmax(
+        b, d->scores, d->v->soft_cap ? tir_f32(b, LOG2E) : score_scale(d, "scale_log2"));
 }
 
 /* An item whose rows do not fit the columns at once is gone through once for each part of them. */
@@ -389,6 +401,9 @@ static void work_on(struct decode *d, struct tir_value index)
     struct tir_builder *b = &d->b;
     find_item(d, index);
     decode_find_cache(d);
+    find_softmax(d);
+    if (d->v->soft_cap)
+        d->score_scale = score_scale(d, "scale");
     const struct tir_value tokens = tir_sub(b, d->item.end_token, d->item.first_token);
     d->n_rows = tir_mul(b, tokens, d->gqa);
     struct tir_loop pass = tir_begin_for(b, tir_i32(b, 0), d->n_rows,
@@ -428,13 +443,14 @@ static struct decode begin(const struct att_variant *v, const struct tir_machine
 {
     char name[ATT_NAME_MAX];
     const struct tile *const t = find_tile(v);
-    const unsigned dtype = v->dtype == ATT_DTYPE_BF16 ? TIR_BF16 : TIR_F16;
+    const unsigned dtype = att_dtype(v);
     struct decode d = {
-        .v = v, .m = m, .dtype = dtype, .kv_dtype = dtype, .kv_bytes = 2, .waves = 4,
+        .v = v, .m = m, .dtype = dtype, .kv_dtype = att_cache_dtype(v), .waves = 4,
         .keys = t->keys, .columns = columns_for(v, t->columns),
-        .k = {.name = "k", .width = (unsigned)v->head_dim},
-        .value = {.name = "v", .width = (unsigned)v->head_dim_v},
+        .k = {.width = (unsigned)v->head_dim},
+        .value = {.width = (unsigned)v->head_dim_v},
     };
+    d.kv_bytes = tir_dtype_bits(d.kv_dtype) / 8;
     d.qk = tir_find_mma(m, 16, 16, 0, dtype);
     d.pv = tir_find_mma(m, 16, 16, d.keys < 32 ? 16 : 0, dtype);
     assert(d.qk >= 0 && d.pv >= 0);
@@ -453,7 +469,6 @@ static void build(const struct att_variant *v, const struct tir_machine *m, stru
     d.lds = tir_lds_buffer(b, decode_merge_bytes(&d), 16);
     d.wave = tir_wave_id(b);
     d.gqa = v->gqa ? tir_i32(b, v->gqa) : tir_arg(b, "gqa", TIR_I32);
-    find_softmax(&d);
     struct tir_value range[2];
     find_items(&d, range);
     struct tir_loop items = tir_begin_for(b, range[0], range[1], tir_i32(b, 1), NULL, 0);

@@ -7,6 +7,7 @@
 
 #include "ir/builder.h"
 #include "ir/matrix.h"
+#include "templates/cache.h"
 #include "templates/softmax.h"
 #include "templates/variant.h"
 
@@ -15,11 +16,21 @@ enum { DECODE_BLOCK = 16, DECODE_MAX_BLOCKS = 4 };
 
 /* One of K and V: where its pages are and how a wave holds a tile of it. */
 struct decode_cache {
-    const char *name;
-    unsigned width; /* head_dim or head_dim_v */
+    unsigned width;          /* head_dim or head_dim_v */
     struct tir_layout block; /* of DECODE_BLOCK tokens x width, as loaded */
-    struct tir_value base;   /* i64: the tensor at this kv head */
-    struct tir_value page_stride, token_stride; /* bytes: i64, i32 */
+    struct tir_layout tile;  /* of keys x width */
+    struct tir_type rows;    /* keys x 1 of i32, as held beside the tile */
+    struct att_cache c;      /* at the item's kv head */
+};
+
+/* Page numbers of a tile of keys: a scalar a block, or by row of K and of V. */
+struct decode_pages {
+    struct tir_value block[DECODE_MAX_BLOCKS], k, v;
+};
+
+/* Scales of a tile of keys: keys x 1 as the scores have them, or a scalar a block. */
+struct decode_scales {
+    struct tir_value rows, block[DECODE_MAX_BLOCKS];
 };
 
 /* What a workgroup works on: some queries of a sequence, over a range of its keys, for the query
@@ -51,6 +62,7 @@ struct decode {
     struct tir_value lds;
 
     struct tir_value wave, gqa;
+    struct tir_value score_scale; /* of raw scores, with a soft cap */
     struct decode_item item;
     struct tir_value first_row; /* of the item's queries x heads: column 0 */
     struct tir_value n_rows;
@@ -63,18 +75,24 @@ struct decode {
 void decode_choose_layouts(struct decode *d);
 /** The cache at the item's kv head. */
 void decode_find_cache(struct decode *d);
+/** Are pages so small, or so unknown, that each key's is looked up? */
+bool decode_pages_by_lane(const struct decode *d);
 /** log2 of the tokens in a page. */
 struct tir_value decode_page_shift(struct decode *d);
-/** Page numbers of a tile's blocks of keys; those beyond the last key's repeat it. */
-void decode_find_pages(struct decode *d, struct tir_value key,
-                       struct tir_value pages[DECODE_MAX_BLOCKS]);
-/** Starts K of a tile on its way: keys x head_dim. Keys beyond the end read as 0. */
+/** Page numbers of a tile's keys; those beyond the last repeat it. */
+struct decode_pages decode_find_pages(struct decode *d, struct tir_value key);
+/** Starts a tile on its way, keys x width. What stands for keys beyond the end may be anything. */
 struct tir_value decode_load_k(struct decode *d, struct tir_value key,
-                               const struct tir_value pages[DECODE_MAX_BLOCKS]);
+                               const struct decode_pages *pages);
 struct tir_value decode_load_v(struct decode *d, struct tir_value key,
-                               const struct tir_value pages[DECODE_MAX_BLOCKS]);
-/** A tile of V as the left operand of O^T += V^T P^T. */
-struct tir_value decode_turn_v(struct decode *d, struct tir_value loaded);
+                               const struct decode_pages *pages);
+struct decode_scales decode_load_scales(struct decode *d, const struct decode_cache *c,
+                                        struct tir_value key, const struct decode_pages *pages);
+/** Loaded tiles as the left operands of S^T = K Q^T and O^T += V^T P^T. */
+struct tir_value decode_use_k(struct decode *d, struct tir_value loaded);
+struct tir_value decode_use_v(struct decode *d, struct tir_value loaded, struct tir_value key);
+/** Rows of `a`, of the scores' type, times the scale of their key; `a` where there are none. */
+struct tir_value decode_scale(struct decode *d, struct tir_value a, const struct decode_scales *s);
 
 /* decode_merge.c */
 

@@ -1,22 +1,32 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * K and V of decode: tiles of a paged cache, straight to registers. A block of 16 keys lies in one
- * page, so that its page number is a scalar and its address a buffer resource whose size ends at
- * the last key: what is beyond reads as 0, which neither a page number nor garbage can spoil.
+ * K and V of decode: tiles of a paged cache, straight to registers.
  *
- * V is loaded as it lies, a lane holding neighbours of one token, and used transposed: the lanes of
- * the matrix operand stand for rows of V^T that are a load apart, and the registers for those in
- * between. O^T inherits the order, and goes back to memory in it.
+ * Where pages have 16 keys or more, a block of 16 lies in one: its page number is a scalar and its
+ * address a buffer resource that ends at the last key, so that what is beyond reads as 0, which
+ * neither a page number nor garbage can spoil. Smaller pages, and those of any size, are looked up
+ * key by key; keys beyond the end repeat the last one.
+ *
+ * V in NHD is loaded as it lies, a lane holding neighbours of one token, and used transposed: the
+ * lanes of the matrix operand stand for rows of V^T that are a load apart, and the registers for
+ * those in between. O^T inherits the order, and goes back to memory in it. V in SHUFFLE is
+ * transposed already, but a load of it takes keys behind the last one along; they are zeroed.
  */
 #include "templates/decode.h"
 #include "templates/scalar.h"
 
 #include <assert.h>
-#include <stdio.h>
 
 static unsigned log2u(unsigned x) { return (unsigned)__builtin_ctz(x); }
 
-/* Registers and lanes of a layout, bit by bit. */
+static unsigned n_blocks(const struct decode *d) { return d->keys / DECODE_BLOCK; }
+
+bool decode_pages_by_lane(const struct decode *d) { return d->v->page_size < DECODE_BLOCK; }
+
+static bool shuffled(const struct decode *d) { return d->v->kv_layout == ATT_KV_LAYOUT_SHUFFLE; }
+
+/* ---- Layouts ---- */
+
 static void add_reg(struct tir_layout *l, uint32_t image)
 {
     l->basis[l->reg_bits++] = image;
@@ -26,6 +36,8 @@ static void add_reg(struct tir_layout *l, uint32_t image)
 static unsigned v_vector_bits(const struct decode *d)
 {
     const unsigned widest = log2u(16 / d->kv_bytes), all = log2u(d->value.width) - 4;
+    if (shuffled(d))
+        return 0;
     return widest < all ? widest : all;
 }
 
@@ -48,30 +60,35 @@ static void add_v_columns(const struct decode *d, struct tir_layout *l)
             add_reg(l, TIR_RC(0, 1u << i));
 }
 
+static void add_keys(struct tir_layout *l, unsigned end)
+{
+    add_reg(l, TIR_RC(1, 0));
+    add_reg(l, TIR_RC(2, 0));
+    for (unsigned key = DECODE_BLOCK; key < end; key *= 2)
+        add_reg(l, TIR_RC(key, 0));
+}
+
 static void choose_v(struct decode *d)
 {
-    struct tir_layout *const loaded = &d->value.block, *const used = &d->v_operand;
-    add_v_columns(d, loaded);
-    add_reg(loaded, TIR_RC(1, 0));
-    add_reg(loaded, TIR_RC(2, 0));
-    add_v_lanes(d, loaded);
-
-    add_reg(used, TIR_RC(1, 0));
-    add_reg(used, TIR_RC(2, 0));
-    for (unsigned key = DECODE_BLOCK; key < d->keys; key *= 2)
-        add_reg(used, TIR_RC(key, 0));
+    struct tir_layout *const block = &d->value.block, *const used = &d->v_operand;
+    add_keys(used, d->keys);
     add_v_columns(d, used);
     add_v_lanes(d, used);
+    if (shuffled(d))
+        add_keys(block, DECODE_BLOCK);
+    add_v_columns(d, block);
+    if (!shuffled(d))
+        add_keys(block, DECODE_BLOCK);
+    add_v_lanes(d, block);
 }
 
 /* O^T = V^T P^T: rows in the order of V's lanes and registers. */
 static void choose_output(struct decode *d)
 {
     const unsigned step = 1u << v_vector_bits(d);
-    struct tir_layout o = {.lane_bits = 6};
+    struct tir_layout o = {.lane_bits = 6}, columns = {0};
     add_reg(&o, TIR_RC(step, 0));
     add_reg(&o, TIR_RC(2 * step, 0));
-    struct tir_layout columns = {0};
     add_v_columns(d, &columns);
     for (unsigned i = 0; i < columns.reg_bits; i++)
         add_reg(&o, TIR_RC(tir_rc_col(columns.basis[i]), 0));
@@ -84,6 +101,21 @@ static void choose_output(struct decode *d)
     d->output = tir_tile(d->b.f, TIR_F32, d->value.width, d->columns, &o);
 }
 
+static struct tir_layout stacked(const struct decode *d, const struct tir_layout *block)
+{
+    struct tir_layout l = *block;
+    for (unsigned rows = DECODE_BLOCK; rows < d->keys; rows *= 2)
+        l = tir_layout_stack(&l, rows);
+    return l;
+}
+
+static void finish_cache(struct decode *d, struct decode_cache *c)
+{
+    c->tile = stacked(d, &c->block);
+    const struct tir_layout rows = tir_layout_slice(&c->tile, 1);
+    c->rows = tir_tile(d->b.f, TIR_I32, d->keys, 1, &rows);
+}
+
 void decode_choose_layouts(struct decode *d)
 {
     const struct tir_mma *const qk = &d->m->mma[d->qk];
@@ -93,30 +125,17 @@ void decode_choose_layouts(struct decode *d)
     d->k.block = tir_mma_operand(qk, DECODE_BLOCK, 0, &d->depth);
     choose_v(d);
     choose_output(d);
-}
-
-static struct tir_value stride_of(struct decode *d, const struct decode_cache *c, const char *what)
-{
-    char name[32];
-    snprintf(name, sizeof(name), "%s_%s_stride", c->name, what);
-    return att_stride(&d->b, name, (int)d->kv_bytes);
-}
-
-static void find_one(struct decode *d, struct decode_cache *c)
-{
-    struct tir_builder *b = &d->b;
-    const struct tir_value at =
-        tir_mul(b, att_wide(b, d->item.kv_head), stride_of(d, c, "head"));
-    c->base = tir_add(b, tir_arg(b, c->name, TIR_I64), at);
-    c->page_stride = stride_of(d, c, "page");
-    c->token_stride = tir_convert(b, stride_of(d, c, "token"), TIR_I32);
+    finish_cache(d, &d->k);
+    finish_cache(d, &d->value);
 }
 
 void decode_find_cache(struct decode *d)
 {
-    find_one(d, &d->k);
-    find_one(d, &d->value);
+    d->k.c = att_cache(&d->b, d->v, d->m, false, d->item.kv_head);
+    d->value.c = att_cache(&d->b, d->v, d->m, true, d->item.kv_head);
 }
+
+/* ---- Page numbers ---- */
 
 struct tir_value decode_page_shift(struct decode *d)
 {
@@ -125,65 +144,300 @@ struct tir_value decode_page_shift(struct decode *d)
     return tir_i32(&d->b, (int)log2u((unsigned)d->v->page_size));
 }
 
-void decode_find_pages(struct decode *d, struct tir_value key,
-                       struct tir_value pages[DECODE_MAX_BLOCKS])
+static struct tir_value like(struct decode *d, struct tir_value scalar, struct tir_value v)
 {
-    struct tir_builder *b = &d->b;
-    const struct tir_value last = att_plus(b, d->item.end_key, -1);
-    for (unsigned i = 0; i < d->keys / DECODE_BLOCK; i++) {
-        const struct tir_value at = tir_min(b, att_plus(b, key, (int)(i * DECODE_BLOCK)), last);
-        const struct tir_value page = tir_shr(b, at, decode_page_shift(d));
-        pages[i] = tir_scalar_load(b, d->item.table, tir_shl(b, page, tir_i32(b, 2)), TIR_I32);
-    }
+    return tir_splat(&d->b, scalar, tir_typeof(d->b.f, v));
 }
 
-static struct tir_value load_block(struct decode *d, const struct decode_cache *c,
-                                   struct tir_value key, struct tir_value page)
+/* The keys that the rows of a tile stand for. Where a load takes a group of x keys, groups repeat
+ * the last one. */
+static struct tir_value keys_of(struct decode *d, const struct decode_cache *c,
+                                struct tir_value key)
 {
     struct tir_builder *b = &d->b;
-    struct tir_value base =
-        tir_add(b, c->base, tir_mul(b, tir_zext(b, page, TIR_I64), c->page_stride));
-    if (d->v->page_size > DECODE_BLOCK) {
-        const struct tir_value in_page = tir_and(b, key, tir_i32(b, d->v->page_size - 1));
-        base = tir_add(b, base, tir_zext(b, tir_mul(b, in_page, c->token_stride), TIR_I64));
+    const struct tir_value row = tir_row_index(b, c->rows);
+    const struct tir_value last = att_plus(b, d->item.end_key, -1);
+    const struct tir_value at = tir_add(b, row, like(d, key, row));
+    if (!shuffled(d) || !c->c.value)
+        return tir_min(b, at, like(d, last, at));
+    const struct tir_value group = tir_i32(b, -c->c.x);
+    const struct tir_value first = tir_min(b, tir_and(b, at, like(d, group, at)),
+                                           like(d, tir_and(b, last, group), at));
+    return tir_add(b, first, tir_and(b, row, like(d, tir_i32(b, c->c.x - 1), row)));
+}
+
+static struct tir_value pages_of(struct decode *d, const struct decode_cache *c,
+                                 struct tir_value key)
+{
+    struct tir_builder *b = &d->b;
+    const struct tir_value keys = keys_of(d, c, key);
+    const struct tir_value page = tir_shr(b, keys, like(d, decode_page_shift(d), keys));
+    const struct tir_value at = tir_shl(b, page, tir_int_like(b, page, 2));
+    return tir_tile_gather(b, d->item.table, tir_zext(b, at, TIR_I64), tir_i32(b, 0), c->rows);
+}
+
+struct decode_pages decode_find_pages(struct decode *d, struct tir_value key)
+{
+    struct tir_builder *b = &d->b;
+    struct decode_pages pages = {0};
+    if (decode_pages_by_lane(d)) {
+        pages.k = pages_of(d, &d->k, key);
+        pages.v = pages_of(d, &d->value, key);
+        return pages;
     }
-    const struct tir_value rows =
-        tir_min(b, tir_sub(b, d->item.end_key, key), tir_i32(b, DECODE_BLOCK));
+    const struct tir_value last = att_plus(b, d->item.end_key, -1);
+    for (unsigned i = 0; i < n_blocks(d); i++) {
+        const struct tir_value at = tir_min(b, att_plus(b, key, (int)(i * DECODE_BLOCK)), last);
+        const struct tir_value page = tir_shr(b, at, decode_page_shift(d));
+        pages.block[i] =
+            tir_scalar_load(b, d->item.table, tir_shl(b, page, tir_i32(b, 2)), TIR_I32);
+    }
+    return pages;
+}
+
+/* ---- A block in one page ---- */
+
+struct block {
+    struct tir_value key, page; /* i32 */
+    struct tir_value rows;      /* keys that are there, at most DECODE_BLOCK; may be <= 0 */
+};
+
+static struct block block_of(struct decode *d, struct tir_value key,
+                             const struct decode_pages *pages, unsigned i)
+{
+    struct tir_builder *b = &d->b;
+    struct block k = {.key = att_plus(b, key, (int)(i * DECODE_BLOCK)), .page = pages->block[i]};
+    k.rows = tir_min(b, tir_sub(b, d->item.end_key, k.key), tir_i32(b, DECODE_BLOCK));
+    return k;
+}
+
+/* `step` bytes (i64) from a key to the next: where the block's first is, in its page. */
+static struct tir_value in_page(struct decode *d, const struct block *k, struct tir_value base,
+                                struct tir_value page_stride, struct tir_value step)
+{
+    struct tir_builder *b = &d->b;
+    base = tir_add(b, base, tir_mul(b, tir_zext(b, k->page, TIR_I64), page_stride));
+    if (d->v->page_size == DECODE_BLOCK)
+        return base;
+    const struct tir_value token = tir_and(b, k->key, tir_i32(b, d->v->page_size - 1));
+    return tir_add(b, base, tir_mul(b, tir_zext(b, token, TIR_I64), step));
+}
+
+static struct tir_value load_rows(struct decode *d, const struct decode_cache *c,
+                                  const struct block *k)
+{
+    struct tir_builder *b = &d->b;
+    const struct tir_value base =
+        in_page(d, k, c->c.base, c->c.page_stride, c->c.token_stride);
     const struct tir_view view =
-        att_view(b, base, rows, c->token_stride, (int)(c->width * d->kv_bytes), 0);
+        att_view(b, base, k->rows, tir_convert(b, c->c.token_stride, TIR_I32),
+                 (int)(c->width * d->kv_bytes), 0);
     return tir_tile_load(b, view, tir_i32(b, 0),
                          tir_tile(b->f, d->kv_dtype, DECODE_BLOCK, c->width, &c->block));
 }
 
-/* Blocks one above the other: 2 or 4 become one tile. */
-static struct tir_value load_tile(struct decode *d, const struct decode_cache *c,
-                                  struct tir_value key,
-                                  const struct tir_value pages[DECODE_MAX_BLOCKS])
+/* K in SHUFFLE: D/x blocks of 16 keys, a page's length apart. */
+static struct tir_value load_shuffled_k(struct decode *d, const struct block *k)
 {
     struct tir_builder *b = &d->b;
-    struct tir_value block[DECODE_MAX_BLOCKS];
-    unsigned n = d->keys / DECODE_BLOCK;
-    for (unsigned i = 0; i < n; i++)
-        block[i] = load_block(d, c, att_plus(b, key, (int)(i * DECODE_BLOCK)), pages[i]);
-    for (; n > 1; n /= 2)
+    const struct decode_cache *const c = &d->k;
+    struct att_cache at = c->c;
+    at.base = in_page(d, k, at.base, at.page_stride, tir_i64(b, 16));
+    const struct tir_layout rows = tir_layout_slice(&c->block, 1);
+    const struct tir_value row =
+        tir_row_index(b, tir_tile(b->f, TIR_I32, DECODE_BLOCK, 1, &rows));
+    const struct tir_value byte = tir_zext(b, tir_mul(b, row, tir_int_like(b, row, 16)), TIR_I64);
+    return att_cache_load(&at, byte, 0,
+                          tir_tile(b->f, d->kv_dtype, DECODE_BLOCK, c->width, &c->block));
+}
+
+/* V in SHUFFLE: [16/x, D, x] without a gap, and V^T when its blocks are joined. */
+static struct tir_value load_shuffled_v(struct decode *d, const struct block *k)
+{
+    struct tir_builder *b = &d->b;
+    const struct decode_cache *const c = &d->value;
+    const unsigned x = (unsigned)c->c.x;
+    const struct tir_value base =
+        in_page(d, k, c->c.base, c->c.page_stride, tir_i64(b, (int)(c->width * d->kv_bytes)));
+    const struct tir_value groups =
+        tir_shr(b, tir_max(b, att_plus(b, k->rows, (int)x - 1), tir_i32(b, 0)),
+                tir_i32(b, (int)log2u(x)));
+    const struct tir_view view =
+        att_view(b, base, att_times(b, groups, (int)c->width), tir_i32(b, 16), 16, 0);
+    const struct tir_layout columns = tir_layout_transpose(&c->block);
+    const struct tir_layout split = tir_layout_split_blocks(&columns, c->width, x);
+    const struct tir_type t =
+        tir_tile(b->f, d->kv_dtype, c->width * (DECODE_BLOCK / x), x, &split);
+    return tir_transpose(b, tir_join_blocks(b, tir_tile_load(b, view, tir_i32(b, 0), t), c->width));
+}
+
+static struct tir_value load_block(struct decode *d, const struct decode_cache *c,
+                                   const struct block *k)
+{
+    if (!shuffled(d))
+        return load_rows(d, c, k);
+    return c->c.value ? load_shuffled_v(d, k) : load_shuffled_k(d, k);
+}
+
+/* ---- Tiles ---- */
+
+/* Blocks one above the other: 2 or 4 become one tile. */
+static struct tir_value stack(struct decode *d, struct tir_value block[DECODE_MAX_BLOCKS])
+{
+    for (unsigned n = n_blocks(d); n > 1; n /= 2)
         for (unsigned i = 0; i < n / 2; i++)
-            block[i] = tir_stack(b, block[2 * i], block[2 * i + 1]);
+            block[i] = tir_stack(&d->b, block[2 * i], block[2 * i + 1]);
     return block[0];
 }
 
+static struct tir_value page_mask(struct decode *d)
+{
+    if (d->v->page_size)
+        return tir_i32(&d->b, d->v->page_size - 1);
+    return att_plus(&d->b, tir_arg(&d->b, "page_size", TIR_I32), -1);
+}
+
+static struct tir_value load_by_lane(struct decode *d, const struct decode_cache *c,
+                                     struct tir_value key, struct tir_value pages)
+{
+    struct tir_builder *b = &d->b;
+    const struct tir_value keys = keys_of(d, c, key);
+    const struct tir_value token = tir_and(b, keys, like(d, page_mask(d), keys));
+    const struct tir_value row =
+        att_cache_row(&c->c, tir_zext(b, pages, TIR_I64), tir_zext(b, token, TIR_I64));
+    return att_cache_load(&c->c, row, 0,
+                          tir_tile(b->f, d->kv_dtype, d->keys, c->width, &c->tile));
+}
+
+static struct tir_value load_tile(struct decode *d, const struct decode_cache *c,
+                                  struct tir_value key, const struct decode_pages *pages)
+{
+    struct tir_value block[DECODE_MAX_BLOCKS];
+    if (decode_pages_by_lane(d))
+        return load_by_lane(d, c, key, c->c.value ? pages->v : pages->k);
+    for (unsigned i = 0; i < n_blocks(d); i++) {
+        const struct block k = block_of(d, key, pages, i);
+        block[i] = load_block(d, c, &k);
+    }
+    return stack(d, block);
+}
+
 struct tir_value decode_load_k(struct decode *d, struct tir_value key,
-                               const struct tir_value pages[DECODE_MAX_BLOCKS])
+                               const struct decode_pages *pages)
 {
     return tir_named(&d->b, "k", load_tile(d, &d->k, key, pages));
 }
 
 struct tir_value decode_load_v(struct decode *d, struct tir_value key,
-                               const struct tir_value pages[DECODE_MAX_BLOCKS])
+                               const struct decode_pages *pages)
 {
     return tir_named(&d->b, "v", load_tile(d, &d->value, key, pages));
 }
 
-struct tir_value decode_turn_v(struct decode *d, struct tir_value loaded)
+struct tir_value decode_use_k(struct decode *d, struct tir_value loaded)
 {
-    return tir_transpose(&d->b, tir_relayout(&d->b, loaded, &d->v_operand));
+    return d->kv_dtype == d->dtype ? loaded : tir_convert(&d->b, loaded, d->dtype);
+}
+
+/* A group of x keys is loaded whole; P is 0 behind the last key, but 0 times garbage may be NaN. */
+static struct tir_value zero_beyond(struct decode *d, struct tir_value v, struct tir_value key)
+{
+    struct tir_builder *b = &d->b;
+    struct tir_type t = tir_typeof(b->f, v);
+    const struct tir_value left = tir_sub(b, d->item.end_key, key);
+    struct tir_if tail = tir_begin_if(b, tir_cmp_lt(b, left, tir_i32(b, (int)d->keys)), true, &t, 1);
+    t.dtype = TIR_I32;
+    const struct tir_value row = tir_row_index(b, t);
+    const struct tir_value kept = tir_select(b, tir_cmp_lt(b, row, like(d, left, row)), v,
+                                             tir_float_like(b, v, 0.0f));
+    tir_else(b, &tail, &kept);
+    tir_end_if(b, &tail, &v);
+    return v;
+}
+
+struct tir_value decode_use_v(struct decode *d, struct tir_value loaded, struct tir_value key)
+{
+    struct tir_builder *b = &d->b;
+    struct tir_value v = decode_use_k(d, loaded);
+    if (shuffled(d))
+        v = zero_beyond(d, v, key);
+    return tir_transpose(b, tir_relayout(b, v, &d->v_operand));
+}
+
+/* ---- Scales ---- */
+
+static bool scaled_by_row(const struct decode *d)
+{
+    return d->v->kv_scale == ATT_KV_SCALE_TOKEN || d->v->kv_scale == ATT_KV_SCALE_BLOCK;
+}
+
+/* 16 floats, 16 bytes a lane, as the rows of the scores have them. */
+static struct tir_value load_token_scales(struct decode *d, const struct decode_cache *c,
+                                          const struct block *k)
+{
+    struct tir_builder *b = &d->b;
+    const struct tir_value base =
+        in_page(d, k, c->c.scales, c->c.scale_page_stride, tir_i64(b, 4));
+    const struct tir_value bytes = att_times(b, tir_max(b, k->rows, tir_i32(b, 0)), 4);
+    const struct tir_view view = {tir_make_rsrc(b, base, bytes), tir_i32(b, 0), tir_i32(b, 0)};
+    const struct tir_layout block = tir_layout_slice(tir_layout_of(b->f, d->scores), 1);
+    struct tir_layout l = {.reg_bits = 2, .lane_bits = 6};
+    for (int i = 0; i < 2; i++)
+        l.basis[i] = TIR_RC(0, tir_rc_row(block.basis[i]));
+    for (int i = 0; i < 6; i++)
+        l.basis[2 + i] = TIR_RC(0, tir_rc_row(block.basis[block.reg_bits + i]));
+    const struct tir_type t = tir_tile(b->f, TIR_F32, 1, DECODE_BLOCK, &l);
+    return tir_transpose(b, tir_tile_load(b, view, tir_i32(b, 0), t));
+}
+
+struct decode_scales decode_load_scales(struct decode *d, const struct decode_cache *c,
+                                        struct tir_value key, const struct decode_pages *pages)
+{
+    struct tir_builder *b = &d->b;
+    struct decode_scales s = {0};
+    if (!scaled_by_row(d))
+        return s;
+    if (decode_pages_by_lane(d)) {
+        const struct tir_value keys = keys_of(d, &d->value, key);
+        const struct tir_value token = tir_and(b, keys, like(d, page_mask(d), keys));
+        const struct tir_value page = tir_zext(b, pages->v, TIR_I64);
+        const struct tir_value first = tir_shl(b, page, like(d, c->c.page_shift, page));
+        const struct tir_value slot = tir_add(b, first, tir_zext(b, token, TIR_I64));
+        s.rows = att_cache_load_scales(&c->c, att_cache_scale_row(&c->c, slot));
+        return s;
+    }
+    struct tir_value block[DECODE_MAX_BLOCKS];
+    for (unsigned i = 0; i < n_blocks(d); i++) {
+        const struct block k = block_of(d, key, pages, i);
+        if (d->v->kv_scale == ATT_KV_SCALE_TOKEN) {
+            block[i] = load_token_scales(d, c, &k);
+            continue;
+        }
+        const struct tir_value at =
+            tir_mul(b, tir_zext(b, k.page, TIR_I64), c->c.scale_page_stride);
+        s.block[i] = tir_scalar_load(b, tir_add(b, c->c.scales, at), tir_i32(b, 0), TIR_F32);
+    }
+    if (d->v->kv_scale == ATT_KV_SCALE_TOKEN)
+        s.rows = stack(d, block);
+    return s;
+}
+
+struct tir_value decode_scale(struct decode *d, struct tir_value a, const struct decode_scales *s)
+{
+    struct tir_builder *b = &d->b;
+    if (!scaled_by_row(d))
+        return a;
+    struct tir_value rows = s->rows;
+    if (!rows.id) {
+        struct tir_value block[DECODE_MAX_BLOCKS];
+        const struct tir_layout all = tir_layout_slice(tir_layout_of(b->f, d->scores), 1);
+        struct tir_layout l = {.reg_bits = 2, .lane_bits = 6, .basis = {all.basis[0], all.basis[1]}};
+        for (int i = 0; i < 6; i++)
+            l.basis[2 + i] = all.basis[all.reg_bits + i];
+        const struct tir_type t = tir_tile(b->f, TIR_F32, DECODE_BLOCK, 1, &l);
+        for (unsigned i = 0; i < n_blocks(d); i++)
+            block[i] = tir_splat(b, s->block[i], t);
+        rows = stack(d, block);
+    }
+    return tir_mul(b, a, tir_broadcast(b, rows, d->scores));
 }

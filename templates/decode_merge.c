@@ -238,8 +238,12 @@ void decode_write(struct decode *d, struct decode_state *s)
     const struct tir_value sink = d->v->sinks ? sinks(d, final) : (struct tir_value){0};
     const struct att_softmax_end end = att_softmax_finish(b, &d->softmax, s->m, s->l, sink);
     const struct tir_value lse = att_softmax_lse(b, &end);
+    struct tir_value inverse = end.inverse;
+    if (d->v->kv_scale == ATT_KV_SCALE_TENSOR)
+        inverse = tir_mul(b, inverse, tir_splat(b, att_cache_tensor_scale(&d->value.c),
+                                                d->softmax.vector));
     const struct tir_value o =
-        in_order(d, tir_mul(b, s->o, tir_broadcast(b, end.inverse, d->output)));
+        in_order(d, tir_mul(b, s->o, tir_broadcast(b, inverse, d->output)));
     struct tir_if whole = tir_begin_if(b, final, false, NULL, 0);
     write_final(d, o, lse);
     tir_else(b, &whole, NULL);

@@ -28,8 +28,9 @@ struct problem {
     struct att_variant v;
     bool listed; /* through a work list that splits every sequence */
     int gqa, q_len, heads, page, n_pages, window_left, window_right;
-    uint16_t *q, *k, *value, *out;
-    float *lse, *sinks, *partial_out, *partial_lse;
+    uint16_t *q, *out;
+    uint8_t *k, *value;
+    float *lse, *sinks, *partial_out, *partial_lse, *k_scale, *v_scale;
     int32_t *table, *indices, *info;
     int32_t kv_indptr[BATCH + 1], work_indptr[3];
     int n_items;
@@ -76,12 +77,60 @@ static int pages_of(const struct problem *p, int sequence)
     return (kv_lens[sequence] + p->page - 1) / p->page;
 }
 
-/* Where a token's head lies in a cache [page, token, head, dim]. */
-static size_t cache_at(const struct problem *p, int sequence, int key, int head, int dim)
+static unsigned cache_dtype(const struct problem *p)
 {
-    const int page = p->indices[p->kv_indptr[sequence] + key / p->page];
-    return (((size_t)page * (size_t)p->page + (size_t)(key % p->page)) * KV_HEADS + (size_t)head) *
-           (size_t)dim;
+    switch (p->v.kv_dtype) {
+    case ATT_KV_DTYPE_FP8: return TIR_FP8;
+    case ATT_KV_DTYPE_INT8: return TIR_I8;
+    default: return dtype_of(p);
+    }
+}
+
+static int cache_bytes(const struct problem *p)
+{
+    return (int)tir_dtype_bits(cache_dtype(p)) / 8;
+}
+
+/* Where element i of a token's head lies in a cache, in elements: NHD [page, token, head, dim];
+ * SHUFFLE K [page, head, dim / x, token, x], V [page, head, token / x, dim, x]. */
+static size_t cache_index(const struct problem *p, bool value, int page, int token, int head,
+                          int i)
+{
+    const int dim = value ? p->v.head_dim_v : p->v.head_dim, x = 16 / cache_bytes(p);
+    if (p->v.kv_layout == ATT_KV_LAYOUT_NHD)
+        return (((size_t)page * (size_t)p->page + (size_t)token) * KV_HEADS + (size_t)head) *
+                   (size_t)dim + (size_t)i;
+    const size_t at = ((size_t)page * KV_HEADS + (size_t)head) * (size_t)(dim * p->page);
+    if (value)
+        return at + (size_t)(((token / x) * dim + i) * x + token % x);
+    return at + (size_t)(((i / x) * p->page + token) * x + i % x);
+}
+
+static size_t scale_index(const struct problem *p, int page, int token, int head)
+{
+    switch (p->v.kv_scale) {
+    case ATT_KV_SCALE_TOKEN: return (size_t)((page * KV_HEADS + head) * p->page + token);
+    case ATT_KV_SCALE_BLOCK: return (size_t)(page * KV_HEADS + head);
+    default: return 0;
+    }
+}
+
+/* What a sequence's key has as element i, dequantised. */
+static double cached(const struct problem *p, bool value, int sequence, int key, int head, int i)
+{
+    const int page = p->indices[p->kv_indptr[sequence] + key / p->page], token = key % p->page;
+    const unsigned dtype = cache_dtype(p);
+    const bool fnuz = strcmp(p->v.target, "gfx942") == 0;
+    const uint8_t *const at =
+        (value ? p->value : p->k) +
+        cache_index(p, value, page, token, head, i) * (size_t)cache_bytes(p);
+    const double scale = p->v.kv_scale == ATT_KV_SCALE_NONE
+                             ? 1
+                             : (double)(value ? p->v_scale : p->k_scale)
+                                   [scale_index(p, page, token, head)];
+    if (dtype == TIR_I8)
+        return scale * (int8_t)*at;
+    return scale * (double)tir_to_float(dtype, dtype == TIR_FP8 ? *at : at[0] | at[1] << 8, fnuz);
 }
 
 static bool visible(const struct problem *p, int sequence, int token, int key)
@@ -100,10 +149,9 @@ static double score(const struct problem *p, int sequence, int token, int head, 
     const uint16_t *const q =
         p->q + ((size_t)(sequence * p->q_len + token) * (size_t)p->heads + (size_t)head) *
                    (size_t)d;
-    const uint16_t *const k = p->k + cache_at(p, sequence, key, head / p->gqa, d);
     double s = 0;
     for (int i = 0; i < d; i++)
-        s += number(p, q[i]) * number(p, k[i]);
+        s += number(p, q[i]) * cached(p, false, sequence, key, head / p->gqa, i);
     s /= sqrt(d);
     return p->v.soft_cap ? 5 * tanh(s / 5) : s;
 }
@@ -119,10 +167,9 @@ static void reference_row(const struct problem *p, int sequence, int token, int 
         if (!visible(p, sequence, token, key))
             continue;
         const double w = exp(score(p, sequence, token, head, key)); /* |score| is below 40 */
-        const uint16_t *const v = p->value + cache_at(p, sequence, key, head / p->gqa, dv);
         sum += w;
         for (int i = 0; i < dv; i++)
-            o[i] += w * number(p, v[i]);
+            o[i] += w * cached(p, true, sequence, key, head / p->gqa, i);
     }
     for (int i = 0; i < dv && sum > 0; i++)
         o[i] /= sum;
@@ -173,15 +220,50 @@ static void make_work(struct problem *p)
     p->work_indptr[2] = p->n_items;
 }
 
+/* Numbers below 2 once scaled; behind a sequence's last key, anything. */
+static uint8_t *random_cache(const struct problem *p, bool value)
+{
+    const int dim = value ? p->v.head_dim_v : p->v.head_dim, bytes = cache_bytes(p);
+    const unsigned dtype = cache_dtype(p);
+    const bool fnuz = strcmp(p->v.target, "gfx942") == 0;
+    const size_t size = (size_t)(p->n_pages * p->page * KV_HEADS * dim * bytes);
+    uint8_t *const cache = allocate(size, 1);
+    memset(cache, 0xff, size); /* NaN */
+    for (int s = 0; s < BATCH; s++)
+        for (int key = 0; key < kv_lens[s]; key++)
+            for (int h = 0; h < KV_HEADS; h++)
+                for (int i = 0; i < dim; i++) {
+                    const int page = p->indices[p->kv_indptr[s] + key / p->page];
+                    const size_t at = cache_index(p, value, page, key % p->page, h, i);
+                    const double v = random_number();
+                    const int64_t bits =
+                        dtype == TIR_I8
+                            ? (int64_t)(127 * v)
+                            : tir_from_float(dtype, (float)(bytes == 1 ? 100 * v : 2 * v), fnuz);
+                    memcpy(cache + at * (size_t)bytes, &bits, (size_t)bytes);
+                }
+    return cache;
+}
+
+static float *random_scales(const struct problem *p)
+{
+    const size_t n = (size_t)(p->n_pages * KV_HEADS * p->page);
+    float *const s = allocate(n, sizeof(*s));
+    for (size_t i = 0; i < n; i++)
+        s[i] = (float)(0.015 + 0.005 * random_number());
+    return s;
+}
+
 static void make_tensors(struct problem *p)
 {
     const size_t dim = (size_t)p->v.head_dim, dim_v = (size_t)p->v.head_dim_v, rows = rows_of(p);
     make_pages(p);
     make_work(p);
-    const size_t slots = (size_t)(p->n_pages * p->page * KV_HEADS);
     p->q = random_tensor(p, rows * dim);
-    p->k = random_tensor(p, slots * dim);
-    p->value = random_tensor(p, slots * dim_v);
+    p->k = random_cache(p, false);
+    p->value = random_cache(p, true);
+    p->k_scale = random_scales(p);
+    p->v_scale = random_scales(p);
     p->out = allocate(rows * dim_v, sizeof(*p->out));
     p->lse = allocate(rows, sizeof(*p->lse));
     p->sinks = allocate((size_t)p->heads, sizeof(*p->sinks));
@@ -191,13 +273,6 @@ static void make_tensors(struct problem *p)
     p->expected_lse = allocate(rows, sizeof(*p->expected_lse));
     for (int h = 0; h < p->heads; h++)
         p->sinks[h] = (float)(2 * random_number());
-    /* Behind the last key of a page there may be anything. */
-    for (int s = 0; s < BATCH; s++)
-        for (int key = kv_lens[s]; key < pages_of(p, s) * p->page; key++)
-            for (int h = 0; h < KV_HEADS; h++) {
-                memset(p->k + cache_at(p, s, key, h, (int)dim), 0xff, dim * 2);
-                memset(p->value + cache_at(p, s, key, h, (int)dim_v), 0xff, dim_v * 2);
-            }
     for (int s = 0; s < BATCH; s++)
         for (int t = 0; t < p->q_len; t++)
             for (int h = 0; h < p->heads; h++)
@@ -207,7 +282,7 @@ static void make_tensors(struct problem *p)
 static void free_tensors(struct problem *p)
 {
     void *const all[] = {p->q, p->k, p->value, p->out, p->lse, p->sinks, p->partial_out,
-                         p->partial_lse, p->table, p->indices, p->info, p->expected,
+                         p->partial_lse, p->k_scale, p->v_scale, p->table, p->indices, p->info, p->expected,
                          p->expected_lse};
     for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
         free(all[i]);
@@ -227,6 +302,8 @@ static int64_t argument(const struct problem *p, const char *name)
 {
     const float scale = 1 / sqrtf((float)p->v.head_dim), log2e = 1.44269504f;
     const int d = p->v.head_dim, dv = p->v.head_dim_v, total = BATCH * p->q_len;
+    const bool shuffle = p->v.kv_layout == ATT_KV_LAYOUT_SHUFFLE;
+    const bool by_token = p->v.kv_scale == ATT_KV_SCALE_TOKEN;
     const struct {
         const char *name;
         int64_t value;
@@ -240,8 +317,12 @@ static int64_t argument(const struct problem *p, const char *name)
         {"partial_lse", address(p->partial_lse)},
         {"q_token_stride", p->heads * d}, {"q_head_stride", d},
         {"k_page_stride", p->page * KV_HEADS * d}, {"k_token_stride", KV_HEADS * d},
-        {"k_head_stride", d}, {"v_page_stride", p->page * KV_HEADS * dv},
-        {"v_token_stride", KV_HEADS * dv}, {"v_head_stride", dv},
+        {"k_head_stride", shuffle ? p->page * d : d},
+        {"v_page_stride", p->page * KV_HEADS * dv}, {"v_token_stride", KV_HEADS * dv},
+        {"v_head_stride", shuffle ? p->page * dv : dv},
+        {"k_scale", address(p->k_scale)}, {"v_scale", address(p->v_scale)},
+        {"scale_page_stride", by_token ? KV_HEADS * p->page : KV_HEADS},
+        {"scale_head_stride", by_token ? p->page : 1},
         {"out_token_stride", p->heads * dv}, {"out_head_stride", dv},
         {"lse_token_stride", 1}, {"lse_head_stride", total},
         {"block_table_stride", (MAX_KEYS + p->page - 1) / p->page},
@@ -373,7 +454,7 @@ static void run_case(const char *target, bool listed, const struct setting *s, u
     p.gqa = p.v.gqa ? p.v.gqa : 3;
     p.q_len = p.v.q_len;
     p.heads = KV_HEADS * p.gqa;
-    p.page = p.v.page_size ? p.v.page_size : 4;
+    p.page = p.v.page_size ? p.v.page_size : p.v.kv_layout == ATT_KV_LAYOUT_SHUFFLE ? 32 : 4;
     struct att_why reason;
     if (!decode()->check(&p.v, &t->machine, &reason))
         fail_msg("%s", reason.text);
@@ -436,6 +517,39 @@ static void work_lists_write_parts(void **state)
     CASE("gfx942", true, {ATT_MASK, ATT_MASK_WINDOW}, {ATT_LSE, 1}, {ATT_Q_LEN, 2});
 }
 
+static void pages_have_any_size(void **state)
+{
+    (void)state;
+    CASE("gfx942", false, {ATT_PAGE_SIZE, 1}, {ATT_PAGE_TABLE, ATT_PAGE_TABLE_INDICES});
+    CASE("gfx950", true, {ATT_PAGE_SIZE, 8}, {ATT_LSE, 1});
+    CASE("gfx950", false, {ATT_PAGE_SIZE, 0}, {ATT_Q_LEN, 2}, {ATT_HEAD_DIM, 64});
+}
+
+static void shuffled_caches_are_read_in_place(void **state)
+{
+    (void)state;
+    CASE("gfx942", false, {ATT_KV_LAYOUT, ATT_KV_LAYOUT_SHUFFLE});
+    CASE("gfx950", true, {ATT_KV_LAYOUT, ATT_KV_LAYOUT_SHUFFLE}, {ATT_PAGE_SIZE, 64}, {ATT_LSE, 1});
+    CASE("gfx942", false, {ATT_KV_LAYOUT, ATT_KV_LAYOUT_SHUFFLE}, {ATT_HEAD_DIM, 256});
+    CASE("gfx950", false, {ATT_KV_LAYOUT, ATT_KV_LAYOUT_SHUFFLE}, {ATT_PAGE_SIZE, 0});
+    CASE("gfx942", false, {ATT_KV_LAYOUT, ATT_KV_LAYOUT_SHUFFLE}, {ATT_PAGE_SIZE, 8},
+         {ATT_HEAD_DIM, 64});
+}
+
+static void quantised_caches_are_scaled(void **state)
+{
+    (void)state;
+    CASE("gfx942", false, {ATT_KV_DTYPE, ATT_KV_DTYPE_FP8}, {ATT_KV_SCALE, ATT_KV_SCALE_TENSOR});
+    CASE("gfx950", false, {ATT_KV_DTYPE, ATT_KV_DTYPE_FP8}, {ATT_KV_SCALE, ATT_KV_SCALE_TOKEN},
+         {ATT_KV_LAYOUT, ATT_KV_LAYOUT_SHUFFLE}, {ATT_HEAD_DIM, 64});
+    CASE("gfx942", false, {ATT_KV_DTYPE, ATT_KV_DTYPE_INT8}, {ATT_KV_SCALE, ATT_KV_SCALE_TOKEN},
+         {ATT_PAGE_SIZE, 4}, {ATT_DTYPE, ATT_DTYPE_FP16});
+    CASE("gfx950", false, {ATT_KV_DTYPE, ATT_KV_DTYPE_FP8}, {ATT_KV_SCALE, ATT_KV_SCALE_BLOCK},
+         {ATT_PAGE_SIZE, 32}, {ATT_HEAD_DIM, 256});
+    CASE("gfx942", false, {ATT_KV_DTYPE, ATT_KV_DTYPE_FP8}, {ATT_KV_SCALE, ATT_KV_SCALE_BLOCK},
+         {ATT_PAGE_SIZE, 0}, {ATT_SOFT_CAP, 1});
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -444,6 +558,9 @@ int main(void)
         cmocka_unit_test(windows_cut_both_ends),
         cmocka_unit_test(scores_are_capped),
         cmocka_unit_test(work_lists_write_parts),
+        cmocka_unit_test(pages_have_any_size),
+        cmocka_unit_test(shuffled_caches_are_read_in_place),
+        cmocka_unit_test(quantised_caches_are_scaled),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
