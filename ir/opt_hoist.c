@@ -5,7 +5,8 @@
  *   for %i = ... { %1 = mul %a, %b ... }   ->   %1 = mul %a, %b   for %i = ... { ... }
  *
  * Only from the loop's own block: what stands in a branch inside it may be rare, and hoisting it
- * would hold its registers in every iteration. And only scalars: a vec would take vector registers
+ * would hold its registers in every iteration. Only from innermost loops: what surrounds another
+ * loop is rare too, and would hold registers all through that. And only scalars: a vec would take vector registers
  * all through the loop, and the widest shipped tiles have none to spare. Ops of a pipeline stage
  * lose the stage.
  *
@@ -41,6 +42,19 @@ static void set_depth(struct hoister *h, const struct tir_op *op, uint32_t depth
 
 static bool hoist_from(struct hoister *h, struct tir_block *b, uint32_t depth);
 
+static bool has_loop(const struct tir_func *f, const struct tir_block *b)
+{
+    for (uint32_t i = 0; i < b->n_ops; i++) {
+        const struct tir_op *const op = tir_op(f, b->ops[i]);
+        if (op->opcode == TIR_for)
+            return true;
+        for (int k = 0; k < 2; k++)
+            if (op->blocks[k] && has_loop(f, op->blocks[k]))
+                return true;
+    }
+    return false;
+}
+
 /* Moves what is invariant in the loop at b->ops[at] before it; returns how many ops that are. */
 static uint32_t hoist_from_loop(struct hoister *h, struct tir_block *b, uint32_t at,
                                 uint32_t depth)
@@ -64,7 +78,7 @@ static uint32_t hoist_from_loop(struct hoister *h, struct tir_block *b, uint32_t
     return moved;
 }
 
-/* `depth` loops are around the ops of b. Inner loops go first: what leaves them may go on. */
+/* `depth` loops are around the ops of b. */
 static bool hoist_from(struct hoister *h, struct tir_block *b, uint32_t depth)
 {
     bool progress = false;
@@ -77,7 +91,7 @@ static bool hoist_from(struct hoister *h, struct tir_block *b, uint32_t depth)
         for (int k = 0; k < 2; k++)
             if (op->blocks[k])
                 progress |= hoist_from(h, op->blocks[k], depth + loop);
-        if (!loop)
+        if (!loop || has_loop(h->f, op->blocks[0]))
             continue;
         const uint32_t moved = hoist_from_loop(h, b, i, depth + 1);
         progress |= moved > 0;

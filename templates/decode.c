@@ -430,9 +430,13 @@ static void find_items(struct decode *d, struct tir_value range[2])
     tir_end_if(b, &listed, range);
 }
 
-static unsigned columns_for(const struct att_variant *v, unsigned most)
+/* Page numbers and scales by row take registers of their own: O then gets fewer. */
+static unsigned columns_for(const struct decode *d, unsigned most)
 {
+    const struct att_variant *const v = d->v;
     const unsigned rows = (unsigned)((v->gqa ? v->gqa : 1) * v->q_len);
+    if (decode_pages_by_lane(d) && v->kv_scale >= ATT_KV_SCALE_TOKEN)
+        most = 16;
     unsigned columns = 16;
     while (columns < rows && columns < most)
         columns *= 2;
@@ -446,17 +450,18 @@ static struct decode begin(const struct att_variant *v, const struct tir_machine
     const unsigned dtype = att_dtype(v);
     struct decode d = {
         .v = v, .m = m, .dtype = dtype, .kv_dtype = att_cache_dtype(v), .waves = 4,
-        .keys = t->keys, .columns = columns_for(v, t->columns),
+        .keys = t->keys,
         .k = {.width = (unsigned)v->head_dim},
         .value = {.width = (unsigned)v->head_dim_v},
     };
     d.kv_bytes = tir_dtype_bits(d.kv_dtype) / 8;
+    d.columns = columns_for(&d, t->columns);
     d.qk = tir_find_mma(m, 16, 16, 0, dtype);
     d.pv = tir_find_mma(m, 16, 16, d.keys < 32 ? 16 : 0, dtype);
     assert(d.qk >= 0 && d.pv >= 0);
     att_variant_name(v, name);
     struct tir_func *const f = tir_func_create(name, m, d.waves);
-    f->waves_per_simd = d.columns > 32 ? 1 : 2;
+    f->waves_per_simd = 2;
     d.b = tir_at_end(f, f->body);
     return d;
 }

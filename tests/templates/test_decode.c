@@ -282,8 +282,8 @@ static void make_tensors(struct problem *p)
 static void free_tensors(struct problem *p)
 {
     void *const all[] = {p->q, p->k, p->value, p->out, p->lse, p->sinks, p->partial_out,
-                         p->partial_lse, p->k_scale, p->v_scale, p->table, p->indices, p->info, p->expected,
-                         p->expected_lse};
+                         p->partial_lse, p->k_scale, p->v_scale, p->table, p->indices, p->info,
+                         p->expected, p->expected_lse};
     for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
         free(all[i]);
 }
@@ -529,7 +529,8 @@ static void shuffled_caches_are_read_in_place(void **state)
 {
     (void)state;
     CASE("gfx942", false, {ATT_KV_LAYOUT, ATT_KV_LAYOUT_SHUFFLE});
-    CASE("gfx950", true, {ATT_KV_LAYOUT, ATT_KV_LAYOUT_SHUFFLE}, {ATT_PAGE_SIZE, 64}, {ATT_LSE, 1});
+    CASE("gfx950", true, {ATT_KV_LAYOUT, ATT_KV_LAYOUT_SHUFFLE}, {ATT_PAGE_SIZE, 64},
+         {ATT_LSE, 1});
     CASE("gfx942", false, {ATT_KV_LAYOUT, ATT_KV_LAYOUT_SHUFFLE}, {ATT_HEAD_DIM, 256});
     CASE("gfx950", false, {ATT_KV_LAYOUT, ATT_KV_LAYOUT_SHUFFLE}, {ATT_PAGE_SIZE, 0});
     CASE("gfx942", false, {ATT_KV_LAYOUT, ATT_KV_LAYOUT_SHUFFLE}, {ATT_PAGE_SIZE, 8},
