@@ -594,6 +594,15 @@ enum attn_rope {
     ATTN_ROPE_GPTJ  /**< elements 2 i and 2 i + 1 */
 };
 
+/** Which pairs (i of n = rotary_dim / 2) rotate by which of three positions: time, height, width. */
+enum attn_mrope {
+    ATTN_MROPE_NONE,       /**< one position */
+    ATTN_MROPE_SECTIONS,   /**< the first sections[0] by time, the next sections[1] by height, the
+                            * rest by width: Qwen2-VL, Qwen2.5-VL */
+    ATTN_MROPE_INTERLEAVED /**< i % 3 == 1 and i < 3 sections[1] by height, i % 3 == 2 and
+                            * i < 3 sections[2] by width, the rest by time: Qwen3-VL, Qwen3.5 */
+};
+
 enum attn_norm {
     ATTN_NORM_NONE,
     ATTN_NORM_RMS,       /**< per head: x / sqrt(mean(x^2) + eps) * w */
@@ -604,12 +613,16 @@ enum attn_norm {
 /** What is fixed for a layer. */
 struct attn_rope_qk_norm_cache_desc {
     size_t size;           /**< sizeof(struct attn_rope_qk_norm_cache_desc) */
-    enum attn_dtype dtype; /**< of all tensors but the cache: ATTN_BF16 or ATTN_FP16 */
+    enum attn_dtype dtype; /**< of tensors that say nothing else: ATTN_BF16 or ATTN_FP16 */
+    enum attn_dtype q_out_dtype; /**< of q_out: 0 for dtype, or ATTN_FP8: q / q_out_scale[0],
+                                  * saturated */
     int32_t head_dim;      /**< of q, k and v */
     int32_t heads;         /**< query heads on this rank */
     int32_t kv_heads;
     enum attn_rope rope;
     int32_t rotary_dim;    /**< the first elements of a head, which rotate; 0: head_dim */
+    enum attn_mrope mrope;
+    bool cos_sin_short;    /**< cos_sin is of dtype, not float */
     enum attn_norm norm;   /**< of q and k */
     bool bias;             /**< a bias is added to q, k and v first */
     bool gate;             /**< each head of q is followed by its output gate, which goes to gate */
@@ -621,7 +634,9 @@ struct attn_rope_qk_norm_cache_desc {
  * One call, for `tokens` tokens of any sequences. Token t reads row positions[t] of the table
  * cos_sin, [position, rotary_dim]: the cosines of the rotary_dim / 2 pairs, then their sines. A
  * pair (a, b) becomes (a cos - b sin, b cos + a sin). Scaled variants (YaRN, Llama 3) are other
- * tables. k and v of token t go to slot slot_mapping[t] of the cache: page slot / page_size,
+ * tables. Caches of ATTN_FP8 and ATTN_INT8 get k and v divided by their scale, to nearest even and
+ * saturated: a scale per token and head is worked out, as the largest absolute value over the
+ * largest number of the type, and stored; one per tensor, or per page and head, is there already. k and v of token t go to slot slot_mapping[t] of the cache: page slot / page_size,
  * offset slot % page_size. A token with a negative slot is not cached; its q, and its k and v where
  * they are kept, are worked out all the same.
  *
@@ -641,8 +656,9 @@ struct attn_rope_qk_norm_cache_args {
     void *gate;            /**< [tokens, heads, head_dim], with desc.gate */
     struct attn_cache cache;
     const int64_t *slot_mapping; /**< [tokens] on the device; NULL: nothing is cached */
-    const int64_t *positions;    /**< [tokens] on the device, with desc.rope */
-    const float *cos_sin;        /**< [max_position, rotary_dim] on the device, with desc.rope */
+    const int64_t *positions;    /**< [tokens] on the device, with desc.mrope [3, tokens] */
+    const void *cos_sin;         /**< [max_position, rotary_dim] on the device, with desc.rope */
+    const float *q_out_scale;    /**< [1] on the device, with q_out of ATTN_FP8 */
     const void *q_weight;  /**< [head_dim]; ATTN_NORM_FULL: [heads, head_dim] */
     const void *k_weight;  /**< [head_dim]; ATTN_NORM_FULL: [kv_heads, head_dim] */
     const void *q_bias;    /**< [heads, head_dim], with desc.bias */
@@ -657,6 +673,8 @@ struct attn_rope_qk_norm_cache_args {
     int64_t k_out_token_stride, k_out_head_stride;
     int64_t v_out_token_stride, v_out_head_stride;
     int64_t gate_token_stride, gate_head_stride;
+    int64_t positions_stride; /**< from a row of [3, tokens] to the next; 0: tokens */
+    int32_t sections[3];   /**< with desc.mrope: pairs of each position, rotary_dim / 2 in all */
     int32_t tokens;
     int32_t max_position;  /**< rows of cos_sin, for ATTN_CHECK_DATA; 0: not said */
     int32_t q_count;       /**< ATTN_NORM_FULL: elements that q_squares sums */

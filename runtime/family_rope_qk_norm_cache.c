@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* This file is the rope_qk_norm_cache family: what follows the QKV projection. */
 #include <math.h>
+#include <stdlib.h>
 
 #include "runtime/cache_args.h"
 #include "runtime/check_data.h"
@@ -32,6 +33,14 @@ static int check_desc(const struct attn_rope_qk_norm_cache_desc *d)
     if ((unsigned)d->rope > ATTN_ROPE_GPTJ)
         return attn_fail(ATTN_BAD_ARGUMENT, OP ": rope %d is none of enum attn_rope",
                          (int)d->rope);
+    if ((unsigned)d->mrope > ATTN_MROPE_INTERLEAVED)
+        return attn_fail(ATTN_BAD_ARGUMENT, OP ": mrope %d is none of enum attn_mrope",
+                         (int)d->mrope);
+    if (d->mrope != ATTN_MROPE_NONE && d->rope == ATTN_ROPE_NONE)
+        return attn_fail(ATTN_BAD_ARGUMENT, OP ": desc.mrope is set, desc.rope is ATTN_ROPE_NONE");
+    if (d->q_out_dtype != d->dtype && d->q_out_dtype != ATTN_FP8)
+        return attn_fail(ATTN_BAD_ARGUMENT, OP ": q_out_dtype %d is neither dtype nor ATTN_FP8",
+                         (int)d->q_out_dtype);
     if ((unsigned)d->norm > ATTN_NORM_FULL)
         return attn_fail(ATTN_BAD_ARGUMENT, OP ": norm %d is none of enum attn_norm",
                          (int)d->norm);
@@ -49,6 +58,8 @@ static int check_desc(const struct attn_rope_qk_norm_cache_desc *d)
 static int normalise(const void *given, union attn_desc *out)
 {
     struct attn_rope_qk_norm_cache_desc d = *(const struct attn_rope_qk_norm_cache_desc *)given;
+    if (d.q_out_dtype == 0)
+        d.q_out_dtype = d.dtype;
     int r = check_desc(&d);
     if (r)
         return r;
@@ -67,13 +78,17 @@ static void make_key(const union attn_desc *desc, struct attn_key *key)
     const struct attn_rope_qk_norm_cache_desc *d = &desc->rope;
     static const char *const ropes[] = { "none", "neox", "gptj" };
     static const char *const norms[] = { "none", "rms", "gemma_rms", "full" };
+    static const char *const mropes[] = { "none", "sections", "interleaved" };
     attn_key_add_flag(key, "bias", d->bias);
+    attn_key_add(key, "cos_sin", d->cos_sin_short ? "same" : "f32");
     attn_key_add(key, "dtype", attn_dtype_name(d->dtype));
     attn_key_add_flag(key, "gate", d->gate);
     attn_key_add_number(key, "head_dim", d->head_dim);
     attn_key_add_flag(key, "keep_kv", d->keep_kv);
     attn_cache_add_key(key, d->dtype, &d->cache);
+    attn_key_add(key, "mrope", mropes[d->mrope]);
     attn_key_add(key, "norm", norms[d->norm]);
+    attn_key_add(key, "out_dtype", d->q_out_dtype == d->dtype ? "same" : "fp8");
     attn_key_add(key, "rope", ropes[d->rope]);
     attn_key_add_number(key, "rotary_dim", d->rotary_dim);
 }
@@ -189,6 +204,20 @@ static int check_norm(const struct attn_rope_qk_norm_cache_desc *d,
     return ATTN_OK;
 }
 
+static int check_sections(const struct attn_rope_qk_norm_cache_desc *d,
+                          const struct attn_rope_qk_norm_cache_args *a)
+{
+    if (d->mrope == ATTN_MROPE_NONE)
+        return ATTN_OK;
+    const int32_t *s = a->sections;
+    if (s[0] < 0 || s[1] < 0 || s[2] < 0 || (int64_t)s[0] + s[1] + s[2] != d->rotary_dim / 2)
+        return attn_fail_fixed(ATTN_BAD_ARGUMENT, OP ": desc.mrope is set, sections do not add up "
+                               "to rotary_dim / 2");
+    if (a->positions_stride && a->positions_stride < a->tokens)
+        return attn_fail_fixed(ATTN_BAD_ARGUMENT, OP ": positions_stride is below tokens");
+    return ATTN_OK;
+}
+
 static int check(const struct attn_rope_qk_norm_cache_desc *d,
                  const struct attn_rope_qk_norm_cache_args *a)
 {
@@ -204,7 +233,11 @@ static int check(const struct attn_rope_qk_norm_cache_desc *d,
     if (d->rope != ATTN_ROPE_NONE && (!a->positions || missing(a->cos_sin)))
         return attn_fail_fixed(ATTN_BAD_ARGUMENT, OP ": desc.rope is set, positions is NULL, or "
                                "cos_sin is NULL or not aligned to 16 bytes");
-    return check_norm(d, a);
+    if (d->q_out_dtype == ATTN_FP8 && (!a->q_out || !a->q_out_scale))
+        return attn_fail_fixed(ATTN_BAD_ARGUMENT, OP ": desc.q_out_dtype is ATTN_FP8, q_out or "
+                               "q_out_scale is NULL");
+    int r = check_sections(d, a);
+    return r ? r : check_norm(d, a);
 }
 
 /* Waves that share the heads of a token where there are few tokens. */
@@ -220,7 +253,12 @@ static void set_numbers(const struct attn_rope_qk_norm_cache_desc *d,
 {
     v[ATTN_ARG_SLOT_MAPPING].ptr = a->slot_mapping;
     v[ATTN_ARG_POSITIONS].ptr = a->positions;
+    v[ATTN_ARG_POSITIONS_STRIDE].i64 = a->positions_stride ? a->positions_stride : a->tokens;
+    v[ATTN_ARG_SECTION_T].i64 = a->sections[0];
+    v[ATTN_ARG_SECTION_H].i64 = a->sections[1];
+    v[ATTN_ARG_SECTION_W].i64 = a->sections[2];
     v[ATTN_ARG_COS_SIN].ptr = a->cos_sin;
+    v[ATTN_ARG_OUT_SCALE].ptr = a->q_out_scale;
     v[ATTN_ARG_Q_WEIGHT].ptr = a->q_weight;
     v[ATTN_ARG_K_WEIGHT].ptr = a->k_weight;
     v[ATTN_ARG_Q_BIAS].ptr = a->q_bias;
@@ -274,11 +312,38 @@ static int fill(const union attn_desc *desc, const void *args, struct attn_call 
     return ATTN_OK;
 }
 
+/* ATTN_CHECK_DATA: each of `count` numbers is below `end`, and not negative where that means
+ * nothing. */
+static int check_indices(const struct attn_op *op, const char *name, const int64_t *indices,
+                         size_t count, int64_t end, bool signed_, void *stream)
+{
+    void *copy;
+    int r = attn_read_back(op->device, indices, count * sizeof(*indices), stream, &copy);
+    const int64_t *index = copy;
+    for (size_t i = 0; !r && copy && i < count; i++) {
+        if (index[i] >= end || (index[i] < 0 && !signed_))
+            r = attn_fail(ATTN_BAD_DATA, "%s[%zu] is %lld, its limit is %lld", name, i,
+                          (long long)index[i], (long long)end);
+    }
+    free(copy);
+    return r;
+}
+
 static int check_data(const struct attn_op *op, const void *args)
 {
-    (void)op;
-    (void)args;
-    return ATTN_OK;
+    const struct attn_rope_qk_norm_cache_desc *d = &op->desc.rope;
+    const struct attn_rope_qk_norm_cache_args *a = args;
+    const size_t tokens = (size_t)a->tokens;
+    const int streams = d->mrope == ATTN_MROPE_NONE ? 1 : 3;
+    const int64_t stride = a->positions_stride ? a->positions_stride : a->tokens;
+    int r = ATTN_OK;
+    for (int i = 0; i < streams && !r && d->rope != ATTN_ROPE_NONE && a->max_position; i++)
+        r = check_indices(op, "positions", a->positions + i * stride, tokens, a->max_position,
+                          false, a->stream);
+    if (!r && a->slot_mapping && a->cache.page_count)
+        r = check_indices(op, "slot_mapping", a->slot_mapping, tokens,
+                          (int64_t)a->cache.page_count * d->cache.page_size, true, a->stream);
+    return r;
 }
 
 const struct attn_family attn_family_rope_qk_norm_cache = {
@@ -301,7 +366,9 @@ const struct attn_family attn_family_rope_qk_norm_cache = {
         ATTN_SETS(V_OUT_TOKEN_STRIDE), ATTN_SETS(V_OUT_HEAD_STRIDE),
         ATTN_SETS(GATE_TOKEN_STRIDE), ATTN_SETS(GATE_HEAD_STRIDE), ATTN_SETS(Q_SQUARES_SHARE),
         ATTN_SETS(K_SQUARES_SHARE), ATTN_SETS(EPS), ATTN_SETS(HEADS), ATTN_SETS(KV_HEADS),
-        ATTN_SETS(TOKENS), ATTN_SETS(HEAD_PARTS),
+        ATTN_SETS(TOKENS), ATTN_SETS(HEAD_PARTS), ATTN_SETS(OUT_SCALE),
+        ATTN_SETS(POSITIONS_STRIDE), ATTN_SETS(SECTION_T), ATTN_SETS(SECTION_H),
+        ATTN_SETS(SECTION_W),
     },
 };
 

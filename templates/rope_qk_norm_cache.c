@@ -14,6 +14,7 @@
  * traffic. NeoX pairs lie rotary_dim / 2 apart, which is two loads; GPT-J pairs are neighbours,
  * loaded as one dword and taken apart.
  */
+#include "templates/cache.h"
 #include "templates/scalar.h"
 #include "templates/template.h"
 
@@ -24,7 +25,7 @@ enum { ELEM = 2 /* bytes of bf16 and fp16 */, WAVES = 4, MAX_SPANS = 8, MAX_PART
 
 /* Neighbouring elements of a head, held by one tile of heads x elements. */
 struct span {
-    unsigned byte;             /* of its first element within the head */
+    int first;                 /* element of the head */
     struct tir_type heads;     /* as it is loaded: GPT-J pairs as dwords */
     struct tir_type vector;    /* one head's weights, cosines: the same columns */
 };
@@ -37,13 +38,14 @@ struct shape {
     struct span spans[MAX_SPANS];
 };
 
-/* A tile of heads in f32, by parts. */
+/* A tile of heads by parts, each of them alike: f32, or what memory is to have. */
 struct parts {
     struct tir_value v[MAX_PARTS];
 };
 
 struct rope {
     const struct att_variant *v;
+    const struct tir_machine *m;
     struct tir_builder b;
     unsigned dtype;
     int rows; /* heads a tile */
@@ -56,7 +58,7 @@ struct rope {
 /* The heads of q, k or v of this wave's token, from `first` to `end`. */
 struct source {
     const char *name; /* of the tensor, and of its stride arguments */
-    const char *weight, *bias, *squares, *scale;
+    const char *weight, *bias, *squares;
     const struct shape *shape;
     struct tir_value base, stride; /* i64, i32 bytes */
     struct tir_value first, end;
@@ -86,13 +88,12 @@ static bool check(const struct att_variant *v, const struct tir_machine *m, stru
                           "rotary_dim %d is not a power of two of at least 16", rotary);
     if (v->gate && v->bias)
         return att_reject(why, ATT_GATE, "a gate has no bias: gate and bias exclude each other");
-    if (att_kv_dtype(v) != (v->dtype == ATT_DTYPE_BF16 ? ATT_KV_DTYPE_BF16 : ATT_KV_DTYPE_FP16))
-        return att_reject(why, ATT_KV_DTYPE, "the cache is of the op's own dtype");
-    if (v->kv_layout != ATT_KV_LAYOUT_NHD)
-        return att_reject(why, ATT_KV_LAYOUT, "the cache is [page, token, head, element]");
-    if (v->kv_scale != ATT_KV_SCALE_NONE)
-        return att_reject(why, ATT_KV_SCALE, "a cache of 16 bits has no scale");
-    return true;
+    if (rotary && v->kv_layout == ATT_KV_LAYOUT_SHUFFLE && rotary < 32)
+        return att_reject(why, ATT_ROTARY_DIM, "rotary_dim %d: half of it has to be a multiple of "
+                          "the elements that a SHUFFLE cache keeps together, 8 or 16", rotary);
+    if (v->mrope != ATT_MROPE_NONE && !rotary)
+        return att_reject(why, ATT_MROPE, "without rotation there are no sections of it");
+    return att_cache_check(v, why);
 }
 
 /* Shapes. */
@@ -128,7 +129,7 @@ static void add_span(struct rope *p, struct shape *s, unsigned first, unsigned c
         tile_layout((unsigned)p->rows, columns, held < most ? held : most, lane_bits);
     const struct tir_layout vector = tir_layout_slice(&l, 0);
     s->spans[s->n_spans++] = (struct span){
-        .byte = first * ELEM,
+        .first = (int)first,
         .heads = tir_tile(f, dtype, (unsigned)p->rows, columns, &l),
         .vector = tir_tile(f, dtype, 1, columns, &vector),
     };
@@ -223,29 +224,43 @@ static struct parts unpack(struct rope *p, const struct shape *s, const struct t
     return x;
 }
 
-static struct tir_value pack_pairs(struct rope *p, struct tir_value low, struct tir_value high)
+/* Neighbours side by side: 8 or 16 bits each, in 16 or 32. */
+static struct tir_value join(struct rope *p, struct tir_value low, struct tir_value high)
 {
     struct tir_builder *b = &p->b;
+    const unsigned bits = tir_dtype_bits(tir_typeof(b->f, low).dtype);
     struct tir_value half[2] = {low, high};
     for (int i = 0; i < 2; i++) {
-        const struct tir_value x = tir_convert(b, half[i], p->dtype);
-        half[i] = tir_zext(b, tir_bitcast(b, x, with_dtype(p, x, TIR_I16)), TIR_I32);
+        const struct tir_type t = with_dtype(p, half[i], bits == 8 ? TIR_I8 : TIR_I16);
+        half[i] = tir_zext(b, tir_bitcast(b, half[i], t), bits == 8 ? TIR_I16 : TIR_I32);
     }
-    return tir_or(b, half[0], tir_shl(b, half[1], tir_int_like(b, half[1], 16)));
+    return tir_or(b, half[0], tir_shl(b, half[1], tir_int_like(b, half[1], bits)));
 }
 
+/* The parts as memory has them, span by span. */
 static void pack(struct rope *p, const struct shape *s, const struct parts *x,
                  struct tir_value *raw)
 {
     unsigned n = 0;
     for (unsigned i = 0; i < s->n_spans; i++) {
         if (s->packed && i == 0) {
-            raw[0] = pack_pairs(p, x->v[0], x->v[1]);
+            raw[0] = join(p, x->v[0], x->v[1]);
             n = 2;
         } else {
-            raw[i] = tir_convert(&p->b, x->v[n++], p->dtype);
+            raw[i] = x->v[n++];
         }
     }
+}
+
+static void convert(struct rope *p, const struct shape *s, struct parts *x, unsigned dtype)
+{
+    for (unsigned i = 0; i < s->n_parts; i++)
+        x->v[i] = tir_convert(&p->b, x->v[i], dtype);
+}
+
+static struct tir_value repeat(struct rope *p, struct tir_value x, struct tir_value like)
+{
+    return tir_broadcast(&p->b, x, tir_typeof(p->b.f, like));
 }
 
 /* Memory. */
@@ -257,43 +272,44 @@ static void load(struct rope *p, const struct shape *s, struct tir_value base,
     const int bytes = p->v->head_dim * ELEM;
     for (unsigned i = 0; i < s->n_spans; i++) {
         const struct tir_view view =
-            att_view(&p->b, base, end, stride, bytes, (int)s->spans[i].byte);
+            att_view(&p->b, base, end, stride, bytes, s->spans[i].first * ELEM);
         raw[i] = tir_tile_load(&p->b, view, row,
                                vector ? s->spans[i].vector : s->spans[i].heads);
     }
 }
 
+/* Elements of `size` bytes. */
 static void store(struct rope *p, const struct shape *s, struct tir_value base,
-                  struct tir_value end, struct tir_value stride, struct tir_value row,
+                  struct tir_value end, struct tir_value stride, int size, struct tir_value row,
                   const struct tir_value *raw)
 {
-    const int bytes = p->v->head_dim * ELEM;
+    const int bytes = p->v->head_dim * size;
     for (unsigned i = 0; i < s->n_spans; i++) {
         const struct tir_view view =
-            att_view(&p->b, base, end, stride, bytes, (int)s->spans[i].byte);
+            att_view(&p->b, base, end, stride, bytes, s->spans[i].first * size);
         tir_tile_store(&p->b, view, row, raw[i]);
     }
 }
 
-static struct tir_value stride_of(struct rope *p, const char *tensor, const char *what)
+static struct tir_value stride_of(struct rope *p, const char *tensor, const char *what, int size)
 {
     char name[48];
     snprintf(name, sizeof(name), "%s_%s_stride", tensor, what);
-    return att_stride(&p->b, name, ELEM);
+    return att_stride(&p->b, name, size);
 }
 
 /* Where the token's heads begin. */
-static struct tir_value token_base(struct rope *p, const char *tensor)
+static struct tir_value token_base(struct rope *p, const char *tensor, int size)
 {
     struct tir_builder *b = &p->b;
     const struct tir_value at =
-        tir_mul(b, att_wide(b, p->token), stride_of(p, tensor, "token"));
+        tir_mul(b, att_wide(b, p->token), stride_of(p, tensor, "token", size));
     return tir_add(b, tir_arg(b, tensor, TIR_I64), at);
 }
 
-static struct tir_value head_stride(struct rope *p, const char *tensor)
+static struct tir_value head_stride(struct rope *p, const char *tensor, int size)
 {
-    return tir_convert(&p->b, stride_of(p, tensor, "head"), TIR_I32);
+    return tir_convert(&p->b, stride_of(p, tensor, "head", size), TIR_I32);
 }
 
 static void fetch(struct rope *p, const struct source *s, struct tir_value row,
@@ -304,9 +320,10 @@ static void fetch(struct rope *p, const struct source *s, struct tir_value row,
 
 /* What a tensor [token, head, head_dim] gets. */
 static void write_dense(struct rope *p, const struct source *s, const char *tensor,
-                        struct tir_value row, const struct tir_value *raw)
+                        int size, struct tir_value row, const struct tir_value *raw)
 {
-    store(p, s->shape, token_base(p, tensor), s->end, head_stride(p, tensor), row, raw);
+    store(p, s->shape, token_base(p, tensor, size), s->end, head_stride(p, tensor, size), size, row,
+          raw);
 }
 
 /* Weights or biases [head, head_dim] of a tile of heads. */
@@ -332,11 +349,6 @@ static struct parts for_all_heads(struct rope *p, const struct source *s, const 
 }
 
 /* Norm. */
-
-static struct tir_value repeat(struct rope *p, struct tir_value x, struct tir_value like)
-{
-    return tir_broadcast(&p->b, x, tir_typeof(p->b.f, like));
-}
 
 static void add(struct rope *p, const struct shape *s, struct parts *x, const struct parts *y)
 {
@@ -412,24 +424,77 @@ static void rotate(struct rope *p, struct parts *x)
     x->v[1] = tir_fma(b, second, c, tir_mul(b, first, s));
 }
 
-/* The row of the table that belongs to a position: cosines, then sines, f32. */
-static void load_angles(struct rope *p)
+/* Cosines (0) or sines (1) of a position, f32. */
+static struct tir_value load_angles(struct rope *p, struct tir_value position, int which)
 {
     struct tir_builder *b = &p->b;
-    const int half = rotary_dim(p->v) / 2, size = sizeof(float);
-    const struct tir_value at = tir_shl(b, p->token, tir_i32(b, 3));
-    const struct tir_value position =
-        tir_scalar_load(b, tir_arg(b, "positions", TIR_I64), at, TIR_I64);
-    const struct tir_value base =
-        tir_add(b, tir_arg(b, "cos_sin", TIR_I64),
-                tir_mul(b, position, tir_i64(b, 2 * half * size)));
+    const bool wide = p->v->cos_sin == ATT_COS_SIN_F32;
+    const int half = rotary_dim(p->v) / 2, size = wide ? sizeof(float) : ELEM;
+    const struct tir_value base = tir_add(b, tir_arg(b, "cos_sin", TIR_I64),
+                                          tir_mul(b, position, tir_i64(b, 2 * half * size)));
     struct tir_type t = p->rotated.spans[0].vector;
-    t.dtype = TIR_F32;
-    struct tir_value *to[2] = {&p->cos, &p->sin};
-    for (int i = 0; i < 2; i++) {
-        const struct tir_view view = att_view(b, base, tir_i32(b, 1), tir_i32(b, 2 * half * size),
-                                              2 * half * size, i * half * size);
-        *to[i] = tir_named(b, i ? "sin" : "cos", tir_tile_load(b, view, tir_i32(b, 0), t));
+    t.dtype = (uint8_t)(wide ? TIR_F32 : p->dtype);
+    const struct tir_view view = att_view(b, base, tir_i32(b, 1), tir_i32(b, 2 * half * size),
+                                          2 * half * size, which * half * size);
+    return to_f32(p, tir_tile_load(b, view, tir_i32(b, 0), t));
+}
+
+static struct tir_value load_position(struct rope *p, int stream)
+{
+    struct tir_builder *b = &p->b;
+    const struct tir_value at = tir_shl(b, p->token, tir_i32(b, 3));
+    struct tir_value base = tir_arg(b, "positions", TIR_I64);
+    if (stream) {
+        const struct tir_value step = att_stride(b, "positions_stride", sizeof(int64_t));
+        base = tir_add(b, base, tir_mul(b, step, tir_i64(b, stream)));
+    }
+    return tir_scalar_load(b, base, at, TIR_I64);
+}
+
+static struct tir_value vector_of(struct rope *p, const char *arg, struct tir_value like)
+{
+    return tir_splat(&p->b, tir_arg(&p->b, arg, TIR_I32), tir_typeof(p->b.f, like));
+}
+
+/*
+ * Which pairs have their angle of the second and of the third position. In sections: those behind
+ * the first section_t, and behind section_h more. Interleaved: every third, as long as there are
+ * some left.
+ */
+static void choose_streams(struct rope *p, struct tir_value of[3])
+{
+    struct tir_builder *b = &p->b;
+    struct tir_type t = p->rotated.spans[0].vector;
+    t.dtype = TIR_I32;
+    const struct tir_value pair = tir_col_index(b, t);
+    const struct tir_value h = vector_of(p, "section_h", pair);
+    if (p->v->mrope == ATT_MROPE_SECTIONS) {
+        const struct tir_value first = vector_of(p, "section_t", pair);
+        of[1] = tir_cmp_ge(b, pair, first);
+        of[2] = tir_cmp_ge(b, pair, tir_add(b, first, h));
+        return;
+    }
+    const struct tir_value three = tir_int_like(b, pair, 3);
+    const struct tir_value place = tir_rem(b, pair, three);
+    const struct tir_value w = vector_of(p, "section_w", pair);
+    of[1] = tir_and(b, tir_cmp_eq(b, place, tir_int_like(b, pair, 1)),
+                    tir_cmp_lt(b, pair, tir_mul(b, h, three)));
+    of[2] = tir_and(b, tir_cmp_eq(b, place, tir_int_like(b, pair, 2)),
+                    tir_cmp_lt(b, pair, tir_mul(b, w, three)));
+}
+
+static void find_angles(struct rope *p)
+{
+    struct tir_value position = load_position(p, 0), of[3];
+    p->cos = tir_named(&p->b, "cos", load_angles(p, position, 0));
+    p->sin = tir_named(&p->b, "sin", load_angles(p, position, 1));
+    if (p->v->mrope == ATT_MROPE_NONE)
+        return;
+    choose_streams(p, of);
+    for (int i = 1; i < 3; i++) {
+        position = load_position(p, i);
+        p->cos = tir_select(&p->b, of[i], load_angles(p, position, 0), p->cos);
+        p->sin = tir_select(&p->b, of[i], load_angles(p, position, 1), p->sin);
     }
 }
 
@@ -470,20 +535,116 @@ static void transform(struct rope *p, const struct source *s, const struct work 
 
 /* The cache. */
 
-/* Where the heads of the token's slot begin in a page [token, head, element]. */
-static void write_cache(struct rope *p, const struct source *s, const char *cache,
-                        struct tir_value row, const struct tir_value *raw)
+/* The slot of the token in k or v. */
+struct slot {
+    struct att_cache cache;
+    struct tir_value at;          /* i64: byte offset of the first head */
+    struct tir_value head_stride; /* i64 bytes */
+    struct tir_value scales;      /* i64: address of the first head's scale */
+    struct tir_value scale_stride; /* i32 bytes from a head's scale to the next */
+    struct tir_value inverse;     /* f32, of a scale per tensor */
+};
+
+static struct slot open_slot(struct rope *p, bool value)
 {
     struct tir_builder *b = &p->b;
-    const struct tir_value shift = att_wide(b, tir_arg(b, "page_shift", TIR_I32));
+    struct slot t = {.cache = att_cache(b, p->v, p->m, value, tir_i32(b, 0))};
+    const struct att_cache *c = &t.cache;
+    t.at = att_cache_slot_row(c, p->slot);
+    t.head_stride = stride_of(p, value ? "v" : "k", "head", c->size);
+    if (c->scaling == ATT_KV_SCALE_TENSOR)
+        t.inverse = att_cache_inverse(c, att_cache_tensor_scale(c));
+    if (c->scaling == ATT_KV_SCALE_TOKEN || c->scaling == ATT_KV_SCALE_BLOCK) {
+        t.scales = tir_add(b, c->scales, att_cache_scale_row(c, p->slot));
+        t.scale_stride =
+            tir_convert(b, att_stride(b, "scale_head_stride", sizeof(float)), TIR_I32);
+    }
+    return t;
+}
+
+/* One number for each head of a tile. */
+static struct tir_type head_column(struct rope *p, const struct shape *s, unsigned dtype)
+{
+    const struct tir_layout l = tir_layout_slice(tir_layout_of(p->b.f, s->spans[0].heads), 1);
+    return tir_tile(p->b.f, dtype, (unsigned)p->rows, 1, &l);
+}
+
+/* The scales of a tile of heads, those of the slot or of its page. */
+static struct tir_view scales_of(struct rope *p, const struct source *s, const struct slot *t)
+{
+    return att_view(&p->b, t->scales, s->end, t->scale_stride, sizeof(float), 0);
+}
+
+/* The factor that x is stored with; a scale per token is found here, and stored. */
+static struct tir_value quantum(struct rope *p, const struct source *s, const struct slot *t,
+                                struct tir_value row, const struct parts *x)
+{
+    struct tir_builder *b = &p->b;
+    const struct att_cache *c = &t->cache;
+    if (c->scaling == ATT_KV_SCALE_BLOCK)
+        return att_cache_inverse(c, tir_tile_load(b, scales_of(p, s, t), row,
+                                                  head_column(p, s->shape, TIR_F32)));
+    if (c->scaling != ATT_KV_SCALE_TOKEN)
+        return t->inverse;
+    struct tir_value absmax = att_absmax(b, x->v[0]);
+    for (unsigned i = 1; i < s->shape->n_parts; i++)
+        absmax = tir_max(b, absmax, att_absmax(b, x->v[i]));
+    const struct tir_value scale = att_cache_scale_of(c, absmax);
+    tir_tile_store(b, scales_of(p, s, t), row, scale);
+    return att_cache_inverse(c, scale);
+}
+
+/* Byte offsets of a tile of heads; far below 0, and so skipped, from `end` on. */
+static struct tir_value head_rows(struct rope *p, const struct source *s, const struct slot *t,
+                                  struct tir_value row)
+{
+    struct tir_builder *b = &p->b;
+    const struct tir_type column = head_column(p, s->shape, TIR_I32);
+    const struct tir_value head =
+        tir_add(b, tir_row_index(b, column), tir_splat(b, row, column));
+    const struct tir_value last = tir_splat(b, att_plus(b, s->end, -1), column);
+    const struct tir_value step =
+        tir_splat(b, tir_convert(b, t->head_stride, TIR_I32), column);
+    const struct tir_value within = tir_zext(b, tir_mul(b, head, step), TIR_I64);
+    const struct tir_value at = tir_add(b, within, tir_splat(b, t->at, tir_typeof(b->f, within)));
+    const struct tir_value sign = tir_convert(b, tir_sub(b, last, head), TIR_I64);
+    return tir_or(b, at, tir_and(b, sign, tir_int_like(b, sign, INT64_MIN)));
+}
+
+static void scatter(struct rope *p, const struct source *s, const struct slot *t,
+                    struct tir_value row, const struct tir_value *raw)
+{
+    const struct tir_value rows = head_rows(p, s, t, row);
+    struct att_cache pairs = t->cache;
+    pairs.x /= 2;
+    pairs.size *= 2;
+    for (unsigned i = 0; i < s->shape->n_spans; i++) {
+        const bool packed = s->shape->packed && i == 0;
+        att_cache_store(packed ? &pairs : &t->cache, rows, s->shape->spans[i].first, raw[i]);
+    }
+}
+
+/* `raw` is x in the op's own dtype. */
+static void write_cache(struct rope *p, const struct source *s, const struct slot *t,
+                        struct tir_value row, const struct parts *x, const struct tir_value *raw)
+{
+    struct tir_builder *b = &p->b;
+    const struct att_cache *c = &t->cache;
     struct tir_if some = tir_begin_if(b, tir_cmp_ge(b, p->slot, tir_i64(b, 0)), false, NULL, 0);
-    const struct tir_value page = tir_shr(b, p->slot, shift);
-    const struct tir_value offset = tir_sub(b, p->slot, tir_shl(b, page, shift));
-    const struct tir_value at =
-        tir_add(b, tir_mul(b, page, stride_of(p, cache, "page")),
-                tir_mul(b, offset, stride_of(p, cache, "token")));
-    store(p, s->shape, tir_add(b, tir_arg(b, cache, TIR_I64), at), s->end, head_stride(p, cache),
-          row, raw);
+    struct tir_value stored[MAX_SPANS];
+    memcpy(stored, raw, sizeof(stored));
+    if (c->dtype != p->dtype) {
+        const struct tir_value inverse = quantum(p, s, t, row, x);
+        struct parts q = *x;
+        for (unsigned i = 0; i < s->shape->n_parts; i++)
+            q.v[i] = att_cache_quantise(c, x->v[i], inverse);
+        pack(p, s->shape, &q, stored);
+    }
+    if (c->shuffle)
+        scatter(p, s, t, row, stored);
+    else
+        store(p, s->shape, tir_add(b, c->base, t->at), s->end,
+              tir_convert(b, t->head_stride, TIR_I32), c->size, row, stored);
     tir_else(b, &some, NULL);
     tir_end_if(b, &some, NULL);
 }
@@ -514,30 +675,42 @@ static void end_walk(struct rope *p, struct walk *w)
 
 static void visit_q(struct rope *p, const struct source *s, const struct tir_value *first)
 {
+    struct tir_builder *b = &p->b;
     const struct work work = prepare(p, s);
+    const bool narrow = p->v->out_dtype == ATT_OUT_DTYPE_FP8;
+    struct tir_value inverse = {0};
+    if (narrow)
+        inverse = tir_rcp(b, tir_scalar_load(b, tir_arg(b, "out_scale", TIR_I64), tir_i32(b, 0),
+                                             TIR_F32));
     struct walk w;
     begin_walk(p, s, first, &w);
     struct parts x = unpack(p, s->shape, w.raw);
     transform(p, s, &work, w.loop.index, &x);
+    for (unsigned i = 0; i < s->shape->n_parts && narrow; i++)
+        x.v[i] = tir_mul(b, x.v[i], tir_splat(b, inverse, tir_typeof(b->f, x.v[i])));
+    convert(p, s->shape, &x, narrow ? TIR_FP8 : p->dtype);
     pack(p, s->shape, &x, w.raw);
-    write_dense(p, s, "out", w.loop.index, w.raw);
+    write_dense(p, s, "out", narrow ? 1 : ELEM, w.loop.index, w.raw);
     end_walk(p, &w);
 }
 
 static void visit_kv(struct rope *p, const struct source *s, const struct tir_value *first,
-                     const char *cache, const char *kept)
+                     bool value)
 {
     const struct work work = prepare(p, s);
+    const struct slot slot = open_slot(p, value);
     struct walk w;
     begin_walk(p, s, first, &w);
-    if (s->weight || p->v->bias) {
-        struct parts x = unpack(p, s->shape, w.raw);
+    struct parts x = unpack(p, s->shape, w.raw);
+    if (!value || p->v->bias) {
         transform(p, s, &work, w.loop.index, &x);
-        pack(p, s->shape, &x, w.raw);
+        struct parts rounded = x;
+        convert(p, s->shape, &rounded, p->dtype);
+        pack(p, s->shape, &rounded, w.raw);
     }
     if (p->v->keep_kv)
-        write_dense(p, s, kept, w.loop.index, w.raw);
-    write_cache(p, s, cache, w.loop.index, w.raw);
+        write_dense(p, s, value ? "v_out" : "k_out", ELEM, w.loop.index, w.raw);
+    write_cache(p, s, &slot, w.loop.index, &x, w.raw);
     end_walk(p, &w);
 }
 
@@ -551,7 +724,7 @@ static void visit_gate(struct rope *p, const struct source *q)
     struct walk w;
     fetch(p, &s, s.first, first);
     begin_walk(p, &s, first, &w);
-    write_dense(p, &s, "gate", w.loop.index, w.raw);
+    write_dense(p, &s, "gate", ELEM, w.loop.index, w.raw);
     end_walk(p, &w);
 }
 
@@ -571,8 +744,8 @@ static void share_out(struct rope *p, const char *heads, struct source *s)
 
 static void locate(struct rope *p, const char *heads, struct source *s)
 {
-    s->base = token_base(p, s->name);
-    s->stride = head_stride(p, s->name);
+    s->base = token_base(p, s->name, ELEM);
+    s->stride = head_stride(p, s->name, ELEM);
     share_out(p, heads, s);
 }
 
@@ -610,13 +783,13 @@ static void visit_token(struct rope *p)
     fetch(p, &k, k.first, first_k);
     fetch(p, &v, v.first, first_v);
     if (p->v->rope != ATT_ROPE_NONE)
-        load_angles(p);
+        find_angles(p);
     load_slot(p);
     visit_q(p, &q, first_q);
     if (p->v->gate)
         visit_gate(p, &q);
-    visit_kv(p, &k, first_k, "k", "k_out");
-    visit_kv(p, &v, first_v, "v", "v_out");
+    visit_kv(p, &k, first_k, false);
+    visit_kv(p, &v, first_v, true);
 }
 
 /* By the elements that a lane holds: of a tile in f32, of the next one on its way, of weights and
@@ -630,7 +803,7 @@ static unsigned waves_per_simd(const struct rope *p)
 static void build(const struct att_variant *v, const struct tir_machine *m, struct att_kernel *k)
 {
     char name[ATT_NAME_MAX];
-    struct rope p = {.v = v, .dtype = v->dtype == ATT_DTYPE_BF16 ? TIR_BF16 : TIR_F16};
+    struct rope p = {.v = v, .m = m, .dtype = att_dtype(v)};
     att_variant_name(v, name);
     struct tir_func *f = tir_func_create(name, m, WAVES);
     p.b = tir_at_end(f, f->body);
@@ -658,7 +831,8 @@ const struct att_template att_template_rope_qk_norm_cache = {
     .description = "bias, QK norm, rotary embedding and KV cache write in one pass",
     .takes = ATT_BIT(DTYPE) | ATT_BIT(HEAD_DIM) | ATT_BIT(KV_DTYPE) |
              ATT_BIT(KV_LAYOUT) | ATT_BIT(KV_SCALE) | ATT_BIT(ROPE) | ATT_BIT(ROTARY_DIM) |
-             ATT_BIT(NORM) | ATT_BIT(BIAS) | ATT_BIT(GATE) | ATT_BIT(KEEP_KV),
+             ATT_BIT(MROPE) | ATT_BIT(COS_SIN) | ATT_BIT(NORM) | ATT_BIT(BIAS) | ATT_BIT(GATE) |
+             ATT_BIT(KEEP_KV) | ATT_BIT(OUT_DTYPE),
     .check = check,
     .build = build,
 };
