@@ -594,7 +594,7 @@ enum attn_rope {
     ATTN_ROPE_GPTJ  /**< elements 2 i and 2 i + 1 */
 };
 
-/** Which pairs (i of n = rotary_dim / 2) rotate by which of three positions: time, height, width. */
+/** Which of rotary_dim / 2 pairs rotate by which of three positions: time, height, width. */
 enum attn_mrope {
     ATTN_MROPE_NONE,       /**< one position */
     ATTN_MROPE_SECTIONS,   /**< the first sections[0] by time, the next sections[1] by height, the
@@ -634,11 +634,14 @@ struct attn_rope_qk_norm_cache_desc {
  * One call, for `tokens` tokens of any sequences. Token t reads row positions[t] of the table
  * cos_sin, [position, rotary_dim]: the cosines of the rotary_dim / 2 pairs, then their sines. A
  * pair (a, b) becomes (a cos - b sin, b cos + a sin). Scaled variants (YaRN, Llama 3) are other
- * tables. Caches of ATTN_FP8 and ATTN_INT8 get k and v divided by their scale, to nearest even and
- * saturated: a scale per token and head is worked out, as the largest absolute value over the
- * largest number of the type, and stored; one per tensor, or per page and head, is there already. k and v of token t go to slot slot_mapping[t] of the cache: page slot / page_size,
- * offset slot % page_size. A token with a negative slot is not cached; its q, and its k and v where
- * they are kept, are worked out all the same.
+ * tables.
+ *
+ * k and v of token t go to slot slot_mapping[t] of the cache: page slot / page_size, offset slot %
+ * page_size. A token with a negative slot is not cached; its q, and its k and v where they are
+ * kept, are worked out all the same. Caches of ATTN_FP8 and ATTN_INT8 get k and v divided by their
+ * scale, to nearest even and saturated: a scale per token and head is worked out, as the largest
+ * absolute value over the largest number of the type, and stored; one per tensor, or per page and
+ * head, is there already.
  *
  * Strides are in elements; 0 stands for a contiguous [token, head, element] tensor. q, k and v
  * may be parts of one tensor. The last dimension is contiguous; tensors and their strides in
@@ -647,7 +650,7 @@ struct attn_rope_qk_norm_cache_desc {
  */
 struct attn_rope_qk_norm_cache_args {
     size_t size;           /**< sizeof(struct attn_rope_qk_norm_cache_args) */
-    const void *q;         /**< [tokens, heads, head_dim]; desc.gate: [tokens, heads, 2 head_dim] */
+    const void *q;         /**< [tokens, heads, head_dim], desc.gate: [tokens, heads, 2 head_dim] */
     const void *k;         /**< [tokens, kv_heads, head_dim] */
     const void *v;         /**< [tokens, kv_heads, head_dim]; NULL: q and k only */
     void *q_out;           /**< [tokens, heads, head_dim]; NULL: q, in place */

@@ -542,7 +542,6 @@ struct slot {
     struct tir_value head_stride; /* i64 bytes */
     struct tir_value scales;      /* i64: address of the first head's scale */
     struct tir_value scale_stride; /* i32 bytes from a head's scale to the next */
-    struct tir_value inverse;     /* f32, of a scale per tensor */
 };
 
 static struct slot open_slot(struct rope *p, bool value)
@@ -552,8 +551,6 @@ static struct slot open_slot(struct rope *p, bool value)
     const struct att_cache *c = &t.cache;
     t.at = att_cache_slot_row(c, p->slot);
     t.head_stride = stride_of(p, value ? "v" : "k", "head", c->size);
-    if (c->scaling == ATT_KV_SCALE_TENSOR)
-        t.inverse = att_cache_inverse(c, att_cache_tensor_scale(c));
     if (c->scaling == ATT_KV_SCALE_TOKEN || c->scaling == ATT_KV_SCALE_BLOCK) {
         t.scales = tir_add(b, c->scales, att_cache_scale_row(c, p->slot));
         t.scale_stride =
@@ -581,11 +578,13 @@ static struct tir_value quantum(struct rope *p, const struct source *s, const st
 {
     struct tir_builder *b = &p->b;
     const struct att_cache *c = &t->cache;
+    if (c->scaling == ATT_KV_SCALE_NONE)
+        return (struct tir_value){0};
+    if (c->scaling == ATT_KV_SCALE_TENSOR)
+        return att_cache_inverse(c, att_cache_tensor_scale(c));
     if (c->scaling == ATT_KV_SCALE_BLOCK)
         return att_cache_inverse(c, tir_tile_load(b, scales_of(p, s, t), row,
                                                   head_column(p, s->shape, TIR_F32)));
-    if (c->scaling != ATT_KV_SCALE_TOKEN)
-        return t->inverse;
     struct tir_value absmax = att_absmax(b, x->v[0]);
     for (unsigned i = 1; i < s->shape->n_parts; i++)
         absmax = tir_max(b, absmax, att_absmax(b, x->v[i]));

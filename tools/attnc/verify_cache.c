@@ -2,7 +2,6 @@
 #include "tools/attnc/verify_cache.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -263,40 +262,6 @@ void cache_download(struct paged_cache *c, struct device_memory *m)
         if (c->scale_count)
             device_read(m, c->scales[p], c->device_scales[p], c->scale_count * sizeof(float));
     }
-}
-
-/* Bytes of the image that belong to elements of the slots. */
-static bool *bytes_of_slots(const struct paged_cache *c, enum cache_part p, const bool *slots)
-{
-    const size_t size = (size_t)c->precision->size;
-    bool *inside = allocate(image_bytes(c, p));
-    for (int i = 0; i < c->page_count * c->desc.page_size; i++) {
-        for (int head = 0; head < c->kv_heads && slots[i]; head++) {
-            for (int d = 0; d < c->part[p].dim; d++) {
-                const uint8_t *at =
-                    element(c, p, i / c->desc.page_size, i % c->desc.page_size, head, d);
-                memset(inside + (at - c->image[p]), true, size);
-            }
-        }
-    }
-    return inside;
-}
-
-bool cache_untouched_outside(const struct paged_cache *c, const bool *slots, char *why,
-                             size_t why_size)
-{
-    const size_t size = (size_t)c->precision->size;
-    bool untouched = true;
-    for (int p = 0; p < CACHE_PARTS && untouched; p++) {
-        bool *inside = bytes_of_slots(c, p, slots);
-        for (size_t at = 0; at < image_bytes(c, p) && untouched; at += size)
-            untouched = inside[at] || !memcmp(c->image[p] + at, &c->precision->poison, size);
-        free(inside);
-        if (!untouched)
-            snprintf(why, why_size, "%s: memory that belongs to no slot was written",
-                     p == CACHE_K ? "k" : "v");
-    }
-    return untouched;
 }
 
 void cache_free(struct paged_cache *c)

@@ -66,11 +66,6 @@ void cache_upload(struct paged_cache *c, struct device_memory *m, struct attn_ca
 /** Reads elements and scales back over the host's; of spread pages only those in use. */
 void cache_download(struct paged_cache *c, struct device_memory *m);
 
-/** Is all but the elements of `slots`, a bool each, as cache_init() left it? Else `why` says where
- * it is not. */
-bool cache_untouched_outside(const struct paged_cache *c, const bool *slots, char *why,
-                             size_t why_size);
-
 void cache_free(struct paged_cache *c);
 
 /** Page numbers 0 .. count - 1 in random order, count of them; free() it. */

@@ -49,21 +49,26 @@ static const struct shape {
     { "wide", PACKED, 96, 8, 2, 1024, PLAIN },
 };
 
-enum { MAX_POSITION = 131072, NEAR_POSITIONS = 512, FAR_PAGES = 6 };
+enum { MAX_POSITION = 131072, NEAR_POSITIONS = 512, FAR_PAGES = 6, STREAMS = 3 };
+
+/* What a scale that is given lets be stored; a few of the numbers are larger. */
+static const double most_stored = 4;
 
 struct problem {
     struct verify_run *run;
     const struct shape *shape;
-    const struct precision *precision;
+    const struct precision *precision, *q_precision;
     struct attn_rope_qk_norm_cache_desc desc;
     struct attn_rope_qk_norm_cache_args args;
     struct tensor q, k, v, gate_in;
     struct tensor q_out, k_out, v_out, gate;
     struct tensor q_weight, k_weight, q_bias, k_bias, v_bias;
-    struct paged_cache cache;
-    int64_t *positions, *slots;
-    float *angles; /* [token, rotary_dim]: the rows that the tokens read */
+    struct paged_cache cache, untouched; /* after the launch, before it */
+    int64_t *positions;                  /* [3, token] */
+    int64_t *slots;
+    float *angles; /* [token, rotary_dim]: by which the pairs of a token rotate */
     float *q_squares, *k_squares;
+    float q_scale;
     uint8_t *before; /* packed inputs, in place */
     struct device_memory memory;
     struct verify_row *row;
@@ -102,16 +107,48 @@ static double pair_frequency(enum table table, int i, int rotary_dim)
     return f;
 }
 
-static void set_angles(struct problem *p, int token)
+/* A number that every type holds, near x. */
+static double few_bits(double x)
+{
+    int exponent;
+    const double fraction = frexp(x, &exponent);
+    return exponent < -12 ? 0 : ldexp(nearbyint(fraction * 256) / 256, exponent);
+}
+
+static void make_row(const struct problem *p, int64_t position, float *row)
 {
     const int rotary = p->desc.rotary_dim, half = rotary / 2;
     const double scale = p->shape->table == YARN ? 0.1 * log(32) + 1 : 1;
-    float *row = p->angles + (size_t)token * (size_t)rotary;
     for (int i = 0; i < half; i++) {
-        const double angle =
-            (double)p->positions[token] * pair_frequency(p->shape->table, i, rotary);
+        const double angle = (double)position * pair_frequency(p->shape->table, i, rotary);
         row[i] = (float)(scale * cos(angle));
         row[half + i] = (float)(scale * sin(angle));
+    }
+    for (int i = 0; i < rotary && p->desc.cos_sin_short; i++)
+        row[i] = (float)few_bits(row[i]);
+}
+
+/* Which position pair i rotates by (Qwen2-VL; Qwen3-VL). */
+static int stream_of(const struct problem *p, int i)
+{
+    const int32_t *n = p->args.sections;
+    if (p->desc.mrope == ATTN_MROPE_SECTIONS)
+        return i < n[0] ? 0 : i < n[0] + n[1] ? 1 : 2;
+    if (p->desc.mrope == ATTN_MROPE_INTERLEAVED)
+        return i % 3 == 1 && i < 3 * n[1] ? 1 : i % 3 == 2 && i < 3 * n[2] ? 2 : 0;
+    return 0;
+}
+
+static void set_angles(struct problem *p, int token)
+{
+    const int rotary = p->desc.rotary_dim, half = rotary / 2;
+    float *angles = p->angles + (size_t)token * (size_t)rotary;
+    float rows[STREAMS][REF_ROPE_DIM_MAX];
+    for (int s = 0; s < STREAMS; s++)
+        make_row(p, p->positions[s * p->shape->tokens + token], rows[s]);
+    for (int i = 0; i < half; i++) {
+        angles[i] = rows[stream_of(p, i)][i];
+        angles[half + i] = rows[stream_of(p, i)][half + i];
     }
 }
 
@@ -120,15 +157,39 @@ static void set_angles(struct problem *p, int token)
 /* The largest position, the smallest, others; two tokens may share one. */
 static void set_positions(struct problem *p, uint64_t *random)
 {
-    const int n = p->shape->tokens;
+    const int n = p->shape->tokens, half = p->desc.rotary_dim / 2;
     const int64_t most = p->shape->flags & FAR_TABLE ? MAX_POSITION : NEAR_POSITIONS;
-    p->positions = allocate((size_t)n, sizeof(*p->positions));
+    p->positions = allocate((size_t)n * STREAMS, sizeof(*p->positions));
     p->angles = allocate((size_t)n * (size_t)p->desc.rotary_dim, sizeof(*p->angles));
-    for (int t = 0; t < n; t++) {
-        p->positions[t] = t == 0 ? most - 1 : t == 1 ? 0 : (int64_t)(random_bits(random) % most);
-        set_angles(p, t);
-    }
     p->args.max_position = (int32_t)most;
+    p->args.sections[1] = p->desc.mrope == ATTN_MROPE_SECTIONS ? half * 3 / 8 : (half + 1) / 3;
+    p->args.sections[2] = p->desc.mrope == ATTN_MROPE_SECTIONS ? half * 3 / 8 : half / 3;
+    p->args.sections[0] = half - p->args.sections[1] - p->args.sections[2];
+    for (int t = 0; t < n * STREAMS; t++)
+        p->positions[t] = t == 0 ? most - 1 : t == 1 ? 0 : (int64_t)(random_bits(random) % most);
+    for (int t = 0; t < n; t++)
+        set_angles(p, t);
+}
+
+/* What is larger than most_stored is more than this scale can stand for. */
+static float random_scale(const struct precision *type, uint64_t *random)
+{
+    const double fraction = (double)(random_bits(random) >> 40) * 0x1p-24;
+    return (float)((1 + fraction) * most_stored / type->limit);
+}
+
+/* Those that the kernel reads. */
+static void set_scales(struct problem *p, int slot, uint64_t *random)
+{
+    const int size = p->cache.desc.page_size;
+    const enum attn_kv_scale scaling = p->cache.desc.scale;
+    if (scaling == ATTN_KV_SCALE_NONE || scaling == ATTN_KV_SCALE_TOKEN)
+        return;
+    for (int part = 0; part < CACHE_PARTS; part++) {
+        for (int head = 0; head < p->desc.kv_heads; head++)
+            *cache_scale(&p->cache, part, slot / size, slot % size, head) =
+                random_scale(p->cache.precision, random);
+    }
 }
 
 static void set_slots(struct problem *p, uint64_t *random)
@@ -142,16 +203,19 @@ static void set_slots(struct problem *p, uint64_t *random)
             p->slots[t] = all - 1 - t;
         if (p->shape->flags & SKIPS && t % 3 == 1)
             p->slots[t] = t % 2 ? -1 : INT64_MIN;
-        if (p->slots[t] >= 0)
-            p->cache.used[p->slots[t] / p->cache.desc.page_size] = true;
+        if (p->slots[t] < 0)
+            continue;
+        p->cache.used[p->slots[t] / p->cache.desc.page_size] = true;
+        set_scales(p, (int)p->slots[t], random);
     }
     free(order);
+    cache_copy(&p->untouched, &p->cache);
 }
 
 static void spread(struct tensor *t)
 {
-    t->head_stride = t->dim + 8;
-    t->token_stride = t->heads * t->head_stride + 24;
+    t->head_stride = t->dim + 16;
+    t->token_stride = t->heads * t->head_stride + 48;
 }
 
 /* q, key and value, each head of q with its gate where there is one. */
@@ -185,6 +249,7 @@ static void place_outputs(struct problem *p)
         if (s->flags & GAPS)
             spread(outputs[i]);
     }
+    p->q_out.precision = p->q_precision;
 }
 
 static void place_weights(struct problem *p)
@@ -224,6 +289,7 @@ static void set_inputs(struct problem *p, const char *target, uint64_t *random)
     for (size_t i = 0; i < COUNT(inputs); i++)
         tensor_fill(inputs[i], random);
     set_squares(p, random);
+    p->q_scale = p->q_precision->size == 1 ? random_scale(p->q_precision, random) : 1;
     set_positions(p, random);
     int pages = s->tokens / s->page_size + 2;
     if (s->flags & FAR_CACHE)
@@ -236,14 +302,23 @@ static void set_inputs(struct problem *p, const char *target, uint64_t *random)
 }
 
 /* Only the rows that are read: the others stay undefined, and a simulator says so if they are. */
-static float *upload_table(struct problem *p)
+static void *upload_table(struct problem *p)
 {
-    const size_t row = (size_t)p->desc.rotary_dim * sizeof(float);
-    char *table = device_allocate(&p->memory, (size_t)p->args.max_position * row);
-    for (int t = 0; t < p->shape->tokens && table; t++)
-        device_write(&p->memory, table + (size_t)p->positions[t] * row,
-                     p->angles + (size_t)t * (size_t)p->desc.rotary_dim, row);
-    return (float *)table;
+    const int rotary = p->desc.rotary_dim;
+    const size_t size = p->desc.cos_sin_short ? sizeof(uint16_t) : sizeof(float);
+    const size_t bytes = (size_t)rotary * size;
+    char *table = device_allocate(&p->memory, (size_t)p->args.max_position * bytes);
+    const int n = p->shape->tokens * (p->desc.mrope == ATTN_MROPE_NONE ? 1 : STREAMS);
+    for (int t = 0; t < n && table; t++) {
+        float row[REF_ROPE_DIM_MAX];
+        uint16_t bits[REF_ROPE_DIM_MAX];
+        make_row(p, p->positions[t], row);
+        for (int i = 0; i < rotary; i++)
+            bits[i] = p->desc.cos_sin_short ? encode_element(p->precision, row[i]) : 0;
+        device_write(&p->memory, table + (size_t)p->positions[t] * bytes,
+                     p->desc.cos_sin_short ? (void *)bits : row, bytes);
+    }
+    return table;
 }
 
 static void set_input_strides(struct problem *p)
@@ -281,10 +356,15 @@ static void upload_inputs(struct problem *p)
         a->v_bias = tensor_upload(&p->v_bias, m);
     }
     if (p->desc.rope != ATTN_ROPE_NONE) {
-        a->positions = device_copy(m, p->positions, n * sizeof(*p->positions));
+        a->positions = device_copy(m, p->positions, n * STREAMS * sizeof(*p->positions));
         a->cos_sin = upload_table(p);
     }
     set_input_strides(p);
+}
+
+static bool q_in_place(const struct problem *p)
+{
+    return p->shape->flags & IN_PLACE && p->q_precision->size == 2;
 }
 
 static void upload_outputs(struct problem *p)
@@ -302,11 +382,14 @@ static void upload_outputs(struct problem *p)
         a->slot_mapping = device_copy(m, p->slots, (size_t)a->tokens * sizeof(*p->slots));
         cache_upload(&p->cache, m, &a->cache);
     }
+    if (!q_in_place(p)) {
+        a->q_out = tensor_upload(&p->q_out, m);
+        a->q_out_scale = device_copy(m, &p->q_scale, sizeof(p->q_scale));
+        a->q_out_token_stride = p->q_out.token_stride;
+        a->q_out_head_stride = p->q_out.head_stride;
+    }
     if (p->shape->flags & IN_PLACE)
         return;
-    a->q_out = tensor_upload(&p->q_out, m);
-    a->q_out_token_stride = p->q_out.token_stride;
-    a->q_out_head_stride = p->q_out.head_stride;
     if (!p->desc.keep_kv)
         return;
     a->k_out = tensor_upload(&p->k_out, m);
@@ -347,10 +430,16 @@ static void fail_element(struct problem *p, const char *what, int token, int hea
  *   2 f    for a product and the sum of two, with rotation;
  *
  * and by a rounding to the type of the output. What nothing is done to comes through as it is.
+ *
+ * What is stored with a scale is x times its inverse, which is good to an ulp, 2 f, and the product
+ * has one more rounding; then x is off by the unit of the type, or, where that is larger, by the
+ * smallest step times the scale; what is beyond the largest number becomes it. A scale per token is
+ * the largest |x|, off as above, times a constant rounded to float32: 2 f.
  */
+static const double f = 0x1p-24;
+
 static double arithmetic_error(const struct problem *p)
 {
-    const double f = 0x1p-24;
     double roundings = p->desc.bias ? 1 : 0;
     if (p->desc.norm == ATTN_NORM_FULL)
         roundings += 5;
@@ -361,47 +450,96 @@ static double arithmetic_error(const struct problem *p)
     return roundings * f;
 }
 
-static double bound_of(const struct problem *p, double out, double magnitude, double error)
-{
-    const double u = p->precision->unit;
-    return error == 0 ? 0 : u * fabs(out) + p->precision->tiny + (1 + u) * error * magnitude;
-}
-
-/* Where an element ended up. */
+/* Where a head ended up. */
 struct target {
     const char *what;
     const struct tensor *tensor; /* NULL: the cache */
+    const struct precision *type;
     enum cache_part part;
+    double scale; /* 0: stored as it is */
 };
 
-static double read_element(const struct problem *p, const struct target *t, int token, int head,
-                           int d)
+/* What x becomes, and how far from it that may be. `terms`: the error of x itself. */
+static double expected_value(const struct target *t, double x, double terms, double *bound)
+{
+    const double u = t->type->unit;
+    if (t->type->size == 2) {
+        *bound = terms == 0 ? 0 : u * fabs(x) + t->type->tiny + (1 + u) * terms;
+        return x;
+    }
+    const double scale = t->scale > 0 ? t->scale : 1;
+    const double most = t->type->limit + (x < 0 && t->type->dtype == ATTN_INT8);
+    const double stored = copysign(fmin(fabs(x), most * scale), x);
+    const double arithmetic = terms + (t->scale > 0 ? 4 * f * fabs(stored) : 0);
+    *bound = fmax(u * fabs(stored), t->type->tiny * scale) + (1 + u) * arithmetic;
+    return stored;
+}
+
+static double read_element(struct problem *p, const struct target *t, int token, int head, int d)
 {
     if (t->tensor)
-        return tensor_get(t->tensor, token, head, d);
+        return tensor_get(t->tensor, token, head, d) * (t->scale > 0 ? t->scale : 1);
     const int size = p->cache.desc.page_size;
-    const int64_t slot = p->slots[token];
-    return cache_value(&p->cache, t->part, (int)(slot / size), (int)(slot % size), head, d);
+    const int page = (int)(p->slots[token] / size), at = (int)(p->slots[token] % size);
+    const double got = cache_value(&p->cache, t->part, page, at, head, d);
+    cache_set_bits(&p->cache, t->part, page, at, head, d,
+                   cache_bits(&p->untouched, t->part, page, at, head, d));
+    return got;
 }
 
 static void compare_head(struct problem *p, const struct target *t, int token, int head,
                          const struct ref_rope_head *r, double arithmetic)
 {
     for (int d = 0; d < p->desc.head_dim; d++) {
+        double bound;
+        const double expected = expected_value(t, r->out[d], arithmetic * r->magnitude[d], &bound);
         const double got = read_element(p, t, token, head, d);
-        const double bound = bound_of(p, r->out[d], r->magnitude[d], arithmetic);
-        const double error = fabs(got - r->out[d]);
+        const double error = fabs(got - expected);
         p->error += error * error;
-        p->norm += r->out[d] * r->out[d];
+        p->norm += expected * expected;
         p->bounds += bound * bound;
         if (!(error <= bound))
-            fail_element(p, t->what, token, head, d, got, r->out[d]);
+            fail_element(p, t->what, token, head, d, got, expected);
         if (bound > 0 && error / bound >= p->closest) {
             p->closest = error / bound;
             p->row->largest = error;
             p->row->largest_bound = bound;
         }
     }
+}
+
+/* The scale that was stored for a token and head, which then counts as untouched. */
+static void compare_scale(struct problem *p, enum cache_part part, int token, int head,
+                          const struct ref_rope_head *r, double arithmetic)
+{
+    const int size = p->cache.desc.page_size;
+    const int page = (int)(p->slots[token] / size), at = (int)(p->slots[token] % size);
+    float *scale = cache_scale(&p->cache, part, page, at, head);
+    double largest = 0, terms = 0;
+    for (int d = 0; d < p->desc.head_dim; d++) {
+        largest = fmax(largest, fabs(r->out[d]));
+        terms = fmax(terms, arithmetic * r->magnitude[d]);
+    }
+    const double expected = largest / p->cache.precision->limit;
+    const double bound = terms / p->cache.precision->limit + 2 * f * expected;
+    if (!(fabs(*scale - expected) <= bound))
+        fail_element(p, "scale", token, head, 0, *scale, expected);
+    *scale = *cache_scale(&p->untouched, part, page, at, head);
+}
+
+static void compare_cached(struct problem *p, enum cache_part part, int token, int head,
+                           const struct ref_rope_head *r, double arithmetic)
+{
+    const int size = p->cache.desc.page_size;
+    const int page = (int)(p->slots[token] / size), at = (int)(p->slots[token] % size);
+    const bool scaled = p->cache.desc.scale != ATTN_KV_SCALE_NONE;
+    const struct target t = {
+        .what = part == CACHE_K ? "k" : "v", .type = p->cache.precision, .part = part,
+        .scale = scaled ? *cache_scale(&p->cache, part, page, at, head) : 0,
+    };
+    compare_head(p, &t, token, head, r, arithmetic);
+    if (p->cache.desc.scale == ATTN_KV_SCALE_TOKEN)
+        compare_scale(p, part, token, head, r, arithmetic);
 }
 
 static const double *head_of(const struct tensor *t, int token, int head)
@@ -453,8 +591,11 @@ static struct tensor in_place(const struct problem *p, const struct tensor *t)
 
 static void compare_q(struct problem *p, const struct tensor *out, struct ref_rope_head *r)
 {
-    const struct target q = { .what = "q", .tensor = out };
-    const struct target gate = { .what = "gate", .tensor = &p->gate };
+    const struct target q = {
+        .what = "q", .tensor = out, .type = p->q_precision,
+        .scale = p->q_precision->size == 1 ? p->q_scale : 0,
+    };
+    const struct target gate = { .what = "gate", .tensor = &p->gate, .type = p->precision };
     for (int token = 0; token < p->args.tokens; token++) {
         for (int head = 0; head < p->desc.heads; head++) {
             rotated_head(p, true, token, head, r);
@@ -470,8 +611,9 @@ static void compare_kv(struct problem *p, enum cache_part part, const struct ten
                        struct ref_rope_head *r)
 {
     const bool key = part == CACHE_K;
-    const struct target kept = { .what = key ? "k_out" : "v_out", .tensor = out };
-    const struct target cached = { .what = key ? "k" : "v", .part = part };
+    const struct target kept = {
+        .what = key ? "k_out" : "v_out", .tensor = out, .type = p->precision,
+    };
     const double error = key ? arithmetic_error(p) : p->desc.bias ? 0x1p-24 : 0;
     for (int token = 0; token < p->args.tokens; token++) {
         for (int head = 0; head < p->desc.kv_heads; head++) {
@@ -482,7 +624,7 @@ static void compare_kv(struct problem *p, enum cache_part part, const struct ten
             if (p->desc.keep_kv)
                 compare_head(p, &kept, token, head, r, error);
             if (p->args.slot_mapping && p->slots[token] >= 0)
-                compare_head(p, &cached, token, head, r, error);
+                compare_cached(p, part, token, head, r, error);
         }
     }
 }
@@ -490,7 +632,7 @@ static void compare_kv(struct problem *p, enum cache_part part, const struct ten
 static void compare(struct problem *p)
 {
     const bool back = p->shape->flags & IN_PLACE;
-    const struct tensor q = back ? in_place(p, &p->q) : p->q_out;
+    const struct tensor q = q_in_place(p) ? in_place(p, &p->q) : p->q_out;
     const struct tensor key = back ? in_place(p, &p->k) : p->k_out;
     const struct tensor value = back ? in_place(p, &p->v) : p->v_out;
     struct ref_rope_head *r = allocate(1, sizeof(*r));
@@ -524,8 +666,8 @@ static void check_packed(struct problem *p)
     for (size_t i = 0; i < n; i++) {
         const size_t at = i % row;
         const bool of_q = at < (size_t)(q->heads * q->head_stride);
-        const bool written = of_q ? at % (size_t)q->head_stride < (size_t)q->dim
-                                  : p->desc.keep_kv;
+        const bool written =
+            of_q ? q_in_place(p) && at % (size_t)q->head_stride < (size_t)q->dim : p->desc.keep_kv;
         if (!written && before[i] != now[i]) {
             fail(p, "in place", "an element beside q was written");
             return;
@@ -533,18 +675,14 @@ static void check_packed(struct problem *p)
     }
 }
 
+/* What belongs to slots was put back while it was compared. */
 static void check_cache(struct problem *p)
 {
-    bool *slots = allocate((size_t)p->cache.page_count * (size_t)p->cache.desc.page_size,
-                           sizeof(*slots));
-    char why[96];
-    for (int t = 0; t < p->args.tokens; t++) {
-        if (p->slots[t] >= 0)
-            slots[p->slots[t]] = true;
+    for (int part = 0; part < CACHE_PARTS; part++) {
+        if (!cache_same(&p->cache, &p->untouched, part))
+            fail(p, part == CACHE_K ? "k" : "v",
+                 "elements or scales that belong to no slot were written");
     }
-    if (!cache_untouched_outside(&p->cache, slots, why, sizeof(why)))
-        fail(p, "cache", why);
-    free(slots);
 }
 
 static void check_surroundings(struct problem *p)
@@ -553,11 +691,12 @@ static void check_surroundings(struct problem *p)
         check_output(p, &p->gate, "gate");
     if (p->args.slot_mapping)
         check_cache(p);
+    if (!q_in_place(p))
+        check_output(p, &p->q_out, "q_out");
     if (p->shape->flags & IN_PLACE) {
         check_packed(p);
         return;
     }
-    check_output(p, &p->q_out, "q_out");
     if (p->desc.keep_kv) {
         check_output(p, &p->k_out, "k_out");
         if (p->args.v)
@@ -578,9 +717,10 @@ static int download(struct problem *p)
     int error = p->desc.gate ? tensor_download(&p->gate, m) : 0;
     if (p->args.slot_mapping)
         cache_download(&p->cache, m);
+    if (!error && !q_in_place(p))
+        error = tensor_download(&p->q_out, m);
     if (p->shape->flags & IN_PLACE)
         return error ? error : tensor_download(&p->q, m);
-    error = error ? error : tensor_download(&p->q_out, m);
     if (p->desc.keep_kv && !error)
         error = tensor_download(&p->k_out, m);
     if (p->desc.keep_kv && !error && p->args.v)
@@ -599,8 +739,8 @@ static void launch(struct problem *p, const struct attn_op *op)
     else if ((error = download(p)))
         fail(p, "hipMemcpy", gpu->hipGetErrorName(error));
     else {
-        check_surroundings(p);
         compare(p);
+        check_surroundings(p);
     }
 }
 
@@ -634,12 +774,21 @@ static void destroy(struct problem *p)
     for (size_t i = 0; i < COUNT(all); i++)
         tensor_free(all[i]);
     cache_free(&p->cache);
+    cache_free(&p->untouched);
     free(p->positions);
     free(p->slots);
     free(p->angles);
     free(p->q_squares);
     free(p->k_squares);
     free(p->before);
+}
+
+/* A page of a SHUFFLE cache has the tokens that take 16 bytes, or more. */
+static int page_size(const struct attn_cache_desc *desc, int size)
+{
+    const int least = desc->layout != ATTN_KV_SHUFFLE ? 1
+                      : desc->dtype == ATTN_FP8 || desc->dtype == ATTN_INT8 ? 16 : 8;
+    return size < least ? least : size;
 }
 
 static void verify_shape(struct verify_run *run, const struct attn_kernel_info *info, size_t i,
@@ -651,13 +800,14 @@ static void verify_shape(struct verify_run *run, const struct attn_kernel_info *
     struct verify_row row = { .kernel = info->name, .shape = shape->name };
     struct problem p = {
         .run = run, .shape = shape, .precision = precision, .desc = *desc, .row = &row,
+        .q_precision = find_cache_precision(desc->q_out_dtype, info->target),
         .fault = fault, .fault_size = sizeof(fault),
         .args = { .size = sizeof(p.args), .tokens = shape->tokens, .eps = 1e-6f },
         .memory = { .gpu = run->gpu },
     };
     p.desc.heads = shape->heads;
     p.desc.kv_heads = shape->kv_heads;
-    p.desc.cache.page_size = shape->page_size;
+    p.desc.cache.page_size = page_size(&p.desc.cache, shape->page_size);
     uint64_t random = run->seed * 1000003 + i;
     set_inputs(&p, info->target, &random);
     upload_inputs(&p);
@@ -671,39 +821,37 @@ static void verify_shape(struct verify_run *run, const struct attn_kernel_info *
     verify_report(run, &row);
 }
 
-static int choice(const struct verify_run *run, uint32_t n, const char *field,
-                  const char *const *names)
-{
-    const char *value = verify_field(run->pack, n, field);
-    for (int i = 0; names[i]; i++) {
-        if (!strcmp(names[i], value))
-            return i;
-    }
-    return -1;
-}
-
 static bool flag(const struct verify_run *run, uint32_t n, const char *field)
 {
     return !strcmp(verify_field(run->pack, n, field), "true");
 }
 
-static void verify(struct verify_run *run, uint32_t n, const struct attn_kernel_info *info)
+static struct attn_rope_qk_norm_cache_desc make_desc(const struct verify_run *run, uint32_t n,
+                                                     const struct precision *precision)
 {
-    static const char *const ropes[] = { "none", "neox", "gptj", NULL };
-    static const char *const norms[] = { "none", "rms", "gemma_rms", "full", NULL };
-    const struct precision *precision = find_precision(verify_field(run->pack, n, "dtype"));
-    const struct attn_rope_qk_norm_cache_desc desc = {
-        .size = sizeof(desc),
-        .dtype = precision ? precision->dtype : 0,
-        .head_dim = atoi(verify_field(run->pack, n, "head_dim")),
-        .rope = (enum attn_rope)choice(run, n, "rope", ropes),
-        .rotary_dim = atoi(verify_field(run->pack, n, "rotary_dim")),
-        .norm = (enum attn_norm)choice(run, n, "norm", norms),
+    const struct attn_pack *pack = run->pack;
+    const enum attn_dtype dtype = precision ? precision->dtype : 0;
+    return (struct attn_rope_qk_norm_cache_desc){
+        .size = sizeof(struct attn_rope_qk_norm_cache_desc),
+        .dtype = dtype,
+        .q_out_dtype = VERIFY_NUMBER_OF(pack, n, "out_dtype", "same", "fp8") ? ATTN_FP8 : dtype,
+        .head_dim = atoi(verify_field(pack, n, "head_dim")),
+        .rope = VERIFY_NUMBER_OF(pack, n, "rope", "none", "neox", "gptj"),
+        .rotary_dim = atoi(verify_field(pack, n, "rotary_dim")),
+        .mrope = VERIFY_NUMBER_OF(pack, n, "mrope", "none", "sections", "interleaved"),
+        .cos_sin_short = VERIFY_NUMBER_OF(pack, n, "cos_sin", "f32", "same"),
+        .norm = VERIFY_NUMBER_OF(pack, n, "norm", "none", "rms", "gemma_rms", "full"),
         .bias = flag(run, n, "bias"),
         .gate = flag(run, n, "gate"),
         .keep_kv = flag(run, n, "keep_kv"),
-        .cache = { .dtype = precision ? precision->dtype : 0 },
+        .cache = verify_cache_desc(pack, n),
     };
+}
+
+static void verify(struct verify_run *run, uint32_t n, const struct attn_kernel_info *info)
+{
+    const struct precision *precision = find_precision(verify_field(run->pack, n, "dtype"));
+    const struct attn_rope_qk_norm_cache_desc desc = make_desc(run, n, precision);
     if (!precision || desc.head_dim > REF_ROPE_DIM_MAX) {
         verify_report(run, &(struct verify_row){
             .kernel = info->name, .shape = "-",
