@@ -214,11 +214,19 @@ struct attn_op_info {
     struct attn_kernel_info kernel; /**< the (first) kernel */
     uint32_t kernel_count;          /**< more than one: chosen per call from the pack's table */
     uint32_t pack;                  /**< number of its pack, in the order of attn_device_open() */
-    char why[200];                  /**< "exact", or which fields a more general kernel covers */
+    char why[200];                  /**< "exact", or which fields a more general kernel covers;
+                                     * for a call also what the choice depended on */
 };
 
 /** Fills info->size bytes; strings of `kernel` live as long as its pack. */
 ATTN_PUBLIC int attn_op_describe(const struct attn_op *op, struct attn_op_info *info);
+
+/**
+ * The same for one call: the kernel that a launch with these arguments would run, by the first row
+ * of the pack's table whose ranges they are in. Fails as the launch would.
+ */
+ATTN_PUBLIC int attn_op_describe_launch(const struct attn_op *op, const void *args,
+                                        struct attn_op_info *info);
 
 /** No launch of the op may be running, and no graph with it may be replayed later. */
 ATTN_PUBLIC void attn_op_destroy(struct attn_op *op);

@@ -6,6 +6,7 @@
  */
 #include "runtime/op.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -195,23 +196,29 @@ ATTN_PUBLIC void attn_op_destroy(struct attn_op *op)
     free(op);
 }
 
-ATTN_PUBLIC int attn_op_describe(const struct attn_op *op, struct attn_op_info *info)
+static int describe(const struct attn_op *op, const struct attn_kernel *kernel,
+                    struct attn_op_info *info)
 {
-    if (!op || !info || info->size != sizeof(*info))
-        return attn_fail_fixed(ATTN_BAD_ARGUMENT,
-                               "attn_op_describe: NULL, or info->size is not set");
     struct attn_op_info i = {
         .size = sizeof(i),
         .kernel.size = sizeof(i.kernel),
         .kernel_count = op->kernel_count,
         .pack = op->pack,
     };
-    int r = attn_pack_kernel(op->device->packs[op->pack], op->kernels[0].number, &i.kernel);
+    int r = attn_pack_kernel(op->device->packs[op->pack], kernel->number, &i.kernel);
     if (r)
         return r;
     memcpy(i.why, op->why, sizeof(i.why));
     *info = i;
     return ATTN_OK;
+}
+
+ATTN_PUBLIC int attn_op_describe(const struct attn_op *op, struct attn_op_info *info)
+{
+    if (!op || !info || info->size != sizeof(*info))
+        return attn_fail_fixed(ATTN_BAD_ARGUMENT,
+                               "attn_op_describe: NULL, or info->size is not set");
+    return describe(op, &op->kernels[0], info);
 }
 
 ATTN_PUBLIC int attn_op_workspace_size(const struct attn_op *op, const void *args_, size_t *size)
@@ -311,18 +318,32 @@ static int launch(const struct attn_op *op, const struct attn_kernel *kernel,
     return error ? attn_hip_fail(&op->device->hip, "hipModuleLaunchKernel", error) : ATTN_OK;
 }
 
+static int check_size(const struct attn_op *op, const void *given)
+{
+    if (*(const size_t *)given != op->family->args_size)
+        return attn_fail_fixed(ATTN_BAD_ARGUMENT, "launch: args.size is not what this library "
+                               "knows");
+    return ATTN_OK;
+}
+
+static int no_kernel(void)
+{
+    return attn_fail_fixed(ATTN_NO_KERNEL,
+                           "launch: no kernel of the op is meant for these arguments");
+}
+
 int attn_launch(const struct attn_op *op, const struct attn_family *family, const void *given)
 {
     if (!op || !given || op->family != family)
         return attn_fail_fixed(ATTN_BAD_ARGUMENT,
                                "launch: op or args is NULL, or the op is of another family");
-    if (*(const size_t *)given != family->args_size)
-        return attn_fail_fixed(ATTN_BAD_ARGUMENT, "launch: args.size is not what this library "
-                               "knows");
+    int r = check_size(op, given);
+    if (r)
+        return r;
     if (op->device->forks != attn_forks())
         return attn_fail_fixed(ATTN_FORKED, "launch: the device was opened before fork()");
     struct attn_call call;
-    int r = family->fill(&op->desc, given, &call);
+    r = family->fill(&op->desc, given, &call);
     if (r || call.empty)
         return r;
     if (op->device->flags & ATTN_CHECK_DATA) {
@@ -331,8 +352,42 @@ int attn_launch(const struct attn_op *op, const struct attn_family *family, cons
             return r;
     }
     const struct attn_kernel *kernel = choose(op, call.values);
-    if (!kernel)
-        return attn_fail_fixed(ATTN_NO_KERNEL,
-                               "launch: no kernel of the op is meant for these arguments");
-    return launch(op, kernel, &call);
+    return kernel ? launch(op, kernel, &call) : no_kernel();
+}
+
+/* "; row 1 of 3: max_seqlen_q 64 is 1 to 64", where there is a choice. */
+static void explain_choice(const struct attn_op *op, const struct attn_kernel *kernel,
+                           const union attn_value *values, char *why, size_t size)
+{
+    if (op->kernel_count == 1)
+        return;
+    size_t used = strlen(why);
+    used += snprintf(why + used, size - used, "; row %d of %u", (int)(kernel - op->kernels) + 1,
+                     op->kernel_count);
+    for (uint32_t i = 0; i < kernel->condition_count && used < size; i++) {
+        const struct attn_condition *c = &kernel->conditions[i];
+        used += snprintf(why + used, size - used, "%s %s %lld is %lld to %lld", i ? "," : ":",
+                         args[c->value].name, (long long)integer(values, c->value),
+                         (long long)c->min, (long long)c->max);
+    }
+}
+
+ATTN_PUBLIC int attn_op_describe_launch(const struct attn_op *op, const void *given,
+                                        struct attn_op_info *info)
+{
+    if (!op || !given || !info || info->size != sizeof(*info))
+        return attn_fail_fixed(ATTN_BAD_ARGUMENT,
+                               "attn_op_describe_launch: NULL, or info->size is not set");
+    int r = check_size(op, given);
+    if (r)
+        return r;
+    struct attn_call call;
+    r = op->family->fill(&op->desc, given, &call);
+    if (r)
+        return r;
+    const struct attn_kernel *kernel = call.empty ? &op->kernels[0] : choose(op, call.values);
+    r = kernel ? describe(op, kernel, info) : no_kernel();
+    if (!r && !call.empty)
+        explain_choice(op, kernel, call.values, info->why, sizeof(info->why));
+    return r;
 }

@@ -274,9 +274,20 @@ static void a_call_chooses_by_the_packs_table(void **state)
 
     struct attn_prefill_args a = plain_args();
     void *functions[4];
-    const int32_t lengths[] = { 64, 128, 200, 1 };
+    static const struct {
+        int32_t length;
+        const char *kernel, *why;
+    } calls[] = {
+        { 64, "few", "; row 1 of 3: max_seqlen_q 64 is 1 to 64" },
+        { 128, "middle", "; row 2 of 3: max_seqlen_q 128 is 65 to 128, batch 2 is 2 to 2" },
+        { 200, "any_length", "; row 3 of 3" },
+        { 1, "few", "; row 1 of 3: max_seqlen_q 1 is 1 to 64" },
+    };
     for (int i = 0; i < 4; i++) {
-        a.max_seqlen_q = lengths[i];
+        a.max_seqlen_q = calls[i].length;
+        assert_int_equal(attn_op_describe_launch(op, &a, &info), ATTN_OK);
+        assert_string_equal(info.kernel.name, calls[i].kernel);
+        assert_non_null(strstr(info.why, calls[i].why));
         assert_int_equal(attn_prefill_launch(op, &a), ATTN_OK);
         functions[i] = f->function;
     }

@@ -62,6 +62,8 @@ static const struct verify_family *const families[] = {
 
 void verify_report(struct verify_run *run, const struct verify_row *row)
 {
+    if (row->elsewhere)
+        return;
     clear_progress();
     run->rows++;
     run->failures += row->fault != NULL;
@@ -80,14 +82,19 @@ static bool wanted(const struct attn_kernel_info *info)
 
 static void verify_kernel(struct verify_run *run, uint32_t n, const struct attn_kernel_info *info)
 {
+    const size_t rows = run->rows;
+    const struct verify_family *family = NULL;
     for (size_t i = 0; i < sizeof(families) / sizeof(families[0]); i++) {
-        if (!strcmp(families[i]->op, info->op)) {
-            families[i]->verify(run, n, info);
-            return;
-        }
+        if (!strcmp(families[i]->op, info->op))
+            family = families[i];
     }
+    if (family)
+        family->verify(run, n, info);
+    if (run->rows > rows)
+        return;
     char fault[128];
-    snprintf(fault, sizeof(fault), "there is no reference for op %s", info->op);
+    snprintf(fault, sizeof(fault), family ? "none of the shapes' arguments choose it from the pack"
+             : "there is no reference for op %s", info->op);
     verify_report(run, &(struct verify_row){ .kernel = info->name, .shape = "-", .fault = fault });
 }
 

@@ -42,6 +42,7 @@ struct verify_row {
     double relative, relative_bound;
     double largest, largest_bound; /* of the element that comes closest to its bound */
     const char *fault;             /* why it fails, NULL: it passes */
+    bool elsewhere; /* by the pack's table these arguments are another kernel's: no row at all */
 };
 
 /** A walk over the kernels of one target. */
@@ -54,7 +55,7 @@ struct verify_run {
     size_t rows, failures; /* counted by verify_report() */
 };
 
-/** Prints a row and counts it. */
+/** Prints a row and counts it, unless it is another kernel's. */
 void verify_report(struct verify_run *run, const struct verify_row *row);
 
 /** An op family: checks the n-th kernel on its matrix of shapes, a verify_report() for each. */
@@ -76,6 +77,14 @@ struct attn_decode_desc verify_decode_desc(const struct attn_pack *pack, uint32_
 
 /** The descriptor that asks for the n-th kernel; heads 0. */
 struct attn_combine_desc verify_combine_desc(const struct attn_pack *pack, uint32_t n);
+
+/** Is this kernel the op's, or one of those among which its calls choose? */
+bool verify_gives(const struct attn_pack *pack, const struct attn_op *op, const char *kernel);
+
+/** The kernel that a launch would run in place of the row's, for which there may be good reason:
+ * row->elsewhere. NULL: it is the row's. */
+const char *verify_other_kernel(const struct attn_op *op, const void *args,
+                                struct verify_row *row);
 
 /** The value of a field of the n-th kernel's key, or "". */
 const char *verify_field(const struct attn_pack *pack, uint32_t n, const char *field);

@@ -275,7 +275,7 @@ static void fail(struct problem *p, const char *what, const char *why)
     p->row->fault = p->fault;
 }
 
-static void run_problem(struct problem *p, const char *kernel)
+static void run_problem(struct problem *p)
 {
     struct gpu *gpu = p->run->gpu;
     struct attn_op *op;
@@ -287,11 +287,10 @@ static void run_problem(struct problem *p, const char *kernel)
         fail(p, "lookup", attn_last_error());
         return;
     }
-    struct attn_op_info info = { .size = sizeof(info) };
-    attn_op_describe(op, &info);
     int error = 0;
-    if (strcmp(info.kernel.name, kernel))
-        fail(p, "lookup gives another kernel", info.kernel.name);
+    const char *other = verify_other_kernel(op, &p->args, p->row);
+    if (other)
+        fail(p, "lookup gives another kernel", other);
     else if (attn_cache_write_launch(op, &p->args))
         fail(p, "launch", attn_last_error());
     else if ((error = gpu->hipDeviceSynchronize()))
@@ -308,12 +307,10 @@ static void run_problem(struct problem *p, const char *kernel)
 static bool lookup_gives(const struct verify_run *run, const char *kernel,
                          const struct attn_cache_write_desc *desc)
 {
-    struct attn_op_info info = { .size = sizeof(info) };
     struct attn_op *op;
     if (attn_cache_write_lookup(run->gpu->device, desc, &op))
         return false;
-    attn_op_describe(op, &info);
-    const bool same = !strcmp(info.kernel.name, kernel);
+    const bool same = verify_gives(run->pack, op, kernel);
     attn_op_destroy(op);
     return same;
 }
@@ -348,7 +345,7 @@ static void verify_shape(struct verify_run *run, const struct attn_kernel_info *
     make_inputs(&p, &random);
     make_cache(&p, pages, &random);
     upload(&p);
-    run_problem(&p, info->name);
+    run_problem(&p);
     device_free(&p.memory);
     for (int part = 0; part < CACHE_PARTS; part++)
         tensor_free(&p.in[part]);

@@ -502,7 +502,7 @@ static bool kept_to_itself(struct problem *p)
     return false;
 }
 
-static void run_problem(struct problem *p, const char *kernel)
+static void run_problem(struct problem *p)
 {
     struct gpu *gpu = p->run->gpu;
     struct attn_op *op;
@@ -514,13 +514,12 @@ static void run_problem(struct problem *p, const char *kernel)
         fail(p, "lookup", attn_last_error());
         return;
     }
-    struct attn_op_info info = { .size = sizeof(info) };
-    attn_op_describe(op, &info);
     int error = 0;
     if (is(p, IN_PLACE))
         p->out = p->prefix;
-    if (strcmp(info.kernel.name, kernel))
-        fail(p, "lookup gives another kernel", info.kernel.name);
+    const char *other = verify_other_kernel(op, &p->args, p->row);
+    if (other)
+        fail(p, "lookup gives another kernel", other);
     else if (attn_combine_launch(op, &p->args))
         fail(p, "launch", attn_last_error());
     else if ((error = gpu->hipDeviceSynchronize()))
@@ -566,7 +565,7 @@ static void verify_shape(struct verify_run *run, const struct attn_kernel_info *
     make_parts(&p, &random);
     set_strides(&p);
     upload(&p);
-    run_problem(&p, info->name);
+    run_problem(&p);
     destroy(&p);
     verify_report(run, &row);
 }

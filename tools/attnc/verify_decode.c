@@ -413,7 +413,7 @@ static int download(struct problem *p)
     return error;
 }
 
-static void run_problem(struct problem *p, const char *kernel)
+static void run_problem(struct problem *p)
 {
     struct gpu *gpu = p->run->gpu;
     struct attn_op *op;
@@ -425,11 +425,10 @@ static void run_problem(struct problem *p, const char *kernel)
         fail(p, "lookup", attn_last_error());
         return;
     }
-    struct attn_op_info info = { .size = sizeof(info) };
-    attn_op_describe(op, &info);
     int error = 0;
-    if (strcmp(info.kernel.name, kernel))
-        fail(p, "lookup gives another kernel", info.kernel.name);
+    const char *other = verify_other_kernel(op, &p->args, p->row);
+    if (other)
+        fail(p, "lookup gives another kernel", other);
     else if (attn_decode_launch(op, &p->args))
         fail(p, "launch", attn_last_error());
     else if ((error = gpu->hipDeviceSynchronize()))
@@ -456,12 +455,10 @@ static void destroy(struct problem *p)
 static bool lookup_gives(const struct verify_run *run, const char *kernel,
                          const struct attn_decode_desc *desc)
 {
-    struct attn_op_info info = { .size = sizeof(info) };
     struct attn_op *op;
     if (attn_decode_lookup(run->gpu->device, desc, &op))
         return false;
-    attn_op_describe(op, &info);
-    const bool same = !strcmp(info.kernel.name, kernel);
+    const bool same = verify_gives(run->pack, op, kernel);
     attn_op_destroy(op);
     return same;
 }
@@ -517,7 +514,7 @@ static void verify_shape(struct verify_run *run, const struct attn_kernel_info *
     if (shape->flags & SPLIT)
         make_work(&p);
     upload(&p);
-    run_problem(&p, info->name);
+    run_problem(&p);
     destroy(&p);
     verify_report(run, &row);
 }

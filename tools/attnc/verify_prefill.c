@@ -327,7 +327,7 @@ static bool kept_to_itself(struct problem *p)
     return false;
 }
 
-static void run_problem(struct problem *p, const char *kernel)
+static void run_problem(struct problem *p)
 {
     struct gpu *gpu = p->run->gpu;
     struct attn_op *op;
@@ -339,11 +339,10 @@ static void run_problem(struct problem *p, const char *kernel)
         fail(p, "lookup", attn_last_error());
         return;
     }
-    struct attn_op_info info = { .size = sizeof(info) };
-    attn_op_describe(op, &info);
     int error = 0;
-    if (strcmp(info.kernel.name, kernel))
-        fail(p, "lookup gives another kernel", info.kernel.name);
+    const char *other = verify_other_kernel(op, &p->args, p->row);
+    if (other)
+        fail(p, "lookup gives another kernel", other);
     else if (attn_prefill_launch(op, &p->args))
         fail(p, "launch", attn_last_error());
     else if ((error = gpu->hipDeviceSynchronize()))
@@ -374,13 +373,12 @@ static void destroy(struct problem *p)
 static bool is_taken(const struct verify_run *run, const char *kernel,
                      const struct attn_prefill_desc *desc)
 {
-    struct attn_op_info info = { .size = sizeof(info) };
     struct attn_op *op;
     if (attn_prefill_lookup(run->gpu->device, desc, &op))
         return true;
-    attn_op_describe(op, &info);
+    const bool taken = verify_gives(run->pack, op, kernel);
     attn_op_destroy(op);
-    return !strcmp(info.kernel.name, kernel);
+    return taken;
 }
 
 /*
@@ -431,7 +429,7 @@ static void verify_shape(struct verify_run *run, const struct attn_kernel_info *
     set_strides(&p);
     set_inputs(&p, &random);
     upload(&p);
-    run_problem(&p, info->name);
+    run_problem(&p);
     destroy(&p);
     verify_report(run, &row);
 }

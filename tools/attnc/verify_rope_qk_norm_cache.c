@@ -744,10 +744,9 @@ static void launch(struct problem *p, const struct attn_op *op)
     }
 }
 
-static void run_problem(struct problem *p, const char *kernel)
+static void run_problem(struct problem *p)
 {
     struct attn_op *op;
-    struct attn_op_info info = { .size = sizeof(info) };
     if (p->memory.error) {
         fail(p, "hipMalloc or hipMemcpy", p->run->gpu->hipGetErrorName(p->memory.error));
         return;
@@ -756,9 +755,9 @@ static void run_problem(struct problem *p, const char *kernel)
         fail(p, "lookup", attn_last_error());
         return;
     }
-    attn_op_describe(op, &info);
-    if (strcmp(info.kernel.name, kernel))
-        fail(p, "lookup gives another kernel", info.kernel.name);
+    const char *other = verify_other_kernel(op, &p->args, p->row);
+    if (other)
+        fail(p, "lookup gives another kernel", other);
     else
         launch(p, op);
     attn_op_destroy(op);
@@ -816,7 +815,7 @@ static void verify_shape(struct verify_run *run, const struct attn_kernel_info *
         p.before = allocate(packed_bytes(&p), 1);
         device_read(&p.memory, p.before, p.q.device, packed_bytes(&p));
     }
-    run_problem(&p, info->name);
+    run_problem(&p);
     destroy(&p);
     verify_report(run, &row);
 }
