@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Rates of matrix instructions per core, best kernels and plain C, C accumulating over 16 steps. */
+/* Rates of matrix instructions per core by instruction set of the host, C accumulating over 16
+ * steps, and the ratio of the best to plain C. */
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
 
 #include "tools/hipsim/mfma.h"
+#include "tools/hipsim/tables.h"
 
 static double seconds(void)
 {
@@ -23,16 +25,17 @@ static uint32_t random32(void)
 }
 
 /* Millions of instructions per second of CPU time. */
-static double rate(const struct mfma_job *job, void (*run)(const struct mfma_job *))
+static double rate(const struct mfma_job *job, enum host_isa isa)
 {
     double start = seconds(), now;
     unsigned n = 0;
 
+    host_isa_force(isa);
     do {
         for (unsigned i = 0; i < 1600; i++, n++) {
             if (i % 16 == 0)
                 memset(job->d, 0, 16 * sizeof *job->d);
-            run(job);
+            mfma_run(job);
         }
         now = seconds();
     } while (now - start < 0.5);
@@ -55,6 +58,7 @@ int main(void)
     };
     static uint32_t a[8][MFMA_LANES], b[8][MFMA_LANES], d[32][MFMA_LANES];
 
+    printf("%-28s %9s %9s %9s %8s\n", "M/s of one core", "AVX-512", "AVX2", "plain C", "ratio");
     for (unsigned c = 0; c < sizeof cases / sizeof *cases; c++) {
         /* Magnitudes of 2^-8 .. 2^1 in the 16-bit formats, all finite in the others. */
         uint32_t keep = cases[c].format == FORMAT_FP8 ? 0xb7b7b7b7
@@ -71,8 +75,13 @@ int main(void)
             .b_format = (uint8_t)cases[c].format, .a = (const uint32_t (*)[MFMA_LANES])a,
             .b = (const uint32_t (*)[MFMA_LANES])b, .c = (const uint32_t (*)[MFMA_LANES])d, .d = d,
         };
-        double best = rate(&job, mfma_run), plain = rate(&job, mfma_run_plain);
-        printf("%-28s %6.3f M/s per core, %.1f times plain C\n", cases[c].name, best, best / plain);
+        double rates[4] = { 0 }, best = 0;
+        for (enum host_isa isa = HOST_PLAIN; isa <= HOST_AVX512; isa++) {
+            if (host_isa_supported(isa))
+                best = rates[isa] = rate(&job, isa);
+        }
+        printf("%-28s %9.3f %9.3f %9.3f %8.1f\n", cases[c].name, rates[HOST_AVX512],
+               rates[HOST_AVX2], rates[HOST_PLAIN], best / rates[HOST_PLAIN]);
     }
     return 0;
 }

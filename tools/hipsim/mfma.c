@@ -1,26 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Matrix instructions: layouts, decoding tables, the exact step, and the choice of kernels. */
+/* Matrix instructions: layouts, the exact step, and the choice of kernels. */
 #include "tools/hipsim/mfma.h"
 
 #include <math.h>
-#include <threads.h>
 
 #include "tools/hipsim/smallfloat.h"
 #include "tools/hipsim/tables.h"
 
 /* -- layouts ----------------------------------------------------------------------------------- */
-
-unsigned mfma_element_bits(enum mfma_format format)
-{
-    switch (format) {
-    case FORMAT_F64: return 64;
-    case FORMAT_F32: case FORMAT_XF32: return 32;
-    case FORMAT_F16: case FORMAT_BF16: return 16;
-    case FORMAT_FP6: case FORMAT_BF6: return 6;
-    case FORMAT_FP4: return 4;
-    default: return 8;
-    }
-}
 
 unsigned mfma_blgp_lane(unsigned lane, unsigned blgp)
 {
@@ -38,65 +25,6 @@ unsigned mfma_block_of_a(const struct mfma_job *job, unsigned block)
     if (!job->cbsz || job->shape.sparse)
         return block;
     return ((block >> job->cbsz << job->cbsz) + job->abid) % job->shape.blocks;
-}
-
-/* -- narrow formats ---------------------------------------------------------------------------- */
-
-struct narrow {
-    int exponent_bits, mantissa_bits, bias;
-    bool fnuz;
-    bool has_inf; /* an all-ones exponent is infinity and NaN; else the table below decides */
-    bool has_nan; /* OCP e4m3: S.1111.111 alone is NaN */
-};
-
-static const struct narrow narrow_formats[FORMAT_COUNT] = {
-    [FORMAT_FP8_FNUZ] = { 4, 3, 8, .fnuz = true },
-    [FORMAT_BF8_FNUZ] = { 5, 2, 16, .fnuz = true },
-    [FORMAT_FP8] = { 4, 3, 7, .has_nan = true },
-    [FORMAT_BF8] = { 5, 2, 15, .has_inf = true },
-    [FORMAT_FP6] = { 2, 3, 1, .fnuz = false },
-    [FORMAT_BF6] = { 3, 2, 3, .fnuz = false },
-    [FORMAT_FP4] = { 2, 1, 1, .fnuz = false },
-};
-
-static struct mfma_table tables[FORMAT_COUNT];
-
-static void decode(const struct narrow *f, unsigned code, float *value, int16_t *exponent)
-{
-    int bits = f->exponent_bits + f->mantissa_bits;
-    int mantissa = (int)(code & ((1u << f->mantissa_bits) - 1));
-    int field = (int)(code >> f->mantissa_bits & ((1u << f->exponent_bits) - 1));
-    bool negative = code >> bits & 1;
-    int e = (field ? field : 1) - f->bias;
-    float magnitude = ldexpf((float)(mantissa + (field ? 1 << f->mantissa_bits : 0)),
-                             e - f->mantissa_bits);
-    bool top = field == (1 << f->exponent_bits) - 1;
-
-    *exponent = (int16_t)(magnitude == 0 ? EXPONENT_OF_ZERO : e);
-    *value = negative ? -magnitude : magnitude;
-    if ((f->fnuz && code == 0x80) || (f->has_nan && top && mantissa == 7) ||
-        (f->has_inf && top && mantissa)) {
-        *value = NAN;
-        *exponent = EXPONENT_SPECIAL;
-    } else if (f->has_inf && top) {
-        *value = negative ? -INFINITY : INFINITY;
-        *exponent = EXPONENT_SPECIAL;
-    }
-}
-
-static void fill_tables(void)
-{
-    for (unsigned f = FORMAT_FP8_FNUZ; f < FORMAT_COUNT; f++)
-        for (unsigned code = 0; code < 256; code++)
-            decode(&narrow_formats[f], code, &tables[f].value[code], &tables[f].exponent[code]);
-}
-
-const struct mfma_table *mfma_table(enum mfma_format format)
-{
-    static once_flag once = ONCE_FLAG_INIT;
-
-    call_once(&once, fill_tables);
-    return &tables[format];
 }
 
 /* -- the fused step ---------------------------------------------------------------------------- */

@@ -50,19 +50,45 @@ struct mfma_job {
 };
 
 #define EXPONENT_OF_ZERO (-126)   /* what the hardware is taken to use for a zero operand */
-#define EXPONENT_SPECIAL 1000     /* infinity or NaN */
-
-/* 8-bit and narrower formats by their code. */
-struct mfma_table {
-    float value[256];
-    int16_t exponent[256];
+/* Which codes of a small format are infinities or NaN. */
+enum mfma_special {
+    SPECIAL_NONE,
+    SPECIAL_TOP_FIELD,  /* the largest exponent, as in IEEE 754 */
+    SPECIAL_ALL_ONES,   /* S.1111.111, a NaN: OCP e4m3 */
+    SPECIAL_MINUS_ZERO, /* a NaN: the FNUZ formats */
 };
 
-/** The table of `format` (FORMAT_FP8_FNUZ and up). Thread-safe. */
-const struct mfma_table *mfma_table(enum mfma_format format);
+struct mfma_small {
+    uint8_t exponent_bits, mantissa_bits, bias, special;
+};
+
+/** The layout of a format of at most 16 bits other than bf16 and i8. */
+static inline struct mfma_small mfma_small_format(enum mfma_format format)
+{
+    switch (format) {
+    case FORMAT_F16: return (struct mfma_small){ 5, 10, 15, SPECIAL_TOP_FIELD };
+    case FORMAT_FP8_FNUZ: return (struct mfma_small){ 4, 3, 8, SPECIAL_MINUS_ZERO };
+    case FORMAT_BF8_FNUZ: return (struct mfma_small){ 5, 2, 16, SPECIAL_MINUS_ZERO };
+    case FORMAT_FP8: return (struct mfma_small){ 4, 3, 7, SPECIAL_ALL_ONES };
+    case FORMAT_BF8: return (struct mfma_small){ 5, 2, 15, SPECIAL_TOP_FIELD };
+    case FORMAT_FP6: return (struct mfma_small){ 2, 3, 1, SPECIAL_NONE };
+    case FORMAT_BF6: return (struct mfma_small){ 3, 2, 3, SPECIAL_NONE };
+    default: return (struct mfma_small){ 2, 1, 1, SPECIAL_NONE }; /* FP4 */
+    }
+}
 
 /** Bits of one element of `format`. */
-unsigned mfma_element_bits(enum mfma_format format);
+static inline unsigned mfma_element_bits(enum mfma_format format)
+{
+    switch (format) {
+    case FORMAT_F64: return 64;
+    case FORMAT_F32: case FORMAT_XF32: return 32;
+    case FORMAT_F16: case FORMAT_BF16: return 16;
+    case FORMAT_FP6: case FORMAT_BF6: return 6;
+    case FORMAT_FP4: return 4;
+    default: return 8;
+    }
+}
 
 /** Elements of A (sparse: stored ones) that one lane holds; the same for B below. */
 static inline unsigned mfma_a_per_lane(const struct mfma_shape *s)

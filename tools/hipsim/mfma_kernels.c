@@ -8,233 +8,43 @@
  * the columns.
  *
  * What makes it fast is that float instructions do the alignment. p * 2^(24 - e), converted with
- * truncation, is the aligned product as an integer; the sum of a step fits 31 bits. C joins by one
- * of two ways, d being the exponent of C minus e:
- *   d <= 5: floor(C * 2^(24 - e)) still fits, and the total is rounded by its conversion to float;
- *   d >= 6: the sum is shifted below C, whose low bits it then only influences as rounding to odd.
- * Steps with exponents beyond what single precision can scale, with infinities or NaN, go through
- * mfma_fused_step().
+ * truncation, is the aligned product as an integer; the sum of a step fits 31 bits. C joins in
+ * units of 2^(e - 24), or of 2^(ec - 29) if its exponent ec exceeds e by more than 5: so it always
+ * fits, and what the sum loses counts as rounding to odd. Conversion to float rounds the total.
+ * Exponents are bytes that saturate; those in question are far from it. Steps with exponents beyond
+ * what single precision can scale, with infinities or NaN, go through mfma_fused_step().
  */
 #include <math.h>
 #include <stddef.h>
 
-#include "tools/hipsim/mfma.h"
+#include "tools/hipsim/mfma_decode.h"
 #include "tools/hipsim/mfma_vec.h"
 #include "tools/hipsim/smallfloat.h"
 
-#define JOIN_(a, b) a##_##b
-#define JOIN(a, b) JOIN_(a, b)
-
 /* Exponents of a step that the vector path handles. */
 #define E_MIN (-100)
-#define E_MAX 125
-
-/* -- decoding of the operands ------------------------------------------------------------------ */
-
-#define LINE 32    /* rows of A, columns of B in a line of operands */
-#define MAX_K 128
-
-/*
- * A and B of one block, decoded: line k has A[0 ..][k], or B[k][0 ..]. Exponents are floor(log2)
- * of normal numbers and the least normal exponent of subnormal ones. A has each exponent twice in
- * a dword, which broadcasts into a vector of 16-bit lanes.
- */
-struct operands {
-    _Alignas(64) float a[MAX_K][LINE];
-    _Alignas(64) float b[MAX_K][LINE];
-    _Alignas(64) uint32_t ea[MAX_K][LINE];
-    _Alignas(64) int16_t eb[MAX_K][LINE];
-};
-
-/* A run of lanes in one register that belongs to one k. */
-struct run {
-    const uint32_t *from;      /* the words that hold the element, */
-    const uint32_t *from_high; /* where it crosses a word also the next ones */
-    unsigned shift;
-    unsigned lanes;
-    float *value;
-    uint32_t *ea; /* one of these two */
-    int16_t *eb;
-};
-
-/* Without branches, so that loops over it are vectorised. */
-static inline float decode_f16(uint32_t h, int *exponent)
-{
-    uint32_t field = h >> 10 & 31, magnitude = h & 0x7fff;
-    uint32_t bits = bits_from_float(float_from_bits(magnitude << 13) * 0x1p112f);
-    int e = (int)field - 15 + (field == 0);
-
-    e += -(magnitude == 0) & (EXPONENT_OF_ZERO + 14);
-    *exponent = e + (-(field == 31) & EXPONENT_SPECIAL);
-    bits |= -(uint32_t)(field == 31) & 0x7f800000;
-    return float_from_bits(bits | (h & 0x8000) << 16);
-}
-
-static inline float decode_f32(uint32_t bits, int *exponent)
-{
-    uint32_t field = bits >> 23 & 255;
-
-    *exponent = (int)field - 127 + (field == 0) + (-(field == 255) & EXPONENT_SPECIAL);
-    return float_from_bits(bits);
-}
-
-/* xf32 reads the upper 19 bits of its inputs; a NaN must not turn into an infinity by that. */
-static inline float decode_xf32(uint32_t bits, int *exponent)
-{
-    uint32_t cut = bits & 0xffffe000;
-
-    cut |= (bits & 0x7fffffff) > 0x7f800000 ? 0x400000 : 0;
-    return decode_f32(cut, exponent);
-}
-
-static inline __attribute__((always_inline)) float decode_element(enum mfma_format format,
-                                                                  uint32_t code, int *exponent)
-{
-    switch (format) {
-    case FORMAT_BF16: return decode_f32(code << 16, exponent);
-    case FORMAT_F16: return decode_f16(code & 0xffff, exponent);
-    case FORMAT_XF32: return decode_xf32(code, exponent);
-    default: return decode_f32(code, exponent);
-    }
-}
-
-/* Whole lines are vectorised, the 4x4 shapes are not worth it. */
-static inline __attribute__((always_inline)) void decode_lanes(const struct run *r,
-                                                               enum mfma_format format,
-                                                               unsigned lanes)
-{
-    const uint32_t *restrict from = r->from;
-    float *restrict value = r->value;
-    uint32_t *restrict ea = r->ea;
-    int16_t *restrict eb = r->eb;
-    unsigned shift = r->shift;
-    int exponent;
-
-    if (ea) {
-        for (unsigned l = 0; l < lanes; l++) {
-            value[l] = decode_element(format, from[l] >> shift, &exponent);
-            ea[l] = (uint16_t)exponent | (uint32_t)exponent << 16;
-        }
-    } else {
-        for (unsigned l = 0; l < lanes; l++) {
-            value[l] = decode_element(format, from[l] >> shift, &exponent);
-            eb[l] = (int16_t)exponent;
-        }
-    }
-}
-
-static inline __attribute__((always_inline)) void decode_wide(const struct run *r,
-                                                              enum mfma_format format)
-{
-    if (r->lanes == 32)
-        decode_lanes(r, format, 32);
-    else if (r->lanes == 16)
-        decode_lanes(r, format, 16);
-    else
-        decode_lanes(r, format, r->lanes);
-}
-
-static void decode_narrow(const struct run *r, enum mfma_format format)
-{
-    const struct mfma_table *t = mfma_table(format);
-    unsigned bits = mfma_element_bits(format);
-
-    for (unsigned l = 0; l < r->lanes; l++) {
-        uint32_t code = r->from[l] >> r->shift;
-        if (r->from_high)
-            code |= r->from_high[l] << (32 - r->shift);
-        code &= (1u << bits) - 1;
-        r->value[l] = t->value[code];
-        if (r->ea)
-            r->ea[l] = (uint16_t)t->exponent[code] * UINT32_C(0x10001);
-        else
-            r->eb[l] = t->exponent[code];
-    }
-}
-
-static void decode_run(const struct run *r, enum mfma_format format)
-{
-    switch (format) {
-    case FORMAT_BF16:
-        decode_wide(r, FORMAT_BF16);
-        return;
-    case FORMAT_F16:
-        decode_wide(r, FORMAT_F16);
-        return;
-    case FORMAT_F32:
-        decode_wide(r, FORMAT_F32);
-        return;
-    case FORMAT_XF32:
-        decode_wide(r, FORMAT_XF32);
-        return;
-    default:
-        decode_narrow(r, format);
-        return;
-    }
-}
-
-/* Decodes A or B of `block`. */
-static void decode_operand(struct operands *o, const struct mfma_job *job, bool is_a,
-                           unsigned block, const uint32_t (*rows)[MFMA_LANES])
-{
-    const struct mfma_shape *s = &job->shape;
-    enum mfma_format format = is_a ? job->a_format : job->b_format;
-    unsigned width = is_a ? s->m : s->n, lanes = width * s->blocks;
-    unsigned per_lane = is_a ? mfma_a_per_lane(s) : mfma_b_per_lane(s);
-    unsigned bits = mfma_element_bits(format);
-
-    for (unsigned e = 0; e < per_lane; e++) {
-        unsigned word = e * bits / 32, shift = e * bits % 32;
-        for (unsigned g = 0; g * lanes < MFMA_LANES; g++) {
-            unsigned k = mfma_k(s, format, is_a, g, e), lane = g * lanes + block * width;
-            struct run r = {
-                .from = rows[word] + lane,
-                .from_high = shift + bits > 32 ? rows[word + 1] + lane : NULL,
-                .shift = shift, .lanes = width,
-                .value = is_a ? o->a[k] : o->b[k],
-                .ea = is_a ? o->ea[k] : NULL, .eb = is_a ? NULL : o->eb[k],
-            };
-            decode_run(&r, format);
-        }
-    }
-}
-
-/* B as BLGP rearranges its lanes. */
-static void move_lanes(const struct mfma_job *job, uint32_t (*moved)[MFMA_LANES])
-{
-    unsigned bits = mfma_b_per_lane(&job->shape) * mfma_element_bits(job->b_format);
-
-    for (unsigned r = 0; r < (bits + 31) / 32; r++)
-        for (unsigned l = 0; l < MFMA_LANES; l++)
-            moved[r][l] = job->b[r][mfma_blgp_lane(l, job->blgp)];
-}
-
-static void decode_block(struct operands *o, const struct mfma_job *job, unsigned block)
-{
-    uint32_t moved[8][MFMA_LANES];
-    const uint32_t (*b)[MFMA_LANES] = job->b;
-
-    if (job->blgp) {
-        move_lanes(job, moved);
-        b = (const uint32_t (*)[MFMA_LANES])moved;
-    }
-    decode_operand(o, job, true, mfma_block_of_a(job, block), job->a);
-    decode_operand(o, job, false, block, b);
-}
+#define E_MAX 123
+#define SCALE_NAN 1000 /* beyond what exponents and another scale add up to */
 
 /* -- one row of the result --------------------------------------------------------------------- */
 
-/* One fused step of a row: `count` lines of A, whose row is set in the pointers, and of B from its
- * column on. A sparse A takes the lines of B that `lines` names. */
+/* One fused step of a row: `count` lines of A, whose row is set in the pointers, and of B. A sparse
+ * A takes the lines of B that `lines` names. */
 struct step {
     const float *a;
     const uint32_t *ea;
-    const float *b;
-    const int16_t *eb;
+    const float *b;       /* from the first of 16 columns */
+    const int8_t *eb;     /* of all columns */
     const uint8_t *lines;
-    const int16_t *scale; /* exponents to add per column, or NULL */
+    const int16_t *scale; /* exponents to add per column, or NULL; 16 columns like b */
     unsigned count;
     bool two_stage;
+};
+
+/* The exponents that a row's products are aligned to, even and odd k apart in the two-stage
+ * formats. What lies below E_MIN, or at it, is E_MIN. */
+struct exponents {
+    _Alignas(BYTE_COLS) int8_t e[BYTE_COLS], odd[BYTE_COLS];
 };
 
 static inline __attribute__((always_inline)) unsigned line(const struct step *s, unsigned k)
@@ -242,175 +52,214 @@ static inline __attribute__((always_inline)) unsigned line(const struct step *s,
     return (s->lines ? s->lines[k] : k) * LINE;
 }
 
-static inline __attribute__((always_inline)) void largest_exponent(const struct step *s,
-                                                                   unsigned from, unsigned stride,
-                                                                   vec_s *e)
+static inline __attribute__((always_inline)) vec_b largest_exponent(const struct step *s,
+                                                                    unsigned from, unsigned stride,
+                                                                    unsigned span)
 {
+    vec_b e = { 0 };
+
     for (unsigned k = from; k < s->count; k += stride) {
-        vec_s ea = vec_pair(s->ea[k * LINE]);
-        const int16_t *eb = s->eb + line(s, k);
-        for (unsigned i = 0; i < SHORTS; i++) {
-            vec_s sum = load_s(eb + i * (COLS / SHORTS)) + ea;
-            e[i] = k == from ? sum : vec_max_s(e[i], sum);
+        vec_b sum = vec_add_b(load_b(s->eb + line(s, k) + span * SPAN_COLS),
+                              vec_quad(s->ea[k * LINE]));
+        e = k == from ? sum : vec_max_b(e, sum);
+    }
+    return e;
+}
+
+/* First pass. `least` and `most` follow the exponents of all rows. */
+static inline __attribute__((always_inline)) void find_exponents(const struct step *s,
+                                                                 struct exponents *x, vec_b *least,
+                                                                 vec_b *most)
+{
+    for (unsigned i = 0; i < SPANS; i++) {
+        vec_b e = largest_exponent(s, 0, s->two_stage ? 2 : 1, i), top = e;
+        if (s->two_stage) {
+            vec_b odd = largest_exponent(s, 1, 2, i);
+            top = vec_max_b(e, odd);
+            store_b(x->odd + i * SPAN_COLS, vec_max_b(odd, (vec_b){ 0 } + E_MIN));
         }
+        *least = vec_min_b(*least, top);
+        *most = vec_max_b(*most, top);
+        /* Products that are all zero have a sum of zero with any exponent. */
+        store_b(x->e + i * SPAN_COLS, vec_max_b(e, (vec_b){ 0 } + E_MIN));
     }
 }
 
-static inline __attribute__((always_inline)) void add_products(const struct step *s,
-                                                               unsigned from, unsigned stride,
-                                                               const vec_s *e, vec_i *sum)
+/* Does a row have columns whose products may all be below E_MIN, or some above E_MAX? */
+static void classify(const struct exponents *x, bool two_stage, bool *low, bool *high)
 {
+    *low = *high = false;
+    for (unsigned j = 0; j < BYTE_COLS; j++) {
+        int e = two_stage && x->odd[j] > x->e[j] ? x->odd[j] : x->e[j];
+        *low |= e <= E_MIN;
+        *high |= e > E_MAX;
+    }
+}
+
+/* Lines of B in registers, for the steps in which all rows use the same. */
+struct columns {
+    vec_f b[16][PARTS];
+};
+
+/* Exponents shifted to where binary32 has them. */
+static inline vec_i in_place(const int8_t *e, unsigned part)
+{
+    return vec_shl(widen_b(e, part), 23);
+}
+
+/* 2^(bias - 127 + e), 2^(bias - 127 - e) */
+static inline vec_f power(int bias, vec_i e)
+{
+    return (vec_f)vec_add(e, (vec_i){ 0 } + (bias << 23));
+}
+
+static inline vec_f inverse_power(int bias, vec_i e)
+{
+    return (vec_f)((vec_u)((vec_i){ 0 } + (bias << 23)) - (vec_u)e);
+}
+
+/* The aligned products of 16 columns of a row, added, and the exponent of the sum, shifted like
+ * in_place(). */
+struct sums {
+    vec_i sum[PARTS], e[PARTS];
+};
+
+static inline __attribute__((always_inline)) struct sums add_products(const struct step *s,
+                                                                      const struct columns *c,
+                                                                      unsigned from,
+                                                                      unsigned stride,
+                                                                      const int8_t *e)
+{
+    struct sums w = { .sum = { { 0 } } };
     vec_f scale[PARTS];
 
     for (unsigned p = 0; p < PARTS; p++) {
-        scale[p] = vec_power(151, -load_wide(e, p)); /* 2^(24 - e) */
-        sum[p] = (vec_i){ 0 };
+        w.e[p] = in_place(e, p);
+        scale[p] = inverse_power(151, w.e[p]); /* 2^(24 - e) */
     }
     for (unsigned k = from; k < s->count; k += stride) {
-        vec_f a = vec_f_from(s->a[k * LINE]);
-        const float *b = s->b + line(s, k);
-        for (unsigned p = 0; p < PARTS; p++)
-            sum[p] = vec_add(sum[p], vec_to_i(load_f(b + p * PART_COLS) * a * scale[p]));
+        const vec_f a = vec_f_from(s->a[k * LINE]);
+        for (unsigned p = 0; p < PARTS; p++) {
+            vec_f b = c ? c->b[k][p] : load_f(s->b + line(s, k) + p * PART_COLS);
+            w.sum[p] = vec_add(w.sum[p], vec_to_i(b * a * scale[p]));
+        }
     }
+    return w;
 }
 
-/* C has a larger exponent by six or more: rounds c + sum, the sum's bits below 2^(ec - 31) lost. */
-static inline vec_f add_below(vec_f c, vec_i sum, vec_i e)
+/* Second pass, for the 16 columns from j. */
+static inline __attribute__((always_inline)) struct sums find_sums(const struct step *s,
+                                                                   const struct columns *c,
+                                                                   const struct exponents *x,
+                                                                   unsigned j)
 {
-    vec_i field = (vec_i)c & 0x7f800000, ec = (field >> 23) - 127, shift = ec - e - 6;
-    vec_i many = shift > 31;
-
-    shift = (shift & ~many) | (many & 31);
-    shift &= ~(shift < 0);
-    vec_i whole = vec_to_i(c * vec_power(151, -ec));          /* c in units of 2^(ec - 24) */
-    vec_i q = vec_shl(sum, 1) >> shift;                            /* in units of 2^(ec - 31) */
-    vec_i total = vec_add(vec_shl(whole, 4), (q | ((q & 7) + 7)) >> 3); /* 2^(ec - 28) */
-    return vec_to_f(total) * vec_power(127 - 28, ec);
+    if (!s->two_stage)
+        return add_products(s, c, 0, 1, x->e + j);
+    struct sums even = add_products(s, c, 0, 2, x->e + j);
+    const struct sums odd = add_products(s, c, 1, 2, x->odd + j);
+    for (unsigned p = 0; p < PARTS; p++) {
+        const vec_i top = vec_max_i(even.e[p], odd.e[p]);
+        even.sum[p] = vec_add(vec_shr(even.sum[p], (top - even.e[p]) >> 23),
+                              vec_shr(odd.sum[p], (top - odd.e[p]) >> 23));
+        even.e[p] = top;
+    }
+    return even;
 }
 
-/* c + sum * 2^(e - 24), as the hardware aligns and rounds. Sets `large` where C has a larger
- * exponent by six or more, or is infinite or NaN: then the result is meaningless. */
-static inline vec_f add_c(vec_f c, vec_i sum, vec_i e, bool two_stage, vec_i *large)
+/* floor(c * up), up = 1 / down a power of two; in the two-stage formats a C wholly below the last
+ * bit is dropped. */
+static inline vec_i floor_c(vec_f c, vec_f up, vec_f down, bool two_stage)
 {
-    vec_f up = vec_power(151, -e), down = vec_power(103, e);
+#if defined(__AVX512F__)
+    if (!two_stage)
+        return (vec_i)_mm512_cvt_roundps_epi32(
+            _mm512_mul_round_ps((__m512)c, (__m512)up, _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC),
+            _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC);
+#endif
     vec_f scaled = c * up, magnitude = (vec_f)((vec_i)scaled & 0x7fffffff);
     vec_i whole = vec_to_i(scaled);
     vec_i below = c < vec_to_f(whole) * down; /* truncation went up: make it a floor */
 
-    if (two_stage) /* what lies wholly below the last bit is dropped instead */
+    if (two_stage)
         below &= magnitude >= vec_f_from(0.5f);
-    *large = ~(magnitude < vec_f_from(0x1p30f));
-    return vec_to_f(vec_add(vec_add(sum, whole), below)) * down;
+    return vec_add(whole, below);
+}
+
+/*
+ * The sum in units 2^by times as large. The hardware floors it 2 bits below them, here the bits
+ * below them are joined into the last one, which is rounding to odd.
+ */
+static inline vec_i lower_sum(vec_i sum, vec_i by, bool two_stage)
+{
+    if (!two_stage) /* two bits above it are free */
+        return vec_quarter_to_odd(vec_shr(vec_shl(sum, 2), by));
+    vec_i more = by - 2, kept = 2 + (more & (more < 0));
+    vec_i q = vec_shr(sum, more & ~(more < 0)), mask = kept + (kept >> 1);
+    return vec_shr(q | ((q & mask) + mask), kept);
+}
+
+#define FIELD 0x7f800000
+
+/* c + sum * 2^(e - 24), as the hardware aligns and rounds; c is finite, e shifted. */
+static inline vec_f add_c(vec_f c, vec_i sum, vec_i e, bool two_stage)
+{
+    const vec_i over = vec_max_i(((vec_i)c & FIELD) - e - (132 << 23), (vec_i){ 0 });
+    const vec_f up = inverse_power(151, e + over), down = power(103, e + over);
+
+    sum = lower_sum(sum, (vec_i)((vec_u)over >> 23), two_stage);
+    return vec_to_f(vec_add(sum, floor_c(c, up, down, two_stage))) * down;
 }
 
 /* The 16 columns one by one, exactly. */
-static __attribute__((noinline)) void step_exactly(const struct step *s, float *c)
+static __attribute__((noinline)) void step_exactly(const struct step *s, unsigned j, float *c)
 {
-    for (unsigned j = 0; j < COLS; j++) {
+    for (unsigned i = 0; i < COLS; i++) {
         double product[16];
-        int exponent[16], scale = s->scale ? s->scale[j] : 0;
+        int exponent[16], scale = s->scale ? s->scale[i] : 0;
         for (unsigned k = 0; k < s->count; k++) {
-            unsigned b = line(s, k) + j;
-            product[k] = (double)s->a[k * LINE] * s->b[b];
-            exponent[k] = (int16_t)s->ea[k * LINE] + s->eb[b];
+            product[k] = (double)s->a[k * LINE] * s->b[line(s, k) + i];
+            exponent[k] = (int8_t)s->ea[k * LINE] + s->eb[line(s, k) + j + i];
         }
-        if (scale >= EXPONENT_SPECIAL - 127) /* a scale is NaN */
+        if (scale >= SCALE_NAN - 127) /* a scale is NaN */
             product[0] = NAN;
-        c[j] = mfma_fused_step(product, exponent, s->count, scale, c[j], s->two_stage);
+        c[i] = mfma_fused_step(product, exponent, s->count, scale, c[i], s->two_stage);
     }
 }
 
-static inline vec_i at_most_31(vec_i v)
+static inline vec_i not_finite(vec_f c)
 {
-    vec_i large = v > 31;
-
-    return (v & ~large) | (large & 31);
+    return ((vec_i)c & FIELD) == FIELD;
 }
 
-
-/*
- * What a step has of one row between its three passes. Each pass runs over all rows before the next
- * one starts: within a row every operation waits for the one before, between rows none does.
- */
-struct work {
-    vec_s e[SHORTS], odd[SHORTS];
-    vec_i sum[PARTS], top[PARTS];
-    bool low, high; /* some column's exponent is below E_MIN, above E_MAX */
-};
-
-/* First pass: the exponents to align to. */
-static inline __attribute__((always_inline)) void find_exponents(const struct step *s,
-                                                                 struct work *w)
+static inline vec_i scale_of(const struct step *s, unsigned p)
 {
-    const vec_s least = (vec_s){ 0 } + E_MIN;
-    vec_s e[SHORTS], odd[SHORTS], low = { 0 }, high = { 0 };
-
-    largest_exponent(s, 0, s->two_stage ? 2 : 1, e);
-    if (s->two_stage)
-        largest_exponent(s, 1, 2, odd);
-    for (unsigned i = 0; i < SHORTS; i++) {
-        vec_s top = s->two_stage ? vec_max_s(e[i], odd[i]) : e[i];
-        low |= top < least;
-        high |= top > E_MAX;
-        if (s->scale) {
-            top += load_s(s->scale + i * (COLS / SHORTS));
-            low |= top < least;
-            high |= top > E_MAX;
-        }
-        /* Products that are all zero have a sum of zero with any exponent. */
-        w->e[i] = vec_max_s(e[i], least);
-        if (s->two_stage)
-            w->odd[i] = vec_max_s(odd[i], least);
-    }
-    w->low = vec_any_s(low);
-    w->high = vec_any_s(high);
-}
-
-/* Second pass: aligned products; even and odd k apart in the two-stage formats. */
-static inline __attribute__((always_inline)) void find_sums(const struct step *s, struct work *w)
-{
-    vec_i even[PARTS], odd[PARTS];
-
-    add_products(s, 0, s->two_stage ? 2 : 1, w->e, even);
-    if (s->two_stage)
-        add_products(s, 1, 2, w->odd, odd);
-    for (unsigned p = 0; p < PARTS; p++) {
-        w->sum[p] = even[p];
-        if (!s->two_stage)
-            continue;
-        vec_i a = load_wide(w->e, p), b = load_wide(w->odd, p), more = b > a;
-        w->top[p] = (b & more) | (a & ~more);
-        w->sum[p] = vec_add(even[p] >> at_most_31(w->top[p] - a),
-                            odd[p] >> at_most_31(w->top[p] - b));
-    }
-}
-
-static inline __attribute__((always_inline)) vec_i exponents_of(const struct step *s,
-                                                                const struct work *w, unsigned p)
-{
-    vec_i e = s->two_stage ? w->top[p] : load_wide(w->e, p);
-
-    if (s->scale)
-        e += load_wide(s->scale, p);
-    return e;
+    return s->scale ? widen_s(s->scale, p) : (vec_i){ 0 };
 }
 
 /* Third pass: C joins. False if the row needs another look; then the result goes to `aside`,
  * because d may be where c is. */
 static inline __attribute__((always_inline)) bool find_result(const struct step *s,
-                                                              const struct work *w,
+                                                              const struct columns *columns,
+                                                              const struct exponents *x,
+                                                              unsigned j, bool done,
                                                               const uint32_t *c, float *d,
                                                               float *aside)
 {
-    vec_i any = { 0 }, large;
+    struct sums w = find_sums(s, columns, x, j);
+    vec_i odd = { 0 };
     vec_f out[PARTS];
 
     for (unsigned p = 0; p < PARTS; p++) {
-        vec_f from = load_f((const float *)c + p * PART_COLS);
-        out[p] = add_c(from, w->sum[p], exponents_of(s, w, p), s->two_stage, &large);
-        any |= large;
+        const vec_f from = load_f((const float *)c + p * PART_COLS);
+        if (s->scale) {
+            vec_i e = (w.e[p] >> 23) + scale_of(s, p);
+            odd |= (e < E_MIN) | (e > E_MAX);
+            w.e[p] = vec_shl(e, 23);
+        }
+        out[p] = add_c(from, w.sum[p], w.e[p], s->two_stage);
+        odd |= not_finite(from);
     }
-    bool done = !(w->low | w->high | vec_any_i(any));
+    done &= !vec_any_i(odd);
     float *to = done ? d : aside;
     for (unsigned p = 0; p < PARTS; p++)
         store_f(to + p * PART_COLS, out[p]);
@@ -432,44 +281,40 @@ static inline __attribute__((always_inline)) vec_i without_products(const struct
 /*
  * Products below E_MIN: masked keys, padding. The result is C where that is larger by so much that
  * the sum is less than half of its last bit, or where all products are zero and C is not cut. Sets
- * `lost` where neither holds.
+ * `lost` where neither holds. `sum_e` is the exponent without the scale.
  */
-static inline __attribute__((always_inline)) vec_f add_low(const struct step *s,
-                                                           const struct work *w, unsigned p,
-                                                           vec_f c, vec_f result, vec_i *lost)
+static inline __attribute__((always_inline)) vec_f add_low(const struct step *s, vec_i sum_e,
+                                                           unsigned p, vec_f c, vec_f result,
+                                                           vec_i *lost)
 {
-    vec_i sum_e = s->two_stage ? w->top[p] : load_wide(w->e, p), e = exponents_of(s, w, p);
-    vec_i low = (sum_e <= E_MIN) | (e <= E_MIN), above = e > E_MIN;
-    vec_i ec = (((vec_i)c >> 23) & 255) - 127;
+    const vec_i ec = (((vec_i)c >> 23) & 255) - 127, scaled = sum_e + scale_of(s, p);
+    const vec_i low = (sum_e <= E_MIN) | (scaled <= E_MIN);
+    const vec_i e = vec_max_i(scaled, (vec_i){ 0 } + E_MIN);
+    const vec_i none = without_products(s, p);
 
-    e = (e & above) | (E_MIN & ~above);
-    vec_i none = without_products(s, p);
     *lost |= low & ~((ec >= e + 32) | (none & ((ec >= e) | (c == vec_f_from(0)))));
+    *lost |= not_finite(c) | (scaled > E_MAX);
     return vec_pick(low, c + vec_f_from(0), result); /* -0 becomes +0 */
 }
 
-/* The other look: a large C, products below E_MIN, or what only step_exactly() can do. */
+/* The other look, at products below E_MIN and at what only step_exactly() can do. */
 static inline __attribute__((always_inline)) void look_again(const struct step *s,
-                                                             const struct work *w,
+                                                             const struct exponents *x,
+                                                             unsigned j, bool special,
                                                              const uint32_t *c, float *result)
 {
-    vec_i lost = { 0 }, large;
+    vec_i lost = { 0 };
 
-    for (unsigned p = 0; p < PARTS && !w->high; p++) {
-        vec_f from = load_f((const float *)c + p * PART_COLS);
-        vec_i e = exponents_of(s, w, p);
-        vec_f out = add_c(from, w->sum[p], e, s->two_stage, &large);
-        if (vec_any_i(large)) {
-            lost |= ((vec_i)from & 0x7f800000) == 0x7f800000;
-            out = vec_pick(large, add_below(from, w->sum[p], e), out);
-        }
-        if (w->low)
-            out = add_low(s, w, p, from, out, &lost);
-        store_f(result + p * PART_COLS, out);
+    for (unsigned p = 0; p < PARTS && !special; p++) {
+        vec_i e = widen_b(x->e + j, p);
+        if (s->two_stage)
+            e = vec_max_i(e, widen_b(x->odd + j, p));
+        store_f(result + p * PART_COLS, add_low(s, e, p, load_f((const float *)c + p * PART_COLS),
+                                                load_f(result + p * PART_COLS), &lost));
     }
-    if (w->high || vec_any_i(lost)) {
+    if (special || vec_any_i(lost)) {
         memcpy(result, c, COLS * sizeof *result);
-        step_exactly(s, result);
+        step_exactly(s, j, result);
     }
 }
 
@@ -500,19 +345,17 @@ static int scale_exponent(const uint32_t *row, unsigned shift, unsigned lane)
 {
     unsigned code = row[lane] >> shift & 255;
 
-    return code == 255 ? EXPONENT_SPECIAL : (int)code - 127;
+    return code == 255 ? SCALE_NAN : (int)code - 127;
 }
 
-/* Sums of the scale exponents of row i and the columns from j, for block `kb` of 32 k. */
-static void add_scales(const struct mfma_job *job, unsigned i, unsigned j, unsigned kb,
-                       int16_t *scale)
+/* Sums of the scale exponents of row i and the columns, for block `kb` of 32 k. */
+static void add_scales(const struct mfma_job *job, unsigned i, unsigned kb, int16_t *scale)
 {
     const struct mfma_shape *s = &job->shape;
     int a = scale_exponent(job->scale_a, job->scale_a_shift, kb * s->m + i);
 
-    for (unsigned c = 0; c < COLS; c++)
-        scale[c] = (int16_t)(a + scale_exponent(job->scale_b, job->scale_b_shift,
-                                                kb * s->n + j + c));
+    for (unsigned j = 0; j < s->n; j++)
+        scale[j] = (int16_t)(a + scale_exponent(job->scale_b, job->scale_b_shift, kb * s->n + j));
 }
 
 /* What the rows of a block share besides A and B. */
@@ -520,53 +363,68 @@ struct rows {
     const uint32_t *c[LINE];        /* from column 0 */
     uint32_t *d[LINE];
     uint8_t lines[LINE][MAX_K / 2]; /* sparse */
-    int16_t scale[LINE][COLS];      /* scaled: of the current 32 k and 16 columns */
+    int16_t scale[LINE][LINE];      /* scaled: of the current 32 k */
 };
 
-static void place_rows(const struct mfma_job *job, unsigned block, struct rows *r)
+static inline __attribute__((always_inline)) void place_rows(const struct mfma_job *job,
+                                                             unsigned block, unsigned size,
+                                                             struct rows *r)
 {
+    const struct mfma_shape s = { .m = (uint8_t)size, .n = (uint8_t)size };
     unsigned reg, lane;
 
-    for (unsigned i = 0; i < job->shape.m; i++) {
-        mfma_d_place(&job->shape, false, block, i, &reg, &lane);
+    for (unsigned i = 0; i < size; i++) {
+        mfma_d_place(&s, false, block, i, &reg, &lane);
         r->c[i] = &job->c[reg][lane];
         r->d[i] = &job->d[reg][lane];
-        if (job->shape.sparse)
-            select_lines(job, i, r->lines[i]);
     }
 }
 
-/* A step of all rows for the columns from j. All arguments from `size` on are constants where this
- * is inlined. */
+/* A step of all rows and columns. All arguments from `size` on are constants where this is
+ * inlined. */
 static inline __attribute__((always_inline)) void run_step(const struct operands *o,
                                                            const struct rows *r, unsigned rows,
-                                                           unsigned k, unsigned j, unsigned size,
-                                                           bool two_stage, bool sparse,
-                                                           bool scaled)
+                                                           unsigned columns, unsigned k,
+                                                           unsigned size, bool two_stage,
+                                                           bool sparse, bool scaled)
 {
     const uint32_t *const *from = k ? (const uint32_t *const *)r->d : r->c;
     _Alignas(64) float aside[LINE][COLS];
-    struct work work[LINE];
-    uint32_t again = 0;
+    struct exponents x[LINE];
+    struct columns c;
+    uint32_t special = 0, not_done = 0;
+    vec_b least = { 0 }, most = { 0 };
     struct step s = {
-        .b = &o->b[sparse ? 0 : k][j], .eb = &o->eb[sparse ? 0 : k][j],
-        .count = size, .two_stage = two_stage,
+        .eb = o->eb[sparse ? 0 : k], .count = size, .two_stage = two_stage,
     };
 
-#define ROW_STEP(i) \
+#define ROW_STEP(i, j) \
     (s.a = &o->a[k][i], s.ea = &o->ea[k][i], s.lines = sparse ? r->lines[i] + k : NULL, \
-     s.scale = scaled ? r->scale[i] : NULL, &s)
+     s.scale = scaled ? r->scale[i] + (j) : NULL, &s)
     for (unsigned i = 0; i < rows; i++)
-        find_exponents(ROW_STEP(i), &work[i]);
-    for (unsigned i = 0; i < rows; i++)
-        find_sums(ROW_STEP(i), &work[i]);
-    for (unsigned i = 0; i < rows; i++)
-        again |= (uint32_t)!find_result(ROW_STEP(i), &work[i], from[i] + j,
-                                        (float *)(r->d[i] + j), aside[i]) << i;
-    for (; again; again &= again - 1) {
-        unsigned i = (unsigned)__builtin_ctz(again);
-        look_again(ROW_STEP(i), &work[i], from[i] + j, aside[i]);
-        memcpy(r->d[i] + j, aside[i], sizeof aside[i]);
+        find_exponents(ROW_STEP(i, 0), &x[i], &least, &most);
+    if (o->special || vec_any_b((least < E_MIN) | (most > E_MAX)))
+        for (unsigned i = 0; i < rows; i++) {
+            bool low, high;
+            classify(&x[i], two_stage, &low, &high);
+            special |= (uint32_t)(high | o->special) << i;
+            not_done |= (uint32_t)(low | high | o->special) << i;
+        }
+    for (unsigned j = 0; j < columns; j += COLS) {
+        uint32_t again = 0;
+        s.b = &o->b[sparse ? 0 : k][j];
+        for (unsigned n = 0; n < size && !sparse; n++)
+            for (unsigned p = 0; p < PARTS; p++)
+                c.b[n][p] = load_f(s.b + n * LINE + p * PART_COLS);
+        for (unsigned i = 0; i < rows; i++)
+            again |= (uint32_t)!find_result(ROW_STEP(i, j), sparse ? NULL : &c, &x[i], j,
+                                            !(not_done >> i & 1), from[i] + j,
+                                            (float *)(r->d[i] + j), aside[i]) << i;
+        for (; again; again &= again - 1) {
+            unsigned i = (unsigned)__builtin_ctz(again);
+            look_again(ROW_STEP(i, j), &x[i], j, special >> i & 1, from[i] + j, aside[i]);
+            memcpy(r->d[i] + j, aside[i], sizeof aside[i]);
+        }
     }
 #undef ROW_STEP
 }
@@ -579,14 +437,17 @@ static inline __attribute__((always_inline)) void run_columns(
     unsigned count = sparse ? s->k / 2u : s->k;
     struct rows r;
 
-    place_rows(job, block, &r);
-    for (unsigned j = 0; j < s->n; j += COLS) {
-        for (unsigned k = 0; k < count; k += size) {
-            if (scaled && k % 32 == 0)
-                for (unsigned i = 0; i < s->m; i++)
-                    add_scales(job, i, j, k / 32, r.scale[i]);
-            run_step(o, &r, s->m, k, j, size, two_stage, sparse, scaled);
-        }
+    if (s->n == LINE)
+        place_rows(job, block, LINE, &r);
+    else
+        place_rows(job, block, COLS, &r);
+    for (unsigned i = 0; i < s->m && sparse; i++)
+        select_lines(job, i, r.lines[i]);
+    for (unsigned k = 0; k < count; k += size) {
+        if (scaled && k % 32 == 0)
+            for (unsigned i = 0; i < s->m; i++)
+                add_scales(job, i, k / 32, r.scale[i]);
+        run_step(o, &r, s->m, s->n, k, size, two_stage, sparse, scaled);
     }
 }
 
@@ -603,7 +464,7 @@ static void run_small(const struct mfma_job *job, const struct operands *o, unsi
             int exponent[16];
             for (unsigned k = 0; k < s->k; k++) {
                 product[k] = (double)o->a[k][i] * o->b[k][j];
-                exponent[k] = (int16_t)o->ea[k][i] + o->eb[k][j];
+                exponent[k] = (int8_t)o->ea[k][i] + o->eb[k][j];
             }
             float c = float_from_bits(job->c[reg][lane + j]);
             job->d[reg][lane + j] =
@@ -619,7 +480,7 @@ static void run_fused(const struct mfma_job *job)
     struct operands o;
 
     for (unsigned block = 0; block < s->blocks; block++) {
-        decode_block(&o, job, block);
+        JOIN(mfma_decode, ISA)(&o, job, block);
         if (s->n < COLS)
             run_small(job, &o, block);
         else if (size == 16 && s->sparse)
@@ -645,7 +506,7 @@ static void run_f32(const struct mfma_job *job)
     unsigned reg, lane;
 
     for (unsigned block = 0; block < s->blocks; block++) {
-        decode_block(&o, job, block);
+        JOIN(mfma_decode, ISA)(&o, job, block);
         for (unsigned i = 0; i < s->m; i++) {
             float acc[LINE];
             mfma_d_place(s, false, block, i, &reg, &lane);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Sixteen columns of a matrix as compiler vectors: 16-bit lanes in one vector of 32 bytes, 32-bit
- * lanes in PARTS vectors of the machine's width. The same source gives the same bits for every
+ * Columns of a matrix as compiler vectors: bytes of 32 columns in SPANS vectors, 32-bit lanes of 16
+ * columns in PARTS vectors of the machine's width. The same source gives the same bits for every
  * width, because each operation is exact or rounds as IEEE 754 says.
  */
 #ifndef HIPSIM_MFMA_VEC_H
@@ -30,10 +30,14 @@
 typedef float vec_f __attribute__((vector_size(VEC_BYTES)));
 typedef int32_t vec_i __attribute__((vector_size(VEC_BYTES)));
 typedef uint32_t vec_u __attribute__((vector_size(VEC_BYTES)));
-typedef int16_t half_s __attribute__((vector_size(VEC_BYTES / 2))); /* as many as a vec_i */
-#define SHORT_BYTES (VEC_BYTES < 32 ? VEC_BYTES : 32)
-#define SHORTS (32 / SHORT_BYTES) /* vectors of 16-bit lanes per 16 columns */
-typedef int16_t vec_s __attribute__((vector_size(SHORT_BYTES)));
+typedef int8_t part_b __attribute__((vector_size(VEC_BYTES / 4)));  /* as many as a vec_i */
+typedef int16_t part_s __attribute__((vector_size(VEC_BYTES / 2)));
+
+#define BYTE_COLS 32
+#define SPAN_COLS (VEC_BYTES < 32 ? VEC_BYTES : 32)
+#define SPANS (BYTE_COLS / SPAN_COLS)
+typedef int8_t vec_b __attribute__((vector_size(SPAN_COLS)));
+typedef uint8_t vec_ub __attribute__((vector_size(SPAN_COLS)));
 
 static inline vec_f load_f(const float *p)
 {
@@ -48,20 +52,39 @@ static inline void store_f(float *p, vec_f v)
     memcpy(p, &v, sizeof v);
 }
 
-static inline vec_s load_s(const int16_t *p)
+static inline vec_b load_b(const int8_t *p)
 {
-    vec_s v;
+    vec_b v;
 
     memcpy(&v, p, sizeof v);
     return v;
 }
 
-/* The 16-bit lanes of part `part`, widened. */
-static inline vec_i load_wide(const void *p, unsigned part)
+static inline void store_b(int8_t *p, vec_b v)
 {
-    half_s h;
+    memcpy(p, &v, sizeof v);
+}
 
-    memcpy(&h, (const char *)p + part * sizeof h, sizeof h);
+/* The bytes, and the 16-bit numbers, of part `part`, widened. */
+static inline vec_i widen_b(const int8_t *p, unsigned part)
+{
+    part_b h;
+
+    memcpy(&h, p + part * PART_COLS, sizeof h);
+#if defined(__AVX512F__)
+    return (vec_i)_mm512_cvtepi8_epi32((__m128i)h);
+#elif defined(__AVX2__)
+    return (vec_i)_mm256_cvtepi8_epi32(_mm_cvtsi64_si128((long long)h));
+#else
+    return __builtin_convertvector(h, vec_i);
+#endif
+}
+
+static inline vec_i widen_s(const int16_t *p, unsigned part)
+{
+    part_s h;
+
+    memcpy(&h, p + part * PART_COLS, sizeof h);
 #if defined(__AVX512F__)
     return (vec_i)_mm512_cvtepi16_epi32((__m256i)h);
 #elif defined(__AVX2__)
@@ -71,22 +94,44 @@ static inline vec_i load_wide(const void *p, unsigned part)
 #endif
 }
 
-static inline vec_s vec_max_s(vec_s a, vec_s b)
+static inline vec_b vec_max_b(vec_b a, vec_b b)
 {
 #if defined(__AVX2__)
-    return (vec_s)_mm256_max_epi16((__m256i)a, (__m256i)b);
+    return (vec_b)_mm256_max_epi8((__m256i)a, (__m256i)b);
 #else
-    vec_s m = a > b;
+    vec_b m = a > b;
     return (a & m) | (b & ~m);
 #endif
 }
 
-static inline bool vec_any_s(vec_s m)
+static inline vec_b vec_min_b(vec_b a, vec_b b)
+{
+#if defined(__AVX2__)
+    return (vec_b)_mm256_min_epi8((__m256i)a, (__m256i)b);
+#else
+    vec_b m = a < b;
+    return (a & m) | (b & ~m);
+#endif
+}
+
+/* Saturates. */
+static inline vec_b vec_add_b(vec_b a, vec_b b)
+{
+#if defined(__AVX2__)
+    return (vec_b)_mm256_adds_epi8((__m256i)a, (__m256i)b);
+#else
+    vec_b sum = (vec_b)((vec_ub)a + (vec_ub)b);
+    vec_b over = ((a ^ sum) & (b ^ sum)) < 0, limit = (a < 0) ^ 0x7f;
+    return (limit & over) | (sum & ~over);
+#endif
+}
+
+static inline bool vec_any_b(vec_b m)
 {
 #if defined(__AVX2__)
     return !_mm256_testz_si256((__m256i)m, (__m256i)m);
 #else
-    uint64_t w[sizeof m / 8];
+    uint64_t w[2];
     memcpy(w, &m, sizeof m);
     return (w[0] | w[1]) != 0;
 #endif
@@ -105,12 +150,80 @@ static inline bool vec_any_i(vec_i m)
 #endif
 }
 
-/* Both halves of a dword in every pair of 16-bit lanes. */
-static inline vec_s vec_pair(uint32_t halves)
+/* The four bytes of a dword, again and again. */
+static inline vec_b vec_quad(uint32_t bytes)
 {
-    typedef uint32_t pairs __attribute__((vector_size(SHORT_BYTES)));
+    typedef uint32_t quads __attribute__((vector_size(SPAN_COLS)));
 
-    return (vec_s)((pairs){ 0 } + halves);
+    return (vec_b)((quads){ 0 } + bytes);
+}
+
+/* Arithmetic shift; 31 or more leaves the sign. */
+static inline vec_i vec_shr(vec_i v, vec_i by)
+{
+#if defined(__AVX512F__)
+    return (vec_i)_mm512_srav_epi32((__m512i)v, (__m512i)by);
+#elif defined(__AVX2__)
+    return (vec_i)_mm256_srav_epi32((__m256i)v, (__m256i)by);
+#else
+    vec_i many = by > 31;
+    return v >> ((by & ~many) | (many & 31));
+#endif
+}
+
+static inline vec_i vec_max_i(vec_i a, vec_i b)
+{
+#if defined(__AVX512F__)
+    return (vec_i)_mm512_max_epi32((__m512i)a, (__m512i)b);
+#elif defined(__AVX2__)
+    return (vec_i)_mm256_max_epi32((__m256i)a, (__m256i)b);
+#else
+    vec_i m = a > b;
+    return (a & m) | (b & ~m);
+#endif
+}
+
+/* floor(v / 4), made odd where that is inexact. */
+static inline vec_i vec_quarter_to_odd(vec_i v)
+{
+#if defined(__AVX512F__)
+    __m512i whole = _mm512_srai_epi32((__m512i)v, 2), one = _mm512_set1_epi32(1);
+    __mmask16 inexact = _mm512_test_epi32_mask((__m512i)v, _mm512_set1_epi32(3));
+    return (vec_i)_mm512_mask_or_epi32(whole, inexact, whole, one);
+#else
+    return (v | ((v & 3) + 3)) >> 2;
+#endif
+}
+
+/* Stores the lanes, which fit, as bytes. */
+static inline void narrow_b(int8_t *p, vec_i v)
+{
+#if defined(__AVX512F__)
+    _mm_storeu_si128((__m128i *)(void *)p, _mm512_cvtepi32_epi8((__m512i)v));
+#elif defined(__AVX2__)
+    __m128i words = _mm_packs_epi32(_mm256_castsi256_si128((__m256i)v),
+                                    _mm256_extracti128_si256((__m256i)v, 1));
+    _mm_storel_epi64((__m128i *)(void *)p, _mm_packs_epi16(words, words));
+#else
+    for (unsigned i = 0; i < PART_COLS; i++)
+        p[i] = (int8_t)v[i];
+#endif
+}
+
+/* The low byte of each lane in all four of its bytes. */
+static inline vec_u vec_four_times(vec_i v)
+{
+#if defined(__AVX512F__)
+    return (vec_u)_mm512_shuffle_epi8((__m512i)v, _mm512_set4_epi32(0x0c0c0c0c, 0x08080808,
+                                                                   0x04040404, 0));
+#elif defined(__AVX2__)
+    return (vec_u)_mm256_shuffle_epi8((__m256i)v, _mm256_set_epi32(
+        0x0c0c0c0c, 0x08080808, 0x04040404, 0, 0x0c0c0c0c, 0x08080808, 0x04040404, 0));
+#else
+    vec_u u = (vec_u)v & 255;
+    u |= u << 8;
+    return u | u << 16;
+#endif
 }
 
 static inline vec_f vec_pick(vec_i mask, vec_f yes, vec_f no)
@@ -131,12 +244,6 @@ static inline vec_f vec_f_from(float x)
 static inline vec_i vec_add(vec_i a, vec_i b)
 {
     return (vec_i)((vec_u)a + (vec_u)b);
-}
-
-/* 2^(bias + e): `bias` includes the 127 of binary32. */
-static inline vec_f vec_power(int bias, vec_i e)
-{
-    return (vec_f)(((vec_u)e + (uint32_t)bias) << 23);
 }
 
 static inline vec_i vec_shl(vec_i v, int by)

@@ -30,20 +30,27 @@ void host_isa_force(enum host_isa isa)
     chosen = isa;
 }
 
+bool host_isa_supported(enum host_isa isa)
+{
+#ifdef HIPSIM_X86
+    __builtin_cpu_init();
+    if (isa == HOST_AVX512)
+        return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw")
+            && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
+    if (isa == HOST_AVX2)
+        return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")
+            && __builtin_cpu_supports("f16c") && __builtin_cpu_supports("bmi2");
+#endif
+    return isa == HOST_PLAIN || isa == HOST_BEST;
+}
+
 enum host_isa host_isa(void)
 {
     if (chosen != HOST_BEST)
         return chosen;
-#ifdef HIPSIM_X86
-    __builtin_cpu_init();
-    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw")
-        && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl"))
+    if (host_isa_supported(HOST_AVX512))
         return HOST_AVX512;
-    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")
-        && __builtin_cpu_supports("f16c") && __builtin_cpu_supports("bmi2"))
-        return HOST_AVX2;
-#endif
-    return HOST_PLAIN;
+    return host_isa_supported(HOST_AVX2) ? HOST_AVX2 : HOST_PLAIN;
 }
 
 const struct op_row *const *exec_tables(void)
