@@ -109,6 +109,72 @@ struct tir_layout att_token_layout(const struct att_token_tile *t, unsigned wave
     return l;
 }
 
+static unsigned largest_power(int n)
+{
+    unsigned p = 1;
+    while (2 * p <= (unsigned)n)
+        p *= 2;
+    return p;
+}
+
+/* Of the widest panel. Lanes have different rows, two at least: rows of the whole wave would be
+ * scalars, and more of them than there are registers. */
+static struct att_token_tile token_tile(const struct att_cache *c)
+{
+    const unsigned width = largest_power(c->dim), x = (unsigned)c->x;
+    const bool runs = c->shuffle && c->value;
+    const unsigned lanes = width / (runs ? 64 / x : x);
+    return (struct att_token_tile){
+        .cols = width, .lanes = lanes < LANES ? lanes : LANES / 2, .run = runs ? x : 1, .passes = 1,
+    };
+}
+
+unsigned att_cache_least_rows(const struct att_cache *c, unsigned waves)
+{
+    const struct att_token_tile t = token_tile(c);
+    return LANES / t.lanes * t.run * waves;
+}
+
+struct att_cache_tiles att_cache_tiles(const struct att_cache *c, unsigned dtype, unsigned waves,
+                                       unsigned rows)
+{
+    struct att_token_tile tile = token_tile(c);
+    struct att_cache_tiles t = {0};
+    tile.passes = rows / att_cache_least_rows(c, waves);
+    for (int first = 0; first < c->dim; first += (int)tile.cols, t.n++) {
+        while (first + (int)tile.cols > c->dim)
+            tile.cols /= 2;
+        const struct tir_layout l = att_token_layout(&tile, waves, &rows);
+        t.first[t.n] = first;
+        t.panel[t.n] = tir_tile(c->b->f, dtype, rows, tile.cols, &l);
+    }
+    const struct tir_layout l = tir_layout_slice(tir_layout_of(c->b->f, t.panel[0]), 1);
+    t.column = tir_tile(c->b->f, TIR_I64, rows, 1, &l);
+    return t;
+}
+
+unsigned att_cache_lane_elements(const struct att_cache *c, const struct att_cache_tiles *t)
+{
+    unsigned n = 0;
+    for (unsigned i = 0; i < t->n; i++)
+        n += 1u << tir_layout_of(c->b->f, t->panel[i])->reg_bits;
+    return n;
+}
+
+bool att_cache_check_dims(const struct att_variant *v, struct att_why *why)
+{
+    static const enum att_field fields[] = {ATT_HEAD_DIM, ATT_HEAD_DIM_V};
+    for (int i = 0; i < 2; i++) {
+        const int dim = att_get(v, fields[i]);
+        /* Above, what a lane holds of V in SHUFFLE would not fit its registers. */
+        const int most = v->kv_layout == ATT_KV_LAYOUT_SHUFFLE ? ATT_CACHE_DIM_MAX / 2
+                                                               : ATT_CACHE_DIM_MAX;
+        if (dim % 16 || dim > most)
+            return att_reject(why, fields[i], "%d is not a multiple of 16 up to %d", dim, most);
+    }
+    return true;
+}
+
 /* A scalar in the shape of `like`. */
 static struct tir_value shaped(struct tir_builder *b, struct tir_value scalar,
                                struct tir_value like)
@@ -289,29 +355,37 @@ void att_cache_store_runs(const struct att_cache *c, struct tir_value row, int f
                      tir_split_blocks(b, columns, (unsigned)c->x));
 }
 
+struct tir_type att_cache_load_type(const struct att_cache *c, struct tir_type t)
+{
+    const struct tir_layout *l = tir_layout_of(c->b->f, t);
+    const struct tir_layout turned =
+        c->shuffle && c->value ? rows_first(l, (unsigned)c->x) : *l;
+    return tir_tile(c->b->f, c->dtype, t.rows, t.cols, &turned);
+}
+
 struct tir_value att_cache_load(const struct att_cache *c, struct tir_value row, int first,
                                 struct tir_type t)
 {
     struct tir_builder *b = c->b;
     const struct tir_value byte = column_byte(c, first);
     const unsigned x = (unsigned)c->x;
+    const struct tir_layout l = *tir_layout_of(b->f, t);
     if (!c->shuffle)
         return tir_tile_gather(b, c->base, row, byte, t);
-    const struct tir_layout l = *tir_layout_of(b->f, t);
     if (!c->value) {
         const struct tir_layout split = tir_layout_split_blocks(&l, t.rows, x);
         const struct tir_type blocks = tir_tile(b->f, t.dtype, t.rows * (t.cols / x), x, &split);
         const struct tir_value rows = block_rows(c, row, t, x, c->block_stride);
         return tir_join_blocks(b, tir_tile_gather(b, c->base, rows, byte, blocks), t.rows);
     }
-    const struct tir_layout turned = rows_first(&l, x), columns = tir_layout_transpose(&turned);
+    const struct tir_layout columns = tir_layout_transpose(&l);
     const struct tir_layout split = tir_layout_split_blocks(&columns, t.cols, x);
     const struct tir_value rows =
         run_rows(c, row, tir_tile(b->f, t.dtype, t.cols, t.rows, &columns));
     const struct tir_type runs = tir_tile(b->f, t.dtype, t.cols * (t.rows / x), x, &split);
     const struct tir_value a =
         tir_join_blocks(b, tir_tile_gather(b, c->base, rows, byte, runs), t.cols);
-    return tir_relayout(b, tir_transpose(b, a), &l);
+    return tir_transpose(b, a);
 }
 
 /* ---- Scales ---- */

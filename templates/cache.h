@@ -57,6 +57,31 @@ struct att_token_tile {
 /** Its layout; *rows becomes the number of tokens. */
 struct tir_layout att_token_layout(const struct att_token_tile *t, unsigned waves, unsigned *rows);
 
+/**
+ * How rows of K or V are spread over a workgroup that copies them into the cache or out of it: a
+ * lane has 16 bytes of what is stored or, of V in SHUFFLE, x tokens and 64 elements. A head dim is
+ * cut into panels of power-of-two width on the same lanes: 192 is 128 + 64.
+ */
+enum { ATT_CACHE_PANELS = 8, ATT_CACHE_DIM_MAX = 512 };
+struct att_cache_tiles {
+    unsigned n;
+    int first[ATT_CACHE_PANELS];             /* column */
+    struct tir_type panel[ATT_CACHE_PANELS]; /* rows x width */
+    struct tir_type column;                  /* i64, rows x 1, beside all of them */
+};
+
+/** The fewest rows that a workgroup of so many waves takes; a power of two. */
+unsigned att_cache_least_rows(const struct att_cache *c, unsigned waves);
+/** Panels of `dtype` with `rows` rows, a power of two of at least that. */
+struct att_cache_tiles att_cache_tiles(const struct att_cache *c, unsigned dtype, unsigned waves,
+                                       unsigned rows);
+
+/** Elements of all panels that a lane holds. */
+unsigned att_cache_lane_elements(const struct att_cache *c, const struct att_cache_tiles *t);
+
+/** The head dims that these tiles cover. */
+bool att_cache_check_dims(const struct att_variant *v, struct att_why *why);
+
 /** Addresses of rows: `page` and `token` (within the page) are i64 tiles or scalars of one type. */
 struct tir_value att_cache_row(const struct att_cache *c, struct tir_value page,
                                struct tir_value token);
@@ -85,10 +110,14 @@ struct tir_value att_cache_has_runs(const struct att_cache *c, struct tir_value 
 void att_cache_store_runs(const struct att_cache *c, struct tir_value row, int first,
                           struct tir_value a);
 
-/** Reads what att_cache_store() writes, into a tile of type t; rows must be there. V in SHUFFLE
- * takes x aligned tokens at once: rows of a group of x lie in a page, one after the other. */
+/** Reads what att_cache_store() writes, into a tile of type t; rows must be there. Of V in SHUFFLE
+ * rows of a group of x follow each other in a page, and are the lowest of t's registers: see
+ * att_cache_load_type(). */
 struct tir_value att_cache_load(const struct att_cache *c, struct tir_value row, int first,
                                 struct tir_type t);
+
+/** t, of the cache's dtype, with its registers in the order in which they are best loaded. */
+struct tir_type att_cache_load_type(const struct att_cache *c, struct tir_type t);
 
 /* Scales: element = stored * scale. */
 

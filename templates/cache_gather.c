@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Keys and values of sequences out of the pages of a cache, one after the other and as the numbers
+ * that they stand for: position starts[s] + i of sequence s becomes row cu_seqlens_k[s] + i of k_out
+ * and v_out.
+ *
+ * A workgroup takes a few positions of one sequence and head, from a multiple of x on, so that x
+ * tokens of V's SHUFFLE layout are one load. Every row is read, those behind the end from the last
+ * page: what is not asked for falls beyond the resource of the output.
+ */
+#include "ir/builder.h"
+#include "templates/cache.h"
+#include "templates/scalar.h"
+#include "templates/template.h"
+
+#include <stdio.h>
+
+enum { ROWS = 32 /* at least */, ELEM = 2 /* bytes of bf16 and fp16 */, INT = 4 };
+
+struct gather {
+    const struct att_variant *v;
+    struct tir_builder b;
+    unsigned waves, rows;
+    struct tir_value head, sequence;
+    struct tir_value begin;      /* token of the output */
+    struct tir_value start, end; /* positions */
+    struct tir_value first;      /* position of this workgroup, at most x - 1 before the start */
+};
+
+static bool check(const struct att_variant *v, const struct tir_machine *m, struct att_why *why)
+{
+    (void)m;
+    return att_cache_check_dims(v, why) && att_cache_check(v, why);
+}
+
+/* list[index], all uniform. */
+static struct tir_value entry(struct gather *g, const char *list, struct tir_value index)
+{
+    struct tir_builder *b = &g->b;
+    const struct tir_value base = tir_arg(b, list, TIR_I64);
+    const struct tir_value at = tir_mul(b, att_wide(b, index), tir_i64(b, INT));
+    return tir_scalar_load(b, tir_add(b, base, at), tir_i32(b, 0), TIR_I32);
+}
+
+static void locate(struct gather *g, int x)
+{
+    struct tir_builder *b = &g->b;
+    g->head = tir_block_id(b, 1);
+    g->sequence = tir_block_id(b, 2);
+    g->begin = entry(g, "cu_seqlens_k", g->sequence);
+    const struct tir_value next = entry(g, "cu_seqlens_k", att_plus(b, g->sequence, 1));
+    g->start = entry(g, "seq_starts", g->sequence);
+    g->end = tir_add(b, g->start, tir_sub(b, next, g->begin));
+    const struct tir_value even = tir_and(b, g->start, tir_i32(b, -x));
+    g->first = tir_add(b, even, att_times(b, tir_block_id(b, 0), (int)g->rows));
+}
+
+/* Slots of this workgroup's positions, i64. */
+static struct tir_value find_slots(struct gather *g, const struct att_cache *c, struct tir_type column)
+{
+    struct tir_builder *b = &g->b;
+    const struct tir_value index = tir_row_index(b, column);
+    const struct tir_type t = tir_typeof(b->f, index);
+    const struct tir_value position = tir_add(b, index, tir_splat(b, g->first, t));
+    const struct tir_value shift = tir_convert(b, c->page_shift, TIR_I32);
+    const struct tir_value last = tir_sar(b, att_plus(b, g->end, -1), shift);
+    const struct tir_value own = tir_sar(b, position, tir_splat(b, shift, t));
+    const struct tir_value page = tir_min(b, own, tir_splat(b, last, t));
+    struct tir_value list;
+    if (g->v->page_table == ATT_PAGE_TABLE_INDICES) {
+        const struct tir_value from = att_wide(b, entry(g, "kv_indptr", g->sequence));
+        list = tir_add(b, tir_arg(b, "kv_indices", TIR_I64), tir_mul(b, from, tir_i64(b, INT)));
+    } else {
+        const struct tir_value row =
+            tir_mul(b, att_wide(b, g->sequence), att_stride(b, "block_table_stride", INT));
+        list = tir_add(b, tir_arg(b, "block_table", TIR_I64), row);
+    }
+    const struct tir_value at = tir_mul(b, page, tir_int_like(b, page, INT));
+    const struct tir_value number = tir_convert(
+        b, tir_tile_gather(b, list, tir_convert(b, at, TIR_I64), tir_i32(b, 0), t), TIR_I64);
+    const struct tir_value token = tir_sub(b, position, tir_shl(b, own, tir_splat(b, shift, t)));
+    return tir_add(b, tir_shl(b, number, tir_splat(b, c->page_shift, column)),
+                   tir_convert(b, token, TIR_I64));
+}
+
+/* What stored numbers are to be multiplied with: a scalar, one a row, or nothing. */
+static struct tir_value find_scale(const struct att_cache *c, struct tir_value slot)
+{
+    if (c->scaling == ATT_KV_SCALE_NONE)
+        return (struct tir_value){0};
+    if (c->scaling == ATT_KV_SCALE_TENSOR)
+        return att_cache_tensor_scale(c);
+    return att_cache_load_scales(c, att_cache_scale_row(c, slot));
+}
+
+/* Columns of a tile in the output's dtype and layout: turned as f32, where that is free. */
+static struct tir_value finish(struct gather *g, const struct att_cache *c, struct tir_value a,
+                               struct tir_value scale, struct tir_type t)
+{
+    struct tir_builder *b = &g->b;
+    const unsigned between = scale.id ? TIR_F32 : t.dtype;
+    const struct tir_value x = att_cache_dequantise(c, a, scale, between);
+    return tir_convert(b, tir_relayout(b, x, tir_layout_of(b->f, t)), t.dtype);
+}
+
+static void copy_side(struct gather *g, bool value)
+{
+    struct tir_builder *b = &g->b;
+    const struct att_cache c = att_cache(b, g->v, b->f->machine, value, g->head);
+    const struct att_cache_tiles tiles = att_cache_tiles(&c, att_dtype(g->v), g->waves, g->rows);
+    const struct tir_value slot = find_slots(g, &c, tiles.column);
+    const struct tir_value row = att_cache_slot_row(&c, slot), scale = find_scale(&c, slot);
+    struct tir_value a[ATT_CACHE_PANELS];
+    for (unsigned i = 0; i < tiles.n; i++)
+        a[i] = att_cache_load(&c, row, tiles.first[i], att_cache_load_type(&c, tiles.panel[i]));
+
+    const char *tensor = value ? "v_out" : "k_out";
+    char token_stride[32], head_stride[32];
+    snprintf(token_stride, sizeof(token_stride), "%s_token_stride", tensor);
+    snprintf(head_stride, sizeof(head_stride), "%s_head_stride", tensor);
+    const struct tir_value step = att_stride(b, token_stride, ELEM), zero = tir_i32(b, 0);
+    /* Rows before the start have negative numbers: offsets that wrap to beyond the resource. */
+    const struct tir_value ahead = tir_sub(b, g->first, g->start);
+    const struct tir_value first = tir_max(b, ahead, zero), row0 = tir_min(b, ahead, zero);
+    const struct tir_value token = tir_add(b, g->begin, first);
+    const struct tir_value head =
+        tir_mul(b, att_wide(b, g->head), att_stride(b, head_stride, ELEM));
+    const struct tir_value base =
+        tir_add(b, tir_add(b, tir_arg(b, tensor, TIR_I64), head),
+                tir_mul(b, att_wide(b, token), step));
+    const struct tir_value left = tir_sub(b, g->end, tir_add(b, g->start, first));
+    const struct tir_value rows = tir_min(b, left, tir_i32(b, (int)g->rows));
+    for (unsigned i = 0; i < tiles.n; i++) {
+        const struct tir_view to = att_view(b, base, rows, tir_convert(b, step, TIR_I32),
+                                            c.dim * ELEM, tiles.first[i] * ELEM);
+        tir_tile_store(b, to, row0, finish(g, &c, a[i], scale, tiles.panel[i]));
+    }
+}
+
+static void build(const struct att_variant *v, const struct tir_machine *m, struct att_kernel *k)
+{
+    char name[ATT_NAME_MAX];
+    const bool shuffle = v->kv_layout == ATT_KV_LAYOUT_SHUFFLE;
+    struct gather g = {.v = v, .waves = shuffle ? 1 : 4, .rows = shuffle ? 1 : ROWS};
+    att_variant_name(v, name);
+    struct tir_func *f = tir_func_create(name, m, g.waves);
+    f->waves_per_simd = 2;
+    g.b = tir_at_end(f, f->body);
+    const struct att_cache sides[] = {
+        att_cache(&g.b, v, m, false, tir_i32(&g.b, 0)),
+        att_cache(&g.b, v, m, true, tir_i32(&g.b, 0)),
+    };
+    for (int i = 0; i < 2; i++) {
+        const unsigned rows = att_cache_least_rows(&sides[i], g.waves);
+        g.rows = rows > g.rows ? rows : g.rows;
+    }
+    locate(&g, sides[1].x);
+    struct tir_if some =
+        tir_begin_if(&g.b, tir_cmp_lt(&g.b, g.first, g.end), false, NULL, 0);
+    copy_side(&g, false);
+    copy_side(&g, true);
+    tir_else(&g.b, &some, NULL);
+    tir_end_if(&g.b, &some, NULL);
+    tir_return(&g.b);
+
+    *k = (struct att_kernel){
+        .func = f,
+        .schedule = {.stages = 1},
+        .grid = {{"max_seqlen_k", (int)g.rows, 1}, {"kv_heads", 1, 1}, {"batch", 1, 1}},
+    };
+    snprintf(k->tuning, sizeof(k->tuning), "tokens=%u waves=%u", g.rows, g.waves);
+}
+
+const struct att_template att_template_cache_gather = {
+    .name = "cache_gather",
+    .description = "keys and values of sequences out of a cache",
+    .takes = ATT_BIT(DTYPE) | ATT_BIT(HEAD_DIM) | ATT_BIT(HEAD_DIM_V) | ATT_BIT(PAGE_SIZE) |
+             ATT_BIT(PAGE_TABLE) | ATT_BIT(KV_DTYPE) | ATT_BIT(KV_LAYOUT) | ATT_BIT(KV_SCALE),
+    .check = check,
+    .build = build,
+};
