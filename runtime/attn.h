@@ -754,6 +754,54 @@ ATTN_PUBLIC int attn_cache_write_lookup(struct attn_device *device,
 ATTN_PUBLIC int attn_cache_write_launch(const struct attn_op *op,
                                         const struct attn_cache_write_args *args);
 
+/* ---- Cache gather: keys and values of sequences out of a paged cache ---- */
+
+/** What is fixed for a layer. */
+struct attn_cache_gather_desc {
+    size_t size;           /**< sizeof(struct attn_cache_gather_desc) */
+    enum attn_dtype dtype; /**< of k_out and v_out: ATTN_BF16 or ATTN_FP16 */
+    int32_t head_dim;
+    int32_t head_dim_v;    /**< 0: head_dim */
+    int32_t kv_heads;
+    struct attn_cache_desc cache;
+    enum attn_page_table page_table;
+};
+
+/**
+ * One call: token seq_starts[s] + i of sequence s becomes row cu_seqlens_k[s] + i of k_out and
+ * v_out, for every i below cu_seqlens_k[s + 1] - cu_seqlens_k[s]: what is stored, times its scale,
+ * rounded once. Nothing else is written. The last page of a sequence is read to its end.
+ *
+ * Strides are in elements; 0 stands for a contiguous [token, head, element] tensor. The last
+ * dimension is contiguous; k_out, v_out and their strides in bytes are multiples of 16, and a
+ * token's stride is at most 4 MiB. Everything that varies between replays of a captured graph is
+ * read from device memory: the grid depends on batch, max_seqlen_k and the descriptor alone.
+ */
+struct attn_cache_gather_args {
+    size_t size;          /**< sizeof(struct attn_cache_gather_args) */
+    void *k_out;          /**< [total_k, kv_heads, head_dim] */
+    void *v_out;          /**< [total_k, kv_heads, head_dim_v] */
+    struct attn_cache cache;
+    struct attn_pages pages; /**< kv_lens is for ATTN_CHECK_DATA alone, and may be NULL */
+    const int32_t *cu_seqlens_k; /**< [batch + 1] on the device: rows of each sequence */
+    const int32_t *seq_starts;   /**< [batch] on the device: its first token; NULL: 0 for all */
+    int64_t k_out_token_stride, k_out_head_stride;
+    int64_t v_out_token_stride, v_out_head_stride;
+    int32_t batch;
+    int32_t total_k;      /**< rows that k_out and v_out have room for */
+    int32_t max_seqlen_k; /**< no sequence has more rows */
+    void *stream;         /**< hipStream_t of the op's device; NULL: the default stream */
+};
+
+/** As attn_prefill_lookup(); a kernel for any page size covers at cost 1. */
+ATTN_PUBLIC int attn_cache_gather_lookup(struct attn_device *device,
+                                         const struct attn_cache_gather_desc *desc,
+                                         struct attn_op **op);
+
+/** As attn_prefill_launch(): no allocation, no lock, no waiting; may be captured into a graph. */
+ATTN_PUBLIC int attn_cache_gather_launch(const struct attn_op *op,
+                                         const struct attn_cache_gather_args *args);
+
 #ifdef __cplusplus
 }
 #endif

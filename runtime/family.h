@@ -55,6 +55,7 @@ union attn_desc {
     struct attn_prefill_desc prefill;
     struct attn_decode_desc decode;
     struct attn_cache_write_desc cache_write;
+    struct attn_cache_gather_desc cache_gather;
     struct attn_combine_desc combine;
     struct attn_rope_qk_norm_cache_desc rope;
 };

@@ -49,14 +49,22 @@ static void locate(struct gather *g, int x)
     g->sequence = tir_block_id(b, 2);
     g->begin = entry(g, "cu_seqlens_k", g->sequence);
     const struct tir_value next = entry(g, "cu_seqlens_k", att_plus(b, g->sequence, 1));
+    const struct tir_type t = tir_scalar(TIR_I32);
+    const struct tir_value list = tir_arg(b, "seq_starts", TIR_I64);
+    struct tir_if given =
+        tir_begin_if(b, tir_cmp_ne(b, list, tir_i64(b, 0)), false, &t, 1);
     g->start = entry(g, "seq_starts", g->sequence);
+    tir_else(b, &given, &g->start);
+    g->start = tir_i32(b, 0);
+    tir_end_if(b, &given, &g->start);
     g->end = tir_add(b, g->start, tir_sub(b, next, g->begin));
     const struct tir_value even = tir_and(b, g->start, tir_i32(b, -x));
     g->first = tir_add(b, even, att_times(b, tir_block_id(b, 0), (int)g->rows));
 }
 
 /* Slots of this workgroup's positions, i64. */
-static struct tir_value find_slots(struct gather *g, const struct att_cache *c, struct tir_type column)
+static struct tir_value find_slots(struct gather *g, const struct att_cache *c,
+                                   struct tir_type column)
 {
     struct tir_builder *b = &g->b;
     const struct tir_value index = tir_row_index(b, column);

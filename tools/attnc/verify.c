@@ -56,6 +56,7 @@ static const struct verify_family *const families[] = {
     &verify_prefill,
     &verify_decode,
     &verify_cache_write,
+    &verify_cache_gather,
     &verify_combine,
     &verify_rope_qk_norm_cache,
 };
