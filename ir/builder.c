@@ -418,6 +418,11 @@ struct tir_value tir_any(struct tir_builder *b, struct tir_value a)
     return tir_build(b, TIR_any, tir_scalar(TIR_I1), &a, 1, NULL);
 }
 
+struct tir_value tir_first_lane(struct tir_builder *b, struct tir_value a)
+{
+    return tir_build(b, TIR_first_lane, tir_scalar(tir_typeof(b->f, a).dtype), &a, 1, NULL);
+}
+
 void tir_wait(struct tir_builder *b, int group, int pending)
 {
     tir_build(b, TIR_wait, no_type, NULL, 0, (int64_t[]){group, pending});

@@ -134,6 +134,8 @@ struct tir_value tir_make_rsrc(struct tir_builder *b, struct tir_value base,
 struct tir_value tir_scalar_load(struct tir_builder *b, struct tir_value base,
                                  struct tir_value offset, unsigned dtype);
 struct tir_value tir_any(struct tir_builder *b, struct tir_value a);
+/** A scalar of what every lane of the wave holds alike; see ops.def where they do not. */
+struct tir_value tir_first_lane(struct tir_builder *b, struct tir_value a);
 
 void tir_wait(struct tir_builder *b, int group, int pending);
 void tir_barrier(struct tir_builder *b);

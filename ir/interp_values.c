@@ -321,7 +321,8 @@ static bool run_wave(struct interp *x, const struct tir_op *op, unsigned wave)
         run_any(x, op, wave);
         return true;
     case TIR_first_lane:
-        interp_value(x, op->result)[wave] = interp_value(x, op->operands[0])[wave * LANES];
+        interp_value(x, op->result)[wave] = interp_value(
+            x, op->operands[0])[interp_index(x, type_of(x, op->operands[0]), wave, 0)];
         return true;
     case TIR_make_rsrc:
         interp_value(x, op->result)[2 * wave] = interp_scalar(x, op, 0, wave);

@@ -218,6 +218,7 @@ static void expand_op(struct tir_expander *x, const struct tir_op *op)
     case TIR_row_max: case TIR_row_sum: case TIR_col_max: case TIR_col_sum:
     case TIR_col_fold_max: case TIR_col_fold_sum: tir_expand_reduce(x, op); return;
     case TIR_any: tir_expand_any(x, op); return;
+    case TIR_first_lane: tir_expand_first_lane(x, op); return;
     case TIR_transpose: case TIR_join_blocks: case TIR_split_blocks:
         tir_set_pieces(x, op->result, tir_pieces_of(x, op->operands[0]));
         return;

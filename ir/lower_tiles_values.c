@@ -230,6 +230,13 @@ void tir_expand_any(struct tir_expander *x, const struct tir_op *op)
         tir_build(&x->b, TIR_any, tir_scalar(TIR_I1), &v, 1, NULL);
 }
 
+void tir_expand_first_lane(struct tir_expander *x, const struct tir_op *op)
+{
+    const struct tir_value first = tir_elements(x, op->operands[0], 0, 1);
+    x->scalars[op->result.id] = tir_build(&x->b, TIR_first_lane,
+                                          tir_typeof(x->f, op->result), &first, 1, NULL);
+}
+
 /* Where a byte of a register in its new layout comes from: the register that begins with element
  * `first` of tile `a`, and which of its four bytes. */
 struct byte_source {

@@ -56,7 +56,7 @@ static const char *const signatures[TIR_N_OPCODES] = {
     [TIR_lane_swap] = "ww>w",
     [TIR_lane_gather] = "ow>w",
     [TIR_lane_xor] = "v>v",
-    [TIR_first_lane] = "v>s",
+    [TIR_first_lane] = ".>s",
     [TIR_any] = ".>b",
     [TIR_buffer_load] = "roi>v",
     [TIR_buffer_store] = "roiv",
@@ -545,7 +545,8 @@ static void check_vec_op(struct tir_verifier *v, const struct tir_op *op, struct
         tir_check(v, imm[0] > 0 && imm[0] < 64, "mask is 1..63");
         break;
     case TIR_first_lane:
-        tir_check(v, t.a.count == 1 && t.a.dtype == t.d.dtype, "result is not the lane's element");
+        tir_check(v, (t.a.kind == TIR_TILE || t.a.count == 1) && t.a.dtype == t.d.dtype,
+                  "result is not the lane's element");
         break;
     case TIR_any:
         tir_check(v, t.a.dtype == TIR_I1, "operand is not i1");

@@ -516,6 +516,34 @@ ATTN_PUBLIC int attn_decode_plan(const struct attn_decode_plan_shape *shape,
                                  const struct attn_decode_plan_lengths *lengths,
                                  const struct attn_decode_plan *plan);
 
+/** Nothing about a plan is fixed for a layer: one kernel makes them all. */
+struct attn_plan_desc {
+    size_t size; /**< sizeof(struct attn_plan_desc) */
+};
+
+/** One call: the lengths and the plan are in device memory. */
+struct attn_plan_args {
+    size_t size;                          /**< sizeof(struct attn_plan_args) */
+    struct attn_decode_plan_shape shape;
+    struct attn_decode_plan_lengths lengths;
+    struct attn_decode_plan plan;         /**< of attn_decode_plan_sizes(); work_info 16-byte
+                                           * aligned */
+    void *stream;                         /**< hipStream_t of the op's device; NULL: the default
+                                           * stream */
+};
+
+/** Loads the plan kernel. Release with attn_op_destroy(). */
+ATTN_PUBLIC int attn_plan_lookup(struct attn_device *device, const struct attn_plan_desc *desc,
+                                 struct attn_op **op);
+
+/**
+ * Writes on the device, in one launch of one workgroup, what attn_decode_plan() writes on the host:
+ * the lengths may change between replays of a captured graph, the shape not. The units of all
+ * sequences together, max(page_size, 64) tokens each and two more for each sequence, are below
+ * 2^31, and lists / kv_heads is at most 65471. An empty batch is success without a launch.
+ */
+ATTN_PUBLIC int attn_plan_launch(const struct attn_op *op, const struct attn_plan_args *args);
+
 /* ---- Combine: partial attention outputs become one ---- */
 
 /** Where the parts of an output are. */

@@ -3,7 +3,8 @@
  * This file cuts a batch into work lists on the host: docs/planning.md is the definition, of which
  * the names here are, and which the plan kernel follows to the same integers.
  */
-#include "runtime/attn.h"
+#include "runtime/plan.h"
+
 #include "runtime/error.h"
 
 enum {
@@ -20,6 +21,7 @@ struct batch {
     const struct attn_decode_plan_lengths *lengths;
     int64_t unit, overhead;  /* [unit, o] tokens; units */
     int64_t parts, payload;  /* [N, payload] */
+    int64_t per;             /* pairs of a list */
     int64_t items;           /* [T] of a head */
 };
 
@@ -48,12 +50,25 @@ static int64_t units_of(const struct batch *p, int64_t keys)
     return (keys + p->unit - 1) / p->unit;
 }
 
+struct attn_plan_numbers attn_plan_numbers(const struct attn_decode_plan_shape *s)
+{
+    const int64_t unit = s->page_size > UNIT_TOKENS ? s->page_size : UNIT_TOKENS;
+    return (struct attn_plan_numbers){
+        .unit = unit,
+        .overhead = OVERHEAD_TOKENS / unit > 1 ? OVERHEAD_TOKENS / unit : 1,
+        .parts = parts_of(s),
+        .pairs_per_list = (s->kv_heads * parts_of(s) + s->lists - 1) / s->lists,
+    };
+}
+
 static void measure(struct batch *p)
 {
     const struct attn_decode_plan_shape *s = p->shape;
-    p->unit = s->page_size > UNIT_TOKENS ? s->page_size : UNIT_TOKENS;
-    p->overhead = OVERHEAD_TOKENS / p->unit > 1 ? OVERHEAD_TOKENS / p->unit : 1;
-    p->parts = parts_of(s);
+    const struct attn_plan_numbers numbers = attn_plan_numbers(s);
+    p->unit = numbers.unit;
+    p->overhead = numbers.overhead;
+    p->parts = numbers.parts;
+    p->per = numbers.pairs_per_list;
     int64_t cost = 0;
     for (int32_t b = 0; b < s->batch; b++)
         cost += units_of(p, keys_of(p, b)) + p->overhead;
@@ -123,11 +138,10 @@ static void write_item(const struct batch *p, const struct sequence *q, int64_t 
 static void begin_lists(const struct batch *p, int64_t part, int64_t item, int32_t *indptr)
 {
     const struct attn_decode_plan_shape *s = p->shape;
-    const int64_t per = (s->kv_heads * p->parts + s->lists - 1) / s->lists;
     for (int64_t h = 0; h < s->kv_heads; h++) {
         const int64_t pair = h * p->parts + part;
-        if (pair % per == 0)
-            indptr[pair / per] = (int32_t)(h * p->items + item);
+        if (pair % p->per == 0)
+            indptr[pair / p->per] = (int32_t)(h * p->items + item);
     }
 }
 
@@ -158,8 +172,7 @@ static void write_plan(const struct batch *p, const struct attn_decode_plan *pla
     }
     for (; part < p->parts; part++)
         begin_lists(p, part, p->items, plan->work_indptr);
-    const int64_t per = (s->kv_heads * p->parts + s->lists - 1) / s->lists;
-    for (int64_t i = (s->kv_heads * p->parts + per - 1) / per; i <= s->lists; i++)
+    for (int64_t i = (s->kv_heads * p->parts + p->per - 1) / p->per; i <= s->lists; i++)
         plan->work_indptr[i] = (int32_t)(s->kv_heads * p->items);
     plan->reduce_indptr[s->batch] = (int32_t)q.row;
 }
@@ -174,7 +187,7 @@ static void count_items(struct batch *p)
     p->items = q.item;
 }
 
-static int check_shape(const struct attn_decode_plan_shape *s)
+int attn_plan_check(const struct attn_decode_plan_shape *s)
 {
     if (!s || s->size != sizeof(*s))
         return attn_fail_fixed(ATTN_BAD_ARGUMENT, "plan: shape is NULL, or shape->size is not what "
@@ -197,7 +210,7 @@ static int check_shape(const struct attn_decode_plan_shape *s)
 ATTN_PUBLIC int attn_decode_plan_sizes(const struct attn_decode_plan_shape *shape,
                                        struct attn_decode_plan_sizes *sizes)
 {
-    int r = check_shape(shape);
+    int r = attn_plan_check(shape);
     if (r)
         return r;
     if (!sizes)
@@ -216,7 +229,7 @@ ATTN_PUBLIC int attn_decode_plan(const struct attn_decode_plan_shape *shape,
                                  const struct attn_decode_plan_lengths *lengths,
                                  const struct attn_decode_plan *plan)
 {
-    int r = check_shape(shape);
+    int r = attn_plan_check(shape);
     if (r)
         return r;
     if (!plan || !plan->work_indptr || !plan->work_info || !plan->reduce_indptr ||

@@ -209,6 +209,32 @@ static void elements_of_a_row_may_lie_apart(void **state)
         }
 }
 
+/* Whatever the layout, a wave's first register of its first lane is element (0, 0). */
+static void the_first_lane_of_a_tile_is_a_scalar(void **state)
+{
+    (void)state;
+    for (unsigned order = 0; order < 24; order++) {
+        struct program p = begin();
+        const struct tir_layout l = layout_in_order(order);
+        const struct tir_type t = tir_tile(p.f, TIR_I32, ROWS, COLS, &l);
+        const struct tir_value a = load(&p, t);
+        const struct tir_value top = tir_row_max(&p.b, a);
+        keep(&p, tir_splat(&p.b, tir_first_lane(&p.b, a), t));
+        keep(&p, tir_splat(&p.b, tir_first_lane(&p.b, top), t));
+        both_levels_agree(&p, in, out);
+        int32_t most = INT32_MIN;
+        for (int i = 0; i < COLS; i++) {
+            int32_t v;
+            memcpy(&v, in + 4 * i, 4);
+            most = v > most ? v : most;
+        }
+        for (int i = 0; i < ELEMENTS; i++) {
+            assert_memory_equal(out + 4 * i, in, 4);
+            assert_memory_equal(out + 4 * (ELEMENTS + i), &most, 4);
+        }
+    }
+}
+
 static void lds_holds_elements_of_every_size(void **state)
 {
     (void)state;
@@ -238,6 +264,7 @@ int main(void)
         cmocka_unit_test(conversions_keep_every_element_in_its_place),
         cmocka_unit_test(rows_anywhere_are_read_and_written),
         cmocka_unit_test(elements_of_a_row_may_lie_apart),
+        cmocka_unit_test(the_first_lane_of_a_tile_is_a_scalar),
         cmocka_unit_test(lds_holds_elements_of_every_size),
     };
     return cmocka_run_group_tests(tests, fill, NULL);

@@ -38,6 +38,7 @@ static const struct trace_family *const families[] = {
     &trace_prefill,
     &trace_decode,
     &trace_combine,
+    &trace_plan,
 };
 
 /* The simulator's timing interface, from its library. */

@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* This file declares what the host planner and the plan kernel's family share. */
+#ifndef ATTN_PLAN_H
+#define ATTN_PLAN_H
+
+#include "runtime/attn.h"
+
+/* What follows from a shape alone: the names of docs/planning.md in brackets. */
+struct attn_plan_numbers {
+    int64_t unit, overhead; /* [unit, o] tokens, a power of two; units */
+    int64_t parts;          /* [N] */
+    int64_t pairs_per_list; /* [per] */
+};
+
+struct attn_plan_numbers attn_plan_numbers(const struct attn_decode_plan_shape *shape);
+
+/* ATTN_BAD_ARGUMENT where it makes no sense. */
+int attn_plan_check(const struct attn_decode_plan_shape *shape);
+
+#endif

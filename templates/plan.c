@@ -1,0 +1,469 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Work lists on the device: docs/planning.md is the definition, of which the names here are. One
+ * workgroup, so that one launch of a captured graph reads the lengths and writes the plan.
+ *
+ * A lane is a sequence. Where its pieces, items and partial rows begin are prefix sums over the
+ * sequences, made 64 at a time by way of LDS, and all that is written of a sequence follows from
+ * them. Every wave makes the same sums, so that none waits for another; pieces, which are many
+ * where a sequence is long, are dealt to the waves in turn.
+ */
+#include "ir/builder.h"
+#include "templates/scalar.h"
+#include "templates/template.h"
+
+#include <stdio.h>
+
+enum {
+    LDS_WRITES = -1,
+    LANES = 64,
+    WAVES = 4,
+    WIDE = 8,           /* lengths that a lane adds up at a time, for the cost of the batch */
+    INFO = 8,           /* integers of an item */
+    HALF = 16, ALL = -1 /* two sums of less than 2^16 share a register */
+};
+
+struct plan {
+    struct tir_builder b;
+    struct tir_type lane, wide; /* i32: 64 x 1, a row a lane; 1 x (64 WIDE) */
+    struct tir_layout map;      /* of a lane's row in LDS */
+    struct tir_value sums;      /* LDS of this wave: 64 zeros, 64 numbers */
+    struct tir_value wave;
+    struct tir_value batch, parts, overhead, unit_shift, queries, heads; /* B N o . Q H */
+    struct tir_value payload;
+    struct tir_value items; /* T */
+};
+
+/* 64 sequences, from `first` on; what lies behind the last one counts as none. */
+struct chunk {
+    struct tir_value first;  /* scalar */
+    struct tir_value b;      /* number of each */
+    struct tir_value there;  /* i1 */
+    struct tir_value keys, u, start, part, n, last; /* . u S first n last */
+};
+
+/* Sums over the chunks before one. */
+enum { SUM_START, SUM_ITEMS, SUM_ROWS, SUM_LAST, N_SUMS };
+
+static bool check(const struct att_variant *v, const struct tir_machine *m, struct att_why *why)
+{
+    (void)v;
+    (void)m;
+    (void)why;
+    return true;
+}
+
+static struct tir_value number(struct plan *p, struct tir_value scalar)
+{
+    return tir_splat(&p->b, scalar, p->lane);
+}
+
+static struct tir_value constant(struct plan *p, int n)
+{
+    return number(p, tir_i32(&p->b, n));
+}
+
+static struct tir_value plus(struct plan *p, struct tir_value a, int n)
+{
+    return tir_add(&p->b, a, constant(p, n));
+}
+
+/* a where the chunk has a sequence, else 0. */
+static struct tir_value where(struct plan *p, struct tir_value there, struct tir_value a)
+{
+    return tir_select(&p->b, there, a, constant(p, 0));
+}
+
+static struct tir_value log2_of(struct plan *p, const char *arg)
+{
+    return number(p, tir_arg(&p->b, arg, TIR_I32));
+}
+
+/* The largest number of the chunk, or their sum, as a scalar. */
+static struct tir_value largest(struct plan *p, struct tir_value a)
+{
+    return tir_first_lane(&p->b, tir_col_max(&p->b, a));
+}
+
+static struct tir_value total(struct plan *p, struct tir_value a)
+{
+    return tir_first_lane(&p->b, tir_col_sum(&p->b, a));
+}
+
+/* What lane i - `distance` has; 0 for the first ones. */
+static struct tir_value from_before(struct plan *p, struct tir_value a, int distance)
+{
+    struct tir_builder *b = &p->b;
+    tir_tile_lds_store(b, att_plus(b, p->sums, LANES * 4), a, &p->map);
+    tir_wait(b, LDS_WRITES, 0);
+    return tir_tile_lds_load(b, att_plus(b, p->sums, (LANES - distance) * 4), p->lane, &p->map);
+}
+
+/* Sums of a over the lanes before each (Hillis and Steele, Data parallel algorithms). */
+static struct tir_value sums_before(struct plan *p, struct tir_value a)
+{
+    struct tir_value sum = a;
+    for (int distance = 1; distance < LANES; distance *= 2)
+        sum = tir_add(&p->b, sum, from_before(p, sum, distance));
+    return tir_sub(&p->b, sum, a);
+}
+
+/* n rows of `bytes` from an argument on; none where the pointer is null. */
+static struct tir_view rows_of(struct plan *p, const char *arg, struct tir_value n, int bytes,
+                               int byte)
+{
+    struct tir_builder *b = &p->b;
+    const struct tir_value base = tir_arg(b, arg, TIR_I64), zero = tir_i32(b, 0);
+    const struct tir_value rows = tir_select(b, tir_cmp_eq(b, base, tir_i64(b, 0)), zero, n);
+    return att_view(b, base, rows, tir_i32(b, bytes), bytes, byte);
+}
+
+/* What every sequence of the chunk has in an array. */
+static struct tir_value entries(struct plan *p, const struct chunk *c, const char *arg, int offset)
+{
+    const struct tir_view v = rows_of(p, arg, att_plus(&p->b, p->batch, 1), 4, 0);
+    return tir_tile_load(&p->b, v, att_plus(&p->b, c->first, offset), p->lane);
+}
+
+static struct tir_value units(struct plan *p, struct tir_value keys)
+{
+    struct tir_builder *b = &p->b;
+    const struct tir_type t = tir_typeof(b->f, keys);
+    const struct tir_value unit = tir_shl(b, tir_i32(b, 1), p->unit_shift);
+    return tir_sar(b, tir_add(b, keys, tir_splat(b, att_plus(b, unit, -1), t)),
+                   tir_splat(b, p->unit_shift, t));
+}
+
+/* S[B]: a lane adds up WIDE sequences at a time. */
+static struct tir_value cost_of_batch(struct plan *p)
+{
+    struct tir_builder *b = &p->b;
+    const struct tir_value kv_lens = tir_arg(b, "kv_lens", TIR_I64), zero = tir_i32(b, 0);
+    struct tir_value sum = tir_splat(b, zero, p->wide);
+    struct tir_loop loop = tir_begin_for(b, zero, p->batch, tir_i32(b, LANES * WIDE), &sum, 1);
+    const struct tir_value left = tir_sub(b, p->batch, loop.index);
+    const struct tir_value at = tir_shl(b, att_wide(b, loop.index), tir_i64(b, 2));
+    const struct tir_view v = att_view(b, tir_add(b, kv_lens, at), left, tir_i32(b, 4), 4, 0);
+    const struct tir_value keys = tir_tile_load(b, v, zero, p->wide);
+    const struct tir_value none = tir_int_like(b, keys, 0);
+    const struct tir_value cost = tir_add(b, units(p, tir_max(b, keys, none)),
+                                          tir_splat(b, p->overhead, p->wide));
+    const struct tir_value there =
+        tir_cmp_lt(b, tir_col_index(b, p->wide), tir_splat(b, left, p->wide));
+    sum = tir_add(b, sum, tir_select(b, there, cost, none));
+    tir_end_for(b, &loop, &sum, 1);
+    return tir_first_lane(b, tir_row_sum(b, sum));
+}
+
+/* Where the sequences of a chunk begin, and in which parts they lie. */
+static struct chunk place(struct plan *p, struct tir_value first, struct tir_value *start)
+{
+    struct tir_builder *b = &p->b;
+    struct chunk c = {.first = first};
+    c.b = tir_add(b, tir_row_index(b, p->lane), number(p, first));
+    c.there = tir_cmp_lt(b, c.b, number(p, p->batch));
+    const struct tir_view lens = rows_of(p, "kv_lens", p->batch, 4, 0);
+    c.keys = tir_max(b, tir_tile_load(b, lens, first, p->lane), constant(p, 0));
+    c.u = units(p, c.keys);
+    const struct tir_value overhead = number(p, p->overhead);
+    const struct tir_value cost = where(p, c.there, tir_add(b, c.u, overhead));
+    c.start = tir_add(b, sums_before(p, cost), number(p, *start));
+    *start = tir_add(b, *start, total(p, cost));
+
+    const struct tir_value payload = number(p, p->payload);
+    const struct tir_value twice = tir_add(b, overhead, overhead);
+    const struct tir_value begin = plus(p, tir_add(b, c.start, twice), -1);
+    c.part = tir_min(b, tir_div(b, begin, payload), plus(p, number(p, p->parts), -1));
+    c.last = tir_max(b, tir_div(b, tir_add(b, c.start, c.u), payload), c.part);
+    c.n = where(p, c.there, plus(p, tir_sub(b, c.last, c.part), 1));
+    return c;
+}
+
+static struct tir_value chunks_end(struct plan *p) { return att_plus(&p->b, p->batch, 1); }
+
+/* T. */
+static struct tir_value count_items(struct plan *p)
+{
+    struct tir_builder *b = &p->b;
+    const struct tir_value zero = tir_i32(b, 0);
+    struct tir_value sums[] = {zero, zero};
+    struct tir_loop loop =
+        tir_begin_for(b, zero, p->batch, tir_i32(b, LANES), sums, 2);
+    const struct chunk c = place(p, loop.index, &sums[0]);
+    sums[1] = tir_add(b, sums[1], total(p, c.n));
+    tir_end_for(b, &loop, sums, 2);
+    return sums[1];
+}
+
+/* One of the waves writes what needs no dealing. */
+static void store_rows(struct plan *p, const struct chunk *c, const char *arg, struct tir_value n,
+                       int bytes, int byte, struct tir_value a)
+{
+    struct tir_builder *b = &p->b;
+    const struct tir_value mine = tir_cmp_eq(b, p->wave, tir_i32(b, 0));
+    const struct tir_value rows = tir_select(b, mine, n, tir_i32(b, 0));
+    tir_tile_store(b, rows_of(p, arg, rows, bytes, byte), c->first, a);
+}
+
+/* What an item says that does not depend on its piece. */
+struct sequence {
+    struct tir_value item, row;        /* I R */
+    struct tir_value q_start, q_end, pages;
+    struct tir_value previous;         /* last part of the sequence before */
+    struct tir_value lists_end;        /* parts whose lists begin here: previous + 1 .. this - 1 */
+};
+
+/* Pieces before a chunk's sequences, and how many of them are partial, from two sums in one. */
+static void count_before(struct plan *p, const struct chunk *c, struct sequence *s,
+                         struct tir_value sums[N_SUMS])
+{
+    struct tir_builder *b = &p->b;
+    const struct tir_value half = constant(p, HALF), low = constant(p, (1 << HALF) - 1);
+    const struct tir_value cut = tir_cmp_gt(b, c->n, constant(p, 1));
+    const struct tir_value both =
+        tir_or(b, c->n, tir_select(b, cut, tir_shl(b, c->n, half), constant(p, 0)));
+    const struct tir_value before = sums_before(p, both);
+    s->item = tir_add(b, tir_and(b, before, low), number(p, sums[SUM_ITEMS]));
+    s->row = tir_add(b, tir_shr(b, before, half), number(p, sums[SUM_ROWS]));
+    const struct tir_value all = total(p, both);
+    sums[SUM_ITEMS] =
+        tir_add(b, sums[SUM_ITEMS], tir_and(b, all, tir_i32(b, (1 << HALF) - 1)));
+    sums[SUM_ROWS] = tir_add(b, sums[SUM_ROWS], tir_shr(b, all, tir_i32(b, HALF)));
+}
+
+/* The lists of parts that begin with a sequence: up to its own last part, the last one's to N. */
+static void find_lists(struct plan *p, const struct chunk *c, struct sequence *s,
+                       struct tir_value sums[N_SUMS])
+{
+    struct tir_builder *b = &p->b;
+    const struct tir_value first = tir_cmp_eq(b, c->b, number(p, c->first));
+    s->previous =
+        tir_select(b, first, number(p, sums[SUM_LAST]), from_before(p, c->last, 1));
+    const struct tir_value final =
+        tir_cmp_eq(b, c->b, number(p, att_plus(b, p->batch, -1)));
+    s->lists_end = tir_select(b, final, number(p, p->parts), plus(p, c->last, 1));
+    sums[SUM_LAST] = largest(p, where(p, c->there, c->last));
+}
+
+static void find_queries(struct plan *p, const struct chunk *c, struct sequence *s)
+{
+    struct tir_builder *b = &p->b;
+    const struct tir_value null =
+        tir_cmp_eq(b, tir_arg(b, "qo_indptr", TIR_I64), tir_i64(b, 0));
+    const struct tir_value start = entries(p, c, "qo_indptr", 0);
+    const struct tir_value end = entries(p, c, "qo_indptr", 1);
+    const struct tir_value same = tir_mul(b, c->b, number(p, p->queries));
+    s->q_start = tir_select(b, null, same, start);
+    s->q_end = tir_select(b, null, tir_add(b, same, number(p, p->queries)), end);
+    s->pages = entries(p, c, "kv_indptr", 0);
+}
+
+/* Keys before piece j. */
+static struct tir_value cut(struct plan *p, const struct chunk *c, struct tir_value j)
+{
+    struct tir_builder *b = &p->b;
+    const struct tir_value at =
+        tir_sub(b, tir_mul(b, tir_add(b, c->part, j), number(p, p->payload)),
+                tir_add(b, c->start, number(p, p->overhead)));
+    const struct tir_value inside =
+        tir_min(b, tir_shl(b, at, number(p, p->unit_shift)), c->keys);
+    const struct tir_value before = tir_cmp_lt(b, j, c->n);
+    const struct tir_value none = tir_cmp_eq(b, j, constant(p, 0));
+    return tir_select(b, none, constant(p, 0), tir_select(b, before, inside, c->keys));
+}
+
+static struct tir_value whole_pages(struct plan *p, struct tir_value keys)
+{
+    struct tir_builder *b = &p->b;
+    const struct tir_value page = tir_shl(b, tir_i32(b, 1), tir_arg(b, "page_shift", TIR_I32));
+    return tir_sar(b, tir_add(b, keys, number(p, att_plus(b, page, -1))),
+                   log2_of(p, "page_shift"));
+}
+
+/* Byte offset of entry `index` of `bytes` each, or -1 where it is not to be written. */
+static struct tir_value address(struct plan *p, struct tir_value write, struct tir_value index,
+                                int bytes)
+{
+    struct tir_builder *b = &p->b;
+    const struct tir_value at = tir_convert(b, index, TIR_I64);
+    return tir_select(b, write, tir_mul(b, at, tir_int_like(b, at, bytes)),
+                      tir_int_like(b, at, -1));
+}
+
+/* Eight columns as a row each. */
+static struct tir_value join(struct plan *p, struct tir_value c[INFO])
+{
+    struct tir_value t[INFO];
+    for (int i = 0; i < INFO; i++)
+        t[i] = c[i];
+    for (int n = INFO; n > 1; n /= 2)
+        for (int i = 0; i < n / 2; i++)
+            t[i] = tir_stack(&p->b, t[2 * i], t[2 * i + 1]);
+    return tir_join_blocks(&p->b, t[0], LANES);
+}
+
+/* Piece j of every sequence, and the j-th of the lists that begin with it, for every head. */
+static void write_piece(struct plan *p, const struct chunk *c, const struct sequence *s,
+                        struct tir_value j)
+{
+    struct tir_builder *b = &p->b;
+    const struct tir_value has = tir_and(b, c->there, tir_cmp_lt(b, j, c->n));
+    const struct tir_value end = cut(p, c, plus(p, j, 1));
+    const struct tir_value row =
+        tir_mul(b, tir_add(b, s->row, j), number(p, p->queries));
+    const struct tir_value whole = tir_cmp_eq(b, c->n, constant(p, 1));
+    struct tir_value info[INFO] = {c->b, tir_select(b, whole, constant(p, -1), row), s->q_start,
+                                   s->q_end};
+    info[4] = tir_add(b, s->pages, whole_pages(p, cut(p, c, j)));
+    info[5] = tir_add(b, s->pages, whole_pages(p, end));
+    info[6] = tir_sub(b, c->keys, end);
+    const struct tir_value item = tir_add(b, s->item, j);
+
+    const struct tir_value part = plus(p, tir_add(b, s->previous, j), 1);
+    const struct tir_value single =
+        tir_cmp_eq(b, tir_arg(b, "pairs_per_list", TIR_I32), tir_i32(b, 1));
+    const struct tir_value limit = tir_select(b, single, s->lists_end, constant(p, 0));
+    const struct tir_value begins = tir_and(b, c->there, tir_cmp_lt(b, part, limit));
+    const struct tir_value inside =
+        tir_min(b, tir_max(b, tir_sub(b, part, c->part), constant(p, 0)), c->n);
+    const struct tir_value list_item = tir_add(b, s->item, inside);
+
+    const struct tir_value zero = tir_i32(b, 0), group = tir_arg(b, "gqa", TIR_I32);
+    struct tir_loop head = tir_begin_for(b, zero, p->heads, tir_i32(b, 1), NULL, 0);
+    const struct tir_value base = tir_mul(b, head.index, p->items);
+    const struct tir_value from = tir_mul(b, head.index, group);
+    const struct tir_value range =
+        tir_or(b, from, tir_shl(b, tir_add(b, from, group), tir_i32(b, HALF)));
+    info[7] = number(p, range);
+    const struct tir_value at = address(p, has, tir_add(b, item, number(p, base)), INFO * 4);
+    tir_tile_scatter(b, tir_arg(b, "work_info", TIR_I64), at, zero, join(p, info));
+    const struct tir_value pair =
+        tir_add(b, part, number(p, tir_mul(b, head.index, p->parts)));
+    tir_tile_scatter(b, tir_arg(b, "work_indptr", TIR_I64), address(p, begins, pair, 4), zero,
+                     tir_add(b, list_item, number(p, base)));
+    tir_end_for(b, &head, NULL, 0);
+}
+
+static void write_chunk(struct plan *p, struct tir_value first, struct tir_value sums[N_SUMS])
+{
+    struct tir_builder *b = &p->b;
+    const struct chunk c = place(p, first, &sums[SUM_START]);
+    struct sequence s;
+    count_before(p, &c, &s, sums);
+    find_lists(p, &c, &s, sums);
+    find_queries(p, &c, &s);
+    store_rows(p, &c, "reduce_indptr", att_plus(b, p->batch, 1), 4, 0, s.row);
+    store_rows(p, &c, "reduce_final_map", p->batch, 8, 0, s.q_start);
+    store_rows(p, &c, "reduce_final_map", p->batch, 8, 4, s.q_end);
+
+    const struct tir_value lists =
+        where(p, c.there, plus(p, tir_sub(b, s.lists_end, s.previous), -1));
+    const struct tir_value rounds = largest(p, tir_max(b, c.n, lists));
+    struct tir_loop piece = tir_begin_for(b, p->wave, rounds, tir_i32(b, WAVES), NULL, 0);
+    write_piece(p, &c, &s, number(p, piece.index));
+    tir_end_for(b, &piece, NULL, 0);
+}
+
+/* numbers[first + i] for i in 0 .. n - 1, dealt to the waves. `make` gives what stands there. */
+static void fill(struct plan *p, const char *arg, struct tir_value first, struct tir_value n,
+                 struct tir_value (*make)(struct plan *p, struct tir_value index))
+{
+    struct tir_builder *b = &p->b;
+    const struct tir_value begin = tir_add(b, first, att_times(b, p->wave, LANES));
+    struct tir_loop loop =
+        tir_begin_for(b, begin, n, tir_i32(b, WAVES * LANES), NULL, 0);
+    const struct tir_value index =
+        tir_add(b, tir_row_index(b, p->lane), number(p, loop.index));
+    tir_tile_store(b, rows_of(p, arg, n, 4, 0), loop.index, make(p, index));
+    tir_end_for(b, &loop, NULL, 0);
+}
+
+static struct tir_value partial_row(struct plan *p, struct tir_value index)
+{
+    return tir_mul(&p->b, index, number(p, p->queries));
+}
+
+/* Where list `index` begins that does so with a head, or behind the last of them. */
+static struct tir_value list_begin(struct plan *p, struct tir_value index)
+{
+    struct tir_builder *b = &p->b;
+    const struct tir_value per = tir_arg(b, "pairs_per_list", TIR_I32);
+    return tir_mul(b, tir_min(b, tir_mul(b, index, number(p, per)), number(p, p->heads)),
+                   number(p, p->items));
+}
+
+static void write_plan(struct plan *p)
+{
+    struct tir_builder *b = &p->b;
+    const struct tir_value zero = tir_i32(b, 0);
+    struct tir_value sums[N_SUMS] = {zero, zero, zero, tir_i32(b, -1)};
+    /* As far as sequence B, which is none, but reduce_indptr has an entry for it. */
+    struct tir_loop loop =
+        tir_begin_for(b, zero, chunks_end(p), tir_i32(b, LANES), sums, N_SUMS);
+    write_chunk(p, loop.index, sums);
+    tir_end_for(b, &loop, sums, N_SUMS);
+
+    fill(p, "reduce_partial_map", zero, sums[SUM_ROWS], partial_row);
+    /* With more than one pair to a list there is one part, and a list begins with a head. */
+    const struct tir_value per = tir_arg(b, "pairs_per_list", TIR_I32);
+    const struct tir_value single = tir_cmp_eq(b, per, tir_i32(b, 1));
+    const struct tir_value begun =
+        tir_select(b, single, tir_mul(b, p->heads, p->parts), zero);
+    fill(p, "work_indptr", begun, att_plus(b, tir_arg(b, "workgroups", TIR_I32), 1), list_begin);
+}
+
+static void prepare(struct plan *p)
+{
+    struct tir_builder *b = &p->b;
+    struct tir_layout lane = {.lane_bits = 6}, wide = {.reg_bits = 3, .lane_bits = 6};
+    p->map = (struct tir_layout){.reg_bits = 6};
+    for (unsigned i = 0; i < 6; i++) {
+        lane.basis[i] = p->map.basis[i] = TIR_RC(1u << i, 0);
+        wide.basis[3 + i] = TIR_RC(0, 1u << i);
+    }
+    for (unsigned i = 0; i < 3; i++)
+        wide.basis[i] = TIR_RC(0, LANES << i);
+    p->lane = tir_tile(b->f, TIR_I32, LANES, 1, &lane);
+    p->wide = tir_tile(b->f, TIR_I32, 1, LANES * WIDE, &wide);
+    p->wave = tir_wave_id(b);
+    const struct tir_value lds = tir_lds_buffer(b, WAVES * 2 * LANES * 4, 16);
+    p->sums = tir_add(b, lds, att_times(b, p->wave, 2 * LANES * 4));
+    tir_tile_lds_store(b, p->sums, constant(p, 0), &p->map);
+    p->batch = tir_arg(b, "batch", TIR_I32);
+    p->parts = tir_arg(b, "parts", TIR_I32);
+    p->overhead = tir_arg(b, "unit_overhead", TIR_I32);
+    p->unit_shift = tir_arg(b, "unit_shift", TIR_I32);
+    p->queries = tir_arg(b, "max_seqlen_q", TIR_I32);
+    p->heads = tir_arg(b, "kv_heads", TIR_I32);
+}
+
+static void build(const struct att_variant *v, const struct tir_machine *m, struct att_kernel *k)
+{
+    char name[ATT_NAME_MAX];
+    att_variant_name(v, name);
+    struct tir_func *f = tir_func_create(name, m, WAVES);
+    f->waves_per_simd = 1;
+    struct plan p = {.b = tir_at_end(f, f->body)};
+    struct tir_builder *b = &p.b;
+    prepare(&p);
+    const struct tir_value cost = cost_of_batch(&p);
+    const struct tir_value share =
+        tir_div(b, att_plus(b, tir_add(b, cost, p.parts), -1), p.parts);
+    p.payload = tir_max(b, share, att_times(b, p.overhead, 2));
+    p.items = count_items(&p);
+    write_plan(&p);
+    tir_return(b);
+    *k = (struct att_kernel){
+        .func = f,
+        .schedule = {.stages = 1, .n_phases = 1, .interleave = 1},
+        .grid = {{NULL, 1, 1}, {NULL, 1, 1}, {NULL, 1, 1}},
+    };
+    snprintf(k->tuning, sizeof(k->tuning), "waves=%d", WAVES);
+}
+
+const struct att_template att_template_plan = {
+    .name = "plan",
+    .description = "lengths on the device become the work lists of decode",
+    .check = check,
+    .build = build,
+};

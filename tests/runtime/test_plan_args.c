@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* This file tests what libattn says to a plan call that cannot be right, and what it makes of one
+ * that is: the family's own functions, without a kernel. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "runtime/family.h"
+
+static _Alignas(16) int32_t memory[16];
+
+static struct attn_plan_args plain_args(void)
+{
+    int32_t *m = memory;
+    return (struct attn_plan_args){
+        .size = sizeof(struct attn_plan_args),
+        .shape = { .size = sizeof(struct attn_decode_plan_shape), .batch = 5, .q_len = 2,
+                   .page_size = 16, .heads = 24, .kv_heads = 4, .lists = 304 },
+        .lengths = { .kv_lens = m },
+        .plan = { m, m, m, m, m },
+    };
+}
+
+static int fill(const struct attn_plan_args *a, struct attn_call *call)
+{
+    const union attn_desc desc = { .plan = { .size = sizeof(struct attn_plan_desc) } };
+    return attn_family_plan.fill(&desc, a, call);
+}
+
+static void fails(const struct attn_plan_args *a, const char *text)
+{
+    struct attn_call call;
+    assert_int_equal(fill(a, &call), ATTN_BAD_ARGUMENT);
+    if (!strstr(attn_last_error(), text))
+        fail_msg("\"%s\" does not say \"%s\"", attn_last_error(), text);
+}
+
+static void bad_shapes_are_refused(void **state)
+{
+    (void)state;
+    struct attn_plan_args a = plain_args();
+    a.shape.size = 4;
+    fails(&a, "shape->size");
+    a = plain_args();
+    a.shape.page_size = 48;
+    fails(&a, "page_size 48 is not a power of two");
+    a = plain_args();
+    a.shape.heads = 25;
+    fails(&a, "25 heads are not a multiple of 4 kv_heads");
+    a = plain_args();
+    a.shape.lists = 0;
+    fails(&a, "lists 0");
+    a = plain_args();
+    a.shape.lists = 4 * 65472;
+    fails(&a, "more than 65471 lists for a kv head");
+}
+
+static void pointers_that_are_needed_are_named(void **state)
+{
+    (void)state;
+    struct attn_plan_args a = plain_args();
+    a.lengths.kv_lens = NULL;
+    fails(&a, "kv_lens is NULL");
+    a = plain_args();
+    a.plan.work_info = memory + 1;
+    fails(&a, "work_info is NULL or not aligned to 16 bytes");
+    for (int i = 0; i < 4; i++) {
+        a = plain_args();
+        int32_t **const tensors[] = { &a.plan.work_indptr, &a.plan.reduce_indptr,
+                                      &a.plan.reduce_final_map, &a.plan.reduce_partial_map };
+        *tensors[i] = NULL;
+        fails(&a, "a tensor of args.plan is NULL");
+    }
+}
+
+static void values_are_those_of_the_definition(void **state)
+{
+    (void)state;
+    struct attn_plan_args a = plain_args();
+    struct attn_call call;
+    assert_int_equal(fill(&a, &call), ATTN_OK);
+    assert_false(call.empty);
+    assert_int_equal(call.values[ATTN_ARG_PARTS].i64, 76);
+    assert_int_equal(call.values[ATTN_ARG_PAIRS_PER_LIST].i64, 1);
+    assert_int_equal(call.values[ATTN_ARG_UNIT_SHIFT].i64, 6);
+    assert_int_equal(call.values[ATTN_ARG_UNIT_OVERHEAD].i64, 2);
+    assert_int_equal(call.values[ATTN_ARG_PAGE_SHIFT].i64, 4);
+    assert_int_equal(call.values[ATTN_ARG_GQA].i64, 6);
+    a.shape.lists = 3; /* fewer than heads */
+    a.shape.page_size = 256;
+    assert_int_equal(fill(&a, &call), ATTN_OK);
+    assert_int_equal(call.values[ATTN_ARG_PARTS].i64, 1);
+    assert_int_equal(call.values[ATTN_ARG_PAIRS_PER_LIST].i64, 2);
+    assert_int_equal(call.values[ATTN_ARG_UNIT_SHIFT].i64, 8);
+    assert_int_equal(call.values[ATTN_ARG_UNIT_OVERHEAD].i64, 1);
+    a.shape.batch = 0;
+    assert_int_equal(fill(&a, &call), ATTN_OK);
+    assert_true(call.empty);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(bad_shapes_are_refused),
+        cmocka_unit_test(pointers_that_are_needed_are_named),
+        cmocka_unit_test(values_are_those_of_the_definition),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
