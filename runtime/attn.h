@@ -263,8 +263,9 @@ struct attn_cache_desc {
 
 /**
  * A cache in one call. k and v are 16-byte aligned, and so is every stride of theirs; a page may be
- * 2 GiB, a cache what the GPU has. Strides are in elements, those of the scales in floats, and 0
- * stands for a contiguous tensor. Nothing here may vary between replays of a captured graph.
+ * 2 GiB, it is less than 4 GiB from one page to the next, and a cache may be what the GPU has.
+ * Strides are in elements, those of the scales in floats, and 0 stands for a contiguous tensor.
+ * Nothing here may vary between replays of a captured graph.
  */
 struct attn_cache {
     void *k;                /**< of pages that attn_cache_desc describes */

@@ -12,6 +12,9 @@ enum { PAGE_SIZE_MAX = 65536 };
 /* A kernel reaches what is in a page by 32-bit byte offsets from the page. */
 #define PAGE_BYTES_MAX (INT64_C(1) << 31)
 
+/* And multiplies the number of a page with a stride of 32 bits. */
+#define PAGE_STRIDE_MAX (INT64_C(1) << 32)
+
 static const struct {
     const char *name;
     int size;
@@ -152,6 +155,9 @@ static int check_strides(const struct attn_cache_desc *d, const int64_t strides[
     if ((strides[0] | strides[1] | strides[2]) & (chunk(d) - 1))
         return attn_fail_fixed(ATTN_BAD_ARGUMENT,
                                "cache: a stride of k or v is not a multiple of 16 bytes");
+    if (strides[0] < 0 || strides[0] >= PAGE_STRIDE_MAX / size)
+        return attn_fail_fixed(ATTN_BAD_ARGUMENT, "cache: k_page_stride or v_page_stride is 4 GiB "
+                               "or more, or negative");
     if (strides[1] < 0 || strides[1] > PAGE_BYTES_MAX / d->page_size / size)
         return attn_fail_fixed(ATTN_BAD_ARGUMENT, "cache: with k_token_stride or v_token_stride a "
                                "page has more than 2 GiB, or less than nothing");
@@ -165,6 +171,9 @@ static int check_scale_args(const struct attn_cache_desc *d, const struct attn_c
     if (!c->k_scale || !c->v_scale)
         return attn_fail_fixed(ATTN_BAD_ARGUMENT,
                                "cache: cache.scale is set, k_scale or v_scale is NULL");
+    if (c->scale_page_stride < 0 || c->scale_page_stride >= PAGE_STRIDE_MAX / (int)sizeof(float))
+        return attn_fail_fixed(ATTN_BAD_ARGUMENT,
+                               "cache: scale_page_stride is 4 GiB or more, or negative");
     if (((uintptr_t)c->k_scale | (uintptr_t)c->v_scale) % sizeof(float))
         return attn_fail_fixed(ATTN_BAD_ARGUMENT,
                                "cache: k_scale or v_scale is not aligned to 4 bytes");

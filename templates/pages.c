@@ -124,7 +124,7 @@ static struct tir_value look_up(struct tir_builder *b, const struct att_pages *p
     const struct tir_value at = tir_min(b, tir_max(b, page, splat_like(b, p->first, page)),
                                         splat_like(b, p->last, page));
     const struct tir_value byte = tir_shl(b, at, tir_int_like(b, at, 2));
-    return tir_tile_gather(b, p->table, tir_convert(b, byte, TIR_I64), tir_i32(b, 0),
+    return tir_tile_gather(b, p->table, tir_zext(b, byte, TIR_I64), tir_i32(b, 0),
                            tir_typeof(b->f, at));
 }
 
@@ -135,15 +135,15 @@ struct tir_value att_page_numbers(struct tir_builder *b, const struct att_pages 
     return look_up(b, p, token_of(b, t, row, key));
 }
 
-/* Where a run lies inside its page, in bytes. */
+/* Where a run lies inside its page, in bytes: 32 bits, since no page has more than 2 GiB. */
 static struct tir_value run_offset(struct tir_builder *b, const struct att_pages *p,
                                    const struct att_paged_tile *t, struct tir_value row,
                                    struct tir_value token)
 {
     const struct tir_value inside = tir_and(b, token, splat_like(b, p->inside, token));
     if (!t->cache.shuffle) {
-        const struct tir_value at = tir_convert(b, inside, TIR_I64);
-        return tir_mul(b, at, splat_like(b, t->cache.token_stride, at));
+        const struct tir_value stride = tir_convert(b, t->cache.token_stride, TIR_I32);
+        return tir_zext(b, tir_mul(b, inside, splat_like(b, stride, inside)), TIR_I64);
     }
     struct tir_value run;
     if (t->cache.value) {
@@ -158,14 +158,16 @@ static struct tir_value run_offset(struct tir_builder *b, const struct att_pages
             tir_int_like(b, row, t->first / t->run));
         run = tir_add(b, tir_shl(b, chunk, splat_like(b, p->shift, chunk)), inside);
     }
-    return tir_convert(b, tir_mul(b, run, tir_int_like(b, run, CHUNK)), TIR_I64);
+    return tir_zext(b, tir_mul(b, run, tir_int_like(b, run, CHUNK)), TIR_I64);
 }
 
+/* libattn sees to it that strides of pages fit 32 bits: then this is one instruction. */
 static struct tir_value page_offset(struct tir_builder *b, struct tir_value page,
                                     struct tir_value stride)
 {
-    const struct tir_value wide = tir_convert(b, page, TIR_I64);
-    return tir_mul(b, wide, splat_like(b, stride, wide));
+    const struct tir_value wide = tir_zext(b, page, TIR_I64);
+    const struct tir_value narrow = tir_zext(b, tir_convert(b, stride, TIR_I32), TIR_I64);
+    return tir_mul(b, wide, splat_like(b, narrow, wide));
 }
 
 /* Rows of V in SHUFFLE are runs of tokens, whose scales are neighbours as they are. */

@@ -475,8 +475,10 @@ static struct tir_type v_register_tile(struct prefill *p, bool turned)
         l.basis[reg++] = TIR_RC(0, 1);
     const unsigned spare = kv_bits + dv_bits - 3 - 6 - l.wave_bits;
     uint32_t rest[TIR_LAYOUT_MAX_BITS];
+    /* Keys of a wave that share one page number would have it moved to a scalar, with a wait. */
+    const unsigned lane_cols = p->v->paged ? 5 : 6;
     for (n = 0; n < 6; n++)
-        rest[n] = col < dv_bits ? TIR_RC(0, 1u << col++) : TIR_RC(1u << key++, 0);
+        rest[n] = n < lane_cols && col < dv_bits ? TIR_RC(0, 1u << col++) : TIR_RC(1u << key++, 0);
     for (unsigned i = 0; i < l.wave_bits; i++)
         rest[n++] = key < kv_bits ? TIR_RC(1u << key++, 0) : TIR_RC(0, 1u << col++);
     for (unsigned i = 0; i < spare; i++)
@@ -512,11 +514,17 @@ static struct att_paged_data fetch_v(struct prefill *p, struct tir_value tile)
 static struct tir_value clear_tail(struct prefill *p, struct tir_value v, struct tir_value tile)
 {
     struct tir_builder *b = &p->b;
-    struct tir_type t = tir_typeof(b->f, v);
-    t.dtype = TIR_I32;
+    const struct tir_type type = tir_typeof(b->f, v);
     const struct tir_value left = tir_sub(b, p->kv_len, first_key(p, tile));
+    const struct tir_value edge = tir_cmp_lt(b, left, tir_i32(b, (int)p->kv));
+    struct tir_if branch = tir_begin_if(b, edge, true, &type, 1);
+    struct tir_type t = type;
+    t.dtype = TIR_I32;
     const struct tir_value there = tir_cmp_lt(b, tir_row_index(b, t), tile_of(p, left, t));
-    return tir_select(b, there, v, tir_float_like(b, v, 0.0f));
+    const struct tir_value cleared = tir_select(b, there, v, tir_float_like(b, v, 0.0f));
+    tir_else(b, &branch, &cleared);
+    tir_end_if(b, &branch, &v);
+    return v;
 }
 
 static void place_v(struct prefill *p, struct tir_value tile, struct att_paged_data fetched)
