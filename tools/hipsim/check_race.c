@@ -175,8 +175,8 @@ static void note(const struct probe *a, struct cell *c, struct site *s, bool sha
 }
 
 /*
- * Does the load at `offset` read what a compare-and-swap then expects? Clang begins the atomics that
- * the machine lacks with such a load; the swap itself finds out what has changed since.
+ * Does the load at `offset` read what a compare-and-swap then expects? Clang begins the atomics
+ * that the machine lacks with such a load; the swap itself finds out what has changed since.
  */
 static bool feeds_compare(const struct wave *w, uint32_t offset)
 {
