@@ -398,7 +398,10 @@ struct decode_scales decode_load_scales(struct decode *d, const struct decode_ca
     if (!scaled_by_row(d))
         return s;
     if (decode_pages_by_lane(d)) {
-        const struct tir_value keys = keys_of(d, &d->value, key);
+        /* A group of x tokens has scales behind the last one that nobody ever wrote. */
+        const struct tir_value group = keys_of(d, &d->value, key);
+        const struct tir_value last = att_plus(b, d->item.end_key, -1);
+        const struct tir_value keys = tir_min(b, group, like(d, last, group));
         const struct tir_value token = tir_and(b, keys, like(d, page_mask(d), keys));
         const struct tir_value page = tir_zext(b, pages->v, TIR_I64);
         const struct tir_value first = tir_shl(b, page, like(d, c->c.page_shift, page));
