@@ -125,6 +125,9 @@ static void unknown_words_fault_only_when_reached(void **state)
     assert_int_equal(p.fault.kind, FAULT_DECODE);
     assert_non_null(strstr(p.fault.text, "ffffffff"));
     assert_non_null(strstr(p.fault.text, "kernel program, workgroup (0, 0, 0), wave 0"));
+    /* v_pk_fmac_f16_sdwa with the reserved selects 7. */
+    program_try(&p, ".long 0x786564f9, 0x31665f70");
+    assert_int_equal(p.fault.kind, FAULT_DECODE);
 }
 
 static void jumps_out_of_the_code_fault(void **state)

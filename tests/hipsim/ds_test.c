@@ -247,6 +247,9 @@ static void undefined_lds_is_reported_where_it_is_stored(void **state)
     program_try(&p, "ds_read_b32 v3, v0\ns_waitcnt lgkmcnt(0)\n"
                     "global_store_dword v[4:5], v3, off\ns_waitcnt vmcnt(0)");
     assert_int_equal(p.fault.kind, FAULT_UNINIT);
+    program_run(&p, "ds_write_b8 v0, v1 offset:1\nds_read_b32 v3, v0\ns_waitcnt lgkmcnt(0)\n"
+                    "v_bfe_u32 v6, v3, 8, 8");
+    assert_int_equal(p.v_valid[6], UINT64_MAX);
     program_fill(&p, 1, 5);
     program_run(&p, "ds_write_b32 v0, v1\nds_read_b32 v3, v0\ns_waitcnt lgkmcnt(0)\n"
                     "global_store_dword v[4:5], v3, off\ns_waitcnt vmcnt(0)");

@@ -251,7 +251,7 @@ static bool touch_lane(struct probe *a, uint64_t first, const uint8_t *p, unsign
         unsigned from = at < first ? (unsigned)(first - at) : 0;
         unsigned to = end - at < 4 ? (unsigned)(end - at) : 4;
         a->address = at;
-        a->p = p + (at - first);
+        a->p = at < first ? p - (first - at) : p + (at - first);
         a->mask = (uint8_t)(WHOLE >> (4 - (to - from)) << from);
         if (a->lds) {
             if (!touch(a, &r->cells[at / 4], &r->sites[at / 4]))

@@ -143,10 +143,29 @@ struct code_slots code_slots(struct code *code)
     return (struct code_slots){code->slots, code->size / 4, code->va};
 }
 
+/*
+ * Reserved values of SDWA's selects (CDNA3 ISA, "SDWA"): LLVM takes such words for instructions and
+ * crashes when it prints them.
+ */
+static bool reserved_sdwa(const uint8_t *at, uint64_t left)
+{
+    uint32_t w[2];
+    if (left < sizeof(w))
+        return false;
+    memcpy(w, at, sizeof(w));
+    if (w[0] >> 31 || (w[0] & 0x1ff) != 0xf9)
+        return false;
+    bool vopc = w[0] >> 25 == 0x3e, vop1 = w[0] >> 25 == 0x3f;
+    bool dst = (w[1] >> 8 & 7) == 7 || (w[1] >> 11 & 3) == 3;
+    return (!vopc && dst) || (w[1] >> 16 & 7) == 7 || (!vop1 && (w[1] >> 24 & 7) == 7);
+}
+
 /* Disassembles with the lock held: 0 when LLVM refuses, else the length in bytes. */
 static size_t disassemble(struct code *code, uint64_t offset, char *text, size_t bytes)
 {
     uint64_t left = code->size - offset;
+    if (reserved_sdwa(code->bytes + offset, left))
+        return 0;
     return LLVMDisasmInstruction(code->disasm, (uint8_t *)(uintptr_t)(code->bytes + offset),
                                  left, code->va + offset, text, bytes);
 }

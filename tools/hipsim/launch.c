@@ -12,6 +12,7 @@
 #define VGPRS_PER_SIMD 512u
 #define QUEUE_BYTES 256
 #define PACKET_BYTES 64
+#define STACK_MIN 16384u /* what LLVM reserved for calls of unknown depth before code object v5 */
 
 /* amd_queue_t: the words that code reads through the queue pointer to build flat addresses. */
 #define QUEUE_GROUP_APERTURE_HI 0x40
@@ -288,7 +289,7 @@ static void describe_launch(const struct dispatch_request *r, struct launch *lau
     launch->lds_bytes = kernel->descriptor.group_segment_bytes + r->dynamic_lds;
     launch->private_bytes = kernel->descriptor.private_segment_bytes;
     if (kernel->descriptor.properties & KERNEL_USES_DYNAMIC_STACK)
-        launch->private_bytes += r->stack_bytes;
+        launch->private_bytes += r->stack_bytes > STACK_MIN ? r->stack_bytes : STACK_MIN;
 }
 
 enum dispatch_status dispatch_prepare(const struct dispatch_request *request,

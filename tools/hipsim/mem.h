@@ -84,7 +84,8 @@ static inline bool mem_checks(const struct wave *w, uint32_t bit)
 bool mem_resolve(struct wave *w, const struct inst *in, struct lane_mem *m, unsigned bytes,
                  enum mem_direction direction);
 
-/** Lanes all of whose bytes [first, first + bytes) are initialised; bytes <= 8. */
+/** Lanes with an initialised byte in every dword of [first, first + bytes); bytes <= 8. One is
+ *  enough: compilers load the last dword of odd arrays and padded structures whole. */
 uint64_t mem_written(const struct wave *w, struct lane_mem *m, unsigned first, unsigned bytes);
 
 /** Sets the shadow of bytes [first, first + bytes) of each lane: defined for lanes in `valid`. */

@@ -302,9 +302,21 @@ static bool all_written(const struct wave *w, const struct lane_mem *m)
     return true;
 }
 
+/* Whether a lane's dword, or what the access has of it, holds an initialised byte. */
+static bool dword_written(const struct wave *w, const struct lane_mem *m, unsigned l,
+                          unsigned first, unsigned bytes)
+{
+    uint32_t have = 0;
+
+    if (m->space == MEM_GLOBAL)
+        return hipsim_mem_is_written(&cursor, m->addr[l] + first, bytes)
+            || hipsim_mem_written_mask(m->addr[l] + first, bytes);
+    memcpy(&have, valid_bytes(w, m, l) + first, bytes);
+    return have & EVERY_BYTE * LDS_DEFINED;
+}
+
 uint64_t mem_written(const struct wave *w, struct lane_mem *m, unsigned first, unsigned bytes)
 {
-    const uint64_t want = EVERY_BYTE >> (64 - 8 * bytes);
     uint64_t written = 0;
     unsigned l;
 
@@ -315,14 +327,9 @@ uint64_t mem_written(const struct wave *w, struct lane_mem *m, unsigned first, u
     if (!m->tracked || !mem_checks(w, CHECK_UNINIT))
         return m->lanes;
     FOR_LANES(l, m->lanes) {
-        uint64_t have = 0;
-        bool all;
-        if (m->space == MEM_GLOBAL) {
-            all = hipsim_mem_is_written(&cursor, m->addr[l] + first, bytes);
-        } else {
-            memcpy(&have, valid_bytes(w, m, l) + first, bytes);
-            all = (have & want) == want;
-        }
+        bool all = true;
+        for (unsigned at = 0; at < bytes; at += 4)
+            all &= dword_written(w, m, l, first + at, bytes - at < 4 ? bytes - at : 4);
         written |= (uint64_t)all << l;
     }
     return written;

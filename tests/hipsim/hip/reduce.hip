@@ -39,9 +39,22 @@ __device__ __attribute__((noinline)) int fibonacci(int n)
     return n < 2 ? n : fibonacci(n - 1) + fibonacci(n - 2);
 }
 
+__device__ __attribute__((noinline)) int reversed(const int *in, int n)
+{
+    int copy[64];
+    if (n == 0)
+        return in[0];
+    for (int i = 0; i < 64; i++)
+        copy[i] = in[63 - i];
+    return reversed(copy, n - 1) + copy[n];
+}
+
 __global__ void recursion(int *out)
 {
-    out[threadIdx.x] = fibonacci(threadIdx.x % 10);
+    int numbers[64];
+    for (int i = 0; i < 64; i++)
+        numbers[i] = i;
+    out[threadIdx.x] = fibonacci(threadIdx.x % 10) + (reversed(numbers, 12) - 372);
 }
 
 __global__ void histogram(const int *in, int *out, int n)
