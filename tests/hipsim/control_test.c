@@ -125,9 +125,28 @@ static void unknown_words_fault_only_when_reached(void **state)
     assert_int_equal(p.fault.kind, FAULT_DECODE);
     assert_non_null(strstr(p.fault.text, "ffffffff"));
     assert_non_null(strstr(p.fault.text, "kernel program, workgroup (0, 0, 0), wave 0"));
-    /* v_pk_fmac_f16_sdwa with the reserved selects 7. */
-    program_try(&p, ".long 0x786564f9, 0x31665f70");
-    assert_int_equal(p.fault.kind, FAULT_DECODE);
+}
+
+/* LLVM's disassembler crashes on these. */
+static void impossible_operands_do_not_decode(void **state)
+{
+    (void)state;
+    static const char *const words[] = {
+        ".long 0x786564f9, 0x31665f70", /* v_pk_fmac_f16_sdwa with the reserved selects 7 */
+        ".long 0xe0501000, 0xffc10203", /* buffer_load_dword with a literal soffset */
+        ".long 0xd1ff0000, 0x040204ff", /* v_add3_u32 with a literal */
+        ".long 0xd07ac9ff, 0x00880000", /* a compare whose result is a literal */
+        ".long 0xd3ad020f, 0x70c0e437", /* *_f8f6f4 with a scalar A */
+    };
+    for (unsigned i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
+        struct program p = program_new(GFX950);
+        program_try(&p, words[i]);
+        assert_int_equal(p.fault.kind, FAULT_DECODE);
+    }
+    struct program p = program_new(GFX942);
+    p.v[2][0] = 0x3c00;
+    program_run(&p, "v_madak_f16 v1, v2, v3, 0xff");
+    assert_int_equal(p.v[1][0], 0xff);
 }
 
 static void jumps_out_of_the_code_fault(void **state)
@@ -253,6 +272,7 @@ int main(void)
         cmocka_unit_test(a_halted_wave_is_a_deadlock),
         cmocka_unit_test(runaway_kernels_stop),
         cmocka_unit_test(unknown_words_fault_only_when_reached),
+        cmocka_unit_test(impossible_operands_do_not_decode),
         cmocka_unit_test(jumps_out_of_the_code_fault),
         cmocka_unit_test(registers_beyond_the_allocation_fault),
         cmocka_unit_test(undefined_branch_conditions_fault),

@@ -17,6 +17,14 @@
 #include "tools/hipsim/decode_fields.h"
 
 #define TEXT_MAX 512
+/* Codes of operands, and opcodes, that disassemble() must know. */
+enum {
+    CODE_SDWA = 0xf9, CODE_LITERAL = 0xff, CODE_VGPR = 0x100,
+    V_MADMK_F16 = 0x24, V_MADAK_F16 = 0x25, /* VOP2 */
+    V_READLANE = 0x289,                     /* VOP3, and VOP3P from 0x380 */
+    V_MFMA_16X16_F8F6F4 = 0x3ad, V_MFMA_32X32_F8F6F4 = 0x3ae,
+    VOP3PX = 0xd3ac, /* the leading half of a scaled matrix instruction */
+};
 
 struct code {
     enum gfx_target target;
@@ -144,30 +152,56 @@ struct code_slots code_slots(struct code *code)
 }
 
 /*
- * Reserved values of SDWA's selects (CDNA3 ISA, "SDWA"): LLVM takes such words for instructions and
- * crashes when it prints them.
+ * Words that LLVM's disassembler takes for instructions and crashes on: reserved selects of SDWA
+ * (CDNA3 ISA, "SDWA"), the code of a literal where the encoding has no room for one or as a scalar
+ * destination, and sources of *_f8f6f4 that are no vector registers.
  */
-static bool reserved_sdwa(const uint8_t *at, uint64_t left)
+static bool reserved_sdwa(const uint32_t *w)
 {
-    uint32_t w[2];
-    if (left < sizeof(w))
-        return false;
-    memcpy(w, at, sizeof(w));
-    if (w[0] >> 31 || (w[0] & 0x1ff) != 0xf9)
-        return false;
     bool vopc = w[0] >> 25 == 0x3e, vop1 = w[0] >> 25 == 0x3f;
     bool dst = (w[1] >> 8 & 7) == 7 || (w[1] >> 11 & 3) == 3;
     return (!vopc && dst) || (w[1] >> 16 & 7) == 7 || (!vop1 && (w[1] >> 24 & 7) == 7);
 }
 
-/* Disassembles with the lock held: 0 when LLVM refuses, else the length in bytes. */
+static bool impossible_vop3(const uint32_t *w)
+{
+    uint32_t opcode = w[0] >> 16 & 0x3ff, src0 = w[1] & 0x1ff, src1 = w[1] >> 9 & 0x1ff;
+    bool scalar_dst = opcode < 0x100 || opcode == V_READLANE;
+    bool f8f6f4 = opcode == V_MFMA_16X16_F8F6F4 || opcode == V_MFMA_32X32_F8F6F4;
+    if (src0 == CODE_LITERAL || src1 == CODE_LITERAL || (w[1] >> 18 & 0x1ff) == CODE_LITERAL)
+        return true;
+    return (scalar_dst && (w[0] & 0xff) == CODE_LITERAL)
+        || (f8f6f4 && !(src0 & src1 & CODE_VGPR));
+}
+
+static bool crashes_llvm(const uint32_t *w)
+{
+    if (!(w[0] >> 31))
+        return (w[0] & 0x1ff) == CODE_SDWA && reserved_sdwa(w);
+    switch (w[0] >> 26) {
+    case 0x34: return impossible_vop3(w) || (w[0] >> 16 == VOP3PX && impossible_vop3(w + 2));
+    case 0x38: case 0x3a: return w[1] >> 24 == CODE_LITERAL; /* MUBUF, MTBUF: soffset */
+    default: return false;
+    }
+}
+
+/*
+ * Disassembles with the lock held: 0 when LLVM refuses, else the length in bytes. LLVM gets a copy
+ * with room for any literal, since it crashes on those beyond the end, and on the constant 255 of
+ * v_madmk_f16 and v_madak_f16.
+ */
 static size_t disassemble(struct code *code, uint64_t offset, char *text, size_t bytes)
 {
+    uint32_t w[INST_MAX_DWORDS + 1] = {0};
     uint64_t left = code->size - offset;
-    if (reserved_sdwa(code->bytes + offset, left))
+    memcpy(w, code->bytes + offset, left < sizeof(w) ? left : sizeof(w));
+    if (crashes_llvm(w))
         return 0;
-    return LLVMDisasmInstruction(code->disasm, (uint8_t *)(uintptr_t)(code->bytes + offset),
-                                 left, code->va + offset, text, bytes);
+    if ((w[0] >> 25 == V_MADMK_F16 || w[0] >> 25 == V_MADAK_F16) && w[1] == CODE_LITERAL)
+        w[1] = 0;
+    size_t size = LLVMDisasmInstruction(code->disasm, (uint8_t *)w, sizeof(w), code->va + offset,
+                                        text, bytes);
+    return size <= left ? size : 0;
 }
 
 static void fault_unknown(struct wave *w, const struct inst *in)
