@@ -191,6 +191,7 @@ struct hip_nodes { /* a set of graph nodes */
 struct ihipStream_t {
     struct hip_object object;
     struct hip_device *device;
+    uint64_t id;    /* unique in the process */
     unsigned flags;
     int priority;
     bool is_null;
@@ -336,6 +337,7 @@ struct hipGraphNode {
     struct hip_nodes needs;      /* nodes of the same graph that run before */
     size_t position;             /* in graph->nodes */
     const void *origin;          /* the node that it was cloned from, as a name only */
+    bool left_out;               /* in an executable: it does not run */
     void **params;               /* what hipGraphKernelNodeGetParams() hands out */
 };
 

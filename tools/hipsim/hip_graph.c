@@ -139,6 +139,7 @@ static bool clone_node(struct ihipGraph *copy, const struct hipGraphNode *node)
         hip_graph_add(copy, NULL, work, &made) != hipSuccess)
         return false;
     made->origin = node;
+    made->left_out = node->left_out;
     return true;
 }
 
@@ -226,7 +227,8 @@ hipError_t hip_graph_run(const struct ihipGraph *graph, struct hip_device *devic
         for (size_t j = 0; j < node->needs.count; j++)
             if (ends[node->needs.items[j]->position] > end)
                 end = ends[node->needs.items[j]->position];
-        error = hip_work_run(&node->work, device, &end);
+        if (!node->left_out)
+            error = hip_work_run(&node->work, device, &end);
         ends[order[i]] = end;
         if (end > *time)
             *time = end;

@@ -143,6 +143,44 @@ HIP_EXPORT hipError_t hipGraphUpload(hipGraphExec_t exec, hipStream_t stream)
                                         : hipErrorInvalidValue);
 }
 
+/* -- nodes that are left out ------------------------------------------------------------------- */
+
+hipError_t hipGraphNodeSetEnabled(hipGraphExec_t exec, hipGraphNode_t node, unsigned int enabled);
+hipError_t hipGraphNodeGetEnabled(hipGraphExec_t exec, hipGraphNode_t node, unsigned int *enabled);
+
+/* Reads, and with `set` changes, whether a node runs. Kernels, copies and fills may be left out. */
+static hipError_t enabled(hipGraphExec_t exec, hipGraphNode_t handle, bool set,
+                          unsigned int *enabled)
+{
+    hipError_t error = hipErrorInvalidValue;
+
+    if (!enabled || !hip_exec_lock(exec))
+        return hipErrorInvalidValue;
+    struct hipGraphNode *node = hip_exec_node(exec, handle);
+    if (node && (node->work.kind == WORK_KERNEL || node->work.kind == WORK_COPY ||
+                 node->work.kind == WORK_FILL)) {
+        if (set)
+            node->left_out = !*enabled;
+        else
+            *enabled = !node->left_out;
+        error = hipSuccess;
+    }
+    hip_exec_unlock(exec);
+    return error;
+}
+
+HIP_EXPORT hipError_t hipGraphNodeSetEnabled(hipGraphExec_t exec, hipGraphNode_t node,
+                                             unsigned int is_enabled)
+{
+    return HIP_CALL(hipGraphNodeSetEnabled, enabled(exec, node, true, &is_enabled));
+}
+
+HIP_EXPORT hipError_t hipGraphNodeGetEnabled(hipGraphExec_t exec, hipGraphNode_t node,
+                                             unsigned int *is_enabled)
+{
+    return HIP_CALL(hipGraphNodeGetEnabled, enabled(exec, node, false, is_enabled));
+}
+
 /* -- whole-graph update ------------------------------------------------------------------------ */
 
 /* Compares shapes. The node at fault goes to `*culprit`. */
@@ -184,8 +222,10 @@ static hipError_t update(hipGraphExec_t handle, hipGraph_t graph_handle, hipGrap
     if (outcome == hipGraphExecUpdateSuccess && !(copy = hip_graph_clone(graph)))
         outcome = hipGraphExecUpdateError;
     /* Later changes of single nodes still name the nodes of the graph instantiated first. */
-    for (size_t i = 0; copy && i < copy->nodes.count; i++)
+    for (size_t i = 0; copy && i < copy->nodes.count; i++) {
         copy->nodes.items[i]->origin = handle->graph->nodes.items[i]->origin;
+        copy->nodes.items[i]->left_out = handle->graph->nodes.items[i]->left_out;
+    }
     hip_graph_unlock();
     if (copy) {
         hip_graph_put(handle->graph);

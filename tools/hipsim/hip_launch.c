@@ -2,6 +2,7 @@
 /* Launches: from the many API forms to kernel work, and from kernel work to the engine. */
 #include "tools/hipsim/hip.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -464,6 +465,101 @@ HIP_EXPORT hipError_t hipModuleLaunchCooperativeKernel(hipFunction_t function,
                     launch_host(function, (dim3){grid_x, grid_y, grid_z},
                                 (dim3){block_x, block_y, block_z}, params, lds, stream, true,
                                 NO_EVENTS));
+}
+
+/*
+ * Launches that a struct describes, with a list of attributes: ROCm 7's hip_runtime_api.h, whose
+ * hipLaunchConfig_t and HIP_LAUNCH_CONFIG these are.
+ */
+struct launch_attribute {
+    int id;
+    char unused[4];
+    union {
+        int cooperative;
+        uint64_t size[8];
+    } value;
+};
+
+static_assert(sizeof(struct launch_attribute) == 72, "hipLaunchAttribute");
+
+enum { LAUNCH_COOPERATIVE = 2, LAUNCH_CLUSTER = 4 };
+
+struct launch_config {
+    dim3 grid, block;
+    size_t lds;
+    hipStream_t stream;
+    const struct launch_attribute *attributes;
+    unsigned attribute_count;
+};
+
+struct module_launch_config {
+    unsigned grid[3], block[3], lds;
+    hipStream_t stream;
+    const struct launch_attribute *attributes;
+    unsigned attribute_count;
+};
+
+hipError_t hipLaunchKernelExC(const struct launch_config *config, const void *function,
+                              void **params);
+hipError_t hipDrvLaunchKernelEx(const struct module_launch_config *config, hipFunction_t function,
+                                void **params, void **extra);
+
+/* Sets what the attributes ask for; those that concern caches and priorities change no result. */
+static hipError_t read_attributes(const struct launch_attribute *attributes, unsigned count,
+                                  bool *cooperative)
+{
+    *cooperative = false;
+    if (count && !attributes)
+        return hipErrorInvalidValue;
+    for (unsigned i = 0; i < count; i++) {
+        if (attributes[i].id == LAUNCH_COOPERATIVE)
+            *cooperative = attributes[i].value.cooperative != 0;
+        if (attributes[i].id == LAUNCH_CLUSTER)
+            return hip_fail(hipErrorNotSupported, "clusters of workgroups need a later GPU");
+    }
+    return hipSuccess;
+}
+
+static hipError_t launch_config(const struct launch_config *c, const void *function, void **params)
+{
+    bool cooperative;
+
+    if (!c)
+        return hipErrorInvalidValue;
+    hipError_t error = read_attributes(c->attributes, c->attribute_count, &cooperative);
+    return error == hipSuccess ? launch_host(function, c->grid, c->block, params, c->lds,
+                                             c->stream, cooperative, NO_EVENTS)
+                               : error;
+}
+
+HIP_EXPORT hipError_t hipLaunchKernelExC(const struct launch_config *config, const void *function,
+                                         void **params)
+{
+    return HIP_CALL(hipLaunchKernelExC, launch_config(config, function, params));
+}
+
+static hipError_t launch_module_config(const struct module_launch_config *c,
+                                       hipFunction_t function, void **params, void **extra)
+{
+    bool cooperative;
+
+    if (!c)
+        return hipErrorInvalidValue;
+    const dim3 grid = {c->grid[0], c->grid[1], c->grid[2]};
+    const dim3 block = {c->block[0], c->block[1], c->block[2]};
+    hipError_t error = read_attributes(c->attributes, c->attribute_count, &cooperative);
+    if (error != hipSuccess)
+        return error;
+    if (cooperative && params)
+        return launch_host(function, grid, block, params, c->lds, c->stream, true, NO_EVENTS);
+    return launch_module(function, c->grid, block, false, c->lds, c->stream, params, extra,
+                         NO_EVENTS);
+}
+
+HIP_EXPORT hipError_t hipDrvLaunchKernelEx(const struct module_launch_config *config,
+                                           hipFunction_t function, void **params, void **extra)
+{
+    return HIP_CALL(hipDrvLaunchKernelEx, launch_module_config(config, function, params, extra));
 }
 
 static hipError_t launch_many(hipLaunchParams *list, int count, bool cooperative)

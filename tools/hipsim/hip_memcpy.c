@@ -345,6 +345,27 @@ HIP_EXPORT hipError_t hipMemset2DAsync(void *dst, size_t pitch, int value, size_
                                                       height, 1), stream, false));
 }
 
+#define FILL_2D(name, type, element)                                                            \
+    hipError_t name(hipDeviceptr_t dst, size_t pitch, type value, size_t width, size_t height); \
+    hipError_t name##Async(hipDeviceptr_t dst, size_t pitch, type value, size_t width,          \
+                           size_t height, hipStream_t stream);                                  \
+    HIP_EXPORT hipError_t name(hipDeviceptr_t dst, size_t pitch, type value, size_t width,      \
+                               size_t height)                                                   \
+    {                                                                                           \
+        return HIP_CALL(name, submit(fill_box(dst, pitch, 0, value, element, width, height, 1), \
+                                     NULL, true));                                              \
+    }                                                                                           \
+    HIP_EXPORT hipError_t name##Async(hipDeviceptr_t dst, size_t pitch, type value,             \
+                                      size_t width, size_t height, hipStream_t stream)          \
+    {                                                                                           \
+        return HIP_CALL(name##Async, submit(fill_box(dst, pitch, 0, value, element, width,      \
+                                                     height, 1), stream, false));               \
+    }
+
+FILL_2D(hipMemsetD2D8, unsigned char, 1)
+FILL_2D(hipMemsetD2D16, unsigned short, 2)
+FILL_2D(hipMemsetD2D32, unsigned int, 4)
+
 static struct hip_work fill_3d(hipPitchedPtr box, int value, hipExtent extent)
 {
     return fill_box(box.ptr, box.pitch, box.pitch * box.ysize, (uint32_t)value, 1, extent.width,

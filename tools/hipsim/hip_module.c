@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "tools/hipsim/bundle.h"
+#include "tools/hipsim/hip_entry.h"
 
 static void destroy_module(struct hip_object *object)
 {
@@ -385,4 +386,30 @@ HIP_EXPORT const char *hipKernelNameRef(const hipFunction_t handle)
         name = function->kernel->name;
     hip_object_put(function);
     return name;
+}
+
+/* -- entry points ------------------------------------------------------------------------------ */
+
+enum entry_found { ENTRY_FOUND, ENTRY_UNKNOWN }; /* hipDriverProcAddressQueryResult */
+
+hipError_t hipGetProcAddress(const char *name, void **function, int version, uint64_t flags,
+                             enum entry_found *found);
+
+static hipError_t get_entry(const char *name, void **function, int version,
+                            enum entry_found *found)
+{
+    if (!name || !function)
+        return hipErrorInvalidValue;
+    *function = hip_entry_point(name, version);
+    if (found)
+        *found = *function ? ENTRY_FOUND : ENTRY_UNKNOWN;
+    return *function ? hipSuccess : hipErrorNotFound;
+}
+
+/* The flags choose between the null stream and the thread's own, which the names say as well. */
+HIP_EXPORT hipError_t hipGetProcAddress(const char *name, void **function, int version,
+                                        uint64_t flags, enum entry_found *found)
+{
+    (void)flags;
+    return HIP_CALL(hipGetProcAddress, get_entry(name, function, version, found));
 }

@@ -15,10 +15,12 @@ static void destroy_stream(struct hip_object *object)
 static struct ihipStream_t *create_stream(struct hip_device *device, unsigned flags, int priority,
                                           bool is_null)
 {
+    static _Atomic uint64_t streams;
     struct ihipStream_t *stream = calloc(1, sizeof *stream);
 
     if (!stream)
         return NULL;
+    stream->id = atomic_fetch_add(&streams, 1);
     stream->device = device;
     stream->flags = flags;
     stream->priority = priority;
@@ -446,6 +448,24 @@ static hipError_t get_flags(hipStream_t handle, unsigned *flags, int *priority, 
         *device = stream->device->ordinal;
     hip_object_put(stream);
     return flags || priority || device ? hipSuccess : hipErrorInvalidValue;
+}
+
+hipError_t hipStreamGetId(hipStream_t stream, unsigned long long *id);
+
+static hipError_t get_id(hipStream_t handle, unsigned long long *id)
+{
+    struct ihipStream_t *stream = id ? hip_stream_get(handle) : NULL;
+
+    if (!stream)
+        return id ? hipErrorContextIsDestroyed : hipErrorInvalidValue;
+    *id = stream->id;
+    hip_object_put(stream);
+    return hipSuccess;
+}
+
+HIP_EXPORT hipError_t hipStreamGetId(hipStream_t stream, unsigned long long *id)
+{
+    return HIP_CALL(hipStreamGetId, get_id(stream, id));
 }
 
 HIP_EXPORT hipError_t hipStreamGetFlags(hipStream_t stream, unsigned int *flags)

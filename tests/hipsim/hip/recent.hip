@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: Apache-2.0
+// Functions that ROCm 6 and 7 added, found by name as programs do that run on older versions too.
+#include "check.h"
+
+#include <dlfcn.h>
+#include <string.h>
+
+struct Attribute {
+    int id;
+    char unused[4];
+    unsigned long long value[8];
+};
+
+struct Config {
+    dim3 grid, block;
+    size_t lds;
+    hipStream_t stream;
+    Attribute *attributes;
+    unsigned count;
+};
+
+struct ModuleConfig {
+    unsigned grid[3], block[3], lds;
+    hipStream_t stream;
+    Attribute *attributes;
+    unsigned count;
+};
+
+typedef hipError_t GetProcAddress(const char *, void **, int, uint64_t, int *);
+static GetProcAddress *get_proc_address;
+
+template <typename Function> static Function *find(const char *name)
+{
+    void *address = NULL;
+    int status = -1;
+    HIP(get_proc_address(name, &address, 600, 0, &status));
+    CHECK(address && status == 0);
+    return (Function *)address;
+}
+
+__global__ void add(int *p, int value)
+{
+    p[blockIdx.x * blockDim.x + threadIdx.x] += value;
+}
+
+static void names(void)
+{
+    void *address, *r0600;
+    int status;
+    EXPECT(hipErrorNotFound, get_proc_address("hipNoSuchThing", &address, 600, 0, &status));
+    CHECK(!address && status == 1);
+    EXPECT(hipErrorInvalidValue, get_proc_address(NULL, &address, 600, 0, NULL));
+    EXPECT(hipErrorInvalidValue, get_proc_address("hipInit", NULL, 600, 0, NULL));
+    int device = -1;
+    HIP(find<hipError_t(int *)>("hipGetDevice")(&device));
+    CHECK(device == 0);
+    // A name whose struct changed in 6.0 means another function since.
+    HIP(get_proc_address("hipGetDeviceProperties", &address, 502, 0, NULL));
+    HIP(get_proc_address("hipGetDeviceProperties", &r0600, 600, 0, NULL));
+    CHECK(address != r0600);
+}
+
+static void fills(void)
+{
+    enum { PITCH = 64, ROWS = 3, WIDTH = 5 };
+    unsigned char host[PITCH * ROWS], *p;
+    HIP(hipMalloc(&p, sizeof host));
+    HIP(hipMemset(p, 0, sizeof host));
+    HIP(find<hipError_t(void *, size_t, unsigned short, size_t, size_t)>("hipMemsetD2D16")(
+        p, PITCH, 0x1234, WIDTH, ROWS));
+    HIP(find<hipError_t(void *, size_t, unsigned, size_t, size_t, hipStream_t)>(
+        "hipMemsetD2D32Async")(p + 32, PITCH, 0x89abcdef, 1, 2, 0));
+    HIP(find<hipError_t(void *, size_t, unsigned char, size_t, size_t)>("hipMemsetD2D8")(
+        p + 63, PITCH, 7, 1, ROWS));
+    HIP(hipMemcpy(host, p, sizeof host, hipMemcpyDeviceToHost));
+    for (int y = 0; y < ROWS; y++) {
+        for (int x = 0; x < PITCH; x++) {
+            const unsigned char *row = host + y * PITCH;
+            static const unsigned char word[] = { 0xef, 0xcd, 0xab, 0x89 };
+            const int expected = x < 2 * WIDTH             ? (x & 1 ? 0x12 : 0x34)
+                                 : x >= 32 && x < 36 && y < 2 ? word[x - 32]
+                                 : x == 63                 ? 7
+                                                           : 0;
+            CHECK(row[x] == expected);
+        }
+    }
+    HIP(hipFree(p));
+}
+
+static int first(const int *p)
+{
+    int value;
+    HIP(hipMemcpy(&value, p, sizeof value, hipMemcpyDeviceToHost));
+    return value;
+}
+
+static void launches(void)
+{
+    int *p, value = 5;
+    HIP(hipMalloc(&p, 128 * sizeof *p));
+    HIP(hipMemset(p, 0, 128 * sizeof *p));
+    void *params[] = { &p, &value };
+    Attribute attributes[] = { { 2, {}, { 1 } }, { 8, {}, { 3 } } }; // cooperative, priority
+    Config config = { 2, 64, 0, 0, attributes, 2 };
+    auto launch = find<hipError_t(const Config *, const void *, void **)>("hipLaunchKernelExC");
+    HIP(launch(&config, (const void *)add, params));
+    CHECK(first(p) == 5 && first(p + 127) == 5);
+    EXPECT(hipErrorInvalidValue, launch(NULL, (const void *)add, params));
+    attributes[0].id = 4; // clusters, which these GPUs have not
+    EXPECT(hipErrorNotSupported, launch(&config, (const void *)add, params));
+    hipFunction_t function;
+    HIP(find<hipError_t(hipFunction_t *, const void *)>("hipGetFuncBySymbol")(
+        &function, (const void *)add));
+    ModuleConfig module = { { 1, 1, 1 }, { 64, 1, 1 }, 0, 0, NULL, 0 };
+    auto drive = find<hipError_t(const ModuleConfig *, hipFunction_t, void **, void **)>(
+        "hipDrvLaunchKernelEx");
+    HIP(drive(&module, function, params, NULL));
+    CHECK(first(p) == 10 && first(p + 127) == 5);
+    HIP(hipFree(p));
+}
+
+static void streams(void)
+{
+    hipStream_t a, b;
+    unsigned long long ids[3];
+    auto get_id = find<hipError_t(hipStream_t, unsigned long long *)>("hipStreamGetId");
+    HIP(hipStreamCreate(&a));
+    HIP(hipStreamCreate(&b));
+    HIP(get_id(NULL, &ids[0]));
+    HIP(get_id(a, &ids[1]));
+    HIP(get_id(b, &ids[2]));
+    CHECK(ids[0] != ids[1] && ids[1] != ids[2] && ids[0] != ids[2]);
+    HIP(get_id(a, &ids[0]));
+    CHECK(ids[0] == ids[1]);
+    HIP(hipStreamDestroy(a));
+    EXPECT(hipErrorContextIsDestroyed, get_id(a, &ids[0]));
+    HIP(hipStreamDestroy(b));
+}
+
+static void print(hipGraph_t graph)
+{
+    char path[] = "/tmp/recent_XXXXXX", text[4096];
+    const int fd = mkstemp(path);
+    CHECK(fd >= 0);
+    HIP(find<hipError_t(hipGraph_t, const char *, unsigned)>("hipGraphDebugDotPrint")(graph, path,
+                                                                                      0));
+    FILE *f = fdopen(fd, "r");
+    text[fread(text, 1, sizeof text - 1, f)] = 0;
+    fclose(f);
+    remove(path);
+    CHECK(strstr(text, "digraph") && strstr(text, "_Z3addPii") && strstr(text, "node_0 -> node_1"));
+}
+
+static void graphs(void)
+{
+    int *p;
+    hipStream_t stream;
+    hipGraph_t graph;
+    hipGraphExec_t exec;
+    hipGraphNode_t nodes[2];
+    size_t count = 2;
+    unsigned on = 7;
+    HIP(hipMalloc(&p, 64 * sizeof *p));
+    HIP(hipMemset(p, 0, 64 * sizeof *p));
+    HIP(hipStreamCreate(&stream));
+    HIP(hipStreamBeginCapture(stream, hipStreamCaptureModeRelaxed));
+    add<<<1, 64, 0, stream>>>(p, 1);
+    add<<<1, 64, 0, stream>>>(p, 10);
+    HIP(hipStreamEndCapture(stream, &graph));
+    HIP(hipGraphInstantiate(&exec, graph, NULL, NULL, 0));
+    HIP(hipGraphGetNodes(graph, nodes, &count));
+    print(graph);
+    auto set = find<hipError_t(hipGraphExec_t, hipGraphNode_t, unsigned)>("hipGraphNodeSetEnabled");
+    auto get = find<hipError_t(hipGraphExec_t, hipGraphNode_t, unsigned *)>(
+        "hipGraphNodeGetEnabled");
+    HIP(get(exec, nodes[1], &on));
+    CHECK(on == 1);
+    HIP(set(exec, nodes[1], 0));
+    HIP(get(exec, nodes[1], &on));
+    CHECK(on == 0);
+    HIP(hipGraphLaunch(exec, stream));
+    HIP(hipStreamSynchronize(stream));
+    CHECK(first(p) == 1);
+    hipGraphNode_t culprit;
+    hipGraphExecUpdateResult result;
+    HIP(hipGraphExecUpdate(exec, graph, &culprit, &result)); // which leaves it as it was
+    HIP(hipGraphLaunch(exec, stream));
+    HIP(hipStreamSynchronize(stream));
+    CHECK(first(p) == 2);
+    HIP(set(exec, nodes[1], 1));
+    HIP(hipGraphLaunch(exec, stream));
+    HIP(hipStreamSynchronize(stream));
+    CHECK(first(p) == 13);
+    HIP(hipGraphDestroy(graph));
+    HIP(hipGraphExecDestroy(exec));
+    HIP(hipStreamDestroy(stream));
+    HIP(hipFree(p));
+}
+
+int main()
+{
+    get_proc_address = (GetProcAddress *)dlsym(RTLD_DEFAULT, "hipGetProcAddress");
+    CHECK(get_proc_address);
+    names();
+    fills();
+    launches();
+    streams();
+    graphs();
+    return 0;
+}
