@@ -32,25 +32,36 @@ enum { MAX_ROWS = 256, WORK_WORDS = 8 };
 
 static const float LOG2E = 1.4426950408889634f;
 
-/* Keys a tile and most columns at once, by the larger head dim; columns bound the registers of
- * O. */
+/* Keys a tile, for so many columns at once: what 256 registers a wave have room for. First match
+ * wins, by the larger head dim; the last row of a head dim says how many columns there may be. A
+ * wave that is left alone at the end fills the memory pipe by itself if it has 16 + 16 loads of
+ * 1 KiB under way. */
 static const struct tile {
     int head_dim;
-    uint8_t keys, columns;
+    uint8_t columns, keys, keys_by_row; /* where pages are looked up, or scales read, by key */
     const char *why;
 } tiles[] = {
-    {64, 32, 32, "few bytes a key"},
-    {128, 32, 32, "8 + 8 loads of 1 KiB a wave under way; two waves a SIMD"},
-    {256, 16, 16, "O of 16 columns takes 64 registers, K and V 32 each"},
+    {64, 16, 64, 32, "few bytes a key"},
+    {64, 32, 64, 32, "O 32"},
+    {128, 16, 64, 32, "32 + 32 registers of K and V, O 32"},
+    {128, 32, 32, 32, "O 64"},
+    {256, 16, 16, 16, "K and V 32 each, O 64"},
 };
 
-static const struct tile *find_tile(const struct att_variant *v)
+static const struct tile *find_tile(const struct att_variant *v, unsigned most)
 {
     const int dim = v->head_dim > v->head_dim_v ? v->head_dim : v->head_dim_v;
-    for (size_t i = 0; i < sizeof(tiles) / sizeof(tiles[0]); i++)
-        if (dim <= tiles[i].head_dim)
-            return &tiles[i];
-    return NULL;
+    const unsigned rows = (unsigned)((v->gqa ? v->gqa : 1) * v->q_len);
+    const struct tile *best = NULL;
+    for (size_t i = 0; i < sizeof(tiles) / sizeof(tiles[0]); i++) {
+        const struct tile *const t = &tiles[i];
+        if (dim > t->head_dim || (best && best->head_dim != t->head_dim) || t->columns > most)
+            continue;
+        best = t;
+        if (rows <= t->columns)
+            break;
+    }
+    return best;
 }
 
 static bool is_power(int n) { return n > 0 && !(n & (n - 1)); }
@@ -430,32 +441,22 @@ static void find_items(struct decode *d, struct tir_value range[2])
     tir_end_if(b, &listed, range);
 }
 
-/* Page numbers and scales by row take registers of their own: O then gets fewer. */
-static unsigned columns_for(const struct decode *d, unsigned most)
-{
-    const struct att_variant *const v = d->v;
-    const unsigned rows = (unsigned)((v->gqa ? v->gqa : 1) * v->q_len);
-    if (decode_pages_by_lane(d) && v->kv_scale >= ATT_KV_SCALE_TOKEN)
-        most = 16;
-    unsigned columns = 16;
-    while (columns < rows && columns < most)
-        columns *= 2;
-    return columns;
-}
-
 static struct decode begin(const struct att_variant *v, const struct tir_machine *m)
 {
     char name[ATT_NAME_MAX];
-    const struct tile *const t = find_tile(v);
     const unsigned dtype = att_dtype(v);
     struct decode d = {
         .v = v, .m = m, .dtype = dtype, .kv_dtype = att_cache_dtype(v), .waves = 4,
-        .keys = t->keys,
         .k = {.width = (unsigned)v->head_dim},
         .value = {.width = (unsigned)v->head_dim_v},
     };
     d.kv_bytes = tir_dtype_bits(d.kv_dtype) / 8;
-    d.columns = columns_for(&d, t->columns);
+    /* Page numbers and scales by row take registers of their own: O then gets fewer. */
+    const bool by_lane = decode_pages_by_lane(&d);
+    const struct tile *const t =
+        find_tile(v, by_lane && v->kv_scale >= ATT_KV_SCALE_TOKEN ? 16 : 32);
+    d.columns = t->columns;
+    d.keys = by_lane || v->kv_scale == ATT_KV_SCALE_TOKEN ? t->keys_by_row : t->keys;
     d.qk = tir_find_mma(m, 16, 16, 0, dtype);
     d.pv = tir_find_mma(m, 16, 16, d.keys < 32 ? 16 : 0, dtype);
     assert(d.qk >= 0 && d.pv >= 0);
