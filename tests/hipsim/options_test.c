@@ -23,7 +23,8 @@ static void every_key_sets_its_field(void **state)
 {
     (void)state;
     const struct options o = parsed("target=gfx950,devices=8,memory=4,checks=off,seed=0x10,"
-                                    "threads=3,budget=0,fail=7,error=719,stats=on");
+                                    "threads=3,budget=0,fail=7,error=719,stats=on,"
+                                    "time=on");
 
     assert_int_equal(options_target(&o, 0), GFX950);
     assert_int_equal(options_target(&o, 7), GFX950);
@@ -36,6 +37,7 @@ static void every_key_sets_its_field(void **state)
     assert_int_equal(o.fail_call, 7);
     assert_int_equal(o.fail_error, 719);
     assert_int_equal(o.stats, 1);
+    assert_int_equal(o.time, 1);
 }
 
 static void targets_are_listed_gpu_by_gpu(void **state)

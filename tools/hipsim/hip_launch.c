@@ -10,6 +10,7 @@
 
 #include "tools/hipsim/engine.h"
 #include "tools/hipsim/hip_clock.h"
+#include "tools/hipsim/hipsim_time.h"
 #include "tools/hipsim/time_api.h"
 #include "tools/hipsim/launch.h"
 
@@ -198,6 +199,17 @@ static void print_statistics(const struct hipsim_launch_stats *s)
             s->instructions, s->valu, s->mfma, s->vmem, s->lds, s->microseconds);
 }
 
+static void print_time(void)
+{
+    struct hipsim_time_report report;
+    char text[2000];
+
+    if (!hipsim_time_last(&report))
+        return;
+    hipsim_time_format(&report, text, sizeof text);
+    fputs(text, stderr);
+}
+
 /* `modelled` is what the timing model says, negative if it is off. */
 static void note_launch(const struct launch *launch, struct hip_device *device, bool print,
                         double modelled, double *time)
@@ -304,10 +316,12 @@ hipError_t hip_kernel_run(const struct hip_kernel_work *work, struct hip_device 
     if (!(options.checks & CHECK_UNINIT))
         hipsim_mem_trust_existing();
     double modelled;
-    if (time_run(launch, &modelled) != 0)
+    if (time_run(launch, options.time != 0, &modelled) != 0)
         error = report_fault(launch);
     hip_hostcall_serve(device);
     note_launch(launch, device, options.stats, modelled, time);
+    if (options.time && modelled >= 0)
+        print_time();
     dispatch_release(&dispatch);
     return error;
 }

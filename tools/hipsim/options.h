@@ -16,6 +16,7 @@ struct options {
     uint64_t fail_call;
     uint64_t fail_error;
     uint64_t stats;
+    uint64_t time;
 };
 
 /** What GPU `ordinal` is: of the targets that were listed the one of that number, else the last. */

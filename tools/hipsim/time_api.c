@@ -92,15 +92,16 @@ bool hipsim_time_last(struct hipsim_time_report *report)
     return timed;
 }
 
-int time_run(struct launch *launch, double *microseconds)
+int time_run(struct launch *launch, bool always, double *microseconds)
 {
     *microseconds = -1;
     pthread_mutex_lock(&state.lock);
-    if (!state.enabled) {
+    if (!state.enabled && !always) {
         pthread_mutex_unlock(&state.lock);
         return engine_run(launch);
     }
-    /* One timed launch at a time: the files are the process's. */
+    /* One timed launch at a time: the files are the process's. Options that nobody has set are
+     * zero, the defaults. */
     struct time_config config = {
         .params = time_params_default(code_target(launch->code)),
         .samples = state.options.samples, .samples_only = state.options.samples_only,

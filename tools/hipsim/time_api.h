@@ -6,9 +6,9 @@
 #include "tools/hipsim/wave.h"
 
 /*
- * Runs the launch, in time if hipsim_time_enable() says so: then *microseconds is its modelled time
- * at the power-limited clock, else it is negative. Returns as engine_run().
+ * Runs the launch, in time if hipsim_time_enable() or `always` says so: then *microseconds is its
+ * modelled time at the power-limited clock, else it is negative. Returns as engine_run().
  */
-int time_run(struct launch *launch, double *microseconds);
+int time_run(struct launch *launch, bool always, double *microseconds);
 
 #endif
