@@ -831,6 +831,70 @@ ATTN_PUBLIC int attn_cache_gather_lookup(struct attn_device *device,
 ATTN_PUBLIC int attn_cache_gather_launch(const struct attn_op *op,
                                          const struct attn_cache_gather_args *args);
 
+/* ---- Metadata: arrays that attention reads, made of lengths and page numbers each step ---- */
+
+/**
+ * What is made. P is the page size; entry(s, i) is block_table[row * block_table_stride + i], a
+ * page number, or, with table_of_slots, the entry i * P of that row divided by P; row is
+ * request_rows[s], or s without them.
+ */
+enum attn_metadata {
+    ATTN_METADATA_INDPTR,        /**< kv_indptr[s] = sum of ceil(kv_lens[i] / P) over i < s; with
+                                  * P = 1 that of the lengths */
+    ATTN_METADATA_KV_INDICES,    /**< kv_indices[kv_indptr[s] + i] = entry(s, kv_start[s] + i), up
+                                  * to kv_indptr[s + 1] */
+    ATTN_METADATA_PAGE_TABLE,    /**< page_table[s][i] = entry(s, i) for i < ceil(kv_lens[s] / P) */
+    ATTN_METADATA_LAST_PAGE_LEN, /**< last_page_lens[s] = (kv_lens[s] - 1) mod P + 1; 0 of 0 */
+    ATTN_METADATA_DRAFT_SLOTS    /**< kv_lens[s] += advance, then slot_mapping[s] =
+                                  * block_table[s][n / P] * P + n mod P and positions[s] = n with
+                                  * n = kv_lens[s] - 1: one step of a draft model */
+};
+
+struct attn_metadata_desc {
+    size_t size;             /**< sizeof(struct attn_metadata_desc) */
+    enum attn_metadata kind;
+};
+
+/**
+ * One call. All arrays are on the device: lengths, pages and indptrs are int32; slots, positions
+ * and rows int64, as engines have them. What the kind does not need may be NULL. Padding is safe:
+ * nothing is copied for a sequence without pages, a length below 0 counts as 0, and a draft step
+ * leaves a length of 0 or less alone, with slot -1 and position 0. What lies behind the last entry
+ * is not touched. The grid depends on the counts here alone, so that the lengths may change between
+ * replays of a captured graph.
+ */
+struct attn_metadata_args {
+    size_t size;                 /**< sizeof(struct attn_metadata_args) */
+    int32_t *kv_lens;            /**< [batch]; DRAFT_SLOTS: also written */
+    const int32_t *block_table;  /**< [rows, block_table_stride]: page numbers or slots */
+    const int64_t *request_rows; /**< KV_INDICES, PAGE_TABLE: [batch], or NULL */
+    const int32_t *kv_start;     /**< KV_INDICES: [batch], or NULL: 0 */
+    int32_t *kv_indptr;          /**< [batch + 1]: INDPTR writes, KV_INDICES reads it */
+    int32_t *kv_indices;         /**< KV_INDICES: [kv_indptr[batch]] */
+    int32_t *page_table;         /**< PAGE_TABLE: [batch, page_table_stride] */
+    int32_t *last_page_lens;     /**< LAST_PAGE_LEN: [batch] */
+    int64_t *slot_mapping;       /**< DRAFT_SLOTS: [batch] */
+    int64_t *positions;          /**< DRAFT_SLOTS: [batch], or NULL */
+    int64_t block_table_stride;  /**< entries of a row */
+    int64_t page_table_stride;   /**< 0: entries */
+    int32_t batch;
+    int32_t page_size;           /**< a power of two */
+    int32_t entries;             /**< KV_INDICES, PAGE_TABLE: no sequence has more; what would be
+                                  * beyond is not copied */
+    int32_t advance;             /**< DRAFT_SLOTS: 0 or more */
+    bool table_of_slots;         /**< block_table names the slot of every token, as req_to_token
+                                  * does: not for DRAFT_SLOTS */
+    void *stream;                /**< hipStream_t of the op's device; NULL: the default stream */
+};
+
+/** Loads the kernel of a kind. Release with attn_op_destroy(). */
+ATTN_PUBLIC int attn_metadata_lookup(struct attn_device *device,
+                                     const struct attn_metadata_desc *desc, struct attn_op **op);
+
+/** As attn_prefill_launch(): no allocation, no lock, no waiting; may be captured into a graph. */
+ATTN_PUBLIC int attn_metadata_launch(const struct attn_op *op,
+                                     const struct attn_metadata_args *args);
+
 #ifdef __cplusplus
 }
 #endif

@@ -58,6 +58,7 @@ union attn_desc {
     struct attn_cache_gather_desc cache_gather;
     struct attn_combine_desc combine;
     struct attn_plan_desc plan;
+    struct attn_metadata_desc metadata;
     struct attn_rope_qk_norm_cache_desc rope;
 };
 

@@ -10,24 +10,23 @@
  */
 #include "ir/builder.h"
 #include "templates/scalar.h"
+#include "templates/scan.h"
 #include "templates/template.h"
 
 #include <stdio.h>
 
 enum {
-    LDS_WRITES = -1,
-    LANES = 64,
+    LANES = ATT_SCAN_LANES,
     WAVES = 4,
     WIDE = 8,           /* lengths that a lane adds up at a time, for the cost of the batch */
     INFO = 8,           /* integers of an item */
-    HALF = 16, ALL = -1 /* two sums of less than 2^16 share a register */
+    HALF = 16           /* two sums of less than 2^16 share a register */
 };
 
 struct plan {
     struct tir_builder b;
+    struct att_scan scan;
     struct tir_type lane, wide; /* i32: 64 x 1, a row a lane; 1 x (64 WIDE) */
-    struct tir_layout map;      /* of a lane's row in LDS */
-    struct tir_value sums;      /* LDS of this wave: 64 zeros, 64 numbers */
     struct tir_value wave;
     struct tir_value batch, parts, overhead, unit_shift, queries, heads; /* B N o . Q H */
     struct tir_value payload;
@@ -90,24 +89,6 @@ static struct tir_value total(struct plan *p, struct tir_value a)
     return tir_first_lane(&p->b, tir_col_sum(&p->b, a));
 }
 
-/* What lane i - `distance` has; 0 for the first ones. */
-static struct tir_value from_before(struct plan *p, struct tir_value a, int distance)
-{
-    struct tir_builder *b = &p->b;
-    tir_tile_lds_store(b, att_plus(b, p->sums, LANES * 4), a, &p->map);
-    tir_wait(b, LDS_WRITES, 0);
-    return tir_tile_lds_load(b, att_plus(b, p->sums, (LANES - distance) * 4), p->lane, &p->map);
-}
-
-/* Sums of a over the lanes before each (Hillis and Steele, Data parallel algorithms). */
-static struct tir_value sums_before(struct plan *p, struct tir_value a)
-{
-    struct tir_value sum = a;
-    for (int distance = 1; distance < LANES; distance *= 2)
-        sum = tir_add(&p->b, sum, from_before(p, sum, distance));
-    return tir_sub(&p->b, sum, a);
-}
-
 /* n rows of `bytes` from an argument on; none where the pointer is null. */
 static struct tir_view rows_of(struct plan *p, const char *arg, struct tir_value n, int bytes,
                                int byte)
@@ -167,7 +148,7 @@ static struct chunk place(struct plan *p, struct tir_value first, struct tir_val
     c.u = units(p, c.keys);
     const struct tir_value overhead = number(p, p->overhead);
     const struct tir_value cost = where(p, c.there, tir_add(b, c.u, overhead));
-    c.start = tir_add(b, sums_before(p, cost), number(p, *start));
+    c.start = tir_add(b, att_scan_before(b, &p->scan, cost), number(p, *start));
     *start = tir_add(b, *start, total(p, cost));
 
     const struct tir_value payload = number(p, p->payload);
@@ -222,7 +203,7 @@ static void count_before(struct plan *p, const struct chunk *c, struct sequence 
     const struct tir_value cut = tir_cmp_gt(b, c->n, constant(p, 1));
     const struct tir_value both =
         tir_or(b, c->n, tir_select(b, cut, tir_shl(b, c->n, half), constant(p, 0)));
-    const struct tir_value before = sums_before(p, both);
+    const struct tir_value before = att_scan_before(b, &p->scan, both);
     s->item = tir_add(b, tir_and(b, before, low), number(p, sums[SUM_ITEMS]));
     s->row = tir_add(b, tir_shr(b, before, half), number(p, sums[SUM_ROWS]));
     const struct tir_value all = total(p, both);
@@ -238,7 +219,7 @@ static void find_lists(struct plan *p, const struct chunk *c, struct sequence *s
     struct tir_builder *b = &p->b;
     const struct tir_value first = tir_cmp_eq(b, c->b, number(p, c->first));
     s->previous =
-        tir_select(b, first, number(p, sums[SUM_LAST]), from_before(p, c->last, 1));
+        tir_select(b, first, number(p, sums[SUM_LAST]), att_scan_shift(b, &p->scan, c->last, 1));
     const struct tir_value final =
         tir_cmp_eq(b, c->b, number(p, att_plus(b, p->batch, -1)));
     s->lists_end = tir_select(b, final, number(p, p->parts), plus(p, c->last, 1));
@@ -415,20 +396,15 @@ static void write_plan(struct plan *p)
 static void prepare(struct plan *p)
 {
     struct tir_builder *b = &p->b;
-    struct tir_layout lane = {.lane_bits = 6}, wide = {.reg_bits = 3, .lane_bits = 6};
-    p->map = (struct tir_layout){.reg_bits = 6};
-    for (unsigned i = 0; i < 6; i++) {
-        lane.basis[i] = p->map.basis[i] = TIR_RC(1u << i, 0);
-        wide.basis[3 + i] = TIR_RC(0, 1u << i);
-    }
+    struct tir_layout wide = {.reg_bits = 3, .lane_bits = 6};
     for (unsigned i = 0; i < 3; i++)
         wide.basis[i] = TIR_RC(0, LANES << i);
-    p->lane = tir_tile(b->f, TIR_I32, LANES, 1, &lane);
+    for (unsigned i = 0; i < 6; i++)
+        wide.basis[3 + i] = TIR_RC(0, 1u << i);
     p->wide = tir_tile(b->f, TIR_I32, 1, LANES * WIDE, &wide);
     p->wave = tir_wave_id(b);
-    const struct tir_value lds = tir_lds_buffer(b, WAVES * 2 * LANES * 4, 16);
-    p->sums = tir_add(b, lds, att_times(b, p->wave, 2 * LANES * 4));
-    tir_tile_lds_store(b, p->sums, constant(p, 0), &p->map);
+    p->scan = att_scan_begin(b);
+    p->lane = p->scan.lane;
     p->batch = tir_arg(b, "batch", TIR_I32);
     p->parts = tir_arg(b, "parts", TIR_I32);
     p->overhead = tir_arg(b, "unit_overhead", TIR_I32);

@@ -80,6 +80,7 @@ static const struct {
                   .rope = ATTN_ROPE_NEOX, .rotary_dim = 128, .norm = ATTN_NORM_RMS,
                   .mrope = ATTN_MROPE_INTERLEAVED, .q_out_dtype = ATTN_FP8,
                   .cache = { .dtype = ATTN_BF16, .page_size = 16 } } } },
+    { "metadata", { .metadata = { .kind = ATTN_METADATA_DRAFT_SLOTS } } },
     { "plan", { .plan = { .size = sizeof(struct attn_plan_desc) } } },
     { "combine",
       { .combine = { .dtype = ATTN_BF16, .out_dtype = ATTN_FP8, .head_dim = 128, .heads = 8,

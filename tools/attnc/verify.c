@@ -59,6 +59,7 @@ static const struct verify_family *const families[] = {
     &verify_cache_gather,
     &verify_combine,
     &verify_plan,
+    &verify_metadata,
     &verify_rope_qk_norm_cache,
 };
 

@@ -68,6 +68,7 @@ extern const struct verify_family verify_prefill, verify_cache_write, verify_cac
 extern const struct verify_family verify_decode;
 extern const struct verify_family verify_combine;
 extern const struct verify_family verify_plan;
+extern const struct verify_family verify_metadata;
 extern const struct verify_family verify_rope_qk_norm_cache;
 
 /** The descriptor that asks for the n-th kernel; heads 0 where it takes any ratio. */

@@ -1,0 +1,290 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The small arrays that an engine makes of lengths and page numbers each step, for attention to
+ * read: each one launch over the batch, with nothing but capture-time sizes in the grid. P is the
+ * page size; all are int32 but slots and positions, which are int64.
+ *
+ *   indptr         kv_indptr[s] = sum over i < s of ceil(kv_lens[i] / P)
+ *   kv_indices     kv_indices[kv_indptr[s] + i] = entry(s, kv_start[s] + i), up to kv_indptr[s + 1]
+ *   page_table     page_table[s][i] = entry(s, i) for i < ceil(kv_lens[s] / P)
+ *   last_page_len  last_page_lens[s] = (kv_lens[s] - 1) mod P + 1, and 0 of 0
+ *   draft_slots    kv_lens[s] += advance, then the slot and the position of the newest token
+ *
+ * with entry(s, i) = block_table[row(s)][i * entry_step] >> entry_shift: a page number, or, where
+ * the table names the slot of every token, that of a page's first one divided by P.
+ */
+#include "ir/builder.h"
+#include "templates/scalar.h"
+#include "templates/scan.h"
+#include "templates/template.h"
+
+#include <stdio.h>
+
+enum { LANES = ATT_SCAN_LANES, EACH = 4 /* entries that a lane copies */ };
+
+struct metadata {
+    struct tir_builder b;
+    struct tir_type lane; /* i32, 64 x 1 */
+    struct tir_value batch;
+};
+
+static bool check(const struct att_variant *v, const struct tir_machine *m, struct att_why *why)
+{
+    (void)v;
+    (void)m;
+    (void)why;
+    return true;
+}
+
+static struct tir_value number(struct metadata *d, struct tir_value scalar)
+{
+    return tir_splat(&d->b, scalar, d->lane);
+}
+
+static struct tir_value constant(struct metadata *d, int n)
+{
+    return number(d, tir_i32(&d->b, n));
+}
+
+static struct tir_value is_null(struct metadata *d, const char *arg)
+{
+    return tir_cmp_eq(&d->b, tir_arg(&d->b, arg, TIR_I64), tir_i64(&d->b, 0));
+}
+
+/* `n` entries of an array; none where it is null. */
+static struct tir_view array(struct metadata *d, const char *arg, struct tir_value n, int bytes)
+{
+    struct tir_builder *b = &d->b;
+    const struct tir_value rows = tir_select(b, is_null(d, arg), tir_i32(b, 0), n);
+    return att_view(b, tir_arg(b, arg, TIR_I64), rows, tir_i32(b, bytes), bytes, 0);
+}
+
+static struct tir_value load(struct metadata *d, const char *arg, struct tir_value first)
+{
+    return tir_tile_load(&d->b, array(d, arg, d->batch, 4), first, d->lane);
+}
+
+static struct tir_value lengths(struct metadata *d, struct tir_value first)
+{
+    return tir_max(&d->b, load(d, "kv_lens", first), constant(d, 0));
+}
+
+static struct tir_value page(struct metadata *d)
+{
+    return tir_shl(&d->b, tir_i32(&d->b, 1), tir_arg(&d->b, "page_shift", TIR_I32));
+}
+
+/* ceil(keys / P). */
+static struct tir_value pages(struct metadata *d, struct tir_value keys)
+{
+    struct tir_builder *b = &d->b;
+    return tir_sar(b, tir_add(b, keys, number(d, att_plus(b, page(d), -1))),
+                   number(d, tir_arg(b, "page_shift", TIR_I32)));
+}
+
+/* 64 sequences at a time; entry [batch] is the sum of all. One wave does it. */
+static void build_indptr(struct metadata *d)
+{
+    struct tir_builder *b = &d->b;
+    const struct att_scan scan = att_scan_begin(b);
+    const struct tir_value end = att_plus(b, d->batch, 1);
+    struct tir_value sum = tir_i32(b, 0);
+    struct tir_loop loop = tir_begin_for(b, sum, end, tir_i32(b, LANES), &sum, 1);
+    const struct tir_value n = pages(d, lengths(d, loop.index));
+    const struct tir_value before =
+        tir_add(b, att_scan_before(b, &scan, n), number(d, sum));
+    tir_tile_store(b, array(d, "kv_indptr", end, 4), loop.index, before);
+    sum = tir_add(b, sum, tir_first_lane(b, tir_col_sum(b, n)));
+    tir_end_for(b, &loop, &sum, 1);
+}
+
+static void build_last_page_len(struct metadata *d)
+{
+    struct tir_builder *b = &d->b;
+    const struct tir_value first = att_times(b, tir_block_id(b, 0), LANES);
+    const struct tir_value keys = lengths(d, first), one = constant(d, 1);
+    const struct tir_value rest = tir_and(b, tir_sub(b, keys, one),
+                                          number(d, att_plus(b, page(d), -1)));
+    const struct tir_value none = tir_cmp_eq(b, keys, constant(d, 0));
+    const struct tir_value length = tir_select(b, none, keys, tir_add(b, rest, one));
+    tir_tile_store(b, array(d, "last_page_lens", d->batch, 4), first, length);
+}
+
+/* Byte offset of a sequence's row of the table. */
+static struct tir_value table_row(struct metadata *d, struct tir_value row)
+{
+    struct tir_builder *b = &d->b;
+    return tir_mul(b, row, att_stride(b, "block_table_stride", 4));
+}
+
+/* A sequence's row of the table: its own number, or what request_rows says. */
+static struct tir_value scalar_row(struct metadata *d, struct tir_value s)
+{
+    struct tir_builder *b = &d->b;
+    const struct tir_type type = tir_scalar(TIR_I64);
+    struct tir_value row = att_wide(b, s);
+    struct tir_if own = tir_begin_if(b, is_null(d, "request_rows"), false, &type, 1);
+    tir_else(b, &own, &row);
+    row = tir_scalar_load(b, tir_arg(b, "request_rows", TIR_I64), tir_shl(b, s, tir_i32(b, 3)),
+                          TIR_I64);
+    tir_end_if(b, &own, &row);
+    return row;
+}
+
+static struct tir_value scalar_entry(struct metadata *d, const char *arg, struct tir_value s,
+                                     int offset)
+{
+    struct tir_builder *b = &d->b;
+    const struct tir_value at = att_plus(b, tir_shl(b, s, tir_i32(b, 2)), 4 * offset);
+    return tir_scalar_load(b, tir_arg(b, arg, TIR_I64), at, TIR_I32);
+}
+
+/* kv_start[s], 0 without one. */
+static struct tir_value first_entry(struct metadata *d, struct tir_value s)
+{
+    struct tir_builder *b = &d->b;
+    const struct tir_type type = tir_scalar(TIR_I32);
+    struct tir_value first = tir_i32(b, 0);
+    struct tir_if none = tir_begin_if(b, is_null(d, "kv_start"), false, &type, 1);
+    tir_else(b, &none, &first);
+    first = scalar_entry(d, "kv_start", s, 0);
+    tir_end_if(b, &none, &first);
+    return first;
+}
+
+/* count entries of sequence s, from `first` on, to the array at byte `to`; what lies at or behind
+ * `begin` is this workgroup's. */
+static void copy_entries(struct metadata *d, struct tir_value s, struct tir_value first,
+                         struct tir_value count, struct tir_value begin, struct tir_value to)
+{
+    struct tir_builder *b = &d->b;
+    const struct tir_value step = tir_arg(b, "entry_step", TIR_I32);
+    const struct tir_value left = tir_sub(b, count, begin);
+    const struct tir_value at =
+        tir_mul(b, att_wide(b, tir_add(b, first, begin)), att_wide(b, step));
+    const struct tir_value row = table_row(d, scalar_row(d, s));
+    const struct tir_value base =
+        tir_add(b, tir_add(b, tir_arg(b, "block_table", TIR_I64), row),
+                tir_mul(b, at, tir_i64(b, 4)));
+    const struct tir_view from =
+        att_view(b, base, left, tir_mul(b, step, tir_i32(b, 4)), 4, 0);
+    const struct tir_value out = tir_add(b, to, tir_mul(b, att_wide(b, begin), tir_i64(b, 4)));
+    const struct tir_view into = att_view(b, out, left, tir_i32(b, 4), 4, 0);
+    const struct tir_value shift = number(d, tir_arg(b, "entry_shift", TIR_I32));
+    struct tir_value entries[EACH];
+    for (int i = 0; i < EACH; i++)
+        entries[i] = tir_tile_load(b, from, tir_i32(b, i * LANES), d->lane);
+    for (int i = 0; i < EACH; i++)
+        tir_tile_store(b, into, tir_i32(b, i * LANES), tir_sar(b, entries[i], shift));
+}
+
+/* Workgroups: (blocks of entries, sequences). */
+static void build_entries(struct metadata *d, bool indices)
+{
+    struct tir_builder *b = &d->b;
+    const struct tir_value s = tir_block_id(b, 1);
+    const struct tir_value begin = att_times(b, tir_block_id(b, 0), EACH * LANES);
+    struct tir_value count, to, at;
+    if (indices) {
+        at = att_wide(b, scalar_entry(d, "kv_indptr", s, 0));
+        const struct tir_value end = scalar_entry(d, "kv_indptr", s, 1);
+        count = tir_sub(b, end, tir_convert(b, at, TIR_I32));
+    } else {
+        const struct tir_value keys = scalar_entry(d, "kv_lens", s, 0);
+        count = tir_sar(b, tir_add(b, keys, att_plus(b, page(d), -1)),
+                        tir_arg(b, "page_shift", TIR_I32));
+        at = tir_mul(b, att_wide(b, s), tir_arg(b, "page_table_stride", TIR_I64));
+    }
+    count = tir_min(b, count, tir_arg(b, "entries", TIR_I32));
+    to = tir_arg(b, indices ? "kv_indices" : "page_table", TIR_I64);
+    to = tir_add(b, to, tir_mul(b, at, tir_i64(b, 4)));
+    struct tir_if some = tir_begin_if(b, tir_cmp_lt(b, begin, count), false, NULL, 0);
+    copy_entries(d, s, indices ? first_entry(d, s) : tir_i32(b, 0), count, begin, to);
+    tir_else(b, &some, NULL);
+    tir_end_if(b, &some, NULL);
+}
+
+/* A sequence without keys is padding: its length stays and its slot is -1. */
+static void build_draft_slots(struct metadata *d)
+{
+    struct tir_builder *b = &d->b;
+    const struct tir_value first = att_times(b, tir_block_id(b, 0), LANES);
+    const struct tir_value old = load(d, "kv_lens", first), zero = constant(d, 0);
+    const struct tir_value live = tir_cmp_gt(b, old, zero);
+    const struct tir_value advanced =
+        tir_add(b, old, number(d, tir_arg(b, "advance", TIR_I32)));
+    const struct tir_value keys = tir_select(b, live, advanced, old);
+    tir_tile_store(b, array(d, "kv_lens", d->batch, 4), first, keys);
+
+    const struct tir_value newest = tir_sub(b, keys, constant(d, 1));
+    const struct tir_value shift = number(d, tir_arg(b, "page_shift", TIR_I32));
+    const struct tir_value index = tir_sar(b, newest, shift);
+    struct tir_value row = tir_convert(
+        b, tir_add(b, tir_row_index(b, d->lane), number(d, first)), TIR_I64);
+    const struct tir_type wide = tir_typeof(b->f, row);
+    row = tir_mul(b, row, tir_splat(b, att_stride(b, "block_table_stride", 4), wide));
+    const struct tir_value at =
+        tir_add(b, row, tir_convert(b, tir_shl(b, index, constant(d, 2)), TIR_I64));
+    const struct tir_value safe = tir_select(b, live, at, tir_int_like(b, at, 0));
+    const struct tir_value entry = tir_tile_gather(b, tir_arg(b, "block_table", TIR_I64), safe,
+                                                   tir_i32(b, 0), d->lane);
+
+    const struct tir_value inside = tir_and(b, newest, number(d, att_plus(b, page(d), -1)));
+    const struct tir_value page_slot = tir_shl(b, tir_convert(b, entry, TIR_I64),
+                                               tir_convert(b, shift, TIR_I64));
+    const struct tir_value slot = tir_add(b, page_slot, tir_convert(b, inside, TIR_I64));
+    const struct tir_value none = tir_int_like(b, slot, -1);
+    tir_tile_store(b, array(d, "slot_mapping", d->batch, 8), first,
+                   tir_select(b, live, slot, none));
+    const struct tir_value position = tir_convert(b, newest, TIR_I64);
+    tir_tile_store(b, array(d, "positions", d->batch, 8), first,
+                   tir_select(b, live, position, tir_int_like(b, position, 0)));
+}
+
+static void build(const struct att_variant *v, const struct tir_machine *m, struct att_kernel *k)
+{
+    static const struct att_grid one = {NULL, 1, 1};
+    char name[ATT_NAME_MAX];
+    att_variant_name(v, name);
+    struct tir_func *f = tir_func_create(name, m, 1);
+    f->waves_per_simd = 4;
+    struct metadata d = {.b = tir_at_end(f, f->body)};
+    struct tir_layout lane = {.lane_bits = 6};
+    for (unsigned i = 0; i < 6; i++)
+        lane.basis[i] = TIR_RC(1u << i, 0);
+    d.lane = tir_tile(f, TIR_I32, LANES, 1, &lane);
+    d.batch = tir_arg(&d.b, "batch", TIR_I32);
+    *k = (struct att_kernel){
+        .func = f,
+        .schedule = {.stages = 1, .n_phases = 1, .interleave = 1},
+        .grid = {{"batch", LANES, 1}, one, one},
+    };
+    switch (v->metadata) {
+    case ATT_METADATA_INDPTR:
+        build_indptr(&d);
+        k->grid[0] = one;
+        break;
+    case ATT_METADATA_KV_INDICES:
+    case ATT_METADATA_PAGE_TABLE:
+        build_entries(&d, v->metadata == ATT_METADATA_KV_INDICES);
+        k->grid[0] = (struct att_grid){"entries", EACH * LANES, 1};
+        k->grid[1] = (struct att_grid){"batch", 1, 1};
+        break;
+    case ATT_METADATA_LAST_PAGE_LEN:
+        build_last_page_len(&d);
+        break;
+    case ATT_METADATA_DRAFT_SLOTS:
+        build_draft_slots(&d);
+        break;
+    }
+    tir_return(&d.b);
+    snprintf(k->tuning, sizeof(k->tuning), "lanes=%d", LANES);
+}
+
+const struct att_template att_template_metadata = {
+    .name = "metadata",
+    .description = "arrays that attention reads, made of lengths and page numbers",
+    .takes = ATT_BIT(METADATA),
+    .check = check,
+    .build = build,
+};

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "templates/scan.h"
+
+#include "templates/scalar.h"
+
+enum { LDS_WRITES = -1, BYTES = 2 * ATT_SCAN_LANES * 4 };
+
+struct att_scan att_scan_begin(struct tir_builder *b)
+{
+    struct tir_layout lane = {.lane_bits = 6};
+    struct att_scan s = {.map = {.reg_bits = 6}};
+    for (unsigned i = 0; i < 6; i++)
+        lane.basis[i] = s.map.basis[i] = TIR_RC(1u << i, 0);
+    s.lane = tir_tile(b->f, TIR_I32, ATT_SCAN_LANES, 1, &lane);
+    const struct tir_value all = tir_lds_buffer(b, b->f->waves * BYTES, 16);
+    s.lds = tir_add(b, all, att_times(b, tir_wave_id(b), BYTES));
+    tir_tile_lds_store(b, s.lds, tir_splat(b, tir_i32(b, 0), s.lane), &s.map);
+    return s;
+}
+
+struct tir_value att_scan_shift(struct tir_builder *b, const struct att_scan *s,
+                                struct tir_value a, int distance)
+{
+    const struct tir_value numbers = att_plus(b, s->lds, ATT_SCAN_LANES * 4);
+    tir_tile_lds_store(b, numbers, a, &s->map);
+    tir_wait(b, LDS_WRITES, 0);
+    return tir_tile_lds_load(b, att_plus(b, numbers, -distance * 4), s->lane, &s->map);
+}
+
+/* Hillis and Steele, Data parallel algorithms, CACM 29 (1986). */
+struct tir_value att_scan_before(struct tir_builder *b, const struct att_scan *s,
+                                 struct tir_value a)
+{
+    struct tir_value sum = a;
+    for (int distance = 1; distance < ATT_SCAN_LANES; distance *= 2)
+        sum = tir_add(b, sum, att_scan_shift(b, s, sum, distance));
+    return tir_sub(b, sum, a);
+}

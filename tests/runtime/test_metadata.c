@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* This file tests what libattn says to a metadata call that cannot be right, and what it makes of
+ * one that is: the family's own functions, without a kernel. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "runtime/family.h"
+
+static int32_t memory[16];
+static int64_t wide[16];
+
+static struct attn_metadata_args plain_args(void)
+{
+    int32_t *m = memory;
+    return (struct attn_metadata_args){
+        .size = sizeof(struct attn_metadata_args), .kv_lens = m, .block_table = m, .kv_indptr = m,
+        .kv_indices = m, .page_table = m, .last_page_lens = m, .slot_mapping = wide,
+        .block_table_stride = 40, .batch = 3, .page_size = 64, .entries = 10, .advance = 1,
+    };
+}
+
+static int fill(enum attn_metadata kind, const struct attn_metadata_args *a,
+                struct attn_call *call)
+{
+    const struct attn_metadata_desc d = { .size = sizeof(d), .kind = kind };
+    union attn_desc desc;
+    assert_int_equal(attn_family_metadata.normalise(&d, &desc), ATTN_OK);
+    return attn_family_metadata.fill(&desc, a, call);
+}
+
+static void fails(enum attn_metadata kind, const struct attn_metadata_args *a, const char *text)
+{
+    struct attn_call call;
+    assert_int_equal(fill(kind, a, &call), ATTN_BAD_ARGUMENT);
+    if (!strstr(attn_last_error(), text))
+        fail_msg("\"%s\" does not say \"%s\"", attn_last_error(), text);
+}
+
+static void unknown_kinds_are_refused(void **state)
+{
+    (void)state;
+    const struct attn_metadata_desc d = { .size = sizeof(d), .kind = 5 };
+    union attn_desc desc;
+    assert_int_equal(attn_family_metadata.normalise(&d, &desc), ATTN_BAD_ARGUMENT);
+    assert_non_null(strstr(attn_last_error(), "kind 5 is none of enum attn_metadata"));
+}
+
+static void pointers_that_are_needed_are_named(void **state)
+{
+    (void)state;
+    static const struct {
+        enum attn_metadata kind;
+        size_t pointer;
+        const char *name;
+    } needed[] = {
+#define P(member) offsetof(struct attn_metadata_args, member), #member " is NULL"
+        { ATTN_METADATA_INDPTR, P(kv_lens) },
+        { ATTN_METADATA_INDPTR, P(kv_indptr) },
+        { ATTN_METADATA_KV_INDICES, P(kv_indptr) },
+        { ATTN_METADATA_KV_INDICES, P(block_table) },
+        { ATTN_METADATA_KV_INDICES, P(kv_indices) },
+        { ATTN_METADATA_PAGE_TABLE, P(kv_lens) },
+        { ATTN_METADATA_PAGE_TABLE, P(block_table) },
+        { ATTN_METADATA_PAGE_TABLE, P(page_table) },
+        { ATTN_METADATA_LAST_PAGE_LEN, P(kv_lens) },
+        { ATTN_METADATA_LAST_PAGE_LEN, P(last_page_lens) },
+        { ATTN_METADATA_DRAFT_SLOTS, P(kv_lens) },
+        { ATTN_METADATA_DRAFT_SLOTS, P(block_table) },
+        { ATTN_METADATA_DRAFT_SLOTS, P(slot_mapping) },
+#undef P
+    };
+    for (size_t i = 0; i < sizeof(needed) / sizeof(needed[0]); i++) {
+        struct attn_metadata_args a = plain_args();
+        memset((char *)&a + needed[i].pointer, 0, sizeof(void *));
+        fails(needed[i].kind, &a, needed[i].name);
+    }
+}
+
+static void counts_are_checked(void **state)
+{
+    (void)state;
+    struct attn_metadata_args a = plain_args();
+    a.batch = -1;
+    fails(ATTN_METADATA_INDPTR, &a, "a negative count");
+    a = plain_args();
+    a.page_size = 24;
+    fails(ATTN_METADATA_LAST_PAGE_LEN, &a, "page_size is not a power of two");
+    a = plain_args();
+    a.entries = (1 << 24) + 1;
+    fails(ATTN_METADATA_PAGE_TABLE, &a, "entries is above 2^24");
+    a = plain_args();
+    a.table_of_slots = true;
+    fails(ATTN_METADATA_DRAFT_SLOTS, &a, "draft slots need page numbers");
+}
+
+static void a_table_of_slots_is_read_page_by_page(void **state)
+{
+    (void)state;
+    struct attn_metadata_args a = plain_args();
+    struct attn_call call;
+    a.table_of_slots = true;
+    assert_int_equal(fill(ATTN_METADATA_PAGE_TABLE, &a, &call), ATTN_OK);
+    assert_int_equal(call.values[ATTN_ARG_ENTRY_STEP].i64, 64);
+    assert_int_equal(call.values[ATTN_ARG_ENTRY_SHIFT].i64, 6);
+    assert_int_equal(call.values[ATTN_ARG_PAGE_TABLE_STRIDE].i64, 10);
+    a.table_of_slots = false;
+    assert_int_equal(fill(ATTN_METADATA_KV_INDICES, &a, &call), ATTN_OK);
+    assert_int_equal(call.values[ATTN_ARG_ENTRY_STEP].i64, 1);
+    assert_int_equal(call.values[ATTN_ARG_ENTRY_SHIFT].i64, 0);
+}
+
+/* No sequence: an indptr still has its 0. */
+static void empty_batches_need_no_pointers(void **state)
+{
+    (void)state;
+    const struct attn_metadata_args none = { .size = sizeof(none), .page_size = 16 };
+    struct attn_metadata_args a = plain_args();
+    struct attn_call call;
+    assert_int_equal(fill(ATTN_METADATA_DRAFT_SLOTS, &none, &call), ATTN_OK);
+    assert_true(call.empty);
+    a.batch = 0;
+    assert_int_equal(fill(ATTN_METADATA_INDPTR, &a, &call), ATTN_OK);
+    assert_false(call.empty);
+    a = plain_args();
+    a.entries = 0;
+    assert_int_equal(fill(ATTN_METADATA_KV_INDICES, &a, &call), ATTN_OK);
+    assert_true(call.empty);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(unknown_kinds_are_refused),
+        cmocka_unit_test(pointers_that_are_needed_are_named),
+        cmocka_unit_test(counts_are_checked),
+        cmocka_unit_test(a_table_of_slots_is_read_page_by_page),
+        cmocka_unit_test(empty_batches_need_no_pointers),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
