@@ -120,6 +120,10 @@ static void lanes_are_read_and_written(void **state)
     assert_int_equal(p.s[4], 1000);
     assert_int_equal(p.s_valid[4], UINT32_MAX);
     assert_int_equal(p.s_valid[5], 0);
+    p.s_valid[6] = 0xff;
+    p.s_valid[7] = 0;
+    program_run(&p, "v_writelane_b32 v2, s6, 0\nv_writelane_b32 v2, s7, 1");
+    assert_int_equal(p.v_valid[2], ~UINT64_C(2));
     p.exec = 0;
     program_run(&p, "v_readfirstlane_b32 s1, v1"); /* lane 0 when all are off */
     assert_int_equal(p.s[1], 0);

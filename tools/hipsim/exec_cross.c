@@ -121,13 +121,15 @@ static void exec_readlane(struct wave *w, const struct inst *in)
     write_scalar(w, in, (unsigned)src_scalar(w, &in->src[1]) & 63);
 }
 
+/* Clang spills lane masks into lanes of a VGPR. Their bits for absent lanes may be undefined, which
+ * a lane's one bit cannot tell: it counts as defined when any of them is. */
 static void exec_writelane(struct wave *w, const struct inst *in)
 {
     unsigned lane = (unsigned)src_scalar(w, &in->src[1]) & 63;
     w->v[in->dst.reg][lane] = (uint32_t)src_scalar(w, &in->src[0]);
     uint64_t bit = UINT64_C(1) << lane;
     w->v_valid[in->dst.reg] &= ~bit;
-    if (src_scalar_valid(w, &in->src[0]) && src_scalar_valid(w, &in->src[1]))
+    if ((uint32_t)src_scalar_bits(w, &in->src[0]) && src_scalar_valid(w, &in->src[1]))
         w->v_valid[in->dst.reg] |= bit;
 }
 
