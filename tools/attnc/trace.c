@@ -199,13 +199,17 @@ static void print_report(const struct trace_run *run, const struct timing *timin
     char text[4096];
     timing->format(report, text, sizeof(text));
     fputs(text, stdout);
-    const double bytes = report->load_bytes + report->store_bytes;
-    printf("  %.3f MB loaded, %.3f MB stored", report->load_bytes / 1e6,
+    printf("  %.3f MB loaded, %.3f MB stored\n", report->load_bytes / 1e6,
            report->store_bytes / 1e6);
-    if (run->least_bytes > 0)
-        printf(": %.3f of the least, which is %.3f MB", bytes / run->least_bytes,
-               run->least_bytes / 1e6);
-    printf("\n");
+    if (run->least_bytes <= 0)
+        return;
+    const double bytes = report->load_bytes + report->store_bytes;
+    const double us = report->us_at_power - report->launch_us;
+    printf("  least bytes %.3f MB: %.3f times that were moved; at %.0f GB/s they take %.2f us, "
+           "%.1f %% of the modelled time without launch\n", run->least_bytes / 1e6,
+           bytes / run->least_bytes, report->memory_gb_per_s,
+           run->least_bytes / report->memory_gb_per_s / 1e3,
+           run->least_bytes / report->memory_gb_per_s / 10 / us);
 }
 
 static int launch(const struct trace_family *f, const struct trace_run *run,

@@ -10,7 +10,7 @@
 #include "tools/attnc/trace.h"
 #include "tools/attnc/verify_cache.h"
 
-enum { TENSOR_MAX = 1 << 28 }; /* elements that a traced tensor may have */
+enum { TENSOR_MAX = 1 << 30 }; /* elements that a traced tensor may have */
 enum { INFO = 8 };             /* integers of a work item: struct attn_decode_plan */
 
 enum dimension { BATCH, K, Q, HEADS, KV_HEADS, PAGE_SIZE, LISTS };

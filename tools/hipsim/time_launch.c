@@ -279,6 +279,8 @@ static void fill_report(struct timed *t)
     r->us_at_power = p->launch_us + d.clocks / r->power_mhz;
     r->memory_bytes = (double)(t->sum.bytes[LEVEL_MALL] + t->sum.bytes[LEVEL_HBM]) * per_group;
     r->memory_fraction = r->memory_bytes / (r->us_at_power * 1e3 * p->hbm_peak_gb_per_s);
+    r->memory_gb_per_s =
+        t->share.footprint <= p->mall_bytes ? p->mall_gb_per_s : p->hbm_gb_per_s;
     r->l2_sharers = t->share.sharers;
     r->issue_cycles = t->sum.issue;
     memcpy(r->stall_cycles, t->sum.stall, sizeof(r->stall_cycles));
