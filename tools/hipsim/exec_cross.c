@@ -5,6 +5,7 @@
  */
 #include "tools/hipsim/exec_cross.h"
 
+#include <pthread.h>
 #include <string.h>
 
 /* DPP_CTRL values. */
@@ -49,25 +50,73 @@ static int dpp_source(unsigned ctrl, int lane)
     }
 }
 
+#define DPP_CTRLS (DPP_ROW_NEWBCAST + 16)
+
+/* Which lane each lane reads, itself where there is none, and the lanes that have one. */
+static struct dpp_map {
+    uint8_t source[WAVE_LANES];
+    uint64_t there;
+} dpp_maps[DPP_CTRLS];
+
+static void make_dpp_maps(void)
+{
+    for (unsigned ctrl = 0; ctrl < DPP_CTRLS; ctrl++) {
+        for (int lane = 0; lane < WAVE_LANES; lane++) {
+            int source = dpp_source(ctrl, lane);
+            dpp_maps[ctrl].source[lane] = (uint8_t)(source < 0 ? lane : source);
+            dpp_maps[ctrl].there |= (uint64_t)(source >= 0) << lane;
+        }
+    }
+}
+
+static const struct dpp_map *dpp_map(unsigned ctrl)
+{
+    static const struct dpp_map none;
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, make_dpp_maps);
+    return ctrl < DPP_CTRLS ? &dpp_maps[ctrl] : &none;
+}
+
+/* Bit i of the result is bit source[i] of `mask`. */
+static uint64_t permute_mask(const struct dpp_map *map, uint64_t mask)
+{
+    uint64_t out = 0;
+    if (mask == UINT64_MAX)
+        return mask;
+    for (unsigned lane = 0; lane < WAVE_LANES; lane++)
+        out |= (mask >> map->source[lane] & 1) << lane;
+    return out;
+}
+
+/* The lanes of the rows and banks that may be written. */
+static uint64_t dpp_enabled(const struct inst *in)
+{
+    uint64_t row = 0, enabled = 0;
+    for (unsigned i = 0; i < 4; i++)
+        row |= in->bank_mask >> i & 1 ? UINT64_C(0xf) << 4 * i : 0;
+    for (unsigned i = 0; i < 4; i++)
+        enabled |= in->row_mask >> i & 1 ? row << 16 * i : 0;
+    return enabled;
+}
+
 const uint32_t *dpp_permute(const struct wave *w, const struct inst *in, const uint32_t *from,
                             uint32_t *to, uint64_t *lanes, uint64_t *valid)
 {
-    uint64_t exec = wave_exec(w), writes = 0, v = 0;
+    const struct dpp_map *map = dpp_map(in->dpp_ctrl);
+    const uint64_t there = map->there & permute_mask(map, wave_exec(w));
     uint32_t out[2 * WAVE_LANES];
     unsigned rows = in->src[0].dwords;
-    for (int lane = 0; lane < WAVE_LANES; lane++) {
-        int source = dpp_source(in->dpp_ctrl, lane);
-        bool there = source >= 0 && exec >> source & 1;
-        bool enabled = in->row_mask >> lane / 16 & 1 && in->bank_mask >> (lane / 4 & 3) & 1;
-        for (unsigned r = 0; r < rows; r++)
-            out[r * WAVE_LANES + (unsigned)lane] = there ? from[r * WAVE_LANES + (unsigned)source]
-                                                         : 0;
-        writes |= (uint64_t)(enabled && (there || in->bound_ctrl)) << lane;
-        v |= (uint64_t)(!there || *valid >> source & 1) << lane;
+    for (unsigned r = 0; r < rows; r++) {
+        uint32_t *o = out + r * WAVE_LANES;
+        const uint32_t *f = from + r * WAVE_LANES;
+        for (unsigned lane = 0; lane < WAVE_LANES; lane++)
+            o[lane] = f[map->source[lane]];
+        for (uint64_t none = ~there; none; none &= none - 1)
+            o[__builtin_ctzll(none)] = 0;
     }
     memcpy(to, out, rows * WAVE_LANES * sizeof(*to));
-    *lanes &= writes;
-    *valid = v;
+    *lanes &= dpp_enabled(in) & (in->bound_ctrl ? UINT64_MAX : there);
+    *valid = ~there | permute_mask(map, *valid);
     return to;
 }
 
