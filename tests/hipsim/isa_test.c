@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * All variants of the lane kernels give the same bits: every VALU row that the plain assembler
- * syntax below can address is run on random and on special operands with the plain C kernels and
- * with those that this CPU would choose.
+ * syntax below can address is run on random and on special operands with the plain C kernels, with
+ * those for AVX2, and with those that this CPU would choose.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -124,32 +124,44 @@ static unsigned run_all(uint64_t *hashes)
     return n;
 }
 
-static void plain_and_vector_kernels_agree(void **state)
+/* The hashes with the kernels of `isa`, made by a child: a process chooses once. */
+static size_t run_in_child(enum host_isa isa, uint64_t *hashes)
 {
-    (void)state;
-    static uint64_t plain[MAX_ROWS], best[MAX_ROWS];
     int ends[2];
     assert_int_equal(pipe(ends), 0);
     pid_t pid = fork();
     if (pid == 0) {
-        host_isa_force(HOST_PLAIN);
-        unsigned n = run_all(plain);
-        ssize_t done = write(ends[1], plain, n * sizeof(plain[0]));
-        _exit(done == (ssize_t)(n * sizeof(plain[0])) ? 0 : 1);
+        host_isa_force(isa);
+        unsigned n = run_all(hashes);
+        ssize_t done = write(ends[1], hashes, n * sizeof(hashes[0]));
+        _exit(done == (ssize_t)(n * sizeof(hashes[0])) ? 0 : 1);
     }
     close(ends[1]);
-    unsigned n = run_all(best);
     size_t got = 0;
-    for (ssize_t r; (r = read(ends[0], (char *)plain + got, sizeof(plain) - got)) > 0;)
+    for (ssize_t r; (r = read(ends[0], (char *)hashes + got, MAX_ROWS * sizeof(hashes[0]) - got))
+         > 0;)
         got += (size_t)r;
+    close(ends[0]);
     int status = -1;
     waitpid(pid, &status, 0);
     assert_int_equal(status, 0);
+    return got / sizeof(hashes[0]);
+}
+
+static void all_kernels_agree(void **state)
+{
+    (void)state;
+    static uint64_t plain[MAX_ROWS], avx2[MAX_ROWS], best[MAX_ROWS];
+    const bool has_avx2 = host_isa_supported(HOST_AVX2);
+    const size_t with_plain = run_in_child(HOST_PLAIN, plain);
+    const size_t with_avx2 = has_avx2 ? run_in_child(HOST_AVX2, avx2) : 0;
+    const unsigned n = run_all(best);
     assert_true(n > 300);
-    assert_int_equal(got, n * sizeof(plain[0]));
+    assert_int_equal(with_plain, n);
+    assert_true(!has_avx2 || with_avx2 == n);
     unsigned wrong = 0;
     for (unsigned i = 0; i < n; i++) {
-        if (plain[i] != best[i]) {
+        if (plain[i] != best[i] || (has_avx2 && avx2[i] != best[i])) {
             print_error("%s differs\n", row_names[i]);
             wrong++;
         }
@@ -160,7 +172,7 @@ static void plain_and_vector_kernels_agree(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(plain_and_vector_kernels_agree),
+        cmocka_unit_test(all_kernels_agree),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

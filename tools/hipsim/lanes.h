@@ -199,9 +199,28 @@ static inline bool overflow_is_inf(enum rounding mode, bool negative)
     return mode == ROUND_NEAREST || mode == (negative ? ROUND_DOWN : ROUND_UP);
 }
 
+/*
+ * To nearest even by the rounding of an addition in double, which vectorises where 64-bit integers
+ * hardly do: `magic` is such that the last bit of x + magic is the last one of the result.
+ */
+static inline uint32_t f64_to_f16_nearest(double x)
+{
+    const uint64_t u = f64_bits(x);
+    double m = fabs(x);
+    const uint32_t nan = 0x7e00 | (uint32_t)(u >> 42 & 0x1ff);
+    const bool is_nan = m != m;
+    m = m < 0x1p16 ? m : 0x1p16; /* of these, 65520 and above become infinity */
+    const double top = as_f64(f64_bits(m < 0x1p-14 ? 0x1p-14 : m) & UINT64_C(0x7ff0000000000000));
+    const double magic = top * 0x1.8p42;
+    const uint32_t r = f32_bits((float)((m + magic) - magic) * 0x1p-112f) >> 13;
+    return (uint32_t)(u >> 48 & 0x8000) | (is_nan ? nan : r);
+}
+
 /* A NaN keeps sign and top payload bits and becomes quiet. */
 static inline uint32_t f64_to_f16(double x, enum rounding mode)
 {
+    if (mode == ROUND_NEAREST)
+        return f64_to_f16_nearest(x);
     const uint64_t big_positive = overflow_is_inf(mode, false) ? 0x7c00 : 0x7bff;
     const uint64_t big_negative = overflow_is_inf(mode, true) ? 0x7c00 : 0x7bff;
     uint64_t u = f64_bits(x);

@@ -59,10 +59,20 @@ static inline uint32_t narrow_finish(const struct narrow *f, float x, uint64_t r
     return code | sign << (f->bits - 1);
 }
 
-/* Round to nearest even. `saturate` is MODE.FP16_OVFL: overflow gives the largest number. */
+/*
+ * Round to nearest even, by an addition as in f64_to_f16_nearest(). `saturate` is MODE.FP16_OVFL:
+ * overflow gives the largest number.
+ */
 static inline uint32_t narrow_encode(const struct narrow *f, float x, bool saturate)
 {
-    return narrow_finish(f, x, narrow_f64((double)x, f->mbits, f->bias, ROUND_NEAREST), saturate);
+    const float least = as_f32((uint32_t)(128 - f->bias) << 23); /* normal number */
+    const float scale = as_f32((uint32_t)f->bias << 23);         /* 2^(bias - 127) */
+    float m = fabsf(x);
+    m = m < 0x1p20f ? m : 0x1p20f; /* beyond every format, as NaN, which come last */
+    const float top = as_f32(f32_bits(m < least ? least : m) & 0x7f800000);
+    const float magic = top * as_f32((uint32_t)(127 + 23 - f->mbits) << 23 | 0x400000);
+    const uint32_t r = f32_bits(((m + magic) - magic) * scale) >> (23 - f->mbits);
+    return narrow_finish(f, x, r, saturate);
 }
 
 /*
