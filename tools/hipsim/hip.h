@@ -278,6 +278,7 @@ void hip_pool_forget(const void *pointer);
 struct ihipModule_t {
     struct hip_object object;
     struct code_object *code;
+    struct source_lines *lines; /* NULL: no debug information */
     struct ihipModuleSymbol_t *functions; /* one for each kernel, made on demand; guarded by lock */
     pthread_mutex_t lock;
 };

@@ -13,6 +13,7 @@
 #include "tools/hipsim/hipsim_time.h"
 #include "tools/hipsim/time_api.h"
 #include "tools/hipsim/launch.h"
+#include "tools/hipsim/source_line.h"
 
 /* -- arguments --------------------------------------------------------------------------------- */
 
@@ -134,18 +135,25 @@ static const char *const fault_names[FAULT_KINDS] = {
     [FAULT_TRAP] = "trap",
 };
 
-static hipError_t report_fault(const struct launch *launch)
+static hipError_t report_fault(const struct launch *launch, const struct ihipModule_t *module)
 {
     const struct fault *fault = &launch->fault;
+    char text[sizeof fault->text + 400], place[300];
     struct hipsim_report report = {
         .kind = fault_names[fault->kind],
         .kernel = launch->kernel,
         .wave = fault->wave,
         .lanes = fault->lanes,
         .pc = fault->pc,
-        .text = fault->text,
+        .text = text,
     };
 
+    if (module->lines &&
+        source_lines_find(module->lines, fault->pc - (uintptr_t)module->code->base, place,
+                          sizeof place))
+        snprintf(text, sizeof text, "%s\n  source %s", fault->text, place);
+    else
+        snprintf(text, sizeof text, "%s", fault->text);
     memcpy(report.workgroup, fault->workgroup, sizeof report.workgroup);
     hip_report(&report);
     switch (fault->kind) {
@@ -317,7 +325,7 @@ hipError_t hip_kernel_run(const struct hip_kernel_work *work, struct hip_device 
         hipsim_mem_trust_existing();
     double modelled;
     if (time_run(launch, options.time != 0, &modelled) != 0)
-        error = report_fault(launch);
+        error = report_fault(launch, work->function->module);
     hip_hostcall_serve(device);
     note_launch(launch, device, options.stats, modelled, time);
     if (options.time && modelled >= 0)

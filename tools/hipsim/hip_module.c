@@ -7,12 +7,14 @@
 
 #include "tools/hipsim/bundle.h"
 #include "tools/hipsim/hip_entry.h"
+#include "tools/hipsim/source_line.h"
 
 static void destroy_module(struct hip_object *object)
 {
     struct ihipModule_t *module = (struct ihipModule_t *)object;
 
     code_object_destroy(module->code);
+    source_lines_destroy(module->lines);
     pthread_mutex_destroy(&module->lock);
     free(module);
 }
@@ -53,6 +55,7 @@ hipError_t hip_module_create(struct image *image, struct hip_device *device,
         return hipErrorOutOfMemory;
     }
     module->code = code;
+    module->lines = source_lines_create(image->data, image->size);
     pthread_mutex_init(&module->lock, NULL);
     hip_object_add(&module->object, HIP_MODULE, destroy_module);
     *out = module;
