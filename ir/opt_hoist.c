@@ -6,9 +6,9 @@
  *
  * Only from the loop's own block: what stands in a branch inside it may be rare, and hoisting it
  * would hold its registers in every iteration. Only from innermost loops: what surrounds another
- * loop is rare too, and would hold registers all through that. And only scalars: a vec would take vector registers
- * all through the loop, and the widest shipped tiles have none to spare. Ops of a pipeline stage
- * lose the stage.
+ * loop is rare too, and would hold registers all through that. And only scalars: a vec would take
+ * vector registers all through the loop, and the widest shipped tiles have none to spare. Ops of a
+ * pipeline stage lose the stage.
  *
  * requires: dominance.   keeps: order among what moves, order among what stays.   breaks: nothing.
  */

@@ -190,6 +190,7 @@ static void find_item(struct decode *d, struct tir_value index)
     item->end_key =
         tir_min(b, tir_shl(b, w[END_PAGE], decode_page_shift(d)), item->kv_len);
     find_queries(d, item->sequence, queries);
+    item->first_query = queries[0];
     item->diagonal = tir_sub(b, item->kv_len, queries[1]);
     if (d->v->mask == ATT_MASK_WINDOW)
         narrow_to_window(d);
@@ -240,7 +241,23 @@ static void load_q(struct decode *d)
 struct reach {
     struct tir_value first, last; /* 1 x columns */
     struct tir_value full_first, full_last; /* scalars: keys between are seen by all */
+    struct tir_value mask_row; /* 1 x columns, i64: where a custom mask has the query's keys */
 };
+
+/* Query t of a sequence has its kv_len bytes t rows behind mask_indptr. */
+static struct tir_value find_mask_row(struct decode *d, struct tir_type t)
+{
+    struct tir_builder *b = &d->b;
+    const struct decode_rows rows = decode_rows(d, tir_col_index(b, t));
+    const struct tir_value at = tir_shl(b, att_wide(b, d->item.sequence), tir_i64(b, 3));
+    const struct tir_value first =
+        tir_scalar_load(b, tir_add(b, tir_arg(b, "mask_indptr", TIR_I64), at), tir_i32(b, 0),
+                        TIR_I64);
+    const struct tir_value query = tir_convert(
+        b, tir_sub(b, rows.token, like(d, d->item.first_query, rows.token)), TIR_I64);
+    return tir_add(b, tir_mul(b, query, like(d, att_wide(b, d->item.kv_len), query)),
+                   like(d, first, query));
+}
 
 static struct reach find_reach(struct decode *d)
 {
@@ -250,7 +267,9 @@ static struct reach find_reach(struct decode *d)
     t.dtype = TIR_I32;
     const struct tir_value end = att_plus(b, item->end_key, -1);
     struct reach r = {.full_first = item->first_key, .full_last = end};
-    if (d->v->mask == ATT_MASK_NONE)
+    if (d->v->mask == ATT_MASK_CUSTOM)
+        r.mask_row = find_mask_row(d, t);
+    if (d->v->mask == ATT_MASK_NONE || d->v->mask == ATT_MASK_CUSTOM)
         return r;
     const bool window = d->v->mask == ATT_MASK_WINDOW;
     const struct decode_rows rows = decode_rows(d, tir_col_index(b, t));
@@ -278,24 +297,65 @@ static void set_stage(struct decode *d, enum stage s, enum phase p)
     d->b.phase = (uint8_t)p;
 }
 
-/* Keys that a query may not see get -inf; only tiles at an edge take the branch. */
-static struct tir_value mask(struct decode *d, const struct reach *r, struct tir_value s,
-                             struct tir_value key)
+/* The keys of a tile, in the shape of the scores. */
+static struct tir_value keys_of(struct decode *d, struct tir_value key)
+{
+    struct tir_type t = d->scores;
+    t.dtype = TIR_I32;
+    const struct tir_value row = tir_row_index(&d->b, t);
+    return tir_add(&d->b, row, like(d, key, row));
+}
+
+/* Bytes of the mask, one by one: the rows of a mask begin anywhere. Keys beyond the end repeat the
+ * last. */
+static struct tir_value load_mask(struct decode *d, const struct reach *r, struct tir_value key)
 {
     struct tir_builder *b = &d->b;
-    struct tir_type tile = d->scores, vector = d->softmax.vector;
-    tile.dtype = vector.dtype = TIR_I32;
+    if (!r->mask_row.id)
+        return (struct tir_value){0};
+    const struct tir_value keys = keys_of(d, key);
+    const struct tir_value there =
+        tir_zext(b, tir_min(b, keys, like(d, r->full_last, keys)), TIR_I64);
+    const struct tir_value at =
+        tir_add(b, there, tir_broadcast(b, r->mask_row, tir_typeof(b->f, there)));
+    const struct tir_value rows = tir_split_blocks(b, at, 1);
+    struct tir_type t = tir_typeof(b->f, rows);
+    t.dtype = TIR_I8;
+    const struct tir_value bytes =
+        tir_tile_gather(b, tir_arg(b, "custom_mask", TIR_I64), rows, tir_i32(b, 0), t);
+    return tir_join_blocks(b, bytes, d->keys);
+}
+
+static struct tir_value is_hidden(struct decode *d, const struct reach *r, struct tir_value key,
+                                  struct tir_value mask)
+{
+    struct tir_builder *b = &d->b;
+    const struct tir_value keys = keys_of(d, key);
+    const struct tir_type t = tir_typeof(b->f, keys);
+    struct tir_value hidden = tir_cmp_gt(
+        b, keys, r->last.id ? tir_broadcast(b, r->last, t) : like(d, r->full_last, keys));
+    if (r->first.id)
+        hidden = tir_or(b, hidden, tir_cmp_lt(b, keys, tir_broadcast(b, r->first, t)));
+    if (!mask.id)
+        return hidden;
+    const struct tir_value byte = tir_zext(b, mask, TIR_I32);
+    return tir_or(b, hidden, tir_cmp_eq(b, byte, tir_int_like(b, byte, 0)));
+}
+
+/* Keys that a query may not see get -inf. Unless a mask of bytes says which they are, only tiles at
+ * an edge take the branch. */
+static struct tir_value hide(struct decode *d, const struct reach *r, struct tir_value s,
+                             struct tir_value key, struct tir_value mask)
+{
+    struct tir_builder *b = &d->b;
+    const struct tir_value none = tir_float_like(b, s, -INFINITY);
+    if (mask.id)
+        return tir_select(b, is_hidden(d, r, key, mask), none, s);
     struct tir_value edge = tir_cmp_gt(b, att_plus(b, key, (int)d->keys - 1), r->full_last);
     if (r->first.id)
         edge = tir_or(b, edge, tir_cmp_lt(b, key, r->full_first));
     struct tir_if branch = tir_begin_if(b, edge, true, &d->scores, 1);
-    const struct tir_value row = tir_add(b, tir_row_index(b, tile), tir_splat(b, key, tile));
-    const struct tir_value last =
-        r->last.id ? tir_broadcast(b, r->last, tile) : tir_splat(b, r->full_last, tile);
-    struct tir_value hidden = tir_cmp_gt(b, row, last);
-    if (r->first.id)
-        hidden = tir_or(b, hidden, tir_cmp_lt(b, row, tir_broadcast(b, r->first, tile)));
-    const struct tir_value masked = tir_select(b, hidden, tir_float_like(b, s, -INFINITY), s);
+    const struct tir_value masked = tir_select(b, is_hidden(d, r, key, mask), none, s);
     tir_else(b, &branch, &masked);
     tir_end_if(b, &branch, &s);
     return s;
@@ -327,6 +387,7 @@ static void visit_tile(struct decode *d, const struct reach *r, struct tir_value
     set_stage(d, LOADS, NEXT_K);
     const struct tir_value k = decode_load_k(d, key, &pages);
     const struct decode_scales k_scales = decode_load_scales(d, &d->k, key, &pages);
+    const struct tir_value mask = load_mask(d, r, key);
     set_stage(d, LOADS, NEXT_V);
     const struct tir_value v = decode_load_v(d, key, &pages);
     const struct decode_scales v_scales = decode_load_scales(d, &d->value, key, &pages);
@@ -338,7 +399,7 @@ static void visit_tile(struct decode *d, const struct reach *r, struct tir_value
     set_stage(d, COMPUTE, SOFTMAX);
     if (d->v->soft_cap)
         s = cap_scores(d, s);
-    s = mask(d, r, s, key);
+    s = hide(d, r, s, key, mask);
     const struct att_softmax_tile head = att_softmax_head(b, &d->softmax, s, carried[CARRY_M]);
     carried[CARRY_M] = head.m;
     att_softmax_rescale(b, &head, &carried[CARRY_O], &carried[CARRY_L]);
@@ -451,12 +512,17 @@ static struct decode begin(const struct att_variant *v, const struct tir_machine
         .value = {.width = (unsigned)v->head_dim_v},
     };
     d.kv_bytes = tir_dtype_bits(d.kv_dtype) / 8;
-    /* Page numbers and scales by row take registers of their own: O then gets fewer. */
+    /* Page numbers by row take registers, and so do scales or groups of rows: O gets fewer. */
     const bool by_lane = decode_pages_by_lane(&d);
-    const struct tile *const t =
-        find_tile(v, by_lane && v->kv_scale >= ATT_KV_SCALE_TOKEN ? 16 : 32);
+    const bool more =
+        v->kv_scale >= ATT_KV_SCALE_TOKEN || v->kv_layout == ATT_KV_LAYOUT_SHUFFLE;
+    const struct tile *const t = find_tile(v, by_lane && more ? 16 : 32);
     d.columns = t->columns;
-    d.keys = by_lane || v->kv_scale == ATT_KV_SCALE_TOKEN ? t->keys_by_row : t->keys;
+    const bool by_row =
+        by_lane || v->kv_scale == ATT_KV_SCALE_TOKEN || v->mask == ATT_MASK_CUSTOM;
+    d.keys = by_row ? t->keys_by_row : t->keys;
+    if (v->mask == ATT_MASK_CUSTOM && d.columns > 16)
+        d.keys = DECODE_BLOCK; /* each byte of the mask has an address of two registers */
     d.qk = tir_find_mma(m, 16, 16, 0, dtype);
     d.pv = tir_find_mma(m, 16, 16, d.keys < 32 ? 16 : 0, dtype);
     assert(d.qk >= 0 && d.pv >= 0);

@@ -15,7 +15,7 @@
 #include "templates/decode.h"
 #include "templates/scalar.h"
 
-#include <assert.h>
+#include <string.h>
 
 static unsigned log2u(unsigned x) { return (unsigned)__builtin_ctz(x); }
 
@@ -345,7 +345,8 @@ static struct tir_value zero_beyond(struct decode *d, struct tir_value v, struct
     struct tir_builder *b = &d->b;
     struct tir_type t = tir_typeof(b->f, v);
     const struct tir_value left = tir_sub(b, d->item.end_key, key);
-    struct tir_if tail = tir_begin_if(b, tir_cmp_lt(b, left, tir_i32(b, (int)d->keys)), true, &t, 1);
+    struct tir_if tail =
+        tir_begin_if(b, tir_cmp_lt(b, left, tir_i32(b, (int)d->keys)), true, &t, 1);
     t.dtype = TIR_I32;
     const struct tir_value row = tir_row_index(b, t);
     const struct tir_value kept = tir_select(b, tir_cmp_lt(b, row, like(d, left, row)), v,
@@ -434,7 +435,8 @@ struct tir_value decode_scale(struct decode *d, struct tir_value a, const struct
     if (!rows.id) {
         struct tir_value block[DECODE_MAX_BLOCKS];
         const struct tir_layout all = tir_layout_slice(tir_layout_of(b->f, d->scores), 1);
-        struct tir_layout l = {.reg_bits = 2, .lane_bits = 6, .basis = {all.basis[0], all.basis[1]}};
+        struct tir_layout l = {.reg_bits = 2, .lane_bits = 6};
+        memcpy(l.basis, all.basis, 2 * sizeof(l.basis[0]));
         for (int i = 0; i < 6; i++)
             l.basis[2 + i] = all.basis[all.reg_bits + i];
         const struct tir_type t = tir_tile(b->f, TIR_F32, DECODE_BLOCK, 1, &l);

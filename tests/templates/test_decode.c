@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Decode in the interpreter, as the template writes it and after every pass, against
- * softmax(scale Q K^T + mask) V in double over a paged cache.
+ * softmax(scale Q K^T + mask) V in double over a paged cache; and what its machine code is like.
  */
+#include "compiler/pipeline.h"
 #include "ir/arith.h"
 #include "ir/interp.h"
 #include "targets/tgt.h"
@@ -29,7 +30,8 @@ struct problem {
     bool listed; /* through a work list that splits every sequence */
     int gqa, q_len, heads, page, n_pages, window_left, window_right;
     uint16_t *q, *out;
-    uint8_t *k, *value;
+    uint8_t *k, *value, *mask;
+    int64_t mask_indptr[BATCH + 1];
     float *lse, *sinks, *partial_out, *partial_lse, *k_scale, *v_scale;
     int32_t *table, *indices, *info;
     int32_t kv_indptr[BATCH + 1], work_indptr[3];
@@ -139,6 +141,8 @@ static bool visible(const struct problem *p, int sequence, int token, int key)
     switch (p->v.mask) {
     case ATT_MASK_NONE: return true;
     case ATT_MASK_CAUSAL: return key <= diagonal;
+    case ATT_MASK_CUSTOM:
+        return p->mask[p->mask_indptr[sequence] + (int64_t)token * kv_lens[sequence] + key];
     default: return key <= diagonal + p->window_right && key >= diagonal - p->window_left;
     }
 }
@@ -174,6 +178,15 @@ static void reference_row(const struct problem *p, int sequence, int token, int 
     for (int i = 0; i < dv && sum > 0; i++)
         o[i] /= sum;
     p->expected_lse[row] = log(sum);
+}
+
+static void make_mask(struct problem *p)
+{
+    for (int s = 0; s < BATCH; s++)
+        p->mask_indptr[s + 1] = p->mask_indptr[s] + p->q_len * kv_lens[s];
+    p->mask = allocate((size_t)p->mask_indptr[BATCH], 1);
+    for (int64_t i = 0; i < p->mask_indptr[BATCH]; i++)
+        p->mask[i] = random_number() > 0.3;
 }
 
 static size_t rows_of(const struct problem *p)
@@ -259,6 +272,7 @@ static void make_tensors(struct problem *p)
     const size_t dim = (size_t)p->v.head_dim, dim_v = (size_t)p->v.head_dim_v, rows = rows_of(p);
     make_pages(p);
     make_work(p);
+    make_mask(p);
     p->q = random_tensor(p, rows * dim);
     p->k = random_cache(p, false);
     p->value = random_cache(p, true);
@@ -281,7 +295,7 @@ static void make_tensors(struct problem *p)
 
 static void free_tensors(struct problem *p)
 {
-    void *const all[] = {p->q, p->k, p->value, p->out, p->lse, p->sinks, p->partial_out,
+    void *const all[] = {p->q, p->k, p->value, p->mask, p->out, p->lse, p->sinks, p->partial_out,
                          p->partial_lse, p->k_scale, p->v_scale, p->table, p->indices, p->info,
                          p->expected, p->expected_lse};
     for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
@@ -313,6 +327,7 @@ static int64_t argument(const struct problem *p, const char *name)
         {"kv_lens", address(kv_lens)}, {"qo_indptr", 0}, {"block_table", address(p->table)},
         {"kv_indptr", address(p->kv_indptr)}, {"kv_indices", address(p->indices)},
         {"work_indptr", p->listed ? address(p->work_indptr) : 0},
+        {"custom_mask", address(p->mask)}, {"mask_indptr", address(p->mask_indptr)},
         {"work_info", address(p->info)}, {"partial_out", address(p->partial_out)},
         {"partial_lse", address(p->partial_lse)},
         {"q_token_stride", p->heads * d}, {"q_head_stride", d},
@@ -438,26 +453,33 @@ struct setting {
     int value;
 };
 
+static struct att_variant variant(const char *target, const struct setting *s, unsigned n)
+{
+    struct att_variant v;
+    att_variant_init(&v, decode(), target);
+    att_set(&v, ATT_HEAD_DIM, 128);
+    att_set(&v, ATT_GQA, 8);
+    att_set(&v, ATT_PAGE_SIZE, 16);
+    for (unsigned i = 0; i < n; i++) {
+        att_set(&v, s[i].field, s[i].value);
+        v.loc[s[i].field].line = 1;
+    }
+    att_variant_resolve(&v);
+    struct att_why reason;
+    if (!decode()->check(&v, &tgt_find(target)->machine, &reason))
+        fail_msg("%s", reason.text);
+    return v;
+}
+
 static void run_case(const char *target, bool listed, const struct setting *s, unsigned n)
 {
     const struct tgt *const t = tgt_find(target);
     struct problem p = {.listed = listed, .window_left = 20, .window_right = 0};
-    att_variant_init(&p.v, decode(), t->machine.name);
-    att_set(&p.v, ATT_HEAD_DIM, 128);
-    att_set(&p.v, ATT_GQA, 8);
-    att_set(&p.v, ATT_PAGE_SIZE, 16);
-    for (unsigned i = 0; i < n; i++) {
-        att_set(&p.v, s[i].field, s[i].value);
-        p.v.loc[s[i].field].line = 1;
-    }
-    att_variant_resolve(&p.v);
+    p.v = variant(t->machine.name, s, n);
     p.gqa = p.v.gqa ? p.v.gqa : 3;
     p.q_len = p.v.q_len;
     p.heads = KV_HEADS * p.gqa;
     p.page = p.v.page_size ? p.v.page_size : p.v.kv_layout == ATT_KV_LAYOUT_SHUFFLE ? 32 : 4;
-    struct att_why reason;
-    if (!decode()->check(&p.v, &t->machine, &reason))
-        fail_msg("%s", reason.text);
     random_state = 1;
     make_tensors(&p);
     struct att_kernel k = {.func = NULL};
@@ -500,6 +522,14 @@ static void windows_cut_both_ends(void **state)
     (void)state;
     CASE("gfx942", false, {ATT_MASK, ATT_MASK_WINDOW}, {ATT_SINKS, 1}, {ATT_HEAD_DIM, 64});
     CASE("gfx950", false, {ATT_MASK, ATT_MASK_WINDOW}, {ATT_Q_LEN, 5}, {ATT_PAGE_SIZE, 64});
+}
+
+static void masks_of_bytes_say_what_is_seen(void **state)
+{
+    (void)state;
+    CASE("gfx942", false, {ATT_MASK, ATT_MASK_CUSTOM}, {ATT_Q_LEN, 7}, {ATT_GQA, 4}, {ATT_LSE, 1});
+    CASE("gfx950", true, {ATT_MASK, ATT_MASK_CUSTOM}, {ATT_Q_LEN, 2}, {ATT_HEAD_DIM, 64},
+         {ATT_LSE, 1});
 }
 
 static void scores_are_capped(void **state)
@@ -551,12 +581,59 @@ static void quantised_caches_are_scaled(void **state)
          {ATT_PAGE_SIZE, 0}, {ATT_SOFT_CAP, 1});
 }
 
+static void check_facts(const char *target, const struct setting *s, unsigned n)
+{
+    static const struct attnc_compile_options options = {.stage = ATTNC_STAGE_LINKED};
+    const struct tgt_blob no_hooks = {0};
+    const struct att_variant v = variant(target, s, n);
+    struct attnc_kernel k;
+    char why[ATTNC_WHY] = "";
+    if (!attnc_compile(&v, &no_hooks, &options, stderr, &k, why))
+        fail_msg("%s", why);
+    const struct tgt_kernel_facts *const f = &k.facts;
+    if (f->vgpr_spills || f->sgpr_spills || f->scratch_bytes || f->vgprs + f->agprs > 256)
+        fail_msg("%s: %u registers, spills %u VGPR, %u SGPR, %u bytes", k.name,
+                 f->vgprs + f->agprs, f->vgpr_spills, f->sgpr_spills, f->scratch_bytes);
+    if (f->loop.waits_vm0 || !f->loop.mfma)
+        fail_msg("%s drains its loads in the loop", k.name);
+    /* Page numbers that are vectors, of the next tile but one, stand beside those of the next; the
+     * mask of the next tile beside this one's. */
+    if (f->loop.copies && v.page_size >= 16 && v.mask != ATT_MASK_CUSTOM)
+        fail_msg("%s copies %u registers in the loop", k.name, f->loop.copies);
+    attnc_kernel_free(&k);
+}
+
+#define FACTS(...)                                                                             \
+    for (int t = 0; tgt_all[t]; t++)                                                           \
+    check_facts(tgt_all[t]->machine.name, (const struct setting[]){__VA_ARGS__},               \
+                sizeof((const struct setting[]){__VA_ARGS__}) / sizeof(struct setting))
+
+static void kernels_fit_their_registers(void **state)
+{
+    (void)state;
+    FACTS({ATT_GQA, 8});
+    FACTS({ATT_GQA, 8}, {ATT_Q_LEN, 4}, {ATT_MASK, ATT_MASK_WINDOW}, {ATT_SINKS, 1}, {ATT_LSE, 1},
+          {ATT_SOFT_CAP, 1});
+    FACTS({ATT_HEAD_DIM, 256}, {ATT_Q_LEN, 2}, {ATT_KV_LAYOUT, ATT_KV_LAYOUT_SHUFFLE});
+    FACTS({ATT_HEAD_DIM, 64}, {ATT_Q_LEN, 8}, {ATT_MASK, ATT_MASK_CUSTOM});
+    FACTS({ATT_Q_LEN, 8}, {ATT_MASK, ATT_MASK_CUSTOM});
+    FACTS({ATT_PAGE_SIZE, 0}, {ATT_Q_LEN, 4}, {ATT_KV_LAYOUT, ATT_KV_LAYOUT_SHUFFLE});
+    FACTS({ATT_PAGE_SIZE, 64}, {ATT_KV_DTYPE, ATT_KV_DTYPE_FP8},
+          {ATT_KV_SCALE, ATT_KV_SCALE_TOKEN});
+    FACTS({ATT_PAGE_SIZE, 1}, {ATT_KV_DTYPE, ATT_KV_DTYPE_INT8},
+          {ATT_KV_SCALE, ATT_KV_SCALE_TOKEN}, {ATT_Q_LEN, 4});
+    FACTS({ATT_KV_DTYPE, ATT_KV_DTYPE_FP8}, {ATT_KV_SCALE, ATT_KV_SCALE_BLOCK}, {ATT_Q_LEN, 4},
+          {ATT_KV_LAYOUT, ATT_KV_LAYOUT_SHUFFLE});
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(kernels_fit_their_registers),
         cmocka_unit_test(one_query_a_sequence),
         cmocka_unit_test(several_queries_see_up_to_themselves),
         cmocka_unit_test(windows_cut_both_ends),
+        cmocka_unit_test(masks_of_bytes_say_what_is_seen),
         cmocka_unit_test(scores_are_capped),
         cmocka_unit_test(work_lists_write_parts),
         cmocka_unit_test(pages_have_any_size),
