@@ -894,6 +894,45 @@ ATTN_PUBLIC int attn_metadata_lookup(struct attn_device *device,
 /** As attn_prefill_launch(): no allocation, no lock, no waiting; may be captured into a graph. */
 ATTN_PUBLIC int attn_metadata_launch(const struct attn_op *op,
                                      const struct attn_metadata_args *args);
+/* ---- Cache copy: pages of a paged cache into others ---- */
+
+/** What is fixed for a layer. The cache's dtype is to be given. */
+struct attn_cache_copy_desc {
+    size_t size;           /**< sizeof(struct attn_cache_copy_desc) */
+    int32_t head_dim;
+    int32_t head_dim_v;    /**< 0: head_dim */
+    int32_t kv_heads;
+    struct attn_cache_desc cache;
+};
+
+/**
+ * One call: page page_pairs[i][0] of `from` becomes page page_pairs[i][1] of `to`, K, V and, with a
+ * scale per token or per block, the scales. A pair with a negative number is skipped. No page is
+ * written twice, and none that is read is written. Bytes between the elements of a page are left
+ * alone, in a page whose strides leave any.
+ *
+ * The two caches may differ in their pointers and page strides alone; with from.k NULL they are the
+ * same. Both are memory that the GPU can address: its own, or of the host (hipHostMalloc). The grid
+ * depends on `pairs` and the descriptor alone, and hipMemcpy is not used, so that pages may be
+ * moved by a captured graph.
+ */
+struct attn_cache_copy_args {
+    size_t size;          /**< sizeof(struct attn_cache_copy_args) */
+    struct attn_cache from;
+    struct attn_cache to;
+    const int64_t *page_pairs; /**< [pairs, 2] on the device, 16-byte aligned */
+    int32_t pairs;
+    void *stream;         /**< hipStream_t of the op's device; NULL: the default stream */
+};
+
+/** As attn_prefill_lookup(); one kernel copies pages of every kind. */
+ATTN_PUBLIC int attn_cache_copy_lookup(struct attn_device *device,
+                                       const struct attn_cache_copy_desc *desc,
+                                       struct attn_op **op);
+
+/** As attn_prefill_launch(): no allocation, no lock, no waiting; may be captured into a graph. */
+ATTN_PUBLIC int attn_cache_copy_launch(const struct attn_op *op,
+                                       const struct attn_cache_copy_args *args);
 
 #ifdef __cplusplus
 }

@@ -56,6 +56,7 @@ union attn_desc {
     struct attn_decode_desc decode;
     struct attn_cache_write_desc cache_write;
     struct attn_cache_gather_desc cache_gather;
+    struct attn_cache_copy_desc cache_copy;
     struct attn_combine_desc combine;
     struct attn_plan_desc plan;
     struct attn_metadata_desc metadata;

@@ -335,7 +335,8 @@ static void verify_shape(struct verify_run *run, const struct attn_kernel_info *
     struct verify_row row = { .kernel = info->name, .shape = shape->name };
     struct problem p = {
         .run = run, .shape = shape, .precision = find_cache_precision(desc->dtype, ""),
-        .desc = *desc, .row = &row, .args = { .size = sizeof(p.args) }, .memory = { .gpu = run->gpu },
+        .desc = *desc, .row = &row, .args = { .size = sizeof(p.args) },
+        .memory = { .gpu = run->gpu },
     };
     p.desc.kv_heads = shape->kv_heads;
     if (!desc->cache.page_size)

@@ -1,0 +1,264 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* This file is the cache_copy family: pages of a paged cache into others, as bytes. */
+#include <stdlib.h>
+
+#include "runtime/cache_args.h"
+#include "runtime/check_data.h"
+#include "runtime/error.h"
+#include "runtime/op.h"
+
+/* A workgroup copies this much of K or V, and an eighth of it of scales. */
+enum { SCALE_WEIGHT = 8 };
+
+static struct attn_cache_heads heads_of(const struct attn_cache_copy_desc *d)
+{
+    return (struct attn_cache_heads){
+        .kv_heads = d->kv_heads, .head_dim = d->head_dim, .head_dim_v = d->head_dim_v,
+    };
+}
+
+static int normalise(const void *given, union attn_desc *out)
+{
+    struct attn_cache_copy_desc d = *(const struct attn_cache_copy_desc *)given;
+    struct attn_cache_heads heads = heads_of(&d);
+    /* The cache's own dtype is checked; there is no other. */
+    int r = attn_cache_normalise_op("cache_copy", ATTN_BF16, &heads, &d.cache);
+    if (r)
+        return r;
+    if (((const struct attn_cache_copy_desc *)given)->cache.dtype == 0)
+        return attn_fail(ATTN_BAD_ARGUMENT, "cache_copy: cache.dtype is not set");
+    d.head_dim_v = heads.head_dim_v;
+    out->cache_copy = d;
+    return ATTN_OK;
+}
+
+static void make_key(const union attn_desc *desc, struct attn_key *key)
+{
+    (void)desc;
+    (void)key; /* pages are bytes */
+}
+
+/* A page of K or V in parts that have no gaps. */
+struct parts {
+    int64_t outer, inner;       /* how many */
+    int64_t outer_step, inner_step, run; /* elements */
+};
+
+static struct parts parts_of(const struct attn_cache_desc *c, int32_t kv_heads, int64_t dim,
+                             int64_t token, int64_t head)
+{
+    if (c->layout == ATTN_KV_SHUFFLE)
+        return (struct parts){ 1, kv_heads, 0, head, dim * c->page_size };
+    return (struct parts){ c->page_size, kv_heads, token, head, dim };
+}
+
+/* Parts that follow each other without a gap become one. */
+static void join(struct parts *p)
+{
+    if (p->inner > 1 && p->inner_step != p->run)
+        return;
+    p->run *= p->inner;
+    p->inner = 1;
+    if (p->outer > 1 && p->outer_step != p->run)
+        return;
+    p->run *= p->outer;
+    p->outer = 1;
+}
+
+/* Heads outside of tokens, as some pools have them: the tokens of a head may follow each other. */
+static void exchange(struct parts *p)
+{
+    const int64_t count = p->outer, step = p->outer_step;
+    p->outer = p->inner;
+    p->outer_step = p->inner_step;
+    p->inner = count;
+    p->inner_step = step;
+}
+
+static struct parts joined(struct parts p)
+{
+    if (p.outer > 1 && p.outer_step < p.inner_step)
+        exchange(&p);
+    join(&p);
+    return p;
+}
+
+static int set_parts(const struct attn_cache_copy_desc *d, const union attn_value *to,
+                     union attn_value *v)
+{
+    const int64_t size = attn_dtype_size(d->cache.dtype);
+    struct parts k = parts_of(&d->cache, d->kv_heads, d->head_dim,
+                              to[ATTN_ARG_K_TOKEN_STRIDE].i64, to[ATTN_ARG_K_HEAD_STRIDE].i64);
+    struct parts w = parts_of(&d->cache, d->kv_heads, d->head_dim_v,
+                              to[ATTN_ARG_V_TOKEN_STRIDE].i64, to[ATTN_ARG_V_HEAD_STRIDE].i64);
+    const struct parts k_joined = joined(k), v_joined = joined(w);
+    /* K and V share their counts. */
+    if (k_joined.outer == v_joined.outer && k_joined.inner == v_joined.inner) {
+        k = k_joined;
+        w = v_joined;
+    }
+    if (k.run * size > INT32_MAX || w.run * size > INT32_MAX)
+        return attn_fail_fixed(ATTN_BAD_ARGUMENT, "cache_copy: a page has 2 GiB or more");
+    v[ATTN_ARG_OUTER_PARTS].i64 = k.outer;
+    v[ATTN_ARG_INNER_PARTS].i64 = k.inner;
+    v[ATTN_ARG_K_OUTER_BYTES].i64 = k.outer_step * size;
+    v[ATTN_ARG_K_INNER_BYTES].i64 = k.inner_step * size;
+    v[ATTN_ARG_K_RUN_BYTES].i64 = k.run * size;
+    v[ATTN_ARG_V_OUTER_BYTES].i64 = w.outer_step * size;
+    v[ATTN_ARG_V_INNER_BYTES].i64 = w.inner_step * size;
+    v[ATTN_ARG_V_RUN_BYTES].i64 = w.run * size;
+    return ATTN_OK;
+}
+
+static void set_scales(const struct attn_cache_copy_desc *d, const union attn_value *to,
+                       union attn_value *v)
+{
+    const enum attn_kv_scale scale = d->cache.scale;
+    const int64_t size = sizeof(float);
+    const bool any = scale == ATTN_KV_SCALE_TOKEN || scale == ATTN_KV_SCALE_BLOCK;
+    const int64_t tokens = scale == ATTN_KV_SCALE_TOKEN ? d->cache.page_size : 1;
+    v[ATTN_ARG_SCALE_PARTS].i64 = d->kv_heads;
+    v[ATTN_ARG_SCALE_INNER_BYTES].i64 = to[ATTN_ARG_SCALE_HEAD_STRIDE].i64 * size;
+    v[ATTN_ARG_SCALE_RUN_BYTES].i64 = any ? tokens * size : 0;
+}
+
+static void set_caches(const struct attn_cache_copy_desc *d, const union attn_value *from,
+                       const union attn_value *to, union attn_value *v)
+{
+    const int64_t size = attn_dtype_size(d->cache.dtype);
+    v[ATTN_ARG_K_FROM] = from[ATTN_ARG_K];
+    v[ATTN_ARG_V_FROM] = from[ATTN_ARG_V];
+    v[ATTN_ARG_K_SCALE_FROM] = from[ATTN_ARG_K_SCALE];
+    v[ATTN_ARG_V_SCALE_FROM] = from[ATTN_ARG_V_SCALE];
+    v[ATTN_ARG_K_FROM_PAGE_BYTES].i64 = from[ATTN_ARG_K_PAGE_STRIDE].i64 * size;
+    v[ATTN_ARG_V_FROM_PAGE_BYTES].i64 = from[ATTN_ARG_V_PAGE_STRIDE].i64 * size;
+    v[ATTN_ARG_SCALE_FROM_PAGE_BYTES].i64 =
+        from[ATTN_ARG_SCALE_PAGE_STRIDE].i64 * (int64_t)sizeof(float);
+    v[ATTN_ARG_K_PAGE_BYTES].i64 = to[ATTN_ARG_K_PAGE_STRIDE].i64 * size;
+    v[ATTN_ARG_V_PAGE_BYTES].i64 = to[ATTN_ARG_V_PAGE_STRIDE].i64 * size;
+    v[ATTN_ARG_SCALE_PAGE_BYTES].i64 =
+        to[ATTN_ARG_SCALE_PAGE_STRIDE].i64 * (int64_t)sizeof(float);
+}
+
+static int64_t larger(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
+}
+
+static int set_grid(union attn_value *v)
+{
+    const int64_t bytes = larger(larger(v[ATTN_ARG_K_RUN_BYTES].i64, v[ATTN_ARG_V_RUN_BYTES].i64),
+                                 SCALE_WEIGHT * v[ATTN_ARG_SCALE_RUN_BYTES].i64);
+    const int64_t parts = larger(v[ATTN_ARG_OUTER_PARTS].i64 * v[ATTN_ARG_INNER_PARTS].i64,
+                                 v[ATTN_ARG_SCALE_RUN_BYTES].i64 ? v[ATTN_ARG_SCALE_PARTS].i64
+                                                                 : 0);
+    if (parts > INT32_MAX)
+        return attn_fail_fixed(ATTN_BAD_ARGUMENT, "cache_copy: a page has more than 2^31 parts");
+    v[ATTN_ARG_COPY_BYTES].i64 = bytes;
+    v[ATTN_ARG_COPY_PARTS].i64 = parts;
+    return ATTN_OK;
+}
+
+/* Within a page both caches are alike. */
+static int check_strides(const union attn_value *from, const union attn_value *to)
+{
+    static const enum attn_arg strides[] = {
+        ATTN_ARG_K_TOKEN_STRIDE, ATTN_ARG_K_HEAD_STRIDE, ATTN_ARG_V_TOKEN_STRIDE,
+        ATTN_ARG_V_HEAD_STRIDE, ATTN_ARG_SCALE_HEAD_STRIDE,
+    };
+    for (size_t i = 0; i < sizeof(strides) / sizeof(strides[0]); i++) {
+        if (from[strides[i]].i64 != to[strides[i]].i64)
+            return attn_fail_fixed(ATTN_BAD_ARGUMENT, "cache_copy: from and to differ in a stride "
+                                   "of tokens or heads");
+    }
+    return ATTN_OK;
+}
+
+static int fill(const union attn_desc *desc, const void *args, struct attn_call *call)
+{
+    const struct attn_cache_copy_desc *d = &desc->cache_copy;
+    const struct attn_cache_copy_args *a = args;
+    union attn_value *v = call->values, from[ATTN_ARG_COUNT], to[ATTN_ARG_COUNT];
+    call->stream = a->stream;
+    call->empty = a->pairs == 0; /* pointers may be anything then */
+    if (a->pairs < 0)
+        return attn_fail_fixed(ATTN_BAD_ARGUMENT, "cache_copy: pairs is negative");
+    if (call->empty)
+        return ATTN_OK;
+    if (!a->page_pairs || (uintptr_t)a->page_pairs % 16)
+        return attn_fail_fixed(ATTN_BAD_ARGUMENT,
+                               "cache_copy: page_pairs is NULL or not aligned to 16 bytes");
+    const struct attn_cache_heads heads = heads_of(d);
+    int r = attn_cache_fill(&d->cache, &heads, &a->to, to);
+    if (!r)
+        r = attn_cache_fill(&d->cache, &heads, a->from.k ? &a->from : &a->to, from);
+    if (!r)
+        r = check_strides(from, to);
+    if (!r)
+        r = set_parts(d, to, v);
+    if (r)
+        return r;
+    set_caches(d, from, to, v);
+    set_scales(d, to, v);
+    v[ATTN_ARG_K] = to[ATTN_ARG_K];
+    v[ATTN_ARG_V] = to[ATTN_ARG_V];
+    v[ATTN_ARG_K_SCALE] = to[ATTN_ARG_K_SCALE];
+    v[ATTN_ARG_V_SCALE] = to[ATTN_ARG_V_SCALE];
+    v[ATTN_ARG_PAGE_PAIRS].ptr = a->page_pairs;
+    v[ATTN_ARG_PAIRS].i64 = a->pairs;
+    return set_grid(v);
+}
+
+static int check_data(const struct attn_op *op, const void *args)
+{
+    const struct attn_cache_copy_args *a = args;
+    const int32_t limits[] = {
+        a->from.k ? a->from.page_count : a->to.page_count, a->to.page_count,
+    };
+    void *copy = NULL;
+    int r = attn_read_back(op->device, a->page_pairs, (size_t)a->pairs * 2 * sizeof(int64_t),
+                           a->stream, &copy);
+    const int64_t *page = copy;
+    for (int64_t i = 0; !r && copy && i < 2 * (int64_t)a->pairs; i++) {
+        const int32_t limit = limits[i % 2];
+        if (limit && page[i] >= limit)
+            r = attn_fail(ATTN_BAD_DATA, "page_pairs[%lld][%d] is %lld, the cache has %d pages",
+                          (long long)i / 2, (int)(i % 2), (long long)page[i], limit);
+    }
+    free(copy);
+    return r;
+}
+
+const struct attn_family attn_family_cache_copy = {
+    .op = "cache_copy",
+    .desc_size = sizeof(struct attn_cache_copy_desc),
+    .args_size = sizeof(struct attn_cache_copy_args),
+    .normalise = normalise,
+    .make_key = make_key,
+    .fill = fill,
+    .check_data = check_data,
+    .sets = {
+        ATTN_SETS(K), ATTN_SETS(V), ATTN_SETS(K_SCALE), ATTN_SETS(V_SCALE), ATTN_SETS(K_FROM),
+        ATTN_SETS(V_FROM), ATTN_SETS(K_SCALE_FROM), ATTN_SETS(V_SCALE_FROM),
+        ATTN_SETS(PAGE_PAIRS), ATTN_SETS(PAIRS), ATTN_SETS(K_PAGE_BYTES), ATTN_SETS(V_PAGE_BYTES),
+        ATTN_SETS(SCALE_PAGE_BYTES), ATTN_SETS(K_FROM_PAGE_BYTES), ATTN_SETS(V_FROM_PAGE_BYTES),
+        ATTN_SETS(SCALE_FROM_PAGE_BYTES), ATTN_SETS(K_OUTER_BYTES), ATTN_SETS(K_INNER_BYTES),
+        ATTN_SETS(V_OUTER_BYTES), ATTN_SETS(V_INNER_BYTES), ATTN_SETS(SCALE_INNER_BYTES),
+        ATTN_SETS(K_RUN_BYTES), ATTN_SETS(V_RUN_BYTES), ATTN_SETS(SCALE_RUN_BYTES),
+        ATTN_SETS(OUTER_PARTS), ATTN_SETS(INNER_PARTS), ATTN_SETS(SCALE_PARTS),
+        ATTN_SETS(COPY_BYTES), ATTN_SETS(COPY_PARTS),
+    },
+};
+
+ATTN_PUBLIC int attn_cache_copy_lookup(struct attn_device *device,
+                                       const struct attn_cache_copy_desc *desc,
+                                       struct attn_op **op)
+{
+    return attn_lookup(device, &attn_family_cache_copy, desc, op);
+}
+
+ATTN_PUBLIC int attn_cache_copy_launch(const struct attn_op *op,
+                                       const struct attn_cache_copy_args *args)
+{
+    return attn_launch(op, &attn_family_cache_copy, args);
+}

@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Whole pages from one cache to another, or within one, as bytes: what they hold does not matter.
+ *
+ * A page of K or V is outer x inner parts, each a run of contiguous bytes: one run where the page
+ * has no gaps. A workgroup copies a piece of one run of one tensor of one pair of pages; the
+ * resource ends with the run, so that the last piece may be short.
+ */
+#include "ir/builder.h"
+#include "templates/cache.h"
+#include "templates/scalar.h"
+#include "templates/template.h"
+
+#include <stdio.h>
+
+enum { WAVES = 4, WORD = 4, PAIR = 16 /* bytes */ };
+enum { K, V, K_SCALE, V_SCALE, TENSORS };
+
+/* Words of a workgroup: 16 bytes a lane, twice; scales one by one. */
+enum { PIECE = 2 * WAVES * 64 * 4, SCALE_PIECE = WAVES * 64 };
+
+struct copy {
+    struct tir_builder b;
+    struct tir_value piece, part, from_page, to_page;
+};
+
+static bool check(const struct att_variant *v, const struct tir_machine *m, struct att_why *why)
+{
+    (void)v;
+    (void)m;
+    (void)why;
+    return true;
+}
+
+/* What the host says of a tensor's pages. */
+struct names {
+    const char *from, *to, *from_step, *to_step; /* PTR; I64: bytes of a page to the next */
+    const char *outer_step, *inner_step, *run;   /* I64, I64, I32: bytes */
+};
+
+static const struct names names[TENSORS] = {
+    [K] = {"k_from", "k", "k_from_page_bytes", "k_page_bytes", "k_outer_bytes", "k_inner_bytes",
+           "k_run_bytes"},
+    [V] = {"v_from", "v", "v_from_page_bytes", "v_page_bytes", "v_outer_bytes", "v_inner_bytes",
+           "v_run_bytes"},
+    [K_SCALE] = {"k_scale_from", "k_scale", "scale_from_page_bytes", "scale_page_bytes", NULL,
+                 "scale_inner_bytes", "scale_run_bytes"},
+    [V_SCALE] = {"v_scale_from", "v_scale", "scale_from_page_bytes", "scale_page_bytes", NULL,
+                 "scale_inner_bytes", "scale_run_bytes"},
+};
+
+/* Copies this workgroup's piece of a tensor, `words` of 4 bytes. */
+static void copy_piece(struct copy *c, const struct names *n, unsigned words, unsigned per_lane)
+{
+    struct tir_builder *b = &c->b;
+    const struct tir_value inner =
+        tir_arg(b, n->outer_step ? "inner_parts" : "scale_parts", TIR_I32);
+    const struct tir_value outer_index = tir_div(b, c->part, inner);
+    const struct tir_value inner_index =
+        tir_sub(b, c->part, tir_mul(b, outer_index, inner));
+    const int first = (int)words * WORD;
+    struct tir_value at =
+        tir_mul(b, att_wide(b, inner_index), tir_arg(b, n->inner_step, TIR_I64));
+    if (n->outer_step)
+        at = tir_add(b, at, tir_mul(b, att_wide(b, outer_index),
+                                    tir_arg(b, n->outer_step, TIR_I64)));
+    const struct tir_value piece = tir_mul(b, att_wide(b, c->piece), tir_i64(b, first));
+    const struct tir_value offset = tir_add(b, at, piece);
+    const struct tir_value left =
+        tir_sub(b, att_wide(b, tir_arg(b, n->run, TIR_I32)), piece);
+    const struct tir_value outer =
+        n->outer_step ? tir_arg(b, "outer_parts", TIR_I32) : tir_i32(b, 1);
+    const struct tir_value there = tir_and(b, tir_cmp_lt(b, outer_index, outer),
+                                           tir_cmp_gt(b, left, tir_i64(b, 0)));
+    struct tir_if some = tir_begin_if(b, there, false, NULL, 0);
+    const struct tir_value bytes = tir_convert(b, left, TIR_I32), zero = tir_i32(b, 0);
+    const struct tir_value from = tir_add(
+        b, tir_add(b, tir_arg(b, n->from, TIR_I64), offset),
+        tir_mul(b, c->from_page, tir_arg(b, n->from_step, TIR_I64)));
+    const struct tir_value to = tir_add(
+        b, tir_add(b, tir_arg(b, n->to, TIR_I64), offset),
+        tir_mul(b, c->to_page, tir_arg(b, n->to_step, TIR_I64)));
+    const struct att_token_tile tile = {
+        .cols = per_lane, .lanes = 1, .run = 1, .passes = words / (per_lane * WAVES * 64),
+    };
+    unsigned rows;
+    const struct tir_layout l = att_token_layout(&tile, WAVES, &rows);
+    const struct tir_type t = tir_tile(b->f, TIR_I32, rows, per_lane, &l);
+    const struct tir_value step = tir_i32(b, (int)per_lane * WORD);
+    const struct tir_view source = {tir_make_rsrc(b, from, bytes), step, zero};
+    const struct tir_view target = {tir_make_rsrc(b, to, bytes), step, zero};
+    tir_tile_store(b, target, zero, tir_tile_load(b, source, zero, t));
+    tir_else(b, &some, NULL);
+    tir_end_if(b, &some, NULL);
+}
+
+static void copy_tensor(struct copy *c, int tensor)
+{
+    const bool scale = tensor >= K_SCALE;
+    copy_piece(c, &names[tensor], scale ? SCALE_PIECE : PIECE, scale ? 1 : 4);
+}
+
+static void build(const struct att_variant *v, const struct tir_machine *m, struct att_kernel *k)
+{
+    char name[ATT_NAME_MAX];
+    att_variant_name(v, name);
+    struct tir_func *f = tir_func_create(name, m, WAVES);
+    struct copy c = {.b = tir_at_end(f, f->body)};
+    struct tir_builder *b = &c.b;
+    f->waves_per_simd = 2;
+    c.piece = tir_block_id(b, 0);
+    c.part = tir_block_id(b, 1);
+    const struct tir_value z = tir_block_id(b, 2);
+    const struct tir_value pair = tir_shr(b, z, tir_i32(b, 2));
+    const struct tir_value tensor = tir_and(b, z, tir_i32(b, TENSORS - 1));
+    const struct tir_value list = tir_add(b, tir_arg(b, "page_pairs", TIR_I64),
+                                          tir_mul(b, att_wide(b, pair), tir_i64(b, PAIR)));
+    c.from_page = tir_scalar_load(b, list, tir_i32(b, 0), TIR_I64);
+    c.to_page = tir_scalar_load(b, list, tir_i32(b, PAIR / 2), TIR_I64);
+    /* A pair of padding has a negative number. */
+    const struct tir_value real =
+        tir_cmp_ge(b, tir_or(b, c.from_page, c.to_page), tir_i64(b, 0));
+    for (int i = 0; i < TENSORS; i++) {
+        const struct tir_value mine = tir_cmp_eq(b, tensor, tir_i32(b, i));
+        struct tir_if is = tir_begin_if(b, tir_and(b, mine, real), false, NULL, 0);
+        copy_tensor(&c, i);
+        tir_else(b, &is, NULL);
+        tir_end_if(b, &is, NULL);
+    }
+    tir_return(b);
+
+    *k = (struct att_kernel){
+        .func = f,
+        .schedule = {.stages = 1},
+        .grid = {{"copy_bytes", PIECE * WORD, 1}, {"copy_parts", 1, 1}, {"pairs", 1, TENSORS}},
+    };
+    snprintf(k->tuning, sizeof(k->tuning), "bytes=%d waves=%d", PIECE * WORD, WAVES);
+}
+
+const struct att_template att_template_cache_copy = {
+    .name = "cache_copy",
+    .description = "whole pages of a cache into others",
+    .takes = 0,
+    .check = check,
+    .build = build,
+};
