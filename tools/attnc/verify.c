@@ -57,6 +57,7 @@ static const struct verify_family *const families[] = {
     &verify_decode,
     &verify_cache_write,
     &verify_cache_gather,
+    &verify_cache_copy,
     &verify_combine,
     &verify_plan,
     &verify_metadata,

@@ -64,7 +64,8 @@ struct verify_family {
     void (*verify)(struct verify_run *run, uint32_t n, const struct attn_kernel_info *info);
 };
 
-extern const struct verify_family verify_prefill, verify_cache_write, verify_cache_gather;
+extern const struct verify_family verify_prefill;
+extern const struct verify_family verify_cache_write, verify_cache_gather, verify_cache_copy;
 extern const struct verify_family verify_decode;
 extern const struct verify_family verify_combine;
 extern const struct verify_family verify_plan;
