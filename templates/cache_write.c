@@ -36,6 +36,8 @@ struct write {
 static bool check(const struct att_variant *v, const struct tir_machine *m, struct att_why *why)
 {
     (void)m;
+    if (v->kv_scale == ATT_KV_SCALE_BLOCK)
+        return att_reject(why, ATT_KV_SCALE, "cache_write scales per tensor or per token");
     return att_cache_check_dims(v, why) && att_cache_check(v, why);
 }
 

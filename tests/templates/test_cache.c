@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The kernels that move keys and values, for caches of every kind on every target: they compile
+ * without spilling, and store 16 bytes at once where the layout has them. Numerics are `attnc
+ * verify`'s business.
+ */
+#include "compiler/pipeline.h"
+#include "templates/cache.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <string.h>
+
+extern const struct att_template att_template_cache_write, att_template_cache_gather,
+    att_template_cache_copy;
+
+static void check_compiles(const struct att_variant *v)
+{
+    static const struct attnc_compile_options options = {.stage = ATTNC_STAGE_LINKED};
+    const struct tgt_blob no_hooks = {0};
+    struct attnc_kernel k;
+    char why[ATTNC_WHY] = "";
+    if (!attnc_compile(v, &no_hooks, &options, stderr, &k, why))
+        fail_msg("%s", why);
+    const struct tgt_kernel_facts *f = &k.facts;
+    if (f->vgpr_spills || f->sgpr_spills || f->scratch_bytes)
+        fail_msg("%s spills: %u VGPR, %u SGPR, %u bytes of scratch", k.name, f->vgpr_spills,
+                 f->sgpr_spills, f->scratch_bytes);
+    attnc_kernel_free(&k);
+}
+
+static struct att_variant variant(const struct att_template *op, const char *target, int head_dim,
+                                  int kind)
+{
+    struct att_variant v;
+    att_variant_init(&v, op, target);
+    att_set(&v, ATT_HEAD_DIM, head_dim);
+    att_set(&v, ATT_HEAD_DIM_V, head_dim);
+    att_set(&v, ATT_KV_DTYPE, kind % 5);
+    att_set(&v, ATT_KV_LAYOUT, kind / 5 % 2);
+    att_set(&v, ATT_KV_SCALE, kind / 10);
+    return v;
+}
+
+enum { KINDS = 5 * 2 * 4 };
+
+/* Every kind of cache that the op takes. */
+static void check_caches(const struct att_template *op, const char *target)
+{
+    unsigned built = 0;
+    for (int kind = 0; kind < KINDS; kind++) {
+        const struct att_variant v = variant(op, target, 64, kind);
+        struct att_why why;
+        if (!op->check(&v, &tgt_find(target)->machine, &why)) {
+            assert_true(strlen(why.text) > 10);
+            continue;
+        }
+        check_compiles(&v);
+        built++;
+    }
+    assert_true(built >= 12);
+}
+
+/* What takes the most registers: bytes, scales per token, tokens side by side. */
+static void check_head_dims(const struct att_template *op, const char *target)
+{
+    static const int dims[] = {80, 128, 192, 256};
+    const int kind = ATT_KV_DTYPE_FP8 + 5 * ATT_KV_LAYOUT_SHUFFLE + 10 * ATT_KV_SCALE_TOKEN;
+    for (unsigned d = 0; d < sizeof(dims) / sizeof(dims[0]); d++) {
+        const struct att_variant v = variant(op, target, dims[d], kind);
+        check_compiles(&v);
+    }
+}
+
+static void they_fit_their_registers(void **state)
+{
+    (void)state;
+    for (int t = 0; tgt_all[t]; t++) {
+        const char *target = tgt_all[t]->machine.name;
+        check_caches(&att_template_cache_write, target);
+        check_caches(&att_template_cache_gather, target);
+        check_head_dims(&att_template_cache_write, target);
+        check_head_dims(&att_template_cache_gather, target);
+        struct att_variant copy;
+        att_variant_init(&copy, &att_template_cache_copy, target);
+        check_compiles(&copy);
+    }
+}
+
+static void check_refused(enum att_field field, int value, enum att_field also, int also_value)
+{
+    struct att_variant v;
+    struct att_why why = {.text = ""};
+    att_variant_init(&v, &att_template_cache_write, "gfx942");
+    att_set(&v, ATT_HEAD_DIM, 128);
+    att_set(&v, ATT_HEAD_DIM_V, 128);
+    att_set(&v, field, value);
+    att_set(&v, also, also_value);
+    assert_false(v.op->check(&v, &tgt_find("gfx942")->machine, &why));
+    assert_true(strlen(why.text) > 10);
+}
+
+static void what_no_cache_is_like_says_why(void **state)
+{
+    (void)state;
+    check_refused(ATT_HEAD_DIM, 72, ATT_PAGE_SIZE, 16);
+    check_refused(ATT_HEAD_DIM_V, 1024, ATT_PAGE_SIZE, 16);
+    check_refused(ATT_PAGE_SIZE, 48, ATT_KV_LAYOUT, ATT_KV_LAYOUT_NHD);
+    check_refused(ATT_PAGE_SIZE, 4, ATT_KV_LAYOUT, ATT_KV_LAYOUT_SHUFFLE);
+    check_refused(ATT_KV_DTYPE, ATT_KV_DTYPE_INT8, ATT_KV_SCALE, ATT_KV_SCALE_NONE);
+    check_refused(ATT_KV_DTYPE, ATT_KV_DTYPE_FP16, ATT_KV_SCALE, ATT_KV_SCALE_NONE);
+    check_refused(ATT_KV_DTYPE, ATT_KV_DTYPE_SAME, ATT_KV_SCALE, ATT_KV_SCALE_TENSOR);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(they_fit_their_registers),
+        cmocka_unit_test(what_no_cache_is_like_says_why),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
