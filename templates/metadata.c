@@ -20,7 +20,7 @@
 
 #include <stdio.h>
 
-enum { LANES = ATT_SCAN_LANES, EACH = 4 /* entries that a lane copies */ };
+enum { LANES = ATT_SCAN_LANES, EACH = 8 /* entries that a lane copies */ };
 
 struct metadata {
     struct tir_builder b;

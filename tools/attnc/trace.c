@@ -39,6 +39,7 @@ static const struct trace_family *const families[] = {
     &trace_decode,
     &trace_combine,
     &trace_plan,
+    &trace_metadata,
 };
 
 /* The simulator's timing interface, from its library. */

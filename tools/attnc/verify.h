@@ -80,6 +80,7 @@ struct attn_decode_desc verify_decode_desc(const struct attn_pack *pack, uint32_
 
 /** The descriptor that asks for the n-th kernel; heads 0. */
 struct attn_combine_desc verify_combine_desc(const struct attn_pack *pack, uint32_t n);
+struct attn_metadata_desc verify_metadata_desc(const struct attn_pack *pack, uint32_t n);
 
 /** Is this kernel the op's, or one of those among which its calls choose? */
 bool verify_gives(const struct attn_pack *pack, const struct attn_op *op, const char *kernel);

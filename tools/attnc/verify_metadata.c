@@ -23,7 +23,7 @@ enum {
     SHORT = 1 << 5, /* fewer entries are asked for than some sequences have */
 };
 
-/* A wave has 64 sequences, or 256 entries of one. */
+/* A wave has 64 sequences, or 512 entries of one. */
 static const struct shape {
     const char *name;
     unsigned flags;
@@ -33,7 +33,7 @@ static const struct shape {
     { "tokens", ROWS | START, 5, 700, 1, 0 },
     { "slots", SLOTS | ROWS, 7, 3000, 16, 1 },
     { "pages", ZEROS, 64, 900, 16, 1 },
-    { "long", START, 3, 20000, 64, 2 },
+    { "long", START, 3, 40000, 32, 2 },
     { "padded", ZEROS | ROWS, 200, 300, 32, 1 },
     { "far", FAR, 65, 3000, 1024, 3 },
     { "short", SHORT, 4, 9000, 16, 1 },
@@ -316,16 +316,23 @@ static void verify_shape(struct verify_run *run, const char *kernel, size_t i,
     verify_report(run, &row);
 }
 
-static void verify(struct verify_run *run, uint32_t n, const struct attn_kernel_info *info)
+struct attn_metadata_desc verify_metadata_desc(const struct attn_pack *pack, uint32_t n)
 {
     static const char *const kinds[] = { "indptr", "kv_indices", "page_table", "last_page_len",
                                          "draft_slots" };
-    const char *kind = verify_field(run->pack, n, "metadata");
-    for (unsigned k = 0; k < COUNT(kinds); k++) {
-        for (size_t i = 0; !strcmp(kind, kinds[k]) && i < COUNT(shapes); i++) {
-            if (k != ATTN_METADATA_DRAFT_SLOTS || !(shapes[i].flags & SLOTS)) /* page numbers */
-                verify_shape(run, info->name, i, k);
-        }
+    struct attn_metadata_desc d = { .size = sizeof(d) };
+    while (d.kind + 1 < COUNT(kinds) && strcmp(kinds[d.kind], verify_field(pack, n, "metadata")))
+        d.kind++;
+    return d;
+}
+
+static void verify(struct verify_run *run, uint32_t n, const struct attn_kernel_info *info)
+{
+    const struct attn_metadata_desc desc = verify_metadata_desc(run->pack, n);
+    for (size_t i = 0; i < COUNT(shapes); i++) {
+        /* A draft step needs page numbers. */
+        if (desc.kind != ATTN_METADATA_DRAFT_SLOTS || !(shapes[i].flags & SLOTS))
+            verify_shape(run, info->name, i, desc.kind);
     }
 }
 
