@@ -12,7 +12,8 @@
 
 enum {
     WAVES_WANTED = 2048, /* a few on each SIMD of the largest GPU */
-    HEADS_LEAST = 8      /* of a token that are worth a wave of their own */
+    HEADS_LEAST = 8,     /* of a token that are worth a wave of their own */
+    RUN_MOST = 8         /* tokens of a wave, which loads the weights of a norm once for them */
 };
 
 /* A kernel reaches the heads of a token by 32-bit byte offsets. */
@@ -248,6 +249,12 @@ static int32_t head_parts(const struct attn_rope_qk_norm_cache_desc *d, int32_t 
     return wanted < 1 ? 1 : wanted < most ? wanted : most;
 }
 
+static int32_t run_tokens(int32_t tokens)
+{
+    const int32_t run = tokens / WAVES_WANTED;
+    return run < 1 ? 1 : run < RUN_MOST ? run : RUN_MOST;
+}
+
 static void set_numbers(const struct attn_rope_qk_norm_cache_desc *d,
                         const struct attn_rope_qk_norm_cache_args *a, union attn_value *v)
 {
@@ -272,6 +279,9 @@ static void set_numbers(const struct attn_rope_qk_norm_cache_desc *d,
     v[ATTN_ARG_HEADS].i64 = d->heads;
     v[ATTN_ARG_KV_HEADS].i64 = d->kv_heads;
     v[ATTN_ARG_TOKENS].i64 = a->tokens;
+    const int32_t run = run_tokens(a->tokens);
+    v[ATTN_ARG_RUN_TOKENS].i64 = run;
+    v[ATTN_ARG_TOKEN_RUNS].i64 = ((int64_t)a->tokens + run - 1) / run;
     v[ATTN_ARG_HEAD_PARTS].i64 = head_parts(d, a->tokens);
 }
 
@@ -367,6 +377,7 @@ const struct attn_family attn_family_rope_qk_norm_cache = {
         ATTN_SETS(GATE_TOKEN_STRIDE), ATTN_SETS(GATE_HEAD_STRIDE), ATTN_SETS(Q_SQUARES_SHARE),
         ATTN_SETS(K_SQUARES_SHARE), ATTN_SETS(EPS), ATTN_SETS(HEADS), ATTN_SETS(KV_HEADS),
         ATTN_SETS(TOKENS), ATTN_SETS(HEAD_PARTS), ATTN_SETS(OUT_SCALE),
+        ATTN_SETS(RUN_TOKENS), ATTN_SETS(TOKEN_RUNS),
         ATTN_SETS(POSITIONS_STRIDE), ATTN_SETS(SECTION_T), ATTN_SETS(SECTION_H),
         ATTN_SETS(SECTION_W),
     },

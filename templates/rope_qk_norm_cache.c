@@ -6,9 +6,10 @@
  *   x = x rsq(mean(x^2) + eps) w                  q, k: per head, or with a given sum of squares
  *   (a, b) = (a cos - b sin, b cos + a sin)       q, k: pairs of elements, by position
  *
- * q goes to its output, k and v to the slot of a paged cache. A wave takes one token, so that its
- * position and its slot are scalars, and walks over the heads, a tile of them at a time; the next
- * tile is on its way while one is worked on. Few tokens share their heads out over several waves.
+ * q goes to its output, k and v to the slot of a paged cache. A wave takes one token at a time, so
+ * that its position and its slot are scalars, and walks over the heads, a tile of them after the
+ * other; the next tile is on its way while one is worked on. Where there are many tokens a wave
+ * takes several, where there are few their heads are shared out over several waves.
  *
  * The elements a and b of a pair are two tiles with one layout: the rotation needs no cross-lane
  * traffic. NeoX pairs lie rotary_dim / 2 apart, which is two loads; GPT-J pairs are neighbours,
@@ -18,6 +19,7 @@
 #include "templates/scalar.h"
 #include "templates/template.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -55,13 +57,14 @@ struct rope {
     struct tir_value cos, sin; /* 1 x rotary_dim / 2 */
 };
 
-/* The heads of q, k or v of this wave's token, from `first` to `end`. */
+/* q, k or v: the heads of this wave, from `first` to `end`. */
 struct source {
     const char *name; /* of the tensor, and of its stride arguments */
     const char *weight, *bias, *squares;
     const struct shape *shape;
-    struct tir_value base, stride; /* i64, i32 bytes */
+    struct tir_value weights[MAX_SPANS]; /* of a norm per head: alike for all */
     struct tir_value first, end;
+    struct tir_value base, stride; /* of the token: i64, i32 bytes */
 };
 
 static unsigned log2u(unsigned x) { return 31 - (unsigned)__builtin_clz(x); }
@@ -186,6 +189,14 @@ static struct tir_value to_f32(struct rope *p, struct tir_value x)
     return tir_convert(&p->b, x, TIR_F32);
 }
 
+/* f32 from memory, of which a NaN gets a zero low half: what is computed from it and from 16-bit
+ * data is then rounded without a check. */
+static struct tir_value short_nan(struct rope *p, struct tir_value x)
+{
+    struct tir_builder *b = &p->b;
+    return tir_select(b, tir_cmp_eq(b, x, x), x, tir_float_like(b, x, NAN));
+}
+
 static struct tir_type with_dtype(struct rope *p, struct tir_value x, unsigned dtype)
 {
     struct tir_type t = tir_typeof(p->b.f, x);
@@ -255,7 +266,7 @@ static void pack(struct rope *p, const struct shape *s, const struct parts *x,
 static void convert(struct rope *p, const struct shape *s, struct parts *x, unsigned dtype)
 {
     for (unsigned i = 0; i < s->n_parts; i++)
-        x->v[i] = tir_convert(&p->b, x->v[i], dtype);
+        x->v[i] = tir_convert_short(&p->b, x->v[i], dtype);
 }
 
 static struct tir_value repeat(struct rope *p, struct tir_value x, struct tir_value like)
@@ -337,15 +348,14 @@ static struct parts per_head(struct rope *p, const struct source *s, const char 
     return unpack(p, s->shape, raw);
 }
 
-/* Weights [head_dim], as f32 for every head of a tile. */
-static struct parts for_all_heads(struct rope *p, const struct source *s, const char *tensor)
+/* Weights [head_dim], for every head of a tile. */
+static void load_weights(struct rope *p, struct source *s)
 {
     struct tir_builder *b = &p->b;
-    struct tir_value raw[MAX_SPANS];
     const struct tir_value stride = tir_i32(b, p->v->head_dim * ELEM);
-    load(p, s->shape, tir_arg(b, tensor, TIR_I64), tir_i32(b, 1), stride, tir_i32(b, 0), true,
-         raw);
-    return unpack(p, s->shape, raw);
+    if (p->v->norm == ATT_NORM_RMS || p->v->norm == ATT_NORM_GEMMA_RMS)
+        load(p, s->shape, tir_arg(b, s->weight, TIR_I64), tir_i32(b, 1), stride, tir_i32(b, 0),
+             true, s->weights);
 }
 
 /* Norm. */
@@ -376,13 +386,13 @@ static struct tir_value inverse_rms(struct rope *p, const struct shape *s, const
     return tir_rsq(b, tir_fma(b, sum, share, eps));
 }
 
-static void normalise_heads(struct rope *p, const struct source *s, const struct parts *weight,
-                            struct parts *x)
+static void normalise_heads(struct rope *p, const struct source *s, struct parts *x)
 {
     struct tir_builder *b = &p->b;
+    const struct parts weight = unpack(p, s->shape, s->weights);
     const struct tir_value inverse = inverse_rms(p, s->shape, x);
     for (unsigned i = 0; i < s->shape->n_parts; i++) {
-        struct tir_value w = weight->v[i];
+        struct tir_value w = weight.v[i];
         if (p->v->norm == ATT_NORM_GEMMA_RMS)
             w = tir_add(b, w, tir_float_like(b, w, 1.0f));
         const struct tir_value scaled = tir_mul(b, x->v[i], repeat(p, inverse, x->v[i]));
@@ -390,16 +400,20 @@ static void normalise_heads(struct rope *p, const struct source *s, const struct
     }
 }
 
-/* The sum of squares runs over the heads of all ranks: the caller has it. */
+/* With norm full the sum of squares runs over the heads of all ranks: the caller has it. */
 static struct tir_value given_inverse_rms(struct rope *p, const struct source *s)
 {
     struct tir_builder *b = &p->b;
     char name[32];
+    if (p->v->norm != ATT_NORM_FULL || !s->weight)
+        return (struct tir_value){0};
     const struct tir_value at = tir_shl(b, p->token, tir_i32(b, 2));
     const struct tir_value sum =
         tir_scalar_load(b, tir_arg(b, s->squares, TIR_I64), at, TIR_F32);
     snprintf(name, sizeof(name), "%s_share", s->squares);
-    return tir_rsq(b, tir_fma(b, sum, tir_arg(b, name, TIR_F32), tir_arg(b, "eps", TIR_F32)));
+    const struct tir_value mean =
+        tir_fma(b, sum, tir_arg(b, name, TIR_F32), tir_arg(b, "eps", TIR_F32));
+    return short_nan(p, tir_rsq(b, mean));
 }
 
 static void normalise_all(struct rope *p, const struct source *s, struct tir_value row,
@@ -436,7 +450,7 @@ static struct tir_value load_angles(struct rope *p, struct tir_value position, i
     t.dtype = (uint8_t)(wide ? TIR_F32 : p->dtype);
     const struct tir_view view = att_view(b, base, tir_i32(b, 1), tir_i32(b, 2 * half * size),
                                           2 * half * size, which * half * size);
-    return to_f32(p, tir_tile_load(b, view, tir_i32(b, 0), t));
+    return short_nan(p, to_f32(p, tir_tile_load(b, view, tir_i32(b, 0), t)));
 }
 
 static struct tir_value load_position(struct rope *p, int stream)
@@ -498,25 +512,8 @@ static void find_angles(struct rope *p)
     }
 }
 
-/* What q and k go through; v only has its bias added. */
-struct work {
-    struct parts weight;      /* per head: alike for all */
-    struct tir_value inverse; /* norm full */
-};
-
-static struct work prepare(struct rope *p, const struct source *s)
-{
-    struct work w = {0};
-    if (!s->weight)
-        return w;
-    if (p->v->norm == ATT_NORM_FULL)
-        w.inverse = given_inverse_rms(p, s);
-    else if (p->v->norm != ATT_NORM_NONE)
-        w.weight = for_all_heads(p, s, s->weight);
-    return w;
-}
-
-static void transform(struct rope *p, const struct source *s, const struct work *w,
+/* What q and k go through; v only has its bias added. `inverse`: that of norm full. */
+static void transform(struct rope *p, const struct source *s, struct tir_value inverse,
                       struct tir_value row, struct parts *x)
 {
     if (p->v->bias) {
@@ -526,9 +523,9 @@ static void transform(struct rope *p, const struct source *s, const struct work 
     if (!s->weight)
         return;
     if (p->v->norm == ATT_NORM_FULL)
-        normalise_all(p, s, row, w->inverse, x);
+        normalise_all(p, s, row, inverse, x);
     else if (p->v->norm != ATT_NORM_NONE)
-        normalise_heads(p, s, &w->weight, x);
+        normalise_heads(p, s, x);
     if (p->v->rope != ATT_ROPE_NONE)
         rotate(p, x);
 }
@@ -675,7 +672,7 @@ static void end_walk(struct rope *p, struct walk *w)
 static void visit_q(struct rope *p, const struct source *s, const struct tir_value *first)
 {
     struct tir_builder *b = &p->b;
-    const struct work work = prepare(p, s);
+    const struct tir_value inverse_rms = given_inverse_rms(p, s);
     const bool narrow = p->v->out_dtype == ATT_OUT_DTYPE_FP8;
     struct tir_value inverse = {0};
     if (narrow)
@@ -684,7 +681,7 @@ static void visit_q(struct rope *p, const struct source *s, const struct tir_val
     struct walk w;
     begin_walk(p, s, first, &w);
     struct parts x = unpack(p, s->shape, w.raw);
-    transform(p, s, &work, w.loop.index, &x);
+    transform(p, s, inverse_rms, w.loop.index, &x);
     for (unsigned i = 0; i < s->shape->n_parts && narrow; i++)
         x.v[i] = tir_mul(b, x.v[i], tir_splat(b, inverse, tir_typeof(b->f, x.v[i])));
     convert(p, s->shape, &x, narrow ? TIR_FP8 : p->dtype);
@@ -696,13 +693,13 @@ static void visit_q(struct rope *p, const struct source *s, const struct tir_val
 static void visit_kv(struct rope *p, const struct source *s, const struct tir_value *first,
                      bool value)
 {
-    const struct work work = prepare(p, s);
+    const struct tir_value inverse_rms = given_inverse_rms(p, s);
     const struct slot slot = open_slot(p, value);
     struct walk w;
     begin_walk(p, s, first, &w);
     struct parts x = unpack(p, s->shape, w.raw);
     if (!value || p->v->bias) {
-        transform(p, s, &work, w.loop.index, &x);
+        transform(p, s, inverse_rms, w.loop.index, &x);
         struct parts rounded = x;
         convert(p, s->shape, &rounded, p->dtype);
         pack(p, s->shape, &rounded, w.raw);
@@ -741,11 +738,12 @@ static void share_out(struct rope *p, const char *heads, struct source *s)
     s->end = tir_min(b, all, tir_add(b, s->first, share));
 }
 
-static void locate(struct rope *p, const char *heads, struct source *s)
+/* The token's heads, and the first tile of them on its way. */
+static void open_token(struct rope *p, struct source *s, struct tir_value *first)
 {
     s->base = token_base(p, s->name, ELEM);
     s->stride = head_stride(p, s->name, ELEM);
-    share_out(p, heads, s);
+    fetch(p, s, s->first, first);
 }
 
 /* No slots: nothing is cached. */
@@ -763,32 +761,50 @@ static void load_slot(struct rope *p)
     tir_end_if(b, &some, &p->slot);
 }
 
-static void visit_token(struct rope *p)
+static void visit_token(struct rope *p, struct source of[3])
 {
-    struct tir_builder *b = &p->b;
-    struct source q = {.name = "q", .weight = "q_weight", .bias = "q_bias",
-                       .squares = "q_squares", .shape = &p->rotated};
-    struct source k = {.name = "k_in", .weight = "k_weight", .bias = "k_bias",
-                       .squares = "k_squares", .shape = &p->rotated};
-    struct source v = {.name = "v_in", .bias = "v_bias", .shape = &p->plain};
-    locate(p, "heads", &q);
-    locate(p, "kv_heads", &k);
-    locate(p, "kv_heads", &v);
-    const struct tir_value none = tir_cmp_eq(b, tir_arg(b, "v_in", TIR_I64), tir_i64(b, 0));
-    v.end = tir_select(b, none, tir_i32(b, 0), v.end);
-
-    struct tir_value first_q[MAX_SPANS], first_k[MAX_SPANS], first_v[MAX_SPANS];
-    fetch(p, &q, q.first, first_q);
-    fetch(p, &k, k.first, first_k);
-    fetch(p, &v, v.first, first_v);
+    struct tir_value first[3][MAX_SPANS];
+    for (int i = 0; i < 3; i++)
+        open_token(p, &of[i], first[i]);
     if (p->v->rope != ATT_ROPE_NONE)
         find_angles(p);
     load_slot(p);
-    visit_q(p, &q, first_q);
+    visit_q(p, &of[0], first[0]);
     if (p->v->gate)
-        visit_gate(p, &q);
-    visit_kv(p, &k, first_k, false);
-    visit_kv(p, &v, first_v, true);
+        visit_gate(p, &of[0]);
+    visit_kv(p, &of[1], first[1], false);
+    visit_kv(p, &of[2], first[2], true);
+}
+
+/* The tokens of this wave, one after the other. */
+static void visit_tokens(struct rope *p)
+{
+    struct tir_builder *b = &p->b;
+    struct source of[3] = {
+        {.name = "q", .weight = "q_weight", .bias = "q_bias", .squares = "q_squares",
+         .shape = &p->rotated},
+        {.name = "k_in", .weight = "k_weight", .bias = "k_bias", .squares = "k_squares",
+         .shape = &p->rotated},
+        {.name = "v_in", .bias = "v_bias", .shape = &p->plain},
+    };
+    for (int i = 0; i < 3; i++) {
+        share_out(p, i ? "kv_heads" : "heads", &of[i]);
+        if (of[i].weight)
+            load_weights(p, &of[i]);
+    }
+    const struct tir_value none = tir_cmp_eq(b, tir_arg(b, "v_in", TIR_I64), tir_i64(b, 0));
+    of[2].end = tir_select(b, none, tir_i32(b, 0), of[2].end);
+
+    const struct tir_value wave =
+        tir_add(b, att_times(b, tir_block_id(b, 0), WAVES), tir_wave_id(b));
+    const struct tir_value run = tir_arg(b, "run_tokens", TIR_I32);
+    const struct tir_value first = tir_mul(b, wave, run);
+    const struct tir_value end =
+        tir_min(b, tir_add(b, first, run), tir_arg(b, "tokens", TIR_I32));
+    struct tir_loop loop = tir_begin_for(b, first, end, tir_i32(b, 1), NULL, 0);
+    p->token = loop.index;
+    visit_token(p, of);
+    tir_end_for(b, &loop, NULL, 0);
 }
 
 /* By the elements that a lane holds: of a tile in f32, of the next one on its way, of weights and
@@ -808,19 +824,13 @@ static void build(const struct att_variant *v, const struct tir_machine *m, stru
     p.b = tir_at_end(f, f->body);
     choose_shapes(&p);
     f->waves_per_simd = waves_per_simd(&p);
-    p.token = tir_add(&p.b, att_times(&p.b, tir_block_id(&p.b, 0), WAVES), tir_wave_id(&p.b));
-    const struct tir_value tokens = tir_arg(&p.b, "tokens", TIR_I32);
-    struct tir_if some =
-        tir_begin_if(&p.b, tir_cmp_lt(&p.b, p.token, tokens), false, NULL, 0);
-    visit_token(&p);
-    tir_else(&p.b, &some, NULL);
-    tir_end_if(&p.b, &some, NULL);
+    visit_tokens(&p);
     tir_return(&p.b);
 
     *k = (struct att_kernel){
         .func = f,
         .schedule = {.stages = 1, .n_phases = 1, .interleave = 0},
-        .grid = {{"tokens", WAVES, 1}, {"head_parts", 1, 1}, {NULL, 1, 1}},
+        .grid = {{"token_runs", WAVES, 1}, {"head_parts", 1, 1}, {NULL, 1, 1}},
     };
     snprintf(k->tuning, sizeof(k->tuning), "tokens=%d heads=%d", WAVES, p.rows);
 }

@@ -40,6 +40,7 @@ static const struct trace_family *const families[] = {
     &trace_combine,
     &trace_plan,
     &trace_metadata,
+    &trace_rope_qk_norm_cache,
 };
 
 /* The simulator's timing interface, from its library. */

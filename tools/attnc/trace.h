@@ -46,6 +46,7 @@ extern const struct trace_family trace_decode;
 extern const struct trace_family trace_combine;
 extern const struct trace_family trace_plan;
 extern const struct trace_family trace_metadata;
+extern const struct trace_family trace_rope_qk_norm_cache;
 
 /** Uploads `count` random elements of a type as a key spells it, "f32" too: small, and finite in
  * every type. NULL on error, which run->memory.error keeps. */

@@ -90,6 +90,10 @@ bool verify_gives(const struct attn_pack *pack, const struct attn_op *op, const 
 const char *verify_other_kernel(const struct attn_op *op, const void *args,
                                 struct verify_row *row);
 
+/** The descriptor that asks for the n-th kernel; heads 0, page_size 0. */
+struct attn_rope_qk_norm_cache_desc verify_rope_qk_norm_cache_desc(const struct attn_pack *pack,
+                                                                   uint32_t n);
+
 /** The value of a field of the n-th kernel's key, or "". */
 const char *verify_field(const struct attn_pack *pack, uint32_t n, const char *field);
 

@@ -25,6 +25,7 @@ enum {
     FAR_TABLE = 1 << 5, /* positions up to 131071 */
     FAR_CACHE = 1 << 6, /* pages lie 1 GiB apart */
     IN_ORDER = 1 << 7,  /* slots of consecutive tokens are neighbours, as in a prefill */
+    MANY = 1 << 8,      /* a wave has several tokens; for plain kernels only */
 };
 
 /* How the table of cosines and sines was made: for the kernel these are other numbers only. */
@@ -47,6 +48,7 @@ static const struct shape {
     { "far position", FAR_TABLE | PACKED, 40, 8, 3, 32, YARN },
     { "beyond 4 GiB", FAR_CACHE | SKIPS, 16, 2, 6, 16, PLAIN },
     { "wide", PACKED, 96, 8, 2, 1024, PLAIN },
+    { "many tokens", PACKED | IN_ORDER | MANY, 1, 1, 4099, 16, PLAIN },
 };
 
 enum { MAX_POSITION = 131072, NEAR_POSITIONS = 512, FAR_PAGES = 6, STREAMS = 3 };
@@ -820,15 +822,15 @@ static void verify_shape(struct verify_run *run, const struct attn_kernel_info *
     verify_report(run, &row);
 }
 
-static bool flag(const struct verify_run *run, uint32_t n, const char *field)
+static bool flag(const struct attn_pack *pack, uint32_t n, const char *field)
 {
-    return !strcmp(verify_field(run->pack, n, field), "true");
+    return !strcmp(verify_field(pack, n, field), "true");
 }
 
-static struct attn_rope_qk_norm_cache_desc make_desc(const struct verify_run *run, uint32_t n,
-                                                     const struct precision *precision)
+struct attn_rope_qk_norm_cache_desc verify_rope_qk_norm_cache_desc(const struct attn_pack *pack,
+                                                                   uint32_t n)
 {
-    const struct attn_pack *pack = run->pack;
+    const struct precision *precision = find_precision(verify_field(pack, n, "dtype"));
     const enum attn_dtype dtype = precision ? precision->dtype : 0;
     return (struct attn_rope_qk_norm_cache_desc){
         .size = sizeof(struct attn_rope_qk_norm_cache_desc),
@@ -840,9 +842,9 @@ static struct attn_rope_qk_norm_cache_desc make_desc(const struct verify_run *ru
         .mrope = VERIFY_NUMBER_OF(pack, n, "mrope", "none", "sections", "interleaved"),
         .cos_sin_short = VERIFY_NUMBER_OF(pack, n, "cos_sin", "f32", "same"),
         .norm = VERIFY_NUMBER_OF(pack, n, "norm", "none", "rms", "gemma_rms", "full"),
-        .bias = flag(run, n, "bias"),
-        .gate = flag(run, n, "gate"),
-        .keep_kv = flag(run, n, "keep_kv"),
+        .bias = flag(pack, n, "bias"),
+        .gate = flag(pack, n, "gate"),
+        .keep_kv = flag(pack, n, "keep_kv"),
         .cache = verify_cache_desc(pack, n),
     };
 }
@@ -850,15 +852,19 @@ static struct attn_rope_qk_norm_cache_desc make_desc(const struct verify_run *ru
 static void verify(struct verify_run *run, uint32_t n, const struct attn_kernel_info *info)
 {
     const struct precision *precision = find_precision(verify_field(run->pack, n, "dtype"));
-    const struct attn_rope_qk_norm_cache_desc desc = make_desc(run, n, precision);
+    const struct attn_rope_qk_norm_cache_desc desc =
+        verify_rope_qk_norm_cache_desc(run->pack, n);
     if (!precision || desc.head_dim > REF_ROPE_DIM_MAX) {
         verify_report(run, &(struct verify_row){
             .kernel = info->name, .shape = "-",
             .fault = "the reference does not cover its dtype or head_dim" });
         return;
     }
-    for (size_t i = 0; i < COUNT(shapes); i++)
-        verify_shape(run, info, i, &desc, precision);
+    const bool plain = !desc.bias && !desc.gate && !desc.keep_kv;
+    for (size_t i = 0; i < COUNT(shapes); i++) {
+        if (!(shapes[i].flags & MANY) || plain)
+            verify_shape(run, info, i, &desc, precision);
+    }
 }
 
 const struct verify_family verify_rope_qk_norm_cache = {

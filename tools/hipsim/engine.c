@@ -214,17 +214,30 @@ static void count(struct counters *c, const struct inst *in)
     c->branch += (f & ROW_BRANCH) != 0;
 }
 
+/* Lanes with an address that no earlier lane has. */
+static unsigned distinct_lanes(const struct mem_access *a)
+{
+    enum { SLOTS = 2 * WAVE_LANES };
+    uint64_t seen[SLOTS], used[SLOTS / 64] = {0};
+    unsigned n = 0;
+    for (uint64_t rest = a->lanes; rest; rest &= rest - 1) {
+        const uint64_t address = a->addr[__builtin_ctzll(rest)];
+        unsigned slot = (unsigned)(address * UINT64_C(0x9e3779b97f4a7c15) >> 57);
+        while (used[slot / 64] >> slot % 64 & 1 && seen[slot] != address)
+            slot = (slot + 1) % SLOTS;
+        n += !(used[slot / 64] >> slot % 64 & 1);
+        used[slot / 64] |= UINT64_C(1) << slot % 64;
+        seen[slot] = address;
+    }
+    return n;
+}
+
 /* Only where an observer has accesses recorded. */
 static void count_bytes(struct counters *c, const struct mem_access *a)
 {
-    uint64_t lanes = 0, last = UINT64_MAX;
-    for (uint64_t rest = a->lanes; rest; rest &= rest - 1) {
-        const uint64_t address = a->addr[__builtin_ctzll(rest)];
-        lanes += address != last;
-        last = address;
-    }
-    c->load_bytes += a->is_load ? lanes * a->bytes : 0;
-    c->store_bytes += a->is_store ? lanes * a->bytes : 0;
+    const uint64_t bytes = (uint64_t)distinct_lanes(a) * a->bytes;
+    c->load_bytes += a->is_load ? bytes : 0;
+    c->store_bytes += a->is_store ? bytes : 0;
 }
 
 /* s_set_gpr_idx_on: VGPR operands that M0[15:12] selects are relative to M0[7:0]. */
