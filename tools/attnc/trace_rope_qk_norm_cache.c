@@ -52,7 +52,8 @@ static void set_norm(struct trace_run *run, const struct attn_rope_qk_norm_cache
 {
     const bool full = d->norm == ATTN_NORM_FULL;
     const size_t dim = (size_t)d->head_dim;
-    const size_t q = (full ? (size_t)d->heads : 1) * dim, k = (full ? (size_t)d->kv_heads : 1) * dim;
+    const size_t q = (full ? (size_t)d->heads : 1) * dim;
+    const size_t k = (full ? (size_t)d->kv_heads : 1) * dim;
     if (d->norm == ATTN_NORM_NONE)
         return;
     a->q_weight = trace_random(run, dtype, q);
