@@ -98,6 +98,35 @@ static void a_wave_that_ends_early_leaves_an_unequal_barrier(void **state)
     program_run(&p, text);
 }
 
+/* What a compiler makes of s_barrier's counterpart in both branches of an if, and behind it. */
+static void lanes_that_went_round_a_barrier_are_found(void **state)
+{
+    (void)state;
+    static const char *const divergent =
+        "s_mov_b32 exec_hi, 0\ns_barrier\ns_not_b64 exec, exec\ns_barrier\ns_mov_b64 exec, -1";
+    static const char *const joined =
+        "s_mov_b32 exec_hi, 0\ns_not_b64 exec, exec\ns_mov_b64 exec, -1\ns_barrier\ns_barrier";
+    static const char *const returned_early =
+        "s_mov_b32 exec_hi, 0\ns_barrier\ns_barrier\ns_mov_b64 exec, -1";
+    static const char *const skipped =
+        "s_mov_b32 exec_hi, 0\ns_barrier\ns_mov_b64 exec, -1\ns_barrier";
+    struct program p = program_new(GFX942);
+    program_try(&p, divergent);
+    assert_int_equal(p.fault.kind, FAULT_DIVERGE);
+    assert_int_equal(p.fault.lanes, 0xffffffff00000000);
+    assert_non_null(strstr(p.fault.text, "barrier before this one, at entry+"));
+    p = program_new(GFX942);
+    program_try(&p, skipped);
+    assert_int_equal(p.fault.kind, FAULT_DIVERGE);
+    p = program_new(GFX942);
+    program_run(&p, joined);
+    p = program_new(GFX942);
+    program_run(&p, returned_early);
+    p = program_new(GFX942);
+    p.checks = CHECK_DEFAULT;
+    program_run(&p, divergent);
+}
+
 static void a_halted_wave_is_a_deadlock(void **state)
 {
     (void)state;
@@ -269,6 +298,7 @@ int main(void)
         cmocka_unit_test(indexed_registers),
         cmocka_unit_test(barriers_hold_all_waves),
         cmocka_unit_test(a_wave_that_ends_early_leaves_an_unequal_barrier),
+        cmocka_unit_test(lanes_that_went_round_a_barrier_are_found),
         cmocka_unit_test(a_halted_wave_is_a_deadlock),
         cmocka_unit_test(runaway_kernels_stop),
         cmocka_unit_test(unknown_words_fault_only_when_reached),

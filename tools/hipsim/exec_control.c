@@ -316,10 +316,29 @@ static void exec_endpgm(struct wave *w, const struct inst *in)
     w->state = WAVE_ENDED;
 }
 
+/*
+ * A barrier counts waves, whatever EXEC is; to a program of work items it is one that all of them
+ * reach. Lanes that have ended by an early return never come back; lanes that do had gone round a
+ * barrier.
+ */
+static void check_divergence(struct wave *w, const struct inst *in)
+{
+    uint64_t exec = wave_exec(w), skipped = exec & w->skipped_barrier;
+    uint64_t entry = w->launch->entry_pc - code_address(w->launch->code);
+
+    if (skipped)
+        wave_fault(w, in, FAULT_DIVERGE, skipped,
+                   "these lanes were inactive at the wave's barrier before this one, at entry%+lld",
+                   (long long)(w->barrier_at - entry));
+    w->skipped_barrier = ~exec;
+    w->barrier_at = in->offset;
+}
+
 static void exec_barrier(struct wave *w, const struct inst *in)
 {
-    (void)in;
     w->state = WAVE_AT_BARRIER;
+    if (w->launch->checks & CHECK_DIVERGE)
+        check_divergence(w, in);
 }
 
 /* A sleep of n takes 64 n clocks; other waves go on meanwhile. */

@@ -131,8 +131,8 @@ static const char *const fault_names[FAULT_KINDS] = {
     [FAULT_NONE] = "none",       [FAULT_DECODE] = "decode",   [FAULT_REGISTER] = "register",
     [FAULT_MEMORY] = "memory",   [FAULT_ALIGN] = "align",     [FAULT_UNINIT] = "uninit",
     [FAULT_WAIT] = "wait",       [FAULT_HAZARD] = "hazard",   [FAULT_RACE] = "race",
-    [FAULT_BARRIER] = "barrier", [FAULT_DEADLOCK] = "deadlock", [FAULT_BUDGET] = "budget",
-    [FAULT_TRAP] = "trap",
+    [FAULT_BARRIER] = "barrier", [FAULT_DIVERGE] = "diverge", [FAULT_DEADLOCK] = "deadlock",
+    [FAULT_BUDGET] = "budget",   [FAULT_TRAP] = "trap",
 };
 
 static hipError_t report_fault(const struct launch *launch, const struct ihipModule_t *module)

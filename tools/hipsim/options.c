@@ -95,7 +95,7 @@ static bool parse_checks(const char *text, uint64_t *value)
     } names[] = {
         {"memory", CHECK_MEMORY}, {"align", CHECK_ALIGN},   {"uninit", CHECK_UNINIT},
         {"wait", CHECK_WAIT},     {"hazard", CHECK_HAZARD}, {"race", CHECK_RACE},
-        {"barrier", CHECK_BARRIER},
+        {"barrier", CHECK_BARRIER}, {"diverge", CHECK_DIVERGE},
     };
 
     if (parse_switch(text, value)) {

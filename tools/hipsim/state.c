@@ -18,6 +18,7 @@ static const char *const fault_names[FAULT_KINDS] = {
     [FAULT_HAZARD] = "missing wait states",
     [FAULT_RACE] = "data race",
     [FAULT_BARRIER] = "unequal barriers",
+    [FAULT_DIVERGE] = "divergent barrier",
     [FAULT_DEADLOCK] = "deadlock",
     [FAULT_BUDGET] = "instruction budget used up",
     [FAULT_TRAP] = "trap",

@@ -100,6 +100,9 @@ struct wave {
     uint32_t id;            /* in the workgroup */
     uint64_t lanes;         /* EXEC at launch: lanes that exist in a partial wave */
 
+    uint64_t skipped_barrier; /* lanes that were inactive at the wave's last barrier */
+    uint64_t barrier_at;      /* its offset in the code */
+
     struct pending pending[WAIT_COUNTERS][PENDING_MAX];
     uint8_t npending[WAIT_COUNTERS];
     uint32_t issued[WAIT_COUNTERS]; /* operations so far */
@@ -155,7 +158,8 @@ enum fault_kind {
     FAULT_WAIT,          /* register read or overwritten before its s_waitcnt */
     FAULT_HAZARD,        /* wait states missing */
     FAULT_RACE,
-    FAULT_BARRIER,       /* divergent or unequal barrier */
+    FAULT_BARRIER,       /* unequal barriers */
+    FAULT_DIVERGE,       /* lanes went round a barrier */
     FAULT_DEADLOCK,
     FAULT_BUDGET,
     FAULT_TRAP,          /* s_trap, or an operation that this simulator refuses */
@@ -199,10 +203,12 @@ enum check_bits {
     CHECK_HAZARD = 1 << FAULT_HAZARD,
     CHECK_RACE = 1 << FAULT_RACE,
     CHECK_BARRIER = 1 << FAULT_BARRIER,
+    CHECK_DIVERGE = 1 << FAULT_DIVERGE,
     CHECK_ALL = CHECK_MEMORY | CHECK_ALIGN | CHECK_UNINIT | CHECK_WAIT | CHECK_HAZARD
-        | CHECK_RACE | CHECK_BARRIER,
-    /* Wait states are LLVM's rules; hand-written kernels that are known to run keep fewer. */
-    CHECK_DEFAULT = CHECK_ALL & ~CHECK_HAZARD,
+        | CHECK_RACE | CHECK_BARRIER | CHECK_DIVERGE,
+    /* Wait states are LLVM's rules; hand-written kernels that are known to run keep fewer. Nor is
+     * EXEC anything to the barrier itself. */
+    CHECK_DEFAULT = CHECK_ALL & ~(CHECK_HAZARD | CHECK_DIVERGE),
 };
 
 enum wave_order {
