@@ -236,6 +236,33 @@ static void out_of_range_is_reported_or_reads_zero(void **state)
     assert_int_equal(p.v[3][60], 0);
 }
 
+/* Like VALU results: the first NaN source, quiet, else the default NaN. */
+static void sums_deliver_the_same_nans_as_the_valu(void **state)
+{
+    static const struct { const char *op; uint64_t memory, data, want; } cases[] = {
+        { "ds_add_f32 v0, v4", 0x7f800000, 0xff800000, 0x7fc00000 },
+        { "ds_add_f32 v0, v4", 0xff800001, 0x7fc00005, 0xffc00001 },
+        { "ds_add_f32 v0, v4", 0x3f800000, 0x7f800002, 0x7fc00002 },
+        { "ds_add_f64 v0, v[4:5]", UINT64_C(0x7ff0000000000000), UINT64_C(0xfff0000000000000),
+          UINT64_C(0x7ff8000000000000) },
+        { "ds_pk_add_f16 v0, v4", 0x7c00ffff, 0xfc007fff, 0x7e00ffff },
+        { "ds_pk_add_bf16 v0, v4", 0x7f803f80, 0xff803f80, 0x7fc04000 },
+    };
+
+    (void)state;
+    for (unsigned i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct program p = lds_program(GFX942);
+        char text[200];
+        p.exec = 1;
+        program_fill64(&p, 2, cases[i].memory);
+        program_fill64(&p, 4, cases[i].data);
+        snprintf(text, sizeof text, "ds_write_b64 v0, v[2:3]\n%s\nds_read_b64 v[6:7], v0\n"
+                 "s_waitcnt lgkmcnt(0)", cases[i].op);
+        program_run(&p, text);
+        assert_int_equal(program_v64(&p, 6, 0), cases[i].want);
+    }
+}
+
 static void undefined_lds_is_reported_where_it_is_stored(void **state)
 {
     (void)state;
@@ -329,6 +356,7 @@ int main(void)
         cmocka_unit_test(append_and_addtid_use_m0),
         cmocka_unit_test(transposing_reads_give_columns),
         cmocka_unit_test(out_of_range_is_reported_or_reads_zero),
+        cmocka_unit_test(sums_deliver_the_same_nans_as_the_valu),
         cmocka_unit_test(undefined_lds_is_reported_where_it_is_stored),
         cmocka_unit_test(undefined_bytes_spoil_what_is_read_from_them),
         cmocka_unit_test(reads_must_be_waited_for),

@@ -206,6 +206,18 @@ static void validity_follows_the_data(void **state)
     assert_int_equal(p.v_valid[6], UINT64_MAX);
 }
 
+/* The disassembler takes an inline constant for the mask of v_cndmask_b32_e64. */
+static void a_constant_mask_is_a_number(void **state)
+{
+    (void)state;
+    struct program p = program_new(GFX942);
+    program_fill(&p, 2, 11);
+    p.s[3] = 22;
+    program_run(&p, ".long 0xd1000000, 0x02140702"); /* v_cndmask_b32_e64 v0, v2, s3, 5 */
+    for (unsigned i = 0; i < 64; i++)
+        assert_int_equal(p.v[0][i], i == 0 || i == 2 ? 22 : 11);
+}
+
 /* VOP3P, packed f32: op_sel and op_sel_hi name the dwords that are read (CDNA3 ISA, 6.7). */
 static void packed_f32_needs_selected_dwords_only(void **state)
 {
@@ -250,6 +262,7 @@ int main(void)
         cmocka_unit_test(lanes_that_are_off_keep_their_value),
         cmocka_unit_test(mbcnt_counts_lanes_below),
         cmocka_unit_test(validity_follows_the_data),
+        cmocka_unit_test(a_constant_mask_is_a_number),
         cmocka_unit_test(packed_f32_needs_selected_dwords_only),
         cmocka_unit_test(low_half_of_a_sum_needs_low_halves_only),
     };

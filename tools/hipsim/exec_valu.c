@@ -79,7 +79,7 @@ static inline const uint32_t *fetch_rows(const struct wave *w, const struct opnd
     if (o->kind == OPND_AGPR)
         return w->a[o->reg];
     if (o->type == T_MASK) {
-        mask_to_row(sgpr_read64(w, o->reg), tmp);
+        mask_to_row(o->kind == OPND_SGPR ? sgpr_read64(w, o->reg) : src_scalar(w, o), tmp);
         return tmp;
     }
     uint64_t value = src_scalar(w, o);
@@ -94,7 +94,7 @@ static inline uint64_t fetch_valid(const struct wave *w, const struct opnd *o)
     if (o->kind == OPND_VGPR && o->dwords == 1)
         return w->v_valid[o->reg];
     if (o->type == T_MASK)
-        return sgpr_valid64(w, o->reg);
+        return o->kind == OPND_SGPR ? sgpr_valid64(w, o->reg) : UINT64_MAX;
     return src_valid(w, o);
 }
 

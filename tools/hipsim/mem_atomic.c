@@ -9,6 +9,8 @@
 #include "tools/hipsim/mem.h"
 #include "tools/hipsim/smallfloat.h"
 
+#define INFINITY64 UINT64_C(0x7ff0000000000000)
+
 static double f64_of(uint64_t bits)
 {
     double d;
@@ -32,13 +34,31 @@ static float flushed(float f, bool keep)
     return copysignf(0.0f, f);
 }
 
+/* A sum's NaN: the first of its sources, quiet, else the default one. Hosts differ in this. */
+static uint64_t nan_sum(uint64_t old, uint64_t data, uint64_t infinity, uint64_t quiet)
+{
+    uint64_t magnitude = infinity | (infinity - 1);
+
+    if ((old & magnitude) > infinity)
+        return old | quiet;
+    return (data & magnitude) > infinity ? data | quiet : infinity | quiet;
+}
+
+static uint64_t add_double(uint64_t old, uint64_t data)
+{
+    double sum = f64_of(old) + f64_of(data);
+    return sum == sum ? bits_of(sum) : nan_sum(old, data, INFINITY64, UINT64_C(1) << 51);
+}
+
 static uint64_t add_float(unsigned bytes, uint64_t old, uint64_t data, uint32_t mode)
 {
     if (bytes == 8)
-        return bits_of(f64_of(old) + f64_of(data));
+        return add_double(old, data);
     bool keep_in = mode & MODE_DENORM_F32 & 0x10, keep_out = mode & MODE_DENORM_F32 & 0x20;
     float sum = flushed(float_from_bits((uint32_t)old), keep_in) +
                 flushed(float_from_bits((uint32_t)data), keep_in);
+    if (sum != sum)
+        return nan_sum((uint32_t)old, (uint32_t)data, 0x7f800000, 1u << 22);
     return bits_from_float(flushed(sum, keep_out));
 }
 
@@ -60,12 +80,14 @@ static uint64_t compare_float(enum atomic_op op, unsigned bytes, uint64_t old, u
 
 static uint16_t add_f16(uint16_t a, uint16_t b)
 {
-    return f16_from_f32(f32_from_f16(a) + f32_from_f16(b));
+    float sum = f32_from_f16(a) + f32_from_f16(b);
+    return sum == sum ? f16_from_f32(sum) : (uint16_t)nan_sum(a, b, 0x7c00, 1u << 9);
 }
 
 static uint16_t add_bf16(uint16_t a, uint16_t b)
 {
-    return bf16_from_f32(f32_from_bf16(a) + f32_from_bf16(b));
+    float sum = f32_from_bf16(a) + f32_from_bf16(b);
+    return sum == sum ? bf16_from_f32(sum) : (uint16_t)nan_sum(a, b, 0x7f80, 1u << 6);
 }
 
 static uint64_t add_pairs(uint16_t (*add)(uint16_t, uint16_t), uint64_t old, uint64_t data)
