@@ -15,6 +15,7 @@
 #include <cmocka.h>
 
 #include "tools/attnc/verify_numbers.h"
+#include "tools/reference/combine.h"
 #include "tools/reference/decode.h"
 #include "tools/reference/prefill.h"
 
@@ -187,6 +188,8 @@ static void states_of_parts_make_the_whole(void **state)
     part.partial = true;
     double sum = exp(s->sinks[3] - whole.lse);
     static const int cuts[] = { 0, 16, 16, 32, KEYS }; /* the second part is empty */
+    double outs[4][DIM];
+    struct ref_combine_part states[4];
     for (int i = 0; i < 4; i++) {
         part.first = cuts[i];
         part.end = cuts[i + 1];
@@ -195,10 +198,17 @@ static void states_of_parts_make_the_whole(void **state)
         sum += weight;
         for (int d = 0; d < DIM; d++)
             out[d] += weight * row.out[d];
+        memcpy(outs[i], row.out, sizeof(outs[i]));
+        states[i] = (struct ref_combine_part){ outs[i], row.lse };
     }
+    static struct ref_combine_row combined;
+    ref_combine_row(states, 4, s->sinks[3], DIM, &combined);
     assert_true(fabs(sum - 1) < 1e-14);
-    for (int d = 0; d < DIM; d++)
+    assert_true(fabs(combined.lse - whole.lse) < 1e-13);
+    for (int d = 0; d < DIM; d++) {
         assert_true(fabs(out[d] - whole.out[d]) < 1e-13);
+        assert_true(fabs(combined.out[d] - whole.out[d]) < 1e-13);
+    }
     free(s);
 }
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * This file tests what libattn says to a combine call that cannot be right, and what it makes of
- * one that is: the family's own functions, without a kernel.
+ * This file tests what libattn says to a combine call that cannot be right, what ATTN_CHECK_DATA
+ * finds in its lists, and what it makes of one that is right: the family's own functions, without a
+ * kernel.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -12,11 +13,12 @@
 
 #include <cmocka.h>
 
-#include "runtime/family.h"
+#include "runtime/op.h"
+#include "tests/runtime/fixture.h"
 
 static _Alignas(16) char memory[64];
 
-static struct attn_combine_desc plain_desc(enum attn_partials partials)
+static struct attn_combine_desc layer(enum attn_partials partials)
 {
     return (struct attn_combine_desc){
         .size = sizeof(struct attn_combine_desc), .dtype = ATTN_BF16, .head_dim = 128, .heads = 8,
@@ -24,7 +26,7 @@ static struct attn_combine_desc plain_desc(enum attn_partials partials)
     };
 }
 
-static struct attn_combine_args plain_args(void)
+static struct attn_combine_args call_args(void)
 {
     void *m = memory;
     return (struct attn_combine_args){
@@ -111,8 +113,8 @@ static void pointers_that_are_needed_are_named(void **state)
 {
     (void)state;
     for (size_t i = 0; i < sizeof(wrong_pointers) / sizeof(wrong_pointers[0]); i++) {
-        struct attn_combine_desc d = plain_desc(wrong_pointers[i].partials);
-        struct attn_combine_args a = plain_args();
+        struct attn_combine_desc d = layer(wrong_pointers[i].partials);
+        struct attn_combine_args a = call_args();
         d.out_dtype = wrong_pointers[i].out_dtype;
         memcpy((char *)&a + wrong_pointers[i].pointer, &wrong_pointers[i].value, sizeof(void *));
         fails(&d, &a, wrong_pointers[i].text);
@@ -122,14 +124,14 @@ static void pointers_that_are_needed_are_named(void **state)
 static void counts_and_strides_are_checked(void **state)
 {
     (void)state;
-    struct attn_combine_desc d = plain_desc(ATTN_PARTIALS_DENSE);
-    struct attn_combine_args a = plain_args();
+    struct attn_combine_desc d = layer(ATTN_PARTIALS_DENSE);
+    struct attn_combine_args a = call_args();
     a.total_q = -1;
     fails(&d, &a, "a negative count");
-    a = plain_args();
+    a = call_args();
     a.splits = 0;
     fails(&d, &a, "splits is not positive");
-    a = plain_args();
+    a = call_args();
     a.out_head_stride = 132;
     fails(&d, &a, "not a multiple of 8 elements");
 }
@@ -137,8 +139,8 @@ static void counts_and_strides_are_checked(void **state)
 static void strides_of_zero_are_those_of_contiguous_tensors(void **state)
 {
     (void)state;
-    const struct attn_combine_desc d = plain_desc(ATTN_PARTIALS_PAIR);
-    struct attn_combine_args a = plain_args();
+    const struct attn_combine_desc d = layer(ATTN_PARTIALS_PAIR);
+    struct attn_combine_args a = call_args();
     a.suffix_lse_token_stride = 8;
     a.suffix_lse_head_stride = 1;
     const struct attn_call call = fill(&d, &a);
@@ -154,11 +156,53 @@ static void strides_of_zero_are_those_of_contiguous_tensors(void **state)
 static void nothing_to_do_needs_no_pointers(void **state)
 {
     (void)state;
-    const struct attn_combine_desc csr = plain_desc(ATTN_PARTIALS_CSR);
+    const struct attn_combine_desc csr = layer(ATTN_PARTIALS_CSR);
     const struct attn_combine_args no_tokens = { .size = sizeof(no_tokens), .reduce_tiles = 4 };
     const struct attn_combine_args no_tiles = { .size = sizeof(no_tiles), .total_q = 4 };
     assert_true(fill(&csr, &no_tokens).empty);
     assert_true(fill(&csr, &no_tiles).empty);
+}
+
+/* The fake's device memory is the host's. */
+static void lists_are_checked_on_request(void **state)
+{
+    (void)state;
+    fake_reset();
+    static const struct made none[] = { { .name = "of another op" } };
+    struct bench b = open_bench(none, 1);
+    const struct attn_op op = { .device = b.device,
+                                .desc.combine = layer(ATTN_PARTIALS_CSR) };
+    /* Three tiles of up to two tokens; the second has no parts, and so may say anything. */
+    int32_t indptr[] = { 0, 2, 2, 3 }, tokens[] = { 0, 2, 77, -5, 2, 3 }, map[] = { 4, 0, 7 };
+    struct attn_combine_args a = call_args();
+    a.reduce_indptr = indptr;
+    a.reduce_final_map = tokens;
+    a.reduce_partial_map = map;
+    a.reduce_tiles = 3;
+    a.q_len = 2;
+    a.partial_rows = 8;
+    assert_int_equal(attn_family_combine.check_data(&op, &a), ATTN_OK);
+
+    static const struct {
+        int list, at, value;
+        const char *text;
+    } wrong[] = {
+        { 0, 2, 1, "reduce_indptr[2] is 1, below reduce_indptr[1], which is 2" },
+        { 1, 1, 4, "reduce_final_map[0] is 0 to 4 of 3 tokens, at most 2 in a tile" },
+        { 1, 0, -1, "reduce_final_map[0] is -1 to 2" },
+        { 1, 4, 4, "reduce_final_map[2] is 4 to 3" },
+        { 2, 0, 7, "reduce_partial_map[0] is 7, partial_out has 8 rows" },
+        { 2, 2, -1, "reduce_partial_map[2] is -1, partial_out has 8 rows" },
+    };
+    for (size_t i = 0; i < COUNT(wrong); i++) {
+        int32_t *at = (int32_t *[]){ indptr, tokens, map }[wrong[i].list] + wrong[i].at;
+        const int32_t right = *at;
+        *at = wrong[i].value;
+        assert_int_equal(attn_family_combine.check_data(&op, &a), ATTN_BAD_DATA);
+        says(wrong[i].text);
+        *at = right;
+    }
+    close_bench(&b);
 }
 
 int main(void)
@@ -169,6 +213,7 @@ int main(void)
         cmocka_unit_test(counts_and_strides_are_checked),
         cmocka_unit_test(strides_of_zero_are_those_of_contiguous_tensors),
         cmocka_unit_test(nothing_to_do_needs_no_pointers),
+        cmocka_unit_test(lists_are_checked_on_request),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
