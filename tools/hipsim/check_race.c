@@ -29,16 +29,17 @@ enum site_flags {
 /* What every access needs. */
 struct cell {
     uint32_t epoch;
+    uint32_t read_at;          /* offset in the code */
     uint16_t writers, readers; /* a bit per wave; all writers wrote the same bytes */
+    uint8_t written, read;     /* bytes */
+    uint8_t last;              /* wave that wrote last */
+    uint8_t flags;
 };
 
-/* What reports and the rarer cases need. */
+/* What stores leave for reports and for reads after the next barrier. */
 struct site {
-    uint32_t write_at, read_at; /* offsets in the code */
-    uint32_t seq;               /* of the last write among the wave's LGKM operations */
-    uint8_t last;               /* wave that wrote last */
-    uint8_t written, read;      /* bytes */
-    uint8_t flags;
+    uint32_t write_at; /* offset in the code */
+    uint32_t seq;      /* of the last write among the wave's LGKM operations */
 };
 
 struct slot {
@@ -132,26 +133,26 @@ static void report(struct wave *w, const struct inst *in, const struct conflict 
                         : "with no barrier in between");
 }
 
-static struct conflict conflict_of(const struct probe *a, const struct site *s, uint16_t writers,
-                                   uint16_t readers)
+static struct conflict conflict_of(const struct probe *a, const struct cell *c,
+                                   const struct site *s, uint16_t writers, uint16_t readers)
 {
     bool wrote = writers != 0;
     uint16_t others = wrote ? writers : readers;
-    unsigned last = others >> s->last & 1 ? s->last : (unsigned)__builtin_ctz(others);
+    unsigned last = others >> c->last & 1 ? c->last : (unsigned)__builtin_ctz(others);
     return (struct conflict){
         .p = a->p, .address = a->address, .lane = a->lane, .lds = a->lds,
         .other = (uint8_t)(wrote ? last : (unsigned)__builtin_ctz(others)), .other_wrote = wrote,
-        .other_at = wrote ? s->write_at : s->read_at,
+        .other_at = wrote ? s->write_at : c->read_at,
     };
 }
 
 /* Is the last write of the dword, by another wave before the barrier, still on its way? */
 static bool outstanding(const struct probe *a, const struct cell *c, const struct site *s)
 {
-    if (c->epoch < a->race->base || !(s->flags & SITE_DS) || c->writers & a->self
-        || !c->writers || !(s->written & a->mask))
+    if (c->epoch < a->race->base || !(c->flags & SITE_DS) || c->writers & a->self
+        || !c->writers || !(c->written & a->mask))
         return false;
-    const struct wave *writer = a->w->wg->waves[s->last];
+    const struct wave *writer = a->w->wg->waves[c->last];
     return writer->state != WAVE_ENDED
         && writer->issued[WAIT_LGKM] - s->seq <= writer->npending[WAIT_LGKM];
 }
@@ -160,17 +161,17 @@ static void note(const struct probe *a, struct cell *c, struct site *s, bool sha
 {
     if (a->direction == MEM_READ) {
         c->readers |= a->self;
-        s->read |= a->mask;
-        s->read_at = (uint32_t)a->in->offset;
+        c->read |= a->mask;
+        c->read_at = (uint32_t)a->in->offset;
         return;
     }
-    bool atomic = a->direction == MEM_MODIFY && (!c->writers || s->flags & SITE_ATOMIC);
+    bool atomic = a->direction == MEM_MODIFY && (!c->writers || c->flags & SITE_ATOMIC);
     bool ds = a->lds && a->in->row->flags & ROW_LDS;
-    s->flags = (uint8_t)((s->flags & SITE_MIXED) | (atomic ? SITE_ATOMIC : 0) | (ds ? SITE_DS : 0));
+    c->flags = (uint8_t)((c->flags & SITE_MIXED) | (atomic ? SITE_ATOMIC : 0) | (ds ? SITE_DS : 0));
     c->writers = shared ? c->writers | a->self : a->self;
-    s->written |= a->mask;
+    c->written |= a->mask;
     s->write_at = (uint32_t)a->in->offset;
-    s->last = (uint8_t)a->w->id;
+    c->last = (uint8_t)a->w->id;
     s->seq = a->w->issued[WAIT_LGKM];
 }
 
@@ -191,11 +192,11 @@ static bool feeds_compare(const struct wave *w, uint32_t offset)
     return false;
 }
 
-static bool excused(const struct probe *a, const struct site *s, bool wrote)
+static bool excused(const struct probe *a, const struct cell *c, bool wrote)
 {
     if (a->direction == MEM_READ)
-        return s->flags & SITE_ATOMIC && feeds_compare(a->w, (uint32_t)a->in->offset);
-    return !wrote && a->direction == MEM_MODIFY && feeds_compare(a->w, s->read_at);
+        return c->flags & SITE_ATOMIC && feeds_compare(a->w, (uint32_t)a->in->offset);
+    return !wrote && a->direction == MEM_MODIFY && feeds_compare(a->w, c->read_at);
 }
 
 /* One dword. False after a report. */
@@ -203,26 +204,29 @@ static bool touch(const struct probe *a, struct cell *c, struct site *s)
 {
     if (c->epoch != a->epoch) {
         if (a->direction != MEM_WRITE && outstanding(a, c, s)) {
-            struct conflict f = conflict_of(a, s, c->writers, 0);
+            struct conflict f = conflict_of(a, c, s, c->writers, 0);
             report(a->w, a->in, &f, a->direction, true);
             return false;
         }
         *c = (struct cell){.epoch = a->epoch};
-        s->written = s->read = s->flags = 0;
+    }
+    if (!((c->writers | c->readers) & (uint16_t)~a->self)) {
+        note(a, c, s, false);
+        return true;
     }
     uint16_t writers = c->writers & (uint16_t)~a->self, readers = c->readers & (uint16_t)~a->self;
-    bool partial = a->mask != WHOLE || (c->writers && s->written != WHOLE)
-        || (c->readers && s->read != WHOLE);
+    bool partial = a->mask != WHOLE || (c->writers && c->written != WHOLE)
+        || (c->readers && c->read != WHOLE);
     bool others = writers || readers;
-    if (!(s->written & a->mask) || (a->direction == MEM_MODIFY && s->flags & SITE_ATOMIC)
-        || (a->direction == MEM_READ && c->writers & a->self && !(s->flags & SITE_ATOMIC)))
+    if (!(c->written & a->mask) || (a->direction == MEM_MODIFY && c->flags & SITE_ATOMIC)
+        || (a->direction == MEM_READ && c->writers & a->self && !(c->flags & SITE_ATOMIC)))
         writers = 0;
-    if (!(s->read & a->mask) || a->direction == MEM_READ)
+    if (!(c->read & a->mask) || a->direction == MEM_READ)
         readers = 0;
-    if (s->flags & SITE_MIXED) {
+    if (c->flags & SITE_MIXED) {
         writers = readers = 0;
-    } else if ((writers || readers) && !excused(a, s, writers != 0)) {
-        struct conflict f = conflict_of(a, s, writers, readers);
+    } else if ((writers || readers) && !excused(a, c, writers != 0)) {
+        struct conflict f = conflict_of(a, c, s, writers, readers);
         struct race *r = a->race;
         if (a->direction != MEM_WRITE) {
             report(a->w, a->in, &f, a->direction, false);
@@ -236,7 +240,7 @@ static bool touch(const struct probe *a, struct cell *c, struct site *s)
             a->w->wg->race_open = true;
         }
     } else if (others && partial) {
-        s->flags |= SITE_MIXED;
+        c->flags |= SITE_MIXED;
     }
     note(a, c, s, others);
     return true;
@@ -278,21 +282,16 @@ static bool read_plain(struct race *r, const struct probe *a, uint64_t first, un
 {
     if ((first | bytes) & 3)
         return false;
+    const uint32_t at = (uint32_t)a->in->offset;
     for (uint64_t i = first / 4; i < (first + bytes) / 4; i++) {
         struct cell *c = &r->cells[i];
-        struct site *s = &r->sites[i];
-        if (c->epoch == a->epoch) {
-            if (c->writers)
-                return false;
-            c->readers |= a->self;
-        } else {
-            if (a->pending)
-                return false;
-            *c = (struct cell){.epoch = a->epoch, .readers = a->self};
-            s->written = s->flags = 0;
-        }
-        s->read = WHOLE;
-        s->read_at = (uint32_t)a->in->offset;
+        const bool same = c->epoch == a->epoch;
+        if (same ? c->writers != 0 : a->pending)
+            return false;
+        *c = (struct cell){
+            .epoch = a->epoch, .read_at = at, .read = WHOLE, .flags = same ? c->flags : 0,
+            .readers = (uint16_t)((same ? c->readers : 0) | a->self),
+        };
     }
     return true;
 }
