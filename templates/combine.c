@@ -228,27 +228,26 @@ static struct tir_value part_row(struct combine *c, const struct list *l, struct
     return tir_scalar_load(b, map, tir_shl(b, at, tir_i32(b, 2)), TIR_I32);
 }
 
-/* Rows of the tile are wave times `rows` plus head: memory has the heads alone. */
-static struct state load_part(struct combine *c, const struct list *l, struct tir_value there,
-                              struct tir_value part)
+/* The heads of a part, of 1 or D elements each; none where it is past the end. Rows of the tile are
+ * wave times `rows` plus head: memory has the heads alone. */
+static struct tir_value load_part(struct combine *c, const char *arg, struct tir_value head,
+                                  struct tir_value rows, struct tir_type t)
 {
     struct tir_builder *b = &c->b;
-    const int bytes = c->v->head_dim * 4;
+    const int bytes = t.cols * 4;
     const struct tir_value row0 = att_times(b, tir_wave_id(b), -(int)c->rows);
-    const struct tir_value rows = tir_select(b, there, c->n_rows, tir_i32(b, 0));
+    const struct tir_value base = tir_add(b, tir_arg(b, arg, TIR_I64),
+                                          tir_mul(b, head, tir_i64(b, bytes)));
+    return tir_tile_load(b, att_view(b, base, rows, tir_i32(b, bytes), bytes, 0), row0, t);
+}
+
+/* Number of the workgroup's first head in row `part` of the list. */
+static struct tir_value part_head(struct combine *c, const struct list *l, struct tir_value part)
+{
+    struct tir_builder *b = &c->b;
     const struct tir_value row = l->token.id ? tir_add(b, part, l->token) : part;
-    const struct tir_value at =
-        tir_add(b, tir_mul(b, att_wide(b, row), att_wide(b, tir_arg(b, "heads", TIR_I32))),
-                att_wide(b, c->head));
-    const struct tir_value o = tir_add(b, tir_arg(b, "partial_out", TIR_I64),
-                                       tir_mul(b, at, tir_i64(b, bytes)));
-    const struct tir_value lse = tir_add(b, tir_arg(b, "partial_lse", TIR_I64),
-                                         tir_mul(b, at, tir_i64(b, 4)));
-    const struct tir_view o_view = att_view(b, o, rows, tir_i32(b, bytes), bytes, 0);
-    const struct tir_view lse_view = att_view(b, lse, rows, tir_i32(b, 4), 4, 0);
-    struct state s = {.lse = tir_tile_load(b, lse_view, row0, c->row)};
-    s.o = tir_tile_load(b, o_view, row0, c->o);
-    return s;
+    const struct tir_value heads = att_wide(b, tir_arg(b, "heads", TIR_I32));
+    return tir_add(b, tir_mul(b, att_wide(b, row), heads), att_wide(b, c->head));
 }
 
 /* This wave's share of the parts: those whose number is its own, modulo the waves. */
@@ -260,16 +259,20 @@ static struct state add_parts(struct combine *c, const struct list *l)
                                   tir_splat(b, zero, c->o), tir_splat(b, zero, c->row)};
     struct tir_loop loop =
         tir_begin_for(b, wave, l->count, tir_i32(b, WAVES * AT_ONCE), carried, 3);
-    /* All rows, then all loads, then what waits for them: they are issued as they stand here. */
-    struct tir_value there[AT_ONCE], row[AT_ONCE];
+    /* All places, then all loads, the small ones first: they are issued as they stand here, and
+     * arrive in that order. */
+    struct tir_value there[AT_ONCE], head[AT_ONCE], rows[AT_ONCE];
     struct state s[AT_ONCE + 1] = {{carried[0], carried[1], carried[2]}};
     for (int i = 0; i < AT_ONCE; i++) {
         const struct tir_value k = att_plus(b, loop.index, i * WAVES);
         there[i] = tir_cmp_lt(b, k, l->count);
-        row[i] = part_row(c, l, k);
+        rows[i] = tir_select(b, there[i], c->n_rows, tir_i32(b, 0));
+        head[i] = part_head(c, l, part_row(c, l, k));
     }
     for (int i = 0; i < AT_ONCE; i++)
-        s[i + 1] = load_part(c, l, there[i], row[i]);
+        s[i + 1].lse = load_part(c, "partial_lse", head[i], rows[i], c->row);
+    for (int i = 0; i < AT_ONCE; i++)
+        s[i + 1].o = load_part(c, "partial_out", head[i], rows[i], c->o);
     for (int i = 0; i < AT_ONCE; i++) {
         const struct tir_value lse = read_lse(c, s[i + 1].lse);
         s[i + 1].lse = tir_select(b, there[i], lse, tir_float_like(b, lse, -INFINITY));
