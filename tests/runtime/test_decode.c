@@ -242,10 +242,10 @@ static void contiguous_caches_need_no_strides(void **state)
     a.partial_out = (float *)(void *)tensor;
     a.partial_lse = (float *)(void *)tensor;
     a.work_lists = 304;
-    a.cache.k_page_stride = INT64_C(1) << 40;
+    a.cache.k_page_stride = (INT64_C(1) << 31) - 8; /* just below 4 GiB */
     assert_int_equal(attn_decode_launch(op, &a), ATTN_OK);
     assert_int_equal(f->grid[0], 304);
-    assert_int_equal(i64_at(f, AT_K_PAGE), INT64_C(1) << 40);
+    assert_int_equal(i64_at(f, AT_K_PAGE), (INT64_C(1) << 31) - 8);
     attn_op_destroy(op);
 
     d = desc();
@@ -337,8 +337,12 @@ static void bad_arguments_are_refused(void **state)
     REFUSED(a.cache.k = NULL, "k or v is NULL");
     REFUSED(a.cache.v = (char *)a.cache.v + 8, "k or v is NULL or not aligned");
     REFUSED(a.cache.k_page_stride = 8, "a stride of k or v"); /* 8 bytes of fp8 */
-    REFUSED(a.cache.k_token_stride = (1 << 27) + 16, "more than 2 GiB, or less");
-    REFUSED(a.cache.v_token_stride = -256, "more than 2 GiB, or less");
+    REFUSED((a.cache.k_token_stride = (1 << 27) + 16, a.cache.k_page_stride = 16),
+            "more than 2 GiB, or less");
+    REFUSED(a.cache.k_page_stride = INT64_C(1) << 32, "k_page_stride or v_page_stride is 4 GiB");
+    REFUSED(a.cache.v_page_stride = -16, "4 GiB or more, or negative");
+    REFUSED((a.cache.v_token_stride = -256, a.cache.v_page_stride = 16),
+            "more than 2 GiB, or less");
     REFUSED(a.cache.v_scale = NULL, "k_scale or v_scale is NULL");
     REFUSED(a.cache.k_scale = (float *)((char *)scale + 2), "not aligned to 4");
     REFUSED(a.cache.page_count = -1, "page_count is negative");
