@@ -22,6 +22,9 @@ struct tir_value att_scan_shift(struct tir_builder *b, const struct att_scan *s,
                                 struct tir_value a, int distance)
 {
     const struct tir_value numbers = att_plus(b, s->lds, ATT_SCAN_LANES * 4);
+    /* Lanes read what others wrote, which a compiler that follows one lane cannot see: nothing may
+     * move past either wait. */
+    tir_wait(b, LDS_WRITES, 0);
     tir_tile_lds_store(b, numbers, a, &s->map);
     tir_wait(b, LDS_WRITES, 0);
     return tir_tile_lds_load(b, att_plus(b, numbers, -distance * 4), s->lane, &s->map);
