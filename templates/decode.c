@@ -32,30 +32,45 @@ enum { MAX_ROWS = 256, WORK_WORDS = 8 };
 
 static const float LOG2E = 1.4426950408889634f;
 
-/* Keys a tile, for so many columns at once: what 256 registers a wave have room for. First match
- * wins, by the larger head dim; the last row of a head dim says how many columns there may be. A
- * wave that is left alone at the end fills the memory pipe by itself if it has 16 + 16 loads of
- * 1 KiB under way. */
+/* Keys a tile, for so many columns at once: what the registers have room for. First match wins, by
+ * the larger head dim; the last row of a head dim says how many columns there may be. A wave that
+ * is left alone at the end fills the memory pipe by itself if it has 16 + 16 loads of 1 KiB under
+ * way. */
 static const struct tile {
     int head_dim;
     uint8_t columns, keys, keys_by_row; /* where pages are looked up, or scales read, by key */
+    uint8_t waves_per_simd;
     const char *why;
 } tiles[] = {
-    {64, 16, 64, 32, "few bytes a key"},
-    {64, 32, 64, 32, "O 32"},
-    {128, 16, 64, 32, "32 + 32 registers of K and V, O 32"},
-    {128, 32, 32, 32, "O 64"},
-    {256, 16, 16, 16, "K and V 32 each, O 64"},
+    {64, 16, 64, 32, 2, "few bytes a key"},
+    {64, 32, 64, 32, 2, "O 32"},
+    {64, 64, 32, 16, 1, "O 64, Q 32; K and V read once are worth half of the waves"},
+    {128, 16, 64, 32, 2, "32 + 32 registers of K and V, O 32"},
+    {128, 32, 32, 32, 2, "O 64"},
+    {128, 64, 16, 16, 1, "O 128, Q 64"},
+    {256, 16, 16, 16, 2, "K and V 32 each, O 64"},
+    {256, 32, 16, 16, 1, "O 128, Q 64"},
 };
 
-static const struct tile *find_tile(const struct att_variant *v, unsigned most)
+/* Page numbers by row take registers, and so does whatever is done to scores: O gets fewer. */
+static bool fits(const struct att_variant *v, const struct tile *t)
+{
+    const bool by_lane = v->page_size < DECODE_BLOCK;
+    const bool scaled = v->kv_scale >= ATT_KV_SCALE_TOKEN;
+    if (by_lane && (scaled || v->kv_layout == ATT_KV_LAYOUT_SHUFFLE))
+        return t->columns <= 16;
+    const bool plain = !by_lane && !scaled && !v->soft_cap && v->mask != ATT_MASK_CUSTOM;
+    return plain || t->waves_per_simd > 1;
+}
+
+static const struct tile *find_tile(const struct att_variant *v)
 {
     const int dim = v->head_dim > v->head_dim_v ? v->head_dim : v->head_dim_v;
-    const unsigned rows = (unsigned)((v->gqa ? v->gqa : 1) * v->q_len);
+    const int rows = (v->gqa ? v->gqa : 1) * v->q_len;
     const struct tile *best = NULL;
     for (size_t i = 0; i < sizeof(tiles) / sizeof(tiles[0]); i++) {
         const struct tile *const t = &tiles[i];
-        if (dim > t->head_dim || (best && best->head_dim != t->head_dim) || t->columns > most)
+        if (dim > t->head_dim || (best && best->head_dim != t->head_dim) || !fits(v, t))
             continue;
         best = t;
         if (rows <= t->columns)
@@ -512,14 +527,10 @@ static struct decode begin(const struct att_variant *v, const struct tir_machine
         .value = {.width = (unsigned)v->head_dim_v},
     };
     d.kv_bytes = tir_dtype_bits(d.kv_dtype) / 8;
-    /* Page numbers by row take registers, and so do scales or groups of rows: O gets fewer. */
-    const bool by_lane = decode_pages_by_lane(&d);
-    const bool more =
-        v->kv_scale >= ATT_KV_SCALE_TOKEN || v->kv_layout == ATT_KV_LAYOUT_SHUFFLE;
-    const struct tile *const t = find_tile(v, by_lane && more ? 16 : 32);
+    const struct tile *const t = find_tile(v);
     d.columns = t->columns;
-    const bool by_row =
-        by_lane || v->kv_scale == ATT_KV_SCALE_TOKEN || v->mask == ATT_MASK_CUSTOM;
+    const bool by_row = decode_pages_by_lane(&d) || v->kv_scale == ATT_KV_SCALE_TOKEN ||
+                        v->mask == ATT_MASK_CUSTOM;
     d.keys = by_row ? t->keys_by_row : t->keys;
     if (v->mask == ATT_MASK_CUSTOM && d.columns > 16)
         d.keys = DECODE_BLOCK; /* each byte of the mask has an address of two registers */
@@ -528,7 +539,7 @@ static struct decode begin(const struct att_variant *v, const struct tir_machine
     assert(d.qk >= 0 && d.pv >= 0);
     att_variant_name(v, name);
     struct tir_func *const f = tir_func_create(name, m, d.waves);
-    f->waves_per_simd = 2;
+    f->waves_per_simd = t->waves_per_simd;
     d.b = tir_at_end(f, f->body);
     return d;
 }
