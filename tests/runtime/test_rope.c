@@ -1,0 +1,205 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * This file tests what libattn says to a rope_qk_norm_cache call that cannot be right, and what it
+ * makes of one that is: the family's own functions, without a kernel.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "runtime/family.h"
+
+static _Alignas(16) char memory[64];
+
+static struct attn_rope_qk_norm_cache_desc plain_desc(void)
+{
+    return (struct attn_rope_qk_norm_cache_desc){
+        .size = sizeof(struct attn_rope_qk_norm_cache_desc), .dtype = ATTN_BF16, .head_dim = 128,
+        .heads = 8, .kv_heads = 2, .rope = ATTN_ROPE_NEOX, .norm = ATTN_NORM_RMS,
+        .cache = { .page_size = 16 },
+    };
+}
+
+static struct attn_rope_qk_norm_cache_args plain_args(void)
+{
+    void *m = memory;
+    return (struct attn_rope_qk_norm_cache_args){
+        .size = sizeof(struct attn_rope_qk_norm_cache_args), .q = m, .k = m, .v = m, .q_out = m,
+        .gate = m, .cache = { .k = m, .v = m }, .slot_mapping = m, .positions = m, .cos_sin = m,
+        .q_weight = m, .k_weight = m, .q_bias = m, .k_bias = m, .v_bias = m, .q_squares = m,
+        .k_squares = m, .q_count = 1024, .k_count = 256, .tokens = 5, .eps = 1e-6f,
+    };
+}
+
+static void refused(const struct attn_rope_qk_norm_cache_desc *d, const char *text)
+{
+    union attn_desc desc;
+    assert_int_equal(attn_family_rope_qk_norm_cache.normalise(d, &desc), ATTN_BAD_ARGUMENT);
+    if (!strstr(attn_last_error(), text))
+        fail_msg("\"%s\" does not say \"%s\"", attn_last_error(), text);
+}
+
+static int fill(const struct attn_rope_qk_norm_cache_desc *d,
+                const struct attn_rope_qk_norm_cache_args *a, struct attn_call *call)
+{
+    union attn_desc desc;
+    assert_int_equal(attn_family_rope_qk_norm_cache.normalise(d, &desc), ATTN_OK);
+    return attn_family_rope_qk_norm_cache.fill(&desc, a, call);
+}
+
+static void fails(const struct attn_rope_qk_norm_cache_desc *d,
+                  const struct attn_rope_qk_norm_cache_args *a, const char *text)
+{
+    struct attn_call call;
+    assert_int_equal(fill(d, a, &call), ATTN_BAD_ARGUMENT);
+    if (!strstr(attn_last_error(), text))
+        fail_msg("\"%s\" does not say \"%s\"", attn_last_error(), text);
+}
+
+/* One field of a plain descriptor or of plain arguments is wrong. */
+#define DESC(text, ...) \
+    do { \
+        struct attn_rope_qk_norm_cache_desc d = plain_desc(); \
+        __VA_ARGS__; \
+        refused(&d, text); \
+    } while (0)
+#define ARGS(text, ...) \
+    do { \
+        struct attn_rope_qk_norm_cache_desc d = plain_desc(); \
+        struct attn_rope_qk_norm_cache_args a = plain_args(); \
+        __VA_ARGS__; \
+        fails(&d, &a, text); \
+    } while (0)
+
+static void descriptors_out_of_range_are_refused(void **state)
+{
+    (void)state;
+    DESC("neither ATTN_BF16 nor ATTN_FP16", d.dtype = ATTN_FP8);
+    DESC("q_out_dtype 4 is neither dtype nor ATTN_FP8", d.q_out_dtype = ATTN_INT8);
+    DESC("rope 3 is none of enum attn_rope", d.rope = 3);
+    DESC("mrope 3 is none of enum attn_mrope", d.mrope = 3);
+    DESC("desc.rope is ATTN_ROPE_NONE", d.rope = ATTN_ROPE_NONE; d.mrope = ATTN_MROPE_SECTIONS);
+    DESC("norm 4 is none of enum attn_norm", d.norm = 4);
+    DESC("head_dim 0", d.head_dim = 0);
+    DESC("rotary_dim 130 is odd, negative or more than head_dim 128", d.rotary_dim = 130);
+    DESC("rotary_dim 7 is odd", d.rotary_dim = 7);
+    DESC("8 heads and 0 kv_heads", d.kv_heads = 0);
+    DESC("page_size 24", d.cache.page_size = 24);
+    DESC("page_size 4", d.cache.page_size = 4; d.cache.layout = ATTN_KV_SHUFFLE);
+}
+
+static void arguments_that_are_missing_are_named(void **state)
+{
+    (void)state;
+    ARGS("tokens is negative", a.tokens = -1);
+    ARGS("q or k is NULL", a.k = NULL);
+    ARGS("slot_mapping is set, v is NULL", a.v = NULL);
+    ARGS("gate is NULL", d.gate = true; a.gate = NULL);
+    ARGS("a bias is NULL", d.bias = true; a.v_bias = NULL);
+    ARGS("positions is NULL", a.positions = NULL);
+    ARGS("cos_sin is NULL", a.cos_sin = memory + 4);
+    ARGS("q_weight or k_weight is NULL", a.k_weight = NULL);
+    ARGS("eps is negative", a.eps = -1);
+    ARGS("q_squares or k_squares is NULL", d.norm = ATTN_NORM_FULL; a.k_squares = NULL);
+    ARGS("q_count or k_count is not positive", d.norm = ATTN_NORM_FULL; a.q_count = 0);
+    ARGS("q_out or q_out_scale is NULL", d.q_out_dtype = ATTN_FP8);
+    ARGS("k_scale or v_scale is NULL", d.cache.dtype = ATTN_FP8;
+         d.cache.scale = ATTN_KV_SCALE_TENSOR);
+    ARGS("do not add up to rotary_dim / 2", d.mrope = ATTN_MROPE_SECTIONS; a.sections[0] = 63);
+    ARGS("positions_stride is below tokens", d.mrope = ATTN_MROPE_SECTIONS; a.sections[0] = 64;
+         a.positions_stride = 4);
+}
+
+static void tensors_are_aligned_and_heads_do_not_overlap(void **state)
+{
+    (void)state;
+    ARGS("not a multiple of 16 bytes", a.q = memory + 8);
+    ARGS("not a multiple of 16 bytes", a.k_token_stride = 1028);
+    ARGS("a head stride is below head_dim", a.q_head_stride = 64);
+    ARGS("do not lie within 2 GiB", a.v_head_stride = (INT64_C(1) << 29) + 8);
+}
+
+static void strides_follow_from_the_shape(void **state)
+{
+    (void)state;
+    struct attn_rope_qk_norm_cache_desc d = plain_desc();
+    struct attn_rope_qk_norm_cache_args a = plain_args();
+    struct attn_call call;
+    d.gate = true;
+    assert_int_equal(fill(&d, &a, &call), ATTN_OK);
+    assert_int_equal(call.values[ATTN_ARG_Q_HEAD_STRIDE].i64, 256);
+    assert_int_equal(call.values[ATTN_ARG_Q_TOKEN_STRIDE].i64, 2048);
+    assert_int_equal(call.values[ATTN_ARG_OUT_HEAD_STRIDE].i64, 128);
+    assert_int_equal(call.values[ATTN_ARG_OUT_TOKEN_STRIDE].i64, 1024);
+    a.q_out = NULL; /* in place */
+    assert_int_equal(fill(&d, &a, &call), ATTN_OK);
+    assert_ptr_equal(call.values[ATTN_ARG_OUT].ptr, a.q);
+    assert_int_equal(call.values[ATTN_ARG_OUT_HEAD_STRIDE].i64, 256);
+    d.kv_heads = 1; /* the stride between heads of one head is anything */
+    a.k_head_stride = 3;
+    assert_int_equal(fill(&d, &a, &call), ATTN_OK);
+    assert_int_equal(call.values[ATTN_ARG_K_IN_HEAD_STRIDE].i64, 128);
+}
+
+static void without_slots_there_is_no_cache(void **state)
+{
+    (void)state;
+    const struct attn_rope_qk_norm_cache_desc d = plain_desc();
+    struct attn_rope_qk_norm_cache_args a = plain_args();
+    struct attn_call call;
+    a.slot_mapping = NULL;
+    a.cache = (struct attn_cache){ .k = NULL };
+    a.v = NULL;
+    assert_int_equal(fill(&d, &a, &call), ATTN_OK);
+    assert_null(call.values[ATTN_ARG_SLOT_MAPPING].ptr);
+    assert_null(call.values[ATTN_ARG_K].ptr);
+    assert_false(call.empty);
+    a.tokens = 0;
+    assert_int_equal(fill(&d, &a, &call), ATTN_OK);
+    assert_true(call.empty);
+}
+
+static void waves_follow_the_tokens(void **state)
+{
+    (void)state;
+    static const struct {
+        int32_t tokens;
+        int64_t run, runs, parts;
+    } counts[] = { { 1, 1, 1, 1 }, { 4095, 1, 4095, 1 }, { 4097, 2, 2049, 1 },
+                   { 131072, 8, 16384, 1 } };
+    const struct attn_rope_qk_norm_cache_desc d = plain_desc();
+    for (size_t i = 0; i < sizeof(counts) / sizeof(counts[0]); i++) {
+        struct attn_rope_qk_norm_cache_args a = plain_args();
+        struct attn_call call;
+        a.tokens = counts[i].tokens;
+        assert_int_equal(fill(&d, &a, &call), ATTN_OK);
+        assert_int_equal(call.values[ATTN_ARG_RUN_TOKENS].i64, counts[i].run);
+        assert_int_equal(call.values[ATTN_ARG_TOKEN_RUNS].i64, counts[i].runs);
+        assert_int_equal(call.values[ATTN_ARG_HEAD_PARTS].i64, counts[i].parts);
+    }
+    struct attn_rope_qk_norm_cache_desc wide = d;
+    struct attn_rope_qk_norm_cache_args a = plain_args();
+    struct attn_call call;
+    wide.heads = 64;
+    a.tokens = 300;
+    assert_int_equal(fill(&wide, &a, &call), ATTN_OK);
+    assert_int_equal(call.values[ATTN_ARG_HEAD_PARTS].i64, 6);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(descriptors_out_of_range_are_refused),
+        cmocka_unit_test(arguments_that_are_missing_are_named),
+        cmocka_unit_test(tensors_are_aligned_and_heads_do_not_overlap),
+        cmocka_unit_test(strides_follow_from_the_shape),
+        cmocka_unit_test(without_slots_there_is_no_cache),
+        cmocka_unit_test(waves_follow_the_tokens),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

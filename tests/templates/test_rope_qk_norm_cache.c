@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * rope_qk_norm_cache on every target: the heads, norms and caches of models compile into registers
+ * that leave room for several waves. Numerics are `attnc verify`'s business.
+ */
+#include "compiler/pipeline.h"
+#include "templates/template.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <stdlib.h>
+#include <string.h>
+
+extern const struct att_template att_template_rope_qk_norm_cache;
+
+enum { COUNT = 16 }; /* of settings in a case */
+
+struct setting {
+    enum att_field field;
+    int value;
+};
+
+static struct att_variant variant(const char *target, const struct setting *settings)
+{
+    struct att_variant v;
+    att_variant_init(&v, &att_template_rope_qk_norm_cache, target);
+    for (int i = 0; settings[i].value; i++) {
+        att_set(&v, settings[i].field, settings[i].value);
+        v.loc[settings[i].field].line = 1;
+    }
+    att_variant_resolve(&v);
+    return v;
+}
+
+/* Where a value is 0 the case ends: fields are at their default then. */
+static const struct setting models[][COUNT] = {
+    { {ATT_HEAD_DIM, 128}, {ATT_NORM, ATT_NORM_RMS} },                          /* Qwen3 */
+    { {ATT_HEAD_DIM, 128}, {ATT_NORM, ATT_NORM_RMS}, {ATT_ROTARY_DIM, 64},      /* GLM-4.5 */
+      {ATT_KV_DTYPE, ATT_KV_DTYPE_FP8}, {ATT_KV_SCALE, ATT_KV_SCALE_TOKEN},
+      {ATT_KV_LAYOUT, ATT_KV_LAYOUT_SHUFFLE} },
+    { {ATT_HEAD_DIM, 128}, {ATT_NORM, ATT_NORM_FULL}, {ATT_ROTARY_DIM, 64} },   /* MiniMax-M2 */
+    { {ATT_HEAD_DIM, 64}, {ATT_BIAS, 1}, {ATT_KEEP_KV, 1} },                    /* gpt-oss */
+    { {ATT_HEAD_DIM, 256}, {ATT_NORM, ATT_NORM_GEMMA_RMS}, {ATT_ROTARY_DIM, 64}, /* Qwen3.5 */
+      {ATT_GATE, 1}, {ATT_KEEP_KV, 1}, {ATT_MROPE, ATT_MROPE_INTERLEAVED} },
+    { {ATT_HEAD_DIM, 192}, {ATT_ROTARY_DIM, 64}, {ATT_ROPE, ATT_ROPE_GPTJ},
+      {ATT_KV_DTYPE, ATT_KV_DTYPE_INT8}, {ATT_KV_SCALE, ATT_KV_SCALE_TOKEN},
+      {ATT_OUT_DTYPE, ATT_OUT_DTYPE_FP8}, {ATT_COS_SIN, ATT_COS_SIN_SAME} },
+};
+
+static void models_fit_their_registers(void **state)
+{
+    (void)state;
+    static const struct attnc_compile_options options = {.stage = ATTNC_STAGE_LINKED};
+    const struct tgt_blob no_hooks = {0};
+    for (int t = 0; tgt_all[t]; t++)
+        for (size_t i = 0; i < sizeof(models) / sizeof(models[0]); i++) {
+            const struct att_variant v = variant(tgt_all[t]->machine.name, models[i]);
+            struct attnc_kernel k;
+            struct att_why reason;
+            char why[ATTNC_WHY] = "";
+            if (!v.op->check(&v, &tgt_all[t]->machine, &reason))
+                fail_msg("%s", reason.text);
+            if (!attnc_compile(&v, &no_hooks, &options, stderr, &k, why))
+                fail_msg("%s", why);
+            const struct tgt_kernel_facts *f = &k.facts;
+            if (f->vgpr_spills || f->sgpr_spills || f->scratch_bytes)
+                fail_msg("%s spills: %u VGPR, %u SGPR, %u bytes of scratch", k.name,
+                         f->vgpr_spills, f->sgpr_spills, f->scratch_bytes);
+            const unsigned room = v.head_dim > 128 ? 256 : 128;
+            if (f->vgprs + f->agprs > room)
+                fail_msg("%s takes %u registers, not at most %u", k.name, f->vgprs + f->agprs,
+                         room);
+            attnc_kernel_free(&k);
+        }
+}
+
+static void what_cannot_be_built_says_why(void **state)
+{
+    (void)state;
+    static const struct {
+        struct setting settings[COUNT];
+        enum att_field field;
+        const char *text;
+    } wrong[] = {
+        { { {ATT_HEAD_DIM, 72} }, ATT_HEAD_DIM, "head_dim 72 is not a multiple of 16" },
+        { { {ATT_HEAD_DIM, 1024} }, ATT_HEAD_DIM, "of at most 512" },
+        { { {ATT_HEAD_DIM, 64}, {ATT_ROTARY_DIM, 128} }, ATT_ROTARY_DIM, "more than head_dim 64" },
+        { { {ATT_HEAD_DIM, 96} }, ATT_ROTARY_DIM, "rotary_dim 96 is not a power of two" },
+        { { {ATT_HEAD_DIM, 64}, {ATT_GATE, 1}, {ATT_BIAS, 1} }, ATT_GATE, "exclude each other" },
+        { { {ATT_HEAD_DIM, 64}, {ATT_ROTARY_DIM, 16}, {ATT_KV_LAYOUT, ATT_KV_LAYOUT_SHUFFLE} },
+          ATT_ROTARY_DIM, "a SHUFFLE cache keeps together" },
+        { { {ATT_HEAD_DIM, 64}, {ATT_KV_DTYPE, ATT_KV_DTYPE_INT8} }, ATT_KV_SCALE,
+          "an int8 cache needs a scale" },
+    };
+    for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+        const struct att_variant v = variant("gfx942", wrong[i].settings);
+        struct att_why why = {.text = ""};
+        assert_false(v.op->check(&v, &tgt_find("gfx942")->machine, &why));
+        assert_int_equal(why.field, wrong[i].field);
+        if (!strstr(why.text, wrong[i].text))
+            fail_msg("\"%s\" does not say \"%s\"", why.text, wrong[i].text);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(models_fit_their_registers),
+        cmocka_unit_test(what_cannot_be_built_says_why),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
