@@ -80,14 +80,6 @@ static inline __attribute__((always_inline)) struct decoded decode(enum mfma_for
     }
 }
 
-static inline vec_u load_u(const uint32_t *p)
-{
-    vec_u v;
-
-    memcpy(&v, p, sizeof v);
-    return v;
-}
-
 /* Returns which were infinities or NaN. The arguments are constants where this is inlined. */
 static inline __attribute__((always_inline)) vec_i decode_run(const struct run *r,
                                                               enum mfma_format format, bool is_a,
@@ -189,8 +181,7 @@ static __attribute__((noinline)) bool decode_b(struct operands *o, const struct 
     return decode_format(o, from, format, false);
 }
 
-/* B as BLGP rearranges its lanes. */
-static void move_lanes(const struct mfma_job *job, uint32_t (*moved)[MFMA_LANES])
+void JOIN(mfma_move_lanes, ISA)(const struct mfma_job *job, uint32_t (*moved)[MFMA_LANES])
 {
     unsigned bits = mfma_b_per_lane(&job->shape) * mfma_element_bits(job->b_format);
 
@@ -206,7 +197,7 @@ void JOIN(mfma_decode, ISA)(struct operands *o, const struct mfma_job *job, unsi
     struct operand b = { &job->shape, job->b, block };
 
     if (job->blgp) {
-        move_lanes(job, moved);
+        JOIN(mfma_move_lanes, ISA)(job, moved);
         b.rows = (const uint32_t (*)[MFMA_LANES])moved;
     }
     o->special = decode_a(o, &a, job->a_format);

@@ -27,4 +27,7 @@ struct operands {
 /** Decodes A and B of `block`, in any float format but f64. */
 void JOIN(mfma_decode, ISA)(struct operands *o, const struct mfma_job *job, unsigned block);
 
+/** B as BLGP rearranges its lanes, which take up to 8 rows. */
+void JOIN(mfma_move_lanes, ISA)(const struct mfma_job *job, uint32_t (*moved)[MFMA_LANES]);
+
 #endif

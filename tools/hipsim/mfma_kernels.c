@@ -578,21 +578,63 @@ static void decode_bytes(int16_t (*out)[LINE], const struct mfma_job *job, bool 
     }
 }
 
-/* acc += a * b along a row; the widths that occur are constants to the compiler. */
-static inline void add_row_i8(uint32_t *restrict acc, int a, const int16_t *restrict b, unsigned n)
+/* Two neighbouring k in the 16-bit halves of a dword, which are multiplied and added at once. */
+struct pairs {
+    uint32_t a[MAX_K / 2][LINE], b[MAX_K / 2][LINE];
+};
+
+static void decode_pairs(uint32_t (*out)[LINE], const struct mfma_job *job, bool is_a,
+                         unsigned block, const uint32_t (*rows)[MFMA_LANES])
 {
-    if (n == 32)
-        for (unsigned j = 0; j < 32; j++)
-            acc[j] += (uint32_t)(a * b[j]);
-    else if (n == 16)
-        for (unsigned j = 0; j < 16; j++)
-            acc[j] += (uint32_t)(a * b[j]);
-    else
-        for (unsigned j = 0; j < n; j++)
-            acc[j] += (uint32_t)(a * b[j]);
+    const struct mfma_shape *s = &job->shape;
+    const unsigned width = is_a ? s->m : s->n, lanes = width * s->blocks;
+    const unsigned per_lane = is_a ? mfma_a_per_lane(s) : mfma_b_per_lane(s);
+
+    for (unsigned e = 0; e < per_lane; e += 2) {
+        for (unsigned g = 0; g * lanes < MFMA_LANES; g++) {
+            const uint32_t *from = rows[e / 4] + g * lanes + block * width;
+            uint32_t *to = out[mfma_k(s, FORMAT_I8, is_a, g, e) / 2];
+            for (unsigned l = 0; l < width; l += PART_COLS) {
+                const vec_u bytes = load_u(from + l) >> (8 * (e % 4));
+                const vec_i first = (vec_i)(bytes << 24) >> 24;
+                const vec_i second = (vec_i)(bytes << 16) >> 24;
+                const vec_u pair = ((vec_u)first & 0xffff) | (vec_u)second << 16;
+                memcpy(to + l, &pair, sizeof pair);
+            }
+        }
+    }
 }
 
-/* INT8: exact, wraps. */
+/* Dense INT8 of 16 columns and more: exact, wraps. */
+static void run_i8_dense(const struct mfma_job *job)
+{
+    const struct mfma_shape *s = &job->shape;
+    uint32_t moved[8][MFMA_LANES];
+    const uint32_t (*b)[MFMA_LANES] = job->b;
+    unsigned reg, lane;
+    struct pairs o;
+
+    if (job->blgp) {
+        JOIN(mfma_move_lanes, ISA)(job, moved);
+        b = (const uint32_t (*)[MFMA_LANES])moved;
+    }
+    for (unsigned block = 0; block < s->blocks; block++) {
+        decode_pairs(o.a, job, true, mfma_block_of_a(job, block), job->a);
+        decode_pairs(o.b, job, false, block, b);
+        for (unsigned i = 0; i < s->m; i++) {
+            mfma_d_place(s, false, block, i, &reg, &lane);
+            for (unsigned j = 0; j < s->n; j += PART_COLS) {
+                vec_i acc = (vec_i)load_u(&job->c[reg][lane + j]);
+                for (unsigned k = 0; k < s->k / 2u; k++)
+                    acc = vec_add(acc, vec_dot_halves((vec_u){ 0 } + o.a[k][i],
+                                                      load_u(&o.b[k][j])));
+                memcpy(&job->d[reg][lane + j], &acc, sizeof acc);
+            }
+        }
+    }
+}
+
+/* The 4x4 shapes and the sparse ones. */
 static void run_i8(const struct mfma_job *job)
 {
     const struct mfma_shape *s = &job->shape;
@@ -612,7 +654,8 @@ static void run_i8(const struct mfma_job *job)
             mfma_d_place(s, false, block, i, &reg, &lane);
             memcpy(acc, &job->c[reg][lane], s->n * sizeof *acc);
             for (unsigned k = 0; k < count; k++)
-                add_row_i8(acc, o.a[k][i], o.b[lines[k]], s->n);
+                for (unsigned j = 0; j < s->n; j++)
+                    acc[j] += (uint32_t)(o.a[k][i] * o.b[lines[k]][j]);
             memcpy(&job->d[reg][lane], acc, s->n * sizeof *acc);
         }
     }
@@ -628,7 +671,10 @@ void JOIN(mfma_run, ISA)(const struct mfma_job *job)
         run_f32(job);
         return;
     case FORMAT_I8:
-        run_i8(job);
+        if (!job->shape.sparse && job->shape.n >= COLS)
+            run_i8_dense(job);
+        else
+            run_i8(job);
         return;
     default:
         run_fused(job);

@@ -52,6 +52,14 @@ static inline void store_f(float *p, vec_f v)
     memcpy(p, &v, sizeof v);
 }
 
+static inline vec_u load_u(const uint32_t *p)
+{
+    vec_u v;
+
+    memcpy(&v, p, sizeof v);
+    return v;
+}
+
 static inline vec_b load_b(const int8_t *p)
 {
     vec_b v;
@@ -244,6 +252,19 @@ static inline vec_f vec_f_from(float x)
 static inline vec_i vec_add(vec_i a, vec_i b)
 {
     return (vec_i)((vec_u)a + (vec_u)b);
+}
+
+/* Sums of the products of both 16-bit halves. */
+static inline vec_i vec_dot_halves(vec_u a, vec_u b)
+{
+#if defined(__AVX512F__)
+    return (vec_i)_mm512_madd_epi16((__m512i)a, (__m512i)b);
+#elif defined(__AVX2__)
+    return (vec_i)_mm256_madd_epi16((__m256i)a, (__m256i)b);
+#else
+    const vec_i low = ((vec_i)(a << 16) >> 16) * ((vec_i)(b << 16) >> 16);
+    return low + ((vec_i)a >> 16) * ((vec_i)b >> 16);
+#endif
 }
 
 static inline vec_i vec_shl(vec_i v, int by)
