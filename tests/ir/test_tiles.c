@@ -235,6 +235,55 @@ static void the_first_lane_of_a_tile_is_a_scalar(void **state)
     }
 }
 
+static void stacked_tiles_are_one_above_the_other(void **state)
+{
+    (void)state;
+    for (unsigned d = 0; d < N_DTYPES; d++)
+        for (unsigned order = 0; order < 24; order++) {
+            struct program p = begin();
+            const struct tir_layout l = layout_in_order(order);
+            const struct tir_type t = tir_tile(p.f, dtypes[d], ROWS, COLS, &l);
+            const struct tir_view from = view_of(&p, p.in, size_of(dtypes[d]));
+            const struct tir_value low = tir_tile_load(&p.b, from, tir_i32(&p.b, ROWS), t);
+            keep(&p, tir_stack(&p.b, low, load(&p, t)));
+            both_levels_agree(&p, in, out);
+            const size_t bytes = (size_t)(ELEMENTS * size_of(dtypes[d]));
+            assert_memory_equal(out, in + bytes, bytes);
+            assert_memory_equal(out + bytes, in, bytes);
+        }
+}
+
+/* Without wave bits, what each wave has depends on its scalars alone. */
+static void waves_have_tiles_of_their_own(void **state)
+{
+    (void)state;
+    enum { WAVES = 4 };
+    struct program p = {.f = tir_func_create("k", &test_machine, WAVES)};
+    p.b = tir_at_end(p.f, p.f->body);
+    p.in = tir_arg(&p.b, "in", TIR_I64);
+    p.out = tir_arg(&p.b, "out", TIR_I64);
+    const struct tir_layout l = layout_in_order(5);
+    const struct tir_type t = tir_tile(p.f, TIR_I32, ROWS, COLS, &l);
+    const struct tir_value wave = tir_wave_id(&p.b);
+    const struct tir_value row = tir_mul(&p.b, wave, tir_i32(&p.b, ROWS));
+    const struct tir_value a = tir_tile_load(&p.b, view_of(&p, p.in, 4), row, t);
+    const struct tir_value sum = tir_broadcast(&p.b, tir_row_sum(&p.b, a), t);
+    tir_tile_store(&p.b, view_of(&p, p.out, 4), row, tir_sub(&p.b, a, sum));
+    both_levels_agree(&p, in, out);
+    for (int r = 0; r < WAVES * ROWS; r++) {
+        uint32_t all = 0, own, got;
+        for (int i = 0; i < COLS; i++) {
+            memcpy(&own, in + 4 * (r * COLS + i), 4);
+            all += own;
+        }
+        for (int i = 0; i < COLS; i++) {
+            memcpy(&own, in + 4 * (r * COLS + i), 4);
+            memcpy(&got, out + 4 * (r * COLS + i), 4);
+            assert_int_equal(got, own - all);
+        }
+    }
+}
+
 static void lds_holds_elements_of_every_size(void **state)
 {
     (void)state;
@@ -265,6 +314,8 @@ int main(void)
         cmocka_unit_test(rows_anywhere_are_read_and_written),
         cmocka_unit_test(elements_of_a_row_may_lie_apart),
         cmocka_unit_test(the_first_lane_of_a_tile_is_a_scalar),
+        cmocka_unit_test(stacked_tiles_are_one_above_the_other),
+        cmocka_unit_test(waves_have_tiles_of_their_own),
         cmocka_unit_test(lds_holds_elements_of_every_size),
     };
     return cmocka_run_group_tests(tests, fill, NULL);

@@ -51,6 +51,8 @@ static const struct {
      "32x8 times 32x32 is not 32x32"},
     {"%9 = mma %7, %7, %7 {instr=\"mfma_f32_32x32x8_bf16_1k\"} : tile<32x32, f32, #0>",
      "operands are not laid out for mfma_f32_32x32x8_bf16_1k"},
+    {"%9 = stack %7, %7 : tile<32x32, f32, #0>",
+     "result is not the registers of operand 0 and then those of operand 1"},
     {"%9 = relayout %7 : tile<32x32, f16, #0>", "result differs in more than its layout"},
     {"%9 = transpose %7 : tile<32x32, f32, #0>",
      "result is not the operand with rows and columns exchanged"},
@@ -173,6 +175,34 @@ static void verify_accepts_what_keeps_the_rules(void **state)
     }
 }
 
+/* A's lanes stand for rows 16, 1, 2, 4, 8; the product has its rows in that order or is refused. */
+static void verify_lets_a_matrix_operand_order_its_rows(void **state)
+{
+    (void)state;
+    static const char *const results[] = {"regs(r16 r1 r4 r8) lanes(c1 c2 c4 c8 c16 r2)",
+                                          "regs(r1 r2 r8 r16) lanes(c1 c2 c4 c8 c16 r4)"};
+    for (int i = 0; i < 2; i++) {
+        char text[1024];
+        snprintf(text, sizeof(text),
+                 "func \"f\" machine=\"test\" waves=1 waves_per_simd=1 lds=0 level=tile\n"
+                 "layout #0 = regs(c1 c2) lanes(r16 r1 r2 r4 r8 c4)\n"
+                 "layout #1 = regs(r1 r2) lanes(c1 c2 c4 c8 c16 r4)\nlayout #2 = %s\n{\n"
+                 "  %%0 = const_float {bits=1} : bf16\n  %%1 = splat %%0 : tile<32x8, bf16, #0>\n"
+                 "  %%2 = splat %%0 : tile<8x32, bf16, #1>\n  %%3 = const_float {bits=0} : f32\n"
+                 "  %%4 = splat %%3 : tile<32x32, f32, #2>\n  %%5 = mma %%1, %%2, %%4 "
+                 "{instr=\"mfma_f32_32x32x8_bf16_1k\"} : tile<32x32, f32, #2>\n  return\n}\n",
+                 results[i]);
+        struct tir_func *const f = parsed(text);
+        char *const found = findings(f);
+        if (i == 0)
+            assert_string_equal(found, "");
+        else
+            assert_non_null(strstr(found, "operand 2 is not laid out for"));
+        free(found);
+        tir_func_destroy(f);
+    }
+}
+
 static void verify_collects_and_blames(void **state)
 {
     (void)state;
@@ -225,6 +255,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(verify_finds_what_each_rule_forbids),
         cmocka_unit_test(verify_accepts_what_keeps_the_rules),
+        cmocka_unit_test(verify_lets_a_matrix_operand_order_its_rows),
         cmocka_unit_test(verify_collects_and_blames),
         cmocka_unit_test(verify_forbids_tiles_after_lowering),
         cmocka_unit_test(verify_sees_an_op_in_two_places_and_a_value_of_no_op),

@@ -629,9 +629,33 @@ static void kernels_fit_their_registers(void **state)
           {ATT_KV_LAYOUT, ATT_KV_LAYOUT_SHUFFLE});
 }
 
+static void what_cannot_be_built_says_why(void **state)
+{
+    (void)state;
+    static const struct {
+        struct setting settings[2];
+        const char *sentence;
+    } refused[] = {
+        {{{ATT_HEAD_DIM, 96}, {ATT_GQA, 8}}, "head_dim 96 is not 64, 128 or 256"},
+        {{{ATT_Q_LEN, 64}, {ATT_GQA, 8}}, "gqa 8 times q_len 64 is more than 256 rows"},
+        {{{ATT_PAGE_SIZE, 24}, {ATT_GQA, 8}}, "page_size 24 is not a power of two"},
+        {{{ATT_KV_LAYOUT, ATT_KV_LAYOUT_SHUFFLE}, {ATT_PAGE_SIZE, 4}}, "at least the 8 tokens"},
+    };
+    for (size_t i = 0; i < sizeof(refused) / sizeof(refused[0]); i++) {
+        struct att_variant v = variant("gfx942", NULL, 0);
+        struct att_why why = {.text = ""};
+        for (int k = 0; k < 2; k++)
+            att_set(&v, refused[i].settings[k].field, refused[i].settings[k].value);
+        assert_false(decode()->check(&v, &tgt_find("gfx942")->machine, &why));
+        if (!strstr(why.text, refused[i].sentence))
+            fail_msg("\"%s\" does not say \"%s\"", why.text, refused[i].sentence);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_cannot_be_built_says_why),
         cmocka_unit_test(kernels_fit_their_registers),
         cmocka_unit_test(one_query_a_sequence),
         cmocka_unit_test(several_queries_see_up_to_themselves),
