@@ -142,8 +142,9 @@ static void run_bitcast(struct interp *x, const struct tir_op *op)
     const unsigned bits = tir_dtype_bits(to.dtype);
     const size_t a_count = from.kind == TIR_VEC ? from.count : 1;
     const size_t d_count = to.kind == TIR_VEC ? to.count : 1;
-    const size_t groups = from.kind == TIR_TILE ? (size_t)to.rows * to.cols
-                          : from.kind == TIR_VEC ? (size_t)x->f->waves * LANES : x->f->waves;
+    const size_t groups = x->f->waves * (from.kind == TIR_TILE  ? (size_t)to.rows * to.cols
+                                         : from.kind == TIR_VEC ? LANES
+                                                                : 1);
     for (size_t g = 0; g < groups; g++)
         for (size_t i = 0; i < d_count; i++) {
             const uint64_t v = bits_of_elements(a + g * a_count, from.dtype, i * bits, bits);
