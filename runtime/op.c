@@ -52,9 +52,9 @@ static int resolve(const struct attn_family *family, const struct attn_pack_reco
                    const char *name, int kind, uint32_t *value)
 {
     uint32_t i = 0;
-    while (i < ATTN_ARG_COUNT && strcmp(args[i].name, name))
+    while (i < ATTN_ARG_COUNT && (!family->sets[i] || strcmp(args[i].name, name)))
         i++;
-    if (i == ATTN_ARG_COUNT || !family->sets[i])
+    if (i == ATTN_ARG_COUNT)
         return attn_fail(ATTN_BAD_PACK, "pack kernels: %s takes \"%s\", which this library does "
                          "not give to %s kernels", record->name, name, family->op);
     if (kind >= 0 ? args[i].kind != (enum attn_arg_kind)kind : args[i].kind == ATTN_KIND_F32)
