@@ -15,7 +15,7 @@
 
 #include <stdio.h>
 
-enum { ROWS = 32 /* at least */, ELEM = 2 /* bytes of bf16 and fp16 */, INT = 4 };
+enum { ROWS = 64 /* at least */, ELEM = 2 /* bytes of bf16 and fp16 */, INT = 4 };
 
 struct gather {
     const struct att_variant *v;

@@ -14,7 +14,7 @@
 
 #include <stdio.h>
 
-enum { ROWS = 32 /* at least */, ELEM = 2 /* bytes of bf16 and fp16 */, SLOT = 8 };
+enum { ROWS = 128 /* at least */, ELEM = 2 /* bytes of bf16 and fp16 */, SLOT = 8 };
 
 /* What becomes of K or of V. */
 struct side {

@@ -37,6 +37,8 @@ static const struct option_row options[] = {
 static const struct trace_family *const families[] = {
     &trace_prefill,
     &trace_decode,
+    &trace_cache_write,
+    &trace_cache_gather,
     &trace_combine,
     &trace_plan,
     &trace_metadata,

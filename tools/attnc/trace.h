@@ -43,6 +43,7 @@ struct trace_family {
 
 extern const struct trace_family trace_prefill;
 extern const struct trace_family trace_decode;
+extern const struct trace_family trace_cache_write, trace_cache_gather;
 extern const struct trace_family trace_combine;
 extern const struct trace_family trace_plan;
 extern const struct trace_family trace_metadata;
