@@ -132,15 +132,11 @@ static void check_family(const struct attn_family *family, const struct att_temp
 static void compiler_and_library_agree_on_keys(void **state)
 {
     (void)state;
-    unsigned known = 0;
     for (size_t i = 0; i < sizeof(families) / sizeof(families[0]); i++) {
         const struct att_template *template = find_template(families[i]->op);
-        if (!template)
-            continue; /* a library may know more than a compiler */
+        assert_non_null(template);
         check_family(families[i], template);
-        known++;
     }
-    assert_true(known > 0);
 }
 
 int main(void)
