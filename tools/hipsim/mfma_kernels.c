@@ -203,7 +203,8 @@ static inline vec_i lower_sum(vec_i sum, vec_i by, bool two_stage)
 /* c + sum * 2^(e - 24), as the hardware aligns and rounds; c is finite, e shifted. */
 static inline vec_f add_c(vec_f c, vec_i sum, vec_i e, bool two_stage)
 {
-    const vec_i over = vec_max_i(((vec_i)c & FIELD) - e - (132 << 23), (vec_i){ 0 });
+    const vec_u above = ((vec_u)c & FIELD) - (vec_u)e - (132u << 23); /* ec - e - 5; may wrap */
+    const vec_i over = vec_max_i((vec_i)above, (vec_i){ 0 });
     const vec_f up = inverse_power(151, e + over), down = power(103, e + over);
 
     sum = lower_sum(sum, (vec_i)((vec_u)over >> 23), two_stage);
