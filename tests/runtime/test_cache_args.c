@@ -1,0 +1,183 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * This file tests what cache_write, cache_gather and cache_copy refuse before anything is launched,
+ * and what cache_copy makes of a page's strides.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "runtime/family.h"
+
+static struct attn_call call;
+static union attn_desc desc;
+
+/* An address that is aligned, for no one to read. */
+static void *at(uintptr_t address)
+{
+    return (void *)address;
+}
+
+static void refused(int status, const char *message)
+{
+    assert_int_equal(status, ATTN_BAD_ARGUMENT);
+    if (!strstr(attn_last_error(), message))
+        fail_msg("\"%s\" does not say \"%s\"", attn_last_error(), message);
+}
+
+static struct attn_cache_write_desc write_desc(void)
+{
+    return (struct attn_cache_write_desc){
+        .size = sizeof(struct attn_cache_write_desc), .dtype = ATTN_BF16, .head_dim = 128,
+        .kv_heads = 2,
+        .cache = { .dtype = ATTN_FP8, .scale = ATTN_KV_SCALE_TOKEN, .page_size = 16 },
+    };
+}
+
+static struct attn_cache_write_args write_args(void)
+{
+    return (struct attn_cache_write_args){
+        .size = sizeof(struct attn_cache_write_args), .k_in = at(4096), .v_in = at(8192),
+        .cache = { .k = at(16), .v = at(32), .k_scale = at(4), .v_scale = at(8) },
+        .slot_mapping = at(64), .tokens = 3,
+    };
+}
+
+static int normalise_write(struct attn_cache_write_desc d)
+{
+    return attn_family_cache_write.normalise(&d, &desc);
+}
+
+static int fill_write(struct attn_cache_write_args a)
+{
+    return attn_family_cache_write.fill(&desc, &a, &call);
+}
+
+static void descriptors_that_no_cache_has_are_refused(void **state)
+{
+    (void)state;
+    struct attn_cache_write_desc d = write_desc();
+    assert_int_equal(normalise_write(d), ATTN_OK);
+    assert_int_equal(desc.cache_write.head_dim_v, 128);
+    d.dtype = ATTN_FP8;
+    refused(normalise_write(d), "dtype 3");
+    d = write_desc();
+    d.kv_heads = 0;
+    refused(normalise_write(d), "kv_heads is 0");
+    d = write_desc();
+    d.head_dim = -16;
+    refused(normalise_write(d), "head_dim -16");
+    d = write_desc();
+    d.cache.page_size = 24;
+    refused(normalise_write(d), "page_size 24");
+    d = write_desc();
+    d.cache.dtype = ATTN_BF16;
+    refused(normalise_write(d), "has no scale");
+    d = write_desc();
+    d.cache.layout = ATTN_KV_SHUFFLE;
+    d.cache.page_size = 8;
+    refused(normalise_write(d), "page_size 8");
+}
+
+static void arguments_of_cache_write_are_checked(void **state)
+{
+    (void)state;
+    assert_int_equal(normalise_write(write_desc()), ATTN_OK);
+    struct attn_cache_write_args a = write_args();
+    assert_int_equal(fill_write(a), ATTN_OK);
+    assert_false(call.empty);
+    assert_int_equal(call.values[ATTN_ARG_K_IN_TOKEN_STRIDE].i64, 256);
+    a.tokens = -1;
+    refused(fill_write(a), "tokens is negative");
+    a = write_args();
+    a.slot_mapping = at(4);
+    refused(fill_write(a), "slot_mapping");
+    a = write_args();
+    a.k_in = at(8);
+    refused(fill_write(a), "aligned to 16 bytes");
+    a = write_args();
+    a.v_in_head_stride = 132;
+    refused(fill_write(a), "multiple of 16 bytes");
+    a = write_args();
+    a.k_in_token_stride = INT64_C(1) << 22;
+    refused(fill_write(a), "4 MiB");
+    a = write_args();
+    a.cache.v_scale = NULL;
+    refused(fill_write(a), "v_scale is NULL");
+    a = (struct attn_cache_write_args){ .size = sizeof(a) };
+    assert_int_equal(fill_write(a), ATTN_OK);
+    assert_true(call.empty);
+}
+
+static void arguments_of_cache_gather_are_checked(void **state)
+{
+    (void)state;
+    const struct attn_cache_gather_desc d = {
+        .size = sizeof(d), .dtype = ATTN_FP16, .head_dim = 64, .kv_heads = 1,
+        .cache = { .page_size = 16 },
+    };
+    assert_int_equal(attn_family_cache_gather.normalise(&d, &desc), ATTN_OK);
+    struct attn_cache_gather_args a = {
+        .size = sizeof(a), .k_out = at(4096), .v_out = at(8192),
+        .cache = { .k = at(16), .v = at(32) }, .cu_seqlens_k = at(4), .batch = 1, .total_k = 9,
+        .max_seqlen_k = 9, .pages = { .block_table = at(8), .entries = 1 },
+    };
+    assert_int_equal(attn_family_cache_gather.fill(&desc, &a, &call), ATTN_OK);
+    /* A workgroup begins at a multiple of the 8 tokens that take 16 bytes. */
+    assert_int_equal(call.values[ATTN_ARG_MAX_SEQLEN_K].i64, 9 + 7);
+    a.pages.block_table = NULL;
+    refused(attn_family_cache_gather.fill(&desc, &a, &call), "block_table is NULL");
+    a.cu_seqlens_k = NULL;
+    refused(attn_family_cache_gather.fill(&desc, &a, &call), "cu_seqlens_k is NULL");
+    a.batch = -1;
+    refused(attn_family_cache_gather.fill(&desc, &a, &call), "negative");
+}
+
+static struct attn_cache_copy_args copy_args(void)
+{
+    return (struct attn_cache_copy_args){
+        .size = sizeof(struct attn_cache_copy_args), .to = { .k = at(16), .v = at(32) },
+        .page_pairs = at(64), .pairs = 2,
+    };
+}
+
+static void a_page_is_copied_in_the_fewest_parts(void **state)
+{
+    (void)state;
+    const struct attn_cache_copy_desc d = {
+        .size = sizeof(d), .head_dim = 64, .kv_heads = 4,
+        .cache = { .dtype = ATTN_BF16, .page_size = 16 },
+    };
+    assert_int_equal(attn_family_cache_copy.normalise(&d, &desc), ATTN_OK);
+    struct attn_cache_copy_args a = copy_args();
+    assert_int_equal(attn_family_cache_copy.fill(&desc, &a, &call), ATTN_OK);
+    assert_int_equal(call.values[ATTN_ARG_COPY_PARTS].i64, 1);
+    assert_int_equal(call.values[ATTN_ARG_K_RUN_BYTES].i64, 16 * 4 * 64 * 2);
+    a.to.k_token_stride = a.to.v_token_stride = 4 * 64 + 8; /* a gap behind each token */
+    assert_int_equal(attn_family_cache_copy.fill(&desc, &a, &call), ATTN_OK);
+    assert_int_equal(call.values[ATTN_ARG_COPY_PARTS].i64, 16);
+    assert_int_equal(call.values[ATTN_ARG_K_RUN_BYTES].i64, 4 * 64 * 2);
+    a.from = (struct attn_cache){ .k = at(16), .v = at(32) };
+    refused(attn_family_cache_copy.fill(&desc, &a, &call), "differ in a stride");
+    a = copy_args();
+    a.page_pairs = at(8);
+    refused(attn_family_cache_copy.fill(&desc, &a, &call), "page_pairs");
+    a.pairs = -1;
+    refused(attn_family_cache_copy.fill(&desc, &a, &call), "pairs is negative");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(descriptors_that_no_cache_has_are_refused),
+        cmocka_unit_test(arguments_of_cache_write_are_checked),
+        cmocka_unit_test(arguments_of_cache_gather_are_checked),
+        cmocka_unit_test(a_page_is_copied_in_the_fewest_parts),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
