@@ -205,7 +205,8 @@ static inline vec_f add_c(vec_f c, vec_i sum, vec_i e, bool two_stage)
 {
     const vec_u above = ((vec_u)c & FIELD) - (vec_u)e - (132u << 23); /* ec - e - 5; may wrap */
     const vec_i over = vec_max_i((vec_i)above, (vec_i){ 0 });
-    const vec_f up = inverse_power(151, e + over), down = power(103, e + over);
+    const vec_i top = (vec_i)((vec_u)e + (vec_u)over); /* wraps too, beyond E_MAX */
+    const vec_f up = inverse_power(151, top), down = power(103, top);
 
     sum = lower_sum(sum, (vec_i)((vec_u)over >> 23), two_stage);
     return vec_to_f(vec_add(sum, floor_c(c, up, down, two_stage))) * down;
