@@ -1,0 +1,290 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Packs, devices, operations, and what every op with a paged cache has in common.
+ */
+#ifndef ATTN_BASE_H
+#define ATTN_BASE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#if defined(__GNUC__)
+#define ATTN_PUBLIC __attribute__((visibility("default")))
+#else
+#define ATTN_PUBLIC
+#endif
+
+/** The interface that these headers declare; attn_version() is that of the library. */
+#define ATTN_VERSION_MAJOR 0
+#define ATTN_VERSION_MINOR 1
+
+struct attn_pack;
+struct attn_device;
+struct attn_op;
+
+enum attn_status {
+    ATTN_OK = 0,
+    ATTN_BAD_ARGUMENT = -1,  /**< an argument breaks a rule of these headers */
+    ATTN_NO_MEMORY = -2,     /**< the host has no memory */
+    ATTN_IO = -3,            /**< a file cannot be read */
+    ATTN_BAD_PACK = -4,      /**< truncated, corrupted or not a pack */
+    ATTN_PACK_VERSION_UNKNOWN = -5, /**< a pack of a version that this library does not read */
+    ATTN_NO_KERNEL = -6,     /**< no pack has a kernel for this: the message names the nearest */
+    ATTN_NO_HIP = -7,        /**< no HIP library, or one without a function that is needed */
+    ATTN_NO_DEVICE = -8,     /**< HIP sees no such GPU */
+    ATTN_HIP_FAILED = -9,    /**< a HIP call failed: the message names call and error */
+    ATTN_NO_DEVICE_MEMORY = -10, /**< the GPU has no memory */
+    ATTN_DEVICE_LOST = -11,  /**< the GPU faulted or is gone; the process has to start anew */
+    ATTN_BAD_DATA = -12,     /**< ATTN_CHECK_DATA found an inconsistent length or index */
+    ATTN_FORKED = -13        /**< the device was opened before fork(): HIP does not survive it */
+};
+
+/** "ATTN_NO_KERNEL" for -6, and so on; "unknown status" for any other number. Never NULL. */
+ATTN_PUBLIC const char *attn_status_name(int status);
+
+/**
+ * What the last failing call of this thread said. Valid until the thread's next call of the
+ * library; never NULL.
+ */
+ATTN_PUBLIC const char *attn_last_error(void);
+
+/** The library's version, major * 1000 + minor. */
+ATTN_PUBLIC int attn_version(void);
+
+/** Whether this library knows something by name: an op ("prefill"), "dlpack", "check-data". */
+ATTN_PUBLIC bool attn_has_feature(const char *name);
+
+enum attn_log_level {
+    ATTN_LOG_WARNING = 1, /**< it works, but somebody should look */
+    ATTN_LOG_INFO = 2     /**< a device was bound, a kernel chosen or loaded */
+};
+
+/** Called from the thread that caused it, never from a launch. `message` is gone afterwards. */
+typedef void (*attn_log_function)(void *user, enum attn_log_level level, const char *message);
+
+/* ---- Packs ---- */
+
+/**
+ * Opens the pack at `path`. Header, shared strings and index are read and checked; a kernel when it
+ * is asked for, so that nothing is read that is not needed. The file must not change while the pack
+ * is open. Release with attn_pack_close().
+ */
+ATTN_PUBLIC int attn_pack_open(const char *path, struct attn_pack **pack);
+
+/** The same for a pack in memory, 8-byte aligned, which stays the caller's and must outlive it. */
+ATTN_PUBLIC int attn_pack_open_memory(const void *bytes, size_t size, struct attn_pack **pack);
+
+/** Devices that were given the pack keep it alive. NULL is allowed. */
+ATTN_PUBLIC void attn_pack_close(struct attn_pack *pack);
+
+/** Reads the whole pack and checks every checksum and every record. */
+ATTN_PUBLIC int attn_pack_check(const struct attn_pack *pack);
+
+/** Number of kernels. */
+ATTN_PUBLIC uint32_t attn_pack_kernel_count(const struct attn_pack *pack);
+
+/** A kernel as the pack describes it. Strings live as long as the pack. */
+struct attn_kernel_info {
+    size_t size;            /**< in: sizeof(struct attn_kernel_info) */
+    const char *name;
+    const char *symbol;     /**< in the code object, without ".kd" */
+    const char *op;
+    const char *target;     /**< "gfx942" */
+    const char *tuning;     /**< what the compiler chose: "q=128 kv=64 ..." */
+    const char *provenance; /**< which compiler made it, from what */
+    uint32_t field_count;   /**< of its dispatch key: attn_pack_kernel_field() */
+    uint32_t workgroup[3];
+    uint32_t lds_static;    /**< bytes */
+    uint32_t lds_dynamic;   /**< bytes */
+    uint32_t vgprs, agprs, sgprs;
+    uint32_t spills;        /**< spilled registers */
+    uint32_t scratch;       /**< bytes per work item */
+    uint32_t occupancy;     /**< waves per SIMD */
+    int32_t mfma_duty;      /**< of the hot loop, in 0.1 %; -1: not known */
+    uint32_t code_bytes;    /**< machine code */
+    size_t object_bytes;    /**< code object */
+};
+
+/** The n-th kernel, in the order of names. Checks its record. */
+ATTN_PUBLIC int attn_pack_kernel(const struct attn_pack *pack, uint32_t n,
+                                 struct attn_kernel_info *info);
+
+/** The i-th field of the n-th kernel's dispatch key, spelt as in a description. */
+ATTN_PUBLIC int attn_pack_kernel_field(const struct attn_pack *pack, uint32_t n, uint32_t i,
+                                       const char **field, const char **value);
+
+/**
+ * Copies the n-th kernel's code object, checked, into `buffer`, which has room for `buffer_size`
+ * bytes; attn_kernel_info.object_bytes says how many are needed, and so does *size. With a NULL
+ * buffer it is checked only.
+ */
+ATTN_PUBLIC int attn_pack_kernel_code(const struct attn_pack *pack, uint32_t n, void *buffer,
+                                      size_t buffer_size, size_t *size);
+
+/* ---- Devices ---- */
+
+enum {
+    /**
+     * Launches also read lengths and indices back from the device and check them: for debugging,
+     * since that waits for the stream. Skipped on a stream that is being captured.
+     */
+    ATTN_CHECK_DATA = 1u << 0
+};
+
+struct attn_device_options {
+    size_t size;             /**< sizeof(struct attn_device_options) */
+    int ordinal;             /**< of the GPU, as HIP counts */
+    uint32_t flags;          /**< ATTN_CHECK_DATA or 0 */
+    const char *hip_library; /**< path; NULL: what is loaded already, else libamdhip64.so.7 to .5 */
+    attn_log_function log;   /**< or NULL */
+    void *log_user;
+};
+
+/**
+ * Binds a GPU to packs. Where several packs have a kernel for the same key, the later one's is
+ * taken. options may be NULL: GPU 0, no checks, no log. Release with attn_device_close().
+ */
+ATTN_PUBLIC int attn_device_open(struct attn_pack *const *packs, size_t pack_count,
+                                 const struct attn_device_options *options,
+                                 struct attn_device **device);
+
+/** All ops of the device must be gone. NULL is allowed. */
+ATTN_PUBLIC void attn_device_close(struct attn_device *device);
+
+struct attn_device_info {
+    size_t size;             /**< in: sizeof(struct attn_device_info) */
+    const char *name;        /**< what HIP calls it */
+    const char *target;      /**< "gfx942" */
+    const char *hip_library; /**< the name under which HIP was found */
+    int hip_version;         /**< hipRuntimeGetVersion() */
+    int ordinal;
+};
+
+/** Strings live as long as the device. */
+ATTN_PUBLIC int attn_device_describe(const struct attn_device *device,
+                                     struct attn_device_info *info);
+
+/* ---- Operations ---- */
+
+enum attn_dtype {
+    ATTN_BF16 = 1,
+    ATTN_FP16 = 2,
+    ATTN_FP8 = 3, /**< the GPU's own e4m3: fnuz (largest 240) on gfx942, OCP (448) on gfx950 */
+    ATTN_INT8 = 4 /**< signed */
+};
+
+enum attn_mask {
+    ATTN_MASK_NONE,   /**< every key of the sequence */
+    ATTN_MASK_CAUSAL, /**< query i of n sees keys up to i + (keys - n): bottom right */
+    ATTN_MASK_WINDOW, /**< window_left before and window_right behind that diagonal */
+    ATTN_MASK_CUSTOM  /**< a byte per query and key says; for decode */
+};
+
+/** The largest device memory that an op can need for these arguments; 0 for many ops. */
+ATTN_PUBLIC int attn_op_workspace_size(const struct attn_op *op, const void *args, size_t *size);
+
+/**
+ * Work that can be done once for several launches with the same lengths, on the host, for eager
+ * use: fills args->workspace. Ops without a plan return 0 and do nothing.
+ */
+ATTN_PUBLIC int attn_op_plan(const struct attn_op *op, const void *args);
+
+/** Which kernel an op launches, and why. */
+struct attn_op_info {
+    size_t size;                    /**< in: sizeof(struct attn_op_info) */
+    struct attn_kernel_info kernel; /**< the (first) kernel */
+    uint32_t kernel_count;          /**< more than one: chosen per call from the pack's table */
+    uint32_t pack;                  /**< number of its pack, in the order of attn_device_open() */
+    char why[200];                  /**< "exact", or which fields a more general kernel covers;
+                                     * for a call also what the choice depended on */
+};
+
+/** Fills info->size bytes; strings of `kernel` live as long as its pack. */
+ATTN_PUBLIC int attn_op_describe(const struct attn_op *op, struct attn_op_info *info);
+
+/**
+ * The same for one call: the kernel that a launch with these arguments would run, by the first row
+ * of the pack's table whose ranges they are in. Fails as the launch would.
+ */
+ATTN_PUBLIC int attn_op_describe_launch(const struct attn_op *op, const void *args,
+                                        struct attn_op_info *info);
+
+/** No launch of the op may be running, and no graph with it may be replayed later. */
+ATTN_PUBLIC void attn_op_destroy(struct attn_op *op);
+
+/* ---- Paged caches: what every op that reads or writes one has in common ---- */
+
+/** Order inside a page; D elements a head, P tokens a page, x elements in 16 bytes. */
+enum attn_kv_layout {
+    ATTN_KV_NHD,    /**< k and v [page, token, kv head, D]: every stride is free */
+    ATTN_KV_SHUFFLE /**< k [page, kv head, D / x, P, x], v [page, kv head, P / x, D, x] */
+};
+
+/** Which elements share a scale; it multiplies what is stored. */
+enum attn_kv_scale {
+    ATTN_KV_SCALE_NONE,   /**< what is stored is the value */
+    ATTN_KV_SCALE_TENSOR, /**< all: k_scale[0], v_scale[0] */
+    ATTN_KV_SCALE_TOKEN,  /**< those of one token and head: [page, kv head, token] */
+    ATTN_KV_SCALE_BLOCK   /**< those of one page and head: [page, kv head] */
+};
+
+/** How the pages of a sequence are listed. */
+enum attn_page_table {
+    ATTN_PAGES_BLOCKS, /**< a row of page numbers per sequence */
+    ATTN_PAGES_INDICES /**< one list of page numbers, cut by kv_indptr */
+};
+
+/** How a cache holds keys and values: fixed for a layer. */
+struct attn_cache_desc {
+    enum attn_dtype dtype; /**< of its elements; 0: the op's dtype */
+    enum attn_kv_layout layout;
+    enum attn_kv_scale scale; /**< for ATTN_FP8 and ATTN_INT8, which needs one */
+    int32_t page_size;        /**< tokens in a page: a power of two; SHUFFLE: x or more */
+};
+
+/**
+ * A cache in one call. k and v are 16-byte aligned, and so is every stride of theirs; a page may be
+ * 2 GiB, it is less than 4 GiB from one page to the next, and a cache may be what the GPU has.
+ * Strides are in elements, those of the scales in floats, and 0 stands for a contiguous tensor.
+ * Nothing here may vary between replays of a captured graph.
+ */
+struct attn_cache {
+    void *k;                /**< of pages that attn_cache_desc describes */
+    void *v;
+    float *k_scale;         /**< NULL with ATTN_KV_SCALE_NONE */
+    float *v_scale;         /**< the strides of k_scale */
+    int64_t k_page_stride;
+    int64_t k_token_stride; /**< NHD only */
+    int64_t k_head_stride;
+    int64_t v_page_stride;
+    int64_t v_token_stride; /**< NHD only */
+    int64_t v_head_stride;
+    int64_t scale_page_stride;
+    int64_t scale_head_stride; /**< per token: the tokens of a page and head are neighbours */
+    int32_t page_count;     /**< pages in the cache, for ATTN_CHECK_DATA; 0: not said */
+};
+
+/**
+ * Whose tokens the pages hold, on the device, all int32. Token i of sequence s is token i % P of
+ * page block_table[s * block_table_stride + i / P], or kv_indices[kv_indptr[s] + i / P]; entries
+ * behind the last token's are never read.
+ */
+struct attn_pages {
+    const int32_t *kv_lens;     /**< [batch]: tokens of each sequence with the new ones; may be 0 */
+    const int32_t *block_table; /**< [batch, entries], with ATTN_PAGES_BLOCKS */
+    const int32_t *kv_indptr;   /**< [batch + 1], with ATTN_PAGES_INDICES */
+    const int32_t *kv_indices;  /**< [entries], with ATTN_PAGES_INDICES */
+    int64_t block_table_stride; /**< 0: entries */
+    int32_t entries;            /**< of a row or the list; 0: not said, and not checked */
+};
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
