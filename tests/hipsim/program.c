@@ -170,11 +170,17 @@ void program_at(struct program *p, struct code *code, uint64_t offset)
         .grid = {p->block, 1, 1}, .block = {p->block, 1, 1},
         .nvgpr = PROGRAM_VGPRS, .nagpr = PROGRAM_AGPRS, .mode = p->mode,
         .lds_bytes = p->lds_bytes, .private_bytes = p->private_bytes,
-        .checks = p->checks, .order = p->order, .seed = p->seed,
+        .checks = p->checks, .keep_going = p->keep_going, .order = p->order, .seed = p->seed,
         .budget = p->budget, .threads = 1, .observer = &observer,
     };
     engine_run(&launch);
     p->fault = launch.fault;
+    p->findings = launch.findings;
+    p->places = 0;
+    for (const struct finding *f = launch.first_finding; f; f = f->next)
+        if (p->places < sizeof(p->found) / sizeof(p->found[0]))
+            p->found[p->places++] = f->fault;
+    launch_forget_findings(&launch);
     p->counters = launch.counters;
 }
 

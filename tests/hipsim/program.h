@@ -32,6 +32,7 @@ struct program {
     uint32_t lds_bytes;
     uint32_t private_bytes;
     uint32_t checks;
+    bool keep_going;
     uint64_t budget;
     enum wave_order order;
     uint64_t seed;
@@ -44,6 +45,9 @@ struct program {
     uint8_t scc, scc_valid;
     uint32_t mode_after;
     struct fault fault;
+    uint64_t findings;
+    struct fault found[4]; /* the first ones */
+    unsigned places;
     struct counters counters;
 };
 

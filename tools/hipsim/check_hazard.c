@@ -173,10 +173,10 @@ static bool check(struct wave *w, const struct inst *in)
         if (need <= states)
             continue;
         char text[160];
-        wave_fault(w, in, FAULT_HAZARD, 0, "%u wait states after entry%+lld (%s), %u are needed",
-                   states, (long long)(from->offset + code_address(l->code) - l->entry_pc),
-                   code_text(l->code, from->offset, text, sizeof(text)), need);
-        return false;
+        return wave_finding(w, in, FAULT_HAZARD, 0,
+                            "%u wait states after entry%+lld (%s), %u are needed", states,
+                            (long long)(from->offset + code_address(l->code) - l->entry_pc),
+                            code_text(l->code, from->offset, text, sizeof(text)), need);
     }
     return true;
 }

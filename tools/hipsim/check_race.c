@@ -116,7 +116,7 @@ void race_begin(struct race *r)
     r->nconflicts = 0;
 }
 
-static void report(struct wave *w, const struct inst *in, const struct conflict *c,
+static bool report(struct wave *w, const struct inst *in, const struct conflict *c,
                    enum mem_direction direction, bool unwaited)
 {
     static const char *const names[] = {
@@ -124,7 +124,7 @@ static void report(struct wave *w, const struct inst *in, const struct conflict 
     const struct launch *l = w->launch;
     char text[160];
     long long at = (long long)(c->other_at + code_address(l->code) - l->entry_pc);
-    wave_fault(w, in, FAULT_RACE, UINT64_C(1) << c->lane,
+    return wave_finding(w, in, FAULT_RACE, UINT64_C(1) << c->lane,
                "%s at %s 0x%llx, which wave %u %s at entry%+lld (%s) %s; the kernel relies on the "
                "order of its waves", names[direction], c->lds ? "LDS offset" : "address",
                (unsigned long long)c->address, c->other, c->other_wrote ? "writes" : "reads", at,
@@ -205,8 +205,8 @@ static bool touch(const struct probe *a, struct cell *c, struct site *s)
     if (c->epoch != a->epoch) {
         if (a->direction != MEM_WRITE && outstanding(a, c, s)) {
             struct conflict f = conflict_of(a, c, s, c->writers, 0);
-            report(a->w, a->in, &f, a->direction, true);
-            return false;
+            if (!report(a->w, a->in, &f, a->direction, true))
+                return false;
         }
         *c = (struct cell){.epoch = a->epoch};
     }
@@ -229,10 +229,9 @@ static bool touch(const struct probe *a, struct cell *c, struct site *s)
         struct conflict f = conflict_of(a, c, s, writers, readers);
         struct race *r = a->race;
         if (a->direction != MEM_WRITE) {
-            report(a->w, a->in, &f, a->direction, false);
-            return false;
-        }
-        if (r->nconflicts < CONFLICTS_MAX) {
+            if (!report(a->w, a->in, &f, a->direction, false))
+                return false;
+        } else if (r->nconflicts < CONFLICTS_MAX) {
             f.old = mem_get32(a->p);
             for (unsigned i = 0; i < 4; i++)
                 f.mask |= a->mask >> i & 1 ? 0xffu << 8 * i : 0;

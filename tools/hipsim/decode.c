@@ -5,6 +5,7 @@
  */
 #include "tools/hipsim/decode.h"
 
+#include <assert.h>
 #include <llvm-c/Disassembler.h>
 #include <llvm-c/Target.h>
 #include <pthread.h>
@@ -33,6 +34,7 @@ struct code {
     uint64_t va;
     LLVMDisasmContextRef disasm;
     pthread_mutex_t lock; /* LLVM's context, and publication of slots */
+    _Atomic uint16_t *found; /* per slot: kinds of findings */
     struct inst *_Atomic slots[];
 };
 
@@ -105,13 +107,16 @@ struct code *code_create(enum gfx_target target, const void *bytes_at, size_t by
     struct code *code = calloc(1, sizeof(*code) + slots * sizeof(code->slots[0]));
     if (!code)
         return NULL;
+    code->found = calloc(slots + 1, sizeof(code->found[0]));
     code->target = target;
     code->bytes = bytes_at;
     code->size = slots * 4;
     code->va = va;
     code->disasm = LLVMCreateDisasmCPUFeatures("amdgcn-amd-amdhsa",
         target == GFX950 ? "gfx950" : "gfx942", "", NULL, 0, NULL, NULL);
-    if (!code->disasm) {
+    if (!code->disasm || !code->found) {
+        LLVMDisasmDispose(code->disasm);
+        free(code->found);
         free(code);
         return NULL;
     }
@@ -128,7 +133,15 @@ void code_destroy(struct code *code)
         free(atomic_load_explicit(&code->slots[i], memory_order_relaxed));
     LLVMDisasmDispose(code->disasm);
     pthread_mutex_destroy(&code->lock);
+    free(code->found);
     free(code);
+}
+
+bool code_note(struct code *code, uint64_t offset, enum fault_kind kind)
+{
+    static_assert(FAULT_KINDS <= 16, "a bit per kind");
+    const uint64_t slot = offset / 4 < code->size / 4 ? offset / 4 : code->size / 4;
+    return !(atomic_fetch_or(&code->found[slot], (uint16_t)(1u << kind)) >> kind & 1);
 }
 
 enum gfx_target code_target(const struct code *code)

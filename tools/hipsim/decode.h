@@ -40,6 +40,9 @@ struct code_slots {
 
 struct code_slots code_slots(struct code *code);
 
+/* Notes a finding of this kind at `offset`. True the first time. */
+bool code_note(struct code *code, uint64_t offset, enum fault_kind kind);
+
 /* The disassembly of the instruction at `offset`, for reports. Returns `text`. */
 const char *code_text(struct code *code, uint64_t offset, char *text, size_t bytes);
 

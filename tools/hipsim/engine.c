@@ -417,9 +417,9 @@ static void release_barrier(struct workgroup *wg)
     wg->at_barrier = 0;
     wg->barriers++;
     if (ended && wg->launch->checks & CHECK_BARRIER)
-        wave_fault(first, NULL, FAULT_BARRIER, 0,
-                   "%u of %u waves wait at barrier %llu, the others have ended", waiting,
-                   wg->nwaves, (unsigned long long)wg->barriers);
+        wave_finding(first, NULL, FAULT_BARRIER, 0,
+                     "%u of %u waves wait at barrier %llu, the others have ended", waiting,
+                     wg->nwaves, (unsigned long long)wg->barriers);
 }
 
 static void report_deadlock(struct workgroup *wg)

@@ -49,10 +49,9 @@ static bool condition(const struct wave *w, enum branch_on on)
 static void exec_branch(struct wave *w, const struct inst *in)
 {
     enum branch_on on = (enum branch_on)in->row->arg;
-    if (w->launch->checks & CHECK_UNINIT && !condition_valid(w, on)) {
-        wave_fault(w, in, FAULT_UNINIT, 0, "the branch condition is undefined");
+    if (w->launch->checks & CHECK_UNINIT && !condition_valid(w, on)
+        && !wave_finding(w, in, FAULT_UNINIT, 0, "the branch condition is undefined"))
         return;
-    }
     if (condition(w, on))
         jump(w, code_base(w) + in->target);
 }
@@ -66,10 +65,9 @@ static void exec_getpc(struct wave *w, const struct inst *in)
 static void exec_setpc(struct wave *w, const struct inst *in)
 {
     uint64_t pc = src_scalar(w, &in->src[0]);
-    if (w->launch->checks & CHECK_UNINIT && !src_scalar_valid(w, &in->src[0])) {
-        wave_fault(w, in, FAULT_UNINIT, 0, "the address of the jump is undefined");
+    if (w->launch->checks & CHECK_UNINIT && !src_scalar_valid(w, &in->src[0])
+        && !wave_finding(w, in, FAULT_UNINIT, 0, "the address of the jump is undefined"))
         return;
-    }
     if (in->dst.kind != OPND_NONE)
         salu_write(w, &in->dst, w->pc, UINT64_MAX);
     jump(w, pc);
@@ -327,9 +325,8 @@ static void check_divergence(struct wave *w, const struct inst *in)
     uint64_t entry = w->launch->entry_pc - code_address(w->launch->code);
 
     if (skipped)
-        wave_fault(w, in, FAULT_DIVERGE, skipped,
-                   "these lanes were inactive at the wave's barrier before this one, at entry%+lld",
-                   (long long)(w->barrier_at - entry));
+        wave_finding(w, in, FAULT_DIVERGE, skipped, "these lanes were inactive at the wave's "
+                     "barrier before this one, at entry%+lld", (long long)(w->barrier_at - entry));
     w->skipped_barrier = ~exec;
     w->barrier_at = in->offset;
 }

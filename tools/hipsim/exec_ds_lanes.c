@@ -104,10 +104,8 @@ void ds_exec_swizzle(struct wave *w, const struct inst *in)
 /* MEM[offset + M0[15:0] + lane * 4] */
 static bool addtid_addresses(struct wave *w, const struct inst *in, struct lane_mem *m)
 {
-    if (mem_checks(w, CHECK_UNINIT) && w->s_valid[SGPR_M0] != UINT32_MAX) {
-        wave_fault(w, in, FAULT_UNINIT, 0, "undefined value in the LDS address (m0)");
+    if (!mem_m0_defined(w, in))
         return false;
-    }
     m->space = MEM_LDS;
     m->lanes = wave_exec(w);
     for (unsigned l = 0; l < WAVE_LANES; l++)
@@ -144,18 +142,15 @@ void ds_exec_append(struct wave *w, const struct inst *in)
     uint32_t out[WAVE_LANES], count = (uint32_t)__builtin_popcountll(exec);
     struct lane_mem m = { .space = MEM_LDS, .lanes = exec ? 1 : 0 };
 
-    if (mem_checks(w, CHECK_UNINIT) && w->s_valid[SGPR_M0] != UINT32_MAX) {
-        wave_fault(w, in, FAULT_UNINIT, 0, "undefined value in the LDS address (m0)");
+    if (!mem_m0_defined(w, in))
         return;
-    }
     m.addr[0] = (w->sgpr[SGPR_M0] & 0xffff) + (uint32_t)in->imm_offset;
     if (!mem_resolve(w, in, &m, 4, MEM_MODIFY))
         return;
-    if (m.lanes && !mem_written(w, &m, 0, 4)) {
-        wave_fault(w, in, FAULT_UNINIT, 0, "atomic operation on memory that was never written, "
-                   "at 0x%llx", (unsigned long long)m.addr[0]);
+    if (m.lanes && !mem_written(w, &m, 0, 4)
+        && !wave_finding(w, in, FAULT_UNINIT, 0, "atomic operation on memory that was never "
+                         "written, at 0x%llx", (unsigned long long)m.addr[0]))
         return;
-    }
     uint32_t old = m.lanes ? mem_get32(m.ptr[0]) : 0;
     if (m.lanes)
         mem_put32(m.ptr[0], in->row->arg ? old - count : old + count);

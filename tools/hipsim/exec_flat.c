@@ -43,10 +43,10 @@ static bool wide_addresses(struct wave *w, const struct inst *in, uint64_t lanes
     if (has(v) && !mem_defined(w, in, v, lanes, "the address"))
         return false;
     if (has(s)) {
-        if (lanes && mem_checks(w, CHECK_UNINIT) && !src_scalar_valid(w, s)) {
-            wave_fault(w, in, FAULT_UNINIT, 0, "undefined value in the base address (s%u)", s->reg);
+        if (lanes && mem_checks(w, CHECK_UNINIT) && !src_scalar_valid(w, s)
+            && !wave_finding(w, in, FAULT_UNINIT, 0, "undefined value in the base address (s%u)",
+                             s->reg))
             return false;
-        }
         offset += src_scalar(w, s);
         const uint32_t *low = has(v) ? src_rows(w, v, tmp) : NULL;
         for (unsigned l = 0; l < WAVE_LANES; l++)
@@ -69,10 +69,10 @@ static bool scratch_addresses(struct wave *w, const struct inst *in, uint64_t la
     if (has(v) && !mem_defined(w, in, v, lanes, "the address"))
         return false;
     if (has(s)) {
-        if (lanes && mem_checks(w, CHECK_UNINIT) && !src_scalar_valid(w, s)) {
-            wave_fault(w, in, FAULT_UNINIT, 0, "undefined value in the address (s%u)", s->reg);
+        if (lanes && mem_checks(w, CHECK_UNINIT) && !src_scalar_valid(w, s)
+            && !wave_finding(w, in, FAULT_UNINIT, 0, "undefined value in the address (s%u)",
+                             s->reg))
             return false;
-        }
         offset += (uint32_t)src_scalar(w, s);
     }
     const uint32_t *low = has(v) ? src_rows(w, v, tmp) : NULL;

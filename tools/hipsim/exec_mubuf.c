@@ -52,15 +52,14 @@ static bool read_resource(struct wave *w, const struct inst *in, struct resource
     if (mem_checks(w, CHECK_UNINIT) && wave_exec(w)) {
         uint32_t valid = w->s_valid[rsrc->reg] & w->s_valid[rsrc->reg + 1] &
                          w->s_valid[rsrc->reg + 2] & w->s_valid[rsrc->reg + 3];
-        if (valid != UINT32_MAX) {
-            wave_fault(w, in, FAULT_UNINIT, 0, "undefined value in the buffer resource s[%u:%u]",
-                       rsrc->reg, rsrc->reg + 3);
+        if (valid != UINT32_MAX
+            && !wave_finding(w, in, FAULT_UNINIT, 0,
+                             "undefined value in the buffer resource s[%u:%u]", rsrc->reg,
+                             rsrc->reg + 3))
             return false;
-        }
-        if (has(soffset) && !src_scalar_valid(w, soffset)) {
-            wave_fault(w, in, FAULT_UNINIT, 0, "undefined value in the buffer offset");
+        if (has(soffset) && !src_scalar_valid(w, soffset)
+            && !wave_finding(w, in, FAULT_UNINIT, 0, "undefined value in the buffer offset"))
             return false;
-        }
     }
     *r = (struct resource){
         .base = d[0] | (uint64_t)(d[1] & 0xffff) << 32,

@@ -37,17 +37,13 @@ static bool operands_valid(struct wave *w, const struct inst *in)
 
     if (!mem_checks(w, CHECK_UNINIT))
         return true;
-    if (!scalars_valid(w, base->reg, dwords)) {
-        wave_fault(w, in, FAULT_UNINIT, 0, "undefined value in the base address s[%u:%u]",
-                   base->reg, base->reg + dwords - 1);
+    if (!scalars_valid(w, base->reg, dwords)
+        && !wave_finding(w, in, FAULT_UNINIT, 0, "undefined value in the base address s[%u:%u]",
+                         base->reg, base->reg + dwords - 1))
         return false;
-    }
-    if (soffset->kind != OPND_NONE && !src_scalar_valid(w, soffset)) {
-        wave_fault(w, in, FAULT_UNINIT, 0, "undefined value in the address offset (s%u)",
-                   soffset->reg);
-        return false;
-    }
-    return true;
+    return soffset->kind == OPND_NONE || src_scalar_valid(w, soffset)
+        || wave_finding(w, in, FAULT_UNINIT, 0, "undefined value in the address offset (s%u)",
+                        soffset->reg);
 }
 
 /* Bytes of a buffer resource that scalar accesses may reach: num_records, in units of the stride
@@ -148,10 +144,9 @@ static void exec_store(struct wave *w, const struct inst *in)
     if (!address(w, in, &m))
         return;
     unsigned have = dwords_in_range(w, in, &m);
-    if (mem_checks(w, CHECK_UNINIT) && !scalars_valid(w, reg, have)) {
-        wave_fault(w, in, FAULT_UNINIT, 0, "undefined value in the stored data (s%u)", reg);
+    if (mem_checks(w, CHECK_UNINIT) && !scalars_valid(w, reg, have)
+        && !wave_finding(w, in, FAULT_UNINIT, 0, "undefined value in the stored data (s%u)", reg))
         return;
-    }
     if (have && !mem_resolve(w, in, &m, 4 * have, MEM_WRITE))
         return;
     note(w, &m, have, MEM_WRITE);
@@ -180,11 +175,10 @@ static void exec_atomic(struct wave *w, const struct inst *in)
         data2 = data;
         data = scalar_value(w, reg + bytes / 4, bytes);
     }
-    if (mem_checks(w, CHECK_UNINIT) && !scalars_valid(w, reg, bytes / 4 * (compare ? 2 : 1))) {
-        wave_fault(w, in, FAULT_UNINIT, 0, "undefined value in the operand of an atomic (s%u)",
-                   reg);
+    if (mem_checks(w, CHECK_UNINIT) && !scalars_valid(w, reg, bytes / 4 * (compare ? 2 : 1))
+        && !wave_finding(w, in, FAULT_UNINIT, 0,
+                         "undefined value in the operand of an atomic (s%u)", reg))
         return;
-    }
     if (!address(w, in, &m) || !mem_resolve(w, in, &m, bytes, MEM_MODIFY))
         return;
     note(w, &m, bytes / 4, MEM_MODIFY);

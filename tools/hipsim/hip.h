@@ -48,6 +48,9 @@ hipError_t hip_fail(hipError_t error, const char *format, ...)
 /** Hands a report to the user's callback or to standard error. */
 void hip_report(const struct hipsim_report *report);
 
+/** Adds to what hipsim_findings() returns. */
+void hip_note_findings(uint64_t findings);
+
 /** A copy of the options now in force. */
 struct options hip_options(void);
 

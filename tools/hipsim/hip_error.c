@@ -22,6 +22,7 @@ static struct {
     void *report_ctx;
     pthread_mutex_t print_lock;
     _Atomic uint64_t calls;
+    _Atomic uint64_t findings;
     _Atomic uint64_t calls_to_failure; /* 0: disarmed */
     _Atomic int failure;
 } runtime = {
@@ -210,6 +211,16 @@ HIPSIM_API void hipsim_fail_call(uint64_t nth, int error)
 HIPSIM_API uint64_t hipsim_call_count(void)
 {
     return atomic_load(&runtime.calls);
+}
+
+void hip_note_findings(uint64_t findings)
+{
+    atomic_fetch_add(&runtime.findings, findings);
+}
+
+HIPSIM_API uint64_t hipsim_findings(void)
+{
+    return atomic_load(&runtime.findings);
 }
 
 HIPSIM_API bool hipsim_last_launch(struct hipsim_launch_stats *stats)

@@ -135,9 +135,9 @@ static const char *const fault_names[FAULT_KINDS] = {
     [FAULT_BUDGET] = "budget",   [FAULT_TRAP] = "trap",
 };
 
-static hipError_t report_fault(const struct launch *launch, const struct ihipModule_t *module)
+static void report_fault(const struct launch *launch, const struct ihipModule_t *module,
+                         const struct fault *fault)
 {
-    const struct fault *fault = &launch->fault;
     char text[sizeof fault->text + 400], place[300];
     struct hipsim_report report = {
         .kind = fault_names[fault->kind],
@@ -156,7 +156,11 @@ static hipError_t report_fault(const struct launch *launch, const struct ihipMod
         snprintf(text, sizeof text, "%s", fault->text);
     memcpy(report.workgroup, fault->workgroup, sizeof report.workgroup);
     hip_report(&report);
-    switch (fault->kind) {
+}
+
+static hipError_t fault_error(enum fault_kind kind)
+{
+    switch (kind) {
     case FAULT_MEMORY:
         return hipErrorIllegalAddress;
     case FAULT_DEADLOCK:
@@ -173,6 +177,7 @@ static struct hipsim_launch_stats statistics(const struct launch *launch, int de
 {
     const struct counters *c = &launch->counters;
     struct hipsim_launch_stats stats = {
+        .findings = launch->findings,
         .kernel = launch->kernel,
         .lds_bytes = launch->lds_bytes,
         .vgprs = launch->nvgpr,
@@ -320,16 +325,24 @@ hipError_t hip_kernel_run(const struct hip_kernel_work *work, struct hip_device 
     launch->seed = options.seed;
     launch->budget = options.budget;
     launch->threads = (uint32_t)options.threads;
+    launch->keep_going = !options.halt;
     launch->sendmsg = hip_hostcall_message;
     if (!(options.checks & CHECK_UNINIT))
         hipsim_mem_trust_existing();
     double modelled;
-    if (time_run(launch, options.time != 0, &modelled) != 0)
-        error = report_fault(launch, work->function->module);
+    const int ended = time_run(launch, options.time != 0, &modelled);
+    for (const struct finding *f = launch->first_finding; f; f = f->next)
+        report_fault(launch, work->function->module, &f->fault);
+    hip_note_findings(launch->findings);
+    if (ended != 0) {
+        report_fault(launch, work->function->module, &launch->fault);
+        error = fault_error(launch->fault.kind);
+    }
     hip_hostcall_serve(device);
     note_launch(launch, device, options.stats, modelled, time);
     if (options.time && modelled >= 0)
         print_time();
+    launch_forget_findings(launch);
     dispatch_release(&dispatch);
     return error;
 }

@@ -54,6 +54,7 @@ struct hipsim_launch_stats {
     uint64_t instructions, salu, valu, mfma, vmem, smem, lds, branch;
     double microseconds; /* modelled */
     int device;
+    uint64_t findings; /* with halt=off: what the checks found, counting repetitions */
 };
 
 /** The calling thread's last launch. False if it has not launched anything. */
@@ -74,6 +75,13 @@ HIPSIM_API double hipsim_device_time(int device);
 /** Makes the n-th HIP call from now (1: the next one), by any thread, fail with `error` and do
  *  nothing. 0 disarms. */
 HIPSIM_API void hipsim_fail_call(uint64_t nth, int error);
+
+/**
+ * What the checks have found so far in launches that went on (option halt=off), counting
+ * repetitions; reports are made once per place. Such launches return hipSuccess: a program that
+ * must fail on findings asks here before it ends.
+ */
+HIPSIM_API uint64_t hipsim_findings(void);
 
 /** HIP calls made so far. */
 HIPSIM_API uint64_t hipsim_call_count(void);

@@ -152,12 +152,11 @@ bool mem_atomic(struct wave *w, const struct inst *in, struct lane_mem *m, uint3
     if (!mem_defined(w, in, data, m->lanes, "the operand of an atomic") ||
         (data2 && !mem_defined(w, in, data2, m->lanes, "the operand of an atomic")))
         return false;
-    if (op != ATOMIC_SWAP && mem_checks(w, CHECK_UNINIT) && (m->lanes & ~written)) {
-        wave_fault(w, in, FAULT_UNINIT, m->lanes & ~written,
-                   "atomic operation on memory that was never written, at 0x%llx",
-                   (unsigned long long)m->addr[__builtin_ctzll(m->lanes & ~written)]);
+    if (op != ATOMIC_SWAP && mem_checks(w, CHECK_UNINIT) && (m->lanes & ~written)
+        && !wave_finding(w, in, FAULT_UNINIT, m->lanes & ~written,
+                         "atomic operation on memory that was never written, at 0x%llx",
+                         (unsigned long long)m->addr[__builtin_ctzll(m->lanes & ~written)]))
         return false;
-    }
     FOR_LANES(l, lanes) {
         uint64_t old = 0;
         if (m->lanes >> l & 1)
@@ -214,10 +213,8 @@ bool mem_load_to_lds(struct wave *w, const struct inst *in, struct lane_mem *m, 
     uint32_t m0_mask = code_target(w->launch->code) == GFX950 ? 0x3fffc : 0xfffc;
     uint32_t base = (w->sgpr[SGPR_M0] & m0_mask) + (uint32_t)in->imm_offset, end = 0;
 
-    if (mem_checks(w, CHECK_UNINIT) && w->s_valid[SGPR_M0] != UINT32_MAX) {
-        wave_fault(w, in, FAULT_UNINIT, 0, "undefined value in the LDS address (m0)");
+    if (!mem_m0_defined(w, in))
         return false;
-    }
     FOR_LANES(l, to.lanes)
         to.addr[l] = base + (uint64_t)l * size;
     if (!mem_resolve(w, in, &to, size, MEM_WRITE))

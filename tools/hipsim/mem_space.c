@@ -243,10 +243,9 @@ static bool arrived(struct wave *w, const struct inst *in, const struct lane_mem
         for (unsigned i = 0; i < m->bytes; i++)
             early |= (uint64_t)(state[i] / LDS_IN_FLIGHT & 1) << l;
     }
-    wave_fault(w, in, FAULT_WAIT, early, "%s at LDS offset 0x%llx while a load to LDS that writes "
-               "it is outstanding", access_name(direction),
-               (unsigned long long)m->addr[__builtin_ctzll(early)]);
-    return false;
+    return wave_finding(w, in, FAULT_WAIT, early, "%s at LDS offset 0x%llx while a load to LDS "
+                        "that writes it is outstanding", access_name(direction),
+                        (unsigned long long)m->addr[__builtin_ctzll(early)]);
 }
 
 bool mem_resolve(struct wave *w, const struct inst *in, struct lane_mem *m, unsigned bytes,
@@ -386,7 +385,12 @@ bool mem_defined(struct wave *w, const struct inst *in, const struct opnd *o, ui
     if (!bad)
         return true;
     const char *file = o->kind == OPND_AGPR ? "a" : o->kind == OPND_SGPR ? "s" : "v";
-    wave_fault(w, in, FAULT_UNINIT, bad, "undefined value in %s (%s%u%s)", what, file, o->reg,
-               o->dwords > 1 ? " and following" : "");
-    return false;
+    return wave_finding(w, in, FAULT_UNINIT, bad, "undefined value in %s (%s%u%s)", what, file,
+                        o->reg, o->dwords > 1 ? " and following" : "");
+}
+
+bool mem_m0_defined(struct wave *w, const struct inst *in)
+{
+    return !mem_checks(w, CHECK_UNINIT) || w->s_valid[SGPR_M0] == UINT32_MAX
+        || wave_finding(w, in, FAULT_UNINIT, 0, "undefined value in the LDS address (m0)");
 }

@@ -38,6 +38,7 @@ struct options options_default(void)
         .devices = 1,
         .checks = CHECK_DEFAULT,
         .budget = DEFAULT_BUDGET,
+        .halt = 1,
         .fail_error = 2,
     };
 }

@@ -3,6 +3,7 @@
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "tools/hipsim/decode.h"
@@ -40,20 +41,19 @@ static void append(struct fault *f, const char *format, ...)
     va_end(args);
 }
 
-void wave_fault(struct wave *w, const struct inst *in, enum fault_kind kind, uint64_t lanes,
-                const char *format, ...)
+/* launch->fault and launch->first_finding. */
+static pthread_mutex_t report_lock = PTHREAD_MUTEX_INITIALIZER;
+
+/* An undefined value may come from a load that was not waited for: that is what is wrong then. */
+static enum fault_kind cause(const struct wave *w, enum fault_kind kind)
 {
-    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    return kind == FAULT_UNINIT && w->stale.any ? FAULT_WAIT : kind;
+}
+
+static void describe(struct wave *w, const struct inst *in, enum fault_kind kind, uint64_t lanes,
+                     const char *format, va_list args, struct fault *f)
+{
     struct launch *l = w->launch;
-    w->state = WAVE_FAULTED;
-    pthread_mutex_lock(&lock);
-    struct fault *f = &l->fault;
-    if (f->kind != FAULT_NONE) {
-        pthread_mutex_unlock(&lock);
-        return;
-    }
-    if (kind == FAULT_UNINIT && w->stale.any)
-        kind = FAULT_WAIT;
     f->kind = kind;
     memcpy(f->workgroup, w->wg->id, sizeof(f->workgroup));
     f->wave = w->id;
@@ -62,10 +62,7 @@ void wave_fault(struct wave *w, const struct inst *in, enum fault_kind kind, uin
     f->text[0] = '\0';
     append(f, "%s: ", fault_names[kind]);
     size_t used = strlen(f->text);
-    va_list args;
-    va_start(args, format);
     vsnprintf(f->text + used, sizeof(f->text) - used, format, args);
-    va_end(args);
     append(f, "\n  kernel %s, workgroup (%u, %u, %u), wave %u", l->kernel ? l->kernel : "?",
            w->wg->id[0], w->wg->id[1], w->wg->id[2], w->id);
     if (lanes)
@@ -86,7 +83,71 @@ void wave_fault(struct wave *w, const struct inst *in, enum fault_kind kind, uin
                (long long)(w->stale.load - entry),
                code_text(l->code, w->stale.load, text, sizeof(text)));
     }
-    pthread_mutex_unlock(&lock);
+}
+
+static void stop(struct wave *w, const struct inst *in, enum fault_kind kind, uint64_t lanes,
+                 const char *format, va_list args)
+{
+    w->state = WAVE_FAULTED;
+    pthread_mutex_lock(&report_lock);
+    if (w->launch->fault.kind == FAULT_NONE)
+        describe(w, in, cause(w, kind), lanes, format, args, &w->launch->fault);
+    pthread_mutex_unlock(&report_lock);
+}
+
+void wave_fault(struct wave *w, const struct inst *in, enum fault_kind kind, uint64_t lanes,
+                const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    stop(w, in, kind, lanes, format, args);
+    va_end(args);
+}
+
+/* Keeps a finding at a place that has had none of its kind. */
+static void keep(struct wave *w, const struct inst *in, enum fault_kind kind, uint64_t lanes,
+                 const char *format, va_list args)
+{
+    struct launch *l = w->launch;
+    struct finding *f = calloc(1, sizeof(*f));
+    if (!f)
+        return;
+    pthread_mutex_lock(&report_lock);
+    struct finding **end = &l->first_finding;
+    while (*end)
+        end = &(*end)->next;
+    *end = f;
+    describe(w, in, kind, lanes, format, args, &f->fault);
+    pthread_mutex_unlock(&report_lock);
+}
+
+bool wave_finding(struct wave *w, const struct inst *in, enum fault_kind kind, uint64_t lanes,
+                  const char *format, ...)
+{
+    struct launch *l = w->launch;
+    va_list args;
+    va_start(args, format);
+    if (l->keep_going) {
+        enum fault_kind why = cause(w, kind);
+        uint64_t at = why != kind ? w->stale.read
+            : in ? in->offset : w->pc - code_address(l->code);
+        __atomic_fetch_add(&l->findings, 1, __ATOMIC_RELAXED);
+        if (code_note(l->code, at, why))
+            keep(w, in, why, lanes, format, args);
+    } else {
+        stop(w, in, kind, lanes, format, args);
+    }
+    va_end(args);
+    return l->keep_going;
+}
+
+void launch_forget_findings(struct launch *l)
+{
+    while (l->first_finding) {
+        struct finding *f = l->first_finding;
+        l->first_finding = f->next;
+        free(f);
+    }
 }
 
 static uint64_t *busy_bits(struct wave *w, unsigned kind)
@@ -225,9 +286,9 @@ enum wait_verdict wave_check_wait(struct wave *w, const struct inst *in)
         if (!operand_busy(w, written[i]) || returns_after(w, in, written[i]))
             continue;
         note_stale(w, in, written[i]);
-        wave_fault(w, in, FAULT_WAIT, 0, "%c%u is overwritten while a load is outstanding",
-                   register_files[written[i]->kind], written[i]->reg);
-        return WAIT_FAULTED;
+        if (!wave_finding(w, in, FAULT_WAIT, 0, "%c%u is overwritten while a load is outstanding",
+                          register_files[written[i]->kind], written[i]->reg))
+            return WAIT_FAULTED;
     }
     enum wait_verdict verdict = WAIT_FINE;
     for (unsigned i = 0; i < in->nsrc; i++) {
@@ -235,12 +296,11 @@ enum wait_verdict wave_check_wait(struct wave *w, const struct inst *in)
         if (!operand_busy(w, o))
             continue;
         note_stale(w, in, o);
-        verdict = WAIT_STALE;
-        if (in->row->flags & (ROW_VMEM | ROW_LDS | ROW_SMEM | ROW_BRANCH)) {
-            wave_fault(w, in, FAULT_WAIT, 0, "%c%u is used while a load is outstanding",
-                       register_files[o->kind], o->reg);
+        if (!(in->row->flags & (ROW_VMEM | ROW_LDS | ROW_SMEM | ROW_BRANCH)))
+            verdict = WAIT_STALE;
+        else if (!wave_finding(w, in, FAULT_WAIT, 0, "%c%u is used while a load is outstanding",
+                               register_files[o->kind], o->reg))
             return WAIT_FAULTED;
-        }
     }
     return verdict;
 }

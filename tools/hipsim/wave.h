@@ -175,6 +175,12 @@ struct fault {
     char text[1024]; /* the whole report, several lines */
 };
 
+/* What a check found while the launch went on. */
+struct finding {
+    struct fault fault;
+    struct finding *next;
+};
+
 struct counters {
     uint64_t instructions, salu, valu, mfma, vmem, smem, lds, branch, workgroups, waves;
     /* Global memory that instructions asked for; neighbouring lanes at one address count once. */
@@ -247,6 +253,7 @@ struct launch {
     uint64_t seed;
     uint64_t budget;        /* instructions per wave, 0: none */
     uint32_t threads;       /* host threads, 0: one per core */
+    bool keep_going;        /* what hardware would not stop at is noted, see wave_finding() */
     const struct observer *observer;
     void (*trap)(struct wave *w, const struct inst *in);    /* s_trap; NULL faults */
     void (*sendmsg)(struct wave *w, const struct inst *in); /* s_sendmsg; NULL ignores */
@@ -257,6 +264,9 @@ struct launch {
     /* Results. */
     struct counters counters;
     struct fault fault;     /* kind FAULT_NONE when the dispatch ran to its end */
+    uint64_t findings;      /* with keep_going: how often, */
+    struct finding *first_finding; /* and those at places of the code that had none of their kind,
+                                    * in the order found; launch_forget_findings() frees them */
     void *engine;           /* the running engine's */
 };
 
@@ -289,6 +299,16 @@ static inline uint64_t sgpr_valid64(const struct wave *w, unsigned reg)
  */
 void wave_fault(struct wave *w, const struct inst *in, enum fault_kind kind, uint64_t lanes,
                 const char *format, ...) __attribute__((format(printf, 5, 6)));
+
+/*
+ * The same for what hardware would go on from: wait, hazard, race, undefined value, barriers. With
+ * launch->keep_going it is counted, noted once per place of the code, and true is returned: the
+ * handler goes on with the values that are there. Else false.
+ */
+bool wave_finding(struct wave *w, const struct inst *in, enum fault_kind kind, uint64_t lanes,
+                  const char *format, ...) __attribute__((format(printf, 5, 6)));
+
+void launch_forget_findings(struct launch *launch);
 
 /*
  * Notes that `in` has issued a memory operation under `counter` which will write `count` registers

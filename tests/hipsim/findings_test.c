@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What hardware would not stop at: counted, noted once per place, and the kernel goes on. */
+#include "tests/hipsim/device.h"
+
+/* Each kernel has one mistake, and leaves 5 in s0 behind it. */
+static void expect(const char *text, enum fault_kind kind)
+{
+    uint32_t *buffer = device_alloc(4096, NULL);
+    for (unsigned going = 0; going < 2; going++) {
+        struct program p = program_new(GFX942);
+        p.checks = CHECK_ALL;
+        p.keep_going = going;
+        p.block = 128;
+        p.lds_bytes = 1024;
+        p.v_valid[1] = 0;
+        p.s_valid[8] = 0;
+        program_s64_set(&p, 2, (uint64_t)(uintptr_t)buffer);
+        program_lanes(&p, 10, 4);
+        program_try(&p, text);
+        if (going ? p.fault.kind != FAULT_NONE || p.s[0] != 5 || !p.findings || p.places != 1
+                        || p.found[0].kind != kind
+                  : p.fault.kind != kind || p.findings || p.s[0] == 5)
+            fail_msg("%s\n%s%s: %d findings, %u places, s0 = %u", text, p.fault.text,
+                     p.found[0].text, (int)p.findings, p.places, p.s[0]);
+    }
+    hipsim_mem_free(buffer);
+}
+
+#define END "\ns_nop 7\ns_mov_b32 s0, 5"
+
+static void every_kind_goes_on(void **state)
+{
+    (void)state;
+    expect("global_store_dword v10, v1, s[2:3]" END, FAULT_UNINIT);
+    expect("s_cmp_eq_u32 s8, 0\ns_cbranch_scc0 over\nover:" END, FAULT_UNINIT);
+    expect("v_mov_b32 v1, s100\ns_nop 7\nds_write_b32 v10, v1\ns_waitcnt lgkmcnt(0)" END,
+           FAULT_RACE);
+    expect("v_mov_b32 v1, 1\nglobal_store_dword v10, v1, s[2:3]\ns_waitcnt vmcnt(0)\ns_barrier\n"
+           "global_load_dword v1, v10, s[2:3]\nv_add_u32 v2, v1, v1\ns_waitcnt vmcnt(0)\n"
+           "global_store_dword v10, v2, s[2:3] offset:1024" END, FAULT_WAIT);
+    expect("v_exp_f32 v1, v11\nv_mov_b32 v2, v1" END, FAULT_HAZARD);
+    expect("s_mov_b32 exec_hi, 0\ns_barrier\ns_mov_b32 exec_hi, exec_lo\ns_barrier" END,
+           FAULT_DIVERGE);
+    expect("s_cmp_eq_u32 s100, 1\ns_cbranch_scc1 out\ns_barrier" END "\nout:", FAULT_BARRIER);
+}
+
+static void values_are_those_that_are_there(void **state)
+{
+    (void)state;
+    struct program p = program_new(GFX942);
+    p.keep_going = true;
+    p.lds_bytes = 1024;
+    program_lanes(&p, 10, 4);
+    program_fill(&p, 11, 21);
+    program_try(&p, "ds_write_b32 v10, v11\ns_waitcnt lgkmcnt(0)\nds_read_b32 v1, v10\n"
+                    "v_add_u32 v2, v1, v1\nv_cmp_eq_u32 vcc, 42, v2\ns_cbranch_vccz over\n"
+                    "s_mov_b32 s0, 7\nover:");
+    assert_int_equal(p.fault.kind, FAULT_NONE);
+    assert_int_equal(p.v[2][9], 42);
+    assert_int_equal(p.s[0], 7);
+    assert_int_equal(p.places, 1);
+    assert_int_equal(p.found[0].kind, FAULT_WAIT);
+    assert_non_null(strstr(p.found[0].text, "before the s_waitcnt for the load at"));
+}
+
+/* Once per place, however often it is passed; and memory faults stop the kernel all the same. */
+static void places_are_named_once(void **state)
+{
+    (void)state;
+    struct program p = program_new(GFX942);
+    p.keep_going = true;
+    p.s_valid[8] = 0;
+    program_try(&p, "s_mov_b32 s0, 5\nloop:\ns_cmp_eq_u32 s8, 0\ns_cbranch_scc0 over\nover:\n"
+                    "s_sub_u32 s0, s0, 1\ns_cmp_lg_u32 s0, 0\ns_cbranch_scc1 loop");
+    assert_int_equal(p.fault.kind, FAULT_NONE);
+    assert_int_equal(p.findings, 5);
+    assert_int_equal(p.places, 1);
+    p.s_valid[8] = 0;
+    program_s64_set(&p, 2, 64);
+    program_lanes(&p, 10, 4);
+    program_try(&p, "s_cmp_eq_u32 s8, 0\ns_cbranch_scc0 over\nover:\n"
+                    "global_store_dword v10, v10, s[2:3]");
+    assert_int_equal(p.fault.kind, FAULT_MEMORY);
+    assert_int_equal(p.places, 1);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_kind_goes_on),
+        cmocka_unit_test(values_are_those_that_are_there),
+        cmocka_unit_test(places_are_named_once),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+// halt=off: a race is reported once, counted, and does not stop the kernel; a fault still does.
+#include "check.h"
+
+#include <dlfcn.h>
+#include <string.h>
+
+#include "tools/hipsim/hipsim.h"
+
+static int reports;
+static char report[4096];
+
+static void keep(void *, const hipsim_report *r)
+{
+    reports++;
+    snprintf(report, sizeof report, "%s", r->text);
+}
+
+__global__ void shift(int *out)
+{
+    __shared__ int part[128];
+    part[threadIdx.x] = threadIdx.x;
+    out[threadIdx.x] = part[(threadIdx.x + 64) % 128];
+}
+
+__global__ void store_at(int *p, int at)
+{
+    p[at] = 1;
+}
+
+template <typename F> static F *find(const char *name)
+{
+    F *f = (F *)dlsym(RTLD_DEFAULT, name);
+    CHECK(f);
+    return f;
+}
+
+int main()
+{
+    auto configure = find<decltype(hipsim_configure)>("hipsim_configure");
+    auto findings = find<decltype(hipsim_findings)>("hipsim_findings");
+    auto last_launch = find<decltype(hipsim_last_launch)>("hipsim_last_launch");
+    int *p, out[128];
+
+    find<decltype(hipsim_set_report)>("hipsim_set_report")(keep, NULL);
+    HIP(hipMalloc(&p, sizeof out));
+    shift<<<1, 128>>>(p);
+    EXPECT(hipErrorLaunchFailure, hipDeviceSynchronize());
+    CHECK(reports == 1 && strstr(report, "data race") && findings() == 0);
+    (void)hipGetLastError();
+
+    CHECK(configure("halt=off", NULL, 0));
+    for (int i = 0; i < 2; i++) {
+        hipsim_launch_stats stats;
+        shift<<<1, 128>>>(p);
+        HIP(hipDeviceSynchronize());
+        CHECK(last_launch(&stats) && stats.findings > 0);
+    }
+    CHECK(reports == 2 && findings() >= 2);
+    HIP(hipMemcpy(out, p, sizeof out, hipMemcpyDeviceToHost));
+    CHECK(out[0] == 64 && out[127] == 63);
+    store_at<<<1, 1>>>(p, 1 << 20);
+    EXPECT(hipErrorIllegalAddress, hipDeviceSynchronize());
+    CHECK(reports == 3);
+    return 0;
+}
