@@ -11,7 +11,7 @@ enum { GUARD = 64 };
 static const uint32_t float_poison = 0x7fc0beef;
 
 /* Memory for a test run: there is nothing to do without it. */
-static void *allocate(size_t count, size_t size)
+void *verify_allocate(size_t count, size_t size)
 {
     void *p = calloc(count ? count : 1, size);
     if (!p)
@@ -48,7 +48,7 @@ static double *value_at(const struct tensor *t, int token, int head, int d)
 void tensor_fill(struct tensor *t, uint64_t *random)
 {
     const size_t count = (size_t)(t->tokens - t->first) * t->heads * t->dim;
-    t->values = allocate(count, sizeof(*t->values));
+    t->values = verify_allocate(count, sizeof(*t->values));
     for (size_t i = 0; i < count; i++)
         t->values[i] = random_value(random);
 }
@@ -150,7 +150,7 @@ static size_t image_elements(const struct tensor *t)
 static void make_image(struct tensor *t)
 {
     const size_t size = element_size(t), elements = image_elements(t);
-    t->image = allocate(elements, size);
+    t->image = verify_allocate(elements, size);
     for (size_t i = 0; i < elements; i++)
         poison(t, t->image + i * size);
     if (!t->values)
@@ -164,7 +164,7 @@ static void make_image(struct tensor *t)
 
 static void upload_rows(struct tensor *t, struct device_memory *m)
 {
-    uint16_t *row = allocate(t->dim, sizeof(*row));
+    uint16_t *row = verify_allocate(t->dim, sizeof(*row));
     for (int token = t->first; token < t->tokens; token++) {
         for (int head = 0; head < t->heads; head++) {
             encode_row(t, token, head, row);
@@ -217,7 +217,7 @@ double tensor_get(const struct tensor *t, int64_t token, int head, int d)
 bool tensor_untouched_but(const struct tensor *t, const uint8_t *written, size_t *at)
 {
     const size_t elements = image_elements(t), size = element_size(t);
-    bool *inside = allocate(elements, sizeof(*inside));
+    bool *inside = verify_allocate(elements, sizeof(*inside));
     for (int token = 0; token < t->tokens; token++) {
         for (int head = 0; written[token] && head < t->heads; head++)
             memset(inside + t->guard + index_of(t, token, head, 0), true, (size_t)t->dim);
@@ -233,7 +233,7 @@ bool tensor_untouched_but(const struct tensor *t, const uint8_t *written, size_t
 
 bool tensor_untouched_outside(const struct tensor *t, int rows, size_t *at)
 {
-    uint8_t *written = allocate((size_t)t->tokens, 1);
+    uint8_t *written = verify_allocate((size_t)t->tokens, 1);
     memset(written, 1, (size_t)rows);
     const bool untouched = tensor_untouched_but(t, written, at);
     free(written);

@@ -36,6 +36,9 @@ struct tensor {
     char *device;            /* of element 0, behind the guard */
 };
 
+/** Zeroed memory, free() it; a program without memory ends. */
+void *verify_allocate(size_t count, size_t size);
+
 /** Contiguous; values are not there yet. */
 struct tensor tensor_dense(const struct precision *precision, int tokens, int heads, int dim);
 

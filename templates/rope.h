@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What the files of the `rope_qk_norm_cache` template share.
+ */
+#ifndef TEMPLATES_ROPE_H
+#define TEMPLATES_ROPE_H
+
+#include "ir/builder.h"
+#include "templates/cache.h"
+#include "templates/variant.h"
+
+enum {
+    ROPE_ELEM = 2, /* bytes of bf16 and fp16 */
+    ROPE_WAVES = 4,
+    ROPE_MAX_SPANS = 8,
+    ROPE_MAX_PARTS = ROPE_MAX_SPANS + 1,
+};
+
+/** Neighbouring elements of a head, held by one tile of heads x elements. */
+struct rope_span {
+    int first;                 /* element of the head */
+    struct tir_type heads;     /* as it is loaded: GPT-J pairs as dwords */
+    struct tir_type vector;    /* one head's weights, cosines: the same columns */
+};
+
+/** How a tile of heads is held. The first two parts are the halves of the rotating pairs, where
+ * there are any: spans 0 and 1, or both in span 0. */
+struct rope_shape {
+    unsigned n_spans, n_parts;
+    bool rotates, packed;
+    struct rope_span spans[ROPE_MAX_SPANS];
+};
+
+/** A tile of heads by parts, each of them alike: f32, or what memory is to have. */
+struct rope_parts {
+    struct tir_value v[ROPE_MAX_PARTS];
+};
+
+struct rope {
+    const struct att_variant *v;
+    const struct tir_machine *m;
+    struct tir_builder b;
+    unsigned dtype;
+    int rows; /* heads a tile */
+    struct rope_shape rotated, plain;
+    struct tir_value token;    /* i32 */
+    struct tir_value slot;     /* i64, negative: nowhere */
+    struct tir_value cos, sin; /* 1 x rotary_dim / 2 */
+};
+
+/** q, k or v: the heads of this wave, from `first` to `end`. */
+struct rope_source {
+    const char *name; /* of the tensor, and of its stride arguments */
+    const char *weight, *bias, *squares;
+    const struct rope_shape *shape;
+    struct tir_value weights[ROPE_MAX_SPANS]; /* of a norm per head: alike for all */
+    struct tir_value first, end;
+    struct tir_value base, stride; /* of the token: i64, i32 bytes */
+};
+
+/* rope_tile.c */
+
+/** The variant's; 0 where nothing rotates. */
+int rope_rotary_dim(const struct att_variant *v);
+/** Sets rows, rotated and plain; before anything is built. */
+void rope_choose_shapes(struct rope *p);
+
+struct tir_value rope_to_f32(struct rope *p, struct tir_value x);
+/** f32 from memory, of which a NaN gets a zero low half: what is computed from it and from 16-bit
+ * data is then rounded without a check. */
+struct tir_value rope_short_nan(struct rope *p, struct tir_value x);
+/** A vector for every head of a tile that is held like `like`. */
+struct tir_value rope_repeat(struct rope *p, struct tir_value x, struct tir_value like);
+
+/** Spans as they are in memory (`raw`, n_spans of them) as parts in f32. */
+struct rope_parts rope_unpack(struct rope *p, const struct rope_shape *s,
+                              const struct tir_value *raw);
+void rope_convert(struct rope *p, const struct rope_shape *s, struct rope_parts *x,
+                  unsigned dtype);
+/** The parts as memory has them, span by span. */
+void rope_pack(struct rope *p, const struct rope_shape *s, const struct rope_parts *x,
+               struct tir_value *raw);
+
+/** Spans of the heads from `row` on, or with `vector` of one of them; `end` heads lie at `base`,
+ * `stride` bytes apart. */
+void rope_load(struct rope *p, const struct rope_shape *s, struct tir_value base,
+               struct tir_value end, struct tir_value stride, struct tir_value row, bool vector,
+               struct tir_value *raw);
+/** The same of elements of `size` bytes; heads from `end` on are not written. */
+void rope_store(struct rope *p, const struct rope_shape *s, struct tir_value base,
+                struct tir_value end, struct tir_value stride, int size, struct tir_value row,
+                const struct tir_value *raw);
+/** Weights or biases [head, head_dim] of a tile of heads. */
+struct rope_parts rope_per_head(struct rope *p, const struct rope_source *s, const char *tensor,
+                                struct tir_value row);
+
+/** i64 bytes of the argument <tensor>_<what>_stride. */
+struct tir_value rope_stride(struct rope *p, const char *tensor, const char *what, int size);
+/** Where the token's heads begin, i64; from one to the next, i32 bytes. */
+struct tir_value rope_token_base(struct rope *p, const char *tensor, int size);
+struct tir_value rope_head_stride(struct rope *p, const char *tensor, int size);
+
+/* rope_norm.c */
+
+/** Weights [head_dim], for every head of a tile; nothing where the norm has none of these. */
+void rope_load_weights(struct rope *p, struct rope_source *s);
+void rope_normalise_heads(struct rope *p, const struct rope_source *s, struct rope_parts *x);
+/** With norm full the sum of squares runs over the heads of all ranks: the caller has it. 1 / rms
+ * of the token, a scalar f32, or no value. */
+struct tir_value rope_given_inverse_rms(struct rope *p, const struct rope_source *s);
+void rope_normalise_all(struct rope *p, const struct rope_source *s, struct tir_value row,
+                        struct tir_value inverse, struct rope_parts *x);
+
+/* rope_rotate.c */
+
+/** Sets cos and sin of the token. */
+void rope_find_angles(struct rope *p);
+void rope_rotate(struct rope *p, struct rope_parts *x);
+
+/* rope_store.c */
+
+/** The slot of the token in k or v. */
+struct rope_slot {
+    struct att_cache cache;
+    struct tir_value at;          /* i64: byte offset of the first head */
+    struct tir_value head_stride; /* i64 bytes */
+    struct tir_value scales;      /* i64: address of the first head's scale */
+    struct tir_value scale_stride; /* i32 bytes from a head's scale to the next */
+};
+
+struct rope_slot rope_open_slot(struct rope *p, bool value);
+/** A tile of heads into the slot, if the token has one: x as it is stored without quantisation is
+ * `raw`, in the op's own dtype. */
+void rope_write_cache(struct rope *p, const struct rope_source *s, const struct rope_slot *t,
+                      struct tir_value row, const struct rope_parts *x,
+                      const struct tir_value *raw);
+/** The same into a tensor [token, head, head_dim] with elements of `size` bytes. */
+void rope_write_dense(struct rope *p, const struct rope_source *s, const char *tensor,
+                      int size, struct tir_value row, const struct tir_value *raw);
+
+#endif

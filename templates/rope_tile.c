@@ -1,0 +1,242 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * How heads are held: as spans of neighbouring elements in memory, and in f32 as parts, the first
+ * two of which are the halves of the pairs that rotate.
+ */
+#include "templates/rope.h"
+#include "templates/scalar.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+static unsigned log2u(unsigned x) { return 31 - (unsigned)__builtin_clz(x); }
+
+int rope_rotary_dim(const struct att_variant *v)
+{
+    return v->rope == ATT_ROPE_NONE ? 0 : v->rotary_dim;
+}
+
+/* `columns` elements of 1 << lane_bits lanes, each with runs of 1 << run_bits; the other lanes, and
+ * then registers, hold further heads. */
+static struct tir_layout tile_layout(unsigned rows, unsigned columns, unsigned run_bits,
+                                     unsigned lane_bits)
+{
+    struct tir_layout l = {.lane_bits = 6};
+    unsigned n = 0, row = 1;
+    uint32_t lanes[6];
+    for (unsigned i = 0; i < 6; i++) {
+        lanes[i] = i < lane_bits ? TIR_RC(0, 1u << (run_bits + i)) : TIR_RC(row, 0);
+        row <<= i >= lane_bits;
+    }
+    for (unsigned c = 1; c < columns; c <<= 1)
+        if (c < 1u << run_bits || c >= 1u << (run_bits + lane_bits))
+            l.basis[n++] = TIR_RC(0, c);
+    for (; row < rows; row <<= 1)
+        l.basis[n++] = TIR_RC(row, 0);
+    l.reg_bits = (uint8_t)n;
+    memcpy(l.basis + n, lanes, sizeof(lanes));
+    return l;
+}
+
+static void add_span(struct rope *p, struct rope_shape *s, unsigned first, unsigned columns,
+                     unsigned dtype, unsigned lane_bits)
+{
+    struct tir_func *f = p->b.f;
+    const unsigned most = dtype == TIR_I32 ? 2 : 3, held = log2u(columns) - lane_bits;
+    const struct tir_layout l =
+        tile_layout((unsigned)p->rows, columns, held < most ? held : most, lane_bits);
+    const struct tir_layout vector = tir_layout_slice(&l, 0);
+    s->spans[s->n_spans++] = (struct rope_span){
+        .first = (int)first,
+        .heads = tir_tile(f, dtype, (unsigned)p->rows, columns, &l),
+        .vector = tir_tile(f, dtype, 1, columns, &vector),
+    };
+}
+
+/* Elements from `first` on that do not rotate, in panels of power-of-two width. */
+static void add_panels(struct rope *p, struct rope_shape *s, unsigned first, unsigned lane_bits)
+{
+    for (unsigned left = (unsigned)p->v->head_dim - first; left; ) {
+        const unsigned width = 1u << log2u(left);
+        add_span(p, s, first, width, p->dtype, lane_bits);
+        first += width;
+        left -= width;
+    }
+}
+
+static unsigned min_u(unsigned a, unsigned b) { return a < b ? a : b; }
+
+/* Lanes that share a head: 16 elements each, of the rotating ones at least 4 in either half, or 2
+ * where a lane would have too many of the others then. */
+static unsigned lanes_of_head(unsigned dim, unsigned rotary)
+{
+    const unsigned most = log2u(min_u(dim / 16, 64));
+    if (!rotary)
+        return most;
+    const unsigned wide = min_u(most, log2u(rotary / 8));
+    return dim >> wide > 32 ? min_u(most, log2u(rotary / 4)) : wide;
+}
+
+/* The widest load is 16 bytes, and no lane is without an element of any panel. */
+void rope_choose_shapes(struct rope *p)
+{
+    const unsigned dim = (unsigned)p->v->head_dim, rotary = (unsigned)rope_rotary_dim(p->v);
+    const unsigned narrowest = dim & -dim; /* a panel as narrow as this may come last */
+    const unsigned lane_bits = lanes_of_head(dim, rotary);
+    p->rows = 64 >> lane_bits;
+    struct rope_shape *s = &p->rotated;
+    s->rotates = rotary != 0;
+    s->packed = p->v->rope == ATT_ROPE_GPTJ;
+    if (s->packed)
+        add_span(p, s, 0, rotary / 2, TIR_I32, lane_bits);
+    for (unsigned half = 0; half < 2 && s->rotates && !s->packed; half++)
+        add_span(p, s, half * rotary / 2, rotary / 2, p->dtype, lane_bits);
+    add_panels(p, s, rotary, lane_bits);
+    s->n_parts = s->n_spans + s->packed;
+    add_panels(p, &p->plain, 0, log2u(min_u(min_u(dim / 8, 64), narrowest)));
+    p->plain.n_parts = p->plain.n_spans;
+}
+
+struct tir_value rope_to_f32(struct rope *p, struct tir_value x)
+{
+    return tir_convert(&p->b, x, TIR_F32);
+}
+
+struct tir_value rope_short_nan(struct rope *p, struct tir_value x)
+{
+    struct tir_builder *b = &p->b;
+    return tir_select(b, tir_cmp_eq(b, x, x), x, tir_float_like(b, x, NAN));
+}
+
+static struct tir_type with_dtype(struct rope *p, struct tir_value x, unsigned dtype)
+{
+    struct tir_type t = tir_typeof(p->b.f, x);
+    t.dtype = (uint8_t)dtype;
+    return t;
+}
+
+/* The 16-bit floats in the low or high half of dwords. */
+static struct tir_value half_of(struct rope *p, struct tir_value pairs, bool high)
+{
+    struct tir_builder *b = &p->b;
+    if (p->dtype == TIR_BF16) {
+        const struct tir_value bits = high
+            ? tir_and(b, pairs, tir_int_like(b, pairs, -65536))
+            : tir_shl(b, pairs, tir_int_like(b, pairs, 16));
+        return tir_bitcast(b, bits, with_dtype(p, bits, TIR_F32));
+    }
+    if (high)
+        pairs = tir_shr(b, pairs, tir_int_like(b, pairs, 16));
+    const struct tir_value bits = tir_convert(b, pairs, TIR_I16);
+    return rope_to_f32(p, tir_bitcast(b, bits, with_dtype(p, bits, p->dtype)));
+}
+
+struct rope_parts rope_unpack(struct rope *p, const struct rope_shape *s,
+                              const struct tir_value *raw)
+{
+    struct rope_parts x;
+    unsigned n = 0;
+    for (unsigned i = 0; i < s->n_spans; i++) {
+        if (s->packed && i == 0) {
+            x.v[n++] = half_of(p, raw[0], false);
+            x.v[n++] = half_of(p, raw[0], true);
+        } else {
+            x.v[n++] = rope_to_f32(p, raw[i]);
+        }
+    }
+    return x;
+}
+
+/* Neighbours side by side: 8 or 16 bits each, in 16 or 32. */
+static struct tir_value join(struct rope *p, struct tir_value low, struct tir_value high)
+{
+    struct tir_builder *b = &p->b;
+    const unsigned bits = tir_dtype_bits(tir_typeof(b->f, low).dtype);
+    struct tir_value half[2] = {low, high};
+    for (int i = 0; i < 2; i++) {
+        const struct tir_type t = with_dtype(p, half[i], bits == 8 ? TIR_I8 : TIR_I16);
+        half[i] = tir_zext(b, tir_bitcast(b, half[i], t), bits == 8 ? TIR_I16 : TIR_I32);
+    }
+    return tir_or(b, half[0], tir_shl(b, half[1], tir_int_like(b, half[1], bits)));
+}
+
+void rope_pack(struct rope *p, const struct rope_shape *s, const struct rope_parts *x,
+               struct tir_value *raw)
+{
+    unsigned n = 0;
+    for (unsigned i = 0; i < s->n_spans; i++) {
+        if (s->packed && i == 0) {
+            raw[0] = join(p, x->v[0], x->v[1]);
+            n = 2;
+        } else {
+            raw[i] = x->v[n++];
+        }
+    }
+}
+
+void rope_convert(struct rope *p, const struct rope_shape *s, struct rope_parts *x, unsigned dtype)
+{
+    for (unsigned i = 0; i < s->n_parts; i++)
+        x->v[i] = tir_convert_short(&p->b, x->v[i], dtype);
+}
+
+struct tir_value rope_repeat(struct rope *p, struct tir_value x, struct tir_value like)
+{
+    return tir_broadcast(&p->b, x, tir_typeof(p->b.f, like));
+}
+
+void rope_load(struct rope *p, const struct rope_shape *s, struct tir_value base,
+               struct tir_value end, struct tir_value stride, struct tir_value row, bool vector,
+               struct tir_value *raw)
+{
+    const int bytes = p->v->head_dim * ROPE_ELEM;
+    for (unsigned i = 0; i < s->n_spans; i++) {
+        const struct tir_view view =
+            att_view(&p->b, base, end, stride, bytes, s->spans[i].first * ROPE_ELEM);
+        raw[i] = tir_tile_load(&p->b, view, row,
+                               vector ? s->spans[i].vector : s->spans[i].heads);
+    }
+}
+
+void rope_store(struct rope *p, const struct rope_shape *s, struct tir_value base,
+                struct tir_value end, struct tir_value stride, int size, struct tir_value row,
+                const struct tir_value *raw)
+{
+    const int bytes = p->v->head_dim * size;
+    for (unsigned i = 0; i < s->n_spans; i++) {
+        const struct tir_view view =
+            att_view(&p->b, base, end, stride, bytes, s->spans[i].first * size);
+        tir_tile_store(&p->b, view, row, raw[i]);
+    }
+}
+
+struct tir_value rope_stride(struct rope *p, const char *tensor, const char *what, int size)
+{
+    char name[48];
+    snprintf(name, sizeof(name), "%s_%s_stride", tensor, what);
+    return att_stride(&p->b, name, size);
+}
+
+struct tir_value rope_token_base(struct rope *p, const char *tensor, int size)
+{
+    struct tir_builder *b = &p->b;
+    const struct tir_value at =
+        tir_mul(b, att_wide(b, p->token), rope_stride(p, tensor, "token", size));
+    return tir_add(b, tir_arg(b, tensor, TIR_I64), at);
+}
+
+struct tir_value rope_head_stride(struct rope *p, const char *tensor, int size)
+{
+    return tir_convert(&p->b, rope_stride(p, tensor, "head", size), TIR_I32);
+}
+
+struct rope_parts rope_per_head(struct rope *p, const struct rope_source *s, const char *tensor,
+                                struct tir_value row)
+{
+    struct tir_builder *b = &p->b;
+    struct tir_value raw[ROPE_MAX_SPANS];
+    const struct tir_value stride = tir_i32(b, p->v->head_dim * ROPE_ELEM);
+    rope_load(p, s->shape, tir_arg(b, tensor, TIR_I64), s->end, stride, row, false, raw);
+    return rope_unpack(p, s->shape, raw);
+}
