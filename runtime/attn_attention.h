@@ -187,6 +187,8 @@ struct attn_decode_plan_shape {
     int32_t heads;     /**< a multiple of kv_heads, at most 65535 */
     int32_t kv_heads;
     int32_t lists;     /**< workgroups of the launch: a multiple of the GPU's compute units */
+    int32_t window;    /**< keys that a query sees at most, its own among them: window_left + 1;
+                        * 0: no limit. Pages before those are in no item */
 };
 
 /** What a plan for any lengths has room for. */

@@ -75,6 +75,8 @@ static int fill(const union attn_desc *desc, const void *args, struct attn_call 
     v[ATTN_ARG_PAIRS_PER_LIST].i64 = n.pairs_per_list;
     v[ATTN_ARG_UNIT_SHIFT].i64 = __builtin_ctzll((unsigned long long)n.unit);
     v[ATTN_ARG_UNIT_OVERHEAD].i64 = n.overhead;
+    v[ATTN_ARG_GRAIN].i64 = n.grain;
+    v[ATTN_ARG_REACH].i64 = n.reach;
     return ATTN_OK;
 }
 
@@ -102,7 +104,7 @@ const struct attn_family attn_family_plan = {
         ATTN_SETS(REDUCE_PARTIAL_MAP), ATTN_SETS(BATCH), ATTN_SETS(MAX_SEQLEN_Q),
         ATTN_SETS(KV_HEADS), ATTN_SETS(GQA), ATTN_SETS(WORKGROUPS), ATTN_SETS(PAGE_SHIFT),
         ATTN_SETS(PARTS), ATTN_SETS(PAIRS_PER_LIST), ATTN_SETS(UNIT_SHIFT),
-        ATTN_SETS(UNIT_OVERHEAD),
+        ATTN_SETS(UNIT_OVERHEAD), ATTN_SETS(GRAIN), ATTN_SETS(REACH),
     },
 };
 

@@ -9,6 +9,7 @@
 
 enum {
     UNIT_TOKENS = 64,       /* the least that is worth a cut */
+    GRAIN_TOKENS = 16,      /* that decode kernels load at once */
     OVERHEAD_TOKENS = 128,  /* what it takes to begin an item, as keys that could be read instead */
     HEADS_MAX = 65535,      /* a head range has 16 bits for each end */
     PAGE_SIZE_MAX = 65536,
@@ -19,16 +20,16 @@ enum {
 struct batch {
     const struct attn_decode_plan_shape *shape;
     const struct attn_decode_plan_lengths *lengths;
-    int64_t unit, overhead;  /* [unit, o] tokens; units */
-    int64_t parts, payload;  /* [N, payload] */
-    int64_t per;             /* pairs of a list */
+    struct attn_plan_numbers n;
+    int64_t payload;
     int64_t items;           /* [T] of a head */
 };
 
 /* A sequence of it. */
 struct sequence {
     int32_t b;
-    int64_t keys, units;  /* [keys, u] */
+    int64_t skip;         /* keys before the window */
+    int64_t keys, units;  /* [keys, u] from there on */
     int64_t start;        /* [S] */
     int64_t first, count; /* [first, n] parts */
     int64_t item, row;    /* [I, R] */
@@ -39,52 +40,48 @@ static int64_t parts_of(const struct attn_decode_plan_shape *s)
     return s->lists > s->kv_heads ? s->lists / s->kv_heads : 1;
 }
 
-static int64_t keys_of(const struct batch *p, int32_t b)
+/* How much of sequence q->b there is to read. */
+static void measure(const struct batch *p, struct sequence *q)
 {
-    const int32_t keys = p->lengths->kv_lens[b];
-    return keys > 0 ? keys : 0;
-}
-
-static int64_t units_of(const struct batch *p, int64_t keys)
-{
-    return (keys + p->unit - 1) / p->unit;
+    const int64_t all = p->lengths->kv_lens[q->b] > 0 ? p->lengths->kv_lens[q->b] : 0;
+    q->skip = all > p->n.reach ? (all - p->n.reach) / p->n.grain * p->n.grain : 0;
+    q->keys = all - q->skip;
+    q->units = (q->keys + p->n.unit - 1) / p->n.unit;
 }
 
 struct attn_plan_numbers attn_plan_numbers(const struct attn_decode_plan_shape *s)
 {
     const int64_t unit = s->page_size > UNIT_TOKENS ? s->page_size : UNIT_TOKENS;
+    const int64_t reach = s->window ? (int64_t)s->q_len + s->window - 1 : INT32_MAX;
     return (struct attn_plan_numbers){
         .unit = unit,
         .overhead = OVERHEAD_TOKENS / unit > 1 ? OVERHEAD_TOKENS / unit : 1,
         .parts = parts_of(s),
         .pairs_per_list = (s->kv_heads * parts_of(s) + s->lists - 1) / s->lists,
+        .grain = s->page_size > GRAIN_TOKENS ? s->page_size : GRAIN_TOKENS,
+        .reach = reach < INT32_MAX ? reach : INT32_MAX,
     };
 }
 
-static void measure(struct batch *p)
+static void choose_payload(struct batch *p)
 {
-    const struct attn_decode_plan_shape *s = p->shape;
-    const struct attn_plan_numbers numbers = attn_plan_numbers(s);
-    p->unit = numbers.unit;
-    p->overhead = numbers.overhead;
-    p->parts = numbers.parts;
-    p->per = numbers.pairs_per_list;
     int64_t cost = 0;
-    for (int32_t b = 0; b < s->batch; b++)
-        cost += units_of(p, keys_of(p, b)) + p->overhead;
-    p->payload = (cost + p->parts - 1) / p->parts;
-    if (p->payload < 2 * p->overhead)
-        p->payload = 2 * p->overhead;
+    for (struct sequence q = {0}; q.b < p->shape->batch; q.b++) {
+        measure(p, &q);
+        cost += q.units + p->n.overhead;
+    }
+    p->payload = (cost + p->n.parts - 1) / p->n.parts;
+    if (p->payload < 2 * p->n.overhead)
+        p->payload = 2 * p->n.overhead;
 }
 
 /* The place of sequence q->b, whose start, item and row are known. */
 static void place(const struct batch *p, struct sequence *q)
 {
-    q->keys = keys_of(p, q->b);
-    q->units = units_of(p, q->keys);
-    q->first = (q->start + 2 * p->overhead - 1) / p->payload;
-    if (q->first > p->parts - 1)
-        q->first = p->parts - 1;
+    measure(p, q);
+    q->first = (q->start + 2 * p->n.overhead - 1) / p->payload;
+    if (q->first > p->n.parts - 1)
+        q->first = p->n.parts - 1;
     const int64_t last = (q->start + q->units) / p->payload;
     q->count = last > q->first ? last - q->first + 1 : 1;
 }
@@ -92,12 +89,12 @@ static void place(const struct batch *p, struct sequence *q)
 static void step(const struct batch *p, struct sequence *q)
 {
     q->b++;
-    q->start += q->units + p->overhead;
+    q->start += q->units + p->n.overhead;
     q->item += q->count;
     q->row += q->count > 1 ? q->count : 0;
 }
 
-/* Keys before piece j of a sequence. */
+/* Keys of a sequence before piece j. */
 static int64_t cut(const struct batch *p, const struct sequence *q, int64_t j)
 {
     if (j == 0)
@@ -105,7 +102,7 @@ static int64_t cut(const struct batch *p, const struct sequence *q, int64_t j)
     if (j == q->count)
         return q->keys;
     const int64_t keys =
-        ((q->first + j) * p->payload - q->start - p->overhead) * p->unit;
+        ((q->first + j) * p->payload - q->start - p->n.overhead) * p->n.unit;
     return keys < q->keys ? keys : q->keys;
 }
 
@@ -119,7 +116,8 @@ static void write_item(const struct batch *p, const struct sequence *q, int64_t 
 {
     const struct attn_decode_plan_shape *s = p->shape;
     const int64_t page = s->page_size, end = cut(p, q, j + 1);
-    const int32_t pages = p->lengths->kv_indptr ? p->lengths->kv_indptr[q->b] : 0;
+    const int32_t listed = p->lengths->kv_indptr ? p->lengths->kv_indptr[q->b] : 0;
+    const int32_t pages = listed + (int32_t)(q->skip / page);
     const uint32_t group = (uint32_t)(s->heads / s->kv_heads);
     for (int64_t h = 0; h < s->kv_heads; h++) {
         int32_t *out = info + INFO * (h * p->items + q->item + j);
@@ -139,9 +137,9 @@ static void begin_lists(const struct batch *p, int64_t part, int64_t item, int32
 {
     const struct attn_decode_plan_shape *s = p->shape;
     for (int64_t h = 0; h < s->kv_heads; h++) {
-        const int64_t pair = h * p->parts + part;
-        if (pair % p->per == 0)
-            indptr[pair / p->per] = (int32_t)(h * p->items + item);
+        const int64_t pair = h * p->n.parts + part;
+        if (pair % p->n.pairs_per_list == 0)
+            indptr[pair / p->n.pairs_per_list] = (int32_t)(h * p->items + item);
     }
 }
 
@@ -170,9 +168,9 @@ static void write_plan(const struct batch *p, const struct attn_decode_plan *pla
         write_reduction(p, &q, plan);
         step(p, &q);
     }
-    for (; part < p->parts; part++)
+    for (; part < p->n.parts; part++)
         begin_lists(p, part, p->items, plan->work_indptr);
-    for (int64_t i = (s->kv_heads * p->parts + p->per - 1) / p->per; i <= s->lists; i++)
+    for (int64_t i = (s->kv_heads * p->n.parts + p->n.pairs_per_list - 1) / p->n.pairs_per_list; i <= s->lists; i++)
         plan->work_indptr[i] = (int32_t)(s->kv_heads * p->items);
     plan->reduce_indptr[s->batch] = (int32_t)q.row;
 }
@@ -192,9 +190,9 @@ int attn_plan_check(const struct attn_decode_plan_shape *s)
     if (!s || s->size != sizeof(*s))
         return attn_fail_fixed(ATTN_BAD_ARGUMENT, "plan: shape is NULL, or shape->size is not what "
                                "this library knows");
-    if (s->batch < 0 || s->q_len < 1 || s->lists < 1)
-        return attn_fail(ATTN_BAD_ARGUMENT, "plan: batch %d, q_len %d, lists %d", s->batch,
-                         s->q_len, s->lists);
+    if (s->batch < 0 || s->q_len < 1 || s->lists < 1 || s->window < 0)
+        return attn_fail(ATTN_BAD_ARGUMENT, "plan: batch %d, q_len %d, lists %d, window %d",
+                         s->batch, s->q_len, s->lists, s->window);
     if (s->page_size < 1 || s->page_size > PAGE_SIZE_MAX || (s->page_size & (s->page_size - 1)))
         return attn_fail(ATTN_BAD_ARGUMENT, "plan: page_size %d is not a power of two of at most "
                          "%d", s->page_size, PAGE_SIZE_MAX);
@@ -237,8 +235,8 @@ ATTN_PUBLIC int attn_decode_plan(const struct attn_decode_plan_shape *shape,
         return attn_fail_fixed(ATTN_BAD_ARGUMENT, "plan: plan or a tensor of it is NULL");
     if (shape->batch && (!lengths || !lengths->kv_lens))
         return attn_fail_fixed(ATTN_BAD_ARGUMENT, "plan: lengths or lengths->kv_lens is NULL");
-    struct batch p = { .shape = shape, .lengths = lengths };
-    measure(&p);
+    struct batch p = { .shape = shape, .lengths = lengths, .n = attn_plan_numbers(shape) };
+    choose_payload(&p);
     count_items(&p);
     write_plan(&p, plan);
     return ATTN_OK;

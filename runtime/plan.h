@@ -10,6 +10,8 @@ struct attn_plan_numbers {
     int64_t unit, overhead; /* [unit, o] tokens, a power of two; units */
     int64_t parts;          /* [N] */
     int64_t pairs_per_list; /* [per] */
+    int64_t grain;          /* [g] tokens, a power of two */
+    int64_t reach;          /* [r] tokens, at most INT32_MAX */
 };
 
 struct attn_plan_numbers attn_plan_numbers(const struct attn_decode_plan_shape *shape);

@@ -38,6 +38,7 @@ struct chunk {
     struct tir_value first;  /* scalar */
     struct tir_value b;      /* number of each */
     struct tir_value there;  /* i1 */
+    struct tir_value skip;   /* keys before the window */
     struct tir_value keys, u, start, part, n, last; /* . u S first n last */
 };
 
@@ -115,6 +116,18 @@ static struct tir_value units(struct plan *p, struct tir_value keys)
                    tir_splat(b, p->unit_shift, t));
 }
 
+/* Keys of sequences that no query sees, of `lengths` that may be below 0. */
+static struct tir_value before_window(struct plan *p, struct tir_value lengths)
+{
+    struct tir_builder *b = &p->b;
+    const struct tir_type t = tir_typeof(b->f, lengths);
+    const struct tir_value all = tir_max(b, lengths, tir_int_like(b, lengths, 0));
+    const struct tir_value before =
+        tir_sub(b, all, tir_splat(b, tir_arg(b, "reach", TIR_I32), t));
+    const struct tir_value grain = tir_sub(b, tir_i32(b, 0), tir_arg(b, "grain", TIR_I32));
+    return tir_and(b, tir_max(b, before, tir_int_like(b, before, 0)), tir_splat(b, grain, t));
+}
+
 /* S[B]: a lane adds up WIDE sequences at a time. */
 static struct tir_value cost_of_batch(struct plan *p)
 {
@@ -125,10 +138,12 @@ static struct tir_value cost_of_batch(struct plan *p)
     const struct tir_value left = tir_sub(b, p->batch, loop.index);
     const struct tir_value at = tir_shl(b, att_wide(b, loop.index), tir_i64(b, 2));
     const struct tir_view v = att_view(b, tir_add(b, kv_lens, at), left, tir_i32(b, 4), 4, 0);
-    const struct tir_value keys = tir_tile_load(b, v, zero, p->wide);
-    const struct tir_value none = tir_int_like(b, keys, 0);
-    const struct tir_value cost = tir_add(b, units(p, tir_max(b, keys, none)),
-                                          tir_splat(b, p->overhead, p->wide));
+    const struct tir_value lengths = tir_tile_load(b, v, zero, p->wide);
+    const struct tir_value none = tir_int_like(b, lengths, 0);
+    const struct tir_value keys =
+        tir_sub(b, tir_max(b, lengths, none), before_window(p, lengths));
+    const struct tir_value cost =
+        tir_add(b, units(p, keys), tir_splat(b, p->overhead, p->wide));
     const struct tir_value there =
         tir_cmp_lt(b, tir_col_index(b, p->wide), tir_splat(b, left, p->wide));
     sum = tir_add(b, sum, tir_select(b, there, cost, none));
@@ -144,7 +159,9 @@ static struct chunk place(struct plan *p, struct tir_value first, struct tir_val
     c.b = tir_add(b, tir_row_index(b, p->lane), number(p, first));
     c.there = tir_cmp_lt(b, c.b, number(p, p->batch));
     const struct tir_view lens = rows_of(p, "kv_lens", p->batch, 4, 0);
-    c.keys = tir_max(b, tir_tile_load(b, lens, first, p->lane), constant(p, 0));
+    const struct tir_value lengths = tir_tile_load(b, lens, first, p->lane);
+    c.skip = before_window(p, lengths);
+    c.keys = tir_sub(b, tir_max(b, lengths, constant(p, 0)), c.skip);
     c.u = units(p, c.keys);
     const struct tir_value overhead = number(p, p->overhead);
     const struct tir_value cost = where(p, c.there, tir_add(b, c.u, overhead));
@@ -236,7 +253,8 @@ static void find_queries(struct plan *p, const struct chunk *c, struct sequence 
     const struct tir_value same = tir_mul(b, c->b, number(p, p->queries));
     s->q_start = tir_select(b, null, same, start);
     s->q_end = tir_select(b, null, tir_add(b, same, number(p, p->queries)), end);
-    s->pages = entries(p, c, "kv_indptr", 0);
+    s->pages = tir_add(b, entries(p, c, "kv_indptr", 0),
+                       tir_sar(b, c->skip, log2_of(p, "page_shift")));
 }
 
 /* Keys before piece j. */

@@ -37,10 +37,25 @@ static int32_t below(int32_t n)
     return (int32_t)((random_state >> 33) % (uint64_t)n);
 }
 
+static int32_t keys_of(const struct case_ *c, int32_t b)
+{
+    return c->kv_lens[b] > 0 ? c->kv_lens[b] : 0;
+}
+
+/* Key by key: the first page with a key that a query sees, which stands in whole loads of 16. */
+static int32_t skipped_pages(const struct case_ *c, int32_t b)
+{
+    int32_t first = keys_of(c, b) - c->shape.q_len - (c->shape.window - 1);
+    if (c->shape.window == 0 || first < 0)
+        return 0;
+    while (first % 16 || first % c->shape.page_size)
+        first--;
+    return first / c->shape.page_size;
+}
+
 static int32_t pages_of(const struct case_ *c, int32_t b)
 {
-    const int32_t keys = c->kv_lens[b] > 0 ? c->kv_lens[b] : 0;
-    return (keys + c->shape.page_size - 1) / c->shape.page_size;
+    return (keys_of(c, b) + c->shape.page_size - 1) / c->shape.page_size;
 }
 
 static void make_case(struct case_ *c)
@@ -50,7 +65,7 @@ static void make_case(struct case_ *c)
     c->shape = (struct attn_decode_plan_shape){
         .size = sizeof(c->shape), .batch = below(BATCH_MAX + 1), .q_len = 1 + below(4),
         .page_size = 1 << below(11), .heads = kv_heads * (1 + below(16)), .kv_heads = kv_heads,
-        .lists = 1 + below(LISTS_MAX),
+        .lists = 1 + below(LISTS_MAX), .window = below(2) * (1 + below(3000)),
     };
     const int32_t bound = longest[below(4)];
     for (int32_t b = 0; b < c->shape.batch; b++) {
@@ -88,9 +103,9 @@ static int32_t check_sequence(const struct case_ *c, int32_t b, int32_t head, in
 {
     const int32_t base = c->lengths.kv_indptr ? c->pages[b] : 0;
     const int32_t group = c->shape.heads / c->shape.kv_heads;
-    const int32_t keys = c->kv_lens[b] > 0 ? c->kv_lens[b] : 0;
+    const int32_t keys = keys_of(c, b);
     const int32_t rows = c->reduce_indptr[b + 1] - c->reduce_indptr[b];
-    int32_t page = base, pieces = 0;
+    int32_t page = base + skipped_pages(c, b), pieces = 0;
     for (; page < base + pages_of(c, b) || pieces == 0; pieces++) {
         const int32_t *info = c->work_info[at + pieces];
         assert_int_equal(info[0], b);
@@ -158,8 +173,10 @@ static void check_balance(const struct case_ *c)
     if (parts < 1)
         return;
     int64_t cost = 0;
-    for (int32_t b = 0; b < c->shape.batch; b++)
-        cost += (int64_t)((c->kv_lens[b] > 0 ? c->kv_lens[b] : 0) + unit - 1) / unit + o;
+    for (int32_t b = 0; b < c->shape.batch; b++) {
+        const int32_t skipped = skipped_pages(c, b) * c->shape.page_size;
+        cost += (keys_of(c, b) - skipped + unit - 1) / unit + o;
+    }
     int64_t payload = (cost + parts - 1) / parts;
     payload = payload < 2 * o ? 2 * o : payload;
     for (int32_t l = 0; l < c->shape.lists; l++) {
@@ -216,6 +233,28 @@ static void a_long_sequence_is_cut(void **state)
     assert_memory_equal(c.reduce_indptr, reduce, sizeof(reduce));
 }
 
+/* 32 sequences of 16k keys with a window of 128, four queries each: 131 keys, of which the first is
+ * number 16253 and in page 1015. */
+static void pages_before_a_window_are_in_no_item(void **state)
+{
+    (void)state;
+    static struct case_ c;
+    c = (struct case_){
+        .shape = { .size = sizeof(c.shape), .batch = 32, .q_len = 4, .page_size = 16, .heads = 8,
+                   .kv_heads = 1, .lists = 304, .window = 128 },
+    };
+    c.lengths.kv_lens = c.kv_lens;
+    for (int32_t b = 0; b < 32; b++)
+        c.kv_lens[b] = 16384;
+    plan_case(&c);
+    check_items(&c);
+    assert_int_equal(c.work_info[0][4], 1015);
+    int32_t pages = 0;
+    for (int32_t i = 0; i < c.work_indptr[304]; i++)
+        pages += c.work_info[i][5] - c.work_info[i][4];
+    assert_int_equal(pages, 32 * 9);
+}
+
 static void bad_shapes_are_refused(void **state)
 {
     (void)state;
@@ -236,6 +275,7 @@ static void bad_shapes_are_refused(void **state)
     REFUSED(s.batch = -1, "batch -1");
     REFUSED(s.q_len = 0, "q_len 0");
     REFUSED(s.lists = 0, "lists 0");
+    REFUSED(s.window = -1, "window -1");
     REFUSED(s.page_size = 48, "page_size 48 is not a power of two");
     REFUSED(s.heads = 7, "7 heads are not a multiple of 2");
     REFUSED((s.batch = INT32_MAX, s.q_len = 2), "more than 2^31");
@@ -254,6 +294,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(plans_of_random_batches_keep_their_promises),
         cmocka_unit_test(a_long_sequence_is_cut),
+        cmocka_unit_test(pages_before_a_window_are_in_no_item),
         cmocka_unit_test(bad_shapes_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -91,12 +91,21 @@ static void values_are_those_of_the_definition(void **state)
     assert_int_equal(call.values[ATTN_ARG_UNIT_OVERHEAD].i64, 2);
     assert_int_equal(call.values[ATTN_ARG_PAGE_SHIFT].i64, 4);
     assert_int_equal(call.values[ATTN_ARG_GQA].i64, 6);
+    assert_int_equal(call.values[ATTN_ARG_GRAIN].i64, 16);
+    assert_int_equal(call.values[ATTN_ARG_REACH].i64, INT32_MAX);
+    a.shape.window = 128;
+    assert_int_equal(fill(&a, &call), ATTN_OK);
+    assert_int_equal(call.values[ATTN_ARG_REACH].i64, 129);
+    a.shape.window = INT32_MAX;
+    assert_int_equal(fill(&a, &call), ATTN_OK);
+    assert_int_equal(call.values[ATTN_ARG_REACH].i64, INT32_MAX);
     a.shape.lists = 3; /* fewer than heads */
     a.shape.page_size = 256;
     assert_int_equal(fill(&a, &call), ATTN_OK);
     assert_int_equal(call.values[ATTN_ARG_PARTS].i64, 1);
     assert_int_equal(call.values[ATTN_ARG_PAIRS_PER_LIST].i64, 2);
     assert_int_equal(call.values[ATTN_ARG_UNIT_SHIFT].i64, 8);
+    assert_int_equal(call.values[ATTN_ARG_GRAIN].i64, 256);
     assert_int_equal(call.values[ATTN_ARG_UNIT_OVERHEAD].i64, 1);
     a.shape.batch = 0;
     assert_int_equal(fill(&a, &call), ATTN_OK);

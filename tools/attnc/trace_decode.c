@@ -13,7 +13,7 @@
 enum { TENSOR_MAX = 1 << 30 }; /* elements that a traced tensor may have */
 enum { INFO = 8 };             /* integers of a work item: struct attn_decode_plan */
 
-enum dimension { BATCH, K, Q, HEADS, KV_HEADS, PAGE_SIZE, LISTS };
+enum dimension { BATCH, K, Q, HEADS, KV_HEADS, PAGE_SIZE, LISTS, WINDOW };
 
 /* Fills in what the user left out, for the kernel's ratio of heads. */
 static int complete_shape(int *s, const struct attn_decode_desc *desc)
@@ -26,6 +26,8 @@ static int complete_shape(int *s, const struct attn_decode_desc *desc)
     if (s[HEADS] % s[KV_HEADS] || (ratio && s[HEADS] / s[KV_HEADS] != ratio))
         return complain(EXIT_USER, "--shape: %d heads over %d KV heads is not the kernel's ratio",
                         s[HEADS], s[KV_HEADS]);
+    if (s[WINDOW] && desc->mask != ATTN_MASK_WINDOW)
+        return complain(EXIT_USER, "--shape: this kernel has no window");
     if (s[Q] > desc->q_len)
         return complain(EXIT_USER, "--shape: q is at most %d with this kernel", desc->q_len);
     const double most = (double)s[BATCH] * (s[K] + s[PAGE_SIZE]) * s[KV_HEADS] *
@@ -56,7 +58,8 @@ static double count_bytes(const struct attn_decode_desc *desc, const int *s)
 {
     const struct precision *precision = find_cache_precision(desc->cache.dtype, "");
     const double rows = (double)s[BATCH] * s[Q] * s[HEADS];
-    const double keys = (double)s[BATCH] * s[K] * s[KV_HEADS];
+    const int seen = s[WINDOW] ? s[WINDOW] + s[Q] - 1 : s[K]; /* of a sequence */
+    const double keys = (double)s[BATCH] * (seen < s[K] ? seen : s[K]) * s[KV_HEADS];
     const double scales = desc->cache.scale == ATTN_KV_SCALE_TOKEN   ? 8
                           : desc->cache.scale == ATTN_KV_SCALE_BLOCK ? 8.0 / desc->cache.page_size
                                                                      : 0;
@@ -76,7 +79,7 @@ static void upload_work(struct trace_run *run, const struct attn_decode_desc *de
     const struct attn_decode_plan_shape shape = {
         .size = sizeof(shape), .batch = a->batch, .q_len = a->q_len,
         .page_size = desc->cache.page_size, .heads = desc->heads, .kv_heads = desc->kv_heads,
-        .lists = run->shape[LISTS],
+        .lists = run->shape[LISTS], .window = run->shape[WINDOW],
     };
     struct attn_decode_plan_sizes sizes;
     attn_decode_plan_sizes(&shape, &sizes);
@@ -138,8 +141,8 @@ static int prepare(struct trace_run *run)
     const size_t rows = (size_t)s[BATCH] * s[Q] * s[HEADS];
     *a = (struct attn_decode_args){
         .size = sizeof(*a), .batch = s[BATCH], .q_len = s[Q], .total_q = s[BATCH] * s[Q],
-        .scale = 1 / sqrtf((float)desc.head_dim), .soft_cap = 50, .window_left = -1,
-        .window_right = -1,
+        .scale = 1 / sqrtf((float)desc.head_dim), .soft_cap = 50,
+        .window_left = s[WINDOW] - 1, .window_right = s[WINDOW] ? 0 : -1,
         .q = trace_random(run, dtype, rows * desc.head_dim),
         .out = trace_room(run, rows * desc.head_dim_v, 2),
         .lse = desc.lse ? trace_room(run, rows, sizeof(float)) : NULL,
@@ -170,6 +173,7 @@ const struct trace_family trace_decode = {
         [PAGE_SIZE] = { "page_size", 16, 65536, "for a kernel that takes any" },
         [LISTS] = { "lists", 0, 1 << 20, "work lists; left out: a workgroup per sequence and "
                     "KV head" },
+        [WINDOW] = { "window", 0, 1 << 20, "keys that a query sees; left out: all" },
     },
     .prepare = prepare,
     .launch = launch,

@@ -7,7 +7,7 @@
 #include "tools/attnc/command.h"
 #include "tools/attnc/trace.h"
 
-enum dimension { BATCH, KEYS, LONGEST, Q, PAGE, HEADS, KV_HEADS, LISTS };
+enum dimension { BATCH, KEYS, LONGEST, Q, PAGE, HEADS, KV_HEADS, LISTS, WINDOW };
 
 static const int32_t *make_lengths(struct trace_run *run)
 {
@@ -31,7 +31,7 @@ static int prepare(struct trace_run *run)
     a->size = sizeof(*a);
     a->shape = (struct attn_decode_plan_shape){
         .size = sizeof(a->shape), .batch = s[BATCH], .q_len = s[Q], .page_size = s[PAGE],
-        .heads = s[HEADS], .kv_heads = s[KV_HEADS], .lists = s[LISTS],
+        .heads = s[HEADS], .kv_heads = s[KV_HEADS], .lists = s[LISTS], .window = s[WINDOW],
     };
     struct attn_decode_plan_sizes sizes;
     if (attn_decode_plan_sizes(&a->shape, &sizes))
@@ -65,6 +65,7 @@ const struct trace_family trace_plan = {
         [HEADS] = { "heads", 64, 1024, "query heads" },
         [KV_HEADS] = { "kv_heads", 8, 1024, "key/value heads" },
         [LISTS] = { "lists", 304, 1 << 16, "workgroups of the launch that is planned" },
+        [WINDOW] = { "window", 0, 1 << 24, "keys that a query sees; left out: all" },
     },
     .prepare = prepare,
     .launch = launch,

@@ -132,10 +132,11 @@ static void compare_items(struct comparison *c, struct piece *piece, double *scr
         if (info[0] != piece->s || (info[7] & 0xffff) != piece->kv_head * group)
             continue;
         const int64_t end = (int64_t)(info[5] - base) * page;
+        const bool partial = info[1] >= 0; /* else it stands for all keys that are seen */
         piece->partial_row = info[1];
-        piece->part.partial = info[1] >= 0;
-        piece->part.first = (int64_t)(info[4] - base) * page;
-        piece->part.end = end < keys ? end : keys;
+        piece->part.partial = partial;
+        piece->part.first = partial ? (int64_t)(info[4] - base) * page : 0;
+        piece->part.end = partial && end < keys ? end : keys;
         compare_piece(c, piece, scratch);
     }
 }
@@ -276,6 +277,7 @@ static void make_work(struct problem *p)
         .size = sizeof(shape), .batch = p->args.batch, .q_len = p->desc.q_len,
         .page_size = p->desc.cache.page_size, .heads = p->desc.heads,
         .kv_heads = p->desc.kv_heads, .lists = 5 * p->desc.kv_heads + 1,
+        .window = p->desc.mask == ATTN_MASK_WINDOW ? p->args.window_left + 1 : 0,
     };
     const struct attn_decode_plan_lengths lengths = {
         .kv_lens = p->kv_lens, .qo_indptr = p->shape->flags & UNEVEN ? p->qo : NULL,

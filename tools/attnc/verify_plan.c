@@ -27,20 +27,23 @@ enum {
 static const struct shape {
     const char *name;
     unsigned flags;
-    int keys, batch, q_len, page_size, gqa, kv_heads, lists;
+    int keys, batch, q_len, page_size, gqa, kv_heads, lists, window;
 } shapes[] = {
-    { "one", 0, 9000, 1, 1, 16, 8, 8, 304 },
-    { "one head", 0, 60000, 1, 1, 1, 16, 1, 304 },
-    { "few", RAGGED_Q, 3000, 3, 4, 16, 6, 2, 304 },
-    { "even", EQUAL, 4096, 64, 1, 16, 8, 8, 304 },
-    { "ragged", RAGGED_Q | INDICES, 2000, 65, 2, 64, 5, 4, 304 },
-    { "no keys", ALL_ZERO, 0, 63, 1, 16, 4, 1, 64 },
-    { "padded", ZEROS, 700, 200, 1, 32, 12, 8, 304 },
-    { "one long", ONE_LONG | INDICES, 900, 128, 3, 16, 8, 2, 256 },
-    { "large pages", ZEROS, 40000, 30, 1, 1024, 10, 1, 304 },
-    { "few lists", ZEROS, 1000, 20, 1, 16, 4, 8, 5 },
-    { "odd heads", ONE_LONG, 3000, 70, 1, 128, 1, 5, 304 },
-    { "full", ZEROS | ONE_LONG, 5000, 512, 1, 16, 8, 8, 304 },
+    { "one", 0, 9000, 1, 1, 16, 8, 8, 304, 0 },
+    { "one head", 0, 60000, 1, 1, 1, 16, 1, 304, 0 },
+    { "few", RAGGED_Q, 3000, 3, 4, 16, 6, 2, 304, 0 },
+    { "even", EQUAL, 4096, 64, 1, 16, 8, 8, 304, 0 },
+    { "ragged", RAGGED_Q | INDICES, 2000, 65, 2, 64, 5, 4, 304, 0 },
+    { "no keys", ALL_ZERO, 0, 63, 1, 16, 4, 1, 64, 0 },
+    { "padded", ZEROS, 700, 200, 1, 32, 12, 8, 304, 0 },
+    { "one long", ONE_LONG | INDICES, 900, 128, 3, 16, 8, 2, 256, 0 },
+    { "large pages", ZEROS, 40000, 30, 1, 1024, 10, 1, 304, 0 },
+    { "few lists", ZEROS, 1000, 20, 1, 16, 4, 8, 5, 0 },
+    { "odd heads", ONE_LONG, 3000, 70, 1, 128, 1, 5, 304, 0 },
+    { "full", ZEROS | ONE_LONG, 5000, 512, 1, 16, 8, 8, 304, 0 },
+    { "window", ZEROS | ONE_LONG | RAGGED_Q | INDICES, 16384, 130, 4, 16, 8, 8, 304, 128 },
+    { "window of one", RAGGED_Q, 300, 40, 3, 1, 8, 1, 256, 1 },
+    { "wide window", ONE_LONG, 2000, 64, 1, 1024, 8, 2, 304, 4096 },
 };
 
 /* A tensor of the plan: what the host says, and what the device wrote, behind guards. */
@@ -231,7 +234,7 @@ static void verify_shape(struct verify_run *run, const struct attn_kernel_info *
             .shape = {
                 .size = sizeof(p.args.shape), .batch = s->batch, .q_len = s->q_len,
                 .page_size = s->page_size, .heads = s->gqa * s->kv_heads,
-                .kv_heads = s->kv_heads, .lists = s->lists,
+                .kv_heads = s->kv_heads, .lists = s->lists, .window = s->window,
             },
         },
     };
