@@ -170,7 +170,8 @@ static void write_plan(const struct batch *p, const struct attn_decode_plan *pla
     }
     for (; part < p->n.parts; part++)
         begin_lists(p, part, p->items, plan->work_indptr);
-    for (int64_t i = (s->kv_heads * p->n.parts + p->n.pairs_per_list - 1) / p->n.pairs_per_list; i <= s->lists; i++)
+    const int64_t per = p->n.pairs_per_list;
+    for (int64_t i = (s->kv_heads * p->n.parts + per - 1) / per; i <= s->lists; i++)
         plan->work_indptr[i] = (int32_t)(s->kv_heads * p->items);
     plan->reduce_indptr[s->batch] = (int32_t)q.row;
 }
