@@ -206,6 +206,31 @@ static void validity_follows_the_data(void **state)
     assert_int_equal(p.v_valid[6], UINT64_MAX);
 }
 
+/* V_CNDMASK_B32 reads one source per lane; x & 0 = 0 and x | ~0 = ~0 (CDNA3 ISA, VOP2). */
+static void a_deciding_source_defines_the_result(void **state)
+{
+    (void)state;
+    struct program p = program_new(GFX942);
+    program_fill(&p, 1, 0);
+    program_fill(&p, 2, 0);
+    program_fill(&p, 3, ~0u);
+    for (unsigned i = 0; i < 8; i++)
+        p.v[2][i] = ~0u, p.v[3][i] = 1;
+    p.v_valid[1] = 0;
+    p.s[4] = 0xffff;
+    p.s[5] = 0;
+    p.s_valid[5] = 0;
+    program_run(&p, "v_cndmask_b32 v4, v1, v2, s[4:5]\nv_cndmask_b32 v5, v2, v1, s[4:5]\n"
+                    "v_and_b32 v6, v1, v2\nv_or_b32 v7, v3, v1\nv_and_b32 v8, v1, v3\n"
+                    "v_xor_b32 v9, v1, v2");
+    assert_int_equal(p.v_valid[4], 0xffff);
+    assert_int_equal(p.v_valid[5], 0xffff0000);
+    assert_int_equal(p.v_valid[6], ~UINT64_C(0xff));
+    assert_int_equal(p.v_valid[7], ~UINT64_C(0xff));
+    assert_int_equal(p.v_valid[8], 0);
+    assert_int_equal(p.v_valid[9], 0);
+}
+
 /* The disassembler takes an inline constant for the mask of v_cndmask_b32_e64. */
 static void a_constant_mask_is_a_number(void **state)
 {
@@ -262,6 +287,7 @@ int main(void)
         cmocka_unit_test(lanes_that_are_off_keep_their_value),
         cmocka_unit_test(mbcnt_counts_lanes_below),
         cmocka_unit_test(validity_follows_the_data),
+        cmocka_unit_test(a_deciding_source_defines_the_result),
         cmocka_unit_test(a_constant_mask_is_a_number),
         cmocka_unit_test(packed_f32_needs_selected_dwords_only),
         cmocka_unit_test(low_half_of_a_sum_needs_low_halves_only),

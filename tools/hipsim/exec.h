@@ -92,6 +92,11 @@ enum row_flags {
     ROW_ACC_MOV = 1 << 24,   /* VOP1 between AGPRs: v_accvgpr_mov */
     ROW_GFX950 = 1 << 25,    /* the same as targets = GFX950, for rows made by macros */
     ROW_LOW_ALONE = 1 << 26, /* 64-bit result whose low dword depends on low dwords only */
+    /* A defined source may decide the result whatever the others hold: */
+    ROW_SELECTS = 1 << 27,   /* the mask, source 2, chooses one of the others */
+    ROW_ZERO_WINS = 1 << 28, /* a source of all zeros */
+    ROW_ONES_WIN = 1 << 29,  /* a source of all ones */
+    ROW_DECIDED = ROW_SELECTS | ROW_ZERO_WINS | ROW_ONES_WIN,
 };
 
 struct op_row {

@@ -360,6 +360,21 @@ static void finish_mask(struct wave *w, const struct inst *in, const uint32_t *r
     }
 }
 
+/* Lanes whose result follows from their defined sources alone; `valid` is a mask per source. */
+static uint64_t decided_lanes(const struct lanes *x, uint32_t flags, const uint64_t *valid)
+{
+    if (flags & ROW_SELECTS) {
+        uint64_t mask = row_to_mask(x->s[2]);
+        return valid[2] & ((mask & valid[1]) | (~mask & valid[0]));
+    }
+    uint32_t winner = flags & ROW_ZERO_WINS ? 0 : ~0u;
+    uint64_t decided = 0;
+    for (unsigned k = 0; k < 2; k++) {
+        EACH_LANE decided |= (uint64_t)(x->s[k][i] == winner) << i & valid[k];
+    }
+    return decided;
+}
+
 void LOCAL(exec_lanes)(struct wave *w, const struct inst *in)
 {
     const struct op_row *row = in->row;
@@ -368,7 +383,7 @@ void LOCAL(exec_lanes)(struct wave *w, const struct inst *in)
     alignas(64) uint32_t mask_row[WAVE_LANES], second[WAVE_LANES];
     alignas(64) uint32_t out[MAX_DST_ROWS * WAVE_LANES];
     struct lanes x = {.w = w, .in = in, .exec = wave_exec(w), .d2 = second};
-    uint64_t lanes = x.exec, valid = UINT64_MAX, low_valid = UINT64_MAX;
+    uint64_t lanes = x.exec, valid = UINT64_MAX, low_valid = UINT64_MAX, valid_of[INST_MAX_SRC];
     bool alias = false;
     bool plain = !(in->form & ~(FORM_LITERAL | FORM_OUT_MODS)) && in->encoding != ENC_VOP3P;
     bool prepares = !plain ||
@@ -383,12 +398,15 @@ void LOCAL(exec_lanes)(struct wave *w, const struct inst *in)
             x.s[0] = dpp_permute(w, in, x.s[0], t, &lanes, &v);
         if (prepares && o->type != T_MASK && k < 3)
             x.s[k] = prepare(w, in, k, x.s[k], t);
+        valid_of[k] = v;
         /* What a byte-wise result keeps of its register does not make it undefined. */
         valid &= k == 3 && flags & ROW_DST_IS_SRC ? UINT64_MAX : v;
         low_valid &= o->kind == OPND_VGPR ? w->v_valid[o->reg] : v;
         alias |= o->kind == in->dst.kind && o->reg < in->dst.reg + in->dst.dwords
             && in->dst.reg < o->reg + o->dwords;
     }
+    if (__builtin_expect(flags & ROW_DECIDED && lanes & ~valid, 0))
+        valid |= decided_lanes(&x, flags, valid_of);
     if (in->dst.kind == OPND_SGPR) { /* compares */
         x.d = out;
         call_kernel(&x);

@@ -210,7 +210,7 @@ const struct op_row LOCAL(vop_wide_rows)[] = {
     WROW("v_lshrrev_b64", lshrrev_b64, 0, T_B64, 0, T_U32, T_B64)
     WROW("v_ashrrev_i64", ashrrev_i64, 0, T_I64, 0, T_U32, T_I64)
     WROW("v_lshl_add_u64", lshl_add_u64, ROW_LOW_ALONE, T_U64, 0, T_U64, T_U32, T_U64)
-    WROW("v_cndmask_b32", cndmask, ROW_NO_FLUSH, T_B32, 0, T_F32, T_F32, T_MASK)
+    WROW("v_cndmask_b32", cndmask, ROW_NO_FLUSH | ROW_SELECTS, T_B32, 0, T_F32, T_F32, T_MASK)
     CARRY("v_add_co_u32", add_co)
     CARRY("v_sub_co_u32", sub_co)
     CARRY("v_subrev_co_u32", subrev_co)
