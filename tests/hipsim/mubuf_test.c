@@ -103,10 +103,59 @@ static void range_of_the_resource_is_not_range_of_memory(void **state)
     program_try(&p, "buffer_load_dword v10, v0, s[4:7], 0 offen\ns_waitcnt vmcnt(0)");
     assert_int_equal(p.fault.kind, FAULT_MEMORY);
     assert_int_equal(p.fault.lanes, 0xffffffff00000000);
-    p.exec = UINT64_MAX;
+}
+
+/* CDNA3 ISA, 9.1.5: buffer_offset = (index / n * stride + offset / 4 * 4) * n + index % n * 4 +
+ * offset % 4, with n = 8 << index_stride. */
+static void swizzled_buffers_interleave_records(void **state)
+{
+    (void)state;
+    for (unsigned field = 0; field < 4; field++) {
+        struct program p = program_new(GFX942);
+        uint32_t *data = numbers(1024);
+        unsigned n = 8u << field;
+        program_resource(&p, 4, data, 12, 62); /* records of three dwords, the last two are out */
+        p.s[5] |= 0x80000000;
+        p.s[7] |= field << 21;
+        program_lanes(&p, 0, 1);
+        program_fill(&p, 1, 1);
+        program_run(&p, "buffer_load_dwordx3 v[8:10], v0, s[4:7], 0 idxen\n"
+                        "buffer_load_ubyte v11, v[0:1], s[4:7], 0 idxen offen offset:4\n"
+                        "buffer_load_dwordx2 v[12:13], v0, s[4:7], 0 idxen offset:8\n"
+                        "s_waitcnt vmcnt(0)");
+        for (unsigned l = 0; l < 62; l++) {
+            unsigned first = 1000 + l / n * n * 3 + l % n;
+            for (unsigned i = 0; i < 3; i++)
+                assert_int_equal(p.v[8 + i][l], first + i * n);
+            assert_int_equal(p.v[11][l], (first + n) >> 8);
+            assert_int_equal(p.v[12][l], first + 2 * n);
+            assert_int_equal(p.v[13][l], 0); /* offset 12 of a stride of 12 */
+        }
+        for (unsigned l = 62; l < 64; l++)
+            assert_int_equal(p.v[8][l] | p.v[11][l], 0);
+        program_fill(&p, 2, 5);
+        program_run(&p, "buffer_store_dword v2, v0, s[4:7], 0 idxen offset:4\n"
+                        "buffer_atomic_add v2, v0, s[4:7], 0 idxen offset:4\ns_waitcnt vmcnt(0)");
+        assert_int_equal(data[3 * n * (61 / n) + n + 61 % n], 10);
+        assert_int_equal(data[3 * n * (62 / n) + n + 62 % n], 1000 + 3 * n * (62 / n) + n + 62 % n);
+    }
+}
+
+/* What a private segment buffer is: no stride, the lane as index, 64 lanes to a row of dwords. */
+static void swizzled_buffers_without_stride_check_bytes(void **state)
+{
+    (void)state;
+    struct program p = program_new(GFX942);
+    uint32_t *data = numbers(256);
+    program_resource(&p, 4, data, 0, 2 * 256 + 8);
     p.s[5] |= 0x80000000;
-    program_try(&p, "buffer_load_dword v10, v0, s[4:7], 0 offen\ns_waitcnt vmcnt(0)");
-    assert_int_equal(p.fault.kind, FAULT_TRAP); /* swizzled */
+    p.s[7] = 1 << 23 | 3 << 21;
+    program_run(&p, "buffer_load_dwordx3 v[8:10], off, s[4:7], 0\ns_waitcnt vmcnt(0)");
+    for (unsigned l = 0; l < 64; l++) {
+        assert_int_equal(p.v[8][l], 1000 + l);
+        assert_int_equal(p.v[9][l], 1064 + l);
+        assert_int_equal(p.v[10][l], l < 2 ? 1128 + l : 0);
+    }
 }
 
 static void add_tid_indexes_by_lane(void **state)
@@ -139,22 +188,6 @@ static void loads_to_lds(void **state)
     assert_int_equal(p.v[9][60], 0); /* out of range: zero arrives */
 }
 
-static void formats_of_whole_dwords(void **state)
-{
-    (void)state;
-    struct program p = program_new(GFX942);
-    uint32_t *data = numbers(256);
-    program_resource(&p, 4, data, 8, 128);
-    /* data format 32_32, number format float, x y 0 1 */
-    p.s[7] = 4 | 5 << 3 | 0 << 6 | 1 << 9 | 7 << 12 | 11 << 15;
-    program_lanes(&p, 0, 1);
-    program_run(&p, "buffer_load_format_xyzw v[8:11], v0, s[4:7], 0 idxen\ns_waitcnt vmcnt(0)");
-    assert_int_equal(p.v[8][3], 1006);
-    assert_int_equal(p.v[9][3], 1007);
-    assert_int_equal(p.v[10][3], 0);
-    assert_int_equal(p.v[11][3], 0x3f800000);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -162,9 +195,10 @@ int main(void)
         cmocka_unit_test(out_of_range_reads_zero_dword_by_dword),
         cmocka_unit_test(out_of_range_writes_are_dropped),
         cmocka_unit_test(range_of_the_resource_is_not_range_of_memory),
+        cmocka_unit_test(swizzled_buffers_interleave_records),
+        cmocka_unit_test(swizzled_buffers_without_stride_check_bytes),
         cmocka_unit_test(add_tid_indexes_by_lane),
         cmocka_unit_test(loads_to_lds),
-        cmocka_unit_test(formats_of_whole_dwords),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -124,6 +124,7 @@ extern const struct op_row exec_cross_rows[];
 extern const struct op_row exec_smem_rows[];
 extern const struct op_row exec_flat_rows[];
 extern const struct op_row exec_mubuf_rows[];
+extern const struct op_row exec_format_rows[];
 extern const struct op_row exec_ds_rows[];
 extern const struct op_row exec_mfma_rows[];
 

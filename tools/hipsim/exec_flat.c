@@ -25,13 +25,6 @@ static bool is_load(const struct inst *in)
     return in->row->flags & ROW_LOAD;
 }
 
-static enum mem_direction direction(const struct inst *in)
-{
-    bool load = in->row->flags & ROW_LOAD, store = in->row->flags & ROW_STORE;
-
-    return load && store ? MEM_MODIFY : store ? MEM_WRITE : MEM_READ;
-}
-
 /* GLOBAL: vaddr64 + offset, or saddr64 + vaddr32 + offset. FLAT: vaddr64 + offset. */
 static bool wide_addresses(struct wave *w, const struct inst *in, uint64_t lanes,
                            uint64_t addr[WAVE_LANES])
@@ -86,7 +79,7 @@ static bool perform(struct wave *w, const struct inst *in, struct lane_mem *m)
     uint32_t arg = in->row->arg;
     bool returns = has(&in->dst);
 
-    if (!mem_resolve(w, in, m, MEM_BYTES(arg), direction(in)))
+    if (!mem_resolve(w, in, m, MEM_BYTES(arg), mem_direction_of(in)))
         return false;
     if (in->row->flags & ROW_LDS_DMA)
         return mem_load_to_lds(w, in, m, arg);

@@ -4,47 +4,33 @@
  * instructions").
  *
  *   address = base + sgpr_offset + buffer_offset
- *   buffer_offset = stride * index + vgpr_offset + inst_offset        (linear addressing)
+ *   offset = vgpr_offset + inst_offset
+ *   buffer_offset = stride * index + offset                                      (linear)
+ *   buffer_offset = (index / n * stride + offset / 4 * 4) * n + index % n * 4 + offset % 4
+ *                                                        (swizzled, n = the index stride)
+ *
+ * Swizzled elements have four bytes: GFX9 has no field for their size. The dwords of a wider access
+ * are swizzled each on its own.
  *
  * Out of range reads return zero and writes are dropped, silently, because kernels rely on it:
  *   raw:        buffer_offset + bytes > num_records - sgpr_offset
- *   structured: index >= num_records, when there is an index (idxen or add_tid) and a stride
- * Each dword of a wide access is checked on its own; format accesses and atomics go all or
- * nothing. The arithmetic saturates (LLVM, AMDGPUUsage, "Relaxed Buffer OOB Mode").
+ *   structured: index >= num_records, when there is an index (idxen or add_tid) and a stride;
+ *               swizzled also offset + bytes > stride
+ * Each dword of a wide access is checked on its own; format accesses (exec_format.c) and atomics
+ * go all or nothing. The arithmetic saturates (LLVM, AMDGPUUsage, "Relaxed Buffer OOB Mode").
  * What is in range of the resource and yet outside of an allocation is an error like any other.
  */
 #include <string.h>
 
 #include "tools/hipsim/decode.h"
-#include "tools/hipsim/mem.h"
-
-#define SRC_ADDR 0
-#define SRC_DATA 1
-#define SRC_RSRC 2
-#define SRC_SOFFSET 3
-
-struct resource {
-    uint64_t base;
-    uint32_t stride;
-    uint32_t num_records;
-    uint32_t soffset;
-    uint8_t num_format, data_format;
-    bool add_tid;
-};
-
-/* The offset part and the index of each lane, and the address they make. */
-struct buffer_lanes {
-    uint64_t offset[WAVE_LANES]; /* buffer_offset: may exceed 32 bits, which saturates */
-    uint64_t index[WAVE_LANES];
-    bool structured;
-};
+#include "tools/hipsim/exec_mubuf.h"
 
 static bool has(const struct opnd *o)
 {
     return o->kind != OPND_NONE;
 }
 
-static bool read_resource(struct wave *w, const struct inst *in, struct resource *r)
+static bool read_resource(struct wave *w, const struct inst *in, struct buffer_resource *r)
 {
     const struct opnd *rsrc = &in->src[SRC_RSRC], *soffset = &in->src[SRC_SOFFSET];
     const uint32_t *d = w->sgpr + rsrc->reg;
@@ -61,36 +47,32 @@ static bool read_resource(struct wave *w, const struct inst *in, struct resource
             && !wave_finding(w, in, FAULT_UNINIT, 0, "undefined value in the buffer offset"))
             return false;
     }
-    *r = (struct resource){
+    *r = (struct buffer_resource){
         .base = d[0] | (uint64_t)(d[1] & 0xffff) << 32,
         .stride = d[1] >> 16 & 0x3fff,
         .num_records = d[2],
         .soffset = has(soffset) ? (uint32_t)src_scalar(w, soffset) : 0,
+        .select = d[3] & 0xfff,
         .num_format = d[3] >> 12 & 7,
         .data_format = d[3] >> 15 & 15,
+        .index_stride = (uint8_t)(8 << (d[3] >> 21 & 3)),
         .add_tid = d[3] >> 23 & 1,
+        .swizzled = d[1] >> 31,
     };
-    if (r->add_tid) { /* data_format then holds bits 17:14 of the stride */
+    if (r->add_tid) /* data_format then holds bits 17:14 of the stride */
         r->stride |= (uint32_t)r->data_format << 14;
-    }
-    if (d[1] >> 31) {
-        wave_fault(w, in, FAULT_TRAP, 0, "swizzled buffer resource s[%u:%u] = %08x %08x %08x %08x: "
-                   "swizzled addressing is not simulated", rsrc->reg, rsrc->reg + 3, d[0], d[1],
-                   d[2], d[3]);
-        return false;
-    }
     return true;
 }
 
-static bool lane_offsets(struct wave *w, const struct inst *in, const struct resource *r,
-                         uint64_t lanes, struct buffer_lanes *b)
+static bool lane_offsets(struct wave *w, const struct inst *in, struct buffer_access *b)
 {
+    const struct buffer_resource *r = &b->resource;
     const struct opnd *v = &in->src[SRC_ADDR];
     const uint32_t *rows = NULL, *index = NULL, *offset = NULL;
     uint32_t tmp[2 * WAVE_LANES];
 
     if (in->idxen || in->offen) {
-        if (!mem_defined(w, in, v, lanes, "the address"))
+        if (!mem_defined(w, in, v, b->lanes, "the address"))
             return false;
         rows = src_rows(w, v, tmp);
         index = in->idxen ? rows : NULL;
@@ -99,45 +81,54 @@ static bool lane_offsets(struct wave *w, const struct inst *in, const struct res
     b->structured = (in->idxen || r->add_tid) && r->stride;
     for (unsigned l = 0; l < WAVE_LANES; l++) {
         b->index[l] = (index ? index[l] : 0) + (uint64_t)(r->add_tid ? l : 0);
-        b->offset[l] = b->index[l] * r->stride + (offset ? offset[l] : 0) +
-                       (uint32_t)in->imm_offset;
+        b->offset[l] = (offset ? offset[l] : 0) + (uint64_t)(uint32_t)in->imm_offset;
     }
     return true;
 }
 
-/* Lanes of `lanes` whose bytes [first, first + bytes) are in range of the resource. */
-static uint64_t in_range(const struct resource *r, const struct buffer_lanes *b, uint64_t lanes,
-                         unsigned first, unsigned bytes)
+bool buffer_begin(struct wave *w, const struct inst *in, struct buffer_access *b)
 {
+    b->lanes = wave_exec(w);
+    return read_resource(w, in, &b->resource) && lane_offsets(w, in, b);
+}
+
+/* May exceed 32 bits, which is out of range. */
+static uint64_t buffer_offset(const struct buffer_access *b, unsigned l, unsigned first)
+{
+    const struct buffer_resource *r = &b->resource;
+    uint64_t index = b->index[l], offset = b->offset[l] + first, n = r->index_stride;
+
+    if (!r->swizzled)
+        return index * r->stride + offset;
+    return (index / n * r->stride + offset / 4 * 4) * n + index % n * 4 + offset % 4;
+}
+
+uint64_t buffer_in_range(const struct buffer_access *b, uint64_t lanes, unsigned first,
+                         unsigned bytes)
+{
+    const struct buffer_resource *r = &b->resource;
     uint64_t ok = 0;
 
     for (unsigned l = 0; l < WAVE_LANES; l++) {
         bool inside = b->structured
-            ? b->index[l] < r->num_records
-            : b->offset[l] + first + bytes + r->soffset <= r->num_records;
+            ? b->index[l] < r->num_records &&
+                (!r->swizzled || b->offset[l] + first + bytes <= r->stride)
+            : buffer_offset(b, l, first) + bytes + r->soffset <= r->num_records;
         ok |= (uint64_t)inside << l;
     }
     return ok & lanes;
 }
 
-static void addresses(const struct resource *r, const struct buffer_lanes *b, unsigned first,
-                      uint64_t addr[WAVE_LANES])
+void buffer_addresses(const struct buffer_access *b, unsigned first, struct lane_mem *m)
 {
     for (unsigned l = 0; l < WAVE_LANES; l++)
-        addr[l] = r->base + r->soffset + b->offset[l] + first;
-}
-
-static enum mem_direction direction(const struct inst *in)
-{
-    bool load = in->row->flags & ROW_LOAD, store = in->row->flags & ROW_STORE;
-
-    return load && store ? MEM_MODIFY : store ? MEM_WRITE : MEM_READ;
+        m->addr[l] = b->resource.base + b->resource.soffset + buffer_offset(b, l, first);
 }
 
 static bool move(struct wave *w, const struct inst *in, struct lane_mem *m, uint32_t arg,
                  const struct opnd *reg)
 {
-    if (!mem_resolve(w, in, m, MEM_BYTES(arg), direction(in)))
+    if (!mem_resolve(w, in, m, MEM_BYTES(arg), mem_direction_of(in)))
         return false;
     if (in->lds)
         return mem_load_to_lds(w, in, m, arg);
@@ -150,31 +141,42 @@ static bool move(struct wave *w, const struct inst *in, struct lane_mem *m, uint
     return mem_store(w, in, m, arg, reg);
 }
 
-/* Some lane is partly out of range: dword after dword. */
-static bool move_dwords(struct wave *w, const struct inst *in, const struct resource *r,
-                        const struct buffer_lanes *b, uint64_t lanes, const struct opnd *reg)
+bool buffer_part(struct wave *w, const struct inst *in, const struct buffer_access *b,
+                 unsigned first, unsigned bytes, struct lane_mem *m)
 {
-    unsigned dwords = MEM_BYTES(in->row->arg) / 4;
-    struct mem_access whole = w->access;
+    const struct mem_access whole = w->access;
 
-    for (unsigned i = 0; i < dwords; i++) {
-        struct lane_mem m = { .space = MEM_GLOBAL, .lanes = in_range(r, b, lanes, 4 * i, 4) };
-        struct opnd one = *reg;
-        m.dropped = lanes & ~m.lanes;
-        one.reg = (uint16_t)(reg->reg + i);
-        one.dwords = 1;
-        addresses(r, b, 4 * i, m.addr);
-        if (!move(w, in, &m, MEM_ARG(4, 0, 0, 0), &one))
-            return false;
-        if (i == 0)
-            whole = w->access;
-    }
-    w->access = whole;
-    w->access.bytes = (uint8_t)(4 * dwords);
+    m->space = MEM_GLOBAL;
+    m->dropped = b->lanes & ~m->lanes;
+    buffer_addresses(b, first, m);
+    if (!mem_resolve(w, in, m, bytes, mem_direction_of(in)))
+        return false;
+    if (first)
+        w->access = whole;
+    w->access.bytes = (uint8_t)(first + bytes);
     return true;
 }
 
-static void issue(struct wave *w, const struct inst *in)
+/* Dword after dword: where some lane is partly out of range, and in swizzled buffers. */
+static bool move_dwords(struct wave *w, const struct inst *in, const struct buffer_access *b,
+                        const struct opnd *reg)
+{
+    for (unsigned i = 0; i < MEM_BYTES(in->row->arg) / 4; i++) {
+        struct lane_mem m = { .lanes = buffer_in_range(b, b->lanes, 4 * i, 4) };
+        struct opnd one = *reg;
+        one.reg = (uint16_t)(reg->reg + i);
+        one.dwords = 1;
+        if (!buffer_part(w, in, b, 4 * i, 4, &m))
+            return false;
+        if (in->row->flags & ROW_LOAD)
+            mem_load(w, &m, MEM_ARG(4, 0, 0, 0), &one);
+        else if (!mem_store(w, in, &m, MEM_ARG(4, 0, 0, 0), &one))
+            return false;
+    }
+    return true;
+}
+
+void buffer_issue(struct wave *w, const struct inst *in)
 {
     const struct opnd *d = &in->dst;
 
@@ -189,129 +191,25 @@ static void issue(struct wave *w, const struct inst *in)
 static void exec_mubuf(struct wave *w, const struct inst *in)
 {
     uint32_t arg = in->row->arg;
-    uint64_t lanes = wave_exec(w);
     const struct opnd *reg = &in->src[SRC_DATA];
-    struct resource r;
-    struct buffer_lanes b;
+    struct buffer_access b;
     struct lane_mem m = { .space = MEM_GLOBAL };
 
     if (MEM_ATOMIC(arg) == ATOMIC_NONE && in->row->flags & ROW_LOAD)
         reg = &in->dst;
-    if (!read_resource(w, in, &r) || !lane_offsets(w, in, &r, lanes, &b))
+    if (!buffer_begin(w, in, &b))
         return;
-    m.lanes = in_range(&r, &b, lanes, 0, MEM_BYTES(arg));
-    m.dropped = lanes & ~m.lanes;
-    bool partly = m.dropped && MEM_BYTES(arg) > 4 && MEM_ATOMIC(arg) == ATOMIC_NONE && !in->lds &&
-                  in_range(&r, &b, m.dropped, 0, 4);
-    if (partly) {
-        if (move_dwords(w, in, &r, &b, lanes, reg))
-            issue(w, in);
+    m.lanes = buffer_in_range(&b, b.lanes, 0, MEM_BYTES(arg));
+    m.dropped = b.lanes & ~m.lanes;
+    bool dwords = MEM_BYTES(arg) > 4 && MEM_ATOMIC(arg) == ATOMIC_NONE && !in->lds;
+    if (dwords && (b.resource.swizzled || buffer_in_range(&b, m.dropped, 0, 4))) {
+        if (move_dwords(w, in, &b, reg))
+            buffer_issue(w, in);
         return;
     }
-    addresses(&r, &b, 0, m.addr);
+    buffer_addresses(&b, 0, &m);
     if (move(w, in, &m, arg, reg))
-        issue(w, in);
-}
-
-/* -- format accesses --------------------------------------------------------------------------- */
-
-/*
- * Formats of whole dwords only: data format 32, 32_32, 32_32_32, 32_32_32_32 with number format
- * uint, sint or float, which convert nothing. The rest is refused.
- */
-enum { DATA_32 = 4, DATA_32_32 = 11, DATA_32_32_32 = 13, DATA_32_32_32_32 = 14 };
-enum { NUM_UINT = 4, NUM_SINT = 5, NUM_FLOAT = 7 };
-
-static unsigned format_components(const struct resource *r)
-{
-    if (r->num_format != NUM_UINT && r->num_format != NUM_SINT && r->num_format != NUM_FLOAT)
-        return 0;
-    switch (r->data_format) {
-    case DATA_32: return 1;
-    case DATA_32_32: return 2;
-    case DATA_32_32_32: return 3;
-    case DATA_32_32_32_32: return 4;
-    default: return 0;
-    }
-}
-
-/* Component selects of a load: 0 and 1 are constants, 4 .. 7 are x .. w. */
-static void select_components(struct wave *w, const struct inst *in, const uint32_t *select,
-                              uint32_t one, const uint32_t (*from)[WAVE_LANES], uint64_t lanes,
-                              const uint64_t *valid)
-{
-    struct reg_rows out = reg_rows(w, &in->dst);
-    unsigned l;
-
-    for (unsigned i = 0; i < in->row->arg; i++) {
-        uint64_t ok = select[i] >= 4 ? valid[select[i] - 4] : lanes;
-        FOR_LANES(l, lanes)
-            out.row[i][l] = select[i] >= 4 ? from[select[i] - 4][l] : select[i] == 1 ? one : 0;
-        out.valid[i] = (out.valid[i] & ~lanes) | (ok & lanes);
-    }
-}
-
-static bool load_format(struct wave *w, const struct inst *in, const struct resource *r,
-                        struct lane_mem *m, unsigned components)
-{
-    uint32_t word3 = w->sgpr[in->src[SRC_RSRC].reg + 3], select[4];
-    uint32_t from[4][WAVE_LANES] = { { 0 } };
-    uint64_t valid[4], lanes = m->lanes | m->dropped;
-    unsigned l;
-
-    if (!mem_resolve(w, in, m, 4 * components, MEM_READ))
-        return false;
-    for (unsigned i = 0; i < 4; i++) {
-        valid[i] = lanes;
-        select[i] = word3 >> (3 * i) & 7;
-        if (i >= components)
-            continue;
-        valid[i] = mem_written(w, m, 4 * i, 4) | m->dropped;
-        FOR_LANES(l, m->lanes)
-            from[i][l] = mem_get32(m->ptr[l] + 4 * i);
-    }
-    select_components(w, in, select, r->num_format == NUM_FLOAT ? 0x3f800000 : 1,
-                      (const uint32_t (*)[WAVE_LANES])from, lanes, valid);
-    return true;
-}
-
-static void exec_format(struct wave *w, const struct inst *in)
-{
-    uint64_t lanes = wave_exec(w);
-    struct resource r;
-    struct buffer_lanes b;
-    struct lane_mem m = { .space = MEM_GLOBAL };
-
-    if (!read_resource(w, in, &r) || !lane_offsets(w, in, &r, lanes, &b))
-        return;
-    if (in->encoding == ENC_MTBUF) {
-        r.data_format = in->raw[0] >> 19 & 15;
-        r.num_format = in->raw[0] >> 23 & 7;
-    }
-    unsigned components = format_components(&r);
-    if (!components) {
-        wave_fault(w, in, FAULT_TRAP, 0, "buffer data format %u with number format %u is not "
-                   "simulated", r.data_format, r.num_format);
-        return;
-    }
-    m.lanes = in_range(&r, &b, lanes, 0, 4 * components);
-    m.dropped = lanes & ~m.lanes;
-    addresses(&r, &b, 0, m.addr);
-    if (in->row->flags & ROW_LOAD) {
-        if (load_format(w, in, &r, &m, components))
-            issue(w, in);
-        return;
-    }
-    if (components > in->row->arg)
-        components = in->row->arg;
-    if (mem_resolve(w, in, &m, 4 * components, MEM_WRITE) &&
-        mem_store(w, in, &m, MEM_ARG(4 * components, 0, 0, 0), &in->src[SRC_DATA]))
-        issue(w, in);
-}
-
-static void exec_d16_format(struct wave *w, const struct inst *in)
-{
-    wave_fault(w, in, FAULT_TRAP, 0, "buffer formats with 16-bit components are not simulated");
+        buffer_issue(w, in);
 }
 
 /* Caches hold nothing back in this simulator: every store is visible at once. */
@@ -329,21 +227,6 @@ static void exec_cache(struct wave *w, const struct inst *in)
 #define LOAD(n, d, a) BUFFER("load_" n, d, T_NONE, ROW_LOAD, a)
 #define LOAD_D16(n, a) BUFFER("load_" n, T_B32, T_NONE, ROW_LOAD | ROW_DST_IS_SRC | ROW_PARTIAL, a)
 #define STORE(n, d, a) BUFFER("store_" n, T_NONE, d, ROW_STORE, a)
-#define FORMAT(prefix, n, run, d, data, f, components) \
-    { .name = prefix n, .exec = run, .dst = d, .src = { T_B64, data, T_B128, T_U32 }, \
-      .flags = FLAGS | (f), .wait = VM, .arg = components }
-#define FORMATS(prefix, n, run, d, c) \
-    FORMAT(prefix, "load_format_" n, run, d, T_NONE, ROW_LOAD, c), \
-    FORMAT(prefix, "store_format_" n, run, T_NONE, d, ROW_STORE, c)
-#define D16_FORMATS(prefix, n, d, c) \
-    FORMAT(prefix, "load_format_d16_" n, exec_d16_format, d, T_NONE, ROW_LOAD, c), \
-    FORMAT(prefix, "store_format_d16_" n, exec_d16_format, T_NONE, d, ROW_STORE, c)
-#define ALL_FORMATS(prefix) \
-    FORMATS(prefix, "x", exec_format, T_B32, 1), FORMATS(prefix, "xy", exec_format, T_B64, 2), \
-    FORMATS(prefix, "xyz", exec_format, T_B96, 3), \
-    FORMATS(prefix, "xyzw", exec_format, T_B128, 4), \
-    D16_FORMATS(prefix, "x", T_B32, 1), D16_FORMATS(prefix, "xy", T_B32, 2), \
-    D16_FORMATS(prefix, "xyz", T_B64, 3), D16_FORMATS(prefix, "xyzw", T_B64, 4)
 #define ATOMIC4(n, op) BUFFER("atomic_" n, T_B32, T_B32, ROW_LOAD | ROW_STORE, MEM_ARG(4, 0, 0, op))
 #define ATOMIC8(n, op) BUFFER("atomic_" n, T_B64, T_B64, ROW_LOAD | ROW_STORE, MEM_ARG(8, 0, 0, op))
 #define ATOMIC(n, op) ATOMIC4(n, op), ATOMIC8(n "_x2", op)
@@ -383,9 +266,6 @@ const struct op_row exec_mubuf_rows[] = {
     ATOMIC4("pk_add_f16", ATOMIC_PK_ADD_F16),
     BUFFER("atomic_pk_add_bf16", T_B32, T_B32, ROW_LOAD | ROW_STORE | ROW_GFX950,
            MEM_ARG(4, 0, 0, ATOMIC_PK_ADD_BF16)),
-    ALL_FORMATS("buffer_"), ALL_FORMATS("tbuffer_"),
-    FORMAT("buffer_", "load_format_d16_hi_x", exec_d16_format, T_B32, T_NONE, ROW_LOAD, 1),
-    FORMAT("buffer_", "store_format_d16_hi_x", exec_d16_format, T_NONE, T_B32, ROW_STORE, 1),
     { .name = "buffer_wbl2", .exec = exec_cache, .flags = ROW_VMEM, .wait = VM },
     { .name = "buffer_inv", .exec = exec_cache, .flags = ROW_VMEM },
     { .name = NULL },

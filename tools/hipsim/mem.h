@@ -42,6 +42,13 @@ enum atomic_op {
 
 enum mem_direction { MEM_READ = 1, MEM_WRITE = 2, MEM_MODIFY = 3 };
 
+static inline enum mem_direction mem_direction_of(const struct inst *in)
+{
+    bool load = in->row->flags & ROW_LOAD, store = in->row->flags & ROW_STORE;
+
+    return load && store ? MEM_MODIFY : store ? MEM_WRITE : MEM_READ;
+}
+
 struct lane_mem {
     enum mem_space space;
     uint64_t lanes;            /* lanes that access memory */

@@ -14,7 +14,7 @@
     TABLES(DECLARE, isa) \
     static const struct op_row *const list_##isa[] = { \
         exec_sop_rows, exec_control_rows, exec_cross_rows, exec_smem_rows, exec_flat_rows, \
-        exec_mubuf_rows, exec_ds_rows, exec_mfma_rows, TABLES(ENTRY, isa) NULL, \
+        exec_mubuf_rows, exec_format_rows, exec_ds_rows, exec_mfma_rows, TABLES(ENTRY, isa) NULL, \
     };
 
 LIST(plain)
