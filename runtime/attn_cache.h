@@ -147,6 +147,13 @@ struct attn_cache_write_desc {
  * |x| of the token and head divided by the largest number, and x is divided by at least 1e-12, as
  * reshape_and_cache_with_pertoken_quant of ROCm/aiter does.
  *
+ * With ATTN_KV_SCALE_BLOCK they are read and written, as by reshape_and_cache_with_block_quant. For
+ * each head, of the rows that go to one page, s = max(1e-6, max |x|) / the largest number. It is
+ * the page's scale from now on where the rows begin with the page's first token, or where it is
+ * more than the scale that the page has: what the page holds before them is then multiplied with
+ * old / s and rounded again. Otherwise the page keeps its scale. So the rows that go to one page
+ * follow each other in slot_mapping as in the page, and those that go nowhere are not among them.
+ *
  * Strides are in elements; 0 stands for a contiguous [token, head, element] tensor. The last
  * dimension is contiguous; k_in, v_in and their strides in bytes are multiples of 16, and a token's
  * stride is at most 4 MiB. The grid depends on `tokens` and the descriptor alone.

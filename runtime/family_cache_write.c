@@ -41,6 +41,16 @@ static_assert(ATTN_ARG_K_IN_HEAD_STRIDE == ATTN_ARG_K_IN_TOKEN_STRIDE + 1 &&
               ATTN_ARG_V_IN_HEAD_STRIDE == ATTN_ARG_K_IN_TOKEN_STRIDE + 3,
               "attn_kv_rows_fill() sets all four");
 
+/* Workgroups that keep a device busy, and the tokens of one that it looks through one by one. */
+enum { RUN_GROUPS_WANTED = 2048, RUN_TOKENS_MOST = 16 };
+
+/* How many tokens a workgroup looks for the beginning of a run in, where it owns whole runs. */
+static int32_t run_tokens(const struct attn_cache_write_desc *d, int32_t tokens)
+{
+    const int64_t each = (int64_t)tokens * d->kv_heads / RUN_GROUPS_WANTED;
+    return each < 1 ? 1 : each < RUN_TOKENS_MOST ? (int32_t)each : RUN_TOKENS_MOST;
+}
+
 static int fill(const union attn_desc *desc, const void *args, struct attn_call *call)
 {
     const struct attn_cache_write_desc *d = &desc->cache_write;
@@ -68,6 +78,32 @@ static int fill(const union attn_desc *desc, const void *args, struct attn_call 
     v[ATTN_ARG_SLOT_MAPPING].ptr = a->slot_mapping;
     v[ATTN_ARG_KV_HEADS].i64 = d->kv_heads;
     v[ATTN_ARG_TOKENS].i64 = a->tokens;
+    const int32_t run = run_tokens(d, a->tokens);
+    v[ATTN_ARG_RUN_TOKENS].i64 = run;
+    v[ATTN_ARG_TOKEN_RUNS].i64 = ((int64_t)a->tokens + run - 1) / run;
+    return r;
+}
+
+/* A page's tokens follow each other, so that its scale is found once. */
+static int check_runs(const struct attn_cache_write_desc *d, const int64_t *slot, int32_t tokens,
+                      int32_t page_count)
+{
+    const int64_t size = d->cache.page_size;
+    bool *seen = calloc((size_t)page_count, sizeof(*seen));
+    if (!seen)
+        return attn_fail_fixed(ATTN_NO_MEMORY, "ATTN_CHECK_DATA: out of memory");
+    int r = ATTN_OK;
+    for (int32_t i = 0; !r && i < tokens; i++) {
+        if (slot[i] < 0 || (i > 0 && slot[i] == slot[i - 1] + 1 && slot[i] % size))
+            continue;
+        bool *page = &seen[slot[i] / size];
+        if (*page)
+            r = attn_fail(ATTN_BAD_DATA, "slot_mapping[%d] is %lld: the tokens that a call has for "
+                          "page %lld do not follow each other, as a scale per page needs it", i,
+                          (long long)slot[i], (long long)(slot[i] / size));
+        *page = true;
+    }
+    free(seen);
     return r;
 }
 
@@ -87,6 +123,8 @@ static int check_data(const struct attn_op *op, const void *args)
             r = attn_fail(ATTN_BAD_DATA, "slot_mapping[%d] is %lld, the cache has %lld slots", i,
                           (long long)slot[i], (long long)slots);
     }
+    if (!r && copy && d->cache.scale == ATTN_KV_SCALE_BLOCK)
+        r = check_runs(d, slot, a->tokens, a->cache.page_count);
     free(copy);
     return r;
 }
@@ -103,6 +141,7 @@ const struct attn_family attn_family_cache_write = {
         ATTN_CACHE_SETS, ATTN_SETS(K_IN), ATTN_SETS(V_IN), ATTN_SETS(K_IN_TOKEN_STRIDE),
         ATTN_SETS(K_IN_HEAD_STRIDE), ATTN_SETS(V_IN_TOKEN_STRIDE), ATTN_SETS(V_IN_HEAD_STRIDE),
         ATTN_SETS(SLOT_MAPPING), ATTN_SETS(KV_HEADS), ATTN_SETS(TOKENS),
+        ATTN_SETS(RUN_TOKENS), ATTN_SETS(TOKEN_RUNS),
     },
 };
 

@@ -355,6 +355,25 @@ void att_cache_store_runs(const struct att_cache *c, struct tir_value row, int f
                      tir_split_blocks(b, columns, (unsigned)c->x));
 }
 
+void att_cache_store_slots(const struct att_cache *c, const struct att_cache_tiles *t,
+                           struct tir_value slot, const struct tir_value *a)
+{
+    struct tir_builder *b = c->b;
+    const struct tir_value row = att_cache_slot_row(c, slot);
+    const bool may_run = c->shuffle && c->value;
+    struct tir_if runs;
+    if (may_run) {
+        runs = tir_begin_if(b, att_cache_has_runs(c, slot), false, NULL, 0);
+        for (unsigned i = 0; i < t->n; i++)
+            att_cache_store_runs(c, row, t->first[i], a[i]);
+        tir_else(b, &runs, NULL);
+    }
+    for (unsigned i = 0; i < t->n; i++)
+        att_cache_store(c, row, t->first[i], a[i]);
+    if (may_run)
+        tir_end_if(b, &runs, NULL);
+}
+
 struct tir_type att_cache_load_type(const struct att_cache *c, struct tir_type t)
 {
     const struct tir_layout *l = tir_layout_of(c->b->f, t);

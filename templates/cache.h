@@ -110,6 +110,11 @@ struct tir_value att_cache_has_runs(const struct att_cache *c, struct tir_value 
 void att_cache_store_runs(const struct att_cache *c, struct tir_value row, int first,
                           struct tir_value a);
 
+/** Writes all panels of rows, in the cache's dtype, to their slots (Mx1 i64), as fast as these
+ * allow. */
+void att_cache_store_slots(const struct att_cache *c, const struct att_cache_tiles *t,
+                           struct tir_value slot, const struct tir_value *a);
+
 /** Reads what att_cache_store() writes, into a tile of type t; rows must be there. Of V in SHUFFLE
  * rows of a group of x follow each other in a page, and are the lowest of t's registers: see
  * att_cache_load_type(). */

@@ -6,9 +6,13 @@
  * A workgroup takes a few tokens of one head, K and V, and reads them once. A lane holds 16 bytes
  * of a row or more, which is a store of the same size; V's SHUFFLE layout puts tokens side by side,
  * so there a lane holds x rows, and where x tokens stay together they are turned in registers.
+ *
+ * With a scale per page a workgroup takes whole runs of tokens instead: cache_block_scale.h. Its
+ * rows are those of a page then, so that tokens stand in the registers as they do in memory.
  */
 #include "ir/builder.h"
 #include "templates/cache.h"
+#include "templates/cache_block_scale.h"
 #include "templates/scalar.h"
 #include "templates/template.h"
 
@@ -16,12 +20,16 @@
 
 enum { ROWS = 128 /* at least */, ELEM = 2 /* bytes of bf16 and fp16 */, SLOT = 8 };
 
+/* Of a page at once: elements of a lane, and waves of a workgroup; half as many where a lane has
+ * more, since it takes a SIMD's registers then. */
+enum { PAGE_ELEMENTS = 64, PAGE_WAVES = 8, ANY_PAGE_WAVES = 4 };
+
 /* What becomes of K or of V. */
 struct side {
     struct att_cache cache;
     struct att_cache_tiles tiles;
     struct tir_value x[ATT_CACHE_PANELS];
-    struct tir_value slot, row;
+    struct tir_value slot;
 };
 
 struct write {
@@ -29,15 +37,15 @@ struct write {
     const struct tir_machine *m;
     struct tir_builder b;
     unsigned waves, rows;
-    struct tir_value head, token, left; /* the first token, and how many it has of them */
+    struct tir_value head;
+    struct tir_value token, left; /* the first token, and how many there are from it on */
+    struct tir_value row0;        /* of it: negative where rows before it are left out */
     struct side sides[2];
 };
 
 static bool check(const struct att_variant *v, const struct tir_machine *m, struct att_why *why)
 {
     (void)m;
-    if (v->kv_scale == ATT_KV_SCALE_BLOCK)
-        return att_reject(why, ATT_KV_SCALE, "cache_write scales per tensor or per token");
     return att_cache_check_dims(v, why) && att_cache_check(v, why);
 }
 
@@ -58,7 +66,7 @@ static void load(struct write *w, struct side *s)
     for (unsigned i = 0; i < s->tiles.n; i++) {
         const struct tir_view view =
             att_view(b, base, w->left, row, s->cache.dim * ELEM, s->tiles.first[i] * ELEM);
-        s->x[i] = tir_tile_load(b, view, tir_i32(b, 0), s->tiles.panel[i]);
+        s->x[i] = tir_tile_load(b, view, w->row0, s->tiles.panel[i]);
     }
 }
 
@@ -75,7 +83,23 @@ static void load_slots(struct write *w, struct side *s)
     const struct tir_value sign =
         tir_sar(b, tir_sub(b, last, index), tir_int_like(b, index, 31));
     s->slot = tir_or(b, slot, tir_convert(b, sign, TIR_I64));
-    s->row = att_cache_slot_row(&s->cache, s->slot);
+}
+
+static void widen(struct write *w, struct side *s)
+{
+    for (unsigned i = 0; i < s->tiles.n; i++)
+        s->x[i] = tir_convert(&w->b, s->x[i], TIR_F32);
+}
+
+/* The largest |x| of each row. */
+static struct tir_value row_absmax(struct write *w, struct side *s)
+{
+    struct tir_value absmax = {0};
+    for (unsigned i = 0; i < s->tiles.n; i++) {
+        const struct tir_value own = att_absmax(&w->b, s->x[i]);
+        absmax = i ? tir_max(&w->b, absmax, own) : own;
+    }
+    return absmax;
 }
 
 /* The panels as the cache holds them; with a scale per token that is found here and stored. */
@@ -85,17 +109,12 @@ static void quantise(struct write *w, struct side *s)
     const struct att_cache *c = &s->cache;
     if (c->dtype == att_dtype(w->v))
         return;
-    struct tir_value inverse = {0}, absmax = {0};
-    for (unsigned i = 0; i < s->tiles.n; i++)
-        s->x[i] = tir_convert(b, s->x[i], TIR_F32);
+    struct tir_value inverse = {0};
+    widen(w, s);
     if (c->scaling == ATT_KV_SCALE_TENSOR)
         inverse = tir_rcp(b, att_cache_tensor_scale(c));
     if (c->scaling == ATT_KV_SCALE_TOKEN) {
-        for (unsigned i = 0; i < s->tiles.n; i++) {
-            const struct tir_value own = att_absmax(b, s->x[i]);
-            absmax = i ? tir_max(b, absmax, own) : own;
-        }
-        const struct tir_value scale = att_cache_scale_of(c, absmax);
+        const struct tir_value scale = att_cache_scale_of(c, row_absmax(w, s));
         att_cache_store_scales(c, att_cache_scale_row(c, s->slot), scale);
         inverse = att_cache_inverse(c, scale);
     }
@@ -103,54 +122,183 @@ static void quantise(struct write *w, struct side *s)
         s->x[i] = att_cache_quantise(c, s->x[i], inverse);
 }
 
-static void store(struct write *w, struct side *s)
+static void choose_tiles(struct write *w)
+{
+    for (int i = 0; i < 2; i++) {
+        struct side *s = &w->sides[i];
+        s->tiles = att_cache_tiles(&s->cache, att_dtype(w->v), w->waves, w->rows);
+        if (att_cache_lane_elements(&s->cache, &s->tiles) > 64)
+            w->b.f->waves_per_simd = 1; /* as f32, what is to be scaled would not fit 256 */
+    }
+}
+
+static unsigned least_rows(const struct write *w, unsigned waves)
+{
+    const unsigned k = att_cache_least_rows(&w->sides[0].cache, waves);
+    const unsigned v = att_cache_least_rows(&w->sides[1].cache, waves);
+    return k > v ? k : v;
+}
+
+static void choose_rows(struct write *w)
+{
+    const bool shuffle = w->v->kv_layout == ATT_KV_LAYOUT_SHUFFLE;
+    w->waves = shuffle ? 1 : 4;
+    w->rows = least_rows(w, w->waves);
+    if (!shuffle && w->rows < ROWS)
+        w->rows = ROWS;
+}
+
+static void write_tokens(struct write *w)
 {
     struct tir_builder *b = &w->b;
-    const struct att_cache *c = &s->cache;
-    if (!c->shuffle || !c->value) {
-        for (unsigned i = 0; i < s->tiles.n; i++)
-            att_cache_store(c, s->row, s->tiles.first[i], s->x[i]);
-        return;
+    w->token = att_times(b, tir_block_id(b, 0), (int)w->rows);
+    w->left = tir_min(b, tir_sub(b, tir_arg(b, "tokens", TIR_I32), w->token),
+                      tir_i32(b, (int)w->rows));
+    w->row0 = tir_i32(b, 0);
+    for (int i = 0; i < 2; i++)
+        load(w, &w->sides[i]);
+    for (int i = 0; i < 2; i++)
+        load_slots(w, &w->sides[i]);
+    for (int i = 0; i < 2; i++) {
+        struct side *s = &w->sides[i];
+        quantise(w, s);
+        att_cache_store_slots(&s->cache, &s->tiles, s->slot, s->x);
     }
-    struct tir_if runs = tir_begin_if(b, att_cache_has_runs(c, s->slot), false, NULL, 0);
+}
+
+/* Runs of tokens. */
+
+/* Tokens of the run that stand in the tile whose row 0 is the page's token `first`; f32. */
+static void load_run(struct write *w, struct side *s, const struct att_page_run *run,
+                     struct tir_value first)
+{
+    struct tir_builder *b = &w->b;
+    const struct tir_value ahead = tir_sub(b, first, run->begin), zero = tir_i32(b, 0);
+    const struct tir_value skipped = tir_max(b, ahead, zero);
+    w->token = tir_add(b, run->token, skipped);
+    w->row0 = tir_min(b, ahead, zero);
+    w->left = tir_min(b, tir_sub(b, tir_sub(b, run->end, run->begin), skipped),
+                      tir_i32(b, (int)w->rows));
+    load(w, s);
+    widen(w, s);
+}
+
+static struct tir_value largest(struct write *w, struct side *s)
+{
+    return tir_first_lane(&w->b, tir_col_max(&w->b, row_absmax(w, s)));
+}
+
+static void store_run(struct side *s, const struct att_page_run *run,
+                      const struct att_block_scale *scale, struct tir_value first)
+{
+    const struct att_cache *c = &s->cache;
     for (unsigned i = 0; i < s->tiles.n; i++)
-        att_cache_store_runs(c, s->row, s->tiles.first[i], s->x[i]);
-    tir_else(b, &runs, NULL);
-    for (unsigned i = 0; i < s->tiles.n; i++)
-        att_cache_store(c, s->row, s->tiles.first[i], s->x[i]);
-    tir_end_if(b, &runs, NULL);
+        s->x[i] = att_cache_quantise(c, s->x[i], scale->inverse);
+    const struct tir_value slot =
+        att_page_run_slots(c, run, first, run->begin, run->end, s->tiles.column);
+    att_cache_store_slots(c, &s->tiles, slot, s->x);
+}
+
+/* For each tile of the page that the run reaches into. */
+static struct tir_loop begin_tiles(struct write *w, const struct att_page_run *run,
+                                   struct tir_value *carried, unsigned n)
+{
+    struct tir_builder *b = &w->b;
+    const int rows = (int)w->rows;
+    const struct tir_value first = tir_and(b, run->begin, tir_i32(b, -rows));
+    return tir_begin_for(b, first, run->end, tir_i32(b, rows), carried, n);
+}
+
+/* A page in one tile: what is loaded for the scale is what is stored. */
+static void write_run(struct write *w, const struct att_page_run *run, struct tir_value lds)
+{
+    struct tir_builder *b = &w->b;
+    struct tir_value absmax[2], old[2];
+    const bool whole = w->v->page_size && w->v->page_size <= (int)w->rows;
+    for (int i = 0; i < 2; i++) {
+        old[i] = att_block_load_scale(&w->sides[i].cache, run);
+        if (whole) {
+            load_run(w, &w->sides[i], run, tir_i32(b, 0));
+            absmax[i] = largest(w, &w->sides[i]);
+            continue;
+        }
+        absmax[i] = tir_f32(b, 0);
+        struct tir_loop loop = begin_tiles(w, run, &absmax[i], 1);
+        load_run(w, &w->sides[i], run, loop.index);
+        absmax[i] = tir_max(b, absmax[i], largest(w, &w->sides[i]));
+        tir_end_for(b, &loop, &absmax[i], 1);
+    }
+    att_workgroup_max(b, lds, absmax, 2);
+    for (int i = 0; i < 2; i++) {
+        struct side *s = &w->sides[i];
+        const struct att_block_scale scale =
+            att_block_scale(&s->cache, run, absmax[i], old[i]);
+        att_block_requantise(&s->cache, run, &scale, &s->tiles);
+        att_block_store_scale(&s->cache, run, &scale);
+        if (whole) {
+            store_run(s, run, &scale, tir_i32(b, 0));
+            continue;
+        }
+        struct tir_loop loop = begin_tiles(w, run, NULL, 0);
+        load_run(w, s, run, loop.index);
+        store_run(s, run, &scale, loop.index);
+        tir_end_for(b, &loop, NULL, 0);
+    }
+}
+
+static void write_runs(struct write *w)
+{
+    struct tir_builder *b = &w->b;
+    const struct att_cache *c = &w->sides[0].cache;
+    const struct tir_value lds =
+        w->waves > 1 ? tir_lds_buffer(b, w->waves * ATT_BLOCK_LDS, 16) : (struct tir_value){0};
+    const struct tir_value share = tir_arg(b, "run_tokens", TIR_I32);
+    const struct tir_value first = tir_mul(b, tir_block_id(b, 0), share);
+    const struct tir_value end =
+        tir_min(b, tir_add(b, first, share), tir_arg(b, "tokens", TIR_I32));
+    struct att_page_runs runs;
+    const struct att_page_run run = att_begin_page_runs(c, first, end, &runs);
+    write_run(w, &run, lds);
+    att_end_page_runs(c, &runs);
+}
+
+/* As many waves as a page has work for, and no more rows than it has tokens. */
+static void choose_page_rows(struct write *w)
+{
+    const int dim = w->v->head_dim > w->v->head_dim_v ? w->v->head_dim : w->v->head_dim_v;
+    const unsigned page = (unsigned)w->v->page_size, least = least_rows(w, 1);
+    unsigned rows = least;
+    while (2 * rows * (unsigned)dim <= 64 * PAGE_ELEMENTS && (!page || rows < page))
+        rows *= 2;
+    const unsigned most = rows * (unsigned)dim > 64 * PAGE_ELEMENTS ? PAGE_WAVES / 2 : PAGE_WAVES;
+    w->waves = page ? 1 : ANY_PAGE_WAVES;
+    while (w->waves < most && w->waves * rows < page)
+        w->waves *= 2;
+    w->rows = w->waves * rows;
 }
 
 static void build(const struct att_variant *v, const struct tir_machine *m, struct att_kernel *k)
 {
     char name[ATT_NAME_MAX];
-    const bool shuffle = v->kv_layout == ATT_KV_LAYOUT_SHUFFLE;
-    struct write w = {.v = v, .m = m, .waves = shuffle ? 1 : 4, .rows = shuffle ? 1 : ROWS};
+    const bool blocks = v->kv_scale == ATT_KV_SCALE_BLOCK;
+    struct write w = {.v = v, .m = m};
     att_variant_name(v, name);
-    struct tir_func *f = tir_func_create(name, m, w.waves);
+    struct tir_func *f = tir_func_create(name, m, 1);
     f->waves_per_simd = 2;
     w.b = tir_at_end(f, f->body);
     w.head = tir_block_id(&w.b, 1);
-    for (int i = 0; i < 2; i++) {
-        w.sides[i].cache = att_cache(&w.b, v, m, i == 1, w.head);
-        const unsigned rows = att_cache_least_rows(&w.sides[i].cache, w.waves);
-        w.rows = rows > w.rows ? rows : w.rows;
-    }
-    w.token = att_times(&w.b, tir_block_id(&w.b, 0), (int)w.rows);
-    w.left = tir_min(&w.b, tir_sub(&w.b, tir_arg(&w.b, "tokens", TIR_I32), w.token),
-                     tir_i32(&w.b, (int)w.rows));
-    for (int i = 0; i < 2; i++) {
-        w.sides[i].tiles = att_cache_tiles(&w.sides[i].cache, att_dtype(v), w.waves, w.rows);
-        if (att_cache_lane_elements(&w.sides[i].cache, &w.sides[i].tiles) > 64)
-            f->waves_per_simd = 1; /* as f32, what is to be scaled would not fit 256 */
-        load(&w, &w.sides[i]);
-    }
     for (int i = 0; i < 2; i++)
-        load_slots(&w, &w.sides[i]);
-    for (int i = 0; i < 2; i++) {
-        quantise(&w, &w.sides[i]);
-        store(&w, &w.sides[i]);
-    }
+        w.sides[i].cache = att_cache(&w.b, v, m, i == 1, w.head);
+    if (blocks)
+        choose_page_rows(&w);
+    else
+        choose_rows(&w);
+    f->waves = w.waves;
+    choose_tiles(&w);
+    if (blocks)
+        write_runs(&w);
+    else
+        write_tokens(&w);
     tir_return(&w.b);
 
     *k = (struct att_kernel){
@@ -158,6 +306,8 @@ static void build(const struct att_variant *v, const struct tir_machine *m, stru
         .schedule = {.stages = 1},
         .grid = {{"tokens", (int)w.rows, 1}, {"kv_heads", 1, 1}, {NULL, 1, 1}},
     };
+    if (blocks)
+        k->grid[0] = (struct att_grid){"token_runs", 1, 1};
     snprintf(k->tuning, sizeof(k->tuning), "tokens=%u waves=%u", w.rows, w.waves);
 }
 

@@ -236,9 +236,21 @@ static void a_custom_mask_hides_keys(void **state)
     free(s);
 }
 
+static void the_scale_of_a_page_starts_afresh_or_grows(void **state)
+{
+    (void)state;
+    const double x[] = { 1, -24, 3, 0 }, none[] = { 0, 0 };
+    exact(ref_cache_block_scale(x, 4, 0, 1e9, 240), 0.1);
+    exact(ref_cache_block_scale(x, 4, 5, 0.05, 240), 0.1);
+    exact(ref_cache_block_scale(x, 4, 5, 0.2, 240), 0.2);
+    exact(ref_cache_block_scale(none, 2, 0, 1, 127), 1e-6 / 127);
+    exact(ref_cache_block_scale(none, 2, 1, 0, 127), 1e-6 / 127);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_scale_of_a_page_starts_afresh_or_grows),
         cmocka_unit_test(fp8_is_what_the_target_says),
         cmocka_unit_test(layouts_are_their_formulas),
         cmocka_unit_test(decode_is_prefill_over_gathered_pages),

@@ -1,18 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * This file tests what cache_write, cache_gather and cache_copy refuse before anything is launched,
- * and what cache_copy makes of a page's strides.
+ * what cache_copy makes of a page's strides, and what ATTN_CHECK_DATA says of slots.
  */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
 
-#include "runtime/family.h"
+#include "runtime/op.h"
+#include "tests/runtime/fixture.h"
 
 static struct attn_call call;
 static union attn_desc desc;
@@ -171,6 +173,58 @@ static void a_page_is_copied_in_the_fewest_parts(void **state)
     refused(attn_family_cache_copy.fill(&desc, &a, &call), "pairs is negative");
 }
 
+static void a_workgroup_looks_for_runs_in_few_tokens(void **state)
+{
+    (void)state;
+    static const struct {
+        int tokens, each;
+    } shares[] = { { 1, 1 }, { 2047, 1 }, { 4096, 4 }, { 5000, 4 }, { 1 << 20, 16 } };
+    assert_int_equal(normalise_write(write_desc()), ATTN_OK);
+    for (size_t i = 0; i < sizeof(shares) / sizeof(shares[0]); i++) {
+        struct attn_cache_write_args a = write_args();
+        a.tokens = shares[i].tokens;
+        assert_int_equal(fill_write(a), ATTN_OK);
+        const int64_t each = call.values[ATTN_ARG_RUN_TOKENS].i64;
+        assert_int_equal(each, shares[i].each);
+        assert_int_equal(call.values[ATTN_ARG_TOKEN_RUNS].i64, (a.tokens + each - 1) / each);
+    }
+}
+
+/* The fake's device memory is the host's. */
+static void slots_are_checked_on_request(void **state)
+{
+    (void)state;
+    fake_reset();
+    static const struct made none[] = { { .name = "of another op" } };
+    struct bench b = open_bench(none, 1);
+    struct attn_cache_write_desc d = write_desc();
+    d.cache.scale = ATTN_KV_SCALE_BLOCK;
+    const struct attn_op block = { .device = b.device, .desc.cache_write = d };
+    const struct attn_op token = { .device = b.device, .desc.cache_write = write_desc() };
+    /* The end of page 1 and the beginning of page 2, of page 4, some that go nowhere, page 3. */
+    int64_t slots[] = { 30, 31, 32, 33, 64, 65, -1, INT64_MIN, 50 };
+    struct attn_cache_write_args a = write_args();
+    a.slot_mapping = slots;
+    a.tokens = 9;
+    a.cache.page_count = 5;
+    assert_int_equal(attn_family_cache_write.check_data(&block, &a), ATTN_OK);
+    slots[8] = 80;
+    assert_int_equal(attn_family_cache_write.check_data(&block, &a), ATTN_BAD_DATA);
+    assert_non_null(strstr(attn_last_error(), "slot_mapping[8] is 80, the cache has 80 slots"));
+
+    static const int64_t wrong[] = { 66, 67, 34, 16 };
+    for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+        char text[80];
+        slots[8] = wrong[i];
+        assert_int_equal(attn_family_cache_write.check_data(&token, &a), ATTN_OK);
+        assert_int_equal(attn_family_cache_write.check_data(&block, &a), ATTN_BAD_DATA);
+        snprintf(text, sizeof(text), "[8] is %d: the tokens that a call has for page %d",
+                 (int)wrong[i], (int)wrong[i] / 16);
+        assert_non_null(strstr(attn_last_error(), text));
+    }
+    close_bench(&b);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -178,6 +232,8 @@ int main(void)
         cmocka_unit_test(arguments_of_cache_write_are_checked),
         cmocka_unit_test(arguments_of_cache_gather_are_checked),
         cmocka_unit_test(a_page_is_copied_in_the_fewest_parts),
+        cmocka_unit_test(a_workgroup_looks_for_runs_in_few_tokens),
+        cmocka_unit_test(slots_are_checked_on_request),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -66,14 +66,20 @@ static void check_caches(const struct att_template *op, const char *target)
     assert_true(built >= 12);
 }
 
-/* What takes the most registers: bytes, scales per token, tokens side by side. */
+/* What takes the most registers: bytes, scales that are found, tokens side by side; of a scale per
+ * page also pages of one wave, and of as many as there may be. */
 static void check_head_dims(const struct att_template *op, const char *target)
 {
-    static const int dims[] = {80, 128, 192, 256};
-    const int kind = ATT_KV_DTYPE_FP8 + 5 * ATT_KV_LAYOUT_SHUFFLE + 10 * ATT_KV_SCALE_TOKEN;
+    static const int dims[] = {80, 128, 192, 256}, pages[] = {16, 1024};
+    const int kind = ATT_KV_DTYPE_FP8 + 5 * ATT_KV_LAYOUT_SHUFFLE;
     for (unsigned d = 0; d < sizeof(dims) / sizeof(dims[0]); d++) {
-        const struct att_variant v = variant(op, target, dims[d], kind);
+        struct att_variant v = variant(op, target, dims[d], kind + 10 * ATT_KV_SCALE_TOKEN);
         check_compiles(&v);
+        v.kv_scale = ATT_KV_SCALE_BLOCK;
+        for (unsigned p = 0; p < 2 && op == &att_template_cache_write; p++) {
+            v.page_size = pages[p];
+            check_compiles(&v);
+        }
     }
 }
 

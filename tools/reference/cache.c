@@ -2,6 +2,7 @@
 /* This file is the two layouts of a paged cache, as ROCm/aiter's consumers read them. */
 #include "tools/reference/cache.h"
 
+#include <math.h>
 #include <string.h>
 
 int64_t ref_cache_offset(const struct ref_cache *c, int64_t page, int token, int head, int d)
@@ -33,6 +34,16 @@ double ref_cache_value(const struct ref_cache *c, int64_t page, int token, int h
     return c->scale == REF_SCALE_NONE
                ? value
                : value * c->scales[ref_cache_scale_offset(c, page, token, head)];
+}
+
+double ref_cache_block_scale(const double *x, int64_t count, int begin, double old,
+                             double largest)
+{
+    double absmax = 1e-6;
+    for (int64_t i = 0; i < count; i++)
+        absmax = fmax(absmax, fabs(x[i]));
+    const double scale = absmax / largest;
+    return begin > 0 && !(old < scale) ? old : scale;
 }
 
 void ref_cache_gather(const struct ref_cache *c, const int32_t *pages, int64_t tokens, int head,

@@ -34,6 +34,14 @@ int64_t ref_cache_scale_offset(const struct ref_cache *c, int64_t page, int toke
 /* The element, times its scale. */
 double ref_cache_value(const struct ref_cache *c, int64_t page, int token, int head, int d);
 
+/*
+ * What the scale of a page and head becomes when `count` numbers x, of tokens from `begin` on, are
+ * written at once: max(1e-6, max |x|) / largest with begin 0, else no less than `old`; `largest` is
+ * what the cache can hold (reshape_and_cache_with_block_quant in ROCm/aiter).
+ */
+double ref_cache_block_scale(const double *x, int64_t count, int begin, double old,
+                             double largest);
+
 /* The tokens of a sequence whose pages are `pages`, of one head: [token, dim]. */
 void ref_cache_gather(const struct ref_cache *c, const int32_t *pages, int64_t tokens, int head,
                       double *to);

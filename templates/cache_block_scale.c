@@ -1,0 +1,241 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "templates/cache_block_scale.h"
+
+#include "templates/scalar.h"
+
+enum { SLOT = 8 /* bytes */, LDS_WRITES = -1 };
+
+static unsigned log2u(unsigned x) { return (unsigned)__builtin_ctz(x); }
+
+static struct tir_value load_slot(struct tir_builder *b, struct tir_value token)
+{
+    const struct tir_value at = tir_mul(b, att_wide(b, token), tir_i64(b, SLOT));
+    const struct tir_value base = tir_add(b, tir_arg(b, "slot_mapping", TIR_I64), at);
+    return tir_scalar_load(b, base, tir_i32(b, 0), TIR_I64);
+}
+
+/* The slot before `token`, -1 where there is none. */
+static struct tir_value slot_before(struct tir_builder *b, struct tir_value token)
+{
+    const struct tir_value zero = tir_i32(b, 0);
+    const struct tir_value slot = load_slot(b, tir_max(b, att_plus(b, token, -1), zero));
+    return tir_select(b, tir_cmp_gt(b, token, zero), slot, tir_i64(b, -1));
+}
+
+/* Whether the n-th slot from `token` on is n - 1 behind the first. */
+static struct tir_value follows(struct tir_builder *b, struct tir_value token,
+                                struct tir_value slot, struct tir_value n)
+{
+    const struct tir_value last = att_plus(b, n, -1);
+    return tir_cmp_eq(b, load_slot(b, tir_add(b, token, last)),
+                      tir_add(b, slot, att_wide(b, last)));
+}
+
+/* Tokens from `token` on whose slots follow each other: at most `most`, within the page. By
+ * halving, unless it is all of them: what is true of a token is true of those before it. */
+static struct tir_value run_length(const struct att_cache *c, struct tir_value token,
+                                   struct tir_value slot, struct tir_value most)
+{
+    struct tir_builder *b = c->b;
+    const struct tir_type t = tir_scalar(TIR_I32);
+    const struct tir_value shift = tir_convert(b, c->page_shift, TIR_I32);
+    const struct tir_value one = tir_i32(b, 1);
+    struct tir_if all = tir_begin_if(b, follows(b, token, slot, most), false, &t, 1);
+    tir_else(b, &all, &most);
+    struct tir_value n = one;
+    struct tir_loop loop = tir_begin_for(b, tir_i32(b, 0), shift, one, &n, 1);
+    const struct tir_value step = tir_shl(b, one, att_plus(b, tir_sub(b, shift, loop.index), -1));
+    const struct tir_value longer = tir_add(b, n, step);
+    const struct tir_value good =
+        tir_and(b, tir_cmp_le(b, longer, most),
+                follows(b, token, slot, tir_min(b, longer, most)));
+    n = tir_select(b, good, longer, n);
+    tir_end_for(b, &loop, &n, 1);
+    tir_end_if(b, &all, &n);
+    return n;
+}
+
+static struct tir_value page_size(const struct att_cache *c)
+{
+    struct tir_builder *b = c->b;
+    return tir_shl(b, tir_i32(b, 1), tir_convert(b, c->page_shift, TIR_I32));
+}
+
+struct att_page_run att_begin_page_runs(const struct att_cache *c, struct tir_value first,
+                                        struct tir_value end, struct att_page_runs *runs)
+{
+    struct tir_builder *b = c->b;
+    const struct tir_type t = tir_scalar(TIR_I32);
+    const struct tir_value before = slot_before(b, first), zero = tir_i32(b, 0);
+    struct att_page_run run = {.token = first};
+    runs->loop = tir_begin_for(b, zero, tir_sub(b, end, first), tir_i32(b, 1), &run.token, 1);
+    runs->token = run.token;
+    runs->inside = tir_begin_if(b, tir_cmp_lt(b, run.token, end), false, &t, 1);
+    const struct tir_value slot = load_slot(b, run.token);
+    run.page = tir_shl(b, tir_sar(b, slot, c->page_shift), c->page_shift);
+    run.begin = tir_convert(b, tir_sub(b, slot, run.page), TIR_I32);
+    const struct tir_value left = tir_sub(b, tir_arg(b, "tokens", TIR_I32), run.token);
+    const struct tir_value most = tir_min(b, tir_sub(b, page_size(c), run.begin), left);
+    const struct tir_value n = run_length(c, run.token, slot, most);
+    run.end = tir_add(b, run.begin, n);
+    runs->next = tir_add(b, run.token, n);
+    /* Only the first may be the rest of a run whose beginning someone else has seen. */
+    const struct tir_value apart =
+        tir_or(b, tir_cmp_ne(b, slot, tir_add(b, before, tir_i64(b, 1))),
+               tir_or(b, tir_cmp_eq(b, run.begin, zero),
+                      tir_cmp_gt(b, runs->loop.index, zero)));
+    const struct tir_value there = tir_cmp_ge(b, slot, tir_i64(b, 0));
+    runs->begins = tir_begin_if(b, tir_and(b, there, apart), false, NULL, 0);
+    return run;
+}
+
+void att_end_page_runs(const struct att_cache *c, struct att_page_runs *runs)
+{
+    struct tir_builder *b = c->b;
+    tir_else(b, &runs->begins, NULL);
+    tir_end_if(b, &runs->begins, NULL);
+    tir_else(b, &runs->inside, &runs->next);
+    struct tir_value next = runs->token;
+    tir_end_if(b, &runs->inside, &next);
+    tir_end_for(b, &runs->loop, &next, 1);
+}
+
+/* Tokens first + i, and as an i64 -1 for those outside of begin .. end - 1, else 0. */
+static struct tir_value outside(struct tir_builder *b, struct tir_value index,
+                                struct tir_value begin, struct tir_value end)
+{
+    const struct tir_type t = tir_typeof(b->f, index);
+    const struct tir_value low = tir_sub(b, index, tir_splat(b, begin, t));
+    const struct tir_value high = tir_sub(b, tir_splat(b, att_plus(b, end, -1), t), index);
+    const struct tir_value sign = tir_or(b, low, high);
+    return tir_convert(b, tir_sar(b, sign, tir_int_like(b, sign, 31)), TIR_I64);
+}
+
+static struct tir_value tokens_of(struct tir_builder *b, struct tir_value first,
+                                  struct tir_type column)
+{
+    const struct tir_value index = tir_row_index(b, column);
+    return tir_add(b, index, tir_splat(b, first, tir_typeof(b->f, index)));
+}
+
+struct tir_value att_page_run_slots(const struct att_cache *c, const struct att_page_run *run,
+                                    struct tir_value first, struct tir_value begin,
+                                    struct tir_value end, struct tir_type column)
+{
+    struct tir_builder *b = c->b;
+    const struct tir_value index = tokens_of(b, first, column);
+    const struct tir_value slot =
+        tir_add(b, tir_splat(b, run->page, column), tir_convert(b, index, TIR_I64));
+    return tir_or(b, slot, outside(b, index, begin, end));
+}
+
+void att_workgroup_max(struct tir_builder *b, struct tir_value lds, struct tir_value *v,
+                       unsigned n)
+{
+    const unsigned wave_bits = log2u(b->f->waves);
+    if (!wave_bits)
+        return;
+    const struct tir_layout one = {.lane_bits = 6}, word = {0};
+    struct tir_layout lane = one, map = {.reg_bits = (uint8_t)wave_bits};
+    for (unsigned i = 0; i < wave_bits; i++)
+        lane.basis[i] = map.basis[i] = TIR_RC(1u << i, 0);
+    const struct tir_type own = tir_tile(b->f, TIR_F32, 1, 1, &one);
+    const struct tir_type all = tir_tile(b->f, TIR_F32, b->f->waves, 1, &lane);
+    const int bytes = (int)b->f->waves * 4;
+    for (unsigned i = 0; i < n; i++) {
+        const struct tir_value at = tir_add(b, lds, att_times(b, tir_wave_id(b), 4));
+        tir_tile_lds_store(b, att_plus(b, at, (int)i * bytes), tir_splat(b, v[i], own), &word);
+    }
+    tir_wait(b, LDS_WRITES, 0);
+    tir_barrier(b);
+    for (unsigned i = 0; i < n; i++) {
+        const struct tir_value each =
+            tir_tile_lds_load(b, att_plus(b, lds, (int)i * bytes), all, &map);
+        v[i] = tir_first_lane(b, tir_col_max(b, each));
+    }
+    tir_barrier(b); /* the next maximum goes to the same place */
+}
+
+struct tir_value att_block_load_scale(const struct att_cache *c, const struct att_page_run *run)
+{
+    struct tir_builder *b = c->b;
+    const struct tir_layout one = {.lane_bits = 6};
+    const struct tir_value at =
+        tir_splat(b, att_cache_scale_row(c, run->page), tir_tile(b->f, TIR_I64, 1, 1, &one));
+    return tir_first_lane(b, att_cache_load_scales(c, at));
+}
+
+struct att_block_scale att_block_scale(const struct att_cache *c, const struct att_page_run *run,
+                                       struct tir_value absmax, struct tir_value old)
+{
+    struct tir_builder *b = c->b;
+    const struct tir_value least = tir_f32(b, 1e-6f);
+    const struct tir_value own = att_cache_scale_of(c, tir_max(b, absmax, least));
+    const struct tir_value begun = tir_cmp_gt(b, run->begin, tir_i32(b, 0));
+    const struct tir_value less = tir_cmp_lt(b, old, own);
+    const struct tir_value kept = tir_select(b, less, own, old);
+    struct att_block_scale s = {
+        .scale = tir_select(b, begun, kept, own),
+        .grows = tir_and(b, begun, less),
+        .shrink = tir_div(b, old, own),
+    };
+    s.inverse = att_cache_inverse(c, s.scale);
+    return s;
+}
+
+/* Rows to read: those of the tile before `end`, the others in place of them, in whole groups of
+ * what a load has of V. */
+static struct tir_value rows_before(const struct att_cache *c, const struct att_page_run *run,
+                                    struct tir_value first, struct tir_type column)
+{
+    struct tir_builder *b = c->b;
+    const int x = c->shuffle ? c->x : 1;
+    const struct tir_value index = tokens_of(b, first, column);
+    const struct tir_value last =
+        tir_and(b, att_plus(b, run->begin, -1), tir_i32(b, -x));
+    const struct tir_value within = tir_and(b, index, tir_int_like(b, index, x - 1));
+    const struct tir_value group = tir_sub(b, index, within);
+    const struct tir_value token = tir_add(
+        b, tir_min(b, group, tir_splat(b, last, tir_typeof(b->f, index))), within);
+    const struct tir_value slot =
+        tir_add(b, tir_splat(b, run->page, column), tir_convert(b, token, TIR_I64));
+    return att_cache_slot_row(c, slot);
+}
+
+void att_block_requantise(const struct att_cache *c, const struct att_page_run *run,
+                          const struct att_block_scale *s, const struct att_cache_tiles *tiles)
+{
+    struct tir_builder *b = c->b;
+    const struct tir_value zero = tir_i32(b, 0), step = tir_i32(b, (int)tiles->column.rows);
+    struct tir_if grown = tir_begin_if(b, s->grows, true, NULL, 0);
+    struct tir_loop loop = tir_begin_for(b, zero, run->begin, step, NULL, 0);
+    const struct tir_value from = rows_before(c, run, loop.index, tiles->column);
+    const struct tir_value slot =
+        att_page_run_slots(c, run, loop.index, zero, run->begin, tiles->column);
+    struct tir_value a[ATT_CACHE_PANELS];
+    for (unsigned i = 0; i < tiles->n; i++)
+        a[i] = att_cache_load(c, from, tiles->first[i], att_cache_load_type(c, tiles->panel[i]));
+    for (unsigned i = 0; i < tiles->n; i++)
+        a[i] = att_cache_quantise(c, tir_convert(b, a[i], TIR_F32), s->shrink);
+    att_cache_store_slots(c, tiles, slot, a);
+    tir_end_for(b, &loop, NULL, 0);
+    tir_else(b, &grown, NULL);
+    tir_end_if(b, &grown, NULL);
+}
+
+void att_block_store_scale(const struct att_cache *c, const struct att_page_run *run,
+                           const struct att_block_scale *s)
+{
+    struct tir_builder *b = c->b;
+    struct tir_layout l = {.lane_bits = 6, .wave_bits = (uint8_t)log2u(b->f->waves)};
+    for (unsigned i = 0; i < 6u + l.wave_bits; i++)
+        l.basis[i] = TIR_RC(1u << i, 0);
+    const struct tir_type t = tir_tile(b->f, TIR_I32, 1u << (6 + l.wave_bits), 1, &l);
+    const struct tir_value others = tir_convert(b, tir_neg(b, tir_row_index(b, t)), TIR_I64);
+    const struct tir_value row =
+        tir_or(b, tir_splat(b, att_cache_scale_row(c, run->page), tir_typeof(b->f, others)),
+               others);
+    struct tir_type f = t;
+    f.dtype = TIR_F32;
+    att_cache_store_scales(c, row, tir_splat(b, s->scale, f));
+}
