@@ -34,15 +34,11 @@ static const struct option_row options[] = {
     { 0 },
 };
 
+enum { TENSOR_MAX = 1 << 30 }; /* elements that a traced tensor may have */
+
 static const struct trace_family *const families[] = {
-    &trace_prefill,
-    &trace_decode,
-    &trace_cache_write,
-    &trace_cache_gather,
-    &trace_combine,
-    &trace_plan,
-    &trace_metadata,
-    &trace_rope_qk_norm_cache,
+#define FAMILY(op) &trace_##op,
+#include "runtime/families.def"
 };
 
 /* The simulator's timing interface, from its library. */
@@ -59,6 +55,21 @@ static const struct trace_family *find_family(const char *op)
             return families[i];
     }
     return NULL;
+}
+
+int trace_lookup(struct trace_run *run, const void *desc)
+{
+    if (find_op_calls(run->info->op)->lookup(run->memory.gpu->device, desc, &run->op))
+        return complain(EXIT_USER, "%s", attn_last_error());
+    return EXIT_GOOD;
+}
+
+int trace_check_elements(double elements)
+{
+    if (elements <= TENSOR_MAX)
+        return EXIT_GOOD;
+    return complain(EXIT_USER, "--shape: a tensor of %.0f elements is more than the %d that trace "
+                    "allocates", elements, TENSOR_MAX);
 }
 
 /* Inputs. */
@@ -234,7 +245,7 @@ static int launch(const struct trace_family *f, const struct trace_run *run,
                         info.kernel.name);
     if (!timing->enable(&time, why, sizeof(why)))
         return complain(EXIT_USER, "--parameters: %s", why);
-    if (f->launch(run->op, run->args))
+    if (find_op_calls(f->op)->launch(run->op, run->args))
         return complain(EXIT_USER, "%s", attn_last_error());
     if ((error = gpu->hipDeviceSynchronize()))
         return complain(EXIT_ENVIRONMENT, "%s", gpu->hipGetErrorName(error));
@@ -264,7 +275,8 @@ static int trace_kernel(struct attn_pack *pack, uint32_t n, const struct attn_ke
         return complain(EXIT_ENVIRONMENT, "the simulator is not installed beside attnc");
     if (!gpu_open(&gpu, simulator, info->target, pack, why, sizeof(why)))
         return complain(EXIT_ENVIRONMENT, "%s", why);
-    code = f->prepare(&run);
+    run.args = calloc(1, f->args_size);
+    code = run.args ? f->prepare(&run) : complain(EXIT_ENVIRONMENT, "no memory");
     if (code == EXIT_GOOD && run.memory.error)
         code = complain(EXIT_ENVIRONMENT, "no memory for the shape: %s",
                         gpu.hipGetErrorName(run.memory.error));

@@ -6,7 +6,6 @@
 #ifndef TOOLS_ATTNC_TRACE_H
 #define TOOLS_ATTNC_TRACE_H
 
-#include "tools/attnc/verify.h"
 #include "tools/attnc/verify_tensor.h"
 
 enum { TRACE_DIMENSIONS = 16 };
@@ -26,28 +25,29 @@ struct trace_run {
     const struct attn_kernel_info *info;
     struct device_memory memory; /* its gpu is open */
     int shape[TRACE_DIMENSIONS]; /* in the order of the family's dimensions */
-    struct attn_op *op;          /* prepare() looks it up */
-    void *args;                  /* malloc'd by prepare(): the family's argument struct */
+    struct attn_op *op;          /* trace_lookup() */
+    void *args;                  /* the family's argument struct, zeroed */
     double least_bytes;          /* each input byte loaded once, each output byte stored once;
                                   * 0: not worked out, as where keys are visited per query tile */
 };
 
-/** An op family. prepare() looks the op up, makes and uploads the arguments; it complains and
- * returns an exit code. */
+/** An op family. prepare() makes and uploads the arguments and ends with trace_lookup(); it
+ * complains and returns an exit code. */
 struct trace_family {
     const char *op;
+    size_t args_size; /* of its argument struct */
     struct trace_dimension dimensions[TRACE_DIMENSIONS]; /* up to the first without a name */
     int (*prepare)(struct trace_run *run);
-    int (*launch)(const struct attn_op *op, const void *args);
 };
 
-extern const struct trace_family trace_prefill;
-extern const struct trace_family trace_decode;
-extern const struct trace_family trace_cache_write, trace_cache_gather;
-extern const struct trace_family trace_combine;
-extern const struct trace_family trace_plan;
-extern const struct trace_family trace_metadata;
-extern const struct trace_family trace_rope_qk_norm_cache;
+#define FAMILY(op) extern const struct trace_family trace_##op;
+#include "runtime/families.def"
+
+/** Looks the kernel's op up. */
+int trace_lookup(struct trace_run *run, const void *desc);
+
+/** Complains of a tensor of more elements than trace allocates. */
+int trace_check_elements(double elements);
 
 /** Uploads `count` random elements of a type as a key spells it, "f32" too: small, and finite in
  * every type. NULL on error, which run->memory.error keeps. */

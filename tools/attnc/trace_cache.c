@@ -1,15 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * attnc trace for cache_write and cache_gather kernels: one sequence into pages that lie one after
- * the other, and out of them.
+ * attnc trace for kernels that move caches: one sequence into pages that lie one after the other,
+ * and out of them; pages into others of the same cache.
  */
 #include <stdlib.h>
 
 #include "tools/attnc/command.h"
 #include "tools/attnc/trace.h"
 #include "tools/attnc/verify_cache.h"
-
-enum { TENSOR_MAX = 1 << 30 }; /* elements that a traced tensor may have */
 
 enum dimension { TOKENS, KV_HEADS, PAGE_SIZE };
 
@@ -41,11 +39,7 @@ static struct kind kind_of(const struct trace_run *run)
 static int check_shape(const struct trace_run *run, const struct kind *k)
 {
     const int dim = k->head_dim > k->head_dim_v ? k->head_dim : k->head_dim_v;
-    const double most = (double)k->pages * k->cache.page_size * run->shape[KV_HEADS] * dim;
-    if (most > TENSOR_MAX)
-        return complain(EXIT_USER, "--shape: a tensor of %.0f elements is more than the %d that "
-                        "trace allocates", most, TENSOR_MAX);
-    return EXIT_GOOD;
+    return trace_check_elements((double)k->pages * k->cache.page_size * run->shape[KV_HEADS] * dim);
 }
 
 /* Every element once in either form, and its scale. */
@@ -70,12 +64,10 @@ static int prepare_write(struct trace_run *run)
 {
     const struct kind k = kind_of(run);
     const int code = check_shape(run, &k), tokens = run->shape[TOKENS];
-    struct attn_cache_write_args *a = run->args = calloc(1, sizeof(*a));
-    int64_t *slots = malloc((size_t)tokens * sizeof(*slots));
-    if (code != EXIT_GOOD || !a || !slots) {
-        free(slots);
+    struct attn_cache_write_args *a = run->args;
+    int64_t *slots = code == EXIT_GOOD ? malloc((size_t)tokens * sizeof(*slots)) : NULL;
+    if (!slots)
         return code != EXIT_GOOD ? code : complain(EXIT_ENVIRONMENT, "no memory");
-    }
     for (int i = 0; i < tokens; i++)
         slots[i] = i;
     const size_t rows = (size_t)tokens * run->shape[KV_HEADS];
@@ -92,23 +84,16 @@ static int prepare_write(struct trace_run *run)
     free(slots);
     make_cache(run, &k, &a->cache);
     run->least_bytes = count_bytes(run, &k) + tokens * 8.0;
-    if (attn_cache_write_lookup(run->memory.gpu->device, &desc, &run->op))
-        return complain(EXIT_USER, "%s", attn_last_error());
-    return EXIT_GOOD;
-}
-
-static int launch_write(const struct attn_op *op, const void *args)
-{
-    return attn_cache_write_launch(op, args);
+    return trace_lookup(run, &desc);
 }
 
 static int prepare_gather(struct trace_run *run)
 {
     const struct kind k = kind_of(run);
     const int code = check_shape(run, &k), tokens = run->shape[TOKENS];
-    struct attn_cache_gather_args *a = run->args = calloc(1, sizeof(*a));
-    if (code != EXIT_GOOD || !a)
-        return code != EXIT_GOOD ? code : complain(EXIT_ENVIRONMENT, "no memory");
+    struct attn_cache_gather_args *a = run->args;
+    if (code != EXIT_GOOD)
+        return code;
     const size_t rows = (size_t)tokens * run->shape[KV_HEADS];
     const struct attn_cache_gather_desc desc = {
         .size = sizeof(desc), .dtype = k.precision->dtype, .head_dim = k.head_dim,
@@ -126,14 +111,35 @@ static int prepare_gather(struct trace_run *run)
     a->pages.kv_indptr = trace_steps(run, 2, 0, (int32_t)k.pages);
     a->pages.block_table = a->pages.kv_indices = trace_steps(run, k.pages, 0, 1);
     run->least_bytes = count_bytes(run, &k) + 4.0 * k.pages;
-    if (attn_cache_gather_lookup(run->memory.gpu->device, &desc, &run->op))
-        return complain(EXIT_USER, "%s", attn_last_error());
-    return EXIT_GOOD;
+    return trace_lookup(run, &desc);
 }
 
-static int launch_gather(const struct attn_op *op, const void *args)
+static int prepare_copy(struct trace_run *run)
 {
-    return attn_cache_gather_launch(op, args);
+    enum { PAIRS, HEADS, DIM, PAGE };
+    const int *s = run->shape, pairs = s[PAIRS];
+    const struct attn_cache_copy_desc desc = {
+        .size = sizeof(desc), .head_dim = s[DIM], .kv_heads = s[HEADS],
+        .cache = { .dtype = ATTN_BF16, .page_size = s[PAGE] },
+    };
+    struct attn_cache_copy_args *a = run->args;
+    const double elements = 2.0 * pairs * s[PAGE] * s[HEADS] * s[DIM];
+    const int code = trace_check_elements(elements);
+    int64_t (*numbers)[2] = code == EXIT_GOOD ? malloc(pairs * sizeof(*numbers)) : NULL;
+    if (!numbers)
+        return code != EXIT_GOOD ? code : complain(EXIT_ENVIRONMENT, "no memory");
+    for (int i = 0; i < pairs; i++) {
+        numbers[i][0] = i;
+        numbers[i][1] = pairs + i;
+    }
+    *a = (struct attn_cache_copy_args){
+        .size = sizeof(*a), .pairs = pairs,
+        .page_pairs = device_copy(&run->memory, numbers, pairs * sizeof(*numbers)),
+    };
+    free(numbers);
+    trace_cache(run, &desc.cache, 2 * (size_t)pairs * s[PAGE] * s[HEADS], s[DIM], s[DIM], &a->to);
+    run->least_bytes = 2 * 2 * elements + pairs * 16.0; /* read, written; 2 bytes */
+    return trace_lookup(run, &desc);
 }
 
 #define DIMENSIONS \
@@ -144,11 +150,22 @@ static int launch_gather(const struct attn_op *op, const void *args)
     }
 
 const struct trace_family trace_cache_write = {
-    .op = "cache_write", .dimensions = DIMENSIONS, .prepare = prepare_write,
-    .launch = launch_write,
+    .op = "cache_write", .args_size = sizeof(struct attn_cache_write_args),
+    .dimensions = DIMENSIONS, .prepare = prepare_write,
 };
 
 const struct trace_family trace_cache_gather = {
-    .op = "cache_gather", .dimensions = DIMENSIONS, .prepare = prepare_gather,
-    .launch = launch_gather,
+    .op = "cache_gather", .args_size = sizeof(struct attn_cache_gather_args),
+    .dimensions = DIMENSIONS, .prepare = prepare_gather,
+};
+
+const struct trace_family trace_cache_copy = {
+    .op = "cache_copy", .args_size = sizeof(struct attn_cache_copy_args),
+    .dimensions = {
+        { "pairs", 256, 1 << 16, "pages that are copied" },
+        { "kv_heads", 8, 1024, "key/value heads" },
+        { "head_dim", 128, 1024, "elements of each, of 2 bytes" },
+        { "page_size", 16, 65536, "tokens in a page" },
+    },
+    .prepare = prepare_copy,
 };

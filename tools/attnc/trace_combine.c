@@ -8,8 +8,6 @@
 #include "tools/attnc/command.h"
 #include "tools/attnc/trace.h"
 
-enum { TENSOR_MAX = 1 << 28 }; /* elements that a traced tensor may have */
-
 enum dimension { TOKENS, PARTS, HEADS };
 
 /* Sizes of what is loaded and stored. */
@@ -60,12 +58,10 @@ static int prepare(struct trace_run *run)
         .rows = (size_t)s[TOKENS] * (pair ? 1 : s[PARTS]) * s[HEADS],
         .elements = (size_t)s[TOKENS] * s[HEADS] * dim,
     };
-    if (n.rows * dim > TENSOR_MAX)
-        return complain(EXIT_USER, "--shape: a tensor of %zu elements is more than the %d that "
-                        "trace allocates", n.rows * dim, TENSOR_MAX);
-    struct attn_combine_args *a = run->args = calloc(1, sizeof(*a));
-    if (!a)
-        return complain(EXIT_ENVIRONMENT, "no memory");
+    const int code = trace_check_elements((double)n.rows * dim);
+    if (code != EXIT_GOOD)
+        return code;
+    struct attn_combine_args *a = run->args;
     *a = (struct attn_combine_args){
         .size = sizeof(*a), .total_q = s[TOKENS],
         .out = trace_room(run, n.elements, size),
@@ -77,23 +73,16 @@ static int prepare(struct trace_run *run)
         prepare_pair(run, a, n, dim);
     else
         prepare_lists(run, a, n, dim);
-    if (attn_combine_lookup(run->memory.gpu->device, &desc, &run->op))
-        return complain(EXIT_USER, "%s", attn_last_error());
-    return EXIT_GOOD;
-}
-
-static int launch(const struct attn_op *op, const void *args)
-{
-    return attn_combine_launch(op, args);
+    return trace_lookup(run, &desc);
 }
 
 const struct trace_family trace_combine = {
     .op = "combine",
+    .args_size = sizeof(struct attn_combine_args),
     .dimensions = {
         [TOKENS] = { "tokens", 64, 1 << 20, "query tokens" },
         [PARTS] = { "parts", 4, 4096, "parts of each; a pair has two" },
         [HEADS] = { "heads", 8, 1024, "query heads" },
     },
     .prepare = prepare,
-    .launch = launch,
 };

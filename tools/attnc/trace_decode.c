@@ -10,8 +10,7 @@
 #include "tools/attnc/trace.h"
 #include "tools/attnc/verify_cache.h"
 
-enum { TENSOR_MAX = 1 << 30 }; /* elements that a traced tensor may have */
-enum { INFO = 8 };             /* integers of a work item: struct attn_decode_plan */
+enum { INFO = 8 }; /* integers of a work item: struct attn_decode_plan */
 
 enum dimension { BATCH, K, Q, HEADS, KV_HEADS, PAGE_SIZE, LISTS, WINDOW };
 
@@ -30,12 +29,8 @@ static int complete_shape(int *s, const struct attn_decode_desc *desc)
         return complain(EXIT_USER, "--shape: this kernel has no window");
     if (s[Q] > desc->q_len)
         return complain(EXIT_USER, "--shape: q is at most %d with this kernel", desc->q_len);
-    const double most = (double)s[BATCH] * (s[K] + s[PAGE_SIZE]) * s[KV_HEADS] *
-                        fmax(desc->head_dim, desc->head_dim_v);
-    if (most > TENSOR_MAX)
-        return complain(EXIT_USER, "--shape: a tensor of %.0f elements is more than the %d that "
-                        "trace allocates", most, TENSOR_MAX);
-    return EXIT_GOOD;
+    return trace_check_elements((double)s[BATCH] * (s[K] + s[PAGE_SIZE]) * s[KV_HEADS] *
+                                fmax(desc->head_dim, desc->head_dim_v));
 }
 
 /* The pages of a sequence lie one after the other. */
@@ -135,9 +130,7 @@ static int prepare(struct trace_run *run)
         return code;
     desc.heads = s[HEADS];
     desc.kv_heads = s[KV_HEADS];
-    struct attn_decode_args *a = run->args = calloc(1, sizeof(*a));
-    if (!a)
-        return complain(EXIT_ENVIRONMENT, "no memory");
+    struct attn_decode_args *a = run->args;
     const size_t rows = (size_t)s[BATCH] * s[Q] * s[HEADS];
     *a = (struct attn_decode_args){
         .size = sizeof(*a), .batch = s[BATCH], .q_len = s[Q], .total_q = s[BATCH] * s[Q],
@@ -152,18 +145,12 @@ static int prepare(struct trace_run *run)
     upload_pages(run, &desc, a);
     if (s[LISTS])
         upload_work(run, &desc, a);
-    if (attn_decode_lookup(run->memory.gpu->device, &desc, &run->op))
-        return complain(EXIT_USER, "%s", attn_last_error());
-    return EXIT_GOOD;
-}
-
-static int launch(const struct attn_op *op, const void *args)
-{
-    return attn_decode_launch(op, args);
+    return trace_lookup(run, &desc);
 }
 
 const struct trace_family trace_decode = {
     .op = "decode",
+    .args_size = sizeof(struct attn_decode_args),
     .dimensions = {
         [BATCH] = { "batch", 16, 4096, "sequences" },
         [K] = { "k", 1024, 1 << 20, "key tokens of each" },
@@ -176,5 +163,4 @@ const struct trace_family trace_decode = {
         [WINDOW] = { "window", 0, 1 << 20, "keys that a query sees; left out: all" },
     },
     .prepare = prepare,
-    .launch = launch,
 };

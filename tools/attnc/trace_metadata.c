@@ -2,8 +2,6 @@
  *
  * attnc trace for metadata kernels: sequences of one length, from a block table.
  */
-#include <stdlib.h>
-
 #include "tools/attnc/command.h"
 #include "tools/attnc/trace.h"
 
@@ -17,9 +15,7 @@ static int prepare(struct trace_run *run)
     const size_t batch = (size_t)s[BATCH], entries = batch * pages;
     if (s[PAGE] & (s[PAGE] - 1))
         return complain(EXIT_USER, "--shape: page %d is not a power of two", s[PAGE]);
-    struct attn_metadata_args *a = run->args = calloc(1, sizeof(*a));
-    if (!a)
-        return complain(EXIT_ENVIRONMENT, "no memory");
+    struct attn_metadata_args *a = run->args;
     *a = (struct attn_metadata_args){
         .size = sizeof(*a), .batch = s[BATCH], .page_size = s[PAGE], .entries = pages,
         .block_table_stride = pages, .advance = 0,
@@ -40,23 +36,16 @@ static int prepare(struct trace_run *run)
         [ATTN_METADATA_DRAFT_SLOTS] = 5 * each,
     };
     run->least_bytes = least[desc.kind];
-    if (attn_metadata_lookup(run->memory.gpu->device, &desc, &run->op))
-        return complain(EXIT_USER, "%s", attn_last_error());
-    return EXIT_GOOD;
-}
-
-static int launch(const struct attn_op *op, const void *args)
-{
-    return attn_metadata_launch(op, args);
+    return trace_lookup(run, &desc);
 }
 
 const struct trace_family trace_metadata = {
     .op = "metadata",
+    .args_size = sizeof(struct attn_metadata_args),
     .dimensions = {
         [BATCH] = { "batch", 64, 1 << 14, "sequences" },
         [KEYS] = { "keys", 4096, 1 << 20, "of each" },
         [PAGE] = { "page", 16, 65536, "tokens in a page" },
     },
     .prepare = prepare,
-    .launch = launch,
 };

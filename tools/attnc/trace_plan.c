@@ -25,9 +25,7 @@ static int prepare(struct trace_run *run)
 {
     const int *s = run->shape;
     const struct attn_plan_desc desc = { .size = sizeof(desc) };
-    struct attn_plan_args *a = run->args = calloc(1, sizeof(*a));
-    if (!a)
-        return complain(EXIT_ENVIRONMENT, "no memory");
+    struct attn_plan_args *a = run->args;
     a->size = sizeof(*a);
     a->shape = (struct attn_decode_plan_shape){
         .size = sizeof(a->shape), .batch = s[BATCH], .q_len = s[Q], .page_size = s[PAGE],
@@ -44,18 +42,12 @@ static int prepare(struct trace_run *run)
         .reduce_final_map = trace_room(run, 2 * (size_t)s[BATCH], sizeof(int32_t)),
         .reduce_partial_map = trace_room(run, (size_t)sizes.partials, sizeof(int32_t)),
     };
-    if (attn_plan_lookup(run->memory.gpu->device, &desc, &run->op))
-        return complain(EXIT_USER, "%s", attn_last_error());
-    return EXIT_GOOD;
-}
-
-static int launch(const struct attn_op *op, const void *args)
-{
-    return attn_plan_launch(op, args);
+    return trace_lookup(run, &desc);
 }
 
 const struct trace_family trace_plan = {
     .op = "plan",
+    .args_size = sizeof(struct attn_plan_args),
     .dimensions = {
         [BATCH] = { "batch", 64, 1 << 16, "sequences" },
         [KEYS] = { "keys", 4096, 1 << 24, "of each" },
@@ -68,5 +60,4 @@ const struct trace_family trace_plan = {
         [WINDOW] = { "window", 0, 1 << 24, "keys that a query sees; left out: all" },
     },
     .prepare = prepare,
-    .launch = launch,
 };

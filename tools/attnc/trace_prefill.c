@@ -3,12 +3,9 @@
  * attnc trace for prefill kernels: sequences of one length.
  */
 #include <math.h>
-#include <stdlib.h>
 
 #include "tools/attnc/command.h"
 #include "tools/attnc/trace.h"
-
-enum { TENSOR_MAX = 1 << 28 }; /* elements that a traced tensor may have */
 
 enum dimension { BATCH, Q, K, HEADS, KV_HEADS, PAGE_SIZE };
 
@@ -24,12 +21,8 @@ static int complete_shape(int *s, const struct attn_prefill_desc *desc)
     if (!s[KV_HEADS] || s[HEADS] % s[KV_HEADS] || (ratio && s[HEADS] / s[KV_HEADS] != ratio))
         return complain(EXIT_USER, "--shape: %d heads over %d KV heads is not the kernel's ratio",
                         s[HEADS], s[KV_HEADS]);
-    const double most = fmax((double)s[Q] * s[HEADS], (double)s[K] * s[KV_HEADS]) * s[BATCH] *
-                        fmax(desc->head_dim, desc->head_dim_v);
-    if (most > TENSOR_MAX)
-        return complain(EXIT_USER, "--shape: a tensor of %.0f elements is more than the %d that "
-                        "trace allocates", most, TENSOR_MAX);
-    return EXIT_GOOD;
+    return trace_check_elements(fmax((double)s[Q] * s[HEADS], (double)s[K] * s[KV_HEADS]) *
+                                s[BATCH] * fmax(desc->head_dim, desc->head_dim_v));
 }
 
 static void upload_keys(struct trace_run *run, const struct attn_prefill_desc *desc, size_t k,
@@ -70,9 +63,7 @@ static int prepare(struct trace_run *run)
     desc.kv_heads = s[KV_HEADS];
     if (desc.paged && desc.cache.page_size == 0)
         desc.cache.page_size = s[PAGE_SIZE];
-    struct attn_prefill_args *a = run->args = calloc(1, sizeof(*a));
-    if (!a)
-        return complain(EXIT_ENVIRONMENT, "no memory");
+    struct attn_prefill_args *a = run->args;
     const size_t q = (size_t)s[BATCH] * s[Q] * s[HEADS];
     *a = (struct attn_prefill_args){
         .size = sizeof(*a), .batch = s[BATCH], .max_seqlen_q = s[Q], .max_seqlen_k = s[K],
@@ -89,18 +80,12 @@ static int prepare(struct trace_run *run)
         upload_pages(run, &desc, a);
     else
         upload_keys(run, &desc, (size_t)s[BATCH] * s[K] * s[KV_HEADS], a);
-    if (attn_prefill_lookup(run->memory.gpu->device, &desc, &run->op))
-        return complain(EXIT_USER, "%s", attn_last_error());
-    return EXIT_GOOD;
-}
-
-static int launch(const struct attn_op *op, const void *args)
-{
-    return attn_prefill_launch(op, args);
+    return trace_lookup(run, &desc);
 }
 
 const struct trace_family trace_prefill = {
     .op = "prefill",
+    .args_size = sizeof(struct attn_prefill_args),
     .dimensions = {
         [BATCH] = { "batch", 1, 4096, "sequences" },
         [Q] = { "q", 512, 1 << 20, "query tokens of each" },
@@ -110,5 +95,4 @@ const struct trace_family trace_prefill = {
         [PAGE_SIZE] = { "page_size", 16, 65536, "of a cache, for a kernel that takes any" },
     },
     .prepare = prepare,
-    .launch = launch,
 };

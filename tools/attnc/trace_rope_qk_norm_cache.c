@@ -8,8 +8,6 @@
 #include "tools/attnc/trace.h"
 #include "tools/attnc/verify_cache.h"
 
-enum { TENSOR_MAX = 1 << 28 }; /* elements that a traced tensor may have */
-
 enum dimension { TOKENS, HEADS, KV_HEADS, PAGE_SIZE };
 
 /* 0, 1, ... in each of `rows` rows. */
@@ -119,29 +117,21 @@ static int prepare(struct trace_run *run)
     desc.heads = s[HEADS];
     desc.kv_heads = s[KV_HEADS];
     desc.cache.page_size = s[PAGE_SIZE];
-    if ((double)s[TOKENS] * s[HEADS] * desc.head_dim > TENSOR_MAX)
-        return complain(EXIT_USER, "--shape: q has more than the %d elements that trace allocates",
-                        TENSOR_MAX);
-    struct attn_rope_qk_norm_cache_args *a = run->args = calloc(1, sizeof(*a));
-    if (!a)
-        return complain(EXIT_ENVIRONMENT, "no memory");
+    const int code = trace_check_elements((double)s[TOKENS] * s[HEADS] * desc.head_dim);
+    if (code != EXIT_GOOD)
+        return code;
+    struct attn_rope_qk_norm_cache_args *a = run->args;
     *a = (struct attn_rope_qk_norm_cache_args){
         .size = sizeof(*a), .tokens = s[TOKENS], .eps = 1e-6f, .q_count = 1, .k_count = 1,
     };
     set_inputs(run, &desc, a);
     set_outputs(run, &desc, a);
-    if (attn_rope_qk_norm_cache_lookup(run->memory.gpu->device, &desc, &run->op))
-        return complain(EXIT_USER, "%s", attn_last_error());
-    return EXIT_GOOD;
-}
-
-static int launch(const struct attn_op *op, const void *args)
-{
-    return attn_rope_qk_norm_cache_launch(op, args);
+    return trace_lookup(run, &desc);
 }
 
 const struct trace_family trace_rope_qk_norm_cache = {
     .op = "rope_qk_norm_cache",
+    .args_size = sizeof(struct attn_rope_qk_norm_cache_args),
     .dimensions = {
         [TOKENS] = { "tokens", 512, 1 << 20, "tokens of one sequence" },
         [HEADS] = { "heads", 32, 1024, "query heads" },
@@ -149,5 +139,4 @@ const struct trace_family trace_rope_qk_norm_cache = {
         [PAGE_SIZE] = { "page_size", 64, 65536, "tokens in a page" },
     },
     .prepare = prepare,
-    .launch = launch,
 };

@@ -8,6 +8,7 @@
 
 #include <errno.h>
 #include <fnmatch.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -53,16 +54,19 @@ struct tally {
 };
 
 static const struct verify_family *const families[] = {
-    &verify_prefill,
-    &verify_decode,
-    &verify_cache_write,
-    &verify_cache_gather,
-    &verify_cache_copy,
-    &verify_combine,
-    &verify_plan,
-    &verify_metadata,
-    &verify_rope_qk_norm_cache,
+#define FAMILY(op) &verify_##op,
+#include "runtime/families.def"
 };
+
+void verify_fail(struct verify_row *row, const char *format, ...)
+{
+    if (row->fault[0])
+        return;
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(row->fault, sizeof(row->fault), format, arguments);
+    va_end(arguments);
+}
 
 void verify_report(struct verify_run *run, const struct verify_row *row)
 {
@@ -70,13 +74,21 @@ void verify_report(struct verify_run *run, const struct verify_row *row)
         return;
     clear_progress();
     run->rows++;
-    run->failures += row->fault != NULL;
+    const bool failed = row->fault[0];
+    run->failures += failed;
     printf("%-*s  %-12s  %9.2e  %9.2e  %9.2e  %9.2e  %s\n", run->name_width, row->kernel,
            row->shape, row->relative, row->relative_bound, row->largest, row->largest_bound,
-           row->fault ? "FAIL" : "ok");
-    if (row->fault)
+           failed ? "FAIL" : "ok");
+    if (failed)
         printf("    %s\n", row->fault);
     fflush(stdout);
+}
+
+void verify_report_fault(struct verify_run *run, const char *kernel, const char *fault)
+{
+    struct verify_row row = { .kernel = kernel, .shape = "-" };
+    verify_fail(&row, "%s", fault);
+    verify_report(run, &row);
 }
 
 static bool wanted(const struct attn_kernel_info *info)
@@ -92,14 +104,12 @@ static void verify_kernel(struct verify_run *run, uint32_t n, const struct attn_
         if (!strcmp(families[i]->op, info->op))
             family = families[i];
     }
+    run->calls = find_op_calls(info->op);
     if (family)
         family->verify(run, n, info);
-    if (run->rows > rows)
-        return;
-    char fault[128];
-    snprintf(fault, sizeof(fault), family ? "none of the shapes' arguments choose it from the pack"
-             : "there is no reference for op %s", info->op);
-    verify_report(run, &(struct verify_row){ .kernel = info->name, .shape = "-", .fault = fault });
+    if (run->rows == rows)
+        verify_report_fault(run, info->name, family ? "none of the shapes' arguments choose it "
+                            "from the pack" : "there is no reference for its op");
 }
 
 /* In the child: all kernels of one target. */

@@ -10,7 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "runtime/attn.h"
+#include "tools/attnc/op_calls.h"
 
 /** A GPU for verification: libattn's device, and HIP's memory functions from the same library. */
 struct gpu {
@@ -41,14 +41,19 @@ struct verify_row {
     const char *shape;
     double relative, relative_bound;
     double largest, largest_bound; /* of the element that comes closest to its bound */
-    const char *fault;             /* why it fails, NULL: it passes */
+    char fault[400];               /* why it fails, "": it passes */
     bool elsewhere; /* by the pack's table these arguments are another kernel's: no row at all */
 };
+
+/** Notes why a kernel fails, unless there is a reason already. */
+void verify_fail(struct verify_row *row, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
 
 /** A walk over the kernels of one target. */
 struct verify_run {
     const struct attn_pack *pack;
     struct gpu *gpu;
+    const struct op_calls *calls; /* of the kernel that is verified */
     uint64_t seed;
     const char *hooks;     /* directory of users' logits functions, or NULL */
     int name_width;        /* of the table's first column */
@@ -58,19 +63,35 @@ struct verify_run {
 /** Prints a row and counts it, unless it is another kernel's. */
 void verify_report(struct verify_run *run, const struct verify_row *row);
 
+/** A row for a kernel that no shape can be made for. */
+void verify_report_fault(struct verify_run *run, const char *kernel, const char *fault);
+
 /** An op family: checks the n-th kernel on its matrix of shapes, a verify_report() for each. */
 struct verify_family {
     const char *op;
     void (*verify)(struct verify_run *run, uint32_t n, const struct attn_kernel_info *info);
 };
 
-extern const struct verify_family verify_prefill;
-extern const struct verify_family verify_cache_write, verify_cache_gather, verify_cache_copy;
-extern const struct verify_family verify_decode;
-extern const struct verify_family verify_combine;
-extern const struct verify_family verify_plan;
-extern const struct verify_family verify_metadata;
-extern const struct verify_family verify_rope_qk_norm_cache;
+#define FAMILY(op) extern const struct verify_family verify_##op;
+#include "runtime/families.def"
+
+struct device_memory;
+
+/**
+ * Does a lookup give this kernel, or one of the same key among which calls choose, or an error that
+ * verify_launch() will report?
+ */
+bool verify_takes(const struct verify_run *run, const void *desc, const char *kernel);
+
+/**
+ * Looks the run's op up, launches it with arguments that lie in `m`, and waits. False: the row says
+ * what failed, or that the pack's table gives these arguments to another kernel.
+ */
+bool verify_launch(const struct verify_run *run, struct device_memory *m, const void *desc,
+                   const void *args, struct verify_row *row);
+
+/** Did what was copied to and from `m` arrive? Else the row says why not. */
+bool verify_copied(const struct device_memory *m, struct verify_row *row);
 
 /** The descriptor that asks for the n-th kernel; heads 0 where it takes any ratio. */
 struct attn_prefill_desc verify_prefill_desc(const struct attn_pack *pack, uint32_t n);
@@ -81,14 +102,6 @@ struct attn_decode_desc verify_decode_desc(const struct attn_pack *pack, uint32_
 /** The descriptor that asks for the n-th kernel; heads 0. */
 struct attn_combine_desc verify_combine_desc(const struct attn_pack *pack, uint32_t n);
 struct attn_metadata_desc verify_metadata_desc(const struct attn_pack *pack, uint32_t n);
-
-/** Is this kernel the op's, or one of those among which its calls choose? */
-bool verify_gives(const struct attn_pack *pack, const struct attn_op *op, const char *kernel);
-
-/** The kernel that a launch would run in place of the row's, for which there may be good reason:
- * row->elsewhere. NULL: it is the row's. */
-const char *verify_other_kernel(const struct attn_op *op, const void *args,
-                                struct verify_row *row);
 
 /** The descriptor that asks for the n-th kernel; heads 0, page_size 0. */
 struct attn_rope_qk_norm_cache_desc verify_rope_qk_norm_cache_desc(const struct attn_pack *pack,

@@ -2,9 +2,7 @@
  *
  * attnc verify for cache_copy kernels: every byte of both caches, for caches of every kind.
  */
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "tools/attnc/verify.h"
 #include "tools/attnc/verify_cache.h"
@@ -51,14 +49,7 @@ struct problem {
     int64_t pairs[PAGES][2];
     struct device_memory memory;
     struct verify_row *row;
-    char fault[200];
 };
-
-static void fail(struct problem *p, const char *what, const char *why)
-{
-    snprintf(p->fault, sizeof(p->fault), "%s: %s", what, why);
-    p->row->fault = p->fault;
-}
 
 /* What a page holds, into another of a cache alike; gaps stay as they are. */
 static void copy_page(const struct paged_cache *from, int64_t from_page, struct paged_cache *to,
@@ -118,39 +109,18 @@ static void compare(struct problem *p)
 {
     for (int part = 0; part < CACHE_PARTS; part++) {
         if (!cache_same(&p->to, &p->expected, part))
-            fail(p, part == CACHE_K ? "k" : "v",
-                 "not every byte is what it was or what it was copied from");
+            verify_fail(p->row, "%s: not every byte is what it was or what it was copied from",
+                        part == CACHE_K ? "k" : "v");
     }
-}
-
-static void launch(struct problem *p, struct attn_op *op)
-{
-    struct gpu *gpu = p->run->gpu;
-    int error = 0;
-    if (attn_cache_copy_launch(op, &p->args))
-        fail(p, "launch", attn_last_error());
-    else if ((error = gpu->hipDeviceSynchronize()))
-        fail(p, "hipDeviceSynchronize", gpu->hipGetErrorName(error));
-    if (p->row->fault)
-        return;
-    cache_download(&p->to, &p->memory);
-    if (p->memory.error)
-        fail(p, "hipMemcpy", gpu->hipGetErrorName(p->memory.error));
-    else
-        compare(p);
 }
 
 static void run_problem(struct problem *p)
 {
-    struct attn_op *op;
-    if (p->memory.error)
-        fail(p, "hipMalloc or hipMemcpy", p->run->gpu->hipGetErrorName(p->memory.error));
-    else if (attn_cache_copy_lookup(p->run->gpu->device, &p->desc, &op))
-        fail(p, "lookup", attn_last_error());
-    else {
-        launch(p, op);
-        attn_op_destroy(op);
-    }
+    if (!verify_launch(p->run, &p->memory, &p->desc, &p->args, p->row))
+        return;
+    cache_download(&p->to, &p->memory);
+    if (verify_copied(&p->memory, p->row))
+        compare(p);
 }
 
 static void verify_shape(struct verify_run *run, const struct attn_kernel_info *info, size_t i)

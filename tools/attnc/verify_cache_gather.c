@@ -3,9 +3,7 @@
  * attnc verify for cache_gather kernels: sequences in shuffled pages, whole and from the middle.
  */
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "tools/attnc/verify.h"
 #include "tools/attnc/verify_pages.h"
@@ -58,17 +56,10 @@ struct problem {
     struct tensor out[CACHE_PARTS];
     struct device_memory memory;
     struct verify_row *row;
-    char fault[400];
     double error, norm, bound; /* sums of squares */
 };
 
 /* Comparison. */
-
-static void fail(struct problem *p, const char *what, const char *why)
-{
-    snprintf(p->fault, sizeof(p->fault), "%s: %s", what, why);
-    p->row->fault = p->fault;
-}
 
 /* A float32 product of two numbers that float32 holds, rounded once more; exact without a scale. */
 static double element_bound(const struct problem *p, double expected)
@@ -89,12 +80,10 @@ static void compare_element(struct problem *p, enum cache_part part, int s, int 
     p->error += error * error;
     p->norm += expected * expected;
     p->bound += bound * bound;
-    if (!(error <= bound) && !p->row->fault) {
-        snprintf(p->fault, sizeof(p->fault), "%s: %s of sequence %d, token %d, head %d, element %d "
-                 "is %g, expected %g", isnan(got) ? "not written, or NaN" : "wrong",
-                 part == CACHE_K ? "k" : "v", s, token, head, d, got, expected);
-        p->row->fault = p->fault;
-    }
+    if (!(error <= bound))
+        verify_fail(p->row, "%s: %s of sequence %d, token %d, head %d, element %d is %g, expected "
+                    "%g", isnan(got) ? "not written, or NaN" : "wrong",
+                    part == CACHE_K ? "k" : "v", s, token, head, d, got, expected);
     if (bound > 0 && error * p->row->largest_bound >= p->row->largest * bound) {
         p->row->largest = error;
         p->row->largest_bound = bound;
@@ -110,8 +99,9 @@ static void compare_part(struct problem *p, enum cache_part part)
             for (int head = 0; head < out->heads; head++)
                 for (int d = 0; d < out->dim; d++)
                     compare_element(p, part, s, i, head, d);
-    if (!p->row->fault && !tensor_untouched_outside(out, p->cu[p->args.batch], &at))
-        fail(p, part == CACHE_K ? "k_out" : "v_out", "memory that belongs to no row was written");
+    if (!tensor_untouched_outside(out, p->cu[p->args.batch], &at))
+        verify_fail(p->row, "%s: memory that belongs to no row was written",
+                    part == CACHE_K ? "k_out" : "v_out");
 }
 
 static void compare(struct problem *p)
@@ -171,49 +161,14 @@ static void upload(struct problem *p)
 
 /* Runs. */
 
-static void launch(struct problem *p, struct attn_op *op, const char *kernel)
+static void run_problem(struct problem *p)
 {
-    struct gpu *gpu = p->run->gpu;
-    struct attn_op_info info = { .size = sizeof(info) };
-    attn_op_describe(op, &info);
-    int error = 0;
-    if (strcmp(info.kernel.name, kernel))
-        fail(p, "lookup gives another kernel", info.kernel.name);
-    else if (attn_cache_gather_launch(op, &p->args))
-        fail(p, "launch", attn_last_error());
-    else if ((error = gpu->hipDeviceSynchronize()))
-        fail(p, "hipDeviceSynchronize", gpu->hipGetErrorName(error));
-    else if ((error = tensor_download(&p->out[CACHE_K], &p->memory)) ||
-             (error = tensor_download(&p->out[CACHE_V], &p->memory)))
-        fail(p, "hipMemcpy", gpu->hipGetErrorName(error));
-    else
+    if (!verify_launch(p->run, &p->memory, &p->desc, &p->args, p->row))
+        return;
+    for (int part = 0; part < CACHE_PARTS; part++)
+        tensor_download(&p->out[part], &p->memory);
+    if (verify_copied(&p->memory, p->row))
         compare(p);
-}
-
-static void run_problem(struct problem *p, const char *kernel)
-{
-    struct attn_op *op;
-    if (p->memory.error)
-        fail(p, "hipMalloc or hipMemcpy", p->run->gpu->hipGetErrorName(p->memory.error));
-    else if (attn_cache_gather_lookup(p->run->gpu->device, &p->desc, &op))
-        fail(p, "lookup", attn_last_error());
-    else {
-        launch(p, op, kernel);
-        attn_op_destroy(op);
-    }
-}
-
-static bool lookup_gives(const struct verify_run *run, const char *kernel,
-                         const struct attn_cache_gather_desc *desc)
-{
-    struct attn_op_info info = { .size = sizeof(info) };
-    struct attn_op *op;
-    if (attn_cache_gather_lookup(run->gpu->device, desc, &op))
-        return false;
-    attn_op_describe(op, &info);
-    const bool same = !strcmp(info.kernel.name, kernel);
-    attn_op_destroy(op);
-    return same;
 }
 
 static void verify_shape(struct verify_run *run, const struct attn_kernel_info *info, size_t i,
@@ -230,7 +185,7 @@ static void verify_shape(struct verify_run *run, const struct attn_kernel_info *
     p.desc.kv_heads = shape->kv_heads;
     p.desc.cache.page_size = verify_page_size(&desc->cache, shape->page_size);
     /* A page size for which the pack has no kernel of its own that lookup would rather take. */
-    for (int step = 1; step < PAGE_STEPS && !lookup_gives(run, info->name, &p.desc); step++)
+    for (int step = 1; step < PAGE_STEPS && !verify_takes(run, &p.desc, info->name); step++)
         p.desc.cache.page_size *= 2;
     set_lengths(&p);
     p.pages.count = shape->count;
@@ -240,7 +195,7 @@ static void verify_shape(struct verify_run *run, const struct attn_kernel_info *
                         &random);
     make_outputs(&p);
     upload(&p);
-    run_problem(&p, info->name);
+    run_problem(&p);
     device_free(&p.memory);
     for (int part = 0; part < CACHE_PARTS; part++)
         tensor_free(&p.out[part]);
@@ -260,8 +215,7 @@ static void verify(struct verify_run *run, uint32_t n, const struct attn_kernel_
         .page_table = verify_page_table(run->pack, n),
     };
     if (!precision) {
-        verify_report(run, &(struct verify_row){ .kernel = info->name, .shape = "-",
-                                                 .fault = "no reference covers its dtype" });
+        verify_report_fault(run, info->name, "no reference covers its dtype");
         return;
     }
     for (size_t i = 0; i < COUNT(shapes); i++)

@@ -6,9 +6,7 @@
  * tokens stand in any order, or leave some out, do it by the page then.
  */
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "tools/attnc/verify.h"
 #include "tools/attnc/verify_cache.h"
@@ -69,7 +67,6 @@ struct problem {
     int step;                         /* calls so far, each with as many tokens of every run */
     struct device_memory memory, inputs; /* the cache; what one call is given */
     struct verify_row *row;
-    char fault[400];
     double error, norm, bound; /* sums of squares */
 };
 
@@ -78,11 +75,8 @@ struct problem {
 static void note_fault(struct problem *p, const char *what, const char *part, int64_t slot,
                        int head, int d, double got, double expected)
 {
-    if (!p->row->fault)
-        snprintf(p->fault, sizeof(p->fault),
-                 "%s: %s of slot %lld, head %d, element %d is %g, expected %g", what, part,
-                 (long long)slot, head, d, got, expected);
-    p->row->fault = p->fault;
+    verify_fail(p->row, "%s: %s of slot %lld, head %d, element %d is %g, expected %g", what, part,
+                (long long)slot, head, d, got, expected);
 }
 
 static const char *const part_names[] = { "k", "v" };
@@ -224,11 +218,9 @@ static void compare(struct problem *p)
             compare_token(p, part, token);
         if (p->desc.cache.scale == ATTN_KV_SCALE_BLOCK)
             compare_runs(p, part);
-        if (!row->fault && !cache_same(&p->cache, &p->before, part)) {
-            snprintf(p->fault, sizeof(p->fault), "bytes of %s or its scales that belong to no slot "
-                     "of slot_mapping were written", part_names[part]);
-            row->fault = p->fault;
-        }
+        if (!cache_same(&p->cache, &p->before, part))
+            verify_fail(row, "bytes of %s or its scales that belong to no slot of slot_mapping "
+                        "were written", part_names[part]);
     }
     row->relative = p->norm > 0 ? sqrt(p->error / p->norm) : sqrt(p->error);
     row->relative_bound = p->norm > 0 ? sqrt(p->bound / p->norm) : 0;
@@ -402,72 +394,32 @@ static void upload_inputs(struct problem *p)
 
 /* Runs. */
 
-static void fail(struct problem *p, const char *what, const char *why)
-{
-    snprintf(p->fault, sizeof(p->fault), "%s: %s", what, why);
-    p->row->fault = p->fault;
-}
-
-/* What the launch has left is what the next one finds. */
-static void compare_launch(struct problem *p)
+/* What a launch has left is what the next one finds. */
+static void run_step(struct problem *p)
 {
     struct paged_cache after;
-    cache_download(&p->cache, &p->memory);
-    if (p->memory.error) {
-        fail(p, "hipMemcpy", p->run->gpu->hipGetErrorName(p->memory.error));
+    if (!verify_copied(&p->inputs, p->row) ||
+        !verify_launch(p->run, &p->memory, &p->desc, &p->args, p->row))
         return;
-    }
+    cache_download(&p->cache, &p->memory);
+    if (!verify_copied(&p->memory, p->row))
+        return;
     cache_copy(&after, &p->cache);
     compare(p);
     cache_free(&p->before);
     p->before = after;
 }
 
-static void launch(struct problem *p, const struct attn_op *op)
-{
-    struct gpu *gpu = p->run->gpu;
-    int error = 0;
-    if ((error = p->memory.error) || (error = p->inputs.error))
-        fail(p, "hipMalloc or hipMemcpy", gpu->hipGetErrorName(error));
-    else if (attn_cache_write_launch(op, &p->args))
-        fail(p, "launch", attn_last_error());
-    else if ((error = gpu->hipDeviceSynchronize()))
-        fail(p, "hipDeviceSynchronize", gpu->hipGetErrorName(error));
-    else
-        compare_launch(p);
-}
-
 static void run_problem(struct problem *p, uint64_t *random)
 {
-    struct attn_op *op;
-    if (attn_cache_write_lookup(p->run->gpu->device, &p->desc, &op)) {
-        fail(p, "lookup", attn_last_error());
-        return;
-    }
-    const char *other = verify_other_kernel(op, &p->args, p->row);
-    if (other)
-        fail(p, "lookup gives another kernel", other);
-    else
-        launch(p, op);
-    for (p->step = 1; p->step < launches(p) && !p->row->fault; p->step++) {
+    run_step(p);
+    for (p->step = 1; p->step < launches(p) && !p->row->fault[0]; p->step++) {
         make_slots(p, random);
         fill_inputs(p, random);
         device_free(&p->inputs);
         upload_inputs(p);
-        launch(p, op);
+        run_step(p);
     }
-    attn_op_destroy(op);
-}
-
-static bool lookup_gives(const struct verify_run *run, const char *kernel,
-                         const struct attn_cache_write_desc *desc)
-{
-    struct attn_op *op;
-    if (attn_cache_write_lookup(run->gpu->device, desc, &op))
-        return false;
-    const bool same = verify_gives(run->pack, op, kernel);
-    attn_op_destroy(op);
-    return same;
 }
 
 /* For a kernel of any page size the shape's, or the next for which the pack has no other kernel. */
@@ -478,7 +430,7 @@ static void choose_page_size(const struct verify_run *run, const struct shape *s
     const int least = desc->cache.layout == ATTN_KV_SHUFFLE ? chunk : 1;
     for (int i = 0; i < PAGE_STEPS; i++) {
         desc->cache.page_size = (shape->page_size < least ? least : shape->page_size) << i;
-        if (lookup_gives(run, kernel, desc))
+        if (verify_takes(run, desc, kernel))
             return;
     }
 }
@@ -528,8 +480,7 @@ static void verify(struct verify_run *run, uint32_t n, const struct attn_kernel_
         .cache = verify_cache_desc(run->pack, n),
     };
     if (!precision) {
-        verify_report(run, &(struct verify_row){ .kernel = info->name, .shape = "-",
-                                                 .fault = "no reference covers its dtype" });
+        verify_report_fault(run, info->name, "no reference covers its dtype");
         return;
     }
     const bool block = desc.cache.scale == ATTN_KV_SCALE_BLOCK;

@@ -4,7 +4,6 @@
  * off.
  */
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -75,8 +74,6 @@ struct problem {
     struct tensor out, out_lse, prefix, suffix, prefix_lse, suffix_lse;
     struct device_memory memory;
     struct verify_row *row;
-    char *fault;
-    size_t fault_size;
 };
 
 static bool is(const struct problem *p, unsigned flags) { return p->shape->flags & flags; }
@@ -162,10 +159,8 @@ struct sums {
 static void note_fault(struct problem *p, const char *what, int token, int head, int d, double got,
                        double expected)
 {
-    if (!p->row->fault)
-        snprintf(p->fault, p->fault_size, "%s: token %d, head %d, element %d is %g, expected %g",
-                 what, token, head, d, got, expected);
-    p->row->fault = p->fault;
+    verify_fail(p->row, "%s: token %d, head %d, element %d is %g, expected %g", what, token, head,
+                d, got, expected);
 }
 
 static void compare_element(struct problem *p, struct sums *s, const struct ref_combine_row *r,
@@ -241,10 +236,8 @@ static void compare(struct problem *p)
     struct verify_row *row = p->row;
     row->relative = s.norm > 0 ? sqrt(s.error / s.norm) : sqrt(s.error);
     row->relative_bound = s.norm > 0 ? u + (1 + u) * sqrt(s.arithmetic / s.norm) : 0;
-    if (!row->fault && !(row->relative <= row->relative_bound)) {
-        snprintf(p->fault, p->fault_size, "the relative error of the whole is beyond its bound");
-        row->fault = p->fault;
-    }
+    if (!(row->relative <= row->relative_bound))
+        verify_fail(row, "the relative error of the whole is beyond its bound");
 }
 
 /* Inputs. */
@@ -484,52 +477,28 @@ static void upload(struct problem *p)
 
 /* Running. */
 
-static void fail(struct problem *p, const char *what, const char *why)
-{
-    snprintf(p->fault, p->fault_size, "%s: %s", what, why);
-    p->row->fault = p->fault;
-}
-
 static bool kept_to_itself(struct problem *p)
 {
     size_t at;
     const bool out = tensor_untouched_outside(&p->out, p->tokens, &at);
     if (out && (is(p, NO_LSE) || tensor_untouched_outside(&p->out_lse, p->tokens, &at)))
         return true;
-    snprintf(p->fault, p->fault_size, "element %zu of %s's memory belongs to no token and was "
-             "written", at, out ? "lse" : "out");
-    p->row->fault = p->fault;
+    verify_fail(p->row, "element %zu of %s's memory belongs to no token and was written", at,
+                out ? "lse" : "out");
     return false;
 }
 
 static void run_problem(struct problem *p)
 {
-    struct gpu *gpu = p->run->gpu;
-    struct attn_op *op;
-    if (p->memory.error) {
-        fail(p, "hipMalloc or hipMemcpy", gpu->hipGetErrorName(p->memory.error));
-        return;
-    }
-    if (attn_combine_lookup(gpu->device, &p->desc, &op)) {
-        fail(p, "lookup", attn_last_error());
-        return;
-    }
-    int error = 0;
     if (is(p, IN_PLACE))
         p->out = p->prefix;
-    const char *other = verify_other_kernel(op, &p->args, p->row);
-    if (other)
-        fail(p, "lookup gives another kernel", other);
-    else if (attn_combine_launch(op, &p->args))
-        fail(p, "launch", attn_last_error());
-    else if ((error = gpu->hipDeviceSynchronize()))
-        fail(p, "hipDeviceSynchronize", gpu->hipGetErrorName(error));
-    else if ((error = tensor_download(&p->out, &p->memory)) ||
-             (!is(p, NO_LSE) && (error = tensor_download(&p->out_lse, &p->memory))))
-        fail(p, "hipMemcpy", gpu->hipGetErrorName(error));
-    else if (kept_to_itself(p))
+    if (!verify_launch(p->run, &p->memory, &p->desc, &p->args, p->row))
+        return;
+    tensor_download(&p->out, &p->memory);
+    if (!is(p, NO_LSE))
+        tensor_download(&p->out_lse, &p->memory);
+    if (verify_copied(&p->memory, p->row) && kept_to_itself(p))
         compare(p);
-    attn_op_destroy(op);
 }
 
 static void destroy(struct problem *p)
@@ -552,12 +521,11 @@ static void verify_shape(struct verify_run *run, const struct attn_kernel_info *
                          const struct attn_combine_desc *desc, const struct precision *precision,
                          const struct precision *out_precision)
 {
-    char fault[400];
     struct verify_row row = { .kernel = info->name, .shape = shapes[i].name };
     struct problem p = {
         .run = run, .shape = &shapes[i], .precision = precision, .out_precision = out_precision,
         .desc = *desc, .args = { .size = sizeof(p.args) }, .memory = { .gpu = run->gpu },
-        .row = &row, .fault = fault, .fault_size = sizeof(fault),
+        .row = &row,
     };
     p.desc.heads = shapes[i].heads;
     uint64_t random = run->seed * 1000003 + i;
@@ -592,10 +560,8 @@ static void verify(struct verify_run *run, uint32_t n, const struct attn_kernel_
     const struct precision *precision = find_precision(verify_field(run->pack, n, "dtype"));
     const bool fp8 = desc.out_dtype == ATTN_FP8;
     if (!precision || desc.head_dim > REF_COMBINE_DIM_MAX) {
-        verify_report(run, &(struct verify_row){
-            .kernel = info->name, .shape = "-",
-            .fault = "the reference does not cover its dtype or head_dim",
-        });
+        verify_report_fault(run, info->name,
+                            "the reference does not cover its dtype or head_dim");
         return;
     }
     const struct precision *out = fp8 ? find_cache_precision(ATTN_FP8, info->target) : precision;

@@ -22,7 +22,6 @@
 #include "tools/attnc/verify_compare.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <unistd.h>
 
 enum { THREADS_MAX = 8 };
@@ -62,11 +61,8 @@ static double lse_bound(const struct ref_row *r, double e)
 static void note_fault(struct comparison *c, const char *what, const struct place *at, int d,
                        double got, double expected)
 {
-    if (!c->failed)
-        snprintf(c->fault, c->fault_size,
-                 "%s: sequence %d, query %lld, head %d, element %d is %g, expected %g", what,
-                 at->s, (long long)at->row, at->head, d, got, expected);
-    c->failed = true;
+    verify_fail(c->row, "%s: sequence %d, query %lld, head %d, element %d is %g, expected %g", what,
+                at->s, (long long)at->row, at->head, d, got, expected);
 }
 
 /*
@@ -145,17 +141,13 @@ void comparison_run(struct comparison *c, struct verify_row *row)
     pthread_mutex_init(&c->lock, NULL);
     c->error = c->norm = c->rounded = c->arithmetic = 0;
     c->closest = c->largest = c->largest_bound = 0;
-    c->failed = false;
+    c->row = row;
     run(c);
     pthread_mutex_destroy(&c->lock);
     row->relative = c->norm > 0 ? sqrt(c->error / c->norm) : sqrt(c->error);
     row->relative_bound = relative_bound(c);
     row->largest = c->largest;
     row->largest_bound = c->largest_bound;
-    if (!c->failed && !(row->relative <= row->relative_bound)) {
-        snprintf(c->fault, c->fault_size, "the relative error of the whole is beyond its bound");
-        c->failed = true;
-    }
-    if (c->failed)
-        row->fault = c->fault;
+    if (!(row->relative <= row->relative_bound))
+        verify_fail(row, "the relative error of the whole is beyond its bound");
 }

@@ -26,15 +26,13 @@ struct comparison {
     /** Compares the rows of a task by compare_row(); called from several threads. */
     void (*task)(struct comparison *c, int task);
     const void *problem; /* for `task` */
-    char *fault;
-    size_t fault_size;
 
     /* Set by comparison_run(); sums of squares over all elements, under the lock. */
+    struct verify_row *row;
     atomic_int next;
     pthread_mutex_t lock;
     double error, norm, rounded, arithmetic;
     double closest, largest, largest_bound;
-    bool failed;
 };
 
 /**

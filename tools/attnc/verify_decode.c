@@ -3,7 +3,6 @@
  * attnc verify for decode kernels: the shapes and the inputs.
  */
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -82,8 +81,6 @@ struct problem {
     struct work work;
     struct device_memory memory;
     struct verify_row *row;
-    char *fault;
-    size_t fault_size;
 };
 
 /* Comparison: a task is one kv head of one sequence. */
@@ -196,7 +193,6 @@ static void compare(struct problem *p)
     struct comparison c = {
         .precision = p->precision, .attention = &e.reference.attention,
         .tasks = p->args.batch * p->desc.kv_heads, .task = compare_kv_head, .problem = &e,
-        .fault = p->fault, .fault_size = p->fault_size,
     };
     comparison_run(&c, p->row);
 }
@@ -355,12 +351,6 @@ static void upload(struct problem *p)
 
 /* Runs. */
 
-static void fail(struct problem *p, const char *what, const char *why)
-{
-    snprintf(p->fault, p->fault_size, "%s: %s", what, why);
-    p->row->fault = p->fault;
-}
-
 /* Which rows of out and lse, or of the partial results, are some query's. */
 static uint8_t *rows_written(const struct problem *p, bool partial, int count)
 {
@@ -385,9 +375,7 @@ static bool untouched_elsewhere(struct problem *p, const char *name, const struc
     free(written);
     if (untouched)
         return true;
-    snprintf(p->fault, p->fault_size, "element %zu of %s's memory belongs to no query and was "
-             "written", at, name);
-    p->row->fault = p->fault;
+    verify_fail(p->row, "element %zu of %s's memory belongs to no query and was written", at, name);
     return false;
 }
 
@@ -402,44 +390,25 @@ static bool kept_to_itself(struct problem *p)
             untouched_elsewhere(p, "partial_lse", &p->work.lse, true));
 }
 
-static int download(struct problem *p)
+static void download(struct problem *p)
 {
     struct device_memory *m = &p->memory;
-    int error = tensor_download(&p->out, m);
-    if (!error && p->desc.lse)
-        error = tensor_download(&p->lse, m);
-    if (!error && p->shape->flags & SPLIT)
-        error = tensor_download(&p->work.out, m);
-    if (!error && p->shape->flags & SPLIT)
-        error = tensor_download(&p->work.lse, m);
-    return error;
+    tensor_download(&p->out, m);
+    if (p->desc.lse)
+        tensor_download(&p->lse, m);
+    if (p->shape->flags & SPLIT) {
+        tensor_download(&p->work.out, m);
+        tensor_download(&p->work.lse, m);
+    }
 }
 
 static void run_problem(struct problem *p)
 {
-    struct gpu *gpu = p->run->gpu;
-    struct attn_op *op;
-    if (p->memory.error) {
-        fail(p, "hipMalloc or hipMemcpy", gpu->hipGetErrorName(p->memory.error));
+    if (!verify_launch(p->run, &p->memory, &p->desc, &p->args, p->row))
         return;
-    }
-    if (attn_decode_lookup(gpu->device, &p->desc, &op)) {
-        fail(p, "lookup", attn_last_error());
-        return;
-    }
-    int error = 0;
-    const char *other = verify_other_kernel(op, &p->args, p->row);
-    if (other)
-        fail(p, "lookup gives another kernel", other);
-    else if (attn_decode_launch(op, &p->args))
-        fail(p, "launch", attn_last_error());
-    else if ((error = gpu->hipDeviceSynchronize()))
-        fail(p, "hipDeviceSynchronize", gpu->hipGetErrorName(error));
-    else if ((error = download(p)))
-        fail(p, "hipMemcpy", gpu->hipGetErrorName(error));
-    else if (kept_to_itself(p))
+    download(p);
+    if (verify_copied(&p->memory, p->row) && kept_to_itself(p))
         compare(p);
-    attn_op_destroy(op);
 }
 
 static void destroy(struct problem *p)
@@ -452,17 +421,6 @@ static void destroy(struct problem *p)
     free_work(&p->work);
     free(p->sinks);
     free(p->mask);
-}
-
-static bool lookup_gives(const struct verify_run *run, const char *kernel,
-                         const struct attn_decode_desc *desc)
-{
-    struct attn_op *op;
-    if (attn_decode_lookup(run->gpu->device, desc, &op))
-        return false;
-    const bool same = verify_gives(run->pack, op, kernel);
-    attn_op_destroy(op);
-    return same;
 }
 
 /*
@@ -483,7 +441,7 @@ static void choose(const struct verify_run *run, const struct shape *shape, cons
             desc->kv_heads = shape->kv_heads;
             desc->heads = (shape->ratio + i / page_steps) * shape->kv_heads;
         }
-        if (lookup_gives(run, kernel, desc))
+        if (verify_takes(run, desc, kernel))
             return;
     }
 }
@@ -492,11 +450,9 @@ static void verify_shape(struct verify_run *run, const struct attn_kernel_info *
                          const struct attn_decode_desc *desc, const struct precision *precision)
 {
     const struct shape *shape = &shapes[i];
-    char fault[400];
     struct verify_row row = { .kernel = info->name, .shape = shape->name };
     struct problem p = {
         .run = run, .shape = shape, .precision = precision, .desc = *desc, .row = &row,
-        .fault = fault, .fault_size = sizeof(fault),
         .args = {
             .size = sizeof(p.args), .scale = 1 / sqrtf((float)desc->head_dim),
             .soft_cap = shape->flags & HUGE_LOGIT ? 50 : 5,
@@ -549,10 +505,8 @@ static void verify(struct verify_run *run, uint32_t n, const struct attn_kernel_
     const struct attn_decode_desc desc = verify_decode_desc(run->pack, n);
     const struct precision *precision = find_precision(verify_field(run->pack, n, "dtype"));
     if (!precision || desc.head_dim_v > REF_DIM_MAX) {
-        verify_report(run, &(struct verify_row){
-            .kernel = info->name, .shape = "-",
-            .fault = "the reference does not cover its dtype or head_dim_v",
-        });
+        verify_report_fault(run, info->name,
+                            "the reference does not cover its dtype or head_dim_v");
         return;
     }
     const bool plain = !desc.sinks && !desc.soft_cap && !desc.lse;

@@ -2,7 +2,6 @@
  *
  * attnc verify for metadata kernels: every integer is the reference's, and no other is written.
  */
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -60,8 +59,6 @@ struct problem {
     int n_arrays;
     struct device_memory memory;
     struct verify_row *row;
-    char *fault;
-    size_t fault_size;
 };
 
 static bool is(const struct problem *p, unsigned flags) { return p->shape->flags & flags; }
@@ -225,12 +222,6 @@ static void upload(struct problem *p)
 
 /* Running. */
 
-static void fail(struct problem *p, const char *what, const char *why)
-{
-    snprintf(p->fault, p->fault_size, "%s: %s", what, why);
-    p->row->fault = p->fault;
-}
-
 static long long element(const struct array *a, const uint8_t *at)
 {
     int32_t narrow;
@@ -245,41 +236,27 @@ static long long element(const struct array *a, const uint8_t *at)
 static void compare(struct problem *p, const struct array *a)
 {
     const size_t size = a->bytes + 2 * GUARD;
-    for (size_t i = 0; i < size && !p->row->fault; i += a->element) {
+    for (size_t i = 0; i < size; i += a->element) {
         if (!memcmp(a->got + i, a->expected + i, a->element))
             continue;
-        snprintf(p->fault, p->fault_size, "%s[%lld] is %lld, expected %lld", a->name,
-                 ((long long)i - GUARD) / (long long)a->element, element(a, a->got + i),
-                 element(a, a->expected + i));
-        p->row->fault = p->fault;
+        verify_fail(p->row, "%s[%lld] is %lld, expected %lld", a->name,
+                    ((long long)i - GUARD) / (long long)a->element, element(a, a->got + i),
+                    element(a, a->expected + i));
     }
 }
 
-static void run_problem(struct problem *p, const char *kernel)
+static void run_problem(struct problem *p)
 {
-    struct gpu *gpu = p->run->gpu;
-    struct attn_op_info info = { .size = sizeof(info) };
-    struct attn_op *op;
-    if (attn_metadata_lookup(gpu->device, &p->desc, &op)) {
-        fail(p, "lookup", attn_last_error());
+    if (!verify_launch(p->run, &p->memory, &p->desc, &p->args, p->row))
         return;
-    }
-    attn_op_describe(op, &info);
-    if (strcmp(info.kernel.name, kernel))
-        fail(p, "lookup gives another kernel", info.kernel.name);
-    else if (!p->memory.error && attn_metadata_launch(op, &p->args))
-        fail(p, "launch", attn_last_error());
-    else if (!p->memory.error)
-        p->memory.error = gpu->hipDeviceSynchronize();
     for (int i = 0; i < p->n_arrays; i++) {
         struct array *a = &p->arrays[i];
         device_read(&p->memory, a->got, a->device, a->bytes + 2 * GUARD);
-        if (!p->memory.error)
-            compare(p, a);
     }
-    if (p->memory.error)
-        fail(p, "HIP", gpu->hipGetErrorName(p->memory.error));
-    attn_op_destroy(op);
+    if (!verify_copied(&p->memory, p->row))
+        return;
+    for (int i = 0; i < p->n_arrays; i++)
+        compare(p, &p->arrays[i]);
 }
 
 static void destroy(struct problem *p)
@@ -299,19 +276,17 @@ static void destroy(struct problem *p)
 static void verify_shape(struct verify_run *run, const char *kernel, size_t i,
                          enum attn_metadata kind)
 {
-    char fault[400];
     struct verify_row row = { .kernel = kernel, .shape = shapes[i].name };
     struct problem p = {
         .run = run, .shape = &shapes[i], .memory = { .gpu = run->gpu }, .row = &row,
         .desc = { .size = sizeof(p.desc), .kind = kind }, .args = { .size = sizeof(p.args) },
-        .fault = fault, .fault_size = sizeof(fault),
     };
     uint64_t random = run->seed * 1000003 + i;
     make_lengths(&p, &random);
     make_table(&p, &random);
     upload(&p);
     expect(&p);
-    run_problem(&p, kernel);
+    run_problem(&p);
     destroy(&p);
     verify_report(run, &row);
 }

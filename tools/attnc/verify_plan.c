@@ -3,9 +3,7 @@
  * attnc verify for plan kernels: every integer is that of the host's planner, and nothing else is
  * written.
  */
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "tools/attnc/verify.h"
 #include "tools/attnc/verify_tensor.h"
@@ -63,8 +61,6 @@ struct problem {
     struct integers tensors[N_TENSORS];
     struct device_memory memory;
     struct verify_row *row;
-    char *fault;
-    size_t fault_size;
 };
 
 static bool is(const struct problem *p, unsigned flags) { return p->shape->flags & flags; }
@@ -148,65 +144,40 @@ static void upload_lengths(struct problem *p)
     };
 }
 
-static void fail(struct problem *p, const char *what, const char *why)
-{
-    snprintf(p->fault, p->fault_size, "%s: %s", what, why);
-    p->row->fault = p->fault;
-}
-
 /* The first integer that differs, guards and what is behind the plan included. */
 static void compare(struct problem *p, const struct integers *t)
 {
-    for (size_t i = 0; i < t->count + 2 * GUARD && !p->row->fault; i++) {
+    for (size_t i = 0; i < t->count + 2 * GUARD; i++) {
         if (t->got[i] == t->expected[i])
             continue;
-        snprintf(p->fault, p->fault_size, "%s[%lld] is %d, expected %d", t->name,
-                 (long long)i - GUARD, t->got[i], t->expected[i]);
         if (t->got[i] == POISON || t->expected[i] == POISON)
-            snprintf(p->fault, p->fault_size, "%s[%lld] is %s", t->name, (long long)i - GUARD,
-                     t->got[i] == POISON ? "not written" : "written, behind the plan");
-        p->row->fault = p->fault;
+            verify_fail(p->row, "%s[%lld] is %s", t->name, (long long)i - GUARD,
+                        t->got[i] == POISON ? "not written" : "written, behind the plan");
+        verify_fail(p->row, "%s[%lld] is %d, expected %d", t->name, (long long)i - GUARD,
+                    t->got[i], t->expected[i]);
     }
-}
-
-static void download(struct problem *p)
-{
-    for (int i = 0; i < N_TENSORS; i++) {
-        struct integers *t = &p->tensors[i];
-        device_read(&p->memory, t->got, t->device, (t->count + 2 * GUARD) * sizeof(int32_t));
-    }
-    if (p->memory.error)
-        fail(p, "hipMemcpy", p->run->gpu->hipGetErrorName(p->memory.error));
-    for (int i = 0; i < N_TENSORS; i++)
-        compare(p, &p->tensors[i]);
 }
 
 static void run_problem(struct problem *p)
 {
-    struct gpu *gpu = p->run->gpu;
     const struct attn_plan_desc desc = { .size = sizeof(desc) };
     const struct attn_decode_plan_lengths lengths = {
         .kv_lens = p->kv_lens, .qo_indptr = is(p, RAGGED_Q) ? p->qo_indptr : NULL,
         .kv_indptr = is(p, INDICES) ? p->kv_indptr : NULL,
     };
     const struct attn_decode_plan expected = plan_of(p, false);
-    struct attn_op *op;
-    int error;
-    if (p->memory.error)
-        fail(p, "hipMalloc or hipMemcpy", gpu->hipGetErrorName(p->memory.error));
-    else if (attn_decode_plan(&p->args.shape, &lengths, &expected))
-        fail(p, "attn_decode_plan", attn_last_error());
-    else if (attn_plan_lookup(gpu->device, &desc, &op))
-        fail(p, "lookup", attn_last_error());
-    if (p->row->fault)
+    if (attn_decode_plan(&p->args.shape, &lengths, &expected))
+        verify_fail(p->row, "attn_decode_plan: %s", attn_last_error());
+    if (!verify_launch(p->run, &p->memory, &desc, &p->args, p->row))
         return;
-    if (attn_plan_launch(op, &p->args))
-        fail(p, "launch", attn_last_error());
-    else if ((error = gpu->hipDeviceSynchronize()))
-        fail(p, "hipDeviceSynchronize", gpu->hipGetErrorName(error));
-    else
-        download(p);
-    attn_op_destroy(op);
+    for (int i = 0; i < N_TENSORS; i++) {
+        struct integers *t = &p->tensors[i];
+        device_read(&p->memory, t->got, t->device, (t->count + 2 * GUARD) * sizeof(int32_t));
+    }
+    if (!verify_copied(&p->memory, p->row))
+        return;
+    for (int i = 0; i < N_TENSORS; i++)
+        compare(p, &p->tensors[i]);
 }
 
 static void destroy(struct problem *p)
@@ -224,11 +195,9 @@ static void destroy(struct problem *p)
 static void verify_shape(struct verify_run *run, const struct attn_kernel_info *info, size_t i)
 {
     const struct shape *s = &shapes[i];
-    char fault[400];
     struct verify_row row = { .kernel = info->name, .shape = s->name };
     struct problem p = {
-        .run = run, .shape = s, .memory = { .gpu = run->gpu }, .row = &row, .fault = fault,
-        .fault_size = sizeof(fault),
+        .run = run, .shape = s, .memory = { .gpu = run->gpu }, .row = &row,
         .args = {
             .size = sizeof(p.args),
             .shape = {

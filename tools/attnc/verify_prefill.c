@@ -3,7 +3,6 @@
  * attnc verify for prefill kernels: the shapes and the inputs.
  */
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -77,8 +76,6 @@ struct problem {
     struct hook *hook; /* or NULL */
     struct device_memory memory;
     struct verify_row *row;
-    char *fault;
-    size_t fault_size;
 };
 
 /* Comparison: a task is one head of one sequence. */
@@ -141,7 +138,6 @@ static void compare(struct problem *p)
         .precision = p->precision, .attention = &e.reference.attention,
         .inputs = p->desc.cache.scale > ATTN_KV_SCALE_TENSOR ? p->precision->unit : 0,
         .tasks = p->args.batch * p->desc.heads, .task = compare_head, .problem = &e,
-        .fault = p->fault, .fault_size = p->fault_size,
     };
     comparison_run(&c, p->row);
 }
@@ -307,12 +303,6 @@ static void upload(struct problem *p)
 
 /* Runs. */
 
-static void fail(struct problem *p, const char *what, const char *why)
-{
-    snprintf(p->fault, p->fault_size, "%s: %s", what, why);
-    p->row->fault = p->fault;
-}
-
 /* Everything outside the rows of the sequences must still be poisoned. */
 static bool kept_to_itself(struct problem *p)
 {
@@ -321,38 +311,20 @@ static bool kept_to_itself(struct problem *p)
     const bool out = tensor_untouched_outside(&p->out, rows, &at);
     if (out && (!p->desc.lse || tensor_untouched_outside(&p->lse, rows, &at)))
         return true;
-    snprintf(p->fault, p->fault_size, "element %zu of %s's memory belongs to no query and was "
-             "written", at, out ? "lse" : "out");
-    p->row->fault = p->fault;
+    verify_fail(p->row, "element %zu of %s's memory belongs to no query and was written", at,
+                out ? "lse" : "out");
     return false;
 }
 
 static void run_problem(struct problem *p)
 {
-    struct gpu *gpu = p->run->gpu;
-    struct attn_op *op;
-    if (p->memory.error) {
-        fail(p, "hipMalloc or hipMemcpy", gpu->hipGetErrorName(p->memory.error));
+    if (!verify_launch(p->run, &p->memory, &p->desc, &p->args, p->row))
         return;
-    }
-    if (attn_prefill_lookup(gpu->device, &p->desc, &op)) {
-        fail(p, "lookup", attn_last_error());
-        return;
-    }
-    int error = 0;
-    const char *other = verify_other_kernel(op, &p->args, p->row);
-    if (other)
-        fail(p, "lookup gives another kernel", other);
-    else if (attn_prefill_launch(op, &p->args))
-        fail(p, "launch", attn_last_error());
-    else if ((error = gpu->hipDeviceSynchronize()))
-        fail(p, "hipDeviceSynchronize", gpu->hipGetErrorName(error));
-    else if ((error = tensor_download(&p->out, &p->memory)) ||
-             (p->desc.lse && (error = tensor_download(&p->lse, &p->memory))))
-        fail(p, "hipMemcpy", gpu->hipGetErrorName(error));
-    else if (kept_to_itself(p))
+    tensor_download(&p->out, &p->memory);
+    if (p->desc.lse)
+        tensor_download(&p->lse, &p->memory);
+    if (verify_copied(&p->memory, p->row) && kept_to_itself(p))
         compare(p);
-    attn_op_destroy(op);
 }
 
 static void destroy(struct problem *p)
@@ -367,18 +339,6 @@ static void destroy(struct problem *p)
         sequence_pages_free(&p->pages);
     free(p->sinks);
     free(p->hook_arg);
-}
-
-/* Does lookup give this kernel, or an error that the run will report? */
-static bool is_taken(const struct verify_run *run, const char *kernel,
-                     const struct attn_prefill_desc *desc)
-{
-    struct attn_op *op;
-    if (attn_prefill_lookup(run->gpu->device, desc, &op))
-        return true;
-    const bool taken = verify_gives(run->pack, op, kernel);
-    attn_op_destroy(op);
-    return taken;
 }
 
 /*
@@ -398,7 +358,7 @@ static void choose_run_time_values(const struct verify_run *run, const struct sh
         if (desc->paged)
             desc->cache.page_size =
                 verify_page_size(&cache, page_sizes[(i + (size_t)step) % COUNT(page_sizes)]);
-        if (is_taken(run, kernel, desc))
+        if (verify_takes(run, desc, kernel))
             return;
     }
 }
@@ -408,11 +368,10 @@ static void verify_shape(struct verify_run *run, const struct attn_kernel_info *
                          struct hook *hook)
 {
     const struct shape *shape = &shapes[i];
-    char fault[400];
     struct verify_row row = { .kernel = info->name, .shape = shape->name };
     struct problem p = {
         .run = run, .shape = shape, .precision = precision, .desc = *desc, .row = &row,
-        .fault = fault, .fault_size = sizeof(fault), .hook = hook,
+        .hook = hook,
         .args = {
             .size = sizeof(p.args), .scale = 1 / sqrtf((float)desc->head_dim),
             .soft_cap = shape->flags & HUGE_LOGIT ? 50 : 5,
@@ -460,23 +419,19 @@ struct attn_prefill_desc verify_prefill_desc(const struct attn_pack *pack, uint3
     };
 }
 
-static void report_fault(struct verify_run *run, const char *kernel, const char *fault)
-{
-    verify_report(run, &(struct verify_row){ .kernel = kernel, .shape = "-", .fault = fault });
-}
-
 static void verify(struct verify_run *run, uint32_t n, const struct attn_kernel_info *info)
 {
     const struct attn_prefill_desc desc = verify_prefill_desc(run->pack, n);
     const struct precision *precision = find_precision(verify_field(run->pack, n, "dtype"));
     if (!precision || desc.head_dim_v > REF_DIM_MAX || desc.heads > HOOK_FLOATS) {
-        report_fault(run, info->name, "the reference does not cover its dtype, head_dim_v or gqa");
+        verify_report_fault(run, info->name,
+                            "the reference does not cover its dtype, head_dim_v or gqa");
         return;
     }
     char why[400];
     struct hook *hook = NULL;
     if (desc.logits && !(hook = hook_open(run->hooks, desc.logits, why, sizeof(why)))) {
-        report_fault(run, info->name, why);
+        verify_report_fault(run, info->name, why);
         return;
     }
     const bool plain =

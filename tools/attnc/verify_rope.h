@@ -49,8 +49,6 @@ struct rope_problem {
     uint8_t *before; /* packed inputs, in place */
     struct device_memory memory;
     struct verify_row *row;
-    char *fault;
-    size_t fault_size;
     double error, norm, bounds; /* sums of squares */
     double closest;
 };
@@ -67,8 +65,6 @@ bool rope_q_in_place(const struct rope_problem *p);
 
 /* verify_rope_compare.c */
 
-/** Notes why the kernel fails, unless there is a reason already. */
-void rope_fail(struct rope_problem *p, const char *what, const char *why);
 /** Compares every result with the reference; its errors go to the row. */
 void rope_compare(struct rope_problem *p);
 /** Fails if anything else was written; after rope_compare(). */

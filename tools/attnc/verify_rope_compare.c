@@ -4,27 +4,15 @@
  * anything else.
  */
 #include <math.h>
-#include <stdio.h>
 
 #include "tools/attnc/verify_rope.h"
 #include "tools/reference/rope_qk_norm_cache.h"
 
-/* Faults. */
-
-void rope_fail(struct rope_problem *p, const char *what, const char *why)
-{
-    if (!p->row->fault)
-        snprintf(p->fault, p->fault_size, "%s: %s", what, why);
-    p->row->fault = p->fault;
-}
-
 static void fail_element(struct rope_problem *p, const char *what, int token, int head, int d,
                          double got, double expected)
 {
-    char where[160];
-    snprintf(where, sizeof(where), "token %d, head %d, element %d is %g, expected %g", token, head,
-             d, got, expected);
-    rope_fail(p, isnan(got) ? "not written, or NaN" : what, where);
+    verify_fail(p->row, "%s: token %d, head %d, element %d is %g, expected %g",
+                isnan(got) ? "not written, or NaN" : what, token, head, d, got, expected);
 }
 
 /*
@@ -258,12 +246,9 @@ void rope_compare(struct rope_problem *p)
 
 static void check_output(struct rope_problem *p, const struct tensor *t, const char *name)
 {
-    char where[64];
     size_t at;
-    if (tensor_untouched_outside(t, p->args.tokens, &at))
-        return;
-    snprintf(where, sizeof(where), "memory beside its elements was written, at %zu", at);
-    rope_fail(p, name, where);
+    if (!tensor_untouched_outside(t, p->args.tokens, &at))
+        verify_fail(p->row, "%s: memory beside its elements was written, at %zu", name, at);
 }
 
 /* Keys, values and gates beside q that was written in place. */
@@ -279,7 +264,7 @@ static void check_packed(struct rope_problem *p)
             of_q ? rope_q_in_place(p) && at % (size_t)q->head_stride < (size_t)q->dim
                  : p->desc.keep_kv;
         if (!written && before[i] != now[i]) {
-            rope_fail(p, "in place", "an element beside q was written");
+            verify_fail(p->row, "in place: an element beside q was written");
             return;
         }
     }
@@ -290,8 +275,8 @@ static void check_cache(struct rope_problem *p)
 {
     for (int part = 0; part < CACHE_PARTS; part++) {
         if (!cache_same(&p->cache, &p->untouched, part))
-            rope_fail(p, part == CACHE_K ? "k" : "v",
-                 "elements or scales that belong to no slot were written");
+            verify_fail(p->row, "%s: elements or scales that belong to no slot were written",
+                        part == CACHE_K ? "k" : "v");
     }
 }
 

@@ -29,56 +29,35 @@ static size_t packed_bytes(const struct rope_problem *p)
     return (size_t)(p->q.token_stride * p->q.tokens) * sizeof(uint16_t);
 }
 
-static int download(struct rope_problem *p)
+static void download(struct rope_problem *p)
 {
     struct device_memory *m = &p->memory;
-    int error = p->desc.gate ? tensor_download(&p->gate, m) : 0;
+    if (p->desc.gate)
+        tensor_download(&p->gate, m);
     if (p->args.slot_mapping)
         cache_download(&p->cache, m);
-    if (!error && !rope_q_in_place(p))
-        error = tensor_download(&p->q_out, m);
-    if (p->shape->flags & ROPE_IN_PLACE)
-        return error ? error : tensor_download(&p->q, m);
-    if (p->desc.keep_kv && !error)
-        error = tensor_download(&p->k_out, m);
-    if (p->desc.keep_kv && !error && p->args.v)
-        error = tensor_download(&p->v_out, m);
-    return error ? error : m->error;
-}
-
-static void launch(struct rope_problem *p, const struct attn_op *op)
-{
-    const struct gpu *gpu = p->run->gpu;
-    int error;
-    if (attn_rope_qk_norm_cache_launch(op, &p->args))
-        rope_fail(p, "launch", attn_last_error());
-    else if ((error = gpu->hipDeviceSynchronize()))
-        rope_fail(p, "hipDeviceSynchronize", gpu->hipGetErrorName(error));
-    else if ((error = download(p)))
-        rope_fail(p, "hipMemcpy", gpu->hipGetErrorName(error));
-    else {
-        rope_compare(p);
-        rope_check_surroundings(p);
+    if (!rope_q_in_place(p))
+        tensor_download(&p->q_out, m);
+    if (p->shape->flags & ROPE_IN_PLACE) {
+        tensor_download(&p->q, m);
+        return;
+    }
+    if (p->desc.keep_kv) {
+        tensor_download(&p->k_out, m);
+        if (p->args.v)
+            tensor_download(&p->v_out, m);
     }
 }
 
 static void run_problem(struct rope_problem *p)
 {
-    struct attn_op *op;
-    if (p->memory.error) {
-        rope_fail(p, "hipMalloc or hipMemcpy", p->run->gpu->hipGetErrorName(p->memory.error));
+    if (!verify_launch(p->run, &p->memory, &p->desc, &p->args, p->row))
         return;
-    }
-    if (attn_rope_qk_norm_cache_lookup(p->run->gpu->device, &p->desc, &op)) {
-        rope_fail(p, "lookup", attn_last_error());
+    download(p);
+    if (!verify_copied(&p->memory, p->row))
         return;
-    }
-    const char *other = verify_other_kernel(op, &p->args, p->row);
-    if (other)
-        rope_fail(p, "lookup gives another kernel", other);
-    else
-        launch(p, op);
-    attn_op_destroy(op);
+    rope_compare(p);
+    rope_check_surroundings(p);
 }
 
 static void destroy(struct rope_problem *p)
@@ -113,12 +92,10 @@ static void verify_shape(struct verify_run *run, const struct attn_kernel_info *
                          const struct precision *precision)
 {
     const struct rope_case *shape = &shapes[i];
-    char fault[400];
     struct verify_row row = { .kernel = info->name, .shape = shape->name };
     struct rope_problem p = {
         .run = run, .shape = shape, .precision = precision, .desc = *desc, .row = &row,
         .q_precision = find_cache_precision(desc->q_out_dtype, info->target),
-        .fault = fault, .fault_size = sizeof(fault),
         .args = { .size = sizeof(p.args), .tokens = shape->tokens, .eps = 1e-6f },
         .memory = { .gpu = run->gpu },
     };
@@ -166,9 +143,7 @@ static void verify(struct verify_run *run, uint32_t n, const struct attn_kernel_
     const struct attn_rope_qk_norm_cache_desc desc =
         verify_rope_qk_norm_cache_desc(run->pack, n);
     if (!precision || desc.head_dim > REF_ROPE_DIM_MAX) {
-        verify_report(run, &(struct verify_row){
-            .kernel = info->name, .shape = "-",
-            .fault = "the reference does not cover its dtype or head_dim" });
+        verify_report_fault(run, info->name, "the reference does not cover its dtype or head_dim");
         return;
     }
     const bool plain = !desc.bias && !desc.gate && !desc.keep_kv;

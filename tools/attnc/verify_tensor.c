@@ -193,11 +193,10 @@ void *tensor_upload(struct tensor *t, struct device_memory *m)
     return t->device;
 }
 
-int tensor_download(struct tensor *t, struct device_memory *m)
+void tensor_download(struct tensor *t, struct device_memory *m)
 {
     const size_t size = element_size(t);
-    return m->gpu->hipMemcpy(t->image, t->device - t->guard * size, image_elements(t) * size,
-                             DEVICE_TO_HOST);
+    device_read(m, t->image, t->device - t->guard * size, image_elements(t) * size);
 }
 
 double tensor_get(const struct tensor *t, int64_t token, int head, int d)

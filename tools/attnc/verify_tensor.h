@@ -58,8 +58,8 @@ double tensor_value(const struct tensor *t, int token, int head, int d);
 /** Allocates and fills; an owner before what lies inside it. Gives the address of element 0. */
 void *tensor_upload(struct tensor *t, struct device_memory *m);
 
-/** Reads an output back; a hipError_t. */
-int tensor_download(struct tensor *t, struct device_memory *m);
+/** Reads an output back. */
+void tensor_download(struct tensor *t, struct device_memory *m);
 
 /** An element of a downloaded output. */
 double tensor_get(const struct tensor *t, int64_t token, int head, int d);
