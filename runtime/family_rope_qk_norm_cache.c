@@ -11,9 +11,10 @@
 #define OP "rope_qk_norm_cache"
 
 enum {
-    WAVES_WANTED = 2048, /* a few on each SIMD of the largest GPU */
-    HEADS_LEAST = 8,     /* of a token that are worth a wave of their own */
-    RUN_MOST = 8         /* tokens of a wave, which loads the weights of a norm once for them */
+    WORKGROUPS = 256,  /* keep the memory of every GPU busy; each goes on over its run of tokens */
+    WAVES = 8,         /* of a workgroup */
+    HEADS_LEAST = 8,   /* of a token that are worth a wave of their own */
+    TOKENS_SHARE = 32  /* that make what a workgroup reads for each head once a small part */
 };
 
 /* A kernel reaches the heads of a token by 32-bit byte offsets. */
@@ -241,18 +242,24 @@ static int check(const struct attn_rope_qk_norm_cache_desc *d,
     return r ? r : check_norm(d, a);
 }
 
-/* Waves that share the heads of a token where there are few tokens. */
-static int32_t head_parts(const struct attn_rope_qk_norm_cache_desc *d, int32_t tokens)
+/* Tokens of a workgroup. It reads biases and the weights of a full norm for itself, as many bytes as
+ * a token has: half the workgroups then take runs twice as long, unless there are too few. */
+static int32_t run_tokens(const struct attn_rope_qk_norm_cache_desc *d, int32_t tokens)
 {
-    const int32_t most = (d->heads + HEADS_LEAST - 1) / HEADS_LEAST;
-    const int32_t wanted = WAVES_WANTED / tokens;
-    return wanted < 1 ? 1 : wanted < most ? wanted : most;
+    const int32_t even = (int32_t)(((int64_t)tokens + WORKGROUPS - 1) / WORKGROUPS);
+    const bool vectors = d->bias || d->norm == ATTN_NORM_FULL;
+    if (!vectors || even >= TOKENS_SHARE || tokens <= WORKGROUPS)
+        return even;
+    return 2 * even < TOKENS_SHARE ? 2 * even : TOKENS_SHARE;
 }
 
-static int32_t run_tokens(int32_t tokens)
+/* log2 of the waves that share the heads of a token where a workgroup has more waves than tokens. */
+static int32_t head_part_shift(const struct attn_rope_qk_norm_cache_desc *d, int32_t run)
 {
-    const int32_t run = tokens / WAVES_WANTED;
-    return run < 1 ? 1 : run < RUN_MOST ? run : RUN_MOST;
+    int32_t shift = 0;
+    while (run << (shift + 1) <= WAVES && d->heads >= HEADS_LEAST << (shift + 1))
+        shift++;
+    return shift;
 }
 
 static void set_numbers(const struct attn_rope_qk_norm_cache_desc *d,
@@ -279,10 +286,10 @@ static void set_numbers(const struct attn_rope_qk_norm_cache_desc *d,
     v[ATTN_ARG_HEADS].i64 = d->heads;
     v[ATTN_ARG_KV_HEADS].i64 = d->kv_heads;
     v[ATTN_ARG_TOKENS].i64 = a->tokens;
-    const int32_t run = run_tokens(a->tokens);
+    const int32_t run = run_tokens(d, a->tokens);
     v[ATTN_ARG_RUN_TOKENS].i64 = run;
     v[ATTN_ARG_TOKEN_RUNS].i64 = ((int64_t)a->tokens + run - 1) / run;
-    v[ATTN_ARG_HEAD_PARTS].i64 = head_parts(d, a->tokens);
+    v[ATTN_ARG_HEAD_PART_SHIFT].i64 = head_part_shift(d, run);
 }
 
 /* Without slots the kernel reads what belongs to the cache, but never goes there. */
@@ -376,7 +383,7 @@ const struct attn_family attn_family_rope_qk_norm_cache = {
         ATTN_SETS(V_OUT_TOKEN_STRIDE), ATTN_SETS(V_OUT_HEAD_STRIDE),
         ATTN_SETS(GATE_TOKEN_STRIDE), ATTN_SETS(GATE_HEAD_STRIDE), ATTN_SETS(Q_SQUARES_SHARE),
         ATTN_SETS(K_SQUARES_SHARE), ATTN_SETS(EPS), ATTN_SETS(HEADS), ATTN_SETS(KV_HEADS),
-        ATTN_SETS(TOKENS), ATTN_SETS(HEAD_PARTS), ATTN_SETS(OUT_SCALE),
+        ATTN_SETS(TOKENS), ATTN_SETS(HEAD_PART_SHIFT), ATTN_SETS(OUT_SCALE),
         ATTN_SETS(RUN_TOKENS), ATTN_SETS(TOKEN_RUNS),
         ATTN_SETS(POSITIONS_STRIDE), ATTN_SETS(SECTION_T), ATTN_SETS(SECTION_H),
         ATTN_SETS(SECTION_W),

@@ -11,7 +11,7 @@
 
 enum {
     ROPE_ELEM = 2, /* bytes of bf16 and fp16 */
-    ROPE_WAVES = 4,
+    ROPE_WAVES = 8,
     ROPE_MAX_SPANS = 8,
     ROPE_MAX_PARTS = ROPE_MAX_SPANS + 1,
 };
@@ -41,21 +41,40 @@ struct rope {
     const struct tir_machine *m;
     struct tir_builder b;
     unsigned dtype;
+    bool narrow_q; /* q goes to elements of a byte */
     int rows; /* heads a tile */
     struct rope_shape rotated, plain;
+    struct tir_value wave;     /* i32, of the workgroup */
+    struct tir_value keeps_vectors; /* i1, uniform over the workgroup: they are in LDS */
+    struct att_cache cache[2]; /* k, v */
     struct tir_value token;    /* i32 */
     struct tir_value slot;     /* i64, negative: nowhere */
     struct tir_value cos, sin; /* 1 x rotary_dim / 2 */
 };
 
-/** q, k or v: the heads of this wave, from `first` to `end`. */
+/** A tensor [token, head, head_dim] of elements of `size` bytes. */
+struct rope_tensor {
+    int size;
+    struct tir_value base, token_stride; /* i64, i64 bytes */
+    struct tir_value head_stride;        /* i32 bytes */
+};
+
+/** A tensor [head, head_dim] that every token meets. */
+struct rope_vectors {
+    const char *tensor;     /* its argument, or NULL */
+    struct tir_value lds;   /* i32: its copy there */
+    struct tir_value rows;  /* i32: heads that this has, whole tiles */
+};
+
+/** q, k or v: the heads of this wave, from `first` to `end`, of `all`. */
 struct rope_source {
-    const char *name; /* of the tensor, and of its stride arguments */
-    const char *weight, *bias, *squares;
+    const char *squares;
+    struct rope_tensor in, out; /* size 0: there is none */
+    struct rope_vectors weight, bias; /* a norm per head has one weight, [head_dim] */
     const struct rope_shape *shape;
     struct tir_value weights[ROPE_MAX_SPANS]; /* of a norm per head: alike for all */
-    struct tir_value first, end;
-    struct tir_value base, stride; /* of the token: i64, i32 bytes */
+    struct tir_value all, first, end;
+    struct tir_value base; /* i64: of the token in `in` */
 };
 
 /* rope_tile.c */
@@ -90,15 +109,19 @@ void rope_load(struct rope *p, const struct rope_shape *s, struct tir_value base
 void rope_store(struct rope *p, const struct rope_shape *s, struct tir_value base,
                 struct tir_value end, struct tir_value stride, int size, struct tir_value row,
                 const struct tir_value *raw);
-/** Weights or biases [head, head_dim] of a tile of heads. */
-struct rope_parts rope_per_head(struct rope *p, const struct rope_source *s, const char *tensor,
-                                struct tir_value row);
 
-/** i64 bytes of the argument <tensor>_<what>_stride. */
-struct tir_value rope_stride(struct rope *p, const char *tensor, const char *what, int size);
-/** Where the token's heads begin, i64; from one to the next, i32 bytes. */
-struct tir_value rope_token_base(struct rope *p, const char *tensor, int size);
-struct tir_value rope_head_stride(struct rope *p, const char *tensor, int size);
+/** The argument `name`, with the arguments <name>_token_stride and <name>_head_stride. */
+struct rope_tensor rope_open_tensor(struct rope *p, const char *name, int size);
+/** Where the token's heads begin, i64. */
+struct tir_value rope_token_base(struct rope *p, const struct rope_tensor *t);
+
+/* rope_vectors.c */
+
+/** Copies biases and the weights of a full norm to LDS, where that pays. Every wave takes part. */
+void rope_keep_vectors(struct rope *p, struct rope_source of[3]);
+/** Those of the heads from `row` on. */
+struct rope_parts rope_load_vectors(struct rope *p, const struct rope_source *s,
+                                    const struct rope_vectors *t, struct tir_value row);
 
 /* rope_norm.c */
 
@@ -134,8 +157,8 @@ struct rope_slot rope_open_slot(struct rope *p, bool value);
 void rope_write_cache(struct rope *p, const struct rope_source *s, const struct rope_slot *t,
                       struct tir_value row, const struct rope_parts *x,
                       const struct tir_value *raw);
-/** The same into a tensor [token, head, head_dim] with elements of `size` bytes. */
-void rope_write_dense(struct rope *p, const struct rope_source *s, const char *tensor,
-                      int size, struct tir_value row, const struct tir_value *raw);
+/** The same into a tensor. */
+void rope_write_dense(struct rope *p, const struct rope_source *s, const struct rope_tensor *t,
+                      struct tir_value row, const struct tir_value *raw);
 
 #endif

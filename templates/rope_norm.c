@@ -12,7 +12,7 @@ void rope_load_weights(struct rope *p, struct rope_source *s)
     struct tir_builder *b = &p->b;
     const struct tir_value stride = tir_i32(b, p->v->head_dim * ROPE_ELEM);
     if (p->v->norm == ATT_NORM_RMS || p->v->norm == ATT_NORM_GEMMA_RMS)
-        rope_load(p, s->shape, tir_arg(b, s->weight, TIR_I64), tir_i32(b, 1), stride,
+        rope_load(p, s->shape, tir_arg(b, s->weight.tensor, TIR_I64), tir_i32(b, 1), stride,
                   tir_i32(b, 0), true, s->weights);
 }
 
@@ -55,7 +55,7 @@ struct tir_value rope_given_inverse_rms(struct rope *p, const struct rope_source
 {
     struct tir_builder *b = &p->b;
     char name[32];
-    if (p->v->norm != ATT_NORM_FULL || !s->weight)
+    if (p->v->norm != ATT_NORM_FULL || !s->weight.tensor)
         return (struct tir_value){0};
     const struct tir_value at = tir_shl(b, p->token, tir_i32(b, 2));
     const struct tir_value sum =
@@ -67,10 +67,10 @@ struct tir_value rope_given_inverse_rms(struct rope *p, const struct rope_source
 }
 
 void rope_normalise_all(struct rope *p, const struct rope_source *s, struct tir_value row,
-                          struct tir_value inverse, struct rope_parts *x)
+                        struct tir_value inverse, struct rope_parts *x)
 {
     struct tir_builder *b = &p->b;
-    const struct rope_parts w = rope_per_head(p, s, s->weight, row);
+    const struct rope_parts w = rope_load_vectors(p, s, &s->weight, row);
     for (unsigned i = 0; i < s->shape->n_parts; i++) {
         const struct tir_value each = tir_splat(b, inverse, tir_typeof(b->f, x->v[i]));
         x->v[i] = tir_mul(b, tir_mul(b, x->v[i], each), w.v[i]);

@@ -8,8 +8,9 @@
  *
  * q goes to its output, k and v to the slot of a paged cache. A wave takes one token at a time, so
  * that its position and its slot are scalars, and walks over the heads, a tile of them after the
- * other; the next tile is on its way while one is worked on. Where there are many tokens a wave
- * takes several, where there are few their heads are shared out over several waves.
+ * other; the next tile is on its way while one is worked on. A workgroup takes a run of tokens and
+ * reads only once what all of them meet, weights and biases; where there are few tokens its waves
+ * share the heads of one.
  *
  * The elements a and b of a pair are two tiles with one layout: the rotation needs no cross-lane
  * traffic. NeoX pairs lie rotary_dim / 2 apart, which is two loads; GPT-J pairs are neighbours,
@@ -50,7 +51,7 @@ static bool check(const struct att_variant *v, const struct tir_machine *m, stru
 static void fetch(struct rope *p, const struct rope_source *s, struct tir_value row,
                   struct tir_value *raw)
 {
-    rope_load(p, s->shape, s->base, s->end, s->stride, row, false, raw);
+    rope_load(p, s->shape, s->base, s->end, s->in.head_stride, row, false, raw);
 }
 
 static void add(struct rope *p, const struct rope_shape *s, struct rope_parts *x,
@@ -65,10 +66,10 @@ static void transform(struct rope *p, const struct rope_source *s, struct tir_va
                       struct tir_value row, struct rope_parts *x)
 {
     if (p->v->bias) {
-        const struct rope_parts bias = rope_per_head(p, s, s->bias, row);
+        const struct rope_parts bias = rope_load_vectors(p, s, &s->bias, row);
         add(p, s->shape, x, &bias);
     }
-    if (!s->weight)
+    if (!s->weight.tensor)
         return;
     if (p->v->norm == ATT_NORM_FULL)
         rope_normalise_all(p, s, row, inverse, x);
@@ -104,7 +105,7 @@ static void visit_q(struct rope *p, const struct rope_source *s, const struct ti
 {
     struct tir_builder *b = &p->b;
     const struct tir_value inverse_rms = rope_given_inverse_rms(p, s);
-    const bool narrow = p->v->out_dtype == ATT_OUT_DTYPE_FP8;
+    const bool narrow = p->narrow_q;
     struct tir_value inverse = {0};
     if (narrow)
         inverse = tir_rcp(b, tir_scalar_load(b, tir_arg(b, "out_scale", TIR_I64), tir_i32(b, 0),
@@ -117,7 +118,7 @@ static void visit_q(struct rope *p, const struct rope_source *s, const struct ti
         x.v[i] = tir_mul(b, x.v[i], tir_splat(b, inverse, tir_typeof(b->f, x.v[i])));
     rope_convert(p, s->shape, &x, narrow ? TIR_FP8 : p->dtype);
     rope_pack(p, s->shape, &x, w.raw);
-    rope_write_dense(p, s, "out", narrow ? 1 : ROPE_ELEM, w.loop.index, w.raw);
+    rope_write_dense(p, s, &s->out, w.loop.index, w.raw);
     end_walk(p, &w);
 }
 
@@ -136,13 +137,14 @@ static void visit_kv(struct rope *p, const struct rope_source *s, const struct t
         rope_pack(p, s->shape, &rounded, w.raw);
     }
     if (p->v->keep_kv)
-        rope_write_dense(p, s, value ? "v_out" : "k_out", ROPE_ELEM, w.loop.index, w.raw);
+        rope_write_dense(p, s, &s->out, w.loop.index, w.raw);
     rope_write_cache(p, s, &slot, w.loop.index, &x, w.raw);
     end_walk(p, &w);
 }
 
 /* The second half of each head of q, which goes where it is told, unchanged. */
-static void visit_gate(struct rope *p, const struct rope_source *q)
+static void visit_gate(struct rope *p, const struct rope_source *q,
+                       const struct rope_tensor *gate)
 {
     struct rope_source s = *q;
     s.shape = &p->plain;
@@ -151,29 +153,28 @@ static void visit_gate(struct rope *p, const struct rope_source *q)
     struct walk w;
     fetch(p, &s, s.first, first);
     begin_walk(p, &s, first, &w);
-    rope_write_dense(p, &s, "gate", ROPE_ELEM, w.loop.index, w.raw);
+    rope_write_dense(p, &s, gate, w.loop.index, w.raw);
     end_walk(p, &w);
 }
 
-/* This wave's share of so many heads, in whole tiles: its first head and one past its last. */
-static void share_out(struct rope *p, const char *heads, struct rope_source *s)
+/* What `part` of 1 << `shift` has of the heads, in whole tiles. */
+static void share_out(struct rope *p, struct tir_value part, struct tir_value shift,
+                      struct rope_source *s)
 {
     struct tir_builder *b = &p->b;
-    const struct tir_value all = tir_arg(b, heads, TIR_I32);
-    const struct tir_value parts = tir_arg(b, "head_parts", TIR_I32);
-    const struct tir_value even =
-        tir_div(b, att_plus(b, tir_add(b, all, parts), -1), parts);
-    const struct tir_value share =
-        tir_and(b, att_plus(b, even, p->rows - 1), tir_i32(b, -p->rows));
-    s->first = tir_mul(b, tir_block_id(b, 1), share);
-    s->end = tir_min(b, all, tir_add(b, s->first, share));
+    const struct tir_value tile = tir_shl(b, tir_i32(b, p->rows), shift);
+    const struct tir_value tiles =
+        tir_shr(b, att_plus(b, tir_add(b, s->all, tile), -1),
+                tir_add(b, shift, tir_i32(b, __builtin_ctz((unsigned)p->rows))));
+    const struct tir_value share = att_times(b, tiles, p->rows);
+    s->first = tir_mul(b, part, share);
+    s->end = tir_min(b, s->all, tir_add(b, s->first, share));
 }
 
 /* The token's heads, and the first tile of them on its way. */
 static void open_token(struct rope *p, struct rope_source *s, struct tir_value *first)
 {
-    s->base = rope_token_base(p, s->name, ROPE_ELEM);
-    s->stride = rope_head_stride(p, s->name, ROPE_ELEM);
+    s->base = rope_token_base(p, &s->in);
     fetch(p, s, s->first, first);
 }
 
@@ -192,7 +193,7 @@ static void load_slot(struct rope *p)
     tir_end_if(b, &some, &p->slot);
 }
 
-static void visit_token(struct rope *p, struct rope_source of[3])
+static void visit_token(struct rope *p, struct rope_source of[3], const struct rope_tensor *gate)
 {
     struct tir_value first[3][ROPE_MAX_SPANS];
     for (int i = 0; i < 3; i++)
@@ -202,39 +203,62 @@ static void visit_token(struct rope *p, struct rope_source of[3])
     load_slot(p);
     visit_q(p, &of[0], first[0]);
     if (p->v->gate)
-        visit_gate(p, &of[0]);
+        visit_gate(p, &of[0], gate);
     visit_kv(p, &of[1], first[1], false);
     visit_kv(p, &of[2], first[2], true);
 }
 
-/* The tokens of this wave, one after the other. */
+/* Arguments are read once, before the tokens. */
+static void open_tensors(struct rope *p, struct rope_source of[3], struct rope_tensor *gate)
+{
+    static const char *const in[] = {"q", "k_in", "v_in"}, *const out[] = {"out", "k_out", "v_out"};
+    for (int i = 0; i < 3; i++) {
+        of[i].in = rope_open_tensor(p, in[i], ROPE_ELEM);
+        if (i == 0 || p->v->keep_kv)
+            of[i].out = rope_open_tensor(p, out[i], i == 0 && p->narrow_q ? 1 : ROPE_ELEM);
+    }
+    for (int i = 0; i < 2; i++)
+        p->cache[i] = att_cache(&p->b, p->v, p->m, i == 1, tir_i32(&p->b, 0));
+    if (p->v->gate)
+        *gate = rope_open_tensor(p, "gate", ROPE_ELEM);
+}
+
+/* The tokens of this workgroup, one after the other by each wave, or by several that share the heads
+ * of one. */
 static void visit_tokens(struct rope *p)
 {
     struct tir_builder *b = &p->b;
     struct rope_source of[3] = {
-        {.name = "q", .weight = "q_weight", .bias = "q_bias", .squares = "q_squares",
+        {.weight = {"q_weight"}, .bias = {"q_bias"}, .squares = "q_squares",
          .shape = &p->rotated},
-        {.name = "k_in", .weight = "k_weight", .bias = "k_bias", .squares = "k_squares",
+        {.weight = {"k_weight"}, .bias = {"k_bias"}, .squares = "k_squares",
          .shape = &p->rotated},
-        {.name = "v_in", .bias = "v_bias", .shape = &p->plain},
+        {.bias = {"v_bias"}, .shape = &p->plain},
     };
+    p->wave = tir_wave_id(b);
+    const struct tir_value shift = tir_arg(b, "head_part_shift", TIR_I32);
+    const struct tir_value member = tir_shr(b, p->wave, shift);
+    const struct tir_value part = tir_sub(b, p->wave, tir_shl(b, member, shift));
     for (int i = 0; i < 3; i++) {
-        share_out(p, i ? "kv_heads" : "heads", &of[i]);
-        if (of[i].weight)
+        of[i].all = tir_arg(b, i ? "kv_heads" : "heads", TIR_I32);
+        share_out(p, part, shift, &of[i]);
+        if (of[i].weight.tensor)
             rope_load_weights(p, &of[i]);
     }
+    rope_keep_vectors(p, of);
+    struct rope_tensor gate = {0};
+    open_tensors(p, of, &gate);
     const struct tir_value none = tir_cmp_eq(b, tir_arg(b, "v_in", TIR_I64), tir_i64(b, 0));
     of[2].end = tir_select(b, none, tir_i32(b, 0), of[2].end);
 
-    const struct tir_value wave =
-        tir_add(b, att_times(b, tir_block_id(b, 0), ROPE_WAVES), tir_wave_id(b));
     const struct tir_value run = tir_arg(b, "run_tokens", TIR_I32);
-    const struct tir_value first = tir_mul(b, wave, run);
+    const struct tir_value first = tir_mul(b, tir_block_id(b, 0), run);
     const struct tir_value end =
         tir_min(b, tir_add(b, first, run), tir_arg(b, "tokens", TIR_I32));
-    struct tir_loop loop = tir_begin_for(b, first, end, tir_i32(b, 1), NULL, 0);
+    struct tir_loop loop = tir_begin_for(b, tir_add(b, first, member), end,
+                                         tir_shr(b, tir_i32(b, ROPE_WAVES), shift), NULL, 0);
     p->token = loop.index;
-    visit_token(p, of);
+    visit_token(p, of, &gate);
     tir_end_for(b, &loop, NULL, 0);
 }
 
@@ -249,7 +273,9 @@ static unsigned waves_per_simd(const struct rope *p)
 static void build(const struct att_variant *v, const struct tir_machine *m, struct att_kernel *k)
 {
     char name[ATT_NAME_MAX];
-    struct rope p = {.v = v, .m = m, .dtype = att_dtype(v)};
+    struct rope p = {
+        .v = v, .m = m, .dtype = att_dtype(v), .narrow_q = v->out_dtype == ATT_OUT_DTYPE_FP8,
+    };
     att_variant_name(v, name);
     struct tir_func *f = tir_func_create(name, m, ROPE_WAVES);
     p.b = tir_at_end(f, f->body);
@@ -261,9 +287,9 @@ static void build(const struct att_variant *v, const struct tir_machine *m, stru
     *k = (struct att_kernel){
         .func = f,
         .schedule = {.stages = 1, .n_phases = 1, .interleave = 0},
-        .grid = {{"token_runs", ROPE_WAVES, 1}, {"head_parts", 1, 1}, {NULL, 1, 1}},
+        .grid = {{"token_runs", 1, 1}, {NULL, 1, 1}, {NULL, 1, 1}},
     };
-    snprintf(k->tuning, sizeof(k->tuning), "tokens=%d heads=%d", ROPE_WAVES, p.rows);
+    snprintf(k->tuning, sizeof(k->tuning), "waves=%d heads=%d", ROPE_WAVES, p.rows);
 }
 
 const struct att_template att_template_rope_qk_norm_cache = {

@@ -7,20 +7,19 @@
 
 #include <string.h>
 
-void rope_write_dense(struct rope *p, const struct rope_source *s, const char *tensor,
-                      int size, struct tir_value row, const struct tir_value *raw)
+void rope_write_dense(struct rope *p, const struct rope_source *s, const struct rope_tensor *t,
+                      struct tir_value row, const struct tir_value *raw)
 {
-    rope_store(p, s->shape, rope_token_base(p, tensor, size), s->end,
-               rope_head_stride(p, tensor, size), size, row, raw);
+    rope_store(p, s->shape, rope_token_base(p, t), s->end, t->head_stride, t->size, row, raw);
 }
 
 struct rope_slot rope_open_slot(struct rope *p, bool value)
 {
     struct tir_builder *b = &p->b;
-    struct rope_slot t = {.cache = att_cache(b, p->v, p->m, value, tir_i32(b, 0))};
+    struct rope_slot t = {.cache = p->cache[value]};
     const struct att_cache *c = &t.cache;
     t.at = att_cache_slot_row(c, p->slot);
-    t.head_stride = rope_stride(p, value ? "v" : "k", "head", c->size);
+    t.head_stride = att_stride(b, value ? "v_head_stride" : "k_head_stride", c->size);
     if (c->scaling == ATT_KV_SCALE_TOKEN || c->scaling == ATT_KV_SCALE_BLOCK) {
         t.scales = tir_add(b, c->scales, att_cache_scale_row(c, p->slot));
         t.scale_stride =

@@ -211,32 +211,25 @@ void rope_store(struct rope *p, const struct rope_shape *s, struct tir_value bas
     }
 }
 
-struct tir_value rope_stride(struct rope *p, const char *tensor, const char *what, int size)
+static struct tir_value stride(struct rope *p, const char *tensor, const char *what, int size)
 {
     char name[48];
     snprintf(name, sizeof(name), "%s_%s_stride", tensor, what);
     return att_stride(&p->b, name, size);
 }
 
-struct tir_value rope_token_base(struct rope *p, const char *tensor, int size)
+struct rope_tensor rope_open_tensor(struct rope *p, const char *name, int size)
 {
-    struct tir_builder *b = &p->b;
-    const struct tir_value at =
-        tir_mul(b, att_wide(b, p->token), rope_stride(p, tensor, "token", size));
-    return tir_add(b, tir_arg(b, tensor, TIR_I64), at);
+    return (struct rope_tensor){
+        .size = size,
+        .base = tir_arg(&p->b, name, TIR_I64),
+        .token_stride = stride(p, name, "token", size),
+        .head_stride = tir_convert(&p->b, stride(p, name, "head", size), TIR_I32),
+    };
 }
 
-struct tir_value rope_head_stride(struct rope *p, const char *tensor, int size)
-{
-    return tir_convert(&p->b, rope_stride(p, tensor, "head", size), TIR_I32);
-}
-
-struct rope_parts rope_per_head(struct rope *p, const struct rope_source *s, const char *tensor,
-                                struct tir_value row)
+struct tir_value rope_token_base(struct rope *p, const struct rope_tensor *t)
 {
     struct tir_builder *b = &p->b;
-    struct tir_value raw[ROPE_MAX_SPANS];
-    const struct tir_value stride = tir_i32(b, p->v->head_dim * ROPE_ELEM);
-    rope_load(p, s->shape, tir_arg(b, tensor, TIR_I64), s->end, stride, row, false, raw);
-    return rope_unpack(p, s->shape, raw);
+    return tir_add(b, t->base, tir_mul(b, att_wide(b, p->token), t->token_stride));
 }

@@ -63,7 +63,7 @@ static int64_t argument(const struct problem *p, const char *name)
         {"k_page_stride", page}, {"k_token_stride", KV_HEADS * DIM}, {"k_head_stride", head},
         {"v_page_stride", page}, {"v_token_stride", KV_HEADS * DIM}, {"v_head_stride", head},
         {"page_size", PAGE}, {"page_shift", 3}, {"heads", HEADS}, {"kv_heads", KV_HEADS},
-        {"tokens", TOKENS}, {"run_tokens", 2}, {"token_runs", 3}, {"head_parts", 2},
+        {"tokens", TOKENS}, {"run_tokens", 2}, {"token_runs", 3}, {"head_part_shift", 1},
         {"eps", tir_from_float(TIR_F32, 1e-6f, false)},
     };
     for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++)

@@ -168,27 +168,34 @@ static void waves_follow_the_tokens(void **state)
 {
     (void)state;
     static const struct {
-        int32_t tokens;
-        int64_t run, runs, parts;
-    } counts[] = { { 1, 1, 1, 1 }, { 4095, 1, 4095, 1 }, { 4097, 2, 2049, 1 },
-                   { 131072, 8, 16384, 1 } };
-    const struct attn_rope_qk_norm_cache_desc d = plain_desc();
+        int32_t heads, tokens;
+        bool bias;
+        int64_t run, runs, shift;
+    } counts[] = {
+        { 8, 1, false, 1, 1, 0 },
+        { 32, 1, false, 1, 1, 2 },
+        { 64, 300, false, 2, 150, 2 },
+        { 64, 300, true, 4, 75, 1 },
+        { 32, 4096, false, 16, 256, 0 },
+        { 32, 4096, true, 32, 128, 0 },
+        { 32, 4097, false, 17, 241, 0 },
+        { 32, 131072, true, 512, 256, 0 },
+        { 32, INT32_MAX, false, 8388608, 256, 0 },
+    };
     for (size_t i = 0; i < sizeof(counts) / sizeof(counts[0]); i++) {
+        static const uint16_t bias[8] __attribute__((aligned(16)));
+        struct attn_rope_qk_norm_cache_desc d = plain_desc();
         struct attn_rope_qk_norm_cache_args a = plain_args();
         struct attn_call call;
+        d.heads = counts[i].heads;
+        d.bias = counts[i].bias;
+        a.q_bias = a.k_bias = a.v_bias = bias;
         a.tokens = counts[i].tokens;
         assert_int_equal(fill(&d, &a, &call), ATTN_OK);
         assert_int_equal(call.values[ATTN_ARG_RUN_TOKENS].i64, counts[i].run);
         assert_int_equal(call.values[ATTN_ARG_TOKEN_RUNS].i64, counts[i].runs);
-        assert_int_equal(call.values[ATTN_ARG_HEAD_PARTS].i64, counts[i].parts);
+        assert_int_equal(call.values[ATTN_ARG_HEAD_PART_SHIFT].i64, counts[i].shift);
     }
-    struct attn_rope_qk_norm_cache_desc wide = d;
-    struct attn_rope_qk_norm_cache_args a = plain_args();
-    struct attn_call call;
-    wide.heads = 64;
-    a.tokens = 300;
-    assert_int_equal(fill(&wide, &a, &call), ATTN_OK);
-    assert_int_equal(call.values[ATTN_ARG_HEAD_PARTS].i64, 6);
 }
 
 int main(void)
