@@ -18,7 +18,12 @@
 
 #include <stdio.h>
 
-enum { ROWS = 128 /* at least */, ELEM = 2 /* bytes of bf16 and fp16 */, SLOT = 8 };
+enum {
+    ROWS = 128, /* at least */
+    ELEM = 2,   /* bytes of bf16 and fp16 */
+    SLOT = 8,
+    LDS_WRITES = -1,
+};
 
 /* Of a page at once: elements of a lane, and waves of a workgroup; half as many where a lane has
  * more, since it takes a SIMD's registers then. */
@@ -42,6 +47,8 @@ struct write {
     struct tir_value row0;        /* of it: negative where rows before it are left out */
     struct side sides[2];
 };
+
+static unsigned log2u(unsigned x) { return (unsigned)__builtin_ctz(x); }
 
 static bool check(const struct att_variant *v, const struct tir_machine *m, struct att_why *why)
 {
@@ -70,19 +77,53 @@ static void load(struct write *w, struct side *s)
     }
 }
 
-/* Slots of this workgroup's tokens; rows behind the last token have none. */
-static void load_slots(struct write *w, struct side *s)
+/* Slots of this workgroup's tokens, a column; rows behind the last token have none. */
+static struct tir_value load_slots(struct write *w, struct tir_type column)
 {
     struct tir_builder *b = &w->b;
     const struct tir_value at = tir_mul(b, att_wide(b, w->token), tir_i64(b, SLOT));
     const struct tir_value base = tir_add(b, tir_arg(b, "slot_mapping", TIR_I64), at);
     const struct tir_view view = att_view(b, base, w->left, tir_i32(b, SLOT), SLOT, 0);
-    const struct tir_value slot = tir_tile_load(b, view, tir_i32(b, 0), s->tiles.column);
-    const struct tir_value index = tir_row_index(b, s->tiles.column);
+    const struct tir_value slot = tir_tile_load(b, view, tir_i32(b, 0), column);
+    const struct tir_value index = tir_row_index(b, column);
     const struct tir_value last = tir_splat(b, att_plus(b, w->left, -1), tir_typeof(b->f, index));
     const struct tir_value sign =
         tir_sar(b, tir_sub(b, last, index), tir_int_like(b, index, 31));
-    s->slot = tir_or(b, slot, tir_convert(b, sign, TIR_I64));
+    return tir_or(b, slot, tir_convert(b, sign, TIR_I64));
+}
+
+/* A row a lane, then a wave, then a register. */
+static struct tir_type line_of_rows(struct write *w)
+{
+    struct tir_layout l = {.lane_bits = 6, .wave_bits = (uint8_t)log2u(w->waves)};
+    const unsigned threads = 6u + l.wave_bits, bits = log2u(w->rows);
+    l.reg_bits = (uint8_t)(bits > threads ? bits - threads : 0);
+    for (unsigned i = 0; i < bits && i < threads; i++)
+        l.basis[l.reg_bits + i] = TIR_RC(1u << i, 0);
+    for (unsigned i = 0; i < l.reg_bits; i++)
+        l.basis[i] = TIR_RC(1u << (threads + i), 0);
+    return tir_tile(w->b.f, TIR_I64, w->rows, 1, &l);
+}
+
+/* K and V stand in different registers where the layout of one puts tokens side by side: slots are
+ * loaded once then, and handed round by way of LDS. */
+static void find_slots(struct write *w)
+{
+    struct tir_builder *b = &w->b;
+    const struct tir_type k = w->sides[0].tiles.column, v = w->sides[1].tiles.column;
+    if (tir_layout_equal(tir_layout_of(b->f, k), tir_layout_of(b->f, v))) {
+        w->sides[0].slot = w->sides[1].slot = load_slots(w, k);
+        return;
+    }
+    struct tir_layout map = {.reg_bits = (uint8_t)log2u(w->rows)};
+    for (unsigned i = 0; i < map.reg_bits; i++)
+        map.basis[i] = TIR_RC(1u << i, 0);
+    const struct tir_value lds = tir_lds_buffer(b, w->rows * SLOT, 16);
+    tir_tile_lds_store(b, lds, load_slots(w, line_of_rows(w)), &map);
+    tir_wait(b, LDS_WRITES, 0);
+    tir_barrier(b);
+    w->sides[0].slot = tir_tile_lds_load(b, lds, k, &map);
+    w->sides[1].slot = tir_tile_lds_load(b, lds, v, &map);
 }
 
 static void widen(struct write *w, struct side *s)
@@ -157,8 +198,7 @@ static void write_tokens(struct write *w)
     w->row0 = tir_i32(b, 0);
     for (int i = 0; i < 2; i++)
         load(w, &w->sides[i]);
-    for (int i = 0; i < 2; i++)
-        load_slots(w, &w->sides[i]);
+    find_slots(w);
     for (int i = 0; i < 2; i++) {
         struct side *s = &w->sides[i];
         quantise(w, s);
