@@ -242,8 +242,8 @@ static int check(const struct attn_rope_qk_norm_cache_desc *d,
     return r ? r : check_norm(d, a);
 }
 
-/* Tokens of a workgroup. It reads biases and the weights of a full norm for itself, as many bytes as
- * a token has: half the workgroups then take runs twice as long, unless there are too few. */
+/* Tokens of a workgroup. It reads biases and the weights of a full norm for itself, as many bytes
+ * as a token has: half the workgroups then take runs twice as long, unless there are too few. */
 static int32_t run_tokens(const struct attn_rope_qk_norm_cache_desc *d, int32_t tokens)
 {
     const int32_t even = (int32_t)(((int64_t)tokens + WORKGROUPS - 1) / WORKGROUPS);
@@ -253,7 +253,8 @@ static int32_t run_tokens(const struct attn_rope_qk_norm_cache_desc *d, int32_t 
     return 2 * even < TOKENS_SHARE ? 2 * even : TOKENS_SHARE;
 }
 
-/* log2 of the waves that share the heads of a token where a workgroup has more waves than tokens. */
+/* log2 of the waves that share the heads of a token where a workgroup has more waves than
+ * tokens. */
 static int32_t head_part_shift(const struct attn_rope_qk_norm_cache_desc *d, int32_t run)
 {
     int32_t shift = 0;

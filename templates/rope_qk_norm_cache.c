@@ -211,7 +211,8 @@ static void visit_token(struct rope *p, struct rope_source of[3], const struct r
 /* Arguments are read once, before the tokens. */
 static void open_tensors(struct rope *p, struct rope_source of[3], struct rope_tensor *gate)
 {
-    static const char *const in[] = {"q", "k_in", "v_in"}, *const out[] = {"out", "k_out", "v_out"};
+    static const char *const in[] = {"q", "k_in", "v_in"};
+    static const char *const out[] = {"out", "k_out", "v_out"};
     for (int i = 0; i < 3; i++) {
         of[i].in = rope_open_tensor(p, in[i], ROPE_ELEM);
         if (i == 0 || p->v->keep_kv)
@@ -223,8 +224,8 @@ static void open_tensors(struct rope *p, struct rope_source of[3], struct rope_t
         *gate = rope_open_tensor(p, "gate", ROPE_ELEM);
 }
 
-/* The tokens of this workgroup, one after the other by each wave, or by several that share the heads
- * of one. */
+/* The tokens of this workgroup, one after the other by each wave, or by several that share the
+ * heads of one. */
 static void visit_tokens(struct rope *p)
 {
     struct tir_builder *b = &p->b;

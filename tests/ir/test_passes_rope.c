@@ -151,7 +151,7 @@ static void check_after(void *context, const char *pass, const struct tir_func *
     memset(p->out, 0xff, sizeof(p->out));
     memset(p->k_cache, 0xff, sizeof(p->k_cache));
     memset(p->v_cache, 0xff, sizeof(p->v_cache));
-    const unsigned grid[3] = {1, 2, 1};
+    const unsigned grid[3] = {3, 1, 1};
     const bool ran = tir_interpret(f, kernarg, sizeof(kernarg), grid, p->why);
     if (ran && right(p) && untouched(p))
         return;
