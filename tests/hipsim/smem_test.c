@@ -86,6 +86,17 @@ static void stores_and_atomics(void **state)
     assert_int_equal(p.s[12], 77); /* no glc: nothing is returned */
 }
 
+/* S_MEMTIME has no address operand, so it waits for nothing that s0 is due to receive. */
+static void clocks_advance(void **state)
+{
+    (void)state;
+    struct program p = program_new(GFX942);
+    program_run(&p, "s_memtime s[0:1]\ns_memtime s[2:3]\ns_memrealtime s[4:5]\n"
+                    "s_waitcnt lgkmcnt(0)\ns_sub_u32 s6, s2, s0\ns_subb_u32 s7, s3, s1");
+    assert_int_equal(p.s[6], 4 + 128);
+    assert_int_equal(p.s[7], 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -93,6 +104,7 @@ int main(void)
         cmocka_unit_test(buffer_loads_are_clamped_to_their_range),
         cmocka_unit_test(errors_are_found),
         cmocka_unit_test(stores_and_atomics),
+        cmocka_unit_test(clocks_advance),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -171,10 +171,10 @@ static bool decode_smem(struct inst *in)
     in->nt = bits(w, 15, 15);
     if (imm)
         in->imm_offset = sign_extend(bits(w1, 20, 0), 21);
-    if (soffset_en)
-        set_register(&in->src[1], OPND_SGPR, bits(w1, 31, 25), T_U32);
-    else if (!imm)
-        set_register(&in->src[1], OPND_SGPR, bits(w1, 6, 0), T_U32);
+    if (row->src[1] && soffset_en)
+        set_register(&in->src[1], OPND_SGPR, bits(w1, 31, 25), row->src[1]);
+    else if (row->src[1] && !imm)
+        set_register(&in->src[1], OPND_SGPR, bits(w1, 6, 0), row->src[1]);
     return true;
 }
 

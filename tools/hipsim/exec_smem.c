@@ -11,6 +11,7 @@
  */
 #include <string.h>
 
+#include "tools/hipsim/decode.h"
 #include "tools/hipsim/mem.h"
 
 #define SRC_BASE 0
@@ -208,15 +209,19 @@ static void exec_probe(struct wave *w, const struct inst *in)
 }
 
 /*
- * S_MEMTIME counts core clocks and S_MEMREALTIME 100 MHz ticks (CDNA3 ISA, 8.2.4). Without a
+ * S_MEMTIME counts core clocks and S_MEMREALTIME 100 MHz ticks (CDNA3 ISA, 8.2.4). Without the
  * timing model one issued instruction counts as four clocks, the least that a wave64 instruction
- * takes, at 2100 MHz.
+ * takes, and the reading itself as 128, about its latency: a program that watches the clock until
+ * some time has passed need not execute as many instructions as hardware would in that time.
  */
 static void exec_time(struct wave *w, const struct inst *in)
 {
-    uint64_t clocks = 4 * w->tick;
+    const uint64_t clocks = w->launch->timed ? w->tick : 4 * w->tick;
+    const unsigned clocks_of_tick = code_target(w->launch->code) == GFX950 ? 24 : 21;
 
-    sgpr_write64(w, in->dst.reg, in->row->arg ? clocks / 21 : clocks, true);
+    if (!w->launch->timed)
+        w->tick += 32;
+    sgpr_write64(w, in->dst.reg, in->row->arg ? clocks / clocks_of_tick : clocks, true);
     wave_issue(w, in, WAIT_LGKM, OPND_SGPR, in->dst.reg, 2, true);
 }
 

@@ -570,6 +570,7 @@ bool time_cu_run(struct launch *launch, struct time_code *code, const struct tim
     static const struct observer nobody = {.inst = ignore};
     const struct observer *observer = launch->observer;
     launch->observer = observer ? observer : &nobody;
+    launch->timed = true;
     *result = (struct time_cu_result){0};
     bool ok = prepare(&cu, setup, workgroups, count);
     struct cu_wave *tw;
@@ -579,6 +580,7 @@ bool time_cu_run(struct launch *launch, struct time_code *code, const struct tim
         ok = engine_group_finish(cu.groups[g]);
     launch->counters = (struct counters){0};
     launch->observer = observer;
+    launch->timed = false;
     for (unsigned g = 0; g < cu.ngroups; g++)
         counters_add(&launch->counters, engine_group_counters(cu.groups[g]));
     result->clocks = cu.end;

@@ -95,7 +95,8 @@ struct wave {
     uint32_t mode;          /* enum mode_bits */
     uint32_t trapsts;
     uint64_t pc;            /* of the next instruction, absolute */
-    uint64_t tick;          /* instructions issued and slept; orders the waves of a workgroup */
+    uint64_t tick;          /* instructions issued and slept; orders the waves of a workgroup.
+                             * launch->timed: the clock at which its last one was issued */
     uint64_t executed;      /* instructions */
     uint32_t id;            /* in the workgroup */
     uint64_t lanes;         /* EXEC at launch: lanes that exist in a partial wave */
@@ -254,6 +255,7 @@ struct launch {
     uint64_t budget;        /* instructions per wave, 0: none */
     uint32_t threads;       /* host threads, 0: one per core */
     bool keep_going;        /* what hardware would not stop at is noted, see wave_finding() */
+    bool timed;             /* the timing model steps the waves */
     const struct observer *observer;
     void (*trap)(struct wave *w, const struct inst *in);    /* s_trap; NULL faults */
     void (*sendmsg)(struct wave *w, const struct inst *in); /* s_sendmsg; NULL ignores */
