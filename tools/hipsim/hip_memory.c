@@ -102,6 +102,13 @@ HIP_EXPORT hipError_t hipHostAlloc(void **pointer, size_t size, unsigned int fla
     return HIP_CALL(hipHostAlloc, allocate(pointer, size, HIPSIM_MEM_HOST, flags));
 }
 
+hipError_t hipExtHostAlloc(void **pointer, size_t size, unsigned int flags);
+
+HIP_EXPORT hipError_t hipExtHostAlloc(void **pointer, size_t size, unsigned int flags)
+{
+    return HIP_CALL(hipExtHostAlloc, allocate(pointer, size, HIPSIM_MEM_HOST, flags));
+}
+
 HIP_EXPORT hipError_t hipMallocHost(void **pointer, size_t size)
 {
     return HIP_CALL(hipMallocHost, allocate(pointer, size, HIPSIM_MEM_HOST, 0));
@@ -391,14 +398,23 @@ HIP_EXPORT hipError_t hipMemAdvise(const void *pointer, size_t size, hipMemoryAd
     return HIP_CALL(hipMemAdvise, hint(pointer, size));
 }
 
+/* A size of 0 means the whole allocation, and nothing less may be attached. */
+static hipError_t attach(void *pointer, size_t size, unsigned flags)
+{
+    const struct hipsim_mem_slot *slot = live_slot(pointer);
+
+    if (!slot || slot->kind != HIPSIM_MEM_MANAGED || (size && size != hipsim_mem_slot_size(slot)))
+        return hipErrorInvalidValue;
+    return flags == hipMemAttachGlobal || flags == hipMemAttachHost || flags == hipMemAttachSingle
+               ? hipSuccess
+               : hipErrorInvalidValue;
+}
+
 HIP_EXPORT hipError_t hipStreamAttachMemAsync(hipStream_t stream, void *pointer, size_t size,
                                               unsigned int flags)
 {
     (void)stream;
-    (void)size; /* 0 means the whole allocation */
-    (void)flags;
-    return HIP_CALL(hipStreamAttachMemAsync,
-                    live_slot(pointer) ? hipSuccess : hipErrorInvalidValue);
+    return HIP_CALL(hipStreamAttachMemAsync, attach(pointer, size, flags));
 }
 
 /* Plain data, needed by programs that never touch an array. */

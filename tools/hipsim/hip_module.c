@@ -163,6 +163,13 @@ HIP_EXPORT hipError_t hipModuleLoadData(hipModule_t *module, const void *image)
     return HIP_CALL(hipModuleLoadData, load(module, NULL, image));
 }
 
+hipError_t hipModuleLoadFatBinary(hipModule_t *module, const void *image);
+
+HIP_EXPORT hipError_t hipModuleLoadFatBinary(hipModule_t *module, const void *image)
+{
+    return HIP_CALL(hipModuleLoadFatBinary, load(module, NULL, image));
+}
+
 /* The options steer a just-in-time compiler, which loading machine code does not need. */
 HIP_EXPORT hipError_t hipModuleLoadDataEx(hipModule_t *module, const void *image,
                                           unsigned int count, hipJitOption *options,
@@ -195,6 +202,26 @@ HIP_EXPORT hipError_t hipModuleGetFunction(hipFunction_t *function, hipModule_t 
                                            const char *name)
 {
     return HIP_CALL(hipModuleGetFunction, get_function(function, module, name));
+}
+
+static hipError_t count_functions(unsigned *count, hipModule_t handle)
+{
+    struct ihipModule_t *module = hip_object_get(handle, HIP_MODULE);
+
+    if (!count || !module) {
+        hip_object_put(module);
+        return count ? hipErrorInvalidHandle : hipErrorInvalidValue;
+    }
+    *count = (unsigned)module->code->nkernels;
+    hip_object_put(module);
+    return hipSuccess;
+}
+
+hipError_t hipModuleGetFunctionCount(unsigned int *count, hipModule_t module);
+
+HIP_EXPORT hipError_t hipModuleGetFunctionCount(unsigned int *count, hipModule_t module)
+{
+    return HIP_CALL(hipModuleGetFunctionCount, count_functions(count, module));
 }
 
 static hipError_t get_global(hipDeviceptr_t *address, size_t *size, hipModule_t handle,

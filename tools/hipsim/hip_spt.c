@@ -46,6 +46,25 @@ SPT(hipMemset3D, (hipPitchedPtr box, int value, hipExtent extent),
     wait(hipMemset3DAsync(box, value, extent, hipStreamPerThread)))
 SPT(hipMemsetAsync, (void *dst, int value, size_t size, hipStream_t stream),
     hipMemsetAsync(dst, value, size, own(stream)))
+SPT(hipMemcpyToSymbolAsync,
+    (const void *symbol, const void *src, size_t size, size_t offset, hipMemcpyKind kind,
+     hipStream_t stream),
+    hipMemcpyToSymbolAsync(symbol, src, size, offset, kind, own(stream)))
+SPT(hipMemcpyFromSymbolAsync,
+    (void *dst, const void *symbol, size_t size, size_t offset, hipMemcpyKind kind,
+     hipStream_t stream),
+    hipMemcpyFromSymbolAsync(dst, symbol, size, offset, kind, own(stream)))
+SPT(hipMemcpy2DAsync,
+    (void *dst, size_t dst_pitch, const void *src, size_t src_pitch, size_t width, size_t height,
+     hipMemcpyKind kind, hipStream_t stream),
+    hipMemcpy2DAsync(dst, dst_pitch, src, src_pitch, width, height, kind, own(stream)))
+SPT(hipMemcpy3DAsync, (const struct hipMemcpy3DParms *p, hipStream_t stream),
+    hipMemcpy3DAsync(p, own(stream)))
+SPT(hipMemset2DAsync,
+    (void *dst, size_t pitch, int value, size_t width, size_t height, hipStream_t stream),
+    hipMemset2DAsync(dst, pitch, value, width, height, own(stream)))
+SPT(hipMemset3DAsync, (hipPitchedPtr box, int value, hipExtent extent, hipStream_t stream),
+    hipMemset3DAsync(box, value, extent, own(stream)))
 SPT(hipStreamQuery, (hipStream_t stream), hipStreamQuery(own(stream)))
 SPT(hipStreamSynchronize, (hipStream_t stream), hipStreamSynchronize(own(stream)))
 SPT(hipStreamGetPriority, (hipStream_t stream, int *priority),
@@ -72,5 +91,8 @@ SPT(hipStreamBeginCapture, (hipStream_t stream, hipStreamCaptureMode mode),
     hipStreamBeginCapture(own(stream), mode))
 SPT(hipStreamEndCapture, (hipStream_t stream, hipGraph_t *graph),
     hipStreamEndCapture(own(stream), graph))
+SPT(hipStreamGetCaptureInfo,
+    (hipStream_t stream, hipStreamCaptureStatus *status, unsigned long long *id),
+    hipStreamGetCaptureInfo(own(stream), status, id))
 SPT(hipStreamIsCapturing, (hipStream_t stream, hipStreamCaptureStatus *status),
     hipStreamIsCapturing(own(stream), status))

@@ -197,6 +197,28 @@ static void graphs(void)
     HIP(hipFree(p));
 }
 
+static void memory(void)
+{
+    int *host, *p, back = 0;
+    unsigned count = 0;
+    hipModule_t module;
+    HIP(find<hipError_t(void **, size_t, unsigned)>("hipExtHostAlloc")((void **)&host, 256, 0));
+    HIP(hipMalloc(&p, 256));
+    host[0] = 5;
+    host[1] = 6;
+    auto copy_rows = find<hipError_t(void *, size_t, const void *, size_t, size_t, size_t,
+                                     hipMemcpyKind, hipStream_t)>("hipMemcpy2DAsync_spt");
+    HIP(copy_rows(p, 8, host, 8, 8, 1, hipMemcpyHostToDevice, NULL));
+    HIP(hipMemcpy(&back, p + 1, 4, hipMemcpyDeviceToHost));
+    CHECK(back == 6);
+    EXPECT(hipErrorInvalidHandle, find<hipError_t(unsigned *, hipModule_t)>(
+                                      "hipModuleGetFunctionCount")(&count, NULL));
+    EXPECT(hipErrorInvalidImage, find<hipError_t(hipModule_t *, const void *)>(
+                                     "hipModuleLoadFatBinary")(&module, "no code"));
+    HIP(hipFree(p));
+    HIP(hipHostFree(host));
+}
+
 int main()
 {
     get_proc_address = (GetProcAddress *)dlsym(RTLD_DEFAULT, "hipGetProcAddress");
@@ -206,5 +228,6 @@ int main()
     launches();
     streams();
     graphs();
+    memory();
     return 0;
 }
