@@ -23,6 +23,9 @@ enum {
     LONG = 1 << 4,       /* for plain kernels only */
     UNEVEN = 1 << 5,     /* qo_indptr: sequences with fewer queries than q_len, or none */
     SPLIT = 1 << 6,      /* a work list: parts of sequences, whose states are compared */
+    OWN_SCALE = 1 << 7,  /* not 1 / sqrt(head_dim) */
+    TREE = 1 << 8,       /* for custom masks: the queries are a binary tree of draft tokens */
+    MODEL = 1 << 9,      /* for kernels of its ratio */
 };
 
 /*
@@ -48,9 +51,34 @@ static const struct shape {
     { "split", SPLIT | UNEVEN | PADDED, 16, 4, 1, 5, { 700, 9, 0, 333, 64 } },
     { "split heads", SPLIT, 128, 2, 2, 2, { 600, 50 } },
     { "long", LONG, 128, 8, 1, 1, { 16385 } },
+    { "own scale", OWN_SCALE, 16, 10, 1, 2, { 40, 77 } },
+    { "few keys", 0, 16, 7, 2, 5, { 1, 2, 3, 4, 7 } },
+    { "40 heads", UNEVEN, 64, 40, 1, 3, { 48, 5, 1030 } },
+    { "draft tree", TREE, 16, 8, 1, 3, { 100, 1030, 8 } },
 };
 
-/* For kernels with a run-time window, in turn. */
+/*
+ * Heads of models as one of eight ranks has them, of GLM-4.5 one of four, and contexts of 1 to 16k
+ * keys. The models of a head_dim have different ratios.
+ */
+#define CONTEXTS 5, { 16384, 1, 777, 33, 129 }
+static const struct model {
+    int head_dim;
+    struct shape shape;
+} models[] = {
+    { 64, { "gpt-oss", MODEL | SPLIT, 16, 8, 1, CONTEXTS } },
+    { 128, { "Llama 8B", MODEL, 16, 4, 1, CONTEXTS } },
+    { 128, { "Llama 70B", MODEL | SPLIT, 16, 8, 1, CONTEXTS } },
+    { 128, { "Llama 405B", MODEL, 16, 16, 1, CONTEXTS } },
+    { 128, { "Qwen3 1.7B", MODEL, 64, 2, 1, CONTEXTS } },
+    { 128, { "Qwen3 14B", MODEL | SPLIT, 1024, 5, 1, CONTEXTS } },
+    { 128, { "GLM-4.5", MODEL | SPLIT, 16, 12, 2, CONTEXTS } },
+    { 128, { "MiniMax-M2", MODEL, 16, 6, 1, CONTEXTS } },
+    { 256, { "Qwen3-Next", MODEL | SPLIT, 1, 8, 1, CONTEXTS } },
+    { 256, { "Qwen3.5", MODEL, 16, 16, 1, CONTEXTS } },
+};
+
+/* For kernels with a run-time window, in turn; the first is that of models. */
 static const struct {
     int left, right;
 } windows[] = { { 127, 0 }, { 0, 0 }, { 16, 16 }, { -1, 0 }, { 5, -1 }, { -1, -1 }, { 64, 32 } };
@@ -215,6 +243,21 @@ static void set_lengths(struct problem *p)
     p->args.total_q = p->qo[shape->count] + (shape->flags & PADDED ? 3 : 0);
 }
 
+/* A draft token sees the keys before the drafts, and of these itself and what it descends from. */
+static void mask_tree(struct problem *p, int s)
+{
+    const int queries = p->qo[s + 1] - p->qo[s], keys = p->kv_lens[s], first = keys - queries;
+    for (int t = 0; t < queries; t++) {
+        uint8_t *row = p->mask + p->mask_indptr[s] + (int64_t)t * keys;
+        for (int k = 0; k < keys; k++)
+            row[k] = k < first;
+        for (int node = t; node >= 0; node = node ? (node - 1) / 2 : -1) {
+            if (first + node >= 0)
+                row[first + node] = 1;
+        }
+    }
+}
+
 static void make_tensors(struct problem *p, uint64_t *random)
 {
     const struct attn_decode_desc *d = &p->desc;
@@ -236,6 +279,8 @@ static void make_tensors(struct problem *p, uint64_t *random)
     p->mask = malloc((size_t)p->mask_indptr[p->args.batch] + 1);
     for (int64_t i = 0; i < p->mask_indptr[p->args.batch]; i++)
         p->mask[i] = random_bits(random) % 3 != 0;
+    for (int s = 0; s < p->args.batch && p->shape->flags & TREE; s++)
+        mask_tree(p, s);
 }
 
 static void make_cache(struct problem *p, uint64_t *random)
@@ -425,43 +470,51 @@ static void destroy(struct problem *p)
 
 /*
  * Page size and heads for a kernel that takes any: the shape's own, or the next above them for
- * which the pack has no kernel of its own that lookup would rather take.
+ * which the pack has no kernel of its own that lookup would rather take. False: a model's heads are
+ * not for this kernel.
  */
-static void choose(const struct verify_run *run, const struct shape *shape, const char *kernel,
+static bool choose(const struct verify_run *run, const struct shape *shape, const char *kernel,
                    const struct attn_decode_desc *given, struct attn_decode_desc *desc)
 {
     const bool any_page = given->cache.page_size == 0, any_ratio = given->heads == 0;
-    const int page_steps = any_page ? 4 : 1, ratio_steps = any_ratio ? MAX_RATIO_STEPS : 1;
+    const bool model = shape->flags & MODEL;
+    const int page_steps = any_page ? 4 : 1;
+    const int ratio_steps = any_ratio && !model ? MAX_RATIO_STEPS : 1;
+    if (model && !any_ratio && given->heads != shape->ratio * given->kv_heads)
+        return false;
     for (int i = 0; i < page_steps * ratio_steps; i++) {
         *desc = *given;
         if (any_page)
             desc->cache.page_size = verify_page_size(&given->cache, shape->page_size)
                                     << i % page_steps;
-        if (any_ratio) {
+        if (any_ratio || model) {
             desc->kv_heads = shape->kv_heads;
             desc->heads = (shape->ratio + i / page_steps) * shape->kv_heads;
         }
         if (verify_takes(run, desc, kernel))
-            return;
+            return true;
     }
+    return !model;
 }
 
-static void verify_shape(struct verify_run *run, const struct attn_kernel_info *info, size_t i,
-                         const struct attn_decode_desc *desc, const struct precision *precision)
+static void verify_shape(struct verify_run *run, const struct attn_kernel_info *info,
+                         const struct shape *shape, size_t i, const struct attn_decode_desc *desc,
+                         const struct precision *precision)
 {
-    const struct shape *shape = &shapes[i];
     struct verify_row row = { .kernel = info->name, .shape = shape->name };
     struct problem p = {
         .run = run, .shape = shape, .precision = precision, .desc = *desc, .row = &row,
         .args = {
-            .size = sizeof(p.args), .scale = 1 / sqrtf((float)desc->head_dim),
+            .size = sizeof(p.args),
+            .scale = shape->flags & OWN_SCALE ? 0.3f : 1 / sqrtf((float)desc->head_dim),
             .soft_cap = shape->flags & HUGE_LOGIT ? 50 : 5,
             .window_left = windows[i % COUNT(windows)].left,
             .window_right = windows[i % COUNT(windows)].right,
         },
         .memory = { .gpu = run->gpu },
     };
-    choose(run, shape, info->name, desc, &p.desc);
+    if (!choose(run, shape, info->name, desc, &p.desc))
+        return;
     p.sinks = calloc((size_t)p.desc.heads, sizeof(*p.sinks));
     uint64_t random = run->seed * 1000003 + i;
     set_lengths(&p);
@@ -510,9 +563,14 @@ static void verify(struct verify_run *run, uint32_t n, const struct attn_kernel_
         return;
     }
     const bool plain = !desc.sinks && !desc.soft_cap && !desc.lse;
+    const bool custom = desc.mask == ATTN_MASK_CUSTOM;
     for (size_t i = 0; i < COUNT(shapes); i++) {
-        if (plain || !(shapes[i].flags & LONG))
-            verify_shape(run, info, i, &desc, precision);
+        if ((plain || !(shapes[i].flags & LONG)) && (custom || !(shapes[i].flags & TREE)))
+            verify_shape(run, info, &shapes[i], i, &desc, precision);
+    }
+    for (size_t i = 0; i < COUNT(models); i++) {
+        if (models[i].head_dim == desc.head_dim)
+            verify_shape(run, info, &models[i].shape, i * COUNT(windows), &desc, precision);
     }
 }
 

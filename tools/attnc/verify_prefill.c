@@ -24,6 +24,7 @@ enum {
     FAR = 1 << 2,        /* k and v lie beyond 4 GiB and are spread over 4 GiB more */
     PADDED = 1 << 3,     /* rows of q and out behind the last sequence */
     LONG = 1 << 4,       /* for plain kernels only */
+    OWN_SCALE = 1 << 5,  /* not 1 / sqrt(head_dim) */
 };
 
 /*
@@ -50,6 +51,7 @@ static const struct shape {
     { "views", VIEWS, 8, 1, 2, { { 90, 90 }, { 40, 40 } } },
     { "beyond 4 GiB", FAR, 1, 2, 1, { { 20, 72 } } },
     { "long", LONG, 2, 1, 1, { { 260, 700 } } },
+    { "own scale", OWN_SCALE, 1, 1, 1, { { 20, 40 } } },
 };
 
 /* For kernels with a run-time window, in turn. */
@@ -373,7 +375,8 @@ static void verify_shape(struct verify_run *run, const struct attn_kernel_info *
         .run = run, .shape = shape, .precision = precision, .desc = *desc, .row = &row,
         .hook = hook,
         .args = {
-            .size = sizeof(p.args), .scale = 1 / sqrtf((float)desc->head_dim),
+            .size = sizeof(p.args),
+            .scale = shape->flags & OWN_SCALE ? 0.3f : 1 / sqrtf((float)desc->head_dim),
             .soft_cap = shape->flags & HUGE_LOGIT ? 50 : 5,
             .window_left = windows[i % COUNT(windows)].left,
             .window_right = windows[i % COUNT(windows)].right,
