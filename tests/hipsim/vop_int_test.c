@@ -108,6 +108,41 @@ static void sixteen_bits(void **state)
     CHECK_CASES(GFX942, MODE_DEFAULT, cases);
 }
 
+/*
+ * Float inline constants of 16-bit integers are the f32's bits: LLVM's getInlineEncodingV216(), and
+ * isInlinableImm() of its assembler.
+ */
+static void float_constants_of_halves(void **state)
+{
+    (void)state;
+    static const struct op_case cases[] = {
+        {"v_add_u16 v0, 1.0, v2", 7, 0, 0, 7},
+        {"v_add_u16 v0, 0.15915494, v2", 1, 0, 0, 0xf984},
+        {"v_med3_u16 v0, 4.0, v2, v4", 9, 12, 0, 0xdead0009},
+        {"v_pk_add_u16 v0, 1.0, v2", 0x00050007, 0, 0, 0x3f850007},
+        {"v_cvt_f16_u16 v0, 2.0", 0, 0, 0, 0},
+        {"v_add_f16 v0, 1.0, v2", 0x3c00, 0, 0, 0x4000},
+    };
+    CHECK_CASES(GFX942, MODE_DEFAULT, cases);
+    static const struct op_case table[] = {
+        {"v_bitop3_b16 v0, v2, v4, 0.15915494 bitop3:0xaa", 0, 0, 0, 0xdeadf983},
+    };
+    CHECK_CASES(GFX950, MODE_DEFAULT, table);
+}
+
+/* op_sel[3] chooses the half of a 16-bit result; the pseudo-code of these assigns all of D0. */
+static void whole_results_ignore_the_high_select(void **state)
+{
+    (void)state;
+    static const struct op_case cases[] = {
+        {"v_mad_u32_u16 v0, v2, v4, v6 op_sel:[1,0,0,1]", 0x00030000, 5, 1, 16},
+        {"v_mad_i32_i16 v0, v2, v4, v6 op_sel:[0,0,0,1] clamp", 0xfffe, 3, 1, 0xfffffffb},
+        {"v_pack_b32_f16 v0, v2, v4 op_sel:[1,0,1]", 0x12345678, 0x9abcdef0, 0, 0xdef01234},
+        {"v_cvt_pknorm_i16_f16 v0, v2, v4 op_sel:[1,0,1]", 0x3c000000, 0xbc00, 0, 0x80017fff},
+    };
+    CHECK_CASES(GFX942, MODE_DEFAULT, cases);
+}
+
 static void sixty_four_bits(void **state)
 {
     (void)state;
@@ -281,6 +316,8 @@ int main(void)
         cmocka_unit_test(one_and_two_operands),
         cmocka_unit_test(three_operands),
         cmocka_unit_test(sixteen_bits),
+        cmocka_unit_test(float_constants_of_halves),
+        cmocka_unit_test(whole_results_ignore_the_high_select),
         cmocka_unit_test(sixty_four_bits),
         cmocka_unit_test(gfx950_adds_bit_operations),
         cmocka_unit_test(carries_go_through_lane_masks),

@@ -69,13 +69,13 @@ static uint64_t float_constant(enum type_class class, unsigned dwords, unsigned 
     code -= 240;
     switch (class) {
     case CLASS_F16:
-    case CLASS_PK_F16:
-    case CLASS_INT16: return f16[code];
+    case CLASS_PK_F16: return f16[code];
     case CLASS_BF16:
     case CLASS_PK_BF16: return bf16[code];
     case CLASS_F64: return f64[code];
     case CLASS_F32:
     case CLASS_PK_F32:
+    case CLASS_INT16: /* the low half of the f32, as LLVM's getInlineEncodingV216() says */
     case CLASS_PK_INT16: return f32[code];
     default: return dwords == 2 ? f64[code] : f32[code];
     }

@@ -420,7 +420,9 @@ void LOCAL(exec_lanes)(struct wave *w, const struct inst *in)
     bool flush = !(flags & ROW_NO_FLUSH) && flushes(w, row->dst, 1);
     /* Bit operations may work in place; float kernels look at their sources again for NaNs. */
     alias &= TYPE_CLASS(row->dst) >= CLASS_F16;
-    bool merge = flags & ROW_PARTIAL || (in->form & FORM_OP_SEL && in->op_sel & 8);
+    /* op_sel[3] means nothing to results of a whole register: v_mad_u32_u16, v_pack_b32_f16. */
+    bool high = in->form & FORM_OP_SEL && in->op_sel & 8 && is_half(row->dst);
+    bool merge = flags & ROW_PARTIAL || high;
     bool direct = !alias && !flush && !merge && lanes == UINT64_MAX
         && !(in->form & (FORM_OUT_MODS | FORM_SDWA));
     x.d = direct ? dst : out;
