@@ -128,6 +128,40 @@ static void mixed_precision(void **state)
     CHECK_CASES(GFX942, MODE_DEFAULT, cases);
 }
 
+/* The fma rounds by MODE.FP_ROUND of f32, its conversion by that of f16; both flush by MODE. */
+static void mixed_precision_modes(void **state)
+{
+    (void)state;
+    static const struct op_case up[] = { /* 1 + 2^-24, then to f16 by nearest */
+        {"v_fma_mix_f32 v0, v2, v4, v6", 0x3f800000, 0x3f800000, 0x33800000, 0x3f800001},
+        {"v_fma_mixlo_f16 v0, v2, v4, v6", 0x3f801000, 0x3f800000, 0x2f800000, 0xdead3c01},
+        {"v_fma_mixhi_f16 v0, v2, v4, v6", 0x7f7fffff, 0x40000000, 0xff7fffff, 0x7c00beef},
+    };
+    CHECK_CASES(GFX942, MODE_DEFAULT | 1, up);
+    static const struct op_case down[] = {
+        {"v_fma_mixlo_f16 v0, v2, v4, v6", 0x3f800000, 0x3f800000, 0xbf800000, 0xdead8000},
+    };
+    CHECK_CASES(GFX942, MODE_DEFAULT | 2, down);
+    static const struct op_case flushed[] = {
+        {"v_fma_mix_f32 v0, v2, v4, v6", 0x80800000, 0x3f000000, 0x80000000, 0x80000000},
+        {"v_fma_mixlo_f16 v0, v2, v4, v6", 0xb8000000, 0x3f800000, 0x80000000, 0xdead8000},
+    };
+    CHECK_CASES(GFX942, MODE_IEEE | MODE_DX10_CLAMP, flushed);
+}
+
+/* V_DOT2_F32_F16 flushes f32 whatever MODE says: LLVM, SITargetLowering::performFMACombine(). */
+static void dot2_flushes_singles(void **state)
+{
+    (void)state;
+    static const struct op_case cases[] = {
+        {"v_dot2_f32_f16 v0, v2, v4, v6", 0, 0x3c00, 0x80123456, 0},
+        {"v_dot2_f32_f16 v0, v2, v4, v6", 0x80008000, 0x3c003c00, 0x80123456, 0x80000000},
+        {"v_dot2_f32_f16 v0, v2, v4, v6", 0x0001, 0x0001, 0x00123456, 0x27800000},
+        {"v_mov_b32 v0, v6\nv_dot2c_f32_f16 v0, v2, v4", 0, 0x3c00, 0x00123456, 0},
+    };
+    CHECK_CASES(GFX942, MODE_DEFAULT, cases);
+}
+
 static void dot_products(void **state)
 {
     (void)state;
@@ -164,7 +198,9 @@ int main(void)
         cmocka_unit_test(packed_halves),
         cmocka_unit_test(packed_singles),
         cmocka_unit_test(mixed_precision),
+        cmocka_unit_test(mixed_precision_modes),
         cmocka_unit_test(dot_products),
+        cmocka_unit_test(dot2_flushes_singles),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

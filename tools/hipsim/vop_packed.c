@@ -4,6 +4,8 @@
  * and from AGPRs (CDNA3 and CDNA4 ISA, VOP3P section). op_sel and neg have been applied to packed
  * operands by the driver; the mix instructions read them themselves.
  */
+#include <fenv.h>
+
 #include "tools/hipsim/lanes.h"
 
 #define HEAD(op) \
@@ -133,16 +135,20 @@ static void mix(struct lanes *x, uint32_t *d)
 static void k_fma_mix_f32(struct lanes *x)
 {
     mix(x, x->d);
+    if (!(x->w->mode & 0x20)) /* ROW_NO_FLUSH: halves among the sources flush by their own bit */
+        EACH_LANE x->d[i] = x->d[i] & 0x7f800000 ? x->d[i] : x->d[i] & 0x80000000;
 }
 
-/* Clamping is done here, in f16, because the row's result is a merged register. */
+/* Clamp and flush are done here, in f16, because the row's result is a merged register. */
 static void mix_half(struct lanes *x, bool high)
 {
     uint32_t r[WAVE_LANES];
     const uint32_t *old = x->s[3];
     bool clamp = x->in->clamp, zero = x->w->mode & MODE_DX10_CLAMP;
+    bool flush = !(x->w->mode & 0x80);
     enum rounding mode = round_f16_mode(x->w);
     mix(x, r);
+    fesetround(FE_TONEAREST); /* f64_to_f16() rounds by itself */
     for (unsigned i = 0; i < WAVE_LANES; i++) {
         uint32_t h = f64_to_f16((double)as_f32(r[i]), mode);
         bool nan = (h & 0x7fff) > 0x7c00;
@@ -150,6 +156,7 @@ static void mix_half(struct lanes *x, bool high)
             h = zero ? 0 : h;
         else if (clamp)
             h = h & 0x8000 ? 0 : h > 0x3c00 ? 0x3c00 : h;
+        h = flush && !(h & 0x7c00) ? h & 0x8000 : h;
         x->d[i] = high ? h << 16 | (old[i] & 0xffff) : h | (old[i] & 0xffff0000);
     }
 }
@@ -190,7 +197,15 @@ static inline uint32_t canonical(float r)
     return r == r ? f32_bits(r) : DEFAULT_NAN32;
 }
 
-DOT_F(dot2_f32_f16, as_f32(c) + half_at(a, 0) * half_at(b, 0) + half_at(a, 16) * half_at(b, 16))
+/* Flushes f32 denormals whatever MODE says: LLVM, SITargetLowering::performFMACombine(). */
+static inline float flushed(float f)
+{
+    uint32_t u = f32_bits(f);
+    return as_f32(u & 0x7f800000 ? u : u & 0x80000000);
+}
+
+DOT_F(dot2_f32_f16, flushed(flushed(as_f32(c)) + half_at(a, 0) * half_at(b, 0)
+                            + half_at(a, 16) * half_at(b, 16)))
 DOT_F(dot2_f32_bf16,
       bhalf_at(a, 0) * bhalf_at(b, 0) + bhalf_at(a, 16) * bhalf_at(b, 16) + as_f32(c))
 DOT_F(dot2c_f32_bf16,
@@ -267,10 +282,10 @@ const struct op_row LOCAL(vop_packed_rows)[] = {
     ROW(pk_add_f32, pk_add_f32, ROW_ROUNDS, 0, T_PKF32, T_PKF32, T_PKF32)
     ROW(pk_mov_b32, pk_mov_b32, ROW_OP_SEL | ROW_NO_FLUSH, 0, T_B64, T_PKF32, T_PKF32)
     ROW(fma_mix_f32, fma_mix_f32, MIX | ROW_ROUNDS, 0, T_F32, T_B32, T_B32, T_B32)
-    ROW(fma_mixlo_f16, fma_mixlo_f16, MIX | ROW_INT_CLAMP | ACC, 0, T_B32, T_B32, T_B32, T_B32,
-        T_B32)
-    ROW(fma_mixhi_f16, fma_mixhi_f16, MIX | ROW_INT_CLAMP | ACC, 0, T_B32, T_B32, T_B32, T_B32,
-        T_B32)
+    ROW(fma_mixlo_f16, fma_mixlo_f16, MIX | ROW_ROUNDS | ROW_INT_CLAMP | ACC, 0, T_B32, T_B32, T_B32,
+        T_B32, T_B32)
+    ROW(fma_mixhi_f16, fma_mixhi_f16, MIX | ROW_ROUNDS | ROW_INT_CLAMP | ACC, 0, T_B32, T_B32, T_B32,
+        T_B32, T_B32)
     ROW(dot2_f32_f16, dot2_f32_f16, ROW_ROUNDS, 0, T_F32, T_PKF16, T_PKF16, T_F32)
     ROW(dot2_f32_bf16, dot2_f32_bf16, ROW_ROUNDS, GFX950, T_F32, T_PKBF16, T_PKBF16, T_F32)
     ROW(dot2_i32_i16, dot2_i32_i16, ROW_INT_CLAMP, 0, T_I32, T_PKB16, T_PKB16, T_I32)
