@@ -174,6 +174,53 @@ static void block_scaled(void **state)
     CHECK_CASES(GFX950, MODE_DEFAULT, cases);
 }
 
+/*
+ * Stochastic rounding as ROCm's from_float_sr() (amd_hip_ocp_host.hpp): the mantissa of a subnormal
+ * result is shifted and cut, then as many random bits as the two formats differ by are added.
+ */
+static void stochastic_subnormals(void **state)
+{
+    (void)state;
+    static const struct op_case cases[] = {
+        /* 2^-9 - 2^-33: the bit that is cut would carry with a random number of all ones */
+        {"v_cvt_scalef32_sr_fp8_f32 v0, v2, v4, v6", 0x3affffff, 0x00000fff, 0x3f800000,
+         0xdeadbe00},
+        {"v_cvt_scalef32_sr_fp8_f32 v0, v2, v4, v6", 0x3affffff, 0x00001000, 0x3f800000,
+         0xdeadbe01},
+        {"v_cvt_scalef32_sr_fp8_f16 v0, v2, v4, v6", 0x17ff, 0x01ffffff, 0x3f800000, 0xdeadbe00},
+        {"v_cvt_scalef32_sr_fp8_f16 v0, v2, v4, v6", 0x17ff, 0x02000000, 0x3f800000, 0xdeadbe01},
+        {"v_cvt_scalef32_sr_bf8_bf16 v0, v2, v4, v6", 0x3f81, 0xf8000000, 0x3f800000, 0xdeadbe3d},
+        {"v_cvt_scalef32_sr_bf8_bf16 v0, v2, v4, v6", 0x3f81, 0xf0000000, 0x3f800000, 0xdeadbe3c},
+    };
+    CHECK_CASES(GFX950, MODE_DEFAULT, cases);
+    static const struct op_case fnuz[] = {
+        {"v_cvt_sr_fp8_f32 v0, v2, v4", 0x3a7fffff, 0x00000fff, 0, 0xdeadbe00},
+        {"v_cvt_sr_fp8_f32 v0, v2, v4", 0x3a7fffff, 0x00001000, 0, 0xdeadbe01},
+    };
+    CHECK_CASES(GFX942, MODE_DEFAULT, fnuz);
+}
+
+/* A scale of NaN leaves the sign; a quotient beyond f32 is an overflow and not an infinity. */
+static void scales_at_the_ends(void **state)
+{
+    (void)state;
+    static const struct op_case cases[] = {
+        {"v_cvt_scalef32_f32_fp8 v0, v2, v4", 0xb8, 0x7f800000, 0, 0xffc00000},
+        {"v_cvt_scalef32_pk_fp4_f32 v0, v2, v4, v6", 0x3f800000, 0xbf800000, 0x7f800000,
+         0xdeadbef7},
+        {"v_cvt_scalef32_pk_bf8_f32 v0, v2, v4, v6", 0x7f000000, 0xff000000, 0x00800000,
+         0xdeadfc7c},
+    };
+    CHECK_CASES(GFX950, MODE_DEFAULT, cases);
+    static const struct op_case saturated[] = {
+        {"v_cvt_scalef32_pk_bf8_f32 v0, v2, v4, v6", 0x7f000000, 0xff000000, 0x00800000,
+         0xdeadfb7b},
+        {"v_cvt_scalef32_pk_fp8_f32 v0, v2, v4, v6", 0x7f000000, 0xff000000, 0x00800000,
+         0xdeadfe7e},
+    };
+    CHECK_CASES(GFX950, MODE_DEFAULT | MODE_FP16_OVFL, saturated);
+}
+
 /* Thirty-two six-bit numbers there and back: every code of the format survives. */
 static void six_bits_round_trip(void **state)
 {
@@ -252,6 +299,8 @@ int main(void)
         cmocka_unit_test(results_choose_the_rounding),
         cmocka_unit_test(eight_bits_ocp_on_gfx950),
         cmocka_unit_test(block_scaled),
+        cmocka_unit_test(stochastic_subnormals),
+        cmocka_unit_test(scales_at_the_ends),
         cmocka_unit_test(six_bits_round_trip),
         cmocka_unit_test(six_bit_values),
     };

@@ -76,26 +76,30 @@ static inline uint32_t narrow_encode(const struct narrow *f, float x, bool satur
 }
 
 /*
- * The magnitude of x with `mbits` of mantissa, rounded stochastically: the top bits of `random`, as
- * many as are dropped, are added before the cut. The manual's pseudo-code lets the sum wrap inside
- * of the mantissa, which would turn 1.99 into 1.0; here the carry reaches the exponent.
+ * The magnitude of x, a number of a format with `from` bits of mantissa, with `mbits` of them,
+ * rounded stochastically: a subnormal result's mantissa is shifted and cut first, then the top bits
+ * of `random`, as many as the formats differ by, are added before the cut. So does ROCm's
+ * from_float_sr() (amd_hip_ocp_host.hpp). The manual's pseudo-code lets the sum wrap inside of the
+ * mantissa, which would turn 1.99 into 1.0; the carry reaches the exponent.
  */
-static inline uint32_t stochastic_bits(float x, unsigned mbits, int bias, uint32_t random)
+static inline uint32_t stochastic_bits(float x, unsigned from, unsigned mbits, int bias,
+                                       uint32_t random)
 {
     uint32_t u = f32_bits(x);
     int e = (int)(u >> 23 & 0xff);
-    uint64_t m = (u & 0x7fffff) | (uint32_t)(e != 0) << 23;
+    uint32_t m = ((u & 0x7fffff) | (uint32_t)(e != 0) << 23) >> (23 - from);
     int target = (e ? e : 1) - 127 + bias;
-    int drop = 23 - (int)mbits + (target < 1 ? 1 - target : 0);
-    drop = drop > 32 ? 32 : drop;
-    uint64_t r = (m + ((uint64_t)random >> (32 - drop))) >> drop;
-    return (uint32_t)r + ((uint32_t)((target < 1 ? 1 : target) - 1) << mbits);
+    int below = target < 1 ? 1 - target : 0;
+    unsigned drop = from - mbits;
+    m = below < 32 ? m >> below : 0;
+    uint32_t r = (m + (random >> (32 - drop))) >> drop;
+    return r + ((uint32_t)((target < 1 ? 1 : target) - 1) << mbits);
 }
 
-static inline uint32_t narrow_stochastic(const struct narrow *f, float x, uint32_t random,
-                                         bool saturate)
+static inline uint32_t narrow_stochastic(const struct narrow *f, float x, unsigned from,
+                                         uint32_t random, bool saturate)
 {
-    return narrow_finish(f, x, stochastic_bits(x, f->mbits, f->bias, random), saturate);
+    return narrow_finish(f, x, stochastic_bits(x, from, f->mbits, f->bias, random), saturate);
 }
 
 /* The sequence of V_PRNG_B32. */

@@ -121,7 +121,7 @@ CVT(f32_bf16, d[i] = s0[i] << 16)
 static inline uint32_t stochastic16(uint32_t u, uint32_t random, unsigned mbits, int bias,
                                     uint32_t inf)
 {
-    uint32_t r = stochastic_bits(as_f32(u), mbits, bias, random);
+    uint32_t r = stochastic_bits(as_f32(u), 23, mbits, bias, random);
     r = r > inf ? inf : r;
     r = (u & 0x7fffffff) == 0x7f800000 ? inf : r;
     r = nan32(u) ? inf | 1u << (mbits - 1) | (u >> (23 - mbits) & ((1u << (mbits - 1)) - 1)) : r;
@@ -145,10 +145,10 @@ CVT(sr_bf16, d[i] = stochastic16(s0[i], s1[i], 7, 127, 0x7f80))
     CVT(pk_bf8_##suffix, d[i] = narrow_encode(&bf8, A32, saturate) \
         | narrow_encode(&bf8, B32, saturate) << 8) \
     CVT(sr_fp8_##suffix, unsigned at = 8 * (x->in->op_sel >> 2); \
-        uint32_t r = narrow_stochastic(&fp8, A32, s1[i], saturate); \
+        uint32_t r = narrow_stochastic(&fp8, A32, 23, s1[i], saturate); \
         d[i] = (x->s[3][i] & ~(0xffu << at)) | r << at) \
     CVT(sr_bf8_##suffix, unsigned at = 8 * (x->in->op_sel >> 2); \
-        uint32_t r = narrow_stochastic(&bf8, A32, s1[i], saturate); \
+        uint32_t r = narrow_stochastic(&bf8, A32, 23, s1[i], saturate); \
         d[i] = (x->s[3][i] & ~(0xffu << at)) | r << at)
 FP8_KERNELS(fnuz, fp8_fnuz, bf8_fnuz)
 FP8_KERNELS(ocp, fp8_ocp, bf8_ocp)

@@ -6,6 +6,8 @@
  *
  * A row's `lanes` is a struct scale_op; one kernel per shape of operands.
  */
+#include <float.h>
+
 #include "tools/hipsim/lanes.h"
 #include "tools/hipsim/narrow.h"
 
@@ -37,22 +39,28 @@ static inline void wide_put(uint32_t *rows, unsigned i, unsigned e, enum wide_ty
     *row = e & 1 ? (*row & 0xffff) | h << 16 : (*row & 0xffff0000) | h;
 }
 
-/* v * 2^(scale - 127) or its inverse, in f32: rounds only where f32 runs out of range. */
+/*
+ * v * 2^(scale - 127) or its inverse, in f32: rounds only where f32 runs out of range. A quotient
+ * that does is no infinity yet; it overflows in the narrow format.
+ */
 static inline float scaled(float v, uint32_t scale, bool divide)
 {
     int e = (int)(scale >> 23 & 0xff);
     if (e == 255)
-        return as_f32(DEFAULT_NAN32);
+        return as_f32(DEFAULT_NAN32 | (f32_bits(v) & 0x80000000));
     double factor = as_f64((uint64_t)(1023 + (divide ? 127 - e : e - 127)) << 52);
-    return (float)((double)v * factor);
+    float r = (float)((double)v * factor);
+    return divide && isinf(r) && !isinf(v) ? copysignf(FLT_MAX, v) : r;
 }
 
 static inline uint32_t to_narrow(const struct scale_op *op, float v, uint32_t scale,
                                  uint32_t random, bool saturate)
 {
     float s = scaled(v, scale, true);
-    return op->stochastic ? narrow_stochastic(op->format, s, random, saturate)
-        : narrow_encode(op->format, s, saturate);
+    static const unsigned mantissa[] = {[WIDE_F32] = 23, [WIDE_F16] = 10, [WIDE_BF16] = 7};
+    if (op->stochastic)
+        return narrow_stochastic(op->format, s, mantissa[op->wide], random, saturate);
+    return narrow_encode(op->format, s, saturate);
 }
 
 static inline float to_wide(const struct scale_op *op, uint32_t code, uint32_t scale)
