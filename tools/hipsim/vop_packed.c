@@ -261,7 +261,8 @@ DOT(dot8_u32_u4, sat32u(dot_u(a, b, 4) + c, clamp))
 #define PK2(op) ROW(op, op, ROW_INT_CLAMP, 0, T_PKB16, T_PKB16, T_PKB16)
 #define PK3(op) ROW(op, op, ROW_INT_CLAMP, 0, T_PKB16, T_PKB16, T_PKB16, T_PKB16)
 #define ACC ROW_DST_IS_SRC
-#define MIX (ROW_OP_SEL | ROW_NO_FLUSH)
+#define MIX (ROW_OP_SEL | ROW_NO_FLUSH | ROW_ROUNDS)
+#define MIX_HALF (MIX | ROW_INT_CLAMP | ACC)
 const struct op_row LOCAL(vop_packed_rows)[] = {
     PK3(pk_mad_i16)
     PK3(pk_mad_u16)
@@ -281,11 +282,9 @@ const struct op_row LOCAL(vop_packed_rows)[] = {
     ROW(pk_mul_f32, pk_mul_f32, ROW_ROUNDS, 0, T_PKF32, T_PKF32, T_PKF32)
     ROW(pk_add_f32, pk_add_f32, ROW_ROUNDS, 0, T_PKF32, T_PKF32, T_PKF32)
     ROW(pk_mov_b32, pk_mov_b32, ROW_OP_SEL | ROW_NO_FLUSH, 0, T_B64, T_PKF32, T_PKF32)
-    ROW(fma_mix_f32, fma_mix_f32, MIX | ROW_ROUNDS, 0, T_F32, T_B32, T_B32, T_B32)
-    ROW(fma_mixlo_f16, fma_mixlo_f16, MIX | ROW_ROUNDS | ROW_INT_CLAMP | ACC, 0, T_B32, T_B32, T_B32,
-        T_B32, T_B32)
-    ROW(fma_mixhi_f16, fma_mixhi_f16, MIX | ROW_ROUNDS | ROW_INT_CLAMP | ACC, 0, T_B32, T_B32, T_B32,
-        T_B32, T_B32)
+    ROW(fma_mix_f32, fma_mix_f32, MIX, 0, T_F32, T_B32, T_B32, T_B32)
+    ROW(fma_mixlo_f16, fma_mixlo_f16, MIX_HALF, 0, T_B32, T_B32, T_B32, T_B32, T_B32)
+    ROW(fma_mixhi_f16, fma_mixhi_f16, MIX_HALF, 0, T_B32, T_B32, T_B32, T_B32, T_B32)
     ROW(dot2_f32_f16, dot2_f32_f16, ROW_ROUNDS, 0, T_F32, T_PKF16, T_PKF16, T_F32)
     ROW(dot2_f32_bf16, dot2_f32_bf16, ROW_ROUNDS, GFX950, T_F32, T_PKBF16, T_PKBF16, T_F32)
     ROW(dot2_i32_i16, dot2_i32_i16, ROW_INT_CLAMP, 0, T_I32, T_PKB16, T_PKB16, T_I32)
