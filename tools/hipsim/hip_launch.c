@@ -51,7 +51,11 @@ static hipError_t pack_params(const struct kernel *kernel, void **params, struct
     return hipSuccess;
 }
 
-/* `extra` is a list of keys and values: a pointer to the packed block and to its size. */
+/*
+ * `extra` is a list of keys and values: a pointer to the packed block and to its size. HIP takes
+ * what the kernel declares from it and looks at the size no further, so kernels are launched with
+ * blocks that end before arguments they do not use. What a block lacks is undefined here.
+ */
 static hipError_t pack_extra(const struct kernel *kernel, void **extra, struct hip_work *work)
 {
     const void *block = NULL;
@@ -70,11 +74,12 @@ static hipError_t pack_extra(const struct kernel *kernel, void **extra, struct h
     uint32_t most = kernel->metadata.kernarg_bytes;
     if (most < kernel->descriptor.kernarg_bytes)
         most = kernel->descriptor.kernarg_bytes;
-    if ((size && !block) || size < needed)
-        return hip_fail(hipErrorInvalidValue, "`extra` passes %zu bytes of arguments, kernel %s "
-                        "takes %u", size, kernel->name, needed);
+    if (!block != !size || (needed && !block))
+        return hip_fail(hipErrorInvalidValue, "`extra` passes %zu bytes of arguments %s, kernel "
+                        "%s takes %u", size, block ? "at an address" : "at no address",
+                        kernel->name, needed);
     if (size > most)
-        size = most; /* HIP takes what the kernel declares and leaves the rest */
+        size = most;
     work->kernel.args = calloc(1, size + 1);
     work->kernel.args_bytes = size;
     if (!work->kernel.args)

@@ -7,7 +7,7 @@ static void run(hipModule_t module, bool packed)
     const int n = 100;
     int host[n], *in, offset = 11;
     float result[n], *out;
-    hipFunction_t mix, none;
+    hipFunction_t mix, number, none;
     hipDeviceptr_t global;
     size_t size;
 
@@ -40,7 +40,7 @@ static void run(hipModule_t module, bool packed)
         void *extra[] = {HIP_LAUNCH_PARAM_BUFFER_POINTER, &args, HIP_LAUNCH_PARAM_BUFFER_SIZE,
                          &size, HIP_LAUNCH_PARAM_END};
         HIP(hipModuleLaunchKernel(mix, 2, 1, 1, 64, 1, 1, 0, 0, NULL, extra));
-        size = 12;
+        size = 0;
         EXPECT(hipErrorInvalidValue,
                hipModuleLaunchKernel(mix, 2, 1, 1, 64, 1, 1, 0, 0, NULL, extra));
     } else {
@@ -50,6 +50,15 @@ static void run(hipModule_t module, bool packed)
     HIP(hipMemcpy(result, out, sizeof result, hipMemcpyDeviceToHost));
     for (int i = 0; i < n; i++)
         CHECK(result[i] == (float)(3 + 0.5 - 7 + i + offset) * (float)(1 << (i & 3)));
+    if (packed) { /* a block without the arguments that the kernel does not use */
+        size = sizeof out;
+        void *extra[] = {HIP_LAUNCH_PARAM_BUFFER_POINTER, &out, HIP_LAUNCH_PARAM_BUFFER_SIZE,
+                         &size, HIP_LAUNCH_PARAM_END};
+        HIP(hipModuleGetFunction(&number, module, "number"));
+        HIP(hipModuleLaunchKernel(number, 1, 1, 1, 64, 1, 1, 0, 0, NULL, extra));
+        HIP(hipMemcpy(host, out, sizeof *host * 64, hipMemcpyDeviceToHost));
+        CHECK(host[0] == 0 && host[63] == 63);
+    }
     HIP(hipFree(in));
     HIP(hipFree(out));
 }
