@@ -70,6 +70,21 @@ static void indexed_registers(void **state)
     assert_int_equal(p.v[3][0], 0);
 }
 
+/* AccVGPRs are vector registers, too (CDNA3 ISA, "VGPR Indexing"; V_ACCVGPR_READ). */
+static void indexed_accumulators(void **state)
+{
+    (void)state;
+    struct program p = program_new(GFX942);
+    program_fill(&p, 13, 99);
+    p.s[0] = 3;
+    program_run(&p, "v_accvgpr_write_b32 a4, v13\nv_accvgpr_write_b32 a1, 7\n"
+                    "s_set_gpr_idx_on s0, gpr_idx(SRC0)\nv_accvgpr_read_b32 v1, a1\n"
+                    "v_mul_u32_u24 v2, 5, v1\ns_set_gpr_idx_off\nv_accvgpr_read_b32 v3, a1");
+    assert_int_equal(p.v[1][0], 99);
+    assert_int_equal(p.v[2][0], 495);
+    assert_int_equal(p.v[3][0], 7);
+}
+
 static void barriers_hold_all_waves(void **state)
 {
     (void)state;
@@ -296,6 +311,7 @@ int main(void)
         cmocka_unit_test(mode_is_a_register),
         cmocka_unit_test(rounding_follows_mode),
         cmocka_unit_test(indexed_registers),
+        cmocka_unit_test(indexed_accumulators),
         cmocka_unit_test(barriers_hold_all_waves),
         cmocka_unit_test(a_wave_that_ends_early_leaves_an_unequal_barrier),
         cmocka_unit_test(lanes_that_went_round_a_barrier_are_found),

@@ -240,26 +240,6 @@ static void count_bytes(struct counters *c, const struct mem_access *a)
     c->store_bytes += a->is_store ? bytes : 0;
 }
 
-/* s_set_gpr_idx_on: VGPR operands that M0[15:12] selects are relative to M0[7:0]. */
-static void exec_indexed(struct wave *w, const struct inst *in)
-{
-    struct inst moved = *in;
-    struct opnd *operands[4] = {&moved.src[0], &moved.src[1], &moved.src[2], &moved.dst};
-    uint32_t m0 = w->sgpr[SGPR_M0];
-    for (unsigned i = 0; i < 4; i++) {
-        struct opnd *o = operands[i];
-        if (!(m0 >> (12 + i) & 1) || o->kind != OPND_VGPR)
-            continue;
-        o->reg = (uint16_t)(o->reg + (m0 & 0xff));
-        if (o->reg + o->dwords > (int)w->launch->nvgpr) {
-            wave_fault(w, in, FAULT_REGISTER, 0, "indexed register v%u, the kernel has %u", o->reg,
-                       w->launch->nvgpr);
-            return;
-        }
-    }
-    in->exec(w, &moved);
-}
-
 /*
  * The register file is unified: v[nvgpr + i] is a[i], and hand-written kernels use it so. Their
  * rows are adjacent; validity is kept under the name that was used.
@@ -282,10 +262,36 @@ static bool registers_exist(struct wave *w, const struct inst *in)
     return false;
 }
 
+/*
+ * s_set_gpr_idx_on: vector registers that M0[15:12] selects are relative to M0[7:0], those of
+ * v_accvgpr_read as well: the register file is one. `moved` becomes `in` with the registers meant.
+ */
+static bool index_registers(struct wave *w, const struct inst *in, struct inst *moved)
+{
+    *moved = *in;
+    struct opnd *operands[4] = {&moved->src[0], &moved->src[1], &moved->src[2], &moved->dst};
+    uint32_t m0 = w->sgpr[SGPR_M0], nagpr = w->launch->nagpr, nvgpr = w->launch->nvgpr + nagpr;
+    for (unsigned i = 0; i < 4; i++) {
+        struct opnd *o = operands[i];
+        bool is_agpr = o->kind == OPND_AGPR;
+        if (!(m0 >> (12 + i) & 1) || (o->kind != OPND_VGPR && !is_agpr))
+            continue;
+        o->reg = (uint16_t)(o->reg + (m0 & 0xff));
+        if (o->reg + o->dwords > (is_agpr ? nagpr : nvgpr)) {
+            wave_fault(w, in, FAULT_REGISTER, 0, "indexed register %c%u, the kernel has %u",
+                       is_agpr ? 'a' : 'v', o->reg, is_agpr ? nagpr : w->launch->nvgpr);
+            return false;
+        }
+    }
+    return true;
+}
+
 /* Executes one instruction that has been fetched. */
 static void step(struct worker *k, struct wave *w, const struct inst *in)
 {
     const struct launch *l = w->launch;
+    const struct inst *run = in;
+    struct inst moved;
     enum wait_verdict verdict = WAIT_FINE;
     w->pc += in->size;
     w->tick++;
@@ -294,20 +300,23 @@ static void step(struct worker *k, struct wave *w, const struct inst *in)
         count(&k->counters, in);
         if (!registers_exist(w, in))
             return;
+        if (w->mode & MODE_GPR_IDX_EN && in->row->flags & ROW_VALU) {
+            if (!index_registers(w, in, &moved))
+                return;
+            run = &moved;
+        }
         if (w->outstanding && l->checks & CHECK_WAIT)
-            verdict = wave_check_wait(w, in);
+            verdict = wave_check_wait(w, run);
         if (verdict == WAIT_FAULTED)
             return;
         if (l->checks & CHECK_HAZARD && !hazard_step(w, in))
             return;
     }
     w->access.space = ACCESS_NONE;
-    if (!(w->mode & (MODE_GPR_IDX_EN | MODE_VSKIP)) || !in->row || !(in->row->flags & ROW_VALU))
-        in->exec(w, in);
-    else if (!(w->mode & MODE_VSKIP))
-        exec_indexed(w, in);
+    if (!(w->mode & MODE_VSKIP) || !in->row || !(in->row->flags & ROW_VALU))
+        run->exec(w, run);
     if (verdict == WAIT_STALE)
-        wave_undefine_results(w, in);
+        wave_undefine_results(w, run);
     if (w->access.space == ACCESS_GLOBAL || w->access.space == ACCESS_SCALAR)
         count_bytes(&k->counters, &w->access);
     if (w->wg->race_open)
