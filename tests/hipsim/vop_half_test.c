@@ -54,6 +54,15 @@ static void halves(void **state)
         {"v_pk_add_f16 v0, v2, v4", 0x3c000000, 0xbc000000, 0, 0x80000000},
     };
     CHECK_CASES(GFX942, MODE_DEFAULT | 2 << 2, down);
+    /* Exact results, infinities among them, are the same in every mode. */
+    static const struct op_case exact[] = {
+        {"v_cos_f16 v0, v2", 0, 0, 0, 0x3c00},
+        {"v_cos_f16 v0, v2", 0x6153, 0, 0, 0x3c00},
+        {"v_sin_f16 v0, v2", 0xb400, 0, 0, 0xbc00},
+        {"v_exp_f16 v0, v2", 0x7c00, 0, 0, 0x7c00},
+        {"v_exp_f16 v0, v2", 0x4d00, 0, 0, 0x7bff},
+    };
+    CHECK_CASES(GFX942, MODE_DEFAULT | 3 << 2, exact);
     static const struct op_case saturated[] = {
         {"v_mul_f16 v0, v2, v4", 0x7bff, 0x4000, 0, 0x7bff},
         {"v_mul_f16 v0, v2, v4", 0x7c00, 0x4000, 0, 0x7c00},

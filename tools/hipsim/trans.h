@@ -38,7 +38,7 @@ static inline double exp2_wide(double x)
     /* n + magic holds n in its low mantissa bits. */
     uint64_t exponent = (f64_bits(n + 0x1.8p52) & 0xfff) << 52;
     double r = as_f64(f64_bits(p) + exponent);
-    return x == x ? r : x;
+    return x < INFINITY ? r : x; /* a NaN, or infinity, which no mode turns into the largest f16 */
 }
 
 /* log2 x; zero gives -inf, negative numbers NaN. x is an f32 or an f16 widened. */
@@ -67,7 +67,7 @@ static inline double log2_wide(double x)
     return x < 0 || x != x ? NAN : r;
 }
 
-/* sin(2 pi r) for |r| <= 0.25. */
+/* sin(2 pi r) for |r| <= 0.25; at the ends exactly, for halves that MODE rounds towards zero. */
 static inline double sin_quarter(double r)
 {
     double t = r * 0x1.921fb54442d18p+2; /* 2 pi */
@@ -81,7 +81,7 @@ static inline double sin_quarter(double r)
     p = p * z - 1.0 / 5040.0;
     p = p * z + 1.0 / 120.0;
     p = p * z - 1.0 / 6.0;
-    return p * z * t + t;
+    return fabs(r) == 0.25 ? copysign(1.0, r) : p * z * t + t;
 }
 
 static inline double fold_turns(double x)
