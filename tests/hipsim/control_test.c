@@ -85,6 +85,32 @@ static void indexed_accumulators(void **state)
     assert_int_equal(p.v[3][0], 7);
 }
 
+static void indexed_destinations_are_read_where_they_are_written(void **state)
+{
+    (void)state;
+    struct program p = program_new(GFX942);
+    program_fill(&p, 1, bits_of(2.0f));
+    program_fill(&p, 5, bits_of(3.0f));
+    program_fill(&p, 6, 0xdeadbeef);
+    p.s[0] = 3;
+    program_run(&p, "s_set_gpr_idx_on s0, gpr_idx(DST)\nv_fmac_f32 v2, v1, v1\n"
+                    "v_fma_mixlo_f16 v3, v1, v1, 0\ns_set_gpr_idx_off");
+    assert_int_equal(p.v[5][0], bits_of(7.0f));
+    assert_int_equal(p.v[6][0], 0xdead4400);
+    assert_int_equal(p.v[2][0], 0);
+}
+
+/* The pseudo-code adds all 32 bits of M0 to the register's number. */
+static void relative_scalars_wrap(void **state)
+{
+    (void)state;
+    struct program p = program_new(GFX942);
+    p.s[4] = 44;
+    program_run(&p, "s_mov_b32 m0, -2\ns_movrels_b32 s8, s6\ns_movreld_b32 s12, s8");
+    assert_int_equal(p.s[8], 44);
+    assert_int_equal(p.s[10], 44);
+}
+
 static void barriers_hold_all_waves(void **state)
 {
     (void)state;
@@ -312,6 +338,8 @@ int main(void)
         cmocka_unit_test(rounding_follows_mode),
         cmocka_unit_test(indexed_registers),
         cmocka_unit_test(indexed_accumulators),
+        cmocka_unit_test(indexed_destinations_are_read_where_they_are_written),
+        cmocka_unit_test(relative_scalars_wrap),
         cmocka_unit_test(barriers_hold_all_waves),
         cmocka_unit_test(a_wave_that_ends_early_leaves_an_unequal_barrier),
         cmocka_unit_test(lanes_that_went_round_a_barrier_are_found),

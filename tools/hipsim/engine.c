@@ -283,6 +283,8 @@ static bool index_registers(struct wave *w, const struct inst *in, struct inst *
             return false;
         }
     }
+    if (in->row->flags & ROW_DST_IS_SRC) /* what is read of a destination is where it lies */
+        moved->src[in->row->src[3] ? 3 : 2].reg = moved->dst.reg;
     return true;
 }
 

@@ -180,15 +180,14 @@ static void exec_bitset(struct wave *w, const struct inst *in)
                src_scalar_valid(w, &in->src[0]) ? valid | bit : 0);
 }
 
-/* S_MOVRELS, S_MOVRELD: M0 is added to the register number of the source or the destination. */
+/* S_MOVRELS, S_MOVRELD: M0 is added, modulo 2^32, to the register number of one operand. */
 static void exec_movrel(struct wave *w, const struct inst *in)
 {
     struct opnd dst = in->dst, src = in->src[0];
     struct opnd *moved = in->row->arg ? &dst : &src;
-    uint64_t reg = (uint64_t)moved->reg + w->sgpr[SGPR_M0];
-    if (moved->kind != OPND_SGPR || reg + moved->dwords > SGPR_FLAT_SCRATCH) {
-        wave_fault(w, in, FAULT_REGISTER, 0, "relative scalar register s%llu does not exist",
-                   (unsigned long long)reg);
+    uint32_t reg = moved->reg + w->sgpr[SGPR_M0];
+    if (moved->kind != OPND_SGPR || (uint64_t)reg + moved->dwords > SGPR_FLAT_SCRATCH) {
+        wave_fault(w, in, FAULT_REGISTER, 0, "relative scalar register s%u does not exist", reg);
         return;
     }
     moved->reg = (uint16_t)reg;
