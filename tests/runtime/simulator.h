@@ -20,6 +20,8 @@ enum { HIP_TO_DEVICE = 1, HIP_TO_HOST = 2, HIP_CAPTURE_RELAXED = 2 };
     SIMULATED(int, hipGetDevice, (int *ordinal))                                                 \
     SIMULATED(int, hipMalloc, (void **p, size_t size))                                           \
     SIMULATED(int, hipFree, (void *p))                                                           \
+    SIMULATED(int, hipHostMalloc, (void **p, size_t size, unsigned flags))                       \
+    SIMULATED(int, hipHostFree, (void *p))                                                       \
     SIMULATED(int, hipMemcpy, (void *to, const void *from, size_t size, int kind))               \
     SIMULATED(int, hipMemGetInfo, (size_t *free, size_t *total))                                 \
     SIMULATED(int, hipStreamCreate, (void **stream))                                             \

@@ -53,7 +53,7 @@ static const struct shape {
     { "long", LONG, 128, 8, 1, 1, { 16385 } },
     { "own scale", OWN_SCALE, 16, 10, 1, 2, { 40, 77 } },
     { "few keys", 0, 16, 7, 2, 5, { 1, 2, 3, 4, 7 } },
-    { "40 heads", UNEVEN, 64, 40, 1, 3, { 48, 5, 1030 } },
+    { "many heads", UNEVEN, 64, 40, 1, 3, { 48, 5, 1030 } },
     { "draft tree", TREE, 16, 8, 1, 3, { 100, 1030, 8 } },
 };
 
