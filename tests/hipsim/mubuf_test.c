@@ -177,7 +177,7 @@ static void loads_to_lds(void **state)
     uint32_t *data = numbers(256);
     p.lds_bytes = 4096;
     p.s[SGPR_M0] = 1024;
-    program_resource(&p, 4, data, 0, 60 * 16);
+    program_resource(&p, 4, data, 0, 60 * 16 + 8); /* half of lane 60 */
     program_lanes(&p, 0, 16);
     program_lanes(&p, 2, 16);
     p.exec = ~UINT64_C(0x100);
@@ -185,7 +185,9 @@ static void loads_to_lds(void **state)
                     "ds_read_b128 v[8:11], v2 offset:1024\ns_waitcnt lgkmcnt(0)");
     assert_int_equal(p.v[11][7], 1000 + 31);
     assert_int_equal(p.v[9][59], 1000 + 59 * 4 + 1);
-    assert_int_equal(p.v[9][60], 0); /* out of range: zero arrives */
+    assert_int_equal(p.v[9][60], 1000 + 60 * 4 + 1);
+    assert_int_equal(p.v[10][60], 0); /* out of range: zero arrives */
+    assert_int_equal(p.v[8][61], 0);
 }
 
 int main(void)

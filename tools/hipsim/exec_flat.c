@@ -82,7 +82,7 @@ static bool perform(struct wave *w, const struct inst *in, struct lane_mem *m)
     if (!mem_resolve(w, in, m, MEM_BYTES(arg), mem_direction_of(in)))
         return false;
     if (in->row->flags & ROW_LDS_DMA)
-        return mem_load_to_lds(w, in, m, arg);
+        return mem_load_to_lds(w, in, m, 1, arg);
     if (MEM_ATOMIC(arg) == ATOMIC_NONE && is_load(in)) {
         mem_load(w, m, arg, &in->dst);
         return true;

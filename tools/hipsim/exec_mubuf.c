@@ -131,7 +131,7 @@ static bool move(struct wave *w, const struct inst *in, struct lane_mem *m, uint
     if (!mem_resolve(w, in, m, MEM_BYTES(arg), mem_direction_of(in)))
         return false;
     if (in->lds)
-        return mem_load_to_lds(w, in, m, arg);
+        return mem_load_to_lds(w, in, m, 1, arg);
     if (MEM_ATOMIC(arg) != ATOMIC_NONE)
         return mem_atomic_split(w, in, m, arg, reg, has(&in->dst) ? &in->dst : NULL);
     if (in->row->flags & ROW_LOAD) {
@@ -157,10 +157,25 @@ bool buffer_part(struct wave *w, const struct inst *in, const struct buffer_acce
     return true;
 }
 
+static bool dwords_to_lds(struct wave *w, const struct inst *in, const struct buffer_access *b)
+{
+    unsigned dwords = MEM_BYTES(in->row->arg) / 4;
+    struct lane_mem m[4];
+
+    for (unsigned i = 0; i < dwords; i++) {
+        m[i] = (struct lane_mem){ .lanes = buffer_in_range(b, b->lanes, 4 * i, 4) };
+        if (!buffer_part(w, in, b, 4 * i, 4, &m[i]))
+            return false;
+    }
+    return mem_load_to_lds(w, in, m, dwords, in->row->arg);
+}
+
 /* Dword after dword: where some lane is partly out of range, and in swizzled buffers. */
 static bool move_dwords(struct wave *w, const struct inst *in, const struct buffer_access *b,
                         const struct opnd *reg)
 {
+    if (in->lds)
+        return dwords_to_lds(w, in, b);
     for (unsigned i = 0; i < MEM_BYTES(in->row->arg) / 4; i++) {
         struct lane_mem m = { .lanes = buffer_in_range(b, b->lanes, 4 * i, 4) };
         struct opnd one = *reg;
@@ -201,7 +216,7 @@ static void exec_mubuf(struct wave *w, const struct inst *in)
         return;
     m.lanes = buffer_in_range(&b, b.lanes, 0, MEM_BYTES(arg));
     m.dropped = b.lanes & ~m.lanes;
-    bool dwords = MEM_BYTES(arg) > 4 && MEM_ATOMIC(arg) == ATOMIC_NONE && !in->lds;
+    bool dwords = MEM_BYTES(arg) > 4 && MEM_ATOMIC(arg) == ATOMIC_NONE;
     if (dwords && (b.resource.swizzled || buffer_in_range(&b, m.dropped, 0, 4))) {
         if (move_dwords(w, in, &b, reg))
             buffer_issue(w, in);

@@ -133,9 +133,10 @@ uint64_t mem_modify(void *p, enum atomic_op op, unsigned bytes, uint64_t data, u
 uint64_t atomic_result(enum atomic_op op, unsigned bytes, uint64_t old, uint64_t data,
                        uint64_t data2, uint32_t mode);
 
-/** Loads `m` straight into LDS, lane l to M0 + offset + l * size, and counts it as outstanding.
- *  False after a report. */
-bool mem_load_to_lds(struct wave *w, const struct inst *in, struct lane_mem *m, uint32_t arg);
+/** Loads straight into LDS, lane l to M0 + offset + l * size, and counts it as outstanding. `m` is
+ *  the whole access, or `parts` > 1 of one dword each. False after a report. */
+bool mem_load_to_lds(struct wave *w, const struct inst *in, struct lane_mem *m, unsigned parts,
+                     uint32_t arg);
 
 static inline uint32_t mem_get32(const uint8_t *p)
 {

@@ -185,24 +185,25 @@ bool mem_atomic_split(struct wave *w, const struct inst *in, struct lane_mem *m,
     return mem_atomic(w, in, m, arg, &comparand, &value, dst);
 }
 
-/* Copies dword i of each lane into LDS, validity too. */
-static void dword_to_lds(struct wave *w, struct lane_mem *m, struct lane_mem *to, uint32_t arg,
-                         unsigned i)
+/* Copies the dword at byte `from` of each lane's access to byte `at` of LDS, validity too. */
+static void dword_to_lds(struct wave *w, struct lane_mem *m, unsigned from, struct lane_mem *to,
+                         unsigned at, uint32_t arg)
 {
     unsigned bytes = MEM_BYTES(arg), l;
-    uint64_t valid = mem_written(w, m, 4 * i, bytes < 4 ? bytes : 4) | m->dropped;
+    uint64_t valid = mem_written(w, m, from, bytes < 4 ? bytes : 4) | m->dropped;
 
     FOR_LANES(l, to->lanes) {
         uint32_t v = 0;
         if (m->lanes >> l & 1)
             v = bytes < 4 ? load_small(m->ptr[l], bytes, MEM_SEXT(arg))
-                          : mem_get32(m->ptr[l] + 4 * i);
-        mem_put32(to->ptr[l] + 4 * i, v);
+                          : mem_get32(m->ptr[l] + from);
+        mem_put32(to->ptr[l] + at, v);
     }
-    mem_mark(w, to, 4 * i, 4, valid);
+    mem_mark(w, to, at, 4, valid);
 }
 
-bool mem_load_to_lds(struct wave *w, const struct inst *in, struct lane_mem *m, uint32_t arg)
+bool mem_load_to_lds(struct wave *w, const struct inst *in, struct lane_mem *m, unsigned parts,
+                     uint32_t arg)
 {
     unsigned bytes = MEM_BYTES(arg), size = bytes < 4 ? 4 : bytes, l;
     struct lane_mem to = { .space = MEM_LDS, .lanes = m->lanes | m->dropped };
@@ -221,7 +222,7 @@ bool mem_load_to_lds(struct wave *w, const struct inst *in, struct lane_mem *m, 
         return false;
     w->access = source;
     for (unsigned i = 0; i < size / 4; i++)
-        dword_to_lds(w, m, &to, arg, i);
+        dword_to_lds(w, parts > 1 ? &m[i] : m, parts > 1 ? 0 : 4 * i, &to, 4 * i, arg);
     FOR_LANES(l, to.lanes) {
         uint8_t *state = w->wg->lds_valid + to.addr[l];
         for (unsigned i = 0; i < size; i++)
