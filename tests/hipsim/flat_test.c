@@ -66,6 +66,39 @@ static void stores_obey_exec_and_width(void **state)
     assert_int_equal(out[8 * 4], 0x55555555);
 }
 
+/* What comes from LDS is waited for with lgkmcnt, what comes from memory with vmcnt. */
+static void flat_data_come_with_their_counter(void **state)
+{
+    (void)state;
+    static const struct { bool lds; const char *wait; enum fault_kind want; } cases[] = {
+        { false, "s_waitcnt vmcnt(0)", FAULT_NONE }, { false, "s_waitcnt vmcnt(1)", FAULT_NONE },
+        { false, "s_waitcnt lgkmcnt(0)", FAULT_WAIT }, { true, "s_waitcnt lgkmcnt(0)", FAULT_NONE },
+        { true, "s_waitcnt vmcnt(0)", FAULT_WAIT },
+        { true, "s_waitcnt vmcnt(1) lgkmcnt(1)", FAULT_WAIT },
+    };
+    uint32_t *data = numbers(128);
+    for (unsigned i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct program p = program_new(GFX942);
+        char text[300];
+        p.lds_bytes = 256;
+        program_addresses(&p, 0, data, 4);
+        program_lanes(&p, 6, 4);
+        program_run(&p, "s_mov_b64 s[0:1], src_shared_base");
+        for (unsigned l = 0; l < 64 && cases[i].lds; l++) {
+            p.v[0][l] = 4 * l;
+            p.v[1][l] = p.s[1];
+        }
+        snprintf(text, sizeof text, "ds_write_b32 v6, v6\ns_waitcnt lgkmcnt(0)\n"
+                 "flat_load_dword v3, v[0:1]\nflat_load_dword v4, v[0:1]\n%s\nv_mov_b32 v5, v3\n"
+                 "global_store_dword v[8:9], v5, off\ns_waitcnt vmcnt(0) lgkmcnt(0)",
+                 cases[i].wait);
+        program_addresses(&p, 8, data + 64, 4);
+        program_try(&p, text);
+        if (p.fault.kind != cases[i].want)
+            fail_msg("%s of %s: %s", cases[i].wait, cases[i].lds ? "LDS" : "memory", p.fault.text);
+    }
+}
+
 static void flat_finds_its_aperture(void **state)
 {
     (void)state;
@@ -254,6 +287,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(loads_extend_and_address),
         cmocka_unit_test(stores_obey_exec_and_width),
+        cmocka_unit_test(flat_data_come_with_their_counter),
         cmocka_unit_test(flat_finds_its_aperture),
         cmocka_unit_test(scratch_is_private_to_the_lane),
         cmocka_unit_test(atomics_collide_and_return),

@@ -92,13 +92,14 @@ static bool perform(struct wave *w, const struct inst *in, struct lane_mem *m)
     return mem_atomic_split(w, in, m, arg, &in->src[SRC_DATA], returns ? &in->dst : NULL);
 }
 
-static void issue(struct wave *w, const struct inst *in, enum wait_counter counter, bool unordered)
+static void issue(struct wave *w, const struct inst *in, enum wait_counter counter, bool delivers,
+                  bool unordered)
 {
     const struct opnd *d = &in->dst;
 
     if (in->row->flags & ROW_LDS_DMA) /* mem_load_to_lds() has */
         return;
-    if (has(d))
+    if (has(d) && delivers)
         wave_issue(w, in, counter, d->kind, d->reg, d->dwords, unordered);
     else
         wave_issue(w, in, counter, OPND_NONE, 0, 0, unordered);
@@ -109,7 +110,7 @@ static void exec_global(struct wave *w, const struct inst *in)
     struct lane_mem m = { .space = MEM_GLOBAL, .lanes = wave_exec(w) };
 
     if (wide_addresses(w, in, m.lanes, m.addr) && perform(w, in, &m))
-        issue(w, in, WAIT_VM, false);
+        issue(w, in, WAIT_VM, true, false);
 }
 
 static void exec_scratch(struct wave *w, const struct inst *in)
@@ -117,10 +118,14 @@ static void exec_scratch(struct wave *w, const struct inst *in)
     struct lane_mem m = { .space = MEM_SCRATCH, .lanes = wave_exec(w) };
 
     if (scratch_addresses(w, in, m.lanes, m.addr) && perform(w, in, &m))
-        issue(w, in, WAIT_VM, false);
+        issue(w, in, WAIT_VM, true, false);
 }
 
-/* FLAT counts in both counters and returns in no order with either (CDNA3 ISA, 10.4 "Ordering"). */
+/*
+ * FLAT counts in both counters and returns in no order with either (CDNA3 ISA, 10.4 "Ordering").
+ * The data come with the counter of the memory they are in: of code that cannot reach LDS, that of
+ * -mtgsplit, Clang waits for vmcnt only, and counts on the order.
+ */
 static void exec_flat(struct wave *w, const struct inst *in)
 {
     uint64_t exec = wave_exec(w), addr[WAVE_LANES], space[3] = { 0 };
@@ -146,8 +151,9 @@ static void exec_flat(struct wave *w, const struct inst *in)
         if (!perform(w, in, &m))
             return;
     }
-    issue(w, in, WAIT_VM, true);
-    issue(w, in, WAIT_LGKM, true);
+    bool lds = space[MEM_LDS];
+    issue(w, in, WAIT_VM, space[MEM_LDS] != exec || !exec, lds);
+    issue(w, in, WAIT_LGKM, lds, lds);
 }
 
 #define VM (1 + WAIT_VM)
