@@ -111,6 +111,26 @@ static void relative_scalars_wrap(void **state)
     assert_int_equal(p.s[10], 44);
 }
 
+/* S_SETVSKIP: while it is on, no VOP, buffer, flat or LDS instruction is issued. */
+static void vector_instructions_are_skipped(void **state)
+{
+    (void)state;
+    struct program p = program_new(GFX942);
+    p.lds_bytes = 64;
+    program_fill(&p, 1, 1);
+    program_fill(&p, 2, 0);
+    program_fill(&p, 3, 5);
+    program_run(&p, "ds_write_b32 v2, v3\ns_waitcnt lgkmcnt(0)\ns_setvskip 1, 0\n"
+                    "v_mov_b32 v1, 2\nds_write_b32 v2, v1\nds_read_b32 v1, v1 offset:65532\n"
+                    "global_load_dword v1, v[2:3], off\n"
+                    "v_mfma_f32_4x4x1_16b_f32 v[4:7], v1, v1, 0\n"
+                    "s_mov_b32 s0, 7\ns_setvskip 0, 0\nds_read_b32 v8, v2\n"
+                    "s_waitcnt lgkmcnt(0)\nv_mov_b32 v9, v8");
+    assert_int_equal(p.v[1][0], 1);
+    assert_int_equal(p.v[9][0], 5);
+    assert_int_equal(p.s[0], 7);
+}
+
 static void barriers_hold_all_waves(void **state)
 {
     (void)state;
@@ -340,6 +360,7 @@ int main(void)
         cmocka_unit_test(indexed_accumulators),
         cmocka_unit_test(indexed_destinations_are_read_where_they_are_written),
         cmocka_unit_test(relative_scalars_wrap),
+        cmocka_unit_test(vector_instructions_are_skipped),
         cmocka_unit_test(barriers_hold_all_waves),
         cmocka_unit_test(a_wave_that_ends_early_leaves_an_unequal_barrier),
         cmocka_unit_test(lanes_that_went_round_a_barrier_are_found),

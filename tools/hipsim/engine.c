@@ -288,6 +288,9 @@ static bool index_registers(struct wave *w, const struct inst *in, struct inst *
     return true;
 }
 
+/* What S_SETVSKIP keeps from being issued (CDNA3 ISA, SOPC). */
+#define VECTOR_ROWS (ROW_VALU | ROW_MFMA | ROW_VMEM | ROW_LDS)
+
 /* Executes one instruction that has been fetched. */
 static void step(struct worker *k, struct wave *w, const struct inst *in)
 {
@@ -298,7 +301,10 @@ static void step(struct worker *k, struct wave *w, const struct inst *in)
     w->pc += in->size;
     w->tick++;
     w->executed++;
+    w->access.space = ACCESS_NONE;
     if (in->row) {
+        if (w->mode & MODE_VSKIP && in->row->flags & VECTOR_ROWS)
+            return;
         count(&k->counters, in);
         if (!registers_exist(w, in))
             return;
@@ -314,9 +320,7 @@ static void step(struct worker *k, struct wave *w, const struct inst *in)
         if (l->checks & CHECK_HAZARD && !hazard_step(w, in))
             return;
     }
-    w->access.space = ACCESS_NONE;
-    if (!(w->mode & MODE_VSKIP) || !in->row || !(in->row->flags & ROW_VALU))
-        run->exec(w, run);
+    run->exec(w, run);
     if (verdict == WAIT_STALE)
         wave_undefine_results(w, run);
     if (w->access.space == ACCESS_GLOBAL || w->access.space == ACCESS_SCALAR)
