@@ -111,6 +111,31 @@ static void launch_state_is_as_described(void **state)
     code_object_destroy(object);
 }
 
+/* Runtimes place arguments by their offsets and never compare them with .kernarg_segment_size. */
+static void arguments_beyond_the_named_segment_widen_it(void **state)
+{
+    (void)state;
+    static const char key[] = ".kernarg_segment_size";
+    uint8_t *bytes = copy(kernels.size), *at = bytes;
+    struct code_object *object;
+
+    while ((at = memmem(at, (size_t)(bytes + kernels.size - at), key, sizeof key - 1))) {
+        at += sizeof key - 1;
+        if (*at != 0xcd) /* MessagePack: 16 bits, big-endian; smaller numbers are bytes */
+            continue;
+        at[1] = 0;
+        at[2] = 40;
+    }
+    assert_int_equal(code_object_load(bytes, kernels.size, GFX942, 0, &object, why, sizeof why),
+                     CODE_OBJECT_OK);
+    const struct kernel *mix = code_object_kernel(object, "mix");
+    const struct kernel_argument *last = &mix->metadata.args[mix->metadata.nargs - 1];
+    assert_true(last->offset > 40);
+    assert_int_equal(mix->metadata.kernarg_bytes, last->offset + last->size);
+    code_object_destroy(object);
+    free(bytes);
+}
+
 static void other_targets_are_named(void **state)
 {
     (void)state;
@@ -202,6 +227,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(reads_what_is_there),
         cmocka_unit_test(launch_state_is_as_described),
+        cmocka_unit_test(arguments_beyond_the_named_segment_widen_it),
         cmocka_unit_test(other_targets_are_named),
         cmocka_unit_test(truncation_at_any_byte_is_an_answer),
         cmocka_unit_test(damage_at_any_byte_is_an_answer),

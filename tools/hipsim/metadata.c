@@ -161,10 +161,13 @@ static bool read_arguments(const msgpack_object *list, struct kernel_metadata *k
         const msgpack_object *entry = &list->via.array.ptr[i];
         uint64_t offset = lookup_number(entry, ".offset", UINT64_MAX);
         uint64_t size = lookup_number(entry, ".size", UINT64_MAX);
-        if (offset > kernel->kernarg_bytes || size > kernel->kernarg_bytes - offset) {
-            *problem = "an argument lies outside the kernel argument segment";
+        if (offset > MAX_KERNARG_BYTES || size > MAX_KERNARG_BYTES - offset) {
+            *problem = "an argument lies outside any kernel argument segment";
             return false;
         }
+        /* Runtimes do not compare the two, and hand-written metadata is not always right. */
+        if (offset + size > kernel->kernarg_bytes)
+            kernel->kernarg_bytes = (uint32_t)(offset + size);
         kernel->args[kernel->nargs++] = (struct kernel_argument){
             .offset = (uint32_t)offset,
             .size = (uint32_t)size,
