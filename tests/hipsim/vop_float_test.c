@@ -121,6 +121,14 @@ static void clamp_and_omod(void **state)
         {"v_add_f32_e64 v0, v2, v4 clamp div:2", 0x40400000, 0x40400000, 0, ONE},
     };
     CHECK_CASES(GFX942, MODE_DENORM_F16_F64 | MODE_DX10_CLAMP, omods);
+    static const struct op_case overflows[] = { /* rounding to zero stops at the largest number */
+        {"v_max_f32_e64 v0, v2, v4 mul:2", 0x7f000000, 0, 0, 0x7f7fffff},
+        {"v_max_f32_e64 v0, v2, v4 mul:2", 0x7f800000, 0, 0, 0x7f800000},
+        {"v_max_f16_e64 v0, v2, v4 mul:4", 0x7800, 0, 0, 0x7bff},
+        {"v_max_f64 v[0:1], v[2:3], v[4:5] mul:2", UINT64_C(0xffe0000000000000),
+         UINT64_C(0xffe0000000000000), 0, UINT64_C(0xffefffffffffffff)},
+    };
+    CHECK_CASES(GFX942, MODE_ROUND_F32 | MODE_ROUND_F16_F64, overflows);
 }
 
 static void doubles(void **state)

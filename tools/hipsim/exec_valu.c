@@ -264,6 +264,14 @@ static uint64_t modify64(uint64_t u, double scale, bool clamp, bool nan_to_zero)
     return u;
 }
 
+/* The host's name of MODE's rounding of results of a type. */
+static int host_rounding(const struct wave *w, uint16_t type)
+{
+    static const int host[4] = {FE_TONEAREST, FE_UPWARD, FE_DOWNWARD, FE_TOWARDZERO};
+    bool f64 = TYPE_CLASS(type) == CLASS_F64;
+    return host[(f64 ? round_f16_mode(w) : round_f32_mode(w)) & 3];
+}
+
 /*
  * Output modifiers of float results. The hardware ignores omod in IEEE mode and where output
  * denormals are kept (CDNA3 ISA, "Output modifiers").
@@ -275,6 +283,8 @@ static void modify_rows(const struct wave *w, const struct inst *in, uint32_t *d
     bool omod = in->omod && !(w->mode & MODE_IEEE) && flushes(w, type, 1);
     float scale = omod ? scales[in->omod] : 1.0f;
     bool clamp = in->clamp, zero = w->mode & MODE_DX10_CLAMP;
+    if (omod && TYPE_CLASS(type) != CLASS_F16) /* modify16() rounds by itself */
+        fesetround(host_rounding(w, type));
     for (unsigned i = 0; i < WAVE_LANES; i++) {
         switch (TYPE_CLASS(type)) {
         case CLASS_PK_F32:
@@ -297,6 +307,7 @@ static void modify_rows(const struct wave *w, const struct inst *in, uint32_t *d
             break;
         }
     }
+    fesetround(FE_TONEAREST);
 }
 
 static void write_rows(uint32_t *to, const uint32_t *from, unsigned rows, uint64_t mask)
@@ -334,15 +345,13 @@ static void write_mask(struct wave *w, const struct opnd *o, uint64_t lanes, uin
 /* Calls the kernel under MODE's rounding. f16 kernels round by themselves. */
 static void call_kernel(struct lanes *x)
 {
-    static const int host[4] = {FE_TONEAREST, FE_UPWARD, FE_DOWNWARD, FE_TOWARDZERO};
     const struct op_row *row = x->in->row;
     lane_fn fn = (lane_fn)row->kernel;
     if (__builtin_expect(!(x->w->mode & 15) || !(row->flags & ROW_ROUNDS), 1)) {
         fn(x);
         return;
     }
-    bool f64 = TYPE_CLASS(row->dst) == CLASS_F64;
-    fesetround(host[(f64 ? round_f16_mode(x->w) : round_f32_mode(x->w)) & 3]);
+    fesetround(host_rounding(x->w, row->dst));
     fn(x);
     fesetround(FE_TONEAREST);
 }
