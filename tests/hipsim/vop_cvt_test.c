@@ -74,6 +74,13 @@ static void halves_and_normalised(void **state)
         {"v_cvt_sr_f16_f32 v0, v2, v4", 0x3f801000, 0x7fffffff, 0, 0xdead3c00},
     };
     CHECK_CASES(GFX950, MODE_DEFAULT, gfx950);
+    /* FP16_OVFL: an overflow is the largest f16, an infinity stays (CDNA4 ISA, "Mode register"). */
+    static const struct op_case saturated[] = {
+        {"v_cvt_pk_f16_f32 v0, v2, v4", 0x7f800000, 0xc77ff000, 0, 0xfbff7c00},
+        {"v_cvt_sr_f16_f32 v0, v2, v4", 0x477fffff, 0xffffffff, 0, 0xdead7bff},
+        {"v_cvt_sr_f16_f32 v0, v2, v4", 0xff800000, 0xffffffff, 0, 0xdeadfc00},
+    };
+    CHECK_CASES(GFX950, MODE_DEFAULT | MODE_FP16_OVFL, saturated);
 }
 
 static void eight_bits_fnuz_on_gfx942(void **state)

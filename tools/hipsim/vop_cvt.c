@@ -111,24 +111,25 @@ CVT(pknorm_u16_f32, d[i] = to_unorm((double)A32) | to_unorm((double)B32) << 16)
 CVT(pknorm_i16_f16, d[i] = to_snorm(half(s0, i)) | to_snorm(half(s1, i)) << 16)
 CVT(pknorm_u16_f16, d[i] = to_unorm(half(s0, i)) | to_unorm(half(s1, i)) << 16)
 CVT(pkrtz, d[i] = f32_to_f16(s0[i], ROUND_ZERO) | f32_to_f16(s1[i], ROUND_ZERO) << 16)
-CVT(pk_f16, d[i] = f32_to_f16(s0[i], ROUND_NEAREST) | f32_to_f16(s1[i], ROUND_NEAREST) << 16)
+CVT(pk_f16, const enum rounding nearest = saturate ? ROUND_SATURATES : ROUND_NEAREST;
+    d[i] = f32_to_f16(s0[i], nearest) | f32_to_f16(s1[i], nearest) << 16)
 CVT(pk_u8, uint32_t at = 8 * (s1[i] & 3);
     d[i] = (s2[i] & ~(0xffu << at)) | to_range((double)A32, 0, 255) << at)
 CVT(pk_bf16, d[i] = f32_to_bf16(A32) | f32_to_bf16(B32) << 16)
 CVT(f32_bf16, d[i] = s0[i] << 16)
 
-/* Stochastic rounding to 16 bits; the half is op_sel's. */
+/* Stochastic rounding to 16 bits, overflow to `over`; the half is op_sel's. */
 static inline uint32_t stochastic16(uint32_t u, uint32_t random, unsigned mbits, int bias,
-                                    uint32_t inf)
+                                    uint32_t inf, uint32_t over)
 {
     uint32_t r = stochastic_bits(as_f32(u), 23, mbits, bias, random);
-    r = r > inf ? inf : r;
+    r = r >= inf ? over : r;
     r = (u & 0x7fffffff) == 0x7f800000 ? inf : r;
     r = nan32(u) ? inf | 1u << (mbits - 1) | (u >> (23 - mbits) & ((1u << (mbits - 1)) - 1)) : r;
     return r | (u >> 16 & 0x8000);
 }
-CVT(sr_f16, d[i] = stochastic16(s0[i], s1[i], 10, 15, 0x7c00))
-CVT(sr_bf16, d[i] = stochastic16(s0[i], s1[i], 7, 127, 0x7f80))
+CVT(sr_f16, d[i] = stochastic16(s0[i], s1[i], 10, 15, 0x7c00, saturate ? 0x7bff : 0x7c00))
+CVT(sr_bf16, d[i] = stochastic16(s0[i], s1[i], 7, 127, 0x7f80, 0x7f80))
 
 /* fp8 and bf8: FNUZ on gfx942, OCP on gfx950. */
 #define FP8_KERNELS(suffix, fp8, bf8) \
