@@ -263,6 +263,14 @@ hipError_t hip_device_wait_done(struct hip_device *device);
 
 /* -- memory ------------------------------------------------------------------------------------ */
 
+/** What a memory type that a program passes is called here, and the way back: HIP 6 numbered them
+ *  anew, see option `hip`. */
+hipMemoryType hip_memory_type(unsigned given);
+unsigned hip_memory_type_number(hipMemoryType type);
+
+/** Is this a direction of copies? Device to device without compute units is one since HIP 6. */
+bool hip_is_copy_kind(hipMemcpyKind kind);
+
 hipError_t hip_copy_run(const struct hip_copy *copy, struct hip_device *device, double *time);
 /** A 3-D copy as HIP describes it; arrays are refused. */
 hipError_t hip_copy_from_3d(const struct hipMemcpy3DParms *p, struct hip_copy *copy);

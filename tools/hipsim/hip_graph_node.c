@@ -223,7 +223,7 @@ static hipError_t check_1d(const void *dst, const void *src, hipMemcpyKind kind)
 {
     if (!dst || !src)
         return hipErrorInvalidValue;
-    return (unsigned)kind > hipMemcpyDefault ? hipErrorInvalidMemcpyDirection : hipSuccess;
+    return hip_is_copy_kind(kind) ? hipSuccess : hipErrorInvalidMemcpyDirection;
 }
 
 HIP_EXPORT hipError_t hipGraphAddMemcpyNode1D(hipGraphNode_t *node, hipGraph_t graph,

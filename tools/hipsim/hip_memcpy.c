@@ -10,16 +10,18 @@ static struct hip_work copy_1d(void *dst, const void *src, size_t size, hipMemcp
     };
 }
 
-static bool is_kind(hipMemcpyKind kind)
+#define COPY_WITHOUT_COMPUTE_UNITS 1024 /* hipMemcpyDeviceToDeviceNoCU */
+
+bool hip_is_copy_kind(hipMemcpyKind kind)
 {
-    return (unsigned)kind <= hipMemcpyDefault;
+    return (unsigned)kind <= hipMemcpyDefault || (unsigned)kind == COPY_WITHOUT_COMPUTE_UNITS;
 }
 
 static hipError_t submit(struct hip_work work, hipStream_t stream, bool wait)
 {
     hipMemcpyKind kind = work.copy.kind;
 
-    if (work.kind == WORK_COPY && !is_kind(kind))
+    if (work.kind == WORK_COPY && !hip_is_copy_kind(kind))
         return hipErrorInvalidMemcpyDirection;
     return wait ? hip_submit_and_wait(stream, work) : hip_submit(stream, work);
 }
@@ -104,6 +106,26 @@ HIP_EXPORT hipError_t hipMemcpy2DAsync(void *dst, size_t dst_pitch, const void *
                                                      height, kind), stream, false));
 }
 
+/* HIP 6: unregistered, host, device, managed, and from 10 on array, unified. */
+hipMemoryType hip_memory_type(unsigned given)
+{
+    static const hipMemoryType types[] = {hipMemoryTypeHost, hipMemoryTypeHost,
+                                          hipMemoryTypeDevice, hipMemoryTypeUnified};
+
+    if (hip_options().hip < 6)
+        return (hipMemoryType)given;
+    if (given < sizeof types / sizeof *types)
+        return types[given];
+    return given == 10 ? hipMemoryTypeArray : hipMemoryTypeUnified;
+}
+
+unsigned hip_memory_type_number(hipMemoryType type)
+{
+    if (hip_options().hip < 6)
+        return type;
+    return type == hipMemoryTypeHost ? 1 : type == hipMemoryTypeDevice ? 2 : 3;
+}
+
 static hipMemcpyKind direction(hipMemoryType from, hipMemoryType to)
 {
     if (from == hipMemoryTypeUnified || to == hipMemoryTypeUnified)
@@ -122,16 +144,18 @@ static hipError_t copy_param_2d(const hip_Memcpy2D *p, hipStream_t stream, bool 
 {
     if (!p)
         return hipErrorInvalidValue;
-    if (p->srcMemoryType == hipMemoryTypeArray || p->dstMemoryType == hipMemoryTypeArray)
+    const hipMemoryType from = hip_memory_type(p->srcMemoryType);
+    const hipMemoryType to = hip_memory_type(p->dstMemoryType);
+    if (from == hipMemoryTypeArray || to == hipMemoryTypeArray)
         return refuse_arrays();
-    char *dst = p->dstMemoryType == hipMemoryTypeHost ? p->dstHost : p->dstDevice;
-    const char *src = p->srcMemoryType == hipMemoryTypeHost ? p->srcHost : p->srcDevice;
+    char *dst = to == hipMemoryTypeHost ? p->dstHost : p->dstDevice;
+    const char *src = from == hipMemoryTypeHost ? p->srcHost : p->srcDevice;
     if (!dst || !src)
         return hipErrorInvalidValue;
     dst += p->dstY * p->dstPitch + p->dstXInBytes;
     src += p->srcY * p->srcPitch + p->srcXInBytes;
     return submit(copy_2d(dst, p->dstPitch, src, p->srcPitch, p->WidthInBytes, p->Height,
-                          direction(p->srcMemoryType, p->dstMemoryType)), stream, wait);
+                          direction(from, to)), stream, wait);
 }
 
 HIP_EXPORT hipError_t hipMemcpyParam2D(const hip_Memcpy2D *p)
@@ -165,7 +189,7 @@ hipError_t hip_copy_from_3d(const struct hipMemcpy3DParms *p, struct hip_copy *c
         return hipErrorInvalidValue;
     if (p->srcArray || p->dstArray)
         return refuse_arrays();
-    if (!is_kind(p->kind))
+    if (!hip_is_copy_kind(p->kind))
         return hipErrorInvalidMemcpyDirection;
     if (!p->srcPtr.ptr || !p->dstPtr.ptr)
         return hipErrorInvalidValue;
@@ -202,10 +226,12 @@ static hipError_t driver_copy_3d(const HIP_MEMCPY3D *p, hipStream_t stream, bool
 {
     if (!p)
         return hipErrorInvalidValue;
-    if (p->srcMemoryType == hipMemoryTypeArray || p->dstMemoryType == hipMemoryTypeArray)
+    const hipMemoryType from = hip_memory_type(p->srcMemoryType);
+    const hipMemoryType to = hip_memory_type(p->dstMemoryType);
+    if (from == hipMemoryTypeArray || to == hipMemoryTypeArray)
         return refuse_arrays();
-    char *dst = p->dstMemoryType == hipMemoryTypeHost ? p->dstHost : p->dstDevice;
-    const char *src = p->srcMemoryType == hipMemoryTypeHost ? p->srcHost : p->srcDevice;
+    char *dst = to == hipMemoryTypeHost ? p->dstHost : p->dstDevice;
+    const char *src = from == hipMemoryTypeHost ? p->srcHost : p->srcDevice;
     if (!dst || !src)
         return hipErrorInvalidValue;
     struct hip_copy copy = {
@@ -216,7 +242,7 @@ static hipError_t driver_copy_3d(const HIP_MEMCPY3D *p, hipStream_t stream, bool
         .width = p->WidthInBytes,
         .height = p->Height,
         .depth = p->Depth,
-        .kind = direction(p->srcMemoryType, p->dstMemoryType),
+        .kind = direction(from, to),
     };
     copy.dst = dst + p->dstZ * copy.dst_slice + p->dstY * copy.dst_pitch + p->dstXInBytes;
     copy.src = src + p->srcZ * copy.src_slice + p->srcY * copy.src_pitch + p->srcXInBytes;

@@ -97,16 +97,24 @@ HIP_EXPORT hipError_t hipHostMalloc(void **pointer, size_t size, unsigned int fl
     return HIP_CALL(hipHostMalloc, allocate(pointer, size, HIPSIM_MEM_HOST, flags));
 }
 
+/* Bits 0 to 2 (portable, mapped, write-combined) and those of hipHostMalloc from 28 on. */
+static hipError_t allocate_host(void **pointer, size_t size, unsigned flags)
+{
+    if (flags & ~0xf0000007u)
+        return hipErrorInvalidValue;
+    return allocate(pointer, size, HIPSIM_MEM_HOST, flags);
+}
+
 HIP_EXPORT hipError_t hipHostAlloc(void **pointer, size_t size, unsigned int flags)
 {
-    return HIP_CALL(hipHostAlloc, allocate(pointer, size, HIPSIM_MEM_HOST, flags));
+    return HIP_CALL(hipHostAlloc, allocate_host(pointer, size, flags));
 }
 
 hipError_t hipExtHostAlloc(void **pointer, size_t size, unsigned int flags);
 
 HIP_EXPORT hipError_t hipExtHostAlloc(void **pointer, size_t size, unsigned int flags)
 {
-    return HIP_CALL(hipExtHostAlloc, allocate(pointer, size, HIPSIM_MEM_HOST, flags));
+    return HIP_CALL(hipExtHostAlloc, allocate_host(pointer, size, flags));
 }
 
 HIP_EXPORT hipError_t hipMallocHost(void **pointer, size_t size)
@@ -199,7 +207,8 @@ HIP_EXPORT hipError_t hipHostRegister(void *pointer, size_t size, unsigned int f
 
 HIP_EXPORT hipError_t hipHostUnregister(void *pointer)
 {
-    return HIP_CALL(hipHostUnregister, hipsim_mem_unregister(pointer)
+    return HIP_CALL(hipHostUnregister, !pointer                         ? hipErrorInvalidValue
+                                       : hipsim_mem_unregister(pointer)
                                            ? hipSuccess
                                            : hipErrorHostMemoryNotRegistered);
 }
@@ -239,16 +248,28 @@ HIP_EXPORT hipError_t hipHostGetFlags(unsigned int *flags, void *host)
 
 /* -- questions about pointers ------------------------------------------------------------------ */
 
+/* HIP 6 has a number for managed memory, HIP 5 calls it the device's. */
+static unsigned type_number(const struct hipsim_mem_slot *slot)
+{
+    if (slot->kind == HIPSIM_MEM_MANAGED && hip_options().hip >= 6)
+        return hip_memory_type_number(hipMemoryTypeUnified);
+    return hip_memory_type_number(is_host(slot) ? hipMemoryTypeHost : hipMemoryTypeDevice);
+}
+
 static hipError_t pointer_attributes(hipPointerAttribute_t *attributes, const void *pointer)
 {
     if (!attributes)
         return hipErrorInvalidValue;
     const struct hipsim_mem_slot *slot = live_slot(pointer);
+    if (!slot && hip_options().hip >= 6) {
+        *attributes = (hipPointerAttribute_t){.device = -2}; /* unregistered, no device */
+        return hipSuccess;
+    }
     if (!slot)
         return hipErrorInvalidValue;
     bool managed = slot->kind == HIPSIM_MEM_MANAGED;
     *attributes = (hipPointerAttribute_t){
-        .memoryType = is_host(slot) ? hipMemoryTypeHost : hipMemoryTypeDevice,
+        .memoryType = (hipMemoryType)type_number(slot),
         .device = slot->device,
         .devicePointer = (void *)(uintptr_t)pointer,
         .hostPointer = is_host(slot) || managed ? (void *)(uintptr_t)pointer : NULL,
@@ -278,7 +299,7 @@ static hipError_t pointer_attribute(void *data, hipPointer_attribute attribute, 
         return hipErrorInvalidValue;
     switch (attribute) {
     case HIP_POINTER_ATTRIBUTE_MEMORY_TYPE:
-        return STORE(unsigned, is_host(slot) ? hipMemoryTypeHost : hipMemoryTypeDevice);
+        return STORE(unsigned, type_number(slot));
     case HIP_POINTER_ATTRIBUTE_DEVICE_POINTER:
         return STORE(void *, pointer);
     case HIP_POINTER_ATTRIBUTE_HOST_POINTER:
@@ -307,12 +328,19 @@ HIP_EXPORT hipError_t hipPointerGetAttribute(void *data, hipPointer_attribute at
     return HIP_CALL(hipPointerGetAttribute, pointer_attribute(data, attribute, pointer));
 }
 
+/* An attribute that a pointer lacks is null here, and no error. */
 static hipError_t many_attributes(unsigned count, hipPointer_attribute *attributes, void **data,
                                   void *pointer)
 {
     if (count == 0 || !attributes || !data)
         return hipErrorInvalidValue;
     for (unsigned i = 0; i < count; i++) {
+        const struct hipsim_mem_slot *slot = live_slot(pointer);
+        if (attributes[i] == HIP_POINTER_ATTRIBUTE_HOST_POINTER && data[i] && slot &&
+            slot->kind == HIPSIM_MEM_DEVICE) {
+            *(void **)data[i] = NULL;
+            continue;
+        }
         hipError_t error = pointer_attribute(data[i], attributes[i], pointer);
         if (error != hipSuccess)
             return error;
@@ -385,9 +413,10 @@ static hipError_t hint(const void *pointer, size_t size)
 HIP_EXPORT hipError_t hipMemPrefetchAsync(const void *pointer, size_t size, int device,
                                           hipStream_t stream)
 {
-    (void)device;
     (void)stream;
-    return HIP_CALL(hipMemPrefetchAsync, hint(pointer, size));
+    return HIP_CALL(hipMemPrefetchAsync, device == hipCpuDeviceId || hip_device(device)
+                                             ? hint(pointer, size)
+                                             : hipErrorInvalidDevice);
 }
 
 HIP_EXPORT hipError_t hipMemAdvise(const void *pointer, size_t size, hipMemoryAdvise advice,

@@ -238,7 +238,7 @@ static hipError_t pool_create(hipMemPool_t *pool, const hipMemPoolProps *propert
         return hipErrorInvalidValue;
     struct hip_device *device = hip_device(properties->location.id);
     if (!device)
-        return hipErrorInvalidDevice;
+        return hipErrorInvalidValue;
     *pool = create_pool(device);
     return *pool ? hipSuccess : hipErrorOutOfMemory;
 }
@@ -335,24 +335,40 @@ HIP_EXPORT hipError_t hipMemPoolTrimTo(hipMemPool_t pool, size_t keep)
     return HIP_CALL(hipMemPoolTrimTo, check_pool(pool));
 }
 
+/* All devices share one address space, so access is only checked. */
+static hipError_t check_location(const hipMemLocation *location)
+{
+    if (!location || location->type != hipMemLocationTypeDevice)
+        return hipErrorInvalidValue;
+    return hip_device(location->id) ? hipSuccess : hipErrorInvalidDevice;
+}
+
+static hipError_t set_access(hipMemPool_t pool, const hipMemAccessDesc *list, size_t count)
+{
+    hipError_t error = list && count ? check_pool(pool) : hipErrorInvalidValue;
+
+    for (size_t i = 0; error == hipSuccess && i < count; i++)
+        error = check_location(&list[i].location);
+    return error;
+}
+
 HIP_EXPORT hipError_t hipMemPoolSetAccess(hipMemPool_t pool, const hipMemAccessDesc *list,
                                           size_t count)
 {
-    return HIP_CALL(hipMemPoolSetAccess,
-                    list && count ? check_pool(pool) : hipErrorInvalidValue);
+    return HIP_CALL(hipMemPoolSetAccess, set_access(pool, list, count));
 }
 
-static hipError_t get_access(hipMemAccessFlags *flags, hipMemPool_t pool)
+static hipError_t get_access(hipMemAccessFlags *flags, hipMemPool_t pool,
+                             const hipMemLocation *location)
 {
-    if (!flags)
+    if (!flags || check_location(location) != hipSuccess)
         return hipErrorInvalidValue;
-    *flags = hipMemAccessFlagsProtReadWrite; /* all devices share one address space */
+    *flags = hipMemAccessFlagsProtReadWrite;
     return check_pool(pool);
 }
 
 HIP_EXPORT hipError_t hipMemPoolGetAccess(hipMemAccessFlags *flags, hipMemPool_t pool,
                                           hipMemLocation *location)
 {
-    (void)location;
-    return HIP_CALL(hipMemPoolGetAccess, get_access(flags, pool));
+    return HIP_CALL(hipMemPoolGetAccess, get_access(flags, pool, location));
 }

@@ -22,6 +22,8 @@ static int limit_int(uint64_t value)
 /* Everything that can be asked by number. A missing row is an attribute that these GPUs lack: 0. */
 static bool attribute(const struct hip_device *device, int which, int *value)
 {
+    /* Since HIP 6. */
+    enum { HOST_REGISTER_SUPPORTED = 90, POOL_HANDLE_TYPES = 91, WALL_CLOCK_RATE = 10017 };
     const struct device_facts *facts = device->facts;
     const struct {
         int attribute;
@@ -77,11 +79,13 @@ static bool attribute(const struct hip_device *device, int which, int *value)
         {hipDeviceAttributeCanUseStreamWaitValue, 1},
         {hipDeviceAttributePhysicalMultiProcessorCount, facts->compute_units},
         {hipDeviceAttributeFineGrainSupport, 1},
+        {HOST_REGISTER_SUPPORTED, 1},
+        {WALL_CLOCK_RATE, CLOCK_COUNTER_KHZ},
     };
 
-    bool known = (which >= 0 && which <= hipDeviceAttributeMemoryPoolsSupported) ||
+    bool known = (which >= 0 && which <= POOL_HANDLE_TYPES) ||
                  (which >= hipDeviceAttributeAmdSpecificBegin &&
-                  which <= hipDeviceAttributeFineGrainSupport);
+                  which <= WALL_CLOCK_RATE);
     *value = 0;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
         if (rows[i].attribute == which)

@@ -39,6 +39,7 @@ struct options options_default(void)
         .checks = CHECK_DEFAULT,
         .budget = DEFAULT_BUDGET,
         .halt = 1,
+        .hip = 5,
         .fail_error = 2,
     };
 }

@@ -14,6 +14,7 @@ struct options {
     uint64_t threads;
     uint64_t budget;
     uint64_t halt;
+    uint64_t hip;
     uint64_t fail_call;
     uint64_t fail_error;
     uint64_t stats;

@@ -215,8 +215,45 @@ static void memory(void)
                                       "hipModuleGetFunctionCount")(&count, NULL));
     EXPECT(hipErrorInvalidImage, find<hipError_t(hipModule_t *, const void *)>(
                                      "hipModuleLoadFatBinary")(&module, "no code"));
+    HIP(hipMemcpy(p + 2, p, 8, (hipMemcpyKind)1024)); // without compute units
+    HIP(hipMemcpy(&back, p + 3, 4, hipMemcpyDeviceToHost));
+    CHECK(back == 6);
+    int khz = 0;
+    HIP(hipDeviceGetAttribute(&khz, (hipDeviceAttribute_t)10017, 0)); // of wall_clock64()
+    CHECK(khz == 100000);
     HIP(hipFree(p));
     HIP(hipHostFree(host));
+}
+
+// Memory types as HIP 6 numbers them, where the program says that it was compiled with that.
+static void memory_types(void)
+{
+    auto configure = (bool (*)(const char *, char *, size_t))dlsym(RTLD_DEFAULT, "hipsim_configure");
+    int *p, back = 0;
+    const int value = 7;
+    hipPointerAttribute_t attributes;
+    CHECK(configure);
+    HIP(hipMalloc(&p, 256));
+    HIP(hipPointerGetAttributes(&attributes, p));
+    CHECK(attributes.memoryType == hipMemoryTypeDevice);
+    EXPECT(hipErrorInvalidValue, hipPointerGetAttributes(&attributes, &back));
+    CHECK(configure("hip=6", NULL, 0));
+    HIP(hipPointerGetAttributes(&attributes, p));
+    CHECK((int)attributes.memoryType == 2);
+    HIP(hipPointerGetAttributes(&attributes, &back));
+    CHECK((int)attributes.memoryType == 0);
+    hip_Memcpy2D copy = {};
+    copy.srcMemoryType = (hipMemoryType)1;
+    copy.srcHost = &value;
+    copy.dstMemoryType = (hipMemoryType)2;
+    copy.dstDevice = p;
+    copy.WidthInBytes = copy.srcPitch = copy.dstPitch = 4;
+    copy.Height = 1;
+    HIP(hipMemcpyParam2D(&copy));
+    HIP(hipMemcpy(&back, p, 4, hipMemcpyDeviceToHost));
+    CHECK(back == 7);
+    CHECK(configure("hip=5", NULL, 0));
+    HIP(hipFree(p));
 }
 
 int main()
@@ -229,5 +266,6 @@ int main()
     streams();
     graphs();
     memory();
+    memory_types();
     return 0;
 }
