@@ -140,15 +140,15 @@ static double value(const char *f, uint64_t code, enum gfx_target target)
 /* -- layouts ----------------------------------------------------------------------------------- */
 
 /* Element and lane of A[i][k] (B[k][j]) of a block; k counts stored elements of a sparse A. */
-static void input_place(unsigned width, unsigned k_all, unsigned blocks, unsigned bits, bool sparse,
-                        unsigned i, unsigned k, unsigned block, unsigned *element, unsigned *lane)
+static void input_place(unsigned width, unsigned k_all, unsigned blocks, unsigned bits, unsigned i,
+                        unsigned k, unsigned block, unsigned *element, unsigned *lane)
 {
     unsigned per_lane = k_all * width * blocks / 64;
 
-    if (bits == 8 && per_lane == 32 && !sparse) { /* two stripes of 16 */
-        unsigned half = k_all / 2;
-        *element = k / half * 16 + k % 16;
-        *lane = i + width * (k % half / 16);
+    if (bits >= 8 && per_lane * bits == 256) { /* two stripes of four registers */
+        unsigned half = k_all / 2, stripe = 128 / bits;
+        *element = k / half * stripe + k % stripe;
+        *lane = i + width * (k % half / stripe);
         return;
     }
     *element = k % per_lane;
@@ -283,12 +283,11 @@ static double plain_product(const struct spec *s, const struct program *p, unsig
     *size = fabs(sum);
     for (unsigned ka = 0; ka < (s->sparse ? s->k / 2 : s->k); ka++) {
         unsigned k = ka;
-        input_place(s->m, s->sparse ? s->k / 2 : s->k, s->blocks, bits_a, s->sparse, i, ka, block,
-                    &e, &l);
+        input_place(s->m, s->sparse ? s->k / 2 : s->k, s->blocks, bits_a, i, ka, block, &e, &l);
         double a = value(s->a, get(p, A, bits_a, e, l), p->target);
         if (s->sparse) /* the stored pair ka / 2 stands for four k; two bits say which */
             k = ka / 2 * 4 + (p->v[INDEX][l] >> (2 * e) & 3);
-        input_place(s->n, s->k, s->blocks, bits_b, s->sparse, j, k, block, &e, &l);
+        input_place(s->n, s->k, s->blocks, bits_b, j, k, block, &e, &l);
         double b = value(s->b, get(p, B, bits_b, e, l), p->target);
         if (s->scaled)
             a *= scale(p, SCALE_A, byte, s->m, i, k) * scale(p, SCALE_B, byte, s->n, j, k);
@@ -448,7 +447,7 @@ static double decoded(const struct mfma_job *job, bool is_b, unsigned line, unsi
     enum mfma_format format = (enum mfma_format)job->a_format;
     unsigned bits = mfma_element_bits(format), e, l;
 
-    input_place(32, job->shape.k, 1, bits, false, line, k, 0, &e, &l);
+    input_place(32, job->shape.k, 1, bits, line, k, 0, &e, &l);
     uint32_t code = (is_b ? job->b : job->a)[e * bits / 32][l] >> e * bits % 32;
     if (format == FORMAT_BF16 || format == FORMAT_XF32) {
         uint32_t f = format == FORMAT_BF16 ? code << 16 : code & 0xffffe000;

@@ -102,14 +102,16 @@ static inline unsigned mfma_b_per_lane(const struct mfma_shape *s)
 }
 
 /** Logical k of element `e` in lane group `group` (of m or n times blocks lanes). For a sparse A
- *  it counts the stored elements. */
+ *  it counts the stored elements. Eight registers are two stripes of four, which all groups share,
+ *  but those of six-bit elements, which are contiguous. */
 static inline unsigned mfma_k(const struct mfma_shape *s, enum mfma_format format, bool is_a,
                               unsigned group, unsigned e)
 {
     unsigned per_lane = is_a ? mfma_a_per_lane(s) : mfma_b_per_lane(s);
+    unsigned bits = mfma_element_bits(format), stripe = 128 / bits;
 
-    if (!s->sparse && per_lane == 32 && mfma_element_bits(format) == 8)
-        return e / 16 * (s->k / 2) + group * 16 + e % 16;
+    if (bits >= 8 && per_lane == 2 * stripe)
+        return e / stripe * (s->k / 2) + group * stripe + e % stripe;
     return group * per_lane + e;
 }
 
