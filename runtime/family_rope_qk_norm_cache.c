@@ -242,15 +242,25 @@ static int check(const struct attn_rope_qk_norm_cache_desc *d,
     return r ? r : check_norm(d, a);
 }
 
+/* Values of so many tokens are neighbours in the cache. */
+static int32_t tokens_together(const struct attn_cache_desc *cache)
+{
+    return cache->layout == ATTN_KV_SHUFFLE ? 16 / attn_dtype_size(cache->dtype) : 1;
+}
+
 /* Tokens of a workgroup. It reads biases and the weights of a full norm for itself, as many bytes
  * as a token has: half the workgroups then take runs twice as long, unless there are too few. */
 static int32_t run_tokens(const struct attn_rope_qk_norm_cache_desc *d, int32_t tokens)
 {
     const int32_t even = (int32_t)(((int64_t)tokens + WORKGROUPS - 1) / WORKGROUPS);
     const bool vectors = d->bias || d->norm == ATTN_NORM_FULL;
-    if (!vectors || even >= TOKENS_SHARE || tokens <= WORKGROUPS)
+    if (tokens <= WORKGROUPS)
         return even;
-    return 2 * even < TOKENS_SHARE ? 2 * even : TOKENS_SHARE;
+    int32_t run = even;
+    if (vectors && even < TOKENS_SHARE)
+        run = 2 * even < TOKENS_SHARE ? 2 * even : TOKENS_SHARE;
+    const int32_t x = tokens_together(&d->cache);
+    return (run + x - 1) / x * x;
 }
 
 /* log2 of the waves that share the heads of a token where a workgroup has more waves than

@@ -46,6 +46,7 @@ struct rope {
     struct rope_shape rotated, plain;
     struct tir_value wave;     /* i32, of the workgroup */
     struct tir_value keeps_vectors; /* i1, uniform over the workgroup: they are in LDS */
+    struct tir_value gathers;  /* i1, likewise: values go several tokens at a time */
     struct att_cache cache[2]; /* k, v */
     struct tir_value token;    /* i32 */
     struct tir_value slot;     /* i64, negative: nowhere */
@@ -110,6 +111,9 @@ void rope_store(struct rope *p, const struct rope_shape *s, struct tir_value bas
                 struct tir_value end, struct tir_value stride, int size, struct tir_value row,
                 const struct tir_value *raw);
 
+/** Reads the arguments of `in`, `out` and, of keys and values, of the cache. */
+enum rope_part { ROPE_Q, ROPE_K, ROPE_V };
+void rope_open_source(struct rope *p, struct rope_source *s, enum rope_part part);
 /** The argument `name`, with the arguments <name>_token_stride and <name>_head_stride. */
 struct rope_tensor rope_open_tensor(struct rope *p, const char *name, int size);
 /** Where the token's heads begin, i64. */
@@ -139,6 +143,15 @@ void rope_normalise_all(struct rope *p, const struct rope_source *s, struct tir_
 /** Sets cos and sin of the token. */
 void rope_find_angles(struct rope *p);
 void rope_rotate(struct rope *p, struct rope_parts *x);
+
+/* rope_runs.c */
+
+/** Are values best taken several tokens at a time? */
+bool rope_gathers_values(const struct rope *p);
+/** Values of a workgroup's tokens, from `first` to `end`, i32, into the cache and, if they are
+ * kept, to their tensor. Every wave takes its part. */
+void rope_visit_values(struct rope *p, struct rope_source *s, struct tir_value first,
+                       struct tir_value end);
 
 /* rope_store.c */
 

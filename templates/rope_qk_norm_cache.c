@@ -193,10 +193,25 @@ static void load_slot(struct rope *p)
     tir_end_if(b, &some, &p->slot);
 }
 
+/* Values of the token, unless its workgroup takes several tokens' at a time. Then their tensors are
+ * opened there, and here for few tokens only: both together would not fit the scalar registers. */
+static void visit_few_values(struct rope *p, struct rope_source of[3])
+{
+    struct tir_builder *b = &p->b;
+    struct tir_value first[ROPE_MAX_SPANS];
+    struct tir_if few = tir_begin_if(b, tir_xor(b, p->gathers, tir_bool(b, true)), false, NULL, 0);
+    rope_open_source(p, &of[2], ROPE_V);
+    open_token(p, &of[2], first);
+    visit_kv(p, &of[2], first, true);
+    tir_else(b, &few, NULL);
+    tir_end_if(b, &few, NULL);
+}
+
 static void visit_token(struct rope *p, struct rope_source of[3], const struct rope_tensor *gate)
 {
     struct tir_value first[3][ROPE_MAX_SPANS];
-    for (int i = 0; i < 3; i++)
+    const int n = rope_gathers_values(p) ? 2 : 3;
+    for (int i = 0; i < n; i++)
         open_token(p, &of[i], first[i]);
     if (p->v->rope != ATT_ROPE_NONE)
         rope_find_angles(p);
@@ -205,23 +220,20 @@ static void visit_token(struct rope *p, struct rope_source of[3], const struct r
     if (p->v->gate)
         visit_gate(p, &of[0], gate);
     visit_kv(p, &of[1], first[1], false);
-    visit_kv(p, &of[2], first[2], true);
+    if (n == 3)
+        visit_kv(p, &of[2], first[2], true);
+    else
+        visit_few_values(p, of);
 }
 
-/* Arguments are read once, before the tokens. */
-static void open_tensors(struct rope *p, struct rope_source of[3], struct rope_tensor *gate)
+/* Are this workgroup's values written after all else, several tokens at a time? */
+static struct tir_value gathers(struct rope *p, struct tir_value run)
 {
-    static const char *const in[] = {"q", "k_in", "v_in"};
-    static const char *const out[] = {"out", "k_out", "v_out"};
-    for (int i = 0; i < 3; i++) {
-        of[i].in = rope_open_tensor(p, in[i], ROPE_ELEM);
-        if (i == 0 || p->v->keep_kv)
-            of[i].out = rope_open_tensor(p, out[i], i == 0 && p->narrow_q ? 1 : ROPE_ELEM);
-    }
-    for (int i = 0; i < 2; i++)
-        p->cache[i] = att_cache(&p->b, p->v, p->m, i == 1, tir_i32(&p->b, 0));
-    if (p->v->gate)
-        *gate = rope_open_tensor(p, "gate", ROPE_ELEM);
+    struct tir_builder *b = &p->b;
+    const int x = 16 * 8 / (int)tir_dtype_bits(att_cache_dtype(p->v));
+    const struct tir_value slots =
+        tir_cmp_ne(b, tir_arg(b, "slot_mapping", TIR_I64), tir_i64(b, 0));
+    return tir_and(b, slots, tir_cmp_ge(b, run, tir_i32(b, x)));
 }
 
 /* The tokens of this workgroup, one after the other by each wave, or by several that share the
@@ -248,7 +260,11 @@ static void visit_tokens(struct rope *p)
     }
     rope_keep_vectors(p, of);
     struct rope_tensor gate = {0};
-    open_tensors(p, of, &gate);
+    /* Arguments are read once, before the tokens. */
+    for (int i = 0; i < (rope_gathers_values(p) ? 2 : 3); i++)
+        rope_open_source(p, &of[i], (enum rope_part)i);
+    if (p->v->gate)
+        gate = rope_open_tensor(p, "gate", ROPE_ELEM);
     const struct tir_value none = tir_cmp_eq(b, tir_arg(b, "v_in", TIR_I64), tir_i64(b, 0));
     of[2].end = tir_select(b, none, tir_i32(b, 0), of[2].end);
 
@@ -256,19 +272,28 @@ static void visit_tokens(struct rope *p)
     const struct tir_value first = tir_mul(b, tir_block_id(b, 0), run);
     const struct tir_value end =
         tir_min(b, tir_add(b, first, run), tir_arg(b, "tokens", TIR_I32));
+    if (rope_gathers_values(p))
+        p->gathers = gathers(p, run);
     struct tir_loop loop = tir_begin_for(b, tir_add(b, first, member), end,
                                          tir_shr(b, tir_i32(b, ROPE_WAVES), shift), NULL, 0);
     p->token = loop.index;
     visit_token(p, of, &gate);
     tir_end_for(b, &loop, NULL, 0);
+    if (!rope_gathers_values(p))
+        return;
+    struct tir_if some = tir_begin_if(b, p->gathers, false, NULL, 0);
+    rope_visit_values(p, &of[2], first, end);
+    tir_else(b, &some, NULL);
+    tir_end_if(b, &some, NULL);
 }
 
 /* By the elements that a lane holds: of a tile in f32, of the next one on its way, of weights and
- * angles, and of the first tiles of k and v. */
+ * angles, and of the first tiles of k and v; or of x tokens' values. A SIMD has two waves of a
+ * workgroup. */
 static unsigned waves_per_simd(const struct rope *p)
 {
     const int held = p->rows * p->v->head_dim / 64;
-    return held > 32 ? 1 : held > 16 ? 2 : 4;
+    return held > 16 || rope_gathers_values(p) ? 2 : 4;
 }
 
 static void build(const struct att_variant *v, const struct tir_machine *m, struct att_kernel *k)

@@ -228,6 +228,17 @@ struct rope_tensor rope_open_tensor(struct rope *p, const char *name, int size)
     };
 }
 
+void rope_open_source(struct rope *p, struct rope_source *s, enum rope_part part)
+{
+    static const char *const in[] = {"q", "k_in", "v_in"};
+    static const char *const out[] = {"out", "k_out", "v_out"};
+    s->in = rope_open_tensor(p, in[part], ROPE_ELEM);
+    if (part == ROPE_Q || p->v->keep_kv)
+        s->out = rope_open_tensor(p, out[part], part == ROPE_Q && p->narrow_q ? 1 : ROPE_ELEM);
+    if (part != ROPE_Q)
+        p->cache[part - 1] = att_cache(&p->b, p->v, p->m, part == ROPE_V, tir_i32(&p->b, 0));
+}
+
 struct tir_value rope_token_base(struct rope *p, const struct rope_tensor *t)
 {
     struct tir_builder *b = &p->b;

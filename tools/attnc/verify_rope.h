@@ -16,7 +16,6 @@ enum {
     ROPE_FAR_TABLE = 1 << 5, /* positions up to 131071 */
     ROPE_FAR_CACHE = 1 << 6, /* pages lie 1 GiB apart */
     ROPE_IN_ORDER = 1 << 7,  /* slots of consecutive tokens are neighbours, as in a prefill */
-    ROPE_MANY = 1 << 8,      /* a wave has several tokens; for plain kernels only */
 };
 
 /** How the table of cosines and sines was made: for the kernel these are other numbers only. */

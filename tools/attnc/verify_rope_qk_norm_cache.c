@@ -21,7 +21,8 @@ static const struct rope_case shapes[] = {
     { "far position", ROPE_FAR_TABLE | ROPE_PACKED, 40, 8, 3, 32, ROPE_YARN },
     { "beyond 4 GiB", ROPE_FAR_CACHE | ROPE_SKIPS, 16, 2, 6, 16, ROPE_PLAIN },
     { "wide", ROPE_PACKED, 96, 8, 2, 1024, ROPE_PLAIN },
-    { "many tokens", ROPE_PACKED | ROPE_IN_ORDER | ROPE_MANY, 1, 1, 4099, 16, ROPE_PLAIN },
+    { "many tokens", ROPE_PACKED | ROPE_IN_ORDER, 2, 1, 523, 16, ROPE_PLAIN },
+    { "many, gaps", ROPE_SKIPS | ROPE_GAPS, 1, 3, 270, 32, ROPE_PLAIN },
 };
 
 static size_t packed_bytes(const struct rope_problem *p)
@@ -146,11 +147,8 @@ static void verify(struct verify_run *run, uint32_t n, const struct attn_kernel_
         verify_report_fault(run, info->name, "the reference does not cover its dtype or head_dim");
         return;
     }
-    const bool plain = !desc.bias && !desc.gate && !desc.keep_kv;
-    for (size_t i = 0; i < COUNT(shapes); i++) {
-        if (!(shapes[i].flags & ROPE_MANY) || plain)
-            verify_shape(run, info, i, &desc, precision);
-    }
+    for (size_t i = 0; i < COUNT(shapes); i++)
+        verify_shape(run, info, i, &desc, precision);
 }
 
 const struct verify_family verify_rope_qk_norm_cache = {
