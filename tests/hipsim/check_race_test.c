@@ -134,33 +134,6 @@ static void a_report_names_both_accesses(void **state)
     assert_non_null(strstr(f.text, "kernel program, workgroup (0, 0, 0), wave "));
 }
 
-static struct fault run_global(const char *text)
-{
-    uint32_t *buffer = device_alloc(1024, NULL);
-    struct program p = program_new(GFX942);
-    p.block = 128;
-    p.checks = CHECK_RACE;
-    program_s64_set(&p, 2, (uint64_t)(uintptr_t)buffer);
-    program_try(&p, text);
-    hipsim_mem_free(buffer);
-    return p.fault;
-}
-
-static void global_memory(void **state)
-{
-    (void)state;
-    assert_int_equal(run_global(OFFSETS "global_store_dword v1, v1, s[2:3]\ns_waitcnt vmcnt(0)\n"
-                                        "global_load_dword v3, v2, s[2:3]\ns_waitcnt vmcnt(0)")
-                         .kind, FAULT_RACE);
-    assert_int_equal(run_global(OFFSETS "global_store_dword v1, v1, s[2:3]\ns_waitcnt vmcnt(0)\n"
-                                        BARRIER "global_load_dword v3, v2, s[2:3]\n"
-                                        "s_waitcnt vmcnt(0)").kind, FAULT_NONE);
-    assert_int_equal(run_global(OFFSETS "v_mov_b32 v4, s100\n"
-                                        "global_store_dword v0, v4, s[2:3]\n").kind, FAULT_RACE);
-    assert_int_equal(run_global(OFFSETS "global_store_dword v0, v0, s[2:3]\n").kind, FAULT_NONE);
-    assert_int_equal(run_global(OFFSETS "global_atomic_add v0, v1, s[2:3]\n").kind, FAULT_NONE);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -173,7 +146,6 @@ int main(void)
         cmocka_unit_test(stores_are_waited_for_before_the_barrier),
         cmocka_unit_test(double_buffers),
         cmocka_unit_test(a_report_names_both_accesses),
-        cmocka_unit_test(global_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -9,7 +9,8 @@
 
 struct program program_new(enum gfx_target target)
 {
-    struct program p = {.target = target, .mode = MODE_DEFAULT, .block = 64, .exec = UINT64_MAX};
+    struct program p = {.target = target, .mode = MODE_DEFAULT, .block = 64, .groups = 1,
+                        .exec = UINT64_MAX};
     memset(p.v_valid, 0xff, sizeof(p.v_valid));
     memset(p.s_valid, 0xff, sizeof(p.s_valid));
     p.scc_valid = 1;
@@ -143,7 +144,8 @@ static void preset(void *ctx, struct workgroup *wg)
         sgpr_write64(w, SGPR_EXEC, p->exec & w->lanes, true);
         w->scc = p->scc;
         w->scc_valid = p->scc_valid;
-        w->sgpr[100] = w->id; /* programs for several waves tell them apart by s100 */
+        w->sgpr[100] = w->id; /* programs for several waves tell them apart by s100, */
+        w->sgpr[101] = (uint32_t)wg->index; /* and workgroups by s101 */
     }
 }
 
@@ -167,7 +169,7 @@ void program_at(struct program *p, struct code *code, uint64_t offset)
     struct observer observer = {.ctx = p, .workgroup_begin = preset, .workgroup_end = collect};
     struct launch launch = {
         .code = code, .kernel = "program", .entry_pc = code_address(code) + offset,
-        .grid = {p->block, 1, 1}, .block = {p->block, 1, 1},
+        .grid = {p->block * p->groups, 1, 1}, .block = {p->block, 1, 1},
         .nvgpr = PROGRAM_VGPRS, .nagpr = PROGRAM_AGPRS, .mode = p->mode,
         .lds_bytes = p->lds_bytes, .private_bytes = p->private_bytes,
         .checks = p->checks, .keep_going = p->keep_going, .order = p->order, .seed = p->seed,
@@ -176,6 +178,7 @@ void program_at(struct program *p, struct code *code, uint64_t offset)
     engine_run(&launch);
     p->fault = launch.fault;
     p->findings = launch.findings;
+    p->race_incomplete = launch.race_incomplete;
     p->places = 0;
     for (const struct finding *f = launch.first_finding; f; f = f->next)
         if (p->places < sizeof(p->found) / sizeof(p->found[0]))

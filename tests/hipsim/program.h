@@ -28,7 +28,8 @@
 struct program {
     enum gfx_target target;
     uint32_t mode;
-    uint32_t block;      /* work-items of the one workgroup, 64 unless a test says otherwise */
+    uint32_t block;      /* work-items of a workgroup, 64 unless a test says otherwise */
+    uint32_t groups;     /* 1; registers are those of the last one to end */
     uint32_t lds_bytes;
     uint32_t private_bytes;
     uint32_t checks;
@@ -48,6 +49,7 @@ struct program {
     uint64_t findings;
     struct fault found[4]; /* the first ones */
     unsigned places;
+    bool race_incomplete;
     struct counters counters;
 };
 

@@ -1,22 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Data races between the waves of a workgroup.
+ * Data races in LDS, and what the check of global memory shares with it.
  *
- * LDS has a cell per dword: who wrote it and who read it since the last barrier. Global memory has
- * a table of the dwords that the workgroup wrote since the last barrier; there, a load that comes
- * before the store of another wave is not remembered, which keeps loads nearly free. Cells carry
- * the epoch (barriers passed, counted on from one workgroup to the next), so nothing is ever
- * cleared.
+ * LDS has a cell per dword: who wrote it and who read it since the last barrier. Cells carry the
+ * epoch (barriers passed, counted on from one workgroup to the next), so nothing is ever cleared.
  */
 #include "tools/hipsim/check_race.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "tools/hipsim/decode.h"
 
 #define WHOLE 0xf                 /* all bytes of a dword */
-#define GLOBAL_SLOTS 8192u        /* of the table, direct-mapped: a collision forgets a store */
 #define CONFLICTS_MAX (WAVE_LANES * 8)
 #define COMPARE_WITHIN 48         /* instructions from a load to the swap that it prepares */
 
@@ -42,29 +39,19 @@ struct site {
     uint32_t seq;      /* of the last write among the wave's LGKM operations */
 };
 
-struct slot {
-    uint64_t dword;
-    struct cell cell;
-    struct site site;
-};
-
 /* A store that changed bytes which another wave uses, if it did change them. */
 struct conflict {
+    struct race_other other;
     const uint8_t *p;
-    uint64_t address;
     uint32_t old, mask;
-    uint32_t other_at;
-    uint8_t other, lane;
-    bool other_wrote, lds;
 };
 
 struct race {
     uint32_t base;   /* epoch of the workgroup's beginning */
     uint32_t newest; /* largest epoch used */
-    uint32_t global_epoch; /* last epoch in which global memory was written */
     struct cell *cells;
     struct site *sites;
-    struct slot *slots;
+    struct race_global *global;
     unsigned nconflicts;
     struct conflict conflicts[CONFLICTS_MAX];
 };
@@ -81,11 +68,10 @@ struct probe {
     uint8_t lane;
     uint8_t mask;      /* bytes */
     enum mem_direction direction;
-    bool lds;
     bool pending;      /* some wave has LGKM operations outstanding */
 };
 
-struct race *race_create(uint32_t lds_bytes)
+struct race *race_create(uint32_t lds_bytes, struct race_shadow *shadow)
 {
     size_t dwords = lds_bytes / 4 + 2;
     struct race *r = calloc(1, sizeof(*r));
@@ -93,8 +79,8 @@ struct race *race_create(uint32_t lds_bytes)
         return NULL;
     r->cells = calloc(dwords, sizeof(*r->cells));
     r->sites = calloc(dwords, sizeof(*r->sites));
-    r->slots = calloc(GLOBAL_SLOTS, sizeof(*r->slots));
-    if (r->cells && r->sites && r->slots)
+    r->global = race_global_create(shadow);
+    if (r->cells && r->sites && r->global)
         return r;
     race_destroy(r);
     return NULL;
@@ -106,7 +92,7 @@ void race_destroy(struct race *r)
         return;
     free(r->cells);
     free(r->sites);
-    free(r->slots);
+    race_global_destroy(r->global);
     free(r);
 }
 
@@ -114,35 +100,67 @@ void race_begin(struct race *r)
 {
     r->base = ++r->newest;
     r->nconflicts = 0;
+    race_global_begin(r->global);
 }
 
-static bool report(struct wave *w, const struct inst *in, const struct conflict *c,
-                   enum mem_direction direction, bool unwaited)
+void race_barrier(struct workgroup *wg)
+{
+    uint64_t acquired = 0;
+    for (uint32_t i = 0; i < wg->nwaves; i++)
+        if (wg->waves[i]->acquired > acquired)
+            acquired = wg->waves[i]->acquired;
+    for (uint32_t i = 0; i < wg->nwaves; i++)
+        wg->waves[i]->acquired = acquired;
+}
+
+/* The other workgroup, as far as it is another one. */
+static void name_group(const struct workgroup *wg, uint64_t index, char *text, size_t size)
+{
+    const struct launch *l = wg->launch;
+    uint64_t id[3];
+    for (unsigned d = 0; d < 3; d++) {
+        uint64_t groups = ((uint64_t)l->grid[d] + l->block[d] - 1) / l->block[d];
+        id[d] = index % groups;
+        index /= groups;
+    }
+    snprintf(text, size, " of workgroup (%llu, %llu, %llu)", (unsigned long long)id[0],
+             (unsigned long long)id[1], (unsigned long long)id[2]);
+}
+
+bool race_report(struct wave *w, const struct inst *in, const struct race_other *o,
+                 enum mem_direction direction)
 {
     static const char *const names[] = {
         [MEM_READ] = "load", [MEM_WRITE] = "store", [MEM_MODIFY] = "atomic access"};
     const struct launch *l = w->launch;
-    char text[160];
-    long long at = (long long)(c->other_at + code_address(l->code) - l->entry_pc);
-    return wave_finding(w, in, FAULT_RACE, UINT64_C(1) << c->lane,
-               "%s at %s 0x%llx, which wave %u %s at entry%+lld (%s) %s; the kernel relies on the "
-               "order of its waves", names[direction], c->lds ? "LDS offset" : "address",
-               (unsigned long long)c->address, c->other, c->other_wrote ? "writes" : "reads", at,
-               code_text(l->code, c->other_at, text, sizeof(text)),
-               unwaited ? "without having waited for it before s_barrier"
-                        : "with no barrier in between");
+    const bool apart = o->group != w->wg->index;
+    char text[160], group[80] = "", near[256] = "";
+    long long at = (long long)(o->at + code_address(l->code) - l->entry_pc);
+    if (apart)
+        name_group(w->wg, o->group, group, sizeof(group));
+    if (!o->lds)
+        hipsim_mem_describe(o->address, 1, near, sizeof(near));
+    return wave_finding(w, in, FAULT_RACE, UINT64_C(1) << o->lane,
+               "%s at %s 0x%llx, which wave %u%s %s at entry%+lld (%s) %s; the kernel relies on the "
+               "order of its %s%s%s", names[direction], o->lds ? "LDS offset" : "address",
+               (unsigned long long)o->address, o->wave, group, o->wrote ? "writes" : "reads", at,
+               code_text(l->code, o->at, text, sizeof(text)),
+               o->unwaited ? "without having waited for it before s_barrier"
+               : apart ? "with nothing in between that orders them"
+                       : "with no barrier in between",
+               apart ? "workgroups" : "waves", o->lds ? "" : "; the address is ", near);
 }
 
-static struct conflict conflict_of(const struct probe *a, const struct cell *c,
-                                   const struct site *s, uint16_t writers, uint16_t readers)
+static struct race_other other_of(const struct probe *a, const struct cell *c,
+                                  const struct site *s, uint16_t writers, uint16_t readers)
 {
     bool wrote = writers != 0;
     uint16_t others = wrote ? writers : readers;
     unsigned last = others >> c->last & 1 ? c->last : (unsigned)__builtin_ctz(others);
-    return (struct conflict){
-        .p = a->p, .address = a->address, .lane = a->lane, .lds = a->lds,
-        .other = (uint8_t)(wrote ? last : (unsigned)__builtin_ctz(others)), .other_wrote = wrote,
-        .other_at = wrote ? s->write_at : c->read_at,
+    return (struct race_other){
+        .address = a->address, .group = a->w->wg->index, .lane = a->lane, .lds = true,
+        .wave = (uint8_t)(wrote ? last : (unsigned)__builtin_ctz(others)), .wrote = wrote,
+        .at = wrote ? s->write_at : c->read_at,
     };
 }
 
@@ -166,7 +184,7 @@ static void note(const struct probe *a, struct cell *c, struct site *s, bool sha
         return;
     }
     bool atomic = a->direction == MEM_MODIFY && (!c->writers || c->flags & SITE_ATOMIC);
-    bool ds = a->lds && a->in->row->flags & ROW_LDS;
+    bool ds = a->in->row->flags & ROW_LDS;
     c->flags = (uint8_t)((c->flags & SITE_MIXED) | (atomic ? SITE_ATOMIC : 0) | (ds ? SITE_DS : 0));
     c->writers = shared ? c->writers | a->self : a->self;
     c->written |= a->mask;
@@ -175,11 +193,7 @@ static void note(const struct probe *a, struct cell *c, struct site *s, bool sha
     s->seq = a->w->issued[WAIT_LGKM];
 }
 
-/*
- * Does the load at `offset` read what a compare-and-swap then expects? Clang begins the atomics
- * that the machine lacks with such a load; the swap itself finds out what has changed since.
- */
-static bool feeds_compare(const struct wave *w, uint32_t offset)
+bool race_feeds_compare(const struct wave *w, uint32_t offset)
 {
     for (unsigned n = 0; n < COMPARE_WITHIN; n++) {
         const struct inst *in = code_inst(w->launch->code, offset);
@@ -195,8 +209,8 @@ static bool feeds_compare(const struct wave *w, uint32_t offset)
 static bool excused(const struct probe *a, const struct cell *c, bool wrote)
 {
     if (a->direction == MEM_READ)
-        return c->flags & SITE_ATOMIC && feeds_compare(a->w, (uint32_t)a->in->offset);
-    return !wrote && a->direction == MEM_MODIFY && feeds_compare(a->w, c->read_at);
+        return c->flags & SITE_ATOMIC && race_feeds_compare(a->w, (uint32_t)a->in->offset);
+    return !wrote && a->direction == MEM_MODIFY && race_feeds_compare(a->w, c->read_at);
 }
 
 /* One dword. False after a report. */
@@ -204,8 +218,9 @@ static bool touch(const struct probe *a, struct cell *c, struct site *s)
 {
     if (c->epoch != a->epoch) {
         if (a->direction != MEM_WRITE && outstanding(a, c, s)) {
-            struct conflict f = conflict_of(a, c, s, c->writers, 0);
-            if (!report(a->w, a->in, &f, a->direction, true))
+            struct race_other other = other_of(a, c, s, c->writers, 0);
+            other.unwaited = true;
+            if (!race_report(a->w, a->in, &other, a->direction))
                 return false;
         }
         *c = (struct cell){.epoch = a->epoch};
@@ -226,10 +241,10 @@ static bool touch(const struct probe *a, struct cell *c, struct site *s)
     if (c->flags & SITE_MIXED) {
         writers = readers = 0;
     } else if ((writers || readers) && !excused(a, c, writers != 0)) {
-        struct conflict f = conflict_of(a, c, s, writers, readers);
+        struct conflict f = {.other = other_of(a, c, s, writers, readers), .p = a->p};
         struct race *r = a->race;
         if (a->direction != MEM_WRITE) {
-            if (!report(a->w, a->in, &f, a->direction, false))
+            if (!race_report(a->w, a->in, &f.other, a->direction))
                 return false;
         } else if (r->nconflicts < CONFLICTS_MAX) {
             f.old = mem_get32(a->p);
@@ -256,20 +271,7 @@ static bool touch_lane(struct probe *a, uint64_t first, const uint8_t *p, unsign
         a->address = at;
         a->p = at < first ? p - (first - at) : p + (at - first);
         a->mask = (uint8_t)(WHOLE >> (4 - (to - from)) << from);
-        if (a->lds) {
-            if (!touch(a, &r->cells[at / 4], &r->sites[at / 4]))
-                return false;
-            continue;
-        }
-        struct slot *slot = &r->slots[at / 4 % GLOBAL_SLOTS];
-        if (slot->dword != at) {
-            if (a->direction == MEM_READ)
-                continue;
-            *slot = (struct slot){.dword = at};
-        }
-        if (a->direction == MEM_READ && slot->cell.epoch != a->epoch)
-            continue;
-        if (!touch(a, &slot->cell, &slot->site))
+        if (!touch(a, &r->cells[at / 4], &r->sites[at / 4]))
             return false;
     }
     return true;
@@ -295,27 +297,21 @@ static bool read_plain(struct race *r, const struct probe *a, uint64_t first, un
     return true;
 }
 
-bool race_access(struct wave *w, const struct inst *in, const struct lane_mem *m, unsigned bytes,
-                 enum mem_direction direction)
+static bool lds_access(struct wave *w, const struct inst *in, const struct lane_mem *m,
+                       unsigned bytes, enum mem_direction direction)
 {
     struct race *r = w->wg->race;
     struct probe a = {
         .w = w, .in = in, .race = r, .epoch = r->base + (uint32_t)w->wg->barriers,
-        .self = (uint16_t)(1u << w->id), .direction = direction, .lds = m->space == MEM_LDS,
+        .self = (uint16_t)(1u << w->id), .direction = direction,
     };
     unsigned l;
     r->newest = a.epoch > r->newest ? a.epoch : r->newest;
-    if (!a.lds) {
-        if (direction == MEM_READ && r->global_epoch != a.epoch)
-            return true;
-        if (direction != MEM_READ)
-            r->global_epoch = a.epoch;
-    }
     for (uint32_t i = 0; i < w->wg->nwaves; i++)
         a.pending |= i != w->id && w->wg->waves[i]->npending[WAIT_LGKM];
     FOR_LANES(l, m->lanes) {
         a.lane = (uint8_t)l;
-        if (a.lds && direction == MEM_READ && read_plain(r, &a, m->addr[l], bytes))
+        if (direction == MEM_READ && read_plain(r, &a, m->addr[l], bytes))
             continue;
         if (!touch_lane(&a, m->addr[l], m->ptr[l], bytes))
             return false;
@@ -323,14 +319,23 @@ bool race_access(struct wave *w, const struct inst *in, const struct lane_mem *m
     return true;
 }
 
+bool race_access(struct wave *w, const struct inst *in, const struct lane_mem *m, unsigned bytes,
+                 enum mem_direction direction)
+{
+    if (m->space == MEM_GLOBAL)
+        return race_global_access(w->wg->race->global, w, in, m, bytes, direction);
+    return w->wg->nwaves == 1 || lds_access(w, in, m, bytes, direction);
+}
+
 void race_settle(struct wave *w, const struct inst *in)
 {
     struct race *r = w->wg->race;
     w->wg->race_open = false;
+    race_global_settle(r->global, w, in);
     for (unsigned i = 0; i < r->nconflicts && w->state != WAVE_FAULTED; i++) {
         const struct conflict *c = &r->conflicts[i];
         if ((mem_get32(c->p) ^ c->old) & c->mask)
-            report(w, in, c, MEM_WRITE, false);
+            race_report(w, in, &c->other, MEM_WRITE);
     }
     r->nconflicts = 0;
 }

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The race check: two waves of a workgroup touch the same bytes of LDS or global memory between
- * the same two barriers, at least one of them writes, and not both are atomic.
- * docs/hipsim-checks.md says what it finds and what it leaves alone.
+ * The race check: two waves touch the same bytes of LDS or global memory, nothing orders the one
+ * access before the other, at least one of them writes, and not both are atomic.
+ * docs/hipsim-checks.md says what orders accesses, and what is left alone.
  *
- * A shadow belongs to one host thread, which runs one workgroup after the other with it.
+ * `struct race` belongs to one host thread, which runs one workgroup after the other with it.
+ * `struct race_shadow` is what a launch knows of global memory, shared by its threads.
  */
 #ifndef HIPSIM_CHECK_RACE_H
 #define HIPSIM_CHECK_RACE_H
@@ -12,18 +13,27 @@
 #include "tools/hipsim/mem.h"
 
 struct race;
+struct race_shadow;
 
-/** A shadow for workgroups with `lds_bytes` of LDS; NULL when memory is short. */
-struct race *race_create(uint32_t lds_bytes);
+/** The shadow of a launch that is about to run; NULL when memory is short. */
+struct race_shadow *race_shadow_begin(void);
+/** The launch has ended. True if its accesses were too many to be followed to the end. */
+bool race_shadow_end(struct race_shadow *shadow);
+
+/** For workgroups with `lds_bytes` of LDS; NULL when memory is short. */
+struct race *race_create(uint32_t lds_bytes, struct race_shadow *shadow);
 void race_destroy(struct race *race);
 
-/** Forgets everything: a workgroup begins. */
+/** Forgets what the last workgroup did in LDS: another one begins. */
 void race_begin(struct race *race);
 
+/** The workgroup's barrier has opened. */
+void race_barrier(struct workgroup *wg);
+
 /**
- * Notes an access that mem_resolve() has allowed and compares it with what other waves did since
- * the last barrier. False after a report. Stores that collide are only remembered:
- * race_settle() judges them when their data is in memory.
+ * Notes an access that mem_resolve() has allowed and compares it with what other waves did. False
+ * after a report. Stores that collide are only remembered: race_settle() judges them when their
+ * data is in memory.
  */
 bool race_access(struct wave *w, const struct inst *in, const struct lane_mem *m, unsigned bytes,
                  enum mem_direction direction);
@@ -31,5 +41,36 @@ bool race_access(struct wave *w, const struct inst *in, const struct lane_mem *m
 /** Reports collisions of the instruction that has just run, unless it left all bytes as they were:
  *  waves that repeat another wave's copy do no harm. To be called while wg->race_open is set. */
 void race_settle(struct wave *w, const struct inst *in);
+
+/* -- between check_race.c and check_race_global.c ---------------------------------------------- */
+
+/* The access with which another one races. */
+struct race_other {
+    uint64_t address; /* where they meet */
+    uint64_t group;   /* index of its workgroup */
+    uint32_t at;      /* offset in the code */
+    uint8_t wave, lane;
+    bool wrote, lds;
+    bool unwaited;    /* it was not waited for before the barrier */
+};
+
+/** Reports `in`'s race with `other`; as wave_finding(). */
+bool race_report(struct wave *w, const struct inst *in, const struct race_other *other,
+                 enum mem_direction direction);
+
+/** Does the load at `offset` read what a compare-and-swap then expects? Clang begins the atomics
+ *  that the machine lacks with such a load; the swap itself finds out what has changed since. */
+bool race_feeds_compare(const struct wave *w, uint32_t offset);
+
+/* What a workgroup's host thread knows of global memory. */
+struct race_global;
+struct race_global *race_global_create(struct race_shadow *shadow);
+void race_global_destroy(struct race_global *g);
+void race_global_begin(struct race_global *g);
+/** race_access() for global memory. */
+bool race_global_access(struct race_global *g, struct wave *w, const struct inst *in,
+                        const struct lane_mem *m, unsigned bytes, enum mem_direction direction);
+/** race_settle() for global memory. */
+void race_global_settle(struct race_global *g, struct wave *w, const struct inst *in);
 
 #endif

@@ -28,6 +28,7 @@ struct engine {
     _Atomic uint64_t next;     /* workgroup to hand out */
     _Atomic bool stop;
     pthread_mutex_t lock;      /* launch->counters */
+    struct race_shadow *shadow; /* NULL: there is nothing to compare */
 };
 
 /* What one host thread needs to run workgroups, reused from one to the next. */
@@ -88,10 +89,9 @@ static bool worker_init(struct worker *k, struct engine *e)
     k->scratch_valid = allocate(k->nwaves * scratch);
     k->wg.lds = allocate((size_t)l->lds_bytes + 64);
     k->wg.lds_valid = allocate((size_t)l->lds_bytes + 64);
-    bool race = l->checks & CHECK_RACE && k->nwaves > 1;
-    k->wg.race = race ? race_create(l->lds_bytes) : NULL;
+    k->wg.race = e->shadow ? race_create(l->lds_bytes, e->shadow) : NULL;
     if (!k->waves || !k->list || !k->rows || !k->scratch || !k->scratch_valid || !k->wg.lds
-        || !k->wg.lds_valid || (race && !k->wg.race)) {
+        || !k->wg.lds_valid || (e->shadow && !k->wg.race)) {
         worker_free(k);
         return false;
     }
@@ -431,6 +431,8 @@ static void release_barrier(struct workgroup *wg)
     }
     wg->at_barrier = 0;
     wg->barriers++;
+    if (wg->race)
+        race_barrier(wg);
     if (ended && wg->launch->checks & CHECK_BARRIER)
         wave_finding(first, NULL, FAULT_BARRIER, 0,
                      "%u of %u waves wait at barrier %llu, the others have ended", waiting,
@@ -574,7 +576,19 @@ static int prepare(struct engine *e, struct launch *l)
     e->last = groups;
     if (l->count_workgroup && l->first_workgroup + l->count_workgroup < groups)
         e->last = l->first_workgroup + l->count_workgroup;
+    if (l->checks & CHECK_RACE && (items > WAVE_LANES || e->last > e->next + 1)) {
+        e->shadow = race_shadow_begin();
+        if (!e->shadow)
+            return refuse(l, "out of memory for the race check");
+    }
     return 0;
+}
+
+static void finish(struct engine *e)
+{
+    if (e->shadow && race_shadow_end(e->shadow))
+        e->launch->race_incomplete = true;
+    pthread_mutex_destroy(&e->lock);
 }
 
 int engine_run(struct launch *l)
@@ -586,9 +600,10 @@ int engine_run(struct launch *l)
     uint64_t threads = l->threads ? l->threads : (uint64_t)sysconf(_SC_NPROCESSORS_ONLN);
     if (threads > remaining)
         threads = remaining ? remaining : 1;
-    if (run_workers(&e, (uint32_t)threads) < 0)
+    const int started = run_workers(&e, (uint32_t)threads);
+    finish(&e);
+    if (started < 0)
         return refuse(l, "out of memory for the waves of a workgroup");
-    pthread_mutex_destroy(&e.lock);
     return l->fault.kind == FAULT_NONE ? 0 : -1;
 }
 
@@ -611,6 +626,7 @@ struct engine_group *engine_group_create(struct launch *l)
     }
     if (!worker_init(&g->worker, &g->engine)) {
         refuse(l, "out of memory for the waves of a workgroup");
+        finish(&g->engine);
         free(g);
         return NULL;
     }
@@ -622,7 +638,7 @@ void engine_group_destroy(struct engine_group *g)
     if (!g)
         return;
     worker_free(&g->worker);
-    pthread_mutex_destroy(&g->engine.lock);
+    finish(&g->engine);
     free(g);
 }
 

@@ -228,6 +228,20 @@ static void print_time(void)
     fputs(text, stderr);
 }
 
+/* Once: the next launches are likely to be as large. */
+static void say_incomplete(const struct launch *launch)
+{
+    static _Atomic bool said;
+    char text[400];
+    struct hipsim_report report = {.kind = "note", .kernel = launch->kernel, .text = text};
+
+    if (!launch->race_incomplete || atomic_exchange(&said, true))
+        return;
+    snprintf(text, sizeof text, "the race check ran out of room in kernel %s: accesses to global "
+             "memory were compared up to then, those that came later were not", launch->kernel);
+    hip_report(&report);
+}
+
 /* `modelled` is what the timing model says, negative if it is off. */
 static void note_launch(const struct launch *launch, struct hip_device *device, bool print,
                         double modelled, double *time)
@@ -339,6 +353,7 @@ hipError_t hip_kernel_run(const struct hip_kernel_work *work, struct hip_device 
     for (const struct finding *f = launch->first_finding; f; f = f->next)
         report_fault(launch, work->function->module, &f->fault);
     hip_note_findings(launch->findings);
+    say_incomplete(launch);
     if (ended != 0) {
         report_fault(launch, work->function->module, &launch->fault);
         error = fault_error(launch->fault.kind);

@@ -29,7 +29,7 @@ HIPSIM_API bool hipsim_configure(const char *text, char *why, size_t why_size);
 
 /* What a check found, or why a call failed. Pointers are valid during the callback. */
 struct hipsim_report {
-    const char *kind;   /* "memory", "uninitialised", "race", ..., or "api" for a refused call */
+    const char *kind;   /* a check's name, "api" for a refused call, "note" for what is no error */
     const char *kernel; /* NULL for "api" */
     uint32_t workgroup[3];
     uint32_t wave;

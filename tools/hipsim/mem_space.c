@@ -248,6 +248,13 @@ static bool arrived(struct wave *w, const struct inst *in, const struct lane_mem
                         (unsigned long long)m->addr[__builtin_ctzll(early)]);
 }
 
+/* Arguments are read only, and hostcall buffers are handed over by the host. */
+static bool of_the_runtime(const struct lane_mem *m)
+{
+    return m->space == MEM_GLOBAL && m->span && cursor.slot
+        && (cursor.slot->kind == HIPSIM_MEM_KERNARG || cursor.slot->kind == HIPSIM_MEM_RUNTIME);
+}
+
 bool mem_resolve(struct wave *w, const struct inst *in, struct lane_mem *m, unsigned bytes,
                  enum mem_direction direction)
 {
@@ -265,7 +272,7 @@ bool mem_resolve(struct wave *w, const struct inst *in, struct lane_mem *m, unsi
         return ok;
     if (m->space == MEM_LDS && w->wg->lds_in_flight && !arrived(w, in, m, direction))
         return false;
-    return !w->wg->race || race_access(w, in, m, bytes, direction);
+    return !w->wg->race || of_the_runtime(m) || race_access(w, in, m, bytes, direction);
 }
 
 /* -- validity ---------------------------------------------------------------------------------- */

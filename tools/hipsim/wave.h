@@ -125,6 +125,7 @@ struct wave {
     struct launch *launch;
     struct mem_access access;
     struct hazard_history hazards;
+    uint64_t acquired; /* releases up to here are ordered before what comes: check_race_global.c */
 };
 
 /* LDS_IN_FLIGHT: a load to LDS has been issued for this byte and not been waited for. */
@@ -269,6 +270,7 @@ struct launch {
     uint64_t findings;      /* with keep_going: how often, */
     struct finding *first_finding; /* and those at places of the code that had none of their kind,
                                     * in the order found; launch_forget_findings() frees them */
+    bool race_incomplete;   /* the race check ran out of memory on the way */
     void *engine;           /* the running engine's */
 };
 

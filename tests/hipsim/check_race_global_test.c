@@ -1,0 +1,214 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The race check of global memory: each kernel that trips it, and one that differs in the cure. */
+#include "tests/hipsim/device.h"
+
+/*
+ * v1 is the byte offset of an item's own dword, in s[2:3]; v2 that of the same lane of the next
+ * wave, v3 that of the next workgroup, s4 the wave and s5 the workgroup; s[8:9] hold locations for
+ * atomics, all 0.
+ */
+#define BEGIN \
+    "v_mbcnt_lo_u32_b32 v0, -1, 0\n" \
+    "v_mbcnt_hi_u32_b32 v0, -1, v0\n" \
+    "v_lshlrev_b32 v0, 2, v0\n" \
+    "s_mov_b32 s4, s100\ns_mov_b32 s5, s101\n" \
+    "s_lshl_b32 s6, s4, 8\ns_lshl_b32 s7, s5, 9\n" \
+    "s_add_u32 s0, s6, s7\n" \
+    "v_add_u32 v1, s0, v0\n" \
+    "v_xor_b32 v2, 0x100, v1\n" \
+    "v_xor_b32 v3, 0x200, v1\n" \
+    "v_mov_b32 v10, 0\nv_mov_b32 v11, 1\nv_mov_b32 v12, s0\n"
+#define STORE(v) "global_store_dword " v ", v12, s[2:3]\ns_waitcnt vmcnt(0)\n"
+#define LOAD(v) "global_load_dword v4, " v ", s[2:3]\ns_waitcnt vmcnt(0)\n"
+#define BARRIER "s_barrier\n"
+/* One lane of each wave adds 1 and gets the old value into v5. */
+#define COUNT "s_mov_b64 s[12:13], exec\ns_mov_b64 exec, 1\n" \
+    "global_atomic_add v5, v10, v11, s[8:9] sc0\ns_waitcnt vmcnt(0)\ns_mov_b64 exec, s[12:13]\n"
+#define IF_FIRST_GROUP "s_cmp_lg_u32 s5, 0\ns_cbranch_scc1 second\n"
+#define ELSE "s_endpgm\nsecond:\n"
+
+static struct program run(const char *text, uint32_t waves, uint32_t groups, uint32_t checks)
+{
+    static const uint32_t zeros[16384];
+    void *data = device_alloc(sizeof(zeros), zeros), *locations = device_alloc(1024, zeros);
+    struct program p = program_new(GFX942);
+    p.block = 64 * waves;
+    p.groups = groups;
+    p.checks = checks;
+    program_s64_set(&p, 2, (uint64_t)(uintptr_t)data);
+    program_s64_set(&p, 8, (uint64_t)(uintptr_t)locations);
+    program_try(&p, text);
+    hipsim_mem_free(data);
+    hipsim_mem_free(locations);
+    return p;
+}
+
+static void expect(uint32_t waves, uint32_t groups, const char *bad, const char *good)
+{
+    struct program p = run(bad, waves, groups, CHECK_ALL & ~(uint32_t)CHECK_HAZARD);
+    if (p.fault.kind != FAULT_RACE)
+        fail_msg("no race but \"%s\" in\n%s", p.fault.text, bad);
+    p = run(bad, waves, groups, CHECK_MEMORY);
+    assert_int_equal(p.fault.kind, FAULT_NONE);
+    p = run(good, waves, groups, CHECK_ALL & ~(uint32_t)CHECK_HAZARD);
+    if (p.fault.kind != FAULT_NONE)
+        fail_msg("%s\n%s", p.fault.text, good);
+}
+
+static void waves_of_a_workgroup(void **state)
+{
+    (void)state;
+    expect(2, 1, BEGIN STORE("v1") LOAD("v2"), BEGIN STORE("v1") BARRIER LOAD("v2"));
+    expect(2, 1, BEGIN LOAD("v2") STORE("v1"), BEGIN LOAD("v2") BARRIER STORE("v1"));
+    expect(2, 1, BEGIN STORE("v0"), BEGIN STORE("v1"));
+    expect(2, 1, BEGIN STORE("v1") BARRIER STORE("v2") LOAD("v1"),
+           BEGIN STORE("v1") BARRIER STORE("v2") BARRIER LOAD("v1"));
+}
+
+/* Thousands of dwords later the first one is still known. */
+static void nothing_is_forgotten(void **state)
+{
+    (void)state;
+#define MANY "s_mov_b32 s14, 48\nv_mov_b32 v6, v1\nmore:\nglobal_store_dword v6, v12, s[2:3]\n" \
+    "v_add_u32 v6, 0x400, v6\ns_sub_u32 s14, s14, 1\ns_cmp_lg_u32 s14, 0\n" \
+    "s_cbranch_scc1 more\ns_waitcnt vmcnt(0)\n"
+    expect(2, 1, BEGIN MANY LOAD("v2"), BEGIN MANY BARRIER LOAD("v2"));
+}
+
+static void workgroups(void **state)
+{
+    (void)state;
+    expect(1, 2, BEGIN STORE("v0"), BEGIN STORE("v1"));
+    expect(1, 2, BEGIN STORE("v1") LOAD("v3"), BEGIN STORE("v1") LOAD("v1"));
+    expect(1, 2, BEGIN LOAD("v3") STORE("v1"), BEGIN LOAD("v1") STORE("v1"));
+    /* A barrier orders nothing beyond its workgroup. */
+    expect(2, 2, BEGIN STORE("v1") BARRIER LOAD("v3"), BEGIN STORE("v1") BARRIER LOAD("v2"));
+    /* Equal stores do no harm. */
+    expect(2, 3, BEGIN "v_mov_b32 v12, s5\n" STORE("v0"), BEGIN "v_mov_b32 v12, v0\n" STORE("v0"));
+    /* What a workgroup read of another's is remembered, though its own wave read it after. */
+    expect(1, 3, BEGIN LOAD("v0") "s_cmp_lg_u32 s5, 2\ns_cbranch_scc1 out\n" STORE("v0") "out:\n",
+           BEGIN LOAD("v0") "s_cmp_lg_u32 s5, 2\ns_cbranch_scc1 out\n" STORE("v1") "out:\n");
+}
+
+static void atomics_race_with_what_is_none(void **state)
+{
+    (void)state;
+#define ADD "global_atomic_add v0, v11, s[2:3]\ns_waitcnt vmcnt(0)\n"
+    expect(1, 2, BEGIN IF_FIRST_GROUP ADD ELSE STORE("v0"), BEGIN IF_FIRST_GROUP ADD ELSE ADD);
+    expect(1, 2, BEGIN IF_FIRST_GROUP ADD ELSE LOAD("v0"), BEGIN IF_FIRST_GROUP ADD ELSE ADD);
+    expect(2, 1, BEGIN ADD LOAD("v0"), BEGIN ADD BARRIER LOAD("v0"));
+    /* What Clang makes of an atomic that the machine lacks. */
+#define SWAP(compare) BEGIN LOAD("v0") "v_mov_b32 v7, v4\nv_add_u32 v6, 1, v4\n" compare \
+    "s_waitcnt vmcnt(0)"
+    expect(1, 2, SWAP("global_atomic_add v0, v6, s[2:3]\n"),
+           SWAP("global_atomic_cmpswap v5, v0, v[6:7], s[2:3] sc0\n"));
+}
+
+/* The workgroup that counts last reads what the others have stored before they counted. */
+static void the_last_workgroup_is_ordered(void **state)
+{
+    (void)state;
+#define LAST "v_readfirstlane_b32 s6, v5\ns_cmp_lg_u32 s6, 2\ns_cbranch_scc1 out\n"
+    expect(1, 3, BEGIN COUNT STORE("v1") LAST LOAD("v0") "out:\n",
+           BEGIN STORE("v1") COUNT LAST LOAD("v0") "out:\n");
+    /* All waves must have stored before one of them counts, and wait for it before they load. */
+#define FIRST_WAVE "s_cmp_lg_u32 s4, 0\ns_cbranch_scc1 over\n"
+#define FIRST_COUNTS FIRST_WAVE COUNT "over:\n"
+#define LOAD_OTHER "v_xor_b32 v3, 0x600, v1\n" LOAD("v3")
+#define LAST_GROUP(load) "s_cmp_lg_u32 s5, 2\ns_cbranch_scc1 out\n" load "out:\n"
+    expect(2, 3, BEGIN STORE("v1") FIRST_COUNTS BARRIER LAST_GROUP(LOAD_OTHER),
+           BEGIN STORE("v1") BARRIER FIRST_COUNTS BARRIER LAST_GROUP(LOAD_OTHER));
+    expect(2, 3, BEGIN STORE("v1") BARRIER FIRST_COUNTS LAST_GROUP(LOAD_OTHER),
+           BEGIN STORE("v1") BARRIER FIRST_COUNTS BARRIER
+           LAST_GROUP(LOAD_OTHER));
+}
+
+/* A flag, stored and polled with agent scope; a plain one is a race itself. */
+static void flags(void **state)
+{
+    (void)state;
+#define RAISE(scope) STORE("v1") "global_store_dword v10, v11, s[8:9]" scope "\ns_waitcnt vmcnt(0)\n"
+#define AWAIT(scope) "global_load_dword v5, v10, s[8:9]" scope "\ns_waitcnt vmcnt(0)\n" LOAD("v3")
+    expect(1, 2, BEGIN IF_FIRST_GROUP RAISE("") ELSE AWAIT(""),
+           BEGIN IF_FIRST_GROUP RAISE(" sc1") ELSE AWAIT(" sc1"));
+    /* The flag orders only what its wave did before. */
+    expect(1, 2, BEGIN IF_FIRST_GROUP RAISE(" sc1") STORE("v0") ELSE AWAIT(" sc1") STORE("v0"),
+           BEGIN IF_FIRST_GROUP STORE("v0") RAISE(" sc1") ELSE AWAIT(" sc1") STORE("v0"));
+}
+
+static void bytes_of_a_dword_are_apart(void **state)
+{
+    (void)state;
+#define BYTE(shift) BEGIN "s_lshl_b32 s6, s5, " shift "\nv_add_u32 v6, s6, v0\n" \
+    "v_add_u32 v7, 1, v12\nglobal_store_byte v6, v7, s[2:3]\ns_waitcnt vmcnt(0)\n" \
+    "global_load_ubyte v4, v6, s[2:3]\ns_waitcnt vmcnt(0)\n"
+    expect(1, 2, BEGIN "s_lshr_b32 s6, s5, 1\nv_add_u32 v6, s6, v0\nv_add_u32 v7, s5, v11\n"
+                 "global_store_byte v6, v7, s[2:3]\ns_waitcnt vmcnt(0)\n",
+           BYTE("0"));
+    /* Two that share a granule stay apart, a third that takes both does not. */
+    expect(1, 3, BEGIN "s_cmp_eq_u32 s5, 2\ns_cbranch_scc1 all\ns_lshl_b32 s6, s5, 1\n"
+                 "v_add_u32 v6, s6, v0\nglobal_store_short v6, v11, s[2:3]\ns_endpgm\n"
+                 "all:\n" LOAD("v0"),
+           BEGIN "s_cmp_eq_u32 s5, 2\ns_cbranch_scc1 all\ns_lshl_b32 s6, s5, 1\n"
+                 "v_add_u32 v6, s6, v0\nglobal_store_short v6, v11, s[2:3]\ns_endpgm\n"
+                 "all:\n" LOAD("v1"));
+}
+
+static void scalar_loads_are_loads(void **state)
+{
+    (void)state;
+    expect(1, 2, BEGIN IF_FIRST_GROUP STORE("v1") ELSE "s_load_dword s6, s[2:3], 0x10\n",
+           BEGIN IF_FIRST_GROUP STORE("v1") ELSE "s_load_dword s6, s[2:3], 0x210\n");
+}
+
+static void a_report_names_both_accesses(void **state)
+{
+    (void)state;
+    struct program p = run(BEGIN IF_FIRST_GROUP STORE("v1") ELSE LOAD("v3"), 1, 2, CHECK_RACE);
+    assert_int_equal(p.fault.kind, FAULT_RACE);
+    assert_non_null(strstr(p.fault.text, "data race: load at address 0x"));
+    assert_non_null(strstr(p.fault.text, "which wave 0 of workgroup (0, 0, 0) writes at entry+"));
+    assert_non_null(strstr(p.fault.text, "global_store_dword"));
+    assert_non_null(strstr(p.fault.text, "relies on the order of its workgroups"));
+    assert_non_null(strstr(p.fault.text, "0 bytes into the 65536 B allocation #"));
+    assert_non_null(strstr(p.fault.text, "kernel program, workgroup (1, 0, 0), wave 0"));
+}
+
+/* One dword of each of 40,000 pages: too many, and said so; what was there before still counts. */
+static void there_is_an_end_to_it(void **state)
+{
+    (void)state;
+    const size_t pages = 40000;
+    struct program p = program_new(GFX942);
+    void *data = device_alloc((pages + 64) * 4096, NULL);
+    p.block = 128;
+    p.checks = CHECK_RACE;
+    program_s64_set(&p, 2, (uint64_t)(uintptr_t)data);
+    program_try(&p, BEGIN "v_lshlrev_b32 v6, 10, v0\ns_cmp_lg_u32 s4, 0\ns_cbranch_scc1 out\n"
+                    "s_movk_i32 s14, 625\nmore:\nglobal_store_dword v6, v12, s[2:3]\n"
+                    "v_add_u32 v6, 0x40000, v6\ns_sub_u32 s14, s14, 1\ns_cmp_lg_u32 s14, 0\n"
+                    "s_cbranch_scc1 more\ns_waitcnt vmcnt(0)\nout:\n");
+    hipsim_mem_free(data);
+    assert_int_equal(p.fault.kind, FAULT_NONE);
+    assert_true(p.race_incomplete);
+    p = run(BEGIN STORE("v0"), 1, 2, CHECK_RACE);
+    assert_int_equal(p.fault.kind, FAULT_RACE);
+    assert_false(p.race_incomplete);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(waves_of_a_workgroup),
+        cmocka_unit_test(nothing_is_forgotten),
+        cmocka_unit_test(workgroups),
+        cmocka_unit_test(atomics_race_with_what_is_none),
+        cmocka_unit_test(the_last_workgroup_is_ordered),
+        cmocka_unit_test(flags),
+        cmocka_unit_test(bytes_of_a_dword_are_apart),
+        cmocka_unit_test(scalar_loads_are_loads),
+        cmocka_unit_test(a_report_names_both_accesses),
+        cmocka_unit_test(there_is_an_end_to_it),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
