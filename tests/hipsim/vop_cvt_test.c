@@ -130,6 +130,27 @@ static void results_choose_the_rounding(void **state)
     CHECK_CASES(GFX942, MODE_DEFAULT | 1 << 2, wide_up);
 }
 
+/* MODE's rounding, as ROCm's rocjitsu measured it on hardware (conversion.h, V_CVT_PK_U8_F32). */
+static void bytes_round_by_mode(void **state)
+{
+    (void)state;
+    static const struct op_case nearest[] = {
+        {"v_cvt_pk_u8_f32 v0, v2, v4, v6", 0x3f000000, 0, 0x11223344, 0x11223300}, /* 0.5 */
+        {"v_cvt_pk_u8_f32 v0, v2, v4, v6", 0x3fc00000, 0, 0x11223344, 0x11223302}, /* 1.5 */
+        {"v_cvt_pk_u8_f32 v0, v2, v4, v6", 0x437ee666, 1, 0x11223344, 0x1122ff44}, /* 254.9 */
+        {"v_cvt_pk_u8_f32 v0, v2, v4, v6", 0x7fc00000, 1, 0x11223344, 0x11220044},
+    };
+    CHECK_CASES(GFX942, MODE_DEFAULT, nearest);
+    static const struct op_case up[] = {
+        {"v_cvt_pk_u8_f32 v0, v2, v4, v6", 0x3e800000, 0, 0x11223344, 0x11223301},
+    };
+    CHECK_CASES(GFX942, MODE_DEFAULT | 1, up);
+    static const struct op_case to_zero[] = {
+        {"v_cvt_pk_u8_f32 v0, v2, v4, v6", 0x437ee666, 1, 0x11223344, 0x1122fe44},
+    };
+    CHECK_CASES(GFX942, MODE_DEFAULT | 3, to_zero);
+}
+
 static void eight_bits_ocp_on_gfx950(void **state)
 {
     (void)state;
@@ -144,6 +165,8 @@ static void eight_bits_ocp_on_gfx950(void **state)
         {"v_cvt_pk_fp8_f32 v0, v2, v4", 0x80000000, 0x44800000, 0, 0xdead7f80},
         {"v_cvt_pk_bf8_f32 v0, v2, v4", 0x47700000, 0x3f800000, 0, 0xdead3c7c},
         {"v_cvt_pk_bf8_f32 v0, v2, v4", 0xff800000, 0x3f800000, 0, 0xdead3cfc},
+        {"v_cvt_pk_bf8_f32 v0, v2, v4", 0xffc00000, 0x7fc00000, 0, 0xdead7efe},
+        {"v_cvt_pk_fp8_f32 v0, v2, v4", 0xffc00000, 0x7fc00000, 0, 0xdead7fff},
     };
     CHECK_CASES(GFX950, MODE_DEFAULT, cases);
 }
@@ -304,6 +327,7 @@ int main(void)
         cmocka_unit_test(halves_and_normalised),
         cmocka_unit_test(eight_bits_fnuz_on_gfx942),
         cmocka_unit_test(results_choose_the_rounding),
+        cmocka_unit_test(bytes_round_by_mode),
         cmocka_unit_test(eight_bits_ocp_on_gfx950),
         cmocka_unit_test(block_scaled),
         cmocka_unit_test(stochastic_subnormals),

@@ -121,6 +121,13 @@ static void clamp_and_omod(void **state)
         {"v_add_f32_e64 v0, v2, v4 clamp div:2", 0x40400000, 0x40400000, 0, ONE},
     };
     CHECK_CASES(GFX942, MODE_DENORM_F16_F64 | MODE_DX10_CLAMP, omods);
+    /* What is flushed is zero before it is scaled; what omod makes subnormal keeps its sign. */
+    static const struct op_case flushed[] = {
+        {"v_mul_f32_e64 v0, v2, v4 mul:4", 0x80800000, 0x3f000000, 0, 0},
+        {"v_mul_f32_e64 v0, v2, v4 div:2", 0x80800000, ONE, 0, 0x80000000},
+        {"v_cvt_f16_f32_e64 v0, v2 mul:4", 0xb8000000, 0, 0, 0},
+    };
+    CHECK_CASES(GFX942, MODE_DX10_CLAMP, flushed);
     static const struct op_case overflows[] = { /* rounding to zero stops at the largest number */
         {"v_max_f32_e64 v0, v2, v4 mul:2", 0x7f000000, 0, 0, 0x7f7fffff},
         {"v_max_f32_e64 v0, v2, v4 mul:2", 0x7f800000, 0, 0, 0x7f800000},

@@ -104,6 +104,7 @@ static void sixteen_bits(void **state)
         {"v_med3_i16 v0, v2, v4, v6", 5, 0xfffe, 3, 0xdead0003},
         {"v_max3_u16 v0, v2, v4, v6 op_sel:[1,0,0,0]", 0x00090000, 2, 3, 0xdead0009},
         {"v_pack_b32_f16 v0, v2, v4 op_sel:[1,0,0]", 0x12345678, 0x9abcdef0, 0, 0xdef01234},
+        {"v_pack_b32_f16 v0, -v2, |v4|", 0x7c01, 0xfd00, 0, 0x7f00fe01}, /* NaNs become quiet */
     };
     CHECK_CASES(GFX942, MODE_DEFAULT, cases);
 }

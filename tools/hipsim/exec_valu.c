@@ -437,8 +437,11 @@ void LOCAL(exec_lanes)(struct wave *w, const struct inst *in)
     x.d = direct ? dst : out;
     call_kernel(&x);
     if (!direct) {
-        if (in->form & FORM_OUT_MODS && !(flags & ROW_INT_CLAMP))
+        if (in->form & FORM_OUT_MODS && !(flags & ROW_INT_CLAMP)) {
+            if (flush) /* omod scales what was flushed */
+                flush_rows(row->dst, out, out);
             modify_rows(w, in, out);
+        }
         if (flush)
             flush_rows(row->dst, out, out);
         if (merge && !(flags & ROW_OP_SEL))

@@ -22,7 +22,7 @@ struct narrow {
 static const struct narrow fp8_fnuz = {8, 3, 8, 0x7f, 0x80, 0x80, true, false};
 static const struct narrow bf8_fnuz = {8, 2, 16, 0x7f, 0x80, 0x80, true, false};
 static const struct narrow fp8_ocp = {8, 3, 7, 0x7e, 0x7f, 0x7f, false, false};
-static const struct narrow bf8_ocp = {8, 2, 15, 0x7b, 0x7c, 0x7f, false, false};
+static const struct narrow bf8_ocp = {8, 2, 15, 0x7b, 0x7c, 0x7e, false, false};
 static const struct narrow fp6_mx = {6, 3, 1, 0x1f, 0x1f, 0x1f, false, true};
 static const struct narrow bf6_mx = {6, 2, 3, 0x1f, 0x1f, 0x1f, false, true};
 static const struct narrow fp4_mx = {4, 1, 1, 0x7, 0x7, 0x7, false, true};

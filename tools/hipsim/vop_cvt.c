@@ -41,6 +41,14 @@ static inline uint32_t to_range(double a, int low, int high)
 }
 
 
+/* 0 .. 255, rounded by the host's mode. */
+static inline uint32_t rounded_u8(double a)
+{
+    double c = a > 0.0 ? a : 0.0;
+    c = c > 255.0 ? 255.0 : c;
+    return (uint32_t)(int32_t)((c + 0x1.8p52) - 0x1.8p52);
+}
+
 /* [-1, 1] to 16 bits signed, [0, 1] to 16 bits unsigned, rounded to nearest even. */
 static inline uint32_t to_snorm(double a)
 {
@@ -114,7 +122,7 @@ CVT(pkrtz, d[i] = f32_to_f16(s0[i], ROUND_ZERO) | f32_to_f16(s1[i], ROUND_ZERO) 
 CVT(pk_f16, const enum rounding nearest = saturate ? ROUND_SATURATES : ROUND_NEAREST;
     d[i] = f32_to_f16(s0[i], nearest) | f32_to_f16(s1[i], nearest) << 16)
 CVT(pk_u8, uint32_t at = 8 * (s1[i] & 3);
-    d[i] = (s2[i] & ~(0xffu << at)) | to_range((double)A32, 0, 255) << at)
+    d[i] = (s2[i] & ~(0xffu << at)) | rounded_u8((double)A32) << at)
 CVT(pk_bf16, d[i] = f32_to_bf16(A32) | f32_to_bf16(B32) << 16)
 CVT(f32_bf16, d[i] = s0[i] << 16)
 
@@ -198,8 +206,8 @@ const struct op_row LOCAL(vop_cvt_rows)[] = {
     ROW(pknorm_i16_f16, pknorm_i16_f16, 0, 0, T_B32, T_F16, T_F16)
     ROW(pknorm_u16_f16, pknorm_u16_f16, 0, 0, T_B32, T_F16, T_F16)
     ROW(pkrtz_f16_f32, pkrtz, 0, 0, T_PKF16, T_F32, T_F32)
-    ROW(pk_u8_f32, pk_u8, 0, 0, T_B32, T_F32, T_U32, T_U32)
-    ROW(pkaccum_u8_f32, pk_u8, ROW_DST_IS_SRC, 0, T_B32, T_F32, T_U32, T_U32)
+    ROW(pk_u8_f32, pk_u8, ROW_ROUNDS, 0, T_B32, T_F32, T_U32, T_U32)
+    ROW(pkaccum_u8_f32, pk_u8, ROW_ROUNDS | ROW_DST_IS_SRC, 0, T_B32, T_F32, T_U32, T_U32)
     ROW(pk_f16_f32, pk_f16, 0, GFX950, T_PKF16, T_F32, T_F32)
     ROW(pk_bf16_f32, pk_bf16, ROW_NO_FLUSH, GFX950, T_B32, T_F32, T_F32)
     ROW(f32_bf16, f32_bf16, ROW_NO_FLUSH, GFX950, T_F32, T_BF16)

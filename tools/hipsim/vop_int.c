@@ -165,6 +165,12 @@ static inline uint32_t lerp_u8(uint32_t a, uint32_t b, uint32_t c)
     return r;
 }
 
+/* V_PACK_B32_F16 canonicalises its halves: LLVM selects it where they are known to be canonical. */
+static inline uint32_t quiet_f16(uint32_t h)
+{
+    return (h & 0x7fff) > 0x7c00 ? h | 0x200 : h;
+}
+
 /* V_BITOP3: bit (a << 2 | b << 1 | c) of the table. */
 static inline uint32_t truth3(uint32_t a, uint32_t b, uint32_t c, const uint32_t *table)
 {
