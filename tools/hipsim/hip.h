@@ -271,6 +271,10 @@ unsigned hip_memory_type_number(hipMemoryType type);
 /** Is this a direction of copies? Device to device without compute units is one since HIP 6. */
 bool hip_is_copy_kind(hipMemcpyKind kind);
 
+/** What can be said before the work runs: sizes, and whether the bytes are there. */
+hipError_t hip_copy_check(const struct hip_copy *copy);
+hipError_t hip_fill_check(const struct hip_fill *fill);
+
 hipError_t hip_copy_run(const struct hip_copy *copy, struct hip_device *device, double *time);
 /** A 3-D copy as HIP describes it; arrays are refused. */
 hipError_t hip_copy_from_3d(const struct hipMemcpy3DParms *p, struct hip_copy *copy);

@@ -179,7 +179,8 @@ HIP_EXPORT hipError_t hipGraphKernelNodeGetParams(hipGraphNode_t node, hipKernel
 static hipError_t copy_work(const hipMemcpy3DParms *params, struct hip_work *work)
 {
     *work = (struct hip_work){.kind = WORK_COPY};
-    return hip_copy_from_3d(params, &work->copy);
+    const hipError_t error = hip_copy_from_3d(params, &work->copy);
+    return error == hipSuccess ? hip_copy_check(&work->copy) : error;
 }
 
 NODE_KIND(Memcpy, hipMemcpy3DParms, hipMemcpy3DParms, copy_work)
@@ -219,45 +220,51 @@ static struct hip_work copy_1d(void *dst, const void *src, size_t size, hipMemcp
     };
 }
 
-static hipError_t check_1d(const void *dst, const void *src, hipMemcpyKind kind)
+static hipError_t check_copy(const struct hip_work *work)
 {
-    if (!dst || !src)
+    if (!work->copy.dst || !work->copy.src)
         return hipErrorInvalidValue;
-    return hip_is_copy_kind(kind) ? hipSuccess : hipErrorInvalidMemcpyDirection;
+    return hip_is_copy_kind(work->copy.kind) ? hip_copy_check(&work->copy)
+                                             : hipErrorInvalidMemcpyDirection;
 }
 
 HIP_EXPORT hipError_t hipGraphAddMemcpyNode1D(hipGraphNode_t *node, hipGraph_t graph,
                                               const hipGraphNode_t *needs, size_t count, void *dst,
                                               const void *src, size_t size, hipMemcpyKind kind)
 {
+    const struct hip_work work = copy_1d(dst, src, size, kind);
+
     return HIP_CALL(hipGraphAddMemcpyNode1D,
-                    add(node, graph, needs, count, check_1d(dst, src, kind),
-                        copy_1d(dst, src, size, kind)));
+                    add(node, graph, needs, count, check_copy(&work), work));
 }
 
 HIP_EXPORT hipError_t hipGraphMemcpyNodeSetParams1D(hipGraphNode_t node, void *dst,
                                                     const void *src, size_t size,
                                                     hipMemcpyKind kind)
 {
+    const struct hip_work work = copy_1d(dst, src, size, kind);
+
     return HIP_CALL(hipGraphMemcpyNodeSetParams1D,
-                    replace(NULL, false, node, check_1d(dst, src, kind),
-                            copy_1d(dst, src, size, kind)));
+                    replace(NULL, false, node, check_copy(&work), work));
 }
 
 HIP_EXPORT hipError_t hipGraphExecMemcpyNodeSetParams1D(hipGraphExec_t exec, hipGraphNode_t node,
                                                         void *dst, const void *src, size_t size,
                                                         hipMemcpyKind kind)
 {
+    const struct hip_work work = copy_1d(dst, src, size, kind);
+
     return HIP_CALL(hipGraphExecMemcpyNodeSetParams1D,
-                    replace(exec, true, node, check_1d(dst, src, kind),
-                            copy_1d(dst, src, size, kind)));
+                    replace(exec, true, node, check_copy(&work), work));
 }
 
 static hipError_t symbol_work(const void *symbol, const void *other, size_t size, size_t offset,
                               hipMemcpyKind kind, bool to_symbol, struct hip_work *work)
 {
     *work = (struct hip_work){.kind = WORK_COPY};
-    return hip_copy_symbol(symbol, other, size, offset, kind, to_symbol, &work->copy);
+    const hipError_t error =
+        hip_copy_symbol(symbol, other, size, offset, kind, to_symbol, &work->copy);
+    return error == hipSuccess ? check_copy(work) : error;
 }
 
 /* The three calls for one direction; their parameters stand in different orders. */
@@ -311,10 +318,7 @@ static hipError_t fill_work(const hipMemsetParams *params, struct hip_work *work
                  .height = params->height, .depth = 1, .element = params->elementSize,
                  .value = params->value},
     };
-    if (params->elementSize != 1 && params->elementSize != 2 && params->elementSize != 4)
-        return hip_fail(hipErrorInvalidValue, "the element size is %u, not 1, 2 or 4",
-                        params->elementSize);
-    return hipSuccess;
+    return hip_fill_check(&work->fill);
 }
 
 NODE_KIND(Memset, hipMemsetParams, const hipMemsetParams, fill_work)

@@ -58,11 +58,16 @@ static void copy_row(char *dst, const char *src, size_t width)
         hipsim_mem_mark((uintptr_t)dst, width);
 }
 
-hipError_t hip_copy_run(const struct hip_copy *copy, struct hip_device *device, double *time)
+static bool copies_nothing(const struct hip_copy *copy)
+{
+    return copy->width == 0 || copy->height == 0 || copy->depth == 0;
+}
+
+hipError_t hip_copy_check(const struct hip_copy *copy)
 {
     size_t dst_extent, src_extent;
 
-    if (copy->width == 0 || copy->height == 0 || copy->depth == 0)
+    if (copies_nothing(copy))
         return hipSuccess;
     if ((copy->height > 1 && (copy->dst_pitch < copy->width || copy->src_pitch < copy->width)) ||
         !box_extent(copy->dst_pitch, copy->dst_slice, copy->width, copy->height, copy->depth,
@@ -74,9 +79,14 @@ hipError_t hip_copy_run(const struct hip_copy *copy, struct hip_device *device, 
     bool from_device =
         copy->kind == hipMemcpyDeviceToHost || copy->kind == hipMemcpyDeviceToDevice;
     hipError_t error = check_range(copy->dst, dst_extent, to_device, "destination");
-    if (error == hipSuccess)
-        error = check_range(copy->src, src_extent, from_device, "source");
-    if (error != hipSuccess)
+    return error == hipSuccess ? check_range(copy->src, src_extent, from_device, "source") : error;
+}
+
+hipError_t hip_copy_run(const struct hip_copy *copy, struct hip_device *device, double *time)
+{
+    const hipError_t error = hip_copy_check(copy);
+
+    if (error != hipSuccess || copies_nothing(copy))
         return error;
     for (size_t z = 0; z < copy->depth; z++)
         for (size_t y = 0; y < copy->height; y++)
@@ -98,14 +108,19 @@ static void fill_row(char *row, size_t elements, unsigned element, uint32_t valu
         memcpy(row + i * element, &value, element); /* little-endian: the low bytes */
 }
 
-hipError_t hip_fill_run(const struct hip_fill *fill, struct hip_device *device, double *time)
+static bool fills_nothing(const struct hip_fill *fill)
+{
+    return fill->width == 0 || fill->height == 0 || fill->depth == 0;
+}
+
+hipError_t hip_fill_check(const struct hip_fill *fill)
 {
     size_t width, extent;
 
     if (fill->element != 1 && fill->element != 2 && fill->element != 4)
         return hip_fail(hipErrorInvalidValue, "the element size is %u, not 1, 2 or 4",
                         fill->element);
-    if (fill->width == 0 || fill->height == 0 || fill->depth == 0)
+    if (fills_nothing(fill))
         return hipSuccess;
     if ((uintptr_t)fill->dst % fill->element)
         return hip_fail(hipErrorInvalidValue, "the destination %p is not aligned to %u bytes",
@@ -114,8 +129,15 @@ hipError_t hip_fill_run(const struct hip_fill *fill, struct hip_device *device, 
         (fill->height > 1 && fill->pitch < width) ||
         !box_extent(fill->pitch, fill->slice, width, fill->height, fill->depth, &extent))
         return hip_fail(hipErrorInvalidValue, "the pitch is smaller than the width");
-    hipError_t error = check_range(fill->dst, extent, true, "destination");
-    if (error != hipSuccess)
+    return check_range(fill->dst, extent, true, "destination");
+}
+
+hipError_t hip_fill_run(const struct hip_fill *fill, struct hip_device *device, double *time)
+{
+    const hipError_t error = hip_fill_check(fill);
+    const size_t width = fill->width * fill->element;
+
+    if (error != hipSuccess || fills_nothing(fill))
         return error;
     for (size_t z = 0; z < fill->depth; z++) {
         for (size_t y = 0; y < fill->height; y++) {

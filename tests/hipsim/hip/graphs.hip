@@ -146,9 +146,34 @@ static void by_hand(void)
     EXPECT(hipErrorInvalidValue, hipGraphLaunch(exec, 0));
 }
 
+// What a node would copy or fill is checked when it is made, not when it first runs.
+static void sizes_are_checked(void)
+{
+    hipGraph_t graph;
+    hipGraphNode_t node;
+    int *p;
+    char host[512] = {0};
+    HIP(hipMalloc(&p, 256));
+    HIP(hipGraphCreate(&graph, 0));
+    EXPECT(hipErrorInvalidValue, hipGraphAddMemcpyNode1D(&node, graph, NULL, 0, p, host, 260,
+                                                         hipMemcpyHostToDevice));
+    hipMemsetParams fill = {};
+    fill.dst = p;
+    fill.elementSize = 4;
+    fill.width = 65;
+    fill.height = 1;
+    EXPECT(hipErrorInvalidValue, hipGraphAddMemsetNode(&node, graph, NULL, 0, &fill));
+    fill.width = 64;
+    HIP(hipGraphAddMemsetNode(&node, graph, NULL, 0, &fill));
+    HIP(hipGraphAddMemcpyNode1D(&node, graph, &node, 1, p, host, 256, hipMemcpyHostToDevice));
+    HIP(hipGraphDestroy(graph));
+    HIP(hipFree(p));
+}
+
 int main()
 {
     captured();
     by_hand();
+    sizes_are_checked();
     return 0;
 }
