@@ -74,6 +74,13 @@ static void halves_and_normalised(void **state)
         {"v_cvt_sr_f16_f32 v0, v2, v4", 0x3f801000, 0x7fffffff, 0, 0xdead3c00},
     };
     CHECK_CASES(GFX950, MODE_DEFAULT, gfx950);
+    /* f32 sources flush by MODE, as those of other conversions. */
+    static const struct op_case flushed[] = {
+        {"v_cvt_pk_bf16_f32 v0, v2, v4", 0x807fffff, 0x00800000, 0, 0x00808000},
+        {"v_cvt_sr_bf16_f32 v0, v2, v4", 0x807fffff, 0xffffffff, 0, 0xdead8000},
+        {"v_cvt_sr_f16_f32 v0, v2, v4", 0xb8000000, 0, 0, 0xdead8000},
+    };
+    CHECK_CASES(GFX950, MODE_IEEE | MODE_DX10_CLAMP, flushed);
     /* FP16_OVFL: an overflow is the largest f16, an infinity stays (CDNA4 ISA, "Mode register"). */
     static const struct op_case saturated[] = {
         {"v_cvt_pk_f16_f32 v0, v2, v4", 0x7f800000, 0xc77ff000, 0, 0xfbff7c00},
@@ -88,7 +95,7 @@ static void eight_bits_fnuz_on_gfx942(void **state)
     (void)state;
     static const struct op_case cases[] = {
         {"v_cvt_f32_fp8 v0, v2", 0x40, 0, 0, 0x3f800000}, /* bias 8 */
-        {"v_cvt_f32_fp8 v0, v2", 0x80, 0, 0, 0x7fc00000},
+        {"v_cvt_f32_fp8 v0, v2", 0x80, 0, 0, 0xffc00000},
         {"v_cvt_f32_fp8 v0, v2", 0x7f, 0, 0, 0x43700000}, /* 240 */
         {"v_cvt_f32_fp8 v0, v2", 0x01, 0, 0, 0x3a800000}, /* 2^-10 */
         {"v_cvt_f32_bf8 v0, v2", 0x40, 0, 0, 0x3f800000}, /* bias 16 */

@@ -38,8 +38,8 @@ static inline float narrow_decode(const struct narrow *f, uint32_t code)
     uint32_t normal = (uint32_t)(e - f->bias + 127) << 23 | m << (23 - f->mbits);
     uint32_t u = e ? normal : f32_bits((float)(int)m * unit);
     if (f->fnuz) {
-        u = sign && mag == 0 ? DEFAULT_NAN32 : u | sign << 31;
-        return as_f32(u);
+        u = mag == 0 && sign ? DEFAULT_NAN32 : u; /* whose sign ROCm's to_float() takes along */
+        return as_f32(u | sign << 31);
     }
     if (!f->finite && mag > f->max)
         u = mag == f->inf && f->inf != f->nan ? 0x7f800000 : DEFAULT_NAN32;

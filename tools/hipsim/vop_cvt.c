@@ -209,10 +209,10 @@ const struct op_row LOCAL(vop_cvt_rows)[] = {
     ROW(pk_u8_f32, pk_u8, ROW_ROUNDS, 0, T_B32, T_F32, T_U32, T_U32)
     ROW(pkaccum_u8_f32, pk_u8, ROW_ROUNDS | ROW_DST_IS_SRC, 0, T_B32, T_F32, T_U32, T_U32)
     ROW(pk_f16_f32, pk_f16, 0, GFX950, T_PKF16, T_F32, T_F32)
-    ROW(pk_bf16_f32, pk_bf16, ROW_NO_FLUSH, GFX950, T_B32, T_F32, T_F32)
+    ROW(pk_bf16_f32, pk_bf16, 0, GFX950, T_B32, T_F32, T_F32)
     ROW(f32_bf16, f32_bf16, ROW_NO_FLUSH, GFX950, T_F32, T_BF16)
-    ROW(sr_f16_f32, sr_f16, ROW_NO_FLUSH | ROW_PARTIAL, GFX950, T_F16, T_F32, T_B32)
-    ROW(sr_bf16_f32, sr_bf16, ROW_NO_FLUSH | ROW_PARTIAL, GFX950, T_BF16, T_F32, T_B32)
+    ROW(sr_f16_f32, sr_f16, ROW_PARTIAL, GFX950, T_F16, T_F32, T_B32)
+    ROW(sr_bf16_f32, sr_bf16, ROW_PARTIAL, GFX950, T_BF16, T_F32, T_B32)
     FP8_ROWS(fnuz, GFX942)
     FP8_ROWS(ocp, GFX950)
     {.name = NULL},
