@@ -311,6 +311,21 @@ static void low_half_of_a_sum_needs_low_halves_only(void **state)
     assert_int_equal(p.v_valid[5], 0);
 }
 
+/* An element of an empty vector is set: the register of two halves is as defined as the element. */
+static void packed_pieces_define_a_register(void **state)
+{
+    (void)state;
+    struct program p = program_new(GFX942);
+    p.v_valid[1] = 0;
+    p.s[4] = 0x05040100;
+    program_run(&p, "v_perm_b32 v3, v1, v2, s4\nv_perm_b32 v4, v2, v1, s4\n"
+                    "v_perm_b32 v5, v1, v1, s4\nv_perm_b32 v6, v2, v2, v1\n"
+                    "v_pack_b32_f16 v7, v1, v2\nv_pack_b32_f16 v8, v1, v1");
+    const bool want[] = { true, true, false, false, true, false };
+    for (unsigned i = 0; i < sizeof want; i++)
+        assert_int_equal(p.v_valid[3 + i], want[i] ? UINT64_MAX : 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -329,6 +344,7 @@ int main(void)
         cmocka_unit_test(a_constant_mask_is_a_number),
         cmocka_unit_test(packed_f32_needs_selected_dwords_only),
         cmocka_unit_test(low_half_of_a_sum_needs_low_halves_only),
+        cmocka_unit_test(packed_pieces_define_a_register),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -96,7 +96,8 @@ enum row_flags {
     ROW_SELECTS = 1 << 27,   /* the mask, source 2, chooses one of the others */
     ROW_ZERO_WINS = 1 << 28, /* a source of all zeros */
     ROW_ONES_WIN = 1 << 29,  /* a source of all ones */
-    ROW_DECIDED = ROW_SELECTS | ROW_ZERO_WINS | ROW_ONES_WIN,
+    ROW_PACKS = 1 << 30,     /* puts pieces of sources 0 and 1 together: one of them is enough */
+    ROW_DECIDED = ROW_SELECTS | ROW_ZERO_WINS | ROW_ONES_WIN | ROW_PACKS,
 };
 
 struct op_row {

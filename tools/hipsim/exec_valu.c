@@ -369,9 +369,12 @@ static void finish_mask(struct wave *w, const struct inst *in, const uint32_t *r
     }
 }
 
-/* Lanes whose result follows from their defined sources alone; `valid` is a mask per source. */
+/* Lanes whose result follows from their defined sources alone; `valid` is a mask per source. Vectors
+ * of halves or bytes are built piece by piece in registers that hold nothing at first. */
 static uint64_t decided_lanes(const struct lanes *x, uint32_t flags, const uint64_t *valid)
 {
+    if (flags & ROW_PACKS)
+        return (valid[0] | valid[1]) & (x->in->nsrc > 2 ? valid[2] : UINT64_MAX);
     if (flags & ROW_SELECTS) {
         uint64_t mask = row_to_mask(x->s[2]);
         return valid[2] & ((mask & valid[1]) | (~mask & valid[0]));
