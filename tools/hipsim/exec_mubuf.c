@@ -82,6 +82,7 @@ static bool lane_offsets(struct wave *w, const struct inst *in, struct buffer_ac
     for (unsigned l = 0; l < WAVE_LANES; l++) {
         b->index[l] = (index ? index[l] : 0) + (uint64_t)(r->add_tid ? l : 0);
         b->offset[l] = (offset ? offset[l] : 0) + (uint64_t)(uint32_t)in->imm_offset;
+        b->linear[l] = b->index[l] * r->stride + b->offset[l];
     }
     return true;
 }
@@ -92,37 +93,54 @@ bool buffer_begin(struct wave *w, const struct inst *in, struct buffer_access *b
     return read_resource(w, in, &b->resource) && lane_offsets(w, in, b);
 }
 
-/* May exceed 32 bits, which is out of range. */
-static uint64_t buffer_offset(const struct buffer_access *b, unsigned l, unsigned first)
+static uint64_t swizzled(const struct buffer_access *b, unsigned l, unsigned first)
+{
+    uint64_t index = b->index[l], offset = b->offset[l] + first, n = b->resource.index_stride;
+
+    return (index / n * b->resource.stride + offset / 4 * 4) * n + index % n * 4 + offset % 4;
+}
+
+static bool structured_or_swizzled_in_range(const struct buffer_access *b, unsigned l,
+                                            unsigned first, unsigned bytes)
 {
     const struct buffer_resource *r = &b->resource;
-    uint64_t index = b->index[l], offset = b->offset[l] + first, n = r->index_stride;
 
-    if (!r->swizzled)
-        return index * r->stride + offset;
-    return (index / n * r->stride + offset / 4 * 4) * n + index % n * 4 + offset % 4;
+    if (b->structured)
+        return b->index[l] < r->num_records &&
+               (!r->swizzled || b->offset[l] + first + bytes <= r->stride);
+    return swizzled(b, l, first) + bytes + r->soffset <= r->num_records;
 }
 
 uint64_t buffer_in_range(const struct buffer_access *b, uint64_t lanes, unsigned first,
                          unsigned bytes)
 {
     const struct buffer_resource *r = &b->resource;
-    uint64_t ok = 0;
+    uint64_t end = (uint64_t)first + bytes + r->soffset, ok = 0;
+    unsigned l;
 
-    for (unsigned l = 0; l < WAVE_LANES; l++) {
-        bool inside = b->structured
-            ? b->index[l] < r->num_records &&
-                (!r->swizzled || b->offset[l] + first + bytes <= r->stride)
-            : buffer_offset(b, l, first) + bytes + r->soffset <= r->num_records;
-        ok |= (uint64_t)inside << l;
+    if (b->structured || r->swizzled) {
+        FOR_LANES(l, lanes)
+            ok |= (uint64_t)structured_or_swizzled_in_range(b, l, first, bytes) << l;
+        return ok;
     }
+    if (end > r->num_records)
+        return 0;
+    for (l = 0; l < WAVE_LANES; l++)
+        ok |= (uint64_t)(b->linear[l] <= r->num_records - end) << l;
     return ok & lanes;
 }
 
 void buffer_addresses(const struct buffer_access *b, unsigned first, struct lane_mem *m)
 {
+    uint64_t base = b->resource.base + b->resource.soffset;
+
+    if (b->resource.swizzled) {
+        for (unsigned l = 0; l < WAVE_LANES; l++)
+            m->addr[l] = base + swizzled(b, l, first);
+        return;
+    }
     for (unsigned l = 0; l < WAVE_LANES; l++)
-        m->addr[l] = b->resource.base + b->resource.soffset + buffer_offset(b, l, first);
+        m->addr[l] = base + first + b->linear[l];
 }
 
 static bool move(struct wave *w, const struct inst *in, struct lane_mem *m, uint32_t arg,

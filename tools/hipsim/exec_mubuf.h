@@ -26,6 +26,7 @@ struct buffer_access {
     uint64_t lanes;
     uint64_t offset[WAVE_LANES]; /* vgpr_offset + inst_offset */
     uint64_t index[WAVE_LANES];
+    uint64_t linear[WAVE_LANES]; /* stride * index + offset: beyond 32 bits it is out of range */
     bool structured;
 };
 
