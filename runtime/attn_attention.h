@@ -110,6 +110,7 @@ struct attn_decode_desc {
     bool sinks;            /**< args->sinks joins the softmax denominator */
     bool soft_cap;         /**< scores pass through cap * tanh(score / cap) */
     bool lse;              /**< args->lse is written */
+    const char *logits;    /**< name of a user's logits function, or NULL */
     struct attn_cache_desc cache;
     enum attn_page_table page_table;
 };
@@ -147,6 +148,7 @@ struct attn_decode_args {
     const int32_t *work_info;   /**< [items, 8] on the device, 16-byte aligned */
     float *partial_out;   /**< [partial_rows, heads, head_dim_v], 16-byte aligned */
     float *partial_lse;   /**< [partial_rows, heads] */
+    const void *hook_arg; /**< for the user's logits function */
     int64_t q_token_stride, q_head_stride;
     int64_t out_token_stride, out_head_stride;
     int64_t lse_token_stride, lse_head_stride;

@@ -98,6 +98,7 @@ static void make_key(const union attn_desc *desc, struct attn_key *key)
     attn_key_add_number(key, "head_dim", d->head_dim);
     attn_key_add_number(key, "head_dim_v", d->head_dim_v);
     attn_cache_add_key(key, d->dtype, &d->cache);
+    attn_key_add(key, "logits", d->logits ? d->logits : "none");
     attn_key_add_flag(key, "lse", d->lse);
     add_mask(key, d);
     attn_cache_add_page_size(key, &d->cache);
@@ -219,6 +220,7 @@ static void set_tensors(const struct attn_decode_args *a, union attn_value *v)
     v[ATTN_ARG_WORK_INFO].ptr = a->work_info;
     v[ATTN_ARG_PARTIAL_OUT].ptr = a->partial_out;
     v[ATTN_ARG_PARTIAL_LSE].ptr = a->partial_lse;
+    v[ATTN_ARG_HOOK_ARG].ptr = a->hook_arg;
 }
 
 static void set_counts(const struct attn_decode_desc *d, const struct attn_decode_args *a,
@@ -360,12 +362,12 @@ const struct attn_family attn_family_decode = {
         ATTN_CACHE_SETS, ATTN_PAGES_SETS, ATTN_SETS(Q), ATTN_SETS(OUT), ATTN_SETS(LSE),
         ATTN_SETS(SINKS), ATTN_SETS(QO_INDPTR), ATTN_SETS(CUSTOM_MASK), ATTN_SETS(MASK_INDPTR),
         ATTN_SETS(WORK_INDPTR), ATTN_SETS(WORK_INFO), ATTN_SETS(PARTIAL_OUT),
-        ATTN_SETS(PARTIAL_LSE), ATTN_SETS(Q_TOKEN_STRIDE), ATTN_SETS(Q_HEAD_STRIDE),
-        ATTN_SETS(OUT_TOKEN_STRIDE), ATTN_SETS(OUT_HEAD_STRIDE), ATTN_SETS(LSE_TOKEN_STRIDE),
-        ATTN_SETS(LSE_HEAD_STRIDE), ATTN_SETS(HEADS), ATTN_SETS(KV_HEADS), ATTN_SETS(GQA),
-        ATTN_SETS(BATCH), ATTN_SETS(TOTAL_Q), ATTN_SETS(MAX_SEQLEN_Q), ATTN_SETS(WORKGROUPS),
-        ATTN_SETS(SCALE), ATTN_SETS(SCALE_LOG2), ATTN_SETS(SOFT_CAP), ATTN_SETS(WINDOW_LEFT),
-        ATTN_SETS(WINDOW_RIGHT),
+        ATTN_SETS(PARTIAL_LSE), ATTN_SETS(HOOK_ARG), ATTN_SETS(Q_TOKEN_STRIDE),
+        ATTN_SETS(Q_HEAD_STRIDE), ATTN_SETS(OUT_TOKEN_STRIDE), ATTN_SETS(OUT_HEAD_STRIDE),
+        ATTN_SETS(LSE_TOKEN_STRIDE), ATTN_SETS(LSE_HEAD_STRIDE), ATTN_SETS(HEADS),
+        ATTN_SETS(KV_HEADS), ATTN_SETS(GQA), ATTN_SETS(BATCH), ATTN_SETS(TOTAL_Q),
+        ATTN_SETS(MAX_SEQLEN_Q), ATTN_SETS(WORKGROUPS), ATTN_SETS(SCALE), ATTN_SETS(SCALE_LOG2),
+        ATTN_SETS(SOFT_CAP), ATTN_SETS(WINDOW_LEFT), ATTN_SETS(WINDOW_RIGHT),
     },
 };
 

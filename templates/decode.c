@@ -59,7 +59,8 @@ static bool fits(const struct att_variant *v, const struct tile *t)
     const bool scaled = v->kv_scale >= ATT_KV_SCALE_TOKEN;
     if (by_lane && (scaled || v->kv_layout == ATT_KV_LAYOUT_SHUFFLE))
         return t->columns <= 16;
-    const bool plain = !by_lane && !scaled && !v->soft_cap && v->mask != ATT_MASK_CUSTOM;
+    const bool plain =
+        !by_lane && !scaled && !v->soft_cap && !v->logits && v->mask != ATT_MASK_CUSTOM;
     return plain || t->waves_per_simd > 1;
 }
 
@@ -257,7 +258,13 @@ struct reach {
     struct tir_value first, last; /* 1 x columns */
     struct tir_value full_first, full_last; /* scalars: keys between are seen by all */
     struct tir_value mask_row; /* 1 x columns, i64: where a custom mask has the query's keys */
+    struct tir_value query, head; /* 1 x columns, for a user's function: among the sequence's */
 };
+
+static struct tir_value queries_before(struct decode *d, const struct decode_rows *rows)
+{
+    return tir_sub(&d->b, rows->token, like(d, d->item.first_query, rows->token));
+}
 
 /* Query t of a sequence has its kv_len bytes t rows behind mask_indptr. */
 static struct tir_value find_mask_row(struct decode *d, struct tir_type t)
@@ -268,8 +275,7 @@ static struct tir_value find_mask_row(struct decode *d, struct tir_type t)
     const struct tir_value first =
         tir_scalar_load(b, tir_add(b, tir_arg(b, "mask_indptr", TIR_I64), at), tir_i32(b, 0),
                         TIR_I64);
-    const struct tir_value query = tir_convert(
-        b, tir_sub(b, rows.token, like(d, d->item.first_query, rows.token)), TIR_I64);
+    const struct tir_value query = tir_convert(b, queries_before(d, &rows), TIR_I64);
     return tir_add(b, tir_mul(b, query, like(d, att_wide(b, d->item.kv_len), query)),
                    like(d, first, query));
 }
@@ -284,10 +290,14 @@ static struct reach find_reach(struct decode *d)
     struct reach r = {.full_first = item->first_key, .full_last = end};
     if (d->v->mask == ATT_MASK_CUSTOM)
         r.mask_row = find_mask_row(d, t);
+    const struct decode_rows rows = decode_rows(d, tir_col_index(b, t));
+    if (d->v->logits) {
+        r.query = queries_before(d, &rows);
+        r.head = rows.head;
+    }
     if (d->v->mask == ATT_MASK_NONE || d->v->mask == ATT_MASK_CUSTOM)
         return r;
     const bool window = d->v->mask == ATT_MASK_WINDOW;
-    const struct decode_rows rows = decode_rows(d, tir_col_index(b, t));
     const struct tir_value diagonal =
         tir_add(b, rows.token, tir_splat(b, item->diagonal, t));
     const struct tir_value lowest = tir_add(b, item->diagonal, item->first_token);
@@ -383,6 +393,24 @@ static struct tir_value cap_scores(struct decode *d, struct tir_value s)
     return att_soft_cap(b, s, cap, tir_mul(b, d->score_scale, tir_rcp(b, cap)));
 }
 
+static struct tir_value call_logits(struct decode *d, const struct reach *r, struct tir_value s,
+                                    struct tir_value key)
+{
+    struct tir_builder *b = &d->b;
+    const struct decode_item *const item = &d->item;
+    if (!d->v->soft_cap)
+        s = tir_mul(b, s, like(d, d->score_scale, s));
+    const struct tir_value keys = keys_of(d, key);
+    const struct tir_type t = tir_typeof(b->f, keys);
+    const struct tir_value queries =
+        tir_sub(b, tir_sub(b, item->kv_len, item->diagonal), item->first_query);
+    const struct tir_value operands[] = {
+        s, tir_broadcast(b, r->query, t), keys, tir_broadcast(b, r->head, t), queries,
+        item->kv_len, tir_arg(b, "hook_arg", TIR_I64),
+    };
+    return tir_call_hook(b, "attn_logits", operands, sizeof(operands) / sizeof(operands[0]));
+}
+
 static struct tir_value zero_tile(struct decode *d, struct tir_type t)
 {
     return tir_splat(&d->b, tir_f32(&d->b, 0.0f), t);
@@ -414,6 +442,8 @@ static void visit_tile(struct decode *d, const struct reach *r, struct tir_value
     set_stage(d, COMPUTE, SOFTMAX);
     if (d->v->soft_cap)
         s = cap_scores(d, s);
+    if (d->v->logits)
+        s = call_logits(d, r, s, key);
     s = hide(d, r, s, key, mask);
     const struct att_softmax_tile head = att_softmax_head(b, &d->softmax, s, carried[CARRY_M]);
     carried[CARRY_M] = head.m;
@@ -475,11 +505,17 @@ static struct tir_value score_scale(struct decode *d, const char *arg)
     return tir_mul(&d->b, scale, att_cache_tensor_scale(&d->k.c));
 }
 
+/* Else the softmax applies the scale to raw scores. */
+static bool is_scaled_before(const struct att_variant *v)
+{
+    return v->soft_cap || v->logits;
+}
+
 static void find_softmax(struct decode *d)
 {
     struct tir_builder *b = &d->b;
     d->softmax = att_softmax(
-        b, d->scores, d->v->soft_cap ? tir_f32(b, LOG2E) : score_scale(d, "scale_log2"));
+        b, d->scores, is_scaled_before(d->v) ? tir_f32(b, LOG2E) : score_scale(d, "scale_log2"));
 }
 
 /* An item whose rows do not fit the columns at once is gone through once for each part of them. */
@@ -489,7 +525,7 @@ static void work_on(struct decode *d, struct tir_value index)
     find_item(d, index);
     decode_find_cache(d);
     find_softmax(d);
-    if (d->v->soft_cap)
+    if (is_scaled_before(d->v))
         d->score_scale = score_scale(d, "scale");
     const struct tir_value tokens = tir_sub(b, d->item.end_token, d->item.first_token);
     d->n_rows = tir_mul(b, tokens, d->gqa);
@@ -576,7 +612,7 @@ const struct att_template att_template_decode = {
     .takes = ATT_BIT(DTYPE) | ATT_BIT(HEAD_DIM) | ATT_BIT(HEAD_DIM_V) | ATT_BIT(GQA) |
              ATT_BIT(Q_LEN) | ATT_BIT(MASK) | ATT_BIT(SINKS) | ATT_BIT(SOFT_CAP) | ATT_BIT(LSE) |
              ATT_BIT(PAGE_SIZE) | ATT_BIT(PAGE_TABLE) | ATT_BIT(KV_DTYPE) | ATT_BIT(KV_LAYOUT) |
-             ATT_BIT(KV_SCALE),
+             ATT_BIT(KV_SCALE) | ATT_BIT(LOGITS),
     .check = check,
     .build = build,
 };

@@ -46,7 +46,7 @@ static void add(struct attnc_pack_writer *w, const struct kernel *k)
         { "dtype", "bf16" }, { "gqa", or(k->gqa, "any") }, { "head_dim", "128" },
         { "head_dim_v", "128" }, { "kv_dtype", or(k->kv_dtype, "same") },
         { "kv_layout", or(k->kv_layout, "nhd") }, { "kv_scale", or(k->kv_scale, "none") },
-        { "lse", "false" }, { "mask", or(k->mask, "causal") },
+        { "logits", "none" }, { "lse", "false" }, { "mask", or(k->mask, "causal") },
         { "page_size", or(k->page_size, "any") }, { "page_table", or(k->page_table, "blocks") },
         { "q_len", or(k->q_len, "1") }, { "sinks", "false" }, { "soft_cap", "false" },
     };

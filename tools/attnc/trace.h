@@ -8,7 +8,10 @@
 
 #include "tools/attnc/verify_tensor.h"
 
-enum { TRACE_DIMENSIONS = 16 };
+enum {
+    TRACE_DIMENSIONS = 16,
+    TRACE_HOOK_FLOATS = 65536, /* what a user's logits function finds behind its argument */
+};
 
 /** What a shape can say: "heads=32". */
 struct trace_dimension {

@@ -140,6 +140,7 @@ static int prepare(struct trace_run *run)
         .out = trace_room(run, rows * desc.head_dim_v, 2),
         .lse = desc.lse ? trace_room(run, rows, sizeof(float)) : NULL,
         .sinks = desc.sinks ? trace_random(run, "f32", (size_t)s[HEADS]) : NULL,
+        .hook_arg = desc.logits ? trace_random(run, "f32", TRACE_HOOK_FLOATS) : NULL,
     };
     run->least_bytes = count_bytes(&desc, s);
     upload_pages(run, &desc, a);

@@ -74,6 +74,7 @@ static int prepare(struct trace_run *run)
         .out = trace_room(run, q * desc.head_dim_v, 2),
         .lse = desc.lse ? trace_room(run, q, sizeof(float)) : NULL,
         .sinks = desc.sinks ? trace_random(run, "f32", (size_t)s[HEADS]) : NULL,
+        .hook_arg = desc.logits ? trace_random(run, "f32", TRACE_HOOK_FLOATS) : NULL,
         .cu_seqlens_q = trace_steps(run, (size_t)s[BATCH] + 1, 0, s[Q]),
     };
     if (desc.paged)

@@ -113,6 +113,9 @@ const char *verify_field(const struct attn_pack *pack, uint32_t n, const char *f
 /** Is a field of the n-th kernel's key "true"? */
 bool verify_flag(const struct attn_pack *pack, uint32_t n, const char *field);
 
+/** The name of the n-th kernel's logits function, or NULL. */
+const char *verify_logits(const struct attn_pack *pack, uint32_t n);
+
 /** The number of a field's value among `count` names, 0 where it is none of them. */
 int verify_number_of(const struct attn_pack *pack, uint32_t n, const char *field,
                      const char *const *names, int count);

@@ -8,6 +8,7 @@
 
 #include "tools/attnc/verify.h"
 #include "tools/attnc/verify_compare.h"
+#include "tools/attnc/verify_hook.h"
 #include "tools/attnc/verify_pages.h"
 #include "tools/reference/decode.h"
 
@@ -104,6 +105,8 @@ struct problem {
     struct tensor q, out, lse;
     struct sequence_pages pages;
     double *sinks;                       /* [head] */
+    float *hook_arg;                     /* [HOOK_FLOATS] */
+    struct hook *hook;                   /* or NULL */
     uint8_t *mask;                       /* of all sequences */
     int64_t mask_indptr[SEQUENCES_MAX + 1];
     struct work work;
@@ -214,6 +217,7 @@ static void compare(struct problem *p)
             .attention = {
                 .dim = p->desc.head_dim, .dim_v = p->desc.head_dim_v, .scale = p->args.scale,
                 .soft_cap = p->desc.soft_cap ? p->args.soft_cap : 0,
+                .logits = p->hook ? hook_function(p->hook) : NULL, .logits_arg = p->hook_arg,
             },
         },
     };
@@ -276,6 +280,8 @@ static void make_tensors(struct problem *p, uint64_t *random)
     tensor_fill(&p->q, random);
     for (int i = 0; i < h; i++)
         p->sinks[i] = (float)(2 * random_value(random));
+    for (int i = 0; i < HOOK_FLOATS; i++)
+        p->hook_arg[i] = (float)fabs(random_value(random)) / 16;
     p->mask = malloc((size_t)p->mask_indptr[p->args.batch] + 1);
     for (int64_t i = 0; i < p->mask_indptr[p->args.batch]; i++)
         p->mask[i] = random_bits(random) % 3 != 0;
@@ -376,6 +382,7 @@ static void upload(struct problem *p)
     a->lse = p->desc.lse ? tensor_upload(&p->lse, m) : NULL;
     a->sinks = p->desc.sinks ? device_copy(m, sinks, heads * sizeof(*sinks)) : NULL;
     free(sinks);
+    a->hook_arg = device_copy(m, p->hook_arg, HOOK_FLOATS * sizeof(float));
     if (p->shape->flags & UNEVEN)
         a->qo_indptr = device_copy(m, p->qo, (batch + 1) * sizeof(int32_t));
     if (p->desc.mask == ATTN_MASK_CUSTOM) {
@@ -465,6 +472,7 @@ static void destroy(struct problem *p)
     sequence_pages_free(&p->pages);
     free_work(&p->work);
     free(p->sinks);
+    free(p->hook_arg);
     free(p->mask);
 }
 
@@ -499,11 +507,12 @@ static bool choose(const struct verify_run *run, const struct shape *shape, cons
 
 static void verify_shape(struct verify_run *run, const struct attn_kernel_info *info,
                          const struct shape *shape, size_t i, const struct attn_decode_desc *desc,
-                         const struct precision *precision)
+                         const struct precision *precision, struct hook *hook)
 {
     struct verify_row row = { .kernel = info->name, .shape = shape->name };
     struct problem p = {
         .run = run, .shape = shape, .precision = precision, .desc = *desc, .row = &row,
+        .hook = hook,
         .args = {
             .size = sizeof(p.args),
             .scale = shape->flags & OWN_SCALE ? 0.3f : 1 / sqrtf((float)desc->head_dim),
@@ -516,6 +525,7 @@ static void verify_shape(struct verify_run *run, const struct attn_kernel_info *
     if (!choose(run, shape, info->name, desc, &p.desc))
         return;
     p.sinks = calloc((size_t)p.desc.heads, sizeof(*p.sinks));
+    p.hook_arg = calloc(HOOK_FLOATS, sizeof(*p.hook_arg));
     uint64_t random = run->seed * 1000003 + i;
     set_lengths(&p);
     make_tensors(&p, &random);
@@ -548,6 +558,7 @@ struct attn_decode_desc verify_decode_desc(const struct attn_pack *pack, uint32_
         .sinks = verify_flag(pack, n, "sinks"),
         .soft_cap = verify_flag(pack, n, "soft_cap"),
         .lse = verify_flag(pack, n, "lse"),
+        .logits = verify_logits(pack, n),
         .cache = verify_cache_desc(pack, n),
         .page_table = verify_page_table(pack, n),
     };
@@ -562,16 +573,23 @@ static void verify(struct verify_run *run, uint32_t n, const struct attn_kernel_
                             "the reference does not cover its dtype or head_dim_v");
         return;
     }
-    const bool plain = !desc.sinks && !desc.soft_cap && !desc.lse;
+    char why[400];
+    struct hook *hook = NULL;
+    if (desc.logits && !(hook = hook_open(run->hooks, desc.logits, why, sizeof(why)))) {
+        verify_report_fault(run, info->name, why);
+        return;
+    }
+    const bool plain = !desc.sinks && !desc.soft_cap && !desc.logits && !desc.lse;
     const bool custom = desc.mask == ATTN_MASK_CUSTOM;
     for (size_t i = 0; i < COUNT(shapes); i++) {
         if ((plain || !(shapes[i].flags & LONG)) && (custom || !(shapes[i].flags & TREE)))
-            verify_shape(run, info, &shapes[i], i, &desc, precision);
+            verify_shape(run, info, &shapes[i], i, &desc, precision, hook);
     }
     for (size_t i = 0; i < COUNT(models); i++) {
         if (models[i].head_dim == desc.head_dim)
-            verify_shape(run, info, &models[i].shape, i * COUNT(windows), &desc, precision);
+            verify_shape(run, info, &models[i].shape, i * COUNT(windows), &desc, precision, hook);
     }
+    hook_close(hook);
 }
 
 const struct verify_family verify_decode = { .op = "decode", .verify = verify };

@@ -28,3 +28,9 @@ bool verify_flag(const struct attn_pack *pack, uint32_t n, const char *field)
 {
     return !strcmp(verify_field(pack, n, field), "true");
 }
+
+const char *verify_logits(const struct attn_pack *pack, uint32_t n)
+{
+    const char *logits = verify_field(pack, n, "logits");
+    return strcmp(logits, "none") ? logits : NULL;
+}

@@ -398,7 +398,7 @@ static void verify_shape(struct verify_run *run, const struct attn_kernel_info *
 
 struct attn_prefill_desc verify_prefill_desc(const struct attn_pack *pack, uint32_t n)
 {
-    const char *mask = verify_field(pack, n, "mask"), *logits = verify_field(pack, n, "logits");
+    const char *mask = verify_field(pack, n, "mask");
     const struct precision *precision = find_precision(verify_field(pack, n, "dtype"));
     const int ratio = atoi(verify_field(pack, n, "gqa")); /* "any": 0 */
     const int kv_heads = ratio && ratio <= 4 ? 2 : 1;
@@ -415,7 +415,7 @@ struct attn_prefill_desc verify_prefill_desc(const struct attn_pack *pack, uint3
         .sinks = verify_flag(pack, n, "sinks"),
         .soft_cap = verify_flag(pack, n, "soft_cap"),
         .lse = verify_flag(pack, n, "lse"),
-        .logits = strcmp(logits, "none") ? logits : NULL,
+        .logits = verify_logits(pack, n),
         .paged = verify_flag(pack, n, "paged"),
         .cache = verify_cache_desc(pack, n),
         .page_table = verify_page_table(pack, n),
