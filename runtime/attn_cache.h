@@ -66,8 +66,8 @@ struct attn_rope_qk_norm_cache_desc {
  * page_size. A token with a negative slot is not cached; its q, and its k and v where they are
  * kept, are worked out all the same. Caches of ATTN_FP8 and ATTN_INT8 get k and v divided by their
  * scale, to nearest even and saturated: a scale per token and head is worked out, as the largest
- * absolute value over the largest number of the type, and stored; one per tensor, or per page and
- * head, is there already.
+ * absolute value over the largest number of the type, and stored; one per tensor is there already;
+ * one per page and head changes as attn_cache_write_args says, and asks the same of slot_mapping.
  *
  * Strides are in elements; 0 stands for a contiguous [token, head, element] tensor. q, k and v
  * may be parts of one tensor. The last dimension is contiguous; tensors and their strides in

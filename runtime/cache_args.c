@@ -239,6 +239,49 @@ int attn_cache_fill(const struct attn_cache_desc *d, const struct attn_cache_hea
     return ATTN_OK;
 }
 
+/* A page's tokens follow each other, so that its scale is found once. */
+static int check_runs(const struct attn_cache_desc *d, const int64_t *slot, int32_t tokens,
+                      int32_t page_count)
+{
+    bool *seen = calloc((size_t)page_count, sizeof(*seen));
+    if (!seen)
+        return attn_fail_fixed(ATTN_NO_MEMORY, "ATTN_CHECK_DATA: out of memory");
+    int r = ATTN_OK;
+    for (int32_t i = 0; !r && i < tokens; i++) {
+        if (slot[i] < 0 || (i > 0 && slot[i] == slot[i - 1] + 1 && slot[i] % d->page_size))
+            continue;
+        bool *page = &seen[slot[i] / d->page_size];
+        if (*page)
+            r = attn_fail(ATTN_BAD_DATA, "slot_mapping[%d] is %lld: the tokens that a call has for "
+                          "page %lld do not follow each other, as a scale per page needs it", i,
+                          (long long)slot[i], (long long)(slot[i] / d->page_size));
+        *page = true;
+    }
+    free(seen);
+    return r;
+}
+
+int attn_cache_check_slots(const struct attn_device *device, const struct attn_cache_desc *d,
+                           const struct attn_cache *c, const int64_t *slots, int32_t tokens,
+                           void *stream)
+{
+    const int64_t count = (int64_t)c->page_count * d->page_size;
+    void *copy = NULL;
+    int r = c->page_count
+                ? attn_read_back(device, slots, (size_t)tokens * sizeof(*slots), stream, &copy)
+                : ATTN_OK;
+    const int64_t *slot = copy;
+    for (int32_t i = 0; !r && copy && i < tokens; i++) {
+        if (slot[i] >= count)
+            r = attn_fail(ATTN_BAD_DATA, "slot_mapping[%d] is %lld, the cache has %lld slots", i,
+                          (long long)slot[i], (long long)count);
+    }
+    if (!r && copy && d->scale == ATTN_KV_SCALE_BLOCK)
+        r = check_runs(d, slot, tokens, c->page_count);
+    free(copy);
+    return r;
+}
+
 static bool aligned(const void *p)
 {
     return p && (uintptr_t)p % 16 == 0;

@@ -64,6 +64,11 @@ int attn_pages_check(const struct attn_device *device, const struct attn_cache_d
                      enum attn_page_table table, const struct attn_cache *cache,
                      const struct attn_pages *pages, int32_t batch, void *stream);
 
+/* ATTN_CHECK_DATA: slots lie in cache->page_count pages, and in runs where these have scales. */
+int attn_cache_check_slots(const struct attn_device *device, const struct attn_cache_desc *desc,
+                           const struct attn_cache *cache, const int64_t *slots, int32_t tokens,
+                           void *stream);
+
 #define ATTN_CACHE_SETS \
     ATTN_SETS(K), ATTN_SETS(V), ATTN_SETS(K_SCALE), ATTN_SETS(V_SCALE), \
     ATTN_SETS(K_PAGE_STRIDE), ATTN_SETS(K_TOKEN_STRIDE), ATTN_SETS(K_HEAD_STRIDE), \

@@ -84,49 +84,11 @@ static int fill(const union attn_desc *desc, const void *args, struct attn_call 
     return r;
 }
 
-/* A page's tokens follow each other, so that its scale is found once. */
-static int check_runs(const struct attn_cache_write_desc *d, const int64_t *slot, int32_t tokens,
-                      int32_t page_count)
-{
-    const int64_t size = d->cache.page_size;
-    bool *seen = calloc((size_t)page_count, sizeof(*seen));
-    if (!seen)
-        return attn_fail_fixed(ATTN_NO_MEMORY, "ATTN_CHECK_DATA: out of memory");
-    int r = ATTN_OK;
-    for (int32_t i = 0; !r && i < tokens; i++) {
-        if (slot[i] < 0 || (i > 0 && slot[i] == slot[i - 1] + 1 && slot[i] % size))
-            continue;
-        bool *page = &seen[slot[i] / size];
-        if (*page)
-            r = attn_fail(ATTN_BAD_DATA, "slot_mapping[%d] is %lld: the tokens that a call has for "
-                          "page %lld do not follow each other, as a scale per page needs it", i,
-                          (long long)slot[i], (long long)(slot[i] / size));
-        *page = true;
-    }
-    free(seen);
-    return r;
-}
-
 static int check_data(const struct attn_op *op, const void *args)
 {
-    const struct attn_cache_write_desc *d = &op->desc.cache_write;
     const struct attn_cache_write_args *a = args;
-    const int64_t slots = (int64_t)a->cache.page_count * d->cache.page_size;
-    void *copy = NULL;
-    int r = a->cache.page_count
-                ? attn_read_back(op->device, a->slot_mapping, a->tokens * sizeof(int64_t),
-                                 a->stream, &copy)
-                : ATTN_OK;
-    const int64_t *slot = copy;
-    for (int32_t i = 0; !r && copy && i < a->tokens; i++) {
-        if (slot[i] >= slots)
-            r = attn_fail(ATTN_BAD_DATA, "slot_mapping[%d] is %lld, the cache has %lld slots", i,
-                          (long long)slot[i], (long long)slots);
-    }
-    if (!r && copy && d->cache.scale == ATTN_KV_SCALE_BLOCK)
-        r = check_runs(d, slot, a->tokens, a->cache.page_count);
-    free(copy);
-    return r;
+    return attn_cache_check_slots(op->device, &op->desc.cache_write.cache, &a->cache,
+                                  a->slot_mapping, a->tokens, a->stream);
 }
 
 const struct attn_family attn_family_cache_write = {

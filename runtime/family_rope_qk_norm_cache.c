@@ -340,18 +340,18 @@ static int fill(const union attn_desc *desc, const void *args, struct attn_call 
     return ATTN_OK;
 }
 
-/* ATTN_CHECK_DATA: each of `count` numbers is below `end`, and not negative where that means
- * nothing. */
-static int check_indices(const struct attn_op *op, const char *name, const int64_t *indices,
-                         size_t count, int64_t end, bool signed_, void *stream)
+/* ATTN_CHECK_DATA: each position of a stream has a row of the table. */
+static int check_positions(const struct attn_op *op, const struct attn_rope_qk_norm_cache_args *a,
+                           const int64_t *positions)
 {
     void *copy;
-    int r = attn_read_back(op->device, indices, count * sizeof(*indices), stream, &copy);
-    const int64_t *index = copy;
-    for (size_t i = 0; !r && copy && i < count; i++) {
-        if (index[i] >= end || (index[i] < 0 && !signed_))
-            r = attn_fail(ATTN_BAD_DATA, "%s[%zu] is %lld, its limit is %lld", name, i,
-                          (long long)index[i], (long long)end);
+    int r = attn_read_back(op->device, positions, (size_t)a->tokens * sizeof(*positions),
+                           a->stream, &copy);
+    const int64_t *position = copy;
+    for (int32_t i = 0; !r && copy && i < a->tokens; i++) {
+        if (position[i] >= a->max_position || position[i] < 0)
+            r = attn_fail(ATTN_BAD_DATA, "positions[%d] is %lld, its limit is %d", i,
+                          (long long)position[i], a->max_position);
     }
     free(copy);
     return r;
@@ -361,16 +361,14 @@ static int check_data(const struct attn_op *op, const void *args)
 {
     const struct attn_rope_qk_norm_cache_desc *d = &op->desc.rope;
     const struct attn_rope_qk_norm_cache_args *a = args;
-    const size_t tokens = (size_t)a->tokens;
     const int streams = d->mrope == ATTN_MROPE_NONE ? 1 : 3;
     const int64_t stride = a->positions_stride ? a->positions_stride : a->tokens;
     int r = ATTN_OK;
     for (int i = 0; i < streams && !r && d->rope != ATTN_ROPE_NONE && a->max_position; i++)
-        r = check_indices(op, "positions", a->positions + i * stride, tokens, a->max_position,
-                          false, a->stream);
-    if (!r && a->slot_mapping && a->cache.page_count)
-        r = check_indices(op, "slot_mapping", a->slot_mapping, tokens,
-                          (int64_t)a->cache.page_count * d->cache.page_size, true, a->stream);
+        r = check_positions(op, a, a->positions + i * stride);
+    if (!r && a->slot_mapping)
+        r = attn_cache_check_slots(op->device, &d->cache, &a->cache, a->slot_mapping, a->tokens,
+                                   a->stream);
     return r;
 }
 

@@ -69,7 +69,7 @@ struct att_cache att_cache(struct tir_builder *b, const struct att_variant *v,
     struct att_cache c = {
         .b = b, .value = value, .shuffle = v->kv_layout == ATT_KV_LAYOUT_SHUFFLE,
         .scaling = v->kv_scale, .dtype = dtype, .size = size, .x = CHUNK / size,
-        .dim = value ? v->head_dim_v : v->head_dim,
+        .dim = value ? v->head_dim_v : v->head_dim, .widest = ATT_CACHE_DIM_MAX,
         .largest = dtype == TIR_I8 ? 127 : m->fp8_is_fnuz ? 240 : 448,
     };
     const struct tir_value head_at = tir_mul(b, att_wide(b, head), stride(&c, "head"));
@@ -121,7 +121,8 @@ static unsigned largest_power(int n)
  * scalars, and more of them than there are registers. */
 static struct att_token_tile token_tile(const struct att_cache *c)
 {
-    const unsigned width = largest_power(c->dim), x = (unsigned)c->x;
+    const unsigned width = largest_power(c->dim < c->widest ? c->dim : c->widest);
+    const unsigned x = (unsigned)c->x;
     const bool runs = c->shuffle && c->value;
     const unsigned lanes = width / (runs ? 64 / x : x);
     return (struct att_token_tile){

@@ -23,6 +23,7 @@ struct att_cache {
     enum att_kv_scale scaling;
     unsigned dtype;              /* of the elements: enum tir_dtype */
     int size, x, dim;            /* bytes of an element; elements in 16 bytes, of a row */
+    int widest;                  /* columns that a panel may have, ATT_CACHE_DIM_MAX unless set */
     float largest;               /* finite number of the dtype, where it is scaled */
     struct tir_value base;       /* i64: of this head */
     struct tir_value page_stride, token_stride; /* i64 bytes; the latter of NHD only */

@@ -129,30 +129,41 @@ struct tir_value att_page_run_slots(const struct att_cache *c, const struct att_
     return tir_or(b, slot, outside(b, index, begin, end));
 }
 
+struct tir_value att_lds_max(struct tir_builder *b, struct tir_value lds)
+{
+    const unsigned wave_bits = log2u(b->f->waves);
+    struct tir_layout lane = {.lane_bits = 6}, map = {.reg_bits = (uint8_t)wave_bits};
+    for (unsigned i = 0; i < wave_bits; i++)
+        lane.basis[i] = map.basis[i] = TIR_RC(1u << i, 0);
+    const struct tir_type all = tir_tile(b->f, TIR_F32, b->f->waves, 1, &lane);
+    return tir_first_lane(b, tir_col_max(b, tir_tile_lds_load(b, lds, all, &map)));
+}
+
+void att_lds_put(struct tir_builder *b, struct tir_value lds, struct tir_value scalar)
+{
+    const struct tir_layout one = {.lane_bits = 6}, word = {0};
+    const struct tir_type t = tir_tile(b->f, TIR_F32, 1, 1, &one);
+    tir_tile_lds_store(b, lds, tir_splat(b, scalar, t), &word);
+}
+
+void att_lds_meet(struct tir_builder *b)
+{
+    tir_wait(b, LDS_WRITES, 0);
+    tir_barrier(b);
+}
+
 void att_workgroup_max(struct tir_builder *b, struct tir_value lds, struct tir_value *v,
                        unsigned n)
 {
-    const unsigned wave_bits = log2u(b->f->waves);
-    if (!wave_bits)
-        return;
-    const struct tir_layout one = {.lane_bits = 6}, word = {0};
-    struct tir_layout lane = one, map = {.reg_bits = (uint8_t)wave_bits};
-    for (unsigned i = 0; i < wave_bits; i++)
-        lane.basis[i] = map.basis[i] = TIR_RC(1u << i, 0);
-    const struct tir_type own = tir_tile(b->f, TIR_F32, 1, 1, &one);
-    const struct tir_type all = tir_tile(b->f, TIR_F32, b->f->waves, 1, &lane);
     const int bytes = (int)b->f->waves * 4;
-    for (unsigned i = 0; i < n; i++) {
-        const struct tir_value at = tir_add(b, lds, att_times(b, tir_wave_id(b), 4));
-        tir_tile_lds_store(b, att_plus(b, at, (int)i * bytes), tir_splat(b, v[i], own), &word);
-    }
-    tir_wait(b, LDS_WRITES, 0);
-    tir_barrier(b);
-    for (unsigned i = 0; i < n; i++) {
-        const struct tir_value each =
-            tir_tile_lds_load(b, att_plus(b, lds, (int)i * bytes), all, &map);
-        v[i] = tir_first_lane(b, tir_col_max(b, each));
-    }
+    if (b->f->waves == 1)
+        return;
+    const struct tir_value own = tir_add(b, lds, att_times(b, tir_wave_id(b), 4));
+    for (unsigned i = 0; i < n; i++)
+        att_lds_put(b, att_plus(b, own, (int)i * bytes), v[i]);
+    att_lds_meet(b);
+    for (unsigned i = 0; i < n; i++)
+        v[i] = att_lds_max(b, att_plus(b, lds, (int)i * bytes));
     tir_barrier(b); /* the next maximum goes to the same place */
 }
 
@@ -162,25 +173,22 @@ struct tir_value att_block_load_scale(const struct att_cache *c, const struct at
     const struct tir_layout one = {.lane_bits = 6};
     const struct tir_value at =
         tir_splat(b, att_cache_scale_row(c, run->page), tir_tile(b->f, TIR_I64, 1, 1, &one));
-    return tir_first_lane(b, att_cache_load_scales(c, at));
+    const struct tir_value old = tir_first_lane(b, att_cache_load_scales(c, at));
+    return tir_select(b, tir_cmp_gt(b, run->begin, tir_i32(b, 0)), old, tir_f32(b, 0));
 }
 
-struct att_block_scale att_block_scale(const struct att_cache *c, const struct att_page_run *run,
-                                       struct tir_value absmax, struct tir_value old)
+struct att_block_scale att_block_scale(const struct att_cache *c, struct tir_value absmax,
+                                       struct tir_value old)
 {
     struct tir_builder *b = c->b;
-    const struct tir_value least = tir_f32(b, 1e-6f);
-    const struct tir_value own = att_cache_scale_of(c, tir_max(b, absmax, least));
-    const struct tir_value begun = tir_cmp_gt(b, run->begin, tir_i32(b, 0));
-    const struct tir_value less = tir_cmp_lt(b, old, own);
-    const struct tir_value kept = tir_select(b, less, own, old);
-    struct att_block_scale s = {
-        .scale = tir_select(b, begun, kept, own),
-        .grows = tir_and(b, begun, less),
-        .shrink = tir_div(b, old, own),
+    const struct tir_value least = tir_max(b, absmax, tir_f32(b, 1e-6f));
+    const struct tir_value scale = tir_max(b, old, att_cache_scale_of(c, least));
+    return (struct att_block_scale){
+        .scale = scale,
+        .grows = tir_cmp_lt(b, old, scale),
+        .shrink = tir_div(b, old, scale),
+        .inverse = att_cache_inverse(c, scale),
     };
-    s.inverse = att_cache_inverse(c, s.scale);
-    return s;
 }
 
 /* Rows to read: those of the tile before `end`, the others in place of them, in whole groups of
@@ -212,12 +220,17 @@ void att_block_requantise(const struct att_cache *c, const struct att_page_run *
     const struct tir_value from = rows_before(c, run, loop.index, tiles->column);
     const struct tir_value slot =
         att_page_run_slots(c, run, loop.index, zero, run->begin, tiles->column);
-    struct tir_value a[ATT_CACHE_PANELS];
-    for (unsigned i = 0; i < tiles->n; i++)
-        a[i] = att_cache_load(c, from, tiles->first[i], att_cache_load_type(c, tiles->panel[i]));
-    for (unsigned i = 0; i < tiles->n; i++)
-        a[i] = att_cache_quantise(c, tir_convert(b, a[i], TIR_F32), s->shrink);
-    att_cache_store_slots(c, tiles, slot, a);
+    for (unsigned i = 0; i < tiles->n; i++) {
+        const struct att_cache_tiles one = {
+            .n = 1, .first = {tiles->first[i]}, .panel = {tiles->panel[i]},
+            .column = tiles->column,
+        };
+        const struct tir_type t = att_cache_load_type(c, one.panel[0]);
+        const struct tir_value a = att_cache_load(c, from, one.first[0], t);
+        const struct tir_value q =
+            att_cache_quantise(c, tir_convert(b, a, TIR_F32), s->shrink);
+        att_cache_store_slots(c, &one, slot, &q);
+    }
     tir_end_for(b, &loop, NULL, 0);
     tir_else(b, &grown, NULL);
     tir_end_if(b, &grown, NULL);
@@ -227,15 +240,13 @@ void att_block_store_scale(const struct att_cache *c, const struct att_page_run 
                            const struct att_block_scale *s)
 {
     struct tir_builder *b = c->b;
-    struct tir_layout l = {.lane_bits = 6, .wave_bits = (uint8_t)log2u(b->f->waves)};
-    for (unsigned i = 0; i < 6u + l.wave_bits; i++)
+    struct tir_layout l = {.lane_bits = 6};
+    for (unsigned i = 0; i < 6; i++)
         l.basis[i] = TIR_RC(1u << i, 0);
-    const struct tir_type t = tir_tile(b->f, TIR_I32, 1u << (6 + l.wave_bits), 1, &l);
+    struct tir_type t = tir_tile(b->f, TIR_I32, 64, 1, &l);
     const struct tir_value others = tir_convert(b, tir_neg(b, tir_row_index(b, t)), TIR_I64);
-    const struct tir_value row =
-        tir_or(b, tir_splat(b, att_cache_scale_row(c, run->page), tir_typeof(b->f, others)),
-               others);
-    struct tir_type f = t;
-    f.dtype = TIR_F32;
-    att_cache_store_scales(c, row, tir_splat(b, s->scale, f));
+    const struct tir_value row = tir_or(
+        b, tir_splat(b, att_cache_scale_row(c, run->page), tir_typeof(b->f, others)), others);
+    t.dtype = TIR_F32;
+    att_cache_store_scales(c, row, tir_splat(b, s->scale, t));
 }

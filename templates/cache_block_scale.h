@@ -46,33 +46,39 @@ struct tir_value att_page_run_slots(const struct att_cache *c, const struct att_
                                     struct tir_value first, struct tir_value begin,
                                     struct tir_value end, struct tir_type column);
 
+/** Puts an f32 scalar at an LDS address; what the waves of the workgroup have put side by side, of
+ * which the largest; and where they wait until all is there. */
+void att_lds_put(struct tir_builder *b, struct tir_value lds, struct tir_value scalar);
+struct tir_value att_lds_max(struct tir_builder *b, struct tir_value lds);
+void att_lds_meet(struct tir_builder *b);
+
 /** The largest of what each wave of the workgroup has, f32 scalars: n values at once. Waves meet
  * here; lds has ATT_BLOCK_LDS bytes a wave, and is not needed for a single wave. */
 enum { ATT_BLOCK_LDS = 8 };
 void att_workgroup_max(struct tir_builder *b, struct tir_value lds, struct tir_value *v,
                        unsigned n);
 
-/** The scale that the page has, an f32. All waves have read it before one writes it where they
- * meet in between, as in att_workgroup_max(). */
+/** The scale that the page has, an f32; 0 for a run that begins with the page. All waves have read
+ * it before one writes it where they meet in between, as in att_workgroup_max(). */
 struct tir_value att_block_load_scale(const struct att_cache *c, const struct att_page_run *run);
 
 /** Scale of a run: scalars. */
 struct att_block_scale {
     struct tir_value scale;   /* f32: what the page's tokens have from now on */
-    struct tir_value grows;   /* i1: tokens before the run have another one */
+    struct tir_value grows;   /* i1: tokens before the run, if any, have another one */
     struct tir_value shrink;  /* f32: what these are to be multiplied with */
     struct tir_value inverse; /* f32: what new ones are multiplied with */
 };
 
 /** Of the largest |x| of the run and the page's old scale, both f32. */
-struct att_block_scale att_block_scale(const struct att_cache *c, const struct att_page_run *run,
-                                       struct tir_value absmax, struct tir_value old);
+struct att_block_scale att_block_scale(const struct att_cache *c, struct tir_value absmax,
+                                       struct tir_value old);
 
 /** Where it grows, makes what it says of the tokens before the run; a loop in tiles. */
 void att_block_requantise(const struct att_cache *c, const struct att_page_run *run,
                           const struct att_block_scale *s, const struct att_cache_tiles *tiles);
 
-/** Writes the page's scale: one lane of the workgroup. */
+/** Writes the page's scale: one lane of each wave that comes here. */
 void att_block_store_scale(const struct att_cache *c, const struct att_page_run *run,
                            const struct att_block_scale *s);
 

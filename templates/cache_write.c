@@ -271,10 +271,12 @@ static void write_run(struct write *w, const struct att_page_run *run, struct ti
     att_workgroup_max(b, lds, absmax, 2);
     for (int i = 0; i < 2; i++) {
         struct side *s = &w->sides[i];
-        const struct att_block_scale scale =
-            att_block_scale(&s->cache, run, absmax[i], old[i]);
+        const struct att_block_scale scale = att_block_scale(&s->cache, absmax[i], old[i]);
         att_block_requantise(&s->cache, run, &scale, &s->tiles);
+        struct tir_if one = tir_begin_if(b, tir_cmp_eq(b, tir_wave_id(b), tir_i32(b, 0)), false,
+                                         NULL, 0);
         att_block_store_scale(&s->cache, run, &scale);
+        tir_end_if(b, &one, NULL);
         if (whole) {
             store_run(s, run, &scale, tir_i32(b, 0));
             continue;

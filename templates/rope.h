@@ -42,6 +42,7 @@ struct rope {
     struct tir_builder b;
     unsigned dtype;
     bool narrow_q; /* q goes to elements of a byte */
+    bool by_pages; /* k and v have a scale per page */
     int rows; /* heads a tile */
     struct rope_shape rotated, plain;
     struct tir_value wave;     /* i32, of the workgroup */
@@ -51,6 +52,7 @@ struct rope {
     struct tir_value token;    /* i32 */
     struct tir_value slot;     /* i64, negative: nowhere */
     struct tir_value cos, sin; /* 1 x rotary_dim / 2 */
+    struct tir_value inverse;  /* of the scales of a page: a head column */
 };
 
 /** A tensor [token, head, head_dim] of elements of `size` bytes. */
@@ -144,6 +146,26 @@ void rope_normalise_all(struct rope *p, const struct rope_source *s, struct tir_
 void rope_find_angles(struct rope *p);
 void rope_rotate(struct rope *p, struct rope_parts *x);
 
+/* rope_qk_norm_cache.c */
+
+/** What q and k go through before they are stored; v only has its bias added. `inverse`: that of
+ * norm full. */
+void rope_transform(struct rope *p, const struct rope_source *s, struct tir_value inverse,
+                    struct tir_value row, struct rope_parts *x);
+/** Sets the token's slot: -1 without slots, where nothing is cached. */
+void rope_load_slot(struct rope *p);
+/** Keys or values of the token to the tensor and the slot that they have; the slot of a page whose
+ * scale is found is left to rope_visit_pages(). `first`: the first tile. */
+void rope_visit_kv(struct rope *p, const struct rope_source *s, const struct tir_value *first,
+                   bool value);
+
+/* rope_pages.c */
+
+/** Keys or values of the tokens `first` .. `end` - 1, where pages have scales that are found here:
+ * those of whole runs. Every wave takes part. */
+void rope_visit_pages(struct rope *p, struct rope_source *of, enum rope_part part,
+                      struct tir_value first, struct tir_value end);
+
 /* rope_runs.c */
 
 /** Are values best taken several tokens at a time? */
@@ -163,6 +185,12 @@ struct rope_slot {
     struct tir_value scales;      /* i64: address of the first head's scale */
     struct tir_value scale_stride; /* i32 bytes from a head's scale to the next */
 };
+
+/** One number for each head of a tile. */
+struct tir_type rope_head_column(struct rope *p, const struct rope_shape *s, unsigned dtype);
+/** The largest |x| of each of its heads. */
+struct tir_value rope_absmax(struct rope *p, const struct rope_shape *s,
+                             const struct rope_parts *x);
 
 struct rope_slot rope_open_slot(struct rope *p, bool value);
 /** A tile of heads into the slot, if the token has one: x as it is stored without quantisation is

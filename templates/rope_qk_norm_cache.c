@@ -45,6 +45,8 @@ static bool check(const struct att_variant *v, const struct tir_machine *m, stru
                           "the elements that a SHUFFLE cache keeps together, 8 or 16", rotary);
     if (v->mrope != ATT_MROPE_NONE && !rotary)
         return att_reject(why, ATT_MROPE, "without rotation there are no sections of it");
+    if (v->kv_scale == ATT_KV_SCALE_BLOCK && !att_cache_check_dims(v, why))
+        return false;
     return att_cache_check(v, why);
 }
 
@@ -61,9 +63,8 @@ static void add(struct rope *p, const struct rope_shape *s, struct rope_parts *x
         x->v[i] = tir_add(&p->b, x->v[i], y->v[i]);
 }
 
-/* What q and k go through; v only has its bias added. `inverse`: that of norm full. */
-static void transform(struct rope *p, const struct rope_source *s, struct tir_value inverse,
-                      struct tir_value row, struct rope_parts *x)
+void rope_transform(struct rope *p, const struct rope_source *s, struct tir_value inverse,
+                    struct tir_value row, struct rope_parts *x)
 {
     if (p->v->bias) {
         const struct rope_parts bias = rope_load_vectors(p, s, &s->bias, row);
@@ -113,7 +114,7 @@ static void visit_q(struct rope *p, const struct rope_source *s, const struct ti
     struct walk w;
     begin_walk(p, s, first, &w);
     struct rope_parts x = rope_unpack(p, s->shape, w.raw);
-    transform(p, s, inverse_rms, w.loop.index, &x);
+    rope_transform(p, s, inverse_rms, w.loop.index, &x);
     for (unsigned i = 0; i < s->shape->n_parts && narrow; i++)
         x.v[i] = tir_mul(b, x.v[i], tir_splat(b, inverse, tir_typeof(b->f, x.v[i])));
     rope_convert(p, s->shape, &x, narrow ? TIR_FP8 : p->dtype);
@@ -122,23 +123,24 @@ static void visit_q(struct rope *p, const struct rope_source *s, const struct ti
     end_walk(p, &w);
 }
 
-static void visit_kv(struct rope *p, const struct rope_source *s, const struct tir_value *first,
-                     bool value)
+void rope_visit_kv(struct rope *p, const struct rope_source *s, const struct tir_value *first,
+                   bool value)
 {
     const struct tir_value inverse_rms = rope_given_inverse_rms(p, s);
-    const struct rope_slot slot = rope_open_slot(p, value);
+    const struct rope_slot slot = p->by_pages ? (struct rope_slot){0} : rope_open_slot(p, value);
     struct walk w;
     begin_walk(p, s, first, &w);
     struct rope_parts x = rope_unpack(p, s->shape, w.raw);
     if (!value || p->v->bias) {
-        transform(p, s, inverse_rms, w.loop.index, &x);
+        rope_transform(p, s, inverse_rms, w.loop.index, &x);
         struct rope_parts rounded = x;
         rope_convert(p, s->shape, &rounded, p->dtype);
         rope_pack(p, s->shape, &rounded, w.raw);
     }
     if (p->v->keep_kv)
         rope_write_dense(p, s, &s->out, w.loop.index, w.raw);
-    rope_write_cache(p, s, &slot, w.loop.index, &x, w.raw);
+    if (!p->by_pages)
+        rope_write_cache(p, s, &slot, w.loop.index, &x, w.raw);
     end_walk(p, &w);
 }
 
@@ -178,8 +180,7 @@ static void open_token(struct rope *p, struct rope_source *s, struct tir_value *
     fetch(p, s, s->first, first);
 }
 
-/* No slots: nothing is cached. */
-static void load_slot(struct rope *p)
+void rope_load_slot(struct rope *p)
 {
     struct tir_builder *b = &p->b;
     const struct tir_type t = tir_scalar(TIR_I64);
@@ -202,7 +203,7 @@ static void visit_few_values(struct rope *p, struct rope_source of[3])
     struct tir_if few = tir_begin_if(b, tir_xor(b, p->gathers, tir_bool(b, true)), false, NULL, 0);
     rope_open_source(p, &of[2], ROPE_V);
     open_token(p, &of[2], first);
-    visit_kv(p, &of[2], first, true);
+    rope_visit_kv(p, &of[2], first, true);
     tir_else(b, &few, NULL);
     tir_end_if(b, &few, NULL);
 }
@@ -210,18 +211,21 @@ static void visit_few_values(struct rope *p, struct rope_source of[3])
 static void visit_token(struct rope *p, struct rope_source of[3], const struct rope_tensor *gate)
 {
     struct tir_value first[3][ROPE_MAX_SPANS];
-    const int n = rope_gathers_values(p) ? 2 : 3;
+    const int n = p->by_pages ? 1 : rope_gathers_values(p) ? 2 : 3;
     for (int i = 0; i < n; i++)
         open_token(p, &of[i], first[i]);
     if (p->v->rope != ATT_ROPE_NONE)
         rope_find_angles(p);
-    load_slot(p);
+    if (n > 1)
+        rope_load_slot(p);
     visit_q(p, &of[0], first[0]);
     if (p->v->gate)
         visit_gate(p, &of[0], gate);
-    visit_kv(p, &of[1], first[1], false);
+    if (n == 1)
+        return;
+    rope_visit_kv(p, &of[1], first[1], false);
     if (n == 3)
-        visit_kv(p, &of[2], first[2], true);
+        rope_visit_kv(p, &of[2], first[2], true);
     else
         visit_few_values(p, of);
 }
@@ -261,7 +265,7 @@ static void visit_tokens(struct rope *p)
     rope_keep_vectors(p, of);
     struct rope_tensor gate = {0};
     /* Arguments are read once, before the tokens. */
-    for (int i = 0; i < (rope_gathers_values(p) ? 2 : 3); i++)
+    for (int i = 0; i < (p->by_pages ? 1 : rope_gathers_values(p) ? 2 : 3); i++)
         rope_open_source(p, &of[i], (enum rope_part)i);
     if (p->v->gate)
         gate = rope_open_tensor(p, "gate", ROPE_ELEM);
@@ -274,11 +278,20 @@ static void visit_tokens(struct rope *p)
         tir_min(b, tir_add(b, first, run), tir_arg(b, "tokens", TIR_I32));
     if (rope_gathers_values(p))
         p->gathers = gathers(p, run);
+    struct tir_if others[2];
+    for (int i = 0; i < 2 && p->by_pages; i++) {
+        const struct tir_value here = tir_cmp_eq(b, tir_block_id(b, 1), tir_i32(b, 1 + i));
+        others[i] = tir_begin_if(b, here, false, NULL, 0);
+        rope_visit_pages(p, &of[1 + i], (enum rope_part)(1 + i), first, end);
+        tir_else(b, &others[i], NULL);
+    }
     struct tir_loop loop = tir_begin_for(b, tir_add(b, first, member), end,
                                          tir_shr(b, tir_i32(b, ROPE_WAVES), shift), NULL, 0);
     p->token = loop.index;
     visit_token(p, of, &gate);
     tir_end_for(b, &loop, NULL, 0);
+    for (int i = 1; i >= 0 && p->by_pages; i--)
+        tir_end_if(b, &others[i], NULL);
     if (!rope_gathers_values(p))
         return;
     struct tir_if some = tir_begin_if(b, p->gathers, false, NULL, 0);
@@ -288,12 +301,12 @@ static void visit_tokens(struct rope *p)
 }
 
 /* By the elements that a lane holds: of a tile in f32, of the next one on its way, of weights and
- * angles, and of the first tiles of k and v; or of x tokens' values. A SIMD has two waves of a
- * workgroup. */
+ * angles, and of the first tiles of k and v; or of x tokens' values, or of a page
+ * that is rounded again. A SIMD has two waves of a workgroup. */
 static unsigned waves_per_simd(const struct rope *p)
 {
     const int held = p->rows * p->v->head_dim / 64;
-    return held > 16 || rope_gathers_values(p) ? 2 : 4;
+    return held > 16 || rope_gathers_values(p) || p->by_pages ? 2 : 4;
 }
 
 static void build(const struct att_variant *v, const struct tir_machine *m, struct att_kernel *k)
@@ -301,6 +314,7 @@ static void build(const struct att_variant *v, const struct tir_machine *m, stru
     char name[ATT_NAME_MAX];
     struct rope p = {
         .v = v, .m = m, .dtype = att_dtype(v), .narrow_q = v->out_dtype == ATT_OUT_DTYPE_FP8,
+        .by_pages = v->kv_scale == ATT_KV_SCALE_BLOCK,
     };
     att_variant_name(v, name);
     struct tir_func *f = tir_func_create(name, m, ROPE_WAVES);
@@ -313,7 +327,7 @@ static void build(const struct att_variant *v, const struct tir_machine *m, stru
     *k = (struct att_kernel){
         .func = f,
         .schedule = {.stages = 1, .n_phases = 1, .interleave = 0},
-        .grid = {{"token_runs", 1, 1}, {NULL, 1, 1}, {NULL, 1, 1}},
+        .grid = {{"token_runs", 1, 1}, {NULL, 1, p.by_pages ? 3 : 1}, {NULL, 1, 1}},
     };
     snprintf(k->tuning, sizeof(k->tuning), "waves=%d heads=%d", ROPE_WAVES, p.rows);
 }

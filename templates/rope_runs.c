@@ -24,7 +24,8 @@ struct group {
 bool rope_gathers_values(const struct rope *p)
 {
     const int x = 16 * 8 / (int)tir_dtype_bits(att_cache_dtype(p->v));
-    return p->v->kv_layout == ATT_KV_LAYOUT_SHUFFLE && p->v->head_dim * x / 32 <= MOST;
+    return p->v->kv_layout == ATT_KV_LAYOUT_SHUFFLE && !p->by_pages &&
+           p->v->head_dim * x / 32 <= MOST;
 }
 
 static struct tir_value splat_like(struct rope *p, struct tir_value a, struct tir_value like)
@@ -124,10 +125,6 @@ static struct tir_value quantum(struct rope *p, const struct group *g, const str
     if (c->scaling == ATT_KV_SCALE_TENSOR)
         return att_cache_inverse(c, att_cache_tensor_scale(c));
     const struct tir_value rows = scale_rows(p, g);
-    if (c->scaling == ATT_KV_SCALE_BLOCK) {
-        const struct tir_value there = tir_max(b, rows, tir_int_like(b, rows, 0));
-        return att_cache_inverse(c, att_cache_load_scales(c, there));
-    }
     struct tir_value absmax = att_absmax(b, x[0]);
     for (unsigned i = 1; i < g->tiles.n; i++)
         absmax = tir_max(b, absmax, att_absmax(b, x[i]));

@@ -20,7 +20,7 @@ struct rope_slot rope_open_slot(struct rope *p, bool value)
     const struct att_cache *c = &t.cache;
     t.at = att_cache_slot_row(c, p->slot);
     t.head_stride = att_stride(b, value ? "v_head_stride" : "k_head_stride", c->size);
-    if (c->scaling == ATT_KV_SCALE_TOKEN || c->scaling == ATT_KV_SCALE_BLOCK) {
+    if (c->scaling == ATT_KV_SCALE_TOKEN) {
         t.scales = tir_add(b, c->scales, att_cache_scale_row(c, p->slot));
         t.scale_stride =
             tir_convert(b, att_stride(b, "scale_head_stride", sizeof(float)), TIR_I32);
@@ -28,14 +28,22 @@ struct rope_slot rope_open_slot(struct rope *p, bool value)
     return t;
 }
 
-/* One number for each head of a tile. */
-static struct tir_type head_column(struct rope *p, const struct rope_shape *s, unsigned dtype)
+struct tir_type rope_head_column(struct rope *p, const struct rope_shape *s, unsigned dtype)
 {
     const struct tir_layout l = tir_layout_slice(tir_layout_of(p->b.f, s->spans[0].heads), 1);
     return tir_tile(p->b.f, dtype, (unsigned)p->rows, 1, &l);
 }
 
-/* The scales of a tile of heads, those of the slot or of its page. */
+struct tir_value rope_absmax(struct rope *p, const struct rope_shape *s,
+                             const struct rope_parts *x)
+{
+    struct tir_value absmax = att_absmax(&p->b, x->v[0]);
+    for (unsigned i = 1; i < s->n_parts; i++)
+        absmax = tir_max(&p->b, absmax, att_absmax(&p->b, x->v[i]));
+    return absmax;
+}
+
+/* The scales of a tile of heads. */
 static struct tir_view scales_of(struct rope *p, const struct rope_source *s,
                                  const struct rope_slot *t)
 {
@@ -54,11 +62,8 @@ static struct tir_value quantum(struct rope *p, const struct rope_source *s,
     if (c->scaling == ATT_KV_SCALE_TENSOR)
         return att_cache_inverse(c, att_cache_tensor_scale(c));
     if (c->scaling == ATT_KV_SCALE_BLOCK)
-        return att_cache_inverse(c, tir_tile_load(b, scales_of(p, s, t), row,
-                                                  head_column(p, s->shape, TIR_F32)));
-    struct tir_value absmax = att_absmax(b, x->v[0]);
-    for (unsigned i = 1; i < s->shape->n_parts; i++)
-        absmax = tir_max(b, absmax, att_absmax(b, x->v[i]));
+        return p->inverse;
+    const struct tir_value absmax = rope_absmax(p, s->shape, x);
     const struct tir_value scale = att_cache_scale_of(c, absmax);
     tir_tile_store(b, scales_of(p, s, t), row, scale);
     return att_cache_inverse(c, scale);
@@ -69,7 +74,7 @@ static struct tir_value head_rows(struct rope *p, const struct rope_source *s,
                                   const struct rope_slot *t, struct tir_value row)
 {
     struct tir_builder *b = &p->b;
-    const struct tir_type column = head_column(p, s->shape, TIR_I32);
+    const struct tir_type column = rope_head_column(p, s->shape, TIR_I32);
     const struct tir_value head =
         tir_add(b, tir_row_index(b, column), tir_splat(b, row, column));
     const struct tir_value last = tir_splat(b, att_plus(b, s->end, -1), column);

@@ -199,6 +199,26 @@ void cache_fill_token(struct paged_cache *c, int page, int token, uint64_t *rand
     }
 }
 
+void cache_fill_page(struct paged_cache *c, int page, int tokens, uint64_t *random)
+{
+    for (int at = 0; at < tokens; at++)
+        cache_fill_token(c, page, at, random);
+    for (int p = 0; p < CACHE_PARTS && tokens > 0; p++) {
+        for (int head = 0; head < c->kv_heads; head++) {
+            const double fraction = (double)(random_bits(random) >> 40) * 0x1p-24;
+            *cache_scale(c, p, page, 0, head) = (float)exp2(-9 + 6 * fraction);
+        }
+    }
+}
+
+int cache_run_end(const struct paged_cache *c, const int64_t *slots, int tokens, int token)
+{
+    int end = token + 1;
+    while (end < tokens && slots[end] == slots[end - 1] + 1 && slots[end] % c->desc.page_size)
+        end++;
+    return end;
+}
+
 /* Pages far apart: only those with tokens, since the memory between them is never touched. */
 static char *upload_pages(struct paged_cache *c, enum cache_part p, struct device_memory *m)
 {

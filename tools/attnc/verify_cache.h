@@ -51,6 +51,13 @@ void cache_spread(struct paged_cache *c, int64_t bytes);
 /** Random keys, values and scales for one slot; a page's shared scale is set by its first token. */
 void cache_fill_token(struct paged_cache *c, int page, int token, uint64_t *random);
 
+/** Of a page with a scale: its tokens before `tokens`, and for each head a scale that is more than
+ * what comes needs, or less. */
+void cache_fill_page(struct paged_cache *c, int page, int tokens, uint64_t *random);
+
+/** One past the last of a call's slots that follows that of `token` in its page. */
+int cache_run_end(const struct paged_cache *c, const int64_t *slots, int tokens, int token);
+
 /** The bits of an element, and what they are worth with their scale. */
 uint32_t cache_bits(const struct paged_cache *c, enum cache_part part, int page, int token,
                     int head, int d);

@@ -155,16 +155,6 @@ static void compare_token(struct problem *p, enum cache_part part, int token)
     }
 }
 
-/* One past the last token of a call that follows `token` in its page. */
-static int run_end(const struct problem *p, int token)
-{
-    int end = token + 1;
-    while (end < p->args.tokens && p->slots[end] == p->slots[end - 1] + 1 &&
-           p->slots[end] % p->desc.cache.page_size)
-        end++;
-    return end;
-}
-
 static double expected_scale(const struct problem *p, enum cache_part part, int token, int end,
                              int head, double old)
 {
@@ -204,7 +194,7 @@ static void compare_run(struct problem *p, enum cache_part part, int token, int 
 static void compare_runs(struct problem *p, enum cache_part part)
 {
     for (int token = 0, end; token < p->args.tokens; token = end) {
-        end = run_end(p, token);
+        end = cache_run_end(&p->cache, p->slots, p->args.tokens, token);
         for (int head = 0; head < p->desc.kv_heads && p->slots[token] >= 0; head++)
             compare_run(p, part, token, end, head);
     }
@@ -343,19 +333,6 @@ static void fill_inputs(struct problem *p, uint64_t *random)
     }
 }
 
-/* The tokens of a page before a run, and a scale that is more than the run's or less. */
-static void make_page(struct problem *p, int page, int tokens, uint64_t *random)
-{
-    for (int at = 0; at < tokens; at++)
-        cache_fill_token(&p->cache, page, at, random);
-    for (int part = 0; part < CACHE_PARTS && tokens > 0; part++) {
-        for (int head = 0; head < p->desc.kv_heads; head++) {
-            const double fraction = (double)(random_bits(random) >> 40) * 0x1p-24;
-            *cache_scale(&p->cache, part, page, 0, head) = (float)exp2(-9 + 6 * fraction);
-        }
-    }
-}
-
 /* Before the launch some slots have tokens, and the scale of a tensor is there. */
 static void make_cache(struct problem *p, int pages, uint64_t *random)
 {
@@ -370,9 +347,12 @@ static void make_cache(struct problem *p, int pages, uint64_t *random)
         if (!block || page % 2 || p->shape->flags & FAR)
             cache_fill_token(&p->cache, page, page % size, random);
     }
-    for (int token = 0; block && token < p->args.tokens; token = run_end(p, token)) {
+    const int tokens = p->args.tokens;
+    for (int token = 0, end; block && token < tokens; token = end) {
+        end = cache_run_end(&p->cache, p->slots, tokens, token);
         if (p->slots[token] >= 0)
-            make_page(p, (int)(p->slots[token] / size), (int)(p->slots[token] % size), random);
+            cache_fill_page(&p->cache, (int)(p->slots[token] / size),
+                            (int)(p->slots[token] % size), random);
     }
     cache_copy(&p->before, &p->cache);
 }

@@ -31,7 +31,9 @@ static void fail_element(struct rope_problem *p, const char *what, int token, in
  * What is stored with a scale is x times its inverse, which is good to an ulp, 2 f, and the product
  * has one more rounding; then x is off by the unit of the type, or, where that is larger, by the
  * smallest step times the scale; what is beyond the largest number becomes it. A scale per token is
- * the largest |x|, off as above, times a constant rounded to float32: 2 f.
+ * the largest |x|, off as above, times a constant rounded to float32: 2 f; one per page is that of
+ * several tokens. What the page had before is multiplied by a quotient then, which is good to an
+ * ulp, with a product: no more than what is stored anew.
  */
 static const double f = 0x1p-24;
 
@@ -125,6 +127,39 @@ static void compare_scale(struct rope_problem *p, enum cache_part part, int toke
     *scale = *cache_scale(&p->untouched, part, page, at, head);
 }
 
+/* What the tokens of a page from `slot` on, that a call has, make of its scale and of those before
+ * them; `largest` |x| of theirs, off by `terms` at most. */
+static void compare_run(struct rope_problem *p, enum cache_part part, int token, int head,
+                        double largest, double terms)
+{
+    const double limit = p->cache.precision->limit;
+    const int size = p->cache.desc.page_size;
+    const int page = (int)(p->slots[token] / size), begin = (int)(p->slots[token] % size);
+    const float old = *cache_scale(&p->untouched, part, page, 0, head);
+    float *scale = cache_scale(&p->cache, part, page, 0, head);
+    const double expected = ref_cache_block_scale(&largest, 1, begin, old, limit);
+    const double bound = terms / limit + 2 * f * expected;
+    const bool kept = begin > 0 && *scale == old && fabs(expected - old) <= bound;
+    if (!kept && !(fabs(*scale - expected) <= bound))
+        fail_element(p, "scale", token, head, 0, *scale, expected);
+    const struct target t = {
+        .what = "before", .type = p->cache.precision, .part = part, .scale = *scale,
+    };
+    for (int at = 0; at < begin && *scale != old; at++) {
+        for (int d = 0; d < p->desc.head_dim; d++) {
+            const double x = cache_value(&p->untouched, part, page, at, head, d);
+            double most;
+            const double stored = expected_value(&t, x, 0, &most);
+            const double got = cache_value(&p->cache, part, page, at, head, d);
+            if (!(fabs(got - stored) <= most))
+                fail_element(p, t.what, token, head, d, got, stored);
+            cache_set_bits(&p->cache, part, page, at, head, d,
+                           cache_bits(&p->untouched, part, page, at, head, d));
+        }
+    }
+    *scale = old;
+}
+
 static void compare_cached(struct rope_problem *p, enum cache_part part, int token, int head,
                            const struct ref_rope_head *r, double arithmetic)
 {
@@ -205,6 +240,36 @@ static void compare_q(struct rope_problem *p, const struct tensor *out, struct r
     }
 }
 
+static void expected_head(const struct rope_problem *p, enum cache_part part, int token, int head,
+                          struct ref_rope_head *r)
+{
+    if (part == CACHE_K)
+        rotated_head(p, false, token, head, r);
+    else
+        plain_head(p, &p->v, p->desc.bias ? &p->v_bias : NULL, token, head, r);
+}
+
+/* The scales of pages, after all that is stored with them. */
+static void compare_runs(struct rope_problem *p, enum cache_part part, struct ref_rope_head *r,
+                         double arithmetic)
+{
+    const int tokens = p->args.tokens;
+    for (int token = 0, end; token < tokens; token = end) {
+        end = cache_run_end(&p->cache, p->slots, tokens, token);
+        for (int head = 0; p->slots[token] >= 0 && head < p->desc.kv_heads; head++) {
+            double largest = 0, terms = 0;
+            for (int i = token; i < end; i++) {
+                expected_head(p, part, i, head, r);
+                for (int d = 0; d < p->desc.head_dim; d++) {
+                    largest = fmax(largest, fabs(r->out[d]));
+                    terms = fmax(terms, arithmetic * r->magnitude[d]);
+                }
+            }
+            compare_run(p, part, token, head, largest, terms);
+        }
+    }
+}
+
 static void compare_kv(struct rope_problem *p, enum cache_part part, const struct tensor *out,
                        struct ref_rope_head *r)
 {
@@ -215,16 +280,15 @@ static void compare_kv(struct rope_problem *p, enum cache_part part, const struc
     const double error = key ? arithmetic_error(p) : p->desc.bias ? 0x1p-24 : 0;
     for (int token = 0; token < p->args.tokens; token++) {
         for (int head = 0; head < p->desc.kv_heads; head++) {
-            if (key)
-                rotated_head(p, false, token, head, r);
-            else
-                plain_head(p, &p->v, p->desc.bias ? &p->v_bias : NULL, token, head, r);
+            expected_head(p, part, token, head, r);
             if (p->desc.keep_kv)
                 compare_head(p, &kept, token, head, r, error);
             if (p->args.slot_mapping && p->slots[token] >= 0)
                 compare_cached(p, part, token, head, r, error);
         }
     }
+    if (p->args.slot_mapping && p->cache.desc.scale == ATTN_KV_SCALE_BLOCK)
+        compare_runs(p, part, r, error);
 }
 
 void rope_compare(struct rope_problem *p)

@@ -113,7 +113,7 @@ static void set_scales(struct rope_problem *p, int slot, uint64_t *random)
 {
     const int size = p->cache.desc.page_size;
     const enum attn_kv_scale scaling = p->cache.desc.scale;
-    if (scaling == ATTN_KV_SCALE_NONE || scaling == ATTN_KV_SCALE_TOKEN)
+    if (scaling != ATTN_KV_SCALE_TENSOR)
         return;
     for (int part = 0; part < CACHE_PARTS; part++) {
         for (int head = 0; head < p->desc.kv_heads; head++)
@@ -122,11 +122,36 @@ static void set_scales(struct rope_problem *p, int slot, uint64_t *random)
     }
 }
 
-static void set_slots(struct rope_problem *p, uint64_t *random)
+/* Where pages have scales, the tokens of one follow each other: in each of the pages in turn three
+ * or as many as it has, from some token on. What is there before them has a scale. */
+static void set_runs(struct rope_problem *p, const int32_t *order, uint64_t *random)
+{
+    const int n = p->shape->tokens, size = p->cache.desc.page_size;
+    const int run = size < 3 ? size : 3, all = p->cache.page_count * size;
+    int first = 0;
+    for (int t = 0; t < n; t++) {
+        if (t % run == 0)
+            first = (int)(random_bits(random) % (uint64_t)(size - run + 1));
+        p->slots[t] = (int64_t)order[t / run] * size + first + t % run;
+        if (p->shape->flags & ROPE_IN_ORDER)
+            p->slots[t] = 5 + t;
+        const bool far = p->shape->flags & ROPE_FAR_CACHE;
+        if (far)
+            p->slots[t] = all - n + t;
+        if (p->shape->flags & ROPE_SKIPS && (far ? t + 2 >= n : t % 3 == 2))
+            p->slots[t] = t % 2 ? -1 : INT64_MIN;
+    }
+    for (int t = 0; t < n; t = cache_run_end(&p->cache, p->slots, n, t)) {
+        if (p->slots[t] < 0)
+            continue;
+        p->cache.used[p->slots[t] / size] = true;
+        cache_fill_page(&p->cache, (int)(p->slots[t] / size), (int)(p->slots[t] % size), random);
+    }
+}
+
+static void set_single_slots(struct rope_problem *p, const int32_t *order, uint64_t *random)
 {
     const int n = p->shape->tokens, all = p->cache.page_count * p->cache.desc.page_size;
-    int32_t *order = shuffled_pages(all, random);
-    p->slots = verify_allocate((size_t)n, sizeof(*p->slots));
     for (int t = 0; t < n; t++) {
         p->slots[t] = p->shape->flags & ROPE_IN_ORDER ? 5 + t : order[t];
         if (p->shape->flags & ROPE_FAR_CACHE) /* the last pages, all of whose offsets are large */
@@ -138,6 +163,18 @@ static void set_slots(struct rope_problem *p, uint64_t *random)
         p->cache.used[p->slots[t] / p->cache.desc.page_size] = true;
         set_scales(p, (int)p->slots[t], random);
     }
+}
+
+static void set_slots(struct rope_problem *p, uint64_t *random)
+{
+    const bool block = p->cache.desc.scale == ATTN_KV_SCALE_BLOCK;
+    const int pages = p->cache.page_count;
+    int32_t *order = shuffled_pages(block ? pages : pages * p->cache.desc.page_size, random);
+    p->slots = verify_allocate((size_t)p->shape->tokens, sizeof(*p->slots));
+    if (block)
+        set_runs(p, order, random);
+    else
+        set_single_slots(p, order, random);
     free(order);
     cache_copy(&p->untouched, &p->cache);
 }
@@ -221,7 +258,8 @@ void rope_set_inputs(struct rope_problem *p, const char *target, uint64_t *rando
     set_squares(p, random);
     p->q_scale = p->q_precision->size == 1 ? random_scale(p->q_precision, random) : 1;
     set_positions(p, random);
-    int pages = s->tokens / s->page_size + 2;
+    const bool block = p->desc.cache.scale == ATTN_KV_SCALE_BLOCK; /* a few tokens a page then */
+    int pages = s->tokens / (block && s->page_size > 3 ? 3 : s->page_size) + 2;
     if (s->flags & ROPE_FAR_CACHE)
         pages = FAR_PAGES;
     cache_init(&p->cache, &p->desc.cache, target, s->kv_heads, p->desc.head_dim,
