@@ -340,6 +340,26 @@ static void a_seed_orders_a_workgroup_whatever_ran_before(void **state)
     free(machine);
 }
 
+/* Waves with preloaded arguments begin behind the symbol from which disassemblers count. */
+static void reports_count_from_the_symbol(void **state)
+{
+    (void)state;
+    size_t bytes;
+    void *machine = assemble(GFX942, "s_trap 2\ns_nop 0\ns_setpc_b64 s[0:1]\n", &bytes);
+    struct code *code = code_create(GFX942, machine, bytes, (uint64_t)(uintptr_t)machine);
+    struct launch launch = {
+        .code = code, .kernel = "program", .entry_pc = code_address(code), .entry_skip = 4,
+        .grid = {64, 1, 1}, .block = {64, 1, 1}, .nvgpr = 8, .nuser_sgpr = 2, .threads = 1,
+        .user_sgpr = {(uint32_t)code_address(code), (uint32_t)(code_address(code) >> 32)},
+    };
+    assert_int_not_equal(engine_run(&launch), 0);
+    assert_int_equal(launch.fault.kind, FAULT_TRAP);
+    assert_non_null(strstr(launch.fault.text, "(entry+0)"));
+    assert_int_equal(launch.counters.instructions, 3); /* s_nop, s_setpc, s_trap */
+    code_destroy(code);
+    free(machine);
+}
+
 static void sleeping_and_hints_do_nothing_else(void **state)
 {
     (void)state;
@@ -374,6 +394,7 @@ int main(void)
         cmocka_unit_test(traps_abort_and_debug_traps_do_not),
         cmocka_unit_test(seeded_orders_give_the_same_answer),
         cmocka_unit_test(a_seed_orders_a_workgroup_whatever_ran_before),
+        cmocka_unit_test(reports_count_from_the_symbol),
         cmocka_unit_test(sleeping_and_hints_do_nothing_else),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

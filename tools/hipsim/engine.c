@@ -170,7 +170,7 @@ static void init_wave(struct worker *k, struct wave *w, uint32_t id)
     w->launch = k->engine->launch;
     w->id = id;
     w->mode = l->mode;
-    w->pc = l->entry_pc;
+    w->pc = l->entry_pc + l->entry_skip;
     init_lanes(w);
     init_sgprs(w);
 }

@@ -275,7 +275,8 @@ static void describe_launch(const struct dispatch_request *r, struct launch *lau
     launch->kernel = kernel->name;
     /* "Preloaded Kernel Arguments": firmware that preloads starts behind the 256 bytes which
      * load the arguments on firmware that does not. */
-    launch->entry_pc = kernel->entry + (kernel->descriptor.preload_dwords ? 256 : 0);
+    launch->entry_pc = kernel->entry;
+    launch->entry_skip = kernel->descriptor.preload_dwords ? 256 : 0;
     for (unsigned i = 0; i < 3; i++) {
         launch->grid[i] = r->grid[i];
         launch->block[i] = r->block[i];

@@ -231,7 +231,8 @@ struct memory; /* the simulated address space; owned and defined by the memory s
 struct launch {
     struct code *code;
     const char *kernel;     /* name for reports */
-    uint64_t entry_pc;      /* absolute */
+    uint64_t entry_pc;      /* absolute, of the kernel's symbol: reports count from here */
+    uint32_t entry_skip;    /* bytes from there to the first instruction of a wave */
     uint32_t grid[3];       /* work-items */
     uint32_t block[3];      /* work-items of a workgroup, product 1 .. 1024 */
 
