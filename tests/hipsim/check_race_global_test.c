@@ -127,7 +127,8 @@ static void the_last_workgroup_is_ordered(void **state)
 static void flags(void **state)
 {
     (void)state;
-#define RAISE(scope) STORE("v1") "global_store_dword v10, v11, s[8:9]" scope "\ns_waitcnt vmcnt(0)\n"
+#define RAISE(scope) \
+    STORE("v1") "global_store_dword v10, v11, s[8:9]" scope "\ns_waitcnt vmcnt(0)\n"
 #define AWAIT(scope) "global_load_dword v5, v10, s[8:9]" scope "\ns_waitcnt vmcnt(0)\n" LOAD("v3")
     expect(1, 2, BEGIN IF_FIRST_GROUP RAISE("") ELSE AWAIT(""),
            BEGIN IF_FIRST_GROUP RAISE(" sc1") ELSE AWAIT(" sc1"));

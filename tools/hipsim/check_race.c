@@ -141,8 +141,8 @@ bool race_report(struct wave *w, const struct inst *in, const struct race_other 
     if (!o->lds)
         hipsim_mem_describe(o->address, 1, near, sizeof(near));
     return wave_finding(w, in, FAULT_RACE, UINT64_C(1) << o->lane,
-               "%s at %s 0x%llx, which wave %u%s %s at entry%+lld (%s) %s; the kernel relies on the "
-               "order of its %s%s%s", names[direction], o->lds ? "LDS offset" : "address",
+               "%s at %s 0x%llx, which wave %u%s %s at entry%+lld (%s) %s; the kernel relies on "
+               "the order of its %s%s%s", names[direction], o->lds ? "LDS offset" : "address",
                (unsigned long long)o->address, o->wave, group, o->wrote ? "writes" : "reads", at,
                code_text(l->code, o->at, text, sizeof(text)),
                o->unwaited ? "without having waited for it before s_barrier"

@@ -7,15 +7,15 @@
  * into bytes. Who: an *interval*, the accesses of a workgroup between two of its barriers, and a
  * bit per wave.
  *
- * Order. Within a workgroup barriers order. Beyond, atomics do, and loads and stores with sc1, which
- * is how agent-scope atomic ones look: each that writes is a release of what its wave has done and
- * of what the workgroup did before its last barrier, each that reads and returns an acquire.
- * Releases draw stamps from one clock. A location remembers the stamp of its last release, a wave
- * the largest stamp that it has acquired (`wave->acquired`, shared at barriers); an access is
- * ordered before all that comes when its interval was released at or before that. This is coarser
- * than vector clocks, and forgives where they would not: a wave is taken to have acquired all that
- * was released up to the stamp, whoever did it. Fences are not asked for: kernels that are known to
- * work rely on caches that write through.
+ * Order. Within a workgroup barriers order. Beyond, atomics do, and loads and stores with sc1,
+ * which is how agent-scope atomic ones look: each that writes is a release of what its wave has
+ * done and of what the workgroup did before its last barrier, each that reads and returns an
+ * acquire. Releases draw stamps from one clock. A location remembers the stamp of its last
+ * release, a wave the largest stamp that it has acquired (`wave->acquired`, shared at barriers);
+ * an access is ordered before all that comes when its interval was released at or before that.
+ * This is coarser than vector clocks, and forgives where they would not: a wave is taken to have
+ * acquired all that was released up to the stamp, whoever did it. Fences are not asked for:
+ * kernels that are known to work rely on caches that write through.
  */
 #include "tools/hipsim/check_race.h"
 

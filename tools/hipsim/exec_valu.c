@@ -369,8 +369,8 @@ static void finish_mask(struct wave *w, const struct inst *in, const uint32_t *r
     }
 }
 
-/* Lanes whose result follows from their defined sources alone; `valid` is a mask per source. Vectors
- * of halves or bytes are built piece by piece in registers that hold nothing at first. */
+/* Lanes whose result follows from their defined sources alone; `valid` is a mask per source.
+ * Vectors of halves or bytes are built piece by piece in registers that hold nothing at first. */
 static uint64_t decided_lanes(const struct lanes *x, uint32_t flags, const uint64_t *valid)
 {
     if (flags & ROW_PACKS)

@@ -228,7 +228,8 @@ static void memory(void)
 // Memory types as HIP 6 numbers them, where the program says that it was compiled with that.
 static void memory_types(void)
 {
-    auto configure = (bool (*)(const char *, char *, size_t))dlsym(RTLD_DEFAULT, "hipsim_configure");
+    auto configure =
+        (bool (*)(const char *, char *, size_t))dlsym(RTLD_DEFAULT, "hipsim_configure");
     int *p, back = 0;
     const int value = 7;
     hipPointerAttribute_t attributes;
