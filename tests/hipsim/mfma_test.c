@@ -607,6 +607,14 @@ static void a_step_truncates_products_and_floors_c(void **state)
     assert_true(isinf(mfma_fused_step(p, e, 1, 0, INFINITY, false)));
     p[0] = -INFINITY;
     assert_int_equal(bits_from_float(mfma_fused_step(p, e, 1, 0, INFINITY, false)), 0x7fc00000);
+    /* A product beyond binary32 is an infinity, but not against a real one. */
+    p[0] = 0x1p200;
+    e[0] = 200;
+    assert_true(mfma_fused_step(p, e, 1, 0, 1, false) == INFINITY);
+    assert_true(mfma_fused_step(p, e, 1, 0, -INFINITY, false) == -INFINITY);
+    p[1] = -0x1p150;
+    e[1] = 150;
+    assert_int_equal(bits_from_float(mfma_fused_step(p, e, 2, 0, 1, false)), 0x7fc00000);
 }
 
 static void undefined_operands_spoil_their_row_and_column(void **state)

@@ -60,15 +60,20 @@ float mfma_fused_step(const double *product, const int *exponent, unsigned n, in
                       bool two_stage)
 {
     double total = c;
+    bool above = false, below = false; /* products out of binary32's range */
 
     for (unsigned k = 0; k < n; k++) {
         double p = ldexp(product[k], scale);
-        total += fabs(p) >= 0x1p128 ? copysign(INFINITY, p) : p;
+        above |= p >= 0x1p128;
+        below |= p <= -0x1p128;
+        total += p;
     }
-    if (isnan(total))
+    if (isnan(total) || (above && below && !isinf(total)))
         return float_from_bits(0x7fc00000);
     if (isinf(total))
         return (float)total;
+    if (above || below)
+        return above ? INFINITY : -INFINITY;
 
     struct partial s = add_products(product, exponent, n, 0, two_stage ? 2 : 1);
     if (two_stage) {
