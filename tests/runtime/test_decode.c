@@ -13,6 +13,7 @@
 
 #include <cmocka.h>
 
+#include "runtime/attn_dlpack.h"
 #include "tests/runtime/fixture.h"
 
 /* A decode kernel; NULL stands for the defaults in brackets. */
@@ -262,6 +263,145 @@ static void contiguous_caches_need_no_strides(void **state)
     close_bench(&b);
 }
 
+/* DLPack: a cache of 10 pages, three sequences, 3 queries. */
+
+enum { D_Q, D_OUT, D_K, D_V, D_K_SCALE, D_V_SCALE, D_LENS, D_TABLE, D_TENSORS };
+
+struct dlpack {
+    int64_t shapes[D_TENSORS][5];
+    DLTensor t[D_TENSORS];
+    struct attn_decode_tensors tensors;
+};
+
+static void make_dlpack(struct dlpack *p, bool shuffle)
+{
+    const struct {
+        int ndim;
+        uint8_t code, bits;
+        int64_t shape[5];
+    } made[D_TENSORS] = {
+        { 3, kDLBfloat, 16, { 3, 8, 128 } },
+        { 3, kDLBfloat, 16, { 3, 8, 128 } },
+        { 4, kDLBfloat, 16, { 10, 16, 2, 128 } },
+        { 4, kDLBfloat, 16, { 10, 16, 2, 128 } },
+        { 3, kDLFloat, 32, { 10, 2, 32 } },
+        { 3, kDLFloat, 32, { 10, 2, 32 } },
+        { 1, kDLInt, 32, { 3 } },
+        { 2, kDLInt, 32, { 3, 4 } },
+    };
+    memset(p, 0, sizeof(*p));
+    for (int i = 0; i < D_TENSORS; i++) {
+        memcpy(p->shapes[i], made[i].shape, sizeof(p->shapes[i]));
+        p->t[i] = (DLTensor){
+            .data = tensor, .device = { kDLROCM, 0 }, .ndim = made[i].ndim,
+            .dtype = { made[i].code, made[i].bits, 1 }, .shape = p->shapes[i],
+        };
+    }
+    for (int i = D_K; shuffle && i <= D_V; i++) { /* fp8: 16 elements in 16 bytes, pages of 32 */
+        const int64_t shape[2][5] = { { 10, 2, 8, 32, 16 }, { 10, 2, 2, 128, 16 } };
+        memcpy(p->shapes[i], shape[i - D_K], sizeof(shape[0]));
+        p->t[i].ndim = 5;
+        p->t[i].dtype = (DLDataType){ kDLUInt, 8, 1 };
+    }
+    p->tensors = (struct attn_decode_tensors){
+        .size = sizeof(p->tensors), .q = &p->t[D_Q], .out = &p->t[D_OUT], .k_cache = &p->t[D_K],
+        .v_cache = &p->t[D_V], .k_scale = &p->t[D_K_SCALE], .v_scale = &p->t[D_V_SCALE],
+        .kv_lens = &p->t[D_LENS], .block_table = &p->t[D_TABLE],
+    };
+}
+
+static void tensors_become_a_cache_and_its_pages(void **state)
+{
+    (void)state;
+    fake_reset();
+    static const struct kernel kernels[] = {
+        { .name = "nhd" },
+        { .name = "shuffle", .kv_layout = "shuffle", .kv_dtype = "fp8", .kv_scale = "token" },
+    };
+    struct bench b = open_decode(kernels, COUNT(kernels), 0);
+    struct attn_decode_desc d = desc();
+    struct attn_decode_args a = { .size = sizeof(a), .scale = 0.5f };
+    struct dlpack p;
+    struct attn_op *op;
+    assert_int_equal(attn_decode_lookup(b.device, &d, &op), ATTN_OK);
+    make_dlpack(&p, false);
+    int64_t view[] = { 1, 512, 128 * 4096, 1 }; /* of a pool [head, token, page, element] */
+    p.t[D_K].strides = view;
+    p.t[D_TABLE].byte_offset = 4;
+    assert_int_equal(attn_decode_set_tensors(op, &p.tensors, &a), ATTN_OK);
+    assert_ptr_equal(a.cache.k, tensor);
+    assert_int_equal(a.cache.k_page_stride, 1);
+    assert_int_equal(a.cache.k_token_stride, 512);
+    assert_int_equal(a.cache.k_head_stride, 128 * 4096);
+    assert_int_equal(a.cache.v_page_stride, 16 * 2 * 128);
+    assert_int_equal(a.cache.v_token_stride, 2 * 128);
+    assert_int_equal(a.cache.v_head_stride, 128);
+    assert_null(a.cache.k_scale); /* the descriptor has none */
+    assert_int_equal(a.cache.page_count, 10);
+    assert_ptr_equal(a.pages.block_table, (const char *)tensor + 4);
+    assert_int_equal(a.pages.block_table_stride, 4);
+    assert_int_equal(a.pages.entries, 4);
+    assert_int_equal(a.batch, 3);
+    assert_int_equal(a.total_q, 3);
+    assert_null(a.qo_indptr);
+    assert_true(a.scale == 0.5f); /* the caller's */
+    attn_op_destroy(op);
+
+    d.cache = (struct attn_cache_desc){ ATTN_FP8, ATTN_KV_SHUFFLE, ATTN_KV_SCALE_TOKEN, 32 };
+    assert_int_equal(attn_decode_lookup(b.device, &d, &op), ATTN_OK);
+    make_dlpack(&p, true);
+    assert_int_equal(attn_decode_set_tensors(op, &p.tensors, &a), ATTN_OK);
+    assert_int_equal(a.cache.k_page_stride, 2 * 32 * 128);
+    assert_int_equal(a.cache.k_head_stride, 32 * 128);
+    assert_int_equal(a.cache.v_head_stride, 32 * 128);
+    assert_ptr_equal(a.cache.k_scale, tensor);
+    assert_int_equal(a.cache.scale_page_stride, 64);
+    assert_int_equal(a.cache.scale_head_stride, 32);
+    attn_op_destroy(op);
+    close_bench(&b);
+}
+
+static void tensors_that_are_no_cache_are_named(void **state)
+{
+    (void)state;
+    fake_reset();
+    static const struct kernel kernels[] = {
+        { .name = "shuffle", .kv_layout = "shuffle", .kv_dtype = "fp8", .kv_scale = "token" },
+    };
+    struct bench b = open_decode(kernels, COUNT(kernels), 0);
+    struct attn_decode_desc d = desc();
+    d.cache = (struct attn_cache_desc){ ATTN_FP8, ATTN_KV_SHUFFLE, ATTN_KV_SCALE_TOKEN, 32 };
+    struct attn_op *op;
+    assert_int_equal(attn_decode_lookup(b.device, &d, &op), ATTN_OK);
+#define REFUSED(change, text)                                                                  \
+    do {                                                                                       \
+        struct attn_decode_args a = { .size = sizeof(a) };                                     \
+        struct dlpack p;                                                                       \
+        make_dlpack(&p, true);                                                                 \
+        change;                                                                                \
+        assert_int_equal(attn_decode_set_tensors(op, &p.tensors, &a), ATTN_BAD_ARGUMENT);      \
+        says(text);                                                                            \
+        assert_null(a.q); /* nothing was written */                                            \
+    } while (0)
+    int64_t apart[] = { 8192, 4096, 1024, 32, 1 }, wide[] = { 128, 64, 1 };
+    REFUSED(p.tensors.k_cache = NULL, "k_cache is NULL");
+    REFUSED(p.t[D_K].dtype.code = 10, "k_cache is float8_e4m3fn of 8 bits, 1 lanes; uint of 8");
+    REFUSED(p.shapes[D_K][3] = 16, "k_cache: dimension 3 is 16, 32 is needed");
+    REFUSED(p.shapes[D_V][0] = 9, "v_cache: dimension 0 is 9, 10 is needed");
+    REFUSED(p.t[D_V].strides = apart, "v_cache: its inner dimension has stride 1024, not 2048");
+    REFUSED(p.t[D_K].ndim = 4, "k_cache has 4 dimensions, 5 are needed");
+    REFUSED(p.tensors.v_scale = NULL, "v_scale is NULL");
+    REFUSED(p.shapes[D_K_SCALE][2] = 16, "k_scale: dimension 2 is 16, 32 is needed");
+    REFUSED(p.t[D_V_SCALE].strides = wide, "k_scale and v_scale have different strides");
+    REFUSED(p.shapes[D_TABLE][0] = 2, "block_table: dimension 0 is 2, 3 is needed");
+    REFUSED(p.shapes[D_TABLE][1] = -1, "block_table: dimension 1 is -1");
+    REFUSED(p.tensors.qo_indptr = &p.t[D_LENS], "qo_indptr: dimension 0 is 3, 4 is needed");
+    REFUSED(p.tensors.size = 8, "a size that is not set");
+#undef REFUSED
+    attn_op_destroy(op);
+    close_bench(&b);
+}
+
 static void bad_descriptors_are_refused(void **state)
 {
     (void)state;
@@ -503,6 +643,8 @@ int main(void)
         cmocka_unit_test(the_cheapest_kernel_that_covers_a_layer_is_taken),
         cmocka_unit_test(caches_have_kernels_of_their_own),
         cmocka_unit_test(contiguous_caches_need_no_strides),
+        cmocka_unit_test(tensors_become_a_cache_and_its_pages),
+        cmocka_unit_test(tensors_that_are_no_cache_are_named),
         cmocka_unit_test(bad_descriptors_are_refused),
         cmocka_unit_test(bad_arguments_are_refused),
         cmocka_unit_test(block_tables_are_checked_on_request),
