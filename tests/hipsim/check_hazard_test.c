@@ -71,12 +71,138 @@ static void scalar_results(void **state)
            "global_store_dword v40, v4, s[2:3]");
 }
 
+/* 0 to 7, and 4x4x4: v[2:3]. */
+#define F64 "v_mfma_f64_16x16x4_f64 v[0:7], v[32:33], v[34:35], v[16:23]"
+#define F64_SMALL "v_mfma_f64_4x4x4_4b_f64 v[2:3], v[32:33], v[34:35], v[16:17]"
+
+static void matrices_of_doubles(void **state)
+{
+    (void)state;
+    expect(GFX942, F64, 11, "v_mov_b32 v40, v1");
+    expect(GFX950, F64, 19, "v_mov_b32 v40, v1");
+    expect(GFX950, F64, 11, "v_mov_b32 v1, v40");
+    expect(GFX942, F64, 18, "global_store_dword v40, v1, s[2:3]");
+    expect(GFX942, F64, 11, "v_mfma_f64_16x16x4_f64 v[48:55], v[2:3], v[34:35], v[56:63]");
+    expect(GFX950, F64, 19, "v_mfma_f64_16x16x4_f64 v[48:55], v[2:3], v[34:35], v[56:63]");
+    expect(GFX942, F64, 9, "v_mfma_f64_16x16x4_f64 v[48:55], v[32:33], v[34:35], v[2:9]");
+    expect(GFX950, F64, 17, "v_mfma_f64_16x16x4_f64 v[48:55], v[32:33], v[34:35], v[2:9]");
+    expect(GFX942, F64, 0, "v_mfma_f64_16x16x4_f64 v[0:7], v[32:33], v[34:35], v[0:7]");
+    expect(GFX942, F64, 0, "v_mfma_f32_16x16x16_f16 v[40:43], v[32:33], v[34:35], v[2:5]");
+    expect(GFX942, F64, 2, "v_fma_f64 v[40:41], v[42:43], v[42:43], v[42:43]");
+    expect(GFX942, F64_SMALL, 6, "v_mov_b32 v40, v3");
+    expect(GFX942, F64_SMALL, 9, "global_store_dword v40, v3, s[2:3]");
+    expect(GFX942, F64_SMALL, 4, "v_mfma_f64_4x4x4_4b_f64 v[2:3], v[32:33], v[34:35], v[2:3]");
+    expect(GFX942, F64_SMALL, 6, "v_mfma_f64_4x4x4_4b_f64 v[40:41], v[2:3], v[34:35], v[42:43]");
+    expect(GFX942, "v_mfma_f32_16x16x16_f16 v[0:3], v[32:33], v[34:35], v[36:39]", 5,
+           "v_mfma_f64_16x16x4_f64 v[48:55], v[32:33], v[34:35], v[2:9]");
+}
+
+static void addends_are_read_late(void **state)
+{
+    (void)state;
+    const char *small = "v_mfma_f32_16x16x16_f16 v[0:3], v[32:33], v[34:35], v[36:39]";
+    expect(GFX942, small, 3, "v_mov_b32 v37, v40");
+    expect(GFX942, small, 3, "global_load_dword v37, v40, s[2:3]");
+    expect(GFX942, small, 0, "v_mov_b32 v32, v40");
+    expect(GFX950, "v_mfma_f32_32x32x8_f16 v[0:15], v[32:33], v[34:35], v[16:31]", 7,
+           "v_mov_b32 v17, v40");
+    expect(GFX942, "v_mfma_f32_4x4x4_16b_f16 v[0:3], v[32:33], v[34:35], v[36:39]", 1,
+           "v_mov_b32 v37, v40");
+    expect(GFX942, "v_mfma_f32_16x16x4_f32 v[0:3], v32, v33, v[36:39]", 0, "v_mov_b32 v37, v40");
+}
+
+static void dot_products(void **state)
+{
+    (void)state;
+    const char *dot = "v_dot4_i32_i8 v1, v4, v5, v6";
+    expect(GFX942, dot, 3, "v_mov_b32 v40, v1");
+    expect(GFX942, dot, 3, "v_mov_b32 v1, v40");
+    expect(GFX942, dot, 3, "global_store_dword v40, v1, s[2:3]");
+    expect(GFX942, dot, 3, "v_dot4_i32_i8 v9, v1, v5, v6");
+    expect(GFX942, dot, 0, "v_dot4_i32_i8 v9, v4, v5, v1");
+    expect(GFX942, dot, 3, "v_dot8_i32_i4 v9, v4, v5, v1");
+    expect(GFX942, "v_dot4_i32_i8 v32, v4, v5, v6", 0,
+           "v_mfma_f32_16x16x16_f16 v[0:3], v[32:33], v[34:35], v[36:39]");
+}
+
+static void masks_of_lanes(void **state)
+{
+    (void)state;
+    const char *compare = "v_cmpx_eq_u32 v11, v11";
+    expect(GFX942, compare, 4, "v_mfma_f32_16x16x16_f16 v[0:3], v[32:33], v[34:35], v[36:39]");
+    expect(GFX942, compare, 4, "v_readlane_b32 s9, v2, 3");
+    expect(GFX942, compare, 4, "v_readfirstlane_b32 s9, v2");
+    expect(GFX942, compare, 4, "v_writelane_b32 v2, s9, 3");
+    expect(GFX942, compare, 5, "global_store_dword v40, v1, s[2:3]");
+    expect(GFX942, compare, 0, "v_mov_b32 v2, v3");
+    expect(GFX942, "s_mov_b64 exec, -1", 0, "v_mov_b32_dpp v3, v4 row_shr:1");
+}
+
+static void parts_of_registers(void **state)
+{
+    (void)state;
+    expect(GFX942, "v_add_u16_sdwa v1, v5, v6 dst_sel:WORD_1 dst_unused:UNUSED_PRESERVE "
+                   "src0_sel:DWORD src1_sel:DWORD", 1, "v_mov_b32 v40, v1");
+    expect(GFX942, "v_add_u16_sdwa v1, v5, v6 dst_sel:DWORD dst_unused:UNUSED_PAD "
+                   "src0_sel:WORD_1 src1_sel:DWORD", 0, "v_mov_b32 v40, v1");
+    expect(GFX942, "v_mad_u16 v1, v5, v6, v7 op_sel:[0,0,0,1]", 1, "v_mov_b32 v40, v1");
+    expect(GFX942, "v_mad_u16 v1, v5, v6, v7 op_sel:[0,0,0,1]", 1, "v_mov_b32 v1, v40");
+    expect(GFX942, "v_mad_u16 v1, v5, v6, v7 op_sel:[1,0,0,0]", 0, "v_mov_b32 v40, v1");
+    expect(GFX942, "v_cvt_pk_fp8_f32 v1, v5, v6 op_sel:[0,0,1]", 1, "v_mov_b32 v40, v1");
+    expect(GFX942, "v_cvt_pk_fp8_f32 v1, v5, v6", 0, "v_mov_b32 v40, v1");
+    expect(GFX942, "v_cvt_sr_fp8_f32 v1, v5, v6 op_sel:[0,0,1,0]", 1, "v_mov_b32 v40, v1");
+    expect(GFX942, "v_mad_u16 v1, v5, v6, v7 op_sel:[0,0,0,1]", 0,
+           "global_store_dword v40, v1, s[2:3]");
+}
+
+static void swaps(void **state)
+{
+    (void)state;
+    expect(GFX950, "v_mov_b32 v1, v2", 2, "v_permlane32_swap_b32 v1, v5");
+    expect(GFX950, "v_mov_b32 v1, v2", 2, "v_permlane16_swap_b32 v5, v1");
+    expect(GFX950, "v_permlane32_swap_b32 v1, v5", 2, "v_permlane32_swap_b32 v5, v6");
+    expect(GFX950, "v_cmpx_eq_u32 v11, v11", 4, "v_permlane32_swap_b32 v1, v5");
+    expect(GFX950, "v_permlane32_swap_b32 v1, v5", 0, "v_mov_b32 v40, v1");
+    expect(GFX950, "v_mov_b32 v1, v2", 0, "v_permlane32_swap_b32 v5, v6");
+}
+
+static void mode_and_m0(void **state)
+{
+    (void)state;
+    const char *set = "s_setreg_imm32_b32 hwreg(HW_REG_MODE, 0, 4), 0";
+    expect(GFX942, set, 2, "s_setreg_imm32_b32 hwreg(HW_REG_MODE, 4, 4), 15");
+    expect(GFX942, set, 2, "s_getreg_b32 s9, hwreg(HW_REG_MODE)");
+    expect(GFX942, set, 0, "s_getreg_b32 s9, hwreg(HW_REG_TRAPSTS)");
+    expect(GFX942, set, 0, "v_add_f32 v1, v2, v3");
+    expect(GFX942, "s_mov_b32 m0, 0", 1, "s_sendmsg sendmsg(MSG_INTERRUPT)");
+    expect(GFX942, "s_mov_b32 m0, 0", 1, "s_movrels_b32 s9, s8");
+    expect(GFX942, "s_mov_b32 s9, 0", 0, "s_sendmsg sendmsg(MSG_INTERRUPT)");
+}
+
+static void wide_stores(void **state)
+{
+    (void)state;
+    expect(GFX942, "global_store_dwordx4 v40, v[4:7], s[2:3]", 2, "v_mov_b32 v6, 0");
+    expect(GFX942, "global_store_dwordx4 v40, v[4:7], s[2:3]", 0, "v_mov_b32 v8, 0");
+    expect(GFX942, "global_store_dwordx2 v40, v[4:5], s[2:3]", 0, "v_mov_b32 v5, 0");
+    expect(GFX942, "global_store_dwordx3 v40, v[4:6], s[2:3]", 2,
+           "v_mfma_f32_16x16x16_f16 v[4:7], v[32:33], v[34:35], v[36:39]");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(matrix_results),
         cmocka_unit_test(vector_results),
         cmocka_unit_test(scalar_results),
+        cmocka_unit_test(matrices_of_doubles),
+        cmocka_unit_test(addends_are_read_late),
+        cmocka_unit_test(dot_products),
+        cmocka_unit_test(masks_of_lanes),
+        cmocka_unit_test(parts_of_registers),
+        cmocka_unit_test(swaps),
+        cmocka_unit_test(mode_and_m0),
+        cmocka_unit_test(wide_stores),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

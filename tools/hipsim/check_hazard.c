@@ -4,8 +4,9 @@
  *
  * The rules are LLVM's GCNHazardRecognizer for gfx942 and gfx950 (checkMAIHazards90A,
  * checkMAIVALUHazards, checkVALUHazards, checkVMEMHazards, checkDPPHazards, checkDivFMasHazards,
- * checkRWLaneHazards, checkReadM0Hazards) with the figures for matrix instructions that Clang 22
- * inserts. Only what is in there is reported; f64 matrix instructions are left out.
+ * checkRWLaneHazards, checkReadM0Hazards, checkSetRegHazards, checkGetRegHazards,
+ * checkPermlaneHazards, createsVALUHazard) with the figures that its pass post-RA-hazard-rec of
+ * LLVM 22 inserts. Only what is in there is reported.
  */
 #include "tools/hipsim/check_hazard.h"
 
@@ -19,14 +20,21 @@
 
 /* What the rules ask of a mnemonic. */
 enum hazard_trait {
-    TRAIT_F64 = 1 << 0,      /* matrix */
-    TRAIT_XDL = 1 << 1,      /* matrix, not f32: those write back one state earlier */
+    TRAIT_F64 = 1 << 0,
+    TRAIT_XDL = 1 << 1,      /* matrix, neither f32 nor f64: those write back one state earlier */
     TRAIT_DOT = 1 << 2,
     TRAIT_LANE = 1 << 3,     /* reads or writes the lane that a scalar operand names */
     TRAIT_TO_SGPR = 1 << 4,  /* v_readlane, v_readfirstlane */
     TRAIT_DIV_FMAS = 1 << 5,
     TRAIT_CALL = 1 << 6,
     TRAIT_NOP = 1 << 7,
+    TRAIT_SWAP = 1 << 8,     /* v_permlane*_swap: reads and writes both registers */
+    TRAIT_FMA64 = 1 << 9,
+    TRAIT_SETREG = 1 << 10,
+    TRAIT_GETREG = 1 << 11,
+    TRAIT_M0 = 1 << 12,      /* reads M0 without naming it */
+    TRAIT_PART = 1 << 13,    /* writes the upper half, or a selected part, of its result */
+    TRAIT_WIDE = 1 << 14,    /* stores more than 64 bits per lane */
 };
 
 static bool overlap(const struct opnd *a, const struct opnd *b)
@@ -59,17 +67,55 @@ static bool named(const struct inst *in, const char *name)
     return strncmp(in->row->name, name, strlen(name)) == 0;
 }
 
+/* The parts of results that are not forwarded to the next instruction in time. */
+static bool writes_part(const struct inst *in)
+{
+    if (in->form & FORM_SDWA)
+        return in->dst.kind == OPND_VGPR && in->dst_sel != SDWA_DWORD;
+    if (in->encoding != ENC_VOP3 || in->dst.kind != OPND_VGPR)
+        return false;
+    return in->op_sel & (named(in, "v_cvt_sr_fp8") || named(in, "v_cvt_sr_bf8") ? 12 : 8);
+}
+
+/* A buffer store with an offset in a register takes so long that its data has been read. */
+static bool stores_wide(const struct inst *in)
+{
+    return in->row->flags & ROW_VMEM && in->row->flags & ROW_STORE && in->src[1].dwords > 2
+        && (in->encoding != ENC_MUBUF || in->src[3].kind != OPND_SGPR);
+}
+
+static bool reads_m0(const struct inst *in)
+{
+    return in->lds || in->row->flags & ROW_LDS_DMA || named(in, "s_sendmsg")
+        || named(in, "s_movrel") || strstr(in->row->name, "_addtid_");
+}
+
 void hazard_classify(enum gfx_target target, struct inst *in)
 {
     const char *name = in->row->name;
-    const bool lane = named(in, "v_readlane") || named(in, "v_writelane");
-    const bool to_sgpr = named(in, "v_readlane") || named(in, "v_readfirstlane");
-    const bool call = named(in, "s_setpc") || named(in, "s_swappc") || named(in, "s_call");
-    in->hazard_traits = (uint8_t)((strstr(name, "f64") ? TRAIT_F64 : 0)
-        | (ends_in(name, "_f32") ? 0 : TRAIT_XDL) | (strstr(name, "dot") ? TRAIT_DOT : 0)
-        | (lane ? TRAIT_LANE : 0) | (to_sgpr ? TRAIT_TO_SGPR : 0)
-        | (named(in, "v_div_fmas") ? TRAIT_DIV_FMAS : 0) | (call ? TRAIT_CALL : 0)
-        | (strcmp(name, "s_nop") == 0 ? TRAIT_NOP : 0));
+    const bool f64 = strstr(name, "f64"), matrix = in->row->flags & ROW_MFMA;
+    const struct {
+        bool has;
+        uint16_t trait;
+    } traits[] = {
+        {f64, TRAIT_F64},
+        {matrix && !f64 && !ends_in(name, "_f32"), TRAIT_XDL},
+        {strstr(name, "dot"), TRAIT_DOT},
+        {named(in, "v_readlane") || named(in, "v_writelane"), TRAIT_LANE},
+        {named(in, "v_readlane") || named(in, "v_readfirstlane"), TRAIT_TO_SGPR},
+        {named(in, "v_div_fmas"), TRAIT_DIV_FMAS},
+        {named(in, "s_setpc") || named(in, "s_swappc") || named(in, "s_call"), TRAIT_CALL},
+        {strcmp(name, "s_nop") == 0, TRAIT_NOP},
+        {named(in, "v_permlane") && strstr(name, "swap"), TRAIT_SWAP},
+        {strcmp(name, "v_fma_f64") == 0 || strcmp(name, "v_fmac_f64") == 0, TRAIT_FMA64},
+        {named(in, "s_setreg"), TRAIT_SETREG},
+        {named(in, "s_getreg"), TRAIT_GETREG},
+        {reads_m0(in), TRAIT_M0},
+        {writes_part(in), TRAIT_PART},
+        {stores_wide(in), TRAIT_WIDE},
+    };
+    for (size_t i = 0; i < sizeof(traits) / sizeof(traits[0]); i++)
+        in->hazard_traits |= traits[i].has ? traits[i].trait : 0;
     in->matrix_passes = (uint8_t)(time_matrix_cycles(target, name, in->cbsz, in->blgp) / 4);
 }
 
@@ -78,11 +124,59 @@ static bool is(const struct inst *in, enum hazard_trait trait)
     return in->hazard_traits & trait;
 }
 
-/* Wait states between a matrix instruction and `in`, which uses its result. */
+static const struct opnd *addend(const struct inst *in)
+{
+    return in->row->flags & ROW_DST_IS_SRC ? &in->dst : &in->src[2];
+}
+
+static bool writes(const struct inst *in, const struct opnd *o)
+{
+    return overlap(&in->dst, o) || (is(in, TRAIT_SWAP) && overlap(&in->src[0], o));
+}
+
+static bool same(const struct opnd *a, const struct opnd *b)
+{
+    return a->reg == b->reg && a->dwords == b->dwords;
+}
+
+/* Does the matrix instruction read `d` as A, B or the index of a sparse A? */
+static bool multiplies(const struct inst *in, const struct opnd *d)
+{
+    return overlap(&in->src[0], d) || overlap(&in->src[1], d)
+        || (in->row->flags & ROW_DST_IS_SRC && overlap(&in->src[2], d));
+}
+
+/* Wait states between a matrix instruction of doubles, 4x4x4 or 16x16x4, and `in`. */
+static unsigned after_f64(enum gfx_target target, const struct inst *from, const struct inst *in)
+{
+    const struct opnd *d = &from->dst;
+    const bool small = d->dwords == 2, late = !small && target == GFX950;
+    const unsigned result = small ? 6 : late ? 19 : 11;
+    const uint32_t flags = in->row->flags;
+    if (flags & ROW_MFMA) {
+        if (multiplies(in, d))
+            return result;
+        if (!overlap(addend(in), d) || is(in, TRAIT_XDL))
+            return 0;
+        if (same(addend(in), d) && !(small && is(in, TRAIT_F64)))
+            return 0;
+        return small ? 4 : late ? 17 : 9;
+    }
+    if (flags & (ROW_VMEM | ROW_LDS) && reads(in, d))
+        return small ? 9 : 18;
+    if (flags & ROW_VALU && reads(in, d))
+        return result;
+    if (flags & (ROW_VALU | ROW_VMEM | ROW_LDS) && writes(in, d))
+        return small ? 6 : 11;
+    return is(in, TRAIT_FMA64) ? 2 : 0;
+}
+
+/* Wait states between another matrix instruction and `in`, which uses its result or overwrites
+ * what it adds to. */
 static unsigned after_matrix(enum gfx_target target, const struct inst *from,
                              const struct inst *in)
 {
-    if (is(from, TRAIT_F64) || !vector(&from->dst))
+    if (!vector(&from->dst))
         return 0;
     const struct opnd *d = &from->dst;
     unsigned passes = from->matrix_passes;
@@ -91,18 +185,16 @@ static unsigned after_matrix(enum gfx_target target, const struct inst *from,
     if (!(in->row->flags & ROW_MFMA)) {
         if (!(in->row->flags & (ROW_VALU | ROW_VMEM | ROW_LDS)))
             return 0;
-        return reads(in, d) || overlap(&in->dst, d) ? result : 0;
+        if (reads(in, d) || writes(in, d))
+            return result;
+        return xdl && vector(addend(from)) && writes(in, addend(from))
+            ? (passes < 16 ? passes : 16) - 1 : 0;
     }
-    if (is(in, TRAIT_F64))
-        return 0;
-    bool sparse = in->row->flags & ROW_DST_IS_SRC;
-    const struct opnd *c = sparse ? &in->dst : &in->src[2];
-    if (overlap(&in->src[0], d) || overlap(&in->src[1], d)
-        || (sparse && overlap(&in->src[2], d)))
+    if (multiplies(in, d))
         return result;
-    if (!overlap(c, d))
+    if (!overlap(addend(in), d))
         return 0;
-    if (c->reg == d->reg && c->dwords == d->dwords)
+    if (same(addend(in), d))
         return passes == 2 ? 2 : 0;
     return !xdl && is(in, TRAIT_XDL) ? 0 : passes + xdl + late;
 }
@@ -120,41 +212,92 @@ static bool any_sgpr(const struct inst *from, const struct inst *in)
     return false;
 }
 
+static bool writes_exec(const struct inst *from)
+{
+    static const struct opnd exec = {.kind = OPND_SGPR, .reg = SGPR_EXEC, .dwords = 2};
+    return from->row->flags & ROW_CMPX || overlap(&from->dst, &exec);
+}
+
+/* A dot product's result goes on to the addend of the same instruction only. */
+static unsigned after_dot(const struct inst *from, const struct inst *in)
+{
+    const struct opnd *d = &from->dst;
+    if (in->row == from->row)
+        return overlap(&in->src[0], d) || overlap(&in->src[1], d) ? 3 : 0;
+    return reads(in, d) || writes(in, d) ? 3 : 0;
+}
+
+/* What `in`, a vector instruction, must wait for after one wrote EXEC. */
+static unsigned after_exec(const struct inst *in)
+{
+    if (in->form & FORM_DPP)
+        return 5;
+    return in->row->flags & ROW_MFMA || is(in, TRAIT_LANE) || is(in, TRAIT_TO_SGPR)
+            || is(in, TRAIT_SWAP) ? 4 : 0;
+}
+
+static unsigned most(unsigned a, unsigned b)
+{
+    return a > b ? a : b;
+}
+
+/* Wait states between a vector instruction and another that reads or overwrites its result `d`. */
+static unsigned after_result(const struct inst *from, const struct opnd *d, const struct inst *in)
+{
+    const bool read = reads(in, d), part = is(from, TRAIT_PART);
+    if (!vector(d))
+        return 0;
+    if (in->row->flags & ROW_MFMA)
+        return read ? 2 : 0;
+    if (is(in, TRAIT_SWAP) && (read || writes(in, d)))
+        return 2;
+    if (!read)
+        return part && writes(in, d);
+    if (in->form & FORM_DPP && overlap(&in->src[0], d))
+        return 2;
+    return is(in, TRAIT_TO_SGPR) || part
+        || (from->row->flags & ROW_TRANS && !(in->row->flags & ROW_TRANS));
+}
+
 /* Wait states between a vector instruction and `in`. */
 static unsigned after_valu(const struct inst *from, const struct inst *in)
 {
     uint32_t flags = in->row->flags;
-    if (flags & ROW_VMEM)
-        return any_sgpr(from, in) ? 5 : 0;
-    if (flags & ROW_MFMA) {
-        return !is(from, TRAIT_DOT) && vector(&from->dst) && reads(in, &from->dst) ? 2 : 0;
-    }
-    if (!(flags & ROW_VALU))
+    if (flags & ROW_VMEM && (any_sgpr(from, in) || writes_exec(from)))
+        return 5;
+    unsigned need = writes_exec(from) && flags & (ROW_VALU | ROW_MFMA) ? after_exec(in) : 0;
+    if (is(from, TRAIT_DOT) && vector(&from->dst))
+        return flags & ROW_MFMA ? need : most(need, after_dot(from, in));
+    if (!(flags & (ROW_VALU | ROW_MFMA)))
         return 0;
     if (is(in, TRAIT_LANE) && writes_sgpr_of(from, &in->src[1]))
         return 4;
-    if (in->form & FORM_DPP && from->row->flags & ROW_CMPX)
-        return 5;
-    if (any_sgpr(from, in))
-        return is(in, TRAIT_DIV_FMAS) ? 4 : 2;
-    if (!vector(&from->dst) || !reads(in, &from->dst))
-        return 0;
-    if (in->form & FORM_DPP)
-        return overlap(&in->src[0], &from->dst) ? 2 : 0;
-    if (is(in, TRAIT_TO_SGPR))
-        return 1;
-    return from->row->flags & ROW_TRANS && !(flags & ROW_TRANS) ? 1 : 0;
+    if (any_sgpr(from, in) && !(flags & ROW_MFMA))
+        need = most(need, is(in, TRAIT_DIV_FMAS) ? 4 : 2);
+    if (is(from, TRAIT_SWAP))
+        need = most(need, after_result(from, &from->src[0], in));
+    return most(need, after_result(from, &from->dst, in));
+}
+
+static unsigned after_salu(const struct inst *from, const struct inst *in)
+{
+    static const struct opnd m0 = {.kind = OPND_SGPR, .reg = SGPR_M0, .dwords = 1};
+    if (is(from, TRAIT_SETREG))
+        return (is(in, TRAIT_SETREG) || is(in, TRAIT_GETREG))
+            && !((from->simm16 ^ in->simm16) & 63) ? 2 : 0;
+    return is(in, TRAIT_M0) && overlap(&from->dst, &m0) ? 1 : 0;
 }
 
 static unsigned required(enum gfx_target target, const struct inst *from, const struct inst *in)
 {
-    if (from->row->flags & ROW_MFMA)
-        return after_matrix(target, from, in);
-    if (from->row->flags & ROW_VALU)
+    const uint32_t flags = from->row->flags;
+    if (flags & ROW_MFMA)
+        return is(from, TRAIT_F64) ? after_f64(target, from, in) : after_matrix(target, from, in);
+    if (flags & ROW_VALU)
         return after_valu(from, in);
-    static const struct opnd m0 = {.kind = OPND_SGPR, .reg = SGPR_M0, .dwords = 1};
-    bool dma = in->lds || in->row->flags & ROW_LDS_DMA;
-    return dma && from->row->flags & ROW_SALU && overlap(&from->dst, &m0) ? 1 : 0;
+    if (flags & ROW_SALU)
+        return after_salu(from, in);
+    return in->row->flags & (ROW_VALU | ROW_MFMA) && writes(in, &from->src[1]) ? 2 : 0;
 }
 
 static bool check(struct wave *w, const struct inst *in)
@@ -185,10 +328,12 @@ bool hazard_step(struct wave *w, const struct inst *in)
 {
     struct hazard_history *h = &w->hazards;
     uint32_t flags = in->row->flags;
-    if (flags & (ROW_VALU | ROW_MFMA | ROW_VMEM | ROW_LDS) && h->states < h->quiet_at
-        && !check(w, in))
+    const bool asks = flags & (ROW_VALU | ROW_MFMA | ROW_VMEM | ROW_LDS)
+        || in->hazard_traits & (TRAIT_SETREG | TRAIT_GETREG | TRAIT_M0);
+    if (asks && h->states < h->quiet_at && !check(w, in))
         return false;
-    if (flags & (ROW_VALU | ROW_MFMA) || (flags & ROW_SALU && in->dst.kind == OPND_SGPR)) {
+    if (flags & (ROW_VALU | ROW_MFMA) || (flags & ROW_SALU && in->dst.kind == OPND_SGPR)
+        || in->hazard_traits & (TRAIT_SETREG | TRAIT_WIDE)) {
         unsigned slot = h->count++ % HAZARD_HISTORY;
         h->in[slot] = in;
         h->at[slot] = h->states;

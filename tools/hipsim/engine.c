@@ -323,6 +323,8 @@ static void step(struct worker *k, struct wave *w, const struct inst *in)
     run->exec(w, run);
     if (verdict == WAIT_STALE)
         wave_undefine_results(w, run);
+    if (w->copies && in->row)
+        wave_track_copies(w, run);
     if (w->access.space == ACCESS_GLOBAL || w->access.space == ACCESS_SCALAR)
         count_bytes(&k->counters, &w->access);
     if (w->wg->race_open)

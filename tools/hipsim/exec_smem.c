@@ -131,8 +131,10 @@ static void exec_load(struct wave *w, const struct inst *in)
     for (unsigned i = 0; i < dwords; i++) {
         bool inside = i < have;
         w->sgpr[in->dst.reg + i] = inside ? mem_get32(m.ptr[0] + 4 * i) : 0;
-        w->s_valid[in->dst.reg + i] =
-            !inside || mem_written(w, &m, 4 * i, 4) ? UINT32_MAX : 0;
+        bool valid = !inside || mem_written(w, &m, 4 * i, 4);
+        w->s_valid[in->dst.reg + i] = valid ? UINT32_MAX : 0;
+        w->s_copied[in->dst.reg + i] = valid ? 0 : UINT64_MAX;
+        w->copies |= !valid;
     }
     wave_issue(w, in, WAIT_LGKM, OPND_SGPR, in->dst.reg, dwords, true);
 }

@@ -138,7 +138,8 @@ struct inst {
     int16_t max_vgpr, max_agpr, max_sgpr;
 
     /* What check_hazard.c asks of the mnemonic; passes of a matrix instruction. */
-    uint8_t hazard_traits, matrix_passes;
+    uint16_t hazard_traits;
+    uint8_t matrix_passes;
 };
 
 #endif

@@ -64,14 +64,14 @@ struct lane_mem {
 /* Registers as rows with their validity. */
 struct reg_rows {
     uint32_t (*row)[WAVE_LANES];
-    uint64_t *valid;
+    uint64_t *valid, *copied;
 };
 
 static inline struct reg_rows reg_rows(struct wave *w, const struct opnd *o)
 {
     if (o->kind == OPND_AGPR)
-        return (struct reg_rows){ w->a + o->reg, w->a_valid + o->reg };
-    return (struct reg_rows){ w->v + o->reg, w->v_valid + o->reg };
+        return (struct reg_rows){ w->a + o->reg, w->a_valid + o->reg, w->a_copied + o->reg };
+    return (struct reg_rows){ w->v + o->reg, w->v_valid + o->reg, w->v_copied + o->reg };
 }
 
 #define FOR_LANES(l, mask) \
@@ -108,8 +108,9 @@ bool mem_m0_defined(struct wave *w, const struct inst *in);
 /** Loads by `arg` into the registers of `o`; dropped lanes read zero. */
 void mem_load(struct wave *w, struct lane_mem *m, uint32_t arg, const struct opnd *o);
 
-/** Stores by `arg` from the registers of `o`. Undefined data is reported when it goes to global
- *  memory and carried along as undefined otherwise. False after a report. */
+/** Stores by `arg` from the registers of `o`. Data that goes to global memory is reported when all
+ *  that a lane stores is undefined, or an undefined part of it is no copy from memory; otherwise it
+ *  is carried along as undefined. False after a report. */
 bool mem_store(struct wave *w, const struct inst *in, struct lane_mem *m, uint32_t arg,
                const struct opnd *o);
 

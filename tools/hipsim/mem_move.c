@@ -38,6 +38,16 @@ static void load_part(struct lane_mem *m, uint32_t arg, uint32_t *row)
     }
 }
 
+static void note_loaded(struct wave *w, struct reg_rows *r, unsigned i, uint64_t lanes,
+                        uint64_t valid)
+{
+    r->valid[i] = (r->valid[i] & ~lanes) | valid;
+    if (!(lanes & ~valid))
+        return;
+    r->copied[i] |= lanes & ~valid;
+    w->copies = true;
+}
+
 void mem_load(struct wave *w, struct lane_mem *m, uint32_t arg, const struct opnd *o)
 {
     struct reg_rows r = reg_rows(w, o);
@@ -47,12 +57,11 @@ void mem_load(struct wave *w, struct lane_mem *m, uint32_t arg, const struct opn
     if (bytes < 4) {
         uint64_t valid = mem_written(w, m, 0, bytes) | m->dropped;
         load_part(m, arg, r.row[0]);
-        r.valid[0] = (r.valid[0] & ~lanes) | valid;
+        note_loaded(w, &r, 0, lanes, valid);
         return;
     }
     for (unsigned i = 0; i < bytes / 4; i++) {
-        uint64_t valid = mem_written(w, m, 4 * i, 4) | m->dropped;
-        r.valid[i] = (r.valid[i] & ~lanes) | valid;
+        note_loaded(w, &r, i, lanes, mem_written(w, m, 4 * i, 4) | m->dropped);
         FOR_LANES(l, m->dropped)
             r.row[i][l] = 0;
     }
@@ -82,13 +91,47 @@ static void store_part(struct lane_mem *m, uint32_t arg, const uint32_t *row)
     }
 }
 
+/* Is what the lanes store fit for global memory? `partly`: lanes that store undefined dwords, all
+ * of them copies, among defined ones. */
+static bool storable(struct wave *w, const struct inst *in, const struct lane_mem *m,
+                     const struct reg_rows *r, const struct opnd *o, unsigned n, uint64_t *partly)
+{
+    uint64_t all = UINT64_MAX, any = 0, other = 0;
+
+    for (unsigned i = 0; i < n; i++) {
+        all &= r->valid[i];
+        any |= r->valid[i];
+        other |= ~(r->valid[i] | r->copied[i]);
+    }
+    *partly = 0;
+    if (!(m->lanes & ~all) || !mem_checks(w, CHECK_UNINIT))
+        return true;
+    uint64_t bad = m->lanes & (other | ~any);
+    *partly = m->lanes & ~all & ~bad;
+    return !bad || mem_defined(w, in, o, bad, "the stored data");
+}
+
+/* Dwords that were copied undefined leave memory so. */
+static void mark_parts(struct wave *w, struct lane_mem *m, const struct reg_rows *r, unsigned n,
+                       uint64_t partly)
+{
+    unsigned l;
+
+    for (unsigned i = 0; i < n; i++) {
+        mem_mark(w, m, 4 * i, 4, r->valid[i] | ~partly);
+        FOR_LANES(l, partly & ~r->valid[i])
+            hipsim_mem_unmark(m->addr[l] + 4 * i, 4);
+    }
+}
+
 bool mem_store(struct wave *w, const struct inst *in, struct lane_mem *m, uint32_t arg,
                const struct opnd *o)
 {
+    uint64_t partly = 0;
     struct reg_rows r = reg_rows(w, o);
     unsigned bytes = MEM_BYTES(arg), n = bytes < 4 ? 1 : bytes / 4, l;
 
-    if (m->space == MEM_GLOBAL && !mem_defined(w, in, o, m->lanes, "the stored data"))
+    if (m->space == MEM_GLOBAL && !storable(w, in, m, &r, o, n, &partly))
         return false;
     if (bytes < 4) {
         store_part(m, arg, r.row[0]);
@@ -100,7 +143,10 @@ bool mem_store(struct wave *w, const struct inst *in, struct lane_mem *m, uint32
         for (unsigned i = 0; i < n; i++)
             mem_put32(m->ptr[l] + 4 * i, r.row[i][l]);
     if (m->space == MEM_GLOBAL) {
-        mem_mark(w, m, 0, bytes, m->lanes);
+        if (partly)
+            mark_parts(w, m, &r, n, partly);
+        else
+            mem_mark(w, m, 0, bytes, m->lanes);
         return true;
     }
     uint64_t all = UINT64_MAX;

@@ -10,7 +10,8 @@
  * defined value. As in memcheck, moving and computing with undefined values is no error; validity
  * follows the data, and whoever stores, addresses or branches with an undefined value reports it.
  * valid(dst) is the AND of the sources' validity per lane. A write of half a register makes the
- * lane as valid as what was written.
+ * lane as valid as what was written. A store of several dwords of which some are undefined is no
+ * error where those have been moved from memory as they were: that is how padding is copied.
  */
 #ifndef HIPSIM_WAVE_H
 #define HIPSIM_WAVE_H
@@ -88,6 +89,10 @@ struct wave {
     uint64_t v_valid[VGPR_FILE]; /* bit per lane */
     uint64_t a_valid[VGPR_FILE];
     uint32_t s_valid[SGPR_FILE]; /* bit per bit: a lane mask is valid lane by lane */
+    /* Lanes whose undefined value came from memory and has only been moved since. */
+    uint64_t v_copied[VGPR_FILE], a_copied[VGPR_FILE];
+    uint64_t s_copied[SGPR_FILE]; /* all ones or none */
+    bool copies; /* there are such */
     uint8_t scc;
     uint8_t scc_valid;
     uint8_t state; /* enum wave_state */
@@ -333,6 +338,9 @@ const char *fault_name(enum fault_kind kind);
  */
 enum wait_verdict { WAIT_FINE, WAIT_STALE, WAIT_FAULTED };
 enum wait_verdict wave_check_wait(struct wave *w, const struct inst *in);
+
+/* Follows undefined values that `in`, which has just run, may have moved. While w->copies. */
+void wave_track_copies(struct wave *w, const struct inst *in);
 
 /* Makes what `in` has just written undefined. */
 void wave_undefine_results(struct wave *w, const struct inst *in);

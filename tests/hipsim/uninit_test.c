@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Undefined values: what a store to global memory may carry along, and what it may not. */
+#include "tests/hipsim/device.h"
+
+/* s[2:3] is memory that holds zeros but for its second half, which was never written; v10 is 8
+ * times the lane. LDS and scratch were never written, and v1 is undefined. */
+static struct fault run(const char *text)
+{
+    static const uint32_t zeros[512];
+    uint8_t *buffer = device_alloc(2 * sizeof(zeros), NULL);
+    hipsim_mem_mark((uintptr_t)buffer, sizeof(zeros));
+    memset(buffer, 0, sizeof(zeros));
+    struct program p = program_new(GFX942);
+    p.checks = CHECK_DEFAULT;
+    p.lds_bytes = 2048;
+    p.private_bytes = 64;
+    p.v_valid[1] = 0;
+    program_s64_set(&p, 2, (uintptr_t)buffer);
+    program_lanes(&p, 10, 8);
+    program_try(&p, text);
+    hipsim_mem_free(buffer);
+    return p.fault;
+}
+
+static void expect(const char *bad, const char *good)
+{
+    struct fault f = run(bad);
+    if (f.kind != FAULT_UNINIT)
+        fail_msg("not reported, but \"%s\":\n%s", f.text, bad);
+    f = run(good);
+    if (f.kind != FAULT_NONE)
+        fail_msg("%s\n%s", f.text, good);
+}
+
+#define WAIT "s_waitcnt vmcnt(0) lgkmcnt(0)\n"
+#define STORE2 "global_store_dwordx2 v10, v[4:5], s[2:3]\n" WAIT
+#define STORE1(v) "global_store_dword v10, " v ", s[2:3]\n" WAIT
+/* A pair whose second dword is padding. */
+#define PAIR "v_mov_b32 v8, 7\nscratch_store_dword off, v8, off\n" WAIT \
+    "scratch_load_dwordx2 v[4:5], off, off\n" WAIT
+
+static void registers_and_memory(void **state)
+{
+    (void)state;
+    expect(STORE1("v1"), "v_mov_b32 v1, 0\n" STORE1("v1"));
+    expect("v_add_u32 v4, v1, v10\n" STORE1("v4"), "v_mul_u32_u24 v4, 0, v10\n" STORE1("v4"));
+    expect("ds_read_b32 v4, v10\n" WAIT STORE1("v4"),
+           "ds_write_b32 v10, v10\n" WAIT "ds_read_b32 v4, v10\n" WAIT STORE1("v4"));
+    expect("scratch_load_dword v4, off, off\n" WAIT STORE1("v4"),
+           "scratch_store_dword off, v10, off\nscratch_load_dword v4, off, off\n" WAIT
+           STORE1("v4"));
+    expect("global_load_dword v4, v10, s[2:3] offset:2048\n" WAIT STORE1("v4"),
+           "global_load_dword v4, v10, s[2:3]\n" WAIT STORE1("v4"));
+    expect("ds_read_b64 v[4:5], v10\n" WAIT STORE2,
+           "ds_write_b32 v10, v10\n" WAIT "ds_read_b64 v[4:5], v10\n" WAIT STORE2);
+    expect("global_load_dword v4, v1, s[2:3]\n", "global_load_dword v4, v10, s[2:3]\n");
+    expect("v_cmp_eq_u32 vcc, 0, v1\ns_cbranch_vccz out\nout:",
+           "v_cmp_eq_u32 vcc, 0, v10\ns_cbranch_vccz out\nout:");
+    expect("s_load_dword s4, s[2:3], 0x800\n" WAIT "s_cmp_eq_u32 s4, 0\ns_cbranch_scc1 out\nout:",
+           "s_load_dword s4, s[2:3], 0x10\n" WAIT "s_cmp_eq_u32 s4, 0\ns_cbranch_scc1 out\nout:");
+}
+
+/* Padding goes along with what it pads, as long as it is moved only. */
+static void padding_is_copied(void **state)
+{
+    (void)state;
+    expect("v_mov_b32 v4, 7\nv_mov_b32 v5, v1\n" STORE2, PAIR STORE2);
+    expect(PAIR "v_add_u32 v5, 1, v5\n" STORE2,
+           PAIR "v_mov_b32 v6, v5\nv_accvgpr_write_b32 a1, v6\ns_nop 1\n"
+                "v_accvgpr_read_b32 v5, a1\n" STORE2);
+    expect(PAIR STORE1("v5"), PAIR STORE1("v4"));
+    /* A register that held padding once and holds something else that is undefined now. */
+    expect(PAIR "v_mul_lo_u32 v5, v1, v4\n" STORE2, PAIR "v_mul_lo_u32 v5, v4, v4\n" STORE2);
+    /* Through scalar registers: 0x7fc is the last dword that was written. */
+    expect("s_load_dwordx2 s[4:5], s[2:3], 0x7fc\n" WAIT
+           "s_add_u32 s5, s5, 1\nv_mov_b32 v4, s4\nv_mov_b32 v5, s5\n" STORE2,
+           "s_load_dwordx2 s[4:5], s[2:3], 0x7fc\n" WAIT
+           "s_mov_b32 s6, s5\nv_mov_b32 v4, s4\nv_mov_b32 v5, s6\n" STORE2);
+}
+
+/* It is as undefined where it went, though something else was there before. */
+static void copies_of_padding_stay_undefined(void **state)
+{
+    (void)state;
+#define USE(offset) "global_load_dword v6, v10, s[2:3] offset:" offset "\n" WAIT \
+    "v_cmp_eq_u32 vcc, 0, v6\ns_cbranch_vccz out\nout:"
+    expect(PAIR STORE2 USE("4"), PAIR STORE2 USE("0"));
+    expect(PAIR STORE2 "global_load_dwordx2 v[4:5], v10, s[2:3]\n" WAIT STORE1("v5"),
+           PAIR STORE2 "global_load_dwordx2 v[4:5], v10, s[2:3]\n" WAIT STORE2);
+    expect(PAIR STORE2 USE("4"), PAIR STORE2 "global_store_dword v10, v10, s[2:3] offset:4\n" WAIT
+           USE("4"));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(registers_and_memory),
+        cmocka_unit_test(padding_is_copied),
+        cmocka_unit_test(copies_of_padding_stay_undefined),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
