@@ -208,11 +208,13 @@ static void streams_are_bound_by_their_share(void **state)
 {
     (void)state;
     struct time_params p = time_params_default(GFX950);
-    double clocks[3];
-    const double footprints[] = {1e12, 1e6, 1e12}, sharers[] = {1, 1, 32};
-    for (unsigned k = 0; k < 3; k++) {
+    double clocks[4];
+    const struct time_share shares[] = {
+        {p.cus, 1, 1e12, 0}, {p.cus, 1, 1e6, 0}, {p.cus, 32, 1e12, 0}, {p.cus, 1, 1e6, 1},
+    };
+    for (unsigned k = 0; k < 4; k++) {
         struct time_memory m;
-        struct time_share share = {p.cus, sharers[k], footprints[k]};
+        const struct time_share share = shares[k];
         assert_true(time_memory_init(&m, &p, &share, p.max_mhz));
         uint64_t addr[WAVE_LANES], now = 0;
         for (unsigned i = 0; i < 1024; i++) {
@@ -229,6 +231,28 @@ static void streams_are_bound_by_their_share(void **state)
     double reached = 1024 * 1024 / clocks[0];
     assert_true(reached < hbm * 1.02 && reached > hbm * 0.9);
     assert_true(clocks[1] < clocks[0] && clocks[2] < clocks[1]);
+    assert_true(clocks[3] == clocks[0]); /* nobody had it before, so it is not in the MALL */
+}
+
+/* No wave waits for its stores, but they take their time to reach memory. */
+static void stores_drain_at_the_speed_of_memory(void **state)
+{
+    (void)state;
+    struct time_params p = time_params_default(GFX942);
+    const struct time_share share = {p.cus, 1, 1e6, 1};
+    struct time_memory m;
+    assert_true(time_memory_init(&m, &p, &share, p.max_mhz));
+    assert_true(time_memory_drained(&m, 10) == 10);
+    uint64_t addr[WAVE_LANES];
+    for (unsigned i = 0; i < 1024; i++) {
+        for (unsigned l = 0; l < WAVE_LANES; l++)
+            addr[l] = (uint64_t)i * 1024 + l * 16;
+        time_memory_request(&m, 0, true, 16, UINT64_MAX, addr);
+    }
+    const double hbm = p.hbm_gb_per_s / (p.max_mhz / 1000) / p.cus;
+    const double reached = 1024 * 1024 / (double)time_memory_drained(&m, 0);
+    assert_true(reached < hbm * 1.02 && reached > hbm * 0.9);
+    time_memory_free(&m);
 }
 
 /* hardware.md 0.3: fav4's list (32 matrix instructions, 24 of 6 slots) and the eager one. */
@@ -255,6 +279,7 @@ int main(void)
         cmocka_unit_test(rows_of_half_a_line_take_twice_the_time),
         cmocka_unit_test(latency_grows_with_the_working_set),
         cmocka_unit_test(streams_are_bound_by_their_share),
+        cmocka_unit_test(stores_drain_at_the_speed_of_memory),
         cmocka_unit_test(bound_adds_what_does_not_fit),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

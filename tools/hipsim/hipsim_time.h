@@ -76,7 +76,7 @@ struct hipsim_time_report {
     double matrix_duty;           /* of the hottest loop's time: matrix units busy */
     double matrix_fraction;       /* of the device's matrix roofline, whole launch */
     double memory_fraction;       /* of the peak HBM bandwidth, at the power clock */
-    double memory_gb_per_s;       /* what the model attains: of HBM, or of MALL where all fits */
+    double memory_gb_per_s;       /* what the model attains of HBM: first loads, and stores */
     double memory_bytes;          /* that reach MALL or HBM */
     double load_bytes, store_bytes; /* that instructions asked for; lanes at one address once */
     double l2_sharers;            /* workgroups of an XCD that read the same lines */

@@ -583,7 +583,7 @@ bool time_cu_run(struct launch *launch, struct time_code *code, const struct tim
     launch->timed = false;
     for (unsigned g = 0; g < cu.ngroups; g++)
         counters_add(&launch->counters, engine_group_counters(cu.groups[g]));
-    result->clocks = cu.end;
+    result->clocks = time_memory_drained(&cu.memory, cu.end);
     result->l1_clocks = cu.memory.l1_busy;
     memcpy(result->bytes, cu.memory.bytes, sizeof(result->bytes));
     release_memory(&cu);

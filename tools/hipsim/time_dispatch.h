@@ -10,6 +10,7 @@ struct time_occupancy {
     uint32_t waves_per_workgroup;
     uint32_t workgroups_per_cu;
     uint32_t waves_per_simd; /* with that many workgroups */
+    double part;             /* of the compute unit's registers, that a workgroup takes */
 };
 
 struct time_occupancy time_occupancy(const struct time_params *p, const struct launch *launch);
@@ -25,10 +26,11 @@ struct time_dispatch {
 /*
  * Workgroup i goes to XCD i % xcds; an XCD starts its workgroups in order, each on the slot that
  * falls free first. Beyond 2^22 workgroups every slot is taken to be busy to the end but for the
- * longest workgroup. `clocks` is infinite without memory.
+ * longest workgroup. A workgroup takes `extra` clocks beyond its duration. `clocks` is infinite
+ * without memory.
  */
 struct time_dispatch time_dispatch(const struct time_params *p, uint64_t workgroups,
-                                   uint32_t workgroups_per_cu, time_duration_fn *duration,
-                                   const void *ctx);
+                                   uint32_t workgroups_per_cu, double extra,
+                                   time_duration_fn *duration, const void *ctx);
 
 #endif

@@ -77,35 +77,40 @@ static bool run_untimed(struct timed *t, uint64_t first, uint64_t count,
     return ok;
 }
 
-/*
- * Workgroups i and i + xcds run on the same XCD at the same time. If a part s of what one reads is
- * what the other reads, then about 1 / (1 - s) of them share.
- */
+/* If a part s of what one reads is what the other reads, then about 1 / (1 - s) of them share. */
+static double sharers(const struct timed *t, double s)
+{
+    return s < 1 ? 1 / (1 - s) : (double)t->total;
+}
+
+/* Workgroups i and i + xcds run on the same XCD at the same time, i and i + 1 on two of them. */
 static bool probe_sharing(struct timed *t)
 {
     const struct time_params *p = &t->config->params;
     uint64_t step = (uint64_t)p->xcds;
     double active = fmin((double)t->total, p->cus);
-    t->share = (struct time_share){.cus_active = active, .sharers = 1};
+    t->share = (struct time_share){.cus_active = active, .sharers = 1, .first = 1};
     if (t->total < 2 * step)
         return true;
-    struct time_lines *a = time_lines_create(), *b = time_lines_create();
-    bool ok = a && b;
+    const uint64_t one = t->total / 2, same = one + step < t->total ? one + step : one - step;
+    const uint64_t run[3] = {one, same, one + 1};
+    struct time_lines *lines[3] = {time_lines_create(), time_lines_create(), time_lines_create()};
+    bool ok = lines[0] && lines[1] && lines[2];
+    for (int i = 0; i < 3 && ok; i++) {
+        struct observer see = time_lines_observer(lines[i]);
+        ok = run_untimed(t, run[i], 1, &see);
+        note_run(t, run[i]);
+    }
     if (ok) {
-        struct observer see_a = time_lines_observer(a), see_b = time_lines_observer(b);
-        uint64_t one = t->total / 2, other = one + step < t->total ? one + step : one - step;
-        ok = run_untimed(t, one, 1, &see_a) && run_untimed(t, other, 1, &see_b);
-        note_run(t, one);
-        note_run(t, other);
-        double s = time_lines_overlap(a, b);
         double on_xcd = fmin((double)t->total, p->cus * t->resident) / p->xcds;
-        double k = s < 1 ? 1 / (1 - s) : (double)t->total;
+        double k = sharers(t, time_lines_overlap(lines[0], lines[1]));
         t->share.sharers = fmax(1, fmin(k, on_xcd));
-        t->share.footprint = time_lines_bytes(a)
+        t->share.first = 1 / fmin(p->xcds, sharers(t, time_lines_overlap(lines[0], lines[2])));
+        t->share.footprint = time_lines_bytes(lines[0])
             * fmax(1, (double)t->total / fmin(k, (double)t->total));
     }
-    time_lines_destroy(a);
-    time_lines_destroy(b);
+    for (int i = 0; i < 3; i++)
+        time_lines_destroy(lines[i]);
     return ok;
 }
 
@@ -263,7 +268,8 @@ static void fill_report(struct timed *t)
 {
     const struct time_params *p = &t->config->params;
     struct hipsim_time_report *r = t->report;
-    struct time_dispatch d = time_dispatch(p, t->total, t->resident, duration, t);
+    struct time_dispatch d = time_dispatch(p, t->total, t->resident,
+                                           p->workgroup_cycles * t->occupancy.part, duration, t);
     double per_group = (double)t->total / t->groups_timed;
     r->workgroups = t->total;
     r->sampled = (uint64_t)t->groups_timed;
@@ -279,8 +285,7 @@ static void fill_report(struct timed *t)
     r->us_at_power = p->launch_us + d.clocks / r->power_mhz;
     r->memory_bytes = (double)(t->sum.bytes[LEVEL_MALL] + t->sum.bytes[LEVEL_HBM]) * per_group;
     r->memory_fraction = r->memory_bytes / (r->us_at_power * 1e3 * p->hbm_peak_gb_per_s);
-    r->memory_gb_per_s =
-        t->share.footprint <= p->mall_bytes ? p->mall_gb_per_s : p->hbm_gb_per_s;
+    r->memory_gb_per_s = p->hbm_gb_per_s;
     r->l2_sharers = t->share.sharers;
     r->issue_cycles = t->sum.issue;
     memcpy(r->stall_cycles, t->sum.stall, sizeof(r->stall_cycles));

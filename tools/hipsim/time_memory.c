@@ -117,21 +117,27 @@ void time_memory_free(struct time_memory *m)
     m->l1 = m->l2 = m->scalar = NULL;
 }
 
-/*
- * Of the workgroups that share a line one fetches it into the L2 and the others find it there.
- * Which lines are this one's is a hash of the line, so that the answer is always the same.
- */
-static bool fetches(const struct time_memory *m, uint64_t line)
+/* A number from 0 to 1, always the same for a line; another one for each `salt`. */
+static double hash(uint64_t line, unsigned salt)
 {
-    uint64_t h = (line * UINT64_C(0x9e3779b97f4a7c15)) >> 40;
-    return (double)(h & 0xffff) * m->share.sharers < 65536.0;
+    uint64_t h = (line * UINT64_C(0x9e3779b97f4a7c15)) >> (40 - 16 * salt);
+    return (double)(h & 0xffff) / 65536.0;
 }
 
+/* Of the workgroups that share a line one fetches it into the L2 and the others find it there; of
+ * the XCDs that share it one fetches it from HBM and the others find it in the MALL. */
 static enum time_level find(struct time_memory *m, uint64_t line)
 {
-    if (time_cache_touch(m->l2, line * LINE) || !fetches(m, line))
+    if (time_cache_touch(m->l2, line * LINE) || hash(line, 0) * m->share.sharers >= 1)
         return LEVEL_L2;
-    return m->share.footprint <= m->p->mall_bytes ? LEVEL_MALL : LEVEL_HBM;
+    const bool first = hash(line, 1) < m->share.first;
+    return first || m->share.footprint > m->p->mall_bytes ? LEVEL_HBM : LEVEL_MALL;
+}
+
+uint64_t time_memory_drained(const struct time_memory *m, uint64_t now)
+{
+    const double last = m->level_free[LEVEL_HBM];
+    return last > (double)now ? (uint64_t)last : now;
 }
 
 /* Takes a level's bandwidth for `bytes`: when the last of them has been sent. */
@@ -195,7 +201,7 @@ uint64_t time_memory_request(struct time_memory *m, uint64_t now, bool is_store,
             m->bytes[LEVEL_L1] += LINE;
             continue;
         }
-        if (is_store) { /* written through; nobody waits for what the L2 writes back */
+        if (is_store) { /* the L2 writes back at the latest when the kernel ends; no wave waits */
             double sent = transfer(m, LEVEL_L2, (double)start, LINE) + m->latency[LEVEL_L2];
             done = sent > done ? sent : done;
             if (!time_cache_touch(m->l2, lines[i] * LINE))

@@ -18,7 +18,9 @@ enum time_level { LEVEL_L1, LEVEL_L2, LEVEL_MALL, LEVEL_HBM, LEVEL_COUNT };
 struct time_share {
     double cus_active;      /* compute units that run the kernel at the same time */
     double sharers;         /* of the workgroups on an XCD, those that read the same lines, >= 1 */
-    double footprint;       /* bytes that the whole launch touches */
+    double footprint;       /* bytes that the whole launch loads */
+    double first;           /* of the lines that an L2 misses, the part that no other XCD loads
+                               before: they come from HBM, the others from the MALL */
 };
 
 struct time_cache; /* set-associative, LRU */
@@ -60,6 +62,9 @@ struct time_memory {
 bool time_memory_init(struct time_memory *m, const struct time_params *p,
                       const struct time_share *share, double mhz);
 void time_memory_free(struct time_memory *m);
+
+/* When all that was stored by `now` has reached memory. */
+uint64_t time_memory_drained(const struct time_memory *m, uint64_t now);
 
 /* When the queue has room for another request. */
 uint64_t time_memory_accepts(const struct time_memory *m);

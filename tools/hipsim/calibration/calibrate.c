@@ -63,7 +63,8 @@ struct hipsim_time_report launch(hipFunction_t function, const uint32_t grid[3],
 }
 
 /* A process has one target, so every target has a process. */
-static struct tally run_target(const char *name, const char *loops, const char *hsa)
+static struct tally run_target(const char *name, const char *loops, const char *streams,
+                               const char *hsa)
 {
     struct tally tally = {0};
     int ends[2];
@@ -74,7 +75,7 @@ static struct tally run_target(const char *name, const char *loops, const char *
     if (pid == 0) {
         char options[64], why[200];
         struct hipsim_time_options time = {.samples = 1, .samples_only = true};
-        struct target t = {.name = name, .loops = loops, .hsa = hsa,
+        struct target t = {.name = name, .loops = loops, .streams = streams, .hsa = hsa,
                            .gfx950 = strcmp(name, "gfx950") == 0, .tally = &tally};
         snprintf(options, sizeof(options), "target=%s,checks=off", name);
         if (!hipsim_configure(options, why, sizeof(why))
@@ -83,6 +84,7 @@ static struct tally run_target(const char *name, const char *loops, const char *
             _exit(2);
         }
         calibrate_loops(&t);
+        calibrate_streams(&t);
         calibrate_attention(&t);
         fflush(stdout);
         _exit(write(ends[1], &tally, sizeof(tally)) == sizeof(tally) ? 0 : 2);
@@ -113,8 +115,10 @@ static bool summarise(const char *name, const struct tally *t)
 int main(int argc, char **argv)
 {
     static const struct {
-        const char *name, *loops;
-    } targets[] = {{"gfx942", LOOPS_GFX942}, {"gfx950", LOOPS_GFX950}};
+        const char *name, *loops, *streams;
+    } targets[] = {
+        {"gfx942", LOOPS_GFX942, STREAMS_GFX942}, {"gfx950", LOOPS_GFX950, STREAMS_GFX950},
+    };
     const char *hsa = NULL, *only = NULL;
     for (int i = 1; i < argc; i++) {
         if (strcmp(argv[i], "--hsa") == 0 && i + 1 < argc) {
@@ -134,7 +138,8 @@ int main(int argc, char **argv)
         if (only && strcmp(only, targets[i].name) != 0)
             continue;
         any = true;
-        struct tally tally = run_target(targets[i].name, targets[i].loops, hsa);
+        struct tally tally = run_target(targets[i].name, targets[i].loops, targets[i].streams,
+                                        hsa);
         good &= summarise(targets[i].name, &tally);
     }
     if (!any)

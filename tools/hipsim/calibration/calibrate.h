@@ -23,7 +23,7 @@ struct tally {
 
 struct target {
     const char *name;       /* "gfx942" */
-    const char *loops;      /* our own code object */
+    const char *loops, *streams; /* our own code objects */
     const char *hsa;        /* directory of third-party code objects, or NULL */
     bool gfx950;
     struct tally *tally;
@@ -44,6 +44,7 @@ struct hipsim_time_report launch(hipFunction_t function, const uint32_t grid[3],
                                  void *args, size_t bytes);
 
 void calibrate_loops(struct target *t);     /* loops.c: 5.4 A and C on our own programs */
+void calibrate_streams(struct target *t);   /* streams.c: memory-bound programs, measured */
 void calibrate_attention(struct target *t); /* attention.c: section 3 and C3 on public kernels */
 
 #endif

@@ -1,0 +1,43 @@
+; SPDX-License-Identifier: Apache-2.0
+; Streams of floats, an element a work-item, 256 of them a workgroup: c = a + b, and c = max(a, 0).
+; Arguments: a, b and c, pointers all.
+
+.macro kernel name
+  .text
+  .globl \name
+  .p2align 8
+  .type \name,@function
+  .section .rodata,"a"
+  .p2align 6
+  .amdhsa_kernel \name
+    .amdhsa_kernarg_size 24
+    .amdhsa_user_sgpr_kernarg_segment_ptr 1
+    .amdhsa_next_free_vgpr 8
+    .amdhsa_next_free_sgpr 16
+    .amdhsa_accum_offset 8
+    .amdhsa_system_sgpr_workgroup_id_x 1
+  .end_amdhsa_kernel
+  .text
+\name:
+  s_load_dwordx4 s[4:7], s[0:1], 0x0
+  s_load_dwordx2 s[8:9], s[0:1], 0x10
+  s_lshl_b32 s3, s2, 10
+  v_and_b32 v0, 0x3ff, v0
+  v_lshl_add_u32 v0, v0, 2, s3
+  s_waitcnt lgkmcnt(0)
+.endm
+
+kernel vectoradd
+  global_load_dword v1, v0, s[4:5]
+  global_load_dword v2, v0, s[6:7]
+  s_waitcnt vmcnt(0)
+  v_add_f32 v1, v1, v2
+  global_store_dword v0, v1, s[8:9]
+  s_endpgm
+
+kernel relu
+  global_load_dword v1, v0, s[4:5]
+  s_waitcnt vmcnt(0)
+  v_max_f32 v1, 0, v1
+  global_store_dword v0, v1, s[8:9]
+  s_endpgm
