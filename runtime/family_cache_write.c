@@ -41,14 +41,19 @@ static_assert(ATTN_ARG_K_IN_HEAD_STRIDE == ATTN_ARG_K_IN_TOKEN_STRIDE + 1 &&
               ATTN_ARG_V_IN_HEAD_STRIDE == ATTN_ARG_K_IN_TOKEN_STRIDE + 3,
               "attn_kv_rows_fill() sets all four");
 
-/* Workgroups that keep a device busy, and the tokens of one that it looks through one by one. */
-enum { RUN_GROUPS_WANTED = 2048, RUN_TOKENS_MOST = 16 };
+/* Waves that keep a device busy; the tokens of a page that are worth one, and a workgroup's most;
+ * tokens that a workgroup looks through one by one. */
+enum { WAVES_WANTED = 2048, WAVE_TOKENS = 32, WAVES_MOST = 8, RUN_TOKENS_MOST = 16 };
 
-/* How many tokens a workgroup looks for the beginning of a run in, where it owns whole runs. */
+/* How many tokens a workgroup looks for the beginning of a run in, where it owns whole runs: more of
+ * larger pages, since fewer begin there. */
 static int32_t run_tokens(const struct attn_cache_write_desc *d, int32_t tokens)
 {
-    const int64_t each = (int64_t)tokens * d->kv_heads / RUN_GROUPS_WANTED;
-    return each < 1 ? 1 : each < RUN_TOKENS_MOST ? (int32_t)each : RUN_TOKENS_MOST;
+    const int32_t page = d->cache.page_size / WAVE_TOKENS;
+    const int32_t waves = page < 1 ? 1 : page < WAVES_MOST ? page : WAVES_MOST;
+    const int64_t each = (int64_t)tokens * d->kv_heads * waves / WAVES_WANTED;
+    const int32_t most = RUN_TOKENS_MOST * waves;
+    return each < 1 ? 1 : each < most ? (int32_t)each : most;
 }
 
 static int fill(const union attn_desc *desc, const void *args, struct attn_call *call)

@@ -177,10 +177,15 @@ static void a_workgroup_looks_for_runs_in_few_tokens(void **state)
 {
     (void)state;
     static const struct {
-        int tokens, each;
-    } shares[] = { { 1, 1 }, { 2047, 1 }, { 4096, 4 }, { 5000, 4 }, { 1 << 20, 16 } };
-    assert_int_equal(normalise_write(write_desc()), ATTN_OK);
+        int page_size, tokens, each;
+    } shares[] = {
+        { 16, 1, 1 }, { 16, 2047, 1 }, { 16, 4096, 4 }, { 16, 5000, 4 }, { 16, 1 << 20, 16 },
+        { 128, 4096, 16 }, { 1024, 64, 1 }, { 1024, 1 << 20, 128 },
+    };
     for (size_t i = 0; i < sizeof(shares) / sizeof(shares[0]); i++) {
+        struct attn_cache_write_desc d = write_desc();
+        d.cache.page_size = shares[i].page_size;
+        assert_int_equal(normalise_write(d), ATTN_OK);
         struct attn_cache_write_args a = write_args();
         a.tokens = shares[i].tokens;
         assert_int_equal(fill_write(a), ATTN_OK);
