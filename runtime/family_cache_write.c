@@ -45,8 +45,8 @@ static_assert(ATTN_ARG_K_IN_HEAD_STRIDE == ATTN_ARG_K_IN_TOKEN_STRIDE + 1 &&
  * tokens that a workgroup looks through one by one. */
 enum { WAVES_WANTED = 2048, WAVE_TOKENS = 32, WAVES_MOST = 8, RUN_TOKENS_MOST = 16 };
 
-/* How many tokens a workgroup looks for the beginning of a run in, where it owns whole runs: more of
- * larger pages, since fewer begin there. */
+/* How many tokens a workgroup looks for the beginning of a run in, where it owns whole runs: more
+ * where pages are large, since fewer begin there. */
 static int32_t run_tokens(const struct attn_cache_write_desc *d, int32_t tokens)
 {
     const int32_t page = d->cache.page_size / WAVE_TOKENS;
