@@ -175,6 +175,20 @@ static void a_report_names_both_accesses(void **state)
     assert_non_null(strstr(p.fault.text, "kernel program, workgroup (1, 0, 0), wave 0"));
 }
 
+/* Of 16 bytes that three workgroups share, the report names the first that is not its own. */
+static void a_report_names_who_wrote_the_byte(void **state)
+{
+    (void)state;
+    struct program p = run(BEGIN "s_cmp_eq_u32 s5, 2\ns_cbranch_scc1 all\ns_lshl_b32 s6, s5, 2\n"
+                           "s_add_u32 s6, s6, 4\nv_mov_b32 v6, s6\nv_mov_b32 v7, s6\n"
+                           "global_store_dword v6, v7, s[2:3]\ns_endpgm\n"
+                           "all:\nv_lshlrev_b32 v6, 2, v0\n"
+                           "global_load_dwordx4 v[12:15], v6, s[2:3]", 1, 3, CHECK_RACE);
+    assert_int_equal(p.fault.kind, FAULT_RACE);
+    assert_non_null(strstr(p.fault.text, "which wave 0 of workgroup (0, 0, 0) writes"));
+    assert_non_null(strstr(p.fault.text, "4 bytes into the 65536 B allocation #"));
+}
+
 /* One dword of each of 40,000 pages: too many, and said so; what was there before still counts. */
 static void there_is_an_end_to_it(void **state)
 {
@@ -209,6 +223,7 @@ int main(void)
         cmocka_unit_test(bytes_of_a_dword_are_apart),
         cmocka_unit_test(scalar_loads_are_loads),
         cmocka_unit_test(a_report_names_both_accesses),
+        cmocka_unit_test(a_report_names_who_wrote_the_byte),
         cmocka_unit_test(there_is_an_end_to_it),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

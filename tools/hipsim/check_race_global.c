@@ -108,7 +108,8 @@ struct touch {
     enum mem_direction direction;
     uint32_t self;      /* interval, with ATOMIC */
     uint16_t bit;       /* of the wave */
-    uint16_t bad;       /* out: bytes of a store that collide */
+    uint16_t bad;       /* out: bytes that collide */
+    bool named;         /* `other` is who collides with the first of them */
     uint64_t granule;   /* address */
     uint64_t page;      /* number of the one that `cells` belong to, whose lock is held */
     struct cell *cells; /* NULL: not followed */
@@ -390,6 +391,9 @@ static void note_other(struct touch *t, uint32_t id, uint16_t waves, uint32_t at
     const struct interval *j = &t->g->shadow->intervals[id & ~ATOMIC];
     if (j->group == (uint32_t)t->w->wg->index)
         waves &= (uint16_t)~t->bit;
+    if (t->named)
+        return;
+    t->named = true;
     t->other = (struct race_other){
         .group = j->group, .wave = waves ? (uint8_t)__builtin_ctz(waves) : 0, .at = at,
         .wrote = wrote, .address = t->other.address, .lane = t->other.lane,
@@ -577,6 +581,7 @@ static bool touch_granule(struct touch *t, uint64_t granule, uint16_t mask, unsi
     if (touch_quick(t, c, mask))
         return true;
     t->bad = 0;
+    t->named = false;
     t->granule = granule;
     t->other.address = granule;
     t->other.lane = (uint8_t)lane;
