@@ -4,6 +4,7 @@
  * VOP1 to VOP3, and its sections on NaNs, IEEE mode, denormals, clamp and omod.
  */
 #include <math.h>
+#include <string.h>
 
 #include "tests/hipsim/program.h"
 
@@ -244,6 +245,7 @@ static void division_steps_divide(void **state)
     static const float pairs[][2] = {
         {1, 3}, {-7, 5}, {0x1p127f, 0x1p-20f}, {0x1p-140f, 3}, {0x1p-126f, 0x1.8p20f},
         {0x1.fffffep127f, 0x1.8p126f}, {3, 0x1.4p127f}, {0x1p-149f, 0x1p-149f}, {5, 0x1p-140f},
+        {0x1.8385e8p-127f, -0x1.a3p0f}, {0x1.2345p-130f, 3}, /* once more rounded, off by one */
     };
     for (size_t k = 0; k < sizeof(pairs) / sizeof(pairs[0]); k++) {
         struct program p = program_new(GFX942);
@@ -258,6 +260,40 @@ static void division_steps_divide(void **state)
         if (p.v[0][0] != bits_of(pairs[k][0] / pairs[k][1]))
             fail_msg("%a / %a is %a, not %a", (double)pairs[k][0], (double)pairs[k][1],
                      (double)float_of(p.v[0][0]), (double)(pairs[k][0] / pairs[k][1]));
+    }
+}
+
+/* The same of f64; the quotient of the first pair is a subnormal near a tie of its last place. */
+static void division_steps_divide_doubles(void **state)
+{
+    (void)state;
+    static const double pairs[][2] = {
+        {0x1.8385e80000001p-1023, -0x1.a3p0}, {1, 3}, {0x1p-1074, 3}, {0x1.123456789abcdp-1030, 7},
+        {0x1.fffffffffffffp1023, 0x1.8p1022}, {0x1.fedcba987p-1000, 0x1.8f3p30},
+    };
+    for (size_t k = 0; k < sizeof(pairs) / sizeof(pairs[0]); k++) {
+        struct program p = program_new(GFX942);
+        uint64_t n, d, want;
+        const double quotient = pairs[k][0] / pairs[k][1];
+        memcpy(&n, &pairs[k][0], sizeof n);
+        memcpy(&d, &pairs[k][1], sizeof d);
+        memcpy(&want, &quotient, sizeof want);
+        program_fill(&p, 2, (uint32_t)n), program_fill(&p, 3, (uint32_t)(n >> 32));
+        program_fill(&p, 4, (uint32_t)d), program_fill(&p, 5, (uint32_t)(d >> 32));
+        program_run(&p, "v_div_scale_f64 v[6:7], s[2:3], v[4:5], v[4:5], v[2:3]\n"
+                        "v_rcp_f64 v[8:9], v[6:7]\nv_fma_f64 v[10:11], -v[6:7], v[8:9], 1.0\n"
+                        "v_fma_f64 v[8:9], v[8:9], v[10:11], v[8:9]\n"
+                        "v_fma_f64 v[10:11], -v[6:7], v[8:9], 1.0\n"
+                        "v_fma_f64 v[8:9], v[8:9], v[10:11], v[8:9]\n"
+                        "v_div_scale_f64 v[10:11], vcc, v[2:3], v[4:5], v[2:3]\n"
+                        "v_mul_f64 v[12:13], v[10:11], v[8:9]\n"
+                        "v_fma_f64 v[6:7], -v[6:7], v[12:13], v[10:11]\n"
+                        "v_div_fmas_f64 v[6:7], v[6:7], v[8:9], v[12:13]\n"
+                        "v_div_fixup_f64 v[0:1], v[6:7], v[4:5], v[2:3]");
+        uint64_t got = p.v[0][0] | (uint64_t)p.v[1][0] << 32;
+        if (got != want)
+            fail_msg("%a / %a is 0x%llx, not 0x%llx", pairs[k][0], pairs[k][1],
+                     (unsigned long long)got, (unsigned long long)want);
     }
 }
 
@@ -287,6 +323,7 @@ int main(void)
         cmocka_unit_test(transcendentals_of_exact_cases),
         cmocka_unit_test(transcendentals_are_within_one_ulp),
         cmocka_unit_test(division_steps_divide),
+        cmocka_unit_test(division_steps_divide_doubles),
         cmocka_unit_test(division_special_cases),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

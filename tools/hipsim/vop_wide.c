@@ -3,6 +3,9 @@
  * Operations with 64-bit operands, lane masks as sources or second results, and the division steps
  * (CDNA3 ISA, VOP2 and VOP3 sections).
  */
+#include <fenv.h>
+#include <float.h>
+
 #include "tools/hipsim/lanes.h"
 
 #define WIDE(op, ...) \
@@ -175,26 +178,77 @@ static void k_div_scale_f64(struct lanes *x)
 
 /*
  * V_DIV_FMAS: undoes V_DIV_SCALE, whose factor is 2^64 (2^128 in double), not the 2^32 that the
- * manual prints: up when S2, the scaled quotient, is at least 2, else down.
+ * manual prints: up when S2, the scaled quotient, is at least 2, else down. The whole is rounded
+ * once, or subnormal quotients would not be the nearest numbers.
  */
-static void k_div_fmas_f32(struct lanes *x)
+static bool any_scaled(const struct lanes *x)
+{
+    uint32_t any = 0;
+    EACH_LANE any |= x->s[3][i];
+    return any;
+}
+
+static void fused_wide_f32(const struct lanes *x, double *wide)
 {
     for (unsigned i = 0; i < WAVE_LANES; i++) {
         float c = as_f32(x->s[2][i]);
-        float r = fmaf(as_f32(x->s[0][i]), as_f32(x->s[1][i]), c);
-        float factor = exp32(c) > 127 ? 0x1p64f : 0x1p-64f;
-        x->d[i] = f32_bits(x->s[3][i] ? r * factor : r);
+        double product = (double)as_f32(x->s[0][i]) * (double)as_f32(x->s[1][i]);
+        wide[i] = add_to_odd(product, (double)c) * (exp32(c) > 127 ? 0x1p64 : 0x1p-64);
+    }
+}
+
+static void k_div_fmas_f32(struct lanes *x)
+{
+    double wide[WAVE_LANES] = {0};
+    if (any_scaled(x)) {
+        const int mode = fegetround();
+        fesetround(FE_TONEAREST); /* which rounding to odd is built on */
+        fused_wide_f32(x, wide);
+        fesetround(mode);
+    }
+    for (unsigned i = 0; i < WAVE_LANES; i++) {
+        float r = fmaf(as_f32(x->s[0][i]), as_f32(x->s[1][i]), as_f32(x->s[2][i]));
+        x->d[i] = f32_bits(x->s[3][i] && wide[i] != 0 ? (float)wide[i] : r);
     }
     LOCAL(fix_nan32)(x, 3);
 }
 
-static void k_div_fmas_f64(struct lanes *x)
+/* a * b + c rounded to odd, where long double is wider than double. */
+static long double fused_to_odd(double a, double b, double c)
+{
+    double product = a * b, rest = fma(a, b, -product);
+    long double sum = (long double)c + (long double)product, back = sum - (long double)c;
+    long double error = ((long double)c - (sum - back)) + ((long double)product - back);
+    int e;
+    error += (long double)rest;
+    if (!isfinite(sum) || error == 0
+        || fmodl(ldexpl(frexpl(sum, &e), LDBL_MANT_DIG), 2.0L) != 0)
+        return sum;
+    return nextafterl(sum, error > 0 ? (long double)INFINITY : -(long double)INFINITY);
+}
+
+static void fused_wide_f64(const struct lanes *x, long double *wide)
 {
     for (unsigned i = 0; i < WAVE_LANES; i++) {
         double c = as_f64(row64(x->s[2], i));
-        double r = fma(as_f64(row64(x->s[0], i)), as_f64(row64(x->s[1], i)), c);
-        double factor = exp64(c) > 1023 ? 0x1p128 : 0x1p-128;
-        set_row64(x->d, i, f64_bits(x->s[3][i] ? r * factor : r));
+        wide[i] = fused_to_odd(as_f64(row64(x->s[0], i)), as_f64(row64(x->s[1], i)), c)
+            * (exp64(c) > 1023 ? 0x1p128L : 0x1p-128L);
+    }
+}
+
+static void k_div_fmas_f64(struct lanes *x)
+{
+    long double wide[WAVE_LANES] = {0};
+    if (any_scaled(x)) {
+        const int mode = fegetround();
+        fesetround(FE_TONEAREST);
+        fused_wide_f64(x, wide);
+        fesetround(mode);
+    }
+    for (unsigned i = 0; i < WAVE_LANES; i++) {
+        double r = fma(as_f64(row64(x->s[0], i)), as_f64(row64(x->s[1], i)),
+                       as_f64(row64(x->s[2], i)));
+        set_row64(x->d, i, f64_bits(x->s[3][i] && wide[i] != 0 ? (double)wide[i] : r));
     }
     LOCAL(fix_nan64)(x, 3);
 }
