@@ -198,7 +198,7 @@ static bool resolve(struct wave *w, const struct inst *in, const struct buffer_a
     e->part_bytes = f->bytes < 4 ? f->bytes : 4;
     e->parts = f->bytes / e->part_bytes;
     for (unsigned i = 0; i < e->parts; i++) {
-        e->part[i].lanes = lanes;
+        e->part[i] = (struct lane_mem){ .lanes = lanes };
         if (!buffer_part(w, in, b, i * e->part_bytes, e->part_bytes, &e->part[i]))
             return false;
     }
