@@ -270,21 +270,31 @@ static bool index_registers(struct wave *w, const struct inst *in, struct inst *
 {
     *moved = *in;
     struct opnd *operands[4] = {&moved->src[0], &moved->src[1], &moved->src[2], &moved->dst};
-    uint32_t m0 = w->sgpr[SGPR_M0], nagpr = w->launch->nagpr, nvgpr = w->launch->nvgpr + nagpr;
+    uint32_t m0 = w->sgpr[SGPR_M0], nvgpr = w->launch->nvgpr, nagpr = w->launch->nagpr;
     for (unsigned i = 0; i < 4; i++) {
         struct opnd *o = operands[i];
         bool is_agpr = o->kind == OPND_AGPR;
         if (!(m0 >> (12 + i) & 1) || (o->kind != OPND_VGPR && !is_agpr))
             continue;
         o->reg = (uint16_t)(o->reg + (m0 & 0xff));
-        if (o->reg + o->dwords > (is_agpr ? nagpr : nvgpr)) {
+        bool exists = o->reg + o->dwords <= (is_agpr ? nagpr : nvgpr + nagpr);
+        if (!is_agpr && o->reg + o->dwords > VGPR_FILE) { /* v256 has no other name than a0's */
+            exists &= o->reg >= nvgpr;
+            o->kind = OPND_AGPR;
+            o->reg = (uint16_t)(o->reg - nvgpr);
+        }
+        if (!exists) {
             wave_fault(w, in, FAULT_REGISTER, 0, "indexed register %c%u, the kernel has %u",
-                       is_agpr ? 'a' : 'v', o->reg, is_agpr ? nagpr : w->launch->nvgpr);
+                       is_agpr ? 'a' : 'v', operands[i] == &moved->dst ? in->dst.reg + (m0 & 0xff)
+                       : in->src[i].reg + (m0 & 0xff), is_agpr ? nagpr : nvgpr);
             return false;
         }
     }
-    if (in->row->flags & ROW_DST_IS_SRC) /* what is read of a destination is where it lies */
-        moved->src[in->row->src[3] ? 3 : 2].reg = moved->dst.reg;
+    if (in->row->flags & ROW_DST_IS_SRC) { /* what is read of a destination is where it lies */
+        struct opnd *read = &moved->src[in->row->src[3] ? 3 : 2];
+        read->kind = moved->dst.kind;
+        read->reg = moved->dst.reg;
+    }
     return true;
 }
 
