@@ -267,6 +267,20 @@ static void a_deciding_source_defines_the_result(void **state)
     assert_int_equal(p.v_valid[9], 0);
 }
 
+/* V_MOV_B64 moves two dwords; LLVM makes one of two moves and fills in any register. */
+static void halves_of_a_wide_move_are_defined_apart(void **state)
+{
+    (void)state;
+    struct program p = program_new(GFX942);
+    p.s_valid[5] = 0;
+    p.v_valid[2] = 0xff;
+    program_run(&p, "v_mov_b64 v[6:7], s[4:5]\nv_mov_b64 v[8:9], v[2:3]\nv_mov_b64 v[10:11], 1\n"
+                    "v_mov_b64 v[12:13], v[6:7]");
+    const uint64_t all = UINT64_MAX, expected[] = {all, 0, 0xff, all, all, all, all, 0};
+    for (unsigned i = 0; i < 8; i++)
+        assert_int_equal(p.v_valid[6 + i], expected[i]);
+}
+
 /* The disassembler takes an inline constant for the mask of v_cndmask_b32_e64. */
 static void a_constant_mask_is_a_number(void **state)
 {
@@ -341,6 +355,7 @@ int main(void)
         cmocka_unit_test(mbcnt_counts_lanes_below),
         cmocka_unit_test(validity_follows_the_data),
         cmocka_unit_test(a_deciding_source_defines_the_result),
+        cmocka_unit_test(halves_of_a_wide_move_are_defined_apart),
         cmocka_unit_test(a_constant_mask_is_a_number),
         cmocka_unit_test(packed_f32_needs_selected_dwords_only),
         cmocka_unit_test(low_half_of_a_sum_needs_low_halves_only),

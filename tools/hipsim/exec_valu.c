@@ -98,6 +98,17 @@ static inline uint64_t fetch_valid(const struct wave *w, const struct opnd *o)
     return src_valid(w, o);
 }
 
+/* The lanes in which dword `r` of a source is defined; `all` where dwords are not told apart. */
+static inline uint64_t dword_valid(const struct wave *w, const struct opnd *o, unsigned r,
+                                   uint64_t all)
+{
+    if (o->kind == OPND_VGPR)
+        return w->v_valid[o->reg + r];
+    if (o->kind == OPND_SGPR && o->type != T_MASK)
+        return w->s_valid[o->reg + r] == UINT32_MAX ? UINT64_MAX : 0;
+    return all;
+}
+
 /* Whether MODE flushes denormal sources (`bit` 0) or results (`bit` 1) of a type. */
 static inline bool flushes(const struct wave *w, uint16_t type, unsigned bit)
 {
@@ -413,7 +424,7 @@ void LOCAL(exec_lanes)(struct wave *w, const struct inst *in)
         valid_of[k] = v;
         /* What a byte-wise result keeps of its register does not make it undefined. */
         valid &= k == 3 && flags & ROW_DST_IS_SRC ? UINT64_MAX : v;
-        low_valid &= o->kind == OPND_VGPR ? w->v_valid[o->reg] : v;
+        low_valid &= k == 0 && in->form & FORM_DPP ? v : dword_valid(w, o, 0, v);
         alias |= o->kind == in->dst.kind && o->reg < in->dst.reg + in->dst.dwords
             && in->dst.reg < o->reg + o->dwords;
     }
@@ -458,6 +469,9 @@ void LOCAL(exec_lanes)(struct wave *w, const struct inst *in)
     /* LLVM leaves the high half of an addend undefined where it wants the low half of the sum. */
     if (flags & ROW_LOW_ALONE)
         dst_valid[0] = (dst_valid[0] & ~lanes) | (low_valid & lanes);
+    /* Nor does it mind in which half of a pair of moves it needs nothing. */
+    if (flags & ROW_LOW_ALONE && in->nsrc == 1 && !(in->form & FORM_DPP))
+        dst_valid[1] = (dst_valid[1] & ~lanes) | (dword_valid(w, &in->src[0], 1, valid) & lanes);
     if (in->dst2.kind != OPND_NONE)
         finish_mask(w, in, second, lanes, valid);
 }

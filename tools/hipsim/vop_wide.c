@@ -259,7 +259,7 @@ static void k_div_fmas_f64(struct lanes *x)
 #define CARRY(op, fn) WROW(op, fn, ROW_INT_CLAMP, T_U32, T_MASK, T_U32, T_U32)
 #define CARRY_IN(op, fn) WROW(op, fn, ROW_INT_CLAMP, T_U32, T_MASK, T_U32, T_U32, T_MASK)
 const struct op_row LOCAL(vop_wide_rows)[] = {
-    WROW("v_mov_b64", mov_b64, 0, T_B64, 0, T_B64)
+    WROW("v_mov_b64", mov_b64, ROW_LOW_ALONE, T_B64, 0, T_B64)
     WROW("v_lshlrev_b64", lshlrev_b64, ROW_LOW_ALONE, T_B64, 0, T_U32, T_B64)
     WROW("v_lshrrev_b64", lshrrev_b64, 0, T_B64, 0, T_U32, T_B64)
     WROW("v_ashrrev_i64", ashrrev_i64, 0, T_I64, 0, T_U32, T_I64)
