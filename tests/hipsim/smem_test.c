@@ -86,6 +86,44 @@ static void stores_and_atomics(void **state)
     assert_int_equal(p.s[12], 77); /* no glc: nothing is returned */
 }
 
+/* LDS returns in order among itself (CDNA3 ISA, "Manually Inserted Wait States"): of three reads
+ * two have returned when one operation is left, though scalar loads count as well. */
+static void lds_is_in_order_beside_scalar_loads(void **state)
+{
+    (void)state;
+    struct program p = program_new(GFX942);
+    program_s64_set(&p, 2, (uint64_t)(uintptr_t)numbers(16));
+    p.lds_bytes = 256;
+    program_lanes(&p, 0, 4);
+    program_fill(&p, 1, 5);
+    program_run(&p, "ds_write_b32 v0, v1\ns_load_dword s8, s[2:3], 0x0\nds_read_b32 v3, v0\n"
+                    "ds_read_b32 v4, v0\nds_read_b32 v5, v0\ns_waitcnt lgkmcnt(1)\n"
+                    "v_add_u32 v6, v3, v4\nds_write_b32 v6, v4\ns_waitcnt lgkmcnt(0)");
+    assert_int_equal(p.v[6][3], 10);
+    program_try(&p, "ds_write_b32 v0, v1\ns_load_dword s8, s[2:3], 0x0\nds_read_b32 v3, v0\n"
+                    "ds_read_b32 v4, v0\ns_waitcnt lgkmcnt(1)\nds_write_b32 v0, v4");
+    assert_int_equal(p.fault.kind, FAULT_WAIT);
+    program_try(&p, "s_load_dword s8, s[2:3], 0x0\nds_read_b32 v3, v0\ns_waitcnt lgkmcnt(1)\n"
+                    "s_cmp_eq_u32 s8, 0\ns_cbranch_scc1 0");
+    assert_int_equal(p.fault.kind, FAULT_WAIT);
+}
+
+static void many_loads_may_be_under_way(void **state)
+{
+    (void)state;
+    struct program p = program_new(GFX942);
+    char text[4096] = "";
+    size_t used = 0;
+    program_s64_set(&p, 2, (uint64_t)(uintptr_t)numbers(96));
+    for (unsigned i = 0; i < 80; i++)
+        used += (size_t)snprintf(text + used, sizeof text - used,
+                                 "s_load_dword s%u, s[2:3], 0x%x\n", 8 + i, 4 * i);
+    snprintf(text + used, sizeof text - used, "s_waitcnt lgkmcnt(0)");
+    program_run(&p, text);
+    assert_int_equal(p.s[8], 1000);
+    assert_int_equal(p.s[87], 1079);
+}
+
 /* S_MEMTIME has no address operand, so it waits for nothing that s0 is due to receive. */
 static void clocks_advance(void **state)
 {
@@ -104,6 +142,8 @@ int main(void)
         cmocka_unit_test(buffer_loads_are_clamped_to_their_range),
         cmocka_unit_test(errors_are_found),
         cmocka_unit_test(stores_and_atomics),
+        cmocka_unit_test(lds_is_in_order_beside_scalar_loads),
+        cmocka_unit_test(many_loads_may_be_under_way),
         cmocka_unit_test(clocks_advance),
     };
 

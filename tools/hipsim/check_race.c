@@ -171,8 +171,7 @@ static bool outstanding(const struct probe *a, const struct cell *c, const struc
         || !c->writers || !(c->written & a->mask))
         return false;
     const struct wave *writer = a->w->wg->waves[c->last];
-    return writer->state != WAVE_ENDED
-        && writer->issued[WAIT_LGKM] - s->seq <= writer->npending[WAIT_LGKM];
+    return writer->state != WAVE_ENDED && wave_outstanding(writer, WAIT_LGKM, s->seq);
 }
 
 static void note(const struct probe *a, struct cell *c, struct site *s, bool shared)

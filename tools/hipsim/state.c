@@ -170,15 +170,18 @@ static void mark_busy(struct wave *w, const struct pending *p)
 void wave_issue(struct wave *w, const struct inst *in, enum wait_counter counter,
                 enum opnd_kind kind, unsigned first, unsigned count, bool unordered)
 {
-    if (w->npending[counter] == PENDING_MAX) /* the hardware stalls the wave until one returns */
+    /* The hardware's counters are narrower: it has stalled the wave until some had returned. */
+    if (w->npending[counter] == PENDING_MAX)
         wave_wait(w, counter, PENDING_MAX - 1);
+    if (w->npending[counter] == PENDING_MAX)
+        wave_wait(w, counter, 0);
     struct pending *p = &w->pending[counter][w->npending[counter]++];
     *p = (struct pending){
         .kind = (uint8_t)kind, .unordered = unordered,
-        .first = (uint16_t)first, .count = (uint16_t)count, .offset = in->offset,
+        .first = (uint16_t)first, .count = (uint16_t)count, .number = w->issued[counter]++,
+        .offset = in->offset,
     };
     mark_busy(w, p);
-    w->issued[counter]++;
     w->outstanding++;
 }
 
@@ -200,23 +203,35 @@ static void retire_to_lds(struct wave *w, const struct pending *p)
         w->wg->lds_valid[p->lds_first + i] &= (uint8_t)~LDS_IN_FLIGHT;
 }
 
+/* Drops what is known to have returned when at most `left` operations are under way. Those that
+ * return in order are then at most the last `left` of their kind, however many others there are;
+ * which ones of the others have returned is known only of all. */
+static unsigned retire(struct wave *w, enum wait_counter counter, unsigned left)
+{
+    struct pending *queue = w->pending[counter];
+    unsigned n = w->npending[counter], ordered = 0, kept = 0;
+
+    for (unsigned i = 0; i < n; i++)
+        ordered += !queue[i].unordered;
+    for (unsigned i = 0; i < n; i++) {
+        const bool stays = queue[i].unordered ? left > 0 : ordered <= left;
+        ordered -= !queue[i].unordered;
+        if (stays)
+            queue[kept++] = queue[i];
+        else
+            retire_to_lds(w, &queue[i]);
+    }
+    w->npending[counter] = (uint8_t)kept;
+    return n - kept;
+}
+
 void wave_wait(struct wave *w, enum wait_counter counter, unsigned left)
 {
-    unsigned n = w->npending[counter];
-    if (n <= left)
+    if (w->npending[counter] <= left)
         return;
-    struct pending *queue = w->pending[counter];
-    /* With unordered ones in flight the oldest need not be the first to return. */
-    bool unordered = false;
-    for (unsigned i = 0; i < n; i++)
-        unordered |= queue[i].unordered;
-    if (unordered && left > 0)
+    const unsigned retired = retire(w, counter, left);
+    if (!retired)
         return;
-    unsigned retired = n - left;
-    for (unsigned i = 0; i < retired; i++)
-        retire_to_lds(w, &queue[i]);
-    memmove(queue, queue + retired, left * sizeof(queue[0]));
-    w->npending[counter] = (uint8_t)left;
     w->outstanding = (uint16_t)(w->outstanding - retired);
     memset(w->busy_v, 0, sizeof(w->busy_v));
     memset(w->busy_a, 0, sizeof(w->busy_a));
@@ -224,6 +239,14 @@ void wave_wait(struct wave *w, enum wait_counter counter, unsigned left)
     for (unsigned c = 0; c < WAIT_COUNTERS; c++)
         for (unsigned i = 0; i < w->npending[c]; i++)
             mark_busy(w, &w->pending[c][i]);
+}
+
+bool wave_outstanding(const struct wave *w, enum wait_counter counter, uint32_t number)
+{
+    for (unsigned i = 0; i < w->npending[counter]; i++)
+        if (w->pending[counter][i].number == number)
+            return true;
+    return false;
 }
 
 static const struct pending *find_pending(const struct wave *w, const struct opnd *o)

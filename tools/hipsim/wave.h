@@ -55,6 +55,7 @@ struct pending {
     uint8_t kind;      /* enum opnd_kind of the destination, OPND_NONE for a store */
     uint8_t unordered; /* scalar memory: may return out of order, only a count of 0 waits for it */
     uint16_t first, count;
+    uint32_t number;   /* `issued` before it */
     uint32_t lds_first, lds_bytes; /* loads to LDS: the bytes that are in flight */
     uint64_t offset;   /* of the instruction that issued it */
 };
@@ -349,7 +350,10 @@ void wave_undefine_results(struct wave *w, const struct inst *in);
 /* The same for a load that goes to LDS bytes [first, first + bytes), in WAIT_VM. */
 void wave_issue_to_lds(struct wave *w, const struct inst *in, uint32_t first, uint32_t bytes);
 
-/* Retires outstanding operations of `counter` until at most `left` remain. */
+/* Retires the operations of `counter` that have returned for sure when at most `left` have not. */
 void wave_wait(struct wave *w, enum wait_counter counter, unsigned left);
+
+/* May the operation that was issued as `number` of `counter` still be under way? */
+bool wave_outstanding(const struct wave *w, enum wait_counter counter, uint32_t number);
 
 #endif
