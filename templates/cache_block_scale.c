@@ -191,35 +191,29 @@ struct att_block_scale att_block_scale(const struct att_cache *c, struct tir_val
     };
 }
 
-/* Rows to read: those of the tile before `end`, the others in place of them, in whole groups of
- * what a load has of V. */
-static struct tir_value rows_before(const struct att_cache *c, const struct att_page_run *run,
+/*
+ * Rows to read: those of the tile, and in place of those behind the page's end others of it. A wave
+ * that has tokens of the page reads none of another wave's then, since pages and what waves have
+ * are powers of two; another wave's may be written meanwhile.
+ */
+static struct tir_value rows_within(const struct att_cache *c, const struct att_page_run *run,
                                     struct tir_value first, struct tir_type column)
 {
     struct tir_builder *b = c->b;
-    const int x = c->shuffle ? c->x : 1;
     const struct tir_value index = tokens_of(b, first, column);
-    const struct tir_value last =
-        tir_and(b, att_plus(b, run->begin, -1), tir_i32(b, -x));
-    const struct tir_value within = tir_and(b, index, tir_int_like(b, index, x - 1));
-    const struct tir_value group = tir_sub(b, index, within);
-    const struct tir_value token = tir_add(
-        b, tir_min(b, group, tir_splat(b, last, tir_typeof(b->f, index))), within);
-    const struct tir_value slot =
-        tir_add(b, tir_splat(b, run->page, column), tir_convert(b, token, TIR_I64));
-    return att_cache_slot_row(c, slot);
+    const struct tir_value mask =
+        tir_splat(b, att_plus(b, page_size(c), -1), tir_typeof(b->f, index));
+    const struct tir_value token = tir_convert(b, tir_and(b, index, mask), TIR_I64);
+    return att_cache_slot_row(c, tir_add(b, tir_splat(b, run->page, column), token));
 }
 
-void att_block_requantise(const struct att_cache *c, const struct att_page_run *run,
-                          const struct att_block_scale *s, const struct att_cache_tiles *tiles)
+/* One tile of the page. */
+static void requantise_tile(const struct att_cache *c, const struct att_page_run *run,
+                            const struct att_block_scale *s, const struct att_cache_tiles *tiles,
+                            struct tir_value first, struct tir_value slot)
 {
     struct tir_builder *b = c->b;
-    const struct tir_value zero = tir_i32(b, 0), step = tir_i32(b, (int)tiles->column.rows);
-    struct tir_if grown = tir_begin_if(b, s->grows, true, NULL, 0);
-    struct tir_loop loop = tir_begin_for(b, zero, run->begin, step, NULL, 0);
-    const struct tir_value from = rows_before(c, run, loop.index, tiles->column);
-    const struct tir_value slot =
-        att_page_run_slots(c, run, loop.index, zero, run->begin, tiles->column);
+    const struct tir_value from = rows_within(c, run, first, tiles->column);
     for (unsigned i = 0; i < tiles->n; i++) {
         const struct att_cache_tiles one = {
             .n = 1, .first = {tiles->first[i]}, .panel = {tiles->panel[i]},
@@ -231,6 +225,21 @@ void att_block_requantise(const struct att_cache *c, const struct att_page_run *
             att_cache_quantise(c, tir_convert(b, a, TIR_F32), s->shrink);
         att_cache_store_slots(c, &one, slot, &q);
     }
+}
+
+void att_block_requantise(const struct att_cache *c, const struct att_page_run *run,
+                          const struct att_block_scale *s, const struct att_cache_tiles *tiles)
+{
+    struct tir_builder *b = c->b;
+    const struct tir_value zero = tir_i32(b, 0), step = tir_i32(b, (int)tiles->column.rows);
+    struct tir_if grown = tir_begin_if(b, s->grows, true, NULL, 0);
+    struct tir_loop loop = tir_begin_for(b, zero, run->begin, step, NULL, 0);
+    const struct tir_value slot =
+        att_page_run_slots(c, run, loop.index, zero, run->begin, tiles->column);
+    const struct tir_value there = tir_cmp_ge(b, slot, tir_int_like(b, slot, 0));
+    struct tir_if some = tir_begin_if(b, tir_any(b, there), false, NULL, 0);
+    requantise_tile(c, run, s, tiles, loop.index, slot);
+    tir_end_if(b, &some, NULL);
     tir_end_for(b, &loop, NULL, 0);
     tir_else(b, &grown, NULL);
     tir_end_if(b, &grown, NULL);
