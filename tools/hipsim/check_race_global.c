@@ -530,7 +530,7 @@ static void remember(struct touch *t)
     const uint8_t *p = (const uint8_t *)(uintptr_t)t->granule;
     for (unsigned i = 0; i < GRANULE; i++)
         if (t->bad >> i & 1)
-            k->old[i] = p[i];
+            k->old[i] = __atomic_load_n(p + i, __ATOMIC_RELAXED);
 }
 
 /* The cells of the granule's page, with its lock held; NULL when it is not followed. */
@@ -689,7 +689,7 @@ static bool changed(const struct collision *k)
     const uint8_t *p =
         (const uint8_t *)(uintptr_t)(k->other.address & ~(uint64_t)(GRANULE - 1));
     for (unsigned i = 0; i < GRANULE; i++)
-        if (k->mask >> i & 1 && p[i] != k->old[i])
+        if (k->mask >> i & 1 && __atomic_load_n(p + i, __ATOMIC_RELAXED) != k->old[i])
             return true;
     return false;
 }
