@@ -319,6 +319,24 @@ static void reads_must_be_waited_for(void **state)
                     "s_waitcnt lgkmcnt(1)\nv_mov_b32 v4, v3\ns_waitcnt lgkmcnt(0)");
 }
 
+/* LGKM_CNT has four bits (CDNA3 ISA, S_WAITCNT): the sixteenth read is issued when the first has
+ * returned. AITER's paged attention relies on it. */
+static void a_full_counter_stalls_the_wave(void **state)
+{
+    (void)state;
+    struct program p = lds_program(GFX942);
+    char text[1024];
+    size_t used = (size_t)snprintf(text, sizeof text, "ds_write_b32 v0, v1\ns_waitcnt lgkmcnt(0)");
+    program_fill(&p, 1, 5);
+    for (unsigned i = 0; i < 16; i++)
+        used += (size_t)snprintf(text + used, sizeof text - used, "\nds_read_b32 v%u, v0", 10 + i);
+    snprintf(text + used, sizeof text - used, "\nds_write_b32 v0, v10\ns_waitcnt lgkmcnt(0)");
+    program_run(&p, text);
+    snprintf(text + used, sizeof text - used, "\nds_write_b32 v0, v12\ns_waitcnt lgkmcnt(0)");
+    program_try(&p, text);
+    assert_int_equal(p.fault.kind, FAULT_WAIT);
+}
+
 /* LDS operations return in order (CDNA3 ISA, "Manually Inserted Wait States"), so the later read's
  * data stays; scalar loads share the counter and do not. */
 static void a_read_may_overwrite_what_an_earlier_one_will_write(void **state)
@@ -360,6 +378,7 @@ int main(void)
         cmocka_unit_test(undefined_lds_is_reported_where_it_is_stored),
         cmocka_unit_test(undefined_bytes_spoil_what_is_read_from_them),
         cmocka_unit_test(reads_must_be_waited_for),
+        cmocka_unit_test(a_full_counter_stalls_the_wave),
         cmocka_unit_test(a_read_may_overwrite_what_an_earlier_one_will_write),
         cmocka_unit_test(atomics_must_be_aligned),
     };

@@ -167,12 +167,16 @@ static void mark_busy(struct wave *w, const struct pending *p)
         bits[r / 64] |= UINT64_C(1) << r % 64;
 }
 
+/* Counters of 6, 4 and 3 bits (CDNA3 ISA, S_WAITCNT). */
+static const uint8_t counter_max[WAIT_COUNTERS] = {
+    [WAIT_VM] = 63, [WAIT_LGKM] = 15, [WAIT_EXP] = 7,
+};
+
 void wave_issue(struct wave *w, const struct inst *in, enum wait_counter counter,
                 enum opnd_kind kind, unsigned first, unsigned count, bool unordered)
 {
-    /* The hardware's counters are narrower: it has stalled the wave until some had returned. */
-    if (w->npending[counter] == PENDING_MAX)
-        wave_wait(w, counter, PENDING_MAX - 1);
+    /* A full counter stalls the wave until an operation has returned. */
+    wave_wait(w, counter, counter_max[counter] - 1u);
     if (w->npending[counter] == PENDING_MAX)
         wave_wait(w, counter, 0);
     struct pending *p = &w->pending[counter][w->npending[counter]++];
