@@ -12,8 +12,9 @@
 enum {
     ROPE_ELEM = 2, /* bytes of bf16 and fp16 */
     ROPE_WAVES = 8,
-    ROPE_MAX_SPANS = 8,
-    ROPE_MAX_PARTS = ROPE_MAX_SPANS + 1,
+    ROPE_MAX_PIECES = 4,
+    ROPE_MAX_SPANS = 16,
+    ROPE_MAX_PARTS = ROPE_MAX_SPANS + ROPE_MAX_PIECES,
 };
 
 /** Neighbouring elements of a head, held by one tile of heads x elements. */
@@ -23,11 +24,12 @@ struct rope_span {
     struct tir_type vector;    /* one head's weights, cosines: the same columns */
 };
 
-/** How a tile of heads is held. The first two parts are the halves of the rotating pairs, where
- * there are any: spans 0 and 1, or both in span 0. */
+/** How a tile of heads is held. The pairs that rotate are in pieces of power-of-two width: parts 2i
+ * and 2i + 1 are the two elements of those in piece i, which are spans 2i and 2i + 1 of memory or,
+ * packed, both in span i. What does not rotate follows. */
 struct rope_shape {
-    unsigned n_spans, n_parts;
-    bool rotates, packed;
+    unsigned n_spans, n_parts, n_pieces;
+    bool packed;
     struct rope_span spans[ROPE_MAX_SPANS];
 };
 
@@ -51,7 +53,7 @@ struct rope {
     struct att_cache cache[2]; /* k, v */
     struct tir_value token;    /* i32 */
     struct tir_value slot;     /* i64, negative: nowhere */
-    struct tir_value cos, sin; /* 1 x rotary_dim / 2 */
+    struct tir_value cos[ROPE_MAX_PIECES], sin[ROPE_MAX_PIECES]; /* 1 x the piece's pairs */
     struct tir_value inverse;  /* of the scales of a page: a head column */
 };
 

@@ -24,9 +24,9 @@ static struct tir_value inverse_rms(struct rope *p, const struct rope_shape *s,
     struct tir_value sum = {0};
     for (unsigned i = 0; i < s->n_parts; i++) {
         struct tir_value square = tir_mul(b, x->v[i], x->v[i]);
-        if (i == 0 && s->rotates) { /* pairs have one layout: one sum across lanes */
+        if (i < 2 * s->n_pieces) { /* pairs have one layout: one sum across lanes */
             i++;
-            square = tir_fma(b, x->v[1], x->v[1], square);
+            square = tir_fma(b, x->v[i], x->v[i], square);
         }
         const struct tir_value part = tir_row_sum(b, square);
         sum = sum.id ? tir_add(b, sum, part) : part;

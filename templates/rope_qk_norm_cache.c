@@ -14,7 +14,8 @@
  *
  * The elements a and b of a pair are two tiles with one layout: the rotation needs no cross-lane
  * traffic. NeoX pairs lie rotary_dim / 2 apart, which is two loads; GPT-J pairs are neighbours,
- * loaded as one dword and taken apart.
+ * loaded as one dword and taken apart. Where half of rotary_dim is no power of two, the pairs are
+ * in pieces that are.
  */
 #include "templates/rope.h"
 #include "templates/scalar.h"
@@ -23,7 +24,24 @@
 #include <stdio.h>
 #include <string.h>
 
-static bool is_power_of_two(int x) { return x > 0 && !(x & (x - 1)); }
+/* Pieces start and end at whole dwords of what is stored, or at 16 bytes where SHUFFLE keeps these
+ * together. */
+static bool check_rotary_dim(const struct att_variant *v, int rotary, struct att_why *why)
+{
+    const unsigned cache = tir_dtype_bits(att_cache_dtype(v)) / 8;
+    const unsigned narrow = v->out_dtype == ATT_OUT_DTYPE_FP8 || cache == 1 ? 1 : 2;
+    const int pairs = v->kv_layout == ATT_KV_LAYOUT_SHUFFLE ? 16 / (int)cache : 4 / (int)narrow;
+    if (rotary > v->head_dim)
+        return att_reject(why, ATT_ROTARY_DIM, "rotary_dim %d is more than head_dim %d", rotary,
+                          v->head_dim);
+    if (rotary % (2 * pairs))
+        return att_reject(why, ATT_ROTARY_DIM, "rotary_dim %d is not a multiple of %d: half of it "
+                          "has to be whole stores of %d elements", rotary, 2 * pairs, pairs);
+    if (__builtin_popcount((unsigned)rotary / 2) > ROPE_MAX_PIECES)
+        return att_reject(why, ATT_ROTARY_DIM, "rotary_dim %d: half of it is more than %d powers "
+                          "of two", rotary, ROPE_MAX_PIECES);
+    return true;
+}
 
 static bool check(const struct att_variant *v, const struct tir_machine *m, struct att_why *why)
 {
@@ -32,17 +50,10 @@ static bool check(const struct att_variant *v, const struct tir_machine *m, stru
     if (v->head_dim % 16 || v->head_dim > 512)
         return att_reject(why, ATT_HEAD_DIM,
                           "head_dim %d is not a multiple of 16 of at most 512", v->head_dim);
-    if (rotary > v->head_dim)
-        return att_reject(why, ATT_ROTARY_DIM, "rotary_dim %d is more than head_dim %d", rotary,
-                          v->head_dim);
-    if (rotary && (!is_power_of_two(rotary) || rotary < 16))
-        return att_reject(why, ATT_ROTARY_DIM,
-                          "rotary_dim %d is not a power of two of at least 16", rotary);
+    if (rotary && !check_rotary_dim(v, rotary, why))
+        return false;
     if (v->gate && v->bias)
         return att_reject(why, ATT_GATE, "a gate has no bias: gate and bias exclude each other");
-    if (rotary && v->kv_layout == ATT_KV_LAYOUT_SHUFFLE && rotary < 32)
-        return att_reject(why, ATT_ROTARY_DIM, "rotary_dim %d: half of it has to be a multiple of "
-                          "the elements that a SHUFFLE cache keeps together, 8 or 16", rotary);
     if (v->mrope != ATT_MROPE_NONE && !rotary)
         return att_reject(why, ATT_MROPE, "without rotation there are no sections of it");
     if (v->kv_scale == ATT_KV_SCALE_BLOCK && !att_cache_check_dims(v, why))

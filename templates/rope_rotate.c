@@ -8,24 +8,38 @@
 void rope_rotate(struct rope *p, struct rope_parts *x)
 {
     struct tir_builder *b = &p->b;
-    const struct tir_value c = rope_repeat(p, p->cos, x->v[0]), s = rope_repeat(p, p->sin, x->v[0]);
-    const struct tir_value first = x->v[0], second = x->v[1];
-    x->v[0] = tir_fma(b, first, c, tir_neg(b, tir_mul(b, second, s)));
-    x->v[1] = tir_fma(b, second, c, tir_mul(b, first, s));
+    for (unsigned i = 0; i < p->rotated.n_pieces; i++) {
+        struct tir_value *const pair = &x->v[2 * i], first = pair[0], second = pair[1];
+        const struct tir_value c = rope_repeat(p, p->cos[i], first);
+        const struct tir_value s = rope_repeat(p, p->sin[i], first);
+        pair[0] = tir_fma(b, first, c, tir_neg(b, tir_mul(b, second, s)));
+        pair[1] = tir_fma(b, second, c, tir_mul(b, first, s));
+    }
 }
 
-/* Cosines (0) or sines (1) of a position, f32. */
-static struct tir_value load_angles(struct rope *p, struct tir_value position, int which)
+/* One token's elements of the first halves of a piece, and its first pair. */
+static struct tir_type pairs_of(const struct rope *p, unsigned piece, int *first)
+{
+    const struct rope_shape *s = &p->rotated;
+    const struct rope_span *span = &s->spans[s->packed ? piece : 2 * piece];
+    *first = s->packed ? span->first / 2 : span->first;
+    return span->vector;
+}
+
+/* Cosines (0) or sines (1) of a position for a piece of the pairs, f32. */
+static struct tir_value load_angles(struct rope *p, struct tir_value position, unsigned piece,
+                                    int which)
 {
     struct tir_builder *b = &p->b;
     const bool wide = p->v->cos_sin == ATT_COS_SIN_F32;
     const int half = rope_rotary_dim(p->v) / 2, size = wide ? sizeof(float) : ROPE_ELEM;
     const struct tir_value base = tir_add(b, tir_arg(b, "cos_sin", TIR_I64),
                                           tir_mul(b, position, tir_i64(b, 2 * half * size)));
-    struct tir_type t = p->rotated.spans[0].vector;
+    int first;
+    struct tir_type t = pairs_of(p, piece, &first);
     t.dtype = (uint8_t)(wide ? TIR_F32 : p->dtype);
     const struct tir_view view = att_view(b, base, tir_i32(b, 1), tir_i32(b, 2 * half * size),
-                                          2 * half * size, which * half * size);
+                                          2 * half * size, (which * half + first) * size);
     return rope_short_nan(p, rope_to_f32(p, tir_tile_load(b, view, tir_i32(b, 0), t)));
 }
 
@@ -51,12 +65,14 @@ static struct tir_value vector_of(struct rope *p, const char *arg, struct tir_va
  * the first section_t, and behind section_h more. Interleaved: every third, as long as there are
  * some left.
  */
-static void choose_streams(struct rope *p, struct tir_value of[3])
+static void choose_streams(struct rope *p, unsigned piece, struct tir_value of[3])
 {
     struct tir_builder *b = &p->b;
-    struct tir_type t = p->rotated.spans[0].vector;
+    int before;
+    struct tir_type t = pairs_of(p, piece, &before);
     t.dtype = TIR_I32;
-    const struct tir_value pair = tir_col_index(b, t);
+    const struct tir_value column = tir_col_index(b, t);
+    const struct tir_value pair = tir_add(b, column, tir_int_like(b, column, before));
     const struct tir_value h = vector_of(p, "section_h", pair);
     if (p->v->mrope == ATT_MROPE_SECTIONS) {
         const struct tir_value first = vector_of(p, "section_t", pair);
@@ -73,17 +89,28 @@ static void choose_streams(struct rope *p, struct tir_value of[3])
                     tir_cmp_lt(b, pair, tir_mul(b, w, three)));
 }
 
+static void find_piece(struct rope *p, unsigned piece, const struct tir_value position[3])
+{
+    struct tir_builder *b = &p->b;
+    struct tir_value of[3], cos = load_angles(p, position[0], piece, 0);
+    struct tir_value sin = load_angles(p, position[0], piece, 1);
+    if (p->v->mrope != ATT_MROPE_NONE) {
+        choose_streams(p, piece, of);
+        for (int i = 1; i < 3; i++) {
+            cos = tir_select(b, of[i], load_angles(p, position[i], piece, 0), cos);
+            sin = tir_select(b, of[i], load_angles(p, position[i], piece, 1), sin);
+        }
+    }
+    p->cos[piece] = tir_named(b, "cos", cos);
+    p->sin[piece] = tir_named(b, "sin", sin);
+}
+
 void rope_find_angles(struct rope *p)
 {
-    struct tir_value position = load_position(p, 0), of[3];
-    p->cos = tir_named(&p->b, "cos", load_angles(p, position, 0));
-    p->sin = tir_named(&p->b, "sin", load_angles(p, position, 1));
-    if (p->v->mrope == ATT_MROPE_NONE)
-        return;
-    choose_streams(p, of);
-    for (int i = 1; i < 3; i++) {
-        position = load_position(p, i);
-        p->cos = tir_select(&p->b, of[i], load_angles(p, position, 0), p->cos);
-        p->sin = tir_select(&p->b, of[i], load_angles(p, position, 1), p->sin);
-    }
+    struct tir_value position[3];
+    const int streams = p->v->mrope == ATT_MROPE_NONE ? 1 : 3;
+    for (int i = 0; i < streams; i++)
+        position[i] = load_position(p, i);
+    for (unsigned i = 0; i < p->rotated.n_pieces; i++)
+        find_piece(p, i, position);
 }

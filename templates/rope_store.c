@@ -94,8 +94,9 @@ static void scatter(struct rope *p, const struct rope_source *s, const struct ro
     pairs.x /= 2;
     pairs.size *= 2;
     for (unsigned i = 0; i < s->shape->n_spans; i++) {
-        const bool packed = s->shape->packed && i == 0;
-        att_cache_store(packed ? &pairs : &t->cache, rows, s->shape->spans[i].first, raw[i]);
+        const bool packed = s->shape->packed && i < s->shape->n_pieces;
+        const int first = s->shape->spans[i].first;
+        att_cache_store(packed ? &pairs : &t->cache, rows, packed ? first / 2 : first, raw[i]);
     }
 }
 

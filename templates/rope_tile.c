@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * How heads are held: as spans of neighbouring elements in memory, and in f32 as parts, the first
- * two of which are the halves of the pairs that rotate.
+ * of which are the halves of the pairs that rotate.
  */
 #include "templates/rope.h"
 #include "templates/scalar.h"
@@ -67,33 +67,48 @@ static void add_panels(struct rope *p, struct rope_shape *s, unsigned first, uns
 
 static unsigned min_u(unsigned a, unsigned b) { return a < b ? a : b; }
 
-/* Lanes that share a head: 16 elements each, of the rotating ones at least 4 in either half, or 2
- * where a lane would have too many of the others then. */
+static unsigned lowest_bit(unsigned x) { return x & -x; }
+
+/* Lanes that share a head: 16 elements each, of the narrowest piece at least 4 in either half, or 2
+ * where a lane would have too many of the others then, and 2 of the narrowest panel. */
 static unsigned lanes_of_head(unsigned dim, unsigned rotary)
 {
     const unsigned most = log2u(min_u(dim / 16, 64));
     if (!rotary)
         return most;
-    const unsigned wide = min_u(most, log2u(rotary / 8));
-    return dim >> wide > 32 ? min_u(most, log2u(rotary / 4)) : wide;
+    const unsigned piece = lowest_bit(rotary / 2), panel = lowest_bit(dim - rotary);
+    const unsigned bound = panel ? min_u(most, log2u(panel / 2)) : most;
+    const unsigned wide = min_u(bound, log2u(piece < 4 ? 1 : piece / 4));
+    return dim >> wide > 32 ? min_u(bound, log2u(piece / 2)) : wide;
+}
+
+/* The pairs that rotate, in pieces of power-of-two width. */
+static void add_pieces(struct rope *p, struct rope_shape *s, unsigned half, unsigned lane_bits)
+{
+    for (unsigned first = 0; first < half; s->n_pieces++) {
+        const unsigned width = 1u << log2u(half - first);
+        if (s->packed) {
+            add_span(p, s, 2 * first, width, TIR_I32, lane_bits);
+        } else {
+            add_span(p, s, first, width, p->dtype, lane_bits);
+            add_span(p, s, half + first, width, p->dtype, lane_bits);
+        }
+        first += width;
+    }
 }
 
 /* The widest load is 16 bytes, and no lane is without an element of any panel. */
 void rope_choose_shapes(struct rope *p)
 {
     const unsigned dim = (unsigned)p->v->head_dim, rotary = (unsigned)rope_rotary_dim(p->v);
-    const unsigned narrowest = dim & -dim; /* a panel as narrow as this may come last */
+    const unsigned narrowest = lowest_bit(dim); /* a panel as narrow as this may come last */
     const unsigned lane_bits = lanes_of_head(dim, rotary);
     p->rows = 64 >> lane_bits;
     struct rope_shape *s = &p->rotated;
-    s->rotates = rotary != 0;
     s->packed = p->v->rope == ATT_ROPE_GPTJ;
-    if (s->packed)
-        add_span(p, s, 0, rotary / 2, TIR_I32, lane_bits);
-    for (unsigned half = 0; half < 2 && s->rotates && !s->packed; half++)
-        add_span(p, s, half * rotary / 2, rotary / 2, p->dtype, lane_bits);
+    add_pieces(p, s, rotary / 2, lane_bits);
     add_panels(p, s, rotary, lane_bits);
-    s->n_parts = s->n_spans + s->packed;
+    s->n_parts = s->n_spans + (s->packed ? s->n_pieces : 0);
     add_panels(p, &p->plain, 0, log2u(min_u(min_u(dim / 8, 64), narrowest)));
     p->plain.n_parts = p->plain.n_spans;
 }
@@ -138,9 +153,9 @@ struct rope_parts rope_unpack(struct rope *p, const struct rope_shape *s,
     struct rope_parts x;
     unsigned n = 0;
     for (unsigned i = 0; i < s->n_spans; i++) {
-        if (s->packed && i == 0) {
-            x.v[n++] = half_of(p, raw[0], false);
-            x.v[n++] = half_of(p, raw[0], true);
+        if (s->packed && i < s->n_pieces) {
+            x.v[n++] = half_of(p, raw[i], false);
+            x.v[n++] = half_of(p, raw[i], true);
         } else {
             x.v[n++] = rope_to_f32(p, raw[i]);
         }
@@ -166,9 +181,9 @@ void rope_pack(struct rope *p, const struct rope_shape *s, const struct rope_par
 {
     unsigned n = 0;
     for (unsigned i = 0; i < s->n_spans; i++) {
-        if (s->packed && i == 0) {
-            raw[0] = join(p, x->v[0], x->v[1]);
-            n = 2;
+        if (s->packed && i < s->n_pieces) {
+            raw[i] = join(p, x->v[n], x->v[n + 1]);
+            n += 2;
         } else {
             raw[i] = x->v[n++];
         }

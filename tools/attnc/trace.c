@@ -111,6 +111,16 @@ void *trace_room(struct trace_run *run, size_t count, size_t size)
     return device;
 }
 
+static void *ones(struct trace_run *run, size_t count)
+{
+    float *scales = malloc(count * sizeof(*scales));
+    for (size_t i = 0; scales && i < count; i++)
+        scales[i] = 1;
+    void *device;
+    keep(run, scales, count * sizeof(*scales), &device);
+    return device;
+}
+
 void trace_cache(struct trace_run *run, const struct attn_cache_desc *desc, size_t slots,
                  int head_dim, int head_dim_v, struct attn_cache *cache)
 {
@@ -118,12 +128,8 @@ void trace_cache(struct trace_run *run, const struct attn_cache_desc *desc, size
                                           [ATTN_FP8] = "fp8", [ATTN_INT8] = "int8" };
     cache->k = trace_random(run, dtypes[desc->dtype], slots * head_dim);
     cache->v = trace_random(run, dtypes[desc->dtype], slots * head_dim_v);
-    float *scales = malloc((slots + 1) * sizeof(*scales));
-    for (size_t i = 0; scales && i <= slots; i++)
-        scales[i] = 1;
-    void *device;
-    keep(run, scales, (slots + 1) * sizeof(*scales), &device);
-    cache->k_scale = cache->v_scale = device;
+    cache->k_scale = ones(run, slots + 1);
+    cache->v_scale = ones(run, slots + 1);
 }
 
 int32_t *trace_steps(struct trace_run *run, size_t count, int32_t first, int32_t step)
