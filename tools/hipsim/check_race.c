@@ -113,6 +113,18 @@ void race_barrier(struct workgroup *wg)
         wg->waves[i]->acquired = acquired;
 }
 
+void race_grid_arrive(struct wave *w)
+{
+    if (w->wg->race)
+        race_global_release(w->wg->race->global, w);
+}
+
+void race_grid_pass(struct wave *w)
+{
+    if (w->wg->race)
+        w->acquired = race_global_now(w->wg->race->global);
+}
+
 /* The other workgroup, as far as it is another one. */
 static void name_group(const struct workgroup *wg, uint64_t index, char *text, size_t size)
 {

@@ -30,6 +30,11 @@ void race_begin(struct race *race);
 /** The workgroup's barrier has opened. */
 void race_barrier(struct workgroup *wg);
 
+/** The wave is at a barrier of the whole grid, or has passed it: what all waves that were there did
+ *  before comes first. */
+void race_grid_arrive(struct wave *w);
+void race_grid_pass(struct wave *w);
+
 /**
  * Notes an access that mem_resolve() has allowed and compares it with what other waves did. False
  * after a report. Stores that collide are only remembered: race_settle() judges them when their
@@ -67,6 +72,9 @@ struct race_global;
 struct race_global *race_global_create(struct race_shadow *shadow);
 void race_global_destroy(struct race_global *g);
 void race_global_begin(struct race_global *g);
+/** Releases what the workgroup did before its last barrier and the wave since; the stamp. */
+uint64_t race_global_release(struct race_global *g, const struct wave *w);
+uint64_t race_global_now(const struct race_global *g);
 /** race_access() for global memory. */
 bool race_global_access(struct race_global *g, struct wave *w, const struct inst *in,
                         const struct lane_mem *m, unsigned bytes, enum mem_direction direction);

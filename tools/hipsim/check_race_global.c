@@ -330,7 +330,7 @@ static bool release_interval(struct race_global *g, struct interval *j, const st
 }
 
 /* The wave's next access begins another interval, lest it be taken for a released one. */
-static uint64_t release_all(struct race_global *g, const struct wave *w)
+uint64_t race_global_release(struct race_global *g, const struct wave *w)
 {
     struct race_shadow *s = g->shadow;
     const uint16_t bit = (uint16_t)(1u << w->id);
@@ -350,6 +350,11 @@ static uint64_t release_all(struct race_global *g, const struct wave *w)
             g->current = 0;
     }
     return stamp ? stamp : atomic_load(&s->clock);
+}
+
+uint64_t race_global_now(const struct race_global *g)
+{
+    return atomic_load(&g->shadow->clock);
 }
 
 static _Atomic uint64_t *location(struct race_global *g, uint64_t address)
@@ -661,7 +666,7 @@ bool race_global_access(struct race_global *g, struct wave *w, const struct inst
     if (g->held) /* the part before of an instruction that stores in several */
         race_global_settle(g, w, in);
     if (atomic && direction & MEM_WRITE)
-        release_at(g, m, release_all(g, w));
+        release_at(g, m, race_global_release(g, w));
     if (atomic && (direction == MEM_READ || in->dst.kind != OPND_NONE)) {
         FOR_LANES(l, m->lanes)
             g->acquire[g->nacquire++] = m->addr[l];

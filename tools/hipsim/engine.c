@@ -31,7 +31,7 @@ struct engine {
     struct race_shadow *shadow; /* NULL: there is nothing to compare */
 };
 
-/* What one host thread needs to run workgroups, reused from one to the next. */
+/* What running a workgroup needs, reused from one to the next. */
 struct worker {
     struct engine *engine;
     struct workgroup wg;
@@ -44,8 +44,26 @@ struct worker {
     struct code_slots code;
     struct counters counters;
     uint32_t nwaves;
-    bool failed; /* out of memory */
+    bool busy;           /* its workgroup has not ended; */
+    uint64_t turn;       /* after so many more steps of 4,096 instructions others go on; 0: now */
+    bool paused;         /* that has happened to it */
 };
+
+/*
+ * A host thread and the workgroups that are resident on it. Normally that is one after the other.
+ * Workgroups of a cooperative launch are all resident, since they wait for each other; and one
+ * that has run for very long may be waiting for another too, so from then on it takes turns with
+ * further ones.
+ */
+struct host {
+    struct engine *engine;
+    struct worker **workers;
+    uint32_t n;
+};
+
+#define LONG_TURN 8192u  /* 32 M instructions: more than workgroups of attention kernels execute */
+#define SHORT_TURN 16u
+#define RESIDENTS_MAX 256u /* of a thread, if the launch is not cooperative */
 
 static uint64_t next_random(uint64_t *state)
 {
@@ -412,7 +430,7 @@ static void run_wave(struct worker *k, struct wave *w, const struct wave *other)
         }
         step(k, w, in);
         if ((w->executed & 0xfff) == 0
-            && atomic_load_explicit(&k->engine->stop, memory_order_relaxed))
+            && (--k->turn == 0 || atomic_load_explicit(&k->engine->stop, memory_order_relaxed)))
             return;
     }
 }
@@ -463,28 +481,39 @@ static void report_deadlock(struct workgroup *wg)
     }
 }
 
-/* True when the workgroup ran to its end. */
-static bool run_workgroup(struct worker *k, uint64_t index)
+/* Waves whose barrier of the grid has opened go on. True if one waits still. */
+static bool wait_for_grid(struct workgroup *wg)
 {
-    struct workgroup *wg = &k->wg;
-    struct launch *l = k->engine->launch;
+    bool waits = false;
+    for (uint32_t i = 0; i < wg->nwaves; i++) {
+        struct wave *w = wg->waves[i];
+        if (w->state != WAVE_AT_GRID_BARRIER)
+            continue;
+        if (wg->launch->grid_barrier[w->grid_barrier].opened == w->grid_opened) {
+            waits = true;
+            continue;
+        }
+        w->state = WAVE_RUNNING;
+        race_grid_pass(w);
+    }
+    return waits;
+}
+
+static void begin_workgroup(struct worker *k, uint64_t index)
+{
+    const struct launch *l = k->engine->launch;
     init_workgroup(k, index);
     if (l->observer && l->observer->workgroup_begin)
-        l->observer->workgroup_begin(l->observer->ctx, wg);
-    for (;;) {
-        struct wave *w = l->order == ORDER_SEEDED ? random_wave(k) : behind(wg, NULL);
-        if (!w)
-            break;
-        run_wave(k, w, behind(wg, w));
-        if (atomic_load_explicit(&k->engine->stop, memory_order_relaxed))
-            return false;
-        if (w->state == WAVE_FAULTED)
-            return false;
-        if (w->state != WAVE_RUNNING)
-            release_barrier(wg);
-        if (l->fault.kind != FAULT_NONE)
-            return false;
-    }
+        l->observer->workgroup_begin(l->observer->ctx, &k->wg);
+    k->busy = true;
+    k->paused = false;
+}
+
+/* No wave can run: has the workgroup ended? If not, that is a deadlock. */
+static bool end_workgroup(struct worker *k)
+{
+    struct workgroup *wg = &k->wg;
+    const struct launch *l = k->engine->launch;
     for (uint32_t i = 0; i < wg->nwaves; i++) {
         if (wg->waves[i]->state != WAVE_ENDED) {
             report_deadlock(wg);
@@ -495,7 +524,35 @@ static bool run_workgroup(struct worker *k, uint64_t index)
         l->observer->workgroup_end(l->observer->ctx, wg);
     k->counters.workgroups++;
     k->counters.waves += wg->nwaves;
-    return true;
+    k->busy = false;
+    return l->fault.kind == FAULT_NONE;
+}
+
+/* Runs the workgroup until it has ended, waits for others, or its turn is over. False when the
+ * dispatch has come to its end. */
+static bool take_turn(struct worker *k)
+{
+    struct workgroup *wg = &k->wg;
+    const struct launch *l = k->engine->launch;
+    const bool waits = wait_for_grid(wg);
+    k->turn = k->paused || l->cooperative ? SHORT_TURN : LONG_TURN;
+    while (k->turn > 0) {
+        struct wave *w = l->order == ORDER_SEEDED ? random_wave(k) : behind(wg, NULL);
+        if (!w)
+            break;
+        run_wave(k, w, behind(wg, w));
+        if (atomic_load_explicit(&k->engine->stop, memory_order_relaxed)
+            || w->state == WAVE_FAULTED)
+            return false;
+        if (w->state != WAVE_RUNNING)
+            release_barrier(wg);
+        if (l->fault.kind != FAULT_NONE)
+            return false;
+    }
+    k->paused = true;
+    if (k->turn == 0 || waits || wait_for_grid(wg))
+        return true;
+    return end_workgroup(k);
 }
 
 void counters_add(struct counters *sum, const struct counters *c)
@@ -514,19 +571,95 @@ void counters_add(struct counters *sum, const struct counters *c)
     sum->store_bytes += c->store_bytes;
 }
 
-static void *worker_main(void *arg)
+static bool add_worker(struct host *h)
 {
-    struct worker *k = arg;
-    struct engine *e = k->engine;
-    while (!atomic_load(&e->stop)) {
-        uint64_t index = atomic_fetch_add(&e->next, 1);
-        if (index >= e->last)
-            break;
-        if (!run_workgroup(k, index))
-            atomic_store(&e->stop, true);
+    struct worker **grown = realloc(h->workers, (h->n + 1) * sizeof(*grown));
+    struct worker *k = malloc(sizeof(*k));
+    if (grown)
+        h->workers = grown;
+    if (!grown || !k || !worker_init(k, h->engine)) {
+        free(k);
+        return false;
     }
+    h->workers[h->n++] = k;
+    return true;
+}
+
+static void host_free(struct host *h)
+{
+    for (uint32_t i = 0; i < h->n; i++) {
+        worker_free(h->workers[i]);
+        free(h->workers[i]);
+    }
+    free(h->workers);
+}
+
+static bool begin_next(struct worker *k)
+{
+    struct engine *e = k->engine;
+    uint64_t index = atomic_load(&e->next) < e->last ? atomic_fetch_add(&e->next, 1) : e->last;
+    if (index >= e->last)
+        return false;
+    begin_workgroup(k, index);
+    return true;
+}
+
+/* Nobody has executed anything since all were asked: a barrier of the grid that cannot open. */
+static void report_grid_deadlock(struct host *h)
+{
+    for (uint32_t i = 0; i < h->n; i++) {
+        struct workgroup *wg = &h->workers[i]->wg;
+        for (uint32_t j = 0; h->workers[i]->busy && j < wg->nwaves; j++) {
+            struct wave *w = wg->waves[j];
+            if (w->state != WAVE_AT_GRID_BARRIER)
+                continue;
+            wave_fault(w, NULL, FAULT_DEADLOCK, 0,
+                       "no wave can run: wave %u waits at a barrier of the grid for %u more", w->id,
+                       wg->launch->grid_barrier[w->grid_barrier].left + 1);
+            return;
+        }
+    }
+}
+
+/* A turn for each resident workgroup. False when there is nothing left to do. */
+static bool run_round(struct host *h)
+{
+    struct engine *e = h->engine;
+    const uint32_t limit = e->launch->cooperative ? UINT32_MAX : RESIDENTS_MAX;
+    uint64_t before = 0, after = 0;
+    bool busy = false;
+    for (uint32_t i = 0; i < h->n; i++) {
+        struct worker *k = h->workers[i];
+        before += k->counters.instructions;
+        while (k->busy || begin_next(k)) {
+            if (!take_turn(k)) {
+                atomic_store(&e->stop, true);
+                return false;
+            }
+            if (k->busy)
+                break;
+        }
+        after += k->counters.instructions;
+        busy |= k->busy;
+        if (k->busy && i + 1 == h->n && h->n < limit && atomic_load(&e->next) < e->last)
+            add_worker(h);
+    }
+    if (busy && before == after) {
+        report_grid_deadlock(h);
+        atomic_store(&e->stop, true);
+    }
+    return busy;
+}
+
+static void *host_main(void *arg)
+{
+    struct host *h = arg;
+    struct engine *e = h->engine;
+    while (!atomic_load(&e->stop) && run_round(h))
+        ;
     pthread_mutex_lock(&e->lock);
-    counters_add(&e->launch->counters, &k->counters);
+    for (uint32_t i = 0; i < h->n; i++)
+        counters_add(&e->launch->counters, &h->workers[i]->counters);
     pthread_mutex_unlock(&e->lock);
     return NULL;
 }
@@ -540,27 +673,29 @@ static int refuse(struct launch *l, const char *why)
 }
 
 /* Threads beyond the first are a matter of speed only: those that cannot start are done without. */
-static int run_workers(struct engine *e, uint32_t threads)
+static int run_hosts(struct engine *e, uint32_t threads)
 {
-    struct worker *workers = calloc(threads, sizeof(*workers));
+    struct host *hosts = calloc(threads, sizeof(*hosts));
     pthread_t *ids = calloc(threads, sizeof(*ids));
     uint32_t started = 0;
-    while (workers && ids && started < threads && worker_init(&workers[started], e)) {
-        if (started > 0
-            && pthread_create(&ids[started], NULL, worker_main, &workers[started]) != 0) {
-            worker_free(&workers[started]);
+    while (hosts && ids && started < threads) {
+        struct host *h = &hosts[started];
+        h->engine = e;
+        if (!add_worker(h)
+            || (started > 0 && pthread_create(&ids[started], NULL, host_main, h) != 0)) {
+            host_free(h);
             break;
         }
         started++;
     }
     if (started > 0)
-        worker_main(&workers[0]);
+        host_main(&hosts[0]);
     for (uint32_t i = 0; i < started; i++) {
         if (i > 0)
             pthread_join(ids[i], NULL);
-        worker_free(&workers[i]);
+        host_free(&hosts[i]);
     }
-    free(workers);
+    free(hosts);
     free(ids);
     return started > 0 ? 0 : -1;
 }
@@ -584,6 +719,8 @@ static int prepare(struct engine *e, struct launch *l)
     }
     if (l->nvgpr > VGPR_FILE || l->nagpr > VGPR_FILE || l->nuser_sgpr > 32)
         return refuse(l, "the launch asks for more registers than a wave has");
+    for (uint32_t i = 0; i < GRID_BARRIERS; i++) /* as the runtime's own kernel sets them */
+        l->grid_barrier[i] = (struct grid_barrier){.left = (uint32_t)groups - 1};
     e->next = l->first_workgroup;
     e->last = groups;
     if (l->count_workgroup && l->first_workgroup + l->count_workgroup < groups)
@@ -610,9 +747,11 @@ int engine_run(struct launch *l)
         return -1;
     uint64_t remaining = e.last > e.next ? e.last - e.next : 0;
     uint64_t threads = l->threads ? l->threads : (uint64_t)sysconf(_SC_NPROCESSORS_ONLN);
+    if (l->cooperative)
+        threads = 1;
     if (threads > remaining)
         threads = remaining ? remaining : 1;
-    const int started = run_workers(&e, (uint32_t)threads);
+    const int started = run_hosts(&e, (uint32_t)threads);
     finish(&e);
     if (started < 0)
         return refuse(l, "out of memory for the waves of a workgroup");
@@ -656,10 +795,7 @@ void engine_group_destroy(struct engine_group *g)
 
 struct workgroup *engine_group_start(struct engine_group *g, uint64_t index)
 {
-    const struct launch *l = g->engine.launch;
-    init_workgroup(&g->worker, index);
-    if (l->observer && l->observer->workgroup_begin)
-        l->observer->workgroup_begin(l->observer->ctx, &g->worker.wg);
+    begin_workgroup(&g->worker, index);
     return &g->worker.wg;
 }
 
@@ -690,19 +826,7 @@ bool engine_group_release(struct engine_group *g)
 
 bool engine_group_finish(struct engine_group *g)
 {
-    struct workgroup *wg = &g->worker.wg;
-    const struct launch *l = g->engine.launch;
-    for (uint32_t i = 0; i < wg->nwaves; i++) {
-        if (wg->waves[i]->state != WAVE_ENDED) {
-            report_deadlock(wg);
-            return false;
-        }
-    }
-    if (l->observer && l->observer->workgroup_end)
-        l->observer->workgroup_end(l->observer->ctx, wg);
-    g->worker.counters.workgroups++;
-    g->worker.counters.waves += wg->nwaves;
-    return l->fault.kind == FAULT_NONE;
+    return end_workgroup(&g->worker);
 }
 
 const struct counters *engine_group_counters(const struct engine_group *g)

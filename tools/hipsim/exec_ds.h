@@ -13,7 +13,9 @@ void ds_exec_write_addtid(struct wave *w, const struct inst *in);
 void ds_exec_append(struct wave *w, const struct inst *in);
 void ds_exec_transpose(struct wave *w, const struct inst *in);
 void ds_exec_nop(struct wave *w, const struct inst *in);
-void ds_exec_gws(struct wave *w, const struct inst *in);
+void ds_exec_gws_init(struct wave *w, const struct inst *in);
+void ds_exec_gws_barrier(struct wave *w, const struct inst *in);
+void ds_exec_gws_semaphore(struct wave *w, const struct inst *in);
 
 /** Counts the instruction as an outstanding LDS operation that writes its destination. */
 void ds_issue(struct wave *w, const struct inst *in);

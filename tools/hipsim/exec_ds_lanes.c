@@ -5,6 +5,7 @@
  */
 #include <string.h>
 
+#include "tools/hipsim/check_race.h"
 #include "tools/hipsim/exec_ds.h"
 #include "tools/hipsim/mem.h"
 
@@ -275,7 +276,66 @@ void ds_exec_nop(struct wave *w, const struct inst *in)
     ds_issue(w, in);
 }
 
-void ds_exec_gws(struct wave *w, const struct inst *in)
+/* M0[21:16] + offset: the resource. */
+static struct grid_barrier *grid_barrier(const struct wave *w, const struct inst *in, uint32_t *id)
 {
-    wave_fault(w, in, FAULT_TRAP, 0, "global wave sync is not simulated");
+    *id = ((w->sgpr[SGPR_M0] >> 16 & 63) + (uint32_t)in->imm_offset) % GRID_BARRIERS;
+    return &w->launch->grid_barrier[*id];
+}
+
+/* The operand of global wave sync: the register that the address field names, first active lane. */
+static bool gws_value(struct wave *w, const struct inst *in, uint32_t *value)
+{
+    const uint64_t exec = wave_exec(w), lane = exec ? exec & -exec : 1;
+    uint32_t tmp[WAVE_LANES];
+
+    if (!mem_defined(w, in, &in->src[SRC_ADDR], lane, "the number of waves"))
+        return false;
+    *value = src_rows(w, &in->src[SRC_ADDR], tmp)[__builtin_ctzll(lane)];
+    return true;
+}
+
+void ds_exec_gws_init(struct wave *w, const struct inst *in)
+{
+    uint32_t id, value;
+
+    if (!gws_value(w, in, &value))
+        return;
+    grid_barrier(w, in, &id)->left = value;
+    ds_issue(w, in);
+}
+
+/*
+ * DS_GWS_BARRIER: the wave that finds nobody left to wait for opens the barrier and sets how many
+ * the next one waits for; the others count down and wait.
+ */
+void ds_exec_gws_barrier(struct wave *w, const struct inst *in)
+{
+    uint32_t id, value;
+    struct grid_barrier *barrier = grid_barrier(w, in, &id);
+
+    if (!w->launch->cooperative) {
+        wave_fault(w, in, FAULT_TRAP, 0,
+                   "a barrier of the grid in a launch that is not cooperative");
+        return;
+    }
+    if (!gws_value(w, in, &value))
+        return;
+    ds_issue(w, in);
+    race_grid_arrive(w);
+    if (barrier->left == 0) {
+        barrier->left = value;
+        barrier->opened++;
+        race_grid_pass(w);
+        return;
+    }
+    barrier->left--;
+    w->grid_barrier = id;
+    w->grid_opened = barrier->opened;
+    w->state = WAVE_AT_GRID_BARRIER;
+}
+
+void ds_exec_gws_semaphore(struct wave *w, const struct inst *in)
+{
+    wave_fault(w, in, FAULT_TRAP, 0, "semaphores of global wave sync are not simulated");
 }

@@ -345,6 +345,7 @@ hipError_t hip_kernel_run(const struct hip_kernel_work *work, struct hip_device 
     launch->budget = options.budget;
     launch->threads = (uint32_t)options.threads;
     launch->keep_going = !options.halt;
+    launch->cooperative = work->cooperative;
     launch->sendmsg = hip_hostcall_message;
     if (!(options.checks & CHECK_UNINIT))
         hipsim_mem_trust_existing();

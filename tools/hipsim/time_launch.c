@@ -335,8 +335,10 @@ int time_launch_run(struct launch *launch, const struct time_config *config,
                     struct hipsim_time_report *report)
 {
     struct timed t = {.launch = launch, .config = config, .report = report};
-    if (!prepare(&t) || launch->count_workgroup)
-        return engine_run(launch); /* which says what is wrong; a part of a grid is not timed */
+    /* The engine says what is wrong. A part of a grid is not timed, nor are workgroups that wait
+     * for each other: the model runs them one after the other. */
+    if (!prepare(&t) || launch->count_workgroup || launch->cooperative)
+        return engine_run(launch);
     t.code = time_code_create(launch->code, &config->params);
     start_report(&t);
     bool ok = t.code && probe_sharing(&t) && take_samples(&t);

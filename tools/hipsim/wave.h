@@ -46,7 +46,9 @@ enum mode_bits {
     MODE_VSKIP = 1 << 28,      /* vector instructions are skipped */
 };
 
-enum wave_state { WAVE_RUNNING, WAVE_AT_BARRIER, WAVE_HALTED, WAVE_ENDED, WAVE_FAULTED };
+enum wave_state {
+    WAVE_RUNNING, WAVE_AT_BARRIER, WAVE_AT_GRID_BARRIER, WAVE_HALTED, WAVE_ENDED, WAVE_FAULTED
+};
 
 enum wait_counter { WAIT_VM, WAIT_LGKM, WAIT_EXP, WAIT_COUNTERS };
 
@@ -106,6 +108,10 @@ struct wave {
     uint64_t executed;      /* instructions */
     uint32_t id;            /* in the workgroup */
     uint64_t lanes;         /* EXEC at launch: lanes that exist in a partial wave */
+
+    /* WAVE_AT_GRID_BARRIER: at which, and how often that had opened before. */
+    uint32_t grid_barrier;
+    uint64_t grid_opened;
 
     uint64_t skipped_barrier; /* lanes that were inactive at the wave's last barrier */
     uint64_t barrier_at;      /* its offset in the code */
@@ -234,6 +240,13 @@ struct code;   /* decode.h */
 struct memory; /* the simulated address space; owned and defined by the memory side */
 
 /* One dispatch. Zero-initialise, fill, hand to engine_run(). */
+/* A resource of global wave sync: how many waves it waits for besides the one that opens it. */
+struct grid_barrier {
+    uint32_t left;
+    uint64_t opened;
+};
+enum { GRID_BARRIERS = 64 };
+
 struct launch {
     struct code *code;
     const char *kernel;     /* name for reports */
@@ -263,6 +276,8 @@ struct launch {
     uint64_t budget;        /* instructions per wave, 0: none */
     uint32_t threads;       /* host threads, 0: one per core */
     bool keep_going;        /* what hardware would not stop at is noted, see wave_finding() */
+    bool cooperative;       /* all workgroups are resident together, on one host thread */
+    struct grid_barrier grid_barrier[GRID_BARRIERS]; /* the engine's */
     bool timed;             /* the timing model steps the waves */
     const struct observer *observer;
     void (*trap)(struct wave *w, const struct inst *in);    /* s_trap; NULL faults */
