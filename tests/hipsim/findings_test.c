@@ -9,7 +9,7 @@ static void expect(const char *text, enum fault_kind kind)
     for (unsigned going = 0; going < 2; going++) {
         struct program p = program_new(GFX942);
         p.checks = CHECK_ALL;
-        p.keep_going = going;
+        p.keep_going = going ? CHECK_ALL : 0;
         p.block = 128;
         p.lds_bytes = 1024;
         p.v_valid[1] = 0;
@@ -48,7 +48,7 @@ static void values_are_those_that_are_there(void **state)
 {
     (void)state;
     struct program p = program_new(GFX942);
-    p.keep_going = true;
+    p.keep_going = CHECK_ALL;
     p.lds_bytes = 1024;
     program_lanes(&p, 10, 4);
     program_fill(&p, 11, 21);
@@ -68,7 +68,7 @@ static void places_are_named_once(void **state)
 {
     (void)state;
     struct program p = program_new(GFX942);
-    p.keep_going = true;
+    p.keep_going = CHECK_ALL;
     p.s_valid[8] = 0;
     program_try(&p, "s_mov_b32 s0, 5\nloop:\ns_cmp_eq_u32 s8, 0\ns_cbranch_scc0 over\nover:\n"
                     "s_sub_u32 s0, s0, 1\ns_cmp_lg_u32 s0, 0\ns_cbranch_scc1 loop");

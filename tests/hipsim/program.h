@@ -33,7 +33,7 @@ struct program {
     uint32_t lds_bytes;
     uint32_t private_bytes;
     uint32_t checks;
-    bool keep_going;
+    uint32_t keep_going; /* enum check_bits */
     uint64_t budget;
     enum wave_order order;
     uint64_t seed;

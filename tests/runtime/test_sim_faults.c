@@ -383,7 +383,8 @@ int main(int argc, char **argv)
     pack_path = argv[2];
     hip = simulator_load(library_path);
     char why[256];
-    if (!hip.hipsim_configure("target=gfx942+gfx950,devices=2,memory=1", why, sizeof(why)) ||
+    if (!hip.hipsim_configure("target=gfx942+gfx950,devices=2,memory=1,halt=on", why,
+                              sizeof(why)) ||
         attn_pack_open(pack_path, &pack))
         return 2;
     const struct CMUnitTest tests[] = {

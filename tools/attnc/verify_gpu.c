@@ -52,7 +52,7 @@ static bool configure(const char *path, const char *target, char *why, size_t wh
                                               : dlerror());
         return false;
     }
-    snprintf(text, sizeof(text), "target=%s,checks=on", target);
+    snprintf(text, sizeof(text), "target=%s,checks=on,halt=on", target);
     return hipsim_configure(text, why, why_size);
 }
 

@@ -344,7 +344,7 @@ hipError_t hip_kernel_run(const struct hip_kernel_work *work, struct hip_device 
     launch->seed = options.seed;
     launch->budget = options.budget;
     launch->threads = (uint32_t)options.threads;
-    launch->keep_going = !options.halt;
+    launch->keep_going = CHECK_ALL & ~(uint32_t)options.halt;
     launch->cooperative = work->cooperative;
     launch->sendmsg = hip_hostcall_message;
     if (!(options.checks & CHECK_UNINIT))

@@ -54,7 +54,7 @@ struct hipsim_launch_stats {
     uint64_t instructions, salu, valu, mfma, vmem, smem, lds, branch;
     double microseconds; /* modelled */
     int device;
-    uint64_t findings; /* with halt=off: what the checks found, counting repetitions */
+    uint64_t findings; /* what the checks found and did not halt at, counting repetitions */
 };
 
 /** The calling thread's last launch. False if it has not launched anything. */
@@ -77,7 +77,7 @@ HIPSIM_API double hipsim_device_time(int device);
 HIPSIM_API void hipsim_fail_call(uint64_t nth, int error);
 
 /**
- * What the checks have found so far in launches that went on (option halt=off), counting
+ * What the checks have found so far in launches that went on (option halt), counting
  * repetitions; reports are made once per place. Such launches return hipSuccess: a program that
  * must fail on findings asks here before it ends.
  */

@@ -38,7 +38,7 @@ struct options options_default(void)
         .devices = 1,
         .checks = CHECK_DEFAULT,
         .budget = DEFAULT_BUDGET,
-        .halt = 1,
+        .halt = CHECK_HALTS,
         .hip = 5,
         .fail_error = 2,
     };

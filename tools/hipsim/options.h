@@ -13,7 +13,7 @@ struct options {
     uint64_t seed;
     uint64_t threads;
     uint64_t budget;
-    uint64_t halt;
+    uint64_t halt; /* enum check_bits */
     uint64_t hip;
     uint64_t fail_call;
     uint64_t fail_error;

@@ -127,8 +127,9 @@ bool wave_finding(struct wave *w, const struct inst *in, enum fault_kind kind, u
     struct launch *l = w->launch;
     va_list args;
     va_start(args, format);
-    if (l->keep_going) {
-        enum fault_kind why = cause(w, kind);
+    const enum fault_kind why = cause(w, kind);
+    const bool go_on = l->keep_going >> why & 1;
+    if (go_on) {
         uint64_t at = why != kind ? w->stale.read
             : in ? in->offset : w->pc - code_address(l->code);
         __atomic_fetch_add(&l->findings, 1, __ATOMIC_RELAXED);
@@ -138,7 +139,7 @@ bool wave_finding(struct wave *w, const struct inst *in, enum fault_kind kind, u
         stop(w, in, kind, lanes, format, args);
     }
     va_end(args);
-    return l->keep_going;
+    return go_on;
 }
 
 void launch_forget_findings(struct launch *l)

@@ -229,6 +229,10 @@ enum check_bits {
     /* Wait states are LLVM's rules; hand-written kernels that are known to run keep fewer. Nor is
      * EXEC anything to the barrier itself. */
     CHECK_DEFAULT = CHECK_ALL & ~(CHECK_HAZARD | CHECK_DIVERGE),
+    /* What ends a launch unless the user says otherwise. The rest is what hardware goes on from,
+     * and what some hand-written kernels rely on: that waves advance together, that LDS answers
+     * in time. */
+    CHECK_HALTS = CHECK_MEMORY | CHECK_ALIGN | CHECK_UNINIT,
 };
 
 enum wave_order {
@@ -275,7 +279,7 @@ struct launch {
     uint64_t seed;
     uint64_t budget;        /* instructions per wave, 0: none */
     uint32_t threads;       /* host threads, 0: one per core */
-    bool keep_going;        /* what hardware would not stop at is noted, see wave_finding() */
+    uint32_t keep_going;    /* enum check_bits: these findings are noted, see wave_finding() */
     bool cooperative;       /* all workgroups are resident together, on one host thread */
     struct grid_barrier grid_barrier[GRID_BARRIERS]; /* the engine's */
     bool timed;             /* the timing model steps the waves */
@@ -327,9 +331,9 @@ void wave_fault(struct wave *w, const struct inst *in, enum fault_kind kind, uin
                 const char *format, ...) __attribute__((format(printf, 5, 6)));
 
 /*
- * The same for what hardware would go on from: wait, hazard, race, undefined value, barriers. With
- * launch->keep_going it is counted, noted once per place of the code, and true is returned: the
- * handler goes on with the values that are there. Else false.
+ * The same for what hardware would go on from: wait, hazard, race, undefined value, barriers. If
+ * launch->keep_going has the kind it is counted, noted once per place of the code, and true is
+ * returned: the handler goes on with the values that are there. Else false.
  */
 bool wave_finding(struct wave *w, const struct inst *in, enum fault_kind kind, uint64_t lanes,
                   const char *format, ...) __attribute__((format(printf, 5, 6)));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// halt=off: a race is reported once, counted, and does not stop the kernel; a fault still does.
+// A race is reported once, counted, and does not stop the kernel unless halt=race; a fault does.
 #include "check.h"
 
 #include <dlfcn.h>
@@ -44,12 +44,13 @@ int main()
 
     find<decltype(hipsim_set_report)>("hipsim_set_report")(keep, NULL);
     HIP(hipMalloc(&p, sizeof out));
+    CHECK(configure("halt=memory+race", NULL, 0));
     shift<<<1, 128>>>(p);
     EXPECT(hipErrorLaunchFailure, hipDeviceSynchronize());
     CHECK(reports == 1 && strstr(report, "data race") && findings() == 0);
     (void)hipGetLastError();
 
-    CHECK(configure("halt=off", NULL, 0));
+    CHECK(configure("halt=memory+align+uninit", NULL, 0)); // the default
     for (int i = 0; i < 2; i++) {
         hipsim_launch_stats stats;
         shift<<<1, 128>>>(p);
