@@ -525,7 +525,7 @@ static bool end_workgroup(struct worker *k)
     k->counters.workgroups++;
     k->counters.waves += wg->nwaves;
     k->busy = false;
-    return l->fault.kind == FAULT_NONE;
+    return !launch_faulted(l);
 }
 
 /* Runs the workgroup until it has ended, waits for others, or its turn is over. False when the
@@ -546,7 +546,7 @@ static bool take_turn(struct worker *k)
             return false;
         if (w->state != WAVE_RUNNING)
             release_barrier(wg);
-        if (l->fault.kind != FAULT_NONE)
+        if (launch_faulted(l))
             return false;
     }
     k->paused = true;

@@ -54,7 +54,7 @@ static void describe(struct wave *w, const struct inst *in, enum fault_kind kind
                      const char *format, va_list args, struct fault *f)
 {
     struct launch *l = w->launch;
-    f->kind = kind;
+    __atomic_store_n(&f->kind, kind, __ATOMIC_RELAXED); /* see launch_faulted() */
     memcpy(f->workgroup, w->wg->id, sizeof(f->workgroup));
     f->wave = w->id;
     f->lanes = lanes;
@@ -90,7 +90,7 @@ static void stop(struct wave *w, const struct inst *in, enum fault_kind kind, ui
 {
     w->state = WAVE_FAULTED;
     pthread_mutex_lock(&report_lock);
-    if (w->launch->fault.kind == FAULT_NONE)
+    if (!launch_faulted(w->launch))
         describe(w, in, cause(w, kind), lanes, format, args, &w->launch->fault);
     pthread_mutex_unlock(&report_lock);
 }

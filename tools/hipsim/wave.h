@@ -300,6 +300,12 @@ struct launch {
     void *engine;           /* the running engine's */
 };
 
+/* Other host threads may report while this one asks. */
+static inline bool launch_faulted(const struct launch *l)
+{
+    return __atomic_load_n(&l->fault.kind, __ATOMIC_RELAXED) != FAULT_NONE;
+}
+
 static inline uint64_t sgpr_read64(const struct wave *w, unsigned reg)
 {
     return w->sgpr[reg] | (uint64_t)w->sgpr[reg + 1] << 32;
