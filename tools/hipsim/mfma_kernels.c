@@ -23,7 +23,9 @@
 
 /* Exponents of a step that the vector path handles. */
 #define E_MIN (-100)
-#define E_MAX 123
+#define E_MAX 122
+#define E_NEAR 24 /* up to here no C is so small that the scale makes it zero */
+#define BIAS 132  /* binary32's, and the 5 that C's exponent may exceed e by */
 #define SCALE_NAN 1000 /* beyond what exponents and another scale add up to */
 
 /* -- one row of the result --------------------------------------------------------------------- */
@@ -39,12 +41,14 @@ struct step {
     const int16_t *scale; /* exponents to add per column, or NULL; 16 columns like b */
     unsigned count;
     bool two_stage;
+    bool far; /* some exponents may be above E_NEAR */
 };
 
-/* The exponents that a row's products are aligned to, even and odd k apart in the two-stage
- * formats. What lies below E_MIN, or at it, is E_MIN. */
+/* The exponents that a row's products are aligned to, plus BIAS, even and odd k apart in the
+ * two-stage formats. What lies below E_MIN, or at it, is E_MIN; what lies above E_MAX is one
+ * more. */
 struct exponents {
-    _Alignas(BYTE_COLS) int8_t e[BYTE_COLS], odd[BYTE_COLS];
+    _Alignas(BYTE_COLS) uint8_t e[BYTE_COLS], odd[BYTE_COLS];
 };
 
 static inline __attribute__((always_inline)) unsigned line(const struct step *s, unsigned k)
@@ -66,6 +70,15 @@ static inline __attribute__((always_inline)) vec_b largest_exponent(const struct
     return e;
 }
 
+/* Products that are all zero have a sum of zero with any exponent. */
+static inline __attribute__((always_inline)) void store_exponents(uint8_t *to, vec_b e)
+{
+    const vec_b bound = vec_min_b(vec_max_b(e, (vec_b){ 0 } + E_MIN), (vec_b){ 0 } + (E_MAX + 1));
+    const vec_ub biased = (vec_ub)bound + BIAS;
+
+    memcpy(to, &biased, sizeof biased);
+}
+
 /* First pass. `least` and `most` follow the exponents of all rows. */
 static inline __attribute__((always_inline)) void find_exponents(const struct step *s,
                                                                  struct exponents *x, vec_b *least,
@@ -76,12 +89,11 @@ static inline __attribute__((always_inline)) void find_exponents(const struct st
         if (s->two_stage) {
             vec_b odd = largest_exponent(s, 1, 2, i);
             top = vec_max_b(e, odd);
-            store_b(x->odd + i * SPAN_COLS, vec_max_b(odd, (vec_b){ 0 } + E_MIN));
+            store_exponents(x->odd + i * SPAN_COLS, odd);
         }
         *least = vec_min_b(*least, top);
         *most = vec_max_b(*most, top);
-        /* Products that are all zero have a sum of zero with any exponent. */
-        store_b(x->e + i * SPAN_COLS, vec_max_b(e, (vec_b){ 0 } + E_MIN));
+        store_exponents(x->e + i * SPAN_COLS, e);
     }
 }
 
@@ -91,8 +103,8 @@ static void classify(const struct exponents *x, bool two_stage, bool *low, bool 
     *low = *high = false;
     for (unsigned j = 0; j < BYTE_COLS; j++) {
         int e = two_stage && x->odd[j] > x->e[j] ? x->odd[j] : x->e[j];
-        *low |= e <= E_MIN;
-        *high |= e > E_MAX;
+        *low |= e <= E_MIN + BIAS;
+        *high |= e > E_MAX + BIAS;
     }
 }
 
@@ -101,21 +113,21 @@ struct columns {
     vec_f b[16][PARTS];
 };
 
-/* Exponents shifted to where binary32 has them. */
-static inline vec_i in_place(const int8_t *e, unsigned part)
+/* Biased exponents, shifted to where binary32 has them: they stay below its sign. */
+static inline vec_i in_place(const uint8_t *e, unsigned part)
 {
-    return vec_shl(widen_b(e, part), 23);
+    return vec_shl(widen_ub(e, part), 23);
 }
 
-/* 2^(bias - 127 + e), 2^(bias - 127 - e) */
-static inline vec_f power(int bias, vec_i e)
+/* 2^(exponent + e), 2^(exponent - e) of biased e */
+static inline vec_f power(int exponent, vec_i e)
 {
-    return (vec_f)vec_add(e, (vec_i){ 0 } + (bias << 23));
+    return (vec_f)vec_add(e, (vec_i){ 0 } + (exponent + 127 - BIAS) * (1 << 23));
 }
 
-static inline vec_f inverse_power(int bias, vec_i e)
+static inline vec_f inverse_power(int exponent, vec_i e)
 {
-    return (vec_f)((vec_u)((vec_i){ 0 } + (bias << 23)) - (vec_u)e);
+    return (vec_f)((uint32_t)(exponent + 127 + BIAS) * (1u << 23) - (vec_u)e);
 }
 
 /* The aligned products of 16 columns of a row, added, and the exponent of the sum, shifted like
@@ -128,14 +140,14 @@ static inline __attribute__((always_inline)) struct sums add_products(const stru
                                                                       const struct columns *c,
                                                                       unsigned from,
                                                                       unsigned stride,
-                                                                      const int8_t *e)
+                                                                      const uint8_t *e)
 {
     struct sums w = { .sum = { { 0 } } };
     vec_f scale[PARTS];
 
     for (unsigned p = 0; p < PARTS; p++) {
         w.e[p] = in_place(e, p);
-        scale[p] = inverse_power(151, w.e[p]); /* 2^(24 - e) */
+        scale[p] = inverse_power(24, w.e[p]);
     }
     for (unsigned k = from; k < s->count; k += stride) {
         const vec_f a = vec_f_from(s->a[k * LINE]);
@@ -166,23 +178,18 @@ static inline __attribute__((always_inline)) struct sums find_sums(const struct 
     return even;
 }
 
-/* floor(c * up), up = 1 / down a power of two; in the two-stage formats a C wholly below the last
- * bit is dropped. */
-static inline vec_i floor_c(vec_f c, vec_f up, vec_f down, bool two_stage)
+/* floor(c * up), up a power of two; in the two-stage formats a C wholly below the last bit is
+ * dropped. */
+static inline vec_i floor_c(vec_f c, vec_f up, bool two_stage, bool far)
 {
-#if defined(__AVX512F__)
-    if (!two_stage)
-        return (vec_i)_mm512_cvt_roundps_epi32(
-            _mm512_mul_round_ps((__m512)c, (__m512)up, _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC),
-            _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC);
-#endif
-    vec_f scaled = c * up, magnitude = (vec_f)((vec_i)scaled & 0x7fffffff);
-    vec_i whole = vec_to_i(scaled);
-    vec_i below = c < vec_to_f(whole) * down; /* truncation went up: make it a floor */
+    const vec_f scaled = c * up;
+    const vec_i whole = vec_floor(scaled);
 
     if (two_stage)
-        below &= magnitude >= vec_f_from(0.5f);
-    return vec_add(whole, below);
+        return whole & ((vec_f)((vec_i)scaled & 0x7fffffff) >= vec_f_from(0.5f));
+    if (__builtin_expect(far, 0))
+        return vec_add(whole, (scaled == vec_f_from(0)) & (c < vec_f_from(0)));
+    return whole;
 }
 
 /*
@@ -200,16 +207,15 @@ static inline vec_i lower_sum(vec_i sum, vec_i by, bool two_stage)
 
 #define FIELD 0x7f800000
 
-/* c + sum * 2^(e - 24), as the hardware aligns and rounds; c is finite, e shifted. */
-static inline vec_f add_c(vec_f c, vec_i sum, vec_i e, bool two_stage)
+/* c + sum * 2^(e - 24), as the hardware aligns and rounds; c is finite. */
+static inline vec_f add_c(vec_f c, vec_i sum, vec_i e, bool two_stage, bool far)
 {
-    const vec_u above = ((vec_u)c & FIELD) - (vec_u)e - (132u << 23); /* ec - e - 5; may wrap */
-    const vec_i over = vec_max_i((vec_i)above, (vec_i){ 0 });
-    const vec_i top = (vec_i)((vec_u)e + (vec_u)over); /* wraps too, beyond E_MAX */
-    const vec_f up = inverse_power(151, top), down = power(103, top);
+    const vec_i top = vec_max_i((vec_i)c & FIELD, e); /* the larger of e and ec - 5 */
+    const vec_u over = ((vec_u)top - (vec_u)e) >> 23;
 
-    sum = lower_sum(sum, (vec_i)((vec_u)over >> 23), two_stage);
-    return vec_to_f(vec_add(sum, floor_c(c, up, down, two_stage))) * down;
+    sum = lower_sum(sum, (vec_i)over, two_stage);
+    return vec_to_f(vec_add(sum, floor_c(c, inverse_power(24, top), two_stage, far)))
+        * power(-24, top);
 }
 
 /* The 16 columns one by one, exactly. */
@@ -248,23 +254,25 @@ static inline __attribute__((always_inline)) bool find_result(const struct step 
                                                               float *aside)
 {
     struct sums w = find_sums(s, columns, x, j);
-    vec_i odd = { 0 };
+    vec_i odd = { 0 }, field = { 0 };
     vec_f out[PARTS];
 
     for (unsigned p = 0; p < PARTS; p++) {
         const vec_f from = load_f((const float *)c + p * PART_COLS);
         if (s->scale) {
             vec_i e = (w.e[p] >> 23) + scale_of(s, p);
-            odd |= (e < E_MIN) | (e > E_MAX);
+            odd |= (e < E_MIN + BIAS) | (e > E_MAX + BIAS);
             w.e[p] = vec_shl(e, 23);
         }
-        out[p] = add_c(from, w.sum[p], w.e[p], s->two_stage);
-        odd |= not_finite(from);
+        out[p] = add_c(from, w.sum[p], w.e[p], s->two_stage, s->far);
+        field = vec_max_i(field, (vec_i)from & FIELD);
     }
+    odd |= field == FIELD;
     done &= !vec_any_i(odd);
-    float *to = done ? d : aside;
+    if (__builtin_expect(!done, 0))
+        d = aside;
     for (unsigned p = 0; p < PARTS; p++)
-        store_f(to + p * PART_COLS, out[p]);
+        store_f(d + p * PART_COLS, out[p]);
     return done;
 }
 
@@ -308,11 +316,12 @@ static inline __attribute__((always_inline)) void look_again(const struct step *
     vec_i lost = { 0 };
 
     for (unsigned p = 0; p < PARTS && !special; p++) {
-        vec_i e = widen_b(x->e + j, p);
+        vec_i e = widen_ub(x->e + j, p);
         if (s->two_stage)
-            e = vec_max_i(e, widen_b(x->odd + j, p));
-        store_f(result + p * PART_COLS, add_low(s, e, p, load_f((const float *)c + p * PART_COLS),
-                                                load_f(result + p * PART_COLS), &lost));
+            e = vec_max_i(e, widen_ub(x->odd + j, p));
+        const vec_f from = load_f((const float *)c + p * PART_COLS);
+        store_f(result + p * PART_COLS,
+                add_low(s, e - BIAS, p, from, load_f(result + p * PART_COLS), &lost));
     }
     if (special || vec_any_i(lost)) {
         memcpy(result, c, COLS * sizeof *result);
@@ -405,6 +414,7 @@ static inline __attribute__((always_inline)) void run_step(const struct operands
      s.scale = scaled ? r->scale[i] + (j) : NULL, &s)
     for (unsigned i = 0; i < rows; i++)
         find_exponents(ROW_STEP(i, 0), &x[i], &least, &most);
+    s.far = vec_any_b(most > E_NEAR);
     if (o->special || vec_any_b((least < E_MIN) | (most > E_MAX)))
         for (unsigned i = 0; i < rows; i++) {
             bool low, high;

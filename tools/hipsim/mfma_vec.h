@@ -30,7 +30,7 @@
 typedef float vec_f __attribute__((vector_size(VEC_BYTES)));
 typedef int32_t vec_i __attribute__((vector_size(VEC_BYTES)));
 typedef uint32_t vec_u __attribute__((vector_size(VEC_BYTES)));
-typedef int8_t part_b __attribute__((vector_size(VEC_BYTES / 4)));  /* as many as a vec_i */
+typedef uint8_t part_ub __attribute__((vector_size(VEC_BYTES / 4))); /* as many as a vec_i */
 typedef int16_t part_s __attribute__((vector_size(VEC_BYTES / 2)));
 
 #define BYTE_COLS 32
@@ -68,21 +68,16 @@ static inline vec_b load_b(const int8_t *p)
     return v;
 }
 
-static inline void store_b(int8_t *p, vec_b v)
-{
-    memcpy(p, &v, sizeof v);
-}
-
 /* The bytes, and the 16-bit numbers, of part `part`, widened. */
-static inline vec_i widen_b(const int8_t *p, unsigned part)
+static inline vec_i widen_ub(const uint8_t *p, unsigned part)
 {
-    part_b h;
+    part_ub h;
 
     memcpy(&h, p + part * PART_COLS, sizeof h);
 #if defined(__AVX512F__)
-    return (vec_i)_mm512_cvtepi8_epi32((__m128i)h);
+    return (vec_i)_mm512_cvtepu8_epi32((__m128i)h);
 #elif defined(__AVX2__)
-    return (vec_i)_mm256_cvtepi8_epi32(_mm_cvtsi64_si128((long long)h));
+    return (vec_i)_mm256_cvtepu8_epi32(_mm_cvtsi64_si128((long long)h));
 #else
     return __builtin_convertvector(h, vec_i);
 #endif
@@ -281,6 +276,19 @@ static inline vec_f vec_to_f(vec_i v)
 static inline vec_i vec_to_i(vec_f v)
 {
     return __builtin_convertvector(v, vec_i);
+}
+
+/* Rounds down. */
+static inline vec_i vec_floor(vec_f v)
+{
+#if defined(__AVX512F__)
+    return (vec_i)_mm512_cvt_roundps_epi32((__m512)v, _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC);
+#elif defined(__AVX2__)
+    return vec_to_i((vec_f)_mm256_floor_ps((__m256)v));
+#else
+    const vec_i whole = vec_to_i(v);
+    return vec_add(whole, v < vec_to_f(whole));
+#endif
 }
 
 #endif
