@@ -127,7 +127,7 @@ static void results_choose_the_rounding(void **state)
         {"v_cvt_f32_f64 v0, v[2:3]", UINT64_C(0x3ff0000010000000), 0, 0, 0x3f800001},
         {"v_cvt_f32_f64 v0, v[2:3]", UINT64_C(0xbff0000010000000), 0, 0, 0xbf800000},
         {"v_cvt_f16_f32 v0, v2", 0x3f801000, 0, 0, 0x3c00},
-        {"v_cvt_rpi_i32_f32 v0, v2", 0x4b000001, 0, 0, 0x00800002}, /* floor(S0 + 0.5F) */
+        {"v_cvt_rpi_i32_f32 v0, v2", 0x4b000001, 0, 0, 0x00800001}, /* the exact floor(S0 + 0.5) */
     };
     CHECK_CASES(GFX942, MODE_DEFAULT | 1, single_up);
     static const struct op_case wide_up[] = {

@@ -31,11 +31,6 @@ static void arithmetic(void **state)
         /* abs, neg */
         {"v_add_f32_e64 v0, -|v2|, v4", 0xc0000000, ONE, 0, 0xbf800000},
         {"v_add_f32_e64 v0, -v2, |v4|", 0xc0000000, 0xbf800000, 0, 0x40400000},
-        /* A NaN source comes out quiet, the first of two; without one the default. */
-        {"v_add_f32 v0, v2, v4", NANS, ONE, 0, NANS | 0x400000},
-        {"v_add_f32 v0, v2, v4", 0xffc12345, 0x7fc00001, 0, 0xffc12345},
-        {"v_add_f32 v0, v2, v4", INF, INF | NEG, 0, NANQ},
-        {"v_fma_f32 v0, v2, v4, v6", 0, INF, 0x7fc00007, 0x7fc00007},
         {"v_floor_f32 v0, v2", 0xbfc00000, 0, 0, 0xc0000000},
         {"v_ceil_f32 v0, v2", 0xbf000000, 0, 0, NEG},
         {"v_trunc_f32 v0, v2", 0xbfc00000, 0, 0, 0xbf800000},
@@ -53,6 +48,38 @@ static void arithmetic(void **state)
         {"v_frexp_exp_i32_f32 v0, v2", INF, 0, 0, 0},
     };
     CHECK_CASES(GFX942, MODE_DEFAULT, cases);
+}
+
+/*
+ * A NaN source is handed on, the first of two, and IEEE mode makes it quiet (CDNA4 ISA, 3.5).
+ * Without one the result is the NaN of the manual's V_LOG_F32(0xbf800000) => 0xffc00000; a product
+ * of infinity and zero comes before what is added to it.
+ */
+static void not_a_number(void **state)
+{
+    (void)state;
+    static const struct op_case cases[] = {
+        {"v_add_f32 v0, v2, v4", NANS, ONE, 0, NANS | 0x400000},
+        {"v_add_f32 v0, v2, v4", 0xffc12345, 0x7fc00001, 0, 0xffc12345},
+        {"v_add_f32 v0, v2, v4", INF, INF | NEG, 0, NANQ | NEG},
+        {"v_fma_f32 v0, v2, v4, v6", 0, INF, 0x7fc00007, NANQ | NEG},
+        {"v_fma_f32 v0, v2, v4, v6", INF, ONE, 0x7fc00007, 0x7fc00007},
+        {"v_add_f64 v[0:1], v[2:3], v[4:5]", UINT64_C(0x7ff0000000000000),
+         UINT64_C(0xfff0000000000000), 0, UINT64_C(0xfff8000000000000)},
+        {"v_mul_f16 v0, v2, v4", 0x7c00, 0, 0, 0xfe00},
+        {"v_fma_f16 v0, v2, v4, v6", 0, 0x7c00, 0x7e07, 0xdeadfe00},
+    };
+    CHECK_CASES(GFX942, MODE_DEFAULT, cases);
+    static const struct op_case signaling[] = {
+        {"v_add_f32 v0, v2, v4", NANS, ONE, 0, NANS},
+        {"v_floor_f32 v0, v2", NANS, 0, 0, NANS},
+        {"v_exp_f32 v0, v2", NANS, 0, 0, NANS},
+        {"v_add_f16 v0, v2, v4", 0x7c01, 0x3c00, 0, 0x7c01},
+        {"v_cvt_f32_f16 v0, v2", 0x7c01, 0, 0, 0x7f802000},
+        {"v_mul_f64 v[0:1], v[2:3], 1.0", UINT64_C(0x7ff0000000000001), 0, 0,
+         UINT64_C(0x7ff0000000000001)},
+    };
+    CHECK_CASES(GFX942, MODE_DEFAULT & ~(uint32_t)MODE_IEEE, signaling);
 }
 
 static void minimum_and_maximum(void **state)
@@ -101,6 +128,14 @@ static void denormals_follow_mode(void **state)
         {"v_pk_add_f32 v[0:1], v[2:3], v[4:5]", UINT64_C(0x0000000180000001), 0, 0, 0},
     };
     CHECK_CASES(GFX942, MODE_DEFAULT & ~(uint32_t)MODE_DENORM_F32, flushed);
+    /* V_SIN, V_COS: "Denormals are supported". V_DIV_FMAS: "Input denormals are not flushed". */
+    static const struct op_case sine[] = {{"v_sin_f32 v0, v2", 0x00100000, 0, 0, 0x006487ed}};
+    CHECK_CASES(GFX942, MODE_DEFAULT, sine);
+    static const struct op_case steps[] = {
+        {"v_sin_f32 v0, v2", 0x00400000, 0, 0, 0},
+        {"s_mov_b64 vcc, 0\nv_div_fmas_f32 v0, v2, v4, v6", 0x00400000, 0x40000000, 0, 0x00800000},
+    };
+    CHECK_CASES(GFX942, MODE_DEFAULT & ~(uint32_t)MODE_DENORM_F32, steps);
 }
 
 static void clamp_and_omod(void **state)
@@ -178,22 +213,27 @@ static void transcendentals_of_exact_cases(void **state)
         {"v_exp_f32 v0, v2", NANS, 0, 0, NANS | 0x400000},
         {"v_log_f32 v0, v2", 0x41000000, 0, 0, 0x40400000},
         {"v_log_f32 v0, v2", 0, 0, 0, 0xff800000},
-        {"v_log_f32 v0, v2", 0xbf800000, 0, 0, NANQ},
+        {"v_log_f32 v0, v2", 0xbf800000, 0, 0, NANQ | NEG},
         {"v_log_f32 v0, v2", ONE, 0, 0, 0},
         {"v_rcp_f32 v0, v2", 0x40800000, 0, 0, 0x3e800000},
         {"v_rcp_f32 v0, v2", NEG, 0, 0, 0xff800000},
         {"v_rcp_f32 v0, v2", TINY, 0, 0, INF},
         {"v_rcp_iflag_f32 v0, v2", 0xff800000, 0, 0, NEG},
         {"v_rsq_f32 v0, v2", 0x40800000, 0, 0, 0x3f000000},
-        {"v_rsq_f32 v0, v2", 0xbf800000, 0, 0, NANQ},
+        {"v_rsq_f32 v0, v2", 0xbf800000, 0, 0, NANQ | NEG},
         {"v_sqrt_f32 v0, v2", 0x40100000, 0, 0, 0x3fc00000},
         {"v_sin_f32 v0, v2", 0x3e800000, 0, 0, ONE}, /* a quarter turn */
-        {"v_sin_f32 v0, v2", 0x43c00000, 0, 0, 0},   /* beyond 256 turns */
+        {"v_sin_f32 v0, v2", 0x43c00000, 0, 0, 0},
+        {"v_sin_f32 v0, v2", 0x43c02000, 0, 0, ONE}, /* 384.25 turns */
+        {"v_sin_f32 v0, v2", 0xff7fffff, 0, 0, 0},   /* the manual's examples */
+        {"v_cos_f32 v0, v2", 0xff7fffff, 0, 0, ONE},
         {"v_cos_f32 v0, v2", 0x3f000000, 0, 0, 0xbf800000},
         {"v_cos_f32 v0, v2", 0x43c00000, 0, 0, ONE},
-        {"v_cos_f32 v0, v2", INF, 0, 0, NANQ},
+        {"v_cos_f32 v0, v2", INF, 0, 0, NANQ | NEG},
     };
     CHECK_CASES(GFX942, MODE_DEFAULT, cases);
+    static const struct op_case down[] = {{"v_fract_f32 v0, v2", 0x40400000, 0, 0, 0}};
+    CHECK_CASES(GFX942, MODE_DEFAULT | 2, down);
 }
 
 static double turns_sin(double x)
@@ -297,6 +337,33 @@ static void division_steps_divide_doubles(void **state)
     }
 }
 
+/* The limits and special values that rocjitsu measured (division.h). */
+static void division_scales(void **state)
+{
+    (void)state;
+    static const struct op_case cases[] = {
+        /* b is 1, c 2^96: the quotient is large, b is scaled */
+        {"v_div_scale_f32 v0, vcc, v4, v4, v6", 0, ONE, 0x6f800000, 0x5f800000},
+        {"v_div_scale_f32 v0, vcc, v4, v4, v6", 0, ONE, 0x6f000000, ONE},
+        {"v_div_scale_f32 v0, vcc, v6, v4, v6", 0, ONE, 0x6f800000, 0x6f800000},
+        {"v_div_scale_f32 v7, vcc, v4, v4, v6\nv_cndmask_b32_e64 v0, 0, 1, vcc", 0, ONE, 0x6f800000,
+         1},
+        {"v_div_scale_f32 v7, vcc, v4, v4, v6\nv_cndmask_b32_e64 v0, 0, 1, vcc", 0, ONE, 0x6f000000,
+         0},
+        /* b is 2^96, c 1: small, c is scaled */
+        {"v_div_scale_f32 v0, vcc, v6, v4, v6", 0, 0x6f800000, ONE, 0x5f800000},
+        {"v_div_scale_f32 v0, vcc, v4, v4, v6", 0, 0x6f800000, ONE, 0x6f800000},
+        {"v_div_scale_f32 v0, vcc, v6, v4, v6", 0, 0x6f000000, ONE, ONE},
+        /* c of exponent 24, which makes its residual subnormal: both are scaled */
+        {"v_div_scale_f32 v0, vcc, v6, v4, v6", 0, 0x0c000000, 0x0c400000, 0x2c400000},
+        {"v_div_scale_f32 v0, vcc, v4, v4, v6", 0, 0x0c800000, 0x0c800000, 0x0c800000},
+        {"v_div_scale_f32 v0, vcc, v4, v4, v6", 0, 0, ONE, NANQ | NEG},
+        {"v_div_scale_f32 v0, vcc, v4, v4, v6", 0, ONE, 0, NANQ | NEG},
+        {"v_div_scale_f32 v0, vcc, v6, v4, v6", 0, ONE, NANS, NANS | 0x400000},
+    };
+    CHECK_CASES(GFX942, MODE_DEFAULT, cases);
+}
+
 static void division_special_cases(void **state)
 {
     (void)state;
@@ -316,6 +383,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(arithmetic),
+        cmocka_unit_test(not_a_number),
         cmocka_unit_test(minimum_and_maximum),
         cmocka_unit_test(denormals_follow_mode),
         cmocka_unit_test(clamp_and_omod),
@@ -324,6 +392,7 @@ int main(void)
         cmocka_unit_test(transcendentals_are_within_one_ulp),
         cmocka_unit_test(division_steps_divide),
         cmocka_unit_test(division_steps_divide_doubles),
+        cmocka_unit_test(division_scales),
         cmocka_unit_test(division_special_cases),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

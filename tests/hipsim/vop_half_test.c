@@ -54,18 +54,21 @@ static void halves(void **state)
         {"v_pk_add_f16 v0, v2, v4", 0x3c000000, 0xbc000000, 0, 0x80000000},
     };
     CHECK_CASES(GFX942, MODE_DEFAULT | 2 << 2, down);
-    /* Exact results, infinities among them, are the same in every mode. */
-    static const struct op_case exact[] = {
+    /* Transcendentals round to nearest in every mode, as rocjitsu measured (transcendental.h). */
+    static const struct op_case nearest[] = {
         {"v_cos_f16 v0, v2", 0, 0, 0, 0x3c00},
-        {"v_cos_f16 v0, v2", 0x6153, 0, 0, 0x3c00},
+        {"v_cos_f16 v0, v2", 0x6153, 0, 0, 0xbc00}, /* 681.5 turns */
         {"v_sin_f16 v0, v2", 0xb400, 0, 0, 0xbc00},
         {"v_exp_f16 v0, v2", 0x7c00, 0, 0, 0x7c00},
-        {"v_exp_f16 v0, v2", 0x4d00, 0, 0, 0x7bff},
+        {"v_exp_f16 v0, v2", 0x4d00, 0, 0, 0x7c00},
+        {"v_rcp_f16 v0, v2", 0x4200, 0, 0, 0x3555},
     };
-    CHECK_CASES(GFX942, MODE_DEFAULT | 3 << 2, exact);
+    CHECK_CASES(GFX942, MODE_DEFAULT | 3 << 2, nearest);
     static const struct op_case saturated[] = {
         {"v_mul_f16 v0, v2, v4", 0x7bff, 0x4000, 0, 0x7bff},
         {"v_mul_f16 v0, v2, v4", 0x7c00, 0x4000, 0, 0x7c00},
+        {"v_rcp_f16 v0, v2", 0x8000, 0, 0, 0xfbff}, /* rocjitsu, measured */
+        {"v_rcp_f16 v0, v2", 0x7c00, 0, 0, 0},
     };
     CHECK_CASES(GFX942, MODE_DEFAULT | MODE_FP16_OVFL, saturated);
 }
@@ -158,17 +161,29 @@ static void mixed_precision_modes(void **state)
     CHECK_CASES(GFX942, MODE_IEEE | MODE_DX10_CLAMP, flushed);
 }
 
-/* V_DOT2_F32_F16 flushes f32 whatever MODE says: LLVM, SITargetLowering::performFMACombine(). */
-static void dot2_flushes_singles(void **state)
+/* Whatever MODE says, the dot products of floats flush denormals and round to nearest: CDNA4 ISA,
+ * 6.4, and for f32 LLVM, SITargetLowering::performFMACombine(). */
+static void dot2_ignores_mode(void **state)
 {
     (void)state;
     static const struct op_case cases[] = {
         {"v_dot2_f32_f16 v0, v2, v4, v6", 0, 0x3c00, 0x80123456, 0},
         {"v_dot2_f32_f16 v0, v2, v4, v6", 0x80008000, 0x3c003c00, 0x80123456, 0x80000000},
-        {"v_dot2_f32_f16 v0, v2, v4, v6", 0x0001, 0x0001, 0x00123456, 0x27800000},
+        {"v_dot2_f32_f16 v0, v2, v4, v6", 0x0001, 0x3c00, 0x00123456, 0},
+        {"v_dot2_f32_f16 v0, v2, v4, v6", 0x0400, 0x0400, 0x00123456, 0x31800000},
         {"v_mov_b32 v0, v6\nv_dot2c_f32_f16 v0, v2, v4", 0, 0x3c00, 0x00123456, 0},
     };
     CHECK_CASES(GFX942, MODE_DEFAULT, cases);
+    static const struct op_case up[] = {
+        {"v_dot2_f32_f16 v0, v2, v4, v6", 0x3c00, 0x3c00, 0x33000000, 0x3f800000},
+    };
+    CHECK_CASES(GFX942, MODE_DEFAULT | 1, up);
+    static const struct op_case bf16[] = {
+        {"v_dot2_f32_bf16 v0, v2, v4, v6", 0x00010001, 0x7f003f80, 0x00123456, 0},
+        {"v_dot2_f32_bf16 v0, v2, v4, v6", 0x0080, 0x3f00, 0, 0},
+        {"v_mov_b32 v0, v6\nv_dot2c_f32_bf16 v0, v2, v4", 0x0001, 0x7f00, 0x00123456, 0},
+    };
+    CHECK_CASES(GFX950, MODE_DEFAULT, bf16);
 }
 
 static void dot_products(void **state)
@@ -209,7 +224,7 @@ int main(void)
         cmocka_unit_test(mixed_precision),
         cmocka_unit_test(mixed_precision_modes),
         cmocka_unit_test(dot_products),
-        cmocka_unit_test(dot2_flushes_singles),
+        cmocka_unit_test(dot2_ignores_mode),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -156,6 +156,8 @@ static void sixty_four_bits(void **state)
          UINT64_C(0xfffffffffffffff8)},
         {"v_lshl_add_u64 v[0:1], v[2:3], v4, v[6:7]", UINT64_C(0x1ffffffff), 4, 1,
          UINT64_C(0x1ffffffff1)},
+        /* "The design treats unsupported shift counts as a shift of zero" */
+        {"v_lshl_add_u64 v[0:1], v[2:3], v4, v[6:7]", 0x100, 5, 1, 0x101},
         {"v_mad_u64_u32 v[0:1], s[0:1], v2, v4, v[6:7]", 0xffffffff, 0xffffffff, 2,
          UINT64_C(0xfffffffe00000003)},
         {"v_mad_i64_i32 v[0:1], s[0:1], v2, v4, v[6:7]", 0xffffffff, 3, 1, UINT64_C(-2)},

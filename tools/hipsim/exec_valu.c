@@ -22,9 +22,12 @@ void LOCAL(fix_nan32)(struct lanes *x, unsigned nsrc)
     for (unsigned i = 0; i < WAVE_LANES; i++) {
         if (!nan32(x->d[i]))
             continue;
+        const float product = nsrc > 1 ? as_f32(x->s[0][i]) * as_f32(x->s[1][i]) : 0;
         uint32_t r = DEFAULT_NAN32;
-        for (unsigned k = nsrc; k-- > 0;)
-            r = nan32(x->s[k][i]) ? x->s[k][i] | QUIET32 : r;
+        if (nsrc > 2 && product == product && nan32(x->s[2][i]))
+            r = x->s[2][i] | quiet32(x);
+        for (unsigned k = nsrc > 2 ? 2 : nsrc; k-- > 0;)
+            r = nan32(x->s[k][i]) ? x->s[k][i] | quiet32(x) : r;
         x->d[i] = r;
     }
 }
@@ -34,9 +37,12 @@ void LOCAL(fix_nan64)(struct lanes *x, unsigned nsrc)
     for (unsigned i = 0; i < WAVE_LANES; i++) {
         if (!nan64(row64(x->d, i)))
             continue;
+        const double product = nsrc > 1 ? as_f64(row64(x->s[0], i)) * as_f64(row64(x->s[1], i)) : 0;
         uint64_t r = DEFAULT_NAN64;
-        for (unsigned k = nsrc; k-- > 0;)
-            r = nan64(row64(x->s[k], i)) ? row64(x->s[k], i) | QUIET64 : r;
+        if (nsrc > 2 && product == product && nan64(row64(x->s[2], i)))
+            r = row64(x->s[2], i) | quiet64(x);
+        for (unsigned k = nsrc > 2 ? 2 : nsrc; k-- > 0;)
+            r = nan64(row64(x->s[k], i)) ? row64(x->s[k], i) | quiet64(x) : r;
         set_row64(x->d, i, r);
     }
 }

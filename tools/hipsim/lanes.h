@@ -111,8 +111,12 @@ static inline bool snan64(uint64_t u)
 
 #define QUIET32 0x400000u
 #define QUIET64 (UINT64_C(1) << 51)
-#define DEFAULT_NAN32 0x7fc00000u
-#define DEFAULT_NAN64 UINT64_C(0x7ff8000000000000)
+#define QUIET_NAN32 0x7fc00000u
+/* Of operations without a NaN among their sources: V_LOG_F32(0xbf800000) => 0xffc00000 and the
+ * manual's other examples. */
+#define DEFAULT_NAN16 0xfe00u
+#define DEFAULT_NAN32 0xffc00000u
+#define DEFAULT_NAN64 UINT64_C(0xfff8000000000000)
 
 /*
  * IEEE 754 half to double: exact. Subnormals come out normal; a NaN keeps its payload in the top
@@ -295,8 +299,25 @@ static inline bool ieee_mode(const struct lanes *x)
     return x->w->mode & MODE_IEEE;
 }
 
+/* What a NaN that an operation hands on gets: MODE.IEEE makes it quiet. */
+static inline uint32_t quiet32(const struct lanes *x)
+{
+    return ieee_mode(x) ? QUIET32 : 0;
+}
+
+static inline uint64_t quiet64(const struct lanes *x)
+{
+    return ieee_mode(x) ? QUIET64 : 0;
+}
+
+static inline uint32_t quiet16(const struct lanes *x)
+{
+    return ieee_mode(x) ? 0x200 : 0;
+}
+
 /*
- * Float results that are NaN: the first NaN among the sources, made quiet, else the default NaN.
+ * Float results that are NaN: the first NaN among the sources, else the default NaN; of three
+ * sources the product of the first two comes first, infinity times zero before a NaN to be added.
  * Host instruction sets differ in which they deliver.
  */
 void LOCAL(fix_nan32)(struct lanes *x, unsigned nsrc);

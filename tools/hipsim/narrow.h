@@ -38,11 +38,11 @@ static inline float narrow_decode(const struct narrow *f, uint32_t code)
     uint32_t normal = (uint32_t)(e - f->bias + 127) << 23 | m << (23 - f->mbits);
     uint32_t u = e ? normal : f32_bits((float)(int)m * unit);
     if (f->fnuz) {
-        u = mag == 0 && sign ? DEFAULT_NAN32 : u; /* whose sign ROCm's to_float() takes along */
+        u = mag == 0 && sign ? QUIET_NAN32 : u; /* whose sign ROCm's to_float() takes along */
         return as_f32(u | sign << 31);
     }
     if (!f->finite && mag > f->max)
-        u = mag == f->inf && f->inf != f->nan ? 0x7f800000 : DEFAULT_NAN32;
+        u = mag == f->inf && f->inf != f->nan ? 0x7f800000 : QUIET_NAN32;
     return as_f32(u | sign << 31);
 }
 

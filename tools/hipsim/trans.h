@@ -8,7 +8,7 @@
 
 #include "tools/hipsim/lanes.h"
 
-/* To the nearest integer, for |a| < 2^51. */
+/* To the nearest integer, for |a| < 2^51 and larger ones that are integers in binary32. */
 static inline double nearest(double a)
 {
     const double magic = 0x1.8p52;
@@ -92,19 +92,18 @@ static inline double fold_turns(double x)
 }
 
 /*
- * V_SIN, V_COS: the argument in turns, valid in [-256, 256]; beyond it the results are 0 and 1, and
- * NaN for infinities.
+ * V_SIN, V_COS: the argument in turns, of full range; NaN for infinities. (CDNA4 ISA, V_SIN_F32.)
  */
 static inline double sin_turns(double x)
 {
-    double r = sin_quarter(fold_turns(fabs(x) <= 256.0 ? x : 0.0));
+    double r = sin_quarter(fold_turns(x));
     r = x == 0 ? x : r;
     return fabs(x) < INFINITY ? r : NAN;
 }
 
 static inline double cos_turns(double x)
 {
-    double r = sin_quarter(fold_turns(fabs(x) <= 256.0 ? fabs(x) + 0.25 : 0.25));
+    double r = sin_quarter(fold_turns(fabs(x - nearest(x)) + 0.25));
     return fabs(x) < INFINITY ? r : NAN;
 }
 

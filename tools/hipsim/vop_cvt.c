@@ -70,10 +70,10 @@ static inline uint32_t f32_to_f16(uint32_t u, enum rounding mode)
     return nan32(u) ? (u >> 16 & 0x8000) | 0x7e00 | (u >> 13 & 0x1ff) : r;
 }
 
-static inline uint32_t f16_widened(uint32_t h)
+static inline uint32_t f16_widened(uint32_t h, uint32_t quiet)
 {
     uint32_t u = f32_bits(f16_to_f32(h));
-    return nan32(u) ? u | QUIET32 : u;
+    return nan32(u) ? u | quiet : u;
 }
 
 static inline double half(const uint32_t *s, unsigned i)
@@ -99,8 +99,9 @@ CVT(f32_f64, d[i] = f32_bits((float)A64))
 CVT(f64_f32, uint32_t u = s0[i]; uint64_t q = f64_bits((double)as_f32(u));
     set_row64(d, i, nan32(u) ? q | QUIET64 : q))
 CVT(f16_f32, d[i] = f32_to_f16(s0[i], mode))
-CVT(f32_f16, d[i] = f16_widened(s0[i] & 0xffff))
-CVT(rpi, d[i] = to_i32((double)floorf(A32 + 0.5f)))
+CVT(f32_f16, d[i] = f16_widened(s0[i] & 0xffff, quiet32(x)))
+/* The sum is exact and MODE's rounding ignored (CDNA4 ISA, V_CVT_RPI_I32_F32). */
+CVT(rpi, d[i] = to_i32(floor((double)A32 + 0.5)))
 CVT(flr, d[i] = to_i32((double)floorf(A32)))
 /* Sixteenths from -0.5: 0 .. 7 are 0 .. 0.4375, 8 .. 15 are -0.5 .. -0.0625. */
 CVT(off_f32_i4, d[i] = f32_bits((float)((int32_t)(s0[i] << 28) >> 28) * 0.0625f))
@@ -188,7 +189,7 @@ const struct op_row LOCAL(vop_cvt_rows)[] = {
     ROW(f64_f32, f64_f32, 0, 0, T_F64, T_F32)
     ROW(f16_f32, f16_f32, 0, 0, T_F16, T_F32)
     ROW(f32_f16, f32_f16, 0, 0, T_F32, T_F16)
-    ROW(rpi_i32_f32, rpi, ROW_ROUNDS, 0, T_I32, T_F32)
+    ROW(rpi_i32_f32, rpi, 0, 0, T_I32, T_F32)
     ROW(flr_i32_f32, flr, 0, 0, T_I32, T_F32)
     ROW(off_f32_i4, off_f32_i4, 0, 0, T_F32, T_B32)
     ROW(f32_ubyte0, ubyte0, 0, 0, T_F32, T_U32)

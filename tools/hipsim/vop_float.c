@@ -23,12 +23,14 @@ static inline double rint_even64(double a)
 static inline float fract32(float a)
 {
     float r = a - floorf(a);
+    r = r == 0 ? 0.0f : r; /* not -0, whichever way MODE rounds */
     return r >= 1.0f ? 0x1.fffffep-1f : r;
 }
 
 static inline double fract64(double a)
 {
     double r = a - floor(a);
+    r = r == 0 ? 0.0 : r;
     return r >= 1.0 ? 0x1.fffffffffffffp-1 : r;
 }
 

@@ -115,7 +115,8 @@ static inline double nearest_even(double a)
 static inline double fract16(double a)
 {
     double r = a - floor(a);
-    return r >= 0x1.ffep-1 ? 0x1.ffcp-1 : r; /* stays below 1 when rounded */
+    r = r == 0 ? 0.0 : r;
+    return r > 0x1.ffcp-1 ? 0x1.ffcp-1 : r; /* stays below 1 when rounded */
 }
 
 static inline double scale_f16(double a, int e)
@@ -124,12 +125,13 @@ static inline double scale_f16(double a, int e)
     return a * as_f64((uint64_t)(1023 + e) << 52);
 }
 
-/* The NaN that a half operation delivers: the first source's, quiet, else the default. */
-static inline uint32_t pick_nan16(uint32_t r, uint32_t a, uint32_t b, uint32_t c)
+/* The NaN that a half operation delivers, as fix_nan32() has it; `product` is that of a and b. */
+static inline uint32_t pick_nan16(uint32_t r, uint32_t a, uint32_t b, uint32_t c, double product,
+                                  uint32_t quiet)
 {
-    uint32_t n = nan16(c) ? c | 0x200 : 0x7e00;
-    n = nan16(b) ? b | 0x200 : n;
-    n = nan16(a) ? a | 0x200 : n;
+    uint32_t n = nan16(c) & (product == product) ? c | quiet : DEFAULT_NAN16;
+    n = nan16(b) ? b | quiet : n;
+    n = nan16(a) ? a | quiet : n;
     return nan16(r) ? n : r;
 }
 
@@ -139,7 +141,8 @@ static inline uint32_t pick_nan16(uint32_t r, uint32_t a, uint32_t b, uint32_t c
         uint32_t *d = x->d; \
         const uint32_t *s0 = x->s[0], *s1 = x->s[1], *s2 = x->s[2]; \
         const bool ieee = ieee_mode(x); \
-        (void)s0, (void)s1, (void)s2, (void)mode, (void)ieee;
+        const uint32_t quiet = quiet16(x); \
+        (void)s0, (void)s1, (void)s2, (void)mode, (void)ieee, (void)quiet;
 
 /* One half: `sh` is where it lies in the sources. */
 #define HALF(name, k, sh) \
@@ -147,19 +150,21 @@ static inline uint32_t pick_nan16(uint32_t r, uint32_t a, uint32_t b, uint32_t c
     double name = f16_to_f64(name##_bits);
 #define RAW(name, k, sh) uint32_t name = s##k[i] >> (sh) & 0xffff;
 
-#define ROUNDED(e, b_bits, c_bits) pick_nan16(f64_to_f16(e, mode), a_bits, b_bits, c_bits)
-#define H1(op, fl, e) HEAD(op) EACH_LANE { HALF(a, 0, 0) d[i] = ROUNDED(e, 0, 0); } }
+#define ROUNDED(e, b_bits, c_bits, product) \
+    pick_nan16(f64_to_f16(e, mode), a_bits, b_bits, c_bits, product, quiet)
+#define H1(op, fl, e) HEAD(op) EACH_LANE { HALF(a, 0, 0) d[i] = ROUNDED(e, 0, 0, 0.0); } }
 #define H2(op, fl, e) \
-    HEAD(op) EACH_LANE { HALF(a, 0, 0) HALF(b, 1, 0) d[i] = ROUNDED(e, b_bits, 0); } }
+    HEAD(op) EACH_LANE { HALF(a, 0, 0) HALF(b, 1, 0) d[i] = ROUNDED(e, b_bits, 0, 0.0); } }
 #define H3(op, fl, e) \
     HEAD(op) \
     EACH_LANE { \
         HALF(a, 0, 0) HALF(b, 1, 0) HALF(c, 2, 0) \
-        d[i] = ROUNDED(e, b_bits, c_bits); \
+        d[i] = ROUNDED(e, b_bits, c_bits, a * b); \
     } }
 #define HK(op, at, e) H3(op, 0, e)
 #define HX(op, t, t0, t1, e) \
-    HEAD(op) EACH_LANE { HALF(a, 0, 0) RAW(b, 1, 0) d[i] = pick_nan16(e, a_bits, 0, 0); } }
+    HEAD(op) \
+    EACH_LANE { HALF(a, 0, 0) RAW(b, 1, 0) d[i] = pick_nan16(e, a_bits, 0, 0, 0.0, quiet); } }
 #define G1(op, t, e) HEAD(op) EACH_LANE { RAW(a, 0, 0) d[i] = e; } }
 #define G2(op, fl, e) HEAD(op) EACH_LANE { RAW(a, 0, 0) RAW(b, 1, 0) d[i] = e; } }
 #define G3(op, fl, e) HEAD(op) EACH_LANE { RAW(a, 0, 0) RAW(b, 1, 0) RAW(c, 2, 0) d[i] = e; } }
@@ -167,16 +172,19 @@ static inline uint32_t pick_nan16(uint32_t r, uint32_t a, uint32_t b, uint32_t c
     HEAD(op) \
     EACH_LANE { \
         uint32_t low, high; \
-        { HALF(a, 0, 0) HALF(b, 1, 0) low = ROUNDED(e, b_bits, 0); } \
-        { HALF(a, 0, 16) HALF(b, 1, 16) high = ROUNDED(e, b_bits, 0); } \
+        { HALF(a, 0, 0) HALF(b, 1, 0) low = ROUNDED(e, b_bits, 0, 0.0); } \
+        { HALF(a, 0, 16) HALF(b, 1, 16) high = ROUNDED(e, b_bits, 0, 0.0); } \
         d[i] = low | high << 16; \
     } }
 #define PH3(op, fl, e) \
     HEAD(op) \
     EACH_LANE { \
         uint32_t low, high; \
-        { HALF(a, 0, 0) HALF(b, 1, 0) HALF(c, 2, 0) low = ROUNDED(e, b_bits, c_bits); } \
-        { HALF(a, 0, 16) HALF(b, 1, 16) HALF(c, 2, 16) high = ROUNDED(e, b_bits, c_bits); } \
+        { HALF(a, 0, 0) HALF(b, 1, 0) HALF(c, 2, 0) low = ROUNDED(e, b_bits, c_bits, a * b); } \
+        { \
+            HALF(a, 0, 16) HALF(b, 1, 16) HALF(c, 2, 16) \
+            high = ROUNDED(e, b_bits, c_bits, a * b); \
+        } \
         d[i] = low | high << 16; \
     } }
 #define PG2(op, fl, e) \

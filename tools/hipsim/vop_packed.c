@@ -171,17 +171,25 @@ static void k_fma_mixhi_f16(struct lanes *x)
     mix_half(x, true);
 }
 
+/* Dot products: products are exact in f32, the sums round in the manual's order. Those of floats
+ * round to nearest and flush denormals whatever MODE says (CDNA4 ISA, 6.4). */
 static inline float half_at(uint32_t u, unsigned shift)
 {
-    return f16_to_f32(u >> shift & 0xffff);
+    uint32_t h = u >> shift & 0xffff;
+    return f16_to_f32(h & 0x7c00 ? h : h & 0x8000);
+}
+
+static inline float flushed(float f)
+{
+    uint32_t u = f32_bits(f);
+    return as_f32(u & 0x7f800000 ? u : u & 0x80000000);
 }
 
 static inline float bhalf_at(uint32_t u, unsigned shift)
 {
-    return bf16_to_f32(u >> shift & 0xffff);
+    return flushed(bf16_to_f32(u >> shift & 0xffff));
 }
 
-/* Dot products: products are exact in f32, the sums round in the manual's order. */
 #define DOT(op, expr) \
     HEAD(op) \
         EACH_LANE { \
@@ -197,19 +205,12 @@ static inline uint32_t canonical(float r)
     return r == r ? f32_bits(r) : DEFAULT_NAN32;
 }
 
-/* Flushes f32 denormals whatever MODE says: LLVM, SITargetLowering::performFMACombine(). */
-static inline float flushed(float f)
-{
-    uint32_t u = f32_bits(f);
-    return as_f32(u & 0x7f800000 ? u : u & 0x80000000);
-}
-
 DOT_F(dot2_f32_f16, flushed(flushed(as_f32(c)) + half_at(a, 0) * half_at(b, 0)
                             + half_at(a, 16) * half_at(b, 16)))
-DOT_F(dot2_f32_bf16,
-      bhalf_at(a, 0) * bhalf_at(b, 0) + bhalf_at(a, 16) * bhalf_at(b, 16) + as_f32(c))
-DOT_F(dot2c_f32_bf16,
-      as_f32(c) + bhalf_at(a, 0) * bhalf_at(b, 0) + bhalf_at(a, 16) * bhalf_at(b, 16))
+DOT_F(dot2_f32_bf16, flushed(bhalf_at(a, 0) * bhalf_at(b, 0) + bhalf_at(a, 16) * bhalf_at(b, 16)
+                             + flushed(as_f32(c))))
+DOT_F(dot2c_f32_bf16, flushed(flushed(as_f32(c)) + bhalf_at(a, 0) * bhalf_at(b, 0)
+                              + bhalf_at(a, 16) * bhalf_at(b, 16)))
 
 static inline uint32_t sat32s(int64_t v, bool clamp)
 {
@@ -285,16 +286,16 @@ const struct op_row LOCAL(vop_packed_rows)[] = {
     ROW(fma_mix_f32, fma_mix_f32, MIX, 0, T_F32, T_B32, T_B32, T_B32)
     ROW(fma_mixlo_f16, fma_mixlo_f16, MIX_HALF, 0, T_B32, T_B32, T_B32, T_B32, T_B32)
     ROW(fma_mixhi_f16, fma_mixhi_f16, MIX_HALF, 0, T_B32, T_B32, T_B32, T_B32, T_B32)
-    ROW(dot2_f32_f16, dot2_f32_f16, ROW_ROUNDS, 0, T_F32, T_PKF16, T_PKF16, T_F32)
-    ROW(dot2_f32_bf16, dot2_f32_bf16, ROW_ROUNDS, GFX950, T_F32, T_PKBF16, T_PKBF16, T_F32)
+    ROW(dot2_f32_f16, dot2_f32_f16, 0, 0, T_F32, T_PKF16, T_PKF16, T_F32)
+    ROW(dot2_f32_bf16, dot2_f32_bf16, 0, GFX950, T_F32, T_PKBF16, T_PKBF16, T_F32)
     ROW(dot2_i32_i16, dot2_i32_i16, ROW_INT_CLAMP, 0, T_I32, T_PKB16, T_PKB16, T_I32)
     ROW(dot2_u32_u16, dot2_u32_u16, ROW_INT_CLAMP, 0, T_U32, T_PKB16, T_PKB16, T_U32)
     ROW(dot4_i32_i8, dot4_i32_i8, ROW_INT_CLAMP, 0, T_I32, T_B32, T_B32, T_I32)
     ROW(dot4_u32_u8, dot4_u32_u8, ROW_INT_CLAMP, 0, T_U32, T_B32, T_B32, T_U32)
     ROW(dot8_i32_i4, dot8_i32_i4, ROW_INT_CLAMP, 0, T_I32, T_B32, T_B32, T_I32)
     ROW(dot8_u32_u4, dot8_u32_u4, ROW_INT_CLAMP, 0, T_U32, T_B32, T_B32, T_U32)
-    ROW(dot2c_f32_f16, dot2_f32_f16, ROW_ROUNDS | ACC, 0, T_F32, T_PKF16, T_PKF16, T_F32)
-    ROW(dot2c_f32_bf16, dot2c_f32_bf16, ROW_ROUNDS | ACC, GFX950, T_F32, T_PKBF16, T_PKBF16, T_F32)
+    ROW(dot2c_f32_f16, dot2_f32_f16, ACC, 0, T_F32, T_PKF16, T_PKF16, T_F32)
+    ROW(dot2c_f32_bf16, dot2c_f32_bf16, ACC, GFX950, T_F32, T_PKBF16, T_PKBF16, T_F32)
     ROW(dot2c_i32_i16, dot2_i32_i16, ROW_INT_CLAMP | ACC, 0, T_I32, T_PKB16, T_PKB16, T_I32)
     ROW(dot4c_i32_i8, dot4_i32_i8, ROW_INT_CLAMP | ACC, 0, T_I32, T_B32, T_B32, T_I32)
     ROW(dot8c_i32_i4, dot8_i32_i4, ROW_INT_CLAMP | ACC, 0, T_I32, T_B32, T_B32, T_I32)

@@ -47,7 +47,7 @@ static inline float scaled(float v, uint32_t scale, bool divide)
 {
     int e = (int)(scale >> 23 & 0xff);
     if (e == 255)
-        return as_f32(DEFAULT_NAN32 | (f32_bits(v) & 0x80000000));
+        return as_f32(QUIET_NAN32 | (f32_bits(v) & 0x80000000));
     double factor = as_f64((uint64_t)(1023 + (divide ? 127 - e : e - 127)) << 52);
     float r = (float)((double)v * factor);
     return divide && isinf(r) && !isinf(v) ? copysignf(FLT_MAX, v) : r;

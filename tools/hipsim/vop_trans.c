@@ -3,7 +3,7 @@
  * Transcendental operations. The manual gives 1 ulp and leaves the bits open; here they are
  * computed in double, good to about 2^-48, and rounded once to nearest, so that results are
  * correctly rounded in all but some 1 of 10^6 cases and the same on every host. As the manual
- * says, the f32 forms flush denormal sources and results whatever MODE says.
+ * says, the f32 forms but V_SIN and V_COS flush denormal sources and results whatever MODE says.
  */
 #include "tools/hipsim/lanes.h"
 #include "tools/hipsim/trans.h"
@@ -13,11 +13,16 @@ static inline uint32_t flush32(uint32_t u)
     return u & 0x7f800000 ? u : u & 0x80000000;
 }
 
+static inline uint32_t keep32(uint32_t u)
+{
+    return u;
+}
+
 /* Selects the NaN of a one-source operation. */
-static inline uint32_t nan_of(uint32_t source, uint32_t r)
+static inline uint32_t nan_of(uint32_t source, uint32_t r, uint32_t quiet)
 {
     r = nan32(r) ? DEFAULT_NAN32 : r;
-    return nan32(source) ? source | QUIET32 : r;
+    return nan32(source) ? source | quiet : r;
 }
 
 static inline uint32_t exp_f32(uint32_t u)
@@ -55,23 +60,23 @@ static inline uint32_t cos_f32(uint32_t u)
     return f32_bits((float)cos_turns((double)as_f32(u)));
 }
 
-#define TRANS(op) \
+#define TRANS(op, flush) \
     static void k_##op(struct lanes *x) \
     { \
         uint32_t *d = x->d; \
-        const uint32_t *s0 = x->s[0]; \
+        const uint32_t *s0 = x->s[0], quiet = quiet32(x); \
         EACH_LANE { \
-            uint32_t u = flush32(s0[i]); \
-            d[i] = nan_of(u, flush32(op(u))); \
+            uint32_t u = flush(s0[i]); \
+            d[i] = nan_of(u, flush(op(u)), quiet); \
         } \
     }
-TRANS(exp_f32)
-TRANS(log_f32)
-TRANS(rcp_f32)
-TRANS(sqrt_f32)
-TRANS(rsq_f32)
-TRANS(sin_f32)
-TRANS(cos_f32)
+TRANS(exp_f32, flush32)
+TRANS(log_f32, flush32)
+TRANS(rcp_f32, flush32)
+TRANS(sqrt_f32, flush32)
+TRANS(rsq_f32, flush32)
+TRANS(sin_f32, keep32)
+TRANS(cos_f32, keep32)
 
 #define TRANS64(op, expr) \
     static void k_##op(struct lanes *x) \
@@ -88,18 +93,21 @@ TRANS64(rcp_f64, 1.0 / a)
 TRANS64(sqrt_f64, sqrt(a))
 TRANS64(rsq_f64, 1.0 / sqrt(a))
 
-/* Halves: the double result is rounded once, by MODE. */
+/* Halves: the double result is rounded once, to nearest. rocjitsu has measured that MODE's rounding
+ * has no say and that FP16_OVFL holds for the reciprocal of zero. */
 #define TRANS16(op, expr) \
-    ROUNDING_KERNEL(op) \
+    static void k_##op(struct lanes *x) \
     { \
         uint32_t *d = x->d; \
-        const uint32_t *s0 = x->s[0]; \
+        const uint32_t *s0 = x->s[0], quiet = quiet16(x); \
+        const uint32_t inf = x->w->mode & MODE_FP16_OVFL ? 0x7bff : 0x7c00; \
         EACH_LANE { \
-            uint32_t u = s0[i] & 0xffff; \
+            uint32_t u = s0[i] & 0xffff, from = u & 0x7fff; \
             double a = f16_to_f64(u); \
-            uint32_t r = f64_to_f16(expr, mode); \
-            r = (r & 0x7fff) > 0x7c00 ? 0x7e00 : r; \
-            d[i] = (u & 0x7fff) > 0x7c00 ? u | 0x200 : r; \
+            uint32_t r = f64_to_f16_nearest(expr), to = r & 0x7fff; \
+            r = to == 0x7c00 && from < 0x7c00 ? (r & 0x8000) | inf : r; \
+            r = to > 0x7c00 ? DEFAULT_NAN16 : r; \
+            d[i] = from > 0x7c00 ? u | quiet : r; \
         } \
     }
 TRANS16(exp_f16, exp2_wide(a))
@@ -120,8 +128,8 @@ const struct op_row LOCAL(vop_trans_rows)[] = {
     TROW(v_rcp_iflag_f32, rcp_f32, T_F32, ROW_NO_FLUSH)
     TROW(v_rsq_f32, rsq_f32, T_F32, ROW_NO_FLUSH)
     TROW(v_sqrt_f32, sqrt_f32, T_F32, ROW_NO_FLUSH)
-    TROW(v_sin_f32, sin_f32, T_F32, ROW_NO_FLUSH)
-    TROW(v_cos_f32, cos_f32, T_F32, ROW_NO_FLUSH)
+    TROW(v_sin_f32, sin_f32, T_F32, 0)
+    TROW(v_cos_f32, cos_f32, T_F32, 0)
     TROW(v_rcp_f64, rcp_f64, T_F64, 0)
     TROW(v_rsq_f64, rsq_f64, T_F64, 0)
     TROW(v_sqrt_f64, sqrt_f64, T_F64, 0)

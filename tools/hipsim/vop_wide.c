@@ -24,7 +24,9 @@ WIDE(mov_b64, set_row64(d, i, row64(s0, i)))
 WIDE(lshlrev_b64, set_row64(d, i, row64(s1, i) << (s0[i] & 63)))
 WIDE(lshrrev_b64, set_row64(d, i, row64(s1, i) >> (s0[i] & 63)))
 WIDE(ashrrev_i64, set_row64(d, i, (uint64_t)((int64_t)row64(s1, i) >> (s0[i] & 63))))
-WIDE(lshl_add_u64, set_row64(d, i, (row64(s0, i) << (s1[i] & 7)) + row64(s2, i)))
+/* "The design treats unsupported shift counts as a shift of zero": those above 4. */
+WIDE(lshl_add_u64, uint32_t by = s1[i] & 7;
+     set_row64(d, i, (row64(s0, i) << (by > 4 ? 0 : by)) + row64(s2, i)))
 
 /* D = carry mask ? S1 : S0. */
 WIDE(cndmask, d[i] = s2[i] ? s1[i] : s0[i])
@@ -99,8 +101,7 @@ static void k_mqsad_u32_u8(struct lanes *x)
 /*
  * V_DIV_SCALE: a is the operand to scale (numerator or denominator), b the denominator, c the
  * numerator. Where only one of the two is scaled, VCC tells V_DIV_FMAS to scale the quotient back.
- * The manual's "== DENORM" of a quotient is a comparison of exponents, and a zero source sets VCC
- * too: docs/hipsim.md, "Division".
+ * The manual's "== DENORM" of a quotient is a comparison of exponents: docs/hipsim.md, "Division".
  */
 static inline int exp32(float f)
 {
@@ -113,52 +114,49 @@ static inline int exp64(double f)
 }
 
 struct div_limits {
-    int huge;      /* exponent difference from which the quotient nears the largest number */
-    int tiny;      /* and up to which it may be subnormal */
+    int far;       /* exponent difference from which the quotient needs care, either way */
     int bias;
     int numerator; /* exponent up to which a numerator is tiny */
 };
 
 /* Which way S0 is scaled: 1 up, -1 down, 0 not. */
-static inline int div_scale(const struct div_limits *l, int eb, int ec, bool is_b, bool is_c,
-                            uint32_t *flag)
+static inline int div_scale(const struct div_limits *l, int eb, int ec, bool is_b, uint32_t *flag)
 {
-    bool reciprocal_tiny = l->bias - eb <= l->tiny, quotient_tiny = ec - eb <= l->tiny;
+    const bool tiny = ec - eb <= -l->far;
     *flag = 0;
-    if (ec - eb >= l->huge) {
+    if (ec - eb >= l->far) {
         *flag = ~0u;
         return is_b;
     }
     if (eb == 0)
         return 1;
-    if (quotient_tiny) {
-        *flag = ~0u;
-        return reciprocal_tiny ? -is_b : is_c; /* the manual's +64 would overflow the denominator */
-    }
-    if (reciprocal_tiny)
-        return -1;
-    return ec <= l->numerator;
+    *flag = tiny ? ~0u : 0;
+    if (eb >= 2 * l->bias - 1) /* the manual's +64 would overflow such a denominator */
+        return tiny && !is_b ? 0 : -1;
+    return tiny ? !is_b : ec <= l->numerator;
 }
 
 static uint32_t div_scale32(float a, float b, float c, uint32_t *flag)
 {
-    static const struct div_limits limits = {96, -126, 127, 23};
-    if (b == 0 || c == 0) {
-        *flag = ~0u;
+    static const struct div_limits limits = {96, 127, 24};
+    const uint32_t u = f32_bits(a);
+    int way = div_scale(&limits, exp32(b), exp32(c), u == f32_bits(b), flag);
+    if (b == 0 || c == 0)
         return DEFAULT_NAN32;
-    }
-    int way = div_scale(&limits, exp32(b), exp32(c), a == b, a == c, flag);
+    if (nan32(u))
+        return u | QUIET32;
     return f32_bits(way > 0 ? a * 0x1p64f : way < 0 ? a * 0x1p-64f : a);
 }
 
 static uint64_t div_scale64(double a, double b, double c, uint32_t *flag)
 {
-    static const struct div_limits limits = {768, -1022, 1023, 53};
-    if (b == 0 || c == 0) {
-        *flag = ~0u;
+    static const struct div_limits limits = {768, 1023, 53};
+    const uint64_t u = f64_bits(a);
+    int way = div_scale(&limits, exp64(b), exp64(c), u == f64_bits(b), flag);
+    if (b == 0 || c == 0)
         return DEFAULT_NAN64;
-    }
-    int way = div_scale(&limits, exp64(b), exp64(c), a == b, a == c, flag);
+    if (nan64(u))
+        return u | QUIET64;
     return f64_bits(way > 0 ? a * 0x1p128 : way < 0 ? a * 0x1p-128 : a);
 }
 
@@ -179,7 +177,8 @@ static void k_div_scale_f64(struct lanes *x)
 /*
  * V_DIV_FMAS: undoes V_DIV_SCALE, whose factor is 2^64 (2^128 in double), not the 2^32 that the
  * manual prints: up when S2, the scaled quotient, is at least 2, else down. The whole is rounded
- * once, or subnormal quotients would not be the nearest numbers.
+ * once, or subnormal quotients would not be the nearest numbers. Subnormal sources count whatever
+ * MODE says, which is why their types are those of plain bits.
  */
 static bool any_scaled(const struct lanes *x)
 {
@@ -278,9 +277,9 @@ const struct op_row LOCAL(vop_wide_rows)[] = {
     WROW("v_qsad_pk_u16_u8", qsad_pk_u16_u8, ROW_INT_CLAMP, T_B64, 0, T_B64, T_B32, T_B64)
     WROW("v_mqsad_pk_u16_u8", mqsad_pk_u16_u8, ROW_INT_CLAMP, T_B64, 0, T_B64, T_B32, T_B64)
     WROW("v_mqsad_u32_u8", mqsad_u32_u8, ROW_INT_CLAMP, T_B128, 0, T_B64, T_B32, T_B128)
-    WROW("v_div_scale_f32", div_scale_f32, 0, T_F32, T_MASK, T_F32, T_F32, T_F32)
-    WROW("v_div_scale_f64", div_scale_f64, 0, T_F64, T_MASK, T_F64, T_F64, T_F64)
-    WROW("v_div_fmas_f32", div_fmas_f32, ROW_ROUNDS, T_F32, 0, T_F32, T_F32, T_F32, T_MASK)
-    WROW("v_div_fmas_f64", div_fmas_f64, ROW_ROUNDS, T_F64, 0, T_F64, T_F64, T_F64, T_MASK)
+    WROW("v_div_scale_f32", div_scale_f32, ROW_ROUNDS, T_F32, T_MASK, T_F32, T_F32, T_F32)
+    WROW("v_div_scale_f64", div_scale_f64, ROW_ROUNDS, T_F64, T_MASK, T_F64, T_F64, T_F64)
+    WROW("v_div_fmas_f32", div_fmas_f32, ROW_ROUNDS, T_F32, 0, T_B32, T_B32, T_B32, T_MASK)
+    WROW("v_div_fmas_f64", div_fmas_f64, ROW_ROUNDS, T_F64, 0, T_B64, T_B64, T_B64, T_MASK)
     {.name = NULL},
 };
