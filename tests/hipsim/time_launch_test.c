@@ -122,15 +122,19 @@ static void reports_are_repeatable(void **state)
     assert_true(a.cycles > a.workgroup_cycles && a.us_at_power >= a.us_at_max);
 }
 
-/* Later workgroups take longer; the samples at the ends and in the middle show it. */
+/* Later workgroups take longer; samples at the ends and in the middle show it, and so does what the
+ * workgroups that are not timed execute. */
 static void positions_in_the_grid_matter(void **state)
 {
     struct fixture *f = *state;
     struct time_config config = configuration();
-    struct hipsim_time_report all = timed(f, &config);
+    const struct hipsim_time_report all = timed(f, &config);
+    config.samples_only = true;
+    const struct hipsim_time_report ends = timed(f, &config);
     config.samples = 1;
-    struct hipsim_time_report one = timed(f, &config);
-    assert_true(all.cycles > one.cycles + 50 * 20);
+    const struct hipsim_time_report one = timed(f, &config);
+    assert_true(all.cycles > one.cycles + 50 * 20 && ends.cycles > one.cycles + 50 * 20);
+    assert_true(all.cycles < 1.05 * ends.cycles && ends.cycles < 1.05 * all.cycles);
 }
 
 static void samples_alone_say_that_results_are_missing(void **state)

@@ -152,7 +152,7 @@ static void swizzles_are_told_apart(void **state)
 static void alone(struct time_params *p, struct time_memory *m)
 {
     struct time_share share = {.cus_active = 1, .sharers = 1};
-    assert_true(time_memory_init(m, p, &share, p->max_mhz));
+    assert_true(time_memory_init(m, p, &share, p->max_mhz, NULL));
 }
 
 /* A dwordx4 takes 16 clocks of the L1; rows of 64 B double it (C5). */
@@ -168,11 +168,11 @@ static void rows_of_half_a_line_take_twice_the_time(void **state)
         one[i] = 4096 + i * 4;
     }
     alone(&p, &m);
-    time_memory_request(&m, 0, false, 16, UINT64_MAX, whole);
+    time_memory_request(&m, 0, REQUEST_LOAD, 16, UINT64_MAX, whole);
     assert_int_equal(m.l1_free, 16);
-    time_memory_request(&m, 16, false, 16, UINT64_MAX, half);
+    time_memory_request(&m, 16, REQUEST_LOAD, 16, UINT64_MAX, half);
     assert_int_equal(m.l1_free, 16 + 32);
-    time_memory_request(&m, 48, false, 4, UINT64_MAX, one);
+    time_memory_request(&m, 48, REQUEST_LOAD, 4, UINT64_MAX, one);
     assert_int_equal(m.l1_free, 16 + 32 + 4);
     time_memory_free(&m);
 }
@@ -193,7 +193,7 @@ static void latency_grows_with_the_working_set(void **state)
             start = now;
             for (uint64_t i = 0; i < lines; i++) {
                 addr[0] = i * 128;
-                now = time_memory_request(&m, now, false, 4, 1, addr);
+                now = time_memory_request(&m, now, REQUEST_LOAD, 4, 1, addr);
             }
         }
         latency[s] = (double)(now - start) / (double)lines;
@@ -215,14 +215,14 @@ static void streams_are_bound_by_their_share(void **state)
     for (unsigned k = 0; k < 4; k++) {
         struct time_memory m;
         const struct time_share share = shares[k];
-        assert_true(time_memory_init(&m, &p, &share, p.max_mhz));
+        assert_true(time_memory_init(&m, &p, &share, p.max_mhz, NULL));
         uint64_t addr[WAVE_LANES], now = 0;
         for (unsigned i = 0; i < 1024; i++) {
             for (unsigned l = 0; l < WAVE_LANES; l++)
                 addr[l] = (uint64_t)i * 1024 + l * 16;
             uint64_t room = time_memory_accepts(&m);
             now = room > now ? room : now;
-            time_memory_request(&m, now, false, 16, UINT64_MAX, addr);
+            time_memory_request(&m, now, REQUEST_LOAD, 16, UINT64_MAX, addr);
         }
         clocks[k] = (double)m.l1_free;
         time_memory_free(&m);
@@ -241,13 +241,13 @@ static void stores_drain_at_the_speed_of_memory(void **state)
     struct time_params p = time_params_default(GFX942);
     const struct time_share share = {p.cus, 1, 1e6, 1};
     struct time_memory m;
-    assert_true(time_memory_init(&m, &p, &share, p.max_mhz));
+    assert_true(time_memory_init(&m, &p, &share, p.max_mhz, NULL));
     assert_true(time_memory_drained(&m, 10) == 10);
     uint64_t addr[WAVE_LANES];
     for (unsigned i = 0; i < 1024; i++) {
         for (unsigned l = 0; l < WAVE_LANES; l++)
             addr[l] = (uint64_t)i * 1024 + l * 16;
-        time_memory_request(&m, 0, true, 16, UINT64_MAX, addr);
+        time_memory_request(&m, 0, REQUEST_STORE, 16, UINT64_MAX, addr);
     }
     const double hbm = p.hbm_gb_per_s / (p.max_mhz / 1000) / p.cus;
     const double reached = 1024 * 1024 / (double)time_memory_drained(&m, 0);

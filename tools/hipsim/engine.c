@@ -476,7 +476,8 @@ static void report_deadlock(struct workgroup *wg)
         if (w->state == WAVE_ENDED)
             continue;
         wave_fault(w, NULL, FAULT_DEADLOCK, 0, "no wave can run: wave %u is %s", w->id,
-                   w->state == WAVE_AT_BARRIER ? "at a barrier" : "halted");
+                   w->state == WAVE_AT_BARRIER ? "at a barrier"
+                   : w->state == WAVE_AT_GRID_BARRIER ? "at a barrier of the grid" : "halted");
         return;
     }
 }
@@ -760,24 +761,27 @@ int engine_run(struct launch *l)
 
 /* A workgroup that the caller steps: a worker without a thread, and an engine of its own. */
 struct engine_group {
-    struct engine engine;
+    struct engine own;
+    struct engine *engine; /* own, or that of a group of the same launch */
     struct worker worker;
 };
 
-struct engine_group *engine_group_create(struct launch *l)
+struct engine_group *engine_group_create(struct launch *l, struct engine_group *with)
 {
     struct engine_group *g = calloc(1, sizeof(*g));
     if (!g) {
         refuse(l, "out of memory for a workgroup");
         return NULL;
     }
-    if (prepare(&g->engine, l) < 0) {
+    g->engine = with ? with->engine : &g->own;
+    if (!with && prepare(&g->own, l) < 0) {
         free(g);
         return NULL;
     }
-    if (!worker_init(&g->worker, &g->engine)) {
+    if (!worker_init(&g->worker, g->engine)) {
         refuse(l, "out of memory for the waves of a workgroup");
-        finish(&g->engine);
+        if (!with)
+            finish(&g->own);
         free(g);
         return NULL;
     }
@@ -789,7 +793,8 @@ void engine_group_destroy(struct engine_group *g)
     if (!g)
         return;
     worker_free(&g->worker);
-    finish(&g->engine);
+    if (g->engine == &g->own)
+        finish(&g->own);
     free(g);
 }
 
@@ -822,6 +827,11 @@ bool engine_group_release(struct engine_group *g)
     uint64_t passed = g->worker.wg.barriers;
     release_barrier(&g->worker.wg);
     return g->worker.wg.barriers != passed;
+}
+
+bool engine_group_wait_for_grid(struct engine_group *g)
+{
+    return wait_for_grid(&g->worker.wg);
 }
 
 bool engine_group_finish(struct engine_group *g)

@@ -21,8 +21,12 @@ void counters_add(struct counters *sum, const struct counters *c);
  */
 struct engine_group;
 
-/* NULL with launch->fault filled in when the launch is refused or memory is short. */
-struct engine_group *engine_group_create(struct launch *launch);
+/*
+ * Groups whose workgroups run at the same time are made `with` the first of them, which outlives
+ * the others; NULL for that one. NULL with launch->fault filled in when the launch is refused or
+ * memory is short.
+ */
+struct engine_group *engine_group_create(struct launch *launch, struct engine_group *with);
 void engine_group_destroy(struct engine_group *group);
 
 /* Starts the workgroup of this index. It stays valid until the next start. */
@@ -36,6 +40,9 @@ bool engine_group_step(struct engine_group *group, struct wave *w, const struct 
 
 /* Opens the barrier if every wave that has not ended is at it. True if it opened. */
 bool engine_group_release(struct engine_group *group);
+
+/* Lets waves go on whose barrier of the grid has opened. True if one waits still. */
+bool engine_group_wait_for_grid(struct engine_group *group);
 
 /* To be called when no wave can run any more. False after a fault; a deadlock is one. */
 bool engine_group_finish(struct engine_group *group);

@@ -66,6 +66,7 @@ struct hipsim_time_report {
     uint64_t workgroups;
     uint64_t sampled;             /* of them executed in time */
     bool complete;                /* all workgroups were executed */
+    bool together;                /* and all in time, on all compute units at once */
     uint32_t workgroups_per_cu;   /* occupancy */
     uint32_t waves_per_simd;
     double cycles;                /* of the launch on the device, without launch overhead */

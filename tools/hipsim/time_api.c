@@ -161,7 +161,8 @@ int hipsim_time_format(const struct hipsim_time_report *r, char *text, size_t si
         "%.1f %%; L2 lines shared by %.1f workgroups\n", (unsigned long long)r->workgroups,
         r->workgroups_per_cu, r->waves_per_simd, 100 * r->tail, r->l2_sharers);
     add(text, size, &used, "  %llu workgroups timed%s%s\n", (unsigned long long)r->sampled,
-        r->sampled < r->workgroups ? ", the others follow from them" : "",
+        r->together ? ", all of them, on all compute units at once"
+        : r->sampled < r->workgroups ? ", the others follow from them" : "",
         r->complete ? "" : "; those not timed were NOT executed, their results are missing");
     if (r->loop_bound > 0)
         add(text, size, &used, "  hottest loop: %.0f cycles per iteration, lower bound %.0f "

@@ -54,15 +54,18 @@ struct lds_pair {
     uint64_t requests;
 };
 
-struct cu {
+struct time_cu {
     struct launch *launch;
     struct time_code *code;
     const struct time_params *p;
     enum gfx_target target;
     struct engine_group **groups;
     unsigned ngroups;
-    struct cu_wave *waves;
+    unsigned *left;            /* by group: waves that have not ended */
+    unsigned waves_per_group;
+    struct cu_wave *waves;     /* those of group g from g * waves_per_group on */
     unsigned nwaves;
+    struct cu_wave *best;      /* goes next; NULL: to be found */
     struct simd simds[SIMDS];
     struct lds_pair pairs[SIMDS / 2];
     uint64_t lds_free;
@@ -71,10 +74,10 @@ struct cu {
     uint64_t *line_ready;      /* by code line: when it is in the instruction cache */
     uint64_t end;
     const struct time_sink *sink;
-    struct time_cu_result *result;
+    struct time_cu_result result;
 };
 
-static struct time_op *op_of(struct cu *cu, const struct inst *in)
+static struct time_op *op_of(struct time_cu *cu, const struct inst *in)
 {
     struct time_op **slot = &cu->code->ops[in->offset / 4];
     if (!*slot) {
@@ -138,14 +141,14 @@ static uint64_t operands_ready(const struct cu_wave *tw, const struct time_op *o
     return t;
 }
 
-static uint64_t fifo_room(const struct cu *cu, const struct lds_pair *pair)
+static uint64_t fifo_room(const struct time_cu *cu, const struct lds_pair *pair)
 {
     unsigned size = (unsigned)cu->p->lds_fifo;
     size = size < 1 ? 1 : size > LDS_FIFO_MAX ? LDS_FIFO_MAX : size;
     return pair->requests < size ? 0 : pair->started[(pair->requests - size) % LDS_FIFO_MAX];
 }
 
-static void port_times(struct cu *cu, const struct cu_wave *tw, uint64_t *t,
+static void port_times(struct time_cu *cu, const struct cu_wave *tw, uint64_t *t,
                        enum hipsim_stall *cause)
 {
     const struct simd *s = &cu->simds[tw->simd];
@@ -187,7 +190,7 @@ static void port_times(struct cu *cu, const struct cu_wave *tw, uint64_t *t,
 }
 
 /* When the wave's next instruction can issue as things stand, and what decides it. */
-static uint64_t earliest(struct cu *cu, const struct cu_wave *tw, enum hipsim_stall *cause)
+static uint64_t earliest(struct time_cu *cu, const struct cu_wave *tw, enum hipsim_stall *cause)
 {
     const struct time_op *op = tw->op;
     uint64_t t = tw->came;
@@ -210,7 +213,7 @@ static uint64_t earliest(struct cu *cu, const struct cu_wave *tw, enum hipsim_st
 }
 
 /* The line of code that holds the next instruction; a miss also brings the line after it. */
-static void fetch_line(struct cu *cu, struct cu_wave *tw, uint64_t now)
+static void fetch_line(struct time_cu *cu, struct cu_wave *tw, uint64_t now)
 {
     uint64_t line = tw->next->offset / FETCH_LINE;
     uint64_t lines = (code_size(cu->code->code) + FETCH_LINE - 1) / FETCH_LINE;
@@ -223,7 +226,7 @@ static void fetch_line(struct cu *cu, struct cu_wave *tw, uint64_t now)
     tw->fetched = cu->line_ready[line];
 }
 
-static bool fetch_next(struct cu *cu, struct cu_wave *tw, uint64_t now)
+static bool fetch_next(struct time_cu *cu, struct cu_wave *tw, uint64_t now)
 {
     tw->next = engine_group_fetch(tw->w);
     if (!tw->next)
@@ -237,7 +240,7 @@ static bool fetch_next(struct cu *cu, struct cu_wave *tw, uint64_t now)
 }
 
 /* An LDS request in the order of arrival: banks, then the bus of the SIMD pair. */
-static uint64_t lds_request(struct cu *cu, const struct cu_wave *tw, uint64_t now,
+static uint64_t lds_request(struct time_cu *cu, const struct cu_wave *tw, uint64_t now,
                             const struct mem_access *access)
 {
     struct lds_pair *pair = &cu->pairs[tw->simd / 2];
@@ -266,7 +269,7 @@ static uint64_t lds_request(struct cu *cu, const struct cu_wave *tw, uint64_t no
         pair->started[pair->requests++ % LDS_FIFO_MAX] = send;
     }
     cu->lds_free = start + cost.clocks;
-    cu->result->lds_clocks += cost.clocks;
+    cu->result.lds_clocks += cost.clocks;
     return done + (uint64_t)cu->p->lds_latency;
 }
 
@@ -279,7 +282,15 @@ static void scratch_addresses(const struct cu_wave *tw, const struct mem_access 
         addr[l] = base + access->addr[l] / 4 * 4 * WAVE_LANES + l * (uint64_t)access->bytes;
 }
 
-static uint64_t vmem_request(struct cu *cu, struct cu_wave *tw, uint64_t now,
+/* SC1: scope of the device or the system, so that the L1 has no say (LLVM, memory model gfx942). */
+static enum time_request request_kind(const struct cu_wave *tw, const struct mem_access *access)
+{
+    if (access->is_store)
+        return access->is_load ? REQUEST_ATOMIC : REQUEST_STORE;
+    return tw->next->sc1 && access->space == ACCESS_GLOBAL ? REQUEST_COHERENT : REQUEST_LOAD;
+}
+
+static uint64_t vmem_request(struct time_cu *cu, struct cu_wave *tw, uint64_t now,
                              const struct mem_access *access)
 {
     uint64_t scratch[WAVE_LANES];
@@ -292,11 +303,11 @@ static uint64_t vmem_request(struct cu *cu, struct cu_wave *tw, uint64_t now,
         scratch_addresses(tw, access, scratch);
         addr = scratch;
     }
-    return time_memory_request(&cu->memory, now, access->is_store && !access->is_load,
-                               access->bytes, access->lanes, addr);
+    return time_memory_request(&cu->memory, now, request_kind(tw, access), access->bytes,
+                               access->lanes, addr);
 }
 
-static void matrix_issued(struct cu *cu, struct cu_wave *tw, uint64_t now)
+static void matrix_issued(struct time_cu *cu, struct cu_wave *tw, uint64_t now)
 {
     const struct time_op *op = tw->op;
     struct simd *s = &cu->simds[tw->simd];
@@ -309,10 +320,10 @@ static void matrix_issued(struct cu *cu, struct cu_wave *tw, uint64_t now)
         tw->result[r % REGS] = now + op->result;
         tw->owner[r % REGS] = op->writes.first;
     }
-    cu->result->matrix_clocks += op->matrix;
+    cu->result.matrix_clocks += op->matrix;
 }
 
-static void valu_issued(struct cu *cu, struct cu_wave *tw, uint64_t now)
+static void valu_issued(struct time_cu *cu, struct cu_wave *tw, uint64_t now)
 {
     const struct time_op *op = tw->op;
     struct simd *s = &cu->simds[tw->simd];
@@ -320,7 +331,7 @@ static void valu_issued(struct cu *cu, struct cu_wave *tw, uint64_t now)
     s->valu_cause = HIPSIM_STALL_VALU;
     if (op->kind == KIND_PACKED_F32)
         s->matrix_free = later(s->matrix_free, now + op->issue);
-    cu->result->valu_clocks += op->issue;
+    cu->result.valu_clocks += op->issue;
     /* Overwritten matrix results are plain registers again. */
     for (unsigned r = op->writes.first; r < (unsigned)op->writes.first + op->writes.count; r++)
         tw->owner[r % REGS] = UINT16_MAX;
@@ -332,7 +343,7 @@ static bool is_flat(const struct inst *in)
 }
 
 /* What an executed instruction takes. Returns when its result is there. */
-static uint64_t occupy(struct cu *cu, struct cu_wave *tw, const struct inst *in, uint64_t now)
+static uint64_t occupy(struct time_cu *cu, struct cu_wave *tw, const struct inst *in, uint64_t now)
 {
     const struct time_op *op = tw->op;
     const struct mem_access *access = &tw->w->access;
@@ -392,11 +403,11 @@ static void pause_wave(struct cu_wave *tw, uint64_t now)
     tw->ready_cause = op->kind == KIND_NOP ? HIPSIM_STALL_DEPENDENCY : HIPSIM_STALL_SLEEP;
 }
 
-static void note_issue(struct cu *cu, const struct cu_wave *tw, const struct inst *in,
+static void note_issue(struct time_cu *cu, const struct cu_wave *tw, const struct inst *in,
                        uint64_t now)
 {
     struct time_line *line = &cu->code->lines[in->offset / 4];
-    struct time_cu_result *r = cu->result;
+    struct time_cu_result *r = &cu->result;
     uint64_t period = (uint64_t)cu->p->issue_period;
     uint64_t stalled = now - tw->came;
     line->count++;
@@ -407,7 +418,7 @@ static void note_issue(struct cu *cu, const struct cu_wave *tw, const struct ins
     r->instructions++;
 }
 
-static void emit(struct cu *cu, const struct cu_wave *tw, const struct inst *in, uint64_t now,
+static void emit(struct time_cu *cu, const struct cu_wave *tw, const struct inst *in, uint64_t now,
                  uint64_t done)
 {
     if (!cu->sink)
@@ -422,42 +433,42 @@ static void emit(struct cu *cu, const struct cu_wave *tw, const struct inst *in,
     cu->sink->event(cu->sink->ctx, &event);
 }
 
-/* Waves that the barrier lets go on; those of a group whose last wave has just come or ended. */
-static bool release(struct cu *cu, unsigned group, uint64_t now)
+/* Waves of a group that a barrier has let go on, which they do at `at`. */
+static bool wake(struct time_cu *cu, unsigned group, uint64_t now, uint64_t at)
 {
-    if (!engine_group_release(cu->groups[group]))
-        return cu->launch->fault.kind == FAULT_NONE;
-    for (unsigned i = 0; i < cu->nwaves; i++) {
-        struct cu_wave *tw = &cu->waves[i];
-        if (tw->group != group || tw->at != NEVER || tw->w->state != WAVE_RUNNING)
+    struct cu_wave *waves = cu->waves + (size_t)group * cu->waves_per_group;
+    for (unsigned i = 0; i < cu->waves_per_group; i++) {
+        struct cu_wave *tw = &waves[i];
+        if (!tw->w || tw->at != NEVER || tw->w->state != WAVE_RUNNING)
             continue;
-        tw->ready = now + (uint64_t)cu->p->barrier_cycles;
+        tw->ready = at;
         tw->ready_cause = HIPSIM_STALL_BARRIER;
         if (!fetch_next(cu, tw, now))
             return false;
     }
-    return cu->launch->fault.kind == FAULT_NONE;
+    return true;
 }
 
-static bool issue(struct cu *cu, struct cu_wave *tw)
+/* Opens the barrier if the wave that has just come or ended was the last. */
+static bool release(struct time_cu *cu, unsigned group, uint64_t now)
 {
-    const struct inst *in = tw->next;
-    uint64_t now = tw->at;
-    tw->w->tick = now;
-    if (!engine_group_step(cu->groups[tw->group], tw->w, in))
-        return false;
-    note_issue(cu, tw, in, now);
-    tw->ready = 0;
-    tw->ready_cause = HIPSIM_STALL_NONE;
-    uint64_t done = occupy(cu, tw, in, now);
-    pause_wave(tw, now);
-    emit(cu, tw, in, now, done);
-    tw->came = now + (uint64_t)cu->p->issue_period;
-    cu->end = later(cu->end, tw->came);
-    if (tw->w->state == WAVE_RUNNING)
-        return fetch_next(cu, tw, now);
-    tw->at = NEVER;
-    return release(cu, tw->group, now);
+    if (!engine_group_release(cu->groups[group]))
+        return cu->launch->fault.kind == FAULT_NONE;
+    return wake(cu, group, now, now + (uint64_t)cu->p->barrier_cycles)
+        && cu->launch->fault.kind == FAULT_NONE;
+}
+
+bool time_cu_grid_opened(struct time_cu *cu, uint64_t now)
+{
+    for (unsigned g = 0; g < cu->ngroups; g++) {
+        if (!cu->left[g])
+            continue;
+        engine_group_wait_for_grid(cu->groups[g]);
+        if (!wake(cu, g, now, now + (uint64_t)cu->p->grid_barrier_cycles))
+            return false;
+    }
+    cu->best = NULL;
+    return true;
 }
 
 /* Of two waves that could issue at the same clock. */
@@ -474,9 +485,9 @@ static bool goes_first(const struct cu_wave *a, const struct cu_wave *b)
  * The wave that issues next, with `at` and `cause` up to date. A wave's `at` is a lower bound until
  * it is looked at: ports only fill up. NULL when no wave can go on.
  */
-static struct cu_wave *next_wave(struct cu *cu)
+static struct cu_wave *next_wave(struct time_cu *cu)
 {
-    for (;;) {
+    while (!cu->best) {
         struct cu_wave *best = NULL;
         for (unsigned i = 0; i < cu->nwaves; i++) {
             struct cu_wave *tw = &cu->waves[i];
@@ -487,67 +498,70 @@ static struct cu_wave *next_wave(struct cu *cu)
             return NULL;
         uint64_t at = earliest(cu, best, &best->cause);
         if (at == best->at)
-            return best;
+            cu->best = best;
         best->at = at;
     }
+    return cu->best;
 }
 
-static bool start_group(struct cu *cu, unsigned g, uint64_t index)
+uint64_t time_cu_next(struct time_cu *cu)
 {
-    struct workgroup *wg = engine_group_start(cu->groups[g], index);
-    for (uint32_t i = 0; i < wg->nwaves; i++) {
-        struct cu_wave *tw = &cu->waves[cu->nwaves];
+    const struct cu_wave *tw = next_wave(cu);
+    return tw ? tw->at : NEVER;
+}
+
+bool time_cu_step(struct time_cu *cu, struct time_step *step)
+{
+    struct cu_wave *tw = next_wave(cu);
+    const struct inst *in = tw->next;
+    uint64_t now = tw->at;
+    *step = (struct time_step){.ended = cu->ngroups, .grid = in->gds};
+    cu->best = NULL;
+    tw->w->tick = now;
+    if (!engine_group_step(cu->groups[tw->group], tw->w, in))
+        return false;
+    note_issue(cu, tw, in, now);
+    tw->ready = 0;
+    tw->ready_cause = HIPSIM_STALL_NONE;
+    uint64_t done = occupy(cu, tw, in, now);
+    pause_wave(tw, now);
+    emit(cu, tw, in, now, done);
+    tw->came = now + (uint64_t)cu->p->issue_period;
+    cu->end = later(cu->end, tw->came);
+    if (tw->w->state == WAVE_RUNNING)
+        return fetch_next(cu, tw, now);
+    tw->at = NEVER;
+    if (tw->w->state == WAVE_ENDED && --cu->left[tw->group] == 0) {
+        step->ended = tw->group;
+        return engine_group_finish(cu->groups[tw->group]);
+    }
+    return release(cu, tw->group, now);
+}
+
+bool time_cu_start(struct time_cu *cu, unsigned group, uint64_t index, uint64_t at)
+{
+    struct workgroup *wg = engine_group_start(cu->groups[group], index);
+    cu->best = NULL;
+    cu->left[group] = wg->nwaves;
+    for (uint32_t i = 0; i < cu->waves_per_group; i++) {
+        const unsigned slot = group * cu->waves_per_group + i;
+        struct cu_wave *tw = &cu->waves[slot];
         memset(tw, 0, sizeof(*tw));
+        tw->at = NEVER;
+        if (i >= wg->nwaves)
+            continue;
         tw->w = wg->waves[i];
-        tw->group = g;
-        tw->slot = cu->nwaves++;
-        tw->simd = tw->slot % SIMDS;
+        tw->group = group;
+        tw->slot = slot;
+        tw->simd = slot % SIMDS;
+        tw->came = at;
         tw->line = UINT64_MAX;
         memset(tw->owner, 0xff, sizeof(tw->owner));
-        if (!fetch_next(cu, tw, 0))
+        if (!fetch_next(cu, tw, at))
             return false;
     }
-    cu->result->waves += wg->nwaves;
+    cu->result.waves += wg->nwaves;
     return true;
-}
-
-static bool prepare(struct cu *cu, const struct time_cu_setup *setup, const uint64_t *workgroups,
-                    unsigned count)
-{
-    const struct launch *l = cu->launch;
-    uint32_t items = l->block[0] * l->block[1] * l->block[2];
-    size_t waves = (size_t)count * ((items + WAVE_LANES - 1) / WAVE_LANES);
-    size_t lines = code_size(cu->code->code) / FETCH_LINE + 2;
-    cu->groups = calloc(count, sizeof(*cu->groups));
-    cu->waves = calloc(waves, sizeof(*cu->waves));
-    cu->line_ready = calloc(lines, sizeof(*cu->line_ready));
-    cu->icache = time_cache_create(cu->p->icache_bytes, cu->p->icache_ways, FETCH_LINE);
-    if (!cu->groups || !cu->waves || !cu->line_ready || !cu->icache
-        || !time_memory_init(&cu->memory, cu->p, &setup->share, setup->mhz))
-        return false;
-    for (size_t line = 0; setup->warm_code && line < lines; line++)
-        time_cache_touch(cu->icache, line * FETCH_LINE);
-    for (unsigned g = 0; g < count; g++) {
-        cu->groups[g] = engine_group_create(cu->launch);
-        if (!cu->groups[g])
-            return false;
-        cu->ngroups++;
-    }
-    for (unsigned g = 0; g < count; g++)
-        if (!start_group(cu, g, workgroups[g]))
-            return false;
-    return true;
-}
-
-static void release_memory(struct cu *cu)
-{
-    for (unsigned g = 0; g < cu->ngroups; g++)
-        engine_group_destroy(cu->groups[g]);
-    free(cu->groups);
-    free(cu->waves);
-    free(cu->line_ready);
-    time_cache_destroy(cu->icache);
-    time_memory_free(&cu->memory);
 }
 
 /* Memory instructions say what they touch while there is somebody who listens. */
@@ -560,36 +574,132 @@ static void ignore(void *ctx, const struct wave *w, const struct inst *in,
     (void)access;
 }
 
+static bool prepare(struct time_cu *cu, const struct time_cu_setup *setup, unsigned groups)
+{
+    const size_t waves = (size_t)groups * cu->waves_per_group;
+    const size_t lines = code_size(cu->code->code) / FETCH_LINE + 2;
+    cu->groups = calloc(groups, sizeof(*cu->groups));
+    cu->left = calloc(groups, sizeof(*cu->left));
+    cu->waves = calloc(waves, sizeof(*cu->waves));
+    cu->line_ready = calloc(lines, sizeof(*cu->line_ready));
+    cu->icache = time_cache_create(cu->p->icache_bytes, cu->p->icache_ways, FETCH_LINE);
+    if (!cu->groups || !cu->left || !cu->waves || !cu->line_ready || !cu->icache
+        || !time_memory_init(&cu->memory, cu->p, &setup->share, setup->mhz, setup->behind))
+        return false;
+    cu->nwaves = (unsigned)waves;
+    for (size_t i = 0; i < waves; i++)
+        cu->waves[i].at = NEVER;
+    for (size_t line = 0; setup->warm_code && line < lines; line++)
+        time_cache_touch(cu->icache, line * FETCH_LINE);
+    for (; cu->ngroups < groups; cu->ngroups++) {
+        struct engine_group *with = setup->with ? setup->with->groups[0]
+                                                : cu->ngroups ? cu->groups[0] : NULL;
+        cu->groups[cu->ngroups] = engine_group_create(cu->launch, with);
+        if (!cu->groups[cu->ngroups])
+            return false;
+    }
+    return true;
+}
+
+struct time_cu *time_cu_create(struct launch *launch, struct time_code *code,
+                               const struct time_cu_setup *setup, unsigned groups)
+{
+    const uint32_t items = launch->block[0] * launch->block[1] * launch->block[2];
+    struct time_cu *cu = calloc(1, sizeof(*cu));
+    if (!cu)
+        return NULL;
+    cu->launch = launch;
+    cu->code = code;
+    cu->p = code->p;
+    cu->target = code_target(code->code);
+    cu->sink = setup->sink;
+    cu->waves_per_group = (items + WAVE_LANES - 1) / WAVE_LANES;
+    if (prepare(cu, setup, groups))
+        return cu;
+    time_cu_destroy(cu);
+    return NULL;
+}
+
+void time_cu_destroy(struct time_cu *cu)
+{
+    if (!cu)
+        return;
+    for (unsigned g = cu->ngroups; g-- > 0;) /* the others borrow from the first */
+        engine_group_destroy(cu->groups[g]);
+    free(cu->groups);
+    free(cu->left);
+    free(cu->waves);
+    free(cu->line_ready);
+    time_cache_destroy(cu->icache);
+    time_memory_free(&cu->memory);
+    free(cu);
+}
+
+void time_cu_result_add(struct time_cu_result *sum, const struct time_cu_result *r)
+{
+    sum->clocks += r->clocks;
+    sum->instructions += r->instructions;
+    sum->waves += r->waves;
+    sum->matrix_clocks += r->matrix_clocks;
+    sum->valu_clocks += r->valu_clocks;
+    sum->lds_clocks += r->lds_clocks;
+    sum->l1_clocks += r->l1_clocks;
+    sum->issue += r->issue;
+    for (unsigned i = 0; i < LEVEL_COUNT; i++)
+        sum->bytes[i] += r->bytes[i];
+    for (unsigned i = 0; i < HIPSIM_STALL_COUNT; i++)
+        sum->stall[i] += r->stall[i];
+}
+
+bool time_cu_finish(struct time_cu *cu, bool ok, struct time_cu_result *result)
+{
+    for (unsigned g = 0; g < cu->ngroups; g++) {
+        if (ok && cu->left[g]) /* nobody can run, and yet it has not ended */
+            ok = engine_group_finish(cu->groups[g]);
+        counters_add(&cu->launch->counters, engine_group_counters(cu->groups[g]));
+    }
+    *result = cu->result;
+    result->clocks = time_memory_drained(&cu->memory, cu->end);
+    result->l1_clocks = cu->memory.l1_busy;
+    memcpy(result->bytes, cu->memory.bytes, sizeof(result->bytes));
+    return ok;
+}
+
+void time_begin(struct launch *launch)
+{
+    static const struct observer nobody = {.inst = ignore};
+    if (!launch->observer)
+        launch->observer = &nobody;
+    launch->timed = true;
+}
+
+void time_end(struct launch *launch, const struct observer *observer, bool ok)
+{
+    launch->observer = observer;
+    launch->timed = false;
+    if (ok || launch->fault.kind != FAULT_NONE)
+        return;
+    launch->fault.kind = FAULT_TRAP;
+    strcpy(launch->fault.text, "out of memory for the timing model");
+}
+
 bool time_cu_run(struct launch *launch, struct time_code *code, const struct time_cu_setup *setup,
                  const uint64_t *workgroups, unsigned count, struct time_cu_result *result)
 {
-    struct cu cu = {
-        .launch = launch, .code = code, .p = code->p, .target = code_target(code->code),
-        .sink = setup->sink, .result = result,
-    };
-    static const struct observer nobody = {.inst = ignore};
     const struct observer *observer = launch->observer;
-    launch->observer = observer ? observer : &nobody;
-    launch->timed = true;
     *result = (struct time_cu_result){0};
-    bool ok = prepare(&cu, setup, workgroups, count);
-    struct cu_wave *tw;
-    while (ok && (tw = next_wave(&cu)) != NULL)
-        ok = issue(&cu, tw);
-    for (unsigned g = 0; ok && g < cu.ngroups; g++)
-        ok = engine_group_finish(cu.groups[g]);
+    time_begin(launch);
+    struct time_cu *cu = time_cu_create(launch, code, setup, count);
+    bool ok = cu != NULL;
+    struct time_step step;
+    for (unsigned g = 0; ok && g < count; g++)
+        ok = time_cu_start(cu, g, workgroups[g], 0);
+    while (ok && time_cu_next(cu) != NEVER)
+        ok = time_cu_step(cu, &step);
     launch->counters = (struct counters){0};
-    launch->observer = observer;
-    launch->timed = false;
-    for (unsigned g = 0; g < cu.ngroups; g++)
-        counters_add(&launch->counters, engine_group_counters(cu.groups[g]));
-    result->clocks = time_memory_drained(&cu.memory, cu.end);
-    result->l1_clocks = cu.memory.l1_busy;
-    memcpy(result->bytes, cu.memory.bytes, sizeof(result->bytes));
-    release_memory(&cu);
-    if (!ok && launch->fault.kind == FAULT_NONE) {
-        launch->fault.kind = FAULT_TRAP;
-        strcpy(launch->fault.text, "out of memory for the timing model");
-    }
+    if (cu)
+        ok = time_cu_finish(cu, ok, result);
+    time_cu_destroy(cu);
+    time_end(launch, observer, ok);
     return ok;
 }

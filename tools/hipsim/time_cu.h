@@ -67,13 +67,52 @@ struct time_cu_result {
     uint64_t issue;               /* wave clocks spent issuing */
 };
 
+struct time_cu;
+
 /* How a compute unit stands when its workgroups start. */
 struct time_cu_setup {
     struct time_share share;
     double mhz;                   /* the clock that nanoseconds are turned into */
     bool warm_code;               /* earlier workgroups have brought the code */
     const struct time_sink *sink; /* NULL: none */
+    const struct time_behind *behind; /* memory that it shares with others; NULL: its own part */
+    struct time_cu *with;         /* another one that runs the same launch, or NULL; outlives it */
 };
+
+/*
+ * A compute unit under the caller's control, with room for `groups` workgroups at a time. NULL
+ * without memory, or with launch->fault filled in. Between time_begin() and time_end().
+ */
+struct time_cu *time_cu_create(struct launch *launch, struct time_code *code,
+                               const struct time_cu_setup *setup, unsigned groups);
+void time_cu_destroy(struct time_cu *cu);
+
+/* Starts a workgroup at clock `at` in place of one that has ended, if any. False after a fault. */
+bool time_cu_start(struct time_cu *cu, unsigned group, uint64_t index, uint64_t at);
+
+/* The clock at which its next instruction issues; UINT64_MAX when no wave can go on. */
+uint64_t time_cu_next(struct time_cu *cu);
+
+struct time_step {
+    unsigned ended; /* the group that has ended with it; else how many there are */
+    bool grid;      /* it may have opened a barrier of the grid */
+};
+
+/* Issues it; time_cu_next() must have found one. False after a fault. */
+bool time_cu_step(struct time_cu *cu, struct time_step *step);
+
+/* Lets go on who waits for a barrier of the grid that opened at `now`. False after a fault. */
+bool time_cu_grid_opened(struct time_cu *cu, uint64_t now);
+
+/* Adds to launch->counters and tells the result. If all went well so far, no wave can go on, and a
+ * workgroup that has not ended is a fault: then false, as without `ok`. */
+bool time_cu_finish(struct time_cu *cu, bool ok, struct time_cu_result *result);
+
+void time_cu_result_add(struct time_cu_result *sum, const struct time_cu_result *one);
+
+/* Around the life of compute units; time_end() takes the observer from before and what came. */
+void time_begin(struct launch *launch);
+void time_end(struct launch *launch, const struct observer *observer, bool ok);
 
 /*
  * Runs `count` workgroups of the launch together on one compute unit, from their start to the last

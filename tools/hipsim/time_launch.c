@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The way of a timed launch: two neighbours on an XCD run untimed and tell what they share; sampled
- * workgroups run in time on a compute unit that is as full as it would be; what is left runs
- * untimed; the dispatch model puts the durations together.
+ * The way of a timed launch: two neighbours on an XCD run untimed and tell what they share; the
+ * first workgroup runs in time on a compute unit that is as full as it would be; all but a few run
+ * untimed; of these few those run in time whose neighbours have executed most, least, or something
+ * in between that no sample has; the dispatch model puts the durations together.
  *
- * Durations between samples: samples lie at the first, last and middle workgroup of every
- * dimension of the grid, and the duration of a workgroup is that of the first plus, for each
- * dimension, what its position changes, linear between samples.
+ * The duration of a workgroup follows from what it has executed, linear between samples. When only
+ * samples run, it follows from its position: they lie at the first, last and middle workgroup of
+ * every dimension of the grid.
+ *
+ * Workgroups that depend on each other all run in time, and so do those of small grids.
  */
 #include "tools/hipsim/time_launch.h"
 
@@ -15,12 +18,24 @@
 #include <string.h>
 
 #include "tools/hipsim/decode.h"
+#include "tools/hipsim/time_device.h"
 #include "tools/hipsim/time_dispatch.h"
 #include "tools/hipsim/time_sharing.h"
+#include "tools/hipsim/time_work.h"
 
 #define DIMENSIONS 3
-#define MAX_RUN 512 /* workgroups that samples and neighbours may take */
+#define MAX_RUN 1024 /* workgroups that samples and neighbours may take */
 #define SAMPLES_DEFAULT 8
+#define MAX_RESIDENT 64
+#define MAX_CANDIDATES 24
+#define ALIKE 1.02  /* workgroups whose work differs by less need no samples of their own */
+
+/* Workgroups that are kept back, to run together in time or untimed. */
+struct candidate {
+    uint64_t index[MAX_RESIDENT];
+    unsigned n;
+    bool done;
+};
 
 struct timed {
     struct launch *launch;
@@ -38,7 +53,8 @@ struct timed {
     double middle[DIMENSIONS], last[DIMENSIONS]; /* what the position adds */
     unsigned samples;
     struct time_cu_result sum;
-    double groups_timed;
+    double groups_timed, work_timed;
+    struct time_work *work;        /* NULL: durations follow from the position */
     struct counters counters;
 };
 
@@ -74,6 +90,8 @@ static bool run_untimed(struct timed *t, uint64_t first, uint64_t count,
     l->first_workgroup = first_before;
     l->count_workgroup = count_before;
     counters_add(&t->counters, &l->counters);
+    if (t->work && count == 1)
+        time_work_note(t->work, first, l->counters.instructions);
     return ok;
 }
 
@@ -84,15 +102,11 @@ static double sharers(const struct timed *t, double s)
 }
 
 /* Workgroups i and i + xcds run on the same XCD at the same time, i and i + 1 on two of them. */
-static bool probe_sharing(struct timed *t)
+static bool probe_at(struct timed *t, uint64_t one)
 {
     const struct time_params *p = &t->config->params;
-    uint64_t step = (uint64_t)p->xcds;
-    double active = fmin((double)t->total, p->cus);
-    t->share = (struct time_share){.cus_active = active, .sharers = 1, .first = 1};
-    if (t->total < 2 * step)
-        return true;
-    const uint64_t one = t->total / 2, same = one + step < t->total ? one + step : one - step;
+    const uint64_t step = (uint64_t)p->xcds;
+    const uint64_t same = one + step < t->total ? one + step : one - step;
     const uint64_t run[3] = {one, same, one + 1};
     struct time_lines *lines[3] = {time_lines_create(), time_lines_create(), time_lines_create()};
     bool ok = lines[0] && lines[1] && lines[2];
@@ -101,7 +115,7 @@ static bool probe_sharing(struct timed *t)
         ok = run_untimed(t, run[i], 1, &see);
         note_run(t, run[i]);
     }
-    if (ok) {
+    if (ok && time_lines_bytes(lines[0]) > 0) {
         double on_xcd = fmin((double)t->total, p->cus * t->resident) / p->xcds;
         double k = sharers(t, time_lines_overlap(lines[0], lines[1]));
         t->share.sharers = fmax(1, fmin(k, on_xcd));
@@ -112,6 +126,21 @@ static bool probe_sharing(struct timed *t)
     for (int i = 0; i < 3; i++)
         time_lines_destroy(lines[i]);
     return ok;
+}
+
+/* Where a workgroup loads nothing, others may. */
+static bool probe_sharing(struct timed *t)
+{
+    const struct time_params *p = &t->config->params;
+    const double active = fmin((double)t->total, p->cus);
+    t->share = (struct time_share){.cus_active = active, .sharers = 1, .first = 1};
+    const uint64_t far = 8 * (uint64_t)p->xcds;
+    if (t->total < 2 * (uint64_t)p->xcds)
+        return true;
+    for (uint64_t part = 2; part <= 8 && t->share.footprint == 0; part *= 2)
+        if (!probe_at(t, t->total / part) || t->total < far)
+            return t->launch->fault.kind == FAULT_NONE;
+    return true;
 }
 
 /* The workgroups that would be on one compute unit with `index`, of those that have not run. */
@@ -132,31 +161,21 @@ static unsigned companions(struct timed *t, uint64_t index, uint64_t *list)
     return n;
 }
 
-static void add_result(struct time_cu_result *sum, const struct time_cu_result *r)
+/* The most that one of them has executed, or seems to from its neighbours. */
+static double candidate_work(const struct timed *t, const struct candidate *c)
 {
-    sum->clocks += r->clocks;
-    sum->instructions += r->instructions;
-    sum->waves += r->waves;
-    sum->matrix_clocks += r->matrix_clocks;
-    sum->valu_clocks += r->valu_clocks;
-    sum->lds_clocks += r->lds_clocks;
-    sum->l1_clocks += r->l1_clocks;
-    sum->issue += r->issue;
-    for (unsigned i = 0; i < LEVEL_COUNT; i++)
-        sum->bytes[i] += r->bytes[i];
-    for (unsigned i = 0; i < HIPSIM_STALL_COUNT; i++)
-        sum->stall[i] += r->stall[i];
+    double most = 0;
+    for (unsigned i = 0; i < c->n; i++)
+        most = fmax(most, time_work_of(t->work, c->index[i]));
+    return most;
 }
 
-/* Times the workgroup at `index`, or one near it that has not run, with its companions. */
-static bool sample(struct timed *t, uint64_t index, double *clocks)
+/* Runs workgroups together in time. */
+static bool sample_candidate(struct timed *t, struct candidate *c, double *clocks)
 {
-    uint64_t list[64];
-    unsigned n = companions(t, index, list);
-    if (!n) { /* everything has run: the grid is small and known */
-        *clocks = t->first;
-        return true;
-    }
+    static const struct observer nothing = {0};
+    const struct observer *before = t->launch->observer;
+    const struct observer see = t->work ? time_work_observer(t->work) : nothing;
     struct time_trace *trace = NULL;
     struct time_sink sink;
     if (!t->samples && t->config->trace_path) {
@@ -170,15 +189,32 @@ static bool sample(struct timed *t, uint64_t index, double *clocks)
         .sink = trace ? &sink : NULL,
     };
     struct time_cu_result result;
-    bool ok = time_cu_run(t->launch, t->code, &setup, list, n, &result);
+    t->launch->observer = &see;
+    bool ok = time_cu_run(t->launch, t->code, &setup, c->index, c->n, &result);
+    t->launch->observer = before;
     counters_add(&t->counters, &t->launch->counters);
     if (trace && !time_trace_close(trace))
         ok = false;
     t->samples++;
-    t->groups_timed += n;
-    add_result(&t->sum, &result);
+    t->groups_timed += c->n;
+    t->work_timed += (double)t->launch->counters.instructions;
+    time_cu_result_add(&t->sum, &result);
     *clocks = (double)result.clocks;
+    c->done = true;
+    if (ok && t->work)
+        time_work_sample(t->work, candidate_work(t, c), *clocks);
     return ok;
+}
+
+/* Times the workgroup at `index`, or one near it that has not run, with its companions. */
+static bool sample(struct timed *t, uint64_t index, double *clocks)
+{
+    struct candidate c = {0};
+    c.n = companions(t, index, c.index);
+    if (c.n)
+        return sample_candidate(t, &c, clocks);
+    *clocks = t->first; /* everything has run: the grid is small and known */
+    return true;
 }
 
 static uint64_t position(const struct timed *t, unsigned d, uint64_t at)
@@ -189,12 +225,15 @@ static uint64_t position(const struct timed *t, unsigned d, uint64_t at)
     return at * stride;
 }
 
-static bool take_samples(struct timed *t)
+static unsigned most_samples(const struct timed *t)
 {
-    unsigned most = t->config->samples ? t->config->samples : SAMPLES_DEFAULT;
-    if (!sample(t, 0, &t->first))
-        return false;
-    t->report->workgroup_cycles = t->first;
+    return t->config->samples ? t->config->samples : SAMPLES_DEFAULT;
+}
+
+/* The ends and middles of the grid's dimensions, when nothing else is known of its workgroups. */
+static bool sample_positions(struct timed *t)
+{
+    const unsigned most = most_samples(t);
     for (unsigned d = 0; d < DIMENSIONS && t->samples < most; d++) {
         double clocks;
         if (t->groups[d] < 2)
@@ -215,10 +254,78 @@ static bool take_samples(struct timed *t)
     return true;
 }
 
+/* Keeps the ends and middles of the dimensions, and others here and there over the grid. */
+static unsigned keep_candidates(struct timed *t, struct candidate kept[MAX_CANDIDATES])
+{
+    const unsigned most = most_samples(t) < MAX_CANDIDATES / 3 ? 3 * most_samples(t)
+                                                               : MAX_CANDIDATES;
+    const double golden = 0.6180339887498949;
+    unsigned n = 0;
+    for (unsigned i = 0; i < most && t->nrun < MAX_RUN && 2 * t->nrun < t->total; i++) {
+        const unsigned d = i / 2;
+        const double part = (i + 1) * golden - floor((i + 1) * golden);
+        uint64_t at = (uint64_t)(part * (double)t->total);
+        if (d < DIMENSIONS && t->groups[d] > 1)
+            at = position(t, d, i % 2 ? t->groups[d] / 2 : t->groups[d] - 1);
+        kept[n] = (struct candidate){0};
+        kept[n].n = companions(t, at, kept[n].index);
+        n += kept[n].n > 0;
+    }
+    return n;
+}
+
+/* Of those that are left, the one that is least like any sample; NULL if all are like one. */
+static struct candidate *next_candidate(struct timed *t, struct candidate *kept, unsigned n)
+{
+    struct candidate *best = NULL;
+    double farthest = t->samples < 2 ? 0 : ALIKE;
+    for (unsigned i = 0; i < n; i++) {
+        const double far = time_work_distance(t->work, candidate_work(t, &kept[i]));
+        if (kept[i].done || far <= farthest)
+            continue;
+        farthest = far;
+        best = &kept[i];
+    }
+    return best;
+}
+
+static bool run_rest(struct timed *t);
+
+/* Runs everything; how much the others execute tells which of the kept ones to time. */
+static bool sample_by_work(struct timed *t)
+{
+    struct candidate kept[MAX_CANDIDATES], *c;
+    const unsigned n = keep_candidates(t, kept), most = most_samples(t);
+    double clocks;
+    if (!run_rest(t))
+        return false;
+    while (t->samples < most && (c = next_candidate(t, kept, n)) != NULL)
+        if (!sample_candidate(t, c, &clocks))
+            return false;
+    const struct observer see = time_work_observer(t->work);
+    for (unsigned i = 0; i < n; i++)
+        for (unsigned k = 0; !kept[i].done && k < kept[i].n; k++)
+            if (!run_untimed(t, kept[i].index[k], 1, &see))
+                return false;
+    return true;
+}
+
+static bool take_samples(struct timed *t)
+{
+    if (!sample(t, 0, &t->first))
+        return false;
+    t->report->workgroup_cycles = t->first;
+    if (t->work)
+        return sample_by_work(t);
+    return sample_positions(t) && (t->config->samples_only || run_rest(t));
+}
+
 static double duration(const void *ctx, uint64_t index)
 {
     const struct timed *t = ctx;
     double clocks = t->first;
+    if (t->work)
+        return time_work_clocks(t->work, index);
     for (unsigned d = 0; d < DIMENSIONS; d++) {
         double at = (double)(index % t->groups[d]), end = (double)t->groups[d] - 1;
         double half = (double)(t->groups[d] / 2);
@@ -236,13 +343,14 @@ static double duration(const void *ctx, uint64_t index)
 static bool run_rest(struct timed *t)
 {
     static const struct observer nothing = {0};
+    const struct observer see = t->work ? time_work_observer(t->work) : nothing;
     uint64_t next = 0;
     for (unsigned i = 0; i < t->nrun; i++) {
-        if (t->run[i] > next && !run_untimed(t, next, t->run[i] - next, &nothing))
+        if (t->run[i] > next && !run_untimed(t, next, t->run[i] - next, &see))
             return false;
         next = t->run[i] + 1;
     }
-    return next >= t->total || run_untimed(t, next, t->total - next, &nothing);
+    return next >= t->total || run_untimed(t, next, t->total - next, &see);
 }
 
 /* The clock that the power law gives for a matrix duty, in percent, of the whole device. */
@@ -264,16 +372,15 @@ static double matrix_duty(struct timed *t)
     return fmax(all, fmin(duty, 1));
 }
 
-static void fill_report(struct timed *t)
+static void fill_report(struct timed *t, struct time_dispatch d)
 {
     const struct time_params *p = &t->config->params;
     struct hipsim_time_report *r = t->report;
-    struct time_dispatch d = time_dispatch(p, t->total, t->resident,
-                                           p->workgroup_cycles * t->occupancy.part, duration, t);
-    double per_group = (double)t->total / t->groups_timed;
+    /* What all workgroups do, as a multiple of what the timed ones have done. */
+    const double per_group = t->work ? time_work_total(t->work) / t->work_timed
+                                     : (double)t->total / t->groups_timed;
     r->workgroups = t->total;
     r->sampled = (uint64_t)t->groups_timed;
-    r->complete = !t->config->samples_only || t->nrun == t->total;
     r->cycles = d.clocks;
     r->tail = 1 - d.busy;
     r->launch_us = p->launch_us;
@@ -331,26 +438,75 @@ static void count_bytes(struct timed *t)
     t->report->store_bytes = scale * (double)t->counters.store_bytes;
 }
 
+/* All workgroups in time, on all compute units. */
+static bool run_together(struct timed *t, struct time_dispatch *d)
+{
+    const struct time_params *p = &t->config->params;
+    struct time_trace *trace = NULL;
+    struct time_sink sink;
+    if (t->config->trace_path) {
+        trace = time_trace_open(t->config->trace_path, t->launch->kernel, t->code);
+        if (!trace)
+            return false;
+        sink = time_trace_sink(trace);
+    }
+    const struct time_device_setup setup = {
+        .workgroups = t->total, .resident = t->resident,
+        .extra = p->workgroup_cycles * t->occupancy.part, .warm_code = t->warm,
+        .sink = trace ? &sink : NULL,
+    };
+    struct time_device_result result;
+    bool ok = time_device_run(t->launch, t->code, &setup, &result);
+    if (trace && !time_trace_close(trace))
+        ok = false;
+    t->counters = t->launch->counters;
+    t->sum = result.sum;
+    t->groups_timed = (double)t->total;
+    t->report->workgroup_cycles = result.first;
+    t->report->together = true;
+    *d = (struct time_dispatch){.clocks = result.clocks, .busy = result.busy};
+    return ok;
+}
+
+static bool run_sampled(struct timed *t, struct time_dispatch *d)
+{
+    const struct time_params *p = &t->config->params;
+    if (!t->config->samples_only)
+        t->work = time_work_create(t->total);
+    if (!probe_sharing(t) || !take_samples(t))
+        return false;
+    *d = time_dispatch(p, t->total, t->resident, p->workgroup_cycles * t->occupancy.part, duration,
+                       t);
+    return true;
+}
+
+static uint64_t entry_offset(const struct launch *l)
+{
+    return l->entry_pc + l->entry_skip - code_address(l->code);
+}
+
 int time_launch_run(struct launch *launch, const struct time_config *config,
                     struct hipsim_time_report *report)
 {
     struct timed t = {.launch = launch, .config = config, .report = report};
-    /* The engine says what is wrong. A part of a grid is not timed, nor are workgroups that wait
-     * for each other: the model runs them one after the other. */
-    if (!prepare(&t) || launch->count_workgroup || launch->cooperative)
+    struct time_dispatch dispatch;
+    /* The engine says what is wrong; a part of a grid is not timed. */
+    if (!prepare(&t) || launch->count_workgroup)
         return engine_run(launch);
     t.code = time_code_create(launch->code, &config->params);
     start_report(&t);
-    bool ok = t.code && probe_sharing(&t) && take_samples(&t);
-    if (ok)
-        fill_report(&t);
-    if (ok && !config->samples_only)
-        ok = run_rest(&t);
-    if (ok)
+    const bool together = t.code && (launch->cooperative || t.total <= most_samples(&t)
+        || time_code_communicates(launch->code, entry_offset(launch)));
+    bool ok = t.code && (together ? run_together(&t, &dispatch) : run_sampled(&t, &dispatch));
+    report->complete = together || !config->samples_only || t.nrun == t.total;
+    if (ok) {
+        fill_report(&t, dispatch);
         count_bytes(&t);
+    }
     if (ok && config->annotate_path)
         ok = time_annotate(t.code, launch->kernel, config->annotate_path);
     time_code_destroy(t.code);
+    time_work_destroy(t.work);
     launch->counters = t.counters;
     if (!ok && launch->fault.kind == FAULT_NONE) {
         launch->fault.kind = FAULT_TRAP;

@@ -18,7 +18,7 @@ static uint64_t range_clocks(const struct time_code *code, uint64_t first, uint6
 static const struct inst *back_branch(const struct time_code *code, uint64_t i)
 {
     const struct inst *in = code->lines[i].count ? code_inst(code->code, i * 4) : NULL;
-    if (!in || !in->row || !(in->row->flags & ROW_BRANCH) || in->target >= in->offset
+    if (!in || !time_is_jump(in) || in->target >= in->offset
         || code->lines[in->target / 4].count < 2)
         return NULL;
     return in;

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tools/hipsim/time_memory.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define LINE 128
 #define SCALAR_LINE 64
+#define MALL_WAYS 16 /* SHARK */
 
 struct time_cache {
     uint64_t *tags;   /* line number + 1, 0: empty */
@@ -78,30 +80,81 @@ unsigned time_lines(unsigned bytes, uint64_t lanes, const uint64_t addr[WAVE_LAN
     return n;
 }
 
+bool time_behind_init(struct time_behind *b, const struct time_params *p, double mhz, bool l2)
+{
+    const double clocks_per_ns = mhz / 1000;
+    if (l2) {
+        b->l2 = time_cache_create(p->l2_bytes, p->l2_ways, LINE);
+        b->l2_pipe = calloc(1, sizeof(*b->l2_pipe));
+        if (!b->l2 || !b->l2_pipe)
+            return false;
+        b->l2_pipe->bytes_per_clk = p->l2_bytes_per_clk;
+        return true;
+    }
+    b->mall = time_cache_create(p->mall_bytes, MALL_WAYS, LINE);
+    b->mall_pipe = calloc(1, sizeof(*b->mall_pipe));
+    b->hbm_pipe = calloc(1, sizeof(*b->hbm_pipe));
+    b->atomics = calloc(ATOMIC_LINES, sizeof(*b->atomics));
+    if (!b->mall || !b->mall_pipe || !b->hbm_pipe || !b->atomics)
+        return false;
+    b->mall_pipe->bytes_per_clk = p->mall_gb_per_s / clocks_per_ns;
+    b->hbm_pipe->bytes_per_clk = p->hbm_gb_per_s / clocks_per_ns;
+    return true;
+}
+
+void time_behind_free(struct time_behind *b, bool l2)
+{
+    if (l2) {
+        time_cache_destroy(b->l2);
+        free(b->l2_pipe);
+        return;
+    }
+    time_cache_destroy(b->mall);
+    free(b->mall_pipe);
+    free(b->hbm_pipe);
+    free(b->atomics);
+}
+
+/* A compute unit's part of each level. */
+static void take_share(struct time_memory *m)
+{
+    const struct time_params *p = m->p;
+    const double per_xcd = fmax(1, m->share.cus_active / p->xcds);
+    const double active = fmax(1, m->share.cus_active);
+    m->own[LEVEL_L2].bytes_per_clk = fmin(p->l1_bytes_per_clk, p->l2_bytes_per_clk / per_xcd);
+    m->own[LEVEL_MALL].bytes_per_clk = p->mall_gb_per_s / m->clocks_per_ns / active;
+    m->own[LEVEL_HBM].bytes_per_clk = p->hbm_gb_per_s / m->clocks_per_ns / active;
+    for (unsigned i = 0; i < LEVEL_COUNT; i++)
+        m->pipe[i] = &m->own[i];
+    m->atomics = m->own_atomics;
+    /* The workgroups of an XCD fill its L2 with per_xcd / sharers different sets of lines. */
+    m->l2 = time_cache_create(p->l2_bytes / fmax(1, per_xcd / m->share.sharers), p->l2_ways, LINE);
+}
+
 bool time_memory_init(struct time_memory *m, const struct time_params *p,
-                      const struct time_share *share, double mhz)
+                      const struct time_share *share, double mhz,
+                      const struct time_behind *behind)
 {
     memset(m, 0, sizeof(*m));
     m->p = p;
     m->share = *share;
     m->clocks_per_ns = mhz / 1000;
-    double per_xcd = share->cus_active / p->xcds;
-    per_xcd = per_xcd < 1 ? 1 : per_xcd;
-    double active = share->cus_active < 1 ? 1 : share->cus_active;
-    m->bytes_per_clk[LEVEL_L1] = p->l1_bytes_per_clk;
-    m->bytes_per_clk[LEVEL_L2] = p->l2_bytes_per_clk / per_xcd;
-    if (m->bytes_per_clk[LEVEL_L2] > p->l1_bytes_per_clk)
-        m->bytes_per_clk[LEVEL_L2] = p->l1_bytes_per_clk;
-    m->bytes_per_clk[LEVEL_MALL] = p->mall_gb_per_s / m->clocks_per_ns / active;
-    m->bytes_per_clk[LEVEL_HBM] = p->hbm_gb_per_s / m->clocks_per_ns / active;
     m->latency[LEVEL_L1] = p->l1_latency;
     m->latency[LEVEL_L2] = p->l2_latency;
     m->latency[LEVEL_MALL] = p->mall_ns * m->clocks_per_ns;
     m->latency[LEVEL_HBM] = p->hbm_ns * m->clocks_per_ns;
-    /* The workgroups of an XCD fill its L2 with per_xcd / sharers different sets of lines. */
-    double sets = per_xcd / share->sharers;
+    if (behind) {
+        m->shares = true;
+        m->l2 = behind->l2;
+        m->mall = behind->mall;
+        m->pipe[LEVEL_L2] = behind->l2_pipe;
+        m->pipe[LEVEL_MALL] = behind->mall_pipe;
+        m->pipe[LEVEL_HBM] = behind->hbm_pipe;
+        m->atomics = behind->atomics;
+    } else {
+        take_share(m);
+    }
     m->l1 = time_cache_create(p->l1_bytes, p->l1_ways, LINE);
-    m->l2 = time_cache_create(p->l2_bytes / (sets < 1 ? 1 : sets), p->l2_ways, LINE);
     m->scalar = time_cache_create(p->scalar_bytes, 4, SCALAR_LINE);
     if (m->l1 && m->l2 && m->scalar)
         return true;
@@ -112,8 +165,9 @@ bool time_memory_init(struct time_memory *m, const struct time_params *p,
 void time_memory_free(struct time_memory *m)
 {
     time_cache_destroy(m->l1);
-    time_cache_destroy(m->l2);
     time_cache_destroy(m->scalar);
+    if (!m->shares)
+        time_cache_destroy(m->l2);
     m->l1 = m->l2 = m->scalar = NULL;
 }
 
@@ -128,6 +182,9 @@ static double hash(uint64_t line, unsigned salt)
  * the XCDs that share it one fetches it from HBM and the others find it in the MALL. */
 static enum time_level find(struct time_memory *m, uint64_t line)
 {
+    if (m->shares)
+        return time_cache_touch(m->l2, line * LINE) ? LEVEL_L2
+            : time_cache_touch(m->mall, line * LINE) ? LEVEL_MALL : LEVEL_HBM;
     if (time_cache_touch(m->l2, line * LINE) || hash(line, 0) * m->share.sharers >= 1)
         return LEVEL_L2;
     const bool first = hash(line, 1) < m->share.first;
@@ -136,17 +193,17 @@ static enum time_level find(struct time_memory *m, uint64_t line)
 
 uint64_t time_memory_drained(const struct time_memory *m, uint64_t now)
 {
-    const double last = m->level_free[LEVEL_HBM];
+    const double last = m->pipe[LEVEL_HBM]->free;
     return last > (double)now ? (uint64_t)last : now;
 }
 
 /* Takes a level's bandwidth for `bytes`: when the last of them has been sent. */
 static double transfer(struct time_memory *m, enum time_level level, double now, unsigned bytes)
 {
-    double *busy = &m->level_free[level];
-    *busy = (*busy > now ? *busy : now) + bytes / m->bytes_per_clk[level];
+    struct time_pipe *pipe = m->pipe[level];
+    pipe->free = fmax(pipe->free, now) + bytes / pipe->bytes_per_clk;
     m->bytes[level] += bytes;
-    return *busy;
+    return pipe->free;
 }
 
 uint64_t time_memory_accepts(const struct time_memory *m)
@@ -182,40 +239,70 @@ static double request_clocks(const struct time_memory *m, unsigned bytes, unsign
     return clocks < 1 ? 1 : clocks;
 }
 
-uint64_t time_memory_request(struct time_memory *m, uint64_t now, bool is_store, unsigned bytes,
-                             uint64_t lanes, const uint64_t addr[WAVE_LANES])
+/* The L2 writes back at the latest when the kernel ends; no wave waits for that. */
+static double store_line(struct time_memory *m, double start, uint64_t line)
+{
+    const double sent = transfer(m, LEVEL_L2, start, LINE) + m->latency[LEVEL_L2];
+    if (!time_cache_touch(m->l2, line * LINE)) {
+        if (m->mall)
+            time_cache_touch(m->mall, line * LINE);
+        transfer(m, LEVEL_HBM, start, LINE);
+    }
+    return sent;
+}
+
+static double load_line(struct time_memory *m, double start, uint64_t line)
+{
+    const enum time_level level = find(m, line);
+    double sent = transfer(m, LEVEL_L2, start, LINE);
+    if (level != LEVEL_L2)
+        sent = fmax(sent, transfer(m, level, start, LINE));
+    return sent + m->latency[level];
+}
+
+/* Lanes at the same address take turns, and so do all that want the line. */
+static double atomic_line(struct time_memory *m, double start, uint64_t line, uint64_t lanes,
+                          const uint64_t addr[WAVE_LANES])
+{
+    unsigned turns = 1;
+    for (uint64_t a = lanes; a; a &= a - 1) {
+        const uint64_t at = addr[__builtin_ctzll(a)];
+        unsigned same = 0;
+        for (uint64_t b = at / LINE == line ? lanes : 0; b; b &= b - 1)
+            same += addr[__builtin_ctzll(b)] == at;
+        turns = same > turns ? same : turns;
+    }
+    const double there = load_line(m, start, line);
+    double *busy = &m->atomics[line * UINT64_C(0x9e3779b97f4a7c15) >> 54];
+    /* The operation itself is done half way between request and answer. */
+    const double begin = fmax(*busy, (start + there) / 2);
+    *busy = begin + turns * m->p->atomic_cycles;
+    return *busy + (there - start) / 2;
+}
+
+uint64_t time_memory_request(struct time_memory *m, uint64_t now, enum time_request kind,
+                             unsigned bytes, uint64_t lanes, const uint64_t addr[WAVE_LANES])
 {
     uint64_t lines[2 * WAVE_LANES];
-    unsigned nlines = time_lines(bytes, lanes, addr, lines);
-    unsigned nlanes = (unsigned)__builtin_popcountll(lanes);
-    unsigned total = nlines * LINE;
-    double clocks = request_clocks(m, bytes, nlanes, nlines);
+    const unsigned nlines = time_lines(bytes, lanes, addr, lines);
+    const unsigned total = nlines * LINE;
+    const bool is_store = kind == REQUEST_STORE;
+    const double clocks = request_clocks(m, bytes, (unsigned)__builtin_popcountll(lanes), nlines);
     uint64_t start = now > m->l1_free ? now : m->l1_free;
     start = flight_room(m, start, is_store ? 0 : total);
     m->l1_free = start + (uint64_t)(clocks + 0.5);
     m->l1_busy += (uint64_t)(clocks + 0.5);
     m->started[m->requests++ % L1_FIFO_MAX] = start;
-    double done = (double)m->l1_free + m->latency[is_store ? LEVEL_L2 : LEVEL_L1];
+    double done = (double)m->l1_free + m->latency[kind == REQUEST_LOAD ? LEVEL_L1 : LEVEL_L2];
     for (unsigned i = 0; i < nlines; i++) {
-        if (!is_store && time_cache_touch(m->l1, lines[i] * LINE)) {
+        if (kind == REQUEST_LOAD && time_cache_touch(m->l1, lines[i] * LINE))
             m->bytes[LEVEL_L1] += LINE;
-            continue;
-        }
-        if (is_store) { /* the L2 writes back at the latest when the kernel ends; no wave waits */
-            double sent = transfer(m, LEVEL_L2, (double)start, LINE) + m->latency[LEVEL_L2];
-            done = sent > done ? sent : done;
-            if (!time_cache_touch(m->l2, lines[i] * LINE))
-                transfer(m, LEVEL_HBM, (double)start, LINE);
-            continue;
-        }
-        enum time_level level = find(m, lines[i]);
-        double sent = transfer(m, LEVEL_L2, (double)start, LINE);
-        if (level != LEVEL_L2) {
-            double far = transfer(m, level, (double)start, LINE);
-            sent = far > sent ? far : sent;
-        }
-        sent += m->latency[level];
-        done = sent > done ? sent : done;
+        else if (is_store)
+            done = fmax(done, store_line(m, (double)start, lines[i]));
+        else if (kind == REQUEST_ATOMIC)
+            done = fmax(done, atomic_line(m, (double)start, lines[i], lanes, addr));
+        else
+            done = fmax(done, load_line(m, (double)start, lines[i]));
     }
     uint64_t at = (uint64_t)(done + 0.5);
     if (!is_store) {

@@ -34,6 +34,36 @@ bool time_cache_touch(struct time_cache *cache, uint64_t address);
 unsigned time_lines(unsigned bytes, uint64_t lanes, const uint64_t addr[WAVE_LANES],
                     uint64_t *lines);
 
+/* A level's bandwidth, and when it has sent what was asked for. */
+struct time_pipe {
+    double bytes_per_clk;
+    double free;
+};
+
+#define ATOMIC_LINES 1024
+
+/*
+ * What several compute units have in common when all of a launch's are modelled; every line is
+ * where the launch itself has brought it. A compute unit by itself has its share instead.
+ */
+struct time_behind {
+    struct time_cache *l2, *mall;
+    struct time_pipe *l2_pipe, *mall_pipe, *hbm_pipe;
+    double *atomics; /* ATOMIC_LINES: when the line of this hash is free for the next operation */
+};
+
+/* Allocates what an XCD's compute units, or with `l2` false all of them, share; false without
+ * memory. */
+bool time_behind_init(struct time_behind *b, const struct time_params *p, double mhz, bool l2);
+void time_behind_free(struct time_behind *b, bool l2);
+
+enum time_request {
+    REQUEST_LOAD,
+    REQUEST_COHERENT, /* a load that the L1 does not answer */
+    REQUEST_STORE,
+    REQUEST_ATOMIC,   /* done by the L2 */
+};
+
 #define L1_FIFO_MAX 32
 #define L1_FLIGHT_MAX 4096
 
@@ -41,10 +71,13 @@ struct time_memory {
     const struct time_params *p;
     struct time_share share;
     struct time_cache *l1, *l2, *scalar;
+    struct time_cache *mall;           /* NULL: `share` says what is there */
+    bool shares;                       /* l2 and what lies behind it are others' too */
     double clocks_per_ns;
-    double bytes_per_clk[LEVEL_COUNT]; /* this compute unit's */
-    double level_free[LEVEL_COUNT];
+    struct time_pipe own[LEVEL_COUNT]; /* this compute unit's part */
+    struct time_pipe *pipe[LEVEL_COUNT];
     double latency[LEVEL_COUNT];
+    double own_atomics[ATOMIC_LINES], *atomics;
     uint64_t l1_free;
     uint64_t started[L1_FIFO_MAX];     /* when the latest requests left the queue; a ring */
     uint64_t requests;
@@ -58,9 +91,11 @@ struct time_memory {
     uint64_t l1_busy;                  /* clocks */
 };
 
-/* Allocates the caches; false without memory. `mhz` turns nanoseconds into clocks. */
+/* Allocates the caches; false without memory. `mhz` turns nanoseconds into clocks. With `behind`,
+ * which outlives it, `share` is of no importance. */
 bool time_memory_init(struct time_memory *m, const struct time_params *p,
-                      const struct time_share *share, double mhz);
+                      const struct time_share *share, double mhz,
+                      const struct time_behind *behind);
 void time_memory_free(struct time_memory *m);
 
 /* When all that was stored by `now` has reached memory. */
@@ -69,10 +104,10 @@ uint64_t time_memory_drained(const struct time_memory *m, uint64_t now);
 /* When the queue has room for another request. */
 uint64_t time_memory_accepts(const struct time_memory *m);
 
-/* A wave's request at `now`, not before the queue accepts it: when its data are there (loads) or
- * it is acknowledged (stores). */
-uint64_t time_memory_request(struct time_memory *m, uint64_t now, bool is_store, unsigned bytes,
-                             uint64_t lanes, const uint64_t addr[WAVE_LANES]);
+/* A wave's request at `now`, not before the queue accepts it: when its data are there (loads,
+ * atomics) or it is acknowledged (stores). */
+uint64_t time_memory_request(struct time_memory *m, uint64_t now, enum time_request kind,
+                             unsigned bytes, uint64_t lanes, const uint64_t addr[WAVE_LANES]);
 
 /* A scalar load of `bytes` at `address`. */
 uint64_t time_memory_scalar(struct time_memory *m, uint64_t now, uint64_t address, unsigned bytes);

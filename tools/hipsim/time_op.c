@@ -28,6 +28,12 @@ static bool starts(const char *text, const char *prefix)
     return strncmp(text, prefix, strlen(prefix)) == 0;
 }
 
+bool time_is_jump(const struct inst *in)
+{
+    return in->row && in->row->flags & ROW_BRANCH
+        && (starts(in->row->name, "s_branch") || starts(in->row->name, "s_cbranch"));
+}
+
 /*
  * Clocks by shape and operand types; the first prefix that fits is taken. f8f6f4 takes half of it
  * when both operands are narrower than fp8.

@@ -55,6 +55,9 @@ unsigned time_matrix_cycles(enum gfx_target target, const char *mnemonic, unsign
 struct time_op time_op_make(const struct time_params *p, enum gfx_target target,
                             const struct inst *in);
 
+/* Whether it is a branch whose target stands in it: not a call, nor one through a register. */
+bool time_is_jump(const struct inst *in);
+
 const char *time_unit_name(enum time_unit unit);
 
 /*

@@ -1,0 +1,246 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Launches whose workgroups wait for each other or share out their work, in time; and grids in
+ * which few workgroups do all of it, whose modelled time must be that of timing every workgroup.
+ */
+#include "tests/hipsim/program.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tools/hipsim/memory.h"
+#include "tools/hipsim/time_device.h"
+#include "tools/hipsim/time_launch.h"
+
+#define WORDS 16384
+
+struct run {
+    struct hipsim_time_report report;
+    uint32_t *words;
+    struct counters counters;
+    struct fault fault;
+    bool communicates;
+    int error;
+};
+
+/* One wave a workgroup; s[0:1] points to WORDS words of zero, s2 is the workgroup. */
+static struct run run(const char *text, uint32_t groups, bool cooperative, uint32_t samples)
+{
+    struct run r = {.words = calloc(WORDS, sizeof(uint32_t))};
+    size_t bytes;
+    void *machine = assemble(GFX942, text, &bytes);
+    struct code *code = code_create(GFX942, machine, bytes, (uint64_t)(uintptr_t)machine);
+    struct hipsim_mem_request request = {.size = WORDS * 4, .kind = HIPSIM_MEM_DEVICE};
+    uint32_t *words = hipsim_mem_alloc(&request);
+    assert_true(r.words && code && words);
+    memset(words, 0, WORDS * 4);
+    struct launch launch = {
+        .code = code, .kernel = "program", .entry_pc = code_address(code),
+        .grid = {groups * 64, 1, 1}, .block = {64, 1, 1}, .nvgpr = 16, .nuser_sgpr = 2,
+        .sgpr_workgroup_id = {true, false, false}, .budget = 10000000,
+        .cooperative = cooperative,
+    };
+    memcpy(launch.user_sgpr, &words, sizeof(words));
+    struct time_config config = {.params = time_params_default(GFX942), .samples = samples};
+    r.communicates = time_code_communicates(code, 0);
+    r.error = time_launch_run(&launch, &config, &r.report);
+    memcpy(r.words, words, WORDS * 4);
+    r.counters = launch.counters;
+    r.fault = launch.fault;
+    launch_forget_findings(&launch);
+    hipsim_mem_free(words);
+    code_destroy(code);
+    free(machine);
+    return r;
+}
+
+static void fine(const struct run *r)
+{
+    if (r->error)
+        fail_msg("%s", r->fault.text);
+}
+
+#define ZERO "v_mov_b32 v1, 0\nv_mov_b32 v2, 1\n"
+
+/* All but the last workgroup poll a flag; the last sets it when it has counted to 500. */
+static const char *const flag = ZERO
+    "s_cmp_eq_u32 s2, 29\n"
+    "s_cbranch_scc1 2f\n"
+    "1: s_sleep 1\n"
+    "global_load_dword v3, v1, s[0:1] sc1\n"
+    "s_waitcnt vmcnt(0)\n"
+    "v_readfirstlane_b32 s4, v3\n"
+    "s_cmp_eq_u32 s4, 0\n"
+    "s_cbranch_scc1 1b\n"
+    "s_endpgm\n"
+    "2: s_movk_i32 s4, 500\n"
+    "3: s_sub_u32 s4, s4, 1\n"
+    "s_cmp_lg_u32 s4, 0\n"
+    "s_cbranch_scc1 3b\n"
+    "global_store_dword v1, v2, s[0:1] sc1\n"
+    "s_endpgm\n";
+
+static void waiting_for_a_flag_takes_time(void **state)
+{
+    (void)state;
+    struct run a = run(flag, 30, false, 0), b = run(flag, 30, false, 0);
+    fine(&a);
+    assert_true(a.communicates && a.report.together && a.report.complete);
+    assert_int_equal(a.words[0], 1);
+    assert_int_equal(a.counters.workgroups, 30);
+    /* 500 rounds of 4 + 4 + 16 clocks; after the store some polls, no more. */
+    assert_true(a.report.cycles > 500 * 24 && a.report.cycles < 500 * 24 + 4000);
+    assert_true(a.report.stall_cycles[HIPSIM_STALL_SLEEP] > 0
+                && a.report.stall_cycles[HIPSIM_STALL_WAIT_VMEM] > 0);
+    assert_memory_equal(&a.report, &b.report, sizeof(a.report));
+    free(a.words);
+    free(b.words);
+}
+
+/* Workgroup n counts to 10 n, all meet, and then each counts to 100. */
+static const char *const meeting =
+    "v_mov_b32 v2, 39\n"
+    "s_mov_b32 m0, 0\n"
+    "s_mul_i32 s4, s2, 10\n"
+    "s_add_u32 s4, s4, 1\n"
+    "1: s_sub_u32 s4, s4, 1\n"
+    "s_cmp_lg_u32 s4, 0\n"
+    "s_cbranch_scc1 1b\n"
+    "ds_gws_barrier v2 gds\n"
+    "s_waitcnt lgkmcnt(0)\n"
+    "s_movk_i32 s4, 100\n"
+    "2: s_sub_u32 s4, s4, 1\n"
+    "s_cmp_lg_u32 s4, 0\n"
+    "s_cbranch_scc1 2b\n"
+    "s_endpgm\n";
+
+static void barriers_of_the_grid_take_time(void **state)
+{
+    (void)state;
+    const struct time_params p = time_params_default(GFX942);
+    struct run r = run(meeting, 40, true, 0);
+    fine(&r);
+    assert_true(r.report.together);
+    const double least = (390 + 100) * 24 + p.grid_barrier_cycles;
+    assert_true(r.report.cycles > least && r.report.cycles < least + 1500);
+    /* The others wait for the last on average half of its way. */
+    assert_true(r.report.stall_cycles[HIPSIM_STALL_BARRIER] > 39 * 195 * 24);
+    free(r.words);
+}
+
+static void barriers_that_cannot_open_are_reported(void **state)
+{
+    (void)state;
+    char text[2048];
+    snprintf(text, sizeof(text), "s_cmp_eq_u32 s2, 3\ns_cbranch_scc1 9f\n%s9: s_endpgm\n", meeting);
+    struct run r = run(text, 40, true, 0);
+    assert_int_equal(r.error, -1);
+    assert_int_equal(r.fault.kind, FAULT_DEADLOCK);
+    assert_non_null(strstr(r.fault.text, "barrier of the grid"));
+    free(r.words);
+}
+
+/* Workgroups take tickets until 2,000 are gone; ticket n counts to 50 and notes who did it. */
+static const char *const tickets = ZERO
+    "s_movk_i32 s5, 2000\n"
+    "s_mov_b64 s[6:7], exec\n"
+    "1: s_mov_b64 exec, 1\n"
+    "global_atomic_add v3, v1, v2, s[0:1] sc0\n"
+    "s_waitcnt vmcnt(0)\n"
+    "v_readfirstlane_b32 s4, v3\n"
+    "s_cmp_ge_u32 s4, s5\n"
+    "s_cbranch_scc1 3f\n"
+    "s_movk_i32 s8, 50\n"
+    "2: s_sub_u32 s8, s8, 1\n"
+    "s_cmp_lg_u32 s8, 0\n"
+    "s_cbranch_scc1 2b\n"
+    "s_add_u32 s4, s4, 1\n"
+    "s_lshl_b32 s4, s4, 2\n"
+    "v_mov_b32 v4, s4\n"
+    "s_add_u32 s9, s2, 1\n"
+    "v_mov_b32 v5, s9\n"
+    "global_store_dword v4, v5, s[0:1]\n"
+    "s_branch 1b\n"
+    "3: s_endpgm\n";
+
+static void work_that_is_shared_out_is_shared_evenly(void **state)
+{
+    (void)state;
+    struct run r = run(tickets, 100, false, 0);
+    uint32_t done[100] = {0}, most = 0;
+    fine(&r);
+    assert_true(r.report.together);
+    for (uint32_t i = 1; i <= 2000; i++) {
+        assert_true(r.words[i] >= 1 && r.words[i] <= 100);
+        done[r.words[i] - 1]++;
+    }
+    for (uint32_t i = 0; i < 100; i++)
+        most = done[i] > most ? done[i] : most;
+    assert_true(most <= 22); /* 20 each if it were quite even */
+    assert_true(r.report.cycles > 20 * 50 * 24);
+    free(r.words);
+}
+
+/* Of `groups` workgroups those below s5 count to 300 and store, the others end at once. */
+static const char *const few = ZERO
+    "s_movk_i32 s5, 100\n"
+    "s_cmp_ge_u32 s2, s5\n"
+    "s_cbranch_scc1 3f\n"
+    "s_movk_i32 s4, 300\n"
+    "2: s_sub_u32 s4, s4, 1\n"
+    "s_cmp_lg_u32 s4, 0\n"
+    "s_cbranch_scc1 2b\n"
+    "s_lshl_b32 s4, s2, 2\n"
+    "v_mov_b32 v4, s4\n"
+    "global_store_dword v4, v2, s[0:1]\n"
+    "3: s_endpgm\n";
+
+/* The longest are the last, and none of the first 900 does anything. */
+static const char *const tail = ZERO
+    "s_movk_i32 s5, 900\n"
+    "s_cmp_lt_u32 s2, s5\n"
+    "s_cbranch_scc1 3f\n"
+    "s_sub_u32 s4, s2, s5\n"
+    "s_add_u32 s4, s4, 20\n"
+    "2: s_sub_u32 s4, s4, 1\n"
+    "s_cmp_lg_u32 s4, 0\n"
+    "s_cbranch_scc1 2b\n"
+    "s_lshl_b32 s4, s2, 2\n"
+    "v_mov_b32 v4, s4\n"
+    "global_store_dword v4, v2, s[0:1]\n"
+    "3: s_endpgm\n";
+
+static void grids_where_most_do_nothing_are_timed_by_those_that_do(void **state)
+{
+    (void)state;
+    const char *const programs[] = {few, tail};
+    for (unsigned i = 0; i < 2; i++) {
+        struct run some = run(programs[i], 1000, false, 0);
+        struct run all = run(programs[i], 1000, false, 1000);
+        fine(&some);
+        fine(&all);
+        assert_true(!some.communicates && !some.report.together && some.report.sampled < 500);
+        assert_true(all.report.together && all.report.sampled == 1000);
+        const double error = some.report.cycles / all.report.cycles - 1;
+        print_message("%.0f cycles from samples, %.0f from all\n", some.report.cycles,
+                      all.report.cycles);
+        assert_true(error > -0.2 && error < 0.2);
+        assert_memory_equal(some.words, all.words, WORDS * 4);
+        assert_int_equal(some.counters.instructions, all.counters.instructions);
+        free(some.words);
+        free(all.words);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(waiting_for_a_flag_takes_time),
+        cmocka_unit_test(barriers_of_the_grid_take_time),
+        cmocka_unit_test(barriers_that_cannot_open_are_reported),
+        cmocka_unit_test(work_that_is_shared_out_is_shared_evenly),
+        cmocka_unit_test(grids_where_most_do_nothing_are_timed_by_those_that_do),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
