@@ -39,6 +39,24 @@ static void expect(const char *bad, const char *good)
 #define PAIR "v_mov_b32 v8, 7\nscratch_store_dword off, v8, off\n" WAIT \
     "scratch_load_dwordx2 v[4:5], off, off\n" WAIT
 
+static void a_defined_zero_decides_a_product(void **state)
+{
+    (void)state;
+    expect("v_mul_lo_u32 v4, v1, 1\n" STORE1("v4"), "v_mul_lo_u32 v4, v1, 0\n" STORE1("v4"));
+    expect("v_mul_u32_u24 v4, v10, v1\nv_readlane_b32 s4, v4, 1\ns_cmp_eq_u32 s4, 0\n"
+           "s_cbranch_scc1 out\nout:",
+           "v_mul_u32_u24 v4, v10, v1\nv_readlane_b32 s4, v4, 0\ns_cmp_eq_u32 s4, 0\n"
+           "s_cbranch_scc1 out\nout:");
+    expect("v_mad_u32_u24 v4, v1, 0, v1\n" STORE1("v4"),
+           "v_mad_u32_u24 v4, v1, 0, v10\n" STORE1("v4"));
+    expect("v_mov_b32 v5, 0\nv_mad_u64_u32 v[4:5], vcc, v1, 1, v[10:11]\n" STORE1("v4"),
+           "v_mov_b32 v11, 0\nv_mad_u64_u32 v[4:5], vcc, v1, 0, v[10:11]\n" STORE2);
+    expect("v_readfirstlane_b32 s4, v1\ns_mul_i32 s4, s4, 1\nv_mov_b32 v4, s4\n" STORE1("v4"),
+           "v_readfirstlane_b32 s4, v1\ns_mul_i32 s4, s4, 0\nv_mov_b32 v4, s4\n" STORE1("v4"));
+    /* Not of floats: 0 * NaN is NaN. */
+    expect("v_mul_f32 v4, 0, v1\n" STORE1("v4"), "v_mul_f32 v4, 0, v10\n" STORE1("v4"));
+}
+
 static void registers_and_memory(void **state)
 {
     (void)state;
@@ -95,6 +113,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(registers_and_memory),
+        cmocka_unit_test(a_defined_zero_decides_a_product),
         cmocka_unit_test(padding_is_copied),
         cmocka_unit_test(copies_of_padding_stay_undefined),
     };

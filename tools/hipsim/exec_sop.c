@@ -4,7 +4,7 @@
  * SOP sections; a row's comment is its pseudo-code where the expression does not say it already.
  *
  * Validity: logic and shifts by a defined amount work bit by bit, because lane masks pass through
- * them; everything else is defined when all of its sources are.
+ * them; a defined zero decides a product; everything else is defined when all of its sources are.
  */
 #include "tools/hipsim/exec_salu.h"
 
@@ -86,6 +86,13 @@ static uint32_t u32(uint64_t v)
 static int32_t i32(uint64_t v)
 {
     return (int32_t)(uint32_t)v;
+}
+
+static uint64_t product_bits(const struct sop *s)
+{
+    bool a_zero = !u32(s->a) && u32(s->va) == UINT32_MAX;
+    bool b_zero = !u32(s->b) && u32(s->vb) == UINT32_MAX;
+    return a_zero || b_zero ? UINT64_MAX : s->vd;
 }
 
 static uint64_t low_ones(unsigned n)

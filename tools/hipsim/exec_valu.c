@@ -401,7 +401,7 @@ static uint64_t decided_lanes(const struct lanes *x, uint32_t flags, const uint6
     for (unsigned k = 0; k < 2; k++) {
         EACH_LANE decided |= (uint64_t)(x->s[k][i] == winner) << i & valid[k];
     }
-    return decided;
+    return x->in->nsrc > 2 ? decided & valid[2] : decided; /* the addend of a product */
 }
 
 void LOCAL(exec_lanes)(struct wave *w, const struct inst *in)
@@ -434,8 +434,10 @@ void LOCAL(exec_lanes)(struct wave *w, const struct inst *in)
         alias |= o->kind == in->dst.kind && o->reg < in->dst.reg + in->dst.dwords
             && in->dst.reg < o->reg + o->dwords;
     }
-    if (__builtin_expect(flags & ROW_DECIDED && lanes & ~valid, 0))
+    if (__builtin_expect(flags & ROW_DECIDED && lanes & ~valid, 0)) {
         valid |= decided_lanes(&x, flags, valid_of);
+        low_valid |= valid;
+    }
     if (in->dst.kind == OPND_SGPR) { /* compares */
         x.d = out;
         call_kernel(&x);

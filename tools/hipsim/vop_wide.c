@@ -270,9 +270,9 @@ const struct op_row LOCAL(vop_wide_rows)[] = {
     CARRY_IN("v_addc_co_u32", addc_co)
     CARRY_IN("v_subb_co_u32", subb_co)
     CARRY_IN("v_subbrev_co_u32", subbrev_co)
-    WROW("v_mad_u64_u32", mad_u64_u32, ROW_INT_CLAMP | ROW_LOW_ALONE,
+    WROW("v_mad_u64_u32", mad_u64_u32, ROW_INT_CLAMP | ROW_LOW_ALONE | ROW_ZERO_WINS,
          T_U64, T_MASK, T_U32, T_U32, T_U64)
-    WROW("v_mad_i64_i32", mad_i64_i32, ROW_INT_CLAMP | ROW_LOW_ALONE,
+    WROW("v_mad_i64_i32", mad_i64_i32, ROW_INT_CLAMP | ROW_LOW_ALONE | ROW_ZERO_WINS,
          T_I64, T_MASK, T_I32, T_I32, T_I64)
     WROW("v_qsad_pk_u16_u8", qsad_pk_u16_u8, ROW_INT_CLAMP, T_B64, 0, T_B64, T_B32, T_B64)
     WROW("v_mqsad_pk_u16_u8", mqsad_pk_u16_u8, ROW_INT_CLAMP, T_B64, 0, T_B64, T_B32, T_B64)
