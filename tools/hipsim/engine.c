@@ -15,6 +15,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "tools/hipsim/check_hazard.h"
@@ -29,6 +30,9 @@ struct engine {
     _Atomic bool stop;
     pthread_mutex_t lock;      /* launch->counters */
     struct race_shadow *shadow; /* NULL: there is nothing to compare */
+    struct host *hosts;
+    pthread_t *ids;
+    uint32_t threads, started; /* of the hosts: how many there may be, how many there are */
 };
 
 /* What running a workgroup needs, reused from one to the next. */
@@ -45,7 +49,8 @@ struct worker {
     struct counters counters;
     uint32_t nwaves;
     bool busy;           /* its workgroup has not ended; */
-    uint64_t turn;       /* after so many more steps of 4,096 instructions others go on; 0: now */
+    uint64_t turn;       /* after so many more steps others go on; 0: now */
+    uint64_t step;       /* one less than the instructions of a step, a power of two */
     bool paused;         /* that has happened to it */
 };
 
@@ -59,8 +64,13 @@ struct host {
     struct engine *engine;
     struct worker **workers;
     uint32_t n;
+    bool alone;       /* other threads have not been started yet, */
+    double alone_for; /* and are not before this many seconds of CLOCK_MONOTONIC */
 };
 
+#define LONG_STEP 4096u
+#define SHORT_STEP 64u
+#define ALONE_SECONDS 40e-6 /* what it takes to start a thread and to wait for its end */
 #define LONG_TURN 8192u  /* 32 M instructions: more than workgroups of attention kernels execute */
 #define SHORT_TURN 16u
 #define RESIDENTS_MAX 256u /* of a thread, if the launch is not cooperative */
@@ -429,7 +439,7 @@ static void run_wave(struct worker *k, struct wave *w, const struct wave *other)
             return;
         }
         step(k, w, in);
-        if ((w->executed & 0xfff) == 0
+        if ((w->executed & k->step) == 0
             && (--k->turn == 0 || atomic_load_explicit(&k->engine->stop, memory_order_relaxed)))
             return;
     }
@@ -529,14 +539,15 @@ static bool end_workgroup(struct worker *k)
     return !launch_faulted(l);
 }
 
-/* Runs the workgroup until it has ended, waits for others, or its turn is over. False when the
- * dispatch has come to its end. */
-static bool take_turn(struct worker *k)
+/* Runs the workgroup until it has ended, waits for others, or its turn is over, which is one step
+ * if it is `brief`. False when the dispatch has come to its end. */
+static bool take_turn(struct worker *k, bool brief)
 {
     struct workgroup *wg = &k->wg;
     const struct launch *l = k->engine->launch;
     const bool waits = wait_for_grid(wg);
-    k->turn = k->paused || l->cooperative ? SHORT_TURN : LONG_TURN;
+    k->turn = brief ? 1 : k->paused || l->cooperative ? SHORT_TURN : LONG_TURN;
+    k->step = (brief ? SHORT_STEP : LONG_STEP) - 1;
     while (k->turn > 0) {
         struct wave *w = l->order == ORDER_SEEDED ? random_wave(k) : behind(wg, NULL);
         if (!w)
@@ -550,7 +561,7 @@ static bool take_turn(struct worker *k)
         if (launch_faulted(l))
             return false;
     }
-    k->paused = true;
+    k->paused = !brief;
     if (k->turn == 0 || waits || wait_for_grid(wg))
         return true;
     return end_workgroup(k);
@@ -622,6 +633,15 @@ static void report_grid_deadlock(struct host *h)
     }
 }
 
+static double seconds(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static void start_others(struct host *first);
+
 /* A turn for each resident workgroup. False when there is nothing left to do. */
 static bool run_round(struct host *h)
 {
@@ -633,11 +653,13 @@ static bool run_round(struct host *h)
         struct worker *k = h->workers[i];
         before += k->counters.instructions;
         while (k->busy || begin_next(k)) {
-            if (!take_turn(k)) {
+            if (!take_turn(k, h->alone)) {
                 atomic_store(&e->stop, true);
                 return false;
             }
-            if (k->busy)
+            if (h->alone && seconds() >= h->alone_for)
+                start_others(h);
+            else if (k->busy && !h->alone)
                 break;
         }
         after += k->counters.instructions;
@@ -674,31 +696,53 @@ static int refuse(struct launch *l, const char *why)
 }
 
 /* Threads beyond the first are a matter of speed only: those that cannot start are done without. */
+static void start_others(struct host *first)
+{
+    struct engine *e = first->engine;
+    first->alone = false;
+    while (e->started < e->threads) {
+        struct host *h = &e->hosts[e->started];
+        h->engine = e;
+        if (!add_worker(h) || pthread_create(&e->ids[e->started], NULL, host_main, h) != 0) {
+            host_free(h);
+            *h = (struct host){0};
+            return;
+        }
+        e->started++;
+    }
+}
+
+/*
+ * The caller is the first thread. The others are started when the launch turns out to take longer
+ * than that does; the order of waves by a seed must not depend on the clock.
+ */
 static int run_hosts(struct engine *e, uint32_t threads)
 {
-    struct host *hosts = calloc(threads, sizeof(*hosts));
-    pthread_t *ids = calloc(threads, sizeof(*ids));
-    uint32_t started = 0;
-    while (hosts && ids && started < threads) {
-        struct host *h = &hosts[started];
-        h->engine = e;
-        if (!add_worker(h)
-            || (started > 0 && pthread_create(&ids[started], NULL, host_main, h) != 0)) {
-            host_free(h);
-            break;
-        }
-        started++;
+    e->threads = threads;
+    e->hosts = calloc(threads, sizeof(*e->hosts));
+    e->ids = calloc(threads, sizeof(*e->ids));
+    struct host *first = e->hosts;
+    bool runs = false;
+    if (e->hosts && e->ids) {
+        first->engine = e;
+        runs = add_worker(first);
     }
-    if (started > 0)
-        host_main(&hosts[0]);
-    for (uint32_t i = 0; i < started; i++) {
+    if (runs) {
+        e->started = 1;
+        first->alone = threads > 1 && e->launch->order != ORDER_SEEDED;
+        first->alone_for = seconds() + ALONE_SECONDS;
+        if (!first->alone)
+            start_others(first);
+        host_main(first);
+    }
+    for (uint32_t i = 0; i < e->started; i++) {
         if (i > 0)
-            pthread_join(ids[i], NULL);
-        host_free(&hosts[i]);
+            pthread_join(e->ids[i], NULL);
+        host_free(&e->hosts[i]);
     }
-    free(hosts);
-    free(ids);
-    return started > 0 ? 0 : -1;
+    free(e->hosts);
+    free(e->ids);
+    return runs ? 0 : -1;
 }
 
 /* Checks the launch and prepares its engine. 0, or -1 with the reason in launch->fault. */
@@ -741,13 +785,21 @@ static void finish(struct engine *e)
     pthread_mutex_destroy(&e->lock);
 }
 
+static uint64_t cores(void)
+{
+    static _Atomic uint64_t known; /* to ask takes longer than a short launch */
+    if (!known)
+        known = (uint64_t)sysconf(_SC_NPROCESSORS_ONLN);
+    return known;
+}
+
 int engine_run(struct launch *l)
 {
     struct engine e;
     if (prepare(&e, l) < 0)
         return -1;
     uint64_t remaining = e.last > e.next ? e.last - e.next : 0;
-    uint64_t threads = l->threads ? l->threads : (uint64_t)sysconf(_SC_NPROCESSORS_ONLN);
+    uint64_t threads = l->threads ? l->threads : cores();
     if (l->cooperative)
         threads = 1;
     if (threads > remaining)
