@@ -20,15 +20,22 @@ static enum fault_kind run(enum gfx_target target, const char *first, int states
     return p.fault.kind;
 }
 
+static void expect_kind(enum fault_kind kind, enum gfx_target target, const char *first, int need,
+                        const char *second)
+{
+    const uint32_t check = UINT32_C(1) << kind, both = CHECK_HAZARD | CHECK_STRICT;
+    if (need > 0) {
+        if (run(target, first, need - 1, second, check) != kind)
+            fail_msg("%d wait states pass: %s, %s", need - 1, first, second);
+        assert_int_equal(run(target, first, need - 1, second, both & ~check), FAULT_NONE);
+    }
+    if (run(target, first, need, second, both) != FAULT_NONE)
+        fail_msg("%d wait states are too few: %s, %s", need, first, second);
+}
+
 static void expect(enum gfx_target target, const char *first, int need, const char *second)
 {
-    if (need > 0) {
-        if (run(target, first, need - 1, second, CHECK_HAZARD) != FAULT_HAZARD)
-            fail_msg("%d wait states pass: %s, %s", need - 1, first, second);
-        assert_int_equal(run(target, first, need - 1, second, CHECK_BARRIER), FAULT_NONE);
-    }
-    if (run(target, first, need, second, CHECK_HAZARD) != FAULT_NONE)
-        fail_msg("%d wait states are too few: %s, %s", need, first, second);
+    expect_kind(FAULT_HAZARD, target, first, need, second);
 }
 
 static void matrix_results(void **state)
@@ -66,7 +73,10 @@ static void scalar_results(void **state)
     (void)state;
     expect(GFX942, "v_readfirstlane_b32 s8, v1", 4, "v_readlane_b32 s9, v2, s8");
     expect(GFX942, "v_cmp_eq_u32 vcc, v1, v2", 4, "v_div_fmas_f32 v3, v4, v5, v6");
-    expect(GFX942, "v_cmp_eq_u32 vcc, v1, v2", 2, "v_cndmask_b32 v3, v4, v5, vcc");
+    expect_kind(FAULT_STRICT, GFX942, "v_cmp_eq_u32 vcc, v1, v2", 2,
+                "v_cndmask_b32 v3, v4, v5, vcc");
+    expect_kind(FAULT_STRICT, GFX942, "v_add_co_u32 v1, vcc, v1, v2", 2,
+                "v_addc_co_u32 v3, vcc, v4, v5, vcc");
     expect(GFX942, "v_mov_b32 v9, s3\ns_nop 4\nv_readfirstlane_b32 s3, v9", 5,
            "global_store_dword v40, v4, s[2:3]");
 }
@@ -177,6 +187,7 @@ static void mode_and_m0(void **state)
     expect(GFX942, "s_mov_b32 m0, 0", 1, "s_sendmsg sendmsg(MSG_INTERRUPT)");
     expect(GFX942, "s_mov_b32 m0, 0", 1, "s_movrels_b32 s9, s8");
     expect(GFX942, "s_mov_b32 s9, 0", 0, "s_sendmsg sendmsg(MSG_INTERRUPT)");
+    expect_kind(FAULT_STRICT, GFX942, "s_mov_b32 m0, 0", 1, "global_load_lds_dword v40, s[2:3]");
 }
 
 static void wide_stores(void **state)
@@ -187,6 +198,33 @@ static void wide_stores(void **state)
     expect(GFX942, "global_store_dwordx2 v40, v[4:5], s[2:3]", 0, "v_mov_b32 v5, 0");
     expect(GFX942, "global_store_dwordx3 v40, v[4:6], s[2:3]", 2,
            "v_mfma_f32_16x16x16_f16 v[4:7], v[32:33], v[34:35], v[36:39]");
+    const char *buffer = "s_mov_b32 s4, s2\ns_and_b32 s5, s3, 0xffff\ns_mov_b32 s6, 0x1000\n"
+                         "s_mov_b32 s7, 0x20000\ns_mov_b32 s8, 0\n";
+    char text[512];
+    snprintf(text, sizeof(text), "%sbuffer_store_dwordx4 v[4:7], v40, s[4:7], s8 offen", buffer);
+    expect(GFX950, text, 1, "v_pk_mul_f32 v[4:5], v[4:5], v[4:5]");
+    snprintf(text, sizeof(text), "%sbuffer_store_dwordx4 v[4:7], v40, s[4:7], 0 offen", buffer);
+    expect(GFX950, text, 2, "v_pk_mul_f32 v[4:5], v[4:5], v[4:5]");
+}
+
+/* The matrix core takes an instruction of P passes every P wait states (CDNA3 ISA, 7.6: the passes of
+ * v_mfma_f32_16x16x16_f16 are 4), so that the second stands for 4 of the 7 that the first asks for. */
+static void a_busy_matrix_core_takes_time(void **state)
+{
+    (void)state;
+    expect(GFX942, "v_mfma_f32_16x16x16_f16 v[0:3], v[32:33], v[34:35], v[36:39]\n"
+                   "v_mfma_f32_16x16x16_f16 v[44:47], v[32:33], v[34:35], v[36:39]", 3,
+           "v_mov_b32 v40, v1");
+    expect(GFX942, "v_mfma_f32_16x16x16_f16 v[0:3], v[32:33], v[34:35], v[36:39]\ns_nop 5\n"
+                   "v_mfma_f32_16x16x16_f16 v[44:47], v[32:33], v[34:35], v[36:39]", 0,
+           "v_mov_b32 v40, v1");
+}
+
+static void taken_branches_take_time(void **state)
+{
+    (void)state;
+    expect(GFX942, "v_mfma_f32_32x32x8_f16 v[0:15], v[32:33], v[34:35], v[16:31]\n"
+                   "s_branch over\nv_mov_b32 v41, 0\nover:", 3, "v_mov_b32 v40, v1");
 }
 
 int main(void)
@@ -203,6 +241,8 @@ int main(void)
         cmocka_unit_test(swaps),
         cmocka_unit_test(mode_and_m0),
         cmocka_unit_test(wide_stores),
+        cmocka_unit_test(a_busy_matrix_core_takes_time),
+        cmocka_unit_test(taken_branches_take_time),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

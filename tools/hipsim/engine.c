@@ -355,7 +355,7 @@ static void step(struct worker *k, struct wave *w, const struct inst *in)
             verdict = wave_check_wait(w, run);
         if (verdict == WAIT_FAULTED)
             return;
-        if (l->checks & CHECK_HAZARD && !hazard_step(w, in))
+        if (l->checks & (CHECK_HAZARD | CHECK_STRICT) && !hazard_step(w, in))
             return;
     }
     run->exec(w, run);

@@ -135,7 +135,8 @@ hipError_t hip_kernel_work_blocks(struct ihipModuleSymbol_t *function, dim3 grid
 static const char *const fault_names[FAULT_KINDS] = {
     [FAULT_NONE] = "none",       [FAULT_DECODE] = "decode",   [FAULT_REGISTER] = "register",
     [FAULT_MEMORY] = "memory",   [FAULT_ALIGN] = "align",     [FAULT_UNINIT] = "uninit",
-    [FAULT_WAIT] = "wait",       [FAULT_HAZARD] = "hazard",   [FAULT_RACE] = "race",
+    [FAULT_WAIT] = "wait",       [FAULT_HAZARD] = "hazard",   [FAULT_STRICT] = "strict",
+    [FAULT_RACE] = "race",
     [FAULT_BARRIER] = "barrier", [FAULT_DIVERGE] = "diverge", [FAULT_DEADLOCK] = "deadlock",
     [FAULT_BUDGET] = "budget",   [FAULT_TRAP] = "trap",
 };

@@ -97,7 +97,7 @@ static bool parse_checks(const char *text, uint64_t *value)
     } names[] = {
         {"memory", CHECK_MEMORY}, {"align", CHECK_ALIGN},   {"uninit", CHECK_UNINIT},
         {"wait", CHECK_WAIT},     {"hazard", CHECK_HAZARD}, {"race", CHECK_RACE},
-        {"barrier", CHECK_BARRIER}, {"diverge", CHECK_DIVERGE},
+        {"barrier", CHECK_BARRIER}, {"diverge", CHECK_DIVERGE}, {"strict", CHECK_STRICT},
     };
 
     if (parse_switch(text, value)) {

@@ -17,6 +17,7 @@ static const char *const fault_names[FAULT_KINDS] = {
     [FAULT_UNINIT] = "use of an undefined value",
     [FAULT_WAIT] = "register used before its s_waitcnt",
     [FAULT_HAZARD] = "missing wait states",
+    [FAULT_STRICT] = "missing wait states",
     [FAULT_RACE] = "data race",
     [FAULT_BARRIER] = "unequal barriers",
     [FAULT_DIVERGE] = "divergent barrier",

@@ -82,6 +82,8 @@ struct hazard_history {
     uint32_t at[HAZARD_HISTORY]; /* `states` when it was issued */
     uint32_t count, states;
     uint32_t quiet_at; /* `states` from which on nothing in the ring demands a wait */
+    uint32_t matrix_free_at; /* `states` when the matrix core can take another instruction */
+    uint64_t next_offset;    /* of the instruction that follows if no branch is taken */
 };
 
 struct wave {
@@ -171,6 +173,7 @@ enum fault_kind {
     FAULT_UNINIT,        /* undefined value reaches a store, an address or a branch */
     FAULT_WAIT,          /* register read or overwritten before its s_waitcnt */
     FAULT_HAZARD,        /* wait states missing */
+    FAULT_STRICT,        /* the same, where hardware is known to do without */
     FAULT_RACE,
     FAULT_BARRIER,       /* unequal barriers */
     FAULT_DIVERGE,       /* lanes went round a barrier */
@@ -221,14 +224,13 @@ enum check_bits {
     CHECK_UNINIT = 1 << FAULT_UNINIT,
     CHECK_WAIT = 1 << FAULT_WAIT,
     CHECK_HAZARD = 1 << FAULT_HAZARD,
+    CHECK_STRICT = 1 << FAULT_STRICT,
     CHECK_RACE = 1 << FAULT_RACE,
     CHECK_BARRIER = 1 << FAULT_BARRIER,
     CHECK_DIVERGE = 1 << FAULT_DIVERGE,
     CHECK_ALL = CHECK_MEMORY | CHECK_ALIGN | CHECK_UNINIT | CHECK_WAIT | CHECK_HAZARD
-        | CHECK_RACE | CHECK_BARRIER | CHECK_DIVERGE,
-    /* Wait states are LLVM's rules; hand-written kernels that are known to run keep fewer. Nor is
-     * EXEC anything to the barrier itself. */
-    CHECK_DEFAULT = CHECK_ALL & ~(CHECK_HAZARD | CHECK_DIVERGE),
+        | CHECK_STRICT | CHECK_RACE | CHECK_BARRIER | CHECK_DIVERGE,
+    CHECK_DEFAULT = CHECK_ALL & ~CHECK_STRICT,
     /* What ends a launch unless the user says otherwise. The rest is what hardware goes on from,
      * and what some hand-written kernels rely on: that waves advance together, that LDS answers
      * in time. */
