@@ -207,8 +207,8 @@ static void wide_stores(void **state)
     expect(GFX950, text, 2, "v_pk_mul_f32 v[4:5], v[4:5], v[4:5]");
 }
 
-/* The matrix core takes an instruction of P passes every P wait states (CDNA3 ISA, 7.6: the passes of
- * v_mfma_f32_16x16x16_f16 are 4), so that the second stands for 4 of the 7 that the first asks for. */
+/* The matrix core takes an instruction of P passes every P wait states (CDNA3 ISA, 7.6: those of
+ * v_mfma_f32_16x16x16_f16 are 4): the second stands for 4 of the 7 that the first asks for. */
 static void a_busy_matrix_core_takes_time(void **state)
 {
     (void)state;

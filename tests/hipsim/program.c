@@ -15,7 +15,7 @@ struct program program_new(enum gfx_target target)
     memset(p.s_valid, 0xff, sizeof(p.s_valid));
     p.scc_valid = 1;
     p.budget = 1000000;
-    p.checks = CHECK_ALL & ~(uint32_t)(CHECK_HAZARD | CHECK_STRICT); /* short texts, without s_nop */
+    p.checks = CHECK_ALL & ~(uint32_t)(CHECK_HAZARD | CHECK_STRICT); /* texts without s_nop */
     return p;
 }
 
