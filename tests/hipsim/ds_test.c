@@ -236,31 +236,83 @@ static void out_of_range_is_reported_or_reads_zero(void **state)
     assert_int_equal(p.v[3][60], 0);
 }
 
-/* Like VALU results: the first NaN source, quiet, else the default NaN. */
-static void sums_deliver_the_same_nans_as_the_valu(void **state)
-{
-    static const struct { const char *op; uint64_t memory, data, want; } cases[] = {
-        { "ds_add_f32 v0, v4", 0x7f800000, 0xff800000, 0x7fc00000 },
-        { "ds_add_f32 v0, v4", 0xff800001, 0x7fc00005, 0xffc00001 },
-        { "ds_add_f32 v0, v4", 0x3f800000, 0x7f800002, 0x7fc00002 },
-        { "ds_add_f64 v0, v[4:5]", UINT64_C(0x7ff0000000000000), UINT64_C(0xfff0000000000000),
-          UINT64_C(0x7ff8000000000000) },
-        { "ds_pk_add_f16 v0, v4", 0x7c00ffff, 0xfc007fff, 0x7e00ffff },
-        { "ds_pk_add_bf16 v0, v4", 0x7f803f80, 0xff803f80, 0x7fc04000 },
-    };
+/* CDNA4 ISA, 9.2 "Float memory atomics". A compare-and-swap stores v8. */
+struct float_case {
+    const char *op;
+    uint64_t memory, data, want;
+};
 
-    (void)state;
-    for (unsigned i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+static void check_float_cases(uint32_t mode, const struct float_case *cases, unsigned count)
+{
+    for (unsigned i = 0; i < count; i++) {
         struct program p = lds_program(GFX942);
         char text[200];
+        p.mode = mode;
         p.exec = 1;
         program_fill64(&p, 2, cases[i].memory);
         program_fill64(&p, 4, cases[i].data);
+        program_fill64(&p, 8, 0x00000007);
         snprintf(text, sizeof text, "ds_write_b64 v0, v[2:3]\n%s\nds_read_b64 v[6:7], v0\n"
                  "s_waitcnt lgkmcnt(0)", cases[i].op);
         program_run(&p, text);
-        assert_int_equal(program_v64(&p, 6, 0), cases[i].want);
+        if (program_v64(&p, 6, 0) != cases[i].want)
+            fail_msg("%s: %llx, not %llx", cases[i].op, (unsigned long long)program_v64(&p, 6, 0),
+                     (unsigned long long)cases[i].want);
     }
+}
+
+#define CHECK_FLOATS(mode, cases) \
+    check_float_cases(mode, cases, sizeof(cases) / sizeof((cases)[0]))
+
+/* Sums: the first NaN source, quiet, else the default NaN. Minimum and maximum: a signaling NaN
+ * wins and becomes quiet, a quiet one loses, -0 is below +0. A NaN never equals. */
+static void nans_in_float_atomics(void **state)
+{
+    (void)state;
+    static const struct float_case cases[] = {
+        { "ds_add_f32 v0, v4", 0x7f800000, 0xff800000, 0xffc00000 },
+        { "ds_add_f32 v0, v4", 0xff800001, 0x7fc00005, 0xffc00001 },
+        { "ds_add_f32 v0, v4", 0x3f800000, 0x7f800002, 0x7fc00002 },
+        { "ds_add_f64 v0, v[4:5]", UINT64_C(0x7ff0000000000000), UINT64_C(0xfff0000000000000),
+          UINT64_C(0xfff8000000000000) },
+        { "ds_pk_add_f16 v0, v4", 0x7c00ffff, 0xfc007fff, 0xfe00ffff },
+        { "ds_pk_add_bf16 v0, v4", 0x7f803f80, 0xff803f80, 0xffc04000 },
+        { "ds_max_f32 v0, v4", 0xff800003, 0x7f800000, 0xffc00003 },
+        { "ds_min_f32 v0, v4", 0xff800000, 0x7f800005, 0x7fc00005 },
+        { "ds_min_f32 v0, v4", 0x7fc00003, 0x3f800000, 0x3f800000 },
+        { "ds_max_f32 v0, v4", 0x3f800000, 0xffc00003, 0x3f800000 },
+        { "ds_max_f32 v0, v4", 0x80000000, 0x00000000, 0x00000000 },
+        { "ds_min_f32 v0, v4", 0x00000000, 0x80000000, 0x80000000 },
+        { "ds_min_f64 v0, v[4:5]", UINT64_C(0x7ff8000000000001), UINT64_C(0x3ff0000000000000),
+          UINT64_C(0x3ff0000000000000) },
+        { "ds_cmpst_f32 v0, v4, v8", 0x7fc00000, 0x7fc00000, 0x7fc00000 },
+    };
+    CHECK_FLOATS(MODE_DEFAULT, cases);
+}
+
+/* MODE flushes what is compared, the sums of LDS and compare-and-swap's result, but nothing in
+ * F64 sums. */
+static void denormals_in_float_atomics(void **state)
+{
+    (void)state;
+    static const struct float_case kept[] = {
+        { "ds_add_f32 v0, v4", 1, 2, 3 },
+        { "ds_pk_add_f16 v0, v4", 0x00010200, 0x00020200, 0x00030400 },
+        { "ds_max_f32 v0, v4", 3, 0x80000007, 3 },
+        { "ds_cmpst_f32 v0, v4, v8", 3, 0, 3 },
+    };
+    CHECK_FLOATS(MODE_DEFAULT, kept);
+    static const struct float_case flushed[] = {
+        { "ds_add_f32 v0, v4", 0x00800001, 0x80800000, 0 }, /* the sum is subnormal */
+        { "ds_add_f64 v0, v[4:5]", 1, 2, 3 },
+        { "ds_pk_add_f16 v0, v4", 0x04018001, 0x84008002, 0x00008000 },
+        { "ds_max_f32 v0, v4", 3, 0x80000007, 3 },
+        { "ds_max_f32 v0, v4", 0x80000003, 5, 5 },
+        { "ds_max_f32 v0, v4", 3, 5, 3 }, /* equal, once flushed */
+        { "ds_min_f64 v0, v[4:5]", 5, 3, 5 },
+        { "ds_cmpst_f32 v0, v4, v8", 3, 5, 0 },
+    };
+    CHECK_FLOATS(MODE_IEEE, flushed);
 }
 
 static void undefined_lds_is_reported_where_it_is_stored(void **state)
@@ -374,7 +426,8 @@ int main(void)
         cmocka_unit_test(append_and_addtid_use_m0),
         cmocka_unit_test(transposing_reads_give_columns),
         cmocka_unit_test(out_of_range_is_reported_or_reads_zero),
-        cmocka_unit_test(sums_deliver_the_same_nans_as_the_valu),
+        cmocka_unit_test(nans_in_float_atomics),
+        cmocka_unit_test(denormals_in_float_atomics),
         cmocka_unit_test(undefined_lds_is_reported_where_it_is_stored),
         cmocka_unit_test(undefined_bytes_spoil_what_is_read_from_them),
         cmocka_unit_test(reads_must_be_waited_for),

@@ -179,6 +179,32 @@ static void atomics_collide_and_return(void **state)
     assert_int_equal(wide[2], bits_of64(1.0));
 }
 
+/* L2 flushes the inputs of ADD_F32 and nothing else, whatever MODE says: CDNA4 ISA, table 53. */
+static void atomics_in_l2_ignore_mode(void **state)
+{
+    (void)state;
+    for (unsigned k = 0; k < 2; k++) {
+        struct program p = program_new(GFX942);
+        uint32_t init[6] = { 1, 0x00800001, 0x00010002, 0, 3 };
+        uint32_t *word = device_alloc(sizeof init, init);
+        p.mode = k ? MODE_DEFAULT : MODE_IEEE;
+        p.exec = 1;
+        program_addresses(&p, 0, word, 0);
+        program_fill(&p, 2, 2);
+        program_fill(&p, 3, 0x80800000);
+        program_fill(&p, 4, 0x00020002);
+        program_fill64(&p, 6, 5);
+        program_run(&p, "global_atomic_add_f32 v[0:1], v2, off\n"
+                        "global_atomic_add_f32 v[0:1], v3, off offset:4\n"
+                        "global_atomic_pk_add_f16 v[0:1], v4, off offset:8\n"
+                        "global_atomic_max_f64 v[0:1], v[6:7], off offset:16\ns_waitcnt vmcnt(0)");
+        assert_int_equal(word[0], 0);
+        assert_int_equal(word[1], 1); /* the sum of two normal numbers stays */
+        assert_int_equal(word[2], 0x00030004);
+        assert_int_equal(word[4], 5);
+    }
+}
+
 /* Clang does an f16 atomic as a compare-and-swap of the dword around it. */
 static void last_dword_of_an_odd_allocation(void **state)
 {
@@ -291,6 +317,7 @@ int main(void)
         cmocka_unit_test(flat_finds_its_aperture),
         cmocka_unit_test(scratch_is_private_to_the_lane),
         cmocka_unit_test(atomics_collide_and_return),
+        cmocka_unit_test(atomics_in_l2_ignore_mode),
         cmocka_unit_test(last_dword_of_an_odd_allocation),
         cmocka_unit_test(errors_are_found),
         cmocka_unit_test(undefined_memory_stays_undefined),

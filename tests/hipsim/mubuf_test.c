@@ -129,7 +129,7 @@ static void swizzled_buffers_interleave_records(void **state)
                 assert_int_equal(p.v[8 + i][l], first + i * n);
             assert_int_equal(p.v[11][l], (first + n) >> 8);
             assert_int_equal(p.v[12][l], first + 2 * n);
-            assert_int_equal(p.v[13][l], 0); /* offset 12 of a stride of 12 */
+            assert_int_equal(p.v[13][l], first + 3 * n); /* only records are checked */
         }
         for (unsigned l = 62; l < 64; l++)
             assert_int_equal(p.v[8][l] | p.v[11][l], 0);
@@ -141,20 +141,21 @@ static void swizzled_buffers_interleave_records(void **state)
     }
 }
 
-/* What a private segment buffer is: no stride, the lane as index, 64 lanes to a row of dwords. */
-static void swizzled_buffers_without_stride_check_bytes(void **state)
+/* What a private segment buffer is: no stride, the lane as index, 64 lanes to a row of dwords. Its
+ * range is not checked: CDNA4 ISA, 9.1.5.1. */
+static void private_buffers_are_not_checked(void **state)
 {
     (void)state;
     struct program p = program_new(GFX942);
     uint32_t *data = numbers(256);
-    program_resource(&p, 4, data, 0, 2 * 256 + 8);
+    program_resource(&p, 4, data, 0, 4);
     p.s[5] |= 0x80000000;
     p.s[7] = 1 << 23 | 3 << 21;
     program_run(&p, "buffer_load_dwordx3 v[8:10], off, s[4:7], 0\ns_waitcnt vmcnt(0)");
     for (unsigned l = 0; l < 64; l++) {
         assert_int_equal(p.v[8][l], 1000 + l);
         assert_int_equal(p.v[9][l], 1064 + l);
-        assert_int_equal(p.v[10][l], l < 2 ? 1128 + l : 0);
+        assert_int_equal(p.v[10][l], 1128 + l);
     }
 }
 
@@ -165,9 +166,28 @@ static void add_tid_indexes_by_lane(void **state)
     uint32_t *data = numbers(256);
     program_resource(&p, 4, data, 8, 64);
     p.s[7] = 1 << 23; /* add_tid; data format bits are stride bits then */
-    program_run(&p, "buffer_load_dword v10, off, s[4:7], 0 offset:4\ns_waitcnt vmcnt(0)");
-    for (unsigned l = 0; l < 64; l++)
+    program_lanes(&p, 0, 1);
+    program_run(&p, "buffer_load_dword v10, off, s[4:7], 0 offset:4\n"
+                    "buffer_load_dword v11, v0, s[4:7], 0 idxen\ns_waitcnt vmcnt(0)");
+    for (unsigned l = 0; l < 64; l++) {
         assert_int_equal(p.v[10][l], 1000 + 2 * l + 1);
+        assert_int_equal(p.v[11][l], 1000 + 2 * l); /* gfx950: rocjitsu, addr_calc_buffer.h */
+    }
+}
+
+/* rocjitsu, measured: VGPR and instruction offset wrap at 32 bits, what the SGPR adds does not. */
+static void offsets_wrap(void **state)
+{
+    (void)state;
+    struct program p = program_new(GFX942);
+    uint32_t *data = numbers(64);
+    program_resource(&p, 4, data, 0, 256);
+    program_fill(&p, 0, 0xfffffffc);
+    p.s[20] = 8;
+    program_run(&p, "buffer_load_dword v10, v0, s[4:7], 0 offen offset:8\n"
+                    "buffer_load_dword v11, v0, s[4:7], s20 offen\ns_waitcnt vmcnt(0)");
+    assert_int_equal(p.v[10][0], 1001);
+    assert_int_equal(p.v[11][0], 0);
 }
 
 static void loads_to_lds(void **state)
@@ -198,7 +218,8 @@ int main(void)
         cmocka_unit_test(out_of_range_writes_are_dropped),
         cmocka_unit_test(range_of_the_resource_is_not_range_of_memory),
         cmocka_unit_test(swizzled_buffers_interleave_records),
-        cmocka_unit_test(swizzled_buffers_without_stride_check_bytes),
+        cmocka_unit_test(private_buffers_are_not_checked),
+        cmocka_unit_test(offsets_wrap),
         cmocka_unit_test(add_tid_indexes_by_lane),
         cmocka_unit_test(loads_to_lds),
     };

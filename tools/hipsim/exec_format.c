@@ -282,7 +282,7 @@ static void exec_load(struct wave *w, const struct inst *in)
     struct format f;
     unsigned l;
 
-    if (!buffer_begin(w, in, &b) || !find_format(w, in, &b.resource, &f) ||
+    if (!buffer_begin(w, in, true, &b) || !find_format(w, in, &b.resource, &f) ||
         !resolve(w, in, &b, &f, &e))
         return;
     struct reg_rows out = reg_rows(w, &in->dst);
@@ -344,7 +344,7 @@ static void exec_store(struct wave *w, const struct inst *in)
     bool written[16];
     unsigned l;
 
-    if (!buffer_begin(w, in, &b) || !find_format(w, in, &b.resource, &f) ||
+    if (!buffer_begin(w, in, true, &b) || !find_format(w, in, &b.resource, &f) ||
         !resolve(w, in, &b, &f, &e) ||
         !mem_defined(w, in, &in->src[SRC_DATA], e.part[0].lanes, "the stored data"))
         return;

@@ -12,12 +12,15 @@
  * Swizzled elements have four bytes: GFX9 has no field for their size. The dwords of a wider access
  * are swizzled each on its own.
  *
- * Out of range reads return zero and writes are dropped, silently, because kernels rely on it:
- *   raw:        buffer_offset + bytes > num_records - sgpr_offset
- *   structured: index >= num_records, when there is an index (idxen or add_tid) and a stride;
- *               swizzled also offset + bytes > stride
+ * Out of range reads return zero and writes are dropped, silently, because kernels rely on it
+ * (CDNA4 ISA, 9.1.5.1):
+ *   private:    add_tid without idxen; nothing is out of range
+ *   structured: idxen and a stride; index >= num_records
+ *   raw:        all others; offset + sgpr_offset + bytes > num_records
  * Each dword of a wide access is checked on its own; format accesses (exec_format.c) and atomics
- * go all or nothing. The arithmetic saturates (LLVM, AMDGPUUsage, "Relaxed Buffer OOB Mode").
+ * go all or nothing. The manual says no more. From rocjitsu's measurements (addr_calc_buffer.h):
+ * the SGPR's offset takes part in the check of raw buffers, `offset` wraps at 32 bits and what is
+ * added to it does not, and linear buffers with idxen ignore add_tid.
  * What is in range of the resource and yet outside of an allocation is an error like any other.
  */
 #include <string.h>
@@ -30,7 +33,8 @@ static bool has(const struct opnd *o)
     return o->kind != OPND_NONE;
 }
 
-static bool read_resource(struct wave *w, const struct inst *in, struct buffer_resource *r)
+static bool read_resource(struct wave *w, const struct inst *in, bool formatted,
+                          struct buffer_resource *r)
 {
     const struct opnd *rsrc = &in->src[SRC_RSRC], *soffset = &in->src[SRC_SOFFSET];
     const uint32_t *d = w->sgpr + rsrc->reg;
@@ -59,7 +63,9 @@ static bool read_resource(struct wave *w, const struct inst *in, struct buffer_r
         .add_tid = d[3] >> 23 & 1,
         .swizzled = d[1] >> 31,
     };
-    if (r->add_tid) /* data_format then holds bits 17:14 of the stride */
+    if (!r->swizzled && in->idxen)
+        r->add_tid = false;
+    if (r->add_tid && !formatted) /* data_format then holds bits 17:14 of the stride */
         r->stride |= (uint32_t)r->data_format << 14;
     return true;
 }
@@ -78,19 +84,21 @@ static bool lane_offsets(struct wave *w, const struct inst *in, struct buffer_ac
         index = in->idxen ? rows : NULL;
         offset = in->offen ? rows + (in->idxen ? WAVE_LANES : 0) : NULL;
     }
-    b->structured = (in->idxen || r->add_tid) && r->stride;
+    b->range = in->idxen && r->stride     ? RANGE_RECORDS
+             : !in->idxen && r->add_tid ? RANGE_PRIVATE
+                                        : RANGE_BYTES;
     for (unsigned l = 0; l < WAVE_LANES; l++) {
         b->index[l] = (index ? index[l] : 0) + (uint64_t)(r->add_tid ? l : 0);
-        b->offset[l] = (offset ? offset[l] : 0) + (uint64_t)(uint32_t)in->imm_offset;
+        b->offset[l] = (offset ? offset[l] : 0) + (uint32_t)in->imm_offset;
         b->linear[l] = b->index[l] * r->stride + b->offset[l];
     }
     return true;
 }
 
-bool buffer_begin(struct wave *w, const struct inst *in, struct buffer_access *b)
+bool buffer_begin(struct wave *w, const struct inst *in, bool formatted, struct buffer_access *b)
 {
     b->lanes = wave_exec(w);
-    return read_resource(w, in, &b->resource) && lane_offsets(w, in, b);
+    return read_resource(w, in, formatted, &b->resource) && lane_offsets(w, in, b);
 }
 
 static uint64_t swizzled(const struct buffer_access *b, unsigned l, unsigned first)
@@ -100,33 +108,23 @@ static uint64_t swizzled(const struct buffer_access *b, unsigned l, unsigned fir
     return (index / n * b->resource.stride + offset / 4 * 4) * n + index % n * 4 + offset % 4;
 }
 
-static bool structured_or_swizzled_in_range(const struct buffer_access *b, unsigned l,
-                                            unsigned first, unsigned bytes)
-{
-    const struct buffer_resource *r = &b->resource;
-
-    if (b->structured)
-        return b->index[l] < r->num_records &&
-               (!r->swizzled || b->offset[l] + first + bytes <= r->stride);
-    return swizzled(b, l, first) + bytes + r->soffset <= r->num_records;
-}
-
 uint64_t buffer_in_range(const struct buffer_access *b, uint64_t lanes, unsigned first,
                          unsigned bytes)
 {
     const struct buffer_resource *r = &b->resource;
     uint64_t end = (uint64_t)first + bytes + r->soffset, ok = 0;
-    unsigned l;
 
-    if (b->structured || r->swizzled) {
-        FOR_LANES(l, lanes)
-            ok |= (uint64_t)structured_or_swizzled_in_range(b, l, first, bytes) << l;
-        return ok;
+    if (b->range == RANGE_PRIVATE)
+        return lanes;
+    if (b->range == RANGE_RECORDS) {
+        for (unsigned l = 0; l < WAVE_LANES; l++)
+            ok |= (uint64_t)(b->index[l] - (r->add_tid ? l : 0) < r->num_records) << l;
+        return ok & lanes;
     }
     if (end > r->num_records)
         return 0;
-    for (l = 0; l < WAVE_LANES; l++)
-        ok |= (uint64_t)(b->linear[l] <= r->num_records - end) << l;
+    for (unsigned l = 0; l < WAVE_LANES; l++)
+        ok |= (uint64_t)(b->offset[l] <= r->num_records - end) << l;
     return ok & lanes;
 }
 
@@ -230,7 +228,7 @@ static void exec_mubuf(struct wave *w, const struct inst *in)
 
     if (MEM_ATOMIC(arg) == ATOMIC_NONE && in->row->flags & ROW_LOAD)
         reg = &in->dst;
-    if (!buffer_begin(w, in, &b))
+    if (!buffer_begin(w, in, false, &b))
         return;
     m.lanes = buffer_in_range(&b, b.lanes, 0, MEM_BYTES(arg));
     m.dropped = b.lanes & ~m.lanes;

@@ -24,14 +24,15 @@ struct buffer_resource {
 struct buffer_access {
     struct buffer_resource resource;
     uint64_t lanes;
-    uint64_t offset[WAVE_LANES]; /* vgpr_offset + inst_offset */
+    uint64_t offset[WAVE_LANES]; /* vgpr_offset + inst_offset, 32 bits */
     uint64_t index[WAVE_LANES];
-    uint64_t linear[WAVE_LANES]; /* stride * index + offset: beyond 32 bits it is out of range */
-    bool structured;
+    uint64_t linear[WAVE_LANES]; /* stride * index + offset */
+    enum { RANGE_BYTES, RANGE_RECORDS, RANGE_PRIVATE } range;
 };
 
-/** Reads the resource and the lanes' offsets. False after a report. */
-bool buffer_begin(struct wave *w, const struct inst *in, struct buffer_access *b);
+/** Reads the resource and the lanes' offsets; `formatted` accesses read it as theirs. False after
+ *  a report. */
+bool buffer_begin(struct wave *w, const struct inst *in, bool formatted, struct buffer_access *b);
 
 /** Lanes of `lanes` whose bytes [first, first + bytes) are in range of the resource. */
 uint64_t buffer_in_range(const struct buffer_access *b, uint64_t lanes, unsigned first,

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What atomics compute. Pseudo-code: CDNA3 ISA, chapter 13, DS_*, BUFFER_ATOMIC_*, FLAT_ATOMIC_*:
- * `tmp` is the old value, `src` the operand. Floating-point minimum and maximum are plain
- * comparisons there, so a NaN operand leaves memory as it is.
+ * `tmp` is the old value, `src` the operand. Floats: CDNA4 ISA, 9.2 "Float memory atomics". Sums
+ * round to nearest even. Formats are told apart by the bits of their infinity.
  */
 #include <string.h>
 
@@ -10,90 +10,123 @@
 #include "tools/hipsim/smallfloat.h"
 
 #define INFINITY64 UINT64_C(0x7ff0000000000000)
+#define INFINITY32 0x7f800000u
+#define INFINITY_F16 0x7c00u
+#define INFINITY_BF16 0x7f80u
 
-static double f64_of(uint64_t bits)
+static uint64_t lowest_of(uint64_t infinity)
 {
-    double d;
-
-    memcpy(&d, &bits, sizeof d);
-    return d;
+    return infinity & -infinity;
 }
 
-static uint64_t bits_of(double d)
+static uint64_t sign_of(uint64_t infinity)
 {
-    uint64_t bits;
-
-    memcpy(&bits, &d, sizeof bits);
-    return bits;
+    return infinity + lowest_of(infinity);
 }
 
-static float flushed(float f, bool keep)
+static uint64_t quiet_of(uint64_t infinity)
 {
-    if (keep || fpclassify(f) != FP_SUBNORMAL)
-        return f;
-    return copysignf(0.0f, f);
+    return lowest_of(infinity) / 2;
 }
 
-/* A sum's NaN: the first of its sources, quiet, else the default one. Hosts differ in this. */
-static uint64_t nan_sum(uint64_t old, uint64_t data, uint64_t infinity, uint64_t quiet)
+static bool is_nan(uint64_t bits, uint64_t infinity)
 {
-    uint64_t magnitude = infinity | (infinity - 1);
-
-    if ((old & magnitude) > infinity)
-        return old | quiet;
-    return (data & magnitude) > infinity ? data | quiet : infinity | quiet;
+    return (bits & ~sign_of(infinity)) > infinity;
 }
 
-static uint64_t add_double(uint64_t old, uint64_t data)
+static bool is_signaling(uint64_t bits, uint64_t infinity)
 {
-    double sum = f64_of(old) + f64_of(data);
-    return sum == sum ? bits_of(sum) : nan_sum(old, data, INFINITY64, UINT64_C(1) << 51);
+    return is_nan(bits, infinity) && !(bits & quiet_of(infinity));
 }
 
-static uint64_t add_float(unsigned bytes, uint64_t old, uint64_t data, uint32_t mode)
+static uint64_t flushed(uint64_t bits, uint64_t infinity, bool keep)
 {
-    if (bytes == 8)
-        return add_double(old, data);
-    bool keep_in = mode & MODE_DENORM_F32 & 0x10, keep_out = mode & MODE_DENORM_F32 & 0x20;
-    float sum = flushed(float_from_bits((uint32_t)old), keep_in) +
-                flushed(float_from_bits((uint32_t)data), keep_in);
-    if (sum != sum)
-        return nan_sum((uint32_t)old, (uint32_t)data, 0x7f800000, 1u << 22);
-    return bits_from_float(flushed(sum, keep_out));
+    return keep || bits & infinity ? bits : bits & sign_of(infinity);
 }
 
-static uint64_t compare_float(enum atomic_op op, unsigned bytes, uint64_t old, uint64_t data,
-                              uint64_t data2)
+/* MODE's bits for the format. */
+static bool keeps_inputs(uint64_t infinity, uint32_t mode)
 {
-    double tmp = bytes == 8 ? f64_of(old) : float_from_bits((uint32_t)old);
-    double src = bytes == 8 ? f64_of(data) : float_from_bits((uint32_t)data);
+    return mode & (infinity == INFINITY32 ? MODE_DENORM_F32 : MODE_DENORM_F16_F64) & 0x50;
+}
 
-    switch (op) {
-    case ATOMIC_MIN_F:
-        return src < tmp ? data : old;
-    case ATOMIC_MAX_F:
-        return src > tmp ? data : old;
+static bool keeps_outputs(uint64_t infinity, uint32_t mode)
+{
+    return mode & (infinity == INFINITY32 ? MODE_DENORM_F32 : MODE_DENORM_F16_F64) & 0xa0;
+}
+
+static uint64_t plain_sum(uint64_t a, uint64_t b, uint64_t infinity)
+{
+    double x, y;
+
+    switch (infinity) {
+    case INFINITY_F16:
+        return f16_from_f32(f32_from_f16((uint16_t)a) + f32_from_f16((uint16_t)b));
+    case INFINITY_BF16:
+        return bf16_from_f32(f32_from_bf16((uint16_t)a) + f32_from_bf16((uint16_t)b));
+    case INFINITY32:
+        return bits_from_float(float_from_bits((uint32_t)a) + float_from_bits((uint32_t)b));
     default:
-        return tmp == src ? data2 : old;
+        memcpy(&x, &a, sizeof x);
+        memcpy(&y, &b, sizeof y);
+        x += y;
+        memcpy(&a, &x, sizeof a);
+        return a;
     }
 }
 
-static uint16_t add_f16(uint16_t a, uint16_t b)
+/* A sum's NaN: the first of its sources, quiet, else the default one. F64 sums flush nothing. */
+static uint64_t add_float(uint64_t old, uint64_t data, uint64_t infinity, uint32_t mode)
 {
-    float sum = f32_from_f16(a) + f32_from_f16(b);
-    return sum == sum ? f16_from_f32(sum) : (uint16_t)nan_sum(a, b, 0x7c00, 1u << 9);
+    bool keep_in = infinity == INFINITY64 || keeps_inputs(infinity, mode);
+    bool keep_out = infinity == INFINITY64 || keeps_outputs(infinity, mode);
+    uint64_t sum = plain_sum(flushed(old, infinity, keep_in), flushed(data, infinity, keep_in),
+                             infinity);
+
+    if (!is_nan(sum, infinity))
+        return flushed(sum, infinity, keep_out);
+    if (is_nan(old, infinity))
+        return old | quiet_of(infinity);
+    return quiet_of(infinity) | (is_nan(data, infinity) ? data : sign_of(infinity) | infinity);
 }
 
-static uint16_t add_bf16(uint16_t a, uint16_t b)
+/* Orders numbers, -0 below +0. */
+static uint64_t rank(uint64_t bits, uint64_t infinity)
 {
-    float sum = f32_from_bf16(a) + f32_from_bf16(b);
-    return sum == sum ? bf16_from_f32(sum) : (uint16_t)nan_sum(a, b, 0x7f80, 1u << 6);
+    uint64_t sign = sign_of(infinity);
+
+    return bits & sign ? sign - 1 - (bits & ~sign) : bits | sign;
 }
 
-static uint64_t add_pairs(uint16_t (*add)(uint16_t, uint16_t), uint64_t old, uint64_t data)
+/* A signaling NaN wins and becomes quiet, a quiet one loses; what is flushed to be compared is
+ * delivered as it was. */
+static uint64_t select_float(uint64_t old, uint64_t data, uint64_t infinity, bool max, bool keep)
 {
-    return add((uint16_t)old, (uint16_t)data) |
-           (uint32_t)add((uint16_t)(old >> 16), (uint16_t)(data >> 16)) << 16;
+    uint64_t a = rank(flushed(old, infinity, keep), infinity);
+    uint64_t b = rank(flushed(data, infinity, keep), infinity);
+
+    if (is_signaling(old, infinity))
+        return old | quiet_of(infinity);
+    if (is_signaling(data, infinity))
+        return data | quiet_of(infinity);
+    if (is_nan(data, infinity))
+        return old;
+    return is_nan(old, infinity) || (max ? b > a : b < a) ? data : old;
+}
+
+static uint64_t compare_and_swap(uint64_t old, uint64_t comparand, uint64_t data, uint64_t infinity,
+                                 bool keep)
+{
+    uint64_t a = flushed(old, infinity, keep), b = flushed(comparand, infinity, keep);
+    bool zeros = !((a | b) & ~sign_of(infinity));
+
+    return (a == b && !is_nan(a, infinity)) || zeros ? flushed(data, infinity, keep) : a;
+}
+
+static uint64_t add_pairs(uint64_t old, uint64_t data, uint64_t infinity, uint32_t mode)
+{
+    return add_float(old & 0xffff, data & 0xffff, infinity, mode) |
+           add_float(old >> 16 & 0xffff, data >> 16 & 0xffff, infinity, mode) << 16;
 }
 
 /* DS_CONDXCHG32_RTN_B64: two dwords, each exchanged if bit 31 of its operand is set. */
@@ -111,6 +144,7 @@ uint64_t atomic_result(enum atomic_op op, unsigned bytes, uint64_t old, uint64_t
     bool wide = bytes == 8;
     int64_t sold = wide ? (int64_t)old : (int32_t)old;
     int64_t sdata = wide ? (int64_t)data : (int32_t)data;
+    uint64_t infinity = wide ? INFINITY64 : INFINITY32;
 
     switch (op) {
     case ATOMIC_ADD: return old + data;
@@ -130,12 +164,14 @@ uint64_t atomic_result(enum atomic_op op, unsigned bytes, uint64_t old, uint64_t
     case ATOMIC_CMPSWAP: return old == data ? data2 : old;
     case ATOMIC_WRAP: return old >= data ? old - data : old + data2;
     case ATOMIC_CONDXCHG32: return conditional_exchange(old, data);
-    case ATOMIC_ADD_F: return add_float(bytes, old, data, mode);
+    case ATOMIC_ADD_F: return add_float(old, data, infinity, mode);
     case ATOMIC_CMPSWAP_F:
+        return compare_and_swap(old, data, data2, infinity, keeps_inputs(infinity, mode));
     case ATOMIC_MIN_F:
-    case ATOMIC_MAX_F: return compare_float(op, bytes, old, data, data2);
-    case ATOMIC_PK_ADD_F16: return add_pairs(add_f16, old, data);
-    case ATOMIC_PK_ADD_BF16: return add_pairs(add_bf16, old, data);
+    case ATOMIC_MAX_F:
+        return select_float(old, data, infinity, op == ATOMIC_MAX_F, keeps_inputs(infinity, mode));
+    case ATOMIC_PK_ADD_F16: return add_pairs(old, data, INFINITY_F16, mode);
+    case ATOMIC_PK_ADD_BF16: return add_pairs(old, data, INFINITY_BF16, mode);
     case ATOMIC_NONE: break;
     }
     return old;

@@ -185,6 +185,9 @@ uint64_t mem_modify(void *p, enum atomic_op op, unsigned bytes, uint64_t data, u
     return old;
 }
 
+/* L2 flushes the inputs of ADD_F32 and nothing else: CDNA4 ISA, 9.2.2, table 53. */
+#define L2_DENORMALS (MODE_DENORM_F16_F64 | (MODE_DENORM_F32 & 0x20))
+
 bool mem_atomic(struct wave *w, const struct inst *in, struct lane_mem *m, uint32_t arg,
                 const struct opnd *data, const struct opnd *data2, const struct opnd *dst)
 {
@@ -192,7 +195,7 @@ bool mem_atomic(struct wave *w, const struct inst *in, struct lane_mem *m, uint3
     unsigned bytes = MEM_BYTES(arg), l;
     struct reg_rows d = reg_rows(w, data), d2 = data2 ? reg_rows(w, data2) : d;
     struct reg_rows out = dst ? reg_rows(w, dst) : d;
-    uint32_t mode = m->space == MEM_LDS ? w->mode : MODE_DENORM_F32;
+    uint32_t mode = m->space == MEM_LDS ? w->mode : L2_DENORMALS;
     uint64_t written = mem_written(w, m, 0, bytes), lanes = m->lanes | m->dropped;
 
     if (!mem_defined(w, in, data, m->lanes, "the operand of an atomic") ||
