@@ -45,12 +45,13 @@ static struct program run(const char *text, uint32_t waves, uint32_t groups, uin
 
 static void expect(uint32_t waves, uint32_t groups, const char *bad, const char *good)
 {
-    struct program p = run(bad, waves, groups, CHECK_ALL & ~(uint32_t)(CHECK_HAZARD | CHECK_STRICT));
+    const uint32_t checks = CHECK_ALL & ~(uint32_t)(CHECK_HAZARD | CHECK_STRICT);
+    struct program p = run(bad, waves, groups, checks);
     if (p.fault.kind != FAULT_RACE)
         fail_msg("no race but \"%s\" in\n%s", p.fault.text, bad);
     p = run(bad, waves, groups, CHECK_MEMORY);
     assert_int_equal(p.fault.kind, FAULT_NONE);
-    p = run(good, waves, groups, CHECK_ALL & ~(uint32_t)(CHECK_HAZARD | CHECK_STRICT));
+    p = run(good, waves, groups, checks);
     if (p.fault.kind != FAULT_NONE)
         fail_msg("%s\n%s", p.fault.text, good);
 }

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Missing wait states. A wait state is an issued instruction of the same wave; s_nop N is N + 1, and
- * a matrix instruction that finds the matrix core busy waits until the passes of the one before it
+ * Missing wait states. A wait state is an issued instruction of the same wave; s_nop N is N + 1,
+ * and a matrix instruction that finds the matrix core busy waits until the passes of the one before it
  * are through. A branch that is taken is TAKEN_BRANCH of them.
  *
  * The rules are LLVM's GCNHazardRecognizer for gfx942 and gfx950 (checkMAIHazards90A,
  * checkMAIVALUHazards, checkVALUHazards, checkVMEMHazards, checkDPPHazards, checkDivFMasHazards,
  * checkRWLaneHazards, checkReadM0Hazards, checkSetRegHazards, checkGetRegHazards,
  * checkPermlaneHazards, createsVALUHazard) with the figures that its pass post-RA-hazard-rec of
- * LLVM 22 inserts. Only what is in there is reported, and one case that was measured later on gfx950
+ * LLVM 22 inserts. Only what is in there is reported, and one case that was measured later
  * (github.com/llvm/llvm-project/pull/197267): buffer stores with an offset in a register.
  */
 #include "tools/hipsim/check_hazard.h"
@@ -320,7 +320,7 @@ static unsigned required(enum gfx_target target, const struct inst *from, const 
     return after_store(from, in);
 }
 
-/* Here LLVM has wait states too, and kernels of AITER that are known to run on hardware have not. */
+/* LLVM has wait states here too; kernels of AITER that are known to run on hardware have not. */
 static unsigned required_strictly(const struct inst *from, const struct inst *in)
 {
     const uint32_t flags = from->row->flags;
