@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Missing wait states. A wait state is an issued instruction of the same wave; s_nop N is N + 1,
- * and a matrix instruction that finds the matrix core busy waits until the passes of the one before it
+ * Missing wait states. A wait state is an issued instruction of the same wave; s_nop N is N + 1. A
+ * matrix instruction that finds the matrix core busy waits until the passes of the one before it
  * are through. A branch that is taken is TAKEN_BRANCH of them.
  *
  * The rules are LLVM's GCNHazardRecognizer for gfx942 and gfx950 (checkMAIHazards90A,
