@@ -34,6 +34,7 @@ static struct program run(const char *text, uint32_t waves, uint32_t groups, uin
     struct program p = program_new(GFX942);
     p.block = 64 * waves;
     p.groups = groups;
+    p.lds_bytes = 1024;
     p.checks = checks;
     program_s64_set(&p, 2, (uint64_t)(uintptr_t)data);
     program_s64_set(&p, 8, (uint64_t)(uintptr_t)locations);
@@ -138,6 +139,26 @@ static void flags(void **state)
            BEGIN IF_FIRST_GROUP STORE("v0") RAISE(" sc1") ELSE AWAIT(" sc1") STORE("v0"));
 }
 
+/* Within a workgroup an LDS atomic or a flag of its scope (sc0) will do. */
+static void waves_hand_over(void **state)
+{
+    (void)state;
+#define IF_FIRST_WAVE "s_cmp_lg_u32 s4, 0\ns_cbranch_scc1 second\n"
+#define AWAIT_LDS "poll:\nds_add_rtn_u32 v5, v10, v10\ns_waitcnt lgkmcnt(0)\n" \
+    "v_cmp_eq_u32 vcc, 0, v5\ns_cbranch_vccnz poll\n"
+#define COUNT_LDS "ds_add_u32 v10, v11\ns_waitcnt lgkmcnt(0)\n"
+#define BEGIN_LDS BEGIN "ds_write_b32 v10, v10\ns_waitcnt lgkmcnt(0)\n" BARRIER IF_FIRST_WAVE
+    expect(2, 1, BEGIN_LDS COUNT_LDS STORE("v1") ELSE AWAIT_LDS LOAD("v2"),
+           BEGIN_LDS STORE("v1") COUNT_LDS ELSE AWAIT_LDS LOAD("v2"));
+#define AWAIT_FLAG(scope) "poll:\nglobal_load_dword v5, v10, s[8:9]" scope \
+    "\ns_waitcnt vmcnt(0)\nv_cmp_eq_u32 vcc, 0, v5\ns_cbranch_vccnz poll\n"
+    expect(2, 1, BEGIN IF_FIRST_WAVE RAISE("") ELSE AWAIT_FLAG("") LOAD("v2"),
+           BEGIN IF_FIRST_WAVE RAISE(" sc0") ELSE AWAIT_FLAG(" sc0") LOAD("v2"));
+    /* Between workgroups it will not. */
+    expect(1, 2, BEGIN IF_FIRST_GROUP RAISE(" sc0") ELSE AWAIT(" sc0"),
+           BEGIN IF_FIRST_GROUP RAISE(" sc1") ELSE AWAIT(" sc1"));
+}
+
 static void bytes_of_a_dword_are_apart(void **state)
 {
     (void)state;
@@ -221,6 +242,7 @@ int main(void)
         cmocka_unit_test(atomics_race_with_what_is_none),
         cmocka_unit_test(the_last_workgroup_is_ordered),
         cmocka_unit_test(flags),
+        cmocka_unit_test(waves_hand_over),
         cmocka_unit_test(bytes_of_a_dword_are_apart),
         cmocka_unit_test(scalar_loads_are_loads),
         cmocka_unit_test(a_report_names_both_accesses),

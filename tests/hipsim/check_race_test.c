@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The race check: each kernel that trips it stands beside one that differs in the cure alone. */
+#include <stdio.h>
+
 #include "tests/hipsim/device.h"
 
 /* v1 is the byte offset of a lane's own dword, v2 that of the same lane of the other wave. */
@@ -120,6 +122,66 @@ static void double_buffers(void **state)
                          CHECK_ALL, 0).kind, FAULT_NONE);
 }
 
+/* The first wave hands over what it has stored, the second one takes it; LDS offsets 512 and 516
+ * (v5) hold 0 and 1. */
+#define HANDOVER(give, take) \
+    OFFSETS "v_mov_b32 v5, 0x200\nv_mov_b32 v6, 0\nv_mov_b32 v7, 1\n" \
+    "ds_write_b32 v1, v1\nds_write2_b32 v5, v6, v7 offset1:1\n" WAIT BARRIER \
+    "s_cmp_lg_u32 s100, 0\ns_cbranch_scc1 second\n" give "s_endpgm\nsecond:\n" take
+#define STORE "ds_write_b32 v1, v7\n" WAIT
+#define LOAD "ds_read_b32 v3, v2\n" WAIT
+#define POLL(offset) "poll:\nds_read_b32 v4, v5" offset "\n" WAIT \
+    "v_cmp_eq_u32 vcc, 0, v4\ns_cbranch_vccnz poll\n"
+
+static void an_atomic_hands_over(void **state)
+{
+    (void)state;
+#define COUNT "ds_add_u32 v5, v7\n" WAIT
+    expect(HANDOVER(STORE COUNT, POLL(" offset:4") LOAD), HANDOVER(STORE COUNT, POLL("") LOAD));
+    expect(HANDOVER(COUNT STORE, POLL("") LOAD), HANDOVER(STORE COUNT, POLL("") LOAD));
+    /* The first turn stands in front of the loop, which computes the address anew. */
+#define PEELED(offset) "ds_read_b32 v4, v5" offset "\n" WAIT \
+    "v_cmp_ne_u32 vcc, 0, v4\ns_cbranch_vccnz done\npoll:\ns_sleep 1\nv_or_b32 v8, v5, v6\n" \
+    "ds_read_b32 v4, v8" offset "\n" WAIT "v_cmp_eq_u32 vcc, 0, v4\ns_cbranch_vccnz poll\ndone:\n"
+    expect(HANDOVER(STORE COUNT, PEELED(" offset:4") LOAD), HANDOVER(STORE COUNT, PEELED("") LOAD));
+    /* An atomic that returns nothing takes nothing over. */
+    expect(HANDOVER(STORE COUNT, POLL(" offset:4") "ds_add_u32 v5, v6\n" WAIT LOAD),
+           HANDOVER(STORE COUNT, "poll:\nds_add_rtn_u32 v4, v5, v6\n" WAIT
+                    "v_cmp_eq_u32 vcc, 0, v4\ns_cbranch_vccnz poll\n" LOAD));
+}
+
+static void a_flag_hands_over(void **state)
+{
+    (void)state;
+#define RAISE "ds_write_b32 v5, v7\n" WAIT
+    expect(HANDOVER(STORE RAISE, POLL(" offset:4") LOAD), HANDOVER(STORE RAISE, POLL("") LOAD));
+    /* A loop that counts its turns is not taken for one that waits. */
+    expect(HANDOVER(STORE RAISE, "s_mov_b32 s4, 3\nloop:\nds_read_b32 v4, v5\n" WAIT
+                    "s_sub_u32 s4, s4, 1\ns_cmp_lg_u32 s4, 0\n"
+                    "s_cbranch_scc1 loop\n"),
+           HANDOVER(STORE RAISE, POLL("") LOAD));
+}
+
+static void a_lock_keeps_waves_apart(void **state)
+{
+    (void)state;
+#define LOCK "lock:\nds_cmpst_rtn_b32 v4, v5, v6, v7\n" WAIT \
+    "v_cmp_ne_u32 vcc, 0, v4\ns_cbranch_vccnz lock\n"
+#define ADD "ds_read_b32 v3, v8\n" WAIT "v_add_u32 v3, v3, v7\nds_write_b32 v8, v3\n" WAIT
+#define UNLOCK "ds_write_b32 v5, v6\n" WAIT
+#define ALONE(text) \
+    OFFSETS "v_mov_b32 v5, 0x200\nv_mov_b32 v6, 0\nv_mov_b32 v7, 1\nv_mov_b32 v8, 0x204\n" \
+    "s_mov_b64 exec, 1\nds_write_b64 v5, v[10:11]\n" WAIT BARRIER text
+    static const char zero[] = "v_mov_b32 v10, 0\nv_mov_b32 v11, 0\n";
+    char bad[1024], good[1024];
+    snprintf(bad, sizeof(bad), "%s" ALONE(LOCK UNLOCK ADD), zero);
+    snprintf(good, sizeof(good), "%s" ALONE(LOCK ADD UNLOCK), zero);
+    expect(bad, good);
+    snprintf(bad, sizeof(bad), "%s" ALONE(ADD), zero);
+    snprintf(good, sizeof(good), "%s" ALONE(LOCK ADD "ds_wrxchg_rtn_b32 v4, v5, v6\n" WAIT), zero);
+    expect(bad, good);
+}
+
 static void a_report_names_both_accesses(void **state)
 {
     (void)state;
@@ -145,6 +207,9 @@ int main(void)
         cmocka_unit_test(the_load_of_a_compare_and_swap_is_no_race),
         cmocka_unit_test(stores_are_waited_for_before_the_barrier),
         cmocka_unit_test(double_buffers),
+        cmocka_unit_test(an_atomic_hands_over),
+        cmocka_unit_test(a_flag_hands_over),
+        cmocka_unit_test(a_lock_keeps_waves_apart),
         cmocka_unit_test(a_report_names_both_accesses),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -47,7 +47,7 @@ bool race_access(struct wave *w, const struct inst *in, const struct lane_mem *m
  *  waves that repeat another wave's copy do no harm. To be called while wg->race_open is set. */
 void race_settle(struct wave *w, const struct inst *in);
 
-/* -- between check_race.c and check_race_global.c ---------------------------------------------- */
+/* -- among check_race*.c ----------------------------------------------------------------------- */
 
 /* The access with which another one races. */
 struct race_other {
@@ -65,11 +65,17 @@ bool race_report(struct wave *w, const struct inst *in, const struct race_other 
 
 /** Does the load at `offset` read what a compare-and-swap then expects? Clang begins the atomics
  *  that the machine lacks with such a load; the swap itself finds out what has changed since. */
-bool race_feeds_compare(const struct wave *w, uint32_t offset);
+bool race_feeds_compare(const struct launch *l, uint32_t offset);
+
+/** Is the load at `offset` in a loop that stores nothing and carries nothing but lane masks from
+ *  turn to turn? Only another wave can end such a loop. */
+bool race_polls(const struct launch *l, uint32_t offset);
 
 /* What a workgroup's host thread knows of global memory. */
 struct race_global;
-struct race_global *race_global_create(struct race_shadow *shadow);
+struct race_clocks;
+struct race_global *race_global_create(struct race_shadow *shadow,
+                                       const struct race_clocks *clocks);
 void race_global_destroy(struct race_global *g);
 void race_global_begin(struct race_global *g);
 /** Releases what the workgroup did before its last barrier and the wave since; the stamp. */

@@ -25,6 +25,8 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "tools/hipsim/check_race_clocks.h"
+
 #define GRANULE 16u
 #define PAGE 4096u
 #define PAGES_MAX 32768u   /* 128 MiB of memory, 256 MiB of cells */
@@ -40,6 +42,8 @@
 #define COLLISIONS_MAX (2 * WAVE_LANES)
 
 #define ATOMIC (UINT32_C(1) << 31) /* beside the number of an interval */
+#define LOCAL (UINT32_C(1) << 30)  /* atomic within the workgroup */
+#define NUMBER (LOCAL - 1)
 #define LOST UINT32_MAX            /* cell.split: no cells were left */
 
 struct interval {
@@ -52,11 +56,12 @@ struct interval {
 };
 
 struct cell {
-    uint32_t writer, reader; /* intervals, with ATOMIC when only atomics did it; 0: none */
+    uint32_t writer, reader; /* intervals, with ATOMIC or LOCAL when it was one; 0: none */
     uint32_t other;          /* last reader of another workgroup than `reader` */
     uint16_t writers, readers; /* waves */
     uint16_t written, read;  /* bytes */
     uint32_t write_at, read_at; /* offsets in the code */
+    uint32_t write_time, read_time; /* clocks.now; the earliest of `writers`, `readers` */
     uint32_t split;          /* four cells from here on; 0: whole */
 };
 
@@ -87,6 +92,7 @@ struct collision {
 
 struct race_global {
     struct race_shadow *shadow;
+    const struct race_clocks *clocks;
     uint32_t current, epoch;        /* interval of the workgroup, 0: none yet in this epoch */
     uint32_t open, nopen;           /* list of intervals not released */
     uint32_t chunk, chunk_end;
@@ -189,11 +195,14 @@ bool race_shadow_end(struct race_shadow *s)
     return full;
 }
 
-struct race_global *race_global_create(struct race_shadow *shadow)
+struct race_global *race_global_create(struct race_shadow *shadow,
+                                       const struct race_clocks *clocks)
 {
     struct race_global *g = calloc(1, sizeof(*g));
-    if (g)
-        g->shadow = shadow;
+    if (!g)
+        return NULL;
+    g->shadow = shadow;
+    g->clocks = clocks;
     return g;
 }
 
@@ -375,11 +384,12 @@ static void release_at(struct race_global *g, const struct lane_mem *m, uint64_t
 }
 
 /* Are the accesses of these waves in interval `id` over for `t`'s wave? */
-static bool ordered(const struct touch *t, uint32_t id, uint16_t waves)
+static bool ordered(const struct touch *t, uint32_t id, uint16_t waves, uint32_t time)
 {
-    const struct interval *j = &t->g->shadow->intervals[id & ~ATOMIC];
+    const struct interval *j = &t->g->shadow->intervals[id & NUMBER];
     if (j->group == (uint32_t)t->w->wg->index) {
         waves &= (uint16_t)~t->bit;
+        waves &= (uint16_t)~clocks_ordered(t->g->clocks, t->w->id, waves, time);
         if (!waves || j->epoch < (uint32_t)t->w->wg->barriers)
             return true;
     }
@@ -393,7 +403,7 @@ static bool ordered(const struct touch *t, uint32_t id, uint16_t waves)
 
 static void note_other(struct touch *t, uint32_t id, uint16_t waves, uint32_t at, bool wrote)
 {
-    const struct interval *j = &t->g->shadow->intervals[id & ~ATOMIC];
+    const struct interval *j = &t->g->shadow->intervals[id & NUMBER];
     if (j->group == (uint32_t)t->w->wg->index)
         waves &= (uint16_t)~t->bit;
     if (t->named)
@@ -405,41 +415,42 @@ static void note_other(struct touch *t, uint32_t id, uint16_t waves, uint32_t at
     };
 }
 
-/* A pair of atomics never races, nor what a compare-and-swap checks itself. */
+static bool same_group(const struct touch *t, uint32_t id)
+{
+    return t->g->shadow->intervals[id & NUMBER].group == (uint32_t)t->w->wg->index;
+}
+
+/* A pair of atomics never races within their scope, nor what a compare-and-swap checks itself. */
 static bool excused(const struct touch *t, uint32_t id, uint32_t at, bool wrote)
 {
-    if (id & ATOMIC && t->self & ATOMIC)
+    if ((id & t->self & ATOMIC) || (id & (ATOMIC | LOCAL) && t->self & (ATOMIC | LOCAL)
+                                    && same_group(t, id)))
         return true;
     if (t->direction == MEM_READ)
-        return id & ATOMIC && race_feeds_compare(t->w, (uint32_t)t->in->offset);
-    return !wrote && t->direction == MEM_MODIFY && race_feeds_compare(t->w, at);
+        return id & ATOMIC && race_feeds_compare(t->w->launch, (uint32_t)t->in->offset);
+    return !wrote && t->direction == MEM_MODIFY && race_feeds_compare(t->w->launch, at);
 }
 
 /* Bytes of `mask` that race with what the cell remembers. */
 static uint16_t collide(struct touch *t, const struct cell *c, uint16_t mask)
 {
-    if (c->writer && c->written & mask && !ordered(t, c->writer, c->writers)
+    if (c->writer && c->written & mask && !ordered(t, c->writer, c->writers, c->write_time)
         && !excused(t, c->writer, c->write_at, true)) {
         note_other(t, c->writer, c->writers, c->write_at, true);
         return c->written & mask;
     }
     if (t->direction == MEM_READ || !(c->read & mask))
         return 0;
-    if (c->reader && !ordered(t, c->reader, c->readers)
+    if (c->reader && !ordered(t, c->reader, c->readers, c->read_time)
         && !excused(t, c->reader, c->read_at, false)) {
         note_other(t, c->reader, c->readers, c->read_at, false);
         return c->read & mask;
     }
-    if (c->other && !ordered(t, c->other, 0) && !excused(t, c->other, c->read_at, false)) {
+    if (c->other && !ordered(t, c->other, 0, 0) && !excused(t, c->other, c->read_at, false)) {
         note_other(t, c->other, 0, c->read_at, false);
         return c->read & mask;
     }
     return 0;
-}
-
-static bool same_group(const struct touch *t, uint32_t id)
-{
-    return t->g->shadow->intervals[id & ~ATOMIC].group == (uint32_t)t->w->wg->index;
 }
 
 /* False: the cell must split, because it would say something of bytes that were not read. */
@@ -450,6 +461,8 @@ static bool note_read(const struct touch *t, struct cell *c, uint16_t mask)
         return false;
     c->read |= mask;
     c->read_at = (uint32_t)t->in->offset;
+    if (mine || c->reader != t->self)
+        c->read_time = t->g->clocks->now;
     if (c->reader == t->self) {
         c->readers |= t->bit;
         return true;
@@ -466,7 +479,10 @@ static bool note_write(const struct touch *t, struct cell *c, uint16_t mask)
     const bool mine = c->writer == t->self && c->writers == t->bit;
     if (c->writer && !mine && c->written & ~mask)
         return false;
-    c->writers = c->writer == t->self && c->written == mask ? c->writers | t->bit : t->bit;
+    const bool shared = !mine && c->writer == t->self && c->written == mask;
+    if (!shared)
+        c->write_time = t->g->clocks->now;
+    c->writers = shared ? c->writers | t->bit : t->bit;
     c->writer = t->self;
     c->written |= mask;
     c->write_at = (uint32_t)t->in->offset;
@@ -561,6 +577,8 @@ static inline bool touch_quick(const struct touch *t, struct cell *c, uint16_t m
     if (c->split || c->writer || (c->reader && (c->reader != t->self || c->read != mask)))
         return false;
     if (t->direction == MEM_READ) {
+        if (!(c->readers & (uint16_t)~t->bit))
+            c->read_time = t->g->clocks->now;
         c->reader = t->self;
         c->readers |= t->bit;
         c->read = mask;
@@ -573,6 +591,7 @@ static inline bool touch_quick(const struct touch *t, struct cell *c, uint16_t m
     c->writers = t->bit;
     c->written = mask;
     c->write_at = (uint32_t)t->in->offset;
+    c->write_time = t->g->clocks->now;
     return true;
 }
 
@@ -678,7 +697,7 @@ bool race_global_access(struct race_global *g, struct wave *w, const struct inst
     };
     if (!t.self)
         return true;
-    t.self |= atomic ? ATOMIC : 0;
+    t.self |= atomic ? ATOMIC : in->sc0 ? LOCAL : 0;
     if (direction == MEM_WRITE) {
         lock_lanes(g, m, bytes);
         w->wg->race_open = true;
