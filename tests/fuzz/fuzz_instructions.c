@@ -93,7 +93,7 @@ static void run(const uint32_t *words, size_t bytes, enum gfx_target target, con
         .mode = (uint32_t)header[1] | (uint32_t)(header[2] & 0xf) << 8,
         .lds_bytes = 8192, .private_bytes = 128,
         .checks = header[0] & 2 ? CHECK_ALL : header[0] & 4 ? 0 : CHECK_DEFAULT,
-        .order = header[0] & 8 ? ORDER_SEEDED : ORDER_BY_TICK, .seed = header[3] + 1u,
+        .order = header[0] & 8 ? ORDER_SEEDED : ORDER_BY_CLOCK, .seed = header[3] + 1u,
         .budget = BUDGET, .threads = 1, .observer = &observer,
     };
     engine_run(&launch);

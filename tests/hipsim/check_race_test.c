@@ -22,7 +22,7 @@ static struct fault run(const char *text, uint32_t checks, uint64_t seed)
     p.block = 128;
     p.lds_bytes = 1024;
     p.checks = checks;
-    p.order = seed ? ORDER_SEEDED : ORDER_BY_TICK;
+    p.order = seed ? ORDER_SEEDED : ORDER_BY_CLOCK;
     p.seed = seed;
     program_try(&p, text);
     return p.fault;

@@ -53,7 +53,8 @@ static void values_are_those_that_are_there(void **state)
     program_lanes(&p, 10, 4);
     program_fill(&p, 11, 21);
     program_try(&p, "ds_write_b32 v10, v11\ns_waitcnt lgkmcnt(0)\nds_read_b32 v1, v10\n"
-                    "v_add_u32 v2, v1, v1\nv_cmp_eq_u32 vcc, 42, v2\ns_cbranch_vccz over\n"
+                    "s_nop 15\nv_add_u32 v2, v1, v1\nv_cmp_eq_u32 vcc, 42, v2\n"
+                    "s_cbranch_vccz over\n"
                     "s_mov_b32 s0, 7\nover:");
     assert_int_equal(p.fault.kind, FAULT_NONE);
     assert_int_equal(p.v[2][9], 42);

@@ -16,6 +16,7 @@
 
 #include "tools/hipsim/check_hazard.h"
 #include "tools/hipsim/decode_fields.h"
+#include "tools/hipsim/time_op.h"
 
 #define TEXT_MAX 512
 /* Codes of operands, and opcodes, that disassemble() must know. */
@@ -257,6 +258,9 @@ static struct inst *decode(struct code *code, uint64_t offset)
         return in;
     }
     hazard_classify(code->target, in);
+    const struct time_params params = time_params_default(code->target);
+    const struct time_op op = time_op_make(&params, code->target, in);
+    in->clocks = (uint16_t)(op.issue + (op.kind == KIND_BARRIER ? params.barrier_cycles : 0));
     return in;
 }
 

@@ -3,11 +3,11 @@
  * Runs dispatches. Host threads take workgroups in order; the waves of a workgroup take turns on
  * one thread.
  *
- * Order of waves. By default a workgroup behaves as if its waves issued one instruction each in
- * turn, which is what some hand-written kernels need. Only instructions with ROW_SHARED can be told
- * apart by other waves, so a wave runs ahead through everything else and stops at a shared
- * instruction until no runnable wave is behind it (tick, then id). The outcome is that of stepping
- * every instruction in turn, without the cost of changing waves at each.
+ * Order of waves. By default a workgroup behaves as if its waves ran side by side, each by its own
+ * clock, which is what some hand-written kernels need. Other waves see only instructions with
+ * ROW_SHARED, so a wave runs ahead through everything else and stops at a shared one until no
+ * runnable wave is behind it (clock, then id). The outcome is that of stepping every instruction in
+ * its time, without the cost of changing waves at each.
  */
 #include "tools/hipsim/engine.h"
 
@@ -21,6 +21,7 @@
 #include "tools/hipsim/check_hazard.h"
 #include "tools/hipsim/check_race.h"
 #include "tools/hipsim/decode.h"
+#include "tools/hipsim/wait.h"
 
 struct engine {
     struct launch *launch;
@@ -44,6 +45,8 @@ struct worker {
     uint32_t *rows;
     uint8_t *scratch;
     uint8_t *scratch_valid;
+    struct kept *kept; /* KEPT_SLOTS of each wave */
+    struct late_lds *late;
     uint64_t random;
     struct code_slots code;
     struct counters counters;
@@ -96,6 +99,9 @@ static void worker_free(struct worker *k)
     free(k->rows);
     free(k->scratch);
     free(k->scratch_valid);
+    free(k->kept);
+    free(k->late);
+    free(k->wg.late);
     free(k->wg.lds);
     free(k->wg.lds_valid);
     race_destroy(k->wg.race);
@@ -115,14 +121,21 @@ static bool worker_init(struct worker *k, struct engine *e)
     k->rows = allocate(k->nwaves * nrows * WAVE_LANES * sizeof(uint32_t));
     k->scratch = allocate(k->nwaves * scratch);
     k->scratch_valid = allocate(k->nwaves * scratch);
+    k->kept = allocate(k->nwaves * KEPT_SLOTS * sizeof(*k->kept));
+    const size_t late = l->lds_bytes ? k->nwaves * LATE_LOADS : 0;
+    k->late = allocate(late * sizeof(*k->late));
+    k->wg.late = allocate(late * sizeof(*k->wg.late));
     k->wg.lds = allocate((size_t)l->lds_bytes + 64);
     k->wg.lds_valid = allocate((size_t)l->lds_bytes + 64);
     k->wg.race = e->shadow ? race_create(l->lds_bytes, e->shadow) : NULL;
-    if (!k->waves || !k->list || !k->rows || !k->scratch || !k->scratch_valid || !k->wg.lds
-        || !k->wg.lds_valid || (e->shadow && !k->wg.race)) {
+    if (!k->waves || !k->list || !k->rows || !k->scratch || !k->scratch_valid || !k->kept
+        || !k->late || !k->wg.late || !k->wg.lds || !k->wg.lds_valid
+        || (e->shadow && !k->wg.race)) {
         worker_free(k);
         return false;
     }
+    for (size_t i = 0; i < late; i++)
+        k->wg.late[i] = k->late + i;
     k->wg.launch = e->launch;
     k->wg.waves = k->list;
     k->wg.lds_bytes = l->lds_bytes;
@@ -197,6 +210,8 @@ static void init_wave(struct worker *k, struct wave *w, uint32_t id)
     w->wg = &k->wg;
     w->launch = k->engine->launch;
     w->id = id;
+    w->kept = k->kept + id * KEPT_SLOTS;
+    w->keeping = NO_SLOT;
     w->mode = l->mode;
     w->pc = l->entry_pc + l->entry_skip;
     init_lanes(w);
@@ -218,6 +233,7 @@ static void init_workgroup(struct worker *k, uint64_t index)
     if (wg->race)
         race_begin(wg->race);
     wg->lds_in_flight = 0;
+    wg->nlate = 0;
     memset(wg->lds, 0, wg->lds_bytes);
     memset(wg->lds_valid, 0, wg->lds_bytes);
     uint32_t extent[3];
@@ -329,6 +345,18 @@ static bool index_registers(struct wave *w, const struct inst *in, struct inst *
 /* What S_SETVSKIP keeps from being issued (CDNA3 ISA, SOPC). */
 #define VECTOR_ROWS (ROW_VALU | ROW_MFMA | ROW_VMEM | ROW_LDS)
 
+/* What the instruction takes of the wave's time. A matrix instruction is done beside what follows,
+ * unless that is another one. */
+static void advance(struct wave *w, const struct inst *in)
+{
+    if (in->matrix_passes) {
+        const uint64_t start = w->clock > w->matrix_free ? w->clock : w->matrix_free;
+        w->matrix_free = start + 4u * in->matrix_passes;
+        w->clock = start;
+    }
+    w->clock += in->clocks;
+}
+
 /* Executes one instruction that has been fetched. */
 static void step(struct worker *k, struct wave *w, const struct inst *in)
 {
@@ -337,8 +365,8 @@ static void step(struct worker *k, struct wave *w, const struct inst *in)
     struct inst moved;
     enum wait_verdict verdict = WAIT_FINE;
     w->pc += in->size;
-    w->tick++;
     w->executed++;
+    advance(w, in);
     w->access.space = ACCESS_NONE;
     if (in->row) {
         if (w->mode & MODE_VSKIP && in->row->flags & VECTOR_ROWS)
@@ -351,12 +379,14 @@ static void step(struct worker *k, struct wave *w, const struct inst *in)
                 return;
             run = &moved;
         }
-        if (w->outstanding && l->checks & CHECK_WAIT)
+        if (w->outstanding)
             verdict = wave_check_wait(w, run);
         if (verdict == WAIT_FAULTED)
             return;
         if (l->checks & (CHECK_HAZARD | CHECK_STRICT) && !hazard_step(w, in))
             return;
+        if (in->row->wait && in->dst.kind != OPND_NONE)
+            wave_keep(w, in);
     }
     run->exec(w, run);
     if (verdict == WAIT_STALE)
@@ -387,7 +417,7 @@ static const struct inst *fetch(const struct code_slots *code, struct wave *w)
 
 static bool before(const struct wave *a, const struct wave *b)
 {
-    return a->tick < b->tick || (a->tick == b->tick && a->id < b->id);
+    return a->clock < b->clock || (a->clock == b->clock && a->id < b->id);
 }
 
 /* The running wave that is furthest behind, other than `not`. */
@@ -448,14 +478,14 @@ static void run_wave(struct worker *k, struct wave *w, const struct wave *other)
 /* Opens the barrier when every wave that has not ended is at it. */
 static void release_barrier(struct workgroup *wg)
 {
-    uint64_t tick = 0;
+    uint64_t clock = 0;
     uint32_t waiting = 0, ended = 0;
     for (uint32_t i = 0; i < wg->nwaves; i++) {
         const struct wave *w = wg->waves[i];
         waiting += w->state == WAVE_AT_BARRIER;
         ended += w->state == WAVE_ENDED;
-        if (w->state == WAVE_AT_BARRIER && w->tick > tick)
-            tick = w->tick;
+        if (w->state == WAVE_AT_BARRIER && w->clock > clock)
+            clock = w->clock;
     }
     wg->at_barrier = waiting;
     if (!waiting || waiting + ended < wg->nwaves)
@@ -466,11 +496,12 @@ static void release_barrier(struct workgroup *wg)
         if (w->state != WAVE_AT_BARRIER)
             continue;
         w->state = WAVE_RUNNING;
-        w->tick = tick;
+        w->clock = clock;
         first = first ? first : w;
     }
     wg->at_barrier = 0;
     wg->barriers++;
+    lds_deliver(wg, clock);
     if (wg->race)
         race_barrier(wg);
     if (ended && wg->launch->checks & CHECK_BARRIER)

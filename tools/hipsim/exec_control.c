@@ -219,8 +219,8 @@ static bool hwreg_read(const struct wave *w, unsigned id, uint32_t *value)
         return true;
     case HWREG_LDS_ALLOC: *value = (l->lds_bytes + 511) / 512 << 12; return true;
     case HWREG_IB_STS:
-        *value = (w->npending[WAIT_VM] & 15u) | (w->npending[WAIT_EXP] & 7u) << 4
-            | (w->npending[WAIT_LGKM] & 15u) << 8 | (w->npending[WAIT_VM] >> 4 & 3u) << 22;
+        *value = (wave_count(w, WAIT_VM) & 15u) | (wave_count(w, WAIT_EXP) & 7u) << 4
+            | (wave_count(w, WAIT_LGKM) & 15u) << 8 | (wave_count(w, WAIT_VM) >> 4 & 3u) << 22;
         return true;
     case HWREG_SH_MEM_BASES:
         *value = (uint32_t)(PRIVATE_APERTURE >> 48) | (uint32_t)(SHARED_APERTURE >> 48) << 16;
@@ -335,12 +335,6 @@ static void exec_barrier(struct wave *w, const struct inst *in)
     w->state = WAVE_AT_BARRIER;
     if (w->launch->checks & CHECK_DIVERGE)
         check_divergence(w, in);
-}
-
-/* A sleep of n takes 64 n clocks; other waves go on meanwhile. */
-static void exec_sleep(struct wave *w, const struct inst *in)
-{
-    w->tick += 16u * (in->simm16 & 0x7f);
 }
 
 static void exec_setprio(struct wave *w, const struct inst *in)
@@ -459,7 +453,7 @@ const struct op_row exec_control_rows[] = {
     CONTROL(s_endpgm_saved, exec_endpgm, 0, ROW_SHARED),
     CONTROL(s_endpgm_ordered_ps_done, exec_endpgm, 0, ROW_SHARED),
     CONTROL(s_barrier, exec_barrier, 0, ROW_SHARED),
-    CONTROL(s_sleep, exec_sleep, 0, 0),
+    CONTROL(s_sleep, exec_nothing, 0, 0),
     CONTROL(s_wakeup, exec_nothing, 0, 0),
     CONTROL(s_setprio, exec_setprio, 0, 0),
     CONTROL(s_sethalt, exec_sethalt, 0, ROW_SHARED),

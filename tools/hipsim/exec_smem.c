@@ -211,18 +211,16 @@ static void exec_probe(struct wave *w, const struct inst *in)
 }
 
 /*
- * S_MEMTIME counts core clocks and S_MEMREALTIME 100 MHz ticks (CDNA3 ISA, 8.2.4). Without the
- * timing model one issued instruction counts as four clocks, the least that a wave64 instruction
- * takes, and the reading itself as 128, about its latency: a program that watches the clock until
- * some time has passed need not execute as many instructions as hardware would in that time.
+ * S_MEMTIME counts core clocks and S_MEMREALTIME 100 MHz ticks (CDNA3 ISA, 8.2.4). The reading
+ * itself counts as 128, about its latency: a program that watches the clock until some time has
+ * passed need not execute as many instructions as hardware would in that time.
  */
 static void exec_time(struct wave *w, const struct inst *in)
 {
-    const uint64_t clocks = w->launch->timed ? w->tick : 4 * w->tick;
+    const uint64_t clocks = w->launch->timed ? w->tick : w->clock;
     const unsigned clocks_of_tick = code_target(w->launch->code) == GFX950 ? 24 : 21;
 
-    if (!w->launch->timed)
-        w->tick += 32;
+    w->clock += 128;
     sgpr_write64(w, in->dst.reg, in->row->arg ? clocks / clocks_of_tick : clocks, true);
     wave_issue(w, in, WAIT_LGKM, OPND_SGPR, in->dst.reg, 2, true);
 }

@@ -341,7 +341,7 @@ hipError_t hip_kernel_run(const struct hip_kernel_work *work, struct hip_device 
         return error;
     struct launch *launch = &dispatch.launch;
     launch->checks = (uint32_t)options.checks;
-    launch->order = options.seed ? ORDER_SEEDED : ORDER_BY_TICK;
+    launch->order = options.seed ? ORDER_SEEDED : ORDER_BY_CLOCK;
     launch->seed = options.seed;
     launch->budget = options.budget;
     launch->threads = (uint32_t)options.threads;

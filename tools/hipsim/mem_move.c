@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "tools/hipsim/decode.h"
-#include "tools/hipsim/mem.h"
+#include "tools/hipsim/wait.h"
 
 static uint32_t load_small(const uint8_t *p, unsigned bytes, bool sext)
 {
@@ -261,7 +261,7 @@ bool mem_load_to_lds(struct wave *w, const struct inst *in, struct lane_mem *m, 
      * KiB); the instruction's offset and a place per lane are added (CDNA3 ISA, "Memory buffer
      * load to LDS"). */
     uint32_t m0_mask = code_target(w->launch->code) == GFX950 ? 0x3fffc : 0xfffc;
-    uint32_t base = (w->sgpr[SGPR_M0] & m0_mask) + (uint32_t)in->imm_offset, end = 0;
+    uint32_t base = (w->sgpr[SGPR_M0] & m0_mask) + (uint32_t)in->imm_offset;
 
     if (!mem_m0_defined(w, in))
         return false;
@@ -270,14 +270,9 @@ bool mem_load_to_lds(struct wave *w, const struct inst *in, struct lane_mem *m, 
     if (!mem_resolve(w, in, &to, size, MEM_WRITE))
         return false;
     w->access = source;
+    struct late_lds *late = lds_keep(w, &to, base, size);
     for (unsigned i = 0; i < size / 4; i++)
         dword_to_lds(w, parts > 1 ? &m[i] : m, parts > 1 ? 0 : 4 * i, &to, 4 * i, arg);
-    FOR_LANES(l, to.lanes) {
-        uint8_t *state = w->wg->lds_valid + to.addr[l];
-        for (unsigned i = 0; i < size; i++)
-            state[i] |= LDS_IN_FLIGHT;
-        end = (uint32_t)to.addr[l] + size;
-    }
-    wave_issue_to_lds(w, in, base, end ? end - base : 0);
+    lds_issue(w, in, late);
     return true;
 }

@@ -12,7 +12,7 @@
 #include <string.h>
 
 #include "tools/hipsim/check_race.h"
-#include "tools/hipsim/mem.h"
+#include "tools/hipsim/wait.h"
 
 /* Which slot a host thread looked up last; slots are never moved or unmapped. */
 static _Thread_local struct hipsim_mem_cursor cursor;
@@ -228,15 +228,23 @@ static struct states states_of(const struct wave *w, const struct lane_mem *m)
 
 #define EVERY_BYTE UINT64_C(0x0101010101010101)
 
-/* Does the access touch bytes that a load to LDS may not have written yet? */
-static bool arrived(struct wave *w, const struct inst *in, const struct lane_mem *m,
-                    enum mem_direction direction)
+static bool loads_under_way(const struct workgroup *wg)
 {
+    return wg->lds_in_flight || wg->nlate;
+}
+
+/* Has every load to the LDS bytes of the access been waited for? */
+static bool waited(struct wave *w, const struct inst *in, const struct lane_mem *m,
+                   enum mem_direction direction)
+{
+    const uint64_t any = states_of(w, m).any;
     uint64_t early = 0;
     unsigned l;
 
+    if (any & EVERY_BYTE * LDS_LATE)
+        lds_touch(w, m);
     if (!mem_checks(w, CHECK_WAIT) || in->row->flags & ROW_LDS_DMA || in->lds
-        || !(states_of(w, m).any & EVERY_BYTE * LDS_IN_FLIGHT))
+        || !(any & EVERY_BYTE * LDS_IN_FLIGHT))
         return true;
     FOR_LANES(l, m->lanes) {
         const uint8_t *state = valid_bytes(w, m, l);
@@ -270,7 +278,7 @@ bool mem_resolve(struct wave *w, const struct inst *in, struct lane_mem *m, unsi
                                      : resolve_array(w, in, m, bytes, direction);
     if (!ok || m->space == MEM_SCRATCH)
         return ok;
-    if (m->space == MEM_LDS && w->wg->lds_in_flight && !arrived(w, in, m, direction))
+    if (m->space == MEM_LDS && loads_under_way(w->wg) && !waited(w, in, m, direction))
         return false;
     return !w->wg->race || of_the_runtime(m) || race_access(w, in, m, bytes, direction);
 }
@@ -371,7 +379,13 @@ void mem_mark(struct wave *w, struct lane_mem *m, unsigned first, unsigned bytes
             mark_global(m, first, bytes, m->lanes & valid);
         return;
     }
-    if (bytes == 4) {
+    if (m->space == MEM_LDS && loads_under_way(w->wg)) {
+        FOR_LANES(l, m->lanes) {
+            uint8_t *state = valid_bytes(w, m, l) + first;
+            for (unsigned i = 0; i < bytes; i++)
+                state[i] = (uint8_t)((state[i] & ~LDS_DEFINED) | (valid >> l & 1));
+        }
+    } else if (bytes == 4) {
         FOR_LANES(l, m->lanes)
             memset(valid_bytes(w, m, l) + first, (int)(valid >> l & 1), 4);
     } else if (bytes == 16) {

@@ -52,14 +52,18 @@ enum wave_state {
 
 enum wait_counter { WAIT_VM, WAIT_LGKM, WAIT_EXP, WAIT_COUNTERS };
 
-/* One outstanding memory operation and the registers that it will have written. */
+/* One outstanding memory operation and the registers that it writes. */
 struct pending {
     uint8_t kind;      /* enum opnd_kind of the destination, OPND_NONE for a store */
     uint8_t unordered; /* scalar memory: may return out of order, only a count of 0 waits for it */
+    uint8_t slot;      /* in wave->kept, see wait.h */
+    bool held;         /* the registers have their old values still, although it has run */
     uint16_t first, count;
     uint32_t number;   /* `issued` before it */
     uint32_t lds_first, lds_bytes; /* loads to LDS: the bytes that are in flight */
-    uint64_t offset;   /* of the instruction that issued it */
+    uint64_t lanes;    /* that it loads */
+    uint64_t arrival;  /* of the data, on the wave's clock */
+    const struct inst *in;
 };
 
 #define PENDING_MAX 64
@@ -105,8 +109,10 @@ struct wave {
     uint32_t mode;          /* enum mode_bits */
     uint32_t trapsts;
     uint64_t pc;            /* of the next instruction, absolute */
-    uint64_t tick;          /* instructions issued and slept; orders the waves of a workgroup.
-                             * launch->timed: the clock at which its last one was issued */
+    uint64_t clock;         /* what its instructions and waits have taken; orders the waves of a
+                             * workgroup, and decides when data arrive */
+    uint64_t matrix_free;   /* on it: until when the last matrix instruction runs */
+    uint64_t tick;          /* launch->timed: the clock at which its last one was issued */
     uint64_t executed;      /* instructions */
     uint32_t id;            /* in the workgroup */
     uint64_t lanes;         /* EXEC at launch: lanes that exist in a partial wave */
@@ -129,9 +135,13 @@ struct wave {
         uint16_t reg;
         uint64_t read, load; /* offsets of the two instructions */
     } stale;
-    uint64_t busy_v[VGPR_FILE / 64]; /* registers that an outstanding operation will write */
-    uint64_t busy_a[VGPR_FILE / 64];
+    uint64_t busy[2 * VGPR_FILE / 64]; /* rows that an outstanding operation writes, v[0] up */
     uint64_t busy_s[SGPR_FILE / 64];
+    uint64_t last_arrival[WAIT_COUNTERS]; /* of operations that return in order */
+    struct kept *kept;        /* wait.h */
+    uint64_t kept_used[2];    /* a bit per slot */
+    uint8_t keeping;          /* the slot of the load that runs */
+    uint16_t held;            /* operations that are */
 
     uint8_t *scratch;       /* private segments: 64 * launch->private_bytes, lane after lane */
     uint8_t *scratch_valid; /* a byte per byte: 1 defined */
@@ -142,8 +152,9 @@ struct wave {
     uint64_t acquired; /* releases up to here are ordered before what comes: check_race_global.c */
 };
 
-/* LDS_IN_FLIGHT: a load to LDS has been issued for this byte and not been waited for. */
-enum lds_state { LDS_DEFINED = 1, LDS_IN_FLIGHT = 2 };
+/* LDS_IN_FLIGHT: a load to LDS has been issued for this byte and not been waited for; LDS_LATE: it
+ * may not have arrived for every wave. */
+enum lds_state { LDS_DEFINED = 1, LDS_IN_FLIGHT = 2, LDS_LATE = 4 };
 
 struct race;
 
@@ -157,6 +168,8 @@ struct workgroup {
     uint8_t *lds;       /* lds_bytes, plus padding that no access may reach */
     uint8_t *lds_valid; /* a byte per byte: enum lds_state bits */
     uint32_t lds_in_flight; /* outstanding loads to LDS of all waves */
+    struct late_lds **late; /* wait.h: those that are LDS_LATE, in the order of their arrival, */
+    uint32_t nlate;         /* and behind them the spare ones */
     struct race *race;  /* check_race.h; NULL when the check is off or has nothing to compare */
     bool race_open;     /* the running instruction's stores await race_settle() */
     uint32_t at_barrier;
@@ -238,7 +251,7 @@ enum check_bits {
 };
 
 enum wave_order {
-    ORDER_BY_TICK, /* as if every wave issued one instruction per turn */
+    ORDER_BY_CLOCK, /* as if the waves ran side by side */
     ORDER_SEEDED,  /* pseudo-random from launch->seed */
 };
 
@@ -349,9 +362,9 @@ bool wave_finding(struct wave *w, const struct inst *in, enum fault_kind kind, u
 void launch_forget_findings(struct launch *launch);
 
 /*
- * Notes that `in` has issued a memory operation under `counter` which will write `count` registers
- * of `kind` from `first` up (OPND_NONE and 0 for stores). The data is written by the handler at
- * once; the registers only count as unread until s_waitcnt has waited for them.
+ * Notes that `in` has issued a memory operation under `counter` which writes `count` registers of
+ * `kind` from `first` up (OPND_NONE and 0 for stores). The handler has written the data; whoever
+ * looks before they would have arrived, and before s_waitcnt has waited for them, finds the old.
  */
 void wave_issue(struct wave *w, const struct inst *in, enum wait_counter counter,
                 enum opnd_kind kind, unsigned first, unsigned count, bool unordered);
@@ -359,10 +372,11 @@ void wave_issue(struct wave *w, const struct inst *in, enum wait_counter counter
 const char *fault_name(enum fault_kind kind);
 
 /*
- * Called by the engine before `in` while operations are outstanding. To read a register that one of
- * them will write makes the result undefined (`WAIT_STALE`), which is an error when somebody uses
- * it: kernels do read and drop such values. To store it, address or branch with it, or to overwrite
- * it by anything but a later load of the same kind, is an error at once.
+ * Called by the engine before `in` while operations are outstanding: `in` finds what has arrived by
+ * now. To read a register that one of them writes makes the result undefined (`WAIT_STALE`), which
+ * is an error when somebody uses it: kernels do read and drop such values. To store it, address or
+ * branch with it, or to overwrite it by anything but a later load of the same kind, is an error at
+ * once.
  */
 enum wait_verdict { WAIT_FINE, WAIT_STALE, WAIT_FAULTED };
 enum wait_verdict wave_check_wait(struct wave *w, const struct inst *in);
@@ -374,13 +388,16 @@ void wave_track_copies(struct wave *w, const struct inst *in);
 void wave_undefine_results(struct wave *w, const struct inst *in);
 
 
-/* The same for a load that goes to LDS bytes [first, first + bytes), in WAIT_VM. */
-void wave_issue_to_lds(struct wave *w, const struct inst *in, uint32_t first, uint32_t bytes);
+/* wave_issue() for a load that goes to LDS bytes [first, first + bytes); when it arrives. */
+uint64_t wave_issue_to_lds(struct wave *w, const struct inst *in, uint32_t first, uint32_t bytes);
 
 /* Retires the operations of `counter` that have returned for sure when at most `left` have not. */
 void wave_wait(struct wave *w, enum wait_counter counter, unsigned left);
 
 /* May the operation that was issued as `number` of `counter` still be under way? */
 bool wave_outstanding(const struct wave *w, enum wait_counter counter, uint32_t number);
+
+/* What the counter shows: operations that have not returned. */
+unsigned wave_count(const struct wave *w, enum wait_counter counter);
 
 #endif

@@ -1,0 +1,403 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * When data arrive. A load's registers keep their old values until then; s_waitcnt waits for it
+ * (CDNA3 ISA, 4.4 "Manually inserted wait states" and S_WAITCNT). Texts that look before the wait
+ * leave 64 clocks and more to either side: LDS takes 64, so `EARLY` is at once and `LATE` 128 on.
+ */
+#include <stdio.h>
+
+#include "tests/hipsim/device.h"
+
+#define EARLY "\n"
+#define LATE "\ns_nop 15\ns_nop 15\n"
+#define MEMORY_LATE "\ns_sleep 16\n"
+#define WAIT "\ns_waitcnt lgkmcnt(0) vmcnt(0)\n"
+/* Reports what v2 holds too early: it decides a branch. */
+#define USE "\nv_cmp_eq_u32 vcc, 7, v2\ns_cbranch_vccz over\ns_nop 0\nover:\n"
+
+/* LDS dword n holds 100 + n, global dword n 1000 + n; v0 is 4 * lane; v1, v2 hold 7. */
+static struct program loads(uint32_t checks, const void *buffer)
+{
+    struct program p = program_new(GFX942);
+    p.lds_bytes = 4096;
+    p.checks = checks;
+    p.keep_going = checks;
+    program_lanes(&p, 0, 4);
+    program_lanes(&p, 8, 1);
+    program_fill(&p, 1, 7);
+    program_fill(&p, 2, 7);
+    program_fill(&p, 9, 9);
+    program_s64_set(&p, 2, (uint64_t)(uintptr_t)buffer);
+    program_resource(&p, 4, buffer, 0, 4096);
+    return p;
+}
+
+static const uint32_t *memory(void)
+{
+    static uint32_t *buffer;
+    uint32_t init[1024];
+    if (buffer)
+        return buffer;
+    for (unsigned i = 0; i < 1024; i++)
+        init[i] = 1000 + i;
+    return buffer = device_alloc(sizeof(init), init);
+}
+
+#define FILL \
+    "v_add_u32 v5, 0x64, v8\nds_write_b32 v0, v5\nv_add_u32 v6, 0x40, v5\n" \
+    "ds_write_b32 v0, v6 offset:256\ns_waitcnt lgkmcnt(0)\n"
+
+/* Runs `text` behind the fill of LDS, with the checks and without any: that makes no difference. */
+static struct program run(const char *text)
+{
+    char whole[1024];
+    struct program p[2];
+    snprintf(whole, sizeof(whole), FILL "%s", text);
+    for (unsigned i = 0; i < 2; i++) {
+        p[i] = loads(i ? 0 : CHECK_WAIT | CHECK_UNINIT, memory());
+        program_try(&p[i], whole);
+        if (p[i].fault.kind != FAULT_NONE)
+            fail_msg("%s", p[i].fault.text);
+    }
+    assert_memory_equal(p[0].v, p[1].v, sizeof(p[0].v));
+    assert_memory_equal(p[0].a, p[1].a, sizeof(p[0].a));
+    assert_memory_equal(p[0].s, p[1].s, sizeof(p[0].s));
+    return p[0];
+}
+
+static void expect_finding(const struct program *p, const char *word)
+{
+    assert_int_equal(p->places, 1);
+    assert_int_equal(p->found[0].kind, FAULT_WAIT);
+    assert_non_null(strstr(p->found[0].text, word));
+}
+
+static void early_readers_see_what_was_there(void **state)
+{
+    (void)state;
+    struct program p = run("ds_read_b32 v1, v0" EARLY "v_mov_b32 v2, v1" WAIT
+                           "v_mov_b32 v3, v1" USE);
+    assert_int_equal(p.v[2][9], 7);
+    assert_int_equal(p.v[3][9], 109);
+    expect_finding(&p, "before the s_waitcnt for the load at");
+}
+
+static void late_readers_see_the_data_without_a_wait(void **state)
+{
+    (void)state;
+    struct program p = run("ds_read_b32 v1, v0" LATE "v_mov_b32 v2, v1" WAIT
+                           "v_mov_b32 v3, v1" USE);
+    assert_int_equal(p.v[2][9], 109);
+    assert_int_equal(p.v[3][9], 109);
+    expect_finding(&p, "before the s_waitcnt for the load at");
+}
+
+static void a_wait_takes_until_the_data_are_there(void **state)
+{
+    (void)state;
+    /* The second read comes with the first: by the time that one has been waited for, so has it
+     * arrived, one clock per instruction apart. */
+    struct program p = run("global_load_dword v1, v0, s[2:3]\nds_read_b32 v2, v0\n"
+                           "s_waitcnt vmcnt(0)\nv_mov_b32 v3, v2" WAIT);
+    assert_int_equal(p.v[1][9], 1009);
+    assert_int_equal(p.v[3][9], 109);
+    p = run("ds_read_b32 v2, v0\nglobal_load_dword v1, v0, s[2:3]\n"
+            "s_waitcnt lgkmcnt(0)\nv_mov_b32 v3, v1" WAIT);
+    assert_int_equal(p.v[3][9], 7);
+    assert_int_equal(p.v[1][9], 1009);
+    assert_int_equal(p.places, 0);
+}
+
+static void matrix_registers_arrive_like_others(void **state)
+{
+    (void)state;
+    struct program p = run("v_accvgpr_write_b32 a1, v9\nds_read_b32 a1, v0\n"
+                           "v_accvgpr_read_b32 v2, a1" WAIT "v_accvgpr_read_b32 v3, a1" USE);
+    assert_int_equal(p.v[2][9], 9);
+    assert_int_equal(p.v[3][9], 109);
+    expect_finding(&p, "a1 was touched");
+    /* v[nvgpr + 1] is a1. The harness allocates 64. */
+    p = run("v_accvgpr_write_b32 a1, v9\nds_read_b32 a1, v0\n"
+            "v_mov_b32 v2, v65" WAIT "v_accvgpr_read_b32 v3, a1");
+    assert_int_equal(p.v[2][9], 9);
+    assert_int_equal(p.v[3][9], 109);
+}
+
+static void a_load_lands_on_what_was_written_meanwhile(void **state)
+{
+    (void)state;
+    struct program p = run("ds_read_b32 v1, v0" EARLY "v_mov_b32 v1, 5\nv_mov_b32 v2, v1" WAIT
+                           "v_mov_b32 v3, v1");
+    assert_int_equal(p.v[2][9], 5);
+    assert_int_equal(p.v[3][9], 109);
+    expect_finding(&p, "v1 is overwritten while a load is outstanding");
+    p = run("ds_read_b32 v1, v0" LATE "v_mov_b32 v1, 5\nv_mov_b32 v2, v1" WAIT
+            "v_mov_b32 v3, v1");
+    assert_int_equal(p.v[2][9], 5);
+    assert_int_equal(p.v[3][9], 5);
+    expect_finding(&p, "v1 is overwritten while a load is outstanding");
+}
+
+static void lanes_are_those_of_the_issue(void **state)
+{
+    (void)state;
+    struct program p = run("s_mov_b32 exec_hi, 0\nds_read_b32 v1, v0\ns_mov_b32 exec_hi, -1\n"
+                           "v_mov_b32 v2, v1\nv_mov_b32 v1, 5\n"
+                           "s_mov_b32 exec_lo, 0" WAIT "s_mov_b32 exec_lo, -1\nv_mov_b32 v3, v1");
+    assert_int_equal(p.v[2][9], 7);
+    assert_int_equal(p.v[3][9], 109);
+    assert_int_equal(p.v[3][40], 5);
+}
+
+static void halves_arrive_beside_what_was_written_meanwhile(void **state)
+{
+    (void)state;
+    struct program p = run("ds_read_u16_d16 v1, v0\nv_mov_b32 v1, 0x12345678" WAIT
+                           "v_mov_b32 v3, v1");
+    assert_int_equal(p.v[3][9], 0x12340000 + 109);
+    p = run("ds_read_u16_d16_hi v1, v0\nv_mov_b32 v1, 0x12345678" WAIT "v_mov_b32 v3, v1");
+    assert_int_equal(p.v[3][9], 0x5678 + (109 << 16));
+    /* Two loads that make one register: they return in order. */
+    p = run("ds_read_u16_d16 v1, v0\nds_read_u16_d16_hi v1, v0 offset:4" WAIT "v_mov_b32 v3, v1");
+    assert_int_equal(p.v[3][9], 109 + (110 << 16));
+    assert_int_equal(p.places, 0);
+}
+
+static void loads_to_one_register_arrive_one_after_the_other(void **state)
+{
+    (void)state;
+    struct program p = run("ds_read_b32 v1, v0\ns_nop 9\nds_read_b32 v1, v0 offset:256\n"
+                           "v_mov_b32 v2, v1\ns_nop 7\nv_mov_b32 v3, v1\ns_nop 15\n"
+                           "v_mov_b32 v4, v1" WAIT "v_mov_b32 v5, v1");
+    assert_int_equal(p.v[2][9], 7);
+    assert_int_equal(p.v[3][9], 109);
+    assert_int_equal(p.v[4][9], 173);
+    assert_int_equal(p.v[5][9], 173);
+    /* The one that is issued later comes first: LDS is faster. */
+    p = run("global_load_dword v1, v0, s[2:3]\nds_read_b32 v1, v0" LATE "v_mov_b32 v2, v1"
+            "\ns_waitcnt lgkmcnt(0)\nv_mov_b32 v3, v1" WAIT "v_mov_b32 v4, v1");
+    assert_int_equal(p.v[2][9], 109);
+    assert_int_equal(p.v[3][9], 109);
+    assert_int_equal(p.v[4][9], 1009);
+}
+
+static void every_part_of_a_wide_load_is_late(void **state)
+{
+    (void)state;
+    struct program p = run("v_mov_b32 v15, 3\nglobal_load_dwordx4 v[12:15], v0, s[2:3]\n"
+                           "v_mov_b32 v2, v15" MEMORY_LATE "v_mov_b32 v3, v15" WAIT
+                           "v_mov_b32 v4, v14");
+    assert_int_equal(p.v[2][9], 3);
+    assert_int_equal(p.v[3][9], 1012);
+    assert_int_equal(p.v[4][9], 1011);
+}
+
+static void scalars_are_late_too(void **state)
+{
+    (void)state;
+    struct program p = run("s_mov_b32 s8, 6\ns_load_dword s8, s[2:3], 0x8\ns_mov_b32 s9, s8"
+                           "\ns_sleep 8\ns_mov_b32 s10, s8\ns_mov_b32 s8, 4" WAIT
+                           "s_mov_b32 s11, s8");
+    assert_int_equal(p.s[9], 6);
+    assert_int_equal(p.s[10], 1002);
+    assert_int_equal(p.s[11], 4);
+    p = run("s_load_dwordx2 s[8:9], s[2:3], 0x8\ns_mov_b32 s9, 4" WAIT "s_mov_b32 s11, s9");
+    assert_int_equal(p.s[8], 1002);
+    assert_int_equal(p.s[11], 1003);
+}
+
+/* Memory changes when an atomic is issued; only what it returns is late. */
+static void atomics_return_late(void **state)
+{
+    (void)state;
+    struct program p = run("ds_add_rtn_u32 v1, v0, v9\nv_mov_b32 v2, v1\nds_read_b32 v3, v0" WAIT
+                           "v_mov_b32 v4, v1");
+    assert_int_equal(p.v[2][9], 7);
+    assert_int_equal(p.v[3][9], 118);
+    assert_int_equal(p.v[4][9], 109);
+}
+
+/* Loads sample memory when they are issued. */
+static void later_stores_do_not_reach_a_load(void **state)
+{
+    (void)state;
+    struct program p = run("ds_read_b32 v1, v0\nds_write_b32 v0, v9\nv_mov_b32 v2, v1" WAIT
+                           "v_mov_b32 v3, v1");
+    assert_int_equal(p.v[2][9], 7);
+    assert_int_equal(p.v[3][9], 109);
+}
+
+/* hwreg 7: vmcnt in 3:0, lgkmcnt in 11:8. */
+static void counters_count_what_has_not_returned(void **state)
+{
+    (void)state;
+    struct program p = run("global_load_dword v1, v0, s[2:3]\nds_read_b32 v2, v0\n"
+                           "s_getreg_b32 s8, hwreg(7)" LATE "s_getreg_b32 s9, hwreg(7)" MEMORY_LATE
+                           "s_getreg_b32 s10, hwreg(7)" WAIT);
+    assert_int_equal(p.s[8], 0x101);
+    assert_int_equal(p.s[9], 0x001);
+    assert_int_equal(p.s[10], 0);
+}
+
+/* An early read sees whether the old value was defined. Without the check of waits nothing else
+ * makes it undefined. */
+static void definedness_arrives_with_the_data(void **state)
+{
+    (void)state;
+    for (unsigned late = 0; late < 2; late++) {
+        struct program p = loads(CHECK_UNINIT, memory());
+        p.v_valid[1] = 0;
+        program_try(&p, late ? "global_load_dword v1, v0, s[2:3]" MEMORY_LATE "v_mov_b32 v2, v1" USE
+                             : "global_load_dword v1, v0, s[2:3]\nv_mov_b32 v2, v1" USE WAIT);
+        assert_int_equal(p.fault.kind, FAULT_NONE);
+        assert_int_equal(p.findings, !late);
+        assert_int_equal(p.v_valid[1], UINT64_MAX);
+    }
+}
+
+/* -- loads to LDS: lane l's dword goes to M0 + 4 * l ----------------------------------------- */
+
+#define TO_LDS "s_mov_b32 m0, 0\ns_nop 0\nbuffer_load_dword v0, s[4:7], 0 offen lds\n"
+
+static void lds_has_its_old_bytes_until_a_load_arrives(void **state)
+{
+    (void)state;
+    struct program p = run(TO_LDS "ds_read_b32 v2, v0" MEMORY_LATE "ds_read_b32 v3, v0" WAIT
+                           "ds_read_b32 v4, v0" WAIT);
+    assert_int_equal(p.v[2][9], 109);
+    assert_int_equal(p.v[3][9], 1009);
+    assert_int_equal(p.v[4][9], 1009);
+    assert_int_equal(p.places, 2);
+    assert_non_null(strstr(p.found[0].text, "while a load to LDS that writes it is outstanding"));
+}
+
+static void a_load_to_lds_lands_on_what_was_stored_meanwhile(void **state)
+{
+    (void)state;
+    struct program p = run("s_mov_b32 exec_hi, 0\n" TO_LDS "s_mov_b32 exec_hi, -1\n"
+                           "ds_write_b32 v0, v9\nds_read_b32 v2, v0" WAIT
+                           "ds_read_b32 v3, v0" WAIT);
+    assert_int_equal(p.v[2][9], 9);
+    assert_int_equal(p.v[3][9], 1009);
+    assert_int_equal(p.v[3][40], 9);
+    p = run(TO_LDS MEMORY_LATE "ds_write_b32 v0, v9" WAIT "ds_read_b32 v3, v0" WAIT);
+    assert_int_equal(p.v[3][9], 9);
+}
+
+static void loads_to_the_same_lds_arrive_one_after_the_other(void **state)
+{
+    (void)state;
+    struct program p = run(TO_LDS "v_add_u32 v7, 0x200, v0\ns_sleep 4\n"
+            "buffer_load_dword v7, s[4:7], 0 offen lds\nds_read_b32 v1, v0\ns_sleep 5\n"
+            "ds_read_b32 v2, v0\ns_sleep 8\nds_read_b32 v3, v0" WAIT "ds_read_b32 v4, v0" WAIT);
+    assert_int_equal(p.v[1][9], 109);
+    assert_int_equal(p.v[2][9], 1009);
+    assert_int_equal(p.v[3][9], 1009 + 128);
+    assert_int_equal(p.v[4][9], 1009 + 128);
+}
+
+static void undefined_lds_stays_so_until_a_load_arrives(void **state)
+{
+    (void)state;
+    for (unsigned late = 0; late < 2; late++) {
+        struct program p = loads(CHECK_UNINIT, memory());
+        program_try(&p, late ? TO_LDS MEMORY_LATE "ds_read_b32 v2, v0" WAIT USE
+                             : TO_LDS "ds_read_b32 v2, v0" WAIT USE);
+        assert_int_equal(p.findings, !late);
+    }
+}
+
+/* Wave 1 loads, wave 0 looks, and neither order nor the loading wave's wait matters. */
+static struct program run_pair(const char *load, const char *look, uint64_t seed)
+{
+    char whole[1024];
+    struct program p = loads(CHECK_ALL & ~(uint32_t)CHECK_HAZARD, memory());
+    p.block = 128;
+    p.order = seed ? ORDER_SEEDED : ORDER_BY_CLOCK;
+    p.seed = seed;
+    snprintf(whole, sizeof(whole), FILL "s_barrier\ns_cmp_eq_u32 s100, 0\ns_cbranch_scc1 look\n"
+             TO_LDS "%s\ns_branch over\nlook:\n%s\nover:\ns_barrier\nds_read_b32 v4, v0" WAIT,
+             load, look);
+    program_try(&p, whole);
+    if (p.fault.kind != FAULT_NONE)
+        fail_msg("%s", p.fault.text);
+    return p;
+}
+
+static void other_waves_find_a_load_to_lds_when_it_has_arrived(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 0; seed < 16; seed++) {
+        struct program p = run_pair("s_waitcnt vmcnt(0)", "s_nop 15\nds_read_b32 v2, v0\n"
+                                    "s_sleep 16\nds_read_b32 v3, v0" WAIT, seed);
+        assert_int_equal(p.v[2][9], 109);
+        assert_int_equal(p.v[4][9], 1009);
+        if (seed) /* before wave 1 has loaded, maybe */
+            continue;
+        assert_int_equal(p.v[3][9], 1009);
+        assert_int_equal(p.found[0].kind, FAULT_RACE);
+    }
+}
+
+static void a_barrier_does_not_hurry_a_load(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 0; seed < 16; seed++) {
+        struct program p = run_pair("s_barrier", "s_barrier\nds_read_b32 v2, v0\ns_sleep 16\n"
+                                    "ds_read_b32 v3, v0" WAIT, seed);
+        assert_int_equal(p.v[2][9], 109);
+        assert_int_equal(p.v[3][9], 1009);
+        assert_int_equal(p.v[4][9], 1009);
+        assert_int_equal(p.found[0].kind, FAULT_WAIT);
+    }
+}
+
+/* The usual way, many times over, is without a finding. */
+static void buffers_are_used_in_turn(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 0; seed < 8; seed++) {
+        struct program p = loads(CHECK_ALL & ~(uint32_t)CHECK_HAZARD, memory());
+        p.block = 256;
+        p.order = seed ? ORDER_SEEDED : ORDER_BY_CLOCK;
+        p.seed = seed;
+        program_try(&p, "s_lshl_b32 s8, s100, 8\nv_xor_b32 v7, 0x100, v0\nv_add_u32 v7, s8, v7\n"
+                        "s_mov_b32 s9, 40\nv_mov_b32 v2, 0\nloop:\n"
+                        "s_mov_b32 m0, s8\ns_nop 0\nbuffer_load_dword v0, s[4:7], s8 offen lds\n"
+                        "s_waitcnt vmcnt(0)\ns_barrier\n"
+                        "ds_read_b32 v3, v7\ns_waitcnt lgkmcnt(0)\n"
+                        "v_add_u32 v2, v2, v3\ns_barrier\n"
+                        "s_sub_u32 s9, s9, 1\ns_cmp_lg_u32 s9, 0\ns_cbranch_scc1 loop");
+        assert_int_equal(p.fault.kind, FAULT_NONE);
+        assert_int_equal(p.findings, 0);
+        assert_int_equal(p.v[2][9], 40 * (1000 + 64 + 9));
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(early_readers_see_what_was_there),
+        cmocka_unit_test(late_readers_see_the_data_without_a_wait),
+        cmocka_unit_test(a_wait_takes_until_the_data_are_there),
+        cmocka_unit_test(matrix_registers_arrive_like_others),
+        cmocka_unit_test(a_load_lands_on_what_was_written_meanwhile),
+        cmocka_unit_test(lanes_are_those_of_the_issue),
+        cmocka_unit_test(halves_arrive_beside_what_was_written_meanwhile),
+        cmocka_unit_test(loads_to_one_register_arrive_one_after_the_other),
+        cmocka_unit_test(every_part_of_a_wide_load_is_late),
+        cmocka_unit_test(scalars_are_late_too),
+        cmocka_unit_test(atomics_return_late),
+        cmocka_unit_test(later_stores_do_not_reach_a_load),
+        cmocka_unit_test(counters_count_what_has_not_returned),
+        cmocka_unit_test(definedness_arrives_with_the_data),
+        cmocka_unit_test(lds_has_its_old_bytes_until_a_load_arrives),
+        cmocka_unit_test(a_load_to_lds_lands_on_what_was_stored_meanwhile),
+        cmocka_unit_test(loads_to_the_same_lds_arrive_one_after_the_other),
+        cmocka_unit_test(undefined_lds_stays_so_until_a_load_arrives),
+        cmocka_unit_test(other_waves_find_a_load_to_lds_when_it_has_arrived),
+        cmocka_unit_test(a_barrier_does_not_hurry_a_load),
+        cmocka_unit_test(buffers_are_used_in_turn),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
