@@ -362,6 +362,8 @@ struct ihipGraph {
     struct hip_object object;
     struct hip_nodes nodes; /* in the order of creation */
     const void *origin;     /* the graph that it was cloned from */
+    bool captured;          /* a capture still adds to it */
+    bool is_child;          /* a node's own, which ends with the node */
 };
 
 void hip_graph_lock(void);

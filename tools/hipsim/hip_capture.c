@@ -86,6 +86,9 @@ static struct ihipGraph *dissolve(struct hip_capture *capture)
         hip_nodes_clear(&event->frontier);
         captures.events[i] = captures.events[--captures.nevents];
     }
+    hip_graph_lock();
+    graph->captured = false;
+    hip_graph_unlock();
     if (capture->mode != hipStreamCaptureModeRelaxed)
         captures.active--;
     free(capture);
@@ -205,6 +208,7 @@ static hipError_t begin_locked(struct ihipStream_t *stream, hipStreamCaptureMode
         free(capture);
         return hipErrorOutOfMemory;
     }
+    graph->captured = true;
     *capture = (struct hip_capture){
         .graph = graph,
         .origin = stream,

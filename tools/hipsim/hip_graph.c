@@ -253,10 +253,27 @@ HIP_EXPORT hipError_t hipGraphCreate(hipGraph_t *graph, unsigned int flags)
     return HIP_CALL(hipGraphCreate, graph_create(graph, flags));
 }
 
+static hipError_t graph_destroy(hipGraph_t handle)
+{
+    struct ihipGraph *graph = hip_object_get(handle, HIP_GRAPH);
+    hipError_t error = hipSuccess;
+
+    if (!graph)
+        return hipErrorInvalidValue;
+    hip_graph_lock();
+    if (graph->captured || graph->is_child)
+        error = hip_fail(hipErrorInvalidValue, "the graph belongs to a %s and ends with it",
+                         graph->captured ? "capture" : "node");
+    hip_graph_unlock();
+    if (error == hipSuccess)
+        hip_object_remove(graph, HIP_GRAPH);
+    hip_object_put(graph);
+    return error;
+}
+
 HIP_EXPORT hipError_t hipGraphDestroy(hipGraph_t graph)
 {
-    return HIP_CALL(hipGraphDestroy,
-                    hip_object_remove(graph, HIP_GRAPH) ? hipSuccess : hipErrorInvalidValue);
+    return HIP_CALL(hipGraphDestroy, graph_destroy(graph));
 }
 
 static hipError_t graph_clone(hipGraph_t *copy, hipGraph_t handle)
@@ -452,6 +469,11 @@ static hipError_t destroy_one(hipGraphNode_t handle)
     if (!node)
         return hipErrorInvalidValue;
     hip_graph_lock();
+    if (node->graph->captured) {
+        hip_graph_unlock();
+        hip_object_put(node);
+        return hip_fail(hipErrorInvalidValue, "the node belongs to a capture, which depends on it");
+    }
     struct hip_nodes *nodes = &node->graph->nodes;
     hip_nodes_remove(nodes, node);
     for (size_t i = 0; i < nodes->count; i++) {

@@ -436,6 +436,19 @@ EVENT_NODE(EventWait, WORK_WAIT)
 
 /* -- child graphs and empty nodes -------------------------------------------------------------- */
 
+/* A child is copied, and with it its children: graphs put into each other grow like rabbits. */
+#define MAX_CHILD_NODES (1u << 18)
+
+static size_t count_nodes(const struct ihipGraph *graph)
+{
+    size_t count = graph->nodes.count;
+
+    for (size_t i = 0; i < graph->nodes.count; i++)
+        if (graph->nodes.items[i]->work.kind == WORK_GRAPH)
+            count += count_nodes(graph->nodes.items[i]->work.graph);
+    return count;
+}
+
 static hipError_t child_work(hipGraph_t handle, struct hip_work *work)
 {
     struct ihipGraph *graph = hip_object_get(handle, HIP_GRAPH);
@@ -444,11 +457,16 @@ static hipError_t child_work(hipGraph_t handle, struct hip_work *work)
     if (!graph)
         return hipErrorInvalidValue;
     hip_graph_lock();
-    struct ihipGraph *copy = hip_graph_clone(graph);
+    const size_t count = count_nodes(graph);
+    struct ihipGraph *copy = count <= MAX_CHILD_NODES ? hip_graph_clone(graph) : NULL;
     hip_graph_unlock();
     hip_object_put(graph);
+    if (count > MAX_CHILD_NODES)
+        return hip_fail(hipErrorOutOfMemory, "a child graph of %zu nodes exceeds the limit of %u",
+                        count, MAX_CHILD_NODES);
     if (!copy)
         return hipErrorOutOfMemory;
+    copy->is_child = true;
     *work = (struct hip_work){.kind = WORK_GRAPH, .graph = copy};
     return hipSuccess;
 }

@@ -94,6 +94,12 @@ hipError_t hip_kernel_work(struct ihipModuleSymbol_t *function, const uint32_t g
                            void **extra, struct hip_work *work)
 {
     *work = (struct hip_work){.kind = WORK_KERNEL};
+    for (unsigned i = 0; i < 3; i++)
+        if (grid[i] == 0 || block[i] == 0)
+            return hip_fail(hipErrorInvalidConfiguration, "kernel %s: a grid of %u x %u x %u "
+                            "work-items in blocks of %u x %u x %u cannot be launched",
+                            function->kernel->name, grid[0], grid[1], grid[2], block[0], block[1],
+                            block[2]);
     if (dynamic_lds > UINT32_MAX)
         return hip_fail(hipErrorInvalidValue, "%zu bytes of dynamic LDS are absurd", dynamic_lds);
     if (params && extra)

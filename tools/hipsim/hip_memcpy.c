@@ -140,6 +140,42 @@ static hipError_t refuse_arrays(void)
     return hip_fail(hipErrorNotSupported, "arrays and textures are not simulated");
 }
 
+/* Bytes from plane to plane. What does not fit is too far for any memory, which checks notice. */
+static size_t slice_bytes(size_t pitch, size_t rows)
+{
+    size_t bytes;
+
+    return __builtin_mul_overflow(pitch, rows, &bytes) ? SIZE_MAX : bytes;
+}
+
+static bool is_in_arena(uintptr_t address)
+{
+    return address - hipsim_arena.base < hipsim_arena.size;
+}
+
+/* The byte at (x bytes, y rows, z planes) of a box. False if there is no such address, or the box
+ * starts in the device's memory and that byte is far from it. */
+static bool place(const void *base, size_t pitch, size_t rows, size_t x, size_t y, size_t z,
+                  void **at)
+{
+    uintptr_t address = (uintptr_t)base;
+    size_t bytes;
+
+    if (__builtin_mul_overflow(z, slice_bytes(pitch, rows), &bytes) ||
+        __builtin_add_overflow(address, bytes, &address) ||
+        __builtin_mul_overflow(y, pitch, &bytes) ||
+        __builtin_add_overflow(address, bytes, &address) ||
+        __builtin_add_overflow(address, x, &address))
+        return false;
+    *at = (void *)address;
+    return is_in_arena(address) || !is_in_arena((uintptr_t)base);
+}
+
+static hipError_t misplaced(void)
+{
+    return hip_fail(hipErrorInvalidValue, "a position is in no memory of the box");
+}
+
 static hipError_t copy_param_2d(const hip_Memcpy2D *p, hipStream_t stream, bool wait)
 {
     if (!p)
@@ -148,13 +184,15 @@ static hipError_t copy_param_2d(const hip_Memcpy2D *p, hipStream_t stream, bool 
     const hipMemoryType to = hip_memory_type(p->dstMemoryType);
     if (from == hipMemoryTypeArray || to == hipMemoryTypeArray)
         return refuse_arrays();
-    char *dst = to == hipMemoryTypeHost ? p->dstHost : p->dstDevice;
-    const char *src = from == hipMemoryTypeHost ? p->srcHost : p->srcDevice;
+    void *dst = to == hipMemoryTypeHost ? p->dstHost : p->dstDevice;
+    const void *src = from == hipMemoryTypeHost ? p->srcHost : p->srcDevice;
+    void *dst_at, *src_at;
     if (!dst || !src)
         return hipErrorInvalidValue;
-    dst += p->dstY * p->dstPitch + p->dstXInBytes;
-    src += p->srcY * p->srcPitch + p->srcXInBytes;
-    return submit(copy_2d(dst, p->dstPitch, src, p->srcPitch, p->WidthInBytes, p->Height,
+    if (!place(dst, p->dstPitch, 0, p->dstXInBytes, p->dstY, 0, &dst_at) ||
+        !place(src, p->srcPitch, 0, p->srcXInBytes, p->srcY, 0, &src_at))
+        return misplaced();
+    return submit(copy_2d(dst_at, p->dstPitch, src_at, p->srcPitch, p->WidthInBytes, p->Height,
                           direction(from, to)), stream, wait);
 }
 
@@ -193,17 +231,18 @@ hipError_t hip_copy_from_3d(const struct hipMemcpy3DParms *p, struct hip_copy *c
         return hipErrorInvalidMemcpyDirection;
     if (!p->srcPtr.ptr || !p->dstPtr.ptr)
         return hipErrorInvalidValue;
-    size_t dst_slice = p->dstPtr.pitch * p->dstPtr.ysize;
-    size_t src_slice = p->srcPtr.pitch * p->srcPtr.ysize;
+    const hipPitchedPtr *dst = &p->dstPtr, *src = &p->srcPtr;
+    void *dst_at, *src_at;
+    if (!place(dst->ptr, dst->pitch, dst->ysize, p->dstPos.x, p->dstPos.y, p->dstPos.z, &dst_at) ||
+        !place(src->ptr, src->pitch, src->ysize, p->srcPos.x, p->srcPos.y, p->srcPos.z, &src_at))
+        return misplaced();
     *copy = (struct hip_copy){
-        .dst = (char *)p->dstPtr.ptr + p->dstPos.z * dst_slice + p->dstPos.y * p->dstPtr.pitch +
-               p->dstPos.x,
-        .src = (const char *)p->srcPtr.ptr + p->srcPos.z * src_slice +
-               p->srcPos.y * p->srcPtr.pitch + p->srcPos.x,
-        .dst_pitch = p->dstPtr.pitch,
-        .src_pitch = p->srcPtr.pitch,
-        .dst_slice = dst_slice,
-        .src_slice = src_slice,
+        .dst = dst_at,
+        .src = src_at,
+        .dst_pitch = dst->pitch,
+        .src_pitch = src->pitch,
+        .dst_slice = slice_bytes(dst->pitch, dst->ysize),
+        .src_slice = slice_bytes(src->pitch, src->ysize),
         .width = p->extent.width,
         .height = p->extent.height,
         .depth = p->extent.depth,
@@ -230,22 +269,26 @@ static hipError_t driver_copy_3d(const HIP_MEMCPY3D *p, hipStream_t stream, bool
     const hipMemoryType to = hip_memory_type(p->dstMemoryType);
     if (from == hipMemoryTypeArray || to == hipMemoryTypeArray)
         return refuse_arrays();
-    char *dst = to == hipMemoryTypeHost ? p->dstHost : p->dstDevice;
-    const char *src = from == hipMemoryTypeHost ? p->srcHost : p->srcDevice;
+    void *dst = to == hipMemoryTypeHost ? p->dstHost : p->dstDevice;
+    const void *src = from == hipMemoryTypeHost ? p->srcHost : p->srcDevice;
+    void *dst_at, *src_at;
     if (!dst || !src)
         return hipErrorInvalidValue;
+    if (!place(dst, p->dstPitch, p->dstHeight, p->dstXInBytes, p->dstY, p->dstZ, &dst_at) ||
+        !place(src, p->srcPitch, p->srcHeight, p->srcXInBytes, p->srcY, p->srcZ, &src_at))
+        return misplaced();
     struct hip_copy copy = {
+        .dst = dst_at,
+        .src = src_at,
         .dst_pitch = p->dstPitch,
         .src_pitch = p->srcPitch,
-        .dst_slice = (size_t)p->dstPitch * p->dstHeight,
-        .src_slice = (size_t)p->srcPitch * p->srcHeight,
+        .dst_slice = slice_bytes(p->dstPitch, p->dstHeight),
+        .src_slice = slice_bytes(p->srcPitch, p->srcHeight),
         .width = p->WidthInBytes,
         .height = p->Height,
         .depth = p->Depth,
         .kind = direction(from, to),
     };
-    copy.dst = dst + p->dstZ * copy.dst_slice + p->dstY * copy.dst_pitch + p->dstXInBytes;
-    copy.src = src + p->srcZ * copy.src_slice + p->srcY * copy.src_pitch + p->srcXInBytes;
     return submit((struct hip_work){.kind = WORK_COPY, .copy = copy}, stream, wait);
 }
 
@@ -394,8 +437,8 @@ FILL_2D(hipMemsetD2D32, unsigned int, 4)
 
 static struct hip_work fill_3d(hipPitchedPtr box, int value, hipExtent extent)
 {
-    return fill_box(box.ptr, box.pitch, box.pitch * box.ysize, (uint32_t)value, 1, extent.width,
-                    extent.height, extent.depth);
+    return fill_box(box.ptr, box.pitch, slice_bytes(box.pitch, box.ysize), (uint32_t)value, 1,
+                    extent.width, extent.height, extent.depth);
 }
 
 HIP_EXPORT hipError_t hipMemset3D(hipPitchedPtr box, int value, hipExtent extent)
@@ -446,8 +489,10 @@ static hipError_t wait_value(hipStream_t stream, const void *src, uint64_t value
 
     if (hip_is_capturing(stream, &error))
         return hipErrorStreamCaptureUnsupported;
-    if (hipsim_mem_check(&cursor, (uintptr_t)src, size, false) != HIPSIM_MEM_OK)
-        return hipErrorInvalidValue;
+    if ((uintptr_t)src % size ||
+        hipsim_mem_check(&cursor, (uintptr_t)src, size, false) != HIPSIM_MEM_OK)
+        return hip_fail(hipErrorInvalidValue, "%p is no aligned address of %zu bytes on the device",
+                        src, size);
     if (size == 4)
         found = __atomic_load_n((const uint32_t *)src, __ATOMIC_ACQUIRE);
     else

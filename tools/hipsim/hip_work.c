@@ -201,7 +201,10 @@ hipError_t hip_work_copy(const struct hip_work *from, struct hip_work *to)
         return hipSuccess;
     case WORK_GRAPH:
         to->graph = hip_graph_clone(from->graph);
-        return to->graph ? hipSuccess : hipErrorOutOfMemory;
+        if (!to->graph)
+            return hipErrorOutOfMemory;
+        to->graph->is_child = true;
+        return hipSuccess;
     default:
         return hipSuccess;
     }

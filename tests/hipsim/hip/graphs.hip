@@ -170,10 +170,93 @@ static void sizes_are_checked(void)
     HIP(hipFree(p));
 }
 
+// What a capture or a node still uses cannot be destroyed by the handle that they give out.
+static void owned_by_others(void)
+{
+    hipStream_t stream;
+    hipStreamCaptureStatus status;
+    unsigned long long id;
+    hipGraph_t graph, child, inner;
+    const hipGraphNode_t *nodes;
+    hipGraphNode_t node;
+    size_t count;
+    int *p;
+    HIP(hipMalloc(&p, 64 * sizeof *p));
+    HIP(hipMemset(p, 0, 64 * sizeof *p));
+    HIP(hipStreamCreate(&stream));
+    HIP(hipStreamBeginCapture(stream, hipStreamCaptureModeRelaxed));
+    add<<<1, 64, 0, stream>>>(p, 1);
+    HIP(hipStreamGetCaptureInfo_v2(stream, &status, &id, &graph, &nodes, &count));
+    CHECK(count == 1);
+    node = nodes[0];
+    EXPECT(hipErrorInvalidValue, hipGraphDestroyNode(node));
+    EXPECT(hipErrorInvalidValue, hipGraphDestroy(graph));
+    HIP(hipStreamEndCapture(stream, &graph));
+    HIP(hipGraphDestroyNode(node));
+
+    HIP(hipGraphCreate(&child, 0));
+    HIP(hipGraphAddEmptyNode(&node, child, NULL, 0));
+    HIP(hipGraphAddChildGraphNode(&node, graph, NULL, 0, child));
+    HIP(hipGraphDestroy(child)); // the node has a copy
+    HIP(hipGraphChildGraphNodeGetGraph(node, &inner));
+    EXPECT(hipErrorInvalidValue, hipGraphDestroy(inner));
+    HIP(hipGraphDestroy(graph));
+    HIP(hipStreamDestroy(stream));
+    HIP(hipFree(p));
+}
+
+// Each time the graph has twice as many nodes, and some time that is too many.
+static void children_of_themselves(void)
+{
+    hipGraph_t graph;
+    hipGraphNode_t node;
+    hipError_t error = hipSuccess;
+    HIP(hipGraphCreate(&graph, 0));
+    for (int i = 0; i < 40 && error == hipSuccess; i++)
+        error = hipGraphAddChildGraphNode(&node, graph, NULL, 0, graph);
+    CHECK(error == hipErrorOutOfMemory);
+    HIP(hipGraphDestroy(graph));
+}
+
+static void absurd_nodes(void)
+{
+    hipGraph_t graph;
+    hipGraphNode_t node;
+    int *p, value = 1;
+    void *args[] = {&p, &value};
+    HIP(hipMalloc(&p, 256));
+    HIP(hipGraphCreate(&graph, 0));
+    hipKernelNodeParams kernel = {};
+    kernel.func = (void *)add;
+    kernel.gridDim = dim3(1);
+    kernel.blockDim = dim3(0);
+    kernel.kernelParams = args;
+    EXPECT(hipErrorInvalidConfiguration, hipGraphAddKernelNode(&node, graph, NULL, 0, &kernel));
+    hipMemcpy3DParms copy = {};
+    copy.srcPtr = make_hipPitchedPtr(p, 16, 16, SIZE_MAX / 16);
+    copy.dstPtr = make_hipPitchedPtr(p + 32, 16, 16, 1);
+    copy.extent = make_hipExtent(4, 1, 1);
+    copy.srcPos.z = 3; // 3 * 2^64 bytes away
+    copy.kind = hipMemcpyDeviceToDevice;
+    EXPECT(hipErrorInvalidValue, hipGraphAddMemcpyNode(&node, graph, NULL, 0, &copy));
+    EXPECT(hipErrorInvalidValue, hipMemcpy3D(&copy));
+    copy.srcPos.z = 0;
+    HIP(hipGraphAddMemcpyNode(&node, graph, NULL, 0, &copy));
+    copy.srcPtr.ysize = 1;
+    copy.srcPos.x = (size_t)1 << 46; // in nobody's memory
+    copy.kind = hipMemcpyDefault;
+    EXPECT(hipErrorInvalidValue, hipMemcpy3D(&copy));
+    HIP(hipGraphDestroy(graph));
+    HIP(hipFree(p));
+}
+
 int main()
 {
     captured();
     by_hand();
     sizes_are_checked();
+    owned_by_others();
+    children_of_themselves();
+    absurd_nodes();
     return 0;
 }
