@@ -13,16 +13,17 @@ static bool in_arena(const void *pointer)
     return (uintptr_t)pointer - hipsim_arena.base < hipsim_arena.size;
 }
 
-/* Bytes from the first to behind the last of a box. False if that overflows. */
+/* Bytes from the first to behind the last of a box. False if that overflows, or rows or planes lie
+ * upon each other: what has bounds in memory then has bounds in time. */
 static bool box_extent(size_t pitch, size_t slice, size_t width, size_t height, size_t depth,
                        size_t *extent)
 {
-    size_t rows, planes;
+    size_t plane, planes;
 
-    return !__builtin_mul_overflow(height - 1, pitch, &rows) &&
+    return (height == 1 || pitch >= width) && !__builtin_mul_overflow(height - 1, pitch, &plane) &&
+           !__builtin_add_overflow(plane, width, &plane) && (depth == 1 || slice >= plane) &&
            !__builtin_mul_overflow(depth - 1, slice, &planes) &&
-           !__builtin_add_overflow(rows, planes, extent) &&
-           !__builtin_add_overflow(*extent, width, extent);
+           !__builtin_add_overflow(planes, plane, extent);
 }
 
 /* May the runtime touch [pointer, pointer + size)? Host memory that HIP does not know is the
@@ -69,12 +70,13 @@ hipError_t hip_copy_check(const struct hip_copy *copy)
 
     if (copies_nothing(copy))
         return hipSuccess;
-    if ((copy->height > 1 && (copy->dst_pitch < copy->width || copy->src_pitch < copy->width)) ||
-        !box_extent(copy->dst_pitch, copy->dst_slice, copy->width, copy->height, copy->depth,
+    if (!box_extent(copy->dst_pitch, copy->dst_slice, copy->width, copy->height, copy->depth,
                     &dst_extent) ||
         !box_extent(copy->src_pitch, copy->src_slice, copy->width, copy->height, copy->depth,
                     &src_extent))
-        return hip_fail(hipErrorInvalidPitchValue, "the pitch is smaller than the width");
+        return hip_fail(hipErrorInvalidPitchValue,
+                        "rows or planes of the box lie upon each other: pitches of %zu and %zu "
+                        "bytes for %zu", copy->dst_pitch, copy->src_pitch, copy->width);
     bool to_device = copy->kind == hipMemcpyHostToDevice || copy->kind == hipMemcpyDeviceToDevice;
     bool from_device =
         copy->kind == hipMemcpyDeviceToHost || copy->kind == hipMemcpyDeviceToDevice;
@@ -126,9 +128,9 @@ hipError_t hip_fill_check(const struct hip_fill *fill)
         return hip_fail(hipErrorInvalidValue, "the destination %p is not aligned to %u bytes",
                         fill->dst, fill->element);
     if (__builtin_mul_overflow(fill->width, fill->element, &width) ||
-        (fill->height > 1 && fill->pitch < width) ||
         !box_extent(fill->pitch, fill->slice, width, fill->height, fill->depth, &extent))
-        return hip_fail(hipErrorInvalidValue, "the pitch is smaller than the width");
+        return hip_fail(hipErrorInvalidValue, "rows or planes of the box lie upon each other: a "
+                        "pitch of %zu bytes for %zu", fill->pitch, width);
     return check_range(fill->dst, extent, true, "destination");
 }
 

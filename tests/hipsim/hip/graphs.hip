@@ -246,6 +246,10 @@ static void absurd_nodes(void)
     copy.srcPos.x = (size_t)1 << 46; // in nobody's memory
     copy.kind = hipMemcpyDefault;
     EXPECT(hipErrorInvalidValue, hipMemcpy3D(&copy));
+    // Planes upon each other: forever many would still be in bounds.
+    EXPECT(hipErrorInvalidValue, hipMemset3D(make_hipPitchedPtr(p, 16, 16, 0), 0,
+                                             make_hipExtent(16, 1, SIZE_MAX)));
+    HIP(hipMemset3D(make_hipPitchedPtr(p, 16, 16, 2), 0, make_hipExtent(16, 2, 8)));
     HIP(hipGraphDestroy(graph));
     HIP(hipFree(p));
 }
