@@ -20,9 +20,9 @@ int LLVMFuzzerInitialize(int *argc, char ***argv);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 /* What calls hand out: the letters of calls.def, as small letters where they are passed. */
-enum handle { STREAM, EVENT, GRAPH, NODE, EXEC, MODULE, FUNCTION, POOL, POINTER, OBJECT, HANDLES };
-static const char letters[HANDLES + 1] = "segnxmflpj";
-static const char capitals[HANDLES + 1] = "SEGNXMFLPJ";
+enum handle { STREAM, EVENT, GRAPH, NODE, EXEC, MODULE, FUNCTION, POOL, POINTER, OBJECT, RANGE, MEMORY, HANDLES };
+static const char letters[HANDLES + 1] = "segnxmflpjry";
+static const char capitals[HANDLES + 1] = "SEGNXMFLPJRY";
 
 struct input {
     const uint8_t *data;
@@ -34,6 +34,15 @@ static struct {
     void *items[SLOTS];
     unsigned count;
 } out[HANDLES];
+
+typedef void *hipUserObject_t;
+int hipUserObjectCreate(hipUserObject_t *object, void *resource, hipHostFn_t end, unsigned count,
+                        unsigned flags);
+int hipUserObjectRetain(hipUserObject_t object, unsigned count);
+int hipUserObjectRelease(hipUserObject_t object, unsigned count);
+int hipGraphRetainUserObject(hipGraph_t graph, hipUserObject_t object, unsigned count,
+                             unsigned flags);
+int hipGraphReleaseUserObject(hipGraph_t graph, hipUserObject_t object, unsigned count);
 
 static void *code; /* of a module */
 static _Alignas(64) char scratch[8][SCRATCH];
@@ -62,6 +71,8 @@ static uintptr_t a_handle(enum handle kind, struct input *in)
     const unsigned choice = byte(in);
 
     /* Host memory that HIP does not know is the program's own business. */
+    if (kind == RANGE && out[RANGE].count)
+        return (uintptr_t)out[RANGE].items[choice % out[RANGE].count] + (choice / 32 << 20);
     if (kind == POINTER && (choice >= 250 || !out[POINTER].count))
         return 0;
     if (kind == POINTER)
@@ -80,7 +91,7 @@ static size_t a_size(struct input *in)
 {
     static const size_t sizes[] = {
         0, 1, 2, 3, 4, 7, 8, 16, 63, 64, 65, 255, 256, 257, 1000, 4096, 4097, 20000, 1 << 17,
-        (size_t)1 << 39, (size_t)1 << 40, (size_t)1 << 62, SIZE_MAX / 2,
+        1 << 21, 1 << 22, 3 << 21, (size_t)1 << 39, (size_t)1 << 40, (size_t)1 << 62, SIZE_MAX / 2,
         SIZE_MAX - 4096, SIZE_MAX - 1, SIZE_MAX,
     };
 
@@ -195,6 +206,13 @@ static void *a_structure(char letter, struct input *in, unsigned slot)
         *(hipMemPoolProps *)to = (hipMemPoolProps){
             .allocType = (hipMemAllocationType)(byte(in) % 3),
             .location = {.type = (hipMemLocationType)(byte(in) % 3), .id = (int)byte(in) % 4 - 1}};
+    } else if (letter == 'V') {
+        *(hipMemAllocationProp *)to = (hipMemAllocationProp){
+            .type = hipMemAllocationTypePinned,
+            .location = {hipMemLocationTypeDevice, (int)byte(in) % 4 - 1}};
+    } else if (letter == 'D') {
+        *(hipMemAccessDesc *)to = (hipMemAccessDesc){
+            {hipMemLocationTypeDevice, (int)byte(in) % 3 - 1}, (hipMemAccessFlags)(byte(in) % 5)};
     }
     return to;
 }
@@ -275,6 +293,16 @@ static void make(unsigned row, struct input *in)
     }
 }
 
+/* Of 2, 4 or 6 MiB, with something mapped at any of them. */
+static void give_back_range(char *base)
+{
+    for (unsigned at = 0; at < 3; at++)
+        for (unsigned granules = 1; granules <= 3; granules++)
+            hipMemUnmap(base + ((size_t)at << 21), (size_t)granules << 21);
+    for (unsigned granules = 1; granules <= 3; granules++)
+        hipMemAddressFree(base, (size_t)granules << 21);
+}
+
 static void give_back(void)
 {
     for (unsigned i = 0; i < out[STREAM].count; i++)
@@ -287,6 +315,14 @@ static void give_back(void)
         hipEventDestroy(out[EVENT].items[i]);
     for (unsigned i = 0; i < out[POINTER].count; i++)
         hipFree(out[POINTER].items[i]);
+    for (unsigned i = 0; i < out[OBJECT].count; i++)
+        while (hipUserObjectRelease(out[OBJECT].items[i], 1) == hipSuccess)
+            ;
+    for (unsigned i = 0; i < out[MEMORY].count; i++)
+        while (hipMemRelease(out[MEMORY].items[i]) == hipSuccess)
+            ;
+    for (unsigned i = 0; i < out[RANGE].count; i++)
+        give_back_range(out[RANGE].items[i]);
     for (unsigned i = 0; i < out[MODULE].count; i++)
         hipModuleUnload(out[MODULE].items[i]);
     hipMemPool_t own;

@@ -79,7 +79,7 @@ struct hip_thread *hip_thread(void);
 
 enum hip_kind {
     HIP_CONTEXT = 1, HIP_STREAM, HIP_EVENT, HIP_MODULE, HIP_FUNCTION, HIP_GRAPH, HIP_GRAPH_NODE,
-    HIP_GRAPH_EXEC, HIP_POOL,
+    HIP_GRAPH_EXEC, HIP_POOL, HIP_MEMORY, HIP_USER_OBJECT,
 };
 
 struct hip_object {
@@ -364,7 +364,14 @@ struct ihipGraph {
     const void *origin;     /* the graph that it was cloned from */
     bool captured;          /* a capture still adds to it */
     bool is_child;          /* a node's own, which ends with the node */
+    struct hip_user_reference *objects; /* of the program's, that must live as long */
 };
+
+/** A graph's copy holds what the graph holds. False: no memory. Both under hip_graph_lock(). */
+bool hip_user_references_copy(const struct hip_user_reference *from,
+                              struct hip_user_reference **to);
+/** Calls the program back for what nothing else holds. */
+void hip_user_references_release(struct hip_user_reference *list);
 
 void hip_graph_lock(void);
 void hip_graph_unlock(void);

@@ -84,6 +84,7 @@ static void destroy_graph(struct hip_object *object)
     for (size_t i = 0; i < graph->nodes.count; i++)
         hip_object_remove(graph->nodes.items[i], HIP_GRAPH_NODE);
     hip_nodes_clear(&graph->nodes);
+    hip_user_references_release(graph->objects);
     free(graph);
 }
 
@@ -150,6 +151,10 @@ struct ihipGraph *hip_graph_clone(const struct ihipGraph *graph)
     if (!copy)
         return NULL;
     copy->origin = graph;
+    if (!hip_user_references_copy(graph->objects, &copy->objects)) {
+        hip_graph_put(copy);
+        return NULL;
+    }
     for (size_t i = 0; i < graph->nodes.count; i++) {
         if (!clone_node(copy, graph->nodes.items[i])) {
             hip_graph_put(copy);

@@ -9,6 +9,7 @@ struct hipGraphExec {
     struct hip_object object;
     pthread_mutex_t lock; /* held while it runs and while its nodes change */
     struct ihipGraph *graph;
+    unsigned long long flags;
 };
 
 static void destroy_exec(struct hip_object *object)
@@ -94,11 +95,65 @@ HIP_EXPORT hipError_t hipGraphInstantiate(hipGraphExec_t *exec, hipGraph_t graph
     return HIP_CALL(hipGraphInstantiate, instantiate(exec, graph, error_node, log, size));
 }
 
+/* Flags are kept for those who ask: nothing is launched by the device, or freed at launches. */
+static hipError_t instantiate_with(hipGraphExec_t *exec, hipGraph_t graph,
+                                   unsigned long long flags)
+{
+    const hipError_t error = instantiate(exec, graph, NULL, NULL, 0);
+
+    if (error == hipSuccess)
+        (*exec)->flags = flags;
+    return error;
+}
+
 HIP_EXPORT hipError_t hipGraphInstantiateWithFlags(hipGraphExec_t *exec, hipGraph_t graph,
                                                    unsigned long long flags)
 {
-    (void)flags;
-    return HIP_CALL(hipGraphInstantiateWithFlags, instantiate(exec, graph, NULL, NULL, 0));
+    return HIP_CALL(hipGraphInstantiateWithFlags, instantiate_with(exec, graph, flags));
+}
+
+/* hipGraphInstantiateParams, since HIP 6. */
+struct instantiate_parameters {
+    hipGraphNode_t culprit;
+    unsigned long long flags;
+    enum { SUCCESS, ERROR, INVALID_STRUCTURE } result;
+    hipStream_t upload_stream;
+};
+hipError_t hipGraphInstantiateWithParams(hipGraphExec_t *exec, hipGraph_t graph,
+                                         struct instantiate_parameters *parameters);
+hipError_t hipGraphExecGetFlags(hipGraphExec_t exec, unsigned long long *flags);
+
+static hipError_t instantiate_from(hipGraphExec_t *exec, hipGraph_t graph,
+                                   struct instantiate_parameters *parameters)
+{
+    if (!parameters)
+        return hipErrorInvalidValue;
+    const hipError_t error = instantiate_with(exec, graph, parameters->flags);
+    parameters->culprit = NULL;
+    parameters->result = error == hipSuccess             ? SUCCESS
+                         : error == hipErrorInvalidValue ? INVALID_STRUCTURE
+                                                         : ERROR;
+    return error;
+}
+
+HIP_EXPORT hipError_t hipGraphInstantiateWithParams(hipGraphExec_t *exec, hipGraph_t graph,
+                                                    struct instantiate_parameters *parameters)
+{
+    return HIP_CALL(hipGraphInstantiateWithParams, instantiate_from(exec, graph, parameters));
+}
+
+static hipError_t get_flags(hipGraphExec_t exec, unsigned long long *flags)
+{
+    if (!flags || !hip_exec_lock(exec))
+        return hipErrorInvalidValue;
+    *flags = exec->flags;
+    hip_exec_unlock(exec);
+    return hipSuccess;
+}
+
+HIP_EXPORT hipError_t hipGraphExecGetFlags(hipGraphExec_t exec, unsigned long long *flags)
+{
+    return HIP_CALL(hipGraphExecGetFlags, get_flags(exec, flags));
 }
 
 HIP_EXPORT hipError_t hipGraphExecDestroy(hipGraphExec_t exec)

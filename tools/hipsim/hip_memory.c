@@ -9,7 +9,13 @@ static const struct hipsim_mem_slot *live_slot(const void *pointer)
 {
     const struct hipsim_mem_slot *slot = hipsim_mem_search((uintptr_t)pointer);
 
-    if (!slot || (atomic_load(&slot->state) & 3) != HIPSIM_MEM_LIVE)
+    const uint64_t state = slot ? atomic_load(&slot->state) & 3 : HIPSIM_MEM_EMPTY;
+    struct hipsim_mem_cursor cursor = {0};
+
+    if (state == HIPSIM_MEM_PARTIAL)
+        return hipsim_mem_check(&cursor, (uintptr_t)pointer, 1, false) == HIPSIM_MEM_OK ? slot
+                                                                                       : NULL;
+    if (state != HIPSIM_MEM_LIVE)
         return NULL;
     /* The null pointer and redzones belong to no allocation. */
     return (uintptr_t)pointer - slot->base < hipsim_mem_slot_size(slot) ? slot : NULL;
@@ -425,6 +431,33 @@ HIP_EXPORT hipError_t hipMemAdvise(const void *pointer, size_t size, hipMemoryAd
     (void)advice;
     (void)device;
     return HIP_CALL(hipMemAdvise, hint(pointer, size));
+}
+
+/* Since HIP 7: with places instead of devices. */
+hipError_t hipMemAdvise_v2(const void *pointer, size_t size, hipMemoryAdvise advice,
+                           hipMemLocation place);
+hipError_t hipMemPrefetchAsync_v2(const void *pointer, size_t size, hipMemLocation place,
+                                  unsigned int flags, hipStream_t stream);
+
+HIP_EXPORT hipError_t hipMemAdvise_v2(const void *pointer, size_t size, hipMemoryAdvise advice,
+                                      hipMemLocation place)
+{
+    (void)advice;
+    (void)place;
+    return HIP_CALL(hipMemAdvise_v2, hint(pointer, size));
+}
+
+HIP_EXPORT hipError_t hipMemPrefetchAsync_v2(const void *pointer, size_t size,
+                                             hipMemLocation place, unsigned int flags,
+                                             hipStream_t stream)
+{
+    const bool is_device = place.type == hipMemLocationTypeDevice;
+
+    (void)stream;
+    return HIP_CALL(hipMemPrefetchAsync_v2,
+                    flags                                   ? hipErrorInvalidValue
+                    : is_device && !hip_device(place.id) ? hipErrorInvalidDevice
+                                                         : hint(pointer, size));
 }
 
 /* A size of 0 means the whole allocation, and nothing less may be attached. */

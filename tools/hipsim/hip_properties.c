@@ -23,7 +23,10 @@ static int limit_int(uint64_t value)
 static bool attribute(const struct hip_device *device, int which, int *value)
 {
     /* Since HIP 6. */
-    enum { HOST_REGISTER_SUPPORTED = 90, POOL_HANDLE_TYPES = 91, WALL_CLOCK_RATE = 10017 };
+    enum {
+        VIRTUAL_MEMORY_SUPPORTED = 89, HOST_REGISTER_SUPPORTED = 90, POOL_HANDLE_TYPES = 91,
+        WALL_CLOCK_RATE = 10017,
+    };
     const struct device_facts *facts = device->facts;
     const struct {
         int attribute;
@@ -79,6 +82,7 @@ static bool attribute(const struct hip_device *device, int which, int *value)
         {hipDeviceAttributeCanUseStreamWaitValue, 1},
         {hipDeviceAttributePhysicalMultiProcessorCount, facts->compute_units},
         {hipDeviceAttributeFineGrainSupport, 1},
+        {VIRTUAL_MEMORY_SUPPORTED, 1},
         {HOST_REGISTER_SUPPORTED, 1},
         {WALL_CLOCK_RATE, CLOCK_COUNTER_KHZ},
     };

@@ -63,6 +63,8 @@ static struct {
     struct queue freed[CLASSES];
     _Atomic uint64_t in_use[MAX_DEVICES];
     uint64_t arena_size;
+    _Atomic uint64_t *readable; /* a bit per granule of the arena; matters to reservations */
+    _Atomic uint64_t *writable;
     bool ready;
 } mem = {.lock = PTHREAD_MUTEX_INITIALIZER, .arena_size = ARENA_SIZE};
 
@@ -83,8 +85,13 @@ static bool reserve_all(void)
     void *slots = reserve(0, MAX_SLOTS * sizeof *mem.slots, PROT_READ | PROT_WRITE);
     void *registered = reserve(0, MAX_REGISTERED * sizeof *mem.slots, PROT_READ | PROT_WRITE);
 
-    if (!arena || !shadow || !slots || !registered)
+    const uint64_t granule_bytes = mem.arena_size / HIPSIM_MEM_GRANULE / 8 + PAGE;
+    void *permitted = reserve(0, 2 * granule_bytes, PROT_READ | PROT_WRITE);
+
+    if (!arena || !shadow || !slots || !registered || !permitted)
         return false;
+    mem.readable = permitted;
+    mem.writable = (void *)((char *)permitted + granule_bytes);
     mem.slots = slots;
     mem.registered = registered;
     for (unsigned i = 0; i < CLASSES; i++)
@@ -212,6 +219,7 @@ void *hipsim_mem_alloc(const struct hipsim_mem_request *request)
     uint64_t redzone = size < 1024 ? 256 : size < 4 * 65536 ? size / 4 : 65536;
     uint64_t span = class_span(align_up(size + redzone, 256), &class);
 
+    const bool reserved = request->kind == HIPSIM_MEM_RESERVED;
     pthread_mutex_lock(&mem.lock);
     struct hipsim_mem_slot *slot = take_slot(span, class, alignment);
     if (slot) {
@@ -228,8 +236,11 @@ void *hipsim_mem_alloc(const struct hipsim_mem_request *request)
         if (size & 3) /* the rest of the last dword: see check_lane() */
             hipsim_mem_mark(slot->base + size, 4 - (size & 3));
         atomic_store_explicit(&slot->serial, ++mem.last_serial, memory_order_relaxed);
-        atomic_fetch_add_explicit(&mem.in_use[slot->device], size, memory_order_relaxed);
-        atomic_store_explicit(&slot->state, size << 2 | HIPSIM_MEM_LIVE, memory_order_release);
+        if (!reserved)
+            atomic_fetch_add_explicit(&mem.in_use[slot->device], size, memory_order_relaxed);
+        atomic_store_explicit(&slot->state,
+                              size << 2 | (reserved ? HIPSIM_MEM_PARTIAL : HIPSIM_MEM_LIVE),
+                              memory_order_release);
     }
     pthread_mutex_unlock(&mem.lock);
     return slot ? (void *)(uintptr_t)slot->base : NULL;
@@ -242,7 +253,8 @@ static struct hipsim_mem_slot *live_slot(const void *pointer)
 
     if (!slot || slot->base != (uintptr_t)pointer)
         return NULL;
-    if ((atomic_load_explicit(&slot->state, memory_order_acquire) & 3) != HIPSIM_MEM_LIVE)
+    const uint64_t state = atomic_load_explicit(&slot->state, memory_order_acquire) & 3;
+    if (state != HIPSIM_MEM_LIVE && state != HIPSIM_MEM_PARTIAL)
         return NULL;
     return (struct hipsim_mem_slot *)(uintptr_t)slot;
 }
@@ -258,7 +270,8 @@ bool hipsim_mem_free(const void *pointer)
         return false;
     }
     uint64_t size = hipsim_mem_slot_size(slot);
-    atomic_fetch_sub_explicit(&mem.in_use[slot->device], size, memory_order_relaxed);
+    if (slot->kind != HIPSIM_MEM_RESERVED)
+        atomic_fetch_sub_explicit(&mem.in_use[slot->device], size, memory_order_relaxed);
     atomic_store_explicit(&slot->state, size << 2 | HIPSIM_MEM_FREED, memory_order_release);
     if (size >= 1024 * 1024)
         madvise((void *)(uintptr_t)slot->base, align_up(size, PAGE), MADV_DONTNEED);
@@ -304,6 +317,44 @@ uint64_t hipsim_mem_in_use(unsigned device)
     if (device >= MAX_DEVICES)
         return 0;
     return atomic_load_explicit(&mem.in_use[device], memory_order_relaxed);
+}
+
+void hipsim_mem_account(unsigned device, int64_t bytes)
+{
+    if (device < MAX_DEVICES)
+        atomic_fetch_add_explicit(&mem.in_use[device], (uint64_t)bytes, memory_order_relaxed);
+}
+
+/* -- reservations ------------------------------------------------------------------------------ */
+
+static void set_granule(_Atomic uint64_t *bits, uint64_t granule, bool on)
+{
+    const uint64_t mask = UINT64_C(1) << (granule & 63);
+
+    if (on)
+        atomic_fetch_or_explicit(&bits[granule >> 6], mask, memory_order_release);
+    else
+        atomic_fetch_and_explicit(&bits[granule >> 6], ~mask, memory_order_release);
+}
+
+static bool granules_are_set(const _Atomic uint64_t *bits, uint64_t address, uint64_t size)
+{
+    const uint64_t begin = address - hipsim_arena.base;
+
+    for (uint64_t g = begin / HIPSIM_MEM_GRANULE; g <= (begin + size - 1) / HIPSIM_MEM_GRANULE; g++)
+        if (!(atomic_load_explicit(&bits[g >> 6], memory_order_acquire) >> (g & 63) & 1))
+            return false;
+    return true;
+}
+
+void hipsim_mem_permit(uint64_t address, uint64_t size, bool reads, bool writes)
+{
+    const uint64_t begin = (address - hipsim_arena.base) / HIPSIM_MEM_GRANULE;
+
+    for (uint64_t g = begin; g < begin + size / HIPSIM_MEM_GRANULE; g++) {
+        set_granule(mem.readable, g, reads);
+        set_granule(mem.writable, g, writes);
+    }
 }
 
 /* -- registered host memory -------------------------------------------------------------------- */
@@ -422,6 +473,11 @@ enum hipsim_mem_verdict hipsim_mem_check_again(struct hipsim_mem_cursor *cursor,
         return HIPSIM_MEM_NOT_MAPPED;
     if (size > state >> 2 || offset > (state >> 2) - size)
         return HIPSIM_MEM_OUT_OF_BOUNDS;
+    if ((state & 3) == HIPSIM_MEM_PARTIAL && !granules_are_set(mem.readable, address, size))
+        return HIPSIM_MEM_NOT_MAPPED;
+    if (is_store && (state & 3) == HIPSIM_MEM_PARTIAL &&
+        !granules_are_set(mem.writable, address, size))
+        return HIPSIM_MEM_READ_ONLY;
     if (is_store && slot->read_only && address < slot->text_end &&
         address + size > slot->text_begin)
         return HIPSIM_MEM_READ_ONLY;
@@ -437,6 +493,7 @@ static const char *const kind_names[] = {
     [HIPSIM_MEM_KERNARG] = "kernel arguments",
     [HIPSIM_MEM_RUNTIME] = "runtime buffer",
     [HIPSIM_MEM_SCRATCH] = "private memory",
+    [HIPSIM_MEM_RESERVED] = "hipMemAddressReserve",
 };
 
 static void describe_slot(const struct hipsim_mem_slot *slot, uint64_t address, uint64_t size,
@@ -447,8 +504,12 @@ static void describe_slot(const struct hipsim_mem_slot *slot, uint64_t address, 
     uint64_t offset = address - slot->base;
     const char *freed = (state & 3) == HIPSIM_MEM_FREED ? "freed " : "";
     const char *where = "bytes into";
+    const char *mapped = "";
     uint64_t distance = offset;
 
+    if ((state & 3) == HIPSIM_MEM_PARTIAL && address >= slot->base && offset < allocated &&
+        !granules_are_set(mem.readable, address, 1))
+        mapped = ", where nothing is mapped or access was not set";
     if (address < slot->base) {
         where = "bytes before";
         distance = slot->base - address;
@@ -460,10 +521,11 @@ static void describe_slot(const struct hipsim_mem_slot *slot, uint64_t address, 
         distance = size - (allocated - offset);
     }
     snprintf(text, length,
-             "%" PRIu64 " %s the %s%" PRIu64 " B allocation #%" PRIu64 " at 0x%" PRIx64 " (%s)",
+             "%" PRIu64 " %s the %s%" PRIu64 " B allocation #%" PRIu64 " at 0x%" PRIx64
+             " (%s%s)",
              distance, where, freed, allocated,
              atomic_load_explicit(&slot->serial, memory_order_relaxed), slot->base,
-             kind_names[slot->kind]);
+             kind_names[slot->kind], mapped);
 }
 
 void hipsim_mem_describe(uint64_t address, uint64_t size, char *text, size_t length)

@@ -32,6 +32,7 @@ enum hipsim_mem_kind {
     HIPSIM_MEM_KERNARG,    /* kernel arguments, dispatch packets: kernels may not store to it */
     HIPSIM_MEM_RUNTIME,    /* hostcall and printf buffers */
     HIPSIM_MEM_SCRATCH,    /* backing of private segments */
+    HIPSIM_MEM_RESERVED,   /* hipMemAddressReserve: addresses, and memory where some is mapped */
 };
 
 /* What is in a slot: the low bits of its state word. */
@@ -39,7 +40,11 @@ enum hipsim_mem_state {
     HIPSIM_MEM_EMPTY,
     HIPSIM_MEM_LIVE,
     HIPSIM_MEM_FREED,
+    HIPSIM_MEM_PARTIAL, /* live, but only the granules that hipsim_mem_permit() named */
 };
+
+/* What reservations are permitted in. */
+#define HIPSIM_MEM_GRANULE (UINT64_C(2) << 20)
 
 struct hipsim_mem_slot {
     uint64_t base;          /* first byte; constant once published */
@@ -94,6 +99,13 @@ void *hipsim_mem_alloc(const struct hipsim_mem_request *request);
 
 /** Frees the allocation that starts at `pointer`. False if there is none. Thread-safe. */
 bool hipsim_mem_free(const void *pointer);
+
+/** Lets kernels read and write the granules in [address, address + size) of a reservation, or ends
+ *  that. Whole granules only. Thread-safe. */
+void hipsim_mem_permit(uint64_t address, uint64_t size, bool reads, bool writes);
+
+/** Counts memory that is in no slot, or is gone, as the device's. */
+void hipsim_mem_account(unsigned device, int64_t bytes);
 
 /** Zeroes bytes of the arena. Whole pages are given back instead of written. */
 void hipsim_mem_clear(void *pointer, uint64_t size);

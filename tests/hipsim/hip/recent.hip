@@ -197,6 +197,62 @@ static void graphs(void)
     HIP(hipFree(p));
 }
 
+static int ended;
+
+static void end_of_object(void *data)
+{
+    ended += *(int *)data;
+}
+
+// A user object ends with the last of the graphs, copies and executables that hold it.
+static void user_objects(void)
+{
+    typedef struct hipUserObject *Object;
+    struct Parameters {
+        hipGraphNode_t culprit;
+        unsigned long long flags;
+        int result;
+        hipStream_t stream;
+    } parameters = {NULL, 8, 5, NULL};
+    auto make = find<hipError_t(Object *, void *, hipHostFn_t, unsigned, unsigned)>(
+        "hipUserObjectCreate");
+    auto retain = find<hipError_t(Object, unsigned)>("hipUserObjectRetain");
+    auto release = find<hipError_t(Object, unsigned)>("hipUserObjectRelease");
+    auto give = find<hipError_t(hipGraph_t, Object, unsigned, unsigned)>(
+        "hipGraphRetainUserObject");
+    auto take = find<hipError_t(hipGraph_t, Object, unsigned)>("hipGraphReleaseUserObject");
+    auto instantiate = find<hipError_t(hipGraphExec_t *, hipGraph_t, Parameters *)>(
+        "hipGraphInstantiateWithParams");
+    auto flags_of = find<hipError_t(hipGraphExec_t, unsigned long long *)>("hipGraphExecGetFlags");
+    unsigned long long flags = 0;
+    Object object;
+    hipGraph_t graph, copy;
+    hipGraphExec_t exec;
+    int one = 1;
+    EXPECT(hipErrorInvalidValue, make(&object, &one, end_of_object, 1, 0));
+    EXPECT(hipErrorInvalidValue, make(&object, &one, end_of_object, 0, 1));
+    HIP(make(&object, &one, end_of_object, 1, 1));
+    HIP(hipGraphCreate(&graph, 0));
+    HIP(retain(object, 2));
+    HIP(release(object, 1));
+    EXPECT(hipErrorInvalidValue, release(object, 3)); // there are two
+    HIP(give(graph, object, 1, 1));                   // of which one goes to the graph
+    HIP(release(object, 1));
+    EXPECT(hipErrorInvalidValue, take(graph, object, 2));
+    HIP(hipGraphClone(&copy, graph));
+    HIP(instantiate(&exec, graph, &parameters));
+    CHECK(parameters.result == 0);
+    HIP(flags_of(exec, &flags));
+    CHECK(flags == 8);
+    HIP(take(graph, object, 1));
+    HIP(hipGraphDestroy(graph));
+    HIP(hipGraphDestroy(copy));
+    CHECK(ended == 0);
+    HIP(hipGraphExecDestroy(exec));
+    CHECK(ended == 1);
+    EXPECT(hipErrorInvalidValue, release(object, 1));
+}
+
 static void memory(void)
 {
     int *host, *p, back = 0;
@@ -266,6 +322,7 @@ int main()
     launches();
     streams();
     graphs();
+    user_objects();
     memory();
     memory_types();
     return 0;

@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: Apache-2.0
+// Reserved addresses, created memory, and one mapped into the other, as allocators that grow in
+// place and engines that put their weights to sleep do it.
+#include "check.h"
+
+__global__ void fill(int *p, int n, int value)
+{
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n)
+        p[i] = value + i;
+}
+
+__global__ void sum(const int *p, int *to)
+{
+    *to = p[0] + p[1];
+}
+
+static size_t granule;
+static hipMemAllocationProp properties;
+static const hipMemAccessDesc full = {{hipMemLocationTypeDevice, 0},
+                                      hipMemAccessFlagsProtReadWrite};
+
+static hipMemGenericAllocationHandle_t create(size_t size)
+{
+    hipMemGenericAllocationHandle_t memory;
+    HIP(hipMemCreate(&memory, size, &properties, 0));
+    return memory;
+}
+
+static int read(const void *p)
+{
+    int value;
+    HIP(hipMemcpy(&value, p, sizeof value, hipMemcpyDeviceToHost));
+    return value;
+}
+
+static void fill_fails(int *p)
+{
+    fill<<<1, 1>>>(p, 1, 0);
+    EXPECT(hipErrorIllegalAddress, hipDeviceSynchronize());
+    (void)hipGetLastError();
+}
+
+static void grows_in_place(void)
+{
+    char *base;
+    HIP(hipMemAddressReserve((void **)&base, 4 * granule, 0, NULL, 0));
+    int *at_end = (int *)(base + granule) - 32;
+    fill_fails((int *)base); // nothing is there
+    hipMemGenericAllocationHandle_t a = create(granule), b = create(granule);
+    HIP(hipMemMap(base, granule, 0, a, 0));
+    fill_fails((int *)base); // access was not given
+    HIP(hipMemSetAccess(base, granule, &full, 1));
+    fill<<<1, 64>>>(at_end, 32, 5);
+    HIP(hipDeviceSynchronize());
+    fill<<<1, 64>>>(at_end, 33, 5); // one too far
+    EXPECT(hipErrorIllegalAddress, hipDeviceSynchronize());
+    (void)hipGetLastError();
+    HIP(hipMemMap(base + granule, granule, 0, b, 0));
+    HIP(hipMemSetAccess(base, 2 * granule, &full, 1));
+    fill<<<1, 64>>>(at_end, 64, 5); // across both
+    HIP(hipDeviceSynchronize());
+    CHECK(read(at_end) == 5 && read(at_end + 63) == 68);
+    EXPECT(hipErrorInvalidValue, hipMemUnmap(base, granule / 2));
+    EXPECT(hipErrorInvalidValue, hipMemAddressFree(base, 4 * granule));
+    HIP(hipMemUnmap(base, 2 * granule));
+    fill_fails((int *)base);
+    EXPECT(hipErrorInvalidValue, hipMemcpy(base, base + granule, 4, hipMemcpyDeviceToDevice));
+    HIP(hipMemRelease(a));
+    HIP(hipMemRelease(b));
+    EXPECT(hipErrorInvalidValue, hipMemRelease(b));
+    HIP(hipMemAddressFree(base, 4 * granule));
+    fill_fails((int *)base);
+}
+
+// Bytes belong to the memory and not to the address, and live until neither needs them.
+static void bytes_follow_the_memory(void)
+{
+    char *base;
+    size_t before, with, after, total;
+    HIP(hipMemGetInfo(&before, &total));
+    HIP(hipMemAddressReserve((void **)&base, 2 * granule, 0, NULL, 0));
+    hipMemGenericAllocationHandle_t memory = create(granule), again;
+    HIP(hipMemGetInfo(&with, &total));
+    CHECK(before - with == granule);
+    HIP(hipMemMap(base, granule, 0, memory, 0));
+    HIP(hipMemSetAccess(base, granule, &full, 1));
+    fill<<<1, 64>>>((int *)base, 64, 100);
+    HIP(hipMemUnmap(base, granule));
+    HIP(hipMemMap(base + granule, granule, 0, memory, 0));
+    HIP(hipMemSetAccess(base + granule, granule, &full, 1));
+    CHECK(read(base + granule + 12) == 103);
+    HIP(hipMemMap(base, granule, 0, memory, 0)); // in two places at once
+    HIP(hipMemSetAccess(base, granule, &full, 1));
+    fill<<<1, 64>>>((int *)base, 64, 200);
+    sum<<<1, 1>>>((int *)(base + granule), (int *)(base + 1024));
+    HIP(hipDeviceSynchronize());
+    CHECK(read(base + granule + 1024) == 401);
+    HIP(hipMemRetainAllocationHandle(&again, base));
+    CHECK(again == memory);
+    HIP(hipMemRelease(again));
+    HIP(hipMemRelease(memory));
+    CHECK(read(base + 12) == 203); // mappings keep it
+    HIP(hipMemUnmap(base, 2 * granule));
+    HIP(hipMemGetInfo(&after, &total));
+    CHECK(after == before);
+    HIP(hipMemAddressFree(base, 2 * granule));
+}
+
+static void access_and_initialisation_are_checked(void)
+{
+    char *base;
+    unsigned long long flags;
+    hipMemAccessDesc reading = full;
+    reading.flags = hipMemAccessFlagsProtRead;
+    HIP(hipMemAddressReserve((void **)&base, granule, 0, NULL, 0));
+    hipMemGenericAllocationHandle_t memory = create(granule);
+    HIP(hipMemMap(base, granule, 0, memory, 0));
+    HIP(hipMemSetAccess(base, granule, &full, 1));
+    sum<<<1, 1>>>((int *)base, (int *)base + 64); // never written
+    EXPECT(hipErrorLaunchFailure, hipDeviceSynchronize());
+    (void)hipGetLastError();
+    HIP(hipMemset(base, 1, 8));
+    sum<<<1, 1>>>((int *)base, (int *)base + 64);
+    HIP(hipDeviceSynchronize());
+    CHECK(read((int *)base + 64) == 2 * 0x01010101);
+    HIP(hipMemSetAccess(base, granule, &reading, 1));
+    HIP(hipMemGetAccess(&flags, &full.location, base));
+    CHECK(flags == hipMemAccessFlagsProtRead);
+    fill_fails((int *)base);
+    CHECK(read(base) == 0x01010101);
+    HIP(hipMemUnmap(base, granule));
+    HIP(hipMemRelease(memory));
+    HIP(hipMemAddressFree(base, granule));
+}
+
+static void bad_arguments(void)
+{
+    void *base;
+    hipMemGenericAllocationHandle_t memory;
+    EXPECT(hipErrorInvalidValue, hipMemAddressReserve(&base, granule - 1, 0, NULL, 0));
+    EXPECT(hipErrorInvalidValue, hipMemAddressReserve(&base, granule, 3, NULL, 0));
+    EXPECT(hipErrorOutOfMemory, hipMemAddressReserve(&base, (size_t)1 << 62, 0, NULL, 0));
+    EXPECT(hipErrorInvalidValue, hipMemCreate(&memory, granule + 1, &properties, 0));
+    EXPECT(hipErrorInvalidValue, hipMemCreate(&memory, granule, NULL, 0));
+    EXPECT(hipErrorOutOfMemory, hipMemCreate(&memory, (size_t)1 << 62, &properties, 0));
+    HIP(hipMemAddressReserve(&base, granule, 8 * granule, NULL, 0));
+    CHECK((size_t)base % (8 * granule) == 0);
+    memory = create(granule);
+    EXPECT(hipErrorInvalidValue, hipMemMap(base, 2 * granule, 0, memory, 0));
+    EXPECT(hipErrorInvalidValue, hipMemMap((char *)base + 4096, granule, 0, memory, 0));
+    EXPECT(hipErrorInvalidValue, hipMemSetAccess(base, granule, &full, 1));
+    HIP(hipMemMap(base, granule, 0, memory, 0));
+    EXPECT(hipErrorInvalidValue, hipMemMap(base, granule, 0, memory, 0));
+    EXPECT(hipErrorInvalidValue, hipFree(base));
+    HIP(hipMemUnmap(base, granule));
+    HIP(hipMemRelease(memory));
+    HIP(hipMemAddressFree(base, granule));
+    EXPECT(hipErrorInvalidValue, hipMemAddressFree(base, granule));
+}
+
+int main()
+{
+    properties.type = hipMemAllocationTypePinned;
+    properties.location = full.location;
+    HIP(hipMemGetAllocationGranularity(&granule, &properties,
+                                       hipMemAllocationGranularityRecommended));
+    grows_in_place();
+    bytes_follow_the_memory();
+    access_and_initialisation_are_checked();
+    bad_arguments();
+    return 0;
+}
