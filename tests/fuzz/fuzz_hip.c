@@ -20,7 +20,10 @@ int LLVMFuzzerInitialize(int *argc, char ***argv);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 /* What calls hand out: the letters of calls.def, as small letters where they are passed. */
-enum handle { STREAM, EVENT, GRAPH, NODE, EXEC, MODULE, FUNCTION, POOL, POINTER, OBJECT, RANGE, MEMORY, HANDLES };
+enum handle {
+    STREAM, EVENT, GRAPH, NODE, EXEC, MODULE, FUNCTION, POOL, POINTER, OBJECT, RANGE, MEMORY,
+    HANDLES,
+};
 static const char letters[HANDLES + 1] = "segnxmflpjry";
 static const char capitals[HANDLES + 1] = "SEGNXMFLPJRY";
 

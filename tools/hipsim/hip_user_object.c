@@ -145,7 +145,7 @@ static hipError_t graph_release(hipGraph_t handle, hipUserObject_t user_handle, 
     return ok ? hipSuccess : hipErrorInvalidValue;
 }
 
-/* -- the API, absent from HIP 5.2's header ------------------------------------------------------ */
+/* -- the API, absent from HIP 5.2's header ----------------------------------------------------- */
 
 hipError_t hipUserObjectCreate(hipUserObject_t *object, void *resource, hipHostFn_t end,
                                unsigned int count, unsigned int flags);
