@@ -43,9 +43,9 @@ static void a_defined_zero_decides_a_product(void **state)
 {
     (void)state;
     expect("v_mul_lo_u32 v4, v1, 1\n" STORE1("v4"), "v_mul_lo_u32 v4, v1, 0\n" STORE1("v4"));
-    expect("v_mul_u32_u24 v4, v10, v1\nv_readlane_b32 s4, v4, 1\ns_cmp_eq_u32 s4, 0\n"
+    expect("v_mul_u32_u24 v4, v10, v1\ns_nop 0\nv_readlane_b32 s4, v4, 1\ns_cmp_eq_u32 s4, 0\n"
            "s_cbranch_scc1 out\nout:",
-           "v_mul_u32_u24 v4, v10, v1\nv_readlane_b32 s4, v4, 0\ns_cmp_eq_u32 s4, 0\n"
+           "v_mul_u32_u24 v4, v10, v1\ns_nop 0\nv_readlane_b32 s4, v4, 0\ns_cmp_eq_u32 s4, 0\n"
            "s_cbranch_scc1 out\nout:");
     expect("v_mad_u32_u24 v4, v1, 0, v1\n" STORE1("v4"),
            "v_mad_u32_u24 v4, v1, 0, v10\n" STORE1("v4"));
@@ -55,6 +55,21 @@ static void a_defined_zero_decides_a_product(void **state)
            "v_readfirstlane_b32 s4, v1\ns_mul_i32 s4, s4, 0\nv_mov_b32 v4, s4\n" STORE1("v4"));
     /* Not of floats: 0 * NaN is NaN. */
     expect("v_mul_f32 v4, 0, v1\n" STORE1("v4"), "v_mul_f32 v4, 0, v10\n" STORE1("v4"));
+}
+
+/* Vectorized code of which one half is not needed: the halves do not touch each other. */
+static void halves_of_packed_floats_are_apart(void **state)
+{
+    (void)state;
+#define ADD "v_mov_b32 v0, 0\nv_mov_b32 v11, 0\nv_pk_add_f32 v[4:5], v[0:1], v[10:11]"
+    expect(ADD "\n" STORE1("v5"), ADD "\n" STORE1("v4"));
+    expect(ADD " op_sel:[1,0] op_sel_hi:[0,1]\n" STORE1("v4"),
+           ADD " op_sel:[1,0] op_sel_hi:[0,1]\n" STORE1("v5"));
+    expect(ADD " op_sel:[1,0]\n" STORE1("v4"), ADD " op_sel_hi:[0,1]\n" STORE2);
+    expect("v_mov_b32 v0, 0\nv_mov_b32 v11, 0\n"
+           "v_pk_fma_f32 v[0:1], v[0:1], v[10:11], v[10:11]\n" STORE1("v1"),
+           "v_mov_b32 v0, 0\nv_mov_b32 v11, 0\n"
+           "v_pk_fma_f32 v[0:1], v[0:1], v[10:11], v[10:11]\n" STORE1("v0"));
 }
 
 static void registers_and_memory(void **state)
@@ -112,6 +127,7 @@ static void copies_of_padding_stay_undefined(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(halves_of_packed_floats_are_apart),
         cmocka_unit_test(registers_and_memory),
         cmocka_unit_test(a_defined_zero_decides_a_product),
         cmocka_unit_test(padding_is_copied),

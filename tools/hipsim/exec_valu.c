@@ -404,6 +404,21 @@ static uint64_t decided_lanes(const struct lanes *x, uint32_t flags, const uint6
     return x->in->nsrc > 2 ? decided & valid[2] : decided; /* the addend of a product */
 }
 
+/* Of two packed f32 results each depends on the dwords that op_sel picks for it. Clang's vectorizer
+ * leaves the other half undefined where it needs only one. */
+static void packed_valid(const struct wave *w, const struct inst *in, const uint64_t *valid_of,
+                         uint64_t *half)
+{
+    const uint8_t high[2] = {in->op_sel, in->op_sel_hi};
+    for (unsigned h = 0; h < 2; h++) {
+        half[h] = UINT64_MAX;
+        for (unsigned k = 0; k < in->nsrc; k++) {
+            const struct opnd *o = &in->src[k];
+            half[h] &= dword_valid(w, o, o->dwords == 2 && high[h] >> k & 1, valid_of[k]);
+        }
+    }
+}
+
 void LOCAL(exec_lanes)(struct wave *w, const struct inst *in)
 {
     const struct op_row *row = in->row;
@@ -438,6 +453,10 @@ void LOCAL(exec_lanes)(struct wave *w, const struct inst *in)
         valid |= decided_lanes(&x, flags, valid_of);
         low_valid |= valid;
     }
+    const bool packed = row->dst == T_PKF32 && row->src[0] == T_PKF32 && lanes & ~valid;
+    uint64_t half[2];
+    if (__builtin_expect(packed, 0))
+        packed_valid(w, in, valid_of, half);
     if (in->dst.kind == OPND_SGPR) { /* compares */
         x.d = out;
         call_kernel(&x);
@@ -473,7 +492,7 @@ void LOCAL(exec_lanes)(struct wave *w, const struct inst *in)
         write_rows(dst, out, in->dst.dwords, lanes);
     }
     for (unsigned r = 0; r < in->dst.dwords; r++)
-        dst_valid[r] = (dst_valid[r] & ~lanes) | (valid & lanes);
+        dst_valid[r] = (dst_valid[r] & ~lanes) | ((packed ? half[r] : valid) & lanes);
     /* LLVM leaves the high half of an addend undefined where it wants the low half of the sum. */
     if (flags & ROW_LOW_ALONE)
         dst_valid[0] = (dst_valid[0] & ~lanes) | (low_valid & lanes);
