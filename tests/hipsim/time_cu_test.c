@@ -113,6 +113,35 @@ static void vector_instructions_take_a_turn(void **state)
     assert_true(each(GFX942, "s_sleep 2", 1) == 132);
 }
 
+/* Data sheets: 81.7 and 78.6 TFLOP/s of f64, 163.4 and 157.3 of f32 are 128 and 256 operations per
+ * clock of a compute unit, so v_fma_f64 and v_pk_fma_f32 take 4 clocks. */
+static void rates_are_those_of_the_data_sheet(void **state)
+{
+    (void)state;
+    for (unsigned t = 0; t < 2; t++) {
+        const enum gfx_target g = t ? GFX950 : GFX942;
+        assert_true(each(g, "v_fma_f64 v[100:101], v[100:101], v[102:103], v[104:105]", 4) == 4);
+        assert_true(each(g, "v_pk_fma_f32 v[100:101], v[100:101], v[102:103], v[104:105]", 4) == 4);
+        assert_true(each(g, "v_pk_fma_f16 v100, v100, v102, v103", 4) == 4);
+    }
+}
+
+/* A chain into the same registers issues back to back, SMFMAC too, whose SrcC is its destination;
+ * a result may also be overwritten at once, the unit works in order. */
+static void chains_of_matrix_instructions_issue_back_to_back(void **state)
+{
+    (void)state;
+    for (unsigned t = 0; t < 2; t++) {
+        const enum gfx_target g = t ? GFX950 : GFX942;
+        assert_true(each(g, "v_mfma_f32_16x16x16_f16 v[0:3], v[20:21], v[22:23], v[0:3]", 1) == 16);
+        assert_true(each(g, "v_mfma_f32_16x16x16_f16 v[0:3], v[20:21], v[22:23], v[4:7]", 1) == 16);
+        assert_true(each(g, "v_smfmac_f32_16x16x32_f16 v[0:3], v[20:21], v[22:25], v30", 1) == 16);
+        /* SrcA is the result: 4 passes, then 7 or 8 wait states (Clang 22). */
+        assert_true(each(g, "v_mfma_f32_16x16x16_f16 v[0:3], v[0:1], v[22:23], v[4:7]", 1)
+                    == (t ? 36 : 32));
+    }
+}
+
 /* hardware.md 0.2: the open clocks take 7 vector instructions on gfx942, 6 on gfx950. */
 static void shadow_takes_what_it_takes(void **state)
 {
@@ -196,6 +225,25 @@ static void lds_reads_in_steady_state(void **state)
     assert_true(all > 11 && all < 16.5);
 }
 
+/* Two accesses move twice as much: read2_b32 is as slow as read_b64, and read2_b64 as b128. */
+static void pairs_of_accesses_cost_both(void **state)
+{
+    (void)state;
+    static const char *const names[] = {
+        "ds_read_b64 v[100:101], v0", "ds_read2_b32 v[100:101], v0 offset1:1",
+        "ds_read_b128 v[100:103], v0", "ds_read2st64_b64 v[100:103], v0 offset1:1",
+    };
+    double took[4];
+    for (unsigned i = 0; i < 4; i++) {
+        char text[160];
+        snprintf(text, sizeof(text), "v_and_b32 v0, 0x3f, v0\nv_lshlrev_b32 v0, %u, v0\ns_nop 4\n"
+                 ".rept 200\n%s\n.endr", i == 2 ? 4 : i == 1 ? 2 : 3, names[i]);
+        took[i] = clocks(GFX942, text, 4) / 200;
+    }
+    assert_true(took[1] > 0.95 * took[0] && took[1] < 1.05 * took[0]);
+    assert_true(took[3] > 0.95 * took[2] && took[3] < 1.05 * took[2]);
+}
+
 static void barriers_hold_the_workgroup(void **state)
 {
     (void)state;
@@ -243,11 +291,14 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(vector_instructions_take_a_turn),
+        cmocka_unit_test(rates_are_those_of_the_data_sheet),
+        cmocka_unit_test(chains_of_matrix_instructions_issue_back_to_back),
         cmocka_unit_test(shadow_takes_what_it_takes),
         cmocka_unit_test(packed_f32_does_not_overlap),
         cmocka_unit_test(readers_wait_for_matrix_results),
         cmocka_unit_test(blocks_of_lds_reads),
         cmocka_unit_test(lds_reads_in_steady_state),
+        cmocka_unit_test(pairs_of_accesses_cost_both),
         cmocka_unit_test(barriers_hold_the_workgroup),
         cmocka_unit_test(priority_wins_a_tie),
         cmocka_unit_test(runs_are_repeatable),

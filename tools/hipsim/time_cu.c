@@ -134,10 +134,10 @@ static uint64_t operands_ready(const struct cu_wave *tw, const struct time_op *o
     uint64_t t = 0;
     for (unsigned i = 0; i < op->nreads; i++)
         t = later(t, regs_ready(tw, op->reads[i]));
-    if (!accumulates(tw, op)) {
+    if (!accumulates(tw, op))
         t = later(t, regs_ready(tw, op->acc));
+    if (op->unit != UNIT_MATRIX) /* the matrix unit itself writes in order */
         t = later(t, regs_ready(tw, op->writes));
-    }
     return t;
 }
 
@@ -175,6 +175,8 @@ static void port_times(struct time_cu *cu, const struct cu_wave *tw, uint64_t *t
         raise_to(t, cause, counter_time(&tw->lgkm, LGKM_MAX - 1), HIPSIM_STALL_COUNTER);
         break;
     case UNIT_LDS:
+        if (op->wide_store) /* its data do not leave beside the wave's own matrix instruction */
+            raise_to(t, cause, tw->matrix_end, HIPSIM_STALL_MATRIX);
         raise_to(t, cause, s->memory_free, HIPSIM_STALL_LDS_QUEUE);
         raise_to(t, cause, fifo_room(cu, &cu->pairs[tw->simd / 2]), HIPSIM_STALL_LDS_QUEUE);
         raise_to(t, cause, counter_time(&tw->lgkm, LGKM_MAX - 1), HIPSIM_STALL_COUNTER);
@@ -239,6 +241,24 @@ static bool fetch_next(struct time_cu *cu, struct cu_wave *tw, uint64_t now)
     return true;
 }
 
+/* What all lanes' accesses cost, both of them where there are two. */
+static struct time_lds_cost lds_cost(const struct time_cu *cu, const struct time_op *op,
+                                     const struct mem_access *access, bool is_store)
+{
+    struct time_lds_cost cost = time_lds_cost(cu->p, cu->target, is_store, access->bytes,
+                                              access->lanes, access->addr);
+    if (!op->two)
+        return cost;
+    uint64_t addr[WAVE_LANES];
+    for (unsigned l = 0; l < WAVE_LANES; l++)
+        addr[l] = access->addr[l] + (uint64_t)(int64_t)op->second;
+    const struct time_lds_cost other = time_lds_cost(cu->p, cu->target, is_store, access->bytes,
+                                                     access->lanes, addr);
+    cost.clocks += other.clocks;
+    cost.bus_bytes += other.bus_bytes;
+    return cost;
+}
+
 /* An LDS request in the order of arrival: banks, then the bus of the SIMD pair. */
 static uint64_t lds_request(struct time_cu *cu, const struct cu_wave *tw, uint64_t now,
                             const struct mem_access *access)
@@ -248,8 +268,7 @@ static uint64_t lds_request(struct time_cu *cu, const struct cu_wave *tw, uint64
     bool is_store = false;
     if (access->space == ACCESS_LDS) {
         is_store = access->is_store && !access->is_load;
-        cost = time_lds_cost(cu->p, cu->target, is_store, access->bytes, access->lanes,
-                             access->addr);
+        cost = lds_cost(cu, tw->op, access, is_store);
         if (access->is_store && access->is_load)
             cost.clocks *= 2; /* atomics read and write */
     }
@@ -374,13 +393,15 @@ static uint64_t occupy(struct time_cu *cu, struct cu_wave *tw, const struct inst
             : now + (uint64_t)cu->p->scalar_latency;
         counter_push(&tw->lgkm, done);
         return done;
-    case UNIT_LDS: {
-        bool wide = access->space == ACCESS_LDS && access->is_store && access->bytes == 16;
-        s->memory_free = now + (wide ? (uint64_t)cu->p->lds_write_b128_issue : op->issue);
+    case UNIT_LDS:
+        s->memory_free = now + op->issue;
+        if (op->wide_store) {
+            tw->ready = now + op->issue;
+            tw->ready_cause = HIPSIM_STALL_LDS_QUEUE;
+        }
         done = lds_request(cu, tw, now, access);
         counter_push(&tw->lgkm, done);
         return done;
-    }
     case UNIT_VMEM:
         s->memory_free = now + op->issue;
         done = vmem_request(cu, tw, now, access);

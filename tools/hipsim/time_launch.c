@@ -26,6 +26,7 @@
 #define DIMENSIONS 3
 #define MAX_RUN 1024 /* workgroups that samples and neighbours may take */
 #define SAMPLES_DEFAULT 8
+#define PROBES 8
 #define MAX_RESIDENT 64
 #define MAX_CANDIDATES 24
 #define ALIKE 1.02  /* workgroups whose work differs by less need no samples of their own */
@@ -95,37 +96,57 @@ static bool run_untimed(struct timed *t, uint64_t first, uint64_t count,
     return ok;
 }
 
-/* If a part s of what one reads is what the other reads, then about 1 / (1 - s) of them share. */
-static double sharers(const struct timed *t, double s)
+/* The workgroups `index` run untimed; how what they load grows with their number. */
+static bool probe_growth(struct timed *t, const uint64_t *index, unsigned n, double *growth,
+                         double *average)
 {
-    return s < 1 ? 1 / (1 - s) : (double)t->total;
+    struct time_lines *all = time_lines_create();
+    double sum = 0;
+    bool ok = all != NULL;
+    for (unsigned i = 0; i < n && ok; i++) {
+        struct time_lines *lines = time_lines_create();
+        struct observer see = time_lines_observer(lines);
+        ok = lines && run_untimed(t, index[i], 1, &see);
+        note_run(t, index[i]);
+        if (ok) {
+            sum += time_lines_bytes(lines);
+            time_lines_merge(all, lines);
+        }
+        time_lines_destroy(lines);
+    }
+    if (ok) {
+        *growth = time_lines_growth(time_lines_bytes(all), sum, n);
+        *average = sum / n;
+    }
+    time_lines_destroy(all);
+    return ok;
 }
 
-/* Workgroups i and i + xcds run on the same XCD at the same time, i and i + 1 on two of them. */
+/*
+ * Workgroups i, i + xcds, i + 2 xcds ... run on the same XCD at the same time, and others on the
+ * other XCDs. Where n load n^b times what one does, n^(1 - b) of them share a line.
+ */
 static bool probe_at(struct timed *t, uint64_t one)
 {
     const struct time_params *p = &t->config->params;
     const uint64_t step = (uint64_t)p->xcds;
-    const uint64_t same = one + step < t->total ? one + step : one - step;
-    const uint64_t run[3] = {one, same, one + 1};
-    struct time_lines *lines[3] = {time_lines_create(), time_lines_create(), time_lines_create()};
-    bool ok = lines[0] && lines[1] && lines[2];
-    for (int i = 0; i < 3 && ok; i++) {
-        struct observer see = time_lines_observer(lines[i]);
-        ok = run_untimed(t, run[i], 1, &see);
-        note_run(t, run[i]);
+    uint64_t near[PROBES], far[PROBES];
+    unsigned nnear = 0, nfar = 0;
+    double on_xcd, on_device, average, other;
+    for (uint64_t i = one; i < t->total && nnear < PROBES; i += step)
+        near[nnear++] = i;
+    for (uint64_t i = one + 1; i < one + step && i < t->total && nfar < PROBES / 2; i++)
+        far[nfar++] = i;
+    if (!probe_growth(t, near, nnear, &on_xcd, &average)
+        || !probe_growth(t, far, nfar, &on_device, &other))
+        return false;
+    if (average > 0) {
+        const double n = fmax(1, fmin((double)t->total, p->cus * t->resident) / p->xcds);
+        t->share.sharers = pow(n, 1 - on_xcd);
+        t->share.first = pow(p->xcds, on_device - 1);
+        t->share.footprint = average * (double)t->total / t->share.sharers;
     }
-    if (ok && time_lines_bytes(lines[0]) > 0) {
-        double on_xcd = fmin((double)t->total, p->cus * t->resident) / p->xcds;
-        double k = sharers(t, time_lines_overlap(lines[0], lines[1]));
-        t->share.sharers = fmax(1, fmin(k, on_xcd));
-        t->share.first = 1 / fmin(p->xcds, sharers(t, time_lines_overlap(lines[0], lines[2])));
-        t->share.footprint = time_lines_bytes(lines[0])
-            * fmax(1, (double)t->total / fmin(k, (double)t->total));
-    }
-    for (int i = 0; i < 3; i++)
-        time_lines_destroy(lines[i]);
-    return ok;
+    return true;
 }
 
 /* Where a workgroup loads nothing, others may. */
@@ -134,11 +155,11 @@ static bool probe_sharing(struct timed *t)
     const struct time_params *p = &t->config->params;
     const double active = fmin((double)t->total, p->cus);
     t->share = (struct time_share){.cus_active = active, .sharers = 1, .first = 1};
-    const uint64_t far = 8 * (uint64_t)p->xcds;
+    const uint64_t few = 2 * PROBES * (uint64_t)p->xcds;
     if (t->total < 2 * (uint64_t)p->xcds)
         return true;
     for (uint64_t part = 2; part <= 8 && t->share.footprint == 0; part *= 2)
-        if (!probe_at(t, t->total / part) || t->total < far)
+        if (!probe_at(t, t->total / part) || t->total < few)
             return t->launch->fault.kind == FAULT_NONE;
     return true;
 }

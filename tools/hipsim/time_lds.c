@@ -95,7 +95,8 @@ struct time_lds_cost time_lds_cost(const struct time_params *p, enum gfx_target 
     double clocks = 0;
     for (unsigned i = 0; i < n; i++) {
         unsigned r = rounds(phases[i] & lanes, addr, dwords, banks);
-        clocks += r > 1 ? 1 + (r - 1) * p->lds_conflict_scale : 1;
+        const double most = p->lds_conflict_full;
+        clocks += r < 1 ? 1 : r <= most ? r : most + (r - most) * p->lds_conflict_scale;
     }
     return (struct time_lds_cost){
         .clocks = (unsigned)lround(clocks), .floor = n,

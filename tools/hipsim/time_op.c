@@ -110,7 +110,12 @@ static void make_matrix(const struct time_params *p, enum gfx_target target, con
     op->nreads = 0;
     add_read(op, &in->src[0]);
     add_read(op, &in->src[1]);
-    op->acc = vector_regs(&in->src[2]);
+    if (starts(name, "v_smfmac_")) { /* accumulates into its destination; what it reads is an index */
+        add_read(op, &in->src[2]);
+        op->acc = op->writes;
+    } else {
+        op->acc = vector_regs(&in->src[2]);
+    }
 }
 
 static bool is_packed_f32(const char *name)
@@ -132,7 +137,26 @@ static void make_valu(const struct time_params *p, const struct inst *in, struct
         op->issue = (uint16_t)p->lane_swap_cycles;
     } else if (contains(name, "_f64")) {
         op->issue = (uint16_t)p->valu_f64_cycles;
+    } else if (starts(name, "v_mul_lo_u32") || starts(name, "v_mul_hi_") || starts(name, "v_mad_u64")
+               || starts(name, "v_mad_i64")) {
+        op->issue = (uint16_t)p->valu_mul32_cycles;
     }
+}
+
+/* ds_read2, ds_write2 and their kin access two places. */
+static void make_lds(const struct time_params *p, const struct inst *in, struct time_op *op)
+{
+    const char *name = in->row->name;
+    op->unit = UNIT_LDS;
+    if (starts(name, "ds_write_b128")) {
+        op->wide_store = true;
+        op->issue = (uint16_t)p->lds_write_b128_issue;
+    }
+    if (!starts(name, "ds_read2") && !starts(name, "ds_write2") && !starts(name, "ds_wrxchg2"))
+        return;
+    const int unit = (contains(name, "_b64") ? 8 : 4) * (contains(name, "st64") ? 64 : 1);
+    op->two = true;
+    op->second = (in->offset1 - in->offset0) * unit;
 }
 
 /* SIMM16: vmcnt {15:14, 3:0}, expcnt 6:4, lgkmcnt 11:8; all ones wait for nothing. */
@@ -189,7 +213,7 @@ struct time_op time_op_make(const struct time_params *p, enum gfx_target target,
     else if (flags & ROW_VMEM)
         op.unit = UNIT_VMEM;
     else if (flags & ROW_LDS)
-        op.unit = UNIT_LDS;
+        make_lds(p, in, &op);
     else if (flags & ROW_SMEM)
         op.unit = UNIT_SMEM;
     else if (flags & ROW_BRANCH)

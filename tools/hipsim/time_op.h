@@ -38,6 +38,9 @@ struct time_op {
     uint16_t matrix;    /* clocks of the matrix unit */
     uint16_t closed;    /* of them, those that admit no VALU instruction */
     uint16_t result;    /* clocks from issue until another instruction may read the result */
+    bool wide_store;    /* LDS: the wave is held while its data leave */
+    bool two;           /* LDS: two accesses, */
+    int32_t second;     /* so many bytes apart */
     uint16_t wait_vm, wait_lgkm, wait_exp; /* KIND_WAITCNT: counts to wait for, UINT16_MAX: none */
     struct time_regs reads[INST_MAX_SRC]; /* vector registers; of a matrix instruction A and B */
     struct time_regs acc;                 /* SrcC of a matrix instruction */

@@ -5,6 +5,7 @@
  */
 #include "tools/hipsim/time_sharing.h"
 
+#include <math.h>
 #include <stdlib.h>
 
 #include "tools/hipsim/time_memory.h"
@@ -109,10 +110,16 @@ double time_lines_bytes(const struct time_lines *set)
     return (double)set->used * SAMPLED * LINE;
 }
 
-double time_lines_overlap(const struct time_lines *a, const struct time_lines *b)
+void time_lines_merge(struct time_lines *into, const struct time_lines *from)
 {
-    uint64_t both = 0, at;
-    for (uint64_t i = 0; i < a->size; i++)
-        both += a->slots[i] && find(b, a->slots[i] - 1, &at);
-    return a->used ? (double)both / (double)a->used : 0;
+    for (uint64_t i = 0; i < from->size; i++)
+        if (from->slots[i])
+            add(into, from->slots[i] - 1);
+}
+
+double time_lines_growth(double together, double sum, unsigned n)
+{
+    if (n < 2 || together <= 0)
+        return 1;
+    return fmax(0, fmin(1, log(n * together / sum) / log(n)));
 }

@@ -15,7 +15,14 @@ struct observer time_lines_observer(struct time_lines *lines);
 /* Bytes in the lines that were loaded. */
 double time_lines_bytes(const struct time_lines *lines);
 
-/* Of the lines in `a`, the part that is in `b` too: 0 .. 1. */
-double time_lines_overlap(const struct time_lines *a, const struct time_lines *b);
+/* Adds the lines of another set, which are then in both. */
+void time_lines_merge(struct time_lines *into, const struct time_lines *from);
+
+/*
+ * How the lines that n workgroups load grow with n: n^b times those of one. 0: all load the same;
+ * 1: no two load the same; 1/2: rows and columns of a matrix product. `sum` is what `n` of them
+ * load each by itself, `together` what they load.
+ */
+double time_lines_growth(double together, double sum, unsigned n);
 
 #endif

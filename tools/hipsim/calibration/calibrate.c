@@ -38,6 +38,18 @@ void print_order(struct target *t, const char *id, const char *what, bool right)
     printf("%-4s %-46s order %s\n", id, what, right ? "right" : "WRONG");
 }
 
+void set_parameters(const char *parameters)
+{
+    const struct hipsim_time_options time = {
+        .samples = 1, .samples_only = true, .parameters = parameters,
+    };
+    char why[200];
+    if (hipsim_time_enable(&time, why, sizeof(why)))
+        return;
+    fprintf(stderr, "calibrate: %s\n", why);
+    exit(2);
+}
+
 void check(hipError_t error, const char *what)
 {
     if (error == hipSuccess)
@@ -63,9 +75,9 @@ struct hipsim_time_report launch(hipFunction_t function, const uint32_t grid[3],
 }
 
 /* A process has one target, so every target has a process. */
-static struct tally run_target(const char *name, const char *loops, const char *streams,
-                               const char *hsa)
+static struct tally run_target(struct target t)
 {
+    const char *name = t.name;
     struct tally tally = {0};
     int ends[2];
     fflush(stdout);
@@ -75,8 +87,8 @@ static struct tally run_target(const char *name, const char *loops, const char *
     if (pid == 0) {
         char options[64], why[200];
         struct hipsim_time_options time = {.samples = 1, .samples_only = true};
-        struct target t = {.name = name, .loops = loops, .streams = streams, .hsa = hsa,
-                           .gfx950 = strcmp(name, "gfx950") == 0, .tally = &tally};
+        t.gfx950 = strcmp(name, "gfx950") == 0;
+        t.tally = &tally;
         snprintf(options, sizeof(options), "target=%s,checks=off", name);
         if (!hipsim_configure(options, why, sizeof(why))
             || !hipsim_time_enable(&time, why, sizeof(why))) {
@@ -84,6 +96,7 @@ static struct tally run_target(const char *name, const char *loops, const char *
             _exit(2);
         }
         calibrate_loops(&t);
+        calibrate_products(&t);
         calibrate_streams(&t);
         calibrate_attention(&t);
         fflush(stdout);
@@ -114,10 +127,9 @@ static bool summarise(const char *name, const struct tally *t)
 
 int main(int argc, char **argv)
 {
-    static const struct {
-        const char *name, *loops, *streams;
-    } targets[] = {
-        {"gfx942", LOOPS_GFX942, STREAMS_GFX942}, {"gfx950", LOOPS_GFX950, STREAMS_GFX950},
+    struct target targets[] = {
+        {.name = "gfx942", .loops = LOOPS_GFX942, .streams = STREAMS_GFX942, .gemm = GEMM_GFX942},
+        {.name = "gfx950", .loops = LOOPS_GFX950, .streams = STREAMS_GFX950, .gemm = GEMM_GFX950},
     };
     const char *hsa = NULL, *only = NULL;
     for (int i = 1; i < argc; i++) {
@@ -138,8 +150,8 @@ int main(int argc, char **argv)
         if (only && strcmp(only, targets[i].name) != 0)
             continue;
         any = true;
-        struct tally tally = run_target(targets[i].name, targets[i].loops, targets[i].streams,
-                                        hsa);
+        targets[i].hsa = hsa;
+        struct tally tally = run_target(targets[i]);
         good &= summarise(targets[i].name, &tally);
     }
     if (!any)

@@ -23,7 +23,7 @@ struct tally {
 
 struct target {
     const char *name;       /* "gfx942" */
-    const char *loops, *streams; /* our own code objects */
+    const char *loops, *streams, *gemm; /* our own code objects */
     const char *hsa;        /* directory of third-party code objects, or NULL */
     bool gfx950;
     struct tally *tally;
@@ -39,11 +39,15 @@ void print_order(struct target *t, const char *id, const char *what, bool right)
 /* Ends the program with a sentence when a HIP call fails. */
 void check(hipError_t error, const char *what);
 
+/* Changes parameters of the model for the launches from now on; NULL: back to the tables. */
+void set_parameters(const char *parameters);
+
 /* Launches a kernel in time, with `bytes` of arguments, and returns its report. */
 struct hipsim_time_report launch(hipFunction_t function, const uint32_t grid[3], uint32_t block,
                                  void *args, size_t bytes);
 
 void calibrate_loops(struct target *t);     /* loops.c: 5.4 A and C on our own programs */
+void calibrate_products(struct target *t);  /* gemm.c: matrix products of public descriptions */
 void calibrate_streams(struct target *t);   /* streams.c: memory-bound programs, measured */
 void calibrate_attention(struct target *t); /* attention.c: section 3 and C3 on public kernels */
 

@@ -22,18 +22,6 @@ static const struct {
     {"relu", 1 << 23, 20.5},      {"relu", 1 << 24, 36.5},
 };
 
-static void set_parameters(const char *parameters)
-{
-    const struct hipsim_time_options time = {
-        .samples = 1, .samples_only = true, .parameters = parameters,
-    };
-    char why[200];
-    if (hipsim_time_enable(&time, why, sizeof(why)))
-        return;
-    fprintf(stderr, "calibrate: %s\n", why);
-    exit(2);
-}
-
 static void stream(hipModule_t module, size_t row)
 {
     hipFunction_t function;
