@@ -151,8 +151,8 @@ static void swizzles_are_told_apart(void **state)
 
 /*
  * GLUON gemm/gfx942 measured 14.00 and 13.33 LDS clocks per instruction with the swizzle (8,2,8), 8
- * with (8,1,8): reads take twice as long, 24 beside 8 writes and 32 beside 16. Lane l reads 16 bytes
- * of row l % 16 at l / 16, rows of 128 bytes.
+ * with (8,1,8): reads take twice as long, 24 beside 8 writes and 32 beside 16. Lane l reads 16
+ * bytes of row l % 16 at l / 16, rows of 128 bytes.
  */
 static void two_ways_take_twice(void **state)
 {

@@ -110,7 +110,7 @@ static void make_matrix(const struct time_params *p, enum gfx_target target, con
     op->nreads = 0;
     add_read(op, &in->src[0]);
     add_read(op, &in->src[1]);
-    if (starts(name, "v_smfmac_")) { /* accumulates into its destination; what it reads is an index */
+    if (starts(name, "v_smfmac_")) { /* accumulates into its destination; the third is an index */
         add_read(op, &in->src[2]);
         op->acc = op->writes;
     } else {
@@ -137,8 +137,8 @@ static void make_valu(const struct time_params *p, const struct inst *in, struct
         op->issue = (uint16_t)p->lane_swap_cycles;
     } else if (contains(name, "_f64")) {
         op->issue = (uint16_t)p->valu_f64_cycles;
-    } else if (starts(name, "v_mul_lo_u32") || starts(name, "v_mul_hi_") || starts(name, "v_mad_u64")
-               || starts(name, "v_mad_i64")) {
+    } else if (starts(name, "v_mul_lo_u32") || starts(name, "v_mul_hi_")
+               || starts(name, "v_mad_u64") || starts(name, "v_mad_i64")) {
         op->issue = (uint16_t)p->valu_mul32_cycles;
     }
 }
