@@ -237,48 +237,37 @@ static const uint32_t *prepare(const struct wave *w, const struct inst *in, unsi
     return rows;
 }
 
-/* clamp to [0, 1] and omod. A NaN clamps to 0 with DX10_CLAMP, else it stays. */
-static uint32_t modify32(uint32_t u, float scale, bool clamp, bool nan_to_zero)
+/* clamp to [0, 1] and omod, which turns -0 into +0. A NaN clamps to 0 with DX10_CLAMP, else it
+ * stays. */
+static inline uint32_t modify32(uint32_t u, float scale, bool clamp, bool nan_to_zero)
 {
-    float f = as_f32(u);
-    if (scale != 1.0f && !nan32(u)) {
-        f = f * scale;
-        u = f == 0 ? 0 : f32_bits(f); /* omod turns -0 into +0 */
-    }
-    if (clamp && nan32(u))
-        return nan_to_zero ? 0 : u;
-    if (clamp)
-        u = f > 0.0f ? (f < 1.0f ? u : 0x3f800000) : 0;
-    return u;
+    const bool nan = nan32(u);
+    const float f = as_f32(u) * scale;
+    const uint32_t scaled = f == 0 ? 0 : f32_bits(f);
+    const uint32_t r = (scale == 1.0f) | nan ? u : scaled;
+    const uint32_t bound = f > 0.0f ? (f < 1.0f ? r : 0x3f800000) : 0;
+    return clamp ? (nan & !nan_to_zero ? r : bound) : r;
 }
 
-static uint32_t modify16(uint32_t h, float scale, bool clamp, bool nan_to_zero,
-                         const struct wave *w)
+static inline uint32_t modify16(uint32_t h, float scale, bool clamp, bool nan_to_zero,
+                                enum rounding mode)
 {
-    double f = f16_to_f64(h);
-    if (scale != 1.0f && (h & 0x7fff) <= 0x7c00) {
-        f = f * (double)scale;
-        h = f == 0 ? 0 : f64_to_f16(f, round_f16_mode(w));
-    }
-    if (clamp && (h & 0x7fff) > 0x7c00)
-        return nan_to_zero ? 0 : h;
-    if (clamp)
-        h = f > 0.0 ? (f < 1.0 ? h : 0x3c00) : 0;
-    return h & 0xffff;
+    const bool nan = (h & 0x7fff) > 0x7c00;
+    const float f = f16_to_f32(h) * scale;
+    const uint32_t scaled = f == 0 ? 0 : f32_to_f16(f, mode);
+    const uint32_t r = (scale == 1.0f) | nan ? h : scaled;
+    const uint32_t bound = f > 0.0f ? (f < 1.0f ? r : 0x3c00) : 0;
+    return clamp ? (nan & !nan_to_zero ? r : bound) : r;
 }
 
-static uint64_t modify64(uint64_t u, double scale, bool clamp, bool nan_to_zero)
+static inline uint64_t modify64(uint64_t u, double scale, bool clamp, bool nan_to_zero)
 {
-    double f = as_f64(u);
-    if (scale != 1.0 && !nan64(u)) {
-        f = f * scale;
-        u = f == 0 ? 0 : f64_bits(f);
-    }
-    if (clamp && nan64(u))
-        return nan_to_zero ? 0 : u;
-    if (clamp)
-        u = f > 0.0 ? (f < 1.0 ? u : f64_bits(1.0)) : 0;
-    return u;
+    const bool nan = nan64(u);
+    const double f = as_f64(u) * scale;
+    const uint64_t scaled = f == 0 ? 0 : f64_bits(f);
+    const uint64_t r = (scale == 1.0) | nan ? u : scaled;
+    const uint64_t bound = f > 0.0 ? (f < 1.0 ? r : f64_bits(1.0)) : 0;
+    return clamp ? (nan & !nan_to_zero ? r : bound) : r;
 }
 
 /* The host's name of MODE's rounding of results of a type. */
@@ -302,27 +291,28 @@ static void modify_rows(const struct wave *w, const struct inst *in, uint32_t *d
     bool clamp = in->clamp, zero = w->mode & MODE_DX10_CLAMP;
     if (omod && TYPE_CLASS(type) != CLASS_F16) /* modify16() rounds by itself */
         fesetround(host_rounding(w, type));
-    for (unsigned i = 0; i < WAVE_LANES; i++) {
-        switch (TYPE_CLASS(type)) {
-        case CLASS_PK_F32:
-            d[WAVE_LANES + i] = modify32(d[WAVE_LANES + i], scale, clamp, zero);
-            /* fall through */
-        case CLASS_F32:
-            d[i] = modify32(d[i], scale, clamp, zero);
-            break;
-        case CLASS_PK_F16:
-            d[i] = modify16(d[i] & 0xffff, 1.0f, clamp, zero, w)
-                | modify16(d[i] >> 16, 1.0f, clamp, zero, w) << 16;
-            break;
-        case CLASS_F16:
-            d[i] = (d[i] & 0xffff0000) | modify16(d[i] & 0xffff, scale, clamp, zero, w);
-            break;
-        case CLASS_F64:
-            set_row64(d, i, modify64(row64(d, i), (double)scale, clamp, zero));
-            break;
-        default:
-            break;
-        }
+    switch (TYPE_CLASS(type)) {
+    case CLASS_PK_F32:
+        EACH_LANE d[WAVE_LANES + i] = modify32(d[WAVE_LANES + i], scale, clamp, zero);
+        /* fall through */
+    case CLASS_F32:
+        EACH_LANE d[i] = modify32(d[i], scale, clamp, zero);
+        break;
+    case CLASS_PK_F16:
+        EACH_LANE d[i] = modify16(d[i] & 0xffff, 1.0f, clamp, zero, ROUND_NEAREST)
+            | modify16(d[i] >> 16, 1.0f, clamp, zero, ROUND_NEAREST) << 16;
+        break;
+    case CLASS_F16: {
+        const enum rounding mode = round_f16_mode(w);
+        EACH_LANE d[i] = (d[i] & 0xffff0000)
+            | modify16(d[i] & 0xffff, scale, clamp, zero, mode);
+        break;
+    }
+    case CLASS_F64:
+        EACH_LANE set_row64(d, i, modify64(row64(d, i), (double)scale, clamp, zero));
+        break;
+    default:
+        break;
     }
     fesetround(FE_TONEAREST);
 }

@@ -14,6 +14,10 @@
 #include <math.h>
 #include <string.h>
 
+#if defined(__F16C__)
+#include <immintrin.h>
+#endif
+
 #include "tools/hipsim/exec.h"
 
 #define ISA_JOIN2(name, isa) name##_##isa
@@ -157,46 +161,6 @@ static inline enum rounding round_f16_mode(const struct wave *w)
     return (enum rounding)((w->mode >> 2 & 3) | (w->mode & MODE_FP16_OVFL ? ROUND_SATURATES : 0u));
 }
 
-/*
- * Drops `shift` low bits (1 .. 60) of a magnitude by the rounding mode. Like what follows it
- * keeps to 64-bit integers and selects, or the lane loops would not vectorise.
- */
-static inline uint64_t round_shift(uint64_t m, uint64_t shift, enum rounding mode,
-                                   uint64_t negative)
-{
-    uint64_t kept = m >> shift, guard = m >> (shift - 1);
-    uint64_t exact = kept << shift, sticky = (guard << (shift - 1)) != m;
-    unsigned way = mode & 3;
-    if (way == ROUND_NEAREST)
-        return kept + (guard & 1 & (sticky | kept));
-    if (way == ROUND_ZERO)
-        return kept;
-    uint64_t up = way == ROUND_UP ? negative ^ 1 : negative;
-    return kept + (up & (exact != m));
-}
-
-/*
- * The magnitude bits of |x| in a format with `mbits` of mantissa and the given exponent bias,
- * subnormals included; beyond the largest exponent the code just goes on counting, which is how the
- * callers see overflow. x is finite.
- */
-static inline uint64_t narrow_f64(double x, unsigned mbits, int bias, enum rounding mode)
-{
-    uint64_t u = f64_bits(x);
-    int64_t e = (int64_t)(u >> 52 & 0x7ff);
-    uint64_t m = u & ((UINT64_C(1) << 52) - 1);
-    m = e ? m | UINT64_C(1) << 52 : m;
-    e = e ? e : 1;
-    int64_t target = e - 1023 + bias;
-    int64_t below = 1 - target;
-    below = below > 0 ? below : 0;
-    target = target > 1 ? target : 1;
-    int64_t shift = (int64_t)(52 - mbits) + below;
-    shift = shift > 60 ? 60 : shift;
-    uint64_t r = round_shift(m, (uint64_t)shift, mode, u >> 63);
-    return r + ((uint64_t)(target - 1) << mbits);
-}
-
 /* Overflow under directed rounding, or with ROUND_SATURATES, stops at the largest finite number. */
 static inline bool overflow_is_inf(enum rounding mode, bool negative)
 {
@@ -220,22 +184,78 @@ static inline uint32_t f64_to_f16_nearest(double x)
     return (uint32_t)(u >> 48 & 0x8000) | (is_nan ? nan : r);
 }
 
-/* A NaN keeps sign and top payload bits and becomes quiet. */
-static inline uint32_t f64_to_f16(double x, enum rounding mode)
+/* The same from single precision. */
+static inline uint32_t f16_magnitude_nearest(float m)
 {
-    if (mode == ROUND_NEAREST)
-        return f64_to_f16_nearest(x);
-    const uint64_t big_positive = overflow_is_inf(mode, false) ? 0x7c00 : 0x7bff;
-    const uint64_t big_negative = overflow_is_inf(mode, true) ? 0x7c00 : 0x7bff;
-    uint64_t u = f64_bits(x);
-    uint64_t sign = u >> 48 & 0x8000;
-    uint64_t mag = u & INT64_MAX;
-    uint64_t r = narrow_f64(x, 10, 15, mode);
-    uint64_t big = sign ? big_negative : big_positive;
-    uint64_t v = (int64_t)r >= 0x7c00 ? big : r;
-    v = mag == UINT64_C(0x7ff0000000000000) ? 0x7c00 : v;
-    v = (int64_t)mag > INT64_C(0x7ff0000000000000) ? 0x7e00 | (u >> 42 & 0x1ff) : v;
-    return (uint32_t)(sign | v);
+    const float top = as_f32(f32_bits(m < 0x1p-14f ? 0x1p-14f : m) & 0x7f800000);
+    const float magic = top * 0x1.8p13f;
+    return f32_bits(((m + magic) - magic) * 0x1p-112f) >> 13;
+}
+
+/* Cut, and one up where that is inexact and rounding goes away from zero. */
+static inline uint32_t f16_magnitude_directed(float m, bool away)
+{
+    const uint32_t normal = (f32_bits(m) - (112u << 23)) >> 13;
+    const float in_units = m < 0x1p-14f ? m * 0x1p24f : 0.0f; /* of a subnormal's last bit */
+    const uint32_t r = m < 0x1p-14f ? (uint32_t)(int32_t)in_units : normal;
+    return r + (away & (f16_to_f32(r) < m));
+}
+
+/* A NaN keeps sign and top payload bits and becomes quiet. */
+static inline uint32_t f32_to_f16(float x, enum rounding mode)
+{
+    const uint32_t u = f32_bits(x), sign = u >> 16 & 0x8000;
+    const unsigned way = mode & 3;
+    float m = fabsf(x);
+    m = m < 0x1p16f ? m : 0x1p16f; /* which is infinity's code; NaNs come last */
+    uint32_t r = way == ROUND_NEAREST
+        ? f16_magnitude_nearest(m)
+        : f16_magnitude_directed(m, way == (sign ? ROUND_DOWN : ROUND_UP));
+    const uint32_t positive = overflow_is_inf(mode, false) ? 0x7c00 : 0x7bff;
+    const uint32_t negative = overflow_is_inf(mode, true) ? 0x7c00 : 0x7bff;
+    const uint32_t most = sign ? negative : positive;
+    r = r >= 0x7c00 ? most : r;
+    r = (u & 0x7fffffff) == 0x7f800000 ? 0x7c00 : r;
+    return sign | (nan32(u) ? 0x7e00 | (u >> 13 & 0x1ff) : r);
+}
+
+#define ROW_HALVES (2 * WAVE_LANES)
+
+/* A row as halves, low ones first; a NaN may become quiet. */
+static inline void widen_halves(const uint32_t *row, float *f)
+{
+#if defined(__AVX512F__)
+    for (unsigned i = 0; i < ROW_HALVES; i += 16)
+        _mm512_storeu_ps(f + i, _mm512_cvtph_ps(_mm256_loadu_si256((const void *)(row + i / 2))));
+#elif defined(__F16C__)
+    for (unsigned i = 0; i < ROW_HALVES; i += 8)
+        _mm256_storeu_ps(f + i, _mm256_cvtph_ps(_mm_loadu_si128((const void *)(row + i / 2))));
+#else
+    EACH_LANE {
+        f[2 * i] = f16_to_f32(row[i] & 0xffff);
+        f[2 * i + 1] = f16_to_f32(row[i] >> 16);
+    }
+#endif
+}
+
+/* The other way, rounded as f32_to_f16() does; `mode` is a constant where this is inlined. */
+static inline __attribute__((always_inline)) void narrow_halves(const float *f, uint32_t *row,
+                                                                const enum rounding mode)
+{
+#if defined(__F16C__)
+#define HOST_NARROW(mode, way) \
+    if (__builtin_constant_p(mode) && (mode) == ROUND_##way) { \
+        for (unsigned i = 0; i < ROW_HALVES; i += 8) \
+            _mm_storeu_si128((void *)(row + i / 2), \
+                             _mm256_cvtps_ph(_mm256_loadu_ps(f + i), HOST_##way)); \
+        return; \
+    }
+    enum { HOST_NEAREST = _MM_FROUND_TO_NEAREST_INT, HOST_ZERO = _MM_FROUND_TO_ZERO };
+    HOST_NARROW(mode, NEAREST)
+    HOST_NARROW(mode, ZERO)
+#undef HOST_NARROW
+#endif
+    EACH_LANE row[i] = f32_to_f16(f[2 * i], mode) | f32_to_f16(f[2 * i + 1], mode) << 16;
 }
 
 static inline uint32_t f32_to_bf16(float x)
@@ -257,6 +277,18 @@ static inline double add_to_odd(double a, double b)
     bool away = (error > 0) == (s > 0);
     u += step ? (away ? 1 : UINT64_MAX) : 0;
     return as_f64(u);
+}
+
+/* In single precision. Written with integers where comparisons would keep it from vectorising. */
+static inline float add_to_odd32(float a, float b)
+{
+    float s = a + b;
+    float bb = s - a;
+    float error = (a - (s - bb)) + (b - bb);
+    uint32_t u = f32_bits(s), against = (f32_bits(error) ^ u) >> 31;
+    uint32_t step = error != 0 ? ~u & 1 : 0;
+    step = fabsf(s) < INFINITY ? step : 0;
+    return as_f32(u + step - 2 * (step & against));
 }
 
 /* Integers that order like floats, -0 below +0; its own inverse on NaN-free values. */

@@ -36,13 +36,16 @@ static inline float narrow_decode(const struct narrow *f, uint32_t code)
     uint32_t m = mag & ((1u << f->mbits) - 1);
     float unit = as_f32((uint32_t)(127 + 1 - f->bias - (int)f->mbits) << 23);
     uint32_t normal = (uint32_t)(e - f->bias + 127) << 23 | m << (23 - f->mbits);
-    uint32_t u = e ? normal : f32_bits((float)(int)m * unit);
-    if (f->fnuz) {
-        u = mag == 0 && sign ? QUIET_NAN32 : u; /* whose sign ROCm's to_float() takes along */
+    const uint32_t subnormal = f32_bits((float)(int)m * unit);
+    uint32_t u = e ? normal : subnormal;
+    if (f->fnuz) { /* whose sign ROCm's to_float() takes along */
+        u = (mag | (sign ^ 1)) == 0 ? QUIET_NAN32 : u;
         return as_f32(u | sign << 31);
     }
-    if (!f->finite && mag > f->max)
-        u = mag == f->inf && f->inf != f->nan ? 0x7f800000 : QUIET_NAN32;
+    if (!f->finite) {
+        u = mag > f->max ? QUIET_NAN32 : u;
+        u = mag == f->inf && f->inf != f->nan ? 0x7f800000 : u;
+    }
     return as_f32(u | sign << 31);
 }
 
@@ -60,8 +63,8 @@ static inline uint32_t narrow_finish(const struct narrow *f, float x, uint64_t r
 }
 
 /*
- * Round to nearest even, by an addition as in f64_to_f16_nearest(). `saturate` is MODE.FP16_OVFL:
- * overflow gives the largest number.
+ * Round to nearest even, by an addition as in f16_magnitude_nearest(). `saturate` is
+ * MODE.FP16_OVFL: overflow gives the largest number.
  */
 static inline uint32_t narrow_encode(const struct narrow *f, float x, bool saturate)
 {

@@ -64,12 +64,6 @@ static inline uint32_t to_unorm(double a)
     return (uint32_t)(int32_t)((c * 65535.0 + 0x1.8p52) - 0x1.8p52) & 0xffff;
 }
 
-static inline uint32_t f32_to_f16(uint32_t u, enum rounding mode)
-{
-    uint32_t r = f64_to_f16((double)as_f32(u), mode);
-    return nan32(u) ? (u >> 16 & 0x8000) | 0x7e00 | (u >> 13 & 0x1ff) : r;
-}
-
 static inline uint32_t f16_widened(uint32_t h, uint32_t quiet)
 {
     uint32_t u = f32_bits(f16_to_f32(h));
@@ -98,7 +92,7 @@ CVT(f32_u32, d[i] = f32_bits((float)(int32_t)(s0[i] >> 16) * 65536.0f
 CVT(f32_f64, d[i] = f32_bits((float)A64))
 CVT(f64_f32, uint32_t u = s0[i]; uint64_t q = f64_bits((double)as_f32(u));
     set_row64(d, i, nan32(u) ? q | QUIET64 : q))
-CVT(f16_f32, d[i] = f32_to_f16(s0[i], mode))
+CVT(f16_f32, d[i] = f32_to_f16(A32, mode))
 CVT(f32_f16, d[i] = f16_widened(s0[i] & 0xffff, quiet32(x)))
 /* The sum is exact and MODE's rounding ignored (CDNA4 ISA, V_CVT_RPI_I32_F32). */
 CVT(rpi, d[i] = to_i32(floor((double)A32 + 0.5)))
@@ -109,8 +103,8 @@ CVT(ubyte0, d[i] = f32_bits((float)(int32_t)(s0[i] & 0xff)))
 CVT(ubyte1, d[i] = f32_bits((float)(int32_t)(s0[i] >> 8 & 0xff)))
 CVT(ubyte2, d[i] = f32_bits((float)(int32_t)(s0[i] >> 16 & 0xff)))
 CVT(ubyte3, d[i] = f32_bits((float)(int32_t)(s0[i] >> 24)))
-CVT(f16_u16, d[i] = f64_to_f16((double)(int32_t)(s0[i] & 0xffff), mode))
-CVT(f16_i16, d[i] = f64_to_f16((double)(int16_t)s0[i], mode))
+CVT(f16_u16, d[i] = f32_to_f16((float)(int32_t)(s0[i] & 0xffff), mode))
+CVT(f16_i16, d[i] = f32_to_f16((float)(int16_t)s0[i], mode))
 CVT(u16_f16, d[i] = to_range(half(s0, i), 0, 65535))
 CVT(i16_f16, d[i] = to_range(half(s0, i), -32768, 32767) & 0xffff)
 CVT(norm_i16_f16, d[i] = to_snorm(half(s0, i)))
@@ -119,9 +113,20 @@ CVT(pknorm_i16_f32, d[i] = to_snorm((double)A32) | to_snorm((double)B32) << 16)
 CVT(pknorm_u16_f32, d[i] = to_unorm((double)A32) | to_unorm((double)B32) << 16)
 CVT(pknorm_i16_f16, d[i] = to_snorm(half(s0, i)) | to_snorm(half(s1, i)) << 16)
 CVT(pknorm_u16_f16, d[i] = to_unorm(half(s0, i)) | to_unorm(half(s1, i)) << 16)
-CVT(pkrtz, d[i] = f32_to_f16(s0[i], ROUND_ZERO) | f32_to_f16(s1[i], ROUND_ZERO) << 16)
+
+static void k_pkrtz(struct lanes *x)
+{
+    const uint32_t *s0 = x->s[0], *s1 = x->s[1];
+    alignas(64) float both[ROW_HALVES];
+    EACH_LANE {
+        both[2 * i] = A32;
+        both[2 * i + 1] = B32;
+    }
+    narrow_halves(both, x->d, ROUND_ZERO);
+}
+
 CVT(pk_f16, const enum rounding nearest = saturate ? ROUND_SATURATES : ROUND_NEAREST;
-    d[i] = f32_to_f16(s0[i], nearest) | f32_to_f16(s1[i], nearest) << 16)
+    d[i] = f32_to_f16(A32, nearest) | f32_to_f16(B32, nearest) << 16)
 CVT(pk_u8, uint32_t at = 8 * (s1[i] & 3);
     d[i] = (s2[i] & ~(0xffu << at)) | rounded_u8((double)A32) << at)
 CVT(pk_bf16, d[i] = f32_to_bf16(A32) | f32_to_bf16(B32) << 16)

@@ -95,23 +95,17 @@ static inline uint32_t frexp_exp64(uint64_t u)
     return (uint32_t)(e ? e - 1022 : -1021 - (__builtin_clzll(mag) - 11));
 }
 
-static int clamp_exponent(int32_t e, int limit)
+static inline int clamp_exponent(int32_t e, int limit)
 {
     return e < -limit ? -limit : e > limit ? limit : e;
 }
 
-/* S0 * 2 ** S1, rounded once by MODE. */
-static inline uint32_t ldexp32(const struct wave *w, uint32_t u, int32_t e)
+/* S0 * 2 ** S1: exact in double, then rounded by the host's mode. */
+static inline uint32_t ldexp32(uint32_t u, int32_t e)
 {
-    if (nan32(u))
-        return u | QUIET32;
-    double wide = ldexp((double)as_f32(u), clamp_exponent(e, 600)); /* exact */
-    if ((u & 0x7fffffff) == 0 || (u & 0x7fffffff) == 0x7f800000)
-        return u;
-    enum rounding mode = round_f32_mode(w);
-    uint64_t r = narrow_f64(wide, 23, 127, mode);
-    uint32_t big = overflow_is_inf(mode, u >> 31) ? 0x7f800000 : 0x7f7fffff;
-    return (u & 0x80000000) | (r >= 0x7f800000 ? big : (uint32_t)r);
+    const int c = clamp_exponent(e, 600);
+    const double wide = (double)as_f32(u) * as_f64((uint64_t)(uint32_t)(1023 + c) << 52);
+    return nan32(u) ? u | QUIET32 : f32_bits((float)wide);
 }
 
 static inline uint64_t ldexp64(const struct wave *w, uint64_t u, int32_t e)
@@ -362,7 +356,7 @@ static inline int32_t pick(int32_t a, int32_t b, bool max)
 #define E1X(op, e) ROW_ENTRY(op, k_##op, ROW_NO_FLUSH, T_I32, T_F64)
 #define E2(op, fl, e) ROW_ENTRY(op, k_##op, fl, T_F64, T_F64, T_F64)
 #define E3(op, fl, e) ROW_ENTRY(op, k_##op, fl, T_F64, T_F64, T_F64, T_F64)
-#define L2(op, t, t0, t1, e) ROW_ENTRY(op, k_##op, 0, t, t0, t1)
+#define L2(op, t, t0, t1, e) ROW_ENTRY(op, k_##op, ROW_ROUNDS, t, t0, t1)
 #define L64(op, t, t0, t1, e) ROW_ENTRY(op, k_##op, ROW_ROUNDS, t, t0, t1)
 const struct op_row LOCAL(vop_float_rows)[] = {
 #include "tools/hipsim/vop_float.def"

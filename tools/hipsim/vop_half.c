@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * f16 arithmetic; the operations stand in vop_half.def. Sums and products of halves are exact in
- * double and a fused sum is kept to odd, so the one rounding at the end is the operation's own,
+ * f16 arithmetic in single precision; the operations stand in vop_half.def. Products of halves are
+ * exact there and sums are kept to odd, so the one rounding at the end is the operation's own,
  * whatever MODE asks for.
  */
 #include "tools/hipsim/lanes.h"
@@ -84,55 +84,78 @@ static inline uint32_t frexp_exp16(uint32_t h)
     return (uint32_t)(e ? e - 14 : -13 - (__builtin_clz(mag) - 21)) & 0xffff;
 }
 
-static inline double through_f16(double a, enum rounding mode)
+static inline float through_f16(float a, enum rounding mode)
 {
-    return f16_to_f64(f64_to_f16(a, mode));
+    return f16_to_f32(f32_to_f16(a, mode));
 }
 
 /* An exact sum of zero from addends of unlike signs is -0 when rounding down (IEEE 754, 6.3). */
-static inline double signed_zero(double sum, double a, double b, enum rounding mode)
+static inline float signed_zero(float sum, float a, float b, enum rounding mode)
 {
-    return mode == ROUND_DOWN && sum == 0 && signbit(a) != signbit(b) ? -0.0 : sum;
+    return mode == ROUND_DOWN && sum == 0 && signbit(a) != signbit(b) ? -0.0f : sum;
 }
 
-static inline double fused(double product, double c, enum rounding mode)
+/* Of halves: 24 bits are so many that rounding twice to nearest is as good as once. */
+static inline float sum16(float a, float b, enum rounding mode)
 {
-    return signed_zero(add_to_odd(product, c), product, c, mode);
+    return signed_zero(mode == ROUND_NEAREST ? a + b : add_to_odd32(a, b), a, b, mode);
 }
 
-static inline double unfused(double product, double c, enum rounding mode)
+static inline float fused(float product, float c, enum rounding mode)
 {
-    double p = through_f16(product, mode);
-    return signed_zero(p + c, p, c, mode);
+    return signed_zero(add_to_odd32(product, c), product, c, mode);
 }
 
-static inline double nearest_even(double a)
+static inline float unfused(float product, float c, enum rounding mode)
 {
-    double r = copysign((fabs(a) + 0x1p52) - 0x1p52, a);
-    return fabs(a) < 0x1p52 ? r : a;
+    return sum16(through_f16(product, mode), c, mode);
 }
 
-static inline double fract16(double a)
+static inline float nearest_even(float a)
 {
-    double r = a - floor(a);
-    r = r == 0 ? 0.0 : r;
-    return r > 0x1.ffcp-1 ? 0x1.ffcp-1 : r; /* stays below 1 when rounded */
+    float r = copysignf((fabsf(a) + 0x1p23f) - 0x1p23f, a);
+    return fabsf(a) < 0x1p23f ? r : a;
 }
 
-static inline double scale_f16(double a, int e)
+static inline float fract16(float a)
+{
+    float r = a - floorf(a);
+    r = r == 0 ? 0.0f : r;
+    return r > 0x1.ffcp-1f ? 0x1.ffcp-1f : r; /* stays below 1 when rounded */
+}
+
+/* Exact: the smallest half is 2^-24. */
+static inline float scale_f16(float a, int e)
 {
     e = e < -100 ? -100 : e > 100 ? 100 : e;
-    return a * as_f64((uint64_t)(1023 + e) << 52);
+    return a * as_f32((uint32_t)(127 + e) << 23);
 }
 
 /* The NaN that a half operation delivers, as fix_nan32() has it; `product` is that of a and b. */
-static inline uint32_t pick_nan16(uint32_t r, uint32_t a, uint32_t b, uint32_t c, double product,
+static inline uint32_t pick_nan16(uint32_t r, uint32_t a, uint32_t b, uint32_t c, float product,
                                   uint32_t quiet)
 {
     uint32_t n = nan16(c) & (product == product) ? c | quiet : DEFAULT_NAN16;
     n = nan16(b) ? b | quiet : n;
     n = nan16(a) ? a | quiet : n;
     return nan16(r) ? n : r;
+}
+
+/* The results and the sources of which some are NaN, in both halves of a row. */
+static __attribute__((noinline)) void fix_nan16(struct lanes *x, unsigned nsrc)
+{
+    const uint32_t quiet = quiet16(x);
+    for (unsigned i = 0; i < WAVE_LANES; i++) {
+        uint32_t r = 0;
+        for (unsigned shift = 0; shift < 32; shift += 16) {
+            const uint32_t a = x->s[0][i] >> shift & 0xffff;
+            const uint32_t b = nsrc > 1 ? x->s[1][i] >> shift & 0xffff : 0;
+            const uint32_t c = nsrc > 2 ? x->s[2][i] >> shift & 0xffff : 0;
+            const float product = f16_to_f32(a) * f16_to_f32(b);
+            r |= pick_nan16(x->d[i] >> shift & 0xffff, a, b, c, product, quiet) << shift;
+        }
+        x->d[i] = r;
+    }
 }
 
 #define HEAD(op) \
@@ -147,46 +170,40 @@ static inline uint32_t pick_nan16(uint32_t r, uint32_t a, uint32_t b, uint32_t c
 /* One half: `sh` is where it lies in the sources. */
 #define HALF(name, k, sh) \
     uint32_t name##_bits = s##k[i] >> (sh) & 0xffff; \
-    double name = f16_to_f64(name##_bits);
+    float name = f16_to_f32(name##_bits);
 #define RAW(name, k, sh) uint32_t name = s##k[i] >> (sh) & 0xffff;
 
-#define ROUNDED(e, b_bits, c_bits, product) \
-    pick_nan16(f64_to_f16(e, mode), a_bits, b_bits, c_bits, product, quiet)
-#define H1(op, fl, e) HEAD(op) EACH_LANE { HALF(a, 0, 0) d[i] = ROUNDED(e, 0, 0, 0.0); } }
-#define H2(op, fl, e) \
-    HEAD(op) EACH_LANE { HALF(a, 0, 0) HALF(b, 1, 0) d[i] = ROUNDED(e, b_bits, 0, 0.0); } }
-#define H3(op, fl, e) \
+/* The same expression for both halves of the rows, of which `keep` are the result. */
+#define FLOAT_KERNEL(op, n, keep, e) \
     HEAD(op) \
-    EACH_LANE { \
-        HALF(a, 0, 0) HALF(b, 1, 0) HALF(c, 2, 0) \
-        d[i] = ROUNDED(e, b_bits, c_bits, a * b); \
-    } }
+        alignas(64) float f[3][ROW_HALVES], r[ROW_HALVES]; \
+        uint32_t nan = 0; \
+        for (unsigned k = 0; k < n; k++) \
+            widen_halves(x->s[k], f[k]); \
+        for (unsigned i = 0; i < ROW_HALVES; i++) { \
+            const float a = f[0][i], b = n > 1 ? f[1][i] : 0, c = n > 2 ? f[2][i] : 0; \
+            (void)b, (void)c; \
+            r[i] = e; \
+            nan |= r[i] != r[i] ? 1 : 0; \
+        } \
+        narrow_halves(r, d, mode); \
+        if (nan) \
+            fix_nan16(x, n); \
+        if (keep != UINT32_MAX) \
+            EACH_LANE d[i] &= keep; \
+    }
+#define H1(op, fl, e) FLOAT_KERNEL(op, 1, 0xffff, e)
+#define H2(op, fl, e) FLOAT_KERNEL(op, 2, 0xffff, e)
+#define H3(op, fl, e) FLOAT_KERNEL(op, 3, 0xffff, e)
+#define PH2(op, fl, e) FLOAT_KERNEL(op, 2, UINT32_MAX, e)
+#define PH3(op, fl, e) FLOAT_KERNEL(op, 3, UINT32_MAX, e)
 #define HK(op, at, e) H3(op, 0, e)
 #define HX(op, t, t0, t1, e) \
     HEAD(op) \
-    EACH_LANE { HALF(a, 0, 0) RAW(b, 1, 0) d[i] = pick_nan16(e, a_bits, 0, 0, 0.0, quiet); } }
+    EACH_LANE { HALF(a, 0, 0) RAW(b, 1, 0) d[i] = pick_nan16(e, a_bits, 0, 0, 0.0f, quiet); } }
 #define G1(op, t, e) HEAD(op) EACH_LANE { RAW(a, 0, 0) d[i] = e; } }
 #define G2(op, fl, e) HEAD(op) EACH_LANE { RAW(a, 0, 0) RAW(b, 1, 0) d[i] = e; } }
 #define G3(op, fl, e) HEAD(op) EACH_LANE { RAW(a, 0, 0) RAW(b, 1, 0) RAW(c, 2, 0) d[i] = e; } }
-#define PH2(op, fl, e) \
-    HEAD(op) \
-    EACH_LANE { \
-        uint32_t low, high; \
-        { HALF(a, 0, 0) HALF(b, 1, 0) low = ROUNDED(e, b_bits, 0, 0.0); } \
-        { HALF(a, 0, 16) HALF(b, 1, 16) high = ROUNDED(e, b_bits, 0, 0.0); } \
-        d[i] = low | high << 16; \
-    } }
-#define PH3(op, fl, e) \
-    HEAD(op) \
-    EACH_LANE { \
-        uint32_t low, high; \
-        { HALF(a, 0, 0) HALF(b, 1, 0) HALF(c, 2, 0) low = ROUNDED(e, b_bits, c_bits, a * b); } \
-        { \
-            HALF(a, 0, 16) HALF(b, 1, 16) HALF(c, 2, 16) \
-            high = ROUNDED(e, b_bits, c_bits, a * b); \
-        } \
-        d[i] = low | high << 16; \
-    } }
 #define PG2(op, fl, e) \
     HEAD(op) \
     EACH_LANE { \

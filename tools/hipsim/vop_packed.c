@@ -148,9 +148,9 @@ static void mix_half(struct lanes *x, bool high)
     bool flush = !(x->w->mode & 0x80);
     enum rounding mode = round_f16_mode(x->w);
     mix(x, r);
-    fesetround(FE_TONEAREST); /* f64_to_f16() rounds by itself */
+    fesetround(FE_TONEAREST); /* f32_to_f16() rounds by itself */
     for (unsigned i = 0; i < WAVE_LANES; i++) {
-        uint32_t h = f64_to_f16((double)as_f32(r[i]), mode);
+        uint32_t h = f32_to_f16(as_f32(r[i]), mode);
         bool nan = (h & 0x7fff) > 0x7c00;
         if (clamp && nan)
             h = zero ? 0 : h;

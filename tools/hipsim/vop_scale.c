@@ -34,7 +34,7 @@ static inline void wide_put(uint32_t *rows, unsigned i, unsigned e, enum wide_ty
         rows[e * WAVE_LANES + i] = f32_bits(v);
         return;
     }
-    uint32_t h = t == WIDE_F16 ? f64_to_f16((double)v, ROUND_NEAREST) : f32_to_bf16(v);
+    uint32_t h = t == WIDE_F16 ? f32_to_f16(v, ROUND_NEAREST) : f32_to_bf16(v);
     uint32_t *row = &rows[e / 2 * WAVE_LANES + i];
     *row = e & 1 ? (*row & 0xffff) | h << 16 : (*row & 0xffff0000) | h;
 }
@@ -136,7 +136,7 @@ static void k_widen_one(struct lanes *x)
             continue;
         }
         uint32_t r = x->s[3][i];
-        put_bits(&r, x->in->op_sel & 8 ? 16 : 0, 16, f64_to_f16((double)v, ROUND_NEAREST));
+        put_bits(&r, x->in->op_sel & 8 ? 16 : 0, 16, f32_to_f16(v, ROUND_NEAREST));
         x->d[i] = r;
     }
 }
