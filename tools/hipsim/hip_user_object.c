@@ -43,16 +43,17 @@ static bool add(struct hipUserObject *user, uint64_t count)
     return alive;
 }
 
-/* The last reference ends the object. False if there are not that many. */
+/* The last reference ends the object. As in AMD's library more may be dropped than there are. */
 static bool drop(struct hipUserObject *user, uint64_t count)
 {
     pthread_mutex_lock(&counts);
-    const bool enough = user->count >= count;
-    const bool last = enough && (user->count -= count) == 0;
+    const bool alive = user->count > 0;
+    user->count -= count < user->count ? count : user->count;
+    const bool last = alive && user->count == 0;
     pthread_mutex_unlock(&counts);
     if (last)
         hip_object_remove(user, HIP_USER_OBJECT);
-    return enough;
+    return alive;
 }
 
 /* -- what graphs hold -------------------------------------------------------------------------- */
@@ -127,19 +128,19 @@ static hipError_t graph_release(hipGraph_t handle, hipUserObject_t user_handle, 
 {
     struct ihipGraph *graph = hip_object_get(handle, HIP_GRAPH);
     struct hipUserObject *user = hip_object_get(user_handle, HIP_USER_OBJECT);
-    struct hip_user_reference *have = NULL;
-    bool ok = false;
+    uint64_t dropped = 0;
+    const bool ok = graph && user_handle && count > 0;
 
-    if (graph && user && count > 0) {
+    if (ok && user) {
         hip_graph_lock();
-        have = find(graph->objects, user);
-        ok = have && have->count >= count;
-        if (ok)
-            have->count -= count;
+        struct hip_user_reference *have = find(graph->objects, user);
+        dropped = !have ? 0 : have->count < count ? have->count : count;
+        if (have)
+            have->count -= dropped;
         hip_graph_unlock();
     }
-    if (ok)
-        drop(user, count);
+    if (dropped)
+        drop(user, dropped);
     hip_object_put(graph);
     hip_object_put(user);
     return ok ? hipSuccess : hipErrorInvalidValue;
@@ -159,7 +160,7 @@ hipError_t hipGraphReleaseUserObject(hipGraph_t graph, hipUserObject_t object,
 static hipError_t create(hipUserObject_t *handle, void *resource, hipHostFn_t end, unsigned count,
                          unsigned flags)
 {
-    if (!handle || !resource || !end || count == 0 || count > INT_MAX ||
+    if (!handle || !end || count == 0 || count > INT_MAX ||
         flags != NO_DESTRUCTOR_SYNC)
         return hipErrorInvalidValue;
     struct hipUserObject *user = calloc(1, sizeof *user);
@@ -179,15 +180,16 @@ HIP_EXPORT hipError_t hipUserObjectCreate(hipUserObject_t *object, void *resourc
     return HIP_CALL(hipUserObjectCreate, create(object, resource, end, count, flags));
 }
 
-/* Retains or releases. */
+/* Retains or releases. An object that has ended is none to complain about. */
 static hipError_t change(hipUserObject_t handle, unsigned count,
                          bool (*how)(struct hipUserObject *user, uint64_t count))
 {
     struct hipUserObject *user = hip_object_get(handle, HIP_USER_OBJECT);
-    const bool ok = user && count > 0 && count <= INT_MAX && how(user, count);
 
+    if (user && count > 0 && count <= INT_MAX)
+        how(user, count);
     hip_object_put(user);
-    return ok ? hipSuccess : hipErrorInvalidValue;
+    return handle && count > 0 && count <= INT_MAX ? hipSuccess : hipErrorInvalidValue;
 }
 
 HIP_EXPORT hipError_t hipUserObjectRetain(hipUserObject_t object, unsigned int count)

@@ -24,6 +24,7 @@ struct ihipMemGenericAllocationHandle {
     uint64_t offset; /* in the file */
     unsigned handles; /* given out and not released; guarded by all.lock, as is what follows */
     bool mapped_before;
+    bool is_old; /* described in HIP 5's layout */
 };
 
 typedef struct ihipMemGenericAllocationHandle memory;
@@ -41,6 +42,8 @@ static struct {
     struct mapping *mappings;
 } all = {.lock = PTHREAD_MUTEX_INITIALIZER, .file = -1};
 
+#define RECOMMENDED (UINT64_C(2) << 20) /* what the hardware's large pages cover */
+
 /* The properties as HIP 6 lays them out; HIP 5 has other fields first, in other widths. */
 struct properties {
     int type, handle_type;
@@ -54,24 +57,26 @@ static bool is_whole(uint64_t size)
     return size > 0 && size % HIPSIM_MEM_GRANULE == 0;
 }
 
-static hipError_t not_whole(const char *what, uint64_t size)
+static hipError_t not_whole(hipError_t error, const char *what, uint64_t size)
 {
-    return hip_fail(hipErrorInvalidValue, "%s of %llu bytes is no multiple of the granularity, "
+    return hip_fail(error, "%s of %llu bytes is no multiple of the granularity, "
                     "%llu", what, (unsigned long long)size,
                     (unsigned long long)HIPSIM_MEM_GRANULE);
 }
 
 /* The device that the properties name: pinned memory there is the only kind. */
-static struct hip_device *device_of(const void *given)
+static struct hip_device *device_of(const void *given, bool *is_old)
 {
     const struct properties *recent = given;
     const hipMemAllocationProp *old = given;
 
     if (!given)
         return NULL;
+    *is_old = false;
     if (recent->type == hipMemAllocationTypePinned &&
         recent->location.type == hipMemLocationTypeDevice)
         return hip_device(recent->location.id);
+    *is_old = true;
     if (old->type == hipMemAllocationTypePinned && old->location.type == hipMemLocationTypeDevice)
         return hip_device(old->location.id);
     return NULL;
@@ -88,10 +93,11 @@ static hipError_t reserve(void **pointer, size_t size, size_t alignment, unsigne
     if (!device)
         return hipErrorNoDevice;
     if (!is_whole(size))
-        return not_whole("a reservation", size);
+        return not_whole(hipErrorOutOfMemory, "a reservation", size);
+    const uint64_t least = size < RECOMMENDED ? HIPSIM_MEM_GRANULE : RECOMMENDED;
     const struct hipsim_mem_request request = {
         .size = size,
-        .alignment = alignment < HIPSIM_MEM_GRANULE ? HIPSIM_MEM_GRANULE : alignment,
+        .alignment = alignment < least ? least : alignment,
         .kind = HIPSIM_MEM_RESERVED,
         .device = (unsigned)device->ordinal,
     };
@@ -187,14 +193,15 @@ static bool extend(uint64_t size, uint64_t *offset)
 static hipError_t create(memory **handle, size_t size, const void *properties,
                          unsigned long long flags)
 {
-    struct hip_device *device = device_of(properties);
+    bool is_old;
+    struct hip_device *device = device_of(properties, &is_old);
 
     if (!handle || flags)
         return hipErrorInvalidValue;
     if (!device)
         return hip_fail(hipErrorInvalidValue, "the properties name no pinned memory of a device");
     if (!is_whole(size))
-        return not_whole("memory", size);
+        return not_whole(hipErrorInvalidValue, "memory", size);
     const uint64_t used = hipsim_mem_in_use((unsigned)device->ordinal);
     if (used > device->memory_bytes || size > device->memory_bytes - used)
         return hipErrorOutOfMemory;
@@ -210,6 +217,7 @@ static hipError_t create(memory **handle, size_t size, const void *properties,
     m->device = device;
     m->size = size;
     m->handles = 1;
+    m->is_old = is_old;
     hipsim_mem_account((unsigned)device->ordinal, (int64_t)size);
     hip_object_add(&m->object, HIP_MEMORY, destroy_memory);
     *handle = m;
@@ -246,9 +254,12 @@ HIP_EXPORT hipError_t hipMemRelease(hipMemGenericAllocationHandle_t handle)
 
 static hipError_t granularity(size_t *bytes, const void *properties, unsigned option)
 {
-    if (!bytes || option > hipMemAllocationGranularityRecommended || !device_of(properties))
+    bool is_old;
+
+    if (!bytes || option > hipMemAllocationGranularityRecommended ||
+        !device_of(properties, &is_old))
         return hipErrorInvalidValue;
-    *bytes = HIPSIM_MEM_GRANULE;
+    *bytes = option == hipMemAllocationGranularityRecommended ? RECOMMENDED : HIPSIM_MEM_GRANULE;
     return hipSuccess;
 }
 
@@ -266,7 +277,7 @@ static hipError_t get_properties(hipMemAllocationProp *to, hipMemGenericAllocati
     if (!m)
         return hipErrorInvalidValue;
     const hipMemLocation location = {hipMemLocationTypeDevice, m->device->ordinal};
-    if (hip_options().hip >= 6) {
+    if (!m->is_old) {
         const struct properties recent = {.type = hipMemAllocationTypePinned,
                                           .location = location};
         memcpy(to, &recent, sizeof recent);
@@ -331,7 +342,9 @@ static hipError_t map(void *pointer, size_t size, size_t offset,
     if (offset || flags) {
         error = hip_fail(error, "offset and flags must be 0");
     } else if (!is_whole(size) || size > m->size) {
-        error = not_whole(size > m->size ? "more than there is: a mapping" : "a mapping", size);
+        error = hip_fail(error, "a mapping of %zu bytes: the memory has %llu, in granules of %llu",
+                         size, (unsigned long long)m->size,
+                         (unsigned long long)HIPSIM_MEM_GRANULE);
     } else {
         pthread_mutex_lock(&all.lock);
         error = map_locked((uintptr_t)pointer, size, m);

@@ -44,7 +44,7 @@ enum hipsim_mem_state {
 };
 
 /* What reservations are permitted in. */
-#define HIPSIM_MEM_GRANULE (UINT64_C(2) << 20)
+#define HIPSIM_MEM_GRANULE UINT64_C(4096)
 
 struct hipsim_mem_slot {
     uint64_t base;          /* first byte; constant once published */

@@ -235,22 +235,25 @@ static void user_objects(void)
     HIP(hipGraphCreate(&graph, 0));
     HIP(retain(object, 2));
     HIP(release(object, 1));
-    EXPECT(hipErrorInvalidValue, release(object, 3)); // there are two
     HIP(give(graph, object, 1, 1));                   // of which one goes to the graph
     HIP(release(object, 1));
-    EXPECT(hipErrorInvalidValue, take(graph, object, 2));
+    EXPECT(hipErrorInvalidValue, take(graph, object, 0));
     HIP(hipGraphClone(&copy, graph));
     HIP(instantiate(&exec, graph, &parameters));
     CHECK(parameters.result == 0);
     HIP(flags_of(exec, &flags));
     CHECK(flags == 8);
-    HIP(take(graph, object, 1));
+    HIP(take(graph, object, 2)); // it holds one
     HIP(hipGraphDestroy(graph));
     HIP(hipGraphDestroy(copy));
     CHECK(ended == 0);
     HIP(hipGraphExecDestroy(exec));
     CHECK(ended == 1);
-    EXPECT(hipErrorInvalidValue, release(object, 1));
+    HIP(release(object, 1));
+    EXPECT(hipErrorInvalidValue, release(NULL, 1));
+    HIP(make(&object, &one, end_of_object, 2, 1));
+    HIP(release(object, 3)); // there are two
+    CHECK(ended == 2);
 }
 
 static void memory(void)

@@ -2,6 +2,7 @@
 // Reserved addresses, created memory, and one mapped into the other, as allocators that grow in
 // place and engines that put their weights to sleep do it.
 #include "check.h"
+#include <string.h>
 
 __global__ void fill(int *p, int n, int value)
 {
@@ -61,7 +62,7 @@ static void grows_in_place(void)
     fill<<<1, 64>>>(at_end, 64, 5); // across both
     HIP(hipDeviceSynchronize());
     CHECK(read(at_end) == 5 && read(at_end + 63) == 68);
-    EXPECT(hipErrorInvalidValue, hipMemUnmap(base, granule / 2));
+    EXPECT(hipErrorInvalidValue, hipMemUnmap(base, 3 * granule));
     EXPECT(hipErrorInvalidValue, hipMemAddressFree(base, 4 * granule));
     HIP(hipMemUnmap(base, 2 * granule));
     fill_fails((int *)base);
@@ -138,17 +139,29 @@ static void bad_arguments(void)
 {
     void *base;
     hipMemGenericAllocationHandle_t memory;
-    EXPECT(hipErrorInvalidValue, hipMemAddressReserve(&base, granule - 1, 0, NULL, 0));
+    EXPECT(hipErrorOutOfMemory, hipMemAddressReserve(&base, granule - 1, 0, NULL, 0));
     EXPECT(hipErrorInvalidValue, hipMemAddressReserve(&base, granule, 3, NULL, 0));
     EXPECT(hipErrorOutOfMemory, hipMemAddressReserve(&base, (size_t)1 << 62, 0, NULL, 0));
-    EXPECT(hipErrorInvalidValue, hipMemCreate(&memory, granule + 1, &properties, 0));
+    EXPECT(hipErrorInvalidValue, hipMemCreate(&memory, granule + 512, &properties, 0));
     EXPECT(hipErrorInvalidValue, hipMemCreate(&memory, granule, NULL, 0));
+    hipMemAllocationProp got;
+    memory = create(granule);
+    HIP(hipMemGetAllocationPropertiesFromHandle(&got, memory));
+    CHECK(got.type == properties.type && got.location.id == 0);
+    HIP(hipMemRelease(memory));
+    // As HIP 6 lays the properties out: type, kind of handle, place.
+    const int recent[8] = {hipMemAllocationTypePinned, 0, hipMemLocationTypeDevice, 0};
+    int recent_got[8] = {};
+    HIP(hipMemCreate(&memory, granule, (const hipMemAllocationProp *)recent, 0));
+    HIP(hipMemGetAllocationPropertiesFromHandle((hipMemAllocationProp *)recent_got, memory));
+    CHECK(memcmp(recent, recent_got, sizeof recent) == 0);
+    HIP(hipMemRelease(memory));
     EXPECT(hipErrorOutOfMemory, hipMemCreate(&memory, (size_t)1 << 62, &properties, 0));
     HIP(hipMemAddressReserve(&base, granule, 8 * granule, NULL, 0));
     CHECK((size_t)base % (8 * granule) == 0);
     memory = create(granule);
     EXPECT(hipErrorInvalidValue, hipMemMap(base, 2 * granule, 0, memory, 0));
-    EXPECT(hipErrorInvalidValue, hipMemMap((char *)base + 4096, granule, 0, memory, 0));
+    EXPECT(hipErrorInvalidValue, hipMemMap((char *)base + 512, granule, 0, memory, 0));
     EXPECT(hipErrorInvalidValue, hipMemSetAccess(base, granule, &full, 1));
     HIP(hipMemMap(base, granule, 0, memory, 0));
     EXPECT(hipErrorInvalidValue, hipMemMap(base, granule, 0, memory, 0));
@@ -163,11 +176,14 @@ int main()
 {
     properties.type = hipMemAllocationTypePinned;
     properties.location = full.location;
-    HIP(hipMemGetAllocationGranularity(&granule, &properties,
-                                       hipMemAllocationGranularityRecommended));
-    grows_in_place();
-    bytes_follow_the_memory();
-    access_and_initialisation_are_checked();
-    bad_arguments();
+    for (int option = hipMemAllocationGranularityMinimum;
+         option <= hipMemAllocationGranularityRecommended; option++) {
+        HIP(hipMemGetAllocationGranularity(&granule, &properties,
+                                           (hipMemAllocationGranularity_flags)option));
+        grows_in_place();
+        bytes_follow_the_memory();
+        access_and_initialisation_are_checked();
+        bad_arguments();
+    }
     return 0;
 }
