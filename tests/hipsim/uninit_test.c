@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Undefined values: what a store to global memory may carry along, and what it may not. */
+#include <stdio.h>
+
 #include "tests/hipsim/device.h"
 
 /* s[2:3] is memory that holds zeros but for its second half, which was never written; v10 is 8
@@ -124,6 +126,97 @@ static void copies_of_padding_stay_undefined(void **state)
            USE("4"));
 }
 
+/* s4 is 0xffff; the second line completes what the first one leaves half defined. */
+static void halves_make_a_whole(void **state)
+{
+    static const char *const pairs[][2] = {
+        {"v_bfi_b32 v4, s4, v10, v1\n", "v_lshlrev_b32 v5, 16, v10\nv_bfi_b32 v4, s4, v4, v5\n"},
+        {"v_bfi_b32 v4, s4, v1, v10\n", "v_bfi_b32 v4, s4, v10, v4\n"},
+        {"v_lshl_or_b32 v4, v1, 16, v10\n",
+         "v_and_b32 v4, 0xffff, v4\nv_lshl_or_b32 v4, v10, 16, v4\n"},
+        {"v_alignbit_b32 v4, v10, v1, 16\n",
+         "v_lshrrev_b32 v4, 16, v4\nv_alignbit_b32 v4, v4, v10, 16\n"},
+        {"v_alignbyte_b32 v4, v10, v1, 1\n", "v_and_or_b32 v4, v4, s5, v10\n"},
+        {"v_perm_b32 v4, v1, v10, s6\n", "v_perm_b32 v4, v10, v4, s6\n"},
+        {"v_and_or_b32 v4, v1, s5, v11\n", "v_bfi_b32 v4, s5, v10, v4\n"},
+        {"v_pack_b32_f16 v4, v1, v10\n", "v_bfi_b32 v4, s4, v10, v4\n"},
+        {"v_or3_b32 v4, v1, v10, v10\n", "v_and_b32 v4, 0, v4\n"},
+        {"v_mov_b32_sdwa v1, v10 dst_sel:WORD_1 dst_unused:UNUSED_PRESERVE src0_sel:WORD_0\n"
+         "v_mov_b32 v4, v1\n",
+         "v_mov_b32_sdwa v4, v10 dst_sel:WORD_0 dst_unused:UNUSED_PRESERVE src0_sel:WORD_0\n"},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof(pairs) / sizeof(pairs[0]); i++) {
+        char bad[512], good[512];
+        const char *masks = "s_mov_b32 s4, 0xffff\ns_mov_b32 s5, 0xff000000\n"
+                            "s_mov_b32 s6, 0x07060100\nv_and_b32 v11, 0xffffff, v10\n";
+        snprintf(bad, sizeof(bad), "%s%s" STORE1("v4"), masks, pairs[i][0]);
+        snprintf(good, sizeof(good), "%s%s%s" STORE1("v4"), masks, pairs[i][0], pairs[i][1]);
+        expect(bad, good);
+    }
+}
+
+#define BRANCH_ON(v) "v_cmp_eq_u32 vcc, 0, " v "\ns_cbranch_vccz out\nout:"
+
+/* Bits that nobody looks at; the zeros of a mask are no data. */
+static void bits_that_count(void **state)
+{
+    (void)state;
+#define FLAGS "v_and_b32 v4, 0xff00, v1\nv_or_b32 v4, 1, v4\n"
+    expect(FLAGS "v_and_b32 v4, 0x101, v4\n" BRANCH_ON("v4"),
+           FLAGS "v_and_b32 v4, 0x81, v4\n" BRANCH_ON("v4"));
+    expect(FLAGS "v_bfe_u32 v4, v4, 8, 1\n" BRANCH_ON("v4"),
+           FLAGS "v_bfe_u32 v4, v4, 0, 1\n" BRANCH_ON("v4"));
+    expect("v_and_b32 v4, 0xff, v1\n" STORE1("v4"), "v_and_b32 v4, 0xff, v10\n" STORE1("v4"));
+    expect("v_and_b32 v4, 63, v1\nv_lshlrev_b32 v4, 2, v4\nglobal_load_dword v5, v4, s[2:3]\n",
+           "v_and_b32 v4, 0, v1\nv_lshlrev_b32 v4, 2, v4\nglobal_load_dword v5, v4, s[2:3]\n");
+    expect("v_or_b32 v4, v1, v10\n" STORE1("v4"), "v_or_b32 v4, -1, v1\n" STORE1("v4"));
+    expect("v_lshlrev_b32 v4, v1, v10\n" STORE1("v4"), "v_lshlrev_b32 v4, 31, v10\n" STORE1("v4"));
+    expect("v_lshrrev_b32 v4, 8, v1\nglobal_store_byte v10, v4, s[2:3]\n" WAIT,
+           "v_bfe_u32 v4, v1, 8, 0\nglobal_store_byte v10, v4, s[2:3]\n" WAIT);
+    expect("s_mov_b64 vcc, 0\nv_cndmask_b32 v4, v1, v10, vcc\n" STORE1("v4"),
+           "s_mov_b64 vcc, -1\nv_cndmask_b32 v4, v1, v10, vcc\n" STORE1("v4"));
+}
+
+/* Of a dword one byte has been written: compilers load all of it and use that one. */
+static void bytes_of_a_dword(void **state)
+{
+    (void)state;
+#define LOAD_BYTES "global_store_byte v10, v10, s[2:3] offset:2049\n" WAIT \
+    "global_load_dword v4, v10, s[2:3] offset:2048\n" WAIT
+    expect(LOAD_BYTES "v_bfe_u32 v4, v4, 16, 8\n" BRANCH_ON("v4"),
+           LOAD_BYTES "v_bfe_u32 v4, v4, 8, 8\n" BRANCH_ON("v4"));
+    expect(LOAD_BYTES "v_cvt_f32_ubyte0 v4, v4\n" STORE1("v4"),
+           LOAD_BYTES "v_cvt_f32_ubyte1 v4, v4\n" STORE1("v4"));
+    expect(LOAD_BYTES "global_store_byte v10, v4, s[2:3]\n" WAIT,
+           LOAD_BYTES "v_lshrrev_b32 v4, 8, v4\nglobal_store_byte v10, v4, s[2:3]\n" WAIT);
+    expect(LOAD_BYTES "v_mov_b32_sdwa v4, v4 src0_sel:BYTE_3\n" STORE1("v4"),
+           LOAD_BYTES "v_mov_b32_sdwa v4, v4 src0_sel:BYTE_1\n" STORE1("v4"));
+    /* Through LDS, and as a copy of what is there. */
+#define TO_LDS LOAD_BYTES "ds_write_b32 v10, v4\n" WAIT
+    expect(TO_LDS "ds_read_u8 v5, v10 offset:2\n" WAIT STORE1("v5"),
+           TO_LDS "ds_read_u8 v5, v10 offset:1\n" WAIT STORE1("v5"));
+#define COPY LOAD_BYTES STORE1("v4")
+    expect(COPY "global_load_ubyte v5, v10, s[2:3]\n" WAIT STORE1("v5"),
+           COPY "global_load_ubyte v5, v10, s[2:3] offset:1\n" WAIT STORE1("v5"));
+}
+
+/* 16 bytes that hold nothing are padding beside others of the same structure. */
+static void padding_fills_a_store(void **state)
+{
+    (void)state;
+#define BLOCK \
+    "v_mov_b32 v8, 7\nscratch_store_dword off, v8, off\nv_lshlrev_b32 v9, 2, v10\n" WAIT \
+    "scratch_load_dwordx4 v[4:7], off, off\n" \
+    "scratch_load_dwordx4 v[12:15], off, off offset:16\n" WAIT
+#define STORE4(v, at) "global_store_dwordx4 v9, " v ", s[2:3] offset:" at "\n" WAIT
+    expect(BLOCK STORE4("v[12:15]", "16"), BLOCK STORE4("v[4:7]", "0") STORE4("v[12:15]", "16"));
+    expect(BLOCK STORE4("v[12:15]", "16") STORE4("v[12:15]", "32"),
+           BLOCK STORE4("v[12:15]", "16") STORE4("v[4:7]", "0"));
+    expect(BLOCK STORE4("v[4:7]", "0") "v_add_u32 v12, v1, v12\n" STORE4("v[12:15]", "16"),
+           BLOCK STORE4("v[4:7]", "0") "v_mov_b32 v12, v13\n" STORE4("v[12:15]", "16"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -132,6 +225,10 @@ int main(void)
         cmocka_unit_test(a_defined_zero_decides_a_product),
         cmocka_unit_test(padding_is_copied),
         cmocka_unit_test(copies_of_padding_stay_undefined),
+        cmocka_unit_test(halves_make_a_whole),
+        cmocka_unit_test(bits_that_count),
+        cmocka_unit_test(bytes_of_a_dword),
+        cmocka_unit_test(padding_fills_a_store),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -15,6 +15,7 @@
 #include <string.h>
 
 #include "tools/hipsim/check_hazard.h"
+#include "tools/hipsim/check_uninit.h"
 #include "tools/hipsim/decode_fields.h"
 #include "tools/hipsim/time_op.h"
 
@@ -258,6 +259,7 @@ static struct inst *decode(struct code *code, uint64_t offset)
         return in;
     }
     hazard_classify(code->target, in);
+    bits_classify(in);
     const struct time_params params = time_params_default(code->target);
     const struct time_op op = time_op_make(&params, code->target, in);
     in->clocks = (uint16_t)(op.issue + (op.kind == KIND_BARRIER ? params.barrier_cycles : 0));

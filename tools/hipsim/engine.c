@@ -20,6 +20,7 @@
 
 #include "tools/hipsim/check_hazard.h"
 #include "tools/hipsim/check_race.h"
+#include "tools/hipsim/check_uninit.h"
 #include "tools/hipsim/decode.h"
 #include "tools/hipsim/wait.h"
 
@@ -94,6 +95,8 @@ static void *allocate(size_t bytes)
 
 static void worker_free(struct worker *k)
 {
+    for (uint32_t i = 0; k->waves && i < k->nwaves; i++)
+        free(k->waves[i].bits);
     free(k->waves);
     free(k->list);
     free(k->rows);
@@ -117,6 +120,8 @@ static bool worker_init(struct worker *k, struct engine *e)
     *k = (struct worker){.engine = e, .nwaves = (items + WAVE_LANES - 1) / WAVE_LANES};
     k->code = code_slots(l->code);
     k->waves = allocate(k->nwaves * sizeof(*k->waves));
+    for (uint32_t i = 0; k->waves && i < k->nwaves; i++)
+        k->waves[i].bits = NULL;
     k->list = calloc(k->nwaves, sizeof(*k->list));
     k->rows = allocate(k->nwaves * nrows * WAVE_LANES * sizeof(uint32_t));
     k->scratch = allocate(k->nwaves * scratch);
@@ -199,7 +204,9 @@ static void init_wave(struct worker *k, struct wave *w, uint32_t id)
     const struct launch *l = k->engine->launch;
     size_t nrows = (size_t)l->nvgpr + l->nagpr;
     size_t scratch = (size_t)l->private_bytes * WAVE_LANES;
+    uint32_t (*bits)[WAVE_LANES] = w->bits;
     memset(w, 0, sizeof(*w));
+    w->bits = bits;
     uint32_t *rows = k->rows + id * nrows * WAVE_LANES;
     memset(rows, 0, nrows * WAVE_LANES * sizeof(uint32_t));
     w->v = (uint32_t (*)[WAVE_LANES])rows;
@@ -357,6 +364,22 @@ static void advance(struct wave *w, const struct inst *in)
     w->clock += in->clocks;
 }
 
+/* The instruction itself, and what becomes of undefined values in it. */
+static void execute(struct wave *w, const struct inst *in)
+{
+    struct traced traced;
+    if (in->bit_op && w->launch->checks & CHECK_UNINIT && bits_before(w, in, &traced)) {
+        in->exec(w, in);
+        bits_after(w, in, &traced);
+        return;
+    }
+    if (w->copies && in->row && in->row->flags & ROW_LOAD)
+        bits_forget(w, &in->dst);
+    in->exec(w, in);
+    if (w->copies && in->row)
+        wave_track_copies(w, in);
+}
+
 /* Executes one instruction that has been fetched. */
 static void step(struct worker *k, struct wave *w, const struct inst *in)
 {
@@ -388,11 +411,9 @@ static void step(struct worker *k, struct wave *w, const struct inst *in)
         if (in->row->wait && in->dst.kind != OPND_NONE)
             wave_keep(w, in);
     }
-    run->exec(w, run);
+    execute(w, run);
     if (verdict == WAIT_STALE)
         wave_undefine_results(w, run);
-    if (w->copies && in->row)
-        wave_track_copies(w, run);
     if (w->access.space == ACCESS_GLOBAL || w->access.space == ACCESS_SCALAR)
         count_bytes(&k->counters, &w->access);
     if (w->wg->race_open)
@@ -475,15 +496,38 @@ static void run_wave(struct worker *k, struct wave *w, const struct wave *other)
     }
 }
 
+/* All work-items of the wave have returned before it did anything: `if (i >= n) return;`. The
+ * hardware's barrier, which counts the waves that have not ended, allows for that. */
+static bool left_early(const struct wave *w)
+{
+    return w->went_round && !w->acted;
+}
+
+static void report_unequal(struct workgroup *wg, struct wave *first, const struct wave *ended,
+                           uint32_t waiting)
+{
+    const struct launch *l = wg->launch;
+    const uint64_t after = first->pc - code_address(l->code);
+    const struct inst *in = after >= 4 ? code_inst(l->code, after - 4) : NULL;
+    wave_finding(first, in, FAULT_BARRIER, 0,
+                 "%u of %u waves wait at barrier %llu, the others have ended: wave %u at "
+                 "entry%+lld",
+                 waiting, wg->nwaves, (unsigned long long)wg->barriers, ended->id,
+                 (long long)(ended->pc - 4 - l->entry_pc));
+}
+
 /* Opens the barrier when every wave that has not ended is at it. */
 static void release_barrier(struct workgroup *wg)
 {
     uint64_t clock = 0;
     uint32_t waiting = 0, ended = 0;
+    const struct wave *missing = NULL;
     for (uint32_t i = 0; i < wg->nwaves; i++) {
         const struct wave *w = wg->waves[i];
         waiting += w->state == WAVE_AT_BARRIER;
         ended += w->state == WAVE_ENDED;
+        if (w->state == WAVE_ENDED && !left_early(w))
+            missing = w;
         if (w->state == WAVE_AT_BARRIER && w->clock > clock)
             clock = w->clock;
     }
@@ -504,10 +548,8 @@ static void release_barrier(struct workgroup *wg)
     lds_deliver(wg, clock);
     if (wg->race)
         race_barrier(wg);
-    if (ended && wg->launch->checks & CHECK_BARRIER)
-        wave_finding(first, NULL, FAULT_BARRIER, 0,
-                     "%u of %u waves wait at barrier %llu, the others have ended", waiting,
-                     wg->nwaves, (unsigned long long)wg->barriers);
+    if (missing && wg->launch->checks & CHECK_BARRIER)
+        report_unequal(wg, first, missing, waiting);
 }
 
 static void report_deadlock(struct workgroup *wg)

@@ -52,8 +52,10 @@ static void exec_branch(struct wave *w, const struct inst *in)
     if (w->launch->checks & CHECK_UNINIT && !condition_valid(w, on)
         && !wave_finding(w, in, FAULT_UNINIT, 0, "the branch condition is undefined"))
         return;
-    if (condition(w, on))
-        jump(w, code_base(w) + in->target);
+    if (!condition(w, on))
+        return;
+    w->went_round |= on == ON_EXECZ;
+    jump(w, code_base(w) + in->target);
 }
 
 /* S_GETPC, S_SETPC, S_SWAPPC, S_CALL: the saved address is that of the next instruction. */

@@ -91,6 +91,15 @@ static bool is_to_fail(void)
     return false;
 }
 
+/* Every call fails for the same reason, which is said at the first one. */
+static hipError_t fail_startup(void)
+{
+    static _Atomic bool said;
+
+    return atomic_exchange(&said, true) ? runtime.startup
+                                        : hip_fail(runtime.startup, "%s", runtime.startup_why);
+}
+
 hipError_t hip_enter(const char *name)
 {
     struct hip_thread *thread = hip_thread();
@@ -100,7 +109,7 @@ hipError_t hip_enter(const char *name)
     pthread_once(&runtime.once, start);
     atomic_fetch_add(&runtime.calls, 1);
     if (runtime.startup != hipSuccess)
-        thread->entry_error = hip_fail(runtime.startup, "%s", runtime.startup_why);
+        thread->entry_error = fail_startup();
     else if (is_to_fail())
         thread->entry_error = (hipError_t)atomic_load(&runtime.failure);
     return thread->entry_error;

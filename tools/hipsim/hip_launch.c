@@ -235,14 +235,16 @@ static void print_time(void)
     fputs(text, stderr);
 }
 
-/* Once: the next launches are likely to be as large. */
-static void say_incomplete(const struct launch *launch)
+/* To those who asked for the check, by `checks` or `halt`; once, as the next launches are likely to
+ * be as large. */
+static void say_incomplete(const struct launch *launch, const struct options *options)
 {
+    const bool asked = options->checks != CHECK_DEFAULT || options->halt & CHECK_RACE;
     static _Atomic bool said;
     char text[400];
     struct hipsim_report report = {.kind = "note", .kernel = launch->kernel, .text = text};
 
-    if (!launch->race_incomplete || atomic_exchange(&said, true))
+    if (!launch->race_incomplete || !asked || atomic_exchange(&said, true))
         return;
     snprintf(text, sizeof text, "the race check ran out of room in kernel %s: accesses to global "
              "memory were compared up to then, those that came later were not", launch->kernel);
@@ -361,7 +363,7 @@ hipError_t hip_kernel_run(const struct hip_kernel_work *work, struct hip_device 
     for (const struct finding *f = launch->first_finding; f; f = f->next)
         report_fault(launch, work->function->module, &f->fault);
     hip_note_findings(launch->findings);
-    say_incomplete(launch);
+    say_incomplete(launch, &options);
     if (ended != 0) {
         report_fault(launch, work->function->module, &launch->fault);
         error = fault_error(launch->fault.kind);

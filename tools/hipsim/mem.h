@@ -64,14 +64,16 @@ struct lane_mem {
 /* Registers as rows with their validity. */
 struct reg_rows {
     uint32_t (*row)[WAVE_LANES];
-    uint64_t *valid, *copied;
+    uint64_t *valid, *copied, *part;
 };
 
 static inline struct reg_rows reg_rows(struct wave *w, const struct opnd *o)
 {
     if (o->kind == OPND_AGPR)
-        return (struct reg_rows){ w->a + o->reg, w->a_valid + o->reg, w->a_copied + o->reg };
-    return (struct reg_rows){ w->v + o->reg, w->v_valid + o->reg, w->v_copied + o->reg };
+        return (struct reg_rows){ w->a + o->reg, w->a_valid + o->reg, w->a_copied + o->reg,
+                                  w->a_part + o->reg };
+    return (struct reg_rows){ w->v + o->reg, w->v_valid + o->reg, w->v_copied + o->reg,
+                              w->v_part + o->reg };
 }
 
 #define FOR_LANES(l, mask) \
@@ -98,9 +100,24 @@ uint64_t mem_written(const struct wave *w, struct lane_mem *m, unsigned first, u
 /** Sets the shadow of bytes [first, first + bytes) of each lane: defined for lanes in `valid`. */
 void mem_mark(struct wave *w, struct lane_mem *m, unsigned first, unsigned bytes, uint64_t valid);
 
+/** Is any of these bytes of global memory (at most 32) initialised? */
+bool mem_holds_data(uint64_t address, unsigned bytes);
+
+/** The initialised bits of lane l's dword at byte `first` of its access. */
+uint32_t mem_defined_bits(const struct wave *w, const struct lane_mem *m, unsigned l,
+                          unsigned first);
+
+/** Sets the shadow of that dword, byte by byte: a byte with a defined bit counts as defined. */
+void mem_mark_bits(struct wave *w, const struct lane_mem *m, unsigned l, unsigned first,
+                   uint32_t bits);
+
 /** True if all of `lanes` have a defined value in `o`; else reports an undefined `what`. */
 bool mem_defined(struct wave *w, const struct inst *in, const struct opnd *o, uint64_t lanes,
                  const char *what);
+
+/** Reports that `what`, in lanes `bad` of `o`, is undefined. True if the launch goes on. */
+bool mem_undefined(struct wave *w, const struct inst *in, const struct opnd *o, uint64_t bad,
+                   const char *what);
 
 /** True if M0, the LDS address of `in`, is defined; else reports it. */
 bool mem_m0_defined(struct wave *w, const struct inst *in);
@@ -109,8 +126,8 @@ bool mem_m0_defined(struct wave *w, const struct inst *in);
 void mem_load(struct wave *w, struct lane_mem *m, uint32_t arg, const struct opnd *o);
 
 /** Stores by `arg` from the registers of `o`. Data that goes to global memory is reported when all
- *  that a lane stores is undefined, or an undefined part of it is no copy from memory; otherwise it
- *  is carried along as undefined. False after a report. */
+ *  that a lane stores is undefined and no padding, or an undefined part of it is no copy from
+ *  memory; otherwise it is carried along as undefined. False after a report. */
 bool mem_store(struct wave *w, const struct inst *in, struct lane_mem *m, uint32_t arg,
                const struct opnd *o);
 

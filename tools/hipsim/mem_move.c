@@ -2,6 +2,7 @@
 /* Loads, stores and atomics between registers and resolved memory, validity included. */
 #include <string.h>
 
+#include "tools/hipsim/check_uninit.h"
 #include "tools/hipsim/decode.h"
 #include "tools/hipsim/wait.h"
 
@@ -38,14 +39,30 @@ static void load_part(struct lane_mem *m, uint32_t arg, uint32_t *row)
     }
 }
 
+/* Padding is copied by dwords at least: what is smaller and undefined is no copy. */
 static void note_loaded(struct wave *w, struct reg_rows *r, unsigned i, uint64_t lanes,
-                        uint64_t valid)
+                        uint64_t valid, bool whole)
 {
     r->valid[i] = (r->valid[i] & ~lanes) | valid;
     if (!(lanes & ~valid))
         return;
-    r->copied[i] |= lanes & ~valid;
+    r->copied[i] = whole ? r->copied[i] | (lanes & ~valid) : r->copied[i] & ~lanes;
     w->copies = true;
+}
+
+/* Of the dwords that hold initialised bytes some may hold others too. */
+static void note_partial(struct wave *w, const struct lane_mem *m, const struct opnd *o, unsigned i,
+                         uint64_t valid)
+{
+    unsigned l;
+
+    FOR_LANES(l, m->lanes & valid) {
+        const uint32_t bits = mem_defined_bits(w, m, l, 4 * i);
+        if (bits == UINT32_MAX)
+            continue;
+        bits_set(w, o, i, l, bits);
+        reg_rows(w, o).copied[i] |= UINT64_C(1) << l;
+    }
 }
 
 void mem_load(struct wave *w, struct lane_mem *m, uint32_t arg, const struct opnd *o)
@@ -57,11 +74,14 @@ void mem_load(struct wave *w, struct lane_mem *m, uint32_t arg, const struct opn
     if (bytes < 4) {
         uint64_t valid = mem_written(w, m, 0, bytes) | m->dropped;
         load_part(m, arg, r.row[0]);
-        note_loaded(w, &r, 0, lanes, valid);
+        note_loaded(w, &r, 0, lanes, valid, false);
         return;
     }
     for (unsigned i = 0; i < bytes / 4; i++) {
-        note_loaded(w, &r, i, lanes, mem_written(w, m, 4 * i, 4) | m->dropped);
+        const uint64_t valid = mem_written(w, m, 4 * i, 4);
+        note_loaded(w, &r, i, lanes, valid | m->dropped, true);
+        if (m->tracked && mem_checks(w, CHECK_UNINIT))
+            note_partial(w, m, o, i, valid);
         FOR_LANES(l, m->dropped)
             r.row[i][l] = 0;
     }
@@ -91,73 +111,136 @@ static void store_part(struct lane_mem *m, uint32_t arg, const uint32_t *row)
     }
 }
 
-/* Is what the lanes store fit for global memory? `partly`: lanes that store undefined dwords, all
+/* Lanes that are defined in all bits which a store of `bytes` takes from a register, or in some of
+ * those where that is all that counts. */
+static uint64_t stored_whole(const struct wave *w, const struct reg_rows *r, const struct opnd *o,
+                             unsigned i, uint32_t arg)
+{
+    const unsigned bytes = MEM_BYTES(arg), shift = MEM_PART(arg) == PART_HIGH ? 16 : 0;
+    uint64_t whole = r->valid[i] & ~r->part[i];
+    unsigned l;
+
+    if (bytes >= 4)
+        return whole;
+    const uint32_t mask = ((1u << 8 * bytes) - 1) << shift;
+    FOR_LANES(l, r->part[i]) {
+        const uint32_t bits = bits_of_lane(w, o, i, l) & mask;
+        if (bits == mask || (bits && r->valid[i] >> l & 1))
+            whole |= UINT64_C(1) << l;
+    }
+    return whole;
+}
+
+#define BLOCK_BYTES 256 /* of code, before and after a store, in which its block's others lie */
+
+/*
+ * Lanes for which the store of 16 bytes belongs to the copy of a larger block, by stores like it
+ * and with the same address registers, of which a neighbour stores something defined. That is how
+ * Clang copies structures; these 16 bytes are padding then.
+ */
+static bool of_one_block(const struct inst *a, const struct inst *b)
+{
+    return a->row == b->row && a->imm_offset != b->imm_offset && a->src[0].kind == b->src[0].kind
+        && a->src[0].reg == b->src[0].reg && a->src[2].kind == b->src[2].kind
+        && a->src[2].reg == b->src[2].reg;
+}
+
+static uint64_t block_lanes(struct wave *w, const struct inst *in, const struct lane_mem *m,
+                            uint64_t lanes)
+{
+    struct code *code = w->launch->code;
+    const struct code_slots slots = code_slots(code);
+    const uint64_t begin = in->offset > BLOCK_BYTES ? in->offset - BLOCK_BYTES : 0;
+    const struct inst *other;
+    uint64_t found = 0;
+    unsigned l;
+
+    for (uint64_t at = begin; at < in->offset; at += 4) { /* what has run is decoded */
+        other = atomic_load_explicit(&slots.slots[at / 4], memory_order_acquire);
+        if (!other || !of_one_block(in, other))
+            continue;
+        FOR_LANES(l, lanes) {
+            const int64_t apart = (int64_t)other->imm_offset - in->imm_offset;
+            const uint64_t address = m->addr[l] + (uint64_t)apart;
+            found |= (uint64_t)mem_holds_data(address, 16) << l;
+        }
+    }
+    for (uint64_t at = in->offset; at < in->offset + BLOCK_BYTES; at += other->size) {
+        other = code_inst(code, at);
+        if (!other || !other->row || other->row->flags & ROW_BRANCH || !other->size)
+            break;
+        if (!of_one_block(in, other))
+            continue;
+        const struct reg_rows data = reg_rows(w, &other->src[1]);
+        for (unsigned i = 0; i < 4; i++)
+            found |= data.valid[i];
+    }
+    return found & lanes;
+}
+
+/* Is what the lanes store fit for global memory? `partly`: lanes that store undefined bytes, all
  * of them copies, among defined ones. */
 static bool storable(struct wave *w, const struct inst *in, const struct lane_mem *m,
-                     const struct reg_rows *r, const struct opnd *o, unsigned n, uint64_t *partly)
+                     const struct reg_rows *r, const struct opnd *o, uint32_t arg,
+                     uint64_t *partly)
 {
+    const unsigned bytes = MEM_BYTES(arg), n = bytes < 4 ? 1 : bytes / 4;
     uint64_t all = UINT64_MAX, any = 0, other = 0;
 
     for (unsigned i = 0; i < n; i++) {
-        all &= r->valid[i];
-        any |= r->valid[i];
-        other |= ~(r->valid[i] | r->copied[i]);
+        const uint64_t whole = stored_whole(w, r, o, i, arg);
+        all &= whole;
+        any |= bytes < 4 ? whole : r->valid[i];
+        other |= ~(whole | r->copied[i]);
     }
     *partly = 0;
     if (!(m->lanes & ~all) || !mem_checks(w, CHECK_UNINIT))
         return true;
+    if (bytes == 16 && m->lanes & ~any & ~other)
+        any |= block_lanes(w, in, m, m->lanes & ~any & ~other);
     uint64_t bad = m->lanes & (other | ~any);
     *partly = m->lanes & ~all & ~bad;
-    return !bad || mem_defined(w, in, o, bad, "the stored data");
+    return !bad || mem_undefined(w, in, o, bad, "the stored data");
 }
 
-/* Dwords that were copied undefined leave memory so. */
-static void mark_parts(struct wave *w, struct lane_mem *m, const struct reg_rows *r, unsigned n,
-                       uint64_t partly)
+/* What is undefined leaves memory so, byte by byte. */
+static void mark_parts(struct wave *w, struct lane_mem *m, const struct reg_rows *r,
+                       const struct opnd *o, unsigned n, uint64_t partly)
 {
     unsigned l;
 
     for (unsigned i = 0; i < n; i++) {
-        mem_mark(w, m, 4 * i, 4, r->valid[i] | ~partly);
-        FOR_LANES(l, partly & ~r->valid[i])
-            hipsim_mem_unmark(m->addr[l] + 4 * i, 4);
+        const uint64_t whole = r->valid[i] & ~r->part[i];
+        mem_mark(w, m, 4 * i, 4, m->space == MEM_GLOBAL ? whole | ~partly : whole);
+        FOR_LANES(l, partly & (r->part[i] | ~r->valid[i]))
+            mem_mark_bits(w, m, l, 4 * i, r->valid[i] >> l & 1 ? bits_of_lane(w, o, i, l) : 0);
     }
 }
 
 bool mem_store(struct wave *w, const struct inst *in, struct lane_mem *m, uint32_t arg,
                const struct opnd *o)
 {
-    uint64_t partly = 0;
+    uint64_t partly = m->lanes, whole = UINT64_MAX;
     struct reg_rows r = reg_rows(w, o);
     unsigned bytes = MEM_BYTES(arg), n = bytes < 4 ? 1 : bytes / 4, l;
 
-    if (m->space == MEM_GLOBAL && !storable(w, in, m, &r, o, n, &partly))
+    if (m->space == MEM_GLOBAL && !storable(w, in, m, &r, o, arg, &partly))
         return false;
     if (bytes < 4) {
         store_part(m, arg, r.row[0]);
-        mem_mark(w, m, 0, bytes, r.valid[0]);
+        mem_mark(w, m, 0, bytes, stored_whole(w, &r, o, 0, arg));
         return true;
     }
     /* Lane after lane: where lanes collide, the highest one wins, in every dword of it. */
     FOR_LANES(l, m->lanes)
         for (unsigned i = 0; i < n; i++)
             mem_put32(m->ptr[l] + 4 * i, r.row[i][l]);
-    if (m->space == MEM_GLOBAL) {
-        if (partly)
-            mark_parts(w, m, &r, n, partly);
-        else
-            mem_mark(w, m, 0, bytes, m->lanes);
-        return true;
-    }
-    uint64_t all = UINT64_MAX;
     for (unsigned i = 0; i < n; i++)
-        all &= r.valid[i];
-    if (!(m->lanes & ~all)) {
+        whole &= r.valid[i] & ~r.part[i];
+    if (!(m->lanes & ~whole) || !partly)
         mem_mark(w, m, 0, bytes, m->lanes);
-        return true;
-    }
-    for (unsigned i = 0; i < n; i++)
-        mem_mark(w, m, 4 * i, 4, r.valid[i]);
+    else
+        mark_parts(w, m, &r, o, n, partly);
     return true;
 }
 

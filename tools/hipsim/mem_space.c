@@ -278,6 +278,7 @@ bool mem_resolve(struct wave *w, const struct inst *in, struct lane_mem *m, unsi
                                      : resolve_array(w, in, m, bytes, direction);
     if (!ok || m->space == MEM_SCRATCH)
         return ok;
+    w->acted |= (direction & MEM_WRITE) != 0;
     if (m->space == MEM_LDS && loads_under_way(w->wg) && !waited(w, in, m, direction))
         return false;
     return !w->wg->race || of_the_runtime(m) || race_access(w, in, m, bytes, direction);
@@ -327,6 +328,47 @@ static bool dword_written(const struct wave *w, const struct lane_mem *m, unsign
             || hipsim_mem_written_mask(m->addr[l] + first, bytes);
     memcpy(&have, valid_bytes(w, m, l) + first, bytes);
     return have & EVERY_BYTE * LDS_DEFINED;
+}
+
+bool mem_holds_data(uint64_t address, unsigned bytes)
+{
+    return hipsim_mem_check(&cursor, address, bytes, false) == HIPSIM_MEM_OK
+        && (hipsim_mem_is_written(&cursor, address, bytes)
+            || hipsim_mem_written_mask(address, bytes));
+}
+
+uint32_t mem_defined_bits(const struct wave *w, const struct lane_mem *m, unsigned l,
+                          unsigned first)
+{
+    uint32_t bytes = 0, bits = 0;
+
+    if (m->space == MEM_GLOBAL) {
+        const uint64_t address = m->addr[l] + first;
+        bytes = hipsim_mem_is_written(&cursor, address, 4) ? 0xf
+                                                            : hipsim_mem_written_mask(address, 4);
+    } else {
+        for (unsigned i = 0; i < 4; i++)
+            bytes |= (uint32_t)(valid_bytes(w, m, l)[first + i] & LDS_DEFINED) << i;
+    }
+    for (unsigned i = 0; i < 4; i++)
+        bits |= bytes >> i & 1 ? 0xffu << 8 * i : 0;
+    return bits;
+}
+
+void mem_mark_bits(struct wave *w, const struct lane_mem *m, unsigned l, unsigned first,
+                   uint32_t bits)
+{
+    if (!mem_checks(w, CHECK_UNINIT))
+        return;
+    for (unsigned i = 0; i < 4; i++) {
+        const bool defined = bits >> 8 * i & 0xff;
+        if (m->space != MEM_GLOBAL)
+            valid_bytes(w, m, l)[first + i] = defined;
+        else if (defined)
+            hipsim_mem_mark(m->addr[l] + first + i, 1);
+        else
+            hipsim_mem_unmark(m->addr[l] + first + i, 1);
+    }
 }
 
 uint64_t mem_written(const struct wave *w, struct lane_mem *m, unsigned first, unsigned bytes)
@@ -400,11 +442,14 @@ void mem_mark(struct wave *w, struct lane_mem *m, unsigned first, unsigned bytes
 bool mem_defined(struct wave *w, const struct inst *in, const struct opnd *o, uint64_t lanes,
                  const char *what)
 {
-    if (!mem_checks(w, CHECK_UNINIT))
-        return true;
-    uint64_t bad = lanes & ~src_valid(w, o);
-    if (!bad)
-        return true;
+    const uint64_t bad = mem_checks(w, CHECK_UNINIT) ? lanes & ~src_valid(w, o) : 0;
+
+    return !bad || mem_undefined(w, in, o, bad, what);
+}
+
+bool mem_undefined(struct wave *w, const struct inst *in, const struct opnd *o, uint64_t bad,
+                   const char *what)
+{
     const char *file = o->kind == OPND_AGPR ? "a" : o->kind == OPND_SGPR ? "s" : "v";
     return wave_finding(w, in, FAULT_UNINIT, bad, "undefined value in %s (%s%u%s)", what, file,
                         o->reg, o->dwords > 1 ? " and following" : "");

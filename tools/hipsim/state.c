@@ -152,46 +152,6 @@ void launch_forget_findings(struct launch *l)
     }
 }
 
-static uint64_t *copied_rows(struct wave *w, const struct opnd *o)
-{
-    switch (o->kind) {
-    case OPND_VGPR: return w->v_copied + o->reg;
-    case OPND_AGPR: return w->a_copied + o->reg;
-    case OPND_SGPR: return w->s_copied + o->reg;
-    default: return NULL;
-    }
-}
-
-/* Whole dwords, to the same lanes. */
-static bool only_moves(const struct inst *in)
-{
-    static const char *const names[] = {
-        "v_mov_b32", "v_mov_b64", "v_accvgpr_read_b32", "v_accvgpr_write_b32", "v_accvgpr_mov_b32",
-        "v_readfirstlane_b32", "v_readlane_b32", "s_mov_b32", "s_mov_b64",
-    };
-    if (in->form != FORM_PLAIN)
-        return false;
-    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
-        if (strcmp(in->row->name, names[i]) == 0)
-            return true;
-    return false;
-}
-
-void wave_track_copies(struct wave *w, const struct inst *in)
-{
-    uint64_t *to = copied_rows(w, &in->dst);
-    if (!to || in->row->flags & ROW_LOAD)
-        return;
-    const uint64_t lanes = in->dst.kind == OPND_SGPR ? UINT64_MAX : wave_exec(w);
-    const uint64_t *from = only_moves(in) ? copied_rows(w, &in->src[0]) : NULL;
-    for (unsigned i = 0; i < in->dst.dwords; i++) {
-        uint64_t copied = from ? from[i] : 0;
-        if (in->dst.kind == OPND_SGPR && copied)
-            copied = UINT64_MAX;
-        to[i] = (to[i] & ~lanes) | (copied & lanes);
-    }
-}
-
 static void undefine(struct wave *w, const struct opnd *o)
 {
     uint64_t *valid = o->kind == OPND_VGPR ? w->v_valid : o->kind == OPND_AGPR ? w->a_valid : NULL;

@@ -152,6 +152,7 @@ static void put(struct wave *w, const struct pending *p, bool swap)
             put_word(&r.row[i][l], &k->row[i][l], bits, swap);
         put_mask(&r.valid[i], &k->valid[i], p->lanes, swap);
         put_mask(&r.copied[i], &k->copied[i], p->lanes, swap);
+        r.part[i] &= ~p->lanes; /* what is defined in some bits is taken as valid says */
     }
 }
 

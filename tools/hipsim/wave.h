@@ -101,7 +101,10 @@ struct wave {
     /* Lanes whose undefined value came from memory and has only been moved since. */
     uint64_t v_copied[VGPR_FILE], a_copied[VGPR_FILE];
     uint64_t s_copied[SGPR_FILE]; /* all ones or none */
-    bool copies; /* there are such */
+    /* Lanes of which some bits are defined and some are not, and which; check_uninit.h. */
+    uint64_t v_part[VGPR_FILE], a_part[VGPR_FILE];
+    uint32_t (*bits)[WAVE_LANES]; /* VGPRs, then AGPRs; NULL until there is such a lane */
+    bool copies; /* there are copied or partial lanes */
     uint8_t scc;
     uint8_t scc_valid;
     uint8_t state; /* enum wave_state */
@@ -121,6 +124,8 @@ struct wave {
     uint32_t grid_barrier;
     uint64_t grid_opened;
 
+    bool acted;               /* it has stored something where others can see it */
+    bool went_round;          /* it has branched because EXEC was zero */
     uint64_t skipped_barrier; /* lanes that were inactive at the wave's last barrier */
     uint64_t barrier_at;      /* its offset in the code */
 
@@ -380,9 +385,6 @@ const char *fault_name(enum fault_kind kind);
  */
 enum wait_verdict { WAIT_FINE, WAIT_STALE, WAIT_FAULTED };
 enum wait_verdict wave_check_wait(struct wave *w, const struct inst *in);
-
-/* Follows undefined values that `in`, which has just run, may have moved. While w->copies. */
-void wave_track_copies(struct wave *w, const struct inst *in);
 
 /* Makes what `in` has just written undefined. */
 void wave_undefine_results(struct wave *w, const struct inst *in);

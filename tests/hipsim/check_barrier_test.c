@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Barriers that not all waves reach: each kernel that trips the check, and its near twin. */
+#include "tests/hipsim/device.h"
+
+/* Four waves; s100 is the wave, v10 a place of LDS per lane. */
+static struct fault run(const char *text)
+{
+    struct program p = program_new(GFX942);
+    p.block = 256;
+    p.lds_bytes = 1024;
+    p.budget = 100000;
+    program_lanes(&p, 10, 4);
+    program_try(&p, text);
+    return p.fault;
+}
+
+static void expect(enum fault_kind kind, const char *bad, const char *good)
+{
+    struct fault f = run(bad);
+    if (f.kind != kind)
+        fail_msg("not reported, but \"%s\":\n%s", f.text, bad);
+    f = run(good);
+    if (f.kind != FAULT_NONE)
+        fail_msg("%s\n%s", f.text, good);
+}
+
+#define FIRST_WAVE "s_cmp_eq_u32 s100, 0\n"
+#define STORE "ds_write_b32 v10, v10\ns_waitcnt lgkmcnt(0)\n"
+
+static void waves_count_alike(void **state)
+{
+    (void)state;
+    expect(FAULT_BARRIER, FIRST_WAVE "s_cbranch_scc1 out\ns_barrier\nout:",
+           FIRST_WAVE "s_cbranch_scc1 out\nout: s_barrier\n");
+    expect(FAULT_BARRIER, "s_add_u32 s0, s100, 1\nl: s_barrier\ns_sub_u32 s0, s0, 1\n"
+                          "s_cmp_lg_u32 s0, 0\ns_cbranch_scc1 l",
+           "s_mov_b32 s0, 4\nl: s_barrier\ns_sub_u32 s0, s0, 1\ns_cmp_lg_u32 s0, 0\n"
+           "s_cbranch_scc1 l");
+    /* Different barriers are one and the same to the hardware, as long as their number is. */
+    expect(FAULT_BARRIER, FIRST_WAVE "s_cbranch_scc1 other\ns_barrier\ns_barrier\ns_endpgm\n"
+                          "other: s_barrier",
+           FIRST_WAVE "s_cbranch_scc1 other\ns_barrier\ns_endpgm\nother: s_barrier");
+}
+
+/* Work-items that return before they have done anything are not waited for. */
+static void waves_return_early(void **state)
+{
+    (void)state;
+#define LEAVE FIRST_WAVE "s_cselect_b64 exec, 0, exec\ns_cbranch_execz out\n"
+    expect(FAULT_BARRIER, STORE LEAVE "s_barrier\nout:", LEAVE STORE "s_barrier\nout:");
+#define REST "s_barrier\nout: s_mov_b64 exec, 1\n"
+    expect(FAULT_BARRIER, LEAVE REST "ds_write_b32 v10, v10", LEAVE REST "ds_read_b32 v4, v10");
+}
+
+static void lanes_do_not_go_round(void **state)
+{
+    (void)state;
+    expect(FAULT_DIVERGE, "s_mov_b64 s[0:1], exec\ns_mov_b32 exec_hi, 0\ns_barrier\n"
+                          "s_mov_b64 exec, s[0:1]\ns_barrier",
+           "s_mov_b32 exec_hi, 0\ns_barrier\ns_barrier");
+}
+
+static void waves_that_stay(void **state)
+{
+    (void)state;
+    expect(FAULT_DEADLOCK, FIRST_WAVE "s_cbranch_scc0 on\ns_sethalt 1\non: s_barrier",
+           FIRST_WAVE "s_cbranch_scc0 on\ns_sethalt 0\non: s_barrier");
+    expect(FAULT_BUDGET, FIRST_WAVE "s_cbranch_scc0 on\nl: s_sleep 1\ns_branch l\non: s_barrier",
+           FIRST_WAVE "s_cbranch_scc0 on\ns_sleep 1\non: s_barrier");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(waves_count_alike),
+        cmocka_unit_test(waves_return_early),
+        cmocka_unit_test(lanes_do_not_go_round),
+        cmocka_unit_test(waves_that_stay),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A HIPSIM that is not understood fails every call and is named once. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "tools/hipsim/hip.h"
+#include "tools/hipsim/hipsim.h"
+
+static unsigned reports;
+static char report[400];
+
+static void keep(void *ctx, const struct hipsim_report *r)
+{
+    (void)ctx;
+    reports++;
+    strncpy(report, r->text, sizeof(report) - 1);
+}
+
+static void nonsense_is_named_once(void **state)
+{
+    (void)state;
+    int count;
+    assert_int_equal(setenv("HIPSIM", "nonsense=1", 1), 0);
+    hipsim_set_report(keep, NULL);
+    for (unsigned i = 0; i < 3; i++)
+        assert_int_equal(hipGetDeviceCount(&count), hipErrorInitializationError);
+    assert_int_equal(reports, 1);
+    assert_non_null(strstr(report, "option \"nonsense\" is unknown; the keys are target"));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(nonsense_is_named_once)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
