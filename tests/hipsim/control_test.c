@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Branches, calls, barriers, waits, MODE, indexed registers, and how programs go wrong. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -37,6 +38,56 @@ static void mode_is_a_register(void **state)
                     "s_setreg_b32 hwreg(HW_REG_MODE, 4, 2), s2");
     assert_int_equal(p.s[0], 15);
     assert_int_equal(p.mode_after & 0xff, 0xf9);
+}
+
+/* Both sides run, the one with fewer lanes first, and leave EXEC to the program: CDNA4 ISA,
+ * S_CBRANCH_G_FORK and _JOIN. */
+static void forks_run_both_sides(void **state)
+{
+    (void)state;
+    static const struct { const char *fork; uint64_t mask; uint32_t left, right; } cases[] = {
+        {"s_cbranch_i_fork s[20:21], right\n", 0xff, 11, 12},
+        {"s_cbranch_g_fork s[20:21], s[22:23]\n", UINT64_C(0xffffffffffffff00), 12, 11},
+        {"s_cbranch_i_fork s[20:21], right\n", UINT64_MAX, 11, 11},
+        {"s_cbranch_i_fork s[20:21], right\n", 0, 11, 11},
+    };
+    for (unsigned k = 0; k < sizeof cases / sizeof *cases; k++) {
+        struct program p = program_new(GFX942);
+        char text[512];
+        p.s[20] = (uint32_t)cases[k].mask, p.s[21] = (uint32_t)(cases[k].mask >> 32);
+        snprintf(text, sizeof text,
+                 "s_mov_b32 s24, 10\ns_mov_b32 s25, 0\ns_mov_b64 s[26:27], exec\n"
+                 "s_getpc_b64 s[22:23]\nhere:\ns_add_u32 s22, s22, right-here\n"
+                 "s_addc_u32 s23, s23, 0\n%s"
+                 "s_add_u32 s24, s24, 1\nv_mov_b32 v1, s24\ns_branch join\n"
+                 "right:\ns_add_u32 s24, s24, 1\nv_mov_b32 v2, s24\njoin:\n"
+                 "s_cbranch_join s25\ns_mov_b64 exec, s[26:27]\nv_mov_b32 v3, 1", cases[k].fork);
+        program_run(&p, text);
+        for (unsigned l = 0; l < 64; l++) {
+            bool right = cases[k].mask >> l & 1;
+            assert_int_equal(p.v[1][l], right ? 0 : cases[k].right);
+            assert_int_equal(p.v[2][l], right ? cases[k].left : 0);
+            assert_int_equal(p.v[3][l], 1);
+        }
+        assert_int_equal(p.mode_after >> 29, 0);
+    }
+}
+
+/* Fields as the CDNA4 ISA's table of hardware registers and the Linux driver's trap handler
+ * (cwsr_trap_handler_gfx9.asm) have them. */
+static void allocations_are_readable(void **state)
+{
+    (void)state;
+    struct program p = program_new(GFX942);
+    p.lds_bytes = 4000;
+    program_run(&p, "s_getreg_b32 s0, hwreg(HW_REG_LDS_ALLOC, 12, 9)\n"
+                    "s_getreg_b32 s1, hwreg(HW_REG_GPR_ALLOC, 6, 6)\n"
+                    "s_getreg_b32 s2, hwreg(HW_REG_GPR_ALLOC, 12, 6)\ns_setprio 2\n"
+                    "s_getreg_b32 s3, hwreg(HW_REG_STATUS, 3, 2)");
+    assert_int_equal(p.s[0], 16); /* 4096 bytes in units of 64 dwords */
+    assert_int_equal((p.s[1] + 1) * 8, PROGRAM_VGPRS + PROGRAM_AGPRS);
+    assert_int_equal((p.s[2] + 1) * 4, PROGRAM_VGPRS);
+    assert_int_equal(p.s[3], 2);
 }
 
 static void rounding_follows_mode(void **state)
@@ -235,8 +286,8 @@ static void impossible_operands_do_not_decode(void **state)
     }
     struct program p = program_new(GFX942);
     p.v[2][0] = 0x3c00;
-    program_run(&p, "v_madak_f16 v1, v2, v3, 0xff");
-    assert_int_equal(p.v[1][0], 0xff);
+    program_run(&p, "v_madak_f16 v1, v2, v3, 0x4ff");
+    assert_int_equal(p.v[1][0], 0x4ff);
 }
 
 static void jumps_out_of_the_code_fault(void **state)
@@ -375,6 +426,8 @@ int main(void)
         cmocka_unit_test(loops_and_branches),
         cmocka_unit_test(calls_return_behind_themselves),
         cmocka_unit_test(mode_is_a_register),
+        cmocka_unit_test(forks_run_both_sides),
+        cmocka_unit_test(allocations_are_readable),
         cmocka_unit_test(rounding_follows_mode),
         cmocka_unit_test(indexed_registers),
         cmocka_unit_test(indexed_accumulators),

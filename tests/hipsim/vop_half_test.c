@@ -18,6 +18,10 @@ static void halves(void **state)
         /* rounded once: 0x3c01^2 + 2^-24 lies just above a tie that plain f32 would lose */
         {"v_fma_f16 v0, v2, v4, v6", 0x3c00, 0x6800, 0x0001, 0xdead6800},
         {"v_mad_f16 v0, v2, v4, v6", 0x3c01, 0x3c01, 0xbc02, 0xdead0000},
+        /* flushes whatever MODE says: sources, product and sum */
+        {"v_mad_f16 v0, v2, v4, v6", 0x03ff, 0x4400, 0x83ff, 0xdead0000},
+        {"v_mad_legacy_f16 v0, v2, v4, v6", 0x0400, 0x3800, 0x0400, 0x0400},
+        {"v_madak_f16 v0, v2, v4, 0x8400", 0x0500, 0x3c00, 0, 0},
         {"v_floor_f16 v0, v2", 0xbe00, 0, 0, 0xc000},
         {"v_rndne_f16 v0, v2", 0x4100, 0, 0, 0x4000},
         {"v_fract_f16 v0, v2", 0xb400, 0, 0, 0x3a00},

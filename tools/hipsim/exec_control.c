@@ -196,6 +196,73 @@ static void exec_movrel(struct wave *w, const struct inst *in)
     salu_write(w, &dst, src_scalar(w, &src), src_scalar_bits(w, &src));
 }
 
+/*
+ * S_CBRANCH_G_FORK, _I_FORK, _JOIN: both sides of a divergent branch, one after the other. The side
+ * with fewer lanes runs first; the other waits as { PC, EXEC } in four SGPRs of a stack whose depth
+ * is MODE.CSP (CDNA4 ISA, 4.6 "Arbitrary divergent control flow").
+ */
+static unsigned stack_depth(const struct wave *w)
+{
+    return w->mode >> MODE_CSP_SHIFT;
+}
+
+static void set_stack_depth(struct wave *w, unsigned depth)
+{
+    w->mode = (w->mode & ((1u << MODE_CSP_SHIFT) - 1)) | depth << MODE_CSP_SHIFT;
+}
+
+static struct opnd stack_entry(const struct wave *w, unsigned half)
+{
+    return (struct opnd){.kind = OPND_SGPR, .dwords = 2,
+                         .reg = (uint16_t)(4 * stack_depth(w) + 2 * half)};
+}
+
+static void write_exec(struct wave *w, uint64_t lanes)
+{
+    struct opnd exec = {.kind = OPND_SGPR, .dwords = 2, .reg = SGPR_EXEC};
+    salu_write(w, &exec, lanes, UINT64_MAX);
+}
+
+static void push_side(struct wave *w, uint64_t lanes, uint64_t pc)
+{
+    struct opnd mask = stack_entry(w, 0), address = stack_entry(w, 1);
+    salu_write(w, &mask, lanes, UINT64_MAX);
+    salu_write(w, &address, pc, UINT64_MAX);
+    set_stack_depth(w, stack_depth(w) + 1);
+}
+
+static void exec_fork(struct wave *w, const struct inst *in)
+{
+    uint64_t exec = wave_exec(w), pass = src_scalar(w, &in->src[0]) & exec, fail = exec & ~pass;
+    uint64_t next = w->pc;
+    uint64_t target = in->row->arg ? src_scalar(w, &in->src[1]) : code_base(w) + in->target;
+
+    if (w->launch->checks & CHECK_UNINIT && !src_scalar_valid(w, &in->src[0])
+        && !wave_finding(w, in, FAULT_UNINIT, 0, "the lanes of the fork are undefined"))
+        return;
+    if (pass == exec) {
+        jump(w, target);
+    } else if (fail != exec && __builtin_popcountll(fail) < __builtin_popcountll(pass)) {
+        push_side(w, pass, target);
+        write_exec(w, fail);
+    } else if (fail != exec) {
+        push_side(w, fail, next);
+        write_exec(w, pass);
+        jump(w, target);
+    }
+}
+
+static void exec_join(struct wave *w, const struct inst *in)
+{
+    if (stack_depth(w) == src_scalar(w, &in->src[0])) /* both sides have been here */
+        return;
+    set_stack_depth(w, stack_depth(w) - 1);
+    struct opnd mask = stack_entry(w, 0), address = stack_entry(w, 1);
+    uint64_t pc = src_scalar(w, &address);
+    write_exec(w, src_scalar(w, &mask));
+    jump(w, pc);
+}
+
 /* Hardware registers, by their number in hwreg(). */
 enum hwreg {
     HWREG_MODE = 1, HWREG_STATUS = 2, HWREG_TRAPSTS = 3, HWREG_HW_ID = 4, HWREG_GPR_ALLOC = 5,
@@ -205,10 +272,11 @@ enum hwreg {
 static bool hwreg_read(const struct wave *w, unsigned id, uint32_t *value)
 {
     const struct launch *l = w->launch;
+    const uint32_t granule = code_target(l->code) == GFX950 ? 1280 : 512; /* of LDS */
     switch (id) {
     case HWREG_MODE: *value = w->mode; return true;
     case HWREG_STATUS:
-        *value = w->scc | (uint32_t)(wave_exec(w) == 0) << 9
+        *value = w->scc | (uint32_t)w->priority << 3 | (uint32_t)(wave_exec(w) == 0) << 9
             | (uint32_t)(sgpr_read64(w, SGPR_VCC) == 0) << 10 | (uint32_t)(w->wg->nwaves > 1) << 11
             | 1u << 16;
         return true;
@@ -216,10 +284,13 @@ static bool hwreg_read(const struct wave *w, unsigned id, uint32_t *value)
     case HWREG_HW_ID: /* wave slot 3:0, SIMD 5:4 */
         *value = (w->id / 4 & 15) | (w->id & 3) << 4;
         return true;
-    case HWREG_GPR_ALLOC: /* size of the VGPR block 13:8 and of the SGPR block 27:24, less one */
-        *value = ((l->nvgpr + l->nagpr + 7) / 8 - 1) << 8 | 6u << 24;
+    case HWREG_GPR_ALLOC: /* sizes less one: all VGPRs 11:6, ArchVGPRs 17:12, SGPRs 27:24 */
+        *value = ((l->nvgpr + l->nagpr + 7) / 8 - 1) << 6 | ((l->nvgpr + 3) / 4 - 1) << 12
+            | 6u << 24;
         return true;
-    case HWREG_LDS_ALLOC: *value = (l->lds_bytes + 511) / 512 << 12; return true;
+    case HWREG_LDS_ALLOC: /* size 20:12, in units of 64 dwords */
+        *value = (l->lds_bytes + granule - 1) / granule * (granule / 256) << 12;
+        return true;
     case HWREG_IB_STS:
         *value = (wave_count(w, WAIT_VM) & 15u) | (wave_count(w, WAIT_EXP) & 7u) << 4
             | (wave_count(w, WAIT_LGKM) & 15u) << 8 | (wave_count(w, WAIT_VM) >> 4 & 3u) << 22;
@@ -315,6 +386,12 @@ static void exec_endpgm(struct wave *w, const struct inst *in)
     w->state = WAVE_ENDED;
 }
 
+static void exec_setkill(struct wave *w, const struct inst *in)
+{
+    if (in->simm16 & 1)
+        w->state = WAVE_ENDED;
+}
+
 /*
  * A barrier counts waves, whatever EXEC is; to a program of work items it is one that all of them
  * reach. Lanes that have ended by an early return never come back; lanes that do had gone round a
@@ -373,7 +450,7 @@ static void exec_sendmsg(struct wave *w, const struct inst *in)
 static void exec_refused(struct wave *w, const struct inst *in)
 {
     wave_fault(w, in, FAULT_TRAP, 0,
-               "only trap handlers and graphics shaders use this instruction");
+               "only trap handlers use this instruction");
 }
 
 #define CONTROL(op, fn, how, flag) {.name = #op, .exec = fn, .arg = how, .flags = ROW_SALU | (flag)}
@@ -459,7 +536,7 @@ const struct op_row exec_control_rows[] = {
     CONTROL(s_wakeup, exec_nothing, 0, 0),
     CONTROL(s_setprio, exec_setprio, 0, 0),
     CONTROL(s_sethalt, exec_sethalt, 0, ROW_SHARED),
-    CONTROL(s_setkill, exec_refused, 0, 0),
+    CONTROL(s_setkill, exec_setkill, 0, ROW_SHARED),
     CONTROL(s_trap, exec_trap, 0, ROW_SHARED),
     CONTROL(s_sendmsg, exec_sendmsg, 0, ROW_SHARED),
     CONTROL(s_sendmsghalt, exec_sendmsg, 1, ROW_SHARED),
@@ -469,8 +546,9 @@ const struct op_row exec_control_rows[] = {
     CONTROL(s_ttracedata, exec_nothing, 0, 0),
     {.name = "s_rfe_b64", .exec = exec_refused, .src = {T_B64}, .flags = ROW_SALU},
     {.name = "s_rfe_restore_b64", .exec = exec_refused, .src = {T_B64, T_B32}, .flags = ROW_SALU},
-    {.name = "s_cbranch_join", .exec = exec_refused, .src = {T_B32}, .flags = ROW_SALU},
-    {.name = "s_cbranch_g_fork", .exec = exec_refused, .src = {T_B64, T_B64}, .flags = ROW_SALU},
-    CONTROL(s_cbranch_i_fork, exec_refused, 0, 0),
+    {.name = "s_cbranch_join", .exec = exec_join, .src = {T_B32}, .flags = ROW_SALU | ROW_BRANCH},
+    {.name = "s_cbranch_g_fork", .exec = exec_fork, .src = {T_B64, T_B64}, .arg = 1,
+     .flags = ROW_SALU | ROW_BRANCH},
+    {.name = "s_cbranch_i_fork", .exec = exec_fork, .src = {T_B64}, .flags = ROW_SALU | ROW_BRANCH},
     {.name = NULL},
 };

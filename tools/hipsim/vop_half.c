@@ -106,9 +106,16 @@ static inline float fused(float product, float c, enum rounding mode)
     return signed_zero(add_to_odd32(product, c), product, c, mode);
 }
 
-static inline float unfused(float product, float c, enum rounding mode)
+static inline float flushed16(float a)
 {
-    return sum16(through_f16(product, mode), c, mode);
+    return fabsf(a) < 0x1p-14f ? copysignf(0.0f, a) : a;
+}
+
+/* V_MAD_F16 and its kin always flush denormals: LLVM, SITargetLowering::isFMADLegal(). */
+static inline float unfused(float a, float b, float c, enum rounding mode)
+{
+    float product = flushed16(through_f16(flushed16(a) * flushed16(b), mode));
+    return flushed16(through_f16(sum16(product, flushed16(c), mode), mode));
 }
 
 static inline float nearest_even(float a)

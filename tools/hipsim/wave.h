@@ -46,6 +46,8 @@ enum mode_bits {
     MODE_VSKIP = 1 << 28,      /* vector instructions are skipped */
 };
 
+#define MODE_CSP_SHIFT 29 /* depth of the stack of s_cbranch_g_fork, three bits */
+
 enum wave_state {
     WAVE_RUNNING, WAVE_AT_BARRIER, WAVE_AT_GRID_BARRIER, WAVE_HALTED, WAVE_ENDED, WAVE_FAULTED
 };
