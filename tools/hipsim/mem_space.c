@@ -410,6 +410,14 @@ static void mark_global(const struct lane_mem *m, unsigned first, unsigned bytes
     }
 }
 
+/* Sets whether bytes are defined; what is known of loads to them stays. */
+static inline __attribute__((always_inline)) void define(uint8_t *state, unsigned bytes,
+                                                         uint64_t valid)
+{
+    for (unsigned i = 0; i < bytes; i++)
+        state[i] = (uint8_t)((state[i] & ~LDS_DEFINED) | valid);
+}
+
 void mem_mark(struct wave *w, struct lane_mem *m, unsigned first, unsigned bytes, uint64_t valid)
 {
     unsigned l;
@@ -424,8 +432,10 @@ void mem_mark(struct wave *w, struct lane_mem *m, unsigned first, unsigned bytes
     if (m->space == MEM_LDS && loads_under_way(w->wg)) {
         FOR_LANES(l, m->lanes) {
             uint8_t *state = valid_bytes(w, m, l) + first;
-            for (unsigned i = 0; i < bytes; i++)
-                state[i] = (uint8_t)((state[i] & ~LDS_DEFINED) | (valid >> l & 1));
+            if (bytes == 4)
+                define(state, 4, valid >> l & 1);
+            else
+                define(state, bytes, valid >> l & 1);
         }
     } else if (bytes == 4) {
         FOR_LANES(l, m->lanes)

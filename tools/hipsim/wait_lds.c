@@ -15,12 +15,17 @@ static bool meets(const struct late_lds *e, uint64_t first, uint64_t end)
     return e->first < end && first < e->first + (uint64_t)WAVE_LANES * e->size;
 }
 
-static void mark_late(struct workgroup *wg, const struct late_lds *e)
+/* The states of an entry's bytes lose the bits of `without` and get those of `with`. */
+static void mark(struct workgroup *wg, const struct late_lds *e, uint8_t without, uint8_t with)
 {
+    const unsigned size = e->lanes == UINT64_MAX ? WAVE_LANES * e->size : e->size;
+    const uint64_t starts = e->lanes == UINT64_MAX ? 1 : e->lanes; /* usually one piece */
     unsigned l;
-    FOR_LANES(l, e->lanes)
-        for (unsigned i = 0; i < e->size; i++)
-            wg->lds_valid[e->first + l * e->size + i] |= LDS_LATE;
+    FOR_LANES(l, starts) {
+        uint8_t *state = wg->lds_valid + e->first + l * size;
+        for (unsigned i = 0; i < size; i++)
+            state[i] = (uint8_t)((state[i] & ~without) | with);
+    }
 }
 
 /* What is kept of an entry goes to LDS, with `swap` the other way too. */
@@ -51,17 +56,14 @@ static void hold(struct workgroup *wg, struct late_lds *e)
 static void deliver(struct workgroup *wg, unsigned n)
 {
     struct late_lds *e = wg->late[n];
-    unsigned l;
     if (e->held)
         put(wg, e, false);
-    FOR_LANES(l, e->lanes)
-        for (unsigned i = 0; i < e->size; i++)
-            wg->lds_valid[e->first + l * e->size + i] &= (uint8_t)~LDS_LATE;
+    mark(wg, e, LDS_LATE, 0);
     memmove(wg->late + n, wg->late + n + 1, (--wg->nlate - n) * sizeof(struct late_lds *));
     wg->late[wg->nlate] = e;
     for (unsigned i = 0; i < wg->nlate; i++)
         if (meets(wg->late[i], e->first, e->first + (uint64_t)WAVE_LANES * e->size))
-            mark_late(wg, wg->late[i]);
+            mark(wg, wg->late[i], 0, LDS_LATE);
 }
 
 void lds_deliver(struct workgroup *wg, uint64_t clock)
@@ -114,7 +116,7 @@ struct late_lds *lds_keep(struct wave *w, const struct lane_mem *to, uint32_t fi
 void lds_issue(struct wave *w, const struct inst *in, struct late_lds *e)
 {
     struct workgroup *wg = w->wg;
-    unsigned n = wg->nlate, l;
+    unsigned n = wg->nlate;
     if (!e) {
         wave_issue(w, in, WAIT_VM, OPND_NONE, 0, 0, false);
         return;
@@ -122,9 +124,7 @@ void lds_issue(struct wave *w, const struct inst *in, struct late_lds *e)
     const uint32_t bytes = (64u - (unsigned)__builtin_clzll(e->lanes)) * e->size;
     e->arrival = wave_issue_to_lds(w, in, e->first, bytes);
     wg->lds_in_flight++;
-    FOR_LANES(l, e->lanes)
-        for (unsigned i = 0; i < e->size; i++)
-            wg->lds_valid[e->first + l * e->size + i] |= LDS_IN_FLIGHT | LDS_LATE;
+    mark(wg, e, 0, LDS_IN_FLIGHT | LDS_LATE);
     for (unsigned i = 0; i < wg->nlate && !e->held; i++)
         if (meets(wg->late[i], e->first, e->first + bytes)) /* neither is there yet */
             hold(wg, e);
