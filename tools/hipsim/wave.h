@@ -10,8 +10,9 @@
  * defined value. As in memcheck, moving and computing with undefined values is no error; validity
  * follows the data, and whoever stores, addresses or branches with an undefined value reports it.
  * valid(dst) is the AND of the sources' validity per lane. A write of half a register makes the
- * lane as valid as what was written. A store of several dwords of which some are undefined is no
- * error where those have been moved from memory as they were: that is how padding is copied.
+ * lane as valid as what was written; check_uninit.h follows single bits. A store of several dwords
+ * of which some are undefined is no error where those have been moved from memory as they were:
+ * that is how padding is copied.
  */
 #ifndef HIPSIM_WAVE_H
 #define HIPSIM_WAVE_H
