@@ -183,6 +183,33 @@ static void damage_at_any_byte_is_an_answer(void **state)
     }
 }
 
+/* The relocation of `chain`, made one against a symbol, then has none to look up. */
+static void symbols_outside_of_the_file_are_no_symbols(void **state)
+{
+    (void)state;
+    enum { ABSOLUTE_64 = 3 }; /* R_AMDGPU_ABS64: LLVM's AMDGPUUsage, "Relocation Records" */
+    const Elf64_Ehdr *header = (const void *)kernels.data;
+    unsigned relocated = 0;
+
+    for (unsigned i = 0; i < header->e_shnum; i++) {
+        uint8_t *bytes = copy(kernels.size);
+        Elf64_Shdr *sections = (Elf64_Shdr *)(bytes + header->e_shoff);
+        for (unsigned j = 0; j < header->e_shnum; j++) {
+            if (sections[j].sh_type != SHT_RELA)
+                continue;
+            ((Elf64_Rela *)(bytes + sections[j].sh_offset))->r_info = ELF64_R_INFO(1, ABSOLUTE_64);
+            relocated++;
+        }
+        const bool symbols = sections[i].sh_type == SHT_DYNSYM;
+        sections[i].sh_offset = UINT64_MAX / 2;
+        const enum code_object_status status = load(bytes, kernels.size, GFX942);
+        if (symbols)
+            assert_int_not_equal(status, CODE_OBJECT_OK);
+        free(bytes);
+    }
+    assert_int_equal(relocated, header->e_shnum);
+}
+
 static void unknown_extents_are_found(void **state)
 {
     (void)state;
@@ -231,6 +258,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(other_targets_are_named),
         cmocka_unit_test(truncation_at_any_byte_is_an_answer),
         cmocka_unit_test(damage_at_any_byte_is_an_answer),
+        cmocka_unit_test(symbols_outside_of_the_file_are_no_symbols),
         cmocka_unit_test(unknown_extents_are_found),
         cmocka_unit_test(bundles_are_searched),
     };

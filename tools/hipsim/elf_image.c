@@ -235,11 +235,13 @@ static bool symbol_table(const struct elf_image *image, struct symbol_table *tab
     Elf_Scn *linked = elf_getscn(image->elf, symbols.sh_link);
     if (!linked || !gelf_getshdr(linked, &strings))
         return false;
-    table->symbols = section_bytes(image, &symbols);
-    table->count = symbols.sh_size / sizeof(Elf64_Sym);
-    table->strings = section_bytes(image, &strings);
-    table->strings_size = strings.sh_size;
-    return table->symbols && table->strings;
+    const uint8_t *entries = section_bytes(image, &symbols);
+    const char *names = section_bytes(image, &strings);
+    if (!entries || !names)
+        return false;
+    *table = (struct symbol_table){entries, symbols.sh_size / sizeof(Elf64_Sym), names,
+                                   strings.sh_size};
+    return true;
 }
 
 static bool read_symbol(const struct symbol_table *table, uint64_t index, Elf64_Sym *symbol,
