@@ -34,9 +34,9 @@ static const struct {
     {"mixed",
      "v_mul_f32 v1, s2, v2\nv_mov_b32 v6, v3\nv_max3_f32 v7, v1, v6, v7\n"
      "v_pk_mul_f32 v[10:11], v[2:3], v[4:5]\n"
-     "v_fma_f32 v8, v1, s3, -v7\nv_exp_f32 v9, v8\nv_add_f32 v12, v12, v9\n"
+     "v_fma_f32 v8, v1, s3, -v7\nv_exp_f32 v9, v8\ns_nop 0\nv_add_f32 v12, v12, v9\n"
      "v_cndmask_b32 v13, v9, v2, vcc\nv_add_u32 v14, v14, v15\nv_perm_b32 v16, v9, v8, s7\n"
-     "v_and_b32 v17, v16, v14\ns_add_u32 s4, s4, 1\n", 12},
+     "v_and_b32 v17, v16, v14\ns_add_u32 s4, s4, 1\n", 13},
 };
 
 #define BLENDS (sizeof(blends) / sizeof(blends[0]))
@@ -63,6 +63,7 @@ static double rate(size_t blend, uint32_t mode)
     struct program p = program_new(GFX942);
     p.mode = mode;
     p.budget = UINT64_MAX;
+    p.checks = CHECK_DEFAULT;
     for (unsigned r = 0; r < 32; r++)
         for (unsigned i = 0; i < 64; i++)
             p.v[r][i] = bits_of((float)(i + 1) * 0.01f + (float)r);

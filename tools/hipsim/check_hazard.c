@@ -39,6 +39,7 @@ enum hazard_trait {
     TRAIT_M0 = 1 << 12,      /* reads M0 without naming it */
     TRAIT_PART = 1 << 13,    /* writes the upper half, or a selected part, of its result */
     TRAIT_WIDE = 1 << 14,    /* stores more than 64 bits per lane */
+    TRAIT_ORDINARY = 1 << 15, /* vector, waits only after what has a hazard_reach */
 };
 
 static bool overlap(const struct opnd *a, const struct opnd *b)
@@ -97,6 +98,27 @@ static bool reads_m0(const struct inst *in)
         || strstr(in->row->name, "_addtid_");
 }
 
+/* After most vector instructions only some others, which read lanes, EXEC or scalar registers in
+ * their own ways, must wait. */
+static bool ordinary(const struct inst *in)
+{
+    const uint16_t special = TRAIT_LANE | TRAIT_TO_SGPR | TRAIT_SWAP | TRAIT_DIV_FMAS | TRAIT_M0;
+    return in->row->flags & ROW_VALU && !(in->row->flags & ROW_MFMA) && !(in->form & FORM_DPP)
+        && !(in->hazard_traits & special);
+}
+
+/* The longest that required() asks of an ordinary instruction after this one. */
+static uint8_t reach(const struct inst *in)
+{
+    if (in->row->flags & ROW_MFMA)
+        return LONGEST;
+    if (in->hazard_traits & TRAIT_DOT)
+        return 3;
+    if (in->hazard_traits & TRAIT_WIDE)
+        return 2;
+    return in->hazard_traits & TRAIT_PART || in->row->flags & ROW_TRANS;
+}
+
 void hazard_classify(enum gfx_target target, struct inst *in)
 {
     const char *name = in->row->name;
@@ -123,6 +145,8 @@ void hazard_classify(enum gfx_target target, struct inst *in)
     };
     for (size_t i = 0; i < sizeof(traits) / sizeof(traits[0]); i++)
         in->hazard_traits |= traits[i].has ? traits[i].trait : 0;
+    in->hazard_traits |= ordinary(in) ? TRAIT_ORDINARY : 0;
+    in->hazard_reach = reach(in);
     in->matrix_passes = (uint8_t)(time_matrix_cycles(target, name, in->cbsz, in->blgp) / 4);
 }
 
@@ -330,10 +354,17 @@ static unsigned required_strictly(const struct inst *from, const struct inst *in
     return flags & ROW_SALU && hands_m0(from, in) && loads_to_lds(in) ? 1 : 0;
 }
 
+/* Strictly, every reader of a scalar register that a vector instruction has written waits. */
+static bool waits_rarely(const struct wave *w, const struct inst *in)
+{
+    return is(in, TRAIT_ORDINARY) && !(w->launch->checks & CHECK_STRICT);
+}
+
 static bool check(struct wave *w, const struct inst *in)
 {
     const struct launch *l = w->launch;
     const struct hazard_history *h = &w->hazards;
+    const bool rarely = waits_rarely(w, in);
     for (unsigned i = 1; i <= HAZARD_HISTORY && i <= h->count; i++) {
         unsigned slot = (h->count - i) % HAZARD_HISTORY;
         uint32_t states = h->states - h->at[slot] - 1;
@@ -341,6 +372,8 @@ static bool check(struct wave *w, const struct inst *in)
             break;
         const struct inst *from = h->in[slot];
         if (states >= LONGEST_OTHER && !(from->row->flags & ROW_MFMA))
+            continue;
+        if (rarely && states >= from->hazard_reach)
             continue;
         enum fault_kind kind = FAULT_HAZARD;
         unsigned need = l->checks & CHECK_HAZARD ? required(code_target(l->code), from, in) : 0;
@@ -369,7 +402,8 @@ bool hazard_step(struct wave *w, const struct inst *in)
         h->states += TAKEN_BRANCH - 1;
     if (flags & ROW_MFMA && (int32_t)(h->matrix_free_at - h->states) > 0)
         h->states = h->matrix_free_at;
-    if (asks && h->states < h->quiet_at && !check(w, in))
+    const uint32_t quiet_at = waits_rarely(w, in) ? h->quiet_for_most_at : h->quiet_at;
+    if (asks && h->states < quiet_at && !check(w, in))
         return false;
     if (flags & (ROW_VALU | ROW_MFMA) || (flags & ROW_SALU && in->dst.kind == OPND_SGPR)
         || in->hazard_traits & (TRAIT_SETREG | TRAIT_WIDE)) {
@@ -378,6 +412,8 @@ bool hazard_step(struct wave *w, const struct inst *in)
         h->at[slot] = h->states;
         uint32_t until = h->states + 1 + (flags & ROW_MFMA ? LONGEST : LONGEST_OTHER);
         h->quiet_at = until > h->quiet_at ? until : h->quiet_at;
+        until = h->states + 1 + in->hazard_reach;
+        h->quiet_for_most_at = until > h->quiet_for_most_at ? until : h->quiet_for_most_at;
     }
     if (flags & ROW_MFMA)
         h->matrix_free_at = h->states + in->matrix_passes;

@@ -140,6 +140,7 @@ struct inst {
     /* What check_hazard.c asks of the mnemonic; passes of a matrix instruction. */
     uint16_t hazard_traits;
     uint8_t matrix_passes;
+    uint8_t hazard_reach; /* wait states that an ordinary vector instruction may need after it */
     uint8_t bit_op; /* check_uninit.c's */
 
     uint16_t clocks; /* until the wave may issue the next one */

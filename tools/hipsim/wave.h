@@ -88,7 +88,8 @@ struct hazard_history {
     const struct inst *in[HAZARD_HISTORY];
     uint32_t at[HAZARD_HISTORY]; /* `states` when it was issued */
     uint32_t count, states;
-    uint32_t quiet_at; /* `states` from which on nothing in the ring demands a wait */
+    uint32_t quiet_at; /* `states` from which on nothing in the ring demands a wait, */
+    uint32_t quiet_for_most_at; /* and from which on not of an ordinary vector instruction */
     uint32_t matrix_free_at; /* `states` when the matrix core can take another instruction */
     uint64_t next_offset;    /* of the instruction that follows if no branch is taken */
 };
