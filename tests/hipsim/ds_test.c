@@ -236,6 +236,23 @@ static void out_of_range_is_reported_or_reads_zero(void **state)
     assert_int_equal(p.v[3][60], 0);
 }
 
+static void nothing_is_beyond_all_the_lds_of_a_compute_unit(void **state)
+{
+    (void)state;
+    struct program p = lds_program(GFX942);
+    program_fill(&p, 2, 77);
+    program_lanes(&p, 1, 128); /* lanes 32 .. 63 are beyond the end */
+    p.lds_limit = 2 * p.lds_bytes;
+    program_try(&p, "ds_write_b32 v1, v2\ns_waitcnt lgkmcnt(0)");
+    assert_int_equal(p.fault.kind, FAULT_MEMORY);
+    assert_int_equal(p.fault.lanes, 0xffffffff00000000);
+    p.lds_limit = p.lds_bytes;
+    program_run(&p, "ds_write_b32 v1, v2\ns_waitcnt lgkmcnt(0)\n"
+                    "ds_read_b32 v3, v1\ns_waitcnt lgkmcnt(0)");
+    assert_int_equal(p.v[3][31], 77);
+    assert_int_equal(p.v[3][32], 0);
+}
+
 /* CDNA4 ISA, 9.2 "Float memory atomics". A compare-and-swap stores v8. */
 struct float_case {
     const char *op;
@@ -426,6 +443,7 @@ int main(void)
         cmocka_unit_test(append_and_addtid_use_m0),
         cmocka_unit_test(transposing_reads_give_columns),
         cmocka_unit_test(out_of_range_is_reported_or_reads_zero),
+        cmocka_unit_test(nothing_is_beyond_all_the_lds_of_a_compute_unit),
         cmocka_unit_test(nans_in_float_atomics),
         cmocka_unit_test(denormals_in_float_atomics),
         cmocka_unit_test(undefined_lds_is_reported_where_it_is_stored),

@@ -105,6 +105,30 @@ static void range_of_the_resource_is_not_range_of_memory(void **state)
     assert_int_equal(p.fault.lanes, 0xffffffff00000000);
 }
 
+/* CDNA3 ISA, 9.1.8: "A resource set to all zeros acts as an unbound texture or buffer". What else
+ * it holds, and the address, does not matter then. */
+static void unbound_resources_load_zero_and_drop_stores(void **state)
+{
+    (void)state;
+    for (unsigned bound = 0; bound < 2; bound++) {
+        struct program p = program_new(GFX942);
+        uint32_t *data = numbers(64);
+        program_resource(&p, 4, data, 0, 256);
+        program_lanes(&p, 0, 4);
+        program_fill(&p, 1, 77);
+        p.s[7] = bound ? 0x00020000 : 0;
+        program_run(&p, "buffer_load_dword v10, v0, s[4:7], 0 offen\ns_waitcnt vmcnt(0)\n"
+                        "buffer_store_dword v1, v0, s[4:7], 0 offen\ns_waitcnt vmcnt(0)");
+        assert_int_equal(p.v[10][5], bound ? 1005 : 0);
+        assert_int_equal(data[5], bound ? 77 : 1005);
+        p.checks |= CHECK_UNINIT;
+        p.v_valid[0] = 0;
+        p.s_valid[4] = 0;
+        program_try(&p, "buffer_load_dword v10, v0, s[4:7], 0 offen\ns_waitcnt vmcnt(0)");
+        assert_int_equal(p.fault.kind, bound ? FAULT_UNINIT : FAULT_NONE);
+    }
+}
+
 /* CDNA3 ISA, 9.1.5: buffer_offset = (index / n * stride + offset / 4 * 4) * n + index % n * 4 +
  * offset % 4, with n = 8 << index_stride. */
 static void swizzled_buffers_interleave_records(void **state)
@@ -217,6 +241,7 @@ int main(void)
         cmocka_unit_test(out_of_range_reads_zero_dword_by_dword),
         cmocka_unit_test(out_of_range_writes_are_dropped),
         cmocka_unit_test(range_of_the_resource_is_not_range_of_memory),
+        cmocka_unit_test(unbound_resources_load_zero_and_drop_stores),
         cmocka_unit_test(swizzled_buffers_interleave_records),
         cmocka_unit_test(private_buffers_are_not_checked),
         cmocka_unit_test(offsets_wrap),

@@ -171,7 +171,8 @@ void program_at(struct program *p, struct code *code, uint64_t offset)
         .code = code, .kernel = "program", .entry_pc = code_address(code) + offset,
         .grid = {p->block * p->groups, 1, 1}, .block = {p->block, 1, 1},
         .nvgpr = PROGRAM_VGPRS, .nagpr = PROGRAM_AGPRS, .mode = p->mode,
-        .lds_bytes = p->lds_bytes, .private_bytes = p->private_bytes,
+        .lds_bytes = p->lds_bytes, .lds_limit = p->lds_limit,
+        .private_bytes = p->private_bytes,
         .checks = p->checks, .keep_going = p->keep_going, .order = p->order, .seed = p->seed,
         .budget = p->budget, .threads = 1, .observer = &observer,
     };

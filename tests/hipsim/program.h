@@ -30,7 +30,7 @@ struct program {
     uint32_t mode;
     uint32_t block;      /* work-items of a workgroup, 64 unless a test says otherwise */
     uint32_t groups;     /* 1; registers are those of the last one to end */
-    uint32_t lds_bytes;
+    uint32_t lds_bytes, lds_limit;
     uint32_t private_bytes;
     uint32_t checks;
     uint32_t keep_going; /* enum check_bits */

@@ -21,6 +21,8 @@
  * go all or nothing. The manual says no more. From rocjitsu's measurements (addr_calc_buffer.h):
  * the SGPR's offset takes part in the check of raw buffers, `offset` wraps at 32 bits and what is
  * added to it does not, and linear buffers with idxen ignore add_tid.
+ * Through a resource whose last dword is zero everything is out of range: the manual calls one
+ * that is all zeros unbound, and MIOpen's Winograd kernels clear that dword to drop stores.
  * What is in range of the resource and yet outside of an allocation is an error like any other.
  */
 #include <string.h>
@@ -38,8 +40,9 @@ static bool read_resource(struct wave *w, const struct inst *in, bool formatted,
 {
     const struct opnd *rsrc = &in->src[SRC_RSRC], *soffset = &in->src[SRC_SOFFSET];
     const uint32_t *d = w->sgpr + rsrc->reg;
+    bool unbound = !d[3] && w->s_valid[rsrc->reg + 3] == UINT32_MAX;
 
-    if (mem_checks(w, CHECK_UNINIT) && wave_exec(w)) {
+    if (mem_checks(w, CHECK_UNINIT) && wave_exec(w) && !unbound) {
         uint32_t valid = w->s_valid[rsrc->reg] & w->s_valid[rsrc->reg + 1] &
                          w->s_valid[rsrc->reg + 2] & w->s_valid[rsrc->reg + 3];
         if (valid != UINT32_MAX
@@ -54,7 +57,7 @@ static bool read_resource(struct wave *w, const struct inst *in, bool formatted,
     *r = (struct buffer_resource){
         .base = d[0] | (uint64_t)(d[1] & 0xffff) << 32,
         .stride = d[1] >> 16 & 0x3fff,
-        .num_records = d[2],
+        .num_records = d[3] ? d[2] : 0, /* no format: unbound */
         .soffset = has(soffset) ? (uint32_t)src_scalar(w, soffset) : 0,
         .select = d[3] & 0xfff,
         .num_format = d[3] >> 12 & 7,
@@ -78,7 +81,9 @@ static bool lane_offsets(struct wave *w, const struct inst *in, struct buffer_ac
     uint32_t tmp[2 * WAVE_LANES];
 
     if (in->idxen || in->offen) {
-        if (!mem_defined(w, in, v, b->lanes, "the address"))
+        /* Where everything is out of range, no address leads anywhere. */
+        bool reached = r->num_records || r->add_tid;
+        if (!mem_defined(w, in, v, reached ? b->lanes : 0, "the address"))
             return false;
         rows = src_rows(w, v, tmp);
         index = in->idxen ? rows : NULL;

@@ -288,6 +288,7 @@ static void describe_launch(const struct dispatch_request *r, struct launch *lau
     launch->nsgpr = kernel->sgprs;
     launch->mode = kernel->mode;
     launch->lds_bytes = kernel->descriptor.group_segment_bytes + r->dynamic_lds;
+    launch->lds_limit = r->lds_limit;
     launch->private_bytes = kernel->descriptor.private_segment_bytes;
     if (kernel->descriptor.properties & KERNEL_USES_DYNAMIC_STACK)
         launch->private_bytes += r->stack_bytes > STACK_MIN ? r->stack_bytes : STACK_MIN;

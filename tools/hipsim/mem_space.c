@@ -136,8 +136,15 @@ static bool resolve_global(struct wave *w, const struct inst *in, struct lane_me
     return resolve_lanes(w, in, m, bytes, direction);
 }
 
+/* Whoever has all the LDS of a compute unit knows that nothing is beyond its end: MIOpen's Winograd
+ * kernels send lanes there that shall not store. */
+static bool owns_lds(const struct wave *w)
+{
+    return w->wg->lds_bytes >= w->launch->lds_limit && w->launch->lds_limit;
+}
+
 /* LDS and private segments are arrays; a lane beyond the end reads zero and stores nothing (CDNA3
- * ISA, "LDS: out-of-range"), and is reported. */
+ * ISA, 3.6.1 "Out-of-Range behavior"), and is reported. */
 static bool resolve_array(struct wave *w, const struct inst *in, struct lane_mem *m,
                           unsigned bytes, enum mem_direction direction)
 {
@@ -165,7 +172,7 @@ static bool resolve_array(struct wave *w, const struct inst *in, struct lane_mem
             bad |= UINT64_C(1) << l;
     m->lanes &= ~bad;
     m->dropped |= bad;
-    if (!mem_checks(w, CHECK_MEMORY))
+    if (!mem_checks(w, CHECK_MEMORY) || (lds && owns_lds(w)))
         return true;
     wave_fault(w, in, FAULT_MEMORY, bad, "%s of %u bytes at %s offset 0x%llx: out of bounds; "
                "the %s has %llu bytes", access_name(direction), bytes, lds ? "LDS" : "private",

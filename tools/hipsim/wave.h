@@ -295,6 +295,7 @@ struct launch {
     uint32_t mode;          /* initial MODE */
 
     uint32_t lds_bytes;     /* static and dynamic */
+    uint32_t lds_limit;     /* of a compute unit; 0: not told */
     uint32_t private_bytes; /* per work-item */
 
     struct memory *memory;
