@@ -595,6 +595,18 @@ static void ignore(void *ctx, const struct wave *w, const struct inst *in,
     (void)access;
 }
 
+/* Earlier launches have brought the code; the kernel's own, from its entry on, was used last. */
+static void warm_code(struct time_cu *cu, size_t lines)
+{
+    const struct launch *l = cu->launch;
+    const size_t entry = (size_t)(l->entry_pc - code_address(cu->code->code)) / FETCH_LINE;
+    const size_t fit = (size_t)cu->p->icache_bytes / FETCH_LINE;
+    for (size_t line = 0; line < lines; line++)
+        time_cache_touch(cu->icache, line * FETCH_LINE);
+    for (size_t line = entry + fit < lines ? entry + fit : lines; line-- > entry;)
+        time_cache_touch(cu->icache, line * FETCH_LINE);
+}
+
 static bool prepare(struct time_cu *cu, const struct time_cu_setup *setup, unsigned groups)
 {
     const size_t waves = (size_t)groups * cu->waves_per_group;
@@ -610,8 +622,8 @@ static bool prepare(struct time_cu *cu, const struct time_cu_setup *setup, unsig
     cu->nwaves = (unsigned)waves;
     for (size_t i = 0; i < waves; i++)
         cu->waves[i].at = NEVER;
-    for (size_t line = 0; setup->warm_code && line < lines; line++)
-        time_cache_touch(cu->icache, line * FETCH_LINE);
+    if (setup->warm_code)
+        warm_code(cu, lines);
     for (; cu->ngroups < groups; cu->ngroups++) {
         struct engine_group *with = setup->with ? setup->with->groups[0]
                                                 : cu->ngroups ? cu->groups[0] : NULL;

@@ -28,7 +28,7 @@ void print_row(const char *id, const char *what, double published, double modell
 void print_not_run(struct target *t, const char *id, const char *what, const char *why)
 {
     t->tally->not_run++;
-    printf("%-4s %-46s NOT RUN: %s\n", id, what, why);
+    printf("%-4s %-46s NO FIGURE: %s\n", id, what, why);
 }
 
 void print_order(struct target *t, const char *id, const char *what, bool right)
@@ -120,16 +120,18 @@ static bool summarise(const char *name, const struct tally *t)
         printf("%u, mean error %.1f %% (bound %.0f %%)", t->rows, 100 * mean, 100 * BOUND);
     else
         printf("NONE RUN");
-    printf("; orderings: %u of %u right; not run: %u\n\n", t->orders - t->orders_wrong, t->orders,
-           t->not_run);
+    printf("; orderings: %u of %u right; without a figure: %u\n\n", t->orders - t->orders_wrong,
+           t->orders, t->not_run);
     return t->orders_wrong == 0 && mean <= BOUND;
 }
 
 int main(int argc, char **argv)
 {
     struct target targets[] = {
-        {.name = "gfx942", .loops = LOOPS_GFX942, .streams = STREAMS_GFX942, .gemm = GEMM_GFX942},
-        {.name = "gfx950", .loops = LOOPS_GFX950, .streams = STREAMS_GFX950, .gemm = GEMM_GFX950},
+        {.name = "gfx942", .loops = LOOPS_GFX942, .streams = STREAMS_GFX942,
+         .gemm = GEMM_GFX942},
+        {.name = "gfx950", .loops = LOOPS_GFX950, .streams = STREAMS_GFX950,
+         .gemm = GEMM_GFX950},
     };
     const char *hsa = NULL, *only = NULL;
     for (int i = 1; i < argc; i++) {

@@ -213,11 +213,92 @@ lds_block lds_b64_256, 256, 64, ds_read_b64 v[100:101], v0
   .endr
 .endm
 
+; --- The matrix instructions alone (A6), barriers and LDS reads as before.
+.macro bare_tile
+  .rept 16
+    matrix 16
+  .endr
+  end_matrix_run
+  memory_phase 24
+  .rept 16
+    matrix 48
+  .endr
+  end_matrix_run
+  memory_phase 24
+.endm
+
+; --- A5: the first run of a tile as published, with packed instructions between the matrix ones
+; before and behind them after; where the publication has an ellipsis (four matrix instructions), six
+; instructions each. The second run: its 54 + 33 instructions evenly, in both.
+.macro singles count
+  .rept \count
+    v_add_f32 v224, v225, v226
+  .endr
+.endm
+.macro packed count
+  .rept \count
+    v_pk_mul_f32 v[224:225], v[226:227], v[228:229]
+  .endr
+.endm
+.macro converts count
+  .rept \count
+    v_cvt_pk_bf16_f32 v228, v225, v226
+  .endr
+.endm
+.macro second_run
+  end_matrix_run
+  memory_phase 24
+  .rept 16
+    matrix 48
+    singles 3
+    v_exp_f32 v219, v218
+    v_exp_f32 v220, v218
+  .endr
+  singles 6
+  v_exp_f32 v219, v218
+  end_matrix_run
+  memory_phase 24
+.endm
+.macro packed_between_tile
+  .rept 5
+    matrix 16
+    singles 6
+    packed 4
+  .endr
+  .rept 4
+    matrix 16
+    singles 6
+  .endr
+  matrix 16
+  converts 5
+  .rept 6
+    matrix 16
+  .endr
+  singles 3
+  converts 11
+  second_run
+.endm
+.macro packed_behind_tile
+  .rept 16
+    matrix 16
+    singles 6
+  .endr
+  packed 3
+  singles 1
+  converts 16
+  second_run
+.endm
+
+attention_loop fa_bare, bare_tile
+attention_loop fa_packed_between, packed_between_tile
+attention_loop fa_packed_behind, packed_behind_tile
 attention_loop fa_lazy, lazy_tile
 attention_loop fa_eager, eager_tile
 attention_loop fa_apart, apart_tile
 
-; --- Rates (C4): the same matrix instruction over and over.
+.endif
+
+; --- Rates (C4, and peaks of the data sheets): the same instruction over and over.
 .macro rate name, text:vararg
   kernel \name, 0
   clear
@@ -231,7 +312,22 @@ attention_loop fa_apart, apart_tile
   s_cbranch_scc1 1b
   s_endpgm
 .endm
+rate peak_fma_f64, v_fma_f64 v[16:17], v[200:201], v[204:205], v[16:17]
+rate peak_pk_fma_f32, v_pk_fma_f32 v[16:17], v[200:201], v[204:205], v[16:17]
+rate peak_f64, v_mfma_f64_16x16x4_f64 v[16:23], v[200:201], v[204:205], v[16:23]
+rate peak_f32, v_mfma_f32_32x32x2_f32 v[16:31], v200, v204, v[16:31]
+.if gfx950
+rate peak_f16, v_mfma_f32_32x32x16_f16 v[16:31], v[200:203], v[204:207], v[16:31]
+rate peak_i8, v_mfma_i32_32x32x32_i8 v[16:31], v[200:203], v[204:207], v[16:31]
+rate peak_fp8, v_mfma_f32_32x32x64_f8f6f4 v[16:31], v[200:207], v[208:215], v[16:31]
+rate peak_fp6, v_mfma_f32_32x32x64_f8f6f4 v[16:31], v[200:205], v[208:213], v[16:31] cbsz:2 blgp:2
+rate peak_fp4, v_mfma_f32_32x32x64_f8f6f4 v[16:31], v[200:203], v[208:211], v[16:31] cbsz:4 blgp:4
 rate rate_bf16, v_mfma_f32_16x16x32_bf16 v[16:19], v[200:203], v[204:207], v[16:19]
 rate rate_fp8, v_mfma_f32_16x16x32_fp8_fp8 v[16:19], v[200:201], v[204:205], v[16:19]
 rate rate_f8f6f4, v_mfma_f32_16x16x128_f8f6f4 v[16:19], v[200:207], v[208:215], v[16:19]
+.else
+rate peak_f16, v_mfma_f32_32x32x8_f16 v[16:31], v[200:201], v[204:205], v[16:31]
+rate peak_i8, v_mfma_i32_32x32x16_i8 v[16:31], v[200:201], v[204:205], v[16:31]
+rate peak_fp8, v_mfma_f32_32x32x16_fp8_fp8 v[16:31], v[200:201], v[204:205], v[16:31]
+rate peak_xf32, v_mfma_f32_32x32x4_xf32 v[16:31], v[200:201], v[204:205], v[16:31]
 .endif

@@ -41,3 +41,41 @@ kernel relu
   v_max_f32 v1, 0, v1
   global_store_dword v0, v1, s[8:9]
   s_endpgm
+
+; A chain of dependent loads (A10): every dword that it visits holds the offset of the next. The
+; third argument is how often to go through 16 of them.
+kernel chase
+  v_mov_b32 v1, 0
+1:
+  .rept 16
+    global_load_dword v1, v1, s[4:5]
+    s_waitcnt vmcnt(0)
+  .endr
+  s_sub_u32 s8, s8, 1
+  s_cmp_lg_u32 s8, 0
+  s_cbranch_scc1 1b
+  s_endpgm
+
+; Loads of 16 bytes a lane from the same places of the L1 again and again (C5), `lanes` of them side
+; by side in a line of 128 bytes.
+.macro rows name, lanes, shift
+kernel \name
+  v_and_b32 v0, 0xff, v0
+  v_mbcnt_lo_u32_b32 v0, -1, 0
+  v_mbcnt_hi_u32_b32 v0, -1, v0
+  v_lshrrev_b32 v1, \shift, v0
+  v_and_b32 v2, \lanes - 1, v0
+  v_lshlrev_b32 v1, 7, v1
+  v_lshl_add_u32 v1, v2, 4, v1
+1:
+  .rept 32
+    global_load_dwordx4 v[4:7], v1, s[4:5]
+  .endr
+  s_sub_u32 s8, s8, 1
+  s_cmp_lg_u32 s8, 0
+  s_cbranch_scc1 1b
+  s_waitcnt vmcnt(0)
+  s_endpgm
+.endm
+rows rows_of_128, 8, 3
+rows rows_of_64, 4, 2
