@@ -16,12 +16,8 @@ static struct fault run(const char *text)
 
 static void expect(enum fault_kind kind, const char *bad, const char *good)
 {
-    struct fault f = run(bad);
-    if (f.kind != kind)
-        fail_msg("not reported, but \"%s\":\n%s", f.text, bad);
-    f = run(good);
-    if (f.kind != FAULT_NONE)
-        fail_msg("%s\n%s", f.text, good);
+    const struct fault tripped = run(bad), none = run(good);
+    check_pair(kind, &tripped, bad, &none, good);
 }
 
 #define FIRST_WAVE "s_cmp_eq_u32 s100, 0\n"

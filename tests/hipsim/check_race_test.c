@@ -32,12 +32,8 @@ static struct fault run(const char *text, uint32_t checks, uint64_t seed)
 static void expect(const char *bad, const char *good)
 {
     for (uint64_t seed = 0; seed < 4; seed++) {
-        struct fault f = run(bad, CHECK_ALL, seed);
-        if (f.kind != FAULT_RACE)
-            fail_msg("seed %d: no race but \"%s\" in\n%s", (int)seed, f.text, bad);
-        f = run(good, CHECK_ALL, seed);
-        if (f.kind != FAULT_NONE)
-            fail_msg("seed %d: %s\n%s", (int)seed, f.text, good);
+        const struct fault race = run(bad, CHECK_ALL, seed), none = run(good, CHECK_ALL, seed);
+        check_pair(FAULT_RACE, &race, bad, &none, good);
     }
     struct fault f = run(bad, CHECK_ALL & ~(uint32_t)CHECK_RACE, 0);
     assert_int_equal(f.kind, FAULT_NONE);

@@ -210,6 +210,15 @@ void program_run(struct program *p, const char *text)
         fail_msg("%s\n%s", text, p->fault.text);
 }
 
+void check_pair(enum fault_kind kind, const struct fault *bad, const char *bad_text,
+                const struct fault *good, const char *good_text)
+{
+    if (bad->kind != kind)
+        fail_msg("no %s but \"%s\":\n%s", fault_name(kind), bad->text, bad_text);
+    if (good->kind != FAULT_NONE)
+        fail_msg("%s\n%s", good->text, good_text);
+}
+
 /* Cases lie this far apart in one assembled text, so that one run of the assembler serves all. */
 #define CASE_BYTES 64
 

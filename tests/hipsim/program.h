@@ -70,6 +70,11 @@ void program_run(struct program *p, const char *text);
 /* The same, but hands the fault back in p->fault. */
 void program_try(struct program *p, const char *text);
 
+/* A kernel that trips a check and a near twin that does not: fails unless the fault of `bad` is of
+ * `kind` and `good` has none. The caller runs them; the texts are for the message. */
+void check_pair(enum fault_kind kind, const struct fault *bad, const char *bad_text,
+                const struct fault *good, const char *good_text);
+
 /* Runs the program at byte `offset` of `code`. */
 void program_at(struct program *p, struct code *code, uint64_t offset);
 
