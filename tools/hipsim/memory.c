@@ -26,7 +26,7 @@
  */
 #if defined(__SANITIZE_THREAD__) || HAS_FEATURE(thread_sanitizer)
 #define ARENA_HINT UINT64_C(0)
-#define ARENA_SIZE (64 * GIB)
+#define ARENA_SIZE (256 * GIB)
 #define MAX_SLOTS (UINT32_C(1) << 20)
 #else
 #define ARENA_HINT UINT64_C(0x200000000000)
@@ -164,7 +164,8 @@ static struct hipsim_mem_slot *append_slot(uint64_t span, uint64_t alignment)
     uint32_t index = atomic_load_explicit(&mem.slot_count, memory_order_relaxed);
     uint64_t used = atomic_load_explicit(&hipsim_arena.used, memory_order_relaxed);
     /* Nothing is placed in the first page, so that every allocation has a redzone before it. */
-    uint64_t begin = align_up(used ? used : PAGE, alignment);
+    const uint64_t first = hipsim_arena.base + (used ? used : PAGE);
+    uint64_t begin = align_up(first, alignment) - hipsim_arena.base;
 
     if (index == MAX_SLOTS || begin > hipsim_arena.size || span > hipsim_arena.size - begin)
         return NULL;
