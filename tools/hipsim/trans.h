@@ -15,14 +15,10 @@ static inline double nearest(double a)
     return (a + magic) - magic;
 }
 
-/* 2^x; overflow to inf, underflow to zero far below f32's smallest subnormal. */
-static inline double exp2_wide(double x)
+/* 2^f for |f| <= 0.5 */
+static inline double exp2_fraction(double f)
 {
-    double c = x > 1000.0 ? 1000.0 : x;
-    c = c < -1000.0 ? -1000.0 : c;
-    c = c == c ? c : 0.0;
-    double n = nearest(c);
-    double t = (c - n) * 0x1.62e42fefa39efp-1; /* ln 2 */
+    double t = f * 0x1.62e42fefa39efp-1; /* ln 2 */
     double p = 1.0 / 39916800;
     p = p * t + 1.0 / 3628800;
     p = p * t + 1.0 / 362880;
@@ -34,7 +30,17 @@ static inline double exp2_wide(double x)
     p = p * t + 1.0 / 6;
     p = p * t + 0.5;
     p = p * t + 1.0;
-    p = p * t + 1.0;
+    return p * t + 1.0;
+}
+
+/* 2^x; overflow to inf, underflow to zero far below f32's smallest subnormal. */
+static inline double exp2_wide(double x)
+{
+    double c = x > 1000.0 ? 1000.0 : x;
+    c = c < -1000.0 ? -1000.0 : c;
+    c = c == c ? c : 0.0;
+    double n = nearest(c);
+    double p = exp2_fraction(c - n);
     /* n + magic holds n in its low mantissa bits. */
     uint64_t exponent = (f64_bits(n + 0x1.8p52) & 0xfff) << 52;
     double r = as_f64(f64_bits(p) + exponent);

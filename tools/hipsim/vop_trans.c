@@ -25,9 +25,19 @@ static inline uint32_t nan_of(uint32_t source, uint32_t r, uint32_t quiet)
     return nan32(source) ? source | quiet : r;
 }
 
+/* As exp2_wide(), with all but the polynomial in single precision, where it is exact as well: what
+ * would be subnormal is flushed, so the mantissa can be rounded before it is scaled. */
 static inline uint32_t exp_f32(uint32_t u)
 {
-    return f32_bits((float)exp2_wide((double)as_f32(u)));
+    const float x = as_f32(u), magic = 0x1.8p23f;
+    float c = x > 200.0f ? 200.0f : x;
+    c = c < -200.0f ? -200.0f : c;
+    c = c == c ? c : 0.0f;
+    const float n = (c + magic) - magic;
+    const float mantissa = (float)exp2_fraction((double)(c - n));
+    uint32_t r = f32_bits(mantissa) + (f32_bits(n + magic) << 23);
+    r = x >= 128.0f ? 0x7f800000 : r;
+    return x < -126.0f ? 0 : r;
 }
 
 static inline uint32_t log_f32(uint32_t u)
