@@ -80,7 +80,7 @@ struct hipsim_time_report {
     double memory_gb_per_s;       /* what the model attains of HBM: first loads, and stores */
     double memory_bytes;          /* that reach MALL or HBM */
     double load_bytes, store_bytes; /* that instructions asked for; lanes at one address once */
-    double l2_sharers;            /* workgroups of an XCD that read the same lines */
+    double l2_sharers;            /* workgroups of an XCD that read the same lines; 0: together */
     double tail;                  /* 1 - busy / (compute units * cycles) */
     double loop_bound;            /* of the hottest loop, clocks per iteration; 0: no loop */
     double loop_cycles;           /* modelled clocks per iteration of it */

@@ -158,8 +158,11 @@ int hipsim_time_format(const struct hipsim_time_report *r, char *text, size_t si
         "%.1f %% of the peak memory bandwidth, %.3f MB beyond L2\n", 100 * r->matrix_fraction,
         100 * r->matrix_duty, 100 * r->memory_fraction, r->memory_bytes / 1e6);
     add(text, size, &used, "  %llu workgroups, %u per compute unit, %u waves per SIMD, idle "
-        "%.1f %%; L2 lines shared by %.1f workgroups\n", (unsigned long long)r->workgroups,
-        r->workgroups_per_cu, r->waves_per_simd, 100 * r->tail, r->l2_sharers);
+        "%.1f %%", (unsigned long long)r->workgroups, r->workgroups_per_cu, r->waves_per_simd,
+        100 * r->tail);
+    if (!r->together)
+        add(text, size, &used, "; L2 lines shared by %.1f workgroups", r->l2_sharers);
+    add(text, size, &used, "\n");
     add(text, size, &used, "  %llu workgroups timed%s%s\n", (unsigned long long)r->sampled,
         r->together ? ", all of them, on all compute units at once"
         : r->sampled < r->workgroups ? ", the others follow from them" : "",
