@@ -656,6 +656,22 @@ static void broadcast_controls_move_blocks_and_lanes(void **state)
     assert_true(float_from_bits(p.v[28][3]) == 3);
 }
 
+/* MODE's input denormals hold for A and B of F32 matrices: CDNA4 ISA, 7.4. */
+static void f32_inputs_follow_mode(void **state)
+{
+    (void)state;
+    for (unsigned keep = 0; keep < 2; keep++) {
+        struct program p = program_new(GFX942);
+        p.mode = keep ? MODE_DEFAULT : MODE_DEFAULT & ~0x10u;
+        program_fill(&p, A, 0x00400000);           /* 2^-127 */
+        program_fill(&p, B, bits_of(0x1p127f));
+        program_run(&p, "v_mfma_f32_4x4x1_16b_f32 v[0:3], v32, v40, 2.0\n"
+                        "v_mfma_f32_4x4x1_16b_f32 v[4:7], v40, v32, 2.0\ns_nop 7\ns_nop 7");
+        assert_int_equal(p.v[0][0], bits_of(keep ? 3.0f : 2.0f));
+        assert_int_equal(p.v[4][63], bits_of(keep ? 3.0f : 2.0f));
+    }
+}
+
 static void f64_negates_and_agprs_accumulate(void **state)
 {
     (void)state;
@@ -681,6 +697,7 @@ int main(void)
         cmocka_unit_test(a_step_truncates_products_and_floors_c),
         cmocka_unit_test(undefined_operands_spoil_their_row_and_column),
         cmocka_unit_test(broadcast_controls_move_blocks_and_lanes),
+        cmocka_unit_test(f32_inputs_follow_mode),
         cmocka_unit_test(f64_negates_and_agprs_accumulate),
     };
 

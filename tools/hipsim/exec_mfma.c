@@ -168,6 +168,17 @@ static struct mfma_job job_of(struct wave *w, const struct inst *in)
     };
 }
 
+/* F32 inputs but C obey MODE's input denormals (CDNA4 ISA, 7.4); all narrower formats keep them. */
+static void flush_inputs(const struct opnd *o, struct operand_rows *r)
+{
+    for (unsigned i = 0; i < o->dwords; i++)
+        for (unsigned l = 0; l < WAVE_LANES; l++) {
+            uint32_t u = r->rows[i][l];
+            r->copy[i][l] = u & 0x7f800000 ? u : u & 0x80000000;
+        }
+    r->rows = (const uint32_t (*)[WAVE_LANES])r->copy;
+}
+
 static void exec_mfma(struct wave *w, const struct inst *in)
 {
     struct operand_rows a, b, c;
@@ -184,6 +195,10 @@ static void exec_mfma(struct wave *w, const struct inst *in)
     operand(w, in, &in->src[0], &a);
     operand(w, in, &in->src[1], &b);
     operand(w, in, &in->src[2], &c);
+    if (job.a_format == FORMAT_F32 && !(w->mode & MODE_DENORM_F32 & 0x10)) {
+        flush_inputs(&in->src[0], &a);
+        flush_inputs(&in->src[1], &b);
+    }
     job.a = a.rows;
     job.b = b.rows;
     job.c = c.rows;
