@@ -360,7 +360,7 @@ static bool waits_rarely(const struct wave *w, const struct inst *in)
     return is(in, TRAIT_ORDINARY) && !(w->launch->checks & CHECK_STRICT);
 }
 
-static bool check(struct wave *w, const struct inst *in)
+static bool check(struct wave *w, const struct inst *in, bool *found)
 {
     const struct launch *l = w->launch;
     const struct hazard_history *h = &w->hazards;
@@ -384,6 +384,7 @@ static bool check(struct wave *w, const struct inst *in)
         if (need <= states)
             continue;
         char text[160];
+        *found = true;
         return wave_finding(w, in, kind, 0,
                             "%u wait states after entry%+lld (%s), %u are needed", states,
                             (long long)(from->offset + code_address(l->code) - l->entry_pc),
@@ -392,18 +393,39 @@ static bool check(struct wave *w, const struct inst *in)
     return true;
 }
 
+/*
+ * check(), unless it was fine before: what is not further back than LONGEST is always the same
+ * where no branch has been taken since.
+ */
+static bool check_once(struct wave *w, const struct inst *in)
+{
+    const struct hazard_history *h = &w->hazards;
+    const uint16_t checks = w->launch->checks & (CHECK_HAZARD | CHECK_STRICT);
+    const bool straight = h->states - h->straight_at > LONGEST;
+    uint16_t *fine = &((struct inst *)in)->hazard_free;
+    if (straight && !(checks & ~__atomic_load_n(fine, __ATOMIC_RELAXED)))
+        return true;
+    bool found = false;
+    const bool go_on = check(w, in, &found);
+    if (straight && !found)
+        __atomic_fetch_or(fine, checks, __ATOMIC_RELAXED);
+    return go_on;
+}
+
 bool hazard_step(struct wave *w, const struct inst *in)
 {
     struct hazard_history *h = &w->hazards;
     uint32_t flags = in->row->flags;
     const bool asks = flags & (ROW_VALU | ROW_MFMA | ROW_VMEM | ROW_LDS)
         || in->hazard_traits & (TRAIT_SETREG | TRAIT_GETREG | TRAIT_M0);
-    if (in->offset != h->next_offset)
+    if (in->offset != h->next_offset) {
         h->states += TAKEN_BRANCH - 1;
+        h->straight_at = h->states;
+    }
     if (flags & ROW_MFMA && (int32_t)(h->matrix_free_at - h->states) > 0)
         h->states = h->matrix_free_at;
     const uint32_t quiet_at = waits_rarely(w, in) ? h->quiet_for_most_at : h->quiet_at;
-    if (asks && h->states < quiet_at && !check(w, in))
+    if (asks && h->states < quiet_at && !check_once(w, in))
         return false;
     if (flags & (ROW_VALU | ROW_MFMA) || (flags & ROW_SALU && in->dst.kind == OPND_SGPR)
         || in->hazard_traits & (TRAIT_SETREG | TRAIT_WIDE)) {

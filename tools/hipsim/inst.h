@@ -141,6 +141,7 @@ struct inst {
     uint16_t hazard_traits;
     uint8_t matrix_passes;
     uint8_t hazard_reach; /* wait states that an ordinary vector instruction may need after it */
+    uint16_t hazard_free; /* atomic; enum check_bits: nothing found where code before it runs on */
     uint8_t bit_op; /* check_uninit.c's */
 
     uint16_t clocks; /* until the wave may issue the next one */

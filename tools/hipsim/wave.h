@@ -92,6 +92,7 @@ struct hazard_history {
     uint32_t quiet_for_most_at; /* and from which on not of an ordinary vector instruction */
     uint32_t matrix_free_at; /* `states` when the matrix core can take another instruction */
     uint64_t next_offset;    /* of the instruction that follows if no branch is taken */
+    uint32_t straight_at;    /* `states` when one was */
 };
 
 struct wave {
@@ -267,7 +268,6 @@ enum wave_order {
 struct code;   /* decode.h */
 struct memory; /* the simulated address space; owned and defined by the memory side */
 
-/* One dispatch. Zero-initialise, fill, hand to engine_run(). */
 /* A resource of global wave sync: how many waves it waits for besides the one that opens it. */
 struct grid_barrier {
     uint32_t left;
@@ -275,6 +275,7 @@ struct grid_barrier {
 };
 enum { GRID_BARRIERS = 64 };
 
+/* One dispatch. Zero-initialise, fill, hand to engine_run(). */
 struct launch {
     struct code *code;
     const char *kernel;     /* name for reports */
