@@ -261,6 +261,9 @@ static int launch(const struct trace_family *f, const struct trace_run *run,
     return EXIT_GOOD;
 }
 
+/* Races are what attnc verify looks for; shapes that are traced are too large to follow. */
+static const char checks[] = "memory+align+uninit+wait+hazard+barrier+diverge";
+
 static int trace_kernel(struct attn_pack *pack, uint32_t n, const struct attn_kernel_info *info)
 {
     char simulator[4096], why[600];
@@ -279,7 +282,7 @@ static int trace_kernel(struct attn_pack *pack, uint32_t n, const struct attn_ke
         return code;
     if (!gpu_find_simulator(simulator, sizeof(simulator)) || !open_timing(simulator, &timing))
         return complain(EXIT_ENVIRONMENT, "the simulator is not installed beside attnc");
-    if (!gpu_open(&gpu, simulator, info->target, pack, why, sizeof(why)))
+    if (!gpu_open(&gpu, simulator, checks, info->target, pack, why, sizeof(why)))
         return complain(EXIT_ENVIRONMENT, "%s", why);
     run.args = calloc(1, f->args_size);
     code = run.args ? f->prepare(&run) : complain(EXIT_ENVIRONMENT, "no memory");

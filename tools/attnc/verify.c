@@ -117,7 +117,7 @@ static int verify_target(const struct plan *plan, const char *target, size_t don
 {
     struct gpu gpu;
     char why[600];
-    if (!gpu_open(&gpu, plan->simulator, target, plan->pack, why, sizeof(why)))
+    if (!gpu_open(&gpu, plan->simulator, "on", target, plan->pack, why, sizeof(why)))
         return complain(EXIT_ENVIRONMENT, "%s: %s", target, why);
     printf("\nDevice: %s\n%-*s  %-12s  %9s  %9s  %9s  %9s  %s\n", gpu.title, plan->name_width,
            "KERNEL", "SHAPE", "REL.ERR", "BOUND", "MAX.ERR", "BOUND", "VERDICT");

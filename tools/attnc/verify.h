@@ -26,10 +26,11 @@ struct gpu {
 
 /**
  * Opens the first GPU of this target: `simulator` is the path of a simulator's HIP library, or NULL
- * for the HIP runtime of the machine. False: a sentence in `why`.
+ * for the HIP runtime of the machine. `checks` is the simulator's option of that name; each finding
+ * of them ends its launch. False: a sentence in `why`.
  */
-bool gpu_open(struct gpu *gpu, const char *simulator, const char *target, struct attn_pack *pack,
-              char *why, size_t why_size);
+bool gpu_open(struct gpu *gpu, const char *simulator, const char *checks, const char *target,
+              struct attn_pack *pack, char *why, size_t why_size);
 void gpu_close(struct gpu *gpu);
 
 /** The simulator that was built or installed beside this program; false where there is none. */

@@ -42,17 +42,18 @@ static bool find(void *library, const char *name, void *slot)
 }
 
 /* Tells the simulator which GPU to be, before anything asks it for one. */
-static bool configure(const char *path, const char *target, char *why, size_t why_size)
+static bool configure(const char *path, const char *target, const char *checks, char *why,
+                      size_t why_size)
 {
     bool (*hipsim_configure)(const char *text, char *why, size_t why_size);
-    char text[64];
+    char text[160];
     void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     if (!library || !find(library, "hipsim_configure", &hipsim_configure)) {
         snprintf(why, why_size, "%s", library ? "the simulator has no hipsim_configure"
                                               : dlerror());
         return false;
     }
-    snprintf(text, sizeof(text), "target=%s,checks=on,halt=on", target);
+    snprintf(text, sizeof(text), "target=%s,checks=%s,halt=on", target, checks);
     return hipsim_configure(text, why, why_size);
 }
 
@@ -78,11 +79,11 @@ static bool open_device(struct gpu *gpu, const char *path, const char *target,
     }
 }
 
-bool gpu_open(struct gpu *gpu, const char *simulator, const char *target, struct attn_pack *pack,
-              char *why, size_t why_size)
+bool gpu_open(struct gpu *gpu, const char *simulator, const char *checks, const char *target,
+              struct attn_pack *pack, char *why, size_t why_size)
 {
     *gpu = (struct gpu){ .target = target };
-    if (simulator && !configure(simulator, target, why, why_size))
+    if (simulator && !configure(simulator, target, checks, why, why_size))
         return false;
     if (!open_device(gpu, simulator, target, pack, why, why_size))
         return false;
