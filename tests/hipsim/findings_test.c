@@ -83,6 +83,13 @@ static void places_are_named_once(void **state)
                     "global_store_dword v10, v10, s[2:3]");
     assert_int_equal(p.fault.kind, FAULT_MEMORY);
     assert_int_equal(p.places, 1);
+    p = program_new(GFX942);
+    p.checks = CHECK_HAZARD;
+    p.keep_going = CHECK_ALL;
+    program_try(&p, "s_mov_b32 s0, 5\nloop:\nv_exp_f32 v1, v11\nv_mov_b32 v2, v1\n"
+                    "s_sub_u32 s0, s0, 1\ns_cmp_lg_u32 s0, 0\ns_cbranch_scc1 loop");
+    assert_int_equal(p.findings, 5);
+    assert_int_equal(p.places, 1);
 }
 
 int main(void)

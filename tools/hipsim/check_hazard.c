@@ -385,6 +385,8 @@ static bool check(struct wave *w, const struct inst *in, bool *found)
             continue;
         char text[160];
         *found = true;
+        if (wave_found_before(w, in, kind))
+            return true;
         return wave_finding(w, in, kind, 0,
                             "%u wait states after entry%+lld (%s), %u are needed", states,
                             (long long)(from->offset + code_address(l->code) - l->entry_pc),

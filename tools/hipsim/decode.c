@@ -146,6 +146,12 @@ bool code_note(struct code *code, uint64_t offset, enum fault_kind kind)
     return !(atomic_fetch_or(&code->found[slot], (uint16_t)(1u << kind)) >> kind & 1);
 }
 
+bool code_noted(const struct code *code, uint64_t offset, enum fault_kind kind)
+{
+    const uint64_t slot = offset / 4 < code->size / 4 ? offset / 4 : code->size / 4;
+    return atomic_load_explicit(&code->found[slot], memory_order_relaxed) >> kind & 1;
+}
+
 enum gfx_target code_target(const struct code *code)
 {
     return code->target;

@@ -143,6 +143,15 @@ bool wave_finding(struct wave *w, const struct inst *in, enum fault_kind kind, u
     return go_on;
 }
 
+bool wave_found_before(struct wave *w, const struct inst *in, enum fault_kind kind)
+{
+    struct launch *l = w->launch;
+    if (!(l->keep_going >> kind & 1) || !code_noted(l->code, in->offset, kind))
+        return false;
+    __atomic_fetch_add(&l->findings, 1, __ATOMIC_RELAXED);
+    return true;
+}
+
 void launch_forget_findings(struct launch *l)
 {
     while (l->first_finding) {

@@ -370,6 +370,12 @@ void wave_fault(struct wave *w, const struct inst *in, enum fault_kind kind, uin
 bool wave_finding(struct wave *w, const struct inst *in, enum fault_kind kind, uint64_t lanes,
                   const char *format, ...) __attribute__((format(printf, 5, 6)));
 
+/*
+ * For callers whose report costs something to write: true if `in` has had a finding of this kind
+ * and the launch goes on after it. This one is counted then, and that is all.
+ */
+bool wave_found_before(struct wave *w, const struct inst *in, enum fault_kind kind);
+
 void launch_forget_findings(struct launch *launch);
 
 /*
