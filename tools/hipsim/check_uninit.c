@@ -46,26 +46,25 @@ void bits_classify(struct inst *in)
 }
 
 /* The rows of a vector operand, NULL for others. */
-static uint64_t *lanes_of(struct wave *w, const struct opnd *o, uint64_t *v, uint64_t *a)
+static uint64_t *lanes_of(const struct opnd *o, uint64_t *v, uint64_t *a)
 {
-    (void)w;
     return o->kind == OPND_VGPR ? v + o->reg : o->kind == OPND_AGPR ? a + o->reg : NULL;
 }
 
 static uint64_t *part_rows(struct wave *w, const struct opnd *o)
 {
-    return lanes_of(w, o, w->v_part, w->a_part);
+    return lanes_of(o, w->v_part, w->a_part);
 }
 
 static uint64_t *valid_rows(struct wave *w, const struct opnd *o)
 {
-    return lanes_of(w, o, w->v_valid, w->a_valid);
+    return lanes_of(o, w->v_valid, w->a_valid);
 }
 
 static uint64_t *copied_rows(struct wave *w, const struct opnd *o)
 {
     return o->kind == OPND_SGPR ? w->s_copied + o->reg
-                                : lanes_of(w, o, w->v_copied, w->a_copied);
+                                : lanes_of(o, w->v_copied, w->a_copied);
 }
 
 static unsigned bits_row(const struct opnd *o)
