@@ -24,7 +24,7 @@ enum { MAX_CODE = 64 << 20 };
 struct entry {
     char magic[8];
     uint64_t code_size;
-    uint64_t checksum; /* XXH3 over kernel, seeded with the XXH3 of the code */
+    uint64_t checksum;          /* XXH3 over kernel, seeded with the XXH3 of the code */
     struct attnc_kernel kernel; /* code.data is NULL */
 };
 
@@ -54,7 +54,7 @@ static void hash_stat(XXH3_state_t *state, const char *path)
     struct stat st;
     if (stat(path, &st) != 0)
         return;
-    int64_t facts[] = { st.st_size, st.st_mtim.tv_sec, st.st_mtim.tv_nsec };
+    int64_t facts[] = {st.st_size, st.st_mtim.tv_sec, st.st_mtim.tv_nsec};
     XXH3_64bits_update(state, path, strlen(path));
     XXH3_64bits_update(state, facts, sizeof(facts));
 }
@@ -87,7 +87,7 @@ struct attnc_cache_key attnc_cache_key(uint64_t identity, const struct att_varia
     struct {
         uint64_t identity, hooks;
         char text[ATT_TEXT_MAX];
-    } all = { .identity = identity };
+    } all = {.identity = identity};
     all.hooks = hooks->size ? XXH3_64bits(hooks->data, hooks->size) : 0;
     att_variant_text(v, all.text);
     XXH128_hash_t hash = XXH3_128bits(&all, sizeof(all));
@@ -135,8 +135,7 @@ static bool is_whole(const struct entry *e, const void *code)
            e->kernel.arg_count <= ATTNC_MAX_ARGS;
 }
 
-bool attnc_cache_load(const char *dir, const struct attnc_cache_key *key,
-                      struct attnc_kernel *out)
+bool attnc_cache_load(const char *dir, const struct attnc_cache_key *key, struct attnc_kernel *out)
 {
     char path[PATH_MAX];
     if (!entry_path(path, dir, key))
@@ -156,7 +155,7 @@ bool attnc_cache_load(const char *dir, const struct attnc_cache_key *key,
         return false;
     }
     *out = e.kernel;
-    out->code = (struct tgt_blob){ code, e.code_size };
+    out->code = (struct tgt_blob){code, e.code_size};
     return true;
 }
 
@@ -189,15 +188,14 @@ bool attnc_cache_store(const char *dir, const struct attnc_cache_key *key,
     if (!made)
         return false;
 
-    struct entry e = { .magic = MAGIC, .code_size = k->code.size };
+    struct entry e = {.magic = MAGIC, .code_size = k->code.size};
     memcpy(&e.kernel, k, sizeof(e.kernel));
-    e.kernel.code = (struct tgt_blob){ 0 };
+    e.kernel.code = (struct tgt_blob){0};
     e.checksum = checksum(&e.kernel, k->code.data, k->code.size);
     int fd = mkostemp(temporary, O_CLOEXEC);
     if (fd < 0)
         return false;
-    bool good = write_exactly(fd, &e, sizeof(e)) &&
-                write_exactly(fd, k->code.data, k->code.size);
+    bool good = write_exactly(fd, &e, sizeof(e)) && write_exactly(fd, k->code.data, k->code.size);
     good = close(fd) == 0 && good;
     good = good && rename(temporary, path) == 0;
     if (!good) {

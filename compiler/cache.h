@@ -24,8 +24,7 @@ struct attnc_cache_key attnc_cache_key(uint64_t identity, const struct att_varia
                                        const struct tgt_blob *hooks);
 
 /** True when the entry is there and whole; `out` then as from attnc_compile(). Any thread. */
-bool attnc_cache_load(const char *dir, const struct attnc_cache_key *key,
-                      struct attnc_kernel *out);
+bool attnc_cache_load(const char *dir, const struct attnc_cache_key *key, struct attnc_kernel *out);
 
 /** Writes the entry in one step, so that readers see all of it or nothing; creates `dir`. False
  * with errno when that cannot be done, which costs time, not correctness. Any thread. */

@@ -29,13 +29,10 @@ struct reader {
     const struct tgt *targets[MAX_TARGETS + 1]; /* NULL at the end */
     bool targets_given;                         /* by the caller: the file's do not count */
     struct attnc_setting defaults, kernels;
-    struct attnc_settings base;                 /* what `defaults` says */
+    struct attnc_settings base; /* what `defaults` says */
 };
 
-static struct att_loc at(const struct reader *r, uint32_t id)
-{
-    return r->yaml.nodes[id].at;
-}
+static struct att_loc at(const struct reader *r, uint32_t id) { return r->yaml.nodes[id].at; }
 
 /* The text of a mapping's key, or NULL after an error. */
 static const char *key_text(struct reader *r, uint32_t key)
@@ -56,7 +53,7 @@ static void set(struct reader *r, struct attnc_setting *slot, uint32_t key, uint
                          at(r, slot->key).line);
         return;
     }
-    *slot = (struct attnc_setting){ .key = key, .value = value };
+    *slot = (struct attnc_setting){.key = key, .value = value};
 }
 
 static void report_unknown_field(struct reader *r, uint32_t key, const char *name)
@@ -70,8 +67,8 @@ static void report_unknown_field(struct reader *r, uint32_t key, const char *nam
         attnc_diag_error(r->d, at(r, key), "unknown field '%.40s'; did you mean '%s'?", name,
                          nearest.name);
     else
-        attnc_diag_error(r->d, at(r, key),
-                         "unknown field '%.40s'; `attnc help fields` lists them", name);
+        attnc_diag_error(r->d, at(r, key), "unknown field '%.40s'; `attnc help fields` lists them",
+                         name);
 }
 
 static struct attnc_setting *find_slot(struct attnc_settings *s, const char *name)
@@ -125,7 +122,7 @@ static bool merge(struct reader *r, uint32_t id, unsigned depth, struct attnc_se
 static bool collect(struct reader *r, uint32_t id, unsigned depth, struct attnc_settings *s)
 {
     const struct attnc_yaml_node *map = attnc_yaml_node(&r->yaml, id);
-    *s = (struct attnc_settings){ .at = at(r, id) };
+    *s = (struct attnc_settings){.at = at(r, id)};
     if (map->kind != ATTNC_YAML_MAP) {
         attnc_diag_error(r->d, s->at, "expected a map of fields");
         return true;
@@ -134,7 +131,7 @@ static bool collect(struct reader *r, uint32_t id, unsigned depth, struct attnc_
         attnc_diag_error(r->d, s->at, "merge keys nested deeper than %d", MAX_MERGE_DEPTH);
         return true;
     }
-    struct attnc_setting merges = { 0 };
+    struct attnc_setting merges = {0};
     for (uint32_t key = map->first; key;) {
         uint32_t value = r->yaml.nodes[key].next;
         const char *name = key_text(r, key);
@@ -216,7 +213,7 @@ static void read_top_key(struct reader *r, uint32_t key, uint32_t value,
     const char *name = key_text(r, key);
     if (!name)
         return;
-    struct attnc_settings none = { 0 };
+    struct attnc_settings none = {0};
     if (strcmp(name, "targets") == 0) {
         set(r, targets, key, value, name);
     } else if (strcmp(name, "defaults") == 0) {
@@ -251,7 +248,7 @@ static bool read_top(struct reader *r)
         attnc_diag_error(r->d, top->at, "expected a map with targets, defaults and kernels");
         return false;
     }
-    struct attnc_setting targets = { 0 };
+    struct attnc_setting targets = {0};
     for (uint32_t key = top->first; key;) {
         uint32_t value = r->yaml.nodes[key].next;
         read_top_key(r, key, value, &targets);
@@ -327,7 +324,7 @@ bool attnc_read_description_bytes(const char *bytes, size_t size, const char *di
 {
     d->text = bytes;
     d->size = size;
-    struct reader r = { .d = d };
+    struct reader r = {.d = d};
     r.x = (struct attnc_expander){
         .yaml = &r.yaml,
         .d = d,
@@ -382,9 +379,9 @@ static bool read_all(int fd, char **bytes, size_t *size)
 bool attnc_read_description(const char *path, const struct attnc_read_options *options,
                             struct attnc_description *out, struct attnc_diag *d)
 {
-    *out = (struct attnc_description){ 0 };
+    *out = (struct attnc_description){0};
     bool standard_input = strcmp(path, "-") == 0;
-    *d = (struct attnc_diag){ .file = standard_input ? "<stdin>" : path };
+    *d = (struct attnc_diag){.file = standard_input ? "<stdin>" : path};
     int fd = standard_input ? STDIN_FILENO : open(path, O_RDONLY | O_CLOEXEC);
     bool good = fd >= 0 && read_all(fd, &out->bytes, &out->size);
     int error = errno;
@@ -411,5 +408,5 @@ void attnc_description_free(struct attnc_description *desc)
         free(desc->paths[i]);
     free(desc->paths);
     free(desc->bytes);
-    *desc = (struct attnc_description){ 0 };
+    *desc = (struct attnc_description){0};
 }

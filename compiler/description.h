@@ -17,7 +17,7 @@ struct attnc_description {
     size_t count;
     char **paths; /* what variants' file fields point to */
     size_t path_count;
-    char *bytes;  /* the file, for messages about it */
+    char *bytes; /* the file, for messages about it */
     size_t size;
 };
 

@@ -41,7 +41,7 @@ static void add(struct attnc_diag *d, struct att_loc at, bool error, const char 
         attnc_diag_no_memory(d);
         return;
     }
-    d->messages[d->count++] = (struct attnc_message){ .at = at, .error = error, .text = copy };
+    d->messages[d->count++] = (struct attnc_message){.at = at, .error = error, .text = copy};
 }
 
 void attnc_diag_error(struct attnc_diag *d, struct att_loc at, const char *format, ...)
@@ -182,5 +182,5 @@ void attnc_diag_clear(struct attnc_diag *d)
         free(d->messages[i].text);
         free(d->messages[i].attached);
     }
-    *d = (struct attnc_diag){ .file = d->file, .text = d->text, .size = d->size };
+    *d = (struct attnc_diag){.file = d->file, .text = d->text, .size = d->size};
 }

@@ -53,7 +53,7 @@ static struct hook *find_hook(struct build *b, const struct att_variant *v)
             return h;
     }
     struct hook *h = &b->hooks[b->hook_count++];
-    *h = (struct hook){ .path = v->logits, .target = v->target, .at = v->loc[ATT_LOGITS] };
+    *h = (struct hook){.path = v->logits, .target = v->target, .at = v->loc[ATT_LOGITS]};
     return h;
 }
 
@@ -73,8 +73,8 @@ static bool compile(struct build *b, struct job *job, const struct tgt_blob *bit
         snprintf(job->why, sizeof(job->why), "out of memory");
         return false;
     }
-    bool good = b->options->compile_one(job->variant, bitcode, &b->options->compile, log, kernel,
-                                        job->why);
+    bool good =
+        b->options->compile_one(job->variant, bitcode, &b->options->compile, log, kernel, job->why);
     fclose(log);
     return good;
 }
@@ -92,10 +92,11 @@ static void finish(struct build *b, struct job *job, bool cached, int cache_erro
     if (b->options->progress) {
         char name[ATT_NAME_MAX];
         att_variant_name(job->variant, name);
-        b->options->progress(b->options->user,
-                             &(struct attnc_progress){ .done = b->done, .total = r->count,
-                                                       .name = name, .cached = cached,
-                                                       .failed = job->failed });
+        b->options->progress(b->options->user, &(struct attnc_progress){.done = b->done,
+                                                                        .total = r->count,
+                                                                        .name = name,
+                                                                        .cached = cached,
+                                                                        .failed = job->failed});
     }
     pthread_mutex_unlock(&b->lock);
 }
@@ -169,8 +170,8 @@ static bool is_cacheable(const struct attnc_build_options *o)
 bool attnc_build(const struct attnc_description *desc, const struct attnc_build_options *options,
                  struct attnc_build_result *result, struct attnc_diag *d)
 {
-    *result = (struct attnc_build_result){ .count = desc->count };
-    struct build b = { .options = options, .result = result, .use_cache = is_cacheable(options) };
+    *result = (struct attnc_build_result){.count = desc->count};
+    struct build b = {.options = options, .result = result, .use_cache = is_cacheable(options)};
     size_t errors = d->errors;
     result->kernels = calloc(desc->count, sizeof(*result->kernels));
     b.jobs = calloc(desc->count, sizeof(*b.jobs));
@@ -206,5 +207,5 @@ void attnc_build_result_free(struct attnc_build_result *r)
     for (size_t i = 0; i < r->count; i++)
         attnc_kernel_free(&r->kernels[i]);
     free(r->kernels);
-    *r = (struct attnc_build_result){ 0 };
+    *r = (struct attnc_build_result){0};
 }

@@ -50,8 +50,8 @@ static bool is_null(const struct attnc_yaml_node *n, const char *text)
     return n->plain && (!*text || strcmp(text, "~") == 0 || strcasecmp(text, "null") == 0);
 }
 
-static bool read_int(struct attnc_expander *x, const struct att_field_info *info,
-                     const char *text, struct attnc_choice *c)
+static bool read_int(struct attnc_expander *x, const struct att_field_info *info, const char *text,
+                     struct attnc_choice *c)
 {
     if (info->zero && strcmp(text, info->zero) == 0) {
         c->value = 0;
@@ -75,8 +75,8 @@ static bool read_int(struct attnc_expander *x, const struct att_field_info *info
     return true;
 }
 
-static bool read_enum(struct attnc_expander *x, const struct att_field_info *info,
-                      const char *text, struct attnc_choice *c)
+static bool read_enum(struct attnc_expander *x, const struct att_field_info *info, const char *text,
+                      struct attnc_choice *c)
 {
     struct attnc_nearest nearest = attnc_nearest_to(text);
     char all[256] = "";
@@ -97,8 +97,8 @@ static bool read_enum(struct attnc_expander *x, const struct att_field_info *inf
     return false;
 }
 
-static bool read_flag(struct attnc_expander *x, const struct att_field_info *info,
-                      const char *text, struct attnc_choice *c)
+static bool read_flag(struct attnc_expander *x, const struct att_field_info *info, const char *text,
+                      struct attnc_choice *c)
 {
     c->value = strcasecmp(text, "true") == 0;
     if (c->value || strcasecmp(text, "false") == 0)
@@ -121,7 +121,8 @@ static bool check_stem(struct attnc_expander *x, const char *path, struct att_lo
     if (!good)
         attnc_diag_error(x->d, at,
                          "expected a file NAME.c with up to %d letters, digits and '_', saw "
-                         "'%.60s'", HOOK_NAME_MAX, *stem);
+                         "'%.60s'",
+                         HOOK_NAME_MAX, *stem);
     return good;
 }
 
@@ -178,8 +179,8 @@ static bool read_file(struct attnc_expander *x, const char *text, struct attnc_c
     return false;
 }
 
-static bool read_value(struct attnc_expander *x, enum att_field f,
-                       const struct attnc_yaml_node *n, struct attnc_choice *c)
+static bool read_value(struct attnc_expander *x, enum att_field f, const struct attnc_yaml_node *n,
+                       struct attnc_choice *c)
 {
     const struct att_field_info *info = &att_fields[f];
     if (n->kind != ATTNC_YAML_SCALAR) {
@@ -195,14 +196,10 @@ static bool read_value(struct attnc_expander *x, enum att_field f,
         return false;
     }
     switch (info->kind) {
-    case ATT_KIND_ENUM:
-        return read_enum(x, info, text, c);
-    case ATT_KIND_INT:
-        return read_int(x, info, text, c);
-    case ATT_KIND_FLAG:
-        return read_flag(x, info, text, c);
-    default:
-        return read_file(x, text, c);
+    case ATT_KIND_ENUM: return read_enum(x, info, text, c);
+    case ATT_KIND_INT: return read_int(x, info, text, c);
+    case ATT_KIND_FLAG: return read_flag(x, info, text, c);
+    default: return read_file(x, text, c);
     }
 }
 
@@ -216,7 +213,7 @@ static bool add_choice(struct attnc_expander *x, enum att_field f, uint32_t id)
         x->choices = grown;
         x->choice_cap = cap;
     }
-    struct attnc_choice c = { .at = x->yaml->nodes[id].at };
+    struct attnc_choice c = {.at = x->yaml->nodes[id].at};
     if (!attnc_spend(x, 1, c.at) || !read_value(x, f, attnc_yaml_node(x->yaml, id), &c))
         return false;
     x->choices[x->choice_count++] = c;
@@ -228,7 +225,7 @@ static bool read_choices(struct attnc_expander *x, enum att_field f, uint32_t id
                          struct dimension *dim)
 {
     const struct attnc_yaml_node *n = attnc_yaml_node(x->yaml, id);
-    *dim = (struct dimension){ .field = f, .first = x->choice_count };
+    *dim = (struct dimension){.field = f, .first = x->choice_count};
     bool good = true;
     if (n->kind == ATTNC_YAML_LIST) {
         for (uint32_t child = n->first; child; child = x->yaml->nodes[child].next)
@@ -277,7 +274,7 @@ static bool add_variant(struct attnc_expander *x, const struct att_variant *v,
     uint32_t *place = find_place(x, v);
     if (*place)
         return true;
-    struct att_why why = { .field = ATT_FIELD_COUNT };
+    struct att_why why = {.field = ATT_FIELD_COUNT};
     if (!v->op->check(v, &target->machine, &why)) {
         report_infeasible(x, v, &why);
         return true;
@@ -311,9 +308,8 @@ static bool advance(struct dimension *dims, size_t count)
     return false;
 }
 
-static bool add_product(struct attnc_expander *x, const struct att_template *op,
-                        struct att_loc at, const struct tgt *target, struct dimension *dims,
-                        size_t count)
+static bool add_product(struct attnc_expander *x, const struct att_template *op, struct att_loc at,
+                        const struct tgt *target, struct dimension *dims, size_t count)
 {
     do {
         struct att_variant v;

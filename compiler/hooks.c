@@ -15,12 +15,33 @@ enum attnc_hook_result attnc_compile_hook(const char *path, const char *target,
     char cpu[64];
     snprintf(cpu, sizeof(cpu), "-mcpu=%s", target);
     const char *const argv[] = {
-        ATTNC_CLANG, "-x", "c", "-std=c11", "-Wall", "-Wextra", "-Wno-unused-parameter",
-        "-target", "amdgcn-amd-amdhsa", cpu, "-nogpulib", "-ffreestanding", "-O2",
-        "-fno-math-errno", "-fno-vectorize", "-fno-slp-vectorize",
+        ATTNC_CLANG,
+        "-x",
+        "c",
+        "-std=c11",
+        "-Wall",
+        "-Wextra",
+        "-Wno-unused-parameter",
+        "-target",
+        "amdgcn-amd-amdhsa",
+        cpu,
+        "-nogpulib",
+        "-ffreestanding",
+        "-O2",
+        "-fno-math-errno",
+        "-fno-vectorize",
+        "-fno-slp-vectorize",
         "-mcode-object-version=5", /* as the kernels: a mixed pair does not link */
-        "-I", ATTNC_HOOK_INCLUDE, "-I", ATTNC_HOOK_INCLUDE_INSTALLED,
-        "-emit-llvm", "-c", "-o", "-", path, NULL,
+        "-I",
+        ATTNC_HOOK_INCLUDE,
+        "-I",
+        ATTNC_HOOK_INCLUDE_INSTALLED,
+        "-emit-llvm",
+        "-c",
+        "-o",
+        "-",
+        path,
+        NULL,
     };
     int status;
     if (!attnc_run_process(argv, bitcode, messages, &status))
@@ -35,9 +56,28 @@ enum attnc_hook_result attnc_compile_hook_for_host(const char *path, const char 
                                                    struct tgt_blob *messages)
 {
     const char *const argv[] = {
-        ATTNC_CLANG, "-x", "c", "-std=c11", "-Wall", "-Wextra", "-Wno-unused-parameter", "-O2",
-        "-ffreestanding", "-fno-math-errno", "-fPIC", "-shared", "-nostdlib", "-fuse-ld=lld",
-        "-I", ATTNC_HOOK_INCLUDE, "-I", ATTNC_HOOK_INCLUDE_INSTALLED, "-o", output, path, NULL,
+        ATTNC_CLANG,
+        "-x",
+        "c",
+        "-std=c11",
+        "-Wall",
+        "-Wextra",
+        "-Wno-unused-parameter",
+        "-O2",
+        "-ffreestanding",
+        "-fno-math-errno",
+        "-fPIC",
+        "-shared",
+        "-nostdlib",
+        "-fuse-ld=lld",
+        "-I",
+        ATTNC_HOOK_INCLUDE,
+        "-I",
+        ATTNC_HOOK_INCLUDE_INSTALLED,
+        "-o",
+        output,
+        path,
+        NULL,
     };
     struct tgt_blob nothing = {0};
     int status;

@@ -9,10 +9,7 @@
 
 enum { LONGEST = 48 };
 
-static size_t min(size_t a, size_t b)
-{
-    return a < b ? a : b;
-}
+static size_t min(size_t a, size_t b) { return a < b ? a : b; }
 
 /* Three rows of the distance matrix are enough: a swap looks two rows back. */
 static size_t distance(const char *a, size_t n, const char *b, size_t m)
@@ -38,7 +35,7 @@ struct attnc_nearest attnc_nearest_to(const char *wanted)
     /* Up to a third of the letters may be wrong, and one in any name of two letters or more. */
     size_t length = strlen(wanted);
     size_t too_far = length < 2 || length > LONGEST ? 0 : length / 3 + (length < 3) + 1;
-    return (struct attnc_nearest){ .wanted = wanted, .distance = too_far };
+    return (struct attnc_nearest){.wanted = wanted, .distance = too_far};
 }
 
 void attnc_nearest_offer(struct attnc_nearest *n, const char *name)

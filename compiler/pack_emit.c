@@ -15,11 +15,11 @@
 #include "compiler/pack_writer.h"
 
 #if defined(__x86_64__)
-#define HOST_MACHINE EM_X86_64
+#    define HOST_MACHINE EM_X86_64
 #elif defined(__aarch64__)
-#define HOST_MACHINE EM_AARCH64
+#    define HOST_MACHINE EM_AARCH64
 #else
-#error "name the ELF machine of this host"
+#    error "name the ELF machine of this host"
 #endif
 
 static bool is_identifier(const char *name)
@@ -70,8 +70,8 @@ struct names {
 static uint32_t add_name(struct names *n, const char *prefix, const char *name, const char *suffix)
 {
     uint32_t offset = n->size;
-    n->size += snprintf(n->text + n->size, sizeof(n->text) - n->size, "%s%s%s", prefix, name,
-                        suffix) + 1;
+    n->size +=
+        snprintf(n->text + n->size, sizeof(n->text) - n->size, "%s%s%s", prefix, name, suffix) + 1;
     return offset;
 }
 
@@ -108,9 +108,9 @@ static bool add_section(Elf *elf, const struct section *s)
 /* Sections 1 to 4: .rodata, symbols, their names, and the mark that the stack is not executable. */
 static bool write_elf(Elf *elf, void *pack, size_t size, const char *name)
 {
-    struct names n = { .size = 1 };
+    struct names n = {.size = 1};
     uint64_t pack_size = size;
-    Elf64_Sym symbols[3] = { [1] = { .st_shndx = 1, .st_size = size } };
+    Elf64_Sym symbols[3] = {[1] = {.st_shndx = 1, .st_size = size}};
     for (int i = 1; i < 3; i++) {
         symbols[i].st_info = ELF64_ST_INFO(STB_GLOBAL, STT_OBJECT);
         symbols[i].st_other = STV_HIDDEN;
@@ -124,17 +124,41 @@ static bool write_elf(Elf *elf, void *pack, size_t size, const char *name)
     uint32_t strtab = add_name(&n, "", ".strtab", "");
     uint32_t stack = add_name(&n, "", ".note.GNU-stack", "");
     const struct section sections[] = {
-        { .name = rodata, .type = SHT_PROGBITS, .flags = SHF_ALLOC, .align = ATTN_PACK_CODE_ALIGN,
-          .data_type = ELF_T_BYTE, .data = pack, .size = size },
-        { .name = rodata, .type = SHT_PROGBITS, .flags = SHF_ALLOC, .align = 8,
-          .data_type = ELF_T_XWORD, .data = &pack_size, .size = sizeof(pack_size) },
-        { .name = symtab, .type = SHT_SYMTAB, .link = 4, .info = 1, .align = 8,
-          .entry_size = sizeof(Elf64_Sym), .data_type = ELF_T_SYM, .data = symbols,
-          .size = sizeof(symbols) },
-        { .name = strtab, .type = SHT_STRTAB, .align = 1, .data_type = ELF_T_BYTE, .data = n.text,
-          .size = n.size },
-        { .name = stack, .type = SHT_PROGBITS, .align = 1, .data_type = ELF_T_BYTE, .data = "",
-          .size = 0 },
+        {.name = rodata,
+         .type = SHT_PROGBITS,
+         .flags = SHF_ALLOC,
+         .align = ATTN_PACK_CODE_ALIGN,
+         .data_type = ELF_T_BYTE,
+         .data = pack,
+         .size = size},
+        {.name = rodata,
+         .type = SHT_PROGBITS,
+         .flags = SHF_ALLOC,
+         .align = 8,
+         .data_type = ELF_T_XWORD,
+         .data = &pack_size,
+         .size = sizeof(pack_size)},
+        {.name = symtab,
+         .type = SHT_SYMTAB,
+         .link = 4,
+         .info = 1,
+         .align = 8,
+         .entry_size = sizeof(Elf64_Sym),
+         .data_type = ELF_T_SYM,
+         .data = symbols,
+         .size = sizeof(symbols)},
+        {.name = strtab,
+         .type = SHT_STRTAB,
+         .align = 1,
+         .data_type = ELF_T_BYTE,
+         .data = n.text,
+         .size = n.size},
+        {.name = stack,
+         .type = SHT_PROGBITS,
+         .align = 1,
+         .data_type = ELF_T_BYTE,
+         .data = "",
+         .size = 0},
     };
     if (!gelf_newehdr(elf, ELFCLASS64))
         return false;

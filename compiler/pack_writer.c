@@ -27,8 +27,8 @@ struct buffer {
 
 struct kernel {
     struct attnc_pack_kernel k;
-    size_t record;          /* offset of its record */
-    uint64_t code_offset;   /* in the code section */
+    size_t record;        /* offset of its record */
+    uint64_t code_offset; /* in the code section */
     uint64_t code_checksum;
 };
 
@@ -63,10 +63,7 @@ static bool fail(struct attnc_pack_writer *w, const char *format, ...)
     return false;
 }
 
-static bool out_of_memory(struct attnc_pack_writer *w)
-{
-    return fail(w, "out of memory");
-}
+static bool out_of_memory(struct attnc_pack_writer *w) { return fail(w, "out of memory"); }
 
 struct attnc_pack_writer *attnc_pack_writer_create(void)
 {
@@ -86,10 +83,7 @@ void attnc_pack_writer_destroy(struct attnc_pack_writer *w)
     free(w);
 }
 
-const char *attnc_pack_writer_error(const struct attnc_pack_writer *w)
-{
-    return w->error;
-}
+const char *attnc_pack_writer_error(const struct attnc_pack_writer *w) { return w->error; }
 
 /* Copies: NULL after a failure, which is noted. */
 
@@ -176,8 +170,8 @@ static bool copy_kernargs(struct attnc_pack_writer *w, struct attnc_pack_kernel 
         return fail(w, "%s: %zu kernel arguments, at most %d fit", k->name, k->kernarg_count,
                     ATTN_PACK_KERNARGS_MAX);
     if (k->kernarg_size > ATTN_PACK_KERNARG_BYTES_MAX)
-        return fail(w, "%s: %u bytes of kernel arguments, at most %d fit", k->name,
-                    k->kernarg_size, ATTN_PACK_KERNARG_BYTES_MAX);
+        return fail(w, "%s: %u bytes of kernel arguments, at most %d fit", k->name, k->kernarg_size,
+                    ATTN_PACK_KERNARG_BYTES_MAX);
     struct attnc_pack_kernarg *args = copy(w, k->kernargs, k->kernarg_count * sizeof(*args));
     uint32_t end = 0;
     for (size_t i = 0; args && i < k->kernarg_count; i++) {
@@ -258,7 +252,7 @@ bool attnc_pack_writer_add(struct attnc_pack_writer *w, const struct attnc_pack_
     k.code = copy(w, k.code, k.code_size);
     if (!k.code)
         return false;
-    w->kernels[w->count++] = (struct kernel){ .k = k };
+    w->kernels[w->count++] = (struct kernel){.k = k};
     return true;
 }
 
@@ -371,26 +365,23 @@ static bool append_tables(struct layout *l, const struct attnc_pack_kernel *k)
 {
     struct buffer *out = &l->records;
     for (size_t i = 0; i < k->key_count; i++) {
-        struct attn_pack_pair row = { intern(l, k->key[i].field), intern(l, k->key[i].value) };
+        struct attn_pack_pair row = {intern(l, k->key[i].field), intern(l, k->key[i].value)};
         append(l, out, &row, sizeof(row));
     }
     for (size_t i = 0; i < k->kernarg_count; i++) {
         const struct attnc_pack_kernarg *a = &k->kernargs[i];
-        struct attn_pack_kernarg row = {
-            intern(l, a->arg), a->offset, kind_size[a->kind], (uint8_t)a->kind
-        };
+        struct attn_pack_kernarg row = {intern(l, a->arg), a->offset, kind_size[a->kind],
+                                        (uint8_t)a->kind};
         append(l, out, &row, sizeof(row));
     }
     for (int d = 0; d < 3; d++) {
         for (size_t i = 0; i < k->grid_count[d]; i++) {
-            struct attn_pack_factor row = { intern(l, k->grid[d][i].arg), k->grid[d][i].number };
+            struct attn_pack_factor row = {intern(l, k->grid[d][i].arg), k->grid[d][i].number};
             append(l, out, &row, sizeof(row));
         }
     }
     for (size_t i = 0; i < k->when_count; i++) {
-        struct attn_pack_when row = {
-            intern(l, k->when[i].arg), 0, k->when[i].min, k->when[i].max
-        };
+        struct attn_pack_when row = {intern(l, k->when[i].arg), 0, k->when[i].min, k->when[i].max};
         append(l, out, &row, sizeof(row));
     }
     return !l->w->failed;
@@ -412,10 +403,10 @@ static bool append_record(struct layout *l, struct kernel *kernel)
         .target = intern(l, k->target),
         .pair_count = k->key_count,
         .kernarg_count = k->kernarg_count,
-        .factor_count = { k->grid_count[0], k->grid_count[1], k->grid_count[2] },
+        .factor_count = {k->grid_count[0], k->grid_count[1], k->grid_count[2]},
         .when_count = k->when_count,
         .kernarg_size = k->kernarg_size,
-        .workgroup = { k->workgroup[0], k->workgroup[1], k->workgroup[2] },
+        .workgroup = {k->workgroup[0], k->workgroup[1], k->workgroup[2]},
         .lds_static = k->lds_static,
         .lds_dynamic = k->lds_dynamic,
         .vgprs = k->vgprs,
@@ -440,8 +431,8 @@ static bool append_record(struct layout *l, struct kernel *kernel)
         return false;
     r.size = l->records.size - start;
     memcpy(l->records.data + start, &r, sizeof(r));
-    r.checksum = XXH3_64bits(l->records.data + start + sizeof(r.checksum),
-                             r.size - sizeof(r.checksum));
+    r.checksum =
+        XXH3_64bits(l->records.data + start + sizeof(r.checksum), r.size - sizeof(r.checksum));
     memcpy(l->records.data + start, &r, sizeof(r));
     kernel->record = start;
     if (l->records.size > UINT32_MAX || l->strings.size > UINT32_MAX)
@@ -468,7 +459,7 @@ static bool append_index(struct layout *l)
     const struct kernel *kernels = l->w->kernels;
     size_t count = l->w->count;
     for (size_t i = 0; i < count; i++) {
-        struct attn_pack_index_row row = { .hash = hash_key(&kernels[i].k), .kernel = i };
+        struct attn_pack_index_row row = {.hash = hash_key(&kernels[i].k), .kernel = i};
         append(l, &l->index, &row, sizeof(row));
     }
     if (l->w->failed)
@@ -535,7 +526,7 @@ bool attnc_pack_writer_finish(struct attnc_pack_writer *w, void **bytes, size_t 
 {
     if (w->failed)
         return false;
-    struct layout l = { .w = w };
+    struct layout l = {.w = w};
     struct buffer out = {0};
     bool ok = lay_out(&l) && assemble(&l, &out);
     free(l.strings.data);

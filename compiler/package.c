@@ -24,7 +24,7 @@ static size_t make_key(const struct att_variant *v, struct attnc_pack_pair *pair
         if (!(v->op->takes >> f & 1) || att_fields[f].role != ATT_ROLE_KEY)
             continue;
         att_format_value(v, f, values[count].text, sizeof(values[count].text));
-        pairs[count] = (struct attnc_pack_pair){ att_fields[f].name, values[count].text };
+        pairs[count] = (struct attnc_pack_pair){att_fields[f].name, values[count].text};
         count++;
     }
     return count;
@@ -33,13 +33,9 @@ static size_t make_key(const struct att_variant *v, struct attnc_pack_pair *pair
 static enum attn_arg_kind arg_kind(const struct attnc_arg *arg)
 {
     switch (arg->dtype) {
-    case TIR_I64:
-        return ATTN_KIND_I64;
-    case TIR_F32:
-        return ATTN_KIND_F32;
-    default:
-        assert(arg->dtype == TIR_I32);
-        return ATTN_KIND_I32;
+    case TIR_I64: return ATTN_KIND_I64;
+    case TIR_F32: return ATTN_KIND_F32;
+    default: assert(arg->dtype == TIR_I32); return ATTN_KIND_I32;
     }
 }
 
@@ -48,9 +44,9 @@ static size_t make_grid(const struct attnc_grid *g, struct attnc_pack_factor fac
 {
     size_t count = 0;
     if (g->arg[0])
-        factors[count++] = (struct attnc_pack_factor){ g->arg, g->divide ? g->divide : 1 };
+        factors[count++] = (struct attnc_pack_factor){g->arg, g->divide ? g->divide : 1};
     if (g->times > 1)
-        factors[count++] = (struct attnc_pack_factor){ NULL, g->times };
+        factors[count++] = (struct attnc_pack_factor){NULL, g->times};
     return count;
 }
 
@@ -74,7 +70,7 @@ static bool add_kernel(struct attnc_pack_writer *w, const struct att_variant *v,
         .kernargs = args,
         .kernarg_count = k->arg_count,
         .kernarg_size = facts->kernarg_bytes,
-        .workgroup = { facts->workgroup_size, 1, 1 },
+        .workgroup = {facts->workgroup_size, 1, 1},
         .lds_static = facts->lds_bytes,
         .vgprs = (uint16_t)facts->vgprs,
         .agprs = (uint16_t)facts->agprs,
@@ -88,8 +84,8 @@ static bool add_kernel(struct attnc_pack_writer *w, const struct att_variant *v,
         .code_size = k->code.size,
     };
     for (uint32_t i = 0; i < k->arg_count; i++)
-        args[i] = (struct attnc_pack_kernarg){ k->args[i].name, k->args[i].offset,
-                                               arg_kind(&k->args[i]) };
+        args[i] =
+            (struct attnc_pack_kernarg){k->args[i].name, k->args[i].offset, arg_kind(&k->args[i])};
     for (int i = 0; i < 3; i++) {
         p.grid[i] = factors[i];
         p.grid_count[i] = make_grid(&k->grid[i], factors[i]);

@@ -27,7 +27,7 @@ static void *work(void *argument)
 void attnc_parallel(unsigned jobs, size_t count, void (*body)(void *context, size_t i),
                     void *context)
 {
-    struct loop l = { .count = count, .body = body, .context = context };
+    struct loop l = {.count = count, .body = body, .context = context};
     pthread_t threads[MAX_THREADS];
     size_t started = 0;
     pthread_attr_t attributes;

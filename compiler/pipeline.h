@@ -57,10 +57,7 @@ struct attnc_kernel {
     struct tgt_blob code;
 };
 
-static inline void attnc_kernel_free(struct attnc_kernel *k)
-{
-    tgt_blob_free(&k->code);
-}
+static inline void attnc_kernel_free(struct attnc_kernel *k) { tgt_blob_free(&k->code); }
 
 /**
  * Compiles `v`, which its template's check has accepted. `hooks` is LLVM bitcode for the variant's

@@ -38,7 +38,7 @@ static bool collect(int out_fd, int err_fd, struct tgt_blob *out, struct tgt_blo
     err->data = calloc(1, err_cap);
     if (!out->data || !err->data)
         return false;
-    struct pollfd fds[2] = { { out_fd, POLLIN, 0 }, { err_fd, POLLIN, 0 } };
+    struct pollfd fds[2] = {{out_fd, POLLIN, 0}, {err_fd, POLLIN, 0}};
     while (fds[0].fd >= 0 || fds[1].fd >= 0) {
         if (poll(fds, 2, -1) < 0 && errno != EINTR)
             return false;
@@ -79,8 +79,8 @@ static void close_both(int fds[2])
 bool attnc_run_process(const char *const argv[], struct tgt_blob *out, struct tgt_blob *err,
                        int *status)
 {
-    int out_pipe[2] = { -1, -1 }, err_pipe[2] = { -1, -1 };
-    *out = *err = (struct tgt_blob){ 0 };
+    int out_pipe[2] = {-1, -1}, err_pipe[2] = {-1, -1};
+    *out = *err = (struct tgt_blob){0};
     int error = 0;
     pid_t pid;
     if (pipe2(out_pipe, O_CLOEXEC) != 0 || pipe2(err_pipe, O_CLOEXEC) != 0)

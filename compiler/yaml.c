@@ -55,8 +55,8 @@ static bool reserve(void **array, size_t size, size_t count, size_t *cap, size_t
 static struct att_loc where(const struct fy_mark *mark)
 {
     if (!mark)
-        return (struct att_loc){ 1, 1 };
-    return (struct att_loc){ (uint32_t)mark->line + 1, (uint32_t)mark->column + 1 };
+        return (struct att_loc){1, 1};
+    return (struct att_loc){(uint32_t)mark->line + 1, (uint32_t)mark->column + 1};
 }
 
 static bool keep_text(struct parse *p, const char *text, size_t length, uint32_t *offset)
@@ -79,8 +79,7 @@ static uint32_t add_node(struct parse *p, struct attnc_yaml_node node)
 {
     struct attnc_yaml *y = p->y;
     if (y->count == ATTNC_MAX_NODES) {
-        attnc_diag_error(p->d, node.at, "more than %d values in one description",
-                         ATTNC_MAX_NODES);
+        attnc_diag_error(p->d, node.at, "more than %d values in one description", ATTNC_MAX_NODES);
         return 0;
     }
     void *array = y->nodes;
@@ -134,7 +133,7 @@ static bool add_anchor(struct parse *p, struct fy_token *token, uint32_t node)
     char *copy = strdup(name);
     if (!copy)
         return attnc_diag_no_memory(p->d);
-    p->anchors[p->anchor_count++] = (struct anchor){ copy, node };
+    p->anchors[p->anchor_count++] = (struct anchor){copy, node};
     return true;
 }
 
@@ -146,16 +145,16 @@ static bool open_node(struct parse *p, struct fy_event *e, enum attnc_yaml_kind 
         attnc_diag_error(p->d, at, "nested deeper than %d levels", ATTNC_MAX_DEPTH);
         return false;
     }
-    uint32_t id = add_node(p, (struct attnc_yaml_node){ .kind = kind, .at = at });
+    uint32_t id = add_node(p, (struct attnc_yaml_node){.kind = kind, .at = at});
     if (!id || !add_anchor(p, anchor, id))
         return false;
-    p->open[p->depth++] = (struct open_node){ .node = id };
+    p->open[p->depth++] = (struct open_node){.node = id};
     return true;
 }
 
 static bool add_scalar(struct parse *p, struct fy_event *e)
 {
-    struct attnc_yaml_node node = { .kind = ATTNC_YAML_SCALAR };
+    struct attnc_yaml_node node = {.kind = ATTNC_YAML_SCALAR};
     node.at = where(fy_event_start_mark(e));
     node.plain = fy_token_scalar_style(e->scalar.value) == FYSS_PLAIN;
     size_t length = 0;
@@ -186,8 +185,8 @@ static bool add_alias(struct parse *p, struct fy_event *e)
         attnc_diag_error(p->d, at, "alias *%s has no anchor &%s before it", name, name);
         return false;
     }
-    return add_node(p, (struct attnc_yaml_node){ .kind = ATTNC_YAML_ALIAS, .at = at,
-                                                 .first = anchor->node }) != 0;
+    return add_node(p, (struct attnc_yaml_node){
+                           .kind = ATTNC_YAML_ALIAS, .at = at, .first = anchor->node}) != 0;
 }
 
 static bool add_event(struct parse *p, struct fy_event *e)
@@ -199,27 +198,20 @@ static bool add_event(struct parse *p, struct fy_event *e)
         attnc_diag_error(p->d, where(fy_event_start_mark(e)),
                          "a second document; a description is one");
         return false;
-    case FYET_MAPPING_START:
-        return open_node(p, e, ATTNC_YAML_MAP, e->mapping_start.anchor);
-    case FYET_SEQUENCE_START:
-        return open_node(p, e, ATTNC_YAML_LIST, e->sequence_start.anchor);
+    case FYET_MAPPING_START: return open_node(p, e, ATTNC_YAML_MAP, e->mapping_start.anchor);
+    case FYET_SEQUENCE_START: return open_node(p, e, ATTNC_YAML_LIST, e->sequence_start.anchor);
     case FYET_MAPPING_END:
-    case FYET_SEQUENCE_END:
-        p->depth--;
-        return true;
-    case FYET_SCALAR:
-        return add_scalar(p, e);
-    case FYET_ALIAS:
-        return add_alias(p, e);
-    default:
-        return true;
+    case FYET_SEQUENCE_END: p->depth--; return true;
+    case FYET_SCALAR: return add_scalar(p, e);
+    case FYET_ALIAS: return add_alias(p, e);
+    default: return true;
     }
 }
 
 /* UTF-8 without NUL; libfyaml itself reports such a fault far from where it is. */
 static bool check_encoding(const char *bytes, size_t size, struct attnc_diag *d)
 {
-    struct att_loc at = { 1, 1 };
+    struct att_loc at = {1, 1};
     for (size_t i = 0; i < size;) {
         size_t length = attnc_utf8_length(bytes + i, size - i);
         if (length == 0)
@@ -230,7 +222,7 @@ static bool check_encoding(const char *bytes, size_t size, struct attnc_diag *d)
             return false;
         at.column++;
         if (bytes[i] == '\n')
-            at = (struct att_loc){ at.line + 1, 1 };
+            at = (struct att_loc){at.line + 1, 1};
         i += length;
     }
     return true;
@@ -245,7 +237,7 @@ static bool check_directives(const char *bytes, size_t size, struct attnc_diag *
         const char *stop = memchr(at, '\n', (size_t)(end - at));
         stop = stop ? stop : end;
         if (*at == '%' && stop - at > ATTNC_MAX_DIRECTIVE) {
-            attnc_diag_error(d, (struct att_loc){ line, 1 }, "a directive longer than %d bytes",
+            attnc_diag_error(d, (struct att_loc){line, 1}, "a directive longer than %d bytes",
                              ATTNC_MAX_DIRECTIVE);
             return false;
         }
@@ -260,11 +252,11 @@ static void report_syntax(struct fy_diag *diag, struct attnc_diag *d)
     void *iterator = NULL;
     const struct fy_diag_error *e = fy_diag_errors_iterate(diag, &iterator);
     if (!e) {
-        attnc_diag_error(d, (struct att_loc){ 0, 0 }, "not YAML");
+        attnc_diag_error(d, (struct att_loc){0, 0}, "not YAML");
         return;
     }
-    struct att_loc at = { (uint32_t)(e->line > 0 ? e->line : 1),
-                          (uint32_t)(e->column > 0 ? e->column : 1) };
+    struct att_loc at = {(uint32_t)(e->line > 0 ? e->line : 1),
+                         (uint32_t)(e->column > 0 ? e->column : 1)};
     attnc_diag_error(d, at, "not YAML: %s", e->msg);
 }
 
@@ -339,20 +331,19 @@ out:
 
 bool attnc_yaml_parse(struct attnc_yaml *y, const char *bytes, size_t size, struct attnc_diag *d)
 {
-    *y = (struct attnc_yaml){ 0 };
+    *y = (struct attnc_yaml){0};
     if (size > ATTNC_MAX_BYTES) {
-        attnc_diag_error(d, (struct att_loc){ 0, 0 }, "larger than %d MiB",
-                         ATTNC_MAX_BYTES >> 20);
+        attnc_diag_error(d, (struct att_loc){0, 0}, "larger than %d MiB", ATTNC_MAX_BYTES >> 20);
         return false;
     }
     if (!check_encoding(bytes, size, d) || !check_directives(bytes, size, d))
         return false;
 
-    struct parse p = { .y = y, .d = d, .bytes = bytes, .size = size };
+    struct parse p = {.y = y, .d = d, .bytes = bytes, .size = size};
     p.anchors = malloc(ATTNC_MAX_ANCHORS * sizeof(*p.anchors));
     bool good = p.anchors ? true : attnc_diag_no_memory(d);
     /* Node 0 is no node. */
-    good = good && (add_node(&p, (struct attnc_yaml_node){ 0 }), y->count == 1);
+    good = good && (add_node(&p, (struct attnc_yaml_node){0}), y->count == 1);
     good = good && run_parser(&p);
     for (unsigned i = 0; i < p.anchor_count; i++)
         free((char *)p.anchors[i].name);
@@ -364,7 +355,7 @@ void attnc_yaml_free(struct attnc_yaml *y)
 {
     free(y->nodes);
     free(y->text);
-    *y = (struct attnc_yaml){ 0 };
+    *y = (struct attnc_yaml){0};
 }
 
 const struct attnc_yaml_node *attnc_yaml_node(const struct attnc_yaml *y, uint32_t id)

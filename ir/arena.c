@@ -31,15 +31,9 @@ void *tir_checked(void *p)
     abort();
 }
 
-void *tir_scratch(size_t n, size_t size)
-{
-    return tir_checked(calloc(n ? n : 1, size));
-}
+void *tir_scratch(size_t n, size_t size) { return tir_checked(calloc(n ? n : 1, size)); }
 
-struct tir_arena *tir_arena_create(void)
-{
-    return calloc(1, sizeof(struct tir_arena));
-}
+struct tir_arena *tir_arena_create(void) { return calloc(1, sizeof(struct tir_arena)); }
 
 void tir_arena_destroy(struct tir_arena *a)
 {

@@ -4,15 +4,9 @@
  */
 #include "ir/arith.h"
 
-bool tir_is_int(unsigned dtype)
-{
-    return dtype >= TIR_I1 && dtype <= TIR_I64;
-}
+bool tir_is_int(unsigned dtype) { return dtype >= TIR_I1 && dtype <= TIR_I64; }
 
-bool tir_is_float(unsigned dtype)
-{
-    return dtype >= TIR_F16 && dtype <= TIR_FP8;
-}
+bool tir_is_float(unsigned dtype) { return dtype >= TIR_F16 && dtype <= TIR_FP8; }
 
 int64_t tir_wrap(unsigned dtype, int64_t v)
 {
@@ -32,10 +26,7 @@ uint64_t tir_unsigned(unsigned dtype, int64_t v)
     return bits >= 64 ? (uint64_t)v : (uint64_t)v & ((UINT64_C(1) << bits) - 1);
 }
 
-static int64_t max_of(int64_t a, int64_t b)
-{
-    return a > b ? a : b;
-}
+static int64_t max_of(int64_t a, int64_t b) { return a > b ? a : b; }
 
 /* Division and shifts: what is undefined for some operands. */
 static bool eval_partial(unsigned opcode, unsigned dtype, int64_t a, int64_t b, int64_t *d)
@@ -83,7 +74,11 @@ bool tir_eval_int(unsigned opcode, unsigned dtype, const int64_t operands[3], in
     case TIR_cmp_gt: *d = a > b; return true;
     case TIR_cmp_ge: *d = a >= b; return true;
     case TIR_cmp_ult: *d = tir_unsigned(dtype, a) < tir_unsigned(dtype, b); return true;
-    case TIR_div: case TIR_rem: case TIR_shl: case TIR_shr: case TIR_sar:
+    case TIR_div:
+    case TIR_rem:
+    case TIR_shl:
+    case TIR_shr:
+    case TIR_sar:
         if (!eval_partial(opcode, dtype, a, b, &r))
             return false;
         break;

@@ -39,10 +39,7 @@ static struct format format_of(unsigned dtype, bool fnuz)
     return (struct format){3, 4, fnuz ? 8 : 7, false, fnuz};
 }
 
-static uint32_t sign_of(struct format f)
-{
-    return 1u << (f.mantissa + f.exponent_bits);
-}
+static uint32_t sign_of(struct format f) { return 1u << (f.mantissa + f.exponent_bits); }
 
 static uint32_t nan_of(struct format f)
 {
@@ -97,8 +94,7 @@ static uint32_t round_magnitude(struct format f, float v)
     /* Units of the last place; nearbyint rounds to nearest even, the default mode. */
     const float units = nearbyintf(ldexpf(v, f.bias + f.mantissa - biased));
     const uint32_t n = (uint32_t)units;
-    return n < 1u << f.mantissa ? n
-                                : ((uint32_t)(biased - 1) << f.mantissa) + n;
+    return n < 1u << f.mantissa ? n : ((uint32_t)(biased - 1) << f.mantissa) + n;
 }
 
 int64_t tir_from_float(unsigned dtype, float v, bool fnuz)
@@ -116,10 +112,7 @@ int64_t tir_from_float(unsigned dtype, float v, bool fnuz)
 }
 
 /* maxNum and minNum: a NaN loses against a number. */
-static float max_of(float a, float b)
-{
-    return fmaxf(a, b);
-}
+static float max_of(float a, float b) { return fmaxf(a, b); }
 
 bool tir_eval_float(unsigned opcode, unsigned dtype, bool fnuz, const int64_t operands[3],
                     int64_t *d)

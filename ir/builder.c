@@ -11,8 +11,7 @@ static const struct tir_type no_type;
 
 struct tir_builder tir_at_end(struct tir_func *f, struct tir_block *block)
 {
-    return (struct tir_builder){
-        .f = f, .block = block, .at = TIR_AT_END, .stage = TIR_NO_STAGE};
+    return (struct tir_builder){.f = f, .block = block, .at = TIR_AT_END, .stage = TIR_NO_STAGE};
 }
 
 static void place(struct tir_builder *b, struct tir_ref op)
@@ -27,8 +26,7 @@ static struct tir_ref build_op(struct tir_builder *b, unsigned opcode,
                                const struct tir_value *operands, unsigned n,
                                const struct tir_type *result, const int64_t *imm)
 {
-    const struct tir_ref r =
-        tir_create_op(b->f, opcode, operands, n, result, result ? 1 : 0);
+    const struct tir_ref r = tir_create_op(b->f, opcode, operands, n, result, result ? 1 : 0);
     struct tir_op *const op = tir_op(b->f, r);
     op->stage = b->stage;
     op->phase = b->phase;
@@ -68,23 +66,43 @@ static void agree(const struct tir_builder *b, struct tir_value a, struct tir_va
     (void)b, (void)a, (void)c;
 }
 
-#define TIR_UNARY(name)                                               \
+#define TIR_UNARY(name)                                                    \
     struct tir_value tir_##name(struct tir_builder *b, struct tir_value a) \
-    {                                                                 \
-        return tir_build(b, TIR_##name, no_type, &a, 1, NULL);        \
+    {                                                                      \
+        return tir_build(b, TIR_##name, no_type, &a, 1, NULL);             \
     }
-#define TIR_BINARY(name)                                                                   \
+#define TIR_BINARY(name)                                                                       \
     struct tir_value tir_##name(struct tir_builder *b, struct tir_value a, struct tir_value c) \
-    {                                                                                      \
-        agree(b, a, c);                                                                    \
-        return tir_build(b, TIR_##name, no_type, (struct tir_value[]){a, c}, 2, NULL);     \
+    {                                                                                          \
+        agree(b, a, c);                                                                        \
+        return tir_build(b, TIR_##name, no_type, (struct tir_value[]){a, c}, 2, NULL);         \
     }
-TIR_BINARY(add) TIR_BINARY(sub) TIR_BINARY(mul) TIR_BINARY(div) TIR_BINARY(rem)
-TIR_BINARY(min) TIR_BINARY(max) TIR_BINARY(and) TIR_BINARY(or) TIR_BINARY(xor)
-TIR_BINARY(shl) TIR_BINARY(shr) TIR_BINARY(sar)
-TIR_BINARY(cmp_eq) TIR_BINARY(cmp_ne) TIR_BINARY(cmp_lt) TIR_BINARY(cmp_le)
-TIR_BINARY(cmp_gt) TIR_BINARY(cmp_ge) TIR_BINARY(cmp_ult)
-TIR_UNARY(neg) TIR_UNARY(abs) TIR_UNARY(exp2) TIR_UNARY(log2) TIR_UNARY(rcp) TIR_UNARY(rsq)
+TIR_BINARY(add)
+TIR_BINARY(sub)
+TIR_BINARY(mul)
+TIR_BINARY(div)
+TIR_BINARY(rem)
+TIR_BINARY(min)
+TIR_BINARY(max)
+TIR_BINARY(and)
+TIR_BINARY(or)
+TIR_BINARY(xor)
+TIR_BINARY(shl)
+TIR_BINARY(shr)
+TIR_BINARY(sar)
+TIR_BINARY(cmp_eq)
+TIR_BINARY(cmp_ne)
+TIR_BINARY(cmp_lt)
+TIR_BINARY(cmp_le)
+TIR_BINARY(cmp_gt)
+TIR_BINARY(cmp_ge)
+TIR_BINARY(cmp_ult)
+TIR_UNARY(neg)
+TIR_UNARY(abs)
+TIR_UNARY(exp2)
+TIR_UNARY(log2)
+TIR_UNARY(rcp)
+TIR_UNARY(rsq)
 
 struct tir_value tir_fma(struct tir_builder *b, struct tir_value a, struct tir_value c,
                          struct tir_value d)
@@ -186,8 +204,7 @@ struct tir_value tir_bitcast(struct tir_builder *b, struct tir_value a, struct t
 struct tir_value tir_arg(struct tir_builder *b, const char *name, unsigned dtype)
 {
     const unsigned index = tir_add_arg(b->f, name, dtype);
-    return tir_named(b, name,
-                     tir_build(b, TIR_arg, tir_scalar(dtype), NULL, 0, &(int64_t){index}));
+    return tir_named(b, name, tir_build(b, TIR_arg, tir_scalar(dtype), NULL, 0, &(int64_t){index}));
 }
 
 struct tir_value tir_block_id(struct tir_builder *b, unsigned dim)
@@ -362,9 +379,8 @@ void tir_tile_scatter(struct tir_builder *b, struct tir_value base, struct tir_v
     tir_tile_scatter_apart(b, base, row_addr, byte, 0, a);
 }
 
-void tir_tile_scatter_apart(struct tir_builder *b, struct tir_value base,
-                            struct tir_value row_addr, struct tir_value byte, unsigned apart,
-                            struct tir_value a)
+void tir_tile_scatter_apart(struct tir_builder *b, struct tir_value base, struct tir_value row_addr,
+                            struct tir_value byte, unsigned apart, struct tir_value a)
 {
     const struct tir_value operands[] = {base, row_addr, byte, a};
     tir_build(b, TIR_tile_scatter, no_type, operands, 4, &(int64_t){apart});
@@ -428,10 +444,7 @@ void tir_wait(struct tir_builder *b, int group, int pending)
     tir_build(b, TIR_wait, no_type, NULL, 0, (int64_t[]){group, pending});
 }
 
-void tir_barrier(struct tir_builder *b)
-{
-    tir_build(b, TIR_barrier, no_type, NULL, 0, NULL);
-}
+void tir_barrier(struct tir_builder *b) { tir_build(b, TIR_barrier, no_type, NULL, 0, NULL); }
 
 void tir_set_priority(struct tir_builder *b, int level)
 {
@@ -448,9 +461,8 @@ static void yield(struct tir_builder *b, const struct tir_value *values, unsigne
     place(b, build_op(b, TIR_yield, values, n, NULL, NULL));
 }
 
-struct tir_loop tir_begin_for(struct tir_builder *b, struct tir_value first,
-                              struct tir_value bound, struct tir_value step,
-                              struct tir_value *carried, unsigned n)
+struct tir_loop tir_begin_for(struct tir_builder *b, struct tir_value first, struct tir_value bound,
+                              struct tir_value step, struct tir_value *carried, unsigned n)
 {
     agree(b, first, bound);
     agree(b, first, step);
@@ -519,7 +531,4 @@ void tir_end_if(struct tir_builder *b, struct tir_if *s, struct tir_value *value
         values[i] = tir_result(op, i);
 }
 
-void tir_return(struct tir_builder *b)
-{
-    tir_build(b, TIR_return, no_type, NULL, 0, NULL);
-}
+void tir_return(struct tir_builder *b) { tir_build(b, TIR_return, no_type, NULL, 0, NULL); }

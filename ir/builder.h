@@ -30,20 +30,41 @@ struct tir_value tir_build(struct tir_builder *b, unsigned opcode, struct tir_ty
 struct tir_value tir_named(struct tir_builder *b, const char *name, struct tir_value v);
 
 /* One function per elementwise op of the table with the operand count in its row. */
-#define TIR_UNARY(name) \
-    struct tir_value tir_##name(struct tir_builder *b, struct tir_value a);
+#define TIR_UNARY(name) struct tir_value tir_##name(struct tir_builder *b, struct tir_value a);
 #define TIR_BINARY(name) \
     struct tir_value tir_##name(struct tir_builder *b, struct tir_value a, struct tir_value c);
-#define TIR_TERNARY(name) \
+#define TIR_TERNARY(name)                                                                      \
     struct tir_value tir_##name(struct tir_builder *b, struct tir_value a, struct tir_value c, \
                                 struct tir_value d);
-TIR_BINARY(add) TIR_BINARY(sub) TIR_BINARY(mul) TIR_BINARY(div) TIR_BINARY(rem)
-TIR_BINARY(min) TIR_BINARY(max) TIR_BINARY(and) TIR_BINARY(or) TIR_BINARY(xor)
-TIR_BINARY(shl) TIR_BINARY(shr) TIR_BINARY(sar)
-TIR_BINARY(cmp_eq) TIR_BINARY(cmp_ne) TIR_BINARY(cmp_lt) TIR_BINARY(cmp_le)
-TIR_BINARY(cmp_gt) TIR_BINARY(cmp_ge) TIR_BINARY(cmp_ult)
-TIR_TERNARY(fma) TIR_TERNARY(max3) TIR_TERNARY(select)
-TIR_UNARY(neg) TIR_UNARY(abs) TIR_UNARY(exp2) TIR_UNARY(log2) TIR_UNARY(rcp) TIR_UNARY(rsq)
+TIR_BINARY(add)
+TIR_BINARY(sub)
+TIR_BINARY(mul)
+TIR_BINARY(div)
+TIR_BINARY(rem)
+TIR_BINARY(min)
+TIR_BINARY(max)
+TIR_BINARY(and)
+TIR_BINARY(or)
+TIR_BINARY(xor)
+TIR_BINARY(shl)
+TIR_BINARY(shr)
+TIR_BINARY(sar)
+TIR_BINARY(cmp_eq)
+TIR_BINARY(cmp_ne)
+TIR_BINARY(cmp_lt)
+TIR_BINARY(cmp_le)
+TIR_BINARY(cmp_gt)
+TIR_BINARY(cmp_ge)
+TIR_BINARY(cmp_ult)
+TIR_TERNARY(fma)
+TIR_TERNARY(max3)
+TIR_TERNARY(select)
+TIR_UNARY(neg)
+TIR_UNARY(abs)
+TIR_UNARY(exp2)
+TIR_UNARY(log2)
+TIR_UNARY(rcp)
+TIR_UNARY(rsq)
 #undef TIR_UNARY
 #undef TIR_BINARY
 #undef TIR_TERNARY
@@ -114,9 +135,8 @@ struct tir_value tir_tile_gather(struct tir_builder *b, struct tir_value base,
 void tir_tile_scatter(struct tir_builder *b, struct tir_value base, struct tir_value row_addr,
                       struct tir_value byte, struct tir_value a);
 /** tir_tile_scatter() of rows whose elements lie `apart` bytes from each other. */
-void tir_tile_scatter_apart(struct tir_builder *b, struct tir_value base,
-                            struct tir_value row_addr, struct tir_value byte, unsigned apart,
-                            struct tir_value a);
+void tir_tile_scatter_apart(struct tir_builder *b, struct tir_value base, struct tir_value row_addr,
+                            struct tir_value byte, unsigned apart, struct tir_value a);
 /** `address_map` is the LDS buffer's layout (address bits -> row, col); `t` gives shape and dtype:
  * which lane copies what follows from the address map. */
 void tir_copy_to_lds(struct tir_builder *b, int group, struct tir_view v, struct tir_value row0,
@@ -153,9 +173,8 @@ struct tir_loop {
     struct tir_ref op;
     struct tir_value index;
 };
-struct tir_loop tir_begin_for(struct tir_builder *b, struct tir_value first,
-                              struct tir_value bound, struct tir_value step,
-                              struct tir_value *carried, unsigned n);
+struct tir_loop tir_begin_for(struct tir_builder *b, struct tir_value first, struct tir_value bound,
+                              struct tir_value step, struct tir_value *carried, unsigned n);
 void tir_end_for(struct tir_builder *b, struct tir_loop *loop, struct tir_value *carried,
                  unsigned n);
 

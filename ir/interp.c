@@ -38,9 +38,9 @@ bool interp_fail(struct interp *x, const char *format, ...)
     count_ops(x->f, x->f->body, x->at, &number);
     const struct tir_op *const op = tir_op(x->f, x->at);
     const char *const name = op->n_results ? x->f->values[op->result.id].name : NULL;
-    int n = snprintf(x->why, TIR_WHY, "workgroup %u,%u,%u, op %u, %s%s%s: ", x->block[0],
-                     x->block[1], x->block[2], number, tir_ops[op->opcode].name, name ? " " : "",
-                     name ? name : "");
+    int n =
+        snprintf(x->why, TIR_WHY, "workgroup %u,%u,%u, op %u, %s%s%s: ", x->block[0], x->block[1],
+                 x->block[2], number, tir_ops[op->opcode].name, name ? " " : "", name ? name : "");
     n = n < TIR_WHY ? n : TIR_WHY - 1;
     va_list args;
     va_start(args, format);
@@ -61,8 +61,7 @@ static size_t n_elements(const struct interp *x, struct tir_type t)
 int64_t *interp_value(struct interp *x, struct tir_value v)
 {
     if (!x->values[v.id])
-        x->values[v.id] =
-            tir_scratch(n_elements(x, tir_typeof(x->f, v)), sizeof(*x->values[v.id]));
+        x->values[v.id] = tir_scratch(n_elements(x, tir_typeof(x->f, v)), sizeof(*x->values[v.id]));
     return x->values[v.id];
 }
 
@@ -202,8 +201,8 @@ static void run_for(struct interp *x, const struct tir_op *op)
         copy_values(x, body->params + 1, yield->operands, op->n_results);
         for (unsigned w = 0; w < x->f->waves; w++)
             if (interp_runs(x, w))
-                interp_value(x, index)[w] = tir_wrap(
-                    dtype, interp_value(x, index)[w] + interp_scalar(x, op, 2, w));
+                interp_value(x, index)[w] =
+                    tir_wrap(dtype, interp_value(x, index)[w] + interp_scalar(x, op, 2, w));
     }
     x->active = all;
     copy_values(x, results, body->params + 1, op->n_results);
@@ -215,9 +214,14 @@ static bool run_flow(struct interp *x, const struct tir_op *op)
     switch (op->opcode) {
     case TIR_if: run_if(x, op); return true;
     case TIR_for: run_for(x, op); return true;
-    case TIR_wait: case TIR_waitcnt: case TIR_barrier: case TIR_set_priority: case TIR_anchor:
-    case TIR_phase: case TIR_yield: case TIR_return:
-        return true;
+    case TIR_wait:
+    case TIR_waitcnt:
+    case TIR_barrier:
+    case TIR_set_priority:
+    case TIR_anchor:
+    case TIR_phase:
+    case TIR_yield:
+    case TIR_return: return true;
     default: return false;
     }
 }

@@ -156,21 +156,18 @@ static void run_tile_element(struct interp *x, const struct tir_op *op, struct t
         write_buffer(tile_place(x, op, wave, row, col, t.dtype), t.dtype,
                      interp_value(x, op->operands[4])[i]);
         break;
-    case TIR_tile_gather:
-        d[i] = read_host(row_address(x, op, wave, rc, bytes), t.dtype);
-        break;
+    case TIR_tile_gather: d[i] = read_host(row_address(x, op, wave, rc, bytes), t.dtype); break;
     case TIR_tile_scatter:
         if (own_address(x, op, wave, row) >= 0)
             write_host(row_address(x, op, wave, rc, bytes), t.dtype,
                        interp_value(x, op->operands[3])[i]);
         break;
     case TIR_tile_lds_load:
-        d[i] = read_lds(x, interp_scalar(x, op, 0, wave) +
-                        lds_element(map, row, col, t.dtype), t.dtype);
+        d[i] = read_lds(x, interp_scalar(x, op, 0, wave) + lds_element(map, row, col, t.dtype),
+                        t.dtype);
         break;
     default: /* tile_lds_store */
-        write_lds_bytes(x, interp_scalar(x, op, 0, wave) +
-                        lds_element(map, row, col, t.dtype),
+        write_lds_bytes(x, interp_scalar(x, op, 0, wave) + lds_element(map, row, col, t.dtype),
                         &interp_value(x, op->operands[1])[i], bytes);
     }
 }
@@ -185,8 +182,9 @@ static void run_copy_to_lds(struct interp *x, const struct tir_op *op)
         const uint32_t rc = tir_layout_apply(map, index, 0, 0);
         const int64_t v =
             read_buffer(tile_place(x, op, wave, tir_rc_row(rc), tir_rc_col(rc), t.dtype), t.dtype);
-        write_lds_bytes(x, interp_scalar(x, op, 4, wave) +
-                        tir_lds_address(map, index, bytes_of(t.dtype)), &v, bytes_of(t.dtype));
+        write_lds_bytes(
+            x, interp_scalar(x, op, 4, wave) + tir_lds_address(map, index, bytes_of(t.dtype)), &v,
+            bytes_of(t.dtype));
     }
 }
 
@@ -195,12 +193,12 @@ static bool run_tile_memory(struct interp *x, const struct tir_op *op)
     struct tir_type t;
     switch (op->opcode) {
     case TIR_copy_to_lds: run_copy_to_lds(x, op); return true;
-    case TIR_tile_load: case TIR_tile_gather: case TIR_tile_lds_load:
-        t = type_of(x, op->result);
-        break;
-    case TIR_tile_store: case TIR_tile_scatter: case TIR_tile_lds_store:
-        t = type_of(x, op->operands[op->n_operands - 1]);
-        break;
+    case TIR_tile_load:
+    case TIR_tile_gather:
+    case TIR_tile_lds_load: t = type_of(x, op->result); break;
+    case TIR_tile_store:
+    case TIR_tile_scatter:
+    case TIR_tile_lds_store: t = type_of(x, op->operands[op->n_operands - 1]); break;
     default: return false;
     }
     const bool lds = op->opcode == TIR_tile_lds_load || op->opcode == TIR_tile_lds_store;
@@ -312,12 +310,14 @@ static void run_lds_read_tr(struct interp *x, const struct tir_op *op, unsigned 
 static bool run_lane_memory(struct interp *x, const struct tir_op *op, unsigned lane)
 {
     switch (op->opcode) {
-    case TIR_buffer_load: case TIR_buffer_store: run_buffer(x, op, lane); return true;
+    case TIR_buffer_load:
+    case TIR_buffer_store: run_buffer(x, op, lane); return true;
     case TIR_buffer_to_lds: run_buffer_to_lds(x, op, lane); return true;
-    case TIR_global_load: case TIR_global_store: case TIR_global_store_if:
-        run_global(x, op, lane);
-        return true;
-    case TIR_lds_read: case TIR_lds_write: run_lds(x, op, lane); return true;
+    case TIR_global_load:
+    case TIR_global_store:
+    case TIR_global_store_if: run_global(x, op, lane); return true;
+    case TIR_lds_read:
+    case TIR_lds_write: run_lds(x, op, lane); return true;
     case TIR_lds_read_tr: run_lds_read_tr(x, op, lane); return true;
     default: return false;
     }
@@ -331,9 +331,9 @@ bool interp_memory(struct interp *x, const struct tir_op *op)
         if (!interp_runs(x, w))
             continue;
         if (op->opcode == TIR_scalar_load) {
-            interp_value(x, op->result)[w] =
-                read_host((uint64_t)(interp_scalar(x, op, 0, w) + interp_scalar(x, op, 1, w) +
-                                     op->imm[0]), type_of(x, op->result).dtype);
+            interp_value(x, op->result)[w] = read_host(
+                (uint64_t)(interp_scalar(x, op, 0, w) + interp_scalar(x, op, 1, w) + op->imm[0]),
+                type_of(x, op->result).dtype);
             continue;
         }
         for (unsigned lane = w * LANES; lane < (w + 1) * LANES && !x->failed; lane++)

@@ -18,7 +18,7 @@ struct interp {
     const uint8_t *kernarg;
     size_t kernarg_size;
     unsigned block[3];
-    uint32_t active; /* bit per wave */
+    uint32_t active;  /* bit per wave */
     int64_t **values; /* by id; NULL: not yet made */
     uint32_t **owned; /* by layout: (row, col) of every register of every lane of every wave */
     uint8_t *lds, *lds_written;

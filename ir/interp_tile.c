@@ -151,7 +151,8 @@ static bool element_of(const struct part *p, unsigned row, unsigned col, int64_t
     case TIR_col_index: *v = col; return true;
     case TIR_broadcast: *v = repeated(p, row, col); return true;
     case TIR_transpose: *v = p->a[(size_t)col * p->at.cols + row]; return true;
-    case TIR_join_blocks: case TIR_split_blocks: *v = block_element(p, row, col); return true;
+    case TIR_join_blocks:
+    case TIR_split_blocks: *v = block_element(p, row, col); return true;
     case TIR_stack: *v = stacked(p, row, col); return true;
     case TIR_relayout: *v = p->a[(size_t)row * p->at.cols + col]; return true;
     default: return false;
@@ -173,10 +174,12 @@ static bool run_elements(const struct part *p)
 static bool run_part(const struct part *p)
 {
     switch (p->op->opcode) {
-    case TIR_row_max: case TIR_row_sum: case TIR_col_max: case TIR_col_sum:
-    case TIR_col_fold_max: case TIR_col_fold_sum:
-        run_reduce(p);
-        return true;
+    case TIR_row_max:
+    case TIR_row_sum:
+    case TIR_col_max:
+    case TIR_col_sum:
+    case TIR_col_fold_max:
+    case TIR_col_fold_sum: run_reduce(p); return true;
     case TIR_mma: run_mma(p); return true;
     default: return run_elements(p);
     }

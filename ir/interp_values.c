@@ -93,10 +93,13 @@ static int64_t element(struct interp *x, const struct tir_op *op, struct tir_typ
         v[i] = fetch(x, op, i, t, wave, e);
     const struct tir_type from = op->n_operands ? type_of(x, op->operands[0]) : t;
     switch (op->opcode) {
-    case TIR_const_int: case TIR_const_float: return constant(x, op, t);
+    case TIR_const_int:
+    case TIR_const_float: return constant(x, op, t);
     case TIR_arg: return argument(x, op, t);
-    case TIR_block_id: case TIR_wave_id: case TIR_lane_id: case TIR_lds_base:
-        return launch_state(x, op, wave, e);
+    case TIR_block_id:
+    case TIR_wave_id:
+    case TIR_lane_id:
+    case TIR_lds_base: return launch_state(x, op, wave, e);
     case TIR_select: return v[0] ? v[1] : v[2];
     case TIR_convert: return converted(x, from, t, v[0]);
     case TIR_zext: return tir_wrap(t.dtype, (int64_t)tir_unsigned(from.dtype, v[0]));
@@ -112,12 +115,18 @@ static int64_t element(struct interp *x, const struct tir_op *op, struct tir_typ
 static bool is_elementwise(const struct tir_op *op)
 {
     switch (op->opcode) {
-    case TIR_const_int: case TIR_const_float: case TIR_arg: case TIR_block_id: case TIR_wave_id:
-    case TIR_lane_id: case TIR_lds_base: case TIR_select: case TIR_convert: case TIR_zext:
-    case TIR_splat:
-        return true;
-    default:
-        return op->opcode >= TIR_add && op->opcode <= TIR_cmp_ult;
+    case TIR_const_int:
+    case TIR_const_float:
+    case TIR_arg:
+    case TIR_block_id:
+    case TIR_wave_id:
+    case TIR_lane_id:
+    case TIR_lds_base:
+    case TIR_select:
+    case TIR_convert:
+    case TIR_zext:
+    case TIR_splat: return true;
+    default: return op->opcode >= TIR_add && op->opcode <= TIR_cmp_ult;
     }
 }
 
@@ -148,8 +157,7 @@ static void run_bitcast(struct interp *x, const struct tir_op *op)
     for (size_t g = 0; g < groups; g++)
         for (size_t i = 0; i < d_count; i++) {
             const uint64_t v = bits_of_elements(a + g * a_count, from.dtype, i * bits, bits);
-            d[g * d_count + i] =
-                tir_is_int(to.dtype) ? tir_wrap(to.dtype, (int64_t)v) : (int64_t)v;
+            d[g * d_count + i] = tir_is_int(to.dtype) ? tir_wrap(to.dtype, (int64_t)v) : (int64_t)v;
         }
 }
 
@@ -188,9 +196,9 @@ static void run_byte_perm(struct interp *x, const struct tir_op *op, unsigned la
     const struct tir_type t = type_of(x, op->result);
     const size_t at = (size_t)lane * t.count;
     const unsigned size = tir_dtype_bits(t.dtype);
-    const uint64_t bytes =
-        bits_of_elements(interp_value(x, op->operands[1]) + at, t.dtype, 0, 32) |
-        bits_of_elements(interp_value(x, op->operands[0]) + at, t.dtype, 0, 32) << 32;
+    const uint64_t bytes = bits_of_elements(interp_value(x, op->operands[1]) + at, t.dtype, 0, 32) |
+                           bits_of_elements(interp_value(x, op->operands[0]) + at, t.dtype, 0, 32)
+                               << 32;
     uint32_t r = 0;
     for (int i = 0; i < 4; i++) {
         const unsigned from = op->imm[0] >> 8 * i & 0xff;
@@ -208,9 +216,8 @@ static void run_convert_pair(struct interp *x, const struct tir_op *op, unsigned
 {
     const struct tir_type t = type_of(x, op->result);
     for (unsigned i = 0; i < 2; i++)
-        interp_value(x, op->result)[lane * 2 + i] =
-            tir_from_float(t.dtype, tir_to_float(TIR_F32, interp_value(x, op->operands[i])[lane],
-                                                 false), false);
+        interp_value(x, op->result)[lane * 2 + i] = tir_from_float(
+            t.dtype, tir_to_float(TIR_F32, interp_value(x, op->operands[i])[lane], false), false);
 }
 
 /* Lanes of one wave: which lane of which operand a lane's result comes from. */
@@ -315,24 +322,20 @@ static void run_mfma(struct interp *x, const struct tir_op *op, unsigned wave)
 static bool run_wave(struct interp *x, const struct tir_op *op, unsigned wave)
 {
     switch (op->opcode) {
-    case TIR_lane_swap: case TIR_lane_gather: case TIR_lane_xor:
-        run_lanes(x, op, wave);
-        return true;
-    case TIR_any:
-        run_any(x, op, wave);
-        return true;
+    case TIR_lane_swap:
+    case TIR_lane_gather:
+    case TIR_lane_xor: run_lanes(x, op, wave); return true;
+    case TIR_any: run_any(x, op, wave); return true;
     case TIR_first_lane:
-        interp_value(x, op->result)[wave] = interp_value(
-            x, op->operands[0])[interp_index(x, type_of(x, op->operands[0]), wave, 0)];
+        interp_value(x, op->result)[wave] =
+            interp_value(x, op->operands[0])[interp_index(x, type_of(x, op->operands[0]), wave, 0)];
         return true;
     case TIR_make_rsrc:
         interp_value(x, op->result)[2 * wave] = interp_scalar(x, op, 0, wave);
         interp_value(x, op->result)[2 * wave + 1] =
             (int64_t)tir_unsigned(TIR_I32, interp_scalar(x, op, 1, wave));
         return true;
-    case TIR_mfma:
-        run_mfma(x, op, wave);
-        return true;
+    case TIR_mfma: run_mfma(x, op, wave); return true;
     default: return false;
     }
 }

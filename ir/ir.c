@@ -46,9 +46,9 @@ static const struct {
     const char *name;
     uint8_t bits;
 } dtypes[] = {
-    [TIR_NONE] = {"none", 0}, [TIR_I1] = {"i1", 1},     [TIR_I8] = {"i8", 8},
-    [TIR_I16] = {"i16", 16},  [TIR_I32] = {"i32", 32},  [TIR_I64] = {"i64", 64},
-    [TIR_F16] = {"f16", 16},  [TIR_BF16] = {"bf16", 16}, [TIR_F32] = {"f32", 32},
+    [TIR_NONE] = {"none", 0}, [TIR_I1] = {"i1", 1},       [TIR_I8] = {"i8", 8},
+    [TIR_I16] = {"i16", 16},  [TIR_I32] = {"i32", 32},    [TIR_I64] = {"i64", 64},
+    [TIR_F16] = {"f16", 16},  [TIR_BF16] = {"bf16", 16},  [TIR_F32] = {"f32", 32},
     [TIR_FP8] = {"fp8", 8},   [TIR_RSRC] = {"rsrc", 128},
 };
 static_assert(sizeof(dtypes) / sizeof(dtypes[0]) == TIR_N_DTYPES, "one row per dtype");

@@ -28,7 +28,7 @@ enum tir_dtype {
     TIR_F16,
     TIR_BF16,
     TIR_F32,
-    TIR_FP8, /* e4m3 as the target has it: fnuz or OCP */
+    TIR_FP8,  /* e4m3 as the target has it: fnuz or OCP */
     TIR_RSRC, /* buffer resource, 4 dwords, scalar only */
     TIR_N_DTYPES
 };
@@ -40,9 +40,9 @@ enum tir_kind {
 };
 
 struct tir_type {
-    uint8_t kind;    /* enum tir_kind */
-    uint8_t dtype;   /* enum tir_dtype */
-    uint16_t count;  /* TIR_VEC: elements a lane */
+    uint8_t kind;   /* enum tir_kind */
+    uint8_t dtype;  /* enum tir_dtype */
+    uint16_t count; /* TIR_VEC: elements a lane */
     uint16_t rows, cols;
     uint32_t layout; /* TIR_TILE: index into the function's layouts */
 };
@@ -77,10 +77,14 @@ struct tir_op_info {
 extern const struct tir_op_info tir_ops[TIR_N_OPCODES];
 
 /** A value: the result of an op or a block's parameter. 0 is no value. */
-struct tir_value { uint32_t id; };
+struct tir_value {
+    uint32_t id;
+};
 
 /** An op of a function. 0 is no op. */
-struct tir_ref { uint32_t id; };
+struct tir_ref {
+    uint32_t id;
+};
 
 enum {
     TIR_MAX_IMM = 3,
@@ -127,8 +131,8 @@ struct tir_func {
     const char *name;
     const struct tir_machine *machine;
     struct tir_arena *arena;
-    unsigned waves;     /* waves of a workgroup */
-    unsigned lds_bytes; /* static LDS */
+    unsigned waves;          /* waves of a workgroup */
+    unsigned lds_bytes;      /* static LDS */
     unsigned waves_per_simd; /* register budget: 512 / this */
 
     bool lowered; /* set by lower_tiles: from here on no TILE op and no tile value */

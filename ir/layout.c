@@ -45,8 +45,8 @@ static bool solve_one(const struct echelon *e, uint32_t target, uint32_t *inputs
 
 uint32_t tir_layout_apply(const struct tir_layout *l, unsigned reg, unsigned lane, unsigned wave)
 {
-    const uint64_t x = reg | (uint64_t)lane << l->reg_bits |
-                       (uint64_t)wave << (l->reg_bits + l->lane_bits);
+    const uint64_t x =
+        reg | (uint64_t)lane << l->reg_bits | (uint64_t)wave << (l->reg_bits + l->lane_bits);
     uint32_t rc = 0;
     for (int i = 0; i < tir_layout_bits(l); i++)
         if (x >> i & 1)
@@ -192,8 +192,7 @@ uint32_t tir_matrix_apply(const struct tir_matrix *m, uint32_t x)
     return y;
 }
 
-struct tir_matrix tir_matrix_compose(const struct tir_matrix *outer,
-                                     const struct tir_matrix *inner)
+struct tir_matrix tir_matrix_compose(const struct tir_matrix *outer, const struct tir_matrix *inner)
 {
     struct tir_matrix c = {.n_bits = inner->n_bits};
     for (unsigned i = 0; i < inner->n_bits; i++)
@@ -249,10 +248,7 @@ static uint32_t same_bit(const struct tir_layout *from, const struct tir_layout 
     return wave < from->wave_bits ? 1u << (from->reg_bits + from->lane_bits + wave) : 0;
 }
 
-static uint32_t low_bits(unsigned n)
-{
-    return n < 32 ? (1u << n) - 1 : ~0u;
-}
+static uint32_t low_bits(unsigned n) { return n < 32 ? (1u << n) - 1 : ~0u; }
 
 static void classify(const struct tir_layout *from, const struct tir_layout *to,
                      struct tir_conversion *c)

@@ -58,8 +58,7 @@ struct tir_layout tir_layout_transpose(const struct tir_layout *l);
 
 /* The layout of join_blocks' result with `rows` rows, of an operand with `width` columns; and of
  * split_blocks' result. Both are powers of two. */
-struct tir_layout tir_layout_join_blocks(const struct tir_layout *l, unsigned rows,
-                                         unsigned width);
+struct tir_layout tir_layout_join_blocks(const struct tir_layout *l, unsigned rows, unsigned width);
 struct tir_layout tir_layout_split_blocks(const struct tir_layout *l, unsigned rows,
                                           unsigned width);
 

@@ -185,7 +185,7 @@ struct round {
     struct tir_value newest; /* tile index of stage 0 */
     struct tir_value tile[MAX_STAGES];
     int first_stage, last_stage;
-    unsigned number;         /* rounds before this one; the steady state counts as many */
+    unsigned number;          /* rounds before this one; the steady state counts as many */
     struct tir_value *nested; /* by value id: clones inside an `if` */
 };
 
@@ -343,8 +343,8 @@ static void offset_groups(struct tir_builder *b, bool upper)
 {
     const struct tir_value half = tir_i32(b, (int)b->f->waves / 2);
     const struct tir_value wave = tir_wave_id(b);
-    struct tir_if s = tir_begin_if(
-        b, upper ? tir_cmp_ge(b, wave, half) : tir_cmp_lt(b, wave, half), false, NULL, 0);
+    struct tir_if s = tir_begin_if(b, upper ? tir_cmp_ge(b, wave, half) : tir_cmp_lt(b, wave, half),
+                                   false, NULL, 0);
     tir_barrier(b);
     tir_else(b, &s, NULL);
     tir_end_if(b, &s, NULL);
@@ -353,8 +353,12 @@ static void offset_groups(struct tir_builder *b, bool upper)
 static void emit_prologue(struct rotation *r, struct tir_builder *b, struct tir_value *nested)
 {
     for (unsigned k = 0; k < r->last; k++) {
-        struct round e = {.r = r, .b = *b, .newest = tir_i32(b, (int)k), .number = k,
-                          .last_stage = (int)k, .nested = nested};
+        struct round e = {.r = r,
+                          .b = *b,
+                          .newest = tir_i32(b, (int)k),
+                          .number = k,
+                          .last_stage = (int)k,
+                          .nested = nested};
         e.b = *b;
         emit_round(&e, false);
         *b = e.b;
@@ -375,14 +379,16 @@ static void emit_steady(struct rotation *r, struct tir_builder *b, struct tir_va
         assert(carried[i].id);
     }
     const struct tir_value first = tir_i32(b, (int)r->last);
-    const struct tir_value bound =
-        tir_add(b, r->loop->operands[1], tir_i32(b, (int)r->last - 1));
-    struct tir_loop loop =
-        tir_begin_for(b, first, bound, tir_i32(b, 1), carried, r->n_carries);
+    const struct tir_value bound = tir_add(b, r->loop->operands[1], tir_i32(b, (int)r->last - 1));
+    struct tir_loop loop = tir_begin_for(b, first, bound, tir_i32(b, 1), carried, r->n_carries);
     for (unsigned i = 0; i < r->n_carries; i++)
         r->round[r->carries[i].age][r->carries[i].v.id] = carried[i];
-    struct round e = {.r = r, .b = *b, .newest = loop.index, .number = MAX_STAGES + 1,
-                      .last_stage = (int)r->last, .nested = nested};
+    struct round e = {.r = r,
+                      .b = *b,
+                      .newest = loop.index,
+                      .number = MAX_STAGES + 1,
+                      .last_stage = (int)r->last,
+                      .nested = nested};
     emit_round(&e, true);
     *b = e.b;
     age_rounds(r);
@@ -395,10 +401,14 @@ static void emit_steady(struct rotation *r, struct tir_builder *b, struct tir_va
 
 static void emit_epilogue(struct rotation *r, struct tir_builder *b, struct tir_value *nested)
 {
-    const struct tir_value newest =
-        tir_add(b, r->loop->operands[1], tir_i32(b, (int)r->last - 1));
-    struct round e = {.r = r, .b = *b, .newest = newest, .number = MAX_STAGES + 1,
-                      .first_stage = (int)r->last, .last_stage = (int)r->last, .nested = nested};
+    const struct tir_value newest = tir_add(b, r->loop->operands[1], tir_i32(b, (int)r->last - 1));
+    struct round e = {.r = r,
+                      .b = *b,
+                      .newest = newest,
+                      .number = MAX_STAGES + 1,
+                      .first_stage = (int)r->last,
+                      .last_stage = (int)r->last,
+                      .nested = nested};
     emit_round(&e, true);
     *b = e.b;
 }

@@ -141,8 +141,7 @@ static unsigned unflatten(struct tir_expander *x, struct tir_value v, unsigned p
         x->scalars[v.id] = at[0];
         return 1;
     }
-    struct tir_pieces p =
-        tir_alloc_pieces(x, (1u << tir_layout_of(x->f, t)->reg_bits) / per, per);
+    struct tir_pieces p = tir_alloc_pieces(x, (1u << tir_layout_of(x->f, t)->reg_bits) / per, per);
     memcpy(p.v, at, p.n * sizeof(at[0]));
     tir_set_pieces(x, v, p);
     return p.n;
@@ -165,9 +164,9 @@ static void expand_for(struct tir_expander *x, const struct tir_op *op)
         count += flatten(x, op->operands[3 + i], per[i], flat + count);
         assert(count <= MAX_FLAT);
     }
-    struct tir_loop loop = tir_begin_for(
-        &x->b, tir_scalar_now(x, op->operands[0]), tir_scalar_now(x, op->operands[1]),
-        tir_scalar_now(x, op->operands[2]), flat, count);
+    struct tir_loop loop =
+        tir_begin_for(&x->b, tir_scalar_now(x, op->operands[0]), tir_scalar_now(x, op->operands[1]),
+                      tir_scalar_now(x, op->operands[2]), flat, count);
     x->scalars[body->params[0].id] = loop.index;
     for (unsigned i = 0, at = 0; i < n; i++)
         at += unflatten(x, body->params[1 + i], per[i], flat + at);
@@ -190,8 +189,8 @@ static void expand_if(struct tir_expander *x, const struct tir_op *op)
         count += flat_types(x, tir_result(op, i), per[i], types + count);
         assert(count <= MAX_FLAT);
     }
-    struct tir_if s = tir_begin_if(&x->b, tir_scalar_now(x, op->operands[0]), op->imm[0] != 0,
-                                   types, count);
+    struct tir_if s =
+        tir_begin_if(&x->b, tir_scalar_now(x, op->operands[0]), op->imm[0] != 0, types, count);
     for (int k = 0; k < 2; k++) {
         const struct tir_block *block = op->blocks[k];
         if (block)
@@ -215,13 +214,17 @@ static void expand_op(struct tir_expander *x, const struct tir_op *op)
     case TIR_row_index:
     case TIR_col_index: tir_expand_index(x, op); return;
     case TIR_broadcast: tir_expand_broadcast(x, op); return;
-    case TIR_row_max: case TIR_row_sum: case TIR_col_max: case TIR_col_sum:
-    case TIR_col_fold_max: case TIR_col_fold_sum: tir_expand_reduce(x, op); return;
+    case TIR_row_max:
+    case TIR_row_sum:
+    case TIR_col_max:
+    case TIR_col_sum:
+    case TIR_col_fold_max:
+    case TIR_col_fold_sum: tir_expand_reduce(x, op); return;
     case TIR_any: tir_expand_any(x, op); return;
     case TIR_first_lane: tir_expand_first_lane(x, op); return;
-    case TIR_transpose: case TIR_join_blocks: case TIR_split_blocks:
-        tir_set_pieces(x, op->result, tir_pieces_of(x, op->operands[0]));
-        return;
+    case TIR_transpose:
+    case TIR_join_blocks:
+    case TIR_split_blocks: tir_set_pieces(x, op->result, tir_pieces_of(x, op->operands[0])); return;
     case TIR_relayout: tir_expand_relayout(x, op); return;
     case TIR_stack: tir_expand_stack(x, op); return;
     case TIR_mma: tir_expand_mma(x, op); return;

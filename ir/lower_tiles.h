@@ -15,10 +15,10 @@ struct tir_pieces {
 
 struct tir_expander {
     struct tir_func *f;
-    struct tir_builder b;       /* where expanded ops go */
-    struct tir_pieces *pieces;  /* by id of the tile value */
-    struct tir_value *scalars;  /* by id: what a scalar is called now; 0: itself */
-    uint32_t n;                 /* ids below this are of the function before the pass */
+    struct tir_builder b;      /* where expanded ops go */
+    struct tir_pieces *pieces; /* by id of the tile value */
+    struct tir_value *scalars; /* by id: what a scalar is called now; 0: itself */
+    uint32_t n;                /* ids below this are of the function before the pass */
     struct tir_value lane, wave;
 };
 
@@ -38,8 +38,7 @@ struct tir_value tir_elements(struct tir_expander *x, struct tir_value tile, uns
  * The part of an index that lane and wave make: the xor of images[i] over the set bits i of the
  * lane, and of images[6 + i] over those of the wave. A vec of i32.
  */
-struct tir_value tir_lane_index(struct tir_expander *x, const uint32_t *images,
-                                unsigned wave_bits);
+struct tir_value tir_lane_index(struct tir_expander *x, const uint32_t *images, unsigned wave_bits);
 
 /* One op each: they leave the result's pieces behind. */
 void tir_expand_elementwise(struct tir_expander *x, const struct tir_op *op);

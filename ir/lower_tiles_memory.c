@@ -17,10 +17,7 @@ static const struct tir_layout *layout(struct tir_expander *x, struct tir_value 
     return tir_layout_of(x->f, tir_typeof(x->f, v));
 }
 
-static unsigned elem_bytes(unsigned dtype)
-{
-    return tir_dtype_bits(dtype) / 8;
-}
+static unsigned elem_bytes(unsigned dtype) { return tir_dtype_bits(dtype) / 8; }
 
 /* Row and column of each lane: what lane and wave add up to, registers left out. */
 struct place {
@@ -51,8 +48,8 @@ static struct tir_value vec_of(struct tir_expander *x, struct tir_value scalar)
 /* Byte offset of the element that register `reg` of a lane holds. operands: rsrc, row0, row_stride,
  * byte0. */
 static struct tir_value lane_offset(struct tir_expander *x, const struct tir_op *op,
-                                    const struct tir_layout *l, const struct place *p,
-                                    unsigned reg, unsigned bytes)
+                                    const struct tir_layout *l, const struct place *p, unsigned reg,
+                                    unsigned bytes)
 {
     struct tir_builder *b = &x->b;
     const uint32_t own = tir_layout_apply(l, reg, 0, 0);
@@ -85,11 +82,10 @@ void tir_expand_load(struct tir_expander *x, const struct tir_op *op)
     struct tir_pieces p = tir_alloc_pieces(x, (1u << l->reg_bits) / per, per);
     const struct tir_value zero = tir_i32(&x->b, 0);
     for (unsigned i = 0; i < p.n; i++) {
-        const struct tir_value operands[] = {
-            tir_scalar_now(x, op->operands[0]),
-            lane_offset(x, op, l, &place, i * per, bytes), zero};
-        p.v[i] = tir_build(&x->b, TIR_buffer_load, tir_vec(t.dtype, per), operands, 3,
-                           &(int64_t){0});
+        const struct tir_value operands[] = {tir_scalar_now(x, op->operands[0]),
+                                             lane_offset(x, op, l, &place, i * per, bytes), zero};
+        p.v[i] =
+            tir_build(&x->b, TIR_buffer_load, tir_vec(t.dtype, per), operands, 3, &(int64_t){0});
     }
     tir_set_pieces(x, op->result, p);
 }
@@ -103,9 +99,9 @@ void tir_expand_store(struct tir_expander *x, const struct tir_op *op)
     const struct place place = lane_place(x, l);
     const struct tir_value zero = tir_i32(&x->b, 0);
     for (unsigned r = 0; r < regs; r += per) {
-        const struct tir_value operands[] = {
-            tir_scalar_now(x, op->operands[0]), lane_offset(x, op, l, &place, r, bytes), zero,
-            tir_elements(x, a, r, per)};
+        const struct tir_value operands[] = {tir_scalar_now(x, op->operands[0]),
+                                             lane_offset(x, op, l, &place, r, bytes), zero,
+                                             tir_elements(x, a, r, per)};
         tir_build(&x->b, TIR_buffer_store, (struct tir_type){0}, operands, 4, &(int64_t){0});
     }
 }
@@ -142,9 +138,8 @@ static struct tir_value wave_base(struct tir_expander *x, struct tir_value lds,
     struct tir_value at = tir_mul(b, wave, tir_i32(b, (int)(bytes << wave_first)));
     if (map->pad) {
         const int apart = (int)map->pad_shift - (int)wave_first; /* waves share a span if > 0 */
-        struct tir_value spans = apart > 0
-                                     ? tir_shr(b, wave, tir_i32(b, apart))
-                                     : tir_shl(b, wave, tir_i32(b, -apart));
+        struct tir_value spans =
+            apart > 0 ? tir_shr(b, wave, tir_i32(b, apart)) : tir_shl(b, wave, tir_i32(b, -apart));
         at = tir_add(b, at, tir_mul(b, spans, tir_i32(b, (int)(map->pad * bytes))));
     }
     return tir_add(b, lds, at);
@@ -161,8 +156,8 @@ void tir_expand_copy_to_lds(struct tir_expander *x, const struct tir_op *op)
     const struct tir_layout l = copy_layout(map, vector_bits, wave_bits);
     const struct place place = lane_place(x, &l);
     const unsigned wave_first = vector_bits + 6;
-    const struct tir_value base = wave_base(x, tir_scalar_now(x, op->operands[4]), map, wave_first,
-                                            wave_bits, bytes);
+    const struct tir_value base =
+        wave_base(x, tir_scalar_now(x, op->operands[4]), map, wave_first, wave_bits, bytes);
     const struct tir_value zero = tir_i32(&x->b, 0);
     for (unsigned i = 0; i < 1u << (l.reg_bits - vector_bits); i++) {
         const unsigned index = i << (wave_first + wave_bits);
@@ -243,10 +238,8 @@ static struct tir_value pad_address(struct tir_expander *x, const struct lds_acc
     struct tir_value at = tir_mul(b, index, tir_int_like(b, index, a->bytes));
     if (!a->map->pad || a->lane_mask >> a->map->pad_shift == 0)
         return at;
-    const struct tir_value spans =
-        tir_shr(b, index, tir_int_like(b, index, a->map->pad_shift));
-    return tir_add(b, at,
-                   tir_mul(b, spans, tir_int_like(b, index, a->map->pad * (int)a->bytes)));
+    const struct tir_value spans = tir_shr(b, index, tir_int_like(b, index, a->map->pad_shift));
+    return tir_add(b, at, tir_mul(b, spans, tir_int_like(b, index, a->map->pad * (int)a->bytes)));
 }
 
 /* The lane's address for register `reg`, and the constant that goes into the instruction. Register
@@ -276,8 +269,8 @@ static struct tir_value lds_address(struct tir_expander *x, struct lds_access *a
 void tir_expand_lds_load(struct tir_expander *x, const struct tir_op *op)
 {
     const struct tir_type t = tir_typeof(x->f, op->result);
-    struct lds_access a = lds_access(x, op->operands[0], layout(x, op->result), t.dtype,
-                                     op->imm[0], true);
+    struct lds_access a =
+        lds_access(x, op->operands[0], layout(x, op->result), t.dtype, op->imm[0], true);
     struct tir_pieces p = tir_alloc_pieces(x, (1u << a.l->reg_bits) / a.per, a.per);
     for (unsigned i = 0; i < p.n; i++) {
         int64_t offset;
@@ -292,8 +285,7 @@ void tir_expand_lds_store(struct tir_expander *x, const struct tir_op *op)
 {
     const struct tir_value v = op->operands[1];
     const unsigned dtype = tir_typeof(x->f, v).dtype;
-    struct lds_access a =
-        lds_access(x, op->operands[0], layout(x, v), dtype, op->imm[0], false);
+    struct lds_access a = lds_access(x, op->operands[0], layout(x, v), dtype, op->imm[0], false);
     for (unsigned r = 0; r < 1u << a.l->reg_bits; r += a.per) {
         int64_t offset;
         const struct tir_value at = lds_address(x, &a, r, &offset);

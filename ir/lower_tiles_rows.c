@@ -60,8 +60,8 @@ void tir_expand_gather(struct tir_expander *x, const struct tir_op *op)
     const struct rows r = rows_of(x, op, t);
     struct tir_pieces p = tir_alloc_pieces(x, (1u << r.l->reg_bits) / r.per, r.per);
     for (unsigned i = 0; i < p.n; i++) {
-        const struct tir_value operands[] = {
-            r.base, tir_add(&x->b, row_address(x, &r, i * r.per), r.lane)};
+        const struct tir_value operands[] = {r.base,
+                                             tir_add(&x->b, row_address(x, &r, i * r.per), r.lane)};
         p.v[i] = tir_build(&x->b, TIR_global_load, tir_vec(t.dtype, r.per), operands, 2,
                            (int64_t[]){own_offset(&r, i * r.per)});
     }
@@ -74,9 +74,9 @@ void tir_expand_scatter(struct tir_expander *x, const struct tir_op *op)
     const struct rows r = rows_of(x, op, tir_typeof(x->f, a));
     for (unsigned reg = 0; reg < 1u << r.l->reg_bits; reg += r.per) {
         const struct tir_value row = row_address(x, &r, reg);
-        const struct tir_value operands[] = {
-            tir_cmp_ge(&x->b, row, tir_int_like(&x->b, row, 0)), r.base,
-            tir_add(&x->b, row, r.lane), tir_elements(x, a, reg, r.per)};
+        const struct tir_value operands[] = {tir_cmp_ge(&x->b, row, tir_int_like(&x->b, row, 0)),
+                                             r.base, tir_add(&x->b, row, r.lane),
+                                             tir_elements(x, a, reg, r.per)};
         tir_build(&x->b, TIR_global_store_if, (struct tir_type){0}, operands, 4,
                   (int64_t[]){own_offset(&r, reg)});
     }

@@ -15,8 +15,7 @@ static const struct tir_layout *layout(struct tir_expander *x, struct tir_value 
     return tir_layout_of(x->f, tir_typeof(x->f, v));
 }
 
-struct tir_value tir_lane_index(struct tir_expander *x, const uint32_t *images,
-                                unsigned wave_bits)
+struct tir_value tir_lane_index(struct tir_expander *x, const uint32_t *images, unsigned wave_bits)
 {
     struct tir_builder *b = &x->b;
     const struct tir_type vec = tir_vec(TIR_I32, 1);
@@ -66,9 +65,8 @@ void tir_expand_elementwise(struct tir_expander *x, const struct tir_op *op)
         }
         for (unsigned k = 0; k < op->n_operands; k++) {
             const struct tir_value v = op->operands[k];
-            operands[k] = tir_typeof(x->f, v).kind == TIR_TILE
-                              ? tir_elements(x, v, i * unit, unit)
-                              : tir_scalar_now(x, v);
+            operands[k] = tir_typeof(x->f, v).kind == TIR_TILE ? tir_elements(x, v, i * unit, unit)
+                                                               : tir_scalar_now(x, v);
         }
         p.v[i] = tir_build(&x->b, op->opcode, vec, operands, op->n_operands, op->imm);
     }
@@ -81,8 +79,7 @@ void tir_expand_convert(struct tir_expander *x, const struct tir_op *op)
     const unsigned to = tir_typeof(x->f, op->result).dtype, from = tir_typeof(x->f, a).dtype;
     const struct tir_layout *l = layout(x, op->result);
     const unsigned regs = 1u << l->reg_bits;
-    const unsigned unit =
-        tir_unit(to, l) > tir_unit(from, l) ? tir_unit(to, l) : tir_unit(from, l);
+    const unsigned unit = tir_unit(to, l) > tir_unit(from, l) ? tir_unit(to, l) : tir_unit(from, l);
     struct tir_pieces p = tir_alloc_pieces(x, regs / unit, unit);
     const struct tir_type vec = tir_vec(to, unit);
     for (unsigned i = 0; i < p.n; i++) {
@@ -98,10 +95,7 @@ void tir_expand_convert(struct tir_expander *x, const struct tir_op *op)
     tir_set_pieces(x, op->result, p);
 }
 
-static unsigned axis_part(uint32_t rc, int axis)
-{
-    return axis ? tir_rc_col(rc) : tir_rc_row(rc);
-}
+static unsigned axis_part(uint32_t rc, int axis) { return axis ? tir_rc_col(rc) : tir_rc_row(rc); }
 
 void tir_expand_index(struct tir_expander *x, const struct tir_op *op)
 {
@@ -160,8 +154,8 @@ static struct tir_value reduce_list(struct tir_builder *b, struct tir_value *lis
             head += 3;
             continue;
         }
-        list[tail] = max ? tir_max(b, list[head], list[head + 1])
-                         : tir_add(b, list[head], list[head + 1]);
+        list[tail] =
+            max ? tir_max(b, list[head], list[head + 1]) : tir_add(b, list[head], list[head + 1]);
         tail++;
         head += 2;
     }
@@ -226,15 +220,14 @@ void tir_expand_any(struct tir_expander *x, const struct tir_op *op)
     struct tir_value v = a.v[0];
     for (unsigned i = 1; i < a.n; i++)
         v = tir_or(&x->b, v, a.v[i]);
-    x->scalars[op->result.id] =
-        tir_build(&x->b, TIR_any, tir_scalar(TIR_I1), &v, 1, NULL);
+    x->scalars[op->result.id] = tir_build(&x->b, TIR_any, tir_scalar(TIR_I1), &v, 1, NULL);
 }
 
 void tir_expand_first_lane(struct tir_expander *x, const struct tir_op *op)
 {
     const struct tir_value first = tir_elements(x, op->operands[0], 0, 1);
-    x->scalars[op->result.id] = tir_build(&x->b, TIR_first_lane,
-                                          tir_typeof(x->f, op->result), &first, 1, NULL);
+    x->scalars[op->result.id] =
+        tir_build(&x->b, TIR_first_lane, tir_typeof(x->f, op->result), &first, 1, NULL);
 }
 
 /* Where a byte of a register in its new layout comes from: the register that begins with element
@@ -258,8 +251,7 @@ static struct tir_value source_register(const struct relayout *r, unsigned first
 static struct tir_value permute(const struct relayout *r, struct tir_value low,
                                 struct tir_value high, const unsigned pick[4])
 {
-    const int64_t selector =
-        pick[0] | pick[1] << 8 | pick[2] << 16 | (int64_t)pick[3] << 24;
+    const int64_t selector = pick[0] | pick[1] << 8 | pick[2] << 16 | (int64_t)pick[3] << 24;
     return tir_build(&r->x->b, TIR_byte_perm, none, (struct tir_value[]){high, low}, 2, &selector);
 }
 
@@ -361,9 +353,9 @@ void tir_expand_mma(struct tir_expander *x, const struct tir_op *op)
     for (unsigned k = 0; k < depth; k += in)
         for (unsigned j = 0; j < cols; j++)
             for (unsigned i = 0; i < rows; i++) {
-                const struct tir_value operands[] = {
-                    tir_elements(x, a, i * depth + k, in),
-                    tir_elements(x, c, j * depth + k, in), p.v[j * rows + i]};
+                const struct tir_value operands[] = {tir_elements(x, a, i * depth + k, in),
+                                                     tir_elements(x, c, j * depth + k, in),
+                                                     p.v[j * rows + i]};
                 p.v[j * rows + i] =
                     tir_build(&x->b, TIR_mfma, none, operands, 3, &(int64_t){op->imm[0]});
             }

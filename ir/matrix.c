@@ -10,15 +10,9 @@ static unsigned log2u(unsigned x)
     return (unsigned)__builtin_ctz(x);
 }
 
-unsigned tir_mma_in_regs(const struct tir_mma *mma)
-{
-    return 1u << mma->a.reg_bits;
-}
+unsigned tir_mma_in_regs(const struct tir_mma *mma) { return 1u << mma->a.reg_bits; }
 
-unsigned tir_mma_acc_regs(const struct tir_mma *mma)
-{
-    return 1u << mma->d.reg_bits;
-}
+unsigned tir_mma_acc_regs(const struct tir_mma *mma) { return 1u << mma->d.reg_bits; }
 
 struct tir_contraction tir_contract_rows(const struct tir_mma *mma, unsigned extent,
                                          unsigned vector)

@@ -29,11 +29,16 @@ struct numbering {
 static bool commutes(unsigned opcode)
 {
     switch (opcode) {
-    case TIR_add: case TIR_mul: case TIR_min: case TIR_max: case TIR_and: case TIR_or:
-    case TIR_xor: case TIR_cmp_eq: case TIR_cmp_ne:
-        return true;
-    default:
-        return false;
+    case TIR_add:
+    case TIR_mul:
+    case TIR_min:
+    case TIR_max:
+    case TIR_and:
+    case TIR_or:
+    case TIR_xor:
+    case TIR_cmp_eq:
+    case TIR_cmp_ne: return true;
+    default: return false;
     }
 }
 
@@ -112,8 +117,7 @@ static void number_block(struct numbering *n, struct tir_block *b)
         struct tir_op *const op = tir_op(n->f, r);
         rename_operands(n, op);
         n->homes[r.id] = b;
-        const struct tir_ref earlier =
-            is_candidate(op) ? find_or_enter(n, r) : (struct tir_ref){0};
+        const struct tir_ref earlier = is_candidate(op) ? find_or_enter(n, r) : (struct tir_ref){0};
         if (earlier.id) {
             n->replaced[op->result.id] = tir_op(n->f, earlier)->result;
             n->progress = true;

@@ -47,10 +47,7 @@ static bool is_value(const struct folder *x, struct tir_value v, int64_t want)
     return is_const(x, v, &c) && c == want;
 }
 
-static bool is_power_of_two(int64_t c)
-{
-    return c > 0 && !(c & (c - 1));
-}
+static bool is_power_of_two(int64_t c) { return c > 0 && !(c & (c - 1)); }
 
 /* Rules return true when they did something; what they replace the result by goes to *to. */
 
@@ -106,8 +103,15 @@ static void constant_to_the_right(const struct folder *x, struct tir_op *op)
 {
     int64_t c;
     switch (op->opcode) {
-    case TIR_add: case TIR_mul: case TIR_and: case TIR_or: case TIR_xor: case TIR_min:
-    case TIR_max: case TIR_cmp_eq: case TIR_cmp_ne:
+    case TIR_add:
+    case TIR_mul:
+    case TIR_and:
+    case TIR_or:
+    case TIR_xor:
+    case TIR_min:
+    case TIR_max:
+    case TIR_cmp_eq:
+    case TIR_cmp_ne:
         if (is_const(x, op->operands[0], &c) && !is_const(x, op->operands[1], &c)) {
             const struct tir_value first = op->operands[0];
             op->operands[0] = op->operands[1];
@@ -125,8 +129,7 @@ static bool fold_by_constant(struct folder *x, struct tir_op *op)
         return false;
     const bool zero = c == 0;
     switch (op->opcode) {
-    case TIR_sub:
-        return !zero && become_binary(x, op, TIR_add, a, (int64_t)(0 - (uint64_t)c));
+    case TIR_sub: return !zero && become_binary(x, op, TIR_add, a, (int64_t)(0 - (uint64_t)c));
     case TIR_mul:
         if (zero)
             return become_const(op, 0);
@@ -135,12 +138,9 @@ static bool fold_by_constant(struct folder *x, struct tir_op *op)
     case TIR_div:
         return c != 1 && is_power_of_two(c) &&
                become_binary(x, op, TIR_shr, a, __builtin_ctzll((uint64_t)c));
-    case TIR_rem:
-        return is_power_of_two(c) && become_binary(x, op, TIR_and, a, c - 1);
-    case TIR_and:
-        return zero && become_const(op, 0);
-    default:
-        return false;
+    case TIR_rem: return is_power_of_two(c) && become_binary(x, op, TIR_and, a, c - 1);
+    case TIR_and: return zero && become_const(op, 0);
+    default: return false;
     }
 }
 
@@ -151,21 +151,18 @@ static bool fold_identity(struct folder *x, const struct tir_op *op, struct tir_
     const int64_t ones = tir_wrap(tir_typeof(x->f, a).dtype, -1);
     bool same = false;
     switch (op->opcode) {
-    case TIR_add: case TIR_sub: case TIR_xor: case TIR_shl: case TIR_shr: case TIR_sar:
-        same = is_value(x, b, 0);
-        break;
-    case TIR_or:
-        same = is_value(x, b, 0) || a.id == b.id;
-        break;
-    case TIR_and:
-        same = is_value(x, b, ones) || a.id == b.id;
-        break;
-    case TIR_mul: case TIR_div:
-        same = is_value(x, b, 1);
-        break;
-    case TIR_min: case TIR_max:
-        same = a.id == b.id;
-        break;
+    case TIR_add:
+    case TIR_sub:
+    case TIR_xor:
+    case TIR_shl:
+    case TIR_shr:
+    case TIR_sar: same = is_value(x, b, 0); break;
+    case TIR_or: same = is_value(x, b, 0) || a.id == b.id; break;
+    case TIR_and: same = is_value(x, b, ones) || a.id == b.id; break;
+    case TIR_mul:
+    case TIR_div: same = is_value(x, b, 1); break;
+    case TIR_min:
+    case TIR_max: same = a.id == b.id; break;
     }
     if (same)
         *to = a;
@@ -182,16 +179,21 @@ static bool fold_chain(struct folder *x, struct tir_op *op)
         !is_const(x, inner->operands[1], &c[0]) || !is_const(x, op->operands[1], &c[1]))
         return false;
     switch (op->opcode) {
-    case TIR_add: case TIR_mul: case TIR_and: case TIR_or: case TIR_xor: case TIR_min:
+    case TIR_add:
+    case TIR_mul:
+    case TIR_and:
+    case TIR_or:
+    case TIR_xor:
+    case TIR_min:
     case TIR_max:
         return tir_eval_int(op->opcode, dtype, (int64_t[]){c[0], c[1], 0}, &both) &&
                become_binary(x, op, op->opcode, inner->operands[0], both);
-    case TIR_shl: case TIR_shr:
+    case TIR_shl:
+    case TIR_shr:
         both = (int64_t)(tir_unsigned(dtype, c[0]) + tir_unsigned(dtype, c[1]));
         return both < tir_dtype_bits(dtype) &&
                become_binary(x, op, op->opcode, inner->operands[0], both);
-    default:
-        return false;
+    default: return false;
     }
 }
 
@@ -250,12 +252,12 @@ static bool fold_extract(struct folder *x, struct tir_op *op, struct tir_value *
 static bool fold_op(struct folder *x, struct tir_op *op, struct tir_value *to)
 {
     switch (op->opcode) {
-    case TIR_convert: case TIR_zext: case TIR_splat: case TIR_bitcast:
-        return fold_casts(x, op, to);
-    case TIR_select:
-        return fold_select(x, op, to);
-    case TIR_extract:
-        return fold_extract(x, op, to);
+    case TIR_convert:
+    case TIR_zext:
+    case TIR_splat:
+    case TIR_bitcast: return fold_casts(x, op, to);
+    case TIR_select: return fold_select(x, op, to);
+    case TIR_extract: return fold_extract(x, op, to);
     }
     if (fold_constants(x, op))
         return true;

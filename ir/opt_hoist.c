@@ -56,8 +56,7 @@ static bool has_loop(const struct tir_func *f, const struct tir_block *b)
 }
 
 /* Moves what is invariant in the loop at b->ops[at] before it; returns how many ops that are. */
-static uint32_t hoist_from_loop(struct hoister *h, struct tir_block *b, uint32_t at,
-                                uint32_t depth)
+static uint32_t hoist_from_loop(struct hoister *h, struct tir_block *b, uint32_t at, uint32_t depth)
 {
     struct tir_block *const body = tir_op(h->f, b->ops[at])->blocks[0];
     uint32_t kept = 0, moved = 0;

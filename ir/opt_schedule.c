@@ -27,10 +27,10 @@ enum { READ_AHEAD = 5 };
 
 struct node {
     struct tir_ref ref;
-    unsigned feeds;   /* of an LDS read and its address: which matrix instruction needs it */
-    unsigned slots;   /* 4-clock issue slots; 0: no instruction of its own */
-    unsigned height;  /* slots from here to the end of the longest chain */
-    unsigned waiting; /* operands, and uses of what it replaces, that are not placed yet */
+    unsigned feeds;    /* of an LDS read and its address: which matrix instruction needs it */
+    unsigned slots;    /* 4-clock issue slots; 0: no instruction of its own */
+    unsigned height;   /* slots from here to the end of the longest chain */
+    unsigned waiting;  /* operands, and uses of what it replaces, that are not placed yet */
     uint32_t replaces; /* id of the carried value whose register it may take over, or 0 */
     bool matrix, placed;
 };
@@ -254,8 +254,7 @@ static void schedule_run(struct run *r)
     while (r->n_out < r->n) {
         const int matrix = next_matrix(r), other = best_other(r, issued);
         const bool ready = matrix >= 0 && may_go(r, (unsigned)matrix);
-        const bool free_op =
-            other >= 0 && (!r->nodes[other].slots || r->nodes[other].feeds);
+        const bool free_op = other >= 0 && (!r->nodes[other].slots || r->nodes[other].feeds);
         const bool due = matrices && done * matrices >= work * issued;
         assert(ready || other >= 0);
         if (other < 0 || (!free_op && ready && due)) {

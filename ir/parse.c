@@ -301,8 +301,7 @@ static bool read_for(struct parser *p, struct list *operands, struct tir_block *
         return false;
     do {
         if (!read_definition(p, &d) || !tir_lex_expect(&p->l, "=") || !read_operand(p, &v) ||
-            !push(p, operands, v) ||
-            !define(p, d, tir_add_param(p->f, body, tir_typeof(p->f, v))))
+            !push(p, operands, v) || !define(p, d, tir_add_param(p->f, body, tir_typeof(p->f, v))))
             return false;
     } while (tir_lex_try(&p->l, ","));
     return tir_lex_expect(&p->l, ")");
@@ -337,13 +336,12 @@ static bool read_blocks(struct parser *p, struct tir_op *op)
 {
     if (op->opcode == TIR_for)
         return read_block(p, op->blocks[0]);
-    return op->opcode != TIR_if ||
-           (read_block(p, op->blocks[0]) && tir_lex_expect(&p->l, "else") &&
-            read_block(p, op->blocks[1]));
+    return op->opcode != TIR_if || (read_block(p, op->blocks[0]) && tir_lex_expect(&p->l, "else") &&
+                                    read_block(p, op->blocks[1]));
 }
 
-static bool read_body_of_op(struct parser *p, struct tir_block *b,
-                            const struct definition *results, uint32_t n)
+static bool read_body_of_op(struct parser *p, struct tir_block *b, const struct definition *results,
+                            uint32_t n)
 {
     unsigned opcode = 0;
     if (!read_opcode(p, &opcode))
@@ -354,8 +352,8 @@ static bool read_body_of_op(struct parser *p, struct tir_block *b,
     for (int k = 0; k < (opcode == TIR_for ? 1 : opcode == TIR_if ? 2 : 0); k++)
         op->blocks[k] = tir_create_block(p->f, b, r);
     struct list operands = {0};
-    const bool ok = opcode == TIR_for ? read_for(p, &operands, op->blocks[0])
-                                      : read_operands(p, &operands);
+    const bool ok =
+        opcode == TIR_for ? read_for(p, &operands, op->blocks[0]) : read_operands(p, &operands);
     if (ok)
         tir_set_operands(p->f, r, operands.values, operands.n);
     free(operands.values);

@@ -18,10 +18,7 @@ const struct tir_pass tir_passes[] = {
 #undef PASS
 const unsigned tir_n_passes = sizeof(tir_passes) / sizeof(tir_passes[0]);
 
-static bool is_required(const char *name)
-{
-    return !strncmp(name, "lower_", 6);
-}
+static bool is_required(const char *name) { return !strncmp(name, "lower_", 6); }
 
 static const struct tir_pass *find_pass(const char *name, size_t n)
 {

@@ -221,10 +221,7 @@ static void print_stage(struct printer *p, const struct tir_op *op)
 
 /* Ops and blocks */
 
-static void indent(struct printer *p, int depth)
-{
-    fprintf(p->out, "%*s", 2 * depth, "");
-}
+static void indent(struct printer *p, int depth) { fprintf(p->out, "%*s", 2 * depth, ""); }
 
 static void print_operands(struct printer *p, const struct tir_op *op, uint32_t first)
 {
@@ -344,7 +341,4 @@ void tir_print_remarked(const struct tir_func *f, FILE *out, tir_remarks *remark
     free(p.layouts);
 }
 
-void tir_print(const struct tir_func *f, FILE *out)
-{
-    tir_print_remarked(f, out, NULL, NULL);
-}
+void tir_print(const struct tir_func *f, FILE *out) { tir_print_remarked(f, out, NULL, NULL); }

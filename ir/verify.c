@@ -27,8 +27,7 @@ bool tir_check(struct tir_verifier *v, bool ok, const char *format, ...)
         return true;
     if (v->n_findings == v->cap_findings) {
         v->cap_findings = v->cap_findings ? 2 * v->cap_findings : 16;
-        v->findings = tir_checked(
-            realloc(v->findings, v->cap_findings * sizeof(*v->findings)));
+        v->findings = tir_checked(realloc(v->findings, v->cap_findings * sizeof(*v->findings)));
     }
     struct tir_finding *const finding = &v->findings[v->n_findings++];
     finding->op = v->op;
@@ -87,8 +86,7 @@ static bool check_operands(struct tir_verifier *v, const struct scope *s, const 
 }
 
 /* A producer of a later pipeline stage than its consumer in the same iteration cannot be. */
-static void check_stages(struct tir_verifier *v, const struct tir_op *op,
-                         const struct tir_block *b)
+static void check_stages(struct tir_verifier *v, const struct tir_op *op, const struct tir_block *b)
 {
     if (op->stage == TIR_NO_STAGE)
         return;

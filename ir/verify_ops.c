@@ -19,57 +19,23 @@ enum {
  * are checked in the switch of check_relations() alone.
  */
 static const char *const signatures[TIR_N_OPCODES] = {
-    [TIR_const_int] = ">.",
-    [TIR_const_float] = ">.",
-    [TIR_arg] = ">s",
-    [TIR_block_id] = ">i",
-    [TIR_wave_id] = ">i",
-    [TIR_lane_id] = ">o",
-    [TIR_lds_base] = ">i",
-    [TIR_splat] = "s>.",
-    [TIR_row_index] = ">t",
-    [TIR_col_index] = ">t",
-    [TIR_broadcast] = "t>t",
-    [TIR_row_max] = "t>t",
-    [TIR_row_sum] = "t>t",
-    [TIR_col_max] = "t>t",
-    [TIR_col_sum] = "t>t",
-    [TIR_col_fold_max] = "t>t",
-    [TIR_col_fold_sum] = "t>t",
-    [TIR_mma] = "ttt>t",
-    [TIR_relayout] = "t>t",
-    [TIR_transpose] = "t>t",
-    [TIR_join_blocks] = "t>t",
-    [TIR_split_blocks] = "t>t",
-    [TIR_stack] = "tt>t",
-    [TIR_tile_load] = "riii>t",
-    [TIR_tile_store] = "riiit",
-    [TIR_tile_gather] = "lti>t",
-    [TIR_tile_scatter] = "ltit",
-    [TIR_copy_to_lds] = "riiii",
-    [TIR_tile_lds_load] = "i>t",
-    [TIR_tile_lds_store] = "it",
-    [TIR_extract] = "v>v",
-    [TIR_convert_pair] = "vv>v",
-    [TIR_byte_perm] = "ww>w",
-    [TIR_mfma] = "vvv>v",
-    [TIR_lane_swap] = "ww>w",
-    [TIR_lane_gather] = "ow>w",
-    [TIR_lane_xor] = "v>v",
-    [TIR_first_lane] = ".>s",
-    [TIR_any] = ".>b",
-    [TIR_buffer_load] = "roi>v",
-    [TIR_buffer_store] = "roiv",
-    [TIR_buffer_to_lds] = "rioi",
-    [TIR_global_load] = "lO>v",
-    [TIR_global_store] = "lOv",
-    [TIR_global_store_if] = ".lOv",
-    [TIR_scalar_load] = "li>s",
-    [TIR_lds_read] = "o>v",
-    [TIR_lds_read_tr] = "o>v",
-    [TIR_lds_write] = "ov",
-    [TIR_make_rsrc] = "li>r",
-    [TIR_if] = "b",
+    [TIR_const_int] = ">.",      [TIR_const_float] = ">.",    [TIR_arg] = ">s",
+    [TIR_block_id] = ">i",       [TIR_wave_id] = ">i",        [TIR_lane_id] = ">o",
+    [TIR_lds_base] = ">i",       [TIR_splat] = "s>.",         [TIR_row_index] = ">t",
+    [TIR_col_index] = ">t",      [TIR_broadcast] = "t>t",     [TIR_row_max] = "t>t",
+    [TIR_row_sum] = "t>t",       [TIR_col_max] = "t>t",       [TIR_col_sum] = "t>t",
+    [TIR_col_fold_max] = "t>t",  [TIR_col_fold_sum] = "t>t",  [TIR_mma] = "ttt>t",
+    [TIR_relayout] = "t>t",      [TIR_transpose] = "t>t",     [TIR_join_blocks] = "t>t",
+    [TIR_split_blocks] = "t>t",  [TIR_stack] = "tt>t",        [TIR_tile_load] = "riii>t",
+    [TIR_tile_store] = "riiit",  [TIR_tile_gather] = "lti>t", [TIR_tile_scatter] = "ltit",
+    [TIR_copy_to_lds] = "riiii", [TIR_tile_lds_load] = "i>t", [TIR_tile_lds_store] = "it",
+    [TIR_extract] = "v>v",       [TIR_convert_pair] = "vv>v", [TIR_byte_perm] = "ww>w",
+    [TIR_mfma] = "vvv>v",        [TIR_lane_swap] = "ww>w",    [TIR_lane_gather] = "ow>w",
+    [TIR_lane_xor] = "v>v",      [TIR_first_lane] = ".>s",    [TIR_any] = ".>b",
+    [TIR_buffer_load] = "roi>v", [TIR_buffer_store] = "roiv", [TIR_buffer_to_lds] = "rioi",
+    [TIR_global_load] = "lO>v",  [TIR_global_store] = "lOv",  [TIR_global_store_if] = ".lOv",
+    [TIR_scalar_load] = "li>s",  [TIR_lds_read] = "o>v",      [TIR_lds_read_tr] = "o>v",
+    [TIR_lds_write] = "ov",      [TIR_make_rsrc] = "li>r",    [TIR_if] = "b",
 };
 
 static unsigned lane_bits(struct tir_type t)
@@ -138,8 +104,8 @@ bool tir_check_type(struct tir_verifier *v, struct tir_type t)
     return tir_check(v, powers, "rows and columns are powers of two") &&
            tir_check(v, l->lane_bits == 6 && 1u << l->wave_bits <= v->f->waves,
                      "layout is not of 64 lanes and %u waves", v->f->waves) &&
-           tir_check(v, tir_layout_covers(l, t.rows, t.cols), "layout does not cover %ux%u",
-                     t.rows, t.cols);
+           tir_check(v, tir_layout_covers(l, t.rows, t.cols), "layout does not cover %ux%u", t.rows,
+                     t.cols);
 }
 
 static void check_signature(struct tir_verifier *v, const struct tir_op *op, const char *s)
@@ -176,15 +142,21 @@ static void check_elementwise(struct tir_verifier *v, const struct tir_op *op)
         tir_check(v, tir_type_equal(t, tir_typeof(v->f, op->operands[i])),
                   "operand %u has another type than operand 0", i);
     switch (op->opcode) {
-    case TIR_and: case TIR_or: case TIR_xor: case TIR_shl: case TIR_shr: case TIR_sar:
-    case TIR_rem: case TIR_cmp_ult:
-        tir_check(v, tir_is_int(t.dtype), "operands are not integers");
-        break;
-    case TIR_exp2: case TIR_log2: case TIR_rcp: case TIR_rsq:
+    case TIR_and:
+    case TIR_or:
+    case TIR_xor:
+    case TIR_shl:
+    case TIR_shr:
+    case TIR_sar:
+    case TIR_rem:
+    case TIR_cmp_ult: tir_check(v, tir_is_int(t.dtype), "operands are not integers"); break;
+    case TIR_exp2:
+    case TIR_log2:
+    case TIR_rcp:
+    case TIR_rsq:
         tir_check(v, t.dtype == TIR_F32 || t.dtype == TIR_F16, "operand is not f32 or f16");
         break;
-    default:
-        tir_check(v, tir_is_int(t.dtype) || tir_is_float(t.dtype), "operands are not numbers");
+    default: tir_check(v, tir_is_int(t.dtype) || tir_is_float(t.dtype), "operands are not numbers");
     }
 }
 
@@ -199,8 +171,10 @@ static void check_conversion(struct tir_verifier *v, const struct tir_op *op, st
     }
     tir_check(v, same_shape(t.a, t.d), "result has another shape");
     if (op->opcode == TIR_zext)
-        tir_check(v, tir_is_int(t.a.dtype) && tir_is_int(t.d.dtype) &&
-                  tir_dtype_bits(t.a.dtype) <= tir_dtype_bits(t.d.dtype), "is no extension");
+        tir_check(v,
+                  tir_is_int(t.a.dtype) && tir_is_int(t.d.dtype) &&
+                      tir_dtype_bits(t.a.dtype) <= tir_dtype_bits(t.d.dtype),
+                  "is no extension");
     else
         tir_check(v, t.a.dtype != TIR_RSRC && t.d.dtype != TIR_RSRC, "is no conversion");
 }
@@ -213,8 +187,8 @@ static void check_reduced(struct tir_verifier *v, const struct tir_op *op, struc
     const bool fold = op->opcode == TIR_col_fold_max || op->opcode == TIR_col_fold_sum;
     unsigned rows = by_row ? t.a.rows : 1;
     const unsigned cols = by_row ? 1 : t.a.cols;
-    const struct tir_layout want = fold ? tir_layout_fold_rows(l, &rows)
-                                        : tir_layout_slice(l, by_row);
+    const struct tir_layout want =
+        fold ? tir_layout_fold_rows(l, &rows) : tir_layout_slice(l, by_row);
     if (!tir_check(v, rows, "registers hold mixed row bits, which cannot be folded"))
         return;
     tir_check(v, t.d.dtype == t.a.dtype, "result has another dtype");
@@ -362,7 +336,8 @@ static void check_mma(struct tir_verifier *v, const struct tir_op *op, struct ty
     if (!tir_check(v, operands_agree(a, &b, m), "operands are not laid out for %s", m->name) ||
         !tir_check(v, is_product(d, a, &b, m), "operand 2 is not laid out for %s", m->name))
         return;
-    tir_check(v, blocks_agree(a, &b, d, m), "registers walk the blocks of operands and result "
+    tir_check(v, blocks_agree(a, &b, d, m),
+              "registers walk the blocks of operands and result "
               "differently");
     tir_check(v, waves_agree(a, &b, d), "waves split the operands and the result differently");
 }
@@ -374,8 +349,10 @@ static void check_mfma(struct tir_verifier *v, const struct tir_op *op, struct t
         return;
     tir_check(v, t.a.dtype == m->in_dtype && t.b.dtype == m->in_dtype && t.c.dtype == m->acc_dtype,
               "dtypes are not those of %s", m->name);
-    tir_check(v, t.a.count == 1u << m->a.reg_bits && t.b.count == 1u << m->b.reg_bits &&
-              t.c.count == 1u << m->d.reg_bits, "element counts are not those of %s", m->name);
+    tir_check(v,
+              t.a.count == 1u << m->a.reg_bits && t.b.count == 1u << m->b.reg_bits &&
+                  t.c.count == 1u << m->d.reg_bits,
+              "element counts are not those of %s", m->name);
 }
 
 static void check_address_map(struct tir_verifier *v, int64_t layout, struct tir_type t)
@@ -412,12 +389,8 @@ static void check_tile_memory(struct tir_verifier *v, const struct tir_op *op, s
                       "address map does not cover %ux%u", shape.rows, shape.cols);
         break;
     }
-    case TIR_tile_lds_load:
-        check_address_map(v, op->imm[0], t.d);
-        break;
-    case TIR_tile_lds_store:
-        check_address_map(v, op->imm[0], t.b);
-        break;
+    case TIR_tile_lds_load: check_address_map(v, op->imm[0], t.d); break;
+    case TIR_tile_lds_store: check_address_map(v, op->imm[0], t.b); break;
     }
 }
 
@@ -438,9 +411,7 @@ static void check_constants(struct tir_verifier *v, const struct tir_op *op, str
 {
     const int64_t imm = op->imm[0];
     switch (op->opcode) {
-    case TIR_const_int:
-        tir_check(v, tir_is_int(t.d.dtype), "result is no integer");
-        break;
+    case TIR_const_int: tir_check(v, tir_is_int(t.d.dtype), "result is no integer"); break;
     case TIR_const_float:
         tir_check(v, tir_is_float(t.d.dtype), "result is no float");
         tir_check(v, imm >= 0 && imm <= UINT32_MAX, "bits of no f32");
@@ -449,9 +420,7 @@ static void check_constants(struct tir_verifier *v, const struct tir_op *op, str
         if (tir_check(v, imm >= 0 && imm < (int64_t)v->f->n_args, "no such argument"))
             tir_check(v, v->f->args[imm].dtype == t.d.dtype, "argument has another dtype");
         break;
-    case TIR_block_id:
-        tir_check(v, imm >= 0 && imm < 3, "no such dimension");
-        break;
+    case TIR_block_id: tir_check(v, imm >= 0 && imm < 3, "no such dimension"); break;
     case TIR_lds_base:
         tir_check(v, imm >= 0 && imm <= (int64_t)v->f->lds_bytes, "beyond the function's LDS");
         break;
@@ -469,12 +438,8 @@ static void check_sync(struct tir_verifier *v, const struct tir_op *op)
         tir_check(v, imm[0] >= -1 && imm[0] < 64 && imm[1] >= -1 && imm[1] < 16,
                   "vm is -1..63, lgkm -1..15");
         break;
-    case TIR_set_priority:
-        tir_check(v, imm[0] >= 0 && imm[0] < 4, "level is 0..3");
-        break;
-    case TIR_phase:
-        tir_check(v, imm[0] == 0 || imm[0] == 1, "kind is 0 or 1");
-        break;
+    case TIR_set_priority: tir_check(v, imm[0] >= 0 && imm[0] < 4, "level is 0..3"); break;
+    case TIR_phase: tir_check(v, imm[0] == 0 || imm[0] == 1, "kind is 0 or 1"); break;
     }
 }
 
@@ -491,8 +456,9 @@ static void check_yield(struct tir_verifier *v, const struct tir_op *op, const s
     for (uint32_t i = 0; i < op->n_results; i++) {
         const uint32_t id = yield->operands[i].id;
         if (id && id < v->f->n_values)
-            tir_check(v, tir_type_equal(tir_typeof(v->f, yield->operands[i]),
-                                        tir_typeof(v->f, tir_result(op, i))),
+            tir_check(v,
+                      tir_type_equal(tir_typeof(v->f, yield->operands[i]),
+                                     tir_typeof(v->f, tir_result(op, i))),
                       "yield %u has another type than the result", i);
     }
 }
@@ -515,8 +481,9 @@ static void check_for(struct tir_verifier *v, const struct tir_op *op)
               "the index parameter has another type");
     for (uint32_t i = 0; i < n; i++) {
         const struct tir_type t = tir_typeof(v->f, op->operands[i + 3]);
-        tir_check(v, tir_type_equal(t, tir_typeof(v->f, body->params[i + 1])) &&
-                  tir_type_equal(t, tir_typeof(v->f, tir_result(op, i))),
+        tir_check(v,
+                  tir_type_equal(t, tir_typeof(v->f, body->params[i + 1])) &&
+                      tir_type_equal(t, tir_typeof(v->f, tir_result(op, i))),
                   "carried value %u changes its type", i);
     }
     check_yield(v, op, body);
@@ -541,16 +508,12 @@ static void check_vec_op(struct tir_verifier *v, const struct tir_op *op, struct
         tir_check(v, (imm[0] == 16 || imm[0] == 32) && (imm[1] == 0 || imm[1] == 1),
                   "half is 16 or 32, which 0 or 1");
         break;
-    case TIR_lane_xor:
-        tir_check(v, imm[0] > 0 && imm[0] < 64, "mask is 1..63");
-        break;
+    case TIR_lane_xor: tir_check(v, imm[0] > 0 && imm[0] < 64, "mask is 1..63"); break;
     case TIR_first_lane:
         tir_check(v, (t.a.kind == TIR_TILE || t.a.count == 1) && t.a.dtype == t.d.dtype,
                   "result is not the lane's element");
         break;
-    case TIR_any:
-        tir_check(v, t.a.dtype == TIR_I1, "operand is not i1");
-        break;
+    case TIR_any: tir_check(v, t.a.dtype == TIR_I1, "operand is not i1"); break;
     case TIR_global_store_if:
         tir_check(v, t.a.kind == TIR_VEC && t.a.count == 1 && t.a.dtype == TIR_I1,
                   "operand 0 is not one i1 a lane");
@@ -589,8 +552,9 @@ static void check_stack(struct tir_verifier *v, struct types t)
     if (!tir_check(v, tir_type_equal(t.a, t.b), "operand 1 has another type than operand 0"))
         return;
     const struct tir_layout want = tir_layout_stack(tir_layout_of(v->f, t.a), t.a.rows);
-    tir_check(v, t.d.dtype == t.a.dtype && t.d.rows == 2 * t.a.rows && t.d.cols == t.a.cols &&
-              tir_layout_equal(&want, tir_layout_of(v->f, t.d)),
+    tir_check(v,
+              t.d.dtype == t.a.dtype && t.d.rows == 2 * t.a.rows && t.d.cols == t.a.cols &&
+                  tir_layout_equal(&want, tir_layout_of(v->f, t.d)),
               "result is not the registers of operand 0 and then those of operand 1");
 }
 
@@ -598,46 +562,36 @@ static void check_tile_op(struct tir_verifier *v, const struct tir_op *op, struc
 {
     switch (op->opcode) {
     case TIR_row_index:
-    case TIR_col_index:
-        tir_check(v, t.d.dtype == TIR_I32, "result is not i32");
-        break;
-    case TIR_broadcast:
-        check_broadcast(v, t);
-        break;
-    case TIR_row_max: case TIR_row_sum: case TIR_col_max: case TIR_col_sum:
-    case TIR_col_fold_max: case TIR_col_fold_sum:
-        check_reduced(v, op, t);
-        break;
-    case TIR_mma:
-        check_mma(v, op, t);
-        break;
+    case TIR_col_index: tir_check(v, t.d.dtype == TIR_I32, "result is not i32"); break;
+    case TIR_broadcast: check_broadcast(v, t); break;
+    case TIR_row_max:
+    case TIR_row_sum:
+    case TIR_col_max:
+    case TIR_col_sum:
+    case TIR_col_fold_max:
+    case TIR_col_fold_sum: check_reduced(v, op, t); break;
+    case TIR_mma: check_mma(v, op, t); break;
     case TIR_relayout:
         tir_check(v, t.a.dtype == t.d.dtype && t.a.rows == t.d.rows && t.a.cols == t.d.cols,
                   "result differs in more than its layout");
         break;
     case TIR_transpose: {
         const struct tir_layout want = tir_layout_transpose(tir_layout_of(v->f, t.a));
-        tir_check(v, t.a.dtype == t.d.dtype && t.a.rows == t.d.cols && t.a.cols == t.d.rows &&
-                  tir_layout_equal(&want, tir_layout_of(v->f, t.d)),
+        tir_check(v,
+                  t.a.dtype == t.d.dtype && t.a.rows == t.d.cols && t.a.cols == t.d.rows &&
+                      tir_layout_equal(&want, tir_layout_of(v->f, t.d)),
                   "result is not the operand with rows and columns exchanged");
         break;
     }
-    case TIR_join_blocks:
-        check_blocks(v, t.d, t.a, tir_layout_join_blocks);
-        break;
-    case TIR_split_blocks:
-        check_blocks(v, t.a, t.d, tir_layout_split_blocks);
-        break;
-    case TIR_stack:
-        check_stack(v, t);
-        break;
+    case TIR_join_blocks: check_blocks(v, t.d, t.a, tir_layout_join_blocks); break;
+    case TIR_split_blocks: check_blocks(v, t.a, t.d, tir_layout_split_blocks); break;
+    case TIR_stack: check_stack(v, t); break;
     case TIR_call_hook:
         tir_check(v, op->imm[0] >= 0 && op->imm[0] < (int64_t)v->f->n_hooks, "no such hook");
         tir_check(v, op->n_operands > 0 && tir_type_equal(t.a, t.d),
                   "result has another type than operand 0");
         break;
-    default:
-        check_tile_memory(v, op, t);
+    default: check_tile_memory(v, op, t);
     }
 }
 
@@ -654,22 +608,16 @@ static void check_relations(struct tir_verifier *v, const struct tir_op *op)
                   "condition is no i1 of the values' shape");
         tir_check(v, tir_type_equal(t.b, t.c), "values have different types");
         break;
-    case TIR_convert: case TIR_zext: case TIR_bitcast:
-        check_conversion(v, op, t);
-        break;
+    case TIR_convert:
+    case TIR_zext:
+    case TIR_bitcast: check_conversion(v, op, t); break;
     case TIR_splat:
         tir_check(v, t.a.dtype == t.d.dtype && t.d.kind != TIR_SCALAR,
                   "result is no tile or vec of the operand's dtype");
         break;
-    case TIR_concat:
-        check_concat(v, op, t);
-        break;
-    case TIR_mfma:
-        check_mfma(v, op, t);
-        break;
-    case TIR_for:
-        check_for(v, op);
-        break;
+    case TIR_concat: check_concat(v, op, t); break;
+    case TIR_mfma: check_mfma(v, op, t); break;
+    case TIR_for: check_for(v, op); break;
     case TIR_if:
         check_yield(v, op, op->blocks[0]);
         check_yield(v, op, op->blocks[1]);

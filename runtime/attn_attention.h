@@ -16,18 +16,18 @@ extern "C" {
 
 /** What is fixed for a layer. */
 struct attn_prefill_desc {
-    size_t size;          /**< sizeof(struct attn_prefill_desc) */
+    size_t size;           /**< sizeof(struct attn_prefill_desc) */
     enum attn_dtype dtype; /**< of q, k, v and out */
     int32_t head_dim;
-    int32_t head_dim_v;   /**< 0: head_dim */
-    int32_t heads;        /**< query heads, a multiple of kv_heads */
+    int32_t head_dim_v; /**< 0: head_dim */
+    int32_t heads;      /**< query heads, a multiple of kv_heads */
     int32_t kv_heads;
     enum attn_mask mask;
-    bool sinks;           /**< args->sinks joins the softmax denominator */
-    bool soft_cap;        /**< scores pass through cap * tanh(score / cap) */
-    bool lse;             /**< args->lse is written */
-    const char *logits;   /**< name of a user's logits function, or NULL */
-    bool paged;           /**< keys and values are read from args->cache, through args->pages */
+    bool sinks;         /**< args->sinks joins the softmax denominator */
+    bool soft_cap;      /**< scores pass through cap * tanh(score / cap) */
+    bool lse;           /**< args->lse is written */
+    const char *logits; /**< name of a user's logits function, or NULL */
+    bool paged;         /**< keys and values are read from args->cache, through args->pages */
     struct attn_cache_desc cache;    /**< with paged */
     enum attn_page_table page_table; /**< with paged */
 };
@@ -46,16 +46,16 @@ struct attn_prefill_desc {
  * values are rounded to dtype.
  */
 struct attn_prefill_args {
-    size_t size;          /**< sizeof(struct attn_prefill_args) */
-    const void *q;        /**< [total_q, heads, head_dim] */
-    const void *k;        /**< [total_k, kv_heads, head_dim] */
-    const void *v;        /**< [total_k, kv_heads, head_dim_v] */
-    void *out;            /**< [total_q, heads, head_dim_v] */
-    float *lse;           /**< natural log, scale included; NULL without desc.lse */
-    const float *sinks;   /**< [heads]; NULL without desc.sinks */
+    size_t size;                 /**< sizeof(struct attn_prefill_args) */
+    const void *q;               /**< [total_q, heads, head_dim] */
+    const void *k;               /**< [total_k, kv_heads, head_dim] */
+    const void *v;               /**< [total_k, kv_heads, head_dim_v] */
+    void *out;                   /**< [total_q, heads, head_dim_v] */
+    float *lse;                  /**< natural log, scale included; NULL without desc.lse */
+    const float *sinks;          /**< [heads]; NULL without desc.sinks */
     const int32_t *cu_seqlens_q; /**< [batch + 1] on the device */
     const int32_t *cu_seqlens_k; /**< [batch + 1] on the device */
-    const void *hook_arg; /**< for the user's logits function */
+    const void *hook_arg;        /**< for the user's logits function */
     int64_t q_token_stride, q_head_stride;
     int64_t k_token_stride, k_head_stride;
     int64_t v_token_stride, v_head_stride;
@@ -72,7 +72,7 @@ struct attn_prefill_args {
     int32_t window_right; /**< with ATTN_MASK_WINDOW; -1: no limit */
     void *workspace;      /**< attn_op_workspace_size() bytes on the device */
     size_t workspace_size;
-    void *stream;         /**< hipStream_t of the op's device; NULL: its default stream,
+    void *stream;            /**< hipStream_t of the op's device; NULL: its default stream,
                            * when the device is the thread's current one */
     struct attn_cache cache; /**< with desc.paged */
     struct attn_pages pages; /**< with desc.paged */
@@ -102,15 +102,15 @@ struct attn_decode_desc {
     size_t size;           /**< sizeof(struct attn_decode_desc) */
     enum attn_dtype dtype; /**< of q and out: ATTN_BF16 or ATTN_FP16 */
     int32_t head_dim;
-    int32_t head_dim_v;    /**< 0: head_dim */
-    int32_t heads;         /**< query heads, a multiple of kv_heads */
+    int32_t head_dim_v; /**< 0: head_dim */
+    int32_t heads;      /**< query heads, a multiple of kv_heads */
     int32_t kv_heads;
-    int32_t q_len;         /**< no sequence ever has more queries; 0: 1 */
-    enum attn_mask mask;   /**< for one query, ATTN_MASK_NONE and ATTN_MASK_CAUSAL are the same */
-    bool sinks;            /**< args->sinks joins the softmax denominator */
-    bool soft_cap;         /**< scores pass through cap * tanh(score / cap) */
-    bool lse;              /**< args->lse is written */
-    const char *logits;    /**< name of a user's logits function, or NULL */
+    int32_t q_len;       /**< no sequence ever has more queries; 0: 1 */
+    enum attn_mask mask; /**< for one query, ATTN_MASK_NONE and ATTN_MASK_CAUSAL are the same */
+    bool sinks;          /**< args->sinks joins the softmax denominator */
+    bool soft_cap;       /**< scores pass through cap * tanh(score / cap) */
+    bool lse;            /**< args->lse is written */
+    const char *logits;  /**< name of a user's logits function, or NULL */
     struct attn_cache_desc cache;
     enum attn_page_table page_table;
 };
@@ -133,11 +133,11 @@ struct attn_decode_desc {
  * depends on batch, work_lists and the descriptor alone.
  */
 struct attn_decode_args {
-    size_t size;          /**< sizeof(struct attn_decode_args) */
-    const void *q;        /**< [total_q, heads, head_dim] */
-    void *out;            /**< [total_q, heads, head_dim_v] */
-    float *lse;           /**< natural log, scale included; NULL without desc.lse */
-    const float *sinks;   /**< [heads]; NULL without desc.sinks */
+    size_t size;        /**< sizeof(struct attn_decode_args) */
+    const void *q;      /**< [total_q, heads, head_dim] */
+    void *out;          /**< [total_q, heads, head_dim_v] */
+    float *lse;         /**< natural log, scale included; NULL without desc.lse */
+    const float *sinks; /**< [heads]; NULL without desc.sinks */
     struct attn_cache cache;
     struct attn_pages pages;
     const int32_t *qo_indptr;   /**< [batch + 1] on the device, or NULL */
@@ -146,9 +146,9 @@ struct attn_decode_args {
     const int64_t *mask_indptr; /**< [batch + 1] on the device, with ATTN_MASK_CUSTOM */
     const int32_t *work_indptr; /**< [work_lists + 1] on the device, or NULL: no work list */
     const int32_t *work_info;   /**< [items, 8] on the device, 16-byte aligned */
-    float *partial_out;   /**< [partial_rows, heads, head_dim_v], 16-byte aligned */
-    float *partial_lse;   /**< [partial_rows, heads] */
-    const void *hook_arg; /**< for the user's logits function */
+    float *partial_out;         /**< [partial_rows, heads, head_dim_v], 16-byte aligned */
+    float *partial_lse;         /**< [partial_rows, heads] */
+    const void *hook_arg;       /**< for the user's logits function */
     int64_t q_token_stride, q_head_stride;
     int64_t out_token_stride, out_head_stride;
     int64_t lse_token_stride, lse_head_stride;
@@ -188,8 +188,8 @@ struct attn_decode_plan_shape {
     int32_t page_size; /**< a power of two */
     int32_t heads;     /**< a multiple of kv_heads, at most 65535 */
     int32_t kv_heads;
-    int32_t lists;     /**< workgroups of the launch: a multiple of the GPU's compute units */
-    int32_t window;    /**< keys that a query sees at most, its own among them: window_left + 1;
+    int32_t lists;  /**< workgroups of the launch: a multiple of the GPU's compute units */
+    int32_t window; /**< keys that a query sees at most, its own among them: window_left + 1;
                         * 0: no limit. Pages before those are in no item */
 };
 
@@ -243,12 +243,12 @@ struct attn_plan_desc {
 
 /** One call: the lengths and the plan are in device memory. */
 struct attn_plan_args {
-    size_t size;                          /**< sizeof(struct attn_plan_args) */
+    size_t size; /**< sizeof(struct attn_plan_args) */
     struct attn_decode_plan_shape shape;
     struct attn_decode_plan_lengths lengths;
-    struct attn_decode_plan plan;         /**< of attn_decode_plan_sizes(); work_info 16-byte
+    struct attn_decode_plan plan; /**< of attn_decode_plan_sizes(); work_info 16-byte
                                            * aligned */
-    void *stream;                         /**< hipStream_t of the op's device; NULL: the default
+    void *stream;                 /**< hipStream_t of the op's device; NULL: the default
                                            * stream */
 };
 
@@ -317,22 +317,22 @@ struct attn_combine_args {
     const int32_t *reduce_final_map;   /**< CSR: [reduce_tiles, 2] on the device */
     const int32_t *reduce_partial_map; /**< CSR: on the device */
     const int32_t *split_counts;       /**< DENSE: [total_q] on the device, or NULL: all splits */
-    const void *prefix;       /**< PAIR: [total_q, heads, head_dim] of desc.dtype */
-    const void *suffix;       /**< PAIR: likewise */
-    const float *prefix_lse;  /**< PAIR: [heads, total_q] */
-    const float *suffix_lse;  /**< PAIR: likewise */
+    const void *prefix;                /**< PAIR: [total_q, heads, head_dim] of desc.dtype */
+    const void *suffix;                /**< PAIR: likewise */
+    const float *prefix_lse;           /**< PAIR: [heads, total_q] */
+    const float *suffix_lse;           /**< PAIR: likewise */
     int64_t out_token_stride, out_head_stride;
     int64_t lse_token_stride, lse_head_stride;
     int64_t prefix_token_stride, prefix_head_stride;
     int64_t suffix_token_stride, suffix_head_stride;
     int64_t prefix_lse_token_stride, prefix_lse_head_stride;
     int64_t suffix_lse_token_stride, suffix_lse_head_stride;
-    int32_t total_q;          /**< tokens that out has; DENSE, PAIR: all are written */
-    int32_t reduce_tiles;     /**< CSR: tiles, empty ones included */
-    int32_t q_len;            /**< CSR: no tile has more tokens; 0: 1 */
-    int32_t splits;           /**< DENSE: of every token in partial_out */
-    int32_t partial_rows;     /**< CSR: of partial_out, for ATTN_CHECK_DATA; 0: not said */
-    void *stream;             /**< hipStream_t of the op's device; NULL: the default stream */
+    int32_t total_q;      /**< tokens that out has; DENSE, PAIR: all are written */
+    int32_t reduce_tiles; /**< CSR: tiles, empty ones included */
+    int32_t q_len;        /**< CSR: no tile has more tokens; 0: 1 */
+    int32_t splits;       /**< DENSE: of every token in partial_out */
+    int32_t partial_rows; /**< CSR: of partial_out, for ATTN_CHECK_DATA; 0: not said */
+    void *stream;         /**< hipStream_t of the op's device; NULL: the default stream */
 };
 
 /** Chooses and loads the kernel whose key equals the descriptor. Release with attn_op_destroy(). */
@@ -362,7 +362,7 @@ enum attn_metadata {
 };
 
 struct attn_metadata_desc {
-    size_t size;             /**< sizeof(struct attn_metadata_desc) */
+    size_t size; /**< sizeof(struct attn_metadata_desc) */
     enum attn_metadata kind;
 };
 
@@ -389,13 +389,13 @@ struct attn_metadata_args {
     int64_t block_table_stride;  /**< entries of a row */
     int64_t page_table_stride;   /**< 0: entries */
     int32_t batch;
-    int32_t page_size;           /**< a power of two */
-    int32_t entries;             /**< KV_INDICES, PAGE_TABLE: no sequence has more; what would be
+    int32_t page_size;   /**< a power of two */
+    int32_t entries;     /**< KV_INDICES, PAGE_TABLE: no sequence has more; what would be
                                   * beyond is not copied */
-    int32_t advance;             /**< DRAFT_SLOTS: 0 or more */
-    bool table_of_slots;         /**< block_table names the slot of every token, as req_to_token
+    int32_t advance;     /**< DRAFT_SLOTS: 0 or more */
+    bool table_of_slots; /**< block_table names the slot of every token, as req_to_token
                                   * does: not for DRAFT_SLOTS */
-    void *stream;                /**< hipStream_t of the op's device; NULL: the default stream */
+    void *stream;        /**< hipStream_t of the op's device; NULL: the default stream */
 };
 
 /** Loads the kernel of a kind. Release with attn_op_destroy(). */

@@ -14,9 +14,9 @@ extern "C" {
 #endif
 
 #if defined(__GNUC__)
-#define ATTN_PUBLIC __attribute__((visibility("default")))
+#    define ATTN_PUBLIC __attribute__((visibility("default")))
 #else
-#define ATTN_PUBLIC
+#    define ATTN_PUBLIC
 #endif
 
 /** The interface that these headers declare; attn_version() is that of the library. */
@@ -29,19 +29,19 @@ struct attn_op;
 
 enum attn_status {
     ATTN_OK = 0,
-    ATTN_BAD_ARGUMENT = -1,  /**< an argument breaks a rule of these headers */
-    ATTN_NO_MEMORY = -2,     /**< the host has no memory */
-    ATTN_IO = -3,            /**< a file cannot be read */
-    ATTN_BAD_PACK = -4,      /**< truncated, corrupted or not a pack */
+    ATTN_BAD_ARGUMENT = -1,         /**< an argument breaks a rule of these headers */
+    ATTN_NO_MEMORY = -2,            /**< the host has no memory */
+    ATTN_IO = -3,                   /**< a file cannot be read */
+    ATTN_BAD_PACK = -4,             /**< truncated, corrupted or not a pack */
     ATTN_PACK_VERSION_UNKNOWN = -5, /**< a pack of a version that this library does not read */
-    ATTN_NO_KERNEL = -6,     /**< no pack has a kernel for this: the message names the nearest */
-    ATTN_NO_HIP = -7,        /**< no HIP library, or one without a function that is needed */
-    ATTN_NO_DEVICE = -8,     /**< HIP sees no such GPU */
-    ATTN_HIP_FAILED = -9,    /**< a HIP call failed: the message names call and error */
+    ATTN_NO_KERNEL = -6,  /**< no pack has a kernel for this: the message names the nearest */
+    ATTN_NO_HIP = -7,     /**< no HIP library, or one without a function that is needed */
+    ATTN_NO_DEVICE = -8,  /**< HIP sees no such GPU */
+    ATTN_HIP_FAILED = -9, /**< a HIP call failed: the message names call and error */
     ATTN_NO_DEVICE_MEMORY = -10, /**< the GPU has no memory */
-    ATTN_DEVICE_LOST = -11,  /**< the GPU faulted or is gone; the process has to start anew */
-    ATTN_BAD_DATA = -12,     /**< ATTN_CHECK_DATA found an inconsistent length or index */
-    ATTN_FORKED = -13        /**< the device was opened before fork(): HIP does not survive it */
+    ATTN_DEVICE_LOST = -11,      /**< the GPU faulted or is gone; the process has to start anew */
+    ATTN_BAD_DATA = -12,         /**< ATTN_CHECK_DATA found an inconsistent length or index */
+    ATTN_FORKED = -13 /**< the device was opened before fork(): HIP does not survive it */
 };
 
 /** "ATTN_NO_KERNEL" for -6, and so on; "unknown status" for any other number. Never NULL. */
@@ -90,24 +90,24 @@ ATTN_PUBLIC uint32_t attn_pack_kernel_count(const struct attn_pack *pack);
 
 /** A kernel as the pack describes it. Strings live as long as the pack. */
 struct attn_kernel_info {
-    size_t size;            /**< in: sizeof(struct attn_kernel_info) */
+    size_t size; /**< in: sizeof(struct attn_kernel_info) */
     const char *name;
-    const char *symbol;     /**< in the code object, without ".kd" */
+    const char *symbol; /**< in the code object, without ".kd" */
     const char *op;
     const char *target;     /**< "gfx942" */
     const char *tuning;     /**< what the compiler chose: "q=128 kv=64 ..." */
     const char *provenance; /**< which compiler made it, from what */
     uint32_t field_count;   /**< of its dispatch key: attn_pack_kernel_field() */
     uint32_t workgroup[3];
-    uint32_t lds_static;    /**< bytes */
-    uint32_t lds_dynamic;   /**< bytes */
+    uint32_t lds_static;  /**< bytes */
+    uint32_t lds_dynamic; /**< bytes */
     uint32_t vgprs, agprs, sgprs;
-    uint32_t spills;        /**< spilled registers */
-    uint32_t scratch;       /**< bytes per work item */
-    uint32_t occupancy;     /**< waves per SIMD */
-    int32_t mfma_duty;      /**< of the hot loop, in 0.1 %; -1: not known */
-    uint32_t code_bytes;    /**< machine code */
-    size_t object_bytes;    /**< code object */
+    uint32_t spills;     /**< spilled registers */
+    uint32_t scratch;    /**< bytes per work item */
+    uint32_t occupancy;  /**< waves per SIMD */
+    int32_t mfma_duty;   /**< of the hot loop, in 0.1 %; -1: not known */
+    uint32_t code_bytes; /**< machine code */
+    size_t object_bytes; /**< code object */
 };
 
 /** The n-th kernel, in the order of names. Checks its record. */
@@ -254,10 +254,10 @@ struct attn_cache_desc {
  * Nothing here may vary between replays of a captured graph.
  */
 struct attn_cache {
-    void *k;                /**< of pages that attn_cache_desc describes */
+    void *k; /**< of pages that attn_cache_desc describes */
     void *v;
-    float *k_scale;         /**< NULL with ATTN_KV_SCALE_NONE */
-    float *v_scale;         /**< the strides of k_scale */
+    float *k_scale; /**< NULL with ATTN_KV_SCALE_NONE */
+    float *v_scale; /**< the strides of k_scale */
     int64_t k_page_stride;
     int64_t k_token_stride; /**< NHD only */
     int64_t k_head_stride;
@@ -266,7 +266,7 @@ struct attn_cache {
     int64_t v_head_stride;
     int64_t scale_page_stride;
     int64_t scale_head_stride; /**< per token: the tokens of a page and head are neighbours */
-    int32_t page_count;     /**< pages in the cache, for ATTN_CHECK_DATA; 0: not said */
+    int32_t page_count;        /**< pages in the cache, for ATTN_CHECK_DATA; 0: not said */
 };
 
 /**

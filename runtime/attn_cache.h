@@ -38,21 +38,21 @@ enum attn_norm {
 
 /** What is fixed for a layer. */
 struct attn_rope_qk_norm_cache_desc {
-    size_t size;           /**< sizeof(struct attn_rope_qk_norm_cache_desc) */
-    enum attn_dtype dtype; /**< of tensors that say nothing else: ATTN_BF16 or ATTN_FP16 */
+    size_t size;                 /**< sizeof(struct attn_rope_qk_norm_cache_desc) */
+    enum attn_dtype dtype;       /**< of tensors that say nothing else: ATTN_BF16 or ATTN_FP16 */
     enum attn_dtype q_out_dtype; /**< of q_out: 0 for dtype, or ATTN_FP8: q / q_out_scale[0],
                                   * saturated */
-    int32_t head_dim;      /**< of q, k and v */
-    int32_t heads;         /**< query heads on this rank */
+    int32_t head_dim;            /**< of q, k and v */
+    int32_t heads;               /**< query heads on this rank */
     int32_t kv_heads;
     enum attn_rope rope;
-    int32_t rotary_dim;    /**< the first elements of a head, which rotate; 0: head_dim */
+    int32_t rotary_dim; /**< the first elements of a head, which rotate; 0: head_dim */
     enum attn_mrope mrope;
-    bool cos_sin_short;    /**< cos_sin is of dtype, not float */
-    enum attn_norm norm;   /**< of q and k */
-    bool bias;             /**< a bias is added to q, k and v first */
-    bool gate;             /**< each head of q is followed by its output gate, which goes to gate */
-    bool keep_kv;          /**< k and v are also written to k_out and v_out */
+    bool cos_sin_short;  /**< cos_sin is of dtype, not float */
+    enum attn_norm norm; /**< of q and k */
+    bool bias;           /**< a bias is added to q, k and v first */
+    bool gate;           /**< each head of q is followed by its output gate, which goes to gate */
+    bool keep_kv;        /**< k and v are also written to k_out and v_out */
     struct attn_cache_desc cache;
 };
 
@@ -75,24 +75,24 @@ struct attn_rope_qk_norm_cache_desc {
  * with the same strides, and overlaps nothing else.
  */
 struct attn_rope_qk_norm_cache_args {
-    size_t size;           /**< sizeof(struct attn_rope_qk_norm_cache_args) */
-    const void *q;         /**< [tokens, heads, head_dim], desc.gate: [tokens, heads, 2 head_dim] */
-    const void *k;         /**< [tokens, kv_heads, head_dim] */
-    const void *v;         /**< [tokens, kv_heads, head_dim]; NULL: q and k only */
-    void *q_out;           /**< [tokens, heads, head_dim]; NULL: q, in place */
-    void *k_out;         /**< [tokens, kv_heads, head_dim], with desc.keep_kv; NULL: k */
-    void *v_out;       /**< [tokens, kv_heads, head_dim], with desc.keep_kv; NULL: v */
-    void *gate;            /**< [tokens, heads, head_dim], with desc.gate */
+    size_t size;   /**< sizeof(struct attn_rope_qk_norm_cache_args) */
+    const void *q; /**< [tokens, heads, head_dim], desc.gate: [tokens, heads, 2 head_dim] */
+    const void *k; /**< [tokens, kv_heads, head_dim] */
+    const void *v; /**< [tokens, kv_heads, head_dim]; NULL: q and k only */
+    void *q_out;   /**< [tokens, heads, head_dim]; NULL: q, in place */
+    void *k_out;   /**< [tokens, kv_heads, head_dim], with desc.keep_kv; NULL: k */
+    void *v_out;   /**< [tokens, kv_heads, head_dim], with desc.keep_kv; NULL: v */
+    void *gate;    /**< [tokens, heads, head_dim], with desc.gate */
     struct attn_cache cache;
     const int64_t *slot_mapping; /**< [tokens] on the device; NULL: nothing is cached */
     const int64_t *positions;    /**< [tokens] on the device, with desc.mrope [3, tokens] */
     const void *cos_sin;         /**< [max_position, rotary_dim] on the device, with desc.rope */
     const float *q_out_scale;    /**< [1] on the device, with q_out of ATTN_FP8 */
-    const void *q_weight;  /**< [head_dim]; ATTN_NORM_FULL: [heads, head_dim] */
-    const void *k_weight;  /**< [head_dim]; ATTN_NORM_FULL: [kv_heads, head_dim] */
-    const void *q_bias;    /**< [heads, head_dim], with desc.bias */
-    const void *k_bias;    /**< [kv_heads, head_dim], with desc.bias */
-    const void *v_bias;    /**< [kv_heads, head_dim], with desc.bias */
+    const void *q_weight;        /**< [head_dim]; ATTN_NORM_FULL: [heads, head_dim] */
+    const void *k_weight;        /**< [head_dim]; ATTN_NORM_FULL: [kv_heads, head_dim] */
+    const void *q_bias;          /**< [heads, head_dim], with desc.bias */
+    const void *k_bias;          /**< [kv_heads, head_dim], with desc.bias */
+    const void *v_bias;          /**< [kv_heads, head_dim], with desc.bias */
     const float *q_squares; /**< [tokens], ATTN_NORM_FULL: sum of squares of q over all ranks */
     const float *k_squares; /**< [tokens], ATTN_NORM_FULL: the same of k */
     int64_t q_token_stride, q_head_stride; /**< 0 with desc.gate: of [tokens, heads, 2 head_dim] */
@@ -103,13 +103,13 @@ struct attn_rope_qk_norm_cache_args {
     int64_t v_out_token_stride, v_out_head_stride;
     int64_t gate_token_stride, gate_head_stride;
     int64_t positions_stride; /**< from a row of [3, tokens] to the next; 0: tokens */
-    int32_t sections[3];   /**< with desc.mrope: pairs of each position, rotary_dim / 2 in all */
+    int32_t sections[3];      /**< with desc.mrope: pairs of each position, rotary_dim / 2 in all */
     int32_t tokens;
-    int32_t max_position;  /**< rows of cos_sin, for ATTN_CHECK_DATA; 0: not said */
-    int32_t q_count;       /**< ATTN_NORM_FULL: elements that q_squares sums */
-    int32_t k_count;       /**< ATTN_NORM_FULL: elements that k_squares sums */
-    float eps;             /**< of the norm */
-    void *stream;          /**< hipStream_t of the op's device; NULL: the default stream */
+    int32_t max_position; /**< rows of cos_sin, for ATTN_CHECK_DATA; 0: not said */
+    int32_t q_count;      /**< ATTN_NORM_FULL: elements that q_squares sums */
+    int32_t k_count;      /**< ATTN_NORM_FULL: elements that k_squares sums */
+    float eps;            /**< of the norm */
+    void *stream;         /**< hipStream_t of the op's device; NULL: the default stream */
 };
 
 /**
@@ -132,7 +132,7 @@ struct attn_cache_write_desc {
     size_t size;           /**< sizeof(struct attn_cache_write_desc) */
     enum attn_dtype dtype; /**< of k_in and v_in: ATTN_BF16 or ATTN_FP16 */
     int32_t head_dim;
-    int32_t head_dim_v;    /**< 0: head_dim */
+    int32_t head_dim_v; /**< 0: head_dim */
     int32_t kv_heads;
     struct attn_cache_desc cache;
 };
@@ -159,15 +159,15 @@ struct attn_cache_write_desc {
  * stride is at most 4 MiB. The grid depends on `tokens` and the descriptor alone.
  */
 struct attn_cache_write_args {
-    size_t size;          /**< sizeof(struct attn_cache_write_args) */
-    const void *k_in;     /**< [tokens, kv_heads, head_dim] */
-    const void *v_in;     /**< [tokens, kv_heads, head_dim_v] */
+    size_t size;      /**< sizeof(struct attn_cache_write_args) */
+    const void *k_in; /**< [tokens, kv_heads, head_dim] */
+    const void *v_in; /**< [tokens, kv_heads, head_dim_v] */
     struct attn_cache cache;
     const int64_t *slot_mapping; /**< [tokens] on the device, 8-byte aligned */
     int64_t k_in_token_stride, k_in_head_stride;
     int64_t v_in_token_stride, v_in_head_stride;
     int32_t tokens;
-    void *stream;         /**< hipStream_t of the op's device; NULL: the default stream */
+    void *stream; /**< hipStream_t of the op's device; NULL: the default stream */
 };
 
 /** As attn_prefill_lookup(); a kernel for any page size covers at cost 1. */
@@ -186,7 +186,7 @@ struct attn_cache_gather_desc {
     size_t size;           /**< sizeof(struct attn_cache_gather_desc) */
     enum attn_dtype dtype; /**< of k_out and v_out: ATTN_BF16 or ATTN_FP16 */
     int32_t head_dim;
-    int32_t head_dim_v;    /**< 0: head_dim */
+    int32_t head_dim_v; /**< 0: head_dim */
     int32_t kv_heads;
     struct attn_cache_desc cache;
     enum attn_page_table page_table;
@@ -203,11 +203,11 @@ struct attn_cache_gather_desc {
  * read from device memory: the grid depends on batch, max_seqlen_k and the descriptor alone.
  */
 struct attn_cache_gather_args {
-    size_t size;          /**< sizeof(struct attn_cache_gather_args) */
-    void *k_out;          /**< [total_k, kv_heads, head_dim] */
-    void *v_out;          /**< [total_k, kv_heads, head_dim_v] */
+    size_t size; /**< sizeof(struct attn_cache_gather_args) */
+    void *k_out; /**< [total_k, kv_heads, head_dim] */
+    void *v_out; /**< [total_k, kv_heads, head_dim_v] */
     struct attn_cache cache;
-    struct attn_pages pages; /**< kv_lens is for ATTN_CHECK_DATA alone, and may be NULL */
+    struct attn_pages pages;     /**< kv_lens is for ATTN_CHECK_DATA alone, and may be NULL */
     const int32_t *cu_seqlens_k; /**< [batch + 1] on the device: rows of each sequence */
     const int32_t *seq_starts;   /**< [batch] on the device: its first token; NULL: 0 for all */
     int64_t k_out_token_stride, k_out_head_stride;
@@ -231,9 +231,9 @@ ATTN_PUBLIC int attn_cache_gather_launch(const struct attn_op *op,
 
 /** What is fixed for a layer. The cache's dtype is to be given. */
 struct attn_cache_copy_desc {
-    size_t size;           /**< sizeof(struct attn_cache_copy_desc) */
+    size_t size; /**< sizeof(struct attn_cache_copy_desc) */
     int32_t head_dim;
-    int32_t head_dim_v;    /**< 0: head_dim */
+    int32_t head_dim_v; /**< 0: head_dim */
     int32_t kv_heads;
     struct attn_cache_desc cache;
 };
@@ -250,12 +250,12 @@ struct attn_cache_copy_desc {
  * moved by a captured graph.
  */
 struct attn_cache_copy_args {
-    size_t size;          /**< sizeof(struct attn_cache_copy_args) */
+    size_t size; /**< sizeof(struct attn_cache_copy_args) */
     struct attn_cache from;
     struct attn_cache to;
     const int64_t *page_pairs; /**< [pairs, 2] on the device, 16-byte aligned */
     int32_t pairs;
-    void *stream;         /**< hipStream_t of the op's device; NULL: the default stream */
+    void *stream; /**< hipStream_t of the op's device; NULL: the default stream */
 };
 
 /** As attn_prefill_lookup(); one kernel copies pages of every kind. */

@@ -16,15 +16,15 @@ extern "C" {
 
 /** The tensors of one prefill call; those that the descriptor does not ask for may be NULL. */
 struct attn_prefill_tensors {
-    size_t size;                   /**< sizeof(struct attn_prefill_tensors) */
-    const DLTensor *q;             /**< [total_q, heads, head_dim] */
-    const DLTensor *k;             /**< [total_k, kv_heads, head_dim] */
-    const DLTensor *v;             /**< [total_k, kv_heads, head_dim_v] */
-    const DLTensor *out;           /**< [total_q, heads, head_dim_v] */
-    const DLTensor *lse;           /**< float32 [heads, total_q] */
-    const DLTensor *sinks;         /**< float32 [heads], contiguous */
-    const DLTensor *cu_seqlens_q;  /**< int32 [batch + 1], contiguous */
-    const DLTensor *cu_seqlens_k;  /**< int32 [batch + 1], contiguous */
+    size_t size;                  /**< sizeof(struct attn_prefill_tensors) */
+    const DLTensor *q;            /**< [total_q, heads, head_dim] */
+    const DLTensor *k;            /**< [total_k, kv_heads, head_dim] */
+    const DLTensor *v;            /**< [total_k, kv_heads, head_dim_v] */
+    const DLTensor *out;          /**< [total_q, heads, head_dim_v] */
+    const DLTensor *lse;          /**< float32 [heads, total_q] */
+    const DLTensor *sinks;        /**< float32 [heads], contiguous */
+    const DLTensor *cu_seqlens_q; /**< int32 [batch + 1], contiguous */
+    const DLTensor *cu_seqlens_k; /**< int32 [batch + 1], contiguous */
 };
 
 /**
@@ -38,23 +38,23 @@ ATTN_PUBLIC int attn_prefill_set_tensors(const struct attn_op *op,
 
 /** The tensors of one decode call; those that the descriptor does not ask for may be NULL. */
 struct attn_decode_tensors {
-    size_t size;                   /**< sizeof(struct attn_decode_tensors) */
-    const DLTensor *q;             /**< [total_q, heads, head_dim] */
-    const DLTensor *out;           /**< [total_q, heads, head_dim_v] */
-    const DLTensor *lse;           /**< float32 [heads, total_q] */
-    const DLTensor *sinks;         /**< float32 [heads], contiguous */
-    const DLTensor *k_cache;       /**< NHD [pages, page_size, kv_heads, head_dim]; SHUFFLE [pages,
+    size_t size;                 /**< sizeof(struct attn_decode_tensors) */
+    const DLTensor *q;           /**< [total_q, heads, head_dim] */
+    const DLTensor *out;         /**< [total_q, heads, head_dim_v] */
+    const DLTensor *lse;         /**< float32 [heads, total_q] */
+    const DLTensor *sinks;       /**< float32 [heads], contiguous */
+    const DLTensor *k_cache;     /**< NHD [pages, page_size, kv_heads, head_dim]; SHUFFLE [pages,
                                     * kv_heads, head_dim / x, page_size, x]; ATTN_FP8 as uint8 */
-    const DLTensor *v_cache;       /**< NHD [pages, page_size, kv_heads, head_dim_v]; SHUFFLE
+    const DLTensor *v_cache;     /**< NHD [pages, page_size, kv_heads, head_dim_v]; SHUFFLE
                                     * [pages, kv_heads, page_size / x, head_dim_v, x] */
-    const DLTensor *k_scale;       /**< float32 [1], [pages, kv_heads, page_size] or [pages,
+    const DLTensor *k_scale;     /**< float32 [1], [pages, kv_heads, page_size] or [pages,
                                     * kv_heads], as desc.cache.scale says */
-    const DLTensor *v_scale;       /**< the same, with the same strides */
-    const DLTensor *kv_lens;       /**< int32 [batch], contiguous */
-    const DLTensor *block_table;   /**< int32 [batch, entries] */
-    const DLTensor *kv_indptr;     /**< int32 [batch + 1], contiguous */
-    const DLTensor *kv_indices;    /**< int32 [entries], contiguous */
-    const DLTensor *qo_indptr;     /**< int32 [batch + 1], contiguous; or NULL */
+    const DLTensor *v_scale;     /**< the same, with the same strides */
+    const DLTensor *kv_lens;     /**< int32 [batch], contiguous */
+    const DLTensor *block_table; /**< int32 [batch, entries] */
+    const DLTensor *kv_indptr;   /**< int32 [batch + 1], contiguous */
+    const DLTensor *kv_indices;  /**< int32 [entries], contiguous */
+    const DLTensor *qo_indptr;   /**< int32 [batch + 1], contiguous; or NULL */
 };
 
 /**

@@ -10,9 +10,9 @@
 #define ATTN_HOOK_H
 
 #ifdef __AMDGCN__
-#define ATTN_DEVICE __attribute__((address_space(1)))
+#    define ATTN_DEVICE __attribute__((address_space(1)))
 #else
-#define ATTN_DEVICE
+#    define ATTN_DEVICE
 #endif
 
 /**

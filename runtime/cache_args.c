@@ -19,15 +19,15 @@ static const struct {
     const char *name;
     int size;
 } dtypes[] = {
-    [ATTN_BF16] = { "bf16", 2 },
-    [ATTN_FP16] = { "fp16", 2 },
-    [ATTN_FP8] = { "fp8", 1 },
-    [ATTN_INT8] = { "int8", 1 },
+    [ATTN_BF16] = {"bf16", 2},
+    [ATTN_FP16] = {"fp16", 2},
+    [ATTN_FP8] = {"fp8", 1},
+    [ATTN_INT8] = {"int8", 1},
 };
 
-static const char *const layouts[] = { "nhd", "shuffle" };
-static const char *const scales[] = { "none", "tensor", "token", "block" };
-static const char *const tables[] = { "blocks", "indices" };
+static const char *const layouts[] = {"nhd", "shuffle"};
+static const char *const scales[] = {"none", "tensor", "token", "block"};
+static const char *const tables[] = {"blocks", "indices"};
 
 #define COUNT(a) (sizeof(a) / sizeof((a)[0]))
 
@@ -36,34 +36,27 @@ int attn_dtype_size(enum attn_dtype dtype)
     return (size_t)dtype < COUNT(dtypes) ? dtypes[dtype].size : 0;
 }
 
-const char *attn_dtype_name(enum attn_dtype dtype)
-{
-    return dtypes[dtype].name;
-}
+const char *attn_dtype_name(enum attn_dtype dtype) { return dtypes[dtype].name; }
 
 /* Elements in 16 bytes. */
-static int chunk(const struct attn_cache_desc *d)
-{
-    return 16 / attn_dtype_size(d->dtype);
-}
+static int chunk(const struct attn_cache_desc *d) { return 16 / attn_dtype_size(d->dtype); }
 
-static bool is_power_of_two(int32_t n)
-{
-    return n > 0 && (n & (n - 1)) == 0;
-}
+static bool is_power_of_two(int32_t n) { return n > 0 && (n & (n - 1)) == 0; }
 
 static int check_layout(const char *op, const struct attn_cache_heads *h,
                         const struct attn_cache_desc *d)
 {
     const int x = chunk(d);
     if (h->head_dim % x || h->head_dim_v % x)
-        return attn_fail(ATTN_BAD_ARGUMENT, "%s: head_dim %d or head_dim_v %d of a %s cache is not "
-                         "a multiple of %d, which are 16 bytes", op, h->head_dim, h->head_dim_v,
-                         attn_dtype_name(d->dtype), x);
+        return attn_fail(ATTN_BAD_ARGUMENT,
+                         "%s: head_dim %d or head_dim_v %d of a %s cache is not "
+                         "a multiple of %d, which are 16 bytes",
+                         op, h->head_dim, h->head_dim_v, attn_dtype_name(d->dtype), x);
     if (d->layout == ATTN_KV_SHUFFLE && d->page_size < x)
-        return attn_fail(ATTN_BAD_ARGUMENT, "%s: page_size %d of a %s cache with layout SHUFFLE, "
-                         "whose pages have %d tokens or more", op, d->page_size,
-                         attn_dtype_name(d->dtype), x);
+        return attn_fail(ATTN_BAD_ARGUMENT,
+                         "%s: page_size %d of a %s cache with layout SHUFFLE, "
+                         "whose pages have %d tokens or more",
+                         op, d->page_size, attn_dtype_name(d->dtype), x);
     return ATTN_OK;
 }
 
@@ -74,8 +67,10 @@ static int check_scale(const char *op, const struct attn_cache_desc *d)
         return attn_fail(ATTN_BAD_ARGUMENT, "%s: a %s cache has no scale, cache.scale says %s", op,
                          attn_dtype_name(d->dtype), scales[d->scale]);
     if (!scaled && d->dtype == ATTN_INT8)
-        return attn_fail(ATTN_BAD_ARGUMENT, "%s: an int8 cache needs a scale, cache.scale says "
-                         "none", op);
+        return attn_fail(ATTN_BAD_ARGUMENT,
+                         "%s: an int8 cache needs a scale, cache.scale says "
+                         "none",
+                         op);
     return ATTN_OK;
 }
 
@@ -94,8 +89,10 @@ int attn_cache_normalise(const char *op, enum attn_dtype dtype,
         return attn_fail(ATTN_BAD_ARGUMENT, "%s: cache.scale %d is none of enum attn_kv_scale", op,
                          (int)d->scale);
     if (!is_power_of_two(d->page_size) || d->page_size > PAGE_SIZE_MAX)
-        return attn_fail(ATTN_BAD_ARGUMENT, "%s: cache.page_size %d is not a power of two of at "
-                         "most %d", op, d->page_size, PAGE_SIZE_MAX);
+        return attn_fail(ATTN_BAD_ARGUMENT,
+                         "%s: cache.page_size %d is not a power of two of at "
+                         "most %d",
+                         op, d->page_size, PAGE_SIZE_MAX);
     int r = check_layout(op, heads, d);
     return r ? r : check_scale(op, d);
 }
@@ -157,10 +154,10 @@ static int check_strides(const struct attn_cache_desc *d, const int64_t strides[
                                "cache: a stride of k or v is not a multiple of 16 bytes");
     if (strides[0] < 0 || strides[0] >= PAGE_STRIDE_MAX / size)
         return attn_fail_fixed(ATTN_BAD_ARGUMENT, "cache: k_page_stride or v_page_stride is 4 GiB "
-                               "or more, or negative");
+                                                  "or more, or negative");
     if (strides[1] < 0 || strides[1] > PAGE_BYTES_MAX / d->page_size / size)
         return attn_fail_fixed(ATTN_BAD_ARGUMENT, "cache: with k_token_stride or v_token_stride a "
-                               "page has more than 2 GiB, or less than nothing");
+                                                  "page has more than 2 GiB, or less than nothing");
     return ATTN_OK;
 }
 
@@ -217,8 +214,8 @@ int attn_cache_fill(const struct attn_cache_desc *d, const struct attn_cache_hea
                                "cache: k or v is NULL or not aligned to 16 bytes");
     if (c->page_count < 0)
         return attn_fail_fixed(ATTN_BAD_ARGUMENT, "cache: page_count is negative");
-    int64_t k[3] = { c->k_page_stride, c->k_token_stride, c->k_head_stride };
-    int64_t v[3] = { c->v_page_stride, c->v_token_stride, c->v_head_stride };
+    int64_t k[3] = {c->k_page_stride, c->k_token_stride, c->k_head_stride};
+    int64_t v[3] = {c->v_page_stride, c->v_token_stride, c->v_head_stride};
     set_defaults(d, heads->kv_heads, heads->head_dim, k);
     set_defaults(d, heads->kv_heads, heads->head_dim_v, v);
     int r = check_strides(d, k);
@@ -252,9 +249,10 @@ static int check_runs(const struct attn_cache_desc *d, const int64_t *slot, int3
             continue;
         bool *page = &seen[slot[i] / d->page_size];
         if (*page)
-            r = attn_fail(ATTN_BAD_DATA, "slot_mapping[%d] is %lld: the tokens that a call has for "
-                          "page %lld do not follow each other, as a scale per page needs it", i,
-                          (long long)slot[i], (long long)(slot[i] / d->page_size));
+            r = attn_fail(ATTN_BAD_DATA,
+                          "slot_mapping[%d] is %lld: the tokens that a call has for "
+                          "page %lld do not follow each other, as a scale per page needs it",
+                          i, (long long)slot[i], (long long)(slot[i] / d->page_size));
         *page = true;
     }
     free(seen);
@@ -282,10 +280,7 @@ int attn_cache_check_slots(const struct attn_device *device, const struct attn_c
     return r;
 }
 
-static bool aligned(const void *p)
-{
-    return p && (uintptr_t)p % 16 == 0;
-}
+static bool aligned(const void *p) { return p && (uintptr_t)p % 16 == 0; }
 
 /* A workgroup's rows lie behind one buffer resource, which is addressed with 32 bits. */
 #define ROW_STRIDE_MAX (INT64_C(1) << 21)
@@ -299,12 +294,13 @@ int attn_kv_rows_fill(const struct attn_cache_heads *heads, const struct attn_kv
     const int64_t v_token = rows->v_token_stride ? rows->v_token_stride : heads->kv_heads * v_head;
     if (!aligned(rows->k) || !aligned(rows->v))
         return attn_fail_fixed(ATTN_BAD_ARGUMENT, "cache: keys or values outside of the cache are "
-                               "NULL or not aligned to 16 bytes");
+                                                  "NULL or not aligned to 16 bytes");
     if ((k_head | v_head | k_token | v_token) & 7)
         return attn_fail_fixed(ATTN_BAD_ARGUMENT, "cache: a stride of keys or values outside of "
-                               "the cache is not a multiple of 16 bytes");
+                                                  "the cache is not a multiple of 16 bytes");
     if (k_token < 0 || v_token < 0 || k_token > ROW_STRIDE_MAX || v_token > ROW_STRIDE_MAX)
-        return attn_fail_fixed(ATTN_BAD_ARGUMENT, "cache: a token stride of keys or values "
+        return attn_fail_fixed(ATTN_BAD_ARGUMENT,
+                               "cache: a token stride of keys or values "
                                "outside of the cache is negative or above 4 MiB");
     values[k].ptr = rows->k;
     values[v].ptr = rows->v;
@@ -361,8 +357,9 @@ static int check_lens(const struct attn_cache_desc *d, const struct attn_pages *
         if (l->lens[s] < 0)
             return attn_fail(ATTN_BAD_DATA, "kv_lens[%d] is %d", s, l->lens[s]);
         const int64_t need = count_pages(d, l->lens[s]);
-        const int64_t have = l->indptr ? l->indptr[s + 1] - l->indptr[s]
-                             : p->entries ? p->entries : p->block_table_stride;
+        const int64_t have = l->indptr    ? l->indptr[s + 1] - l->indptr[s]
+                             : p->entries ? p->entries
+                                          : p->block_table_stride;
         if (need > have)
             return attn_fail(ATTN_BAD_DATA, "kv_lens[%d] is %d, %lld pages; it is given %lld", s,
                              l->lens[s], (long long)need, (long long)have);
@@ -407,7 +404,10 @@ static int read_lists(const struct attn_device *device, enum attn_page_table tab
         return r;
     }
     const struct attn_indptr indptr = {
-        .name = "kv_indptr", .data = p->kv_indptr, .batch = batch, .longest = INT32_MAX,
+        .name = "kv_indptr",
+        .data = p->kv_indptr,
+        .batch = batch,
+        .longest = INT32_MAX,
         .total = p->entries ? p->entries : INT32_MAX,
     };
     r = attn_check_indptr(device, &indptr, stream);

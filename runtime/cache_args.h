@@ -69,15 +69,14 @@ int attn_cache_check_slots(const struct attn_device *device, const struct attn_c
                            const struct attn_cache *cache, const int64_t *slots, int32_t tokens,
                            void *stream);
 
-#define ATTN_CACHE_SETS \
-    ATTN_SETS(K), ATTN_SETS(V), ATTN_SETS(K_SCALE), ATTN_SETS(V_SCALE), \
-    ATTN_SETS(K_PAGE_STRIDE), ATTN_SETS(K_TOKEN_STRIDE), ATTN_SETS(K_HEAD_STRIDE), \
-    ATTN_SETS(V_PAGE_STRIDE), ATTN_SETS(V_TOKEN_STRIDE), ATTN_SETS(V_HEAD_STRIDE), \
-    ATTN_SETS(SCALE_PAGE_STRIDE), ATTN_SETS(SCALE_HEAD_STRIDE), ATTN_SETS(PAGE_SIZE), \
-    ATTN_SETS(PAGE_SHIFT)
+#define ATTN_CACHE_SETS                                                                           \
+    ATTN_SETS(K), ATTN_SETS(V), ATTN_SETS(K_SCALE), ATTN_SETS(V_SCALE), ATTN_SETS(K_PAGE_STRIDE), \
+        ATTN_SETS(K_TOKEN_STRIDE), ATTN_SETS(K_HEAD_STRIDE), ATTN_SETS(V_PAGE_STRIDE),            \
+        ATTN_SETS(V_TOKEN_STRIDE), ATTN_SETS(V_HEAD_STRIDE), ATTN_SETS(SCALE_PAGE_STRIDE),        \
+        ATTN_SETS(SCALE_HEAD_STRIDE), ATTN_SETS(PAGE_SIZE), ATTN_SETS(PAGE_SHIFT)
 
-#define ATTN_PAGES_SETS \
+#define ATTN_PAGES_SETS                                                        \
     ATTN_SETS(KV_LENS), ATTN_SETS(BLOCK_TABLE), ATTN_SETS(BLOCK_TABLE_STRIDE), \
-    ATTN_SETS(KV_INDPTR), ATTN_SETS(KV_INDICES)
+        ATTN_SETS(KV_INDPTR), ATTN_SETS(KV_INDICES)
 
 #endif

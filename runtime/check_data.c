@@ -57,8 +57,8 @@ int attn_read_back(const struct attn_device *device, const void *data, size_t si
 int attn_check_indptr(const struct attn_device *device, const struct attn_indptr *p, void *stream)
 {
     void *values;
-    int r = attn_read_back(device, p->data, ((size_t)p->batch + 1) * sizeof(int32_t), stream,
-                           &values);
+    int r =
+        attn_read_back(device, p->data, ((size_t)p->batch + 1) * sizeof(int32_t), stream, &values);
     if (!r && values)
         r = check(p, values);
     free(values);

@@ -12,10 +12,7 @@
 /* HIP does not survive fork(): a child must not touch what its parent opened. */
 static atomic_uint forks;
 
-static void note_fork(void)
-{
-    atomic_fetch_add_explicit(&forks, 1, memory_order_relaxed);
-}
+static void note_fork(void) { atomic_fetch_add_explicit(&forks, 1, memory_order_relaxed); }
 
 /* Two threads that are first at once both register: a fork then counts twice, which is as good. */
 static int watch_forks(void)
@@ -29,10 +26,7 @@ static int watch_forks(void)
     return ATTN_OK;
 }
 
-unsigned attn_forks(void)
-{
-    return atomic_load_explicit(&forks, memory_order_relaxed);
-}
+unsigned attn_forks(void) { return atomic_load_explicit(&forks, memory_order_relaxed); }
 
 void attn_device_log(const struct attn_device *device, enum attn_log_level level,
                      const char *format, ...)
@@ -100,7 +94,7 @@ ATTN_PUBLIC int attn_device_open(struct attn_pack *const *packs, size_t pack_cou
                                  const struct attn_device_options *options,
                                  struct attn_device **out)
 {
-    const struct attn_device_options defaults = { .size = sizeof(defaults) };
+    const struct attn_device_options defaults = {.size = sizeof(defaults)};
     const struct attn_device_options *o = options ? options : &defaults;
     if (!out)
         return attn_fail_fixed(ATTN_BAD_ARGUMENT, "attn_device_open: device is NULL");
@@ -223,7 +217,7 @@ static int load_module(struct attn_device *device, const struct attn_pack *pack,
     struct attn_module *m = malloc(sizeof(*m));
     if (!m)
         return attn_fail_fixed(ATTN_NO_MEMORY, "loading a code object: out of memory");
-    *m = (struct attn_module){ .pack = pack, .code_offset = record->k->code_offset, .refs = 1 };
+    *m = (struct attn_module){.pack = pack, .code_offset = record->k->code_offset, .refs = 1};
     int r = load_code(device, pack, record, &m->handle);
     if (r) {
         free(m);

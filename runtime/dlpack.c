@@ -19,8 +19,8 @@ struct want {
     DLDataType dtype;
     int ndim;
     int64_t shape[DIMENSIONS_MAX];
-    int64_t *size;   /* -1: no tensor has set it */
-    int contiguous;  /* so many of the last dimensions are, together */
+    int64_t *size;  /* -1: no tensor has set it */
+    int contiguous; /* so many of the last dimensions are, together */
     bool needed;
 };
 
@@ -28,27 +28,38 @@ struct want {
 static DLDataType element_type(enum attn_dtype dtype)
 {
     switch (dtype) {
-    case ATTN_BF16:
-        return (DLDataType){ kDLBfloat, 16, 1 };
-    case ATTN_FP16:
-        return (DLDataType){ kDLFloat, 16, 1 };
-    case ATTN_FP8:
-        return (DLDataType){ kDLUInt, 8, 1 };
-    default:
-        return (DLDataType){ kDLInt, 8, 1 };
+    case ATTN_BF16: return (DLDataType){kDLBfloat, 16, 1};
+    case ATTN_FP16: return (DLDataType){kDLFloat, 16, 1};
+    case ATTN_FP8: return (DLDataType){kDLUInt, 8, 1};
+    default: return (DLDataType){kDLInt, 8, 1};
     }
 }
 
-static const DLDataType float32 = { kDLFloat, 32, 1 };
-static const DLDataType int32 = { kDLInt, 32, 1 };
+static const DLDataType float32 = {kDLFloat, 32, 1};
+static const DLDataType int32 = {kDLInt, 32, 1};
 
 /* Codes of DLPack 1.0 and later, which Debian's header does not name. */
 static const char *code_name(unsigned code)
 {
     static const char *const names[] = {
-        "int", "uint", "float", "opaque handle", "bfloat", "complex", "bool", "float8_e3m4",
-        "float8_e4m3", "float8_e4m3b11fnuz", "float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2",
-        "float8_e5m2fnuz", "float8_e8m0fnu", "float6_e2m3fn", "float6_e3m2fn", "float4_e2m1fn",
+        "int",
+        "uint",
+        "float",
+        "opaque handle",
+        "bfloat",
+        "complex",
+        "bool",
+        "float8_e3m4",
+        "float8_e4m3",
+        "float8_e4m3b11fnuz",
+        "float8_e4m3fn",
+        "float8_e4m3fnuz",
+        "float8_e5m2",
+        "float8_e5m2fnuz",
+        "float8_e8m0fnu",
+        "float6_e2m3fn",
+        "float6_e3m2fn",
+        "float4_e2m1fn",
     };
     return code < sizeof(names) / sizeof(names[0]) ? names[code] : "unknown type";
 }
@@ -95,8 +106,8 @@ static int check_dimension(const struct want *w, int d)
     int64_t needed = w->shape[d];
     if (needed == FREE)
         return is >= 0 && is <= INT32_MAX ? ATTN_OK
-               : attn_fail(ATTN_BAD_ARGUMENT, "%s: dimension %d is %lld", w->name, d,
-                           (long long)is);
+                                          : attn_fail(ATTN_BAD_ARGUMENT, "%s: dimension %d is %lld",
+                                                      w->name, d, (long long)is);
     if (more && is == 0)
         return attn_fail(ATTN_BAD_ARGUMENT, "%s has no element", w->name);
     if (needed < 0) {
@@ -114,8 +125,8 @@ static int check_shape(const struct want *w)
 {
     const DLTensor *t = w->tensor;
     if (t->ndim != w->ndim)
-        return attn_fail(ATTN_BAD_ARGUMENT, "%s has %d dimensions, %d are needed", w->name,
-                         t->ndim, w->ndim);
+        return attn_fail(ATTN_BAD_ARGUMENT, "%s has %d dimensions, %d are needed", w->name, t->ndim,
+                         w->ndim);
     for (int d = 0; d < w->ndim; d++) {
         int r = check_dimension(w, d);
         if (r)
@@ -125,8 +136,8 @@ static int check_shape(const struct want *w)
         const int64_t dense = product(t, d + 1);
         if (t->shape[d] > 1 && stride(t, d) != dense)
             return attn_fail(ATTN_BAD_ARGUMENT, "%s: its %s dimension has stride %lld, not %lld",
-                             w->name, d == t->ndim - 1 ? "last" : "inner",
-                             (long long)stride(t, d), (long long)dense);
+                             w->name, d == t->ndim - 1 ? "last" : "inner", (long long)stride(t, d),
+                             (long long)dense);
     }
     return ATTN_OK;
 }
@@ -151,10 +162,7 @@ static int check_all(const struct want *wants, size_t count, int ordinal)
     return r;
 }
 
-static void *address(const DLTensor *t)
-{
-    return (char *)t->data + t->byte_offset;
-}
+static void *address(const DLTensor *t) { return (char *)t->data + t->byte_offset; }
 
 ATTN_PUBLIC int attn_prefill_set_tensors(const struct attn_op *op,
                                          const struct attn_prefill_tensors *t,
@@ -163,19 +171,19 @@ ATTN_PUBLIC int attn_prefill_set_tensors(const struct attn_op *op,
     if (!op || !t || !args || op->family != &attn_family_prefill || t->size != sizeof(*t) ||
         args->size != sizeof(*args))
         return attn_fail_fixed(ATTN_BAD_ARGUMENT, "attn_prefill_set_tensors: NULL, an op of "
-                               "another family, or a size that is not set");
+                                                  "another family, or a size that is not set");
     const struct attn_prefill_desc *d = &op->desc.prefill;
     const DLDataType element = element_type(d->dtype);
     int64_t q = -1, k = -1, batch = -1;
     const struct want wants[] = {
-        { "q", t->q, element, 3, { WHOLE, d->heads, d->head_dim }, &q, 1, true },
-        { "k", t->k, element, 3, { WHOLE, d->kv_heads, d->head_dim }, &k, 1, true },
-        { "v", t->v, element, 3, { WHOLE, d->kv_heads, d->head_dim_v }, &k, 1, true },
-        { "out", t->out, element, 3, { WHOLE, d->heads, d->head_dim_v }, &q, 1, true },
-        { "cu_seqlens_q", t->cu_seqlens_q, int32, 1, { BEHIND }, &batch, 1, true },
-        { "cu_seqlens_k", t->cu_seqlens_k, int32, 1, { BEHIND }, &batch, 1, true },
-        { "lse", t->lse, float32, 2, { d->heads, WHOLE }, &q, 0, d->lse },
-        { "sinks", t->sinks, float32, 1, { d->heads }, NULL, 1, d->sinks },
+        {"q", t->q, element, 3, {WHOLE, d->heads, d->head_dim}, &q, 1, true},
+        {"k", t->k, element, 3, {WHOLE, d->kv_heads, d->head_dim}, &k, 1, true},
+        {"v", t->v, element, 3, {WHOLE, d->kv_heads, d->head_dim_v}, &k, 1, true},
+        {"out", t->out, element, 3, {WHOLE, d->heads, d->head_dim_v}, &q, 1, true},
+        {"cu_seqlens_q", t->cu_seqlens_q, int32, 1, {BEHIND}, &batch, 1, true},
+        {"cu_seqlens_k", t->cu_seqlens_k, int32, 1, {BEHIND}, &batch, 1, true},
+        {"lse", t->lse, float32, 2, {d->heads, WHOLE}, &q, 0, d->lse},
+        {"sinks", t->sinks, float32, 1, {d->heads}, NULL, 1, d->sinks},
     };
     int r = check_all(wants, COUNT(wants), op->device->ordinal);
     if (r)
@@ -215,8 +223,7 @@ static struct want want_cache(const struct attn_decode_desc *d, const char *name
 {
     const int64_t dim = value ? d->head_dim_v : d->head_dim, tokens = d->cache.page_size;
     const int64_t x = 128 / element.bits;
-    struct want w = { name, tensor, element, 4, { WHOLE, tokens, d->kv_heads, dim }, pages, 1,
-                      true };
+    struct want w = {name, tensor, element, 4, {WHOLE, tokens, d->kv_heads, dim}, pages, 1, true};
     if (d->cache.layout == ATTN_KV_NHD)
         return w;
     w.ndim = 5;
@@ -233,12 +240,13 @@ static struct want want_scale(const struct attn_decode_desc *d, const char *name
                               const DLTensor *tensor, int64_t *pages)
 {
     const enum attn_kv_scale scale = d->cache.scale;
-    struct want w = { name, tensor, float32, 1, { 1 }, NULL, 1, scale != ATTN_KV_SCALE_NONE };
+    struct want w = {name, tensor, float32, 1, {1}, NULL, 1, scale != ATTN_KV_SCALE_NONE};
     if (scale == ATTN_KV_SCALE_NONE || scale == ATTN_KV_SCALE_TENSOR)
         return w;
     const bool token = scale == ATTN_KV_SCALE_TOKEN;
-    return (struct want){ name, tensor, float32, token ? 3 : 2,
-                          { WHOLE, d->kv_heads, d->cache.page_size }, pages, token, true };
+    return (struct want){
+        name,  tensor, float32, token ? 3 : 2, {WHOLE, d->kv_heads, d->cache.page_size},
+        pages, token,  true};
 }
 
 static void set_cache(const struct attn_decode_desc *d, const struct attn_decode_tensors *t,
@@ -295,26 +303,26 @@ ATTN_PUBLIC int attn_decode_set_tensors(const struct attn_op *op,
     if (!op || !t || !args || op->family != &attn_family_decode || t->size != sizeof(*t) ||
         args->size != sizeof(*args))
         return attn_fail_fixed(ATTN_BAD_ARGUMENT, "attn_decode_set_tensors: NULL, an op of "
-                               "another family, or a size that is not set");
+                                                  "another family, or a size that is not set");
     const struct attn_decode_desc *d = &op->desc.decode;
     const DLDataType element = element_type(d->dtype);
     const DLDataType stored = element_type(d->cache.dtype);
     const bool indices = d->page_table == ATTN_PAGES_INDICES;
     int64_t q = -1, pages = -1, batch = -1;
     const struct want wants[] = {
-        { "q", t->q, element, 3, { WHOLE, d->heads, d->head_dim }, &q, 1, true },
-        { "out", t->out, element, 3, { WHOLE, d->heads, d->head_dim_v }, &q, 1, true },
-        { "lse", t->lse, float32, 2, { d->heads, WHOLE }, &q, 0, d->lse },
-        { "sinks", t->sinks, float32, 1, { d->heads }, NULL, 1, d->sinks },
+        {"q", t->q, element, 3, {WHOLE, d->heads, d->head_dim}, &q, 1, true},
+        {"out", t->out, element, 3, {WHOLE, d->heads, d->head_dim_v}, &q, 1, true},
+        {"lse", t->lse, float32, 2, {d->heads, WHOLE}, &q, 0, d->lse},
+        {"sinks", t->sinks, float32, 1, {d->heads}, NULL, 1, d->sinks},
         want_cache(d, "k_cache", t->k_cache, stored, false, &pages),
         want_cache(d, "v_cache", t->v_cache, stored, true, &pages),
         want_scale(d, "k_scale", t->k_scale, &pages),
         want_scale(d, "v_scale", t->v_scale, &pages),
-        { "kv_lens", t->kv_lens, int32, 1, { WHOLE }, &batch, 1, true },
-        { "block_table", t->block_table, int32, 2, { WHOLE, FREE }, &batch, 1, !indices },
-        { "kv_indptr", t->kv_indptr, int32, 1, { BEHIND }, &batch, 1, indices },
-        { "kv_indices", t->kv_indices, int32, 1, { FREE }, NULL, 1, indices },
-        { "qo_indptr", t->qo_indptr, int32, 1, { BEHIND }, &batch, 1, t->qo_indptr != NULL },
+        {"kv_lens", t->kv_lens, int32, 1, {WHOLE}, &batch, 1, true},
+        {"block_table", t->block_table, int32, 2, {WHOLE, FREE}, &batch, 1, !indices},
+        {"kv_indptr", t->kv_indptr, int32, 1, {BEHIND}, &batch, 1, indices},
+        {"kv_indices", t->kv_indices, int32, 1, {FREE}, NULL, 1, indices},
+        {"qo_indptr", t->qo_indptr, int32, 1, {BEHIND}, &batch, 1, t->qo_indptr != NULL},
     };
     int r = check_all(wants, COUNT(wants), op->device->ordinal);
     if (!r)

@@ -63,29 +63,26 @@ ATTN_PUBLIC const char *attn_last_error(void)
 
 ATTN_PUBLIC const char *attn_status_name(int status)
 {
-#define ROW(name) case name: return #name
+#define ROW(name) \
+    case name: return #name
     switch (status) {
-    ROW(ATTN_OK);
-    ROW(ATTN_BAD_ARGUMENT);
-    ROW(ATTN_NO_MEMORY);
-    ROW(ATTN_IO);
-    ROW(ATTN_BAD_PACK);
-    ROW(ATTN_PACK_VERSION_UNKNOWN);
-    ROW(ATTN_NO_KERNEL);
-    ROW(ATTN_NO_HIP);
-    ROW(ATTN_NO_DEVICE);
-    ROW(ATTN_HIP_FAILED);
-    ROW(ATTN_NO_DEVICE_MEMORY);
-    ROW(ATTN_DEVICE_LOST);
-    ROW(ATTN_BAD_DATA);
-    ROW(ATTN_FORKED);
-    default:
-        return "unknown status";
+        ROW(ATTN_OK);
+        ROW(ATTN_BAD_ARGUMENT);
+        ROW(ATTN_NO_MEMORY);
+        ROW(ATTN_IO);
+        ROW(ATTN_BAD_PACK);
+        ROW(ATTN_PACK_VERSION_UNKNOWN);
+        ROW(ATTN_NO_KERNEL);
+        ROW(ATTN_NO_HIP);
+        ROW(ATTN_NO_DEVICE);
+        ROW(ATTN_HIP_FAILED);
+        ROW(ATTN_NO_DEVICE_MEMORY);
+        ROW(ATTN_DEVICE_LOST);
+        ROW(ATTN_BAD_DATA);
+        ROW(ATTN_FORKED);
+    default: return "unknown status";
     }
 #undef ROW
 }
 
-ATTN_PUBLIC int attn_version(void)
-{
-    return ATTN_VERSION_MAJOR * 1000 + ATTN_VERSION_MINOR;
-}
+ATTN_PUBLIC int attn_version(void) { return ATTN_VERSION_MAJOR * 1000 + ATTN_VERSION_MINOR; }

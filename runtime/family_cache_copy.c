@@ -13,7 +13,9 @@ enum { SCALE_WEIGHT = 8 };
 static struct attn_cache_heads heads_of(const struct attn_cache_copy_desc *d)
 {
     return (struct attn_cache_heads){
-        .kv_heads = d->kv_heads, .head_dim = d->head_dim, .head_dim_v = d->head_dim_v,
+        .kv_heads = d->kv_heads,
+        .head_dim = d->head_dim,
+        .head_dim_v = d->head_dim_v,
     };
 }
 
@@ -40,7 +42,7 @@ static void make_key(const union attn_desc *desc, struct attn_key *key)
 
 /* A page of K or V in parts that have no gaps. */
 struct parts {
-    int64_t outer, inner;       /* how many */
+    int64_t outer, inner;                /* how many */
     int64_t outer_step, inner_step, run; /* elements */
 };
 
@@ -48,8 +50,8 @@ static struct parts parts_of(const struct attn_cache_desc *c, int32_t kv_heads, 
                              int64_t token, int64_t head)
 {
     if (c->layout == ATTN_KV_SHUFFLE)
-        return (struct parts){ 1, kv_heads, 0, head, dim * c->page_size };
-    return (struct parts){ c->page_size, kv_heads, token, head, dim };
+        return (struct parts){1, kv_heads, 0, head, dim * c->page_size};
+    return (struct parts){c->page_size, kv_heads, token, head, dim};
 }
 
 /* Parts that follow each other without a gap become one. */
@@ -87,8 +89,8 @@ static int set_parts(const struct attn_cache_copy_desc *d, const union attn_valu
                      union attn_value *v)
 {
     const int64_t size = attn_dtype_size(d->cache.dtype);
-    struct parts k = parts_of(&d->cache, d->kv_heads, d->head_dim,
-                              to[ATTN_ARG_K_TOKEN_STRIDE].i64, to[ATTN_ARG_K_HEAD_STRIDE].i64);
+    struct parts k = parts_of(&d->cache, d->kv_heads, d->head_dim, to[ATTN_ARG_K_TOKEN_STRIDE].i64,
+                              to[ATTN_ARG_K_HEAD_STRIDE].i64);
     struct parts w = parts_of(&d->cache, d->kv_heads, d->head_dim_v,
                               to[ATTN_ARG_V_TOKEN_STRIDE].i64, to[ATTN_ARG_V_HEAD_STRIDE].i64);
     const struct parts k_joined = joined(k), v_joined = joined(w);
@@ -136,22 +138,17 @@ static void set_caches(const struct attn_cache_copy_desc *d, const union attn_va
         from[ATTN_ARG_SCALE_PAGE_STRIDE].i64 * (int64_t)sizeof(float);
     v[ATTN_ARG_K_PAGE_BYTES].i64 = to[ATTN_ARG_K_PAGE_STRIDE].i64 * size;
     v[ATTN_ARG_V_PAGE_BYTES].i64 = to[ATTN_ARG_V_PAGE_STRIDE].i64 * size;
-    v[ATTN_ARG_SCALE_PAGE_BYTES].i64 =
-        to[ATTN_ARG_SCALE_PAGE_STRIDE].i64 * (int64_t)sizeof(float);
+    v[ATTN_ARG_SCALE_PAGE_BYTES].i64 = to[ATTN_ARG_SCALE_PAGE_STRIDE].i64 * (int64_t)sizeof(float);
 }
 
-static int64_t larger(int64_t a, int64_t b)
-{
-    return a > b ? a : b;
-}
+static int64_t larger(int64_t a, int64_t b) { return a > b ? a : b; }
 
 static int set_grid(union attn_value *v)
 {
     const int64_t bytes = larger(larger(v[ATTN_ARG_K_RUN_BYTES].i64, v[ATTN_ARG_V_RUN_BYTES].i64),
                                  SCALE_WEIGHT * v[ATTN_ARG_SCALE_RUN_BYTES].i64);
     const int64_t parts = larger(v[ATTN_ARG_OUTER_PARTS].i64 * v[ATTN_ARG_INNER_PARTS].i64,
-                                 v[ATTN_ARG_SCALE_RUN_BYTES].i64 ? v[ATTN_ARG_SCALE_PARTS].i64
-                                                                 : 0);
+                                 v[ATTN_ARG_SCALE_RUN_BYTES].i64 ? v[ATTN_ARG_SCALE_PARTS].i64 : 0);
     if (parts > INT32_MAX)
         return attn_fail_fixed(ATTN_BAD_ARGUMENT, "cache_copy: a page has more than 2^31 parts");
     v[ATTN_ARG_COPY_BYTES].i64 = bytes;
@@ -163,13 +160,13 @@ static int set_grid(union attn_value *v)
 static int check_strides(const union attn_value *from, const union attn_value *to)
 {
     static const enum attn_arg strides[] = {
-        ATTN_ARG_K_TOKEN_STRIDE, ATTN_ARG_K_HEAD_STRIDE, ATTN_ARG_V_TOKEN_STRIDE,
-        ATTN_ARG_V_HEAD_STRIDE, ATTN_ARG_SCALE_HEAD_STRIDE,
+        ATTN_ARG_K_TOKEN_STRIDE, ATTN_ARG_K_HEAD_STRIDE,     ATTN_ARG_V_TOKEN_STRIDE,
+        ATTN_ARG_V_HEAD_STRIDE,  ATTN_ARG_SCALE_HEAD_STRIDE,
     };
     for (size_t i = 0; i < sizeof(strides) / sizeof(strides[0]); i++) {
         if (from[strides[i]].i64 != to[strides[i]].i64)
             return attn_fail_fixed(ATTN_BAD_ARGUMENT, "cache_copy: from and to differ in a stride "
-                                   "of tokens or heads");
+                                                      "of tokens or heads");
     }
     return ATTN_OK;
 }
@@ -213,7 +210,8 @@ static int check_data(const struct attn_op *op, const void *args)
 {
     const struct attn_cache_copy_args *a = args;
     const int32_t limits[] = {
-        a->from.k ? a->from.page_count : a->to.page_count, a->to.page_count,
+        a->from.k ? a->from.page_count : a->to.page_count,
+        a->to.page_count,
     };
     void *copy = NULL;
     int r = attn_read_back(op->device, a->page_pairs, (size_t)a->pairs * 2 * sizeof(int64_t),
@@ -237,22 +235,42 @@ const struct attn_family attn_family_cache_copy = {
     .make_key = make_key,
     .fill = fill,
     .check_data = check_data,
-    .sets = {
-        ATTN_SETS(K), ATTN_SETS(V), ATTN_SETS(K_SCALE), ATTN_SETS(V_SCALE), ATTN_SETS(K_FROM),
-        ATTN_SETS(V_FROM), ATTN_SETS(K_SCALE_FROM), ATTN_SETS(V_SCALE_FROM),
-        ATTN_SETS(PAGE_PAIRS), ATTN_SETS(PAIRS), ATTN_SETS(K_PAGE_BYTES), ATTN_SETS(V_PAGE_BYTES),
-        ATTN_SETS(SCALE_PAGE_BYTES), ATTN_SETS(K_FROM_PAGE_BYTES), ATTN_SETS(V_FROM_PAGE_BYTES),
-        ATTN_SETS(SCALE_FROM_PAGE_BYTES), ATTN_SETS(K_OUTER_BYTES), ATTN_SETS(K_INNER_BYTES),
-        ATTN_SETS(V_OUTER_BYTES), ATTN_SETS(V_INNER_BYTES), ATTN_SETS(SCALE_INNER_BYTES),
-        ATTN_SETS(K_RUN_BYTES), ATTN_SETS(V_RUN_BYTES), ATTN_SETS(SCALE_RUN_BYTES),
-        ATTN_SETS(OUTER_PARTS), ATTN_SETS(INNER_PARTS), ATTN_SETS(SCALE_PARTS),
-        ATTN_SETS(COPY_BYTES), ATTN_SETS(COPY_PARTS),
-    },
+    .sets =
+        {
+            ATTN_SETS(K),
+            ATTN_SETS(V),
+            ATTN_SETS(K_SCALE),
+            ATTN_SETS(V_SCALE),
+            ATTN_SETS(K_FROM),
+            ATTN_SETS(V_FROM),
+            ATTN_SETS(K_SCALE_FROM),
+            ATTN_SETS(V_SCALE_FROM),
+            ATTN_SETS(PAGE_PAIRS),
+            ATTN_SETS(PAIRS),
+            ATTN_SETS(K_PAGE_BYTES),
+            ATTN_SETS(V_PAGE_BYTES),
+            ATTN_SETS(SCALE_PAGE_BYTES),
+            ATTN_SETS(K_FROM_PAGE_BYTES),
+            ATTN_SETS(V_FROM_PAGE_BYTES),
+            ATTN_SETS(SCALE_FROM_PAGE_BYTES),
+            ATTN_SETS(K_OUTER_BYTES),
+            ATTN_SETS(K_INNER_BYTES),
+            ATTN_SETS(V_OUTER_BYTES),
+            ATTN_SETS(V_INNER_BYTES),
+            ATTN_SETS(SCALE_INNER_BYTES),
+            ATTN_SETS(K_RUN_BYTES),
+            ATTN_SETS(V_RUN_BYTES),
+            ATTN_SETS(SCALE_RUN_BYTES),
+            ATTN_SETS(OUTER_PARTS),
+            ATTN_SETS(INNER_PARTS),
+            ATTN_SETS(SCALE_PARTS),
+            ATTN_SETS(COPY_BYTES),
+            ATTN_SETS(COPY_PARTS),
+        },
 };
 
 ATTN_PUBLIC int attn_cache_copy_lookup(struct attn_device *device,
-                                       const struct attn_cache_copy_desc *desc,
-                                       struct attn_op **op)
+                                       const struct attn_cache_copy_desc *desc, struct attn_op **op)
 {
     return attn_lookup(device, &attn_family_cache_copy, desc, op);
 }

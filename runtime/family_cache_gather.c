@@ -10,7 +10,9 @@
 static struct attn_cache_heads heads_of(const struct attn_cache_gather_desc *d)
 {
     return (struct attn_cache_heads){
-        .kv_heads = d->kv_heads, .head_dim = d->head_dim, .head_dim_v = d->head_dim_v,
+        .kv_heads = d->kv_heads,
+        .head_dim = d->head_dim,
+        .head_dim_v = d->head_dim_v,
     };
 }
 
@@ -19,8 +21,10 @@ static int normalise(const void *given, union attn_desc *out)
     struct attn_cache_gather_desc d = *(const struct attn_cache_gather_desc *)given;
     struct attn_cache_heads heads = heads_of(&d);
     if ((unsigned)d.page_table > ATTN_PAGES_INDICES)
-        return attn_fail(ATTN_BAD_ARGUMENT, "cache_gather: page_table %d is none of enum "
-                         "attn_page_table", (int)d.page_table);
+        return attn_fail(ATTN_BAD_ARGUMENT,
+                         "cache_gather: page_table %d is none of enum "
+                         "attn_page_table",
+                         (int)d.page_table);
     int r = attn_cache_normalise_op("cache_gather", d.dtype, &heads, &d.cache);
     if (r)
         return r;
@@ -41,8 +45,8 @@ static void make_key(const union attn_desc *desc, struct attn_key *key)
 }
 
 static_assert(ATTN_ARG_K_OUT_HEAD_STRIDE == ATTN_ARG_K_OUT_TOKEN_STRIDE + 1 &&
-              ATTN_ARG_V_OUT_TOKEN_STRIDE == ATTN_ARG_K_OUT_TOKEN_STRIDE + 2 &&
-              ATTN_ARG_V_OUT_HEAD_STRIDE == ATTN_ARG_K_OUT_TOKEN_STRIDE + 3,
+                  ATTN_ARG_V_OUT_TOKEN_STRIDE == ATTN_ARG_K_OUT_TOKEN_STRIDE + 2 &&
+                  ATTN_ARG_V_OUT_HEAD_STRIDE == ATTN_ARG_K_OUT_TOKEN_STRIDE + 3,
               "attn_kv_rows_fill() sets all four");
 
 static int fill_pages(const struct attn_cache_gather_desc *d,
@@ -70,9 +74,12 @@ static int fill(const union attn_desc *desc, const void *args, struct attn_call 
         return attn_fail_fixed(ATTN_BAD_ARGUMENT, "cache_gather: cu_seqlens_k is NULL");
     const struct attn_cache_heads heads = heads_of(d);
     const struct attn_kv_rows rows = {
-        .k = a->k_out, .v = a->v_out,
-        .k_token_stride = a->k_out_token_stride, .k_head_stride = a->k_out_head_stride,
-        .v_token_stride = a->v_out_token_stride, .v_head_stride = a->v_out_head_stride,
+        .k = a->k_out,
+        .v = a->v_out,
+        .k_token_stride = a->k_out_token_stride,
+        .k_head_stride = a->k_out_head_stride,
+        .v_token_stride = a->v_out_token_stride,
+        .v_head_stride = a->v_out_head_stride,
     };
     int r = attn_cache_fill(&d->cache, &heads, &a->cache, v);
     if (!r)
@@ -109,16 +116,18 @@ static int check_data(const struct attn_op *op, const void *args)
     const struct attn_cache_gather_desc *d = &op->desc.cache_gather;
     const struct attn_cache_gather_args *a = args;
     const struct attn_indptr rows = {
-        .name = "cu_seqlens_k", .data = a->cu_seqlens_k, .batch = a->batch, .total = a->total_k,
+        .name = "cu_seqlens_k",
+        .data = a->cu_seqlens_k,
+        .batch = a->batch,
+        .total = a->total_k,
         .longest = a->max_seqlen_k,
     };
     int r = attn_check_indptr(op->device, &rows, a->stream);
     if (!r)
         r = check_starts(op, a);
-    return r || !a->pages.kv_lens
-               ? r
-               : attn_pages_check(op->device, &d->cache, d->page_table, &a->cache, &a->pages,
-                                  a->batch, a->stream);
+    return r || !a->pages.kv_lens ? r
+                                  : attn_pages_check(op->device, &d->cache, d->page_table,
+                                                     &a->cache, &a->pages, a->batch, a->stream);
 }
 
 const struct attn_family attn_family_cache_gather = {
@@ -129,12 +138,22 @@ const struct attn_family attn_family_cache_gather = {
     .make_key = make_key,
     .fill = fill,
     .check_data = check_data,
-    .sets = {
-        ATTN_CACHE_SETS, ATTN_PAGES_SETS, ATTN_SETS(K_OUT), ATTN_SETS(V_OUT),
-        ATTN_SETS(K_OUT_TOKEN_STRIDE), ATTN_SETS(K_OUT_HEAD_STRIDE), ATTN_SETS(V_OUT_TOKEN_STRIDE),
-        ATTN_SETS(V_OUT_HEAD_STRIDE), ATTN_SETS(CU_SEQLENS_K), ATTN_SETS(SEQ_STARTS),
-        ATTN_SETS(KV_HEADS), ATTN_SETS(BATCH), ATTN_SETS(MAX_SEQLEN_K),
-    },
+    .sets =
+        {
+            ATTN_CACHE_SETS,
+            ATTN_PAGES_SETS,
+            ATTN_SETS(K_OUT),
+            ATTN_SETS(V_OUT),
+            ATTN_SETS(K_OUT_TOKEN_STRIDE),
+            ATTN_SETS(K_OUT_HEAD_STRIDE),
+            ATTN_SETS(V_OUT_TOKEN_STRIDE),
+            ATTN_SETS(V_OUT_HEAD_STRIDE),
+            ATTN_SETS(CU_SEQLENS_K),
+            ATTN_SETS(SEQ_STARTS),
+            ATTN_SETS(KV_HEADS),
+            ATTN_SETS(BATCH),
+            ATTN_SETS(MAX_SEQLEN_K),
+        },
 };
 
 ATTN_PUBLIC int attn_cache_gather_lookup(struct attn_device *device,

@@ -10,7 +10,9 @@
 static struct attn_cache_heads heads_of(const struct attn_cache_write_desc *d)
 {
     return (struct attn_cache_heads){
-        .kv_heads = d->kv_heads, .head_dim = d->head_dim, .head_dim_v = d->head_dim_v,
+        .kv_heads = d->kv_heads,
+        .head_dim = d->head_dim,
+        .head_dim_v = d->head_dim_v,
     };
 }
 
@@ -37,8 +39,8 @@ static void make_key(const union attn_desc *desc, struct attn_key *key)
 }
 
 static_assert(ATTN_ARG_K_IN_HEAD_STRIDE == ATTN_ARG_K_IN_TOKEN_STRIDE + 1 &&
-              ATTN_ARG_V_IN_TOKEN_STRIDE == ATTN_ARG_K_IN_TOKEN_STRIDE + 2 &&
-              ATTN_ARG_V_IN_HEAD_STRIDE == ATTN_ARG_K_IN_TOKEN_STRIDE + 3,
+                  ATTN_ARG_V_IN_TOKEN_STRIDE == ATTN_ARG_K_IN_TOKEN_STRIDE + 2 &&
+                  ATTN_ARG_V_IN_HEAD_STRIDE == ATTN_ARG_K_IN_TOKEN_STRIDE + 3,
               "attn_kv_rows_fill() sets all four");
 
 /* Waves that keep a device busy; the tokens of a page that are worth one, and a workgroup's most;
@@ -72,9 +74,12 @@ static int fill(const union attn_desc *desc, const void *args, struct attn_call 
                                "cache_write: slot_mapping is NULL or not aligned to 8 bytes");
     const struct attn_cache_heads heads = heads_of(d);
     const struct attn_kv_rows rows = {
-        .k = a->k_in, .v = a->v_in,
-        .k_token_stride = a->k_in_token_stride, .k_head_stride = a->k_in_head_stride,
-        .v_token_stride = a->v_in_token_stride, .v_head_stride = a->v_in_head_stride,
+        .k = a->k_in,
+        .v = a->v_in,
+        .k_token_stride = a->k_in_token_stride,
+        .k_head_stride = a->k_in_head_stride,
+        .v_token_stride = a->v_in_token_stride,
+        .v_head_stride = a->v_in_head_stride,
     };
     int r = attn_cache_fill(&d->cache, &heads, &a->cache, v);
     if (!r)
@@ -104,12 +109,21 @@ const struct attn_family attn_family_cache_write = {
     .make_key = make_key,
     .fill = fill,
     .check_data = check_data,
-    .sets = {
-        ATTN_CACHE_SETS, ATTN_SETS(K_IN), ATTN_SETS(V_IN), ATTN_SETS(K_IN_TOKEN_STRIDE),
-        ATTN_SETS(K_IN_HEAD_STRIDE), ATTN_SETS(V_IN_TOKEN_STRIDE), ATTN_SETS(V_IN_HEAD_STRIDE),
-        ATTN_SETS(SLOT_MAPPING), ATTN_SETS(KV_HEADS), ATTN_SETS(TOKENS),
-        ATTN_SETS(RUN_TOKENS), ATTN_SETS(TOKEN_RUNS),
-    },
+    .sets =
+        {
+            ATTN_CACHE_SETS,
+            ATTN_SETS(K_IN),
+            ATTN_SETS(V_IN),
+            ATTN_SETS(K_IN_TOKEN_STRIDE),
+            ATTN_SETS(K_IN_HEAD_STRIDE),
+            ATTN_SETS(V_IN_TOKEN_STRIDE),
+            ATTN_SETS(V_IN_HEAD_STRIDE),
+            ATTN_SETS(SLOT_MAPPING),
+            ATTN_SETS(KV_HEADS),
+            ATTN_SETS(TOKENS),
+            ATTN_SETS(RUN_TOKENS),
+            ATTN_SETS(TOKEN_RUNS),
+        },
 };
 
 ATTN_PUBLIC int attn_cache_write_lookup(struct attn_device *device,

@@ -31,30 +31,27 @@ static int normalise(const void *given, union attn_desc *out)
 static void make_key(const union attn_desc *desc, struct attn_key *key)
 {
     const struct attn_combine_desc *d = &desc->combine;
-    static const char *const partials[] = { "csr", "dense", "pair" };
+    static const char *const partials[] = {"csr", "dense", "pair"};
     attn_key_add(key, "dtype", attn_dtype_name(d->dtype));
     attn_key_add_number(key, "head_dim", d->head_dim);
     attn_key_add(key, "out_dtype", d->out_dtype == d->dtype ? "same" : "fp8");
     attn_key_add(key, "partials", partials[d->partials]);
 }
 
-static bool aligned(const void *p, uintptr_t bytes)
-{
-    return p && (uintptr_t)p % bytes == 0;
-}
+static bool aligned(const void *p, uintptr_t bytes) { return p && (uintptr_t)p % bytes == 0; }
 
 static int check_lists(const struct attn_combine_desc *d, const struct attn_combine_args *a)
 {
     if (!aligned(a->partial_out, 16) || !a->partial_lse)
         return attn_fail_fixed(ATTN_BAD_ARGUMENT, "combine: partial_lse is NULL, or partial_out "
-                               "is NULL or not aligned to 16 bytes");
+                                                  "is NULL or not aligned to 16 bytes");
     if (d->partials == ATTN_PARTIALS_DENSE && a->splits <= 0)
         return attn_fail_fixed(ATTN_BAD_ARGUMENT, "combine: splits is not positive");
     if (d->partials == ATTN_PARTIALS_DENSE)
         return ATTN_OK;
     if (!a->reduce_indptr || !a->reduce_final_map || !a->reduce_partial_map)
         return attn_fail_fixed(ATTN_BAD_ARGUMENT, "combine: reduce_indptr, reduce_final_map or "
-                               "reduce_partial_map is NULL");
+                                                  "reduce_partial_map is NULL");
     return ATTN_OK;
 }
 
@@ -75,7 +72,7 @@ static int check(const struct attn_combine_desc *d, const struct attn_combine_ar
 {
     if (!aligned(a->out, d->out_dtype == ATTN_FP8 ? 8 : 16))
         return attn_fail_fixed(ATTN_BAD_ARGUMENT, "combine: out is NULL or not aligned to 16 "
-                               "bytes, or 8 with ATTN_FP8");
+                                                  "bytes, or 8 with ATTN_FP8");
     if (d->out_dtype == ATTN_FP8 && !a->out_scale)
         return attn_fail_fixed(ATTN_BAD_ARGUMENT,
                                "combine: desc.out_dtype is ATTN_FP8, out_scale is NULL");
@@ -100,11 +97,11 @@ static void set_lse_strides(const struct attn_combine_args *a, union attn_value 
 }
 
 static_assert(ATTN_ARG_OUT_HEAD_STRIDE == ATTN_ARG_OUT_TOKEN_STRIDE + 1 &&
-              ATTN_ARG_LSE_HEAD_STRIDE == ATTN_ARG_LSE_TOKEN_STRIDE + 1 &&
-              ATTN_ARG_PREFIX_HEAD_STRIDE == ATTN_ARG_PREFIX_TOKEN_STRIDE + 1 &&
-              ATTN_ARG_SUFFIX_HEAD_STRIDE == ATTN_ARG_SUFFIX_TOKEN_STRIDE + 1 &&
-              ATTN_ARG_PREFIX_LSE_HEAD_STRIDE == ATTN_ARG_PREFIX_LSE_TOKEN_STRIDE + 1 &&
-              ATTN_ARG_SUFFIX_LSE_HEAD_STRIDE == ATTN_ARG_SUFFIX_LSE_TOKEN_STRIDE + 1,
+                  ATTN_ARG_LSE_HEAD_STRIDE == ATTN_ARG_LSE_TOKEN_STRIDE + 1 &&
+                  ATTN_ARG_PREFIX_HEAD_STRIDE == ATTN_ARG_PREFIX_TOKEN_STRIDE + 1 &&
+                  ATTN_ARG_SUFFIX_HEAD_STRIDE == ATTN_ARG_SUFFIX_TOKEN_STRIDE + 1 &&
+                  ATTN_ARG_PREFIX_LSE_HEAD_STRIDE == ATTN_ARG_PREFIX_LSE_TOKEN_STRIDE + 1 &&
+                  ATTN_ARG_SUFFIX_LSE_HEAD_STRIDE == ATTN_ARG_SUFFIX_LSE_TOKEN_STRIDE + 1,
               "set_strides() and set_lse_strides() set both");
 
 static int set_all_strides(const struct attn_combine_desc *d, const struct attn_combine_args *a,
@@ -121,7 +118,7 @@ static int set_all_strides(const struct attn_combine_desc *d, const struct attn_
         !set_strides(d, &v[ATTN_ARG_SUFFIX_TOKEN_STRIDE], a->suffix_token_stride,
                      a->suffix_head_stride))
         return attn_fail_fixed(ATTN_BAD_ARGUMENT, "combine: a stride of out, prefix or suffix is "
-                               "not a multiple of 8 elements");
+                                                  "not a multiple of 8 elements");
     return ATTN_OK;
 }
 
@@ -143,10 +140,7 @@ static void set_tensors(const struct attn_combine_args *a, union attn_value *v)
     v[ATTN_ARG_SUFFIX_LSE].ptr = a->suffix_lse;
 }
 
-static int32_t queries(const struct attn_combine_args *a)
-{
-    return a->q_len ? a->q_len : 1;
-}
+static int32_t queries(const struct attn_combine_args *a) { return a->q_len ? a->q_len : 1; }
 
 static int fill(const union attn_desc *desc, const void *args, struct attn_call *call)
 {
@@ -157,8 +151,7 @@ static int fill(const union attn_desc *desc, const void *args, struct attn_call 
         a->partial_rows < 0)
         return attn_fail_fixed(ATTN_BAD_ARGUMENT, "combine: a negative count");
     call->stream = a->stream;
-    call->empty =
-        a->total_q == 0 || (d->partials == ATTN_PARTIALS_CSR && a->reduce_tiles == 0);
+    call->empty = a->total_q == 0 || (d->partials == ATTN_PARTIALS_CSR && a->reduce_tiles == 0);
     if (call->empty)
         return ATTN_OK; /* pointers may be anything */
     int r = check(d, a);
@@ -183,12 +176,16 @@ static int check_tile(const struct attn_combine_args *a, int32_t tile, const int
         return ATTN_OK;
     const int32_t first = tokens[2 * tile], end = tokens[2 * tile + 1];
     if (first < 0 || end < first || end > a->total_q || end - first > queries(a))
-        return attn_fail(ATTN_BAD_DATA, "reduce_final_map[%d] is %d to %d of %d tokens, at most "
-                         "%d in a tile", tile, first, end, a->total_q, queries(a));
+        return attn_fail(ATTN_BAD_DATA,
+                         "reduce_final_map[%d] is %d to %d of %d tokens, at most "
+                         "%d in a tile",
+                         tile, first, end, a->total_q, queries(a));
     for (int32_t i = indptr[tile]; a->partial_rows && i < indptr[tile + 1]; i++) {
         if (map[i] < 0 || map[i] > a->partial_rows - (end - first))
-            return attn_fail(ATTN_BAD_DATA, "reduce_partial_map[%d] is %d, partial_out has %d "
-                             "rows", i, map[i], a->partial_rows);
+            return attn_fail(ATTN_BAD_DATA,
+                             "reduce_partial_map[%d] is %d, partial_out has %d "
+                             "rows",
+                             i, map[i], a->partial_rows);
     }
     return ATTN_OK;
 }
@@ -198,8 +195,11 @@ static int check_tiles(const struct attn_op *op, const struct attn_combine_args 
     const struct attn_device *device = op->device;
     const size_t tiles = (size_t)a->reduce_tiles;
     const struct attn_indptr lists = {
-        .name = "reduce_indptr", .data = a->reduce_indptr, .batch = a->reduce_tiles,
-        .total = INT32_MAX, .longest = INT32_MAX,
+        .name = "reduce_indptr",
+        .data = a->reduce_indptr,
+        .batch = a->reduce_tiles,
+        .total = INT32_MAX,
+        .longest = INT32_MAX,
     };
     void *indptr = NULL, *tokens = NULL, *map = NULL;
     int r = attn_check_indptr(device, &lists, a->stream);
@@ -211,8 +211,7 @@ static int check_tiles(const struct attn_op *op, const struct attn_combine_args 
                            &tokens);
     const size_t parts = indptr ? (size_t)((int32_t *)indptr)[tiles] : 0;
     if (!r && tokens && parts)
-        r = attn_read_back(device, a->reduce_partial_map, parts * sizeof(int32_t), a->stream,
-                           &map);
+        r = attn_read_back(device, a->reduce_partial_map, parts * sizeof(int32_t), a->stream, &map);
     for (int32_t i = 0; !r && map && i < a->reduce_tiles; i++)
         r = check_tile(a, i, indptr, tokens, map);
     free(indptr);
@@ -234,19 +233,40 @@ const struct attn_family attn_family_combine = {
     .make_key = make_key,
     .fill = fill,
     .check_data = check_data,
-    .sets = {
-        ATTN_SETS(OUT), ATTN_SETS(LSE), ATTN_SETS(SINKS), ATTN_SETS(OUT_SCALE),
-        ATTN_SETS(PARTIAL_OUT), ATTN_SETS(PARTIAL_LSE), ATTN_SETS(REDUCE_INDPTR),
-        ATTN_SETS(REDUCE_FINAL_MAP), ATTN_SETS(REDUCE_PARTIAL_MAP), ATTN_SETS(SPLIT_COUNTS),
-        ATTN_SETS(PREFIX), ATTN_SETS(PREFIX_LSE), ATTN_SETS(SUFFIX), ATTN_SETS(SUFFIX_LSE),
-        ATTN_SETS(OUT_TOKEN_STRIDE), ATTN_SETS(OUT_HEAD_STRIDE), ATTN_SETS(LSE_TOKEN_STRIDE),
-        ATTN_SETS(LSE_HEAD_STRIDE), ATTN_SETS(PREFIX_TOKEN_STRIDE),
-        ATTN_SETS(PREFIX_HEAD_STRIDE), ATTN_SETS(SUFFIX_TOKEN_STRIDE),
-        ATTN_SETS(SUFFIX_HEAD_STRIDE), ATTN_SETS(PREFIX_LSE_TOKEN_STRIDE),
-        ATTN_SETS(PREFIX_LSE_HEAD_STRIDE), ATTN_SETS(SUFFIX_LSE_TOKEN_STRIDE),
-        ATTN_SETS(SUFFIX_LSE_HEAD_STRIDE), ATTN_SETS(HEADS), ATTN_SETS(TOTAL_Q),
-        ATTN_SETS(MAX_SEQLEN_Q), ATTN_SETS(REDUCE_TILES), ATTN_SETS(SPLITS),
-    },
+    .sets =
+        {
+            ATTN_SETS(OUT),
+            ATTN_SETS(LSE),
+            ATTN_SETS(SINKS),
+            ATTN_SETS(OUT_SCALE),
+            ATTN_SETS(PARTIAL_OUT),
+            ATTN_SETS(PARTIAL_LSE),
+            ATTN_SETS(REDUCE_INDPTR),
+            ATTN_SETS(REDUCE_FINAL_MAP),
+            ATTN_SETS(REDUCE_PARTIAL_MAP),
+            ATTN_SETS(SPLIT_COUNTS),
+            ATTN_SETS(PREFIX),
+            ATTN_SETS(PREFIX_LSE),
+            ATTN_SETS(SUFFIX),
+            ATTN_SETS(SUFFIX_LSE),
+            ATTN_SETS(OUT_TOKEN_STRIDE),
+            ATTN_SETS(OUT_HEAD_STRIDE),
+            ATTN_SETS(LSE_TOKEN_STRIDE),
+            ATTN_SETS(LSE_HEAD_STRIDE),
+            ATTN_SETS(PREFIX_TOKEN_STRIDE),
+            ATTN_SETS(PREFIX_HEAD_STRIDE),
+            ATTN_SETS(SUFFIX_TOKEN_STRIDE),
+            ATTN_SETS(SUFFIX_HEAD_STRIDE),
+            ATTN_SETS(PREFIX_LSE_TOKEN_STRIDE),
+            ATTN_SETS(PREFIX_LSE_HEAD_STRIDE),
+            ATTN_SETS(SUFFIX_LSE_TOKEN_STRIDE),
+            ATTN_SETS(SUFFIX_LSE_HEAD_STRIDE),
+            ATTN_SETS(HEADS),
+            ATTN_SETS(TOTAL_Q),
+            ATTN_SETS(MAX_SEQLEN_Q),
+            ATTN_SETS(REDUCE_TILES),
+            ATTN_SETS(SPLITS),
+        },
 };
 
 ATTN_PUBLIC int attn_combine_lookup(struct attn_device *device,

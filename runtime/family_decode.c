@@ -15,7 +15,9 @@ enum { WORK_WORDS = 8 };      /* of an item: struct attn_decode_plan */
 static struct attn_cache_heads heads_of(const struct attn_decode_desc *d)
 {
     return (struct attn_cache_heads){
-        .kv_heads = d->kv_heads, .head_dim = d->head_dim, .head_dim_v = d->head_dim_v,
+        .kv_heads = d->kv_heads,
+        .head_dim = d->head_dim,
+        .head_dim_v = d->head_dim_v,
     };
 }
 
@@ -28,8 +30,10 @@ static int check_desc(const struct attn_decode_desc *d)
         return attn_fail(ATTN_BAD_ARGUMENT, "decode: mask %d is none of enum attn_mask",
                          (int)d->mask);
     if ((unsigned)d->page_table > ATTN_PAGES_INDICES)
-        return attn_fail(ATTN_BAD_ARGUMENT, "decode: page_table %d is none of enum "
-                         "attn_page_table", (int)d->page_table);
+        return attn_fail(ATTN_BAD_ARGUMENT,
+                         "decode: page_table %d is none of enum "
+                         "attn_page_table",
+                         (int)d->page_table);
     if (d->head_dim <= 0 || d->head_dim_v <= 0 || d->head_dim > 65536 || d->head_dim_v > 65536)
         return attn_fail(ATTN_BAD_ARGUMENT, "decode: head_dim %d and head_dim_v %d", d->head_dim,
                          d->head_dim_v);
@@ -67,8 +71,8 @@ static void add_q_len(struct attn_key *key, int q_len)
         int q_len;
         const char *text;
     } larger[] = {
-        { 2, "2" }, { 3, "3" }, { 4, "4" }, { 5, "5" }, { 6, "6" }, { 7, "7" }, { 8, "8" },
-        { 16, "16" }, { 32, "32" }, { 64, "64" },
+        {2, "2"}, {3, "3"}, {4, "4"},   {5, "5"},   {6, "6"},
+        {7, "7"}, {8, "8"}, {16, "16"}, {32, "32"}, {64, "64"},
     };
     struct attn_key_field *field = attn_key_add_number(key, "q_len", q_len);
     for (unsigned i = 0, steps = 0; i < sizeof(larger) / sizeof(larger[0]); i++) {
@@ -80,7 +84,7 @@ static void add_q_len(struct attn_key *key, int q_len)
 /* The query of a q_len of 1 is the last one, which sees every key with either mask. */
 static void add_mask(struct attn_key *key, const struct attn_decode_desc *d)
 {
-    static const char *const masks[] = { "none", "causal", "window", "custom" };
+    static const char *const masks[] = {"none", "causal", "window", "custom"};
     struct attn_key_field *mask = attn_key_add(key, "mask", masks[d->mask]);
     if (d->mask != ATTN_MASK_NONE && d->mask != ATTN_MASK_CAUSAL)
         return;
@@ -110,10 +114,7 @@ static void make_key(const union attn_desc *desc, struct attn_key *key)
 
 /* Launch. */
 
-static bool aligned(const void *p)
-{
-    return p && (uintptr_t)p % 16 == 0;
-}
+static bool aligned(const void *p) { return p && (uintptr_t)p % 16 == 0; }
 
 static int check_work_list(const struct attn_decode_args *a)
 {
@@ -127,7 +128,8 @@ static int check_work_list(const struct attn_decode_args *a)
         return attn_fail_fixed(ATTN_BAD_ARGUMENT,
                                "decode: work_info is NULL or not aligned to 16 bytes");
     if (!aligned(a->partial_out) || !a->partial_lse)
-        return attn_fail_fixed(ATTN_BAD_ARGUMENT, "decode: with work_indptr, partial_lse is NULL "
+        return attn_fail_fixed(ATTN_BAD_ARGUMENT,
+                               "decode: with work_indptr, partial_lse is NULL "
                                "or partial_out is NULL or not aligned to 16 bytes");
     return ATTN_OK;
 }
@@ -147,7 +149,7 @@ static int check_features(const struct attn_decode_desc *d, const struct attn_de
                                "decode: a window distance is below -1 (no limit)");
     if (d->mask == ATTN_MASK_CUSTOM && (!a->custom_mask || !a->mask_indptr))
         return attn_fail_fixed(ATTN_BAD_ARGUMENT, "decode: desc.mask is ATTN_MASK_CUSTOM, "
-                               "custom_mask or mask_indptr is NULL");
+                                                  "custom_mask or mask_indptr is NULL");
     if (!isfinite(a->scale))
         return attn_fail_fixed(ATTN_BAD_ARGUMENT, "decode: scale is not finite");
     return ATTN_OK;
@@ -164,8 +166,7 @@ static int check(const struct attn_decode_desc *d, const struct attn_decode_args
         return attn_fail_fixed(ATTN_BAD_ARGUMENT,
                                "decode: q or out is NULL or not aligned to 16 bytes");
     if (a->q_len < 0 || a->q_len > d->q_len)
-        return attn_fail_fixed(ATTN_BAD_ARGUMENT,
-                               "decode: q_len is negative or above desc.q_len");
+        return attn_fail_fixed(ATTN_BAD_ARGUMENT, "decode: q_len is negative or above desc.q_len");
     if (!a->qo_indptr && a->total_q < (int64_t)a->batch * queries(d, a))
         return attn_fail_fixed(ATTN_BAD_ARGUMENT,
                                "decode: total_q is below batch * q_len, and qo_indptr is NULL");
@@ -173,16 +174,13 @@ static int check(const struct attn_decode_desc *d, const struct attn_decode_args
     return r ? r : check_work_list(a);
 }
 
-static int64_t distance(int32_t d)
-{
-    return d < 0 || d > UNLIMITED ? UNLIMITED : d;
-}
+static int64_t distance(int32_t d) { return d < 0 || d > UNLIMITED ? UNLIMITED : d; }
 
 /* The mask of the descriptor, as a kernel with a run-time window sees it. */
 static void set_window(union attn_value *v, enum attn_mask mask, const struct attn_decode_args *a)
 {
     v[ATTN_ARG_WINDOW_LEFT].i64 = mask == ATTN_MASK_WINDOW ? distance(a->window_left) : UNLIMITED;
-    v[ATTN_ARG_WINDOW_RIGHT].i64 = mask == ATTN_MASK_WINDOW ? distance(a->window_right)
+    v[ATTN_ARG_WINDOW_RIGHT].i64 = mask == ATTN_MASK_WINDOW   ? distance(a->window_right)
                                    : mask == ATTN_MASK_CAUSAL ? 0
                                                               : UNLIMITED;
 }
@@ -284,8 +282,8 @@ static int bad_item(int32_t i, int word, int32_t value, const char *what, int32_
     return attn_fail(ATTN_BAD_DATA, "work_info[%d][%d] is %d, %s %d", i, word, value, what, limit);
 }
 
-static int check_item(const struct attn_decode_desc *d, const struct attn_decode_args *a,
-                      int32_t i, const int32_t *w)
+static int check_item(const struct attn_decode_desc *d, const struct attn_decode_args *a, int32_t i,
+                      const int32_t *w)
 {
     const int32_t rows = a->partial_rows ? a->partial_rows : INT32_MAX;
     const int32_t heads = w[7] & 0xffff, heads_end = w[7] >> 16 & 0xffff;
@@ -320,8 +318,11 @@ static int check_items(const struct attn_op *op, const struct attn_decode_args *
 static int check_work(const struct attn_op *op, const struct attn_decode_args *a)
 {
     const struct attn_indptr lists = {
-        .name = "work_indptr", .data = a->work_indptr, .batch = a->work_lists,
-        .total = INT32_MAX, .longest = INT32_MAX,
+        .name = "work_indptr",
+        .data = a->work_indptr,
+        .batch = a->work_lists,
+        .total = INT32_MAX,
+        .longest = INT32_MAX,
     };
     int r = attn_check_indptr(op->device, &lists, a->stream);
     if (r)
@@ -340,7 +341,10 @@ static int check_data(const struct attn_op *op, const void *args)
     const struct attn_decode_desc *d = &op->desc.decode;
     const struct attn_decode_args *a = args;
     const struct attn_indptr q = {
-        .name = "qo_indptr", .data = a->qo_indptr, .batch = a->batch, .total = a->total_q,
+        .name = "qo_indptr",
+        .data = a->qo_indptr,
+        .batch = a->batch,
+        .total = a->total_q,
         .longest = queries(d, a),
     };
     int r = a->qo_indptr ? attn_check_indptr(op->device, &q, a->stream) : ATTN_OK;
@@ -358,17 +362,41 @@ const struct attn_family attn_family_decode = {
     .make_key = make_key,
     .fill = fill,
     .check_data = check_data,
-    .sets = {
-        ATTN_CACHE_SETS, ATTN_PAGES_SETS, ATTN_SETS(Q), ATTN_SETS(OUT), ATTN_SETS(LSE),
-        ATTN_SETS(SINKS), ATTN_SETS(QO_INDPTR), ATTN_SETS(CUSTOM_MASK), ATTN_SETS(MASK_INDPTR),
-        ATTN_SETS(WORK_INDPTR), ATTN_SETS(WORK_INFO), ATTN_SETS(PARTIAL_OUT),
-        ATTN_SETS(PARTIAL_LSE), ATTN_SETS(HOOK_ARG), ATTN_SETS(Q_TOKEN_STRIDE),
-        ATTN_SETS(Q_HEAD_STRIDE), ATTN_SETS(OUT_TOKEN_STRIDE), ATTN_SETS(OUT_HEAD_STRIDE),
-        ATTN_SETS(LSE_TOKEN_STRIDE), ATTN_SETS(LSE_HEAD_STRIDE), ATTN_SETS(HEADS),
-        ATTN_SETS(KV_HEADS), ATTN_SETS(GQA), ATTN_SETS(BATCH), ATTN_SETS(TOTAL_Q),
-        ATTN_SETS(MAX_SEQLEN_Q), ATTN_SETS(WORKGROUPS), ATTN_SETS(SCALE), ATTN_SETS(SCALE_LOG2),
-        ATTN_SETS(SOFT_CAP), ATTN_SETS(WINDOW_LEFT), ATTN_SETS(WINDOW_RIGHT),
-    },
+    .sets =
+        {
+            ATTN_CACHE_SETS,
+            ATTN_PAGES_SETS,
+            ATTN_SETS(Q),
+            ATTN_SETS(OUT),
+            ATTN_SETS(LSE),
+            ATTN_SETS(SINKS),
+            ATTN_SETS(QO_INDPTR),
+            ATTN_SETS(CUSTOM_MASK),
+            ATTN_SETS(MASK_INDPTR),
+            ATTN_SETS(WORK_INDPTR),
+            ATTN_SETS(WORK_INFO),
+            ATTN_SETS(PARTIAL_OUT),
+            ATTN_SETS(PARTIAL_LSE),
+            ATTN_SETS(HOOK_ARG),
+            ATTN_SETS(Q_TOKEN_STRIDE),
+            ATTN_SETS(Q_HEAD_STRIDE),
+            ATTN_SETS(OUT_TOKEN_STRIDE),
+            ATTN_SETS(OUT_HEAD_STRIDE),
+            ATTN_SETS(LSE_TOKEN_STRIDE),
+            ATTN_SETS(LSE_HEAD_STRIDE),
+            ATTN_SETS(HEADS),
+            ATTN_SETS(KV_HEADS),
+            ATTN_SETS(GQA),
+            ATTN_SETS(BATCH),
+            ATTN_SETS(TOTAL_Q),
+            ATTN_SETS(MAX_SEQLEN_Q),
+            ATTN_SETS(WORKGROUPS),
+            ATTN_SETS(SCALE),
+            ATTN_SETS(SCALE_LOG2),
+            ATTN_SETS(SOFT_CAP),
+            ATTN_SETS(WINDOW_LEFT),
+            ATTN_SETS(WINDOW_RIGHT),
+        },
 };
 
 ATTN_PUBLIC int attn_decode_lookup(struct attn_device *device, const struct attn_decode_desc *desc,

@@ -18,8 +18,8 @@ static int normalise(const void *given, union attn_desc *out)
 
 static void make_key(const union attn_desc *desc, struct attn_key *key)
 {
-    static const char *const kinds[] = { "indptr", "kv_indices", "page_table", "last_page_len",
-                                         "draft_slots" };
+    static const char *const kinds[] = {"indptr", "kv_indices", "page_table", "last_page_len",
+                                        "draft_slots"};
     attn_key_add(key, "metadata", kinds[desc->metadata.kind]);
 }
 
@@ -34,7 +34,7 @@ static int check_counts(enum attn_metadata kind, const struct attn_metadata_args
         return attn_fail_fixed(ATTN_BAD_ARGUMENT, "metadata: a negative count");
     if (a->page_size < 1 || a->page_size > PAGE_SIZE_MAX || a->page_size & (a->page_size - 1))
         return attn_fail_fixed(ATTN_BAD_ARGUMENT, "metadata: page_size is not a power of two of "
-                               "at most 65536");
+                                                  "at most 65536");
     if (copies(kind) && a->entries > PAGE_SIZE_MAX * 256)
         return attn_fail_fixed(ATTN_BAD_ARGUMENT, "metadata: entries is above 2^24");
     return ATTN_OK;
@@ -59,7 +59,7 @@ static int check_pointers(enum attn_metadata kind, const struct attn_metadata_ar
         return attn_fail_fixed(ATTN_BAD_ARGUMENT, "metadata: slot_mapping is NULL");
     if (kind == ATTN_METADATA_DRAFT_SLOTS && a->table_of_slots)
         return attn_fail_fixed(ATTN_BAD_ARGUMENT, "metadata: draft slots need page numbers, not "
-                               "table_of_slots");
+                                                  "table_of_slots");
     return ATTN_OK;
 }
 
@@ -95,8 +95,8 @@ static int fill(const union attn_desc *desc, const void *args, struct attn_call 
         return r;
     call->stream = a->stream;
     /* An indptr has an entry even then. */
-    call->empty = (a->batch == 0 && kind != ATTN_METADATA_INDPTR) ||
-                  (a->entries == 0 && copies(kind));
+    call->empty =
+        (a->batch == 0 && kind != ATTN_METADATA_INDPTR) || (a->entries == 0 && copies(kind));
     if (call->empty)
         return ATTN_OK;
     r = check_pointers(kind, a);
@@ -110,7 +110,10 @@ static int check_data(const struct attn_op *op, const void *args)
 {
     const struct attn_metadata_args *a = args;
     const struct attn_indptr indptr = {
-        .name = "kv_indptr", .data = a->kv_indptr, .batch = a->batch, .total = INT32_MAX,
+        .name = "kv_indptr",
+        .data = a->kv_indptr,
+        .batch = a->batch,
+        .total = INT32_MAX,
         .longest = a->entries,
     };
     return op->desc.metadata.kind == ATTN_METADATA_KV_INDICES
@@ -126,14 +129,27 @@ const struct attn_family attn_family_metadata = {
     .make_key = make_key,
     .fill = fill,
     .check_data = check_data,
-    .sets = {
-        ATTN_SETS(KV_LENS), ATTN_SETS(BLOCK_TABLE), ATTN_SETS(BLOCK_TABLE_STRIDE),
-        ATTN_SETS(REQUEST_ROWS), ATTN_SETS(KV_START), ATTN_SETS(KV_INDPTR),
-        ATTN_SETS(KV_INDICES), ATTN_SETS(PAGE_TABLE), ATTN_SETS(PAGE_TABLE_STRIDE),
-        ATTN_SETS(LAST_PAGE_LENS), ATTN_SETS(SLOT_MAPPING), ATTN_SETS(POSITIONS),
-        ATTN_SETS(BATCH), ATTN_SETS(PAGE_SHIFT), ATTN_SETS(ENTRIES), ATTN_SETS(ENTRY_STEP),
-        ATTN_SETS(ENTRY_SHIFT), ATTN_SETS(ADVANCE),
-    },
+    .sets =
+        {
+            ATTN_SETS(KV_LENS),
+            ATTN_SETS(BLOCK_TABLE),
+            ATTN_SETS(BLOCK_TABLE_STRIDE),
+            ATTN_SETS(REQUEST_ROWS),
+            ATTN_SETS(KV_START),
+            ATTN_SETS(KV_INDPTR),
+            ATTN_SETS(KV_INDICES),
+            ATTN_SETS(PAGE_TABLE),
+            ATTN_SETS(PAGE_TABLE_STRIDE),
+            ATTN_SETS(LAST_PAGE_LENS),
+            ATTN_SETS(SLOT_MAPPING),
+            ATTN_SETS(POSITIONS),
+            ATTN_SETS(BATCH),
+            ATTN_SETS(PAGE_SHIFT),
+            ATTN_SETS(ENTRIES),
+            ATTN_SETS(ENTRY_STEP),
+            ATTN_SETS(ENTRY_SHIFT),
+            ATTN_SETS(ADVANCE),
+        },
 };
 
 ATTN_PUBLIC int attn_metadata_lookup(struct attn_device *device,

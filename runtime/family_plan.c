@@ -84,8 +84,11 @@ static int check_data(const struct attn_op *op, const void *args)
 {
     const struct attn_plan_args *a = args;
     const struct attn_indptr q = {
-        .name = "qo_indptr", .data = a->lengths.qo_indptr, .batch = a->shape.batch,
-        .total = INT32_MAX, .longest = a->shape.q_len,
+        .name = "qo_indptr",
+        .data = a->lengths.qo_indptr,
+        .batch = a->shape.batch,
+        .total = INT32_MAX,
+        .longest = a->shape.q_len,
     };
     return a->lengths.qo_indptr ? attn_check_indptr(op->device, &q, a->stream) : ATTN_OK;
 }
@@ -98,14 +101,29 @@ const struct attn_family attn_family_plan = {
     .make_key = make_key,
     .fill = fill,
     .check_data = check_data,
-    .sets = {
-        ATTN_SETS(KV_LENS), ATTN_SETS(QO_INDPTR), ATTN_SETS(KV_INDPTR), ATTN_SETS(WORK_INDPTR),
-        ATTN_SETS(WORK_INFO), ATTN_SETS(REDUCE_INDPTR), ATTN_SETS(REDUCE_FINAL_MAP),
-        ATTN_SETS(REDUCE_PARTIAL_MAP), ATTN_SETS(BATCH), ATTN_SETS(MAX_SEQLEN_Q),
-        ATTN_SETS(KV_HEADS), ATTN_SETS(GQA), ATTN_SETS(WORKGROUPS), ATTN_SETS(PAGE_SHIFT),
-        ATTN_SETS(PARTS), ATTN_SETS(PAIRS_PER_LIST), ATTN_SETS(UNIT_SHIFT),
-        ATTN_SETS(UNIT_OVERHEAD), ATTN_SETS(GRAIN), ATTN_SETS(REACH),
-    },
+    .sets =
+        {
+            ATTN_SETS(KV_LENS),
+            ATTN_SETS(QO_INDPTR),
+            ATTN_SETS(KV_INDPTR),
+            ATTN_SETS(WORK_INDPTR),
+            ATTN_SETS(WORK_INFO),
+            ATTN_SETS(REDUCE_INDPTR),
+            ATTN_SETS(REDUCE_FINAL_MAP),
+            ATTN_SETS(REDUCE_PARTIAL_MAP),
+            ATTN_SETS(BATCH),
+            ATTN_SETS(MAX_SEQLEN_Q),
+            ATTN_SETS(KV_HEADS),
+            ATTN_SETS(GQA),
+            ATTN_SETS(WORKGROUPS),
+            ATTN_SETS(PAGE_SHIFT),
+            ATTN_SETS(PARTS),
+            ATTN_SETS(PAIRS_PER_LIST),
+            ATTN_SETS(UNIT_SHIFT),
+            ATTN_SETS(UNIT_OVERHEAD),
+            ATTN_SETS(GRAIN),
+            ATTN_SETS(REACH),
+        },
 };
 
 ATTN_PUBLIC int attn_plan_lookup(struct attn_device *device, const struct attn_plan_desc *desc,

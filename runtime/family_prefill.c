@@ -14,7 +14,7 @@ enum { UNLIMITED = 1 << 30 }; /* of a window, as kernels see it: a sum of two st
 
 static struct attn_cache_heads heads_of(const struct attn_prefill_desc *d)
 {
-    return (struct attn_cache_heads){ d->kv_heads, d->head_dim, d->head_dim_v };
+    return (struct attn_cache_heads){d->kv_heads, d->head_dim, d->head_dim_v};
 }
 
 static int normalise(const void *given, union attn_desc *out)
@@ -37,7 +37,7 @@ static int normalise(const void *given, union attn_desc *out)
     const struct attn_cache_heads heads = heads_of(&d);
     int r = ATTN_OK;
     if (!d.paged) {
-        d.cache = (struct attn_cache_desc){ .dtype = d.dtype };
+        d.cache = (struct attn_cache_desc){.dtype = d.dtype};
         d.page_table = ATTN_PAGES_BLOCKS;
     } else if ((unsigned)d.page_table > ATTN_PAGES_INDICES) {
         r = attn_fail(ATTN_BAD_ARGUMENT, "prefill: page_table %d is none of enum attn_page_table",
@@ -52,7 +52,7 @@ static int normalise(const void *given, union attn_desc *out)
 static void make_key(const union attn_desc *desc, struct attn_key *key)
 {
     const struct attn_prefill_desc *d = &desc->prefill;
-    static const char *const masks[] = { "none", "causal", "window" };
+    static const char *const masks[] = {"none", "causal", "window"};
     attn_key_add(key, "dtype", d->dtype == ATTN_BF16 ? "bf16" : "fp16");
     struct attn_key_field *gqa = attn_key_add_number(key, "gqa", d->heads / d->kv_heads);
     attn_key_cover(gqa, "any", 1);
@@ -75,10 +75,7 @@ static void make_key(const union attn_desc *desc, struct attn_key *key)
     attn_key_add_flag(key, "soft_cap", d->soft_cap);
 }
 
-static bool aligned(const void *p)
-{
-    return p && (uintptr_t)p % 16 == 0;
-}
+static bool aligned(const void *p) { return p && (uintptr_t)p % 16 == 0; }
 
 /* Sets a tensor's strides, contiguous where 0; both dtypes have 2 bytes, so 8 elements are 16. */
 static bool set_strides(union attn_value *values, unsigned token, int64_t token_stride,
@@ -94,9 +91,9 @@ static bool set_strides(union attn_value *values, unsigned token, int64_t token_
 }
 
 static_assert(ATTN_ARG_Q_HEAD_STRIDE == ATTN_ARG_Q_TOKEN_STRIDE + 1 &&
-              ATTN_ARG_K_HEAD_STRIDE == ATTN_ARG_K_TOKEN_STRIDE + 1 &&
-              ATTN_ARG_V_HEAD_STRIDE == ATTN_ARG_V_TOKEN_STRIDE + 1 &&
-              ATTN_ARG_OUT_HEAD_STRIDE == ATTN_ARG_OUT_TOKEN_STRIDE + 1,
+                  ATTN_ARG_K_HEAD_STRIDE == ATTN_ARG_K_TOKEN_STRIDE + 1 &&
+                  ATTN_ARG_V_HEAD_STRIDE == ATTN_ARG_V_TOKEN_STRIDE + 1 &&
+                  ATTN_ARG_OUT_HEAD_STRIDE == ATTN_ARG_OUT_TOKEN_STRIDE + 1,
               "set_strides() sets both");
 
 static int check(const struct attn_prefill_desc *d, const struct attn_prefill_args *a)
@@ -110,8 +107,7 @@ static int check(const struct attn_prefill_desc *d, const struct attn_prefill_ar
         return attn_fail_fixed(ATTN_BAD_ARGUMENT,
                                "prefill: q, k, v or out is NULL or not aligned to 16 bytes");
     if (!a->cu_seqlens_q || (!d->paged && !a->cu_seqlens_k))
-        return attn_fail_fixed(ATTN_BAD_ARGUMENT,
-                               "prefill: cu_seqlens_q or cu_seqlens_k is NULL");
+        return attn_fail_fixed(ATTN_BAD_ARGUMENT, "prefill: cu_seqlens_q or cu_seqlens_k is NULL");
     if (d->lse && !a->lse)
         return attn_fail_fixed(ATTN_BAD_ARGUMENT, "prefill: desc.lse is set, lse is NULL");
     if (d->sinks && !a->sinks)
@@ -127,17 +123,13 @@ static int check(const struct attn_prefill_desc *d, const struct attn_prefill_ar
     return ATTN_OK;
 }
 
-static int64_t distance(int32_t d)
-{
-    return d < 0 || d > UNLIMITED ? UNLIMITED : d;
-}
+static int64_t distance(int32_t d) { return d < 0 || d > UNLIMITED ? UNLIMITED : d; }
 
 /* The mask of the descriptor, as a kernel with a run-time window sees it. */
-static void set_window(union attn_value *v, enum attn_mask mask,
-                       const struct attn_prefill_args *a)
+static void set_window(union attn_value *v, enum attn_mask mask, const struct attn_prefill_args *a)
 {
     v[ATTN_ARG_WINDOW_LEFT].i64 = mask == ATTN_MASK_WINDOW ? distance(a->window_left) : UNLIMITED;
-    v[ATTN_ARG_WINDOW_RIGHT].i64 = mask == ATTN_MASK_WINDOW ? distance(a->window_right)
+    v[ATTN_ARG_WINDOW_RIGHT].i64 = mask == ATTN_MASK_WINDOW   ? distance(a->window_right)
                                    : mask == ATTN_MASK_CAUSAL ? 0
                                                               : UNLIMITED;
 }
@@ -213,12 +205,18 @@ static int check_data(const struct attn_op *op, const void *args)
 {
     const struct attn_prefill_args *a = args;
     const struct attn_indptr q = {
-        .name = "cu_seqlens_q", .data = a->cu_seqlens_q, .batch = a->batch, .total = a->total_q,
+        .name = "cu_seqlens_q",
+        .data = a->cu_seqlens_q,
+        .batch = a->batch,
+        .total = a->total_q,
         .longest = a->max_seqlen_q,
     };
     const struct attn_indptr k = {
-        .name = "cu_seqlens_k", .data = a->cu_seqlens_k, .batch = a->batch,
-        .total = a->total_k ? a->total_k : INT32_MAX, .longest = a->max_seqlen_k,
+        .name = "cu_seqlens_k",
+        .data = a->cu_seqlens_k,
+        .batch = a->batch,
+        .total = a->total_k ? a->total_k : INT32_MAX,
+        .longest = a->max_seqlen_k,
     };
     const struct attn_prefill_desc *d = &op->desc.prefill;
     int r = attn_check_indptr(op->device, &q, a->stream);
@@ -236,17 +234,36 @@ const struct attn_family attn_family_prefill = {
     .make_key = make_key,
     .fill = fill,
     .check_data = check_data,
-    .sets = {
-        ATTN_CACHE_SETS, ATTN_PAGES_SETS, ATTN_SETS(Q), ATTN_SETS(OUT), ATTN_SETS(LSE),
-        ATTN_SETS(SINKS),
-        ATTN_SETS(CU_SEQLENS_Q), ATTN_SETS(CU_SEQLENS_K), ATTN_SETS(HOOK_ARG),
-        ATTN_SETS(Q_TOKEN_STRIDE), ATTN_SETS(Q_HEAD_STRIDE),
-        ATTN_SETS(OUT_TOKEN_STRIDE), ATTN_SETS(OUT_HEAD_STRIDE), ATTN_SETS(LSE_TOKEN_STRIDE),
-        ATTN_SETS(LSE_HEAD_STRIDE), ATTN_SETS(HEADS), ATTN_SETS(KV_HEADS), ATTN_SETS(GQA),
-        ATTN_SETS(BATCH), ATTN_SETS(TOTAL_Q), ATTN_SETS(MAX_SEQLEN_Q), ATTN_SETS(MAX_SEQLEN_K),
-        ATTN_SETS(SCALE), ATTN_SETS(SCALE_LOG2), ATTN_SETS(SOFT_CAP), ATTN_SETS(WINDOW_LEFT),
-        ATTN_SETS(WINDOW_RIGHT),
-    },
+    .sets =
+        {
+            ATTN_CACHE_SETS,
+            ATTN_PAGES_SETS,
+            ATTN_SETS(Q),
+            ATTN_SETS(OUT),
+            ATTN_SETS(LSE),
+            ATTN_SETS(SINKS),
+            ATTN_SETS(CU_SEQLENS_Q),
+            ATTN_SETS(CU_SEQLENS_K),
+            ATTN_SETS(HOOK_ARG),
+            ATTN_SETS(Q_TOKEN_STRIDE),
+            ATTN_SETS(Q_HEAD_STRIDE),
+            ATTN_SETS(OUT_TOKEN_STRIDE),
+            ATTN_SETS(OUT_HEAD_STRIDE),
+            ATTN_SETS(LSE_TOKEN_STRIDE),
+            ATTN_SETS(LSE_HEAD_STRIDE),
+            ATTN_SETS(HEADS),
+            ATTN_SETS(KV_HEADS),
+            ATTN_SETS(GQA),
+            ATTN_SETS(BATCH),
+            ATTN_SETS(TOTAL_Q),
+            ATTN_SETS(MAX_SEQLEN_Q),
+            ATTN_SETS(MAX_SEQLEN_K),
+            ATTN_SETS(SCALE),
+            ATTN_SETS(SCALE_LOG2),
+            ATTN_SETS(SOFT_CAP),
+            ATTN_SETS(WINDOW_LEFT),
+            ATTN_SETS(WINDOW_RIGHT),
+        },
 };
 
 ATTN_PUBLIC int attn_prefill_lookup(struct attn_device *device,

@@ -11,10 +11,10 @@
 #define OP "rope_qk_norm_cache"
 
 enum {
-    WORKGROUPS = 256,  /* keep the memory of every GPU busy; each goes on over its run of tokens */
-    WAVES = 8,         /* of a workgroup */
-    HEADS_LEAST = 8,   /* of a token that are worth a wave of their own */
-    TOKENS_SHARE = 32  /* that make what a workgroup reads for each head once a small part */
+    WORKGROUPS = 256, /* keep the memory of every GPU busy; each goes on over its run of tokens */
+    WAVES = 8,        /* of a workgroup */
+    HEADS_LEAST = 8,  /* of a token that are worth a wave of their own */
+    TOKENS_SHARE = 32 /* that make what a workgroup reads for each head once a small part */
 };
 
 /* A kernel reaches the heads of a token by 32-bit byte offsets. */
@@ -23,7 +23,9 @@ enum {
 static struct attn_cache_heads heads_of(const struct attn_rope_qk_norm_cache_desc *d)
 {
     return (struct attn_cache_heads){
-        .kv_heads = d->kv_heads, .head_dim = d->head_dim, .head_dim_v = d->head_dim,
+        .kv_heads = d->kv_heads,
+        .head_dim = d->head_dim,
+        .head_dim_v = d->head_dim,
     };
 }
 
@@ -33,8 +35,7 @@ static int check_desc(const struct attn_rope_qk_norm_cache_desc *d)
         return attn_fail(ATTN_BAD_ARGUMENT, OP ": dtype %d is neither ATTN_BF16 nor ATTN_FP16",
                          (int)d->dtype);
     if ((unsigned)d->rope > ATTN_ROPE_GPTJ)
-        return attn_fail(ATTN_BAD_ARGUMENT, OP ": rope %d is none of enum attn_rope",
-                         (int)d->rope);
+        return attn_fail(ATTN_BAD_ARGUMENT, OP ": rope %d is none of enum attn_rope", (int)d->rope);
     if ((unsigned)d->mrope > ATTN_MROPE_INTERLEAVED)
         return attn_fail(ATTN_BAD_ARGUMENT, OP ": mrope %d is none of enum attn_mrope",
                          (int)d->mrope);
@@ -44,16 +45,16 @@ static int check_desc(const struct attn_rope_qk_norm_cache_desc *d)
         return attn_fail(ATTN_BAD_ARGUMENT, OP ": q_out_dtype %d is neither dtype nor ATTN_FP8",
                          (int)d->q_out_dtype);
     if ((unsigned)d->norm > ATTN_NORM_FULL)
-        return attn_fail(ATTN_BAD_ARGUMENT, OP ": norm %d is none of enum attn_norm",
-                         (int)d->norm);
+        return attn_fail(ATTN_BAD_ARGUMENT, OP ": norm %d is none of enum attn_norm", (int)d->norm);
     if (d->head_dim <= 0 || d->head_dim > 65536)
         return attn_fail(ATTN_BAD_ARGUMENT, OP ": head_dim %d", d->head_dim);
     if (d->rotary_dim < 0 || d->rotary_dim > d->head_dim || d->rotary_dim % 2)
-        return attn_fail(ATTN_BAD_ARGUMENT, OP ": rotary_dim %d is odd, negative or more than "
-                         "head_dim %d", d->rotary_dim, d->head_dim);
+        return attn_fail(ATTN_BAD_ARGUMENT,
+                         OP ": rotary_dim %d is odd, negative or more than "
+                            "head_dim %d",
+                         d->rotary_dim, d->head_dim);
     if (d->heads <= 0 || d->kv_heads <= 0)
-        return attn_fail(ATTN_BAD_ARGUMENT, OP ": %d heads and %d kv_heads", d->heads,
-                         d->kv_heads);
+        return attn_fail(ATTN_BAD_ARGUMENT, OP ": %d heads and %d kv_heads", d->heads, d->kv_heads);
     return ATTN_OK;
 }
 
@@ -78,9 +79,9 @@ static int normalise(const void *given, union attn_desc *out)
 static void make_key(const union attn_desc *desc, struct attn_key *key)
 {
     const struct attn_rope_qk_norm_cache_desc *d = &desc->rope;
-    static const char *const ropes[] = { "none", "neox", "gptj" };
-    static const char *const norms[] = { "none", "rms", "gemma_rms", "full" };
-    static const char *const mropes[] = { "none", "sections", "interleaved" };
+    static const char *const ropes[] = {"none", "neox", "gptj"};
+    static const char *const norms[] = {"none", "rms", "gemma_rms", "full"};
+    static const char *const mropes[] = {"none", "sections", "interleaved"};
     attn_key_add_flag(key, "bias", d->bias);
     attn_key_add(key, "cos_sin", d->cos_sin_short ? "same" : "f32");
     attn_key_add(key, "dtype", attn_dtype_name(d->dtype));
@@ -103,7 +104,7 @@ struct tensor {
     int64_t token_stride, head_stride;
     enum attn_arg arg, stride; /* `stride`: of tokens; that of heads follows */
     int32_t heads;
-    int32_t dim;               /* elements from a head to the next where they are contiguous */
+    int32_t dim; /* elements from a head to the next where they are contiguous */
 };
 
 #define STRIDES_FOLLOW(ID) \
@@ -128,7 +129,7 @@ static int set_tensor(const struct tensor *t, int32_t head_dim, union attn_value
                                OP ": a tensor or a stride is not a multiple of 16 bytes");
     if (head < head_dim || head > TOKEN_BYTES_MAX / 2 / t->heads)
         return attn_fail_fixed(ATTN_BAD_ARGUMENT, OP ": a head stride is below head_dim, or the "
-                               "heads of a token do not lie within 2 GiB");
+                                                     "heads of a token do not lie within 2 GiB");
     v[t->arg].ptr = t->address;
     v[t->stride].i64 = token;
     v[t->stride + 1].i64 = head;
@@ -154,14 +155,14 @@ static int set_tensors(const struct attn_rope_qk_norm_cache_desc *d,
 {
     const int32_t dim = d->head_dim;
     struct tensor t[7] = {
-        { a->q, a->q_token_stride, a->q_head_stride, ATTN_ARG_Q, ATTN_ARG_Q_TOKEN_STRIDE, d->heads,
-          d->gate ? 2 * dim : dim },
-        { a->k, a->k_token_stride, a->k_head_stride, ATTN_ARG_K_IN, ATTN_ARG_K_IN_TOKEN_STRIDE,
-          d->kv_heads, dim },
-        { a->v, a->v_token_stride, a->v_head_stride, ATTN_ARG_V_IN,
-          ATTN_ARG_V_IN_TOKEN_STRIDE, d->kv_heads, dim },
-        [6] = { a->gate, a->gate_token_stride, a->gate_head_stride, ATTN_ARG_GATE,
-                ATTN_ARG_GATE_TOKEN_STRIDE, d->heads, dim },
+        {a->q, a->q_token_stride, a->q_head_stride, ATTN_ARG_Q, ATTN_ARG_Q_TOKEN_STRIDE, d->heads,
+         d->gate ? 2 * dim : dim},
+        {a->k, a->k_token_stride, a->k_head_stride, ATTN_ARG_K_IN, ATTN_ARG_K_IN_TOKEN_STRIDE,
+         d->kv_heads, dim},
+        {a->v, a->v_token_stride, a->v_head_stride, ATTN_ARG_V_IN, ATTN_ARG_V_IN_TOKEN_STRIDE,
+         d->kv_heads, dim},
+        [6] = {a->gate, a->gate_token_stride, a->gate_head_stride, ATTN_ARG_GATE,
+               ATTN_ARG_GATE_TOKEN_STRIDE, d->heads, dim},
     };
     t[3] = output(&t[0], a->q_out, a->q_out_token_stride, a->q_out_head_stride, dim);
     t[3].arg = ATTN_ARG_OUT;
@@ -180,10 +181,7 @@ static int set_tensors(const struct attn_rope_qk_norm_cache_desc *d,
     return ATTN_OK;
 }
 
-static bool missing(const void *p)
-{
-    return !p || (uintptr_t)p % 16;
-}
+static bool missing(const void *p) { return !p || (uintptr_t)p % 16; }
 
 static int check_norm(const struct attn_rope_qk_norm_cache_desc *d,
                       const struct attn_rope_qk_norm_cache_args *a)
@@ -192,17 +190,17 @@ static int check_norm(const struct attn_rope_qk_norm_cache_desc *d,
         return ATTN_OK;
     if (missing(a->q_weight) || missing(a->k_weight))
         return attn_fail_fixed(ATTN_BAD_ARGUMENT, OP ": desc.norm is set, q_weight or k_weight is "
-                               "NULL or not aligned to 16 bytes");
+                                                     "NULL or not aligned to 16 bytes");
     if (!(a->eps >= 0) || !isfinite(a->eps))
         return attn_fail_fixed(ATTN_BAD_ARGUMENT, OP ": eps is negative or not finite");
     if (d->norm != ATTN_NORM_FULL)
         return ATTN_OK;
     if (!a->q_squares || !a->k_squares)
         return attn_fail_fixed(ATTN_BAD_ARGUMENT, OP ": desc.norm is ATTN_NORM_FULL, q_squares or "
-                               "k_squares is NULL");
+                                                     "k_squares is NULL");
     if (a->q_count <= 0 || a->k_count <= 0)
         return attn_fail_fixed(ATTN_BAD_ARGUMENT, OP ": desc.norm is ATTN_NORM_FULL, q_count or "
-                               "k_count is not positive");
+                                                     "k_count is not positive");
     return ATTN_OK;
 }
 
@@ -214,7 +212,7 @@ static int check_sections(const struct attn_rope_qk_norm_cache_desc *d,
     const int32_t *s = a->sections;
     if (s[0] < 0 || s[1] < 0 || s[2] < 0 || (int64_t)s[0] + s[1] + s[2] != d->rotary_dim / 2)
         return attn_fail_fixed(ATTN_BAD_ARGUMENT, OP ": desc.mrope is set, sections do not add up "
-                               "to rotary_dim / 2");
+                                                     "to rotary_dim / 2");
     if (a->positions_stride && a->positions_stride < a->tokens)
         return attn_fail_fixed(ATTN_BAD_ARGUMENT, OP ": positions_stride is below tokens");
     return ATTN_OK;
@@ -231,13 +229,13 @@ static int check(const struct attn_rope_qk_norm_cache_desc *d,
         return attn_fail_fixed(ATTN_BAD_ARGUMENT, OP ": slot_mapping is set, v is NULL");
     if (d->bias && (missing(a->q_bias) || missing(a->k_bias) || missing(a->v_bias)))
         return attn_fail_fixed(ATTN_BAD_ARGUMENT, OP ": desc.bias is set, a bias is NULL or not "
-                               "aligned to 16 bytes");
+                                                     "aligned to 16 bytes");
     if (d->rope != ATTN_ROPE_NONE && (!a->positions || missing(a->cos_sin)))
         return attn_fail_fixed(ATTN_BAD_ARGUMENT, OP ": desc.rope is set, positions is NULL, or "
-                               "cos_sin is NULL or not aligned to 16 bytes");
+                                                     "cos_sin is NULL or not aligned to 16 bytes");
     if (d->q_out_dtype == ATTN_FP8 && (!a->q_out || !a->q_out_scale))
         return attn_fail_fixed(ATTN_BAD_ARGUMENT, OP ": desc.q_out_dtype is ATTN_FP8, q_out or "
-                               "q_out_scale is NULL");
+                                                     "q_out_scale is NULL");
     int r = check_sections(d, a);
     return r ? r : check_norm(d, a);
 }
@@ -307,10 +305,20 @@ static void set_numbers(const struct attn_rope_qk_norm_cache_desc *d,
 static int set_no_cache(union attn_value *v)
 {
     static const enum attn_arg args[] = {
-        ATTN_ARG_K, ATTN_ARG_V, ATTN_ARG_K_SCALE, ATTN_ARG_V_SCALE, ATTN_ARG_K_PAGE_STRIDE,
-        ATTN_ARG_K_TOKEN_STRIDE, ATTN_ARG_K_HEAD_STRIDE, ATTN_ARG_V_PAGE_STRIDE,
-        ATTN_ARG_V_TOKEN_STRIDE, ATTN_ARG_V_HEAD_STRIDE, ATTN_ARG_SCALE_PAGE_STRIDE,
-        ATTN_ARG_SCALE_HEAD_STRIDE, ATTN_ARG_PAGE_SIZE, ATTN_ARG_PAGE_SHIFT,
+        ATTN_ARG_K,
+        ATTN_ARG_V,
+        ATTN_ARG_K_SCALE,
+        ATTN_ARG_V_SCALE,
+        ATTN_ARG_K_PAGE_STRIDE,
+        ATTN_ARG_K_TOKEN_STRIDE,
+        ATTN_ARG_K_HEAD_STRIDE,
+        ATTN_ARG_V_PAGE_STRIDE,
+        ATTN_ARG_V_TOKEN_STRIDE,
+        ATTN_ARG_V_HEAD_STRIDE,
+        ATTN_ARG_SCALE_PAGE_STRIDE,
+        ATTN_ARG_SCALE_HEAD_STRIDE,
+        ATTN_ARG_PAGE_SIZE,
+        ATTN_ARG_PAGE_SHIFT,
     };
     for (size_t i = 0; i < sizeof(args) / sizeof(args[0]); i++)
         v[args[i]].i64 = 0;
@@ -345,8 +353,8 @@ static int check_positions(const struct attn_op *op, const struct attn_rope_qk_n
                            const int64_t *positions)
 {
     void *copy;
-    int r = attn_read_back(op->device, positions, (size_t)a->tokens * sizeof(*positions),
-                           a->stream, &copy);
+    int r = attn_read_back(op->device, positions, (size_t)a->tokens * sizeof(*positions), a->stream,
+                           &copy);
     const int64_t *position = copy;
     for (int32_t i = 0; !r && copy && i < a->tokens; i++) {
         if (position[i] >= a->max_position || position[i] < 0)
@@ -380,23 +388,55 @@ const struct attn_family attn_family_rope_qk_norm_cache = {
     .make_key = make_key,
     .fill = fill,
     .check_data = check_data,
-    .sets = {
-        ATTN_CACHE_SETS, ATTN_SETS(Q), ATTN_SETS(K_IN), ATTN_SETS(V_IN), ATTN_SETS(OUT),
-        ATTN_SETS(K_OUT), ATTN_SETS(V_OUT), ATTN_SETS(GATE), ATTN_SETS(SLOT_MAPPING),
-        ATTN_SETS(POSITIONS), ATTN_SETS(COS_SIN), ATTN_SETS(Q_WEIGHT), ATTN_SETS(K_WEIGHT),
-        ATTN_SETS(Q_BIAS), ATTN_SETS(K_BIAS), ATTN_SETS(V_BIAS), ATTN_SETS(Q_SQUARES),
-        ATTN_SETS(K_SQUARES), ATTN_SETS(Q_TOKEN_STRIDE), ATTN_SETS(Q_HEAD_STRIDE),
-        ATTN_SETS(K_IN_TOKEN_STRIDE), ATTN_SETS(K_IN_HEAD_STRIDE), ATTN_SETS(V_IN_TOKEN_STRIDE),
-        ATTN_SETS(V_IN_HEAD_STRIDE), ATTN_SETS(OUT_TOKEN_STRIDE), ATTN_SETS(OUT_HEAD_STRIDE),
-        ATTN_SETS(K_OUT_TOKEN_STRIDE), ATTN_SETS(K_OUT_HEAD_STRIDE),
-        ATTN_SETS(V_OUT_TOKEN_STRIDE), ATTN_SETS(V_OUT_HEAD_STRIDE),
-        ATTN_SETS(GATE_TOKEN_STRIDE), ATTN_SETS(GATE_HEAD_STRIDE), ATTN_SETS(Q_SQUARES_SHARE),
-        ATTN_SETS(K_SQUARES_SHARE), ATTN_SETS(EPS), ATTN_SETS(HEADS), ATTN_SETS(KV_HEADS),
-        ATTN_SETS(TOKENS), ATTN_SETS(HEAD_PART_SHIFT), ATTN_SETS(OUT_SCALE),
-        ATTN_SETS(RUN_TOKENS), ATTN_SETS(TOKEN_RUNS),
-        ATTN_SETS(POSITIONS_STRIDE), ATTN_SETS(SECTION_T), ATTN_SETS(SECTION_H),
-        ATTN_SETS(SECTION_W),
-    },
+    .sets =
+        {
+            ATTN_CACHE_SETS,
+            ATTN_SETS(Q),
+            ATTN_SETS(K_IN),
+            ATTN_SETS(V_IN),
+            ATTN_SETS(OUT),
+            ATTN_SETS(K_OUT),
+            ATTN_SETS(V_OUT),
+            ATTN_SETS(GATE),
+            ATTN_SETS(SLOT_MAPPING),
+            ATTN_SETS(POSITIONS),
+            ATTN_SETS(COS_SIN),
+            ATTN_SETS(Q_WEIGHT),
+            ATTN_SETS(K_WEIGHT),
+            ATTN_SETS(Q_BIAS),
+            ATTN_SETS(K_BIAS),
+            ATTN_SETS(V_BIAS),
+            ATTN_SETS(Q_SQUARES),
+            ATTN_SETS(K_SQUARES),
+            ATTN_SETS(Q_TOKEN_STRIDE),
+            ATTN_SETS(Q_HEAD_STRIDE),
+            ATTN_SETS(K_IN_TOKEN_STRIDE),
+            ATTN_SETS(K_IN_HEAD_STRIDE),
+            ATTN_SETS(V_IN_TOKEN_STRIDE),
+            ATTN_SETS(V_IN_HEAD_STRIDE),
+            ATTN_SETS(OUT_TOKEN_STRIDE),
+            ATTN_SETS(OUT_HEAD_STRIDE),
+            ATTN_SETS(K_OUT_TOKEN_STRIDE),
+            ATTN_SETS(K_OUT_HEAD_STRIDE),
+            ATTN_SETS(V_OUT_TOKEN_STRIDE),
+            ATTN_SETS(V_OUT_HEAD_STRIDE),
+            ATTN_SETS(GATE_TOKEN_STRIDE),
+            ATTN_SETS(GATE_HEAD_STRIDE),
+            ATTN_SETS(Q_SQUARES_SHARE),
+            ATTN_SETS(K_SQUARES_SHARE),
+            ATTN_SETS(EPS),
+            ATTN_SETS(HEADS),
+            ATTN_SETS(KV_HEADS),
+            ATTN_SETS(TOKENS),
+            ATTN_SETS(HEAD_PART_SHIFT),
+            ATTN_SETS(OUT_SCALE),
+            ATTN_SETS(RUN_TOKENS),
+            ATTN_SETS(TOKEN_RUNS),
+            ATTN_SETS(POSITIONS_STRIDE),
+            ATTN_SETS(SECTION_T),
+            ATTN_SETS(SECTION_H),
+            ATTN_SETS(SECTION_W),
+        },
 };
 
 ATTN_PUBLIC int attn_rope_qk_norm_cache_lookup(struct attn_device *device,

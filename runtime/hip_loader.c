@@ -10,7 +10,10 @@
 
 /* Newest first. */
 static const char *const names[] = {
-    "libamdhip64.so.7", "libamdhip64.so.6", "libamdhip64.so.5", "libamdhip64.so",
+    "libamdhip64.so.7",
+    "libamdhip64.so.6",
+    "libamdhip64.so.5",
+    "libamdhip64.so",
 };
 
 /* An engine brings its own HIP: a second one in the process would not know its streams. */
@@ -35,9 +38,9 @@ static int resolve(struct attn_hip *hip)
         const char *name;
         void *slot;
     } functions[] = {
-#define HIP(needed, name, parameters) { needed, #name, &hip->name },
+#define HIP(needed, name, parameters) {needed, #name, &hip->name},
 #include "runtime/hip_functions.def"
-        { true, "hipGetErrorName", &hip->hipGetErrorName },
+        {true, "hipGetErrorName", &hip->hipGetErrorName},
     };
     for (size_t i = 0; i < sizeof(functions) / sizeof(functions[0]); i++) {
         void *address = dlsym(hip->library, functions[i].name);
@@ -79,20 +82,16 @@ void attn_hip_unload(struct attn_hip *hip)
 static int status_of(int error)
 {
     switch (error) {
-    case 2: /* hipErrorOutOfMemory */
-        return ATTN_NO_DEVICE_MEMORY;
+    case 2: /* hipErrorOutOfMemory */ return ATTN_NO_DEVICE_MEMORY;
     case 100: /* hipErrorNoDevice */
-    case 101: /* hipErrorInvalidDevice */
-        return ATTN_NO_DEVICE;
+    case 101: /* hipErrorInvalidDevice */ return ATTN_NO_DEVICE;
     case 214: /* hipErrorECCNotCorrectable */
     case 700: /* hipErrorIllegalAddress */
     case 702: /* hipErrorLaunchTimeOut */
     case 709: /* hipErrorContextIsDestroyed */
     case 710: /* hipErrorAssert */
-    case 719: /* hipErrorLaunchFailure */
-        return ATTN_DEVICE_LOST;
-    default:
-        return ATTN_HIP_FAILED;
+    case 719: /* hipErrorLaunchFailure */ return ATTN_DEVICE_LOST;
+    default: return ATTN_HIP_FAILED;
     }
 }
 

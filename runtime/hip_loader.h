@@ -19,7 +19,7 @@ enum { HIP_MEMCPY_DEVICE_TO_HOST = 2 };
 struct attn_hip {
     void *library;
     char path[4096]; /* the name under which it was found */
-#define HIP(needed, name, parameters) int (*name) parameters;
+#define HIP(needed, name, parameters) int(*name) parameters;
 #include "runtime/hip_functions.def"
     const char *(*hipGetErrorName)(int error);
 };

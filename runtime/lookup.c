@@ -173,8 +173,8 @@ static int consider(const struct search *s, const struct attn_pack *pack, uint32
     bool here = !strcmp(record.target, s->device->target);
     char text[sizeof(best->text)] = "";
     unsigned mismatches = count_mismatches(s, pack, &record, text, sizeof(text));
-    if (best->name[0] && (here < best->here ||
-                          (here == best->here && mismatches >= best->mismatches)))
+    if (best->name[0] &&
+        (here < best->here || (here == best->here && mismatches >= best->mismatches)))
         return ATTN_OK;
     best->mismatches = mismatches;
     best->here = here;
@@ -209,16 +209,17 @@ static int explain_absence(const struct search *s)
     if (!best.here)
         return attn_fail(ATTN_NO_KERNEL,
                          "the pack has no %s kernel for %s, which this GPU is; the nearest, %s, is "
-                         "for %s", s->op, s->device->target, best.name, best.target);
+                         "for %s",
+                         s->op, s->device->target, best.name, best.target);
     return attn_fail(ATTN_NO_KERNEL, "no %s kernel for this on %s; the nearest, %s, has %s", s->op,
                      s->device->target, best.name,
                      best.mismatches ? best.text : "the same fields and others besides");
 }
 
-int attn_find_kernels(const struct attn_device *device, const char *op,
-                      const struct attn_key *key, struct attn_matches *matches)
+int attn_find_kernels(const struct attn_device *device, const char *op, const struct attn_key *key,
+                      struct attn_matches *matches)
 {
-    struct search s = { .device = device, .op = op, .key = key, .matches = matches };
+    struct search s = {.device = device, .op = op, .key = key, .matches = matches};
     s.base = attn_pack_hash_pair("op", op) + attn_pack_hash_pair("target", device->target);
     unsigned highest = 0;
     for (unsigned i = 0; i < key->count; i++) {

@@ -18,8 +18,8 @@ struct attn_matches {
 };
 
 /* ATTN_NO_KERNEL says which fields had no match, and what the nearest kernel is. */
-int attn_find_kernels(const struct attn_device *device, const char *op,
-                      const struct attn_key *key, struct attn_matches *matches);
+int attn_find_kernels(const struct attn_device *device, const char *op, const struct attn_key *key,
+                      struct attn_matches *matches);
 
 /* "exact", or which fields are covered by a more general kernel. */
 void attn_explain(const struct attn_key *key, const struct attn_matches *matches, char *why,

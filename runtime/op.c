@@ -21,7 +21,7 @@ static const struct {
 #define I64 ATTN_KIND_I64
 #define I32 ATTN_KIND_I32
 #define F32 ATTN_KIND_F32
-#define ARG(ID, name_, kind_, help) [ATTN_ARG_##ID] = { name_, kind_ },
+#define ARG(ID, name_, kind_, help) [ATTN_ARG_##ID] = {name_, kind_},
 #include "runtime/args.def"
 #undef PTR
 #undef I64
@@ -55,8 +55,10 @@ static int resolve(const struct attn_family *family, const struct attn_pack_reco
     while (i < ATTN_ARG_COUNT && (!family->sets[i] || strcmp(args[i].name, name)))
         i++;
     if (i == ATTN_ARG_COUNT)
-        return attn_fail(ATTN_BAD_PACK, "pack kernels: %s takes \"%s\", which this library does "
-                         "not give to %s kernels", record->name, name, family->op);
+        return attn_fail(ATTN_BAD_PACK,
+                         "pack kernels: %s takes \"%s\", which this library does "
+                         "not give to %s kernels",
+                         record->name, name, family->op);
     if (kind >= 0 ? args[i].kind != (enum attn_arg_kind)kind : args[i].kind == ATTN_KIND_F32)
         return attn_fail(ATTN_BAD_PACK, "pack kernels: %s takes \"%s\" as another type",
                          record->name, name);
@@ -78,7 +80,7 @@ static int translate_kernargs(const struct attn_family *family, const struct att
         if (*count == ATTN_ARG_COUNT)
             return attn_fail(ATTN_BAD_PACK, "pack kernels: %s takes a value several times",
                              record->name);
-        slots[(*count)++] = (struct attn_slot){ (uint16_t)value, a->offset };
+        slots[(*count)++] = (struct attn_slot){(uint16_t)value, a->offset};
     }
     return ATTN_OK;
 }
@@ -91,7 +93,7 @@ static int translate_grid(const struct attn_family *family, const struct attn_pa
         kernel->factor_count[d] = record->k->factor_count[d];
         for (uint32_t i = 0; i < kernel->factor_count[d]; i++, f++) {
             struct attn_factor *out = &kernel->factors[d][i];
-            *out = (struct attn_factor){ ATTN_ARG_COUNT, f->number };
+            *out = (struct attn_factor){ATTN_ARG_COUNT, f->number};
             const char *name = attn_pack_text(pack, f->arg);
             int r = *name ? resolve(family, record, name, -1, &out->value) : ATTN_OK;
             if (r)
@@ -108,7 +110,7 @@ static int translate_conditions(const struct attn_family *family, const struct a
     for (uint32_t i = 0; i < kernel->condition_count; i++) {
         const struct attn_pack_when *w = &record->whens[i];
         struct attn_condition *out = &kernel->conditions[i];
-        *out = (struct attn_condition){ .min = w->min, .max = w->max };
+        *out = (struct attn_condition){.min = w->min, .max = w->max};
         int r = resolve(family, record, attn_pack_text(pack, w->arg), -1, &out->value);
         if (r)
             return r;
@@ -322,7 +324,7 @@ static int check_size(const struct attn_op *op, const void *given)
 {
     if (*(const size_t *)given != op->family->args_size)
         return attn_fail_fixed(ATTN_BAD_ARGUMENT, "launch: args.size is not what this library "
-                               "knows");
+                                                  "knows");
     return ATTN_OK;
 }
 

@@ -21,7 +21,7 @@
 #include "runtime/error.h"
 
 #if __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
-#error "packs are little-endian"
+#    error "packs are little-endian"
 #endif
 
 static const char *const section_names[ATTN_PACK_SECTIONS] = {
@@ -252,8 +252,8 @@ ATTN_PUBLIC int attn_pack_open(const char *path, struct attn_pack **out)
         close(fd);
         return attn_fail_fixed(ATTN_NO_MEMORY, "opening a pack: out of memory");
     }
-    int r = S_ISREG(st.st_mode) ? read_front(pack)
-                                : attn_fail(ATTN_IO, "%s: not a regular file", path);
+    int r =
+        S_ISREG(st.st_mode) ? read_front(pack) : attn_fail(ATTN_IO, "%s: not a regular file", path);
     return give(pack, r, out);
 }
 
@@ -334,8 +334,8 @@ static int check_row(const struct attn_pack *pack, uint32_t row)
     int r = attn_pack_view(pack, pack->rows[row].kernel, &record);
     if (r)
         return r;
-    uint64_t hash = attn_pack_hash_pair("op", record.op) +
-                    attn_pack_hash_pair("target", record.target);
+    uint64_t hash =
+        attn_pack_hash_pair("op", record.op) + attn_pack_hash_pair("target", record.target);
     for (uint32_t i = 0; i < record.k->pair_count; i++)
         hash += attn_pack_hash_pair(attn_pack_text(pack, record.pairs[i].field),
                                     attn_pack_text(pack, record.pairs[i].value));

@@ -16,8 +16,8 @@ struct attn_pack {
     int fd;               /* of a file; else -1 */
     bool mapped;          /* `bytes` are attn_pack_map()'s */
     size_t size;
-    atomic_uint refs;     /* the caller and each device */
-    uint8_t *copy;        /* of a file: header, strings and index */
+    atomic_uint refs; /* the caller and each device */
+    uint8_t *copy;    /* of a file: header, strings and index */
     uint32_t kernel_count;
     /* Inside `bytes` or `copy`, checked when the pack was opened. */
     const struct attn_pack_section *sections;

@@ -141,11 +141,11 @@ struct attn_pack_kernel {
     uint32_t lds_static;  /* bytes */
     uint32_t lds_dynamic; /* bytes, asked for at launch */
     uint16_t vgprs, agprs, sgprs;
-    uint16_t spills;      /* VGPRs and SGPRs */
-    uint32_t scratch;     /* bytes per work item */
-    uint16_t occupancy;   /* waves per SIMD */
-    uint16_t mfma_duty;   /* of the hot loop, in 0.1 %; 0xffff: not known */
-    uint32_t code_bytes;  /* machine code of the kernel, without the rest of its code object */
+    uint16_t spills;     /* VGPRs and SGPRs */
+    uint32_t scratch;    /* bytes per work item */
+    uint16_t occupancy;  /* waves per SIMD */
+    uint16_t mfma_duty;  /* of the hot loop, in 0.1 %; 0xffff: not known */
+    uint32_t code_bytes; /* machine code of the kernel, without the rest of its code object */
     uint32_t zero;
     uint64_t code_offset; /* from the start of the code section, a multiple of 4096 */
     uint64_t code_size;
@@ -161,10 +161,12 @@ static_assert(sizeof(struct attn_pack_factor) == 8, "part of the format");
 static_assert(sizeof(struct attn_pack_when) == 24, "part of the format");
 static_assert(sizeof(struct attn_pack_kernel) == 120, "part of the format");
 static_assert(sizeof(struct attn_pack_kernel) +
-              ATTN_PACK_PAIRS_MAX * sizeof(struct attn_pack_pair) +
-              ATTN_PACK_KERNARGS_MAX * sizeof(struct attn_pack_kernarg) +
-              3 * ATTN_PACK_FACTORS_MAX * sizeof(struct attn_pack_factor) +
-              ATTN_PACK_WHENS_MAX * sizeof(struct attn_pack_when) +
-              4 * ATTN_PACK_TEXT_MAX <= ATTN_PACK_RECORD_MAX, "every record fits");
+                      ATTN_PACK_PAIRS_MAX * sizeof(struct attn_pack_pair) +
+                      ATTN_PACK_KERNARGS_MAX * sizeof(struct attn_pack_kernarg) +
+                      3 * ATTN_PACK_FACTORS_MAX * sizeof(struct attn_pack_factor) +
+                      ATTN_PACK_WHENS_MAX * sizeof(struct attn_pack_when) +
+                      4 * ATTN_PACK_TEXT_MAX <=
+                  ATTN_PACK_RECORD_MAX,
+              "every record fits");
 
 #endif

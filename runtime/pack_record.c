@@ -46,8 +46,8 @@ static void lay_over(const struct attn_pack_kernel *k, struct attn_pack_record *
     r->pairs = (const void *)(k + 1);
     r->kernargs = (const void *)(r->pairs + k->pair_count);
     r->factors = (const void *)(r->kernargs + k->kernarg_count);
-    r->whens = (const void *)(r->factors + k->factor_count[0] + k->factor_count[1] +
-                              k->factor_count[2]);
+    r->whens =
+        (const void *)(r->factors + k->factor_count[0] + k->factor_count[1] + k->factor_count[2]);
 }
 
 static bool check_tables(const struct attn_pack *pack, const struct attn_pack_record *r)
@@ -78,8 +78,8 @@ static bool check_text(struct attn_pack_record *r, size_t start)
 {
     const struct attn_pack_kernel *k = r->k;
     const char *base = (const char *)k;
-    const uint32_t offsets[] = { k->name, k->symbol, k->tuning, k->provenance };
-    const char **const texts[] = { &r->name, &r->symbol, &r->tuning, &r->provenance };
+    const uint32_t offsets[] = {k->name, k->symbol, k->tuning, k->provenance};
+    const char **const texts[] = {&r->name, &r->symbol, &r->tuning, &r->provenance};
     if (base[k->size - 1] || !attn_pack_is_text(base + start, k->size - start))
         return false;
     for (int i = 0; i < 4; i++) {
@@ -112,8 +112,8 @@ static int check_size(const struct attn_pack *pack, uint32_t n, uint32_t size)
 }
 
 /* Checks the record `k`, all of whose bytes are in memory. */
-static int check_record(const struct attn_pack *pack, uint32_t n,
-                        const struct attn_pack_kernel *k, struct attn_pack_record *record)
+static int check_record(const struct attn_pack *pack, uint32_t n, const struct attn_pack_kernel *k,
+                        struct attn_pack_record *record)
 {
     if (XXH3_64bits(&k->checksum + 1, k->size - sizeof(k->checksum)) != k->checksum)
         return bad("pack kernels: kernel %u: corrupted (checksum)", n);
@@ -127,8 +127,8 @@ static int check_record(const struct attn_pack *pack, uint32_t n,
     if (!check_text(&r, text_start))
         return bad("pack kernels: kernel %u: its text is unterminated or not printable", n);
     uint64_t code_size = pack->sections[ATTN_PACK_CODE].size;
-    if (k->code_offset % ATTN_PACK_CODE_ALIGN || k->code_size == 0 ||
-        k->code_offset > code_size || k->code_size > code_size - k->code_offset)
+    if (k->code_offset % ATTN_PACK_CODE_ALIGN || k->code_size == 0 || k->code_offset > code_size ||
+        k->code_size > code_size - k->code_offset)
         return bad("pack kernels: kernel %u (%s): its code ends behind the code section", n,
                    r.name);
     r.op = attn_pack_text(pack, k->op);
@@ -194,8 +194,7 @@ static int make_record(const struct attn_pack *pack, uint32_t n, struct attn_pac
     return r;
 }
 
-int attn_pack_read(const struct attn_pack *pack, uint32_t n,
-                   const struct attn_pack_record **record)
+int attn_pack_read(const struct attn_pack *pack, uint32_t n, const struct attn_pack_record **record)
 {
     struct attn_pack_record *kept = atomic_load_explicit(&pack->records[n], memory_order_acquire);
     if (!kept) {
@@ -223,7 +222,7 @@ int attn_pack_map_code(const struct attn_pack *pack, const struct attn_pack_reco
         bytes = mmap(NULL, size, PROT_READ, MAP_PRIVATE, pack->fd, (off_t)offset);
         if (bytes == MAP_FAILED)
             return attn_fail_errno(errno, "mapping the code of %s", record->name);
-        *mapping = (struct attn_pack_mapping){ (void *)bytes, size };
+        *mapping = (struct attn_pack_mapping){(void *)bytes, size};
     }
     if (XXH3_64bits(bytes, size) != record->k->code_checksum) {
         if (!pack->bytes)
@@ -262,7 +261,7 @@ int attn_pack_describe(const struct attn_pack_record *record, struct attn_kernel
         .tuning = record->tuning,
         .provenance = record->provenance,
         .field_count = k->pair_count,
-        .workgroup = { k->workgroup[0], k->workgroup[1], k->workgroup[2] },
+        .workgroup = {k->workgroup[0], k->workgroup[1], k->workgroup[2]},
         .lds_static = k->lds_static,
         .lds_dynamic = k->lds_dynamic,
         .vgprs = k->vgprs,

@@ -8,12 +8,12 @@
 #include "runtime/error.h"
 
 enum {
-    UNIT_TOKENS = 64,       /* the least that is worth a cut */
-    GRAIN_TOKENS = 16,      /* that decode kernels load at once */
-    OVERHEAD_TOKENS = 128,  /* what it takes to begin an item, as keys that could be read instead */
-    HEADS_MAX = 65535,      /* a head range has 16 bits for each end */
+    UNIT_TOKENS = 64,      /* the least that is worth a cut */
+    GRAIN_TOKENS = 16,     /* that decode kernels load at once */
+    OVERHEAD_TOKENS = 128, /* what it takes to begin an item, as keys that could be read instead */
+    HEADS_MAX = 65535,     /* a head range has 16 bits for each end */
     PAGE_SIZE_MAX = 65536,
-    INFO = 8                /* integers of an item */
+    INFO = 8 /* integers of an item */
 };
 
 /* The numbers of a batch: the names of docs/planning.md in brackets. */
@@ -22,7 +22,7 @@ struct batch {
     const struct attn_decode_plan_lengths *lengths;
     struct attn_plan_numbers n;
     int64_t payload;
-    int64_t items;           /* [T] of a head */
+    int64_t items; /* [T] of a head */
 };
 
 /* A sequence of it. */
@@ -101,8 +101,7 @@ static int64_t cut(const struct batch *p, const struct sequence *q, int64_t j)
         return 0;
     if (j == q->count)
         return q->keys;
-    const int64_t keys =
-        ((q->first + j) * p->payload - q->start - p->n.overhead) * p->n.unit;
+    const int64_t keys = ((q->first + j) * p->payload - q->start - p->n.overhead) * p->n.unit;
     return keys < q->keys ? keys : q->keys;
 }
 
@@ -190,16 +189,20 @@ int attn_plan_check(const struct attn_decode_plan_shape *s)
 {
     if (!s || s->size != sizeof(*s))
         return attn_fail_fixed(ATTN_BAD_ARGUMENT, "plan: shape is NULL, or shape->size is not what "
-                               "this library knows");
+                                                  "this library knows");
     if (s->batch < 0 || s->q_len < 1 || s->lists < 1 || s->window < 0)
         return attn_fail(ATTN_BAD_ARGUMENT, "plan: batch %d, q_len %d, lists %d, window %d",
                          s->batch, s->q_len, s->lists, s->window);
     if (s->page_size < 1 || s->page_size > PAGE_SIZE_MAX || (s->page_size & (s->page_size - 1)))
-        return attn_fail(ATTN_BAD_ARGUMENT, "plan: page_size %d is not a power of two of at most "
-                         "%d", s->page_size, PAGE_SIZE_MAX);
+        return attn_fail(ATTN_BAD_ARGUMENT,
+                         "plan: page_size %d is not a power of two of at most "
+                         "%d",
+                         s->page_size, PAGE_SIZE_MAX);
     if (s->kv_heads < 1 || s->heads < 1 || s->heads % s->kv_heads || s->heads > HEADS_MAX)
-        return attn_fail(ATTN_BAD_ARGUMENT, "plan: %d heads are not a multiple of %d kv_heads, or "
-                         "above %d", s->heads, s->kv_heads, HEADS_MAX);
+        return attn_fail(ATTN_BAD_ARGUMENT,
+                         "plan: %d heads are not a multiple of %d kv_heads, or "
+                         "above %d",
+                         s->heads, s->kv_heads, HEADS_MAX);
     const int64_t pieces = s->batch + parts_of(s) - 1;
     if (pieces * s->kv_heads > INT32_MAX || pieces * s->q_len > INT32_MAX)
         return attn_fail_fixed(ATTN_BAD_ARGUMENT, "plan: more than 2^31 items or partial rows");
@@ -236,7 +239,7 @@ ATTN_PUBLIC int attn_decode_plan(const struct attn_decode_plan_shape *shape,
         return attn_fail_fixed(ATTN_BAD_ARGUMENT, "plan: plan or a tensor of it is NULL");
     if (shape->batch && (!lengths || !lengths->kv_lens))
         return attn_fail_fixed(ATTN_BAD_ARGUMENT, "plan: lengths or lengths->kv_lens is NULL");
-    struct batch p = { .shape = shape, .lengths = lengths, .n = attn_plan_numbers(shape) };
+    struct batch p = {.shape = shape, .lengths = lengths, .n = attn_plan_numbers(shape)};
     choose_payload(&p);
     count_items(&p);
     write_plan(&p, plan);

@@ -21,10 +21,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void start_libelf(void)
-{
-    elf_version(EV_CURRENT);
-}
+static void start_libelf(void) { elf_version(EV_CURRENT); }
 
 /* A code object in memory, and the function that is looked for. */
 struct image {
@@ -130,8 +127,7 @@ bool tgt_analyze(const void *code_object, size_t size, const char *name, const s
         !analyze_code(code, code_bytes, t, &f, why))
         return false;
     f.code_bytes = (unsigned)code_bytes;
-    f.occupancy =
-        tgt_occupancy(t, f.vgprs + f.agprs, f.lds_bytes, (f.workgroup_size + 63) / 64);
+    f.occupancy = tgt_occupancy(t, f.vgprs + f.agprs, f.lds_bytes, (f.workgroup_size + 63) / 64);
     *facts = f;
     return true;
 }

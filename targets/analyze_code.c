@@ -30,8 +30,8 @@ static void read_control_flow(struct tgt_inst *inst, uint32_t word)
     unsigned op = word >> 16 & 0x7f;
     inst->target = -1;
     inst->falls_through = true;
-    if (word >> 23 != SOPP_BITS || (op != SOPP_ENDPGM && op < SOPP_BRANCH) ||
-        op == 3 || op > SOPP_CBRANCH_LAST) /* 3: s_wakeup */
+    if (word >> 23 != SOPP_BITS || (op != SOPP_ENDPGM && op < SOPP_BRANCH) || op == 3 ||
+        op > SOPP_CBRANCH_LAST) /* 3: s_wakeup */
         return;
     inst->ends_block = true;
     inst->falls_through = op > SOPP_BRANCH;
@@ -44,7 +44,7 @@ static void copy_text(struct tgt_inst *inst, const char *text)
     size_t n = 0;
     while (*text == ' ' || *text == '\t')
         text++;
-    for (; *text && n + 1 < sizeof inst->text; text++)
+    for (; *text && n + 1 < sizeof(inst->text); text++)
         inst->text[n++] = *text == '\t' ? ' ' : *text;
     inst->text[n] = 0;
 }
@@ -57,7 +57,7 @@ bool tgt_disassemble(const uint8_t *code, size_t size, const struct tgt *t, stru
 
     LLVMDisasmContextRef dc =
         LLVMCreateDisasmCPU("amdgcn-amd-amdhsa", t->machine.name, NULL, 0, NULL, NULL);
-    struct tgt_inst *insts = calloc(size / 4 + 1, sizeof *insts);
+    struct tgt_inst *insts = calloc(size / 4 + 1, sizeof(*insts));
     size_t n = 0, at = 0;
     bool ok = dc && insts;
     if (!ok)
@@ -67,14 +67,14 @@ bool tgt_disassemble(const uint8_t *code, size_t size, const struct tgt *t, stru
         char text[256];
         uint32_t word;
         size_t bytes = LLVMDisasmInstruction(dc, (uint8_t *)(uintptr_t)code + at, size - at, at,
-                                             text, sizeof text);
+                                             text, sizeof(text));
         ok = bytes > 0;
         if (!ok) {
             snprintf(why, TGT_WHY, "no instruction at byte %zu", at);
             break;
         }
         insts[n] = (struct tgt_inst){.offset = (uint32_t)at, .size = (uint32_t)bytes};
-        memcpy(&word, code + at, sizeof word);
+        memcpy(&word, code + at, sizeof(word));
         read_control_flow(&insts[n], word);
         copy_text(&insts[n], text);
         n++;
@@ -129,7 +129,7 @@ static int block_of(const struct graph *g, size_t inst)
 
 static bool split_blocks(const struct tgt_code *code, struct graph *g)
 {
-    bool *starts = calloc(code->count + 1, sizeof *starts);
+    bool *starts = calloc(code->count + 1, sizeof(*starts));
     if (!starts)
         return false;
     int count = 0;
@@ -144,9 +144,9 @@ static bool split_blocks(const struct tgt_code *code, struct graph *g)
     for (size_t i = 0; i < code->count; i++)
         count += starts[i];
 
-    g->blocks = calloc((size_t)count + 1, sizeof *g->blocks);
-    g->in_loop = calloc((size_t)count + 1, sizeof *g->in_loop);
-    g->stack = calloc((size_t)count + 1, sizeof *g->stack);
+    g->blocks = calloc((size_t)count + 1, sizeof(*g->blocks));
+    g->in_loop = calloc((size_t)count + 1, sizeof(*g->in_loop));
+    g->stack = calloc((size_t)count + 1, sizeof(*g->stack));
     for (size_t i = 0; g->blocks && i < code->count; i++) {
         if (starts[i])
             g->blocks[g->count++] = (struct block){.first = i};
@@ -205,17 +205,14 @@ static void find_dominators(struct graph *g)
     }
 }
 
-static bool goes_to(const struct block *b, int to)
-{
-    return b->next[0] == to || b->next[1] == to;
-}
+static bool goes_to(const struct block *b, int to) { return b->next[0] == to || b->next[1] == to; }
 
 /* Flags the blocks of the natural loop of the edge latch -> head: those that reach the latch
  * without passing the head. */
 static void collect_loop(struct graph *g, int head, int latch)
 {
     int depth = 0;
-    memset(g->in_loop, 0, (size_t)g->count * sizeof *g->in_loop);
+    memset(g->in_loop, 0, (size_t)g->count * sizeof(*g->in_loop));
     g->in_loop[head] = true;
     if (!g->in_loop[latch])
         g->stack[depth++] = latch;

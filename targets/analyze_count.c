@@ -97,18 +97,15 @@ static bool moves_vector_register(const char *text)
     return source && (strncmp(source, ", v", 3) == 0 || strncmp(source, ", a", 3) == 0);
 }
 
-static bool goes_to_lds(const char *load)
-{
-    return strstr(load, " lds") || strstr(load, "_lds_");
-}
+static bool goes_to_lds(const char *load) { return strstr(load, " lds") || strstr(load, "_lds_"); }
 
 static bool count_matrix(const char *text, const struct tgt *t, struct tgt_loop_facts *f,
                          char why[TGT_WHY])
 {
     const struct tir_mma *row = row_of(text, t);
     if (!row) {
-        snprintf(why, TGT_WHY, "%s has no row for %.*s", t->machine.name,
-                 (int)strcspn(text, " "), text);
+        snprintf(why, TGT_WHY, "%s has no row for %.*s", t->machine.name, (int)strcspn(text, " "),
+                 text);
         return false;
     }
     f->mfma++;
@@ -123,17 +120,32 @@ static void count_one(const char *text, enum kind kind, const struct tgt *t,
     switch (kind) {
     case VALU: f->valu_slots++; break;
     case VALU_SLOW: f->valu_slots += 4; break;
-    case TRANS: f->trans++; f->valu_slots += t->machine.exp_slots; break;
-    case SWAP: f->permlane++; f->valu_slots += t->machine.swap_slots; break;
+    case TRANS:
+        f->trans++;
+        f->valu_slots += t->machine.exp_slots;
+        break;
+    case SWAP:
+        f->permlane++;
+        f->valu_slots += t->machine.swap_slots;
+        break;
     case PACKED: f->packed++; break;
-    case MOVE: f->copies += moves_vector_register(text); f->valu_slots++; break;
-    case COPY: f->copies++; f->valu_slots++; break;
+    case MOVE:
+        f->copies += moves_vector_register(text);
+        f->valu_slots++;
+        break;
+    case COPY:
+        f->copies++;
+        f->valu_slots++;
+        break;
     case LDS_READ: f->lds_reads++; break;
     case LDS_WRITE: f->lds_writes++; break;
     case LOAD: *(goes_to_lds(text) ? &f->loads_to_lds : &f->loads) += 1; break;
     case STORE: f->stores++; break;
     case SCRATCH: f->scratch++; break;
-    case WAIT: f->waits++; f->waits_vm0 += strstr(text, "vmcnt(0)") != NULL; break;
+    case WAIT:
+        f->waits++;
+        f->waits_vm0 += strstr(text, "vmcnt(0)") != NULL;
+        break;
     case BARRIER: f->barriers++; break;
     case MATRIX:
     case OTHER: break;

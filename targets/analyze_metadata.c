@@ -9,10 +9,7 @@
 
 #include "targets/analyze.h"
 
-static bool ok(amd_comgr_status_t s)
-{
-    return s == AMD_COMGR_STATUS_SUCCESS;
-}
+static bool ok(amd_comgr_status_t s) { return s == AMD_COMGR_STATUS_SUCCESS; }
 
 /* A string entry of a map, in `text`; false if there is none. */
 static bool read_string(amd_comgr_metadata_node_t map, const char *key, char *text, size_t size)
@@ -30,7 +27,7 @@ static bool read_string(amd_comgr_metadata_node_t map, const char *key, char *te
 static unsigned read_number(amd_comgr_metadata_node_t map, const char *key)
 {
     char text[32];
-    return read_string(map, key, text, sizeof text) ? (unsigned)strtoul(text, NULL, 10) : 0;
+    return read_string(map, key, text, sizeof(text)) ? (unsigned)strtoul(text, NULL, 10) : 0;
 }
 
 static void read_kernel(amd_comgr_metadata_node_t kernel, struct tgt_kernel_facts *facts)
@@ -59,7 +56,7 @@ static bool find_kernel(amd_comgr_metadata_node_t list, const char *name,
         char text[512];
         if (!ok(amd_comgr_index_list_metadata(list, i, &kernel)))
             continue;
-        found = read_string(kernel, ".name", text, sizeof text) && strcmp(text, name) == 0;
+        found = read_string(kernel, ".name", text, sizeof(text)) && strcmp(text, name) == 0;
         if (found)
             read_kernel(kernel, facts);
         amd_comgr_destroy_metadata(kernel);

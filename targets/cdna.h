@@ -27,44 +27,64 @@
 #define COLS5(step) COLS4(step), COLS1(16 * (step))
 
 /* Operands of m = n = 32 with 2^bits elements of k a lane (64 lanes: 2 steps of k). */
-#define MMA32_OPERANDS(bits)                                                                   \
-    .a = {.reg_bits = bits, .lane_bits = 6,                                                    \
-          .basis = {COLS##bits(1), ROWS5(1), COLS1(1 << (bits))}},                             \
-    .b = {.reg_bits = bits, .lane_bits = 6,                                                    \
-          .basis = {ROWS##bits(1), COLS5(1), ROWS1(1 << (bits))}},                             \
+#define MMA32_OPERANDS(bits)                                       \
+    .a = {.reg_bits = bits,                                        \
+          .lane_bits = 6,                                          \
+          .basis = {COLS##bits(1), ROWS5(1), COLS1(1 << (bits))}}, \
+    .b = {.reg_bits = bits,                                        \
+          .lane_bits = 6,                                          \
+          .basis = {ROWS##bits(1), COLS5(1), ROWS1(1 << (bits))}}, \
     .d = {.reg_bits = 4, .lane_bits = 6, .basis = {ROWS2(1), ROWS2(8), COLS5(1), ROWS1(4)}}
 
 /* Operands of m = n = 16 with 2^bits elements of k a lane (4 steps of k). */
-#define MMA16_OPERANDS(bits)                                                                   \
-    .a = {.reg_bits = bits, .lane_bits = 6,                                                    \
-          .basis = {COLS##bits(1), ROWS4(1), COLS2(1 << (bits))}},                             \
-    .b = {.reg_bits = bits, .lane_bits = 6,                                                    \
-          .basis = {ROWS##bits(1), COLS4(1), ROWS2(1 << (bits))}},                             \
+#define MMA16_OPERANDS(bits)                                       \
+    .a = {.reg_bits = bits,                                        \
+          .lane_bits = 6,                                          \
+          .basis = {COLS##bits(1), ROWS4(1), COLS2(1 << (bits))}}, \
+    .b = {.reg_bits = bits,                                        \
+          .lane_bits = 6,                                          \
+          .basis = {ROWS##bits(1), COLS4(1), ROWS2(1 << (bits))}}, \
     .d = {.reg_bits = 2, .lane_bits = 6, .basis = {ROWS2(1), COLS4(1), ROWS2(4)}}
 
 /* One row: 32x32 and 16x16 shapes take 32 and 16 clocks at every k below (AMD's calculator for
  * CDNA3; LLVM SISchedule.td's passes for gfx950's own). `open` is what a gfx leaves for
  * other instructions. */
-#define MMA32(depth, bits, in, acc, mnemonic, llvm, open)                                      \
-    {.name = mnemonic, .intrinsic = "llvm.amdgcn." llvm, .m = 32, .n = 32, .k = depth,         \
-     .in_dtype = in, .acc_dtype = acc, .cycles = 32, .shadow_slots = open, MMA32_OPERANDS(bits)}
-#define MMA16(depth, bits, in, acc, mnemonic, llvm, open)                                      \
-    {.name = mnemonic, .intrinsic = "llvm.amdgcn." llvm, .m = 16, .n = 16, .k = depth,         \
-     .in_dtype = in, .acc_dtype = acc, .cycles = 16, .shadow_slots = open, MMA16_OPERANDS(bits)}
+#define MMA32(depth, bits, in, acc, mnemonic, llvm, open) \
+    {.name = mnemonic,                                    \
+     .intrinsic = "llvm.amdgcn." llvm,                    \
+     .m = 32,                                             \
+     .n = 32,                                             \
+     .k = depth,                                          \
+     .in_dtype = in,                                      \
+     .acc_dtype = acc,                                    \
+     .cycles = 32,                                        \
+     .shadow_slots = open,                                \
+     MMA32_OPERANDS(bits)}
+#define MMA16(depth, bits, in, acc, mnemonic, llvm, open) \
+    {.name = mnemonic,                                    \
+     .intrinsic = "llvm.amdgcn." llvm,                    \
+     .m = 16,                                             \
+     .n = 16,                                             \
+     .k = depth,                                          \
+     .in_dtype = in,                                      \
+     .acc_dtype = acc,                                    \
+     .cycles = 16,                                        \
+     .shadow_slots = open,                                \
+     MMA16_OPERANDS(bits)}
 
 /* Fields of struct tir_machine and struct tgt that are the same on every CDNA3 and CDNA4 part. */
-#define CDNA_MACHINE                                                                           \
+#define CDNA_MACHINE \
     .vgprs_per_simd = 512 /* LLVM AMDGPUBaseInfo, getTotalNumVGPRs with gfx90a-insts */
 
-#define CDNA_UNIT                                                                              \
-    .simds = 4,                   /* CDNA3 white paper, "Compute units" */                     \
-    .wave_slots = 8,              /* LLVM AMDGPUBaseInfo, getMaxWavesPerEU */                  \
-    .vgpr_granule = 8,            /* LLVM AMDGPUBaseInfo, getVGPRAllocGranule */               \
-    .max_vgprs = 512,             /* LLVM AMDGPUBaseInfo: 256 VGPRs and 256 AGPRs */           \
-    .max_waves = 16,              /* LLVM AMDGPUBaseInfo: 1024 threads a workgroup */          \
-    .code_bytes = 65536,          /* CDNA3 white paper: shared by two CUs */                   \
-    .l2_bytes = 4 << 20,          /* CDNA3 white paper: 16 channels of 256 KB an XCD */        \
-    .xcds = 8,                    /* CDNA3 white paper; MI355X data sheet */                   \
-    .pk_f32_stalls_mfma = true    /* LLVM SIInstrInfo, neverCoissue() */
+#define CDNA_UNIT                                                                        \
+    .simds = 4,                    /* CDNA3 white paper, "Compute units" */              \
+        .wave_slots = 8,           /* LLVM AMDGPUBaseInfo, getMaxWavesPerEU */           \
+        .vgpr_granule = 8,         /* LLVM AMDGPUBaseInfo, getVGPRAllocGranule */        \
+        .max_vgprs = 512,          /* LLVM AMDGPUBaseInfo: 256 VGPRs and 256 AGPRs */    \
+        .max_waves = 16,           /* LLVM AMDGPUBaseInfo: 1024 threads a workgroup */   \
+        .code_bytes = 65536,       /* CDNA3 white paper: shared by two CUs */            \
+        .l2_bytes = 4 << 20,       /* CDNA3 white paper: 16 channels of 256 KB an XCD */ \
+        .xcds = 8,                 /* CDNA3 white paper; MI355X data sheet */            \
+        .pk_f32_stalls_mfma = true /* LLVM SIInstrInfo, neverCoissue() */
 
 #endif

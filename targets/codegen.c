@@ -33,16 +33,20 @@ void tgt_blob_free(struct tgt_blob *b)
 static void start_llvm(void)
 {
     static const char *const options[] = {
-        "attnc", "-enable-misched=0", "-enable-post-misched=0",
-        "-amdgpu-load-store-vectorizer=0", "-disable-lsr",
-        "-structurizecfg-skip-uniform-regions", "-disable-machine-licm",
+        "attnc",
+        "-enable-misched=0",
+        "-enable-post-misched=0",
+        "-amdgpu-load-store-vectorizer=0",
+        "-disable-lsr",
+        "-structurizecfg-skip-uniform-regions",
+        "-disable-machine-licm",
     };
     LLVMInitializeAMDGPUTargetInfo();
     LLVMInitializeAMDGPUTarget();
     LLVMInitializeAMDGPUTargetMC();
     LLVMInitializeAMDGPUAsmPrinter();
     LLVMInitializeAMDGPUAsmParser();
-    LLVMParseCommandLineOptions(sizeof options / sizeof options[0], options, NULL);
+    LLVMParseCommandLineOptions(sizeof(options) / sizeof(options[0]), options, NULL);
 }
 
 /* LLVM's own words, shortened to fit. */
@@ -115,7 +119,7 @@ static void add_attribute(struct lower *l, const char *key, const char *value)
 static void add_number_attribute(struct lower *l, const char *key, const char *format, unsigned n)
 {
     char text[32];
-    snprintf(text, sizeof text, format, n, n);
+    snprintf(text, sizeof(text), format, n, n);
     add_attribute(l, key, text);
 }
 
@@ -128,13 +132,12 @@ static void set_kernel_attributes(struct lower *l)
 {
     /* State that a kernel can ask for and that ours never need: hidden arguments, other ids. */
     static const char *const unused[] = {
-        "amdgpu-no-dispatch-ptr", "amdgpu-no-queue-ptr", "amdgpu-no-dispatch-id",
-        "amdgpu-no-implicitarg-ptr", "amdgpu-no-hostcall-ptr", "amdgpu-no-heap-ptr",
-        "amdgpu-no-default-queue", "amdgpu-no-completion-action",
-        "amdgpu-no-multigrid-sync-arg", "amdgpu-no-lds-kernel-id", "amdgpu-no-workitem-id-y",
-        "amdgpu-no-workitem-id-z",
+        "amdgpu-no-dispatch-ptr",    "amdgpu-no-queue-ptr",         "amdgpu-no-dispatch-id",
+        "amdgpu-no-implicitarg-ptr", "amdgpu-no-hostcall-ptr",      "amdgpu-no-heap-ptr",
+        "amdgpu-no-default-queue",   "amdgpu-no-completion-action", "amdgpu-no-multigrid-sync-arg",
+        "amdgpu-no-lds-kernel-id",   "amdgpu-no-workitem-id-y",     "amdgpu-no-workitem-id-z",
     };
-    for (size_t i = 0; i < sizeof unused / sizeof unused[0]; i++)
+    for (size_t i = 0; i < sizeof(unused) / sizeof(unused[0]); i++)
         add_attribute(l, unused[i], "");
 
     unsigned waves_per_simd = l->f->waves_per_simd ? l->f->waves_per_simd : 1;
@@ -177,7 +180,7 @@ static void set_entry_count(struct lower *l)
 
 static bool declare_kernel(struct lower *l)
 {
-    LLVMTypeRef *params = calloc(l->f->n_args + 1, sizeof *params);
+    LLVMTypeRef *params = calloc(l->f->n_args + 1, sizeof(*params));
     if (!params) {
         lower_fail(l, "out of memory");
         return false;
@@ -229,7 +232,7 @@ static bool lower_function(struct lower *l)
 {
     cache_types(l);
     l->counts_loads = counts_loads(l->f);
-    l->values = calloc(l->f->n_values, sizeof *l->values);
+    l->values = calloc(l->f->n_values, sizeof(*l->values));
     if (!l->values) {
         lower_fail(l, "out of memory");
         return false;
@@ -246,7 +249,7 @@ static void set_code_object_version(struct lower *l)
 {
     static const char key[] = "amdhsa_code_object_version";
     LLVMMetadataRef version = LLVMValueAsMetadata(lower_i32(l, 500)); /* 5.00 */
-    LLVMAddModuleFlag(l->module, LLVMModuleFlagBehaviorError, key, sizeof key - 1, version);
+    LLVMAddModuleFlag(l->module, LLVMModuleFlagBehaviorError, key, sizeof(key) - 1, version);
 }
 
 /* ---- Hooks ---- */
@@ -254,8 +257,8 @@ static void set_code_object_version(struct lower *l)
 static bool link_hooks(struct lower *l, const struct tgt_codegen_options *o,
                        const struct diagnostics *d)
 {
-    LLVMMemoryBufferRef bytes = LLVMCreateMemoryBufferWithMemoryRangeCopy(
-        o->hooks, o->hooks_size, "hooks");
+    LLVMMemoryBufferRef bytes =
+        LLVMCreateMemoryBufferWithMemoryRangeCopy(o->hooks, o->hooks_size, "hooks");
     LLVMModuleRef hooks;
     bool bad = LLVMParseBitcodeInContext2(l->ctx, bytes, &hooks);
     LLVMDisposeMemoryBuffer(bytes);
@@ -272,10 +275,10 @@ static bool link_hooks(struct lower *l, const struct tgt_codegen_options *o,
 static void set_always_inline(struct lower *l, LLVMValueRef fn)
 {
     static const char *const against[] = {"noinline", "optnone"};
-    for (size_t i = 0; i < sizeof against / sizeof against[0]; i++)
-        LLVMRemoveEnumAttributeAtIndex(fn, LLVMAttributeFunctionIndex,
-                                       LLVMGetEnumAttributeKindForName(against[i],
-                                                                       strlen(against[i])));
+    for (size_t i = 0; i < sizeof(against) / sizeof(against[0]); i++)
+        LLVMRemoveEnumAttributeAtIndex(
+            fn, LLVMAttributeFunctionIndex,
+            LLVMGetEnumAttributeKindForName(against[i], strlen(against[i])));
     unsigned kind = LLVMGetEnumAttributeKindForName("alwaysinline", 12);
     LLVMAddAttributeAtIndex(fn, LLVMAttributeFunctionIndex,
                             LLVMCreateEnumAttribute(l->ctx, kind, 0));
@@ -303,8 +306,9 @@ static bool inline_hooks(struct lower *l, LLVMTargetMachineRef machine, char why
         if (f == l->kernel || (LLVMIsDeclaration(f) && LLVMGetIntrinsicID(f) != 0))
             continue;
         const char *name = LLVMGetValueName2(f, &length);
-        lower_fail(l, LLVMIsDeclaration(f) ? "the hook calls %s, which it does not define"
-                                           : "the hook's function %s cannot be inlined",
+        lower_fail(l,
+                   LLVMIsDeclaration(f) ? "the hook calls %s, which it does not define"
+                                        : "the hook's function %s cannot be inlined",
                    name);
         return false;
     }
@@ -342,8 +346,8 @@ static bool emit_machine_code(LLVMModuleRef module, LLVMTargetMachineRef machine
     char *message = NULL;
     if (LLVMTargetMachineEmitToMemoryBuffer(machine, module, type, &message, &buffer))
         return llvm_says(why, message);
-    bool ok = !d->failed &&
-              copy_out(LLVMGetBufferStart(buffer), LLVMGetBufferSize(buffer), out, why);
+    bool ok =
+        !d->failed && copy_out(LLVMGetBufferStart(buffer), LLVMGetBufferSize(buffer), out, why);
     LLVMDisposeMemoryBuffer(buffer);
     return ok;
 }

@@ -51,13 +51,13 @@ bool tgt_link(const struct tgt_blob *object, struct tgt_blob *code_object, char 
 struct tgt_loop_facts {
     unsigned instructions;
     unsigned mfma, mfma_cycles;
-    unsigned valu_slots; /* 4-clock slots of vector instructions that may hide under an MFMA */
+    unsigned valu_slots;   /* 4-clock slots of vector instructions that may hide under an MFMA */
     unsigned shadow_slots; /* slots that the MFMAs leave open */
     unsigned trans, packed, permlane; /* instructions, counted in valu_slots but for packed */
     unsigned lds_reads, lds_writes, loads, stores, loads_to_lds;
     unsigned waits, waits_vm0, barriers;
-    unsigned copies;  /* v_mov between registers, v_accvgpr_* */
-    unsigned scratch; /* scratch_* and buffer accesses to the stack */
+    unsigned copies;     /* v_mov between registers, v_accvgpr_* */
+    unsigned scratch;    /* scratch_* and buffer accesses to the stack */
     uint64_t start, end; /* byte offsets of the loop in the kernel's code */
 };
 
@@ -66,7 +66,7 @@ struct tgt_kernel_facts {
     unsigned vgpr_spills, sgpr_spills, scratch_bytes;
     unsigned lds_bytes, kernarg_bytes, workgroup_size;
     unsigned code_bytes;
-    unsigned occupancy; /* waves a SIMD */
+    unsigned occupancy;         /* waves a SIMD */
     struct tgt_loop_facts loop; /* all 0 in a kernel without a loop */
     /* MFMA cycles over the first-order bound of the loop's cycles at this occupancy, in permille;
      * the formula stands in analyze.c. A bound: hardware reaches 93-96 % of it. */

@@ -18,27 +18,28 @@ static const struct tir_mma mma[] = {
 };
 
 const struct tgt tgt_gfx942 = {
-    .machine = {
-        CDNA_MACHINE,
-        .name = "gfx942",
-        .mma = mma,
-        .n_mma = sizeof mma / sizeof mma[0],
-        .lds_bytes = 65536,      /* LLVM AMDGPU.td, addressable LDS */
-        .lds_granule = 512,      /* LLVM AMDGPUBaseInfo: 128 dwords */
-        .lds_bank_bytes = 128,   /* CDNA3 white paper: 32 banks of 4 bytes */
-        .to_lds_max_bytes = 4,   /* llvm-mc rejects wider */
-        .exp_slots = 4,          /* quarter rate: 16 clocks; published timings leave 8 open */
-        .swap_slots = 0,         /* no such instruction */
-        .has_lane_swap = false,
-        .has_lds_read_tr = false,
-        .has_cvt_pk_bf16 = false,
-        .fp8_is_fnuz = true,     /* LLVM AMDGPU.td, FeatureFP8ConversionInsts: fnuz */
-    },
+    .machine =
+        {
+            CDNA_MACHINE,
+            .name = "gfx942",
+            .mma = mma,
+            .n_mma = sizeof(mma) / sizeof(mma[0]),
+            .lds_bytes = 65536,    /* LLVM AMDGPU.td, addressable LDS */
+            .lds_granule = 512,    /* LLVM AMDGPUBaseInfo: 128 dwords */
+            .lds_bank_bytes = 128, /* CDNA3 white paper: 32 banks of 4 bytes */
+            .to_lds_max_bytes = 4, /* llvm-mc rejects wider */
+            .exp_slots = 4,        /* quarter rate: 16 clocks; published timings leave 8 open */
+            .swap_slots = 0,       /* no such instruction */
+            .has_lane_swap = false,
+            .has_lds_read_tr = false,
+            .has_cvt_pk_bf16 = false,
+            .fp8_is_fnuz = true, /* LLVM AMDGPU.td, FeatureFP8ConversionInsts: fnuz */
+        },
     CDNA_UNIT,
     .features = "",
     .product = "MI300X",
-    .cus = 304,                  /* MI300X data sheet */
-    .clock_mhz = 2100,           /* MI300X data sheet */
-    .hbm_gb_per_s = 5300,        /* MI300X data sheet */
-    .bf16_flop_per_clk = 512,    /* data sheet: 1307.4 TFLOP/s over 1216 SIMDs at 2.1 GHz */
+    .cus = 304,               /* MI300X data sheet */
+    .clock_mhz = 2100,        /* MI300X data sheet */
+    .hbm_gb_per_s = 5300,     /* MI300X data sheet */
+    .bf16_flop_per_clk = 512, /* data sheet: 1307.4 TFLOP/s over 1216 SIMDs at 2.1 GHz */
 };

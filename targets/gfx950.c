@@ -25,27 +25,28 @@ static const struct tir_mma mma[] = {
 };
 
 const struct tgt tgt_gfx950 = {
-    .machine = {
-        CDNA_MACHINE,
-        .name = "gfx950",
-        .mma = mma,
-        .n_mma = sizeof mma / sizeof mma[0],
-        .lds_bytes = 163840,     /* LLVM AMDGPU.td, addressable LDS */
-        .lds_granule = 1280,     /* LLVM AMDGPUBaseInfo: 320 dwords */
-        .lds_bank_bytes = 256,   /* CDNA4 white paper: 160 KB, twice the rate */
-        .to_lds_max_bytes = 16,  /* llvm-mc: buffer_load_dwordx4 ... lds */
-        .exp_slots = 2,          /* 8 clocks, from instruction traces: gfx950-gluon-tutorials */
-        .swap_slots = 5,         /* 20 clocks, likewise */
-        .has_lane_swap = true,   /* LLVM: permlane16-swap, permlane32-swap */
-        .has_lds_read_tr = true, /* LLVM: gfx950-insts */
-        .has_cvt_pk_bf16 = true, /* LLVM: bf16-cvt-insts */
-        .fp8_is_fnuz = false,    /* CDNA4 white paper: OCP e4m3fn */
-    },
+    .machine =
+        {
+            CDNA_MACHINE,
+            .name = "gfx950",
+            .mma = mma,
+            .n_mma = sizeof(mma) / sizeof(mma[0]),
+            .lds_bytes = 163840,     /* LLVM AMDGPU.td, addressable LDS */
+            .lds_granule = 1280,     /* LLVM AMDGPUBaseInfo: 320 dwords */
+            .lds_bank_bytes = 256,   /* CDNA4 white paper: 160 KB, twice the rate */
+            .to_lds_max_bytes = 16,  /* llvm-mc: buffer_load_dwordx4 ... lds */
+            .exp_slots = 2,          /* 8 clocks, from instruction traces: gfx950-gluon-tutorials */
+            .swap_slots = 5,         /* 20 clocks, likewise */
+            .has_lane_swap = true,   /* LLVM: permlane16-swap, permlane32-swap */
+            .has_lds_read_tr = true, /* LLVM: gfx950-insts */
+            .has_cvt_pk_bf16 = true, /* LLVM: bf16-cvt-insts */
+            .fp8_is_fnuz = false,    /* CDNA4 white paper: OCP e4m3fn */
+        },
     CDNA_UNIT,
     .features = "",
     .product = "MI355X",
-    .cus = 256,                  /* MI355X data sheet */
-    .clock_mhz = 2400,           /* MI355X data sheet */
-    .hbm_gb_per_s = 8000,        /* MI355X data sheet */
-    .bf16_flop_per_clk = 1024,   /* data sheet: 2516 TFLOP/s over 1024 SIMDs at 2.4 GHz */
+    .cus = 256,                /* MI355X data sheet */
+    .clock_mhz = 2400,         /* MI355X data sheet */
+    .hbm_gb_per_s = 8000,      /* MI355X data sheet */
+    .bf16_flop_per_clk = 1024, /* data sheet: 2516 TFLOP/s over 1024 SIMDs at 2.4 GHz */
 };

@@ -96,8 +96,8 @@ static bool wait_for(pid_t child, int *status, char why[TGT_WHY])
 
 static bool run_linker(const struct streams *s, int *status, char why[TGT_WHY])
 {
-    char *argv[] = {"ld.lld", "-shared", "--no-undefined", "--threads=1", "-o", "-",
-                    "/proc/self/fd/0", NULL};
+    char *argv[] = {"ld.lld", "-shared", "--no-undefined",  "--threads=1",
+                    "-o",     "-",       "/proc/self/fd/0", NULL};
     char *envp[] = {NULL}; /* nothing of the caller's environment may change the output */
     posix_spawn_file_actions_t actions;
     int error = posix_spawn_file_actions_init(&actions);

@@ -117,10 +117,7 @@ LLVMTypeRef lower_dtype(struct lower *l, unsigned dtype)
     }
 }
 
-unsigned lower_count(struct tir_type t)
-{
-    return t.kind == TIR_VEC ? t.count : 1;
-}
+unsigned lower_count(struct tir_type t) { return t.kind == TIR_VEC ? t.count : 1; }
 
 LLVMTypeRef lower_type(struct lower *l, struct tir_type t)
 {

@@ -26,8 +26,8 @@ struct lower {
     LLVMValueRef kernel;
     LLVMTypeRef void_, i1, i8, i16, i32, i64, f16, bf16, f32;
     LLVMTypeRef global_ptr, lds_ptr, constant_ptr, rsrc;
-    LLVMValueRef *values;     /* by id of the tir_value */
-    LLVMValueRef lane, wave;  /* computed at the kernel's entry */
+    LLVMValueRef *values;    /* by id of the tir_value */
+    LLVMValueRef lane, wave; /* computed at the kernel's entry */
     /* Metadata that tells LDS accesses from direct-to-LDS loads; see lower_mem.c. */
     LLVMValueRef lds_scope, dma_scope;
     unsigned md_alias_scope, md_noalias, md_invariant, md_prof;

@@ -29,7 +29,7 @@ static float float_of_bits(int64_t bits)
 {
     uint32_t low = (uint32_t)bits;
     float f;
-    memcpy(&f, &low, sizeof f);
+    memcpy(&f, &low, sizeof(f));
     return f;
 }
 
@@ -75,14 +75,10 @@ static const struct {
 static const struct {
     const char *on_int, *on_float;
 } intrinsics[TIR_N_OPCODES] = {
-    [TIR_fma] = {NULL, "llvm.fma"},
-    [TIR_min] = {"llvm.smin", "llvm.minnum"},
-    [TIR_max] = {"llvm.smax", "llvm.maxnum"},
-    [TIR_max3] = {"llvm.smax", "llvm.maxnum"},
-    [TIR_abs] = {NULL, "llvm.fabs"},
-    [TIR_exp2] = {NULL, "llvm.amdgcn.exp2"},
-    [TIR_log2] = {NULL, "llvm.amdgcn.log"},
-    [TIR_rcp] = {NULL, "llvm.amdgcn.rcp"},
+    [TIR_fma] = {NULL, "llvm.fma"},           [TIR_min] = {"llvm.smin", "llvm.minnum"},
+    [TIR_max] = {"llvm.smax", "llvm.maxnum"}, [TIR_max3] = {"llvm.smax", "llvm.maxnum"},
+    [TIR_abs] = {NULL, "llvm.fabs"},          [TIR_exp2] = {NULL, "llvm.amdgcn.exp2"},
+    [TIR_log2] = {NULL, "llvm.amdgcn.log"},   [TIR_rcp] = {NULL, "llvm.amdgcn.rcp"},
     [TIR_rsq] = {NULL, "llvm.amdgcn.rsq"},
 };
 
@@ -109,10 +105,7 @@ static LLVMValueRef one_element(struct lower *l, const struct tir_op *op, const 
 }
 
 /* AMDGPU's intrinsics take no vectors, LLVM's own do. */
-static bool takes_vectors(const char *name)
-{
-    return strncmp(name, "llvm.amdgcn.", 12) != 0;
-}
+static bool takes_vectors(const char *name) { return strncmp(name, "llvm.amdgcn.", 12) != 0; }
 
 static LLVMValueRef lower_by_intrinsic(struct lower *l, const struct tir_op *op, const char *name)
 {
@@ -154,8 +147,8 @@ LLVMValueRef lower_elementwise(struct lower *l, const struct tir_op *op)
     if (op->opcode == TIR_abs && !on_float)
         return lower_int_abs(l, lower_operand(l, op, 0, count));
     if (op->opcode == TIR_fma && !on_float) { /* v_mad_u32_u24 and the like are LLVM's to find */
-        LLVMValueRef product = LLVMBuildMul(l->b, lower_operand(l, op, 0, count),
-                                            lower_operand(l, op, 1, count), "");
+        LLVMValueRef product =
+            LLVMBuildMul(l->b, lower_operand(l, op, 0, count), lower_operand(l, op, 1, count), "");
         return LLVMBuildAdd(l->b, product, lower_operand(l, op, 2, count), "");
     }
 
@@ -176,12 +169,9 @@ static const struct {
     LLVMIntPredicate on_int;
     LLVMRealPredicate on_float;
 } predicates[TIR_N_OPCODES] = {
-    [TIR_cmp_eq] = {LLVMIntEQ, LLVMRealOEQ},
-    [TIR_cmp_ne] = {LLVMIntNE, LLVMRealUNE},
-    [TIR_cmp_lt] = {LLVMIntSLT, LLVMRealOLT},
-    [TIR_cmp_le] = {LLVMIntSLE, LLVMRealOLE},
-    [TIR_cmp_gt] = {LLVMIntSGT, LLVMRealOGT},
-    [TIR_cmp_ge] = {LLVMIntSGE, LLVMRealOGE},
+    [TIR_cmp_eq] = {LLVMIntEQ, LLVMRealOEQ},   [TIR_cmp_ne] = {LLVMIntNE, LLVMRealUNE},
+    [TIR_cmp_lt] = {LLVMIntSLT, LLVMRealOLT},  [TIR_cmp_le] = {LLVMIntSLE, LLVMRealOLE},
+    [TIR_cmp_gt] = {LLVMIntSGT, LLVMRealOGT},  [TIR_cmp_ge] = {LLVMIntSGE, LLVMRealOGE},
     [TIR_cmp_ult] = {LLVMIntULT, LLVMRealOLT},
 };
 

@@ -12,10 +12,7 @@ static bool is_int(unsigned dtype)
            dtype == TIR_I64;
 }
 
-static bool is_half(unsigned dtype)
-{
-    return dtype == TIR_F16 || dtype == TIR_BF16;
-}
+static bool is_half(unsigned dtype) { return dtype == TIR_F16 || dtype == TIR_BF16; }
 
 /*
  * The high half of the result is x rounded to bf16, nearest even: 0x7fff plus the lowest bit that
@@ -58,8 +55,8 @@ static LLVMValueRef bf16_vector_in_software(struct lower *l, LLVMValueRef v, uns
 {
     LLVMValueRef pairs[TIR_MAX_VEC / 2];
     for (unsigned i = 0; i < count; i += 2) {
-        pairs[i / 2] = bf16_pair_in_software(l, lower_element(l, v, i),
-                                             lower_element(l, v, i + 1), short_nan);
+        pairs[i / 2] =
+            bf16_pair_in_software(l, lower_element(l, v, i), lower_element(l, v, i + 1), short_nan);
         if (!pairs[i / 2])
             return NULL;
     }
@@ -68,8 +65,7 @@ static LLVMValueRef bf16_vector_in_software(struct lower *l, LLVMValueRef v, uns
 }
 
 /* `v` is one f32, or a vector of them. */
-static LLVMValueRef f32_to_half(struct lower *l, LLVMValueRef v, struct tir_type to,
-                                bool short_nan)
+static LLVMValueRef f32_to_half(struct lower *l, LLVMValueRef v, struct tir_type to, bool short_nan)
 {
     unsigned count = lower_count(to);
     if (to.dtype == TIR_F16 || l->t->machine.has_cvt_pk_bf16)
@@ -85,8 +81,7 @@ static LLVMValueRef f32_to_half(struct lower *l, LLVMValueRef v, struct tir_type
 LLVMValueRef lower_convert_pair(struct lower *l, const struct tir_op *op)
 {
     LLVMValueRef both[2] = {lower_value(l, op->operands[0]), lower_value(l, op->operands[1])};
-    return f32_to_half(l, lower_gather(l, both, 2), lower_result_type(l, op),
-                       op->imm[0] != 0);
+    return f32_to_half(l, lower_gather(l, both, 2), lower_result_type(l, op), op->imm[0] != 0);
 }
 
 /* Beyond its range fp8 is NaN while MODE.fp16_ovfl is 0, so values are clamped first; v_med3_f32
@@ -142,8 +137,7 @@ static LLVMValueRef f32_to_fp8(struct lower *l, LLVMValueRef v, unsigned count)
     if (count == 2)
         return lower_bitcast(l, LLVMBuildTrunc(l->b, dwords[0], l->i16, ""),
                              LLVMVectorType(l->i8, 2));
-    LLVMValueRef all =
-        lower_bitcast(l, lower_gather(l, dwords, n), LLVMVectorType(l->i8, 4 * n));
+    LLVMValueRef all = lower_bitcast(l, lower_gather(l, dwords, n), LLVMVectorType(l->i8, 4 * n));
     return lower_slice(l, all, 0, count);
 }
 
@@ -224,11 +218,11 @@ static LLVMValueRef short_f32_to_half(struct lower *l, LLVMValueRef v, struct ti
     for (unsigned i = 0; i < count; i += 2) {
         LLVMValueRef low = lower_element(l, v, i), high = lower_element(l, v, i + 1);
         if (to.dtype == TIR_F16) {
-            pairs[i / 2] = emit_intrinsic(l, "llvm.amdgcn.cvt.pkrtz", NULL, 0,
-                                          (LLVMValueRef[]){low, high}, 2);
+            pairs[i / 2] =
+                emit_intrinsic(l, "llvm.amdgcn.cvt.pkrtz", NULL, 0, (LLVMValueRef[]){low, high}, 2);
         } else {
-            LLVMValueRef args[3] = {lower_bitcast(l, high, l->i32),
-                                    lower_bitcast(l, low, l->i32), lower_i32(l, 0x07060302)};
+            LLVMValueRef args[3] = {lower_bitcast(l, high, l->i32), lower_bitcast(l, low, l->i32),
+                                    lower_i32(l, 0x07060302)};
             pairs[i / 2] = emit_intrinsic(l, "llvm.amdgcn.perm", NULL, 0, args, 3);
         }
         if (!pairs[i / 2])

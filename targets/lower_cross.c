@@ -6,18 +6,18 @@
 
 /* dpp_ctrl (CDNA3 ISA manual, "DPP_CTRL enumerations"). */
 enum {
-    DPP_QUAD_XOR1 = 0xb1, /* quad_perm:[1,0,3,2] */
-    DPP_QUAD_XOR2 = 0x4e, /* quad_perm:[2,3,0,1] */
-    DPP_QUAD_XOR3 = 0x1b, /* quad_perm:[3,2,1,0] */
-    DPP_ROW_ROR8 = 0x128, /* lane xor 8 of a row of 16 */
-    DPP_ROW_MIRROR = 0x140, /* lane xor 15 */
+    DPP_QUAD_XOR1 = 0xb1,        /* quad_perm:[1,0,3,2] */
+    DPP_QUAD_XOR2 = 0x4e,        /* quad_perm:[2,3,0,1] */
+    DPP_QUAD_XOR3 = 0x1b,        /* quad_perm:[3,2,1,0] */
+    DPP_ROW_ROR8 = 0x128,        /* lane xor 8 of a row of 16 */
+    DPP_ROW_MIRROR = 0x140,      /* lane xor 15 */
     DPP_ROW_HALF_MIRROR = 0x141, /* lane xor 7 */
 };
 
 static LLVMValueRef dpp(struct lower *l, LLVMValueRef dword, unsigned ctrl)
 {
     LLVMValueRef all = lower_i32(l, 15);
-    LLVMValueRef args[6] = {LLVMGetPoison(l->i32), dword, lower_i32(l, ctrl), all, all,
+    LLVMValueRef args[6] = {LLVMGetPoison(l->i32),        dword, lower_i32(l, ctrl), all, all,
                             LLVMConstInt(l->i1, 1, false)};
     return emit_intrinsic(l, "llvm.amdgcn.update.dpp", &l->i32, 1, args, 6);
 }

@@ -86,8 +86,7 @@ LLVMValueRef lower_waitcnt(struct lower *l, const struct tir_op *op)
 LLVMValueRef lower_wait(struct lower *l, const struct tir_op *op)
 {
     if (op->imm[0] >= 0)
-        return lower_fail(l, "wait on copy group %lld has not been counted",
-                          (long long)op->imm[0]);
+        return lower_fail(l, "wait on copy group %lld has not been counted", (long long)op->imm[0]);
     emit_wait(l, -1, 0);
     return NULL;
 }
@@ -201,7 +200,7 @@ LLVMValueRef lower_for(struct lower *l, const struct tir_op *op)
     const struct tir_block *body = op->blocks[0];
     const struct tir_value *inits = op->operands + 3;
     unsigned n = op->n_operands - 3;
-    LLVMValueRef *phis = calloc(2 * n + 1, sizeof *phis);
+    LLVMValueRef *phis = calloc(2 * n + 1, sizeof(*phis));
     if (!phis)
         return lower_fail(l, "out of memory");
     LLVMValueRef *results = phis + n, first = lower_value(l, op->operands[0]);
@@ -228,8 +227,8 @@ LLVMValueRef lower_for(struct lower *l, const struct tir_op *op)
     const struct tir_op *yield = lower_yield_of(l, body);
     LLVMBasicBlockRef latch = LLVMGetInsertBlock(l->b);
     LLVMValueRef next = LLVMBuildNSWAdd(l->b, index, step, "");
-    keep_invariants(l, LLVMBuildCondBr(
-                           l->b, LLVMBuildICmp(l->b, LLVMIntSLT, next, bound, ""), loop, done));
+    keep_invariants(
+        l, LLVMBuildCondBr(l->b, LLVMBuildICmp(l->b, LLVMIntSLT, next, bound, ""), loop, done));
     LLVMAddIncoming(index, &next, &latch, 1);
     LLVMPositionBuilderAtEnd(l->b, done);
     result_phis(l, op, results);
@@ -281,7 +280,7 @@ static void lower_side(struct lower *l, const struct tir_op *op, const struct ti
 
 LLVMValueRef lower_if(struct lower *l, const struct tir_op *op)
 {
-    LLVMValueRef *phis = calloc(op->n_results + 1, sizeof *phis);
+    LLVMValueRef *phis = calloc(op->n_results + 1, sizeof(*phis));
     if (!phis)
         return lower_fail(l, "out of memory");
     const bool plain = only_yields(l, op->blocks[1]);

@@ -64,10 +64,7 @@ static void keep_apart(struct lower *l, struct tir_type t)
     LLVMBuildCall2(l->b, type, nothing, NULL, 0, "");
 }
 
-static unsigned alignment_of(unsigned bytes)
-{
-    return bytes == 12 ? 4 : bytes;
-}
+static unsigned alignment_of(unsigned bytes) { return bytes == 12 ? 4 : bytes; }
 
 LLVMValueRef lower_make_rsrc(struct lower *l, const struct tir_op *op)
 {
@@ -113,13 +110,17 @@ LLVMValueRef lower_buffer_to_lds(struct lower *l, const struct tir_op *op)
 {
     unsigned bytes = (unsigned)op->imm[1];
     if (bytes > l->t->machine.to_lds_max_bytes)
-        return lower_fail(l, "%s loads at most %u bytes a lane to LDS, not %u",
-                          l->t->machine.name, l->t->machine.to_lds_max_bytes, bytes);
+        return lower_fail(l, "%s loads at most %u bytes a lane to LDS, not %u", l->t->machine.name,
+                          l->t->machine.to_lds_max_bytes, bytes);
     LLVMValueRef lds = LLVMBuildIntToPtr(l->b, lower_value(l, op->operands[1]), l->lds_ptr, "");
     LLVMValueRef zero = lower_i32(l, 0);
-    LLVMValueRef args[7] = {lower_value(l, op->operands[0]), lds, lower_i32(l, bytes),
+    LLVMValueRef args[7] = {lower_value(l, op->operands[0]),
+                            lds,
+                            lower_i32(l, bytes),
                             lower_value(l, op->operands[2]),
-                            add_offset(l, lower_value(l, op->operands[3]), op->imm[2]), zero, zero};
+                            add_offset(l, lower_value(l, op->operands[3]), op->imm[2]),
+                            zero,
+                            zero};
     LLVMValueRef r = emit_intrinsic(l, "llvm.amdgcn.raw.ptr.buffer.load.lds", NULL, 0, args, 7);
     if (r)
         set_scopes(l, r, l->dma_scope, l->lds_scope);

@@ -18,18 +18,18 @@ struct tgt {
     const char *product;        /* for people: "MI300X" */
 
     /* One compute unit. */
-    unsigned simds;          /* SIMDs of a CU */
-    unsigned wave_slots;     /* waves a SIMD can hold */
-    unsigned vgpr_granule;   /* VGPR + AGPR are allocated in this many */
-    unsigned max_vgprs;      /* VGPR + AGPR that one wave can address */
-    unsigned max_waves;      /* waves of a workgroup */
-    unsigned code_bytes;     /* instruction cache, shared by two CUs */
+    unsigned simds;        /* SIMDs of a CU */
+    unsigned wave_slots;   /* waves a SIMD can hold */
+    unsigned vgpr_granule; /* VGPR + AGPR are allocated in this many */
+    unsigned max_vgprs;    /* VGPR + AGPR that one wave can address */
+    unsigned max_waves;    /* waves of a workgroup */
+    unsigned code_bytes;   /* instruction cache, shared by two CUs */
 
     /* The whole part. */
     unsigned cus, xcds;
-    unsigned clock_mhz;      /* peak engine clock */
-    unsigned l2_bytes;       /* one XCD's */
-    unsigned hbm_gb_per_s;   /* peak, 10^9 bytes a second */
+    unsigned clock_mhz;    /* peak engine clock */
+    unsigned l2_bytes;     /* one XCD's */
+    unsigned hbm_gb_per_s; /* peak, 10^9 bytes a second */
 
     /* Matrix pipe. */
     unsigned bf16_flop_per_clk; /* dense, one SIMD, a multiply-add counts 2 */

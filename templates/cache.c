@@ -38,8 +38,10 @@ bool att_cache_check(const struct att_variant *v, struct att_why *why)
     if (v->page_size & (v->page_size - 1))
         return att_reject(why, ATT_PAGE_SIZE, "page_size %d is not a power of two", v->page_size);
     if (v->kv_layout == ATT_KV_LAYOUT_SHUFFLE && v->page_size && v->page_size < x)
-        return att_reject(why, ATT_PAGE_SIZE, "a SHUFFLE page has at least the %d tokens that take "
-                          "16 bytes", x);
+        return att_reject(why, ATT_PAGE_SIZE,
+                          "a SHUFFLE page has at least the %d tokens that take "
+                          "16 bytes",
+                          x);
     return true;
 }
 
@@ -67,10 +69,18 @@ struct att_cache att_cache(struct tir_builder *b, const struct att_variant *v,
     const unsigned dtype = att_cache_dtype(v);
     const int size = (int)tir_dtype_bits(dtype) / 8;
     struct att_cache c = {
-        .b = b, .value = value, .shuffle = v->kv_layout == ATT_KV_LAYOUT_SHUFFLE,
-        .scaling = v->kv_scale, .dtype = dtype, .size = size, .x = CHUNK / size,
-        .dim = value ? v->head_dim_v : v->head_dim, .widest = ATT_CACHE_DIM_MAX,
-        .largest = dtype == TIR_I8 ? 127 : m->fp8_is_fnuz ? 240 : 448,
+        .b = b,
+        .value = value,
+        .shuffle = v->kv_layout == ATT_KV_LAYOUT_SHUFFLE,
+        .scaling = v->kv_scale,
+        .dtype = dtype,
+        .size = size,
+        .x = CHUNK / size,
+        .dim = value ? v->head_dim_v : v->head_dim,
+        .widest = ATT_CACHE_DIM_MAX,
+        .largest = dtype == TIR_I8  ? 127
+                   : m->fp8_is_fnuz ? 240
+                                    : 448,
     };
     const struct tir_value head_at = tir_mul(b, att_wide(b, head), stride(&c, "head"));
     c.base = tir_add(b, tir_arg(b, value ? "v" : "k", TIR_I64), head_at);
@@ -126,7 +136,10 @@ static struct att_token_tile token_tile(const struct att_cache *c)
     const bool runs = c->shuffle && c->value;
     const unsigned lanes = width / (runs ? 64 / x : x);
     return (struct att_token_tile){
-        .cols = width, .lanes = lanes < LANES ? lanes : LANES / 2, .run = runs ? x : 1, .passes = 1,
+        .cols = width,
+        .lanes = lanes < LANES ? lanes : LANES / 2,
+        .run = runs ? x : 1,
+        .passes = 1,
     };
 }
 
@@ -168,8 +181,8 @@ bool att_cache_check_dims(const struct att_variant *v, struct att_why *why)
     for (int i = 0; i < 2; i++) {
         const int dim = att_get(v, fields[i]);
         /* Above, what a lane holds of V in SHUFFLE would not fit its registers. */
-        const int most = v->kv_layout == ATT_KV_LAYOUT_SHUFFLE ? ATT_CACHE_DIM_MAX / 2
-                                                               : ATT_CACHE_DIM_MAX;
+        const int most =
+            v->kv_layout == ATT_KV_LAYOUT_SHUFFLE ? ATT_CACHE_DIM_MAX / 2 : ATT_CACHE_DIM_MAX;
         if (dim % 16 || dim > most)
             return att_reject(why, fields[i], "%d is not a multiple of 16 up to %d", dim, most);
     }
@@ -208,8 +221,7 @@ struct tir_value att_cache_row(const struct att_cache *c, struct tir_value page,
     const struct tir_value group = tir_sub(b, token, rest);
     const struct tir_value groups =
         tir_mul(b, group, tir_int_like(b, group, (int64_t)c->dim * c->size));
-    return tir_add(b, at,
-                   tir_add(b, groups, tir_mul(b, rest, tir_int_like(b, rest, c->size))));
+    return tir_add(b, at, tir_add(b, groups, tir_mul(b, rest, tir_int_like(b, rest, c->size))));
 }
 
 static struct tir_value page_of(const struct att_cache *c, struct tir_value slot)
@@ -247,8 +259,7 @@ static struct tir_value block_rows(const struct att_cache *c, struct tir_value r
                                    struct tir_type t, unsigned width, struct tir_value step)
 {
     struct tir_builder *b = c->b;
-    const struct tir_layout split =
-        tir_layout_split_blocks(tir_layout_of(b->f, t), t.rows, width);
+    const struct tir_layout split = tir_layout_split_blocks(tir_layout_of(b->f, t), t.rows, width);
     const struct tir_layout vector = tir_layout_slice(&split, 1);
     const struct tir_layout l = tir_layout_join_blocks(&vector, t.rows, 1);
     const struct tir_type blocks = tir_tile(b->f, TIR_I64, t.rows, t.cols / width, &l);
@@ -267,8 +278,7 @@ static struct tir_value column_byte(const struct att_cache *c, int first)
     return att_times(c->b, c->block_stride, first / c->x);
 }
 
-void att_cache_store(const struct att_cache *c, struct tir_value row, int first,
-                     struct tir_value a)
+void att_cache_store(const struct att_cache *c, struct tir_value row, int first, struct tir_value a)
 {
     struct tir_builder *b = c->b;
     const struct tir_value byte = column_byte(c, first);
@@ -317,16 +327,15 @@ static struct tir_value run_rows(const struct att_cache *c, struct tir_value row
     const struct tir_value groups = tir_split_blocks(b, tir_transpose(b, row), (unsigned)c->x);
     /* The first row of each group has the least address; skipped ones are all alike. */
     const struct tir_value least = tir_neg(b, tir_row_max(b, tir_neg(b, groups)));
-    const struct tir_layout split = tir_layout_split_blocks(
-        tir_layout_of(b->f, transposed), transposed.rows, (unsigned)c->x);
+    const struct tir_layout split =
+        tir_layout_split_blocks(tir_layout_of(b->f, transposed), transposed.rows, (unsigned)c->x);
     const struct tir_layout vector = tir_layout_slice(&split, 1);
     const struct tir_layout l = tir_layout_join_blocks(&vector, transposed.rows, 1);
     const struct tir_type t =
         tir_tile(b->f, TIR_I64, transposed.rows, transposed.cols / (unsigned)c->x, &l);
     const struct tir_value column = tir_zext(b, tir_row_index(b, t), TIR_I64);
     const struct tir_value at = tir_mul(b, column, tir_int_like(b, column, CHUNK));
-    const struct tir_value both =
-        tir_add(b, tir_broadcast(b, tir_transpose(b, least), t), at);
+    const struct tir_value both = tir_add(b, tir_broadcast(b, tir_transpose(b, least), t), at);
     return tir_split_blocks(b, both, 1);
 }
 
@@ -378,8 +387,7 @@ void att_cache_store_slots(const struct att_cache *c, const struct att_cache_til
 struct tir_type att_cache_load_type(const struct att_cache *c, struct tir_type t)
 {
     const struct tir_layout *l = tir_layout_of(c->b->f, t);
-    const struct tir_layout turned =
-        c->shuffle && c->value ? rows_first(l, (unsigned)c->x) : *l;
+    const struct tir_layout turned = c->shuffle && c->value ? rows_first(l, (unsigned)c->x) : *l;
     return tir_tile(c->b->f, c->dtype, t.rows, t.cols, &turned);
 }
 
@@ -429,8 +437,7 @@ struct tir_value att_cache_load_scales(const struct att_cache *c, struct tir_val
     return tir_tile_gather(c->b, c->scales, row, tir_i32(c->b, 0), t);
 }
 
-void att_cache_store_scales(const struct att_cache *c, struct tir_value row,
-                            struct tir_value scale)
+void att_cache_store_scales(const struct att_cache *c, struct tir_value row, struct tir_value scale)
 {
     tir_tile_scatter(c->b, c->scales, row, tir_i32(c->b, 0), scale);
 }
@@ -461,9 +468,9 @@ static struct tir_value scaled(struct tir_builder *b, struct tir_value x, struct
     const struct tir_type t = tir_typeof(b->f, x);
     if (!factor.id)
         return x;
-    return tir_mul(b, x, tir_typeof(b->f, factor).kind == TIR_SCALAR
-                             ? tir_splat(b, factor, t)
-                             : tir_broadcast(b, factor, t));
+    return tir_mul(b, x,
+                   tir_typeof(b->f, factor).kind == TIR_SCALAR ? tir_splat(b, factor, t)
+                                                               : tir_broadcast(b, factor, t));
 }
 
 struct tir_value att_cache_quantise(const struct att_cache *c, struct tir_value x,

@@ -18,18 +18,18 @@
 /** K or V of a cache, as one head of it. */
 struct att_cache {
     struct tir_builder *b;
-    bool value;                  /* V: SHUFFLE orders it by token */
+    bool value; /* V: SHUFFLE orders it by token */
     bool shuffle;
     enum att_kv_scale scaling;
-    unsigned dtype;              /* of the elements: enum tir_dtype */
-    int size, x, dim;            /* bytes of an element; elements in 16 bytes, of a row */
-    int widest;                  /* columns that a panel may have, ATT_CACHE_DIM_MAX unless set */
-    float largest;               /* finite number of the dtype, where it is scaled */
-    struct tir_value base;       /* i64: of this head */
+    unsigned dtype;        /* of the elements: enum tir_dtype */
+    int size, x, dim;      /* bytes of an element; elements in 16 bytes, of a row */
+    int widest;            /* columns that a panel may have, ATT_CACHE_DIM_MAX unless set */
+    float largest;         /* finite number of the dtype, where it is scaled */
+    struct tir_value base; /* i64: of this head */
     struct tir_value page_stride, token_stride; /* i64 bytes; the latter of NHD only */
-    struct tir_value page_shift; /* i64: log2 of the tokens in a page */
+    struct tir_value page_shift;                /* i64: log2 of the tokens in a page */
     struct tir_value block_stride; /* i32 bytes from x elements of K to the next; SHUFFLE only */
-    struct tir_value scales;     /* i64: of this head, or of the tensor */
+    struct tir_value scales;       /* i64: of this head, or of the tensor */
     struct tir_value scale_page_stride; /* i64 bytes */
 };
 

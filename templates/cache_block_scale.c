@@ -47,8 +47,7 @@ static struct tir_value run_length(const struct att_cache *c, struct tir_value t
     const struct tir_value step = tir_shl(b, one, att_plus(b, tir_sub(b, shift, loop.index), -1));
     const struct tir_value longer = tir_add(b, n, step);
     const struct tir_value good =
-        tir_and(b, tir_cmp_le(b, longer, most),
-                follows(b, token, slot, tir_min(b, longer, most)));
+        tir_and(b, tir_cmp_le(b, longer, most), follows(b, token, slot, tir_min(b, longer, most)));
     n = tir_select(b, good, longer, n);
     tir_end_for(b, &loop, &n, 1);
     tir_end_if(b, &all, &n);
@@ -82,8 +81,7 @@ struct att_page_run att_begin_page_runs(const struct att_cache *c, struct tir_va
     /* Only the first may be the rest of a run whose beginning someone else has seen. */
     const struct tir_value apart =
         tir_or(b, tir_cmp_ne(b, slot, tir_add(b, before, tir_i64(b, 1))),
-               tir_or(b, tir_cmp_eq(b, run.begin, zero),
-                      tir_cmp_gt(b, runs->loop.index, zero)));
+               tir_or(b, tir_cmp_eq(b, run.begin, zero), tir_cmp_gt(b, runs->loop.index, zero)));
     const struct tir_value there = tir_cmp_ge(b, slot, tir_i64(b, 0));
     runs->begins = tir_begin_if(b, tir_and(b, there, apart), false, NULL, 0);
     return run;
@@ -152,8 +150,7 @@ void att_lds_meet(struct tir_builder *b)
     tir_barrier(b);
 }
 
-void att_workgroup_max(struct tir_builder *b, struct tir_value lds, struct tir_value *v,
-                       unsigned n)
+void att_workgroup_max(struct tir_builder *b, struct tir_value lds, struct tir_value *v, unsigned n)
 {
     const int bytes = (int)b->f->waves * 4;
     if (b->f->waves == 1)
@@ -216,13 +213,14 @@ static void requantise_tile(const struct att_cache *c, const struct att_page_run
     const struct tir_value from = rows_within(c, run, first, tiles->column);
     for (unsigned i = 0; i < tiles->n; i++) {
         const struct att_cache_tiles one = {
-            .n = 1, .first = {tiles->first[i]}, .panel = {tiles->panel[i]},
+            .n = 1,
+            .first = {tiles->first[i]},
+            .panel = {tiles->panel[i]},
             .column = tiles->column,
         };
         const struct tir_type t = att_cache_load_type(c, one.panel[0]);
         const struct tir_value a = att_cache_load(c, from, one.first[0], t);
-        const struct tir_value q =
-            att_cache_quantise(c, tir_convert(b, a, TIR_F32), s->shrink);
+        const struct tir_value q = att_cache_quantise(c, tir_convert(b, a, TIR_F32), s->shrink);
         att_cache_store_slots(c, &one, slot, &q);
     }
 }

@@ -56,32 +56,31 @@ static void copy_piece(struct copy *c, const struct names *n, unsigned words, un
     const struct tir_value inner =
         tir_arg(b, n->outer_step ? "inner_parts" : "scale_parts", TIR_I32);
     const struct tir_value outer_index = tir_div(b, c->part, inner);
-    const struct tir_value inner_index =
-        tir_sub(b, c->part, tir_mul(b, outer_index, inner));
+    const struct tir_value inner_index = tir_sub(b, c->part, tir_mul(b, outer_index, inner));
     const int first = (int)words * WORD;
-    struct tir_value at =
-        tir_mul(b, att_wide(b, inner_index), tir_arg(b, n->inner_step, TIR_I64));
+    struct tir_value at = tir_mul(b, att_wide(b, inner_index), tir_arg(b, n->inner_step, TIR_I64));
     if (n->outer_step)
-        at = tir_add(b, at, tir_mul(b, att_wide(b, outer_index),
-                                    tir_arg(b, n->outer_step, TIR_I64)));
+        at = tir_add(b, at,
+                     tir_mul(b, att_wide(b, outer_index), tir_arg(b, n->outer_step, TIR_I64)));
     const struct tir_value piece = tir_mul(b, att_wide(b, c->piece), tir_i64(b, first));
     const struct tir_value offset = tir_add(b, at, piece);
-    const struct tir_value left =
-        tir_sub(b, att_wide(b, tir_arg(b, n->run, TIR_I32)), piece);
+    const struct tir_value left = tir_sub(b, att_wide(b, tir_arg(b, n->run, TIR_I32)), piece);
     const struct tir_value outer =
         n->outer_step ? tir_arg(b, "outer_parts", TIR_I32) : tir_i32(b, 1);
-    const struct tir_value there = tir_and(b, tir_cmp_lt(b, outer_index, outer),
-                                           tir_cmp_gt(b, left, tir_i64(b, 0)));
+    const struct tir_value there =
+        tir_and(b, tir_cmp_lt(b, outer_index, outer), tir_cmp_gt(b, left, tir_i64(b, 0)));
     struct tir_if some = tir_begin_if(b, there, false, NULL, 0);
     const struct tir_value bytes = tir_convert(b, left, TIR_I32), zero = tir_i32(b, 0);
-    const struct tir_value from = tir_add(
-        b, tir_add(b, tir_arg(b, n->from, TIR_I64), offset),
-        tir_mul(b, c->from_page, tir_arg(b, n->from_step, TIR_I64)));
-    const struct tir_value to = tir_add(
-        b, tir_add(b, tir_arg(b, n->to, TIR_I64), offset),
-        tir_mul(b, c->to_page, tir_arg(b, n->to_step, TIR_I64)));
+    const struct tir_value from =
+        tir_add(b, tir_add(b, tir_arg(b, n->from, TIR_I64), offset),
+                tir_mul(b, c->from_page, tir_arg(b, n->from_step, TIR_I64)));
+    const struct tir_value to = tir_add(b, tir_add(b, tir_arg(b, n->to, TIR_I64), offset),
+                                        tir_mul(b, c->to_page, tir_arg(b, n->to_step, TIR_I64)));
     const struct att_token_tile tile = {
-        .cols = per_lane, .lanes = 1, .run = 1, .passes = words / (per_lane * WAVES * 64),
+        .cols = per_lane,
+        .lanes = 1,
+        .run = 1,
+        .passes = words / (per_lane * WAVES * 64),
     };
     unsigned rows;
     const struct tir_layout l = att_token_layout(&tile, WAVES, &rows);
@@ -118,8 +117,7 @@ static void build(const struct att_variant *v, const struct tir_machine *m, stru
     c.from_page = tir_scalar_load(b, list, tir_i32(b, 0), TIR_I64);
     c.to_page = tir_scalar_load(b, list, tir_i32(b, PAIR / 2), TIR_I64);
     /* A pair of padding has a negative number. */
-    const struct tir_value real =
-        tir_cmp_ge(b, tir_or(b, c.from_page, c.to_page), tir_i64(b, 0));
+    const struct tir_value real = tir_cmp_ge(b, tir_or(b, c.from_page, c.to_page), tir_i64(b, 0));
     for (int i = 0; i < TENSORS; i++) {
         const struct tir_value mine = tir_cmp_eq(b, tensor, tir_i32(b, i));
         struct tir_if is = tir_begin_if(b, tir_and(b, mine, real), false, NULL, 0);

@@ -51,8 +51,7 @@ static void locate(struct gather *g, int x)
     const struct tir_value next = entry(g, "cu_seqlens_k", att_plus(b, g->sequence, 1));
     const struct tir_type t = tir_scalar(TIR_I32);
     const struct tir_value list = tir_arg(b, "seq_starts", TIR_I64);
-    struct tir_if given =
-        tir_begin_if(b, tir_cmp_ne(b, list, tir_i64(b, 0)), false, &t, 1);
+    struct tir_if given = tir_begin_if(b, tir_cmp_ne(b, list, tir_i64(b, 0)), false, &t, 1);
     g->start = entry(g, "seq_starts", g->sequence);
     tir_else(b, &given, &g->start);
     g->start = tir_i32(b, 0);
@@ -133,9 +132,8 @@ static void copy_side(struct gather *g, bool value)
     const struct tir_value token = tir_add(b, g->begin, first);
     const struct tir_value head =
         tir_mul(b, att_wide(b, g->head), att_stride(b, head_stride, ELEM));
-    const struct tir_value base =
-        tir_add(b, tir_add(b, tir_arg(b, tensor, TIR_I64), head),
-                tir_mul(b, att_wide(b, token), step));
+    const struct tir_value base = tir_add(b, tir_add(b, tir_arg(b, tensor, TIR_I64), head),
+                                          tir_mul(b, att_wide(b, token), step));
     const struct tir_value left = tir_sub(b, g->end, tir_add(b, g->start, first));
     const struct tir_value rows = tir_min(b, left, tir_i32(b, (int)g->rows));
     for (unsigned i = 0; i < tiles.n; i++) {
@@ -163,8 +161,7 @@ static void build(const struct att_variant *v, const struct tir_machine *m, stru
         g.rows = rows > g.rows ? rows : g.rows;
     }
     locate(&g, sides[1].x);
-    struct tir_if some =
-        tir_begin_if(&g.b, tir_cmp_lt(&g.b, g.first, g.end), false, NULL, 0);
+    struct tir_if some = tir_begin_if(&g.b, tir_cmp_lt(&g.b, g.first, g.end), false, NULL, 0);
     copy_side(&g, false);
     copy_side(&g, true);
     tir_else(&g.b, &some, NULL);

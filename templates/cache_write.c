@@ -66,9 +66,8 @@ static void load(struct write *w, struct side *s)
     const struct tir_value step = att_stride(b, token_stride, ELEM);
     const struct tir_value head =
         tir_mul(b, att_wide(b, w->head), att_stride(b, head_stride, ELEM));
-    const struct tir_value base =
-        tir_add(b, tir_add(b, tir_arg(b, tensor, TIR_I64), head),
-                tir_mul(b, att_wide(b, w->token), step));
+    const struct tir_value base = tir_add(b, tir_add(b, tir_arg(b, tensor, TIR_I64), head),
+                                          tir_mul(b, att_wide(b, w->token), step));
     const struct tir_value row = tir_convert(b, step, TIR_I32);
     for (unsigned i = 0; i < s->tiles.n; i++) {
         const struct tir_view view =
@@ -87,8 +86,7 @@ static struct tir_value load_slots(struct write *w, struct tir_type column)
     const struct tir_value slot = tir_tile_load(b, view, tir_i32(b, 0), column);
     const struct tir_value index = tir_row_index(b, column);
     const struct tir_value last = tir_splat(b, att_plus(b, w->left, -1), tir_typeof(b->f, index));
-    const struct tir_value sign =
-        tir_sar(b, tir_sub(b, last, index), tir_int_like(b, index, 31));
+    const struct tir_value sign = tir_sar(b, tir_sub(b, last, index), tir_int_like(b, index, 31));
     return tir_or(b, slot, tir_convert(b, sign, TIR_I64));
 }
 
@@ -193,8 +191,8 @@ static void write_tokens(struct write *w)
 {
     struct tir_builder *b = &w->b;
     w->token = att_times(b, tir_block_id(b, 0), (int)w->rows);
-    w->left = tir_min(b, tir_sub(b, tir_arg(b, "tokens", TIR_I32), w->token),
-                      tir_i32(b, (int)w->rows));
+    w->left =
+        tir_min(b, tir_sub(b, tir_arg(b, "tokens", TIR_I32), w->token), tir_i32(b, (int)w->rows));
     w->row0 = tir_i32(b, 0);
     for (int i = 0; i < 2; i++)
         load(w, &w->sides[i]);
@@ -217,8 +215,8 @@ static void load_run(struct write *w, struct side *s, const struct att_page_run 
     const struct tir_value skipped = tir_max(b, ahead, zero);
     w->token = tir_add(b, run->token, skipped);
     w->row0 = tir_min(b, ahead, zero);
-    w->left = tir_min(b, tir_sub(b, tir_sub(b, run->end, run->begin), skipped),
-                      tir_i32(b, (int)w->rows));
+    w->left =
+        tir_min(b, tir_sub(b, tir_sub(b, run->end, run->begin), skipped), tir_i32(b, (int)w->rows));
     load(w, s);
     widen(w, s);
 }
@@ -273,8 +271,8 @@ static void write_run(struct write *w, const struct att_page_run *run, struct ti
         struct side *s = &w->sides[i];
         const struct att_block_scale scale = att_block_scale(&s->cache, absmax[i], old[i]);
         att_block_requantise(&s->cache, run, &scale, &s->tiles);
-        struct tir_if one = tir_begin_if(b, tir_cmp_eq(b, tir_wave_id(b), tir_i32(b, 0)), false,
-                                         NULL, 0);
+        struct tir_if one =
+            tir_begin_if(b, tir_cmp_eq(b, tir_wave_id(b), tir_i32(b, 0)), false, NULL, 0);
         att_block_store_scale(&s->cache, run, &scale);
         tir_end_if(b, &one, NULL);
         if (whole) {

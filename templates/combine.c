@@ -22,11 +22,11 @@
 
 enum {
     LDS_WRITES = -1,
-    ELEM = 2,    /* bytes of bf16 and fp16 */
-    PER = 8,     /* elements of a row that a lane has: 32 bytes of f32, 16 of a 16-bit type */
+    ELEM = 2, /* bytes of bf16 and fp16 */
+    PER = 8,  /* elements of a row that a lane has: 32 bytes of f32, 16 of a 16-bit type */
     WAVES = 4,
-    AT_ONCE = 4, /* parts that a wave has under way */
-    HEADS = 8,   /* that a wave has, unless its lanes hold more or two registers fewer */
+    AT_ONCE = 4,   /* parts that a wave has under way */
+    HEADS = 8,     /* that a wave has, unless its lanes hold more or two registers fewer */
     TOKEN_BITS = 2 /* pair: log2 of the rows that a lane has */
 };
 
@@ -36,8 +36,8 @@ struct combine {
     const struct att_variant *v;
     struct tir_builder b;
     unsigned dtype, out_dtype;
-    unsigned rows;          /* that a wave holds */
-    struct tir_type o, row; /* of all waves: f32, rows x D and rows x 1 */
+    unsigned rows;                /* that a wave holds */
+    struct tir_type o, row;       /* of all waves: f32, rows x D and rows x 1 */
     struct tir_value token, head; /* of the first row of the workgroup */
     struct tir_value n_rows;      /* that there are from there on */
 };
@@ -174,11 +174,10 @@ static struct state sink_state(struct combine *c, struct tir_type row)
     const struct tir_value at = tir_shl(b, c->head, tir_i32(b, 2));
     const struct tir_value none = is_null(c, sinks);
     const struct tir_value rows = tir_select(b, none, zero, pair ? tir_i32(b, 1) : c->n_rows);
-    const struct tir_view view = att_view(b, tir_add(b, sinks, att_wide(b, at)), rows,
-                                          tir_i32(b, pair ? 0 : 4), 4, 0);
+    const struct tir_view view =
+        att_view(b, tir_add(b, sinks, att_wide(b, at)), rows, tir_i32(b, pair ? 0 : 4), 4, 0);
     const struct tir_value sink = tir_tile_load(b, view, zero, row);
-    return (struct state){
-        .lse = tir_select(b, none, tir_float_like(b, sink, -INFINITY), sink)};
+    return (struct state){.lse = tir_select(b, none, tir_float_like(b, sink, -INFINITY), sink)};
 }
 
 /* out = o / l and lse = top + log l; nothing at all gives 0 and -infinity. */
@@ -186,8 +185,7 @@ static void finish(struct combine *c, struct state sum)
 {
     struct tir_builder *b = &c->b;
     const struct tir_value zero = tir_float_like(b, sum.l, 0.0f);
-    struct tir_value inverse =
-        tir_select(b, tir_cmp_gt(b, sum.l, zero), tir_rcp(b, sum.l), zero);
+    struct tir_value inverse = tir_select(b, tir_cmp_gt(b, sum.l, zero), tir_rcp(b, sum.l), zero);
     if (c->out_dtype == TIR_FP8) {
         const struct tir_value scale =
             tir_scalar_load(b, tir_arg(b, "out_scale", TIR_I64), tir_i32(b, 0), TIR_F32);
@@ -196,8 +194,8 @@ static void finish(struct combine *c, struct state sum)
     const struct tir_value o =
         tir_mul(b, sum.o, tir_broadcast(b, inverse, tir_typeof(b->f, sum.o)));
     const int size = c->out_dtype == TIR_FP8 ? 1 : ELEM;
-    const struct tir_view out = att_view(b, place(c, "out", size), c->n_rows,
-                                         step(c, "out", size), c->v->head_dim * size, 0);
+    const struct tir_view out = att_view(b, place(c, "out", size), c->n_rows, step(c, "out", size),
+                                         c->v->head_dim * size, 0);
     tir_tile_store(b, out, tir_i32(b, 0), tir_convert(b, o, c->out_dtype));
 
     const struct tir_value lse =
@@ -236,8 +234,8 @@ static struct tir_value load_part(struct combine *c, const char *arg, struct tir
     struct tir_builder *b = &c->b;
     const int bytes = t.cols * 4;
     const struct tir_value row0 = att_times(b, tir_wave_id(b), -(int)c->rows);
-    const struct tir_value base = tir_add(b, tir_arg(b, arg, TIR_I64),
-                                          tir_mul(b, head, tir_i64(b, bytes)));
+    const struct tir_value base =
+        tir_add(b, tir_arg(b, arg, TIR_I64), tir_mul(b, head, tir_i64(b, bytes)));
     return tir_tile_load(b, att_view(b, base, rows, tir_i32(b, bytes), bytes, 0), row0, t);
 }
 

@@ -92,8 +92,7 @@ static bool check(const struct att_variant *v, const struct tir_machine *m, stru
                           v->head_dim_v);
     if (v->gqa * v->q_len > MAX_ROWS)
         return att_reject(why, v->q_len > 1 ? ATT_Q_LEN : ATT_GQA,
-                          "gqa %d times q_len %d is more than %d rows", v->gqa, v->q_len,
-                          MAX_ROWS);
+                          "gqa %d times q_len %d is more than %d rows", v->gqa, v->q_len, MAX_ROWS);
     return att_cache_check(v, why);
 }
 
@@ -158,8 +157,7 @@ static struct tir_value table_of(struct decode *d, struct tir_value sequence,
     const struct tir_value four = tir_i64(b, 4);
     if (d->v->page_table == ATT_PAGE_TABLE_BLOCKS) {
         *first = tir_i32(b, 0);
-        const struct tir_value stride =
-            tir_mul(b, tir_arg(b, "block_table_stride", TIR_I64), four);
+        const struct tir_value stride = tir_mul(b, tir_arg(b, "block_table_stride", TIR_I64), four);
         return tir_add(b, tir_arg(b, "block_table", TIR_I64),
                        tir_mul(b, att_wide(b, sequence), stride));
     }
@@ -174,11 +172,10 @@ static void narrow_to_window(struct decode *d)
     struct decode_item *const item = &d->item;
     const struct tir_value left = tir_arg(b, "window_left", TIR_I32);
     const struct tir_value right = tir_arg(b, "window_right", TIR_I32);
-    const struct tir_value first =
-        tir_sub(b, tir_add(b, item->diagonal, item->first_token), left);
-    item->first_key = tir_max(
-        b, item->first_key,
-        tir_and(b, tir_max(b, first, tir_i32(b, 0)), tir_i32(b, -DECODE_BLOCK)));
+    const struct tir_value first = tir_sub(b, tir_add(b, item->diagonal, item->first_token), left);
+    item->first_key =
+        tir_max(b, item->first_key,
+                tir_and(b, tir_max(b, first, tir_i32(b, 0)), tir_i32(b, -DECODE_BLOCK)));
     const struct tir_value end = tir_add(b, tir_add(b, item->diagonal, item->end_token), right);
     item->end_key = tir_min(b, item->end_key, end);
 }
@@ -190,8 +187,11 @@ static void find_item(struct decode *d, struct tir_value index)
     read_item(d, index, w);
     struct decode_item *const item = &d->item;
     *item = (struct decode_item){
-        .sequence = w[SEQUENCE], .kv_head = w[HEAD], .partial = w[PARTIAL],
-        .first_token = w[FIRST_TOKEN], .end_token = w[END_TOKEN],
+        .sequence = w[SEQUENCE],
+        .kv_head = w[HEAD],
+        .partial = w[PARTIAL],
+        .first_token = w[FIRST_TOKEN],
+        .end_token = w[END_TOKEN],
     };
     const bool indices = d->v->page_table == ATT_PAGE_TABLE_INDICES;
     item->table = table_of(d, item->sequence, &first_page);
@@ -203,8 +203,7 @@ static void find_item(struct decode *d, struct tir_value index)
         w[END_PAGE] = tir_sub(b, w[END_PAGE], base);
     }
     item->first_key = tir_shl(b, w[FIRST_PAGE], decode_page_shift(d));
-    item->end_key =
-        tir_min(b, tir_shl(b, w[END_PAGE], decode_page_shift(d)), item->kv_len);
+    item->end_key = tir_min(b, tir_shl(b, w[END_PAGE], decode_page_shift(d)), item->kv_len);
     find_queries(d, item->sequence, queries);
     item->first_query = queries[0];
     item->diagonal = tir_sub(b, item->kv_len, queries[1]);
@@ -238,8 +237,7 @@ struct decode_rows decode_rows(struct decode *d, struct tir_value column)
 static void load_q(struct decode *d)
 {
     struct tir_builder *b = &d->b;
-    const struct tir_layout l =
-        tir_mma_operand(&d->m->mma[d->qk], d->columns, 0, &d->depth);
+    const struct tir_layout l = tir_mma_operand(&d->m->mma[d->qk], d->columns, 0, &d->depth);
     const struct tir_layout rows = tir_layout_slice(&l, 1);
     const struct tir_type t = tir_tile(b->f, d->dtype, d->columns, d->k.width, &l);
     const struct decode_rows r =
@@ -249,15 +247,16 @@ static void load_q(struct decode *d)
     const struct tir_value at =
         tir_add(b, tir_mul(b, token, like(d, att_stride(b, "q_token_stride", 2), token)),
                 tir_mul(b, head, like(d, att_stride(b, "q_head_stride", 2), head)));
-    d->q = tir_named(b, "q", tir_transpose(b, tir_tile_gather(b, tir_arg(b, "q", TIR_I64), at,
-                                                              tir_i32(b, 0), t)));
+    d->q = tir_named(
+        b, "q",
+        tir_transpose(b, tir_tile_gather(b, tir_arg(b, "q", TIR_I64), at, tir_i32(b, 0), t)));
 }
 
 /* First and last key that each column sees, within the item. */
 struct reach {
-    struct tir_value first, last; /* 1 x columns */
+    struct tir_value first, last;           /* 1 x columns */
     struct tir_value full_first, full_last; /* scalars: keys between are seen by all */
-    struct tir_value mask_row; /* 1 x columns, i64: where a custom mask has the query's keys */
+    struct tir_value mask_row;    /* 1 x columns, i64: where a custom mask has the query's keys */
     struct tir_value query, head; /* 1 x columns, for a user's function: among the sequence's */
 };
 
@@ -272,9 +271,8 @@ static struct tir_value find_mask_row(struct decode *d, struct tir_type t)
     struct tir_builder *b = &d->b;
     const struct decode_rows rows = decode_rows(d, tir_col_index(b, t));
     const struct tir_value at = tir_shl(b, att_wide(b, d->item.sequence), tir_i64(b, 3));
-    const struct tir_value first =
-        tir_scalar_load(b, tir_add(b, tir_arg(b, "mask_indptr", TIR_I64), at), tir_i32(b, 0),
-                        TIR_I64);
+    const struct tir_value first = tir_scalar_load(
+        b, tir_add(b, tir_arg(b, "mask_indptr", TIR_I64), at), tir_i32(b, 0), TIR_I64);
     const struct tir_value query = tir_convert(b, queries_before(d, &rows), TIR_I64);
     return tir_add(b, tir_mul(b, query, like(d, att_wide(b, d->item.kv_len), query)),
                    like(d, first, query));
@@ -298,12 +296,10 @@ static struct reach find_reach(struct decode *d)
     if (d->v->mask == ATT_MASK_NONE || d->v->mask == ATT_MASK_CUSTOM)
         return r;
     const bool window = d->v->mask == ATT_MASK_WINDOW;
-    const struct tir_value diagonal =
-        tir_add(b, rows.token, tir_splat(b, item->diagonal, t));
+    const struct tir_value diagonal = tir_add(b, rows.token, tir_splat(b, item->diagonal, t));
     const struct tir_value lowest = tir_add(b, item->diagonal, item->first_token);
     const struct tir_value highest = att_plus(b, tir_add(b, item->diagonal, item->end_token), -1);
-    const struct tir_value right =
-        window ? tir_arg(b, "window_right", TIR_I32) : tir_i32(b, 0);
+    const struct tir_value right = window ? tir_arg(b, "window_right", TIR_I32) : tir_i32(b, 0);
     r.last = tir_min(b, tir_add(b, diagonal, tir_splat(b, right, t)), tir_splat(b, end, t));
     r.full_last = tir_min(b, end, tir_add(b, lowest, right));
     if (!window)
@@ -405,8 +401,13 @@ static struct tir_value call_logits(struct decode *d, const struct reach *r, str
     const struct tir_value queries =
         tir_sub(b, tir_sub(b, item->kv_len, item->diagonal), item->first_query);
     const struct tir_value operands[] = {
-        s, tir_broadcast(b, r->query, t), keys, tir_broadcast(b, r->head, t), queries,
-        item->kv_len, tir_arg(b, "hook_arg", TIR_I64),
+        s,
+        tir_broadcast(b, r->query, t),
+        keys,
+        tir_broadcast(b, r->head, t),
+        queries,
+        item->kv_len,
+        tir_arg(b, "hook_arg", TIR_I64),
     };
     return tir_call_hook(b, "attn_logits", operands, sizeof(operands) / sizeof(operands[0]));
 }
@@ -436,8 +437,8 @@ static void visit_tile(struct decode *d, const struct reach *r, struct tir_value
     const struct decode_scales v_scales = decode_load_scales(d, &d->value, key, &pages);
 
     set_stage(d, COMPUTE, SCORES);
-    struct tir_value s = tir_named(
-        b, "s", tir_mma(b, d->qk, decode_use_k(d, k), d->q, zero_tile(d, d->scores)));
+    struct tir_value s =
+        tir_named(b, "s", tir_mma(b, d->qk, decode_use_k(d, k), d->q, zero_tile(d, d->scores)));
     s = decode_scale(d, s, &k_scales);
     set_stage(d, COMPUTE, SOFTMAX);
     if (d->v->soft_cap)
@@ -450,10 +451,9 @@ static void visit_tile(struct decode *d, const struct reach *r, struct tir_value
     att_softmax_rescale(b, &head, &carried[CARRY_O], &carried[CARRY_L]);
     set_stage(d, COMPUTE, VALUES);
     carried[CARRY_L] = tir_named(b, "l", tir_add(b, carried[CARRY_L], tir_col_fold_sum(b, head.p)));
-    const struct tir_value p16 =
-        tir_convert_short(b, decode_scale(d, head.p, &v_scales), d->dtype);
-    carried[CARRY_O] = tir_named(
-        b, "o", tir_mma(b, d->pv, decode_use_v(d, v, key), p16, carried[CARRY_O]));
+    const struct tir_value p16 = tir_convert_short(b, decode_scale(d, head.p, &v_scales), d->dtype);
+    carried[CARRY_O] =
+        tir_named(b, "o", tir_mma(b, d->pv, decode_use_v(d, v, key), p16, carried[CARRY_O]));
 }
 
 /* The first key of a wave's n-th tile. */
@@ -506,10 +506,7 @@ static struct tir_value score_scale(struct decode *d, const char *arg)
 }
 
 /* Else the softmax applies the scale to raw scores. */
-static bool is_scaled_before(const struct att_variant *v)
-{
-    return v->soft_cap || v->logits;
-}
+static bool is_scaled_before(const struct att_variant *v) { return v->soft_cap || v->logits; }
 
 static void find_softmax(struct decode *d)
 {
@@ -529,8 +526,8 @@ static void work_on(struct decode *d, struct tir_value index)
         d->score_scale = score_scale(d, "scale");
     const struct tir_value tokens = tir_sub(b, d->item.end_token, d->item.first_token);
     d->n_rows = tir_mul(b, tokens, d->gqa);
-    struct tir_loop pass = tir_begin_for(b, tir_i32(b, 0), d->n_rows,
-                                         tir_i32(b, (int)d->columns), NULL, 0);
+    struct tir_loop pass =
+        tir_begin_for(b, tir_i32(b, 0), d->n_rows, tir_i32(b, (int)d->columns), NULL, 0);
     d->first_row = pass.index;
     struct decode_state s = walk_keys(d);
     decode_merge(d, &s);
@@ -558,15 +555,19 @@ static struct decode begin(const struct att_variant *v, const struct tir_machine
     char name[ATT_NAME_MAX];
     const unsigned dtype = att_dtype(v);
     struct decode d = {
-        .v = v, .m = m, .dtype = dtype, .kv_dtype = att_cache_dtype(v), .waves = 4,
+        .v = v,
+        .m = m,
+        .dtype = dtype,
+        .kv_dtype = att_cache_dtype(v),
+        .waves = 4,
         .k = {.width = (unsigned)v->head_dim},
         .value = {.width = (unsigned)v->head_dim_v},
     };
     d.kv_bytes = tir_dtype_bits(d.kv_dtype) / 8;
     const struct tile *const t = find_tile(v);
     d.columns = t->columns;
-    const bool by_row = decode_pages_by_lane(&d) || v->kv_scale == ATT_KV_SCALE_TOKEN ||
-                        v->mask == ATT_MASK_CUSTOM;
+    const bool by_row =
+        decode_pages_by_lane(&d) || v->kv_scale == ATT_KV_SCALE_TOKEN || v->mask == ATT_MASK_CUSTOM;
     d.keys = by_row ? t->keys_by_row : t->keys;
     if (v->mask == ATT_MASK_CUSTOM && d.columns > 16)
         d.keys = DECODE_BLOCK; /* each byte of the mask has an address of two registers */
@@ -597,9 +598,12 @@ static void build(const struct att_variant *v, const struct tir_machine *m, stru
 
     *k = (struct att_kernel){
         .func = b->f,
-        .schedule = {.stages = N_STAGES, .n_phases = N_PHASES,
-                     .matrix_phases = 1u << SCORES | 1u << VALUES, .interleave = 1,
-                     .ping_pong = 1, .apart = 1},
+        .schedule = {.stages = N_STAGES,
+                     .n_phases = N_PHASES,
+                     .matrix_phases = 1u << SCORES | 1u << VALUES,
+                     .interleave = 1,
+                     .ping_pong = 1,
+                     .apart = 1},
         .grid = {{"workgroups", 1, 1}, {NULL, 1, 1}, {NULL, 1, 1}},
     };
     snprintf(k->tuning, sizeof(k->tuning), "rows=%u kv=%u waves=%u stages=%d", d.columns, d.keys,

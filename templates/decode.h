@@ -39,7 +39,7 @@ struct decode_item {
     struct tir_value sequence, kv_head;
     struct tir_value kv_len, first_key, end_key;
     struct tir_value first_token, end_token; /* queries, as rows of q */
-    struct tir_value first_query; /* of the sequence, as row of q */
+    struct tir_value first_query;            /* of the sequence, as row of q */
     struct tir_value diagonal; /* the last key that the query at row 0 of q would see */
     struct tir_value partial;  /* row of partial_out, or -1: write the result */
     struct tir_value table;    /* i64: the sequence's page numbers */
@@ -51,9 +51,9 @@ struct decode {
     struct tir_builder b;
     unsigned dtype, kv_dtype, kv_bytes; /* of an element of the cache */
     unsigned waves;
-    unsigned keys;     /* of a tile, a multiple of DECODE_BLOCK */
-    unsigned columns;  /* queries x heads that are worked on at once */
-    int qk, pv;        /* matrix instructions */
+    unsigned keys;                /* of a tile, a multiple of DECODE_BLOCK */
+    unsigned columns;             /* queries x heads that are worked on at once */
+    int qk, pv;                   /* matrix instructions */
     struct tir_contraction depth; /* of K Q: head_dim */
 
     struct decode_cache k, value;

@@ -27,10 +27,7 @@ static bool shuffled(const struct decode *d) { return d->v->kv_layout == ATT_KV_
 
 /* ---- Layouts ---- */
 
-static void add_reg(struct tir_layout *l, uint32_t image)
-{
-    l->basis[l->reg_bits++] = image;
-}
+static void add_reg(struct tir_layout *l, uint32_t image) { l->basis[l->reg_bits++] = image; }
 
 /* Bits of dv that one load covers. */
 static unsigned v_vector_bits(const struct decode *d)
@@ -161,8 +158,8 @@ static struct tir_value keys_of(struct decode *d, const struct decode_cache *c,
     if (!shuffled(d) || !c->c.value)
         return tir_min(b, at, like(d, last, at));
     const struct tir_value group = tir_i32(b, -c->c.x);
-    const struct tir_value first = tir_min(b, tir_and(b, at, like(d, group, at)),
-                                           like(d, tir_and(b, last, group), at));
+    const struct tir_value first =
+        tir_min(b, tir_and(b, at, like(d, group, at)), like(d, tir_and(b, last, group), at));
     return tir_add(b, first, tir_and(b, row, like(d, tir_i32(b, c->c.x - 1), row)));
 }
 
@@ -227,8 +224,7 @@ static struct tir_value load_rows(struct decode *d, const struct decode_cache *c
                                   const struct block *k)
 {
     struct tir_builder *b = &d->b;
-    const struct tir_value base =
-        in_page(d, k, c->c.base, c->c.page_stride, c->c.token_stride);
+    const struct tir_value base = in_page(d, k, c->c.base, c->c.page_stride, c->c.token_stride);
     const struct tir_view view =
         att_view(b, base, k->rows, tir_convert(b, c->c.token_stride, TIR_I32),
                  (int)(c->width * d->kv_bytes), 0);
@@ -244,8 +240,7 @@ static struct tir_value load_shuffled_k(struct decode *d, const struct block *k)
     struct att_cache at = c->c;
     at.base = in_page(d, k, at.base, at.page_stride, tir_i64(b, 16));
     const struct tir_layout rows = tir_layout_slice(&c->block, 1);
-    const struct tir_value row =
-        tir_row_index(b, tir_tile(b->f, TIR_I32, DECODE_BLOCK, 1, &rows));
+    const struct tir_value row = tir_row_index(b, tir_tile(b->f, TIR_I32, DECODE_BLOCK, 1, &rows));
     const struct tir_value byte = tir_zext(b, tir_mul(b, row, tir_int_like(b, row, 16)), TIR_I64);
     return att_cache_load(&at, byte, 0,
                           tir_tile(b->f, d->kv_dtype, DECODE_BLOCK, c->width, &c->block));
@@ -259,15 +254,13 @@ static struct tir_value load_shuffled_v(struct decode *d, const struct block *k)
     const unsigned x = (unsigned)c->c.x;
     const struct tir_value base =
         in_page(d, k, c->c.base, c->c.page_stride, tir_i64(b, (int)(c->width * d->kv_bytes)));
-    const struct tir_value groups =
-        tir_shr(b, tir_max(b, att_plus(b, k->rows, (int)x - 1), tir_i32(b, 0)),
-                tir_i32(b, (int)log2u(x)));
+    const struct tir_value groups = tir_shr(
+        b, tir_max(b, att_plus(b, k->rows, (int)x - 1), tir_i32(b, 0)), tir_i32(b, (int)log2u(x)));
     const struct tir_view view =
         att_view(b, base, att_times(b, groups, (int)c->width), tir_i32(b, 16), 16, 0);
     const struct tir_layout columns = tir_layout_transpose(&c->block);
     const struct tir_layout split = tir_layout_split_blocks(&columns, c->width, x);
-    const struct tir_type t =
-        tir_tile(b->f, d->kv_dtype, c->width * (DECODE_BLOCK / x), x, &split);
+    const struct tir_type t = tir_tile(b->f, d->kv_dtype, c->width * (DECODE_BLOCK / x), x, &split);
     return tir_transpose(b, tir_join_blocks(b, tir_tile_load(b, view, tir_i32(b, 0), t), c->width));
 }
 
@@ -305,8 +298,7 @@ static struct tir_value load_by_lane(struct decode *d, const struct decode_cache
     const struct tir_value token = tir_and(b, keys, like(d, page_mask(d), keys));
     const struct tir_value row =
         att_cache_row(&c->c, tir_zext(b, pages, TIR_I64), tir_zext(b, token, TIR_I64));
-    return att_cache_load(&c->c, row, 0,
-                          tir_tile(b->f, d->kv_dtype, d->keys, c->width, &c->tile));
+    return att_cache_load(&c->c, row, 0, tir_tile(b->f, d->kv_dtype, d->keys, c->width, &c->tile));
 }
 
 static struct tir_value load_tile(struct decode *d, const struct decode_cache *c,
@@ -349,8 +341,8 @@ static struct tir_value zero_beyond(struct decode *d, struct tir_value v, struct
         tir_begin_if(b, tir_cmp_lt(b, left, tir_i32(b, (int)d->keys)), true, &t, 1);
     t.dtype = TIR_I32;
     const struct tir_value row = tir_row_index(b, t);
-    const struct tir_value kept = tir_select(b, tir_cmp_lt(b, row, like(d, left, row)), v,
-                                             tir_float_like(b, v, 0.0f));
+    const struct tir_value kept =
+        tir_select(b, tir_cmp_lt(b, row, like(d, left, row)), v, tir_float_like(b, v, 0.0f));
     tir_else(b, &tail, &kept);
     tir_end_if(b, &tail, &v);
     return v;
@@ -377,8 +369,7 @@ static struct tir_value load_token_scales(struct decode *d, const struct decode_
                                           const struct block *k)
 {
     struct tir_builder *b = &d->b;
-    const struct tir_value base =
-        in_page(d, k, c->c.scales, c->c.scale_page_stride, tir_i64(b, 4));
+    const struct tir_value base = in_page(d, k, c->c.scales, c->c.scale_page_stride, tir_i64(b, 4));
     const struct tir_value bytes = att_times(b, tir_max(b, k->rows, tir_i32(b, 0)), 4);
     const struct tir_view view = {tir_make_rsrc(b, base, bytes), tir_i32(b, 0), tir_i32(b, 0)};
     const struct tir_layout block = tir_layout_slice(tir_layout_of(b->f, d->scores), 1);

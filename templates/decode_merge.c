@@ -36,15 +36,9 @@ static struct tir_layout vector_map(const struct decode *d)
     return map;
 }
 
-static unsigned o_bytes(const struct decode *d)
-{
-    return d->value.width * d->columns * 4;
-}
+static unsigned o_bytes(const struct decode *d) { return d->value.width * d->columns * 4; }
 
-static unsigned slot_bytes(const struct decode *d)
-{
-    return o_bytes(d) + 2 * d->columns * 4;
-}
+static unsigned slot_bytes(const struct decode *d) { return o_bytes(d) + 2 * d->columns * 4; }
 
 /* Half of the waves at once where two states fit beside other workgroups'; else one by one. */
 static unsigned slots(const struct decode *d)
@@ -103,8 +97,8 @@ static void hand_over(struct decode *d, struct decode_state *s, unsigned from, u
 {
     struct tir_builder *b = &d->b;
     const struct tir_value behind = att_plus(b, d->wave, -(int)from);
-    struct tir_if giver = tir_begin_if(b, tir_cmp_ult(b, behind, tir_i32(b, (int)n)), false,
-                                       NULL, 0);
+    struct tir_if giver =
+        tir_begin_if(b, tir_cmp_ult(b, behind, tir_i32(b, (int)n)), false, NULL, 0);
     store_state(d, tir_add(b, d->lds, att_times(b, behind, (int)slot_bytes(d))), s);
     tir_else(b, &giver, NULL);
     tir_end_if(b, &giver, NULL);
@@ -112,8 +106,7 @@ static void hand_over(struct decode *d, struct decode_state *s, unsigned from, u
     tir_barrier(b);
 
     const struct tir_type t[] = {d->softmax.vector, d->softmax.vector, d->output};
-    struct tir_if taker =
-        tir_begin_if(b, tir_cmp_lt(b, d->wave, tir_i32(b, (int)n)), false, t, 3);
+    struct tir_if taker = tir_begin_if(b, tir_cmp_lt(b, d->wave, tir_i32(b, (int)n)), false, t, 3);
     const struct decode_state other =
         load_state(d, tir_add(b, d->lds, att_times(b, d->wave, (int)slot_bytes(d))));
     const struct decode_state both = join(d, s, &other);
@@ -172,8 +165,7 @@ static void write_rows(struct decode *d, const char *tensor, struct tir_value a,
     const struct tir_type t = tir_typeof(b->f, r.token);
     const struct tir_value moved = tir_sub(b, row0, d->item.first_token);
     const struct tir_value row = tir_add(b, r.token, tir_splat(b, moved, t));
-    const struct tir_value at =
-        valid_only(d, &r, offset_of(d, row, r.head, row_bytes, head_bytes));
+    const struct tir_value at = valid_only(d, &r, offset_of(d, row, r.head, row_bytes, head_bytes));
     tir_tile_scatter(b, tir_arg(b, tensor, TIR_I64), at, tir_i32(b, 0), a);
 }
 
@@ -216,15 +208,19 @@ static void write_partial(struct decode *d, struct tir_value o, struct tir_value
 static struct tir_value sinks(struct decode *d, struct tir_value final)
 {
     struct tir_builder *b = &d->b;
-    struct tir_type t = tir_typeof(b->f, tir_transpose(b, tir_col_index(b, (struct tir_type){
-        .kind = TIR_TILE, .dtype = TIR_I32, .rows = 1, .cols = d->softmax.vector.cols,
-        .layout = d->softmax.vector.layout})));
+    struct tir_type t = tir_typeof(
+        b->f,
+        tir_transpose(b, tir_col_index(b, (struct tir_type){.kind = TIR_TILE,
+                                                            .dtype = TIR_I32,
+                                                            .rows = 1,
+                                                            .cols = d->softmax.vector.cols,
+                                                            .layout = d->softmax.vector.layout})));
     const struct decode_rows r = decode_rows(d, tir_row_index(b, t));
     const struct tir_value head = tir_convert(b, r.head, TIR_I64);
     t.dtype = TIR_F32;
     const struct tir_value sink =
-        tir_tile_gather(b, tir_arg(b, "sinks", TIR_I64),
-                        tir_shl(b, head, tir_int_like(b, head, 2)), tir_i32(b, 0), t);
+        tir_tile_gather(b, tir_arg(b, "sinks", TIR_I64), tir_shl(b, head, tir_int_like(b, head, 2)),
+                        tir_i32(b, 0), t);
     return tir_select(b, final, tir_transpose(b, sink),
                       tir_splat(b, tir_f32(b, -INFINITY), d->softmax.vector));
 }
@@ -232,18 +228,16 @@ static struct tir_value sinks(struct decode *d, struct tir_value final)
 void decode_write(struct decode *d, struct decode_state *s)
 {
     struct tir_builder *b = &d->b;
-    struct tir_if first =
-        tir_begin_if(b, tir_cmp_eq(b, d->wave, tir_i32(b, 0)), false, NULL, 0);
+    struct tir_if first = tir_begin_if(b, tir_cmp_eq(b, d->wave, tir_i32(b, 0)), false, NULL, 0);
     const struct tir_value final = tir_cmp_lt(b, d->item.partial, tir_i32(b, 0));
     const struct tir_value sink = d->v->sinks ? sinks(d, final) : (struct tir_value){0};
     const struct att_softmax_end end = att_softmax_finish(b, &d->softmax, s->m, s->l, sink);
     const struct tir_value lse = att_softmax_lse(b, &end);
     struct tir_value inverse = end.inverse;
     if (d->v->kv_scale == ATT_KV_SCALE_TENSOR)
-        inverse = tir_mul(b, inverse, tir_splat(b, att_cache_tensor_scale(&d->value.c),
-                                                d->softmax.vector));
-    const struct tir_value o =
-        in_order(d, tir_mul(b, s->o, tir_broadcast(b, inverse, d->output)));
+        inverse = tir_mul(b, inverse,
+                          tir_splat(b, att_cache_tensor_scale(&d->value.c), d->softmax.vector));
+    const struct tir_value o = in_order(d, tir_mul(b, s->o, tir_broadcast(b, inverse, d->output)));
     struct tir_if whole = tir_begin_if(b, final, false, NULL, 0);
     write_final(d, o, lse);
     tir_else(b, &whole, NULL);

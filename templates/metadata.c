@@ -41,10 +41,7 @@ static struct tir_value number(struct metadata *d, struct tir_value scalar)
     return tir_splat(&d->b, scalar, d->lane);
 }
 
-static struct tir_value constant(struct metadata *d, int n)
-{
-    return number(d, tir_i32(&d->b, n));
-}
+static struct tir_value constant(struct metadata *d, int n) { return number(d, tir_i32(&d->b, n)); }
 
 static struct tir_value is_null(struct metadata *d, const char *arg)
 {
@@ -91,8 +88,7 @@ static void build_indptr(struct metadata *d)
     struct tir_value sum = tir_i32(b, 0);
     struct tir_loop loop = tir_begin_for(b, sum, end, tir_i32(b, LANES), &sum, 1);
     const struct tir_value n = pages(d, lengths(d, loop.index));
-    const struct tir_value before =
-        tir_add(b, att_scan_before(b, &scan, n), number(d, sum));
+    const struct tir_value before = tir_add(b, att_scan_before(b, &scan, n), number(d, sum));
     tir_tile_store(b, array(d, "kv_indptr", end, 4), loop.index, before);
     sum = tir_add(b, sum, tir_first_lane(b, tir_col_sum(b, n)));
     tir_end_for(b, &loop, &sum, 1);
@@ -103,8 +99,8 @@ static void build_last_page_len(struct metadata *d)
     struct tir_builder *b = &d->b;
     const struct tir_value first = att_times(b, tir_block_id(b, 0), LANES);
     const struct tir_value keys = lengths(d, first), one = constant(d, 1);
-    const struct tir_value rest = tir_and(b, tir_sub(b, keys, one),
-                                          number(d, att_plus(b, page(d), -1)));
+    const struct tir_value rest =
+        tir_and(b, tir_sub(b, keys, one), number(d, att_plus(b, page(d), -1)));
     const struct tir_value none = tir_cmp_eq(b, keys, constant(d, 0));
     const struct tir_value length = tir_select(b, none, keys, tir_add(b, rest, one));
     tir_tile_store(b, array(d, "last_page_lens", d->batch, 4), first, length);
@@ -163,11 +159,9 @@ static void copy_entries(struct metadata *d, struct tir_value s, struct tir_valu
     const struct tir_value at =
         tir_mul(b, att_wide(b, tir_add(b, first, begin)), att_wide(b, step));
     const struct tir_value row = table_row(d, scalar_row(d, s));
-    const struct tir_value base =
-        tir_add(b, tir_add(b, tir_arg(b, "block_table", TIR_I64), row),
-                tir_mul(b, at, tir_i64(b, 4)));
-    const struct tir_view from =
-        att_view(b, base, left, tir_mul(b, step, tir_i32(b, 4)), 4, 0);
+    const struct tir_value base = tir_add(b, tir_add(b, tir_arg(b, "block_table", TIR_I64), row),
+                                          tir_mul(b, at, tir_i64(b, 4)));
+    const struct tir_view from = att_view(b, base, left, tir_mul(b, step, tir_i32(b, 4)), 4, 0);
     const struct tir_value out = tir_add(b, to, tir_mul(b, att_wide(b, begin), tir_i64(b, 4)));
     const struct tir_view into = att_view(b, out, left, tir_i32(b, 4), 4, 0);
     const struct tir_value shift = number(d, tir_arg(b, "entry_shift", TIR_I32));
@@ -211,27 +205,26 @@ static void build_draft_slots(struct metadata *d)
     const struct tir_value first = att_times(b, tir_block_id(b, 0), LANES);
     const struct tir_value old = load(d, "kv_lens", first), zero = constant(d, 0);
     const struct tir_value live = tir_cmp_gt(b, old, zero);
-    const struct tir_value advanced =
-        tir_add(b, old, number(d, tir_arg(b, "advance", TIR_I32)));
+    const struct tir_value advanced = tir_add(b, old, number(d, tir_arg(b, "advance", TIR_I32)));
     const struct tir_value keys = tir_select(b, live, advanced, old);
     tir_tile_store(b, array(d, "kv_lens", d->batch, 4), first, keys);
 
     const struct tir_value newest = tir_sub(b, keys, constant(d, 1));
     const struct tir_value shift = number(d, tir_arg(b, "page_shift", TIR_I32));
     const struct tir_value index = tir_sar(b, newest, shift);
-    struct tir_value row = tir_convert(
-        b, tir_add(b, tir_row_index(b, d->lane), number(d, first)), TIR_I64);
+    struct tir_value row =
+        tir_convert(b, tir_add(b, tir_row_index(b, d->lane), number(d, first)), TIR_I64);
     const struct tir_type wide = tir_typeof(b->f, row);
     row = tir_mul(b, row, tir_splat(b, att_stride(b, "block_table_stride", 4), wide));
     const struct tir_value at =
         tir_add(b, row, tir_convert(b, tir_shl(b, index, constant(d, 2)), TIR_I64));
     const struct tir_value safe = tir_select(b, live, at, tir_int_like(b, at, 0));
-    const struct tir_value entry = tir_tile_gather(b, tir_arg(b, "block_table", TIR_I64), safe,
-                                                   tir_i32(b, 0), d->lane);
+    const struct tir_value entry =
+        tir_tile_gather(b, tir_arg(b, "block_table", TIR_I64), safe, tir_i32(b, 0), d->lane);
 
     const struct tir_value inside = tir_and(b, newest, number(d, att_plus(b, page(d), -1)));
-    const struct tir_value page_slot = tir_shl(b, tir_convert(b, entry, TIR_I64),
-                                               tir_convert(b, shift, TIR_I64));
+    const struct tir_value page_slot =
+        tir_shl(b, tir_convert(b, entry, TIR_I64), tir_convert(b, shift, TIR_I64));
     const struct tir_value slot = tir_add(b, page_slot, tir_convert(b, inside, TIR_I64));
     const struct tir_value none = tir_int_like(b, slot, -1);
     tir_tile_store(b, array(d, "slot_mapping", d->batch, 8), first,
@@ -270,12 +263,8 @@ static void build(const struct att_variant *v, const struct tir_machine *m, stru
         k->grid[0] = (struct att_grid){"entries", EACH * LANES, 1};
         k->grid[1] = (struct att_grid){"batch", 1, 1};
         break;
-    case ATT_METADATA_LAST_PAGE_LEN:
-        build_last_page_len(&d);
-        break;
-    case ATT_METADATA_DRAFT_SLOTS:
-        build_draft_slots(&d);
-        break;
+    case ATT_METADATA_LAST_PAGE_LEN: build_last_page_len(&d); break;
+    case ATT_METADATA_DRAFT_SLOTS: build_draft_slots(&d); break;
     }
     tir_return(&d.b);
     snprintf(k->tuning, sizeof(k->tuning), "lanes=%d", LANES);

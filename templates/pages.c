@@ -48,7 +48,7 @@ static struct tir_layout spread(struct tir_builder *b, unsigned tokens, unsigned
     unsigned col = log2u(vector), token = 0, n = 0;
     uint32_t rest[TIR_LAYOUT_MAX_BITS];
     for (unsigned i = 0; i < threads; i++)
-        rest[n++] = col < col_bits         ? TIR_RC(0, 1u << col++)
+        rest[n++] = col < col_bits       ? TIR_RC(0, 1u << col++)
                     : token < token_bits ? TIR_RC(1u << token++, 0)
                                          : 0;
     unsigned reg = 0;
@@ -74,13 +74,15 @@ struct att_paged_tile att_paged_tile(struct tir_builder *b, const struct att_cac
                                      unsigned tokens, unsigned cols, unsigned first,
                                      const struct tir_layout *layout)
 {
-    struct att_paged_tile t = {.cache = *cache, .tokens = tokens, .cols = cols, .first = first,
+    struct att_paged_tile t = {.cache = *cache,
+                               .tokens = tokens,
+                               .cols = cols,
+                               .first = first,
                                .run = cache->shuffle ? (unsigned)cache->x : cols};
     const unsigned elements = tokens * cols;
-    const struct tir_layout l =
-        layout && !cache->shuffle
-            ? *layout
-            : spread(b, elements / t.run, t.run, vector_of(b, elements, t.run));
+    const struct tir_layout l = layout && !cache->shuffle ? *layout
+                                                          : spread(b, elements / t.run, t.run,
+                                                                   vector_of(b, elements, t.run));
     t.gathered = tir_tile(b->f, cache->dtype, elements / t.run, t.run, &l);
     return t;
 }
@@ -112,8 +114,8 @@ static struct tir_value token_of(struct tir_builder *b, const struct att_paged_t
     struct tir_value token = row;
     if (t->cache.shuffle)
         token = t->cache.value ? tir_shl(b, tir_shr(b, row, tir_int_like(b, row, log2u(t->cols))),
-                                    tir_int_like(b, row, log2u(t->run)))
-                          : and_n(b, row, t->tokens - 1);
+                                         tir_int_like(b, row, log2u(t->run)))
+                               : and_n(b, row, t->tokens - 1);
     return tir_add(b, token, splat_like(b, key, token));
 }
 
@@ -121,8 +123,8 @@ static struct tir_value look_up(struct tir_builder *b, const struct att_pages *p
                                 struct tir_value token)
 {
     const struct tir_value page = tir_sar(b, token, splat_like(b, p->shift, token));
-    const struct tir_value at = tir_min(b, tir_max(b, page, splat_like(b, p->first, page)),
-                                        splat_like(b, p->last, page));
+    const struct tir_value at =
+        tir_min(b, tir_max(b, page, splat_like(b, p->first, page)), splat_like(b, p->last, page));
     const struct tir_value byte = tir_shl(b, at, tir_int_like(b, at, 2));
     return tir_tile_gather(b, p->table, tir_zext(b, byte, TIR_I64), tir_i32(b, 0),
                            tir_typeof(b->f, at));
@@ -147,15 +149,14 @@ static struct tir_value run_offset(struct tir_builder *b, const struct att_pages
     }
     struct tir_value run;
     if (t->cache.value) {
-        const struct tir_value chunk =
-            tir_shr(b, inside, tir_int_like(b, inside, log2u(t->run)));
+        const struct tir_value chunk = tir_shr(b, inside, tir_int_like(b, inside, log2u(t->run)));
         const struct tir_value column = and_n(b, row, t->cols - 1);
         run = tir_add(b, tir_mul(b, chunk, tir_int_like(b, chunk, (unsigned)t->cache.dim)),
                       tir_add(b, column, tir_int_like(b, column, t->first)));
     } else {
-        const struct tir_value chunk = tir_add(
-            b, tir_shr(b, row, tir_int_like(b, row, log2u(t->tokens))),
-            tir_int_like(b, row, t->first / t->run));
+        const struct tir_value chunk =
+            tir_add(b, tir_shr(b, row, tir_int_like(b, row, log2u(t->tokens))),
+                    tir_int_like(b, row, t->first / t->run));
         run = tir_add(b, tir_shl(b, chunk, splat_like(b, p->shift, chunk)), inside);
     }
     return tir_zext(b, tir_mul(b, run, tir_int_like(b, run, CHUNK)), TIR_I64);
@@ -197,8 +198,8 @@ struct att_paged_data att_paged_load(struct tir_builder *b, const struct att_pag
     page = tir_and(b, page, splat_like(b, p->used, page));
     const struct tir_value row = tir_row_index(b, of_rows(b, t->gathered, TIR_I32));
     const struct tir_value token = token_of(b, t, row, key);
-    const struct tir_value at = tir_add(b, page_offset(b, page, t->cache.page_stride),
-                                        run_offset(b, p, t, row, token));
+    const struct tir_value at =
+        tir_add(b, page_offset(b, page, t->cache.page_stride), run_offset(b, p, t, row, token));
     const int byte = t->cache.shuffle ? 0 : (int)t->first * t->cache.size;
     d.bits = tir_tile_gather(b, t->cache.base, at, tir_i32(b, byte), t->gathered);
     if (t->cache.scaling >= ATT_KV_SCALE_TOKEN)

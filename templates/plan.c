@@ -18,9 +18,9 @@
 enum {
     LANES = ATT_SCAN_LANES,
     WAVES = 4,
-    WIDE = 8,           /* lengths that a lane adds up at a time, for the cost of the batch */
-    INFO = 8,           /* integers of an item */
-    HALF = 16           /* two sums of less than 2^16 share a register */
+    WIDE = 8, /* lengths that a lane adds up at a time, for the cost of the batch */
+    INFO = 8, /* integers of an item */
+    HALF = 16 /* two sums of less than 2^16 share a register */
 };
 
 struct plan {
@@ -35,10 +35,10 @@ struct plan {
 
 /* 64 sequences, from `first` on; what lies behind the last one counts as none. */
 struct chunk {
-    struct tir_value first;  /* scalar */
-    struct tir_value b;      /* number of each */
-    struct tir_value there;  /* i1 */
-    struct tir_value skip;   /* keys before the window */
+    struct tir_value first;                         /* scalar */
+    struct tir_value b;                             /* number of each */
+    struct tir_value there;                         /* i1 */
+    struct tir_value skip;                          /* keys before the window */
     struct tir_value keys, u, start, part, n, last; /* . u S first n last */
 };
 
@@ -58,10 +58,7 @@ static struct tir_value number(struct plan *p, struct tir_value scalar)
     return tir_splat(&p->b, scalar, p->lane);
 }
 
-static struct tir_value constant(struct plan *p, int n)
-{
-    return number(p, tir_i32(&p->b, n));
-}
+static struct tir_value constant(struct plan *p, int n) { return number(p, tir_i32(&p->b, n)); }
 
 static struct tir_value plus(struct plan *p, struct tir_value a, int n)
 {
@@ -122,8 +119,7 @@ static struct tir_value before_window(struct plan *p, struct tir_value lengths)
     struct tir_builder *b = &p->b;
     const struct tir_type t = tir_typeof(b->f, lengths);
     const struct tir_value all = tir_max(b, lengths, tir_int_like(b, lengths, 0));
-    const struct tir_value before =
-        tir_sub(b, all, tir_splat(b, tir_arg(b, "reach", TIR_I32), t));
+    const struct tir_value before = tir_sub(b, all, tir_splat(b, tir_arg(b, "reach", TIR_I32), t));
     const struct tir_value grain = tir_sub(b, tir_i32(b, 0), tir_arg(b, "grain", TIR_I32));
     return tir_and(b, tir_max(b, before, tir_int_like(b, before, 0)), tir_splat(b, grain, t));
 }
@@ -140,10 +136,8 @@ static struct tir_value cost_of_batch(struct plan *p)
     const struct tir_view v = att_view(b, tir_add(b, kv_lens, at), left, tir_i32(b, 4), 4, 0);
     const struct tir_value lengths = tir_tile_load(b, v, zero, p->wide);
     const struct tir_value none = tir_int_like(b, lengths, 0);
-    const struct tir_value keys =
-        tir_sub(b, tir_max(b, lengths, none), before_window(p, lengths));
-    const struct tir_value cost =
-        tir_add(b, units(p, keys), tir_splat(b, p->overhead, p->wide));
+    const struct tir_value keys = tir_sub(b, tir_max(b, lengths, none), before_window(p, lengths));
+    const struct tir_value cost = tir_add(b, units(p, keys), tir_splat(b, p->overhead, p->wide));
     const struct tir_value there =
         tir_cmp_lt(b, tir_col_index(b, p->wide), tir_splat(b, left, p->wide));
     sum = tir_add(b, sum, tir_select(b, there, cost, none));
@@ -185,8 +179,7 @@ static struct tir_value count_items(struct plan *p)
     struct tir_builder *b = &p->b;
     const struct tir_value zero = tir_i32(b, 0);
     struct tir_value sums[] = {zero, zero};
-    struct tir_loop loop =
-        tir_begin_for(b, zero, p->batch, tir_i32(b, LANES), sums, 2);
+    struct tir_loop loop = tir_begin_for(b, zero, p->batch, tir_i32(b, LANES), sums, 2);
     const struct chunk c = place(p, loop.index, &sums[0]);
     sums[1] = tir_add(b, sums[1], total(p, c.n));
     tir_end_for(b, &loop, sums, 2);
@@ -205,10 +198,10 @@ static void store_rows(struct plan *p, const struct chunk *c, const char *arg, s
 
 /* What an item says that does not depend on its piece. */
 struct sequence {
-    struct tir_value item, row;        /* I R */
+    struct tir_value item, row; /* I R */
     struct tir_value q_start, q_end, pages;
-    struct tir_value previous;         /* last part of the sequence before */
-    struct tir_value lists_end;        /* parts whose lists begin here: previous + 1 .. this - 1 */
+    struct tir_value previous;  /* last part of the sequence before */
+    struct tir_value lists_end; /* parts whose lists begin here: previous + 1 .. this - 1 */
 };
 
 /* Pieces before a chunk's sequences, and how many of them are partial, from two sums in one. */
@@ -224,8 +217,7 @@ static void count_before(struct plan *p, const struct chunk *c, struct sequence 
     s->item = tir_add(b, tir_and(b, before, low), number(p, sums[SUM_ITEMS]));
     s->row = tir_add(b, tir_shr(b, before, half), number(p, sums[SUM_ROWS]));
     const struct tir_value all = total(p, both);
-    sums[SUM_ITEMS] =
-        tir_add(b, sums[SUM_ITEMS], tir_and(b, all, tir_i32(b, (1 << HALF) - 1)));
+    sums[SUM_ITEMS] = tir_add(b, sums[SUM_ITEMS], tir_and(b, all, tir_i32(b, (1 << HALF) - 1)));
     sums[SUM_ROWS] = tir_add(b, sums[SUM_ROWS], tir_shr(b, all, tir_i32(b, HALF)));
 }
 
@@ -237,8 +229,7 @@ static void find_lists(struct plan *p, const struct chunk *c, struct sequence *s
     const struct tir_value first = tir_cmp_eq(b, c->b, number(p, c->first));
     s->previous =
         tir_select(b, first, number(p, sums[SUM_LAST]), att_scan_shift(b, &p->scan, c->last, 1));
-    const struct tir_value final =
-        tir_cmp_eq(b, c->b, number(p, att_plus(b, p->batch, -1)));
+    const struct tir_value final = tir_cmp_eq(b, c->b, number(p, att_plus(b, p->batch, -1)));
     s->lists_end = tir_select(b, final, number(p, p->parts), plus(p, c->last, 1));
     sums[SUM_LAST] = largest(p, where(p, c->there, c->last));
 }
@@ -246,15 +237,14 @@ static void find_lists(struct plan *p, const struct chunk *c, struct sequence *s
 static void find_queries(struct plan *p, const struct chunk *c, struct sequence *s)
 {
     struct tir_builder *b = &p->b;
-    const struct tir_value null =
-        tir_cmp_eq(b, tir_arg(b, "qo_indptr", TIR_I64), tir_i64(b, 0));
+    const struct tir_value null = tir_cmp_eq(b, tir_arg(b, "qo_indptr", TIR_I64), tir_i64(b, 0));
     const struct tir_value start = entries(p, c, "qo_indptr", 0);
     const struct tir_value end = entries(p, c, "qo_indptr", 1);
     const struct tir_value same = tir_mul(b, c->b, number(p, p->queries));
     s->q_start = tir_select(b, null, same, start);
     s->q_end = tir_select(b, null, tir_add(b, same, number(p, p->queries)), end);
-    s->pages = tir_add(b, entries(p, c, "kv_indptr", 0),
-                       tir_sar(b, c->skip, log2_of(p, "page_shift")));
+    s->pages =
+        tir_add(b, entries(p, c, "kv_indptr", 0), tir_sar(b, c->skip, log2_of(p, "page_shift")));
 }
 
 /* Keys before piece j. */
@@ -264,8 +254,7 @@ static struct tir_value cut(struct plan *p, const struct chunk *c, struct tir_va
     const struct tir_value at =
         tir_sub(b, tir_mul(b, tir_add(b, c->part, j), number(p, p->payload)),
                 tir_add(b, c->start, number(p, p->overhead)));
-    const struct tir_value inside =
-        tir_min(b, tir_shl(b, at, number(p, p->unit_shift)), c->keys);
+    const struct tir_value inside = tir_min(b, tir_shl(b, at, number(p, p->unit_shift)), c->keys);
     const struct tir_value before = tir_cmp_lt(b, j, c->n);
     const struct tir_value none = tir_cmp_eq(b, j, constant(p, 0));
     return tir_select(b, none, constant(p, 0), tir_select(b, before, inside, c->keys));
@@ -275,8 +264,7 @@ static struct tir_value whole_pages(struct plan *p, struct tir_value keys)
 {
     struct tir_builder *b = &p->b;
     const struct tir_value page = tir_shl(b, tir_i32(b, 1), tir_arg(b, "page_shift", TIR_I32));
-    return tir_sar(b, tir_add(b, keys, number(p, att_plus(b, page, -1))),
-                   log2_of(p, "page_shift"));
+    return tir_sar(b, tir_add(b, keys, number(p, att_plus(b, page, -1))), log2_of(p, "page_shift"));
 }
 
 /* Byte offset of entry `index` of `bytes` each, or -1 where it is not to be written. */
@@ -308,8 +296,7 @@ static void write_piece(struct plan *p, const struct chunk *c, const struct sequ
     struct tir_builder *b = &p->b;
     const struct tir_value has = tir_and(b, c->there, tir_cmp_lt(b, j, c->n));
     const struct tir_value end = cut(p, c, plus(p, j, 1));
-    const struct tir_value row =
-        tir_mul(b, tir_add(b, s->row, j), number(p, p->queries));
+    const struct tir_value row = tir_mul(b, tir_add(b, s->row, j), number(p, p->queries));
     const struct tir_value whole = tir_cmp_eq(b, c->n, constant(p, 1));
     struct tir_value info[INFO] = {c->b, tir_select(b, whole, constant(p, -1), row), s->q_start,
                                    s->q_end};
@@ -336,8 +323,7 @@ static void write_piece(struct plan *p, const struct chunk *c, const struct sequ
     info[7] = number(p, range);
     const struct tir_value at = address(p, has, tir_add(b, item, number(p, base)), INFO * 4);
     tir_tile_scatter(b, tir_arg(b, "work_info", TIR_I64), at, zero, join(p, info));
-    const struct tir_value pair =
-        tir_add(b, part, number(p, tir_mul(b, head.index, p->parts)));
+    const struct tir_value pair = tir_add(b, part, number(p, tir_mul(b, head.index, p->parts)));
     tir_tile_scatter(b, tir_arg(b, "work_indptr", TIR_I64), address(p, begins, pair, 4), zero,
                      tir_add(b, list_item, number(p, base)));
     tir_end_for(b, &head, NULL, 0);
@@ -369,10 +355,8 @@ static void fill(struct plan *p, const char *arg, struct tir_value first, struct
 {
     struct tir_builder *b = &p->b;
     const struct tir_value begin = tir_add(b, first, att_times(b, p->wave, LANES));
-    struct tir_loop loop =
-        tir_begin_for(b, begin, n, tir_i32(b, WAVES * LANES), NULL, 0);
-    const struct tir_value index =
-        tir_add(b, tir_row_index(b, p->lane), number(p, loop.index));
+    struct tir_loop loop = tir_begin_for(b, begin, n, tir_i32(b, WAVES * LANES), NULL, 0);
+    const struct tir_value index = tir_add(b, tir_row_index(b, p->lane), number(p, loop.index));
     tir_tile_store(b, rows_of(p, arg, n, 4, 0), loop.index, make(p, index));
     tir_end_for(b, &loop, NULL, 0);
 }
@@ -397,8 +381,7 @@ static void write_plan(struct plan *p)
     const struct tir_value zero = tir_i32(b, 0);
     struct tir_value sums[N_SUMS] = {zero, zero, zero, tir_i32(b, -1)};
     /* As far as sequence B, which is none, but reduce_indptr has an entry for it. */
-    struct tir_loop loop =
-        tir_begin_for(b, zero, chunks_end(p), tir_i32(b, LANES), sums, N_SUMS);
+    struct tir_loop loop = tir_begin_for(b, zero, chunks_end(p), tir_i32(b, LANES), sums, N_SUMS);
     write_chunk(p, loop.index, sums);
     tir_end_for(b, &loop, sums, N_SUMS);
 
@@ -406,8 +389,7 @@ static void write_plan(struct plan *p)
     /* With more than one pair to a list there is one part, and a list begins with a head. */
     const struct tir_value per = tir_arg(b, "pairs_per_list", TIR_I32);
     const struct tir_value single = tir_cmp_eq(b, per, tir_i32(b, 1));
-    const struct tir_value begun =
-        tir_select(b, single, tir_mul(b, p->heads, p->parts), zero);
+    const struct tir_value begun = tir_select(b, single, tir_mul(b, p->heads, p->parts), zero);
     fill(p, "work_indptr", begun, att_plus(b, tir_arg(b, "workgroups", TIR_I32), 1), list_begin);
 }
 
@@ -441,8 +423,7 @@ static void build(const struct att_variant *v, const struct tir_machine *m, stru
     struct tir_builder *b = &p.b;
     prepare(&p);
     const struct tir_value cost = cost_of_batch(&p);
-    const struct tir_value share =
-        tir_div(b, att_plus(b, tir_add(b, cost, p.parts), -1), p.parts);
+    const struct tir_value share = tir_div(b, att_plus(b, tir_add(b, cost, p.parts), -1), p.parts);
     p.payload = tir_max(b, share, att_times(b, p.overhead, 2));
     p.items = count_items(&p);
     write_plan(&p);

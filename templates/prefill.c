@@ -228,9 +228,9 @@ static struct tir_value head_base(struct prefill *p, const char *tensor, struct 
     struct tir_builder *b = &p->b;
     snprintf(token_stride, sizeof(token_stride), "%s_token_stride", tensor);
     snprintf(head_stride, sizeof(head_stride), "%s_head_stride", tensor);
-    const struct tir_value at = tir_add(
-        b, tir_mul(b, att_wide(b, token), att_stride(b, token_stride, ELEM)),
-        tir_mul(b, att_wide(b, head), att_stride(b, head_stride, ELEM)));
+    const struct tir_value at =
+        tir_add(b, tir_mul(b, att_wide(b, token), att_stride(b, token_stride, ELEM)),
+                tir_mul(b, att_wide(b, head), att_stride(b, head_stride, ELEM)));
     return tir_add(b, tir_arg(b, tensor, TIR_I64), at);
 }
 
@@ -252,7 +252,7 @@ static void load_q(struct prefill *p)
             tir_mma_operand(p->mma, p->rows * p->waves, log2u(p->waves), &n->k);
         const struct tir_type t = tir_tile(b->f, p->dtype, p->rows * p->waves, n->width, &l);
         const struct tir_view q = att_view(b, base, rows, row_bytes(p, "q_token_stride"),
-                                       p->v->head_dim * ELEM, (int)(n->first * ELEM));
+                                           p->v->head_dim * ELEM, (int)(n->first * ELEM));
         n->q = tir_named(b, "q", tir_transpose(b, tir_tile_load(b, q, tir_i32(b, 0), t)));
     }
 }
@@ -276,8 +276,8 @@ static void load_numbers(struct prefill *p)
         p->k_scale = att_cache_tensor_scale(&p->k_cache);
         p->v_scale = att_cache_tensor_scale(&p->v_cache);
     }
-    p->softmax = att_softmax(b, p->scores,
-                             scaled ? tir_f32(b, LOG2E) : score_scale(p, "scale_log2"));
+    p->softmax =
+        att_softmax(b, p->scores, scaled ? tir_f32(b, LOG2E) : score_scale(p, "scale_log2"));
 
     const int far = 1 << 30;
     const bool window = p->v->mask == ATT_MASK_WINDOW;
@@ -324,8 +324,7 @@ static struct tir_view key_rows(struct prefill *p, struct tir_value key, struct 
 {
     struct tir_builder *b = &p->b;
     const struct tir_value at = tir_add(b, base, tir_mul(b, att_wide(b, key), stride64));
-    const struct tir_value rows =
-        tir_min(b, tir_sub(b, p->kv_len, key), tir_i32(b, (int)p->kv));
+    const struct tir_value rows = tir_min(b, tir_sub(b, p->kv_len, key), tir_i32(b, (int)p->kv));
     return att_view(b, at, rows, tir_convert(b, stride64, TIR_I32), row, byte);
 }
 
@@ -363,8 +362,8 @@ static void copy_k(struct prefill *p, struct tir_value tile)
         }
         const struct tir_layout l = tir_mma_operand(p->mma, p->kv, 0, &n->k);
         const struct tir_type t = tir_tile(b->f, p->dtype, p->kv, n->width, &l);
-        const struct tir_view k = key_rows(p, key, p->k_base, p->k_stride,
-                                           p->v->head_dim * ELEM, (int)(n->first * ELEM));
+        const struct tir_view k =
+            key_rows(p, key, p->k_base, p->k_stride, p->v->head_dim * ELEM, (int)(n->first * ELEM));
         tir_copy_to_lds(b, GROUP_K, k, tir_i32(b, 0), k_buffer(p, n, tile), t, &n->lds);
     }
 }
@@ -419,8 +418,8 @@ static struct tir_value call_logits(struct prefill *p, struct tir_value s, struc
     t.dtype = TIR_I32;
     const struct tir_value query = tir_broadcast(b, p->query, t);
     const struct tir_value kv = tir_add(b, tir_row_index(b, t), tile_of(p, key, t));
-    const struct tir_value operands[] = {s,       query,    kv, p->head, p->q_len,
-                                         p->kv_len, tir_arg(b, "hook_arg", TIR_I64)};
+    const struct tir_value operands[] = {
+        s, query, kv, p->head, p->q_len, p->kv_len, tir_arg(b, "hook_arg", TIR_I64)};
     return tir_call_hook(b, "attn_logits", operands, sizeof(operands) / sizeof(operands[0]));
 }
 
@@ -429,13 +428,11 @@ static struct tir_value mask(struct prefill *p, struct tir_value s, struct tir_v
 {
     struct tir_builder *b = &p->b;
     const bool window = p->v->mask == ATT_MASK_WINDOW;
-    const struct tir_value reach =
-        tir_add(b, tir_add(b, p->first_row, p->offset), p->right);
+    const struct tir_value reach = tir_add(b, tir_add(b, p->first_row, p->offset), p->right);
     const struct tir_value last = tir_min(b, att_plus(b, p->kv_len, -1), reach);
     struct tir_value edge = tir_cmp_gt(b, att_plus(b, key, (int)p->kv - 1), last);
     if (window) {
-        const struct tir_value from =
-            tir_sub(b, tir_add(b, p->last_row, p->offset), p->left);
+        const struct tir_value from = tir_sub(b, tir_add(b, p->last_row, p->offset), p->left);
         edge = tir_or(b, edge, tir_cmp_lt(b, key, from));
     }
     struct tir_if branch = tir_begin_if(b, edge, true, &p->scores, 1);
@@ -447,12 +444,11 @@ static struct tir_value mask(struct prefill *p, struct tir_value s, struct tir_v
                                          tile_of(p, att_plus(b, p->kv_len, -1), vector));
     const struct tir_value start = tile_of(p, key, vector);
     const struct tir_value row = tir_row_index(b, tile);
-    struct tir_value hidden =
-        tir_cmp_gt(b, row, tir_broadcast(b, tir_sub(b, end, start), tile));
+    struct tir_value hidden = tir_cmp_gt(b, row, tir_broadcast(b, tir_sub(b, end, start), tile));
     if (window) {
         const struct tir_value begin = tir_sub(b, diagonal, tile_of(p, p->left, vector));
-        hidden = tir_or(b, hidden, tir_cmp_lt(b, row, tir_broadcast(b, tir_sub(b, begin, start),
-                                                                    tile)));
+        hidden =
+            tir_or(b, hidden, tir_cmp_lt(b, row, tir_broadcast(b, tir_sub(b, begin, start), tile)));
     }
     const struct tir_value masked = tir_select(b, hidden, tir_float_like(b, s, -INFINITY), s);
     tir_else(b, &branch, &masked);
@@ -500,8 +496,7 @@ static struct att_paged_data fetch_v(struct prefill *p, struct tir_value tile)
     if (p->v->paged)
         return att_paged_load(b, &p->pages, &p->paged_v, first_key(p, tile), p->v_pages);
     const int row = p->v->head_dim_v * ELEM;
-    const struct tir_view v =
-        key_rows(p, first_key(p, tile), p->v_base, p->v_stride, row, 0);
+    const struct tir_view v = key_rows(p, first_key(p, tile), p->v_base, p->v_stride, row, 0);
     if (p->by_columns)
         return (struct att_paged_data){
             tir_tile_load(b, v, tir_i32(b, 0), v_register_tile(p, false)), {0}};
@@ -581,8 +576,7 @@ static void visit_tile(struct prefill *p, struct tir_value tile, struct tir_valu
         s = call_logits(p, s, key);
     s = mask(p, s, key); /* a branch: it must not stand among matrix instructions */
     set_stage(p, SCORES, C2);
-    const struct att_softmax_tile head =
-        att_softmax_head(b, &p->softmax, s, carried[CARRY_M]);
+    const struct att_softmax_tile head = att_softmax_head(b, &p->softmax, s, carried[CARRY_M]);
     carried[CARRY_M] = head.m;
 
     set_stage(p, VALUES, M1);
@@ -619,16 +613,15 @@ static void finish(struct prefill *p, struct tir_value carried[N_CARRY])
     const struct tir_value token = tir_add(b, p->q_begin, p->row0);
     const struct tir_view out =
         att_view(b, head_base(p, "out", token, p->head), rows, row_bytes(p, "out_token_stride"),
-             p->v->head_dim_v * ELEM, 0);
+                 p->v->head_dim_v * ELEM, 0);
     tir_tile_store(b, out, tir_i32(b, 0), tir_transpose(b, tir_convert_short(b, o, p->dtype)));
     if (!p->v->lse)
         return;
     const struct tir_value lse = att_softmax_lse(b, &end);
     const struct tir_value two = tir_i64(b, 2); /* lse is f32: twice the bytes of an element */
-    const struct tir_value lse_at = tir_sub(b, head_base(p, "lse", token, p->head),
-                                            tir_arg(b, "lse", TIR_I64));
-    const struct tir_value base =
-        tir_add(b, tir_arg(b, "lse", TIR_I64), tir_mul(b, lse_at, two));
+    const struct tir_value lse_at =
+        tir_sub(b, head_base(p, "lse", token, p->head), tir_arg(b, "lse", TIR_I64));
+    const struct tir_value base = tir_add(b, tir_arg(b, "lse", TIR_I64), tir_mul(b, lse_at, two));
     const struct tir_value step =
         tir_convert(b, tir_mul(b, att_stride(b, "lse_token_stride", ELEM), two), TIR_I32);
     tir_tile_store(b, att_view(b, base, rows, step, 4, 0), tir_i32(b, 0), tir_transpose(b, lse));
@@ -671,14 +664,14 @@ static void attend(struct prefill *p)
     const struct tir_value n = count_tiles(p);
 
     const unsigned queries = p->rows * p->waves;
-    const struct tir_layout o = tir_mma_result(p->mma, (unsigned)p->v->head_dim_v, queries,
-                                               log2u(p->waves));
+    const struct tir_layout o =
+        tir_mma_result(p->mma, (unsigned)p->v->head_dim_v, queries, log2u(p->waves));
     const struct tir_value zero = tir_f32(b, 0.0f);
     struct tir_value carried[N_CARRY] = {
         [CARRY_M] = tir_splat(b, p->softmax.lowest, p->softmax.vector),
         [CARRY_L] = tir_splat(b, zero, p->softmax.folded),
-        [CARRY_O] = tir_splat(
-            b, zero, tir_tile(b->f, TIR_F32, (unsigned)p->v->head_dim_v, queries, &o)),
+        [CARRY_O] =
+            tir_splat(b, zero, tir_tile(b->f, TIR_F32, (unsigned)p->v->head_dim_v, queries, &o)),
     };
     struct tir_loop loop = tir_begin_for(b, tir_i32(b, 0), n, tir_i32(b, 1), carried, N_CARRY);
     visit_tile(p, loop.index, carried);
@@ -718,8 +711,11 @@ static void build(const struct att_variant *v, const struct tir_machine *m, stru
     const int stages = v->paged ? N_STAGES : N_STAGES - COPY_K;
     *k = (struct att_kernel){
         .func = f,
-        .schedule = {.stages = (uint8_t)stages, .n_phases = N_PHASES,
-                     .matrix_phases = 1u << C1 | 1u << C2, .interleave = 1, .ping_pong = 2},
+        .schedule = {.stages = (uint8_t)stages,
+                     .n_phases = N_PHASES,
+                     .matrix_phases = 1u << C1 | 1u << C2,
+                     .interleave = 1,
+                     .ping_pong = 2},
         .grid = {{"max_seqlen_q", (int)(p.rows * p.waves), 1}, {"heads", 1, 1}, {"batch", 1, 1}},
     };
     snprintf(k->tuning, sizeof(k->tuning), "q=%u kv=%u waves=%u stages=%d pingpong=2",

@@ -19,9 +19,9 @@ enum {
 
 /** Neighbouring elements of a head, held by one tile of heads x elements. */
 struct rope_span {
-    int first;                 /* element of the head */
-    struct tir_type heads;     /* as it is loaded: GPT-J pairs as dwords */
-    struct tir_type vector;    /* one head's weights, cosines: the same columns */
+    int first;              /* element of the head */
+    struct tir_type heads;  /* as it is loaded: GPT-J pairs as dwords */
+    struct tir_type vector; /* one head's weights, cosines: the same columns */
 };
 
 /** How a tile of heads is held. The pairs that rotate are in pieces of power-of-two width: parts 2i
@@ -45,16 +45,16 @@ struct rope {
     unsigned dtype;
     bool narrow_q; /* q goes to elements of a byte */
     bool by_pages; /* k and v have a scale per page */
-    int rows; /* heads a tile */
+    int rows;      /* heads a tile */
     struct rope_shape rotated, plain;
-    struct tir_value wave;     /* i32, of the workgroup */
+    struct tir_value wave;          /* i32, of the workgroup */
     struct tir_value keeps_vectors; /* i1, uniform over the workgroup: they are in LDS */
-    struct tir_value gathers;  /* i1, likewise: values go several tokens at a time */
-    struct att_cache cache[2]; /* k, v */
-    struct tir_value token;    /* i32 */
-    struct tir_value slot;     /* i64, negative: nowhere */
+    struct tir_value gathers;       /* i1, likewise: values go several tokens at a time */
+    struct att_cache cache[2];      /* k, v */
+    struct tir_value token;         /* i32 */
+    struct tir_value slot;          /* i64, negative: nowhere */
     struct tir_value cos[ROPE_MAX_PIECES], sin[ROPE_MAX_PIECES]; /* 1 x the piece's pairs */
-    struct tir_value inverse;  /* of the scales of a page: a head column */
+    struct tir_value inverse; /* of the scales of a page: a head column */
 };
 
 /** A tensor [token, head, head_dim] of elements of `size` bytes. */
@@ -66,15 +66,15 @@ struct rope_tensor {
 
 /** A tensor [head, head_dim] that every token meets. */
 struct rope_vectors {
-    const char *tensor;     /* its argument, or NULL */
-    struct tir_value lds;   /* i32: its copy there */
-    struct tir_value rows;  /* i32: heads that this has, whole tiles */
+    const char *tensor;    /* its argument, or NULL */
+    struct tir_value lds;  /* i32: its copy there */
+    struct tir_value rows; /* i32: heads that this has, whole tiles */
 };
 
 /** q, k or v: the heads of this wave, from `first` to `end`, of `all`. */
 struct rope_source {
     const char *squares;
-    struct rope_tensor in, out; /* size 0: there is none */
+    struct rope_tensor in, out;       /* size 0: there is none */
     struct rope_vectors weight, bias; /* a norm per head has one weight, [head_dim] */
     const struct rope_shape *shape;
     struct tir_value weights[ROPE_MAX_SPANS]; /* of a norm per head: alike for all */
@@ -99,8 +99,7 @@ struct tir_value rope_repeat(struct rope *p, struct tir_value x, struct tir_valu
 /** Spans as they are in memory (`raw`, n_spans of them) as parts in f32. */
 struct rope_parts rope_unpack(struct rope *p, const struct rope_shape *s,
                               const struct tir_value *raw);
-void rope_convert(struct rope *p, const struct rope_shape *s, struct rope_parts *x,
-                  unsigned dtype);
+void rope_convert(struct rope *p, const struct rope_shape *s, struct rope_parts *x, unsigned dtype);
 /** The parts as memory has them, span by span. */
 void rope_pack(struct rope *p, const struct rope_shape *s, const struct rope_parts *x,
                struct tir_value *raw);
@@ -182,9 +181,9 @@ void rope_visit_values(struct rope *p, struct rope_source *s, struct tir_value f
 /** The slot of the token in k or v. */
 struct rope_slot {
     struct att_cache cache;
-    struct tir_value at;          /* i64: byte offset of the first head */
-    struct tir_value head_stride; /* i64 bytes */
-    struct tir_value scales;      /* i64: address of the first head's scale */
+    struct tir_value at;           /* i64: byte offset of the first head */
+    struct tir_value head_stride;  /* i64 bytes */
+    struct tir_value scales;       /* i64: address of the first head's scale */
     struct tir_value scale_stride; /* i32 bytes from a head's scale to the next */
 };
 

@@ -58,8 +58,7 @@ struct tir_value rope_given_inverse_rms(struct rope *p, const struct rope_source
     if (p->v->norm != ATT_NORM_FULL || !s->weight.tensor)
         return (struct tir_value){0};
     const struct tir_value at = tir_shl(b, p->token, tir_i32(b, 2));
-    const struct tir_value sum =
-        tir_scalar_load(b, tir_arg(b, s->squares, TIR_I64), at, TIR_F32);
+    const struct tir_value sum = tir_scalar_load(b, tir_arg(b, s->squares, TIR_I64), at, TIR_F32);
     snprintf(name, sizeof(name), "%s_share", s->squares);
     const struct tir_value mean =
         tir_fma(b, sum, tir_arg(b, name, TIR_F32), tir_arg(b, "eps", TIR_F32));

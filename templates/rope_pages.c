@@ -25,9 +25,9 @@ struct side {
     struct rope_source s;
     bool value;
     const struct att_page_run *run;
-    struct tir_value n;         /* tokens of the run */
-    struct tir_value row;       /* first head of the tile */
-    struct tir_value lds;       /* [head, wave] maxima, then [head] inverses */
+    struct tir_value n;   /* tokens of the run */
+    struct tir_value row; /* first head of the tile */
+    struct tir_value lds; /* [head, wave] maxima, then [head] inverses */
 };
 
 /* All heads, unless there is no such tensor. */
@@ -78,8 +78,8 @@ static void store_token(struct side *d, struct tir_value i, const struct token_t
 static struct tir_loop begin_tokens(struct side *d, int n, struct tir_value *carried)
 {
     struct tir_builder *b = &d->p->b;
-    return tir_begin_for(b, att_plus(b, d->p->wave, n * ROPE_WAVES), d->n,
-                         tir_i32(b, ROPE_WAVES), carried, carried ? 1 : 0);
+    return tir_begin_for(b, att_plus(b, d->p->wave, n * ROPE_WAVES), d->n, tir_i32(b, ROPE_WAVES),
+                         carried, carried ? 1 : 0);
 }
 
 /* What this wave's tokens have as the largest |x|, by head. */
@@ -90,8 +90,8 @@ static struct tir_value largest(struct side *d, struct token_tile kept[KEPT])
     struct tir_value absmax = {0};
     for (int i = 0; i < KEPT; i++) {
         /* Behind the end the last one again, which changes nothing. */
-        const struct tir_value token = tir_min(b, att_plus(b, p->wave, i * ROPE_WAVES),
-                                               att_plus(b, d->n, -1));
+        const struct tir_value token =
+            tir_min(b, att_plus(b, p->wave, i * ROPE_WAVES), att_plus(b, d->n, -1));
         kept[i] = load_token(d, token);
         const struct tir_value own = rope_absmax(p, d->s.shape, &kept[i].x);
         absmax = i ? tir_max(b, absmax, own) : own;
@@ -180,7 +180,11 @@ static void visit_run(struct rope *p, const struct rope_source *of, bool value,
 {
     struct tir_builder *b = &p->b;
     struct side d = {
-        .p = p, .s = all_heads(p, of), .value = value, .run = run, .lds = lds,
+        .p = p,
+        .s = all_heads(p, of),
+        .value = value,
+        .run = run,
+        .lds = lds,
         .n = tir_sub(b, run->end, run->begin),
     };
     struct tir_loop loop = tir_begin_for(b, d.s.first, d.s.end, tir_i32(b, p->rows), NULL, 0);
@@ -198,8 +202,7 @@ static void visit_nowhere(struct rope *p, const struct rope_source *of, bool val
         tir_begin_for(b, tir_add(b, first, p->wave), end, tir_i32(b, ROPE_WAVES), NULL, 0);
     p->token = loop.index;
     rope_load_slot(p);
-    struct tir_if nowhere =
-        tir_begin_if(b, tir_cmp_lt(b, p->slot, tir_i64(b, 0)), false, NULL, 0);
+    struct tir_if nowhere = tir_begin_if(b, tir_cmp_lt(b, p->slot, tir_i64(b, 0)), false, NULL, 0);
     if (!value && p->v->rope != ATT_ROPE_NONE)
         rope_find_angles(p);
     struct rope_source s = all_heads(p, of);
@@ -217,14 +220,12 @@ void rope_visit_pages(struct rope *p, struct rope_source *of, enum rope_part par
     struct tir_builder *b = &p->b;
     const bool value = part == ROPE_V;
     const struct att_cache *c = &p->cache[value];
-    const struct tir_value lds =
-        tir_lds_buffer(b, (unsigned)p->rows * (ROPE_WAVES + 1) * 4, 16);
+    const struct tir_value lds = tir_lds_buffer(b, (unsigned)p->rows * (ROPE_WAVES + 1) * 4, 16);
     rope_open_source(p, of, part);
     if (p->v->keep_kv)
         visit_nowhere(p, of, value, first, end);
     const struct tir_value slots = tir_arg(b, "slot_mapping", TIR_I64);
-    struct tir_if cached =
-        tir_begin_if(b, tir_cmp_ne(b, slots, tir_i64(b, 0)), false, NULL, 0);
+    struct tir_if cached = tir_begin_if(b, tir_cmp_ne(b, slots, tir_i64(b, 0)), false, NULL, 0);
     struct att_page_runs runs;
     const struct att_page_run run = att_begin_page_runs(c, first, end, &runs);
     visit_run(p, of, value, &run, lds);

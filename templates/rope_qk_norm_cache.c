@@ -35,11 +35,15 @@ static bool check_rotary_dim(const struct att_variant *v, int rotary, struct att
         return att_reject(why, ATT_ROTARY_DIM, "rotary_dim %d is more than head_dim %d", rotary,
                           v->head_dim);
     if (rotary % (2 * pairs))
-        return att_reject(why, ATT_ROTARY_DIM, "rotary_dim %d is not a multiple of %d: half of it "
-                          "has to be whole stores of %d elements", rotary, 2 * pairs, pairs);
+        return att_reject(why, ATT_ROTARY_DIM,
+                          "rotary_dim %d is not a multiple of %d: half of it "
+                          "has to be whole stores of %d elements",
+                          rotary, 2 * pairs, pairs);
     if (__builtin_popcount((unsigned)rotary / 2) > ROPE_MAX_PIECES)
-        return att_reject(why, ATT_ROTARY_DIM, "rotary_dim %d: half of it is more than %d powers "
-                          "of two", rotary, ROPE_MAX_PIECES);
+        return att_reject(why, ATT_ROTARY_DIM,
+                          "rotary_dim %d: half of it is more than %d powers "
+                          "of two",
+                          rotary, ROPE_MAX_PIECES);
     return true;
 }
 
@@ -48,8 +52,8 @@ static bool check(const struct att_variant *v, const struct tir_machine *m, stru
     (void)m;
     const int rotary = rope_rotary_dim(v);
     if (v->head_dim % 16 || v->head_dim > 512)
-        return att_reject(why, ATT_HEAD_DIM,
-                          "head_dim %d is not a multiple of 16 of at most 512", v->head_dim);
+        return att_reject(why, ATT_HEAD_DIM, "head_dim %d is not a multiple of 16 of at most 512",
+                          v->head_dim);
     if (rotary && !check_rotary_dim(v, rotary, why))
         return false;
     if (v->gate && v->bias)
@@ -120,8 +124,8 @@ static void visit_q(struct rope *p, const struct rope_source *s, const struct ti
     const bool narrow = p->narrow_q;
     struct tir_value inverse = {0};
     if (narrow)
-        inverse = tir_rcp(b, tir_scalar_load(b, tir_arg(b, "out_scale", TIR_I64), tir_i32(b, 0),
-                                             TIR_F32));
+        inverse = tir_rcp(
+            b, tir_scalar_load(b, tir_arg(b, "out_scale", TIR_I64), tir_i32(b, 0), TIR_F32));
     struct walk w;
     begin_walk(p, s, first, &w);
     struct rope_parts x = rope_unpack(p, s->shape, w.raw);
@@ -156,8 +160,7 @@ void rope_visit_kv(struct rope *p, const struct rope_source *s, const struct tir
 }
 
 /* The second half of each head of q, which goes where it is told, unchanged. */
-static void visit_gate(struct rope *p, const struct rope_source *q,
-                       const struct rope_tensor *gate)
+static void visit_gate(struct rope *p, const struct rope_source *q, const struct rope_tensor *gate)
 {
     struct rope_source s = *q;
     s.shape = &p->plain;
@@ -196,8 +199,7 @@ void rope_load_slot(struct rope *p)
     struct tir_builder *b = &p->b;
     const struct tir_type t = tir_scalar(TIR_I64);
     const struct tir_value slots = tir_arg(b, "slot_mapping", TIR_I64);
-    struct tir_if some =
-        tir_begin_if(b, tir_cmp_ne(b, slots, tir_i64(b, 0)), false, &t, 1);
+    struct tir_if some = tir_begin_if(b, tir_cmp_ne(b, slots, tir_i64(b, 0)), false, &t, 1);
     const struct tir_value slot =
         tir_scalar_load(b, slots, tir_shl(b, p->token, tir_i32(b, 3)), TIR_I64);
     tir_else(b, &some, &slot);
@@ -257,10 +259,8 @@ static void visit_tokens(struct rope *p)
 {
     struct tir_builder *b = &p->b;
     struct rope_source of[3] = {
-        {.weight = {"q_weight"}, .bias = {"q_bias"}, .squares = "q_squares",
-         .shape = &p->rotated},
-        {.weight = {"k_weight"}, .bias = {"k_bias"}, .squares = "k_squares",
-         .shape = &p->rotated},
+        {.weight = {"q_weight"}, .bias = {"q_bias"}, .squares = "q_squares", .shape = &p->rotated},
+        {.weight = {"k_weight"}, .bias = {"k_bias"}, .squares = "k_squares", .shape = &p->rotated},
         {.bias = {"v_bias"}, .shape = &p->plain},
     };
     p->wave = tir_wave_id(b);
@@ -285,8 +285,7 @@ static void visit_tokens(struct rope *p)
 
     const struct tir_value run = tir_arg(b, "run_tokens", TIR_I32);
     const struct tir_value first = tir_mul(b, tir_block_id(b, 0), run);
-    const struct tir_value end =
-        tir_min(b, tir_add(b, first, run), tir_arg(b, "tokens", TIR_I32));
+    const struct tir_value end = tir_min(b, tir_add(b, first, run), tir_arg(b, "tokens", TIR_I32));
     if (rope_gathers_values(p))
         p->gathers = gathers(p, run);
     struct tir_if others[2];
@@ -324,7 +323,10 @@ static void build(const struct att_variant *v, const struct tir_machine *m, stru
 {
     char name[ATT_NAME_MAX];
     struct rope p = {
-        .v = v, .m = m, .dtype = att_dtype(v), .narrow_q = v->out_dtype == ATT_OUT_DTYPE_FP8,
+        .v = v,
+        .m = m,
+        .dtype = att_dtype(v),
+        .narrow_q = v->out_dtype == ATT_OUT_DTYPE_FP8,
         .by_pages = v->kv_scale == ATT_KV_SCALE_BLOCK,
     };
     att_variant_name(v, name);
@@ -346,10 +348,10 @@ static void build(const struct att_variant *v, const struct tir_machine *m, stru
 const struct att_template att_template_rope_qk_norm_cache = {
     .name = "rope_qk_norm_cache",
     .description = "bias, QK norm, rotary embedding and KV cache write in one pass",
-    .takes = ATT_BIT(DTYPE) | ATT_BIT(HEAD_DIM) | ATT_BIT(KV_DTYPE) |
-             ATT_BIT(KV_LAYOUT) | ATT_BIT(KV_SCALE) | ATT_BIT(ROPE) | ATT_BIT(ROTARY_DIM) |
-             ATT_BIT(MROPE) | ATT_BIT(COS_SIN) | ATT_BIT(NORM) | ATT_BIT(BIAS) | ATT_BIT(GATE) |
-             ATT_BIT(KEEP_KV) | ATT_BIT(OUT_DTYPE),
+    .takes = ATT_BIT(DTYPE) | ATT_BIT(HEAD_DIM) | ATT_BIT(KV_DTYPE) | ATT_BIT(KV_LAYOUT) |
+             ATT_BIT(KV_SCALE) | ATT_BIT(ROPE) | ATT_BIT(ROTARY_DIM) | ATT_BIT(MROPE) |
+             ATT_BIT(COS_SIN) | ATT_BIT(NORM) | ATT_BIT(BIAS) | ATT_BIT(GATE) | ATT_BIT(KEEP_KV) |
+             ATT_BIT(OUT_DTYPE),
     .check = check,
     .build = build,
 };

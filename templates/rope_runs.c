@@ -63,8 +63,8 @@ static void locate(struct rope *p, const struct rope_source *s, struct tir_value
     g->head = tir_add(b, tir_and(b, of, there), splat_like(p, first_head, row));
     g->nowhere = tir_convert(b, beyond, TIR_I64);
     const struct tir_value at = steps(p, g->token, tir_i64(b, SLOT));
-    const struct tir_value slot = tir_tile_gather(b, tir_arg(b, "slot_mapping", TIR_I64), at,
-                                                  tir_i32(b, 0), g->tiles.column);
+    const struct tir_value slot =
+        tir_tile_gather(b, tir_arg(b, "slot_mapping", TIR_I64), at, tir_i32(b, 0), g->tiles.column);
     g->slot = tir_or(b, slot, g->nowhere);
 }
 
@@ -86,8 +86,8 @@ static void load(struct rope *p, const struct rope_source *s, const struct group
         const struct tir_value byte = tir_i32(b, g->tiles.first[i] * ROPE_ELEM);
         raw[i] = tir_tile_gather(b, s->in.base, rows, byte, g->tiles.panel[i]);
         if (p->v->bias) {
-            const struct tir_value bias = tir_tile_gather(
-                b, tir_arg(b, s->bias.tensor, TIR_I64), biases, byte, g->tiles.panel[i]);
+            const struct tir_value bias = tir_tile_gather(b, tir_arg(b, s->bias.tensor, TIR_I64),
+                                                          biases, byte, g->tiles.panel[i]);
             x[i] = tir_add(b, rope_to_f32(p, raw[i]), rope_to_f32(p, bias));
             raw[i] = tir_convert_short(b, x[i], p->dtype);
         } else if (p->cache[1].dtype != p->dtype) {
@@ -192,17 +192,15 @@ void rope_visit_values(struct rope *p, struct rope_source *s, struct tir_value f
     const struct att_cache c = att_cache(b, p->v, p->m, true, tir_i32(b, 0));
     const unsigned rows = att_cache_least_rows(&c, 1);
     rope_open_source(p, s, ROPE_V);
-    struct group g = {.tiles = att_cache_tiles(&c, p->dtype, 1, rows), .x = c.x,
-                      .heads = (int)rows / c.x};
+    struct group g = {
+        .tiles = att_cache_tiles(&c, p->dtype, 1, rows), .x = c.x, .heads = (int)rows / c.x};
     const struct tir_value from = align(p, first, g.x), to = align(p, end, g.x);
     const struct tir_value tiles =
-        tir_shr(b, att_plus(b, s->all, g.heads - 1),
-                tir_i32(b, __builtin_ctz((unsigned)g.heads)));
-    const struct tir_value groups =
-        tir_shr(b, att_plus(b, tir_sub(b, to, from), g.x - 1),
-                tir_i32(b, __builtin_ctz((unsigned)g.x)));
-    struct tir_loop loop = tir_begin_for(b, p->wave, tir_mul(b, groups, tiles),
-                                         tir_i32(b, ROPE_WAVES), NULL, 0);
+        tir_shr(b, att_plus(b, s->all, g.heads - 1), tir_i32(b, __builtin_ctz((unsigned)g.heads)));
+    const struct tir_value groups = tir_shr(b, att_plus(b, tir_sub(b, to, from), g.x - 1),
+                                            tir_i32(b, __builtin_ctz((unsigned)g.x)));
+    struct tir_loop loop =
+        tir_begin_for(b, p->wave, tir_mul(b, groups, tiles), tir_i32(b, ROPE_WAVES), NULL, 0);
     const struct tir_value group = tir_div(b, loop.index, tiles);
     const struct tir_value tile = tir_sub(b, loop.index, tir_mul(b, group, tiles));
     const struct tir_value token = tir_add(b, from, att_times(b, group, g.x));

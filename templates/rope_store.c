@@ -22,8 +22,7 @@ struct rope_slot rope_open_slot(struct rope *p, bool value)
     t.head_stride = att_stride(b, value ? "v_head_stride" : "k_head_stride", c->size);
     if (c->scaling == ATT_KV_SCALE_TOKEN) {
         t.scales = tir_add(b, c->scales, att_cache_scale_row(c, p->slot));
-        t.scale_stride =
-            tir_convert(b, att_stride(b, "scale_head_stride", sizeof(float)), TIR_I32);
+        t.scale_stride = tir_convert(b, att_stride(b, "scale_head_stride", sizeof(float)), TIR_I32);
     }
     return t;
 }
@@ -34,8 +33,7 @@ struct tir_type rope_head_column(struct rope *p, const struct rope_shape *s, uns
     return tir_tile(p->b.f, dtype, (unsigned)p->rows, 1, &l);
 }
 
-struct tir_value rope_absmax(struct rope *p, const struct rope_shape *s,
-                             const struct rope_parts *x)
+struct tir_value rope_absmax(struct rope *p, const struct rope_shape *s, const struct rope_parts *x)
 {
     struct tir_value absmax = att_absmax(&p->b, x->v[0]);
     for (unsigned i = 1; i < s->n_parts; i++)
@@ -75,11 +73,9 @@ static struct tir_value head_rows(struct rope *p, const struct rope_source *s,
 {
     struct tir_builder *b = &p->b;
     const struct tir_type column = rope_head_column(p, s->shape, TIR_I32);
-    const struct tir_value head =
-        tir_add(b, tir_row_index(b, column), tir_splat(b, row, column));
+    const struct tir_value head = tir_add(b, tir_row_index(b, column), tir_splat(b, row, column));
     const struct tir_value last = tir_splat(b, att_plus(b, s->end, -1), column);
-    const struct tir_value step =
-        tir_splat(b, tir_convert(b, t->head_stride, TIR_I32), column);
+    const struct tir_value step = tir_splat(b, tir_convert(b, t->head_stride, TIR_I32), column);
     const struct tir_value within = tir_zext(b, tir_mul(b, head, step), TIR_I64);
     const struct tir_value at = tir_add(b, within, tir_splat(b, t->at, tir_typeof(b->f, within)));
     const struct tir_value sign = tir_convert(b, tir_sub(b, last, head), TIR_I64);
@@ -101,8 +97,7 @@ static void scatter(struct rope *p, const struct rope_source *s, const struct ro
 }
 
 void rope_write_cache(struct rope *p, const struct rope_source *s, const struct rope_slot *t,
-                      struct tir_value row, const struct rope_parts *x,
-                      const struct tir_value *raw)
+                      struct tir_value row, const struct rope_parts *x, const struct tir_value *raw)
 {
     struct tir_builder *b = &p->b;
     const struct att_cache *c = &t->cache;

@@ -57,7 +57,7 @@ static void add_span(struct rope *p, struct rope_shape *s, unsigned first, unsig
 /* Elements from `first` on that do not rotate, in panels of power-of-two width. */
 static void add_panels(struct rope *p, struct rope_shape *s, unsigned first, unsigned lane_bits)
 {
-    for (unsigned left = (unsigned)p->v->head_dim - first; left; ) {
+    for (unsigned left = (unsigned)p->v->head_dim - first; left;) {
         const unsigned width = 1u << log2u(left);
         add_span(p, s, first, width, p->dtype, lane_bits);
         first += width;
@@ -136,9 +136,8 @@ static struct tir_value half_of(struct rope *p, struct tir_value pairs, bool hig
 {
     struct tir_builder *b = &p->b;
     if (p->dtype == TIR_BF16) {
-        const struct tir_value bits = high
-            ? tir_and(b, pairs, tir_int_like(b, pairs, -65536))
-            : tir_shl(b, pairs, tir_int_like(b, pairs, 16));
+        const struct tir_value bits = high ? tir_and(b, pairs, tir_int_like(b, pairs, -65536))
+                                           : tir_shl(b, pairs, tir_int_like(b, pairs, 16));
         return tir_bitcast(b, bits, with_dtype(p, bits, TIR_F32));
     }
     if (high)
@@ -209,8 +208,7 @@ void rope_load(struct rope *p, const struct rope_shape *s, struct tir_value base
     for (unsigned i = 0; i < s->n_spans; i++) {
         const struct tir_view view =
             att_view(&p->b, base, end, stride, bytes, s->spans[i].first * ROPE_ELEM);
-        raw[i] = tir_tile_load(&p->b, view, row,
-                               vector ? s->spans[i].vector : s->spans[i].heads);
+        raw[i] = tir_tile_load(&p->b, view, row, vector ? s->spans[i].vector : s->spans[i].heads);
     }
 }
 

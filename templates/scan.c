@@ -18,8 +18,8 @@ struct att_scan att_scan_begin(struct tir_builder *b)
     return s;
 }
 
-struct tir_value att_scan_shift(struct tir_builder *b, const struct att_scan *s,
-                                struct tir_value a, int distance)
+struct tir_value att_scan_shift(struct tir_builder *b, const struct att_scan *s, struct tir_value a,
+                                int distance)
 {
     const struct tir_value numbers = att_plus(b, s->lds, ATT_SCAN_LANES * 4);
     /* Lanes read what others wrote, which a compiler that follows one lane cannot see: nothing may

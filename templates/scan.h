@@ -20,8 +20,8 @@ struct att_scan {
 struct att_scan att_scan_begin(struct tir_builder *b);
 
 /** What lane i - `distance` has; 0 for the first ones. */
-struct tir_value att_scan_shift(struct tir_builder *b, const struct att_scan *s,
-                                struct tir_value a, int distance);
+struct tir_value att_scan_shift(struct tir_builder *b, const struct att_scan *s, struct tir_value a,
+                                int distance);
 
 /** Sums of a over the lanes before each. */
 struct tir_value att_scan_before(struct tir_builder *b, const struct att_scan *s,

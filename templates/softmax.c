@@ -37,9 +37,8 @@ struct att_softmax_tile att_softmax_head(struct tir_builder *b, const struct att
     r.m = tir_named(b, "m", tir_select(b, r.grown, top, m));
     const struct tir_value shift =
         tir_broadcast(b, tir_neg(b, tir_mul(b, r.m, exponent)), s->scores);
-    r.p = tir_named(
-        b, "p",
-        tir_exp2(b, tir_fma(b, scores, tir_splat(b, s->exponent, s->scores), shift)));
+    r.p = tir_named(b, "p",
+                    tir_exp2(b, tir_fma(b, scores, tir_splat(b, s->exponent, s->scores), shift)));
     return r;
 }
 
@@ -78,8 +77,7 @@ struct att_softmax_end att_softmax_finish(struct tir_builder *b, const struct at
         e.m = top;
     }
     const struct tir_value zero = tir_float_like(b, e.l, 0.0f);
-    e.inverse = tir_select(b, tir_cmp_gt(b, e.l, zero),
-                           tir_mul(b, factor, tir_rcp(b, e.l)), zero);
+    e.inverse = tir_select(b, tir_cmp_gt(b, e.l, zero), tir_mul(b, factor, tir_rcp(b, e.l)), zero);
     return e;
 }
 

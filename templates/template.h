@@ -34,10 +34,10 @@ struct att_grid {
 
 /* What a template makes of a variant. */
 struct att_kernel {
-    struct tir_func *func;         /* owned by the caller: tir_func_destroy() */
-    struct tir_schedule schedule;  /* for the pass pipeline */
+    struct tir_func *func;        /* owned by the caller: tir_func_destroy() */
+    struct tir_schedule schedule; /* for the pass pipeline */
     struct att_grid grid[3];
-    char tuning[128];              /* the tile, for `attnc list`: "q=256 kv=32 waves=8 ..." */
+    char tuning[128]; /* the tile, for `attnc list`: "q=256 kv=32 waves=8 ..." */
 };
 
 struct att_template {

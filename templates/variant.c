@@ -10,29 +10,36 @@
 #include "templates/template.h"
 
 #define FIELD_ENUM(ID, id, tag, dflt, role, help) static const struct att_value values_##id[] = {
-#define VALUE(ID, name, help) { name, help },
-#define FIELD_END(id) };
+#define VALUE(ID, name, help) {name, help},
+#define FIELD_END(id) \
+    }                 \
+    ;
 #include "templates/fields.def"
 
 #define DEFAULT(value) .dflt = (value)
 #define REQUIRED .required = true
 #define SAME_AS(ID) .follows = true, .like = ATT_##ID
-#define ROW(ID, id, tag_, role_, help_) \
+#define ROW(ID, id, tag_, role_, help_)                                \
     .name = #id, .tag = tag_, .help = help_, .role = ATT_ROLE_##role_, \
     .offset = offsetof(struct att_variant, id)
 
 const struct att_field_info att_fields[ATT_FIELD_COUNT] = {
-#define FIELD_ENUM(ID, id, tag, default_, role, help) \
-    [ATT_##ID] = { ROW(ID, id, tag, role, help), .kind = ATT_KIND_ENUM, default_, \
-                   .values = values_##id, \
-                   .value_count = sizeof(values_##id) / sizeof(values_##id[0]) },
+#define FIELD_ENUM(ID, id, tag, default_, role, help)                            \
+    [ATT_##ID] = {ROW(ID, id, tag, role, help), .kind = ATT_KIND_ENUM, default_, \
+                  .values = values_##id,                                         \
+                  .value_count = sizeof(values_##id) / sizeof(values_##id[0])},
 #define FIELD_INT(ID, id, tag, unit_, default_, min_, max_, zero_, role, help) \
-    [ATT_##ID] = { ROW(ID, id, tag, role, help), .kind = ATT_KIND_INT, default_, \
-                   .unit = unit_, .min = min_, .max = max_, .zero = zero_ },
+    [ATT_##ID] = {ROW(ID, id, tag, role, help),                                \
+                  .kind = ATT_KIND_INT,                                        \
+                  default_,                                                    \
+                  .unit = unit_,                                               \
+                  .min = min_,                                                 \
+                  .max = max_,                                                 \
+                  .zero = zero_},
 #define FIELD_FLAG(ID, id, tag, role, help) \
-    [ATT_##ID] = { ROW(ID, id, tag, role, help), .kind = ATT_KIND_FLAG, .max = 1 },
+    [ATT_##ID] = {ROW(ID, id, tag, role, help), .kind = ATT_KIND_FLAG, .max = 1},
 #define FIELD_FILE(ID, id, tag, role, help) \
-    [ATT_##ID] = { ROW(ID, id, tag, role, help), .kind = ATT_KIND_FILE },
+    [ATT_##ID] = {ROW(ID, id, tag, role, help), .kind = ATT_KIND_FILE},
 #include "templates/fields.def"
 };
 
@@ -84,7 +91,7 @@ void att_set_file(struct att_variant *v, enum att_field f, const char *path)
 
 void att_variant_init(struct att_variant *v, const struct att_template *op, const char *target)
 {
-    *v = (struct att_variant){ .op = op, .target = target };
+    *v = (struct att_variant){.op = op, .target = target};
     for (int f = 0; f < ATT_FIELD_COUNT; f++) {
         if (att_fields[f].kind != ATT_KIND_FILE)
             att_set(v, f, att_fields[f].dflt);
@@ -136,10 +143,8 @@ int att_format_value(const struct att_variant *v, enum att_field f, char *buf, s
     }
     int value = att_get(v, f);
     switch (info->kind) {
-    case ATT_KIND_ENUM:
-        return snprintf(buf, size, "%s", info->values[value].name);
-    case ATT_KIND_FLAG:
-        return snprintf(buf, size, "%s", value ? "true" : "false");
+    case ATT_KIND_ENUM: return snprintf(buf, size, "%s", info->values[value].name);
+    case ATT_KIND_FLAG: return snprintf(buf, size, "%s", value ? "true" : "false");
     default:
         if (value == 0 && info->zero)
             return snprintf(buf, size, "%s", info->zero);
@@ -147,10 +152,7 @@ int att_format_value(const struct att_variant *v, enum att_field f, char *buf, s
     }
 }
 
-static bool takes(const struct att_variant *v, enum att_field f)
-{
-    return v->op->takes >> f & 1;
-}
+static bool takes(const struct att_variant *v, enum att_field f) { return v->op->takes >> f & 1; }
 
 static bool at_default(const struct att_variant *v, enum att_field f)
 {

@@ -13,9 +13,13 @@
 struct att_template;
 
 /* The values of each enumerated field: enum att_dtype { ATT_DTYPE_BF16, ATT_DTYPE_FP16 }, ... */
-#define FIELD_ENUM(ID, id, tag, dflt, role, help) enum att_##id {
+#define FIELD_ENUM(ID, id, tag, dflt, role, help) \
+    enum att_##id                                 \
+    {
 #define VALUE(ID, name, help) ATT_##ID,
-#define FIELD_END(id) };
+#define FIELD_END(id) \
+    }                 \
+    ;
 #include "templates/fields.def"
 
 /* Field ids: ATT_DTYPE, ATT_HEAD_DIM, ... */
@@ -50,12 +54,12 @@ struct att_field_info {
     int value_count;
     int dflt;
     int min, max;
-    bool required;                  /* has no default */
-    bool follows;                   /* its default is the value of field `like` */
+    bool required; /* has no default */
+    bool follows;  /* its default is the value of field `like` */
     enum att_field like;
     enum att_kind kind;
     enum att_role role;
-    size_t offset;                  /* in struct att_variant */
+    size_t offset; /* in struct att_variant */
 };
 
 extern const struct att_field_info att_fields[ATT_FIELD_COUNT];
@@ -68,13 +72,13 @@ struct att_loc {
 /* A plain value: copied freely; `op`, `target` and paths belong to whoever made it. */
 struct att_variant {
     const struct att_template *op;
-    const char *target;             /* "gfx942" */
+    const char *target; /* "gfx942" */
 #define FIELD_ENUM(ID, id, tag, dflt, role, help) enum att_##id id;
 #define FIELD_INT(ID, id, tag, unit, dflt, min, max, zero, role, help) int id;
 #define FIELD_FLAG(ID, id, tag, role, help) bool id;
 #define FIELD_FILE(ID, id, tag, role, help) const char *id;
 #include "templates/fields.def"
-    struct att_loc at;              /* the kernel's `op` */
+    struct att_loc at; /* the kernel's `op` */
     struct att_loc loc[ATT_FIELD_COUNT];
 };
 

@@ -17,7 +17,7 @@ int main(void)
         return 1;
     }
     for (uint32_t n = 0; n < attn_pack_kernel_count(pack); n++) {
-        struct attn_kernel_info info = { .size = sizeof(info) };
+        struct attn_kernel_info info = {.size = sizeof(info)};
         if (attn_pack_kernel(pack, n, &info) == ATTN_OK)
             printf("%s\n", info.name);
     }

@@ -29,18 +29,15 @@ struct attention {
     struct work work;
     uint16_t *q, *k, *v, *out; /* behind the rotation; what attention makes of it */
     uint16_t *q_norm, *k_norm;
-    float *cos_sin;            /* [LONGEST, DIM] */
+    float *cos_sin;              /* [LONGEST, DIM] */
     uint16_t *k_cache, *v_cache; /* [page, PAGE, KV_HEADS, DIM] */
-    int32_t *block_table;      /* [BATCH, PAGES] */
+    int32_t *block_table;        /* [BATCH, PAGES] */
     hipStream_t stream;
     hipGraphExec_t step;
 };
 
 /* Page i of a sequence; any order will do, and this is one without order. */
-static int page_of(int sequence, int i)
-{
-    return (sequence * PAGES + i) * 7 % (BATCH * PAGES);
-}
+static int page_of(int sequence, int i) { return (sequence * PAGES + i) * 7 % (BATCH * PAGES); }
 
 static int64_t slot_of(int sequence, int token)
 {
@@ -94,8 +91,14 @@ static void allocate_all(struct attention *a, const struct model *m)
 static void free_all(struct attention *a)
 {
     void *const memory[] = {
-        a->in.qkv, a->in.positions, a->in.slots, a->in.cu_seqlens, a->in.kv_lens, a->q, a->k, a->v,
-        a->out, a->q_norm, a->k_norm, a->cos_sin, a->k_cache, a->v_cache, a->block_table,
+        a->in.qkv,      a->in.positions,
+        a->in.slots,    a->in.cu_seqlens,
+        a->in.kv_lens,  a->q,
+        a->k,           a->v,
+        a->out,         a->q_norm,
+        a->k_norm,      a->cos_sin,
+        a->k_cache,     a->v_cache,
+        a->block_table,
     };
     for (size_t i = 0; i < sizeof(memory) / sizeof(memory[0]); i++)
         HIP(hipFree(memory[i]));
@@ -104,25 +107,42 @@ static void free_all(struct attention *a)
 
 /* Kernels: what is fixed for the layer. */
 
-static const struct attn_cache_desc cache_desc = { .page_size = PAGE };
+static const struct attn_cache_desc cache_desc = {.page_size = PAGE};
 
 static void look_up(struct attention *a)
 {
     const struct attn_rope_qk_norm_cache_desc rotate = {
-        .size = sizeof(rotate), .dtype = ATTN_BF16, .head_dim = DIM, .heads = HEADS,
-        .kv_heads = KV_HEADS, .rope = ATTN_ROPE_NEOX, .norm = ATTN_NORM_RMS, .keep_kv = true,
+        .size = sizeof(rotate),
+        .dtype = ATTN_BF16,
+        .head_dim = DIM,
+        .heads = HEADS,
+        .kv_heads = KV_HEADS,
+        .rope = ATTN_ROPE_NEOX,
+        .norm = ATTN_NORM_RMS,
+        .keep_kv = true,
         .cache = cache_desc,
     };
     const struct attn_prefill_desc prefill = {
-        .size = sizeof(prefill), .dtype = ATTN_BF16, .head_dim = DIM, .heads = HEADS,
-        .kv_heads = KV_HEADS, .mask = ATTN_MASK_CAUSAL,
+        .size = sizeof(prefill),
+        .dtype = ATTN_BF16,
+        .head_dim = DIM,
+        .heads = HEADS,
+        .kv_heads = KV_HEADS,
+        .mask = ATTN_MASK_CAUSAL,
     };
     const struct attn_decode_desc decode = {
-        .size = sizeof(decode), .dtype = ATTN_BF16, .head_dim = DIM, .heads = HEADS,
-        .kv_heads = KV_HEADS, .cache = cache_desc,
+        .size = sizeof(decode),
+        .dtype = ATTN_BF16,
+        .head_dim = DIM,
+        .heads = HEADS,
+        .kv_heads = KV_HEADS,
+        .cache = cache_desc,
     };
     const struct attn_combine_desc combine = {
-        .size = sizeof(combine), .dtype = ATTN_BF16, .head_dim = DIM, .heads = HEADS,
+        .size = sizeof(combine),
+        .dtype = ATTN_BF16,
+        .head_dim = DIM,
+        .heads = HEADS,
         .partials = ATTN_PARTIALS_CSR,
     };
     ATTN(attn_rope_qk_norm_cache_lookup(a->device, &rotate, &a->rotate));
@@ -133,12 +153,12 @@ static void look_up(struct attention *a)
 
 static void say_which(const struct attention *a)
 {
-    const struct attn_op *const ops[] = { a->rotate, a->prefill, a->decode, a->combine };
-    struct attn_device_info device = { .size = sizeof(device) };
+    const struct attn_op *const ops[] = {a->rotate, a->prefill, a->decode, a->combine};
+    struct attn_device_info device = {.size = sizeof(device)};
     ATTN(attn_device_describe(a->device, &device));
     printf("%s\n", device.name);
     for (size_t i = 0; i < sizeof(ops) / sizeof(ops[0]); i++) {
-        struct attn_op_info info = { .size = sizeof(info) };
+        struct attn_op_info info = {.size = sizeof(info)};
         ATTN(attn_op_describe(ops[i], &info));
         printf("  %s: %s\n", info.kernel.name, info.why);
     }
@@ -148,21 +168,34 @@ static void say_which(const struct attention *a)
 
 static struct attn_cache cache_of(const struct attention *a)
 {
-    return (struct attn_cache){ .k = a->k_cache, .v = a->v_cache, .page_count = BATCH * PAGES };
+    return (struct attn_cache){.k = a->k_cache, .v = a->v_cache, .page_count = BATCH * PAGES};
 }
 
 static void launch_rotate(const struct attention *a, int tokens)
 {
     const struct attn_rope_qk_norm_cache_args args = {
         .size = sizeof(args),
-        .q = a->in.qkv, .k = a->in.qkv + QUERY, .v = a->in.qkv + QUERY + KEY,
-        .q_token_stride = QKV, .k_token_stride = QKV, .v_token_stride = QKV,
-        .q_out = a->q, .k_out = a->k, .v_out = a->v,
-        .k_out_token_stride = KEY, .v_out_token_stride = KEY,
-        .cache = cache_of(a), .slot_mapping = a->in.slots, .positions = a->in.positions,
-        .cos_sin = a->cos_sin, .max_position = LONGEST,
-        .q_weight = a->q_norm, .k_weight = a->k_norm, .eps = rms_eps,
-        .tokens = tokens, .stream = a->stream,
+        .q = a->in.qkv,
+        .k = a->in.qkv + QUERY,
+        .v = a->in.qkv + QUERY + KEY,
+        .q_token_stride = QKV,
+        .k_token_stride = QKV,
+        .v_token_stride = QKV,
+        .q_out = a->q,
+        .k_out = a->k,
+        .v_out = a->v,
+        .k_out_token_stride = KEY,
+        .v_out_token_stride = KEY,
+        .cache = cache_of(a),
+        .slot_mapping = a->in.slots,
+        .positions = a->in.positions,
+        .cos_sin = a->cos_sin,
+        .max_position = LONGEST,
+        .q_weight = a->q_norm,
+        .k_weight = a->k_norm,
+        .eps = rms_eps,
+        .tokens = tokens,
+        .stream = a->stream,
     };
     ATTN(attn_rope_qk_norm_cache_launch(a->rotate, &args));
 }
@@ -170,9 +203,18 @@ static void launch_rotate(const struct attention *a, int tokens)
 static void launch_prefill(const struct attention *a, int tokens, int longest)
 {
     const struct attn_prefill_args args = {
-        .size = sizeof(args), .q = a->q, .k = a->k, .v = a->v, .out = a->out,
-        .cu_seqlens_q = a->in.cu_seqlens, .cu_seqlens_k = a->in.cu_seqlens, .batch = BATCH,
-        .total_q = tokens, .total_k = tokens, .max_seqlen_q = longest, .max_seqlen_k = longest,
+        .size = sizeof(args),
+        .q = a->q,
+        .k = a->k,
+        .v = a->v,
+        .out = a->out,
+        .cu_seqlens_q = a->in.cu_seqlens,
+        .cu_seqlens_k = a->in.cu_seqlens,
+        .batch = BATCH,
+        .total_q = tokens,
+        .total_k = tokens,
+        .max_seqlen_q = longest,
+        .max_seqlen_k = longest,
         .stream = a->stream,
     };
     ATTN(attn_prefill_launch(a->prefill, &args));
@@ -182,12 +224,20 @@ static void launch_decode(const struct attention *a)
 {
     const struct work *w = &a->work;
     const struct attn_decode_args args = {
-        .size = sizeof(args), .q = a->q, .out = a->out, .cache = cache_of(a),
-        .pages = { .kv_lens = a->in.kv_lens, .block_table = a->block_table, .entries = PAGES },
-        .work_indptr = w->device.work_indptr, .work_info = w->device.work_info,
-        .work_lists = w->shape.lists, .partial_out = w->partial_out,
-        .partial_lse = w->partial_lse, .partial_rows = w->sizes.partial_rows,
-        .batch = BATCH, .total_q = BATCH, .stream = a->stream,
+        .size = sizeof(args),
+        .q = a->q,
+        .out = a->out,
+        .cache = cache_of(a),
+        .pages = {.kv_lens = a->in.kv_lens, .block_table = a->block_table, .entries = PAGES},
+        .work_indptr = w->device.work_indptr,
+        .work_info = w->device.work_info,
+        .work_lists = w->shape.lists,
+        .partial_out = w->partial_out,
+        .partial_lse = w->partial_lse,
+        .partial_rows = w->sizes.partial_rows,
+        .batch = BATCH,
+        .total_q = BATCH,
+        .stream = a->stream,
     };
     ATTN(attn_decode_launch(a->decode, &args));
 }
@@ -197,11 +247,17 @@ static void launch_combine(const struct attention *a)
 {
     const struct work *w = &a->work;
     const struct attn_combine_args args = {
-        .size = sizeof(args), .out = a->out, .partial_out = w->partial_out,
-        .partial_lse = w->partial_lse, .partial_rows = w->sizes.partial_rows,
-        .reduce_indptr = w->device.reduce_indptr, .reduce_final_map = w->device.reduce_final_map,
-        .reduce_partial_map = w->device.reduce_partial_map, .reduce_tiles = BATCH,
-        .total_q = BATCH, .stream = a->stream,
+        .size = sizeof(args),
+        .out = a->out,
+        .partial_out = w->partial_out,
+        .partial_lse = w->partial_lse,
+        .partial_rows = w->sizes.partial_rows,
+        .reduce_indptr = w->device.reduce_indptr,
+        .reduce_final_map = w->device.reduce_final_map,
+        .reduce_partial_map = w->device.reduce_partial_map,
+        .reduce_tiles = BATCH,
+        .total_q = BATCH,
+        .stream = a->stream,
     };
     ATTN(attn_combine_launch(a->combine, &args));
 }

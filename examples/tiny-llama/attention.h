@@ -9,9 +9,9 @@
 #include "model.h"
 
 enum {
-    BATCH = 4,     /* sequences of a decode step; a row without one is padding */
-    PAGE = 16,     /* tokens in a page of the cache */
-    PAGES = 32,    /* pages that a sequence may have */
+    BATCH = 4,  /* sequences of a decode step; a row without one is padding */
+    PAGE = 16,  /* tokens in a page of the cache */
+    PAGES = 32, /* pages that a sequence may have */
     LONGEST = PAGE * PAGES,
     TOKENS = BATCH * LONGEST /* room for a prefill */
 };

@@ -39,8 +39,8 @@ static void check_head(struct verdict *verdict, const uint16_t *given, const uin
     for (int i = 0; i < DIM / 2; i++) {
         const double angle = position * pow(rope_base, -2.0 * i / DIM);
         const double c = cos(angle), s = sin(angle), a = x[i], b = x[i + DIM / 2];
-        const double terms[2] = { fabs(a * c) + fabs(b * s), fabs(b * c) + fabs(a * s) };
-        const double expected[2] = { a * c - b * s, b * c + a * s };
+        const double terms[2] = {fabs(a * c) + fabs(b * s), fabs(b * c) + fabs(a * s)};
+        const double expected[2] = {a * c - b * s, b * c + a * s};
         for (int j = 0; j < 2; j++)
             note(&verdict->rotated, bf16_to_float(got[i + j * DIM / 2]), expected[j],
                  u * fabs(expected[j]) + DIM * f * terms[j]);

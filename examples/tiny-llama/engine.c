@@ -14,7 +14,7 @@
 
 enum { STEPS = 24, LAST_STEP_OF_1 = 11 };
 
-static const int prompts[BATCH] = { 37, 5, 470, 0 }; /* the last row is padding from the start */
+static const int prompts[BATCH] = {37, 5, 470, 0}; /* the last row is padding from the start */
 
 struct engine {
     struct model model;

@@ -5,7 +5,7 @@
 #define GPU_H
 
 #ifndef __HIP_PLATFORM_AMD__
-#define __HIP_PLATFORM_AMD__
+#    define __HIP_PLATFORM_AMD__
 #endif
 #include <hip/hip_runtime_api.h>
 

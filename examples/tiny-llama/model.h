@@ -10,7 +10,10 @@
 #include <string.h>
 
 enum {
-    HIDDEN = 4096, HEADS = 32, KV_HEADS = 8, DIM = 128,
+    HIDDEN = 4096,
+    HEADS = 32,
+    KV_HEADS = 8,
+    DIM = 128,
     QUERY = HEADS * DIM, /* elements of a token's queries, and of the layer's attention output */
     KEY = KV_HEADS * DIM,
     QKV = QUERY + 2 * KEY
@@ -36,8 +39,8 @@ static inline uint16_t bf16_from_float(float value)
 }
 
 struct model {
-    int8_t *qkv;    /* [QKV, HIDDEN] */
-    int8_t *output; /* [HIDDEN, QUERY] */
+    int8_t *qkv;                       /* [QKV, HIDDEN] */
+    int8_t *output;                    /* [HIDDEN, QUERY] */
     uint16_t q_norm[DIM], k_norm[DIM]; /* bf16 */
 };
 

@@ -12,8 +12,8 @@ static void list_arrays(struct work *w, struct attn_decode_plan *plan, int32_t *
                         size_t counts[ARRAYS])
 {
     int32_t **const a[ARRAYS] = {
-        &plan->work_indptr, &plan->work_info, &plan->reduce_indptr, &plan->reduce_final_map,
-        &plan->reduce_partial_map,
+        &plan->work_indptr,      &plan->work_info,          &plan->reduce_indptr,
+        &plan->reduce_final_map, &plan->reduce_partial_map,
     };
     const size_t n[ARRAYS] = {
         (size_t)w->shape.lists + 1, 8 * (size_t)w->sizes.work_items, BATCH + 1, 2 * BATCH,
@@ -28,8 +28,13 @@ void work_allocate(struct work *w)
     int units;
     HIP(hipDeviceGetAttribute(&units, hipDeviceAttributeMultiprocessorCount, 0));
     w->shape = (struct attn_decode_plan_shape){
-        .size = sizeof(w->shape), .batch = BATCH, .q_len = 1, .page_size = PAGE, .heads = HEADS,
-        .kv_heads = KV_HEADS, .lists = units,
+        .size = sizeof(w->shape),
+        .batch = BATCH,
+        .q_len = 1,
+        .page_size = PAGE,
+        .heads = HEADS,
+        .kv_heads = KV_HEADS,
+        .lists = units,
     };
     ATTN(attn_decode_plan_sizes(&w->shape, &w->sizes));
     int32_t **host[ARRAYS], **device[ARRAYS];
@@ -63,7 +68,7 @@ void work_free(struct work *w)
 
 void work_plan(struct work *w, const int32_t kv_lens[BATCH])
 {
-    const struct attn_decode_plan_lengths lengths = { .kv_lens = kv_lens };
+    const struct attn_decode_plan_lengths lengths = {.kv_lens = kv_lens};
     ATTN(attn_decode_plan(&w->shape, &lengths, &w->host));
     int32_t **host[ARRAYS], **device[ARRAYS];
     size_t counts[ARRAYS];

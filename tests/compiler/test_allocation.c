@@ -37,25 +37,16 @@ void *__wrap_calloc(size_t count, size_t size);
 void *__wrap_realloc(void *old, size_t size);
 char *__wrap_strdup(const char *s);
 
-void *__wrap_malloc(size_t size)
-{
-    return fails() ? NULL : __real_malloc(size);
-}
+void *__wrap_malloc(size_t size) { return fails() ? NULL : __real_malloc(size); }
 
 void *__wrap_calloc(size_t count, size_t size)
 {
     return fails() ? NULL : __real_calloc(count, size);
 }
 
-void *__wrap_realloc(void *old, size_t size)
-{
-    return fails() ? NULL : __real_realloc(old, size);
-}
+void *__wrap_realloc(void *old, size_t size) { return fails() ? NULL : __real_realloc(old, size); }
 
-char *__wrap_strdup(const char *s)
-{
-    return fails() ? NULL : __real_strdup(s);
-}
+char *__wrap_strdup(const char *s) { return fails() ? NULL : __real_strdup(s); }
 
 /* From the n-th allocation on, all fail. */
 static void fail_from(long n)
@@ -64,10 +55,7 @@ static void fail_from(long n)
     failed = false;
 }
 
-static void fail_never(void)
-{
-    until_failure = -1;
-}
+static void fail_never(void) { until_failure = -1; }
 
 /* Anchors, merges, a hook, a quoted string, and enough variants to make every array grow. */
 static const char good[] = "targets: [gfx942, gfx950]\n"
@@ -82,10 +70,10 @@ static const char bad[] = "targets: [gfx94]\nkernels:\n  - { op: toy, head_dim: 
 
 static bool read(const char *text, struct attnc_description *desc, struct attnc_diag *d)
 {
-    *desc = (struct attnc_description){ 0 };
-    *d = (struct attnc_diag){ .file = "test.yaml" };
+    *desc = (struct attnc_description){0};
+    *d = (struct attnc_diag){.file = "test.yaml"};
     return attnc_read_description_bytes(text, strlen(text), TEST_GOLDEN,
-                                        &(struct attnc_read_options){ .templates = toy_templates },
+                                        &(struct attnc_read_options){.templates = toy_templates},
                                         desc, d);
 }
 
@@ -131,7 +119,7 @@ static bool compile_nothing(const struct att_variant *v, const struct tgt_blob *
         snprintf(why, ATTNC_WHY, "out of memory");
         return false;
     }
-    *out = (struct attnc_kernel){ .code = { data, 1 } };
+    *out = (struct attnc_kernel){.code = {data, 1}};
     att_variant_name(v, out->name);
     return true;
 }
@@ -144,8 +132,8 @@ static void building(void **state)
         struct attnc_description desc;
         struct attnc_diag d;
         struct attnc_build_result result;
-        const struct attnc_build_options options = { .compile_one = compile_nothing, .jobs = 1,
-                                                     .compile.stage = ATTNC_STAGE_LINKED };
+        const struct attnc_build_options options = {
+            .compile_one = compile_nothing, .jobs = 1, .compile.stage = ATTNC_STAGE_LINKED};
         assert_true(read(text, &desc, &d));
         fail_from(n);
         bool good_result = attnc_build(&desc, &options, &result, &d);

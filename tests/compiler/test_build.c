@@ -26,8 +26,8 @@ static atomic_uint compiled;
 
 /* "Compiles" to the variant's text and its hook's size; gqa 13 brings bad luck. */
 static bool compile_text(const struct att_variant *v, const struct tgt_blob *hooks,
-                         const struct attnc_compile_options *o, FILE *log,
-                         struct attnc_kernel *out, char why[ATTNC_WHY])
+                         const struct attnc_compile_options *o, FILE *log, struct attnc_kernel *out,
+                         char why[ATTNC_WHY])
 {
     char text[ATT_TEXT_MAX + 32], line[ATT_TEXT_MAX];
     compiled++;
@@ -64,8 +64,11 @@ static int setup(void **state)
         return -1;
     snprintf(f->cache, sizeof(f->cache), "%s/not/there/yet", f->dir);
     f->o = (struct attnc_build_options){
-        .compile.stage = ATTNC_STAGE_LINKED, .compile_one = compile_text, .jobs = 2,
-        .cache_dir = f->cache, .identity = 1,
+        .compile.stage = ATTNC_STAGE_LINKED,
+        .compile_one = compile_text,
+        .jobs = 2,
+        .cache_dir = f->cache,
+        .identity = 1,
     };
     *state = f;
     return 0;
@@ -98,10 +101,10 @@ static void write_file(const struct fixture *f, const char *name, const char *te
 /* Builds and counts how many were compiled; end_build() frees. */
 static bool start_build(struct fixture *f, const char *text, unsigned expected)
 {
-    f->desc = (struct attnc_description){ 0 };
-    f->d = (struct attnc_diag){ .file = "test.yaml" };
+    f->desc = (struct attnc_description){0};
+    f->d = (struct attnc_diag){.file = "test.yaml"};
     assert_true(attnc_read_description_bytes(
-        text, strlen(text), f->dir, &(struct attnc_read_options){ .templates = toy_templates },
+        text, strlen(text), f->dir, &(struct attnc_read_options){.templates = toy_templates},
         &f->desc, &f->d));
     compiled = 0;
     bool good = attnc_build(&f->desc, &f->o, &f->result, &f->d);
@@ -291,11 +294,11 @@ static void logs_come_in_order(void **state)
 
 static const char hooked[] = "targets: [gfx942, gfx950]\n"
                              "kernels: [{ op: toy, head_dim: 64, gqa: [1, 2], logits: hook.c }]\n";
-#define HOOK(body) \
-    "#include <attn_hook.h>\n" \
-    "#include \"shift.h\"\n" \
+#define HOOK(body)                                                                          \
+    "#include <attn_hook.h>\n"                                                              \
+    "#include \"shift.h\"\n"                                                                \
     "float attn_logits(float logit, int query, int key, int head, int q_len, int kv_len,\n" \
-    "                  const ATTN_DEVICE void *arg)\n" \
+    "                  const ATTN_DEVICE void *arg)\n"                                      \
     "{\n    " body "\n}\n"
 
 static void a_hook_is_part_of_what_is_cached(void **state)
@@ -331,8 +334,9 @@ static void a_hook_that_does_not_compile_shows_what_clang_says(void **state)
 static void a_hook_with_another_signature_does_not_compile(void **state)
 {
     struct fixture *f = *state;
-    write_file(f, "hook.c", "#include <attn_hook.h>\n"
-                            "float attn_logits(float logit) { return logit; }\n");
+    write_file(f, "hook.c",
+               "#include <attn_hook.h>\n"
+               "float attn_logits(float logit) { return logit; }\n");
     assert_false(start_build(f, hooked, 0));
     assert_non_null(strstr(f->d.messages[0].attached, "conflicting types for 'attn_logits'"));
     end_build(f);
@@ -344,7 +348,8 @@ static void the_example_hook_compiles_without_a_word(void **state)
     char text[512];
     snprintf(text, sizeof(text),
              "targets: [gfx942, gfx950]\n"
-             "kernels: [{ op: toy, head_dim: 64, logits: %s/alibi.c }]\n", TEST_HOOKS);
+             "kernels: [{ op: toy, head_dim: 64, logits: %s/alibi.c }]\n",
+             TEST_HOOKS);
     assert_true(start_build(f, text, 2));
     assert_int_equal(f->d.count, 0);
     end_build(f);

@@ -30,7 +30,7 @@ struct run {
 static struct run run(const char *args)
 {
     char copy[1024];
-    const char *argv[MAX_ARGS + 2] = { attnc };
+    const char *argv[MAX_ARGS + 2] = {attnc};
     size_t count = 1;
     assert_true(snprintf(copy, sizeof(copy), "%s", args) < (int)sizeof(copy));
     for (char *state, *word = strtok_r(copy, " ", &state); word;
@@ -158,8 +158,7 @@ static void slips_on_the_command_line_are_named(void **state)
     expect("build d.yaml", 1, "", "-o says where the pack goes");
     expect("build d.yaml -o x -j 0", 1, "", "expected --jobs to be 1 to 64, saw '0'");
     expect("build d.yaml -o x -j 2x", 1, "", "expected --jobs");
-    expect("build d.yaml -o x --emit=pakc", 1, "",
-           "--emit cannot be 'pakc'; did you mean 'pack'?");
+    expect("build d.yaml -o x --emit=pakc", 1, "", "--emit cannot be 'pakc'; did you mean 'pack'?");
     expect("build d.yaml -o x --target gfx924", 1, "", "did you mean 'gfx942'?");
     expect("build d.yaml -o x --target ,", 1, "", "--target names no target");
     expect("build d.yaml -o x --print lower_tile", 1, "", "did you mean 'lower_tiles'?");
@@ -243,14 +242,13 @@ static void a_pack_is_built_listed_and_extracted(void **state)
     write_file("again.yaml", "targets: gfx942\nkernels: [{ op: prefill, head_dim: 64 }]\n");
     expect("build d.yaml again.yaml -o one.pack --cache c", 0, "",
            "[2/2]"); /* the kernel of both is built once */
-    expect("build d.yaml -o two.pack --cache c -j 1", 0, "",
-           "2 kernels, ");
+    expect("build d.yaml -o two.pack --cache c -j 1", 0, "", "2 kernels, ");
     expect("build d.yaml -o three.pack --cache c", 0, "", "0 compiled, 2 from the cache");
     expect("build d.yaml -o four.pack --no-cache --quiet", 0, "", "");
     size_t size, other_size;
     char *one = read_file("one.pack", &size);
     for (int i = 0; i < 3; i++) {
-        static const char *const names[] = { "two.pack", "three.pack", "four.pack" };
+        static const char *const names[] = {"two.pack", "three.pack", "four.pack"};
         char *other = read_file(names[i], &other_size);
         assert_int_equal(other_size, size);
         assert_memory_equal(other, one, size);

@@ -27,7 +27,7 @@ struct text {
 
 static void start_text(struct text *t)
 {
-    *t = (struct text){ 0 };
+    *t = (struct text){0};
     t->out = open_memstream(&t->bytes, &t->size);
     assert_non_null(t->out);
 }
@@ -40,10 +40,9 @@ struct reading {
 
 static struct reading read_bytes(const char *bytes, size_t size)
 {
-    struct reading r = { .d = { .file = "test.yaml" } };
+    struct reading r = {.d = {.file = "test.yaml"}};
     r.good = attnc_read_description_bytes(
-        bytes, size, ".", &(struct attnc_read_options){ .templates = toy_templates }, &r.desc,
-        &r.d);
+        bytes, size, ".", &(struct attnc_read_options){.templates = toy_templates}, &r.desc, &r.d);
     assert_true(r.good == (r.d.errors == 0));
     assert_true(r.good || r.desc.count == 0);
     return r;
@@ -101,7 +100,8 @@ static void ten_thousand_kernels_by_product(void **state)
     struct text t;
     start_text(&t);
     fputs("targets: [gfx942, gfx950]\nkernels:\n  - op: toy\n    lse: [true, false]\n"
-          "    head_dim: [16, 32, 48, 64, 80, 96, 112, 128, 144, 160]\n    gqa: [", t.out);
+          "    head_dim: [16, 32, 48, 64, 80, 96, 112, 128, 144, 160]\n    gqa: [",
+          t.out);
     for (int i = 1; i <= 250; i++)
         fprintf(t.out, "%s%d", i > 1 ? "," : "", i);
     fputs("]\n", t.out);
@@ -125,7 +125,7 @@ static void equal_variants_merge_in_the_order_of_their_first(void **state)
     static const struct {
         const char *target;
         int head_dim;
-    } expected[] = { { "gfx950", 64 }, { "gfx950", 128 }, { "gfx942", 64 }, { "gfx942", 128 } };
+    } expected[] = {{"gfx950", 64}, {"gfx950", 128}, {"gfx942", 64}, {"gfx942", 128}};
     struct reading r = read_bytes(bytes, sizeof(bytes) - 1);
     assert_true(r.good);
     assert_int_equal(r.desc.count, 4);
@@ -253,7 +253,7 @@ static void a_large_file_on_disk_is_not_read_whole(void **state)
     close(fd);
     struct attnc_description desc;
     struct attnc_diag d;
-    assert_false(attnc_read_description(path, &(struct attnc_read_options){ 0 }, &desc, &d));
+    assert_false(attnc_read_description(path, &(struct attnc_read_options){0}, &desc, &d));
     assert_int_equal(d.errors, 1);
     assert_string_equal(d.messages[0].text, "larger than 16 MiB");
     assert_true(desc.size < (size_t)34 << 20);
@@ -265,12 +265,11 @@ static void a_large_file_on_disk_is_not_read_whole(void **state)
 static void what_cannot_be_read_is_an_error(void **state)
 {
     (void)state;
-    static const char *const paths[] = { "/nonexistent/x.yaml", "/", "/proc/self/mem" };
+    static const char *const paths[] = {"/nonexistent/x.yaml", "/", "/proc/self/mem"};
     for (size_t i = 0; i < sizeof(paths) / sizeof(paths[0]); i++) {
         struct attnc_description desc;
         struct attnc_diag d;
-        assert_false(
-            attnc_read_description(paths[i], &(struct attnc_read_options){ 0 }, &desc, &d));
+        assert_false(attnc_read_description(paths[i], &(struct attnc_read_options){0}, &desc, &d));
         assert_int_equal(d.errors, 1);
         attnc_diag_clear(&d);
         attnc_description_free(&desc);

@@ -43,7 +43,7 @@ static char *run(const char *path, bool *good)
     char *text = NULL;
     size_t size = 0;
     FILE *out = open_memstream(&text, &size);
-    *good = attnc_read_description(path, &(struct attnc_read_options){ .templates = toy_templates },
+    *good = attnc_read_description(path, &(struct attnc_read_options){.templates = toy_templates},
                                    &desc, &d);
     attnc_diag_print(&d, out);
     for (size_t i = 0; i < desc.count; i++) {
@@ -85,7 +85,7 @@ static void check_golden(void **state)
  */
 int main(int argc, char **argv)
 {
-    glob_t found = { 0 };
+    glob_t found = {0};
     update = argc == 3 && strcmp(argv[2], "--update") == 0;
     if (argc != 2 + update || chdir(argv[1]) != 0 || glob("*.yaml", 0, NULL, &found) != 0 ||
         glob("*.json", GLOB_APPEND, NULL, &found) != 0) {
@@ -94,8 +94,9 @@ int main(int argc, char **argv)
     }
     struct CMUnitTest *tests = calloc(found.gl_pathc, sizeof(*tests));
     for (size_t i = 0; i < found.gl_pathc; i++)
-        tests[i] = (struct CMUnitTest){ .name = found.gl_pathv[i], .test_func = check_golden,
-                                        .initial_state = found.gl_pathv[i] };
+        tests[i] = (struct CMUnitTest){.name = found.gl_pathv[i],
+                                       .test_func = check_golden,
+                                       .initial_state = found.gl_pathv[i]};
     int failed = _cmocka_run_group_tests("golden", tests, found.gl_pathc, NULL, NULL);
     free(tests);
     globfree(&found);

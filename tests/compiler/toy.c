@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tests/compiler/toy.h"
 
-static bool check_toy(const struct att_variant *v, const struct tir_machine *m,
-                      struct att_why *why)
+static bool check_toy(const struct att_variant *v, const struct tir_machine *m, struct att_why *why)
 {
     if (v->head_dim % 16)
         return att_reject(why, ATT_HEAD_DIM, "head_dim %d is not a multiple of 16", v->head_dim);
@@ -37,4 +36,4 @@ static const struct att_template paged = {
     .check = check_paged,
 };
 
-const struct att_template *const toy_templates[] = { &toy, &paged, NULL };
+const struct att_template *const toy_templates[] = {&toy, &paged, NULL};

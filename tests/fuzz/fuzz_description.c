@@ -10,12 +10,12 @@
 #include "compiler/description.h"
 #include "tests/compiler/toy.h"
 
-#define CHECK(condition) \
-    do { \
-        if (!(condition)) { \
+#define CHECK(condition)                                   \
+    do {                                                   \
+        if (!(condition)) {                                \
             fprintf(stderr, "violated: %s\n", #condition); \
-            abort(); \
-        } \
+            abort();                                       \
+        }                                                  \
     } while (0)
 
 enum { MAX_ROUND_TRIP = 64 };
@@ -25,11 +25,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size);
 static bool read(const char *bytes, size_t size, struct attnc_description *desc,
                  struct attnc_diag *d)
 {
-    *desc = (struct attnc_description){ 0 };
-    *d = (struct attnc_diag){ .file = "fuzz.yaml" };
-    return attnc_read_description_bytes(bytes, size, ".",
-                                        &(struct attnc_read_options){ .templates = toy_templates },
-                                        desc, d);
+    *desc = (struct attnc_description){0};
+    *d = (struct attnc_diag){.file = "fuzz.yaml"};
+    return attnc_read_description_bytes(
+        bytes, size, ".", &(struct attnc_read_options){.templates = toy_templates}, desc, d);
 }
 
 static void print_messages(struct attnc_diag *d)

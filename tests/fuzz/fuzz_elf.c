@@ -19,11 +19,11 @@ static void prepare(const struct kernel *kernel, enum gfx_target target)
         .grid = {257, 3, 1},
         .block = {64, 1, 1},
         .args = args,
-        .args_bytes = sizeof args,
+        .args_bytes = sizeof(args),
         .lds_limit = target == GFX950 ? 160 * 1024 : 64 * 1024,
     };
 
-    if (dispatch_prepare(&request, &dispatch, why, sizeof why) == DISPATCH_OK)
+    if (dispatch_prepare(&request, &dispatch, why, sizeof(why)) == DISPATCH_OK)
         dispatch_release(&dispatch);
     else if (!why[0])
         abort();
@@ -39,9 +39,9 @@ static void load(const uint8_t *data, size_t size, enum gfx_target target)
         return;
     memcpy(image.owned, data, size);
     image.data = image.owned;
-    enum code_object_status status = image_select(&image, target, why, sizeof why);
+    enum code_object_status status = image_select(&image, target, why, sizeof(why));
     if (status == CODE_OBJECT_OK)
-        status = code_object_load(image.data, image.size, target, 0, &object, why, sizeof why);
+        status = code_object_load(image.data, image.size, target, 0, &object, why, sizeof(why));
     if (status != CODE_OBJECT_OK && !why[0])
         abort();
     for (size_t i = 0; object && i < object->nkernels; i++)

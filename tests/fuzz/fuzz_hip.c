@@ -21,7 +21,18 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 /* What calls hand out: the letters of calls.def, as small letters where they are passed. */
 enum handle {
-    STREAM, EVENT, GRAPH, NODE, EXEC, MODULE, FUNCTION, POOL, POINTER, OBJECT, RANGE, MEMORY,
+    STREAM,
+    EVENT,
+    GRAPH,
+    NODE,
+    EXEC,
+    MODULE,
+    FUNCTION,
+    POOL,
+    POINTER,
+    OBJECT,
+    RANGE,
+    MEMORY,
     HANDLES,
 };
 static const char letters[HANDLES + 1] = "segnxmflpjry";
@@ -93,19 +104,45 @@ static uintptr_t a_handle(enum handle kind, struct input *in)
 static size_t a_size(struct input *in)
 {
     static const size_t sizes[] = {
-        0, 1, 2, 3, 4, 7, 8, 16, 63, 64, 65, 255, 256, 257, 1000, 4096, 4097, 20000, 1 << 17,
-        1 << 21, 1 << 22, 3 << 21, (size_t)1 << 39, (size_t)1 << 40, (size_t)1 << 62, SIZE_MAX / 2,
-        SIZE_MAX - 4096, SIZE_MAX - 1, SIZE_MAX,
+        0,
+        1,
+        2,
+        3,
+        4,
+        7,
+        8,
+        16,
+        63,
+        64,
+        65,
+        255,
+        256,
+        257,
+        1000,
+        4096,
+        4097,
+        20000,
+        1 << 17,
+        1 << 21,
+        1 << 22,
+        3 << 21,
+        (size_t)1 << 39,
+        (size_t)1 << 40,
+        (size_t)1 << 62,
+        SIZE_MAX / 2,
+        SIZE_MAX - 4096,
+        SIZE_MAX - 1,
+        SIZE_MAX,
     };
 
-    return sizes[byte(in) % (sizeof sizes / sizeof *sizes)];
+    return sizes[byte(in) % (sizeof(sizes) / sizeof(*sizes))];
 }
 
 static uint32_t a_dimension(struct input *in)
 {
-    static const uint32_t some[] = {1, 1, 1, 2, 3, 64, 0, 256, 1024, 1025, 65536, 1u << 31,
-                                    UINT32_MAX};
-    return some[byte(in) % (sizeof some / sizeof *some)];
+    static const uint32_t some[] = {1,   1,    1,    2,     3,        64,        0,
+                                    256, 1024, 1025, 65536, 1u << 31, UINT32_MAX};
+    return some[byte(in) % (sizeof(some) / sizeof(*some))];
 }
 
 /* Few enough workgroups to run. */
@@ -158,14 +195,11 @@ static hipError_t launch(struct input *in)
         return hipSuccess;
     return hipModuleLaunchKernel((hipFunction_t)a_handle(FUNCTION, in), grid[0], grid[1], grid[2],
                                  block[0], block[1], block[2], (unsigned)a_size(in),
-                                 (hipStream_t)a_handle(STREAM, in),
-                                 how & 1 ? arguments(in) : NULL, how & 2 ? packed(in) : NULL);
+                                 (hipStream_t)a_handle(STREAM, in), how & 1 ? arguments(in) : NULL,
+                                 how & 2 ? packed(in) : NULL);
 }
 
-static void nothing(void *data)
-{
-    (void)data;
-}
+static void nothing(void *data) { (void)data; }
 
 static void no_callback(hipStream_t stream, hipError_t error, void *data)
 {
@@ -179,7 +213,7 @@ static void *a_structure(char letter, struct input *in, unsigned slot)
 
     if (byte(in) == 255)
         return NULL;
-    memset(to, 0, sizeof scratch[0]);
+    memset(to, 0, sizeof(scratch[0]));
     if (letter == 'K') {
         hipKernelNodeParams *p = to;
         *p = (hipKernelNodeParams){
@@ -200,9 +234,12 @@ static void *a_structure(char letter, struct input *in, unsigned slot)
             .kind = (hipMemcpyKind)(byte(in) % 7),
         };
     } else if (letter == 'A') {
-        *(hipMemsetParams *)to = (hipMemsetParams){
-            .dst = (void *)a_handle(POINTER, in), .elementSize = byte(in) % 6,
-            .height = a_size(in), .pitch = a_size(in), .value = byte(in), .width = a_size(in)};
+        *(hipMemsetParams *)to = (hipMemsetParams){.dst = (void *)a_handle(POINTER, in),
+                                                   .elementSize = byte(in) % 6,
+                                                   .height = a_size(in),
+                                                   .pitch = a_size(in),
+                                                   .value = byte(in),
+                                                   .width = a_size(in)};
     } else if (letter == 'H') {
         *(hipHostNodeParams *)to = (hipHostNodeParams){.fn = byte(in) & 1 ? nothing : NULL};
     } else if (letter == 'Q') {
@@ -210,9 +247,9 @@ static void *a_structure(char letter, struct input *in, unsigned slot)
             .allocType = (hipMemAllocationType)(byte(in) % 3),
             .location = {.type = (hipMemLocationType)(byte(in) % 3), .id = (int)byte(in) % 4 - 1}};
     } else if (letter == 'V') {
-        *(hipMemAllocationProp *)to = (hipMemAllocationProp){
-            .type = hipMemAllocationTypePinned,
-            .location = {hipMemLocationTypeDevice, (int)byte(in) % 4 - 1}};
+        *(hipMemAllocationProp *)to =
+            (hipMemAllocationProp){.type = hipMemAllocationTypePinned,
+                                   .location = {hipMemLocationTypeDevice, (int)byte(in) % 4 - 1}};
     } else if (letter == 'D') {
         *(hipMemAccessDesc *)to = (hipMemAccessDesc){
             {hipMemLocationTypeDevice, (int)byte(in) % 3 - 1}, (hipMemAccessFlags)(byte(in) % 5)};
@@ -240,29 +277,22 @@ static uintptr_t argument(char letter, struct input *in, unsigned slot)
     if (kind)
         return a_handle((enum handle)(kind - letters), in);
     switch (letter) {
-    case 'z':
-        return a_size(in);
+    case 'z': return a_size(in);
     case 'i': /* a small number, as a device, a kind or flags */
         return (uintptr_t)(intptr_t)((int)(byte(in) % 12) - 1);
-    case 'b':
-        return byte(in);
-    case 'd':
-        return a_dimension(in);
+    case 'b': return byte(in);
+    case 'd': return a_dimension(in);
     case 'v': /* an array of nodes */
         for (unsigned i = 0; i < 4; i++)
             ((uintptr_t *)scratch[slot])[i] = a_handle(NODE, in);
         return (uintptr_t)scratch[slot];
-    case 'c': /* how many */
-        return byte(in) % 5;
+    case 'c': /* how many */ return byte(in) % 5;
     case 'q': /* where that is stored */
         *(size_t *)scratch[slot] = byte(in) % 9;
         return (uintptr_t)scratch[slot];
-    case 'h':
-        return (uintptr_t)nothing;
-    case 'w':
-        return (uintptr_t)no_callback;
-    case 'o': /* a place for results */
-        return byte(in) == 255 ? 0 : (uintptr_t)scratch[slot];
+    case 'h': return (uintptr_t)nothing;
+    case 'w': return (uintptr_t)no_callback;
+    case 'o': /* a place for results */ return byte(in) == 255 ? 0 : (uintptr_t)scratch[slot];
     case '%': /* the name of a kernel or variable */
         return (uintptr_t)((const char *[]){"mix", "number", "table", "", "x"})[byte(in) % 5];
     case 'I': /* a code object, perhaps damaged */
@@ -280,7 +310,8 @@ static uintptr_t argument(char letter, struct input *in, unsigned slot)
 }
 
 __attribute__((no_sanitize("function"))) /* x86-64 and AArch64 pass these all alike */
-static void make(unsigned row, struct input *in)
+static void
+make(unsigned row, struct input *in)
 {
     uintptr_t a[10] = {0};
     const char *kinds = calls[row].arguments;
@@ -333,7 +364,7 @@ static void give_back(void)
         hipDeviceSetMemPool(0, own);
     for (unsigned i = 0; i < out[POOL].count; i++)
         hipMemPoolDestroy(out[POOL].items[i]);
-    memset(out, 0, sizeof out);
+    memset(out, 0, sizeof(out));
     (void)hipGetLastError();
 }
 
@@ -365,7 +396,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
     for (unsigned i = 0; i < MAX_CALLS && in.size; i++) {
         const unsigned row = byte(&in);
-        if (row < sizeof calls / sizeof *calls)
+        if (row < sizeof(calls) / sizeof(*calls))
             make(row, &in);
         else if (row & 1)
             launch(&in);

@@ -88,13 +88,24 @@ static void run(const uint32_t *words, size_t bytes, enum gfx_target target, con
     if (!code)
         abort();
     struct launch launch = {
-        .code = code, .kernel = "words", .entry_pc = code_address(code),
-        .grid = {128, 1, 1}, .block = {128, 1, 1}, .nvgpr = 256, .nagpr = 256,
+        .code = code,
+        .kernel = "words",
+        .entry_pc = code_address(code),
+        .grid = {128, 1, 1},
+        .block = {128, 1, 1},
+        .nvgpr = 256,
+        .nagpr = 256,
         .mode = (uint32_t)header[1] | (uint32_t)(header[2] & 0xf) << 8,
-        .lds_bytes = 8192, .private_bytes = 128,
-        .checks = header[0] & 2 ? CHECK_ALL : header[0] & 4 ? 0 : CHECK_DEFAULT,
-        .order = header[0] & 8 ? ORDER_SEEDED : ORDER_BY_CLOCK, .seed = header[3] + 1u,
-        .budget = BUDGET, .threads = 1, .observer = &observer,
+        .lds_bytes = 8192,
+        .private_bytes = 128,
+        .checks = header[0] & 2   ? CHECK_ALL
+                  : header[0] & 4 ? 0
+                                  : CHECK_DEFAULT,
+        .order = header[0] & 8 ? ORDER_SEEDED : ORDER_BY_CLOCK,
+        .seed = header[3] + 1u,
+        .budget = BUDGET,
+        .threads = 1,
+        .observer = &observer,
     };
     engine_run(&launch);
     if (launch.fault.kind != FAULT_NONE && !launch.fault.text[0])
@@ -119,7 +130,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 }
 
 /* The leading bits of the encodings: CDNA3 ISA, "Microcode formats". */
-static const struct { uint32_t bits, mask; } encodings[] = {
+static const struct {
+    uint32_t bits, mask;
+} encodings[] = {
     {0x80000000, 0xc0000000}, /* SOP2 */
     {0xb0000000, 0xf0000000}, /* SOPK */
     {0xbe800000, 0xff800000}, /* SOP1 */
@@ -130,15 +143,14 @@ static const struct { uint32_t bits, mask; } encodings[] = {
     {0x000000f9, 0x800001ff}, /* VOP2 with SDWA */
     {0x000000fa, 0x800001ff}, /* VOP2 with DPP */
     {0x7e000000, 0xfe000000}, /* VOP1 */
-    {0x7e0000f9, 0xfe0001ff}, {0x7e0000fa, 0xfe0001ff},
-    {0x7c000000, 0xfe000000}, /* VOPC */
-    {0xd0000000, 0xfc000000}, /* VOP3 */
-    {0xd3800000, 0xff800000}, /* VOP3P */
-    {0xd3c00000, 0xffc00000}, /* MAI */
-    {0xd8000000, 0xfc000000}, /* DS */
-    {0xdc000000, 0xfc000000}, /* FLAT */
-    {0xe0000000, 0xfc000000}, /* MUBUF */
-    {0xe8000000, 0xfc000000}, /* MTBUF */
+    {0x7e0000f9, 0xfe0001ff}, {0x7e0000fa, 0xfe0001ff}, {0x7c000000, 0xfe000000}, /* VOPC */
+    {0xd0000000, 0xfc000000},                                                     /* VOP3 */
+    {0xd3800000, 0xff800000},                                                     /* VOP3P */
+    {0xd3c00000, 0xffc00000},                                                     /* MAI */
+    {0xd8000000, 0xfc000000},                                                     /* DS */
+    {0xdc000000, 0xfc000000},                                                     /* FLAT */
+    {0xe0000000, 0xfc000000},                                                     /* MUBUF */
+    {0xe8000000, 0xfc000000},                                                     /* MTBUF */
 };
 
 /* Makes a random word the first of an instruction: few random words are one otherwise. */
@@ -148,7 +160,7 @@ size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t max_size, unsi
     if (size < HEADER + 4 || seed % 4 == 0)
         return size;
     size_t at = HEADER + seed / 4 % ((size - HEADER) / 4) * 4;
-    unsigned e = seed / 64 % (sizeof encodings / sizeof encodings[0]);
+    unsigned e = seed / 64 % (sizeof(encodings) / sizeof(encodings[0]));
     uint32_t word;
     memcpy(&word, data + at, 4);
     word = (word & ~encodings[e].mask) | encodings[e].bits;

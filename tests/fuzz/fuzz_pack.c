@@ -11,12 +11,12 @@
 #include "runtime/device.h"
 #include "tests/runtime/packs.h"
 
-#define CHECK(condition) \
-    do { \
-        if (!(condition)) { \
+#define CHECK(condition)                                   \
+    do {                                                   \
+        if (!(condition)) {                                \
             fprintf(stderr, "violated: %s\n", #condition); \
-            abort(); \
-        } \
+            abort();                                       \
+        }                                                  \
     } while (0)
 
 #define COUNT(a) (sizeof(a) / sizeof((a)[0]))
@@ -66,28 +66,46 @@ static void dispatch(struct attn_pack *pack)
 {
     struct attn_device *device = calloc(1, sizeof(*device) + sizeof(pack));
     *device = (struct attn_device){
-        .hip = {
-            .hipGetDevice = get_device, .hipModuleLoadData = load, .hipModuleUnload = unload,
-            .hipModuleGetFunction = get_function, .hipModuleLaunchKernel = launch,
-        },
-        .target = "gfx942", .pack_count = 1, .forks = attn_forks(),
+        .hip =
+            {
+                .hipGetDevice = get_device,
+                .hipModuleLoadData = load,
+                .hipModuleUnload = unload,
+                .hipModuleGetFunction = get_function,
+                .hipModuleLaunchKernel = launch,
+            },
+        .target = "gfx942",
+        .pack_count = 1,
+        .forks = attn_forks(),
     };
     atomic_init(&device->refs, 1);
     pthread_mutex_init(&device->lock, NULL);
     attn_pack_ref(pack);
     device->packs[0] = pack;
     struct attn_prefill_desc d = {
-        .size = sizeof(d), .dtype = ATTN_BF16, .head_dim = 128, .heads = 8, .kv_heads = 2,
+        .size = sizeof(d),
+        .dtype = ATTN_BF16,
+        .head_dim = 128,
+        .heads = 8,
+        .kv_heads = 2,
         .mask = ATTN_MASK_CAUSAL,
     };
     struct attn_op *op;
     if (attn_prefill_lookup(device, &d, &op) == ATTN_OK) {
         static _Alignas(16) char tensor[16];
-        static const int32_t cu[] = { 0, 100, 300 };
+        static const int32_t cu[] = {0, 100, 300};
         const struct attn_prefill_args a = {
-            .size = sizeof(a), .q = tensor, .k = tensor, .v = tensor, .out = tensor,
-            .cu_seqlens_q = cu, .cu_seqlens_k = cu, .batch = 2, .total_q = 300,
-            .max_seqlen_q = 200, .max_seqlen_k = 200,
+            .size = sizeof(a),
+            .q = tensor,
+            .k = tensor,
+            .v = tensor,
+            .out = tensor,
+            .cu_seqlens_q = cu,
+            .cu_seqlens_k = cu,
+            .batch = 2,
+            .total_q = 300,
+            .max_seqlen_q = 200,
+            .max_seqlen_k = 200,
         };
         attn_prefill_launch(op, &a);
         attn_op_destroy(op);
@@ -104,7 +122,7 @@ static void read_pack(const void *bytes, size_t size)
     }
     bool sound = true;
     for (uint32_t n = 0; n < attn_pack_kernel_count(pack); n++) {
-        struct attn_kernel_info info = { .size = sizeof(info) };
+        struct attn_kernel_info info = {.size = sizeof(info)};
         const char *field, *value;
         size_t code_size;
         if (attn_pack_kernel(pack, n, &info)) {
@@ -129,18 +147,18 @@ struct change {
 
 static void change_sound_pack(const uint8_t *bytes, size_t size, bool right_checksums)
 {
-    static const struct attnc_pack_when when[] = { { "batch", 1, 4 } };
+    static const struct attnc_pack_when when[] = {{"batch", 1, 4}};
     static const struct made kernels[] = {
-        { .name = "first", .when = when, .when_count = 1 },
-        { .name = "second" },
-        { .name = "third", .head_dim = "64", .target = "gfx950" },
+        {.name = "first", .when = when, .when_count = 1},
+        {.name = "second"},
+        {.name = "third", .head_dim = "64", .target = "gfx950"},
     };
     size_t pack_size;
     uint8_t *pack = make_pack(kernels, COUNT(kernels), &pack_size);
     const size_t each = 11;
     for (; size >= each; bytes += each, size -= each) {
-        struct change c = { (uint16_t)(bytes[0] | bytes[1] << 8), (uint8_t)(1 << (bytes[2] & 3)),
-                            { 0 } };
+        struct change c = {
+            (uint16_t)(bytes[0] | bytes[1] << 8), (uint8_t)(1 << (bytes[2] & 3)), {0}};
         memcpy(c.value, bytes + 3, sizeof(c.value));
         const size_t at = c.at % (pack_size - sizeof(c.value));
         memcpy(pack + at, c.value, c.width);

@@ -28,13 +28,15 @@ static void waves_count_alike(void **state)
     (void)state;
     expect(FAULT_BARRIER, FIRST_WAVE "s_cbranch_scc1 out\ns_barrier\nout:",
            FIRST_WAVE "s_cbranch_scc1 out\nout: s_barrier\n");
-    expect(FAULT_BARRIER, "s_add_u32 s0, s100, 1\nl: s_barrier\ns_sub_u32 s0, s0, 1\n"
-                          "s_cmp_lg_u32 s0, 0\ns_cbranch_scc1 l",
+    expect(FAULT_BARRIER,
+           "s_add_u32 s0, s100, 1\nl: s_barrier\ns_sub_u32 s0, s0, 1\n"
+           "s_cmp_lg_u32 s0, 0\ns_cbranch_scc1 l",
            "s_mov_b32 s0, 4\nl: s_barrier\ns_sub_u32 s0, s0, 1\ns_cmp_lg_u32 s0, 0\n"
            "s_cbranch_scc1 l");
     /* Different barriers are one and the same to the hardware, as long as their number is. */
-    expect(FAULT_BARRIER, FIRST_WAVE "s_cbranch_scc1 other\ns_barrier\ns_barrier\ns_endpgm\n"
-                          "other: s_barrier",
+    expect(FAULT_BARRIER,
+           FIRST_WAVE "s_cbranch_scc1 other\ns_barrier\ns_barrier\ns_endpgm\n"
+                      "other: s_barrier",
            FIRST_WAVE "s_cbranch_scc1 other\ns_barrier\ns_endpgm\nother: s_barrier");
 }
 
@@ -51,8 +53,9 @@ static void waves_return_early(void **state)
 static void lanes_do_not_go_round(void **state)
 {
     (void)state;
-    expect(FAULT_DIVERGE, "s_mov_b64 s[0:1], exec\ns_mov_b32 exec_hi, 0\ns_barrier\n"
-                          "s_mov_b64 exec, s[0:1]\ns_barrier",
+    expect(FAULT_DIVERGE,
+           "s_mov_b64 s[0:1], exec\ns_mov_b32 exec_hi, 0\ns_barrier\n"
+           "s_mov_b64 exec, s[0:1]\ns_barrier",
            "s_mov_b32 exec_hi, 0\ns_barrier\ns_barrier");
 }
 

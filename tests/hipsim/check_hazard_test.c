@@ -151,10 +151,14 @@ static void masks_of_lanes(void **state)
 static void parts_of_registers(void **state)
 {
     (void)state;
-    expect(GFX942, "v_add_u16_sdwa v1, v5, v6 dst_sel:WORD_1 dst_unused:UNUSED_PRESERVE "
-                   "src0_sel:DWORD src1_sel:DWORD", 1, "v_mov_b32 v40, v1");
-    expect(GFX942, "v_add_u16_sdwa v1, v5, v6 dst_sel:DWORD dst_unused:UNUSED_PAD "
-                   "src0_sel:WORD_1 src1_sel:DWORD", 0, "v_mov_b32 v40, v1");
+    expect(GFX942,
+           "v_add_u16_sdwa v1, v5, v6 dst_sel:WORD_1 dst_unused:UNUSED_PRESERVE "
+           "src0_sel:DWORD src1_sel:DWORD",
+           1, "v_mov_b32 v40, v1");
+    expect(GFX942,
+           "v_add_u16_sdwa v1, v5, v6 dst_sel:DWORD dst_unused:UNUSED_PAD "
+           "src0_sel:WORD_1 src1_sel:DWORD",
+           0, "v_mov_b32 v40, v1");
     expect(GFX942, "v_mad_u16 v1, v5, v6, v7 op_sel:[0,0,0,1]", 1, "v_mov_b32 v40, v1");
     expect(GFX942, "v_mad_u16 v1, v5, v6, v7 op_sel:[0,0,0,1]", 1, "v_mov_b32 v1, v40");
     expect(GFX942, "v_mad_u16 v1, v5, v6, v7 op_sel:[1,0,0,0]", 0, "v_mov_b32 v40, v1");
@@ -212,19 +216,23 @@ static void wide_stores(void **state)
 static void a_busy_matrix_core_takes_time(void **state)
 {
     (void)state;
-    expect(GFX942, "v_mfma_f32_16x16x16_f16 v[0:3], v[32:33], v[34:35], v[36:39]\n"
-                   "v_mfma_f32_16x16x16_f16 v[44:47], v[32:33], v[34:35], v[36:39]", 3,
-           "v_mov_b32 v40, v1");
-    expect(GFX942, "v_mfma_f32_16x16x16_f16 v[0:3], v[32:33], v[34:35], v[36:39]\ns_nop 5\n"
-                   "v_mfma_f32_16x16x16_f16 v[44:47], v[32:33], v[34:35], v[36:39]", 0,
-           "v_mov_b32 v40, v1");
+    expect(GFX942,
+           "v_mfma_f32_16x16x16_f16 v[0:3], v[32:33], v[34:35], v[36:39]\n"
+           "v_mfma_f32_16x16x16_f16 v[44:47], v[32:33], v[34:35], v[36:39]",
+           3, "v_mov_b32 v40, v1");
+    expect(GFX942,
+           "v_mfma_f32_16x16x16_f16 v[0:3], v[32:33], v[34:35], v[36:39]\ns_nop 5\n"
+           "v_mfma_f32_16x16x16_f16 v[44:47], v[32:33], v[34:35], v[36:39]",
+           0, "v_mov_b32 v40, v1");
 }
 
 static void taken_branches_take_time(void **state)
 {
     (void)state;
-    expect(GFX942, "v_mfma_f32_32x32x8_f16 v[0:15], v[32:33], v[34:35], v[16:31]\n"
-                   "s_branch over\nv_mov_b32 v41, 0\nover:", 3, "v_mov_b32 v40, v1");
+    expect(GFX942,
+           "v_mfma_f32_32x32x8_f16 v[0:15], v[32:33], v[34:35], v[16:31]\n"
+           "s_branch over\nv_mov_b32 v41, 0\nover:",
+           3, "v_mov_b32 v40, v1");
 }
 
 int main(void)

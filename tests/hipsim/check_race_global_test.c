@@ -7,22 +7,23 @@
  * wave, v3 that of the next workgroup, s4 the wave and s5 the workgroup; s[8:9] hold locations for
  * atomics, all 0.
  */
-#define BEGIN \
-    "v_mbcnt_lo_u32_b32 v0, -1, 0\n" \
-    "v_mbcnt_hi_u32_b32 v0, -1, v0\n" \
-    "v_lshlrev_b32 v0, 2, v0\n" \
-    "s_mov_b32 s4, s100\ns_mov_b32 s5, s101\n" \
+#define BEGIN                                      \
+    "v_mbcnt_lo_u32_b32 v0, -1, 0\n"               \
+    "v_mbcnt_hi_u32_b32 v0, -1, v0\n"              \
+    "v_lshlrev_b32 v0, 2, v0\n"                    \
+    "s_mov_b32 s4, s100\ns_mov_b32 s5, s101\n"     \
     "s_lshl_b32 s6, s4, 8\ns_lshl_b32 s7, s5, 9\n" \
-    "s_add_u32 s0, s6, s7\n" \
-    "v_add_u32 v1, s0, v0\n" \
-    "v_xor_b32 v2, 0x100, v1\n" \
-    "v_xor_b32 v3, 0x200, v1\n" \
+    "s_add_u32 s0, s6, s7\n"                       \
+    "v_add_u32 v1, s0, v0\n"                       \
+    "v_xor_b32 v2, 0x100, v1\n"                    \
+    "v_xor_b32 v3, 0x200, v1\n"                    \
     "v_mov_b32 v10, 0\nv_mov_b32 v11, 1\nv_mov_b32 v12, s0\n"
 #define STORE(v) "global_store_dword " v ", v12, s[2:3]\ns_waitcnt vmcnt(0)\n"
 #define LOAD(v) "global_load_dword v4, " v ", s[2:3]\ns_waitcnt vmcnt(0)\n"
 #define BARRIER "s_barrier\n"
 /* One lane of each wave adds 1 and gets the old value into v5. */
-#define COUNT "s_mov_b64 s[12:13], exec\ns_mov_b64 exec, 1\n" \
+#define COUNT                                       \
+    "s_mov_b64 s[12:13], exec\ns_mov_b64 exec, 1\n" \
     "global_atomic_add v5, v10, v11, s[8:9] sc0\ns_waitcnt vmcnt(0)\ns_mov_b64 exec, s[12:13]\n"
 #define IF_FIRST_GROUP "s_cmp_lg_u32 s5, 0\ns_cbranch_scc1 second\n"
 #define ELSE "s_endpgm\nsecond:\n"
@@ -71,8 +72,9 @@ static void waves_of_a_workgroup(void **state)
 static void nothing_is_forgotten(void **state)
 {
     (void)state;
-#define MANY "s_mov_b32 s14, 48\nv_mov_b32 v6, v1\nmore:\nglobal_store_dword v6, v12, s[2:3]\n" \
-    "v_add_u32 v6, 0x400, v6\ns_sub_u32 s14, s14, 1\ns_cmp_lg_u32 s14, 0\n" \
+#define MANY                                                                           \
+    "s_mov_b32 s14, 48\nv_mov_b32 v6, v1\nmore:\nglobal_store_dword v6, v12, s[2:3]\n" \
+    "v_add_u32 v6, 0x400, v6\ns_sub_u32 s14, s14, 1\ns_cmp_lg_u32 s14, 0\n"            \
     "s_cbranch_scc1 more\ns_waitcnt vmcnt(0)\n"
     expect(2, 1, BEGIN MANY LOAD("v2"), BEGIN MANY BARRIER LOAD("v2"));
 }
@@ -100,8 +102,8 @@ static void atomics_race_with_what_is_none(void **state)
     expect(1, 2, BEGIN IF_FIRST_GROUP ADD ELSE LOAD("v0"), BEGIN IF_FIRST_GROUP ADD ELSE ADD);
     expect(2, 1, BEGIN ADD LOAD("v0"), BEGIN ADD BARRIER LOAD("v0"));
     /* What Clang makes of an atomic that the machine lacks. */
-#define SWAP(compare) BEGIN LOAD("v0") "v_mov_b32 v7, v4\nv_add_u32 v6, 1, v4\n" compare \
-    "s_waitcnt vmcnt(0)"
+#define SWAP(compare) \
+    BEGIN LOAD("v0") "v_mov_b32 v7, v4\nv_add_u32 v6, 1, v4\n" compare "s_waitcnt vmcnt(0)"
     expect(1, 2, SWAP("global_atomic_add v0, v6, s[2:3]\n"),
            SWAP("global_atomic_cmpswap v5, v0, v[6:7], s[2:3] sc0\n"));
 }
@@ -121,8 +123,7 @@ static void the_last_workgroup_is_ordered(void **state)
     expect(2, 3, BEGIN STORE("v1") FIRST_COUNTS BARRIER LAST_GROUP(LOAD_OTHER),
            BEGIN STORE("v1") BARRIER FIRST_COUNTS BARRIER LAST_GROUP(LOAD_OTHER));
     expect(2, 3, BEGIN STORE("v1") BARRIER FIRST_COUNTS LAST_GROUP(LOAD_OTHER),
-           BEGIN STORE("v1") BARRIER FIRST_COUNTS BARRIER
-           LAST_GROUP(LOAD_OTHER));
+           BEGIN STORE("v1") BARRIER FIRST_COUNTS BARRIER LAST_GROUP(LOAD_OTHER));
 }
 
 /* A flag, stored and polled with agent scope; a plain one is a race itself. */
@@ -144,13 +145,15 @@ static void waves_hand_over(void **state)
 {
     (void)state;
 #define IF_FIRST_WAVE "s_cmp_lg_u32 s4, 0\ns_cbranch_scc1 second\n"
-#define AWAIT_LDS "poll:\nds_add_rtn_u32 v5, v10, v10\ns_waitcnt lgkmcnt(0)\n" \
+#define AWAIT_LDS                                                \
+    "poll:\nds_add_rtn_u32 v5, v10, v10\ns_waitcnt lgkmcnt(0)\n" \
     "v_cmp_eq_u32 vcc, 0, v5\ns_cbranch_vccnz poll\n"
 #define COUNT_LDS "ds_add_u32 v10, v11\ns_waitcnt lgkmcnt(0)\n"
 #define BEGIN_LDS BEGIN "ds_write_b32 v10, v10\ns_waitcnt lgkmcnt(0)\n" BARRIER IF_FIRST_WAVE
     expect(2, 1, BEGIN_LDS COUNT_LDS STORE("v1") ELSE AWAIT_LDS LOAD("v2"),
            BEGIN_LDS STORE("v1") COUNT_LDS ELSE AWAIT_LDS LOAD("v2"));
-#define AWAIT_FLAG(scope) "poll:\nglobal_load_dword v5, v10, s[8:9]" scope \
+#define AWAIT_FLAG(scope)                            \
+    "poll:\nglobal_load_dword v5, v10, s[8:9]" scope \
     "\ns_waitcnt vmcnt(0)\nv_cmp_eq_u32 vcc, 0, v5\ns_cbranch_vccnz poll\n"
     expect(2, 1, BEGIN IF_FIRST_WAVE RAISE("") ELSE AWAIT_FLAG("") LOAD("v2"),
            BEGIN IF_FIRST_WAVE RAISE(" sc0") ELSE AWAIT_FLAG(" sc0") LOAD("v2"));
@@ -162,14 +165,17 @@ static void waves_hand_over(void **state)
 static void bytes_of_a_dword_are_apart(void **state)
 {
     (void)state;
-#define BYTE(shift) BEGIN "s_lshl_b32 s6, s5, " shift "\nv_add_u32 v6, s6, v0\n" \
-    "v_add_u32 v7, 1, v12\nglobal_store_byte v6, v7, s[2:3]\ns_waitcnt vmcnt(0)\n" \
-    "global_load_ubyte v4, v6, s[2:3]\ns_waitcnt vmcnt(0)\n"
-    expect(1, 2, BEGIN "s_lshr_b32 s6, s5, 1\nv_add_u32 v6, s6, v0\nv_add_u32 v7, s5, v11\n"
+#define BYTE(shift)                                                                      \
+    BEGIN "s_lshl_b32 s6, s5, " shift "\nv_add_u32 v6, s6, v0\n"                         \
+          "v_add_u32 v7, 1, v12\nglobal_store_byte v6, v7, s[2:3]\ns_waitcnt vmcnt(0)\n" \
+          "global_load_ubyte v4, v6, s[2:3]\ns_waitcnt vmcnt(0)\n"
+    expect(1, 2,
+           BEGIN "s_lshr_b32 s6, s5, 1\nv_add_u32 v6, s6, v0\nv_add_u32 v7, s5, v11\n"
                  "global_store_byte v6, v7, s[2:3]\ns_waitcnt vmcnt(0)\n",
            BYTE("0"));
     /* Two that share a granule stay apart, a third that takes both does not. */
-    expect(1, 3, BEGIN "s_cmp_eq_u32 s5, 2\ns_cbranch_scc1 all\ns_lshl_b32 s6, s5, 1\n"
+    expect(1, 3,
+           BEGIN "s_cmp_eq_u32 s5, 2\ns_cbranch_scc1 all\ns_lshl_b32 s6, s5, 1\n"
                  "v_add_u32 v6, s6, v0\nglobal_store_short v6, v11, s[2:3]\ns_endpgm\n"
                  "all:\n" LOAD("v0"),
            BEGIN "s_cmp_eq_u32 s5, 2\ns_cbranch_scc1 all\ns_lshl_b32 s6, s5, 1\n"
@@ -202,10 +208,11 @@ static void a_report_names_who_wrote_the_byte(void **state)
 {
     (void)state;
     struct program p = run(BEGIN "s_cmp_eq_u32 s5, 2\ns_cbranch_scc1 all\ns_lshl_b32 s6, s5, 2\n"
-                           "s_add_u32 s6, s6, 4\nv_mov_b32 v6, s6\nv_mov_b32 v7, s6\n"
-                           "global_store_dword v6, v7, s[2:3]\ns_endpgm\n"
-                           "all:\nv_lshlrev_b32 v6, 2, v0\n"
-                           "global_load_dwordx4 v[12:15], v6, s[2:3]", 1, 3, CHECK_RACE);
+                                 "s_add_u32 s6, s6, 4\nv_mov_b32 v6, s6\nv_mov_b32 v7, s6\n"
+                                 "global_store_dword v6, v7, s[2:3]\ns_endpgm\n"
+                                 "all:\nv_lshlrev_b32 v6, 2, v0\n"
+                                 "global_load_dwordx4 v[12:15], v6, s[2:3]",
+                           1, 3, CHECK_RACE);
     assert_int_equal(p.fault.kind, FAULT_RACE);
     assert_non_null(strstr(p.fault.text, "which wave 0 of workgroup (0, 0, 0) writes"));
     assert_non_null(strstr(p.fault.text, "4 bytes into the 65536 B allocation #"));
@@ -222,9 +229,9 @@ static void there_is_an_end_to_it(void **state)
     p.checks = CHECK_RACE;
     program_s64_set(&p, 2, (uint64_t)(uintptr_t)data);
     program_try(&p, BEGIN "v_lshlrev_b32 v6, 10, v0\ns_cmp_lg_u32 s4, 0\ns_cbranch_scc1 out\n"
-                    "s_movk_i32 s14, 625\nmore:\nglobal_store_dword v6, v12, s[2:3]\n"
-                    "v_add_u32 v6, 0x40000, v6\ns_sub_u32 s14, s14, 1\ns_cmp_lg_u32 s14, 0\n"
-                    "s_cbranch_scc1 more\ns_waitcnt vmcnt(0)\nout:\n");
+                          "s_movk_i32 s14, 625\nmore:\nglobal_store_dword v6, v12, s[2:3]\n"
+                          "v_add_u32 v6, 0x40000, v6\ns_sub_u32 s14, s14, 1\ns_cmp_lg_u32 s14, 0\n"
+                          "s_cbranch_scc1 more\ns_waitcnt vmcnt(0)\nout:\n");
     hipsim_mem_free(data);
     assert_int_equal(p.fault.kind, FAULT_NONE);
     assert_true(p.race_incomplete);

@@ -5,13 +5,13 @@
 #include "tests/hipsim/device.h"
 
 /* v1 is the byte offset of a lane's own dword, v2 that of the same lane of the other wave. */
-#define OFFSETS \
-    "v_mbcnt_lo_u32_b32 v0, -1, 0\n" \
+#define OFFSETS                       \
+    "v_mbcnt_lo_u32_b32 v0, -1, 0\n"  \
     "v_mbcnt_hi_u32_b32 v0, -1, v0\n" \
-    "v_lshlrev_b32 v0, 2, v0\n" \
-    "s_lshl_b32 s0, s100, 8\n" \
-    "s_xor_b32 s1, s0, 0x100\n" \
-    "v_add_u32 v1, s0, v0\n" \
+    "v_lshlrev_b32 v0, 2, v0\n"       \
+    "s_lshl_b32 s0, s100, 8\n"        \
+    "s_xor_b32 s1, s0, 0x100\n"       \
+    "v_add_u32 v1, s0, v0\n"          \
     "v_add_u32 v2, s1, v0\n"
 #define WAIT "s_waitcnt lgkmcnt(0)\n"
 #define BARRIER "s_barrier\n"
@@ -51,10 +51,10 @@ static void a_load_needs_a_barrier(void **state)
 static void a_store_must_not_overtake_a_load(void **state)
 {
     (void)state;
-    expect(OFFSETS "ds_write_b32 v1, v1\n" WAIT BARRIER
-                   "ds_read_b32 v3, v2\n" WAIT "ds_write_b32 v1, v0 offset:4\n" WAIT,
-           OFFSETS "ds_write_b32 v1, v1\n" WAIT BARRIER
-                   "ds_read_b32 v3, v2\n" WAIT BARRIER "ds_write_b32 v1, v0 offset:4\n" WAIT);
+    expect(OFFSETS "ds_write_b32 v1, v1\n" WAIT BARRIER "ds_read_b32 v3, v2\n" WAIT
+                   "ds_write_b32 v1, v0 offset:4\n" WAIT,
+           OFFSETS "ds_write_b32 v1, v1\n" WAIT BARRIER "ds_read_b32 v3, v2\n" WAIT BARRIER
+                   "ds_write_b32 v1, v0 offset:4\n" WAIT);
 }
 
 static void equal_stores_are_harmless(void **state)
@@ -88,10 +88,10 @@ static void atomics_do_not_race_with_each_other(void **state)
 static void the_load_of_a_compare_and_swap_is_no_race(void **state)
 {
     (void)state;
-    expect(OFFSETS "ds_write_b32 v0, v0\n" WAIT BARRIER
-                   "ds_read_b32 v3, v0\n" WAIT "ds_add_u32 v0, v3\n" WAIT,
-           OFFSETS "ds_write_b32 v0, v0\n" WAIT BARRIER
-                   "ds_read_b32 v3, v0\n" WAIT "v_add_u32 v4, v3, v3\n"
+    expect(OFFSETS "ds_write_b32 v0, v0\n" WAIT BARRIER "ds_read_b32 v3, v0\n" WAIT
+                   "ds_add_u32 v0, v3\n" WAIT,
+           OFFSETS "ds_write_b32 v0, v0\n" WAIT BARRIER "ds_read_b32 v3, v0\n" WAIT
+                   "v_add_u32 v4, v3, v3\n"
                    "ds_cmpst_rtn_b32 v5, v0, v3, v4\n" WAIT);
 }
 
@@ -101,10 +101,12 @@ static void stores_are_waited_for_before_the_barrier(void **state)
     expect(OFFSETS "ds_write_b32 v1, v0\n" BARRIER "ds_read_b32 v3, v2\n" WAIT BARRIER,
            OFFSETS "ds_write_b32 v1, v0\n" WAIT BARRIER "ds_read_b32 v3, v2\n" WAIT BARRIER);
     /* The second store may stay on its way: nobody reads it. */
-    expect(OFFSETS "ds_write_b32 v1, v0\nds_write_b32 v1, v0 offset:512\ns_waitcnt lgkmcnt(1)\n"
-                   BARRIER "ds_read_b32 v3, v2 offset:512\n" WAIT BARRIER,
-           OFFSETS "ds_write_b32 v1, v0\nds_write_b32 v1, v0 offset:512\ns_waitcnt lgkmcnt(1)\n"
-                   BARRIER "ds_read_b32 v3, v2\n" WAIT BARRIER);
+    expect(OFFSETS
+           "ds_write_b32 v1, v0\nds_write_b32 v1, v0 offset:512\ns_waitcnt lgkmcnt(1)\n" BARRIER
+           "ds_read_b32 v3, v2 offset:512\n" WAIT BARRIER,
+           OFFSETS
+           "ds_write_b32 v1, v0\nds_write_b32 v1, v0 offset:512\ns_waitcnt lgkmcnt(1)\n" BARRIER
+           "ds_read_b32 v3, v2\n" WAIT BARRIER);
 }
 
 /* The same code location writes the other buffer while this one is read. */
@@ -115,19 +117,21 @@ static void double_buffers(void **state)
                                  "ds_read_b32 v3, v2\n" WAIT
                                  "v_xor_b32 v1, 0x200, v1\nv_xor_b32 v2, 0x200, v2\n"
                                  "s_sub_u32 s4, s4, 1\ns_cmp_lg_u32 s4, 0\ns_cbranch_scc1 loop",
-                         CHECK_ALL, 0).kind, FAULT_NONE);
+                         CHECK_ALL, 0)
+                         .kind,
+                     FAULT_NONE);
 }
 
 /* The first wave hands over what it has stored, the second one takes it; LDS offsets 512 and 516
  * (v5) hold 0 and 1. */
-#define HANDOVER(give, take) \
-    OFFSETS "v_mov_b32 v5, 0x200\nv_mov_b32 v6, 0\nv_mov_b32 v7, 1\n" \
-    "ds_write_b32 v1, v1\nds_write2_b32 v5, v6, v7 offset1:1\n" WAIT BARRIER \
-    "s_cmp_lg_u32 s100, 0\ns_cbranch_scc1 second\n" give "s_endpgm\nsecond:\n" take
+#define HANDOVER(give, take)                                                         \
+    OFFSETS "v_mov_b32 v5, 0x200\nv_mov_b32 v6, 0\nv_mov_b32 v7, 1\n"                \
+            "ds_write_b32 v1, v1\nds_write2_b32 v5, v6, v7 offset1:1\n" WAIT BARRIER \
+            "s_cmp_lg_u32 s100, 0\ns_cbranch_scc1 second\n" give "s_endpgm\nsecond:\n" take
 #define STORE "ds_write_b32 v1, v7\n" WAIT
 #define LOAD "ds_read_b32 v3, v2\n" WAIT
-#define POLL(offset) "poll:\nds_read_b32 v4, v5" offset "\n" WAIT \
-    "v_cmp_eq_u32 vcc, 0, v4\ns_cbranch_vccnz poll\n"
+#define POLL(offset) \
+    "poll:\nds_read_b32 v4, v5" offset "\n" WAIT "v_cmp_eq_u32 vcc, 0, v4\ns_cbranch_vccnz poll\n"
 
 static void an_atomic_hands_over(void **state)
 {
@@ -136,14 +140,15 @@ static void an_atomic_hands_over(void **state)
     expect(HANDOVER(STORE COUNT, POLL(" offset:4") LOAD), HANDOVER(STORE COUNT, POLL("") LOAD));
     expect(HANDOVER(COUNT STORE, POLL("") LOAD), HANDOVER(STORE COUNT, POLL("") LOAD));
     /* The first turn stands in front of the loop, which computes the address anew. */
-#define PEELED(offset) "ds_read_b32 v4, v5" offset "\n" WAIT \
+#define PEELED(offset)                                                                       \
+    "ds_read_b32 v4, v5" offset "\n" WAIT                                                    \
     "v_cmp_ne_u32 vcc, 0, v4\ns_cbranch_vccnz done\npoll:\ns_sleep 1\nv_or_b32 v8, v5, v6\n" \
     "ds_read_b32 v4, v8" offset "\n" WAIT "v_cmp_eq_u32 vcc, 0, v4\ns_cbranch_vccnz poll\ndone:\n"
     expect(HANDOVER(STORE COUNT, PEELED(" offset:4") LOAD), HANDOVER(STORE COUNT, PEELED("") LOAD));
     /* An atomic that returns nothing takes nothing over. */
     expect(HANDOVER(STORE COUNT, POLL(" offset:4") "ds_add_u32 v5, v6\n" WAIT LOAD),
            HANDOVER(STORE COUNT, "poll:\nds_add_rtn_u32 v4, v5, v6\n" WAIT
-                    "v_cmp_eq_u32 vcc, 0, v4\ns_cbranch_vccnz poll\n" LOAD));
+                                 "v_cmp_eq_u32 vcc, 0, v4\ns_cbranch_vccnz poll\n" LOAD));
 }
 
 static void a_flag_hands_over(void **state)
@@ -153,21 +158,22 @@ static void a_flag_hands_over(void **state)
     expect(HANDOVER(STORE RAISE, POLL(" offset:4") LOAD), HANDOVER(STORE RAISE, POLL("") LOAD));
     /* A loop that counts its turns is not taken for one that waits. */
     expect(HANDOVER(STORE RAISE, "s_mov_b32 s4, 3\nloop:\nds_read_b32 v4, v5\n" WAIT
-                    "s_sub_u32 s4, s4, 1\ns_cmp_lg_u32 s4, 0\n"
-                    "s_cbranch_scc1 loop\n"),
+                                 "s_sub_u32 s4, s4, 1\ns_cmp_lg_u32 s4, 0\n"
+                                 "s_cbranch_scc1 loop\n"),
            HANDOVER(STORE RAISE, POLL("") LOAD));
 }
 
 static void a_lock_keeps_waves_apart(void **state)
 {
     (void)state;
-#define LOCK "lock:\nds_cmpst_rtn_b32 v4, v5, v6, v7\n" WAIT \
+#define LOCK                                        \
+    "lock:\nds_cmpst_rtn_b32 v4, v5, v6, v7\n" WAIT \
     "v_cmp_ne_u32 vcc, 0, v4\ns_cbranch_vccnz lock\n"
 #define ADD "ds_read_b32 v3, v8\n" WAIT "v_add_u32 v3, v3, v7\nds_write_b32 v8, v3\n" WAIT
 #define UNLOCK "ds_write_b32 v5, v6\n" WAIT
-#define ALONE(text) \
+#define ALONE(text)                                                                        \
     OFFSETS "v_mov_b32 v5, 0x200\nv_mov_b32 v6, 0\nv_mov_b32 v7, 1\nv_mov_b32 v8, 0x204\n" \
-    "s_mov_b64 exec, 1\nds_write_b64 v5, v[10:11]\n" WAIT BARRIER text
+            "s_mov_b64 exec, 1\nds_write_b64 v5, v[10:11]\n" WAIT BARRIER text
     static const char zero[] = "v_mov_b32 v10, 0\nv_mov_b32 v11, 0\n";
     char bad[1024], good[1024];
     snprintf(bad, sizeof(bad), "%s" ALONE(LOCK UNLOCK ADD), zero);
@@ -181,8 +187,8 @@ static void a_lock_keeps_waves_apart(void **state)
 static void a_report_names_both_accesses(void **state)
 {
     (void)state;
-    struct fault f = run(OFFSETS "ds_write_b32 v1, v0\n" WAIT "ds_read_b32 v3, v2\n" WAIT,
-                         CHECK_RACE, 0);
+    struct fault f =
+        run(OFFSETS "ds_write_b32 v1, v0\n" WAIT "ds_read_b32 v3, v2\n" WAIT, CHECK_RACE, 0);
     assert_int_equal(f.kind, FAULT_RACE);
     assert_non_null(strstr(f.text, "data race: load at LDS offset 0x"));
     assert_non_null(strstr(f.text, "writes at entry+"));

@@ -20,7 +20,7 @@ static enum code_object_status load(const void *data, size_t size, enum gfx_targ
 {
     struct code_object *object;
     enum code_object_status status =
-        code_object_load(data, size, target, 0, &object, why, sizeof why);
+        code_object_load(data, size, target, 0, &object, why, sizeof(why));
 
     assert_true((status == CODE_OBJECT_OK) == (object != NULL));
     assert_true(status == CODE_OBJECT_OK || why[0]);
@@ -41,8 +41,9 @@ static void reads_what_is_there(void **state)
     (void)state;
     struct code_object *object;
 
-    assert_int_equal(code_object_load(kernels.data, kernels.size, GFX942, 0, &object, why,
-                                      sizeof why), CODE_OBJECT_OK);
+    assert_int_equal(
+        code_object_load(kernels.data, kernels.size, GFX942, 0, &object, why, sizeof(why)),
+        CODE_OBJECT_OK);
     assert_int_equal(object->version, 5);
     const struct kernel *mix = code_object_kernel(object, "mix");
     assert_non_null(mix);
@@ -74,22 +75,27 @@ static void launch_state_is_as_described(void **state)
     struct dispatch dispatch;
     char args[44];
 
-    memset(args, 0x5a, sizeof args);
-    assert_int_equal(code_object_load(kernels.data, kernels.size, GFX942, 0, &object, why,
-                                      sizeof why), CODE_OBJECT_OK);
+    memset(args, 0x5a, sizeof(args));
+    assert_int_equal(
+        code_object_load(kernels.data, kernels.size, GFX942, 0, &object, why, sizeof(why)),
+        CODE_OBJECT_OK);
     const struct kernel *mix = code_object_kernel(object, "mix");
-    struct dispatch_request request = {
-        .kernel = mix, .grid = {300, 4, 1}, .block = {128, 2, 1}, .dynamic_lds = 512,
-        .args = args, .args_bytes = sizeof args, .lds_limit = 65536};
+    struct dispatch_request request = {.kernel = mix,
+                                       .grid = {300, 4, 1},
+                                       .block = {128, 2, 1},
+                                       .dynamic_lds = 512,
+                                       .args = args,
+                                       .args_bytes = sizeof(args),
+                                       .lds_limit = 65536};
     if (mix->metadata.uniform_workgroup) {
-        assert_int_equal(dispatch_prepare(&request, &dispatch, why, sizeof why),
+        assert_int_equal(dispatch_prepare(&request, &dispatch, why, sizeof(why)),
                          DISPATCH_BAD_CONFIGURATION);
         request.grid[0] = 384;
     }
-    assert_int_equal(dispatch_prepare(&request, &dispatch, why, sizeof why), DISPATCH_OK);
+    assert_int_equal(dispatch_prepare(&request, &dispatch, why, sizeof(why)), DISPATCH_OK);
     assert_int_equal(dispatch.launch.lds_bytes, mix->descriptor.group_segment_bytes + 512);
     assert_int_equal(dispatch.launch.nuser_sgpr, mix->user_sgprs);
-    assert_memory_equal(dispatch.kernarg, args, sizeof args);
+    assert_memory_equal(dispatch.kernarg, args, sizeof(args));
     for (uint32_t i = 0; i < mix->metadata.nargs; i++) {
         const struct kernel_argument *arg = &mix->metadata.args[i];
         uint64_t value = 0;
@@ -103,10 +109,10 @@ static void launch_state_is_as_described(void **state)
     }
     dispatch_release(&dispatch);
     request.dynamic_lds = 65537;
-    assert_int_equal(dispatch_prepare(&request, &dispatch, why, sizeof why), DISPATCH_TOO_LARGE);
+    assert_int_equal(dispatch_prepare(&request, &dispatch, why, sizeof(why)), DISPATCH_TOO_LARGE);
     request.dynamic_lds = 0;
     request.block[1] = 16;
-    assert_int_equal(dispatch_prepare(&request, &dispatch, why, sizeof why),
+    assert_int_equal(dispatch_prepare(&request, &dispatch, why, sizeof(why)),
                      DISPATCH_BAD_CONFIGURATION);
     code_object_destroy(object);
 }
@@ -119,14 +125,14 @@ static void arguments_beyond_the_named_segment_widen_it(void **state)
     uint8_t *bytes = copy(kernels.size), *at = bytes;
     struct code_object *object;
 
-    while ((at = memmem(at, (size_t)(bytes + kernels.size - at), key, sizeof key - 1))) {
-        at += sizeof key - 1;
+    while ((at = memmem(at, (size_t)(bytes + kernels.size - at), key, sizeof(key) - 1))) {
+        at += sizeof(key) - 1;
         if (*at != 0xcd) /* MessagePack: 16 bits, big-endian; smaller numbers are bytes */
             continue;
         at[1] = 0;
         at[2] = 40;
     }
-    assert_int_equal(code_object_load(bytes, kernels.size, GFX942, 0, &object, why, sizeof why),
+    assert_int_equal(code_object_load(bytes, kernels.size, GFX942, 0, &object, why, sizeof(why)),
                      CODE_OBJECT_OK);
     const struct kernel *mix = code_object_kernel(object, "mix");
     const struct kernel_argument *last = &mix->metadata.args[mix->metadata.nargs - 1];
@@ -160,7 +166,7 @@ static void truncation_at_any_byte_is_an_answer(void **state)
     for (size_t size = 0; size < kernels.size; size += size < 512 ? 1 : 97) {
         uint8_t *bytes = copy(size);
         struct image image = {.data = bytes, .size = size};
-        if (image_select(&image, GFX942, why, sizeof why) == CODE_OBJECT_OK)
+        if (image_select(&image, GFX942, why, sizeof(why)) == CODE_OBJECT_OK)
             load(image.data, image.size, GFX942);
         free(bytes);
     }
@@ -216,13 +222,13 @@ static void unknown_extents_are_found(void **state)
     struct image image;
     static const char text[64] = "neither an ELF file nor a bundle";
 
-    assert_int_equal(image_from_memory(kernels.data, &image, why, sizeof why), CODE_OBJECT_OK);
+    assert_int_equal(image_from_memory(kernels.data, &image, why, sizeof(why)), CODE_OBJECT_OK);
     assert_true(image.size <= kernels.size);
     assert_int_equal(load(image.data, image.size, GFX942), CODE_OBJECT_OK);
     image_release(&image);
-    assert_int_equal(image_from_memory(text, &image, why, sizeof why), CODE_OBJECT_INVALID);
-    assert_int_equal(image_from_memory(NULL, &image, why, sizeof why), CODE_OBJECT_INVALID);
-    assert_int_equal(image_from_memory((void *)(uintptr_t)4096, &image, why, sizeof why),
+    assert_int_equal(image_from_memory(text, &image, why, sizeof(why)), CODE_OBJECT_INVALID);
+    assert_int_equal(image_from_memory(NULL, &image, why, sizeof(why)), CODE_OBJECT_INVALID);
+    assert_int_equal(image_from_memory((void *)(uintptr_t)4096, &image, why, sizeof(why)),
                      CODE_OBJECT_INVALID);
 }
 
@@ -230,22 +236,22 @@ static void bundles_are_searched(void **state)
 {
     (void)state;
     static const char id[] = "hipv4-amdgcn-amd-amdhsa--gfx942";
-    const uint64_t fields[] = {1, 4096, kernels.size, sizeof id - 1};
+    const uint64_t fields[] = {1, 4096, kernels.size, sizeof(id) - 1};
     size_t size = 4096 + kernels.size;
     uint8_t *bytes = calloc(1, size);
 
     memcpy(bytes, "__CLANG_OFFLOAD_BUNDLE__", 24);
-    memcpy(bytes + 24, fields, sizeof fields);
-    memcpy(bytes + 56, id, sizeof id - 1);
+    memcpy(bytes + 24, fields, sizeof(fields));
+    memcpy(bytes + 56, id, sizeof(id) - 1);
     memcpy(bytes + 4096, kernels.data, kernels.size);
     struct image image = {.data = bytes, .size = size};
-    assert_int_equal(image_select(&image, GFX942, why, sizeof why), CODE_OBJECT_OK);
+    assert_int_equal(image_select(&image, GFX942, why, sizeof(why)), CODE_OBJECT_OK);
     assert_int_equal(image.size, kernels.size);
     image = (struct image){.data = bytes, .size = size};
-    assert_int_equal(image_select(&image, GFX950, why, sizeof why), CODE_OBJECT_OTHER_TARGET);
+    assert_int_equal(image_select(&image, GFX950, why, sizeof(why)), CODE_OBJECT_OTHER_TARGET);
     assert_non_null(strstr(why, id));
     image = (struct image){.data = bytes, .size = size - 1};
-    assert_int_equal(image_select(&image, GFX942, why, sizeof why), CODE_OBJECT_INVALID);
+    assert_int_equal(image_select(&image, GFX942, why, sizeof(why)), CODE_OBJECT_INVALID);
     free(bytes);
 }
 
@@ -263,7 +269,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(bundles_are_searched),
     };
 
-    if (argc != 2 || image_from_file(argv[1], &kernels, why, sizeof why) != CODE_OBJECT_OK) {
+    if (argc != 2 || image_from_file(argv[1], &kernels, why, sizeof(why)) != CODE_OBJECT_OK) {
         fprintf(stderr, "usage: %s CODE_OBJECT (%s)\n", argv[0], why);
         return 2;
     }

@@ -45,23 +45,28 @@ static void mode_is_a_register(void **state)
 static void forks_run_both_sides(void **state)
 {
     (void)state;
-    static const struct { const char *fork; uint64_t mask; uint32_t left, right; } cases[] = {
+    static const struct {
+        const char *fork;
+        uint64_t mask;
+        uint32_t left, right;
+    } cases[] = {
         {"s_cbranch_i_fork s[20:21], right\n", 0xff, 11, 12},
         {"s_cbranch_g_fork s[20:21], s[22:23]\n", UINT64_C(0xffffffffffffff00), 12, 11},
         {"s_cbranch_i_fork s[20:21], right\n", UINT64_MAX, 11, 11},
         {"s_cbranch_i_fork s[20:21], right\n", 0, 11, 11},
     };
-    for (unsigned k = 0; k < sizeof cases / sizeof *cases; k++) {
+    for (unsigned k = 0; k < sizeof(cases) / sizeof(*cases); k++) {
         struct program p = program_new(GFX942);
         char text[512];
         p.s[20] = (uint32_t)cases[k].mask, p.s[21] = (uint32_t)(cases[k].mask >> 32);
-        snprintf(text, sizeof text,
+        snprintf(text, sizeof(text),
                  "s_mov_b32 s24, 10\ns_mov_b32 s25, 0\ns_mov_b64 s[26:27], exec\n"
                  "s_getpc_b64 s[22:23]\nhere:\ns_add_u32 s22, s22, right-here\n"
                  "s_addc_u32 s23, s23, 0\n%s"
                  "s_add_u32 s24, s24, 1\nv_mov_b32 v1, s24\ns_branch join\n"
                  "right:\ns_add_u32 s24, s24, 1\nv_mov_b32 v2, s24\njoin:\n"
-                 "s_cbranch_join s25\ns_mov_b64 exec, s[26:27]\nv_mov_b32 v3, 1", cases[k].fork);
+                 "s_cbranch_join s25\ns_mov_b64 exec, s[26:27]\nv_mov_b32 v3, 1",
+                 cases[k].fork);
         program_run(&p, text);
         for (unsigned l = 0; l < 64; l++) {
             bool right = cases[k].mask >> l & 1;
@@ -364,9 +369,17 @@ static struct order seeded_order(struct code *code, uint64_t seed, uint64_t firs
     struct order o = {.count = 0};
     struct observer observer = {.ctx = &o, .inst = note_wave};
     struct launch launch = {
-        .code = code, .kernel = "program", .entry_pc = code_address(code),
-        .grid = {4 * 512, 1, 1}, .block = {512, 1, 1}, .nvgpr = 8, .mode = MODE_DEFAULT,
-        .order = ORDER_SEEDED, .seed = seed, .threads = 1, .observer = &observer,
+        .code = code,
+        .kernel = "program",
+        .entry_pc = code_address(code),
+        .grid = {4 * 512, 1, 1},
+        .block = {512, 1, 1},
+        .nvgpr = 8,
+        .mode = MODE_DEFAULT,
+        .order = ORDER_SEEDED,
+        .seed = seed,
+        .threads = 1,
+        .observer = &observer,
         .first_workgroup = first,
     };
     assert_int_equal(engine_run(&launch), 0);
@@ -379,8 +392,10 @@ static void a_seed_orders_a_workgroup_whatever_ran_before(void **state)
 {
     (void)state;
     size_t bytes;
-    void *machine = assemble(GFX942, ".rept 8\ns_sendmsg sendmsg(MSG_INTERRUPT)\n.endr\n"
-                                     "s_endpgm\n", &bytes);
+    void *machine = assemble(GFX942,
+                             ".rept 8\ns_sendmsg sendmsg(MSG_INTERRUPT)\n.endr\n"
+                             "s_endpgm\n",
+                             &bytes);
     struct code *code = code_create(GFX942, machine, bytes, (uint64_t)(uintptr_t)machine);
     assert_non_null(code);
     const struct order after_two = seeded_order(code, 1, 0), first = seeded_order(code, 1, 2);
@@ -399,8 +414,15 @@ static void reports_count_from_the_symbol(void **state)
     void *machine = assemble(GFX942, "s_trap 2\ns_nop 0\ns_setpc_b64 s[0:1]\n", &bytes);
     struct code *code = code_create(GFX942, machine, bytes, (uint64_t)(uintptr_t)machine);
     struct launch launch = {
-        .code = code, .kernel = "program", .entry_pc = code_address(code), .entry_skip = 4,
-        .grid = {64, 1, 1}, .block = {64, 1, 1}, .nvgpr = 8, .nuser_sgpr = 2, .threads = 1,
+        .code = code,
+        .kernel = "program",
+        .entry_pc = code_address(code),
+        .entry_skip = 4,
+        .grid = {64, 1, 1},
+        .block = {64, 1, 1},
+        .nvgpr = 8,
+        .nuser_sgpr = 2,
+        .threads = 1,
         .user_sgpr = {(uint32_t)code_address(code), (uint32_t)(code_address(code) >> 32)},
     };
     assert_int_not_equal(engine_run(&launch), 0);

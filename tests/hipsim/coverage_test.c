@@ -32,8 +32,9 @@ static int read_list(void **state)
         int fields = line[0] == '#' ? 0 : sscanf(line, "%63s %15s", n->text, target);
         if (fields < 1)
             continue;
-        n->targets = fields == 1 ? GFX942 | GFX950
-            : strcmp(target, "gfx950") == 0 ? GFX950 : GFX942;
+        n->targets = fields == 1                     ? GFX942 | GFX950
+                     : strcmp(target, "gfx950") == 0 ? GFX950
+                                                     : GFX942;
         count++;
     }
     fclose(f);

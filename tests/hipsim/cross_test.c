@@ -31,10 +31,19 @@ static void dpp_moves_lanes(void **state)
         const char *ctrl;
         unsigned (*source)(unsigned);
     } forms[] = {
-        {"row_shl:1", shl1}, {"row_shr:3", shr3}, {"row_ror:2", ror2}, {"row_mirror", mirror},
-        {"row_half_mirror", half_mirror}, {"quad_perm:[1,0,3,2]", quad}, {"wave_shl:1", wave_shl},
-        {"wave_shr:1", wave_shr}, {"wave_rol:1", wave_rol}, {"wave_ror:1", wave_ror},
-        {"row_bcast:15", bcast15}, {"row_bcast:31", bcast31}, {"row_newbcast:5", newbcast5},
+        {"row_shl:1", shl1},
+        {"row_shr:3", shr3},
+        {"row_ror:2", ror2},
+        {"row_mirror", mirror},
+        {"row_half_mirror", half_mirror},
+        {"quad_perm:[1,0,3,2]", quad},
+        {"wave_shl:1", wave_shl},
+        {"wave_shr:1", wave_shr},
+        {"wave_rol:1", wave_rol},
+        {"wave_ror:1", wave_ror},
+        {"row_bcast:15", bcast15},
+        {"row_bcast:31", bcast31},
+        {"row_newbcast:5", newbcast5},
     };
     for (size_t k = 0; k < sizeof(forms) / sizeof(forms[0]); k++) {
         struct program p = program_new(GFX942);
@@ -44,7 +53,8 @@ static void dpp_moves_lanes(void **state)
         program_fill(&p, 2, 7);
         p.exec &= ~(UINT64_C(1) << 20); /* a source that is off counts as missing */
         char text[256];
-        snprintf(text, sizeof(text), "v_mov_b32_dpp v0, v1 %s row_mask:0xf bank_mask:0xf\n"
+        snprintf(text, sizeof(text),
+                 "v_mov_b32_dpp v0, v1 %s row_mask:0xf bank_mask:0xf\n"
                  "v_mov_b32_dpp v2, v1 %s row_mask:0xf bank_mask:0xf bound_ctrl:0",
                  forms[k].ctrl, forms[k].ctrl);
         program_run(&p, text);
@@ -83,11 +93,14 @@ static void sdwa_selects_and_merges(void **state)
         {"v_mov_b32_sdwa v0, v2 dst_sel:WORD_1 dst_unused:UNUSED_PRESERVE src0_sel:WORD_0",
          0x112233f4, 0, 0, 0x33f4beef},
         {"v_add_u32_sdwa v0, v2, sext(v4) dst_sel:DWORD dst_unused:UNUSED_PAD src0_sel:WORD_1 "
-         "src1_sel:BYTE_3", 0x00050000, 0xff000000, 0, 4},
+         "src1_sel:BYTE_3",
+         0x00050000, 0xff000000, 0, 4},
         {"v_add_f16_sdwa v0, -v2, |v4| dst_sel:WORD_1 dst_unused:UNUSED_PRESERVE src0_sel:WORD_1 "
-         "src1_sel:WORD_0", 0x3c000000, 0xc000, 0, 0x3c00beef},
+         "src1_sel:WORD_0",
+         0x3c000000, 0xc000, 0, 0x3c00beef},
         {"v_mul_f32_sdwa v0, v2, v4 clamp dst_sel:DWORD dst_unused:UNUSED_PAD src0_sel:DWORD "
-         "src1_sel:DWORD", 0x40000000, 0x40000000, 0, 0x3f800000},
+         "src1_sel:DWORD",
+         0x40000000, 0x40000000, 0, 0x3f800000},
         {"v_cvt_f32_ubyte0_sdwa v0, v2 dst_sel:DWORD dst_unused:UNUSED_PAD src0_sel:BYTE_3",
          0x07000000, 0, 0, 0x40e00000},
     };
@@ -179,9 +192,9 @@ static void compares_of_every_relation(void **state)
         const char *op;
         uint32_t mask;
     } relations[] = {
-        {"f", 0}, {"lt", 1}, {"eq", 2}, {"le", 3}, {"gt", 4}, {"lg", 5}, {"ge", 6}, {"o", 7},
-        {"u", 8}, {"nge", 9}, {"nlg", 10}, {"ngt", 11}, {"nle", 12}, {"neq", 13}, {"nlt", 14},
-        {"tru", 15},
+        {"f", 0},    {"lt", 1},   {"eq", 2},   {"le", 3},   {"gt", 4},   {"lg", 5},
+        {"ge", 6},   {"o", 7},    {"u", 8},    {"nge", 9},  {"nlg", 10}, {"ngt", 11},
+        {"nle", 12}, {"neq", 13}, {"nlt", 14}, {"tru", 15},
     };
     for (size_t k = 0; k < 16; k++) {
         char text[128];

@@ -11,7 +11,7 @@
 /* `bytes` of simulated device memory holding `init` (NULL: never written). */
 static inline void *device_alloc(size_t bytes, const void *init)
 {
-    struct hipsim_mem_request request = { .size = bytes, .kind = HIPSIM_MEM_DEVICE };
+    struct hipsim_mem_request request = {.size = bytes, .kind = HIPSIM_MEM_DEVICE};
 
     assert_true(hipsim_mem_init());
     void *p = hipsim_mem_alloc(&request);

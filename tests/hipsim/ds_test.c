@@ -75,7 +75,7 @@ static void atomics_of_colliding_lanes_all_count(void **state)
     assert_int_equal(p.v[6][0], 2 * 63 * 32);
     assert_int_equal(p.v[4][0], 63 * 32);
     assert_int_equal(p.v[4][63], 63 * 32 + 62 * 63 / 2); /* lanes in ascending order */
-    for (unsigned l = 0; l < 64; l++) /* tmp >= src ? 0 : tmp + 1 */
+    for (unsigned l = 0; l < 64; l++)                    /* tmp >= src ? 0 : tmp + 1 */
         assert_int_equal(p.v[5][l], l % 4);
     assert_int_equal(p.v[7][0], 0);
 }
@@ -86,41 +86,43 @@ static void each_atomic_computes_its_operation(void **state)
         const char *name;
         uint32_t old, data, data2, want;
     } cases[] = {
-        { "ds_sub_rtn_u32 v4, v0, v2", 5, 7, 0, 0xfffffffe },
-        { "ds_rsub_rtn_u32 v4, v0, v2", 5, 7, 0, 2 },
-        { "ds_dec_rtn_u32 v4, v0, v2", 0, 7, 0, 7 },
-        { "ds_dec_rtn_u32 v4, v0, v2", 9, 7, 0, 7 },
-        { "ds_dec_rtn_u32 v4, v0, v2", 6, 7, 0, 5 },
-        { "ds_min_rtn_i32 v4, v0, v2", 0xffffffff, 7, 0, 0xffffffff },
-        { "ds_max_rtn_i32 v4, v0, v2", 0xffffffff, 7, 0, 7 },
-        { "ds_min_rtn_u32 v4, v0, v2", 0xffffffff, 7, 0, 7 },
-        { "ds_max_rtn_u32 v4, v0, v2", 0xffffffff, 7, 0, 0xffffffff },
-        { "ds_and_rtn_b32 v4, v0, v2", 12, 10, 0, 8 },
-        { "ds_or_rtn_b32 v4, v0, v2", 12, 10, 0, 14 },
-        { "ds_xor_rtn_b32 v4, v0, v2", 12, 10, 0, 6 },
-        { "ds_mskor_rtn_b32 v4, v0, v2, v3", 0xff, 0x0f, 0x100, 0x1f0 },
-        { "ds_cmpst_rtn_b32 v4, v0, v2, v3", 5, 5, 9, 9 },
-        { "ds_cmpst_rtn_b32 v4, v0, v2, v3", 5, 6, 9, 5 },
-        { "ds_cmpst_rtn_f32 v4, v0, v2, v3", 0x80000000, 0, 9, 9 }, /* -0 == +0 */
-        { "ds_wrxchg_rtn_b32 v4, v0, v2", 5, 6, 0, 6 },
-        { "ds_wrap_rtn_b32 v4, v0, v2, v3", 9, 7, 100, 2 },
-        { "ds_wrap_rtn_b32 v4, v0, v2, v3", 5, 7, 100, 105 },
-        { "ds_add_rtn_f32 v4, v0, v2", 0x3f800000, 0x40000000, 0, 0x40400000 },
-        { "ds_min_rtn_f32 v4, v0, v2", 0x3f800000, 0xc0000000, 0, 0xc0000000 },
-        { "ds_max_rtn_f32 v4, v0, v2", 0x3f800000, 0x7fc00000, 0, 0x3f800000 },
-        { "ds_pk_add_rtn_f16 v4, v0, v2", 0x3c004000, 0x3c003c00, 0, 0x40004200 },
-        { "ds_pk_add_rtn_bf16 v4, v0, v2", 0x3f804000, 0x3f803f80, 0, 0x40004040 },
+        {"ds_sub_rtn_u32 v4, v0, v2", 5, 7, 0, 0xfffffffe},
+        {"ds_rsub_rtn_u32 v4, v0, v2", 5, 7, 0, 2},
+        {"ds_dec_rtn_u32 v4, v0, v2", 0, 7, 0, 7},
+        {"ds_dec_rtn_u32 v4, v0, v2", 9, 7, 0, 7},
+        {"ds_dec_rtn_u32 v4, v0, v2", 6, 7, 0, 5},
+        {"ds_min_rtn_i32 v4, v0, v2", 0xffffffff, 7, 0, 0xffffffff},
+        {"ds_max_rtn_i32 v4, v0, v2", 0xffffffff, 7, 0, 7},
+        {"ds_min_rtn_u32 v4, v0, v2", 0xffffffff, 7, 0, 7},
+        {"ds_max_rtn_u32 v4, v0, v2", 0xffffffff, 7, 0, 0xffffffff},
+        {"ds_and_rtn_b32 v4, v0, v2", 12, 10, 0, 8},
+        {"ds_or_rtn_b32 v4, v0, v2", 12, 10, 0, 14},
+        {"ds_xor_rtn_b32 v4, v0, v2", 12, 10, 0, 6},
+        {"ds_mskor_rtn_b32 v4, v0, v2, v3", 0xff, 0x0f, 0x100, 0x1f0},
+        {"ds_cmpst_rtn_b32 v4, v0, v2, v3", 5, 5, 9, 9},
+        {"ds_cmpst_rtn_b32 v4, v0, v2, v3", 5, 6, 9, 5},
+        {"ds_cmpst_rtn_f32 v4, v0, v2, v3", 0x80000000, 0, 9, 9}, /* -0 == +0 */
+        {"ds_wrxchg_rtn_b32 v4, v0, v2", 5, 6, 0, 6},
+        {"ds_wrap_rtn_b32 v4, v0, v2, v3", 9, 7, 100, 2},
+        {"ds_wrap_rtn_b32 v4, v0, v2, v3", 5, 7, 100, 105},
+        {"ds_add_rtn_f32 v4, v0, v2", 0x3f800000, 0x40000000, 0, 0x40400000},
+        {"ds_min_rtn_f32 v4, v0, v2", 0x3f800000, 0xc0000000, 0, 0xc0000000},
+        {"ds_max_rtn_f32 v4, v0, v2", 0x3f800000, 0x7fc00000, 0, 0x3f800000},
+        {"ds_pk_add_rtn_f16 v4, v0, v2", 0x3c004000, 0x3c003c00, 0, 0x40004200},
+        {"ds_pk_add_rtn_bf16 v4, v0, v2", 0x3f804000, 0x3f803f80, 0, 0x40004040},
     };
 
     (void)state;
-    for (unsigned i = 0; i < sizeof cases / sizeof *cases; i++) {
+    for (unsigned i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
         struct program p = lds_program(GFX942);
         char text[256];
         program_fill(&p, 1, cases[i].old);
         program_fill(&p, 2, cases[i].data);
         program_fill(&p, 3, cases[i].data2);
-        snprintf(text, sizeof text, "ds_write_b32 v0, v1\n%s\nds_read_b32 v5, v0\n"
-                 "s_waitcnt lgkmcnt(0)", cases[i].name);
+        snprintf(text, sizeof(text),
+                 "ds_write_b32 v0, v1\n%s\nds_read_b32 v5, v0\n"
+                 "s_waitcnt lgkmcnt(0)",
+                 cases[i].name);
         program_run(&p, text);
         assert_int_equal(p.v[4][17], cases[i].old);
         if (p.v[5][17] != cases[i].want)
@@ -192,9 +194,14 @@ static void append_and_addtid_use_m0(void **state)
 /* Sixteen lanes read an n x 16 matrix row after row, and each gets a column. */
 static void transposing_reads_give_columns(void **state)
 {
-    static const struct { unsigned bits; const char *name; } forms[] = {
-        { 16, "ds_read_b64_tr_b16 v[8:9], v1" }, { 8, "ds_read_b64_tr_b8 v[8:9], v1" },
-        { 4, "ds_read_b64_tr_b4 v[8:9], v1" }, { 6, "ds_read_b96_tr_b6 v[8:10], v1" },
+    static const struct {
+        unsigned bits;
+        const char *name;
+    } forms[] = {
+        {16, "ds_read_b64_tr_b16 v[8:9], v1"},
+        {8, "ds_read_b64_tr_b8 v[8:9], v1"},
+        {4, "ds_read_b64_tr_b4 v[8:9], v1"},
+        {6, "ds_read_b96_tr_b6 v[8:10], v1"},
     };
 
     (void)state;
@@ -206,7 +213,7 @@ static void transposing_reads_give_columns(void **state)
         for (unsigned l = 0; l < 64; l++)
             for (unsigned r = 0; r < 4; r++)
                 p.v[4 + r][l] = l * 0x9e3779b9u ^ r * 0x85ebca6bu;
-        snprintf(text, sizeof text, "ds_write_b128 v1, v[4:7]\n%s\ns_waitcnt lgkmcnt(0)",
+        snprintf(text, sizeof(text), "ds_write_b128 v1, v[4:7]\n%s\ns_waitcnt lgkmcnt(0)",
                  forms[f].name);
         program_run(&p, text);
         for (unsigned l = 0; l < 64; l++)
@@ -269,8 +276,10 @@ static void check_float_cases(uint32_t mode, const struct float_case *cases, uns
         program_fill64(&p, 2, cases[i].memory);
         program_fill64(&p, 4, cases[i].data);
         program_fill64(&p, 8, 0x00000007);
-        snprintf(text, sizeof text, "ds_write_b64 v0, v[2:3]\n%s\nds_read_b64 v[6:7], v0\n"
-                 "s_waitcnt lgkmcnt(0)", cases[i].op);
+        snprintf(text, sizeof(text),
+                 "ds_write_b64 v0, v[2:3]\n%s\nds_read_b64 v[6:7], v0\n"
+                 "s_waitcnt lgkmcnt(0)",
+                 cases[i].op);
         program_run(&p, text);
         if (program_v64(&p, 6, 0) != cases[i].want)
             fail_msg("%s: %llx, not %llx", cases[i].op, (unsigned long long)program_v64(&p, 6, 0),
@@ -278,8 +287,7 @@ static void check_float_cases(uint32_t mode, const struct float_case *cases, uns
     }
 }
 
-#define CHECK_FLOATS(mode, cases) \
-    check_float_cases(mode, cases, sizeof(cases) / sizeof((cases)[0]))
+#define CHECK_FLOATS(mode, cases) check_float_cases(mode, cases, sizeof(cases) / sizeof((cases)[0]))
 
 /* Sums: the first NaN source, quiet, else the default NaN. Minimum and maximum: a signaling NaN
  * wins and becomes quiet, a quiet one loses, -0 is below +0. A NaN never equals. */
@@ -287,22 +295,22 @@ static void nans_in_float_atomics(void **state)
 {
     (void)state;
     static const struct float_case cases[] = {
-        { "ds_add_f32 v0, v4", 0x7f800000, 0xff800000, 0xffc00000 },
-        { "ds_add_f32 v0, v4", 0xff800001, 0x7fc00005, 0xffc00001 },
-        { "ds_add_f32 v0, v4", 0x3f800000, 0x7f800002, 0x7fc00002 },
-        { "ds_add_f64 v0, v[4:5]", UINT64_C(0x7ff0000000000000), UINT64_C(0xfff0000000000000),
-          UINT64_C(0xfff8000000000000) },
-        { "ds_pk_add_f16 v0, v4", 0x7c00ffff, 0xfc007fff, 0xfe00ffff },
-        { "ds_pk_add_bf16 v0, v4", 0x7f803f80, 0xff803f80, 0xffc04000 },
-        { "ds_max_f32 v0, v4", 0xff800003, 0x7f800000, 0xffc00003 },
-        { "ds_min_f32 v0, v4", 0xff800000, 0x7f800005, 0x7fc00005 },
-        { "ds_min_f32 v0, v4", 0x7fc00003, 0x3f800000, 0x3f800000 },
-        { "ds_max_f32 v0, v4", 0x3f800000, 0xffc00003, 0x3f800000 },
-        { "ds_max_f32 v0, v4", 0x80000000, 0x00000000, 0x00000000 },
-        { "ds_min_f32 v0, v4", 0x00000000, 0x80000000, 0x80000000 },
-        { "ds_min_f64 v0, v[4:5]", UINT64_C(0x7ff8000000000001), UINT64_C(0x3ff0000000000000),
-          UINT64_C(0x3ff0000000000000) },
-        { "ds_cmpst_f32 v0, v4, v8", 0x7fc00000, 0x7fc00000, 0x7fc00000 },
+        {"ds_add_f32 v0, v4", 0x7f800000, 0xff800000, 0xffc00000},
+        {"ds_add_f32 v0, v4", 0xff800001, 0x7fc00005, 0xffc00001},
+        {"ds_add_f32 v0, v4", 0x3f800000, 0x7f800002, 0x7fc00002},
+        {"ds_add_f64 v0, v[4:5]", UINT64_C(0x7ff0000000000000), UINT64_C(0xfff0000000000000),
+         UINT64_C(0xfff8000000000000)},
+        {"ds_pk_add_f16 v0, v4", 0x7c00ffff, 0xfc007fff, 0xfe00ffff},
+        {"ds_pk_add_bf16 v0, v4", 0x7f803f80, 0xff803f80, 0xffc04000},
+        {"ds_max_f32 v0, v4", 0xff800003, 0x7f800000, 0xffc00003},
+        {"ds_min_f32 v0, v4", 0xff800000, 0x7f800005, 0x7fc00005},
+        {"ds_min_f32 v0, v4", 0x7fc00003, 0x3f800000, 0x3f800000},
+        {"ds_max_f32 v0, v4", 0x3f800000, 0xffc00003, 0x3f800000},
+        {"ds_max_f32 v0, v4", 0x80000000, 0x00000000, 0x00000000},
+        {"ds_min_f32 v0, v4", 0x00000000, 0x80000000, 0x80000000},
+        {"ds_min_f64 v0, v[4:5]", UINT64_C(0x7ff8000000000001), UINT64_C(0x3ff0000000000000),
+         UINT64_C(0x3ff0000000000000)},
+        {"ds_cmpst_f32 v0, v4, v8", 0x7fc00000, 0x7fc00000, 0x7fc00000},
     };
     CHECK_FLOATS(MODE_DEFAULT, cases);
 }
@@ -313,21 +321,21 @@ static void denormals_in_float_atomics(void **state)
 {
     (void)state;
     static const struct float_case kept[] = {
-        { "ds_add_f32 v0, v4", 1, 2, 3 },
-        { "ds_pk_add_f16 v0, v4", 0x00010200, 0x00020200, 0x00030400 },
-        { "ds_max_f32 v0, v4", 3, 0x80000007, 3 },
-        { "ds_cmpst_f32 v0, v4, v8", 3, 0, 3 },
+        {"ds_add_f32 v0, v4", 1, 2, 3},
+        {"ds_pk_add_f16 v0, v4", 0x00010200, 0x00020200, 0x00030400},
+        {"ds_max_f32 v0, v4", 3, 0x80000007, 3},
+        {"ds_cmpst_f32 v0, v4, v8", 3, 0, 3},
     };
     CHECK_FLOATS(MODE_DEFAULT, kept);
     static const struct float_case flushed[] = {
-        { "ds_add_f32 v0, v4", 0x00800001, 0x80800000, 0 }, /* the sum is subnormal */
-        { "ds_add_f64 v0, v[4:5]", 1, 2, 3 },
-        { "ds_pk_add_f16 v0, v4", 0x04018001, 0x84008002, 0x00008000 },
-        { "ds_max_f32 v0, v4", 3, 0x80000007, 3 },
-        { "ds_max_f32 v0, v4", 0x80000003, 5, 5 },
-        { "ds_max_f32 v0, v4", 3, 5, 3 }, /* equal, once flushed */
-        { "ds_min_f64 v0, v[4:5]", 5, 3, 5 },
-        { "ds_cmpst_f32 v0, v4, v8", 3, 5, 0 },
+        {"ds_add_f32 v0, v4", 0x00800001, 0x80800000, 0}, /* the sum is subnormal */
+        {"ds_add_f64 v0, v[4:5]", 1, 2, 3},
+        {"ds_pk_add_f16 v0, v4", 0x04018001, 0x84008002, 0x00008000},
+        {"ds_max_f32 v0, v4", 3, 0x80000007, 3},
+        {"ds_max_f32 v0, v4", 0x80000003, 5, 5},
+        {"ds_max_f32 v0, v4", 3, 5, 3}, /* equal, once flushed */
+        {"ds_min_f64 v0, v[4:5]", 5, 3, 5},
+        {"ds_cmpst_f32 v0, v4, v8", 3, 5, 0},
     };
     CHECK_FLOATS(MODE_IEEE, flushed);
 }
@@ -364,13 +372,27 @@ static void undefined_bytes_spoil_what_is_read_from_them(void **state)
                     "ds_read2_b32 v[18:19], v1 offset0:1 offset1:2\nds_read_u16 v20, v1 offset:6\n"
                     "ds_read_b64_tr_b16 v[22:23], v1\ns_waitcnt lgkmcnt(0)");
     const uint64_t all = UINT64_MAX, seventh = ~(UINT64_C(1) << 7);
-    const struct { unsigned reg; uint64_t valid; } want[] = {
-        { 8, all }, { 9, seventh }, { 10, all }, { 11, all }, { 12, all }, { 13, seventh },
-        { 14, all }, { 16, all }, { 17, seventh }, { 18, seventh }, { 19, all }, { 20, seventh },
+    const struct {
+        unsigned reg;
+        uint64_t valid;
+    } want[] = {
+        {8, all},
+        {9, seventh},
+        {10, all},
+        {11, all},
+        {12, all},
+        {13, seventh},
+        {14, all},
+        {16, all},
+        {17, seventh},
+        {18, seventh},
+        {19, all},
+        {20, seventh},
         /* Lane 7 loads row 1, columns 12 .. 15 of the matrix: of this width's four rows. */
-        { 22, ~UINT64_C(0xf000) }, { 23, ~UINT64_C(0xf000) },
+        {22, ~UINT64_C(0xf000)},
+        {23, ~UINT64_C(0xf000)},
     };
-    for (unsigned i = 0; i < sizeof want / sizeof *want; i++)
+    for (unsigned i = 0; i < sizeof(want) / sizeof(*want); i++)
         if (p.v_valid[want[i].reg] != want[i].valid)
             fail_msg("v%u: lanes %016llx are defined", want[i].reg,
                      (unsigned long long)p.v_valid[want[i].reg]);
@@ -395,13 +417,13 @@ static void a_full_counter_stalls_the_wave(void **state)
     (void)state;
     struct program p = lds_program(GFX942);
     char text[1024];
-    size_t used = (size_t)snprintf(text, sizeof text, "ds_write_b32 v0, v1\ns_waitcnt lgkmcnt(0)");
+    size_t used = (size_t)snprintf(text, sizeof(text), "ds_write_b32 v0, v1\ns_waitcnt lgkmcnt(0)");
     program_fill(&p, 1, 5);
     for (unsigned i = 0; i < 16; i++)
-        used += (size_t)snprintf(text + used, sizeof text - used, "\nds_read_b32 v%u, v0", 10 + i);
-    snprintf(text + used, sizeof text - used, "\nds_write_b32 v0, v10\ns_waitcnt lgkmcnt(0)");
+        used += (size_t)snprintf(text + used, sizeof(text) - used, "\nds_read_b32 v%u, v0", 10 + i);
+    snprintf(text + used, sizeof(text) - used, "\nds_write_b32 v0, v10\ns_waitcnt lgkmcnt(0)");
     program_run(&p, text);
-    snprintf(text + used, sizeof text - used, "\nds_write_b32 v0, v12\ns_waitcnt lgkmcnt(0)");
+    snprintf(text + used, sizeof(text) - used, "\nds_write_b32 v0, v12\ns_waitcnt lgkmcnt(0)");
     program_try(&p, text);
     assert_int_equal(p.fault.kind, FAULT_WAIT);
 }

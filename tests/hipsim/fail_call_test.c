@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Calls that are made to fail: the right one, with the right error, without an effect. */
 #ifndef __HIP_PLATFORM_AMD__
-#define __HIP_PLATFORM_AMD__
+#    define __HIP_PLATFORM_AMD__
 #endif
 #include <hip/hip_runtime_api.h>
 
@@ -100,7 +100,7 @@ static void a_bad_text_arms_nothing(void **state)
     int count;
     char why[200];
 
-    assert_false(hipsim_configure("fail=1,sed=4", why, sizeof why));
+    assert_false(hipsim_configure("fail=1,sed=4", why, sizeof(why)));
     assert_non_null(strstr(why, "\"sed\" is unknown"));
     SUCCEEDS(hipGetDeviceCount(&count));
 }

@@ -17,8 +17,8 @@ static void expect(const char *text, enum fault_kind kind)
         program_s64_set(&p, 2, (uint64_t)(uintptr_t)buffer);
         program_lanes(&p, 10, 4);
         program_try(&p, text);
-        if (going ? p.fault.kind != FAULT_NONE || p.s[0] != 5 || !p.findings || p.places != 1
-                        || p.found[0].kind != kind
+        if (going ? p.fault.kind != FAULT_NONE || p.s[0] != 5 || !p.findings || p.places != 1 ||
+                        p.found[0].kind != kind
                   : p.fault.kind != kind || p.findings || p.s[0] == 5)
             fail_msg("%s\n%s%s: %d findings, %u places, s0 = %u", text, p.fault.text,
                      p.found[0].text, (int)p.findings, p.places, p.s[0]);
@@ -37,7 +37,8 @@ static void every_kind_goes_on(void **state)
            FAULT_RACE);
     expect("v_mov_b32 v1, 1\nglobal_store_dword v10, v1, s[2:3]\ns_waitcnt vmcnt(0)\ns_barrier\n"
            "global_load_dword v1, v10, s[2:3]\nv_add_u32 v2, v1, v1\ns_waitcnt vmcnt(0)\n"
-           "global_store_dword v10, v2, s[2:3] offset:1024" END, FAULT_WAIT);
+           "global_store_dword v10, v2, s[2:3] offset:1024" END,
+           FAULT_WAIT);
     expect("v_exp_f32 v1, v11\nv_mov_b32 v2, v1" END, FAULT_HAZARD);
     expect("s_mov_b32 exec_hi, 0\ns_barrier\ns_mov_b32 exec_hi, exec_lo\ns_barrier" END,
            FAULT_DIVERGE);

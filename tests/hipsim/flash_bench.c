@@ -77,11 +77,22 @@ static const int *lengths(int length)
 static struct args make_args(void)
 {
     return (struct args){
-        .q = tensor(QUERIES * HEADS), .k = tensor(KEYS * HEADS), .v = tensor(KEYS * HEADS),
-        .out = tensor(QUERIES * HEADS), .cu_q = lengths(QUERIES), .cu_k = lengths(KEYS),
-        .q_stride = D, .q_head = (long)QUERIES * D, .k_stride = D, .k_head = (long)KEYS * D,
-        .v_stride = D, .v_head = (long)KEYS * D, .out_stride = D, .out_head = (long)QUERIES * D,
-        .gqa = 1, .scale_log2 = 1.442695f * 0.08838835f,
+        .q = tensor(QUERIES * HEADS),
+        .k = tensor(KEYS * HEADS),
+        .v = tensor(KEYS * HEADS),
+        .out = tensor(QUERIES * HEADS),
+        .cu_q = lengths(QUERIES),
+        .cu_k = lengths(KEYS),
+        .q_stride = D,
+        .q_head = (long)QUERIES * D,
+        .k_stride = D,
+        .k_head = (long)KEYS * D,
+        .v_stride = D,
+        .v_head = (long)KEYS * D,
+        .out_stride = D,
+        .out_head = (long)QUERIES * D,
+        .gqa = 1,
+        .scale_log2 = 1.442695f * 0.08838835f,
     };
 }
 
@@ -98,7 +109,8 @@ static double run(hipFunction_t function, struct args *args, unsigned heads)
     for (unsigned i = 0; i < RUNS; i++) {
         double start = seconds();
         check(hipModuleLaunchKernel(function, 1, heads, 1, THREADS, 1, 1, (unsigned)(LDS - fixed),
-                                    NULL, NULL, extra), "hipModuleLaunchKernel");
+                                    NULL, NULL, extra),
+              "hipModuleLaunchKernel");
         check(hipDeviceSynchronize(), "hipDeviceSynchronize");
         double taken = seconds() - start;
         best = taken < best ? taken : best;

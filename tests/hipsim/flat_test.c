@@ -70,14 +70,20 @@ static void stores_obey_exec_and_width(void **state)
 static void flat_data_come_with_their_counter(void **state)
 {
     (void)state;
-    static const struct { bool lds; const char *wait; enum fault_kind want; } cases[] = {
-        { false, "s_waitcnt vmcnt(0)", FAULT_NONE }, { false, "s_waitcnt vmcnt(1)", FAULT_NONE },
-        { false, "s_waitcnt lgkmcnt(0)", FAULT_WAIT }, { true, "s_waitcnt lgkmcnt(0)", FAULT_NONE },
-        { true, "s_waitcnt vmcnt(0)", FAULT_WAIT },
-        { true, "s_waitcnt vmcnt(1) lgkmcnt(1)", FAULT_WAIT },
+    static const struct {
+        bool lds;
+        const char *wait;
+        enum fault_kind want;
+    } cases[] = {
+        {false, "s_waitcnt vmcnt(0)", FAULT_NONE},
+        {false, "s_waitcnt vmcnt(1)", FAULT_NONE},
+        {false, "s_waitcnt lgkmcnt(0)", FAULT_WAIT},
+        {true, "s_waitcnt lgkmcnt(0)", FAULT_NONE},
+        {true, "s_waitcnt vmcnt(0)", FAULT_WAIT},
+        {true, "s_waitcnt vmcnt(1) lgkmcnt(1)", FAULT_WAIT},
     };
     uint32_t *data = numbers(128);
-    for (unsigned i = 0; i < sizeof cases / sizeof *cases; i++) {
+    for (unsigned i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
         struct program p = program_new(GFX942);
         char text[300];
         p.lds_bytes = 256;
@@ -88,7 +94,8 @@ static void flat_data_come_with_their_counter(void **state)
             p.v[0][l] = 4 * l;
             p.v[1][l] = p.s[1];
         }
-        snprintf(text, sizeof text, "ds_write_b32 v6, v6\ns_waitcnt lgkmcnt(0)\n"
+        snprintf(text, sizeof(text),
+                 "ds_write_b32 v6, v6\ns_waitcnt lgkmcnt(0)\n"
                  "flat_load_dword v3, v[0:1]\nflat_load_dword v4, v[0:1]\n%s\nv_mov_b32 v5, v3\n"
                  "global_store_dword v[8:9], v5, off\ns_waitcnt vmcnt(0) lgkmcnt(0)",
                  cases[i].wait);
@@ -133,8 +140,8 @@ static void scratch_is_private_to_the_lane(void **state)
     program_lanes(&p, 1, 3);
     program_fill(&p, 2, 8);
     program_run(&p, "scratch_store_dword off, v1, s3 offset:-4\n" /* ST: saddr + offset = 12 */
-                    "scratch_load_dword v4, v2, off offset:4\n"    /* SV: vaddr + offset */
-                    "scratch_load_dword v5, v2, s3 offset:-12\n"   /* SVS: all three */
+                    "scratch_load_dword v4, v2, off offset:4\n"   /* SV: vaddr + offset */
+                    "scratch_load_dword v5, v2, s3 offset:-12\n"  /* SVS: all three */
                     "s_waitcnt vmcnt(0)");
     for (unsigned l = 0; l < 64; l++) {
         assert_int_equal(p.v[4][l], 3 * l);
@@ -148,8 +155,8 @@ static void atomics_collide_and_return(void **state)
 {
     (void)state;
     struct program p = program_new(GFX942);
-    uint32_t init[8] = { 0, 0, 5, 0, 0x3f800000 };
-    uint32_t *word = device_alloc(sizeof init, init);
+    uint32_t init[8] = {0, 0, 5, 0, 0x3f800000};
+    uint32_t *word = device_alloc(sizeof(init), init);
     program_addresses(&p, 0, word, 0);
     program_fill(&p, 2, 3);
     program_fill64(&p, 4, UINT64_C(0x100000001));
@@ -168,12 +175,12 @@ static void atomics_collide_and_return(void **state)
     assert_int_equal(p.v[11][0], 5);
     assert_int_equal(p.v[11][1], 9);
     assert_int_equal(word[4], bits_of(65.0f));
-    memset(word, 0, sizeof init);
+    memset(word, 0, sizeof(init));
     program_run(&p, "global_atomic_add_x2 v[0:1], v[4:5], off\n"
                     "global_atomic_add_f64 v[0:1], v[12:13], off offset:8\n"
                     "global_atomic_max_f64 v[0:1], v[12:13], off offset:16\ns_waitcnt vmcnt(0)");
     uint64_t wide[3];
-    memcpy(wide, word, sizeof wide);
+    memcpy(wide, word, sizeof(wide));
     assert_int_equal(wide[0], UINT64_C(0x4000000040));
     assert_int_equal(wide[1], bits_of64(64.0));
     assert_int_equal(wide[2], bits_of64(1.0));
@@ -185,8 +192,8 @@ static void atomics_in_l2_ignore_mode(void **state)
     (void)state;
     for (unsigned k = 0; k < 2; k++) {
         struct program p = program_new(GFX942);
-        uint32_t init[6] = { 1, 0x00800001, 0x00010002, 0, 3 };
-        uint32_t *word = device_alloc(sizeof init, init);
+        uint32_t init[6] = {1, 0x00800001, 0x00010002, 0, 3};
+        uint32_t *word = device_alloc(sizeof(init), init);
         p.mode = k ? MODE_DEFAULT : MODE_IEEE;
         p.exec = 1;
         program_addresses(&p, 0, word, 0);
@@ -210,8 +217,8 @@ static void last_dword_of_an_odd_allocation(void **state)
 {
     (void)state;
     struct program p = program_new(GFX942);
-    uint16_t init[7] = { 0 };
-    uint16_t *data = device_alloc(sizeof init, init);
+    uint16_t init[7] = {0};
+    uint16_t *data = device_alloc(sizeof(init), init);
     p.exec = 1;
     program_addresses(&p, 0, data, 0);
     program_fill(&p, 8, 1);
@@ -277,9 +284,14 @@ static void undefined_memory_stays_undefined(void **state)
 
 static void loads_to_lds_take_their_place_from_m0(void **state)
 {
-    static const struct { enum gfx_target t; unsigned dwords; const char *name; } forms[] = {
-        { GFX942, 1, "global_load_lds_dword" }, { GFX950, 3, "global_load_lds_dwordx3" },
-        { GFX950, 4, "global_load_lds_dwordx4" },
+    static const struct {
+        enum gfx_target t;
+        unsigned dwords;
+        const char *name;
+    } forms[] = {
+        {GFX942, 1, "global_load_lds_dword"},
+        {GFX950, 3, "global_load_lds_dwordx3"},
+        {GFX950, 4, "global_load_lds_dwordx4"},
     };
 
     (void)state;
@@ -296,13 +308,17 @@ static void loads_to_lds_take_their_place_from_m0(void **state)
             p.v[1][l] = (uint32_t)(a >> 32);
         }
         program_lanes(&p, 2, dwords * 4);
-        snprintf(text, sizeof text, "%s v[0:1], off offset:16\ns_waitcnt vmcnt(0)\n"
-                 "ds_read_b32 v3, v2 offset:528\ns_waitcnt lgkmcnt(0)", forms[f].name);
+        snprintf(text, sizeof(text),
+                 "%s v[0:1], off offset:16\ns_waitcnt vmcnt(0)\n"
+                 "ds_read_b32 v3, v2 offset:528\ns_waitcnt lgkmcnt(0)",
+                 forms[f].name);
         program_run(&p, text);
         for (unsigned l = 0; l < 64; l++)
             assert_int_equal(p.v[3][l], data[(63 - l) * dwords + 4]);
-        snprintf(text, sizeof text, "%s v[0:1], off offset:16\nds_read_b32 v3, v2 offset:528\n"
-                 "s_waitcnt lgkmcnt(0) vmcnt(0)", forms[f].name);
+        snprintf(text, sizeof(text),
+                 "%s v[0:1], off offset:16\nds_read_b32 v3, v2 offset:528\n"
+                 "s_waitcnt lgkmcnt(0) vmcnt(0)",
+                 forms[f].name);
         program_try(&p, text);
         assert_int_equal(p.fault.kind, FAULT_WAIT);
     }

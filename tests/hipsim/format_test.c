@@ -13,9 +13,22 @@
 enum { UNORM, SNORM, USCALED, SSCALED, UINT, SINT, RESERVED, FLOAT };
 
 static const unsigned component_bits[16][4] = {
-    { 0 }, { 8 }, { 16 }, { 8, 8 }, { 32 }, { 16, 16 }, { 11, 11, 10 }, { 10, 11, 11 },
-    { 2, 10, 10, 10 }, { 10, 10, 10, 2 }, { 8, 8, 8, 8 }, { 32, 32 }, { 16, 16, 16, 16 },
-    { 32, 32, 32 }, { 32, 32, 32, 32 }, { 0 },
+    {0},
+    {8},
+    {16},
+    {8, 8},
+    {32},
+    {16, 16},
+    {11, 11, 10},
+    {10, 11, 11},
+    {2, 10, 10, 10},
+    {10, 10, 10, 2},
+    {8, 8, 8, 8},
+    {32, 32},
+    {16, 16, 16, 16},
+    {32, 32, 32},
+    {32, 32, 32, 32},
+    {0},
 };
 
 static bool exists(unsigned data, unsigned number)
@@ -56,8 +69,8 @@ static double small_float(uint32_t code, unsigned bits)
 
     if (e == 31)
         return m != 0 ? NAN : sign * INFINITY;
-    return sign * (e ? ldexp(m + (1 << mbits), (int)e - 15 - (int)mbits)
-                     : ldexp(m, -14 - (int)mbits));
+    return sign *
+           (e ? ldexp(m + (1 << mbits), (int)e - 15 - (int)mbits) : ldexp(m, -14 - (int)mbits));
 }
 
 static int64_t as_signed(uint32_t code, unsigned bits)
@@ -97,12 +110,12 @@ static void check_value(uint32_t got, uint32_t code, unsigned data, unsigned c, 
                  got_real, rounded);
 }
 
-static const char *const names[4] = { "x", "xy", "xyz", "xyzw" };
+static const char *const names[4] = {"x", "xy", "xyz", "xyzw"};
 
 /* Where the loads of n components go, in 32 and in 16 bits. */
 static unsigned first_register(unsigned n, bool d16)
 {
-    static const uint8_t registers[2][5] = { { 0, 8, 10, 12, 16 }, { 0, 20, 21, 22, 24 } };
+    static const uint8_t registers[2][5] = {{0, 8, 10, 12, 16}, {0, 20, 21, 22, 24}};
 
     return registers[d16][n];
 }
@@ -116,15 +129,17 @@ static const char *access_text(unsigned data, unsigned number)
 
     for (unsigned i = 0; i < 8; i++) {
         unsigned n = i / 2 + 1, from = first_register(n, i % 2);
-        end += snprintf(text + end, sizeof text - (unsigned)end,
+        end += snprintf(text + end, sizeof(text) - (unsigned)end,
                         "tbuffer_load_format_%s%s v[%u:%u], v0, s[4:7], 0 format:%u idxen\n",
                         i % 2 ? "d16_" : "", names[n - 1], from,
                         from + (i % 2 ? (n + 1) / 2 : n) - 1, data | number << 4);
     }
-    snprintf(text + end, sizeof text - (unsigned)end, "s_waitcnt vmcnt(0)\n"
+    snprintf(text + end, sizeof(text) - (unsigned)end,
+             "s_waitcnt vmcnt(0)\n"
              "tbuffer_store_format_xyzw v[16:19], v0, s[8:11], 0 format:%u idxen\n"
              "tbuffer_store_format_d16_xyzw v[24:25], v0, s[12:15], 0 format:%u idxen\n"
-             "s_waitcnt vmcnt(0)", data | number << 4, data | number << 4);
+             "s_waitcnt vmcnt(0)",
+             data | number << 4, data | number << 4);
     return text;
 }
 
@@ -133,13 +148,13 @@ static uint8_t *random_elements(void)
     static uint8_t init[64 * 16];
     static uint32_t state = 7;
 
-    for (unsigned i = 0; i < sizeof init; i++) {
+    for (unsigned i = 0; i < sizeof(init); i++) {
         state = state * 1664525 + 1013904223;
         init[i] = (uint8_t)(state >> 24);
     }
     memset(init, 0, 16); /* the ends of the ranges too */
     memset(init + 16, 0xff, 16);
-    return device_alloc(sizeof init, init);
+    return device_alloc(sizeof(init), init);
 }
 
 static void check_load(const struct program *p, const uint8_t *elements, unsigned data,
@@ -178,8 +193,9 @@ static void check_store(const uint8_t *copy, const uint8_t *elements, unsigned d
             unsigned n = component_bits[data][c];
             uint32_t got = code_at(copy + l * size, data, c);
             bool same = number == SNORM && want == 1u << (n - 1) ? got == want + 1
-                : number == FLOAT && isnan(real_value(want, n, FLOAT))
-                ? isnan(real_value(got, n, FLOAT)) : got == want;
+                        : number == FLOAT && isnan(real_value(want, n, FLOAT))
+                            ? isnan(real_value(got, n, FLOAT))
+                            : got == want;
             if (!same)
                 fail_msg("data %u number %u component %u: stored %x, was %x", data, number, c, got,
                          want);
@@ -196,11 +212,11 @@ static void check_format(const uint8_t *elements, unsigned data, unsigned number
     unsigned size = bytes_of(data);
     uint8_t *copy[2];
 
-    memset(init, 0x5a, sizeof init);
+    memset(init, 0x5a, sizeof(init));
     program_lanes(&p, 0, 1);
     program_resource(&p, 4, elements, size, 60);
     for (unsigned i = 0; i < 2; i++) {
-        copy[i] = device_alloc(sizeof init, init);
+        copy[i] = device_alloc(sizeof(init), init);
         program_resource(&p, 8 + 4 * i, copy[i], size, 60);
     }
     for (unsigned r = 8; r < 26; r++)
@@ -269,26 +285,26 @@ static void stores_write_the_components_they_have(void **state)
 {
     (void)state;
     struct program p = program_new(GFX942);
-    static const uint8_t init[16] = { 1, 2, 3, 4, 5, 6, 7, 8 };
-    uint8_t *e = device_alloc(sizeof init, init);
+    static const uint8_t init[16] = {1, 2, 3, 4, 5, 6, 7, 8};
+    uint8_t *e = device_alloc(sizeof(init), init);
     program_resource(&p, 4, e, 4, 1);
     p.s[7] = 6 | 5 << 3 | 4 << 6 | 7 << 9 | UNORM << 12 | 10 << 15; /* z y x w of 8_8_8_8 */
-    program_fill(&p, 8, bits_of(2.0f));  /* above the range */
-    program_fill(&p, 9, bits_of(0.5f));  /* 127.5: to even */
+    program_fill(&p, 8, bits_of(2.0f));                             /* above the range */
+    program_fill(&p, 9, bits_of(0.5f));                             /* 127.5: to even */
     program_lanes(&p, 0, 1);
     program_run(&p, "buffer_store_format_xy v[8:9], v0, s[4:7], 0 idxen\ns_waitcnt vmcnt(0)");
-    const uint8_t want[] = { 1, 128, 255, 4, 5 };
-    assert_memory_equal(e, want, sizeof want);
+    const uint8_t want[] = {1, 128, 255, 4, 5};
+    assert_memory_equal(e, want, sizeof(want));
     program_fill(&p, 8, 0xffc00000); /* NaN: zero */
     program_run(&p, "buffer_store_format_x v8, v0, s[4:7], 0 idxen\ns_waitcnt vmcnt(0)");
     assert_int_equal(e[2], 0);
     p.s[7] = 4 | 5 << 3 | 6 << 6 | 7 << 9 | FLOAT << 12 | 6 << 15; /* 10_11_11 float */
-    program_fill(&p, 8, bits_of(1.0f + 127.0f / 128)); /* cut to 1.984375 */
+    program_fill(&p, 8, bits_of(1.0f + 127.0f / 128));             /* cut to 1.984375 */
     program_fill(&p, 9, bits_of(-3.0f));
     program_fill(&p, 10, bits_of(1e9f));
     program_run(&p, "buffer_store_format_xyz v[8:10], v0, s[4:7], 0 idxen\ns_waitcnt vmcnt(0)");
     uint32_t packed;
-    memcpy(&packed, e, sizeof packed);
+    memcpy(&packed, e, sizeof(packed));
     assert_int_equal(packed & 0x7ff, 15 << 6 | 63);
     assert_int_equal(packed >> 11 & 0x7ff, 0);
     assert_int_equal(packed >> 22, 30 << 5 | 31);

@@ -25,9 +25,9 @@ static void operand(char *text, size_t room, unsigned first, unsigned dwords)
 /* "v_name dst, src0, src1, src2" from the row's types, or false for rows of another shape. */
 static bool write_instruction(const struct op_row *row, char *text, size_t room)
 {
-    bool simple = row->flags & ROW_VALU && row->kernel && row->dst && row->dst != T_MASK
-        && !(row->flags & (ROW_LITERAL_K | ROW_ACC_MOV | ROW_BITOP3)) && row->src[3] != T_MASK
-        && !strstr(row->name, "accvgpr");
+    bool simple = row->flags & ROW_VALU && row->kernel && row->dst && row->dst != T_MASK &&
+                  !(row->flags & (ROW_LITERAL_K | ROW_ACC_MOV | ROW_BITOP3)) &&
+                  row->src[3] != T_MASK && !strstr(row->name, "accvgpr");
     if (!simple || TYPE_DWORDS(row->dst) > 2)
         return false;
     char o[32];
@@ -58,9 +58,9 @@ static uint32_t next(uint32_t *state)
 static void fill_registers(struct program *p, uint32_t seed)
 {
     static const uint32_t special[] = {
-        0, 0x80000000, 0x3f800000, 0xbf800000, 0x7f800000, 0xff800000, 0x7fc00000, 0x7f800001, 1,
-        0x80000001, 0x00800000, 0x7f7fffff, 0x3c003c00, 0x7c007c00, 0x7e010001, 0xffffffff,
-        0x7fffffff, 0x42fe0000, 0x3eaaaaab, 0xc3000000,
+        0,          0x80000000, 0x3f800000, 0xbf800000, 0x7f800000, 0xff800000, 0x7fc00000,
+        0x7f800001, 1,          0x80000001, 0x00800000, 0x7f7fffff, 0x3c003c00, 0x7c007c00,
+        0x7e010001, 0xffffffff, 0x7fffffff, 0x42fe0000, 0x3eaaaaab, 0xc3000000,
     };
     uint32_t state = seed;
     for (unsigned r = 0; r < 24; r++) {
@@ -95,8 +95,8 @@ static unsigned run_all(uint64_t *hashes)
         return 0;
     for (const struct op_row *const *table = exec_tables(); *table; table++) {
         for (const struct op_row *row = *table; row->name; row++) {
-            if (n == MAX_ROWS || row_find(GFX950, row->name) != row
-                || !write_instruction(row, line, sizeof(line)))
+            if (n == MAX_ROWS || row_find(GFX950, row->name) != row ||
+                !write_instruction(row, line, sizeof(line)))
                 continue;
             row_names[n++] = row->name;
             at += sprintf(at, ".p2align 6\n%s\ns_endpgm\n", line);
@@ -138,8 +138,8 @@ static size_t run_in_child(enum host_isa isa, uint64_t *hashes)
     }
     close(ends[1]);
     size_t got = 0;
-    for (ssize_t r; (r = read(ends[0], (char *)hashes + got, MAX_ROWS * sizeof(hashes[0]) - got))
-         > 0;)
+    for (ssize_t r;
+         (r = read(ends[0], (char *)hashes + got, MAX_ROWS * sizeof(hashes[0]) - got)) > 0;)
         got += (size_t)r;
     close(ends[0]);
     int status = -1;

@@ -25,10 +25,7 @@ static enum hipsim_mem_verdict check(uint64_t address, uint64_t size, bool is_st
     return hipsim_mem_check(&cursor, address, size, is_store);
 }
 
-static void release(uint64_t address)
-{
-    assert_true(hipsim_mem_free((void *)(uintptr_t)address));
-}
+static void release(uint64_t address) { assert_true(hipsim_mem_free((void *)(uintptr_t)address)); }
 
 static void bounds_are_exact(void **state)
 {
@@ -161,17 +158,17 @@ static void descriptions_name_the_neighbour(void **state)
     char text[256];
     uint64_t p = allocate(4096, HIPSIM_MEM_DEVICE);
 
-    hipsim_mem_describe(p + 4096 + 16, 4, text, sizeof text);
+    hipsim_mem_describe(p + 4096 + 16, 4, text, sizeof(text));
     assert_non_null(strstr(text, "16 bytes past the end of the 4096 B allocation"));
     assert_non_null(strstr(text, "hipMalloc"));
-    hipsim_mem_describe(p + 4094, 4, text, sizeof text);
+    hipsim_mem_describe(p + 4094, 4, text, sizeof(text));
     assert_non_null(strstr(text, "2 bytes across the end"));
     release(p);
-    hipsim_mem_describe(p + 8, 4, text, sizeof text);
+    hipsim_mem_describe(p + 8, 4, text, sizeof(text));
     assert_non_null(strstr(text, "8 bytes into the freed 4096 B allocation"));
-    hipsim_mem_describe(8, 4, text, sizeof text);
+    hipsim_mem_describe(8, 4, text, sizeof(text));
     assert_non_null(strstr(text, "null pointer"));
-    hipsim_mem_describe((uintptr_t)text, 4, text, sizeof text);
+    hipsim_mem_describe((uintptr_t)text, 4, text, sizeof(text));
     assert_non_null(strstr(text, "not device memory"));
 }
 

@@ -34,7 +34,7 @@ static double rate(const struct mfma_job *job, enum host_isa isa)
     do {
         for (unsigned i = 0; i < 1600; i++, n++) {
             if (i % 16 == 0)
-                memset(job->d, 0, 16 * sizeof *job->d);
+                memset(job->d, 0, 16 * sizeof(*job->d));
             mfma_run(job);
         }
         now = seconds();
@@ -49,33 +49,39 @@ int main(void)
         struct mfma_shape shape;
         enum mfma_format format;
     } cases[] = {
-        { "v_mfma_f32_32x32x8_bf16", { 32, 32, 8, 1, false }, FORMAT_BF16 },
-        { "v_mfma_f32_32x32x8_f16", { 32, 32, 8, 1, false }, FORMAT_F16 },
-        { "v_mfma_f32_16x16x16_bf16", { 16, 16, 16, 1, false }, FORMAT_BF16 },
-        { "v_mfma_f32_32x32x16_fp8_fp8", { 32, 32, 16, 1, false }, FORMAT_FP8 },
-        { "v_mfma_f32_32x32x2_f32", { 32, 32, 2, 1, false }, FORMAT_F32 },
-        { "v_mfma_i32_32x32x16_i8", { 32, 32, 16, 1, false }, FORMAT_I8 },
+        {"v_mfma_f32_32x32x8_bf16", {32, 32, 8, 1, false}, FORMAT_BF16},
+        {"v_mfma_f32_32x32x8_f16", {32, 32, 8, 1, false}, FORMAT_F16},
+        {"v_mfma_f32_16x16x16_bf16", {16, 16, 16, 1, false}, FORMAT_BF16},
+        {"v_mfma_f32_32x32x16_fp8_fp8", {32, 32, 16, 1, false}, FORMAT_FP8},
+        {"v_mfma_f32_32x32x2_f32", {32, 32, 2, 1, false}, FORMAT_F32},
+        {"v_mfma_i32_32x32x16_i8", {32, 32, 16, 1, false}, FORMAT_I8},
     };
     static uint32_t a[8][MFMA_LANES], b[8][MFMA_LANES], d[32][MFMA_LANES];
 
     printf("%-28s %9s %9s %9s %8s\n", "M/s of one core", "AVX-512", "AVX2", "plain C", "ratio");
-    for (unsigned c = 0; c < sizeof cases / sizeof *cases; c++) {
+    for (unsigned c = 0; c < sizeof(cases) / sizeof(*cases); c++) {
         /* Magnitudes of 2^-8 .. 2^1 in the 16-bit formats, all finite in the others. */
-        uint32_t keep = cases[c].format == FORMAT_FP8 ? 0xb7b7b7b7
-                      : cases[c].format == FORMAT_F16 ? 0x9fff9fff : 0x83ff83ff;
+        uint32_t keep = cases[c].format == FORMAT_FP8   ? 0xb7b7b7b7
+                        : cases[c].format == FORMAT_F16 ? 0x9fff9fff
+                                                        : 0x83ff83ff;
         uint32_t set = cases[c].format == FORMAT_BF16 || cases[c].format == FORMAT_F32 ? 0x3c003c00
-                     : cases[c].format == FORMAT_F16 ? 0x20002000 : 0;
+                       : cases[c].format == FORMAT_F16                                 ? 0x20002000
+                                                                                       : 0;
         for (unsigned r = 0; r < 8; r++)
             for (unsigned l = 0; l < MFMA_LANES; l++) {
                 a[r][l] = (random32() & keep) | set;
                 b[r][l] = (random32() & keep) | set;
             }
         struct mfma_job job = {
-            .shape = cases[c].shape, .a_format = (uint8_t)cases[c].format,
-            .b_format = (uint8_t)cases[c].format, .a = (const uint32_t (*)[MFMA_LANES])a,
-            .b = (const uint32_t (*)[MFMA_LANES])b, .c = (const uint32_t (*)[MFMA_LANES])d, .d = d,
+            .shape = cases[c].shape,
+            .a_format = (uint8_t)cases[c].format,
+            .b_format = (uint8_t)cases[c].format,
+            .a = (const uint32_t (*)[MFMA_LANES])a,
+            .b = (const uint32_t (*)[MFMA_LANES])b,
+            .c = (const uint32_t (*)[MFMA_LANES])d,
+            .d = d,
         };
-        double rates[4] = { 0 }, best = 0;
+        double rates[4] = {0}, best = 0;
         for (enum host_isa isa = HOST_PLAIN; isa <= HOST_AVX512; isa++) {
             if (host_isa_supported(isa))
                 best = rates[isa] = rate(&job, isa);

@@ -35,10 +35,10 @@ struct spec {
 
 static struct spec parse(const char *name)
 {
-    struct spec s = { .blocks = 1 };
+    struct spec s = {.blocks = 1};
     char rest[48] = "";
 
-    snprintf(s.name, sizeof s.name, "%s", name);
+    snprintf(s.name, sizeof(s.name), "%s", name);
     s.sparse = strstr(name, "smfmac") != NULL;
     s.formats = strstr(name, "f8f6f4") != NULL;
     s.scaled = strstr(name, "scale") != NULL;
@@ -61,10 +61,7 @@ static struct spec parse(const char *name)
 
 /* -- formats of the test's own, bit by bit ----------------------------------------------------- */
 
-static double power(int e)
-{
-    return ldexp(1, e);
-}
+static double power(int e) { return ldexp(1, e); }
 
 static double minifloat(unsigned code, int ebits, int mbits, int bias)
 {
@@ -93,7 +90,7 @@ static uint64_t random_code(const char *f)
     double d = v;
 
     if (!strcmp(f, "f64")) {
-        memcpy(&bits, &d, sizeof bits);
+        memcpy(&bits, &d, sizeof(bits));
         return bits;
     }
     if (!strcmp(f, "f32") || !strcmp(f, "xf32"))
@@ -114,7 +111,7 @@ static double value(const char *f, uint64_t code, enum gfx_target target)
     double d;
 
     if (!strcmp(f, "f64")) {
-        memcpy(&d, &code, sizeof d);
+        memcpy(&d, &code, sizeof(d));
         return d;
     }
     if (!strcmp(f, "f32") || !strcmp(f, "xf32"))
@@ -194,10 +191,7 @@ static void put(struct program *p, unsigned reg, unsigned bits, unsigned element
 
 /* -- one instruction --------------------------------------------------------------------------- */
 
-static unsigned registers(unsigned elements, unsigned bits)
-{
-    return (elements * bits + 31) / 32;
-}
+static unsigned registers(unsigned elements, unsigned bits) { return (elements * bits + 31) / 32; }
 
 static void operand_text(char *text, size_t size, unsigned reg, unsigned count)
 {
@@ -213,9 +207,9 @@ static void instruction(const struct spec *s, const char *modifiers, char *text,
     unsigned ka = s->sparse ? s->k / 2 : s->k;
     char d[16], a[16], b[16];
 
-    operand_text(d, sizeof d, D, registers(s->m * s->n * s->blocks / 64, out_bits));
-    operand_text(a, sizeof a, A, registers(ka * s->m * s->blocks / 64, bits_of_format(s->a)));
-    operand_text(b, sizeof b, B, registers(s->k * s->n * s->blocks / 64, bits_of_format(s->b)));
+    operand_text(d, sizeof(d), D, registers(s->m * s->n * s->blocks / 64, out_bits));
+    operand_text(a, sizeof(a), A, registers(ka * s->m * s->blocks / 64, bits_of_format(s->a)));
+    operand_text(b, sizeof(b), B, registers(s->k * s->n * s->blocks / 64, bits_of_format(s->b)));
     if (s->sparse)
         snprintf(text, size, "%s %s, %s, %s, v%u %s", s->name, d, a, b, INDEX, modifiers);
     else if (s->scaled)
@@ -245,7 +239,7 @@ static void fill(struct program *p, const struct spec *s)
             int c = (int)(random32() % 17) - 8;
             double d = c;
             uint64_t wide;
-            memcpy(&wide, &d, sizeof wide);
+            memcpy(&wide, &d, sizeof(wide));
             if (!strcmp(s->out, "f64"))
                 put(p, D, 64, r, l, wide);
             else
@@ -300,13 +294,13 @@ static double plain_product(const struct spec *s, const struct program *p, unsig
 static void check(const struct spec *s, enum gfx_target target, const char *modifiers,
                   unsigned byte)
 {
-    struct program *p = malloc(sizeof *p), *before = malloc(sizeof *before);
+    struct program *p = malloc(sizeof(*p)), *before = malloc(sizeof(*before));
     char text[160];
 
     *p = program_new(target);
     fill(p, s);
     *before = *p;
-    instruction(s, modifiers, text, sizeof text);
+    instruction(s, modifiers, text, sizeof(text));
     program_run(p, text);
     for (unsigned block = 0; block < s->blocks; block++)
         for (unsigned i = 0; i < s->m; i++)
@@ -315,8 +309,8 @@ static void check(const struct spec *s, enum gfx_target target, const char *modi
                 double have = output(s, p, i, j, block);
                 /* Aligned to 24 fractional bits of the largest term, k terms, one rounding. */
                 if (fabs(have - want) > size * s->k * 0x1p-24)
-                    fail_msg("%s: D[%u][%u] of block %u is %.9g, not %.9g", text, i, j, block,
-                             have, want);
+                    fail_msg("%s: D[%u][%u] of block %u is %.9g, not %.9g", text, i, j, block, have,
+                             want);
             }
     free(before);
     free(p);
@@ -324,7 +318,7 @@ static void check(const struct spec *s, enum gfx_target target, const char *modi
 
 static void every_shape_is_a_matrix_product(void **state)
 {
-    static const char *const formats[] = { "fp8", "bf8", "fp6", "bf6", "fp4" };
+    static const char *const formats[] = {"fp8", "bf8", "fp6", "bf6", "fp4"};
     unsigned checked = 0;
 
     (void)state;
@@ -341,11 +335,11 @@ static void every_shape_is_a_matrix_product(void **state)
             for (unsigned f = 0; f < 25; f++) {
                 char modifiers[96];
                 unsigned byte = s.scaled ? f % 4 : 0;
-                int n = snprintf(modifiers, sizeof modifiers, "cbsz:%u blgp:%u", f % 5, f / 5);
+                int n = snprintf(modifiers, sizeof(modifiers), "cbsz:%u blgp:%u", f % 5, f / 5);
                 strcpy(s.a, formats[f % 5]);
                 strcpy(s.b, formats[f / 5]);
                 if (s.scaled)
-                    snprintf(modifiers, sizeof modifiers,
+                    snprintf(modifiers, sizeof(modifiers),
                              "op_sel:[%u,%u,0] op_sel_hi:[%u,%u,0] cbsz:%u blgp:%u", byte & 1,
                              byte & 1, byte >> 1, byte >> 1, f % 5, f / 5);
                 assert_true(n > 0);
@@ -409,9 +403,13 @@ static struct mfma_job wild_job(struct rows *r, enum mfma_format format, unsigne
         r->scale_b[l] = round % 4 == 1 && l == 3 ? 255 : 64 + random32() % 32;
     }
     return (struct mfma_job){
-        .shape = { 32, 32, (uint8_t)k, 1, false }, .a_format = (uint8_t)format,
-        .b_format = (uint8_t)format, .a = (const uint32_t (*)[64])r->a,
-        .b = (const uint32_t (*)[64])r->b, .c = (const uint32_t (*)[64])r->c, .d = r->d,
+        .shape = {32, 32, (uint8_t)k, 1, false},
+        .a_format = (uint8_t)format,
+        .b_format = (uint8_t)format,
+        .a = (const uint32_t (*)[64])r->a,
+        .b = (const uint32_t (*)[64])r->b,
+        .c = (const uint32_t (*)[64])r->c,
+        .d = r->d,
     };
 }
 
@@ -471,7 +469,7 @@ static uint32_t exact(const struct rows *r, const struct mfma_job *job, unsigned
 {
     unsigned bits = mfma_element_bits((enum mfma_format)job->a_format), reg, lane;
     unsigned size = bits == 32 ? 4 : bits == 16 ? 8 : 16;
-    struct spec s = { .out = "f32", .m = 32, .n = 32, .blocks = 1 };
+    struct spec s = {.out = "f32", .m = 32, .n = 32, .blocks = 1};
 
     output_place(&s, i, j, 0, &reg, &lane);
     float c = float_from_bits(r->c[reg][lane]);
@@ -500,7 +498,7 @@ static void compare_with_exact(struct rows *r, const struct mfma_job *job, unsig
     mfma_run(job);
     for (unsigned i = 0; i < 32; i++) {
         for (unsigned j = round % 3; j < 32; j += 3) {
-            struct spec s = { .out = "f32", .m = 32, .n = 32, .blocks = 1 };
+            struct spec s = {.out = "f32", .m = 32, .n = 32, .blocks = 1};
             unsigned reg, lane;
             output_place(&s, i, j, 0, &reg, &lane);
             uint32_t want = exact(r, job, i, j), have = r->d[reg][lane];
@@ -514,13 +512,13 @@ static void compare_with_exact(struct rows *r, const struct mfma_job *job, unsig
 static void vectors_and_exact_steps_agree(void **state)
 {
     static const enum mfma_format formats[] = {
-        FORMAT_BF16, FORMAT_F16, FORMAT_XF32, FORMAT_FP8, FORMAT_BF8, FORMAT_FP8_FNUZ,
-        FORMAT_BF8_FNUZ,
+        FORMAT_BF16, FORMAT_F16,      FORMAT_XF32,     FORMAT_FP8,
+        FORMAT_BF8,  FORMAT_FP8_FNUZ, FORMAT_BF8_FNUZ,
     };
     static struct rows r;
 
     (void)state;
-    for (unsigned f = 0; f < sizeof formats / sizeof *formats; f++) {
+    for (unsigned f = 0; f < sizeof(formats) / sizeof(*formats); f++) {
         for (unsigned round = 0; round < 30; round++) {
             struct mfma_job job = wild_job(&r, formats[f], round);
             compare_with_exact(&r, &job, round);
@@ -535,13 +533,13 @@ static void vectors_and_exact_steps_agree(void **state)
 /* NaN of binary32 products are the host's. */
 static bool same_bits(enum mfma_format format, uint32_t a, uint32_t b)
 {
-    return a == b || (format == FORMAT_F32 && isnan(float_from_bits(a)) &&
-                      isnan(float_from_bits(b)));
+    return a == b ||
+           (format == FORMAT_F32 && isnan(float_from_bits(a)) && isnan(float_from_bits(b)));
 }
 
 static void all_instruction_sets_give_the_same_bits(void **state)
 {
-    static const enum host_isa isas[] = { HOST_PLAIN, HOST_AVX2 };
+    static const enum host_isa isas[] = {HOST_PLAIN, HOST_AVX2};
     static struct rows r;
     static uint32_t first[16][64];
 
@@ -554,12 +552,12 @@ static void all_instruction_sets_give_the_same_bits(void **state)
             if (format >= FORMAT_FP8 && round % 2)
                 job = wild_scaled_job(&r, (enum mfma_format)format, round);
             mfma_run(&job);
-            memcpy(first, r.d, sizeof first);
+            memcpy(first, r.d, sizeof(first));
             for (unsigned k = 0; k < 2; k++) {
                 if (!host_isa_supported(isas[k]))
                     continue;
                 host_isa_force(isas[k]);
-                memset(r.d, 0, sizeof r.d);
+                memset(r.d, 0, sizeof(r.d));
                 mfma_run(&job);
                 host_isa_force(HOST_BEST);
                 for (unsigned i = 0; i < 16; i++)
@@ -575,8 +573,8 @@ static void all_instruction_sets_give_the_same_bits(void **state)
 /* What the published model of CDNA3 says of single steps (docs/hipsim-matrix.md). */
 static void a_step_truncates_products_and_floors_c(void **state)
 {
-    int e[8] = { 0, -25, -25, -25, -25, -25, -25, -25 };
-    double p[8] = { 1, 0x1p-25, 0x1p-25, 0x1p-25, 0x1p-25, 0x1p-25, 0x1p-25, 0x1p-25 };
+    int e[8] = {0, -25, -25, -25, -25, -25, -25, -25};
+    double p[8] = {1, 0x1p-25, 0x1p-25, 0x1p-25, 0x1p-25, 0x1p-25, 0x1p-25, 0x1p-25};
 
     (void)state;
     /* Seven halves of the last bit vanish, each on its own; in any order of summation they would
@@ -640,9 +638,9 @@ static void broadcast_controls_move_blocks_and_lanes(void **state)
     }
     /* cbsz 1, abid 1: pairs of blocks use the second A of the pair. */
     program_run(&p, "v_mfma_f32_16x16x1_4b_f32 v[0:15], v32, v40, 0 cbsz:1 abid:1");
-    assert_true(float_from_bits(p.v[0][0]) == 17);  /* block 0, row 0 */
-    assert_true(float_from_bits(p.v[4][0]) == 17);  /* block 1 */
-    assert_true(float_from_bits(p.v[8][0]) == 49);  /* block 2 */
+    assert_true(float_from_bits(p.v[0][0]) == 17); /* block 0, row 0 */
+    assert_true(float_from_bits(p.v[4][0]) == 17); /* block 1 */
+    assert_true(float_from_bits(p.v[8][0]) == 49); /* block 2 */
     for (unsigned l = 0; l < 64; l++) {
         p.v[A][l] = bits_from_float(1);
         p.v[B][l] = bits_from_float((float)l);
@@ -663,7 +661,7 @@ static void f32_inputs_follow_mode(void **state)
     for (unsigned keep = 0; keep < 2; keep++) {
         struct program p = program_new(GFX942);
         p.mode = keep ? MODE_DEFAULT : MODE_DEFAULT & ~0x10u;
-        program_fill(&p, A, 0x00400000);           /* 2^-127 */
+        program_fill(&p, A, 0x00400000); /* 2^-127 */
         program_fill(&p, B, bits_of(0x1p127f));
         program_run(&p, "v_mfma_f32_4x4x1_16b_f32 v[0:3], v32, v40, 2.0\n"
                         "v_mfma_f32_4x4x1_16b_f32 v[4:7], v40, v32, 2.0\ns_nop 7\ns_nop 7");

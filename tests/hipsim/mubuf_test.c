@@ -45,7 +45,7 @@ static void out_of_range_reads_zero_dword_by_dword(void **state)
     uint32_t *data = numbers(64);
     program_resource(&p, 4, data, 0, 64 * 4 - 6); /* cuts through the last but one dword */
     program_lanes(&p, 0, 4);
-    p.v[0][63] = 0xfffffffc;                      /* -4: unsigned, all of it is out */
+    p.v[0][63] = 0xfffffffc; /* -4: unsigned, all of it is out */
     p.s[20] = 240;
     for (unsigned r = 8; r < 12; r++)
         program_fill(&p, r, 0x55);

@@ -15,7 +15,7 @@ static struct options parsed(const char *text)
 {
     struct options options = options_default();
 
-    assert_true(options_parse(&options, text, false, why, sizeof why));
+    assert_true(options_parse(&options, text, false, why, sizeof(why)));
     return options;
 }
 
@@ -59,10 +59,10 @@ static void what_is_not_named_keeps_its_default(void **state)
     assert_int_equal(expected.checks, CHECK_DEFAULT);
     assert_int_equal(options_target(&expected, 0), GFX942);
     struct options o = parsed("");
-    assert_memory_equal(&o, &expected, sizeof o);
+    assert_memory_equal(&o, &expected, sizeof(o));
     expected.seed = 2;
     o = parsed(",seed=1,,seed=2,");
-    assert_memory_equal(&o, &expected, sizeof o);
+    assert_memory_equal(&o, &expected, sizeof(o));
 }
 
 static void checks_are_named_one_by_one(void **state)
@@ -105,11 +105,11 @@ static void nonsense_changes_nothing(void **state)
     };
     const struct options before = options_default();
 
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
         struct options o = before;
         why[0] = 0;
-        assert_false(options_parse(&o, cases[i].text, false, why, sizeof why));
-        assert_memory_equal(&o, &before, sizeof o);
+        assert_false(options_parse(&o, cases[i].text, false, why, sizeof(why)));
+        assert_memory_equal(&o, &before, sizeof(o));
         if (!strstr(why, cases[i].says))
             fail_msg("%s: %s", cases[i].text, why);
     }
@@ -121,11 +121,11 @@ static void a_device_fixes_what_it_was_made_from(void **state)
     static const char *const fixed[] = {"target=gfx942", "devices=1", "memory=1"};
     struct options o = options_default();
 
-    for (size_t i = 0; i < sizeof fixed / sizeof *fixed; i++) {
-        assert_false(options_parse(&o, fixed[i], true, why, sizeof why));
+    for (size_t i = 0; i < sizeof(fixed) / sizeof(*fixed); i++) {
+        assert_false(options_parse(&o, fixed[i], true, why, sizeof(why)));
         assert_non_null(strstr(why, "after the first HIP call"));
     }
-    assert_true(options_parse(&o, "checks=off,seed=9,budget=5", true, why, sizeof why));
+    assert_true(options_parse(&o, "checks=off,seed=9,budget=5", true, why, sizeof(why)));
     assert_int_equal(o.seed, 9);
 }
 
@@ -136,9 +136,9 @@ static void the_reason_is_cut_to_its_buffer(void **state)
     char key[2000], small[8];
     struct options o = options_default();
 
-    memset(key, 'k', sizeof key);
-    key[sizeof key - 1] = 0;
-    memset(small, 'x', sizeof small);
+    memset(key, 'k', sizeof(key));
+    key[sizeof(key) - 1] = 0;
+    memset(small, 'x', sizeof(small));
     assert_false(options_parse(&o, key, false, small, 4));
     assert_string_equal(small, "opt");
     assert_int_equal(small[4], 'x');

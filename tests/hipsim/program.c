@@ -9,8 +9,8 @@
 
 struct program program_new(enum gfx_target target)
 {
-    struct program p = {.target = target, .mode = MODE_DEFAULT, .block = 64, .groups = 1,
-                        .exec = UINT64_MAX};
+    struct program p = {
+        .target = target, .mode = MODE_DEFAULT, .block = 64, .groups = 1, .exec = UINT64_MAX};
     memset(p.v_valid, 0xff, sizeof(p.v_valid));
     memset(p.s_valid, 0xff, sizeof(p.s_valid));
     p.scc_valid = 1;
@@ -168,13 +168,24 @@ void program_at(struct program *p, struct code *code, uint64_t offset)
 {
     struct observer observer = {.ctx = p, .workgroup_begin = preset, .workgroup_end = collect};
     struct launch launch = {
-        .code = code, .kernel = "program", .entry_pc = code_address(code) + offset,
-        .grid = {p->block * p->groups, 1, 1}, .block = {p->block, 1, 1},
-        .nvgpr = PROGRAM_VGPRS, .nagpr = PROGRAM_AGPRS, .mode = p->mode,
-        .lds_bytes = p->lds_bytes, .lds_limit = p->lds_limit,
+        .code = code,
+        .kernel = "program",
+        .entry_pc = code_address(code) + offset,
+        .grid = {p->block * p->groups, 1, 1},
+        .block = {p->block, 1, 1},
+        .nvgpr = PROGRAM_VGPRS,
+        .nagpr = PROGRAM_AGPRS,
+        .mode = p->mode,
+        .lds_bytes = p->lds_bytes,
+        .lds_limit = p->lds_limit,
         .private_bytes = p->private_bytes,
-        .checks = p->checks, .keep_going = p->keep_going, .order = p->order, .seed = p->seed,
-        .budget = p->budget, .threads = 1, .observer = &observer,
+        .checks = p->checks,
+        .keep_going = p->keep_going,
+        .order = p->order,
+        .seed = p->seed,
+        .budget = p->budget,
+        .threads = 1,
+        .observer = &observer,
     };
     engine_run(&launch);
     p->fault = launch.fault;

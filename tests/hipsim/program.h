@@ -28,8 +28,8 @@
 struct program {
     enum gfx_target target;
     uint32_t mode;
-    uint32_t block;      /* work-items of a workgroup, 64 unless a test says otherwise */
-    uint32_t groups;     /* 1; registers are those of the last one to end */
+    uint32_t block;  /* work-items of a workgroup, 64 unless a test says otherwise */
+    uint32_t groups; /* 1; registers are those of the last one to end */
     uint32_t lds_bytes, lds_limit;
     uint32_t private_bytes;
     uint32_t checks;
@@ -101,19 +101,28 @@ uint64_t program_s64(const struct program *p, unsigned reg);
 
 static inline uint32_t bits_of(float f)
 {
-    union { float f; uint32_t u; } x = {.f = f};
+    union {
+        float f;
+        uint32_t u;
+    } x = {.f = f};
     return x.u;
 }
 
 static inline float float_of(uint32_t u)
 {
-    union { uint32_t u; float f; } x = {.u = u};
+    union {
+        uint32_t u;
+        float f;
+    } x = {.u = u};
     return x.f;
 }
 
 static inline uint64_t bits_of64(double f)
 {
-    union { double f; uint64_t u; } x = {.f = f};
+    union {
+        double f;
+        uint64_t u;
+    } x = {.f = f};
     return x.u;
 }
 

@@ -74,7 +74,7 @@ static void stores_and_atomics(void **state)
     program_s64_set(&p, 2, (uint64_t)(uintptr_t)data);
     p.s[8] = 5;
     p.s[9] = 6;
-    p.s[12] = 77;   /* the new value, if memory has the next */
+    p.s[12] = 77; /* the new value, if memory has the next */
     p.s[13] = 1003;
     program_run(&p, "s_store_dwordx2 s[8:9], s[2:3], 0x0\ns_atomic_add s8, s[2:3], 0x8 glc\n"
                     "s_atomic_cmpswap s[12:13], s[2:3], 0xc\ns_waitcnt lgkmcnt(0)\ns_dcache_wb");
@@ -116,9 +116,9 @@ static void many_loads_may_be_under_way(void **state)
     size_t used = 0;
     program_s64_set(&p, 2, (uint64_t)(uintptr_t)numbers(96));
     for (unsigned i = 0; i < 80; i++)
-        used += (size_t)snprintf(text + used, sizeof text - used,
+        used += (size_t)snprintf(text + used, sizeof(text) - used,
                                  "s_load_dword s%u, s[2:3], 0x%x\n", 8 + i, 4 * i);
-    snprintf(text + used, sizeof text - used, "s_waitcnt lgkmcnt(0)");
+    snprintf(text + used, sizeof(text) - used, "s_waitcnt lgkmcnt(0)");
     program_run(&p, text);
     assert_int_equal(p.s[8], 1000);
     assert_int_equal(p.s[87], 1079);

@@ -44,9 +44,9 @@ static void bit_fields_extend_and_clamp_their_width(void **state)
     (void)state;
     struct program p = program_new(GFX942);
     p.s[1] = 0x12345f80;
-    p.s[2] = 4 | 12 << 16;  /* offset 4, width 12 */
-    p.s[3] = 7 | 0 << 16;   /* width 0 */
-    p.s[4] = 8 | 40 << 16;  /* wider than the register */
+    p.s[2] = 4 | 12 << 16; /* offset 4, width 12 */
+    p.s[3] = 7 | 0 << 16;  /* width 0 */
+    p.s[4] = 8 | 40 << 16; /* wider than the register */
     p.s[6] = 0;
     p.s[7] = 0x80000000;
     p.s[8] = 60 | 4 << 16;

@@ -39,9 +39,14 @@ static struct time_cu_result run(enum gfx_target target, const char *text, unsig
     struct code *code = code_create(target, machine, bytes, (uint64_t)(uintptr_t)machine);
     assert_non_null(code);
     struct launch launch = {
-        .code = code, .kernel = "program", .entry_pc = code_address(code),
-        .grid = {waves * 64, 1, 1}, .block = {waves * 64, 1, 1}, .nvgpr = 256,
-        .lds_bytes = 65536, .budget = 1000000,
+        .code = code,
+        .kernel = "program",
+        .entry_pc = code_address(code),
+        .grid = {waves * 64, 1, 1},
+        .block = {waves * 64, 1, 1},
+        .nvgpr = 256,
+        .lds_bytes = 65536,
+        .budget = 1000000,
     };
     struct time_params p = time_params_default(target);
     struct time_code *tc = time_code_create(code, &p);
@@ -51,7 +56,9 @@ static struct time_cu_result run(enum gfx_target target, const char *text, unsig
     memset(marks, 0, sizeof(*marks));
     struct time_sink sink = {.ctx = marks, .event = mark};
     struct time_cu_setup setup = {
-        .share = {.cus_active = 1, .sharers = 1}, .mhz = p.max_mhz, .warm_code = true,
+        .share = {.cus_active = 1, .sharers = 1},
+        .mhz = p.max_mhz,
+        .warm_code = true,
         .sink = &sink,
     };
     if (!time_cu_run(&launch, tc, &setup, &first, 1, &result))
@@ -104,8 +111,8 @@ static void vector_instructions_take_a_turn(void **state)
 {
     (void)state;
     assert_true(each(GFX942, ADD, 1) == 4);
-    assert_true(each(GFX942, ADD, 4) == 4);   /* a wave on each SIMD */
-    assert_true(each(GFX942, ADD, 8) == 8);  /* two share one */
+    assert_true(each(GFX942, ADD, 4) == 4); /* a wave on each SIMD */
+    assert_true(each(GFX942, ADD, 8) == 8); /* two share one */
     assert_true(each(GFX942, "v_exp_f32 v100, v101", 1) == 16);
     assert_true(each(GFX950, "v_exp_f32 v100, v101", 1) == 8);
     assert_true(each(GFX950, "v_permlane32_swap_b32 v100, v101", 1) == 20);
@@ -137,8 +144,8 @@ static void chains_of_matrix_instructions_issue_back_to_back(void **state)
         assert_true(each(g, "v_mfma_f32_16x16x16_f16 v[0:3], v[20:21], v[22:23], v[4:7]", 1) == 16);
         assert_true(each(g, "v_smfmac_f32_16x16x32_f16 v[0:3], v[20:21], v[22:25], v30", 1) == 16);
         /* SrcA is the result: 4 passes, then 7 or 8 wait states (Clang 22). */
-        assert_true(each(g, "v_mfma_f32_16x16x16_f16 v[0:3], v[0:1], v[22:23], v[4:7]", 1)
-                    == (t ? 36 : 32));
+        assert_true(each(g, "v_mfma_f32_16x16x16_f16 v[0:3], v[0:1], v[22:23], v[4:7]", 1) ==
+                    (t ? 36 : 32));
     }
 }
 
@@ -152,8 +159,10 @@ static void shadow_takes_what_it_takes(void **state)
     assert_true(each(GFX950, MFMA950, 1) == 32);
     assert_true(each(GFX950, MFMA950 ADDS(6), 1) == 32);
     assert_true(each(GFX950, MFMA950 ADDS(7), 1) == 36);
-    assert_true(each(GFX950, MFMA950 "v_exp_f32 v100, v101\nv_exp_f32 v100, v101\n"
-                        "v_exp_f32 v100, v101", 1) == 32);
+    assert_true(each(GFX950,
+                     MFMA950 "v_exp_f32 v100, v101\nv_exp_f32 v100, v101\n"
+                             "v_exp_f32 v100, v101",
+                     1) == 32);
     /* Two waves of a SIMD share the matrix unit and its shadow. */
     double two = each(GFX950, MFMA950 ADDS(6), 8);
     assert_true(two > 60 && two <= 64);
@@ -163,7 +172,7 @@ static void packed_f32_does_not_overlap(void **state)
 {
     (void)state;
     const char *packed = MFMA950 "v_pk_mul_f32 v[100:101], v[102:103], v[104:105]\n"
-        "v_pk_mul_f32 v[100:101], v[102:103], v[104:105]";
+                                 "v_pk_mul_f32 v[100:101], v[102:103], v[104:105]";
     assert_true(each(GFX950, packed, 1) == 32 + 12 + 2 * 4);
 }
 
@@ -181,7 +190,8 @@ static double lds_block(enum gfx_target target, const char *read, unsigned strid
     char text[512];
     snprintf(text, sizeof(text),
              "v_and_b32 v0, 0x3f, v0\nv_mul_u32_u24 v0, %u, v0\ns_nop 4\n.rept 64\n%s, v0\n.endr\n"
-             "s_waitcnt lgkmcnt(0)", stride, read);
+             "s_waitcnt lgkmcnt(0)",
+             stride, read);
     return clocks(target, text, 4) - 2 * 4 - 5 * 4;
 }
 
@@ -230,14 +240,21 @@ static void pairs_of_accesses_cost_both(void **state)
 {
     (void)state;
     static const char *const names[] = {
-        "ds_read_b64 v[100:101], v0", "ds_read2_b32 v[100:101], v0 offset1:1",
-        "ds_read_b128 v[100:103], v0", "ds_read2st64_b64 v[100:103], v0 offset1:1",
+        "ds_read_b64 v[100:101], v0",
+        "ds_read2_b32 v[100:101], v0 offset1:1",
+        "ds_read_b128 v[100:103], v0",
+        "ds_read2st64_b64 v[100:103], v0 offset1:1",
     };
     double took[4];
     for (unsigned i = 0; i < 4; i++) {
         char text[160];
-        snprintf(text, sizeof(text), "v_and_b32 v0, 0x3f, v0\nv_lshlrev_b32 v0, %u, v0\ns_nop 4\n"
-                 ".rept 200\n%s\n.endr", i == 2 ? 4 : i == 1 ? 2 : 3, names[i]);
+        snprintf(text, sizeof(text),
+                 "v_and_b32 v0, 0x3f, v0\nv_lshlrev_b32 v0, %u, v0\ns_nop 4\n"
+                 ".rept 200\n%s\n.endr",
+                 i == 2   ? 4
+                 : i == 1 ? 2
+                          : 3,
+                 names[i]);
         took[i] = clocks(GFX942, text, 4) / 200;
     }
     assert_true(took[1] > 0.95 * took[0] && took[1] < 1.05 * took[0]);
@@ -249,7 +266,7 @@ static void barriers_hold_the_workgroup(void **state)
     (void)state;
     /* Wave 0 takes 40 turns more than the others; all leave together. */
     const char *text = "v_readfirstlane_b32 s0, v0\ns_cmp_lg_u32 s0, 0\ns_cbranch_scc1 1f\n"
-        ".rept 40\nv_mov_b32 v1, v2\n.endr\n1:\ns_barrier\nv_mov_b32 v1, v2";
+                       ".rept 40\nv_mov_b32 v1, v2\n.endr\n1:\ns_barrier\nv_mov_b32 v1, v2";
     struct marks m;
     run(GFX942, text, 4, &m);
     for (unsigned i = 1; i < 4; i++)
@@ -262,7 +279,7 @@ static void priority_wins_a_tie(void **state)
     (void)state;
     /* Waves 0 and 4 share SIMD 0; wave 4 raises its priority. */
     const char *text = "v_readfirstlane_b32 s0, v0\ns_cmp_lg_u32 s0, 0x100\ns_cbranch_scc1 1f\n"
-        "s_setprio 3\n1:\n.rept 100\nv_mov_b32 v1, v2\n.endr";
+                       "s_setprio 3\n1:\n.rept 100\nv_mov_b32 v1, v2\n.endr";
     struct marks m;
     run(GFX942, text, 8, &m);
     assert_true(m.last[4] < m.last[0]);
@@ -271,8 +288,8 @@ static void priority_wins_a_tie(void **state)
 static void runs_are_repeatable(void **state)
 {
     (void)state;
-    const char *text = "v_lshlrev_b32 v0, 4, v0\n.rept 20\n" MFMA942 ADDS(5)
-        "ds_read_b128 v[100:103], v0\ns_waitcnt lgkmcnt(0)\ns_barrier\n.endr";
+    const char *text = "v_lshlrev_b32 v0, 4, v0\n.rept 20\n" MFMA942 ADDS(
+        5) "ds_read_b128 v[100:103], v0\ns_waitcnt lgkmcnt(0)\ns_barrier\n.endr";
     struct marks a, b;
     struct time_cu_result x = run(GFX942, text, 8, &a), y = run(GFX942, text, 8, &b);
     assert_memory_equal(&a, &b, sizeof(a));

@@ -36,9 +36,15 @@ static struct run run(const char *text, uint32_t groups, bool cooperative, uint3
     assert_true(r.words && code && words);
     memset(words, 0, WORDS * 4);
     struct launch launch = {
-        .code = code, .kernel = "program", .entry_pc = code_address(code),
-        .grid = {groups * 64, 1, 1}, .block = {64, 1, 1}, .nvgpr = 16, .nuser_sgpr = 2,
-        .sgpr_workgroup_id = {true, false, false}, .budget = 10000000,
+        .code = code,
+        .kernel = "program",
+        .entry_pc = code_address(code),
+        .grid = {groups * 64, 1, 1},
+        .block = {64, 1, 1},
+        .nvgpr = 16,
+        .nuser_sgpr = 2,
+        .sgpr_workgroup_id = {true, false, false},
+        .budget = 10000000,
         .cooperative = cooperative,
     };
     memcpy(launch.user_sgpr, &words, sizeof(words));
@@ -64,22 +70,21 @@ static void fine(const struct run *r)
 #define ZERO "v_mov_b32 v1, 0\nv_mov_b32 v2, 1\n"
 
 /* All but the last workgroup poll a flag; the last sets it when it has counted to 500. */
-static const char *const flag = ZERO
-    "s_cmp_eq_u32 s2, 29\n"
-    "s_cbranch_scc1 2f\n"
-    "1: s_sleep 1\n"
-    "global_load_dword v3, v1, s[0:1] sc1\n"
-    "s_waitcnt vmcnt(0)\n"
-    "v_readfirstlane_b32 s4, v3\n"
-    "s_cmp_eq_u32 s4, 0\n"
-    "s_cbranch_scc1 1b\n"
-    "s_endpgm\n"
-    "2: s_movk_i32 s4, 500\n"
-    "3: s_sub_u32 s4, s4, 1\n"
-    "s_cmp_lg_u32 s4, 0\n"
-    "s_cbranch_scc1 3b\n"
-    "global_store_dword v1, v2, s[0:1] sc1\n"
-    "s_endpgm\n";
+static const char *const flag = ZERO "s_cmp_eq_u32 s2, 29\n"
+                                     "s_cbranch_scc1 2f\n"
+                                     "1: s_sleep 1\n"
+                                     "global_load_dword v3, v1, s[0:1] sc1\n"
+                                     "s_waitcnt vmcnt(0)\n"
+                                     "v_readfirstlane_b32 s4, v3\n"
+                                     "s_cmp_eq_u32 s4, 0\n"
+                                     "s_cbranch_scc1 1b\n"
+                                     "s_endpgm\n"
+                                     "2: s_movk_i32 s4, 500\n"
+                                     "3: s_sub_u32 s4, s4, 1\n"
+                                     "s_cmp_lg_u32 s4, 0\n"
+                                     "s_cbranch_scc1 3b\n"
+                                     "global_store_dword v1, v2, s[0:1] sc1\n"
+                                     "s_endpgm\n";
 
 static void waiting_for_a_flag_takes_time(void **state)
 {
@@ -91,29 +96,28 @@ static void waiting_for_a_flag_takes_time(void **state)
     assert_int_equal(a.counters.workgroups, 30);
     /* 500 rounds of 4 + 4 + 16 clocks; after the store some polls, no more. */
     assert_true(a.report.cycles > 500 * 24 && a.report.cycles < 500 * 24 + 4000);
-    assert_true(a.report.stall_cycles[HIPSIM_STALL_SLEEP] > 0
-                && a.report.stall_cycles[HIPSIM_STALL_WAIT_VMEM] > 0);
+    assert_true(a.report.stall_cycles[HIPSIM_STALL_SLEEP] > 0 &&
+                a.report.stall_cycles[HIPSIM_STALL_WAIT_VMEM] > 0);
     assert_memory_equal(&a.report, &b.report, sizeof(a.report));
     free(a.words);
     free(b.words);
 }
 
 /* Workgroup n counts to 10 n, all meet, and then each counts to 100. */
-static const char *const meeting =
-    "v_mov_b32 v2, 39\n"
-    "s_mov_b32 m0, 0\n"
-    "s_mul_i32 s4, s2, 10\n"
-    "s_add_u32 s4, s4, 1\n"
-    "1: s_sub_u32 s4, s4, 1\n"
-    "s_cmp_lg_u32 s4, 0\n"
-    "s_cbranch_scc1 1b\n"
-    "ds_gws_barrier v2 gds\n"
-    "s_waitcnt lgkmcnt(0)\n"
-    "s_movk_i32 s4, 100\n"
-    "2: s_sub_u32 s4, s4, 1\n"
-    "s_cmp_lg_u32 s4, 0\n"
-    "s_cbranch_scc1 2b\n"
-    "s_endpgm\n";
+static const char *const meeting = "v_mov_b32 v2, 39\n"
+                                   "s_mov_b32 m0, 0\n"
+                                   "s_mul_i32 s4, s2, 10\n"
+                                   "s_add_u32 s4, s4, 1\n"
+                                   "1: s_sub_u32 s4, s4, 1\n"
+                                   "s_cmp_lg_u32 s4, 0\n"
+                                   "s_cbranch_scc1 1b\n"
+                                   "ds_gws_barrier v2 gds\n"
+                                   "s_waitcnt lgkmcnt(0)\n"
+                                   "s_movk_i32 s4, 100\n"
+                                   "2: s_sub_u32 s4, s4, 1\n"
+                                   "s_cmp_lg_u32 s4, 0\n"
+                                   "s_cbranch_scc1 2b\n"
+                                   "s_endpgm\n";
 
 static void barriers_of_the_grid_take_time(void **state)
 {
@@ -142,27 +146,26 @@ static void barriers_that_cannot_open_are_reported(void **state)
 }
 
 /* Workgroups take tickets until 2,000 are gone; ticket n counts to 50 and notes who did it. */
-static const char *const tickets = ZERO
-    "s_movk_i32 s5, 2000\n"
-    "s_mov_b64 s[6:7], exec\n"
-    "1: s_mov_b64 exec, 1\n"
-    "global_atomic_add v3, v1, v2, s[0:1] sc0\n"
-    "s_waitcnt vmcnt(0)\n"
-    "v_readfirstlane_b32 s4, v3\n"
-    "s_cmp_ge_u32 s4, s5\n"
-    "s_cbranch_scc1 3f\n"
-    "s_movk_i32 s8, 50\n"
-    "2: s_sub_u32 s8, s8, 1\n"
-    "s_cmp_lg_u32 s8, 0\n"
-    "s_cbranch_scc1 2b\n"
-    "s_add_u32 s4, s4, 1\n"
-    "s_lshl_b32 s4, s4, 2\n"
-    "v_mov_b32 v4, s4\n"
-    "s_add_u32 s9, s2, 1\n"
-    "v_mov_b32 v5, s9\n"
-    "global_store_dword v4, v5, s[0:1]\n"
-    "s_branch 1b\n"
-    "3: s_endpgm\n";
+static const char *const tickets = ZERO "s_movk_i32 s5, 2000\n"
+                                        "s_mov_b64 s[6:7], exec\n"
+                                        "1: s_mov_b64 exec, 1\n"
+                                        "global_atomic_add v3, v1, v2, s[0:1] sc0\n"
+                                        "s_waitcnt vmcnt(0)\n"
+                                        "v_readfirstlane_b32 s4, v3\n"
+                                        "s_cmp_ge_u32 s4, s5\n"
+                                        "s_cbranch_scc1 3f\n"
+                                        "s_movk_i32 s8, 50\n"
+                                        "2: s_sub_u32 s8, s8, 1\n"
+                                        "s_cmp_lg_u32 s8, 0\n"
+                                        "s_cbranch_scc1 2b\n"
+                                        "s_add_u32 s4, s4, 1\n"
+                                        "s_lshl_b32 s4, s4, 2\n"
+                                        "v_mov_b32 v4, s4\n"
+                                        "s_add_u32 s9, s2, 1\n"
+                                        "v_mov_b32 v5, s9\n"
+                                        "global_store_dword v4, v5, s[0:1]\n"
+                                        "s_branch 1b\n"
+                                        "3: s_endpgm\n";
 
 static void work_that_is_shared_out_is_shared_evenly(void **state)
 {
@@ -183,33 +186,31 @@ static void work_that_is_shared_out_is_shared_evenly(void **state)
 }
 
 /* Of `groups` workgroups those below s5 count to 300 and store, the others end at once. */
-static const char *const few = ZERO
-    "s_movk_i32 s5, 100\n"
-    "s_cmp_ge_u32 s2, s5\n"
-    "s_cbranch_scc1 3f\n"
-    "s_movk_i32 s4, 300\n"
-    "2: s_sub_u32 s4, s4, 1\n"
-    "s_cmp_lg_u32 s4, 0\n"
-    "s_cbranch_scc1 2b\n"
-    "s_lshl_b32 s4, s2, 2\n"
-    "v_mov_b32 v4, s4\n"
-    "global_store_dword v4, v2, s[0:1]\n"
-    "3: s_endpgm\n";
+static const char *const few = ZERO "s_movk_i32 s5, 100\n"
+                                    "s_cmp_ge_u32 s2, s5\n"
+                                    "s_cbranch_scc1 3f\n"
+                                    "s_movk_i32 s4, 300\n"
+                                    "2: s_sub_u32 s4, s4, 1\n"
+                                    "s_cmp_lg_u32 s4, 0\n"
+                                    "s_cbranch_scc1 2b\n"
+                                    "s_lshl_b32 s4, s2, 2\n"
+                                    "v_mov_b32 v4, s4\n"
+                                    "global_store_dword v4, v2, s[0:1]\n"
+                                    "3: s_endpgm\n";
 
 /* The longest are the last, and none of the first 900 does anything. */
-static const char *const tail = ZERO
-    "s_movk_i32 s5, 900\n"
-    "s_cmp_lt_u32 s2, s5\n"
-    "s_cbranch_scc1 3f\n"
-    "s_sub_u32 s4, s2, s5\n"
-    "s_add_u32 s4, s4, 20\n"
-    "2: s_sub_u32 s4, s4, 1\n"
-    "s_cmp_lg_u32 s4, 0\n"
-    "s_cbranch_scc1 2b\n"
-    "s_lshl_b32 s4, s2, 2\n"
-    "v_mov_b32 v4, s4\n"
-    "global_store_dword v4, v2, s[0:1]\n"
-    "3: s_endpgm\n";
+static const char *const tail = ZERO "s_movk_i32 s5, 900\n"
+                                     "s_cmp_lt_u32 s2, s5\n"
+                                     "s_cbranch_scc1 3f\n"
+                                     "s_sub_u32 s4, s2, s5\n"
+                                     "s_add_u32 s4, s4, 20\n"
+                                     "2: s_sub_u32 s4, s4, 1\n"
+                                     "s_cmp_lg_u32 s4, 0\n"
+                                     "s_cbranch_scc1 2b\n"
+                                     "s_lshl_b32 s4, s2, 2\n"
+                                     "v_mov_b32 v4, s4\n"
+                                     "global_store_dword v4, v2, s[0:1]\n"
+                                     "3: s_endpgm\n";
 
 static void grids_where_most_do_nothing_are_timed_by_those_that_do(void **state)
 {

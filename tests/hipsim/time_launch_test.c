@@ -15,20 +15,19 @@
 #define WORDS (GROUPS * 64)
 
 /* Workgroup n goes n + 1 times round and adds n to its lanes' words. */
-static const char *const kernel =
-    "v_lshlrev_b32 v1, 2, v0\n"
-    "s_lshl_b32 s3, s2, 8\n"
-    "v_add_u32 v1, s3, v1\n"
-    "global_load_dword v2, v1, s[0:1]\n"
-    "s_add_u32 s4, s2, 1\n"
-    "1: v_mov_b32 v3, v0\n"
-    "s_sub_u32 s4, s4, 1\n"
-    "s_cmp_lg_u32 s4, 0\n"
-    "s_cbranch_scc1 1b\n"
-    "s_waitcnt vmcnt(0)\n"
-    "v_add_u32 v2, s2, v2\n"
-    "global_store_dword v1, v2, s[0:1]\n"
-    "s_endpgm\n";
+static const char *const kernel = "v_lshlrev_b32 v1, 2, v0\n"
+                                  "s_lshl_b32 s3, s2, 8\n"
+                                  "v_add_u32 v1, s3, v1\n"
+                                  "global_load_dword v2, v1, s[0:1]\n"
+                                  "s_add_u32 s4, s2, 1\n"
+                                  "1: v_mov_b32 v3, v0\n"
+                                  "s_sub_u32 s4, s4, 1\n"
+                                  "s_cmp_lg_u32 s4, 0\n"
+                                  "s_cbranch_scc1 1b\n"
+                                  "s_waitcnt vmcnt(0)\n"
+                                  "v_add_u32 v2, s2, v2\n"
+                                  "global_store_dword v1, v2, s[0:1]\n"
+                                  "s_endpgm\n";
 
 struct fixture {
     struct code *code;
@@ -49,8 +48,13 @@ static int setup(void **state)
     f->words = hipsim_mem_alloc(&request);
     assert_non_null(f->words);
     f->launch = (struct launch){
-        .code = f->code, .kernel = "sums", .entry_pc = code_address(f->code),
-        .grid = {GROUPS * 64, 1, 1}, .block = {64, 1, 1}, .nvgpr = 8, .nuser_sgpr = 2,
+        .code = f->code,
+        .kernel = "sums",
+        .entry_pc = code_address(f->code),
+        .grid = {GROUPS * 64, 1, 1},
+        .block = {64, 1, 1},
+        .nvgpr = 8,
+        .nuser_sgpr = 2,
         .sgpr_workgroup_id = {true, false, false},
     };
     memcpy(f->launch.user_sgpr, &f->words, sizeof(f->words));

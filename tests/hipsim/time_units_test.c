@@ -240,7 +240,10 @@ static void streams_are_bound_by_their_share(void **state)
     struct time_params p = time_params_default(GFX950);
     double clocks[4];
     const struct time_share shares[] = {
-        {p.cus, 1, 1e12, 0}, {p.cus, 1, 1e6, 0}, {p.cus, 32, 1e12, 0}, {p.cus, 1, 1e6, 1},
+        {p.cus, 1, 1e12, 0},
+        {p.cus, 1, 1e6, 0},
+        {p.cus, 32, 1e12, 0},
+        {p.cus, 1, 1e6, 1},
     };
     for (unsigned k = 0; k < 4; k++) {
         struct time_memory m;

@@ -34,7 +34,8 @@ static void expect(const char *bad, const char *good)
 #define STORE2 "global_store_dwordx2 v10, v[4:5], s[2:3]\n" WAIT
 #define STORE1(v) "global_store_dword v10, " v ", s[2:3]\n" WAIT
 /* A pair whose second dword is padding. */
-#define PAIR "v_mov_b32 v8, 7\nscratch_store_dword off, v8, off\n" WAIT \
+#define PAIR                                                   \
+    "v_mov_b32 v8, 7\nscratch_store_dword off, v8, off\n" WAIT \
     "scratch_load_dwordx2 v[4:5], off, off\n" WAIT
 
 static void a_defined_zero_decides_a_product(void **state)
@@ -77,9 +78,9 @@ static void registers_and_memory(void **state)
     expect("v_add_u32 v4, v1, v10\n" STORE1("v4"), "v_mul_u32_u24 v4, 0, v10\n" STORE1("v4"));
     expect("ds_read_b32 v4, v10\n" WAIT STORE1("v4"),
            "ds_write_b32 v10, v10\n" WAIT "ds_read_b32 v4, v10\n" WAIT STORE1("v4"));
-    expect("scratch_load_dword v4, off, off\n" WAIT STORE1("v4"),
-           "scratch_store_dword off, v10, off\nscratch_load_dword v4, off, off\n" WAIT
-           STORE1("v4"));
+    expect(
+        "scratch_load_dword v4, off, off\n" WAIT STORE1("v4"),
+        "scratch_store_dword off, v10, off\nscratch_load_dword v4, off, off\n" WAIT STORE1("v4"));
     expect("global_load_dword v4, v10, s[2:3] offset:2048\n" WAIT STORE1("v4"),
            "global_load_dword v4, v10, s[2:3]\n" WAIT STORE1("v4"));
     expect("ds_read_b64 v[4:5], v10\n" WAIT STORE2,
@@ -113,13 +114,14 @@ static void padding_is_copied(void **state)
 static void copies_of_padding_stay_undefined(void **state)
 {
     (void)state;
-#define USE(offset) "global_load_dword v6, v10, s[2:3] offset:" offset "\n" WAIT \
+#define USE(offset)                                              \
+    "global_load_dword v6, v10, s[2:3] offset:" offset "\n" WAIT \
     "v_cmp_eq_u32 vcc, 0, v6\ns_cbranch_vccz out\nout:"
     expect(PAIR STORE2 USE("4"), PAIR STORE2 USE("0"));
     expect(PAIR STORE2 "global_load_dwordx2 v[4:5], v10, s[2:3]\n" WAIT STORE1("v5"),
            PAIR STORE2 "global_load_dwordx2 v[4:5], v10, s[2:3]\n" WAIT STORE2);
-    expect(PAIR STORE2 USE("4"), PAIR STORE2 "global_store_dword v10, v10, s[2:3] offset:4\n" WAIT
-           USE("4"));
+    expect(PAIR STORE2 USE("4"),
+           PAIR STORE2 "global_store_dword v10, v10, s[2:3] offset:4\n" WAIT USE("4"));
 }
 
 /* s4 is 0xffff; the second line completes what the first one leaves half defined. */
@@ -178,7 +180,8 @@ static void bits_that_count(void **state)
 static void bytes_of_a_dword(void **state)
 {
     (void)state;
-#define LOAD_BYTES "global_store_byte v10, v10, s[2:3] offset:2049\n" WAIT \
+#define LOAD_BYTES                                          \
+    "global_store_byte v10, v10, s[2:3] offset:2049\n" WAIT \
     "global_load_dword v4, v10, s[2:3] offset:2048\n" WAIT
     expect(LOAD_BYTES "v_bfe_u32 v4, v4, 16, 8\n" BRANCH_ON("v4"),
            LOAD_BYTES "v_bfe_u32 v4, v4, 8, 8\n" BRANCH_ON("v4"));
@@ -201,9 +204,9 @@ static void bytes_of_a_dword(void **state)
 static void padding_fills_a_store(void **state)
 {
     (void)state;
-#define BLOCK \
+#define BLOCK                                                                            \
     "v_mov_b32 v8, 7\nscratch_store_dword off, v8, off\nv_lshlrev_b32 v9, 2, v10\n" WAIT \
-    "scratch_load_dwordx4 v[4:7], off, off\n" \
+    "scratch_load_dwordx4 v[4:7], off, off\n"                                            \
     "scratch_load_dwordx4 v[12:15], off, off offset:16\n" WAIT
 #define STORE4(v, at) "global_store_dwordx4 v9, " v ", s[2:3] offset:" at "\n" WAIT
     expect(BLOCK STORE4("v[12:15]", "16"), BLOCK STORE4("v[4:7]", "0") STORE4("v[12:15]", "16"));

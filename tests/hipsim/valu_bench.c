@@ -36,7 +36,8 @@ static const struct {
      "v_pk_mul_f32 v[10:11], v[2:3], v[4:5]\n"
      "v_fma_f32 v8, v1, s3, -v7\nv_exp_f32 v9, v8\ns_nop 0\nv_add_f32 v12, v12, v9\n"
      "v_cndmask_b32 v13, v9, v2, vcc\nv_add_u32 v14, v14, v15\nv_perm_b32 v16, v9, v8, s7\n"
-     "v_and_b32 v17, v16, v14\ns_add_u32 s4, s4, 1\n", 13},
+     "v_and_b32 v17, v16, v14\ns_add_u32 s4, s4, 1\n",
+     13},
 };
 
 #define BLENDS (sizeof(blends) / sizeof(blends[0]))

@@ -43,7 +43,7 @@ static void halves_and_normalised(void **state)
     static const struct op_case cases[] = {
         {"v_cvt_f16_f32 v0, v2", 0x3f801000, 0, 0, 0x3c00}, /* tie to even */
         {"v_cvt_f16_f32 v0, v2", 0x3f803000, 0, 0, 0x3c02},
-        {"v_cvt_f16_f32 v0, v2", 0x33000000, 0, 0, 0},      /* half of the least subnormal */
+        {"v_cvt_f16_f32 v0, v2", 0x33000000, 0, 0, 0}, /* half of the least subnormal */
         {"v_cvt_f16_f32 v0, v2", 0x33000001, 0, 0, 1},
         {"v_cvt_f16_f32 v0, v2", 0x477ff000, 0, 0, 0x7c00},
         {"v_cvt_f16_f32 v0, v2", 0x7f812345, 0, 0, 0x7e09},
@@ -296,10 +296,10 @@ static void six_bits_round_trip(void **state)
             /* the 2xpk16 form interleaves its sources: element 2n of S0, 2n + 1 of S1 */
             for (unsigned e = 0; e < 32 && k == 0; e++) {
                 unsigned from = e & 1 ? 16 + e / 2 : e / 2, at = 6 * e, in_at = 6 * from;
-                uint64_t in = p.v[in_at / 32][i]
-                    | (uint64_t)(in_at / 32 < 5 ? p.v[in_at / 32 + 1][i] : 0) << 32;
-                uint64_t out = p.v[8 + at / 32][i]
-                    | (uint64_t)(at / 32 < 5 ? p.v[9 + at / 32][i] : 0) << 32;
+                uint64_t in = p.v[in_at / 32][i] |
+                              (uint64_t)(in_at / 32 < 5 ? p.v[in_at / 32 + 1][i] : 0) << 32;
+                uint64_t out =
+                    p.v[8 + at / 32][i] | (uint64_t)(at / 32 < 5 ? p.v[9 + at / 32][i] : 0) << 32;
                 assert_int_equal(out >> at % 32 & 63, in >> in_at % 32 & 63);
             }
         }

@@ -164,7 +164,8 @@ static void clamp_and_omod(void **state)
         {"v_cvt_f16_f32_e64 v0, v2 mul:4", 0xb8000000, 0, 0, 0},
     };
     CHECK_CASES(GFX942, MODE_DX10_CLAMP, flushed);
-    static const struct op_case overflows[] = { /* rounding to zero stops at the largest number */
+    static const struct op_case overflows[] = {
+        /* rounding to zero stops at the largest number */
         {"v_max_f32_e64 v0, v2, v4 mul:2", 0x7f000000, 0, 0, 0x7f7fffff},
         {"v_max_f32_e64 v0, v2, v4 mul:2", 0x7f800000, 0, 0, 0x7f800000},
         {"v_max_f16_e64 v0, v2, v4 mul:4", 0x7800, 0, 0, 0x7bff},
@@ -236,15 +237,9 @@ static void transcendentals_of_exact_cases(void **state)
     CHECK_CASES(GFX942, MODE_DEFAULT | 2, down);
 }
 
-static double turns_sin(double x)
-{
-    return sin(6.283185307179586476925 * x);
-}
+static double turns_sin(double x) { return sin(6.283185307179586476925 * x); }
 
-static double turns_cos(double x)
-{
-    return cos(6.283185307179586476925 * x);
-}
+static double turns_cos(double x) { return cos(6.283185307179586476925 * x); }
 
 static void transcendentals_are_within_one_ulp(void **state)
 {
@@ -254,10 +249,8 @@ static void transcendentals_are_within_one_ulp(void **state)
         double (*f)(double);
         float low, high;
     } ops[] = {
-        {"v_exp_f32 v0, v1", exp2, -120, 120},
-        {"v_log_f32 v0, v1", log2, 0x1p-100f, 0x1p100f},
-        {"v_log_f32 v0, v1", log2, 0.9f, 1.1f},
-        {"v_sin_f32 v0, v1", turns_sin, -3, 3},
+        {"v_exp_f32 v0, v1", exp2, -120, 120},  {"v_log_f32 v0, v1", log2, 0x1p-100f, 0x1p100f},
+        {"v_log_f32 v0, v1", log2, 0.9f, 1.1f}, {"v_sin_f32 v0, v1", turns_sin, -3, 3},
         {"v_cos_f32 v0, v1", turns_cos, -3, 3},
     };
     for (size_t k = 0; k < sizeof(ops) / sizeof(ops[0]); k++) {
@@ -283,9 +276,17 @@ static void division_steps_divide(void **state)
 {
     (void)state;
     static const float pairs[][2] = {
-        {1, 3}, {-7, 5}, {0x1p127f, 0x1p-20f}, {0x1p-140f, 3}, {0x1p-126f, 0x1.8p20f},
-        {0x1.fffffep127f, 0x1.8p126f}, {3, 0x1.4p127f}, {0x1p-149f, 0x1p-149f}, {5, 0x1p-140f},
-        {0x1.8385e8p-127f, -0x1.a3p0f}, {0x1.2345p-130f, 3}, /* once more rounded, off by one */
+        {1, 3},
+        {-7, 5},
+        {0x1p127f, 0x1p-20f},
+        {0x1p-140f, 3},
+        {0x1p-126f, 0x1.8p20f},
+        {0x1.fffffep127f, 0x1.8p126f},
+        {3, 0x1.4p127f},
+        {0x1p-149f, 0x1p-149f},
+        {5, 0x1p-140f},
+        {0x1.8385e8p-127f, -0x1.a3p0f},
+        {0x1.2345p-130f, 3}, /* once more rounded, off by one */
     };
     for (size_t k = 0; k < sizeof(pairs) / sizeof(pairs[0]); k++) {
         struct program p = program_new(GFX942);
@@ -308,16 +309,20 @@ static void division_steps_divide_doubles(void **state)
 {
     (void)state;
     static const double pairs[][2] = {
-        {0x1.8385e80000001p-1023, -0x1.a3p0}, {1, 3}, {0x1p-1074, 3}, {0x1.123456789abcdp-1030, 7},
-        {0x1.fffffffffffffp1023, 0x1.8p1022}, {0x1.fedcba987p-1000, 0x1.8f3p30},
+        {0x1.8385e80000001p-1023, -0x1.a3p0},
+        {1, 3},
+        {0x1p-1074, 3},
+        {0x1.123456789abcdp-1030, 7},
+        {0x1.fffffffffffffp1023, 0x1.8p1022},
+        {0x1.fedcba987p-1000, 0x1.8f3p30},
     };
     for (size_t k = 0; k < sizeof(pairs) / sizeof(pairs[0]); k++) {
         struct program p = program_new(GFX942);
         uint64_t n, d, want;
         const double quotient = pairs[k][0] / pairs[k][1];
-        memcpy(&n, &pairs[k][0], sizeof n);
-        memcpy(&d, &pairs[k][1], sizeof d);
-        memcpy(&want, &quotient, sizeof want);
+        memcpy(&n, &pairs[k][0], sizeof(n));
+        memcpy(&d, &pairs[k][1], sizeof(d));
+        memcpy(&want, &quotient, sizeof(want));
         program_fill(&p, 2, (uint32_t)n), program_fill(&p, 3, (uint32_t)(n >> 32));
         program_fill(&p, 4, (uint32_t)d), program_fill(&p, 5, (uint32_t)(d >> 32));
         program_run(&p, "v_div_scale_f64 v[6:7], s[2:3], v[4:5], v[4:5], v[2:3]\n"

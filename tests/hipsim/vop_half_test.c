@@ -120,9 +120,8 @@ static void packed_singles(void **state)
         {"v_pk_mul_f32 v[0:1], v[2:3], v[4:5] op_sel:[1,0] op_sel_hi:[0,1]",
          UINT64_C(0x400000003f800000), UINT64_C(0x4080000041000000), 0,
          UINT64_C(0x4080000041800000)},
-        {"v_pk_fma_f32 v[0:1], v[2:3], v[4:5], v[6:7] neg_lo:[1,0,0]",
-         UINT64_C(0x400000003f800000), UINT64_C(0x4080000041000000),
-         UINT64_C(0x3f8000003f800000), UINT64_C(0x41100000c0e00000)},
+        {"v_pk_fma_f32 v[0:1], v[2:3], v[4:5], v[6:7] neg_lo:[1,0,0]", UINT64_C(0x400000003f800000),
+         UINT64_C(0x4080000041000000), UINT64_C(0x3f8000003f800000), UINT64_C(0x41100000c0e00000)},
         {"v_pk_mov_b32 v[0:1], v[2:3], v[4:5] op_sel:[1,0]", UINT64_C(0x1111111122222222),
          UINT64_C(0x3333333344444444), 0, UINT64_C(0x4444444411111111)},
     };
@@ -148,7 +147,8 @@ static void mixed_precision(void **state)
 static void mixed_precision_modes(void **state)
 {
     (void)state;
-    static const struct op_case up[] = { /* 1 + 2^-24, then to f16 by nearest */
+    static const struct op_case up[] = {
+        /* 1 + 2^-24, then to f16 by nearest */
         {"v_fma_mix_f32 v0, v2, v4, v6", 0x3f800000, 0x3f800000, 0x33800000, 0x3f800001},
         {"v_fma_mixlo_f16 v0, v2, v4, v6", 0x3f801000, 0x3f800000, 0x2f800000, 0xdead3c01},
         {"v_fma_mixhi_f16 v0, v2, v4, v6", 0x7f7fffff, 0x40000000, 0xff7fffff, 0x7c00beef},

@@ -337,8 +337,8 @@ static void packed_pieces_define_a_register(void **state)
     program_run(&p, "v_perm_b32 v3, v1, v2, s4\nv_perm_b32 v4, v2, v1, s4\n"
                     "v_perm_b32 v5, v1, v1, s4\nv_perm_b32 v6, v2, v2, v1\n"
                     "v_pack_b32_f16 v7, v1, v2\nv_pack_b32_f16 v8, v1, v1");
-    const bool want[] = { true, true, false, false, true, false };
-    for (unsigned i = 0; i < sizeof want; i++)
+    const bool want[] = {true, true, false, false, true, false};
+    for (unsigned i = 0; i < sizeof(want); i++)
         assert_int_equal(p.v_valid[3 + i], want[i] ? UINT64_MAX : 0);
 }
 

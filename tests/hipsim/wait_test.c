@@ -43,7 +43,7 @@ static const uint32_t *memory(void)
     return buffer = device_alloc(sizeof(init), init);
 }
 
-#define FILL \
+#define FILL                                                                \
     "v_add_u32 v5, 0x64, v8\nds_write_b32 v0, v5\nv_add_u32 v6, 0x40, v5\n" \
     "ds_write_b32 v0, v6 offset:256\ns_waitcnt lgkmcnt(0)\n"
 
@@ -75,8 +75,8 @@ static void expect_finding(const struct program *p, const char *word)
 static void early_readers_see_what_was_there(void **state)
 {
     (void)state;
-    struct program p = run("ds_read_b32 v1, v0" EARLY "v_mov_b32 v2, v1" WAIT
-                           "v_mov_b32 v3, v1" USE);
+    struct program p =
+        run("ds_read_b32 v1, v0" EARLY "v_mov_b32 v2, v1" WAIT "v_mov_b32 v3, v1" USE);
     assert_int_equal(p.v[2][9], 7);
     assert_int_equal(p.v[3][9], 109);
     expect_finding(&p, "before the s_waitcnt for the load at");
@@ -85,8 +85,8 @@ static void early_readers_see_what_was_there(void **state)
 static void late_readers_see_the_data_without_a_wait(void **state)
 {
     (void)state;
-    struct program p = run("ds_read_b32 v1, v0" LATE "v_mov_b32 v2, v1" WAIT
-                           "v_mov_b32 v3, v1" USE);
+    struct program p =
+        run("ds_read_b32 v1, v0" LATE "v_mov_b32 v2, v1" WAIT "v_mov_b32 v3, v1" USE);
     assert_int_equal(p.v[2][9], 109);
     assert_int_equal(p.v[3][9], 109);
     expect_finding(&p, "before the s_waitcnt for the load at");
@@ -126,13 +126,12 @@ static void matrix_registers_arrive_like_others(void **state)
 static void a_load_lands_on_what_was_written_meanwhile(void **state)
 {
     (void)state;
-    struct program p = run("ds_read_b32 v1, v0" EARLY "v_mov_b32 v1, 5\nv_mov_b32 v2, v1" WAIT
-                           "v_mov_b32 v3, v1");
+    struct program p =
+        run("ds_read_b32 v1, v0" EARLY "v_mov_b32 v1, 5\nv_mov_b32 v2, v1" WAIT "v_mov_b32 v3, v1");
     assert_int_equal(p.v[2][9], 5);
     assert_int_equal(p.v[3][9], 109);
     expect_finding(&p, "v1 is overwritten while a load is outstanding");
-    p = run("ds_read_b32 v1, v0" LATE "v_mov_b32 v1, 5\nv_mov_b32 v2, v1" WAIT
-            "v_mov_b32 v3, v1");
+    p = run("ds_read_b32 v1, v0" LATE "v_mov_b32 v1, 5\nv_mov_b32 v2, v1" WAIT "v_mov_b32 v3, v1");
     assert_int_equal(p.v[2][9], 5);
     assert_int_equal(p.v[3][9], 5);
     expect_finding(&p, "v1 is overwritten while a load is outstanding");
@@ -152,8 +151,8 @@ static void lanes_are_those_of_the_issue(void **state)
 static void halves_arrive_beside_what_was_written_meanwhile(void **state)
 {
     (void)state;
-    struct program p = run("ds_read_u16_d16 v1, v0\nv_mov_b32 v1, 0x12345678" WAIT
-                           "v_mov_b32 v3, v1");
+    struct program p =
+        run("ds_read_u16_d16 v1, v0\nv_mov_b32 v1, 0x12345678" WAIT "v_mov_b32 v3, v1");
     assert_int_equal(p.v[3][9], 0x12340000 + 109);
     p = run("ds_read_u16_d16_hi v1, v0\nv_mov_b32 v1, 0x12345678" WAIT "v_mov_b32 v3, v1");
     assert_int_equal(p.v[3][9], 0x5678 + (109 << 16));
@@ -184,9 +183,9 @@ static void loads_to_one_register_arrive_one_after_the_other(void **state)
 static void every_part_of_a_wide_load_is_late(void **state)
 {
     (void)state;
-    struct program p = run("v_mov_b32 v15, 3\nglobal_load_dwordx4 v[12:15], v0, s[2:3]\n"
-                           "v_mov_b32 v2, v15" MEMORY_LATE "v_mov_b32 v3, v15" WAIT
-                           "v_mov_b32 v4, v14");
+    struct program p =
+        run("v_mov_b32 v15, 3\nglobal_load_dwordx4 v[12:15], v0, s[2:3]\n"
+            "v_mov_b32 v2, v15" MEMORY_LATE "v_mov_b32 v3, v15" WAIT "v_mov_b32 v4, v14");
     assert_int_equal(p.v[2][9], 3);
     assert_int_equal(p.v[3][9], 1012);
     assert_int_equal(p.v[4][9], 1011);
@@ -195,9 +194,9 @@ static void every_part_of_a_wide_load_is_late(void **state)
 static void scalars_are_late_too(void **state)
 {
     (void)state;
-    struct program p = run("s_mov_b32 s8, 6\ns_load_dword s8, s[2:3], 0x8\ns_mov_b32 s9, s8"
-                           "\ns_sleep 8\ns_mov_b32 s10, s8\ns_mov_b32 s8, 4" WAIT
-                           "s_mov_b32 s11, s8");
+    struct program p =
+        run("s_mov_b32 s8, 6\ns_load_dword s8, s[2:3], 0x8\ns_mov_b32 s9, s8"
+            "\ns_sleep 8\ns_mov_b32 s10, s8\ns_mov_b32 s8, 4" WAIT "s_mov_b32 s11, s8");
     assert_int_equal(p.s[9], 6);
     assert_int_equal(p.s[10], 1002);
     assert_int_equal(p.s[11], 4);
@@ -221,8 +220,8 @@ static void atomics_return_late(void **state)
 static void later_stores_do_not_reach_a_load(void **state)
 {
     (void)state;
-    struct program p = run("ds_read_b32 v1, v0\nds_write_b32 v0, v9\nv_mov_b32 v2, v1" WAIT
-                           "v_mov_b32 v3, v1");
+    struct program p =
+        run("ds_read_b32 v1, v0\nds_write_b32 v0, v9\nv_mov_b32 v2, v1" WAIT "v_mov_b32 v3, v1");
     assert_int_equal(p.v[2][9], 7);
     assert_int_equal(p.v[3][9], 109);
 }
@@ -263,7 +262,7 @@ static void lds_has_its_old_bytes_until_a_load_arrives(void **state)
 {
     (void)state;
     struct program p = run(TO_LDS "ds_read_b32 v2, v0" MEMORY_LATE "ds_read_b32 v3, v0" WAIT
-                           "ds_read_b32 v4, v0" WAIT);
+                                  "ds_read_b32 v4, v0" WAIT);
     assert_int_equal(p.v[2][9], 109);
     assert_int_equal(p.v[3][9], 1009);
     assert_int_equal(p.v[4][9], 1009);
@@ -274,9 +273,9 @@ static void lds_has_its_old_bytes_until_a_load_arrives(void **state)
 static void a_load_to_lds_lands_on_what_was_stored_meanwhile(void **state)
 {
     (void)state;
-    struct program p = run("s_mov_b32 exec_hi, 0\n" TO_LDS "s_mov_b32 exec_hi, -1\n"
-                           "ds_write_b32 v0, v9\nds_read_b32 v2, v0" WAIT
-                           "ds_read_b32 v3, v0" WAIT);
+    struct program p =
+        run("s_mov_b32 exec_hi, 0\n" TO_LDS "s_mov_b32 exec_hi, -1\n"
+            "ds_write_b32 v0, v9\nds_read_b32 v2, v0" WAIT "ds_read_b32 v3, v0" WAIT);
     assert_int_equal(p.v[2][9], 9);
     assert_int_equal(p.v[3][9], 1009);
     assert_int_equal(p.v[3][40], 9);
@@ -287,9 +286,10 @@ static void a_load_to_lds_lands_on_what_was_stored_meanwhile(void **state)
 static void loads_to_the_same_lds_arrive_one_after_the_other(void **state)
 {
     (void)state;
-    struct program p = run(TO_LDS "v_add_u32 v7, 0x200, v0\ns_sleep 4\n"
-            "buffer_load_dword v7, s[4:7], 0 offen lds\nds_read_b32 v1, v0\ns_sleep 5\n"
-            "ds_read_b32 v2, v0\ns_sleep 8\nds_read_b32 v3, v0" WAIT "ds_read_b32 v4, v0" WAIT);
+    struct program p = run(
+        TO_LDS "v_add_u32 v7, 0x200, v0\ns_sleep 4\n"
+               "buffer_load_dword v7, s[4:7], 0 offen lds\nds_read_b32 v1, v0\ns_sleep 5\n"
+               "ds_read_b32 v2, v0\ns_sleep 8\nds_read_b32 v3, v0" WAIT "ds_read_b32 v4, v0" WAIT);
     assert_int_equal(p.v[1][9], 109);
     assert_int_equal(p.v[2][9], 1009);
     assert_int_equal(p.v[3][9], 1009 + 128);
@@ -315,8 +315,9 @@ static struct program run_pair(const char *load, const char *look, uint64_t seed
     p.block = 128;
     p.order = seed ? ORDER_SEEDED : ORDER_BY_CLOCK;
     p.seed = seed;
-    snprintf(whole, sizeof(whole), FILL "s_barrier\ns_cmp_eq_u32 s100, 0\ns_cbranch_scc1 look\n"
-             TO_LDS "%s\ns_branch over\nlook:\n%s\nover:\ns_barrier\nds_read_b32 v4, v0" WAIT,
+    snprintf(whole, sizeof(whole),
+             FILL "s_barrier\ns_cmp_eq_u32 s100, 0\ns_cbranch_scc1 look\n" TO_LDS
+                  "%s\ns_branch over\nlook:\n%s\nover:\ns_barrier\nds_read_b32 v4, v0" WAIT,
              load, look);
     program_try(&p, whole);
     if (p.fault.kind != FAULT_NONE)
@@ -328,8 +329,10 @@ static void other_waves_find_a_load_to_lds_when_it_has_arrived(void **state)
 {
     (void)state;
     for (uint64_t seed = 0; seed < 16; seed++) {
-        struct program p = run_pair("s_waitcnt vmcnt(0)", "s_nop 15\nds_read_b32 v2, v0\n"
-                                    "s_sleep 16\nds_read_b32 v3, v0" WAIT, seed);
+        struct program p = run_pair("s_waitcnt vmcnt(0)",
+                                    "s_nop 15\nds_read_b32 v2, v0\n"
+                                    "s_sleep 16\nds_read_b32 v3, v0" WAIT,
+                                    seed);
         assert_int_equal(p.v[2][9], 109);
         assert_int_equal(p.v[4][9], 1009);
         if (seed) /* before wave 1 has loaded, maybe */
@@ -343,8 +346,10 @@ static void a_barrier_does_not_hurry_a_load(void **state)
 {
     (void)state;
     for (uint64_t seed = 0; seed < 16; seed++) {
-        struct program p = run_pair("s_barrier", "s_barrier\nds_read_b32 v2, v0\ns_sleep 16\n"
-                                    "ds_read_b32 v3, v0" WAIT, seed);
+        struct program p = run_pair("s_barrier",
+                                    "s_barrier\nds_read_b32 v2, v0\ns_sleep 16\n"
+                                    "ds_read_b32 v3, v0" WAIT,
+                                    seed);
         assert_int_equal(p.v[2][9], 109);
         assert_int_equal(p.v[3][9], 1009);
         assert_int_equal(p.v[4][9], 1009);

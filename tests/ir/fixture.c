@@ -3,34 +3,60 @@
 
 /* Operand maps: AMD matrix instruction calculator, v_mfma_f32_32x32x8_f16 and 16x16x16. Lane i of
  * a holds row i mod m and the four columns from 4 * (i / m); b likewise with its columns. */
-#define ACC32                                                                                \
-    {                                                                                        \
-        .reg_bits = 4, .lane_bits = 6, .basis = {                                            \
-            TIR_RC(1, 0), TIR_RC(2, 0), TIR_RC(8, 0), TIR_RC(16, 0), TIR_RC(0, 1),           \
-            TIR_RC(0, 2), TIR_RC(0, 4), TIR_RC(0, 8), TIR_RC(0, 16), TIR_RC(4, 0) }          \
+#define ACC32                                     \
+    {                                             \
+        .reg_bits = 4, .lane_bits = 6, .basis = { \
+            TIR_RC(1, 0),                         \
+            TIR_RC(2, 0),                         \
+            TIR_RC(8, 0),                         \
+            TIR_RC(16, 0),                        \
+            TIR_RC(0, 1),                         \
+            TIR_RC(0, 2),                         \
+            TIR_RC(0, 4),                         \
+            TIR_RC(0, 8),                         \
+            TIR_RC(0, 16),                        \
+            TIR_RC(4, 0)                          \
+        }                                         \
     }
 static const struct tir_mma mma[] = {
     {
-        .name = "mfma_f32_32x32x8_bf16_1k", .m = 32, .n = 32, .k = 8,
-        .in_dtype = TIR_BF16, .acc_dtype = TIR_F32, .cycles = 32, .shadow_slots = 7,
-        .a = {.reg_bits = 2, .lane_bits = 6,
+        .name = "mfma_f32_32x32x8_bf16_1k",
+        .m = 32,
+        .n = 32,
+        .k = 8,
+        .in_dtype = TIR_BF16,
+        .acc_dtype = TIR_F32,
+        .cycles = 32,
+        .shadow_slots = 7,
+        .a = {.reg_bits = 2,
+              .lane_bits = 6,
               .basis = {TIR_RC(0, 1), TIR_RC(0, 2), TIR_RC(1, 0), TIR_RC(2, 0), TIR_RC(4, 0),
                         TIR_RC(8, 0), TIR_RC(16, 0), TIR_RC(0, 4)}},
-        .b = {.reg_bits = 2, .lane_bits = 6,
+        .b = {.reg_bits = 2,
+              .lane_bits = 6,
               .basis = {TIR_RC(1, 0), TIR_RC(2, 0), TIR_RC(0, 1), TIR_RC(0, 2), TIR_RC(0, 4),
                         TIR_RC(0, 8), TIR_RC(0, 16), TIR_RC(4, 0)}},
         .d = ACC32,
     },
     {
-        .name = "mfma_f32_16x16x16_bf16_1k", .m = 16, .n = 16, .k = 16,
-        .in_dtype = TIR_BF16, .acc_dtype = TIR_F32, .cycles = 16, .shadow_slots = 3,
-        .a = {.reg_bits = 2, .lane_bits = 6,
+        .name = "mfma_f32_16x16x16_bf16_1k",
+        .m = 16,
+        .n = 16,
+        .k = 16,
+        .in_dtype = TIR_BF16,
+        .acc_dtype = TIR_F32,
+        .cycles = 16,
+        .shadow_slots = 3,
+        .a = {.reg_bits = 2,
+              .lane_bits = 6,
               .basis = {TIR_RC(0, 1), TIR_RC(0, 2), TIR_RC(1, 0), TIR_RC(2, 0), TIR_RC(4, 0),
                         TIR_RC(8, 0), TIR_RC(0, 4), TIR_RC(0, 8)}},
-        .b = {.reg_bits = 2, .lane_bits = 6,
+        .b = {.reg_bits = 2,
+              .lane_bits = 6,
               .basis = {TIR_RC(1, 0), TIR_RC(2, 0), TIR_RC(0, 1), TIR_RC(0, 2), TIR_RC(0, 4),
                         TIR_RC(0, 8), TIR_RC(4, 0), TIR_RC(8, 0)}},
-        .d = {.reg_bits = 2, .lane_bits = 6,
+        .d = {.reg_bits = 2,
+              .lane_bits = 6,
               .basis = {TIR_RC(1, 0), TIR_RC(2, 0), TIR_RC(0, 1), TIR_RC(0, 2), TIR_RC(0, 4),
                         TIR_RC(0, 8), TIR_RC(4, 0), TIR_RC(8, 0)}},
     },

@@ -19,20 +19,14 @@ struct maker {
     int depth;
 };
 
-static unsigned next(struct maker *m)
-{
-    return m->at < m->size ? m->bytes[m->at++] : 0;
-}
+static unsigned next(struct maker *m) { return m->at < m->size ? m->bytes[m->at++] : 0; }
 
 static void push(struct pool *p, struct tir_value v)
 {
     p->v[p->n < MAX_VALUES ? p->n++ : MAX_VALUES - 1] = v;
 }
 
-static struct tir_value pick(struct maker *m, const struct pool *p)
-{
-    return p->v[next(m) % p->n];
-}
+static struct tir_value pick(struct maker *m, const struct pool *p) { return p->v[next(m) % p->n]; }
 
 /* A pair of any pool, with shift counts below 32 and divisors above 0. */
 static struct tir_value binary(struct maker *m, const struct pool *p, unsigned which)
@@ -137,14 +131,14 @@ static void make_lds(struct maker *m)
 {
     struct tir_builder *const b = &m->b;
     const struct tir_value lane = tir_lane_id(b);
-    const struct tir_value base = tir_splat(b, tir_shl(b, tir_wave_id(b), tir_i32(b, 8)),
-                                            tir_vec(TIR_I32, 1));
+    const struct tir_value base =
+        tir_splat(b, tir_shl(b, tir_wave_id(b), tir_i32(b, 8)), tir_vec(TIR_I32, 1));
     const struct tir_value two = tir_int_like(b, lane, 2);
     const struct tir_value to = tir_add(b, base, tir_shl(b, lane, two));
     const struct tir_value mask = tir_int_like(b, lane, next(m) % 64);
     const struct tir_value from = tir_add(b, base, tir_shl(b, tir_xor(b, lane, mask), two));
-    tir_build(b, TIR_lds_write, (struct tir_type){0},
-              (struct tir_value[]){to, pick(m, &m->vecs)}, 2, (int64_t[]){0});
+    tir_build(b, TIR_lds_write, (struct tir_type){0}, (struct tir_value[]){to, pick(m, &m->vecs)},
+              2, (int64_t[]){0});
     push(&m->vecs, tir_build(b, TIR_lds_read, tir_vec(TIR_I32, 1), &from, 1, (int64_t[]){0}));
 }
 
@@ -155,8 +149,10 @@ static void make_statement(struct maker *m)
     switch (kind % 8) {
     case 0: push(&m->scalars, tir_i32(b, (int32_t)constant(m))); break;
     case 1: push(&m->vecs, tir_int_like(b, m->vecs.v[0], constant(m))); break;
-    case 2: case 3: push(&m->scalars, binary(m, &m->scalars, kind / 8)); break;
-    case 4: case 5: push(&m->vecs, binary(m, &m->vecs, kind / 8)); break;
+    case 2:
+    case 3: push(&m->scalars, binary(m, &m->scalars, kind / 8)); break;
+    case 4:
+    case 5: push(&m->vecs, binary(m, &m->vecs, kind / 8)); break;
     case 6: push(&m->vecs, lane_op(m)); break;
     default:
         if (m->depth < MAX_DEPTH && kind & 8)

@@ -78,8 +78,8 @@ static void run_pass_dir(const char *name)
             continue;
         char *input = NULL, *expect = NULL;
         assert_true(asprintf(&input, "%s/%s", dir_path, e->d_name) > 0);
-        assert_true(asprintf(&expect, "%s/%.*s.expect", dir_path, (int)(dot - e->d_name),
-                             e->d_name) > 0);
+        assert_true(
+            asprintf(&expect, "%s/%.*s.expect", dir_path, (int)(dot - e->d_name), e->d_name) > 0);
         run_case(pass, input, expect);
         free(input);
         free(expect);

@@ -16,7 +16,9 @@ static void every_narrow_float_rounds_to_itself(void **state)
         unsigned dtype, patterns;
         bool fnuz;
     } formats[] = {
-        {TIR_F16, 65536, false}, {TIR_BF16, 65536, false}, {TIR_FP8, 256, false},
+        {TIR_F16, 65536, false},
+        {TIR_BF16, 65536, false},
+        {TIR_FP8, 256, false},
         {TIR_FP8, 256, true},
     };
     for (unsigned f = 0; f < 4; f++)
@@ -93,9 +95,11 @@ static const char *run_body(const char *body, int32_t words[256])
 {
     static char why[TIR_WHY];
     char *text = NULL;
-    assert_true(asprintf(&text, "  %%0 = arg {index=0} : i64\n  %%1 = lane_id : vec<1, i32>\n"
+    assert_true(asprintf(&text,
+                         "  %%0 = arg {index=0} : i64\n  %%1 = lane_id : vec<1, i32>\n"
                          "  %%2 = const_int {value=2} : vec<1, i32>\n"
-                         "  %%3 = shl %%1, %%2 : vec<1, i32>\n%s  return\n", body) > 0);
+                         "  %%3 = shl %%1, %%2 : vec<1, i32>\n%s  return\n",
+                         body) > 0);
     struct tir_func *const f = parsed_body(text);
     free(text);
     if (!tir_verify(f, "reading", stderr))
@@ -115,14 +119,16 @@ static void lanes_move_as_the_manual_says(void **state)
 {
     (void)state;
     int32_t w[256] = {0};
-    assert_string_equal("", run_body(
-        "  %4 = const_int {value=100} : vec<1, i32>\n  %5 = add %1, %4 : vec<1, i32>\n"
-        "  %6 = lane_swap %1, %5 {half=32, which=0} : vec<1, i32>\n"
-        "  %7 = lane_swap %1, %5 {half=32, which=1} : vec<1, i32>\n"
-        "  %8 = lane_xor %1 {mask=5} : vec<1, i32>\n"
-        "  %9 = lane_gather %3, %5 : vec<1, i32>\n"
-        "  global_store %0, %3, %6 {offset=0}\n  global_store %0, %3, %7 {offset=256}\n"
-        "  global_store %0, %3, %8 {offset=512}\n  global_store %0, %3, %9 {offset=768}\n", w));
+    assert_string_equal(
+        "",
+        run_body("  %4 = const_int {value=100} : vec<1, i32>\n  %5 = add %1, %4 : vec<1, i32>\n"
+                 "  %6 = lane_swap %1, %5 {half=32, which=0} : vec<1, i32>\n"
+                 "  %7 = lane_swap %1, %5 {half=32, which=1} : vec<1, i32>\n"
+                 "  %8 = lane_xor %1 {mask=5} : vec<1, i32>\n"
+                 "  %9 = lane_gather %3, %5 : vec<1, i32>\n"
+                 "  global_store %0, %3, %6 {offset=0}\n  global_store %0, %3, %7 {offset=256}\n"
+                 "  global_store %0, %3, %8 {offset=512}\n  global_store %0, %3, %9 {offset=768}\n",
+                 w));
     for (int i = 0; i < 64; i++) {
         assert_int_equal(w[i], i < 32 ? i : 100 + i - 32);
         assert_int_equal(w[64 + i], i < 32 ? i + 32 : 100 + i);
@@ -136,11 +142,12 @@ static void bytes_permute_as_v_perm_b32_does(void **state)
     (void)state;
     int32_t w[256] = {0};
     /* selector 0x07020500: bytes 0 and 2 of b, 1 and 3 of a */
-    assert_string_equal("", run_body(
-        "  %4 = const_int {value=1144201745} : vec<1, i32>\n" /* 0x44332211 */
-        "  %5 = const_int {value=-2003195205} : vec<1, i32>\n" /* 0x8899aabb */
-        "  %6 = byte_perm %4, %5 {selector=117572864} : vec<1, i32>\n"
-        "  global_store %0, %3, %6 {offset=0}\n", w));
+    assert_string_equal(
+        "", run_body("  %4 = const_int {value=1144201745} : vec<1, i32>\n"  /* 0x44332211 */
+                     "  %5 = const_int {value=-2003195205} : vec<1, i32>\n" /* 0x8899aabb */
+                     "  %6 = byte_perm %4, %5 {selector=117572864} : vec<1, i32>\n"
+                     "  global_store %0, %3, %6 {offset=0}\n",
+                     w));
     assert_int_equal((uint32_t)w[7], 0x449922bb);
 }
 
@@ -150,13 +157,14 @@ static void beyond_a_resource_reads_zero_and_drops_writes(void **state)
     int32_t w[256];
     for (int i = 0; i < 256; i++)
         w[i] = i + 1;
-    assert_string_equal("", run_body(
-        "  %4 = const_int {value=40} : i32\n  %5 = make_rsrc %0, %4 : rsrc\n"
-        "  %6 = const_int {value=0} : i32\n"
-        "  %7 = buffer_load %5, %3, %6 {offset=0} : vec<1, i32>\n"
-        "  global_store %0, %3, %7 {offset=256}\n"
-        "  %8 = const_int {value=-7} : vec<1, i32>\n"
-        "  buffer_store %5, %3, %6, %8 {offset=8}\n", w));
+    assert_string_equal(
+        "", run_body("  %4 = const_int {value=40} : i32\n  %5 = make_rsrc %0, %4 : rsrc\n"
+                     "  %6 = const_int {value=0} : i32\n"
+                     "  %7 = buffer_load %5, %3, %6 {offset=0} : vec<1, i32>\n"
+                     "  global_store %0, %3, %7 {offset=256}\n"
+                     "  %8 = const_int {value=-7} : vec<1, i32>\n"
+                     "  buffer_store %5, %3, %6, %8 {offset=8}\n",
+                     w));
     for (int i = 0; i < 64; i++) {
         assert_int_equal(w[64 + i], i < 10 ? i + 1 : 0);
         assert_int_equal(w[i], i >= 2 && i < 10 ? -7 : i + 1);
@@ -168,13 +176,15 @@ static void transposing_read_takes_columns_of_4_by_16_blocks(void **state)
     (void)state;
     int32_t w[256] = {0};
     /* Each lane writes its number twice into its 8 bytes, as four 16-bit elements 0, 0, n, 0. */
-    assert_string_equal("", run_body(
-        "  %4 = const_int {value=3} : vec<1, i32>\n  %5 = shl %1, %4 : vec<1, i32>\n"
-        "  %6 = const_int {value=0} : vec<1, i32>\n  %7 = concat %6, %1 : vec<2, i32>\n"
-        "  lds_write %5, %7 {offset=0}\n"
-        "  %8 = lds_read_tr %5 {offset=0} : vec<4, i16>\n"
-        "  %9 = bitcast %8 : vec<2, i32>\n  %10 = shl %1, %4 : vec<1, i32>\n"
-        "  global_store %0, %10, %9 {offset=0}\n", w));
+    assert_string_equal(
+        "",
+        run_body("  %4 = const_int {value=3} : vec<1, i32>\n  %5 = shl %1, %4 : vec<1, i32>\n"
+                 "  %6 = const_int {value=0} : vec<1, i32>\n  %7 = concat %6, %1 : vec<2, i32>\n"
+                 "  lds_write %5, %7 {offset=0}\n"
+                 "  %8 = lds_read_tr %5 {offset=0} : vec<4, i16>\n"
+                 "  %9 = bitcast %8 : vec<2, i32>\n  %10 = shl %1, %4 : vec<1, i32>\n"
+                 "  global_store %0, %10, %9 {offset=0}\n",
+                 w));
     for (int lane = 0; lane < 64; lane++)
         for (int e = 0; e < 4; e++) {
             const int t = lane % 16, from = lane - t + 4 * e + t / 4;
@@ -212,13 +222,15 @@ static void carried_values_may_trade_places(void **state)
 {
     (void)state;
     int32_t w[256] = {0};
-    assert_string_equal("", run_body(
-        "  %4 = const_int {value=0} : i32\n  %5 = const_int {value=3} : i32\n"
-        "  %6 = const_int {value=1} : i32\n"
-        "  %7, %8 = for %9 = %4 to %5 step %6 with (%10 = %4, %11 = %6) : i32, i32 {\n"
-        "    yield %11, %10\n  }\n"
-        "  %12 = splat %7 : vec<1, i32>\n  %13 = splat %8 : vec<1, i32>\n"
-        "  global_store %0, %3, %12 {offset=0}\n  global_store %0, %3, %13 {offset=256}\n", w));
+    assert_string_equal(
+        "",
+        run_body("  %4 = const_int {value=0} : i32\n  %5 = const_int {value=3} : i32\n"
+                 "  %6 = const_int {value=1} : i32\n"
+                 "  %7, %8 = for %9 = %4 to %5 step %6 with (%10 = %4, %11 = %6) : i32, i32 {\n"
+                 "    yield %11, %10\n  }\n"
+                 "  %12 = splat %7 : vec<1, i32>\n  %13 = splat %8 : vec<1, i32>\n"
+                 "  global_store %0, %3, %12 {offset=0}\n  global_store %0, %3, %13 {offset=256}\n",
+                 w));
     assert_int_equal(w[0], 1);
     assert_int_equal(w[64], 0);
 }

@@ -166,7 +166,9 @@ static void conversion_kind_is_the_cheapest(void **state)
 {
     (void)state;
     static const struct tir_layout base = {
-        .reg_bits = 2, .lane_bits = 6, .wave_bits = 1,
+        .reg_bits = 2,
+        .lane_bits = 6,
+        .wave_bits = 1,
         .basis = {TIR_RC(1, 0), TIR_RC(2, 0), TIR_RC(0, 1), TIR_RC(0, 2), TIR_RC(0, 4),
                   TIR_RC(0, 8), TIR_RC(0, 16), TIR_RC(4, 0), TIR_RC(8, 0)},
     };

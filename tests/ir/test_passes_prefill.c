@@ -208,10 +208,8 @@ static void run_problem(const struct tgt *t, int head_dim, int head_dim_v, enum 
     make_tensors(&p);
     struct att_kernel k = {.func = NULL};
     op->build(&p.v, &t->machine, &k);
-    const struct tir_pass_options options = {.schedule = &k.schedule,
-                                             .round_trip = true,
-                                             .observe = check_after,
-                                             .context = &p};
+    const struct tir_pass_options options = {
+        .schedule = &k.schedule, .round_trip = true, .observe = check_after, .context = &p};
     char why[128];
     assert_true(tir_run_passes(k.func, &options, why));
     if (p.failed_after)

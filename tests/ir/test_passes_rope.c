@@ -52,18 +52,39 @@ static int64_t argument(const struct problem *p, const char *name)
         const char *name;
         int64_t value;
     } known[] = {
-        {"q", address(p->q)}, {"k_in", address(p->k)}, {"v_in", address(p->value)},
-        {"out", address(p->out)}, {"k", address(p->k_cache)}, {"v", address(p->v_cache)},
-        {"slot_mapping", address(slots)}, {"positions", address(positions)},
-        {"cos_sin", address(p->cos_sin)}, {"q_weight", address(p->weight)},
-        {"k_weight", address(p->weight)}, {"q_token_stride", HEADS * DIM}, {"q_head_stride", DIM},
-        {"k_in_token_stride", KV_HEADS * DIM}, {"k_in_head_stride", DIM},
-        {"v_in_token_stride", KV_HEADS * DIM}, {"v_in_head_stride", DIM},
-        {"out_token_stride", HEADS * DIM}, {"out_head_stride", DIM},
-        {"k_page_stride", page}, {"k_token_stride", KV_HEADS * DIM}, {"k_head_stride", head},
-        {"v_page_stride", page}, {"v_token_stride", KV_HEADS * DIM}, {"v_head_stride", head},
-        {"page_size", PAGE}, {"page_shift", 3}, {"heads", HEADS}, {"kv_heads", KV_HEADS},
-        {"tokens", TOKENS}, {"run_tokens", 2}, {"token_runs", 3}, {"head_part_shift", 1},
+        {"q", address(p->q)},
+        {"k_in", address(p->k)},
+        {"v_in", address(p->value)},
+        {"out", address(p->out)},
+        {"k", address(p->k_cache)},
+        {"v", address(p->v_cache)},
+        {"slot_mapping", address(slots)},
+        {"positions", address(positions)},
+        {"cos_sin", address(p->cos_sin)},
+        {"q_weight", address(p->weight)},
+        {"k_weight", address(p->weight)},
+        {"q_token_stride", HEADS * DIM},
+        {"q_head_stride", DIM},
+        {"k_in_token_stride", KV_HEADS * DIM},
+        {"k_in_head_stride", DIM},
+        {"v_in_token_stride", KV_HEADS * DIM},
+        {"v_in_head_stride", DIM},
+        {"out_token_stride", HEADS * DIM},
+        {"out_head_stride", DIM},
+        {"k_page_stride", page},
+        {"k_token_stride", KV_HEADS * DIM},
+        {"k_head_stride", head},
+        {"v_page_stride", page},
+        {"v_token_stride", KV_HEADS * DIM},
+        {"v_head_stride", head},
+        {"page_size", PAGE},
+        {"page_shift", 3},
+        {"heads", HEADS},
+        {"kv_heads", KV_HEADS},
+        {"tokens", TOKENS},
+        {"run_tokens", 2},
+        {"token_runs", 3},
+        {"head_part_shift", 1},
         {"eps", tir_from_float(TIR_F32, 1e-6f, false)},
     };
     for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++)
@@ -95,10 +116,17 @@ static void expect(const struct problem *p, const uint16_t *x, int token, double
     }
     for (int i = 0; i < ROTARY; i++)
         angles[i] = p->cos_sin[positions[token] * ROTARY + i];
-    ref_rope_head(&(struct ref_rope){
-        .dim = DIM, .rotary_dim = ROTARY, .norm = true, .eps = 1e-6f, .x = head,
-        .pairs = p->v.rope == ATT_ROPE_GPTJ ? REF_PAIRS_GPTJ : REF_PAIRS_NEOX,
-        .weight = weight, .cos = angles, .sin = angles + ROTARY / 2 }, &r);
+    ref_rope_head(
+        &(struct ref_rope){.dim = DIM,
+                           .rotary_dim = ROTARY,
+                           .norm = true,
+                           .eps = 1e-6f,
+                           .x = head,
+                           .pairs = p->v.rope == ATT_ROPE_GPTJ ? REF_PAIRS_GPTJ : REF_PAIRS_NEOX,
+                           .weight = weight,
+                           .cos = angles,
+                           .sin = angles + ROTARY / 2},
+        &r);
     for (int d = 0; d < DIM; d++) {
         out[d] = r.out[d];
         bound[d] = 0x1p-8 * fabs(r.out[d]) + (DIM / 2 + 12) * 0x1p-24 * r.magnitude[d];

@@ -31,25 +31,24 @@ static void print_numbers_by_appearance_and_shows_layouts_once(void **state)
     tir_return(&b);
     char *const text = printed(f);
     assert_string_equal(
-        text,
-        "func \"f\" machine=\"test\" waves=1 waves_per_simd=1 lds=0 level=tile\n"
-        "arg \"n\" : i32 at 0\n"
-        "layout #0 = regs(r1 r2 r8 r16) lanes(c1 c2 c4 c8 c16 r4)\n"
-        "layout #1 = regs(r1 r2 r8 r16) lanes(0 0 0 0 0 r4)\n"
-        "{\n"
-        "  %0 = const_float {bits=0.5} : f32\n"
-        "  %1.acc = splat %0 : tile<32x32, f32, #0>\n"
-        "  %2 = const_int {value=0} : i32\n"
-        "  %3.n = arg {index=0} : i32\n"
-        "  %4 = const_int {value=1} : i32\n"
-        "  %5 = for %6 = %2 to %3.n step %4 with (%7.acc = %1.acc) : tile<32x32, f32, #0> {\n"
-        "    %8 = mma %7.acc, %7.acc, %7.acc {instr=\"mfma_f32_32x32x8_bf16_1k\"}"
-        " : tile<32x32, f32, #0> @1.2\n"
-        "    yield %8\n"
-        "  }\n"
-        "  %9 = row_max %5 : tile<32x1, f32, #1>\n"
-        "  return\n"
-        "}\n");
+        text, "func \"f\" machine=\"test\" waves=1 waves_per_simd=1 lds=0 level=tile\n"
+              "arg \"n\" : i32 at 0\n"
+              "layout #0 = regs(r1 r2 r8 r16) lanes(c1 c2 c4 c8 c16 r4)\n"
+              "layout #1 = regs(r1 r2 r8 r16) lanes(0 0 0 0 0 r4)\n"
+              "{\n"
+              "  %0 = const_float {bits=0.5} : f32\n"
+              "  %1.acc = splat %0 : tile<32x32, f32, #0>\n"
+              "  %2 = const_int {value=0} : i32\n"
+              "  %3.n = arg {index=0} : i32\n"
+              "  %4 = const_int {value=1} : i32\n"
+              "  %5 = for %6 = %2 to %3.n step %4 with (%7.acc = %1.acc) : tile<32x32, f32, #0> {\n"
+              "    %8 = mma %7.acc, %7.acc, %7.acc {instr=\"mfma_f32_32x32x8_bf16_1k\"}"
+              " : tile<32x32, f32, #0> @1.2\n"
+              "    yield %8\n"
+              "  }\n"
+              "  %9 = row_max %5 : tile<32x1, f32, #1>\n"
+              "  return\n"
+              "}\n");
     free(text);
     tir_func_destroy(f);
 }
@@ -142,8 +141,7 @@ static void parse_points_at_what_is_wrong(void **state)
         {HEAD "{ %4294967296 = ", "2:10: number above 1048575"},
         {HEAD "layout #0 = regs(q1)", "2:18: expected 0, r<row>, c<col> or r<row>+c<col>"},
         {HEAD "layout #0 = pad(1 per 3)", "2:25: padding is a number of elements per power of two"},
-        {HEAD "arg \"n\" : i32 at 0 arg \"n\" : i32 at 4",
-         "2:38: there are two arguments \"n\""},
+        {HEAD "arg \"n\" : i32 at 0 arg \"n\" : i32 at 4", "2:38: there are two arguments \"n\""},
         {HEAD "{ } }", "2:5: text after the function"},
         {HEAD "{ return", "2:9: expected a word"},
     };

@@ -91,8 +91,8 @@ static void passes_keep_what_a_program_computes(void **state)
         const char *name;
         bool (*run)(struct tir_func *, const struct tir_schedule *);
     } passes[] = {
-        {"opt_fold", tir_opt_fold}, {"opt_cse", tir_opt_cse},     {"opt_hoist", tir_opt_hoist},
-        {"opt_dce", tir_opt_dce},   {"opt_sink", tir_opt_sink},   {"opt_fold", tir_opt_fold},
+        {"opt_fold", tir_opt_fold}, {"opt_cse", tir_opt_cse},   {"opt_hoist", tir_opt_hoist},
+        {"opt_dce", tir_opt_dce},   {"opt_sink", tir_opt_sink}, {"opt_fold", tir_opt_fold},
         {"opt_dce", tir_opt_dce},
     };
     static const struct tir_schedule schedule = {.stages = 1};

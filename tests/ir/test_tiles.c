@@ -16,8 +16,13 @@ static struct tir_layout layout_in_order(unsigned order)
 {
     uint32_t images[4] = {TIR_RC(0, 1), TIR_RC(0, 2), TIR_RC(1, 0), TIR_RC(2, 0)};
     struct tir_layout l = {
-        .reg_bits = 4, .lane_bits = 6,
-        .basis = {[4] = TIR_RC(0, 4), TIR_RC(0, 8), TIR_RC(0, 16), TIR_RC(0, 32), TIR_RC(4, 0),
+        .reg_bits = 4,
+        .lane_bits = 6,
+        .basis = {[4] = TIR_RC(0, 4),
+                  TIR_RC(0, 8),
+                  TIR_RC(0, 16),
+                  TIR_RC(0, 32),
+                  TIR_RC(4, 0),
                   TIR_RC(8, 0)},
     };
     for (unsigned i = 0; i < 4; i++) {
@@ -31,7 +36,8 @@ static struct tir_layout layout_in_order(unsigned order)
 
 /* Fewer elements a lane than a register has room for: two rows of one element each. */
 static const struct tir_layout narrow = {
-    .reg_bits = 1, .lane_bits = 6,
+    .reg_bits = 1,
+    .lane_bits = 6,
     .basis = {TIR_RC(1, 0), TIR_RC(0, 1), TIR_RC(0, 2), TIR_RC(0, 4), TIR_RC(0, 8), TIR_RC(0, 16),
               TIR_RC(0, 32)},
 };
@@ -119,8 +125,7 @@ static void registers_are_reordered_element_by_element(void **state)
         for (unsigned order = 0; order < 24; order++) {
             struct program p = begin();
             const struct tir_layout from = layout_in_order(order);
-            const struct tir_value a =
-                load(&p, tir_tile(p.f, dtypes[d], ROWS, COLS, &from));
+            const struct tir_value a = load(&p, tir_tile(p.f, dtypes[d], ROWS, COLS, &from));
             for (unsigned other = 0; other < 24; other += 5) {
                 const struct tir_layout to = layout_in_order((order + other) % 24);
                 keep(&p, tir_relayout(&p.b, a, &to));
@@ -176,8 +181,8 @@ static void rows_anywhere_are_read_and_written(void **state)
             struct program p = begin();
             const struct tir_layout l = layout_in_order(order);
             const struct tir_type t = tir_tile(p.f, dtypes[d], ROWS, COLS, &l);
-            const struct tir_value a = tir_tile_gather(
-                &p.b, p.in, reversed_rows(&p, t, false), tir_i32(&p.b, 0), t);
+            const struct tir_value a =
+                tir_tile_gather(&p.b, p.in, reversed_rows(&p, t, false), tir_i32(&p.b, 0), t);
             tir_tile_scatter(&p.b, p.out, reversed_rows(&p, t, true), tir_i32(&p.b, 0), a);
             both_levels_agree(&p, in, out);
             const int row = COLS * size_of(dtypes[d]);
@@ -203,8 +208,8 @@ static void elements_of_a_row_may_lie_apart(void **state)
             both_levels_agree(&p, in, out);
             for (int i = 0; i < ROWS * row; i++) {
                 const int r = ROWS - 1 - i / row, col = i % row / APART, byte = i % APART;
-                assert_int_equal(out[i], r % 2 || byte >= size ? 0xa5
-                                         : in[(r * COLS + col) * size + byte]);
+                assert_int_equal(out[i],
+                                 r % 2 || byte >= size ? 0xa5 : in[(r * COLS + col) * size + byte]);
             }
         }
 }

@@ -50,20 +50,24 @@ static void fp8_is_what_the_target_says(void **state)
 }
 
 /* An element is the number of a double. */
-static double look_up(const void *type, uint32_t bits)
-{
-    return ((const double *)type)[bits];
-}
+static double look_up(const void *type, uint32_t bits) { return ((const double *)type)[bits]; }
 
 /* In contiguous memory; elements of 16 bits, so that x is 8. */
 static struct ref_cache make_cache(bool shuffle, bool transposed, const uint16_t *elements,
                                    const double *values)
 {
     return (struct ref_cache){
-        .shuffle = shuffle, .transposed = transposed, .page_size = PAGE, .dim = DIM,
-        .element_size = 2, .page_stride = KV_HEADS * PAGE * DIM,
-        .token_stride = shuffle ? 0 : KV_HEADS * DIM, .head_stride = shuffle ? PAGE * DIM : DIM,
-        .elements = elements, .decode = look_up, .type = values,
+        .shuffle = shuffle,
+        .transposed = transposed,
+        .page_size = PAGE,
+        .dim = DIM,
+        .element_size = 2,
+        .page_stride = KV_HEADS * PAGE * DIM,
+        .token_stride = shuffle ? 0 : KV_HEADS * DIM,
+        .head_stride = shuffle ? PAGE * DIM : DIM,
+        .elements = elements,
+        .decode = look_up,
+        .type = values,
     };
 }
 
@@ -136,20 +140,35 @@ static struct sequence *make_sequence(bool shuffle)
     fill(s->sinks, HEADS, &random);
     fill(s->dense[0], KEYS * KV_HEADS * DIM, &random);
     fill(s->dense[1], KEYS * KV_HEADS * DIM, &random);
-    const struct ref_attention attention = { .dim = DIM, .dim_v = DIM, .scale = 0.2 };
+    const struct ref_attention attention = {.dim = DIM, .dim_v = DIM, .scale = 0.2};
     s->qo[1] = QUERIES;
     s->cu_k[1] = s->kv_lens[0] = KEYS;
-    memcpy(s->pages, (const int32_t[]){ 3, 0, 4 }, sizeof(s->pages));
+    memcpy(s->pages, (const int32_t[]){3, 0, 4}, sizeof(s->pages));
     s->decode = (struct ref_decode){
-        .attention = attention, .q = s->q, .qo_indptr = s->qo, .kv_lens = s->kv_lens,
-        .pages = s->pages, .first_page = s->first_page, .heads = HEADS, .kv_heads = KV_HEADS,
-        .sinks = s->sinks, .left = 20,
+        .attention = attention,
+        .q = s->q,
+        .qo_indptr = s->qo,
+        .kv_lens = s->kv_lens,
+        .pages = s->pages,
+        .first_page = s->first_page,
+        .heads = HEADS,
+        .kv_heads = KV_HEADS,
+        .sinks = s->sinks,
+        .left = 20,
     };
     lay_out(s, 0, shuffle);
     lay_out(s, 1, shuffle);
     s->prefill = (struct ref_prefill){
-        .attention = attention, .q = s->q, .k = s->dense[0], .v = s->dense[1], .cu_q = s->qo,
-        .cu_k = s->cu_k, .batch = 1, .heads = HEADS, .kv_heads = KV_HEADS, .sinks = s->sinks,
+        .attention = attention,
+        .q = s->q,
+        .k = s->dense[0],
+        .v = s->dense[1],
+        .cu_q = s->qo,
+        .cu_k = s->cu_k,
+        .batch = 1,
+        .heads = HEADS,
+        .kv_heads = KV_HEADS,
+        .sinks = s->sinks,
         .left = 20,
     };
     return s;
@@ -165,7 +184,7 @@ static void decode_is_prefill_over_gathered_pages(void **state)
         for (int i = 0; i < HEADS * QUERIES; i++) {
             const int head = i % HEADS, row = i / HEADS;
             ref_decode_gather(&s->decode, 0, head / (HEADS / KV_HEADS), k, v);
-            const struct ref_part whole = { .k = k, .v = v, .end = KEYS };
+            const struct ref_part whole = {.k = k, .v = v, .end = KEYS};
             ref_decode_row(&s->decode, 0, head, row, &whole, scratch, &a);
             ref_prefill_row(&s->prefill, 0, head, row, scratch, &b);
             assert_memory_equal(&a, &b, sizeof(a));
@@ -183,11 +202,11 @@ static void states_of_parts_make_the_whole(void **state)
     static struct ref_row whole, row;
     double scratch[KEYS], k[KEYS * DIM], v[KEYS * DIM], out[DIM] = {0};
     ref_decode_gather(&s->decode, 0, 1, k, v);
-    struct ref_part part = { .k = k, .v = v, .end = KEYS };
+    struct ref_part part = {.k = k, .v = v, .end = KEYS};
     ref_decode_row(&s->decode, 0, 3, 1, &part, scratch, &whole);
     part.partial = true;
     double sum = exp(s->sinks[3] - whole.lse);
-    static const int cuts[] = { 0, 16, 16, 32, KEYS }; /* the second part is empty */
+    static const int cuts[] = {0, 16, 16, 32, KEYS}; /* the second part is empty */
     double outs[4][DIM];
     struct ref_combine_part states[4];
     for (int i = 0; i < 4; i++) {
@@ -199,7 +218,7 @@ static void states_of_parts_make_the_whole(void **state)
         for (int d = 0; d < DIM; d++)
             out[d] += weight * row.out[d];
         memcpy(outs[i], row.out, sizeof(outs[i]));
-        states[i] = (struct ref_combine_part){ outs[i], row.lse };
+        states[i] = (struct ref_combine_part){outs[i], row.lse};
     }
     static struct ref_combine_row combined;
     ref_combine_row(states, 4, s->sinks[3], DIM, &combined);
@@ -226,7 +245,7 @@ static void a_custom_mask_hides_keys(void **state)
     s->decode.sinks = NULL;
     s->decode.left = s->decode.right = KEYS;
     ref_decode_gather(&s->decode, 0, 0, k, v);
-    const struct ref_part whole = { .k = k, .v = v, .end = KEYS };
+    const struct ref_part whole = {.k = k, .v = v, .end = KEYS};
     ref_decode_row(&s->decode, 0, 0, 1, &whole, scratch, &row);
     for (int d = 0; d < DIM; d++)
         exact(row.out[d], v[30 * DIM + d]);
@@ -239,7 +258,7 @@ static void a_custom_mask_hides_keys(void **state)
 static void the_scale_of_a_page_starts_afresh_or_grows(void **state)
 {
     (void)state;
-    const double x[] = { 1, -24, 3, 0 }, none[] = { 0, 0 };
+    const double x[] = {1, -24, 3, 0}, none[] = {0, 0};
     exact(ref_cache_block_scale(x, 4, 0, 1e9, 240), 0.1);
     exact(ref_cache_block_scale(x, 4, 5, 0.05, 240), 0.1);
     exact(ref_cache_block_scale(x, 4, 5, 0.2, 240), 0.2);

@@ -10,12 +10,9 @@
 
 enum { OUT_OF_MEMORY = 2, INVALID_DEVICE = 101, NOT_FOUND = 500 };
 
-static struct fakehip state = { .device_count = 1, .fail_with = 999 };
+static struct fakehip state = {.device_count = 1, .fail_with = 999};
 
-EXPORT struct fakehip *fakehip_state(void)
-{
-    return &state;
-}
+EXPORT struct fakehip *fakehip_state(void) { return &state; }
 
 /* Counts a call; the demanded one fails. */
 static int enter(const char *name)
@@ -27,11 +24,11 @@ static int enter(const char *name)
     return atomic_load(&state.fail_with);
 }
 
-#define ENTER()                       \
-    do {                              \
-        int error = enter(__func__);  \
-        if (error)                    \
-            return error;             \
+#define ENTER()                      \
+    do {                             \
+        int error = enter(__func__); \
+        if (error)                   \
+            return error;            \
     } while (0)
 
 EXPORT int hipInit(unsigned flags);
@@ -43,8 +40,8 @@ EXPORT int FAKEHIP_PROPERTIES(void *properties, int ordinal);
 EXPORT int hipModuleLoadData(void **module, const void *image);
 EXPORT int hipModuleUnload(void *module);
 EXPORT int hipModuleGetFunction(void **function, void *module, const char *name);
-EXPORT int hipModuleLaunchKernel(void *function, unsigned gx, unsigned gy, unsigned gz,
-                                 unsigned bx, unsigned by, unsigned bz, unsigned lds, void *stream,
+EXPORT int hipModuleLaunchKernel(void *function, unsigned gx, unsigned gy, unsigned gz, unsigned bx,
+                                 unsigned by, unsigned bz, unsigned lds, void *stream,
                                  void **parameters, void **extra);
 EXPORT int hipMemcpyAsync(void *to, const void *from, size_t size, int kind, void *stream);
 EXPORT int hipStreamSynchronize(void *stream);
@@ -175,11 +172,8 @@ int hipStreamIsCapturing(void *stream, int *status)
 const char *hipGetErrorName(int error)
 {
     switch (error) {
-    case OUT_OF_MEMORY:
-        return "hipErrorOutOfMemory";
-    case 719:
-        return "hipErrorLaunchFailure";
-    default:
-        return "hipErrorUnknown";
+    case OUT_OF_MEMORY: return "hipErrorOutOfMemory";
+    case 719: return "hipErrorLaunchFailure";
+    default: return "hipErrorUnknown";
     }
 }

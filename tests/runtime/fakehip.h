@@ -12,25 +12,25 @@
 
 struct fakehip {
     /* Set by a test. */
-    const char *arch[2];    /* of the two GPUs; NULL: "gfx942:sramecc+:xnack-" */
+    const char *arch[2]; /* of the two GPUs; NULL: "gfx942:sramecc+:xnack-" */
     atomic_int device_count;
-    atomic_int fail_at;     /* the n-th call from now fails (1: the next); 0: none */
-    atomic_int fail_with;   /* hipError_t */
-    atomic_int capturing;   /* what hipStreamIsCapturing() says */
-    atomic_int quiet;       /* launches are not noted, for benchmarks and many threads */
+    atomic_int fail_at;   /* the n-th call from now fails (1: the next); 0: none */
+    atomic_int fail_with; /* hipError_t */
+    atomic_int capturing; /* what hipStreamIsCapturing() says */
+    atomic_int quiet;     /* launches are not noted, for benchmarks and many threads */
 
     /* Noted. */
     atomic_int calls;
-    atomic_int modules;     /* loaded and not unloaded */
+    atomic_int modules; /* loaded and not unloaded */
     atomic_int loads;
-    atomic_int current;     /* GPU */
+    atomic_int current; /* GPU */
     atomic_long launches;
     unsigned grid[3], block[3], lds;
     void *stream;
     void *function;
     size_t kernarg_size;
     uint8_t kernargs[1024];
-    char failed[64];        /* which call the demanded failure hit */
+    char failed[64]; /* which call the demanded failure hit */
 };
 
 /* Exported by the library; a test finds it with dlsym("fakehip_state"). */

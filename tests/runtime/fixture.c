@@ -10,20 +10,15 @@
 
 #include <cmocka.h>
 
-const char *fake_path(void)
-{
-    return FAKEHIP_PATH;
-}
+const char *fake_path(void) { return FAKEHIP_PATH; }
 
-const char *fake5_path(void)
-{
-    return FAKEHIP5_PATH;
-}
+const char *fake5_path(void) { return FAKEHIP5_PATH; }
 
 struct attn_device_options fake_options(void)
 {
     return (struct attn_device_options){
-        .size = sizeof(struct attn_device_options), .hip_library = fake_path(),
+        .size = sizeof(struct attn_device_options),
+        .hip_library = fake_path(),
     };
 }
 
@@ -65,19 +60,32 @@ void close_bench(struct bench *b)
 struct attn_prefill_desc plain_desc(void)
 {
     return (struct attn_prefill_desc){
-        .size = sizeof(struct attn_prefill_desc), .dtype = ATTN_BF16, .head_dim = 128, .heads = 8,
-        .kv_heads = 2, .mask = ATTN_MASK_CAUSAL,
+        .size = sizeof(struct attn_prefill_desc),
+        .dtype = ATTN_BF16,
+        .head_dim = 128,
+        .heads = 8,
+        .kv_heads = 2,
+        .mask = ATTN_MASK_CAUSAL,
     };
 }
 
 struct attn_prefill_args plain_args(void)
 {
     static _Alignas(16) uint16_t tensor[8];
-    static const int32_t cu[] = { 0, 100, 300 };
+    static const int32_t cu[] = {0, 100, 300};
     return (struct attn_prefill_args){
-        .size = sizeof(struct attn_prefill_args), .q = tensor, .k = tensor, .v = tensor,
-        .out = tensor, .cu_seqlens_q = cu, .cu_seqlens_k = cu, .batch = 2, .total_q = 300,
-        .total_k = 300, .max_seqlen_q = 200, .max_seqlen_k = 200,
+        .size = sizeof(struct attn_prefill_args),
+        .q = tensor,
+        .k = tensor,
+        .v = tensor,
+        .out = tensor,
+        .cu_seqlens_q = cu,
+        .cu_seqlens_k = cu,
+        .batch = 2,
+        .total_q = 300,
+        .total_k = 300,
+        .max_seqlen_q = 200,
+        .max_seqlen_k = 200,
     };
 }
 

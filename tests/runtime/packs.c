@@ -32,29 +32,29 @@ void add_made(struct attnc_pack_writer *w, const struct made *m)
     snprintf(name, sizeof(name), "prefill_%s_d%s", target, head_dim);
     /* Not in the order of names: the writer sorts. */
     const struct attnc_pack_pair key[] = {
-        { "sinks", "false" },      { "dtype", "bf16" },
-        { "head_dim", head_dim },  { "head_dim_v", head_dim },
-        { "gqa", or(m->gqa, "any") }, { "mask", or(m->mask, "causal") },
-        { "soft_cap", "false" },   { "lse", or(m->lse, "false") },
-        { "logits", "none" },      { "paged", "false" },
-        { "page_size", "any" },    { "page_table", "blocks" },
-        { "kv_dtype", "same" },    { "kv_layout", "nhd" },
-        { "kv_scale", "none" },
+        {"sinks", "false"},         {"dtype", "bf16"},
+        {"head_dim", head_dim},     {"head_dim_v", head_dim},
+        {"gqa", or(m->gqa, "any")}, {"mask", or(m->mask, "causal")},
+        {"soft_cap", "false"},      {"lse", or(m->lse, "false")},
+        {"logits", "none"},         {"paged", "false"},
+        {"page_size", "any"},       {"page_table", "blocks"},
+        {"kv_dtype", "same"},       {"kv_layout", "nhd"},
+        {"kv_scale", "none"},
     };
     const struct attnc_pack_kernarg kernargs[] = {
-        { "q", MADE_Q, ATTN_KIND_I64 },
-        { "k", MADE_K, ATTN_KIND_I64 },
-        { "out", MADE_OUT, ATTN_KIND_I64 },
-        { "total_q", MADE_TOTAL_Q, ATTN_KIND_I32 },
-        { "scale", MADE_SCALE, ATTN_KIND_F32 },
-        { "q_token_stride", MADE_Q_STRIDE, ATTN_KIND_I64 },
-        { "window_left", MADE_LEFT, ATTN_KIND_I32 },
-        { "window_right", MADE_RIGHT, ATTN_KIND_I32 },
-        { m->extra_arg, MADE_EXTRA, ATTN_KIND_I64 },
+        {"q", MADE_Q, ATTN_KIND_I64},
+        {"k", MADE_K, ATTN_KIND_I64},
+        {"out", MADE_OUT, ATTN_KIND_I64},
+        {"total_q", MADE_TOTAL_Q, ATTN_KIND_I32},
+        {"scale", MADE_SCALE, ATTN_KIND_F32},
+        {"q_token_stride", MADE_Q_STRIDE, ATTN_KIND_I64},
+        {"window_left", MADE_LEFT, ATTN_KIND_I32},
+        {"window_right", MADE_RIGHT, ATTN_KIND_I32},
+        {m->extra_arg, MADE_EXTRA, ATTN_KIND_I64},
     };
-    const struct attnc_pack_factor x[] = { { "max_seqlen_q", 128 }, { NULL, 2 } };
-    const struct attnc_pack_factor y[] = { { "heads", 1 } };
-    const struct attnc_pack_factor z[] = { { "batch", 1 } };
+    const struct attnc_pack_factor x[] = {{"max_seqlen_q", 128}, {NULL, 2}};
+    const struct attnc_pack_factor y[] = {{"heads", 1}};
+    const struct attnc_pack_factor z[] = {{"batch", 1}};
     const char *code = or(m->code, or(m->name, name));
     const struct attnc_pack_kernel k = {
         .name = or(m->name, name),
@@ -68,11 +68,11 @@ void add_made(struct attnc_pack_writer *w, const struct made *m)
         .kernargs = kernargs,
         .kernarg_count = COUNT(kernargs) - !m->extra_arg,
         .kernarg_size = MADE_KERNARG_SIZE,
-        .grid = { x, y, z },
-        .grid_count = { COUNT(x), COUNT(y), COUNT(z) },
+        .grid = {x, y, z},
+        .grid_count = {COUNT(x), COUNT(y), COUNT(z)},
         .when = m->when,
         .when_count = m->when_count,
-        .workgroup = { 256, 1, 1 },
+        .workgroup = {256, 1, 1},
         .lds_static = 65536,
         .lds_dynamic = 512,
         .vgprs = 200,
@@ -104,7 +104,7 @@ void *make_pack(const struct made *kernels, size_t count, size_t *size)
 
 void *make_large_pack(size_t count, size_t *size)
 {
-    static const char *const masks[] = { "none", "causal", "window" };
+    static const char *const masks[] = {"none", "causal", "window"};
     struct attnc_pack_writer *w = attnc_pack_writer_create();
     for (size_t i = 0; i < count; i++) {
         char name[64], head_dim[32], gqa[32];
@@ -112,7 +112,10 @@ void *make_large_pack(size_t count, size_t *size)
         snprintf(gqa, sizeof(gqa), "%zu", 1 + i / 3 % 16);
         snprintf(head_dim, sizeof(head_dim), "%zu", 16 * (1 + i / 48));
         const struct made m = {
-            .name = name, .head_dim = head_dim, .gqa = gqa, .mask = masks[i % 3],
+            .name = name,
+            .head_dim = head_dim,
+            .gqa = gqa,
+            .mask = masks[i % 3],
         };
         add_made(w, &m);
     }

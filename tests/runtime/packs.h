@@ -7,15 +7,15 @@
 
 /* What a made kernel says; zero and NULL stand for the defaults in brackets. */
 struct made {
-    const char *name;       /* ["prefill_<target>_d<head_dim>"] */
-    const char *target;     /* ["gfx942"] */
-    const char *head_dim;   /* ["128"], also head_dim_v */
-    const char *gqa;        /* ["any"] */
-    const char *mask;       /* ["causal"] */
-    const char *lse;        /* ["false"] */
-    const char *symbol;     /* ["kernel"] */
-    const char *code;       /* [its name] */
-    const char *extra_arg;  /* one more kernel argument, after the others */
+    const char *name;      /* ["prefill_<target>_d<head_dim>"] */
+    const char *target;    /* ["gfx942"] */
+    const char *head_dim;  /* ["128"], also head_dim_v */
+    const char *gqa;       /* ["any"] */
+    const char *mask;      /* ["causal"] */
+    const char *lse;       /* ["false"] */
+    const char *symbol;    /* ["kernel"] */
+    const char *code;      /* [its name] */
+    const char *extra_arg; /* one more kernel argument, after the others */
     const struct attnc_pack_when *when;
     size_t when_count;
 };
@@ -23,8 +23,17 @@ struct made {
 enum { MADE_KERNARG_SIZE = 56 };
 
 /* Where the made kernels take their arguments: q, k, out, total_q, scale, q_token_stride. */
-enum { MADE_Q = 0, MADE_K = 8, MADE_OUT = 16, MADE_TOTAL_Q = 24, MADE_SCALE = 28,
-       MADE_Q_STRIDE = 32, MADE_LEFT = 40, MADE_RIGHT = 44, MADE_EXTRA = 48 };
+enum {
+    MADE_Q = 0,
+    MADE_K = 8,
+    MADE_OUT = 16,
+    MADE_TOTAL_Q = 24,
+    MADE_SCALE = 28,
+    MADE_Q_STRIDE = 32,
+    MADE_LEFT = 40,
+    MADE_RIGHT = 44,
+    MADE_EXTRA = 48
+};
 
 /* Adds a kernel with grid (ceil(max_seqlen_q / 128) * 2, heads, batch) and 256 work items. */
 void add_made(struct attnc_pack_writer *w, const struct made *m);

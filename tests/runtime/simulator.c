@@ -15,7 +15,7 @@ struct simulator simulator_load(const char *path)
         const char *name;
         void *slot;
     } functions[] = {
-#define SIMULATED(type, name, parameters) { #name, &s.name },
+#define SIMULATED(type, name, parameters) {#name, &s.name},
         SIMULATOR_FUNCTIONS(SIMULATED)
 #undef SIMULATED
     };

@@ -15,34 +15,34 @@
 enum { HIP_TO_DEVICE = 1, HIP_TO_HOST = 2, HIP_CAPTURE_RELAXED = 2 };
 
 /* SIMULATED(type, name, parameters): HIP's functions return a hipError_t, int here. */
-#define SIMULATOR_FUNCTIONS(SIMULATED)                                                           \
-    SIMULATED(int, hipSetDevice, (int ordinal))                                                  \
-    SIMULATED(int, hipGetDevice, (int *ordinal))                                                 \
-    SIMULATED(int, hipMalloc, (void **p, size_t size))                                           \
-    SIMULATED(int, hipFree, (void *p))                                                           \
-    SIMULATED(int, hipHostMalloc, (void **p, size_t size, unsigned flags))                       \
-    SIMULATED(int, hipHostFree, (void *p))                                                       \
-    SIMULATED(int, hipMemcpy, (void *to, const void *from, size_t size, int kind))               \
-    SIMULATED(int, hipMemGetInfo, (size_t *free, size_t *total))                                 \
-    SIMULATED(int, hipStreamCreate, (void **stream))                                             \
-    SIMULATED(int, hipStreamDestroy, (void *stream))                                             \
-    SIMULATED(int, hipStreamSynchronize, (void *stream))                                         \
-    SIMULATED(int, hipStreamBeginCapture, (void *stream, int mode))                              \
-    SIMULATED(int, hipStreamEndCapture, (void *stream, void **graph))                            \
-    SIMULATED(int, hipGraphInstantiate,                                                          \
-              (void **exec, void *graph, void **node, char *log, size_t size))                   \
-    SIMULATED(int, hipGraphLaunch, (void *exec, void *stream))                                   \
-    SIMULATED(int, hipGraphExecDestroy, (void *exec))                                            \
-    SIMULATED(int, hipGraphDestroy, (void *graph))                                               \
-    SIMULATED(bool, hipsim_configure, (const char *text, char *why, size_t why_size))            \
-    SIMULATED(void, hipsim_set_report,                                                           \
-              (void (*report)(void *ctx, const struct hipsim_report *report), void *ctx))        \
-    SIMULATED(void, hipsim_fail_call, (uint64_t nth, int error))                                 \
-    SIMULATED(uint64_t, hipsim_call_count, (void))                                               \
+#define SIMULATOR_FUNCTIONS(SIMULATED)                                                    \
+    SIMULATED(int, hipSetDevice, (int ordinal))                                           \
+    SIMULATED(int, hipGetDevice, (int *ordinal))                                          \
+    SIMULATED(int, hipMalloc, (void **p, size_t size))                                    \
+    SIMULATED(int, hipFree, (void *p))                                                    \
+    SIMULATED(int, hipHostMalloc, (void **p, size_t size, unsigned flags))                \
+    SIMULATED(int, hipHostFree, (void *p))                                                \
+    SIMULATED(int, hipMemcpy, (void *to, const void *from, size_t size, int kind))        \
+    SIMULATED(int, hipMemGetInfo, (size_t *free, size_t *total))                          \
+    SIMULATED(int, hipStreamCreate, (void **stream))                                      \
+    SIMULATED(int, hipStreamDestroy, (void *stream))                                      \
+    SIMULATED(int, hipStreamSynchronize, (void *stream))                                  \
+    SIMULATED(int, hipStreamBeginCapture, (void *stream, int mode))                       \
+    SIMULATED(int, hipStreamEndCapture, (void *stream, void **graph))                     \
+    SIMULATED(int, hipGraphInstantiate,                                                   \
+              (void **exec, void *graph, void **node, char *log, size_t size))            \
+    SIMULATED(int, hipGraphLaunch, (void *exec, void *stream))                            \
+    SIMULATED(int, hipGraphExecDestroy, (void *exec))                                     \
+    SIMULATED(int, hipGraphDestroy, (void *graph))                                        \
+    SIMULATED(bool, hipsim_configure, (const char *text, char *why, size_t why_size))     \
+    SIMULATED(void, hipsim_set_report,                                                    \
+              (void (*report)(void *ctx, const struct hipsim_report *report), void *ctx)) \
+    SIMULATED(void, hipsim_fail_call, (uint64_t nth, int error))                          \
+    SIMULATED(uint64_t, hipsim_call_count, (void))                                        \
     SIMULATED(uint64_t, hipsim_live_bytes, (int device))
 
 struct simulator {
-#define SIMULATED(type, name, parameters) type (*name) parameters;
+#define SIMULATED(type, name, parameters) type(*name) parameters;
     SIMULATOR_FUNCTIONS(SIMULATED)
 #undef SIMULATED
 };

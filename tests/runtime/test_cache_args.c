@@ -20,10 +20,7 @@ static struct attn_call call;
 static union attn_desc desc;
 
 /* An address that is aligned, for no one to read. */
-static void *at(uintptr_t address)
-{
-    return (void *)address;
-}
+static void *at(uintptr_t address) { return (void *)address; }
 
 static void refused(int status, const char *message)
 {
@@ -35,18 +32,23 @@ static void refused(int status, const char *message)
 static struct attn_cache_write_desc write_desc(void)
 {
     return (struct attn_cache_write_desc){
-        .size = sizeof(struct attn_cache_write_desc), .dtype = ATTN_BF16, .head_dim = 128,
+        .size = sizeof(struct attn_cache_write_desc),
+        .dtype = ATTN_BF16,
+        .head_dim = 128,
         .kv_heads = 2,
-        .cache = { .dtype = ATTN_FP8, .scale = ATTN_KV_SCALE_TOKEN, .page_size = 16 },
+        .cache = {.dtype = ATTN_FP8, .scale = ATTN_KV_SCALE_TOKEN, .page_size = 16},
     };
 }
 
 static struct attn_cache_write_args write_args(void)
 {
     return (struct attn_cache_write_args){
-        .size = sizeof(struct attn_cache_write_args), .k_in = at(4096), .v_in = at(8192),
-        .cache = { .k = at(16), .v = at(32), .k_scale = at(4), .v_scale = at(8) },
-        .slot_mapping = at(64), .tokens = 3,
+        .size = sizeof(struct attn_cache_write_args),
+        .k_in = at(4096),
+        .v_in = at(8192),
+        .cache = {.k = at(16), .v = at(32), .k_scale = at(4), .v_scale = at(8)},
+        .slot_mapping = at(64),
+        .tokens = 3,
     };
 }
 
@@ -111,7 +113,7 @@ static void arguments_of_cache_write_are_checked(void **state)
     a = write_args();
     a.cache.v_scale = NULL;
     refused(fill_write(a), "v_scale is NULL");
-    a = (struct attn_cache_write_args){ .size = sizeof(a) };
+    a = (struct attn_cache_write_args){.size = sizeof(a)};
     assert_int_equal(fill_write(a), ATTN_OK);
     assert_true(call.empty);
 }
@@ -120,14 +122,23 @@ static void arguments_of_cache_gather_are_checked(void **state)
 {
     (void)state;
     const struct attn_cache_gather_desc d = {
-        .size = sizeof(d), .dtype = ATTN_FP16, .head_dim = 64, .kv_heads = 1,
-        .cache = { .page_size = 16 },
+        .size = sizeof(d),
+        .dtype = ATTN_FP16,
+        .head_dim = 64,
+        .kv_heads = 1,
+        .cache = {.page_size = 16},
     };
     assert_int_equal(attn_family_cache_gather.normalise(&d, &desc), ATTN_OK);
     struct attn_cache_gather_args a = {
-        .size = sizeof(a), .k_out = at(4096), .v_out = at(8192),
-        .cache = { .k = at(16), .v = at(32) }, .cu_seqlens_k = at(4), .batch = 1, .total_k = 9,
-        .max_seqlen_k = 9, .pages = { .block_table = at(8), .entries = 1 },
+        .size = sizeof(a),
+        .k_out = at(4096),
+        .v_out = at(8192),
+        .cache = {.k = at(16), .v = at(32)},
+        .cu_seqlens_k = at(4),
+        .batch = 1,
+        .total_k = 9,
+        .max_seqlen_k = 9,
+        .pages = {.block_table = at(8), .entries = 1},
     };
     assert_int_equal(attn_family_cache_gather.fill(&desc, &a, &call), ATTN_OK);
     /* A workgroup begins at a multiple of the 8 tokens that take 16 bytes. */
@@ -143,8 +154,10 @@ static void arguments_of_cache_gather_are_checked(void **state)
 static struct attn_cache_copy_args copy_args(void)
 {
     return (struct attn_cache_copy_args){
-        .size = sizeof(struct attn_cache_copy_args), .to = { .k = at(16), .v = at(32) },
-        .page_pairs = at(64), .pairs = 2,
+        .size = sizeof(struct attn_cache_copy_args),
+        .to = {.k = at(16), .v = at(32)},
+        .page_pairs = at(64),
+        .pairs = 2,
     };
 }
 
@@ -152,8 +165,10 @@ static void a_page_is_copied_in_the_fewest_parts(void **state)
 {
     (void)state;
     const struct attn_cache_copy_desc d = {
-        .size = sizeof(d), .head_dim = 64, .kv_heads = 4,
-        .cache = { .dtype = ATTN_BF16, .page_size = 16 },
+        .size = sizeof(d),
+        .head_dim = 64,
+        .kv_heads = 4,
+        .cache = {.dtype = ATTN_BF16, .page_size = 16},
     };
     assert_int_equal(attn_family_cache_copy.normalise(&d, &desc), ATTN_OK);
     struct attn_cache_copy_args a = copy_args();
@@ -164,7 +179,7 @@ static void a_page_is_copied_in_the_fewest_parts(void **state)
     assert_int_equal(attn_family_cache_copy.fill(&desc, &a, &call), ATTN_OK);
     assert_int_equal(call.values[ATTN_ARG_COPY_PARTS].i64, 16);
     assert_int_equal(call.values[ATTN_ARG_K_RUN_BYTES].i64, 4 * 64 * 2);
-    a.from = (struct attn_cache){ .k = at(16), .v = at(32) };
+    a.from = (struct attn_cache){.k = at(16), .v = at(32)};
     refused(attn_family_cache_copy.fill(&desc, &a, &call), "differ in a stride");
     a = copy_args();
     a.page_pairs = at(8);
@@ -179,8 +194,8 @@ static void a_workgroup_looks_for_runs_in_few_tokens(void **state)
     static const struct {
         int page_size, tokens, each;
     } shares[] = {
-        { 16, 1, 1 }, { 16, 2047, 1 }, { 16, 4096, 4 }, { 16, 5000, 4 }, { 16, 1 << 20, 16 },
-        { 128, 4096, 16 }, { 1024, 64, 1 }, { 1024, 1 << 20, 128 },
+        {16, 1, 1},        {16, 2047, 1},   {16, 4096, 4}, {16, 5000, 4},
+        {16, 1 << 20, 16}, {128, 4096, 16}, {1024, 64, 1}, {1024, 1 << 20, 128},
     };
     for (size_t i = 0; i < sizeof(shares) / sizeof(shares[0]); i++) {
         struct attn_cache_write_desc d = write_desc();
@@ -200,14 +215,14 @@ static void slots_are_checked_on_request(void **state)
 {
     (void)state;
     fake_reset();
-    static const struct made none[] = { { .name = "of another op" } };
+    static const struct made none[] = {{.name = "of another op"}};
     struct bench b = open_bench(none, 1);
     struct attn_cache_write_desc d = write_desc();
     d.cache.scale = ATTN_KV_SCALE_BLOCK;
-    const struct attn_op block = { .device = b.device, .desc.cache_write = d };
-    const struct attn_op token = { .device = b.device, .desc.cache_write = write_desc() };
+    const struct attn_op block = {.device = b.device, .desc.cache_write = d};
+    const struct attn_op token = {.device = b.device, .desc.cache_write = write_desc()};
     /* The end of page 1 and the beginning of page 2, of page 4, some that go nowhere, page 3. */
-    int64_t slots[] = { 30, 31, 32, 33, 64, 65, -1, INT64_MIN, 50 };
+    int64_t slots[] = {30, 31, 32, 33, 64, 65, -1, INT64_MIN, 50};
     struct attn_cache_write_args a = write_args();
     a.slot_mapping = slots;
     a.tokens = 9;
@@ -217,7 +232,7 @@ static void slots_are_checked_on_request(void **state)
     assert_int_equal(attn_family_cache_write.check_data(&block, &a), ATTN_BAD_DATA);
     assert_non_null(strstr(attn_last_error(), "slot_mapping[8] is 80, the cache has 80 slots"));
 
-    static const int64_t wrong[] = { 66, 67, 34, 16 };
+    static const int64_t wrong[] = {66, 67, 34, 16};
     for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
         char text[80];
         slots[8] = wrong[i];

@@ -21,7 +21,10 @@ static _Alignas(16) char memory[64];
 static struct attn_combine_desc layer(enum attn_partials partials)
 {
     return (struct attn_combine_desc){
-        .size = sizeof(struct attn_combine_desc), .dtype = ATTN_BF16, .head_dim = 128, .heads = 8,
+        .size = sizeof(struct attn_combine_desc),
+        .dtype = ATTN_BF16,
+        .head_dim = 128,
+        .heads = 8,
         .partials = partials,
     };
 }
@@ -30,10 +33,21 @@ static struct attn_combine_args call_args(void)
 {
     void *m = memory;
     return (struct attn_combine_args){
-        .size = sizeof(struct attn_combine_args), .out = m, .lse = m, .partial_out = m,
-        .partial_lse = m, .reduce_indptr = m, .reduce_final_map = m, .reduce_partial_map = m,
-        .prefix = m, .suffix = m, .prefix_lse = m, .suffix_lse = m, .total_q = 3,
-        .reduce_tiles = 2, .splits = 4,
+        .size = sizeof(struct attn_combine_args),
+        .out = m,
+        .lse = m,
+        .partial_out = m,
+        .partial_lse = m,
+        .reduce_indptr = m,
+        .reduce_final_map = m,
+        .reduce_partial_map = m,
+        .prefix = m,
+        .suffix = m,
+        .prefix_lse = m,
+        .suffix_lse = m,
+        .total_q = 3,
+        .reduce_tiles = 2,
+        .splits = 4,
     };
 }
 
@@ -69,13 +83,13 @@ static void descriptors_out_of_range_are_refused(void **state)
         struct attn_combine_desc desc;
         const char *text;
     } wrong[] = {
-        { { .dtype = ATTN_FP8, .head_dim = 128, .heads = 8 }, "neither ATTN_BF16 nor ATTN_FP16" },
-        { { .dtype = ATTN_BF16, .out_dtype = ATTN_FP16, .head_dim = 128, .heads = 8 },
-          "neither dtype nor ATTN_FP8" },
-        { { .dtype = ATTN_BF16, .head_dim = 128, .heads = 8, .partials = 3 },
-          "partials 3 is none of enum attn_partials" },
-        { { .dtype = ATTN_BF16, .head_dim = 0, .heads = 8 }, "head_dim 0 and heads 8" },
-        { { .dtype = ATTN_BF16, .head_dim = 128, .heads = -1 }, "head_dim 128 and heads -1" },
+        {{.dtype = ATTN_FP8, .head_dim = 128, .heads = 8}, "neither ATTN_BF16 nor ATTN_FP16"},
+        {{.dtype = ATTN_BF16, .out_dtype = ATTN_FP16, .head_dim = 128, .heads = 8},
+         "neither dtype nor ATTN_FP8"},
+        {{.dtype = ATTN_BF16, .head_dim = 128, .heads = 8, .partials = 3},
+         "partials 3 is none of enum attn_partials"},
+        {{.dtype = ATTN_BF16, .head_dim = 0, .heads = 8}, "head_dim 0 and heads 8"},
+        {{.dtype = ATTN_BF16, .head_dim = 128, .heads = -1}, "head_dim 128 and heads -1"},
     };
     for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
         union attn_desc out;
@@ -93,19 +107,19 @@ static const struct {
     const char *text;
 } wrong_pointers[] = {
 #define P(member) offsetof(struct attn_combine_args, member)
-    { ATTN_PARTIALS_CSR, 0, P(out), NULL, "out is NULL" },
-    { ATTN_PARTIALS_CSR, 0, P(out), memory + 8, "out is NULL or not aligned to 16" },
-    { ATTN_PARTIALS_CSR, ATTN_FP8, P(out), memory + 4, "or 8 with ATTN_FP8" },
-    { ATTN_PARTIALS_CSR, ATTN_FP8, P(out_scale), NULL, "out_scale is NULL" },
-    { ATTN_PARTIALS_CSR, 0, P(partial_out), memory + 4, "partial_out is NULL or not aligned" },
-    { ATTN_PARTIALS_DENSE, 0, P(partial_lse), NULL, "partial_lse is NULL" },
-    { ATTN_PARTIALS_CSR, 0, P(reduce_indptr), NULL, "reduce_indptr, reduce_final_map or" },
-    { ATTN_PARTIALS_CSR, 0, P(reduce_final_map), NULL, "reduce_final_map or" },
-    { ATTN_PARTIALS_CSR, 0, P(reduce_partial_map), NULL, "reduce_partial_map is NULL" },
-    { ATTN_PARTIALS_PAIR, 0, P(prefix), memory + 2, "prefix or suffix is NULL or not aligned" },
-    { ATTN_PARTIALS_PAIR, 0, P(suffix), NULL, "prefix or suffix is NULL" },
-    { ATTN_PARTIALS_PAIR, 0, P(suffix_lse), NULL, "suffix_lse is NULL" },
-    { ATTN_PARTIALS_PAIR, ATTN_FP8, P(out_scale), memory, "out cannot be prefix or suffix" },
+    {ATTN_PARTIALS_CSR, 0, P(out), NULL, "out is NULL"},
+    {ATTN_PARTIALS_CSR, 0, P(out), memory + 8, "out is NULL or not aligned to 16"},
+    {ATTN_PARTIALS_CSR, ATTN_FP8, P(out), memory + 4, "or 8 with ATTN_FP8"},
+    {ATTN_PARTIALS_CSR, ATTN_FP8, P(out_scale), NULL, "out_scale is NULL"},
+    {ATTN_PARTIALS_CSR, 0, P(partial_out), memory + 4, "partial_out is NULL or not aligned"},
+    {ATTN_PARTIALS_DENSE, 0, P(partial_lse), NULL, "partial_lse is NULL"},
+    {ATTN_PARTIALS_CSR, 0, P(reduce_indptr), NULL, "reduce_indptr, reduce_final_map or"},
+    {ATTN_PARTIALS_CSR, 0, P(reduce_final_map), NULL, "reduce_final_map or"},
+    {ATTN_PARTIALS_CSR, 0, P(reduce_partial_map), NULL, "reduce_partial_map is NULL"},
+    {ATTN_PARTIALS_PAIR, 0, P(prefix), memory + 2, "prefix or suffix is NULL or not aligned"},
+    {ATTN_PARTIALS_PAIR, 0, P(suffix), NULL, "prefix or suffix is NULL"},
+    {ATTN_PARTIALS_PAIR, 0, P(suffix_lse), NULL, "suffix_lse is NULL"},
+    {ATTN_PARTIALS_PAIR, ATTN_FP8, P(out_scale), memory, "out cannot be prefix or suffix"},
 #undef P
 };
 
@@ -157,8 +171,8 @@ static void nothing_to_do_needs_no_pointers(void **state)
 {
     (void)state;
     const struct attn_combine_desc csr = layer(ATTN_PARTIALS_CSR);
-    const struct attn_combine_args no_tokens = { .size = sizeof(no_tokens), .reduce_tiles = 4 };
-    const struct attn_combine_args no_tiles = { .size = sizeof(no_tiles), .total_q = 4 };
+    const struct attn_combine_args no_tokens = {.size = sizeof(no_tokens), .reduce_tiles = 4};
+    const struct attn_combine_args no_tiles = {.size = sizeof(no_tiles), .total_q = 4};
     assert_true(fill(&csr, &no_tokens).empty);
     assert_true(fill(&csr, &no_tiles).empty);
 }
@@ -168,12 +182,11 @@ static void lists_are_checked_on_request(void **state)
 {
     (void)state;
     fake_reset();
-    static const struct made none[] = { { .name = "of another op" } };
+    static const struct made none[] = {{.name = "of another op"}};
     struct bench b = open_bench(none, 1);
-    const struct attn_op op = { .device = b.device,
-                                .desc.combine = layer(ATTN_PARTIALS_CSR) };
+    const struct attn_op op = {.device = b.device, .desc.combine = layer(ATTN_PARTIALS_CSR)};
     /* Three tiles of up to two tokens; the second has no parts, and so may say anything. */
-    int32_t indptr[] = { 0, 2, 2, 3 }, tokens[] = { 0, 2, 77, -5, 2, 3 }, map[] = { 4, 0, 7 };
+    int32_t indptr[] = {0, 2, 2, 3}, tokens[] = {0, 2, 77, -5, 2, 3}, map[] = {4, 0, 7};
     struct attn_combine_args a = call_args();
     a.reduce_indptr = indptr;
     a.reduce_final_map = tokens;
@@ -187,15 +200,15 @@ static void lists_are_checked_on_request(void **state)
         int list, at, value;
         const char *text;
     } wrong[] = {
-        { 0, 2, 1, "reduce_indptr[2] is 1, below reduce_indptr[1], which is 2" },
-        { 1, 1, 4, "reduce_final_map[0] is 0 to 4 of 3 tokens, at most 2 in a tile" },
-        { 1, 0, -1, "reduce_final_map[0] is -1 to 2" },
-        { 1, 4, 4, "reduce_final_map[2] is 4 to 3" },
-        { 2, 0, 7, "reduce_partial_map[0] is 7, partial_out has 8 rows" },
-        { 2, 2, -1, "reduce_partial_map[2] is -1, partial_out has 8 rows" },
+        {0, 2, 1, "reduce_indptr[2] is 1, below reduce_indptr[1], which is 2"},
+        {1, 1, 4, "reduce_final_map[0] is 0 to 4 of 3 tokens, at most 2 in a tile"},
+        {1, 0, -1, "reduce_final_map[0] is -1 to 2"},
+        {1, 4, 4, "reduce_final_map[2] is 4 to 3"},
+        {2, 0, 7, "reduce_partial_map[0] is 7, partial_out has 8 rows"},
+        {2, 2, -1, "reduce_partial_map[2] is -1, partial_out has 8 rows"},
     };
     for (size_t i = 0; i < COUNT(wrong); i++) {
-        int32_t *at = (int32_t *[]){ indptr, tokens, map }[wrong[i].list] + wrong[i].at;
+        int32_t *at = (int32_t *[]){indptr, tokens, map}[wrong[i].list] + wrong[i].at;
         const int32_t right = *at;
         *at = wrong[i].value;
         assert_int_equal(attn_family_combine.check_data(&op, &a), ATTN_BAD_DATA);

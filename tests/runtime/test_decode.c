@@ -31,9 +31,19 @@ struct kernel {
 
 /* Where the made kernels take their arguments. */
 enum {
-    AT_K = 0, AT_K_PAGE = 8, AT_K_TOKEN = 16, AT_K_HEAD = 24, AT_V_PAGE = 32, AT_SCALE_PAGE = 40,
-    AT_SCALE_HEAD = 48, AT_TABLE_STRIDE = 56, AT_PAGE_SIZE = 64, AT_PAGE_SHIFT = 68, AT_Q_LEN = 72,
-    AT_RIGHT = 76, AT_SIZE = 80
+    AT_K = 0,
+    AT_K_PAGE = 8,
+    AT_K_TOKEN = 16,
+    AT_K_HEAD = 24,
+    AT_V_PAGE = 32,
+    AT_SCALE_PAGE = 40,
+    AT_SCALE_HEAD = 48,
+    AT_TABLE_STRIDE = 56,
+    AT_PAGE_SIZE = 64,
+    AT_PAGE_SHIFT = 68,
+    AT_Q_LEN = 72,
+    AT_RIGHT = 76,
+    AT_SIZE = 80
 };
 
 static const char *or(const char *given, const char *otherwise)
@@ -44,34 +54,54 @@ static const char *or(const char *given, const char *otherwise)
 static void add(struct attnc_pack_writer *w, const struct kernel *k)
 {
     const struct attnc_pack_pair key[] = {
-        { "dtype", "bf16" }, { "gqa", or(k->gqa, "any") }, { "head_dim", "128" },
-        { "head_dim_v", "128" }, { "kv_dtype", or(k->kv_dtype, "same") },
-        { "kv_layout", or(k->kv_layout, "nhd") }, { "kv_scale", or(k->kv_scale, "none") },
-        { "logits", "none" }, { "lse", "false" }, { "mask", or(k->mask, "causal") },
-        { "page_size", or(k->page_size, "any") }, { "page_table", or(k->page_table, "blocks") },
-        { "q_len", or(k->q_len, "1") }, { "sinks", "false" }, { "soft_cap", "false" },
+        {"dtype", "bf16"},
+        {"gqa", or(k->gqa, "any")},
+        {"head_dim", "128"},
+        {"head_dim_v", "128"},
+        {"kv_dtype", or(k->kv_dtype, "same")},
+        {"kv_layout", or(k->kv_layout, "nhd")},
+        {"kv_scale", or(k->kv_scale, "none")},
+        {"logits", "none"},
+        {"lse", "false"},
+        {"mask", or(k->mask, "causal")},
+        {"page_size", or(k->page_size, "any")},
+        {"page_table", or(k->page_table, "blocks")},
+        {"q_len", or(k->q_len, "1")},
+        {"sinks", "false"},
+        {"soft_cap", "false"},
     };
     static const struct attnc_pack_kernarg kernargs[] = {
-        { "k", AT_K, ATTN_KIND_I64 },
-        { "k_page_stride", AT_K_PAGE, ATTN_KIND_I64 },
-        { "k_token_stride", AT_K_TOKEN, ATTN_KIND_I64 },
-        { "k_head_stride", AT_K_HEAD, ATTN_KIND_I64 },
-        { "v_page_stride", AT_V_PAGE, ATTN_KIND_I64 },
-        { "scale_page_stride", AT_SCALE_PAGE, ATTN_KIND_I64 },
-        { "scale_head_stride", AT_SCALE_HEAD, ATTN_KIND_I64 },
-        { "block_table_stride", AT_TABLE_STRIDE, ATTN_KIND_I64 },
-        { "page_size", AT_PAGE_SIZE, ATTN_KIND_I32 },
-        { "page_shift", AT_PAGE_SHIFT, ATTN_KIND_I32 },
-        { "max_seqlen_q", AT_Q_LEN, ATTN_KIND_I32 },
-        { "window_right", AT_RIGHT, ATTN_KIND_I32 },
+        {"k", AT_K, ATTN_KIND_I64},
+        {"k_page_stride", AT_K_PAGE, ATTN_KIND_I64},
+        {"k_token_stride", AT_K_TOKEN, ATTN_KIND_I64},
+        {"k_head_stride", AT_K_HEAD, ATTN_KIND_I64},
+        {"v_page_stride", AT_V_PAGE, ATTN_KIND_I64},
+        {"scale_page_stride", AT_SCALE_PAGE, ATTN_KIND_I64},
+        {"scale_head_stride", AT_SCALE_HEAD, ATTN_KIND_I64},
+        {"block_table_stride", AT_TABLE_STRIDE, ATTN_KIND_I64},
+        {"page_size", AT_PAGE_SIZE, ATTN_KIND_I32},
+        {"page_shift", AT_PAGE_SHIFT, ATTN_KIND_I32},
+        {"max_seqlen_q", AT_Q_LEN, ATTN_KIND_I32},
+        {"window_right", AT_RIGHT, ATTN_KIND_I32},
     };
-    static const struct attnc_pack_factor x[] = { { "workgroups", 1 } };
+    static const struct attnc_pack_factor x[] = {{"workgroups", 1}};
     const struct attnc_pack_kernel made = {
-        .name = k->name, .symbol = "kernel", .op = "decode", .target = "gfx942",
-        .key = key, .key_count = COUNT(key), .kernargs = kernargs,
-        .kernarg_count = COUNT(kernargs), .kernarg_size = AT_SIZE, .grid = { x },
-        .grid_count = { COUNT(x) }, .workgroup = { 256, 1, 1 }, .occupancy = 1, .code = k->name,
-        .code_size = strlen(k->name), .code_bytes = 4,
+        .name = k->name,
+        .symbol = "kernel",
+        .op = "decode",
+        .target = "gfx942",
+        .key = key,
+        .key_count = COUNT(key),
+        .kernargs = kernargs,
+        .kernarg_count = COUNT(kernargs),
+        .kernarg_size = AT_SIZE,
+        .grid = {x},
+        .grid_count = {COUNT(x)},
+        .workgroup = {256, 1, 1},
+        .occupancy = 1,
+        .code = k->name,
+        .code_size = strlen(k->name),
+        .code_bytes = 4,
     };
     if (!attnc_pack_writer_add(w, &made))
         fail_msg("%s", attnc_pack_writer_error(w));
@@ -97,23 +127,31 @@ static struct bench open_decode(const struct kernel *kernels, size_t count, uint
 static struct attn_decode_desc desc(void)
 {
     return (struct attn_decode_desc){
-        .size = sizeof(struct attn_decode_desc), .dtype = ATTN_BF16, .head_dim = 128, .heads = 8,
-        .kv_heads = 2, .mask = ATTN_MASK_CAUSAL, .cache = { .page_size = 16 },
+        .size = sizeof(struct attn_decode_desc),
+        .dtype = ATTN_BF16,
+        .head_dim = 128,
+        .heads = 8,
+        .kv_heads = 2,
+        .mask = ATTN_MASK_CAUSAL,
+        .cache = {.page_size = 16},
     };
 }
 
 static _Alignas(16) uint16_t tensor[8];
-static const int32_t lens[] = { 40, 0, 16 };
-static const int32_t table[3][4] = { { 5, 0, 2, -1 }, { -1, -1, -1, -1 }, { 9, -1, -1, -1 } };
+static const int32_t lens[] = {40, 0, 16};
+static const int32_t table[3][4] = {{5, 0, 2, -1}, {-1, -1, -1, -1}, {9, -1, -1, -1}};
 
 /* Three sequences, of 3, 0 and 1 pages of a cache of 10. */
 static struct attn_decode_args args(void)
 {
     return (struct attn_decode_args){
-        .size = sizeof(struct attn_decode_args), .q = tensor, .out = tensor,
-        .cache = { .k = tensor, .v = tensor, .page_count = 10 },
-        .pages = { .kv_lens = lens, .block_table = table[0], .entries = 4 },
-        .batch = 3, .total_q = 3,
+        .size = sizeof(struct attn_decode_args),
+        .q = tensor,
+        .out = tensor,
+        .cache = {.k = tensor, .v = tensor, .page_count = 10},
+        .pages = {.kv_lens = lens, .block_table = table[0], .entries = 4},
+        .batch = 3,
+        .total_q = 3,
     };
 }
 
@@ -121,7 +159,7 @@ static void choose(const struct bench *b, const struct attn_decode_desc *d, cons
                    const char *why)
 {
     struct attn_op *op;
-    struct attn_op_info info = { .size = sizeof(info) };
+    struct attn_op_info info = {.size = sizeof(info)};
     if (attn_decode_lookup(b->device, d, &op))
         fail_msg("%s", attn_last_error());
     assert_int_equal(attn_op_describe(op, &info), ATTN_OK);
@@ -135,13 +173,13 @@ static void the_cheapest_kernel_that_covers_a_layer_is_taken(void **state)
     (void)state;
     fake_reset();
     static const struct kernel kernels[] = {
-        { .name = "plain" },
-        { .name = "page_16", .page_size = "16" },
-        { .name = "exact", .gqa = "4", .page_size = "16" },
-        { .name = "window", .mask = "window" },
-        { .name = "verify_2", .q_len = "2" },
-        { .name = "verify_8", .q_len = "8" },
-        { .name = "whole_8", .q_len = "8", .mask = "none" },
+        {.name = "plain"},
+        {.name = "page_16", .page_size = "16"},
+        {.name = "exact", .gqa = "4", .page_size = "16"},
+        {.name = "window", .mask = "window"},
+        {.name = "verify_2", .q_len = "2"},
+        {.name = "verify_8", .q_len = "8"},
+        {.name = "whole_8", .q_len = "8", .mask = "none"},
     };
     struct bench b = open_decode(kernels, COUNT(kernels), 0);
     struct attn_decode_desc d = desc();
@@ -152,16 +190,19 @@ static void the_cheapest_kernel_that_covers_a_layer_is_taken(void **state)
     choose(&b, &d, "plain",
            "the cheapest that covers it: gqa any covers 3, page_size any covers 64");
     d.mask = ATTN_MASK_NONE; /* of one query the same */
-    choose(&b, &d, "plain", "the cheapest that covers it: gqa any covers 3, mask causal covers "
+    choose(&b, &d, "plain",
+           "the cheapest that covers it: gqa any covers 3, mask causal covers "
            "none, page_size any covers 64");
     d.q_len = 2;
-    choose(&b, &d, "whole_8", "the cheapest that covers it: gqa any covers 3, page_size any covers "
+    choose(&b, &d, "whole_8",
+           "the cheapest that covers it: gqa any covers 3, page_size any covers "
            "64, q_len 8 covers 2");
     d.mask = ATTN_MASK_CAUSAL;
     choose(&b, &d, "verify_2",
            "the cheapest that covers it: gqa any covers 3, page_size any covers 64");
     d.q_len = 3;
-    choose(&b, &d, "verify_8", "the cheapest that covers it: gqa any covers 3, page_size any "
+    choose(&b, &d, "verify_8",
+           "the cheapest that covers it: gqa any covers 3, page_size any "
            "covers 64, q_len 8 covers 3");
     struct attn_op *op;
     d.q_len = 9;
@@ -175,10 +216,10 @@ static void caches_have_kernels_of_their_own(void **state)
     (void)state;
     fake_reset();
     static const struct kernel kernels[] = {
-        { .name = "bf16" },
-        { .name = "fp16", .kv_dtype = "fp16" },
-        { .name = "fp8", .kv_dtype = "fp8", .kv_scale = "token", .kv_layout = "shuffle" },
-        { .name = "indices", .page_table = "indices" },
+        {.name = "bf16"},
+        {.name = "fp16", .kv_dtype = "fp16"},
+        {.name = "fp8", .kv_dtype = "fp8", .kv_scale = "token", .kv_layout = "shuffle"},
+        {.name = "indices", .page_table = "indices"},
     };
     struct bench b = open_decode(kernels, COUNT(kernels), 0);
     struct attn_decode_desc d = desc();
@@ -188,9 +229,9 @@ static void caches_have_kernels_of_their_own(void **state)
     choose(&b, &d, "bf16", any);
     d.cache.dtype = ATTN_FP16;
     choose(&b, &d, "fp16", any);
-    d.cache = (struct attn_cache_desc){ ATTN_FP8, ATTN_KV_SHUFFLE, ATTN_KV_SCALE_TOKEN, 16 };
+    d.cache = (struct attn_cache_desc){ATTN_FP8, ATTN_KV_SHUFFLE, ATTN_KV_SCALE_TOKEN, 16};
     choose(&b, &d, "fp8", any);
-    d.cache = (struct attn_cache_desc){ .page_size = 16 };
+    d.cache = (struct attn_cache_desc){.page_size = 16};
     d.page_table = ATTN_PAGES_INDICES;
     choose(&b, &d, "indices", any);
     close_bench(&b);
@@ -215,8 +256,8 @@ static void contiguous_caches_need_no_strides(void **state)
     (void)state;
     struct fakehip *f = fake_reset();
     static const struct kernel kernels[] = {
-        { .name = "nhd", .q_len = "4" },
-        { .name = "shuffle", .kv_layout = "shuffle", .kv_dtype = "fp8", .kv_scale = "token" },
+        {.name = "nhd", .q_len = "4"},
+        {.name = "shuffle", .kv_layout = "shuffle", .kv_dtype = "fp8", .kv_scale = "token"},
     };
     struct bench b = open_decode(kernels, COUNT(kernels), 0);
     struct attn_decode_desc d = desc();
@@ -250,7 +291,7 @@ static void contiguous_caches_need_no_strides(void **state)
     attn_op_destroy(op);
 
     d = desc();
-    d.cache = (struct attn_cache_desc){ ATTN_FP8, ATTN_KV_SHUFFLE, ATTN_KV_SCALE_TOKEN, 32 };
+    d.cache = (struct attn_cache_desc){ATTN_FP8, ATTN_KV_SHUFFLE, ATTN_KV_SCALE_TOKEN, 32};
     assert_int_equal(attn_decode_lookup(b.device, &d, &op), ATTN_OK);
     a = args();
     a.cache.k_scale = a.cache.v_scale = (float *)(void *)tensor;
@@ -280,33 +321,42 @@ static void make_dlpack(struct dlpack *p, bool shuffle)
         uint8_t code, bits;
         int64_t shape[5];
     } made[D_TENSORS] = {
-        { 3, kDLBfloat, 16, { 3, 8, 128 } },
-        { 3, kDLBfloat, 16, { 3, 8, 128 } },
-        { 4, kDLBfloat, 16, { 10, 16, 2, 128 } },
-        { 4, kDLBfloat, 16, { 10, 16, 2, 128 } },
-        { 3, kDLFloat, 32, { 10, 2, 32 } },
-        { 3, kDLFloat, 32, { 10, 2, 32 } },
-        { 1, kDLInt, 32, { 3 } },
-        { 2, kDLInt, 32, { 3, 4 } },
+        {3, kDLBfloat, 16, {3, 8, 128}},
+        {3, kDLBfloat, 16, {3, 8, 128}},
+        {4, kDLBfloat, 16, {10, 16, 2, 128}},
+        {4, kDLBfloat, 16, {10, 16, 2, 128}},
+        {3, kDLFloat, 32, {10, 2, 32}},
+        {3, kDLFloat, 32, {10, 2, 32}},
+        {1, kDLInt, 32, {3}},
+        {2, kDLInt, 32, {3, 4}},
     };
     memset(p, 0, sizeof(*p));
     for (int i = 0; i < D_TENSORS; i++) {
         memcpy(p->shapes[i], made[i].shape, sizeof(p->shapes[i]));
         p->t[i] = (DLTensor){
-            .data = tensor, .device = { kDLROCM, 0 }, .ndim = made[i].ndim,
-            .dtype = { made[i].code, made[i].bits, 1 }, .shape = p->shapes[i],
+            .data = tensor,
+            .device = {kDLROCM, 0},
+            .ndim = made[i].ndim,
+            .dtype = {made[i].code, made[i].bits, 1},
+            .shape = p->shapes[i],
         };
     }
     for (int i = D_K; shuffle && i <= D_V; i++) { /* fp8: 16 elements in 16 bytes, pages of 32 */
-        const int64_t shape[2][5] = { { 10, 2, 8, 32, 16 }, { 10, 2, 2, 128, 16 } };
+        const int64_t shape[2][5] = {{10, 2, 8, 32, 16}, {10, 2, 2, 128, 16}};
         memcpy(p->shapes[i], shape[i - D_K], sizeof(shape[0]));
         p->t[i].ndim = 5;
-        p->t[i].dtype = (DLDataType){ kDLUInt, 8, 1 };
+        p->t[i].dtype = (DLDataType){kDLUInt, 8, 1};
     }
     p->tensors = (struct attn_decode_tensors){
-        .size = sizeof(p->tensors), .q = &p->t[D_Q], .out = &p->t[D_OUT], .k_cache = &p->t[D_K],
-        .v_cache = &p->t[D_V], .k_scale = &p->t[D_K_SCALE], .v_scale = &p->t[D_V_SCALE],
-        .kv_lens = &p->t[D_LENS], .block_table = &p->t[D_TABLE],
+        .size = sizeof(p->tensors),
+        .q = &p->t[D_Q],
+        .out = &p->t[D_OUT],
+        .k_cache = &p->t[D_K],
+        .v_cache = &p->t[D_V],
+        .k_scale = &p->t[D_K_SCALE],
+        .v_scale = &p->t[D_V_SCALE],
+        .kv_lens = &p->t[D_LENS],
+        .block_table = &p->t[D_TABLE],
     };
 }
 
@@ -315,17 +365,17 @@ static void tensors_become_a_cache_and_its_pages(void **state)
     (void)state;
     fake_reset();
     static const struct kernel kernels[] = {
-        { .name = "nhd" },
-        { .name = "shuffle", .kv_layout = "shuffle", .kv_dtype = "fp8", .kv_scale = "token" },
+        {.name = "nhd"},
+        {.name = "shuffle", .kv_layout = "shuffle", .kv_dtype = "fp8", .kv_scale = "token"},
     };
     struct bench b = open_decode(kernels, COUNT(kernels), 0);
     struct attn_decode_desc d = desc();
-    struct attn_decode_args a = { .size = sizeof(a), .scale = 0.5f };
+    struct attn_decode_args a = {.size = sizeof(a), .scale = 0.5f};
     struct dlpack p;
     struct attn_op *op;
     assert_int_equal(attn_decode_lookup(b.device, &d, &op), ATTN_OK);
     make_dlpack(&p, false);
-    int64_t view[] = { 1, 512, 128 * 4096, 1 }; /* of a pool [head, token, page, element] */
+    int64_t view[] = {1, 512, 128 * 4096, 1}; /* of a pool [head, token, page, element] */
     p.t[D_K].strides = view;
     p.t[D_TABLE].byte_offset = 4;
     assert_int_equal(attn_decode_set_tensors(op, &p.tensors, &a), ATTN_OK);
@@ -347,7 +397,7 @@ static void tensors_become_a_cache_and_its_pages(void **state)
     assert_true(a.scale == 0.5f); /* the caller's */
     attn_op_destroy(op);
 
-    d.cache = (struct attn_cache_desc){ ATTN_FP8, ATTN_KV_SHUFFLE, ATTN_KV_SCALE_TOKEN, 32 };
+    d.cache = (struct attn_cache_desc){ATTN_FP8, ATTN_KV_SHUFFLE, ATTN_KV_SCALE_TOKEN, 32};
     assert_int_equal(attn_decode_lookup(b.device, &d, &op), ATTN_OK);
     make_dlpack(&p, true);
     assert_int_equal(attn_decode_set_tensors(op, &p.tensors, &a), ATTN_OK);
@@ -366,24 +416,24 @@ static void tensors_that_are_no_cache_are_named(void **state)
     (void)state;
     fake_reset();
     static const struct kernel kernels[] = {
-        { .name = "shuffle", .kv_layout = "shuffle", .kv_dtype = "fp8", .kv_scale = "token" },
+        {.name = "shuffle", .kv_layout = "shuffle", .kv_dtype = "fp8", .kv_scale = "token"},
     };
     struct bench b = open_decode(kernels, COUNT(kernels), 0);
     struct attn_decode_desc d = desc();
-    d.cache = (struct attn_cache_desc){ ATTN_FP8, ATTN_KV_SHUFFLE, ATTN_KV_SCALE_TOKEN, 32 };
+    d.cache = (struct attn_cache_desc){ATTN_FP8, ATTN_KV_SHUFFLE, ATTN_KV_SCALE_TOKEN, 32};
     struct attn_op *op;
     assert_int_equal(attn_decode_lookup(b.device, &d, &op), ATTN_OK);
-#define REFUSED(change, text)                                                                  \
-    do {                                                                                       \
-        struct attn_decode_args a = { .size = sizeof(a) };                                     \
-        struct dlpack p;                                                                       \
-        make_dlpack(&p, true);                                                                 \
-        change;                                                                                \
-        assert_int_equal(attn_decode_set_tensors(op, &p.tensors, &a), ATTN_BAD_ARGUMENT);      \
-        says(text);                                                                            \
-        assert_null(a.q); /* nothing was written */                                            \
+#define REFUSED(change, text)                                                             \
+    do {                                                                                  \
+        struct attn_decode_args a = {.size = sizeof(a)};                                  \
+        struct dlpack p;                                                                  \
+        make_dlpack(&p, true);                                                            \
+        change;                                                                           \
+        assert_int_equal(attn_decode_set_tensors(op, &p.tensors, &a), ATTN_BAD_ARGUMENT); \
+        says(text);                                                                       \
+        assert_null(a.q); /* nothing was written */                                       \
     } while (0)
-    int64_t apart[] = { 8192, 4096, 1024, 32, 1 }, wide[] = { 128, 64, 1 };
+    int64_t apart[] = {8192, 4096, 1024, 32, 1}, wide[] = {128, 64, 1};
     REFUSED(p.tensors.k_cache = NULL, "k_cache is NULL");
     REFUSED(p.t[D_K].dtype.code = 10, "k_cache is float8_e4m3fn of 8 bits, 1 lanes; uint of 8");
     REFUSED(p.shapes[D_K][3] = 16, "k_cache: dimension 3 is 16, 32 is needed");
@@ -406,15 +456,15 @@ static void bad_descriptors_are_refused(void **state)
 {
     (void)state;
     fake_reset();
-    static const struct kernel kernels[] = { { .name = "plain" } };
+    static const struct kernel kernels[] = {{.name = "plain"}};
     struct bench b = open_decode(kernels, 1, 0);
-#define REFUSED(change, text)                                                          \
-    do {                                                                               \
-        struct attn_op *op;                                                            \
-        struct attn_decode_desc d = desc();                                            \
-        change;                                                                        \
-        assert_int_equal(attn_decode_lookup(b.device, &d, &op), ATTN_BAD_ARGUMENT);    \
-        says(text);                                                                    \
+#define REFUSED(change, text)                                                       \
+    do {                                                                            \
+        struct attn_op *op;                                                         \
+        struct attn_decode_desc d = desc();                                         \
+        change;                                                                     \
+        assert_int_equal(attn_decode_lookup(b.device, &d, &op), ATTN_BAD_ARGUMENT); \
+        says(text);                                                                 \
     } while (0)
     REFUSED(d.size = 8, "desc.size is 8");
     REFUSED(d.dtype = ATTN_FP8, "dtype 3 is neither");
@@ -444,8 +494,8 @@ static void bad_arguments_are_refused(void **state)
     (void)state;
     struct fakehip *f = fake_reset();
     static const struct kernel kernels[] = {
-        { .name = "blocks", .kv_dtype = "fp8", .kv_scale = "tensor", .q_len = "2" },
-        { .name = "custom", .page_table = "indices", .mask = "custom" },
+        {.name = "blocks", .kv_dtype = "fp8", .kv_scale = "tensor", .q_len = "2"},
+        {.name = "custom", .page_table = "indices", .mask = "custom"},
     };
     struct bench b = open_decode(kernels, COUNT(kernels), 0);
     struct attn_decode_desc d = desc();
@@ -459,12 +509,12 @@ static void bad_arguments_are_refused(void **state)
     good.cache.k_scale = good.cache.v_scale = scale;
     good.total_q = 6;
     assert_int_equal(attn_decode_launch(op, &good), ATTN_OK);
-#define REFUSED(change, text)                                                 \
-    do {                                                                      \
-        struct attn_decode_args a = good;                                     \
-        change;                                                               \
-        assert_int_equal(attn_decode_launch(op, &a), ATTN_BAD_ARGUMENT);      \
-        says(text);                                                           \
+#define REFUSED(change, text)                                            \
+    do {                                                                 \
+        struct attn_decode_args a = good;                                \
+        change;                                                          \
+        assert_int_equal(attn_decode_launch(op, &a), ATTN_BAD_ARGUMENT); \
+        says(text);                                                      \
     } while (0)
     REFUSED(a.size = 0, "args.size");
     REFUSED(a.q = NULL, "q or out is NULL");
@@ -504,7 +554,7 @@ static void bad_arguments_are_refused(void **state)
             "kv_indptr or kv_indices is NULL");
 #undef REFUSED
     assert_int_equal(f->launches, 1);
-    const struct attn_decode_args none = { .size = sizeof(none) };
+    const struct attn_decode_args none = {.size = sizeof(none)};
     assert_int_equal(attn_decode_launch(op, &none), ATTN_OK);
     assert_int_equal(f->launches, 1);
     attn_op_destroy(op);
@@ -521,29 +571,29 @@ static void block_tables_are_checked_on_request(void **state)
 {
     (void)state;
     struct fakehip *f = fake_reset();
-    static const struct kernel kernels[] = { { .name = "plain", .q_len = "2" } };
+    static const struct kernel kernels[] = {{.name = "plain", .q_len = "2"}};
     struct bench b = open_decode(kernels, 1, ATTN_CHECK_DATA);
     struct attn_decode_desc d = desc();
     d.q_len = 2;
     struct attn_op *op;
     assert_int_equal(attn_decode_lookup(b.device, &d, &op), ATTN_OK);
-    const int32_t qo[] = { 0, 2, 2, 3 };
+    const int32_t qo[] = {0, 2, 2, 3};
     struct attn_decode_args a = args();
     a.qo_indptr = qo;
     assert_int_equal(attn_decode_launch(op, &a), ATTN_OK);
-    const int32_t falls[] = { 0, 2, 1, 3 };
+    const int32_t falls[] = {0, 2, 1, 3};
     a.qo_indptr = falls;
     refuse(op, &a, "qo_indptr[2] is 1, below qo_indptr[1], which is 2");
-    const int32_t many[] = { 0, 3, 3, 3 };
+    const int32_t many[] = {0, 3, 3, 3};
     a.qo_indptr = many;
     refuse(op, &a, "qo_indptr: sequence 0 has 3 tokens, the bound is 2");
     a.qo_indptr = qo;
-    const int32_t negative[] = { 40, -1, 16 }, too_long[] = { 40, 65, 16 };
+    const int32_t negative[] = {40, -1, 16}, too_long[] = {40, 65, 16};
     a.pages.kv_lens = negative;
     refuse(op, &a, "kv_lens[1] is -1");
     a.pages.kv_lens = too_long;
     refuse(op, &a, "kv_lens[1] is 65, 5 pages; it is given 4");
-    const int32_t reaches[] = { 40, 0, 17 };
+    const int32_t reaches[] = {40, 0, 17};
     a.pages.kv_lens = reaches;
     refuse(op, &a, "block_table[2][1] is -1, the cache has 10 pages");
     a.pages.kv_lens = lens;
@@ -560,19 +610,22 @@ static void page_lists_are_checked_on_request(void **state)
 {
     (void)state;
     fake_reset();
-    static const struct kernel kernels[] = { { .name = "plain", .page_table = "indices" } };
+    static const struct kernel kernels[] = {{.name = "plain", .page_table = "indices"}};
     struct bench b = open_decode(kernels, 1, ATTN_CHECK_DATA);
     struct attn_decode_desc d = desc();
     d.page_table = ATTN_PAGES_INDICES;
     struct attn_op *op;
     assert_int_equal(attn_decode_lookup(b.device, &d, &op), ATTN_OK);
-    const int32_t indptr[] = { 0, 3, 3, 4 }, indices[] = { 5, 0, 2, 9 };
+    const int32_t indptr[] = {0, 3, 3, 4}, indices[] = {5, 0, 2, 9};
     struct attn_decode_args a = args();
     a.pages = (struct attn_pages){
-        .kv_lens = lens, .kv_indptr = indptr, .kv_indices = indices, .entries = 4,
+        .kv_lens = lens,
+        .kv_indptr = indptr,
+        .kv_indices = indices,
+        .entries = 4,
     };
     assert_int_equal(attn_decode_launch(op, &a), ATTN_OK);
-    const int32_t beyond[] = { 0, 3, 3, 5 }, short_one[] = { 0, 2, 3, 4 };
+    const int32_t beyond[] = {0, 3, 3, 5}, short_one[] = {0, 2, 3, 4};
     a.pages.kv_indptr = beyond;
     refuse(op, &a, "kv_indptr[3] is 5");
     a.pages.kv_indptr = short_one;
@@ -588,18 +641,18 @@ static void work_lists_are_checked_on_request(void **state)
 {
     (void)state;
     fake_reset();
-    static const struct kernel kernels[] = { { .name = "plain" } };
+    static const struct kernel kernels[] = {{.name = "plain"}};
     struct bench b = open_decode(kernels, 1, ATTN_CHECK_DATA);
     const struct attn_decode_desc d = desc();
     struct attn_op *op;
     assert_int_equal(attn_decode_lookup(b.device, &d, &op), ATTN_OK);
     static _Alignas(16) int32_t info[3][8];
     static const int32_t good[3][8] = {
-        { 0, 4, 0, 1, 0, 2, 8, 4 << 16 },
-        { 0, 5, 0, 1, 2, 3, 0, 4 << 16 },
-        { 2, -1, 2, 3, 0, 1, 0, 4 | 8 << 16 },
+        {0, 4, 0, 1, 0, 2, 8, 4 << 16},
+        {0, 5, 0, 1, 2, 3, 0, 4 << 16},
+        {2, -1, 2, 3, 0, 1, 0, 4 | 8 << 16},
     };
-    const int32_t indptr[] = { 0, 1, 3 }, falls[] = { 0, 4, 3 };
+    const int32_t indptr[] = {0, 1, 3}, falls[] = {0, 4, 3};
     struct attn_decode_args a = args();
     a.work_indptr = indptr;
     a.work_info = info[0];
@@ -613,17 +666,17 @@ static void work_lists_are_checked_on_request(void **state)
         int32_t value;
         const char *text;
     } wrong[] = {
-        { 0, 0, 3, "work_info[0][0] is 3, sequences are 3" },
-        { 1, 0, -1, "work_info[1][0] is -1" },
-        { 1, 1, 6, "work_info[1][1] is 6, partial rows are 6" },
-        { 1, 1, -2, "work_info[1][1] is -2" },
-        { 2, 2, 4, "work_info[2][3] is 3, queries" },
-        { 2, 3, 4, "work_info[2][3] is 4, queries" },
-        { 0, 3, 2, "a sequence's queries are at most 1" },
-        { 0, 4, 3, "work_info[0][5] is 2, pages begin at 0, end in order" },
-        { 1, 5, 5, "work_info[1][5] is 5, pages" },
-        { 2, 7, 4 | 9 << 16, "head ranges are not empty and end by 8" },
-        { 2, 7, 4 | 4 << 16, "head ranges" },
+        {0, 0, 3, "work_info[0][0] is 3, sequences are 3"},
+        {1, 0, -1, "work_info[1][0] is -1"},
+        {1, 1, 6, "work_info[1][1] is 6, partial rows are 6"},
+        {1, 1, -2, "work_info[1][1] is -2"},
+        {2, 2, 4, "work_info[2][3] is 3, queries"},
+        {2, 3, 4, "work_info[2][3] is 4, queries"},
+        {0, 3, 2, "a sequence's queries are at most 1"},
+        {0, 4, 3, "work_info[0][5] is 2, pages begin at 0, end in order"},
+        {1, 5, 5, "work_info[1][5] is 5, pages"},
+        {2, 7, 4 | 9 << 16, "head ranges are not empty and end by 8"},
+        {2, 7, 4 | 4 << 16, "head ranges"},
     };
     for (size_t i = 0; i < COUNT(wrong); i++) {
         memcpy(info, good, sizeof(info));

@@ -14,14 +14,14 @@
 
 static const char *chosen(const struct attn_op *op)
 {
-    struct attn_op_info info = { .size = sizeof(info) };
+    struct attn_op_info info = {.size = sizeof(info)};
     assert_int_equal(attn_op_describe(op, &info), ATTN_OK);
     return info.kernel.name;
 }
 
 static void why(const struct attn_op *op, const char *text)
 {
-    struct attn_op_info info = { .size = sizeof(info) };
+    struct attn_op_info info = {.size = sizeof(info)};
     assert_int_equal(attn_op_describe(op, &info), ATTN_OK);
     assert_string_equal(info.why, text);
 }
@@ -40,10 +40,10 @@ static void exact_kernels_come_before_covering_ones(void **state)
     (void)state;
     struct fakehip *f = fake_reset();
     const struct made kernels[] = {
-        { .name = "exact", .gqa = "4" },
-        { .name = "any_gqa" },
-        { .name = "windowed", .gqa = "4", .mask = "window" },
-        { .name = "windowed_any", .mask = "window" },
+        {.name = "exact", .gqa = "4"},
+        {.name = "any_gqa"},
+        {.name = "windowed", .gqa = "4", .mask = "window"},
+        {.name = "windowed_any", .mask = "window"},
     };
     struct bench b = open_bench(kernels, COUNT(kernels));
     struct attn_prefill_desc d = plain_desc();
@@ -73,11 +73,11 @@ static void later_packs_override_earlier_ones(void **state)
 {
     (void)state;
     fake_reset();
-    const struct made base[] = { { .name = "base_128" }, { .name = "base_64", .head_dim = "64" } };
-    const struct made over[] = { { .name = "over_128" } };
+    const struct made base[] = {{.name = "base_128"}, {.name = "base_64", .head_dim = "64"}};
+    const struct made over[] = {{.name = "over_128"}};
     size_t size;
     struct attn_pack *packs[2];
-    void *bytes[2] = { make_pack(base, 2, &size) };
+    void *bytes[2] = {make_pack(base, 2, &size)};
     assert_int_equal(attn_pack_open_memory(bytes[0], size, &packs[0]), ATTN_OK);
     bytes[1] = make_pack(over, 1, &size);
     assert_int_equal(attn_pack_open_memory(bytes[1], size, &packs[1]), ATTN_OK);
@@ -100,9 +100,9 @@ static void a_missing_kernel_is_explained(void **state)
     (void)state;
     fake_reset();
     const struct made kernels[] = {
-        { .name = "near", .head_dim = "64" },
-        { .name = "far", .head_dim = "256", .lse = "true" },
-        { .name = "elsewhere", .target = "gfx950" },
+        {.name = "near", .head_dim = "64"},
+        {.name = "far", .head_dim = "256", .lse = "true"},
+        {.name = "elsewhere", .target = "gfx950"},
     };
     struct bench b = open_bench(kernels, COUNT(kernels));
     struct attn_op *op;
@@ -116,7 +116,7 @@ static void a_pack_for_another_gpu_is_named(void **state)
 {
     (void)state;
     fake_reset();
-    const struct made kernels[] = { { .target = "gfx950" } };
+    const struct made kernels[] = {{.target = "gfx950"}};
     struct bench b = open_bench(kernels, COUNT(kernels));
     struct attn_op *op;
     const struct attn_prefill_desc d = plain_desc();
@@ -132,7 +132,7 @@ static void mixed_gpus_get_their_own_kernels(void **state)
     struct fakehip *f = fake_reset();
     f->device_count = 2;
     f->arch[1] = "gfx950:sramecc+:xnack-";
-    const struct made kernels[] = { { .target = "gfx942" }, { .target = "gfx950" } };
+    const struct made kernels[] = {{.target = "gfx942"}, {.target = "gfx950"}};
     struct bench b = open_bench(kernels, COUNT(kernels));
     struct attn_device_options o = fake_options();
     o.ordinal = 1;
@@ -154,13 +154,13 @@ static void hip_5_properties_are_read_too(void **state)
 {
     (void)state;
     fake_reset();
-    const struct made kernels[] = { { .gqa = "4" } };
+    const struct made kernels[] = {{.gqa = "4"}};
     struct bench b = open_bench(kernels, 1);
     struct attn_device_options o = fake_options();
     o.hip_library = fake5_path();
     struct attn_device *device;
     assert_int_equal(attn_device_open(&b.pack, 1, &o, &device), ATTN_OK);
-    struct attn_device_info info = { .size = sizeof(info) };
+    struct attn_device_info info = {.size = sizeof(info)};
     assert_int_equal(attn_device_describe(device, &info), ATTN_OK);
     assert_string_equal(info.target, "gfx942");
     assert_string_equal(info.name, "fake GPU 0");
@@ -194,7 +194,7 @@ static void a_launch_packs_what_the_record_asks_for(void **state)
 {
     (void)state;
     struct fakehip *f = fake_reset();
-    const struct made kernels[] = { { .extra_arg = "v_head_stride" } };
+    const struct made kernels[] = {{.extra_arg = "v_head_stride"}};
     struct bench b = open_bench(kernels, 1);
     const struct attn_prefill_desc d = plain_desc();
     struct attn_op *op;
@@ -236,7 +236,7 @@ static void a_window_reaches_the_kernel(void **state)
 {
     (void)state;
     struct fakehip *f = fake_reset();
-    const struct made kernels[] = { { .mask = "window" } };
+    const struct made kernels[] = {{.mask = "window"}};
     struct bench b = open_bench(kernels, 1);
     struct attn_prefill_desc d = plain_desc();
     d.mask = ATTN_MASK_WINDOW;
@@ -256,18 +256,18 @@ static void a_call_chooses_by_the_packs_table(void **state)
 {
     (void)state;
     struct fakehip *f = fake_reset();
-    const struct attnc_pack_when few[] = { { "max_seqlen_q", 1, 64 } };
-    const struct attnc_pack_when middle[] = { { "max_seqlen_q", 65, 128 }, { "batch", 2, 2 } };
+    const struct attnc_pack_when few[] = {{"max_seqlen_q", 1, 64}};
+    const struct attnc_pack_when middle[] = {{"max_seqlen_q", 65, 128}, {"batch", 2, 2}};
     const struct made kernels[] = {
-        { .name = "any_length" },
-        { .name = "few", .when = few, .when_count = 1 },
-        { .name = "middle", .when = middle, .when_count = 2 },
+        {.name = "any_length"},
+        {.name = "few", .when = few, .when_count = 1},
+        {.name = "middle", .when = middle, .when_count = 2},
     };
     struct bench b = open_bench(kernels, COUNT(kernels));
     const struct attn_prefill_desc d = plain_desc();
     struct attn_op *op;
     assert_int_equal(attn_prefill_lookup(b.device, &d, &op), ATTN_OK);
-    struct attn_op_info info = { .size = sizeof(info) };
+    struct attn_op_info info = {.size = sizeof(info)};
     assert_int_equal(attn_op_describe(op, &info), ATTN_OK);
     assert_int_equal(info.kernel_count, 3);
     assert_int_equal(f->modules, 3);
@@ -278,10 +278,10 @@ static void a_call_chooses_by_the_packs_table(void **state)
         int32_t length;
         const char *kernel, *why;
     } calls[] = {
-        { 64, "few", "; row 1 of 3: max_seqlen_q 64 is 1 to 64" },
-        { 128, "middle", "; row 2 of 3: max_seqlen_q 128 is 65 to 128, batch 2 is 2 to 2" },
-        { 200, "any_length", "; row 3 of 3" },
-        { 1, "few", "; row 1 of 3: max_seqlen_q 1 is 1 to 64" },
+        {64, "few", "; row 1 of 3: max_seqlen_q 64 is 1 to 64"},
+        {128, "middle", "; row 2 of 3: max_seqlen_q 128 is 65 to 128, batch 2 is 2 to 2"},
+        {200, "any_length", "; row 3 of 3"},
+        {1, "few", "; row 1 of 3: max_seqlen_q 1 is 1 to 64"},
     };
     for (int i = 0; i < 4; i++) {
         a.max_seqlen_q = calls[i].length;
@@ -303,7 +303,7 @@ static void a_code_object_is_loaded_once(void **state)
 {
     (void)state;
     struct fakehip *f = fake_reset();
-    const struct made kernels[] = { { .gqa = "4" } };
+    const struct made kernels[] = {{.gqa = "4"}};
     struct bench b = open_bench(kernels, 1);
     const struct attn_prefill_desc d = plain_desc();
     struct attn_op *ops[2];
@@ -325,12 +325,12 @@ static void empty_batches_launch_nothing(void **state)
 {
     (void)state;
     struct fakehip *f = fake_reset();
-    const struct made kernels[] = { { .gqa = "4" } };
+    const struct made kernels[] = {{.gqa = "4"}};
     struct bench b = open_bench(kernels, 1);
     const struct attn_prefill_desc d = plain_desc();
     struct attn_op *op;
     assert_int_equal(attn_prefill_lookup(b.device, &d, &op), ATTN_OK);
-    const struct attn_prefill_args none = { .size = sizeof(none) };
+    const struct attn_prefill_args none = {.size = sizeof(none)};
     assert_int_equal(attn_prefill_launch(op, &none), ATTN_OK);
     assert_int_equal(f->launches, 0);
     attn_op_destroy(op);
@@ -341,7 +341,7 @@ static void bad_descriptors_are_refused(void **state)
 {
     (void)state;
     fake_reset();
-    const struct made kernels[] = { { .gqa = "4" } };
+    const struct made kernels[] = {{.gqa = "4"}};
     struct bench b = open_bench(kernels, 1);
     struct attn_op *op = (void *)&b;
     struct attn_prefill_desc d = plain_desc();
@@ -370,7 +370,7 @@ static void bad_arguments_are_refused(void **state)
 {
     (void)state;
     struct fakehip *f = fake_reset();
-    const struct made kernels[] = { { .lse = "true" } };
+    const struct made kernels[] = {{.lse = "true"}};
     struct bench b = open_bench(kernels, 1);
     struct attn_prefill_desc d = plain_desc();
     d.lse = true;
@@ -379,12 +379,12 @@ static void bad_arguments_are_refused(void **state)
     struct attn_prefill_args good = plain_args();
     float lse;
     good.lse = &lse;
-#define REFUSED(change, text)                                                    \
-    do {                                                                         \
-        struct attn_prefill_args a = good;                                       \
-        change;                                                                  \
-        assert_int_equal(attn_prefill_launch(op, &a), ATTN_BAD_ARGUMENT);        \
-        says(text);                                                              \
+#define REFUSED(change, text)                                             \
+    do {                                                                  \
+        struct attn_prefill_args a = good;                                \
+        change;                                                           \
+        assert_int_equal(attn_prefill_launch(op, &a), ATTN_BAD_ARGUMENT); \
+        says(text);                                                       \
     } while (0)
     REFUSED(a.size = 0, "args.size");
     REFUSED(a.q = NULL, "q, k, v or out is NULL");
@@ -408,14 +408,14 @@ static void records_that_ask_for_unknown_values_are_refused(void **state)
 {
     (void)state;
     struct fakehip *f = fake_reset();
-    const struct made unknown[] = { { .extra_arg = "q_hat" } };
+    const struct made unknown[] = {{.extra_arg = "q_hat"}};
     struct bench b = open_bench(unknown, 1);
     const struct attn_prefill_desc d = plain_desc();
     struct attn_op *op;
     assert_int_equal(attn_prefill_lookup(b.device, &d, &op), ATTN_BAD_PACK);
     says("takes \"q_hat\", which this library does not give to prefill kernels");
     close_bench(&b);
-    const struct made mistyped[] = { { .extra_arg = "scale" } };
+    const struct made mistyped[] = {{.extra_arg = "scale"}};
     b = open_bench(mistyped, 1);
     assert_int_equal(attn_prefill_lookup(b.device, &d, &op), ATTN_BAD_PACK);
     says("takes \"scale\" as another type");
@@ -427,7 +427,7 @@ static void device_side_lengths_are_checked_on_request(void **state)
 {
     (void)state;
     struct fakehip *f = fake_reset();
-    const struct made kernels[] = { { .gqa = "4" } };
+    const struct made kernels[] = {{.gqa = "4"}};
     struct bench b = open_bench(kernels, 1);
     attn_device_close(b.device);
     struct attn_device_options o = fake_options();
@@ -438,19 +438,19 @@ static void device_side_lengths_are_checked_on_request(void **state)
     assert_int_equal(attn_prefill_lookup(b.device, &d, &op), ATTN_OK);
     struct attn_prefill_args a = plain_args();
     assert_int_equal(attn_prefill_launch(op, &a), ATTN_OK);
-    const int32_t falls[] = { 0, 100, 90 };
+    const int32_t falls[] = {0, 100, 90};
     a.cu_seqlens_k = falls;
     assert_int_equal(attn_prefill_launch(op, &a), ATTN_BAD_DATA);
     says("cu_seqlens_k[2] is 90, below cu_seqlens_k[1], which is 100");
-    const int32_t long_one[] = { 0, 250, 300 };
+    const int32_t long_one[] = {0, 250, 300};
     a.cu_seqlens_k = long_one;
     assert_int_equal(attn_prefill_launch(op, &a), ATTN_BAD_DATA);
     says("cu_seqlens_k: sequence 0 has 250 tokens, the bound is 200");
-    const int32_t beyond[] = { 0, 200, 301 };
+    const int32_t beyond[] = {0, 200, 301};
     a.cu_seqlens_k = beyond;
     assert_int_equal(attn_prefill_launch(op, &a), ATTN_BAD_DATA);
     says("cu_seqlens_k[2] is 301, the tensor has 300 tokens");
-    const int32_t negative[] = { -1, 100, 200 };
+    const int32_t negative[] = {-1, 100, 200};
     a.cu_seqlens_q = negative;
     assert_int_equal(attn_prefill_launch(op, &a), ATTN_BAD_DATA);
     says("cu_seqlens_q[0] is -1");

@@ -26,14 +26,14 @@ static const struct {
     uint8_t code, bits;
     int64_t shape[3];
 } plain[8] = {
-    { 3, kDLBfloat, 16, { 300, 8, 128 } }, /* q */
-    { 3, kDLBfloat, 16, { 300, 2, 128 } }, /* k */
-    { 3, kDLBfloat, 16, { 300, 2, 128 } }, /* v */
-    { 3, kDLBfloat, 16, { 300, 8, 128 } }, /* out */
-    { 2, kDLFloat, 32, { 8, 300 } },       /* lse */
-    { 1, kDLFloat, 32, { 8 } },            /* sinks */
-    { 1, kDLInt, 32, { 3 } },              /* cu_seqlens_q */
-    { 1, kDLInt, 32, { 3 } },              /* cu_seqlens_k */
+    {3, kDLBfloat, 16, {300, 8, 128}}, /* q */
+    {3, kDLBfloat, 16, {300, 2, 128}}, /* k */
+    {3, kDLBfloat, 16, {300, 2, 128}}, /* v */
+    {3, kDLBfloat, 16, {300, 8, 128}}, /* out */
+    {2, kDLFloat, 32, {8, 300}},       /* lse */
+    {1, kDLFloat, 32, {8}},            /* sinks */
+    {1, kDLInt, 32, {3}},              /* cu_seqlens_q */
+    {1, kDLInt, 32, {3}},              /* cu_seqlens_k */
 };
 
 static void make(struct set *s)
@@ -42,13 +42,16 @@ static void make(struct set *s)
     for (int i = 0; i < 8; i++) {
         memcpy(s->shapes[i], plain[i].shape, sizeof(s->shapes[i]));
         s->t[i] = (DLTensor){
-            .data = memory, .device = { kDLROCM, 0 }, .ndim = plain[i].ndim,
-            .dtype = { plain[i].code, plain[i].bits, 1 }, .shape = s->shapes[i],
+            .data = memory,
+            .device = {kDLROCM, 0},
+            .ndim = plain[i].ndim,
+            .dtype = {plain[i].code, plain[i].bits, 1},
+            .shape = s->shapes[i],
         };
     }
     s->tensors = (struct attn_prefill_tensors){
-        sizeof(s->tensors), &s->t[0], &s->t[1], &s->t[2], &s->t[3], &s->t[4], &s->t[5], &s->t[6],
-        &s->t[7],
+        sizeof(s->tensors), &s->t[0], &s->t[1], &s->t[2], &s->t[3],
+        &s->t[4],           &s->t[5], &s->t[6], &s->t[7],
     };
 }
 
@@ -59,7 +62,7 @@ static int setup(void **state)
 {
     (void)state;
     fake_reset();
-    const struct made kernels[] = { { .lse = "true" } };
+    const struct made kernels[] = {{.lse = "true"}};
     bench = open_bench(kernels, 1);
     struct attn_prefill_desc d = plain_desc();
     d.lse = true;
@@ -79,11 +82,11 @@ static void tensors_become_pointers_strides_and_counts(void **state)
     (void)state;
     struct set s;
     make(&s);
-    const int64_t strides[3] = { 4096, 256, 1 }; /* a view */
+    const int64_t strides[3] = {4096, 256, 1}; /* a view */
     memcpy(s.strides[1], strides, sizeof(strides));
     s.t[1].strides = s.strides[1];
     s.t[1].byte_offset = 32;
-    struct attn_prefill_args a = { .size = sizeof(a), .max_seqlen_q = 200 };
+    struct attn_prefill_args a = {.size = sizeof(a), .max_seqlen_q = 200};
     assert_int_equal(attn_prefill_set_tensors(op, &s.tensors, &a), ATTN_OK);
     assert_ptr_equal(a.q, memory);
     assert_ptr_equal(a.k, memory + 32);
@@ -101,21 +104,21 @@ static void tensors_become_pointers_strides_and_counts(void **state)
     assert_int_equal(a.max_seqlen_q, 200); /* the caller's */
 }
 
-#define REFUSED(change, text)                                                                  \
-    do {                                                                                       \
-        struct set s;                                                                          \
-        make(&s);                                                                              \
-        change;                                                                                \
-        struct attn_prefill_args a = { .size = sizeof(a) };                                    \
-        assert_int_equal(attn_prefill_set_tensors(op, &s.tensors, &a), ATTN_BAD_ARGUMENT);     \
-        says(text);                                                                            \
-        assert_null(a.q); /* nothing was written */                                            \
+#define REFUSED(change, text)                                                              \
+    do {                                                                                   \
+        struct set s;                                                                      \
+        make(&s);                                                                          \
+        change;                                                                            \
+        struct attn_prefill_args a = {.size = sizeof(a)};                                  \
+        assert_int_equal(attn_prefill_set_tensors(op, &s.tensors, &a), ATTN_BAD_ARGUMENT); \
+        says(text);                                                                        \
+        assert_null(a.q); /* nothing was written */                                        \
     } while (0)
 
 static void what_does_not_fit_is_named(void **state)
 {
     (void)state;
-    static int64_t apart[3] = { 2048, 256, 2 };
+    static int64_t apart[3] = {2048, 256, 2};
     REFUSED(s.tensors.q = NULL, "q is NULL");
     REFUSED(s.t[0].dtype.code = kDLFloat, "q is float of 16 bits, 1 lanes; bfloat of 16");
     REFUSED(s.t[1].dtype.bits = 8; s.t[1].dtype.code = 10, "k is float8_e4m3fn of 8 bits");

@@ -16,7 +16,7 @@
 
 #include "tests/runtime/fixture.h"
 
-static const struct made one[] = { { .gqa = "4" } };
+static const struct made one[] = {{.gqa = "4"}};
 
 /* Opens, looks up, launches and releases on GPU 1 while GPU 0 is current; the first error. */
 static int whole_life(struct attn_pack *pack)
@@ -79,11 +79,11 @@ static void errors_have_their_own_status(void **state)
         int hip, status;
         const char *says;
     } rows[] = {
-        { 2, ATTN_NO_DEVICE_MEMORY, "hipModuleLoadData: hipErrorOutOfMemory" },
-        { 719, ATTN_DEVICE_LOST, "hipModuleLoadData: hipErrorLaunchFailure" },
-        { 700, ATTN_DEVICE_LOST, "hipModuleLoadData: " },
-        { 209, ATTN_HIP_FAILED, "hipModuleLoadData: " },
-        { 100, ATTN_NO_DEVICE, "hipModuleLoadData: " },
+        {2, ATTN_NO_DEVICE_MEMORY, "hipModuleLoadData: hipErrorOutOfMemory"},
+        {719, ATTN_DEVICE_LOST, "hipModuleLoadData: hipErrorLaunchFailure"},
+        {700, ATTN_DEVICE_LOST, "hipModuleLoadData: "},
+        {209, ATTN_HIP_FAILED, "hipModuleLoadData: "},
+        {100, ATTN_NO_DEVICE, "hipModuleLoadData: "},
     };
     struct fakehip *f = fake_reset();
     struct bench b = open_bench(one, 1);
@@ -121,7 +121,7 @@ static void a_symbol_that_is_not_there_unloads_its_code(void **state)
 {
     (void)state;
     struct fakehip *f = fake_reset();
-    const struct made absent[] = { { .symbol = "absent" } };
+    const struct made absent[] = {{.symbol = "absent"}};
     struct bench b = open_bench(absent, 1);
     const struct attn_prefill_desc d = plain_desc();
     struct attn_op *op;

@@ -77,9 +77,16 @@ static void check(struct step *s, const struct precision *bf16)
 {
     assert_int_equal(hip.hipMemcpy(s->bits, s->device[3], sizeof(s->bits), HIP_TO_HOST), 0);
     const struct ref_prefill reference = {
-        .q = s->values[0], .k = s->values[1], .v = s->values[2], .cu_q = s->lengths,
-        .cu_k = s->lengths, .batch = BATCH, .heads = HEADS, .kv_heads = HEADS, .left = INT32_MAX,
-        .attention = { .dim = DIM, .dim_v = DIM, .scale = 1 / sqrtf(DIM) },
+        .q = s->values[0],
+        .k = s->values[1],
+        .v = s->values[2],
+        .cu_q = s->lengths,
+        .cu_k = s->lengths,
+        .batch = BATCH,
+        .heads = HEADS,
+        .kv_heads = HEADS,
+        .left = INT32_MAX,
+        .attention = {.dim = DIM, .dim_v = DIM, .scale = 1 / sqrtf(DIM)},
     };
     static struct ref_row row;
     double scratch[LONGEST];
@@ -98,9 +105,18 @@ static void check(struct step *s, const struct precision *bf16)
 static void *capture(const struct attn_op *op, const struct step *s, void *stream)
 {
     const struct attn_prefill_args a = {
-        .size = sizeof(a), .q = s->device[0], .k = s->device[1], .v = s->device[2],
-        .out = s->device[3], .cu_seqlens_q = s->cu, .cu_seqlens_k = s->cu, .batch = BATCH,
-        .total_q = ROOM, .total_k = ROOM, .max_seqlen_q = LONGEST, .max_seqlen_k = LONGEST,
+        .size = sizeof(a),
+        .q = s->device[0],
+        .k = s->device[1],
+        .v = s->device[2],
+        .out = s->device[3],
+        .cu_seqlens_q = s->cu,
+        .cu_seqlens_k = s->cu,
+        .batch = BATCH,
+        .total_q = ROOM,
+        .total_k = ROOM,
+        .max_seqlen_q = LONGEST,
+        .max_seqlen_k = LONGEST,
         .stream = stream,
     };
     void *graph, *exec;
@@ -119,12 +135,18 @@ static void replays_see_new_lengths(void **state)
     struct attn_pack *pack;
     assert_int_equal(attn_pack_open(pack_path, &pack), ATTN_OK);
     const struct attn_device_options o = {
-        .size = sizeof(o), .flags = ATTN_CHECK_DATA, .hip_library = library_path,
+        .size = sizeof(o),
+        .flags = ATTN_CHECK_DATA,
+        .hip_library = library_path,
     };
     struct attn_device *device;
     assert_int_equal(attn_device_open(&pack, 1, &o, &device), ATTN_OK);
     const struct attn_prefill_desc d = {
-        .size = sizeof(d), .dtype = ATTN_BF16, .head_dim = DIM, .heads = HEADS, .kv_heads = HEADS,
+        .size = sizeof(d),
+        .dtype = ATTN_BF16,
+        .head_dim = DIM,
+        .heads = HEADS,
+        .kv_heads = HEADS,
         .mask = ATTN_MASK_CAUSAL,
     };
     struct attn_op *op;
@@ -159,6 +181,6 @@ int main(int argc, char **argv)
     pack_path = argv[2];
     if (argc > 3)
         replays = atoi(argv[3]);
-    const struct CMUnitTest tests[] = { cmocka_unit_test(replays_see_new_lengths) };
+    const struct CMUnitTest tests[] = {cmocka_unit_test(replays_see_new_lengths)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -50,30 +50,47 @@ struct ops {
     struct attn_op *write, *copy, *gather;
 };
 
-static struct attn_cache cache_of(void *k, void *v)
-{
-    return (struct attn_cache){ .k = k, .v = v };
-}
+static struct attn_cache cache_of(void *k, void *v) { return (struct attn_cache){.k = k, .v = v}; }
 
 static void launch(const struct ops *ops, struct step *d, struct host *pinned, void *stream)
 {
     const struct attn_cache device = cache_of(d->k, d->v), host = cache_of(pinned->k, pinned->v);
     const struct attn_cache_write_args write = {
-        .size = sizeof(write), .k_in = d->k_in, .v_in = d->v_in, .cache = device,
-        .slot_mapping = d->slots, .tokens = TOKENS, .stream = stream,
+        .size = sizeof(write),
+        .k_in = d->k_in,
+        .v_in = d->v_in,
+        .cache = device,
+        .slot_mapping = d->slots,
+        .tokens = TOKENS,
+        .stream = stream,
     };
     const struct attn_cache_copy_args out = {
-        .size = sizeof(out), .from = device, .to = host, .page_pairs = d->out_pairs[0],
-        .pairs = MOVED, .stream = stream,
+        .size = sizeof(out),
+        .from = device,
+        .to = host,
+        .page_pairs = d->out_pairs[0],
+        .pairs = MOVED,
+        .stream = stream,
     };
     const struct attn_cache_copy_args in = {
-        .size = sizeof(in), .from = host, .to = device, .page_pairs = d->in_pairs[0],
-        .pairs = MOVED, .stream = stream,
+        .size = sizeof(in),
+        .from = host,
+        .to = device,
+        .page_pairs = d->in_pairs[0],
+        .pairs = MOVED,
+        .stream = stream,
     };
     const struct attn_cache_gather_args gather = {
-        .size = sizeof(gather), .k_out = d->k_out, .v_out = d->v_out, .cache = device,
-        .pages = { .block_table = d->table[0], .entries = MOVED }, .cu_seqlens_k = d->cu,
-        .seq_starts = d->starts, .batch = BATCH, .total_k = ROWS, .max_seqlen_k = ROWS,
+        .size = sizeof(gather),
+        .k_out = d->k_out,
+        .v_out = d->v_out,
+        .cache = device,
+        .pages = {.block_table = d->table[0], .entries = MOVED},
+        .cu_seqlens_k = d->cu,
+        .seq_starts = d->starts,
+        .batch = BATCH,
+        .total_k = ROWS,
+        .max_seqlen_k = ROWS,
         .stream = stream,
     };
     assert_int_equal(attn_cache_write_launch(ops->write, &write), ATTN_OK);
@@ -185,16 +202,25 @@ static void replay(void *exec, void *stream, struct step *d, struct host *pinned
 
 static struct ops look_up(struct attn_device *device)
 {
-    const struct attn_cache_desc cache = { .dtype = ATTN_BF16, .page_size = PAGE };
+    const struct attn_cache_desc cache = {.dtype = ATTN_BF16, .page_size = PAGE};
     const struct attn_cache_write_desc write = {
-        .size = sizeof(write), .dtype = ATTN_BF16, .head_dim = DIM, .kv_heads = KV_HEADS,
+        .size = sizeof(write),
+        .dtype = ATTN_BF16,
+        .head_dim = DIM,
+        .kv_heads = KV_HEADS,
         .cache = cache,
     };
     const struct attn_cache_copy_desc copy = {
-        .size = sizeof(copy), .head_dim = DIM, .kv_heads = KV_HEADS, .cache = cache,
+        .size = sizeof(copy),
+        .head_dim = DIM,
+        .kv_heads = KV_HEADS,
+        .cache = cache,
     };
     const struct attn_cache_gather_desc gather = {
-        .size = sizeof(gather), .dtype = ATTN_BF16, .head_dim = DIM, .kv_heads = KV_HEADS,
+        .size = sizeof(gather),
+        .dtype = ATTN_BF16,
+        .head_dim = DIM,
+        .kv_heads = KV_HEADS,
         .cache = cache,
     };
     struct ops ops;
@@ -209,7 +235,7 @@ static void a_captured_page_goes_out_to_the_host_and_back(void **state)
     (void)state;
     struct attn_pack *pack;
     struct attn_device *device;
-    const struct attn_device_options o = { .size = sizeof(o), .hip_library = library_path };
+    const struct attn_device_options o = {.size = sizeof(o), .hip_library = library_path};
     assert_int_equal(attn_pack_open(pack_path, &pack), ATTN_OK);
     assert_int_equal(attn_device_open(&pack, 1, &o, &device), ATTN_OK);
     const struct ops ops = look_up(device);

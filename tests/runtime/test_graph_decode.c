@@ -51,11 +51,13 @@ struct bench {
 static void make_bench(struct bench *b, uint64_t *random)
 {
     b->gpu = (struct gpu){
-        .hipMalloc = hip.hipMalloc, .hipFree = hip.hipFree, .hipMemcpy = hip.hipMemcpy,
+        .hipMalloc = hip.hipMalloc,
+        .hipFree = hip.hipFree,
+        .hipMemcpy = hip.hipMemcpy,
     };
     b->memory.gpu = &b->gpu;
     b->bf16 = find_precision("bf16");
-    const struct attn_cache_desc desc = { .dtype = ATTN_BF16, .page_size = PAGE };
+    const struct attn_cache_desc desc = {.dtype = ATTN_BF16, .page_size = PAGE};
     cache_init(&b->cache, &desc, "gfx942", KV_HEADS, DIM, DIM, BATCH * ROW_PAGES, false);
     for (int i = 0; i < BATCH * ROW_PAGES * PAGE; i++)
         cache_fill_token(&b->cache, i / PAGE, i % PAGE, random);
@@ -73,13 +75,20 @@ static void make_bench(struct bench *b, uint64_t *random)
 static void plan(struct step *s)
 {
     static const struct attn_decode_plan_shape shape = {
-        .size = sizeof(shape), .batch = BATCH, .q_len = Q_LEN, .page_size = PAGE, .heads = HEADS,
-        .kv_heads = KV_HEADS, .lists = LISTS,
+        .size = sizeof(shape),
+        .batch = BATCH,
+        .q_len = Q_LEN,
+        .page_size = PAGE,
+        .heads = HEADS,
+        .kv_heads = KV_HEADS,
+        .lists = LISTS,
     };
-    const struct attn_decode_plan_lengths lengths = { s->kv_lens, s->qo, NULL };
+    const struct attn_decode_plan_lengths lengths = {s->kv_lens, s->qo, NULL};
     const struct attn_decode_plan plan = {
-        .work_indptr = s->work_indptr, .work_info = s->work_info[0],
-        .reduce_indptr = s->reduce_indptr, .reduce_final_map = s->reduce_final_map[0],
+        .work_indptr = s->work_indptr,
+        .work_info = s->work_info[0],
+        .reduce_indptr = s->reduce_indptr,
+        .reduce_final_map = s->reduce_final_map[0],
         .reduce_partial_map = s->reduce_partial_map,
     };
     assert_int_equal(attn_decode_plan(&shape, &lengths, &plan), ATTN_OK);
@@ -127,18 +136,26 @@ static void check(const struct bench *b, struct step *s)
 {
     static double k[LONGEST * DIM], v[LONGEST * DIM], scratch[LONGEST];
     static struct ref_row row;
-    static const int32_t first_page[BATCH] = { 0, ROW_PAGES, 2 * ROW_PAGES };
+    static const int32_t first_page[BATCH] = {0, ROW_PAGES, 2 * ROW_PAGES};
     assert_int_equal(hip.hipMemcpy(s, b->device, sizeof(*s), HIP_TO_HOST), 0);
     const struct ref_decode reference = {
-        .attention = { .dim = DIM, .dim_v = DIM, .scale = 1 / sqrtf(DIM) }, .q = b->q,
-        .qo_indptr = s->qo, .kv_lens = s->kv_lens, .pages = s->pages, .first_page = first_page,
-        .k = b->cache.part[CACHE_K], .v = b->cache.part[CACHE_V], .heads = HEADS,
-        .kv_heads = KV_HEADS, .sinks = b->sinks, .left = INT32_MAX,
+        .attention = {.dim = DIM, .dim_v = DIM, .scale = 1 / sqrtf(DIM)},
+        .q = b->q,
+        .qo_indptr = s->qo,
+        .kv_lens = s->kv_lens,
+        .pages = s->pages,
+        .first_page = first_page,
+        .k = b->cache.part[CACHE_K],
+        .v = b->cache.part[CACHE_V],
+        .heads = HEADS,
+        .kv_heads = KV_HEADS,
+        .sinks = b->sinks,
+        .left = INT32_MAX,
     };
     for (int i = 0; i < BATCH * HEADS; i++) {
         const int sequence = i / HEADS, head = i % HEADS;
         ref_decode_gather(&reference, sequence, head / (HEADS / KV_HEADS), k, v);
-        const struct ref_part whole = { .k = k, .v = v, .end = s->kv_lens[sequence] };
+        const struct ref_part whole = {.k = k, .v = v, .end = s->kv_lens[sequence]};
         for (int t = 0; t < s->qo[sequence + 1] - s->qo[sequence]; t++) {
             ref_decode_row(&reference, sequence, head, t, &whole, scratch, &row);
             check_row(b, s, s->qo[sequence] + t, head, &row);
@@ -152,12 +169,22 @@ static struct attn_decode_args decode_args(const struct bench *b, void *stream)
 {
     const struct step *s = b->device;
     return (struct attn_decode_args){
-        .size = sizeof(struct attn_decode_args), .q = s->q, .out = b->device->out,
-        .sinks = b->device_sinks, .cache = b->cache_args,
-        .pages = { .kv_lens = s->kv_lens, .block_table = s->pages, .entries = ROW_PAGES },
-        .qo_indptr = s->qo, .work_indptr = s->work_indptr, .work_info = s->work_info[0],
-        .partial_out = b->partial_out, .partial_lse = b->partial_lse, .batch = BATCH,
-        .total_q = TOKENS, .work_lists = LISTS, .partial_rows = ROWS, .stream = stream,
+        .size = sizeof(struct attn_decode_args),
+        .q = s->q,
+        .out = b->device->out,
+        .sinks = b->device_sinks,
+        .cache = b->cache_args,
+        .pages = {.kv_lens = s->kv_lens, .block_table = s->pages, .entries = ROW_PAGES},
+        .qo_indptr = s->qo,
+        .work_indptr = s->work_indptr,
+        .work_info = s->work_info[0],
+        .partial_out = b->partial_out,
+        .partial_lse = b->partial_lse,
+        .batch = BATCH,
+        .total_q = TOKENS,
+        .work_lists = LISTS,
+        .partial_rows = ROWS,
+        .stream = stream,
     };
 }
 
@@ -165,11 +192,19 @@ static struct attn_combine_args combine_args(const struct bench *b, void *stream
 {
     const struct step *s = b->device;
     return (struct attn_combine_args){
-        .size = sizeof(struct attn_combine_args), .out = b->device->out,
-        .sinks = b->device_sinks, .partial_out = b->partial_out, .partial_lse = b->partial_lse,
-        .reduce_indptr = s->reduce_indptr, .reduce_final_map = s->reduce_final_map[0],
-        .reduce_partial_map = s->reduce_partial_map, .total_q = TOKENS, .reduce_tiles = BATCH,
-        .q_len = Q_LEN, .partial_rows = ROWS, .stream = stream,
+        .size = sizeof(struct attn_combine_args),
+        .out = b->device->out,
+        .sinks = b->device_sinks,
+        .partial_out = b->partial_out,
+        .partial_lse = b->partial_lse,
+        .reduce_indptr = s->reduce_indptr,
+        .reduce_final_map = s->reduce_final_map[0],
+        .reduce_partial_map = s->reduce_partial_map,
+        .total_q = TOKENS,
+        .reduce_tiles = BATCH,
+        .q_len = Q_LEN,
+        .partial_rows = ROWS,
+        .stream = stream,
     };
 }
 
@@ -190,12 +225,21 @@ static void *capture(const struct bench *b, struct attn_op *const ops[2], void *
 static void look_up(struct attn_device *device, struct attn_op *ops[2])
 {
     const struct attn_decode_desc decode = {
-        .size = sizeof(decode), .dtype = ATTN_BF16, .head_dim = DIM, .heads = HEADS,
-        .kv_heads = KV_HEADS, .q_len = Q_LEN, .mask = ATTN_MASK_CAUSAL, .sinks = true,
-        .cache = { .page_size = PAGE },
+        .size = sizeof(decode),
+        .dtype = ATTN_BF16,
+        .head_dim = DIM,
+        .heads = HEADS,
+        .kv_heads = KV_HEADS,
+        .q_len = Q_LEN,
+        .mask = ATTN_MASK_CAUSAL,
+        .sinks = true,
+        .cache = {.page_size = PAGE},
     };
     const struct attn_combine_desc combine = {
-        .size = sizeof(combine), .dtype = ATTN_BF16, .head_dim = DIM, .heads = HEADS,
+        .size = sizeof(combine),
+        .dtype = ATTN_BF16,
+        .head_dim = DIM,
+        .heads = HEADS,
     };
     assert_int_equal(attn_decode_lookup(device, &decode, &ops[0]), ATTN_OK);
     assert_int_equal(attn_combine_lookup(device, &combine, &ops[1]), ATTN_OK);
@@ -208,7 +252,8 @@ static void replays_follow_new_plans(void **state)
     struct attn_device *device;
     struct attn_op *ops[2];
     const struct attn_device_options options = {
-        .size = sizeof(options), .hip_library = library_path,
+        .size = sizeof(options),
+        .hip_library = library_path,
     };
     assert_int_equal(attn_pack_open(pack_path, &pack), ATTN_OK);
     assert_int_equal(attn_device_open(&pack, 1, &options, &device), ATTN_OK);
@@ -246,6 +291,6 @@ int main(int argc, char **argv)
     library_path = argv[1];
     pack_path = argv[2];
     hip = simulator_load(library_path);
-    const struct CMUnitTest tests[] = { cmocka_unit_test(replays_follow_new_plans) };
+    const struct CMUnitTest tests[] = {cmocka_unit_test(replays_follow_new_plans)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

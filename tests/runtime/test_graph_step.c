@@ -21,17 +21,29 @@
 #include "tools/reference/metadata.h"
 
 enum {
-    BATCH = 9, PAGE = 16, ENTRIES = 40, LONGEST = ENTRIES * PAGE, LISTS = 48, KV_HEADS = 3,
-    HEADS = 12, REPLAYS = 60,
-    ITEMS = (BATCH + LISTS / KV_HEADS - 1) * KV_HEADS, PARTIALS = 2 * (LISTS / KV_HEADS - 1),
+    BATCH = 9,
+    PAGE = 16,
+    ENTRIES = 40,
+    LONGEST = ENTRIES * PAGE,
+    LISTS = 48,
+    KV_HEADS = 3,
+    HEADS = 12,
+    REPLAYS = 60,
+    ITEMS = (BATCH + LISTS / KV_HEADS - 1) * KV_HEADS,
+    PARTIALS = 2 * (LISTS / KV_HEADS - 1),
 };
 
 static const char *library_path, *pack_path;
 static struct simulator hip;
 
 static const struct attn_decode_plan_shape shape = {
-    .size = sizeof(shape), .batch = BATCH, .q_len = 1, .page_size = PAGE, .heads = HEADS,
-    .kv_heads = KV_HEADS, .lists = LISTS,
+    .size = sizeof(shape),
+    .batch = BATCH,
+    .q_len = 1,
+    .page_size = PAGE,
+    .heads = HEADS,
+    .kv_heads = KV_HEADS,
+    .lists = LISTS,
 };
 
 /* All that is in device memory, and on the host what it should be. */
@@ -46,25 +58,35 @@ struct step {
 
 static struct attn_decode_plan plan_of(struct step *s)
 {
-    return (struct attn_decode_plan){ s->work_indptr, s->work_info, s->reduce_indptr,
-                                      s->final_map, s->partial_map };
+    return (struct attn_decode_plan){s->work_indptr, s->work_info, s->reduce_indptr, s->final_map,
+                                     s->partial_map};
 }
 
 /* `d` is on the device. */
 static struct attn_metadata_args metadata_of(struct step *d, void *stream)
 {
     return (struct attn_metadata_args){
-        .size = sizeof(struct attn_metadata_args), .kv_lens = d->kv_lens, .block_table = d->table,
-        .kv_indptr = d->kv_indptr, .kv_indices = d->kv_indices,
-        .last_page_lens = d->last_page_lens, .slot_mapping = d->slots,
-        .block_table_stride = ENTRIES, .batch = BATCH, .page_size = PAGE, .entries = ENTRIES,
-        .advance = 1, .stream = stream,
+        .size = sizeof(struct attn_metadata_args),
+        .kv_lens = d->kv_lens,
+        .block_table = d->table,
+        .kv_indptr = d->kv_indptr,
+        .kv_indices = d->kv_indices,
+        .last_page_lens = d->last_page_lens,
+        .slot_mapping = d->slots,
+        .block_table_stride = ENTRIES,
+        .batch = BATCH,
+        .page_size = PAGE,
+        .entries = ENTRIES,
+        .advance = 1,
+        .stream = stream,
     };
 }
 
 enum { N_KINDS = 4 };
 static const enum attn_metadata kinds[N_KINDS] = {
-    ATTN_METADATA_DRAFT_SLOTS, ATTN_METADATA_INDPTR, ATTN_METADATA_KV_INDICES,
+    ATTN_METADATA_DRAFT_SLOTS,
+    ATTN_METADATA_INDPTR,
+    ATTN_METADATA_KV_INDICES,
     ATTN_METADATA_LAST_PAGE_LEN,
 };
 
@@ -72,8 +94,11 @@ static void *capture(struct attn_op *const *ops, struct step *d, void *stream)
 {
     const struct attn_metadata_args metadata = metadata_of(d, stream);
     const struct attn_plan_args plan = {
-        .size = sizeof(plan), .shape = shape, .plan = plan_of(d), .stream = stream,
-        .lengths = { .kv_lens = d->kv_lens, .kv_indptr = d->kv_indptr },
+        .size = sizeof(plan),
+        .shape = shape,
+        .plan = plan_of(d),
+        .stream = stream,
+        .lengths = {.kv_lens = d->kv_lens, .kv_indptr = d->kv_indptr},
     };
     void *graph, *exec;
     assert_int_equal(hip.hipStreamBeginCapture(stream, HIP_CAPTURE_RELAXED), 0);
@@ -92,7 +117,11 @@ static void expect(struct step *s)
     int32_t before[BATCH];
     memcpy(before, s->kv_lens, sizeof(before));
     struct ref_metadata r = {
-        .batch = BATCH, .page_size = PAGE, .advance = 1, .kv_lens = before, .table = s->table,
+        .batch = BATCH,
+        .page_size = PAGE,
+        .advance = 1,
+        .kv_lens = before,
+        .table = s->table,
         .stride = ENTRIES,
     };
     for (int b = 0; b < BATCH; b++) {
@@ -107,8 +136,8 @@ static void expect(struct step *s)
         for (int i = 0; i < s->kv_indptr[b + 1] - s->kv_indptr[b]; i++)
             s->kv_indices[s->kv_indptr[b] + i] = ref_metadata_page(&r, b, i);
     }
-    const struct attn_decode_plan_lengths lengths = { .kv_lens = s->kv_lens,
-                                                      .kv_indptr = s->kv_indptr };
+    const struct attn_decode_plan_lengths lengths = {.kv_lens = s->kv_lens,
+                                                     .kv_indptr = s->kv_indptr};
     const struct attn_decode_plan plan = plan_of(s);
     assert_int_equal(attn_decode_plan(&shape, &lengths, &plan), ATTN_OK);
 }
@@ -163,14 +192,14 @@ static void a_captured_step_follows_its_lengths(void **state)
     struct attn_pack *pack;
     struct attn_device *device;
     struct attn_op *ops[N_KINDS + 1];
-    const struct attn_device_options o = { .size = sizeof(o), .hip_library = library_path };
+    const struct attn_device_options o = {.size = sizeof(o), .hip_library = library_path};
     assert_int_equal(attn_pack_open(pack_path, &pack), ATTN_OK);
     assert_int_equal(attn_device_open(&pack, 1, &o, &device), ATTN_OK);
     for (int i = 0; i < N_KINDS; i++) {
-        const struct attn_metadata_desc d = { .size = sizeof(d), .kind = kinds[i] };
+        const struct attn_metadata_desc d = {.size = sizeof(d), .kind = kinds[i]};
         assert_int_equal(attn_metadata_lookup(device, &d, &ops[i]), ATTN_OK);
     }
-    const struct attn_plan_desc plan = { .size = sizeof(plan) };
+    const struct attn_plan_desc plan = {.size = sizeof(plan)};
     assert_int_equal(attn_plan_lookup(device, &plan, &ops[N_KINDS]), ATTN_OK);
     void *memory, *stream;
     assert_int_equal(hip.hipMalloc(&memory, sizeof(struct step)), 0);
@@ -192,6 +221,6 @@ int main(int argc, char **argv)
         return 2;
     library_path = argv[1];
     pack_path = argv[2];
-    const struct CMUnitTest tests[] = { cmocka_unit_test(a_captured_step_follows_its_lengths) };
+    const struct CMUnitTest tests[] = {cmocka_unit_test(a_captured_step_follows_its_lengths)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

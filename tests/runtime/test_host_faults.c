@@ -65,7 +65,7 @@ WRAP(void *, dlopen, (const char *path, int flags), (path, flags), 0, NULL, r !=
 WRAP(void *, dlsym, (void *library, const char *name), (library, name), 0, NULL, 0)
 WRAP(int, pthread_atfork, (void (*before)(void), void (*parent)(void), void (*child)(void)),
      (before, parent, child), 0, ENOMEM, 0)
-WRAP(int, pthread_mutex_init, (pthread_mutex_t *lock, const pthread_mutexattr_t *attributes),
+WRAP(int, pthread_mutex_init, (pthread_mutex_t * lock, const pthread_mutexattr_t *attributes),
      (lock, attributes), 0, ENOMEM, 0)
 
 /* Defines the wrapper of what gives back. */
@@ -96,12 +96,16 @@ static int status_of(const char *name)
         const char *name;
         int status;
     } rows[] = {
-        { "malloc", ATTN_NO_MEMORY },         { "calloc", ATTN_NO_MEMORY },
-        { "mmap64", ATTN_NO_MEMORY },         { "pthread_atfork", ATTN_NO_MEMORY },
-        { "pthread_mutex_init", ATTN_NO_MEMORY },
-        { "open64", ATTN_IO },                { "fstat64", ATTN_IO },
-        { "pread64", ATTN_IO },               { "dlopen", ATTN_NO_HIP },
-        { "dlsym", ATTN_NO_HIP },
+        {"malloc", ATTN_NO_MEMORY},
+        {"calloc", ATTN_NO_MEMORY},
+        {"mmap64", ATTN_NO_MEMORY},
+        {"pthread_atfork", ATTN_NO_MEMORY},
+        {"pthread_mutex_init", ATTN_NO_MEMORY},
+        {"open64", ATTN_IO},
+        {"fstat64", ATTN_IO},
+        {"pread64", ATTN_IO},
+        {"dlopen", ATTN_NO_HIP},
+        {"dlsym", ATTN_NO_HIP},
     };
     for (size_t i = 0; i < COUNT(rows); i++) {
         if (!strcmp(rows[i].name, name))
@@ -118,16 +122,16 @@ static void require(int status)
         fail_msg("%s: %s", attn_status_name(status), attn_last_error());
 }
 
-#define SURVIVES(call)                                            \
-    do {                                                          \
-        const int status = (call);                                \
-        if (status) {                                             \
-            assert_non_null(host.failed);                         \
-            assert_int_equal(status, status_of(host.failed));     \
-            assert_true(attn_last_error()[0]);                    \
-            refused++;                                            \
-            require(call);                                        \
-        }                                                         \
+#define SURVIVES(call)                                        \
+    do {                                                      \
+        const int status = (call);                            \
+        if (status) {                                         \
+            assert_non_null(host.failed);                     \
+            assert_int_equal(status, status_of(host.failed)); \
+            assert_true(attn_last_error()[0]);                \
+            refused++;                                        \
+            require(call);                                    \
+        }                                                     \
     } while (0)
 
 static const char *pack_path;
@@ -139,7 +143,7 @@ static int whole_life(void)
     struct attn_pack *pack;
     SURVIVES(attn_pack_open(pack_path, &pack));
     SURVIVES(attn_pack_check(pack));
-    struct attn_kernel_info kernel = { .size = sizeof(kernel) };
+    struct attn_kernel_info kernel = {.size = sizeof(kernel)};
     SURVIVES(attn_pack_kernel(pack, 0, &kernel));
     uint8_t code[256];
     size_t size;
@@ -158,7 +162,7 @@ static int whole_life(void)
         assert_int_equal(attn_prefill_lookup(device, &d, &none), ATTN_NO_KERNEL);
         refused++;
     }
-    struct attn_op_info info = { .size = sizeof(info) };
+    struct attn_op_info info = {.size = sizeof(info)};
     SURVIVES(attn_op_describe(op, &info));
     const struct attn_prefill_args a = plain_args();
     SURVIVES(attn_prefill_launch(op, &a));
@@ -209,7 +213,7 @@ static void each_host_call_may_fail(void **state)
 
 int main(void)
 {
-    const struct made one[] = { { .gqa = "4" } };
+    const struct made one[] = {{.gqa = "4"}};
     size_t size;
     void *bytes = make_pack(one, 1, &size);
     char path[] = "test_host_faults_XXXXXX";

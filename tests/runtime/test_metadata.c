@@ -19,16 +19,25 @@ static struct attn_metadata_args plain_args(void)
 {
     int32_t *m = memory;
     return (struct attn_metadata_args){
-        .size = sizeof(struct attn_metadata_args), .kv_lens = m, .block_table = m, .kv_indptr = m,
-        .kv_indices = m, .page_table = m, .last_page_lens = m, .slot_mapping = wide,
-        .block_table_stride = 40, .batch = 3, .page_size = 64, .entries = 10, .advance = 1,
+        .size = sizeof(struct attn_metadata_args),
+        .kv_lens = m,
+        .block_table = m,
+        .kv_indptr = m,
+        .kv_indices = m,
+        .page_table = m,
+        .last_page_lens = m,
+        .slot_mapping = wide,
+        .block_table_stride = 40,
+        .batch = 3,
+        .page_size = 64,
+        .entries = 10,
+        .advance = 1,
     };
 }
 
-static int fill(enum attn_metadata kind, const struct attn_metadata_args *a,
-                struct attn_call *call)
+static int fill(enum attn_metadata kind, const struct attn_metadata_args *a, struct attn_call *call)
 {
-    const struct attn_metadata_desc d = { .size = sizeof(d), .kind = kind };
+    const struct attn_metadata_desc d = {.size = sizeof(d), .kind = kind};
     union attn_desc desc;
     assert_int_equal(attn_family_metadata.normalise(&d, &desc), ATTN_OK);
     return attn_family_metadata.fill(&desc, a, call);
@@ -45,7 +54,7 @@ static void fails(enum attn_metadata kind, const struct attn_metadata_args *a, c
 static void unknown_kinds_are_refused(void **state)
 {
     (void)state;
-    const struct attn_metadata_desc d = { .size = sizeof(d), .kind = 5 };
+    const struct attn_metadata_desc d = {.size = sizeof(d), .kind = 5};
     union attn_desc desc;
     assert_int_equal(attn_family_metadata.normalise(&d, &desc), ATTN_BAD_ARGUMENT);
     assert_non_null(strstr(attn_last_error(), "kind 5 is none of enum attn_metadata"));
@@ -60,19 +69,19 @@ static void pointers_that_are_needed_are_named(void **state)
         const char *name;
     } needed[] = {
 #define P(member) offsetof(struct attn_metadata_args, member), #member " is NULL"
-        { ATTN_METADATA_INDPTR, P(kv_lens) },
-        { ATTN_METADATA_INDPTR, P(kv_indptr) },
-        { ATTN_METADATA_KV_INDICES, P(kv_indptr) },
-        { ATTN_METADATA_KV_INDICES, P(block_table) },
-        { ATTN_METADATA_KV_INDICES, P(kv_indices) },
-        { ATTN_METADATA_PAGE_TABLE, P(kv_lens) },
-        { ATTN_METADATA_PAGE_TABLE, P(block_table) },
-        { ATTN_METADATA_PAGE_TABLE, P(page_table) },
-        { ATTN_METADATA_LAST_PAGE_LEN, P(kv_lens) },
-        { ATTN_METADATA_LAST_PAGE_LEN, P(last_page_lens) },
-        { ATTN_METADATA_DRAFT_SLOTS, P(kv_lens) },
-        { ATTN_METADATA_DRAFT_SLOTS, P(block_table) },
-        { ATTN_METADATA_DRAFT_SLOTS, P(slot_mapping) },
+        {ATTN_METADATA_INDPTR, P(kv_lens)},
+        {ATTN_METADATA_INDPTR, P(kv_indptr)},
+        {ATTN_METADATA_KV_INDICES, P(kv_indptr)},
+        {ATTN_METADATA_KV_INDICES, P(block_table)},
+        {ATTN_METADATA_KV_INDICES, P(kv_indices)},
+        {ATTN_METADATA_PAGE_TABLE, P(kv_lens)},
+        {ATTN_METADATA_PAGE_TABLE, P(block_table)},
+        {ATTN_METADATA_PAGE_TABLE, P(page_table)},
+        {ATTN_METADATA_LAST_PAGE_LEN, P(kv_lens)},
+        {ATTN_METADATA_LAST_PAGE_LEN, P(last_page_lens)},
+        {ATTN_METADATA_DRAFT_SLOTS, P(kv_lens)},
+        {ATTN_METADATA_DRAFT_SLOTS, P(block_table)},
+        {ATTN_METADATA_DRAFT_SLOTS, P(slot_mapping)},
 #undef P
     };
     for (size_t i = 0; i < sizeof(needed) / sizeof(needed[0]); i++) {
@@ -119,7 +128,7 @@ static void a_table_of_slots_is_read_page_by_page(void **state)
 static void empty_batches_need_no_pointers(void **state)
 {
     (void)state;
-    const struct attn_metadata_args none = { .size = sizeof(none), .page_size = 16 };
+    const struct attn_metadata_args none = {.size = sizeof(none), .page_size = 16};
     struct attn_metadata_args a = plain_args();
     struct attn_call call;
     assert_int_equal(fill(ATTN_METADATA_DRAFT_SLOTS, &none, &call), ATTN_OK);

@@ -15,9 +15,9 @@
 #include "tests/runtime/fixture.h"
 
 static const struct made three[] = {
-    { .head_dim = "64" },
-    { .head_dim = "128" },
-    { .head_dim = "64", .target = "gfx950" },
+    {.head_dim = "64"},
+    {.head_dim = "128"},
+    {.head_dim = "64", .target = "gfx950"},
 };
 
 static void writes_what_is_read(void **state)
@@ -30,7 +30,7 @@ static void writes_what_is_read(void **state)
     assert_int_equal(attn_pack_kernel_count(pack), 3);
     assert_int_equal(attn_pack_check(pack), ATTN_OK);
 
-    struct attn_kernel_info info = { .size = sizeof(info) };
+    struct attn_kernel_info info = {.size = sizeof(info)};
     assert_int_equal(attn_pack_kernel(pack, 0, &info), ATTN_OK);
     assert_string_equal(info.name, "prefill_gfx942_d128");
     assert_string_equal(info.symbol, "kernel");
@@ -70,7 +70,7 @@ static void writes_what_is_read(void **state)
 static void bytes_do_not_depend_on_the_order_of_kernels(void **state)
 {
     (void)state;
-    const struct made turned[] = { three[2], three[0], three[1] };
+    const struct made turned[] = {three[2], three[0], three[1]};
     size_t size, turned_size;
     void *bytes = make_pack(three, COUNT(three), &size);
     void *turned_bytes = make_pack(turned, COUNT(turned), &turned_size);
@@ -83,8 +83,8 @@ static void bytes_do_not_depend_on_the_order_of_kernels(void **state)
 static void kernels_share_equal_code(void **state)
 {
     (void)state;
-    const struct made same[] = { { .head_dim = "64", .code = "one" },
-                                 { .head_dim = "128", .code = "one" } };
+    const struct made same[] = {{.head_dim = "64", .code = "one"},
+                                {.head_dim = "128", .code = "one"}};
     size_t size;
     void *bytes = make_pack(same, COUNT(same), &size);
     assert_int_equal(((struct attn_pack_header *)bytes)->sections[ATTN_PACK_CODE].size, 3);
@@ -120,8 +120,13 @@ static void the_writer_refuses_what_no_reader_would_take(void **state)
 {
     (void)state;
     const struct attnc_pack_kernel good = {
-        .name = "k", .symbol = "k", .op = "prefill", .target = "gfx942", .code = "x",
-        .code_size = 1, .workgroup = { 64, 1, 1 },
+        .name = "k",
+        .symbol = "k",
+        .op = "prefill",
+        .target = "gfx942",
+        .code = "x",
+        .code_size = 1,
+        .workgroup = {64, 1, 1},
     };
     refuses(&good, "two kernels are called k");
     struct attnc_pack_kernel bad = good;
@@ -136,13 +141,12 @@ static void the_writer_refuses_what_no_reader_would_take(void **state)
     bad = good;
     bad.workgroup[1] = 0;
     refuses(&bad, "workgroup");
-    const struct attnc_pack_pair twice[] = { { "a", "1" }, { "a", "2" } };
+    const struct attnc_pack_pair twice[] = {{"a", "1"}, {"a", "2"}};
     bad = good;
     bad.key = twice;
     bad.key_count = 2;
     refuses(&bad, "key field a twice");
-    const struct attnc_pack_kernarg overlap[] = { { "q", 0, ATTN_KIND_I64 },
-                                                  { "k", 4, ATTN_KIND_I32 } };
+    const struct attnc_pack_kernarg overlap[] = {{"q", 0, ATTN_KIND_I64}, {"k", 4, ATTN_KIND_I32}};
     bad = good;
     bad.kernargs = overlap;
     bad.kernarg_count = 2;
@@ -151,7 +155,7 @@ static void the_writer_refuses_what_no_reader_would_take(void **state)
     bad.kernarg_count = 1;
     bad.kernarg_size = 4;
     refuses(&bad, "segment of 4");
-    const struct attnc_pack_factor zero[] = { { "heads", 0 } };
+    const struct attnc_pack_factor zero[] = {{"heads", 0}};
     bad = good;
     bad.grid[0] = zero;
     bad.grid_count[0] = 1;
@@ -163,7 +167,7 @@ static int read_kernels(struct attn_pack *pack)
 {
     int r = ATTN_OK;
     for (uint32_t n = 0; !r && n < attn_pack_kernel_count(pack); n++) {
-        struct attn_kernel_info info = { .size = sizeof(info) };
+        struct attn_kernel_info info = {.size = sizeof(info)};
         size_t size;
         r = attn_pack_kernel(pack, n, &info);
         if (!r)
@@ -257,11 +261,8 @@ static void hostile(void (*spoil)(struct attn_pack_header *h), const char *says)
     free(bytes);
 }
 
-#define SPOIL(name, statement)                         \
-    static void name(struct attn_pack_header *h)       \
-    {                                                  \
-        statement;                                     \
-    }
+#define SPOIL(name, statement) \
+    static void name(struct attn_pack_header *h) { statement; }
 SPOIL(kernels_behind_file, h->sections[ATTN_PACK_KERNELS].size = UINT64_MAX - 7)
 SPOIL(offset_near_2_64, h->sections[ATTN_PACK_CODE].offset = UINT64_MAX - 4095)
 SPOIL(overlap, h->sections[ATTN_PACK_INDEX].offset = h->sections[ATTN_PACK_STRINGS].offset)
@@ -272,9 +273,8 @@ SPOIL(unterminated, ((char *)h)[h->sections[ATTN_PACK_INDEX].offset - 1] = 'x';
       ((char *)h)[h->sections[ATTN_PACK_STRINGS].offset + h->sections[ATTN_PACK_STRINGS].size - 1] =
           'x')
 SPOIL(escape, ((char *)h)[h->sections[ATTN_PACK_STRINGS].offset + 1] = '\033')
-SPOIL(wild_row,
-      ((struct attn_pack_index_row *)((char *)h + h->sections[ATTN_PACK_INDEX].offset))->kernel =
-          1 << 30)
+SPOIL(wild_row, ((struct attn_pack_index_row *)((char *)h + h->sections[ATTN_PACK_INDEX].offset))
+                    ->kernel = 1 << 30)
 SPOIL(wild_record, ((uint32_t *)((char *)h + h->sections[ATTN_PACK_INDEX].offset +
                                  3 * sizeof(struct attn_pack_index_row)))[0] = UINT32_MAX - 7)
 SPOIL(huge_record, record(h)->size = UINT32_MAX - 7)
@@ -296,8 +296,7 @@ SPOIL(code_offset_behind, record(h)->code_offset = UINT64_MAX - 4095)
 SPOIL(code_misaligned, record(h)->code_offset += 1)
 SPOIL(no_workgroup, record(h)->workgroup[2] = 0)
 SPOIL(another_key, ((struct attn_pack_pair *)(record(h) + 1))->value = 0)
-SPOIL(dirty_padding,
-      ((char *)h)[h->sections[ATTN_PACK_CODE].offset - 1] = 1)
+SPOIL(dirty_padding, ((char *)h)[h->sections[ATTN_PACK_CODE].offset - 1] = 1)
 
 static void hostile_packs_are_refused_with_section_and_reason(void **state)
 {

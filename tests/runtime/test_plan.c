@@ -60,12 +60,17 @@ static int32_t pages_of(const struct case_ *c, int32_t b)
 
 static void make_case(struct case_ *c)
 {
-    static const int32_t heads[] = { 1, 2, 4, 8 }, longest[] = { 1, 40, 700, 20000 };
+    static const int32_t heads[] = {1, 2, 4, 8}, longest[] = {1, 40, 700, 20000};
     const int32_t kv_heads = heads[below(4)];
     c->shape = (struct attn_decode_plan_shape){
-        .size = sizeof(c->shape), .batch = below(BATCH_MAX + 1), .q_len = 1 + below(4),
-        .page_size = 1 << below(11), .heads = kv_heads * (1 + below(16)), .kv_heads = kv_heads,
-        .lists = 1 + below(LISTS_MAX), .window = below(2) * (1 + below(3000)),
+        .size = sizeof(c->shape),
+        .batch = below(BATCH_MAX + 1),
+        .q_len = 1 + below(4),
+        .page_size = 1 << below(11),
+        .heads = kv_heads * (1 + below(16)),
+        .kv_heads = kv_heads,
+        .lists = 1 + below(LISTS_MAX),
+        .window = below(2) * (1 + below(3000)),
     };
     const int32_t bound = longest[below(4)];
     for (int32_t b = 0; b < c->shape.batch; b++) {
@@ -74,7 +79,8 @@ static void make_case(struct case_ *c)
         c->pages[b + 1] = c->pages[b] + pages_of(c, b);
     }
     c->lengths = (struct attn_decode_plan_lengths){
-        .kv_lens = c->kv_lens, .qo_indptr = below(2) ? c->qo : NULL,
+        .kv_lens = c->kv_lens,
+        .qo_indptr = below(2) ? c->qo : NULL,
         .kv_indptr = below(2) ? c->pages : NULL,
     };
 }
@@ -85,8 +91,10 @@ static void plan_case(struct case_ *c)
     for (size_t i = 0; i < (sizeof(*c) - offsetof(struct case_, work_indptr)) / 4; i++)
         words[i] = UNWRITTEN;
     const struct attn_decode_plan plan = {
-        .work_indptr = c->work_indptr, .work_info = c->work_info[0],
-        .reduce_indptr = c->reduce_indptr, .reduce_final_map = c->final_map[0],
+        .work_indptr = c->work_indptr,
+        .work_info = c->work_info[0],
+        .reduce_indptr = c->reduce_indptr,
+        .reduce_final_map = c->final_map[0],
         .reduce_partial_map = c->partial_map,
     };
     assert_int_equal(attn_decode_plan_sizes(&c->shape, &c->sizes), ATTN_OK);
@@ -211,25 +219,28 @@ static void a_long_sequence_is_cut(void **state)
     (void)state;
     static struct case_ c;
     c = (struct case_){
-        .shape = { .size = sizeof(c.shape), .batch = 3, .q_len = 2, .page_size = 16, .heads = 4,
-                   .kv_heads = 1, .lists = 4 },
-        .kv_lens = { 100, 1000, 0 },
+        .shape = {.size = sizeof(c.shape),
+                  .batch = 3,
+                  .q_len = 2,
+                  .page_size = 16,
+                  .heads = 4,
+                  .kv_heads = 1,
+                  .lists = 4},
+        .kv_lens = {100, 1000, 0},
     };
     c.lengths.kv_lens = c.kv_lens;
     plan_case(&c);
     /* u = 2, 16, 0; o = 2; S = 0, 4, 22, 24; payload = 6. Cuts of the middle one, whose keys begin
      * at 6: at 12 and 18, which are 6 and 12 units of 64 keys. */
     static const int32_t expected[][INFO] = {
-        { 0, -1, 0, 2, 0, 7, 0, 4 << 16 },
-        { 1, 0, 2, 4, 0, 24, 616, 4 << 16 },
-        { 1, 2, 2, 4, 24, 48, 232, 4 << 16 },
-        { 1, 4, 2, 4, 48, 63, 0, 4 << 16 },
-        { 2, -1, 4, 6, 0, 0, 0, 4 << 16 },
+        {0, -1, 0, 2, 0, 7, 0, 4 << 16},    {1, 0, 2, 4, 0, 24, 616, 4 << 16},
+        {1, 2, 2, 4, 24, 48, 232, 4 << 16}, {1, 4, 2, 4, 48, 63, 0, 4 << 16},
+        {2, -1, 4, 6, 0, 0, 0, 4 << 16},
     };
     assert_memory_equal(c.work_info, expected, sizeof(expected));
-    static const int32_t indptr[] = { 0, 1, 2, 3, 5 };
+    static const int32_t indptr[] = {0, 1, 2, 3, 5};
     assert_memory_equal(c.work_indptr, indptr, sizeof(indptr));
-    static const int32_t reduce[] = { 0, 0, 3, 3 };
+    static const int32_t reduce[] = {0, 0, 3, 3};
     assert_memory_equal(c.reduce_indptr, reduce, sizeof(reduce));
 }
 
@@ -240,8 +251,14 @@ static void pages_before_a_window_are_in_no_item(void **state)
     (void)state;
     static struct case_ c;
     c = (struct case_){
-        .shape = { .size = sizeof(c.shape), .batch = 32, .q_len = 4, .page_size = 16, .heads = 8,
-                   .kv_heads = 1, .lists = 304, .window = 128 },
+        .shape = {.size = sizeof(c.shape),
+                  .batch = 32,
+                  .q_len = 4,
+                  .page_size = 16,
+                  .heads = 8,
+                  .kv_heads = 1,
+                  .lists = 304,
+                  .window = 128},
     };
     c.lengths.kv_lens = c.kv_lens;
     for (int32_t b = 0; b < 32; b++)
@@ -259,17 +276,22 @@ static void bad_shapes_are_refused(void **state)
 {
     (void)state;
     const struct attn_decode_plan_shape good = {
-        .size = sizeof(good), .batch = 1, .q_len = 1, .page_size = 16, .heads = 8, .kv_heads = 2,
+        .size = sizeof(good),
+        .batch = 1,
+        .q_len = 1,
+        .page_size = 16,
+        .heads = 8,
+        .kv_heads = 2,
         .lists = 4,
     };
     struct attn_decode_plan_sizes sizes;
     assert_int_equal(attn_decode_plan_sizes(&good, &sizes), ATTN_OK);
-#define REFUSED(change, text)                                                        \
-    do {                                                                             \
-        struct attn_decode_plan_shape s = good;                                      \
-        change;                                                                      \
-        assert_int_equal(attn_decode_plan_sizes(&s, &sizes), ATTN_BAD_ARGUMENT);     \
-        says(text);                                                                  \
+#define REFUSED(change, text)                                                    \
+    do {                                                                         \
+        struct attn_decode_plan_shape s = good;                                  \
+        change;                                                                  \
+        assert_int_equal(attn_decode_plan_sizes(&s, &sizes), ATTN_BAD_ARGUMENT); \
+        says(text);                                                              \
     } while (0)
     REFUSED(s.size = 0, "shape->size");
     REFUSED(s.batch = -1, "batch -1");
@@ -284,7 +306,7 @@ static void bad_shapes_are_refused(void **state)
     assert_int_equal(attn_decode_plan(&good, NULL, &nothing), ATTN_BAD_ARGUMENT);
     says("a tensor of it is NULL");
     int32_t room[64];
-    const struct attn_decode_plan plan = { room, room, room, room, room };
+    const struct attn_decode_plan plan = {room, room, room, room, room};
     assert_int_equal(attn_decode_plan(&good, NULL, &plan), ATTN_BAD_ARGUMENT);
     says("kv_lens is NULL");
 }

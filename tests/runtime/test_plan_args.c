@@ -19,16 +19,21 @@ static struct attn_plan_args plain_args(void)
     int32_t *m = memory;
     return (struct attn_plan_args){
         .size = sizeof(struct attn_plan_args),
-        .shape = { .size = sizeof(struct attn_decode_plan_shape), .batch = 5, .q_len = 2,
-                   .page_size = 16, .heads = 24, .kv_heads = 4, .lists = 304 },
-        .lengths = { .kv_lens = m },
-        .plan = { m, m, m, m, m },
+        .shape = {.size = sizeof(struct attn_decode_plan_shape),
+                  .batch = 5,
+                  .q_len = 2,
+                  .page_size = 16,
+                  .heads = 24,
+                  .kv_heads = 4,
+                  .lists = 304},
+        .lengths = {.kv_lens = m},
+        .plan = {m, m, m, m, m},
     };
 }
 
 static int fill(const struct attn_plan_args *a, struct attn_call *call)
 {
-    const union attn_desc desc = { .plan = { .size = sizeof(struct attn_plan_desc) } };
+    const union attn_desc desc = {.plan = {.size = sizeof(struct attn_plan_desc)}};
     return attn_family_plan.fill(&desc, a, call);
 }
 
@@ -71,8 +76,8 @@ static void pointers_that_are_needed_are_named(void **state)
     fails(&a, "work_info is NULL or not aligned to 16 bytes");
     for (int i = 0; i < 4; i++) {
         a = plain_args();
-        int32_t **const tensors[] = { &a.plan.work_indptr, &a.plan.reduce_indptr,
-                                      &a.plan.reduce_final_map, &a.plan.reduce_partial_map };
+        int32_t **const tensors[] = {&a.plan.work_indptr, &a.plan.reduce_indptr,
+                                     &a.plan.reduce_final_map, &a.plan.reduce_partial_map};
         *tensors[i] = NULL;
         fails(&a, "a tensor of args.plan is NULL");
     }

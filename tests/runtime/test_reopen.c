@@ -44,7 +44,7 @@ static void find(const struct library *l, const char *name, void *slot)
 
 static void use(const void *bytes, size_t size)
 {
-    struct library l = { .handle = dlopen(ATTN_LIBRARY, RTLD_NOW | RTLD_LOCAL) };
+    struct library l = {.handle = dlopen(ATTN_LIBRARY, RTLD_NOW | RTLD_LOCAL)};
     assert_non_null(l.handle);
 #define FIND(name) find(&l, #name, &l.name)
     FIND(attn_pack_open);
@@ -58,17 +58,22 @@ static void use(const void *bytes, size_t size)
 #undef FIND
     struct attn_pack *pack;
     assert_int_equal(pack_path ? l.attn_pack_open(pack_path, &pack)
-                               : l.attn_pack_open_memory(bytes, size, &pack), ATTN_OK);
-    const struct attn_device_options o = { .size = sizeof(o), .hip_library = hip_library };
+                               : l.attn_pack_open_memory(bytes, size, &pack),
+                     ATTN_OK);
+    const struct attn_device_options o = {.size = sizeof(o), .hip_library = hip_library};
     struct attn_device *device;
     assert_int_equal(l.attn_device_open(&pack, 1, &o, &device), ATTN_OK);
     const struct attn_prefill_desc d = {
-        .size = sizeof(d), .dtype = ATTN_BF16, .head_dim = 128, .heads = 8, .kv_heads = 2,
+        .size = sizeof(d),
+        .dtype = ATTN_BF16,
+        .head_dim = 128,
+        .heads = 8,
+        .kv_heads = 2,
         .mask = ATTN_MASK_CAUSAL,
     };
     struct attn_op *op;
     assert_int_equal(l.attn_prefill_lookup(device, &d, &op), ATTN_OK);
-    const struct attn_prefill_args none = { .size = sizeof(none) };
+    const struct attn_prefill_args none = {.size = sizeof(none)};
     assert_int_equal(l.attn_prefill_launch(op, &none), ATTN_OK);
     l.attn_op_destroy(op);
     l.attn_device_close(device);
@@ -80,7 +85,7 @@ static void use(const void *bytes, size_t size)
 static void a_plug_in_may_be_opened_again_and_again(void **state)
 {
     (void)state;
-    const struct made kernels[] = { { .gqa = "4" } };
+    const struct made kernels[] = {{.gqa = "4"}};
     size_t size;
     void *bytes = make_pack(kernels, 1, &size);
     for (int round = 0; round < 3; round++)

@@ -19,9 +19,14 @@ static _Alignas(16) char memory[64];
 static struct attn_rope_qk_norm_cache_desc plain_desc(void)
 {
     return (struct attn_rope_qk_norm_cache_desc){
-        .size = sizeof(struct attn_rope_qk_norm_cache_desc), .dtype = ATTN_BF16, .head_dim = 128,
-        .heads = 8, .kv_heads = 2, .rope = ATTN_ROPE_NEOX, .norm = ATTN_NORM_RMS,
-        .cache = { .page_size = 16 },
+        .size = sizeof(struct attn_rope_qk_norm_cache_desc),
+        .dtype = ATTN_BF16,
+        .head_dim = 128,
+        .heads = 8,
+        .kv_heads = 2,
+        .rope = ATTN_ROPE_NEOX,
+        .norm = ATTN_NORM_RMS,
+        .cache = {.page_size = 16},
     };
 }
 
@@ -29,10 +34,27 @@ static struct attn_rope_qk_norm_cache_args plain_args(void)
 {
     void *m = memory;
     return (struct attn_rope_qk_norm_cache_args){
-        .size = sizeof(struct attn_rope_qk_norm_cache_args), .q = m, .k = m, .v = m, .q_out = m,
-        .gate = m, .cache = { .k = m, .v = m }, .slot_mapping = m, .positions = m, .cos_sin = m,
-        .q_weight = m, .k_weight = m, .q_bias = m, .k_bias = m, .v_bias = m, .q_squares = m,
-        .k_squares = m, .q_count = 1024, .k_count = 256, .tokens = 5, .eps = 1e-6f,
+        .size = sizeof(struct attn_rope_qk_norm_cache_args),
+        .q = m,
+        .k = m,
+        .v = m,
+        .q_out = m,
+        .gate = m,
+        .cache = {.k = m, .v = m},
+        .slot_mapping = m,
+        .positions = m,
+        .cos_sin = m,
+        .q_weight = m,
+        .k_weight = m,
+        .q_bias = m,
+        .k_bias = m,
+        .v_bias = m,
+        .q_squares = m,
+        .k_squares = m,
+        .q_count = 1024,
+        .k_count = 256,
+        .tokens = 5,
+        .eps = 1e-6f,
     };
 }
 
@@ -62,18 +84,18 @@ static void fails(const struct attn_rope_qk_norm_cache_desc *d,
 }
 
 /* One field of a plain descriptor or of plain arguments is wrong. */
-#define DESC(text, ...) \
-    do { \
+#define DESC(text, ...)                                       \
+    do {                                                      \
         struct attn_rope_qk_norm_cache_desc d = plain_desc(); \
-        __VA_ARGS__; \
-        refused(&d, text); \
+        __VA_ARGS__;                                          \
+        refused(&d, text);                                    \
     } while (0)
-#define ARGS(text, ...) \
-    do { \
+#define ARGS(text, ...)                                       \
+    do {                                                      \
         struct attn_rope_qk_norm_cache_desc d = plain_desc(); \
         struct attn_rope_qk_norm_cache_args a = plain_args(); \
-        __VA_ARGS__; \
-        fails(&d, &a, text); \
+        __VA_ARGS__;                                          \
+        fails(&d, &a, text);                                  \
     } while (0)
 
 static void descriptors_out_of_range_are_refused(void **state)
@@ -153,7 +175,7 @@ static void without_slots_there_is_no_cache(void **state)
     struct attn_rope_qk_norm_cache_args a = plain_args();
     struct attn_call call;
     a.slot_mapping = NULL;
-    a.cache = (struct attn_cache){ .k = NULL };
+    a.cache = (struct attn_cache){.k = NULL};
     a.v = NULL;
     assert_int_equal(fill(&d, &a, &call), ATTN_OK);
     assert_null(call.values[ATTN_ARG_SLOT_MAPPING].ptr);
@@ -172,15 +194,15 @@ static void waves_follow_the_tokens(void **state)
         bool bias;
         int64_t run, runs, shift;
     } counts[] = {
-        { 8, 1, false, 1, 1, 0 },
-        { 32, 1, false, 1, 1, 2 },
-        { 64, 300, false, 2, 150, 2 },
-        { 64, 300, true, 4, 75, 1 },
-        { 32, 4096, false, 16, 256, 0 },
-        { 32, 4096, true, 32, 128, 0 },
-        { 32, 4097, false, 17, 241, 0 },
-        { 32, 131072, true, 512, 256, 0 },
-        { 32, INT32_MAX, false, 8388608, 256, 0 },
+        {8, 1, false, 1, 1, 0},
+        {32, 1, false, 1, 1, 2},
+        {64, 300, false, 2, 150, 2},
+        {64, 300, true, 4, 75, 1},
+        {32, 4096, false, 16, 256, 0},
+        {32, 4096, true, 32, 128, 0},
+        {32, 4097, false, 17, 241, 0},
+        {32, 131072, true, 512, 256, 0},
+        {32, INT32_MAX, false, 8388608, 256, 0},
     };
     for (size_t i = 0; i < sizeof(counts) / sizeof(counts[0]); i++) {
         static const uint16_t bias[8] __attribute__((aligned(16)));

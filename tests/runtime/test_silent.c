@@ -47,10 +47,7 @@ void *realloc(void *p, size_t size)
     return __libc_realloc(p, size);
 }
 
-static void *next(const char *name)
-{
-    return dlsym(RTLD_NEXT, name);
-}
+static void *next(const char *name) { return dlsym(RTLD_NEXT, name); }
 
 int pthread_mutex_lock(pthread_mutex_t *mutex)
 {
@@ -85,7 +82,7 @@ static void a_launch_allocates_and_locks_nothing(void **state)
 {
     (void)state;
     struct fakehip *f = fake_reset();
-    const struct made kernels[] = { { .gqa = "4" } };
+    const struct made kernels[] = {{.gqa = "4"}};
     set_zero();
     struct bench b = open_bench(kernels, 1);
     const struct attn_prefill_desc d = plain_desc();
@@ -100,7 +97,7 @@ static void a_launch_allocates_and_locks_nothing(void **state)
     set_zero();
     for (int i = 0; i < 1000; i++)
         failures += attn_prefill_launch(op, &a) != ATTN_OK;
-    const int counted[] = { allocations, locks, environment_reads };
+    const int counted[] = {allocations, locks, environment_reads};
     assert_int_equal(failures, 0);
     assert_int_equal(f->launches, 1000);
     assert_int_equal(counted[0], 0);
@@ -118,7 +115,7 @@ static void a_launch_allocates_and_locks_nothing(void **state)
 
 static void launch_under_seccomp(void)
 {
-    const struct made kernels[] = { { .gqa = "4" } };
+    const struct made kernels[] = {{.gqa = "4"}};
     fake_reset();
     struct bench b = open_bench(kernels, 1);
     const struct attn_prefill_desc d = plain_desc();

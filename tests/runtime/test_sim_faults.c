@@ -45,8 +45,8 @@ static void *upload(const void *bytes, size_t size)
 
 static struct problem make_problem(int ordinal)
 {
-    static const int32_t cu[] = { 0, 1 };
-    struct problem p = { .ordinal = ordinal };
+    static const int32_t cu[] = {0, 1};
+    struct problem p = {.ordinal = ordinal};
     for (int i = 0; i < ELEMENTS; i++)
         p.expected[i] = (uint16_t)(0x3f80 + i); /* 1 and more */
     assert_int_equal(hip.hipSetDevice(ordinal), 0);
@@ -62,7 +62,7 @@ static struct problem make_problem(int ordinal)
 
 static void free_problem(struct problem *p)
 {
-    void *const memory[] = { p->q, p->k, p->v, p->out, p->cu };
+    void *const memory[] = {p->q, p->k, p->v, p->out, p->cu};
     for (size_t i = 0; i < sizeof(memory) / sizeof(memory[0]); i++)
         assert_int_equal(hip.hipFree(memory[i]), 0);
     assert_int_equal(hip.hipStreamDestroy(p->stream), 0);
@@ -71,9 +71,19 @@ static void free_problem(struct problem *p)
 static struct attn_prefill_args arguments(const struct problem *p)
 {
     return (struct attn_prefill_args){
-        .size = sizeof(struct attn_prefill_args), .q = p->q, .k = p->k, .v = p->v, .out = p->out,
-        .cu_seqlens_q = p->cu, .cu_seqlens_k = p->cu, .batch = 1, .total_q = 1, .total_k = 1,
-        .max_seqlen_q = 1, .max_seqlen_k = 1, .stream = p->stream,
+        .size = sizeof(struct attn_prefill_args),
+        .q = p->q,
+        .k = p->k,
+        .v = p->v,
+        .out = p->out,
+        .cu_seqlens_q = p->cu,
+        .cu_seqlens_k = p->cu,
+        .batch = 1,
+        .total_q = 1,
+        .total_k = 1,
+        .max_seqlen_q = 1,
+        .max_seqlen_k = 1,
+        .stream = p->stream,
     };
 }
 
@@ -101,7 +111,8 @@ static void launch_and_check(const struct attn_op *op, const struct problem *p)
 static struct attn_device_options options(int ordinal)
 {
     return (struct attn_device_options){
-        .size = sizeof(struct attn_device_options), .ordinal = ordinal,
+        .size = sizeof(struct attn_device_options),
+        .ordinal = ordinal,
         .hip_library = library_path,
     };
 }
@@ -109,8 +120,12 @@ static struct attn_device_options options(int ordinal)
 static struct attn_prefill_desc description(void)
 {
     return (struct attn_prefill_desc){
-        .size = sizeof(struct attn_prefill_desc), .dtype = ATTN_BF16, .head_dim = DIM,
-        .heads = HEADS, .kv_heads = HEADS, .mask = ATTN_MASK_CAUSAL,
+        .size = sizeof(struct attn_prefill_desc),
+        .dtype = ATTN_BF16,
+        .head_dim = DIM,
+        .heads = HEADS,
+        .kv_heads = HEADS,
+        .mask = ATTN_MASK_CAUSAL,
     };
 }
 
@@ -140,15 +155,15 @@ static void says(const char *text)
 
 /* Each HIP call in turn. */
 
-#define SURVIVES(call)                           \
-    do {                                         \
-        const int status = (call);               \
-        if (status) {                            \
-            assert_int_equal(status, expected);  \
-            says(": hipError");                  \
-            refused++;                           \
-            assert_int_equal((call), ATTN_OK);   \
-        }                                        \
+#define SURVIVES(call)                          \
+    do {                                        \
+        const int status = (call);              \
+        if (status) {                           \
+            assert_int_equal(status, expected); \
+            says(": hipError");                 \
+            refused++;                          \
+            assert_int_equal((call), ATTN_OK);  \
+        }                                       \
     } while (0)
 
 /* Opens, looks up and launches while another GPU is current; how many calls failed. */
@@ -177,7 +192,9 @@ static void each_hip_call_may_fail(void **state)
     static const struct {
         int hip, status;
     } errors[] = {
-        { 2, ATTN_NO_DEVICE_MEMORY }, { 719, ATTN_DEVICE_LOST }, { 303, ATTN_HIP_FAILED },
+        {2, ATTN_NO_DEVICE_MEMORY},
+        {719, ATTN_DEVICE_LOST},
+        {303, ATTN_HIP_FAILED},
     };
     struct problem p = make_problem(1);
     const uint64_t live = hip.hipsim_live_bytes(1);
@@ -329,7 +346,7 @@ static void code_for_another_gpu_is_refused(void **state)
 static void gpus_of_two_kinds_run_their_own_kernels(void **state)
 {
     (void)state;
-    static const char *const targets[] = { "gfx942", "gfx950" };
+    static const char *const targets[] = {"gfx942", "gfx950"};
     struct problem problems[2];
     struct attn_device *devices[2];
     struct attn_op *ops[2];
@@ -337,7 +354,7 @@ static void gpus_of_two_kinds_run_their_own_kernels(void **state)
         problems[i] = make_problem(i);
         devices[i] = open_device(i);
         ops[i] = look_up(devices[i]);
-        struct attn_op_info info = { .size = sizeof(info) };
+        struct attn_op_info info = {.size = sizeof(info)};
         assert_int_equal(attn_op_describe(ops[i], &info), ATTN_OK);
         assert_string_equal(info.kernel.target, targets[i]);
     }

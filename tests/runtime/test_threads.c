@@ -60,7 +60,7 @@ static void run(void *(*body)(void *), const struct bench *b, const struct attn_
     pthread_t threads[THREADS];
     struct work work[THREADS];
     for (int t = 0; t < THREADS; t++) {
-        work[t] = (struct work){ .bench = b, .op = op, .launches = launches };
+        work[t] = (struct work){.bench = b, .op = op, .launches = launches};
         assert_int_equal(pthread_create(&threads[t], NULL, body, &work[t]), 0);
     }
     for (int t = 0; t < THREADS; t++) {
@@ -69,7 +69,7 @@ static void run(void *(*body)(void *), const struct bench *b, const struct attn_
     }
 }
 
-static const struct made kernels[] = { { .head_dim = "64" }, { .head_dim = "128" } };
+static const struct made kernels[] = {{.head_dim = "64"}, {.head_dim = "128"}};
 
 static void threads_launch_one_op(void **state)
 {

@@ -66,7 +66,7 @@ static void test_events(void **state)
     assert_int_equal(trace(options), 0);
     expect("modelled, not measured");
 
-    const struct fy_parse_cfg config = { .flags = FYPCF_JSON_FORCE };
+    const struct fy_parse_cfg config = {.flags = FYPCF_JSON_FORCE};
     struct fy_document *document = fy_document_build_from_file(&config, path);
     assert_non_null(document);
     struct fy_node *events =
@@ -155,10 +155,8 @@ int main(int argc, char **argv)
     pack = argv[2];
     directory = argv[3];
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_events),
-        cmocka_unit_test(test_bytes),
-        cmocka_unit_test(test_listing),
-        cmocka_unit_test(test_deterministic),
+        cmocka_unit_test(test_events),     cmocka_unit_test(test_bytes),
+        cmocka_unit_test(test_listing),    cmocka_unit_test(test_deterministic),
         cmocka_unit_test(test_bad_shapes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

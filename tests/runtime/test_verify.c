@@ -123,8 +123,7 @@ static void add_copy(struct attnc_pack_writer *w, const uint8_t *pack, const cha
 {
     const struct attn_pack_header *h = (const void *)pack;
     const char *strings = (const char *)pack + h->sections[ATTN_PACK_STRINGS].offset;
-    const struct attn_pack_kernel *k =
-        (const void *)(pack + h->sections[ATTN_PACK_KERNELS].offset);
+    const struct attn_pack_kernel *k = (const void *)(pack + h->sections[ATTN_PACK_KERNELS].offset);
     const struct attn_pack_pair *pairs = (const void *)(k + 1);
     const struct attn_pack_kernarg *args = (const void *)(pairs + k->pair_count);
     const struct attn_pack_factor *factors = (const void *)(args + k->kernarg_count);
@@ -132,30 +131,44 @@ static void add_copy(struct attnc_pack_writer *w, const uint8_t *pack, const cha
     struct attnc_pack_kernarg kernargs[ATTN_PACK_KERNARGS_MAX];
     struct attnc_pack_factor grid[3][ATTN_PACK_FACTORS_MAX];
     for (int i = 0; i < k->pair_count; i++)
-        key[i] = (struct attnc_pack_pair){ strings + pairs[i].field, strings + pairs[i].value };
+        key[i] = (struct attnc_pack_pair){strings + pairs[i].field, strings + pairs[i].value};
     for (int i = 0; i < k->kernarg_count; i++) {
         const char *arg = strings + args[i].arg;
         if (broken && (!strcmp(arg, "k") || !strcmp(arg, "v")))
             arg = arg[0] == 'k' ? "v" : "k";
-        kernargs[i] = (struct attnc_pack_kernarg){ arg, args[i].offset, args[i].kind };
+        kernargs[i] = (struct attnc_pack_kernarg){arg, args[i].offset, args[i].kind};
     }
     for (int d = 0; d < 3; d++) {
         for (int i = 0; i < k->factor_count[d]; i++, factors++)
             grid[d][i] = (struct attnc_pack_factor){
-                strings[factors->arg] ? strings + factors->arg : NULL, factors->number,
+                strings[factors->arg] ? strings + factors->arg : NULL,
+                factors->number,
             };
     }
     const struct attnc_pack_kernel copy = {
-        .name = name, .symbol = (const char *)k + k->symbol, .op = strings + k->op,
-        .target = strings + k->target, .key = key, .key_count = k->pair_count,
-        .kernargs = kernargs, .kernarg_count = k->kernarg_count, .kernarg_size = k->kernarg_size,
-        .grid = { grid[0], grid[1], grid[2] },
-        .grid_count = { k->factor_count[0], k->factor_count[1], k->factor_count[2] },
-        .when = when, .when_count = when != NULL,
-        .workgroup = { k->workgroup[0], k->workgroup[1], k->workgroup[2] },
-        .lds_static = k->lds_static, .lds_dynamic = k->lds_dynamic, .vgprs = k->vgprs,
-        .agprs = k->agprs, .sgprs = k->sgprs, .scratch = k->scratch, .occupancy = k->occupancy,
-        .mfma_duty = k->mfma_duty, .code_bytes = k->code_bytes,
+        .name = name,
+        .symbol = (const char *)k + k->symbol,
+        .op = strings + k->op,
+        .target = strings + k->target,
+        .key = key,
+        .key_count = k->pair_count,
+        .kernargs = kernargs,
+        .kernarg_count = k->kernarg_count,
+        .kernarg_size = k->kernarg_size,
+        .grid = {grid[0], grid[1], grid[2]},
+        .grid_count = {k->factor_count[0], k->factor_count[1], k->factor_count[2]},
+        .when = when,
+        .when_count = when != NULL,
+        .workgroup = {k->workgroup[0], k->workgroup[1], k->workgroup[2]},
+        .lds_static = k->lds_static,
+        .lds_dynamic = k->lds_dynamic,
+        .vgprs = k->vgprs,
+        .agprs = k->agprs,
+        .sgprs = k->sgprs,
+        .scratch = k->scratch,
+        .occupancy = k->occupancy,
+        .mfma_duty = k->mfma_duty,
+        .code_bytes = k->code_bytes,
         .code = pack + h->sections[ATTN_PACK_CODE].offset + k->code_offset,
         .code_size = k->code_size,
     };
@@ -166,7 +179,7 @@ static void add_copy(struct attnc_pack_writer *w, const uint8_t *pack, const cha
 /* Verifies a pack of two kernels with one key: one for up to 64 queries, one for the rest. */
 static int verify_two(bool first_broken, bool second_broken)
 {
-    static const struct attnc_pack_when few = { "max_seqlen_q", 0, 64 };
+    static const struct attnc_pack_when few = {"max_seqlen_q", 0, 64};
     size_t size;
     uint8_t *one = read_file(pack_path, &size);
     struct attnc_pack_writer *w = attnc_pack_writer_create();

@@ -2,10 +2,7 @@
  *
  * A user's functions for test_emit.c: one that is right, one that calls what nobody defines.
  */
-static float half_of(float x)
-{
-    return 0.5f * x;
-}
+static float half_of(float x) { return 0.5f * x; }
 
 float scale_by_distance(float logit, int distance, float slope)
 {
@@ -14,7 +11,4 @@ float scale_by_distance(float logit, int distance, float slope)
 
 float outside(float x);
 
-float calls_outside(float x)
-{
-    return outside(x);
-}
+float calls_outside(float x) { return outside(x); }

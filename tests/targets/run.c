@@ -64,14 +64,14 @@ static struct launch launch_of(const struct compiled *c, struct code *code, cons
 
 void run(const struct compiled *c, struct values *v, const struct setting *settings, unsigned n)
 {
-    memset(v->out, 0xaa, sizeof v->out);
-    void *in = allocate(v->in, sizeof v->in), *out = allocate(v->out, sizeof v->out);
+    memset(v->out, 0xaa, sizeof(v->out));
+    void *in = allocate(v->in, sizeof(v->in)), *out = allocate(v->out, sizeof(v->out));
     uint8_t kernarg[16 * MAX_ARGS] = {0};
     for (unsigned i = 0; i < c->n_args; i++) {
         int64_t value = value_of(c->args[i].name, in, out, settings, n);
         memcpy(kernarg + c->args[i].offset, &value, tir_dtype_bits(c->args[i].dtype) / 8);
     }
-    void *arguments = allocate(kernarg, sizeof kernarg);
+    void *arguments = allocate(kernarg, sizeof(kernarg));
 
     const uint8_t *bytes;
     size_t size;
@@ -83,7 +83,7 @@ void run(const struct compiled *c, struct values *v, const struct setting *setti
     struct launch l = launch_of(c, code, arguments);
     if (engine_run(&l) != 0)
         fail_msg("%s", l.fault.text);
-    memcpy(v->out, out, sizeof v->out);
+    memcpy(v->out, out, sizeof(v->out));
     code_destroy(code);
     hipsim_mem_free(in);
     hipsim_mem_free(out);

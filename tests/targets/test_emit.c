@@ -167,7 +167,7 @@ static void a_hook_that_does_not_fit_is_refused_with_a_sentence(void **state)
     struct tgt_blob half = {bitcode.data, bitcode.size / 2};
     check_hook_refused("scale_by_distance", true, half, "");
     check_hook_refused("scale_by_distance", true,
-                       (struct tgt_blob){(uint8_t *)(uintptr_t) "no bitcode", 10}, "");
+                       (struct tgt_blob){(uint8_t *)(uintptr_t)"no bitcode", 10}, "");
     tgt_blob_free(&bitcode);
 }
 
@@ -202,7 +202,7 @@ static void threads_and_repetition_give_the_same_bytes(void **state)
 static void what_is_no_object_does_not_link(void **state)
 {
     (void)state;
-    struct tgt_blob garbage = {(uint8_t *)(uintptr_t) "garbage", 7}, out = {0};
+    struct tgt_blob garbage = {(uint8_t *)(uintptr_t)"garbage", 7}, out = {0};
     char why[TGT_WHY];
     assert_false(tgt_link(&garbage, &out, why));
     assert_non_null(strstr(why, "ld.lld: error:"));
@@ -217,8 +217,7 @@ static void damaged_code_objects_are_refused_with_a_sentence(void **state)
     struct compiled c = kernel_compile(&k);
     struct tgt_kernel_facts facts;
     char why[TGT_WHY] = "";
-    assert_false(
-        tgt_analyze(c.code_object.data, c.code_object.size, "other", t, &facts, why));
+    assert_false(tgt_analyze(c.code_object.data, c.code_object.size, "other", t, &facts, why));
     assert_non_null(strstr(why, "other: "));
     for (size_t size = 0; size < c.code_object.size; size += 61) {
         uint8_t *part = malloc(size + 1); /* of its own, so that a sanitizer sees overreads */

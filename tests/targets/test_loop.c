@@ -98,7 +98,7 @@ static void order_of_matrix_and_vector_instructions_is_kept(void **state)
         char letters[256], expected[256] = "";
         for (unsigned m = 0; m < CHAIN; m++)
             strcat(expected, "Mvvvvvvv");
-        loop_letters(&c, letters, sizeof letters);
+        loop_letters(&c, letters, sizeof(letters));
         assert_string_equal(letters, expected);
         assert_int_equal(c.facts.loop.copies, 0);
         assert_int_equal(c.facts.vgpr_spills, 0);
@@ -140,8 +140,8 @@ static void reads_of_lds_do_not_wait_for_loads_to_lds(void **state)
         keep(&k, carried);
 
         struct compiled c = kernel_compile(&k);
-        const char *expected[] = {"buffer_load_", "buffer_load_", "ds_read_b128", "ds_read_b128",
-                                  "s_waitcnt vmcnt(2)", "s_barrier"};
+        const char *expected[] = {"buffer_load_", "buffer_load_",       "ds_read_b128",
+                                  "ds_read_b128", "s_waitcnt vmcnt(2)", "s_barrier"};
         assert_sequence(&c, expected, 6);
         assert_int_equal(c.facts.loop.waits_vm0, 0);
         assert_int_equal(c.facts.loop.loads_to_lds, 2);
@@ -177,7 +177,7 @@ static void cold_code_is_out_of_line_and_costs_no_copies(void **state)
 
         struct compiled c = kernel_compile(&k);
         char letters[64];
-        loop_letters(&c, letters, sizeof letters);
+        loop_letters(&c, letters, sizeof(letters));
         assert_string_equal(letters, "MvM"); /* the comparison alone */
         assert_true(count_of(&c, "v_mul_f32") + 2 * count_of(&c, "v_pk_mul_f32") >= 16);
         assert_int_equal(c.facts.loop.copies, 0);
@@ -257,7 +257,7 @@ static void anchors_and_phases_cost_nothing(void **state)
     keep_acc(&k, acc);
     struct compiled c = kernel_compile(&k);
     char letters[64];
-    loop_letters(&c, letters, sizeof letters);
+    loop_letters(&c, letters, sizeof(letters));
     assert_string_equal(letters, "MMMM");
     assert_count(&c, "s_setprio", 4);
     compiled_free(&c);

@@ -35,21 +35,21 @@ static void elementwise_ops_are_one_instruction(void **state)
 {
     (void)state;
     static const struct elementwise cases[] = {
-        {TIR_add, false, "v_add_f32"},     {TIR_sub, false, "v_sub_f32"},
-        {TIR_mul, false, "v_mul_f32"},     {TIR_fma, false, "v_fma"},
-        {TIR_min, false, "v_min_f32"},     {TIR_max, false, "v_max_f32"},
-        {TIR_max3, false, "v_max3_f32"},   {TIR_exp2, false, "v_exp_f32"},
-        {TIR_log2, false, "v_log_f32"},    {TIR_rcp, false, "v_rcp_f32"},
-        {TIR_rsq, false, "v_rsq_f32"},     {TIR_add, true, "v_add_u32"},
-        {TIR_sub, true, "v_sub_u32"},      {TIR_mul, true, "v_mul_lo_u32"},
-        {TIR_min, true, "v_min_i32"},      {TIR_max, true, "v_max_i32"},
-        {TIR_max3, true, "v_max3_i32"},    {TIR_and, true, "v_and_b32"},
-        {TIR_or, true, "v_or_b32"},        {TIR_xor, true, "v_xor_b32"},
-        {TIR_shl, true, "v_lshlrev_b32"},  {TIR_shr, true, "v_lshrrev_b32"},
+        {TIR_add, false, "v_add_f32"},    {TIR_sub, false, "v_sub_f32"},
+        {TIR_mul, false, "v_mul_f32"},    {TIR_fma, false, "v_fma"},
+        {TIR_min, false, "v_min_f32"},    {TIR_max, false, "v_max_f32"},
+        {TIR_max3, false, "v_max3_f32"},  {TIR_exp2, false, "v_exp_f32"},
+        {TIR_log2, false, "v_log_f32"},   {TIR_rcp, false, "v_rcp_f32"},
+        {TIR_rsq, false, "v_rsq_f32"},    {TIR_add, true, "v_add_u32"},
+        {TIR_sub, true, "v_sub_u32"},     {TIR_mul, true, "v_mul_lo_u32"},
+        {TIR_min, true, "v_min_i32"},     {TIR_max, true, "v_max_i32"},
+        {TIR_max3, true, "v_max3_i32"},   {TIR_and, true, "v_and_b32"},
+        {TIR_or, true, "v_or_b32"},       {TIR_xor, true, "v_xor_b32"},
+        {TIR_shl, true, "v_lshlrev_b32"}, {TIR_shr, true, "v_lshrrev_b32"},
         {TIR_sar, true, "v_ashrrev_i32"},
     };
     for (const struct tgt *const *t = tgt_all; *t; t++)
-        for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
+        for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
             check_elementwise((*t)->machine.name, &cases[i]);
 }
 
@@ -170,16 +170,17 @@ static void every_matrix_instruction_is_itself(void **state)
             struct tir_type in = tir_vec(row->in_dtype, row->m * row->k / 64);
             struct tir_type acc = tir_vec(row->acc_dtype, row->m * row->n / 64);
             struct tir_value a = unknown(&k, in);
-            struct tir_value abc[3] = {a, unknown(&k, in),
-                                       make(&k, TIR_splat, acc, (struct tir_value[]){
-                                           unknown(&k, tir_vec(row->acc_dtype, 1))}, 1, 0, 0, 0)};
+            struct tir_value abc[3] = {
+                a, unknown(&k, in),
+                make(&k, TIR_splat, acc,
+                     (struct tir_value[]){unknown(&k, tir_vec(row->acc_dtype, 1))}, 1, 0, 0, 0)};
             struct tir_value d = make(&k, TIR_mfma, acc, abc, 3, i, 0, 0);
             for (unsigned e = 0; e < acc.count; e += 4)
                 keep(&k, make(&k, TIR_extract, tir_vec(row->acc_dtype, 4), &d, 1, e, 0, 0));
             struct compiled c = kernel_compile(&k);
             char name[64] = "v_";
-            strncat(name, row->name, sizeof name - 3);
-            strncat(name, " ", sizeof name - strlen(name) - 1);
+            strncat(name, row->name, sizeof(name) - 3);
+            strncat(name, " ", sizeof(name) - strlen(name) - 1);
             assert_count(&c, name, 1);
             compiled_free(&c);
         }
@@ -203,9 +204,9 @@ static void lane_xor_takes_the_cheapest_move(void **state)
         static const unsigned two_moves[] = {4, 5, 6, 9, 10, 11, 12, 13, 14};
         static const unsigned one_move[] = {1, 2, 3, 7, 8, 15};
         const char *name = (*t)->machine.name;
-        for (size_t i = 0; i < sizeof one_move / sizeof one_move[0]; i++)
+        for (size_t i = 0; i < sizeof(one_move) / sizeof(one_move[0]); i++)
             check_lane_xor(name, one_move[i], "v_mov_b32_dpp", 1);
-        for (size_t i = 0; i < sizeof two_moves / sizeof two_moves[0]; i++)
+        for (size_t i = 0; i < sizeof(two_moves) / sizeof(two_moves[0]); i++)
             check_lane_xor(name, two_moves[i], "v_mov_b32_dpp", 2);
     }
     check_lane_xor("gfx942", 16, "ds_swizzle_b32", 1);
@@ -336,7 +337,7 @@ static void lds_ops_take_their_offset_into_the_instruction(void **state)
         keep(&k, make(&k, TIR_lds_read, tir_vec(TIR_F32, 4), &at, 1, 4096, 0, 0));
         struct compiled c = kernel_compile(&k);
         const char *expected[] = {"ds_write_b128", "s_waitcnt lgkmcnt(0)", "s_barrier",
-                                  "ds_read_b128", "s_waitcnt lgkmcnt(0)", "global_store"};
+                                  "ds_read_b128",  "s_waitcnt lgkmcnt(0)", "global_store"};
         assert_sequence(&c, expected, 6);
         assert_int_equal(c.facts.lds_bytes, 16384);
         compiled_free(&c);

@@ -15,7 +15,7 @@ static const struct tir_type no_type = {0};
 static float float_of(uint32_t bits)
 {
     float f;
-    memcpy(&f, &bits, sizeof f);
+    memcpy(&f, &bits, sizeof(f));
     return f;
 }
 
@@ -33,12 +33,12 @@ static void compile_and_run(struct kernel *k, struct values *v, const struct set
 static uint32_t interesting_bits(unsigned i)
 {
     static const uint32_t bits[] = {
-        0x00000000, 0x80000000, 0x3f800000, 0x3f808000, 0x3f818000, 0x3f807fff, 0x3f808001,
-        0x3fffffff, 0xbf818000, 0x7f7fffff, 0x7f7f7fff, 0xff7fffff, 0x7f800000, 0xff800000,
-        0x7fc00000, 0xffc00000, 0x7fffffff, 0xffffffff, 0x7fc00001, 0xffff8000, 0x00008000,
-        0x00018000, 0x007fffff, 0x00800000,
+        0x00000000, 0x80000000, 0x3f800000, 0x3f808000, 0x3f818000, 0x3f807fff,
+        0x3f808001, 0x3fffffff, 0xbf818000, 0x7f7fffff, 0x7f7f7fff, 0xff7fffff,
+        0x7f800000, 0xff800000, 0x7fc00000, 0xffc00000, 0x7fffffff, 0xffffffff,
+        0x7fc00001, 0xffff8000, 0x00008000, 0x00018000, 0x007fffff, 0x00800000,
     };
-    enum { N = sizeof bits / sizeof bits[0] };
+    enum { N = sizeof(bits) / sizeof(bits[0]) };
     return i < N ? bits[i] : 0x3f000000 + i * 0x01234567u % 0x02000000;
 }
 
@@ -184,11 +184,46 @@ static void fp8_survives_the_way_through_f32(void **state)
 static float interesting_float(unsigned i)
 {
     static const float floats[] = {
-        0.0f, -0.0f, 1e-9f, 0.0009765625f, 0.00048828125f, 0.00146484375f, 17, 19, -21, 23,
-        239.9f, 240, 241, 248, 249, -256, 447, 448, 449, -464, 465, 480, 1e9f, -INFINITY, INFINITY,
-        NAN, 0.5f, 1.5f, -2.5f, 126.5f, 127, 127.4f, 127.5f, -127.5f, -128, -128.5f, -129, 3e9f,
+        0.0f,
+        -0.0f,
+        1e-9f,
+        0.0009765625f,
+        0.00048828125f,
+        0.00146484375f,
+        17,
+        19,
+        -21,
+        23,
+        239.9f,
+        240,
+        241,
+        248,
+        249,
+        -256,
+        447,
+        448,
+        449,
+        -464,
+        465,
+        480,
+        1e9f,
+        -INFINITY,
+        INFINITY,
+        NAN,
+        0.5f,
+        1.5f,
+        -2.5f,
+        126.5f,
+        127,
+        127.4f,
+        127.5f,
+        -127.5f,
+        -128,
+        -128.5f,
+        -129,
+        3e9f,
     };
-    enum { N = sizeof floats / sizeof floats[0] };
+    enum { N = sizeof(floats) / sizeof(floats[0]) };
     return i < N ? floats[i] : ldexpf(1 + (float)(i * 37 % 64) / 64, (int)(i % 12) - 4);
 }
 
@@ -378,10 +413,10 @@ static void loads_to_lds_land_in_lane_order(void **state)
         struct tir_value lane = tir_lane_id(&k.b), wave = tir_wave_id(&k.b);
         struct tir_value other = tir_xor(&k.b, lane, tir_int_like(&k.b, lane, 5));
         struct tir_value from = tir_mul(&k.b, other, tir_int_like(&k.b, lane, 16));
-        struct tir_value base = tir_add(&k.b, tir_i32(&k.b, 1024),
-                                        tir_mul(&k.b, wave, tir_i32(&k.b, 2048)));
-        struct tir_value rsrc = tir_make_rsrc(&k.b, tir_arg(&k.b, "in", TIR_I64),
-                                              tir_i32(&k.b, sizeof v.in));
+        struct tir_value base =
+            tir_add(&k.b, tir_i32(&k.b, 1024), tir_mul(&k.b, wave, tir_i32(&k.b, 2048)));
+        struct tir_value rsrc =
+            tir_make_rsrc(&k.b, tir_arg(&k.b, "in", TIR_I64), tir_i32(&k.b, sizeof(v.in)));
         struct tir_value copy[4] = {rsrc, base, from, tir_mul(&k.b, wave, tir_i32(&k.b, 1024))};
         make(&k, TIR_buffer_to_lds, no_type, copy, 4, 0, bytes, 2048);
         make(&k, TIR_waitcnt, no_type, NULL, 0, 0, -1, 0);
@@ -468,8 +503,14 @@ static void uniform_division_is_exact(void **state)
 {
     (void)state;
     static const uint32_t cases[][2] = {
-        {0, 1}, {7, 3}, {4294967295u, 1}, {4294967295u, 4294967295u}, {4294967294u, 4294967295u},
-        {2147483648u, 3}, {1000000007u, 65537}, {65535, 65536},
+        {0, 1},
+        {7, 3},
+        {4294967295u, 1},
+        {4294967295u, 4294967295u},
+        {4294967294u, 4294967295u},
+        {2147483648u, 3},
+        {1000000007u, 65537},
+        {65535, 65536},
     };
     struct kernel k = kernel_create("gfx950", 1, 1);
     struct tir_value a = tir_arg(&k.b, "a", TIR_I32), b = tir_arg(&k.b, "b", TIR_I32);
@@ -477,7 +518,7 @@ static void uniform_division_is_exact(void **state)
     for (unsigned i = 0; i < 2; i++)
         keep(&k, make(&k, TIR_splat, i32, &both[i], 1, 0, 0, 0));
     struct compiled c = kernel_compile(&k);
-    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         static struct values v;
         const struct setting s[2] = {{"a", cases[i][0]}, {"b", cases[i][1]}};
         run(&c, &v, s, 2);

@@ -88,20 +88,17 @@ static unsigned cache_dtype(const struct problem *p)
     }
 }
 
-static int cache_bytes(const struct problem *p)
-{
-    return (int)tir_dtype_bits(cache_dtype(p)) / 8;
-}
+static int cache_bytes(const struct problem *p) { return (int)tir_dtype_bits(cache_dtype(p)) / 8; }
 
 /* Where element i of a token's head lies in a cache, in elements: NHD [page, token, head, dim];
  * SHUFFLE K [page, head, dim / x, token, x], V [page, head, token / x, dim, x]. */
-static size_t cache_index(const struct problem *p, bool value, int page, int token, int head,
-                          int i)
+static size_t cache_index(const struct problem *p, bool value, int page, int token, int head, int i)
 {
     const int dim = value ? p->v.head_dim_v : p->v.head_dim, x = 16 / cache_bytes(p);
     if (p->v.kv_layout == ATT_KV_LAYOUT_NHD)
         return (((size_t)page * (size_t)p->page + (size_t)token) * KV_HEADS + (size_t)head) *
-                   (size_t)dim + (size_t)i;
+                   (size_t)dim +
+               (size_t)i;
     const size_t at = ((size_t)page * KV_HEADS + (size_t)head) * (size_t)(dim * p->page);
     if (value)
         return at + (size_t)(((token / x) * dim + i) * x + token % x);
@@ -123,13 +120,12 @@ static double cached(const struct problem *p, bool value, int sequence, int key,
     const int page = p->indices[p->kv_indptr[sequence] + key / p->page], token = key % p->page;
     const unsigned dtype = cache_dtype(p);
     const bool fnuz = strcmp(p->v.target, "gfx942") == 0;
-    const uint8_t *const at =
-        (value ? p->value : p->k) +
-        cache_index(p, value, page, token, head, i) * (size_t)cache_bytes(p);
-    const double scale = p->v.kv_scale == ATT_KV_SCALE_NONE
-                             ? 1
-                             : (double)(value ? p->v_scale : p->k_scale)
-                                   [scale_index(p, page, token, head)];
+    const uint8_t *const at = (value ? p->value : p->k) +
+                              cache_index(p, value, page, token, head, i) * (size_t)cache_bytes(p);
+    const double scale =
+        p->v.kv_scale == ATT_KV_SCALE_NONE
+            ? 1
+            : (double)(value ? p->v_scale : p->k_scale)[scale_index(p, page, token, head)];
     if (dtype == TIR_I8)
         return scale * (int8_t)*at;
     return scale * (double)tir_to_float(dtype, dtype == TIR_FP8 ? *at : at[0] | at[1] << 8, fnuz);
@@ -151,8 +147,8 @@ static double score(const struct problem *p, int sequence, int token, int head, 
 {
     const int d = p->v.head_dim;
     const uint16_t *const q =
-        p->q + ((size_t)(sequence * p->q_len + token) * (size_t)p->heads + (size_t)head) *
-                   (size_t)d;
+        p->q +
+        ((size_t)(sequence * p->q_len + token) * (size_t)p->heads + (size_t)head) * (size_t)d;
     double s = 0;
     for (int i = 0; i < d; i++)
         s += number(p, q[i]) * cached(p, false, sequence, key, head / p->gqa, i);
@@ -189,10 +185,7 @@ static void make_mask(struct problem *p)
         p->mask[i] = random_number() > 0.3;
 }
 
-static size_t rows_of(const struct problem *p)
-{
-    return (size_t)(BATCH * p->q_len * p->heads);
-}
+static size_t rows_of(const struct problem *p) { return (size_t)(BATCH * p->q_len * p->heads); }
 
 /* Pages in an order of their own, one more than are used. */
 static void make_pages(struct problem *p)
@@ -222,10 +215,14 @@ static void make_work(struct problem *p)
         for (int h = 0; h < KV_HEADS; h++)
             for (int part = 0; part < PARTS; part++) {
                 const int n = pages_of(p, s), base = indices ? p->kv_indptr[s] : 0;
-                const int32_t item[8] = {
-                    s, n ? (s * PARTS + part) * p->q_len : -1, s * p->q_len, (s + 1) * p->q_len,
-                    base + n * part / PARTS, base + n * (part + 1) / PARTS, 0,
-                    h * p->gqa | (h + 1) * p->gqa << 16};
+                const int32_t item[8] = {s,
+                                         n ? (s * PARTS + part) * p->q_len : -1,
+                                         s * p->q_len,
+                                         (s + 1) * p->q_len,
+                                         base + n * part / PARTS,
+                                         base + n * (part + 1) / PARTS,
+                                         0,
+                                         h * p->gqa | (h + 1) * p->gqa << 16};
                 if (n || !part)
                     memcpy(p->info + 8 * p->n_items++, item, sizeof(item));
             }
@@ -295,22 +292,17 @@ static void make_tensors(struct problem *p)
 
 static void free_tensors(struct problem *p)
 {
-    void *const all[] = {p->q, p->k, p->value, p->mask, p->out, p->lse, p->sinks, p->partial_out,
-                         p->partial_lse, p->k_scale, p->v_scale, p->table, p->indices, p->info,
-                         p->expected, p->expected_lse};
+    void *const all[] = {p->q,           p->k,       p->value,    p->mask,
+                         p->out,         p->lse,     p->sinks,    p->partial_out,
+                         p->partial_lse, p->k_scale, p->v_scale,  p->table,
+                         p->indices,     p->info,    p->expected, p->expected_lse};
     for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
         free(all[i]);
 }
 
-static int64_t address(const void *p)
-{
-    return (int64_t)(uintptr_t)p;
-}
+static int64_t address(const void *p) { return (int64_t)(uintptr_t)p; }
 
-static int64_t bits_of(float f)
-{
-    return tir_from_float(TIR_F32, f, false);
-}
+static int64_t bits_of(float f) { return tir_from_float(TIR_F32, f, false); }
 
 static int64_t argument(const struct problem *p, const char *name)
 {
@@ -322,30 +314,52 @@ static int64_t argument(const struct problem *p, const char *name)
         const char *name;
         int64_t value;
     } known[] = {
-        {"q", address(p->q)}, {"k", address(p->k)}, {"v", address(p->value)},
-        {"out", address(p->out)}, {"lse", address(p->lse)}, {"sinks", address(p->sinks)},
-        {"kv_lens", address(kv_lens)}, {"qo_indptr", 0}, {"block_table", address(p->table)},
-        {"kv_indptr", address(p->kv_indptr)}, {"kv_indices", address(p->indices)},
+        {"q", address(p->q)},
+        {"k", address(p->k)},
+        {"v", address(p->value)},
+        {"out", address(p->out)},
+        {"lse", address(p->lse)},
+        {"sinks", address(p->sinks)},
+        {"kv_lens", address(kv_lens)},
+        {"qo_indptr", 0},
+        {"block_table", address(p->table)},
+        {"kv_indptr", address(p->kv_indptr)},
+        {"kv_indices", address(p->indices)},
         {"work_indptr", p->listed ? address(p->work_indptr) : 0},
-        {"custom_mask", address(p->mask)}, {"mask_indptr", address(p->mask_indptr)},
-        {"work_info", address(p->info)}, {"partial_out", address(p->partial_out)},
+        {"custom_mask", address(p->mask)},
+        {"mask_indptr", address(p->mask_indptr)},
+        {"work_info", address(p->info)},
+        {"partial_out", address(p->partial_out)},
         {"partial_lse", address(p->partial_lse)},
-        {"q_token_stride", p->heads * d}, {"q_head_stride", d},
-        {"k_page_stride", p->page * KV_HEADS * d}, {"k_token_stride", KV_HEADS * d},
+        {"q_token_stride", p->heads * d},
+        {"q_head_stride", d},
+        {"k_page_stride", p->page * KV_HEADS * d},
+        {"k_token_stride", KV_HEADS * d},
         {"k_head_stride", shuffle ? p->page * d : d},
-        {"v_page_stride", p->page * KV_HEADS * dv}, {"v_token_stride", KV_HEADS * dv},
+        {"v_page_stride", p->page * KV_HEADS * dv},
+        {"v_token_stride", KV_HEADS * dv},
         {"v_head_stride", shuffle ? p->page * dv : dv},
-        {"k_scale", address(p->k_scale)}, {"v_scale", address(p->v_scale)},
+        {"k_scale", address(p->k_scale)},
+        {"v_scale", address(p->v_scale)},
         {"scale_page_stride", by_token ? KV_HEADS * p->page : KV_HEADS},
         {"scale_head_stride", by_token ? p->page : 1},
-        {"out_token_stride", p->heads * dv}, {"out_head_stride", dv},
-        {"lse_token_stride", 1}, {"lse_head_stride", total},
+        {"out_token_stride", p->heads * dv},
+        {"out_head_stride", dv},
+        {"lse_token_stride", 1},
+        {"lse_head_stride", total},
         {"block_table_stride", (MAX_KEYS + p->page - 1) / p->page},
-        {"heads", p->heads}, {"kv_heads", KV_HEADS}, {"gqa", p->gqa}, {"batch", BATCH},
-        {"max_seqlen_q", p->q_len}, {"page_size", p->page},
-        {"page_shift", __builtin_ctz((unsigned)p->page)}, {"scale", bits_of(scale)},
-        {"scale_log2", bits_of(scale * log2e)}, {"soft_cap", bits_of(5)},
-        {"window_left", p->window_left}, {"window_right", p->window_right},
+        {"heads", p->heads},
+        {"kv_heads", KV_HEADS},
+        {"gqa", p->gqa},
+        {"batch", BATCH},
+        {"max_seqlen_q", p->q_len},
+        {"page_size", p->page},
+        {"page_shift", __builtin_ctz((unsigned)p->page)},
+        {"scale", bits_of(scale)},
+        {"scale_log2", bits_of(scale * log2e)},
+        {"soft_cap", bits_of(5)},
+        {"window_left", p->window_left},
+        {"window_right", p->window_right},
     };
     for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++)
         if (!strcmp(known[i].name, name))
@@ -484,8 +498,8 @@ static void run_case(const char *target, bool listed, const struct setting *s, u
     make_tensors(&p);
     struct att_kernel k = {.func = NULL};
     decode()->build(&p.v, &t->machine, &k);
-    const struct tir_pass_options options = {.schedule = &k.schedule, .round_trip = true,
-                                             .observe = check_after, .context = &p};
+    const struct tir_pass_options options = {
+        .schedule = &k.schedule, .round_trip = true, .observe = check_after, .context = &p};
     char why[128];
     assert_true(tir_run_passes(k.func, &options, why));
     if (p.failed_after)
@@ -494,8 +508,8 @@ static void run_case(const char *target, bool listed, const struct setting *s, u
     free_tensors(&p);
 }
 
-#define CASE(target, listed, ...)                                                              \
-    run_case(target, listed, (const struct setting[]){__VA_ARGS__},                            \
+#define CASE(target, listed, ...)                                   \
+    run_case(target, listed, (const struct setting[]){__VA_ARGS__}, \
              sizeof((const struct setting[]){__VA_ARGS__}) / sizeof(struct setting))
 
 static void one_query_a_sequence(void **state)
@@ -559,8 +573,7 @@ static void shuffled_caches_are_read_in_place(void **state)
 {
     (void)state;
     CASE("gfx942", false, {ATT_KV_LAYOUT, ATT_KV_LAYOUT_SHUFFLE});
-    CASE("gfx950", true, {ATT_KV_LAYOUT, ATT_KV_LAYOUT_SHUFFLE}, {ATT_PAGE_SIZE, 64},
-         {ATT_LSE, 1});
+    CASE("gfx950", true, {ATT_KV_LAYOUT, ATT_KV_LAYOUT_SHUFFLE}, {ATT_PAGE_SIZE, 64}, {ATT_LSE, 1});
     CASE("gfx942", false, {ATT_KV_LAYOUT, ATT_KV_LAYOUT_SHUFFLE}, {ATT_HEAD_DIM, 256});
     CASE("gfx950", false, {ATT_KV_LAYOUT, ATT_KV_LAYOUT_SHUFFLE}, {ATT_PAGE_SIZE, 0});
     CASE("gfx942", false, {ATT_KV_LAYOUT, ATT_KV_LAYOUT_SHUFFLE}, {ATT_PAGE_SIZE, 8},
@@ -593,8 +606,8 @@ static void check_facts(const char *target, const struct setting *s, unsigned n)
     const struct tgt_kernel_facts *const f = &k.facts;
     /* A wave that has its SIMD alone keeps in AGPRs what does not fit: no memory is involved. */
     if ((f->vgpr_spills && !f->agprs) || f->sgpr_spills || f->scratch_bytes)
-        fail_msg("%s: %u registers, spills %u VGPR, %u SGPR, %u bytes", k.name,
-                 f->vgprs + f->agprs, f->vgpr_spills, f->sgpr_spills, f->scratch_bytes);
+        fail_msg("%s: %u registers, spills %u VGPR, %u SGPR, %u bytes", k.name, f->vgprs + f->agprs,
+                 f->vgpr_spills, f->sgpr_spills, f->scratch_bytes);
     if (f->loop.waits_vm0 || !f->loop.mfma)
         fail_msg("%s drains its loads in the loop", k.name);
     /* Page numbers that are vectors, of the next tile but one, stand beside those of the next; the
@@ -604,9 +617,9 @@ static void check_facts(const char *target, const struct setting *s, unsigned n)
     attnc_kernel_free(&k);
 }
 
-#define FACTS(...)                                                                             \
-    for (int t = 0; tgt_all[t]; t++)                                                           \
-    check_facts(tgt_all[t]->machine.name, (const struct setting[]){__VA_ARGS__},               \
+#define FACTS(...)                                                               \
+    for (int t = 0; tgt_all[t]; t++)                                             \
+    check_facts(tgt_all[t]->machine.name, (const struct setting[]){__VA_ARGS__}, \
                 sizeof((const struct setting[]){__VA_ARGS__}) / sizeof(struct setting))
 
 static void kernels_fit_their_registers(void **state)
@@ -623,8 +636,8 @@ static void kernels_fit_their_registers(void **state)
     FACTS({ATT_PAGE_SIZE, 0}, {ATT_Q_LEN, 4}, {ATT_KV_LAYOUT, ATT_KV_LAYOUT_SHUFFLE});
     FACTS({ATT_PAGE_SIZE, 64}, {ATT_KV_DTYPE, ATT_KV_DTYPE_FP8},
           {ATT_KV_SCALE, ATT_KV_SCALE_TOKEN});
-    FACTS({ATT_PAGE_SIZE, 1}, {ATT_KV_DTYPE, ATT_KV_DTYPE_INT8},
-          {ATT_KV_SCALE, ATT_KV_SCALE_TOKEN}, {ATT_Q_LEN, 4});
+    FACTS({ATT_PAGE_SIZE, 1}, {ATT_KV_DTYPE, ATT_KV_DTYPE_INT8}, {ATT_KV_SCALE, ATT_KV_SCALE_TOKEN},
+          {ATT_Q_LEN, 4});
     FACTS({ATT_KV_DTYPE, ATT_KV_DTYPE_FP8}, {ATT_KV_SCALE, ATT_KV_SCALE_BLOCK}, {ATT_Q_LEN, 4},
           {ATT_KV_LAYOUT, ATT_KV_LAYOUT_SHUFFLE});
 }

@@ -32,8 +32,8 @@ static void every_kind_fits_its_registers(void **state)
                 fail_msg("%s", why);
             const struct tgt_kernel_facts *f = &k.facts;
             if (f->vgpr_spills || f->sgpr_spills || f->scratch_bytes)
-                fail_msg("%s spills: %u VGPR, %u SGPR, %u bytes of scratch", k.name,
-                         f->vgpr_spills, f->sgpr_spills, f->scratch_bytes);
+                fail_msg("%s spills: %u VGPR, %u SGPR, %u bytes of scratch", k.name, f->vgpr_spills,
+                         f->sgpr_spills, f->scratch_bytes);
             attnc_kernel_free(&k);
         }
 }

@@ -129,9 +129,9 @@ static void caches_that_cannot_be_say_why(void **state)
         enum att_field field;
         int value;
     } odd[] = {
-        {false, ATT_KV_DTYPE, ATT_KV_DTYPE_FP8},    {false, ATT_PAGE_SIZE, 16},
+        {false, ATT_KV_DTYPE, ATT_KV_DTYPE_FP8},       {false, ATT_PAGE_SIZE, 16},
         {false, ATT_KV_LAYOUT, ATT_KV_LAYOUT_SHUFFLE}, {true, ATT_PAGE_SIZE, 24},
-        {true, ATT_KV_SCALE, ATT_KV_SCALE_TOKEN},   {true, ATT_KV_DTYPE, ATT_KV_DTYPE_FP16},
+        {true, ATT_KV_SCALE, ATT_KV_SCALE_TOKEN},      {true, ATT_KV_DTYPE, ATT_KV_DTYPE_FP16},
         {true, ATT_KV_DTYPE, ATT_KV_DTYPE_INT8},
     };
     for (size_t i = 0; i < sizeof(odd) / sizeof(odd[0]); i++) {
@@ -156,8 +156,8 @@ static void matrix_pipe_is_kept_busy(void **state)
         struct att_variant v = variant(floors[i].target, head_dims[1]);
         struct attnc_kernel k = compile(&v);
         if (k.facts.mfma_duty < floors[i].permille)
-            fail_msg("%s: duty %u permille, at least %u are asked for", k.name,
-                     k.facts.mfma_duty, floors[i].permille);
+            fail_msg("%s: duty %u permille, at least %u are asked for", k.name, k.facts.mfma_duty,
+                     floors[i].permille);
         attnc_kernel_free(&k);
     }
 }

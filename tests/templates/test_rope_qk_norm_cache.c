@@ -39,27 +39,50 @@ static struct att_variant variant(const char *target, const struct setting *sett
 
 /* Where a value is 0 the case ends: fields are at their default then. */
 static const struct setting models[][COUNT] = {
-    { {ATT_HEAD_DIM, 128}, {ATT_NORM, ATT_NORM_RMS} },                          /* Qwen3 */
-    { {ATT_HEAD_DIM, 128}, {ATT_NORM, ATT_NORM_RMS}, {ATT_ROTARY_DIM, 64},      /* GLM-4.5 */
-      {ATT_KV_DTYPE, ATT_KV_DTYPE_FP8}, {ATT_KV_SCALE, ATT_KV_SCALE_TOKEN},
-      {ATT_KV_LAYOUT, ATT_KV_LAYOUT_SHUFFLE} },
-    { {ATT_HEAD_DIM, 128}, {ATT_NORM, ATT_NORM_FULL}, {ATT_ROTARY_DIM, 64} },   /* MiniMax-M2 */
-    { {ATT_HEAD_DIM, 128}, {ATT_NORM, ATT_NORM_FULL}, {ATT_ROTARY_DIM, 64},
-      {ATT_KV_LAYOUT, ATT_KV_LAYOUT_SHUFFLE} },
-    { {ATT_HEAD_DIM, 64}, {ATT_BIAS, 1}, {ATT_KEEP_KV, 1} },                    /* gpt-oss */
-    { {ATT_HEAD_DIM, 256}, {ATT_NORM, ATT_NORM_GEMMA_RMS}, {ATT_ROTARY_DIM, 64}, /* Qwen3.5 */
-      {ATT_GATE, 1}, {ATT_KEEP_KV, 1}, {ATT_MROPE, ATT_MROPE_INTERLEAVED} },
-    { {ATT_HEAD_DIM, 192}, {ATT_ROTARY_DIM, 64}, {ATT_ROPE, ATT_ROPE_GPTJ},
-      {ATT_KV_DTYPE, ATT_KV_DTYPE_INT8}, {ATT_KV_SCALE, ATT_KV_SCALE_TOKEN},
-      {ATT_OUT_DTYPE, ATT_OUT_DTYPE_FP8}, {ATT_COS_SIN, ATT_COS_SIN_SAME} },
-    { {ATT_HEAD_DIM, 128}, {ATT_NORM, ATT_NORM_RMS}, {ATT_KEEP_KV, 1},          /* pages' scales */
-      {ATT_KV_DTYPE, ATT_KV_DTYPE_FP8}, {ATT_KV_SCALE, ATT_KV_SCALE_BLOCK},
-      {ATT_KV_LAYOUT, ATT_KV_LAYOUT_SHUFFLE} },
-    { {ATT_HEAD_DIM, 256}, {ATT_NORM, ATT_NORM_GEMMA_RMS}, {ATT_ROTARY_DIM, 64}, {ATT_GATE, 1},
-      {ATT_KV_DTYPE, ATT_KV_DTYPE_FP8}, {ATT_KV_SCALE, ATT_KV_SCALE_BLOCK},
-      {ATT_KV_LAYOUT, ATT_KV_LAYOUT_SHUFFLE} },
-    { {ATT_HEAD_DIM, 192}, {ATT_ROTARY_DIM, 64}, {ATT_ROPE, ATT_ROPE_GPTJ},
-      {ATT_KV_DTYPE, ATT_KV_DTYPE_INT8}, {ATT_KV_SCALE, ATT_KV_SCALE_BLOCK} },
+    {{ATT_HEAD_DIM, 128}, {ATT_NORM, ATT_NORM_RMS}}, /* Qwen3 */
+    {{ATT_HEAD_DIM, 128},
+     {ATT_NORM, ATT_NORM_RMS},
+     {ATT_ROTARY_DIM, 64}, /* GLM-4.5 */
+     {ATT_KV_DTYPE, ATT_KV_DTYPE_FP8},
+     {ATT_KV_SCALE, ATT_KV_SCALE_TOKEN},
+     {ATT_KV_LAYOUT, ATT_KV_LAYOUT_SHUFFLE}},
+    {{ATT_HEAD_DIM, 128}, {ATT_NORM, ATT_NORM_FULL}, {ATT_ROTARY_DIM, 64}}, /* MiniMax-M2 */
+    {{ATT_HEAD_DIM, 128},
+     {ATT_NORM, ATT_NORM_FULL},
+     {ATT_ROTARY_DIM, 64},
+     {ATT_KV_LAYOUT, ATT_KV_LAYOUT_SHUFFLE}},
+    {{ATT_HEAD_DIM, 64}, {ATT_BIAS, 1}, {ATT_KEEP_KV, 1}}, /* gpt-oss */
+    {{ATT_HEAD_DIM, 256},
+     {ATT_NORM, ATT_NORM_GEMMA_RMS},
+     {ATT_ROTARY_DIM, 64}, /* Qwen3.5 */
+     {ATT_GATE, 1},
+     {ATT_KEEP_KV, 1},
+     {ATT_MROPE, ATT_MROPE_INTERLEAVED}},
+    {{ATT_HEAD_DIM, 192},
+     {ATT_ROTARY_DIM, 64},
+     {ATT_ROPE, ATT_ROPE_GPTJ},
+     {ATT_KV_DTYPE, ATT_KV_DTYPE_INT8},
+     {ATT_KV_SCALE, ATT_KV_SCALE_TOKEN},
+     {ATT_OUT_DTYPE, ATT_OUT_DTYPE_FP8},
+     {ATT_COS_SIN, ATT_COS_SIN_SAME}},
+    {{ATT_HEAD_DIM, 128},
+     {ATT_NORM, ATT_NORM_RMS},
+     {ATT_KEEP_KV, 1}, /* pages' scales */
+     {ATT_KV_DTYPE, ATT_KV_DTYPE_FP8},
+     {ATT_KV_SCALE, ATT_KV_SCALE_BLOCK},
+     {ATT_KV_LAYOUT, ATT_KV_LAYOUT_SHUFFLE}},
+    {{ATT_HEAD_DIM, 256},
+     {ATT_NORM, ATT_NORM_GEMMA_RMS},
+     {ATT_ROTARY_DIM, 64},
+     {ATT_GATE, 1},
+     {ATT_KV_DTYPE, ATT_KV_DTYPE_FP8},
+     {ATT_KV_SCALE, ATT_KV_SCALE_BLOCK},
+     {ATT_KV_LAYOUT, ATT_KV_LAYOUT_SHUFFLE}},
+    {{ATT_HEAD_DIM, 192},
+     {ATT_ROTARY_DIM, 64},
+     {ATT_ROPE, ATT_ROPE_GPTJ},
+     {ATT_KV_DTYPE, ATT_KV_DTYPE_INT8},
+     {ATT_KV_SCALE, ATT_KV_SCALE_BLOCK}},
 };
 
 static void models_fit_their_registers(void **state)
@@ -79,8 +102,8 @@ static void models_fit_their_registers(void **state)
                 fail_msg("%s", why);
             const struct tgt_kernel_facts *f = &k.facts;
             if (f->vgpr_spills || f->sgpr_spills || f->scratch_bytes)
-                fail_msg("%s spills: %u VGPR, %u SGPR, %u bytes of scratch", k.name,
-                         f->vgpr_spills, f->sgpr_spills, f->scratch_bytes);
+                fail_msg("%s spills: %u VGPR, %u SGPR, %u bytes of scratch", k.name, f->vgpr_spills,
+                         f->sgpr_spills, f->scratch_bytes);
             const bool gathers = v.kv_layout == ATT_KV_LAYOUT_SHUFFLE;
             const unsigned room = v.head_dim > 128 || gathers ? 256 : 128;
             if (f->vgprs + f->agprs > room)
@@ -98,19 +121,23 @@ static void what_cannot_be_built_says_why(void **state)
         enum att_field field;
         const char *text;
     } wrong[] = {
-        { { {ATT_HEAD_DIM, 72} }, ATT_HEAD_DIM, "head_dim 72 is not a multiple of 16" },
-        { { {ATT_HEAD_DIM, 1024} }, ATT_HEAD_DIM, "of at most 512" },
-        { { {ATT_HEAD_DIM, 64}, {ATT_ROTARY_DIM, 128} }, ATT_ROTARY_DIM, "more than head_dim 64" },
-        { { {ATT_HEAD_DIM, 64}, {ATT_ROTARY_DIM, 18} }, ATT_ROTARY_DIM,
-          "rotary_dim 18 is not a multiple of 4" },
-        { { {ATT_HEAD_DIM, 128}, {ATT_ROTARY_DIM, 124} }, ATT_ROTARY_DIM, "more than 4 powers" },
-        { { {ATT_HEAD_DIM, 80}, {ATT_ROTARY_DIM, 20}, {ATT_OUT_DTYPE, ATT_OUT_DTYPE_FP8} },
-          ATT_ROTARY_DIM, "rotary_dim 20 is not a multiple of 8" },
-        { { {ATT_HEAD_DIM, 64}, {ATT_GATE, 1}, {ATT_BIAS, 1} }, ATT_GATE, "exclude each other" },
-        { { {ATT_HEAD_DIM, 64}, {ATT_ROTARY_DIM, 24}, {ATT_KV_LAYOUT, ATT_KV_LAYOUT_SHUFFLE} },
-          ATT_ROTARY_DIM, "whole stores of 8 elements" },
-        { { {ATT_HEAD_DIM, 64}, {ATT_KV_DTYPE, ATT_KV_DTYPE_INT8} }, ATT_KV_SCALE,
-          "an int8 cache needs a scale" },
+        {{{ATT_HEAD_DIM, 72}}, ATT_HEAD_DIM, "head_dim 72 is not a multiple of 16"},
+        {{{ATT_HEAD_DIM, 1024}}, ATT_HEAD_DIM, "of at most 512"},
+        {{{ATT_HEAD_DIM, 64}, {ATT_ROTARY_DIM, 128}}, ATT_ROTARY_DIM, "more than head_dim 64"},
+        {{{ATT_HEAD_DIM, 64}, {ATT_ROTARY_DIM, 18}},
+         ATT_ROTARY_DIM,
+         "rotary_dim 18 is not a multiple of 4"},
+        {{{ATT_HEAD_DIM, 128}, {ATT_ROTARY_DIM, 124}}, ATT_ROTARY_DIM, "more than 4 powers"},
+        {{{ATT_HEAD_DIM, 80}, {ATT_ROTARY_DIM, 20}, {ATT_OUT_DTYPE, ATT_OUT_DTYPE_FP8}},
+         ATT_ROTARY_DIM,
+         "rotary_dim 20 is not a multiple of 8"},
+        {{{ATT_HEAD_DIM, 64}, {ATT_GATE, 1}, {ATT_BIAS, 1}}, ATT_GATE, "exclude each other"},
+        {{{ATT_HEAD_DIM, 64}, {ATT_ROTARY_DIM, 24}, {ATT_KV_LAYOUT, ATT_KV_LAYOUT_SHUFFLE}},
+         ATT_ROTARY_DIM,
+         "whole stores of 8 elements"},
+        {{{ATT_HEAD_DIM, 64}, {ATT_KV_DTYPE, ATT_KV_DTYPE_INT8}},
+         ATT_KV_SCALE,
+         "an int8 cache needs a scale"},
     };
     for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
         const struct att_variant v = variant("gfx942", wrong[i].settings);

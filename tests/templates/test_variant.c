@@ -16,7 +16,7 @@
 #include "templates/template.h"
 
 /* An op that takes every field. */
-static const struct att_template everything = { .name = "op", .takes = UINT64_MAX };
+static const struct att_template everything = {.name = "op", .takes = UINT64_MAX};
 
 static struct att_variant plain(void)
 {
@@ -95,7 +95,7 @@ static void a_cache_of_the_ops_own_dtype_is_said_in_one_way(void **state)
 /* Another value of field f, in some order; false when there is no further one. */
 static bool vary(struct att_variant *v, enum att_field f, int step)
 {
-    static const char *const paths[] = { "a/alibi.c", "cap.c" };
+    static const char *const paths[] = {"a/alibi.c", "cap.c"};
     const struct att_field_info *info = &att_fields[f];
     if (info->kind == ATT_KIND_FILE) {
         if (step < 2)
@@ -157,8 +157,8 @@ static void the_longest_name_fits(void **state)
             const struct att_field_info *info = &att_fields[f];
             size_t longest = info->kind == ATT_KIND_FILE ? 48 : info->kind == ATT_KIND_INT ? 5 : 4;
             for (int i = 0; i < info->value_count; i++)
-                longest = strlen(info->values[i].name) > longest ? strlen(info->values[i].name)
-                                                                 : longest;
+                longest =
+                    strlen(info->values[i].name) > longest ? strlen(info->values[i].name) : longest;
             if (!((*t)->takes >> f & 1))
                 continue;
             name += 1 + strlen(info->tag) + (info->kind == ATT_KIND_FLAG ? 0 : longest);

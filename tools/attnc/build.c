@@ -28,25 +28,24 @@ static struct {
 } args;
 
 static const struct option_row options[] = {
-    { "output", 'o', "FILE", "what to write (- is standard output, the default for text)",
-      &args.output, NULL },
-    { "jobs", 'j', "N", "kernels to compile at once (default: the processors there are)",
-      &args.jobs, NULL },
-    { "target", 0, "GFX[,GFX]", "compile for these targets instead of the description's",
-      &args.targets, NULL },
-    { "only", 0, "GLOB", "build only the kernels whose names match", &args.only, NULL },
-    { "emit", 0, "KIND", "what to produce, see below (default: pack)", &args.emit, NULL },
-    { "name", 0, "NAME", "--emit=header|object: the symbol is attn_pack_NAME", &args.name, NULL },
-    { "cache", 0, "DIR", "where compiled kernels are kept (default: ~/.cache/attnc)",
-      &args.cache, NULL },
-    { "no-cache", 0, NULL, "compile everything, keep nothing", NULL, &args.no_cache },
-    { "print", 0, "PASS|all", "print the tile IR after a pass to standard error", &args.print,
-      NULL },
-    { "stop-after", 0, "PASS", "with --emit=ir: the last pass to run", &args.stop_after, NULL },
-    { "disable", 0, "PASS[,PASS]", "leave passes out, to find the one that breaks something",
-      &args.disable, NULL },
-    { "quiet", 'q', NULL, "no progress, no summary", NULL, &args.quiet },
-    { 0 },
+    {"output", 'o', "FILE", "what to write (- is standard output, the default for text)",
+     &args.output, NULL},
+    {"jobs", 'j', "N", "kernels to compile at once (default: the processors there are)", &args.jobs,
+     NULL},
+    {"target", 0, "GFX[,GFX]", "compile for these targets instead of the description's",
+     &args.targets, NULL},
+    {"only", 0, "GLOB", "build only the kernels whose names match", &args.only, NULL},
+    {"emit", 0, "KIND", "what to produce, see below (default: pack)", &args.emit, NULL},
+    {"name", 0, "NAME", "--emit=header|object: the symbol is attn_pack_NAME", &args.name, NULL},
+    {"cache", 0, "DIR", "where compiled kernels are kept (default: ~/.cache/attnc)", &args.cache,
+     NULL},
+    {"no-cache", 0, NULL, "compile everything, keep nothing", NULL, &args.no_cache},
+    {"print", 0, "PASS|all", "print the tile IR after a pass to standard error", &args.print, NULL},
+    {"stop-after", 0, "PASS", "with --emit=ir: the last pass to run", &args.stop_after, NULL},
+    {"disable", 0, "PASS[,PASS]", "leave passes out, to find the one that breaks something",
+     &args.disable, NULL},
+    {"quiet", 'q', NULL, "no progress, no summary", NULL, &args.quiet},
+    {0},
 };
 
 static const struct emit_row *find_emit(const char *name)
@@ -157,7 +156,9 @@ static void on_progress(void *user, const struct attnc_progress *p)
     const struct steps *steps = user;
     char step[ATT_NAME_MAX + 16];
     snprintf(step, sizeof(step), "%s%s", p->name,
-             p->failed ? ": failed" : p->cached ? " (cached)" : "");
+             p->failed   ? ": failed"
+             : p->cached ? " (cached)"
+                         : "");
     show_progress(steps->before + p->done, steps->total, step);
 }
 
@@ -223,8 +224,7 @@ static int drop_seen(struct attnc_description *desc, void **seen)
 }
 
 /* Reads every description, so that one run tells of all that is wrong. */
-static int read_units(struct build_unit *units, size_t count,
-                      const struct attnc_read_options *read)
+static int read_units(struct build_unit *units, size_t count, const struct attnc_read_options *read)
 {
     int code = EXIT_GOOD;
     for (size_t i = 0; i < count; i++) {
@@ -288,17 +288,18 @@ static void print_summary(const struct build_unit *units, size_t count, size_t t
 }
 
 /* From descriptions that have been read to the output. */
-static int build(struct build_unit *units, size_t count, const struct emit_row *emit,
-                 unsigned jobs)
+static int build(struct build_unit *units, size_t count, const struct emit_row *emit, unsigned jobs)
 {
     struct timespec start;
     clock_gettime(CLOCK_MONOTONIC, &start);
-    struct steps steps = { 0 };
+    struct steps steps = {0};
     int code = select_variants(units, count, &steps.total);
     char cache[PATH_MAX];
     struct attnc_build_options o = {
-        .compile = { .stage = emit->stage, .print = args.print, .stop_after = args.stop_after,
-                     .disable = args.disable },
+        .compile = {.stage = emit->stage,
+                    .print = args.print,
+                    .stop_after = args.stop_after,
+                    .disable = args.disable},
         .compile_one = attnc_compile,
         .jobs = jobs,
         .cache_dir = cache_dir(cache),
@@ -362,7 +363,7 @@ static int run(int argc, char **argv)
     if (args.targets && !list) {
         code = complain(EXIT_ENVIRONMENT, "out of memory");
     } else if (!list || split_targets(list, names)) {
-        const struct attnc_read_options read = { .targets = list ? names : NULL };
+        const struct attnc_read_options read = {.targets = list ? names : NULL};
         code = read_and_build(argv, (size_t)argc, &read, emit, jobs);
     }
     free(list);

@@ -13,16 +13,11 @@
 #include "tools/attnc/command.h"
 
 const struct emit_row emits[] = {
-    { "pack", PACK, ATTNC_STAGE_LINKED, NULL },
-    { "header", HEADER, ATTNC_STAGE_LINKED, NULL },
-    { "object", OBJECT, ATTNC_STAGE_LINKED, NULL },
-    { "variants", VARIANTS, ATTNC_STAGE_LINKED, NULL },
-    { "ir", TEXT, ATTNC_STAGE_IR, NULL },
-    { "llvm", TEXT, ATTNC_STAGE_LLVM, NULL },
-    { "asm", TEXT, ATTNC_STAGE_ASM, NULL },
-    { "obj", FILES, ATTNC_STAGE_OBJECT, "o" },
-    { "co", FILES, ATTNC_STAGE_LINKED, "co" },
-    { 0 },
+    {"pack", PACK, ATTNC_STAGE_LINKED, NULL},     {"header", HEADER, ATTNC_STAGE_LINKED, NULL},
+    {"object", OBJECT, ATTNC_STAGE_LINKED, NULL}, {"variants", VARIANTS, ATTNC_STAGE_LINKED, NULL},
+    {"ir", TEXT, ATTNC_STAGE_IR, NULL},           {"llvm", TEXT, ATTNC_STAGE_LLVM, NULL},
+    {"asm", TEXT, ATTNC_STAGE_ASM, NULL},         {"obj", FILES, ATTNC_STAGE_OBJECT, "o"},
+    {"co", FILES, ATTNC_STAGE_LINKED, "co"},      {0},
 };
 
 static void print_variants(const struct attnc_description *desc, FILE *out)
@@ -161,11 +156,8 @@ int write_build(const struct build_unit *units, size_t count, const struct emit_
     *pack_bytes = 0;
     switch (emit->container) {
     case VARIANTS:
-    case TEXT:
-        return write_text(units, count, emit->container, path);
-    case FILES:
-        return write_files(units, count, path, emit->suffix);
-    default:
-        return write_pack(units, count, emit->container, path, name, pack_bytes);
+    case TEXT: return write_text(units, count, emit->container, path);
+    case FILES: return write_files(units, count, path, emit->suffix);
+    default: return write_pack(units, count, emit->container, path, name, pack_bytes);
     }
 }

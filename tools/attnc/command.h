@@ -27,10 +27,10 @@ struct option_row {
 
 struct command {
     const char *name;
-    const char *usage;   /* what follows the name: "DESC -o PACK [OPTION]..." */
-    const char *summary; /* one line */
-    const char *details; /* paragraphs for its --help, or NULL */
-    const struct option_row *options; /* a row without a name ends it; NULL: none */
+    const char *usage;                 /* what follows the name: "DESC -o PACK [OPTION]..." */
+    const char *summary;               /* one line */
+    const char *details;               /* paragraphs for its --help, or NULL */
+    const struct option_row *options;  /* a row without a name ends it; NULL: none */
     int (*run)(int argc, char **argv); /* the operands, options taken out; returns an exit_code */
 };
 

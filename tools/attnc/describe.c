@@ -21,9 +21,9 @@ static struct {
 } args;
 
 static const struct option_row options[] = {
-    { "output", 'o', "FILE", "where to write the description (default: standard output)",
-      &args.output, NULL },
-    { 0 },
+    {"output", 'o', "FILE", "where to write the description (default: standard output)",
+     &args.output, NULL},
+    {0},
 };
 
 /* What a config says about attention; 0 or NULL where it does not. */
@@ -67,7 +67,7 @@ static long number(const struct attnc_yaml *y, const struct attnc_yaml_node *map
 static struct model read_model(const struct attnc_yaml *y)
 {
     const struct attnc_yaml_node *top = attnc_yaml_node(y, 1);
-    struct model m = { .architecture = text(y, top, "architectures") };
+    struct model m = {.architecture = text(y, top, "architectures")};
     /* Models that see keep their language model's numbers one level down. */
     const struct attnc_yaml_node *inner = find(y, top, "text_config");
     top = inner && inner->kind == ATTNC_YAML_MAP ? inner : top;
@@ -126,12 +126,14 @@ static void print_description(const struct model *m, FILE *out)
 
 static int describe(const struct attnc_yaml *y, const char *path)
 {
-    struct model m = { 0 };
+    struct model m = {0};
     if (y->count > 1)
         m = read_model(y);
     if (m.heads <= 0 || m.kv_heads <= 0 || m.heads % m.kv_heads || m.head_dim <= 0)
-        return complain(EXIT_USER, "%s: no num_attention_heads and head_dim or hidden_size that "
-                        "make sense: not a model's config.json?", path);
+        return complain(EXIT_USER,
+                        "%s: no num_attention_heads and head_dim or hidden_size that "
+                        "make sense: not a model's config.json?",
+                        path);
     char *bytes = NULL;
     size_t size = 0;
     FILE *out = open_memstream(&bytes, &size);
@@ -146,7 +148,7 @@ static int describe(const struct attnc_yaml *y, const char *path)
 
 static int parse_and_describe(const char *bytes, size_t size, const char *path)
 {
-    struct attnc_diag d = { .file = path, .text = bytes, .size = size };
+    struct attnc_diag d = {.file = path, .text = bytes, .size = size};
     struct attnc_yaml y;
     int code = EXIT_USER;
     if (attnc_yaml_parse(&y, bytes, size, &d))

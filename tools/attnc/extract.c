@@ -15,9 +15,9 @@ static struct {
 } args;
 
 static const struct option_row options[] = {
-    { "output", 'o', "FILE", "where to write the code object (required; - is standard output)",
-      &args.output, NULL },
-    { 0 },
+    {"output", 'o', "FILE", "where to write the code object (required; - is standard output)",
+     &args.output, NULL},
+    {0},
 };
 
 static int extract(const struct attn_pack *pack, uint32_t n, size_t size)
@@ -36,7 +36,7 @@ static int find_and_extract(const struct attn_pack *pack, const char *path, cons
 {
     struct attnc_nearest nearest = attnc_nearest_to(name);
     for (uint32_t n = 0; n < attn_pack_kernel_count(pack); n++) {
-        struct attn_kernel_info info = { .size = sizeof(info) };
+        struct attn_kernel_info info = {.size = sizeof(info)};
         if (attn_pack_kernel(pack, n, &info) != ATTN_OK)
             return complain(EXIT_USER, "%s: %s", path, attn_last_error());
         if (strcmp(info.name, name) == 0)

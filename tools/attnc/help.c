@@ -11,10 +11,7 @@
 #include "templates/template.h"
 #include "tools/attnc/command.h"
 
-static bool takes(const struct att_template *t, enum att_field f)
-{
-    return t->takes >> f & 1;
-}
+static bool takes(const struct att_template *t, enum att_field f) { return t->takes >> f & 1; }
 
 static bool is_taken(enum att_field f)
 {
@@ -32,14 +29,11 @@ static void print_type(const struct att_field_info *info)
     case ATT_KIND_ENUM:
         printf("one of the values below, default %s", info->values[info->dflt].name);
         return;
-    case ATT_KIND_FLAG:
-        fputs("true or false, default false", stdout);
-        return;
+    case ATT_KIND_FLAG: fputs("true or false, default false", stdout); return;
     case ATT_KIND_FILE:
         fputs("path, relative to the description; none where absent", stdout);
         return;
-    case ATT_KIND_INT:
-        break;
+    case ATT_KIND_INT: break;
     }
     printf("integer, %d to %d %s", info->zero ? 1 : info->min, info->max, info->unit);
     if (info->zero)
@@ -116,10 +110,10 @@ static const struct topic {
     const char *name, *summary;
     void (*print)(void);
 } topics[] = {
-    { "fields", "what a kernel in a description can say", help_fields },
-    { "ops", "the op families and what each takes", help_ops },
-    { "targets", "the GPUs that attnc compiles for", help_targets },
-    { "passes", "the passes of the pipeline", help_passes },
+    {"fields", "what a kernel in a description can say", help_fields},
+    {"ops", "the op families and what each takes", help_ops},
+    {"targets", "the GPUs that attnc compiles for", help_targets},
+    {"passes", "the passes of the pipeline", help_passes},
 };
 enum { TOPIC_COUNT = sizeof(topics) / sizeof(topics[0]) };
 

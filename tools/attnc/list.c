@@ -14,14 +14,13 @@ static struct {
 } args;
 
 static const struct option_row options[] = {
-    { "json", 0, NULL, "print a JSON array, with every field of the dispatch key", NULL,
-      &args.json },
-    { 0 },
+    {"json", 0, NULL, "print a JSON array, with every field of the dispatch key", NULL, &args.json},
+    {0},
 };
 
 static int read_kernel(const struct attn_pack *pack, uint32_t n, struct attn_kernel_info *info)
 {
-    *info = (struct attn_kernel_info){ .size = sizeof(*info) };
+    *info = (struct attn_kernel_info){.size = sizeof(*info)};
     if (attn_pack_kernel(pack, n, info) == ATTN_OK)
         return EXIT_GOOD;
     return complain(EXIT_USER, "kernel %u: %s", n, attn_last_error());
@@ -45,8 +44,7 @@ static int print_table(const struct attn_pack *pack)
     int width = name_width(pack);
     if (width < 0)
         return EXIT_USER;
-    printf("%-*s  VGPR  AGPR  SGPR     LDS  OCC  SPILL  SCRATCH    CODE   DUTY\n", width,
-           "KERNEL");
+    printf("%-*s  VGPR  AGPR  SGPR     LDS  OCC  SPILL  SCRATCH    CODE   DUTY\n", width, "KERNEL");
     for (uint32_t n = 0; n < attn_pack_kernel_count(pack); n++) {
         struct attn_kernel_info k;
         if (read_kernel(pack, n, &k) != EXIT_GOOD)
@@ -114,8 +112,8 @@ static int print_json(const struct attn_pack *pack)
         printf("    \"workgroup\": [%u, %u, %u], \"lds_static\": %u, \"lds_dynamic\": %u,\n"
                "    \"vgprs\": %u, \"agprs\": %u, \"sgprs\": %u, \"spills\": %u, "
                "\"scratch\": %u, \"occupancy\": %u,\n",
-               k.workgroup[0], k.workgroup[1], k.workgroup[2], k.lds_static, k.lds_dynamic,
-               k.vgprs, k.agprs, k.sgprs, k.spills, k.scratch, k.occupancy);
+               k.workgroup[0], k.workgroup[1], k.workgroup[2], k.lds_static, k.lds_dynamic, k.vgprs,
+               k.agprs, k.sgprs, k.spills, k.scratch, k.occupancy);
         if (k.mfma_duty >= 0)
             printf("    \"mfma_duty\": %d.%d, ", k.mfma_duty / 10, k.mfma_duty % 10);
         else

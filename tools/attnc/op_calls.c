@@ -6,21 +6,21 @@
 
 #include <string.h>
 
-#define FAMILY(name)                                                                         \
+#define FAMILY(name)                                                                            \
     static int lookup_##name(struct attn_device *device, const void *desc, struct attn_op **op) \
-    {                                                                                        \
-        return attn_##name##_lookup(device, desc, op);                                       \
-    }                                                                                        \
-    static int launch_##name(const struct attn_op *op, const void *args)                     \
-    {                                                                                        \
-        return attn_##name##_launch(op, args);                                               \
+    {                                                                                           \
+        return attn_##name##_lookup(device, desc, op);                                          \
+    }                                                                                           \
+    static int launch_##name(const struct attn_op *op, const void *args)                        \
+    {                                                                                           \
+        return attn_##name##_launch(op, args);                                                  \
     }
 #include "runtime/families.def"
 
 const struct op_calls *find_op_calls(const char *op)
 {
     static const struct op_calls calls[] = {
-#define FAMILY(name) { #name, lookup_##name, launch_##name },
+#define FAMILY(name) {#name, lookup_##name, launch_##name},
 #include "runtime/families.def"
     };
     for (size_t i = 0; i < sizeof(calls) / sizeof(calls[0]); i++) {

@@ -22,16 +22,18 @@ static struct {
 } args;
 
 static const struct option_row options[] = {
-    { "shape", 0, "SHAPE", "what the kernel is launched on, batch=1,heads=8 and the like; 'help' "
-      "says what its op takes", &args.shape, NULL },
-    { "output", 'o', "FILE", "the trace, JSON for Perfetto", &args.output, NULL },
-    { "annotate", 0, "FILE", "the disassembly with cycles and stalls per line", &args.annotate,
-      NULL },
-    { "parameters", 0, "LIST", "of the timing model: trans_cycles=8,hbm_ns=400", &args.parameters,
-      NULL },
-    { "samples-only", 0, NULL, "execute only the workgroups that are timed, for large shapes", NULL,
-      &args.samples_only },
-    { 0 },
+    {"shape", 0, "SHAPE",
+     "what the kernel is launched on, batch=1,heads=8 and the like; 'help' "
+     "says what its op takes",
+     &args.shape, NULL},
+    {"output", 'o', "FILE", "the trace, JSON for Perfetto", &args.output, NULL},
+    {"annotate", 0, "FILE", "the disassembly with cycles and stalls per line", &args.annotate,
+     NULL},
+    {"parameters", 0, "LIST", "of the timing model: trans_cycles=8,hbm_ns=400", &args.parameters,
+     NULL},
+    {"samples-only", 0, NULL, "execute only the workgroups that are timed, for large shapes", NULL,
+     &args.samples_only},
+    {0},
 };
 
 enum { TENSOR_MAX = 1 << 30 }; /* elements that a traced tensor may have */
@@ -68,8 +70,10 @@ int trace_check_elements(double elements)
 {
     if (elements <= TENSOR_MAX)
         return EXIT_GOOD;
-    return complain(EXIT_USER, "--shape: a tensor of %.0f elements is more than the %d that trace "
-                    "allocates", elements, TENSOR_MAX);
+    return complain(EXIT_USER,
+                    "--shape: a tensor of %.0f elements is more than the %d that trace "
+                    "allocates",
+                    elements, TENSOR_MAX);
 }
 
 /* Inputs. */
@@ -124,8 +128,8 @@ static void *ones(struct trace_run *run, size_t count)
 void trace_cache(struct trace_run *run, const struct attn_cache_desc *desc, size_t slots,
                  int head_dim, int head_dim_v, struct attn_cache *cache)
 {
-    static const char *const dtypes[] = { [ATTN_BF16] = "bf16", [ATTN_FP16] = "fp16",
-                                          [ATTN_FP8] = "fp8", [ATTN_INT8] = "int8" };
+    static const char *const dtypes[] = {
+        [ATTN_BF16] = "bf16", [ATTN_FP16] = "fp16", [ATTN_FP8] = "fp8", [ATTN_INT8] = "int8"};
     cache->k = trace_random(run, dtypes[desc->dtype], slots * head_dim);
     cache->v = trace_random(run, dtypes[desc->dtype], slots * head_dim_v);
     cache->k_scale = ones(run, slots + 1);
@@ -227,8 +231,8 @@ static void print_report(const struct trace_run *run, const struct timing *timin
     const double bytes = report->load_bytes + report->store_bytes;
     const double us = report->us_at_power - report->launch_us;
     printf("  least bytes %.3f MB: %.3f times that were moved; at %.0f GB/s they take %.2f us, "
-           "%.1f %% of the modelled time without launch\n", run->least_bytes / 1e6,
-           bytes / run->least_bytes, report->memory_gb_per_s,
+           "%.1f %% of the modelled time without launch\n",
+           run->least_bytes / 1e6, bytes / run->least_bytes, report->memory_gb_per_s,
            run->least_bytes / report->memory_gb_per_s / 1e3,
            run->least_bytes / report->memory_gb_per_s / 10 / us);
 }
@@ -237,11 +241,13 @@ static int launch(const struct trace_family *f, const struct trace_run *run,
                   const struct timing *timing)
 {
     char why[400];
-    struct attn_op_info info = { .size = sizeof(info) };
+    struct attn_op_info info = {.size = sizeof(info)};
     attn_op_describe(run->op, &info);
     const struct hipsim_time_options time = {
-        .samples_only = args.samples_only, .parameters = args.parameters,
-        .trace_path = args.output, .annotate_path = args.annotate,
+        .samples_only = args.samples_only,
+        .parameters = args.parameters,
+        .trace_path = args.output,
+        .annotate_path = args.annotate,
     };
     struct hipsim_time_report report;
     const struct gpu *gpu = run->memory.gpu;
@@ -269,7 +275,7 @@ static int trace_kernel(struct attn_pack *pack, uint32_t n, const struct attn_ke
     char simulator[4096], why[600];
     struct timing timing;
     struct gpu gpu;
-    struct trace_run run = { .pack = pack, .n = n, .info = info, .memory = { .gpu = &gpu } };
+    struct trace_run run = {.pack = pack, .n = n, .info = info, .memory = {.gpu = &gpu}};
     const struct trace_family *f = find_family(info->op);
     if (!f)
         return complain(EXIT_USER, "%s: trace has no inputs for %s kernels", info->name, info->op);
@@ -305,11 +311,10 @@ static int run(int argc, char **argv)
     struct attn_pack *pack;
     int status = attn_pack_open(argv[0], &pack);
     if (status != ATTN_OK)
-        return complain(status == ATTN_IO ? EXIT_ENVIRONMENT : EXIT_USER, "%s",
-                        attn_last_error());
+        return complain(status == ATTN_IO ? EXIT_ENVIRONMENT : EXIT_USER, "%s", attn_last_error());
     int code = -1;
     for (uint32_t n = 0; code < 0 && n < attn_pack_kernel_count(pack); n++) {
-        struct attn_kernel_info info = { .size = sizeof(info) };
+        struct attn_kernel_info info = {.size = sizeof(info)};
         if (attn_pack_kernel(pack, n, &info))
             code = complain(EXIT_USER, "%s", attn_last_error());
         else if (!strcmp(info.name, argv[1]))

@@ -38,7 +38,7 @@ struct trace_run {
  * complains and returns an exit code. */
 struct trace_family {
     const char *op;
-    size_t args_size; /* of its argument struct */
+    size_t args_size;                                    /* of its argument struct */
     struct trace_dimension dimensions[TRACE_DIMENSIONS]; /* up to the first without a name */
     int (*prepare)(struct trace_run *run);
 };

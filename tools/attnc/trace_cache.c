@@ -25,7 +25,8 @@ static struct kind kind_of(const struct trace_run *run)
     const char *dtype = verify_field(run->pack, run->n, "dtype");
     const struct precision *precision = find_precision(dtype);
     struct kind k = {
-        .dtype = dtype, .precision = precision,
+        .dtype = dtype,
+        .precision = precision,
         .cache = verify_cache_desc(run->pack, run->n),
         .head_dim = atoi(verify_field(run->pack, run->n, "head_dim")),
         .head_dim_v = atoi(verify_field(run->pack, run->n, "head_dim_v")),
@@ -47,10 +48,10 @@ static double count_bytes(const struct trace_run *run, const struct kind *k)
 {
     const double rows = (double)run->shape[TOKENS] * run->shape[KV_HEADS];
     const int size = find_cache_precision(k->cache.dtype, "")->size;
-    const double scales = k->cache.scale == ATTN_KV_SCALE_TOKEN   ? 2 * sizeof(float)
-                          : k->cache.scale == ATTN_KV_SCALE_BLOCK ? 2.0 * sizeof(float) /
-                                                                        k->cache.page_size
-                                                                  : 0;
+    const double scales = k->cache.scale == ATTN_KV_SCALE_TOKEN ? 2 * sizeof(float)
+                          : k->cache.scale == ATTN_KV_SCALE_BLOCK
+                              ? 2.0 * sizeof(float) / k->cache.page_size
+                              : 0;
     return rows * ((k->head_dim + k->head_dim_v) * (2 + size) + scales);
 }
 
@@ -72,11 +73,16 @@ static int prepare_write(struct trace_run *run)
         slots[i] = i;
     const size_t rows = (size_t)tokens * run->shape[KV_HEADS];
     const struct attn_cache_write_desc desc = {
-        .size = sizeof(desc), .dtype = k.precision->dtype, .head_dim = k.head_dim,
-        .head_dim_v = k.head_dim_v, .kv_heads = run->shape[KV_HEADS], .cache = k.cache,
+        .size = sizeof(desc),
+        .dtype = k.precision->dtype,
+        .head_dim = k.head_dim,
+        .head_dim_v = k.head_dim_v,
+        .kv_heads = run->shape[KV_HEADS],
+        .cache = k.cache,
     };
     *a = (struct attn_cache_write_args){
-        .size = sizeof(*a), .tokens = tokens,
+        .size = sizeof(*a),
+        .tokens = tokens,
         .k_in = trace_random(run, k.dtype, rows * k.head_dim),
         .v_in = trace_random(run, k.dtype, rows * k.head_dim_v),
         .slot_mapping = device_copy(&run->memory, slots, (size_t)tokens * sizeof(*slots)),
@@ -96,12 +102,19 @@ static int prepare_gather(struct trace_run *run)
         return code;
     const size_t rows = (size_t)tokens * run->shape[KV_HEADS];
     const struct attn_cache_gather_desc desc = {
-        .size = sizeof(desc), .dtype = k.precision->dtype, .head_dim = k.head_dim,
-        .head_dim_v = k.head_dim_v, .kv_heads = run->shape[KV_HEADS], .cache = k.cache,
+        .size = sizeof(desc),
+        .dtype = k.precision->dtype,
+        .head_dim = k.head_dim,
+        .head_dim_v = k.head_dim_v,
+        .kv_heads = run->shape[KV_HEADS],
+        .cache = k.cache,
         .page_table = VERIFY_NUMBER_OF(run->pack, run->n, "page_table", "blocks", "indices"),
     };
     *a = (struct attn_cache_gather_args){
-        .size = sizeof(*a), .batch = 1, .total_k = tokens, .max_seqlen_k = tokens,
+        .size = sizeof(*a),
+        .batch = 1,
+        .total_k = tokens,
+        .max_seqlen_k = tokens,
         .k_out = trace_room(run, rows * k.head_dim, 2),
         .v_out = trace_room(run, rows * k.head_dim_v, 2),
         .cu_seqlens_k = trace_steps(run, 2, 0, tokens),
@@ -119,8 +132,10 @@ static int prepare_copy(struct trace_run *run)
     enum { PAIRS, HEADS, DIM, PAGE };
     const int *s = run->shape, pairs = s[PAIRS];
     const struct attn_cache_copy_desc desc = {
-        .size = sizeof(desc), .head_dim = s[DIM], .kv_heads = s[HEADS],
-        .cache = { .dtype = ATTN_BF16, .page_size = s[PAGE] },
+        .size = sizeof(desc),
+        .head_dim = s[DIM],
+        .kv_heads = s[HEADS],
+        .cache = {.dtype = ATTN_BF16, .page_size = s[PAGE]},
     };
     struct attn_cache_copy_args *a = run->args;
     const double elements = 2.0 * pairs * s[PAGE] * s[HEADS] * s[DIM];
@@ -133,7 +148,8 @@ static int prepare_copy(struct trace_run *run)
         numbers[i][1] = pairs + i;
     }
     *a = (struct attn_cache_copy_args){
-        .size = sizeof(*a), .pairs = pairs,
+        .size = sizeof(*a),
+        .pairs = pairs,
         .page_pairs = device_copy(&run->memory, numbers, pairs * sizeof(*numbers)),
     };
     free(numbers);
@@ -142,30 +158,36 @@ static int prepare_copy(struct trace_run *run)
     return trace_lookup(run, &desc);
 }
 
-#define DIMENSIONS \
-    { \
-        [TOKENS] = { "tokens", 1024, 1 << 20, "of one sequence" }, \
-        [KV_HEADS] = { "kv_heads", 8, 1024, "key/value heads" }, \
-        [PAGE_SIZE] = { "page_size", 16, 65536, "for a kernel that takes any" }, \
+#define DIMENSIONS                                                             \
+    {                                                                          \
+        [TOKENS] = {"tokens", 1024, 1 << 20, "of one sequence"},               \
+        [KV_HEADS] = {"kv_heads", 8, 1024, "key/value heads"},                 \
+        [PAGE_SIZE] = {"page_size", 16, 65536, "for a kernel that takes any"}, \
     }
 
 const struct trace_family trace_cache_write = {
-    .op = "cache_write", .args_size = sizeof(struct attn_cache_write_args),
-    .dimensions = DIMENSIONS, .prepare = prepare_write,
+    .op = "cache_write",
+    .args_size = sizeof(struct attn_cache_write_args),
+    .dimensions = DIMENSIONS,
+    .prepare = prepare_write,
 };
 
 const struct trace_family trace_cache_gather = {
-    .op = "cache_gather", .args_size = sizeof(struct attn_cache_gather_args),
-    .dimensions = DIMENSIONS, .prepare = prepare_gather,
+    .op = "cache_gather",
+    .args_size = sizeof(struct attn_cache_gather_args),
+    .dimensions = DIMENSIONS,
+    .prepare = prepare_gather,
 };
 
 const struct trace_family trace_cache_copy = {
-    .op = "cache_copy", .args_size = sizeof(struct attn_cache_copy_args),
-    .dimensions = {
-        { "pairs", 256, 1 << 16, "pages that are copied" },
-        { "kv_heads", 8, 1024, "key/value heads" },
-        { "head_dim", 128, 1024, "elements of each, of 2 bytes" },
-        { "page_size", 16, 65536, "tokens in a page" },
-    },
+    .op = "cache_copy",
+    .args_size = sizeof(struct attn_cache_copy_args),
+    .dimensions =
+        {
+            {"pairs", 256, 1 << 16, "pages that are copied"},
+            {"kv_heads", 8, 1024, "key/value heads"},
+            {"head_dim", 128, 1024, "elements of each, of 2 bytes"},
+            {"page_size", 16, 65536, "tokens in a page"},
+        },
     .prepare = prepare_copy,
 };

@@ -63,7 +63,8 @@ static int prepare(struct trace_run *run)
         return code;
     struct attn_combine_args *a = run->args;
     *a = (struct attn_combine_args){
-        .size = sizeof(*a), .total_q = s[TOKENS],
+        .size = sizeof(*a),
+        .total_q = s[TOKENS],
         .out = trace_room(run, n.elements, size),
         .lse = trace_room(run, n.elements / dim, sizeof(float)),
         .out_scale = trace_random(run, "f32", 1),
@@ -79,10 +80,11 @@ static int prepare(struct trace_run *run)
 const struct trace_family trace_combine = {
     .op = "combine",
     .args_size = sizeof(struct attn_combine_args),
-    .dimensions = {
-        [TOKENS] = { "tokens", 64, 1 << 20, "query tokens" },
-        [PARTS] = { "parts", 4, 4096, "parts of each; a pair has two" },
-        [HEADS] = { "heads", 8, 1024, "query heads" },
-    },
+    .dimensions =
+        {
+            [TOKENS] = {"tokens", 64, 1 << 20, "query tokens"},
+            [PARTS] = {"parts", 4, 4096, "parts of each; a pair has two"},
+            [HEADS] = {"heads", 8, 1024, "query heads"},
+        },
     .prepare = prepare,
 };

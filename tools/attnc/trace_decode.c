@@ -62,19 +62,21 @@ static double count_bytes(const struct attn_decode_desc *desc, const int *s)
     return keys * (dims * precision->size + scales) + rows * (dims * 2 + (desc->lse ? 4 : 0));
 }
 
-static int32_t *allocate_words(size_t count)
-{
-    return calloc(count + 1, sizeof(int32_t));
-}
+static int32_t *allocate_words(size_t count) { return calloc(count + 1, sizeof(int32_t)); }
 
 /* A plan as an engine would make it; its items are what a launch reads of it. */
 static void upload_work(struct trace_run *run, const struct attn_decode_desc *desc,
                         struct attn_decode_args *a)
 {
     const struct attn_decode_plan_shape shape = {
-        .size = sizeof(shape), .batch = a->batch, .q_len = a->q_len,
-        .page_size = desc->cache.page_size, .heads = desc->heads, .kv_heads = desc->kv_heads,
-        .lists = run->shape[LISTS], .window = run->shape[WINDOW],
+        .size = sizeof(shape),
+        .batch = a->batch,
+        .q_len = a->q_len,
+        .page_size = desc->cache.page_size,
+        .heads = desc->heads,
+        .kv_heads = desc->kv_heads,
+        .lists = run->shape[LISTS],
+        .window = run->shape[WINDOW],
     };
     struct attn_decode_plan_sizes sizes;
     attn_decode_plan_sizes(&shape, &sizes);
@@ -103,9 +105,9 @@ static void upload_work(struct trace_run *run, const struct attn_decode_desc *de
     a->partial_rows = sizes.partial_rows;
     a->partial_out = trace_room(run, rows * desc->head_dim_v, sizeof(float));
     a->partial_lse = trace_room(run, rows, sizeof(float));
-    run->least_bytes += 4.0 * (INFO * items + shape.lists + 1) +
-                        4.0 * plan.reduce_indptr[shape.batch] * shape.q_len * desc->heads *
-                            (desc->head_dim_v + 1);
+    run->least_bytes +=
+        4.0 * (INFO * items + shape.lists + 1) +
+        4.0 * plan.reduce_indptr[shape.batch] * shape.q_len * desc->heads * (desc->head_dim_v + 1);
     free(plan.work_indptr);
     free(plan.work_info);
     free(plan.reduce_indptr);
@@ -133,9 +135,14 @@ static int prepare(struct trace_run *run)
     struct attn_decode_args *a = run->args;
     const size_t rows = (size_t)s[BATCH] * s[Q] * s[HEADS];
     *a = (struct attn_decode_args){
-        .size = sizeof(*a), .batch = s[BATCH], .q_len = s[Q], .total_q = s[BATCH] * s[Q],
-        .scale = 1 / sqrtf((float)desc.head_dim), .soft_cap = 50,
-        .window_left = s[WINDOW] - 1, .window_right = s[WINDOW] ? 0 : -1,
+        .size = sizeof(*a),
+        .batch = s[BATCH],
+        .q_len = s[Q],
+        .total_q = s[BATCH] * s[Q],
+        .scale = 1 / sqrtf((float)desc.head_dim),
+        .soft_cap = 50,
+        .window_left = s[WINDOW] - 1,
+        .window_right = s[WINDOW] ? 0 : -1,
         .q = trace_random(run, dtype, rows * desc.head_dim),
         .out = trace_room(run, rows * desc.head_dim_v, 2),
         .lse = desc.lse ? trace_room(run, rows, sizeof(float)) : NULL,
@@ -152,16 +159,18 @@ static int prepare(struct trace_run *run)
 const struct trace_family trace_decode = {
     .op = "decode",
     .args_size = sizeof(struct attn_decode_args),
-    .dimensions = {
-        [BATCH] = { "batch", 16, 4096, "sequences" },
-        [K] = { "k", 1024, 1 << 20, "key tokens of each" },
-        [Q] = { "q", 1, 64, "query tokens of each" },
-        [HEADS] = { "heads", 0, 1024, "query heads; what the kernel's ratio asks for" },
-        [KV_HEADS] = { "kv_heads", 0, 1024, "key/value heads; what the kernel's ratio asks for" },
-        [PAGE_SIZE] = { "page_size", 16, 65536, "for a kernel that takes any" },
-        [LISTS] = { "lists", 0, 1 << 20, "work lists; left out: a workgroup per sequence and "
-                    "KV head" },
-        [WINDOW] = { "window", 0, 1 << 20, "keys that a query sees; left out: all" },
-    },
+    .dimensions =
+        {
+            [BATCH] = {"batch", 16, 4096, "sequences"},
+            [K] = {"k", 1024, 1 << 20, "key tokens of each"},
+            [Q] = {"q", 1, 64, "query tokens of each"},
+            [HEADS] = {"heads", 0, 1024, "query heads; what the kernel's ratio asks for"},
+            [KV_HEADS] = {"kv_heads", 0, 1024, "key/value heads; what the kernel's ratio asks for"},
+            [PAGE_SIZE] = {"page_size", 16, 65536, "for a kernel that takes any"},
+            [LISTS] = {"lists", 0, 1 << 20,
+                       "work lists; left out: a workgroup per sequence and "
+                       "KV head"},
+            [WINDOW] = {"window", 0, 1 << 20, "keys that a query sees; left out: all"},
+        },
     .prepare = prepare,
 };

@@ -17,8 +17,12 @@ static int prepare(struct trace_run *run)
         return complain(EXIT_USER, "--shape: page %d is not a power of two", s[PAGE]);
     struct attn_metadata_args *a = run->args;
     *a = (struct attn_metadata_args){
-        .size = sizeof(*a), .batch = s[BATCH], .page_size = s[PAGE], .entries = pages,
-        .block_table_stride = pages, .advance = 0,
+        .size = sizeof(*a),
+        .batch = s[BATCH],
+        .page_size = s[PAGE],
+        .entries = pages,
+        .block_table_stride = pages,
+        .advance = 0,
         .kv_lens = trace_steps(run, batch, s[KEYS], 0),
         .block_table = trace_steps(run, entries, 0, 1),
         .kv_indptr = trace_steps(run, batch + 1, 0, pages),
@@ -42,10 +46,11 @@ static int prepare(struct trace_run *run)
 const struct trace_family trace_metadata = {
     .op = "metadata",
     .args_size = sizeof(struct attn_metadata_args),
-    .dimensions = {
-        [BATCH] = { "batch", 64, 1 << 14, "sequences" },
-        [KEYS] = { "keys", 4096, 1 << 20, "of each" },
-        [PAGE] = { "page", 16, 65536, "tokens in a page" },
-    },
+    .dimensions =
+        {
+            [BATCH] = {"batch", 64, 1 << 14, "sequences"},
+            [KEYS] = {"keys", 4096, 1 << 20, "of each"},
+            [PAGE] = {"page", 16, 65536, "tokens in a page"},
+        },
     .prepare = prepare,
 };

@@ -24,12 +24,18 @@ static const int32_t *make_lengths(struct trace_run *run)
 static int prepare(struct trace_run *run)
 {
     const int *s = run->shape;
-    const struct attn_plan_desc desc = { .size = sizeof(desc) };
+    const struct attn_plan_desc desc = {.size = sizeof(desc)};
     struct attn_plan_args *a = run->args;
     a->size = sizeof(*a);
     a->shape = (struct attn_decode_plan_shape){
-        .size = sizeof(a->shape), .batch = s[BATCH], .q_len = s[Q], .page_size = s[PAGE],
-        .heads = s[HEADS], .kv_heads = s[KV_HEADS], .lists = s[LISTS], .window = s[WINDOW],
+        .size = sizeof(a->shape),
+        .batch = s[BATCH],
+        .q_len = s[Q],
+        .page_size = s[PAGE],
+        .heads = s[HEADS],
+        .kv_heads = s[KV_HEADS],
+        .lists = s[LISTS],
+        .window = s[WINDOW],
     };
     struct attn_decode_plan_sizes sizes;
     if (attn_decode_plan_sizes(&a->shape, &sizes))
@@ -48,16 +54,17 @@ static int prepare(struct trace_run *run)
 const struct trace_family trace_plan = {
     .op = "plan",
     .args_size = sizeof(struct attn_plan_args),
-    .dimensions = {
-        [BATCH] = { "batch", 64, 1 << 16, "sequences" },
-        [KEYS] = { "keys", 4096, 1 << 24, "of each" },
-        [LONGEST] = { "longest", 0, 1 << 24, "of the first; keys where left out" },
-        [Q] = { "q", 1, 64, "query tokens of each" },
-        [PAGE] = { "page", 16, 65536, "tokens in a page" },
-        [HEADS] = { "heads", 64, 1024, "query heads" },
-        [KV_HEADS] = { "kv_heads", 8, 1024, "key/value heads" },
-        [LISTS] = { "lists", 304, 1 << 16, "workgroups of the launch that is planned" },
-        [WINDOW] = { "window", 0, 1 << 24, "keys that a query sees; left out: all" },
-    },
+    .dimensions =
+        {
+            [BATCH] = {"batch", 64, 1 << 16, "sequences"},
+            [KEYS] = {"keys", 4096, 1 << 24, "of each"},
+            [LONGEST] = {"longest", 0, 1 << 24, "of the first; keys where left out"},
+            [Q] = {"q", 1, 64, "query tokens of each"},
+            [PAGE] = {"page", 16, 65536, "tokens in a page"},
+            [HEADS] = {"heads", 64, 1024, "query heads"},
+            [KV_HEADS] = {"kv_heads", 8, 1024, "key/value heads"},
+            [LISTS] = {"lists", 304, 1 << 16, "workgroups of the launch that is planned"},
+            [WINDOW] = {"window", 0, 1 << 24, "keys that a query sees; left out: all"},
+        },
     .prepare = prepare,
 };

@@ -66,9 +66,15 @@ static int prepare(struct trace_run *run)
     struct attn_prefill_args *a = run->args;
     const size_t q = (size_t)s[BATCH] * s[Q] * s[HEADS];
     *a = (struct attn_prefill_args){
-        .size = sizeof(*a), .batch = s[BATCH], .max_seqlen_q = s[Q], .max_seqlen_k = s[K],
-        .total_q = s[BATCH] * s[Q], .total_k = s[BATCH] * s[K],
-        .scale = 1 / sqrtf((float)desc.head_dim), .soft_cap = 50, .window_left = -1,
+        .size = sizeof(*a),
+        .batch = s[BATCH],
+        .max_seqlen_q = s[Q],
+        .max_seqlen_k = s[K],
+        .total_q = s[BATCH] * s[Q],
+        .total_k = s[BATCH] * s[K],
+        .scale = 1 / sqrtf((float)desc.head_dim),
+        .soft_cap = 50,
+        .window_left = -1,
         .window_right = -1,
         .q = trace_random(run, dtype, q * desc.head_dim),
         .out = trace_room(run, q * desc.head_dim_v, 2),
@@ -87,13 +93,14 @@ static int prepare(struct trace_run *run)
 const struct trace_family trace_prefill = {
     .op = "prefill",
     .args_size = sizeof(struct attn_prefill_args),
-    .dimensions = {
-        [BATCH] = { "batch", 1, 4096, "sequences" },
-        [Q] = { "q", 512, 1 << 20, "query tokens of each" },
-        [K] = { "k", 0, 1 << 20, "key tokens of each; q where left out" },
-        [HEADS] = { "heads", 0, 1024, "query heads; what the kernel's ratio asks for" },
-        [KV_HEADS] = { "kv_heads", 0, 1024, "key/value heads; what the kernel's ratio asks for" },
-        [PAGE_SIZE] = { "page_size", 16, 65536, "of a cache, for a kernel that takes any" },
-    },
+    .dimensions =
+        {
+            [BATCH] = {"batch", 1, 4096, "sequences"},
+            [Q] = {"q", 512, 1 << 20, "query tokens of each"},
+            [K] = {"k", 0, 1 << 20, "key tokens of each; q where left out"},
+            [HEADS] = {"heads", 0, 1024, "query heads; what the kernel's ratio asks for"},
+            [KV_HEADS] = {"kv_heads", 0, 1024, "key/value heads; what the kernel's ratio asks for"},
+            [PAGE_SIZE] = {"page_size", 16, 65536, "of a cache, for a kernel that takes any"},
+        },
     .prepare = prepare,
 };

@@ -31,7 +31,7 @@ static struct sizes count(const struct attn_rope_qk_norm_cache_desc *d)
 {
     const size_t q = (size_t)d->heads * (size_t)d->head_dim;
     const size_t kv = (size_t)d->kv_heads * (size_t)d->head_dim, gate = d->gate ? q : 0;
-    return (struct sizes){ q, kv, gate, q + gate + 2 * kv };
+    return (struct sizes){q, kv, gate, q + gate + 2 * kv};
 }
 
 /* What a token's results take. */
@@ -82,8 +82,8 @@ static void set_inputs(struct trace_run *run, const struct attn_rope_qk_norm_cac
     if (d->rope != ATTN_ROPE_NONE) {
         const int streams = d->mrope == ATTN_MROPE_NONE ? 1 : 3;
         a->positions = count_up(run, a->tokens, streams);
-        a->cos_sin = trace_random(run, d->cos_sin_short ? dtype : "f32",
-                                  tokens * (size_t)d->rotary_dim);
+        a->cos_sin =
+            trace_random(run, d->cos_sin_short ? dtype : "f32", tokens * (size_t)d->rotary_dim);
         a->sections[0] = d->rotary_dim / 2;
         run->least_bytes +=
             (double)tokens * (8.0 * streams + d->rotary_dim * (d->cos_sin_short ? 2.0 : 4.0));
@@ -122,7 +122,11 @@ static int prepare(struct trace_run *run)
         return code;
     struct attn_rope_qk_norm_cache_args *a = run->args;
     *a = (struct attn_rope_qk_norm_cache_args){
-        .size = sizeof(*a), .tokens = s[TOKENS], .eps = 1e-6f, .q_count = 1, .k_count = 1,
+        .size = sizeof(*a),
+        .tokens = s[TOKENS],
+        .eps = 1e-6f,
+        .q_count = 1,
+        .k_count = 1,
     };
     set_inputs(run, &desc, a);
     set_outputs(run, &desc, a);
@@ -132,11 +136,12 @@ static int prepare(struct trace_run *run)
 const struct trace_family trace_rope_qk_norm_cache = {
     .op = "rope_qk_norm_cache",
     .args_size = sizeof(struct attn_rope_qk_norm_cache_args),
-    .dimensions = {
-        [TOKENS] = { "tokens", 512, 1 << 20, "tokens of one sequence" },
-        [HEADS] = { "heads", 32, 1024, "query heads" },
-        [KV_HEADS] = { "kv_heads", 8, 1024, "key/value heads" },
-        [PAGE_SIZE] = { "page_size", 64, 65536, "tokens in a page" },
-    },
+    .dimensions =
+        {
+            [TOKENS] = {"tokens", 512, 1 << 20, "tokens of one sequence"},
+            [HEADS] = {"heads", 32, 1024, "query heads"},
+            [KV_HEADS] = {"kv_heads", 8, 1024, "key/value heads"},
+            [PAGE_SIZE] = {"page_size", 64, 65536, "tokens in a page"},
+        },
     .prepare = prepare,
 };

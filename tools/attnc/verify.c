@@ -26,13 +26,15 @@ static struct {
 } args;
 
 static const struct option_row options[] = {
-    { "device", 0, "DEVICE", "hip: a GPU of this machine; sim: the simulator; "
-      "left out: hip where there is a GPU, else sim", &args.device, NULL },
-    { "only", 0, "GLOB", "only the kernels whose name matches", &args.only, NULL },
-    { "seed", 0, "N", "of the random inputs, 1 where it is left out", &args.seed, NULL },
-    { "hooks", 0, "DIR", "where the C files of kernels with a logits function are", &args.hooks,
-      NULL },
-    { 0 },
+    {"device", 0, "DEVICE",
+     "hip: a GPU of this machine; sim: the simulator; "
+     "left out: hip where there is a GPU, else sim",
+     &args.device, NULL},
+    {"only", 0, "GLOB", "only the kernels whose name matches", &args.only, NULL},
+    {"seed", 0, "N", "of the random inputs, 1 where it is left out", &args.seed, NULL},
+    {"hooks", 0, "DIR", "where the C files of kernels with a logits function are", &args.hooks,
+     NULL},
+    {0},
 };
 
 enum { TARGETS_MAX = 16 };
@@ -42,8 +44,8 @@ struct plan {
     struct attn_pack *pack;
     const char *targets[TARGETS_MAX];
     size_t target_count;
-    size_t kernels; /* that --only leaves */
-    int name_width; /* of the longest of their names */
+    size_t kernels;        /* that --only leaves */
+    int name_width;        /* of the longest of their names */
     const char *simulator; /* path, or NULL: the HIP runtime */
     uint64_t seed;
 };
@@ -86,7 +88,7 @@ void verify_report(struct verify_run *run, const struct verify_row *row)
 
 void verify_report_fault(struct verify_run *run, const char *kernel, const char *fault)
 {
-    struct verify_row row = { .kernel = kernel, .shape = "-" };
+    struct verify_row row = {.kernel = kernel, .shape = "-"};
     verify_fail(&row, "%s", fault);
     verify_report(run, &row);
 }
@@ -108,8 +110,10 @@ static void verify_kernel(struct verify_run *run, uint32_t n, const struct attn_
     if (family)
         family->verify(run, n, info);
     if (run->rows == rows)
-        verify_report_fault(run, info->name, family ? "none of the shapes' arguments choose it "
-                            "from the pack" : "there is no reference for its op");
+        verify_report_fault(run, info->name,
+                            family ? "none of the shapes' arguments choose it "
+                                     "from the pack"
+                                   : "there is no reference for its op");
 }
 
 /* In the child: all kernels of one target. */
@@ -122,12 +126,15 @@ static int verify_target(const struct plan *plan, const char *target, size_t don
     printf("\nDevice: %s\n%-*s  %-12s  %9s  %9s  %9s  %9s  %s\n", gpu.title, plan->name_width,
            "KERNEL", "SHAPE", "REL.ERR", "BOUND", "MAX.ERR", "BOUND", "VERDICT");
     struct verify_run run = {
-        .pack = plan->pack, .gpu = &gpu, .seed = plan->seed, .hooks = args.hooks,
+        .pack = plan->pack,
+        .gpu = &gpu,
+        .seed = plan->seed,
+        .hooks = args.hooks,
         .name_width = plan->name_width,
     };
     struct tally tally = {0};
     for (uint32_t n = 0; n < attn_pack_kernel_count(plan->pack); n++) {
-        struct attn_kernel_info info = { .size = sizeof(info) };
+        struct attn_kernel_info info = {.size = sizeof(info)};
         if (attn_pack_kernel(plan->pack, n, &info))
             return complain(EXIT_USER, "%s", attn_last_error());
         if (strcmp(info.target, target) || !wanted(&info))
@@ -148,7 +155,7 @@ static int verify_target(const struct plan *plan, const char *target, size_t don
 /* One target's child. */
 struct child {
     pid_t pid;
-    int results; /* the reading end: one struct tally */
+    int results;  /* the reading end: one struct tally */
     FILE *output; /* what it prints, for later; NULL: straight to our own output */
 };
 
@@ -158,7 +165,7 @@ static int start_target(const struct plan *plan, const char *target, size_t done
 {
     int results[2];
     fflush(stdout);
-    *c = (struct child){ .output = later ? tmpfile() : NULL };
+    *c = (struct child){.output = later ? tmpfile() : NULL};
     if ((later && !c->output) || pipe(results))
         return complain(EXIT_ENVIRONMENT, "pipe: %s", strerror(errno));
     c->pid = fork();
@@ -199,8 +206,7 @@ static int finish_target(const char *target, struct child *c, struct tally *sum)
     if (!waited)
         return complain(EXIT_ENVIRONMENT, "cannot run a child process: %s", strerror(errno));
     if (WIFSIGNALED(status))
-        return complain(EXIT_USER, "%s: verification died of signal %d", target,
-                        WTERMSIG(status));
+        return complain(EXIT_USER, "%s: verification died of signal %d", target, WTERMSIG(status));
     if (whole) {
         sum->kernels += tally.kernels;
         sum->rows += tally.rows;
@@ -242,8 +248,10 @@ static int choose_device(struct plan *plan)
     if (!sim_only && probe_hip(plan, why, sizeof(why)))
         return EXIT_GOOD;
     if (args.device && !sim_only)
-        return complain(EXIT_ENVIRONMENT, "there is no AMD GPU to verify on (%s); "
-                        "--device sim verifies on the simulator", why);
+        return complain(EXIT_ENVIRONMENT,
+                        "there is no AMD GPU to verify on (%s); "
+                        "--device sim verifies on the simulator",
+                        why);
     if (!gpu_find_simulator(simulator, sizeof(simulator)))
         return complain(EXIT_ENVIRONMENT, "the simulator is not installed beside attnc");
     plan->simulator = simulator;
@@ -256,7 +264,7 @@ static int choose_device(struct plan *plan)
 static int survey(struct plan *plan)
 {
     for (uint32_t n = 0; n < attn_pack_kernel_count(plan->pack); n++) {
-        struct attn_kernel_info info = { .size = sizeof(info) };
+        struct attn_kernel_info info = {.size = sizeof(info)};
         if (attn_pack_kernel(plan->pack, n, &info))
             return complain(EXIT_USER, "%s", attn_last_error());
         if (!wanted(&info))
@@ -308,7 +316,7 @@ static int run(int argc, char **argv)
 {
     if (argc != 1)
         return complain(EXIT_USER, "usage: attnc verify PACK [OPTION]...");
-    struct plan plan = { .seed = 1 };
+    struct plan plan = {.seed = 1};
     char *end = "";
     if (args.seed)
         plan.seed = strtoull(args.seed, &end, 10);
@@ -316,8 +324,7 @@ static int run(int argc, char **argv)
         return complain(EXIT_USER, "--seed is a number, not '%s'", args.seed);
     int status = attn_pack_open(argv[0], &plan.pack);
     if (status != ATTN_OK)
-        return complain(status == ATTN_IO ? EXIT_ENVIRONMENT : EXIT_USER, "%s",
-                        attn_last_error());
+        return complain(status == ATTN_IO ? EXIT_ENVIRONMENT : EXIT_USER, "%s", attn_last_error());
     int code = verify_all(&plan);
     attn_pack_close(plan.pack);
     return code;

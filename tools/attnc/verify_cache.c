@@ -25,7 +25,9 @@ struct attn_cache_desc verify_cache_desc(const struct attn_pack *pack, uint32_t 
     const struct precision *precision = find_precision(verify_field(pack, n, "dtype"));
     const int dtype = VERIFY_NUMBER_OF(pack, n, "kv_dtype", "same", "bf16", "fp16", "fp8", "int8");
     return (struct attn_cache_desc){
-        .dtype = dtype ? (enum attn_dtype)dtype : precision ? precision->dtype : 0,
+        .dtype = dtype       ? (enum attn_dtype)dtype
+                 : precision ? precision->dtype
+                             : 0,
         .layout = VERIFY_NUMBER_OF(pack, n, "kv_layout", "nhd", "shuffle"),
         .scale = VERIFY_NUMBER_OF(pack, n, "kv_scale", "none", "tensor", "token", "block"),
         .page_size = atoi(verify_field(pack, n, "page_size")), /* "any": 0 */
@@ -76,9 +78,14 @@ static void make_part(struct paged_cache *c, enum cache_part p, int dim, bool ga
 {
     struct ref_cache *part = &c->part[p];
     *part = (struct ref_cache){
-        .shuffle = c->desc.layout == ATTN_KV_SHUFFLE, .transposed = p == CACHE_V,
-        .page_size = c->desc.page_size, .dim = dim, .element_size = c->precision->size,
-        .decode = decode, .type = c->precision, .scale = (enum ref_scale)c->desc.scale,
+        .shuffle = c->desc.layout == ATTN_KV_SHUFFLE,
+        .transposed = p == CACHE_V,
+        .page_size = c->desc.page_size,
+        .dim = dim,
+        .element_size = c->precision->size,
+        .decode = decode,
+        .type = c->precision,
+        .scale = (enum ref_scale)c->desc.scale,
     };
     set_strides(c, part, &c->page_elements[p], gaps);
     set_scale_strides(c, part, gaps);
@@ -99,8 +106,11 @@ void cache_init(struct paged_cache *c, const struct attn_cache_desc *desc, const
                 int kv_heads, int head_dim, int head_dim_v, int page_count, bool gaps)
 {
     *c = (struct paged_cache){
-        .desc = *desc, .precision = find_cache_precision(desc->dtype, target),
-        .kv_heads = kv_heads, .page_count = page_count, .used = allocate((size_t)page_count),
+        .desc = *desc,
+        .precision = find_cache_precision(desc->dtype, target),
+        .kv_heads = kv_heads,
+        .page_count = page_count,
+        .used = allocate((size_t)page_count),
     };
     make_part(c, CACHE_K, head_dim, gaps);
     make_part(c, CACHE_V, head_dim_v, gaps);
@@ -145,10 +155,7 @@ float *cache_scale(struct paged_cache *c, enum cache_part p, int page, int token
     return &c->scales[p][ref_cache_scale_offset(&c->part[p], page, token, head)];
 }
 
-static void *duplicate(const void *from, size_t size)
-{
-    return memcpy(allocate(size), from, size);
-}
+static void *duplicate(const void *from, size_t size) { return memcpy(allocate(size), from, size); }
 
 void cache_copy(struct paged_cache *to, const struct paged_cache *from)
 {
@@ -250,13 +257,18 @@ void cache_upload(struct paged_cache *c, struct device_memory *m, struct attn_ca
     upload_part(c, CACHE_V, m);
     const struct ref_cache *k = &c->part[CACHE_K], *v = &c->part[CACHE_V];
     *args = (struct attn_cache){
-        .k = c->device[CACHE_K], .v = c->device[CACHE_V],
-        .k_scale = c->device_scales[CACHE_K], .v_scale = c->device_scales[CACHE_V],
-        .k_page_stride = c->device_page_stride[CACHE_K], .k_token_stride = k->token_stride,
+        .k = c->device[CACHE_K],
+        .v = c->device[CACHE_V],
+        .k_scale = c->device_scales[CACHE_K],
+        .v_scale = c->device_scales[CACHE_V],
+        .k_page_stride = c->device_page_stride[CACHE_K],
+        .k_token_stride = k->token_stride,
         .k_head_stride = k->head_stride,
-        .v_page_stride = c->device_page_stride[CACHE_V], .v_token_stride = v->token_stride,
+        .v_page_stride = c->device_page_stride[CACHE_V],
+        .v_token_stride = v->token_stride,
         .v_head_stride = v->head_stride,
-        .scale_page_stride = k->scale_page_stride, .scale_head_stride = k->scale_head_stride,
+        .scale_page_stride = k->scale_page_stride,
+        .scale_head_stride = k->scale_head_stride,
         .page_count = c->page_count,
     };
 }

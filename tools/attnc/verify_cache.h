@@ -24,7 +24,7 @@ struct paged_cache {
     size_t scale_count;
     uint8_t *image[CACHE_PARTS];
     float *scales[CACHE_PARTS];
-    bool *used;                              /* [page]: only these are uploaded to far pages */
+    bool *used; /* [page]: only these are uploaded to far pages */
     char *device[CACHE_PARTS];
     float *device_scales[CACHE_PARTS];
 };
@@ -63,8 +63,8 @@ uint32_t cache_bits(const struct paged_cache *c, enum cache_part part, int page,
                     int head, int d);
 void cache_set_bits(struct paged_cache *c, enum cache_part part, int page, int token, int head,
                     int d, uint32_t bits);
-double cache_value(const struct paged_cache *c, enum cache_part part, int page, int token,
-                   int head, int d);
+double cache_value(const struct paged_cache *c, enum cache_part part, int page, int token, int head,
+                   int d);
 float *cache_scale(struct paged_cache *c, enum cache_part part, int page, int token, int head);
 
 /** Allocates and copies; sets the pointers, strides and page_count of `args`. */

@@ -26,17 +26,17 @@ static const struct shape {
     struct attn_cache_desc cache;
     int pairs;
 } shapes[] = {
-    { "one", 0, 128, 128, 1, { ATTN_BF16, ATTN_KV_NHD, ATTN_KV_SCALE_NONE, 16 }, 1 },
-    { "none", 0, 64, 64, 1, { ATTN_BF16, ATTN_KV_NHD, ATTN_KV_SCALE_NONE, 16 }, 0 },
-    { "within", WITHIN, 64, 64, 3, { ATTN_FP16, ATTN_KV_NHD, ATTN_KV_SCALE_NONE, 32 }, 5 },
-    { "shuffle", SKIPS, 128, 64, 2, { ATTN_BF16, ATTN_KV_SHUFFLE, ATTN_KV_SCALE_NONE, 64 }, 6 },
-    { "fp8", WITHIN, 128, 128, 2, { ATTN_FP8, ATTN_KV_SHUFFLE, ATTN_KV_SCALE_TENSOR, 16 }, 4 },
-    { "token scales", SKIPS, 64, 64, 2, { ATTN_INT8, ATTN_KV_NHD, ATTN_KV_SCALE_TOKEN, 512 }, 3 },
-    { "block scales", 0, 32, 32, 5, { ATTN_FP8, ATTN_KV_NHD, ATTN_KV_SCALE_BLOCK, 16 }, 6 },
-    { "views", GAPS, 80, 80, 3, { ATTN_FP8, ATTN_KV_NHD, ATTN_KV_SCALE_TOKEN, 16 }, 4 },
-    { "views shuffle", GAPS, 96, 96, 2, { ATTN_BF16, ATTN_KV_SHUFFLE, 0, 32 }, 4 },
-    { "beyond 4 GiB", FAR, 64, 64, 1, { ATTN_BF16, ATTN_KV_NHD, ATTN_KV_SCALE_NONE, 8 }, 3 },
-    { "single slots", WITHIN, 128, 128, 4, { ATTN_BF16, ATTN_KV_NHD, ATTN_KV_SCALE_NONE, 1 }, 6 },
+    {"one", 0, 128, 128, 1, {ATTN_BF16, ATTN_KV_NHD, ATTN_KV_SCALE_NONE, 16}, 1},
+    {"none", 0, 64, 64, 1, {ATTN_BF16, ATTN_KV_NHD, ATTN_KV_SCALE_NONE, 16}, 0},
+    {"within", WITHIN, 64, 64, 3, {ATTN_FP16, ATTN_KV_NHD, ATTN_KV_SCALE_NONE, 32}, 5},
+    {"shuffle", SKIPS, 128, 64, 2, {ATTN_BF16, ATTN_KV_SHUFFLE, ATTN_KV_SCALE_NONE, 64}, 6},
+    {"fp8", WITHIN, 128, 128, 2, {ATTN_FP8, ATTN_KV_SHUFFLE, ATTN_KV_SCALE_TENSOR, 16}, 4},
+    {"token scales", SKIPS, 64, 64, 2, {ATTN_INT8, ATTN_KV_NHD, ATTN_KV_SCALE_TOKEN, 512}, 3},
+    {"block scales", 0, 32, 32, 5, {ATTN_FP8, ATTN_KV_NHD, ATTN_KV_SCALE_BLOCK, 16}, 6},
+    {"views", GAPS, 80, 80, 3, {ATTN_FP8, ATTN_KV_NHD, ATTN_KV_SCALE_TOKEN, 16}, 4},
+    {"views shuffle", GAPS, 96, 96, 2, {ATTN_BF16, ATTN_KV_SHUFFLE, 0, 32}, 4},
+    {"beyond 4 GiB", FAR, 64, 64, 1, {ATTN_BF16, ATTN_KV_NHD, ATTN_KV_SCALE_NONE, 8}, 3},
+    {"single slots", WITHIN, 128, 128, 4, {ATTN_BF16, ATTN_KV_NHD, ATTN_KV_SCALE_NONE, 1}, 6},
 };
 
 /* One kernel on one shape. */
@@ -62,8 +62,8 @@ static void copy_page(const struct paged_cache *from, int64_t from_page, struct 
                     cache_set_bits(to, part, (int)to_page, token, head, d,
                                    cache_bits(from, part, (int)from_page, token, head, d));
                 if (to->desc.scale >= ATTN_KV_SCALE_TOKEN)
-                    *cache_scale(to, part, (int)to_page, token, head) = *cache_scale(
-                        (struct paged_cache *)from, part, (int)from_page, token, head);
+                    *cache_scale(to, part, (int)to_page, token, head) =
+                        *cache_scale((struct paged_cache *)from, part, (int)from_page, token, head);
             }
 }
 
@@ -126,15 +126,21 @@ static void run_problem(struct problem *p)
 static void verify_shape(struct verify_run *run, const struct attn_kernel_info *info, size_t i)
 {
     const struct shape *shape = &shapes[i];
-    struct verify_row row = { .kernel = info->name, .shape = shape->name };
+    struct verify_row row = {.kernel = info->name, .shape = shape->name};
     struct problem p = {
-        .run = run, .shape = shape, .row = &row,
-        .desc = {
-            .size = sizeof(p.desc), .head_dim = shape->head_dim, .head_dim_v = shape->head_dim_v,
-            .kv_heads = shape->kv_heads, .cache = shape->cache,
-        },
-        .args = { .size = sizeof(p.args), .pairs = shape->pairs },
-        .memory = { .gpu = run->gpu },
+        .run = run,
+        .shape = shape,
+        .row = &row,
+        .desc =
+            {
+                .size = sizeof(p.desc),
+                .head_dim = shape->head_dim,
+                .head_dim_v = shape->head_dim_v,
+                .kv_heads = shape->kv_heads,
+                .cache = shape->cache,
+            },
+        .args = {.size = sizeof(p.args), .pairs = shape->pairs},
+        .memory = {.gpu = run->gpu},
     };
     uint64_t random = run->seed * 1000003 + i;
     make_pairs(&p, &random);
@@ -158,4 +164,4 @@ static void verify(struct verify_run *run, uint32_t n, const struct attn_kernel_
         verify_shape(run, info, i);
 }
 
-const struct verify_family verify_cache_copy = { .op = "cache_copy", .verify = verify };
+const struct verify_family verify_cache_copy = {.op = "cache_copy", .verify = verify};

@@ -32,16 +32,15 @@ static const struct shape {
         int tokens, first, end;
     } sequences[SEQUENCES_MAX];
 } shapes[] = {
-    { "one", WHOLE, 16, 2, 1, { { 1, 0, 1 } } },
-    { "none", 0, 16, 1, 2, { { 5, 3, 3 }, { 0, 0, 0 } } },
-    { "whole", WHOLE, 16, 1, 3, { { 96, 0, 96 }, { 33, 0, 33 }, { 7, 0, 7 } } },
-    { "chunks", 0, 32, 2, 4, { { 90, 5, 77 }, { 64, 32, 64 }, { 40, 39, 40 }, { 50, 0, 17 } } },
-    { "empty", PADDED, 64, 1, 5, { { 0, 0, 0 }, { 70, 7, 70 }, { 9, 0, 0 }, { 3, 1, 2 },
-                                   { 0, 0, 0 } } },
-    { "views", VIEWS | PADDED, 64, 3, 2, { { 80, 9, 80 }, { 30, 0, 30 } } },
-    { "beyond 4 GiB", FAR, 16, 1, 2, { { 40, 0, 40 }, { 37, 19, 37 } } },
-    { "large pages", 0, 1024, 1, 2, { { 200, 100, 200 }, { 1030, 1000, 1030 } } },
-    { "single slots", 0, 1, 2, 2, { { 21, 3, 20 }, { 5, 0, 5 } } },
+    {"one", WHOLE, 16, 2, 1, {{1, 0, 1}}},
+    {"none", 0, 16, 1, 2, {{5, 3, 3}, {0, 0, 0}}},
+    {"whole", WHOLE, 16, 1, 3, {{96, 0, 96}, {33, 0, 33}, {7, 0, 7}}},
+    {"chunks", 0, 32, 2, 4, {{90, 5, 77}, {64, 32, 64}, {40, 39, 40}, {50, 0, 17}}},
+    {"empty", PADDED, 64, 1, 5, {{0, 0, 0}, {70, 7, 70}, {9, 0, 0}, {3, 1, 2}, {0, 0, 0}}},
+    {"views", VIEWS | PADDED, 64, 3, 2, {{80, 9, 80}, {30, 0, 30}}},
+    {"beyond 4 GiB", FAR, 16, 1, 2, {{40, 0, 40}, {37, 19, 37}}},
+    {"large pages", 0, 1024, 1, 2, {{200, 100, 200}, {1030, 1000, 1030}}},
+    {"single slots", 0, 1, 2, 2, {{21, 3, 20}, {5, 0, 5}}},
 };
 
 /* One kernel on one shape. */
@@ -66,8 +65,7 @@ static double element_bound(const struct problem *p, double expected)
 {
     if (p->desc.cache.scale == ATTN_KV_SCALE_NONE)
         return 0;
-    return fmax(p->precision->unit * fabs(expected), p->precision->tiny) +
-           0x1p-24 * fabs(expected);
+    return fmax(p->precision->unit * fabs(expected), p->precision->tiny) + 0x1p-24 * fabs(expected);
 }
 
 static void compare_element(struct problem *p, enum cache_part part, int s, int i, int head, int d)
@@ -81,9 +79,11 @@ static void compare_element(struct problem *p, enum cache_part part, int s, int 
     p->norm += expected * expected;
     p->bound += bound * bound;
     if (!(error <= bound))
-        verify_fail(p->row, "%s: %s of sequence %d, token %d, head %d, element %d is %g, expected "
-                    "%g", isnan(got) ? "not written, or NaN" : "wrong",
-                    part == CACHE_K ? "k" : "v", s, token, head, d, got, expected);
+        verify_fail(p->row,
+                    "%s: %s of sequence %d, token %d, head %d, element %d is %g, expected "
+                    "%g",
+                    isnan(got) ? "not written, or NaN" : "wrong", part == CACHE_K ? "k" : "v", s,
+                    token, head, d, got, expected);
     if (bound > 0 && error * p->row->largest_bound >= p->row->largest * bound) {
         p->row->largest = error;
         p->row->largest_bound = bound;
@@ -175,11 +175,15 @@ static void verify_shape(struct verify_run *run, const struct attn_kernel_info *
                          const struct attn_cache_gather_desc *desc)
 {
     const struct shape *shape = &shapes[i];
-    struct verify_row row = { .kernel = info->name, .shape = shape->name };
+    struct verify_row row = {.kernel = info->name, .shape = shape->name};
     struct problem p = {
-        .run = run, .shape = shape, .precision = find_cache_precision(desc->dtype, ""),
-        .desc = *desc, .row = &row, .args = { .size = sizeof(p.args) },
-        .memory = { .gpu = run->gpu },
+        .run = run,
+        .shape = shape,
+        .precision = find_cache_precision(desc->dtype, ""),
+        .desc = *desc,
+        .row = &row,
+        .args = {.size = sizeof(p.args)},
+        .memory = {.gpu = run->gpu},
     };
     uint64_t random = run->seed * 1000003 + i;
     p.desc.kv_heads = shape->kv_heads;
@@ -190,9 +194,8 @@ static void verify_shape(struct verify_run *run, const struct attn_kernel_info *
     set_lengths(&p);
     p.pages.count = shape->count;
     p.pages.lens = p.lens;
-    sequence_pages_make(&p.pages, &p.desc.cache, run->gpu->target, p.desc.kv_heads,
-                        desc->head_dim, desc->head_dim_v, shape->flags & FAR, shape->flags & VIEWS,
-                        &random);
+    sequence_pages_make(&p.pages, &p.desc.cache, run->gpu->target, p.desc.kv_heads, desc->head_dim,
+                        desc->head_dim_v, shape->flags & FAR, shape->flags & VIEWS, &random);
     make_outputs(&p);
     upload(&p);
     run_problem(&p);
@@ -222,4 +225,4 @@ static void verify(struct verify_run *run, uint32_t n, const struct attn_kernel_
         verify_shape(run, info, i, &desc);
 }
 
-const struct verify_family verify_cache_gather = { .op = "cache_gather", .verify = verify };
+const struct verify_family verify_cache_gather = {.op = "cache_gather", .verify = verify};

@@ -37,19 +37,19 @@ static const struct shape {
         int first, tokens;
     } runs[RUNS_MAX];
 } shapes[] = {
-    { "one", 0, 16, 2, 1, { { 0, 1 } } },
-    { "none", 0, 16, 1, 0, { { 0, 0 } } },
-    { "whole pages", 0, 16, 2, 1, { { 0, 96 } } },
-    { "sequences", 0, 32, 1, 4, { { 0, 37 }, { 30, 3 }, { 5, 70 }, { 63, 1 } } },
-    { "decode", 0, 64, 3, 5, { { 63, 1 }, { 0, 1 }, { 64, 1 }, { 7, 1 }, { 130, 1 } } },
-    { "any order", SHUFFLED, 16, 1, 2, { { 0, 40 }, { 3, 50 } } },
-    { "padded", GAPS, 128, 2, 2, { { 0, 64 }, { 120, 20 } } },
-    { "views", VIEWS, 64, 2, 2, { { 0, 50 }, { 60, 9 } } },
-    { "beyond 4 GiB", FAR, 16, 1, 2, { { 0, 20 }, { 9, 30 } } },
-    { "huge numbers", HUGE, 16, 1, 1, { { 0, 33 } } },
-    { "steps", STEPS, 16, 2, 4, { { 0, 1 }, { 5, 1 }, { 14, 1 }, { 31, 1 } } },
-    { "drafts", STEPS, 32, 1, 3, { { 0, 4 }, { 29, 2 }, { 7, 3 } } },
-    { "single slots", 0, 1, 1, 2, { { 0, 9 }, { 4, 5 } } },
+    {"one", 0, 16, 2, 1, {{0, 1}}},
+    {"none", 0, 16, 1, 0, {{0, 0}}},
+    {"whole pages", 0, 16, 2, 1, {{0, 96}}},
+    {"sequences", 0, 32, 1, 4, {{0, 37}, {30, 3}, {5, 70}, {63, 1}}},
+    {"decode", 0, 64, 3, 5, {{63, 1}, {0, 1}, {64, 1}, {7, 1}, {130, 1}}},
+    {"any order", SHUFFLED, 16, 1, 2, {{0, 40}, {3, 50}}},
+    {"padded", GAPS, 128, 2, 2, {{0, 64}, {120, 20}}},
+    {"views", VIEWS, 64, 2, 2, {{0, 50}, {60, 9}}},
+    {"beyond 4 GiB", FAR, 16, 1, 2, {{0, 20}, {9, 30}}},
+    {"huge numbers", HUGE, 16, 1, 1, {{0, 33}}},
+    {"steps", STEPS, 16, 2, 4, {{0, 1}, {5, 1}, {14, 1}, {31, 1}}},
+    {"drafts", STEPS, 32, 1, 3, {{0, 4}, {29, 2}, {7, 3}}},
+    {"single slots", 0, 1, 1, 2, {{0, 9}, {4, 5}}},
 };
 
 /* One kernel on one shape. */
@@ -62,9 +62,9 @@ struct problem {
     struct tensor q, in[CACHE_PARTS]; /* q: what else is in the tensor of which in[] are views */
     struct paged_cache cache;         /* after the launch what the device has */
     struct paged_cache before;
-    int32_t *pages;                   /* of the runs, one after the other */
-    int64_t *slots;                   /* [tokens] */
-    int step;                         /* calls so far, each with as many tokens of every run */
+    int32_t *pages;                      /* of the runs, one after the other */
+    int64_t *slots;                      /* [tokens] */
+    int step;                            /* calls so far, each with as many tokens of every run */
     struct device_memory memory, inputs; /* the cache; what one call is given */
     struct verify_row *row;
     double error, norm, bound; /* sums of squares */
@@ -79,7 +79,7 @@ static void note_fault(struct problem *p, const char *what, const char *part, in
                 (long long)slot, head, d, got, expected);
 }
 
-static const char *const part_names[] = { "k", "v" };
+static const char *const part_names[] = {"k", "v"};
 
 /*
  * What a number x may become. With u = precision->unit and tiny = precision->tiny, rounding is off
@@ -209,8 +209,10 @@ static void compare(struct problem *p)
         if (p->desc.cache.scale == ATTN_KV_SCALE_BLOCK)
             compare_runs(p, part);
         if (!cache_same(&p->cache, &p->before, part))
-            verify_fail(row, "bytes of %s or its scales that belong to no slot of slot_mapping "
-                        "were written", part_names[part]);
+            verify_fail(row,
+                        "bytes of %s or its scales that belong to no slot of slot_mapping "
+                        "were written",
+                        part_names[part]);
     }
     row->relative = p->norm > 0 ? sqrt(p->error / p->norm) : sqrt(p->error);
     row->relative_bound = p->norm > 0 ? sqrt(p->bound / p->norm) : 0;
@@ -218,10 +220,7 @@ static void compare(struct problem *p)
 
 /* Inputs. */
 
-static int launches(const struct problem *p)
-{
-    return p->shape->flags & STEPS ? LAUNCHES : 1;
-}
+static int launches(const struct problem *p) { return p->shape->flags & STEPS ? LAUNCHES : 1; }
 
 static int count_pages(const struct problem *p, int i)
 {
@@ -249,7 +248,8 @@ static void reverse_pages(struct problem *p)
     reverse(p->slots, p->args.tokens);
     for (int i = 0, end; i < p->args.tokens; i = end) {
         for (end = i + 1; end < p->args.tokens && p->slots[end] == p->slots[end - 1] - 1 &&
-                          p->slots[end - 1] % p->desc.cache.page_size; end++)
+                          p->slots[end - 1] % p->desc.cache.page_size;
+             end++)
             continue;
         reverse(&p->slots[i], end - i);
     }
@@ -351,8 +351,8 @@ static void make_cache(struct problem *p, int pages, uint64_t *random)
     for (int token = 0, end; block && token < tokens; token = end) {
         end = cache_run_end(&p->cache, p->slots, tokens, token);
         if (p->slots[token] >= 0)
-            cache_fill_page(&p->cache, (int)(p->slots[token] / size),
-                            (int)(p->slots[token] % size), random);
+            cache_fill_page(&p->cache, (int)(p->slots[token] / size), (int)(p->slots[token] % size),
+                            random);
     }
     cache_copy(&p->before, &p->cache);
 }
@@ -419,11 +419,16 @@ static void verify_shape(struct verify_run *run, const struct attn_kernel_info *
                          const struct attn_cache_write_desc *desc)
 {
     const struct shape *shape = &shapes[i];
-    struct verify_row row = { .kernel = info->name, .shape = shape->name };
+    struct verify_row row = {.kernel = info->name, .shape = shape->name};
     struct problem p = {
-        .run = run, .shape = shape, .precision = find_cache_precision(desc->dtype, ""),
-        .desc = *desc, .row = &row, .args = { .size = sizeof(p.args) },
-        .memory = { .gpu = run->gpu }, .inputs = { .gpu = run->gpu },
+        .run = run,
+        .shape = shape,
+        .precision = find_cache_precision(desc->dtype, ""),
+        .desc = *desc,
+        .row = &row,
+        .args = {.size = sizeof(p.args)},
+        .memory = {.gpu = run->gpu},
+        .inputs = {.gpu = run->gpu},
     };
     p.desc.kv_heads = shape->kv_heads;
     if (!desc->cache.page_size)
@@ -470,4 +475,4 @@ static void verify(struct verify_run *run, uint32_t n, const struct attn_kernel_
     }
 }
 
-const struct verify_family verify_cache_write = { .op = "cache_write", .verify = verify };
+const struct verify_family verify_cache_write = {.op = "cache_write", .verify = verify};

@@ -23,11 +23,11 @@ enum {
 
 enum {
     SINKS = 1 << 0,
-    NO_LSE = 1 << 1,  /* none is asked for */
-    EMPTY = 1 << 2,   /* many parts saw no key: lse of either infinity, NaNs in their rows */
-    APART = 1 << 3,   /* lse from -1000 to 1000: one part outweighs the others */
-    VIEWS = 1 << 4,   /* out and the states have gaps; lse is [token, head] */
-    COUNTS = 1 << 5,  /* dense: split_counts says how many splits of a token were written */
+    NO_LSE = 1 << 1,   /* none is asked for */
+    EMPTY = 1 << 2,    /* many parts saw no key: lse of either infinity, NaNs in their rows */
+    APART = 1 << 3,    /* lse from -1000 to 1000: one part outweighs the others */
+    VIEWS = 1 << 4,    /* out and the states have gaps; lse is [token, head] */
+    COUNTS = 1 << 5,   /* dense: split_counts says how many splits of a token were written */
     IN_PLACE = 1 << 6, /* pair: out is prefix, which has the same type */
     FAR = 1 << 7,      /* csr: partial_out reaches beyond 4 GiB, with rows far apart */
 };
@@ -42,19 +42,19 @@ static const struct shape {
         int tokens, parts;
     } tiles[TILES_MAX];
 } shapes[] = {
-    { "one", CSR | DENSE | PAIR, 0, 1, { { 1, 2 } } },
-    { "lists", CSR, SINKS, 12, { { 1, 2 }, { 1, 0 }, { 1, 1 }, { 1, 5 }, { 2, 0 }, { 1, 17 } } },
-    { "lists", DENSE, SINKS, 12, { { 1, 2 }, { 1, 1 }, { 1, 5 }, { 1, 17 } } },
-    { "tokens", CSR | PAIR, NO_LSE, 5, { { 4, 3 }, { 1, 2 }, { 3, 4 }, { 2, 16 } } },
-    { "long", CSR | DENSE, 0, 2, { { 1, 67 }, { 1, 33 } } },
-    { "many tokens", PAIR, SINKS, 3, { { 70, 2 } } },
-    { "empty", CSR | DENSE | PAIR, EMPTY, 3, { { 1, 3 }, { 2, 2 }, { 1, 9 }, { 2, 21 } } },
-    { "empty, sinks", CSR | DENSE | PAIR, EMPTY | SINKS, 2, { { 2, 2 }, { 1, 3 }, { 1, 1 } } },
-    { "far apart", CSR | DENSE | PAIR, APART, 6, { { 1, 4 }, { 2, 19 }, { 1, 2 } } },
-    { "views", CSR | DENSE | PAIR, VIEWS | SINKS, 7, { { 1, 2 }, { 2, 6 }, { 1, 3 } } },
-    { "unwritten", DENSE, COUNTS, 4, { { 1, 3 }, { 1, 0 }, { 1, 1 }, { 1, 20 }, { 1, 70 } } },
-    { "in place", PAIR, IN_PLACE, 2, { { 40, 2 } } },
-    { "beyond 4 GiB", CSR, FAR, 2, { { 1, 3 }, { 2, 2 } } },
+    {"one", CSR | DENSE | PAIR, 0, 1, {{1, 2}}},
+    {"lists", CSR, SINKS, 12, {{1, 2}, {1, 0}, {1, 1}, {1, 5}, {2, 0}, {1, 17}}},
+    {"lists", DENSE, SINKS, 12, {{1, 2}, {1, 1}, {1, 5}, {1, 17}}},
+    {"tokens", CSR | PAIR, NO_LSE, 5, {{4, 3}, {1, 2}, {3, 4}, {2, 16}}},
+    {"long", CSR | DENSE, 0, 2, {{1, 67}, {1, 33}}},
+    {"many tokens", PAIR, SINKS, 3, {{70, 2}}},
+    {"empty", CSR | DENSE | PAIR, EMPTY, 3, {{1, 3}, {2, 2}, {1, 9}, {2, 21}}},
+    {"empty, sinks", CSR | DENSE | PAIR, EMPTY | SINKS, 2, {{2, 2}, {1, 3}, {1, 1}}},
+    {"far apart", CSR | DENSE | PAIR, APART, 6, {{1, 4}, {2, 19}, {1, 2}}},
+    {"views", CSR | DENSE | PAIR, VIEWS | SINKS, 7, {{1, 2}, {2, 6}, {1, 3}}},
+    {"unwritten", DENSE, COUNTS, 4, {{1, 3}, {1, 0}, {1, 1}, {1, 20}, {1, 70}}},
+    {"in place", PAIR, IN_PLACE, 2, {{40, 2}}},
+    {"beyond 4 GiB", CSR, FAR, 2, {{1, 3}, {2, 2}}},
 };
 
 /* One kernel on one shape. */
@@ -65,10 +65,10 @@ struct problem {
     struct attn_combine_desc desc;
     struct attn_combine_args args;
     int tokens, tiles;
-    int first[TILES_MAX + 1];              /* token of each tile, and their number */
+    int first[TILES_MAX + 1]; /* token of each tile, and their number */
     int32_t indptr[TILES_MAX + 1], *map;
-    int32_t *device_map;                   /* differs where rows are spread */
-    int rows;                              /* of parts: [row, head] */
+    int32_t *device_map; /* differs where rows are spread */
+    int rows;            /* of parts: [row, head] */
     double *o, *lse;
     float *sinks, out_scale;
     struct tensor out, out_lse, prefix, suffix, prefix_lse, suffix_lse;
@@ -169,8 +169,7 @@ static void compare_element(struct problem *p, struct sums *s, const struct ref_
     const struct precision *precision = p->out_precision;
     const int parts = count_parts(p, token);
     const double scale = p->out_scale, u = precision->unit;
-    const double expected =
-        fmin(fmax(r->out[d] / scale, -precision->limit), precision->limit);
+    const double expected = fmin(fmax(r->out[d] / scale, -precision->limit), precision->limit);
     const double got = tensor_get(&p->out, token, head, d), error = fabs(got - expected);
     const double arithmetic = arithmetic_bound(r, parts, d) / scale + precision->tiny;
     const double bound = u * fabs(expected) + (1 + u) * arithmetic;
@@ -193,7 +192,7 @@ static void compare_row(struct problem *p, struct sums *s, int token, int head)
     const int n = count_parts(p, token), heads = p->desc.heads, dim = p->desc.head_dim;
     for (int i = 0; i < n; i++) {
         const size_t at = (size_t)row_of(p, token, i) * heads + head;
-        parts[i] = (struct ref_combine_part){ &p->o[at * dim], p->lse[at] };
+        parts[i] = (struct ref_combine_part){&p->o[at * dim], p->lse[at]};
     }
     ref_combine_row(parts, n, is(p, SINKS) ? p->sinks[head] : -INFINITY, dim, &r);
     for (int d = 0; d < dim; d++)
@@ -521,10 +520,15 @@ static void verify_shape(struct verify_run *run, const struct attn_kernel_info *
                          const struct attn_combine_desc *desc, const struct precision *precision,
                          const struct precision *out_precision)
 {
-    struct verify_row row = { .kernel = info->name, .shape = shapes[i].name };
+    struct verify_row row = {.kernel = info->name, .shape = shapes[i].name};
     struct problem p = {
-        .run = run, .shape = &shapes[i], .precision = precision, .out_precision = out_precision,
-        .desc = *desc, .args = { .size = sizeof(p.args) }, .memory = { .gpu = run->gpu },
+        .run = run,
+        .shape = &shapes[i],
+        .precision = precision,
+        .out_precision = out_precision,
+        .desc = *desc,
+        .args = {.size = sizeof(p.args)},
+        .memory = {.gpu = run->gpu},
         .row = &row,
     };
     p.desc.heads = shapes[i].heads;
@@ -560,8 +564,7 @@ static void verify(struct verify_run *run, uint32_t n, const struct attn_kernel_
     const struct precision *precision = find_precision(verify_field(run->pack, n, "dtype"));
     const bool fp8 = desc.out_dtype == ATTN_FP8;
     if (!precision || desc.head_dim > REF_COMBINE_DIM_MAX) {
-        verify_report_fault(run, info->name,
-                            "the reference does not cover its dtype or head_dim");
+        verify_report_fault(run, info->name, "the reference does not cover its dtype or head_dim");
         return;
     }
     const struct precision *out = fp8 ? find_cache_precision(ATTN_FP8, info->target) : precision;
@@ -571,4 +574,4 @@ static void verify(struct verify_run *run, uint32_t n, const struct attn_kernel_
     }
 }
 
-const struct verify_family verify_combine = { .op = "combine", .verify = verify };
+const struct verify_family verify_combine = {.op = "combine", .verify = verify};

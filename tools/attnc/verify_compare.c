@@ -31,14 +31,12 @@ static const double f = 0x1p-24;
 static double relative_error_of_weights(const struct comparison *c, const struct ref_row *r)
 {
     const struct ref_attention *a = c->attention;
-    const double score =
-        f * ((a->dim + 4) * r->score + 8 * a->soft_cap) + c->inputs * r->score;
+    const double score = f * ((a->dim + 4) * r->score + 8 * a->soft_cap) + c->inputs * r->score;
     return 2 * score + (double)(r->keys + 8) * f;
 }
 
 /* Of one element: what float32 arithmetic and subnormal numbers may add to the roundings. */
-static double arithmetic_bound(const struct comparison *c, const struct ref_row *r, double e,
-                               int d)
+static double arithmetic_bound(const struct comparison *c, const struct ref_row *r, double e, int d)
 {
     return e * (r->magnitude[d] + fabs(r->out[d])) + c->inputs * r->magnitude[d] +
            fmax(c->precision->tiny, 0x1p-126) * r->values[d] + c->precision->tiny;

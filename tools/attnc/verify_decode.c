@@ -40,49 +40,49 @@ static const struct shape {
     int count;
     int kv[SEQUENCES_MAX];
 } shapes[] = {
-    { "one", 0, 16, 1, 2, 1, { 1 } },
-    { "ragged", UNEVEN, 16, 8, 1, 6, { 31, 1, 64, 130, 17, 2 } },
-    { "page edges", 0, 32, 4, 2, 4, { 31, 32, 33, 65 } },
-    { "single slots", UNEVEN, 1, 16, 1, 3, { 5, 16, 70 } },
-    { "large pages", 0, 1024, 5, 1, 3, { 200, 1024, 63 } },
-    { "empty", PADDED | UNEVEN, 64, 12, 1, 6, { 0, 3, 0, 40, 1, 0 } },
-    { "huge logit", HUGE_LOGIT, 16, 2, 1, 2, { 70, 150 } },
-    { "views", VIEWS | PADDED, 64, 6, 2, 2, { 90, 20 } },
-    { "beyond 4 GiB", FAR, 16, 3, 1, 2, { 40, 100 } },
-    { "split", SPLIT | UNEVEN | PADDED, 16, 4, 1, 5, { 700, 9, 0, 333, 64 } },
-    { "split heads", SPLIT, 128, 2, 2, 2, { 600, 50 } },
-    { "long", LONG, 128, 8, 1, 1, { 16385 } },
-    { "own scale", OWN_SCALE, 16, 10, 1, 2, { 40, 77 } },
-    { "few keys", 0, 16, 7, 2, 5, { 1, 2, 3, 4, 7 } },
-    { "many heads", UNEVEN, 64, 40, 1, 3, { 48, 5, 1030 } },
-    { "draft tree", TREE, 16, 8, 1, 3, { 100, 1030, 8 } },
+    {"one", 0, 16, 1, 2, 1, {1}},
+    {"ragged", UNEVEN, 16, 8, 1, 6, {31, 1, 64, 130, 17, 2}},
+    {"page edges", 0, 32, 4, 2, 4, {31, 32, 33, 65}},
+    {"single slots", UNEVEN, 1, 16, 1, 3, {5, 16, 70}},
+    {"large pages", 0, 1024, 5, 1, 3, {200, 1024, 63}},
+    {"empty", PADDED | UNEVEN, 64, 12, 1, 6, {0, 3, 0, 40, 1, 0}},
+    {"huge logit", HUGE_LOGIT, 16, 2, 1, 2, {70, 150}},
+    {"views", VIEWS | PADDED, 64, 6, 2, 2, {90, 20}},
+    {"beyond 4 GiB", FAR, 16, 3, 1, 2, {40, 100}},
+    {"split", SPLIT | UNEVEN | PADDED, 16, 4, 1, 5, {700, 9, 0, 333, 64}},
+    {"split heads", SPLIT, 128, 2, 2, 2, {600, 50}},
+    {"long", LONG, 128, 8, 1, 1, {16385}},
+    {"own scale", OWN_SCALE, 16, 10, 1, 2, {40, 77}},
+    {"few keys", 0, 16, 7, 2, 5, {1, 2, 3, 4, 7}},
+    {"many heads", UNEVEN, 64, 40, 1, 3, {48, 5, 1030}},
+    {"draft tree", TREE, 16, 8, 1, 3, {100, 1030, 8}},
 };
 
 /*
  * Heads of models as one of eight ranks has them, of GLM-4.5 one of four, and contexts of 1 to 16k
  * keys. The models of a head_dim have different ratios.
  */
-#define CONTEXTS 5, { 16384, 1, 777, 33, 129 }
+#define CONTEXTS 5, {16384, 1, 777, 33, 129}
 static const struct model {
     int head_dim;
     struct shape shape;
 } models[] = {
-    { 64, { "gpt-oss", MODEL | SPLIT, 16, 8, 1, CONTEXTS } },
-    { 128, { "Llama 8B", MODEL, 16, 4, 1, CONTEXTS } },
-    { 128, { "Llama 70B", MODEL | SPLIT, 16, 8, 1, CONTEXTS } },
-    { 128, { "Llama 405B", MODEL, 16, 16, 1, CONTEXTS } },
-    { 128, { "Qwen3 1.7B", MODEL, 64, 2, 1, CONTEXTS } },
-    { 128, { "Qwen3 14B", MODEL | SPLIT, 1024, 5, 1, CONTEXTS } },
-    { 128, { "GLM-4.5", MODEL | SPLIT, 16, 12, 2, CONTEXTS } },
-    { 128, { "MiniMax-M2", MODEL, 16, 6, 1, CONTEXTS } },
-    { 256, { "Qwen3-Next", MODEL | SPLIT, 1, 8, 1, CONTEXTS } },
-    { 256, { "Qwen3.5", MODEL, 16, 16, 1, CONTEXTS } },
+    {64, {"gpt-oss", MODEL | SPLIT, 16, 8, 1, CONTEXTS}},
+    {128, {"Llama 8B", MODEL, 16, 4, 1, CONTEXTS}},
+    {128, {"Llama 70B", MODEL | SPLIT, 16, 8, 1, CONTEXTS}},
+    {128, {"Llama 405B", MODEL, 16, 16, 1, CONTEXTS}},
+    {128, {"Qwen3 1.7B", MODEL, 64, 2, 1, CONTEXTS}},
+    {128, {"Qwen3 14B", MODEL | SPLIT, 1024, 5, 1, CONTEXTS}},
+    {128, {"GLM-4.5", MODEL | SPLIT, 16, 12, 2, CONTEXTS}},
+    {128, {"MiniMax-M2", MODEL, 16, 6, 1, CONTEXTS}},
+    {256, {"Qwen3-Next", MODEL | SPLIT, 1, 8, 1, CONTEXTS}},
+    {256, {"Qwen3.5", MODEL, 16, 16, 1, CONTEXTS}},
 };
 
 /* For kernels with a run-time window, in turn; the first is that of models. */
 static const struct {
     int left, right;
-} windows[] = { { 127, 0 }, { 0, 0 }, { 16, 16 }, { -1, 0 }, { 5, -1 }, { -1, -1 }, { 64, 32 } };
+} windows[] = {{127, 0}, {0, 0}, {16, 16}, {-1, 0}, {5, -1}, {-1, -1}, {64, 32}};
 
 /* A work list, and what its items leave for a combine. */
 struct work {
@@ -104,10 +104,10 @@ struct problem {
     int32_t qo[SEQUENCES_MAX + 1], kv_lens[SEQUENCES_MAX];
     struct tensor q, out, lse;
     struct sequence_pages pages;
-    double *sinks;                       /* [head] */
-    float *hook_arg;                     /* [HOOK_FLOATS] */
-    struct hook *hook;                   /* or NULL */
-    uint8_t *mask;                       /* of all sequences */
+    double *sinks;     /* [head] */
+    float *hook_arg;   /* [HOOK_FLOATS] */
+    struct hook *hook; /* or NULL */
+    uint8_t *mask;     /* of all sequences */
     int64_t mask_indptr[SEQUENCES_MAX + 1];
     struct work work;
     struct device_memory memory;
@@ -139,7 +139,7 @@ static void compare_piece(struct comparison *c, const struct piece *piece, doubl
     const int64_t first = partial ? piece->partial_row : p->qo[s];
     struct ref_row *r = malloc(sizeof(*r));
     for (int h = piece->kv_head * group; h < (piece->kv_head + 1) * group; h++) {
-        struct place at = { .s = s, .head = h };
+        struct place at = {.s = s, .head = h};
         for (; at.row < p->qo[s + 1] - p->qo[s]; at.row++) {
             ref_decode_row(&e->reference, s, h, at.row, &piece->part, scratch, r);
             compare_row(c, &at, out, lse, first + at.row, r);
@@ -180,7 +180,9 @@ static void compare_kv_head(struct comparison *c, int task)
     double *scratch = malloc(keys * sizeof(*scratch));
     ref_decode_gather(&e->reference, s, kv_head, k, v);
     struct piece piece = {
-        .s = s, .kv_head = kv_head, .part = { .k = k, .v = v, .end = p->kv_lens[s] },
+        .s = s,
+        .kv_head = kv_head,
+        .part = {.k = k, .v = v, .end = p->kv_lens[s]},
     };
     if (p->shape->flags & SPLIT)
         compare_items(c, &piece, scratch);
@@ -206,25 +208,38 @@ static void compare(struct problem *p)
 {
     struct expectation e = {
         .p = p,
-        .reference = {
-            .q = p->q.values, .qo_indptr = p->qo, .kv_lens = p->kv_lens,
-            .pages = p->pages.pages, .first_page = p->pages.first,
-            .k = p->pages.cache.part[CACHE_K], .v = p->pages.cache.part[CACHE_V],
-            .heads = p->desc.heads, .kv_heads = p->desc.kv_heads,
-            .sinks = p->desc.sinks ? p->sinks : NULL,
-            .mask = p->desc.mask == ATTN_MASK_CUSTOM ? p->mask : NULL,
-            .mask_indptr = p->mask_indptr,
-            .attention = {
-                .dim = p->desc.head_dim, .dim_v = p->desc.head_dim_v, .scale = p->args.scale,
-                .soft_cap = p->desc.soft_cap ? p->args.soft_cap : 0,
-                .logits = p->hook ? hook_function(p->hook) : NULL, .logits_arg = p->hook_arg,
+        .reference =
+            {
+                .q = p->q.values,
+                .qo_indptr = p->qo,
+                .kv_lens = p->kv_lens,
+                .pages = p->pages.pages,
+                .first_page = p->pages.first,
+                .k = p->pages.cache.part[CACHE_K],
+                .v = p->pages.cache.part[CACHE_V],
+                .heads = p->desc.heads,
+                .kv_heads = p->desc.kv_heads,
+                .sinks = p->desc.sinks ? p->sinks : NULL,
+                .mask = p->desc.mask == ATTN_MASK_CUSTOM ? p->mask : NULL,
+                .mask_indptr = p->mask_indptr,
+                .attention =
+                    {
+                        .dim = p->desc.head_dim,
+                        .dim_v = p->desc.head_dim_v,
+                        .scale = p->args.scale,
+                        .soft_cap = p->desc.soft_cap ? p->args.soft_cap : 0,
+                        .logits = p->hook ? hook_function(p->hook) : NULL,
+                        .logits_arg = p->hook_arg,
+                    },
             },
-        },
     };
     set_window(p, &e.reference);
     struct comparison c = {
-        .precision = p->precision, .attention = &e.reference.attention,
-        .tasks = p->args.batch * p->desc.kv_heads, .task = compare_kv_head, .problem = &e,
+        .precision = p->precision,
+        .attention = &e.reference.attention,
+        .tasks = p->args.batch * p->desc.kv_heads,
+        .task = compare_kv_head,
+        .problem = &e,
     };
     comparison_run(&c, p->row);
 }
@@ -292,7 +307,7 @@ static void make_tensors(struct problem *p, uint64_t *random)
 static void make_cache(struct problem *p, uint64_t *random)
 {
     const struct attn_decode_desc *d = &p->desc;
-    p->pages = (struct sequence_pages){ .count = p->args.batch, .lens = p->kv_lens };
+    p->pages = (struct sequence_pages){.count = p->args.batch, .lens = p->kv_lens};
     sequence_pages_make(&p->pages, &d->cache, p->run->gpu->target, d->kv_heads, d->head_dim,
                         d->head_dim_v, p->shape->flags & FAR, p->shape->flags & VIEWS, random);
 }
@@ -312,22 +327,24 @@ static void point_the_same_way(struct problem *p)
     }
 }
 
-static void *allocate_words(int32_t count)
-{
-    return calloc((size_t)count + 1, sizeof(int32_t));
-}
+static void *allocate_words(int32_t count) { return calloc((size_t)count + 1, sizeof(int32_t)); }
 
 /* Lists for a GPU of a few compute units, so that short sequences are cut as well. */
 static void make_work(struct problem *p)
 {
     const struct attn_decode_plan_shape shape = {
-        .size = sizeof(shape), .batch = p->args.batch, .q_len = p->desc.q_len,
-        .page_size = p->desc.cache.page_size, .heads = p->desc.heads,
-        .kv_heads = p->desc.kv_heads, .lists = 5 * p->desc.kv_heads + 1,
+        .size = sizeof(shape),
+        .batch = p->args.batch,
+        .q_len = p->desc.q_len,
+        .page_size = p->desc.cache.page_size,
+        .heads = p->desc.heads,
+        .kv_heads = p->desc.kv_heads,
+        .lists = 5 * p->desc.kv_heads + 1,
         .window = p->desc.mask == ATTN_MASK_WINDOW ? p->args.window_left + 1 : 0,
     };
     const struct attn_decode_plan_lengths lengths = {
-        .kv_lens = p->kv_lens, .qo_indptr = p->shape->flags & UNEVEN ? p->qo : NULL,
+        .kv_lens = p->kv_lens,
+        .qo_indptr = p->shape->flags & UNEVEN ? p->qo : NULL,
         .kv_indptr = p->desc.page_table == ATTN_PAGES_INDICES ? p->pages.first : NULL,
     };
     struct work *w = &p->work;
@@ -509,18 +526,23 @@ static void verify_shape(struct verify_run *run, const struct attn_kernel_info *
                          const struct shape *shape, size_t i, const struct attn_decode_desc *desc,
                          const struct precision *precision, struct hook *hook)
 {
-    struct verify_row row = { .kernel = info->name, .shape = shape->name };
+    struct verify_row row = {.kernel = info->name, .shape = shape->name};
     struct problem p = {
-        .run = run, .shape = shape, .precision = precision, .desc = *desc, .row = &row,
+        .run = run,
+        .shape = shape,
+        .precision = precision,
+        .desc = *desc,
+        .row = &row,
         .hook = hook,
-        .args = {
-            .size = sizeof(p.args),
-            .scale = shape->flags & OWN_SCALE ? 0.3f : 1 / sqrtf((float)desc->head_dim),
-            .soft_cap = shape->flags & HUGE_LOGIT ? 50 : 5,
-            .window_left = windows[i % COUNT(windows)].left,
-            .window_right = windows[i % COUNT(windows)].right,
-        },
-        .memory = { .gpu = run->gpu },
+        .args =
+            {
+                .size = sizeof(p.args),
+                .scale = shape->flags & OWN_SCALE ? 0.3f : 1 / sqrtf((float)desc->head_dim),
+                .soft_cap = shape->flags & HUGE_LOGIT ? 50 : 5,
+                .window_left = windows[i % COUNT(windows)].left,
+                .window_right = windows[i % COUNT(windows)].right,
+            },
+        .memory = {.gpu = run->gpu},
     };
     if (!choose(run, shape, info->name, desc, &p.desc))
         return;
@@ -592,4 +614,4 @@ static void verify(struct verify_run *run, uint32_t n, const struct attn_kernel_
     hook_close(hook);
 }
 
-const struct verify_family verify_decode = { .op = "decode", .verify = verify };
+const struct verify_family verify_decode = {.op = "decode", .verify = verify};

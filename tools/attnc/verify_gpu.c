@@ -49,8 +49,8 @@ static bool configure(const char *path, const char *target, const char *checks, 
     char text[160];
     void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     if (!library || !find(library, "hipsim_configure", &hipsim_configure)) {
-        snprintf(why, why_size, "%s", library ? "the simulator has no hipsim_configure"
-                                              : dlerror());
+        snprintf(why, why_size, "%s",
+                 library ? "the simulator has no hipsim_configure" : dlerror());
         return false;
     }
     snprintf(text, sizeof(text), "target=%s,checks=%s,halt=on", target, checks);
@@ -61,7 +61,7 @@ static bool configure(const char *path, const char *target, const char *checks, 
 static bool open_device(struct gpu *gpu, const char *path, const char *target,
                         struct attn_pack *pack, char *why, size_t why_size)
 {
-    struct attn_device_options o = { .size = sizeof(o), .hip_library = path };
+    struct attn_device_options o = {.size = sizeof(o), .hip_library = path};
     for (;; o.ordinal++) {
         int r = attn_device_open(&pack, 1, &o, &gpu->device);
         if (r && o.ordinal && r == ATTN_NO_DEVICE)
@@ -71,7 +71,7 @@ static bool open_device(struct gpu *gpu, const char *path, const char *target,
             snprintf(why, why_size, "%s", attn_last_error());
         if (r)
             return false;
-        struct attn_device_info info = { .size = sizeof(info) };
+        struct attn_device_info info = {.size = sizeof(info)};
         attn_device_describe(gpu->device, &info);
         if (!strcmp(info.target, target))
             return true;
@@ -82,12 +82,12 @@ static bool open_device(struct gpu *gpu, const char *path, const char *target,
 bool gpu_open(struct gpu *gpu, const char *simulator, const char *checks, const char *target,
               struct attn_pack *pack, char *why, size_t why_size)
 {
-    *gpu = (struct gpu){ .target = target };
+    *gpu = (struct gpu){.target = target};
     if (simulator && !configure(simulator, target, checks, why, why_size))
         return false;
     if (!open_device(gpu, simulator, target, pack, why, why_size))
         return false;
-    struct attn_device_info info = { .size = sizeof(info) };
+    struct attn_device_info info = {.size = sizeof(info)};
     attn_device_describe(gpu->device, &info);
     snprintf(gpu->title, sizeof(gpu->title), "%s (%s), HIP %d from %s", info.name, info.target,
              info.hip_version, info.hip_library);

@@ -72,7 +72,4 @@ void hook_close(struct hook *hook)
     free(hook);
 }
 
-ref_logits *hook_function(const struct hook *hook)
-{
-    return hook->function;
-}
+ref_logits *hook_function(const struct hook *hook) { return hook->function; }

@@ -20,7 +20,7 @@ static bool same_fields(const struct attn_pack *pack, uint32_t a, uint32_t b)
 
 static uint32_t find_kernel(const struct attn_pack *pack, const char *name)
 {
-    struct attn_kernel_info info = { .size = sizeof(info) };
+    struct attn_kernel_info info = {.size = sizeof(info)};
     uint32_t n = 0;
     while (attn_pack_kernel(pack, n, &info) == ATTN_OK && strcmp(info.name, name))
         n++;
@@ -29,7 +29,7 @@ static uint32_t find_kernel(const struct attn_pack *pack, const char *name)
 
 static bool gives(const struct attn_pack *pack, const struct attn_op *op, const char *kernel)
 {
-    struct attn_op_info info = { .size = sizeof(info) };
+    struct attn_op_info info = {.size = sizeof(info)};
     if (attn_op_describe(op, &info))
         return false;
     return !strcmp(info.kernel.name, kernel) ||
@@ -50,7 +50,7 @@ bool verify_takes(const struct verify_run *run, const void *desc, const char *ke
 /* Is it the row's kernel that these arguments run? If not, there may be good reason. */
 static bool is_chosen(const struct attn_op *op, const void *args, struct verify_row *row)
 {
-    struct attn_op_info info = { .size = sizeof(info) };
+    struct attn_op_info info = {.size = sizeof(info)};
     if (attn_op_describe_launch(op, args, &info) || !strcmp(info.kernel.name, row->kernel))
         return true; /* or the launch says what is wrong */
     row->elsewhere = info.kernel_count > 1;

@@ -28,15 +28,15 @@ static const struct shape {
     unsigned flags;
     int batch, keys, page_size, advance;
 } shapes[] = {
-    { "one", 0, 1, 1, 16, 1 },
-    { "tokens", ROWS | START, 5, 700, 1, 0 },
-    { "slots", SLOTS | ROWS, 7, 3000, 16, 1 },
-    { "pages", ZEROS, 64, 900, 16, 1 },
-    { "long", START, 3, 40000, 32, 2 },
-    { "padded", ZEROS | ROWS, 200, 300, 32, 1 },
-    { "far", FAR, 65, 3000, 1024, 3 },
-    { "short", SHORT, 4, 9000, 16, 1 },
-    { "large batch", ZEROS | SLOTS, 512, 500, 128, 1 },
+    {"one", 0, 1, 1, 16, 1},
+    {"tokens", ROWS | START, 5, 700, 1, 0},
+    {"slots", SLOTS | ROWS, 7, 3000, 16, 1},
+    {"pages", ZEROS, 64, 900, 16, 1},
+    {"long", START, 3, 40000, 32, 2},
+    {"padded", ZEROS | ROWS, 200, 300, 32, 1},
+    {"far", FAR, 65, 3000, 1024, 3},
+    {"short", SHORT, 4, 9000, 16, 1},
+    {"large batch", ZEROS | SLOTS, 512, 500, 128, 1},
 };
 
 /* An array that the kernel writes, behind guards. */
@@ -103,8 +103,13 @@ static void make_table(struct problem *p, uint64_t *random)
             p->table[i] = i % stride % per ? p->table[i - 1] + 1 : page * s->page_size;
     }
     p->reference = (struct ref_metadata){
-        .batch = s->batch, .page_size = s->page_size, .advance = s->advance,
-        .kv_lens = p->kv_lens, .table = p->table, .stride = stride, .slots = is(p, SLOTS),
+        .batch = s->batch,
+        .page_size = s->page_size,
+        .advance = s->advance,
+        .kv_lens = p->kv_lens,
+        .table = p->table,
+        .stride = stride,
+        .slots = is(p, SLOTS),
         .rows = is(p, ROWS) ? p->rows : NULL,
         .kv_start = is(p, START) && p->desc.kind == ATTN_METADATA_KV_INDICES ? p->kv_start : NULL,
     };
@@ -118,7 +123,7 @@ static void make_table(struct problem *p, uint64_t *random)
 static void *add_array(struct problem *p, const char *name, size_t count, size_t element)
 {
     struct array *a = &p->arrays[p->n_arrays++];
-    *a = (struct array){ .name = name, .bytes = count * element, .element = element };
+    *a = (struct array){.name = name, .bytes = count * element, .element = element};
     a->expected = allocate(a->bytes + 2 * GUARD, 1);
     a->got = allocate(a->bytes + 2 * GUARD, 1);
     memset(a->expected, POISON, a->bytes + 2 * GUARD);
@@ -180,21 +185,15 @@ static void expect(struct problem *p)
         memcpy(out, p->indptr, ((size_t)batch + 1) * sizeof(*out));
         p->args.kv_indptr = device_of(p, 0);
         break;
-    case ATTN_METADATA_KV_INDICES:
-        expect_indices(p);
-        break;
-    case ATTN_METADATA_PAGE_TABLE:
-        expect_page_table(p);
-        break;
+    case ATTN_METADATA_KV_INDICES: expect_indices(p); break;
+    case ATTN_METADATA_PAGE_TABLE: expect_page_table(p); break;
     case ATTN_METADATA_LAST_PAGE_LEN:
         out = add_array(p, "last_page_lens", (size_t)batch, sizeof(*out));
         for (int s = 0; s < batch; s++)
             out[s] = ref_metadata_last_page_len(&p->reference, s);
         p->args.last_page_lens = device_of(p, 0);
         break;
-    case ATTN_METADATA_DRAFT_SLOTS:
-        expect_slots(p);
-        break;
+    case ATTN_METADATA_DRAFT_SLOTS: expect_slots(p); break;
     }
 }
 
@@ -276,10 +275,14 @@ static void destroy(struct problem *p)
 static void verify_shape(struct verify_run *run, const char *kernel, size_t i,
                          enum attn_metadata kind)
 {
-    struct verify_row row = { .kernel = kernel, .shape = shapes[i].name };
+    struct verify_row row = {.kernel = kernel, .shape = shapes[i].name};
     struct problem p = {
-        .run = run, .shape = &shapes[i], .memory = { .gpu = run->gpu }, .row = &row,
-        .desc = { .size = sizeof(p.desc), .kind = kind }, .args = { .size = sizeof(p.args) },
+        .run = run,
+        .shape = &shapes[i],
+        .memory = {.gpu = run->gpu},
+        .row = &row,
+        .desc = {.size = sizeof(p.desc), .kind = kind},
+        .args = {.size = sizeof(p.args)},
     };
     uint64_t random = run->seed * 1000003 + i;
     make_lengths(&p, &random);
@@ -293,9 +296,9 @@ static void verify_shape(struct verify_run *run, const char *kernel, size_t i,
 
 struct attn_metadata_desc verify_metadata_desc(const struct attn_pack *pack, uint32_t n)
 {
-    static const char *const kinds[] = { "indptr", "kv_indices", "page_table", "last_page_len",
-                                         "draft_slots" };
-    struct attn_metadata_desc d = { .size = sizeof(d) };
+    static const char *const kinds[] = {"indptr", "kv_indices", "page_table", "last_page_len",
+                                        "draft_slots"};
+    struct attn_metadata_desc d = {.size = sizeof(d)};
     while (d.kind + 1 < COUNT(kinds) && strcmp(kinds[d.kind], verify_field(pack, n, "metadata")))
         d.kind++;
     return d;
@@ -311,4 +314,4 @@ static void verify(struct verify_run *run, uint32_t n, const struct attn_kernel_
     }
 }
 
-const struct verify_family verify_metadata = { .op = "metadata", .verify = verify };
+const struct verify_family verify_metadata = {.op = "metadata", .verify = verify};

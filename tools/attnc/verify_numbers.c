@@ -12,11 +12,11 @@
  * step of int8 is 1 everywhere.
  */
 static const struct precision precisions[] = {
-    { ATTN_BF16, "bf16", NULL, 2, 0x1p-8, 0x1p-134, INFINITY, 0x7fc5 },
-    { ATTN_FP16, "fp16", NULL, 2, 0x1p-11, 0x1p-25, INFINITY, 0x7e05 },
-    { ATTN_FP8, "fp8", "gfx942", 1, 0x1p-4, 0x1p-11, 240, 0x80 },
-    { ATTN_FP8, "fp8", NULL, 1, 0x1p-4, 0x1p-10, 448, 0x7f },
-    { ATTN_INT8, "int8", NULL, 1, 0, 0.5, 127, 0x80 },
+    {ATTN_BF16, "bf16", NULL, 2, 0x1p-8, 0x1p-134, INFINITY, 0x7fc5},
+    {ATTN_FP16, "fp16", NULL, 2, 0x1p-11, 0x1p-25, INFINITY, 0x7e05},
+    {ATTN_FP8, "fp8", "gfx942", 1, 0x1p-4, 0x1p-11, 240, 0x80},
+    {ATTN_FP8, "fp8", NULL, 1, 0x1p-4, 0x1p-10, 448, 0x7f},
+    {ATTN_INT8, "int8", NULL, 1, 0, 0.5, 127, 0x80},
 };
 
 enum { COUNT = sizeof(precisions) / sizeof(precisions[0]) };
@@ -70,22 +70,18 @@ static double decode_fp8(uint16_t bits, bool fnuz)
     const int exponent = bits >> 3 & 15, mantissa = bits & 7, bias = fnuz ? 8 : 7;
     if (fnuz ? bits == 0x80 : (bits & 0x7f) == 0x7f)
         return NAN;
-    const double value = exponent ? ldexp(8 + mantissa, exponent - bias - 3)
-                                  : ldexp(mantissa, 1 - bias - 3);
+    const double value =
+        exponent ? ldexp(8 + mantissa, exponent - bias - 3) : ldexp(mantissa, 1 - bias - 3);
     return bits >> 7 ? -value : value;
 }
 
 double decode_element(const struct precision *p, uint16_t bits)
 {
     switch (p->dtype) {
-    case ATTN_BF16:
-        return bits_to_float((uint32_t)bits << 16);
-    case ATTN_FP16:
-        return decode_half(bits);
-    case ATTN_FP8:
-        return decode_fp8(bits, p->target != NULL);
-    default:
-        return (int8_t)bits;
+    case ATTN_BF16: return bits_to_float((uint32_t)bits << 16);
+    case ATTN_FP16: return decode_half(bits);
+    case ATTN_FP8: return decode_fp8(bits, p->target != NULL);
+    default: return (int8_t)bits;
     }
 }
 

@@ -11,13 +11,13 @@
 
 struct precision {
     enum attn_dtype dtype;
-    const char *name;  /* as a dispatch key spells it */
+    const char *name;   /* as a dispatch key spells it */
     const char *target; /* the only one that means this by the name; NULL: any */
-    int size;          /* bytes */
-    double unit;       /* the largest relative error of rounding to it */
-    double tiny;       /* the largest absolute error where it is subnormal */
-    double limit;      /* where rounding to it saturates; infinity: nowhere */
-    uint16_t poison;   /* a NaN that no kernel writes; int8: the lowest number */
+    int size;           /* bytes */
+    double unit;        /* the largest relative error of rounding to it */
+    double tiny;        /* the largest absolute error where it is subnormal */
+    double limit;       /* where rounding to it saturates; infinity: nowhere */
+    uint16_t poison;    /* a NaN that no kernel writes; int8: the lowest number */
 };
 
 /** Of 16 bits, by name; NULL: not known here. */

@@ -75,8 +75,7 @@ static void upload_blocks(struct sequence_pages *p, bool gaps, struct device_mem
 }
 
 void sequence_pages_upload(struct sequence_pages *p, enum attn_page_table table, bool gaps,
-                           struct device_memory *m, struct attn_cache *cache,
-                           struct attn_pages *a)
+                           struct device_memory *m, struct attn_cache *cache, struct attn_pages *a)
 {
     cache_upload(&p->cache, m, cache);
     a->kv_lens = device_copy(m, p->lens, (size_t)p->count * sizeof(*p->lens));

@@ -13,7 +13,7 @@
 enum { POISON = 0x5aa55aa5, GUARD = 8 };
 
 enum {
-    ZEROS = 1 << 0,    /* some sequences have no keys */
+    ZEROS = 1 << 0, /* some sequences have no keys */
     ALL_ZERO = 1 << 1,
     ONE_LONG = 1 << 2, /* one has a hundred times the keys of the others */
     EQUAL = 1 << 3,
@@ -27,21 +27,21 @@ static const struct shape {
     unsigned flags;
     int keys, batch, q_len, page_size, gqa, kv_heads, lists, window;
 } shapes[] = {
-    { "one", 0, 9000, 1, 1, 16, 8, 8, 304, 0 },
-    { "one head", 0, 60000, 1, 1, 1, 16, 1, 304, 0 },
-    { "few", RAGGED_Q, 3000, 3, 4, 16, 6, 2, 304, 0 },
-    { "even", EQUAL, 4096, 64, 1, 16, 8, 8, 304, 0 },
-    { "ragged", RAGGED_Q | INDICES, 2000, 65, 2, 64, 5, 4, 304, 0 },
-    { "no keys", ALL_ZERO, 0, 63, 1, 16, 4, 1, 64, 0 },
-    { "padded", ZEROS, 700, 200, 1, 32, 12, 8, 304, 0 },
-    { "one long", ONE_LONG | INDICES, 900, 128, 3, 16, 8, 2, 256, 0 },
-    { "large pages", ZEROS, 40000, 30, 1, 1024, 10, 1, 304, 0 },
-    { "few lists", ZEROS, 1000, 20, 1, 16, 4, 8, 5, 0 },
-    { "odd heads", ONE_LONG, 3000, 70, 1, 128, 1, 5, 304, 0 },
-    { "full", ZEROS | ONE_LONG, 5000, 512, 1, 16, 8, 8, 304, 0 },
-    { "window", ZEROS | ONE_LONG | RAGGED_Q | INDICES, 16384, 130, 4, 16, 8, 8, 304, 128 },
-    { "window of one", RAGGED_Q, 300, 40, 3, 1, 8, 1, 256, 1 },
-    { "wide window", ONE_LONG, 2000, 64, 1, 1024, 8, 2, 304, 4096 },
+    {"one", 0, 9000, 1, 1, 16, 8, 8, 304, 0},
+    {"one head", 0, 60000, 1, 1, 1, 16, 1, 304, 0},
+    {"few", RAGGED_Q, 3000, 3, 4, 16, 6, 2, 304, 0},
+    {"even", EQUAL, 4096, 64, 1, 16, 8, 8, 304, 0},
+    {"ragged", RAGGED_Q | INDICES, 2000, 65, 2, 64, 5, 4, 304, 0},
+    {"no keys", ALL_ZERO, 0, 63, 1, 16, 4, 1, 64, 0},
+    {"padded", ZEROS, 700, 200, 1, 32, 12, 8, 304, 0},
+    {"one long", ONE_LONG | INDICES, 900, 128, 3, 16, 8, 2, 256, 0},
+    {"large pages", ZEROS, 40000, 30, 1, 1024, 10, 1, 304, 0},
+    {"few lists", ZEROS, 1000, 20, 1, 16, 4, 8, 5, 0},
+    {"odd heads", ONE_LONG, 3000, 70, 1, 128, 1, 5, 304, 0},
+    {"full", ZEROS | ONE_LONG, 5000, 512, 1, 16, 8, 8, 304, 0},
+    {"window", ZEROS | ONE_LONG | RAGGED_Q | INDICES, 16384, 130, 4, 16, 8, 8, 304, 128},
+    {"window of one", RAGGED_Q, 300, 40, 3, 1, 8, 1, 256, 1},
+    {"wide window", ONE_LONG, 2000, 64, 1, 1024, 8, 2, 304, 4096},
 };
 
 /* A tensor of the plan: what the host says, and what the device wrote, behind guards. */
@@ -103,7 +103,7 @@ static void make_lengths(struct problem *p, uint64_t *random)
 static void make_tensor(struct problem *p, enum tensor_name name, const char *text, size_t count)
 {
     struct integers *t = &p->tensors[name];
-    *t = (struct integers){ .name = text, .count = count };
+    *t = (struct integers){.name = text, .count = count};
     const size_t all = count + 2 * GUARD;
     t->expected = allocate(all, sizeof(int32_t));
     t->got = allocate(all, sizeof(int32_t));
@@ -129,8 +129,8 @@ static struct attn_decode_plan plan_of(const struct problem *p, bool device)
     int32_t *at[N_TENSORS];
     for (int i = 0; i < N_TENSORS; i++)
         at[i] = (device ? p->tensors[i].device : p->tensors[i].expected) + GUARD;
-    return (struct attn_decode_plan){ at[WORK_INDPTR], at[WORK_INFO], at[REDUCE_INDPTR],
-                                      at[FINAL_MAP], at[PARTIAL_MAP] };
+    return (struct attn_decode_plan){at[WORK_INDPTR], at[WORK_INFO], at[REDUCE_INDPTR],
+                                     at[FINAL_MAP], at[PARTIAL_MAP]};
 }
 
 static void upload_lengths(struct problem *p)
@@ -153,16 +153,17 @@ static void compare(struct problem *p, const struct integers *t)
         if (t->got[i] == POISON || t->expected[i] == POISON)
             verify_fail(p->row, "%s[%lld] is %s", t->name, (long long)i - GUARD,
                         t->got[i] == POISON ? "not written" : "written, behind the plan");
-        verify_fail(p->row, "%s[%lld] is %d, expected %d", t->name, (long long)i - GUARD,
-                    t->got[i], t->expected[i]);
+        verify_fail(p->row, "%s[%lld] is %d, expected %d", t->name, (long long)i - GUARD, t->got[i],
+                    t->expected[i]);
     }
 }
 
 static void run_problem(struct problem *p)
 {
-    const struct attn_plan_desc desc = { .size = sizeof(desc) };
+    const struct attn_plan_desc desc = {.size = sizeof(desc)};
     const struct attn_decode_plan_lengths lengths = {
-        .kv_lens = p->kv_lens, .qo_indptr = is(p, RAGGED_Q) ? p->qo_indptr : NULL,
+        .kv_lens = p->kv_lens,
+        .qo_indptr = is(p, RAGGED_Q) ? p->qo_indptr : NULL,
         .kv_indptr = is(p, INDICES) ? p->kv_indptr : NULL,
     };
     const struct attn_decode_plan expected = plan_of(p, false);
@@ -195,17 +196,27 @@ static void destroy(struct problem *p)
 static void verify_shape(struct verify_run *run, const struct attn_kernel_info *info, size_t i)
 {
     const struct shape *s = &shapes[i];
-    struct verify_row row = { .kernel = info->name, .shape = s->name };
+    struct verify_row row = {.kernel = info->name, .shape = s->name};
     struct problem p = {
-        .run = run, .shape = s, .memory = { .gpu = run->gpu }, .row = &row,
-        .args = {
-            .size = sizeof(p.args),
-            .shape = {
-                .size = sizeof(p.args.shape), .batch = s->batch, .q_len = s->q_len,
-                .page_size = s->page_size, .heads = s->gqa * s->kv_heads,
-                .kv_heads = s->kv_heads, .lists = s->lists, .window = s->window,
+        .run = run,
+        .shape = s,
+        .memory = {.gpu = run->gpu},
+        .row = &row,
+        .args =
+            {
+                .size = sizeof(p.args),
+                .shape =
+                    {
+                        .size = sizeof(p.args.shape),
+                        .batch = s->batch,
+                        .q_len = s->q_len,
+                        .page_size = s->page_size,
+                        .heads = s->gqa * s->kv_heads,
+                        .kv_heads = s->kv_heads,
+                        .lists = s->lists,
+                        .window = s->window,
+                    },
             },
-        },
     };
     uint64_t random = run->seed * 1000003 + i;
     make_lengths(&p, &random);
@@ -224,4 +235,4 @@ static void verify(struct verify_run *run, uint32_t n, const struct attn_kernel_
         verify_shape(run, info, i);
 }
 
-const struct verify_family verify_plan = { .op = "plan", .verify = verify };
+const struct verify_family verify_plan = {.op = "plan", .verify = verify};

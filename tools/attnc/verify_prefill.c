@@ -41,26 +41,26 @@ static const struct shape {
         int q, k;
     } sequences[SEQUENCES_MAX];
 } shapes[] = {
-    { "one", 0, 1, 2, 1, { { 1, 1 } } },
-    { "small", 0, 2, 2, 3, { { 7, 7 }, { 33, 33 }, { 64, 64 } } },
-    { "tails", PADDED, 1, 3, 3, { { 129, 129 }, { 65, 65 }, { 31, 31 } } },
-    { "extend", 0, 5, 1, 3, { { 5, 300 }, { 130, 257 }, { 1, 513 } } },
-    { "few keys", 0, 12, 1, 2, { { 200, 40 }, { 3, 1 } } },
-    { "empty", PADDED, 4, 2, 6, { { 0, 0 }, { 0, 10 }, { 10, 0 }, { 1, 1 }, { 0, 0 }, { 2, 3 } } },
-    { "huge logit", HUGE_LOGIT, 2, 1, 2, { { 70, 70 }, { 20, 150 } } },
-    { "views", VIEWS, 8, 1, 2, { { 90, 90 }, { 40, 40 } } },
-    { "beyond 4 GiB", FAR, 1, 2, 1, { { 20, 72 } } },
-    { "long", LONG, 2, 1, 1, { { 260, 700 } } },
-    { "own scale", OWN_SCALE, 1, 1, 1, { { 20, 40 } } },
+    {"one", 0, 1, 2, 1, {{1, 1}}},
+    {"small", 0, 2, 2, 3, {{7, 7}, {33, 33}, {64, 64}}},
+    {"tails", PADDED, 1, 3, 3, {{129, 129}, {65, 65}, {31, 31}}},
+    {"extend", 0, 5, 1, 3, {{5, 300}, {130, 257}, {1, 513}}},
+    {"few keys", 0, 12, 1, 2, {{200, 40}, {3, 1}}},
+    {"empty", PADDED, 4, 2, 6, {{0, 0}, {0, 10}, {10, 0}, {1, 1}, {0, 0}, {2, 3}}},
+    {"huge logit", HUGE_LOGIT, 2, 1, 2, {{70, 70}, {20, 150}}},
+    {"views", VIEWS, 8, 1, 2, {{90, 90}, {40, 40}}},
+    {"beyond 4 GiB", FAR, 1, 2, 1, {{20, 72}}},
+    {"long", LONG, 2, 1, 1, {{260, 700}}},
+    {"own scale", OWN_SCALE, 1, 1, 1, {{20, 40}}},
 };
 
 /* For kernels with a run-time window, in turn. */
 static const struct {
     int left, right;
-} windows[] = { { 127, 0 }, { 0, 0 }, { 16, 16 }, { -1, 0 }, { 5, -1 }, { -1, -1 }, { 64, 32 } };
+} windows[] = {{127, 0}, {0, 0}, {16, 16}, {-1, 0}, {5, -1}, {-1, -1}, {64, 32}};
 
 /* For kernels that take pages of any size, in turn. */
-static const int page_sizes[] = { 16, 1, 64, 4, 1024, 32, 2, 128, 8 };
+static const int page_sizes[] = {16, 1, 64, 4, 1024, 32, 2, 128, 8};
 
 /* One kernel on one shape. */
 struct problem {
@@ -94,7 +94,7 @@ static void compare_head(struct comparison *c, int task)
     const struct tensor *lse = p->desc.lse ? &p->lse : NULL;
     struct ref_row *r = malloc(sizeof(*r));
     double *scratch = malloc(((size_t)p->args.max_seqlen_k + 1) * sizeof(*scratch));
-    struct place at = { .s = task / p->desc.heads, .head = task % p->desc.heads };
+    struct place at = {.s = task / p->desc.heads, .head = task % p->desc.heads};
     for (; at.row < p->cu_q[at.s + 1] - p->cu_q[at.s]; at.row++) {
         ref_prefill_row(&e->reference, at.s, at.head, at.row, scratch, r);
         compare_row(c, &at, &p->out, lse, p->cu_q[at.s] + at.row, r);
@@ -119,16 +119,26 @@ static void compare(struct problem *p)
 {
     struct expectation e = {
         .p = p,
-        .reference = {
-            .q = p->q.values, .k = p->k.values, .v = p->v.values, .cu_q = p->cu_q,
-            .batch = p->args.batch, .heads = p->desc.heads, .kv_heads = p->desc.kv_heads,
-            .sinks = p->desc.sinks ? p->sinks : NULL,
-            .attention = {
-                .dim = p->desc.head_dim, .dim_v = p->desc.head_dim_v, .scale = p->args.scale,
-                .soft_cap = p->desc.soft_cap ? p->args.soft_cap : 0,
-                .logits = p->hook ? hook_function(p->hook) : NULL, .logits_arg = p->hook_arg,
+        .reference =
+            {
+                .q = p->q.values,
+                .k = p->k.values,
+                .v = p->v.values,
+                .cu_q = p->cu_q,
+                .batch = p->args.batch,
+                .heads = p->desc.heads,
+                .kv_heads = p->desc.kv_heads,
+                .sinks = p->desc.sinks ? p->sinks : NULL,
+                .attention =
+                    {
+                        .dim = p->desc.head_dim,
+                        .dim_v = p->desc.head_dim_v,
+                        .scale = p->args.scale,
+                        .soft_cap = p->desc.soft_cap ? p->args.soft_cap : 0,
+                        .logits = p->hook ? hook_function(p->hook) : NULL,
+                        .logits_arg = p->hook_arg,
+                    },
             },
-        },
     };
     set_window(p, &e.reference);
     /* The reference's tensors are dense from the first token that a sequence has. */
@@ -137,9 +147,12 @@ static void compare(struct problem *p)
         dense_k[s] = p->cu_k[s] - p->cu_k[0];
     e.reference.cu_k = dense_k;
     struct comparison c = {
-        .precision = p->precision, .attention = &e.reference.attention,
+        .precision = p->precision,
+        .attention = &e.reference.attention,
         .inputs = p->desc.cache.scale > ATTN_KV_SCALE_TENSOR ? p->precision->unit : 0,
-        .tasks = p->args.batch * p->desc.heads, .task = compare_head, .problem = &e,
+        .tasks = p->args.batch * p->desc.heads,
+        .task = compare_head,
+        .problem = &e,
     };
     comparison_run(&c, p->row);
 }
@@ -279,8 +292,8 @@ static void upload(struct problem *p)
         sinks[h] = (float)p->sinks[h];
     a->q = tensor_upload(&p->q, m);
     if (p->desc.paged) {
-        sequence_pages_upload(&p->pages, p->desc.page_table, p->shape->flags & VIEWS, m,
-                              &a->cache, &a->pages);
+        sequence_pages_upload(&p->pages, p->desc.page_table, p->shape->flags & VIEWS, m, &a->cache,
+                              &a->pages);
     } else {
         a->k = tensor_upload(&p->k, m);
         a->v = tensor_upload(&p->v, m);
@@ -370,18 +383,23 @@ static void verify_shape(struct verify_run *run, const struct attn_kernel_info *
                          struct hook *hook)
 {
     const struct shape *shape = &shapes[i];
-    struct verify_row row = { .kernel = info->name, .shape = shape->name };
+    struct verify_row row = {.kernel = info->name, .shape = shape->name};
     struct problem p = {
-        .run = run, .shape = shape, .precision = precision, .desc = *desc, .row = &row,
+        .run = run,
+        .shape = shape,
+        .precision = precision,
+        .desc = *desc,
+        .row = &row,
         .hook = hook,
-        .args = {
-            .size = sizeof(p.args),
-            .scale = shape->flags & OWN_SCALE ? 0.3f : 1 / sqrtf((float)desc->head_dim),
-            .soft_cap = shape->flags & HUGE_LOGIT ? 50 : 5,
-            .window_left = windows[i % COUNT(windows)].left,
-            .window_right = windows[i % COUNT(windows)].right,
-        },
-        .memory = { .gpu = run->gpu },
+        .args =
+            {
+                .size = sizeof(p.args),
+                .scale = shape->flags & OWN_SCALE ? 0.3f : 1 / sqrtf((float)desc->head_dim),
+                .soft_cap = shape->flags & HUGE_LOGIT ? 50 : 5,
+                .window_left = windows[i % COUNT(windows)].left,
+                .window_right = windows[i % COUNT(windows)].right,
+            },
+        .memory = {.gpu = run->gpu},
     };
     choose_run_time_values(run, shape, i, info->name, &p.desc);
     p.sinks = calloc((size_t)p.desc.heads, sizeof(*p.sinks));
@@ -437,8 +455,7 @@ static void verify(struct verify_run *run, uint32_t n, const struct attn_kernel_
         verify_report_fault(run, info->name, why);
         return;
     }
-    const bool plain =
-        !desc.sinks && !desc.soft_cap && !desc.logits && !desc.lse && !desc.paged;
+    const bool plain = !desc.sinks && !desc.soft_cap && !desc.logits && !desc.lse && !desc.paged;
     for (size_t i = 0; i < COUNT(shapes); i++) {
         if (!(shapes[i].flags & LONG) || plain)
             verify_shape(run, info, i, &desc, precision, hook);
@@ -446,4 +463,4 @@ static void verify(struct verify_run *run, uint32_t n, const struct attn_kernel_
     hook_close(hook);
 }
 
-const struct verify_family verify_prefill = { .op = "prefill", .verify = verify };
+const struct verify_family verify_prefill = {.op = "prefill", .verify = verify};

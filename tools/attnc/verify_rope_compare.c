@@ -143,7 +143,10 @@ static void compare_run(struct rope_problem *p, enum cache_part part, int token,
     if (!kept && !(fabs(*scale - expected) <= bound))
         fail_element(p, "scale", token, head, 0, *scale, expected);
     const struct target t = {
-        .what = "before", .type = p->cache.precision, .part = part, .scale = *scale,
+        .what = "before",
+        .type = p->cache.precision,
+        .part = part,
+        .scale = *scale,
     };
     for (int at = 0; at < begin && *scale != old; at++) {
         for (int d = 0; d < p->desc.head_dim; d++) {
@@ -167,7 +170,9 @@ static void compare_cached(struct rope_problem *p, enum cache_part part, int tok
     const int page = (int)(p->slots[token] / size), at = (int)(p->slots[token] % size);
     const bool scaled = p->cache.desc.scale != ATTN_KV_SCALE_NONE;
     const struct target t = {
-        .what = part == CACHE_K ? "k" : "v", .type = p->cache.precision, .part = part,
+        .what = part == CACHE_K ? "k" : "v",
+        .type = p->cache.precision,
+        .part = part,
         .scale = scaled ? *cache_scale(&p->cache, part, page, at, head) : 0,
     };
     compare_head(p, &t, token, head, r, arithmetic);
@@ -192,13 +197,19 @@ static void rotated_head(const struct rope_problem *p, bool of_q, int token, int
         angles[i] = p->angles[(size_t)token * (size_t)d->rotary_dim + (size_t)i];
     const double squares = of_q ? p->q_squares[token] : p->k_squares[token];
     const struct ref_rope reference = {
-        .dim = d->head_dim, .rotary_dim = d->rotary_dim, .pairs = (enum ref_pairs)d->rope,
-        .norm = d->norm != ATTN_NORM_NONE, .gemma = d->norm == ATTN_NORM_GEMMA_RMS, .given = full,
-        .mean_square = squares / (of_q ? p->args.q_count : p->args.k_count), .eps = p->args.eps,
+        .dim = d->head_dim,
+        .rotary_dim = d->rotary_dim,
+        .pairs = (enum ref_pairs)d->rope,
+        .norm = d->norm != ATTN_NORM_NONE,
+        .gemma = d->norm == ATTN_NORM_GEMMA_RMS,
+        .given = full,
+        .mean_square = squares / (of_q ? p->args.q_count : p->args.k_count),
+        .eps = p->args.eps,
         .x = head_of(of_q ? &p->q : &p->k, token, head),
         .bias = d->bias ? head_of(of_q ? &p->q_bias : &p->k_bias, 0, head) : NULL,
         .weight = head_of(weight, 0, full ? head : 0),
-        .cos = angles, .sin = angles + d->rotary_dim / 2,
+        .cos = angles,
+        .sin = angles + d->rotary_dim / 2,
     };
     ref_rope_head(&reference, r);
 }
@@ -207,7 +218,8 @@ static void plain_head(const struct rope_problem *p, const struct tensor *x,
                        const struct tensor *bias, int token, int head, struct ref_rope_head *r)
 {
     const struct ref_rope reference = {
-        .dim = p->desc.head_dim, .x = head_of(x, token, head),
+        .dim = p->desc.head_dim,
+        .x = head_of(x, token, head),
         .bias = bias ? head_of(bias, 0, head) : NULL,
     };
     ref_rope_head(&reference, r);
@@ -225,10 +237,12 @@ static struct tensor in_place(const struct rope_problem *p, const struct tensor 
 static void compare_q(struct rope_problem *p, const struct tensor *out, struct ref_rope_head *r)
 {
     const struct target q = {
-        .what = "q", .tensor = out, .type = p->q_precision,
+        .what = "q",
+        .tensor = out,
+        .type = p->q_precision,
         .scale = p->q_precision->size == 1 ? p->q_scale : 0,
     };
-    const struct target gate = { .what = "gate", .tensor = &p->gate, .type = p->precision };
+    const struct target gate = {.what = "gate", .tensor = &p->gate, .type = p->precision};
     for (int token = 0; token < p->args.tokens; token++) {
         for (int head = 0; head < p->desc.heads; head++) {
             rotated_head(p, true, token, head, r);
@@ -275,7 +289,9 @@ static void compare_kv(struct rope_problem *p, enum cache_part part, const struc
 {
     const bool key = part == CACHE_K;
     const struct target kept = {
-        .what = key ? "k_out" : "v_out", .tensor = out, .type = p->precision,
+        .what = key ? "k_out" : "v_out",
+        .tensor = out,
+        .type = p->precision,
     };
     const double error = key ? arithmetic_error(p) : p->desc.bias ? 0x1p-24 : 0;
     for (int token = 0; token < p->args.tokens; token++) {

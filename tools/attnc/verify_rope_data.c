@@ -209,7 +209,7 @@ static void place_outputs(struct rope_problem *p)
 {
     const struct rope_case *s = p->shape;
     const int dim = p->desc.head_dim;
-    struct tensor *outputs[] = { &p->q_out, &p->k_out, &p->v_out, &p->gate };
+    struct tensor *outputs[] = {&p->q_out, &p->k_out, &p->v_out, &p->gate};
     for (size_t i = 0; i < COUNT(outputs); i++) {
         const bool of_q = i == 0 || i == 3;
         *outputs[i] = tensor_dense(p->precision, s->tokens, of_q ? s->heads : s->kv_heads, dim);
@@ -250,8 +250,8 @@ void rope_set_inputs(struct rope_problem *p, const char *target, uint64_t *rando
     place_outputs(p);
     place_weights(p);
     struct tensor *inputs[] = {
-        &p->q, &p->k, &p->v, &p->gate_in, &p->q_weight, &p->k_weight, &p->q_bias, &p->k_bias,
-        &p->v_bias,
+        &p->q,        &p->k,      &p->v,      &p->gate_in, &p->q_weight,
+        &p->k_weight, &p->q_bias, &p->k_bias, &p->v_bias,
     };
     for (size_t i = 0; i < COUNT(inputs); i++)
         tensor_fill(inputs[i], random);
@@ -262,8 +262,8 @@ void rope_set_inputs(struct rope_problem *p, const char *target, uint64_t *rando
     int pages = s->tokens / (block && s->page_size > 3 ? 3 : s->page_size) + 2;
     if (s->flags & ROPE_FAR_CACHE)
         pages = FAR_PAGES;
-    cache_init(&p->cache, &p->desc.cache, target, s->kv_heads, p->desc.head_dim,
-               p->desc.head_dim, pages, s->flags & ROPE_GAPS);
+    cache_init(&p->cache, &p->desc.cache, target, s->kv_heads, p->desc.head_dim, p->desc.head_dim,
+               pages, s->flags & ROPE_GAPS);
     if (s->flags & ROPE_FAR_CACHE)
         cache_spread(&p->cache, INT64_C(1) << 30);
     set_slots(p, random);

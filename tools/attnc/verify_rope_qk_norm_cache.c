@@ -11,18 +11,18 @@
 
 /* The head counts are those of models, whole or as one of several ranks has them. */
 static const struct rope_case shapes[] = {
-    { "one token", 0, 32, 4, 1, 16, ROPE_PLAIN },
-    { "one kv head", ROPE_PACKED, 12, 1, 5, 16, ROPE_LLAMA3 },
-    { "in place", ROPE_PACKED | ROPE_IN_PLACE, 6, 1, 7, 64, ROPE_YARN },
-    { "gaps", ROPE_PACKED | ROPE_GAPS, 10, 2, 13, 16, ROPE_PLAIN },
-    { "prefill", ROPE_PACKED | ROPE_IN_ORDER, 16, 8, 70, 64, ROPE_LLAMA3 },
-    { "slots < 0", ROPE_SKIPS | ROPE_GAPS, 5, 1, 11, 1, ROPE_PLAIN },
-    { "no cache", ROPE_NO_CACHE | ROPE_GAPS, 3, 2, 6, 16, ROPE_YARN },
-    { "far position", ROPE_FAR_TABLE | ROPE_PACKED, 40, 8, 3, 32, ROPE_YARN },
-    { "beyond 4 GiB", ROPE_FAR_CACHE | ROPE_SKIPS, 16, 2, 6, 16, ROPE_PLAIN },
-    { "wide", ROPE_PACKED, 96, 8, 2, 1024, ROPE_PLAIN },
-    { "many tokens", ROPE_PACKED | ROPE_IN_ORDER, 2, 1, 523, 16, ROPE_PLAIN },
-    { "many, gaps", ROPE_SKIPS | ROPE_GAPS, 1, 3, 270, 32, ROPE_PLAIN },
+    {"one token", 0, 32, 4, 1, 16, ROPE_PLAIN},
+    {"one kv head", ROPE_PACKED, 12, 1, 5, 16, ROPE_LLAMA3},
+    {"in place", ROPE_PACKED | ROPE_IN_PLACE, 6, 1, 7, 64, ROPE_YARN},
+    {"gaps", ROPE_PACKED | ROPE_GAPS, 10, 2, 13, 16, ROPE_PLAIN},
+    {"prefill", ROPE_PACKED | ROPE_IN_ORDER, 16, 8, 70, 64, ROPE_LLAMA3},
+    {"slots < 0", ROPE_SKIPS | ROPE_GAPS, 5, 1, 11, 1, ROPE_PLAIN},
+    {"no cache", ROPE_NO_CACHE | ROPE_GAPS, 3, 2, 6, 16, ROPE_YARN},
+    {"far position", ROPE_FAR_TABLE | ROPE_PACKED, 40, 8, 3, 32, ROPE_YARN},
+    {"beyond 4 GiB", ROPE_FAR_CACHE | ROPE_SKIPS, 16, 2, 6, 16, ROPE_PLAIN},
+    {"wide", ROPE_PACKED, 96, 8, 2, 1024, ROPE_PLAIN},
+    {"many tokens", ROPE_PACKED | ROPE_IN_ORDER, 2, 1, 523, 16, ROPE_PLAIN},
+    {"many, gaps", ROPE_SKIPS | ROPE_GAPS, 1, 3, 270, 32, ROPE_PLAIN},
 };
 
 static size_t packed_bytes(const struct rope_problem *p)
@@ -64,8 +64,8 @@ static void run_problem(struct rope_problem *p)
 static void destroy(struct rope_problem *p)
 {
     struct tensor *all[] = {
-        &p->q, &p->k, &p->v, &p->gate_in, &p->q_out, &p->k_out, &p->v_out, &p->gate,
-        &p->q_weight, &p->k_weight, &p->q_bias, &p->k_bias, &p->v_bias,
+        &p->q,    &p->k,        &p->v,        &p->gate_in, &p->q_out,  &p->k_out,  &p->v_out,
+        &p->gate, &p->q_weight, &p->k_weight, &p->q_bias,  &p->k_bias, &p->v_bias,
     };
     device_free(&p->memory);
     for (size_t i = 0; i < COUNT(all); i++)
@@ -83,8 +83,9 @@ static void destroy(struct rope_problem *p)
 /* A page of a SHUFFLE cache has the tokens that take 16 bytes, or more. */
 static int page_size(const struct attn_cache_desc *desc, int size)
 {
-    const int least = desc->layout != ATTN_KV_SHUFFLE ? 1
-                      : desc->dtype == ATTN_FP8 || desc->dtype == ATTN_INT8 ? 16 : 8;
+    const int least = desc->layout != ATTN_KV_SHUFFLE                       ? 1
+                      : desc->dtype == ATTN_FP8 || desc->dtype == ATTN_INT8 ? 16
+                                                                            : 8;
     return size < least ? least : size;
 }
 
@@ -93,12 +94,16 @@ static void verify_shape(struct verify_run *run, const struct attn_kernel_info *
                          const struct precision *precision)
 {
     const struct rope_case *shape = &shapes[i];
-    struct verify_row row = { .kernel = info->name, .shape = shape->name };
+    struct verify_row row = {.kernel = info->name, .shape = shape->name};
     struct rope_problem p = {
-        .run = run, .shape = shape, .precision = precision, .desc = *desc, .row = &row,
+        .run = run,
+        .shape = shape,
+        .precision = precision,
+        .desc = *desc,
+        .row = &row,
         .q_precision = find_cache_precision(desc->q_out_dtype, info->target),
-        .args = { .size = sizeof(p.args), .tokens = shape->tokens, .eps = 1e-6f },
-        .memory = { .gpu = run->gpu },
+        .args = {.size = sizeof(p.args), .tokens = shape->tokens, .eps = 1e-6f},
+        .memory = {.gpu = run->gpu},
     };
     p.desc.heads = shape->heads;
     p.desc.kv_heads = shape->kv_heads;
@@ -141,8 +146,7 @@ struct attn_rope_qk_norm_cache_desc verify_rope_qk_norm_cache_desc(const struct 
 static void verify(struct verify_run *run, uint32_t n, const struct attn_kernel_info *info)
 {
     const struct precision *precision = find_precision(verify_field(run->pack, n, "dtype"));
-    const struct attn_rope_qk_norm_cache_desc desc =
-        verify_rope_qk_norm_cache_desc(run->pack, n);
+    const struct attn_rope_qk_norm_cache_desc desc = verify_rope_qk_norm_cache_desc(run->pack, n);
     if (!precision || desc.head_dim > REF_ROPE_DIM_MAX) {
         verify_report_fault(run, info->name, "the reference does not cover its dtype or head_dim");
         return;
@@ -152,5 +156,6 @@ static void verify(struct verify_run *run, uint32_t n, const struct attn_kernel_
 }
 
 const struct verify_family verify_rope_qk_norm_cache = {
-    .op = "rope_qk_norm_cache", .verify = verify,
+    .op = "rope_qk_norm_cache",
+    .verify = verify,
 };

@@ -22,15 +22,23 @@ void *verify_allocate(size_t count, size_t size)
 struct tensor tensor_dense(const struct precision *precision, int tokens, int heads, int dim)
 {
     return (struct tensor){
-        .precision = precision, .tokens = tokens, .heads = heads, .dim = dim,
-        .token_stride = (int64_t)heads * dim, .head_stride = dim,
+        .precision = precision,
+        .tokens = tokens,
+        .heads = heads,
+        .dim = dim,
+        .token_stride = (int64_t)heads * dim,
+        .head_stride = dim,
     };
 }
 
 struct tensor tensor_lse(int tokens, int heads)
 {
     return (struct tensor){
-        .tokens = tokens, .heads = heads, .dim = 1, .token_stride = 1, .head_stride = tokens,
+        .tokens = tokens,
+        .heads = heads,
+        .dim = 1,
+        .token_stride = 1,
+        .head_stride = tokens,
     };
 }
 
@@ -142,10 +150,7 @@ void device_free(struct device_memory *m)
         m->gpu->hipFree(m->blocks[--m->count]);
 }
 
-static size_t image_elements(const struct tensor *t)
-{
-    return span(t) + 2 * t->guard;
-}
+static size_t image_elements(const struct tensor *t) { return span(t) + 2 * t->guard; }
 
 static void make_image(struct tensor *t)
 {

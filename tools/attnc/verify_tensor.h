@@ -25,15 +25,15 @@ struct device_memory {
 struct tensor {
     const struct precision *precision; /* NULL: float32 */
     int tokens, heads, dim;
-    int first;               /* tokens before this one have no values */
+    int first; /* tokens before this one have no values */
     int64_t token_stride, head_stride;
-    bool sparse;             /* too large for an image: elements are uploaded row by row */
-    size_t guard;            /* elements before and behind, for outputs */
-    struct tensor *owner;    /* whose memory it lies in, or NULL */
-    int64_t offset;          /* there */
-    double *values;          /* of inputs: [token - first, head, dim] */
-    uint8_t *image;          /* what is or was on the device, guards included */
-    char *device;            /* of element 0, behind the guard */
+    bool sparse;          /* too large for an image: elements are uploaded row by row */
+    size_t guard;         /* elements before and behind, for outputs */
+    struct tensor *owner; /* whose memory it lies in, or NULL */
+    int64_t offset;       /* there */
+    double *values;       /* of inputs: [token - first, head, dim] */
+    uint8_t *image;       /* what is or was on the device, guards included */
+    char *device;         /* of element 0, behind the guard */
 };
 
 /** Zeroed memory, free() it; a program without memory ends. */

@@ -21,10 +21,7 @@ struct cost {
     double peak_mib;
 };
 
-static double seconds(struct timeval t)
-{
-    return (double)t.tv_sec + (double)t.tv_usec / 1e6;
-}
+static double seconds(struct timeval t) { return (double)t.tv_sec + (double)t.tv_usec / 1e6; }
 
 static double now(void)
 {
@@ -50,14 +47,14 @@ static struct cost run(char *const argv[])
         fprintf(stderr, "bench_compile: %s failed\n", argv[0]);
         exit(1);
     }
-    return (struct cost){ now() - start, seconds(usage.ru_utime) + seconds(usage.ru_stime),
-                          (double)usage.ru_maxrss / 1024 };
+    return (struct cost){now() - start, seconds(usage.ru_utime) + seconds(usage.ru_stime),
+                         (double)usage.ru_maxrss / 1024};
 }
 
 /* `attnc build DESC... EXTRA...`. */
 static struct cost build(char *attnc, char **descriptions, char *const extra[])
 {
-    char *argv[MAX_WORDS + 1] = { attnc, "build", "--quiet" };
+    char *argv[MAX_WORDS + 1] = {attnc, "build", "--quiet"};
     size_t n = 3;
     for (; *descriptions && n < MAX_WORDS; descriptions++)
         argv[n++] = *descriptions;
@@ -82,8 +79,9 @@ static double time_clang(char *clang, char *source, char *cpu, char *object)
 {
     double best = 1e9;
     for (int i = 0; i < CLANG_RUNS; i++) {
-        char *argv[] = { clang, "-x", "c", "-std=c11", "-O3", "-nogpulib", "-target",
-                         "amdgcn-amd-amdhsa", cpu, "-o", object, source, NULL };
+        char *argv[] = {
+            clang, "-x", "c",    "-std=c11", "-O3", "-nogpulib", "-target", "amdgcn-amd-amdhsa",
+            cpu,   "-o", object, source,     NULL};
         struct cost c = run(argv);
         best = c.cpu < best ? c.cpu : best;
     }
@@ -104,14 +102,13 @@ int main(int argc, char **argv)
     snprintf(object, sizeof(object), "%s/object", dir);
     char *attnc = argv[1], **descriptions = argv + 4;
 
-    build(attnc, descriptions, (char *[]){ "--emit=variants", "-o", list, NULL });
+    build(attnc, descriptions, (char *[]){"--emit=variants", "-o", list, NULL});
     int kernels = count_lines(list);
-    struct cost one = build(attnc, descriptions,
-                            (char *[]){ "-o", pack, "--no-cache", "-j1", NULL });
-    struct cost two = build(attnc, descriptions,
-                            (char *[]){ "-o", pack, "--cache", cache, "-j2", NULL });
-    struct cost again = build(attnc, descriptions,
-                              (char *[]){ "-o", pack, "--cache", cache, "-j2", NULL });
+    struct cost one = build(attnc, descriptions, (char *[]){"-o", pack, "--no-cache", "-j1", NULL});
+    struct cost two =
+        build(attnc, descriptions, (char *[]){"-o", pack, "--cache", cache, "-j2", NULL});
+    struct cost again =
+        build(attnc, descriptions, (char *[]){"-o", pack, "--cache", cache, "-j2", NULL});
     double clang942 = time_clang(argv[2], argv[3], "-mcpu=gfx942", object);
     double clang950 = time_clang(argv[2], argv[3], "-mcpu=gfx950", object);
 
@@ -126,7 +123,7 @@ int main(int argc, char **argv)
            CLANG_RUNS);
     printf("ratio, kernel / clang            %8.2f\n", each / clang);
 
-    char *argv_rm[] = { "/bin/rm", "-r", dir, NULL };
+    char *argv_rm[] = {"/bin/rm", "-r", dir, NULL};
     run(argv_rm);
     return 0;
 }

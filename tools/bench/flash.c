@@ -23,13 +23,19 @@ static void sync(void)
 
 static unsigned bits_of(float x)
 {
-    union { float f; unsigned u; } both = { .f = x };
+    union {
+        float f;
+        unsigned u;
+    } both = {.f = x};
     return both.u;
 }
 
 static float float_of(unsigned x)
 {
-    union { unsigned u; float f; } both = { .u = x };
+    union {
+        unsigned u;
+        float f;
+    } both = {.u = x};
     return both.f;
 }
 
@@ -65,11 +71,11 @@ static void load_tile(GLOBAL const short *k, GLOBAL const short *v, long k_strid
     }
 }
 
-__attribute__((amdgpu_kernel, amdgpu_flat_work_group_size(THREADS, THREADS)))
-void prefill(GLOBAL const short *q, GLOBAL const short *k, GLOBAL const short *v,
-             GLOBAL short *out, GLOBAL const int *cu_q, GLOBAL const int *cu_k, long q_stride,
-             long q_head, long k_stride, long k_head, long v_stride, long v_head, long out_stride,
-             long out_head, int gqa, float scale_log2)
+__attribute__((amdgpu_kernel, amdgpu_flat_work_group_size(THREADS, THREADS))) void prefill(
+    GLOBAL const short *q, GLOBAL const short *k, GLOBAL const short *v, GLOBAL short *out,
+    GLOBAL const int *cu_q, GLOBAL const int *cu_k, long q_stride, long q_head, long k_stride,
+    long k_head, long v_stride, long v_head, long out_stride, long out_head, int gqa,
+    float scale_log2)
 {
     unsigned thread = __builtin_amdgcn_workitem_id_x(), lane = thread & 63;
     int head = __builtin_amdgcn_workgroup_id_y(), sequence = __builtin_amdgcn_workgroup_id_z();

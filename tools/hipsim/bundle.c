@@ -37,7 +37,7 @@ static uint64_t read64(const uint8_t *p)
 {
     uint64_t value;
 
-    memcpy(&value, p, sizeof value);
+    memcpy(&value, p, sizeof(value));
     return value;
 }
 
@@ -45,7 +45,7 @@ static uint32_t read32(const uint8_t *p)
 {
     uint32_t value;
 
-    memcpy(&value, p, sizeof value);
+    memcpy(&value, p, sizeof(value));
     return value;
 }
 
@@ -53,7 +53,7 @@ static uint16_t read16(const uint8_t *p)
 {
     uint16_t value;
 
-    memcpy(&value, p, sizeof value);
+    memcpy(&value, p, sizeof(value));
     return value;
 }
 
@@ -97,25 +97,25 @@ static void widen(uint64_t *extent, uint64_t offset, uint64_t size)
 static uint64_t elf_extent(const uint8_t *start)
 {
     Elf64_Ehdr header;
-    uint64_t extent = sizeof header;
+    uint64_t extent = sizeof(header);
 
-    if (copy_mapped(&header, start, sizeof header) != sizeof header)
+    if (copy_mapped(&header, start, sizeof(header)) != sizeof(header))
         return 0;
     widen(&extent, header.e_shoff, (uint64_t)header.e_shnum * header.e_shentsize);
     widen(&extent, header.e_phoff, (uint64_t)header.e_phnum * header.e_phentsize);
     for (unsigned i = 0; i < header.e_phnum && header.e_phentsize == sizeof(Elf64_Phdr); i++) {
         Elf64_Phdr segment;
-        const uint8_t *at = start + header.e_phoff + i * sizeof segment;
+        const uint8_t *at = start + header.e_phoff + i * sizeof(segment);
         if (header.e_phoff > MAX_IMAGE_BYTES ||
-            copy_mapped(&segment, at, sizeof segment) != sizeof segment)
+            copy_mapped(&segment, at, sizeof(segment)) != sizeof(segment))
             break;
         widen(&extent, segment.p_offset, segment.p_filesz);
     }
     for (unsigned i = 0; i < header.e_shnum && header.e_shentsize == sizeof(Elf64_Shdr); i++) {
         Elf64_Shdr section;
-        const uint8_t *at = start + header.e_shoff + i * sizeof section;
+        const uint8_t *at = start + header.e_shoff + i * sizeof(section);
         if (header.e_shoff > MAX_IMAGE_BYTES ||
-            copy_mapped(&section, at, sizeof section) != sizeof section)
+            copy_mapped(&section, at, sizeof(section)) != sizeof(section))
             break;
         if (section.sh_type != SHT_NOBITS)
             widen(&extent, section.sh_offset, section.sh_size);
@@ -139,15 +139,15 @@ static struct bundle_entry read_entry(const uint8_t *p)
 static uint64_t bundle_extent(const uint8_t *start)
 {
     uint8_t header[BUNDLE_MAGIC_BYTES + 8];
-    uint64_t extent = sizeof header;
+    uint64_t extent = sizeof(header);
 
-    if (copy_mapped(header, start, sizeof header) != sizeof header)
+    if (copy_mapped(header, start, sizeof(header)) != sizeof(header))
         return 0;
     uint64_t count = read64(header + BUNDLE_MAGIC_BYTES);
-    uint64_t at = sizeof header;
+    uint64_t at = sizeof(header);
     for (uint64_t i = 0; i < count && i < MAX_ENTRIES; i++) {
         uint8_t bytes[ENTRY_BYTES];
-        if (copy_mapped(bytes, start + at, sizeof bytes) != sizeof bytes)
+        if (copy_mapped(bytes, start + at, sizeof(bytes)) != sizeof(bytes))
             break;
         struct bundle_entry entry = read_entry(bytes);
         if (entry.id_bytes > 4096)
@@ -189,7 +189,7 @@ static uint64_t compressed_extent(const uint8_t *start)
 {
     uint8_t bytes[32];
     struct compressed_header header;
-    size_t got = copy_mapped(bytes, start, sizeof bytes);
+    size_t got = copy_mapped(bytes, start, sizeof(bytes));
 
     if (!read_compressed_header(bytes, got, &header))
         return got;
@@ -209,12 +209,12 @@ enum code_object_status image_from_memory(const void *pointer, struct image *ima
     *image = (struct image){0};
     if (!pointer)
         return invalid(why, why_size, "the image is a null pointer");
-    size_t got = copy_mapped(magic, pointer, sizeof magic);
+    size_t got = copy_mapped(magic, pointer, sizeof(magic));
     if (got >= 4 && memcmp(magic, ELFMAG, SELFMAG) == 0)
         extent = elf_extent(pointer);
     else if (got >= 4 && memcmp(magic, COMPRESSED_MAGIC, 4) == 0)
         extent = compressed_extent(pointer);
-    else if (got == sizeof magic && memcmp(magic, BUNDLE_MAGIC, sizeof magic) == 0)
+    else if (got == sizeof(magic) && memcmp(magic, BUNDLE_MAGIC, sizeof(magic)) == 0)
         extent = bundle_extent(pointer);
     if (extent == 0 || extent > MAX_IMAGE_BYTES)
         return invalid(why, why_size, "the image is neither an ELF file nor an offload bundle");
@@ -280,8 +280,8 @@ static enum code_object_status decompress(struct image *image, char *why, size_t
         return invalid(why, why_size, "the bundle is not compressed with zstd");
     if (header.plain_bytes == 0 || header.plain_bytes > MAX_IMAGE_BYTES)
         return invalid(why, why_size, "the compressed bundle states an absurd size");
-    uint64_t end = header.file_bytes && header.file_bytes < image->size ? header.file_bytes
-                                                                        : image->size;
+    uint64_t end =
+        header.file_bytes && header.file_bytes < image->size ? header.file_bytes : image->size;
     const uint8_t *frame = image->data + header.header_bytes;
     if (end < header.header_bytes)
         return invalid(why, why_size, "the compressed bundle is truncated");
@@ -309,7 +309,7 @@ static int rank(const char *id, size_t bytes, enum gfx_target target)
 {
     char text[256];
 
-    if (bytes >= sizeof text)
+    if (bytes >= sizeof(text))
         return 0;
     memcpy(text, id, bytes);
     text[bytes] = 0;
@@ -337,8 +337,8 @@ static void append_id(char *list, size_t list_size, const char *id, size_t bytes
         snprintf(list + used, list_size - used, "%s%.*s", used ? ", " : "", (int)bytes, id);
 }
 
-static enum code_object_status select_entry(struct image *image, enum gfx_target target,
-                                            char *why, size_t why_size)
+static enum code_object_status select_entry(struct image *image, enum gfx_target target, char *why,
+                                            size_t why_size)
 {
     uint64_t at = BUNDLE_MAGIC_BYTES + 8;
     struct bundle_entry best = {0};
@@ -361,7 +361,7 @@ static enum code_object_status select_entry(struct image *image, enum gfx_target
             best = entry;
             best_rank = fits;
         }
-        append_id(present, sizeof present, id, entry.id_bytes);
+        append_id(present, sizeof(present), id, entry.id_bytes);
         at += entry.id_bytes;
     }
     if (best_rank == 0) {

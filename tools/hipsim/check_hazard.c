@@ -25,33 +25,30 @@
 /* What the rules ask of a mnemonic. */
 enum hazard_trait {
     TRAIT_F64 = 1 << 0,
-    TRAIT_XDL = 1 << 1,      /* matrix, neither f32 nor f64: those write back one state earlier */
+    TRAIT_XDL = 1 << 1, /* matrix, neither f32 nor f64: those write back one state earlier */
     TRAIT_DOT = 1 << 2,
-    TRAIT_LANE = 1 << 3,     /* reads or writes the lane that a scalar operand names */
-    TRAIT_TO_SGPR = 1 << 4,  /* v_readlane, v_readfirstlane */
+    TRAIT_LANE = 1 << 3,    /* reads or writes the lane that a scalar operand names */
+    TRAIT_TO_SGPR = 1 << 4, /* v_readlane, v_readfirstlane */
     TRAIT_DIV_FMAS = 1 << 5,
     TRAIT_CALL = 1 << 6,
     TRAIT_NOP = 1 << 7,
-    TRAIT_SWAP = 1 << 8,     /* v_permlane*_swap: reads and writes both registers */
+    TRAIT_SWAP = 1 << 8, /* v_permlane*_swap: reads and writes both registers */
     TRAIT_FMA64 = 1 << 9,
     TRAIT_SETREG = 1 << 10,
     TRAIT_GETREG = 1 << 11,
-    TRAIT_M0 = 1 << 12,      /* reads M0 without naming it */
-    TRAIT_PART = 1 << 13,    /* writes the upper half, or a selected part, of its result */
-    TRAIT_WIDE = 1 << 14,    /* stores more than 64 bits per lane */
+    TRAIT_M0 = 1 << 12,       /* reads M0 without naming it */
+    TRAIT_PART = 1 << 13,     /* writes the upper half, or a selected part, of its result */
+    TRAIT_WIDE = 1 << 14,     /* stores more than 64 bits per lane */
     TRAIT_ORDINARY = 1 << 15, /* vector, waits only after what has a hazard_reach */
 };
 
 static bool overlap(const struct opnd *a, const struct opnd *b)
 {
-    return a->kind == b->kind && a->kind != OPND_NONE && a->reg < b->reg + b->dwords
-        && b->reg < a->reg + a->dwords;
+    return a->kind == b->kind && a->kind != OPND_NONE && a->reg < b->reg + b->dwords &&
+           b->reg < a->reg + a->dwords;
 }
 
-static bool vector(const struct opnd *o)
-{
-    return o->kind == OPND_VGPR || o->kind == OPND_AGPR;
-}
+static bool vector(const struct opnd *o) { return o->kind == OPND_VGPR || o->kind == OPND_AGPR; }
 
 static bool reads(const struct inst *in, const struct opnd *o)
 {
@@ -87,15 +84,12 @@ static bool stores_wide(const struct inst *in)
     return in->row->flags & ROW_VMEM && in->row->flags & ROW_STORE && in->src[1].dwords > 2;
 }
 
-static bool loads_to_lds(const struct inst *in)
-{
-    return in->lds || in->row->flags & ROW_LDS_DMA;
-}
+static bool loads_to_lds(const struct inst *in) { return in->lds || in->row->flags & ROW_LDS_DMA; }
 
 static bool reads_m0(const struct inst *in)
 {
-    return loads_to_lds(in) || named(in, "s_sendmsg") || named(in, "s_movrel")
-        || strstr(in->row->name, "_addtid_");
+    return loads_to_lds(in) || named(in, "s_sendmsg") || named(in, "s_movrel") ||
+           strstr(in->row->name, "_addtid_");
 }
 
 /* After most vector instructions only some others, which read lanes, EXEC or scalar registers in
@@ -103,8 +97,8 @@ static bool reads_m0(const struct inst *in)
 static bool ordinary(const struct inst *in)
 {
     const uint16_t special = TRAIT_LANE | TRAIT_TO_SGPR | TRAIT_SWAP | TRAIT_DIV_FMAS | TRAIT_M0;
-    return in->row->flags & ROW_VALU && !(in->row->flags & ROW_MFMA) && !(in->form & FORM_DPP)
-        && !(in->hazard_traits & special);
+    return in->row->flags & ROW_VALU && !(in->row->flags & ROW_MFMA) && !(in->form & FORM_DPP) &&
+           !(in->hazard_traits & special);
 }
 
 /* The longest that required() asks of an ordinary instruction after this one. */
@@ -150,10 +144,7 @@ void hazard_classify(enum gfx_target target, struct inst *in)
     in->matrix_passes = (uint8_t)(time_matrix_cycles(target, name, in->cbsz, in->blgp) / 4);
 }
 
-static bool is(const struct inst *in, enum hazard_trait trait)
-{
-    return in->hazard_traits & trait;
-}
+static bool is(const struct inst *in, enum hazard_trait trait) { return in->hazard_traits & trait; }
 
 static const struct opnd *addend(const struct inst *in)
 {
@@ -173,8 +164,8 @@ static bool same(const struct opnd *a, const struct opnd *b)
 /* Does the matrix instruction read `d` as A, B or the index of a sparse A? */
 static bool multiplies(const struct inst *in, const struct opnd *d)
 {
-    return overlap(&in->src[0], d) || overlap(&in->src[1], d)
-        || (in->row->flags & ROW_DST_IS_SRC && overlap(&in->src[2], d));
+    return overlap(&in->src[0], d) || overlap(&in->src[1], d) ||
+           (in->row->flags & ROW_DST_IS_SRC && overlap(&in->src[2], d));
 }
 
 /* Wait states between a matrix instruction of doubles, 4x4x4 or 16x16x4, and `in`. */
@@ -204,8 +195,7 @@ static unsigned after_f64(enum gfx_target target, const struct inst *from, const
 
 /* Wait states between another matrix instruction and `in`, which uses its result or overwrites
  * what it adds to. */
-static unsigned after_matrix(enum gfx_target target, const struct inst *from,
-                             const struct inst *in)
+static unsigned after_matrix(enum gfx_target target, const struct inst *from, const struct inst *in)
 {
     if (!vector(&from->dst))
         return 0;
@@ -219,7 +209,8 @@ static unsigned after_matrix(enum gfx_target target, const struct inst *from,
         if (reads(in, d) || writes(in, d))
             return result;
         return xdl && vector(addend(from)) && writes(in, addend(from))
-            ? (passes < 16 ? passes : 16) - 1 : 0;
+                   ? (passes < 16 ? passes : 16) - 1
+                   : 0;
     }
     if (multiplies(in, d))
         return result;
@@ -263,14 +254,13 @@ static unsigned after_exec(const struct inst *in)
 {
     if (in->form & FORM_DPP)
         return 5;
-    return in->row->flags & ROW_MFMA || is(in, TRAIT_LANE) || is(in, TRAIT_TO_SGPR)
-            || is(in, TRAIT_SWAP) ? 4 : 0;
+    return in->row->flags & ROW_MFMA || is(in, TRAIT_LANE) || is(in, TRAIT_TO_SGPR) ||
+                   is(in, TRAIT_SWAP)
+               ? 4
+               : 0;
 }
 
-static unsigned most(unsigned a, unsigned b)
-{
-    return a > b ? a : b;
-}
+static unsigned most(unsigned a, unsigned b) { return a > b ? a : b; }
 
 /* Wait states between a vector instruction and another that reads or overwrites its result `d`. */
 static unsigned after_result(const struct inst *from, const struct opnd *d, const struct inst *in)
@@ -286,8 +276,8 @@ static unsigned after_result(const struct inst *from, const struct opnd *d, cons
         return part && writes(in, d);
     if (in->form & FORM_DPP && overlap(&in->src[0], d))
         return 2;
-    return is(in, TRAIT_TO_SGPR) || part
-        || (from->row->flags & ROW_TRANS && !(in->row->flags & ROW_TRANS));
+    return is(in, TRAIT_TO_SGPR) || part ||
+           (from->row->flags & ROW_TRANS && !(in->row->flags & ROW_TRANS));
 }
 
 /* Wait states between a vector instruction and `in`. */
@@ -319,8 +309,9 @@ static bool hands_m0(const struct inst *from, const struct inst *in)
 static unsigned after_salu(const struct inst *from, const struct inst *in)
 {
     if (is(from, TRAIT_SETREG))
-        return (is(in, TRAIT_SETREG) || is(in, TRAIT_GETREG))
-            && !((from->simm16 ^ in->simm16) & 63) ? 2 : 0;
+        return (is(in, TRAIT_SETREG) || is(in, TRAIT_GETREG)) && !((from->simm16 ^ in->simm16) & 63)
+                   ? 2
+                   : 0;
     return hands_m0(from, in) && !loads_to_lds(in) ? 1 : 0;
 }
 
@@ -349,8 +340,8 @@ static unsigned required_strictly(const struct inst *from, const struct inst *in
 {
     const uint32_t flags = from->row->flags;
     if (flags & ROW_VALU && !(flags & ROW_MFMA))
-        return in->row->flags & ROW_VALU && !(in->row->flags & ROW_MFMA) && any_sgpr(from, in)
-            ? 2 : 0;
+        return in->row->flags & ROW_VALU && !(in->row->flags & ROW_MFMA) && any_sgpr(from, in) ? 2
+                                                                                               : 0;
     return flags & ROW_SALU && hands_m0(from, in) && loads_to_lds(in) ? 1 : 0;
 }
 
@@ -387,9 +378,8 @@ static bool check(struct wave *w, const struct inst *in, bool *found)
         *found = true;
         if (wave_found_before(w, in, kind))
             return true;
-        return wave_finding(w, in, kind, 0,
-                            "%u wait states after entry%+lld (%s), %u are needed", states,
-                            (long long)(from->offset + code_address(l->code) - l->entry_pc),
+        return wave_finding(w, in, kind, 0, "%u wait states after entry%+lld (%s), %u are needed",
+                            states, (long long)(from->offset + code_address(l->code) - l->entry_pc),
                             code_text(l->code, from->offset, text, sizeof(text)), need);
     }
     return true;
@@ -418,8 +408,8 @@ bool hazard_step(struct wave *w, const struct inst *in)
 {
     struct hazard_history *h = &w->hazards;
     uint32_t flags = in->row->flags;
-    const bool asks = flags & (ROW_VALU | ROW_MFMA | ROW_VMEM | ROW_LDS)
-        || in->hazard_traits & (TRAIT_SETREG | TRAIT_GETREG | TRAIT_M0);
+    const bool asks = flags & (ROW_VALU | ROW_MFMA | ROW_VMEM | ROW_LDS) ||
+                      in->hazard_traits & (TRAIT_SETREG | TRAIT_GETREG | TRAIT_M0);
     if (in->offset != h->next_offset) {
         h->states += TAKEN_BRANCH - 1;
         h->straight_at = h->states;
@@ -429,8 +419,8 @@ bool hazard_step(struct wave *w, const struct inst *in)
     const uint32_t quiet_at = waits_rarely(w, in) ? h->quiet_for_most_at : h->quiet_at;
     if (asks && h->states < quiet_at && !check_once(w, in))
         return false;
-    if (flags & (ROW_VALU | ROW_MFMA) || (flags & ROW_SALU && in->dst.kind == OPND_SGPR)
-        || in->hazard_traits & (TRAIT_SETREG | TRAIT_WIDE)) {
+    if (flags & (ROW_VALU | ROW_MFMA) || (flags & ROW_SALU && in->dst.kind == OPND_SGPR) ||
+        in->hazard_traits & (TRAIT_SETREG | TRAIT_WIDE)) {
         unsigned slot = h->count++ % HAZARD_HISTORY;
         h->in[slot] = in;
         h->at[slot] = h->states;

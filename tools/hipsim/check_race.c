@@ -14,16 +14,16 @@
 #include "tools/hipsim/check_race_clocks.h"
 #include "tools/hipsim/decode.h"
 
-#define WHOLE 0xf                 /* all bytes of a dword */
+#define WHOLE 0xf /* all bytes of a dword */
 #define CONFLICTS_MAX (WAVE_LANES * 8)
-#define POLLS_KEPT 16u            /* loads of which it is known whether they poll */
+#define POLLS_KEPT 16u /* loads of which it is known whether they poll */
 
 enum site_flags {
-    SITE_ATOMIC = 1 << 0, /* only atomics have written */
-    SITE_MIXED = 1 << 1,  /* waves share the dword byte-wise: not followed any further */
-    SITE_DS = 1 << 2,     /* last written by an LDS instruction, `seq` tells which */
+    SITE_ATOMIC = 1 << 0,      /* only atomics have written */
+    SITE_MIXED = 1 << 1,       /* waves share the dword byte-wise: not followed any further */
+    SITE_DS = 1 << 2,          /* last written by an LDS instruction, `seq` tells which */
     SITE_READ_ATOMIC = 1 << 3, /* only atomics have read */
-    SITE_WRITE_TIME = 1 << 4, /* the site has it; else it was before the first release */
+    SITE_WRITE_TIME = 1 << 4,  /* the site has it; else it was before the first release */
     SITE_READ_TIME = 1 << 5,
 };
 
@@ -39,10 +39,10 @@ struct cell {
 
 /* What stores leave for reports and for reads after the next barrier. */
 struct site {
-    uint32_t write_at; /* offset in the code */
-    uint32_t seq;      /* of the last write among the wave's LGKM operations */
+    uint32_t write_at;              /* offset in the code */
+    uint32_t seq;                   /* of the last write among the wave's LGKM operations */
     uint32_t write_time, read_time; /* clocks.now; the earliest where several waves did it */
-    uint32_t swap_epoch; /* of `swappers`: waves that have swapped its value */
+    uint32_t swap_epoch;            /* of `swappers`: waves that have swapped its value */
     uint16_t swappers;
 };
 
@@ -73,16 +73,16 @@ struct probe {
     struct wave *w;
     const struct inst *in;
     struct race *race;
-    uint64_t address;  /* of the dword */
+    uint64_t address; /* of the dword */
     const uint8_t *p;
     uint32_t epoch;
     uint16_t self;
     uint8_t lane;
-    uint8_t mask;      /* bytes */
+    uint8_t mask; /* bytes */
     enum mem_direction direction;
     bool atomic;
-    bool swap;         /* an atomic that puts a value in place, as those of locks do */
-    bool pending;      /* some wave has LGKM operations outstanding */
+    bool swap;    /* an atomic that puts a value in place, as those of locks do */
+    bool pending; /* some wave has LGKM operations outstanding */
 };
 
 struct race *race_create(uint32_t lds_bytes, struct race_shadow *shadow)
@@ -167,26 +167,32 @@ bool race_report(struct wave *w, const struct inst *in, const struct race_other 
         name_group(w->wg, o->group, group, sizeof(group));
     if (!o->lds)
         hipsim_mem_describe(o->address, 1, near, sizeof(near));
-    return wave_finding(w, in, FAULT_RACE, UINT64_C(1) << o->lane,
-               "%s at %s 0x%llx, which wave %u%s %s at entry%+lld (%s) %s; the kernel relies on "
-               "the order of its %s%s%s", names[direction], o->lds ? "LDS offset" : "address",
-               (unsigned long long)o->address, o->wave, group, o->wrote ? "writes" : "reads", at,
-               code_text(l->code, o->at, text, sizeof(text)),
-               o->unwaited ? "without having waited for it before s_barrier"
-               : apart ? "with nothing in between that orders them"
-                       : "with no barrier in between",
-               apart ? "workgroups" : "waves", o->lds ? "" : "; the address is ", near);
+    return wave_finding(
+        w, in, FAULT_RACE, UINT64_C(1) << o->lane,
+        "%s at %s 0x%llx, which wave %u%s %s at entry%+lld (%s) %s; the kernel relies on "
+        "the order of its %s%s%s",
+        names[direction], o->lds ? "LDS offset" : "address", (unsigned long long)o->address,
+        o->wave, group, o->wrote ? "writes" : "reads", at,
+        code_text(l->code, o->at, text, sizeof(text)),
+        o->unwaited ? "without having waited for it before s_barrier"
+        : apart     ? "with nothing in between that orders them"
+                    : "with no barrier in between",
+        apart ? "workgroups" : "waves", o->lds ? "" : "; the address is ", near);
 }
 
-static struct race_other other_of(const struct probe *a, const struct cell *c,
-                                  const struct site *s, uint16_t writers, uint16_t readers)
+static struct race_other other_of(const struct probe *a, const struct cell *c, const struct site *s,
+                                  uint16_t writers, uint16_t readers)
 {
     bool wrote = writers != 0;
     uint16_t others = wrote ? writers : readers;
     unsigned last = others >> c->last & 1 ? c->last : (unsigned)__builtin_ctz(others);
     return (struct race_other){
-        .address = a->address, .group = a->w->wg->index, .lane = a->lane, .lds = true,
-        .wave = (uint8_t)(wrote ? last : (unsigned)__builtin_ctz(others)), .wrote = wrote,
+        .address = a->address,
+        .group = a->w->wg->index,
+        .lane = a->lane,
+        .lds = true,
+        .wave = (uint8_t)(wrote ? last : (unsigned)__builtin_ctz(others)),
+        .wrote = wrote,
         .at = wrote ? s->write_at : c->read_at,
     };
 }
@@ -194,8 +200,8 @@ static struct race_other other_of(const struct probe *a, const struct cell *c,
 /* Is the last write of the dword, by another wave before the barrier, still on its way? */
 static bool outstanding(const struct probe *a, const struct cell *c, const struct site *s)
 {
-    if (c->epoch < a->race->base || !(c->flags & SITE_DS) || c->writers & a->self
-        || !c->writers || !(c->written & a->mask))
+    if (c->epoch < a->race->base || !(c->flags & SITE_DS) || c->writers & a->self || !c->writers ||
+        !(c->written & a->mask))
         return false;
     const struct wave *writer = a->w->wg->waves[c->last];
     return writer->state != WAVE_ENDED && wave_outstanding(writer, WAIT_LGKM, s->seq);
@@ -229,8 +235,8 @@ static void note_read(const struct probe *a, struct cell *c, struct site *s)
 /* A plain store to what only atomics write, and the wave has swapped itself, gives back a lock. */
 static bool gives_back(const struct probe *a, const struct cell *c, const struct site *s)
 {
-    return a->direction == MEM_WRITE && c->flags & SITE_ATOMIC && s->swap_epoch == a->epoch
-        && s->swappers & a->self;
+    return a->direction == MEM_WRITE && c->flags & SITE_ATOMIC && s->swap_epoch == a->epoch &&
+           s->swappers & a->self;
 }
 
 /* True when it gives back a lock. */
@@ -244,8 +250,8 @@ static bool note(const struct probe *a, struct cell *c, struct site *s, bool sha
     const bool given_back = gives_back(a, c, s);
     const bool atomic = given_back || (a->atomic && (!c->writers || c->flags & SITE_ATOMIC));
     const bool ds = a->in->row->flags & ROW_LDS;
-    const uint8_t kept = SITE_MIXED | SITE_READ_ATOMIC | SITE_READ_TIME
-        | (shared ? SITE_WRITE_TIME : 0);
+    const uint8_t kept =
+        SITE_MIXED | SITE_READ_ATOMIC | SITE_READ_TIME | (shared ? SITE_WRITE_TIME : 0);
     c->flags = (uint8_t)((c->flags & kept) | (atomic ? SITE_ATOMIC : 0) | (ds ? SITE_DS : 0));
     if (a->swap) {
         s->swappers = (s->swap_epoch == a->epoch ? s->swappers : 0) | a->self;
@@ -278,8 +284,8 @@ static bool polls(const struct probe *a, uint32_t offset)
 static bool sets_flag(const struct probe *a, const struct cell *c, const struct site *s,
                       uint16_t readers)
 {
-    return a->direction == MEM_WRITE && !a->atomic
-        && (gives_back(a, c, s) || (readers && polls(a, c->read_at)));
+    return a->direction == MEM_WRITE && !a->atomic &&
+           (gives_back(a, c, s) || (readers && polls(a, c->read_at)));
 }
 
 /* What such a store orders. */
@@ -310,9 +316,9 @@ static bool excused(const struct probe *a, const struct cell *c, const struct si
                           write_time(a, c, s));
         return true;
     }
-    return !writers && a->atomic
-        && (c->flags & SITE_READ_ATOMIC || polls(a, c->read_at)
-            || race_feeds_compare(a->w->launch, c->read_at));
+    return !writers && a->atomic &&
+           (c->flags & SITE_READ_ATOMIC || polls(a, c->read_at) ||
+            race_feeds_compare(a->w->launch, c->read_at));
 }
 
 /* Forgets accesses that are over for the wave, for it and, where it writes, for all. */
@@ -351,11 +357,11 @@ static bool touch(const struct probe *a, struct cell *c, struct site *s)
     uint16_t writers = c->writers & (uint16_t)~a->self, readers = c->readers & (uint16_t)~a->self;
     if (clocks_run(&a->race->clocks))
         settle_order(a, c, s, &writers, &readers);
-    bool partial = a->mask != WHOLE || (c->writers && c->written != WHOLE)
-        || (c->readers && c->read != WHOLE);
+    bool partial =
+        a->mask != WHOLE || (c->writers && c->written != WHOLE) || (c->readers && c->read != WHOLE);
     bool others = writers || readers;
-    if (!(c->written & a->mask) || (a->atomic && c->flags & SITE_ATOMIC)
-        || (a->direction == MEM_READ && c->writers & a->self && !(c->flags & SITE_ATOMIC)))
+    if (!(c->written & a->mask) || (a->atomic && c->flags & SITE_ATOMIC) ||
+        (a->direction == MEM_READ && c->writers & a->self && !(c->flags & SITE_ATOMIC)))
         writers = 0;
     if (!(c->read & a->mask) || a->direction == MEM_READ)
         readers = 0;
@@ -419,7 +425,10 @@ static bool read_plain(struct race *r, const struct probe *a, uint64_t first, un
             flags |= SITE_READ_TIME;
         }
         *c = (struct cell){
-            .epoch = a->epoch, .read_at = at, .read = WHOLE, .flags = flags,
+            .epoch = a->epoch,
+            .read_at = at,
+            .read = WHOLE,
+            .flags = flags,
             .readers = readers | a->self,
         };
     }
@@ -438,15 +447,21 @@ static bool lds_access(struct wave *w, const struct inst *in, const struct lane_
 {
     struct race *r = w->wg->race;
     struct probe a = {
-        .w = w, .in = in, .race = r, .epoch = r->base + (uint32_t)w->wg->barriers,
-        .self = (uint16_t)(1u << w->id), .direction = direction, .atomic = atomic,
+        .w = w,
+        .in = in,
+        .race = r,
+        .epoch = r->base + (uint32_t)w->wg->barriers,
+        .self = (uint16_t)(1u << w->id),
+        .direction = direction,
+        .atomic = atomic,
         .swap = direction == MEM_MODIFY && swaps(in),
     };
     unsigned l;
     r->newest = a.epoch > r->newest ? a.epoch : r->newest;
     for (uint32_t i = 0; i < w->wg->nwaves; i++)
         a.pending |= i != w->id && w->wg->waves[i]->npending[WAIT_LGKM];
-    FOR_LANES(l, m->lanes) {
+    FOR_LANES(l, m->lanes)
+    {
         a.lane = (uint8_t)l;
         if (direction == MEM_READ && !atomic && read_plain(r, &a, m->addr[l], bytes))
             continue;
@@ -471,12 +486,12 @@ static void synchronize(struct race *r, const struct wave *w, const struct inst 
     unsigned l;
     if (acquires)
         FOR_LANES(l, m->lanes)
-            clocks_acquire(&r->clocks, w->id, m->addr[l]);
+    clocks_acquire(&r->clocks, w->id, m->addr[l]);
     if (direction == MEM_READ)
         return;
     clocks_release(&r->clocks, w->id);
     FOR_LANES(l, m->lanes)
-        clocks_leave(&r->clocks, w->id, m->addr[l]);
+    clocks_leave(&r->clocks, w->id, m->addr[l]);
 }
 
 bool race_access(struct wave *w, const struct inst *in, const struct lane_mem *m, unsigned bytes,

@@ -56,7 +56,7 @@ struct race_other {
     uint32_t at;      /* offset in the code */
     uint8_t wave, lane;
     bool wrote, lds;
-    bool unwaited;    /* it was not waited for before the barrier */
+    bool unwaited; /* it was not waited for before the barrier */
 };
 
 /** Reports `in`'s race with `other`; as wave_finding(). */

@@ -29,10 +29,7 @@ void clocks_begin(struct race_clocks *c)
     memset(c->seen, 0, sizeof(c->seen));
 }
 
-void clocks_release(struct race_clocks *c, unsigned wave)
-{
-    c->seen[wave][wave] = ++c->now;
-}
+void clocks_release(struct race_clocks *c, unsigned wave) { c->seen[wave][wave] = ++c->now; }
 
 void clocks_leave(struct race_clocks *c, unsigned wave, uint64_t address)
 {

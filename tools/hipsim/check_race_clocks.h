@@ -16,8 +16,8 @@
 #define CLOCK_LOCATIONS 256u /* by hash: a collision only orders more */
 
 struct race_clocks {
-    uint32_t now;     /* stamp of the last release */
-    uint32_t base;    /* `now` when the workgroup began */
+    uint32_t now;                            /* stamp of the last release */
+    uint32_t base;                           /* `now` when the workgroup began */
     uint32_t seen[CLOCK_WAVES][CLOCK_WAVES]; /* [a][b]: the last release of b that a knows of */
     uint32_t tag[CLOCK_LOCATIONS];           /* base + 1 of the workgroup that it belongs to */
     uint32_t left[CLOCK_LOCATIONS][CLOCK_WAVES];
@@ -42,9 +42,6 @@ void clocks_follow(struct race_clocks *c, unsigned wave, unsigned other, uint32_
 uint16_t clocks_ordered(const struct race_clocks *c, unsigned wave, uint16_t waves, uint32_t time);
 
 /** Has any wave of the workgroup released anything? */
-static inline bool clocks_run(const struct race_clocks *c)
-{
-    return c->now != c->base;
-}
+static inline bool clocks_run(const struct race_clocks *c) { return c->now != c->base; }
 
 #endif

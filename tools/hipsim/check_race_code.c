@@ -29,8 +29,9 @@ struct registers {
 /* Adds the operand's, or asks whether one of them is in the set. */
 static bool registers_of(struct registers *r, const struct opnd *o, bool add)
 {
-    const unsigned first = o->kind == OPND_SGPR ? 0
-        : o->kind == OPND_VGPR ? SGPR_FILE : SGPR_FILE + 256;
+    const unsigned first = o->kind == OPND_SGPR   ? 0
+                           : o->kind == OPND_VGPR ? SGPR_FILE
+                                                  : SGPR_FILE + 256;
     bool found = false;
     if (o->kind != OPND_SGPR && o->kind != OPND_VGPR && o->kind != OPND_AGPR)
         return false;

@@ -29,8 +29,8 @@
 
 #define GRANULE 16u
 #define PAGE 4096u
-#define PAGES_MAX 32768u   /* 128 MiB of memory, 256 MiB of cells */
-#define PAGE_SLOTS 65536u  /* of the hash table */
+#define PAGES_MAX 32768u  /* 128 MiB of memory, 256 MiB of cells */
+#define PAGE_SLOTS 65536u /* of the hash table */
 #define NO_PAGE UINT32_MAX
 #define SPLITS_MAX 524288u /* blocks of four cells: 64 MiB */
 #define INTERVALS_MAX 4194304u
@@ -44,11 +44,11 @@
 #define ATOMIC (UINT32_C(1) << 31) /* beside the number of an interval */
 #define LOCAL (UINT32_C(1) << 30)  /* atomic within the workgroup */
 #define NUMBER (LOCAL - 1)
-#define LOST UINT32_MAX            /* cell.split: no cells were left */
+#define LOST UINT32_MAX /* cell.split: no cells were left */
 
 struct interval {
-    uint32_t group, epoch; /* constant once a cell names it */
-    uint16_t touched;      /* waves */
+    uint32_t group, epoch;    /* constant once a cell names it */
+    uint16_t touched;         /* waves */
     _Atomic uint16_t covered; /* waves whose accesses were released at `released`; */
     _Atomic uint64_t released;
     _Atomic uint64_t rest; /* those of the others at this stamp; 0: not yet */
@@ -56,13 +56,13 @@ struct interval {
 };
 
 struct cell {
-    uint32_t writer, reader; /* intervals, with ATOMIC or LOCAL when it was one; 0: none */
-    uint32_t other;          /* last reader of another workgroup than `reader` */
-    uint16_t writers, readers; /* waves */
-    uint16_t written, read;  /* bytes */
-    uint32_t write_at, read_at; /* offsets in the code */
+    uint32_t writer, reader;        /* intervals, with ATOMIC or LOCAL when it was one; 0: none */
+    uint32_t other;                 /* last reader of another workgroup than `reader` */
+    uint16_t writers, readers;      /* waves */
+    uint16_t written, read;         /* bytes */
+    uint32_t write_at, read_at;     /* offsets in the code */
     uint32_t write_time, read_time; /* clocks.now; the earliest of `writers`, `readers` */
-    uint32_t split;          /* four cells from here on; 0: whole */
+    uint32_t split;                 /* four cells from here on; 0: whole */
 };
 
 /* Lock-free but for the cells, which the lock of their stripe guards. */
@@ -75,9 +75,9 @@ struct race_shadow {
     struct {
         _Alignas(64) _Atomic bool taken;
     } stripe[STRIPES];
-    _Atomic uint64_t key[PAGE_SLOTS]; /* number of the page + 1 */
+    _Atomic uint64_t key[PAGE_SLOTS];   /* number of the page + 1 */
     _Atomic uint32_t index[PAGE_SLOTS]; /* into `pages` + 1; 0: about to be set */
-    uint32_t tag[PAGES_MAX];          /* launch that the cells belong to */
+    uint32_t tag[PAGES_MAX];            /* launch that the cells belong to */
     struct cell (*pages)[PAGE / GRANULE];
     struct cell (*splits)[4];
     struct interval *intervals;
@@ -93,11 +93,11 @@ struct collision {
 struct race_global {
     struct race_shadow *shadow;
     const struct race_clocks *clocks;
-    uint32_t current, epoch;        /* interval of the workgroup, 0: none yet in this epoch */
-    uint32_t open, nopen;           /* list of intervals not released */
+    uint32_t current, epoch; /* interval of the workgroup, 0: none yet in this epoch */
+    uint32_t open, nopen;    /* list of intervals not released */
     uint32_t chunk, chunk_end;
-    uint64_t held;                  /* stripes */
-    uint64_t acquire[WAVE_LANES];   /* locations that the running instruction reads */
+    uint64_t held;                /* stripes */
+    uint64_t acquire[WAVE_LANES]; /* locations that the running instruction reads */
     unsigned nacquire, ncollisions;
     struct {
         uint64_t number; /* + 1 */
@@ -129,8 +129,8 @@ static struct race_shadow *_Atomic spare;
 
 static void *reserve(size_t bytes)
 {
-    void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
-                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
+                   -1, 0);
     return p == MAP_FAILED ? NULL : p;
 }
 
@@ -195,8 +195,7 @@ bool race_shadow_end(struct race_shadow *s)
     return full;
 }
 
-struct race_global *race_global_create(struct race_shadow *shadow,
-                                       const struct race_clocks *clocks)
+struct race_global *race_global_create(struct race_shadow *shadow, const struct race_clocks *clocks)
 {
     struct race_global *g = calloc(1, sizeof(*g));
     if (!g)
@@ -206,15 +205,9 @@ struct race_global *race_global_create(struct race_shadow *shadow,
     return g;
 }
 
-void race_global_destroy(struct race_global *g)
-{
-    free(g);
-}
+void race_global_destroy(struct race_global *g) { free(g); }
 
-void race_global_begin(struct race_global *g)
-{
-    g->current = g->open = g->nopen = 0;
-}
+void race_global_begin(struct race_global *g) { g->current = g->open = g->nopen = 0; }
 
 static void lock(struct race_global *g, unsigned stripe)
 {
@@ -361,10 +354,7 @@ uint64_t race_global_release(struct race_global *g, const struct wave *w)
     return stamp ? stamp : atomic_load(&s->clock);
 }
 
-uint64_t race_global_now(const struct race_global *g)
-{
-    return atomic_load(&g->shadow->clock);
-}
+uint64_t race_global_now(const struct race_global *g) { return atomic_load(&g->shadow->clock); }
 
 static _Atomic uint64_t *location(struct race_global *g, uint64_t address)
 {
@@ -375,7 +365,8 @@ static _Atomic uint64_t *location(struct race_global *g, uint64_t address)
 static void release_at(struct race_global *g, const struct lane_mem *m, uint64_t stamp)
 {
     unsigned l;
-    FOR_LANES(l, m->lanes) {
+    FOR_LANES(l, m->lanes)
+    {
         _Atomic uint64_t *at = location(g, m->addr[l]);
         uint64_t old = atomic_load(at);
         while (old < stamp && !atomic_compare_exchange_weak(at, &old, stamp))
@@ -395,8 +386,8 @@ static bool ordered(const struct touch *t, uint32_t id, uint16_t waves, uint32_t
     }
     uint64_t released = atomic_load(&j->released), rest = atomic_load(&j->rest);
     uint64_t acquired = t->w->acquired;
-    return (released && released <= acquired && !(waves & ~j->covered))
-        || (rest && rest <= acquired);
+    return (released && released <= acquired && !(waves & ~j->covered)) ||
+           (rest && rest <= acquired);
 }
 
 /* -- cells ------------------------------------------------------------------------------------- */
@@ -410,8 +401,12 @@ static void note_other(struct touch *t, uint32_t id, uint16_t waves, uint32_t at
         return;
     t->named = true;
     t->other = (struct race_other){
-        .group = j->group, .wave = waves ? (uint8_t)__builtin_ctz(waves) : 0, .at = at,
-        .wrote = wrote, .address = t->other.address, .lane = t->other.lane,
+        .group = j->group,
+        .wave = waves ? (uint8_t)__builtin_ctz(waves) : 0,
+        .at = at,
+        .wrote = wrote,
+        .address = t->other.address,
+        .lane = t->other.lane,
     };
 }
 
@@ -423,8 +418,8 @@ static bool same_group(const struct touch *t, uint32_t id)
 /* A pair of atomics never races within their scope, nor what a compare-and-swap checks itself. */
 static bool excused(const struct touch *t, uint32_t id, uint32_t at, bool wrote)
 {
-    if ((id & t->self & ATOMIC) || (id & (ATOMIC | LOCAL) && t->self & (ATOMIC | LOCAL)
-                                    && same_group(t, id)))
+    if ((id & t->self & ATOMIC) ||
+        (id & (ATOMIC | LOCAL) && t->self & (ATOMIC | LOCAL) && same_group(t, id)))
         return true;
     if (t->direction == MEM_READ)
         return id & ATOMIC && race_feeds_compare(t->w->launch, (uint32_t)t->in->offset);
@@ -434,15 +429,15 @@ static bool excused(const struct touch *t, uint32_t id, uint32_t at, bool wrote)
 /* Bytes of `mask` that race with what the cell remembers. */
 static uint16_t collide(struct touch *t, const struct cell *c, uint16_t mask)
 {
-    if (c->writer && c->written & mask && !ordered(t, c->writer, c->writers, c->write_time)
-        && !excused(t, c->writer, c->write_at, true)) {
+    if (c->writer && c->written & mask && !ordered(t, c->writer, c->writers, c->write_time) &&
+        !excused(t, c->writer, c->write_at, true)) {
         note_other(t, c->writer, c->writers, c->write_at, true);
         return c->written & mask;
     }
     if (t->direction == MEM_READ || !(c->read & mask))
         return 0;
-    if (c->reader && !ordered(t, c->reader, c->readers, c->read_time)
-        && !excused(t, c->reader, c->read_at, false)) {
+    if (c->reader && !ordered(t, c->reader, c->readers, c->read_time) &&
+        !excused(t, c->reader, c->read_at, false)) {
         note_other(t, c->reader, c->readers, c->read_at, false);
         return c->read & mask;
     }
@@ -635,7 +630,8 @@ static bool touch_lanes(struct touch *t, const struct lane_mem *m, unsigned byte
     uint64_t granule = 0;
     uint16_t mask = 0;
     unsigned l, lane = 0;
-    FOR_LANES(l, m->lanes) {
+    FOR_LANES(l, m->lanes)
+    {
         const uint64_t first = m->addr[l], end = first + bytes;
         for (uint64_t at = first & ~(uint64_t)(GRANULE - 1); at < end; at += GRANULE) {
             if (at == granule) {
@@ -660,7 +656,8 @@ static void lock_lanes(struct race_global *g, const struct lane_mem *m, unsigned
 {
     uint64_t stripes = 0, last = UINT64_MAX;
     unsigned l;
-    FOR_LANES(l, m->lanes) {
+    FOR_LANES(l, m->lanes)
+    {
         for (uint64_t at = m->addr[l] / PAGE; at <= (m->addr[l] + bytes - 1) / PAGE; at++) {
             if (at == last)
                 continue;
@@ -688,12 +685,17 @@ bool race_global_access(struct race_global *g, struct wave *w, const struct inst
         release_at(g, m, race_global_release(g, w));
     if (atomic && (direction == MEM_READ || in->dst.kind != OPND_NONE)) {
         FOR_LANES(l, m->lanes)
-            g->acquire[g->nacquire++] = m->addr[l];
+        g->acquire[g->nacquire++] = m->addr[l];
         w->wg->race_open = true;
     }
     struct touch t = {
-        .g = g, .w = w, .in = in, .direction = direction, .bit = (uint16_t)(1u << w->id),
-        .self = touch_interval(g, w), .page = UINT64_MAX,
+        .g = g,
+        .w = w,
+        .in = in,
+        .direction = direction,
+        .bit = (uint16_t)(1u << w->id),
+        .self = touch_interval(g, w),
+        .page = UINT64_MAX,
     };
     if (!t.self)
         return true;
@@ -710,8 +712,7 @@ bool race_global_access(struct race_global *g, struct wave *w, const struct inst
 
 static bool changed(const struct collision *k)
 {
-    const uint8_t *p =
-        (const uint8_t *)(uintptr_t)(k->other.address & ~(uint64_t)(GRANULE - 1));
+    const uint8_t *p = (const uint8_t *)(uintptr_t)(k->other.address & ~(uint64_t)(GRANULE - 1));
     for (unsigned i = 0; i < GRANULE; i++)
         if (k->mask >> i & 1 && __atomic_load_n(p + i, __ATOMIC_RELAXED) != k->old[i])
             return true;

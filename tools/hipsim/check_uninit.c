@@ -20,22 +20,26 @@ static const struct bit_op {
     uint8_t selectors;
     bool moves; /* whole dwords, to the same lanes */
 } bit_ops[] = {
-    {"v_mov_b32", 0, true}, {"v_mov_b64", 0, true}, {"v_accvgpr_read_b32", 0, true},
-    {"v_accvgpr_write_b32", 0, true}, {"v_accvgpr_mov_b32", 0, true},
-    {"v_readfirstlane_b32", 0, true}, {"v_readlane_b32", 0, true}, {"s_mov_b32", 0, true},
-    {"s_mov_b64", 0, true},
-    {"v_not_b32", 0, false}, {"v_and_b32", 0, false}, {"v_or_b32", 0, false},
-    {"v_xor_b32", 0, false}, {"v_xnor_b32", 0, false}, {"v_and_or_b32", 0, false},
-    {"v_or3_b32", 0, false}, {"v_bfi_b32", 0, false}, {"v_bitop3_b32", 0, false},
-    {"v_bfrev_b32", 0, false}, {"v_pack_b32_f16", 0, false},
-    {"v_lshlrev_b32", 1, false}, {"v_lshrrev_b32", 1, false}, {"v_ashrrev_i32", 1, false},
-    {"v_lshlrev_b16", 1, false}, {"v_lshrrev_b16", 1, false}, {"v_ashrrev_i16", 1, false},
-    {"v_lshlrev_b64", 1, false}, {"v_lshrrev_b64", 1, false}, {"v_ashrrev_i64", 1, false},
-    {"v_lshl_or_b32", 2, false}, {"v_alignbit_b32", 4, false}, {"v_alignbyte_b32", 4, false},
-    {"v_perm_b32", 4, false}, {"v_cndmask_b32", 4, false}, {"v_bfe_u32", 6, false},
-    {"v_bfe_i32", 6, false},
-    {"v_cvt_f32_ubyte0", 0, false}, {"v_cvt_f32_ubyte1", 0, false},
-    {"v_cvt_f32_ubyte2", 0, false}, {"v_cvt_f32_ubyte3", 0, false},
+    {"v_mov_b32", 0, true},          {"v_mov_b64", 0, true},
+    {"v_accvgpr_read_b32", 0, true}, {"v_accvgpr_write_b32", 0, true},
+    {"v_accvgpr_mov_b32", 0, true},  {"v_readfirstlane_b32", 0, true},
+    {"v_readlane_b32", 0, true},     {"s_mov_b32", 0, true},
+    {"s_mov_b64", 0, true},          {"v_not_b32", 0, false},
+    {"v_and_b32", 0, false},         {"v_or_b32", 0, false},
+    {"v_xor_b32", 0, false},         {"v_xnor_b32", 0, false},
+    {"v_and_or_b32", 0, false},      {"v_or3_b32", 0, false},
+    {"v_bfi_b32", 0, false},         {"v_bitop3_b32", 0, false},
+    {"v_bfrev_b32", 0, false},       {"v_pack_b32_f16", 0, false},
+    {"v_lshlrev_b32", 1, false},     {"v_lshrrev_b32", 1, false},
+    {"v_ashrrev_i32", 1, false},     {"v_lshlrev_b16", 1, false},
+    {"v_lshrrev_b16", 1, false},     {"v_ashrrev_i16", 1, false},
+    {"v_lshlrev_b64", 1, false},     {"v_lshrrev_b64", 1, false},
+    {"v_ashrrev_i64", 1, false},     {"v_lshl_or_b32", 2, false},
+    {"v_alignbit_b32", 4, false},    {"v_alignbyte_b32", 4, false},
+    {"v_perm_b32", 4, false},        {"v_cndmask_b32", 4, false},
+    {"v_bfe_u32", 6, false},         {"v_bfe_i32", 6, false},
+    {"v_cvt_f32_ubyte0", 0, false},  {"v_cvt_f32_ubyte1", 0, false},
+    {"v_cvt_f32_ubyte2", 0, false},  {"v_cvt_f32_ubyte3", 0, false},
 };
 
 void bits_classify(struct inst *in)
@@ -63,8 +67,7 @@ static uint64_t *valid_rows(struct wave *w, const struct opnd *o)
 
 static uint64_t *copied_rows(struct wave *w, const struct opnd *o)
 {
-    return o->kind == OPND_SGPR ? w->s_copied + o->reg
-                                : lanes_of(o, w->v_copied, w->a_copied);
+    return o->kind == OPND_SGPR ? w->s_copied + o->reg : lanes_of(o, w->v_copied, w->a_copied);
 }
 
 static unsigned bits_row(const struct opnd *o)
@@ -104,11 +107,11 @@ void bits_forget(struct wave *w, const struct opnd *o)
 /* One register that the operation reads. */
 struct piece {
     uint32_t *row;
-    unsigned n;       /* lanes: 64, or 1 of a scalar */
-    unsigned source;  /* SOURCE_DST: what the result keeps of its register */
-    int slot;         /* bit of the combination that its undefined bits follow, -1: it has none */
+    unsigned n;      /* lanes: 64, or 1 of a scalar */
+    unsigned source; /* SOURCE_DST: what the result keeps of its register */
+    int slot;        /* bit of the combination that its undefined bits follow, -1: it has none */
     uint32_t keep[WAVE_LANES], known[WAVE_LANES];
-    uint64_t data;    /* lanes that hold any: whose defined bits are more than a mask's zeros */
+    uint64_t data; /* lanes that hold any: whose defined bits are more than a mask's zeros */
 };
 
 enum { SOURCE_DST = 3, PIECES_MAX = 8 };

@@ -24,7 +24,7 @@ static uint32_t read32(const uint8_t *p)
 {
     uint32_t value;
 
-    memcpy(&value, p, sizeof value);
+    memcpy(&value, p, sizeof(value));
     return value;
 }
 
@@ -47,7 +47,7 @@ struct kernel_descriptor kernel_descriptor_read(const uint8_t bytes[64])
         .preload_offset = (uint16_t)field(read32(bytes + 56), 23, 9),
     };
 
-    memcpy(&d.entry_offset, bytes + 16, sizeof d.entry_offset);
+    memcpy(&d.entry_offset, bytes + 16, sizeof(d.entry_offset));
     return d;
 }
 
@@ -59,12 +59,12 @@ static unsigned enabled_user_sgprs(const struct kernel_descriptor *d)
         uint8_t count;
     } takes[] = {
         {KERNEL_PRIVATE_SEGMENT_BUFFER, 4}, {KERNEL_DISPATCH_PTR, 2}, {KERNEL_QUEUE_PTR, 2},
-        {KERNEL_KERNARG_SEGMENT_PTR, 2},    {KERNEL_DISPATCH_ID, 2},
-        {KERNEL_FLAT_SCRATCH_INIT, 2},      {KERNEL_PRIVATE_SEGMENT_SIZE, 1},
+        {KERNEL_KERNARG_SEGMENT_PTR, 2},    {KERNEL_DISPATCH_ID, 2},  {KERNEL_FLAT_SCRATCH_INIT, 2},
+        {KERNEL_PRIVATE_SEGMENT_SIZE, 1},
     };
     unsigned count = d->preload_dwords;
 
-    for (size_t i = 0; i < sizeof takes / sizeof *takes; i++)
+    for (size_t i = 0; i < sizeof(takes) / sizeof(*takes); i++)
         if (d->properties & takes[i].property)
             count += takes[i].count;
     return count;
@@ -146,8 +146,8 @@ static bool is_descriptor(const char *name, const GElf_Sym *symbol)
 static bool add_kernel(struct collect *collect, const char *name, const GElf_Sym *symbol)
 {
     struct code_object *object = collect->object;
-    struct kernel *kernels = grow(object->kernels, &collect->kernel_capacity, object->nkernels,
-                                  sizeof *kernels);
+    struct kernel *kernels =
+        grow(object->kernels, &collect->kernel_capacity, object->nkernels, sizeof(*kernels));
     char *copy = strndup(name, strlen(name) - 3);
 
     if (kernels)
@@ -172,7 +172,7 @@ static bool add_variable(struct collect *collect, const char *name, const GElf_S
 {
     struct code_object *object = collect->object;
     struct global_variable *variables = grow(object->variables, &collect->variable_capacity,
-                                             object->nvariables, sizeof *variables);
+                                             object->nvariables, sizeof(*variables));
     char *copy = strdup(name);
 
     if (variables)
@@ -290,10 +290,9 @@ static enum code_object_status fill(struct code_object *object, const struct elf
     if (collect.out_of_memory)
         return out_of_memory(image);
     if (object->nkernels)
-        qsort(object->kernels, object->nkernels, sizeof *object->kernels, by_kernel_name);
+        qsort(object->kernels, object->nkernels, sizeof(*object->kernels), by_kernel_name);
     if (object->nvariables)
-        qsort(object->variables, object->nvariables, sizeof *object->variables,
-              by_variable_name);
+        qsort(object->variables, object->nvariables, sizeof(*object->variables), by_variable_name);
     const void *note = elf_image_metadata(image, &note_size);
     if (note && !metadata_read(note, note_size, &object->metadata, image->why, image->why_size))
         return CODE_OBJECT_INVALID;
@@ -318,7 +317,7 @@ enum code_object_status code_object_load(const void *image_bytes, size_t size,
         memcpy(aligned, image_bytes, size);
     }
     image.bytes = aligned ? aligned : image_bytes;
-    struct code_object *loaded = calloc(1, sizeof *loaded);
+    struct code_object *loaded = calloc(1, sizeof(*loaded));
     status = loaded ? elf_image_open(&image, target) : out_of_memory(&image);
     if (status == CODE_OBJECT_OK) {
         loaded->target = target;
@@ -363,7 +362,7 @@ const struct kernel *code_object_kernel(const struct code_object *object, const 
 
     if (!object->nkernels)
         return NULL;
-    return bsearch(&key, object->kernels, object->nkernels, sizeof key, by_kernel_name);
+    return bsearch(&key, object->kernels, object->nkernels, sizeof(key), by_kernel_name);
 }
 
 const struct global_variable *code_object_variable(const struct code_object *object,
@@ -373,5 +372,5 @@ const struct global_variable *code_object_variable(const struct code_object *obj
 
     if (!object->nvariables)
         return NULL;
-    return bsearch(&key, object->variables, object->nvariables, sizeof key, by_variable_name);
+    return bsearch(&key, object->variables, object->nvariables, sizeof(key), by_variable_name);
 }

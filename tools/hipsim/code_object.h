@@ -14,8 +14,8 @@
 
 enum code_object_status {
     CODE_OBJECT_OK,
-    CODE_OBJECT_INVALID,       /* not a code object, truncated or corrupt */
-    CODE_OBJECT_OTHER_TARGET,  /* sound, but for a GPU that is not simulated here */
+    CODE_OBJECT_INVALID,      /* not a code object, truncated or corrupt */
+    CODE_OBJECT_OTHER_TARGET, /* sound, but for a GPU that is not simulated here */
     CODE_OBJECT_OUT_OF_MEMORY,
 };
 
@@ -52,10 +52,10 @@ struct kernel {
     const struct code_object *object;
 
     /* Derived from the descriptor for gfx942 and gfx950. */
-    uint32_t vgprs;   /* architectural */
+    uint32_t vgprs; /* architectural */
     uint32_t agprs;
     uint32_t sgprs;
-    uint32_t mode;    /* initial MODE register */
+    uint32_t mode; /* initial MODE register */
     uint32_t user_sgprs;
 };
 
@@ -69,9 +69,9 @@ struct code_object {
     enum gfx_target target;
     unsigned version; /* 4, 5, 6 */
     unsigned device;
-    uint8_t *base;    /* in device memory */
+    uint8_t *base; /* in device memory */
     uint64_t size;
-    struct code *code; /* the executable segment */
+    struct code *code;      /* the executable segment */
     struct kernel *kernels; /* sorted by name */
     size_t nkernels;
     struct global_variable *variables; /* sorted by name */

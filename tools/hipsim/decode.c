@@ -22,10 +22,14 @@
 #define TEXT_MAX 512
 /* Codes of operands, and opcodes, that disassemble() must know. */
 enum {
-    CODE_SDWA = 0xf9, CODE_LITERAL = 0xff, CODE_VGPR = 0x100,
-    V_MADMK_F16 = 0x24, V_MADAK_F16 = 0x25, /* VOP2 */
-    V_READLANE = 0x289,                     /* VOP3, and VOP3P from 0x380 */
-    V_MFMA_16X16_F8F6F4 = 0x3ad, V_MFMA_32X32_F8F6F4 = 0x3ae,
+    CODE_SDWA = 0xf9,
+    CODE_LITERAL = 0xff,
+    CODE_VGPR = 0x100,
+    V_MADMK_F16 = 0x24,
+    V_MADAK_F16 = 0x25, /* VOP2 */
+    V_READLANE = 0x289, /* VOP3, and VOP3P from 0x380 */
+    V_MFMA_16X16_F8F6F4 = 0x3ad,
+    V_MFMA_32X32_F8F6F4 = 0x3ae,
     VOP3PX = 0xd3ac, /* the leading half of a scaled matrix instruction */
 };
 
@@ -35,7 +39,7 @@ struct code {
     size_t size;
     uint64_t va;
     LLVMDisasmContextRef disasm;
-    pthread_mutex_t lock; /* LLVM's context, and publication of slots */
+    pthread_mutex_t lock;    /* LLVM's context, and publication of slots */
     _Atomic uint16_t *found; /* per slot: kinds of findings */
     struct inst *_Atomic slots[];
 };
@@ -114,8 +118,8 @@ struct code *code_create(enum gfx_target target, const void *bytes_at, size_t by
     code->bytes = bytes_at;
     code->size = slots * 4;
     code->va = va;
-    code->disasm = LLVMCreateDisasmCPUFeatures("amdgcn-amd-amdhsa",
-        target == GFX950 ? "gfx950" : "gfx942", "", NULL, 0, NULL, NULL);
+    code->disasm = LLVMCreateDisasmCPUFeatures(
+        "amdgcn-amd-amdhsa", target == GFX950 ? "gfx950" : "gfx942", "", NULL, 0, NULL, NULL);
     if (!code->disasm || !code->found) {
         LLVMDisasmDispose(code->disasm);
         free(code->found);
@@ -152,20 +156,11 @@ bool code_noted(const struct code *code, uint64_t offset, enum fault_kind kind)
     return atomic_load_explicit(&code->found[slot], memory_order_relaxed) >> kind & 1;
 }
 
-enum gfx_target code_target(const struct code *code)
-{
-    return code->target;
-}
+enum gfx_target code_target(const struct code *code) { return code->target; }
 
-uint64_t code_address(const struct code *code)
-{
-    return code->va;
-}
+uint64_t code_address(const struct code *code) { return code->va; }
 
-size_t code_size(const struct code *code)
-{
-    return code->size;
-}
+size_t code_size(const struct code *code) { return code->size; }
 
 struct code_slots code_slots(struct code *code)
 {
@@ -191,8 +186,7 @@ static bool impossible_vop3(const uint32_t *w)
     bool f8f6f4 = opcode == V_MFMA_16X16_F8F6F4 || opcode == V_MFMA_32X32_F8F6F4;
     if (src0 == CODE_LITERAL || src1 == CODE_LITERAL || (w[1] >> 18 & 0x1ff) == CODE_LITERAL)
         return true;
-    return (scalar_dst && (w[0] & 0xff) == CODE_LITERAL)
-        || (f8f6f4 && !(src0 & src1 & CODE_VGPR));
+    return (scalar_dst && (w[0] & 0xff) == CODE_LITERAL) || (f8f6f4 && !(src0 & src1 & CODE_VGPR));
 }
 
 static bool crashes_llvm(const uint32_t *w)
@@ -201,7 +195,8 @@ static bool crashes_llvm(const uint32_t *w)
         return (w[0] & 0x1ff) == CODE_SDWA && reserved_sdwa(w);
     switch (w[0] >> 26) {
     case 0x34: return impossible_vop3(w) || (w[0] >> 16 == VOP3PX && impossible_vop3(w + 2));
-    case 0x38: case 0x3a: return w[1] >> 24 == CODE_LITERAL; /* MUBUF, MTBUF: soffset */
+    case 0x38:
+    case 0x3a: return w[1] >> 24 == CODE_LITERAL; /* MUBUF, MTBUF: soffset */
     default: return false;
     }
 }

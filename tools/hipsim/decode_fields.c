@@ -58,13 +58,13 @@ static uint64_t float_constant(enum type_class class, unsigned dwords, unsigned 
         0x3f00, 0xbf00, 0x3f80, 0xbf80, 0x4000, 0xc000, 0x4080, 0xc080, 0x3e22,
     };
     static const uint32_t f32[9] = {
-        0x3f000000, 0xbf000000, 0x3f800000, 0xbf800000, 0x40000000, 0xc0000000, 0x40800000,
-        0xc0800000, 0x3e22f983,
+        0x3f000000, 0xbf000000, 0x3f800000, 0xbf800000, 0x40000000,
+        0xc0000000, 0x40800000, 0xc0800000, 0x3e22f983,
     };
     static const uint64_t f64[9] = {
-        0x3fe0000000000000, 0xbfe0000000000000, 0x3ff0000000000000, 0xbff0000000000000,
-        0x4000000000000000, 0xc000000000000000, 0x4010000000000000, 0xc010000000000000,
-        0x3fc45f306dc9c882,
+        0x3fe0000000000000, 0xbfe0000000000000, 0x3ff0000000000000,
+        0xbff0000000000000, 0x4000000000000000, 0xc000000000000000,
+        0x4010000000000000, 0xc010000000000000, 0x3fc45f306dc9c882,
     };
     code -= 240;
     switch (class) {
@@ -138,18 +138,16 @@ static bool decode_salu(struct inst *in)
     switch (in->encoding) {
     case ENC_SOP2:
     case ENC_SOPC:
-        return (!row->src[0] || set_source(in, &in->src[0], bits(w, 7, 0), row->src[0]))
-            && (!row->src[1] || set_source(in, &in->src[1], bits(w, 15, 8), row->src[1]));
-    case ENC_SOP1:
-        return !row->src[0] || set_source(in, &in->src[0], bits(w, 7, 0), row->src[0]);
+        return (!row->src[0] || set_source(in, &in->src[0], bits(w, 7, 0), row->src[0])) &&
+               (!row->src[1] || set_source(in, &in->src[1], bits(w, 15, 8), row->src[1]));
+    case ENC_SOP1: return !row->src[0] || set_source(in, &in->src[0], bits(w, 7, 0), row->src[0]);
     case ENC_SOPK:
         if (row->src[0])
             set_register(&in->src[0], OPND_SGPR, bits(w, 22, 16), row->src[0]);
         if (in->ndwords == 2)
             in->literal = in->raw[1];
         break;
-    default:
-        break;
+    default: break;
     }
     in->target = in->offset + 4 + (uint64_t)(int64_t)(sign_extend(in->simm16, 16) * 4);
     return true;
@@ -306,8 +304,8 @@ static void narrow_pair(struct inst *in, unsigned k)
     struct opnd *o = &in->src[k];
     uint8_t bit = (uint8_t)(1 << k);
     bool high = in->op_sel & bit, moves = in->row->flags & ROW_OP_SEL;
-    if (o->type != T_PKF32 || o->kind == OPND_IMM || o->kind == OPND_SPECIAL
-        || (!moves && high != !!(in->op_sel_hi & bit)))
+    if (o->type != T_PKF32 || o->kind == OPND_IMM || o->kind == OPND_SPECIAL ||
+        (!moves && high != !!(in->op_sel_hi & bit)))
         return;
     o->dwords = 1;
     o->reg += high;
@@ -371,8 +369,8 @@ static bool decode_mai(struct inst *in)
         uint32_t s = in->raw[0], s1 = in->raw[1];
         in->op_sel = (uint8_t)bits(s, 12, 11);
         in->op_sel_hi = (uint8_t)bits(s1, 28, 27);
-        if (!set_source(in, &in->src[3], bits(s1, 8, 0), T_B32)
-            || !set_source(in, &in->src[4], bits(s1, 17, 9), T_B32))
+        if (!set_source(in, &in->src[3], bits(s1, 8, 0), T_B32) ||
+            !set_source(in, &in->src[4], bits(s1, 17, 9), T_B32))
             return false;
     }
     return true;
@@ -521,17 +519,22 @@ bool decode_fields(struct inst *in)
     in->encoding = (uint8_t)encoding_of(in);
     bool ok = false;
     switch ((enum encoding)in->encoding) {
-    case ENC_SOP1: case ENC_SOP2: case ENC_SOPK: case ENC_SOPC: case ENC_SOPP:
-        ok = decode_salu(in);
-        break;
+    case ENC_SOP1:
+    case ENC_SOP2:
+    case ENC_SOPK:
+    case ENC_SOPC:
+    case ENC_SOPP: ok = decode_salu(in); break;
     case ENC_SMEM: ok = in->ndwords == 2 && decode_smem(in); break;
-    case ENC_VOP1: case ENC_VOP2: case ENC_VOPC: ok = decode_vop_short(in); break;
+    case ENC_VOP1:
+    case ENC_VOP2:
+    case ENC_VOPC: ok = decode_vop_short(in); break;
     case ENC_VOP3: ok = in->ndwords == 2 && decode_vop3(in); break;
     case ENC_VOP3P: ok = in->ndwords == 2 && decode_vop3p(in); break;
     case ENC_MAI: ok = in->ndwords >= 2 && decode_mai(in); break;
     case ENC_DS: ok = in->ndwords == 2 && decode_ds(in); break;
     case ENC_FLAT: ok = in->ndwords == 2 && decode_flat(in); break;
-    case ENC_MUBUF: case ENC_MTBUF: ok = in->ndwords == 2 && decode_mubuf(in); break;
+    case ENC_MUBUF:
+    case ENC_MTBUF: ok = in->ndwords == 2 && decode_mubuf(in); break;
     case ENC_UNKNOWN: break;
     }
     if (!ok)

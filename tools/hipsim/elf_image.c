@@ -27,8 +27,16 @@ enum flags {
     FLAG_SRAMECC_OFF = 0x800,
 };
 
-enum relocation { R_NONE = 0, R_ABS32_LO = 1, R_ABS32_HI = 2, R_ABS64 = 3, R_REL32 = 4,
-                  R_REL64 = 5, R_ABS32 = 6, R_RELATIVE64 = 13 };
+enum relocation {
+    R_NONE = 0,
+    R_ABS32_LO = 1,
+    R_ABS32_HI = 2,
+    R_ABS64 = 3,
+    R_REL32 = 4,
+    R_REL64 = 5,
+    R_ABS32 = 6,
+    R_RELATIVE64 = 13
+};
 
 /* EF_AMDGPU_MACH values. Columns: value, name, targets that it runs on. Only names that a user may
  * meet beside ours are listed; any other value is printed as a number. */
@@ -51,17 +59,14 @@ static const struct {
     {0x051, "gfx9-generic", 0},
 };
 
-const char *gfx_name(enum gfx_target target)
-{
-    return target == GFX950 ? "gfx950" : "gfx942";
-}
+const char *gfx_name(enum gfx_target target) { return target == GFX950 ? "gfx950" : "gfx942"; }
 
-static enum code_object_status refuse(const struct elf_image *image,
-                                      enum code_object_status status, const char *format, ...)
+static enum code_object_status refuse(const struct elf_image *image, enum code_object_status status,
+                                      const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-static enum code_object_status refuse(const struct elf_image *image,
-                                      enum code_object_status status, const char *format, ...)
+static enum code_object_status refuse(const struct elf_image *image, enum code_object_status status,
+                                      const char *format, ...)
 {
     va_list args;
 
@@ -77,7 +82,7 @@ static enum code_object_status check_target(const struct elf_image *image, enum 
     const char *name = NULL;
     unsigned runs_on = 0;
 
-    for (size_t i = 0; i < sizeof machines / sizeof *machines; i++) {
+    for (size_t i = 0; i < sizeof(machines) / sizeof(*machines); i++) {
         if (machines[i].value != (flags & FLAG_MACH))
             continue;
         name = machines[i].name;
@@ -113,8 +118,7 @@ static enum code_object_status check_header(struct elf_image *image, enum gfx_ta
     elf_version(EV_CURRENT);
     image->elf = elf_memory((char *)(uintptr_t)image->bytes, image->size);
     if (!image->elf || !gelf_getehdr(image->elf, &image->header))
-        return refuse(image, CODE_OBJECT_INVALID, "the ELF header is corrupt: %s",
-                      elf_errmsg(-1));
+        return refuse(image, CODE_OBJECT_INVALID, "the ELF header is corrupt: %s", elf_errmsg(-1));
     if (image->header.e_machine != MACHINE_AMDGPU)
         return refuse(image, CODE_OBJECT_INVALID,
                       "the ELF file is for machine %u, not for AMDGPU (224)",
@@ -239,8 +243,8 @@ static bool symbol_table(const struct elf_image *image, struct symbol_table *tab
     const char *names = section_bytes(image, &strings);
     if (!entries || !names)
         return false;
-    *table = (struct symbol_table){entries, symbols.sh_size / sizeof(Elf64_Sym), names,
-                                   strings.sh_size};
+    *table =
+        (struct symbol_table){entries, symbols.sh_size / sizeof(Elf64_Sym), names, strings.sh_size};
     return true;
 }
 
@@ -249,7 +253,7 @@ static bool read_symbol(const struct symbol_table *table, uint64_t index, Elf64_
 {
     if (index >= table->count)
         return false;
-    memcpy(symbol, table->symbols + index * sizeof *symbol, sizeof *symbol);
+    memcpy(symbol, table->symbols + index * sizeof(*symbol), sizeof(*symbol));
     if (symbol->st_name >= table->strings_size)
         return false;
     *name = table->strings + symbol->st_name;
@@ -304,15 +308,10 @@ static enum code_object_status relocate_one(const struct elf_image *image,
     case R_RELATIVE64:
     case R_ABS64:
     case R_ABS32_LO:
-    case R_ABS32:
-        break;
-    case R_ABS32_HI:
-        value >>= 32;
-        break;
+    case R_ABS32: break;
+    case R_ABS32_HI: value >>= 32; break;
     case R_REL32:
-    case R_REL64:
-        value -= place;
-        break;
+    case R_REL64: value -= place; break;
     default:
         return refuse(image, CODE_OBJECT_INVALID, "relocation type %u is not a dynamic one", type);
     }
@@ -337,7 +336,7 @@ enum code_object_status elf_image_relocate(const struct elf_image *image, uint8_
             return refuse(image, CODE_OBJECT_INVALID, "the relocations lie outside the file");
         for (uint64_t i = 0; i < header.sh_size / sizeof(Elf64_Rela); i++) {
             Elf64_Rela rela;
-            memcpy(&rela, bytes + i * sizeof rela, sizeof rela);
+            memcpy(&rela, bytes + i * sizeof(rela), sizeof(rela));
             enum code_object_status status = relocate_one(image, &table, base, &rela);
             if (status != CODE_OBJECT_OK)
                 return status;
@@ -348,17 +347,14 @@ enum code_object_status elf_image_relocate(const struct elf_image *image, uint8_
 
 /* -- notes ------------------------------------------------------------------------------------- */
 
-static uint64_t pad4(uint64_t size)
-{
-    return (size + 3) & ~UINT64_C(3);
-}
+static uint64_t pad4(uint64_t size) { return (size + 3) & ~UINT64_C(3); }
 
 static const void *metadata_in(const uint8_t *notes, uint64_t size, size_t *found)
 {
     while (size >= sizeof(Elf64_Nhdr)) {
         Elf64_Nhdr note;
-        memcpy(&note, notes, sizeof note);
-        uint64_t name = sizeof note, content = name + pad4(note.n_namesz);
+        memcpy(&note, notes, sizeof(note));
+        uint64_t name = sizeof(note), content = name + pad4(note.n_namesz);
         if (content + note.n_descsz > size)
             return NULL;
         if (note.n_type == NOTE_METADATA && note.n_namesz == 7 &&
@@ -381,8 +377,7 @@ const void *elf_image_metadata(const struct elf_image *image, size_t *size)
         GElf_Phdr segment;
         if (!gelf_getphdr(image->elf, (int)i, &segment) || segment.p_type != PT_NOTE)
             continue;
-        const void *found =
-            metadata_in(image->bytes + segment.p_offset, segment.p_filesz, size);
+        const void *found = metadata_in(image->bytes + segment.p_offset, segment.p_filesz, size);
         if (found)
             return found;
     }

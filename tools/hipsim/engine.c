@@ -42,7 +42,7 @@ struct host {
 #define LONG_STEP 4096u
 #define SHORT_STEP 64u
 #define ALONE_SECONDS 40e-6 /* what it takes to start a thread and to wait for its end */
-#define LONG_TURN 8192u  /* 32 M instructions: more than workgroups of attention kernels execute */
+#define LONG_TURN 8192u /* 32 M instructions: more than workgroups of attention kernels execute */
 #define SHORT_TURN 16u
 #define RESIDENTS_MAX 256u /* of a thread, if the launch is not cooperative */
 
@@ -100,8 +100,8 @@ static void count_bytes(struct counters *c, const struct mem_access *a)
 static bool registers_exist(struct wave *w, const struct inst *in)
 {
     const struct launch *l = w->launch;
-    if (in->max_vgpr < (int)(l->nvgpr + l->nagpr) && in->max_agpr < (int)l->nagpr
-        && (!l->nsgpr || in->max_sgpr < (int)l->nsgpr))
+    if (in->max_vgpr < (int)(l->nvgpr + l->nagpr) && in->max_agpr < (int)l->nagpr &&
+        (!l->nsgpr || in->max_sgpr < (int)l->nsgpr))
         return true;
     if (in->max_vgpr >= (int)(l->nvgpr + l->nagpr))
         wave_fault(w, in, FAULT_REGISTER, 0, "v%d is used, the kernel has %u", in->max_vgpr,
@@ -138,8 +138,10 @@ static bool index_registers(struct wave *w, const struct inst *in, struct inst *
         }
         if (!exists) {
             wave_fault(w, in, FAULT_REGISTER, 0, "indexed register %c%u, the kernel has %u",
-                       is_agpr ? 'a' : 'v', operands[i] == &moved->dst ? in->dst.reg + (m0 & 0xff)
-                       : in->src[i].reg + (m0 & 0xff), is_agpr ? nagpr : nvgpr);
+                       is_agpr ? 'a' : 'v',
+                       operands[i] == &moved->dst ? in->dst.reg + (m0 & 0xff)
+                                                  : in->src[i].reg + (m0 & 0xff),
+                       is_agpr ? nagpr : nvgpr);
             return false;
         }
     }
@@ -292,18 +294,15 @@ static void run_wave(struct worker *k, struct wave *w, const struct wave *other)
             return;
         }
         step(k, w, in);
-        if ((w->executed & k->step) == 0
-            && (--k->turn == 0 || atomic_load_explicit(&k->engine->stop, memory_order_relaxed)))
+        if ((w->executed & k->step) == 0 &&
+            (--k->turn == 0 || atomic_load_explicit(&k->engine->stop, memory_order_relaxed)))
             return;
     }
 }
 
 /* All work-items of the wave have returned before it did anything: `if (i >= n) return;`. The
  * hardware's barrier, which counts the waves that have not ended, allows for that. */
-static bool left_early(const struct wave *w)
-{
-    return w->went_round && !w->acted;
-}
+static bool left_early(const struct wave *w) { return w->went_round && !w->acted; }
 
 static void report_unequal(struct workgroup *wg, struct wave *first, const struct wave *ended,
                            uint32_t waiting)
@@ -361,8 +360,9 @@ static void report_deadlock(struct workgroup *wg)
         if (w->state == WAVE_ENDED)
             continue;
         wave_fault(w, NULL, FAULT_DEADLOCK, 0, "no wave can run: wave %u is %s", w->id,
-                   w->state == WAVE_AT_BARRIER ? "at a barrier"
-                   : w->state == WAVE_AT_GRID_BARRIER ? "at a barrier of the grid" : "halted");
+                   w->state == WAVE_AT_BARRIER        ? "at a barrier"
+                   : w->state == WAVE_AT_GRID_BARRIER ? "at a barrier of the grid"
+                                                      : "halted");
         return;
     }
 }
@@ -428,8 +428,8 @@ static bool take_turn(struct worker *k, bool brief)
         if (!w)
             break;
         run_wave(k, w, behind(wg, w));
-        if (atomic_load_explicit(&k->engine->stop, memory_order_relaxed)
-            || w->state == WAVE_FAULTED)
+        if (atomic_load_explicit(&k->engine->stop, memory_order_relaxed) ||
+            w->state == WAVE_FAULTED)
             return false;
         if (w->state != WAVE_RUNNING)
             release_barrier(wg);
@@ -756,15 +756,9 @@ bool engine_group_release(struct engine_group *g)
     return g->worker.wg.barriers != passed;
 }
 
-bool engine_group_wait_for_grid(struct engine_group *g)
-{
-    return wait_for_grid(&g->worker.wg);
-}
+bool engine_group_wait_for_grid(struct engine_group *g) { return wait_for_grid(&g->worker.wg); }
 
-bool engine_group_finish(struct engine_group *g)
-{
-    return end_workgroup(&g->worker);
-}
+bool engine_group_finish(struct engine_group *g) { return end_workgroup(&g->worker); }
 
 const struct counters *engine_group_counters(const struct engine_group *g)
 {

@@ -16,14 +16,19 @@
  * high half of an f64 and zero- or sign-extends into 64-bit integers.
  */
 enum type_class {
-    CLASS_BITS,   /* no interpretation; float inline constants are f32 (one dword) or f64 (two) */
-    CLASS_INT,    /* signed: literals sign-extend to 64 bits */
+    CLASS_BITS, /* no interpretation; float inline constants are f32 (one dword) or f64 (two) */
+    CLASS_INT,  /* signed: literals sign-extend to 64 bits */
     CLASS_UINT,
     CLASS_INT16, /* one 16-bit integer in the low half */
-    CLASS_F16, CLASS_BF16, CLASS_F32, CLASS_F64,
-    CLASS_PK_F16, CLASS_PK_BF16, CLASS_PK_INT16, /* two 16-bit halves */
-    CLASS_PK_F32,                                /* two dwords, constants in the low one */
-    CLASS_MASK,                                  /* an SGPR pair with a bit per lane */
+    CLASS_F16,
+    CLASS_BF16,
+    CLASS_F32,
+    CLASS_F64,
+    CLASS_PK_F16,
+    CLASS_PK_BF16,
+    CLASS_PK_INT16, /* two 16-bit halves */
+    CLASS_PK_F32,   /* two dwords, constants in the low one */
+    CLASS_MASK,     /* an SGPR pair with a bit per lane */
 };
 
 #define OPERAND_TYPE(class, dwords) ((class) << 8 | (dwords))
@@ -68,25 +73,25 @@ enum row_flags {
     ROW_SALU = 1 << 0,
     ROW_VALU = 1 << 1,
     ROW_MFMA = 1 << 2,
-    ROW_VMEM = 1 << 3,   /* FLAT, GLOBAL, SCRATCH, MUBUF, MTBUF */
+    ROW_VMEM = 1 << 3, /* FLAT, GLOBAL, SCRATCH, MUBUF, MTBUF */
     ROW_SMEM = 1 << 4,
-    ROW_LDS = 1 << 5,    /* DS */
+    ROW_LDS = 1 << 5, /* DS */
     ROW_BRANCH = 1 << 6,
     ROW_SHARED = 1 << 7, /* seen by other waves or ordered with them: the scheduler's unit */
     ROW_TRANS = 1 << 8,
     ROW_ROUNDS = 1 << 9, /* the result obeys MODE's rounding */
     ROW_LOAD = 1 << 10,
-    ROW_STORE = 1 << 11, /* atomics have both */
+    ROW_STORE = 1 << 11,      /* atomics have both */
     ROW_DST_IS_SRC = 1 << 12, /* reads its destination: v_fmac, d16_hi loads, s_bitset */
     ROW_ADDR64 = 1 << 13,
-    ROW_LDS_DMA = 1 << 14, /* load straight into LDS: no destination register */
-    ROW_PARTIAL = 1 << 15, /* writes 16 bits of the destination and keeps the rest */
-    ROW_NO_EXEC = 1 << 16, /* ignores EXEC: v_readlane, v_writelane, v_readfirstlane, swaps */
-    ROW_CMPX = 1 << 17,    /* writes EXEC as well */
-    ROW_NO_FLUSH = 1 << 18, /* float result or sources that keep denormals whatever MODE says */
-    ROW_SGPR_DST = 1 << 19, /* VALU that writes a scalar register: v_readlane, v_readfirstlane */
+    ROW_LDS_DMA = 1 << 14,   /* load straight into LDS: no destination register */
+    ROW_PARTIAL = 1 << 15,   /* writes 16 bits of the destination and keeps the rest */
+    ROW_NO_EXEC = 1 << 16,   /* ignores EXEC: v_readlane, v_writelane, v_readfirstlane, swaps */
+    ROW_CMPX = 1 << 17,      /* writes EXEC as well */
+    ROW_NO_FLUSH = 1 << 18,  /* float result or sources that keep denormals whatever MODE says */
+    ROW_SGPR_DST = 1 << 19,  /* VALU that writes a scalar register: v_readlane, v_readfirstlane */
     ROW_INT_CLAMP = 1 << 20, /* clamp saturates an integer; the lane kernel does it */
-    ROW_OP_SEL = 1 << 21,   /* the row's own handler interprets op_sel */
+    ROW_OP_SEL = 1 << 21,    /* the row's own handler interprets op_sel */
     ROW_LITERAL_K = 1 << 22, /* VOP2 with a constant dword as source `arg`: v_fmamk, v_fmaak */
     ROW_BITOP3 = 1 << 23,    /* abs, neg and omod bits are a truth table */
     ROW_ACC_MOV = 1 << 24,   /* VOP1 between AGPRs: v_accvgpr_mov */
@@ -103,14 +108,14 @@ enum row_flags {
 struct op_row {
     const char *name; /* mnemonic without _e32, _e64, _dpp, _sdwa */
     void (*exec)(struct wave *w, const struct inst *in);
-    uint16_t dst, dst2;           /* enum operand_type */
+    uint16_t dst, dst2; /* enum operand_type */
     uint16_t src[INST_MAX_SRC];
-    uint32_t flags;               /* enum row_flags */
-    uint8_t targets;              /* enum gfx_target bits, 0: both */
-    uint8_t wait;                 /* 1 + enum wait_counter that the operation counts in, 0: none */
-    uint32_t arg;                 /* the table's own: a shape, a size, an index */
-    void (*kernel)(void);         /* the table's own: a function that `exec` calls */
-    const void *lanes;            /* the table's own: a record, a shape */
+    uint32_t flags;       /* enum row_flags */
+    uint8_t targets;      /* enum gfx_target bits, 0: both */
+    uint8_t wait;         /* 1 + enum wait_counter that the operation counts in, 0: none */
+    uint32_t arg;         /* the table's own: a shape, a size, an index */
+    void (*kernel)(void); /* the table's own: a function that `exec` calls */
+    const void *lanes;    /* the table's own: a record, a shape */
 };
 
 /*

@@ -5,15 +5,9 @@
  */
 #include "tools/hipsim/exec_salu.h"
 
-static void jump(struct wave *w, uint64_t pc)
-{
-    w->pc = pc;
-}
+static void jump(struct wave *w, uint64_t pc) { w->pc = pc; }
 
-static uint64_t code_base(const struct wave *w)
-{
-    return code_address(w->launch->code);
-}
+static uint64_t code_base(const struct wave *w) { return code_address(w->launch->code); }
 
 /* Branches test SCC, VCC or EXEC; the row's arg says which, and the sense. */
 enum branch_on { ON_ALWAYS, ON_SCC0, ON_SCC1, ON_VCCZ, ON_VCCNZ, ON_EXECZ, ON_EXECNZ, ON_NEVER };
@@ -21,13 +15,16 @@ enum branch_on { ON_ALWAYS, ON_SCC0, ON_SCC1, ON_VCCZ, ON_VCCNZ, ON_EXECZ, ON_EX
 static bool condition_valid(const struct wave *w, enum branch_on on)
 {
     switch (on) {
-    case ON_SCC0: case ON_SCC1: return w->scc_valid;
-    case ON_VCCZ: case ON_VCCNZ:
-        return sgpr_valid64(w, SGPR_VCC) == UINT64_MAX
-            || (sgpr_read64(w, SGPR_VCC) & sgpr_valid64(w, SGPR_VCC)) != 0;
-    case ON_EXECZ: case ON_EXECNZ:
-        return sgpr_valid64(w, SGPR_EXEC) == UINT64_MAX
-            || (wave_exec(w) & sgpr_valid64(w, SGPR_EXEC)) != 0;
+    case ON_SCC0:
+    case ON_SCC1: return w->scc_valid;
+    case ON_VCCZ:
+    case ON_VCCNZ:
+        return sgpr_valid64(w, SGPR_VCC) == UINT64_MAX ||
+               (sgpr_read64(w, SGPR_VCC) & sgpr_valid64(w, SGPR_VCC)) != 0;
+    case ON_EXECZ:
+    case ON_EXECNZ:
+        return sgpr_valid64(w, SGPR_EXEC) == UINT64_MAX ||
+               (wave_exec(w) & sgpr_valid64(w, SGPR_EXEC)) != 0;
     default: return true;
     }
 }
@@ -49,8 +46,8 @@ static bool condition(const struct wave *w, enum branch_on on)
 static void exec_branch(struct wave *w, const struct inst *in)
 {
     enum branch_on on = (enum branch_on)in->row->arg;
-    if (w->launch->checks & CHECK_UNINIT && !condition_valid(w, on)
-        && !wave_finding(w, in, FAULT_UNINIT, 0, "the branch condition is undefined"))
+    if (w->launch->checks & CHECK_UNINIT && !condition_valid(w, on) &&
+        !wave_finding(w, in, FAULT_UNINIT, 0, "the branch condition is undefined"))
         return;
     if (!condition(w, on))
         return;
@@ -67,8 +64,8 @@ static void exec_getpc(struct wave *w, const struct inst *in)
 static void exec_setpc(struct wave *w, const struct inst *in)
 {
     uint64_t pc = src_scalar(w, &in->src[0]);
-    if (w->launch->checks & CHECK_UNINIT && !src_scalar_valid(w, &in->src[0])
-        && !wave_finding(w, in, FAULT_UNINIT, 0, "the address of the jump is undefined"))
+    if (w->launch->checks & CHECK_UNINIT && !src_scalar_valid(w, &in->src[0]) &&
+        !wave_finding(w, in, FAULT_UNINIT, 0, "the address of the jump is undefined"))
         return;
     if (in->dst.kind != OPND_NONE)
         salu_write(w, &in->dst, w->pc, UINT64_MAX);
@@ -83,8 +80,18 @@ static void exec_call(struct wave *w, const struct inst *in)
 
 /* D = EXEC; EXEC = S0 op EXEC. The _wrexec forms write the new EXEC to D instead. */
 enum exec_op {
-    EXEC_AND, EXEC_OR, EXEC_XOR, EXEC_ANDN2, EXEC_ORN2, EXEC_NAND, EXEC_NOR, EXEC_XNOR,
-    EXEC_ANDN1, EXEC_ORN1, EXEC_OP = 15, EXEC_WRITES = 16,
+    EXEC_AND,
+    EXEC_OR,
+    EXEC_XOR,
+    EXEC_ANDN2,
+    EXEC_ORN2,
+    EXEC_NAND,
+    EXEC_NOR,
+    EXEC_XNOR,
+    EXEC_ANDN1,
+    EXEC_ORN1,
+    EXEC_OP = 15,
+    EXEC_WRITES = 16,
 };
 
 static uint64_t combine(enum exec_op op, uint64_t s, uint64_t exec)
@@ -111,9 +118,13 @@ static uint64_t combine(enum exec_op op, uint64_t s, uint64_t exec)
 static uint64_t combine_valid(enum exec_op op, uint64_t valid, uint64_t exec)
 {
     switch (op) {
-    case EXEC_AND: case EXEC_NAND: case EXEC_ANDN1: return valid | ~exec;
+    case EXEC_AND:
+    case EXEC_NAND:
+    case EXEC_ANDN1: return valid | ~exec;
     case EXEC_ANDN2: return valid | exec;
-    case EXEC_OR: case EXEC_NOR: case EXEC_ORN1: return valid | exec;
+    case EXEC_OR:
+    case EXEC_NOR:
+    case EXEC_ORN1: return valid | exec;
     case EXEC_ORN2: return valid | ~exec;
     default: return valid;
     }
@@ -201,10 +212,7 @@ static void exec_movrel(struct wave *w, const struct inst *in)
  * with fewer lanes runs first; the other waits as { PC, EXEC } in four SGPRs of a stack whose depth
  * is MODE.CSP (CDNA4 ISA, 4.6 "Arbitrary divergent control flow").
  */
-static unsigned stack_depth(const struct wave *w)
-{
-    return w->mode >> MODE_CSP_SHIFT;
-}
+static unsigned stack_depth(const struct wave *w) { return w->mode >> MODE_CSP_SHIFT; }
 
 static void set_stack_depth(struct wave *w, unsigned depth)
 {
@@ -213,8 +221,8 @@ static void set_stack_depth(struct wave *w, unsigned depth)
 
 static struct opnd stack_entry(const struct wave *w, unsigned half)
 {
-    return (struct opnd){.kind = OPND_SGPR, .dwords = 2,
-                         .reg = (uint16_t)(4 * stack_depth(w) + 2 * half)};
+    return (struct opnd){
+        .kind = OPND_SGPR, .dwords = 2, .reg = (uint16_t)(4 * stack_depth(w) + 2 * half)};
 }
 
 static void write_exec(struct wave *w, uint64_t lanes)
@@ -237,8 +245,8 @@ static void exec_fork(struct wave *w, const struct inst *in)
     uint64_t next = w->pc;
     uint64_t target = in->row->arg ? src_scalar(w, &in->src[1]) : code_base(w) + in->target;
 
-    if (w->launch->checks & CHECK_UNINIT && !src_scalar_valid(w, &in->src[0])
-        && !wave_finding(w, in, FAULT_UNINIT, 0, "the lanes of the fork are undefined"))
+    if (w->launch->checks & CHECK_UNINIT && !src_scalar_valid(w, &in->src[0]) &&
+        !wave_finding(w, in, FAULT_UNINIT, 0, "the lanes of the fork are undefined"))
         return;
     if (pass == exec) {
         jump(w, target);
@@ -265,8 +273,15 @@ static void exec_join(struct wave *w, const struct inst *in)
 
 /* Hardware registers, by their number in hwreg(). */
 enum hwreg {
-    HWREG_MODE = 1, HWREG_STATUS = 2, HWREG_TRAPSTS = 3, HWREG_HW_ID = 4, HWREG_GPR_ALLOC = 5,
-    HWREG_LDS_ALLOC = 6, HWREG_IB_STS = 7, HWREG_SH_MEM_BASES = 15, HWREG_XCC_ID = 20,
+    HWREG_MODE = 1,
+    HWREG_STATUS = 2,
+    HWREG_TRAPSTS = 3,
+    HWREG_HW_ID = 4,
+    HWREG_GPR_ALLOC = 5,
+    HWREG_LDS_ALLOC = 6,
+    HWREG_IB_STS = 7,
+    HWREG_SH_MEM_BASES = 15,
+    HWREG_XCC_ID = 20,
 };
 
 static bool hwreg_read(const struct wave *w, unsigned id, uint32_t *value)
@@ -276,24 +291,24 @@ static bool hwreg_read(const struct wave *w, unsigned id, uint32_t *value)
     switch (id) {
     case HWREG_MODE: *value = w->mode; return true;
     case HWREG_STATUS:
-        *value = w->scc | (uint32_t)w->priority << 3 | (uint32_t)(wave_exec(w) == 0) << 9
-            | (uint32_t)(sgpr_read64(w, SGPR_VCC) == 0) << 10 | (uint32_t)(w->wg->nwaves > 1) << 11
-            | 1u << 16;
+        *value = w->scc | (uint32_t)w->priority << 3 | (uint32_t)(wave_exec(w) == 0) << 9 |
+                 (uint32_t)(sgpr_read64(w, SGPR_VCC) == 0) << 10 |
+                 (uint32_t)(w->wg->nwaves > 1) << 11 | 1u << 16;
         return true;
     case HWREG_TRAPSTS: *value = w->trapsts; return true;
     case HWREG_HW_ID: /* wave slot 3:0, SIMD 5:4 */
         *value = (w->id / 4 & 15) | (w->id & 3) << 4;
         return true;
     case HWREG_GPR_ALLOC: /* sizes less one: all VGPRs 11:6, ArchVGPRs 17:12, SGPRs 27:24 */
-        *value = ((l->nvgpr + l->nagpr + 7) / 8 - 1) << 6 | ((l->nvgpr + 3) / 4 - 1) << 12
-            | 6u << 24;
+        *value =
+            ((l->nvgpr + l->nagpr + 7) / 8 - 1) << 6 | ((l->nvgpr + 3) / 4 - 1) << 12 | 6u << 24;
         return true;
     case HWREG_LDS_ALLOC: /* size 20:12, in units of 64 dwords */
         *value = (l->lds_bytes + granule - 1) / granule * (granule / 256) << 12;
         return true;
     case HWREG_IB_STS:
-        *value = (wave_count(w, WAIT_VM) & 15u) | (wave_count(w, WAIT_EXP) & 7u) << 4
-            | (wave_count(w, WAIT_LGKM) & 15u) << 8 | (wave_count(w, WAIT_VM) >> 4 & 3u) << 22;
+        *value = (wave_count(w, WAIT_VM) & 15u) | (wave_count(w, WAIT_EXP) & 7u) << 4 |
+                 (wave_count(w, WAIT_LGKM) & 15u) << 8 | (wave_count(w, WAIT_VM) >> 4 & 3u) << 22;
         return true;
     case HWREG_SH_MEM_BASES:
         *value = (uint32_t)(PRIVATE_APERTURE >> 48) | (uint32_t)(SHARED_APERTURE >> 48) << 16;
@@ -403,8 +418,10 @@ static void check_divergence(struct wave *w, const struct inst *in)
     uint64_t entry = w->launch->entry_pc - code_address(w->launch->code);
 
     if (skipped)
-        wave_finding(w, in, FAULT_DIVERGE, skipped, "these lanes were inactive at the wave's "
-                     "barrier before this one, at entry%+lld", (long long)(w->barrier_at - entry));
+        wave_finding(w, in, FAULT_DIVERGE, skipped,
+                     "these lanes were inactive at the wave's "
+                     "barrier before this one, at entry%+lld",
+                     (long long)(w->barrier_at - entry));
     w->skipped_barrier = ~exec;
     w->barrier_at = in->offset;
 }
@@ -416,10 +433,7 @@ static void exec_barrier(struct wave *w, const struct inst *in)
         check_divergence(w, in);
 }
 
-static void exec_setprio(struct wave *w, const struct inst *in)
-{
-    w->priority = in->simm16 & 3;
-}
+static void exec_setprio(struct wave *w, const struct inst *in) { w->priority = in->simm16 & 3; }
 
 static void exec_sethalt(struct wave *w, const struct inst *in)
 {
@@ -449,13 +463,16 @@ static void exec_sendmsg(struct wave *w, const struct inst *in)
 
 static void exec_refused(struct wave *w, const struct inst *in)
 {
-    wave_fault(w, in, FAULT_TRAP, 0,
-               "only trap handlers use this instruction");
+    wave_fault(w, in, FAULT_TRAP, 0, "only trap handlers use this instruction");
 }
 
 #define CONTROL(op, fn, how, flag) {.name = #op, .exec = fn, .arg = how, .flags = ROW_SALU | (flag)}
-#define SAVEEXEC(op, how) \
-    {.name = #op, .exec = exec_saveexec, .dst = T_B64, .src = {T_B64}, .arg = how, \
+#define SAVEEXEC(op, how)   \
+    {.name = #op,           \
+     .exec = exec_saveexec, \
+     .dst = T_B64,          \
+     .src = {T_B64},        \
+     .arg = how,            \
      .flags = ROW_SALU}
 #define CMPK(op, how) \
     {.name = #op, .exec = exec_cmpk, .src = {T_I32}, .arg = how, .flags = ROW_SALU}
@@ -475,7 +492,10 @@ const struct op_row exec_control_rows[] = {
     BRANCH(s_cbranch_cdbgsys_and_user, ON_NEVER),
     {.name = "s_getpc_b64", .exec = exec_getpc, .dst = T_B64, .flags = ROW_SALU},
     {.name = "s_setpc_b64", .exec = exec_setpc, .src = {T_B64}, .flags = ROW_SALU | ROW_BRANCH},
-    {.name = "s_swappc_b64", .exec = exec_setpc, .dst = T_B64, .src = {T_B64},
+    {.name = "s_swappc_b64",
+     .exec = exec_setpc,
+     .dst = T_B64,
+     .src = {T_B64},
      .flags = ROW_SALU | ROW_BRANCH},
     {.name = "s_call_b64", .exec = exec_call, .dst = T_B64, .flags = ROW_SALU | ROW_BRANCH},
     SAVEEXEC(s_and_saveexec_b64, EXEC_AND),
@@ -507,16 +527,32 @@ const struct op_row exec_control_rows[] = {
     CMPK(s_cmpk_lt_u32, CMPK_LT | CMPK_UNSIGNED),
     CMPK(s_cmpk_le_u32, CMPK_LE | CMPK_UNSIGNED),
     {.name = "s_bitset0_b32", .exec = exec_bitset, .dst = T_B32, .src = {T_U32}, .flags = ROW_SALU},
-    {.name = "s_bitset1_b32", .exec = exec_bitset, .dst = T_B32, .src = {T_U32}, .arg = 1,
+    {.name = "s_bitset1_b32",
+     .exec = exec_bitset,
+     .dst = T_B32,
+     .src = {T_U32},
+     .arg = 1,
      .flags = ROW_SALU},
     {.name = "s_bitset0_b64", .exec = exec_bitset, .dst = T_B64, .src = {T_U32}, .flags = ROW_SALU},
-    {.name = "s_bitset1_b64", .exec = exec_bitset, .dst = T_B64, .src = {T_U32}, .arg = 1,
+    {.name = "s_bitset1_b64",
+     .exec = exec_bitset,
+     .dst = T_B64,
+     .src = {T_U32},
+     .arg = 1,
      .flags = ROW_SALU},
     {.name = "s_movrels_b32", .exec = exec_movrel, .dst = T_B32, .src = {T_B32}, .flags = ROW_SALU},
     {.name = "s_movrels_b64", .exec = exec_movrel, .dst = T_B64, .src = {T_B64}, .flags = ROW_SALU},
-    {.name = "s_movreld_b32", .exec = exec_movrel, .dst = T_B32, .src = {T_B32}, .arg = 1,
+    {.name = "s_movreld_b32",
+     .exec = exec_movrel,
+     .dst = T_B32,
+     .src = {T_B32},
+     .arg = 1,
      .flags = ROW_SALU},
-    {.name = "s_movreld_b64", .exec = exec_movrel, .dst = T_B64, .src = {T_B64}, .arg = 1,
+    {.name = "s_movreld_b64",
+     .exec = exec_movrel,
+     .dst = T_B64,
+     .src = {T_B64},
+     .arg = 1,
      .flags = ROW_SALU},
     {.name = "s_getreg_b32", .exec = exec_getreg, .dst = T_B32, .flags = ROW_SALU},
     {.name = "s_setreg_b32", .exec = exec_setreg, .src = {T_B32}, .flags = ROW_SALU},
@@ -547,7 +583,10 @@ const struct op_row exec_control_rows[] = {
     {.name = "s_rfe_b64", .exec = exec_refused, .src = {T_B64}, .flags = ROW_SALU},
     {.name = "s_rfe_restore_b64", .exec = exec_refused, .src = {T_B64, T_B32}, .flags = ROW_SALU},
     {.name = "s_cbranch_join", .exec = exec_join, .src = {T_B32}, .flags = ROW_SALU | ROW_BRANCH},
-    {.name = "s_cbranch_g_fork", .exec = exec_fork, .src = {T_B64, T_B64}, .arg = 1,
+    {.name = "s_cbranch_g_fork",
+     .exec = exec_fork,
+     .src = {T_B64, T_B64},
+     .arg = 1,
      .flags = ROW_SALU | ROW_BRANCH},
     {.name = "s_cbranch_i_fork", .exec = exec_fork, .src = {T_B64}, .flags = ROW_SALU | ROW_BRANCH},
     {.name = NULL},

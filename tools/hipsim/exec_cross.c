@@ -44,8 +44,8 @@ static int dpp_source(unsigned ctrl, int lane)
     case DPP_WAVE_ROR: return (lane - 1) & 63;
     case DPP_ROW_MIRROR: return row | (15 - in_row);
     case DPP_ROW_HALF_MIRROR: return (lane & ~7) | (7 - (lane & 7));
-    case DPP_ROW_BCAST15: return lane >= 16 ? row - 1 : -1;  /* to the next row */
-    case DPP_ROW_BCAST31: return lane >= 32 ? 31 : -1;       /* to rows 2 and 3 */
+    case DPP_ROW_BCAST15: return lane >= 16 ? row - 1 : -1; /* to the next row */
+    case DPP_ROW_BCAST31: return lane >= 32 ? 31 : -1;      /* to rows 2 and 3 */
     default: return -1;
     }
 }
@@ -231,20 +231,40 @@ static void exec_screen_partition(struct wave *w, const struct inst *in)
 }
 
 const struct op_row exec_cross_rows[] = {
-    {.name = "v_screen_partition_4se_b32", .exec = exec_screen_partition, .dst = T_B32,
-     .src = {T_B32}, .flags = ROW_VALU},
+    {.name = "v_screen_partition_4se_b32",
+     .exec = exec_screen_partition,
+     .dst = T_B32,
+     .src = {T_B32},
+     .flags = ROW_VALU},
     {.name = "v_nop", .exec = exec_nothing, .flags = ROW_VALU},
     {.name = "v_clrexcp", .exec = exec_nothing, .flags = ROW_VALU},
-    {.name = "v_readfirstlane_b32", .exec = exec_readfirstlane, .dst = T_B32, .src = {T_B32},
+    {.name = "v_readfirstlane_b32",
+     .exec = exec_readfirstlane,
+     .dst = T_B32,
+     .src = {T_B32},
      .flags = ROW_VALU | ROW_SGPR_DST | ROW_NO_EXEC},
-    {.name = "v_readlane_b32", .exec = exec_readlane, .dst = T_B32, .src = {T_B32, T_B32},
+    {.name = "v_readlane_b32",
+     .exec = exec_readlane,
+     .dst = T_B32,
+     .src = {T_B32, T_B32},
      .flags = ROW_VALU | ROW_SGPR_DST | ROW_NO_EXEC},
-    {.name = "v_writelane_b32", .exec = exec_writelane, .dst = T_B32, .src = {T_B32, T_B32},
+    {.name = "v_writelane_b32",
+     .exec = exec_writelane,
+     .dst = T_B32,
+     .src = {T_B32, T_B32},
      .flags = ROW_VALU | ROW_NO_EXEC},
     {.name = "v_swap_b32", .exec = exec_swap, .dst = T_B32, .src = {T_B32}, .flags = ROW_VALU},
-    {.name = "v_permlane16_swap_b32", .exec = exec_permlane16_swap, .dst = T_B32, .src = {T_B32},
-     .flags = ROW_VALU | ROW_NO_EXEC, .targets = GFX950},
-    {.name = "v_permlane32_swap_b32", .exec = exec_permlane32_swap, .dst = T_B32, .src = {T_B32},
-     .flags = ROW_VALU | ROW_NO_EXEC, .targets = GFX950},
+    {.name = "v_permlane16_swap_b32",
+     .exec = exec_permlane16_swap,
+     .dst = T_B32,
+     .src = {T_B32},
+     .flags = ROW_VALU | ROW_NO_EXEC,
+     .targets = GFX950},
+    {.name = "v_permlane32_swap_b32",
+     .exec = exec_permlane32_swap,
+     .dst = T_B32,
+     .src = {T_B32},
+     .flags = ROW_VALU | ROW_NO_EXEC,
+     .targets = GFX950},
     {.name = NULL},
 };

@@ -22,7 +22,7 @@ static void write_lanes(struct wave *w, const struct inst *in, const uint32_t *v
 /* DS_PERMUTE_B32: push; the highest lane wins, lanes that nobody pushes to get zero. */
 void ds_exec_permute(struct wave *w, const struct inst *in)
 {
-    uint32_t tmp[2][WAVE_LANES], out[WAVE_LANES] = { 0 };
+    uint32_t tmp[2][WAVE_LANES], out[WAVE_LANES] = {0};
     uint64_t exec = wave_exec(w), data_valid = src_valid(w, &in->src[SRC_DATA]);
     uint64_t valid = UINT64_MAX;
     unsigned l;
@@ -31,7 +31,8 @@ void ds_exec_permute(struct wave *w, const struct inst *in)
         return;
     const uint32_t *addr = src_rows(w, &in->src[SRC_ADDR], tmp[0]);
     const uint32_t *data = src_rows(w, &in->src[SRC_DATA], tmp[1]);
-    FOR_LANES(l, exec) {
+    FOR_LANES(l, exec)
+    {
         unsigned to = (addr[l] + (uint32_t)in->imm_offset) / 4 % WAVE_LANES;
         out[to] = data[l];
         valid = (valid & ~(UINT64_C(1) << to)) | (data_valid >> l & 1) << to;
@@ -42,7 +43,7 @@ void ds_exec_permute(struct wave *w, const struct inst *in)
 /* DS_BPERMUTE_B32: pull; lanes outside of EXEC give zero. */
 void ds_exec_bpermute(struct wave *w, const struct inst *in)
 {
-    uint32_t tmp[2][WAVE_LANES], out[WAVE_LANES] = { 0 };
+    uint32_t tmp[2][WAVE_LANES], out[WAVE_LANES] = {0};
     uint64_t exec = wave_exec(w), data_valid = src_valid(w, &in->src[SRC_DATA]) | ~exec;
     uint64_t valid = 0;
     unsigned l;
@@ -51,7 +52,8 @@ void ds_exec_bpermute(struct wave *w, const struct inst *in)
         return;
     const uint32_t *addr = src_rows(w, &in->src[SRC_ADDR], tmp[0]);
     const uint32_t *data = src_rows(w, &in->src[SRC_DATA], tmp[1]);
-    FOR_LANES(l, exec) {
+    FOR_LANES(l, exec)
+    {
         unsigned from = (addr[l] + (uint32_t)in->imm_offset) / 4 % WAVE_LANES;
         out[l] = exec >> from & 1 ? data[from] : 0;
         valid |= (data_valid >> from & 1) << l;
@@ -88,13 +90,14 @@ static unsigned swizzle_source(unsigned l, uint32_t offset)
 
 void ds_exec_swizzle(struct wave *w, const struct inst *in)
 {
-    uint32_t tmp[WAVE_LANES], out[WAVE_LANES] = { 0 };
+    uint32_t tmp[WAVE_LANES], out[WAVE_LANES] = {0};
     const struct opnd *src = &in->src[SRC_ADDR];
     uint64_t exec = wave_exec(w), data_valid = src_valid(w, src) | ~exec, valid = 0;
     const uint32_t *data = src_rows(w, src, tmp);
     unsigned l;
 
-    FOR_LANES(l, exec) {
+    FOR_LANES(l, exec)
+    {
         unsigned from = swizzle_source(l, (uint32_t)in->imm_offset & 0xffff);
         out[l] = exec >> from & 1 ? data[from] : 0;
         valid |= (data_valid >> from & 1) << l;
@@ -116,7 +119,7 @@ static bool addtid_addresses(struct wave *w, const struct inst *in, struct lane_
 
 void ds_exec_read_addtid(struct wave *w, const struct inst *in)
 {
-    struct lane_mem m = { .lanes = 0 };
+    struct lane_mem m = {.lanes = 0};
 
     if (!addtid_addresses(w, in, &m) || !mem_resolve(w, in, &m, 4, MEM_READ))
         return;
@@ -126,7 +129,7 @@ void ds_exec_read_addtid(struct wave *w, const struct inst *in)
 
 void ds_exec_write_addtid(struct wave *w, const struct inst *in)
 {
-    struct lane_mem m = { .lanes = 0 };
+    struct lane_mem m = {.lanes = 0};
 
     if (addtid_addresses(w, in, &m) && mem_resolve(w, in, &m, 4, MEM_WRITE) &&
         mem_store(w, in, &m, in->row->arg, &in->src[SRC_DATA]))
@@ -141,16 +144,18 @@ void ds_exec_append(struct wave *w, const struct inst *in)
 {
     uint64_t exec = wave_exec(w);
     uint32_t out[WAVE_LANES], count = (uint32_t)__builtin_popcountll(exec);
-    struct lane_mem m = { .space = MEM_LDS, .lanes = exec ? 1 : 0 };
+    struct lane_mem m = {.space = MEM_LDS, .lanes = exec ? 1 : 0};
 
     if (!mem_m0_defined(w, in))
         return;
     m.addr[0] = (w->sgpr[SGPR_M0] & 0xffff) + (uint32_t)in->imm_offset;
     if (!mem_resolve(w, in, &m, 4, MEM_MODIFY))
         return;
-    if (m.lanes && !mem_written(w, &m, 0, 4)
-        && !wave_finding(w, in, FAULT_UNINIT, 0, "atomic operation on memory that was never "
-                         "written, at 0x%llx", (unsigned long long)m.addr[0]))
+    if (m.lanes && !mem_written(w, &m, 0, 4) &&
+        !wave_finding(w, in, FAULT_UNINIT, 0,
+                      "atomic operation on memory that was never "
+                      "written, at 0x%llx",
+                      (unsigned long long)m.addr[0]))
         return;
     uint32_t old = m.lanes ? mem_get32(m.ptr[0]) : 0;
     if (m.lanes)
@@ -184,8 +189,8 @@ struct transpose {
 };
 
 /* Fills the results of all lanes; `bits` of an element and how many a lane loads are constants. */
-static inline __attribute__((always_inline)) void gather_columns(struct transpose *t,
-                                                                 unsigned bits, unsigned per_lane)
+static inline __attribute__((always_inline)) void gather_columns(struct transpose *t, unsigned bits,
+                                                                 unsigned per_lane)
 {
     for (unsigned l = 0; l < WAVE_LANES; l++) {
         for (unsigned e = 0; e < per_lane; e++) {
@@ -244,8 +249,10 @@ static bool transpose_addresses(struct wave *w, const struct inst *in, struct la
     }
     if (!bad || !mem_checks(w, CHECK_ALIGN))
         return true;
-    wave_fault(w, in, FAULT_ALIGN, bad, "transposing LDS read at offset 0x%llx: must be a "
-               "multiple of %u", (unsigned long long)m->addr[__builtin_ctzll(bad)], align);
+    wave_fault(w, in, FAULT_ALIGN, bad,
+               "transposing LDS read at offset 0x%llx: must be a "
+               "multiple of %u",
+               (unsigned long long)m->addr[__builtin_ctzll(bad)], align);
     return false;
 }
 
@@ -253,7 +260,7 @@ void ds_exec_transpose(struct wave *w, const struct inst *in)
 {
     unsigned bits = in->row->arg, bytes = bits == 6 ? 12 : 8;
     struct transpose t;
-    struct lane_mem m = { .space = MEM_LDS, .lanes = wave_exec(w) };
+    struct lane_mem m = {.space = MEM_LDS, .lanes = wave_exec(w)};
     uint64_t whole;
 
     if (!transpose_addresses(w, in, &m, bits == 6 ? 16 : 8) ||
@@ -262,7 +269,7 @@ void ds_exec_transpose(struct wave *w, const struct inst *in)
     whole = mem_written(w, &m, 0, 8) | m.dropped;
     if (bytes == 12)
         whole &= mem_written(w, &m, 8, 4) | m.dropped;
-    memset(&t, 0, sizeof t);
+    memset(&t, 0, sizeof(t));
     for (unsigned l = 0; l < WAVE_LANES; l++)
         if (m.lanes >> l & 1)
             memcpy(t.loaded[l], m.ptr[l], bytes);
@@ -271,10 +278,7 @@ void ds_exec_transpose(struct wave *w, const struct inst *in)
     ds_issue(w, in);
 }
 
-void ds_exec_nop(struct wave *w, const struct inst *in)
-{
-    ds_issue(w, in);
-}
+void ds_exec_nop(struct wave *w, const struct inst *in) { ds_issue(w, in); }
 
 /* M0[21:16] + offset: the resource. */
 static struct grid_barrier *grid_barrier(const struct wave *w, const struct inst *in, uint32_t *id)

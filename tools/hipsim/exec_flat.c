@@ -15,15 +15,9 @@
 #define SRC_DATA 1
 #define SRC_SADDR 2
 
-static bool has(const struct opnd *o)
-{
-    return o->kind != OPND_NONE;
-}
+static bool has(const struct opnd *o) { return o->kind != OPND_NONE; }
 
-static bool is_load(const struct inst *in)
-{
-    return in->row->flags & ROW_LOAD;
-}
+static bool is_load(const struct inst *in) { return in->row->flags & ROW_LOAD; }
 
 /* GLOBAL: vaddr64 + offset, or saddr64 + vaddr32 + offset. FLAT: vaddr64 + offset. */
 static bool wide_addresses(struct wave *w, const struct inst *in, uint64_t lanes,
@@ -36,9 +30,9 @@ static bool wide_addresses(struct wave *w, const struct inst *in, uint64_t lanes
     if (has(v) && !mem_defined(w, in, v, lanes, "the address"))
         return false;
     if (has(s)) {
-        if (lanes && mem_checks(w, CHECK_UNINIT) && !src_scalar_valid(w, s)
-            && !wave_finding(w, in, FAULT_UNINIT, 0, "undefined value in the base address (s%u)",
-                             s->reg))
+        if (lanes && mem_checks(w, CHECK_UNINIT) && !src_scalar_valid(w, s) &&
+            !wave_finding(w, in, FAULT_UNINIT, 0, "undefined value in the base address (s%u)",
+                          s->reg))
             return false;
         offset += src_scalar(w, s);
         const uint32_t *low = has(v) ? src_rows(w, v, tmp) : NULL;
@@ -62,9 +56,8 @@ static bool scratch_addresses(struct wave *w, const struct inst *in, uint64_t la
     if (has(v) && !mem_defined(w, in, v, lanes, "the address"))
         return false;
     if (has(s)) {
-        if (lanes && mem_checks(w, CHECK_UNINIT) && !src_scalar_valid(w, s)
-            && !wave_finding(w, in, FAULT_UNINIT, 0, "undefined value in the address (s%u)",
-                             s->reg))
+        if (lanes && mem_checks(w, CHECK_UNINIT) && !src_scalar_valid(w, s) &&
+            !wave_finding(w, in, FAULT_UNINIT, 0, "undefined value in the address (s%u)", s->reg))
             return false;
         offset += (uint32_t)src_scalar(w, s);
     }
@@ -107,7 +100,7 @@ static void issue(struct wave *w, const struct inst *in, enum wait_counter count
 
 static void exec_global(struct wave *w, const struct inst *in)
 {
-    struct lane_mem m = { .space = MEM_GLOBAL, .lanes = wave_exec(w) };
+    struct lane_mem m = {.space = MEM_GLOBAL, .lanes = wave_exec(w)};
 
     if (wide_addresses(w, in, m.lanes, m.addr) && perform(w, in, &m))
         issue(w, in, WAIT_VM, true, false);
@@ -115,7 +108,7 @@ static void exec_global(struct wave *w, const struct inst *in)
 
 static void exec_scratch(struct wave *w, const struct inst *in)
 {
-    struct lane_mem m = { .space = MEM_SCRATCH, .lanes = wave_exec(w) };
+    struct lane_mem m = {.space = MEM_SCRATCH, .lanes = wave_exec(w)};
 
     if (scratch_addresses(w, in, m.lanes, m.addr) && perform(w, in, &m))
         issue(w, in, WAIT_VM, true, false);
@@ -128,12 +121,13 @@ static void exec_scratch(struct wave *w, const struct inst *in)
  */
 static void exec_flat(struct wave *w, const struct inst *in)
 {
-    uint64_t exec = wave_exec(w), addr[WAVE_LANES], space[3] = { 0 };
+    uint64_t exec = wave_exec(w), addr[WAVE_LANES], space[3] = {0};
     unsigned l;
 
     if (!wide_addresses(w, in, exec, addr))
         return;
-    FOR_LANES(l, exec) {
+    FOR_LANES(l, exec)
+    {
         uint64_t bit = UINT64_C(1) << l;
         if (addr[l] - SHARED_APERTURE < APERTURE_BYTES)
             space[MEM_LDS] |= bit;
@@ -143,7 +137,7 @@ static void exec_flat(struct wave *w, const struct inst *in)
             space[MEM_GLOBAL] |= bit;
     }
     for (unsigned s = 0; s < 3; s++) {
-        struct lane_mem m = { .space = (enum mem_space)s, .lanes = space[s] };
+        struct lane_mem m = {.space = (enum mem_space)s, .lanes = space[s]};
         if (!space[s])
             continue;
         for (l = 0; l < WAVE_LANES; l++)
@@ -160,39 +154,54 @@ static void exec_flat(struct wave *w, const struct inst *in)
 #define FLAGS (ROW_VMEM | ROW_SHARED)
 
 /* One row per space: the exec function, the flags of the address operand, its type. */
-#define GLOBAL(n, d, data, f, a) \
-    { .name = "global_" n, .exec = exec_global, .dst = d, .src = { T_B64, data, T_B64 }, \
-      .flags = FLAGS | ROW_ADDR64 | (f), .wait = VM, .arg = a }
-#define FLAT(n, d, data, f, a) \
-    { .name = "flat_" n, .exec = exec_flat, .dst = d, .src = { T_B64, data }, \
-      .flags = FLAGS | ROW_ADDR64 | (f), .wait = VM, .arg = a }
+#define GLOBAL(n, d, data, f, a)        \
+    {.name = "global_" n,               \
+     .exec = exec_global,               \
+     .dst = d,                          \
+     .src = {T_B64, data, T_B64},       \
+     .flags = FLAGS | ROW_ADDR64 | (f), \
+     .wait = VM,                        \
+     .arg = a}
+#define FLAT(n, d, data, f, a)          \
+    {.name = "flat_" n,                 \
+     .exec = exec_flat,                 \
+     .dst = d,                          \
+     .src = {T_B64, data},              \
+     .flags = FLAGS | ROW_ADDR64 | (f), \
+     .wait = VM,                        \
+     .arg = a}
 #define SCRATCH(n, d, data, f, a) \
-    { .name = "scratch_" n, .exec = exec_scratch, .dst = d, .src = { T_B32, data, T_B32 }, \
-      .flags = ROW_VMEM | (f), .wait = VM, .arg = a }
+    {.name = "scratch_" n,        \
+     .exec = exec_scratch,        \
+     .dst = d,                    \
+     .src = {T_B32, data, T_B32}, \
+     .flags = ROW_VMEM | (f),     \
+     .wait = VM,                  \
+     .arg = a}
 
-#define LOAD_STORE(SPACE) \
-    SPACE("load_ubyte", T_B32, T_NONE, ROW_LOAD, MEM_ARG(1, PART_ALL, 0, 0)), \
-    SPACE("load_sbyte", T_B32, T_NONE, ROW_LOAD, MEM_ARG(1, PART_ALL, 1, 0)), \
-    SPACE("load_ushort", T_B32, T_NONE, ROW_LOAD, MEM_ARG(2, PART_ALL, 0, 0)), \
-    SPACE("load_sshort", T_B32, T_NONE, ROW_LOAD, MEM_ARG(2, PART_ALL, 1, 0)), \
-    SPACE("load_dword", T_B32, T_NONE, ROW_LOAD, MEM_ARG(4, 0, 0, 0)), \
-    SPACE("load_dwordx2", T_B64, T_NONE, ROW_LOAD, MEM_ARG(8, 0, 0, 0)), \
-    SPACE("load_dwordx3", T_B96, T_NONE, ROW_LOAD, MEM_ARG(12, 0, 0, 0)), \
-    SPACE("load_dwordx4", T_B128, T_NONE, ROW_LOAD, MEM_ARG(16, 0, 0, 0)), \
-    SPACE("load_ubyte_d16", T_B32, T_NONE, LOAD_D16, MEM_ARG(1, PART_LOW, 0, 0)), \
-    SPACE("load_ubyte_d16_hi", T_B32, T_NONE, LOAD_D16, MEM_ARG(1, PART_HIGH, 0, 0)), \
-    SPACE("load_sbyte_d16", T_B32, T_NONE, LOAD_D16, MEM_ARG(1, PART_LOW, 1, 0)), \
-    SPACE("load_sbyte_d16_hi", T_B32, T_NONE, LOAD_D16, MEM_ARG(1, PART_HIGH, 1, 0)), \
-    SPACE("load_short_d16", T_B32, T_NONE, LOAD_D16, MEM_ARG(2, PART_LOW, 0, 0)), \
-    SPACE("load_short_d16_hi", T_B32, T_NONE, LOAD_D16, MEM_ARG(2, PART_HIGH, 0, 0)), \
-    SPACE("store_byte", T_NONE, T_B32, ROW_STORE, MEM_ARG(1, PART_ALL, 0, 0)), \
-    SPACE("store_byte_d16_hi", T_NONE, T_B32, ROW_STORE, MEM_ARG(1, PART_HIGH, 0, 0)), \
-    SPACE("store_short", T_NONE, T_B32, ROW_STORE, MEM_ARG(2, PART_ALL, 0, 0)), \
-    SPACE("store_short_d16_hi", T_NONE, T_B32, ROW_STORE, MEM_ARG(2, PART_HIGH, 0, 0)), \
-    SPACE("store_dword", T_NONE, T_B32, ROW_STORE, MEM_ARG(4, 0, 0, 0)), \
-    SPACE("store_dwordx2", T_NONE, T_B64, ROW_STORE, MEM_ARG(8, 0, 0, 0)), \
-    SPACE("store_dwordx3", T_NONE, T_B96, ROW_STORE, MEM_ARG(12, 0, 0, 0)), \
-    SPACE("store_dwordx4", T_NONE, T_B128, ROW_STORE, MEM_ARG(16, 0, 0, 0))
+#define LOAD_STORE(SPACE)                                                                   \
+    SPACE("load_ubyte", T_B32, T_NONE, ROW_LOAD, MEM_ARG(1, PART_ALL, 0, 0)),               \
+        SPACE("load_sbyte", T_B32, T_NONE, ROW_LOAD, MEM_ARG(1, PART_ALL, 1, 0)),           \
+        SPACE("load_ushort", T_B32, T_NONE, ROW_LOAD, MEM_ARG(2, PART_ALL, 0, 0)),          \
+        SPACE("load_sshort", T_B32, T_NONE, ROW_LOAD, MEM_ARG(2, PART_ALL, 1, 0)),          \
+        SPACE("load_dword", T_B32, T_NONE, ROW_LOAD, MEM_ARG(4, 0, 0, 0)),                  \
+        SPACE("load_dwordx2", T_B64, T_NONE, ROW_LOAD, MEM_ARG(8, 0, 0, 0)),                \
+        SPACE("load_dwordx3", T_B96, T_NONE, ROW_LOAD, MEM_ARG(12, 0, 0, 0)),               \
+        SPACE("load_dwordx4", T_B128, T_NONE, ROW_LOAD, MEM_ARG(16, 0, 0, 0)),              \
+        SPACE("load_ubyte_d16", T_B32, T_NONE, LOAD_D16, MEM_ARG(1, PART_LOW, 0, 0)),       \
+        SPACE("load_ubyte_d16_hi", T_B32, T_NONE, LOAD_D16, MEM_ARG(1, PART_HIGH, 0, 0)),   \
+        SPACE("load_sbyte_d16", T_B32, T_NONE, LOAD_D16, MEM_ARG(1, PART_LOW, 1, 0)),       \
+        SPACE("load_sbyte_d16_hi", T_B32, T_NONE, LOAD_D16, MEM_ARG(1, PART_HIGH, 1, 0)),   \
+        SPACE("load_short_d16", T_B32, T_NONE, LOAD_D16, MEM_ARG(2, PART_LOW, 0, 0)),       \
+        SPACE("load_short_d16_hi", T_B32, T_NONE, LOAD_D16, MEM_ARG(2, PART_HIGH, 0, 0)),   \
+        SPACE("store_byte", T_NONE, T_B32, ROW_STORE, MEM_ARG(1, PART_ALL, 0, 0)),          \
+        SPACE("store_byte_d16_hi", T_NONE, T_B32, ROW_STORE, MEM_ARG(1, PART_HIGH, 0, 0)),  \
+        SPACE("store_short", T_NONE, T_B32, ROW_STORE, MEM_ARG(2, PART_ALL, 0, 0)),         \
+        SPACE("store_short_d16_hi", T_NONE, T_B32, ROW_STORE, MEM_ARG(2, PART_HIGH, 0, 0)), \
+        SPACE("store_dword", T_NONE, T_B32, ROW_STORE, MEM_ARG(4, 0, 0, 0)),                \
+        SPACE("store_dwordx2", T_NONE, T_B64, ROW_STORE, MEM_ARG(8, 0, 0, 0)),              \
+        SPACE("store_dwordx3", T_NONE, T_B96, ROW_STORE, MEM_ARG(12, 0, 0, 0)),             \
+        SPACE("store_dwordx4", T_NONE, T_B128, ROW_STORE, MEM_ARG(16, 0, 0, 0))
 #define LOAD_D16 (ROW_LOAD | ROW_DST_IS_SRC | ROW_PARTIAL)
 
 #define ATOMIC4(SPACE, n, op) \
@@ -201,26 +210,30 @@ static void exec_flat(struct wave *w, const struct inst *in)
     SPACE("atomic_" n, T_B64, T_B64, ROW_LOAD | ROW_STORE, MEM_ARG(8, 0, 0, op))
 #define ATOMIC(SPACE, n, op) ATOMIC4(SPACE, n, op), ATOMIC8(SPACE, n "_x2", op)
 
-#define ATOMICS(SPACE) \
-    ATOMIC(SPACE, "swap", ATOMIC_SWAP), ATOMIC(SPACE, "add", ATOMIC_ADD), \
-    ATOMIC(SPACE, "sub", ATOMIC_SUB), ATOMIC(SPACE, "smin", ATOMIC_SMIN), \
-    ATOMIC(SPACE, "umin", ATOMIC_UMIN), ATOMIC(SPACE, "smax", ATOMIC_SMAX), \
-    ATOMIC(SPACE, "umax", ATOMIC_UMAX), ATOMIC(SPACE, "and", ATOMIC_AND), \
-    ATOMIC(SPACE, "or", ATOMIC_OR), ATOMIC(SPACE, "xor", ATOMIC_XOR), \
-    ATOMIC(SPACE, "inc", ATOMIC_INC), ATOMIC(SPACE, "dec", ATOMIC_DEC), \
-    SPACE("atomic_cmpswap", T_B32, T_B64, ROW_LOAD | ROW_STORE, MEM_ARG(4, 0, 0, ATOMIC_CMPSWAP)), \
-    SPACE("atomic_cmpswap_x2", T_B64, T_B128, ROW_LOAD | ROW_STORE, \
-          MEM_ARG(8, 0, 0, ATOMIC_CMPSWAP)), \
-    ATOMIC4(SPACE, "add_f32", ATOMIC_ADD_F), ATOMIC8(SPACE, "add_f64", ATOMIC_ADD_F), \
-    ATOMIC8(SPACE, "min_f64", ATOMIC_MIN_F), ATOMIC8(SPACE, "max_f64", ATOMIC_MAX_F), \
-    ATOMIC4(SPACE, "pk_add_f16", ATOMIC_PK_ADD_F16), \
-    ATOMIC4(SPACE, "pk_add_bf16", ATOMIC_PK_ADD_BF16)
+#define ATOMICS(SPACE)                                                                    \
+    ATOMIC(SPACE, "swap", ATOMIC_SWAP), ATOMIC(SPACE, "add", ATOMIC_ADD),                 \
+        ATOMIC(SPACE, "sub", ATOMIC_SUB), ATOMIC(SPACE, "smin", ATOMIC_SMIN),             \
+        ATOMIC(SPACE, "umin", ATOMIC_UMIN), ATOMIC(SPACE, "smax", ATOMIC_SMAX),           \
+        ATOMIC(SPACE, "umax", ATOMIC_UMAX), ATOMIC(SPACE, "and", ATOMIC_AND),             \
+        ATOMIC(SPACE, "or", ATOMIC_OR), ATOMIC(SPACE, "xor", ATOMIC_XOR),                 \
+        ATOMIC(SPACE, "inc", ATOMIC_INC), ATOMIC(SPACE, "dec", ATOMIC_DEC),               \
+        SPACE("atomic_cmpswap", T_B32, T_B64, ROW_LOAD | ROW_STORE,                       \
+              MEM_ARG(4, 0, 0, ATOMIC_CMPSWAP)),                                          \
+        SPACE("atomic_cmpswap_x2", T_B64, T_B128, ROW_LOAD | ROW_STORE,                   \
+              MEM_ARG(8, 0, 0, ATOMIC_CMPSWAP)),                                          \
+        ATOMIC4(SPACE, "add_f32", ATOMIC_ADD_F), ATOMIC8(SPACE, "add_f64", ATOMIC_ADD_F), \
+        ATOMIC8(SPACE, "min_f64", ATOMIC_MIN_F), ATOMIC8(SPACE, "max_f64", ATOMIC_MAX_F), \
+        ATOMIC4(SPACE, "pk_add_f16", ATOMIC_PK_ADD_F16),                                  \
+        ATOMIC4(SPACE, "pk_add_bf16", ATOMIC_PK_ADD_BF16)
 
 #define TO_LDS (ROW_LOAD | ROW_LDS_DMA)
 
 const struct op_row exec_flat_rows[] = {
-    LOAD_STORE(GLOBAL), LOAD_STORE(FLAT), LOAD_STORE(SCRATCH),
-    ATOMICS(GLOBAL), ATOMICS(FLAT),
+    LOAD_STORE(GLOBAL),
+    LOAD_STORE(FLAT),
+    LOAD_STORE(SCRATCH),
+    ATOMICS(GLOBAL),
+    ATOMICS(FLAT),
     GLOBAL("load_lds_ubyte", T_NONE, T_NONE, TO_LDS, MEM_ARG(1, 0, 0, 0)),
     GLOBAL("load_lds_sbyte", T_NONE, T_NONE, TO_LDS, MEM_ARG(1, 0, 1, 0)),
     GLOBAL("load_lds_ushort", T_NONE, T_NONE, TO_LDS, MEM_ARG(2, 0, 0, 0)),
@@ -233,5 +246,5 @@ const struct op_row exec_flat_rows[] = {
     SCRATCH("load_lds_ushort", T_NONE, T_NONE, TO_LDS, MEM_ARG(2, 0, 0, 0)),
     SCRATCH("load_lds_sshort", T_NONE, T_NONE, TO_LDS, MEM_ARG(2, 0, 1, 0)),
     SCRATCH("load_lds_dword", T_NONE, T_NONE, TO_LDS, MEM_ARG(4, 0, 0, 0)),
-    { .name = NULL },
+    {.name = NULL},
 };

@@ -35,20 +35,20 @@ static const struct data_format {
     uint8_t bits[4];
     uint8_t numbers;
 } data_formats[16] = {
-    [1] = { { 8 }, NO_FLOAT },
-    [2] = { { 16 }, ALL },
-    [3] = { { 8, 8 }, NO_FLOAT },
-    [4] = { { 32 }, INTEGERS | NUMBERS(FLOAT) },
-    [5] = { { 16, 16 }, ALL },
-    [6] = { { 11, 11, 10 }, ALL }, /* 10_11_11 */
-    [7] = { { 10, 11, 11 }, ALL }, /* 11_11_10 */
-    [8] = { { 2, 10, 10, 10 }, NO_FLOAT }, /* 10_10_10_2 */
-    [9] = { { 10, 10, 10, 2 }, NO_FLOAT }, /* 2_10_10_10 */
-    [10] = { { 8, 8, 8, 8 }, NO_FLOAT },
-    [11] = { { 32, 32 }, INTEGERS | NUMBERS(FLOAT) },
-    [12] = { { 16, 16, 16, 16 }, ALL },
-    [13] = { { 32, 32, 32 }, INTEGERS | NUMBERS(FLOAT) },
-    [14] = { { 32, 32, 32, 32 }, INTEGERS | NUMBERS(FLOAT) },
+    [1] = {{8}, NO_FLOAT},
+    [2] = {{16}, ALL},
+    [3] = {{8, 8}, NO_FLOAT},
+    [4] = {{32}, INTEGERS | NUMBERS(FLOAT)},
+    [5] = {{16, 16}, ALL},
+    [6] = {{11, 11, 10}, ALL},         /* 10_11_11 */
+    [7] = {{10, 11, 11}, ALL},         /* 11_11_10 */
+    [8] = {{2, 10, 10, 10}, NO_FLOAT}, /* 10_10_10_2 */
+    [9] = {{10, 10, 10, 2}, NO_FLOAT}, /* 2_10_10_10 */
+    [10] = {{8, 8, 8, 8}, NO_FLOAT},
+    [11] = {{32, 32}, INTEGERS | NUMBERS(FLOAT)},
+    [12] = {{16, 16, 16, 16}, ALL},
+    [13] = {{32, 32, 32}, INTEGERS | NUMBERS(FLOAT)},
+    [14] = {{32, 32, 32, 32}, INTEGERS | NUMBERS(FLOAT)},
 };
 
 enum select { SELECT_0, SELECT_1, SELECT_X = 4 };
@@ -74,12 +74,14 @@ static bool find_format(struct wave *w, const struct inst *in, const struct buff
     const struct data_format *d = &data_formats[data];
 
     if (!(d->numbers & NUMBERS(number))) {
-        wave_fault(w, in, FAULT_TRAP, 0, "buffer data format %u does not exist with number format "
-                   "%u", data, number);
+        wave_fault(w, in, FAULT_TRAP, 0,
+                   "buffer data format %u does not exist with number format "
+                   "%u",
+                   data, number);
         return false;
     }
     for (unsigned i = 0; i < 4; i++) {
-        f->component[i] = (struct component){ d->bits[i], (uint8_t)at };
+        f->component[i] = (struct component){d->bits[i], (uint8_t)at};
         f->select[i] = typed ? (uint8_t)(SELECT_X + i) : r->select >> 3 * i & 7;
         at += d->bits[i];
     }
@@ -88,10 +90,7 @@ static bool find_format(struct wave *w, const struct inst *in, const struct buff
     return true;
 }
 
-static bool is_integer(const struct format *f)
-{
-    return f->number == UINT || f->number == SINT;
-}
+static bool is_integer(const struct format *f) { return f->number == UINT || f->number == SINT; }
 
 /* -- conversions ------------------------------------------------------------------------------- */
 
@@ -100,10 +99,7 @@ static int32_t sign_extended(uint32_t code, unsigned bits)
     return (int32_t)(code << (32 - bits)) >> (32 - bits);
 }
 
-static double largest_code(unsigned bits)
-{
-    return (double)((UINT64_C(1) << bits) - 1);
-}
+static double largest_code(unsigned bits) { return (double)((UINT64_C(1) << bits) - 1); }
 
 /* Floats of 10 and 11 bits have the exponents of f16 and no sign. */
 static uint32_t float_from_code(uint32_t code, unsigned bits)
@@ -164,7 +160,8 @@ static uint32_t code_from_register(uint32_t value, unsigned bits, enum number_fo
     case USCALED: return (uint32_t)clamped(x, 0, largest);
     case SSCALED: return (uint32_t)(int32_t)clamped(x, -top - 1, top);
     case FLOAT: return code_from_float(value, bits);
-    case UINT: case SINT: break;
+    case UINT:
+    case SINT: break;
     }
     return value;
 }
@@ -198,7 +195,7 @@ static bool resolve(struct wave *w, const struct inst *in, const struct buffer_a
     e->part_bytes = f->bytes < 4 ? f->bytes : 4;
     e->parts = f->bytes / e->part_bytes;
     for (unsigned i = 0; i < e->parts; i++) {
-        e->part[i] = (struct lane_mem){ .lanes = lanes };
+        e->part[i] = (struct lane_mem){.lanes = lanes};
         if (!buffer_part(w, in, b, i * e->part_bytes, e->part_bytes, &e->part[i]))
             return false;
     }
@@ -211,10 +208,7 @@ static uint8_t *component_bytes(const struct element *e, struct component c, uns
 }
 
 /* Bytes that hold some of the component's bits. */
-static unsigned component_size(struct component c)
-{
-    return (c.at % 8 + c.bits + 7u) / 8;
-}
+static unsigned component_size(struct component c) { return (c.at % 8 + c.bits + 7u) / 8; }
 
 static uint32_t read_component(const struct element *e, struct component c, unsigned l)
 {
@@ -227,10 +221,10 @@ static uint32_t read_component(const struct element *e, struct component c, unsi
 /* -- loads ------------------------------------------------------------------------------------- */
 
 /* What register component `select` holds in lane l. */
-static uint32_t loaded(const struct format *f, const struct element *e, unsigned select,
-                       unsigned l, bool d16)
+static uint32_t loaded(const struct format *f, const struct element *e, unsigned select, unsigned l,
+                       bool d16)
 {
-    struct component c = { 0 };
+    struct component c = {0};
     bool inside = e->part[0].lanes >> l & 1;
     uint32_t one = is_integer(f) ? 1 : d16 ? 0x3c00 : 0x3f800000;
 
@@ -250,7 +244,7 @@ static uint32_t loaded(const struct format *f, const struct element *e, unsigned
 static uint64_t loaded_valid(struct wave *w, const struct format *f, struct element *e,
                              unsigned select, uint64_t lanes)
 {
-    struct component c = { 0 };
+    struct component c = {0};
 
     if (select >= SELECT_X)
         c = f->component[select - SELECT_X];
@@ -293,7 +287,7 @@ static void exec_load(struct wave *w, const struct inst *in)
             ok &= *valid;
         *valid = (*valid & ~b.lanes) | (ok & b.lanes);
         FOR_LANES(l, b.lanes)
-            write_component(w, in, i, l, loaded(&f, &e, f.select[i], l, d16));
+        write_component(w, in, i, l, loaded(&f, &e, f.select[i], l, d16));
     }
     buffer_issue(w, in);
 }
@@ -315,13 +309,13 @@ static uint32_t stored(struct wave *w, const struct inst *in, const struct forma
 }
 
 /* The element of lane l, and which of its bytes are written. */
-static void build_element(struct wave *w, const struct inst *in, const struct format *f,
-                          unsigned l, uint8_t bytes[20], bool written[16])
+static void build_element(struct wave *w, const struct inst *in, const struct format *f, unsigned l,
+                          uint8_t bytes[20], bool written[16])
 {
     memset(bytes, 0, 20);
     memset(written, 0, 16);
     for (unsigned i = COMPONENTS(in->row->arg); i-- > 0;) {
-        struct component c = { 0 };
+        struct component c = {0};
         if (f->select[i] >= SELECT_X)
             c = f->component[f->select[i] - SELECT_X];
         if (!c.bits)
@@ -348,7 +342,8 @@ static void exec_store(struct wave *w, const struct inst *in)
         !resolve(w, in, &b, &f, &e) ||
         !mem_defined(w, in, &in->src[SRC_DATA], e.part[0].lanes, "the stored data"))
         return;
-    FOR_LANES(l, e.part[0].lanes) {
+    FOR_LANES(l, e.part[0].lanes)
+    {
         build_element(w, in, &f, l, bytes, written);
         for (unsigned at = 0; at < f.bytes; at++) {
             struct lane_mem *m = &e.part[at / e.part_bytes];
@@ -364,22 +359,28 @@ static void exec_store(struct wave *w, const struct inst *in)
 /* -- table ------------------------------------------------------------------------------------- */
 
 #define ROW(prefix, n, run, d, data, f, a) \
-    { .name = prefix n, .exec = run, .dst = d, .src = { T_B64, data, T_B128, T_U32 }, \
-      .flags = ROW_VMEM | ROW_SHARED | (f), .wait = 1 + WAIT_VM, .arg = a }
-#define BOTH(prefix, n, d, keeps, a) \
+    {.name = prefix n,                     \
+     .exec = run,                          \
+     .dst = d,                             \
+     .src = {T_B64, data, T_B128, T_U32},  \
+     .flags = ROW_VMEM | ROW_SHARED | (f), \
+     .wait = 1 + WAIT_VM,                  \
+     .arg = a}
+#define BOTH(prefix, n, d, keeps, a)                                            \
     ROW(prefix, "load_format_" n, exec_load, d, T_NONE, ROW_LOAD | (keeps), a), \
-    ROW(prefix, "store_format_" n, exec_store, T_NONE, d, ROW_STORE, a)
+        ROW(prefix, "store_format_" n, exec_store, T_NONE, d, ROW_STORE, a)
 #define KEEPS_HALF (ROW_DST_IS_SRC | ROW_PARTIAL)
-#define FORMATS(prefix) \
-    BOTH(prefix, "x", T_B32, 0, 1), BOTH(prefix, "xy", T_B64, 0, 2), \
-    BOTH(prefix, "xyz", T_B96, 0, 3), BOTH(prefix, "xyzw", T_B128, 0, 4), \
-    BOTH(prefix, "d16_x", T_B32, KEEPS_HALF, D16 | 1), \
-    BOTH(prefix, "d16_xy", T_B32, 0, D16 | 2), \
-    BOTH(prefix, "d16_xyz", T_B64, KEEPS_HALF, D16 | 3), \
-    BOTH(prefix, "d16_xyzw", T_B64, 0, D16 | 4)
+#define FORMATS(prefix)                                                       \
+    BOTH(prefix, "x", T_B32, 0, 1), BOTH(prefix, "xy", T_B64, 0, 2),          \
+        BOTH(prefix, "xyz", T_B96, 0, 3), BOTH(prefix, "xyzw", T_B128, 0, 4), \
+        BOTH(prefix, "d16_x", T_B32, KEEPS_HALF, D16 | 1),                    \
+        BOTH(prefix, "d16_xy", T_B32, 0, D16 | 2),                            \
+        BOTH(prefix, "d16_xyz", T_B64, KEEPS_HALF, D16 | 3),                  \
+        BOTH(prefix, "d16_xyzw", T_B64, 0, D16 | 4)
 
 const struct op_row exec_format_rows[] = {
-    FORMATS("buffer_"), FORMATS("tbuffer_"),
+    FORMATS("buffer_"),
+    FORMATS("tbuffer_"),
     BOTH("buffer_", "d16_hi_x", T_B32, KEEPS_HALF, D16 | D16_HIGH | 1),
-    { .name = NULL },
+    {.name = NULL},
 };

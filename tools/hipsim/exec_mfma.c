@@ -25,16 +25,17 @@ static enum mfma_format target_format(const struct wave *w, uint8_t format)
 {
     if (code_target(w->launch->code) != GFX942)
         return (enum mfma_format)format;
-    return format == FORMAT_FP8 ? FORMAT_FP8_FNUZ : format == FORMAT_BF8 ? FORMAT_BF8_FNUZ
-                                                                         : (enum mfma_format)format;
+    return format == FORMAT_FP8   ? FORMAT_FP8_FNUZ
+           : format == FORMAT_BF8 ? FORMAT_BF8_FNUZ
+                                  : (enum mfma_format)format;
 }
 
 /* CBSZ and BLGP of the F8F6F4 instructions. */
 static enum mfma_format selected_format(unsigned select)
 {
-    static const uint8_t formats[] = { FORMAT_FP8, FORMAT_BF8, FORMAT_FP6, FORMAT_BF6, FORMAT_FP4 };
+    static const uint8_t formats[] = {FORMAT_FP8, FORMAT_BF8, FORMAT_FP6, FORMAT_BF6, FORMAT_FP4};
 
-    return select < sizeof formats ? (enum mfma_format)formats[select] : FORMAT_COUNT;
+    return select < sizeof(formats) ? (enum mfma_format)formats[select] : FORMAT_COUNT;
 }
 
 static bool overlaps(const struct opnd *a, const struct opnd *b)
@@ -52,7 +53,7 @@ static void operand(const struct wave *w, const struct inst *in, const struct op
         r->rows = (const uint32_t (*)[WAVE_LANES])(accumulator ? w->a + o->reg : w->v + o->reg);
         if (o->reg == in->dst.reg ? o->dwords == in->dst.dwords : !overlaps(o, &in->dst))
             return;
-        memcpy(r->copy, r->rows, o->dwords * sizeof r->copy[0]);
+        memcpy(r->copy, r->rows, o->dwords * sizeof(r->copy[0]));
     } else {
         bool wide = TYPE_CLASS(o->type) == CLASS_F64;
         for (unsigned i = 0; i < o->dwords; i++)
@@ -90,7 +91,7 @@ static void set_validity(struct wave *w, const struct inst *in, const struct mfm
     const struct opnd *c = s->sparse ? &in->dst : &in->src[2];
     bool wide = job->a_format == FORMAT_F64;
     uint64_t *valid = (in->dst.kind == OPND_AGPR ? w->a_valid : w->v_valid) + in->dst.reg;
-    uint64_t result[32] = { 0 };
+    uint64_t result[32] = {0};
 
     for (unsigned block = 0; block < s->blocks; block++) {
         uint32_t rows = lines_defined(a, s->m, s->blocks, mfma_block_of_a(job, block));
@@ -107,11 +108,11 @@ static void set_validity(struct wave *w, const struct inst *in, const struct mfm
         struct opnd one = *c;
         one.reg = (uint16_t)(c->reg + r);
         one.dwords = 1;
-        uint64_t from_c = c->kind == OPND_VGPR || c->kind == OPND_AGPR ? src_valid(w, &one)
-                                                                       : UINT64_MAX;
+        uint64_t from_c =
+            c->kind == OPND_VGPR || c->kind == OPND_AGPR ? src_valid(w, &one) : UINT64_MAX;
         result[r] = result[wide ? r & ~1u : r] & from_c;
     }
-    memcpy(valid, result, in->dst.dwords * sizeof *valid);
+    memcpy(valid, result, in->dst.dwords * sizeof(*valid));
 }
 
 static bool all_defined(const struct wave *w, const struct opnd *o)
@@ -127,7 +128,7 @@ struct defined {
 
 static struct defined defined_lanes(const struct wave *w, const struct inst *in, bool scaled)
 {
-    struct defined d = { .a = src_valid(w, &in->src[0]), .b = src_valid(w, &in->src[1]) };
+    struct defined d = {.a = src_valid(w, &in->src[0]), .b = src_valid(w, &in->src[1])};
     bool sparse = in->row->flags & ROW_DST_IS_SRC;
 
     if (sparse)
@@ -136,8 +137,8 @@ static struct defined defined_lanes(const struct wave *w, const struct inst *in,
         d.a &= src_valid(w, &in->src[3]);
         d.b &= src_valid(w, &in->src[4]);
     }
-    d.all = d.a == UINT64_MAX && d.b == UINT64_MAX &&
-            all_defined(w, sparse ? &in->dst : &in->src[2]);
+    d.all =
+        d.a == UINT64_MAX && d.b == UINT64_MAX && all_defined(w, sparse ? &in->dst : &in->src[2]);
     return d;
 }
 
@@ -261,29 +262,44 @@ static void exec_f8f6f4(struct wave *w, const struct inst *in)
 }
 
 #define KIND(m, n, k, blocks, a, b) \
-    (const void *)&(const struct kind){ { m, n, k, blocks, false }, FORMAT_##a, FORMAT_##b }
+    (const void *)&(const struct kind) { {m, n, k, blocks, false}, FORMAT_##a, FORMAT_##b }
 #define SPARSE(m, n, k, a, b) \
-    (const void *)&(const struct kind){ { m, n, k, 1, true }, FORMAT_##a, FORMAT_##b }
+    (const void *)&(const struct kind) { {m, n, k, 1, true}, FORMAT_##a, FORMAT_##b }
 #define MFMA(n, d, ab, on, kind) \
-    { .name = "v_mfma_" n, .exec = exec_mfma, .dst = d, .src = { ab, ab, d }, .flags = ROW_MFMA, \
-      .targets = on, .lanes = kind }
-#define SMFMAC(n, d, a, b, on, kind) \
-    { .name = "v_smfmac_" n, .exec = exec_smfmac, .dst = d, .src = { a, b, T_B32 }, \
-      .flags = ROW_MFMA | ROW_DST_IS_SRC, .targets = on, .lanes = kind }
-#define F8F6F4(n, d, s3, kind) \
-    { .name = n, .exec = exec_f8f6f4, .dst = d, .src = { T_B256, T_B256, d, s3, s3 }, \
-      .flags = ROW_MFMA, .targets = GFX950, .lanes = kind }
+    {.name = "v_mfma_" n,        \
+     .exec = exec_mfma,          \
+     .dst = d,                   \
+     .src = {ab, ab, d},         \
+     .flags = ROW_MFMA,          \
+     .targets = on,              \
+     .lanes = kind}
+#define SMFMAC(n, d, a, b, on, kind)     \
+    {.name = "v_smfmac_" n,              \
+     .exec = exec_smfmac,                \
+     .dst = d,                           \
+     .src = {a, b, T_B32},               \
+     .flags = ROW_MFMA | ROW_DST_IS_SRC, \
+     .targets = on,                      \
+     .lanes = kind}
+#define F8F6F4(n, d, s3, kind)           \
+    {.name = n,                          \
+     .exec = exec_f8f6f4,                \
+     .dst = d,                           \
+     .src = {T_B256, T_B256, d, s3, s3}, \
+     .flags = ROW_MFMA,                  \
+     .targets = GFX950,                  \
+     .lanes = kind}
 /* 8-bit formats mix. */
-#define MFMA_FP8(n, d, m, k) \
-    MFMA(n "_fp8_fp8", d, T_B64, 0, KIND(m, m, k, 1, FP8, FP8)), \
-    MFMA(n "_fp8_bf8", d, T_B64, 0, KIND(m, m, k, 1, FP8, BF8)), \
-    MFMA(n "_bf8_fp8", d, T_B64, 0, KIND(m, m, k, 1, BF8, FP8)), \
-    MFMA(n "_bf8_bf8", d, T_B64, 0, KIND(m, m, k, 1, BF8, BF8))
-#define SMFMAC_FP8(n, d, a, b, on, m, k) \
-    SMFMAC(n "_fp8_fp8", d, a, b, on, SPARSE(m, m, k, FP8, FP8)), \
-    SMFMAC(n "_fp8_bf8", d, a, b, on, SPARSE(m, m, k, FP8, BF8)), \
-    SMFMAC(n "_bf8_fp8", d, a, b, on, SPARSE(m, m, k, BF8, FP8)), \
-    SMFMAC(n "_bf8_bf8", d, a, b, on, SPARSE(m, m, k, BF8, BF8))
+#define MFMA_FP8(n, d, m, k)                                         \
+    MFMA(n "_fp8_fp8", d, T_B64, 0, KIND(m, m, k, 1, FP8, FP8)),     \
+        MFMA(n "_fp8_bf8", d, T_B64, 0, KIND(m, m, k, 1, FP8, BF8)), \
+        MFMA(n "_bf8_fp8", d, T_B64, 0, KIND(m, m, k, 1, BF8, FP8)), \
+        MFMA(n "_bf8_bf8", d, T_B64, 0, KIND(m, m, k, 1, BF8, BF8))
+#define SMFMAC_FP8(n, d, a, b, on, m, k)                              \
+    SMFMAC(n "_fp8_fp8", d, a, b, on, SPARSE(m, m, k, FP8, FP8)),     \
+        SMFMAC(n "_fp8_bf8", d, a, b, on, SPARSE(m, m, k, FP8, BF8)), \
+        SMFMAC(n "_bf8_fp8", d, a, b, on, SPARSE(m, m, k, BF8, FP8)), \
+        SMFMAC(n "_bf8_bf8", d, a, b, on, SPARSE(m, m, k, BF8, BF8))
 
 const struct op_row exec_mfma_rows[] = {
     MFMA("f32_32x32x1_2b_f32", T_F32X32, T_B32, 0, KIND(32, 32, 1, 2, F32, F32)),
@@ -316,7 +332,8 @@ const struct op_row exec_mfma_rows[] = {
     MFMA("i32_16x16x32_i8", T_I32X4, T_B64, 0, KIND(16, 16, 32, 1, I8, I8)),
     MFMA("i32_32x32x32_i8", T_I32X16, T_B128, GFX950, KIND(32, 32, 32, 1, I8, I8)),
     MFMA("i32_16x16x64_i8", T_I32X4, T_B128, GFX950, KIND(16, 16, 64, 1, I8, I8)),
-    MFMA_FP8("f32_32x32x16", T_F32X16, 32, 16), MFMA_FP8("f32_16x16x32", T_F32X4, 16, 32),
+    MFMA_FP8("f32_32x32x16", T_F32X16, 32, 16),
+    MFMA_FP8("f32_16x16x32", T_F32X4, 16, 32),
     F8F6F4("v_mfma_f32_32x32x64_f8f6f4", T_F32X16, T_NONE, KIND(32, 32, 64, 1, FP8, FP8)),
     F8F6F4("v_mfma_f32_16x16x128_f8f6f4", T_F32X4, T_NONE, KIND(16, 16, 128, 1, FP8, FP8)),
     F8F6F4("v_mfma_scale_f32_32x32x64_f8f6f4", T_F32X16, T_B32, KIND(32, 32, 64, 1, FP8, FP8)),
@@ -337,5 +354,5 @@ const struct op_row exec_mfma_rows[] = {
     SMFMAC("i32_16x16x128_i8", T_I32X4, T_B128, T_B256, GFX950, SPARSE(16, 16, 128, I8, I8)),
     SMFMAC_FP8("f32_32x32x64", T_F32X16, T_B128, T_B256, GFX950, 32, 64),
     SMFMAC_FP8("f32_16x16x128", T_F32X4, T_B128, T_B256, GFX950, 16, 128),
-    { .name = NULL },
+    {.name = NULL},
 };

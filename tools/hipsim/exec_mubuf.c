@@ -30,10 +30,7 @@
 #include "tools/hipsim/decode.h"
 #include "tools/hipsim/exec_mubuf.h"
 
-static bool has(const struct opnd *o)
-{
-    return o->kind != OPND_NONE;
-}
+static bool has(const struct opnd *o) { return o->kind != OPND_NONE; }
 
 static bool read_resource(struct wave *w, const struct inst *in, bool formatted,
                           struct buffer_resource *r)
@@ -45,13 +42,12 @@ static bool read_resource(struct wave *w, const struct inst *in, bool formatted,
     if (mem_checks(w, CHECK_UNINIT) && wave_exec(w) && !unbound) {
         uint32_t valid = w->s_valid[rsrc->reg] & w->s_valid[rsrc->reg + 1] &
                          w->s_valid[rsrc->reg + 2] & w->s_valid[rsrc->reg + 3];
-        if (valid != UINT32_MAX
-            && !wave_finding(w, in, FAULT_UNINIT, 0,
-                             "undefined value in the buffer resource s[%u:%u]", rsrc->reg,
-                             rsrc->reg + 3))
+        if (valid != UINT32_MAX &&
+            !wave_finding(w, in, FAULT_UNINIT, 0, "undefined value in the buffer resource s[%u:%u]",
+                          rsrc->reg, rsrc->reg + 3))
             return false;
-        if (has(soffset) && !src_scalar_valid(w, soffset)
-            && !wave_finding(w, in, FAULT_UNINIT, 0, "undefined value in the buffer offset"))
+        if (has(soffset) && !src_scalar_valid(w, soffset) &&
+            !wave_finding(w, in, FAULT_UNINIT, 0, "undefined value in the buffer offset"))
             return false;
     }
     *r = (struct buffer_resource){
@@ -90,8 +86,8 @@ static bool lane_offsets(struct wave *w, const struct inst *in, struct buffer_ac
         offset = in->offen ? rows + (in->idxen ? WAVE_LANES : 0) : NULL;
     }
     b->range = in->idxen && r->stride     ? RANGE_RECORDS
-             : !in->idxen && r->add_tid ? RANGE_PRIVATE
-                                        : RANGE_BYTES;
+               : !in->idxen && r->add_tid ? RANGE_PRIVATE
+                                          : RANGE_BYTES;
     for (unsigned l = 0; l < WAVE_LANES; l++) {
         b->index[l] = (index ? index[l] : 0) + (uint64_t)(r->add_tid ? l : 0);
         b->offset[l] = (offset ? offset[l] : 0) + (uint32_t)in->imm_offset;
@@ -184,7 +180,7 @@ static bool dwords_to_lds(struct wave *w, const struct inst *in, const struct bu
     struct lane_mem m[4];
 
     for (unsigned i = 0; i < dwords; i++) {
-        m[i] = (struct lane_mem){ .lanes = buffer_in_range(b, b->lanes, 4 * i, 4) };
+        m[i] = (struct lane_mem){.lanes = buffer_in_range(b, b->lanes, 4 * i, 4)};
         if (!buffer_part(w, in, b, 4 * i, 4, &m[i]))
             return false;
     }
@@ -198,7 +194,7 @@ static bool move_dwords(struct wave *w, const struct inst *in, const struct buff
     if (in->lds)
         return dwords_to_lds(w, in, b);
     for (unsigned i = 0; i < MEM_BYTES(in->row->arg) / 4; i++) {
-        struct lane_mem m = { .lanes = buffer_in_range(b, b->lanes, 4 * i, 4) };
+        struct lane_mem m = {.lanes = buffer_in_range(b, b->lanes, 4 * i, 4)};
         struct opnd one = *reg;
         one.reg = (uint16_t)(reg->reg + i);
         one.dwords = 1;
@@ -229,7 +225,7 @@ static void exec_mubuf(struct wave *w, const struct inst *in)
     uint32_t arg = in->row->arg;
     const struct opnd *reg = &in->src[SRC_DATA];
     struct buffer_access b;
-    struct lane_mem m = { .space = MEM_GLOBAL };
+    struct lane_mem m = {.space = MEM_GLOBAL};
 
     if (MEM_ATOMIC(arg) == ATOMIC_NONE && in->row->flags & ROW_LOAD)
         reg = &in->dst;
@@ -257,9 +253,14 @@ static void exec_cache(struct wave *w, const struct inst *in)
 
 #define VM (1 + WAIT_VM)
 #define FLAGS (ROW_VMEM | ROW_SHARED)
-#define BUFFER(n, d, data, f, a) \
-    { .name = "buffer_" n, .exec = exec_mubuf, .dst = d, \
-      .src = { T_B64, data, T_B128, T_U32 }, .flags = FLAGS | (f), .wait = VM, .arg = a }
+#define BUFFER(n, d, data, f, a)          \
+    {.name = "buffer_" n,                 \
+     .exec = exec_mubuf,                  \
+     .dst = d,                            \
+     .src = {T_B64, data, T_B128, T_U32}, \
+     .flags = FLAGS | (f),                \
+     .wait = VM,                          \
+     .arg = a}
 #define LOAD(n, d, a) BUFFER("load_" n, d, T_NONE, ROW_LOAD, a)
 #define LOAD_D16(n, a) BUFFER("load_" n, T_B32, T_NONE, ROW_LOAD | ROW_DST_IS_SRC | ROW_PARTIAL, a)
 #define STORE(n, d, a) BUFFER("store_" n, T_NONE, d, ROW_STORE, a)
@@ -290,19 +291,29 @@ const struct op_row exec_mubuf_rows[] = {
     STORE("dwordx2", T_B64, MEM_ARG(8, 0, 0, 0)),
     STORE("dwordx3", T_B96, MEM_ARG(12, 0, 0, 0)),
     STORE("dwordx4", T_B128, MEM_ARG(16, 0, 0, 0)),
-    ATOMIC("swap", ATOMIC_SWAP), ATOMIC("add", ATOMIC_ADD), ATOMIC("sub", ATOMIC_SUB),
-    ATOMIC("smin", ATOMIC_SMIN), ATOMIC("umin", ATOMIC_UMIN), ATOMIC("smax", ATOMIC_SMAX),
-    ATOMIC("umax", ATOMIC_UMAX), ATOMIC("and", ATOMIC_AND), ATOMIC("or", ATOMIC_OR),
-    ATOMIC("xor", ATOMIC_XOR), ATOMIC("inc", ATOMIC_INC), ATOMIC("dec", ATOMIC_DEC),
+    ATOMIC("swap", ATOMIC_SWAP),
+    ATOMIC("add", ATOMIC_ADD),
+    ATOMIC("sub", ATOMIC_SUB),
+    ATOMIC("smin", ATOMIC_SMIN),
+    ATOMIC("umin", ATOMIC_UMIN),
+    ATOMIC("smax", ATOMIC_SMAX),
+    ATOMIC("umax", ATOMIC_UMAX),
+    ATOMIC("and", ATOMIC_AND),
+    ATOMIC("or", ATOMIC_OR),
+    ATOMIC("xor", ATOMIC_XOR),
+    ATOMIC("inc", ATOMIC_INC),
+    ATOMIC("dec", ATOMIC_DEC),
     BUFFER("atomic_cmpswap", T_B32, T_B64, ROW_LOAD | ROW_STORE, MEM_ARG(4, 0, 0, ATOMIC_CMPSWAP)),
     BUFFER("atomic_cmpswap_x2", T_B64, T_B128, ROW_LOAD | ROW_STORE,
            MEM_ARG(8, 0, 0, ATOMIC_CMPSWAP)),
-    ATOMIC4("add_f32", ATOMIC_ADD_F), ATOMIC8("add_f64", ATOMIC_ADD_F),
-    ATOMIC8("min_f64", ATOMIC_MIN_F), ATOMIC8("max_f64", ATOMIC_MAX_F),
+    ATOMIC4("add_f32", ATOMIC_ADD_F),
+    ATOMIC8("add_f64", ATOMIC_ADD_F),
+    ATOMIC8("min_f64", ATOMIC_MIN_F),
+    ATOMIC8("max_f64", ATOMIC_MAX_F),
     ATOMIC4("pk_add_f16", ATOMIC_PK_ADD_F16),
     BUFFER("atomic_pk_add_bf16", T_B32, T_B32, ROW_LOAD | ROW_STORE | ROW_GFX950,
            MEM_ARG(4, 0, 0, ATOMIC_PK_ADD_BF16)),
-    { .name = "buffer_wbl2", .exec = exec_cache, .flags = ROW_VMEM, .wait = VM },
-    { .name = "buffer_inv", .exec = exec_cache, .flags = ROW_VMEM },
-    { .name = NULL },
+    {.name = "buffer_wbl2", .exec = exec_cache, .flags = ROW_VMEM, .wait = VM},
+    {.name = "buffer_inv", .exec = exec_cache, .flags = ROW_VMEM},
+    {.name = NULL},
 };

@@ -13,7 +13,8 @@ const uint32_t *src_rows(const struct wave *w, const struct opnd *o, uint32_t *t
     uint64_t value = src_scalar(w, o);
     for (unsigned r = 0; r < o->dwords; r++) {
         uint32_t word = o->kind == OPND_SGPR ? w->sgpr[o->reg + r]
-            : r < 2 ? (uint32_t)(value >> 32 * r) : 0;
+                        : r < 2              ? (uint32_t)(value >> 32 * r)
+                                             : 0;
         for (unsigned i = 0; i < WAVE_LANES; i++)
             tmp[r * WAVE_LANES + i] = word;
     }
@@ -22,8 +23,9 @@ const uint32_t *src_rows(const struct wave *w, const struct opnd *o, uint32_t *t
 
 uint64_t src_valid(const struct wave *w, const struct opnd *o)
 {
-    const uint64_t *valid = o->kind == OPND_VGPR ? w->v_valid
-        : o->kind == OPND_AGPR ? w->a_valid : NULL;
+    const uint64_t *valid = o->kind == OPND_VGPR   ? w->v_valid
+                            : o->kind == OPND_AGPR ? w->a_valid
+                                                   : NULL;
     if (!valid)
         return o->kind == OPND_NONE || src_scalar_valid(w, o) ? UINT64_MAX : 0;
     uint64_t lanes = UINT64_MAX;

@@ -38,12 +38,12 @@ static bool operands_valid(struct wave *w, const struct inst *in)
 
     if (!mem_checks(w, CHECK_UNINIT))
         return true;
-    if (!scalars_valid(w, base->reg, dwords)
-        && !wave_finding(w, in, FAULT_UNINIT, 0, "undefined value in the base address s[%u:%u]",
-                         base->reg, base->reg + dwords - 1))
+    if (!scalars_valid(w, base->reg, dwords) &&
+        !wave_finding(w, in, FAULT_UNINIT, 0, "undefined value in the base address s[%u:%u]",
+                      base->reg, base->reg + dwords - 1))
         return false;
-    return soffset->kind == OPND_NONE || src_scalar_valid(w, soffset)
-        || wave_finding(w, in, FAULT_UNINIT, 0, "undefined value in the address offset (s%u)",
+    return soffset->kind == OPND_NONE || src_scalar_valid(w, soffset) ||
+           wave_finding(w, in, FAULT_UNINIT, 0, "undefined value in the address offset (s%u)",
                         soffset->reg);
 }
 
@@ -79,8 +79,10 @@ static bool address(struct wave *w, const struct inst *in, struct lane_mem *m)
     }
     if (m->addr[0] & 3) {
         if (mem_checks(w, CHECK_ALIGN)) {
-            wave_fault(w, in, FAULT_ALIGN, 0, "scalar access at 0x%llx: the address must be a "
-                       "multiple of 4", (unsigned long long)m->addr[0]);
+            wave_fault(w, in, FAULT_ALIGN, 0,
+                       "scalar access at 0x%llx: the address must be a "
+                       "multiple of 4",
+                       (unsigned long long)m->addr[0]);
             return false;
         }
         m->addr[0] &= ~UINT64_C(3);
@@ -119,7 +121,7 @@ static void note(struct wave *w, const struct lane_mem *m, unsigned dwords,
 
 static void exec_load(struct wave *w, const struct inst *in)
 {
-    struct lane_mem m = { .lanes = 0 };
+    struct lane_mem m = {.lanes = 0};
     unsigned dwords = MEM_BYTES(in->row->arg) / 4;
 
     if (!address(w, in, &m))
@@ -141,14 +143,14 @@ static void exec_load(struct wave *w, const struct inst *in)
 
 static void exec_store(struct wave *w, const struct inst *in)
 {
-    struct lane_mem m = { .lanes = 0 };
+    struct lane_mem m = {.lanes = 0};
     unsigned reg = in->src[SRC_DATA].reg;
 
     if (!address(w, in, &m))
         return;
     unsigned have = dwords_in_range(w, in, &m);
-    if (mem_checks(w, CHECK_UNINIT) && !scalars_valid(w, reg, have)
-        && !wave_finding(w, in, FAULT_UNINIT, 0, "undefined value in the stored data (s%u)", reg))
+    if (mem_checks(w, CHECK_UNINIT) && !scalars_valid(w, reg, have) &&
+        !wave_finding(w, in, FAULT_UNINIT, 0, "undefined value in the stored data (s%u)", reg))
         return;
     if (have && !mem_resolve(w, in, &m, 4 * have, MEM_WRITE))
         return;
@@ -172,15 +174,15 @@ static void exec_atomic(struct wave *w, const struct inst *in)
     unsigned bytes = MEM_BYTES(arg), reg = in->src[SRC_DATA].reg;
     bool compare = op == ATOMIC_CMPSWAP, returns = in->dst.kind != OPND_NONE;
     uint64_t data = scalar_value(w, reg, bytes), data2 = 0, old = 0;
-    struct lane_mem m = { .lanes = 0 };
+    struct lane_mem m = {.lanes = 0};
 
     if (compare) { /* the new value first, then the comparand */
         data2 = data;
         data = scalar_value(w, reg + bytes / 4, bytes);
     }
-    if (mem_checks(w, CHECK_UNINIT) && !scalars_valid(w, reg, bytes / 4 * (compare ? 2 : 1))
-        && !wave_finding(w, in, FAULT_UNINIT, 0,
-                         "undefined value in the operand of an atomic (s%u)", reg))
+    if (mem_checks(w, CHECK_UNINIT) && !scalars_valid(w, reg, bytes / 4 * (compare ? 2 : 1)) &&
+        !wave_finding(w, in, FAULT_UNINIT, 0, "undefined value in the operand of an atomic (s%u)",
+                      reg))
         return;
     if (!address(w, in, &m) || !mem_resolve(w, in, &m, bytes, MEM_MODIFY))
         return;
@@ -226,56 +228,74 @@ static void exec_time(struct wave *w, const struct inst *in)
 }
 
 #define LGKM (1 + WAIT_LGKM)
-#define ROW(n, run, d, base, data, f, a) \
-    { .name = n, .exec = run, .dst = d, .src = { base, T_U32, data }, \
-      .flags = ROW_SMEM | ROW_SHARED | (f), .wait = LGKM, .arg = a }
-#define LOAD(n, base, kind, d, bytes) ROW(n, exec_load, d, base, T_NONE, ROW_LOAD, \
-                                          SMEM_ARG(kind, bytes, ATOMIC_NONE))
-#define STORE(n, base, kind, d, bytes) ROW(n, exec_store, T_NONE, base, d, ROW_STORE, \
-                                           SMEM_ARG(kind, bytes, ATOMIC_NONE))
-#define LOADS(prefix, base, kind) \
-    LOAD(prefix "load_dword", base, kind, T_B32, 4), \
-    LOAD(prefix "load_dwordx2", base, kind, T_B64, 8), \
-    LOAD(prefix "load_dwordx4", base, kind, T_B128, 16), \
-    STORE(prefix "store_dword", base, kind, T_B32, 4), \
-    STORE(prefix "store_dwordx2", base, kind, T_B64, 8), \
-    STORE(prefix "store_dwordx4", base, kind, T_B128, 16)
-#define WIDE_LOADS(prefix, base, kind) \
+#define ROW(n, run, d, base, data, f, a)   \
+    {.name = n,                            \
+     .exec = run,                          \
+     .dst = d,                             \
+     .src = {base, T_U32, data},           \
+     .flags = ROW_SMEM | ROW_SHARED | (f), \
+     .wait = LGKM,                         \
+     .arg = a}
+#define LOAD(n, base, kind, d, bytes) \
+    ROW(n, exec_load, d, base, T_NONE, ROW_LOAD, SMEM_ARG(kind, bytes, ATOMIC_NONE))
+#define STORE(n, base, kind, d, bytes) \
+    ROW(n, exec_store, T_NONE, base, d, ROW_STORE, SMEM_ARG(kind, bytes, ATOMIC_NONE))
+#define LOADS(prefix, base, kind)                            \
+    LOAD(prefix "load_dword", base, kind, T_B32, 4),         \
+        LOAD(prefix "load_dwordx2", base, kind, T_B64, 8),   \
+        LOAD(prefix "load_dwordx4", base, kind, T_B128, 16), \
+        STORE(prefix "store_dword", base, kind, T_B32, 4),   \
+        STORE(prefix "store_dwordx2", base, kind, T_B64, 8), \
+        STORE(prefix "store_dwordx4", base, kind, T_B128, 16)
+#define WIDE_LOADS(prefix, base, kind)                   \
     LOAD(prefix "load_dwordx8", base, kind, T_B256, 32), \
-    LOAD(prefix "load_dwordx16", base, kind, T_B512, 64)
-#define ATOMIC(prefix, base, kind, n, op) \
-    ROW(prefix "atomic_" n, exec_atomic, T_B32, base, T_B32, ROW_LOAD | ROW_STORE, \
-        SMEM_ARG(kind, 4, op)), \
-    ROW(prefix "atomic_" n "_x2", exec_atomic, T_B64, base, T_B64, ROW_LOAD | ROW_STORE, \
-        SMEM_ARG(kind, 8, op))
-#define ATOMICS(prefix, base, kind) \
-    ATOMIC(prefix, base, kind, "swap", ATOMIC_SWAP), \
-    ATOMIC(prefix, base, kind, "add", ATOMIC_ADD), \
-    ATOMIC(prefix, base, kind, "sub", ATOMIC_SUB), \
-    ATOMIC(prefix, base, kind, "smin", ATOMIC_SMIN), \
-    ATOMIC(prefix, base, kind, "umin", ATOMIC_UMIN), \
-    ATOMIC(prefix, base, kind, "smax", ATOMIC_SMAX), \
-    ATOMIC(prefix, base, kind, "umax", ATOMIC_UMAX), \
-    ATOMIC(prefix, base, kind, "and", ATOMIC_AND), ATOMIC(prefix, base, kind, "or", ATOMIC_OR), \
-    ATOMIC(prefix, base, kind, "xor", ATOMIC_XOR), ATOMIC(prefix, base, kind, "inc", ATOMIC_INC), \
-    ATOMIC(prefix, base, kind, "dec", ATOMIC_DEC), \
-    ROW(prefix "atomic_cmpswap", exec_atomic, T_B32, base, T_B64, ROW_LOAD | ROW_STORE, \
-        SMEM_ARG(kind, 4, ATOMIC_CMPSWAP)), \
-    ROW(prefix "atomic_cmpswap_x2", exec_atomic, T_B64, base, T_B128, ROW_LOAD | ROW_STORE, \
-        SMEM_ARG(kind, 8, ATOMIC_CMPSWAP))
-#define CACHE(n) { .name = n, .exec = exec_cache, .flags = ROW_SMEM }
+        LOAD(prefix "load_dwordx16", base, kind, T_B512, 64)
+#define ATOMIC(prefix, base, kind, n, op)                                                    \
+    ROW(prefix "atomic_" n, exec_atomic, T_B32, base, T_B32, ROW_LOAD | ROW_STORE,           \
+        SMEM_ARG(kind, 4, op)),                                                              \
+        ROW(prefix "atomic_" n "_x2", exec_atomic, T_B64, base, T_B64, ROW_LOAD | ROW_STORE, \
+            SMEM_ARG(kind, 8, op))
+#define ATOMICS(prefix, base, kind)                                                             \
+    ATOMIC(prefix, base, kind, "swap", ATOMIC_SWAP),                                            \
+        ATOMIC(prefix, base, kind, "add", ATOMIC_ADD),                                          \
+        ATOMIC(prefix, base, kind, "sub", ATOMIC_SUB),                                          \
+        ATOMIC(prefix, base, kind, "smin", ATOMIC_SMIN),                                        \
+        ATOMIC(prefix, base, kind, "umin", ATOMIC_UMIN),                                        \
+        ATOMIC(prefix, base, kind, "smax", ATOMIC_SMAX),                                        \
+        ATOMIC(prefix, base, kind, "umax", ATOMIC_UMAX),                                        \
+        ATOMIC(prefix, base, kind, "and", ATOMIC_AND),                                          \
+        ATOMIC(prefix, base, kind, "or", ATOMIC_OR),                                            \
+        ATOMIC(prefix, base, kind, "xor", ATOMIC_XOR),                                          \
+        ATOMIC(prefix, base, kind, "inc", ATOMIC_INC),                                          \
+        ATOMIC(prefix, base, kind, "dec", ATOMIC_DEC),                                          \
+        ROW(prefix "atomic_cmpswap", exec_atomic, T_B32, base, T_B64, ROW_LOAD | ROW_STORE,     \
+            SMEM_ARG(kind, 4, ATOMIC_CMPSWAP)),                                                 \
+        ROW(prefix "atomic_cmpswap_x2", exec_atomic, T_B64, base, T_B128, ROW_LOAD | ROW_STORE, \
+            SMEM_ARG(kind, 8, ATOMIC_CMPSWAP))
+#define CACHE(n) {.name = n, .exec = exec_cache, .flags = ROW_SMEM}
 
 const struct op_row exec_smem_rows[] = {
-    LOADS("s_", T_B64, SMEM_GLOBAL), WIDE_LOADS("s_", T_B64, SMEM_GLOBAL),
-    LOADS("s_buffer_", T_B128, SMEM_BUFFER), WIDE_LOADS("s_buffer_", T_B128, SMEM_BUFFER),
+    LOADS("s_", T_B64, SMEM_GLOBAL),
+    WIDE_LOADS("s_", T_B64, SMEM_GLOBAL),
+    LOADS("s_buffer_", T_B128, SMEM_BUFFER),
+    WIDE_LOADS("s_buffer_", T_B128, SMEM_BUFFER),
     LOADS("s_scratch_", T_B64, SMEM_SCRATCH),
-    ATOMICS("s_", T_B64, SMEM_GLOBAL), ATOMICS("s_buffer_", T_B128, SMEM_BUFFER),
-    { .name = "s_memtime", .exec = exec_time, .dst = T_B64, .flags = ROW_SMEM, .wait = LGKM },
-    { .name = "s_memrealtime", .exec = exec_time, .dst = T_B64, .flags = ROW_SMEM, .wait = LGKM,
-      .arg = 1 },
-    CACHE("s_dcache_inv"), CACHE("s_dcache_wb"), CACHE("s_dcache_inv_vol"),
-    CACHE("s_dcache_wb_vol"), CACHE("s_dcache_discard"), CACHE("s_dcache_discard_x2"),
-    { .name = "s_atc_probe", .exec = exec_probe, .flags = ROW_SMEM, .wait = LGKM },
-    { .name = "s_atc_probe_buffer", .exec = exec_probe, .flags = ROW_SMEM, .wait = LGKM },
-    { .name = NULL },
+    ATOMICS("s_", T_B64, SMEM_GLOBAL),
+    ATOMICS("s_buffer_", T_B128, SMEM_BUFFER),
+    {.name = "s_memtime", .exec = exec_time, .dst = T_B64, .flags = ROW_SMEM, .wait = LGKM},
+    {.name = "s_memrealtime",
+     .exec = exec_time,
+     .dst = T_B64,
+     .flags = ROW_SMEM,
+     .wait = LGKM,
+     .arg = 1},
+    CACHE("s_dcache_inv"),
+    CACHE("s_dcache_wb"),
+    CACHE("s_dcache_inv_vol"),
+    CACHE("s_dcache_wb_vol"),
+    CACHE("s_dcache_discard"),
+    CACHE("s_dcache_discard_x2"),
+    {.name = "s_atc_probe", .exec = exec_probe, .flags = ROW_SMEM, .wait = LGKM},
+    {.name = "s_atc_probe_buffer", .exec = exec_probe, .flags = ROW_SMEM, .wait = LGKM},
+    {.name = NULL},
 };

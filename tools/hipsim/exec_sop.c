@@ -23,7 +23,7 @@ enum sop_arg {
     SOP_SCC = 1 << 0,    /* SCC = s->scc */
     SOP_SCC_NZ = 1 << 1, /* SCC = result != 0 */
     SOP_READS_SCC = 1 << 2,
-    SOP_KEEPS = 1 << 3, /* conditional move: without SCC the destination stays */
+    SOP_KEEPS = 1 << 3,  /* conditional move: without SCC the destination stays */
     SOP_NO_DST = 1 << 4, /* the destination is not written: compares */
 };
 
@@ -58,9 +58,9 @@ static void exec_sop(struct wave *w, const struct inst *in)
     s.b = src_scalar(w, &in->src[1]);
     s.vb = src_scalar_bits(w, &in->src[1]);
     uint64_t mask = type_mask(row->dst);
-    bool full = (s.va & type_mask(row->src[0])) == type_mask(row->src[0])
-        && (!row->src[1] || (s.vb & type_mask(row->src[1])) == type_mask(row->src[1]))
-        && (!(arg & SOP_READS_SCC) || w->scc_valid);
+    bool full = (s.va & type_mask(row->src[0])) == type_mask(row->src[0]) &&
+                (!row->src[1] || (s.vb & type_mask(row->src[1])) == type_mask(row->src[1])) &&
+                (!(arg & SOP_READS_SCC) || w->scc_valid);
     s.vd = full ? mask : 0;
     s.vscc = full;
     bool taken = w->scc;
@@ -78,15 +78,9 @@ static void exec_sop(struct wave *w, const struct inst *in)
     }
 }
 
-static uint32_t u32(uint64_t v)
-{
-    return (uint32_t)v;
-}
+static uint32_t u32(uint64_t v) { return (uint32_t)v; }
 
-static int32_t i32(uint64_t v)
-{
-    return (int32_t)(uint32_t)v;
-}
+static int32_t i32(uint64_t v) { return (int32_t)(uint32_t)v; }
 
 static uint64_t product_bits(const struct sop *s)
 {
@@ -95,10 +89,7 @@ static uint64_t product_bits(const struct sop *s)
     return a_zero || b_zero ? UINT64_MAX : s->vd;
 }
 
-static uint64_t low_ones(unsigned n)
-{
-    return n >= 64 ? UINT64_MAX : (UINT64_C(1) << n) - 1;
-}
+static uint64_t low_ones(unsigned n) { return n >= 64 ? UINT64_MAX : (UINT64_C(1) << n) - 1; }
 
 /* The bit mask of a field of the given width moved up, in 32 bits. */
 static uint32_t field_mask32(unsigned width, unsigned at)
@@ -176,13 +167,19 @@ static uint64_t find_sign(uint64_t v, unsigned n)
 #define AND_BITS(va, a, vb, b) (((va) & (vb)) | ((va) & ~(a)) | ((vb) & ~(b)))
 #define OR_BITS(va, a, vb, b) (((va) & (vb)) | ((va) & (a)) | ((vb) & (b)))
 
-#define FN(name, ...) static void do_##name(struct sop *s) { __VA_ARGS__; }
+#define FN(name, ...) \
+    static void do_##name(struct sop *s) { __VA_ARGS__; }
 #include "tools/hipsim/exec_sop.def"
 #undef FN
 
 #define ROW(op, fn, d, s0, s1, how) \
-    {.name = #op, .exec = exec_sop, .dst = d, .src = {s0, s1}, .flags = ROW_SALU, \
-     .arg = how, .kernel = (void (*)(void))do_##fn},
+    {.name = #op,                   \
+     .exec = exec_sop,              \
+     .dst = d,                      \
+     .src = {s0, s1},               \
+     .flags = ROW_SALU,             \
+     .arg = how,                    \
+     .kernel = (void (*)(void))do_##fn},
 const struct op_row exec_sop_rows[] = {
 #include "tools/hipsim/exec_sop.def"
     {.name = NULL},

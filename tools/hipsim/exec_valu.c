@@ -7,7 +7,7 @@
 #include <fenv.h>
 
 #ifdef __SSE2__
-#include <immintrin.h>
+#    include <immintrin.h>
 #endif
 
 #include "tools/hipsim/exec_cross.h"
@@ -119,8 +119,11 @@ static inline uint64_t dword_valid(const struct wave *w, const struct opnd *o, u
 static inline bool flushes(const struct wave *w, uint16_t type, unsigned bit)
 {
     switch (TYPE_CLASS(type)) {
-    case CLASS_F32: case CLASS_PK_F32: return !(w->mode >> (4 + bit) & 1);
-    case CLASS_F16: case CLASS_PK_F16: case CLASS_F64: return !(w->mode >> (6 + bit) & 1);
+    case CLASS_F32:
+    case CLASS_PK_F32: return !(w->mode >> (4 + bit) & 1);
+    case CLASS_F16:
+    case CLASS_PK_F16:
+    case CLASS_F64: return !(w->mode >> (6 + bit) & 1);
     default: return false;
     }
 }
@@ -129,32 +132,30 @@ static void flush_rows(uint16_t type, const uint32_t *from, uint32_t *to)
 {
     switch (TYPE_CLASS(type)) {
     case CLASS_PK_F32:
-        EACH_LANE {
+        EACH_LANE
+        {
             uint32_t u = from[WAVE_LANES + i];
             to[WAVE_LANES + i] = u & 0x7f800000 ? u : u & 0x80000000;
         }
         /* fall through */
-    case CLASS_F32:
-        EACH_LANE to[i] = from[i] & 0x7f800000 ? from[i] : from[i] & 0x80000000;
-        break;
+    case CLASS_F32: EACH_LANE to[i] = from[i] & 0x7f800000 ? from[i] : from[i] & 0x80000000; break;
     case CLASS_PK_F16:
-        EACH_LANE {
+        EACH_LANE
+        {
             uint32_t u = from[i];
             u = u & 0x7c000000 ? u : u & 0x8000ffff;
             to[i] = u & 0x7c00 ? u : u & 0xffff8000;
         }
         break;
-    case CLASS_F16:
-        EACH_LANE to[i] = from[i] & 0x7c00 ? from[i] : from[i] & 0xffff8000;
-        break;
+    case CLASS_F16: EACH_LANE to[i] = from[i] & 0x7c00 ? from[i] : from[i] & 0xffff8000; break;
     case CLASS_F64:
-        EACH_LANE {
+        EACH_LANE
+        {
             uint64_t u = row64(from, i);
             set_row64(to, i, u & UINT64_C(0x7ff0000000000000) ? u : u & UINT64_C(1) << 63);
         }
         break;
-    default:
-        break;
+    default: break;
     }
 }
 
@@ -186,7 +187,8 @@ static const uint32_t *pack_rows(const struct inst *in, unsigned k, const uint32
     if (class == CLASS_PK_F32) {
         const uint32_t *l = from + (low ? WAVE_LANES : 0), *h = from + (high ? WAVE_LANES : 0);
         uint32_t fl = neg_lo ? 0x80000000 : 0, fh = neg_hi ? 0x80000000 : 0;
-        EACH_LANE {
+        EACH_LANE
+        {
             uint32_t a = l[i] ^ fl, b = h[i] ^ fh;
             to[i] = a;
             to[WAVE_LANES + i] = b;
@@ -202,8 +204,8 @@ static const uint32_t *pack_rows(const struct inst *in, unsigned k, const uint32
 static bool is_packed(uint16_t type)
 {
     enum type_class class = TYPE_CLASS(type);
-    return class == CLASS_PK_F16 || class == CLASS_PK_BF16 || class == CLASS_PK_INT16
-        || class == CLASS_PK_F32;
+    return class == CLASS_PK_F16 || class == CLASS_PK_BF16 || class == CLASS_PK_INT16 ||
+           class == CLASS_PK_F32;
 }
 
 static bool is_half(uint16_t type)
@@ -221,8 +223,8 @@ static const uint32_t *prepare(const struct wave *w, const struct inst *in, unsi
         rows = sdwa_select(o, rows, tmp);
     if (in->encoding == ENC_VOP3P && is_packed(o->type) && !(in->row->flags & ROW_OP_SEL))
         rows = pack_rows(in, k, rows, tmp);
-    if (in->op_sel >> k & 1 && in->encoding == ENC_VOP3 && is_half(o->type)
-        && !(in->row->flags & ROW_OP_SEL)) {
+    if (in->op_sel >> k & 1 && in->encoding == ENC_VOP3 && is_half(o->type) &&
+        !(in->row->flags & ROW_OP_SEL)) {
         EACH_LANE tmp[i] = rows[i] >> 16;
         rows = tmp;
     }
@@ -295,24 +297,20 @@ static void modify_rows(const struct wave *w, const struct inst *in, uint32_t *d
     case CLASS_PK_F32:
         EACH_LANE d[WAVE_LANES + i] = modify32(d[WAVE_LANES + i], scale, clamp, zero);
         /* fall through */
-    case CLASS_F32:
-        EACH_LANE d[i] = modify32(d[i], scale, clamp, zero);
-        break;
+    case CLASS_F32: EACH_LANE d[i] = modify32(d[i], scale, clamp, zero); break;
     case CLASS_PK_F16:
-        EACH_LANE d[i] = modify16(d[i] & 0xffff, 1.0f, clamp, zero, ROUND_NEAREST)
-            | modify16(d[i] >> 16, 1.0f, clamp, zero, ROUND_NEAREST) << 16;
+        EACH_LANE d[i] = modify16(d[i] & 0xffff, 1.0f, clamp, zero, ROUND_NEAREST) |
+                         modify16(d[i] >> 16, 1.0f, clamp, zero, ROUND_NEAREST) << 16;
         break;
     case CLASS_F16: {
         const enum rounding mode = round_f16_mode(w);
-        EACH_LANE d[i] = (d[i] & 0xffff0000)
-            | modify16(d[i] & 0xffff, scale, clamp, zero, mode);
+        EACH_LANE d[i] = (d[i] & 0xffff0000) | modify16(d[i] & 0xffff, scale, clamp, zero, mode);
         break;
     }
     case CLASS_F64:
         EACH_LANE set_row64(d, i, modify64(row64(d, i), (double)scale, clamp, zero));
         break;
-    default:
-        break;
+    default: break;
     }
     fesetround(FE_TONEAREST);
 }
@@ -420,8 +418,8 @@ void LOCAL(exec_lanes)(struct wave *w, const struct inst *in)
     uint64_t lanes = x.exec, valid = UINT64_MAX, low_valid = UINT64_MAX, valid_of[INST_MAX_SRC];
     bool alias = false;
     bool plain = !(in->form & ~(FORM_LITERAL | FORM_OUT_MODS)) && in->encoding != ENC_VOP3P;
-    bool prepares = !plain ||
-                    (!(flags & ROW_NO_FLUSH) && row->src[0] && flushes(w, row->src[0], 0));
+    bool prepares =
+        !plain || (!(flags & ROW_NO_FLUSH) && row->src[0] && flushes(w, row->src[0], 0));
 
     for (unsigned k = 0; k < in->nsrc; k++) {
         const struct opnd *o = &in->src[k];
@@ -436,8 +434,8 @@ void LOCAL(exec_lanes)(struct wave *w, const struct inst *in)
         /* What a byte-wise result keeps of its register does not make it undefined. */
         valid &= k == 3 && flags & ROW_DST_IS_SRC ? UINT64_MAX : v;
         low_valid &= k == 0 && in->form & FORM_DPP ? v : dword_valid(w, o, 0, v);
-        alias |= o->kind == in->dst.kind && o->reg < in->dst.reg + in->dst.dwords
-            && in->dst.reg < o->reg + o->dwords;
+        alias |= o->kind == in->dst.kind && o->reg < in->dst.reg + in->dst.dwords &&
+                 in->dst.reg < o->reg + o->dwords;
     }
     if (__builtin_expect(flags & ROW_DECIDED && lanes & ~valid, 0)) {
         valid |= decided_lanes(&x, flags, valid_of);
@@ -455,16 +453,16 @@ void LOCAL(exec_lanes)(struct wave *w, const struct inst *in)
     }
 
     uint32_t *dst = dst_rows(w, &in->dst);
-    uint64_t *dst_valid = in->dst.kind == OPND_VGPR ? &w->v_valid[in->dst.reg]
-        : &w->a_valid[in->dst.reg];
+    uint64_t *dst_valid =
+        in->dst.kind == OPND_VGPR ? &w->v_valid[in->dst.reg] : &w->a_valid[in->dst.reg];
     bool flush = !(flags & ROW_NO_FLUSH) && flushes(w, row->dst, 1);
     /* Bit operations may work in place; float kernels look at their sources again for NaNs. */
     alias &= TYPE_CLASS(row->dst) >= CLASS_F16;
     /* op_sel[3] means nothing to results of a whole register: v_mad_u32_u16, v_pack_b32_f16. */
     bool high = in->form & FORM_OP_SEL && in->op_sel & 8 && is_half(row->dst);
     bool merge = flags & ROW_PARTIAL || high;
-    bool direct = !alias && !flush && !merge && lanes == UINT64_MAX
-        && !(in->form & (FORM_OUT_MODS | FORM_SDWA));
+    bool direct = !alias && !flush && !merge && lanes == UINT64_MAX &&
+                  !(in->form & (FORM_OUT_MODS | FORM_SDWA));
     x.d = direct ? dst : out;
     call_kernel(&x);
     if (!direct) {

@@ -16,7 +16,7 @@
 #define HIPSIM_HIP_H
 
 #ifndef __HIP_PLATFORM_AMD__
-#define __HIP_PLATFORM_AMD__
+#    define __HIP_PLATFORM_AMD__
 #endif
 #include <hip/hip_runtime_api.h>
 
@@ -59,7 +59,7 @@ struct hip_thread {
     int device;
     hipError_t last_error;
     hipError_t entry_error;
-    const char *call; /* the API call under way */
+    const char *call;               /* the API call under way */
     struct ihipCtx_t *contexts[16]; /* the context stack */
     unsigned ncontexts;
     hipStreamCaptureMode capture_mode;
@@ -78,8 +78,17 @@ struct hip_thread *hip_thread(void);
 /* -- handles ----------------------------------------------------------------------------------- */
 
 enum hip_kind {
-    HIP_CONTEXT = 1, HIP_STREAM, HIP_EVENT, HIP_MODULE, HIP_FUNCTION, HIP_GRAPH, HIP_GRAPH_NODE,
-    HIP_GRAPH_EXEC, HIP_POOL, HIP_MEMORY, HIP_USER_OBJECT,
+    HIP_CONTEXT = 1,
+    HIP_STREAM,
+    HIP_EVENT,
+    HIP_MODULE,
+    HIP_FUNCTION,
+    HIP_GRAPH,
+    HIP_GRAPH_NODE,
+    HIP_GRAPH_EXEC,
+    HIP_POOL,
+    HIP_MEMORY,
+    HIP_USER_OBJECT,
 };
 
 struct hip_object {
@@ -121,14 +130,14 @@ struct hip_device {
     const struct device_facts *facts;
     int ordinal;
     uint64_t memory_bytes;
-    struct ihipStream_t *null_stream; /* heads the list of the device's streams */
+    struct ihipStream_t *null_stream;         /* heads the list of the device's streams */
     struct ihipMemPoolHandle_t *default_pool; /* guarded by lock */
     struct ihipMemPoolHandle_t *pool;         /* the current one, guarded by lock */
     struct ihipCtx_t *primary;
     pthread_mutex_t lock;
     pthread_rwlock_t legacy; /* written by the null stream's work, read by blocking streams' */
     unsigned flags;
-    size_t limits[8]; /* by enum hipLimit_t */
+    size_t limits[8];       /* by enum hipLimit_t */
     _Atomic uint64_t peers; /* bit per device that may be accessed */
     double synchronized_at; /* modelled time up to which the host has waited; guarded by lock */
 };
@@ -161,17 +170,24 @@ struct hip_fill {
 
 struct hip_kernel_work {
     struct ihipModuleSymbol_t *function; /* referenced by the work */
-    const void *host_function; /* what the user named, for hipGraphKernelNodeGetParams */
-    uint32_t grid[3];  /* work-items */
+    const void *host_function;           /* what the user named, for hipGraphKernelNodeGetParams */
+    uint32_t grid[3];                    /* work-items */
     uint32_t block[3];
     uint32_t dynamic_lds;
     bool cooperative;
-    void *args;        /* owned: the explicit part of the argument segment */
+    void *args; /* owned: the explicit part of the argument segment */
     size_t args_bytes;
 };
 
 enum hip_work_kind {
-    WORK_EMPTY, WORK_KERNEL, WORK_COPY, WORK_FILL, WORK_HOST, WORK_RECORD, WORK_WAIT, WORK_GRAPH,
+    WORK_EMPTY,
+    WORK_KERNEL,
+    WORK_COPY,
+    WORK_FILL,
+    WORK_HOST,
+    WORK_RECORD,
+    WORK_WAIT,
+    WORK_GRAPH,
 };
 
 struct hip_work {
@@ -180,7 +196,10 @@ struct hip_work {
         struct hip_kernel_work kernel;
         struct hip_copy copy;
         struct hip_fill fill;
-        struct { hipHostFn_t fn; void *data; } host;
+        struct {
+            hipHostFn_t fn;
+            void *data;
+        } host;
         struct ihipEvent_t *event; /* referenced */
         struct ihipGraph *graph;   /* owned child */
     };
@@ -194,13 +213,13 @@ struct hip_nodes { /* a set of graph nodes */
 struct ihipStream_t {
     struct hip_object object;
     struct hip_device *device;
-    uint64_t id;    /* unique in the process */
+    uint64_t id; /* unique in the process */
     unsigned flags;
     int priority;
     bool is_null;
     pthread_mutex_t lock;
-    double time; /* modelled end of its last work; guarded by lock */
-    hipError_t fault; /* of a kernel, for the next synchronisation; guarded by lock */
+    double time;               /* modelled end of its last work; guarded by lock */
+    hipError_t fault;          /* of a kernel, for the next synchronisation; guarded by lock */
     struct ihipStream_t *next; /* of the device's streams */
 
     /* Guarded by hip_capture.c's lock. */
@@ -293,7 +312,7 @@ void hip_pool_forget(const void *pointer);
 struct ihipModule_t {
     struct hip_object object;
     struct code_object *code;
-    struct source_lines *lines; /* NULL: no debug information */
+    struct source_lines *lines;           /* NULL: no debug information */
     struct ihipModuleSymbol_t *functions; /* one for each kernel, made on demand; guarded by lock */
     pthread_mutex_t lock;
 };
@@ -325,8 +344,8 @@ hipError_t hip_any_function(const void *handle, struct ihipModuleSymbol_t **func
 
 /** Builds kernel work from kernelParams or `extra`. `grid` counts work-items. */
 hipError_t hip_kernel_work(struct ihipModuleSymbol_t *function, const uint32_t grid[3],
-                           const uint32_t block[3], size_t dynamic_lds, void **params,
-                           void **extra, struct hip_work *work);
+                           const uint32_t block[3], size_t dynamic_lds, void **params, void **extra,
+                           struct hip_work *work);
 /** The same with a grid in blocks, as most calls have it. */
 hipError_t hip_kernel_work_blocks(struct ihipModuleSymbol_t *function, dim3 grid, dim3 block,
                                   size_t dynamic_lds, void **params, void **extra,
@@ -350,20 +369,20 @@ struct hipGraphNode {
     struct hip_object object;
     struct ihipGraph *graph;
     struct hip_work work;
-    struct hip_nodes needs;      /* nodes of the same graph that run before */
-    size_t position;             /* in graph->nodes */
-    const void *origin;          /* the node that it was cloned from, as a name only */
-    bool left_out;               /* in an executable: it does not run */
-    void **params;               /* what hipGraphKernelNodeGetParams() hands out */
+    struct hip_nodes needs; /* nodes of the same graph that run before */
+    size_t position;        /* in graph->nodes */
+    const void *origin;     /* the node that it was cloned from, as a name only */
+    bool left_out;          /* in an executable: it does not run */
+    void **params;          /* what hipGraphKernelNodeGetParams() hands out */
 };
 
 /* Graphs are changed under hip_graph_lock(), and run under their owner's lock. */
 struct ihipGraph {
     struct hip_object object;
-    struct hip_nodes nodes; /* in the order of creation */
-    const void *origin;     /* the graph that it was cloned from */
-    bool captured;          /* a capture still adds to it */
-    bool is_child;          /* a node's own, which ends with the node */
+    struct hip_nodes nodes;             /* in the order of creation */
+    const void *origin;                 /* the graph that it was cloned from */
+    bool captured;                      /* a capture still adds to it */
+    bool is_child;                      /* a node's own, which ends with the node */
     struct hip_user_reference *objects; /* of the program's, that must live as long */
 };
 

@@ -129,7 +129,7 @@ hipError_t hip_capture_record(struct ihipStream_t *stream, struct ihipEvent_t *e
     pthread_mutex_lock(&captures.lock);
     if (!stream->capture)
         error = hipErrorStreamCaptureImplicit;
-    else if (captures.nevents == sizeof captures.events / sizeof *captures.events ||
+    else if (captures.nevents == sizeof(captures.events) / sizeof(*captures.events) ||
              !copy_nodes(&event->frontier, &stream->frontier))
         error = hipErrorOutOfMemory;
     if (error == hipSuccess) {
@@ -202,7 +202,7 @@ static hipError_t begin_locked(struct ihipStream_t *stream, hipStreamCaptureMode
 {
     if (stream->capture)
         return hipErrorIllegalState;
-    struct hip_capture *capture = calloc(1, sizeof *capture);
+    struct hip_capture *capture = calloc(1, sizeof(*capture));
     struct ihipGraph *graph = capture ? hip_graph_create() : NULL;
     if (!graph) {
         free(capture);
@@ -334,8 +334,8 @@ static hipError_t info(hipStream_t handle, struct capture_info *info)
 }
 
 static hipError_t get_info(hipStream_t stream, hipStreamCaptureStatus *status,
-                           unsigned long long *id, hipGraph_t *graph,
-                           const hipGraphNode_t **nodes, size_t *count)
+                           unsigned long long *id, hipGraph_t *graph, const hipGraphNode_t **nodes,
+                           size_t *count)
 {
     struct capture_info found;
 
@@ -365,13 +365,11 @@ HIP_EXPORT hipError_t hipStreamGetCaptureInfo(hipStream_t stream, hipStreamCaptu
     return HIP_CALL(hipStreamGetCaptureInfo, get_info(stream, status, id, NULL, NULL, NULL));
 }
 
-HIP_EXPORT hipError_t hipStreamGetCaptureInfo_v2(hipStream_t stream,
-                                                 hipStreamCaptureStatus *status,
+HIP_EXPORT hipError_t hipStreamGetCaptureInfo_v2(hipStream_t stream, hipStreamCaptureStatus *status,
                                                  unsigned long long *id, hipGraph_t *graph,
                                                  const hipGraphNode_t **nodes, size_t *count)
 {
-    return HIP_CALL(hipStreamGetCaptureInfo_v2,
-                    get_info(stream, status, id, graph, nodes, count));
+    return HIP_CALL(hipStreamGetCaptureInfo_v2, get_info(stream, status, id, graph, nodes, count));
 }
 
 static hipError_t update_needs(hipStream_t handle, hipGraphNode_t *nodes, size_t count,
@@ -400,12 +398,10 @@ static hipError_t update_needs(hipStream_t handle, hipGraphNode_t *nodes, size_t
     return error;
 }
 
-HIP_EXPORT hipError_t hipStreamUpdateCaptureDependencies(hipStream_t stream,
-                                                         hipGraphNode_t *nodes, size_t count,
-                                                         unsigned int flags)
+HIP_EXPORT hipError_t hipStreamUpdateCaptureDependencies(hipStream_t stream, hipGraphNode_t *nodes,
+                                                         size_t count, unsigned int flags)
 {
-    return HIP_CALL(hipStreamUpdateCaptureDependencies,
-                    update_needs(stream, nodes, count, flags));
+    return HIP_CALL(hipStreamUpdateCaptureDependencies, update_needs(stream, nodes, count, flags));
 }
 
 static hipError_t exchange_mode(hipStreamCaptureMode *mode)

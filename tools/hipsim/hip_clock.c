@@ -48,6 +48,5 @@ double hip_clock_copy(uint64_t bytes, bool crosses_to_host, const struct device_
     /* Within a device every byte is read and written. */
     double inside = 2.0 * (double)bytes / (0.8 * (double)facts->memory_bytes_per_us);
 
-    return COPY_MICROSECONDS +
-           (crosses_to_host ? (double)bytes / host_bytes_per_us : inside);
+    return COPY_MICROSECONDS + (crosses_to_host ? (double)bytes / host_bytes_per_us : inside);
 }

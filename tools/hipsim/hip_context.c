@@ -12,14 +12,11 @@ struct ihipCtx_t {
 
 #define STACK (sizeof((struct hip_thread *)0)->contexts / sizeof(struct ihipCtx_t *))
 
-static void destroy_context(struct hip_object *object)
-{
-    free(object);
-}
+static void destroy_context(struct hip_object *object) { free(object); }
 
 static struct ihipCtx_t *make(int device, unsigned flags)
 {
-    struct ihipCtx_t *context = calloc(1, sizeof *context);
+    struct ihipCtx_t *context = calloc(1, sizeof(*context));
 
     if (!context)
         return NULL;
@@ -161,17 +158,16 @@ HIP_EXPORT hipError_t hipCtxSetCurrent(hipCtx_t context)
 
 HIP_EXPORT hipError_t hipCtxGetDevice(hipDevice_t *device)
 {
-    return HIP_CALL(hipCtxGetDevice, device ? (*device = hip_thread()->device, hipSuccess)
-                                            : hipErrorInvalidValue);
+    return HIP_CALL(hipCtxGetDevice,
+                    device ? (*device = hip_thread()->device, hipSuccess) : hipErrorInvalidValue);
 }
 
 HIP_EXPORT hipError_t hipCtxGetApiVersion(hipCtx_t context, int *version)
 {
-    return HIP_CALL(hipCtxGetApiVersion,
-                    !version ? hipErrorInvalidValue
-                    : context && device_of(context, NULL) < 0
-                        ? hipErrorInvalidContext
-                        : (*version = 4, hipSuccess));
+    return HIP_CALL(hipCtxGetApiVersion, !version ? hipErrorInvalidValue
+                                         : context && device_of(context, NULL) < 0
+                                             ? hipErrorInvalidContext
+                                             : (*version = 4, hipSuccess));
 }
 
 HIP_EXPORT hipError_t hipCtxGetFlags(unsigned int *flags)

@@ -52,7 +52,7 @@ static struct {
 
 bool hip_devices_create(const struct options *options)
 {
-    all.devices = calloc(HIP_MAX_DEVICES, sizeof *all.devices);
+    all.devices = calloc(HIP_MAX_DEVICES, sizeof(*all.devices));
     if (!all.devices)
         return false;
     for (int i = 0; i < (int)options->devices; i++) {
@@ -73,20 +73,14 @@ bool hip_devices_create(const struct options *options)
     return true;
 }
 
-int hip_device_count(void)
-{
-    return all.count;
-}
+int hip_device_count(void) { return all.count; }
 
 struct hip_device *hip_device(int ordinal)
 {
     return ordinal >= 0 && ordinal < all.count ? &all.devices[ordinal] : NULL;
 }
 
-struct hip_device *hip_current_device(void)
-{
-    return hip_device(hip_thread()->device);
-}
+struct hip_device *hip_current_device(void) { return hip_device(hip_thread()->device); }
 
 /* -- selection --------------------------------------------------------------------------------- */
 
@@ -225,9 +219,9 @@ HIP_EXPORT hipError_t hipDeviceGetName(char *name, int size, hipDevice_t ordinal
 {
     const struct hip_device *device;
 
-    return HIP_CALL(hipDeviceGetName,
-                    (device = hip_device(ordinal)) ? write_text(name, size, device->facts->name)
-                                                   : hipErrorInvalidDevice);
+    return HIP_CALL(hipDeviceGetName, (device = hip_device(ordinal))
+                                          ? write_text(name, size, device->facts->name)
+                                          : hipErrorInvalidDevice);
 }
 
 static hipError_t get_uuid(hipUUID *uuid, int ordinal)
@@ -236,8 +230,8 @@ static hipError_t get_uuid(hipUUID *uuid, int ordinal)
         return hipErrorInvalidValue;
     if (!hip_device(ordinal))
         return hipErrorInvalidDevice;
-    memset(uuid, 0, sizeof *uuid);
-    snprintf(uuid->bytes, sizeof uuid->bytes, "hipsim-%08x", (unsigned)ordinal);
+    memset(uuid, 0, sizeof(*uuid));
+    snprintf(uuid->bytes, sizeof(uuid->bytes), "hipsim-%08x", (unsigned)ordinal);
     return hipSuccess;
 }
 
@@ -253,7 +247,7 @@ static hipError_t get_bus_id(char *text, int size, int ordinal)
 
     if (!hip_device(ordinal))
         return hipErrorInvalidDevice;
-    snprintf(id, sizeof id, "0000:%02x:00.0", (unsigned)(ordinal + 1) & 0xff);
+    snprintf(id, sizeof(id), "0000:%02x:00.0", (unsigned)(ordinal + 1) & 0xff);
     return size < (int)sizeof "0000:00:00.0" ? hipErrorInvalidValue : write_text(text, size, id);
 }
 
@@ -375,8 +369,7 @@ HIP_EXPORT hipError_t hipDeviceSetCacheConfig(hipFuncCache_t config)
 HIP_EXPORT hipError_t hipDeviceGetCacheConfig(hipFuncCache_t *config)
 {
     return HIP_CALL(hipDeviceGetCacheConfig,
-                    config ? (*config = hipFuncCachePreferNone, hipSuccess)
-                           : hipErrorInvalidValue);
+                    config ? (*config = hipFuncCachePreferNone, hipSuccess) : hipErrorInvalidValue);
 }
 
 HIP_EXPORT hipError_t hipDeviceSetSharedMemConfig(hipSharedMemConfig config)
@@ -421,8 +414,7 @@ static hipError_t set_peer(int peer, unsigned flags, bool enable)
     if (enable)
         return atomic_fetch_or(&device->peers, bit) & bit ? hipErrorPeerAccessAlreadyEnabled
                                                           : hipSuccess;
-    return atomic_fetch_and(&device->peers, ~bit) & bit ? hipSuccess
-                                                        : hipErrorPeerAccessNotEnabled;
+    return atomic_fetch_and(&device->peers, ~bit) & bit ? hipSuccess : hipErrorPeerAccessNotEnabled;
 }
 
 HIP_EXPORT hipError_t hipDeviceEnablePeerAccess(int peer, unsigned int flags)
@@ -463,8 +455,7 @@ static hipError_t link_type(int from, int to, uint32_t *type, uint32_t *hops)
     return hipSuccess;
 }
 
-HIP_EXPORT hipError_t hipExtGetLinkTypeAndHopCount(int from, int to, uint32_t *type,
-                                                   uint32_t *hops)
+HIP_EXPORT hipError_t hipExtGetLinkTypeAndHopCount(int from, int to, uint32_t *type, uint32_t *hops)
 {
     return HIP_CALL(hipExtGetLinkTypeAndHopCount, link_type(from, to, type, hops));
 }

@@ -39,11 +39,11 @@ static const char *renamed(const char *name, int version)
 void *hip_entry_point(const char *name, int version)
 {
     name = renamed(name, version);
-    for (size_t i = 0; i < sizeof entries / sizeof *entries; i++) {
+    for (size_t i = 0; i < sizeof(entries) / sizeof(*entries); i++) {
         void *address;
         if (strcmp(entries[i].name, name) != 0)
             continue;
-        memcpy(&address, &entries[i].function, sizeof address);
+        memcpy(&address, &entries[i].function, sizeof(address));
         return address;
     }
     return NULL;

@@ -33,10 +33,7 @@ static struct {
 
 static _Thread_local struct hip_thread this_thread;
 
-struct hip_thread *hip_thread(void)
-{
-    return &this_thread;
-}
+struct hip_thread *hip_thread(void) { return &this_thread; }
 
 static void arm(const struct options *options)
 {
@@ -64,7 +61,7 @@ static bool read_environment(char *why, size_t why_size)
 static void start(void)
 {
     pthread_mutex_lock(&runtime.lock);
-    read_environment(runtime.startup_why, sizeof runtime.startup_why);
+    read_environment(runtime.startup_why, sizeof(runtime.startup_why));
     runtime.frozen = true;
     struct options options = runtime.options;
     bool usable = runtime.startup == hipSuccess;
@@ -74,7 +71,7 @@ static void start(void)
     if (options.memory_gib && options.devices)
         hipsim_mem_expect(options.devices * options.memory_gib << 30);
     if (!hipsim_mem_init() || !hip_devices_create(&options)) {
-        snprintf(runtime.startup_why, sizeof runtime.startup_why,
+        snprintf(runtime.startup_why, sizeof(runtime.startup_why),
                  "the simulated memory cannot be reserved: %s", strerror(errno));
         runtime.startup = hipErrorOutOfMemory;
     }
@@ -115,10 +112,7 @@ hipError_t hip_enter(const char *name)
     return thread->entry_error;
 }
 
-hipError_t hip_entry_error(void)
-{
-    return hip_thread()->entry_error;
-}
+hipError_t hip_entry_error(void) { return hip_thread()->entry_error; }
 
 hipError_t hip_leave(hipError_t error)
 {
@@ -157,10 +151,11 @@ hipError_t hip_fail(hipError_t error, const char *format, ...)
 {
     char text[1400];
     va_list args;
-    int used = snprintf(text, sizeof text, "%s: ", hip_thread()->call ? hip_thread()->call : "HIP");
+    int used =
+        snprintf(text, sizeof(text), "%s: ", hip_thread()->call ? hip_thread()->call : "HIP");
 
     va_start(args, format);
-    vsnprintf(text + used, sizeof text - (size_t)used, format, args);
+    vsnprintf(text + used, sizeof(text) - (size_t)used, format, args);
     va_end(args);
     struct hipsim_report report = {.kind = "api", .text = text};
     hip_report(&report);
@@ -186,7 +181,7 @@ HIPSIM_API bool hipsim_configure(const char *text, char *why, size_t why_size)
 
     if (!why) {
         why = unused;
-        why_size = sizeof unused;
+        why_size = sizeof(unused);
     }
     pthread_mutex_lock(&runtime.lock);
     bool ok = read_environment(why, why_size);
@@ -217,20 +212,11 @@ HIPSIM_API void hipsim_fail_call(uint64_t nth, int error)
     atomic_store(&runtime.calls_to_failure, nth);
 }
 
-HIPSIM_API uint64_t hipsim_call_count(void)
-{
-    return atomic_load(&runtime.calls);
-}
+HIPSIM_API uint64_t hipsim_call_count(void) { return atomic_load(&runtime.calls); }
 
-void hip_note_findings(uint64_t findings)
-{
-    atomic_fetch_add(&runtime.findings, findings);
-}
+void hip_note_findings(uint64_t findings) { atomic_fetch_add(&runtime.findings, findings); }
 
-HIPSIM_API uint64_t hipsim_findings(void)
-{
-    return atomic_load(&runtime.findings);
-}
+HIPSIM_API uint64_t hipsim_findings(void) { return atomic_load(&runtime.findings); }
 
 HIPSIM_API bool hipsim_last_launch(struct hipsim_launch_stats *stats)
 {
@@ -257,7 +243,7 @@ static const struct {
 #include "tools/hipsim/hip_errors.def"
 };
 
-#define ERRORS (sizeof errors / sizeof *errors)
+#define ERRORS (sizeof(errors) / sizeof(*errors))
 
 HIP_EXPORT const char *hipGetErrorName(hipError_t error)
 {
@@ -301,10 +287,7 @@ HIP_EXPORT hipError_t hipGetLastError(void)
     return last;
 }
 
-HIP_EXPORT hipError_t hipExtGetLastError(void)
-{
-    return hipGetLastError();
-}
+HIP_EXPORT hipError_t hipExtGetLastError(void) { return hipGetLastError(); }
 
 HIP_EXPORT hipError_t hipPeekAtLastError(void)
 {

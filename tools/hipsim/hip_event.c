@@ -28,7 +28,7 @@ static hipError_t create(hipEvent_t *handle, unsigned flags)
         return hipErrorInvalidValue;
     if (!device)
         return hipErrorNoDevice;
-    struct ihipEvent_t *event = calloc(1, sizeof *event);
+    struct ihipEvent_t *event = calloc(1, sizeof(*event));
     if (!event)
         return hipErrorOutOfMemory;
     event->flags = flags;

@@ -7,15 +7,9 @@
 
 static pthread_mutex_t graphs = PTHREAD_MUTEX_INITIALIZER;
 
-void hip_graph_lock(void)
-{
-    pthread_mutex_lock(&graphs);
-}
+void hip_graph_lock(void) { pthread_mutex_lock(&graphs); }
 
-void hip_graph_unlock(void)
-{
-    pthread_mutex_unlock(&graphs);
-}
+void hip_graph_unlock(void) { pthread_mutex_unlock(&graphs); }
 
 /* -- sets of nodes ----------------------------------------------------------------------------- */
 
@@ -90,7 +84,7 @@ static void destroy_graph(struct hip_object *object)
 
 struct ihipGraph *hip_graph_create(void)
 {
-    struct ihipGraph *graph = calloc(1, sizeof *graph);
+    struct ihipGraph *graph = calloc(1, sizeof(*graph));
 
     if (graph)
         hip_object_add(&graph->object, HIP_GRAPH, destroy_graph);
@@ -106,7 +100,7 @@ void hip_graph_put(struct ihipGraph *graph)
 hipError_t hip_graph_add(struct ihipGraph *graph, const struct hip_nodes *needs,
                          struct hip_work work, struct hipGraphNode **out)
 {
-    struct hipGraphNode *node = calloc(1, sizeof *node);
+    struct hipGraphNode *node = calloc(1, sizeof(*node));
 
     *out = NULL;
     if (!node) {
@@ -179,9 +173,9 @@ size_t *hip_graph_order(const struct ihipGraph *graph)
 {
     enum { NEW, OPEN, DONE };
     size_t count = graph->nodes.count;
-    size_t *order = calloc(count + 1, sizeof *order);
-    size_t *stack = calloc(count + 1, sizeof *stack);
-    size_t *next = calloc(count + 1, sizeof *next); /* the need to look at next */
+    size_t *order = calloc(count + 1, sizeof(*order));
+    size_t *stack = calloc(count + 1, sizeof(*stack));
+    size_t *next = calloc(count + 1, sizeof(*next)); /* the need to look at next */
     unsigned char *state = calloc(count + 1, 1);
     size_t placed = 0, depth = 0;
     bool ok = order && stack && next && state;
@@ -222,7 +216,7 @@ hipError_t hip_graph_run(const struct ihipGraph *graph, struct hip_device *devic
 {
     size_t count = graph->nodes.count;
     size_t *order = hip_graph_order(graph);
-    double *ends = calloc(count + 1, sizeof *ends);
+    double *ends = calloc(count + 1, sizeof(*ends));
     hipError_t error = order && ends ? hipSuccess : hipErrorOutOfMemory;
     double start = *time;
 

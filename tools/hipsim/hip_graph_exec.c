@@ -70,7 +70,7 @@ static hipError_t instantiate(hipGraphExec_t *handle, hipGraph_t graph_handle,
         *error_node = NULL;
     if (log && size)
         log[0] = 0;
-    struct hipGraphExec *exec = calloc(1, sizeof *exec);
+    struct hipGraphExec *exec = calloc(1, sizeof(*exec));
     hipError_t error = exec ? hipSuccess : hipErrorOutOfMemory;
     hip_graph_lock();
     if (exec && !is_runnable(graph, log, size))
@@ -96,8 +96,7 @@ HIP_EXPORT hipError_t hipGraphInstantiate(hipGraphExec_t *exec, hipGraph_t graph
 }
 
 /* Flags are kept for those who ask: nothing is launched by the device, or freed at launches. */
-static hipError_t instantiate_with(hipGraphExec_t *exec, hipGraph_t graph,
-                                   unsigned long long flags)
+static hipError_t instantiate_with(hipGraphExec_t *exec, hipGraph_t graph, unsigned long long flags)
 {
     const hipError_t error = instantiate(exec, graph, NULL, NULL, 0);
 
@@ -158,9 +157,8 @@ HIP_EXPORT hipError_t hipGraphExecGetFlags(hipGraphExec_t exec, unsigned long lo
 
 HIP_EXPORT hipError_t hipGraphExecDestroy(hipGraphExec_t exec)
 {
-    return HIP_CALL(hipGraphExecDestroy, hip_object_remove(exec, HIP_GRAPH_EXEC)
-                                             ? hipSuccess
-                                             : hipErrorInvalidValue);
+    return HIP_CALL(hipGraphExecDestroy,
+                    hip_object_remove(exec, HIP_GRAPH_EXEC) ? hipSuccess : hipErrorInvalidValue);
 }
 
 /* The launch borrows the executable's graph; in a capture it becomes a child graph. */
@@ -170,8 +168,7 @@ static hipError_t launch(hipGraphExec_t handle, hipStream_t stream)
     hipError_t error;
 
     if (!hip_exec_lock(handle))
-        return hip_fail(hipErrorInvalidValue, "the graph executable %p is invalid",
-                        (void *)handle);
+        return hip_fail(hipErrorInvalidValue, "the graph executable %p is invalid", (void *)handle);
     work.graph = handle->graph;
     if (hip_is_capturing(stream, &error)) {
         struct hip_work copy;
@@ -193,9 +190,8 @@ HIP_EXPORT hipError_t hipGraphLaunch(hipGraphExec_t exec, hipStream_t stream)
 HIP_EXPORT hipError_t hipGraphUpload(hipGraphExec_t exec, hipStream_t stream)
 {
     (void)stream;
-    return HIP_CALL(hipGraphUpload, hip_exec_lock(exec)
-                                        ? (hip_exec_unlock(exec), hipSuccess)
-                                        : hipErrorInvalidValue);
+    return HIP_CALL(hipGraphUpload, hip_exec_lock(exec) ? (hip_exec_unlock(exec), hipSuccess)
+                                                        : hipErrorInvalidValue);
 }
 
 /* -- nodes that are left out ------------------------------------------------------------------- */
@@ -296,8 +292,7 @@ static hipError_t update(hipGraphExec_t handle, hipGraph_t graph_handle, hipGrap
 }
 
 HIP_EXPORT hipError_t hipGraphExecUpdate(hipGraphExec_t exec, hipGraph_t graph,
-                                         hipGraphNode_t *culprit,
-                                         hipGraphExecUpdateResult *result)
+                                         hipGraphNode_t *culprit, hipGraphExecUpdateResult *result)
 {
     return HIP_CALL(hipGraphExecUpdate, update(exec, graph, culprit, result));
 }

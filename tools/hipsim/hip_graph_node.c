@@ -79,34 +79,31 @@ static struct hipGraphNode *get(hipGraphNode_t handle, enum hip_work_kind kind)
 
 /* Defines hipGraphAdd*Node, hipGraph*NodeSetParams and hipGraphExec*NodeSetParams of a kind whose
  * parameters come in a struct. */
-#define NODE_KIND(Kind, params_type, exec_params_type, convert)                                 \
-    HIP_EXPORT hipError_t hipGraphAdd##Kind##Node(                                              \
-        hipGraphNode_t *node, hipGraph_t graph, const hipGraphNode_t *needs, size_t count,      \
-        const params_type *params)                                                              \
-    {                                                                                           \
-        struct hip_work work;                                                                   \
-        hipError_t error;                                                                       \
-        return HIP_CALL(hipGraphAdd##Kind##Node,                                                \
-                        (error = convert(params, &work),                                        \
-                         add(node, graph, needs, count, error, work)));                         \
-    }                                                                                           \
-    HIP_EXPORT hipError_t hipGraph##Kind##NodeSetParams(hipGraphNode_t node,                    \
-                                                        const params_type *params)              \
-    {                                                                                           \
-        struct hip_work work;                                                                   \
-        hipError_t error;                                                                       \
-        return HIP_CALL(hipGraph##Kind##NodeSetParams,                                          \
-                        (error = convert(params, &work),                                        \
-                         replace(NULL, false, node, error, work)));                             \
-    }                                                                                           \
-    HIP_EXPORT hipError_t hipGraphExec##Kind##NodeSetParams(                                    \
-        hipGraphExec_t exec, hipGraphNode_t node, exec_params_type *params)                     \
-    {                                                                                           \
-        struct hip_work work;                                                                   \
-        hipError_t error;                                                                       \
-        return HIP_CALL(hipGraphExec##Kind##NodeSetParams,                                      \
-                        (error = convert(params, &work),                                        \
-                         replace(exec, true, node, error, work)));                              \
+#define NODE_KIND(Kind, params_type, exec_params_type, convert)                                    \
+    HIP_EXPORT hipError_t hipGraphAdd##Kind##Node(hipGraphNode_t *node, hipGraph_t graph,          \
+                                                  const hipGraphNode_t *needs, size_t count,       \
+                                                  const params_type *params)                       \
+    {                                                                                              \
+        struct hip_work work;                                                                      \
+        hipError_t error;                                                                          \
+        return HIP_CALL(hipGraphAdd##Kind##Node, (error = convert(params, &work),                  \
+                                                  add(node, graph, needs, count, error, work)));   \
+    }                                                                                              \
+    HIP_EXPORT hipError_t hipGraph##Kind##NodeSetParams(hipGraphNode_t node,                       \
+                                                        const params_type *params)                 \
+    {                                                                                              \
+        struct hip_work work;                                                                      \
+        hipError_t error;                                                                          \
+        return HIP_CALL(hipGraph##Kind##NodeSetParams, (error = convert(params, &work),            \
+                                                        replace(NULL, false, node, error, work))); \
+    }                                                                                              \
+    HIP_EXPORT hipError_t hipGraphExec##Kind##NodeSetParams(                                       \
+        hipGraphExec_t exec, hipGraphNode_t node, exec_params_type *params)                        \
+    {                                                                                              \
+        struct hip_work work;                                                                      \
+        hipError_t error;                                                                          \
+        return HIP_CALL(hipGraphExec##Kind##NodeSetParams,                                         \
+                        (error = convert(params, &work), replace(exec, true, node, error, work))); \
     }
 
 /* -- kernels ----------------------------------------------------------------------------------- */
@@ -120,9 +117,9 @@ static hipError_t kernel_work(const hipKernelNodeParams *params, struct hip_work
     hipError_t error = hip_any_function(params->func, &function);
     if (error != hipSuccess)
         return hip_fail(hipErrorInvalidDeviceFunction, "%p is no kernel", params->func);
-    error = hip_kernel_work_blocks(function, params->gridDim, params->blockDim,
-                                   params->sharedMemBytes, params->kernelParams, params->extra,
-                                   work);
+    error =
+        hip_kernel_work_blocks(function, params->gridDim, params->blockDim, params->sharedMemBytes,
+                               params->kernelParams, params->extra, work);
     if (error == hipSuccess)
         work->kernel.host_function = params->func;
     hip_object_put(function);
@@ -139,7 +136,7 @@ static hipError_t point_at_arguments(struct hipGraphNode *node)
     uint32_t next = 0;
 
     free(node->params);
-    node->params = calloc(m->nargs + 1u, sizeof *node->params);
+    node->params = calloc(m->nargs + 1u, sizeof(*node->params));
     if (!node->params)
         return hipErrorOutOfMemory;
     for (uint32_t i = 0; i < m->nargs; i++)
@@ -215,8 +212,14 @@ static struct hip_work copy_1d(void *dst, const void *src, size_t size, hipMemcp
 {
     return (struct hip_work){
         .kind = WORK_COPY,
-        .copy = {.dst = dst, .src = src, .dst_pitch = size, .src_pitch = size, .width = size,
-                 .height = 1, .depth = 1, .kind = kind},
+        .copy = {.dst = dst,
+                 .src = src,
+                 .dst_pitch = size,
+                 .src_pitch = size,
+                 .width = size,
+                 .height = 1,
+                 .depth = 1,
+                 .kind = kind},
     };
 }
 
@@ -238,9 +241,8 @@ HIP_EXPORT hipError_t hipGraphAddMemcpyNode1D(hipGraphNode_t *node, hipGraph_t g
                     add(node, graph, needs, count, check_copy(&work), work));
 }
 
-HIP_EXPORT hipError_t hipGraphMemcpyNodeSetParams1D(hipGraphNode_t node, void *dst,
-                                                    const void *src, size_t size,
-                                                    hipMemcpyKind kind)
+HIP_EXPORT hipError_t hipGraphMemcpyNodeSetParams1D(hipGraphNode_t node, void *dst, const void *src,
+                                                    size_t size, hipMemcpyKind kind)
 {
     const struct hip_work work = copy_1d(dst, src, size, kind);
 
@@ -268,38 +270,35 @@ static hipError_t symbol_work(const void *symbol, const void *other, size_t size
 }
 
 /* The three calls for one direction; their parameters stand in different orders. */
-#define SYMBOL_NODE(Way, PARAMS, symbol, other, to_symbol)                                       \
-    HIP_EXPORT hipError_t hipGraphAddMemcpyNode##Way(                                           \
-        hipGraphNode_t *node, hipGraph_t graph, const hipGraphNode_t *needs, size_t count,      \
-        PARAMS, size_t size, size_t offset, hipMemcpyKind kind)                                 \
-    {                                                                                           \
-        struct hip_work work;                                                                   \
-        hipError_t error;                                                                       \
-        return HIP_CALL(hipGraphAddMemcpyNode##Way,                                             \
-                        (error = symbol_work(symbol, other, size, offset, kind, to_symbol,      \
-                                             &work),                                            \
-                         add(node, graph, needs, count, error, work)));                         \
-    }                                                                                           \
-    HIP_EXPORT hipError_t hipGraphMemcpyNodeSetParams##Way(                                     \
-        hipGraphNode_t node, PARAMS, size_t size, size_t offset, hipMemcpyKind kind)            \
-    {                                                                                           \
-        struct hip_work work;                                                                   \
-        hipError_t error;                                                                       \
-        return HIP_CALL(hipGraphMemcpyNodeSetParams##Way,                                       \
-                        (error = symbol_work(symbol, other, size, offset, kind, to_symbol,      \
-                                             &work),                                            \
-                         replace(NULL, false, node, error, work)));                             \
-    }                                                                                           \
-    HIP_EXPORT hipError_t hipGraphExecMemcpyNodeSetParams##Way(                                 \
-        hipGraphExec_t exec, hipGraphNode_t node, PARAMS, size_t size, size_t offset,           \
-        hipMemcpyKind kind)                                                                     \
-    {                                                                                           \
-        struct hip_work work;                                                                   \
-        hipError_t error;                                                                       \
-        return HIP_CALL(hipGraphExecMemcpyNodeSetParams##Way,                                   \
-                        (error = symbol_work(symbol, other, size, offset, kind, to_symbol,      \
-                                             &work),                                            \
-                         replace(exec, true, node, error, work)));                              \
+#define SYMBOL_NODE(Way, PARAMS, symbol, other, to_symbol)                                         \
+    HIP_EXPORT hipError_t hipGraphAddMemcpyNode##Way(                                              \
+        hipGraphNode_t *node, hipGraph_t graph, const hipGraphNode_t *needs, size_t count, PARAMS, \
+        size_t size, size_t offset, hipMemcpyKind kind)                                            \
+    {                                                                                              \
+        struct hip_work work;                                                                      \
+        hipError_t error;                                                                          \
+        return HIP_CALL(hipGraphAddMemcpyNode##Way,                                                \
+                        (error = symbol_work(symbol, other, size, offset, kind, to_symbol, &work), \
+                         add(node, graph, needs, count, error, work)));                            \
+    }                                                                                              \
+    HIP_EXPORT hipError_t hipGraphMemcpyNodeSetParams##Way(                                        \
+        hipGraphNode_t node, PARAMS, size_t size, size_t offset, hipMemcpyKind kind)               \
+    {                                                                                              \
+        struct hip_work work;                                                                      \
+        hipError_t error;                                                                          \
+        return HIP_CALL(hipGraphMemcpyNodeSetParams##Way,                                          \
+                        (error = symbol_work(symbol, other, size, offset, kind, to_symbol, &work), \
+                         replace(NULL, false, node, error, work)));                                \
+    }                                                                                              \
+    HIP_EXPORT hipError_t hipGraphExecMemcpyNodeSetParams##Way(                                    \
+        hipGraphExec_t exec, hipGraphNode_t node, PARAMS, size_t size, size_t offset,              \
+        hipMemcpyKind kind)                                                                        \
+    {                                                                                              \
+        struct hip_work work;                                                                      \
+        hipError_t error;                                                                          \
+        return HIP_CALL(hipGraphExecMemcpyNodeSetParams##Way,                                      \
+                        (error = symbol_work(symbol, other, size, offset, kind, to_symbol, &work), \
+                         replace(exec, true, node, error, work)));                                 \
     }
 
 #define COMMA ,
@@ -314,8 +313,12 @@ static hipError_t fill_work(const hipMemsetParams *params, struct hip_work *work
         return hipErrorInvalidValue;
     *work = (struct hip_work){
         .kind = WORK_FILL,
-        .fill = {.dst = params->dst, .pitch = params->pitch, .width = params->width,
-                 .height = params->height, .depth = 1, .element = params->elementSize,
+        .fill = {.dst = params->dst,
+                 .pitch = params->pitch,
+                 .width = params->width,
+                 .height = params->height,
+                 .depth = 1,
+                 .element = params->elementSize,
                  .value = params->value},
     };
     return hip_fill_check(&work->fill);
@@ -331,8 +334,12 @@ static hipError_t get_fill(hipGraphNode_t handle, hipMemsetParams *params)
         return hipErrorInvalidValue;
     hip_graph_lock();
     const struct hip_fill *f = &node->work.fill;
-    *params = (hipMemsetParams){.dst = f->dst, .elementSize = f->element, .height = f->height,
-                                .pitch = f->pitch, .value = f->value, .width = f->width};
+    *params = (hipMemsetParams){.dst = f->dst,
+                                .elementSize = f->element,
+                                .height = f->height,
+                                .pitch = f->pitch,
+                                .value = f->value,
+                                .width = f->width};
     hip_graph_unlock();
     hip_object_put(node);
     return hipSuccess;
@@ -397,38 +404,35 @@ static hipError_t get_event(hipGraphNode_t handle, enum hip_work_kind kind, hipE
     return hipSuccess;
 }
 
-#define EVENT_NODE(Kind, kind)                                                                  \
-    HIP_EXPORT hipError_t hipGraphAdd##Kind##Node(hipGraphNode_t *node, hipGraph_t graph,       \
-                                                  const hipGraphNode_t *needs, size_t count,    \
-                                                  hipEvent_t event)                             \
-    {                                                                                           \
-        struct hip_work work;                                                                   \
-        hipError_t error;                                                                       \
-        return HIP_CALL(hipGraphAdd##Kind##Node,                                                \
-                        (error = event_work(event, kind, &work),                                \
-                         add(node, graph, needs, count, error, work)));                         \
-    }                                                                                           \
-    HIP_EXPORT hipError_t hipGraph##Kind##NodeGetEvent(hipGraphNode_t node, hipEvent_t *event)  \
-    {                                                                                           \
-        return HIP_CALL(hipGraph##Kind##NodeGetEvent, get_event(node, kind, event));            \
-    }                                                                                           \
-    HIP_EXPORT hipError_t hipGraph##Kind##NodeSetEvent(hipGraphNode_t node, hipEvent_t event)   \
-    {                                                                                           \
-        struct hip_work work;                                                                   \
-        hipError_t error;                                                                       \
-        return HIP_CALL(hipGraph##Kind##NodeSetEvent,                                           \
-                        (error = event_work(event, kind, &work),                                \
-                         replace(NULL, false, node, error, work)));                             \
-    }                                                                                           \
-    HIP_EXPORT hipError_t hipGraphExec##Kind##NodeSetEvent(hipGraphExec_t exec,                 \
-                                                           hipGraphNode_t node,                 \
-                                                           hipEvent_t event)                    \
-    {                                                                                           \
-        struct hip_work work;                                                                   \
-        hipError_t error;                                                                       \
-        return HIP_CALL(hipGraphExec##Kind##NodeSetEvent,                                       \
-                        (error = event_work(event, kind, &work),                                \
-                         replace(exec, true, node, error, work)));                              \
+#define EVENT_NODE(Kind, kind)                                                                    \
+    HIP_EXPORT hipError_t hipGraphAdd##Kind##Node(hipGraphNode_t *node, hipGraph_t graph,         \
+                                                  const hipGraphNode_t *needs, size_t count,      \
+                                                  hipEvent_t event)                               \
+    {                                                                                             \
+        struct hip_work work;                                                                     \
+        hipError_t error;                                                                         \
+        return HIP_CALL(hipGraphAdd##Kind##Node, (error = event_work(event, kind, &work),         \
+                                                  add(node, graph, needs, count, error, work)));  \
+    }                                                                                             \
+    HIP_EXPORT hipError_t hipGraph##Kind##NodeGetEvent(hipGraphNode_t node, hipEvent_t *event)    \
+    {                                                                                             \
+        return HIP_CALL(hipGraph##Kind##NodeGetEvent, get_event(node, kind, event));              \
+    }                                                                                             \
+    HIP_EXPORT hipError_t hipGraph##Kind##NodeSetEvent(hipGraphNode_t node, hipEvent_t event)     \
+    {                                                                                             \
+        struct hip_work work;                                                                     \
+        hipError_t error;                                                                         \
+        return HIP_CALL(hipGraph##Kind##NodeSetEvent, (error = event_work(event, kind, &work),    \
+                                                       replace(NULL, false, node, error, work))); \
+    }                                                                                             \
+    HIP_EXPORT hipError_t hipGraphExec##Kind##NodeSetEvent(hipGraphExec_t exec,                   \
+                                                           hipGraphNode_t node, hipEvent_t event) \
+    {                                                                                             \
+        struct hip_work work;                                                                     \
+        hipError_t error;                                                                         \
+        return HIP_CALL(                                                                          \
+            hipGraphExec##Kind##NodeSetEvent,                                                     \
+            (error = event_work(event, kind, &work), replace(exec, true, node, error, work)));    \
     }
 
 EVENT_NODE(EventRecord, WORK_RECORD)
@@ -518,14 +522,10 @@ HIP_EXPORT hipError_t hipGraphAddEmptyNode(hipGraphNode_t *node, hipGraph_t grap
 static hipError_t get_type(hipGraphNode_t handle, hipGraphNodeType *type)
 {
     static const hipGraphNodeType types[] = {
-        [WORK_EMPTY] = hipGraphNodeTypeEmpty,
-        [WORK_KERNEL] = hipGraphNodeTypeKernel,
-        [WORK_COPY] = hipGraphNodeTypeMemcpy,
-        [WORK_FILL] = hipGraphNodeTypeMemset,
-        [WORK_HOST] = hipGraphNodeTypeHost,
-        [WORK_RECORD] = hipGraphNodeTypeEventRecord,
-        [WORK_WAIT] = hipGraphNodeTypeWaitEvent,
-        [WORK_GRAPH] = hipGraphNodeTypeGraph,
+        [WORK_EMPTY] = hipGraphNodeTypeEmpty,    [WORK_KERNEL] = hipGraphNodeTypeKernel,
+        [WORK_COPY] = hipGraphNodeTypeMemcpy,    [WORK_FILL] = hipGraphNodeTypeMemset,
+        [WORK_HOST] = hipGraphNodeTypeHost,      [WORK_RECORD] = hipGraphNodeTypeEventRecord,
+        [WORK_WAIT] = hipGraphNodeTypeWaitEvent, [WORK_GRAPH] = hipGraphNodeTypeGraph,
     };
     struct hipGraphNode *node = type ? hip_object_get(handle, HIP_GRAPH_NODE) : NULL;
 

@@ -26,21 +26,11 @@ static void describe(FILE *f, const struct hip_work *work)
                 work->fill.height, work->fill.depth, work->fill.element, work->fill.value,
                 work->fill.dst);
         break;
-    case WORK_HOST:
-        fprintf(f, "host function");
-        break;
-    case WORK_RECORD:
-        fprintf(f, "record event %p", (void *)work->event);
-        break;
-    case WORK_WAIT:
-        fprintf(f, "wait for event %p", (void *)work->event);
-        break;
-    case WORK_GRAPH:
-        fprintf(f, "graph of %zu nodes", work->graph->nodes.count);
-        break;
-    case WORK_EMPTY:
-        fprintf(f, "empty");
-        break;
+    case WORK_HOST: fprintf(f, "host function"); break;
+    case WORK_RECORD: fprintf(f, "record event %p", (void *)work->event); break;
+    case WORK_WAIT: fprintf(f, "wait for event %p", (void *)work->event); break;
+    case WORK_GRAPH: fprintf(f, "graph of %zu nodes", work->graph->nodes.count); break;
+    case WORK_EMPTY: fprintf(f, "empty"); break;
     }
 }
 

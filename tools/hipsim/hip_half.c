@@ -14,7 +14,7 @@ HIP_EXPORT float __gnu_h2f_ieee(uint16_t bits)
 {
     half value;
 
-    memcpy(&value, &bits, sizeof value);
+    memcpy(&value, &bits, sizeof(value));
     return (float)value;
 }
 
@@ -23,6 +23,6 @@ HIP_EXPORT uint16_t __gnu_f2h_ieee(float value)
     half rounded = (half)value;
     uint16_t bits;
 
-    memcpy(&bits, &rounded, sizeof bits);
+    memcpy(&bits, &rounded, sizeof(bits));
     return bits;
 }

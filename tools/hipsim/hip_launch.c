@@ -25,8 +25,10 @@ static hipError_t pack_params(const struct kernel *kernel, void **params, struct
     uint32_t next = 0;
 
     if (!m->name && m->kernarg_bytes > 0)
-        return hip_fail(hipErrorInvalidValue, "kernel %s has no metadata, so its arguments can "
-                        "only be passed through `extra`", kernel->name);
+        return hip_fail(hipErrorInvalidValue,
+                        "kernel %s has no metadata, so its arguments can "
+                        "only be passed through `extra`",
+                        kernel->name);
     if (bytes > 0 && !params)
         return hip_fail(hipErrorInvalidValue, "kernel %s takes arguments, but none were passed",
                         kernel->name);
@@ -62,8 +64,10 @@ static hipError_t pack_extra(const struct kernel *kernel, void **extra, struct h
     size_t size = 0;
 
     for (unsigned i = 0; extra[i] != HIP_LAUNCH_PARAM_END; i += 2) {
-        if (i >= 4 || (extra[i] != HIP_LAUNCH_PARAM_BUFFER_POINTER &&
-                       extra[i] != HIP_LAUNCH_PARAM_BUFFER_SIZE) || !extra[i + 1])
+        if (i >= 4 ||
+            (extra[i] != HIP_LAUNCH_PARAM_BUFFER_POINTER &&
+             extra[i] != HIP_LAUNCH_PARAM_BUFFER_SIZE) ||
+            !extra[i + 1])
             return hip_fail(hipErrorInvalidValue, "`extra` holds an unknown key");
         if (extra[i] == HIP_LAUNCH_PARAM_BUFFER_POINTER)
             block = extra[i + 1];
@@ -75,9 +79,10 @@ static hipError_t pack_extra(const struct kernel *kernel, void **extra, struct h
     if (most < kernel->descriptor.kernarg_bytes)
         most = kernel->descriptor.kernarg_bytes;
     if (!block != !size || (needed && !block))
-        return hip_fail(hipErrorInvalidValue, "`extra` passes %zu bytes of arguments %s, kernel "
-                        "%s takes %u", size, block ? "at an address" : "at no address",
-                        kernel->name, needed);
+        return hip_fail(hipErrorInvalidValue,
+                        "`extra` passes %zu bytes of arguments %s, kernel "
+                        "%s takes %u",
+                        size, block ? "at an address" : "at no address", kernel->name, needed);
     if (size > most)
         size = most;
     work->kernel.args = calloc(1, size + 1);
@@ -90,13 +95,14 @@ static hipError_t pack_extra(const struct kernel *kernel, void **extra, struct h
 }
 
 hipError_t hip_kernel_work(struct ihipModuleSymbol_t *function, const uint32_t grid[3],
-                           const uint32_t block[3], size_t dynamic_lds, void **params,
-                           void **extra, struct hip_work *work)
+                           const uint32_t block[3], size_t dynamic_lds, void **params, void **extra,
+                           struct hip_work *work)
 {
     *work = (struct hip_work){.kind = WORK_KERNEL};
     for (unsigned i = 0; i < 3; i++)
         if (grid[i] == 0 || block[i] == 0)
-            return hip_fail(hipErrorInvalidConfiguration, "kernel %s: a grid of %u x %u x %u "
+            return hip_fail(hipErrorInvalidConfiguration,
+                            "kernel %s: a grid of %u x %u x %u "
                             "work-items in blocks of %u x %u x %u cannot be launched",
                             function->kernel->name, grid[0], grid[1], grid[2], block[0], block[1],
                             block[2]);
@@ -139,18 +145,17 @@ hipError_t hip_kernel_work_blocks(struct ihipModuleSymbol_t *function, dim3 grid
 /* -- execution --------------------------------------------------------------------------------- */
 
 static const char *const fault_names[FAULT_KINDS] = {
-    [FAULT_NONE] = "none",       [FAULT_DECODE] = "decode",   [FAULT_REGISTER] = "register",
-    [FAULT_MEMORY] = "memory",   [FAULT_ALIGN] = "align",     [FAULT_UNINIT] = "uninit",
-    [FAULT_WAIT] = "wait",       [FAULT_HAZARD] = "hazard",   [FAULT_STRICT] = "strict",
-    [FAULT_RACE] = "race",
-    [FAULT_BARRIER] = "barrier", [FAULT_DIVERGE] = "diverge", [FAULT_DEADLOCK] = "deadlock",
-    [FAULT_BUDGET] = "budget",   [FAULT_TRAP] = "trap",
+    [FAULT_NONE] = "none",         [FAULT_DECODE] = "decode",   [FAULT_REGISTER] = "register",
+    [FAULT_MEMORY] = "memory",     [FAULT_ALIGN] = "align",     [FAULT_UNINIT] = "uninit",
+    [FAULT_WAIT] = "wait",         [FAULT_HAZARD] = "hazard",   [FAULT_STRICT] = "strict",
+    [FAULT_RACE] = "race",         [FAULT_BARRIER] = "barrier", [FAULT_DIVERGE] = "diverge",
+    [FAULT_DEADLOCK] = "deadlock", [FAULT_BUDGET] = "budget",   [FAULT_TRAP] = "trap",
 };
 
 static void report_fault(const struct launch *launch, const struct ihipModule_t *module,
                          const struct fault *fault)
 {
-    char text[sizeof fault->text + 400], place[300];
+    char text[sizeof(fault->text) + 400], place[300];
     struct hipsim_report report = {
         .kind = fault_names[fault->kind],
         .kernel = launch->kernel,
@@ -160,28 +165,23 @@ static void report_fault(const struct launch *launch, const struct ihipModule_t 
         .text = text,
     };
 
-    if (module->lines &&
-        source_lines_find(module->lines, fault->pc - (uintptr_t)module->code->base, place,
-                          sizeof place))
-        snprintf(text, sizeof text, "%s\n  source %s", fault->text, place);
+    if (module->lines && source_lines_find(module->lines, fault->pc - (uintptr_t)module->code->base,
+                                           place, sizeof(place)))
+        snprintf(text, sizeof(text), "%s\n  source %s", fault->text, place);
     else
-        snprintf(text, sizeof text, "%s", fault->text);
-    memcpy(report.workgroup, fault->workgroup, sizeof report.workgroup);
+        snprintf(text, sizeof(text), "%s", fault->text);
+    memcpy(report.workgroup, fault->workgroup, sizeof(report.workgroup));
     hip_report(&report);
 }
 
 static hipError_t fault_error(enum fault_kind kind)
 {
     switch (kind) {
-    case FAULT_MEMORY:
-        return hipErrorIllegalAddress;
+    case FAULT_MEMORY: return hipErrorIllegalAddress;
     case FAULT_DEADLOCK:
-    case FAULT_BUDGET:
-        return hipErrorLaunchTimeOut;
-    case FAULT_TRAP:
-        return hipErrorAssert;
-    default:
-        return hipErrorLaunchFailure;
+    case FAULT_BUDGET: return hipErrorLaunchTimeOut;
+    case FAULT_TRAP: return hipErrorAssert;
+    default: return hipErrorLaunchFailure;
     }
 }
 
@@ -209,8 +209,8 @@ static struct hipsim_launch_stats statistics(const struct launch *launch, int de
         .device = device,
     };
 
-    memcpy(stats.grid, launch->grid, sizeof stats.grid);
-    memcpy(stats.block, launch->block, sizeof stats.block);
+    memcpy(stats.grid, launch->grid, sizeof(stats.grid));
+    memcpy(stats.block, launch->block, sizeof(stats.block));
     return stats;
 }
 
@@ -231,7 +231,7 @@ static void print_time(void)
 
     if (!hipsim_time_last(&report))
         return;
-    hipsim_time_format(&report, text, sizeof text);
+    hipsim_time_format(&report, text, sizeof(text));
     fputs(text, stderr);
 }
 
@@ -246,8 +246,10 @@ static void say_incomplete(const struct launch *launch, const struct options *op
 
     if (!launch->race_incomplete || !asked || atomic_exchange(&said, true))
         return;
-    snprintf(text, sizeof text, "the race check ran out of room in kernel %s: accesses to global "
-             "memory were compared up to then, those that came later were not", launch->kernel);
+    snprintf(text, sizeof(text),
+             "the race check ran out of room in kernel %s: accesses to global "
+             "memory were compared up to then, those that came later were not",
+             launch->kernel);
     hip_report(&report);
 }
 
@@ -258,9 +260,8 @@ static void note_launch(const struct launch *launch, struct hip_device *device, 
     struct hip_thread *thread = hip_thread();
 
     thread->stats = statistics(launch, device->ordinal);
-    thread->stats.microseconds = modelled >= 0
-                                     ? modelled
-                                     : hip_clock_launch(&thread->stats, device->facts);
+    thread->stats.microseconds =
+        modelled >= 0 ? modelled : hip_clock_launch(&thread->stats, device->facts);
     thread->has_launched = true;
     *time += thread->stats.microseconds;
     if (print)
@@ -296,21 +297,21 @@ static hipError_t prepare(const struct hip_kernel_work *work, struct hip_device 
     };
 
     if (prints_into_buffer(kernel))
-        return hip_fail(hipErrorNotSupported, "kernel %s prints into a buffer, which is not "
-                        "simulated; compile it with -mprintf-kind=hostcall", kernel->name);
-    memcpy(request.grid, work->grid, sizeof request.grid);
-    memcpy(request.block, work->block, sizeof request.block);
-    switch (dispatch_prepare(&request, dispatch, why, sizeof why)) {
-    case DISPATCH_OK:
-        return hipSuccess;
+        return hip_fail(hipErrorNotSupported,
+                        "kernel %s prints into a buffer, which is not "
+                        "simulated; compile it with -mprintf-kind=hostcall",
+                        kernel->name);
+    memcpy(request.grid, work->grid, sizeof(request.grid));
+    memcpy(request.block, work->block, sizeof(request.block));
+    switch (dispatch_prepare(&request, dispatch, why, sizeof(why))) {
+    case DISPATCH_OK: return hipSuccess;
     case DISPATCH_BAD_CONFIGURATION:
         return hip_fail(hipErrorInvalidConfiguration, "kernel %s: %s", kernel->name, why);
     case DISPATCH_TOO_LARGE:
         return hip_fail(hipErrorLaunchOutOfResources, "kernel %s: %s", kernel->name, why);
     case DISPATCH_BAD_ARGUMENTS:
         return hip_fail(hipErrorInvalidValue, "kernel %s: %s", kernel->name, why);
-    case DISPATCH_OUT_OF_MEMORY:
-        break;
+    case DISPATCH_OUT_OF_MEMORY: break;
     }
     return hip_fail(hipErrorOutOfMemory, "kernel %s: %s", kernel->name, why);
 }
@@ -339,9 +340,11 @@ hipError_t hip_kernel_run(const struct hip_kernel_work *work, struct hip_device 
     hipError_t error;
 
     if (work->function->module->code->device != (unsigned)device->ordinal)
-        return hip_fail(hipErrorInvalidHandle, "kernel %s was loaded for device %u, the stream "
-                        "belongs to device %d", work->function->kernel->name,
-                        work->function->module->code->device, device->ordinal);
+        return hip_fail(hipErrorInvalidHandle,
+                        "kernel %s was loaded for device %u, the stream "
+                        "belongs to device %d",
+                        work->function->kernel->name, work->function->module->code->device,
+                        device->ordinal);
     error = prepare(work, device, &dispatch);
     if (error == hipSuccess && work->cooperative)
         error = check_residency(work, device);
@@ -413,8 +416,7 @@ static hipError_t launch_module(hipFunction_t handle, const uint32_t grid[3], di
     hipError_t error = hip_any_function(handle, &function);
 
     if (error != hipSuccess)
-        return hip_fail(hipErrorInvalidHandle, "the function handle %p is invalid",
-                        (void *)handle);
+        return hip_fail(hipErrorInvalidHandle, "the function handle %p is invalid", (void *)handle);
     if (grid_in_items)
         error = hip_kernel_work(function, grid, (uint32_t[]){block.x, block.y, block.z}, lds,
                                 params, extra, &work);
@@ -458,18 +460,20 @@ HIP_EXPORT hipError_t hipModuleLaunchKernel(hipFunction_t function, unsigned int
 }
 
 /* The two extensions count the grid in work-items. They are C++ functions in HIP's headers. */
-hipError_t ext_module_launch(hipFunction_t function, uint32_t grid_x, uint32_t grid_y,
-                             uint32_t grid_z, uint32_t block_x, uint32_t block_y,
-                             uint32_t block_z, size_t lds, hipStream_t stream, void **params,
-                             void **extra, hipEvent_t start, hipEvent_t stop, uint32_t flags)
-    __asm__("_Z24hipExtModuleLaunchKernelP18ihipModuleSymbol_tjjjjjjmP12ihipStream_t"
-            "PPvS4_P11ihipEvent_tS6_j");
-hipError_t hcc_module_launch(hipFunction_t function, uint32_t grid_x, uint32_t grid_y,
-                             uint32_t grid_z, uint32_t block_x, uint32_t block_y,
-                             uint32_t block_z, size_t lds, hipStream_t stream, void **params,
-                             void **extra, hipEvent_t start, hipEvent_t stop)
-    __asm__("_Z24hipHccModuleLaunchKernelP18ihipModuleSymbol_tjjjjjjmP12ihipStream_t"
-            "PPvS4_P11ihipEvent_tS6_");
+hipError_t ext_module_launch(
+    hipFunction_t function, uint32_t grid_x, uint32_t grid_y, uint32_t grid_z, uint32_t block_x,
+    uint32_t block_y, uint32_t block_z, size_t lds, hipStream_t stream, void **params, void **extra,
+    hipEvent_t start, hipEvent_t stop,
+    uint32_t
+        flags) __asm__("_Z24hipExtModuleLaunchKernelP18ihipModuleSymbol_tjjjjjjmP12ihipStream_t"
+                       "PPvS4_P11ihipEvent_tS6_j");
+hipError_t hcc_module_launch(
+    hipFunction_t function, uint32_t grid_x, uint32_t grid_y, uint32_t grid_z, uint32_t block_x,
+    uint32_t block_y, uint32_t block_z, size_t lds, hipStream_t stream, void **params, void **extra,
+    hipEvent_t start,
+    hipEvent_t
+        stop) __asm__("_Z24hipHccModuleLaunchKernelP18ihipModuleSymbol_tjjjjjjmP12ihipStream_t"
+                      "PPvS4_P11ihipEvent_tS6_");
 
 HIP_EXPORT hipError_t ext_module_launch(hipFunction_t function, uint32_t grid_x, uint32_t grid_y,
                                         uint32_t grid_z, uint32_t block_x, uint32_t block_y,
@@ -501,14 +505,13 @@ HIP_EXPORT hipError_t hipLaunchKernel(const void *function, dim3 grid, dim3 bloc
                     launch_host(function, grid, block, params, lds, stream, false, NO_EVENTS));
 }
 
-HIP_EXPORT hipError_t hipExtLaunchKernel(const void *function, dim3 grid, dim3 block,
-                                         void **params, size_t lds, hipStream_t stream,
-                                         hipEvent_t start, hipEvent_t stop, int flags)
+HIP_EXPORT hipError_t hipExtLaunchKernel(const void *function, dim3 grid, dim3 block, void **params,
+                                         size_t lds, hipStream_t stream, hipEvent_t start,
+                                         hipEvent_t stop, int flags)
 {
     (void)flags;
-    return HIP_CALL(hipExtLaunchKernel,
-                    launch_host(function, grid, block, params, lds, stream, false,
-                                (struct launch_events){start, stop}));
+    return HIP_CALL(hipExtLaunchKernel, launch_host(function, grid, block, params, lds, stream,
+                                                    false, (struct launch_events){start, stop}));
 }
 
 HIP_EXPORT hipError_t hipLaunchCooperativeKernel(const void *function, dim3 grid, dim3 block,
@@ -519,12 +522,11 @@ HIP_EXPORT hipError_t hipLaunchCooperativeKernel(const void *function, dim3 grid
                     launch_host(function, grid, block, params, lds, stream, true, NO_EVENTS));
 }
 
-HIP_EXPORT hipError_t hipModuleLaunchCooperativeKernel(hipFunction_t function,
-                                                       unsigned int grid_x, unsigned int grid_y,
-                                                       unsigned int grid_z, unsigned int block_x,
-                                                       unsigned int block_y, unsigned int block_z,
-                                                       unsigned int lds, hipStream_t stream,
-                                                       void **params)
+HIP_EXPORT hipError_t hipModuleLaunchCooperativeKernel(hipFunction_t function, unsigned int grid_x,
+                                                       unsigned int grid_y, unsigned int grid_z,
+                                                       unsigned int block_x, unsigned int block_y,
+                                                       unsigned int block_z, unsigned int lds,
+                                                       hipStream_t stream, void **params)
 {
     return HIP_CALL(hipModuleLaunchCooperativeKernel,
                     launch_host(function, (dim3){grid_x, grid_y, grid_z},
@@ -592,8 +594,8 @@ static hipError_t launch_config(const struct launch_config *c, const void *funct
     if (!c)
         return hipErrorInvalidValue;
     hipError_t error = read_attributes(c->attributes, c->attribute_count, &cooperative);
-    return error == hipSuccess ? launch_host(function, c->grid, c->block, params, c->lds,
-                                             c->stream, cooperative, NO_EVENTS)
+    return error == hipSuccess ? launch_host(function, c->grid, c->block, params, c->lds, c->stream,
+                                             cooperative, NO_EVENTS)
                                : error;
 }
 
@@ -603,8 +605,8 @@ HIP_EXPORT hipError_t hipLaunchKernelExC(const struct launch_config *config, con
     return HIP_CALL(hipLaunchKernelExC, launch_config(config, function, params));
 }
 
-static hipError_t launch_module_config(const struct module_launch_config *c,
-                                       hipFunction_t function, void **params, void **extra)
+static hipError_t launch_module_config(const struct module_launch_config *c, hipFunction_t function,
+                                       void **params, void **extra)
 {
     bool cooperative;
 
@@ -632,9 +634,9 @@ static hipError_t launch_many(hipLaunchParams *list, int count, bool cooperative
     if (!list || count <= 0)
         return hipErrorInvalidValue;
     for (int i = 0; i < count; i++) {
-        hipError_t error = launch_host(list[i].func, list[i].gridDim, list[i].blockDim,
-                                       list[i].args, list[i].sharedMem, list[i].stream,
-                                       cooperative, NO_EVENTS);
+        hipError_t error =
+            launch_host(list[i].func, list[i].gridDim, list[i].blockDim, list[i].args,
+                        list[i].sharedMem, list[i].stream, cooperative, NO_EVENTS);
         if (error != hipSuccess)
             return error;
     }
@@ -656,9 +658,9 @@ HIP_EXPORT hipError_t hipLaunchCooperativeKernelMultiDevice(hipLaunchParams *lis
 }
 
 /* A C++ function of HIP's headers: the launch of programs that were built without Clang's own. */
-void launch_ggl(uintptr_t function, const dim3 *grid, const dim3 *block, uint32_t lds,
-                hipStream_t stream, void **params)
-    __asm__("_ZN8hip_impl22hipLaunchKernelGGLImplEmRK4dim3S2_jP12ihipStream_tPPv");
+void launch_ggl(
+    uintptr_t function, const dim3 *grid, const dim3 *block, uint32_t lds, hipStream_t stream,
+    void **params) __asm__("_ZN8hip_impl22hipLaunchKernelGGLImplEmRK4dim3S2_jP12ihipStream_tPPv");
 
 HIP_EXPORT void launch_ggl(uintptr_t function, const dim3 *grid, const dim3 *block, uint32_t lds,
                            hipStream_t stream, void **params)

@@ -45,15 +45,14 @@ HIP_EXPORT hipError_t hipMemcpyWithStream(void *dst, const void *src, size_t siz
     return HIP_CALL(hipMemcpyWithStream, submit(copy_1d(dst, src, size, kind), stream, true));
 }
 
-#define DRIVER_COPY(name, dst_type, src_type, direction)                                        \
-    HIP_EXPORT hipError_t name(dst_type dst, src_type src, size_t size)                         \
-    {                                                                                           \
-        return HIP_CALL(name, submit(copy_1d(dst, src, size, direction), NULL, true));          \
-    }                                                                                           \
-    HIP_EXPORT hipError_t name##Async(dst_type dst, src_type src, size_t size,                  \
-                                      hipStream_t stream)                                       \
-    {                                                                                           \
-        return HIP_CALL(name##Async, submit(copy_1d(dst, src, size, direction), stream, false)); \
+#define DRIVER_COPY(name, dst_type, src_type, direction)                                           \
+    HIP_EXPORT hipError_t name(dst_type dst, src_type src, size_t size)                            \
+    {                                                                                              \
+        return HIP_CALL(name, submit(copy_1d(dst, src, size, direction), NULL, true));             \
+    }                                                                                              \
+    HIP_EXPORT hipError_t name##Async(dst_type dst, src_type src, size_t size, hipStream_t stream) \
+    {                                                                                              \
+        return HIP_CALL(name##Async, submit(copy_1d(dst, src, size, direction), stream, false));   \
     }
 
 DRIVER_COPY(hipMemcpyHtoD, hipDeviceptr_t, void *, hipMemcpyHostToDevice)
@@ -73,8 +72,8 @@ HIP_EXPORT hipError_t hipMemcpyPeer(void *dst, int to, const void *src, int from
     return HIP_CALL(hipMemcpyPeer, copy_peer(dst, to, src, from, size, NULL, true));
 }
 
-HIP_EXPORT hipError_t hipMemcpyPeerAsync(void *dst, int to, const void *src, int from,
-                                         size_t size, hipStream_t stream)
+HIP_EXPORT hipError_t hipMemcpyPeerAsync(void *dst, int to, const void *src, int from, size_t size,
+                                         hipStream_t stream)
 {
     return HIP_CALL(hipMemcpyPeerAsync, copy_peer(dst, to, src, from, size, stream, false));
 }
@@ -86,35 +85,43 @@ static struct hip_work copy_2d(void *dst, size_t dst_pitch, const void *src, siz
 {
     return (struct hip_work){
         .kind = WORK_COPY,
-        .copy = {.dst = dst, .src = src, .dst_pitch = dst_pitch, .src_pitch = src_pitch,
-                 .width = width, .height = height, .depth = 1, .kind = kind},
+        .copy = {.dst = dst,
+                 .src = src,
+                 .dst_pitch = dst_pitch,
+                 .src_pitch = src_pitch,
+                 .width = width,
+                 .height = height,
+                 .depth = 1,
+                 .kind = kind},
     };
 }
 
 HIP_EXPORT hipError_t hipMemcpy2D(void *dst, size_t dst_pitch, const void *src, size_t src_pitch,
                                   size_t width, size_t height, hipMemcpyKind kind)
 {
-    return HIP_CALL(hipMemcpy2D, submit(copy_2d(dst, dst_pitch, src, src_pitch, width, height,
-                                                kind), NULL, true));
+    return HIP_CALL(
+        hipMemcpy2D,
+        submit(copy_2d(dst, dst_pitch, src, src_pitch, width, height, kind), NULL, true));
 }
 
 HIP_EXPORT hipError_t hipMemcpy2DAsync(void *dst, size_t dst_pitch, const void *src,
                                        size_t src_pitch, size_t width, size_t height,
                                        hipMemcpyKind kind, hipStream_t stream)
 {
-    return HIP_CALL(hipMemcpy2DAsync, submit(copy_2d(dst, dst_pitch, src, src_pitch, width,
-                                                     height, kind), stream, false));
+    return HIP_CALL(
+        hipMemcpy2DAsync,
+        submit(copy_2d(dst, dst_pitch, src, src_pitch, width, height, kind), stream, false));
 }
 
 /* HIP 6: unregistered, host, device, managed, and from 10 on array, unified. */
 hipMemoryType hip_memory_type(unsigned given)
 {
-    static const hipMemoryType types[] = {hipMemoryTypeHost, hipMemoryTypeHost,
-                                          hipMemoryTypeDevice, hipMemoryTypeUnified};
+    static const hipMemoryType types[] = {hipMemoryTypeHost, hipMemoryTypeHost, hipMemoryTypeDevice,
+                                          hipMemoryTypeUnified};
 
     if (hip_options().hip < 6)
         return (hipMemoryType)given;
-    if (given < sizeof types / sizeof *types)
+    if (given < sizeof(types) / sizeof(*types))
         return types[given];
     return given == 10 ? hipMemoryTypeArray : hipMemoryTypeUnified;
 }
@@ -193,7 +200,8 @@ static hipError_t copy_param_2d(const hip_Memcpy2D *p, hipStream_t stream, bool 
         !place(src, p->srcPitch, 0, p->srcXInBytes, p->srcY, 0, &src_at))
         return misplaced();
     return submit(copy_2d(dst_at, p->dstPitch, src_at, p->srcPitch, p->WidthInBytes, p->Height,
-                          direction(from, to)), stream, wait);
+                          direction(from, to)),
+                  stream, wait);
 }
 
 HIP_EXPORT hipError_t hipMemcpyParam2D(const hip_Memcpy2D *p)
@@ -330,8 +338,7 @@ static hipError_t symbol_copy(const void *symbol, const void *other, size_t size
                               hipMemcpyKind kind, bool to_symbol, hipStream_t stream, bool wait)
 {
     struct hip_work work = {.kind = WORK_COPY};
-    hipError_t error =
-        hip_copy_symbol(symbol, other, size, offset, kind, to_symbol, &work.copy);
+    hipError_t error = hip_copy_symbol(symbol, other, size, offset, kind, to_symbol, &work.copy);
 
     return error == hipSuccess ? submit(work, stream, wait) : error;
 }
@@ -344,15 +351,14 @@ HIP_EXPORT hipError_t hipMemcpyToSymbol(const void *symbol, const void *src, siz
 }
 
 HIP_EXPORT hipError_t hipMemcpyToSymbolAsync(const void *symbol, const void *src, size_t size,
-                                             size_t offset, hipMemcpyKind kind,
-                                             hipStream_t stream)
+                                             size_t offset, hipMemcpyKind kind, hipStream_t stream)
 {
     return HIP_CALL(hipMemcpyToSymbolAsync,
                     symbol_copy(symbol, src, size, offset, kind, true, stream, false));
 }
 
-HIP_EXPORT hipError_t hipMemcpyFromSymbol(void *dst, const void *symbol, size_t size,
-                                          size_t offset, hipMemcpyKind kind)
+HIP_EXPORT hipError_t hipMemcpyFromSymbol(void *dst, const void *symbol, size_t size, size_t offset,
+                                          hipMemcpyKind kind)
 {
     return HIP_CALL(hipMemcpyFromSymbol,
                     symbol_copy(symbol, dst, size, offset, kind, false, NULL, true));
@@ -373,8 +379,14 @@ static struct hip_work fill_box(void *dst, size_t pitch, size_t slice, uint32_t 
 {
     return (struct hip_work){
         .kind = WORK_FILL,
-        .fill = {.dst = dst, .pitch = pitch, .slice = slice, .width = width, .height = height,
-                 .depth = depth, .element = element, .value = value},
+        .fill = {.dst = dst,
+                 .pitch = pitch,
+                 .slice = slice,
+                 .width = width,
+                 .height = height,
+                 .depth = depth,
+                 .element = element,
+                 .value = value},
     };
 }
 
@@ -383,17 +395,15 @@ static struct hip_work fill_1d(void *dst, uint32_t value, unsigned element, size
     return fill_box(dst, 0, 0, value, element, count, 1, 1);
 }
 
-#define FILL_1D(name, pointer, type, element)                                                  \
-    HIP_EXPORT hipError_t name(pointer dst, type value, size_t count)                          \
-    {                                                                                          \
-        return HIP_CALL(name, submit(fill_1d(dst, (uint32_t)value, element, count), NULL,      \
-                                     true));                                                   \
-    }                                                                                          \
-    HIP_EXPORT hipError_t name##Async(pointer dst, type value, size_t count,                   \
-                                      hipStream_t stream)                                      \
-    {                                                                                          \
-        return HIP_CALL(name##Async, submit(fill_1d(dst, (uint32_t)value, element, count),     \
-                                            stream, false));                                   \
+#define FILL_1D(name, pointer, type, element)                                                     \
+    HIP_EXPORT hipError_t name(pointer dst, type value, size_t count)                             \
+    {                                                                                             \
+        return HIP_CALL(name, submit(fill_1d(dst, (uint32_t)value, element, count), NULL, true)); \
+    }                                                                                             \
+    HIP_EXPORT hipError_t name##Async(pointer dst, type value, size_t count, hipStream_t stream)  \
+    {                                                                                             \
+        return HIP_CALL(name##Async,                                                              \
+                        submit(fill_1d(dst, (uint32_t)value, element, count), stream, false));    \
     }
 
 FILL_1D(hipMemset, void *, int, 1)
@@ -403,32 +413,35 @@ FILL_1D(hipMemsetD32, hipDeviceptr_t, int, 4)
 
 HIP_EXPORT hipError_t hipMemset2D(void *dst, size_t pitch, int value, size_t width, size_t height)
 {
-    return HIP_CALL(hipMemset2D, submit(fill_box(dst, pitch, 0, (uint32_t)value, 1, width, height,
-                                                 1), NULL, true));
+    return HIP_CALL(
+        hipMemset2D,
+        submit(fill_box(dst, pitch, 0, (uint32_t)value, 1, width, height, 1), NULL, true));
 }
 
 HIP_EXPORT hipError_t hipMemset2DAsync(void *dst, size_t pitch, int value, size_t width,
                                        size_t height, hipStream_t stream)
 {
-    return HIP_CALL(hipMemset2DAsync, submit(fill_box(dst, pitch, 0, (uint32_t)value, 1, width,
-                                                      height, 1), stream, false));
+    return HIP_CALL(
+        hipMemset2DAsync,
+        submit(fill_box(dst, pitch, 0, (uint32_t)value, 1, width, height, 1), stream, false));
 }
 
-#define FILL_2D(name, type, element)                                                            \
-    hipError_t name(hipDeviceptr_t dst, size_t pitch, type value, size_t width, size_t height); \
-    hipError_t name##Async(hipDeviceptr_t dst, size_t pitch, type value, size_t width,          \
-                           size_t height, hipStream_t stream);                                  \
-    HIP_EXPORT hipError_t name(hipDeviceptr_t dst, size_t pitch, type value, size_t width,      \
-                               size_t height)                                                   \
-    {                                                                                           \
-        return HIP_CALL(name, submit(fill_box(dst, pitch, 0, value, element, width, height, 1), \
-                                     NULL, true));                                              \
-    }                                                                                           \
-    HIP_EXPORT hipError_t name##Async(hipDeviceptr_t dst, size_t pitch, type value,             \
-                                      size_t width, size_t height, hipStream_t stream)          \
-    {                                                                                           \
-        return HIP_CALL(name##Async, submit(fill_box(dst, pitch, 0, value, element, width,      \
-                                                     height, 1), stream, false));               \
+#define FILL_2D(name, type, element)                                                              \
+    hipError_t name(hipDeviceptr_t dst, size_t pitch, type value, size_t width, size_t height);   \
+    hipError_t name##Async(hipDeviceptr_t dst, size_t pitch, type value, size_t width,            \
+                           size_t height, hipStream_t stream);                                    \
+    HIP_EXPORT hipError_t name(hipDeviceptr_t dst, size_t pitch, type value, size_t width,        \
+                               size_t height)                                                     \
+    {                                                                                             \
+        return HIP_CALL(                                                                          \
+            name, submit(fill_box(dst, pitch, 0, value, element, width, height, 1), NULL, true)); \
+    }                                                                                             \
+    HIP_EXPORT hipError_t name##Async(hipDeviceptr_t dst, size_t pitch, type value, size_t width, \
+                                      size_t height, hipStream_t stream)                          \
+    {                                                                                             \
+        return HIP_CALL(                                                                          \
+            name##Async,                                                                          \
+            submit(fill_box(dst, pitch, 0, value, element, width, height, 1), stream, false));    \
     }
 
 FILL_2D(hipMemsetD2D8, unsigned char, 1)
@@ -503,17 +516,10 @@ static hipError_t wait_value(hipStream_t stream, const void *src, uint64_t value
     case hipStreamWaitValueGte:
         met = size == 4 ? (int32_t)(found - value) >= 0 : (int64_t)(found - value) >= 0;
         break;
-    case hipStreamWaitValueEq:
-        met = found == value;
-        break;
-    case hipStreamWaitValueAnd:
-        met = (found & value) != 0;
-        break;
-    case hipStreamWaitValueNor:
-        met = (~(found | value) & mask) != 0;
-        break;
-    default:
-        return hipErrorInvalidValue;
+    case hipStreamWaitValueEq: met = found == value; break;
+    case hipStreamWaitValueAnd: met = (found & value) != 0; break;
+    case hipStreamWaitValueNor: met = (~(found | value) & mask) != 0; break;
+    default: return hipErrorInvalidValue;
     }
     return met ? hipSuccess
                : hip_fail(hipErrorNotSupported,

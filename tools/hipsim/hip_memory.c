@@ -14,7 +14,7 @@ static const struct hipsim_mem_slot *live_slot(const void *pointer)
 
     if (state == HIPSIM_MEM_PARTIAL)
         return hipsim_mem_check(&cursor, (uintptr_t)pointer, 1, false) == HIPSIM_MEM_OK ? slot
-                                                                                       : NULL;
+                                                                                        : NULL;
     if (state != HIPSIM_MEM_LIVE)
         return NULL;
     /* The null pointer and redzones belong to no allocation. */
@@ -62,17 +62,14 @@ static hipError_t release(void *pointer, bool host)
                  (!host && (slot->kind == HIPSIM_MEM_DEVICE || slot->kind == HIPSIM_MEM_MANAGED)));
     if (!fits) {
         char where[300];
-        hipsim_mem_describe((uintptr_t)pointer, 1, where, sizeof where);
+        hipsim_mem_describe((uintptr_t)pointer, 1, where, sizeof(where));
         return hip_fail(hipErrorInvalidValue, "%p cannot be freed: it is %s", pointer, where);
     }
     hip_pool_forget(pointer);
     return hipsim_mem_free(pointer) ? hipSuccess : hipErrorInvalidValue;
 }
 
-hipError_t hip_release(void *pointer)
-{
-    return release(pointer, false);
-}
+hipError_t hip_release(void *pointer) { return release(pointer, false); }
 
 /* -- allocation -------------------------------------------------------------------------------- */
 
@@ -133,10 +130,7 @@ HIP_EXPORT hipError_t hipMemAllocHost(void **pointer, size_t size)
     return HIP_CALL(hipMemAllocHost, allocate(pointer, size, HIPSIM_MEM_HOST, 0));
 }
 
-HIP_EXPORT hipError_t hipFree(void *pointer)
-{
-    return HIP_CALL(hipFree, release(pointer, false));
-}
+HIP_EXPORT hipError_t hipFree(void *pointer) { return HIP_CALL(hipFree, release(pointer, false)); }
 
 HIP_EXPORT hipError_t hipHostFree(void *pointer)
 {
@@ -213,7 +207,7 @@ HIP_EXPORT hipError_t hipHostRegister(void *pointer, size_t size, unsigned int f
 
 HIP_EXPORT hipError_t hipHostUnregister(void *pointer)
 {
-    return HIP_CALL(hipHostUnregister, !pointer                         ? hipErrorInvalidValue
+    return HIP_CALL(hipHostUnregister, !pointer ? hipErrorInvalidValue
                                        : hipsim_mem_unregister(pointer)
                                            ? hipSuccess
                                            : hipErrorHostMemoryNotRegistered);
@@ -304,24 +298,17 @@ static hipError_t pointer_attribute(void *data, hipPointer_attribute attribute, 
     if (!slot)
         return hipErrorInvalidValue;
     switch (attribute) {
-    case HIP_POINTER_ATTRIBUTE_MEMORY_TYPE:
-        return STORE(unsigned, type_number(slot));
-    case HIP_POINTER_ATTRIBUTE_DEVICE_POINTER:
-        return STORE(void *, pointer);
+    case HIP_POINTER_ATTRIBUTE_MEMORY_TYPE: return STORE(unsigned, type_number(slot));
+    case HIP_POINTER_ATTRIBUTE_DEVICE_POINTER: return STORE(void *, pointer);
     case HIP_POINTER_ATTRIBUTE_HOST_POINTER:
         if (!is_host(slot) && slot->kind != HIPSIM_MEM_MANAGED)
             return hipErrorInvalidValue;
         return STORE(void *, pointer);
-    case HIP_POINTER_ATTRIBUTE_BUFFER_ID:
-        return STORE(uint64_t, atomic_load(&slot->serial));
-    case HIP_POINTER_ATTRIBUTE_IS_MANAGED:
-        return STORE(unsigned, slot->kind == HIPSIM_MEM_MANAGED);
-    case HIP_POINTER_ATTRIBUTE_DEVICE_ORDINAL:
-        return STORE(int, slot->device);
-    case HIP_POINTER_ATTRIBUTE_RANGE_START_ADDR:
-        return STORE(uint64_t, slot->base);
-    case HIP_POINTER_ATTRIBUTE_RANGE_SIZE:
-        return STORE(uint64_t, hipsim_mem_slot_size(slot));
+    case HIP_POINTER_ATTRIBUTE_BUFFER_ID: return STORE(uint64_t, atomic_load(&slot->serial));
+    case HIP_POINTER_ATTRIBUTE_IS_MANAGED: return STORE(unsigned, slot->kind == HIPSIM_MEM_MANAGED);
+    case HIP_POINTER_ATTRIBUTE_DEVICE_ORDINAL: return STORE(int, slot->device);
+    case HIP_POINTER_ATTRIBUTE_RANGE_START_ADDR: return STORE(uint64_t, slot->base);
+    case HIP_POINTER_ATTRIBUTE_RANGE_SIZE: return STORE(uint64_t, hipsim_mem_slot_size(slot));
     default:
         return hip_fail(hipErrorNotSupported, "pointer attribute %d is not simulated",
                         (int)attribute);
@@ -447,17 +434,16 @@ HIP_EXPORT hipError_t hipMemAdvise_v2(const void *pointer, size_t size, hipMemor
     return HIP_CALL(hipMemAdvise_v2, hint(pointer, size));
 }
 
-HIP_EXPORT hipError_t hipMemPrefetchAsync_v2(const void *pointer, size_t size,
-                                             hipMemLocation place, unsigned int flags,
-                                             hipStream_t stream)
+HIP_EXPORT hipError_t hipMemPrefetchAsync_v2(const void *pointer, size_t size, hipMemLocation place,
+                                             unsigned int flags, hipStream_t stream)
 {
     const bool is_device = place.type == hipMemLocationTypeDevice;
 
     (void)stream;
-    return HIP_CALL(hipMemPrefetchAsync_v2,
-                    flags                                   ? hipErrorInvalidValue
-                    : is_device && !hip_device(place.id) ? hipErrorInvalidDevice
-                                                         : hint(pointer, size));
+    return HIP_CALL(hipMemPrefetchAsync_v2, flags ? hipErrorInvalidValue
+                                            : is_device && !hip_device(place.id)
+                                                ? hipErrorInvalidDevice
+                                                : hint(pointer, size));
 }
 
 /* A size of 0 means the whole allocation, and nothing less may be attached. */

@@ -22,14 +22,10 @@ static void destroy_module(struct hip_object *object)
 hipError_t hip_module_from_status(enum code_object_status status, const char *why)
 {
     switch (status) {
-    case CODE_OBJECT_OK:
-        return hipSuccess;
-    case CODE_OBJECT_OTHER_TARGET:
-        return hip_fail(hipErrorNoBinaryForGpu, "%s", why);
-    case CODE_OBJECT_OUT_OF_MEMORY:
-        return hip_fail(hipErrorOutOfMemory, "%s", why);
-    case CODE_OBJECT_INVALID:
-        break;
+    case CODE_OBJECT_OK: return hipSuccess;
+    case CODE_OBJECT_OTHER_TARGET: return hip_fail(hipErrorNoBinaryForGpu, "%s", why);
+    case CODE_OBJECT_OUT_OF_MEMORY: return hip_fail(hipErrorOutOfMemory, "%s", why);
+    case CODE_OBJECT_INVALID: break;
     }
     return hip_fail(hipErrorInvalidImage, "%s", why);
 }
@@ -39,17 +35,16 @@ hipError_t hip_module_create(struct image *image, struct hip_device *device,
 {
     char why[600] = "";
     struct code_object *code = NULL;
-    enum code_object_status status =
-        image_select(image, device->facts->target, why, sizeof why);
+    enum code_object_status status = image_select(image, device->facts->target, why, sizeof(why));
 
     *out = NULL;
     if (status == CODE_OBJECT_OK)
         status = code_object_load(image->data, image->size, device->facts->target,
-                                  (unsigned)device->ordinal, &code, why, sizeof why);
+                                  (unsigned)device->ordinal, &code, why, sizeof(why));
     if (status != CODE_OBJECT_OK)
         return hip_module_from_status(status, why);
     bool fits = hipsim_mem_in_use((unsigned)device->ordinal) <= device->memory_bytes;
-    struct ihipModule_t *module = fits ? calloc(1, sizeof *module) : NULL;
+    struct ihipModule_t *module = fits ? calloc(1, sizeof(*module)) : NULL;
     if (!module) {
         code_object_destroy(code);
         return hipErrorOutOfMemory;
@@ -83,7 +78,7 @@ struct ihipModuleSymbol_t *hip_module_function(struct ihipModule_t *module, cons
     for (function = module->functions; function; function = function->next)
         if (function->kernel == kernel)
             break;
-    if (!function && (function = calloc(1, sizeof *function))) {
+    if (!function && (function = calloc(1, sizeof(*function)))) {
         function->module = module;
         function->kernel = kernel;
         hip_object_ref(module);
@@ -118,8 +113,7 @@ static hipError_t unload(hipModule_t handle)
     struct ihipModule_t *module = hip_object_get(handle, HIP_MODULE);
 
     if (!module)
-        return hip_fail(hipErrorInvalidHandle, "the module handle %p is invalid",
-                        (void *)handle);
+        return hip_fail(hipErrorInvalidHandle, "the module handle %p is invalid", (void *)handle);
     hip_module_unload(module);
     hip_object_put(module);
     return hipSuccess;
@@ -140,9 +134,8 @@ static hipError_t load(hipModule_t *module, const char *path, const void *memory
         return hipErrorInvalidValue;
     if (!device)
         return hipErrorNoDevice;
-    enum code_object_status status =
-        path ? image_from_file(path, &image, why, sizeof why)
-             : image_from_memory(memory, &image, why, sizeof why);
+    enum code_object_status status = path ? image_from_file(path, &image, why, sizeof(why))
+                                          : image_from_memory(memory, &image, why, sizeof(why));
     hipError_t error = hipSuccess;
     if (status != CODE_OBJECT_OK)
         error = path && !image.data ? hip_fail(hipErrorFileNotFound, "%s", why)
@@ -172,8 +165,7 @@ HIP_EXPORT hipError_t hipModuleLoadFatBinary(hipModule_t *module, const void *im
 
 /* The options steer a just-in-time compiler, which loading machine code does not need. */
 HIP_EXPORT hipError_t hipModuleLoadDataEx(hipModule_t *module, const void *image,
-                                          unsigned int count, hipJitOption *options,
-                                          void **values)
+                                          unsigned int count, hipJitOption *options, void **values)
 {
     (void)count;
     (void)options;
@@ -187,8 +179,7 @@ static hipError_t get_function(hipFunction_t *function, hipModule_t handle, cons
         return hipErrorInvalidValue;
     struct ihipModule_t *module = hip_object_get(handle, HIP_MODULE);
     if (!module)
-        return hip_fail(hipErrorInvalidHandle, "the module handle %p is invalid",
-                        (void *)handle);
+        return hip_fail(hipErrorInvalidHandle, "the module handle %p is invalid", (void *)handle);
     struct ihipModuleSymbol_t *found = hip_module_function(module, name);
     hip_object_put(module);
     if (!found)
@@ -231,8 +222,7 @@ static hipError_t get_global(hipDeviceptr_t *address, size_t *size, hipModule_t 
         return hipErrorInvalidValue;
     struct ihipModule_t *module = hip_object_get(handle, HIP_MODULE);
     if (!module)
-        return hip_fail(hipErrorInvalidHandle, "the module handle %p is invalid",
-                        (void *)handle);
+        return hip_fail(hipErrorInvalidHandle, "the module handle %p is invalid", (void *)handle);
     const struct global_variable *variable = code_object_variable(module->code, name);
     if (variable && address)
         *address = (hipDeviceptr_t)(uintptr_t)variable->address;
@@ -243,8 +233,8 @@ static hipError_t get_global(hipDeviceptr_t *address, size_t *size, hipModule_t 
                     : hip_fail(hipErrorNotFound, "the module has no variable named %.200s", name);
 }
 
-HIP_EXPORT hipError_t hipModuleGetGlobal(hipDeviceptr_t *address, size_t *size,
-                                         hipModule_t module, const char *name)
+HIP_EXPORT hipError_t hipModuleGetGlobal(hipDeviceptr_t *address, size_t *size, hipModule_t module,
+                                         const char *name)
 {
     return HIP_CALL(hipModuleGetGlobal, get_global(address, size, module, name));
 }
@@ -282,9 +272,7 @@ static hipError_t get_attribute(int *value, hipFunction_attribute attribute,
     const struct kernel *kernel = function->kernel;
 
     switch (attribute) {
-    case HIP_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK:
-        *value = max_threads(kernel);
-        return hipSuccess;
+    case HIP_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK: *value = max_threads(kernel); return hipSuccess;
     case HIP_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES:
         *value = (int)kernel->descriptor.group_segment_bytes;
         return hipSuccess;
@@ -303,11 +291,8 @@ static hipError_t get_attribute(int *value, hipFunction_attribute attribute,
         return hipSuccess;
     case HIP_FUNC_ATTRIBUTE_CONST_SIZE_BYTES:
     case HIP_FUNC_ATTRIBUTE_CACHE_MODE_CA:
-    case HIP_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT:
-        *value = 0;
-        return hipSuccess;
-    default:
-        return hipErrorInvalidValue;
+    case HIP_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT: *value = 0; return hipSuccess;
+    default: return hipErrorInvalidValue;
     }
 }
 
@@ -425,8 +410,7 @@ enum entry_found { ENTRY_FOUND, ENTRY_UNKNOWN }; /* hipDriverProcAddressQueryRes
 hipError_t hipGetProcAddress(const char *name, void **function, int version, uint64_t flags,
                              enum entry_found *found);
 
-static hipError_t get_entry(const char *name, void **function, int version,
-                            enum entry_found *found)
+static hipError_t get_entry(const char *name, void **function, int version, enum entry_found *found)
 {
     if (!name || !function)
         return hipErrorInvalidValue;

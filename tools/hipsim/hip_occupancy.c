@@ -32,8 +32,7 @@ int hip_occupancy(const struct kernel *kernel, uint32_t threads, uint64_t dynami
     if (waves > 1 && groups > MAX_GROUPS)
         groups = MAX_GROUPS;
     if (lds > 0) {
-        uint64_t rounded = (lds + facts->lds_granule - 1) / facts->lds_granule *
-                           facts->lds_granule;
+        uint64_t rounded = (lds + facts->lds_granule - 1) / facts->lds_granule * facts->lds_granule;
         uint64_t by_lds = facts->lds_bytes / rounded;
         if (by_lds < groups)
             groups = (uint32_t)by_lds;
@@ -71,8 +70,8 @@ static hipError_t potential(int *grid, int *block, const void *handle, size_t ld
     for (uint32_t threads = WAVE_LANES; threads <= 1024; threads += WAVE_LANES) {
         if (limit > 0 && threads > (uint32_t)limit)
             break;
-        uint32_t resident = threads * (uint32_t)hip_occupancy(function->kernel, threads, lds,
-                                                              device->facts);
+        uint32_t resident =
+            threads * (uint32_t)hip_occupancy(function->kernel, threads, lds, device->facts);
         if (resident >= best_resident && resident > 0) {
             best_resident = resident;
             best_threads = threads;
@@ -110,8 +109,10 @@ HIP_EXPORT hipError_t hipOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks,
                     active_blocks(blocks, function, threads, lds));
 }
 
-HIP_EXPORT hipError_t hipOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(
-    int *blocks, const void *function, int threads, size_t lds, unsigned int flags)
+HIP_EXPORT hipError_t hipOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int *blocks,
+                                                                            const void *function,
+                                                                            int threads, size_t lds,
+                                                                            unsigned int flags)
 {
     (void)flags;
     return HIP_CALL(hipOccupancyMaxActiveBlocksPerMultiprocessorWithFlags,
@@ -136,9 +137,8 @@ HIP_EXPORT hipError_t hipModuleOccupancyMaxPotentialBlockSizeWithFlags(int *grid
                     potential(grid, block, function, lds, limit));
 }
 
-HIP_EXPORT hipError_t hipOccupancyMaxPotentialBlockSize(int *grid, int *block,
-                                                        const void *function, size_t lds,
-                                                        int limit)
+HIP_EXPORT hipError_t hipOccupancyMaxPotentialBlockSize(int *grid, int *block, const void *function,
+                                                        size_t lds, int limit)
 {
     return HIP_CALL(hipOccupancyMaxPotentialBlockSize,
                     potential(grid, block, function, lds, limit));

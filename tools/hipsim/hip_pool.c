@@ -35,14 +35,11 @@ static struct taken **bucket_of(const void *pointer)
     return &pools.buckets[((uintptr_t)pointer >> 8) * 2654435761u % BUCKETS];
 }
 
-static void destroy_pool(struct hip_object *object)
-{
-    free(object);
-}
+static void destroy_pool(struct hip_object *object) { free(object); }
 
 static struct ihipMemPoolHandle_t *create_pool(struct hip_device *device)
 {
-    struct ihipMemPoolHandle_t *pool = calloc(1, sizeof *pool);
+    struct ihipMemPoolHandle_t *pool = calloc(1, sizeof(*pool));
 
     if (!pool)
         return NULL;
@@ -105,7 +102,7 @@ static hipError_t take(void **pointer, size_t size, struct ihipMemPoolHandle_t *
                        hipStream_t stream)
 {
     hipError_t error = hipErrorOutOfMemory;
-    struct taken *taken = malloc(sizeof *taken);
+    struct taken *taken = malloc(sizeof(*taken));
 
     if (!pool || !taken)
         goto fail;
@@ -167,8 +164,7 @@ static hipError_t free_async(void *pointer, hipStream_t stream)
     hipError_t error;
 
     if (hip_is_capturing(stream, &error))
-        return hip_fail(hipErrorStreamCaptureUnsupported,
-                        "frees cannot be captured into a graph");
+        return hip_fail(hipErrorStreamCaptureUnsupported, "frees cannot be captured into a graph");
     return pointer ? hip_release(pointer) : hipErrorInvalidValue;
 }
 
@@ -299,7 +295,8 @@ static hipError_t access_attribute(hipMemPool_t handle, hipMemPoolAttr attribute
     else if (attribute == hipMemPoolAttrReleaseThreshold)
         *slot = *(uint64_t *)value;
     else if ((attribute == hipMemPoolAttrReservedMemHigh ||
-              attribute == hipMemPoolAttrUsedMemHigh) && *(uint64_t *)value == 0)
+              attribute == hipMemPoolAttrUsedMemHigh) &&
+             *(uint64_t *)value == 0)
         *slot = slot[-1]; /* the high watermark starts again from the current value */
     else
         error = hipErrorInvalidValue;

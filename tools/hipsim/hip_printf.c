@@ -86,7 +86,7 @@ static struct region *create_region(unsigned device)
 
     if (!r)
         return NULL;
-    hipsim_mem_mark((uintptr_t)r, sizeof *r);
+    hipsim_mem_mark((uintptr_t)r, sizeof(*r));
     r->signal = (struct signal){.kind = 1, .mailbox = (uintptr_t)&r->mailbox, .event = 1};
     r->buffer = (struct hostcall_buffer){
         .headers = r->headers,
@@ -143,14 +143,14 @@ static uint64_t take_word(struct reader *r)
 static const char *take_string(struct reader *r)
 {
     const char *text = (const char *)r->words;
-    size_t length = strnlen(text, r->count * sizeof *r->words);
+    size_t length = strnlen(text, r->count * sizeof(*r->words));
 
-    if (length == r->count * sizeof *r->words) {
+    if (length == r->count * sizeof(*r->words)) {
         r->failed = true;
         return "";
     }
-    r->words += length / sizeof *r->words + 1;
-    r->count -= length / sizeof *r->words + 1;
+    r->words += length / sizeof(*r->words) + 1;
+    r->count -= length / sizeof(*r->words) + 1;
     return text;
 }
 
@@ -163,7 +163,7 @@ struct conversion {
 
 static void put(struct conversion *c, char ch)
 {
-    if (c->used + 1 < sizeof c->spec - 4)
+    if (c->used + 1 < sizeof(c->spec) - 4)
         c->spec[c->used++] = ch;
 }
 
@@ -177,7 +177,7 @@ static const char *parse_conversion(const char *p, struct reader *r, struct conv
             put(c, *p);
             continue;
         }
-        snprintf(number, sizeof number, "%d", (int)take_word(r));
+        snprintf(number, sizeof(number), "%d", (int)take_word(r));
         for (const char *d = number; *d; d++)
             put(c, *d);
     }
@@ -200,25 +200,24 @@ static int print_conversion(FILE *to, struct conversion *c, struct reader *r)
     case 'o':
     case 'x':
     case 'X':
-    case 'c':
-        word = take_word(r);
-        break;
-    case 's':
-        c->spec[c->used] = 's';
-        return fprintf(to, c->spec, take_string(r));
-    case 'p':
-        c->spec[c->used] = 'p';
-        return fprintf(to, c->spec, (void *)(uintptr_t)take_word(r));
-    case 'e': case 'E': case 'f': case 'F': case 'g': case 'G': case 'a': case 'A': {
+    case 'c': word = take_word(r); break;
+    case 's': c->spec[c->used] = 's'; return fprintf(to, c->spec, take_string(r));
+    case 'p': c->spec[c->used] = 'p'; return fprintf(to, c->spec, (void *)(uintptr_t)take_word(r));
+    case 'e':
+    case 'E':
+    case 'f':
+    case 'F':
+    case 'g':
+    case 'G':
+    case 'a':
+    case 'A': {
         double value;
         word = take_word(r);
-        memcpy(&value, &word, sizeof value);
+        memcpy(&value, &word, sizeof(value));
         c->spec[c->used] = c->type;
         return fprintf(to, c->spec, value);
     }
-    default:
-        r->failed = true;
-        return 0;
+    default: r->failed = true; return 0;
     }
     if (c->type == 'c') {
         c->spec[c->used] = 'c';
@@ -281,7 +280,7 @@ static bool append_words(struct message *message, const uint64_t *words, size_t 
         return false;
     if (message->count + count > message->capacity) {
         size_t capacity = message->capacity ? message->capacity * 2 : 32;
-        uint64_t *bigger = realloc(message->words, capacity * sizeof *bigger);
+        uint64_t *bigger = realloc(message->words, capacity * sizeof(*bigger));
         if (!bigger)
             return false;
         message->words = bigger;
@@ -299,7 +298,7 @@ static void serve_printf(uint64_t words[WORDS])
     uint64_t id = descriptor >> ID_SHIFT;
 
     if (descriptor & BEGIN) {
-        struct message *fresh = calloc(1, sizeof *fresh);
+        struct message *fresh = calloc(1, sizeof(*fresh));
         if (!fresh)
             return;
         id = fresh->id = ++hostcalls.last_id;

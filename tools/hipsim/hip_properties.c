@@ -14,17 +14,16 @@
 #define MAX_PITCH INT32_MAX
 #define CLOCK_COUNTER_KHZ 100000 /* s_memrealtime counts at 100 MHz */
 
-static int limit_int(uint64_t value)
-{
-    return value > INT32_MAX ? INT32_MAX : (int)value;
-}
+static int limit_int(uint64_t value) { return value > INT32_MAX ? INT32_MAX : (int)value; }
 
 /* Everything that can be asked by number. A missing row is an attribute that these GPUs lack: 0. */
 static bool attribute(const struct hip_device *device, int which, int *value)
 {
     /* Since HIP 6. */
     enum {
-        VIRTUAL_MEMORY_SUPPORTED = 89, HOST_REGISTER_SUPPORTED = 90, POOL_HANDLE_TYPES = 91,
+        VIRTUAL_MEMORY_SUPPORTED = 89,
+        HOST_REGISTER_SUPPORTED = 90,
+        POOL_HANDLE_TYPES = 91,
         WALL_CLOCK_RATE = 10017,
     };
     const struct device_facts *facts = device->facts;
@@ -88,10 +87,9 @@ static bool attribute(const struct hip_device *device, int which, int *value)
     };
 
     bool known = (which >= 0 && which <= POOL_HANDLE_TYPES) ||
-                 (which >= hipDeviceAttributeAmdSpecificBegin &&
-                  which <= WALL_CLOCK_RATE);
+                 (which >= hipDeviceAttributeAmdSpecificBegin && which <= WALL_CLOCK_RATE);
     *value = 0;
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+    for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++)
         if (rows[i].attribute == which)
             *value = rows[i].value;
     return known;
@@ -125,53 +123,62 @@ HIP_EXPORT hipError_t hipDeviceGetAttribute(int *value, hipDeviceAttribute_t whi
 static hipDeviceArch_t arch_features(void)
 {
     return (hipDeviceArch_t){
-        .hasGlobalInt32Atomics = 1, .hasGlobalFloatAtomicExch = 1, .hasSharedInt32Atomics = 1,
-        .hasSharedFloatAtomicExch = 1, .hasFloatAtomicAdd = 1, .hasGlobalInt64Atomics = 1,
-        .hasSharedInt64Atomics = 1, .hasDoubles = 1, .hasWarpVote = 1, .hasWarpBallot = 1,
-        .hasWarpShuffle = 1, .hasThreadFenceSystem = 1, .has3dGrid = 1,
+        .hasGlobalInt32Atomics = 1,
+        .hasGlobalFloatAtomicExch = 1,
+        .hasSharedInt32Atomics = 1,
+        .hasSharedFloatAtomicExch = 1,
+        .hasFloatAtomicAdd = 1,
+        .hasGlobalInt64Atomics = 1,
+        .hasSharedInt64Atomics = 1,
+        .hasDoubles = 1,
+        .hasWarpVote = 1,
+        .hasWarpBallot = 1,
+        .hasWarpShuffle = 1,
+        .hasThreadFenceSystem = 1,
+        .has3dGrid = 1,
     };
 }
 
 /* Assigns the fields that both layouts have under the same name. */
-#define COMMON_PROPERTIES(p, device)                                                            \
-    do {                                                                                        \
-        const struct device_facts *facts = (device)->facts;                                     \
-        snprintf((p)->name, sizeof(p)->name, "%s", facts->name);                                \
-        snprintf((p)->gcnArchName, sizeof(p)->gcnArchName, "%s", facts->arch);                  \
-        (p)->totalGlobalMem = (device)->memory_bytes;                                           \
-        (p)->sharedMemPerBlock = facts->lds_bytes;                                              \
-        (p)->maxSharedMemoryPerMultiProcessor = facts->lds_bytes;                               \
-        (p)->regsPerBlock = attribute_value(device, hipDeviceAttributeMaxRegistersPerBlock);    \
-        (p)->warpSize = 64;                                                                     \
-        (p)->maxThreadsPerBlock = MAX_THREADS;                                                  \
-        for (int i = 0; i < 3; i++)                                                             \
-            (p)->maxThreadsDim[i] = MAX_THREADS;                                                \
-        (p)->maxGridSize[0] = attribute_value(device, hipDeviceAttributeMaxGridDimX);           \
-        (p)->maxGridSize[1] = attribute_value(device, hipDeviceAttributeMaxGridDimY);           \
-        (p)->maxGridSize[2] = attribute_value(device, hipDeviceAttributeMaxGridDimZ);           \
-        (p)->clockRate = facts->clock_khz;                                                      \
-        (p)->memoryClockRate = facts->memory_clock_khz;                                         \
-        (p)->memoryBusWidth = facts->memory_bus_bits;                                           \
-        (p)->totalConstMem = INT32_MAX;                                                         \
-        (p)->major = 9;                                                                         \
-        (p)->minor = attribute_value(device, hipDeviceAttributeComputeCapabilityMinor);         \
-        (p)->multiProcessorCount = facts->compute_units;                                        \
-        (p)->l2CacheSize = facts->l2_bytes;                                                     \
-        (p)->maxThreadsPerMultiProcessor = THREADS_PER_UNIT;                                    \
-        (p)->clockInstructionRate = CLOCK_COUNTER_KHZ;                                          \
-        (p)->arch = arch_features();                                                            \
-        (p)->concurrentKernels = 1;                                                             \
-        (p)->pciBusID = (device)->ordinal + 1;                                                  \
-        (p)->canMapHostMemory = 1;                                                              \
-        (p)->cooperativeLaunch = 1;                                                             \
-        (p)->memPitch = MAX_PITCH;                                                              \
-        (p)->textureAlignment = 256;                                                            \
-        (p)->texturePitchAlignment = 256;                                                       \
-        (p)->ECCEnabled = 1;                                                                    \
-        (p)->isLargeBar = 1;                                                                    \
-        (p)->managedMemory = 1;                                                                 \
-        (p)->directManagedMemAccessFromHost = 1;                                                \
-        (p)->concurrentManagedAccess = 1;                                                       \
+#define COMMON_PROPERTIES(p, device)                                                         \
+    do {                                                                                     \
+        const struct device_facts *facts = (device)->facts;                                  \
+        snprintf((p)->name, sizeof(p)->name, "%s", facts->name);                             \
+        snprintf((p)->gcnArchName, sizeof(p)->gcnArchName, "%s", facts->arch);               \
+        (p)->totalGlobalMem = (device)->memory_bytes;                                        \
+        (p)->sharedMemPerBlock = facts->lds_bytes;                                           \
+        (p)->maxSharedMemoryPerMultiProcessor = facts->lds_bytes;                            \
+        (p)->regsPerBlock = attribute_value(device, hipDeviceAttributeMaxRegistersPerBlock); \
+        (p)->warpSize = 64;                                                                  \
+        (p)->maxThreadsPerBlock = MAX_THREADS;                                               \
+        for (int i = 0; i < 3; i++)                                                          \
+            (p)->maxThreadsDim[i] = MAX_THREADS;                                             \
+        (p)->maxGridSize[0] = attribute_value(device, hipDeviceAttributeMaxGridDimX);        \
+        (p)->maxGridSize[1] = attribute_value(device, hipDeviceAttributeMaxGridDimY);        \
+        (p)->maxGridSize[2] = attribute_value(device, hipDeviceAttributeMaxGridDimZ);        \
+        (p)->clockRate = facts->clock_khz;                                                   \
+        (p)->memoryClockRate = facts->memory_clock_khz;                                      \
+        (p)->memoryBusWidth = facts->memory_bus_bits;                                        \
+        (p)->totalConstMem = INT32_MAX;                                                      \
+        (p)->major = 9;                                                                      \
+        (p)->minor = attribute_value(device, hipDeviceAttributeComputeCapabilityMinor);      \
+        (p)->multiProcessorCount = facts->compute_units;                                     \
+        (p)->l2CacheSize = facts->l2_bytes;                                                  \
+        (p)->maxThreadsPerMultiProcessor = THREADS_PER_UNIT;                                 \
+        (p)->clockInstructionRate = CLOCK_COUNTER_KHZ;                                       \
+        (p)->arch = arch_features();                                                         \
+        (p)->concurrentKernels = 1;                                                          \
+        (p)->pciBusID = (device)->ordinal + 1;                                               \
+        (p)->canMapHostMemory = 1;                                                           \
+        (p)->cooperativeLaunch = 1;                                                          \
+        (p)->memPitch = MAX_PITCH;                                                           \
+        (p)->textureAlignment = 256;                                                         \
+        (p)->texturePitchAlignment = 256;                                                    \
+        (p)->ECCEnabled = 1;                                                                 \
+        (p)->isLargeBar = 1;                                                                 \
+        (p)->managedMemory = 1;                                                              \
+        (p)->directManagedMemAccessFromHost = 1;                                             \
+        (p)->concurrentManagedAccess = 1;                                                    \
     } while (0)
 
 static hipError_t properties_r0000(hipDeviceProp_t *p, int ordinal)
@@ -182,7 +189,7 @@ static hipError_t properties_r0000(hipDeviceProp_t *p, int ordinal)
         return hipErrorInvalidValue;
     if (!device)
         return hipErrorInvalidDevice;
-    memset(p, 0, sizeof *p);
+    memset(p, 0, sizeof(*p));
     COMMON_PROPERTIES(p, device);
     p->gcnArch = attribute_value(device, hipDeviceAttributeGcnArch);
     return hipSuccess;
@@ -196,9 +203,9 @@ static hipError_t properties_r0600(struct hip_properties_r0600 *p, int ordinal)
         return hipErrorInvalidValue;
     if (!device)
         return hipErrorInvalidDevice;
-    memset(p, 0, sizeof *p);
+    memset(p, 0, sizeof(*p));
     COMMON_PROPERTIES(p, device);
-    snprintf(p->uuid, sizeof p->uuid, "hipsim-%08x", (unsigned)ordinal);
+    snprintf(p->uuid, sizeof(p->uuid), "hipsim-%08x", (unsigned)ordinal);
     p->asyncEngineCount = 2;
     p->deviceOverlap = 1;
     p->unifiedAddressing = 1;

@@ -20,8 +20,8 @@ struct hip_properties_r0600 {
     size_t totalConstMem;
     int major, minor;
     size_t textureAlignment, texturePitchAlignment;
-    int deviceOverlap, multiProcessorCount, kernelExecTimeoutEnabled, integrated,
-        canMapHostMemory, computeMode;
+    int deviceOverlap, multiProcessorCount, kernelExecTimeoutEnabled, integrated, canMapHostMemory,
+        computeMode;
     int maxTexture1D, maxTexture1DMipmap, maxTexture1DLinear, maxTexture2D[2],
         maxTexture2DMipmap[2], maxTexture2DLinear[3], maxTexture2DGather[2], maxTexture3D[3],
         maxTexture3DAlt[3], maxTextureCubemap, maxTexture1DLayered[2], maxTexture2DLayered[3],
@@ -47,8 +47,8 @@ struct hip_properties_r0600 {
     unsigned gpuDirectRDMAFlushWritesOptions;
     int gpuDirectRDMAWritesOrdering;
     unsigned memoryPoolSupportedHandleTypes;
-    int deferredMappingHipArraySupported, ipcEventSupported, clusterLaunch,
-        unifiedFunctionPointers, reserved[63], hipReserved[32];
+    int deferredMappingHipArraySupported, ipcEventSupported, clusterLaunch, unifiedFunctionPointers,
+        reserved[63], hipReserved[32];
     char gcnArchName[256];
     size_t maxSharedMemoryPerMultiProcessor;
     int clockInstructionRate;

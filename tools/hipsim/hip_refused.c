@@ -11,21 +11,21 @@
 
 #define HIP_API(name, version, how) HIP_API_##how(name)
 #define HIP_API_DONE(name)
-#define HIP_API_REFUSED(name)                                                                   \
-    __attribute__((visibility("default"))) int name(void);                                      \
-    __attribute__((visibility("default"))) int name(void)                                       \
-    {                                                                                           \
-        static _Atomic int said;                                                                \
-        return hip_refuse(#name, !atomic_exchange(&said, 1));                                   \
+#define HIP_API_REFUSED(name)                                 \
+    __attribute__((visibility("default"))) int name(void);    \
+    __attribute__((visibility("default"))) int name(void)     \
+    {                                                         \
+        static _Atomic int said;                              \
+        return hip_refuse(#name, !atomic_exchange(&said, 1)); \
     }
 /* For functions that return a pointer. */
-#define HIP_API_REFUSED_NULL(name)                                                              \
-    __attribute__((visibility("default"))) void *name(void);                                    \
-    __attribute__((visibility("default"))) void *name(void)                                     \
-    {                                                                                           \
-        static _Atomic int said;                                                                \
-        hip_refuse(#name, !atomic_exchange(&said, 1));                                          \
-        return NULL;                                                                            \
+#define HIP_API_REFUSED_NULL(name)                           \
+    __attribute__((visibility("default"))) void *name(void); \
+    __attribute__((visibility("default"))) void *name(void)  \
+    {                                                        \
+        static _Atomic int said;                             \
+        hip_refuse(#name, !atomic_exchange(&said, 1));       \
+        return NULL;                                         \
     }
 
 #include "tools/hipsim/hip_api.def"

@@ -61,9 +61,9 @@ static struct symbol *find(const void *host)
 
 void **__hipRegisterFatBinary(const void *data);
 void __hipUnregisterFatBinary(void **handle);
-void __hipRegisterFunction(void **handle, const void *host, char *device_function,
-                           const char *name, unsigned thread_limit, void *tid, void *bid,
-                           dim3 *block, dim3 *grid, int *warp);
+void __hipRegisterFunction(void **handle, const void *host, char *device_function, const char *name,
+                           unsigned thread_limit, void *tid, void *bid, dim3 *block, dim3 *grid,
+                           int *warp);
 void __hipRegisterVar(void **handle, void *host, char *host_name, char *name, int external,
                       size_t size, int constant, int global);
 void __hipRegisterManagedVar(void **handle, void **host, const void *initial, const char *name,
@@ -74,7 +74,7 @@ hipError_t __hipPopCallConfiguration(dim3 *grid, dim3 *block, size_t *lds, hipSt
 HIP_EXPORT void **__hipRegisterFatBinary(const void *data)
 {
     const struct fat_binary_wrapper *wrapper = data;
-    struct fat_binary *binary = calloc(1, sizeof *binary);
+    struct fat_binary *binary = calloc(1, sizeof(*binary));
 
     if (!binary)
         return NULL;
@@ -114,7 +114,7 @@ HIP_EXPORT void __hipUnregisterFatBinary(void **handle)
 static void enter_symbol(void **handle, const void *host, const char *name, bool is_variable,
                          void *managed)
 {
-    struct symbol *symbol = calloc(1, sizeof *symbol);
+    struct symbol *symbol = calloc(1, sizeof(*symbol));
     char *copy = name ? strdup(name) : NULL;
 
     if (!handle || !symbol || !copy) {
@@ -122,8 +122,11 @@ static void enter_symbol(void **handle, const void *host, const char *name, bool
         free(copy);
         return;
     }
-    *symbol = (struct symbol){.host = host, .name = copy, .is_variable = is_variable,
-                              .managed = managed, .binary = (struct fat_binary *)handle};
+    *symbol = (struct symbol){.host = host,
+                              .name = copy,
+                              .is_variable = is_variable,
+                              .managed = managed,
+                              .binary = (struct fat_binary *)handle};
     pthread_mutex_lock(&registered.lock);
     struct symbol **bucket = bucket_of(host);
     symbol->next = *bucket;
@@ -132,8 +135,8 @@ static void enter_symbol(void **handle, const void *host, const char *name, bool
 }
 
 HIP_EXPORT void __hipRegisterFunction(void **handle, const void *host, char *device_function,
-                                      const char *name, unsigned thread_limit, void *tid,
-                                      void *bid, dim3 *block, dim3 *grid, int *warp)
+                                      const char *name, unsigned thread_limit, void *tid, void *bid,
+                                      dim3 *block, dim3 *grid, int *warp)
 {
     (void)device_function;
     (void)thread_limit;
@@ -175,9 +178,9 @@ HIP_EXPORT hipError_t __hipPushCallConfiguration(dim3 grid, dim3 block, size_t l
 {
     struct hip_thread *thread = hip_thread();
 
-    if (thread->ncalls == sizeof thread->calls / sizeof *thread->calls)
-        return hip_leave(hip_fail(hipErrorInvalidConfiguration,
-                                  "too many launch configurations are nested"));
+    if (thread->ncalls == sizeof(thread->calls) / sizeof(*thread->calls))
+        return hip_leave(
+            hip_fail(hipErrorInvalidConfiguration, "too many launch configurations are nested"));
     thread->calls[thread->ncalls].grid = grid;
     thread->calls[thread->ncalls].block = block;
     thread->calls[thread->ncalls].lds = lds;
@@ -210,8 +213,8 @@ static void point_at_managed(const struct fat_binary *binary, const struct ihipM
             const struct global_variable *variable =
                 s->binary == binary && s->managed ? code_object_variable(module->code, s->name)
                                                   : NULL;
-            if (variable && variable->size == sizeof s->managed)
-                memcpy((void *)(uintptr_t)variable->address, &s->managed, sizeof s->managed);
+            if (variable && variable->size == sizeof(s->managed))
+                memcpy((void *)(uintptr_t)variable->address, &s->managed, sizeof(s->managed));
         }
     }
 }
@@ -226,7 +229,7 @@ static hipError_t load_for(struct fat_binary *binary, struct hip_device *device)
         return hipSuccess;
     if (!binary->data)
         return hip_fail(hipErrorInvalidImage, "the program's fat binary is not one of HIP's");
-    enum code_object_status status = image_from_memory(binary->data, &image, why, sizeof why);
+    enum code_object_status status = image_from_memory(binary->data, &image, why, sizeof(why));
     hipError_t error = status == CODE_OBJECT_OK
                            ? hip_module_create(&image, device, &binary->modules[device->ordinal])
                            : hip_module_from_status(status, why);

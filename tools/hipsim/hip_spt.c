@@ -3,10 +3,7 @@
  * compiled with -fgpu-default-stream=per-thread call. */
 #include "tools/hipsim/hip.h"
 
-static hipStream_t own(hipStream_t stream)
-{
-    return stream ? stream : hipStreamPerThread;
-}
+static hipStream_t own(hipStream_t stream) { return stream ? stream : hipStreamPerThread; }
 
 /* A blocking call is its asynchronous form, then a wait. */
 static hipError_t wait(hipError_t error)
@@ -14,12 +11,9 @@ static hipError_t wait(hipError_t error)
     return error == hipSuccess ? hipStreamSynchronize(hipStreamPerThread) : error;
 }
 
-#define SPT(name, parameters, call)                                                             \
-    HIP_EXPORT hipError_t name##_spt parameters;                                                \
-    HIP_EXPORT hipError_t name##_spt parameters                                                 \
-    {                                                                                           \
-        return call;                                                                            \
-    }
+#define SPT(name, parameters, call)              \
+    HIP_EXPORT hipError_t name##_spt parameters; \
+    HIP_EXPORT hipError_t name##_spt parameters { return call; }
 
 SPT(hipMemcpy, (void *dst, const void *src, size_t size, hipMemcpyKind kind),
     wait(hipMemcpyAsync(dst, src, size, kind, hipStreamPerThread)))
@@ -35,8 +29,7 @@ SPT(hipMemcpyFromSymbol,
 SPT(hipMemcpy2D,
     (void *dst, size_t dst_pitch, const void *src, size_t src_pitch, size_t width, size_t height,
      hipMemcpyKind kind),
-    wait(hipMemcpy2DAsync(dst, dst_pitch, src, src_pitch, width, height, kind,
-                          hipStreamPerThread)))
+    wait(hipMemcpy2DAsync(dst, dst_pitch, src, src_pitch, width, height, kind, hipStreamPerThread)))
 SPT(hipMemcpy3D, (const struct hipMemcpy3DParms *p), wait(hipMemcpy3DAsync(p, hipStreamPerThread)))
 SPT(hipMemset, (void *dst, int value, size_t size),
     wait(hipMemsetAsync(dst, value, size, hipStreamPerThread)))
@@ -78,8 +71,7 @@ SPT(hipLaunchKernel,
     (const void *function, dim3 grid, dim3 block, void **params, size_t lds, hipStream_t stream),
     hipLaunchKernel(function, grid, block, params, lds, own(stream)))
 SPT(hipLaunchCooperativeKernel,
-    (const void *function, dim3 grid, dim3 block, void **params, uint32_t lds,
-     hipStream_t stream),
+    (const void *function, dim3 grid, dim3 block, void **params, uint32_t lds, hipStream_t stream),
     hipLaunchCooperativeKernel(function, grid, block, params, lds, own(stream)))
 SPT(hipLaunchHostFunc, (hipStream_t stream, hipHostFn_t fn, void *data),
     hipLaunchHostFunc(own(stream), fn, data))

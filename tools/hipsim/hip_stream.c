@@ -16,7 +16,7 @@ static struct ihipStream_t *create_stream(struct hip_device *device, unsigned fl
                                           bool is_null)
 {
     static _Atomic uint64_t streams;
-    struct ihipStream_t *stream = calloc(1, sizeof *stream);
+    struct ihipStream_t *stream = calloc(1, sizeof(*stream));
 
     if (!stream)
         return NULL;
@@ -64,10 +64,7 @@ static void end_thread(void *value)
     free(own);
 }
 
-static void make_per_thread_key(void)
-{
-    pthread_key_create(&per_thread_key, end_thread);
-}
+static void make_per_thread_key(void) { pthread_key_create(&per_thread_key, end_thread); }
 
 static struct ihipStream_t *per_thread_stream(struct hip_device *device)
 {
@@ -75,7 +72,7 @@ static struct ihipStream_t *per_thread_stream(struct hip_device *device)
     struct per_thread *own = pthread_getspecific(per_thread_key);
 
     if (!own) {
-        own = calloc(1, sizeof *own);
+        own = calloc(1, sizeof(*own));
         if (!own)
             return NULL;
         pthread_setspecific(per_thread_key, own);
@@ -99,8 +96,7 @@ struct ihipStream_t *hip_stream_get(hipStream_t handle)
         return NULL;
     if (handle && handle != hipStreamPerThread)
         return hip_object_get(handle, HIP_STREAM);
-    struct ihipStream_t *stream =
-        handle ? per_thread_stream(device) : device->null_stream;
+    struct ihipStream_t *stream = handle ? per_thread_stream(device) : device->null_stream;
     if (stream)
         hip_object_ref(stream);
     return stream;
@@ -176,8 +172,7 @@ static hipError_t run_on(struct ihipStream_t *stream, const struct hip_work *wor
 
 static hipError_t invalid_stream(hipStream_t handle)
 {
-    return hip_fail(hipErrorContextIsDestroyed, "the stream handle %p is invalid",
-                    (void *)handle);
+    return hip_fail(hipErrorContextIsDestroyed, "the stream handle %p is invalid", (void *)handle);
 }
 
 hipError_t hip_submit_borrowed(hipStream_t handle, const struct hip_work *work)
@@ -357,9 +352,9 @@ HIP_EXPORT hipError_t hipStreamCreateWithPriority(hipStream_t *stream, unsigned 
 HIP_EXPORT hipError_t hipExtStreamCreateWithCUMask(hipStream_t *stream, uint32_t words,
                                                    const uint32_t *mask)
 {
-    return HIP_CALL(hipExtStreamCreateWithCUMask,
-                    words && mask ? make_stream(stream, hipStreamDefault, 0)
-                                  : hipErrorInvalidValue);
+    return HIP_CALL(hipExtStreamCreateWithCUMask, words && mask
+                                                      ? make_stream(stream, hipStreamDefault, 0)
+                                                      : hipErrorInvalidValue);
 }
 
 /* All compute units: masks are accepted and have no effect on the model. */

@@ -71,7 +71,7 @@ static bool hold(struct hip_user_reference **list, struct hipUserObject *user, u
     struct hip_user_reference *have = find(*list, user);
 
     if (!have) {
-        have = malloc(sizeof *have);
+        have = malloc(sizeof(*have));
         if (!have)
             return false;
         hip_object_ref(user);
@@ -82,8 +82,7 @@ static bool hold(struct hip_user_reference **list, struct hipUserObject *user, u
     return true;
 }
 
-bool hip_user_references_copy(const struct hip_user_reference *from,
-                              struct hip_user_reference **to)
+bool hip_user_references_copy(const struct hip_user_reference *from, struct hip_user_reference **to)
 {
     for (; from; from = from->next) {
         if (!hold(to, from->object, from->count))
@@ -154,16 +153,14 @@ hipError_t hipUserObjectRetain(hipUserObject_t object, unsigned int count);
 hipError_t hipUserObjectRelease(hipUserObject_t object, unsigned int count);
 hipError_t hipGraphRetainUserObject(hipGraph_t graph, hipUserObject_t object, unsigned int count,
                                     unsigned int flags);
-hipError_t hipGraphReleaseUserObject(hipGraph_t graph, hipUserObject_t object,
-                                     unsigned int count);
+hipError_t hipGraphReleaseUserObject(hipGraph_t graph, hipUserObject_t object, unsigned int count);
 
 static hipError_t create(hipUserObject_t *handle, void *resource, hipHostFn_t end, unsigned count,
                          unsigned flags)
 {
-    if (!handle || !end || count == 0 || count > INT_MAX ||
-        flags != NO_DESTRUCTOR_SYNC)
+    if (!handle || !end || count == 0 || count > INT_MAX || flags != NO_DESTRUCTOR_SYNC)
         return hipErrorInvalidValue;
-    struct hipUserObject *user = calloc(1, sizeof *user);
+    struct hipUserObject *user = calloc(1, sizeof(*user));
     if (!user)
         return hipErrorOutOfMemory;
     user->resource = resource;

@@ -21,7 +21,7 @@ struct ihipMemGenericAllocationHandle {
     struct hip_object object;
     struct hip_device *device;
     uint64_t size;
-    uint64_t offset; /* in the file */
+    uint64_t offset;  /* in the file */
     unsigned handles; /* given out and not released; guarded by all.lock, as is what follows */
     bool mapped_before;
     bool is_old; /* described in HIP 5's layout */
@@ -52,16 +52,14 @@ struct properties {
     uint32_t flags[2];
 };
 
-static bool is_whole(uint64_t size)
-{
-    return size > 0 && size % HIPSIM_MEM_GRANULE == 0;
-}
+static bool is_whole(uint64_t size) { return size > 0 && size % HIPSIM_MEM_GRANULE == 0; }
 
 static hipError_t not_whole(hipError_t error, const char *what, uint64_t size)
 {
-    return hip_fail(error, "%s of %llu bytes is no multiple of the granularity, "
-                    "%llu", what, (unsigned long long)size,
-                    (unsigned long long)HIPSIM_MEM_GRANULE);
+    return hip_fail(error,
+                    "%s of %llu bytes is no multiple of the granularity, "
+                    "%llu",
+                    what, (unsigned long long)size, (unsigned long long)HIPSIM_MEM_GRANULE);
 }
 
 /* The device that the properties name: pinned memory there is the only kind. */
@@ -205,7 +203,7 @@ static hipError_t create(memory **handle, size_t size, const void *properties,
     const uint64_t used = hipsim_mem_in_use((unsigned)device->ordinal);
     if (used > device->memory_bytes || size > device->memory_bytes - used)
         return hipErrorOutOfMemory;
-    memory *m = calloc(1, sizeof *m);
+    memory *m = calloc(1, sizeof(*m));
     pthread_mutex_lock(&all.lock);
     const bool ok = m && extend(size, &m->offset);
     pthread_mutex_unlock(&all.lock);
@@ -225,8 +223,7 @@ static hipError_t create(memory **handle, size_t size, const void *properties,
 }
 
 HIP_EXPORT hipError_t hipMemCreate(hipMemGenericAllocationHandle_t *handle, size_t size,
-                                   const hipMemAllocationProp *properties,
-                                   unsigned long long flags)
+                                   const hipMemAllocationProp *properties, unsigned long long flags)
 {
     return HIP_CALL(hipMemCreate, create(handle, size, properties, flags));
 }
@@ -278,9 +275,8 @@ static hipError_t get_properties(hipMemAllocationProp *to, hipMemGenericAllocati
         return hipErrorInvalidValue;
     const hipMemLocation location = {hipMemLocationTypeDevice, m->device->ordinal};
     if (!m->is_old) {
-        const struct properties recent = {.type = hipMemAllocationTypePinned,
-                                          .location = location};
-        memcpy(to, &recent, sizeof recent);
+        const struct properties recent = {.type = hipMemAllocationTypePinned, .location = location};
+        memcpy(to, &recent, sizeof(recent));
     } else {
         *to = (hipMemAllocationProp){.type = hipMemAllocationTypePinned, .location = location};
     }
@@ -315,7 +311,7 @@ static hipError_t map_locked(uint64_t address, uint64_t size, memory *m)
     if (!mapped_bytes(address, size, &bytes) || bytes)
         return hip_fail(hipErrorInvalidValue, "memory is mapped at 0x%llx already",
                         (unsigned long long)address);
-    struct mapping *mapping = malloc(sizeof *mapping);
+    struct mapping *mapping = malloc(sizeof(*mapping));
     if (!mapping || mmap((void *)(uintptr_t)address, size, PROT_READ | PROT_WRITE,
                          MAP_SHARED | MAP_FIXED, all.file, (off_t)m->offset) == MAP_FAILED) {
         free(mapping);
@@ -343,8 +339,7 @@ static hipError_t map(void *pointer, size_t size, size_t offset,
         error = hip_fail(error, "offset and flags must be 0");
     } else if (!is_whole(size) || size > m->size) {
         error = hip_fail(error, "a mapping of %zu bytes: the memory has %llu, in granules of %llu",
-                         size, (unsigned long long)m->size,
-                         (unsigned long long)HIPSIM_MEM_GRANULE);
+                         size, (unsigned long long)m->size, (unsigned long long)HIPSIM_MEM_GRANULE);
     } else {
         pthread_mutex_lock(&all.lock);
         error = map_locked((uintptr_t)pointer, size, m);
@@ -425,8 +420,7 @@ HIP_EXPORT hipError_t hipMemUnmap(void *pointer, size_t size)
 /* -- access ------------------------------------------------------------------------------------ */
 
 /* Devices are not told apart: what one may do, all may. */
-static hipError_t set_access(void *pointer, size_t size, const hipMemAccessDesc *list,
-                             size_t count)
+static hipError_t set_access(void *pointer, size_t size, const hipMemAccessDesc *list, size_t count)
 {
     unsigned flags = 0;
 
@@ -476,8 +470,7 @@ static hipError_t get_access(unsigned long long *flags, const hipMemLocation *lo
     pthread_mutex_unlock(&all.lock);
     if (!ok)
         return hip_fail(hipErrorInvalidValue, "nothing is mapped at %p", pointer);
-    const enum hipsim_mem_verdict verdict =
-        hipsim_mem_check(&cursor, (uintptr_t)pointer, 1, true);
+    const enum hipsim_mem_verdict verdict = hipsim_mem_check(&cursor, (uintptr_t)pointer, 1, true);
     *flags = verdict == HIPSIM_MEM_OK          ? hipMemAccessFlagsProtReadWrite
              : verdict == HIPSIM_MEM_READ_ONLY ? hipMemAccessFlagsProtRead
                                                : hipMemAccessFlagsProtNone;

@@ -42,7 +42,7 @@ static hipError_t check_range(const void *pointer, size_t size, bool must_be_dev
     if (in_arena(pointer) &&
         hipsim_mem_check(&cursor, (uintptr_t)pointer, size, false) == HIPSIM_MEM_OK)
         return hipSuccess;
-    hipsim_mem_describe((uintptr_t)pointer, size, where, sizeof where);
+    hipsim_mem_describe((uintptr_t)pointer, size, where, sizeof(where));
     return hip_fail(hipErrorInvalidValue, "the %s, %zu bytes at %p, is %s", role, size, pointer,
                     where);
 }
@@ -76,10 +76,10 @@ hipError_t hip_copy_check(const struct hip_copy *copy)
                     &src_extent))
         return hip_fail(hipErrorInvalidPitchValue,
                         "rows or planes of the box lie upon each other: pitches of %zu and %zu "
-                        "bytes for %zu", copy->dst_pitch, copy->src_pitch, copy->width);
+                        "bytes for %zu",
+                        copy->dst_pitch, copy->src_pitch, copy->width);
     bool to_device = copy->kind == hipMemcpyHostToDevice || copy->kind == hipMemcpyDeviceToDevice;
-    bool from_device =
-        copy->kind == hipMemcpyDeviceToHost || copy->kind == hipMemcpyDeviceToDevice;
+    bool from_device = copy->kind == hipMemcpyDeviceToHost || copy->kind == hipMemcpyDeviceToDevice;
     hipError_t error = check_range(copy->dst, dst_extent, to_device, "destination");
     return error == hipSuccess ? check_range(copy->src, src_extent, from_device, "source") : error;
 }
@@ -129,8 +129,10 @@ hipError_t hip_fill_check(const struct hip_fill *fill)
                         fill->dst, fill->element);
     if (__builtin_mul_overflow(fill->width, fill->element, &width) ||
         !box_extent(fill->pitch, fill->slice, width, fill->height, fill->depth, &extent))
-        return hip_fail(hipErrorInvalidValue, "rows or planes of the box lie upon each other: a "
-                        "pitch of %zu bytes for %zu", fill->pitch, width);
+        return hip_fail(hipErrorInvalidValue,
+                        "rows or planes of the box lie upon each other: a "
+                        "pitch of %zu bytes for %zu",
+                        fill->pitch, width);
     return check_range(fill->dst, extent, true, "destination");
 }
 
@@ -155,17 +157,11 @@ hipError_t hip_fill_run(const struct hip_fill *fill, struct hip_device *device, 
 hipError_t hip_work_run(const struct hip_work *work, struct hip_device *device, double *time)
 {
     switch (work->kind) {
-    case WORK_EMPTY:
-        return hipSuccess;
-    case WORK_KERNEL:
-        return hip_kernel_run(&work->kernel, device, time);
-    case WORK_COPY:
-        return hip_copy_run(&work->copy, device, time);
-    case WORK_FILL:
-        return hip_fill_run(&work->fill, device, time);
-    case WORK_HOST:
-        work->host.fn(work->host.data);
-        return hipSuccess;
+    case WORK_EMPTY: return hipSuccess;
+    case WORK_KERNEL: return hip_kernel_run(&work->kernel, device, time);
+    case WORK_COPY: return hip_copy_run(&work->copy, device, time);
+    case WORK_FILL: return hip_fill_run(&work->fill, device, time);
+    case WORK_HOST: work->host.fn(work->host.data); return hipSuccess;
     case WORK_RECORD:
         pthread_mutex_lock(&work->event->lock);
         work->event->recorded = true;
@@ -179,8 +175,7 @@ hipError_t hip_work_run(const struct hip_work *work, struct hip_device *device, 
             *time = work->event->time;
         pthread_mutex_unlock(&work->event->lock);
         return hipSuccess;
-    case WORK_GRAPH:
-        return hip_graph_run(work->graph, device, time);
+    case WORK_GRAPH: return hip_graph_run(work->graph, device, time);
     }
     return hipErrorUnknown;
 }
@@ -198,17 +193,14 @@ hipError_t hip_work_copy(const struct hip_work *from, struct hip_work *to)
         hip_object_ref(to->kernel.function);
         return hipSuccess;
     case WORK_RECORD:
-    case WORK_WAIT:
-        hip_object_ref(to->event);
-        return hipSuccess;
+    case WORK_WAIT: hip_object_ref(to->event); return hipSuccess;
     case WORK_GRAPH:
         to->graph = hip_graph_clone(from->graph);
         if (!to->graph)
             return hipErrorOutOfMemory;
         to->graph->is_child = true;
         return hipSuccess;
-    default:
-        return hipSuccess;
+    default: return hipSuccess;
     }
 }
 
@@ -220,14 +212,9 @@ void hip_work_release(struct hip_work *work)
         hip_object_put(work->kernel.function);
         break;
     case WORK_RECORD:
-    case WORK_WAIT:
-        hip_object_put(work->event);
-        break;
-    case WORK_GRAPH:
-        hip_graph_put(work->graph);
-        break;
-    default:
-        break;
+    case WORK_WAIT: hip_object_put(work->event); break;
+    case WORK_GRAPH: hip_graph_put(work->graph); break;
+    default: break;
     }
     work->kind = WORK_EMPTY;
 }

@@ -35,7 +35,7 @@ struct hipsim_report {
     uint32_t wave;
     uint64_t lanes;
     uint64_t pc;
-    const char *text;   /* the whole report, one or more lines */
+    const char *text; /* the whole report, one or more lines */
 };
 
 /** Receives every report instead of standard error. NULL: standard error again. Called in the

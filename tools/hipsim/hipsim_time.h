@@ -19,19 +19,19 @@ extern "C" {
 /* Why a wave did not issue. */
 enum hipsim_stall {
     HIPSIM_STALL_NONE,
-    HIPSIM_STALL_DEPENDENCY,   /* the previous instruction of the wave: s_nop and the like */
-    HIPSIM_STALL_VALU,         /* VALU port taken */
-    HIPSIM_STALL_MATRIX,       /* matrix unit taken */
-    HIPSIM_STALL_SHADOW,       /* VALU port closed by a matrix instruction */
-    HIPSIM_STALL_RESULT,       /* result of a matrix instruction */
-    HIPSIM_STALL_SCALAR,       /* scalar or branch port */
-    HIPSIM_STALL_LDS_QUEUE,    /* memory port, or the LDS queue of the SIMD pair is full */
-    HIPSIM_STALL_VMEM_QUEUE,   /* the queue of the L1 is full */
-    HIPSIM_STALL_COUNTER,      /* as many outstanding operations as the counter can count */
-    HIPSIM_STALL_WAIT_LDS,     /* s_waitcnt lgkmcnt */
-    HIPSIM_STALL_WAIT_VMEM,    /* s_waitcnt vmcnt */
+    HIPSIM_STALL_DEPENDENCY, /* the previous instruction of the wave: s_nop and the like */
+    HIPSIM_STALL_VALU,       /* VALU port taken */
+    HIPSIM_STALL_MATRIX,     /* matrix unit taken */
+    HIPSIM_STALL_SHADOW,     /* VALU port closed by a matrix instruction */
+    HIPSIM_STALL_RESULT,     /* result of a matrix instruction */
+    HIPSIM_STALL_SCALAR,     /* scalar or branch port */
+    HIPSIM_STALL_LDS_QUEUE,  /* memory port, or the LDS queue of the SIMD pair is full */
+    HIPSIM_STALL_VMEM_QUEUE, /* the queue of the L1 is full */
+    HIPSIM_STALL_COUNTER,    /* as many outstanding operations as the counter can count */
+    HIPSIM_STALL_WAIT_LDS,   /* s_waitcnt lgkmcnt */
+    HIPSIM_STALL_WAIT_VMEM,  /* s_waitcnt vmcnt */
     HIPSIM_STALL_BARRIER,
-    HIPSIM_STALL_FETCH,        /* instruction cache miss, branch refill */
+    HIPSIM_STALL_FETCH, /* instruction cache miss, branch refill */
     HIPSIM_STALL_SLEEP,
     HIPSIM_STALL_COUNT,
 };
@@ -64,27 +64,27 @@ struct hipsim_time_report {
     char kernel[128];
     char target[16];
     uint64_t workgroups;
-    uint64_t sampled;             /* of them executed in time */
-    bool complete;                /* all workgroups were executed */
-    bool together;                /* and all in time, on all compute units at once */
-    uint32_t workgroups_per_cu;   /* occupancy */
+    uint64_t sampled;           /* of them executed in time */
+    bool complete;              /* all workgroups were executed */
+    bool together;              /* and all in time, on all compute units at once */
+    uint32_t workgroups_per_cu; /* occupancy */
     uint32_t waves_per_simd;
-    double cycles;                /* of the launch on the device, without launch overhead */
-    double workgroup_cycles;      /* of the first sample */
-    double launch_us;             /* overhead, part of both times */
+    double cycles;           /* of the launch on the device, without launch overhead */
+    double workgroup_cycles; /* of the first sample */
+    double launch_us;        /* overhead, part of both times */
     double max_mhz, us_at_max;
-    double power_mhz, us_at_power; /* the clock of the power law */
-    double matrix_duty;           /* of the hottest loop's time: matrix units busy */
-    double matrix_fraction;       /* of the device's matrix roofline, whole launch */
-    double memory_fraction;       /* of the peak HBM bandwidth, at the power clock */
-    double memory_gb_per_s;       /* what the model attains of HBM: first loads, and stores */
-    double memory_bytes;          /* that reach MALL or HBM */
+    double power_mhz, us_at_power;  /* the clock of the power law */
+    double matrix_duty;             /* of the hottest loop's time: matrix units busy */
+    double matrix_fraction;         /* of the device's matrix roofline, whole launch */
+    double memory_fraction;         /* of the peak HBM bandwidth, at the power clock */
+    double memory_gb_per_s;         /* what the model attains of HBM: first loads, and stores */
+    double memory_bytes;            /* that reach MALL or HBM */
     double load_bytes, store_bytes; /* that instructions asked for; lanes at one address once */
-    double l2_sharers;            /* workgroups of an XCD that read the same lines; 0: together */
-    double tail;                  /* 1 - busy / (compute units * cycles) */
-    double loop_bound;            /* of the hottest loop, clocks per iteration; 0: no loop */
-    double loop_cycles;           /* modelled clocks per iteration of it */
-    uint64_t issue_cycles;        /* wave cycles of the samples */
+    double l2_sharers;              /* workgroups of an XCD that read the same lines; 0: together */
+    double tail;                    /* 1 - busy / (compute units * cycles) */
+    double loop_bound;              /* of the hottest loop, clocks per iteration; 0: no loop */
+    double loop_cycles;             /* modelled clocks per iteration of it */
+    uint64_t issue_cycles;          /* wave cycles of the samples */
     uint64_t stall_cycles[HIPSIM_STALL_COUNT];
 };
 
@@ -92,8 +92,7 @@ struct hipsim_time_report {
 HIPSIM_API bool hipsim_time_last(struct hipsim_time_report *report);
 
 /** Writes a report as text, a dozen lines. Returns what snprintf() would. */
-HIPSIM_API int hipsim_time_format(const struct hipsim_time_report *report, char *text,
-                                  size_t size);
+HIPSIM_API int hipsim_time_format(const struct hipsim_time_report *report, char *text, size_t size);
 
 #ifdef __cplusplus
 }

@@ -23,7 +23,7 @@ enum sgpr_number {
     SGPR_VCC = 106,          /* 106, 107 */
     SGPR_TTMP0 = 108,        /* 108 .. 123 */
     SGPR_M0 = 124,
-    SGPR_EXEC = 126,         /* 126, 127 */
+    SGPR_EXEC = 126, /* 126, 127 */
     SGPR_FILE = 128,
 };
 
@@ -41,9 +41,22 @@ enum special_source {
 };
 
 enum encoding {
-    ENC_SOP1, ENC_SOP2, ENC_SOPK, ENC_SOPC, ENC_SOPP, ENC_SMEM,
-    ENC_VOP1, ENC_VOP2, ENC_VOPC, ENC_VOP3, ENC_VOP3P, ENC_MAI,
-    ENC_DS, ENC_FLAT, ENC_MUBUF, ENC_MTBUF,
+    ENC_SOP1,
+    ENC_SOP2,
+    ENC_SOPK,
+    ENC_SOPC,
+    ENC_SOPP,
+    ENC_SMEM,
+    ENC_VOP1,
+    ENC_VOP2,
+    ENC_VOPC,
+    ENC_VOP3,
+    ENC_VOP3P,
+    ENC_MAI,
+    ENC_DS,
+    ENC_FLAT,
+    ENC_MUBUF,
+    ENC_MTBUF,
     ENC_UNKNOWN,
 };
 
@@ -57,7 +70,13 @@ enum opnd_kind {
 };
 
 enum sdwa_sel {
-    SDWA_BYTE_0, SDWA_BYTE_1, SDWA_BYTE_2, SDWA_BYTE_3, SDWA_WORD_0, SDWA_WORD_1, SDWA_DWORD,
+    SDWA_BYTE_0,
+    SDWA_BYTE_1,
+    SDWA_BYTE_2,
+    SDWA_BYTE_3,
+    SDWA_WORD_0,
+    SDWA_WORD_1,
+    SDWA_DWORD,
 };
 
 enum sdwa_unused { SDWA_UNUSED_PAD, SDWA_UNUSED_SEXT, SDWA_UNUSED_PRESERVE };
@@ -66,11 +85,11 @@ struct opnd {
     uint8_t kind;   /* enum opnd_kind */
     uint8_t dwords; /* registers that the instruction reads or writes here, from `reg` up */
     uint16_t reg;
-    uint16_t type;  /* enum-like operand type of exec.h, T_* */
-    bool neg;       /* float source modifiers; in VOP3P `neg` is neg_lo and `abs` is neg_hi */
+    uint16_t type; /* enum-like operand type of exec.h, T_* */
+    bool neg;      /* float source modifiers; in VOP3P `neg` is neg_lo and `abs` is neg_hi */
     bool abs;
-    bool sext;      /* SDWA */
-    uint8_t sel;    /* SDWA: enum sdwa_sel; SDWA_DWORD elsewhere */
+    bool sext;   /* SDWA */
+    uint8_t sel; /* SDWA: enum sdwa_sel; SDWA_DWORD elsewhere */
     uint64_t imm;
 };
 
@@ -109,14 +128,14 @@ struct inst {
     uint8_t form;     /* enum inst_form bits */
     uint8_t size;     /* bytes */
     uint8_t ndwords;
-    uint64_t offset;  /* of the instruction in its code range, in bytes */
+    uint64_t offset; /* of the instruction in its code range, in bytes */
     uint32_t raw[INST_MAX_DWORDS];
 
     /* VALU */
     bool clamp;
-    uint8_t omod;                /* 0 none, 1 *2, 2 *4, 3 /2 */
-    uint8_t op_sel, op_sel_hi;   /* bit per source; VOP3 op_sel bit 3 is the destination */
-    uint8_t neg_lo, neg_hi;      /* VOP3P */
+    uint8_t omod;              /* 0 none, 1 *2, 2 *4, 3 /2 */
+    uint8_t op_sel, op_sel_hi; /* bit per source; VOP3 op_sel bit 3 is the destination */
+    uint8_t neg_lo, neg_hi;    /* VOP3P */
     uint16_t dpp_ctrl;
     uint8_t row_mask, bank_mask;
     bool bound_ctrl;             /* set: a lane without a source reads zero */
@@ -142,7 +161,7 @@ struct inst {
     uint8_t matrix_passes;
     uint8_t hazard_reach; /* wait states that an ordinary vector instruction may need after it */
     uint16_t hazard_free; /* atomic; enum check_bits: nothing found where code before it runs on */
-    uint8_t bit_op; /* check_uninit.c's */
+    uint8_t bit_op;       /* check_uninit.c's */
 
     uint16_t clocks; /* until the wave may issue the next one */
 };

@@ -15,7 +15,7 @@
 #include <string.h>
 
 #if defined(__F16C__)
-#include <immintrin.h>
+#    include <immintrin.h>
 #endif
 
 #include "tools/hipsim/exec.h"
@@ -42,17 +42,17 @@ typedef void (*lane_fn)(struct lanes *x);
  * The head of a kernel that rounds halves by MODE: its body is compiled for round to nearest, which
  * vectorises, and once more for the rest.
  */
-#define ROUNDING_KERNEL(op) \
-    static inline __attribute__((always_inline)) void body_##op(struct lanes *x, \
+#define ROUNDING_KERNEL(op)                                                                \
+    static inline __attribute__((always_inline)) void body_##op(struct lanes *x,           \
                                                                 const enum rounding mode); \
-    static void k_##op(struct lanes *x) \
-    { \
-        if (round_f16_mode(x->w) == ROUND_NEAREST) \
-            body_##op(x, ROUND_NEAREST); \
-        else \
-            body_##op(x, round_f16_mode(x->w)); \
-    } \
-    static inline __attribute__((always_inline)) void body_##op(struct lanes *x, \
+    static void k_##op(struct lanes *x)                                                    \
+    {                                                                                      \
+        if (round_f16_mode(x->w) == ROUND_NEAREST)                                         \
+            body_##op(x, ROUND_NEAREST);                                                   \
+        else                                                                               \
+            body_##op(x, round_f16_mode(x->w));                                            \
+    }                                                                                      \
+    static inline __attribute__((always_inline)) void body_##op(struct lanes *x,           \
                                                                 const enum rounding mode)
 
 /* Executes a row whose kernel is a lane_fn: exec_valu.c. */
@@ -60,25 +60,37 @@ void LOCAL(exec_lanes)(struct wave *w, const struct inst *in);
 
 static inline float as_f32(uint32_t u)
 {
-    union { uint32_t u; float f; } x = {.u = u};
+    union {
+        uint32_t u;
+        float f;
+    } x = {.u = u};
     return x.f;
 }
 
 static inline uint32_t f32_bits(float f)
 {
-    union { float f; uint32_t u; } x = {.f = f};
+    union {
+        float f;
+        uint32_t u;
+    } x = {.f = f};
     return x.u;
 }
 
 static inline double as_f64(uint64_t u)
 {
-    union { uint64_t u; double f; } x = {.u = u};
+    union {
+        uint64_t u;
+        double f;
+    } x = {.u = u};
     return x.f;
 }
 
 static inline uint64_t f64_bits(double f)
 {
-    union { double f; uint64_t u; } x = {.f = f};
+    union {
+        double f;
+        uint64_t u;
+    } x = {.f = f};
     return x.u;
 }
 
@@ -93,25 +105,13 @@ static inline void set_row64(uint32_t *rows, unsigned i, uint64_t value)
     rows[WAVE_LANES + i] = (uint32_t)(value >> 32);
 }
 
-static inline bool nan32(uint32_t u)
-{
-    return (u & 0x7fffffff) > 0x7f800000;
-}
+static inline bool nan32(uint32_t u) { return (u & 0x7fffffff) > 0x7f800000; }
 
-static inline bool snan32(uint32_t u)
-{
-    return nan32(u) & !(u & 0x400000);
-}
+static inline bool snan32(uint32_t u) { return nan32(u) & !(u & 0x400000); }
 
-static inline bool nan64(uint64_t u)
-{
-    return (u & INT64_MAX) > UINT64_C(0x7ff0000000000000);
-}
+static inline bool nan64(uint64_t u) { return (u & INT64_MAX) > UINT64_C(0x7ff0000000000000); }
 
-static inline bool snan64(uint64_t u)
-{
-    return nan64(u) & !(u >> 51 & 1);
-}
+static inline bool snan64(uint64_t u) { return nan64(u) & !(u >> 51 & 1); }
 
 #define QUIET32 0x400000u
 #define QUIET64 (UINT64_C(1) << 51)
@@ -143,10 +143,7 @@ static inline float f16_to_f32(uint32_t h)
     return as_f32(u | (h & 0x8000) << 16);
 }
 
-static inline float bf16_to_f32(uint32_t h)
-{
-    return as_f32(h << 16);
-}
+static inline float bf16_to_f32(uint32_t h) { return as_f32(h << 16); }
 
 /* Rounding as MODE encodes it; of the f16 modes bit 2 is FP16_OVFL: overflow gives the largest. */
 enum rounding { ROUND_NEAREST, ROUND_UP, ROUND_DOWN, ROUND_ZERO, ROUND_SATURATES };
@@ -209,8 +206,8 @@ static inline uint32_t f32_to_f16(float x, enum rounding mode)
     float m = fabsf(x);
     m = m < 0x1p16f ? m : 0x1p16f; /* which is infinity's code; NaNs come last */
     uint32_t r = way == ROUND_NEAREST
-        ? f16_magnitude_nearest(m)
-        : f16_magnitude_directed(m, way == (sign ? ROUND_DOWN : ROUND_UP));
+                     ? f16_magnitude_nearest(m)
+                     : f16_magnitude_directed(m, way == (sign ? ROUND_DOWN : ROUND_UP));
     const uint32_t positive = overflow_is_inf(mode, false) ? 0x7c00 : 0x7bff;
     const uint32_t negative = overflow_is_inf(mode, true) ? 0x7c00 : 0x7bff;
     const uint32_t most = sign ? negative : positive;
@@ -231,7 +228,8 @@ static inline void widen_halves(const uint32_t *row, float *f)
     for (unsigned i = 0; i < ROW_HALVES; i += 8)
         _mm256_storeu_ps(f + i, _mm256_cvtph_ps(_mm_loadu_si128((const void *)(row + i / 2))));
 #else
-    EACH_LANE {
+    EACH_LANE
+    {
         f[2 * i] = f16_to_f32(row[i] & 0xffff);
         f[2 * i + 1] = f16_to_f32(row[i] >> 16);
     }
@@ -243,17 +241,17 @@ static inline __attribute__((always_inline)) void narrow_halves(const float *f, 
                                                                 const enum rounding mode)
 {
 #if defined(__F16C__)
-#define HOST_NARROW(mode, way) \
-    if (__builtin_constant_p(mode) && (mode) == ROUND_##way) { \
-        for (unsigned i = 0; i < ROW_HALVES; i += 8) \
-            _mm_storeu_si128((void *)(row + i / 2), \
-                             _mm256_cvtps_ph(_mm256_loadu_ps(f + i), HOST_##way)); \
-        return; \
-    }
+#    define HOST_NARROW(mode, way)                                                     \
+        if (__builtin_constant_p(mode) && (mode) == ROUND_##way) {                     \
+            for (unsigned i = 0; i < ROW_HALVES; i += 8)                               \
+                _mm_storeu_si128((void *)(row + i / 2),                                \
+                                 _mm256_cvtps_ph(_mm256_loadu_ps(f + i), HOST_##way)); \
+            return;                                                                    \
+        }
     enum { HOST_NEAREST = _MM_FROUND_TO_NEAREST_INT, HOST_ZERO = _MM_FROUND_TO_ZERO };
     HOST_NARROW(mode, NEAREST)
     HOST_NARROW(mode, ZERO)
-#undef HOST_NARROW
+#    undef HOST_NARROW
 #endif
     EACH_LANE row[i] = f32_to_f16(f[2 * i], mode) | f32_to_f16(f[2 * i + 1], mode) << 16;
 }
@@ -326,26 +324,14 @@ static inline uint64_t minmax64(uint64_t a, uint64_t b, bool max, bool ieee)
     return r;
 }
 
-static inline bool ieee_mode(const struct lanes *x)
-{
-    return x->w->mode & MODE_IEEE;
-}
+static inline bool ieee_mode(const struct lanes *x) { return x->w->mode & MODE_IEEE; }
 
 /* What a NaN that an operation hands on gets: MODE.IEEE makes it quiet. */
-static inline uint32_t quiet32(const struct lanes *x)
-{
-    return ieee_mode(x) ? QUIET32 : 0;
-}
+static inline uint32_t quiet32(const struct lanes *x) { return ieee_mode(x) ? QUIET32 : 0; }
 
-static inline uint64_t quiet64(const struct lanes *x)
-{
-    return ieee_mode(x) ? QUIET64 : 0;
-}
+static inline uint64_t quiet64(const struct lanes *x) { return ieee_mode(x) ? QUIET64 : 0; }
 
-static inline uint32_t quiet16(const struct lanes *x)
-{
-    return ieee_mode(x) ? 0x200 : 0;
-}
+static inline uint32_t quiet16(const struct lanes *x) { return ieee_mode(x) ? 0x200 : 0; }
 
 /*
  * Float results that are NaN: the first NaN among the sources, else the default NaN; of three
@@ -356,7 +342,11 @@ void LOCAL(fix_nan32)(struct lanes *x, unsigned nsrc);
 void LOCAL(fix_nan64)(struct lanes *x, unsigned nsrc);
 
 #define ROW_ENTRY(op, fn, fl, t, ...) \
-    {.name = #op, .exec = LOCAL(exec_lanes), .kernel = (void (*)(void))fn, \
-     .flags = ROW_VALU | (fl), .dst = t, .src = {__VA_ARGS__}},
+    {.name = #op,                     \
+     .exec = LOCAL(exec_lanes),       \
+     .kernel = (void (*)(void))fn,    \
+     .flags = ROW_VALU | (fl),        \
+     .dst = t,                        \
+     .src = {__VA_ARGS__}},
 
 #endif

@@ -40,25 +40,27 @@ static enum dispatch_status check_shape(const struct dispatch_request *r, char *
     for (unsigned i = 0; i < 3; i++) {
         threads *= r->block[i];
         if (r->grid[i] == 0 || r->block[i] == 0 || r->block[i] > MAX_THREADS) {
-            snprintf(why, why_size, "a grid of %u x %u x %u work-items in blocks of %u x %u x %u "
-                     "cannot be launched", r->grid[0], r->grid[1], r->grid[2], r->block[0],
-                     r->block[1], r->block[2]);
+            snprintf(why, why_size,
+                     "a grid of %u x %u x %u work-items in blocks of %u x %u x %u "
+                     "cannot be launched",
+                     r->grid[0], r->grid[1], r->grid[2], r->block[0], r->block[1], r->block[2]);
             return DISPATCH_BAD_CONFIGURATION;
         }
         if (m->required_workgroup[i] && m->required_workgroup[i] != r->block[i]) {
             snprintf(why, why_size, "the kernel requires blocks of %u x %u x %u",
-                     m->required_workgroup[0], m->required_workgroup[1],
-                     m->required_workgroup[2]);
+                     m->required_workgroup[0], m->required_workgroup[1], m->required_workgroup[2]);
             return DISPATCH_BAD_CONFIGURATION;
         }
         if (m->uniform_workgroup && r->grid[i] % r->block[i]) {
-            snprintf(why, why_size, "the kernel was compiled for whole blocks, but %u work-items "
-                     "are no multiple of %u", r->grid[i], r->block[i]);
+            snprintf(why, why_size,
+                     "the kernel was compiled for whole blocks, but %u work-items "
+                     "are no multiple of %u",
+                     r->grid[i], r->block[i]);
             return DISPATCH_BAD_CONFIGURATION;
         }
     }
-    uint32_t most = m->max_workgroup && m->max_workgroup < MAX_THREADS ? m->max_workgroup
-                                                                       : MAX_THREADS;
+    uint32_t most =
+        m->max_workgroup && m->max_workgroup < MAX_THREADS ? m->max_workgroup : MAX_THREADS;
     if (threads > most) {
         snprintf(why, why_size, "a block of %llu work-items exceeds the kernel's limit of %u",
                  (unsigned long long)threads, most);
@@ -76,13 +78,15 @@ static enum dispatch_status check_resources(const struct dispatch_request *r, ch
     uint32_t registers = r->kernel->vgprs + r->kernel->agprs;
 
     if (lds > r->lds_limit) {
-        snprintf(why, why_size, "the block needs %llu bytes of LDS (%u of them dynamic), the "
-                 "device has %u", (unsigned long long)lds, r->dynamic_lds, r->lds_limit);
+        snprintf(why, why_size,
+                 "the block needs %llu bytes of LDS (%u of them dynamic), the "
+                 "device has %u",
+                 (unsigned long long)lds, r->dynamic_lds, r->lds_limit);
         return DISPATCH_TOO_LARGE;
     }
     if ((waves + SIMDS - 1) / SIMDS * registers > VGPRS_PER_SIMD) {
-        snprintf(why, why_size, "%u waves of %u vector registers do not fit a compute unit",
-                 waves, registers);
+        snprintf(why, why_size, "%u waves of %u vector registers do not fit a compute unit", waves,
+                 registers);
         return DISPATCH_TOO_LARGE;
     }
     return DISPATCH_OK;
@@ -114,26 +118,19 @@ static uint64_t hidden_value(const struct dispatch_request *r, const struct disp
     }
     case ARG_GROUP_SIZE_X:
     case ARG_GROUP_SIZE_Y:
-    case ARG_GROUP_SIZE_Z:
-        return r->block[kind - ARG_GROUP_SIZE_X];
+    case ARG_GROUP_SIZE_Z: return r->block[kind - ARG_GROUP_SIZE_X];
     case ARG_REMAINDER_X:
     case ARG_REMAINDER_Y:
     case ARG_REMAINDER_Z: {
         unsigned i = kind - ARG_REMAINDER_X;
         return r->grid[i] % r->block[i];
     }
-    case ARG_GRID_DIMS:
-        return 3; /* HIP dispatches three dimensions always */
-    case ARG_HOSTCALL_BUFFER:
-        return r->hostcall_buffer;
-    case ARG_DYNAMIC_LDS_SIZE:
-        return r->dynamic_lds;
-    case ARG_PRIVATE_BASE:
-        return PRIVATE_APERTURE >> 32;
-    case ARG_SHARED_BASE:
-        return SHARED_APERTURE >> 32;
-    case ARG_QUEUE_PTR:
-        return (uintptr_t)d->queue;
+    case ARG_GRID_DIMS: return 3; /* HIP dispatches three dimensions always */
+    case ARG_HOSTCALL_BUFFER: return r->hostcall_buffer;
+    case ARG_DYNAMIC_LDS_SIZE: return r->dynamic_lds;
+    case ARG_PRIVATE_BASE: return PRIVATE_APERTURE >> 32;
+    case ARG_SHARED_BASE: return SHARED_APERTURE >> 32;
+    case ARG_QUEUE_PTR: return (uintptr_t)d->queue;
     default:
         /* HIP has no global offsets, no device-side queues, and leaves the heap to a runtime
          * that offers malloc() in kernels, which this one does not. Kernels that print into a
@@ -175,20 +172,11 @@ static enum dispatch_status write_arguments(const struct dispatch_request *r, st
 
 /* -- packet and queue -------------------------------------------------------------------------- */
 
-static void put16(uint8_t *p, uint32_t value)
-{
-    memcpy(p, &value, 2);
-}
+static void put16(uint8_t *p, uint32_t value) { memcpy(p, &value, 2); }
 
-static void put32(uint8_t *p, uint32_t value)
-{
-    memcpy(p, &value, 4);
-}
+static void put32(uint8_t *p, uint32_t value) { memcpy(p, &value, 4); }
 
-static void put64(uint8_t *p, uint64_t value)
-{
-    memcpy(p, &value, 8);
-}
+static void put64(uint8_t *p, uint64_t value) { memcpy(p, &value, 8); }
 
 /* hsa_kernel_dispatch_packet_t, HSA Runtime Programmer's Reference Manual 1.2, 2.9.6. */
 static void write_packet(const struct dispatch_request *r, struct dispatch *d)
@@ -311,9 +299,8 @@ enum dispatch_status dispatch_prepare(const struct dispatch_request *request,
     describe_launch(request, &dispatch->launch);
     dispatch->packet = device_block(request, PACKET_BYTES, HIPSIM_MEM_KERNARG);
     dispatch->queue = device_block(request, QUEUE_BYTES, HIPSIM_MEM_RUNTIME);
-    status = dispatch->packet && dispatch->queue
-                 ? write_arguments(request, dispatch, why, why_size)
-                 : DISPATCH_OUT_OF_MEMORY;
+    status = dispatch->packet && dispatch->queue ? write_arguments(request, dispatch, why, why_size)
+                                                 : DISPATCH_OUT_OF_MEMORY;
     if (status == DISPATCH_OK) {
         write_packet(request, dispatch);
         write_queue(dispatch);

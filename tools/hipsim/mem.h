@@ -17,19 +17,36 @@ enum mem_space { MEM_GLOBAL, MEM_LDS, MEM_SCRATCH };
 
 /* Where the bytes of a sub-dword access live in the register. */
 enum mem_part {
-    PART_ALL,    /* loads extend to 32 bits, stores take the low bits */
-    PART_LOW,    /* loads write bits 15:0 and keep the rest */
-    PART_HIGH,   /* loads write bits 31:16; stores take them (bytes: 23:16) */
+    PART_ALL,  /* loads extend to 32 bits, stores take the low bits */
+    PART_LOW,  /* loads write bits 15:0 and keep the rest */
+    PART_HIGH, /* loads write bits 31:16; stores take them (bytes: 23:16) */
 };
 
 enum atomic_op {
     ATOMIC_NONE,
-    ATOMIC_ADD, ATOMIC_SUB, ATOMIC_RSUB, ATOMIC_INC, ATOMIC_DEC,
-    ATOMIC_SMIN, ATOMIC_SMAX, ATOMIC_UMIN, ATOMIC_UMAX,
-    ATOMIC_AND, ATOMIC_OR, ATOMIC_XOR, ATOMIC_MSKOR,
-    ATOMIC_SWAP, ATOMIC_CMPSWAP, ATOMIC_CMPSWAP_F, ATOMIC_WRAP, ATOMIC_CONDXCHG32,
-    ATOMIC_ADD_F, ATOMIC_MIN_F, ATOMIC_MAX_F,
-    ATOMIC_PK_ADD_F16, ATOMIC_PK_ADD_BF16,
+    ATOMIC_ADD,
+    ATOMIC_SUB,
+    ATOMIC_RSUB,
+    ATOMIC_INC,
+    ATOMIC_DEC,
+    ATOMIC_SMIN,
+    ATOMIC_SMAX,
+    ATOMIC_UMIN,
+    ATOMIC_UMAX,
+    ATOMIC_AND,
+    ATOMIC_OR,
+    ATOMIC_XOR,
+    ATOMIC_MSKOR,
+    ATOMIC_SWAP,
+    ATOMIC_CMPSWAP,
+    ATOMIC_CMPSWAP_F,
+    ATOMIC_WRAP,
+    ATOMIC_CONDXCHG32,
+    ATOMIC_ADD_F,
+    ATOMIC_MIN_F,
+    ATOMIC_MAX_F,
+    ATOMIC_PK_ADD_F16,
+    ATOMIC_PK_ADD_BF16,
 };
 
 /* op_row.arg of a memory row: bytes per lane, register part, sign extension, atomic operation. */
@@ -55,10 +72,10 @@ struct lane_mem {
     uint64_t dropped;          /* lanes whose access is out of range: load 0, do not store */
     uint64_t addr[WAVE_LANES]; /* device address, LDS byte or byte of the lane's private segment */
     uint8_t *ptr[WAVE_LANES];
-    uint64_t low, span;        /* global: the range that all lanes touch */
-    uint8_t bytes;             /* per lane, as mem_resolve() was told */
-    bool tracked;              /* some byte may be uninitialised, */
-    bool scanned;              /* and all of them have been looked at together */
+    uint64_t low, span; /* global: the range that all lanes touch */
+    uint8_t bytes;      /* per lane, as mem_resolve() was told */
+    bool tracked;       /* some byte may be uninitialised, */
+    bool scanned;       /* and all of them have been looked at together */
 };
 
 /* Registers as rows with their validity. */
@@ -70,13 +87,13 @@ struct reg_rows {
 static inline struct reg_rows reg_rows(struct wave *w, const struct opnd *o)
 {
     if (o->kind == OPND_AGPR)
-        return (struct reg_rows){ w->a + o->reg, w->a_valid + o->reg, w->a_copied + o->reg,
-                                  w->a_part + o->reg };
-    return (struct reg_rows){ w->v + o->reg, w->v_valid + o->reg, w->v_copied + o->reg,
-                              w->v_part + o->reg };
+        return (struct reg_rows){w->a + o->reg, w->a_valid + o->reg, w->a_copied + o->reg,
+                                 w->a_part + o->reg};
+    return (struct reg_rows){w->v + o->reg, w->v_valid + o->reg, w->v_copied + o->reg,
+                             w->v_part + o->reg};
 }
 
-#define FOR_LANES(l, mask) \
+#define FOR_LANES(l, mask)                                                                 \
     for (uint64_t left_ = (mask); left_ && ((l) = (unsigned)__builtin_ctzll(left_), true); \
          left_ &= left_ - 1)
 
@@ -162,7 +179,7 @@ static inline uint32_t mem_get32(const uint8_t *p)
 
     if (((uintptr_t)p & 3) == 0)
         return __atomic_load_n((const uint32_t *)(const void *)p, __ATOMIC_RELAXED);
-    __builtin_memcpy(&value, p, sizeof value);
+    __builtin_memcpy(&value, p, sizeof(value));
     return value;
 }
 
@@ -171,7 +188,7 @@ static inline void mem_put32(uint8_t *p, uint32_t value)
     if (((uintptr_t)p & 3) == 0)
         __atomic_store_n((uint32_t *)(void *)p, value, __ATOMIC_RELAXED);
     else
-        __builtin_memcpy(p, &value, sizeof value);
+        __builtin_memcpy(p, &value, sizeof(value));
 }
 
 #endif

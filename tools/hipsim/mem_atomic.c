@@ -14,20 +14,11 @@
 #define INFINITY_F16 0x7c00u
 #define INFINITY_BF16 0x7f80u
 
-static uint64_t lowest_of(uint64_t infinity)
-{
-    return infinity & -infinity;
-}
+static uint64_t lowest_of(uint64_t infinity) { return infinity & -infinity; }
 
-static uint64_t sign_of(uint64_t infinity)
-{
-    return infinity + lowest_of(infinity);
-}
+static uint64_t sign_of(uint64_t infinity) { return infinity + lowest_of(infinity); }
 
-static uint64_t quiet_of(uint64_t infinity)
-{
-    return lowest_of(infinity) / 2;
-}
+static uint64_t quiet_of(uint64_t infinity) { return lowest_of(infinity) / 2; }
 
 static bool is_nan(uint64_t bits, uint64_t infinity)
 {
@@ -60,17 +51,16 @@ static uint64_t plain_sum(uint64_t a, uint64_t b, uint64_t infinity)
     double x, y;
 
     switch (infinity) {
-    case INFINITY_F16:
-        return f16_from_f32(f32_from_f16((uint16_t)a) + f32_from_f16((uint16_t)b));
+    case INFINITY_F16: return f16_from_f32(f32_from_f16((uint16_t)a) + f32_from_f16((uint16_t)b));
     case INFINITY_BF16:
         return bf16_from_f32(f32_from_bf16((uint16_t)a) + f32_from_bf16((uint16_t)b));
     case INFINITY32:
         return bits_from_float(float_from_bits((uint32_t)a) + float_from_bits((uint32_t)b));
     default:
-        memcpy(&x, &a, sizeof x);
-        memcpy(&y, &b, sizeof y);
+        memcpy(&x, &a, sizeof(x));
+        memcpy(&y, &b, sizeof(y));
         x += y;
-        memcpy(&a, &x, sizeof a);
+        memcpy(&a, &x, sizeof(a));
         return a;
     }
 }
@@ -80,8 +70,8 @@ static uint64_t add_float(uint64_t old, uint64_t data, uint64_t infinity, uint32
 {
     bool keep_in = infinity == INFINITY64 || keeps_inputs(infinity, mode);
     bool keep_out = infinity == INFINITY64 || keeps_outputs(infinity, mode);
-    uint64_t sum = plain_sum(flushed(old, infinity, keep_in), flushed(data, infinity, keep_in),
-                             infinity);
+    uint64_t sum =
+        plain_sum(flushed(old, infinity, keep_in), flushed(data, infinity, keep_in), infinity);
 
     if (!is_nan(sum, infinity))
         return flushed(sum, infinity, keep_out);

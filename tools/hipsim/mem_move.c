@@ -13,7 +13,7 @@ static uint32_t load_small(const uint8_t *p, unsigned bytes, bool sext)
         return sext ? (uint32_t)(int32_t)(int8_t)v : v;
     }
     uint16_t v;
-    memcpy(&v, p, sizeof v);
+    memcpy(&v, p, sizeof(v));
     return sext ? (uint32_t)(int32_t)(int16_t)v : v;
 }
 
@@ -23,18 +23,13 @@ static void load_part(struct lane_mem *m, uint32_t arg, uint32_t *row)
     bool sext = MEM_SEXT(arg);
     uint64_t lanes = m->lanes | m->dropped;
 
-    FOR_LANES(l, lanes) {
+    FOR_LANES(l, lanes)
+    {
         uint32_t v = m->lanes >> l & 1 ? load_small(m->ptr[l], bytes, sext) : 0;
         switch (MEM_PART(arg)) {
-        case PART_ALL:
-            row[l] = v;
-            break;
-        case PART_LOW:
-            row[l] = (row[l] & 0xffff0000) | (v & 0xffff);
-            break;
-        case PART_HIGH:
-            row[l] = (row[l] & 0xffff) | v << 16;
-            break;
+        case PART_ALL: row[l] = v; break;
+        case PART_LOW: row[l] = (row[l] & 0xffff0000) | (v & 0xffff); break;
+        case PART_HIGH: row[l] = (row[l] & 0xffff) | v << 16; break;
         }
     }
 }
@@ -56,7 +51,8 @@ static void note_partial(struct wave *w, const struct lane_mem *m, const struct 
 {
     unsigned l;
 
-    FOR_LANES(l, m->lanes & valid) {
+    FOR_LANES(l, m->lanes & valid)
+    {
         const uint32_t bits = mem_defined_bits(w, m, l, 4 * i);
         if (bits == UINT32_MAX)
             continue;
@@ -83,30 +79,31 @@ void mem_load(struct wave *w, struct lane_mem *m, uint32_t arg, const struct opn
         if (m->tracked && mem_checks(w, CHECK_UNINIT))
             note_partial(w, m, o, i, valid);
         FOR_LANES(l, m->dropped)
-            r.row[i][l] = 0;
+        r.row[i][l] = 0;
     }
     if (bytes == 16) {
         FOR_LANES(l, m->lanes)
-            for (unsigned i = 0; i < 4; i++)
-                r.row[i][l] = mem_get32(m->ptr[l] + 4 * i);
+        for (unsigned i = 0; i < 4; i++)
+            r.row[i][l] = mem_get32(m->ptr[l] + 4 * i);
         return;
     }
     for (unsigned i = 0; i < bytes / 4; i++)
         FOR_LANES(l, m->lanes)
-            r.row[i][l] = mem_get32(m->ptr[l] + 4 * i);
+    r.row[i][l] = mem_get32(m->ptr[l] + 4 * i);
 }
 
 static void store_part(struct lane_mem *m, uint32_t arg, const uint32_t *row)
 {
     unsigned shift = MEM_PART(arg) == PART_HIGH ? 16 : 0, l;
 
-    FOR_LANES(l, m->lanes) {
+    FOR_LANES(l, m->lanes)
+    {
         uint32_t v = row[l] >> shift;
         if (MEM_BYTES(arg) == 1) {
             __atomic_store_n(m->ptr[l], (uint8_t)v, __ATOMIC_RELAXED);
         } else {
             uint16_t half = (uint16_t)v;
-            memcpy(m->ptr[l], &half, sizeof half);
+            memcpy(m->ptr[l], &half, sizeof(half));
         }
     }
 }
@@ -123,7 +120,8 @@ static uint64_t stored_whole(const struct wave *w, const struct reg_rows *r, con
     if (bytes >= 4)
         return whole;
     const uint32_t mask = ((1u << 8 * bytes) - 1) << shift;
-    FOR_LANES(l, r->part[i]) {
+    FOR_LANES(l, r->part[i])
+    {
         const uint32_t bits = bits_of_lane(w, o, i, l) & mask;
         if (bits == mask || (bits && r->valid[i] >> l & 1))
             whole |= UINT64_C(1) << l;
@@ -140,9 +138,9 @@ static uint64_t stored_whole(const struct wave *w, const struct reg_rows *r, con
  */
 static bool of_one_block(const struct inst *a, const struct inst *b)
 {
-    return a->row == b->row && a->imm_offset != b->imm_offset && a->src[0].kind == b->src[0].kind
-        && a->src[0].reg == b->src[0].reg && a->src[2].kind == b->src[2].kind
-        && a->src[2].reg == b->src[2].reg;
+    return a->row == b->row && a->imm_offset != b->imm_offset && a->src[0].kind == b->src[0].kind &&
+           a->src[0].reg == b->src[0].reg && a->src[2].kind == b->src[2].kind &&
+           a->src[2].reg == b->src[2].reg;
 }
 
 static uint64_t block_lanes(struct wave *w, const struct inst *in, const struct lane_mem *m,
@@ -159,7 +157,8 @@ static uint64_t block_lanes(struct wave *w, const struct inst *in, const struct 
         other = atomic_load_explicit(&slots.slots[at / 4], memory_order_acquire);
         if (!other || !of_one_block(in, other))
             continue;
-        FOR_LANES(l, lanes) {
+        FOR_LANES(l, lanes)
+        {
             const int64_t apart = (int64_t)other->imm_offset - in->imm_offset;
             const uint64_t address = m->addr[l] + (uint64_t)apart;
             found |= (uint64_t)mem_holds_data(address, 16) << l;
@@ -181,8 +180,7 @@ static uint64_t block_lanes(struct wave *w, const struct inst *in, const struct 
 /* Is what the lanes store fit for global memory? `partly`: lanes that store undefined bytes, all
  * of them copies, among defined ones. */
 static bool storable(struct wave *w, const struct inst *in, const struct lane_mem *m,
-                     const struct reg_rows *r, const struct opnd *o, uint32_t arg,
-                     uint64_t *partly)
+                     const struct reg_rows *r, const struct opnd *o, uint32_t arg, uint64_t *partly)
 {
     const unsigned bytes = MEM_BYTES(arg), n = bytes < 4 ? 1 : bytes / 4;
     uint64_t all = UINT64_MAX, any = 0, other = 0;
@@ -213,7 +211,7 @@ static void mark_parts(struct wave *w, struct lane_mem *m, const struct reg_rows
         const uint64_t whole = r->valid[i] & ~r->part[i];
         mem_mark(w, m, 4 * i, 4, m->space == MEM_GLOBAL ? whole | ~partly : whole);
         FOR_LANES(l, partly & (r->part[i] | ~r->valid[i]))
-            mem_mark_bits(w, m, l, 4 * i, r->valid[i] >> l & 1 ? bits_of_lane(w, o, i, l) : 0);
+        mem_mark_bits(w, m, l, 4 * i, r->valid[i] >> l & 1 ? bits_of_lane(w, o, i, l) : 0);
     }
 }
 
@@ -233,8 +231,8 @@ bool mem_store(struct wave *w, const struct inst *in, struct lane_mem *m, uint32
     }
     /* Lane after lane: where lanes collide, the highest one wins, in every dword of it. */
     FOR_LANES(l, m->lanes)
-        for (unsigned i = 0; i < n; i++)
-            mem_put32(m->ptr[l] + 4 * i, r.row[i][l]);
+    for (unsigned i = 0; i < n; i++)
+        mem_put32(m->ptr[l] + 4 * i, r.row[i][l]);
     for (unsigned i = 0; i < n; i++)
         whole &= r.valid[i] & ~r.part[i];
     if (!(m->lanes & ~whole) || !partly)
@@ -284,12 +282,13 @@ bool mem_atomic(struct wave *w, const struct inst *in, struct lane_mem *m, uint3
     if (!mem_defined(w, in, data, m->lanes, "the operand of an atomic") ||
         (data2 && !mem_defined(w, in, data2, m->lanes, "the operand of an atomic")))
         return false;
-    if (op != ATOMIC_SWAP && mem_checks(w, CHECK_UNINIT) && (m->lanes & ~written)
-        && !wave_finding(w, in, FAULT_UNINIT, m->lanes & ~written,
-                         "atomic operation on memory that was never written, at 0x%llx",
-                         (unsigned long long)m->addr[__builtin_ctzll(m->lanes & ~written)]))
+    if (op != ATOMIC_SWAP && mem_checks(w, CHECK_UNINIT) && (m->lanes & ~written) &&
+        !wave_finding(w, in, FAULT_UNINIT, m->lanes & ~written,
+                      "atomic operation on memory that was never written, at 0x%llx",
+                      (unsigned long long)m->addr[__builtin_ctzll(m->lanes & ~written)]))
         return false;
-    FOR_LANES(l, lanes) {
+    FOR_LANES(l, lanes)
+    {
         uint64_t old = 0;
         if (m->lanes >> l & 1)
             old = mem_modify(m->ptr[l], op, bytes, lane_value(d, bytes, l),
@@ -324,7 +323,8 @@ static void dword_to_lds(struct wave *w, struct lane_mem *m, unsigned from, stru
     unsigned bytes = MEM_BYTES(arg), l;
     uint64_t valid = mem_written(w, m, from, bytes < 4 ? bytes : 4) | m->dropped;
 
-    FOR_LANES(l, to->lanes) {
+    FOR_LANES(l, to->lanes)
+    {
         uint32_t v = 0;
         if (m->lanes >> l & 1)
             v = bytes < 4 ? load_small(m->ptr[l], bytes, MEM_SEXT(arg))
@@ -338,7 +338,7 @@ bool mem_load_to_lds(struct wave *w, const struct inst *in, struct lane_mem *m, 
                      uint32_t arg)
 {
     unsigned bytes = MEM_BYTES(arg), size = bytes < 4 ? 4 : bytes, l;
-    struct lane_mem to = { .space = MEM_LDS, .lanes = m->lanes | m->dropped };
+    struct lane_mem to = {.space = MEM_LDS, .lanes = m->lanes | m->dropped};
     const struct mem_access source = w->access;
     /* M0 holds the LDS offset in bytes, a multiple of four, in 16 bits (18 on CDNA4 with its 160
      * KiB); the instruction's offset and a place per lane are added (CDNA3 ISA, "Memory buffer
@@ -349,7 +349,7 @@ bool mem_load_to_lds(struct wave *w, const struct inst *in, struct lane_mem *m, 
     if (!mem_m0_defined(w, in))
         return false;
     FOR_LANES(l, to.lanes)
-        to.addr[l] = base + (uint64_t)l * size;
+    to.addr[l] = base + (uint64_t)l * size;
     if (!mem_resolve(w, in, &to, size, MEM_WRITE))
         return false;
     w->access = source;

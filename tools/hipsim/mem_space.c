@@ -29,17 +29,18 @@ static void record(struct wave *w, const struct lane_mem *m, unsigned bytes,
 {
     struct mem_access *a = &w->access;
 
-    a->space = m->space == MEM_GLOBAL ? ACCESS_GLOBAL : m->space == MEM_LDS ? ACCESS_LDS
-                                                                            : ACCESS_SCRATCH;
+    a->space = m->space == MEM_GLOBAL ? ACCESS_GLOBAL
+               : m->space == MEM_LDS  ? ACCESS_LDS
+                                      : ACCESS_SCRATCH;
     a->is_load = (direction & MEM_READ) != 0;
     a->is_store = (direction & MEM_WRITE) != 0;
     a->bytes = (uint8_t)bytes;
     a->lanes = m->lanes;
-    memcpy(a->addr, m->addr, sizeof a->addr);
+    memcpy(a->addr, m->addr, sizeof(a->addr));
 }
 
-static bool aligned(struct wave *w, const struct inst *in, const struct lane_mem *m,
-                    unsigned bytes, enum mem_direction direction)
+static bool aligned(struct wave *w, const struct inst *in, const struct lane_mem *m, unsigned bytes,
+                    enum mem_direction direction)
 {
     unsigned l, align = bytes > 8 ? 8 : bytes;
     uint64_t bad = 0;
@@ -47,12 +48,12 @@ static bool aligned(struct wave *w, const struct inst *in, const struct lane_mem
     if (direction != MEM_MODIFY)
         return true;
     FOR_LANES(l, m->lanes)
-        if (m->addr[l] & (align - 1))
-            bad |= UINT64_C(1) << l;
+    if (m->addr[l] & (align - 1))
+        bad |= UINT64_C(1) << l;
     if (!bad)
         return true;
-    wave_fault(w, in, FAULT_ALIGN, bad, "atomic access of %u bytes at misaligned %s 0x%llx",
-               align, m->space == MEM_GLOBAL ? "address" : "offset",
+    wave_fault(w, in, FAULT_ALIGN, bad, "atomic access of %u bytes at misaligned %s 0x%llx", align,
+               m->space == MEM_GLOBAL ? "address" : "offset",
                (unsigned long long)m->addr[__builtin_ctzll(bad)]);
     return false;
 }
@@ -71,9 +72,9 @@ static void report_global(struct wave *w, const struct inst *in, const struct la
     uint64_t address = m->addr[__builtin_ctzll(bad)];
     char near[256];
 
-    hipsim_mem_describe(address, bytes, near, sizeof near);
-    wave_fault(w, in, FAULT_MEMORY, bad, "%s of %u bytes at 0x%llx: %s; %s",
-               access_name(direction), bytes, (unsigned long long)address, why[verdict], near);
+    hipsim_mem_describe(address, bytes, near, sizeof(near));
+    wave_fault(w, in, FAULT_MEMORY, bad, "%s of %u bytes at 0x%llx: %s; %s", access_name(direction),
+               bytes, (unsigned long long)address, why[verdict], near);
 }
 
 /*
@@ -90,16 +91,16 @@ static enum hipsim_mem_verdict check_lane(uint64_t address, unsigned bytes, bool
 }
 
 /* Each lane on its own: only after the check of the whole range has failed. */
-static bool resolve_lanes(struct wave *w, const struct inst *in, struct lane_mem *m,
-                          unsigned bytes, enum mem_direction direction)
+static bool resolve_lanes(struct wave *w, const struct inst *in, struct lane_mem *m, unsigned bytes,
+                          enum mem_direction direction)
 {
     enum hipsim_mem_verdict first = HIPSIM_MEM_OK;
     uint64_t bad = 0, unusable = 0;
     unsigned l;
 
-    FOR_LANES(l, m->lanes) {
-        enum hipsim_mem_verdict v =
-            check_lane(m->addr[l], bytes, (direction & MEM_WRITE) != 0);
+    FOR_LANES(l, m->lanes)
+    {
+        enum hipsim_mem_verdict v = check_lane(m->addr[l], bytes, (direction & MEM_WRITE) != 0);
         if (v == HIPSIM_MEM_OK)
             continue;
         if (!bad)
@@ -121,7 +122,8 @@ static bool resolve_global(struct wave *w, const struct inst *in, struct lane_me
     uint64_t low = UINT64_MAX, high = 0;
     unsigned l;
 
-    FOR_LANES(l, m->lanes) {
+    FOR_LANES(l, m->lanes)
+    {
         low = m->addr[l] < low ? m->addr[l] : low;
         high = m->addr[l] > high ? m->addr[l] : high;
         m->ptr[l] = (uint8_t *)(uintptr_t)m->addr[l];
@@ -145,8 +147,8 @@ static bool owns_lds(const struct wave *w)
 
 /* LDS and private segments are arrays; a lane beyond the end reads zero and stores nothing (CDNA3
  * ISA, 3.6.1 "Out-of-Range behavior"), and is reported. */
-static bool resolve_array(struct wave *w, const struct inst *in, struct lane_mem *m,
-                          unsigned bytes, enum mem_direction direction)
+static bool resolve_array(struct wave *w, const struct inst *in, struct lane_mem *m, unsigned bytes,
+                          enum mem_direction direction)
 {
     bool lds = m->space == MEM_LDS;
     uint64_t size = lds ? w->wg->lds_bytes : w->launch->private_bytes;
@@ -160,7 +162,8 @@ static bool resolve_array(struct wave *w, const struct inst *in, struct lane_mem
             top = m->addr[l] > top ? m->addr[l] : top;
         }
     } else {
-        FOR_LANES(l, m->lanes) {
+        FOR_LANES(l, m->lanes)
+        {
             m->ptr[l] = base + l * stride + m->addr[l];
             top = m->addr[l] > top ? m->addr[l] : top;
         }
@@ -168,16 +171,18 @@ static bool resolve_array(struct wave *w, const struct inst *in, struct lane_mem
     if (top <= size && size - top >= bytes)
         return true;
     FOR_LANES(l, m->lanes)
-        if (m->addr[l] > size || size - m->addr[l] < bytes)
-            bad |= UINT64_C(1) << l;
+    if (m->addr[l] > size || size - m->addr[l] < bytes)
+        bad |= UINT64_C(1) << l;
     m->lanes &= ~bad;
     m->dropped |= bad;
     if (!mem_checks(w, CHECK_MEMORY) || (lds && owns_lds(w)))
         return true;
-    wave_fault(w, in, FAULT_MEMORY, bad, "%s of %u bytes at %s offset 0x%llx: out of bounds; "
-               "the %s has %llu bytes", access_name(direction), bytes, lds ? "LDS" : "private",
-               (unsigned long long)m->addr[__builtin_ctzll(bad)],
-               lds ? "workgroup" : "work-item", (unsigned long long)size);
+    wave_fault(w, in, FAULT_MEMORY, bad,
+               "%s of %u bytes at %s offset 0x%llx: out of bounds; "
+               "the %s has %llu bytes",
+               access_name(direction), bytes, lds ? "LDS" : "private",
+               (unsigned long long)m->addr[__builtin_ctzll(bad)], lds ? "workgroup" : "work-item",
+               (unsigned long long)size);
     return false;
 }
 
@@ -206,28 +211,29 @@ static inline __attribute__((always_inline)) void join_states(struct states *s, 
 /* Of all lanes' bytes, in LDS or private segments. Usual sizes are constants to the compiler. */
 static struct states states_of(const struct wave *w, const struct lane_mem *m)
 {
-    struct states s = { .all = UINT64_MAX };
+    struct states s = {.all = UINT64_MAX};
     unsigned l;
 
     switch (m->bytes) {
     case 4:
         FOR_LANES(l, m->lanes)
-            join_states(&s, valid_bytes(w, m, l), 4);
+        join_states(&s, valid_bytes(w, m, l), 4);
         break;
     case 8:
         FOR_LANES(l, m->lanes)
-            join_states(&s, valid_bytes(w, m, l), 8);
+        join_states(&s, valid_bytes(w, m, l), 8);
         break;
     case 16:
-        FOR_LANES(l, m->lanes) {
+        FOR_LANES(l, m->lanes)
+        {
             join_states(&s, valid_bytes(w, m, l), 8);
             join_states(&s, valid_bytes(w, m, l) + 8, 8);
         }
         break;
     default:
         FOR_LANES(l, m->lanes)
-            for (unsigned i = 0; i < m->bytes; i++)
-                join_states(&s, valid_bytes(w, m, l) + i, 1);
+        for (unsigned i = 0; i < m->bytes; i++)
+            join_states(&s, valid_bytes(w, m, l) + i, 1);
         break;
     }
     return s;
@@ -235,10 +241,7 @@ static struct states states_of(const struct wave *w, const struct lane_mem *m)
 
 #define EVERY_BYTE UINT64_C(0x0101010101010101)
 
-static bool loads_under_way(const struct workgroup *wg)
-{
-    return wg->lds_in_flight || wg->nlate;
-}
+static bool loads_under_way(const struct workgroup *wg) { return wg->lds_in_flight || wg->nlate; }
 
 /* Has every load to the LDS bytes of the access been waited for? */
 static bool waited(struct wave *w, const struct inst *in, const struct lane_mem *m,
@@ -250,24 +253,27 @@ static bool waited(struct wave *w, const struct inst *in, const struct lane_mem 
 
     if (any & EVERY_BYTE * LDS_LATE)
         lds_touch(w, m);
-    if (!mem_checks(w, CHECK_WAIT) || in->row->flags & ROW_LDS_DMA || in->lds
-        || !(any & EVERY_BYTE * LDS_IN_FLIGHT))
+    if (!mem_checks(w, CHECK_WAIT) || in->row->flags & ROW_LDS_DMA || in->lds ||
+        !(any & EVERY_BYTE * LDS_IN_FLIGHT))
         return true;
-    FOR_LANES(l, m->lanes) {
+    FOR_LANES(l, m->lanes)
+    {
         const uint8_t *state = valid_bytes(w, m, l);
         for (unsigned i = 0; i < m->bytes; i++)
             early |= (uint64_t)(state[i] / LDS_IN_FLIGHT & 1) << l;
     }
-    return wave_finding(w, in, FAULT_WAIT, early, "%s at LDS offset 0x%llx while a load to LDS "
-                        "that writes it is outstanding", access_name(direction),
+    return wave_finding(w, in, FAULT_WAIT, early,
+                        "%s at LDS offset 0x%llx while a load to LDS "
+                        "that writes it is outstanding",
+                        access_name(direction),
                         (unsigned long long)m->addr[__builtin_ctzll(early)]);
 }
 
 /* Arguments are read only, and hostcall buffers are handed over by the host. */
 static bool of_the_runtime(const struct lane_mem *m)
 {
-    return m->space == MEM_GLOBAL && m->span && cursor.slot
-        && (cursor.slot->kind == HIPSIM_MEM_KERNARG || cursor.slot->kind == HIPSIM_MEM_RUNTIME);
+    return m->space == MEM_GLOBAL && m->span && cursor.slot &&
+           (cursor.slot->kind == HIPSIM_MEM_KERNARG || cursor.slot->kind == HIPSIM_MEM_RUNTIME);
 }
 
 bool mem_resolve(struct wave *w, const struct inst *in, struct lane_mem *m, unsigned bytes,
@@ -319,8 +325,8 @@ static bool all_written(const struct wave *w, const struct lane_mem *m)
     if (m->span && m->span <= SCAN_MAX && range_written(m->low, m->span))
         return true;
     FOR_LANES(l, m->lanes)
-        if (!hipsim_mem_is_written(&cursor, m->addr[l], m->bytes))
-            return false;
+    if (!hipsim_mem_is_written(&cursor, m->addr[l], m->bytes))
+        return false;
     return true;
 }
 
@@ -331,17 +337,17 @@ static bool dword_written(const struct wave *w, const struct lane_mem *m, unsign
     uint32_t have = 0;
 
     if (m->space == MEM_GLOBAL)
-        return hipsim_mem_is_written(&cursor, m->addr[l] + first, bytes)
-            || hipsim_mem_written_mask(m->addr[l] + first, bytes);
+        return hipsim_mem_is_written(&cursor, m->addr[l] + first, bytes) ||
+               hipsim_mem_written_mask(m->addr[l] + first, bytes);
     memcpy(&have, valid_bytes(w, m, l) + first, bytes);
     return have & EVERY_BYTE * LDS_DEFINED;
 }
 
 bool mem_holds_data(uint64_t address, unsigned bytes)
 {
-    return hipsim_mem_check(&cursor, address, bytes, false) == HIPSIM_MEM_OK
-        && (hipsim_mem_is_written(&cursor, address, bytes)
-            || hipsim_mem_written_mask(address, bytes));
+    return hipsim_mem_check(&cursor, address, bytes, false) == HIPSIM_MEM_OK &&
+           (hipsim_mem_is_written(&cursor, address, bytes) ||
+            hipsim_mem_written_mask(address, bytes));
 }
 
 uint32_t mem_defined_bits(const struct wave *w, const struct lane_mem *m, unsigned l,
@@ -351,8 +357,8 @@ uint32_t mem_defined_bits(const struct wave *w, const struct lane_mem *m, unsign
 
     if (m->space == MEM_GLOBAL) {
         const uint64_t address = m->addr[l] + first;
-        bytes = hipsim_mem_is_written(&cursor, address, 4) ? 0xf
-                                                            : hipsim_mem_written_mask(address, 4);
+        bytes =
+            hipsim_mem_is_written(&cursor, address, 4) ? 0xf : hipsim_mem_written_mask(address, 4);
     } else {
         for (unsigned i = 0; i < 4; i++)
             bytes |= (uint32_t)(valid_bytes(w, m, l)[first + i] & LDS_DEFINED) << i;
@@ -389,7 +395,8 @@ uint64_t mem_written(const struct wave *w, struct lane_mem *m, unsigned first, u
     }
     if (!m->tracked || !mem_checks(w, CHECK_UNINIT))
         return m->lanes;
-    FOR_LANES(l, m->lanes) {
+    FOR_LANES(l, m->lanes)
+    {
         bool all = true;
         for (unsigned at = 0; at < bytes; at += 4)
             all &= dword_written(w, m, l, first + at, bytes - at < 4 ? bytes - at : 4);
@@ -409,7 +416,8 @@ static void mark_global(const struct lane_mem *m, unsigned first, unsigned bytes
         hipsim_mem_mark(m->low, m->span);
         return;
     }
-    FOR_LANES(l, valid) {
+    FOR_LANES(l, valid)
+    {
         if (m->span)
             hipsim_mem_mark_small(m->addr[l] + first, bytes);
         else
@@ -437,7 +445,8 @@ void mem_mark(struct wave *w, struct lane_mem *m, unsigned first, unsigned bytes
         return;
     }
     if (m->space == MEM_LDS && loads_under_way(w->wg)) {
-        FOR_LANES(l, m->lanes) {
+        FOR_LANES(l, m->lanes)
+        {
             uint8_t *state = valid_bytes(w, m, l) + first;
             if (bytes == 4)
                 define(state, 4, valid >> l & 1);
@@ -446,13 +455,13 @@ void mem_mark(struct wave *w, struct lane_mem *m, unsigned first, unsigned bytes
         }
     } else if (bytes == 4) {
         FOR_LANES(l, m->lanes)
-            memset(valid_bytes(w, m, l) + first, (int)(valid >> l & 1), 4);
+        memset(valid_bytes(w, m, l) + first, (int)(valid >> l & 1), 4);
     } else if (bytes == 16) {
         FOR_LANES(l, m->lanes)
-            memset(valid_bytes(w, m, l) + first, (int)(valid >> l & 1), 16);
+        memset(valid_bytes(w, m, l) + first, (int)(valid >> l & 1), 16);
     } else {
         FOR_LANES(l, m->lanes)
-            memset(valid_bytes(w, m, l) + first, (int)(valid >> l & 1), bytes);
+        memset(valid_bytes(w, m, l) + first, (int)(valid >> l & 1), bytes);
     }
 }
 
@@ -474,6 +483,6 @@ bool mem_undefined(struct wave *w, const struct inst *in, const struct opnd *o, 
 
 bool mem_m0_defined(struct wave *w, const struct inst *in)
 {
-    return !mem_checks(w, CHECK_UNINIT) || w->s_valid[SGPR_M0] == UINT32_MAX
-        || wave_finding(w, in, FAULT_UNINIT, 0, "undefined value in the LDS address (m0)");
+    return !mem_checks(w, CHECK_UNINIT) || w->s_valid[SGPR_M0] == UINT32_MAX ||
+           wave_finding(w, in, FAULT_UNINIT, 0, "undefined value in the LDS address (m0)");
 }

@@ -10,9 +10,9 @@
 #include <sys/mman.h>
 
 #ifdef __has_feature
-#define HAS_FEATURE(x) __has_feature(x)
+#    define HAS_FEATURE(x) __has_feature(x)
 #else
-#define HAS_FEATURE(x) 0
+#    define HAS_FEATURE(x) 0
 #endif
 
 #define TIB (UINT64_C(1) << 40)
@@ -25,13 +25,13 @@
  * ThreadSanitizer knows three narrow windows only, so there the kernel chooses.
  */
 #if defined(__SANITIZE_THREAD__) || HAS_FEATURE(thread_sanitizer)
-#define ARENA_HINT UINT64_C(0)
-#define ARENA_SIZE (256 * GIB)
-#define MAX_SLOTS (UINT32_C(1) << 20)
+#    define ARENA_HINT UINT64_C(0)
+#    define ARENA_SIZE (256 * GIB)
+#    define MAX_SLOTS (UINT32_C(1) << 20)
 #else
-#define ARENA_HINT UINT64_C(0x200000000000)
-#define ARENA_SIZE (16 * TIB)
-#define MAX_SLOTS (UINT32_C(1) << 26)
+#    define ARENA_HINT UINT64_C(0x200000000000)
+#    define ARENA_SIZE (16 * TIB)
+#    define MAX_SLOTS (UINT32_C(1) << 26)
 #endif
 
 #define MAX_REGISTERED 65536u
@@ -58,7 +58,7 @@ static struct {
     _Atomic uint32_t slot_count;
     struct hipsim_mem_slot *registered; /* in the order of registration */
     _Atomic uint32_t registered_count;
-    uint64_t mapped;         /* bytes of the arena that are readable and writable */
+    uint64_t mapped; /* bytes of the arena that are readable and writable */
     uint64_t last_serial;
     struct queue freed[CLASSES];
     _Atomic uint64_t in_use[MAX_DEVICES];
@@ -82,8 +82,8 @@ static bool reserve_all(void)
 {
     void *arena = reserve(ARENA_HINT, mem.arena_size, PROT_NONE);
     void *shadow = reserve(0, mem.arena_size / 8 + PAGE, PROT_NONE);
-    void *slots = reserve(0, MAX_SLOTS * sizeof *mem.slots, PROT_READ | PROT_WRITE);
-    void *registered = reserve(0, MAX_REGISTERED * sizeof *mem.slots, PROT_READ | PROT_WRITE);
+    void *slots = reserve(0, MAX_SLOTS * sizeof(*mem.slots), PROT_READ | PROT_WRITE);
+    void *registered = reserve(0, MAX_REGISTERED * sizeof(*mem.slots), PROT_READ | PROT_WRITE);
 
     const uint64_t granule_bytes = mem.arena_size / HIPSIM_MEM_GRANULE / 8 + PAGE;
     void *permitted = reserve(0, 2 * granule_bytes, PROT_READ | PROT_WRITE);
@@ -369,8 +369,8 @@ static struct hipsim_mem_slot *new_registration(uint64_t base, uint64_t size)
         return NULL;
     for (uint32_t i = 0; i < count; i++) {
         struct hipsim_mem_slot *slot = &mem.registered[i];
-        bool live = (atomic_load_explicit(&slot->state, memory_order_relaxed) & 3) ==
-                    HIPSIM_MEM_LIVE;
+        bool live =
+            (atomic_load_explicit(&slot->state, memory_order_relaxed) & 3) == HIPSIM_MEM_LIVE;
         if (live && base < slot->limit && slot->base < base + size)
             return NULL;
         if (slot->base == base && slot->limit == base + size)
@@ -413,8 +413,7 @@ bool hipsim_mem_unregister(const void *pointer)
     struct hipsim_mem_slot *slot = live_slot(pointer);
     bool found = slot && slot->kind == HIPSIM_MEM_REGISTERED;
     if (found)
-        atomic_store_explicit(&slot->state,
-                              hipsim_mem_slot_size(slot) << 2 | HIPSIM_MEM_FREED,
+        atomic_store_explicit(&slot->state, hipsim_mem_slot_size(slot) << 2 | HIPSIM_MEM_FREED,
                               memory_order_release);
     pthread_mutex_unlock(&mem.lock);
     return found;
@@ -522,8 +521,7 @@ static void describe_slot(const struct hipsim_mem_slot *slot, uint64_t address, 
         distance = size - (allocated - offset);
     }
     snprintf(text, length,
-             "%" PRIu64 " %s the %s%" PRIu64 " B allocation #%" PRIu64 " at 0x%" PRIx64
-             " (%s%s)",
+             "%" PRIu64 " %s the %s%" PRIu64 " B allocation #%" PRIu64 " at 0x%" PRIx64 " (%s%s)",
              distance, where, freed, allocated,
              atomic_load_explicit(&slot->serial, memory_order_relaxed), slot->base,
              kind_names[slot->kind], mapped);
@@ -548,8 +546,9 @@ void hipsim_mem_describe(uint64_t address, uint64_t size, char *text, size_t len
     else if (offset < hipsim_arena.size)
         snprintf(text, length, "device address space where nothing was ever allocated");
     else
-        snprintf(text, length, "not device memory, and not host memory that was registered or "
-                               "allocated with HIP");
+        snprintf(text, length,
+                 "not device memory, and not host memory that was registered or "
+                 "allocated with HIP");
 }
 
 /* -- shadow ------------------------------------------------------------------------------------ */
@@ -594,10 +593,7 @@ static void set_range(uint64_t address, uint64_t size, bool written)
     }
 }
 
-void hipsim_mem_mark(uint64_t address, uint64_t size)
-{
-    set_range(address, size, true);
-}
+void hipsim_mem_mark(uint64_t address, uint64_t size) { set_range(address, size, true); }
 
 void hipsim_mem_unmark(uint64_t address, uint64_t size)
 {

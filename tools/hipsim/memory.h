@@ -47,18 +47,18 @@ enum hipsim_mem_state {
 #define HIPSIM_MEM_GRANULE UINT64_C(4096)
 
 struct hipsim_mem_slot {
-    uint64_t base;          /* first byte; constant once published */
-    uint64_t limit;         /* first byte of the next slot; constant once published */
-    _Atomic uint64_t state; /* size << 2 | enum hipsim_mem_state */
+    uint64_t base;           /* first byte; constant once published */
+    uint64_t limit;          /* first byte of the next slot; constant once published */
+    _Atomic uint64_t state;  /* size << 2 | enum hipsim_mem_state */
     _Atomic uint64_t serial; /* allocations are numbered from 1 in the order they were made */
-    uint64_t text_begin;    /* HIPSIM_MEM_CODE: the bytes that a kernel may not write */
+    uint64_t text_begin;     /* HIPSIM_MEM_CODE: the bytes that a kernel may not write */
     uint64_t text_end;
-    uint32_t next_free;     /* quarantine queue, guarded by the allocator's lock */
-    uint8_t kind;           /* enum hipsim_mem_kind */
+    uint32_t next_free; /* quarantine queue, guarded by the allocator's lock */
+    uint8_t kind;       /* enum hipsim_mem_kind */
     uint8_t device;
-    uint8_t host_visible;   /* the host writes it directly: always initialised */
-    uint8_t read_only;      /* for kernels */
-    uint32_t flags;         /* the API call's own */
+    uint8_t host_visible; /* the host writes it directly: always initialised */
+    uint8_t read_only;    /* for kernels */
+    uint32_t flags;       /* the API call's own */
 };
 
 static inline uint64_t hipsim_mem_slot_size(const struct hipsim_mem_slot *slot)
@@ -69,8 +69,8 @@ static inline uint64_t hipsim_mem_slot_size(const struct hipsim_mem_slot *slot)
 struct hipsim_arena {
     uint64_t base;
     uint64_t size;
-    _Atomic uint64_t *shadow; /* one bit per byte, word i covers bytes [64 i, 64 i + 64) */
-    _Atomic uint64_t used;    /* bytes handed out to slots; all of them are mapped */
+    _Atomic uint64_t *shadow;          /* one bit per byte, word i covers bytes [64 i, 64 i + 64) */
+    _Atomic uint64_t used;             /* bytes handed out to slots; all of them are mapped */
     _Atomic uint64_t untracked_serial; /* allocations up to this number count as initialised */
 };
 
@@ -90,7 +90,7 @@ struct hipsim_mem_request {
     uint64_t alignment; /* power of two; 0: what hipMalloc guarantees */
     enum hipsim_mem_kind kind;
     unsigned device;
-    uint32_t flags;     /* kept in the slot for the caller */
+    uint32_t flags; /* kept in the slot for the caller */
 };
 
 /** Allocates; never touches the pages. The bytes count as uninitialised unless the host may write
@@ -150,8 +150,8 @@ enum hipsim_mem_verdict {
     HIPSIM_MEM_OK,
     HIPSIM_MEM_OUT_OF_BOUNDS, /* in or across the redzone of an allocation */
     HIPSIM_MEM_USE_AFTER_FREE,
-    HIPSIM_MEM_NOT_MAPPED,    /* no allocation has ever been here */
-    HIPSIM_MEM_READ_ONLY,     /* a store to code or to kernel arguments */
+    HIPSIM_MEM_NOT_MAPPED, /* no allocation has ever been here */
+    HIPSIM_MEM_READ_ONLY,  /* a store to code or to kernel arguments */
 };
 
 /** hipsim_mem_check() for what its fast path does not allow: looks the address up afresh. */

@@ -41,17 +41,24 @@ static bool item_extent(const uint8_t *p, uint64_t left, struct item *item)
     static const struct {
         uint8_t length, fixed;
         enum { PAYLOAD, ARRAY, MAP, BAD } counts;
-    } tags[32] = {
-        {0, 0, PAYLOAD}, {0, 0, BAD}, {0, 0, PAYLOAD}, {0, 0, PAYLOAD}, /* nil, -, false, true */
-        {1, 0, PAYLOAD}, {2, 0, PAYLOAD}, {4, 0, PAYLOAD},              /* bin */
-        {1, 1, PAYLOAD}, {2, 1, PAYLOAD}, {4, 1, PAYLOAD},              /* ext */
-        {0, 4, PAYLOAD}, {0, 8, PAYLOAD},                               /* float */
-        {0, 1, PAYLOAD}, {0, 2, PAYLOAD}, {0, 4, PAYLOAD}, {0, 8, PAYLOAD}, /* unsigned */
-        {0, 1, PAYLOAD}, {0, 2, PAYLOAD}, {0, 4, PAYLOAD}, {0, 8, PAYLOAD}, /* signed */
-        {0, 2, PAYLOAD}, {0, 3, PAYLOAD}, {0, 5, PAYLOAD}, {0, 9, PAYLOAD}, {0, 17, PAYLOAD},
-        {1, 0, PAYLOAD}, {2, 0, PAYLOAD}, {4, 0, PAYLOAD},              /* str */
-        {2, 0, ARRAY}, {4, 0, ARRAY}, {2, 0, MAP}, {4, 0, MAP},
-    };
+    } tags
+        [32] =
+            {
+                {0, 0, PAYLOAD}, {0, 0, BAD},      {0, 0, PAYLOAD},
+                {0, 0, PAYLOAD},                                    /* nil, -, false, true */
+                {1, 0, PAYLOAD}, {2, 0, PAYLOAD},  {4, 0, PAYLOAD}, /* bin */
+                {1, 1, PAYLOAD}, {2, 1, PAYLOAD},  {4, 1, PAYLOAD}, /* ext */
+                {0, 4, PAYLOAD}, {0, 8, PAYLOAD},                   /* float */
+                {0, 1, PAYLOAD}, {0, 2, PAYLOAD},  {0, 4, PAYLOAD},
+                {0, 8, PAYLOAD}, /* unsigned */
+                {0, 1, PAYLOAD}, {0, 2, PAYLOAD},  {0, 4, PAYLOAD},
+                {0, 8, PAYLOAD}, /* signed */
+                {0, 2, PAYLOAD}, {0, 3, PAYLOAD},  {0, 5, PAYLOAD},
+                {0, 9, PAYLOAD}, {0, 17, PAYLOAD}, {1, 0, PAYLOAD},
+                {2, 0, PAYLOAD}, {4, 0, PAYLOAD}, /* str */
+                {2, 0, ARRAY},   {4, 0, ARRAY},    {2, 0, MAP},
+                {4, 0, MAP},
+            };
     uint8_t tag = p[0];
 
     *item = (struct item){.bytes = 1};
@@ -152,7 +159,7 @@ static bool read_arguments(const msgpack_object *list, struct kernel_metadata *k
 {
     if (!list || list->type != MSGPACK_OBJECT_ARRAY || list->via.array.size == 0)
         return true;
-    kernel->args = calloc(list->via.array.size, sizeof *kernel->args);
+    kernel->args = calloc(list->via.array.size, sizeof(*kernel->args));
     if (!kernel->args) {
         *problem = "out of memory";
         return false;
@@ -220,7 +227,7 @@ static bool read_kernels(const msgpack_object *list, struct metadata *metadata,
 {
     if (!list || list->type != MSGPACK_OBJECT_ARRAY || list->via.array.size == 0)
         return true;
-    metadata->kernels = calloc(list->via.array.size, sizeof *metadata->kernels);
+    metadata->kernels = calloc(list->via.array.size, sizeof(*metadata->kernels));
     if (!metadata->kernels) {
         *problem = "out of memory";
         return false;
@@ -237,7 +244,7 @@ static void read_printf_formats(const msgpack_object *list, struct metadata *met
 {
     if (!list || list->type != MSGPACK_OBJECT_ARRAY || list->via.array.size == 0)
         return;
-    metadata->printf_formats = calloc(list->via.array.size, sizeof *metadata->printf_formats);
+    metadata->printf_formats = calloc(list->via.array.size, sizeof(*metadata->printf_formats));
     if (!metadata->printf_formats)
         return;
     for (uint32_t i = 0; i < list->via.array.size; i++) {

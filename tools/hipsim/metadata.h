@@ -11,7 +11,7 @@
 #include <stdint.h>
 
 enum argument_kind {
-    ARG_VALUE,   /* by_value, global_buffer, image, sampler, ...: bytes from the caller */
+    ARG_VALUE,       /* by_value, global_buffer, image, sampler, ...: bytes from the caller */
     ARG_DYNAMIC_LDS, /* dynamic_shared_pointer: the offset of dynamic LDS */
 #define HIDDEN_ARGUMENT(id, name) ARG_##id,
 #include "tools/hipsim/hidden_args.def"
@@ -28,10 +28,10 @@ struct kernel_metadata {
     char *symbol; /* of the kernel descriptor: name.kd */
     char *name;
     uint32_t kernarg_bytes;
-    uint32_t max_workgroup; /* work-items, 0: not stated */
+    uint32_t max_workgroup;         /* work-items, 0: not stated */
     uint32_t required_workgroup[3]; /* 0: any */
-    bool uniform_workgroup; /* the kernel must not meet a smaller last workgroup */
-    struct kernel_argument *args; /* ascending offsets as the compiler wrote them */
+    bool uniform_workgroup;         /* the kernel must not meet a smaller last workgroup */
+    struct kernel_argument *args;   /* ascending offsets as the compiler wrote them */
     uint32_t nargs;
 };
 
@@ -53,9 +53,6 @@ void kernel_metadata_clear(struct kernel_metadata *kernel);
 /** Bytes of the arguments that the caller passes, without the hidden ones. */
 uint32_t metadata_explicit_bytes(const struct kernel_metadata *kernel);
 
-static inline bool argument_is_hidden(enum argument_kind kind)
-{
-    return kind > ARG_DYNAMIC_LDS;
-}
+static inline bool argument_is_hidden(enum argument_kind kind) { return kind > ARG_DYNAMIC_LDS; }
 
 #endif

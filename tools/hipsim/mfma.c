@@ -15,7 +15,10 @@ unsigned mfma_blgp_lane(unsigned lane, unsigned blgp)
     case 1: return lane % 32;
     case 2: return lane % 32 + 32;
     case 3: return (lane + 16) % 64;
-    case 4: case 5: case 6: case 7: return lane % 16 + (blgp - 4) * 16;
+    case 4:
+    case 5:
+    case 6:
+    case 7: return lane % 16 + (blgp - 4) * 16;
     default: return lane;
     }
 }
@@ -47,7 +50,7 @@ struct partial {
 static struct partial add_products(const double *product, const int *exponent, unsigned n,
                                    unsigned first, unsigned step)
 {
-    struct partial p = { 0, exponent[first] };
+    struct partial p = {0, exponent[first]};
 
     for (unsigned k = first; k < n; k += step)
         p.exponent = exponent[k] > p.exponent ? exponent[k] : p.exponent;
@@ -84,8 +87,8 @@ float mfma_fused_step(const double *product, const int *exponent, unsigned n, in
     }
     s.exponent += scale;
     int ec = exponent_of(c), e = s.exponent > ec ? s.exponent : ec;
-    double sum = floor(ldexp(s.sum, 7 + s.exponent - e));       /* units of 2^(e - 31) */
-    double addend = floor(ldexp(c, 24 - e));                    /* units of 2^(e - 24) */
+    double sum = floor(ldexp(s.sum, 7 + s.exponent - e)); /* units of 2^(e - 31) */
+    double addend = floor(ldexp(c, 24 - e));              /* units of 2^(e - 24) */
     if (two_stage && ec < e - 25)
         addend = 0;
     return (float)ldexp(sum + 128 * addend, e - 31);
@@ -97,14 +100,9 @@ void mfma_run(const struct mfma_job *job)
 {
 #ifdef HIPSIM_X86
     switch (host_isa()) {
-    case HOST_AVX512:
-        mfma_run_avx512(job);
-        return;
-    case HOST_AVX2:
-        mfma_run_avx2(job);
-        return;
-    default:
-        break;
+    case HOST_AVX512: mfma_run_avx512(job); return;
+    case HOST_AVX2: mfma_run_avx2(job); return;
+    default: break;
     }
 #endif
     mfma_run_plain(job);

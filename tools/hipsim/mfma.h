@@ -13,11 +13,19 @@
 #define MFMA_MAX_PER_LANE 32 /* elements of A or B that one lane holds */
 
 enum mfma_format {
-    FORMAT_F64, FORMAT_F32, FORMAT_XF32, FORMAT_F16, FORMAT_BF16, FORMAT_I8,
-    FORMAT_FP8_FNUZ, FORMAT_BF8_FNUZ, /* e4m3, e5m2 of CDNA3 */
-    FORMAT_FP8, FORMAT_BF8,           /* OCP e4m3, e5m2 */
-    FORMAT_FP6, FORMAT_BF6,           /* OCP e2m3, e3m2 */
-    FORMAT_FP4,                       /* OCP e2m1 */
+    FORMAT_F64,
+    FORMAT_F32,
+    FORMAT_XF32,
+    FORMAT_F16,
+    FORMAT_BF16,
+    FORMAT_I8,
+    FORMAT_FP8_FNUZ,
+    FORMAT_BF8_FNUZ, /* e4m3, e5m2 of CDNA3 */
+    FORMAT_FP8,
+    FORMAT_BF8, /* OCP e4m3, e5m2 */
+    FORMAT_FP6,
+    FORMAT_BF6, /* OCP e2m3, e3m2 */
+    FORMAT_FP4, /* OCP e2m1 */
     FORMAT_COUNT,
 };
 
@@ -36,20 +44,20 @@ struct mfma_shape {
  */
 struct mfma_job {
     struct mfma_shape shape;
-    uint8_t a_format, b_format;          /* enum mfma_format */
-    const uint32_t (*a)[MFMA_LANES];     /* register rows of the operands */
+    uint8_t a_format, b_format;      /* enum mfma_format */
+    const uint32_t (*a)[MFMA_LANES]; /* register rows of the operands */
     const uint32_t (*b)[MFMA_LANES];
-    const uint32_t (*c)[MFMA_LANES];     /* the same rows as d, or disjoint from them */
+    const uint32_t (*c)[MFMA_LANES]; /* the same rows as d, or disjoint from them */
     uint32_t (*d)[MFMA_LANES];
-    uint8_t cbsz, abid, blgp;            /* broadcast controls; zero where they mean a format */
-    uint8_t negate;                      /* f64: bit 0 A, bit 1 B, bit 2 C */
-    const uint32_t *index;               /* sparse: two bits per stored element of A, */
-    uint8_t index_shift;                 /* from this bit up */
-    const uint32_t *scale_a, *scale_b;   /* E8M0 exponents, lane i + m * (k / 32), or NULL */
+    uint8_t cbsz, abid, blgp;          /* broadcast controls; zero where they mean a format */
+    uint8_t negate;                    /* f64: bit 0 A, bit 1 B, bit 2 C */
+    const uint32_t *index;             /* sparse: two bits per stored element of A, */
+    uint8_t index_shift;               /* from this bit up */
+    const uint32_t *scale_a, *scale_b; /* E8M0 exponents, lane i + m * (k / 32), or NULL */
     uint8_t scale_a_shift, scale_b_shift;
 };
 
-#define EXPONENT_OF_ZERO (-126)   /* what the hardware is taken to use for a zero operand */
+#define EXPONENT_OF_ZERO (-126) /* what the hardware is taken to use for a zero operand */
 /* Which codes of a small format are infinities or NaN. */
 enum mfma_special {
     SPECIAL_NONE,
@@ -66,14 +74,14 @@ struct mfma_small {
 static inline struct mfma_small mfma_small_format(enum mfma_format format)
 {
     switch (format) {
-    case FORMAT_F16: return (struct mfma_small){ 5, 10, 15, SPECIAL_TOP_FIELD };
-    case FORMAT_FP8_FNUZ: return (struct mfma_small){ 4, 3, 8, SPECIAL_MINUS_ZERO };
-    case FORMAT_BF8_FNUZ: return (struct mfma_small){ 5, 2, 16, SPECIAL_MINUS_ZERO };
-    case FORMAT_FP8: return (struct mfma_small){ 4, 3, 7, SPECIAL_ALL_ONES };
-    case FORMAT_BF8: return (struct mfma_small){ 5, 2, 15, SPECIAL_TOP_FIELD };
-    case FORMAT_FP6: return (struct mfma_small){ 2, 3, 1, SPECIAL_NONE };
-    case FORMAT_BF6: return (struct mfma_small){ 3, 2, 3, SPECIAL_NONE };
-    default: return (struct mfma_small){ 2, 1, 1, SPECIAL_NONE }; /* FP4 */
+    case FORMAT_F16: return (struct mfma_small){5, 10, 15, SPECIAL_TOP_FIELD};
+    case FORMAT_FP8_FNUZ: return (struct mfma_small){4, 3, 8, SPECIAL_MINUS_ZERO};
+    case FORMAT_BF8_FNUZ: return (struct mfma_small){5, 2, 16, SPECIAL_MINUS_ZERO};
+    case FORMAT_FP8: return (struct mfma_small){4, 3, 7, SPECIAL_ALL_ONES};
+    case FORMAT_BF8: return (struct mfma_small){5, 2, 15, SPECIAL_TOP_FIELD};
+    case FORMAT_FP6: return (struct mfma_small){2, 3, 1, SPECIAL_NONE};
+    case FORMAT_BF6: return (struct mfma_small){3, 2, 3, SPECIAL_NONE};
+    default: return (struct mfma_small){2, 1, 1, SPECIAL_NONE}; /* FP4 */
     }
 }
 
@@ -82,9 +90,12 @@ static inline unsigned mfma_element_bits(enum mfma_format format)
 {
     switch (format) {
     case FORMAT_F64: return 64;
-    case FORMAT_F32: case FORMAT_XF32: return 32;
-    case FORMAT_F16: case FORMAT_BF16: return 16;
-    case FORMAT_FP6: case FORMAT_BF6: return 6;
+    case FORMAT_F32:
+    case FORMAT_XF32: return 32;
+    case FORMAT_F16:
+    case FORMAT_BF16: return 16;
+    case FORMAT_FP6:
+    case FORMAT_BF6: return 6;
     case FORMAT_FP4: return 4;
     default: return 8;
     }
@@ -117,8 +128,8 @@ static inline unsigned mfma_k(const struct mfma_shape *s, enum mfma_format forma
 
 /** The register, and the lane of column 0, that hold row i of D or C of a block; 64-bit elements
  *  take register pairs 2r and 2r + 1. */
-static inline void mfma_d_place(const struct mfma_shape *s, bool is_f64, unsigned block,
-                                unsigned i, unsigned *reg, unsigned *lane)
+static inline void mfma_d_place(const struct mfma_shape *s, bool is_f64, unsigned block, unsigned i,
+                                unsigned *reg, unsigned *lane)
 {
     if (is_f64) {
         *reg = s->n == 16 ? i / 4 : 0;

@@ -28,7 +28,8 @@ static inline struct decoded decode_f32(vec_u bits)
     const vec_i field = (vec_i)(bits >> 23) & 255;
 
     return (struct decoded){
-        .value = (vec_f)bits, .exponent = vec_max_i(field, (vec_i){ 0 } + 1) - 127,
+        .value = (vec_f)bits,
+        .exponent = vec_max_i(field, (vec_i){0} + 1) - 127,
         .special = field == 255,
     };
 }
@@ -50,7 +51,7 @@ static inline __attribute__((always_inline)) struct decoded decode_small(struct 
     const vec_i field = (vec_i)(magnitude >> f.mantissa_bits);
     const vec_u where = magnitude << (23 - f.mantissa_bits);
     const float scale = float_from_bits((uint32_t)(254 - f.bias) << 23);
-    struct decoded d = { .exponent = vec_max_i(field, (vec_i){ 0 } + 1) - f.bias };
+    struct decoded d = {.exponent = vec_max_i(field, (vec_i){0} + 1) - f.bias};
     const vec_i zero = magnitude == 0;
 
     d.exponent = (d.exponent & ~zero) | (zero & EXPONENT_OF_ZERO);
@@ -58,7 +59,7 @@ static inline __attribute__((always_inline)) struct decoded decode_small(struct 
     case SPECIAL_TOP_FIELD: d.special = field == top; break;
     case SPECIAL_ALL_ONES: d.special = magnitude == (1u << width) - 1; break;
     case SPECIAL_MINUS_ZERO: d.special = (vec_i)(code & ((2u << width) - 1)) == 1 << width; break;
-    default: d.special = (vec_i){ 0 }; break;
+    default: d.special = (vec_i){0}; break;
     }
     vec_u bits = (vec_u)((vec_f)where * vec_f_from(scale)) | sign;
     if (f.special == SPECIAL_TOP_FIELD)
@@ -85,7 +86,7 @@ static inline __attribute__((always_inline)) vec_i decode_run(const struct run *
                                                               enum mfma_format format, bool is_a,
                                                               unsigned lanes)
 {
-    vec_i special = { 0 };
+    vec_i special = {0};
 
     for (unsigned l = 0; l < lanes; l += PART_COLS) {
         vec_u code = load_u(r->from + l) >> r->shift;
@@ -96,7 +97,7 @@ static inline __attribute__((always_inline)) vec_i decode_run(const struct run *
         special |= d.special;
         if (is_a) {
             const vec_u four = vec_four_times(d.exponent);
-            memcpy(r->ea + l, &four, sizeof four);
+            memcpy(r->ea + l, &four, sizeof(four));
             continue;
         }
         narrow_b(r->eb + l, d.exponent);
@@ -115,15 +116,14 @@ struct operand {
 
 static inline __attribute__((always_inline)) bool decode_operand(struct operands *o,
                                                                  const struct operand *from,
-                                                                 enum mfma_format format,
-                                                                 bool is_a)
+                                                                 enum mfma_format format, bool is_a)
 {
     const struct mfma_shape *s = from->shape;
     const unsigned width = is_a ? s->m : s->n, lanes = width * s->blocks;
     const unsigned per_lane = is_a ? mfma_a_per_lane(s) : mfma_b_per_lane(s);
     const unsigned bits = mfma_element_bits(format);
-    uint32_t narrow[COLS] = { 0 };
-    vec_i special = { 0 };
+    uint32_t narrow[COLS] = {0};
+    vec_i special = {0};
 
     for (unsigned e = 0; e < per_lane; e++) {
         const unsigned word = e * bits / 32, shift = e * bits % 32;
@@ -133,15 +133,17 @@ static inline __attribute__((always_inline)) bool decode_operand(struct operands
             struct run r = {
                 .from = from->rows[word] + lane,
                 .from_high = shift + bits > 32 ? from->rows[word + 1] + lane : NULL,
-                .shift = shift, .value = is_a ? o->a[k] : o->b[k],
-                .ea = is_a ? o->ea[k] : NULL, .eb = is_a ? NULL : o->eb[k],
+                .shift = shift,
+                .value = is_a ? o->a[k] : o->b[k],
+                .ea = is_a ? o->ea[k] : NULL,
+                .eb = is_a ? NULL : o->eb[k],
             };
             if (width == LINE) {
                 special |= decode_run(&r, format, is_a, LINE);
                 continue;
             }
             if (width < COLS) { /* a vector would reach beyond the row */
-                memcpy(narrow, r.from, width * sizeof *r.from);
+                memcpy(narrow, r.from, width * sizeof(*r.from));
                 r.from = narrow;
             }
             special |= decode_run(&r, format, is_a, COLS);
@@ -193,8 +195,8 @@ void JOIN(mfma_move_lanes, ISA)(const struct mfma_job *job, uint32_t (*moved)[MF
 void JOIN(mfma_decode, ISA)(struct operands *o, const struct mfma_job *job, unsigned block)
 {
     uint32_t moved[8][MFMA_LANES];
-    const struct operand a = { &job->shape, job->a, mfma_block_of_a(job, block) };
-    struct operand b = { &job->shape, job->b, block };
+    const struct operand a = {&job->shape, job->a, mfma_block_of_a(job, block)};
+    struct operand b = {&job->shape, job->b, block};
 
     if (job->blgp) {
         JOIN(mfma_move_lanes, ISA)(job, moved);

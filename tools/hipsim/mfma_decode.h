@@ -8,7 +8,7 @@
 #define JOIN_(a, b) a##_##b
 #define JOIN(a, b) JOIN_(a, b)
 
-#define LINE 32    /* rows of A, columns of B in a line of operands */
+#define LINE 32 /* rows of A, columns of B in a line of operands */
 #define MAX_K 128
 
 /*

@@ -24,8 +24,8 @@
 /* Exponents of a step that the vector path handles. */
 #define E_MIN (-100)
 #define E_MAX 122
-#define E_NEAR 24 /* up to here no C is so small that the scale makes it zero */
-#define BIAS 132  /* binary32's, and the 5 that C's exponent may exceed e by */
+#define E_NEAR 24      /* up to here no C is so small that the scale makes it zero */
+#define BIAS 132       /* binary32's, and the 5 that C's exponent may exceed e by */
 #define SCALE_NAN 1000 /* beyond what exponents and another scale add up to */
 
 /* -- one row of the result --------------------------------------------------------------------- */
@@ -35,8 +35,8 @@
 struct step {
     const float *a;
     const uint32_t *ea;
-    const float *b;       /* from the first of 16 columns */
-    const int8_t *eb;     /* of all columns */
+    const float *b;   /* from the first of 16 columns */
+    const int8_t *eb; /* of all columns */
     const uint8_t *lines;
     const int16_t *scale; /* exponents to add per column, or NULL; 16 columns like b */
     unsigned count;
@@ -60,11 +60,11 @@ static inline __attribute__((always_inline)) vec_b largest_exponent(const struct
                                                                     unsigned from, unsigned stride,
                                                                     unsigned span)
 {
-    vec_b e = { 0 };
+    vec_b e = {0};
 
     for (unsigned k = from; k < s->count; k += stride) {
-        vec_b sum = vec_add_b(load_b(s->eb + line(s, k) + span * SPAN_COLS),
-                              vec_quad(s->ea[k * LINE]));
+        vec_b sum =
+            vec_add_b(load_b(s->eb + line(s, k) + span * SPAN_COLS), vec_quad(s->ea[k * LINE]));
         e = k == from ? sum : vec_max_b(e, sum);
     }
     return e;
@@ -73,10 +73,10 @@ static inline __attribute__((always_inline)) vec_b largest_exponent(const struct
 /* Products that are all zero have a sum of zero with any exponent. */
 static inline __attribute__((always_inline)) void store_exponents(uint8_t *to, vec_b e)
 {
-    const vec_b bound = vec_min_b(vec_max_b(e, (vec_b){ 0 } + E_MIN), (vec_b){ 0 } + (E_MAX + 1));
+    const vec_b bound = vec_min_b(vec_max_b(e, (vec_b){0} + E_MIN), (vec_b){0} + (E_MAX + 1));
     const vec_ub biased = (vec_ub)bound + BIAS;
 
-    memcpy(to, &biased, sizeof biased);
+    memcpy(to, &biased, sizeof(biased));
 }
 
 /* First pass. `least` and `most` follow the exponents of all rows. */
@@ -122,7 +122,7 @@ static inline vec_i in_place(const uint8_t *e, unsigned part)
 /* 2^(exponent + e), 2^(exponent - e) of biased e */
 static inline vec_f power(int exponent, vec_i e)
 {
-    return (vec_f)vec_add(e, (vec_i){ 0 } + (exponent + 127 - BIAS) * (1 << 23));
+    return (vec_f)vec_add(e, (vec_i){0} + (exponent + 127 - BIAS) * (1 << 23));
 }
 
 static inline vec_f inverse_power(int exponent, vec_i e)
@@ -136,13 +136,10 @@ struct sums {
     vec_i sum[PARTS], e[PARTS];
 };
 
-static inline __attribute__((always_inline)) struct sums add_products(const struct step *s,
-                                                                      const struct columns *c,
-                                                                      unsigned from,
-                                                                      unsigned stride,
-                                                                      const uint8_t *e)
+static inline __attribute__((always_inline)) struct sums add_products(
+    const struct step *s, const struct columns *c, unsigned from, unsigned stride, const uint8_t *e)
 {
-    struct sums w = { .sum = { { 0 } } };
+    struct sums w = {.sum = {{0}}};
     vec_f scale[PARTS];
 
     for (unsigned p = 0; p < PARTS; p++) {
@@ -214,8 +211,8 @@ static inline vec_f add_c(vec_f c, vec_i sum, vec_i e, bool two_stage, bool far)
     const vec_u over = ((vec_u)top - (vec_u)e) >> 23;
 
     sum = lower_sum(sum, (vec_i)over, two_stage);
-    return vec_to_f(vec_add(sum, floor_c(c, inverse_power(24, top), two_stage, far)))
-        * power(-24, top);
+    return vec_to_f(vec_add(sum, floor_c(c, inverse_power(24, top), two_stage, far))) *
+           power(-24, top);
 }
 
 /* The 16 columns one by one, exactly. */
@@ -234,27 +231,23 @@ static __attribute__((noinline)) void step_exactly(const struct step *s, unsigne
     }
 }
 
-static inline vec_i not_finite(vec_f c)
-{
-    return ((vec_i)c & FIELD) == FIELD;
-}
+static inline vec_i not_finite(vec_f c) { return ((vec_i)c & FIELD) == FIELD; }
 
 static inline vec_i scale_of(const struct step *s, unsigned p)
 {
-    return s->scale ? widen_s(s->scale, p) : (vec_i){ 0 };
+    return s->scale ? widen_s(s->scale, p) : (vec_i){0};
 }
 
 /* Third pass: C joins. False if the row needs another look; then the result goes to `aside`,
  * because d may be where c is. */
 static inline __attribute__((always_inline)) bool find_result(const struct step *s,
                                                               const struct columns *columns,
-                                                              const struct exponents *x,
-                                                              unsigned j, bool done,
-                                                              const uint32_t *c, float *d,
-                                                              float *aside)
+                                                              const struct exponents *x, unsigned j,
+                                                              bool done, const uint32_t *c,
+                                                              float *d, float *aside)
 {
     struct sums w = find_sums(s, columns, x, j);
-    vec_i odd = { 0 }, field = { 0 };
+    vec_i odd = {0}, field = {0};
     vec_f out[PARTS];
 
     for (unsigned p = 0; p < PARTS; p++) {
@@ -280,7 +273,7 @@ static inline __attribute__((always_inline)) bool find_result(const struct step 
 static inline __attribute__((always_inline)) vec_i without_products(const struct step *s,
                                                                     unsigned p)
 {
-    vec_i some = { 0 };
+    vec_i some = {0};
 
     for (unsigned k = 0; k < s->count; k++)
         if (s->a[k * LINE] != 0)
@@ -299,7 +292,7 @@ static inline __attribute__((always_inline)) vec_f add_low(const struct step *s,
 {
     const vec_i ec = (((vec_i)c >> 23) & 255) - 127, scaled = sum_e + scale_of(s, p);
     const vec_i low = (sum_e <= E_MIN) | (scaled <= E_MIN);
-    const vec_i e = vec_max_i(scaled, (vec_i){ 0 } + E_MIN);
+    const vec_i e = vec_max_i(scaled, (vec_i){0} + E_MIN);
     const vec_i none = without_products(s, p);
 
     *lost |= low & ~((ec >= e + 32) | (none & ((ec >= e) | (c == vec_f_from(0)))));
@@ -309,11 +302,11 @@ static inline __attribute__((always_inline)) vec_f add_low(const struct step *s,
 
 /* The other look, at products below E_MIN and at what only step_exactly() can do. */
 static inline __attribute__((always_inline)) void look_again(const struct step *s,
-                                                             const struct exponents *x,
-                                                             unsigned j, bool special,
-                                                             const uint32_t *c, float *result)
+                                                             const struct exponents *x, unsigned j,
+                                                             bool special, const uint32_t *c,
+                                                             float *result)
 {
-    vec_i lost = { 0 };
+    vec_i lost = {0};
 
     for (unsigned p = 0; p < PARTS && !special; p++) {
         vec_i e = widen_ub(x->e + j, p);
@@ -324,7 +317,7 @@ static inline __attribute__((always_inline)) void look_again(const struct step *
                 add_low(s, e - BIAS, p, from, load_f(result + p * PART_COLS), &lost));
     }
     if (special || vec_any_i(lost)) {
-        memcpy(result, c, COLS * sizeof *result);
+        memcpy(result, c, COLS * sizeof(*result));
         step_exactly(s, j, result);
     }
 }
@@ -335,7 +328,8 @@ static unsigned step_size(enum mfma_format format)
 {
     switch (format) {
     case FORMAT_XF32: return 4;
-    case FORMAT_F16: case FORMAT_BF16: return 8;
+    case FORMAT_F16:
+    case FORMAT_BF16: return 8;
     default: return 16;
     }
 }
@@ -371,7 +365,7 @@ static void add_scales(const struct mfma_job *job, unsigned i, unsigned kb, int1
 
 /* What the rows of a block share besides A and B. */
 struct rows {
-    const uint32_t *c[LINE];        /* from column 0 */
+    const uint32_t *c[LINE]; /* from column 0 */
     uint32_t *d[LINE];
     uint8_t lines[LINE][MAX_K / 2]; /* sparse */
     int16_t scale[LINE][LINE];      /* scaled: of the current 32 k */
@@ -381,7 +375,7 @@ static inline __attribute__((always_inline)) void place_rows(const struct mfma_j
                                                              unsigned block, unsigned size,
                                                              struct rows *r)
 {
-    const struct mfma_shape s = { .m = (uint8_t)size, .n = (uint8_t)size };
+    const struct mfma_shape s = {.m = (uint8_t)size, .n = (uint8_t)size};
     unsigned reg, lane;
 
     for (unsigned i = 0; i < size; i++) {
@@ -404,12 +398,14 @@ static inline __attribute__((always_inline)) void run_step(const struct operands
     struct exponents x[LINE];
     struct columns c;
     uint32_t special = 0, not_done = 0;
-    vec_b least = { 0 }, most = { 0 };
+    vec_b least = {0}, most = {0};
     struct step s = {
-        .eb = o->eb[sparse ? 0 : k], .count = size, .two_stage = two_stage,
+        .eb = o->eb[sparse ? 0 : k],
+        .count = size,
+        .two_stage = two_stage,
     };
 
-#define ROW_STEP(i, j) \
+#define ROW_STEP(i, j)                                                                  \
     (s.a = &o->a[k][i], s.ea = &o->ea[k][i], s.lines = sparse ? r->lines[i] + k : NULL, \
      s.scale = scaled ? r->scale[i] + (j) : NULL, &s)
     for (unsigned i = 0; i < rows; i++)
@@ -431,19 +427,22 @@ static inline __attribute__((always_inline)) void run_step(const struct operands
         for (unsigned i = 0; i < rows; i++)
             again |= (uint32_t)!find_result(ROW_STEP(i, j), sparse ? NULL : &c, &x[i], j,
                                             !(not_done >> i & 1), from[i] + j,
-                                            (float *)(r->d[i] + j), aside[i]) << i;
+                                            (float *)(r->d[i] + j), aside[i])
+                     << i;
         for (; again; again &= again - 1) {
             unsigned i = (unsigned)__builtin_ctz(again);
             look_again(ROW_STEP(i, j), &x[i], j, special >> i & 1, from[i] + j, aside[i]);
-            memcpy(r->d[i] + j, aside[i], sizeof aside[i]);
+            memcpy(r->d[i] + j, aside[i], sizeof(aside[i]));
         }
     }
 #undef ROW_STEP
 }
 
-static inline __attribute__((always_inline)) void run_columns(
-    const struct mfma_job *job, const struct operands *o, unsigned block, unsigned size,
-    bool two_stage, bool sparse, bool scaled)
+static inline __attribute__((always_inline)) void run_columns(const struct mfma_job *job,
+                                                              const struct operands *o,
+                                                              unsigned block, unsigned size,
+                                                              bool two_stage, bool sparse,
+                                                              bool scaled)
 {
     const struct mfma_shape *s = &job->shape;
     unsigned count = sparse ? s->k / 2u : s->k;
@@ -522,11 +521,11 @@ static void run_f32(const struct mfma_job *job)
         for (unsigned i = 0; i < s->m; i++) {
             float acc[LINE];
             mfma_d_place(s, false, block, i, &reg, &lane);
-            memcpy(acc, &job->c[reg][lane], s->n * sizeof *acc);
+            memcpy(acc, &job->c[reg][lane], s->n * sizeof(*acc));
             for (unsigned k = 0; k < s->k; k++)
                 for (unsigned j = 0; j < s->n; j++)
                     acc[j] = fmaf(o.a[k][i], o.b[k][j], acc[j]);
-            memcpy(&job->d[reg][lane], acc, s->n * sizeof *acc);
+            memcpy(&job->d[reg][lane], acc, s->n * sizeof(*acc));
         }
     }
 }
@@ -536,7 +535,7 @@ static double pair_f64(const uint32_t (*rows)[MFMA_LANES], unsigned pair, unsign
     uint64_t bits = rows[2 * pair][lane] | (uint64_t)rows[2 * pair + 1][lane] << 32;
     double d;
 
-    memcpy(&d, &bits, sizeof d);
+    memcpy(&d, &bits, sizeof(d));
     return d;
 }
 
@@ -558,7 +557,7 @@ static void run_f64(const struct mfma_job *job)
                     acc = fma(job->negate & 1 ? -a : a, job->negate & 2 ? -b : b, acc);
                 }
                 uint64_t bits;
-                memcpy(&bits, &acc, sizeof bits);
+                memcpy(&bits, &acc, sizeof(bits));
                 job->d[2 * reg][lane + j] = (uint32_t)bits;
                 job->d[2 * reg + 1][lane + j] = (uint32_t)(bits >> 32);
             }
@@ -611,7 +610,7 @@ static void decode_pairs(uint32_t (*out)[LINE], const struct mfma_job *job, bool
                 const vec_i first = (vec_i)(bytes << 24) >> 24;
                 const vec_i second = (vec_i)(bytes << 16) >> 24;
                 const vec_u pair = ((vec_u)first & 0xffff) | (vec_u)second << 16;
-                memcpy(to + l, &pair, sizeof pair);
+                memcpy(to + l, &pair, sizeof(pair));
             }
         }
     }
@@ -638,9 +637,8 @@ static void run_i8_dense(const struct mfma_job *job)
             for (unsigned j = 0; j < s->n; j += PART_COLS) {
                 vec_i acc = (vec_i)load_u(&job->c[reg][lane + j]);
                 for (unsigned k = 0; k < s->k / 2u; k++)
-                    acc = vec_add(acc, vec_dot_halves((vec_u){ 0 } + o.a[k][i],
-                                                      load_u(&o.b[k][j])));
-                memcpy(&job->d[reg][lane + j], &acc, sizeof acc);
+                    acc = vec_add(acc, vec_dot_halves((vec_u){0} + o.a[k][i], load_u(&o.b[k][j])));
+                memcpy(&job->d[reg][lane + j], &acc, sizeof(acc));
             }
         }
     }
@@ -664,11 +662,11 @@ static void run_i8(const struct mfma_job *job)
             if (s->sparse)
                 select_lines(job, i, lines);
             mfma_d_place(s, false, block, i, &reg, &lane);
-            memcpy(acc, &job->c[reg][lane], s->n * sizeof *acc);
+            memcpy(acc, &job->c[reg][lane], s->n * sizeof(*acc));
             for (unsigned k = 0; k < count; k++)
                 for (unsigned j = 0; j < s->n; j++)
                     acc[j] += (uint32_t)(o.a[k][i] * o.b[lines[k]][j]);
-            memcpy(&job->d[reg][lane], acc, s->n * sizeof *acc);
+            memcpy(&job->d[reg][lane], acc, s->n * sizeof(*acc));
         }
     }
 }
@@ -676,20 +674,14 @@ static void run_i8(const struct mfma_job *job)
 void JOIN(mfma_run, ISA)(const struct mfma_job *job)
 {
     switch (job->a_format) {
-    case FORMAT_F64:
-        run_f64(job);
-        return;
-    case FORMAT_F32:
-        run_f32(job);
-        return;
+    case FORMAT_F64: run_f64(job); return;
+    case FORMAT_F32: run_f32(job); return;
     case FORMAT_I8:
         if (!job->shape.sparse && job->shape.n >= COLS)
             run_i8_dense(job);
         else
             run_i8(job);
         return;
-    default:
-        run_fused(job);
-        return;
+    default: run_fused(job); return;
     }
 }

@@ -12,15 +12,15 @@
 #include <string.h>
 
 #if defined(__AVX2__)
-#include <immintrin.h>
+#    include <immintrin.h>
 #endif
 
 #if defined(__AVX512F__)
-#define VEC_BYTES 64
+#    define VEC_BYTES 64
 #elif defined(__AVX2__)
-#define VEC_BYTES 32
+#    define VEC_BYTES 32
 #else
-#define VEC_BYTES 16
+#    define VEC_BYTES 16
 #endif
 
 #define COLS 16
@@ -43,20 +43,17 @@ static inline vec_f load_f(const float *p)
 {
     vec_f v;
 
-    memcpy(&v, p, sizeof v);
+    memcpy(&v, p, sizeof(v));
     return v;
 }
 
-static inline void store_f(float *p, vec_f v)
-{
-    memcpy(p, &v, sizeof v);
-}
+static inline void store_f(float *p, vec_f v) { memcpy(p, &v, sizeof(v)); }
 
 static inline vec_u load_u(const uint32_t *p)
 {
     vec_u v;
 
-    memcpy(&v, p, sizeof v);
+    memcpy(&v, p, sizeof(v));
     return v;
 }
 
@@ -64,7 +61,7 @@ static inline vec_b load_b(const int8_t *p)
 {
     vec_b v;
 
-    memcpy(&v, p, sizeof v);
+    memcpy(&v, p, sizeof(v));
     return v;
 }
 
@@ -73,7 +70,7 @@ static inline vec_i widen_ub(const uint8_t *p, unsigned part)
 {
     part_ub h;
 
-    memcpy(&h, p + part * PART_COLS, sizeof h);
+    memcpy(&h, p + part * PART_COLS, sizeof(h));
 #if defined(__AVX512F__)
     return (vec_i)_mm512_cvtepu8_epi32((__m128i)h);
 #elif defined(__AVX2__)
@@ -87,7 +84,7 @@ static inline vec_i widen_s(const int16_t *p, unsigned part)
 {
     part_s h;
 
-    memcpy(&h, p + part * PART_COLS, sizeof h);
+    memcpy(&h, p + part * PART_COLS, sizeof(h));
 #if defined(__AVX512F__)
     return (vec_i)_mm512_cvtepi16_epi32((__m256i)h);
 #elif defined(__AVX2__)
@@ -135,7 +132,7 @@ static inline bool vec_any_b(vec_b m)
     return !_mm256_testz_si256((__m256i)m, (__m256i)m);
 #else
     uint64_t w[2];
-    memcpy(w, &m, sizeof m);
+    memcpy(w, &m, sizeof(m));
     return (w[0] | w[1]) != 0;
 #endif
 }
@@ -148,7 +145,7 @@ static inline bool vec_any_i(vec_i m)
     return !_mm256_testz_si256((__m256i)m, (__m256i)m);
 #else
     uint64_t w[2];
-    memcpy(w, &m, sizeof m);
+    memcpy(w, &m, sizeof(m));
     return (w[0] | w[1]) != 0;
 #endif
 }
@@ -158,7 +155,7 @@ static inline vec_b vec_quad(uint32_t bytes)
 {
     typedef uint32_t quads __attribute__((vector_size(SPAN_COLS)));
 
-    return (vec_b)((quads){ 0 } + bytes);
+    return (vec_b)((quads){0} + bytes);
 }
 
 /* Arithmetic shift; 31 or more leaves the sign. */
@@ -217,11 +214,12 @@ static inline void narrow_b(int8_t *p, vec_i v)
 static inline vec_u vec_four_times(vec_i v)
 {
 #if defined(__AVX512F__)
-    return (vec_u)_mm512_shuffle_epi8((__m512i)v, _mm512_set4_epi32(0x0c0c0c0c, 0x08080808,
-                                                                   0x04040404, 0));
+    return (vec_u)_mm512_shuffle_epi8((__m512i)v,
+                                      _mm512_set4_epi32(0x0c0c0c0c, 0x08080808, 0x04040404, 0));
 #elif defined(__AVX2__)
-    return (vec_u)_mm256_shuffle_epi8((__m256i)v, _mm256_set_epi32(
-        0x0c0c0c0c, 0x08080808, 0x04040404, 0, 0x0c0c0c0c, 0x08080808, 0x04040404, 0));
+    return (vec_u)_mm256_shuffle_epi8((__m256i)v,
+                                      _mm256_set_epi32(0x0c0c0c0c, 0x08080808, 0x04040404, 0,
+                                                       0x0c0c0c0c, 0x08080808, 0x04040404, 0));
 #else
     vec_u u = (vec_u)v & 255;
     u |= u << 8;
@@ -239,15 +237,12 @@ static inline vec_f vec_f_from(float x)
 {
     int32_t bits;
 
-    memcpy(&bits, &x, sizeof bits);
-    return (vec_f)((vec_i){ 0 } + bits);
+    memcpy(&bits, &x, sizeof(bits));
+    return (vec_f)((vec_i){0} + bits);
 }
 
 /* Arithmetic that may wrap in lanes whose result is not used. */
-static inline vec_i vec_add(vec_i a, vec_i b)
-{
-    return (vec_i)((vec_u)a + (vec_u)b);
-}
+static inline vec_i vec_add(vec_i a, vec_i b) { return (vec_i)((vec_u)a + (vec_u)b); }
 
 /* Sums of the products of both 16-bit halves. */
 static inline vec_i vec_dot_halves(vec_u a, vec_u b)
@@ -262,21 +257,12 @@ static inline vec_i vec_dot_halves(vec_u a, vec_u b)
 #endif
 }
 
-static inline vec_i vec_shl(vec_i v, int by)
-{
-    return (vec_i)((vec_u)v << by);
-}
+static inline vec_i vec_shl(vec_i v, int by) { return (vec_i)((vec_u)v << by); }
 
-static inline vec_f vec_to_f(vec_i v)
-{
-    return __builtin_convertvector(v, vec_f);
-}
+static inline vec_f vec_to_f(vec_i v) { return __builtin_convertvector(v, vec_f); }
 
 /* Truncates; the caller sees to the range. */
-static inline vec_i vec_to_i(vec_f v)
-{
-    return __builtin_convertvector(v, vec_i);
-}
+static inline vec_i vec_to_i(vec_f v) { return __builtin_convertvector(v, vec_i); }
 
 /* Rounds down. */
 static inline vec_i vec_floor(vec_f v)

@@ -12,11 +12,11 @@
 struct narrow {
     unsigned bits, mbits;
     int bias;
-    uint32_t max;  /* code of the largest finite number */
-    uint32_t inf;  /* what infinity and overflow become, without the sign */
+    uint32_t max; /* code of the largest finite number */
+    uint32_t inf; /* what infinity and overflow become, without the sign */
     uint32_t nan;
-    bool fnuz;     /* NaN is the sign bit alone; no negative zero */
-    bool finite;   /* neither infinity nor NaN: all of it saturates */
+    bool fnuz;   /* NaN is the sign bit alone; no negative zero */
+    bool finite; /* neither infinity nor NaN: all of it saturates */
 };
 
 static const struct narrow fp8_fnuz = {8, 3, 8, 0x7f, 0x80, 0x80, true, false};
@@ -106,9 +106,6 @@ static inline uint32_t narrow_stochastic(const struct narrow *f, float x, unsign
 }
 
 /* The sequence of V_PRNG_B32. */
-static inline uint32_t next_prng(uint32_t v)
-{
-    return v << 1 ^ (v >> 31 ? 197u : 0u);
-}
+static inline uint32_t next_prng(uint32_t v) { return v << 1 ^ (v >> 31 ? 197u : 0u); }
 
 #endif

@@ -26,7 +26,7 @@ static const struct option table[] = {
 #include "tools/hipsim/options.def"
 };
 
-#define OPTIONS (sizeof table / sizeof *table)
+#define OPTIONS (sizeof(table) / sizeof(*table))
 
 /* Ten times what a wave of the largest attention kernels that we know executes. */
 #define DEFAULT_BUDGET UINT64_C(100000000)
@@ -95,8 +95,8 @@ static bool parse_checks(const char *text, uint64_t *value)
         const char *name;
         uint64_t bit;
     } names[] = {
-        {"memory", CHECK_MEMORY}, {"align", CHECK_ALIGN},   {"uninit", CHECK_UNINIT},
-        {"wait", CHECK_WAIT},     {"hazard", CHECK_HAZARD}, {"race", CHECK_RACE},
+        {"memory", CHECK_MEMORY},   {"align", CHECK_ALIGN},     {"uninit", CHECK_UNINIT},
+        {"wait", CHECK_WAIT},       {"hazard", CHECK_HAZARD},   {"race", CHECK_RACE},
         {"barrier", CHECK_BARRIER}, {"diverge", CHECK_DIVERGE}, {"strict", CHECK_STRICT},
     };
 
@@ -108,7 +108,7 @@ static bool parse_checks(const char *text, uint64_t *value)
     while (true) {
         size_t length = strcspn(text, "+");
         uint64_t bit = 0;
-        for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++)
             if (strlen(names[i].name) == length && memcmp(names[i].name, text, length) == 0)
                 bit = names[i].bit;
         if (!bit)
@@ -124,14 +124,10 @@ static bool parse_value(const struct option *option, const char *text, uint64_t 
 {
     switch (option->parser) {
     case PARSE_NUMBER:
-        return parse_number(text, value) && *value >= option->smallest &&
-               *value <= option->largest;
-    case PARSE_TARGETS:
-        return parse_targets(text, value);
-    case PARSE_CHECKS:
-        return parse_checks(text, value);
-    case PARSE_SWITCH:
-        return parse_switch(text, value);
+        return parse_number(text, value) && *value >= option->smallest && *value <= option->largest;
+    case PARSE_TARGETS: return parse_targets(text, value);
+    case PARSE_CHECKS: return parse_checks(text, value);
+    case PARSE_SWITCH: return parse_switch(text, value);
     }
     return false;
 }
@@ -164,7 +160,7 @@ static bool apply(struct options *options, char *setting, bool frozen, char *why
     const struct option *option = find_option(setting);
     if (!option || !value) {
         char keys[200] = "";
-        list_keys(keys, sizeof keys);
+        list_keys(keys, sizeof(keys));
         snprintf(why, why_size, "option \"%.60s\" %s; the keys are %s", setting,
                  option ? "has no value" : "is unknown", keys);
         return false;
@@ -178,7 +174,7 @@ static bool apply(struct options *options, char *setting, bool frozen, char *why
         snprintf(why, why_size, "option %s cannot change after the first HIP call", option->key);
         return false;
     }
-    memcpy((char *)options + option->field, &number, sizeof number);
+    memcpy((char *)options + option->field, &number, sizeof(number));
     return true;
 }
 

@@ -9,7 +9,7 @@ struct options {
     uint64_t targets; /* see options_target() */
     uint64_t devices;
     uint64_t memory_gib; /* 0: as the real part */
-    uint64_t checks;  /* enum check_bits */
+    uint64_t checks;     /* enum check_bits */
     uint64_t seed;
     uint64_t threads;
     uint64_t budget;

@@ -16,7 +16,7 @@ static inline float float_from_bits(uint32_t bits)
 {
     float f;
 
-    memcpy(&f, &bits, sizeof f);
+    memcpy(&f, &bits, sizeof(f));
     return f;
 }
 
@@ -24,14 +24,11 @@ static inline uint32_t bits_from_float(float f)
 {
     uint32_t bits;
 
-    memcpy(&bits, &f, sizeof bits);
+    memcpy(&bits, &f, sizeof(bits));
     return bits;
 }
 
-static inline float f32_from_bf16(uint16_t h)
-{
-    return float_from_bits((uint32_t)h << 16);
-}
+static inline float f32_from_bf16(uint16_t h) { return float_from_bits((uint32_t)h << 16); }
 
 /** Rounds to nearest even; NaN stays a (quiet) NaN. */
 static inline uint16_t bf16_from_f32(float f)

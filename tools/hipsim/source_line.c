@@ -25,9 +25,8 @@ static bool has_line_table(Elf *elf)
         return false;
     while ((section = elf_nextscn(elf, section))) {
         GElf_Shdr header;
-        const char *name = gelf_getshdr(section, &header)
-                               ? elf_strptr(elf, names, header.sh_name)
-                               : NULL;
+        const char *name =
+            gelf_getshdr(section, &header) ? elf_strptr(elf, names, header.sh_name) : NULL;
         if (name && strcmp(name, ".debug_line") == 0)
             return true;
     }
@@ -36,7 +35,7 @@ static bool has_line_table(Elf *elf)
 
 struct source_lines *source_lines_create(const void *image, size_t size)
 {
-    struct source_lines *lines = calloc(1, sizeof *lines);
+    struct source_lines *lines = calloc(1, sizeof(*lines));
 
     if (!lines)
         return NULL;

@@ -79,8 +79,10 @@ static void describe(struct wave *w, const struct inst *in, enum fault_kind kind
     }
     if (kind == FAULT_WAIT && w->stale.any) {
         const uint64_t entry = l->entry_pc - code_address(l->code);
-        append(f, "\n  %c%u was touched at entry%+lld before the s_waitcnt for the load at "
-               "entry%+lld: %s", w->stale.file, w->stale.reg, (long long)(w->stale.read - entry),
+        append(f,
+               "\n  %c%u was touched at entry%+lld before the s_waitcnt for the load at "
+               "entry%+lld: %s",
+               w->stale.file, w->stale.reg, (long long)(w->stale.read - entry),
                (long long)(w->stale.load - entry),
                code_text(l->code, w->stale.load, text, sizeof(text)));
     }
@@ -131,8 +133,7 @@ bool wave_finding(struct wave *w, const struct inst *in, enum fault_kind kind, u
     const enum fault_kind why = cause(w, kind);
     const bool go_on = l->keep_going >> why & 1;
     if (go_on) {
-        uint64_t at = why != kind ? w->stale.read
-            : in ? in->offset : w->pc - code_address(l->code);
+        uint64_t at = why != kind ? w->stale.read : in ? in->offset : w->pc - code_address(l->code);
         __atomic_fetch_add(&l->findings, 1, __ATOMIC_RELAXED);
         if (code_note(l->code, at, why))
             keep(w, in, why, lanes, format, args);

@@ -28,8 +28,7 @@ static bool refuse(char *why, size_t why_size, const char *text, const char *wha
 }
 
 /* Sets "name=value,name=value" in `params`. */
-static bool set_parameters(struct time_params *params, const char *text, char *why,
-                           size_t why_size)
+static bool set_parameters(struct time_params *params, const char *text, char *why, size_t why_size)
 {
     while (text && *text) {
         char name[64], *end;
@@ -73,9 +72,9 @@ bool hipsim_time_enable(const struct hipsim_time_options *options, char *why, si
     bool ok = true;
     if (options) {
         state.options = *options;
-        ok = copy(&state.parameters, options->parameters)
-            && copy(&state.trace_path, options->trace_path)
-            && copy(&state.annotate_path, options->annotate_path);
+        ok = copy(&state.parameters, options->parameters) &&
+             copy(&state.trace_path, options->trace_path) &&
+             copy(&state.annotate_path, options->annotate_path);
         state.enabled = ok;
     }
     pthread_mutex_unlock(&state.lock);
@@ -104,8 +103,10 @@ int time_run(struct launch *launch, bool always, double *microseconds)
      * zero, the defaults. */
     struct time_config config = {
         .params = time_params_default(code_target(launch->code)),
-        .samples = state.options.samples, .samples_only = state.options.samples_only,
-        .trace_path = state.trace_path, .annotate_path = state.annotate_path,
+        .samples = state.options.samples,
+        .samples_only = state.options.samples_only,
+        .trace_path = state.trace_path,
+        .annotate_path = state.annotate_path,
     };
     set_parameters(&config.params, state.parameters, NULL, 0);
     struct hipsim_time_report report = {0};
@@ -138,8 +139,8 @@ static void add_stalls(const struct hipsim_time_report *r, char *text, size_t si
         total += r->stall_cycles[i];
     if (!total)
         return;
-    add(text, size, used, "  wave time: issue %.1f %%", 100.0 * (double)r->issue_cycles
-                                                         / (double)total);
+    add(text, size, used, "  wave time: issue %.1f %%",
+        100.0 * (double)r->issue_cycles / (double)total);
     for (unsigned i = 1; i < HIPSIM_STALL_COUNT; i++)
         if (r->stall_cycles[i] * 1000 >= total)
             add(text, size, used, ", %s %.1f %%", hipsim_stall_name((enum hipsim_stall)i),
@@ -151,25 +152,32 @@ int hipsim_time_format(const struct hipsim_time_report *r, char *text, size_t si
 {
     int used = 0;
     add(text, size, &used, "%s on %s, modelled, not measured\n", r->kernel, r->target);
-    add(text, size, &used, "  %.0f cycles: %.2f us at %.0f MHz (maximum clock), %.2f us at "
-        "%.0f MHz (power-limited clock), %.1f us of them launch\n", r->cycles, r->us_at_max,
-        r->max_mhz, r->us_at_power, r->power_mhz, r->launch_us);
-    add(text, size, &used, "  %.1f %% of the matrix roofline (%.1f %% in the hottest loop), "
-        "%.1f %% of the peak memory bandwidth, %.3f MB beyond L2\n", 100 * r->matrix_fraction,
-        100 * r->matrix_duty, 100 * r->memory_fraction, r->memory_bytes / 1e6);
-    add(text, size, &used, "  %llu workgroups, %u per compute unit, %u waves per SIMD, idle "
-        "%.1f %%", (unsigned long long)r->workgroups, r->workgroups_per_cu, r->waves_per_simd,
-        100 * r->tail);
+    add(text, size, &used,
+        "  %.0f cycles: %.2f us at %.0f MHz (maximum clock), %.2f us at "
+        "%.0f MHz (power-limited clock), %.1f us of them launch\n",
+        r->cycles, r->us_at_max, r->max_mhz, r->us_at_power, r->power_mhz, r->launch_us);
+    add(text, size, &used,
+        "  %.1f %% of the matrix roofline (%.1f %% in the hottest loop), "
+        "%.1f %% of the peak memory bandwidth, %.3f MB beyond L2\n",
+        100 * r->matrix_fraction, 100 * r->matrix_duty, 100 * r->memory_fraction,
+        r->memory_bytes / 1e6);
+    add(text, size, &used,
+        "  %llu workgroups, %u per compute unit, %u waves per SIMD, idle "
+        "%.1f %%",
+        (unsigned long long)r->workgroups, r->workgroups_per_cu, r->waves_per_simd, 100 * r->tail);
     if (!r->together)
         add(text, size, &used, "; L2 lines shared by %.1f workgroups", r->l2_sharers);
     add(text, size, &used, "\n");
     add(text, size, &used, "  %llu workgroups timed%s%s\n", (unsigned long long)r->sampled,
-        r->together ? ", all of them, on all compute units at once"
-        : r->sampled < r->workgroups ? ", the others follow from them" : "",
+        r->together                  ? ", all of them, on all compute units at once"
+        : r->sampled < r->workgroups ? ", the others follow from them"
+                                     : "",
         r->complete ? "" : "; those not timed were NOT executed, their results are missing");
     if (r->loop_bound > 0)
-        add(text, size, &used, "  hottest loop: %.0f cycles per iteration, lower bound %.0f "
-            "(%.1f %%)\n", r->loop_cycles, r->loop_bound, 100 * r->loop_bound / r->loop_cycles);
+        add(text, size, &used,
+            "  hottest loop: %.0f cycles per iteration, lower bound %.0f "
+            "(%.1f %%)\n",
+            r->loop_cycles, r->loop_bound, 100 * r->loop_bound / r->loop_cycles);
     add_stalls(r, text, size, &used);
     return used;
 }

@@ -8,13 +8,20 @@
 const char *hipsim_stall_name(enum hipsim_stall stall)
 {
     static const char *const names[HIPSIM_STALL_COUNT] = {
-        [HIPSIM_STALL_NONE] = "issue", [HIPSIM_STALL_DEPENDENCY] = "s_nop",
-        [HIPSIM_STALL_VALU] = "VALU busy", [HIPSIM_STALL_MATRIX] = "matrix busy",
-        [HIPSIM_STALL_SHADOW] = "matrix shadow", [HIPSIM_STALL_RESULT] = "matrix result",
-        [HIPSIM_STALL_SCALAR] = "scalar busy", [HIPSIM_STALL_LDS_QUEUE] = "LDS queue",
-        [HIPSIM_STALL_VMEM_QUEUE] = "vmem queue", [HIPSIM_STALL_COUNTER] = "counter full",
-        [HIPSIM_STALL_WAIT_LDS] = "lgkm wait", [HIPSIM_STALL_WAIT_VMEM] = "vmem wait",
-        [HIPSIM_STALL_BARRIER] = "barrier", [HIPSIM_STALL_FETCH] = "fetch",
+        [HIPSIM_STALL_NONE] = "issue",
+        [HIPSIM_STALL_DEPENDENCY] = "s_nop",
+        [HIPSIM_STALL_VALU] = "VALU busy",
+        [HIPSIM_STALL_MATRIX] = "matrix busy",
+        [HIPSIM_STALL_SHADOW] = "matrix shadow",
+        [HIPSIM_STALL_RESULT] = "matrix result",
+        [HIPSIM_STALL_SCALAR] = "scalar busy",
+        [HIPSIM_STALL_LDS_QUEUE] = "LDS queue",
+        [HIPSIM_STALL_VMEM_QUEUE] = "vmem queue",
+        [HIPSIM_STALL_COUNTER] = "counter full",
+        [HIPSIM_STALL_WAIT_LDS] = "lgkm wait",
+        [HIPSIM_STALL_WAIT_VMEM] = "vmem wait",
+        [HIPSIM_STALL_BARRIER] = "barrier",
+        [HIPSIM_STALL_FETCH] = "fetch",
         [HIPSIM_STALL_SLEEP] = "sleep",
     };
     return stall < HIPSIM_STALL_COUNT ? names[stall] : "?";

@@ -25,22 +25,22 @@ struct counter {
 
 struct cu_wave {
     struct wave *w;
-    unsigned group;            /* index of its workgroup */
+    unsigned group; /* index of its workgroup */
     unsigned simd, slot;
     const struct inst *next;
-    struct time_op *op;        /* of next */
-    uint64_t at;               /* no earlier than this can `next` issue; NEVER: blocked */
+    struct time_op *op; /* of next */
+    uint64_t at;        /* no earlier than this can `next` issue; NEVER: blocked */
     enum hipsim_stall cause;
-    uint64_t ready;            /* the previous instruction lets it go on */
+    uint64_t ready; /* the previous instruction lets it go on */
     enum hipsim_stall ready_cause;
-    uint64_t came;             /* when the wave came to `next`: one issue period after the last */
-    uint64_t fetched;          /* when the line of `next` is there */
-    uint64_t line;             /* code line in the instruction buffer */
-    uint64_t matrix_end;       /* of its last matrix instruction */
-    uint64_t result_end;       /* no matrix result is pending after this */
+    uint64_t came;       /* when the wave came to `next`: one issue period after the last */
+    uint64_t fetched;    /* when the line of `next` is there */
+    uint64_t line;       /* code line in the instruction buffer */
+    uint64_t matrix_end; /* of its last matrix instruction */
+    uint64_t result_end; /* no matrix result is pending after this */
     struct counter vm, lgkm;
-    uint64_t result[REGS];     /* when a register that a matrix instruction writes can be read */
-    uint16_t owner[REGS];      /* first register of that instruction's result */
+    uint64_t result[REGS]; /* when a register that a matrix instruction writes can be read */
+    uint16_t owner[REGS];  /* first register of that instruction's result */
 };
 
 struct simd {
@@ -49,8 +49,8 @@ struct simd {
 };
 
 struct lds_pair {
-    uint64_t bus_free[2];              /* towards the SIMDs, towards the LDS */
-    uint64_t started[LDS_FIFO_MAX];    /* when the latest requests left the FIFO; a ring */
+    uint64_t bus_free[2];           /* towards the SIMDs, towards the LDS */
+    uint64_t started[LDS_FIFO_MAX]; /* when the latest requests left the FIFO; a ring */
     uint64_t requests;
 };
 
@@ -61,17 +61,17 @@ struct time_cu {
     enum gfx_target target;
     struct engine_group **groups;
     unsigned ngroups;
-    unsigned *left;            /* by group: waves that have not ended */
+    unsigned *left; /* by group: waves that have not ended */
     unsigned waves_per_group;
-    struct cu_wave *waves;     /* those of group g from g * waves_per_group on */
+    struct cu_wave *waves; /* those of group g from g * waves_per_group on */
     unsigned nwaves;
-    struct cu_wave *best;      /* goes next; NULL: to be found */
+    struct cu_wave *best; /* goes next; NULL: to be found */
     struct simd simds[SIMDS];
     struct lds_pair pairs[SIMDS / 2];
     uint64_t lds_free;
     struct time_memory memory;
     struct time_cache *icache;
-    uint64_t *line_ready;      /* by code line: when it is in the instruction cache */
+    uint64_t *line_ready; /* by code line: when it is in the instruction cache */
     uint64_t end;
     const struct time_sink *sink;
     struct time_cu_result result;
@@ -88,10 +88,7 @@ static struct time_op *op_of(struct time_cu *cu, const struct inst *in)
     return *slot;
 }
 
-static uint64_t later(uint64_t a, uint64_t b)
-{
-    return a > b ? a : b;
-}
+static uint64_t later(uint64_t a, uint64_t b) { return a > b ? a : b; }
 
 static void raise_to(uint64_t *t, enum hipsim_stall *cause, uint64_t to, enum hipsim_stall why)
 {
@@ -167,9 +164,8 @@ static void port_times(struct time_cu *cu, const struct cu_wave *tw, uint64_t *t
             raise_to(t, cause, tw->matrix_end + (uint64_t)cu->p->packed_f32_hazard,
                      HIPSIM_STALL_SHADOW);
         break;
-    case UNIT_SCALAR: case UNIT_BRANCH:
-        raise_to(t, cause, s->scalar_free, HIPSIM_STALL_SCALAR);
-        break;
+    case UNIT_SCALAR:
+    case UNIT_BRANCH: raise_to(t, cause, s->scalar_free, HIPSIM_STALL_SCALAR); break;
     case UNIT_SMEM:
         raise_to(t, cause, s->scalar_free, HIPSIM_STALL_SCALAR);
         raise_to(t, cause, counter_time(&tw->lgkm, LGKM_MAX - 1), HIPSIM_STALL_COUNTER);
@@ -186,8 +182,7 @@ static void port_times(struct time_cu *cu, const struct cu_wave *tw, uint64_t *t
         raise_to(t, cause, time_memory_accepts(&cu->memory), HIPSIM_STALL_VMEM_QUEUE);
         raise_to(t, cause, counter_time(&tw->vm, VM_MAX - 1), HIPSIM_STALL_COUNTER);
         break;
-    default:
-        break;
+    default: break;
     }
 }
 
@@ -245,15 +240,15 @@ static bool fetch_next(struct time_cu *cu, struct cu_wave *tw, uint64_t now)
 static struct time_lds_cost lds_cost(const struct time_cu *cu, const struct time_op *op,
                                      const struct mem_access *access, bool is_store)
 {
-    struct time_lds_cost cost = time_lds_cost(cu->p, cu->target, is_store, access->bytes,
-                                              access->lanes, access->addr);
+    struct time_lds_cost cost =
+        time_lds_cost(cu->p, cu->target, is_store, access->bytes, access->lanes, access->addr);
     if (!op->two)
         return cost;
     uint64_t addr[WAVE_LANES];
     for (unsigned l = 0; l < WAVE_LANES; l++)
         addr[l] = access->addr[l] + (uint64_t)(int64_t)op->second;
-    const struct time_lds_cost other = time_lds_cost(cu->p, cu->target, is_store, access->bytes,
-                                                     access->lanes, addr);
+    const struct time_lds_cost other =
+        time_lds_cost(cu->p, cu->target, is_store, access->bytes, access->lanes, addr);
     cost.clocks += other.clocks;
     cost.bus_bytes += other.bus_bytes;
     return cost;
@@ -369,28 +364,22 @@ static uint64_t occupy(struct time_cu *cu, struct cu_wave *tw, const struct inst
     struct simd *s = &cu->simds[tw->simd];
     uint64_t done = now + op->issue;
     switch ((enum time_unit)op->unit) {
-    case UNIT_MATRIX:
-        matrix_issued(cu, tw, now);
-        return now + op->matrix;
-    case UNIT_VALU:
-        valu_issued(cu, tw, now);
-        return done;
-    case UNIT_SCALAR:
-        s->scalar_free = now + op->issue;
-        return done;
+    case UNIT_MATRIX: matrix_issued(cu, tw, now); return now + op->matrix;
+    case UNIT_VALU: valu_issued(cu, tw, now); return done;
+    case UNIT_SCALAR: s->scalar_free = now + op->issue; return done;
     case UNIT_BRANCH: {
         bool taken = tw->w->pc != code_address(cu->code->code) + in->offset + in->size;
         s->scalar_free = now + op->issue;
-        tw->ready = now + (uint64_t)(taken ? cu->p->branch_taken_cycles
-                                           : cu->p->branch_fall_cycles);
+        tw->ready =
+            now + (uint64_t)(taken ? cu->p->branch_taken_cycles : cu->p->branch_fall_cycles);
         tw->ready_cause = HIPSIM_STALL_FETCH;
         return done;
     }
     case UNIT_SMEM:
         s->scalar_free = now + op->issue;
         done = access->space == ACCESS_SCALAR
-            ? time_memory_scalar(&cu->memory, now, access->addr[0], access->bytes)
-            : now + (uint64_t)cu->p->scalar_latency;
+                   ? time_memory_scalar(&cu->memory, now, access->addr[0], access->bytes)
+                   : now + (uint64_t)cu->p->scalar_latency;
         counter_push(&tw->lgkm, done);
         return done;
     case UNIT_LDS:
@@ -409,8 +398,7 @@ static uint64_t occupy(struct time_cu *cu, struct cu_wave *tw, const struct inst
         if (is_flat(in))
             counter_push(&tw->lgkm, done);
         return done;
-    default:
-        return done;
+    default: return done;
     }
 }
 
@@ -445,8 +433,15 @@ static void emit(struct time_cu *cu, const struct cu_wave *tw, const struct inst
     if (!cu->sink)
         return;
     struct time_event event = {
-        .wg = tw->w->wg, .wave = tw->w, .in = in, .op = tw->op, .slot = tw->slot,
-        .ready = tw->came, .issued = now, .done = done, .cause = tw->cause,
+        .wg = tw->w->wg,
+        .wave = tw->w,
+        .in = in,
+        .op = tw->op,
+        .slot = tw->slot,
+        .ready = tw->came,
+        .issued = now,
+        .done = done,
+        .cause = tw->cause,
     };
     const struct mem_access *a = &tw->w->access;
     if (a->space != ACCESS_NONE)
@@ -475,8 +470,8 @@ static bool release(struct time_cu *cu, unsigned group, uint64_t now)
 {
     if (!engine_group_release(cu->groups[group]))
         return cu->launch->fault.kind == FAULT_NONE;
-    return wake(cu, group, now, now + (uint64_t)cu->p->barrier_cycles)
-        && cu->launch->fault.kind == FAULT_NONE;
+    return wake(cu, group, now, now + (uint64_t)cu->p->barrier_cycles) &&
+           cu->launch->fault.kind == FAULT_NONE;
 }
 
 bool time_cu_grid_opened(struct time_cu *cu, uint64_t now)
@@ -616,8 +611,8 @@ static bool prepare(struct time_cu *cu, const struct time_cu_setup *setup, unsig
     cu->waves = calloc(waves, sizeof(*cu->waves));
     cu->line_ready = calloc(lines, sizeof(*cu->line_ready));
     cu->icache = time_cache_create(cu->p->icache_bytes, cu->p->icache_ways, FETCH_LINE);
-    if (!cu->groups || !cu->left || !cu->waves || !cu->line_ready || !cu->icache
-        || !time_memory_init(&cu->memory, cu->p, &setup->share, setup->mhz, setup->behind))
+    if (!cu->groups || !cu->left || !cu->waves || !cu->line_ready || !cu->icache ||
+        !time_memory_init(&cu->memory, cu->p, &setup->share, setup->mhz, setup->behind))
         return false;
     cu->nwaves = (unsigned)waves;
     for (size_t i = 0; i < waves; i++)
@@ -625,8 +620,9 @@ static bool prepare(struct time_cu *cu, const struct time_cu_setup *setup, unsig
     if (setup->warm_code)
         warm_code(cu, lines);
     for (; cu->ngroups < groups; cu->ngroups++) {
-        struct engine_group *with = setup->with ? setup->with->groups[0]
-                                                : cu->ngroups ? cu->groups[0] : NULL;
+        struct engine_group *with = setup->with   ? setup->with->groups[0]
+                                    : cu->ngroups ? cu->groups[0]
+                                                  : NULL;
         cu->groups[cu->ngroups] = engine_group_create(cu->launch, with);
         if (!cu->groups[cu->ngroups])
             return false;

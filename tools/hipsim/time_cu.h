@@ -20,8 +20,8 @@
 /* What one instruction of the code has cost, summed over the waves. */
 struct time_line {
     uint64_t count;
-    uint64_t clocks;                      /* from the previous issue of the wave to this one */
-    uint64_t stall[HIPSIM_STALL_COUNT];   /* of them, by cause; the rest is issue */
+    uint64_t clocks;                    /* from the previous issue of the wave to this one */
+    uint64_t stall[HIPSIM_STALL_COUNT]; /* of them, by cause; the rest is issue */
 };
 
 /* One issued instruction, for traces. */
@@ -30,10 +30,10 @@ struct time_event {
     const struct wave *wave;
     const struct inst *in;
     const struct time_op *op;
-    unsigned slot;    /* of the wave in its SIMD's order: SIMD = slot % 4 */
-    uint64_t ready;   /* when the wave came to it */
+    unsigned slot;  /* of the wave in its SIMD's order: SIMD = slot % 4 */
+    uint64_t ready; /* when the wave came to it */
     uint64_t issued;
-    uint64_t done;    /* when its result is there */
+    uint64_t done; /* when its result is there */
     enum hipsim_stall cause;
     uint64_t lanes_bytes; /* memory: bytes moved */
 };
@@ -55,16 +55,16 @@ struct time_code *time_code_create(struct code *code, const struct time_params *
 void time_code_destroy(struct time_code *tc);
 
 struct time_cu_result {
-    uint64_t clocks;              /* from the first workgroup's start to the last one's end */
+    uint64_t clocks; /* from the first workgroup's start to the last one's end */
     uint64_t instructions;
     uint64_t waves;
-    uint64_t matrix_clocks;       /* of all SIMDs */
+    uint64_t matrix_clocks; /* of all SIMDs */
     uint64_t valu_clocks;
-    uint64_t lds_clocks;          /* of the banks */
+    uint64_t lds_clocks; /* of the banks */
     uint64_t l1_clocks;
     uint64_t bytes[LEVEL_COUNT];
     uint64_t stall[HIPSIM_STALL_COUNT]; /* wave clocks */
-    uint64_t issue;               /* wave clocks spent issuing */
+    uint64_t issue;                     /* wave clocks spent issuing */
 };
 
 struct time_cu;
@@ -72,11 +72,11 @@ struct time_cu;
 /* How a compute unit stands when its workgroups start. */
 struct time_cu_setup {
     struct time_share share;
-    double mhz;                   /* the clock that nanoseconds are turned into */
-    bool warm_code;               /* earlier workgroups have brought the code */
-    const struct time_sink *sink; /* NULL: none */
+    double mhz;                       /* the clock that nanoseconds are turned into */
+    bool warm_code;                   /* earlier workgroups have brought the code */
+    const struct time_sink *sink;     /* NULL: none */
     const struct time_behind *behind; /* memory that it shares with others; NULL: its own part */
-    struct time_cu *with;         /* another one that runs the same launch, or NULL; outlives it */
+    struct time_cu *with; /* another one that runs the same launch, or NULL; outlives it */
 };
 
 /*

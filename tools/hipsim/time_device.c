@@ -11,7 +11,7 @@
 
 struct unit {
     struct time_cu *cu;
-    uint64_t next;     /* when it issues next */
+    uint64_t next; /* when it issues next */
     unsigned xcd;
     uint64_t *started; /* by slot */
     uint64_t *index;   /* by slot: its workgroup */
@@ -98,8 +98,8 @@ static bool run(struct device *d)
         struct time_step step;
         if (!time_cu_step(u->cu, &step))
             return false;
-        if (step.ended < d->setup->resident
-            && !end_group(d, u, step.ended, now + (uint64_t)d->p->issue_period))
+        if (step.ended < d->setup->resident &&
+            !end_group(d, u, step.ended, now + (uint64_t)d->p->issue_period))
             return false;
         if (step.grid) {
             for (unsigned i = 0; i < d->nunits; i++)
@@ -118,8 +118,10 @@ static bool add_unit(struct device *d, struct launch *launch, struct time_code *
     struct unit *u = &d->units[d->nunits];
     u->xcd = d->nunits % d->xcds;
     const struct time_cu_setup setup = {
-        .mhz = d->p->max_mhz, .warm_code = d->setup->warm_code,
-        .sink = d->nunits ? NULL : d->setup->sink, .behind = &d->behind[u->xcd],
+        .mhz = d->p->max_mhz,
+        .warm_code = d->setup->warm_code,
+        .sink = d->nunits ? NULL : d->setup->sink,
+        .behind = &d->behind[u->xcd],
         .with = d->nunits ? d->units[0].cu : NULL,
     };
     u->started = calloc(d->setup->resident, sizeof(*u->started));
@@ -141,8 +143,8 @@ static bool build(struct device *d, struct launch *launch, struct time_code *cod
     d->dispatched = calloc(d->xcds, sizeof(*d->dispatched));
     d->units = calloc(units, sizeof(*d->units));
     d->heap = calloc(units, sizeof(*d->heap));
-    if (!d->behind || !d->next_workgroup || !d->dispatched || !d->units || !d->heap
-        || !time_behind_init(&d->common, d->p, d->p->max_mhz, false))
+    if (!d->behind || !d->next_workgroup || !d->dispatched || !d->units || !d->heap ||
+        !time_behind_init(&d->common, d->p, d->p->max_mhz, false))
         return false;
     for (unsigned x = 0; x < d->xcds; x++) {
         d->behind[x] = d->common;
@@ -260,8 +262,8 @@ bool time_code_communicates(struct code *code, uint64_t entry)
             before[i + 1] = before[i] + (reached[i] && is_communication(code_inst(code, i * 4)));
         for (uint64_t i = 0; i < n && !found; i++) {
             const struct inst *in = reached[i] ? code_inst(code, i * 4) : NULL;
-            found = in && time_is_jump(in) && in->target <= in->offset
-                && before[i] > before[in->target / 4];
+            found = in && time_is_jump(in) && in->target <= in->offset &&
+                    before[i] > before[in->target / 4];
         }
     }
     free(reached);

@@ -12,17 +12,17 @@
 
 struct time_device_setup {
     uint64_t workgroups;
-    uint32_t resident;            /* workgroups that a compute unit holds */
-    double extra;                 /* clocks that a workgroup takes beyond its instructions */
+    uint32_t resident; /* workgroups that a compute unit holds */
+    double extra;      /* clocks that a workgroup takes beyond its instructions */
     bool warm_code;
     const struct time_sink *sink; /* of the first compute unit; NULL: none */
 };
 
 struct time_device_result {
-    struct time_cu_result sum;    /* of all compute units */
-    double clocks;                /* until the last workgroup ends and all is stored */
-    double busy;                  /* of the time of the slots that the device has, 0 .. 1 */
-    double first;                 /* clocks of workgroup 0 */
+    struct time_cu_result sum; /* of all compute units */
+    double clocks;             /* until the last workgroup ends and all is stored */
+    double busy;               /* of the time of the slots that the device has, 0 .. 1 */
+    double first;              /* clocks of workgroup 0 */
 };
 
 /* Runs the launch; launch->counters counts all of it. False after a fault. */

@@ -29,7 +29,8 @@ struct time_occupancy time_occupancy(const struct time_params *p, const struct l
     }
     per_cu = per_cu ? per_cu : 1;
     return (struct time_occupancy){
-        .waves_per_workgroup = waves, .workgroups_per_cu = per_cu,
+        .waves_per_workgroup = waves,
+        .workgroups_per_cu = per_cu,
         .waves_per_simd = (per_cu * waves + SIMDS - 1) / SIMDS,
         .part = fmin(1, (double)waves * registers / (SIMDS * VGPRS_PER_LANE)),
     };

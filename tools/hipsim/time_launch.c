@@ -29,7 +29,7 @@
 #define PROBES 8
 #define MAX_RESIDENT 64
 #define MAX_CANDIDATES 24
-#define ALIKE 1.02  /* workgroups whose work differs by less need no samples of their own */
+#define ALIKE 1.02 /* workgroups whose work differs by less need no samples of their own */
 
 /* Workgroups that are kept back, to run together in time or untimed. */
 struct candidate {
@@ -46,16 +46,16 @@ struct timed {
     struct time_share share;
     struct hipsim_time_report *report;
     uint64_t groups[DIMENSIONS], total;
-    uint32_t resident;             /* workgroups on a full compute unit */
-    bool warm;                     /* the code is in the instruction cache */
-    uint64_t run[MAX_RUN];         /* workgroups that have executed, ascending */
+    uint32_t resident;     /* workgroups on a full compute unit */
+    bool warm;             /* the code is in the instruction cache */
+    uint64_t run[MAX_RUN]; /* workgroups that have executed, ascending */
     unsigned nrun;
-    double first;                  /* duration of the first workgroup */
+    double first;                                /* duration of the first workgroup */
     double middle[DIMENSIONS], last[DIMENSIONS]; /* what the position adds */
     unsigned samples;
     struct time_cu_result sum;
     double groups_timed, work_timed;
-    struct time_work *work;        /* NULL: durations follow from the position */
+    struct time_work *work; /* NULL: durations follow from the position */
     struct counters counters;
 };
 
@@ -137,8 +137,8 @@ static bool probe_at(struct timed *t, uint64_t one)
         near[nnear++] = i;
     for (uint64_t i = one + 1; i < one + step && i < t->total && nfar < PROBES / 2; i++)
         far[nfar++] = i;
-    if (!probe_growth(t, near, nnear, &on_xcd, &average)
-        || !probe_growth(t, far, nfar, &on_device, &other))
+    if (!probe_growth(t, near, nnear, &on_xcd, &average) ||
+        !probe_growth(t, far, nfar, &on_device, &other))
         return false;
     if (average > 0) {
         const double n = fmax(1, fmin((double)t->total, p->cus * t->resident) / p->xcds);
@@ -167,8 +167,8 @@ static bool probe_sharing(struct timed *t)
 /* The workgroups that would be on one compute unit with `index`, of those that have not run. */
 static unsigned companions(struct timed *t, uint64_t index, uint64_t *list)
 {
-    uint64_t step = t->total > (uint64_t)t->config->params.cus ? (uint64_t)t->config->params.cus
-                                                               : 1;
+    uint64_t step =
+        t->total > (uint64_t)t->config->params.cus ? (uint64_t)t->config->params.cus : 1;
     unsigned n = 0;
     for (uint64_t tried = 0; n < t->resident && tried < t->total && t->nrun < MAX_RUN; tried++) {
         if (!has_run(t, index)) {
@@ -206,7 +206,9 @@ static bool sample_candidate(struct timed *t, struct candidate *c, double *clock
         sink = time_trace_sink(trace);
     }
     struct time_cu_setup setup = {
-        .share = t->share, .mhz = t->config->params.max_mhz, .warm_code = t->warm,
+        .share = t->share,
+        .mhz = t->config->params.max_mhz,
+        .warm_code = t->warm,
         .sink = trace ? &sink : NULL,
     };
     struct time_cu_result result;
@@ -278,8 +280,8 @@ static bool sample_positions(struct timed *t)
 /* Keeps the ends and middles of the dimensions, and others here and there over the grid. */
 static unsigned keep_candidates(struct timed *t, struct candidate kept[MAX_CANDIDATES])
 {
-    const unsigned most = most_samples(t) < MAX_CANDIDATES / 3 ? 3 * most_samples(t)
-                                                               : MAX_CANDIDATES;
+    const unsigned most =
+        most_samples(t) < MAX_CANDIDATES / 3 ? 3 * most_samples(t) : MAX_CANDIDATES;
     const double golden = 0.6180339887498949;
     unsigned n = 0;
     for (unsigned i = 0; i < most && t->nrun < MAX_RUN && 2 * t->nrun < t->total; i++) {
@@ -353,9 +355,9 @@ static double duration(const void *ctx, uint64_t index)
         index /= t->groups[d];
         if (end < 1)
             continue;
-        clocks += at <= half ? t->middle[d] * at / half
-                             : t->middle[d] + (t->last[d] - t->middle[d]) * (at - half)
-                                 / (end - half);
+        clocks += at <= half
+                      ? t->middle[d] * at / half
+                      : t->middle[d] + (t->last[d] - t->middle[d]) * (at - half) / (end - half);
     }
     return clocks > 0 ? clocks : 0;
 }
@@ -398,8 +400,8 @@ static void fill_report(struct timed *t, struct time_dispatch d)
     const struct time_params *p = &t->config->params;
     struct hipsim_time_report *r = t->report;
     /* What all workgroups do, as a multiple of what the timed ones have done. */
-    const double per_group = t->work ? time_work_total(t->work) / t->work_timed
-                                     : (double)t->total / t->groups_timed;
+    const double per_group =
+        t->work ? time_work_total(t->work) / t->work_timed : (double)t->total / t->groups_timed;
     r->workgroups = t->total;
     r->sampled = (uint64_t)t->groups_timed;
     r->cycles = d.clocks;
@@ -444,8 +446,8 @@ static bool prepare(struct timed *t)
     }
     t->occupancy = time_occupancy(p, l);
     uint64_t share = (t->total + (uint64_t)p->cus - 1) / (uint64_t)p->cus;
-    t->resident = share < t->occupancy.workgroups_per_cu ? (uint32_t)share
-                                                         : t->occupancy.workgroups_per_cu;
+    t->resident =
+        share < t->occupancy.workgroups_per_cu ? (uint32_t)share : t->occupancy.workgroups_per_cu;
     t->warm = p->code_warm > 0 || share > t->resident;
     return true;
 }
@@ -472,8 +474,10 @@ static bool run_together(struct timed *t, struct time_dispatch *d)
         sink = time_trace_sink(trace);
     }
     const struct time_device_setup setup = {
-        .workgroups = t->total, .resident = t->resident,
-        .extra = p->workgroup_cycles * t->occupancy.part, .warm_code = t->warm,
+        .workgroups = t->total,
+        .resident = t->resident,
+        .extra = p->workgroup_cycles * t->occupancy.part,
+        .warm_code = t->warm,
         .sink = trace ? &sink : NULL,
     };
     struct time_device_result result;
@@ -516,8 +520,8 @@ int time_launch_run(struct launch *launch, const struct time_config *config,
         return engine_run(launch);
     t.code = time_code_create(launch->code, &config->params);
     start_report(&t);
-    const bool together = t.code && (launch->cooperative || t.total <= most_samples(&t)
-        || time_code_communicates(launch->code, entry_offset(launch)));
+    const bool together = t.code && (launch->cooperative || t.total <= most_samples(&t) ||
+                                     time_code_communicates(launch->code, entry_offset(launch)));
     bool ok = t.code && (together ? run_together(&t, &dispatch) : run_sampled(&t, &dispatch));
     report->complete = together || !config->samples_only || t.nrun == t.total;
     if (ok) {

@@ -10,9 +10,8 @@
 #define LANES(first, last) ((UINT64_MAX >> (63 - (last) + (first))) << (first))
 
 static const uint64_t b128_gfx942[MAX_PHASES] = {
-    LANES(0, 3) | LANES(20, 23),   LANES(32, 35) | LANES(52, 55),
-    LANES(4, 7) | LANES(16, 19),   LANES(36, 39) | LANES(48, 51),
-    LANES(8, 11) | LANES(28, 31),  LANES(40, 43) | LANES(60, 63),
+    LANES(0, 3) | LANES(20, 23),   LANES(32, 35) | LANES(52, 55), LANES(4, 7) | LANES(16, 19),
+    LANES(36, 39) | LANES(48, 51), LANES(8, 11) | LANES(28, 31),  LANES(40, 43) | LANES(60, 63),
     LANES(12, 15) | LANES(24, 27), LANES(44, 47) | LANES(56, 59),
 };
 
@@ -24,9 +23,8 @@ static const uint64_t b128_gfx950[4] = {
 };
 
 static const uint64_t b96_gfx950[MAX_PHASES] = {
-    LANES(0, 3) | LANES(20, 23),   LANES(4, 7) | LANES(16, 19),
-    LANES(8, 11) | LANES(28, 31),  LANES(12, 15) | LANES(24, 27),
-    LANES(32, 35) | LANES(52, 55), LANES(36, 39) | LANES(48, 51),
+    LANES(0, 3) | LANES(20, 23),   LANES(4, 7) | LANES(16, 19),   LANES(8, 11) | LANES(28, 31),
+    LANES(12, 15) | LANES(24, 27), LANES(32, 35) | LANES(52, 55), LANES(36, 39) | LANES(48, 51),
     LANES(40, 43) | LANES(60, 63), LANES(44, 47) | LANES(56, 59),
 };
 
@@ -99,7 +97,8 @@ struct time_lds_cost time_lds_cost(const struct time_params *p, enum gfx_target 
         clocks += r < 1 ? 1 : r <= most ? r : most + (r - most) * p->lds_conflict_scale;
     }
     return (struct time_lds_cost){
-        .clocks = (unsigned)lround(clocks), .floor = n,
+        .clocks = (unsigned)lround(clocks),
+        .floor = n,
         .bus_bytes = (unsigned)__builtin_popcountll(lanes) * bytes,
     };
 }

@@ -18,8 +18,8 @@ static uint64_t range_clocks(const struct time_code *code, uint64_t first, uint6
 static const struct inst *back_branch(const struct time_code *code, uint64_t i)
 {
     const struct inst *in = code->lines[i].count ? code_inst(code->code, i * 4) : NULL;
-    if (!in || !time_is_jump(in) || in->target >= in->offset
-        || code->lines[in->target / 4].count < 2)
+    if (!in || !time_is_jump(in) || in->target >= in->offset ||
+        code->lines[in->target / 4].count < 2)
         return NULL;
     return in;
 }
@@ -29,8 +29,8 @@ static bool is_innermost(const struct time_code *code, const struct inst *loop)
 {
     for (uint64_t i = loop->target / 4; i < loop->offset / 4; i++) {
         const struct inst *in = back_branch(code, i);
-        if (in && in->target >= loop->target
-            && code->lines[in->target / 4].count > code->lines[loop->target / 4].count)
+        if (in && in->target >= loop->target &&
+            code->lines[in->target / 4].count > code->lines[loop->target / 4].count)
             return false;
     }
     return true;
@@ -77,8 +77,10 @@ bool time_hottest_loop(const struct time_code *code, uint64_t waves, unsigned wa
     loop->iterations = iterations / (double)waves;
     loop->clocks = (double)range_clocks(code, loop->first, loop->last) / iterations;
     loop->mix = (struct time_mix){
-        .matrix = (unsigned)(matrix + 0.5), .closed = (unsigned)(closed + 0.5),
-        .valu = (unsigned)(valu + 0.5), .packed_f32 = (unsigned)(packed + 0.5),
+        .matrix = (unsigned)(matrix + 0.5),
+        .closed = (unsigned)(closed + 0.5),
+        .valu = (unsigned)(valu + 0.5),
+        .packed_f32 = (unsigned)(packed + 0.5),
     };
     loop->bound = time_loop_bound(code->p, &loop->mix, waves_per_simd);
     return true;

@@ -132,8 +132,7 @@ static void take_share(struct time_memory *m)
 }
 
 bool time_memory_init(struct time_memory *m, const struct time_params *p,
-                      const struct time_share *share, double mhz,
-                      const struct time_behind *behind)
+                      const struct time_share *share, double mhz, const struct time_behind *behind)
 {
     memset(m, 0, sizeof(*m));
     m->p = p;
@@ -183,8 +182,9 @@ static double hash(uint64_t line, unsigned salt)
 static enum time_level find(struct time_memory *m, uint64_t line)
 {
     if (m->shares)
-        return time_cache_touch(m->l2, line * LINE) ? LEVEL_L2
-            : time_cache_touch(m->mall, line * LINE) ? LEVEL_MALL : LEVEL_HBM;
+        return time_cache_touch(m->l2, line * LINE)     ? LEVEL_L2
+               : time_cache_touch(m->mall, line * LINE) ? LEVEL_MALL
+                                                        : LEVEL_HBM;
     if (time_cache_touch(m->l2, line * LINE) || hash(line, 0) * m->share.sharers >= 1)
         return LEVEL_L2;
     const bool first = hash(line, 1) < m->share.first;
@@ -218,8 +218,8 @@ static uint64_t flight_room(struct time_memory *m, uint64_t now, unsigned bytes)
 {
     while (m->flight_first < m->flight_end) {
         uint64_t done = m->flight[m->flight_first % L1_FLIGHT_MAX].done;
-        bool full = m->flight_bytes + bytes > m->p->l1_inflight
-            || m->flight_end - m->flight_first == L1_FLIGHT_MAX;
+        bool full = m->flight_bytes + bytes > m->p->l1_inflight ||
+                    m->flight_end - m->flight_first == L1_FLIGHT_MAX;
         if (done > now && !full)
             break;
         now = done > now ? done : now;

@@ -16,10 +16,10 @@ enum time_level { LEVEL_L1, LEVEL_L2, LEVEL_MALL, LEVEL_HBM, LEVEL_COUNT };
 
 /* What the compute unit shares with the others; found by the launch model, 1 and 0 when unknown. */
 struct time_share {
-    double cus_active;      /* compute units that run the kernel at the same time */
-    double sharers;         /* of the workgroups on an XCD, those that read the same lines, >= 1 */
-    double footprint;       /* bytes that the whole launch loads */
-    double first;           /* of the lines that an L2 misses, the part that no other XCD loads
+    double cus_active; /* compute units that run the kernel at the same time */
+    double sharers;    /* of the workgroups on an XCD, those that read the same lines, >= 1 */
+    double footprint;  /* bytes that the whole launch loads */
+    double first;      /* of the lines that an L2 misses, the part that no other XCD loads
                                before: they come from HBM, the others from the MALL */
 };
 
@@ -61,7 +61,7 @@ enum time_request {
     REQUEST_LOAD,
     REQUEST_COHERENT, /* a load that the L1 does not answer */
     REQUEST_STORE,
-    REQUEST_ATOMIC,   /* done by the L2 */
+    REQUEST_ATOMIC, /* done by the L2 */
 };
 
 #define L1_FIFO_MAX 32
@@ -71,31 +71,30 @@ struct time_memory {
     const struct time_params *p;
     struct time_share share;
     struct time_cache *l1, *l2, *scalar;
-    struct time_cache *mall;           /* NULL: `share` says what is there */
-    bool shares;                       /* l2 and what lies behind it are others' too */
+    struct time_cache *mall; /* NULL: `share` says what is there */
+    bool shares;             /* l2 and what lies behind it are others' too */
     double clocks_per_ns;
     struct time_pipe own[LEVEL_COUNT]; /* this compute unit's part */
     struct time_pipe *pipe[LEVEL_COUNT];
     double latency[LEVEL_COUNT];
     double own_atomics[ATOMIC_LINES], *atomics;
     uint64_t l1_free;
-    uint64_t started[L1_FIFO_MAX];     /* when the latest requests left the queue; a ring */
+    uint64_t started[L1_FIFO_MAX]; /* when the latest requests left the queue; a ring */
     uint64_t requests;
     struct {
         uint64_t done;
         uint32_t bytes;
-    } flight[L1_FLIGHT_MAX];           /* a ring */
+    } flight[L1_FLIGHT_MAX]; /* a ring */
     uint64_t flight_first, flight_end;
     uint64_t flight_bytes;
-    uint64_t bytes[LEVEL_COUNT];       /* moved from each level to here */
-    uint64_t l1_busy;                  /* clocks */
+    uint64_t bytes[LEVEL_COUNT]; /* moved from each level to here */
+    uint64_t l1_busy;            /* clocks */
 };
 
 /* Allocates the caches; false without memory. `mhz` turns nanoseconds into clocks. With `behind`,
  * which outlives it, `share` is of no importance. */
 bool time_memory_init(struct time_memory *m, const struct time_params *p,
-                      const struct time_share *share, double mhz,
-                      const struct time_behind *behind);
+                      const struct time_share *share, double mhz, const struct time_behind *behind);
 void time_memory_free(struct time_memory *m);
 
 /* When all that was stored by `now` has reached memory. */

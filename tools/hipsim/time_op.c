@@ -11,17 +11,14 @@
 const char *time_unit_name(enum time_unit unit)
 {
     static const char *const names[UNIT_COUNT] = {
-        [UNIT_NONE] = "wave", [UNIT_VALU] = "VALU", [UNIT_MATRIX] = "MFMA",
+        [UNIT_NONE] = "wave",   [UNIT_VALU] = "VALU",     [UNIT_MATRIX] = "MFMA",
         [UNIT_SCALAR] = "SALU", [UNIT_BRANCH] = "branch", [UNIT_SMEM] = "SMEM",
-        [UNIT_LDS] = "LDS", [UNIT_VMEM] = "VMEM",
+        [UNIT_LDS] = "LDS",     [UNIT_VMEM] = "VMEM",
     };
     return unit < UNIT_COUNT ? names[unit] : "?";
 }
 
-static bool contains(const char *text, const char *word)
-{
-    return strstr(text, word) != NULL;
-}
+static bool contains(const char *text, const char *word) { return strstr(text, word) != NULL; }
 
 static bool starts(const char *text, const char *prefix)
 {
@@ -30,8 +27,8 @@ static bool starts(const char *text, const char *prefix)
 
 bool time_is_jump(const struct inst *in)
 {
-    return in->row && in->row->flags & ROW_BRANCH
-        && (starts(in->row->name, "s_branch") || starts(in->row->name, "s_cbranch"));
+    return in->row && in->row->flags & ROW_BRANCH &&
+           (starts(in->row->name, "s_branch") || starts(in->row->name, "s_cbranch"));
 }
 
 /*
@@ -42,12 +39,19 @@ static const struct {
     const char *shape;
     uint8_t gfx942, gfx950;
 } matrix_table[] = {
-    {"32x32x1_2b_f32", 64, 64}, {"16x16x1_4b_f32", 32, 32},
-    {"32x32x2_f32", 64, 64},    {"16x16x4_f32", 32, 32},
-    {"32x32x4_2b_", 64, 64},    {"16x16x4_4b_", 32, 32},
-    {"16x16x4_f64", 32, 64},    {"4x4x4_4b_f64", 16, 16},
-    {"32x32x64_f8f6f4", 64, 64}, {"16x16x128_f8f6f4", 32, 32},
-    {"32x32x", 32, 32},         {"16x16x", 16, 16},         {"4x4x", 8, 8},
+    {"32x32x1_2b_f32", 64, 64},
+    {"16x16x1_4b_f32", 32, 32},
+    {"32x32x2_f32", 64, 64},
+    {"16x16x4_f32", 32, 32},
+    {"32x32x4_2b_", 64, 64},
+    {"16x16x4_4b_", 32, 32},
+    {"16x16x4_f64", 32, 64},
+    {"4x4x4_4b_f64", 16, 16},
+    {"32x32x64_f8f6f4", 64, 64},
+    {"16x16x128_f8f6f4", 32, 32},
+    {"32x32x", 32, 32},
+    {"16x16x", 16, 16},
+    {"4x4x", 8, 8},
 };
 
 unsigned time_matrix_cycles(enum gfx_target target, const char *mnemonic, unsigned cbsz,
@@ -85,8 +89,8 @@ static struct time_regs vector_regs(const struct opnd *o)
 {
     if (o->kind != OPND_VGPR && o->kind != OPND_AGPR)
         return (struct time_regs){0};
-    return (struct time_regs){
-        .first = (uint16_t)(o->reg + (o->kind == OPND_AGPR ? VGPR_FILE : 0)), .count = o->dwords};
+    return (struct time_regs){.first = (uint16_t)(o->reg + (o->kind == OPND_AGPR ? VGPR_FILE : 0)),
+                              .count = o->dwords};
 }
 
 static void make_matrix(const struct time_params *p, enum gfx_target target, const struct inst *in,
@@ -137,8 +141,8 @@ static void make_valu(const struct time_params *p, const struct inst *in, struct
         op->issue = (uint16_t)p->lane_swap_cycles;
     } else if (contains(name, "_f64")) {
         op->issue = (uint16_t)p->valu_f64_cycles;
-    } else if (starts(name, "v_mul_lo_u32") || starts(name, "v_mul_hi_")
-               || starts(name, "v_mad_u64") || starts(name, "v_mad_i64")) {
+    } else if (starts(name, "v_mul_lo_u32") || starts(name, "v_mul_hi_") ||
+               starts(name, "v_mad_u64") || starts(name, "v_mad_i64")) {
         op->issue = (uint16_t)p->valu_mul32_cycles;
     }
 }
@@ -197,7 +201,9 @@ struct time_op time_op_make(const struct time_params *p, enum gfx_target target,
                             const struct inst *in)
 {
     struct time_op op = {
-        .wait_vm = UINT16_MAX, .wait_lgkm = UINT16_MAX, .wait_exp = UINT16_MAX,
+        .wait_vm = UINT16_MAX,
+        .wait_lgkm = UINT16_MAX,
+        .wait_exp = UINT16_MAX,
         .issue = (uint16_t)p->issue_period,
     };
     if (!in->row)

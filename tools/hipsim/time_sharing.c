@@ -105,10 +105,7 @@ struct observer time_lines_observer(struct time_lines *set)
     return (struct observer){.ctx = set, .inst = observe};
 }
 
-double time_lines_bytes(const struct time_lines *set)
-{
-    return (double)set->used * SAMPLED * LINE;
-}
+double time_lines_bytes(const struct time_lines *set) { return (double)set->used * SAMPLED * LINE; }
 
 void time_lines_merge(struct time_lines *into, const struct time_lines *from)
 {

@@ -22,8 +22,10 @@ enum track_counter { BUSY_MATRIX, BUSY_VALU, BUSY_LDS, BUSY_VMEM, BUSY_COUNT };
 
 /* What a unit of the compute unit can do in one window. */
 static const double capacity[BUSY_COUNT] = {
-    [BUSY_MATRIX] = 4 * WINDOW, [BUSY_VALU] = 4 * WINDOW,
-    [BUSY_LDS] = WINDOW * 128.0, [BUSY_VMEM] = WINDOW * 64.0,
+    [BUSY_MATRIX] = 4 * WINDOW,
+    [BUSY_VALU] = 4 * WINDOW,
+    [BUSY_LDS] = WINDOW * 128.0,
+    [BUSY_VMEM] = WINDOW * 64.0,
 };
 
 struct time_trace {
@@ -84,8 +86,9 @@ static void name_track(struct time_trace *t, const struct time_event *e)
     if (*word & bit)
         return;
     *word |= bit;
-    put(t, ",\n{\"ph\":\"M\",\"pid\":1,\"tid\":%u,\"name\":\"thread_name\",\"args\":{\"name\":"
-           "\"SIMD %u, workgroup %" PRIu64 ", wave %u\"}}",
+    put(t,
+        ",\n{\"ph\":\"M\",\"pid\":1,\"tid\":%u,\"name\":\"thread_name\",\"args\":{\"name\":"
+        "\"SIMD %u, workgroup %" PRIu64 ", wave %u\"}}",
         e->slot, e->slot % 4, e->wg->index, e->wave->id);
 }
 
@@ -123,14 +126,9 @@ static void count_busy(struct time_trace *t, const struct time_event *e)
     case UNIT_VALU:
         add_busy(t, BUSY_VALU, e->issued, e->issued + e->op->issue, e->op->issue);
         break;
-    case UNIT_LDS:
-        add_busy(t, BUSY_LDS, e->issued, e->done, (double)e->lanes_bytes);
-        break;
-    case UNIT_VMEM:
-        add_busy(t, BUSY_VMEM, e->issued, e->done, (double)e->lanes_bytes);
-        break;
-    default:
-        break;
+    case UNIT_LDS: add_busy(t, BUSY_LDS, e->issued, e->done, (double)e->lanes_bytes); break;
+    case UNIT_VMEM: add_busy(t, BUSY_VMEM, e->issued, e->done, (double)e->lanes_bytes); break;
+    default: break;
     }
 }
 
@@ -140,15 +138,18 @@ static void on_event(void *ctx, const struct time_event *e)
     char text[TEXT];
     name_track(t, e);
     if (e->issued > e->ready) {
-        put(t, ",\n{\"ph\":\"X\",\"pid\":1,\"tid\":%u,\"cat\":\"stall\",\"ts\":%" PRIu64
-               ",\"dur\":%" PRIu64 ",\"name\":", e->slot, e->ready, e->issued - e->ready);
+        put(t,
+            ",\n{\"ph\":\"X\",\"pid\":1,\"tid\":%u,\"cat\":\"stall\",\"ts\":%" PRIu64
+            ",\"dur\":%" PRIu64 ",\"name\":",
+            e->slot, e->ready, e->issued - e->ready);
         put_string(t, hipsim_stall_name(e->cause));
         put(t, "}");
     }
     code_text(t->code->code, e->in->offset, text, sizeof(text));
     size_t mnemonic = strcspn(text, " ");
-    put(t, ",\n{\"ph\":\"X\",\"pid\":1,\"tid\":%u,\"cat\":\"%s\",\"ts\":%" PRIu64
-           ",\"dur\":%u,\"name\":\"%.*s\",\"args\":{\"pc\":\"0x%" PRIx64 "\",\"text\":",
+    put(t,
+        ",\n{\"ph\":\"X\",\"pid\":1,\"tid\":%u,\"cat\":\"%s\",\"ts\":%" PRIu64
+        ",\"dur\":%u,\"name\":\"%.*s\",\"args\":{\"pc\":\"0x%" PRIx64 "\",\"text\":",
         e->slot, time_unit_name(e->op->unit), e->issued, (unsigned)t->code->p->issue_period,
         (int)mnemonic, text, e->in->offset);
     put_string(t, text);
@@ -170,8 +171,10 @@ static void put_counters(struct time_trace *t)
             double percent = 100 * t->busy[w][c] / capacity[c];
             if (percent == before)
                 continue;
-            put(t, ",\n{\"ph\":\"C\",\"pid\":1,\"name\":\"%s\",\"ts\":%" PRIu64
-                   ",\"args\":{\"busy\":%.1f}}", names[c], w * WINDOW, percent);
+            put(t,
+                ",\n{\"ph\":\"C\",\"pid\":1,\"name\":\"%s\",\"ts\":%" PRIu64
+                ",\"args\":{\"busy\":%.1f}}",
+                names[c], w * WINDOW, percent);
             before = percent;
         }
     }
@@ -205,9 +208,11 @@ bool time_annotate(const struct time_code *code, const char *kernel, const char 
     uint64_t n = code_size(code->code) / 4, total = 0;
     for (uint64_t i = 0; i < n; i++)
         total += code->lines[i].clocks;
-    fprintf(f, "; %s: modelled wave clocks of the sampled workgroups, %" PRIu64 " in all\n"
-               "; share, clocks and stall are per line; clocks per execution in brackets\n"
-               ";  share      clocks      [each]   executed  worst stall\n", kernel, total);
+    fprintf(f,
+            "; %s: modelled wave clocks of the sampled workgroups, %" PRIu64 " in all\n"
+            "; share, clocks and stall are per line; clocks per execution in brackets\n"
+            ";  share      clocks      [each]   executed  worst stall\n",
+            kernel, total);
     bool gap = false;
     for (uint64_t i = 0; i < n; i++) {
         const struct time_line *line = &code->lines[i];

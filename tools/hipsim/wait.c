@@ -33,7 +33,9 @@ static const struct delivery {
 
 /* Counters of 6, 4 and 3 bits (CDNA3 ISA, S_WAITCNT). */
 static const uint8_t counter_max[WAIT_COUNTERS] = {
-    [WAIT_VM] = 63, [WAIT_LGKM] = 15, [WAIT_EXP] = 7,
+    [WAIT_VM] = 63,
+    [WAIT_LGKM] = 15,
+    [WAIT_EXP] = 7,
 };
 
 /* The register file is unified: a[i] is v[nvgpr + i]. */
@@ -42,10 +44,7 @@ static unsigned row_of(const struct wave *w, unsigned kind, unsigned reg)
     return kind == OPND_AGPR ? w->launch->nvgpr + reg : reg;
 }
 
-static bool is_vector(unsigned kind)
-{
-    return kind == OPND_VGPR || kind == OPND_AGPR;
-}
+static bool is_vector(unsigned kind) { return kind == OPND_VGPR || kind == OPND_AGPR; }
 
 static bool overlaps(const struct wave *w, const struct pending *p, const struct opnd *o)
 {
@@ -102,8 +101,7 @@ void wave_keep(struct wave *w, const struct inst *in)
     const bool agpr = d->kind == OPND_AGPR;
     memcpy(k->row, agpr ? w->a + d->reg : w->v + d->reg, d->dwords * sizeof(*k->row));
     memcpy(k->valid, (agpr ? w->a_valid : w->v_valid) + d->reg, d->dwords * sizeof(*k->valid));
-    memcpy(k->copied, (agpr ? w->a_copied : w->v_copied) + d->reg,
-           d->dwords * sizeof(*k->copied));
+    memcpy(k->copied, (agpr ? w->a_copied : w->v_copied) + d->reg, d->dwords * sizeof(*k->copied));
 }
 
 /* Masked exchange or copy of 32-bit words. */
@@ -149,7 +147,7 @@ static void put(struct wave *w, const struct pending *p, bool swap)
         const uint32_t bits = swap || i + 1u < p->count ? UINT32_MAX : last_bits(p->in);
         unsigned l;
         FOR_LANES(l, p->lanes)
-            put_word(&r.row[i][l], &k->row[i][l], bits, swap);
+        put_word(&r.row[i][l], &k->row[i][l], bits, swap);
         put_mask(&r.valid[i], &k->valid[i], p->lanes, swap);
         put_mask(&r.copied[i], &k->copied[i], p->lanes, swap);
         r.part[i] &= ~p->lanes; /* what is defined in some bits is taken as valid says */
@@ -247,8 +245,12 @@ static struct pending *issue(struct wave *w, const struct inst *in, enum wait_co
         wave_wait(w, counter, 0);
     struct pending *p = &w->pending[counter][w->npending[counter]++];
     *p = (struct pending){
-        .kind = OPND_NONE, .unordered = unordered, .slot = NO_SLOT, .number = w->issued[counter]++,
-        .in = in, .lanes = wave_exec(w),
+        .kind = OPND_NONE,
+        .unordered = unordered,
+        .slot = NO_SLOT,
+        .number = w->issued[counter]++,
+        .in = in,
+        .lanes = wave_exec(w),
         .arrival = arrival_of(w, counter, delivery_of(in, counter), bytes, unordered),
     };
     w->outstanding++;
@@ -389,8 +391,8 @@ static bool returns_after(const struct wave *w, const struct inst *in, const str
 /* The half that a load keeps: the one before it writes that, and returns before it. */
 static bool kept_half(const struct wave *w, const struct inst *in, const struct opnd *o)
 {
-    return in->row->flags & ROW_PARTIAL && o->kind == in->dst.kind && o->reg == in->dst.reg
-        && returns_after(w, in, &in->dst);
+    return in->row->flags & ROW_PARTIAL && o->kind == in->dst.kind && o->reg == in->dst.reg &&
+           returns_after(w, in, &in->dst);
 }
 
 static const char register_files[] = {[OPND_VGPR] = 'v', [OPND_AGPR] = 'a', [OPND_SGPR] = 's'};
@@ -399,7 +401,10 @@ static void note_stale(struct wave *w, const struct inst *in, const struct opnd 
 {
     const struct pending *p = find_pending(w, o);
     w->stale = (struct stale_read){
-        .any = true, .file = register_files[o->kind], .reg = o->reg, .read = in->offset,
+        .any = true,
+        .file = register_files[o->kind],
+        .reg = o->reg,
+        .read = in->offset,
         .load = p ? p->in->offset : in->offset,
     };
 }

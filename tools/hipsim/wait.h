@@ -36,14 +36,13 @@ struct late_lds {
     uint64_t lanes;
     uint32_t first;
     uint8_t size;
-    bool held;                                        /* LDS has the old bytes, this the data; */
+    bool held; /* LDS has the old bytes, this the data; */
     uint8_t bytes[WAVE_LANES * 16], states[WAVE_LANES * 16]; /* else the other way round */
 };
 #define LATE_LOADS 64u
 
 /** Keeps what the lanes of `to` have in LDS, which a load is about to overwrite. NULL: no lanes. */
-struct late_lds *lds_keep(struct wave *w, const struct lane_mem *to, uint32_t first,
-                          unsigned size);
+struct late_lds *lds_keep(struct wave *w, const struct lane_mem *to, uint32_t first, unsigned size);
 
 /** The load has been issued, and has written its data. */
 void lds_issue(struct wave *w, const struct inst *in, struct late_lds *e);

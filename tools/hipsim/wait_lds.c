@@ -21,7 +21,8 @@ static void mark(struct workgroup *wg, const struct late_lds *e, uint8_t without
     const unsigned size = e->lanes == UINT64_MAX ? WAVE_LANES * e->size : e->size;
     const uint64_t starts = e->lanes == UINT64_MAX ? 1 : e->lanes; /* usually one piece */
     unsigned l;
-    FOR_LANES(l, starts) {
+    FOR_LANES(l, starts)
+    {
         uint8_t *state = wg->lds_valid + e->first + l * size;
         for (unsigned i = 0; i < size; i++)
             state[i] = (uint8_t)((state[i] & ~without) | with);
@@ -32,7 +33,8 @@ static void mark(struct workgroup *wg, const struct late_lds *e, uint8_t without
 static void put(struct workgroup *wg, struct late_lds *e, bool swap)
 {
     unsigned l;
-    FOR_LANES(l, e->lanes) {
+    FOR_LANES(l, e->lanes)
+    {
         for (unsigned i = l * e->size; i < (l + 1) * e->size; i++) {
             uint8_t *byte = wg->lds + e->first + i, *state = wg->lds_valid + e->first + i;
             const uint8_t old = *byte, old_state = *state;
@@ -77,7 +79,8 @@ void lds_touch(struct wave *w, const struct lane_mem *m)
     struct workgroup *wg = w->wg;
     uint64_t first = UINT64_MAX, end = 0;
     unsigned l;
-    FOR_LANES(l, m->lanes) {
+    FOR_LANES(l, m->lanes)
+    {
         first = m->addr[l] < first ? m->addr[l] : first;
         end = m->addr[l] + m->bytes > end ? m->addr[l] + m->bytes : end;
     }
@@ -106,7 +109,8 @@ struct late_lds *lds_keep(struct wave *w, const struct lane_mem *to, uint32_t fi
     e->first = first;
     e->size = (uint8_t)size;
     e->held = false;
-    FOR_LANES(l, to->lanes) {
+    FOR_LANES(l, to->lanes)
+    {
         memcpy(e->bytes + l * size, wg->lds + first + l * size, size);
         memcpy(e->states + l * size, wg->lds_valid + first + l * size, size);
     }

@@ -36,9 +36,9 @@ enum gfx_target { GFX942 = 1, GFX950 = 2 };
 
 /* MODE register, as hwreg(HW_REG_MODE) shows it. */
 enum mode_bits {
-    MODE_ROUND_F32 = 0x3,       /* 0 nearest even, 1 +inf, 2 -inf, 3 zero */
+    MODE_ROUND_F32 = 0x3, /* 0 nearest even, 1 +inf, 2 -inf, 3 zero */
     MODE_ROUND_F16_F64 = 0xc,
-    MODE_DENORM_F32 = 0x30,     /* bit 4: keep input denormals, bit 5: keep output denormals */
+    MODE_DENORM_F32 = 0x30, /* bit 4: keep input denormals, bit 5: keep output denormals */
     MODE_DENORM_F16_F64 = 0xc0,
     MODE_DX10_CLAMP = 1 << 8,
     MODE_IEEE = 1 << 9,
@@ -50,7 +50,12 @@ enum mode_bits {
 #define MODE_CSP_SHIFT 29 /* depth of the stack of s_cbranch_g_fork, three bits */
 
 enum wave_state {
-    WAVE_RUNNING, WAVE_AT_BARRIER, WAVE_AT_GRID_BARRIER, WAVE_HALTED, WAVE_ENDED, WAVE_FAULTED
+    WAVE_RUNNING,
+    WAVE_AT_BARRIER,
+    WAVE_AT_GRID_BARRIER,
+    WAVE_HALTED,
+    WAVE_ENDED,
+    WAVE_FAULTED
 };
 
 enum wait_counter { WAIT_VM, WAIT_LGKM, WAIT_EXP, WAIT_COUNTERS };
@@ -62,10 +67,10 @@ struct pending {
     uint8_t slot;      /* in wave->kept, see wait.h */
     bool held;         /* the registers have their old values still, although it has run */
     uint16_t first, count;
-    uint32_t number;   /* `issued` before it */
+    uint32_t number;               /* `issued` before it */
     uint32_t lds_first, lds_bytes; /* loads to LDS: the bytes that are in flight */
-    uint64_t lanes;    /* that it loads */
-    uint64_t arrival;  /* of the data, on the wave's clock */
+    uint64_t lanes;                /* that it loads */
+    uint64_t arrival;              /* of the data, on the wave's clock */
     const struct inst *in;
 };
 
@@ -74,10 +79,10 @@ struct pending {
 /* What an instruction touched in memory, filled by memory handlers while `observer` is set. */
 struct mem_access {
     enum { ACCESS_NONE, ACCESS_GLOBAL, ACCESS_LDS, ACCESS_SCRATCH, ACCESS_SCALAR } space;
-    bool is_store;      /* atomics: both this and `is_load` */
+    bool is_store; /* atomics: both this and `is_load` */
     bool is_load;
-    uint8_t bytes;      /* per lane */
-    uint64_t lanes;     /* those that made an access */
+    uint8_t bytes;             /* per lane */
+    uint64_t lanes;            /* those that made an access */
     uint64_t addr[WAVE_LANES]; /* LDS: byte offset; scalar: lane 0 only */
 };
 
@@ -88,11 +93,11 @@ struct hazard_history {
     const struct inst *in[HAZARD_HISTORY];
     uint32_t at[HAZARD_HISTORY]; /* `states` when it was issued */
     uint32_t count, states;
-    uint32_t quiet_at; /* `states` from which on nothing in the ring demands a wait, */
+    uint32_t quiet_at;          /* `states` from which on nothing in the ring demands a wait, */
     uint32_t quiet_for_most_at; /* and from which on not of an ordinary vector instruction */
-    uint32_t matrix_free_at; /* `states` when the matrix core can take another instruction */
-    uint64_t next_offset;    /* of the instruction that follows if no branch is taken */
-    uint32_t straight_at;    /* `states` when one was */
+    uint32_t matrix_free_at;    /* `states` when the matrix core can take another instruction */
+    uint64_t next_offset;       /* of the instruction that follows if no branch is taken */
+    uint32_t straight_at;       /* `states` when one was */
 };
 
 struct wave {
@@ -109,21 +114,21 @@ struct wave {
     /* Lanes of which some bits are defined and some are not, and which; check_uninit.h. */
     uint64_t v_part[VGPR_FILE], a_part[VGPR_FILE];
     uint32_t (*bits)[WAVE_LANES]; /* VGPRs, then AGPRs; NULL until there is such a lane */
-    bool copies; /* there are copied or partial lanes */
+    bool copies;                  /* there are copied or partial lanes */
     uint8_t scc;
     uint8_t scc_valid;
     uint8_t state; /* enum wave_state */
     uint8_t priority;
-    uint32_t mode;          /* enum mode_bits */
+    uint32_t mode; /* enum mode_bits */
     uint32_t trapsts;
-    uint64_t pc;            /* of the next instruction, absolute */
-    uint64_t clock;         /* what its instructions and waits have taken; orders the waves of a
+    uint64_t pc;          /* of the next instruction, absolute */
+    uint64_t clock;       /* what its instructions and waits have taken; orders the waves of a
                              * workgroup, and decides when data arrive */
-    uint64_t matrix_free;   /* on it: until when the last matrix instruction runs */
-    uint64_t tick;          /* launch->timed: the clock at which its last one was issued */
-    uint64_t executed;      /* instructions */
-    uint32_t id;            /* in the workgroup */
-    uint64_t lanes;         /* EXEC at launch: lanes that exist in a partial wave */
+    uint64_t matrix_free; /* on it: until when the last matrix instruction runs */
+    uint64_t tick;        /* launch->timed: the clock at which its last one was issued */
+    uint64_t executed;    /* instructions */
+    uint32_t id;          /* in the workgroup */
+    uint64_t lanes;       /* EXEC at launch: lanes that exist in a partial wave */
 
     /* WAVE_AT_GRID_BARRIER: at which, and how often that had opened before. */
     uint32_t grid_barrier;
@@ -137,7 +142,7 @@ struct wave {
     struct pending pending[WAIT_COUNTERS][PENDING_MAX];
     uint8_t npending[WAIT_COUNTERS];
     uint32_t issued[WAIT_COUNTERS]; /* operations so far */
-    uint16_t outstanding; /* sum of npending */
+    uint16_t outstanding;           /* sum of npending */
     /* The last read of a register whose load had not been waited for. */
     struct stale_read {
         bool any;
@@ -148,10 +153,10 @@ struct wave {
     uint64_t busy[2 * VGPR_FILE / 64]; /* rows that an outstanding operation writes, v[0] up */
     uint64_t busy_s[SGPR_FILE / 64];
     uint64_t last_arrival[WAIT_COUNTERS]; /* of operations that return in order */
-    struct kept *kept;        /* wait.h */
-    uint64_t kept_used[2];    /* a bit per slot */
-    uint8_t keeping;          /* the slot of the load that runs */
-    uint16_t held;            /* operations that are */
+    struct kept *kept;                    /* wait.h */
+    uint64_t kept_used[2];                /* a bit per slot */
+    uint8_t keeping;                      /* the slot of the load that runs */
+    uint16_t held;                        /* operations that are */
 
     uint8_t *scratch;       /* private segments: 64 * launch->private_bytes, lane after lane */
     uint8_t *scratch_valid; /* a byte per byte: 1 defined */
@@ -175,34 +180,34 @@ struct workgroup {
     struct wave **waves;
     uint32_t nwaves;
     uint32_t lds_bytes;
-    uint8_t *lds;       /* lds_bytes, plus padding that no access may reach */
-    uint8_t *lds_valid; /* a byte per byte: enum lds_state bits */
+    uint8_t *lds;           /* lds_bytes, plus padding that no access may reach */
+    uint8_t *lds_valid;     /* a byte per byte: enum lds_state bits */
     uint32_t lds_in_flight; /* outstanding loads to LDS of all waves */
     struct late_lds **late; /* wait.h: those that are LDS_LATE, in the order of their arrival, */
     uint32_t nlate;         /* and behind them the spare ones */
-    struct race *race;  /* check_race.h; NULL when the check is off or has nothing to compare */
-    bool race_open;     /* the running instruction's stores await race_settle() */
+    struct race *race;      /* check_race.h; NULL when the check is off or has nothing to compare */
+    bool race_open;         /* the running instruction's stores await race_settle() */
     uint32_t at_barrier;
-    uint64_t barriers;  /* passed so far: the workgroup's epoch */
+    uint64_t barriers; /* passed so far: the workgroup's epoch */
 };
 
 /* How a fault is classed, so that a test can demand one and a user can turn one off. */
 enum fault_kind {
     FAULT_NONE,
-    FAULT_DECODE,        /* unknown instruction or operand, pc outside of the code */
-    FAULT_REGISTER,      /* register beyond what the kernel allocated */
-    FAULT_MEMORY,        /* out of bounds, unmapped, use after free */
+    FAULT_DECODE,   /* unknown instruction or operand, pc outside of the code */
+    FAULT_REGISTER, /* register beyond what the kernel allocated */
+    FAULT_MEMORY,   /* out of bounds, unmapped, use after free */
     FAULT_ALIGN,
-    FAULT_UNINIT,        /* undefined value reaches a store, an address or a branch */
-    FAULT_WAIT,          /* register read or overwritten before its s_waitcnt */
-    FAULT_HAZARD,        /* wait states missing */
-    FAULT_STRICT,        /* the same, where hardware is known to do without */
+    FAULT_UNINIT, /* undefined value reaches a store, an address or a branch */
+    FAULT_WAIT,   /* register read or overwritten before its s_waitcnt */
+    FAULT_HAZARD, /* wait states missing */
+    FAULT_STRICT, /* the same, where hardware is known to do without */
     FAULT_RACE,
-    FAULT_BARRIER,       /* unequal barriers */
-    FAULT_DIVERGE,       /* lanes went round a barrier */
+    FAULT_BARRIER, /* unequal barriers */
+    FAULT_DIVERGE, /* lanes went round a barrier */
     FAULT_DEADLOCK,
     FAULT_BUDGET,
-    FAULT_TRAP,          /* s_trap, or an operation that this simulator refuses */
+    FAULT_TRAP, /* s_trap, or an operation that this simulator refuses */
     FAULT_KINDS,
 };
 
@@ -251,8 +256,8 @@ enum check_bits {
     CHECK_RACE = 1 << FAULT_RACE,
     CHECK_BARRIER = 1 << FAULT_BARRIER,
     CHECK_DIVERGE = 1 << FAULT_DIVERGE,
-    CHECK_ALL = CHECK_MEMORY | CHECK_ALIGN | CHECK_UNINIT | CHECK_WAIT | CHECK_HAZARD
-        | CHECK_STRICT | CHECK_RACE | CHECK_BARRIER | CHECK_DIVERGE,
+    CHECK_ALL = CHECK_MEMORY | CHECK_ALIGN | CHECK_UNINIT | CHECK_WAIT | CHECK_HAZARD |
+                CHECK_STRICT | CHECK_RACE | CHECK_BARRIER | CHECK_DIVERGE,
     CHECK_DEFAULT = CHECK_ALL & ~CHECK_STRICT,
     /* What ends a launch unless the user says otherwise. The rest is what hardware goes on from,
      * and what some hand-written kernels rely on: that waves advance together, that LDS answers
@@ -262,7 +267,7 @@ enum check_bits {
 
 enum wave_order {
     ORDER_BY_CLOCK, /* as if the waves ran side by side */
-    ORDER_SEEDED,  /* pseudo-random from launch->seed */
+    ORDER_SEEDED,   /* pseudo-random from launch->seed */
 };
 
 struct code;   /* decode.h */
@@ -278,11 +283,11 @@ enum { GRID_BARRIERS = 64 };
 /* One dispatch. Zero-initialise, fill, hand to engine_run(). */
 struct launch {
     struct code *code;
-    const char *kernel;     /* name for reports */
-    uint64_t entry_pc;      /* absolute, of the kernel's symbol: reports count from here */
-    uint32_t entry_skip;    /* bytes from there to the first instruction of a wave */
-    uint32_t grid[3];       /* work-items */
-    uint32_t block[3];      /* work-items of a workgroup, product 1 .. 1024 */
+    const char *kernel;  /* name for reports */
+    uint64_t entry_pc;   /* absolute, of the kernel's symbol: reports count from here */
+    uint32_t entry_skip; /* bytes from there to the first instruction of a wave */
+    uint32_t grid[3];    /* work-items */
+    uint32_t block[3];   /* work-items of a workgroup, product 1 .. 1024 */
 
     /* Registers. User SGPRs are the same for all waves; the engine adds the system SGPRs. */
     uint32_t user_sgpr[32];
@@ -290,25 +295,25 @@ struct launch {
     bool sgpr_workgroup_id[3];
     bool sgpr_workgroup_info;
     bool sgpr_private_offset; /* private segment wave byte offset, before architected scratch */
-    uint32_t nvgpr;         /* architectural VGPRs allocated (accum_offset if AGPRs are used) */
+    uint32_t nvgpr;           /* architectural VGPRs allocated (accum_offset if AGPRs are used) */
     uint32_t nagpr;
-    uint32_t nsgpr;         /* 0: all */
-    uint32_t mode;          /* initial MODE */
+    uint32_t nsgpr; /* 0: all */
+    uint32_t mode;  /* initial MODE */
 
     uint32_t lds_bytes;     /* static and dynamic */
     uint32_t lds_limit;     /* of a compute unit; 0: not told */
     uint32_t private_bytes; /* per work-item */
 
     struct memory *memory;
-    uint32_t checks;        /* enum check_bits */
+    uint32_t checks; /* enum check_bits */
     enum wave_order order;
     uint64_t seed;
-    uint64_t budget;        /* instructions per wave, 0: none */
-    uint32_t threads;       /* host threads, 0: one per core */
-    uint32_t keep_going;    /* enum check_bits: these findings are noted, see wave_finding() */
-    bool cooperative;       /* all workgroups are resident together, on one host thread */
+    uint64_t budget;     /* instructions per wave, 0: none */
+    uint32_t threads;    /* host threads, 0: one per core */
+    uint32_t keep_going; /* enum check_bits: these findings are noted, see wave_finding() */
+    bool cooperative;    /* all workgroups are resident together, on one host thread */
     struct grid_barrier grid_barrier[GRID_BARRIERS]; /* the engine's */
-    bool timed;             /* the timing model steps the waves */
+    bool timed;                                      /* the timing model steps the waves */
     const struct observer *observer;
     void (*trap)(struct wave *w, const struct inst *in);    /* s_trap; NULL faults */
     void (*sendmsg)(struct wave *w, const struct inst *in); /* s_sendmsg; NULL ignores */
@@ -318,12 +323,12 @@ struct launch {
 
     /* Results. */
     struct counters counters;
-    struct fault fault;     /* kind FAULT_NONE when the dispatch ran to its end */
-    uint64_t findings;      /* with keep_going: how often, */
+    struct fault fault;            /* kind FAULT_NONE when the dispatch ran to its end */
+    uint64_t findings;             /* with keep_going: how often, */
     struct finding *first_finding; /* and those at places of the code that had none of their kind,
                                     * in the order found; launch_forget_findings() frees them */
-    bool race_incomplete;   /* the race check ran out of memory on the way */
-    void *engine;           /* the running engine's */
+    bool race_incomplete;          /* the race check ran out of memory on the way */
+    void *engine;                  /* the running engine's */
 };
 
 /* Other host threads may report while this one asks. */
@@ -344,10 +349,7 @@ static inline void sgpr_write64(struct wave *w, unsigned reg, uint64_t value, bo
     w->s_valid[reg] = w->s_valid[reg + 1] = valid ? UINT32_MAX : 0;
 }
 
-static inline uint64_t wave_exec(const struct wave *w)
-{
-    return sgpr_read64(w, SGPR_EXEC);
-}
+static inline uint64_t wave_exec(const struct wave *w) { return sgpr_read64(w, SGPR_EXEC); }
 
 static inline uint64_t sgpr_valid64(const struct wave *w, unsigned reg)
 {
@@ -400,7 +402,6 @@ enum wait_verdict wave_check_wait(struct wave *w, const struct inst *in);
 
 /* Makes what `in` has just written undefined. */
 void wave_undefine_results(struct wave *w, const struct inst *in);
-
 
 /* wave_issue() for a load that goes to LDS bytes [first, first + bytes); when it arrives. */
 uint64_t wave_issue_to_lds(struct wave *w, const struct inst *in, uint32_t first, uint32_t bytes);

@@ -50,9 +50,8 @@ bool worker_init(struct worker *k, struct engine *e)
     k->wg.lds = allocate((size_t)l->lds_bytes + 64);
     k->wg.lds_valid = allocate((size_t)l->lds_bytes + 64);
     k->wg.race = e->shadow ? race_create(l->lds_bytes, e->shadow) : NULL;
-    if (!k->waves || !k->list || !k->rows || !k->scratch || !k->scratch_valid || !k->kept
-        || !k->late || !k->wg.late || !k->wg.lds || !k->wg.lds_valid
-        || (e->shadow && !k->wg.race)) {
+    if (!k->waves || !k->list || !k->rows || !k->scratch || !k->scratch_valid || !k->kept ||
+        !k->late || !k->wg.late || !k->wg.lds || !k->wg.lds_valid || (e->shadow && !k->wg.race)) {
         worker_free(k);
         return false;
     }

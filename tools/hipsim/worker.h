@@ -13,10 +13,10 @@
 struct engine {
     struct launch *launch;
     uint32_t groups[3];
-    uint64_t last;             /* one past the last workgroup to run */
-    _Atomic uint64_t next;     /* workgroup to hand out */
+    uint64_t last;         /* one past the last workgroup to run */
+    _Atomic uint64_t next; /* workgroup to hand out */
     _Atomic bool stop;
-    pthread_mutex_t lock;      /* launch->counters */
+    pthread_mutex_t lock;       /* launch->counters */
     struct race_shadow *shadow; /* NULL: there is nothing to compare */
     struct host *hosts;
     pthread_t *ids;
@@ -38,10 +38,10 @@ struct worker {
     struct code_slots code;
     struct counters counters;
     uint32_t nwaves;
-    bool busy;           /* its workgroup has not ended; */
-    uint64_t turn;       /* after so many more steps others go on; 0: now */
-    uint64_t step;       /* one less than the instructions of a step, a power of two */
-    bool paused;         /* that has happened to it */
+    bool busy;     /* its workgroup has not ended; */
+    uint64_t turn; /* after so many more steps others go on; 0: now */
+    uint64_t step; /* one less than the instructions of a step, a power of two */
+    bool paused;   /* that has happened to it */
 };
 
 /* False without memory; nothing is left to free then. */

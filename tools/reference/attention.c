@@ -55,7 +55,7 @@ static double score_keys(const struct ref_attention *a, const struct ref_query *
 void ref_attend(const struct ref_attention *a, const struct ref_query *query,
                 const struct ref_keys *keys, double *scratch, struct ref_row *row)
 {
-    *row = (struct ref_row){ .lse = -INFINITY };
+    *row = (struct ref_row){.lse = -INFINITY};
     const double top = score_keys(a, query, keys, scratch, row);
     if (top == -INFINITY)
         return;

@@ -15,8 +15,8 @@ typedef float ref_logits(float logit, int query, int key, int head, int q_len, i
 struct ref_attention {
     int dim, dim_v;
     double scale;
-    double soft_cap;     /* 0: none */
-    ref_logits *logits;  /* NULL: none */
+    double soft_cap;    /* 0: none */
+    ref_logits *logits; /* NULL: none */
     const void *logits_arg;
 };
 
@@ -25,7 +25,7 @@ struct ref_query {
     const double *q;
     int64_t row, queries, keys;
     int head;
-    const double *sink;  /* NULL: none */
+    const double *sink; /* NULL: none */
 };
 
 /* Keys and values, `k_stride` and `v_stride` doubles apart, of which first .. end - 1 are seen. */

@@ -36,8 +36,7 @@ double ref_cache_value(const struct ref_cache *c, int64_t page, int token, int h
                : value * c->scales[ref_cache_scale_offset(c, page, token, head)];
 }
 
-double ref_cache_block_scale(const double *x, int64_t count, int begin, double old,
-                             double largest)
+double ref_cache_block_scale(const double *x, int64_t count, int begin, double old, double largest)
 {
     double absmax = 1e-6;
     for (int64_t i = 0; i < count; i++)

@@ -10,13 +10,13 @@ enum ref_scale { REF_SCALE_NONE, REF_SCALE_TENSOR, REF_SCALE_TOKEN, REF_SCALE_BL
 
 /* The K or the V of a cache. Strides are in elements, those of the scales in floats. */
 struct ref_cache {
-    bool shuffle;      /* else NHD */
-    bool transposed;   /* shuffle: V, in which the tokens of 16 bytes are neighbours */
+    bool shuffle;    /* else NHD */
+    bool transposed; /* shuffle: V, in which the tokens of 16 bytes are neighbours */
     int page_size, dim, element_size;
     int64_t page_stride, token_stride, head_stride;
     const void *elements;
     double (*decode)(const void *type, uint32_t bits);
-    const void *type;  /* for decode */
+    const void *type; /* for decode */
     enum ref_scale scale;
     const float *scales;
     int64_t scale_page_stride, scale_head_stride;
@@ -39,8 +39,7 @@ double ref_cache_value(const struct ref_cache *c, int64_t page, int token, int h
  * written at once: max(1e-6, max |x|) / largest with begin 0, else no less than `old`; `largest` is
  * what the cache can hold (reshape_and_cache_with_block_quant in ROCm/aiter).
  */
-double ref_cache_block_scale(const double *x, int64_t count, int begin, double old,
-                             double largest);
+double ref_cache_block_scale(const double *x, int64_t count, int begin, double old, double largest);
 
 /* The tokens of a sequence whose pages are `pages`, of one head: [token, dim]. */
 void ref_cache_gather(const struct ref_cache *c, const int32_t *pages, int64_t tokens, int head,

@@ -10,15 +10,12 @@
 
 #include <math.h>
 
-static double weight(double lse, double top)
-{
-    return isinf(lse) ? 0 : exp(lse - top);
-}
+static double weight(double lse, double top) { return isinf(lse) ? 0 : exp(lse - top); }
 
 void ref_combine_row(const struct ref_combine_part *parts, int count, double sink, int dim,
                      struct ref_combine_row *result)
 {
-    *result = (struct ref_combine_row){ .lse = -INFINITY };
+    *result = (struct ref_combine_row){.lse = -INFINITY};
     double top = sink;
     for (int k = 0; k < count; k++)
         top = isinf(parts[k].lse) ? top : fmax(top, parts[k].lse);

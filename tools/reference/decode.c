@@ -15,15 +15,9 @@ void ref_decode_gather(const struct ref_decode *p, int s, int kv_head, double *k
     ref_cache_gather(&p->v, pages, p->kv_lens[s], kv_head, v);
 }
 
-static int64_t smaller(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
+static int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
 
-static int64_t larger(int64_t a, int64_t b)
-{
-    return a > b ? a : b;
-}
+static int64_t larger(int64_t a, int64_t b) { return a > b ? a : b; }
 
 void ref_decode_row(const struct ref_decode *p, int s, int head, int64_t t,
                     const struct ref_part *part, double *scratch, struct ref_row *result)
@@ -32,11 +26,17 @@ void ref_decode_row(const struct ref_decode *p, int s, int head, int64_t t,
     const int64_t diagonal = t + m - n;
     const struct ref_query query = {
         .q = p->q + ((p->qo_indptr[s] + t) * p->heads + head) * p->attention.dim,
-        .row = t, .queries = n, .keys = m, .head = head,
+        .row = t,
+        .queries = n,
+        .keys = m,
+        .head = head,
         .sink = p->sinks && !part->partial ? p->sinks + head : NULL,
     };
     const struct ref_keys keys = {
-        .k = part->k, .k_stride = p->attention.dim, .v = part->v, .v_stride = p->attention.dim_v,
+        .k = part->k,
+        .k_stride = p->attention.dim,
+        .v = part->v,
+        .v_stride = p->attention.dim_v,
         .first = larger(part->first, diagonal - p->left),
         .end = smaller(part->end, diagonal + p->right + 1),
         .visible = p->mask ? p->mask + p->mask_indptr[s] + t * m : NULL,

@@ -8,11 +8,11 @@
 
 struct ref_decode {
     struct ref_attention attention;
-    const double *q;            /* [token, head, dim] */
-    const int32_t *qo_indptr;   /* [batch + 1] */
-    const int32_t *kv_lens;     /* [batch] */
-    const int32_t *pages;       /* of all sequences */
-    const int32_t *first_page;  /* [batch]: of each, in `pages` */
+    const double *q;           /* [token, head, dim] */
+    const int32_t *qo_indptr;  /* [batch + 1] */
+    const int32_t *kv_lens;    /* [batch] */
+    const int32_t *pages;      /* of all sequences */
+    const int32_t *first_page; /* [batch]: of each, in `pages` */
     struct ref_cache k, v;
     int heads, kv_heads;
     const double *sinks;        /* [head], NULL: none */

@@ -16,12 +16,17 @@ void ref_prefill_row(const struct ref_prefill *p, int s, int head, int64_t row, 
     const int64_t diagonal = row + m - n;
     const struct ref_query query = {
         .q = p->q + ((p->cu_q[s] + row) * p->heads + head) * dim,
-        .row = row, .queries = n, .keys = m, .head = head,
+        .row = row,
+        .queries = n,
+        .keys = m,
+        .head = head,
         .sink = p->sinks ? p->sinks + head : NULL,
     };
     const struct ref_keys keys = {
-        .k = p->k + kv_head * dim, .k_stride = (int64_t)p->kv_heads * dim,
-        .v = p->v + kv_head * dim_v, .v_stride = (int64_t)p->kv_heads * dim_v,
+        .k = p->k + kv_head * dim,
+        .k_stride = (int64_t)p->kv_heads * dim,
+        .v = p->v + kv_head * dim_v,
+        .v_stride = (int64_t)p->kv_heads * dim_v,
         .first = diagonal - p->left > 0 ? diagonal - p->left : 0,
         .end = diagonal + p->right + 1 < m ? diagonal + p->right + 1 : m,
     };

@@ -11,8 +11,8 @@ struct ref_prefill {
     const double *q, *k, *v;
     const int32_t *cu_q, *cu_k; /* [batch + 1] */
     int batch, heads, kv_heads;
-    const double *sinks;  /* [head], NULL: none */
-    int64_t left, right;  /* visible keys around the diagonal of the bottom right corner */
+    const double *sinks; /* [head], NULL: none */
+    int64_t left, right; /* visible keys around the diagonal of the bottom right corner */
 };
 
 /* One row of the output; `scratch` has room for the keys of sequence `s`. */

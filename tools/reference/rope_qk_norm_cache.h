@@ -14,8 +14,8 @@ struct ref_rope {
     int dim, rotary_dim;
     enum ref_pairs pairs;
     bool norm;
-    bool gemma;           /* the weight is 1 + w */
-    bool given;           /* mean_square is given; else it is the head's own */
+    bool gemma; /* the weight is 1 + w */
+    bool given; /* mean_square is given; else it is the head's own */
     double mean_square, eps;
     const double *x;      /* [dim] */
     const double *bias;   /* [dim], NULL: none */

@@ -18,9 +18,9 @@ int main()
 {
     unsigned *p, host[384];
 
-    HIP(hipMalloc(&p, sizeof host));
+    HIP(hipMalloc(&p, sizeof(host)));
     fill<<<3, 128>>>(p);
-    HIP(hipMemcpy(host, p, sizeof host, hipMemcpyDeviceToHost));
+    HIP(hipMemcpy(host, p, sizeof(host), hipMemcpyDeviceToHost));
     for (unsigned i = 0; i < 384; i++)
         CHECK(host[i] == i / 128 * 1000 + 127 - i % 128);
     return 0;

@@ -39,19 +39,19 @@ int main()
 
     for (int i = 0; i < BLOCKS * 128; i++)
         want += numbers[i] = i % 17;
-    HIP(hipMalloc(&in, sizeof numbers));
-    HIP(hipMalloc(&partial, BLOCKS * sizeof *partial));
-    HIP(hipMalloc(&counter, sizeof *counter));
-    HIP(hipMalloc(&out, sizeof *out));
-    HIP(hipMemcpy(in, numbers, sizeof numbers, hipMemcpyHostToDevice));
+    HIP(hipMalloc(&in, sizeof(numbers)));
+    HIP(hipMalloc(&partial, BLOCKS * sizeof(*partial)));
+    HIP(hipMalloc(&counter, sizeof(*counter)));
+    HIP(hipMalloc(&out, sizeof(*out)));
+    HIP(hipMemcpy(in, numbers, sizeof(numbers), hipMemcpyHostToDevice));
     for (int fenced = 1; fenced >= 0; fenced--) {
         for (int run = 0; run < (fenced ? 5 : 1); run++) {
-            HIP(hipMemset(counter, 0, sizeof *counter));
-            HIP(hipMemset(out, 0, sizeof *out));
-            HIP(hipMemset(partial, 0, BLOCKS * sizeof *partial));
+            HIP(hipMemset(counter, 0, sizeof(*counter)));
+            HIP(hipMemset(out, 0, sizeof(*out)));
+            HIP(hipMemset(partial, 0, BLOCKS * sizeof(*partial)));
             sum<<<BLOCKS, 128>>>(in, partial, counter, out, fenced);
             EXPECT(fenced ? hipSuccess : hipErrorLaunchFailure, hipDeviceSynchronize());
-            HIP(hipMemcpy(&total, out, sizeof total, hipMemcpyDeviceToHost));
+            HIP(hipMemcpy(&total, out, sizeof(total), hipMemcpyDeviceToHost));
             CHECK(!fenced || total == want);
         }
     }

@@ -11,7 +11,7 @@ static char report[4096];
 
 static void keep(void *, const hipsim_report *r)
 {
-    snprintf(report, sizeof report, "%s", r->text);
+    snprintf(report, sizeof(report), "%s", r->text);
 }
 
 __global__ void in_dynamic_lds(int *out, int at)
@@ -103,7 +103,7 @@ int main()
 
     CHECK(set_report);
     set_report(keep, NULL);
-    HIP(hipMalloc(&out, sizeof *out));
+    HIP(hipMalloc(&out, sizeof(*out)));
     expect(in_dynamic_lds, 64, out, 15, 16, "the workgroup has 64 bytes");
     expect(in_private, 0, out, 15, 1 << 20, "out of bounds");
     expect(in_arguments, 0, out, 2, 100, "past the end of the ");

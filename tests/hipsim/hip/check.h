@@ -8,30 +8,29 @@
 #include <stdlib.h>
 
 // Debian's __syncthreads() calls this function of opencl.bc, which Clang 22 does not link any more.
-extern "C" __device__ inline __attribute__((always_inline)) void
-__atomic_work_item_fence(__cl_mem_fence_flags, __memory_order, __memory_scope)
+extern "C" __device__ inline __attribute__((always_inline)) void __atomic_work_item_fence(
+    __cl_mem_fence_flags, __memory_order, __memory_scope)
 {
     __builtin_amdgcn_fence(__ATOMIC_SEQ_CST, "workgroup");
 }
 
-#define CHECK(condition)                                                     \
-    do {                                                                     \
-        if (!(condition)) {                                                  \
-            fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #condition);  \
-            exit(1);                                                         \
-        }                                                                    \
+#define CHECK(condition)                                                    \
+    do {                                                                    \
+        if (!(condition)) {                                                 \
+            fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #condition); \
+            exit(1);                                                        \
+        }                                                                   \
     } while (0)
 
 #define HIP(call) EXPECT(hipSuccess, call)
 
-#define EXPECT(wanted, call)                                                 \
-    do {                                                                     \
-        hipError_t got_ = (call);                                            \
-        if (got_ != (wanted)) {                                              \
-            fprintf(stderr, "%s:%d: %s: %s\n", __FILE__, __LINE__, #call,    \
-                    hipGetErrorName(got_));                                  \
-            exit(1);                                                         \
-        }                                                                    \
+#define EXPECT(wanted, call)                                                                      \
+    do {                                                                                          \
+        hipError_t got_ = (call);                                                                 \
+        if (got_ != (wanted)) {                                                                   \
+            fprintf(stderr, "%s:%d: %s: %s\n", __FILE__, __LINE__, #call, hipGetErrorName(got_)); \
+            exit(1);                                                                              \
+        }                                                                                         \
     } while (0)
 
 #endif

@@ -49,7 +49,7 @@ int main()
     HIP(hipMemset(p, 0, 2 * n * sizeof(int)));
     void *arguments[] = {&p, &size, &count};
     HIP(hipLaunchCooperativeKernel((void *)rounds, dim3(64), dim3(256), arguments, 0, NULL));
-    HIP(hipMemcpy(host, p + n, sizeof host, hipMemcpyDeviceToHost));
+    HIP(hipMemcpy(host, p + n, sizeof(host), hipMemcpyDeviceToHost));
     for (int i = 0; i < n; i++)
         CHECK(host[i] == count);
 

@@ -18,8 +18,8 @@ static void launches(void)
 {
     int *p;
 
-    HIP(hipMalloc(&p, 64 * sizeof *p));
-    HIP(hipMemset(p, 0, 64 * sizeof *p));
+    HIP(hipMalloc(&p, 64 * sizeof(*p)));
+    HIP(hipMemset(p, 0, 64 * sizeof(*p)));
     store_at<<<1, 1>>>(p, 63);
     HIP(hipGetLastError());
     HIP(hipDeviceSynchronize());
@@ -39,8 +39,8 @@ static void launches(void)
     CHECK(on_the_stack == 0);
     (void)hipGetLastError();
 
-    HIP(hipMalloc(&p, sizeof *p));
-    HIP(hipMemset(p, 0, sizeof *p));
+    HIP(hipMalloc(&p, sizeof(*p)));
+    HIP(hipMemset(p, 0, sizeof(*p)));
     endless<<<1, 64>>>(p);
     EXPECT(hipErrorLaunchTimeOut, hipDeviceSynchronize());
     (void)hipGetLastError();
@@ -71,7 +71,7 @@ static void handles(void)
                                                         0, 0, args, NULL));
     EXPECT(hipErrorInvalidDeviceFunction,
            hipLaunchKernel((const void *)&number, dim3(1), dim3(1), args, 0, 0));
-    EXPECT(hipErrorInvalidValue, hipMemset(&number, 0, sizeof number));
+    EXPECT(hipErrorInvalidValue, hipMemset(&number, 0, sizeof(number)));
     EXPECT(hipErrorContextIsDestroyed, hipStreamQuery((hipStream_t)&number));
     EXPECT(hipErrorInvalidHandle, hipEventQuery((hipEvent_t)&number));
     EXPECT(hipErrorInvalidSymbol, hipMemcpyToSymbol((const void *)&number, &number, 4));

@@ -10,7 +10,7 @@ __global__ void add(int *p, int value)
 static int first_of(const int *device)
 {
     int host[64];
-    HIP(hipMemcpy(host, device, sizeof host, hipMemcpyDeviceToHost));
+    HIP(hipMemcpy(host, device, sizeof(host), hipMemcpyDeviceToHost));
     for (int i = 1; i < 64; i++)
         CHECK(host[i] == host[0]);
     return host[0];
@@ -28,15 +28,15 @@ static hipGraph_t capture(hipStream_t a, hipStream_t b, int *p, int *q, int valu
     HIP(hipStreamBeginCapture(a, hipStreamCaptureModeRelaxed));
     HIP(hipStreamIsCapturing(a, &status));
     CHECK(status == hipStreamCaptureStatusActive);
-    HIP(hipMemsetAsync(p, 0, 64 * sizeof *p, a));
+    HIP(hipMemsetAsync(p, 0, 64 * sizeof(*p), a));
     HIP(hipEventRecord(forked, a));
     HIP(hipStreamWaitEvent(b, forked, 0));
-    HIP(hipMemsetAsync(q, 0, 64 * sizeof *q, b));
+    HIP(hipMemsetAsync(q, 0, 64 * sizeof(*q), b));
     add<<<1, 64, 0, b>>>(q, value);
     HIP(hipEventRecord(joined, b));
     add<<<1, 64, 0, a>>>(p, value);
     HIP(hipStreamWaitEvent(a, joined, 0));
-    HIP(hipMemcpyAsync(p + 64, q, 64 * sizeof *p, hipMemcpyDeviceToDevice, a));
+    HIP(hipMemcpyAsync(p + 64, q, 64 * sizeof(*p), hipMemcpyDeviceToDevice, a));
     EXPECT(hipErrorStreamCaptureUnsupported, hipStreamSynchronize(a));
     HIP(hipStreamEndCapture(a, &graph));
     HIP(hipEventDestroy(forked));
@@ -53,9 +53,9 @@ static void captured(void)
     size_t count = 16;
     int *p, *q;
 
-    HIP(hipMalloc(&p, 128 * sizeof *p));
-    HIP(hipMalloc(&q, 64 * sizeof *q));
-    HIP(hipMemset(p, 0xff, 128 * sizeof *p));
+    HIP(hipMalloc(&p, 128 * sizeof(*p)));
+    HIP(hipMalloc(&q, 64 * sizeof(*q)));
+    HIP(hipMemset(p, 0xff, 128 * sizeof(*p)));
     HIP(hipStreamCreate(&a));
     HIP(hipStreamCreate(&b));
     hipGraph_t graph = capture(a, b, p, q, 5);
@@ -94,7 +94,7 @@ static void by_hand(void)
     hipGraphNode_t fill, work, back, found;
     int *p, value = 7, host[64];
 
-    HIP(hipMalloc(&p, 64 * sizeof *p));
+    HIP(hipMalloc(&p, 64 * sizeof(*p)));
     HIP(hipGraphCreate(&graph, 0));
     hipMemsetParams memset_params = {};
     memset_params.dst = p;
@@ -110,7 +110,7 @@ static void by_hand(void)
     kernel_params.blockDim = dim3(64);
     kernel_params.kernelParams = args;
     HIP(hipGraphAddKernelNode(&work, graph, &fill, 1, &kernel_params));
-    HIP(hipGraphAddMemcpyNode1D(&back, graph, NULL, 0, host, p, sizeof host,
+    HIP(hipGraphAddMemcpyNode1D(&back, graph, NULL, 0, host, p, sizeof(host),
                                 hipMemcpyDeviceToHost));
     HIP(hipGraphAddDependencies(graph, &work, &back, 1));
     HIP(hipGraphInstantiate(&exec, graph, NULL, NULL, 0));
@@ -181,8 +181,8 @@ static void owned_by_others(void)
     hipGraphNode_t node;
     size_t count;
     int *p;
-    HIP(hipMalloc(&p, 64 * sizeof *p));
-    HIP(hipMemset(p, 0, 64 * sizeof *p));
+    HIP(hipMalloc(&p, 64 * sizeof(*p)));
+    HIP(hipMemset(p, 0, 64 * sizeof(*p)));
     HIP(hipStreamCreate(&stream));
     HIP(hipStreamBeginCapture(stream, hipStreamCaptureModeRelaxed));
     add<<<1, 64, 0, stream>>>(p, 1);

@@ -13,7 +13,7 @@ static char report[4096];
 static void keep(void *, const hipsim_report *r)
 {
     reports++;
-    snprintf(report, sizeof report, "%s", r->text);
+    snprintf(report, sizeof(report), "%s", r->text);
 }
 
 __global__ void shift(int *out)
@@ -43,7 +43,7 @@ int main()
     int *p, out[128];
 
     find<decltype(hipsim_set_report)>("hipsim_set_report")(keep, NULL);
-    HIP(hipMalloc(&p, sizeof out));
+    HIP(hipMalloc(&p, sizeof(out)));
     CHECK(configure("halt=memory+race", NULL, 0));
     shift<<<1, 128>>>(p);
     EXPECT(hipErrorLaunchFailure, hipDeviceSynchronize());
@@ -58,7 +58,7 @@ int main()
         CHECK(last_launch(&stats) && stats.findings > 0);
     }
     CHECK(reports == 2 && findings() >= 2);
-    HIP(hipMemcpy(out, p, sizeof out, hipMemcpyDeviceToHost));
+    HIP(hipMemcpy(out, p, sizeof(out), hipMemcpyDeviceToHost));
     CHECK(out[0] == 64 && out[127] == 63);
     store_at<<<1, 1>>>(p, 1 << 20);
     EXPECT(hipErrorIllegalAddress, hipDeviceSynchronize());

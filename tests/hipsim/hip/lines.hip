@@ -11,7 +11,7 @@ static char report[4096];
 
 static void keep(void *, const hipsim_report *r)
 {
-    snprintf(report, sizeof report, "%s", r->text);
+    snprintf(report, sizeof(report), "%s", r->text);
 }
 
 __device__ __attribute__((noinline)) void store(int *p, int at)

@@ -33,15 +33,15 @@ int main()
 
     for (int i = 0; i < n; i++)
         x[i] = 0.05 + 0.11 * i;
-    HIP(hipMalloc(&dx, sizeof x));
-    HIP(hipMalloc(&dy, sizeof y));
-    HIP(hipMalloc(&dz, sizeof z));
-    HIP(hipMalloc(&dh, sizeof h));
-    HIP(hipMemcpy(dx, x, sizeof x, hipMemcpyHostToDevice));
+    HIP(hipMalloc(&dx, sizeof(x)));
+    HIP(hipMalloc(&dy, sizeof(y)));
+    HIP(hipMalloc(&dz, sizeof(z)));
+    HIP(hipMalloc(&dh, sizeof(h)));
+    HIP(hipMemcpy(dx, x, sizeof(x), hipMemcpyHostToDevice));
     functions<<<1, n>>>(dx, dy, dz, dh);
-    HIP(hipMemcpy(y, dy, sizeof y, hipMemcpyDeviceToHost));
-    HIP(hipMemcpy(z, dz, sizeof z, hipMemcpyDeviceToHost));
-    HIP(hipMemcpy(h, dh, sizeof h, hipMemcpyDeviceToHost));
+    HIP(hipMemcpy(y, dy, sizeof(y), hipMemcpyDeviceToHost));
+    HIP(hipMemcpy(z, dz, sizeof(z), hipMemcpyDeviceToHost));
+    HIP(hipMemcpy(h, dh, sizeof(h), hipMemcpyDeviceToHost));
     for (int i = 0; i < n; i++) {
         float f = (float)x[i];
         // Bounds: a few units in the last place of each format, as the library promises.

@@ -20,14 +20,14 @@ __global__ void count_up()
 static void kinds(void)
 {
     const int n = 100;
-    int *managed, *pinned, *seen, *plain = (int *)malloc(n * sizeof *plain);
+    int *managed, *pinned, *seen, *plain = (int *)malloc(n * sizeof(*plain));
     hipPointerAttribute_t attributes;
 
-    HIP(hipMallocManaged(&managed, n * sizeof *managed));
-    HIP(hipHostMalloc(&pinned, n * sizeof *pinned));
+    HIP(hipMallocManaged(&managed, n * sizeof(*managed)));
+    HIP(hipHostMalloc(&pinned, n * sizeof(*pinned)));
     HIP(hipHostGetDevicePointer((void **)&seen, pinned, 0));
-    HIP(hipHostRegister(plain, n * sizeof *plain, 0));
-    EXPECT(hipErrorHostMemoryAlreadyRegistered, hipHostRegister(plain, n * sizeof *plain, 0));
+    HIP(hipHostRegister(plain, n * sizeof(*plain), 0));
+    EXPECT(hipErrorHostMemoryAlreadyRegistered, hipHostRegister(plain, n * sizeof(*plain), 0));
     for (int i = 0; i < n; i++)
         managed[i] = pinned[i] = plain[i] = i;
     twice<<<1, 128>>>(managed, n);
@@ -56,12 +56,12 @@ static void boxes(void)
     char *device, host[8 * 6 * 4], back[8 * 6 * 4];
     size_t pitch;
 
-    for (unsigned i = 0; i < sizeof host; i++)
+    for (unsigned i = 0; i < sizeof(host); i++)
         host[i] = (char)i;
     HIP(hipMallocPitch((void **)&device, &pitch, 8, 6));
     CHECK(pitch >= 8);
     HIP(hipMemcpy2D(device, pitch, host, 8, 8, 6, hipMemcpyHostToDevice));
-    memset(back, 0, sizeof back);
+    memset(back, 0, sizeof(back));
     HIP(hipMemcpy2DAsync(back, 16, device, pitch, 8, 6, hipMemcpyDeviceToHost, 0));
     for (int y = 0; y < 6; y++)
         CHECK(memcmp(back + 16 * y, host + 8 * y, 8) == 0);
@@ -82,7 +82,7 @@ static void boxes(void)
     p.dstPtr = make_hipPitchedPtr(back, 8, 8, 6);
     p.kind = hipMemcpyDeviceToHost;
     HIP(hipMemcpy3D(&p));
-    CHECK(memcmp(back, host, sizeof host) == 0);
+    CHECK(memcmp(back, host, sizeof(host)) == 0);
     HIP(hipFree(box.ptr));
 }
 
@@ -101,7 +101,7 @@ static void fills(void)
     HIP(hipMemcpy(bytes, p, 32, hipMemcpyDeviceToHost));
     const unsigned char expected[17] = {0x11, 0x22, 0x22, 0x22, 0x44, 0x33, 0x44, 0x33, 0x88,
                                         0x77, 0x66, 0x55, 0x88, 0x77, 0x66, 0x55, 0x11};
-    CHECK(memcmp(bytes, expected, sizeof expected) == 0);
+    CHECK(memcmp(bytes, expected, sizeof(expected)) == 0);
     HIP(hipFree(p));
 }
 

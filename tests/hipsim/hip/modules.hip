@@ -14,18 +14,18 @@ static void run(hipModule_t module, bool packed)
     HIP(hipModuleGetFunction(&mix, module, "mix"));
     EXPECT(hipErrorNotFound, hipModuleGetFunction(&none, module, "mixer"));
     HIP(hipModuleGetGlobal(&global, &size, module, "offset"));
-    CHECK(size == sizeof offset);
+    CHECK(size == sizeof(offset));
     EXPECT(hipErrorNotFound, hipModuleGetGlobal(&global, &size, module, "nothing"));
     if (packed) {
         offset = -5;
         HIP(hipModuleGetGlobal(&global, NULL, module, "offset"));
-        HIP(hipMemcpyHtoD(global, &offset, sizeof offset));
+        HIP(hipMemcpyHtoD(global, &offset, sizeof(offset)));
     }
     for (int i = 0; i < n; i++)
         host[i] = i;
-    HIP(hipMalloc(&in, sizeof host));
-    HIP(hipMalloc(&out, sizeof result));
-    HIP(hipMemcpy(in, host, sizeof host, hipMemcpyHostToDevice));
+    HIP(hipMalloc(&in, sizeof(host)));
+    HIP(hipMalloc(&out, sizeof(result)));
+    HIP(hipMemcpy(in, host, sizeof(host), hipMemcpyHostToDevice));
 
     struct {
         char a;
@@ -36,7 +36,7 @@ static void run(hipModule_t module, bool packed)
         int n;
     } args = {3, 0.5, -7, in, out, n};
     if (packed) {
-        size = sizeof args;
+        size = sizeof(args);
         void *extra[] = {HIP_LAUNCH_PARAM_BUFFER_POINTER, &args, HIP_LAUNCH_PARAM_BUFFER_SIZE,
                          &size, HIP_LAUNCH_PARAM_END};
         HIP(hipModuleLaunchKernel(mix, 2, 1, 1, 64, 1, 1, 0, 0, NULL, extra));
@@ -47,16 +47,16 @@ static void run(hipModule_t module, bool packed)
         void *params[] = {&args.a, &args.b, &args.c, &args.in, &args.out, &args.n};
         HIP(hipModuleLaunchKernel(mix, 2, 1, 1, 64, 1, 1, 0, 0, params, NULL));
     }
-    HIP(hipMemcpy(result, out, sizeof result, hipMemcpyDeviceToHost));
+    HIP(hipMemcpy(result, out, sizeof(result), hipMemcpyDeviceToHost));
     for (int i = 0; i < n; i++)
         CHECK(result[i] == (float)(3 + 0.5 - 7 + i + offset) * (float)(1 << (i & 3)));
     if (packed) { /* a block without the arguments that the kernel does not use */
-        size = sizeof out;
+        size = sizeof(out);
         void *extra[] = {HIP_LAUNCH_PARAM_BUFFER_POINTER, &out, HIP_LAUNCH_PARAM_BUFFER_SIZE,
                          &size, HIP_LAUNCH_PARAM_END};
         HIP(hipModuleGetFunction(&number, module, "number"));
         HIP(hipModuleLaunchKernel(number, 1, 1, 1, 64, 1, 1, 0, 0, NULL, extra));
-        HIP(hipMemcpy(host, out, sizeof *host * 64, hipMemcpyDeviceToHost));
+        HIP(hipMemcpy(host, out, sizeof(*host) * 64, hipMemcpyDeviceToHost));
         CHECK(host[0] == 0 && host[63] == 63);
     }
     HIP(hipFree(in));
@@ -75,9 +75,9 @@ int main(int argc, char **argv)
     static char image[1 << 20];
     FILE *file = fopen(argv[1], "rb");
     CHECK(file);
-    size_t size = fread(image, 1, sizeof image, file);
+    size_t size = fread(image, 1, sizeof(image), file);
     fclose(file);
-    CHECK(size > 0 && size < sizeof image);
+    CHECK(size > 0 && size < sizeof(image));
     HIP(hipModuleLoadData(&module, image));
     run(module, true);
     HIP(hipModuleUnload(module));

@@ -42,7 +42,7 @@ int main()
     CHECK(grid == properties.multiProcessorCount *
                       (properties.sharedMemPerBlock == 65536 ? 2 : 4));
 
-    HIP(hipMalloc(&p, 1024 * sizeof *p));
+    HIP(hipMalloc(&p, 1024 * sizeof(*p)));
     void *args[] = {&p};
     // Too many blocks to be resident together.
     EXPECT(hipErrorCooperativeLaunchTooLarge,

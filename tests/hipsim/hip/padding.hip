@@ -39,12 +39,12 @@ int main()
     padded *out;
     int *count, total;
 
-    HIP(hipMalloc(&out, 64 * sizeof *out));
-    HIP(hipMalloc(&count, sizeof *count));
-    HIP(hipMemset(count, 0, sizeof *count));
+    HIP(hipMalloc(&out, 64 * sizeof(*out)));
+    HIP(hipMalloc(&count, sizeof(*count)));
+    HIP(hipMemset(count, 0, sizeof(*count)));
     copy<<<1, 64>>>(out, count);
     HIP(hipDeviceSynchronize());
-    HIP(hipMemcpy(&total, count, sizeof total, hipMemcpyDeviceToHost));
+    HIP(hipMemcpy(&total, count, sizeof(total), hipMemcpyDeviceToHost));
     CHECK(total == 64 * 3);
     forgets<<<1, 64>>>(out);
     EXPECT(hipErrorLaunchFailure, hipDeviceSynchronize());

@@ -22,7 +22,7 @@ int main()
     int saved = dup(1);
 
     HIP(hipMalloc(&name, 16));
-    HIP(hipMalloc(&result, sizeof *result));
+    HIP(hipMalloc(&result, sizeof(*result)));
     HIP(hipMemcpy(name, "device", 7, hipMemcpyHostToDevice));
     fflush(stdout);
     dup2(fileno(file), 1);
@@ -31,8 +31,8 @@ int main()
     fflush(stdout);
     dup2(saved, 1);
     rewind(file);
-    text[fread(text, 1, sizeof text - 1, file)] = 0;
-    HIP(hipMemcpy(&printed, result, sizeof printed, hipMemcpyDeviceToHost));
+    text[fread(text, 1, sizeof(text) - 1, file)] = 0;
+    HIP(hipMemcpy(&printed, result, sizeof(printed), hipMemcpyDeviceToHost));
     CHECK(strstr(text, expected));
     CHECK(printed == (int)strlen(expected));
     CHECK(strstr(text, "lane 62 of block 0\n") && strstr(text, "lane 63 of block 1\n"));

@@ -25,13 +25,13 @@ int main()
 {
     int *p, value;
 
-    HIP(hipMalloc(&p, sizeof *p));
-    HIP(hipMemset(p, 0, sizeof *p));
+    HIP(hipMalloc(&p, sizeof(*p)));
+    HIP(hipMemset(p, 0, sizeof(*p)));
     talk<<<1, 1>>>(p);
     EXPECT(hipErrorNotSupported, hipGetLastError());
     keep_silent<<<1, 1>>>(p);
     HIP(hipGetLastError());
-    HIP(hipMemcpy(&value, p, sizeof value, hipMemcpyDeviceToHost));
+    HIP(hipMemcpy(&value, p, sizeof(value), hipMemcpyDeviceToHost));
     CHECK(value == 2);
     return 0;
 }

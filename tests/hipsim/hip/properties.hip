@@ -31,13 +31,13 @@ int main()
     get_r0600 get = (get_r0600)dlsym(RTLD_DEFAULT, "hipGetDevicePropertiesR0600");
     CHECK(get);
     unsigned char raw[1472 + 64];
-    memset(raw, 0xa5, sizeof raw);
+    memset(raw, 0xa5, sizeof(raw));
     HIP(get(raw, 0));
     CHECK(strcmp((char *)raw, p.name) == 0);
     CHECK(memcmp(raw + 288, &p.totalGlobalMem, 8) == 0);
     CHECK(memcmp(raw + 296, &p.sharedMemPerBlock, 8) == 0);
     CHECK(strcmp((char *)raw + 1160, p.gcnArchName) == 0);
-    for (int i = 1472; i < (int)sizeof raw; i++)
+    for (int i = 1472; i < (int)sizeof(raw); i++)
         CHECK(raw[i] == 0xa5);
 
     HIP(hipDeviceGetAttribute(&value, hipDeviceAttributeMultiprocessorCount, 0));
@@ -48,11 +48,11 @@ int main()
            hipDeviceGetAttribute(&value, (hipDeviceAttribute_t)123456, 0));
 
     char text[64], short_text[8];
-    HIP(hipDeviceGetName(text, sizeof text, 0));
+    HIP(hipDeviceGetName(text, sizeof(text), 0));
     CHECK(strcmp(text, p.name) == 0);
-    HIP(hipDeviceGetName(short_text, sizeof short_text, 0));
-    CHECK(strlen(short_text) == sizeof short_text - 1);
-    HIP(hipDeviceGetPCIBusId(text, sizeof text, 0));
+    HIP(hipDeviceGetName(short_text, sizeof(short_text), 0));
+    CHECK(strlen(short_text) == sizeof(short_text) - 1);
+    HIP(hipDeviceGetPCIBusId(text, sizeof(text), 0));
     HIP(hipDeviceGetByPCIBusId(&ordinal, text));
     CHECK(ordinal == 0);
     size_t total = 0;

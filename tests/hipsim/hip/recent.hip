@@ -64,15 +64,15 @@ static void fills(void)
 {
     enum { PITCH = 64, ROWS = 3, WIDTH = 5 };
     unsigned char host[PITCH * ROWS], *p;
-    HIP(hipMalloc(&p, sizeof host));
-    HIP(hipMemset(p, 0, sizeof host));
+    HIP(hipMalloc(&p, sizeof(host)));
+    HIP(hipMemset(p, 0, sizeof(host)));
     HIP(find<hipError_t(void *, size_t, unsigned short, size_t, size_t)>("hipMemsetD2D16")(
         p, PITCH, 0x1234, WIDTH, ROWS));
     HIP(find<hipError_t(void *, size_t, unsigned, size_t, size_t, hipStream_t)>(
         "hipMemsetD2D32Async")(p + 32, PITCH, 0x89abcdef, 1, 2, 0));
     HIP(find<hipError_t(void *, size_t, unsigned char, size_t, size_t)>("hipMemsetD2D8")(
         p + 63, PITCH, 7, 1, ROWS));
-    HIP(hipMemcpy(host, p, sizeof host, hipMemcpyDeviceToHost));
+    HIP(hipMemcpy(host, p, sizeof(host), hipMemcpyDeviceToHost));
     for (int y = 0; y < ROWS; y++) {
         for (int x = 0; x < PITCH; x++) {
             const unsigned char *row = host + y * PITCH;
@@ -90,15 +90,15 @@ static void fills(void)
 static int first(const int *p)
 {
     int value;
-    HIP(hipMemcpy(&value, p, sizeof value, hipMemcpyDeviceToHost));
+    HIP(hipMemcpy(&value, p, sizeof(value), hipMemcpyDeviceToHost));
     return value;
 }
 
 static void launches(void)
 {
     int *p, value = 5;
-    HIP(hipMalloc(&p, 128 * sizeof *p));
-    HIP(hipMemset(p, 0, 128 * sizeof *p));
+    HIP(hipMalloc(&p, 128 * sizeof(*p)));
+    HIP(hipMemset(p, 0, 128 * sizeof(*p)));
     void *params[] = { &p, &value };
     Attribute attributes[] = { { 2, {}, { 1 } }, { 8, {}, { 3 } } }; // cooperative, priority
     Config config = { 2, 64, 0, 0, attributes, 2 };
@@ -145,7 +145,7 @@ static void print(hipGraph_t graph)
     HIP(find<hipError_t(hipGraph_t, const char *, unsigned)>("hipGraphDebugDotPrint")(graph, path,
                                                                                       0));
     FILE *f = fdopen(fd, "r");
-    text[fread(text, 1, sizeof text - 1, f)] = 0;
+    text[fread(text, 1, sizeof(text) - 1, f)] = 0;
     fclose(f);
     remove(path);
     CHECK(strstr(text, "digraph") && strstr(text, "_Z3addPii") && strstr(text, "node_0 -> node_1"));
@@ -160,8 +160,8 @@ static void graphs(void)
     hipGraphNode_t nodes[2];
     size_t count = 2;
     unsigned on = 7;
-    HIP(hipMalloc(&p, 64 * sizeof *p));
-    HIP(hipMemset(p, 0, 64 * sizeof *p));
+    HIP(hipMalloc(&p, 64 * sizeof(*p)));
+    HIP(hipMemset(p, 0, 64 * sizeof(*p)));
     HIP(hipStreamCreate(&stream));
     HIP(hipStreamBeginCapture(stream, hipStreamCaptureModeRelaxed));
     add<<<1, 64, 0, stream>>>(p, 1);

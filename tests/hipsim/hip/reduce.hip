@@ -75,29 +75,29 @@ int main()
         sum += host[i];
         bins[host[i] & 7]++;
     }
-    HIP(hipMalloc(&in, sizeof host));
-    HIP(hipMalloc(&out, sizeof got));
-    HIP(hipMemcpy(in, host, sizeof host, hipMemcpyHostToDevice));
+    HIP(hipMalloc(&in, sizeof(host)));
+    HIP(hipMalloc(&out, sizeof(got)));
+    HIP(hipMemcpy(in, host, sizeof(host), hipMemcpyHostToDevice));
 
-    HIP(hipMemset(out, 0, sizeof got));
+    HIP(hipMemset(out, 0, sizeof(got)));
     sum_dynamic<<<(n + 511) / 512, 512, 512 * sizeof(int)>>>(in, out, n);
     HIP(hipMemcpy(got, out, sizeof(int), hipMemcpyDeviceToHost));
     CHECK(got[0] == sum);
 
-    HIP(hipMemset(out, 0, sizeof got));
+    HIP(hipMemset(out, 0, sizeof(got)));
     sum_shuffle<<<(n + 1023) / 1024, 1024>>>(in, out, n);
     HIP(hipMemcpy(got, out, sizeof(int), hipMemcpyDeviceToHost));
     CHECK(got[0] == sum);
 
-    HIP(hipMemset(out, 0, sizeof got));
+    HIP(hipMemset(out, 0, sizeof(got)));
     histogram<<<1, 128>>>(in, out, n);
-    HIP(hipMemcpy(got, out, sizeof bins, hipMemcpyDeviceToHost));
+    HIP(hipMemcpy(got, out, sizeof(bins), hipMemcpyDeviceToHost));
     for (int b = 0; b < 8; b++)
         CHECK(got[b] == bins[b]);
 
     const int expected[10] = {0, 1, 1, 2, 3, 5, 8, 13, 21, 34};
     recursion<<<1, 64>>>(out);
-    HIP(hipMemcpy(got, out, sizeof got, hipMemcpyDeviceToHost));
+    HIP(hipMemcpy(got, out, sizeof(got), hipMemcpyDeviceToHost));
     for (int i = 0; i < 64; i++)
         CHECK(got[i] == expected[i % 10]);
     return 0;

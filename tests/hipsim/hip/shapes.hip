@@ -39,12 +39,12 @@ int main()
 {
     const unsigned grid[3] = {3, 2, 4}, block[3] = {5, 6, 3};
     const unsigned size[3] = {15, 12, 12}, n = 15 * 12 * 12;
-    seen *out, *host = (seen *)malloc(n * sizeof *host);
+    seen *out, *host = (seen *)malloc(n * sizeof(*host));
 
-    HIP(hipMalloc(&out, n * sizeof *out));
-    HIP(hipMemset(out, 0, n * sizeof *out));
+    HIP(hipMalloc(&out, n * sizeof(*out)));
+    HIP(hipMemset(out, 0, n * sizeof(*out)));
     look<<<dim3(3, 2, 4), dim3(5, 6, 3)>>>(out, size[0], size[1]);
-    HIP(hipMemcpy(host, out, n * sizeof *out, hipMemcpyDeviceToHost));
+    HIP(hipMemcpy(host, out, n * sizeof(*out), hipMemcpyDeviceToHost));
     for (unsigned i = 0; i < n; i++) {
         const unsigned at[3] = {i % size[0], i / size[0] % size[1], i / size[0] / size[1]};
         CHECK(host[i].visits == 1);
@@ -57,8 +57,8 @@ int main()
     // 300 work-items in blocks of 128: the last block has 44.
     int *counts, got[3];
     hipFunction_t function;
-    HIP(hipMalloc(&counts, sizeof got));
-    HIP(hipMemset(counts, 0, sizeof got));
+    HIP(hipMalloc(&counts, sizeof(got)));
+    HIP(hipMemset(counts, 0, sizeof(got)));
     void *args[] = {&counts};
     // Newer than these headers.
     typedef hipError_t (*by_symbol)(hipFunction_t *, const void *);
@@ -66,7 +66,7 @@ int main()
     CHECK(get);
     HIP(get(&function, (const void *)reach));
     HIP(hipExtModuleLaunchKernel(function, 300, 1, 1, 128, 1, 1, 0, 0, args, NULL));
-    HIP(hipMemcpy(got, counts, sizeof got, hipMemcpyDeviceToHost));
+    HIP(hipMemcpy(got, counts, sizeof(got), hipMemcpyDeviceToHost));
     CHECK(got[0] == 128 && got[1] == 128 && got[2] == 44);
     free(host);
     return 0;

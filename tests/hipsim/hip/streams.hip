@@ -24,7 +24,7 @@ int main()
     int *out, called = 0, least, greatest, priority;
     unsigned flags;
 
-    HIP(hipMalloc(&out, 64 * 256 * sizeof *out));
+    HIP(hipMalloc(&out, 64 * 256 * sizeof(*out)));
     HIP(hipStreamCreate(&a));
     HIP(hipStreamCreateWithFlags(&b, hipStreamNonBlocking));
     HIP(hipStreamGetFlags(b, &flags));

@@ -18,11 +18,11 @@ static void *work(void *argument)
     HIP(hipStreamCreate(&stream));
     HIP(hipEventCreate(&event));
     for (int round = 0; round < 5; round++) {
-        HIP(hipMallocAsync((void **)&p, sizeof host, stream));
-        HIP(hipMemsetAsync(p, 0, sizeof host, stream));
+        HIP(hipMallocAsync((void **)&p, sizeof(host), stream));
+        HIP(hipMemsetAsync(p, 0, sizeof(host), stream));
         fill<<<4, 64, 0, stream>>>(p, seed + round);
         HIP(hipEventRecord(event, stream));
-        HIP(hipMemcpyAsync(host, p, sizeof host, hipMemcpyDeviceToHost, stream));
+        HIP(hipMemcpyAsync(host, p, sizeof(host), hipMemcpyDeviceToHost, stream));
         HIP(hipStreamSynchronize(stream));
         for (int i = 0; i < 256; i++)
             CHECK(host[i] == seed + round + i / 64);

@@ -43,7 +43,7 @@ static std::string slurp(const char *path)
     char part[4096];
     FILE *f = fopen(path, "r");
     CHECK(f);
-    for (size_t n; (n = fread(part, 1, sizeof part, f)) > 0;)
+    for (size_t n; (n = fread(part, 1, sizeof(part), f)) > 0;)
         text.append(part, n);
     CHECK(fclose(f) == 0 && remove(path) == 0);
     return text;
@@ -93,7 +93,7 @@ int main()
     options.trace_path = trace;
     options.annotate_path = listing;
     char why[200];
-    CHECK(hipsim_time_enable(&options, why, sizeof why));
+    CHECK(hipsim_time_enable(&options, why, sizeof(why)));
     hipEvent_t begin, end;
     HIP(hipEventCreate(&begin));
     HIP(hipEventCreate(&end));
@@ -102,7 +102,7 @@ int main()
     HIP(hipEventRecord(end, NULL));
     HIP(hipEventSynchronize(end));
     HIP(hipEventElapsedTime(&elapsed, begin, end));
-    HIP(hipMemcpy(&first, clocks, sizeof first, hipMemcpyDeviceToHost));
+    HIP(hipMemcpy(&first, clocks, sizeof(first), hipMemcpyDeviceToHost));
 
     struct hipsim_time_report r;
     CHECK(hipsim_time_last(&r));
@@ -120,7 +120,7 @@ int main()
     CHECK(text.find("v_fma") != std::string::npos && text.find("worst stall") != std::string::npos);
 
     // Blocks that meet are modelled together, and twice as many rounds take about twice as long.
-    CHECK(hipsim_time_enable(&(options = {}), why, sizeof why));
+    CHECK(hipsim_time_enable(&(options = {}), why, sizeof(why)));
     double took[2];
     int *data = (int *)c;
     for (int i = 0; i < 2; i++) {
@@ -132,6 +132,6 @@ int main()
         took[i] = r.cycles;
     }
     CHECK(took[1] > 1.5 * took[0] && took[1] < 2.5 * took[0]);
-    CHECK(hipsim_time_enable(NULL, why, sizeof why));
+    CHECK(hipsim_time_enable(NULL, why, sizeof(why)));
     return 0;
 }

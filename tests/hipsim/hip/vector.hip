@@ -27,22 +27,22 @@ static void run_axpy(void)
 {
     const int n = 10007;
     float *x, *y, factor = 3;
-    float *host = (float *)malloc(n * sizeof *host);
+    float *host = (float *)malloc(n * sizeof(*host));
     for (int i = 0; i < n; i++)
         host[i] = (float)i;
-    HIP(hipMalloc(&x, n * sizeof *x));
-    HIP(hipMalloc(&y, n * sizeof *y));
-    HIP(hipMemcpy(x, host, n * sizeof *x, hipMemcpyHostToDevice));
-    HIP(hipMemset(y, 0, n * sizeof *y));
-    HIP(hipMemcpyToSymbol(HIP_SYMBOL(scale), &factor, sizeof factor));
+    HIP(hipMalloc(&x, n * sizeof(*x)));
+    HIP(hipMalloc(&y, n * sizeof(*y)));
+    HIP(hipMemcpy(x, host, n * sizeof(*x), hipMemcpyHostToDevice));
+    HIP(hipMemset(y, 0, n * sizeof(*y)));
+    HIP(hipMemcpyToSymbol(HIP_SYMBOL(scale), &factor, sizeof(factor)));
     axpy<<<(n + 255) / 256, 256>>>(x, y, n);
     HIP(hipGetLastError());
     HIP(hipDeviceSynchronize());
-    HIP(hipMemcpy(host, y, n * sizeof *y, hipMemcpyDeviceToHost));
+    HIP(hipMemcpy(host, y, n * sizeof(*y), hipMemcpyDeviceToHost));
     for (int i = 0; i < n; i++)
         CHECK(host[i] == 3.0f * (float)i);
     int count = 0;
-    HIP(hipMemcpyFromSymbol(&count, HIP_SYMBOL(visits), sizeof count));
+    HIP(hipMemcpyFromSymbol(&count, HIP_SYMBOL(visits), sizeof(count)));
     CHECK(count == n);
     HIP(hipFree(x));
     HIP(hipFree(y));
@@ -55,11 +55,11 @@ static void run_transpose(void)
     int *in, *out, host[n];
     for (int i = 0; i < n; i++)
         host[i] = i;
-    HIP(hipMalloc(&in, sizeof host));
-    HIP(hipMalloc(&out, sizeof host));
-    HIP(hipMemcpy(in, host, sizeof host, hipMemcpyHostToDevice));
+    HIP(hipMalloc(&in, sizeof(host)));
+    HIP(hipMalloc(&out, sizeof(host)));
+    HIP(hipMemcpy(in, host, sizeof(host), hipMemcpyHostToDevice));
     transpose<<<dim3(7, 10, planes), dim3(8, 4)>>>(in, out, rows, columns);
-    HIP(hipMemcpy(host, out, sizeof host, hipMemcpyDeviceToHost));
+    HIP(hipMemcpy(host, out, sizeof(host), hipMemcpyDeviceToHost));
     for (int z = 0; z < planes; z++)
         for (int y = 0; y < rows; y++)
             for (int x = 0; x < columns; x++)

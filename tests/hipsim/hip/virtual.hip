@@ -31,7 +31,7 @@ static hipMemGenericAllocationHandle_t create(size_t size)
 static int read(const void *p)
 {
     int value;
-    HIP(hipMemcpy(&value, p, sizeof value, hipMemcpyDeviceToHost));
+    HIP(hipMemcpy(&value, p, sizeof(value), hipMemcpyDeviceToHost));
     return value;
 }
 
@@ -154,7 +154,7 @@ static void bad_arguments(void)
     int recent_got[8] = {};
     HIP(hipMemCreate(&memory, granule, (const hipMemAllocationProp *)recent, 0));
     HIP(hipMemGetAllocationPropertiesFromHandle((hipMemAllocationProp *)recent_got, memory));
-    CHECK(memcmp(recent, recent_got, sizeof recent) == 0);
+    CHECK(memcmp(recent, recent_got, sizeof(recent)) == 0);
     HIP(hipMemRelease(memory));
     EXPECT(hipErrorOutOfMemory, hipMemCreate(&memory, (size_t)1 << 62, &properties, 0));
     HIP(hipMemAddressReserve(&base, granule, 8 * granule, NULL, 0));

@@ -32,10 +32,37 @@ struct argument {
 };
 
 enum argument_index {
-    ARG_O, ARG_Q, ARG_K, ARG_V, ARG_LSE, ARG_SCALE, ARG_LENGTH, ARG_Q_ROW, ARG_Q_TILE, ARG_Q_HEAD,
-    ARG_Q_BATCH, ARG_GQA, ARG_K_ROW, ARG_K_HEAD, ARG_K_BATCH, ARG_TUNE, ARG_HAS_LSE, ARG_KV_LENGTH,
-    ARG_QK_DIM, ARG_V_DIM, ARG_HEADS, ARG_V_ROW, ARG_V_HEAD, ARG_V_BATCH, ARG_O_ROW, ARG_O_HEAD,
-    ARG_O_BATCH, ARG_Q_LENGTHS, ARG_K_LENGTHS, ARG_LSE_HEAD, ARG_COUNT = 32,
+    ARG_O,
+    ARG_Q,
+    ARG_K,
+    ARG_V,
+    ARG_LSE,
+    ARG_SCALE,
+    ARG_LENGTH,
+    ARG_Q_ROW,
+    ARG_Q_TILE,
+    ARG_Q_HEAD,
+    ARG_Q_BATCH,
+    ARG_GQA,
+    ARG_K_ROW,
+    ARG_K_HEAD,
+    ARG_K_BATCH,
+    ARG_TUNE,
+    ARG_HAS_LSE,
+    ARG_KV_LENGTH,
+    ARG_QK_DIM,
+    ARG_V_DIM,
+    ARG_HEADS,
+    ARG_V_ROW,
+    ARG_V_HEAD,
+    ARG_V_BATCH,
+    ARG_O_ROW,
+    ARG_O_HEAD,
+    ARG_O_BATCH,
+    ARG_Q_LENGTHS,
+    ARG_K_LENGTHS,
+    ARG_LSE_HEAD,
+    ARG_COUNT = 32,
 };
 
 /* Values like those of attention, so that no shortcut for zeros is taken. */
@@ -52,7 +79,8 @@ static void *filled(size_t bytes)
     for (size_t at = 0; at < bytes; at += PATTERN_BYTES)
         check(hipMemcpy((char *)p + at, pattern,
                         bytes - at < PATTERN_BYTES ? bytes - at : PATTERN_BYTES,
-                        hipMemcpyHostToDevice), "hipMemcpy");
+                        hipMemcpyHostToDevice),
+              "hipMemcpy");
     return p;
 }
 
@@ -131,12 +159,13 @@ static void attention_row(struct target *t, const struct published *p)
              p->length, p->causal ? " causal" : "");
     /* The published rows do not say which rounding; nearest-even is the default of the API. */
     if (!t->hsa || !time_attention(t, p, t->gfx950 ? "" : "_rtne", &r)) {
-        print_not_run(t, "B", what, t->hsa ? "no code object in the directory of --hsa"
-                                           : "needs --hsa, the public code objects of aiter");
+        print_not_run(t, "B", what,
+                      t->hsa ? "no code object in the directory of --hsa"
+                             : "needs --hsa, the public code objects of aiter");
         return;
     }
-    double flops = 4.0 * p->batch * p->heads * p->length * (double)p->length * HEAD_DIM
-        / (p->causal ? 2 : 1);
+    double flops =
+        4.0 * p->batch * p->heads * p->length * (double)p->length * HEAD_DIM / (p->causal ? 2 : 1);
     double modelled = flops / r.us_at_power / 1e6;
     double measured = t->gfx950 ? p->gfx950 : p->gfx942;
     /* workgroup_cycles, and on gfx942 the clock law, were fitted to these rows. */
@@ -163,8 +192,7 @@ static void roundings(struct target *t)
               100 * times[1] / times[0], "", false, "moonmath speed-ups");
     print_row("C3", "time of rtne, rtz being 100", 100 * speedups[2] / speedups[0],
               100 * times[2] / times[0], "", false, "moonmath speed-ups");
-    print_order(t, "C3", "rounding: rtz < rtna < rtne",
-                times[0] < times[1] && times[1] < times[2]);
+    print_order(t, "C3", "rounding: rtz < rtna < rtne", times[0] < times[1] && times[1] < times[2]);
 }
 
 void calibrate_attention(struct target *t)

@@ -21,8 +21,8 @@
 void print_row(const char *id, const char *what, double published, double modelled,
                const char *unit, bool fitted, const char *source)
 {
-    printf("%-4s %-46s %9.1f %9.1f %-7s %+6.1f %%  %-9s  %s\n", id, what, published, modelled,
-           unit, 100 * (modelled / published - 1), fitted ? "fitted" : "predicted", source);
+    printf("%-4s %-46s %9.1f %9.1f %-7s %+6.1f %%  %-9s  %s\n", id, what, published, modelled, unit,
+           100 * (modelled / published - 1), fitted ? "fitted" : "predicted", source);
 }
 
 void print_not_run(struct target *t, const char *id, const char *what, const char *why)
@@ -41,7 +41,9 @@ void print_order(struct target *t, const char *id, const char *what, bool right)
 void set_parameters(const char *parameters)
 {
     const struct hipsim_time_options time = {
-        .samples = 1, .samples_only = true, .parameters = parameters,
+        .samples = 1,
+        .samples_only = true,
+        .parameters = parameters,
     };
     char why[200];
     if (hipsim_time_enable(&time, why, sizeof(why)))
@@ -64,7 +66,8 @@ struct hipsim_time_report launch(hipFunction_t function, const uint32_t grid[3],
     void *extra[] = {HIP_LAUNCH_PARAM_BUFFER_POINTER, args, HIP_LAUNCH_PARAM_BUFFER_SIZE, &bytes,
                      HIP_LAUNCH_PARAM_END};
     check(hipModuleLaunchKernel(function, grid[0], grid[1], grid[2], block, 1, 1, 0, NULL, NULL,
-                                args ? extra : NULL), "launch");
+                                args ? extra : NULL),
+          "launch");
     check(hipDeviceSynchronize(), "launch");
     struct hipsim_time_report report;
     if (!hipsim_time_last(&report)) {
@@ -90,8 +93,8 @@ static struct tally run_target(struct target t)
         t.gfx950 = strcmp(name, "gfx950") == 0;
         t.tally = &tally;
         snprintf(options, sizeof(options), "target=%s,checks=off", name);
-        if (!hipsim_configure(options, why, sizeof(why))
-            || !hipsim_time_enable(&time, why, sizeof(why))) {
+        if (!hipsim_configure(options, why, sizeof(why)) ||
+            !hipsim_time_enable(&time, why, sizeof(why))) {
             fprintf(stderr, "calibrate: %s\n", why);
             _exit(2);
         }
@@ -128,10 +131,8 @@ static bool summarise(const char *name, const struct tally *t)
 int main(int argc, char **argv)
 {
     struct target targets[] = {
-        {.name = "gfx942", .loops = LOOPS_GFX942, .streams = STREAMS_GFX942,
-         .gemm = GEMM_GFX942},
-        {.name = "gfx950", .loops = LOOPS_GFX950, .streams = STREAMS_GFX950,
-         .gemm = GEMM_GFX950},
+        {.name = "gfx942", .loops = LOOPS_GFX942, .streams = STREAMS_GFX942, .gemm = GEMM_GFX942},
+        {.name = "gfx950", .loops = LOOPS_GFX950, .streams = STREAMS_GFX950, .gemm = GEMM_GFX950},
     };
     const char *hsa = NULL, *only = NULL;
     for (int i = 1; i < argc; i++) {

@@ -15,16 +15,16 @@
 
 /* What the lines of one target add up to. */
 struct tally {
-    double error;      /* sum of absolute errors of the attention rows */
-    unsigned rows;     /* attention rows that ran */
+    double error;  /* sum of absolute errors of the attention rows */
+    unsigned rows; /* attention rows that ran */
     unsigned not_run;
     unsigned orders, orders_wrong;
 };
 
 struct target {
-    const char *name;       /* "gfx942" */
+    const char *name;                   /* "gfx942" */
     const char *loops, *streams, *gemm; /* our own code objects */
-    const char *hsa;        /* directory of third-party code objects, or NULL */
+    const char *hsa;                    /* directory of third-party code objects, or NULL */
     bool gfx950;
     struct tally *tally;
 };

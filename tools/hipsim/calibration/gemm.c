@@ -35,13 +35,14 @@ static void *table_of(const struct product *p)
         offsets[2 * i + 1] = at % run / p->group * p->bn * stride;
     }
     check(offsets ? hipMemcpy(table, offsets, n * 2 * sizeof(*offsets), hipMemcpyHostToDevice)
-                  : hipErrorOutOfMemory, "hipMemcpy");
+                  : hipErrorOutOfMemory,
+          "hipMemcpy");
     free(offsets);
     return table;
 }
 
-static struct hipsim_time_report run(hipModule_t module, const char *name,
-                                     const struct product *p, uint32_t block)
+static struct hipsim_time_report run(hipModule_t module, const char *name, const struct product *p,
+                                     uint32_t block)
 {
     hipFunction_t function;
     const uint32_t grid[3] = {p->rows * p->columns, 1, 1};
@@ -50,8 +51,11 @@ static struct hipsim_time_report run(hipModule_t module, const char *name,
         void *a, *b, *table;
         uint32_t steps, stride;
     } args = {
-        buffer(p->rows * p->bm * stride), buffer(p->columns * p->bn * stride), table_of(p),
-        p->k / 64, (uint32_t)stride,
+        buffer(p->rows * p->bm * stride),
+        buffer(p->columns * p->bn * stride),
+        table_of(p),
+        p->k / 64,
+        (uint32_t)stride,
     };
     check(hipModuleGetFunction(&function, module, name), name);
     const struct hipsim_time_report r = launch(function, grid, block, &args, sizeof(args));
@@ -105,8 +109,7 @@ static void gfx942_products(struct target *t, hipModule_t module)
               SOURCE_942);
     print_row("A7", "GEMM, 8 waves: 2 x 128 MFMAs", 4096 / 0.98, clean, "cycles", false,
               SOURCE_942);
-    print_row("A7", "the same, LDS swizzle (8,2,8)", 4737, conflicts, "cycles", false,
-              SOURCE_942);
+    print_row("A7", "the same, LDS swizzle (8,2,8)", 4737, conflicts, "cycles", false, SOURCE_942);
     print_order(t, "A7", "8 waves < 4 waves", clean < writes);
     print_order(t, "C6", "8 waves: swizzle (8,1,8) < (8,2,8)", clean < conflicts);
     swizzles(t, module);

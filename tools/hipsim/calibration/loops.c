@@ -55,10 +55,7 @@ static double rate(hipModule_t module, const char *name, double macs)
     return 128 * macs / r.loop_cycles;
 }
 
-static bool near(double a, double b)
-{
-    return a > 0.97 * b && a < 1.03 * b;
-}
+static bool near(double a, double b) { return a > 0.97 * b && a < 1.03 * b; }
 
 /* Peaks at the maximum clock: operations of a wave's instruction, TFLOP/s of the data sheets. */
 static void peaks(struct target *t, hipModule_t module)
@@ -84,12 +81,11 @@ static void peaks(struct target *t, hipModule_t module)
             continue;
         const struct hipsim_time_report r = run(module, rows[i].kernel, 1, 256);
         /* gfx950 does twice, in low precision four times the depth in one instruction. */
-        const bool narrow = rows[i].operations == 2 * 32 * 32 * 16
-            && rows[i].kernel[5] == 'f';
+        const bool narrow = rows[i].operations == 2 * 32 * 32 * 16 && rows[i].kernel[5] == 'f';
         const double deeper = !t->gfx950 || i < 5 ? 1 : narrow ? 4 : 2;
         print_row("D", rows[i].what, published,
-                  deeper * rows[i].operations * 128 / r.loop_cycles * 4
-                      * (t->gfx950 ? 256 : 304) * r.max_mhz / 1e6,
+                  deeper * rows[i].operations * 128 / r.loop_cycles * 4 * (t->gfx950 ? 256 : 304) *
+                      r.max_mhz / 1e6,
                   "TFLOP/s", false, "data sheet, at the maximum clock");
     }
 }

@@ -77,8 +77,8 @@ static void chases(hipModule_t module)
         check(chain ? hipMalloc(&data, levels[i].bytes) : hipErrorOutOfMemory, "hipMalloc");
         check(hipMemcpy(data, chain, levels[i].bytes, hipMemcpyHostToDevice), "hipMemcpy");
         print_row("A10", levels[i].what, levels[i].published,
-                  round_cycles(module, "chase", data, levels[i].loads / 16) / 16, "cycles",
-                  true, "gpu-benches, MI210: the latencies are from there");
+                  round_cycles(module, "chase", data, levels[i].loads / 16) / 16, "cycles", true,
+                  "gpu-benches, MI210: the latencies are from there");
         check(hipFree(data), "hipFree");
         free(chain);
     }
