@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Code objects and bundles are untrusted: whatever the bytes, loading answers with a status, and
  * every kernel of what loads can be prepared for a launch or is refused. */
-#include "tools/hipsim/bundle.h"
-#include "tools/hipsim/launch.h"
+#include "tools/hipsim/core/bundle.h"
+#include "tools/hipsim/core/launch.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -6,7 +6,7 @@
  *
  * An input is a list of calls: a byte chooses the row of calls.def, one byte each its arguments.
  */
-#include "tools/hipsim/hip.h"
+#include "tools/hipsim/hip/hip.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -6,9 +6,9 @@
  *
  * An input is a header of eight bytes (checks, MODE, EXEC) and the words.
  */
-#include "tools/hipsim/decode.h"
-#include "tools/hipsim/engine.h"
-#include "tools/hipsim/memory.h"
+#include "tools/hipsim/core/decode.h"
+#include "tools/hipsim/core/engine.h"
+#include "tools/hipsim/core/memory.h"
 
 #include <stdlib.h>
 #include <string.h>

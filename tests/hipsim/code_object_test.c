@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The loader: what a code object holds, and that damage of any kind is an answer. */
-#include "tools/hipsim/bundle.h"
-#include "tools/hipsim/launch.h"
-#include "tools/hipsim/memory.h"
+#include "tools/hipsim/core/bundle.h"
+#include "tools/hipsim/core/launch.h"
+#include "tools/hipsim/core/memory.h"
 
 #include <elf.h>
 #include <setjmp.h>

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "tests/hipsim/program.h"
-#include "tools/hipsim/tables.h"
+#include "tools/hipsim/exec/tables.h"
 
 #define MAX_NAMES 2048
 

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "tests/hipsim/program.h"
-#include "tools/hipsim/memory.h"
+#include "tools/hipsim/core/memory.h"
 
 /* `bytes` of simulated device memory holding `init` (NULL: never written). */
 static inline void *device_alloc(size_t bytes, const void *init)

@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-#include "tools/hipsim/hipsim.h"
+#include "tools/hipsim/hip/hipsim.h"
 
 #define SUCCEEDS(call) assert_int_equal(call, hipSuccess)
 

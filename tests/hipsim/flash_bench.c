@@ -11,8 +11,8 @@
 #include <string.h>
 #include <time.h>
 
-#include "tools/hipsim/hipsim.h"
-#include "tools/hipsim/hipsim_time.h"
+#include "tools/hipsim/hip/hipsim.h"
+#include "tools/hipsim/time/hipsim_time.h"
 
 #define __HIP_PLATFORM_AMD__
 #include <hip/hip_runtime_api.h>

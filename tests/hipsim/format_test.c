@@ -8,7 +8,7 @@
 #include <stdio.h>
 
 #include "tests/hipsim/device.h"
-#include "tools/hipsim/smallfloat.h"
+#include "tools/hipsim/exec/smallfloat.h"
 
 enum { UNORM, SNORM, USCALED, SSCALED, UINT, SINT, RESERVED, FLOAT };
 

@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "tests/hipsim/program.h"
-#include "tools/hipsim/tables.h"
+#include "tools/hipsim/exec/tables.h"
 
 /* Operand registers by width; sources may be any vector, results go to v0 up. */
 static void operand(char *text, size_t room, unsigned first, unsigned dwords)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The simulated device memory: slots, quarantine, checks, the shadow. */
-#include "tools/hipsim/memory.h"
+#include "tools/hipsim/core/memory.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

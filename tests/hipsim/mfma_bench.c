@@ -5,8 +5,8 @@
 #include <string.h>
 #include <time.h>
 
-#include "tools/hipsim/mfma.h"
-#include "tools/hipsim/tables.h"
+#include "tools/hipsim/exec/mfma.h"
+#include "tools/hipsim/exec/tables.h"
 
 static double seconds(void)
 {

@@ -11,9 +11,9 @@
 #include <string.h>
 
 #include "tests/hipsim/program.h"
-#include "tools/hipsim/mfma.h"
-#include "tools/hipsim/smallfloat.h"
-#include "tools/hipsim/tables.h"
+#include "tools/hipsim/exec/mfma.h"
+#include "tools/hipsim/exec/smallfloat.h"
+#include "tools/hipsim/exec/tables.h"
 
 enum { D = 0, A = 32, B = 40, SCALE_A = 48, SCALE_B = 49, INDEX = 50 };
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What HIPSIM and hipsim_configure() take; a text that is not understood changes nothing. */
-#include "tools/hipsim/options.h"
+#include "tools/hipsim/core/options.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

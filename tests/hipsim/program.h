@@ -18,8 +18,8 @@
 
 #include <cmocka.h>
 
-#include "tools/hipsim/decode.h"
-#include "tools/hipsim/engine.h"
+#include "tools/hipsim/core/decode.h"
+#include "tools/hipsim/core/engine.h"
 
 #define PROGRAM_VGPRS 64
 #define PROGRAM_AGPRS 8

@@ -9,8 +9,8 @@
 
 #include <cmocka.h>
 
-#include "tools/hipsim/hip.h"
-#include "tools/hipsim/hipsim.h"
+#include "tools/hipsim/hip/hip.h"
+#include "tools/hipsim/hip/hipsim.h"
 
 static unsigned reports;
 static char report[400];

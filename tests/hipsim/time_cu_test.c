@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tools/hipsim/time_cu.h"
+#include "tools/hipsim/time/time_cu.h"
 
 #define MAX_WAVES 16
 

@@ -9,9 +9,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tools/hipsim/memory.h"
-#include "tools/hipsim/time_device.h"
-#include "tools/hipsim/time_launch.h"
+#include "tools/hipsim/core/memory.h"
+#include "tools/hipsim/time/time_device.h"
+#include "tools/hipsim/time/time_launch.h"
 
 #define WORDS 16384
 

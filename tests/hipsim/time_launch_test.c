@@ -7,9 +7,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "tools/hipsim/memory.h"
-#include "tools/hipsim/time_dispatch.h"
-#include "tools/hipsim/time_launch.h"
+#include "tools/hipsim/core/memory.h"
+#include "tools/hipsim/time/time_dispatch.h"
+#include "tools/hipsim/time/time_launch.h"
 
 #define GROUPS 100
 #define WORDS (GROUPS * 64)

@@ -6,10 +6,10 @@
 
 #include <cmocka.h>
 
-#include "tools/hipsim/time_lds.h"
-#include "tools/hipsim/time_memory.h"
-#include "tools/hipsim/time_op.h"
-#include "tools/hipsim/time_sharing.h"
+#include "tools/hipsim/time/time_lds.h"
+#include "tools/hipsim/time/time_memory.h"
+#include "tools/hipsim/time/time_op.h"
+#include "tools/hipsim/time/time_sharing.h"
 
 static void parameters_have_sources(void **state)
 {

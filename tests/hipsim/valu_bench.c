@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "tests/hipsim/program.h"
-#include "tools/hipsim/tables.h"
+#include "tools/hipsim/exec/tables.h"
 
 #define UNROLL 16
 

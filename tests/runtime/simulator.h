@@ -10,7 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "tools/hipsim/hipsim.h"
+#include "tools/hipsim/hip/hipsim.h"
 
 enum { HIP_TO_DEVICE = 1, HIP_TO_HOST = 2, HIP_CAPTURE_RELAXED = 2 };
 

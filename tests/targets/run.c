@@ -3,9 +3,9 @@
 
 #include <string.h>
 
-#include "tools/hipsim/decode.h"
-#include "tools/hipsim/engine.h"
-#include "tools/hipsim/memory.h"
+#include "tools/hipsim/core/decode.h"
+#include "tools/hipsim/core/engine.h"
+#include "tools/hipsim/core/memory.h"
 
 static void *allocate(const void *bytes, size_t size)
 {

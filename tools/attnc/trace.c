@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "tools/attnc/command.h"
-#include "tools/hipsim/hipsim_time.h"
+#include "tools/hipsim/time/hipsim_time.h"
 
 static struct {
     const char *shape;

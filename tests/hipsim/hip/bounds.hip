@@ -5,7 +5,7 @@
 #include <dlfcn.h>
 #include <string.h>
 
-#include "tools/hipsim/hipsim.h"
+#include "tools/hipsim/hip/hipsim.h"
 
 static char report[4096];
 

@@ -12,7 +12,7 @@
 
 #pragma weak hipsim_time_enable
 #pragma weak hipsim_time_last
-#include "tools/hipsim/hipsim_time.h"
+#include "tools/hipsim/time/hipsim_time.h"
 
 using namespace cooperative_groups;
 

@@ -1,0 +1,440 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Missing wait states. A wait state is an issued instruction of the same wave; s_nop N is N + 1. A
+ * matrix instruction that finds the matrix core busy waits until the passes of the one before it
+ * are through. A branch that is taken is TAKEN_BRANCH of them.
+ *
+ * The rules are LLVM's GCNHazardRecognizer for gfx942 and gfx950 (checkMAIHazards90A,
+ * checkMAIVALUHazards, checkVALUHazards, checkVMEMHazards, checkDPPHazards, checkDivFMasHazards,
+ * checkRWLaneHazards, checkReadM0Hazards, checkSetRegHazards, checkGetRegHazards,
+ * checkPermlaneHazards, createsVALUHazard) with the figures that its pass post-RA-hazard-rec of
+ * LLVM 22 inserts. Only what is in there is reported, and one case that was measured later
+ * (github.com/llvm/llvm-project/pull/197267): buffer stores with an offset in a register.
+ */
+#include "check_hazard.h"
+
+#include <string.h>
+
+#include "decode.h"
+#include "time_op.h"
+
+#define LONGEST 20      /* wait states after a matrix instruction of 16 passes, */
+#define LONGEST_OTHER 5 /* and after anything else */
+#define TAKEN_BRANCH 8  /* LLVM's SISchedModel, WriteBranch */
+
+/* What the rules ask of a mnemonic. */
+enum hazard_trait {
+    TRAIT_F64 = 1 << 0,
+    TRAIT_XDL = 1 << 1, /* matrix, neither f32 nor f64: those write back one state earlier */
+    TRAIT_DOT = 1 << 2,
+    TRAIT_LANE = 1 << 3,    /* reads or writes the lane that a scalar operand names */
+    TRAIT_TO_SGPR = 1 << 4, /* v_readlane, v_readfirstlane */
+    TRAIT_DIV_FMAS = 1 << 5,
+    TRAIT_CALL = 1 << 6,
+    TRAIT_NOP = 1 << 7,
+    TRAIT_SWAP = 1 << 8, /* v_permlane*_swap: reads and writes both registers */
+    TRAIT_FMA64 = 1 << 9,
+    TRAIT_SETREG = 1 << 10,
+    TRAIT_GETREG = 1 << 11,
+    TRAIT_M0 = 1 << 12,       /* reads M0 without naming it */
+    TRAIT_PART = 1 << 13,     /* writes the upper half, or a selected part, of its result */
+    TRAIT_WIDE = 1 << 14,     /* stores more than 64 bits per lane */
+    TRAIT_ORDINARY = 1 << 15, /* vector, waits only after what has a hazard_reach */
+};
+
+static bool overlap(const struct opnd *a, const struct opnd *b)
+{
+    return a->kind == b->kind && a->kind != OPND_NONE && a->reg < b->reg + b->dwords &&
+           b->reg < a->reg + a->dwords;
+}
+
+static bool vector(const struct opnd *o) { return o->kind == OPND_VGPR || o->kind == OPND_AGPR; }
+
+static bool reads(const struct inst *in, const struct opnd *o)
+{
+    for (unsigned i = 0; i < in->nsrc; i++)
+        if (overlap(&in->src[i], o))
+            return true;
+    return false;
+}
+
+static bool ends_in(const char *text, const char *end)
+{
+    size_t n = strlen(text), m = strlen(end);
+    return n >= m && strcmp(text + n - m, end) == 0;
+}
+
+static bool named(const struct inst *in, const char *name)
+{
+    return strncmp(in->row->name, name, strlen(name)) == 0;
+}
+
+/* The parts of results that are not forwarded to the next instruction in time. */
+static bool writes_part(const struct inst *in)
+{
+    if (in->form & FORM_SDWA)
+        return in->dst.kind == OPND_VGPR && in->dst_sel != SDWA_DWORD;
+    if (in->encoding != ENC_VOP3 || in->dst.kind != OPND_VGPR)
+        return false;
+    return in->op_sel & (named(in, "v_cvt_sr_fp8") || named(in, "v_cvt_sr_bf8") ? 12 : 8);
+}
+
+static bool stores_wide(const struct inst *in)
+{
+    return in->row->flags & ROW_VMEM && in->row->flags & ROW_STORE && in->src[1].dwords > 2;
+}
+
+static bool loads_to_lds(const struct inst *in) { return in->lds || in->row->flags & ROW_LDS_DMA; }
+
+static bool reads_m0(const struct inst *in)
+{
+    return loads_to_lds(in) || named(in, "s_sendmsg") || named(in, "s_movrel") ||
+           strstr(in->row->name, "_addtid_");
+}
+
+/* After most vector instructions only some others, which read lanes, EXEC or scalar registers in
+ * their own ways, must wait. */
+static bool ordinary(const struct inst *in)
+{
+    const uint16_t special = TRAIT_LANE | TRAIT_TO_SGPR | TRAIT_SWAP | TRAIT_DIV_FMAS | TRAIT_M0;
+    return in->row->flags & ROW_VALU && !(in->row->flags & ROW_MFMA) && !(in->form & FORM_DPP) &&
+           !(in->hazard_traits & special);
+}
+
+/* The longest that required() asks of an ordinary instruction after this one. */
+static uint8_t reach(const struct inst *in)
+{
+    if (in->row->flags & ROW_MFMA)
+        return LONGEST;
+    if (in->hazard_traits & TRAIT_DOT)
+        return 3;
+    if (in->hazard_traits & TRAIT_WIDE)
+        return 2;
+    return in->hazard_traits & TRAIT_PART || in->row->flags & ROW_TRANS;
+}
+
+void hazard_classify(enum gfx_target target, struct inst *in)
+{
+    const char *name = in->row->name;
+    const bool f64 = strstr(name, "f64"), matrix = in->row->flags & ROW_MFMA;
+    const struct {
+        bool has;
+        uint16_t trait;
+    } traits[] = {
+        {f64, TRAIT_F64},
+        {matrix && !f64 && !ends_in(name, "_f32"), TRAIT_XDL},
+        {strstr(name, "dot"), TRAIT_DOT},
+        {named(in, "v_readlane") || named(in, "v_writelane"), TRAIT_LANE},
+        {named(in, "v_readlane") || named(in, "v_readfirstlane"), TRAIT_TO_SGPR},
+        {named(in, "v_div_fmas"), TRAIT_DIV_FMAS},
+        {named(in, "s_setpc") || named(in, "s_swappc") || named(in, "s_call"), TRAIT_CALL},
+        {strcmp(name, "s_nop") == 0, TRAIT_NOP},
+        {named(in, "v_permlane") && strstr(name, "swap"), TRAIT_SWAP},
+        {strcmp(name, "v_fma_f64") == 0 || strcmp(name, "v_fmac_f64") == 0, TRAIT_FMA64},
+        {named(in, "s_setreg"), TRAIT_SETREG},
+        {named(in, "s_getreg"), TRAIT_GETREG},
+        {reads_m0(in), TRAIT_M0},
+        {writes_part(in), TRAIT_PART},
+        {stores_wide(in), TRAIT_WIDE},
+    };
+    for (size_t i = 0; i < sizeof(traits) / sizeof(traits[0]); i++)
+        in->hazard_traits |= traits[i].has ? traits[i].trait : 0;
+    in->hazard_traits |= ordinary(in) ? TRAIT_ORDINARY : 0;
+    in->hazard_reach = reach(in);
+    in->matrix_passes = (uint8_t)(time_matrix_cycles(target, name, in->cbsz, in->blgp) / 4);
+}
+
+static bool is(const struct inst *in, enum hazard_trait trait) { return in->hazard_traits & trait; }
+
+static const struct opnd *addend(const struct inst *in)
+{
+    return in->row->flags & ROW_DST_IS_SRC ? &in->dst : &in->src[2];
+}
+
+static bool writes(const struct inst *in, const struct opnd *o)
+{
+    return overlap(&in->dst, o) || (is(in, TRAIT_SWAP) && overlap(&in->src[0], o));
+}
+
+static bool same(const struct opnd *a, const struct opnd *b)
+{
+    return a->reg == b->reg && a->dwords == b->dwords;
+}
+
+/* Does the matrix instruction read `d` as A, B or the index of a sparse A? */
+static bool multiplies(const struct inst *in, const struct opnd *d)
+{
+    return overlap(&in->src[0], d) || overlap(&in->src[1], d) ||
+           (in->row->flags & ROW_DST_IS_SRC && overlap(&in->src[2], d));
+}
+
+/* Wait states between a matrix instruction of doubles, 4x4x4 or 16x16x4, and `in`. */
+static unsigned after_f64(enum gfx_target target, const struct inst *from, const struct inst *in)
+{
+    const struct opnd *d = &from->dst;
+    const bool small = d->dwords == 2, late = !small && target == GFX950;
+    const unsigned result = small ? 6 : late ? 19 : 11;
+    const uint32_t flags = in->row->flags;
+    if (flags & ROW_MFMA) {
+        if (multiplies(in, d))
+            return result;
+        if (!overlap(addend(in), d) || is(in, TRAIT_XDL))
+            return 0;
+        if (same(addend(in), d) && !(small && is(in, TRAIT_F64)))
+            return 0;
+        return small ? 4 : late ? 17 : 9;
+    }
+    if (flags & (ROW_VMEM | ROW_LDS) && reads(in, d))
+        return small ? 9 : 18;
+    if (flags & ROW_VALU && reads(in, d))
+        return result;
+    if (flags & (ROW_VALU | ROW_VMEM | ROW_LDS) && writes(in, d))
+        return small ? 6 : 11;
+    return is(in, TRAIT_FMA64) ? 2 : 0;
+}
+
+/* Wait states between another matrix instruction and `in`, which uses its result or overwrites
+ * what it adds to. */
+static unsigned after_matrix(enum gfx_target target, const struct inst *from, const struct inst *in)
+{
+    if (!vector(&from->dst))
+        return 0;
+    const struct opnd *d = &from->dst;
+    unsigned passes = from->matrix_passes;
+    bool xdl = is(from, TRAIT_XDL), late = xdl && target == GFX950 && passes > 2;
+    unsigned result = passes + (xdl ? 3 : 2) + late;
+    if (!(in->row->flags & ROW_MFMA)) {
+        if (!(in->row->flags & (ROW_VALU | ROW_VMEM | ROW_LDS)))
+            return 0;
+        if (reads(in, d) || writes(in, d))
+            return result;
+        return xdl && vector(addend(from)) && writes(in, addend(from))
+                   ? (passes < 16 ? passes : 16) - 1
+                   : 0;
+    }
+    if (multiplies(in, d))
+        return result;
+    if (!overlap(addend(in), d))
+        return 0;
+    if (same(addend(in), d))
+        return passes == 2 ? 2 : 0;
+    return !xdl && is(in, TRAIT_XDL) ? 0 : passes + xdl + late;
+}
+
+static bool writes_sgpr_of(const struct inst *from, const struct opnd *o)
+{
+    return o->kind == OPND_SGPR && (overlap(&from->dst, o) || overlap(&from->dst2, o));
+}
+
+static bool any_sgpr(const struct inst *from, const struct inst *in)
+{
+    for (unsigned i = 0; i < in->nsrc; i++)
+        if (writes_sgpr_of(from, &in->src[i]))
+            return true;
+    return false;
+}
+
+static bool writes_exec(const struct inst *from)
+{
+    static const struct opnd exec = {.kind = OPND_SGPR, .reg = SGPR_EXEC, .dwords = 2};
+    return from->row->flags & ROW_CMPX || overlap(&from->dst, &exec);
+}
+
+/* A dot product's result goes on to the addend of the same instruction only. */
+static unsigned after_dot(const struct inst *from, const struct inst *in)
+{
+    const struct opnd *d = &from->dst;
+    if (in->row == from->row)
+        return overlap(&in->src[0], d) || overlap(&in->src[1], d) ? 3 : 0;
+    return reads(in, d) || writes(in, d) ? 3 : 0;
+}
+
+/* What `in`, a vector instruction, must wait for after one wrote EXEC. */
+static unsigned after_exec(const struct inst *in)
+{
+    if (in->form & FORM_DPP)
+        return 5;
+    return in->row->flags & ROW_MFMA || is(in, TRAIT_LANE) || is(in, TRAIT_TO_SGPR) ||
+                   is(in, TRAIT_SWAP)
+               ? 4
+               : 0;
+}
+
+static unsigned most(unsigned a, unsigned b) { return a > b ? a : b; }
+
+/* Wait states between a vector instruction and another that reads or overwrites its result `d`. */
+static unsigned after_result(const struct inst *from, const struct opnd *d, const struct inst *in)
+{
+    const bool read = reads(in, d), part = is(from, TRAIT_PART);
+    if (!vector(d))
+        return 0;
+    if (in->row->flags & ROW_MFMA)
+        return read ? 2 : 0;
+    if (is(in, TRAIT_SWAP) && (read || writes(in, d)))
+        return 2;
+    if (!read)
+        return part && writes(in, d);
+    if (in->form & FORM_DPP && overlap(&in->src[0], d))
+        return 2;
+    return is(in, TRAIT_TO_SGPR) || part ||
+           (from->row->flags & ROW_TRANS && !(in->row->flags & ROW_TRANS));
+}
+
+/* Wait states between a vector instruction and `in`. */
+static unsigned after_valu(const struct inst *from, const struct inst *in)
+{
+    uint32_t flags = in->row->flags;
+    if (flags & ROW_VMEM && (any_sgpr(from, in) || writes_exec(from)))
+        return 5;
+    unsigned need = writes_exec(from) && flags & (ROW_VALU | ROW_MFMA) ? after_exec(in) : 0;
+    if (is(from, TRAIT_DOT) && vector(&from->dst))
+        return flags & ROW_MFMA ? need : most(need, after_dot(from, in));
+    if (!(flags & (ROW_VALU | ROW_MFMA)))
+        return 0;
+    if (is(in, TRAIT_LANE) && writes_sgpr_of(from, &in->src[1]))
+        return 4;
+    if (is(in, TRAIT_DIV_FMAS) && any_sgpr(from, in))
+        need = most(need, 4);
+    if (is(from, TRAIT_SWAP))
+        need = most(need, after_result(from, &from->src[0], in));
+    return most(need, after_result(from, &from->dst, in));
+}
+
+static bool hands_m0(const struct inst *from, const struct inst *in)
+{
+    static const struct opnd m0 = {.kind = OPND_SGPR, .reg = SGPR_M0, .dwords = 1};
+    return is(in, TRAIT_M0) && overlap(&from->dst, &m0);
+}
+
+static unsigned after_salu(const struct inst *from, const struct inst *in)
+{
+    if (is(from, TRAIT_SETREG))
+        return (is(in, TRAIT_SETREG) || is(in, TRAIT_GETREG)) && !((from->simm16 ^ in->simm16) & 63)
+                   ? 2
+                   : 0;
+    return hands_m0(from, in) && !loads_to_lds(in) ? 1 : 0;
+}
+
+/* The data of a buffer store with an offset in a register is read one state earlier. */
+static unsigned after_store(const struct inst *from, const struct inst *in)
+{
+    if (!(in->row->flags & (ROW_VALU | ROW_MFMA)) || !writes(in, &from->src[1]))
+        return 0;
+    return from->encoding == ENC_MUBUF && from->src[3].kind == OPND_SGPR ? 1 : 2;
+}
+
+static unsigned required(enum gfx_target target, const struct inst *from, const struct inst *in)
+{
+    const uint32_t flags = from->row->flags;
+    if (flags & ROW_MFMA)
+        return is(from, TRAIT_F64) ? after_f64(target, from, in) : after_matrix(target, from, in);
+    if (flags & ROW_VALU)
+        return after_valu(from, in);
+    if (flags & ROW_SALU)
+        return after_salu(from, in);
+    return after_store(from, in);
+}
+
+/* LLVM has wait states here too; kernels of AITER that are known to run on hardware have not. */
+static unsigned required_strictly(const struct inst *from, const struct inst *in)
+{
+    const uint32_t flags = from->row->flags;
+    if (flags & ROW_VALU && !(flags & ROW_MFMA))
+        return in->row->flags & ROW_VALU && !(in->row->flags & ROW_MFMA) && any_sgpr(from, in) ? 2
+                                                                                               : 0;
+    return flags & ROW_SALU && hands_m0(from, in) && loads_to_lds(in) ? 1 : 0;
+}
+
+/* Strictly, every reader of a scalar register that a vector instruction has written waits. */
+static bool waits_rarely(const struct wave *w, const struct inst *in)
+{
+    return is(in, TRAIT_ORDINARY) && !(w->launch->checks & CHECK_STRICT);
+}
+
+static bool check(struct wave *w, const struct inst *in, bool *found)
+{
+    const struct launch *l = w->launch;
+    const struct hazard_history *h = &w->hazards;
+    const bool rarely = waits_rarely(w, in);
+    for (unsigned i = 1; i <= HAZARD_HISTORY && i <= h->count; i++) {
+        unsigned slot = (h->count - i) % HAZARD_HISTORY;
+        uint32_t states = h->states - h->at[slot] - 1;
+        if (states >= LONGEST)
+            break;
+        const struct inst *from = h->in[slot];
+        if (states >= LONGEST_OTHER && !(from->row->flags & ROW_MFMA))
+            continue;
+        if (rarely && states >= from->hazard_reach)
+            continue;
+        enum fault_kind kind = FAULT_HAZARD;
+        unsigned need = l->checks & CHECK_HAZARD ? required(code_target(l->code), from, in) : 0;
+        if (need <= states && l->checks & CHECK_STRICT) {
+            kind = FAULT_STRICT;
+            need = required_strictly(from, in);
+        }
+        if (need <= states)
+            continue;
+        char text[160];
+        *found = true;
+        if (wave_found_before(w, in, kind))
+            return true;
+        return wave_finding(w, in, kind, 0, "%u wait states after entry%+lld (%s), %u are needed",
+                            states, (long long)(from->offset + code_address(l->code) - l->entry_pc),
+                            code_text(l->code, from->offset, text, sizeof(text)), need);
+    }
+    return true;
+}
+
+/*
+ * check(), unless it was fine before: what is not further back than LONGEST is always the same
+ * where no branch has been taken since.
+ */
+static bool check_once(struct wave *w, const struct inst *in)
+{
+    const struct hazard_history *h = &w->hazards;
+    const uint16_t checks = w->launch->checks & (CHECK_HAZARD | CHECK_STRICT);
+    const bool straight = h->states - h->straight_at > LONGEST;
+    uint16_t *fine = &((struct inst *)in)->hazard_free;
+    if (straight && !(checks & ~__atomic_load_n(fine, __ATOMIC_RELAXED)))
+        return true;
+    bool found = false;
+    const bool go_on = check(w, in, &found);
+    if (straight && !found)
+        __atomic_fetch_or(fine, checks, __ATOMIC_RELAXED);
+    return go_on;
+}
+
+bool hazard_step(struct wave *w, const struct inst *in)
+{
+    struct hazard_history *h = &w->hazards;
+    uint32_t flags = in->row->flags;
+    const bool asks = flags & (ROW_VALU | ROW_MFMA | ROW_VMEM | ROW_LDS) ||
+                      in->hazard_traits & (TRAIT_SETREG | TRAIT_GETREG | TRAIT_M0);
+    if (in->offset != h->next_offset) {
+        h->states += TAKEN_BRANCH - 1;
+        h->straight_at = h->states;
+    }
+    if (flags & ROW_MFMA && (int32_t)(h->matrix_free_at - h->states) > 0)
+        h->states = h->matrix_free_at;
+    const uint32_t quiet_at = waits_rarely(w, in) ? h->quiet_for_most_at : h->quiet_at;
+    if (asks && h->states < quiet_at && !check_once(w, in))
+        return false;
+    if (flags & (ROW_VALU | ROW_MFMA) || (flags & ROW_SALU && in->dst.kind == OPND_SGPR) ||
+        in->hazard_traits & (TRAIT_SETREG | TRAIT_WIDE)) {
+        unsigned slot = h->count++ % HAZARD_HISTORY;
+        h->in[slot] = in;
+        h->at[slot] = h->states;
+        uint32_t until = h->states + 1 + (flags & ROW_MFMA ? LONGEST : LONGEST_OTHER);
+        h->quiet_at = until > h->quiet_at ? until : h->quiet_at;
+        until = h->states + 1 + in->hazard_reach;
+        h->quiet_for_most_at = until > h->quiet_for_most_at ? until : h->quiet_for_most_at;
+    }
+    if (flags & ROW_MFMA)
+        h->matrix_free_at = h->states + in->matrix_passes;
+    /* Compilers do not look across calls, which take longer than any of this. */
+    if (is(in, TRAIT_CALL))
+        h->count = 0;
+    h->states += is(in, TRAIT_NOP) ? (in->simm16 & 0xfu) + 1 : 1;
+    h->next_offset = in->offset + in->size;
+    return true;
+}

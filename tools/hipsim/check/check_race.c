@@ -1,0 +1,523 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Data races in LDS, and what the check of global memory shares with it.
+ *
+ * LDS has a cell per dword: who wrote it and who read it since the last barrier. Cells carry the
+ * epoch (barriers passed, counted on from one workgroup to the next), so nothing is ever cleared.
+ */
+#include "check_race.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "check_race_clocks.h"
+#include "decode.h"
+
+#define WHOLE 0xf /* all bytes of a dword */
+#define CONFLICTS_MAX (WAVE_LANES * 8)
+#define POLLS_KEPT 16u /* loads of which it is known whether they poll */
+
+enum site_flags {
+    SITE_ATOMIC = 1 << 0,      /* only atomics have written */
+    SITE_MIXED = 1 << 1,       /* waves share the dword byte-wise: not followed any further */
+    SITE_DS = 1 << 2,          /* last written by an LDS instruction, `seq` tells which */
+    SITE_READ_ATOMIC = 1 << 3, /* only atomics have read */
+    SITE_WRITE_TIME = 1 << 4,  /* the site has it; else it was before the first release */
+    SITE_READ_TIME = 1 << 5,
+};
+
+/* What every access needs. */
+struct cell {
+    uint32_t epoch;
+    uint32_t read_at;          /* offset in the code */
+    uint16_t writers, readers; /* a bit per wave; all writers wrote the same bytes */
+    uint8_t written, read;     /* bytes */
+    uint8_t last;              /* wave that wrote last */
+    uint8_t flags;
+};
+
+/* What stores leave for reports and for reads after the next barrier. */
+struct site {
+    uint32_t write_at;              /* offset in the code */
+    uint32_t seq;                   /* of the last write among the wave's LGKM operations */
+    uint32_t write_time, read_time; /* clocks.now; the earliest where several waves did it */
+    uint32_t swap_epoch;            /* of `swappers`: waves that have swapped its value */
+    uint16_t swappers;
+};
+
+/* A store that changed bytes which another wave uses, if it did change them. */
+struct conflict {
+    struct race_other other;
+    const uint8_t *p;
+    uint32_t old, mask;
+};
+
+struct race {
+    uint32_t base;   /* epoch of the workgroup's beginning */
+    uint32_t newest; /* largest epoch used */
+    struct cell *cells;
+    struct site *sites;
+    struct race_global *global;
+    struct race_clocks clocks;
+    struct {
+        uint32_t offset; /* + 1 */
+        bool polls;
+    } loads[POLLS_KEPT];
+    unsigned nconflicts;
+    struct conflict conflicts[CONFLICTS_MAX];
+};
+
+/* One lane's dword of an access. */
+struct probe {
+    struct wave *w;
+    const struct inst *in;
+    struct race *race;
+    uint64_t address; /* of the dword */
+    const uint8_t *p;
+    uint32_t epoch;
+    uint16_t self;
+    uint8_t lane;
+    uint8_t mask; /* bytes */
+    enum mem_direction direction;
+    bool atomic;
+    bool swap;    /* an atomic that puts a value in place, as those of locks do */
+    bool pending; /* some wave has LGKM operations outstanding */
+};
+
+struct race *race_create(uint32_t lds_bytes, struct race_shadow *shadow)
+{
+    size_t dwords = lds_bytes / 4 + 2;
+    struct race *r = calloc(1, sizeof(*r));
+    if (!r)
+        return NULL;
+    r->cells = calloc(dwords, sizeof(*r->cells));
+    r->sites = calloc(dwords, sizeof(*r->sites));
+    r->global = race_global_create(shadow, &r->clocks);
+    if (r->cells && r->sites && r->global)
+        return r;
+    race_destroy(r);
+    return NULL;
+}
+
+void race_destroy(struct race *r)
+{
+    if (!r)
+        return;
+    free(r->cells);
+    free(r->sites);
+    race_global_destroy(r->global);
+    free(r);
+}
+
+void race_begin(struct race *r)
+{
+    r->base = ++r->newest;
+    r->nconflicts = 0;
+    clocks_begin(&r->clocks);
+    race_global_begin(r->global);
+}
+
+void race_barrier(struct workgroup *wg)
+{
+    uint64_t acquired = 0;
+    for (uint32_t i = 0; i < wg->nwaves; i++)
+        if (wg->waves[i]->acquired > acquired)
+            acquired = wg->waves[i]->acquired;
+    for (uint32_t i = 0; i < wg->nwaves; i++)
+        wg->waves[i]->acquired = acquired;
+}
+
+void race_grid_arrive(struct wave *w)
+{
+    if (w->wg->race)
+        race_global_release(w->wg->race->global, w);
+}
+
+void race_grid_pass(struct wave *w)
+{
+    if (w->wg->race)
+        w->acquired = race_global_now(w->wg->race->global);
+}
+
+/* The other workgroup, as far as it is another one. */
+static void name_group(const struct workgroup *wg, uint64_t index, char *text, size_t size)
+{
+    const struct launch *l = wg->launch;
+    uint64_t id[3];
+    for (unsigned d = 0; d < 3; d++) {
+        uint64_t groups = ((uint64_t)l->grid[d] + l->block[d] - 1) / l->block[d];
+        id[d] = index % groups;
+        index /= groups;
+    }
+    snprintf(text, size, " of workgroup (%llu, %llu, %llu)", (unsigned long long)id[0],
+             (unsigned long long)id[1], (unsigned long long)id[2]);
+}
+
+bool race_report(struct wave *w, const struct inst *in, const struct race_other *o,
+                 enum mem_direction direction)
+{
+    static const char *const names[] = {
+        [MEM_READ] = "load", [MEM_WRITE] = "store", [MEM_MODIFY] = "atomic access"};
+    const struct launch *l = w->launch;
+    const bool apart = o->group != w->wg->index;
+    char text[160], group[80] = "", near[256] = "";
+    long long at = (long long)(o->at + code_address(l->code) - l->entry_pc);
+    if (apart)
+        name_group(w->wg, o->group, group, sizeof(group));
+    if (!o->lds)
+        hipsim_mem_describe(o->address, 1, near, sizeof(near));
+    return wave_finding(
+        w, in, FAULT_RACE, UINT64_C(1) << o->lane,
+        "%s at %s 0x%llx, which wave %u%s %s at entry%+lld (%s) %s; the kernel relies on "
+        "the order of its %s%s%s",
+        names[direction], o->lds ? "LDS offset" : "address", (unsigned long long)o->address,
+        o->wave, group, o->wrote ? "writes" : "reads", at,
+        code_text(l->code, o->at, text, sizeof(text)),
+        o->unwaited ? "without having waited for it before s_barrier"
+        : apart     ? "with nothing in between that orders them"
+                    : "with no barrier in between",
+        apart ? "workgroups" : "waves", o->lds ? "" : "; the address is ", near);
+}
+
+static struct race_other other_of(const struct probe *a, const struct cell *c, const struct site *s,
+                                  uint16_t writers, uint16_t readers)
+{
+    bool wrote = writers != 0;
+    uint16_t others = wrote ? writers : readers;
+    unsigned last = others >> c->last & 1 ? c->last : (unsigned)__builtin_ctz(others);
+    return (struct race_other){
+        .address = a->address,
+        .group = a->w->wg->index,
+        .lane = a->lane,
+        .lds = true,
+        .wave = (uint8_t)(wrote ? last : (unsigned)__builtin_ctz(others)),
+        .wrote = wrote,
+        .at = wrote ? s->write_at : c->read_at,
+    };
+}
+
+/* Is the last write of the dword, by another wave before the barrier, still on its way? */
+static bool outstanding(const struct probe *a, const struct cell *c, const struct site *s)
+{
+    if (c->epoch < a->race->base || !(c->flags & SITE_DS) || c->writers & a->self || !c->writers ||
+        !(c->written & a->mask))
+        return false;
+    const struct wave *writer = a->w->wg->waves[c->last];
+    return writer->state != WAVE_ENDED && wave_outstanding(writer, WAIT_LGKM, s->seq);
+}
+
+static uint32_t write_time(const struct probe *a, const struct cell *c, const struct site *s)
+{
+    return c->flags & SITE_WRITE_TIME ? s->write_time : a->race->clocks.base;
+}
+
+static uint32_t read_time(const struct probe *a, const struct cell *c, const struct site *s)
+{
+    return c->flags & SITE_READ_TIME ? s->read_time : a->race->clocks.base;
+}
+
+static void note_read(const struct probe *a, struct cell *c, struct site *s)
+{
+    if (clocks_run(&a->race->clocks) && !(c->readers & (uint16_t)~a->self)) {
+        s->read_time = a->race->clocks.now;
+        c->flags |= SITE_READ_TIME;
+    }
+    if (!c->readers && a->atomic)
+        c->flags |= SITE_READ_ATOMIC;
+    else if (!a->atomic)
+        c->flags &= (uint8_t)~SITE_READ_ATOMIC;
+    c->readers |= a->self;
+    c->read |= a->mask;
+    c->read_at = (uint32_t)a->in->offset;
+}
+
+/* A plain store to what only atomics write, and the wave has swapped itself, gives back a lock. */
+static bool gives_back(const struct probe *a, const struct cell *c, const struct site *s)
+{
+    return a->direction == MEM_WRITE && c->flags & SITE_ATOMIC && s->swap_epoch == a->epoch &&
+           s->swappers & a->self;
+}
+
+/* True when it gives back a lock. */
+static bool note(const struct probe *a, struct cell *c, struct site *s, bool shared)
+{
+    const struct race_clocks *k = &a->race->clocks;
+    if (a->direction == MEM_READ) {
+        note_read(a, c, s);
+        return false;
+    }
+    const bool given_back = gives_back(a, c, s);
+    const bool atomic = given_back || (a->atomic && (!c->writers || c->flags & SITE_ATOMIC));
+    const bool ds = a->in->row->flags & ROW_LDS;
+    const uint8_t kept =
+        SITE_MIXED | SITE_READ_ATOMIC | SITE_READ_TIME | (shared ? SITE_WRITE_TIME : 0);
+    c->flags = (uint8_t)((c->flags & kept) | (atomic ? SITE_ATOMIC : 0) | (ds ? SITE_DS : 0));
+    if (a->swap) {
+        s->swappers = (s->swap_epoch == a->epoch ? s->swappers : 0) | a->self;
+        s->swap_epoch = a->epoch;
+    }
+    if (clocks_run(k) && !(shared && c->writers & (uint16_t)~a->self)) {
+        s->write_time = k->now;
+        c->flags |= SITE_WRITE_TIME;
+    }
+    c->writers = shared ? c->writers | a->self : a->self;
+    c->written |= a->mask;
+    s->write_at = (uint32_t)a->in->offset;
+    c->last = (uint8_t)a->w->id;
+    s->seq = a->w->issued[WAIT_LGKM];
+    return given_back;
+}
+
+/* race_polls(), which takes its time. */
+static bool polls(const struct probe *a, uint32_t offset)
+{
+    const unsigned i = offset / 4 % POLLS_KEPT;
+    if (a->race->loads[i].offset != offset + 1) {
+        a->race->loads[i].offset = offset + 1;
+        a->race->loads[i].polls = race_polls(a->w->launch, offset);
+    }
+    return a->race->loads[i].polls;
+}
+
+/* Does the plain store give back a lock, or set a flag for which others have waited? */
+static bool sets_flag(const struct probe *a, const struct cell *c, const struct site *s,
+                      uint16_t readers)
+{
+    return a->direction == MEM_WRITE && !a->atomic &&
+           (gives_back(a, c, s) || (readers && polls(a, c->read_at)));
+}
+
+/* What such a store orders. */
+static void raise_flag(const struct probe *a, bool raised)
+{
+    if (!raised)
+        return;
+    clocks_release(&a->race->clocks, a->w->id);
+    clocks_leave(&a->race->clocks, a->w->id, a->address);
+}
+
+/*
+ * Accesses that are meant to meet: a wave waits for what the other stores, which orders what comes
+ * after, or a compare-and-swap finds out itself. Stores see sets_flag().
+ */
+static bool excused(const struct probe *a, const struct cell *c, const struct site *s,
+                    uint16_t writers)
+{
+    const uint32_t at = (uint32_t)a->in->offset;
+    if (a->direction == MEM_READ) {
+        if (a->atomic && c->flags & SITE_ATOMIC)
+            return true;
+        if (!polls(a, at))
+            return c->flags & SITE_ATOMIC && race_feeds_compare(a->w->launch, at);
+        clocks_acquire(&a->race->clocks, a->w->id, a->address);
+        for (unsigned left = c->flags & SITE_ATOMIC ? 0 : writers; left; left &= left - 1)
+            clocks_follow(&a->race->clocks, a->w->id, (unsigned)__builtin_ctz(left),
+                          write_time(a, c, s));
+        return true;
+    }
+    return !writers && a->atomic &&
+           (c->flags & SITE_READ_ATOMIC || polls(a, c->read_at) ||
+            race_feeds_compare(a->w->launch, c->read_at));
+}
+
+/* Forgets accesses that are over for the wave, for it and, where it writes, for all. */
+static void settle_order(const struct probe *a, struct cell *c, const struct site *s,
+                         uint16_t *writers, uint16_t *readers)
+{
+    const struct race_clocks *k = &a->race->clocks;
+    *writers &= (uint16_t)~clocks_ordered(k, a->w->id, *writers, write_time(a, c, s));
+    *readers &= (uint16_t)~clocks_ordered(k, a->w->id, *readers, read_time(a, c, s));
+    if (a->direction == MEM_READ)
+        return;
+    c->writers &= *writers | a->self;
+    c->readers &= *readers | a->self;
+    if (!c->writers)
+        c->written = 0;
+    if (!c->readers)
+        c->read = 0;
+}
+
+/* One dword. False after a report. */
+static bool touch(const struct probe *a, struct cell *c, struct site *s)
+{
+    if (c->epoch != a->epoch) {
+        if (a->direction != MEM_WRITE && outstanding(a, c, s)) {
+            struct race_other other = other_of(a, c, s, c->writers, 0);
+            other.unwaited = true;
+            if (!race_report(a->w, a->in, &other, a->direction))
+                return false;
+        }
+        *c = (struct cell){.epoch = a->epoch};
+    }
+    if (!((c->writers | c->readers) & (uint16_t)~a->self)) {
+        raise_flag(a, note(a, c, s, false));
+        return true;
+    }
+    uint16_t writers = c->writers & (uint16_t)~a->self, readers = c->readers & (uint16_t)~a->self;
+    if (clocks_run(&a->race->clocks))
+        settle_order(a, c, s, &writers, &readers);
+    bool partial =
+        a->mask != WHOLE || (c->writers && c->written != WHOLE) || (c->readers && c->read != WHOLE);
+    bool others = writers || readers;
+    if (!(c->written & a->mask) || (a->atomic && c->flags & SITE_ATOMIC) ||
+        (a->direction == MEM_READ && c->writers & a->self && !(c->flags & SITE_ATOMIC)))
+        writers = 0;
+    if (!(c->read & a->mask) || a->direction == MEM_READ)
+        readers = 0;
+    const bool flag = sets_flag(a, c, s, readers);
+    if (c->flags & SITE_MIXED) {
+        writers = readers = 0;
+    } else if ((writers || readers) && !flag && !excused(a, c, s, writers)) {
+        struct conflict f = {.other = other_of(a, c, s, writers, readers), .p = a->p};
+        struct race *r = a->race;
+        if (a->direction != MEM_WRITE) {
+            if (!race_report(a->w, a->in, &f.other, a->direction))
+                return false;
+        } else if (r->nconflicts < CONFLICTS_MAX) {
+            f.old = mem_get32(a->p);
+            for (unsigned i = 0; i < 4; i++)
+                f.mask |= a->mask >> i & 1 ? 0xffu << 8 * i : 0;
+            r->conflicts[r->nconflicts++] = f;
+            a->w->wg->race_open = true;
+        }
+    } else if (others && partial) {
+        c->flags |= SITE_MIXED;
+    }
+    raise_flag(a, note(a, c, s, others) || flag);
+    return true;
+}
+
+/* All dwords of a lane's access. */
+static bool touch_lane(struct probe *a, uint64_t first, const uint8_t *p, unsigned bytes)
+{
+    struct race *r = a->race;
+    uint64_t end = first + bytes;
+    for (uint64_t at = first & ~UINT64_C(3); at < end; at += 4) {
+        unsigned from = at < first ? (unsigned)(first - at) : 0;
+        unsigned to = end - at < 4 ? (unsigned)(end - at) : 4;
+        a->address = at;
+        a->p = at < first ? p - (first - at) : p + (at - first);
+        a->mask = (uint8_t)(WHOLE >> (4 - (to - from)) << from);
+        if (!touch(a, &r->cells[at / 4], &r->sites[at / 4]))
+            return false;
+    }
+    return true;
+}
+
+/* The common case: whole dwords of LDS that nobody has written since the barrier. True when it
+ * was one. */
+static bool read_plain(struct race *r, const struct probe *a, uint64_t first, unsigned bytes)
+{
+    if ((first | bytes) & 3)
+        return false;
+    const uint32_t at = (uint32_t)a->in->offset;
+    const bool timed = clocks_run(&r->clocks);
+    for (uint64_t i = first / 4; i < (first + bytes) / 4; i++) {
+        struct cell *c = &r->cells[i];
+        const bool same = c->epoch == a->epoch;
+        if (same ? c->writers != 0 : a->pending)
+            return false;
+        uint8_t flags = same ? c->flags & (uint8_t)~SITE_READ_ATOMIC : 0;
+        const uint16_t readers = same ? c->readers : 0;
+        if (timed && !(readers & (uint16_t)~a->self)) {
+            r->sites[i].read_time = r->clocks.now;
+            flags |= SITE_READ_TIME;
+        }
+        *c = (struct cell){
+            .epoch = a->epoch,
+            .read_at = at,
+            .read = WHOLE,
+            .flags = flags,
+            .readers = readers | a->self,
+        };
+    }
+    return true;
+}
+
+/* Atomics that locks are made of. */
+static bool swaps(const struct inst *in)
+{
+    const char *name = in->row->name;
+    return strstr(name, "cmpst") || strstr(name, "xchg") || strstr(name, "swap");
+}
+
+static bool lds_access(struct wave *w, const struct inst *in, const struct lane_mem *m,
+                       unsigned bytes, enum mem_direction direction, bool atomic)
+{
+    struct race *r = w->wg->race;
+    struct probe a = {
+        .w = w,
+        .in = in,
+        .race = r,
+        .epoch = r->base + (uint32_t)w->wg->barriers,
+        .self = (uint16_t)(1u << w->id),
+        .direction = direction,
+        .atomic = atomic,
+        .swap = direction == MEM_MODIFY && swaps(in),
+    };
+    unsigned l;
+    r->newest = a.epoch > r->newest ? a.epoch : r->newest;
+    for (uint32_t i = 0; i < w->wg->nwaves; i++)
+        a.pending |= i != w->id && w->wg->waves[i]->npending[WAIT_LGKM];
+    FOR_LANES(l, m->lanes)
+    {
+        a.lane = (uint8_t)l;
+        if (direction == MEM_READ && !atomic && read_plain(r, &a, m->addr[l], bytes))
+            continue;
+        if (!touch_lane(&a, m->addr[l], m->ptr[l], bytes))
+            return false;
+    }
+    return true;
+}
+
+/* Scope bits tell what loads and stores are; LDS instructions have none. */
+static bool is_atomic(const struct inst *in, const struct lane_mem *m, enum mem_direction direction)
+{
+    const bool scoped = !(in->row->flags & (ROW_LDS | (m->space == MEM_LDS ? ROW_LDS_DMA : 0)));
+    return direction == MEM_MODIFY || (scoped && (in->sc0 || in->sc1));
+}
+
+/* An atomic that reads acquires, one that writes releases; called when it has been compared. */
+static void synchronize(struct race *r, const struct wave *w, const struct inst *in,
+                        const struct lane_mem *m, enum mem_direction direction)
+{
+    const bool acquires = direction == MEM_READ || in->dst.kind != OPND_NONE;
+    unsigned l;
+    if (acquires)
+        FOR_LANES(l, m->lanes)
+    clocks_acquire(&r->clocks, w->id, m->addr[l]);
+    if (direction == MEM_READ)
+        return;
+    clocks_release(&r->clocks, w->id);
+    FOR_LANES(l, m->lanes)
+    clocks_leave(&r->clocks, w->id, m->addr[l]);
+}
+
+bool race_access(struct wave *w, const struct inst *in, const struct lane_mem *m, unsigned bytes,
+                 enum mem_direction direction)
+{
+    struct race *r = w->wg->race;
+    const bool several = w->wg->nwaves > 1, atomic = is_atomic(in, m, direction);
+    bool ok;
+    if (m->space == MEM_GLOBAL)
+        ok = race_global_access(r->global, w, in, m, bytes, direction);
+    else
+        ok = !several || lds_access(w, in, m, bytes, direction, atomic);
+    if (several && atomic)
+        synchronize(r, w, in, m, direction);
+    return ok;
+}
+
+void race_settle(struct wave *w, const struct inst *in)
+{
+    struct race *r = w->wg->race;
+    w->wg->race_open = false;
+    race_global_settle(r->global, w, in);
+    for (unsigned i = 0; i < r->nconflicts && w->state != WAVE_FAULTED; i++) {
+        const struct conflict *c = &r->conflicts[i];
+        if ((mem_get32(c->p) ^ c->old) & c->mask)
+            race_report(w, in, &c->other, MEM_WRITE);
+    }
+    r->nconflicts = 0;
+}

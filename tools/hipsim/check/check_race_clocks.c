@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The order that atomics and flags make among the waves of a workgroup. */
+#include "check_race_clocks.h"
+
+#include <string.h>
+
+#define RENEW (UINT32_C(1) << 31) /* the counter starts anew before it could wrap */
+
+static void join(uint32_t *into, const uint32_t *from)
+{
+    for (unsigned i = 0; i < CLOCK_WAVES; i++)
+        into[i] = from[i] > into[i] ? from[i] : into[i];
+}
+
+static uint32_t slot_of(uint64_t address)
+{
+    return (uint32_t)((address >> 2) * UINT64_C(0x9e3779b97f4a7c15) >> 32) % CLOCK_LOCATIONS;
+}
+
+void clocks_begin(struct race_clocks *c)
+{
+    if (!clocks_run(c))
+        return;
+    if (c->now > RENEW) {
+        memset(c, 0, sizeof(*c));
+        return;
+    }
+    c->base = c->now;
+    memset(c->seen, 0, sizeof(c->seen));
+}
+
+void clocks_release(struct race_clocks *c, unsigned wave) { c->seen[wave][wave] = ++c->now; }
+
+void clocks_leave(struct race_clocks *c, unsigned wave, uint64_t address)
+{
+    const uint32_t i = slot_of(address);
+    if (c->tag[i] != c->base + 1) {
+        c->tag[i] = c->base + 1;
+        memset(c->left[i], 0, sizeof(c->left[i]));
+    }
+    join(c->left[i], c->seen[wave]);
+}
+
+void clocks_acquire(struct race_clocks *c, unsigned wave, uint64_t address)
+{
+    const uint32_t i = slot_of(address);
+    if (c->tag[i] == c->base + 1)
+        join(c->seen[wave], c->left[i]);
+}
+
+void clocks_follow(struct race_clocks *c, unsigned wave, unsigned other, uint32_t time)
+{
+    if (c->seen[wave][other] > time)
+        return;
+    clocks_release(c, other);
+    join(c->seen[wave], c->seen[other]);
+}
+
+uint16_t clocks_ordered(const struct race_clocks *c, unsigned wave, uint16_t waves, uint32_t time)
+{
+    uint16_t ordered = 0;
+    if (!clocks_run(c))
+        return 0;
+    for (unsigned left = waves; left; left &= left - 1) {
+        const unsigned i = (unsigned)__builtin_ctz(left);
+        if (c->seen[wave][i] > time)
+            ordered |= (uint16_t)(1u << i);
+    }
+    return ordered;
+}

@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the code around a load says of it: does it prepare a compare-and-swap, does it poll? */
+#include <string.h>
+
+#include "check_race.h"
+#include "decode.h"
+
+#define COMPARE_WITHIN 48 /* instructions from a load to the swap that it prepares */
+#define POLL_WITHIN 48    /* from a load to the end of the loop that waits for its value */
+
+bool race_feeds_compare(const struct launch *l, uint32_t offset)
+{
+    for (unsigned n = 0; n < COMPARE_WITHIN; n++) {
+        const struct inst *in = code_inst(l->code, offset);
+        if (!in || !in->row)
+            return false;
+        if (strstr(in->row->name, "atomic_cmpswap") || strncmp(in->row->name, "ds_cmpst", 8) == 0)
+            return true;
+        offset += in->size;
+    }
+    return false;
+}
+
+/* Registers as bits: SGPRs, then VGPRs, then AGPRs. */
+struct registers {
+    uint64_t bits[(SGPR_FILE + 512) / 64];
+};
+
+/* Adds the operand's, or asks whether one of them is in the set. */
+static bool registers_of(struct registers *r, const struct opnd *o, bool add)
+{
+    const unsigned first = o->kind == OPND_SGPR   ? 0
+                           : o->kind == OPND_VGPR ? SGPR_FILE
+                                                  : SGPR_FILE + 256;
+    bool found = false;
+    if (o->kind != OPND_SGPR && o->kind != OPND_VGPR && o->kind != OPND_AGPR)
+        return false;
+    for (unsigned i = first + o->reg; i < first + o->reg + o->dwords; i++) {
+        found |= r->bits[i / 64] >> i % 64 & 1;
+        r->bits[i / 64] |= (uint64_t)add << i % 64;
+    }
+    return found;
+}
+
+/* Lane masks may go from one turn of a loop to the next: they say which lanes still wait. */
+static bool of_masks(const struct inst *in)
+{
+    static const char *const names[] = {"s_and", "s_or", "s_xor", "s_andn2", "s_orn2"};
+    for (unsigned i = 0; i < sizeof(names) / sizeof(*names) && in->row->flags & ROW_SALU; i++)
+        if (strncmp(in->row->name, names[i], strlen(names[i])) == 0 && in->dst.dwords == 2)
+            return true;
+    return false;
+}
+
+/* Does the loop from `first` to `last` store nothing and carry nothing from turn to turn? */
+static bool waits_only(const struct launch *l, uint32_t first, uint32_t last)
+{
+    struct registers written = {0}, fresh = {0};
+    const struct inst *in;
+    for (uint32_t at = first; at <= last; at += in->size) {
+        in = code_inst(l->code, at);
+        if (!in || !in->row || in->row->flags & ROW_STORE)
+            return false;
+        if (of_masks(in))
+            continue;
+        registers_of(&written, &in->dst, true);
+        registers_of(&written, &in->dst2, true);
+    }
+    for (uint32_t at = first; at <= last; at += in->size) {
+        in = code_inst(l->code, at);
+        for (unsigned i = 0; i < in->nsrc; i++) {
+            struct registers own = {0};
+            registers_of(&own, &in->src[i], true);
+            for (unsigned k = 0; k < sizeof(own.bits) / sizeof(*own.bits); k++)
+                if (own.bits[k] & written.bits[k] & ~fresh.bits[k])
+                    return false;
+        }
+        registers_of(&fresh, &in->dst, true);
+        registers_of(&fresh, &in->dst2, true);
+    }
+    return true;
+}
+
+/* The load may stand in front of the loop, where compilers put its first turn. */
+bool race_polls(const struct launch *l, uint32_t offset)
+{
+    const struct inst *load = code_inst(l->code, offset), *again = load;
+    uint32_t at = offset;
+    for (unsigned n = 0; n < POLL_WITHIN; n++) {
+        const struct inst *in = code_inst(l->code, at);
+        if (!in || !in->row)
+            return false;
+        if (in->row == load->row && in->dst.reg == load->dst.reg)
+            again = in;
+        if (in->row->flags & ROW_BRANCH && in->target <= again->offset)
+            return waits_only(l, (uint32_t)in->target, at);
+        at += in->size;
+    }
+    return false;
+}

@@ -1,0 +1,737 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Data races in global memory, between the waves of a workgroup and between workgroups.
+ *
+ * Every 16 bytes of memory that a launch touches have a cell: who wrote them last and who has read
+ * them since. Where waves share them piecewise the cell splits into four of 4 bytes, and those
+ * into bytes. Who: an *interval*, the accesses of a workgroup between two of its barriers, and a
+ * bit per wave.
+ *
+ * Order. Within a workgroup barriers order. Beyond, atomics do, and loads and stores with sc1,
+ * which is how agent-scope atomic ones look: each that writes is a release of what its wave has
+ * done and of what the workgroup did before its last barrier, each that reads and returns an
+ * acquire. Releases draw stamps from one clock. A location remembers the stamp of its last
+ * release, a wave the largest stamp that it has acquired (`wave->acquired`, shared at barriers);
+ * an access is ordered before all that comes when its interval was released at or before that.
+ * This is coarser than vector clocks, and forgives where they would not: a wave is taken to have
+ * acquired all that was released up to the stamp, whoever did it. Fences are not asked for:
+ * kernels that are known to work rely on caches that write through.
+ */
+#include "check_race.h"
+
+#include <sched.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "check_race_clocks.h"
+
+#define GRANULE 16u
+#define PAGE 4096u
+#define PAGES_MAX 32768u  /* 128 MiB of memory, 256 MiB of cells */
+#define PAGE_SLOTS 65536u /* of the hash table */
+#define NO_PAGE UINT32_MAX
+#define SPLITS_MAX 524288u /* blocks of four cells: 64 MiB */
+#define INTERVALS_MAX 4194304u
+#define INTERVAL_CHUNK 64u /* a thread takes this many at a time */
+#define STRIPES 64u        /* locks */
+#define LOCATIONS 4096u    /* stamps of releases, by hash: a collision only orders more */
+#define RECENT 64u         /* pages that a thread finds without the hash table */
+#define OPEN_MAX 64u       /* intervals of a workgroup that wait for a release */
+#define COLLISIONS_MAX (2 * WAVE_LANES)
+
+#define ATOMIC (UINT32_C(1) << 31) /* beside the number of an interval */
+#define LOCAL (UINT32_C(1) << 30)  /* atomic within the workgroup */
+#define NUMBER (LOCAL - 1)
+#define LOST UINT32_MAX /* cell.split: no cells were left */
+
+struct interval {
+    uint32_t group, epoch;    /* constant once a cell names it */
+    uint16_t touched;         /* waves */
+    _Atomic uint16_t covered; /* waves whose accesses were released at `released`; */
+    _Atomic uint64_t released;
+    _Atomic uint64_t rest; /* those of the others at this stamp; 0: not yet */
+    uint32_t next;         /* of those that wait for a release */
+};
+
+struct cell {
+    uint32_t writer, reader;        /* intervals, with ATOMIC or LOCAL when it was one; 0: none */
+    uint32_t other;                 /* last reader of another workgroup than `reader` */
+    uint16_t writers, readers;      /* waves */
+    uint16_t written, read;         /* bytes */
+    uint32_t write_at, read_at;     /* offsets in the code */
+    uint32_t write_time, read_time; /* clocks.now; the earliest of `writers`, `readers` */
+    uint32_t split;                 /* four cells from here on; 0: whole */
+};
+
+/* Lock-free but for the cells, which the lock of their stripe guards. */
+struct race_shadow {
+    uint32_t launch;
+    _Atomic uint32_t pages_used, splits_used, intervals_used;
+    _Atomic bool full;
+    _Atomic uint64_t clock;
+    _Atomic uint64_t location[LOCATIONS];
+    struct {
+        _Alignas(64) _Atomic bool taken;
+    } stripe[STRIPES];
+    _Atomic uint64_t key[PAGE_SLOTS];   /* number of the page + 1 */
+    _Atomic uint32_t index[PAGE_SLOTS]; /* into `pages` + 1; 0: about to be set */
+    uint32_t tag[PAGES_MAX];            /* launch that the cells belong to */
+    struct cell (*pages)[PAGE / GRANULE];
+    struct cell (*splits)[4];
+    struct interval *intervals;
+};
+
+/* A store that collided, to be judged by what it has changed. */
+struct collision {
+    struct race_other other;
+    uint16_t mask;
+    uint8_t old[GRANULE];
+};
+
+struct race_global {
+    struct race_shadow *shadow;
+    const struct race_clocks *clocks;
+    uint32_t current, epoch; /* interval of the workgroup, 0: none yet in this epoch */
+    uint32_t open, nopen;    /* list of intervals not released */
+    uint32_t chunk, chunk_end;
+    uint64_t held;                /* stripes */
+    uint64_t acquire[WAVE_LANES]; /* locations that the running instruction reads */
+    unsigned nacquire, ncollisions;
+    struct {
+        uint64_t number; /* + 1 */
+        uint32_t page;
+    } recent[RECENT];
+    struct collision collisions[COLLISIONS_MAX];
+};
+
+/* One granule of an access. */
+struct touch {
+    struct race_global *g;
+    struct wave *w;
+    const struct inst *in;
+    enum mem_direction direction;
+    uint32_t self;      /* interval, with ATOMIC */
+    uint16_t bit;       /* of the wave */
+    uint16_t bad;       /* out: bytes that collide */
+    bool named;         /* `other` is who collides with the first of them */
+    uint64_t granule;   /* address */
+    uint64_t page;      /* number of the one that `cells` belong to, whose lock is held */
+    struct cell *cells; /* NULL: not followed */
+    struct race_other other;
+};
+
+/* -- the shadow -------------------------------------------------------------------------------- */
+
+/* The last launch's, for the next one. */
+static struct race_shadow *_Atomic spare;
+
+static void *reserve(size_t bytes)
+{
+    void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
+                   -1, 0);
+    return p == MAP_FAILED ? NULL : p;
+}
+
+static void release(void *p, size_t bytes)
+{
+    if (p)
+        munmap(p, bytes);
+}
+
+static void destroy(struct race_shadow *s)
+{
+    release(s->pages, PAGES_MAX * sizeof(*s->pages));
+    release(s->splits, SPLITS_MAX * sizeof(*s->splits));
+    release(s->intervals, INTERVALS_MAX * sizeof(*s->intervals));
+    release(s, sizeof(*s));
+}
+
+static struct race_shadow *create(void)
+{
+    struct race_shadow *s = reserve(sizeof(*s));
+    if (!s)
+        return NULL;
+    s->pages = reserve(PAGES_MAX * sizeof(*s->pages));
+    s->splits = reserve(SPLITS_MAX * sizeof(*s->splits));
+    s->intervals = reserve(INTERVALS_MAX * sizeof(*s->intervals));
+    if (s->pages && s->splits && s->intervals) {
+        madvise(s->pages, PAGES_MAX * sizeof(*s->pages), MADV_HUGEPAGE);
+        return s;
+    }
+    destroy(s);
+    return NULL;
+}
+
+struct race_shadow *race_shadow_begin(void)
+{
+    struct race_shadow *s = atomic_exchange(&spare, NULL);
+    if (!s)
+        s = create();
+    if (!s)
+        return NULL;
+    s->launch++;
+    if (s->pages_used > PAGES_MAX / 2) { /* the last launches were elsewhere, perhaps */
+        madvise(s->pages, PAGES_MAX * sizeof(*s->pages), MADV_DONTNEED);
+        memset(s->key, 0, sizeof(s->key));
+        memset(s->index, 0, sizeof(s->index));
+        memset(s->tag, 0, sizeof(s->tag));
+        s->pages_used = 0;
+    }
+    s->splits_used = s->intervals_used = 1;
+    s->full = false;
+    s->clock = 1;
+    memset(s->location, 0, sizeof(s->location));
+    return s;
+}
+
+bool race_shadow_end(struct race_shadow *s)
+{
+    bool full = s->full;
+    s = atomic_exchange(&spare, s);
+    if (s)
+        destroy(s);
+    return full;
+}
+
+struct race_global *race_global_create(struct race_shadow *shadow, const struct race_clocks *clocks)
+{
+    struct race_global *g = calloc(1, sizeof(*g));
+    if (!g)
+        return NULL;
+    g->shadow = shadow;
+    g->clocks = clocks;
+    return g;
+}
+
+void race_global_destroy(struct race_global *g) { free(g); }
+
+void race_global_begin(struct race_global *g) { g->current = g->open = g->nopen = 0; }
+
+static void lock(struct race_global *g, unsigned stripe)
+{
+    _Atomic bool *taken = &g->shadow->stripe[stripe].taken;
+    for (unsigned n = 1; atomic_exchange_explicit(taken, true, memory_order_acquire); n++)
+        if (n % 64 == 0)
+            sched_yield();
+    g->held |= UINT64_C(1) << stripe;
+}
+
+static void unlock_all(struct race_global *g)
+{
+    for (; g->held; g->held &= g->held - 1)
+        atomic_store_explicit(&g->shadow->stripe[__builtin_ctzll(g->held)].taken, false,
+                              memory_order_release);
+}
+
+/* A new page at slot `i`; that slot keeps NO_PAGE when none are left. */
+static uint32_t new_page(struct race_shadow *s, uint32_t i)
+{
+    uint32_t page = atomic_fetch_add(&s->pages_used, 1);
+    if (page >= PAGES_MAX) {
+        atomic_store(&s->pages_used, PAGES_MAX);
+        atomic_store(&s->full, true);
+        page = NO_PAGE - 1;
+    }
+    atomic_store_explicit(&s->index[i], page + 1, memory_order_release);
+    return page;
+}
+
+static uint32_t find_page(struct race_shadow *s, uint64_t number)
+{
+    uint32_t i = (uint32_t)(number * UINT64_C(0x9e3779b97f4a7c15) >> 48) % PAGE_SLOTS;
+    for (;; i = (i + 1) % PAGE_SLOTS) {
+        uint64_t key = atomic_load_explicit(&s->key[i], memory_order_relaxed);
+        if (!key && atomic_load_explicit(&s->full, memory_order_relaxed))
+            return NO_PAGE;
+        if (!key && atomic_compare_exchange_strong(&s->key[i], &key, number + 1))
+            return new_page(s, i);
+        if (key != number + 1)
+            continue;
+        uint32_t index;
+        while (!(index = atomic_load_explicit(&s->index[i], memory_order_acquire)))
+            sched_yield();
+        return index - 1;
+    }
+}
+
+/* NO_PAGE and what lies beyond PAGES_MAX: the page is not followed. */
+static uint32_t page_of(struct race_global *g, uint64_t address)
+{
+    uint64_t number = address / PAGE;
+    unsigned at = number % RECENT;
+    if (g->recent[at].number != number + 1) {
+        g->recent[at].page = find_page(g->shadow, number);
+        g->recent[at].number = number + 1;
+    }
+    return g->recent[at].page;
+}
+
+/* With the stripe's lock held. */
+static struct cell *cells_of(struct race_shadow *s, uint32_t page)
+{
+    if (s->tag[page] != s->launch) {
+        if (s->tag[page])
+            memset(s->pages[page], 0, sizeof(s->pages[page]));
+        s->tag[page] = s->launch;
+    }
+    return s->pages[page];
+}
+
+/* -- order ------------------------------------------------------------------------------------- */
+
+static uint32_t new_interval(struct race_global *g, const struct workgroup *wg)
+{
+    struct race_shadow *s = g->shadow;
+    if (g->chunk == g->chunk_end) {
+        g->chunk = atomic_fetch_add(&s->intervals_used, INTERVAL_CHUNK);
+        g->chunk_end = g->chunk + INTERVAL_CHUNK;
+    }
+    if (g->chunk_end > INTERVALS_MAX) {
+        g->chunk = g->chunk_end = INTERVALS_MAX - INTERVAL_CHUNK;
+        atomic_store(&s->full, true);
+        return 0;
+    }
+    struct interval *j = &s->intervals[g->chunk];
+    *j = (struct interval){
+        .group = (uint32_t)wg->index, .epoch = (uint32_t)wg->barriers, .next = g->open};
+    g->open = g->chunk;
+    g->nopen++;
+    return g->chunk++;
+}
+
+/* The workgroup's interval, which `w` now touches; 0 when there are no more. */
+static uint32_t touch_interval(struct race_global *g, const struct wave *w)
+{
+    if (!g->current || g->epoch != (uint32_t)w->wg->barriers) {
+        g->epoch = (uint32_t)w->wg->barriers;
+        g->current = new_interval(g, w->wg);
+        if (!g->current)
+            return 0;
+    }
+    g->shadow->intervals[g->current].touched |= (uint16_t)(1u << w->id);
+    return g->current;
+}
+
+/* Releases what it may of one interval. True when nothing of it is left. */
+static bool release_interval(struct race_global *g, struct interval *j, const struct wave *w,
+                             uint64_t stamp)
+{
+    const uint16_t bit = (uint16_t)(1u << w->id);
+    bool past = j->epoch < (uint32_t)w->wg->barriers || g->nopen > OPEN_MAX;
+    if (!past && !(j->touched & bit))
+        return false;
+    if (j->released) {
+        j->rest = stamp;
+        return true;
+    }
+    j->covered = past ? UINT16_MAX : bit;
+    j->released = stamp;
+    return past || j->touched == bit;
+}
+
+/* The wave's next access begins another interval, lest it be taken for a released one. */
+uint64_t race_global_release(struct race_global *g, const struct wave *w)
+{
+    struct race_shadow *s = g->shadow;
+    const uint16_t bit = (uint16_t)(1u << w->id);
+    uint64_t stamp = 0;
+    for (uint32_t *at = &g->open; *at;) {
+        struct interval *j = &s->intervals[*at];
+        if (!stamp)
+            stamp = atomic_fetch_add(&s->clock, 1) + 1;
+        const bool ours = g->current == *at && j->touched & bit;
+        if (release_interval(g, j, w, stamp)) {
+            *at = j->next;
+            g->nopen--;
+        } else {
+            at = &j->next;
+        }
+        if (ours)
+            g->current = 0;
+    }
+    return stamp ? stamp : atomic_load(&s->clock);
+}
+
+uint64_t race_global_now(const struct race_global *g) { return atomic_load(&g->shadow->clock); }
+
+static _Atomic uint64_t *location(struct race_global *g, uint64_t address)
+{
+    uint64_t hash = (address >> 2) * UINT64_C(0x9e3779b97f4a7c15) >> 52;
+    return &g->shadow->location[hash % LOCATIONS];
+}
+
+static void release_at(struct race_global *g, const struct lane_mem *m, uint64_t stamp)
+{
+    unsigned l;
+    FOR_LANES(l, m->lanes)
+    {
+        _Atomic uint64_t *at = location(g, m->addr[l]);
+        uint64_t old = atomic_load(at);
+        while (old < stamp && !atomic_compare_exchange_weak(at, &old, stamp))
+            ;
+    }
+}
+
+/* Are the accesses of these waves in interval `id` over for `t`'s wave? */
+static bool ordered(const struct touch *t, uint32_t id, uint16_t waves, uint32_t time)
+{
+    const struct interval *j = &t->g->shadow->intervals[id & NUMBER];
+    if (j->group == (uint32_t)t->w->wg->index) {
+        waves &= (uint16_t)~t->bit;
+        waves &= (uint16_t)~clocks_ordered(t->g->clocks, t->w->id, waves, time);
+        if (!waves || j->epoch < (uint32_t)t->w->wg->barriers)
+            return true;
+    }
+    uint64_t released = atomic_load(&j->released), rest = atomic_load(&j->rest);
+    uint64_t acquired = t->w->acquired;
+    return (released && released <= acquired && !(waves & ~j->covered)) ||
+           (rest && rest <= acquired);
+}
+
+/* -- cells ------------------------------------------------------------------------------------- */
+
+static void note_other(struct touch *t, uint32_t id, uint16_t waves, uint32_t at, bool wrote)
+{
+    const struct interval *j = &t->g->shadow->intervals[id & NUMBER];
+    if (j->group == (uint32_t)t->w->wg->index)
+        waves &= (uint16_t)~t->bit;
+    if (t->named)
+        return;
+    t->named = true;
+    t->other = (struct race_other){
+        .group = j->group,
+        .wave = waves ? (uint8_t)__builtin_ctz(waves) : 0,
+        .at = at,
+        .wrote = wrote,
+        .address = t->other.address,
+        .lane = t->other.lane,
+    };
+}
+
+static bool same_group(const struct touch *t, uint32_t id)
+{
+    return t->g->shadow->intervals[id & NUMBER].group == (uint32_t)t->w->wg->index;
+}
+
+/* A pair of atomics never races within their scope, nor what a compare-and-swap checks itself. */
+static bool excused(const struct touch *t, uint32_t id, uint32_t at, bool wrote)
+{
+    if ((id & t->self & ATOMIC) ||
+        (id & (ATOMIC | LOCAL) && t->self & (ATOMIC | LOCAL) && same_group(t, id)))
+        return true;
+    if (t->direction == MEM_READ)
+        return id & ATOMIC && race_feeds_compare(t->w->launch, (uint32_t)t->in->offset);
+    return !wrote && t->direction == MEM_MODIFY && race_feeds_compare(t->w->launch, at);
+}
+
+/* Bytes of `mask` that race with what the cell remembers. */
+static uint16_t collide(struct touch *t, const struct cell *c, uint16_t mask)
+{
+    if (c->writer && c->written & mask && !ordered(t, c->writer, c->writers, c->write_time) &&
+        !excused(t, c->writer, c->write_at, true)) {
+        note_other(t, c->writer, c->writers, c->write_at, true);
+        return c->written & mask;
+    }
+    if (t->direction == MEM_READ || !(c->read & mask))
+        return 0;
+    if (c->reader && !ordered(t, c->reader, c->readers, c->read_time) &&
+        !excused(t, c->reader, c->read_at, false)) {
+        note_other(t, c->reader, c->readers, c->read_at, false);
+        return c->read & mask;
+    }
+    if (c->other && !ordered(t, c->other, 0, 0) && !excused(t, c->other, c->read_at, false)) {
+        note_other(t, c->other, 0, c->read_at, false);
+        return c->read & mask;
+    }
+    return 0;
+}
+
+/* False: the cell must split, because it would say something of bytes that were not read. */
+static bool note_read(const struct touch *t, struct cell *c, uint16_t mask)
+{
+    const bool mine = c->reader == t->self && c->readers == t->bit && !c->other;
+    if (c->reader && !mine && c->read != mask)
+        return false;
+    c->read |= mask;
+    c->read_at = (uint32_t)t->in->offset;
+    if (mine || c->reader != t->self)
+        c->read_time = t->g->clocks->now;
+    if (c->reader == t->self) {
+        c->readers |= t->bit;
+        return true;
+    }
+    if (c->reader && !same_group(t, c->reader))
+        c->other = c->reader;
+    c->reader = t->self;
+    c->readers = t->bit;
+    return true;
+}
+
+static bool note_write(const struct touch *t, struct cell *c, uint16_t mask)
+{
+    const bool mine = c->writer == t->self && c->writers == t->bit;
+    if (c->writer && !mine && c->written & ~mask)
+        return false;
+    const bool shared = !mine && c->writer == t->self && c->written == mask;
+    if (!shared)
+        c->write_time = t->g->clocks->now;
+    c->writers = shared ? c->writers | t->bit : t->bit;
+    c->writer = t->self;
+    c->written |= mask;
+    c->write_at = (uint32_t)t->in->offset;
+    return true;
+}
+
+/* Four cells for the parts of one of `bytes` bytes. */
+static bool split(struct race_shadow *s, struct cell *c, unsigned bytes)
+{
+    uint32_t block = atomic_fetch_add(&s->splits_used, 1);
+    const unsigned part = bytes / 4;
+    if (block >= SPLITS_MAX) {
+        atomic_store(&s->splits_used, SPLITS_MAX);
+        atomic_store(&s->full, true);
+        c->split = LOST;
+        return false;
+    }
+    for (unsigned i = 0; i < 4; i++) {
+        struct cell *k = &s->splits[block][i];
+        *k = *c;
+        k->written = c->written >> i * part & ((1u << part) - 1);
+        k->read = c->read >> i * part & ((1u << part) - 1);
+        if (!k->written)
+            k->writer = 0;
+        if (!k->read)
+            k->reader = k->other = 0;
+    }
+    c->split = block;
+    return true;
+}
+
+/* A cell of `bytes` bytes, of which the access has those in `mask`. */
+static void touch(struct touch *t, struct cell *c, unsigned bytes, uint16_t mask)
+{
+    if (!c->split) {
+        uint16_t bad = collide(t, c, mask);
+        bool fits = t->direction == MEM_READ ? note_read(t, c, mask) : note_write(t, c, mask);
+        t->bad |= bad;
+        if (fits || !split(t->g->shadow, c, bytes))
+            return;
+    }
+    if (c->split == LOST)
+        return;
+    const unsigned part = bytes / 4;
+    uint16_t bad = t->bad;
+    for (unsigned i = 0; i < 4; i++) {
+        uint16_t sub = mask >> i * part & ((1u << part) - 1);
+        if (!sub)
+            continue;
+        t->bad = 0;
+        touch(t, &t->g->shadow->splits[c->split][i], part, sub);
+        bad |= (uint16_t)(t->bad << i * part);
+    }
+    t->bad = bad;
+}
+
+/* -- accesses ---------------------------------------------------------------------------------- */
+
+static void remember(struct touch *t)
+{
+    struct race_global *g = t->g;
+    if (g->ncollisions == COLLISIONS_MAX)
+        return;
+    struct collision *k = &g->collisions[g->ncollisions++];
+    *k = (struct collision){.other = t->other, .mask = t->bad};
+    const uint8_t *p = (const uint8_t *)(uintptr_t)t->granule;
+    for (unsigned i = 0; i < GRANULE; i++)
+        if (t->bad >> i & 1)
+            k->old[i] = __atomic_load_n(p + i, __ATOMIC_RELAXED);
+}
+
+/* The cells of the granule's page, with its lock held; NULL when it is not followed. */
+static struct cell *enter_page(struct touch *t, uint64_t granule)
+{
+    struct race_global *g = t->g;
+    uint32_t page = page_of(g, granule);
+    t->page = granule / PAGE;
+    t->cells = NULL;
+    if (page >= PAGES_MAX)
+        return NULL;
+    unsigned stripe = page % STRIPES;
+    if (!(g->held >> stripe & 1)) {
+        unlock_all(g); /* only stores hold several, and those have them all */
+        lock(g, stripe);
+    }
+    return t->cells = cells_of(g->shadow, page);
+}
+
+/* The usual case: nobody else has used the granule, or has read the same part of it. */
+static inline bool touch_quick(const struct touch *t, struct cell *c, uint16_t mask)
+{
+    if (c->split || c->writer || (c->reader && (c->reader != t->self || c->read != mask)))
+        return false;
+    if (t->direction == MEM_READ) {
+        if (!(c->readers & (uint16_t)~t->bit))
+            c->read_time = t->g->clocks->now;
+        c->reader = t->self;
+        c->readers |= t->bit;
+        c->read = mask;
+        c->read_at = (uint32_t)t->in->offset;
+        return true;
+    }
+    if (c->reader)
+        return false;
+    c->writer = t->self;
+    c->writers = t->bit;
+    c->written = mask;
+    c->write_at = (uint32_t)t->in->offset;
+    c->write_time = t->g->clocks->now;
+    return true;
+}
+
+/* Bytes `mask` of the granule; `lane` has the first of them. False after a report. */
+static bool touch_granule(struct touch *t, uint64_t granule, uint16_t mask, unsigned lane)
+{
+    struct cell *c = granule / PAGE == t->page ? t->cells : enter_page(t, granule);
+    if (!c)
+        return true;
+    c += granule % PAGE / GRANULE;
+    if (touch_quick(t, c, mask))
+        return true;
+    t->bad = 0;
+    t->named = false;
+    t->granule = granule;
+    t->other.address = granule;
+    t->other.lane = (uint8_t)lane;
+    touch(t, c, GRANULE, mask);
+    if (!t->bad)
+        return true;
+    t->other.address = granule + (unsigned)__builtin_ctz(t->bad);
+    if (t->direction == MEM_WRITE) {
+        remember(t);
+        return true;
+    }
+    unlock_all(t->g);
+    t->page = UINT64_MAX;
+    return race_report(t->w, t->in, &t->other, t->direction);
+}
+
+static uint16_t byte_mask(uint64_t first, uint64_t end, uint64_t granule)
+{
+    unsigned from = first > granule ? (unsigned)(first - granule) : 0;
+    unsigned to = end - granule < GRANULE ? (unsigned)(end - granule) : GRANULE;
+    return (uint16_t)((1u << to) - (1u << from));
+}
+
+/* Neighbouring lanes mostly share a granule, which is then one access. */
+static bool touch_lanes(struct touch *t, const struct lane_mem *m, unsigned bytes)
+{
+    uint64_t granule = 0;
+    uint16_t mask = 0;
+    unsigned l, lane = 0;
+    FOR_LANES(l, m->lanes)
+    {
+        const uint64_t first = m->addr[l], end = first + bytes;
+        for (uint64_t at = first & ~(uint64_t)(GRANULE - 1); at < end; at += GRANULE) {
+            if (at == granule) {
+                mask |= byte_mask(first, end, at);
+                continue;
+            }
+            if (mask && !touch_granule(t, granule, mask, lane))
+                return false;
+            granule = at;
+            mask = byte_mask(first, end, at);
+            lane = l;
+        }
+    }
+    return !mask || touch_granule(t, granule, mask, lane);
+}
+
+/*
+ * A store keeps its locks until its data is in memory, so that what others have stored before is
+ * there to compare with. In ascending order, against deadlock.
+ */
+static void lock_lanes(struct race_global *g, const struct lane_mem *m, unsigned bytes)
+{
+    uint64_t stripes = 0, last = UINT64_MAX;
+    unsigned l;
+    FOR_LANES(l, m->lanes)
+    {
+        for (uint64_t at = m->addr[l] / PAGE; at <= (m->addr[l] + bytes - 1) / PAGE; at++) {
+            if (at == last)
+                continue;
+            last = at;
+            uint32_t page = page_of(g, at * PAGE);
+            if (page < PAGES_MAX)
+                stripes |= UINT64_C(1) << page % STRIPES;
+        }
+    }
+    for (; stripes; stripes &= stripes - 1)
+        lock(g, (unsigned)__builtin_ctzll(stripes));
+}
+
+bool race_global_access(struct race_global *g, struct wave *w, const struct inst *in,
+                        const struct lane_mem *m, unsigned bytes, enum mem_direction direction)
+{
+    const bool coherent = in->sc1 || (in->row->flags & ROW_SMEM && in->sc0);
+    const bool atomic = direction == MEM_MODIFY || coherent;
+    unsigned l;
+    if (atomic_load_explicit(&g->shadow->full, memory_order_relaxed))
+        return true;
+    if (g->held) /* the part before of an instruction that stores in several */
+        race_global_settle(g, w, in);
+    if (atomic && direction & MEM_WRITE)
+        release_at(g, m, race_global_release(g, w));
+    if (atomic && (direction == MEM_READ || in->dst.kind != OPND_NONE)) {
+        FOR_LANES(l, m->lanes)
+        g->acquire[g->nacquire++] = m->addr[l];
+        w->wg->race_open = true;
+    }
+    struct touch t = {
+        .g = g,
+        .w = w,
+        .in = in,
+        .direction = direction,
+        .bit = (uint16_t)(1u << w->id),
+        .self = touch_interval(g, w),
+        .page = UINT64_MAX,
+    };
+    if (!t.self)
+        return true;
+    t.self |= atomic ? ATOMIC : in->sc0 ? LOCAL : 0;
+    if (direction == MEM_WRITE) {
+        lock_lanes(g, m, bytes);
+        w->wg->race_open = true;
+    }
+    bool ok = touch_lanes(&t, m, bytes);
+    if (direction != MEM_WRITE)
+        unlock_all(g);
+    return ok;
+}
+
+static bool changed(const struct collision *k)
+{
+    const uint8_t *p = (const uint8_t *)(uintptr_t)(k->other.address & ~(uint64_t)(GRANULE - 1));
+    for (unsigned i = 0; i < GRANULE; i++)
+        if (k->mask >> i & 1 && __atomic_load_n(p + i, __ATOMIC_RELAXED) != k->old[i])
+            return true;
+    return false;
+}
+
+void race_global_settle(struct race_global *g, struct wave *w, const struct inst *in)
+{
+    unsigned n = 0;
+    for (unsigned i = 0; i < g->ncollisions; i++)
+        if (changed(&g->collisions[i]))
+            g->collisions[n++] = g->collisions[i];
+    g->ncollisions = 0;
+    unlock_all(g);
+    for (unsigned i = 0; i < n && w->state != WAVE_FAULTED; i++)
+        race_report(w, in, &g->collisions[i].other, MEM_WRITE);
+    for (unsigned i = 0; i < g->nacquire; i++) {
+        uint64_t stamp = atomic_load(location(g, g->acquire[i]));
+        w->acquired = stamp > w->acquired ? stamp : w->acquired;
+    }
+    g->nacquire = 0;
+}

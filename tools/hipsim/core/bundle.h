@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Finds the code object for a target in what a program hands to HIP: a bare ELF file, a Clang
+ * offload bundle, or a compressed one. Formats: Clang's "ClangOffloadBundler" documentation.
+ */
+#ifndef HIPSIM_BUNDLE_H
+#define HIPSIM_BUNDLE_H
+
+#include "code_object.h"
+
+struct image {
+    const uint8_t *data;
+    size_t size;
+    uint8_t *owned; /* to be freed by image_release(), or NULL */
+};
+
+/** Copies an image whose size is not known from memory that may end early: never faults. The
+ *  extent comes from the image's own headers. */
+enum code_object_status image_from_memory(const void *pointer, struct image *image, char *why,
+                                          size_t why_size);
+
+/** Reads a file. */
+enum code_object_status image_from_file(const char *path, struct image *image, char *why,
+                                        size_t why_size);
+
+/** Narrows `image` to the code object that fits `target` best: the target itself with matching
+ *  features, the target, then its generic. CODE_OBJECT_OTHER_TARGET if a bundle has none. */
+enum code_object_status image_select(struct image *image, enum gfx_target target, char *why,
+                                     size_t why_size);
+
+void image_release(struct image *image);
+
+#endif

@@ -1,0 +1,302 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Code ranges: which instruction lies at an offset, and its op row. LLVM's disassembler gives the
+ * mnemonic and the length; decode_fields.c reads the operands from the raw dwords.
+ */
+#include "decode.h"
+
+#include <assert.h>
+#include <llvm-c/Disassembler.h>
+#include <llvm-c/Target.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "check_hazard.h"
+#include "check_uninit.h"
+#include "decode_fields.h"
+#include "time_op.h"
+
+#define TEXT_MAX 512
+/* Codes of operands, and opcodes, that disassemble() must know. */
+enum {
+    CODE_SDWA = 0xf9,
+    CODE_LITERAL = 0xff,
+    CODE_VGPR = 0x100,
+    V_MADMK_F16 = 0x24,
+    V_MADAK_F16 = 0x25, /* VOP2 */
+    V_READLANE = 0x289, /* VOP3, and VOP3P from 0x380 */
+    V_MFMA_16X16_F8F6F4 = 0x3ad,
+    V_MFMA_32X32_F8F6F4 = 0x3ae,
+    VOP3PX = 0xd3ac, /* the leading half of a scaled matrix instruction */
+};
+
+struct code {
+    enum gfx_target target;
+    const uint8_t *bytes;
+    size_t size;
+    uint64_t va;
+    LLVMDisasmContextRef disasm;
+    pthread_mutex_t lock;    /* LLVM's context, and publication of slots */
+    _Atomic uint16_t *found; /* per slot: kinds of findings */
+    struct inst *_Atomic slots[];
+};
+
+/* Open-addressed table of rows by name, one per target, filled at first use. */
+#define ROW_SLOTS 8192
+static const struct op_row *row_slots[2][ROW_SLOTS];
+static pthread_once_t row_once = PTHREAD_ONCE_INIT;
+
+static uint32_t name_hash(const char *name, size_t length)
+{
+    uint32_t h = 2166136261u;
+    for (size_t i = 0; i < length; i++)
+        h = (h ^ (uint8_t)name[i]) * 16777619u;
+    return h;
+}
+
+static void row_insert(const struct op_row **slots, const struct op_row *row)
+{
+    uint32_t h = name_hash(row->name, strlen(row->name)) % ROW_SLOTS;
+    while (slots[h] && strcmp(slots[h]->name, row->name) != 0)
+        h = (h + 1) % ROW_SLOTS;
+    slots[h] = row;
+}
+
+static void rows_collect(void)
+{
+    for (const struct op_row *const *table = exec_tables(); *table; table++) {
+        for (const struct op_row *row = *table; row->name; row++) {
+            unsigned targets = row->flags & ROW_GFX950 ? GFX950 : row->targets;
+            if (!targets || targets & GFX942)
+                row_insert(row_slots[0], row);
+            if (!targets || targets & GFX950)
+                row_insert(row_slots[1], row);
+        }
+    }
+    LLVMInitializeAMDGPUTargetInfo();
+    LLVMInitializeAMDGPUTargetMC();
+    LLVMInitializeAMDGPUDisassembler();
+}
+
+/* Length of a mnemonic without its encoding suffix. */
+static size_t base_length(const char *mnemonic)
+{
+    static const char *const suffixes[] = {"_e32", "_e64", "_dpp", "_sdwa"};
+    size_t length = strcspn(mnemonic, " \t\n");
+    for (size_t i = 0; i < sizeof(suffixes) / sizeof(suffixes[0]); i++) {
+        size_t n = strlen(suffixes[i]);
+        if (length > n && memcmp(mnemonic + length - n, suffixes[i], n) == 0)
+            return length - n;
+    }
+    return length;
+}
+
+const struct op_row *row_find(enum gfx_target target, const char *mnemonic)
+{
+    pthread_once(&row_once, rows_collect);
+    size_t length = base_length(mnemonic);
+    const struct op_row **slots = row_slots[target == GFX950];
+    uint32_t h = name_hash(mnemonic, length) % ROW_SLOTS;
+    for (; slots[h]; h = (h + 1) % ROW_SLOTS)
+        if (strlen(slots[h]->name) == length && memcmp(slots[h]->name, mnemonic, length) == 0)
+            return slots[h];
+    return NULL;
+}
+
+struct code *code_create(enum gfx_target target, const void *bytes_at, size_t bytes, uint64_t va)
+{
+    pthread_once(&row_once, rows_collect);
+    size_t slots = bytes / 4;
+    struct code *code = calloc(1, sizeof(*code) + slots * sizeof(code->slots[0]));
+    if (!code)
+        return NULL;
+    code->found = calloc(slots + 1, sizeof(code->found[0]));
+    code->target = target;
+    code->bytes = bytes_at;
+    code->size = slots * 4;
+    code->va = va;
+    code->disasm = LLVMCreateDisasmCPUFeatures(
+        "amdgcn-amd-amdhsa", target == GFX950 ? "gfx950" : "gfx942", "", NULL, 0, NULL, NULL);
+    if (!code->disasm || !code->found) {
+        LLVMDisasmDispose(code->disasm);
+        free(code->found);
+        free(code);
+        return NULL;
+    }
+    LLVMSetDisasmOptions(code->disasm, LLVMDisassembler_Option_PrintImmHex);
+    pthread_mutex_init(&code->lock, NULL);
+    return code;
+}
+
+void code_destroy(struct code *code)
+{
+    if (!code)
+        return;
+    for (size_t i = 0; i < code->size / 4; i++)
+        free(atomic_load_explicit(&code->slots[i], memory_order_relaxed));
+    LLVMDisasmDispose(code->disasm);
+    pthread_mutex_destroy(&code->lock);
+    free(code->found);
+    free(code);
+}
+
+bool code_note(struct code *code, uint64_t offset, enum fault_kind kind)
+{
+    static_assert(FAULT_KINDS <= 16, "a bit per kind");
+    const uint64_t slot = offset / 4 < code->size / 4 ? offset / 4 : code->size / 4;
+    return !(atomic_fetch_or(&code->found[slot], (uint16_t)(1u << kind)) >> kind & 1);
+}
+
+bool code_noted(const struct code *code, uint64_t offset, enum fault_kind kind)
+{
+    const uint64_t slot = offset / 4 < code->size / 4 ? offset / 4 : code->size / 4;
+    return atomic_load_explicit(&code->found[slot], memory_order_relaxed) >> kind & 1;
+}
+
+enum gfx_target code_target(const struct code *code) { return code->target; }
+
+uint64_t code_address(const struct code *code) { return code->va; }
+
+size_t code_size(const struct code *code) { return code->size; }
+
+struct code_slots code_slots(struct code *code)
+{
+    return (struct code_slots){code->slots, code->size / 4, code->va};
+}
+
+/*
+ * Words that LLVM's disassembler takes for instructions and crashes on: reserved selects of SDWA
+ * (CDNA3 ISA, "SDWA"), the code of a literal where the encoding has no room for one or as a scalar
+ * destination, and sources of *_f8f6f4 that are no vector registers.
+ */
+static bool reserved_sdwa(const uint32_t *w)
+{
+    bool vopc = w[0] >> 25 == 0x3e, vop1 = w[0] >> 25 == 0x3f;
+    bool dst = (w[1] >> 8 & 7) == 7 || (w[1] >> 11 & 3) == 3;
+    return (!vopc && dst) || (w[1] >> 16 & 7) == 7 || (!vop1 && (w[1] >> 24 & 7) == 7);
+}
+
+static bool impossible_vop3(const uint32_t *w)
+{
+    uint32_t opcode = w[0] >> 16 & 0x3ff, src0 = w[1] & 0x1ff, src1 = w[1] >> 9 & 0x1ff;
+    bool scalar_dst = opcode < 0x100 || opcode == V_READLANE;
+    bool f8f6f4 = opcode == V_MFMA_16X16_F8F6F4 || opcode == V_MFMA_32X32_F8F6F4;
+    if (src0 == CODE_LITERAL || src1 == CODE_LITERAL || (w[1] >> 18 & 0x1ff) == CODE_LITERAL)
+        return true;
+    return (scalar_dst && (w[0] & 0xff) == CODE_LITERAL) || (f8f6f4 && !(src0 & src1 & CODE_VGPR));
+}
+
+static bool crashes_llvm(const uint32_t *w)
+{
+    if (!(w[0] >> 31))
+        return (w[0] & 0x1ff) == CODE_SDWA && reserved_sdwa(w);
+    switch (w[0] >> 26) {
+    case 0x34: return impossible_vop3(w) || (w[0] >> 16 == VOP3PX && impossible_vop3(w + 2));
+    case 0x38:
+    case 0x3a: return w[1] >> 24 == CODE_LITERAL; /* MUBUF, MTBUF: soffset */
+    default: return false;
+    }
+}
+
+/*
+ * Disassembles with the lock held: 0 when LLVM refuses, else the length in bytes. LLVM gets a copy
+ * with room for any literal, since it crashes on those beyond the end, and on the constant 255 of
+ * v_madmk_f16 and v_madak_f16.
+ */
+static size_t disassemble(struct code *code, uint64_t offset, char *text, size_t bytes)
+{
+    uint32_t w[INST_MAX_DWORDS + 1] = {0};
+    uint64_t left = code->size - offset;
+    memcpy(w, code->bytes + offset, left < sizeof(w) ? left : sizeof(w));
+    if (crashes_llvm(w))
+        return 0;
+    if ((w[0] >> 25 == V_MADMK_F16 || w[0] >> 25 == V_MADAK_F16) && w[1] == CODE_LITERAL)
+        w[1] = 0;
+    size_t size = LLVMDisasmInstruction(code->disasm, (uint8_t *)w, sizeof(w), code->va + offset,
+                                        text, bytes);
+    return size <= left ? size : 0;
+}
+
+static void fault_unknown(struct wave *w, const struct inst *in)
+{
+    wave_fault(w, in, FAULT_DECODE, 0, "these dwords are no instruction of this target");
+}
+
+static void fault_unsupported(struct wave *w, const struct inst *in)
+{
+    wave_fault(w, in, FAULT_DECODE, 0, "the simulator has no row for this instruction");
+}
+
+static struct inst *decode(struct code *code, uint64_t offset)
+{
+    struct inst *in = calloc(1, sizeof(*in));
+    if (!in)
+        return NULL;
+    char text[TEXT_MAX] = "";
+    size_t size = disassemble(code, offset, text, sizeof(text));
+    in->offset = offset;
+    in->size = (uint8_t)(size ? size : 4);
+    in->ndwords = in->size / 4 < INST_MAX_DWORDS ? in->size / 4 : INST_MAX_DWORDS;
+    memcpy(in->raw, code->bytes + offset, (size_t)in->ndwords * 4);
+    in->max_vgpr = in->max_agpr = in->max_sgpr = -1;
+    in->encoding = ENC_UNKNOWN;
+    if (!size) {
+        in->exec = fault_unknown;
+        return in;
+    }
+    const char *mnemonic = text + strspn(text, " \t");
+    in->row = row_find(code->target, mnemonic);
+    if (!in->row) {
+        in->exec = fault_unsupported;
+        return in;
+    }
+    in->exec = in->row->exec;
+    if (!decode_fields(in)) {
+        in->row = NULL;
+        in->exec = fault_unknown;
+        return in;
+    }
+    hazard_classify(code->target, in);
+    bits_classify(in);
+    const struct time_params params = time_params_default(code->target);
+    const struct time_op op = time_op_make(&params, code->target, in);
+    in->clocks = (uint16_t)(op.issue + (op.kind == KIND_BARRIER ? params.barrier_cycles : 0));
+    return in;
+}
+
+const struct inst *code_inst(struct code *code, uint64_t offset)
+{
+    if (offset % 4 || offset >= code->size)
+        return NULL;
+    struct inst *_Atomic *slot = &code->slots[offset / 4];
+    struct inst *in = atomic_load_explicit(slot, memory_order_acquire);
+    if (in)
+        return in;
+    pthread_mutex_lock(&code->lock);
+    in = atomic_load_explicit(slot, memory_order_relaxed);
+    if (!in) {
+        in = decode(code, offset);
+        atomic_store_explicit(slot, in, memory_order_release);
+    }
+    pthread_mutex_unlock(&code->lock);
+    return in;
+}
+
+const char *code_text(struct code *code, uint64_t offset, char *text, size_t bytes)
+{
+    snprintf(text, bytes, "<outside of the code>");
+    if (offset % 4 || offset >= code->size)
+        return text;
+    pthread_mutex_lock(&code->lock);
+    char raw[TEXT_MAX] = "";
+    size_t size = disassemble(code, offset, raw, sizeof(raw));
+    pthread_mutex_unlock(&code->lock);
+    snprintf(text, bytes, "%s", size ? raw + strspn(raw, " \t") : "<no instruction>");
+    for (char *p = text; *p; p++)
+        if (*p == '\t')
+            *p = ' ';
+    return text;
+}

@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef HIPSIM_DECODE_FIELDS_H
+#define HIPSIM_DECODE_FIELDS_H
+
+#include "exec.h"
+
+/*
+ * Fills in encoding, form, operands and modifiers of an instruction whose row, size and raw dwords
+ * are set. False when the dwords do not fit the row.
+ */
+bool decode_fields(struct inst *in);
+
+#endif

@@ -1,0 +1,322 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Builds the initial state of a dispatch. Section names in comments are AMDGPUUsage's. */
+#include "launch.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "memory.h"
+
+#define MAX_THREADS 1024u
+#define SIMDS 4u
+#define VGPRS_PER_SIMD 512u
+#define QUEUE_BYTES 256
+#define PACKET_BYTES 64
+#define STACK_MIN 16384u /* what LLVM reserved for calls of unknown depth before code object v5 */
+
+/* amd_queue_t: the words that code reads through the queue pointer to build flat addresses. */
+#define QUEUE_GROUP_APERTURE_HI 0x40
+#define QUEUE_PRIVATE_APERTURE_HI 0x44
+
+/* Saturates, because three sizes of 32 bits may not fit their product. */
+static uint64_t workgroups(const struct dispatch_request *r)
+{
+    uint64_t count = 1;
+
+    for (unsigned i = 0; i < 3; i++) {
+        uint64_t blocks = ((uint64_t)r->grid[i] + r->block[i] - 1) / r->block[i];
+        if (__builtin_mul_overflow(count, blocks, &count))
+            return UINT64_MAX;
+    }
+    return count;
+}
+
+static enum dispatch_status check_shape(const struct dispatch_request *r, char *why,
+                                        size_t why_size)
+{
+    const struct kernel_metadata *m = &r->kernel->metadata;
+    uint64_t threads = 1;
+
+    for (unsigned i = 0; i < 3; i++) {
+        threads *= r->block[i];
+        if (r->grid[i] == 0 || r->block[i] == 0 || r->block[i] > MAX_THREADS) {
+            snprintf(why, why_size,
+                     "a grid of %u x %u x %u work-items in blocks of %u x %u x %u "
+                     "cannot be launched",
+                     r->grid[0], r->grid[1], r->grid[2], r->block[0], r->block[1], r->block[2]);
+            return DISPATCH_BAD_CONFIGURATION;
+        }
+        if (m->required_workgroup[i] && m->required_workgroup[i] != r->block[i]) {
+            snprintf(why, why_size, "the kernel requires blocks of %u x %u x %u",
+                     m->required_workgroup[0], m->required_workgroup[1], m->required_workgroup[2]);
+            return DISPATCH_BAD_CONFIGURATION;
+        }
+        if (m->uniform_workgroup && r->grid[i] % r->block[i]) {
+            snprintf(why, why_size,
+                     "the kernel was compiled for whole blocks, but %u work-items "
+                     "are no multiple of %u",
+                     r->grid[i], r->block[i]);
+            return DISPATCH_BAD_CONFIGURATION;
+        }
+    }
+    uint32_t most =
+        m->max_workgroup && m->max_workgroup < MAX_THREADS ? m->max_workgroup : MAX_THREADS;
+    if (threads > most) {
+        snprintf(why, why_size, "a block of %llu work-items exceeds the kernel's limit of %u",
+                 (unsigned long long)threads, most);
+        return DISPATCH_BAD_CONFIGURATION;
+    }
+    return DISPATCH_OK;
+}
+
+/* All waves of a workgroup must be resident together. */
+static enum dispatch_status check_resources(const struct dispatch_request *r, char *why,
+                                            size_t why_size)
+{
+    uint64_t lds = (uint64_t)r->kernel->descriptor.group_segment_bytes + r->dynamic_lds;
+    uint32_t waves = (r->block[0] * r->block[1] * r->block[2] + WAVE_LANES - 1) / WAVE_LANES;
+    uint32_t registers = r->kernel->vgprs + r->kernel->agprs;
+
+    if (lds > r->lds_limit) {
+        snprintf(why, why_size,
+                 "the block needs %llu bytes of LDS (%u of them dynamic), the "
+                 "device has %u",
+                 (unsigned long long)lds, r->dynamic_lds, r->lds_limit);
+        return DISPATCH_TOO_LARGE;
+    }
+    if ((waves + SIMDS - 1) / SIMDS * registers > VGPRS_PER_SIMD) {
+        snprintf(why, why_size, "%u waves of %u vector registers do not fit a compute unit", waves,
+                 registers);
+        return DISPATCH_TOO_LARGE;
+    }
+    return DISPATCH_OK;
+}
+
+static void *device_block(const struct dispatch_request *r, size_t size, enum hipsim_mem_kind kind)
+{
+    struct hipsim_mem_request request = {
+        .size = size, .alignment = 256, .kind = kind, .device = r->device};
+    void *block = hipsim_mem_alloc(&request);
+
+    if (block)
+        memset(block, 0, size);
+    return block;
+}
+
+/* -- arguments --------------------------------------------------------------------------------- */
+
+/* "Hidden arguments": what the runtime writes, by kind. */
+static uint64_t hidden_value(const struct dispatch_request *r, const struct dispatch *d,
+                             enum argument_kind kind)
+{
+    switch (kind) {
+    case ARG_BLOCK_COUNT_X:
+    case ARG_BLOCK_COUNT_Y:
+    case ARG_BLOCK_COUNT_Z: {
+        unsigned i = kind - ARG_BLOCK_COUNT_X;
+        return r->grid[i] / r->block[i]; /* partial workgroups do not count */
+    }
+    case ARG_GROUP_SIZE_X:
+    case ARG_GROUP_SIZE_Y:
+    case ARG_GROUP_SIZE_Z: return r->block[kind - ARG_GROUP_SIZE_X];
+    case ARG_REMAINDER_X:
+    case ARG_REMAINDER_Y:
+    case ARG_REMAINDER_Z: {
+        unsigned i = kind - ARG_REMAINDER_X;
+        return r->grid[i] % r->block[i];
+    }
+    case ARG_GRID_DIMS: return 3; /* HIP dispatches three dimensions always */
+    case ARG_HOSTCALL_BUFFER: return r->hostcall_buffer;
+    case ARG_DYNAMIC_LDS_SIZE: return r->dynamic_lds;
+    case ARG_PRIVATE_BASE: return PRIVATE_APERTURE >> 32;
+    case ARG_SHARED_BASE: return SHARED_APERTURE >> 32;
+    case ARG_QUEUE_PTR: return (uintptr_t)d->queue;
+    default:
+        /* HIP has no global offsets, no device-side queues, and leaves the heap to a runtime
+         * that offers malloc() in kernels, which this one does not. Kernels that print into a
+         * buffer are refused before they come here. */
+        return 0;
+    }
+}
+
+static enum dispatch_status write_arguments(const struct dispatch_request *r, struct dispatch *d,
+                                            char *why, size_t why_size)
+{
+    const struct kernel *kernel = r->kernel;
+    uint32_t size = kernel->metadata.kernarg_bytes;
+
+    if (kernel->descriptor.kernarg_bytes > size)
+        size = kernel->descriptor.kernarg_bytes;
+    if (r->args_bytes > size) {
+        snprintf(why, why_size, "%zu bytes of arguments were passed, the kernel takes %u",
+                 r->args_bytes, size);
+        return DISPATCH_BAD_ARGUMENTS;
+    }
+    /* "Kernel Argument": the segment's address and size are multiples of 16. */
+    d->kernarg = device_block(r, (size + 16u) & ~15u, HIPSIM_MEM_KERNARG);
+    if (!d->kernarg)
+        return DISPATCH_OUT_OF_MEMORY;
+    if (r->args_bytes)
+        memcpy(d->kernarg, r->args, r->args_bytes);
+    hipsim_mem_mark((uintptr_t)d->kernarg, r->args_bytes);
+    for (uint32_t i = 0; i < kernel->metadata.nargs; i++) {
+        const struct kernel_argument *arg = &kernel->metadata.args[i];
+        if (!argument_is_hidden(arg->kind))
+            continue;
+        uint64_t value = hidden_value(r, d, arg->kind);
+        memcpy(d->kernarg + arg->offset, &value, arg->size < 8 ? arg->size : 8);
+        hipsim_mem_mark((uintptr_t)d->kernarg + arg->offset, arg->size);
+    }
+    return DISPATCH_OK;
+}
+
+/* -- packet and queue -------------------------------------------------------------------------- */
+
+static void put16(uint8_t *p, uint32_t value) { memcpy(p, &value, 2); }
+
+static void put32(uint8_t *p, uint32_t value) { memcpy(p, &value, 4); }
+
+static void put64(uint8_t *p, uint64_t value) { memcpy(p, &value, 8); }
+
+/* hsa_kernel_dispatch_packet_t, HSA Runtime Programmer's Reference Manual 1.2, 2.9.6. */
+static void write_packet(const struct dispatch_request *r, struct dispatch *d)
+{
+    const uint32_t header = 2 /* kernel dispatch */ | 2 << 9 | 2 << 11 /* system scope fences */;
+    uint8_t *p = d->packet;
+
+    put16(p, header);
+    put16(p + 2, 3); /* dimensions */
+    for (unsigned i = 0; i < 3; i++) {
+        put16(p + 4 + 2 * i, r->block[i]);
+        put32(p + 12 + 4 * i, r->grid[i]);
+    }
+    put32(p + 24, d->launch.private_bytes);
+    put32(p + 28, d->launch.lds_bytes);
+    put64(p + 32, r->kernel->descriptor_address);
+    put64(p + 40, (uintptr_t)d->kernarg);
+    hipsim_mem_mark((uintptr_t)p, PACKET_BYTES);
+}
+
+static void write_queue(struct dispatch *d)
+{
+    put32(d->queue + 24 + 8, 1); /* hsa_queue_t.size: one packet */
+    put64(d->queue + 8, (uintptr_t)d->packet);
+    put32(d->queue + QUEUE_GROUP_APERTURE_HI, SHARED_APERTURE >> 32);
+    put32(d->queue + QUEUE_PRIVATE_APERTURE_HI, PRIVATE_APERTURE >> 32);
+    hipsim_mem_mark((uintptr_t)d->queue, QUEUE_BYTES);
+}
+
+/* -- registers --------------------------------------------------------------------------------- */
+
+static void push32(struct launch *launch, uint32_t *at, uint32_t value)
+{
+    launch->user_sgpr[(*at)++] = value;
+}
+
+static void push64(struct launch *launch, uint32_t *at, uint64_t value)
+{
+    push32(launch, at, (uint32_t)value);
+    push32(launch, at, (uint32_t)(value >> 32));
+}
+
+/*
+ * "SGPR Register Set Up Order". gfx942 and gfx950 have architected flat scratch, so the buffer
+ * resource and the flat scratch words carry no address: hipsim's private memory has none. They
+ * read as zero, and a buffer access through a zero resource is out of bounds.
+ */
+static void write_user_sgprs(const struct dispatch_request *r, struct dispatch *d)
+{
+    const struct kernel_descriptor *desc = &r->kernel->descriptor;
+    struct launch *launch = &d->launch;
+    uint32_t at = 0;
+
+    if (desc->properties & KERNEL_PRIVATE_SEGMENT_BUFFER) {
+        push64(launch, &at, 0);
+        push64(launch, &at, 0);
+    }
+    if (desc->properties & KERNEL_DISPATCH_PTR)
+        push64(launch, &at, (uintptr_t)d->packet);
+    if (desc->properties & KERNEL_QUEUE_PTR)
+        push64(launch, &at, (uintptr_t)d->queue);
+    if (desc->properties & KERNEL_KERNARG_SEGMENT_PTR)
+        push64(launch, &at, (uintptr_t)d->kernarg);
+    if (desc->properties & KERNEL_DISPATCH_ID)
+        push64(launch, &at, r->dispatch_id);
+    if (desc->properties & KERNEL_FLAT_SCRATCH_INIT)
+        push64(launch, &at, 0);
+    if (desc->properties & KERNEL_PRIVATE_SEGMENT_SIZE)
+        push32(launch, &at, launch->private_bytes);
+    for (uint32_t i = 0; i < desc->preload_dwords; i++) {
+        uint32_t word;
+        memcpy(&word, d->kernarg + 4 * ((size_t)desc->preload_offset + i), 4);
+        push32(launch, &at, word);
+    }
+    launch->nuser_sgpr = r->kernel->user_sgprs;
+}
+
+static void describe_launch(const struct dispatch_request *r, struct launch *launch)
+{
+    const struct kernel *kernel = r->kernel;
+    uint32_t rsrc2 = kernel->descriptor.rsrc2;
+
+    launch->code = kernel->object->code;
+    launch->kernel = kernel->name;
+    /* "Preloaded Kernel Arguments": firmware that preloads starts behind the 256 bytes which
+     * load the arguments on firmware that does not. */
+    launch->entry_pc = kernel->entry;
+    launch->entry_skip = kernel->descriptor.preload_dwords ? 256 : 0;
+    for (unsigned i = 0; i < 3; i++) {
+        launch->grid[i] = r->grid[i];
+        launch->block[i] = r->block[i];
+        launch->sgpr_workgroup_id[i] = rsrc2 >> (7 + i) & 1;
+    }
+    launch->sgpr_workgroup_info = rsrc2 >> 10 & 1;
+    launch->nvgpr = kernel->vgprs;
+    launch->nagpr = kernel->agprs;
+    launch->nsgpr = kernel->sgprs;
+    launch->mode = kernel->mode;
+    launch->lds_bytes = kernel->descriptor.group_segment_bytes + r->dynamic_lds;
+    launch->lds_limit = r->lds_limit;
+    launch->private_bytes = kernel->descriptor.private_segment_bytes;
+    if (kernel->descriptor.properties & KERNEL_USES_DYNAMIC_STACK)
+        launch->private_bytes += r->stack_bytes > STACK_MIN ? r->stack_bytes : STACK_MIN;
+}
+
+enum dispatch_status dispatch_prepare(const struct dispatch_request *request,
+                                      struct dispatch *dispatch, char *why, size_t why_size)
+{
+    *dispatch = (struct dispatch){.kernarg = NULL};
+    enum dispatch_status status = check_shape(request, why, why_size);
+    if (status == DISPATCH_OK)
+        status = check_resources(request, why, why_size);
+    if (status != DISPATCH_OK)
+        return status;
+    if (workgroups(request) > UINT32_MAX) {
+        snprintf(why, why_size, "a grid of %llu blocks is absurd",
+                 (unsigned long long)workgroups(request));
+        return DISPATCH_BAD_CONFIGURATION;
+    }
+    describe_launch(request, &dispatch->launch);
+    dispatch->packet = device_block(request, PACKET_BYTES, HIPSIM_MEM_KERNARG);
+    dispatch->queue = device_block(request, QUEUE_BYTES, HIPSIM_MEM_RUNTIME);
+    status = dispatch->packet && dispatch->queue ? write_arguments(request, dispatch, why, why_size)
+                                                 : DISPATCH_OUT_OF_MEMORY;
+    if (status == DISPATCH_OK) {
+        write_packet(request, dispatch);
+        write_queue(dispatch);
+        write_user_sgprs(request, dispatch);
+        return DISPATCH_OK;
+    }
+    if (status == DISPATCH_OUT_OF_MEMORY)
+        snprintf(why, why_size, "out of memory for the dispatch");
+    dispatch_release(dispatch);
+    return status;
+}
+
+void dispatch_release(struct dispatch *dispatch)
+{
+    hipsim_mem_free(dispatch->kernarg);
+    hipsim_mem_free(dispatch->packet);
+    hipsim_mem_free(dispatch->queue);
+    dispatch->kernarg = dispatch->packet = dispatch->queue = NULL;
+}

@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Kernel metadata of a code object: the NT_AMDGPU_METADATA note, a MessagePack document described
+ * in LLVM's AMDGPUUsage, "Code Object Metadata" V3 to V6.
+ */
+#ifndef HIPSIM_METADATA_H
+#define HIPSIM_METADATA_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum argument_kind {
+    ARG_VALUE,       /* by_value, global_buffer, image, sampler, ...: bytes from the caller */
+    ARG_DYNAMIC_LDS, /* dynamic_shared_pointer: the offset of dynamic LDS */
+#define HIDDEN_ARGUMENT(id, name) ARG_##id,
+#include "hidden_args.def"
+    ARG_KINDS,
+};
+
+struct kernel_argument {
+    uint32_t offset;
+    uint32_t size;
+    enum argument_kind kind;
+};
+
+struct kernel_metadata {
+    char *symbol; /* of the kernel descriptor: name.kd */
+    char *name;
+    uint32_t kernarg_bytes;
+    uint32_t max_workgroup;         /* work-items, 0: not stated */
+    uint32_t required_workgroup[3]; /* 0: any */
+    bool uniform_workgroup;         /* the kernel must not meet a smaller last workgroup */
+    struct kernel_argument *args;   /* ascending offsets as the compiler wrote them */
+    uint32_t nargs;
+};
+
+struct metadata {
+    struct kernel_metadata *kernels;
+    size_t nkernels;
+    char **printf_formats; /* "id:argument sizes:format" of the buffered printf */
+    size_t nprintf_formats;
+    char *target; /* "amdgcn-amd-amdhsa--gfx942", NULL if not stated */
+};
+
+/** Reads the note's descriptor. False with a sentence in `why` if it is malformed; `metadata` is
+ *  then empty. Free with metadata_free(). */
+bool metadata_read(const void *data, size_t size, struct metadata *metadata, char *why,
+                   size_t why_size);
+void metadata_free(struct metadata *metadata);
+void kernel_metadata_clear(struct kernel_metadata *kernel);
+
+/** Bytes of the arguments that the caller passes, without the hidden ones. */
+uint32_t metadata_explicit_bytes(const struct kernel_metadata *kernel);
+
+static inline bool argument_is_hidden(enum argument_kind kind) { return kind > ARG_DYNAMIC_LDS; }
+
+#endif

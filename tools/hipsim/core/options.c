@@ -1,0 +1,199 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Parses option texts. */
+#include "options.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum parser { PARSE_NUMBER, PARSE_TARGETS, PARSE_CHECKS, PARSE_SWITCH };
+
+enum { TARGET_BITS = 2 }; /* of each GPU in struct options.targets */
+
+struct option {
+    const char *key;
+    size_t field;
+    enum parser parser;
+    uint64_t smallest, largest;
+    bool fixed;
+    const char *help;
+};
+
+static const struct option table[] = {
+#define OPTION(key, field, parser, smallest, largest, fixed, help) \
+    {#key, offsetof(struct options, field), parser, smallest, largest, fixed, help},
+#include "options.def"
+};
+
+#define OPTIONS (sizeof(table) / sizeof(*table))
+
+/* Ten times what a wave of the largest attention kernels that we know executes. */
+#define DEFAULT_BUDGET UINT64_C(100000000)
+
+struct options options_default(void)
+{
+    return (struct options){
+        .targets = GFX942,
+        .devices = 1,
+        .checks = CHECK_DEFAULT,
+        .budget = DEFAULT_BUDGET,
+        .halt = CHECK_HALTS,
+        .hip = 5,
+        .fail_error = 2,
+    };
+}
+
+static bool parse_number(const char *text, uint64_t *value)
+{
+    char *end;
+
+    if (*text < '0' || *text > '9')
+        return false;
+    errno = 0;
+    *value = strtoull(text, &end, 0);
+    return errno == 0 && *end == 0;
+}
+
+static bool parse_targets(const char *text, uint64_t *value)
+{
+    static const char *const names[] = {[GFX942] = "gfx942", [GFX950] = "gfx950"};
+
+    *value = 0;
+    for (unsigned shift = 0; shift < 64; shift += TARGET_BITS) {
+        size_t length = strcspn(text, "+");
+        uint64_t target = 0;
+        for (uint64_t i = GFX942; i <= GFX950; i++)
+            if (strlen(names[i]) == length && memcmp(names[i], text, length) == 0)
+                target = i;
+        *value |= target << shift;
+        if (!target || text[length] == 0)
+            return target != 0;
+        text += length + 1;
+    }
+    return false;
+}
+
+enum gfx_target options_target(const struct options *options, unsigned ordinal)
+{
+    uint64_t targets = options->targets;
+
+    while (ordinal-- > 0 && targets >> TARGET_BITS)
+        targets >>= TARGET_BITS;
+    return (enum gfx_target)(targets & ((1u << TARGET_BITS) - 1));
+}
+
+static bool parse_switch(const char *text, uint64_t *value)
+{
+    *value = strcmp(text, "on") == 0;
+    return *value || strcmp(text, "off") == 0;
+}
+
+static bool parse_checks(const char *text, uint64_t *value)
+{
+    static const struct {
+        const char *name;
+        uint64_t bit;
+    } names[] = {
+        {"memory", CHECK_MEMORY},   {"align", CHECK_ALIGN},     {"uninit", CHECK_UNINIT},
+        {"wait", CHECK_WAIT},       {"hazard", CHECK_HAZARD},   {"race", CHECK_RACE},
+        {"barrier", CHECK_BARRIER}, {"diverge", CHECK_DIVERGE}, {"strict", CHECK_STRICT},
+    };
+
+    if (parse_switch(text, value)) {
+        *value = *value ? CHECK_ALL : 0;
+        return true;
+    }
+    *value = 0;
+    while (true) {
+        size_t length = strcspn(text, "+");
+        uint64_t bit = 0;
+        for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++)
+            if (strlen(names[i].name) == length && memcmp(names[i].name, text, length) == 0)
+                bit = names[i].bit;
+        if (!bit)
+            return false;
+        *value |= bit;
+        if (text[length] == 0)
+            return true;
+        text += length + 1;
+    }
+}
+
+static bool parse_value(const struct option *option, const char *text, uint64_t *value)
+{
+    switch (option->parser) {
+    case PARSE_NUMBER:
+        return parse_number(text, value) && *value >= option->smallest && *value <= option->largest;
+    case PARSE_TARGETS: return parse_targets(text, value);
+    case PARSE_CHECKS: return parse_checks(text, value);
+    case PARSE_SWITCH: return parse_switch(text, value);
+    }
+    return false;
+}
+
+static const struct option *find_option(const char *key)
+{
+    for (size_t i = 0; i < OPTIONS; i++)
+        if (strcmp(table[i].key, key) == 0)
+            return &table[i];
+    return NULL;
+}
+
+static void list_keys(char *text, size_t size)
+{
+    size_t used = 0;
+
+    for (size_t i = 0; i < OPTIONS && used < size; i++) {
+        int n = snprintf(text + used, size - used, "%s%s", i ? ", " : "", table[i].key);
+        used += n > 0 ? (size_t)n : 0;
+    }
+}
+
+static bool apply(struct options *options, char *setting, bool frozen, char *why, size_t why_size)
+{
+    char *value = strchr(setting, '=');
+    uint64_t number;
+
+    if (value)
+        *value++ = 0;
+    const struct option *option = find_option(setting);
+    if (!option || !value) {
+        char keys[200] = "";
+        list_keys(keys, sizeof(keys));
+        snprintf(why, why_size, "option \"%.60s\" %s; the keys are %s", setting,
+                 option ? "has no value" : "is unknown", keys);
+        return false;
+    }
+    if (!parse_value(option, value, &number)) {
+        snprintf(why, why_size, "option %s does not take \"%.60s\": %s", option->key, value,
+                 option->help);
+        return false;
+    }
+    if (option->fixed && frozen) {
+        snprintf(why, why_size, "option %s cannot change after the first HIP call", option->key);
+        return false;
+    }
+    memcpy((char *)options + option->field, &number, sizeof(number));
+    return true;
+}
+
+bool options_parse(struct options *options, const char *text, bool frozen, char *why,
+                   size_t why_size)
+{
+    struct options changed = *options;
+    char *copy = strdup(text);
+    char *rest = copy;
+    char *setting;
+    bool ok = copy != NULL;
+
+    if (!ok)
+        snprintf(why, why_size, "out of memory");
+    while (ok && (setting = strsep(&rest, ",")))
+        if (*setting)
+            ok = apply(&changed, setting, frozen, why, why_size);
+    free(copy);
+    if (ok)
+        *options = changed;
+    return ok;
+}

@@ -1,0 +1,228 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Faults, undefined results, and access to operands. */
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "decode.h"
+
+static const char *const fault_names[FAULT_KINDS] = {
+    [FAULT_NONE] = "no fault",
+    [FAULT_DECODE] = "undecodable instruction",
+    [FAULT_REGISTER] = "register out of range",
+    [FAULT_MEMORY] = "invalid memory access",
+    [FAULT_ALIGN] = "misaligned access",
+    [FAULT_UNINIT] = "use of an undefined value",
+    [FAULT_WAIT] = "register used before its s_waitcnt",
+    [FAULT_HAZARD] = "missing wait states",
+    [FAULT_STRICT] = "missing wait states",
+    [FAULT_RACE] = "data race",
+    [FAULT_BARRIER] = "unequal barriers",
+    [FAULT_DIVERGE] = "divergent barrier",
+    [FAULT_DEADLOCK] = "deadlock",
+    [FAULT_BUDGET] = "instruction budget used up",
+    [FAULT_TRAP] = "trap",
+};
+
+const char *fault_name(enum fault_kind kind)
+{
+    return kind < FAULT_KINDS ? fault_names[kind] : "?";
+}
+
+/* Appends to the report; what does not fit is cut. */
+static void append(struct fault *f, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static void append(struct fault *f, const char *format, ...)
+{
+    size_t used = strlen(f->text);
+    va_list args;
+    va_start(args, format);
+    vsnprintf(f->text + used, sizeof(f->text) - used, format, args);
+    va_end(args);
+}
+
+/* launch->fault and launch->first_finding. */
+static pthread_mutex_t report_lock = PTHREAD_MUTEX_INITIALIZER;
+
+/* An undefined value may come from a load that was not waited for: that is what is wrong then. */
+static enum fault_kind cause(const struct wave *w, enum fault_kind kind)
+{
+    return kind == FAULT_UNINIT && w->stale.any ? FAULT_WAIT : kind;
+}
+
+static void describe(struct wave *w, const struct inst *in, enum fault_kind kind, uint64_t lanes,
+                     const char *format, va_list args, struct fault *f)
+{
+    struct launch *l = w->launch;
+    __atomic_store_n(&f->kind, kind, __ATOMIC_RELAXED); /* see launch_faulted() */
+    memcpy(f->workgroup, w->wg->id, sizeof(f->workgroup));
+    f->wave = w->id;
+    f->lanes = lanes;
+    f->pc = in ? code_address(l->code) + in->offset : w->pc;
+    f->text[0] = '\0';
+    append(f, "%s: ", fault_names[kind]);
+    size_t used = strlen(f->text);
+    vsnprintf(f->text + used, sizeof(f->text) - used, format, args);
+    append(f, "\n  kernel %s, workgroup (%u, %u, %u), wave %u", l->kernel ? l->kernel : "?",
+           w->wg->id[0], w->wg->id[1], w->wg->id[2], w->id);
+    if (lanes)
+        append(f, ", lanes 0x%016llx", (unsigned long long)lanes);
+    char text[256];
+    uint64_t offset = f->pc - code_address(l->code);
+    append(f, "\n  pc 0x%llx (entry%+lld): %s", (unsigned long long)f->pc,
+           (long long)(f->pc - l->entry_pc), code_text(l->code, offset, text, sizeof(text)));
+    if (in) {
+        append(f, "\n  dwords");
+        for (unsigned i = 0; i < in->ndwords; i++)
+            append(f, " %08x", in->raw[i]);
+    }
+    if (kind == FAULT_WAIT && w->stale.any) {
+        const uint64_t entry = l->entry_pc - code_address(l->code);
+        append(f,
+               "\n  %c%u was touched at entry%+lld before the s_waitcnt for the load at "
+               "entry%+lld: %s",
+               w->stale.file, w->stale.reg, (long long)(w->stale.read - entry),
+               (long long)(w->stale.load - entry),
+               code_text(l->code, w->stale.load, text, sizeof(text)));
+    }
+}
+
+static void stop(struct wave *w, const struct inst *in, enum fault_kind kind, uint64_t lanes,
+                 const char *format, va_list args)
+{
+    w->state = WAVE_FAULTED;
+    pthread_mutex_lock(&report_lock);
+    if (!launch_faulted(w->launch))
+        describe(w, in, cause(w, kind), lanes, format, args, &w->launch->fault);
+    pthread_mutex_unlock(&report_lock);
+}
+
+void wave_fault(struct wave *w, const struct inst *in, enum fault_kind kind, uint64_t lanes,
+                const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    stop(w, in, kind, lanes, format, args);
+    va_end(args);
+}
+
+/* Keeps a finding at a place that has had none of its kind. */
+static void keep(struct wave *w, const struct inst *in, enum fault_kind kind, uint64_t lanes,
+                 const char *format, va_list args)
+{
+    struct launch *l = w->launch;
+    struct finding *f = calloc(1, sizeof(*f));
+    if (!f)
+        return;
+    pthread_mutex_lock(&report_lock);
+    struct finding **end = &l->first_finding;
+    while (*end)
+        end = &(*end)->next;
+    *end = f;
+    describe(w, in, kind, lanes, format, args, &f->fault);
+    pthread_mutex_unlock(&report_lock);
+}
+
+bool wave_finding(struct wave *w, const struct inst *in, enum fault_kind kind, uint64_t lanes,
+                  const char *format, ...)
+{
+    struct launch *l = w->launch;
+    va_list args;
+    va_start(args, format);
+    const enum fault_kind why = cause(w, kind);
+    const bool go_on = l->keep_going >> why & 1;
+    if (go_on) {
+        uint64_t at = why != kind ? w->stale.read : in ? in->offset : w->pc - code_address(l->code);
+        __atomic_fetch_add(&l->findings, 1, __ATOMIC_RELAXED);
+        if (code_note(l->code, at, why))
+            keep(w, in, why, lanes, format, args);
+    } else {
+        stop(w, in, kind, lanes, format, args);
+    }
+    va_end(args);
+    return go_on;
+}
+
+bool wave_found_before(struct wave *w, const struct inst *in, enum fault_kind kind)
+{
+    struct launch *l = w->launch;
+    if (!(l->keep_going >> kind & 1) || !code_noted(l->code, in->offset, kind))
+        return false;
+    __atomic_fetch_add(&l->findings, 1, __ATOMIC_RELAXED);
+    return true;
+}
+
+void launch_forget_findings(struct launch *l)
+{
+    while (l->first_finding) {
+        struct finding *f = l->first_finding;
+        l->first_finding = f->next;
+        free(f);
+    }
+}
+
+static void undefine(struct wave *w, const struct opnd *o)
+{
+    uint64_t *valid = o->kind == OPND_VGPR ? w->v_valid : o->kind == OPND_AGPR ? w->a_valid : NULL;
+    for (unsigned i = 0; valid && i < o->dwords; i++)
+        valid[o->reg + i] &= ~wave_exec(w);
+    for (unsigned i = 0; o->kind == OPND_SGPR && i < o->dwords; i++)
+        w->s_valid[o->reg + i] = 0;
+}
+
+void wave_undefine_results(struct wave *w, const struct inst *in)
+{
+    undefine(w, &in->dst);
+    undefine(w, &in->dst2);
+    if (in->row->flags & ROW_SALU)
+        w->scc_valid = 0;
+}
+
+uint64_t special_value(const struct wave *w, unsigned reg)
+{
+    switch (reg) {
+    case SPECIAL_SHARED_BASE: return SHARED_APERTURE;
+    case SPECIAL_SHARED_LIMIT: return SHARED_APERTURE + APERTURE_BYTES - 1;
+    case SPECIAL_PRIVATE_BASE: return PRIVATE_APERTURE;
+    case SPECIAL_PRIVATE_LIMIT: return PRIVATE_APERTURE + APERTURE_BYTES - 1;
+    case SPECIAL_VCCZ: return sgpr_read64(w, SGPR_VCC) == 0;
+    case SPECIAL_EXECZ: return wave_exec(w) == 0;
+    case SPECIAL_SCC: return w->scc;
+    default: return 0;
+    }
+}
+
+uint64_t src_scalar(const struct wave *w, const struct opnd *o)
+{
+    switch (o->kind) {
+    case OPND_SGPR: return o->dwords >= 2 ? sgpr_read64(w, o->reg) : w->sgpr[o->reg];
+    case OPND_IMM: return o->dwords >= 2 ? o->imm : (uint32_t)o->imm;
+    case OPND_SPECIAL: {
+        /* As a 32-bit operand an aperture is its high half: the low one is zero. */
+        uint64_t value = special_value(w, o->reg);
+        bool aperture = o->reg <= SPECIAL_PRIVATE_LIMIT;
+        return o->dwords >= 2 ? value : (uint32_t)(aperture ? value >> 32 : value);
+    }
+    default: return 0;
+    }
+}
+
+uint64_t src_scalar_bits(const struct wave *w, const struct opnd *o)
+{
+    if (o->kind == OPND_SGPR)
+        return o->dwords >= 2 ? sgpr_valid64(w, o->reg) : w->s_valid[o->reg];
+    if (o->kind == OPND_SPECIAL && o->reg == SPECIAL_SCC)
+        return w->scc_valid ? UINT64_MAX : 0;
+    return o->dwords >= 2 ? UINT64_MAX : UINT32_MAX;
+}
+
+bool src_scalar_valid(const struct wave *w, const struct opnd *o)
+{
+    if (o->kind != OPND_SGPR)
+        return src_scalar_bits(w, o) != 0;
+    uint32_t valid = UINT32_MAX;
+    for (unsigned i = 0; i < o->dwords; i++)
+        valid &= w->s_valid[o->reg + i];
+    return valid == UINT32_MAX;
+}

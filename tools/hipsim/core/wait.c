@@ -1,0 +1,446 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Memory operations that are under way: what the wait counters count, when data arrive in
+ * registers, and the check that nobody uses a register before its s_waitcnt.
+ *
+ * A load samples memory when it is issued; its registers hold the old values until the data arrive,
+ * some hundred clocks later, or until an s_waitcnt has waited for them. Hand-written kernels count
+ * on both. Correct programs cannot tell, so handlers write the destination at once, and what was
+ * there before is kept. Only an instruction that touches a register before its data have arrived
+ * makes the load a held one: new and old values change places, and the new ones are delivered in
+ * time.
+ *
+ * The waits are those of a clock per wave that counts what its instructions cost to issue and its
+ * waits for data. It is coarse, and the same under the timing model.
+ */
+#include <string.h>
+
+#include "decode.h"
+#include "wait.h"
+
+/*
+ * Clocks from issue to the data's arrival when nothing else is in the way, and how many bytes per
+ * lane then come in a clock. LDS: 50 to 70 are measured (time_gfx942.def, lds_latency), 128 bytes
+ * per clock; AITER's gfx942 dq_convert kernels store what they have read 56 clocks before, across a
+ * barrier, and its gfx950 MLA kernels read old values 48 clocks after the fifth of six 128-bit
+ * reads. Memory: between L2 and HBM, 64 bytes per clock (l1_bytes_per_clk). Scalars: a miss of
+ * their cache.
+ */
+static const struct delivery {
+    uint16_t latency;
+    uint16_t bytes; /* per lane and 16 clocks, 0: no limit */
+} lds = {50, 32}, vector = {500, 16}, scalar = {200, 0};
+
+/* Counters of 6, 4 and 3 bits (CDNA3 ISA, S_WAITCNT). */
+static const uint8_t counter_max[WAIT_COUNTERS] = {
+    [WAIT_VM] = 63,
+    [WAIT_LGKM] = 15,
+    [WAIT_EXP] = 7,
+};
+
+/* The register file is unified: a[i] is v[nvgpr + i]. */
+static unsigned row_of(const struct wave *w, unsigned kind, unsigned reg)
+{
+    return kind == OPND_AGPR ? w->launch->nvgpr + reg : reg;
+}
+
+static bool is_vector(unsigned kind) { return kind == OPND_VGPR || kind == OPND_AGPR; }
+
+static bool overlaps(const struct wave *w, const struct pending *p, const struct opnd *o)
+{
+    if (p->kind == OPND_NONE || (p->kind == OPND_SGPR) != (o->kind == OPND_SGPR))
+        return false;
+    const unsigned first = row_of(w, p->kind, p->first), other = row_of(w, o->kind, o->reg);
+    return first < other + o->dwords && other < first + p->count;
+}
+
+static void mark_busy(struct wave *w, const struct pending *p)
+{
+    uint64_t *bits = p->kind == OPND_SGPR ? w->busy_s : w->busy;
+    const unsigned first = p->kind == OPND_NONE ? 0 : row_of(w, p->kind, p->first);
+    for (unsigned r = first; r < first + p->count; r++)
+        bits[r / 64] |= UINT64_C(1) << r % 64;
+}
+
+static bool operand_busy(const struct wave *w, const struct opnd *o)
+{
+    if (!o->dwords || (!is_vector(o->kind) && o->kind != OPND_SGPR))
+        return false;
+    const uint64_t *bits = o->kind == OPND_SGPR ? w->busy_s : w->busy;
+    const unsigned first = row_of(w, o->kind, o->reg), shift = first % 64;
+    uint64_t word = bits[first / 64] >> shift;
+    if (shift + o->dwords > 64)
+        word |= bits[first / 64 + 1] << (64 - shift);
+    return word & UINT64_MAX >> (64 - o->dwords);
+}
+
+/* -- late delivery ----------------------------------------------------------------------------- */
+
+static unsigned free_slot(const struct wave *w)
+{
+    for (unsigned i = 0; i < KEPT_SLOTS / 64; i++)
+        if (~w->kept_used[i])
+            return 64 * i + (unsigned)__builtin_ctzll(~w->kept_used[i]);
+    return NO_SLOT;
+}
+
+void wave_keep(struct wave *w, const struct inst *in)
+{
+    const struct opnd *d = &in->dst;
+    const unsigned slot = free_slot(w);
+    w->keeping = (uint8_t)slot;
+    if (slot == NO_SLOT)
+        return;
+    struct kept *k = &w->kept[slot];
+    if (d->kind == OPND_SGPR) {
+        memcpy(k->s, w->sgpr + d->reg, d->dwords * sizeof(*k->s));
+        memcpy(k->s_valid, w->s_valid + d->reg, d->dwords * sizeof(*k->s_valid));
+        memcpy(k->s_copied, w->s_copied + d->reg, d->dwords * sizeof(*k->s_copied));
+        return;
+    }
+    const bool agpr = d->kind == OPND_AGPR;
+    memcpy(k->row, agpr ? w->a + d->reg : w->v + d->reg, d->dwords * sizeof(*k->row));
+    memcpy(k->valid, (agpr ? w->a_valid : w->v_valid) + d->reg, d->dwords * sizeof(*k->valid));
+    memcpy(k->copied, (agpr ? w->a_copied : w->v_copied) + d->reg, d->dwords * sizeof(*k->copied));
+}
+
+/* Masked exchange or copy of 32-bit words. */
+static void put_word(uint32_t *to, uint32_t *from, uint32_t bits, bool swap)
+{
+    const uint32_t old = *to;
+    *to = (old & ~bits) | (*from & bits);
+    if (swap)
+        *from = (*from & ~bits) | (old & bits);
+}
+
+static void put_mask(uint64_t *to, uint64_t *from, uint64_t lanes, bool swap)
+{
+    const uint64_t old = *to;
+    *to = (old & ~lanes) | (*from & lanes);
+    if (swap)
+        *from = (*from & ~lanes) | (old & lanes);
+}
+
+/* The bits that a load writes of its last register. */
+static uint32_t last_bits(const struct inst *in)
+{
+    if (!(in->row->flags & ROW_PARTIAL))
+        return UINT32_MAX;
+    return strstr(in->row->name, "d16_hi") ? 0xffff0000 : 0x0000ffff;
+}
+
+/* What is kept goes to the registers; `swap`: and the other way round. */
+static void put(struct wave *w, const struct pending *p, bool swap)
+{
+    struct kept *k = &w->kept[p->slot];
+    if (p->kind == OPND_SGPR) {
+        for (unsigned i = 0; i < p->count; i++) {
+            put_word(&w->sgpr[p->first + i], &k->s[i], UINT32_MAX, swap);
+            put_word(&w->s_valid[p->first + i], &k->s_valid[i], UINT32_MAX, swap);
+            put_mask(&w->s_copied[p->first + i], &k->s_copied[i], UINT64_MAX, swap);
+        }
+        return;
+    }
+    const struct opnd d = {.kind = p->kind, .reg = p->first};
+    struct reg_rows r = reg_rows(w, &d);
+    for (unsigned i = 0; i < p->count; i++) {
+        const uint32_t bits = swap || i + 1u < p->count ? UINT32_MAX : last_bits(p->in);
+        unsigned l;
+        FOR_LANES(l, p->lanes)
+        put_word(&r.row[i][l], &k->row[i][l], bits, swap);
+        put_mask(&r.valid[i], &k->valid[i], p->lanes, swap);
+        put_mask(&r.copied[i], &k->copied[i], p->lanes, swap);
+        r.part[i] &= ~p->lanes; /* what is defined in some bits is taken as valid says */
+    }
+}
+
+/* The registers get their old values back; the data wait for their time. */
+static void hold(struct wave *w, struct pending *p)
+{
+    put(w, p, true);
+    p->held = true;
+    w->held++;
+}
+
+/* The held load whose data come next. */
+static struct pending *next_held(struct wave *w)
+{
+    struct pending *next = NULL;
+    for (unsigned c = 0; c < WAIT_COUNTERS; c++) {
+        for (unsigned i = 0; i < w->npending[c]; i++) {
+            struct pending *p = &w->pending[c][i];
+            if (p->held && (!next || p->arrival < next->arrival))
+                next = p;
+        }
+    }
+    return next;
+}
+
+static void deliver(struct wave *w)
+{
+    while (w->held) {
+        struct pending *p = next_held(w);
+        if (p->arrival > w->clock)
+            return;
+        put(w, p, false);
+        p->held = false;
+        w->held--;
+    }
+}
+
+/* An instruction is about to use registers of `o`, which loads will write: those have to wait whose
+ * data have not arrived. */
+static void touch(struct wave *w, const struct opnd *o)
+{
+    for (unsigned c = 0; c < WAIT_COUNTERS; c++) {
+        for (unsigned i = 0; i < w->npending[c]; i++) {
+            struct pending *p = &w->pending[c][i];
+            if (!p->held && p->slot != NO_SLOT && p->arrival > w->clock && overlaps(w, p, o))
+                hold(w, p);
+        }
+    }
+}
+
+/* Two loads under way to the same registers: neither has written them yet. */
+static void hold_above(struct wave *w, struct pending *load)
+{
+    const struct opnd o = {.kind = load->kind, .reg = load->first, .dwords = (uint8_t)load->count};
+    for (unsigned c = 0; c < WAIT_COUNTERS; c++) {
+        for (unsigned i = 0; i < w->npending[c]; i++) {
+            if (w->pending[c][i].held && overlaps(w, &w->pending[c][i], &o)) {
+                hold(w, load);
+                return;
+            }
+        }
+    }
+}
+
+/* -- counters ---------------------------------------------------------------------------------- */
+
+static const struct delivery *delivery_of(const struct inst *in, enum wait_counter counter)
+{
+    if (counter != WAIT_LGKM)
+        return &vector;
+    return in->row->flags & ROW_SMEM ? &scalar : &lds;
+}
+
+/* Data of one counter come one after the other, unless they are in no order at all. */
+static uint64_t arrival_of(struct wave *w, enum wait_counter counter, const struct delivery *d,
+                           unsigned bytes, bool unordered)
+{
+    const unsigned transfer = d->bytes ? 16 * bytes / d->bytes : 0;
+    uint64_t *last = &w->last_arrival[counter], arrival = w->clock + d->latency;
+    if (unordered)
+        return arrival + transfer;
+    *last = (arrival > *last ? arrival : *last) + transfer;
+    return *last;
+}
+
+static struct pending *issue(struct wave *w, const struct inst *in, enum wait_counter counter,
+                             bool unordered, unsigned bytes)
+{
+    /* A full counter stalls the wave until an operation has returned. */
+    wave_wait(w, counter, counter_max[counter] - 1u);
+    if (w->npending[counter] == PENDING_MAX)
+        wave_wait(w, counter, 0);
+    struct pending *p = &w->pending[counter][w->npending[counter]++];
+    *p = (struct pending){
+        .kind = OPND_NONE,
+        .unordered = unordered,
+        .slot = NO_SLOT,
+        .number = w->issued[counter]++,
+        .in = in,
+        .lanes = wave_exec(w),
+        .arrival = arrival_of(w, counter, delivery_of(in, counter), bytes, unordered),
+    };
+    w->outstanding++;
+    return p;
+}
+
+void wave_issue(struct wave *w, const struct inst *in, enum wait_counter counter,
+                enum opnd_kind kind, unsigned first, unsigned count, bool unordered)
+{
+    struct pending *p = issue(w, in, counter, unordered, 4 * count);
+    if (kind == OPND_NONE)
+        return;
+    p->kind = (uint8_t)kind;
+    p->first = (uint16_t)first;
+    p->count = (uint16_t)count;
+    mark_busy(w, p);
+    if (w->keeping == NO_SLOT)
+        return;
+    p->slot = w->keeping;
+    w->kept_used[p->slot / 64] |= UINT64_C(1) << p->slot % 64;
+    w->keeping = NO_SLOT;
+    if (w->held)
+        hold_above(w, p);
+}
+
+uint64_t wave_issue_to_lds(struct wave *w, const struct inst *in, uint32_t first, uint32_t bytes)
+{
+    struct pending *p = issue(w, in, WAIT_VM, false, bytes / WAVE_LANES);
+    p->lds_first = first;
+    p->lds_bytes = bytes;
+    return p->arrival;
+}
+
+/* Which of the operations are known to have returned when at most `left` are under way, a bit each.
+ * Those that return in order are then at most the last `left` of their kind, however many others
+ * there are; which ones of the others have returned is known only of all. */
+static uint64_t returned(const struct wave *w, enum wait_counter counter, unsigned left)
+{
+    const struct pending *queue = w->pending[counter];
+    unsigned n = w->npending[counter], ordered = 0;
+    uint64_t gone = 0;
+
+    for (unsigned i = 0; i < n; i++)
+        ordered += !queue[i].unordered;
+    for (unsigned i = 0; i < n; i++) {
+        const bool stays = queue[i].unordered ? left > 0 : ordered <= left;
+        ordered -= !queue[i].unordered;
+        gone |= (uint64_t)!stays << i;
+    }
+    return gone;
+}
+
+static void retire(struct wave *w, enum wait_counter counter, uint64_t gone)
+{
+    struct pending *queue = w->pending[counter];
+    unsigned kept = 0;
+
+    for (unsigned i = 0; i < w->npending[counter]; i++) {
+        if (!(gone >> i & 1)) {
+            queue[kept++] = queue[i];
+            continue;
+        }
+        if (queue[i].slot != NO_SLOT)
+            w->kept_used[queue[i].slot / 64] &= ~(UINT64_C(1) << queue[i].slot % 64);
+        if (queue[i].lds_bytes)
+            lds_waited(w, &queue[i]);
+    }
+    w->npending[counter] = (uint8_t)kept;
+}
+
+void wave_wait(struct wave *w, enum wait_counter counter, unsigned left)
+{
+    if (w->npending[counter] <= left)
+        return;
+    const uint64_t gone = returned(w, counter, left);
+    if (!gone)
+        return;
+    for (uint64_t rest = gone; rest; rest &= rest - 1) {
+        const struct pending *p = &w->pending[counter][__builtin_ctzll(rest)];
+        if (p->arrival > w->clock)
+            w->clock = p->arrival;
+    }
+    deliver(w);
+    retire(w, counter, gone);
+    w->outstanding = (uint16_t)(w->outstanding - __builtin_popcountll(gone));
+    memset(w->busy, 0, sizeof(w->busy));
+    memset(w->busy_s, 0, sizeof(w->busy_s));
+    for (unsigned c = 0; c < WAIT_COUNTERS; c++)
+        for (unsigned i = 0; i < w->npending[c]; i++)
+            mark_busy(w, &w->pending[c][i]);
+}
+
+bool wave_outstanding(const struct wave *w, enum wait_counter counter, uint32_t number)
+{
+    for (unsigned i = 0; i < w->npending[counter]; i++)
+        if (w->pending[counter][i].number == number)
+            return true;
+    return false;
+}
+
+unsigned wave_count(const struct wave *w, enum wait_counter counter)
+{
+    unsigned n = 0;
+    for (unsigned i = 0; i < w->npending[counter]; i++)
+        n += w->pending[counter][i].arrival > w->clock;
+    return n;
+}
+
+/* -- the check --------------------------------------------------------------------------------- */
+
+static const struct pending *find_pending(const struct wave *w, const struct opnd *o)
+{
+    for (unsigned c = 0; c < WAIT_COUNTERS; c++)
+        for (unsigned i = 0; i < w->npending[c]; i++)
+            if (overlaps(w, &w->pending[c][i], o))
+                return &w->pending[c][i];
+    return NULL;
+}
+
+/* Loads of one counter return in order (scalar memory does not), so a load may overwrite what an
+ * earlier one of its own kind will write: the later data stays. AITER's gfx950 kernels drop reads
+ * that way. */
+static bool returns_after(const struct wave *w, const struct inst *in, const struct opnd *o)
+{
+    const struct op_row *row = in->row;
+    if (!row->wait || row->flags & ROW_SMEM || o != &in->dst)
+        return false;
+    for (unsigned c = 0; c < WAIT_COUNTERS; c++) {
+        for (unsigned i = 0; i < w->npending[c]; i++) {
+            const struct pending *p = &w->pending[c][i];
+            if (overlaps(w, p, o) && (c != row->wait - 1u || p->unordered))
+                return false;
+        }
+    }
+    return true;
+}
+
+/* The half that a load keeps: the one before it writes that, and returns before it. */
+static bool kept_half(const struct wave *w, const struct inst *in, const struct opnd *o)
+{
+    return in->row->flags & ROW_PARTIAL && o->kind == in->dst.kind && o->reg == in->dst.reg &&
+           returns_after(w, in, &in->dst);
+}
+
+static const char register_files[] = {[OPND_VGPR] = 'v', [OPND_AGPR] = 'a', [OPND_SGPR] = 's'};
+
+static void note_stale(struct wave *w, const struct inst *in, const struct opnd *o)
+{
+    const struct pending *p = find_pending(w, o);
+    w->stale = (struct stale_read){
+        .any = true,
+        .file = register_files[o->kind],
+        .reg = o->reg,
+        .read = in->offset,
+        .load = p ? p->in->offset : in->offset,
+    };
+}
+
+enum wait_verdict wave_check_wait(struct wave *w, const struct inst *in)
+{
+    const struct opnd *written[2] = {&in->dst, &in->dst2};
+    const bool checks = w->launch->checks & CHECK_WAIT;
+    enum wait_verdict verdict = WAIT_FINE;
+
+    if (w->held)
+        deliver(w);
+    for (unsigned i = 0; i < 2; i++) {
+        if (!operand_busy(w, written[i]))
+            continue;
+        touch(w, written[i]);
+        if (!checks || returns_after(w, in, written[i]))
+            continue;
+        note_stale(w, in, written[i]);
+        if (!wave_finding(w, in, FAULT_WAIT, 0, "%c%u is overwritten while a load is outstanding",
+                          register_files[written[i]->kind], written[i]->reg))
+            return WAIT_FAULTED;
+    }
+    for (unsigned i = 0; i < in->nsrc; i++) {
+        const struct opnd *o = &in->src[i];
+        if (!operand_busy(w, o))
+            continue;
+        touch(w, o);
+        if (!checks || kept_half(w, in, o))
+            continue;
+        note_stale(w, in, o);
+        if (!(in->row->flags & (ROW_VMEM | ROW_LDS | ROW_SMEM | ROW_BRANCH)))
+            verdict = WAIT_STALE;
+        else if (!wave_finding(w, in, FAULT_WAIT, 0, "%c%u is used while a load is outstanding",
+                               register_files[o->kind], o->reg))
+            return WAIT_FAULTED;
+    }
+    return verdict;
+}

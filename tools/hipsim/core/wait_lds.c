@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Loads to LDS that are under way. As with registers (wait.c) the data are written when the load is
+ * issued, what was there is kept, and only an access before the data's arrival makes them change
+ * places. By whose clock? By that of the wave that looks, whichever wave loads: the data are there
+ * for all from one time on, in whatever order the simulator runs the waves. So it does not matter
+ * when the loading wave waits for them; s_barrier makes the waves' times one.
+ */
+#include <string.h>
+
+#include "wait.h"
+
+static bool meets(const struct late_lds *e, uint64_t first, uint64_t end)
+{
+    return e->first < end && first < e->first + (uint64_t)WAVE_LANES * e->size;
+}
+
+/* The states of an entry's bytes lose the bits of `without` and get those of `with`. */
+static void mark(struct workgroup *wg, const struct late_lds *e, uint8_t without, uint8_t with)
+{
+    const unsigned size = e->lanes == UINT64_MAX ? WAVE_LANES * e->size : e->size;
+    const uint64_t starts = e->lanes == UINT64_MAX ? 1 : e->lanes; /* usually one piece */
+    unsigned l;
+    FOR_LANES(l, starts)
+    {
+        uint8_t *state = wg->lds_valid + e->first + l * size;
+        for (unsigned i = 0; i < size; i++)
+            state[i] = (uint8_t)((state[i] & ~without) | with);
+    }
+}
+
+/* What is kept of an entry goes to LDS, with `swap` the other way too. */
+static void put(struct workgroup *wg, struct late_lds *e, bool swap)
+{
+    unsigned l;
+    FOR_LANES(l, e->lanes)
+    {
+        for (unsigned i = l * e->size; i < (l + 1) * e->size; i++) {
+            uint8_t *byte = wg->lds + e->first + i, *state = wg->lds_valid + e->first + i;
+            const uint8_t old = *byte, old_state = *state;
+            *byte = e->bytes[i];
+            *state = (uint8_t)((old_state & ~LDS_DEFINED) | (e->states[i] & LDS_DEFINED));
+            if (swap) {
+                e->bytes[i] = old;
+                e->states[i] = old_state;
+            }
+        }
+    }
+}
+
+static void hold(struct workgroup *wg, struct late_lds *e)
+{
+    put(wg, e, true);
+    e->held = true;
+}
+
+/* The data of entry `n` are there. */
+static void deliver(struct workgroup *wg, unsigned n)
+{
+    struct late_lds *e = wg->late[n];
+    if (e->held)
+        put(wg, e, false);
+    mark(wg, e, LDS_LATE, 0);
+    memmove(wg->late + n, wg->late + n + 1, (--wg->nlate - n) * sizeof(struct late_lds *));
+    wg->late[wg->nlate] = e;
+    for (unsigned i = 0; i < wg->nlate; i++)
+        if (meets(wg->late[i], e->first, e->first + (uint64_t)WAVE_LANES * e->size))
+            mark(wg, wg->late[i], 0, LDS_LATE);
+}
+
+void lds_deliver(struct workgroup *wg, uint64_t clock)
+{
+    while (wg->nlate && wg->late[0]->arrival <= clock)
+        deliver(wg, 0);
+}
+
+void lds_touch(struct wave *w, const struct lane_mem *m)
+{
+    struct workgroup *wg = w->wg;
+    uint64_t first = UINT64_MAX, end = 0;
+    unsigned l;
+    FOR_LANES(l, m->lanes)
+    {
+        first = m->addr[l] < first ? m->addr[l] : first;
+        end = m->addr[l] + m->bytes > end ? m->addr[l] + m->bytes : end;
+    }
+    for (unsigned i = 0; i < wg->nlate;) {
+        struct late_lds *e = wg->late[i];
+        if (meets(e, first, end) && e->arrival <= w->clock) {
+            deliver(wg, i);
+            continue;
+        }
+        if (meets(e, first, end) && !e->held)
+            hold(wg, e);
+        i++;
+    }
+}
+
+struct late_lds *lds_keep(struct wave *w, const struct lane_mem *to, uint32_t first, unsigned size)
+{
+    struct workgroup *wg = w->wg;
+    unsigned l;
+    if (!to->lanes)
+        return NULL;
+    if (wg->nlate == LATE_LOADS * wg->nwaves) /* waited for long ago, and nobody has looked */
+        deliver(wg, 0);
+    struct late_lds *e = wg->late[wg->nlate];
+    e->lanes = to->lanes;
+    e->first = first;
+    e->size = (uint8_t)size;
+    e->held = false;
+    FOR_LANES(l, to->lanes)
+    {
+        memcpy(e->bytes + l * size, wg->lds + first + l * size, size);
+        memcpy(e->states + l * size, wg->lds_valid + first + l * size, size);
+    }
+    return e;
+}
+
+void lds_issue(struct wave *w, const struct inst *in, struct late_lds *e)
+{
+    struct workgroup *wg = w->wg;
+    unsigned n = wg->nlate;
+    if (!e) {
+        wave_issue(w, in, WAIT_VM, OPND_NONE, 0, 0, false);
+        return;
+    }
+    const uint32_t bytes = (64u - (unsigned)__builtin_clzll(e->lanes)) * e->size;
+    e->arrival = wave_issue_to_lds(w, in, e->first, bytes);
+    wg->lds_in_flight++;
+    mark(wg, e, 0, LDS_IN_FLIGHT | LDS_LATE);
+    for (unsigned i = 0; i < wg->nlate && !e->held; i++)
+        if (meets(wg->late[i], e->first, e->first + bytes)) /* neither is there yet */
+            hold(wg, e);
+    for (; n > 0 && wg->late[n - 1]->arrival > e->arrival; n--)
+        wg->late[n] = wg->late[n - 1];
+    wg->late[n] = e;
+    wg->nlate++;
+}
+
+void lds_waited(struct wave *w, const struct pending *p)
+{
+    w->wg->lds_in_flight--;
+    for (uint32_t i = 0; i < p->lds_bytes; i++)
+        w->wg->lds_valid[p->lds_first + i] &= (uint8_t)~LDS_IN_FLIGHT;
+    if (w->wg->nwaves == 1)
+        lds_deliver(w->wg, w->clock);
+}

@@ -1,0 +1,418 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The state of a running kernel: dispatch, workgroup, wave.
+ *
+ * Ownership: the caller owns `struct launch` and everything it points to for the length of
+ * engine_run(); the engine owns workgroups and waves. A wave and its workgroup are touched by one
+ * host thread at a time.
+ *
+ * Validity. Beside every register stands which of its lanes (VGPR, AGPR) or bits (SGPR) hold a
+ * defined value. As in memcheck, moving and computing with undefined values is no error; validity
+ * follows the data, and whoever stores, addresses or branches with an undefined value reports it.
+ * valid(dst) is the AND of the sources' validity per lane. A write of half a register makes the
+ * lane as valid as what was written; check_uninit.h follows single bits. A store of several dwords
+ * of which some are undefined is no error where those have been moved from memory as they were:
+ * that is how padding is copied.
+ */
+#ifndef HIPSIM_WAVE_H
+#define HIPSIM_WAVE_H
+
+#include <stdalign.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "inst.h"
+
+#define WAVE_LANES 64
+#define VGPR_FILE 256
+
+/* 64-bit apertures of the flat address space; host addresses lie below both. */
+#define SHARED_APERTURE UINT64_C(0x0001000000000000)
+#define PRIVATE_APERTURE UINT64_C(0x0002000000000000)
+#define APERTURE_BYTES UINT64_C(0x100000000)
+
+enum gfx_target { GFX942 = 1, GFX950 = 2 };
+
+/* MODE register, as hwreg(HW_REG_MODE) shows it. */
+enum mode_bits {
+    MODE_ROUND_F32 = 0x3, /* 0 nearest even, 1 +inf, 2 -inf, 3 zero */
+    MODE_ROUND_F16_F64 = 0xc,
+    MODE_DENORM_F32 = 0x30, /* bit 4: keep input denormals, bit 5: keep output denormals */
+    MODE_DENORM_F16_F64 = 0xc0,
+    MODE_DX10_CLAMP = 1 << 8,
+    MODE_IEEE = 1 << 9,
+    MODE_FP16_OVFL = 1 << 23,
+    MODE_GPR_IDX_EN = 1 << 27, /* M0[7:0] is the index, M0[15:12] the operands */
+    MODE_VSKIP = 1 << 28,      /* vector instructions are skipped */
+};
+
+#define MODE_CSP_SHIFT 29 /* depth of the stack of s_cbranch_g_fork, three bits */
+
+enum wave_state {
+    WAVE_RUNNING,
+    WAVE_AT_BARRIER,
+    WAVE_AT_GRID_BARRIER,
+    WAVE_HALTED,
+    WAVE_ENDED,
+    WAVE_FAULTED
+};
+
+enum wait_counter { WAIT_VM, WAIT_LGKM, WAIT_EXP, WAIT_COUNTERS };
+
+/* One outstanding memory operation and the registers that it writes. */
+struct pending {
+    uint8_t kind;      /* enum opnd_kind of the destination, OPND_NONE for a store */
+    uint8_t unordered; /* scalar memory: may return out of order, only a count of 0 waits for it */
+    uint8_t slot;      /* in wave->kept, see wait.h */
+    bool held;         /* the registers have their old values still, although it has run */
+    uint16_t first, count;
+    uint32_t number;               /* `issued` before it */
+    uint32_t lds_first, lds_bytes; /* loads to LDS: the bytes that are in flight */
+    uint64_t lanes;                /* that it loads */
+    uint64_t arrival;              /* of the data, on the wave's clock */
+    const struct inst *in;
+};
+
+#define PENDING_MAX 64
+
+/* What an instruction touched in memory, filled by memory handlers while `observer` is set. */
+struct mem_access {
+    enum { ACCESS_NONE, ACCESS_GLOBAL, ACCESS_LDS, ACCESS_SCRATCH, ACCESS_SCALAR } space;
+    bool is_store; /* atomics: both this and `is_load` */
+    bool is_load;
+    uint8_t bytes;             /* per lane */
+    uint64_t lanes;            /* those that made an access */
+    uint64_t addr[WAVE_LANES]; /* LDS: byte offset; scalar: lane 0 only */
+};
+
+#define HAZARD_HISTORY 32
+
+/* The instructions that a wave issued last, for check_hazard.h; a ring. */
+struct hazard_history {
+    const struct inst *in[HAZARD_HISTORY];
+    uint32_t at[HAZARD_HISTORY]; /* `states` when it was issued */
+    uint32_t count, states;
+    uint32_t quiet_at;          /* `states` from which on nothing in the ring demands a wait, */
+    uint32_t quiet_for_most_at; /* and from which on not of an ordinary vector instruction */
+    uint32_t matrix_free_at;    /* `states` when the matrix core can take another instruction */
+    uint64_t next_offset;       /* of the instruction that follows if no branch is taken */
+    uint32_t straight_at;       /* `states` when one was */
+};
+
+struct wave {
+    /* Rows of 64 lanes; 64-bit operands are two rows, low first. */
+    uint32_t (*v)[WAVE_LANES];
+    uint32_t (*a)[WAVE_LANES];
+    alignas(64) uint32_t sgpr[SGPR_FILE];
+    uint64_t v_valid[VGPR_FILE]; /* bit per lane */
+    uint64_t a_valid[VGPR_FILE];
+    uint32_t s_valid[SGPR_FILE]; /* bit per bit: a lane mask is valid lane by lane */
+    /* Lanes whose undefined value came from memory and has only been moved since. */
+    uint64_t v_copied[VGPR_FILE], a_copied[VGPR_FILE];
+    uint64_t s_copied[SGPR_FILE]; /* all ones or none */
+    /* Lanes of which some bits are defined and some are not, and which; check_uninit.h. */
+    uint64_t v_part[VGPR_FILE], a_part[VGPR_FILE];
+    uint32_t (*bits)[WAVE_LANES]; /* VGPRs, then AGPRs; NULL until there is such a lane */
+    bool copies;                  /* there are copied or partial lanes */
+    uint8_t scc;
+    uint8_t scc_valid;
+    uint8_t state; /* enum wave_state */
+    uint8_t priority;
+    uint32_t mode; /* enum mode_bits */
+    uint32_t trapsts;
+    uint64_t pc;          /* of the next instruction, absolute */
+    uint64_t clock;       /* what its instructions and waits have taken; orders the waves of a
+                             * workgroup, and decides when data arrive */
+    uint64_t matrix_free; /* on it: until when the last matrix instruction runs */
+    uint64_t tick;        /* launch->timed: the clock at which its last one was issued */
+    uint64_t executed;    /* instructions */
+    uint32_t id;          /* in the workgroup */
+    uint64_t lanes;       /* EXEC at launch: lanes that exist in a partial wave */
+
+    /* WAVE_AT_GRID_BARRIER: at which, and how often that had opened before. */
+    uint32_t grid_barrier;
+    uint64_t grid_opened;
+
+    bool acted;               /* it has stored something where others can see it */
+    bool went_round;          /* it has branched because EXEC was zero */
+    uint64_t skipped_barrier; /* lanes that were inactive at the wave's last barrier */
+    uint64_t barrier_at;      /* its offset in the code */
+
+    struct pending pending[WAIT_COUNTERS][PENDING_MAX];
+    uint8_t npending[WAIT_COUNTERS];
+    uint32_t issued[WAIT_COUNTERS]; /* operations so far */
+    uint16_t outstanding;           /* sum of npending */
+    /* The last read of a register whose load had not been waited for. */
+    struct stale_read {
+        bool any;
+        char file; /* 'v', 'a', 's' */
+        uint16_t reg;
+        uint64_t read, load; /* offsets of the two instructions */
+    } stale;
+    uint64_t busy[2 * VGPR_FILE / 64]; /* rows that an outstanding operation writes, v[0] up */
+    uint64_t busy_s[SGPR_FILE / 64];
+    uint64_t last_arrival[WAIT_COUNTERS]; /* of operations that return in order */
+    struct kept *kept;                    /* wait.h */
+    uint64_t kept_used[2];                /* a bit per slot */
+    uint8_t keeping;                      /* the slot of the load that runs */
+    uint16_t held;                        /* operations that are */
+
+    uint8_t *scratch;       /* private segments: 64 * launch->private_bytes, lane after lane */
+    uint8_t *scratch_valid; /* a byte per byte: 1 defined */
+    struct workgroup *wg;
+    struct launch *launch;
+    struct mem_access access;
+    struct hazard_history hazards;
+    uint64_t acquired; /* releases up to here are ordered before what comes: check_race_global.c */
+};
+
+/* LDS_IN_FLIGHT: a load to LDS has been issued for this byte and not been waited for; LDS_LATE: it
+ * may not have arrived for every wave. */
+enum lds_state { LDS_DEFINED = 1, LDS_IN_FLIGHT = 2, LDS_LATE = 4 };
+
+struct race;
+
+struct workgroup {
+    struct launch *launch;
+    uint32_t id[3];
+    uint64_t index; /* in dispatch order: x fastest */
+    struct wave **waves;
+    uint32_t nwaves;
+    uint32_t lds_bytes;
+    uint8_t *lds;           /* lds_bytes, plus padding that no access may reach */
+    uint8_t *lds_valid;     /* a byte per byte: enum lds_state bits */
+    uint32_t lds_in_flight; /* outstanding loads to LDS of all waves */
+    struct late_lds **late; /* wait.h: those that are LDS_LATE, in the order of their arrival, */
+    uint32_t nlate;         /* and behind them the spare ones */
+    struct race *race;      /* check_race.h; NULL when the check is off or has nothing to compare */
+    bool race_open;         /* the running instruction's stores await race_settle() */
+    uint32_t at_barrier;
+    uint64_t barriers; /* passed so far: the workgroup's epoch */
+};
+
+/* How a fault is classed, so that a test can demand one and a user can turn one off. */
+enum fault_kind {
+    FAULT_NONE,
+    FAULT_DECODE,   /* unknown instruction or operand, pc outside of the code */
+    FAULT_REGISTER, /* register beyond what the kernel allocated */
+    FAULT_MEMORY,   /* out of bounds, unmapped, use after free */
+    FAULT_ALIGN,
+    FAULT_UNINIT, /* undefined value reaches a store, an address or a branch */
+    FAULT_WAIT,   /* register read or overwritten before its s_waitcnt */
+    FAULT_HAZARD, /* wait states missing */
+    FAULT_STRICT, /* the same, where hardware is known to do without */
+    FAULT_RACE,
+    FAULT_BARRIER, /* unequal barriers */
+    FAULT_DIVERGE, /* lanes went round a barrier */
+    FAULT_DEADLOCK,
+    FAULT_BUDGET,
+    FAULT_TRAP, /* s_trap, or an operation that this simulator refuses */
+    FAULT_KINDS,
+};
+
+struct fault {
+    enum fault_kind kind;
+    uint32_t workgroup[3];
+    uint32_t wave;
+    uint64_t lanes;
+    uint64_t pc;
+    char text[1024]; /* the whole report, several lines */
+};
+
+/* What a check found while the launch went on. */
+struct finding {
+    struct fault fault;
+    struct finding *next;
+};
+
+struct counters {
+    uint64_t instructions, salu, valu, mfma, vmem, smem, lds, branch, workgroups, waves;
+    /* Global memory that instructions asked for; neighbouring lanes at one address count once. */
+    uint64_t load_bytes, store_bytes;
+};
+
+/*
+ * Called after every executed instruction. Within a wave calls come in program order; between
+ * waves of a workgroup only shared instructions (memory, barriers, messages) are ordered. Called
+ * from several host threads at once, one per workgroup.
+ */
+struct observer {
+    void *ctx;
+    void (*workgroup_begin)(void *ctx, struct workgroup *wg);
+    void (*inst)(void *ctx, const struct wave *w, const struct inst *in,
+                 const struct mem_access *access);
+    void (*workgroup_end)(void *ctx, struct workgroup *wg);
+};
+
+/* Bits of launch->checks. */
+enum check_bits {
+    CHECK_MEMORY = 1 << FAULT_MEMORY,
+    CHECK_ALIGN = 1 << FAULT_ALIGN,
+    CHECK_UNINIT = 1 << FAULT_UNINIT,
+    CHECK_WAIT = 1 << FAULT_WAIT,
+    CHECK_HAZARD = 1 << FAULT_HAZARD,
+    CHECK_STRICT = 1 << FAULT_STRICT,
+    CHECK_RACE = 1 << FAULT_RACE,
+    CHECK_BARRIER = 1 << FAULT_BARRIER,
+    CHECK_DIVERGE = 1 << FAULT_DIVERGE,
+    CHECK_ALL = CHECK_MEMORY | CHECK_ALIGN | CHECK_UNINIT | CHECK_WAIT | CHECK_HAZARD |
+                CHECK_STRICT | CHECK_RACE | CHECK_BARRIER | CHECK_DIVERGE,
+    CHECK_DEFAULT = CHECK_ALL & ~CHECK_STRICT,
+    /* What ends a launch unless the user says otherwise. The rest is what hardware goes on from,
+     * and what some hand-written kernels rely on: that waves advance together, that LDS answers
+     * in time. */
+    CHECK_HALTS = CHECK_MEMORY | CHECK_ALIGN | CHECK_UNINIT,
+};
+
+enum wave_order {
+    ORDER_BY_CLOCK, /* as if the waves ran side by side */
+    ORDER_SEEDED,   /* pseudo-random from launch->seed */
+};
+
+struct code;   /* decode.h */
+struct memory; /* the simulated address space; owned and defined by the memory side */
+
+/* A resource of global wave sync: how many waves it waits for besides the one that opens it. */
+struct grid_barrier {
+    uint32_t left;
+    uint64_t opened;
+};
+enum { GRID_BARRIERS = 64 };
+
+/* One dispatch. Zero-initialise, fill, hand to engine_run(). */
+struct launch {
+    struct code *code;
+    const char *kernel;  /* name for reports */
+    uint64_t entry_pc;   /* absolute, of the kernel's symbol: reports count from here */
+    uint32_t entry_skip; /* bytes from there to the first instruction of a wave */
+    uint32_t grid[3];    /* work-items */
+    uint32_t block[3];   /* work-items of a workgroup, product 1 .. 1024 */
+
+    /* Registers. User SGPRs are the same for all waves; the engine adds the system SGPRs. */
+    uint32_t user_sgpr[32];
+    uint32_t nuser_sgpr;
+    bool sgpr_workgroup_id[3];
+    bool sgpr_workgroup_info;
+    bool sgpr_private_offset; /* private segment wave byte offset, before architected scratch */
+    uint32_t nvgpr;           /* architectural VGPRs allocated (accum_offset if AGPRs are used) */
+    uint32_t nagpr;
+    uint32_t nsgpr; /* 0: all */
+    uint32_t mode;  /* initial MODE */
+
+    uint32_t lds_bytes;     /* static and dynamic */
+    uint32_t lds_limit;     /* of a compute unit; 0: not told */
+    uint32_t private_bytes; /* per work-item */
+
+    struct memory *memory;
+    uint32_t checks; /* enum check_bits */
+    enum wave_order order;
+    uint64_t seed;
+    uint64_t budget;     /* instructions per wave, 0: none */
+    uint32_t threads;    /* host threads, 0: one per core */
+    uint32_t keep_going; /* enum check_bits: these findings are noted, see wave_finding() */
+    bool cooperative;    /* all workgroups are resident together, on one host thread */
+    struct grid_barrier grid_barrier[GRID_BARRIERS]; /* the engine's */
+    bool timed;                                      /* the timing model steps the waves */
+    const struct observer *observer;
+    void (*trap)(struct wave *w, const struct inst *in);    /* s_trap; NULL faults */
+    void (*sendmsg)(struct wave *w, const struct inst *in); /* s_sendmsg; NULL ignores */
+
+    /* Workgroups [first, first + count) of the grid only; count 0: all of them. */
+    uint64_t first_workgroup, count_workgroup;
+
+    /* Results. */
+    struct counters counters;
+    struct fault fault;            /* kind FAULT_NONE when the dispatch ran to its end */
+    uint64_t findings;             /* with keep_going: how often, */
+    struct finding *first_finding; /* and those at places of the code that had none of their kind,
+                                    * in the order found; launch_forget_findings() frees them */
+    bool race_incomplete;          /* the race check ran out of memory on the way */
+    void *engine;                  /* the running engine's */
+};
+
+/* Other host threads may report while this one asks. */
+static inline bool launch_faulted(const struct launch *l)
+{
+    return __atomic_load_n(&l->fault.kind, __ATOMIC_RELAXED) != FAULT_NONE;
+}
+
+static inline uint64_t sgpr_read64(const struct wave *w, unsigned reg)
+{
+    return w->sgpr[reg] | (uint64_t)w->sgpr[reg + 1] << 32;
+}
+
+static inline void sgpr_write64(struct wave *w, unsigned reg, uint64_t value, bool valid)
+{
+    w->sgpr[reg] = (uint32_t)value;
+    w->sgpr[reg + 1] = (uint32_t)(value >> 32);
+    w->s_valid[reg] = w->s_valid[reg + 1] = valid ? UINT32_MAX : 0;
+}
+
+static inline uint64_t wave_exec(const struct wave *w) { return sgpr_read64(w, SGPR_EXEC); }
+
+static inline uint64_t sgpr_valid64(const struct wave *w, unsigned reg)
+{
+    return w->s_valid[reg] | (uint64_t)w->s_valid[reg + 1] << 32;
+}
+
+/*
+ * Stops the dispatch: records the first fault with kernel, workgroup, wave, pc, raw dwords and
+ * disassembly and marks the wave. The handler returns as soon as it can; its wave runs no more.
+ * `lanes` names the lanes at fault, 0 for none in particular.
+ */
+void wave_fault(struct wave *w, const struct inst *in, enum fault_kind kind, uint64_t lanes,
+                const char *format, ...) __attribute__((format(printf, 5, 6)));
+
+/*
+ * The same for what hardware would go on from: wait, hazard, race, undefined value, barriers. If
+ * launch->keep_going has the kind it is counted, noted once per place of the code, and true is
+ * returned: the handler goes on with the values that are there. Else false.
+ */
+bool wave_finding(struct wave *w, const struct inst *in, enum fault_kind kind, uint64_t lanes,
+                  const char *format, ...) __attribute__((format(printf, 5, 6)));
+
+/*
+ * For callers whose report costs something to write: true if `in` has had a finding of this kind
+ * and the launch goes on after it. This one is counted then, and that is all.
+ */
+bool wave_found_before(struct wave *w, const struct inst *in, enum fault_kind kind);
+
+void launch_forget_findings(struct launch *launch);
+
+/*
+ * Notes that `in` has issued a memory operation under `counter` which writes `count` registers of
+ * `kind` from `first` up (OPND_NONE and 0 for stores). The handler has written the data; whoever
+ * looks before they would have arrived, and before s_waitcnt has waited for them, finds the old.
+ */
+void wave_issue(struct wave *w, const struct inst *in, enum wait_counter counter,
+                enum opnd_kind kind, unsigned first, unsigned count, bool unordered);
+
+const char *fault_name(enum fault_kind kind);
+
+/*
+ * Called by the engine before `in` while operations are outstanding: `in` finds what has arrived by
+ * now. To read a register that one of them writes makes the result undefined (`WAIT_STALE`), which
+ * is an error when somebody uses it: kernels do read and drop such values. To store it, address or
+ * branch with it, or to overwrite it by anything but a later load of the same kind, is an error at
+ * once.
+ */
+enum wait_verdict { WAIT_FINE, WAIT_STALE, WAIT_FAULTED };
+enum wait_verdict wave_check_wait(struct wave *w, const struct inst *in);
+
+/* Makes what `in` has just written undefined. */
+void wave_undefine_results(struct wave *w, const struct inst *in);
+
+/* wave_issue() for a load that goes to LDS bytes [first, first + bytes); when it arrives. */
+uint64_t wave_issue_to_lds(struct wave *w, const struct inst *in, uint32_t first, uint32_t bytes);
+
+/* Retires the operations of `counter` that have returned for sure when at most `left` have not. */
+void wave_wait(struct wave *w, enum wait_counter counter, unsigned left);
+
+/* May the operation that was issued as `number` of `counter` still be under way? */
+bool wave_outstanding(const struct wave *w, enum wait_counter counter, uint32_t number);
+
+/* What the counter shows: operations that have not returned. */
+unsigned wave_count(const struct wave *w, enum wait_counter counter);
+
+#endif

@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "worker.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static void *allocate(size_t bytes)
+{
+    void *p = NULL;
+    return posix_memalign(&p, 64, bytes ? bytes : 64) == 0 ? p : NULL;
+}
+
+void worker_free(struct worker *k)
+{
+    for (uint32_t i = 0; k->waves && i < k->nwaves; i++)
+        free(k->waves[i].bits);
+    free(k->waves);
+    free(k->list);
+    free(k->rows);
+    free(k->scratch);
+    free(k->scratch_valid);
+    free(k->kept);
+    free(k->late);
+    free(k->wg.late);
+    free(k->wg.lds);
+    free(k->wg.lds_valid);
+    race_destroy(k->wg.race);
+}
+
+/* LDS and row padding let a lane kernel read a whole vector at the last row. */
+bool worker_init(struct worker *k, struct engine *e)
+{
+    const struct launch *l = e->launch;
+    uint32_t items = l->block[0] * l->block[1] * l->block[2];
+    size_t nrows = (size_t)l->nvgpr + l->nagpr;
+    size_t scratch = (size_t)l->private_bytes * WAVE_LANES;
+    *k = (struct worker){.engine = e, .nwaves = (items + WAVE_LANES - 1) / WAVE_LANES};
+    k->code = code_slots(l->code);
+    k->waves = allocate(k->nwaves * sizeof(*k->waves));
+    for (uint32_t i = 0; k->waves && i < k->nwaves; i++)
+        k->waves[i].bits = NULL;
+    k->list = calloc(k->nwaves, sizeof(*k->list));
+    k->rows = allocate(k->nwaves * nrows * WAVE_LANES * sizeof(uint32_t));
+    k->scratch = allocate(k->nwaves * scratch);
+    k->scratch_valid = allocate(k->nwaves * scratch);
+    k->kept = allocate(k->nwaves * KEPT_SLOTS * sizeof(*k->kept));
+    const size_t late = l->lds_bytes ? k->nwaves * LATE_LOADS : 0;
+    k->late = allocate(late * sizeof(*k->late));
+    k->wg.late = allocate(late * sizeof(*k->wg.late));
+    k->wg.lds = allocate((size_t)l->lds_bytes + 64);
+    k->wg.lds_valid = allocate((size_t)l->lds_bytes + 64);
+    k->wg.race = e->shadow ? race_create(l->lds_bytes, e->shadow) : NULL;
+    if (!k->waves || !k->list || !k->rows || !k->scratch || !k->scratch_valid || !k->kept ||
+        !k->late || !k->wg.late || !k->wg.lds || !k->wg.lds_valid || (e->shadow && !k->wg.race)) {
+        worker_free(k);
+        return false;
+    }
+    for (size_t i = 0; i < late; i++)
+        k->wg.late[i] = k->late + i;
+    k->wg.launch = e->launch;
+    k->wg.waves = k->list;
+    k->wg.lds_bytes = l->lds_bytes;
+    return true;
+}
+
+/* User SGPRs first, then the system SGPRs in the order of the AMDGPU ABI. */
+static void init_sgprs(struct wave *w)
+{
+    const struct launch *l = w->launch;
+    unsigned n = 0;
+    for (; n < l->nuser_sgpr; n++) {
+        w->sgpr[n] = l->user_sgpr[n];
+        w->s_valid[n] = UINT32_MAX;
+    }
+    for (unsigned d = 0; d < 3; d++) {
+        if (!l->sgpr_workgroup_id[d])
+            continue;
+        w->sgpr[n] = w->wg->id[d];
+        w->s_valid[n++] = UINT32_MAX;
+    }
+    if (l->sgpr_workgroup_info)
+        w->s_valid[n++] = UINT32_MAX;
+    if (l->sgpr_private_offset)
+        w->s_valid[n++] = UINT32_MAX;
+    sgpr_write64(w, SGPR_FLAT_SCRATCH, (uint64_t)(uintptr_t)w->scratch, true);
+    sgpr_write64(w, SGPR_EXEC, w->lanes, true);
+}
+
+/* The last workgroup of a dimension has only the work-items that the grid has left. */
+static void group_extent(const struct workgroup *wg, uint32_t extent[3])
+{
+    const struct launch *l = wg->launch;
+    for (unsigned d = 0; d < 3; d++) {
+        uint32_t left = l->grid[d] - wg->id[d] * l->block[d];
+        extent[d] = left < l->block[d] ? left : l->block[d];
+    }
+}
+
+/* v0 holds the work-item id packed as x, y, z of 10 bits each. */
+static void init_lanes(struct wave *w)
+{
+    uint32_t extent[3];
+    group_extent(w->wg, extent);
+    uint32_t items = extent[0] * extent[1] * extent[2];
+    w->lanes = 0;
+    for (uint32_t lane = 0; lane < WAVE_LANES; lane++) {
+        uint32_t item = w->id * WAVE_LANES + lane;
+        uint32_t x = item % extent[0], y = item / extent[0] % extent[1];
+        uint32_t z = item / extent[0] / extent[1];
+        if (item < items)
+            w->lanes |= UINT64_C(1) << lane;
+        if (w->launch->nvgpr)
+            w->v[0][lane] = item < items ? x | y << 10 | z << 20 : 0;
+    }
+    w->v_valid[0] = UINT64_MAX;
+}
+
+static void init_wave(struct worker *k, struct wave *w, uint32_t id)
+{
+    const struct launch *l = k->engine->launch;
+    size_t nrows = (size_t)l->nvgpr + l->nagpr;
+    size_t scratch = (size_t)l->private_bytes * WAVE_LANES;
+    uint32_t (*bits)[WAVE_LANES] = w->bits;
+    memset(w, 0, sizeof(*w));
+    w->bits = bits;
+    uint32_t *rows = k->rows + id * nrows * WAVE_LANES;
+    memset(rows, 0, nrows * WAVE_LANES * sizeof(uint32_t));
+    w->v = (uint32_t (*)[WAVE_LANES])rows;
+    w->a = w->v + l->nvgpr;
+    w->scratch = k->scratch + id * scratch;
+    w->scratch_valid = k->scratch_valid + id * scratch;
+    memset(w->scratch_valid, 0, scratch);
+    w->wg = &k->wg;
+    w->launch = k->engine->launch;
+    w->id = id;
+    w->kept = k->kept + id * KEPT_SLOTS;
+    w->keeping = NO_SLOT;
+    w->mode = l->mode;
+    w->pc = l->entry_pc + l->entry_skip;
+    init_lanes(w);
+    init_sgprs(w);
+}
+
+void worker_begin(struct worker *k, uint64_t index)
+{
+    struct workgroup *wg = &k->wg;
+    const uint32_t *groups = k->engine->groups;
+    wg->index = index;
+    k->random = wg->launch->seed ^ index << 32; /* the same order whichever thread runs it */
+    wg->id[0] = (uint32_t)(index % groups[0]);
+    wg->id[1] = (uint32_t)(index / groups[0] % groups[1]);
+    wg->id[2] = (uint32_t)(index / groups[0] / groups[1]);
+    wg->at_barrier = 0;
+    wg->barriers = 0;
+    wg->race_open = false;
+    if (wg->race)
+        race_begin(wg->race);
+    wg->lds_in_flight = 0;
+    wg->nlate = 0;
+    memset(wg->lds, 0, wg->lds_bytes);
+    memset(wg->lds_valid, 0, wg->lds_bytes);
+    uint32_t extent[3];
+    group_extent(wg, extent);
+    wg->nwaves = (extent[0] * extent[1] * extent[2] + WAVE_LANES - 1) / WAVE_LANES;
+    for (uint32_t i = 0; i < wg->nwaves; i++) {
+        k->list[i] = &k->waves[i];
+        init_wave(k, &k->waves[i], i);
+    }
+}

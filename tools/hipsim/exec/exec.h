@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What an executor file offers: op rows. Every encoding class has one table of rows; decode.c
+ * finds a row by mnemonic. A row is the only place where an instruction is described.
+ */
+#ifndef HIPSIM_EXEC_H
+#define HIPSIM_EXEC_H
+
+#include "inst.h"
+#include "wave.h"
+
+/*
+ * Operand types: the low byte is the number of dwords, the high byte says how an inline constant
+ * or literal becomes a value (CDNA3 ISA, "Scalar/vector source operands"): integer constants are
+ * sign-extended, 0.5 .. 4.0 and 1/(2 pi) take the format of a float type, a 32-bit literal is the
+ * high half of an f64 and zero- or sign-extends into 64-bit integers.
+ */
+enum type_class {
+    CLASS_BITS, /* no interpretation; float inline constants are f32 (one dword) or f64 (two) */
+    CLASS_INT,  /* signed: literals sign-extend to 64 bits */
+    CLASS_UINT,
+    CLASS_INT16, /* one 16-bit integer in the low half */
+    CLASS_F16,
+    CLASS_BF16,
+    CLASS_F32,
+    CLASS_F64,
+    CLASS_PK_F16,
+    CLASS_PK_BF16,
+    CLASS_PK_INT16, /* two 16-bit halves */
+    CLASS_PK_F32,   /* two dwords, constants in the low one */
+    CLASS_MASK,     /* an SGPR pair with a bit per lane */
+};
+
+#define OPERAND_TYPE(class, dwords) ((class) << 8 | (dwords))
+#define TYPE_CLASS(t) ((enum type_class)((t) >> 8))
+#define TYPE_DWORDS(t) ((t) & 0xff)
+
+enum operand_type {
+    T_NONE = 0,
+    T_B16 = OPERAND_TYPE(CLASS_INT16, 1),
+    T_B32 = OPERAND_TYPE(CLASS_BITS, 1),
+    T_I32 = OPERAND_TYPE(CLASS_INT, 1),
+    T_U32 = OPERAND_TYPE(CLASS_UINT, 1),
+    T_B64 = OPERAND_TYPE(CLASS_BITS, 2),
+    T_I64 = OPERAND_TYPE(CLASS_INT, 2),
+    T_U64 = OPERAND_TYPE(CLASS_UINT, 2),
+    T_B96 = OPERAND_TYPE(CLASS_BITS, 3),
+    T_B128 = OPERAND_TYPE(CLASS_BITS, 4),
+    T_B160 = OPERAND_TYPE(CLASS_BITS, 5),
+    T_B192 = OPERAND_TYPE(CLASS_BITS, 6),
+    T_B256 = OPERAND_TYPE(CLASS_BITS, 8),
+    T_B512 = OPERAND_TYPE(CLASS_BITS, 16),
+    T_B1024 = OPERAND_TYPE(CLASS_BITS, 32),
+    T_F16 = OPERAND_TYPE(CLASS_F16, 1),
+    T_BF16 = OPERAND_TYPE(CLASS_BF16, 1),
+    T_F32 = OPERAND_TYPE(CLASS_F32, 1),
+    T_F64 = OPERAND_TYPE(CLASS_F64, 2),
+    T_PKF16 = OPERAND_TYPE(CLASS_PK_F16, 1),
+    T_PKBF16 = OPERAND_TYPE(CLASS_PK_BF16, 1),
+    T_PKB16 = OPERAND_TYPE(CLASS_PK_INT16, 1),
+    T_PKF32 = OPERAND_TYPE(CLASS_PK_F32, 2),
+    T_MASK = OPERAND_TYPE(CLASS_MASK, 2),
+    T_F32X4 = OPERAND_TYPE(CLASS_F32, 4),
+    T_F32X16 = OPERAND_TYPE(CLASS_F32, 16),
+    T_F32X32 = OPERAND_TYPE(CLASS_F32, 32),
+    T_I32X4 = OPERAND_TYPE(CLASS_INT, 4),
+    T_I32X16 = OPERAND_TYPE(CLASS_INT, 16),
+    T_I32X32 = OPERAND_TYPE(CLASS_INT, 32),
+    T_F64X4 = OPERAND_TYPE(CLASS_F64, 8),
+};
+
+enum row_flags {
+    ROW_SALU = 1 << 0,
+    ROW_VALU = 1 << 1,
+    ROW_MFMA = 1 << 2,
+    ROW_VMEM = 1 << 3, /* FLAT, GLOBAL, SCRATCH, MUBUF, MTBUF */
+    ROW_SMEM = 1 << 4,
+    ROW_LDS = 1 << 5, /* DS */
+    ROW_BRANCH = 1 << 6,
+    ROW_SHARED = 1 << 7, /* seen by other waves or ordered with them: the scheduler's unit */
+    ROW_TRANS = 1 << 8,
+    ROW_ROUNDS = 1 << 9, /* the result obeys MODE's rounding */
+    ROW_LOAD = 1 << 10,
+    ROW_STORE = 1 << 11,      /* atomics have both */
+    ROW_DST_IS_SRC = 1 << 12, /* reads its destination: v_fmac, d16_hi loads, s_bitset */
+    ROW_ADDR64 = 1 << 13,
+    ROW_LDS_DMA = 1 << 14,   /* load straight into LDS: no destination register */
+    ROW_PARTIAL = 1 << 15,   /* writes 16 bits of the destination and keeps the rest */
+    ROW_NO_EXEC = 1 << 16,   /* ignores EXEC: v_readlane, v_writelane, v_readfirstlane, swaps */
+    ROW_CMPX = 1 << 17,      /* writes EXEC as well */
+    ROW_NO_FLUSH = 1 << 18,  /* float result or sources that keep denormals whatever MODE says */
+    ROW_SGPR_DST = 1 << 19,  /* VALU that writes a scalar register: v_readlane, v_readfirstlane */
+    ROW_INT_CLAMP = 1 << 20, /* clamp saturates an integer; the lane kernel does it */
+    ROW_OP_SEL = 1 << 21,    /* the row's own handler interprets op_sel */
+    ROW_LITERAL_K = 1 << 22, /* VOP2 with a constant dword as source `arg`: v_fmamk, v_fmaak */
+    ROW_BITOP3 = 1 << 23,    /* abs, neg and omod bits are a truth table */
+    ROW_ACC_MOV = 1 << 24,   /* VOP1 between AGPRs: v_accvgpr_mov */
+    ROW_GFX950 = 1 << 25,    /* the same as targets = GFX950, for rows made by macros */
+    ROW_LOW_ALONE = 1 << 26, /* 64-bit result whose low dword depends on low dwords only */
+    /* A defined source may decide the result whatever the others hold: */
+    ROW_SELECTS = 1 << 27,   /* the mask, source 2, chooses one of the others */
+    ROW_ZERO_WINS = 1 << 28, /* a source of all zeros */
+    ROW_ONES_WIN = 1 << 29,  /* a source of all ones */
+    ROW_PACKS = 1 << 30,     /* puts pieces of sources 0 and 1 together: one of them is enough */
+    ROW_DECIDED = ROW_SELECTS | ROW_ZERO_WINS | ROW_ONES_WIN | ROW_PACKS,
+};
+
+struct op_row {
+    const char *name; /* mnemonic without _e32, _e64, _dpp, _sdwa */
+    void (*exec)(struct wave *w, const struct inst *in);
+    uint16_t dst, dst2; /* enum operand_type */
+    uint16_t src[INST_MAX_SRC];
+    uint32_t flags;       /* enum row_flags */
+    uint8_t targets;      /* enum gfx_target bits, 0: both */
+    uint8_t wait;         /* 1 + enum wait_counter that the operation counts in, 0: none */
+    uint32_t arg;         /* the table's own: a shape, a size, an index */
+    void (*kernel)(void); /* the table's own: a function that `exec` calls */
+    const void *lanes;    /* the table's own: a record, a shape */
+};
+
+/*
+ * Tables end with a row whose name is NULL; the list of tables ends with NULL. Files of lane
+ * kernels are compiled once per instruction set of the host, and the list holds those that suit
+ * this CPU.
+ */
+const struct op_row *const *exec_tables(void);
+extern const struct op_row exec_sop_rows[];
+extern const struct op_row exec_control_rows[];
+extern const struct op_row exec_cross_rows[];
+extern const struct op_row exec_smem_rows[];
+extern const struct op_row exec_flat_rows[];
+extern const struct op_row exec_mubuf_rows[];
+extern const struct op_row exec_format_rows[];
+extern const struct op_row exec_ds_rows[];
+extern const struct op_row exec_mfma_rows[];
+
+/*
+ * The 64-lane row(s) of a source: the register row itself for a VGPR or AGPR, else `tmp` with the
+ * scalar or constant in every lane (dwords * 64 words). 64-bit operands: low row, then high row.
+ * Modifiers are not applied. The row may be the destination's.
+ */
+const uint32_t *src_rows(const struct wave *w, const struct opnd *o, uint32_t *tmp);
+
+/* Lanes in which all registers of a source are valid. */
+uint64_t src_valid(const struct wave *w, const struct opnd *o);
+
+/* A scalar source's value (one or two dwords; VGPRs are not scalar) and whether it is valid. */
+uint64_t src_scalar(const struct wave *w, const struct opnd *o);
+bool src_scalar_valid(const struct wave *w, const struct opnd *o);
+/* The same bit by bit, for one or two dwords: a lane mask is defined lane by lane. */
+uint64_t src_scalar_bits(const struct wave *w, const struct opnd *o);
+
+/* The value of a source beyond the scalar file, enum special_source. */
+uint64_t special_value(const struct wave *w, unsigned reg);
+
+/*
+ * Writes dwords rows from `rows` to the destination in the lanes of `mask`, with validity `valid`
+ * for those lanes. `rows` may be the destination itself.
+ */
+void dst_write_rows(struct wave *w, const struct opnd *o, const uint32_t *rows, uint64_t mask,
+                    uint64_t valid);
+
+/* Rows to write into directly; NULL when the operand is no vector register. */
+static inline uint32_t *dst_rows(struct wave *w, const struct opnd *o)
+{
+    return o->kind == OPND_VGPR ? w->v[o->reg] : o->kind == OPND_AGPR ? w->a[o->reg] : NULL;
+}
+
+#endif

@@ -1,0 +1,593 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Scalar instructions that do more than compute: EXEC, branches and calls, waits, barriers,
+ * hardware registers, indexed registers (CDNA3 ISA, SOP1, SOPK, SOPC and SOPP sections).
+ */
+#include "exec_salu.h"
+
+static void jump(struct wave *w, uint64_t pc) { w->pc = pc; }
+
+static uint64_t code_base(const struct wave *w) { return code_address(w->launch->code); }
+
+/* Branches test SCC, VCC or EXEC; the row's arg says which, and the sense. */
+enum branch_on { ON_ALWAYS, ON_SCC0, ON_SCC1, ON_VCCZ, ON_VCCNZ, ON_EXECZ, ON_EXECNZ, ON_NEVER };
+
+static bool condition_valid(const struct wave *w, enum branch_on on)
+{
+    switch (on) {
+    case ON_SCC0:
+    case ON_SCC1: return w->scc_valid;
+    case ON_VCCZ:
+    case ON_VCCNZ:
+        return sgpr_valid64(w, SGPR_VCC) == UINT64_MAX ||
+               (sgpr_read64(w, SGPR_VCC) & sgpr_valid64(w, SGPR_VCC)) != 0;
+    case ON_EXECZ:
+    case ON_EXECNZ:
+        return sgpr_valid64(w, SGPR_EXEC) == UINT64_MAX ||
+               (wave_exec(w) & sgpr_valid64(w, SGPR_EXEC)) != 0;
+    default: return true;
+    }
+}
+
+static bool condition(const struct wave *w, enum branch_on on)
+{
+    switch (on) {
+    case ON_ALWAYS: return true;
+    case ON_SCC0: return !w->scc;
+    case ON_SCC1: return w->scc;
+    case ON_VCCZ: return sgpr_read64(w, SGPR_VCC) == 0;
+    case ON_VCCNZ: return sgpr_read64(w, SGPR_VCC) != 0;
+    case ON_EXECZ: return wave_exec(w) == 0;
+    case ON_EXECNZ: return wave_exec(w) != 0;
+    default: return false; /* the debugger's conditions are never set */
+    }
+}
+
+static void exec_branch(struct wave *w, const struct inst *in)
+{
+    enum branch_on on = (enum branch_on)in->row->arg;
+    if (w->launch->checks & CHECK_UNINIT && !condition_valid(w, on) &&
+        !wave_finding(w, in, FAULT_UNINIT, 0, "the branch condition is undefined"))
+        return;
+    if (!condition(w, on))
+        return;
+    w->went_round |= on == ON_EXECZ;
+    jump(w, code_base(w) + in->target);
+}
+
+/* S_GETPC, S_SETPC, S_SWAPPC, S_CALL: the saved address is that of the next instruction. */
+static void exec_getpc(struct wave *w, const struct inst *in)
+{
+    salu_write(w, &in->dst, w->pc, UINT64_MAX);
+}
+
+static void exec_setpc(struct wave *w, const struct inst *in)
+{
+    uint64_t pc = src_scalar(w, &in->src[0]);
+    if (w->launch->checks & CHECK_UNINIT && !src_scalar_valid(w, &in->src[0]) &&
+        !wave_finding(w, in, FAULT_UNINIT, 0, "the address of the jump is undefined"))
+        return;
+    if (in->dst.kind != OPND_NONE)
+        salu_write(w, &in->dst, w->pc, UINT64_MAX);
+    jump(w, pc);
+}
+
+static void exec_call(struct wave *w, const struct inst *in)
+{
+    salu_write(w, &in->dst, w->pc, UINT64_MAX);
+    jump(w, code_base(w) + in->target);
+}
+
+/* D = EXEC; EXEC = S0 op EXEC. The _wrexec forms write the new EXEC to D instead. */
+enum exec_op {
+    EXEC_AND,
+    EXEC_OR,
+    EXEC_XOR,
+    EXEC_ANDN2,
+    EXEC_ORN2,
+    EXEC_NAND,
+    EXEC_NOR,
+    EXEC_XNOR,
+    EXEC_ANDN1,
+    EXEC_ORN1,
+    EXEC_OP = 15,
+    EXEC_WRITES = 16,
+};
+
+static uint64_t combine(enum exec_op op, uint64_t s, uint64_t exec)
+{
+    switch (op) {
+    case EXEC_AND: return s & exec;
+    case EXEC_OR: return s | exec;
+    case EXEC_XOR: return s ^ exec;
+    case EXEC_ANDN2: return s & ~exec;
+    case EXEC_ORN2: return s | ~exec;
+    case EXEC_NAND: return ~(s & exec);
+    case EXEC_NOR: return ~(s | exec);
+    case EXEC_XNOR: return ~(s ^ exec);
+    case EXEC_ANDN1: return ~s & exec;
+    case EXEC_ORN1: return ~s | exec;
+    default: return 0;
+    }
+}
+
+/*
+ * A lane of the result is defined when the lane of S0 is, or when EXEC alone decides it: for AND
+ * forms a lane that is off, for OR forms one that is on.
+ */
+static uint64_t combine_valid(enum exec_op op, uint64_t valid, uint64_t exec)
+{
+    switch (op) {
+    case EXEC_AND:
+    case EXEC_NAND:
+    case EXEC_ANDN1: return valid | ~exec;
+    case EXEC_ANDN2: return valid | exec;
+    case EXEC_OR:
+    case EXEC_NOR:
+    case EXEC_ORN1: return valid | exec;
+    case EXEC_ORN2: return valid | ~exec;
+    default: return valid;
+    }
+}
+
+static void exec_saveexec(struct wave *w, const struct inst *in)
+{
+    enum exec_op op = (enum exec_op)(in->row->arg & EXEC_OP);
+    uint64_t old = wave_exec(w), s = src_scalar(w, &in->src[0]);
+    uint64_t valid = combine_valid(op, src_scalar_bits(w, &in->src[0]), old);
+    uint64_t now = combine(op, s, old);
+    struct opnd exec = {.kind = OPND_SGPR, .dwords = 2, .reg = SGPR_EXEC};
+    salu_write(w, &exec, now, valid);
+    salu_write(w, &in->dst, in->row->arg & EXEC_WRITES ? now : old, UINT64_MAX);
+    w->scc = now != 0;
+    w->scc_valid = valid == UINT64_MAX || (now & valid) != 0;
+}
+
+/* SOPK arithmetic: SIMM16 is sign-extended, zero-extended for the unsigned compares. */
+static void exec_movk(struct wave *w, const struct inst *in)
+{
+    if (!in->row->arg || w->scc)
+        salu_write(w, &in->dst, (uint32_t)(int16_t)in->simm16, UINT32_MAX);
+}
+
+static void exec_addk(struct wave *w, const struct inst *in)
+{
+    int32_t sum, old = (int32_t)w->sgpr[in->dst.reg];
+    w->scc = __builtin_add_overflow(old, (int16_t)in->simm16, &sum);
+    w->scc_valid = w->s_valid[in->dst.reg] == UINT32_MAX;
+    salu_write(w, &in->dst, (uint32_t)sum, w->scc_valid ? UINT32_MAX : 0);
+}
+
+static void exec_mulk(struct wave *w, const struct inst *in)
+{
+    bool valid = w->s_valid[in->dst.reg] == UINT32_MAX;
+    salu_write(w, &in->dst, w->sgpr[in->dst.reg] * (uint32_t)(int16_t)in->simm16,
+               valid ? UINT32_MAX : 0);
+}
+
+enum cmpk { CMPK_EQ, CMPK_LG, CMPK_GT, CMPK_GE, CMPK_LT, CMPK_LE, CMPK_UNSIGNED = 8 };
+
+static void exec_cmpk(struct wave *w, const struct inst *in)
+{
+    bool u = in->row->arg & CMPK_UNSIGNED;
+    uint32_t s = w->sgpr[in->src[0].reg];
+    int64_t a = u ? (int64_t)s : (int32_t)s, b = u ? in->simm16 : (int16_t)in->simm16;
+    switch (in->row->arg & 7) {
+    case CMPK_EQ: w->scc = a == b; break;
+    case CMPK_LG: w->scc = a != b; break;
+    case CMPK_GT: w->scc = a > b; break;
+    case CMPK_GE: w->scc = a >= b; break;
+    case CMPK_LT: w->scc = a < b; break;
+    default: w->scc = a <= b; break;
+    }
+    w->scc_valid = w->s_valid[in->src[0].reg] == UINT32_MAX;
+}
+
+static void exec_bitset(struct wave *w, const struct inst *in)
+{
+    unsigned size = in->dst.dwords * 32u;
+    unsigned at = (unsigned)src_scalar(w, &in->src[0]) & (size - 1);
+    uint64_t bit = UINT64_C(1) << at;
+    uint64_t old = src_scalar(w, &in->dst), valid = src_scalar_bits(w, &in->dst);
+    salu_write(w, &in->dst, in->row->arg ? old | bit : old & ~bit,
+               src_scalar_valid(w, &in->src[0]) ? valid | bit : 0);
+}
+
+/* S_MOVRELS, S_MOVRELD: M0 is added, modulo 2^32, to the register number of one operand. */
+static void exec_movrel(struct wave *w, const struct inst *in)
+{
+    struct opnd dst = in->dst, src = in->src[0];
+    struct opnd *moved = in->row->arg ? &dst : &src;
+    uint32_t reg = moved->reg + w->sgpr[SGPR_M0];
+    if (moved->kind != OPND_SGPR || (uint64_t)reg + moved->dwords > SGPR_FLAT_SCRATCH) {
+        wave_fault(w, in, FAULT_REGISTER, 0, "relative scalar register s%u does not exist", reg);
+        return;
+    }
+    moved->reg = (uint16_t)reg;
+    salu_write(w, &dst, src_scalar(w, &src), src_scalar_bits(w, &src));
+}
+
+/*
+ * S_CBRANCH_G_FORK, _I_FORK, _JOIN: both sides of a divergent branch, one after the other. The side
+ * with fewer lanes runs first; the other waits as { PC, EXEC } in four SGPRs of a stack whose depth
+ * is MODE.CSP (CDNA4 ISA, 4.6 "Arbitrary divergent control flow").
+ */
+static unsigned stack_depth(const struct wave *w) { return w->mode >> MODE_CSP_SHIFT; }
+
+static void set_stack_depth(struct wave *w, unsigned depth)
+{
+    w->mode = (w->mode & ((1u << MODE_CSP_SHIFT) - 1)) | depth << MODE_CSP_SHIFT;
+}
+
+static struct opnd stack_entry(const struct wave *w, unsigned half)
+{
+    return (struct opnd){
+        .kind = OPND_SGPR, .dwords = 2, .reg = (uint16_t)(4 * stack_depth(w) + 2 * half)};
+}
+
+static void write_exec(struct wave *w, uint64_t lanes)
+{
+    struct opnd exec = {.kind = OPND_SGPR, .dwords = 2, .reg = SGPR_EXEC};
+    salu_write(w, &exec, lanes, UINT64_MAX);
+}
+
+static void push_side(struct wave *w, uint64_t lanes, uint64_t pc)
+{
+    struct opnd mask = stack_entry(w, 0), address = stack_entry(w, 1);
+    salu_write(w, &mask, lanes, UINT64_MAX);
+    salu_write(w, &address, pc, UINT64_MAX);
+    set_stack_depth(w, stack_depth(w) + 1);
+}
+
+static void exec_fork(struct wave *w, const struct inst *in)
+{
+    uint64_t exec = wave_exec(w), pass = src_scalar(w, &in->src[0]) & exec, fail = exec & ~pass;
+    uint64_t next = w->pc;
+    uint64_t target = in->row->arg ? src_scalar(w, &in->src[1]) : code_base(w) + in->target;
+
+    if (w->launch->checks & CHECK_UNINIT && !src_scalar_valid(w, &in->src[0]) &&
+        !wave_finding(w, in, FAULT_UNINIT, 0, "the lanes of the fork are undefined"))
+        return;
+    if (pass == exec) {
+        jump(w, target);
+    } else if (fail != exec && __builtin_popcountll(fail) < __builtin_popcountll(pass)) {
+        push_side(w, pass, target);
+        write_exec(w, fail);
+    } else if (fail != exec) {
+        push_side(w, fail, next);
+        write_exec(w, pass);
+        jump(w, target);
+    }
+}
+
+static void exec_join(struct wave *w, const struct inst *in)
+{
+    if (stack_depth(w) == src_scalar(w, &in->src[0])) /* both sides have been here */
+        return;
+    set_stack_depth(w, stack_depth(w) - 1);
+    struct opnd mask = stack_entry(w, 0), address = stack_entry(w, 1);
+    uint64_t pc = src_scalar(w, &address);
+    write_exec(w, src_scalar(w, &mask));
+    jump(w, pc);
+}
+
+/* Hardware registers, by their number in hwreg(). */
+enum hwreg {
+    HWREG_MODE = 1,
+    HWREG_STATUS = 2,
+    HWREG_TRAPSTS = 3,
+    HWREG_HW_ID = 4,
+    HWREG_GPR_ALLOC = 5,
+    HWREG_LDS_ALLOC = 6,
+    HWREG_IB_STS = 7,
+    HWREG_SH_MEM_BASES = 15,
+    HWREG_XCC_ID = 20,
+};
+
+static bool hwreg_read(const struct wave *w, unsigned id, uint32_t *value)
+{
+    const struct launch *l = w->launch;
+    const uint32_t granule = code_target(l->code) == GFX950 ? 1280 : 512; /* of LDS */
+    switch (id) {
+    case HWREG_MODE: *value = w->mode; return true;
+    case HWREG_STATUS:
+        *value = w->scc | (uint32_t)w->priority << 3 | (uint32_t)(wave_exec(w) == 0) << 9 |
+                 (uint32_t)(sgpr_read64(w, SGPR_VCC) == 0) << 10 |
+                 (uint32_t)(w->wg->nwaves > 1) << 11 | 1u << 16;
+        return true;
+    case HWREG_TRAPSTS: *value = w->trapsts; return true;
+    case HWREG_HW_ID: /* wave slot 3:0, SIMD 5:4 */
+        *value = (w->id / 4 & 15) | (w->id & 3) << 4;
+        return true;
+    case HWREG_GPR_ALLOC: /* sizes less one: all VGPRs 11:6, ArchVGPRs 17:12, SGPRs 27:24 */
+        *value =
+            ((l->nvgpr + l->nagpr + 7) / 8 - 1) << 6 | ((l->nvgpr + 3) / 4 - 1) << 12 | 6u << 24;
+        return true;
+    case HWREG_LDS_ALLOC: /* size 20:12, in units of 64 dwords */
+        *value = (l->lds_bytes + granule - 1) / granule * (granule / 256) << 12;
+        return true;
+    case HWREG_IB_STS:
+        *value = (wave_count(w, WAIT_VM) & 15u) | (wave_count(w, WAIT_EXP) & 7u) << 4 |
+                 (wave_count(w, WAIT_LGKM) & 15u) << 8 | (wave_count(w, WAIT_VM) >> 4 & 3u) << 22;
+        return true;
+    case HWREG_SH_MEM_BASES:
+        *value = (uint32_t)(PRIVATE_APERTURE >> 48) | (uint32_t)(SHARED_APERTURE >> 48) << 16;
+        return true;
+    case HWREG_XCC_ID: *value = (uint32_t)(w->wg->index % 8); return true;
+    default: return false;
+    }
+}
+
+static void exec_getreg(struct wave *w, const struct inst *in)
+{
+    unsigned offset = in->simm16 >> 6 & 31, size = (in->simm16 >> 11) + 1u;
+    uint32_t value;
+    if (!hwreg_read(w, in->simm16 & 63, &value)) {
+        wave_fault(w, in, FAULT_TRAP, 0, "hardware register %u is not simulated", in->simm16 & 63);
+        return;
+    }
+    uint32_t mask = (uint32_t)((UINT64_C(1) << size) - 1);
+    salu_write(w, &in->dst, value >> offset & mask, UINT32_MAX);
+}
+
+/* Programs may write MODE and TRAPSTS; other writes are dropped, as for HwRegWriteMask = 0. */
+static void exec_setreg(struct wave *w, const struct inst *in)
+{
+    unsigned id = in->simm16 & 63, offset = in->simm16 >> 6 & 31;
+    uint64_t ones = (UINT64_C(1) << ((in->simm16 >> 11) + 1u)) - 1;
+    uint32_t mask = (uint32_t)(ones << offset);
+    uint32_t source = in->row->arg ? in->literal : w->sgpr[in->src[0].reg];
+    uint32_t value = source << offset & mask;
+    if (id == HWREG_MODE)
+        w->mode = (w->mode & ~mask) | value;
+    else if (id == HWREG_TRAPSTS)
+        w->trapsts = (w->trapsts & ~mask) | value;
+}
+
+/* s_set_gpr_idx_on: the raw SSRC1 field is the enable mask; S0[7:0] the index. */
+static void exec_gpr_idx_on(struct wave *w, const struct inst *in)
+{
+    uint32_t m0 = w->sgpr[SGPR_M0] & ~0xf0ffu;
+    m0 |= (uint32_t)(src_scalar(w, &in->src[0]) & 0xff) | (in->raw[0] >> 8 & 15) << 12;
+    w->sgpr[SGPR_M0] = m0;
+    w->s_valid[SGPR_M0] |= 0xf000u | (src_scalar_valid(w, &in->src[0]) ? 0xffu : 0);
+    w->mode |= MODE_GPR_IDX_EN;
+}
+
+static void exec_gpr_idx_off(struct wave *w, const struct inst *in)
+{
+    (void)in;
+    w->mode &= ~(uint32_t)MODE_GPR_IDX_EN;
+}
+
+static void exec_gpr_idx_mode(struct wave *w, const struct inst *in)
+{
+    w->sgpr[SGPR_M0] = (w->sgpr[SGPR_M0] & ~0xf000u) | (in->simm16 & 15u) << 12;
+}
+
+static void exec_gpr_idx_idx(struct wave *w, const struct inst *in)
+{
+    w->sgpr[SGPR_M0] = (w->sgpr[SGPR_M0] & ~0xffu) | (uint32_t)(src_scalar(w, &in->src[0]) & 0xff);
+}
+
+static void exec_setvskip(struct wave *w, const struct inst *in)
+{
+    uint64_t on = src_scalar(w, &in->src[0]) >> (src_scalar(w, &in->src[1]) & 31) & 1;
+    w->mode = (w->mode & ~(uint32_t)MODE_VSKIP) | (on ? (uint32_t)MODE_VSKIP : 0);
+}
+
+/* SIMM16: vmcnt {15:14, 3:0}, expcnt 6:4, lgkmcnt 11:8. A count of all ones does not wait. */
+static void exec_waitcnt(struct wave *w, const struct inst *in)
+{
+    unsigned s = in->simm16;
+    unsigned vm = (s & 15) | (s >> 14 & 3) << 4, exp = s >> 4 & 7, lgkm = s >> 8 & 15;
+    if (vm != 63)
+        wave_wait(w, WAIT_VM, vm);
+    if (exp != 7)
+        wave_wait(w, WAIT_EXP, exp);
+    if (lgkm != 15)
+        wave_wait(w, WAIT_LGKM, lgkm);
+}
+
+static void exec_nothing(struct wave *w, const struct inst *in)
+{
+    (void)w;
+    (void)in;
+}
+
+static void exec_endpgm(struct wave *w, const struct inst *in)
+{
+    (void)in;
+    w->state = WAVE_ENDED;
+}
+
+static void exec_setkill(struct wave *w, const struct inst *in)
+{
+    if (in->simm16 & 1)
+        w->state = WAVE_ENDED;
+}
+
+/*
+ * A barrier counts waves, whatever EXEC is; to a program of work items it is one that all of them
+ * reach. Lanes that have ended by an early return never come back; lanes that do had gone round a
+ * barrier.
+ */
+static void check_divergence(struct wave *w, const struct inst *in)
+{
+    uint64_t exec = wave_exec(w), skipped = exec & w->skipped_barrier;
+    uint64_t entry = w->launch->entry_pc - code_address(w->launch->code);
+
+    if (skipped)
+        wave_finding(w, in, FAULT_DIVERGE, skipped,
+                     "these lanes were inactive at the wave's "
+                     "barrier before this one, at entry%+lld",
+                     (long long)(w->barrier_at - entry));
+    w->skipped_barrier = ~exec;
+    w->barrier_at = in->offset;
+}
+
+static void exec_barrier(struct wave *w, const struct inst *in)
+{
+    w->state = WAVE_AT_BARRIER;
+    if (w->launch->checks & CHECK_DIVERGE)
+        check_divergence(w, in);
+}
+
+static void exec_setprio(struct wave *w, const struct inst *in) { w->priority = in->simm16 & 3; }
+
+static void exec_sethalt(struct wave *w, const struct inst *in)
+{
+    if (in->simm16 & 1)
+        w->state = WAVE_HALTED;
+}
+
+static void exec_trap(struct wave *w, const struct inst *in)
+{
+    if (w->launch->trap) {
+        w->launch->trap(w, in);
+        return;
+    }
+    /* The AMDGPU ABI: 2 is llvm.trap, an abort; 3 is llvm.debugtrap, ignored without a debugger. */
+    if ((in->simm16 & 0xff) == 3)
+        return;
+    wave_fault(w, in, FAULT_TRAP, wave_exec(w), "the kernel executed s_trap %u", in->simm16 & 0xff);
+}
+
+static void exec_sendmsg(struct wave *w, const struct inst *in)
+{
+    if (w->launch->sendmsg)
+        w->launch->sendmsg(w, in);
+    if (in->row->arg) /* s_sendmsghalt */
+        w->state = WAVE_HALTED;
+}
+
+static void exec_refused(struct wave *w, const struct inst *in)
+{
+    wave_fault(w, in, FAULT_TRAP, 0, "only trap handlers use this instruction");
+}
+
+#define CONTROL(op, fn, how, flag) {.name = #op, .exec = fn, .arg = how, .flags = ROW_SALU | (flag)}
+#define SAVEEXEC(op, how)   \
+    {.name = #op,           \
+     .exec = exec_saveexec, \
+     .dst = T_B64,          \
+     .src = {T_B64},        \
+     .arg = how,            \
+     .flags = ROW_SALU}
+#define CMPK(op, how) \
+    {.name = #op, .exec = exec_cmpk, .src = {T_I32}, .arg = how, .flags = ROW_SALU}
+#define BRANCH(op, on) CONTROL(op, exec_branch, on, ROW_BRANCH)
+
+const struct op_row exec_control_rows[] = {
+    BRANCH(s_branch, ON_ALWAYS),
+    BRANCH(s_cbranch_scc0, ON_SCC0),
+    BRANCH(s_cbranch_scc1, ON_SCC1),
+    BRANCH(s_cbranch_vccz, ON_VCCZ),
+    BRANCH(s_cbranch_vccnz, ON_VCCNZ),
+    BRANCH(s_cbranch_execz, ON_EXECZ),
+    BRANCH(s_cbranch_execnz, ON_EXECNZ),
+    BRANCH(s_cbranch_cdbgsys, ON_NEVER),
+    BRANCH(s_cbranch_cdbguser, ON_NEVER),
+    BRANCH(s_cbranch_cdbgsys_or_user, ON_NEVER),
+    BRANCH(s_cbranch_cdbgsys_and_user, ON_NEVER),
+    {.name = "s_getpc_b64", .exec = exec_getpc, .dst = T_B64, .flags = ROW_SALU},
+    {.name = "s_setpc_b64", .exec = exec_setpc, .src = {T_B64}, .flags = ROW_SALU | ROW_BRANCH},
+    {.name = "s_swappc_b64",
+     .exec = exec_setpc,
+     .dst = T_B64,
+     .src = {T_B64},
+     .flags = ROW_SALU | ROW_BRANCH},
+    {.name = "s_call_b64", .exec = exec_call, .dst = T_B64, .flags = ROW_SALU | ROW_BRANCH},
+    SAVEEXEC(s_and_saveexec_b64, EXEC_AND),
+    SAVEEXEC(s_or_saveexec_b64, EXEC_OR),
+    SAVEEXEC(s_xor_saveexec_b64, EXEC_XOR),
+    SAVEEXEC(s_andn2_saveexec_b64, EXEC_ANDN2),
+    SAVEEXEC(s_orn2_saveexec_b64, EXEC_ORN2),
+    SAVEEXEC(s_nand_saveexec_b64, EXEC_NAND),
+    SAVEEXEC(s_nor_saveexec_b64, EXEC_NOR),
+    SAVEEXEC(s_xnor_saveexec_b64, EXEC_XNOR),
+    SAVEEXEC(s_andn1_saveexec_b64, EXEC_ANDN1),
+    SAVEEXEC(s_orn1_saveexec_b64, EXEC_ORN1),
+    SAVEEXEC(s_andn1_wrexec_b64, EXEC_ANDN1 | EXEC_WRITES),
+    SAVEEXEC(s_andn2_wrexec_b64, EXEC_ANDN2 | EXEC_WRITES),
+    {.name = "s_movk_i32", .exec = exec_movk, .dst = T_I32, .flags = ROW_SALU},
+    {.name = "s_cmovk_i32", .exec = exec_movk, .dst = T_I32, .arg = 1, .flags = ROW_SALU},
+    {.name = "s_addk_i32", .exec = exec_addk, .dst = T_I32, .flags = ROW_SALU | ROW_DST_IS_SRC},
+    {.name = "s_mulk_i32", .exec = exec_mulk, .dst = T_I32, .flags = ROW_SALU | ROW_DST_IS_SRC},
+    CMPK(s_cmpk_eq_i32, CMPK_EQ),
+    CMPK(s_cmpk_lg_i32, CMPK_LG),
+    CMPK(s_cmpk_gt_i32, CMPK_GT),
+    CMPK(s_cmpk_ge_i32, CMPK_GE),
+    CMPK(s_cmpk_lt_i32, CMPK_LT),
+    CMPK(s_cmpk_le_i32, CMPK_LE),
+    CMPK(s_cmpk_eq_u32, CMPK_EQ | CMPK_UNSIGNED),
+    CMPK(s_cmpk_lg_u32, CMPK_LG | CMPK_UNSIGNED),
+    CMPK(s_cmpk_gt_u32, CMPK_GT | CMPK_UNSIGNED),
+    CMPK(s_cmpk_ge_u32, CMPK_GE | CMPK_UNSIGNED),
+    CMPK(s_cmpk_lt_u32, CMPK_LT | CMPK_UNSIGNED),
+    CMPK(s_cmpk_le_u32, CMPK_LE | CMPK_UNSIGNED),
+    {.name = "s_bitset0_b32", .exec = exec_bitset, .dst = T_B32, .src = {T_U32}, .flags = ROW_SALU},
+    {.name = "s_bitset1_b32",
+     .exec = exec_bitset,
+     .dst = T_B32,
+     .src = {T_U32},
+     .arg = 1,
+     .flags = ROW_SALU},
+    {.name = "s_bitset0_b64", .exec = exec_bitset, .dst = T_B64, .src = {T_U32}, .flags = ROW_SALU},
+    {.name = "s_bitset1_b64",
+     .exec = exec_bitset,
+     .dst = T_B64,
+     .src = {T_U32},
+     .arg = 1,
+     .flags = ROW_SALU},
+    {.name = "s_movrels_b32", .exec = exec_movrel, .dst = T_B32, .src = {T_B32}, .flags = ROW_SALU},
+    {.name = "s_movrels_b64", .exec = exec_movrel, .dst = T_B64, .src = {T_B64}, .flags = ROW_SALU},
+    {.name = "s_movreld_b32",
+     .exec = exec_movrel,
+     .dst = T_B32,
+     .src = {T_B32},
+     .arg = 1,
+     .flags = ROW_SALU},
+    {.name = "s_movreld_b64",
+     .exec = exec_movrel,
+     .dst = T_B64,
+     .src = {T_B64},
+     .arg = 1,
+     .flags = ROW_SALU},
+    {.name = "s_getreg_b32", .exec = exec_getreg, .dst = T_B32, .flags = ROW_SALU},
+    {.name = "s_setreg_b32", .exec = exec_setreg, .src = {T_B32}, .flags = ROW_SALU},
+    {.name = "s_setreg_imm32_b32", .exec = exec_setreg, .arg = 1, .flags = ROW_SALU},
+    {.name = "s_set_gpr_idx_on", .exec = exec_gpr_idx_on, .src = {T_B32}, .flags = ROW_SALU},
+    CONTROL(s_set_gpr_idx_off, exec_gpr_idx_off, 0, 0),
+    CONTROL(s_set_gpr_idx_mode, exec_gpr_idx_mode, 0, 0),
+    {.name = "s_set_gpr_idx_idx", .exec = exec_gpr_idx_idx, .src = {T_B32}, .flags = ROW_SALU},
+    {.name = "s_setvskip", .exec = exec_setvskip, .src = {T_B32, T_B32}, .flags = ROW_SALU},
+    CONTROL(s_waitcnt, exec_waitcnt, 0, 0),
+    CONTROL(s_nop, exec_nothing, 0, 0),
+    CONTROL(s_endpgm, exec_endpgm, 0, ROW_SHARED),
+    CONTROL(s_endpgm_saved, exec_endpgm, 0, ROW_SHARED),
+    CONTROL(s_endpgm_ordered_ps_done, exec_endpgm, 0, ROW_SHARED),
+    CONTROL(s_barrier, exec_barrier, 0, ROW_SHARED),
+    CONTROL(s_sleep, exec_nothing, 0, 0),
+    CONTROL(s_wakeup, exec_nothing, 0, 0),
+    CONTROL(s_setprio, exec_setprio, 0, 0),
+    CONTROL(s_sethalt, exec_sethalt, 0, ROW_SHARED),
+    CONTROL(s_setkill, exec_setkill, 0, ROW_SHARED),
+    CONTROL(s_trap, exec_trap, 0, ROW_SHARED),
+    CONTROL(s_sendmsg, exec_sendmsg, 0, ROW_SHARED),
+    CONTROL(s_sendmsghalt, exec_sendmsg, 1, ROW_SHARED),
+    CONTROL(s_icache_inv, exec_nothing, 0, 0),
+    CONTROL(s_incperflevel, exec_nothing, 0, 0),
+    CONTROL(s_decperflevel, exec_nothing, 0, 0),
+    CONTROL(s_ttracedata, exec_nothing, 0, 0),
+    {.name = "s_rfe_b64", .exec = exec_refused, .src = {T_B64}, .flags = ROW_SALU},
+    {.name = "s_rfe_restore_b64", .exec = exec_refused, .src = {T_B64, T_B32}, .flags = ROW_SALU},
+    {.name = "s_cbranch_join", .exec = exec_join, .src = {T_B32}, .flags = ROW_SALU | ROW_BRANCH},
+    {.name = "s_cbranch_g_fork",
+     .exec = exec_fork,
+     .src = {T_B64, T_B64},
+     .arg = 1,
+     .flags = ROW_SALU | ROW_BRANCH},
+    {.name = "s_cbranch_i_fork", .exec = exec_fork, .src = {T_B64}, .flags = ROW_SALU | ROW_BRANCH},
+    {.name = NULL},
+};

@@ -1,0 +1,270 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Operations between lanes: DPP (CDNA3 ISA, "Data Parallel Processing"), SDWA ("Sub-dword
+ * addressing"), lane reads and writes, swaps.
+ */
+#include "exec_cross.h"
+
+#include <pthread.h>
+#include <string.h>
+
+/* DPP_CTRL values. */
+enum dpp_ctrl {
+    DPP_ROW_SHL = 0x100, /* 0x101 .. 0x10f */
+    DPP_ROW_SHR = 0x110,
+    DPP_ROW_ROR = 0x120,
+    DPP_WAVE_SHL = 0x130,
+    DPP_WAVE_ROL = 0x134,
+    DPP_WAVE_SHR = 0x138,
+    DPP_WAVE_ROR = 0x13c,
+    DPP_ROW_MIRROR = 0x140,
+    DPP_ROW_HALF_MIRROR = 0x141,
+    DPP_ROW_BCAST15 = 0x142,
+    DPP_ROW_BCAST31 = 0x143,
+    DPP_ROW_NEWBCAST = 0x150, /* 0x150 .. 0x15f */
+};
+
+/* The lane that `lane` reads, or -1 when there is none. */
+static int dpp_source(unsigned ctrl, int lane)
+{
+    int row = lane & ~15, in_row = lane & 15, n = (int)(ctrl & 15);
+    if (ctrl <= 0xff)
+        return (lane & ~3) | (int)(ctrl >> 2 * (lane & 3) & 3);
+    switch (ctrl & 0x1f0) {
+    case DPP_ROW_SHL: return in_row + n < 16 ? lane + n : -1;
+    case DPP_ROW_SHR: return in_row >= n ? lane - n : -1;
+    case DPP_ROW_ROR: return row | ((in_row - n) & 15);
+    case DPP_ROW_NEWBCAST: return row | n;
+    default: break;
+    }
+    switch (ctrl) {
+    case DPP_WAVE_SHL: return lane < 63 ? lane + 1 : -1;
+    case DPP_WAVE_ROL: return (lane + 1) & 63;
+    case DPP_WAVE_SHR: return lane > 0 ? lane - 1 : -1;
+    case DPP_WAVE_ROR: return (lane - 1) & 63;
+    case DPP_ROW_MIRROR: return row | (15 - in_row);
+    case DPP_ROW_HALF_MIRROR: return (lane & ~7) | (7 - (lane & 7));
+    case DPP_ROW_BCAST15: return lane >= 16 ? row - 1 : -1; /* to the next row */
+    case DPP_ROW_BCAST31: return lane >= 32 ? 31 : -1;      /* to rows 2 and 3 */
+    default: return -1;
+    }
+}
+
+#define DPP_CTRLS (DPP_ROW_NEWBCAST + 16)
+
+/* Which lane each lane reads, itself where there is none, and the lanes that have one. */
+static struct dpp_map {
+    uint8_t source[WAVE_LANES];
+    uint64_t there;
+} dpp_maps[DPP_CTRLS];
+
+static void make_dpp_maps(void)
+{
+    for (unsigned ctrl = 0; ctrl < DPP_CTRLS; ctrl++) {
+        for (int lane = 0; lane < WAVE_LANES; lane++) {
+            int source = dpp_source(ctrl, lane);
+            dpp_maps[ctrl].source[lane] = (uint8_t)(source < 0 ? lane : source);
+            dpp_maps[ctrl].there |= (uint64_t)(source >= 0) << lane;
+        }
+    }
+}
+
+static const struct dpp_map *dpp_map(unsigned ctrl)
+{
+    static const struct dpp_map none;
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, make_dpp_maps);
+    return ctrl < DPP_CTRLS ? &dpp_maps[ctrl] : &none;
+}
+
+/* Bit i of the result is bit source[i] of `mask`. */
+static uint64_t permute_mask(const struct dpp_map *map, uint64_t mask)
+{
+    uint64_t out = 0;
+    if (mask == UINT64_MAX)
+        return mask;
+    for (unsigned lane = 0; lane < WAVE_LANES; lane++)
+        out |= (mask >> map->source[lane] & 1) << lane;
+    return out;
+}
+
+/* The lanes of the rows and banks that may be written. */
+static uint64_t dpp_enabled(const struct inst *in)
+{
+    uint64_t row = 0, enabled = 0;
+    for (unsigned i = 0; i < 4; i++)
+        row |= in->bank_mask >> i & 1 ? UINT64_C(0xf) << 4 * i : 0;
+    for (unsigned i = 0; i < 4; i++)
+        enabled |= in->row_mask >> i & 1 ? row << 16 * i : 0;
+    return enabled;
+}
+
+const uint32_t *dpp_permute(const struct wave *w, const struct inst *in, const uint32_t *from,
+                            uint32_t *to, uint64_t *lanes, uint64_t *valid)
+{
+    const struct dpp_map *map = dpp_map(in->dpp_ctrl);
+    const uint64_t there = map->there & permute_mask(map, wave_exec(w));
+    uint32_t out[2 * WAVE_LANES];
+    unsigned rows = in->src[0].dwords;
+    for (unsigned r = 0; r < rows; r++) {
+        uint32_t *o = out + r * WAVE_LANES;
+        const uint32_t *f = from + r * WAVE_LANES;
+        for (unsigned lane = 0; lane < WAVE_LANES; lane++)
+            o[lane] = f[map->source[lane]];
+        for (uint64_t none = ~there; none; none &= none - 1)
+            o[__builtin_ctzll(none)] = 0;
+    }
+    memcpy(to, out, rows * WAVE_LANES * sizeof(*to));
+    *lanes &= dpp_enabled(in) & (in->bound_ctrl ? UINT64_MAX : there);
+    *valid = ~there | permute_mask(map, *valid);
+    return to;
+}
+
+const uint32_t *sdwa_select(const struct opnd *o, const uint32_t *from, uint32_t *to)
+{
+    unsigned width = o->sel <= SDWA_BYTE_3 ? 8 : o->sel <= SDWA_WORD_1 ? 16 : 32;
+    unsigned at = o->sel <= SDWA_BYTE_3 ? 8u * o->sel : o->sel == SDWA_WORD_1 ? 16 : 0;
+    for (unsigned i = 0; i < WAVE_LANES; i++) {
+        uint32_t up = from[i] << (32 - width - at);
+        to[i] = o->sext ? (uint32_t)((int32_t)up >> (32 - width)) : up >> (32 - width);
+    }
+    return to;
+}
+
+void sdwa_merge(const struct inst *in, const uint32_t *old, uint32_t *d)
+{
+    unsigned sel = in->dst_sel;
+    if (sel == SDWA_DWORD)
+        return;
+    unsigned width = sel <= SDWA_BYTE_3 ? 8 : 16;
+    unsigned at = sel <= SDWA_BYTE_3 ? 8 * sel : sel == SDWA_WORD_1 ? 16 : 0;
+    uint32_t mask = (width == 8 ? 0xffu : 0xffffu) << at;
+    for (unsigned i = 0; i < WAVE_LANES; i++) {
+        uint32_t value = d[i] << at & mask;
+        uint32_t rest = 0;
+        if (in->dst_unused == SDWA_UNUSED_PRESERVE)
+            rest = old[i] & ~mask;
+        else if (in->dst_unused == SDWA_UNUSED_SEXT && d[i] >> (width - 1) & 1)
+            rest = at + width < 32 ? ~0u << (at + width) : 0; /* only above the field */
+        d[i] = value | rest;
+    }
+}
+
+/* V_READFIRSTLANE, V_READLANE: lane number modulo 64, EXEC ignored. */
+static void write_scalar(struct wave *w, const struct inst *in, unsigned lane)
+{
+    uint32_t tmp[WAVE_LANES];
+    const uint32_t *row = src_rows(w, &in->src[0], tmp);
+    w->sgpr[in->dst.reg] = row[lane];
+    w->s_valid[in->dst.reg] = src_valid(w, &in->src[0]) >> lane & 1 ? UINT32_MAX : 0;
+}
+
+static void exec_readfirstlane(struct wave *w, const struct inst *in)
+{
+    uint64_t exec = wave_exec(w);
+    write_scalar(w, in, exec ? (unsigned)__builtin_ctzll(exec) : 0);
+}
+
+static void exec_readlane(struct wave *w, const struct inst *in)
+{
+    write_scalar(w, in, (unsigned)src_scalar(w, &in->src[1]) & 63);
+}
+
+/* Clang spills lane masks into lanes of a VGPR. Their bits for absent lanes may be undefined, which
+ * a lane's one bit cannot tell: it counts as defined when any of them is. */
+static void exec_writelane(struct wave *w, const struct inst *in)
+{
+    unsigned lane = (unsigned)src_scalar(w, &in->src[1]) & 63;
+    w->v[in->dst.reg][lane] = (uint32_t)src_scalar(w, &in->src[0]);
+    uint64_t bit = UINT64_C(1) << lane;
+    w->v_valid[in->dst.reg] &= ~bit;
+    if ((uint32_t)src_scalar_bits(w, &in->src[0]) && src_scalar_valid(w, &in->src[1]))
+        w->v_valid[in->dst.reg] |= bit;
+}
+
+static void swap_lane(struct wave *w, const struct inst *in, unsigned dst_lane, unsigned src_lane)
+{
+    uint32_t *a = &w->v[in->dst.reg][dst_lane], *b = &w->v[in->src[0].reg][src_lane];
+    uint32_t t = *a;
+    *a = *b;
+    *b = t;
+    uint64_t *va = &w->v_valid[in->dst.reg], *vb = &w->v_valid[in->src[0].reg];
+    uint64_t bit_a = *va >> dst_lane & 1, bit_b = *vb >> src_lane & 1;
+    *va = (*va & ~(UINT64_C(1) << dst_lane)) | bit_b << dst_lane;
+    *vb = (*vb & ~(UINT64_C(1) << src_lane)) | bit_a << src_lane;
+}
+
+static void exec_swap(struct wave *w, const struct inst *in)
+{
+    uint64_t exec = wave_exec(w);
+    for (unsigned i = 0; i < WAVE_LANES; i++)
+        if (exec >> i & 1)
+            swap_lane(w, in, i, i);
+}
+
+/* V_PERMLANE16_SWAP: odd rows of vdst change places with even rows of src0. */
+static void exec_permlane16_swap(struct wave *w, const struct inst *in)
+{
+    for (unsigned lane = 0; lane < 16; lane++) {
+        swap_lane(w, in, lane + 16, lane);
+        swap_lane(w, in, lane + 48, lane + 32);
+    }
+}
+
+/* V_PERMLANE32_SWAP: the upper half of vdst changes places with the lower half of src0. */
+static void exec_permlane32_swap(struct wave *w, const struct inst *in)
+{
+    for (unsigned lane = 0; lane < 32; lane++)
+        swap_lane(w, in, lane + 32, lane);
+}
+
+static void exec_nothing(struct wave *w, const struct inst *in)
+{
+    (void)w;
+    (void)in;
+}
+
+/* A lookup table for the rasteriser, which the manual does not print. */
+static void exec_screen_partition(struct wave *w, const struct inst *in)
+{
+    wave_fault(w, in, FAULT_TRAP, 0, "only graphics shaders use this instruction");
+}
+
+const struct op_row exec_cross_rows[] = {
+    {.name = "v_screen_partition_4se_b32",
+     .exec = exec_screen_partition,
+     .dst = T_B32,
+     .src = {T_B32},
+     .flags = ROW_VALU},
+    {.name = "v_nop", .exec = exec_nothing, .flags = ROW_VALU},
+    {.name = "v_clrexcp", .exec = exec_nothing, .flags = ROW_VALU},
+    {.name = "v_readfirstlane_b32",
+     .exec = exec_readfirstlane,
+     .dst = T_B32,
+     .src = {T_B32},
+     .flags = ROW_VALU | ROW_SGPR_DST | ROW_NO_EXEC},
+    {.name = "v_readlane_b32",
+     .exec = exec_readlane,
+     .dst = T_B32,
+     .src = {T_B32, T_B32},
+     .flags = ROW_VALU | ROW_SGPR_DST | ROW_NO_EXEC},
+    {.name = "v_writelane_b32",
+     .exec = exec_writelane,
+     .dst = T_B32,
+     .src = {T_B32, T_B32},
+     .flags = ROW_VALU | ROW_NO_EXEC},
+    {.name = "v_swap_b32", .exec = exec_swap, .dst = T_B32, .src = {T_B32}, .flags = ROW_VALU},
+    {.name = "v_permlane16_swap_b32",
+     .exec = exec_permlane16_swap,
+     .dst = T_B32,
+     .src = {T_B32},
+     .flags = ROW_VALU | ROW_NO_EXEC,
+     .targets = GFX950},
+    {.name = "v_permlane32_swap_b32",
+     .exec = exec_permlane32_swap,
+     .dst = T_B32,
+     .src = {T_B32},
+     .flags = ROW_VALU | ROW_NO_EXEC,
+     .targets = GFX950},
+    {.name = NULL},
+};

@@ -1,0 +1,345 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * LDS instructions that exchange data between lanes, address by lane number, or transpose
+ * (CDNA3 and CDNA4 ISA, 12.16, pseudo-code of the instructions named).
+ */
+#include <string.h>
+
+#include "check_race.h"
+#include "exec_ds.h"
+#include "mem.h"
+
+#define SRC_ADDR 0
+#define SRC_DATA 1
+
+static void write_lanes(struct wave *w, const struct inst *in, const uint32_t *value,
+                        uint64_t valid)
+{
+    dst_write_rows(w, &in->dst, value, wave_exec(w), valid);
+    ds_issue(w, in);
+}
+
+/* DS_PERMUTE_B32: push; the highest lane wins, lanes that nobody pushes to get zero. */
+void ds_exec_permute(struct wave *w, const struct inst *in)
+{
+    uint32_t tmp[2][WAVE_LANES], out[WAVE_LANES] = {0};
+    uint64_t exec = wave_exec(w), data_valid = src_valid(w, &in->src[SRC_DATA]);
+    uint64_t valid = UINT64_MAX;
+    unsigned l;
+
+    if (!mem_defined(w, in, &in->src[SRC_ADDR], exec, "the lane address"))
+        return;
+    const uint32_t *addr = src_rows(w, &in->src[SRC_ADDR], tmp[0]);
+    const uint32_t *data = src_rows(w, &in->src[SRC_DATA], tmp[1]);
+    FOR_LANES(l, exec)
+    {
+        unsigned to = (addr[l] + (uint32_t)in->imm_offset) / 4 % WAVE_LANES;
+        out[to] = data[l];
+        valid = (valid & ~(UINT64_C(1) << to)) | (data_valid >> l & 1) << to;
+    }
+    write_lanes(w, in, out, valid);
+}
+
+/* DS_BPERMUTE_B32: pull; lanes outside of EXEC give zero. */
+void ds_exec_bpermute(struct wave *w, const struct inst *in)
+{
+    uint32_t tmp[2][WAVE_LANES], out[WAVE_LANES] = {0};
+    uint64_t exec = wave_exec(w), data_valid = src_valid(w, &in->src[SRC_DATA]) | ~exec;
+    uint64_t valid = 0;
+    unsigned l;
+
+    if (!mem_defined(w, in, &in->src[SRC_ADDR], exec, "the lane address"))
+        return;
+    const uint32_t *addr = src_rows(w, &in->src[SRC_ADDR], tmp[0]);
+    const uint32_t *data = src_rows(w, &in->src[SRC_DATA], tmp[1]);
+    FOR_LANES(l, exec)
+    {
+        unsigned from = (addr[l] + (uint32_t)in->imm_offset) / 4 % WAVE_LANES;
+        out[l] = exec >> from & 1 ? data[from] : 0;
+        valid |= (data_valid >> from & 1) << l;
+    }
+    write_lanes(w, in, out, valid);
+}
+
+static unsigned reverse5(unsigned i)
+{
+    return (i & 1) << 4 | (i & 2) << 2 | (i & 4) | (i & 8) >> 2 | (i & 16) >> 4;
+}
+
+/*
+ * Source lane of lane `l`. The modes by offset (Vega ISA, "DS_SWIZZLE_B32 details"; LLVM's
+ * swizzle() operands): >= 0xe000 FFT, >= 0xc000 rotation, >= 0x8000 permutation in quads, else
+ * and/or/xor masks; all but the quads work in groups of 32 lanes.
+ */
+static unsigned swizzle_source(unsigned l, uint32_t offset)
+{
+    unsigned i = l & 31, group = l & 32, mask = offset & 31;
+
+    if (offset >= 0xe000)
+        return group | reverse5(i) >> __builtin_popcount(mask) | (i & mask);
+    if (offset >= 0xc000) {
+        unsigned by = offset >> 5 & 31;
+        if (offset & 0x400)
+            by = 32 - by;
+        return group | (i & mask) | ((i + by) & ~mask & 31);
+    }
+    if (offset >= 0x8000)
+        return (l & ~3u) | (offset >> (2 * (l & 3)) & 3);
+    return group | (((i & mask) | (offset >> 5 & 31)) ^ (offset >> 10 & 31));
+}
+
+void ds_exec_swizzle(struct wave *w, const struct inst *in)
+{
+    uint32_t tmp[WAVE_LANES], out[WAVE_LANES] = {0};
+    const struct opnd *src = &in->src[SRC_ADDR];
+    uint64_t exec = wave_exec(w), data_valid = src_valid(w, src) | ~exec, valid = 0;
+    const uint32_t *data = src_rows(w, src, tmp);
+    unsigned l;
+
+    FOR_LANES(l, exec)
+    {
+        unsigned from = swizzle_source(l, (uint32_t)in->imm_offset & 0xffff);
+        out[l] = exec >> from & 1 ? data[from] : 0;
+        valid |= (data_valid >> from & 1) << l;
+    }
+    write_lanes(w, in, out, valid);
+}
+
+/* MEM[offset + M0[15:0] + lane * 4] */
+static bool addtid_addresses(struct wave *w, const struct inst *in, struct lane_mem *m)
+{
+    if (!mem_m0_defined(w, in))
+        return false;
+    m->space = MEM_LDS;
+    m->lanes = wave_exec(w);
+    for (unsigned l = 0; l < WAVE_LANES; l++)
+        m->addr[l] = (uint32_t)in->imm_offset + (w->sgpr[SGPR_M0] & 0xffff) + 4 * l;
+    return true;
+}
+
+void ds_exec_read_addtid(struct wave *w, const struct inst *in)
+{
+    struct lane_mem m = {.lanes = 0};
+
+    if (!addtid_addresses(w, in, &m) || !mem_resolve(w, in, &m, 4, MEM_READ))
+        return;
+    mem_load(w, &m, in->row->arg, &in->dst);
+    ds_issue(w, in);
+}
+
+void ds_exec_write_addtid(struct wave *w, const struct inst *in)
+{
+    struct lane_mem m = {.lanes = 0};
+
+    if (addtid_addresses(w, in, &m) && mem_resolve(w, in, &m, 4, MEM_WRITE) &&
+        mem_store(w, in, &m, in->row->arg, &in->src[SRC_DATA]))
+        ds_issue(w, in);
+}
+
+/*
+ * DS_APPEND adds the number of active lanes to the dword at M0[15:0] + offset and DS_CONSUME
+ * subtracts it; every active lane gets the old value (CDNA3 ISA, "DS_APPEND", "DS_CONSUME").
+ */
+void ds_exec_append(struct wave *w, const struct inst *in)
+{
+    uint64_t exec = wave_exec(w);
+    uint32_t out[WAVE_LANES], count = (uint32_t)__builtin_popcountll(exec);
+    struct lane_mem m = {.space = MEM_LDS, .lanes = exec ? 1 : 0};
+
+    if (!mem_m0_defined(w, in))
+        return;
+    m.addr[0] = (w->sgpr[SGPR_M0] & 0xffff) + (uint32_t)in->imm_offset;
+    if (!mem_resolve(w, in, &m, 4, MEM_MODIFY))
+        return;
+    if (m.lanes && !mem_written(w, &m, 0, 4) &&
+        !wave_finding(w, in, FAULT_UNINIT, 0,
+                      "atomic operation on memory that was never "
+                      "written, at 0x%llx",
+                      (unsigned long long)m.addr[0]))
+        return;
+    uint32_t old = m.lanes ? mem_get32(m.ptr[0]) : 0;
+    if (m.lanes)
+        mem_put32(m.ptr[0], in->row->arg ? old - count : old + count);
+    for (unsigned l = 0; l < WAVE_LANES; l++)
+        out[l] = old;
+    write_lanes(w, in, out, UINT64_MAX);
+}
+
+static inline unsigned element(const uint32_t *words, unsigned index, unsigned bits)
+{
+    unsigned at = index * bits, word = at / 32, shift = at % 32;
+    uint64_t pair = words[word];
+
+    if (shift + bits > 32)
+        pair |= (uint64_t)words[word + 1] << 32;
+    return (unsigned)(pair >> shift) & ((1u << bits) - 1);
+}
+
+/*
+ * DS_READ_B64_TR_B16, _TR_B8, _TR_B4 and DS_READ_B96_TR_B6 (CDNA4). Sixteen lanes load n elements
+ * each, n = 4, 8, 16, 16, which are the rows of an n x 16 matrix one after the other; lane c of
+ * the sixteen receives column c. So element e of lane c is number e * 16 + c, which lane
+ * (e * 16 + c) / n has loaded. For b16 this is what FlyDSL documents: element c % 4 of lane
+ * e * 4 + c / 4; for b8 it is Mojo's "two interleaved 8 x 8 byte transposes per 16 lanes". The
+ * address is aligned to 8 bytes (b6: 16) and EXEC must be all ones (CDNA4 ISA, 11.4).
+ */
+struct transpose {
+    uint32_t loaded[WAVE_LANES][4];
+    uint32_t out[3][WAVE_LANES];
+};
+
+/* Fills the results of all lanes; `bits` of an element and how many a lane loads are constants. */
+static inline __attribute__((always_inline)) void gather_columns(struct transpose *t, unsigned bits,
+                                                                 unsigned per_lane)
+{
+    for (unsigned l = 0; l < WAVE_LANES; l++) {
+        for (unsigned e = 0; e < per_lane; e++) {
+            unsigned linear = e * 16 + l % 16, from = (l & ~15u) + linear / per_lane;
+            unsigned v = element(t->loaded[from], linear % per_lane, bits);
+            unsigned word = e * bits / 32, shift = e * bits % 32;
+            t->out[word][l] |= v << shift;
+            if (shift + bits > 32)
+                t->out[word + 1][l] |= v >> (32 - shift);
+        }
+    }
+}
+
+static void gather(struct transpose *t, unsigned bits)
+{
+    switch (bits) {
+    case 16: gather_columns(t, 16, 4); break;
+    case 8: gather_columns(t, 8, 8); break;
+    case 6: gather_columns(t, 6, 16); break;
+    default: gather_columns(t, 4, 16); break;
+    }
+}
+
+/* Lanes whose column consists of defined data, when the lanes of `whole` have loaded such. */
+static uint64_t columns_defined(uint64_t whole, unsigned per_lane)
+{
+    uint64_t defined = 0;
+
+    if (whole == UINT64_MAX)
+        return whole;
+    for (unsigned l = 0; l < WAVE_LANES; l++) {
+        uint64_t all = 1;
+        for (unsigned e = 0; e < per_lane; e++)
+            all &= whole >> ((l & ~15u) + (e * 16 + l % 16) / per_lane);
+        defined |= all << l;
+    }
+    return defined;
+}
+
+static bool transpose_addresses(struct wave *w, const struct inst *in, struct lane_mem *m,
+                                unsigned align)
+{
+    uint32_t tmp[WAVE_LANES];
+    uint64_t bad = 0;
+
+    if (m->lanes != UINT64_MAX) {
+        wave_fault(w, in, FAULT_TRAP, ~m->lanes, "transposing LDS read with EXEC not all ones");
+        return false;
+    }
+    if (!mem_defined(w, in, &in->src[SRC_ADDR], m->lanes, "the LDS address"))
+        return false;
+    const uint32_t *row = src_rows(w, &in->src[SRC_ADDR], tmp);
+    for (unsigned l = 0; l < WAVE_LANES; l++) {
+        m->addr[l] = row[l] + (uint32_t)in->imm_offset;
+        bad |= (uint64_t)((m->addr[l] & (align - 1)) != 0) << l;
+    }
+    if (!bad || !mem_checks(w, CHECK_ALIGN))
+        return true;
+    wave_fault(w, in, FAULT_ALIGN, bad,
+               "transposing LDS read at offset 0x%llx: must be a "
+               "multiple of %u",
+               (unsigned long long)m->addr[__builtin_ctzll(bad)], align);
+    return false;
+}
+
+void ds_exec_transpose(struct wave *w, const struct inst *in)
+{
+    unsigned bits = in->row->arg, bytes = bits == 6 ? 12 : 8;
+    struct transpose t;
+    struct lane_mem m = {.space = MEM_LDS, .lanes = wave_exec(w)};
+    uint64_t whole;
+
+    if (!transpose_addresses(w, in, &m, bits == 6 ? 16 : 8) ||
+        !mem_resolve(w, in, &m, bytes, MEM_READ))
+        return;
+    whole = mem_written(w, &m, 0, 8) | m.dropped;
+    if (bytes == 12)
+        whole &= mem_written(w, &m, 8, 4) | m.dropped;
+    memset(&t, 0, sizeof(t));
+    for (unsigned l = 0; l < WAVE_LANES; l++)
+        if (m.lanes >> l & 1)
+            memcpy(t.loaded[l], m.ptr[l], bytes);
+    gather(&t, bits);
+    dst_write_rows(w, &in->dst, t.out[0], UINT64_MAX, columns_defined(whole, bytes * 8 / bits));
+    ds_issue(w, in);
+}
+
+void ds_exec_nop(struct wave *w, const struct inst *in) { ds_issue(w, in); }
+
+/* M0[21:16] + offset: the resource. */
+static struct grid_barrier *grid_barrier(const struct wave *w, const struct inst *in, uint32_t *id)
+{
+    *id = ((w->sgpr[SGPR_M0] >> 16 & 63) + (uint32_t)in->imm_offset) % GRID_BARRIERS;
+    return &w->launch->grid_barrier[*id];
+}
+
+/* The operand of global wave sync: the register that the address field names, first active lane. */
+static bool gws_value(struct wave *w, const struct inst *in, uint32_t *value)
+{
+    const uint64_t exec = wave_exec(w), lane = exec ? exec & -exec : 1;
+    uint32_t tmp[WAVE_LANES];
+
+    if (!mem_defined(w, in, &in->src[SRC_ADDR], lane, "the number of waves"))
+        return false;
+    *value = src_rows(w, &in->src[SRC_ADDR], tmp)[__builtin_ctzll(lane)];
+    return true;
+}
+
+void ds_exec_gws_init(struct wave *w, const struct inst *in)
+{
+    uint32_t id, value;
+
+    if (!gws_value(w, in, &value))
+        return;
+    grid_barrier(w, in, &id)->left = value;
+    ds_issue(w, in);
+}
+
+/*
+ * DS_GWS_BARRIER: the wave that finds nobody left to wait for opens the barrier and sets how many
+ * the next one waits for; the others count down and wait.
+ */
+void ds_exec_gws_barrier(struct wave *w, const struct inst *in)
+{
+    uint32_t id, value;
+    struct grid_barrier *barrier = grid_barrier(w, in, &id);
+
+    if (!w->launch->cooperative) {
+        wave_fault(w, in, FAULT_TRAP, 0,
+                   "a barrier of the grid in a launch that is not cooperative");
+        return;
+    }
+    if (!gws_value(w, in, &value))
+        return;
+    ds_issue(w, in);
+    race_grid_arrive(w);
+    if (barrier->left == 0) {
+        barrier->left = value;
+        barrier->opened++;
+        race_grid_pass(w);
+        return;
+    }
+    barrier->left--;
+    w->grid_barrier = id;
+    w->grid_opened = barrier->opened;
+    w->state = WAVE_AT_GRID_BARRIER;
+}
+
+void ds_exec_gws_semaphore(struct wave *w, const struct inst *in)
+{
+    wave_fault(w, in, FAULT_TRAP, 0, "semaphores of global wave sync are not simulated");
+}

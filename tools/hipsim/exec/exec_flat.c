@@ -1,0 +1,250 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * FLAT, GLOBAL and SCRATCH instructions (CDNA3 ISA, chapter 10 "Flat memory instructions").
+ *
+ * FLAT addresses fall into apertures: shared (LDS of the workgroup), private (the lane's own
+ * segment), anything else is global; lanes of one instruction may differ. The private segment is
+ * laid out lane after lane here; the hardware's interleaving of it is invisible to a kernel.
+ */
+#include <string.h>
+
+#include "decode.h"
+#include "mem.h"
+
+#define SRC_ADDR 0
+#define SRC_DATA 1
+#define SRC_SADDR 2
+
+static bool has(const struct opnd *o) { return o->kind != OPND_NONE; }
+
+static bool is_load(const struct inst *in) { return in->row->flags & ROW_LOAD; }
+
+/* GLOBAL: vaddr64 + offset, or saddr64 + vaddr32 + offset. FLAT: vaddr64 + offset. */
+static bool wide_addresses(struct wave *w, const struct inst *in, uint64_t lanes,
+                           uint64_t addr[WAVE_LANES])
+{
+    const struct opnd *v = &in->src[SRC_ADDR], *s = &in->src[SRC_SADDR];
+    uint64_t offset = (uint64_t)(int64_t)in->imm_offset;
+    uint32_t tmp[2 * WAVE_LANES];
+
+    if (has(v) && !mem_defined(w, in, v, lanes, "the address"))
+        return false;
+    if (has(s)) {
+        if (lanes && mem_checks(w, CHECK_UNINIT) && !src_scalar_valid(w, s) &&
+            !wave_finding(w, in, FAULT_UNINIT, 0, "undefined value in the base address (s%u)",
+                          s->reg))
+            return false;
+        offset += src_scalar(w, s);
+        const uint32_t *low = has(v) ? src_rows(w, v, tmp) : NULL;
+        for (unsigned l = 0; l < WAVE_LANES; l++)
+            addr[l] = offset + (low ? low[l] : 0);
+        return true;
+    }
+    const uint32_t *low = src_rows(w, v, tmp), *high = low + WAVE_LANES;
+    for (unsigned l = 0; l < WAVE_LANES; l++)
+        addr[l] = (low[l] | (uint64_t)high[l] << 32) + offset;
+    return true;
+}
+
+/* SCRATCH: offset into the private segment = vaddr32 + saddr32 + offset, either may be absent. */
+static bool scratch_addresses(struct wave *w, const struct inst *in, uint64_t lanes,
+                              uint64_t addr[WAVE_LANES])
+{
+    const struct opnd *v = &in->src[SRC_ADDR], *s = &in->src[SRC_SADDR];
+    uint32_t offset = (uint32_t)in->imm_offset, tmp[2 * WAVE_LANES];
+
+    if (has(v) && !mem_defined(w, in, v, lanes, "the address"))
+        return false;
+    if (has(s)) {
+        if (lanes && mem_checks(w, CHECK_UNINIT) && !src_scalar_valid(w, s) &&
+            !wave_finding(w, in, FAULT_UNINIT, 0, "undefined value in the address (s%u)", s->reg))
+            return false;
+        offset += (uint32_t)src_scalar(w, s);
+    }
+    const uint32_t *low = has(v) ? src_rows(w, v, tmp) : NULL;
+    for (unsigned l = 0; l < WAVE_LANES; l++)
+        addr[l] = offset + (low ? low[l] : 0);
+    return true;
+}
+
+static bool perform(struct wave *w, const struct inst *in, struct lane_mem *m)
+{
+    uint32_t arg = in->row->arg;
+    bool returns = has(&in->dst);
+
+    if (!mem_resolve(w, in, m, MEM_BYTES(arg), mem_direction_of(in)))
+        return false;
+    if (in->row->flags & ROW_LDS_DMA)
+        return mem_load_to_lds(w, in, m, 1, arg);
+    if (MEM_ATOMIC(arg) == ATOMIC_NONE && is_load(in)) {
+        mem_load(w, m, arg, &in->dst);
+        return true;
+    }
+    if (MEM_ATOMIC(arg) == ATOMIC_NONE)
+        return mem_store(w, in, m, arg, &in->src[SRC_DATA]);
+    return mem_atomic_split(w, in, m, arg, &in->src[SRC_DATA], returns ? &in->dst : NULL);
+}
+
+static void issue(struct wave *w, const struct inst *in, enum wait_counter counter, bool delivers,
+                  bool unordered)
+{
+    const struct opnd *d = &in->dst;
+
+    if (in->row->flags & ROW_LDS_DMA) /* mem_load_to_lds() has */
+        return;
+    if (has(d) && delivers)
+        wave_issue(w, in, counter, d->kind, d->reg, d->dwords, unordered);
+    else
+        wave_issue(w, in, counter, OPND_NONE, 0, 0, unordered);
+}
+
+static void exec_global(struct wave *w, const struct inst *in)
+{
+    struct lane_mem m = {.space = MEM_GLOBAL, .lanes = wave_exec(w)};
+
+    if (wide_addresses(w, in, m.lanes, m.addr) && perform(w, in, &m))
+        issue(w, in, WAIT_VM, true, false);
+}
+
+static void exec_scratch(struct wave *w, const struct inst *in)
+{
+    struct lane_mem m = {.space = MEM_SCRATCH, .lanes = wave_exec(w)};
+
+    if (scratch_addresses(w, in, m.lanes, m.addr) && perform(w, in, &m))
+        issue(w, in, WAIT_VM, true, false);
+}
+
+/*
+ * FLAT counts in both counters and returns in no order with either (CDNA3 ISA, 10.4 "Ordering").
+ * The data come with the counter of the memory they are in: of code that cannot reach LDS, that of
+ * -mtgsplit, Clang waits for vmcnt only, and counts on the order.
+ */
+static void exec_flat(struct wave *w, const struct inst *in)
+{
+    uint64_t exec = wave_exec(w), addr[WAVE_LANES], space[3] = {0};
+    unsigned l;
+
+    if (!wide_addresses(w, in, exec, addr))
+        return;
+    FOR_LANES(l, exec)
+    {
+        uint64_t bit = UINT64_C(1) << l;
+        if (addr[l] - SHARED_APERTURE < APERTURE_BYTES)
+            space[MEM_LDS] |= bit;
+        else if (addr[l] - PRIVATE_APERTURE < APERTURE_BYTES)
+            space[MEM_SCRATCH] |= bit;
+        else
+            space[MEM_GLOBAL] |= bit;
+    }
+    for (unsigned s = 0; s < 3; s++) {
+        struct lane_mem m = {.space = (enum mem_space)s, .lanes = space[s]};
+        if (!space[s])
+            continue;
+        for (l = 0; l < WAVE_LANES; l++)
+            m.addr[l] = s == MEM_GLOBAL ? addr[l] : (uint32_t)addr[l];
+        if (!perform(w, in, &m))
+            return;
+    }
+    bool lds = space[MEM_LDS];
+    issue(w, in, WAIT_VM, space[MEM_LDS] != exec || !exec, lds);
+    issue(w, in, WAIT_LGKM, lds, lds);
+}
+
+#define VM (1 + WAIT_VM)
+#define FLAGS (ROW_VMEM | ROW_SHARED)
+
+/* One row per space: the exec function, the flags of the address operand, its type. */
+#define GLOBAL(n, d, data, f, a)        \
+    {.name = "global_" n,               \
+     .exec = exec_global,               \
+     .dst = d,                          \
+     .src = {T_B64, data, T_B64},       \
+     .flags = FLAGS | ROW_ADDR64 | (f), \
+     .wait = VM,                        \
+     .arg = a}
+#define FLAT(n, d, data, f, a)          \
+    {.name = "flat_" n,                 \
+     .exec = exec_flat,                 \
+     .dst = d,                          \
+     .src = {T_B64, data},              \
+     .flags = FLAGS | ROW_ADDR64 | (f), \
+     .wait = VM,                        \
+     .arg = a}
+#define SCRATCH(n, d, data, f, a) \
+    {.name = "scratch_" n,        \
+     .exec = exec_scratch,        \
+     .dst = d,                    \
+     .src = {T_B32, data, T_B32}, \
+     .flags = ROW_VMEM | (f),     \
+     .wait = VM,                  \
+     .arg = a}
+
+#define LOAD_STORE(SPACE)                                                                   \
+    SPACE("load_ubyte", T_B32, T_NONE, ROW_LOAD, MEM_ARG(1, PART_ALL, 0, 0)),               \
+        SPACE("load_sbyte", T_B32, T_NONE, ROW_LOAD, MEM_ARG(1, PART_ALL, 1, 0)),           \
+        SPACE("load_ushort", T_B32, T_NONE, ROW_LOAD, MEM_ARG(2, PART_ALL, 0, 0)),          \
+        SPACE("load_sshort", T_B32, T_NONE, ROW_LOAD, MEM_ARG(2, PART_ALL, 1, 0)),          \
+        SPACE("load_dword", T_B32, T_NONE, ROW_LOAD, MEM_ARG(4, 0, 0, 0)),                  \
+        SPACE("load_dwordx2", T_B64, T_NONE, ROW_LOAD, MEM_ARG(8, 0, 0, 0)),                \
+        SPACE("load_dwordx3", T_B96, T_NONE, ROW_LOAD, MEM_ARG(12, 0, 0, 0)),               \
+        SPACE("load_dwordx4", T_B128, T_NONE, ROW_LOAD, MEM_ARG(16, 0, 0, 0)),              \
+        SPACE("load_ubyte_d16", T_B32, T_NONE, LOAD_D16, MEM_ARG(1, PART_LOW, 0, 0)),       \
+        SPACE("load_ubyte_d16_hi", T_B32, T_NONE, LOAD_D16, MEM_ARG(1, PART_HIGH, 0, 0)),   \
+        SPACE("load_sbyte_d16", T_B32, T_NONE, LOAD_D16, MEM_ARG(1, PART_LOW, 1, 0)),       \
+        SPACE("load_sbyte_d16_hi", T_B32, T_NONE, LOAD_D16, MEM_ARG(1, PART_HIGH, 1, 0)),   \
+        SPACE("load_short_d16", T_B32, T_NONE, LOAD_D16, MEM_ARG(2, PART_LOW, 0, 0)),       \
+        SPACE("load_short_d16_hi", T_B32, T_NONE, LOAD_D16, MEM_ARG(2, PART_HIGH, 0, 0)),   \
+        SPACE("store_byte", T_NONE, T_B32, ROW_STORE, MEM_ARG(1, PART_ALL, 0, 0)),          \
+        SPACE("store_byte_d16_hi", T_NONE, T_B32, ROW_STORE, MEM_ARG(1, PART_HIGH, 0, 0)),  \
+        SPACE("store_short", T_NONE, T_B32, ROW_STORE, MEM_ARG(2, PART_ALL, 0, 0)),         \
+        SPACE("store_short_d16_hi", T_NONE, T_B32, ROW_STORE, MEM_ARG(2, PART_HIGH, 0, 0)), \
+        SPACE("store_dword", T_NONE, T_B32, ROW_STORE, MEM_ARG(4, 0, 0, 0)),                \
+        SPACE("store_dwordx2", T_NONE, T_B64, ROW_STORE, MEM_ARG(8, 0, 0, 0)),              \
+        SPACE("store_dwordx3", T_NONE, T_B96, ROW_STORE, MEM_ARG(12, 0, 0, 0)),             \
+        SPACE("store_dwordx4", T_NONE, T_B128, ROW_STORE, MEM_ARG(16, 0, 0, 0))
+#define LOAD_D16 (ROW_LOAD | ROW_DST_IS_SRC | ROW_PARTIAL)
+
+#define ATOMIC4(SPACE, n, op) \
+    SPACE("atomic_" n, T_B32, T_B32, ROW_LOAD | ROW_STORE, MEM_ARG(4, 0, 0, op))
+#define ATOMIC8(SPACE, n, op) \
+    SPACE("atomic_" n, T_B64, T_B64, ROW_LOAD | ROW_STORE, MEM_ARG(8, 0, 0, op))
+#define ATOMIC(SPACE, n, op) ATOMIC4(SPACE, n, op), ATOMIC8(SPACE, n "_x2", op)
+
+#define ATOMICS(SPACE)                                                                    \
+    ATOMIC(SPACE, "swap", ATOMIC_SWAP), ATOMIC(SPACE, "add", ATOMIC_ADD),                 \
+        ATOMIC(SPACE, "sub", ATOMIC_SUB), ATOMIC(SPACE, "smin", ATOMIC_SMIN),             \
+        ATOMIC(SPACE, "umin", ATOMIC_UMIN), ATOMIC(SPACE, "smax", ATOMIC_SMAX),           \
+        ATOMIC(SPACE, "umax", ATOMIC_UMAX), ATOMIC(SPACE, "and", ATOMIC_AND),             \
+        ATOMIC(SPACE, "or", ATOMIC_OR), ATOMIC(SPACE, "xor", ATOMIC_XOR),                 \
+        ATOMIC(SPACE, "inc", ATOMIC_INC), ATOMIC(SPACE, "dec", ATOMIC_DEC),               \
+        SPACE("atomic_cmpswap", T_B32, T_B64, ROW_LOAD | ROW_STORE,                       \
+              MEM_ARG(4, 0, 0, ATOMIC_CMPSWAP)),                                          \
+        SPACE("atomic_cmpswap_x2", T_B64, T_B128, ROW_LOAD | ROW_STORE,                   \
+              MEM_ARG(8, 0, 0, ATOMIC_CMPSWAP)),                                          \
+        ATOMIC4(SPACE, "add_f32", ATOMIC_ADD_F), ATOMIC8(SPACE, "add_f64", ATOMIC_ADD_F), \
+        ATOMIC8(SPACE, "min_f64", ATOMIC_MIN_F), ATOMIC8(SPACE, "max_f64", ATOMIC_MAX_F), \
+        ATOMIC4(SPACE, "pk_add_f16", ATOMIC_PK_ADD_F16),                                  \
+        ATOMIC4(SPACE, "pk_add_bf16", ATOMIC_PK_ADD_BF16)
+
+#define TO_LDS (ROW_LOAD | ROW_LDS_DMA)
+
+const struct op_row exec_flat_rows[] = {
+    LOAD_STORE(GLOBAL),
+    LOAD_STORE(FLAT),
+    LOAD_STORE(SCRATCH),
+    ATOMICS(GLOBAL),
+    ATOMICS(FLAT),
+    GLOBAL("load_lds_ubyte", T_NONE, T_NONE, TO_LDS, MEM_ARG(1, 0, 0, 0)),
+    GLOBAL("load_lds_sbyte", T_NONE, T_NONE, TO_LDS, MEM_ARG(1, 0, 1, 0)),
+    GLOBAL("load_lds_ushort", T_NONE, T_NONE, TO_LDS, MEM_ARG(2, 0, 0, 0)),
+    GLOBAL("load_lds_sshort", T_NONE, T_NONE, TO_LDS, MEM_ARG(2, 0, 1, 0)),
+    GLOBAL("load_lds_dword", T_NONE, T_NONE, TO_LDS, MEM_ARG(4, 0, 0, 0)),
+    GLOBAL("load_lds_dwordx3", T_NONE, T_NONE, TO_LDS | ROW_GFX950, MEM_ARG(12, 0, 0, 0)),
+    GLOBAL("load_lds_dwordx4", T_NONE, T_NONE, TO_LDS | ROW_GFX950, MEM_ARG(16, 0, 0, 0)),
+    SCRATCH("load_lds_ubyte", T_NONE, T_NONE, TO_LDS, MEM_ARG(1, 0, 0, 0)),
+    SCRATCH("load_lds_sbyte", T_NONE, T_NONE, TO_LDS, MEM_ARG(1, 0, 1, 0)),
+    SCRATCH("load_lds_ushort", T_NONE, T_NONE, TO_LDS, MEM_ARG(2, 0, 0, 0)),
+    SCRATCH("load_lds_sshort", T_NONE, T_NONE, TO_LDS, MEM_ARG(2, 0, 1, 0)),
+    SCRATCH("load_lds_dword", T_NONE, T_NONE, TO_LDS, MEM_ARG(4, 0, 0, 0)),
+    {.name = NULL},
+};

@@ -1,0 +1,319 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * MUBUF and MTBUF: memory through a buffer resource (CDNA3 ISA, 9.1 "Vector memory buffer
+ * instructions").
+ *
+ *   address = base + sgpr_offset + buffer_offset
+ *   offset = vgpr_offset + inst_offset
+ *   buffer_offset = stride * index + offset                                      (linear)
+ *   buffer_offset = (index / n * stride + offset / 4 * 4) * n + index % n * 4 + offset % 4
+ *                                                        (swizzled, n = the index stride)
+ *
+ * Swizzled elements have four bytes: GFX9 has no field for their size. The dwords of a wider access
+ * are swizzled each on its own.
+ *
+ * Out of range reads return zero and writes are dropped, silently, because kernels rely on it
+ * (CDNA4 ISA, 9.1.5.1):
+ *   private:    add_tid without idxen; nothing is out of range
+ *   structured: idxen and a stride; index >= num_records
+ *   raw:        all others; offset + sgpr_offset + bytes > num_records
+ * Each dword of a wide access is checked on its own; format accesses (exec_format.c) and atomics
+ * go all or nothing. The manual says no more. From rocjitsu's measurements (addr_calc_buffer.h):
+ * the SGPR's offset takes part in the check of raw buffers, `offset` wraps at 32 bits and what is
+ * added to it does not, and linear buffers with idxen ignore add_tid.
+ * Through a resource whose last dword is zero everything is out of range: the manual calls one
+ * that is all zeros unbound, and MIOpen's Winograd kernels clear that dword to drop stores.
+ * What is in range of the resource and yet outside of an allocation is an error like any other.
+ */
+#include <string.h>
+
+#include "decode.h"
+#include "exec_mubuf.h"
+
+static bool has(const struct opnd *o) { return o->kind != OPND_NONE; }
+
+static bool read_resource(struct wave *w, const struct inst *in, bool formatted,
+                          struct buffer_resource *r)
+{
+    const struct opnd *rsrc = &in->src[SRC_RSRC], *soffset = &in->src[SRC_SOFFSET];
+    const uint32_t *d = w->sgpr + rsrc->reg;
+    bool unbound = !d[3] && w->s_valid[rsrc->reg + 3] == UINT32_MAX;
+
+    if (mem_checks(w, CHECK_UNINIT) && wave_exec(w) && !unbound) {
+        uint32_t valid = w->s_valid[rsrc->reg] & w->s_valid[rsrc->reg + 1] &
+                         w->s_valid[rsrc->reg + 2] & w->s_valid[rsrc->reg + 3];
+        if (valid != UINT32_MAX &&
+            !wave_finding(w, in, FAULT_UNINIT, 0, "undefined value in the buffer resource s[%u:%u]",
+                          rsrc->reg, rsrc->reg + 3))
+            return false;
+        if (has(soffset) && !src_scalar_valid(w, soffset) &&
+            !wave_finding(w, in, FAULT_UNINIT, 0, "undefined value in the buffer offset"))
+            return false;
+    }
+    *r = (struct buffer_resource){
+        .base = d[0] | (uint64_t)(d[1] & 0xffff) << 32,
+        .stride = d[1] >> 16 & 0x3fff,
+        .num_records = d[3] ? d[2] : 0, /* no format: unbound */
+        .soffset = has(soffset) ? (uint32_t)src_scalar(w, soffset) : 0,
+        .select = d[3] & 0xfff,
+        .num_format = d[3] >> 12 & 7,
+        .data_format = d[3] >> 15 & 15,
+        .index_stride = (uint8_t)(8 << (d[3] >> 21 & 3)),
+        .add_tid = d[3] >> 23 & 1,
+        .swizzled = d[1] >> 31,
+    };
+    if (!r->swizzled && in->idxen)
+        r->add_tid = false;
+    if (r->add_tid && !formatted) /* data_format then holds bits 17:14 of the stride */
+        r->stride |= (uint32_t)r->data_format << 14;
+    return true;
+}
+
+static bool lane_offsets(struct wave *w, const struct inst *in, struct buffer_access *b)
+{
+    const struct buffer_resource *r = &b->resource;
+    const struct opnd *v = &in->src[SRC_ADDR];
+    const uint32_t *rows = NULL, *index = NULL, *offset = NULL;
+    uint32_t tmp[2 * WAVE_LANES];
+
+    if (in->idxen || in->offen) {
+        /* Where everything is out of range, no address leads anywhere. */
+        bool reached = r->num_records || r->add_tid;
+        if (!mem_defined(w, in, v, reached ? b->lanes : 0, "the address"))
+            return false;
+        rows = src_rows(w, v, tmp);
+        index = in->idxen ? rows : NULL;
+        offset = in->offen ? rows + (in->idxen ? WAVE_LANES : 0) : NULL;
+    }
+    b->range = in->idxen && r->stride     ? RANGE_RECORDS
+               : !in->idxen && r->add_tid ? RANGE_PRIVATE
+                                          : RANGE_BYTES;
+    for (unsigned l = 0; l < WAVE_LANES; l++) {
+        b->index[l] = (index ? index[l] : 0) + (uint64_t)(r->add_tid ? l : 0);
+        b->offset[l] = (offset ? offset[l] : 0) + (uint32_t)in->imm_offset;
+        b->linear[l] = b->index[l] * r->stride + b->offset[l];
+    }
+    return true;
+}
+
+bool buffer_begin(struct wave *w, const struct inst *in, bool formatted, struct buffer_access *b)
+{
+    b->lanes = wave_exec(w);
+    return read_resource(w, in, formatted, &b->resource) && lane_offsets(w, in, b);
+}
+
+static uint64_t swizzled(const struct buffer_access *b, unsigned l, unsigned first)
+{
+    uint64_t index = b->index[l], offset = b->offset[l] + first, n = b->resource.index_stride;
+
+    return (index / n * b->resource.stride + offset / 4 * 4) * n + index % n * 4 + offset % 4;
+}
+
+uint64_t buffer_in_range(const struct buffer_access *b, uint64_t lanes, unsigned first,
+                         unsigned bytes)
+{
+    const struct buffer_resource *r = &b->resource;
+    uint64_t end = (uint64_t)first + bytes + r->soffset, ok = 0;
+
+    if (b->range == RANGE_PRIVATE)
+        return lanes;
+    if (b->range == RANGE_RECORDS) {
+        for (unsigned l = 0; l < WAVE_LANES; l++)
+            ok |= (uint64_t)(b->index[l] - (r->add_tid ? l : 0) < r->num_records) << l;
+        return ok & lanes;
+    }
+    if (end > r->num_records)
+        return 0;
+    for (unsigned l = 0; l < WAVE_LANES; l++)
+        ok |= (uint64_t)(b->offset[l] <= r->num_records - end) << l;
+    return ok & lanes;
+}
+
+void buffer_addresses(const struct buffer_access *b, unsigned first, struct lane_mem *m)
+{
+    uint64_t base = b->resource.base + b->resource.soffset;
+
+    if (b->resource.swizzled) {
+        for (unsigned l = 0; l < WAVE_LANES; l++)
+            m->addr[l] = base + swizzled(b, l, first);
+        return;
+    }
+    for (unsigned l = 0; l < WAVE_LANES; l++)
+        m->addr[l] = base + first + b->linear[l];
+}
+
+static bool move(struct wave *w, const struct inst *in, struct lane_mem *m, uint32_t arg,
+                 const struct opnd *reg)
+{
+    if (!mem_resolve(w, in, m, MEM_BYTES(arg), mem_direction_of(in)))
+        return false;
+    if (in->lds)
+        return mem_load_to_lds(w, in, m, 1, arg);
+    if (MEM_ATOMIC(arg) != ATOMIC_NONE)
+        return mem_atomic_split(w, in, m, arg, reg, has(&in->dst) ? &in->dst : NULL);
+    if (in->row->flags & ROW_LOAD) {
+        mem_load(w, m, arg, reg);
+        return true;
+    }
+    return mem_store(w, in, m, arg, reg);
+}
+
+bool buffer_part(struct wave *w, const struct inst *in, const struct buffer_access *b,
+                 unsigned first, unsigned bytes, struct lane_mem *m)
+{
+    const struct mem_access whole = w->access;
+
+    m->space = MEM_GLOBAL;
+    m->dropped = b->lanes & ~m->lanes;
+    buffer_addresses(b, first, m);
+    if (!mem_resolve(w, in, m, bytes, mem_direction_of(in)))
+        return false;
+    if (first)
+        w->access = whole;
+    w->access.bytes = (uint8_t)(first + bytes);
+    return true;
+}
+
+static bool dwords_to_lds(struct wave *w, const struct inst *in, const struct buffer_access *b)
+{
+    unsigned dwords = MEM_BYTES(in->row->arg) / 4;
+    struct lane_mem m[4];
+
+    for (unsigned i = 0; i < dwords; i++) {
+        m[i] = (struct lane_mem){.lanes = buffer_in_range(b, b->lanes, 4 * i, 4)};
+        if (!buffer_part(w, in, b, 4 * i, 4, &m[i]))
+            return false;
+    }
+    return mem_load_to_lds(w, in, m, dwords, in->row->arg);
+}
+
+/* Dword after dword: where some lane is partly out of range, and in swizzled buffers. */
+static bool move_dwords(struct wave *w, const struct inst *in, const struct buffer_access *b,
+                        const struct opnd *reg)
+{
+    if (in->lds)
+        return dwords_to_lds(w, in, b);
+    for (unsigned i = 0; i < MEM_BYTES(in->row->arg) / 4; i++) {
+        struct lane_mem m = {.lanes = buffer_in_range(b, b->lanes, 4 * i, 4)};
+        struct opnd one = *reg;
+        one.reg = (uint16_t)(reg->reg + i);
+        one.dwords = 1;
+        if (!buffer_part(w, in, b, 4 * i, 4, &m))
+            return false;
+        if (in->row->flags & ROW_LOAD)
+            mem_load(w, &m, MEM_ARG(4, 0, 0, 0), &one);
+        else if (!mem_store(w, in, &m, MEM_ARG(4, 0, 0, 0), &one))
+            return false;
+    }
+    return true;
+}
+
+void buffer_issue(struct wave *w, const struct inst *in)
+{
+    const struct opnd *d = &in->dst;
+
+    if (in->lds) /* mem_load_to_lds() has */
+        return;
+    if (has(d))
+        wave_issue(w, in, WAIT_VM, d->kind, d->reg, d->dwords, false);
+    else
+        wave_issue(w, in, WAIT_VM, OPND_NONE, 0, 0, false);
+}
+
+static void exec_mubuf(struct wave *w, const struct inst *in)
+{
+    uint32_t arg = in->row->arg;
+    const struct opnd *reg = &in->src[SRC_DATA];
+    struct buffer_access b;
+    struct lane_mem m = {.space = MEM_GLOBAL};
+
+    if (MEM_ATOMIC(arg) == ATOMIC_NONE && in->row->flags & ROW_LOAD)
+        reg = &in->dst;
+    if (!buffer_begin(w, in, false, &b))
+        return;
+    m.lanes = buffer_in_range(&b, b.lanes, 0, MEM_BYTES(arg));
+    m.dropped = b.lanes & ~m.lanes;
+    bool dwords = MEM_BYTES(arg) > 4 && MEM_ATOMIC(arg) == ATOMIC_NONE;
+    if (dwords && (b.resource.swizzled || buffer_in_range(&b, m.dropped, 0, 4))) {
+        if (move_dwords(w, in, &b, reg))
+            buffer_issue(w, in);
+        return;
+    }
+    buffer_addresses(&b, 0, &m);
+    if (move(w, in, &m, arg, reg))
+        buffer_issue(w, in);
+}
+
+/* Caches hold nothing back in this simulator: every store is visible at once. */
+static void exec_cache(struct wave *w, const struct inst *in)
+{
+    if (in->row->wait)
+        wave_issue(w, in, WAIT_VM, OPND_NONE, 0, 0, false);
+}
+
+#define VM (1 + WAIT_VM)
+#define FLAGS (ROW_VMEM | ROW_SHARED)
+#define BUFFER(n, d, data, f, a)          \
+    {.name = "buffer_" n,                 \
+     .exec = exec_mubuf,                  \
+     .dst = d,                            \
+     .src = {T_B64, data, T_B128, T_U32}, \
+     .flags = FLAGS | (f),                \
+     .wait = VM,                          \
+     .arg = a}
+#define LOAD(n, d, a) BUFFER("load_" n, d, T_NONE, ROW_LOAD, a)
+#define LOAD_D16(n, a) BUFFER("load_" n, T_B32, T_NONE, ROW_LOAD | ROW_DST_IS_SRC | ROW_PARTIAL, a)
+#define STORE(n, d, a) BUFFER("store_" n, T_NONE, d, ROW_STORE, a)
+#define ATOMIC4(n, op) BUFFER("atomic_" n, T_B32, T_B32, ROW_LOAD | ROW_STORE, MEM_ARG(4, 0, 0, op))
+#define ATOMIC8(n, op) BUFFER("atomic_" n, T_B64, T_B64, ROW_LOAD | ROW_STORE, MEM_ARG(8, 0, 0, op))
+#define ATOMIC(n, op) ATOMIC4(n, op), ATOMIC8(n "_x2", op)
+
+const struct op_row exec_mubuf_rows[] = {
+    LOAD("ubyte", T_B32, MEM_ARG(1, PART_ALL, 0, 0)),
+    LOAD("sbyte", T_B32, MEM_ARG(1, PART_ALL, 1, 0)),
+    LOAD("ushort", T_B32, MEM_ARG(2, PART_ALL, 0, 0)),
+    LOAD("sshort", T_B32, MEM_ARG(2, PART_ALL, 1, 0)),
+    LOAD("dword", T_B32, MEM_ARG(4, 0, 0, 0)),
+    LOAD("dwordx2", T_B64, MEM_ARG(8, 0, 0, 0)),
+    LOAD("dwordx3", T_B96, MEM_ARG(12, 0, 0, 0)),
+    LOAD("dwordx4", T_B128, MEM_ARG(16, 0, 0, 0)),
+    LOAD_D16("ubyte_d16", MEM_ARG(1, PART_LOW, 0, 0)),
+    LOAD_D16("ubyte_d16_hi", MEM_ARG(1, PART_HIGH, 0, 0)),
+    LOAD_D16("sbyte_d16", MEM_ARG(1, PART_LOW, 1, 0)),
+    LOAD_D16("sbyte_d16_hi", MEM_ARG(1, PART_HIGH, 1, 0)),
+    LOAD_D16("short_d16", MEM_ARG(2, PART_LOW, 0, 0)),
+    LOAD_D16("short_d16_hi", MEM_ARG(2, PART_HIGH, 0, 0)),
+    STORE("byte", T_B32, MEM_ARG(1, PART_ALL, 0, 0)),
+    STORE("byte_d16_hi", T_B32, MEM_ARG(1, PART_HIGH, 0, 0)),
+    STORE("short", T_B32, MEM_ARG(2, PART_ALL, 0, 0)),
+    STORE("short_d16_hi", T_B32, MEM_ARG(2, PART_HIGH, 0, 0)),
+    STORE("dword", T_B32, MEM_ARG(4, 0, 0, 0)),
+    STORE("dwordx2", T_B64, MEM_ARG(8, 0, 0, 0)),
+    STORE("dwordx3", T_B96, MEM_ARG(12, 0, 0, 0)),
+    STORE("dwordx4", T_B128, MEM_ARG(16, 0, 0, 0)),
+    ATOMIC("swap", ATOMIC_SWAP),
+    ATOMIC("add", ATOMIC_ADD),
+    ATOMIC("sub", ATOMIC_SUB),
+    ATOMIC("smin", ATOMIC_SMIN),
+    ATOMIC("umin", ATOMIC_UMIN),
+    ATOMIC("smax", ATOMIC_SMAX),
+    ATOMIC("umax", ATOMIC_UMAX),
+    ATOMIC("and", ATOMIC_AND),
+    ATOMIC("or", ATOMIC_OR),
+    ATOMIC("xor", ATOMIC_XOR),
+    ATOMIC("inc", ATOMIC_INC),
+    ATOMIC("dec", ATOMIC_DEC),
+    BUFFER("atomic_cmpswap", T_B32, T_B64, ROW_LOAD | ROW_STORE, MEM_ARG(4, 0, 0, ATOMIC_CMPSWAP)),
+    BUFFER("atomic_cmpswap_x2", T_B64, T_B128, ROW_LOAD | ROW_STORE,
+           MEM_ARG(8, 0, 0, ATOMIC_CMPSWAP)),
+    ATOMIC4("add_f32", ATOMIC_ADD_F),
+    ATOMIC8("add_f64", ATOMIC_ADD_F),
+    ATOMIC8("min_f64", ATOMIC_MIN_F),
+    ATOMIC8("max_f64", ATOMIC_MAX_F),
+    ATOMIC4("pk_add_f16", ATOMIC_PK_ADD_F16),
+    BUFFER("atomic_pk_add_bf16", T_B32, T_B32, ROW_LOAD | ROW_STORE | ROW_GFX950,
+           MEM_ARG(4, 0, 0, ATOMIC_PK_ADD_BF16)),
+    {.name = "buffer_wbl2", .exec = exec_cache, .flags = ROW_VMEM, .wait = VM},
+    {.name = "buffer_inv", .exec = exec_cache, .flags = ROW_VMEM},
+    {.name = NULL},
+};

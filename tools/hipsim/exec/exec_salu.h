@@ -1,0 +1,10 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef HIPSIM_EXEC_SALU_H
+#define HIPSIM_EXEC_SALU_H
+
+#include "decode.h"
+
+/* Writes one or two scalar registers with their defined bits. */
+void salu_write(struct wave *w, const struct opnd *o, uint64_t value, uint64_t valid);
+
+#endif

@@ -1,0 +1,492 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The way of a vector instruction: fetch the sources as rows, apply what the encoding asks for
+ * (DPP, SDWA, abs, neg, op_sel, denormal flush), call the row's lane kernel, apply clamp, omod and
+ * flush, write the lanes that EXEC enables. Compiled once per host instruction set (lanes.h).
+ */
+#include <fenv.h>
+
+#ifdef __SSE2__
+#    include <immintrin.h>
+#endif
+
+#include "exec_cross.h"
+#include "lanes.h"
+
+/* Widest operand of a lane kernel: V_CVT_SCALEF32_PK32_F32_FP6 writes 32 registers. */
+#define MAX_DST_ROWS 32
+#define MAX_SRC_ROWS 4
+
+void LOCAL(fix_nan32)(struct lanes *x, unsigned nsrc)
+{
+    for (unsigned i = 0; i < WAVE_LANES; i++) {
+        if (!nan32(x->d[i]))
+            continue;
+        const float product = nsrc > 1 ? as_f32(x->s[0][i]) * as_f32(x->s[1][i]) : 0;
+        uint32_t r = DEFAULT_NAN32;
+        if (nsrc > 2 && product == product && nan32(x->s[2][i]))
+            r = x->s[2][i] | quiet32(x);
+        for (unsigned k = nsrc > 2 ? 2 : nsrc; k-- > 0;)
+            r = nan32(x->s[k][i]) ? x->s[k][i] | quiet32(x) : r;
+        x->d[i] = r;
+    }
+}
+
+void LOCAL(fix_nan64)(struct lanes *x, unsigned nsrc)
+{
+    for (unsigned i = 0; i < WAVE_LANES; i++) {
+        if (!nan64(row64(x->d, i)))
+            continue;
+        const double product = nsrc > 1 ? as_f64(row64(x->s[0], i)) * as_f64(row64(x->s[1], i)) : 0;
+        uint64_t r = DEFAULT_NAN64;
+        if (nsrc > 2 && product == product && nan64(row64(x->s[2], i)))
+            r = row64(x->s[2], i) | quiet64(x);
+        for (unsigned k = nsrc > 2 ? 2 : nsrc; k-- > 0;)
+            r = nan64(row64(x->s[k], i)) ? row64(x->s[k], i) | quiet64(x) : r;
+        set_row64(x->d, i, r);
+    }
+}
+
+static inline void mask_to_row(uint64_t mask, uint32_t *row)
+{
+    uint32_t low = (uint32_t)mask, high = (uint32_t)(mask >> 32);
+    for (unsigned i = 0; i < 32; i++)
+        row[i] = 0u - (low >> i & 1);
+    for (unsigned i = 0; i < 32; i++)
+        row[32 + i] = 0u - (high >> i & 1);
+}
+
+/* Bit i is the top bit of row[i]. */
+static inline uint64_t row_to_mask(const uint32_t *row)
+{
+    uint64_t mask = 0;
+#if defined(__AVX2__)
+    for (unsigned i = 0; i < WAVE_LANES; i += 8) {
+        __m256 v = _mm256_loadu_ps((const float *)(const void *)(row + i));
+        mask |= (uint64_t)(unsigned)_mm256_movemask_ps(v) << i;
+    }
+#else
+    for (unsigned i = 0; i < WAVE_LANES; i++)
+        mask |= (uint64_t)(row[i] >> 31) << i;
+#endif
+    return mask;
+}
+
+static inline void broadcast(uint32_t value, uint32_t *row)
+{
+    for (unsigned i = 0; i < WAVE_LANES; i++)
+        row[i] = value;
+}
+
+static inline const uint32_t *fetch_rows(const struct wave *w, const struct opnd *o, uint32_t *tmp)
+{
+    if (o->kind == OPND_VGPR)
+        return w->v[o->reg];
+    if (o->kind == OPND_AGPR)
+        return w->a[o->reg];
+    if (o->type == T_MASK) {
+        mask_to_row(o->kind == OPND_SGPR ? sgpr_read64(w, o->reg) : src_scalar(w, o), tmp);
+        return tmp;
+    }
+    uint64_t value = src_scalar(w, o);
+    broadcast((uint32_t)value, tmp);
+    if (o->dwords == 2)
+        broadcast((uint32_t)(value >> 32), tmp + WAVE_LANES);
+    return tmp;
+}
+
+static inline uint64_t fetch_valid(const struct wave *w, const struct opnd *o)
+{
+    if (o->kind == OPND_VGPR && o->dwords == 1)
+        return w->v_valid[o->reg];
+    if (o->type == T_MASK)
+        return o->kind == OPND_SGPR ? sgpr_valid64(w, o->reg) : UINT64_MAX;
+    return src_valid(w, o);
+}
+
+/* The lanes in which dword `r` of a source is defined; `all` where dwords are not told apart. */
+static inline uint64_t dword_valid(const struct wave *w, const struct opnd *o, unsigned r,
+                                   uint64_t all)
+{
+    if (o->kind == OPND_VGPR)
+        return w->v_valid[o->reg + r];
+    if (o->kind == OPND_SGPR && o->type != T_MASK)
+        return w->s_valid[o->reg + r] == UINT32_MAX ? UINT64_MAX : 0;
+    return all;
+}
+
+/* Whether MODE flushes denormal sources (`bit` 0) or results (`bit` 1) of a type. */
+static inline bool flushes(const struct wave *w, uint16_t type, unsigned bit)
+{
+    switch (TYPE_CLASS(type)) {
+    case CLASS_F32:
+    case CLASS_PK_F32: return !(w->mode >> (4 + bit) & 1);
+    case CLASS_F16:
+    case CLASS_PK_F16:
+    case CLASS_F64: return !(w->mode >> (6 + bit) & 1);
+    default: return false;
+    }
+}
+
+static void flush_rows(uint16_t type, const uint32_t *from, uint32_t *to)
+{
+    switch (TYPE_CLASS(type)) {
+    case CLASS_PK_F32:
+        EACH_LANE
+        {
+            uint32_t u = from[WAVE_LANES + i];
+            to[WAVE_LANES + i] = u & 0x7f800000 ? u : u & 0x80000000;
+        }
+        /* fall through */
+    case CLASS_F32: EACH_LANE to[i] = from[i] & 0x7f800000 ? from[i] : from[i] & 0x80000000; break;
+    case CLASS_PK_F16:
+        EACH_LANE
+        {
+            uint32_t u = from[i];
+            u = u & 0x7c000000 ? u : u & 0x8000ffff;
+            to[i] = u & 0x7c00 ? u : u & 0xffff8000;
+        }
+        break;
+    case CLASS_F16: EACH_LANE to[i] = from[i] & 0x7c00 ? from[i] : from[i] & 0xffff8000; break;
+    case CLASS_F64:
+        EACH_LANE
+        {
+            uint64_t u = row64(from, i);
+            set_row64(to, i, u & UINT64_C(0x7ff0000000000000) ? u : u & UINT64_C(1) << 63);
+        }
+        break;
+    default: break;
+    }
+}
+
+/* abs and neg of one operand, by the place of the sign in its type. */
+static void sign_rows(const struct opnd *o, const uint32_t *from, uint32_t *to)
+{
+    enum type_class class = TYPE_CLASS(o->type);
+    bool half = class == CLASS_F16 || class == CLASS_BF16 || class == CLASS_INT16;
+    uint32_t sign = half ? 0x8000 : 0x80000000;
+    uint32_t keep = o->abs ? ~sign : ~0u, flip = o->neg ? sign : 0;
+    unsigned top = o->dwords == 2 ? WAVE_LANES : 0;
+    if (top && to != from)
+        memcpy(to, from, WAVE_LANES * sizeof(*to));
+    EACH_LANE to[top + i] = (from[top + i] & keep) ^ flip;
+}
+
+/* VOP3P: op_sel and op_sel_hi choose the half for each result, neg_lo and neg_hi flip it. */
+static const uint32_t *pack_rows(const struct inst *in, unsigned k, const uint32_t *from,
+                                 uint32_t *to)
+{
+    const struct opnd *o = &in->src[k];
+    bool low = in->op_sel >> k & 1, high = in->op_sel_hi >> k & 1;
+    bool neg_lo = in->neg_lo >> k & 1, neg_hi = in->neg_hi >> k & 1;
+    enum type_class class = TYPE_CLASS(o->type);
+    if (class == CLASS_PK_INT16)
+        neg_lo = neg_hi = false;
+    if (!low && high && !neg_lo && !neg_hi)
+        return from;
+    if (class == CLASS_PK_F32) {
+        const uint32_t *l = from + (low ? WAVE_LANES : 0), *h = from + (high ? WAVE_LANES : 0);
+        uint32_t fl = neg_lo ? 0x80000000 : 0, fh = neg_hi ? 0x80000000 : 0;
+        EACH_LANE
+        {
+            uint32_t a = l[i] ^ fl, b = h[i] ^ fh;
+            to[i] = a;
+            to[WAVE_LANES + i] = b;
+        }
+        return to;
+    }
+    unsigned sl = low ? 16 : 0, sh = high ? 16 : 0;
+    uint32_t flip = (neg_lo ? 0x8000u : 0) | (neg_hi ? 0x80000000u : 0);
+    EACH_LANE to[i] = ((from[i] >> sl & 0xffff) | (from[i] >> sh) << 16) ^ flip;
+    return to;
+}
+
+static bool is_packed(uint16_t type)
+{
+    enum type_class class = TYPE_CLASS(type);
+    return class == CLASS_PK_F16 || class == CLASS_PK_BF16 || class == CLASS_PK_INT16 ||
+           class == CLASS_PK_F32;
+}
+
+static bool is_half(uint16_t type)
+{
+    enum type_class class = TYPE_CLASS(type);
+    return class == CLASS_F16 || class == CLASS_BF16 || class == CLASS_INT16;
+}
+
+/* Everything between a register and a lane kernel, for an instruction that is not plain. */
+static const uint32_t *prepare(const struct wave *w, const struct inst *in, unsigned k,
+                               const uint32_t *rows, uint32_t *tmp)
+{
+    const struct opnd *o = &in->src[k];
+    if (in->form & FORM_SDWA && k < 2 && (o->sel != SDWA_DWORD || o->sext))
+        rows = sdwa_select(o, rows, tmp);
+    if (in->encoding == ENC_VOP3P && is_packed(o->type) && !(in->row->flags & ROW_OP_SEL))
+        rows = pack_rows(in, k, rows, tmp);
+    if (in->op_sel >> k & 1 && in->encoding == ENC_VOP3 && is_half(o->type) &&
+        !(in->row->flags & ROW_OP_SEL)) {
+        EACH_LANE tmp[i] = rows[i] >> 16;
+        rows = tmp;
+    }
+    if ((o->neg || o->abs) && in->encoding != ENC_VOP3P) {
+        sign_rows(o, rows, tmp);
+        rows = tmp;
+    }
+    if (!(in->row->flags & ROW_NO_FLUSH) && flushes(w, o->type, 0)) {
+        flush_rows(o->type, rows, tmp);
+        rows = tmp;
+    }
+    return rows;
+}
+
+/* clamp to [0, 1] and omod, which turns -0 into +0. A NaN clamps to 0 with DX10_CLAMP, else it
+ * stays. */
+static inline uint32_t modify32(uint32_t u, float scale, bool clamp, bool nan_to_zero)
+{
+    const bool nan = nan32(u);
+    const float f = as_f32(u) * scale;
+    const uint32_t scaled = f == 0 ? 0 : f32_bits(f);
+    const uint32_t r = (scale == 1.0f) | nan ? u : scaled;
+    const uint32_t bound = f > 0.0f ? (f < 1.0f ? r : 0x3f800000) : 0;
+    return clamp ? (nan & !nan_to_zero ? r : bound) : r;
+}
+
+static inline uint32_t modify16(uint32_t h, float scale, bool clamp, bool nan_to_zero,
+                                enum rounding mode)
+{
+    const bool nan = (h & 0x7fff) > 0x7c00;
+    const float f = f16_to_f32(h) * scale;
+    const uint32_t scaled = f == 0 ? 0 : f32_to_f16(f, mode);
+    const uint32_t r = (scale == 1.0f) | nan ? h : scaled;
+    const uint32_t bound = f > 0.0f ? (f < 1.0f ? r : 0x3c00) : 0;
+    return clamp ? (nan & !nan_to_zero ? r : bound) : r;
+}
+
+static inline uint64_t modify64(uint64_t u, double scale, bool clamp, bool nan_to_zero)
+{
+    const bool nan = nan64(u);
+    const double f = as_f64(u) * scale;
+    const uint64_t scaled = f == 0 ? 0 : f64_bits(f);
+    const uint64_t r = (scale == 1.0) | nan ? u : scaled;
+    const uint64_t bound = f > 0.0 ? (f < 1.0 ? r : f64_bits(1.0)) : 0;
+    return clamp ? (nan & !nan_to_zero ? r : bound) : r;
+}
+
+/* The host's name of MODE's rounding of results of a type. */
+static int host_rounding(const struct wave *w, uint16_t type)
+{
+    static const int host[4] = {FE_TONEAREST, FE_UPWARD, FE_DOWNWARD, FE_TOWARDZERO};
+    bool f64 = TYPE_CLASS(type) == CLASS_F64;
+    return host[(f64 ? round_f16_mode(w) : round_f32_mode(w)) & 3];
+}
+
+/*
+ * Output modifiers of float results. The hardware ignores omod in IEEE mode and where output
+ * denormals are kept (CDNA3 ISA, "Output modifiers").
+ */
+static void modify_rows(const struct wave *w, const struct inst *in, uint32_t *d)
+{
+    static const float scales[4] = {1.0f, 2.0f, 4.0f, 0.5f};
+    uint16_t type = in->dst.type;
+    bool omod = in->omod && !(w->mode & MODE_IEEE) && flushes(w, type, 1);
+    float scale = omod ? scales[in->omod] : 1.0f;
+    bool clamp = in->clamp, zero = w->mode & MODE_DX10_CLAMP;
+    if (omod && TYPE_CLASS(type) != CLASS_F16) /* modify16() rounds by itself */
+        fesetround(host_rounding(w, type));
+    switch (TYPE_CLASS(type)) {
+    case CLASS_PK_F32:
+        EACH_LANE d[WAVE_LANES + i] = modify32(d[WAVE_LANES + i], scale, clamp, zero);
+        /* fall through */
+    case CLASS_F32: EACH_LANE d[i] = modify32(d[i], scale, clamp, zero); break;
+    case CLASS_PK_F16:
+        EACH_LANE d[i] = modify16(d[i] & 0xffff, 1.0f, clamp, zero, ROUND_NEAREST) |
+                         modify16(d[i] >> 16, 1.0f, clamp, zero, ROUND_NEAREST) << 16;
+        break;
+    case CLASS_F16: {
+        const enum rounding mode = round_f16_mode(w);
+        EACH_LANE d[i] = (d[i] & 0xffff0000) | modify16(d[i] & 0xffff, scale, clamp, zero, mode);
+        break;
+    }
+    case CLASS_F64:
+        EACH_LANE set_row64(d, i, modify64(row64(d, i), (double)scale, clamp, zero));
+        break;
+    default: break;
+    }
+    fesetround(FE_TONEAREST);
+}
+
+static void write_rows(uint32_t *to, const uint32_t *from, unsigned rows, uint64_t mask)
+{
+    if (mask == UINT64_MAX) {
+        memcpy(to, from, (size_t)rows * WAVE_LANES * sizeof(*to));
+        return;
+    }
+    uint32_t select[WAVE_LANES];
+    mask_to_row(mask, select);
+    for (unsigned r = 0; r < rows; r++) {
+        uint32_t *t = to + r * WAVE_LANES;
+        const uint32_t *f = from + r * WAVE_LANES;
+        EACH_LANE t[i] = (f[i] & select[i]) | (t[i] & ~select[i]);
+    }
+}
+
+/* Half-register results: op_sel[3] says which half, the other one stays. */
+static void merge_halves(const struct inst *in, const uint32_t *old, uint32_t *d)
+{
+    if (in->op_sel & 8) {
+        EACH_LANE d[i] = d[i] << 16 | (old[i] & 0xffff);
+    } else if (in->row->flags & ROW_PARTIAL) {
+        EACH_LANE d[i] = (d[i] & 0xffff) | (old[i] & 0xffff0000);
+    }
+}
+
+static void write_mask(struct wave *w, const struct opnd *o, uint64_t lanes, uint64_t valid)
+{
+    sgpr_write64(w, o->reg, lanes, true);
+    w->s_valid[o->reg] = (uint32_t)valid;
+    w->s_valid[o->reg + 1] = (uint32_t)(valid >> 32);
+}
+
+/* Calls the kernel under MODE's rounding. f16 kernels round by themselves. */
+static void call_kernel(struct lanes *x)
+{
+    const struct op_row *row = x->in->row;
+    lane_fn fn = (lane_fn)row->kernel;
+    if (__builtin_expect(!(x->w->mode & 15) || !(row->flags & ROW_ROUNDS), 1)) {
+        fn(x);
+        return;
+    }
+    fesetround(host_rounding(x->w, row->dst));
+    fn(x);
+    fesetround(FE_TONEAREST);
+}
+
+/* Results of a compare or a carry: bits of lanes that are off read zero. */
+static void finish_mask(struct wave *w, const struct inst *in, const uint32_t *row, uint64_t lanes,
+                        uint64_t valid)
+{
+    const struct opnd *o = in->row->dst == T_MASK ? &in->dst : &in->dst2;
+    uint64_t result = row_to_mask(row) & lanes;
+    write_mask(w, o, result, valid | ~lanes);
+    if (in->row->flags & ROW_CMPX) {
+        struct opnd exec = {.kind = OPND_SGPR, .dwords = 2, .reg = SGPR_EXEC};
+        write_mask(w, &exec, result, valid | ~lanes);
+    }
+}
+
+/* Lanes whose result follows from their defined sources alone; `valid` is a mask per source.
+ * Vectors of halves or bytes are built piece by piece in registers that hold nothing at first. */
+static uint64_t decided_lanes(const struct lanes *x, uint32_t flags, const uint64_t *valid)
+{
+    if (flags & ROW_PACKS)
+        return (valid[0] | valid[1]) & (x->in->nsrc > 2 ? valid[2] : UINT64_MAX);
+    if (flags & ROW_SELECTS) {
+        uint64_t mask = row_to_mask(x->s[2]);
+        return valid[2] & ((mask & valid[1]) | (~mask & valid[0]));
+    }
+    uint32_t winner = flags & ROW_ZERO_WINS ? 0 : ~0u;
+    uint64_t decided = 0;
+    for (unsigned k = 0; k < 2; k++) {
+        EACH_LANE decided |= (uint64_t)(x->s[k][i] == winner) << i & valid[k];
+    }
+    return x->in->nsrc > 2 ? decided & valid[2] : decided; /* the addend of a product */
+}
+
+/* Of two packed f32 results each depends on the dwords that op_sel picks for it. Clang's vectorizer
+ * leaves the other half undefined where it needs only one. */
+static void packed_valid(const struct wave *w, const struct inst *in, const uint64_t *valid_of,
+                         uint64_t *half)
+{
+    const uint8_t high[2] = {in->op_sel, in->op_sel_hi};
+    for (unsigned h = 0; h < 2; h++) {
+        half[h] = UINT64_MAX;
+        for (unsigned k = 0; k < in->nsrc; k++) {
+            const struct opnd *o = &in->src[k];
+            half[h] &= dword_valid(w, o, o->dwords == 2 && high[h] >> k & 1, valid_of[k]);
+        }
+    }
+}
+
+void LOCAL(exec_lanes)(struct wave *w, const struct inst *in)
+{
+    const struct op_row *row = in->row;
+    uint32_t flags = row->flags;
+    alignas(64) uint32_t tmp[3][MAX_SRC_ROWS * WAVE_LANES];
+    alignas(64) uint32_t mask_row[WAVE_LANES], second[WAVE_LANES];
+    alignas(64) uint32_t out[MAX_DST_ROWS * WAVE_LANES];
+    struct lanes x = {.w = w, .in = in, .exec = wave_exec(w), .d2 = second};
+    uint64_t lanes = x.exec, valid = UINT64_MAX, low_valid = UINT64_MAX, valid_of[INST_MAX_SRC];
+    bool alias = false;
+    bool plain = !(in->form & ~(FORM_LITERAL | FORM_OUT_MODS)) && in->encoding != ENC_VOP3P;
+    bool prepares =
+        !plain || (!(flags & ROW_NO_FLUSH) && row->src[0] && flushes(w, row->src[0], 0));
+
+    for (unsigned k = 0; k < in->nsrc; k++) {
+        const struct opnd *o = &in->src[k];
+        uint32_t *t = k < 3 ? tmp[k] : mask_row;
+        x.s[k] = fetch_rows(w, o, t);
+        uint64_t v = fetch_valid(w, o);
+        if (k == 0 && in->form & FORM_DPP)
+            x.s[0] = dpp_permute(w, in, x.s[0], t, &lanes, &v);
+        if (prepares && o->type != T_MASK && k < 3)
+            x.s[k] = prepare(w, in, k, x.s[k], t);
+        valid_of[k] = v;
+        /* What a byte-wise result keeps of its register does not make it undefined. */
+        valid &= k == 3 && flags & ROW_DST_IS_SRC ? UINT64_MAX : v;
+        low_valid &= k == 0 && in->form & FORM_DPP ? v : dword_valid(w, o, 0, v);
+        alias |= o->kind == in->dst.kind && o->reg < in->dst.reg + in->dst.dwords &&
+                 in->dst.reg < o->reg + o->dwords;
+    }
+    if (__builtin_expect(flags & ROW_DECIDED && lanes & ~valid, 0)) {
+        valid |= decided_lanes(&x, flags, valid_of);
+        low_valid |= valid;
+    }
+    const bool packed = row->dst == T_PKF32 && row->src[0] == T_PKF32 && lanes & ~valid;
+    uint64_t half[2];
+    if (__builtin_expect(packed, 0))
+        packed_valid(w, in, valid_of, half);
+    if (in->dst.kind == OPND_SGPR) { /* compares */
+        x.d = out;
+        call_kernel(&x);
+        finish_mask(w, in, out, lanes, valid);
+        return;
+    }
+
+    uint32_t *dst = dst_rows(w, &in->dst);
+    uint64_t *dst_valid =
+        in->dst.kind == OPND_VGPR ? &w->v_valid[in->dst.reg] : &w->a_valid[in->dst.reg];
+    bool flush = !(flags & ROW_NO_FLUSH) && flushes(w, row->dst, 1);
+    /* Bit operations may work in place; float kernels look at their sources again for NaNs. */
+    alias &= TYPE_CLASS(row->dst) >= CLASS_F16;
+    /* op_sel[3] means nothing to results of a whole register: v_mad_u32_u16, v_pack_b32_f16. */
+    bool high = in->form & FORM_OP_SEL && in->op_sel & 8 && is_half(row->dst);
+    bool merge = flags & ROW_PARTIAL || high;
+    bool direct = !alias && !flush && !merge && lanes == UINT64_MAX &&
+                  !(in->form & (FORM_OUT_MODS | FORM_SDWA));
+    x.d = direct ? dst : out;
+    call_kernel(&x);
+    if (!direct) {
+        if (in->form & FORM_OUT_MODS && !(flags & ROW_INT_CLAMP)) {
+            if (flush) /* omod scales what was flushed */
+                flush_rows(row->dst, out, out);
+            modify_rows(w, in, out);
+        }
+        if (flush)
+            flush_rows(row->dst, out, out);
+        if (merge && !(flags & ROW_OP_SEL))
+            merge_halves(in, dst, out);
+        if (in->form & FORM_SDWA)
+            sdwa_merge(in, dst, out);
+        write_rows(dst, out, in->dst.dwords, lanes);
+    }
+    for (unsigned r = 0; r < in->dst.dwords; r++)
+        dst_valid[r] = (dst_valid[r] & ~lanes) | ((packed ? half[r] : valid) & lanes);
+    /* LLVM leaves the high half of an addend undefined where it wants the low half of the sum. */
+    if (flags & ROW_LOW_ALONE)
+        dst_valid[0] = (dst_valid[0] & ~lanes) | (low_valid & lanes);
+    /* Nor does it mind in which half of a pair of moves it needs nothing. */
+    if (flags & ROW_LOW_ALONE && in->nsrc == 1 && !(in->form & FORM_DPP))
+        dst_valid[1] = (dst_valid[1] & ~lanes) | (dword_valid(w, &in->src[0], 1, valid) & lanes);
+    if (in->dst2.kind != OPND_NONE)
+        finish_mask(w, in, second, lanes, valid);
+}

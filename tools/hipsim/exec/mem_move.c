@@ -1,0 +1,361 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Loads, stores and atomics between registers and resolved memory, validity included. */
+#include <string.h>
+
+#include "check_uninit.h"
+#include "decode.h"
+#include "wait.h"
+
+static uint32_t load_small(const uint8_t *p, unsigned bytes, bool sext)
+{
+    if (bytes == 1) {
+        uint8_t v = __atomic_load_n(p, __ATOMIC_RELAXED);
+        return sext ? (uint32_t)(int32_t)(int8_t)v : v;
+    }
+    uint16_t v;
+    memcpy(&v, p, sizeof(v));
+    return sext ? (uint32_t)(int32_t)(int16_t)v : v;
+}
+
+static void load_part(struct lane_mem *m, uint32_t arg, uint32_t *row)
+{
+    unsigned bytes = MEM_BYTES(arg), l;
+    bool sext = MEM_SEXT(arg);
+    uint64_t lanes = m->lanes | m->dropped;
+
+    FOR_LANES(l, lanes)
+    {
+        uint32_t v = m->lanes >> l & 1 ? load_small(m->ptr[l], bytes, sext) : 0;
+        switch (MEM_PART(arg)) {
+        case PART_ALL: row[l] = v; break;
+        case PART_LOW: row[l] = (row[l] & 0xffff0000) | (v & 0xffff); break;
+        case PART_HIGH: row[l] = (row[l] & 0xffff) | v << 16; break;
+        }
+    }
+}
+
+/* Padding is copied by dwords at least: what is smaller and undefined is no copy. */
+static void note_loaded(struct wave *w, struct reg_rows *r, unsigned i, uint64_t lanes,
+                        uint64_t valid, bool whole)
+{
+    r->valid[i] = (r->valid[i] & ~lanes) | valid;
+    if (!(lanes & ~valid))
+        return;
+    r->copied[i] = whole ? r->copied[i] | (lanes & ~valid) : r->copied[i] & ~lanes;
+    w->copies = true;
+}
+
+/* Of the dwords that hold initialised bytes some may hold others too. */
+static void note_partial(struct wave *w, const struct lane_mem *m, const struct opnd *o, unsigned i,
+                         uint64_t valid)
+{
+    unsigned l;
+
+    FOR_LANES(l, m->lanes & valid)
+    {
+        const uint32_t bits = mem_defined_bits(w, m, l, 4 * i);
+        if (bits == UINT32_MAX)
+            continue;
+        bits_set(w, o, i, l, bits);
+        reg_rows(w, o).copied[i] |= UINT64_C(1) << l;
+    }
+}
+
+void mem_load(struct wave *w, struct lane_mem *m, uint32_t arg, const struct opnd *o)
+{
+    struct reg_rows r = reg_rows(w, o);
+    uint64_t lanes = m->lanes | m->dropped;
+    unsigned bytes = MEM_BYTES(arg), l;
+
+    if (bytes < 4) {
+        uint64_t valid = mem_written(w, m, 0, bytes) | m->dropped;
+        load_part(m, arg, r.row[0]);
+        note_loaded(w, &r, 0, lanes, valid, false);
+        return;
+    }
+    for (unsigned i = 0; i < bytes / 4; i++) {
+        const uint64_t valid = mem_written(w, m, 4 * i, 4);
+        note_loaded(w, &r, i, lanes, valid | m->dropped, true);
+        if (m->tracked && mem_checks(w, CHECK_UNINIT))
+            note_partial(w, m, o, i, valid);
+        FOR_LANES(l, m->dropped)
+        r.row[i][l] = 0;
+    }
+    if (bytes == 16) {
+        FOR_LANES(l, m->lanes)
+        for (unsigned i = 0; i < 4; i++)
+            r.row[i][l] = mem_get32(m->ptr[l] + 4 * i);
+        return;
+    }
+    for (unsigned i = 0; i < bytes / 4; i++)
+        FOR_LANES(l, m->lanes)
+    r.row[i][l] = mem_get32(m->ptr[l] + 4 * i);
+}
+
+static void store_part(struct lane_mem *m, uint32_t arg, const uint32_t *row)
+{
+    unsigned shift = MEM_PART(arg) == PART_HIGH ? 16 : 0, l;
+
+    FOR_LANES(l, m->lanes)
+    {
+        uint32_t v = row[l] >> shift;
+        if (MEM_BYTES(arg) == 1) {
+            __atomic_store_n(m->ptr[l], (uint8_t)v, __ATOMIC_RELAXED);
+        } else {
+            uint16_t half = (uint16_t)v;
+            memcpy(m->ptr[l], &half, sizeof(half));
+        }
+    }
+}
+
+/* Lanes that are defined in all bits which a store of `bytes` takes from a register, or in some of
+ * those where that is all that counts. */
+static uint64_t stored_whole(const struct wave *w, const struct reg_rows *r, const struct opnd *o,
+                             unsigned i, uint32_t arg)
+{
+    const unsigned bytes = MEM_BYTES(arg), shift = MEM_PART(arg) == PART_HIGH ? 16 : 0;
+    uint64_t whole = r->valid[i] & ~r->part[i];
+    unsigned l;
+
+    if (bytes >= 4)
+        return whole;
+    const uint32_t mask = ((1u << 8 * bytes) - 1) << shift;
+    FOR_LANES(l, r->part[i])
+    {
+        const uint32_t bits = bits_of_lane(w, o, i, l) & mask;
+        if (bits == mask || (bits && r->valid[i] >> l & 1))
+            whole |= UINT64_C(1) << l;
+    }
+    return whole;
+}
+
+#define BLOCK_BYTES 256 /* of code, before and after a store, in which its block's others lie */
+
+/*
+ * Lanes for which the store of 16 bytes belongs to the copy of a larger block, by stores like it
+ * and with the same address registers, of which a neighbour stores something defined. That is how
+ * Clang copies structures; these 16 bytes are padding then.
+ */
+static bool of_one_block(const struct inst *a, const struct inst *b)
+{
+    return a->row == b->row && a->imm_offset != b->imm_offset && a->src[0].kind == b->src[0].kind &&
+           a->src[0].reg == b->src[0].reg && a->src[2].kind == b->src[2].kind &&
+           a->src[2].reg == b->src[2].reg;
+}
+
+static uint64_t block_lanes(struct wave *w, const struct inst *in, const struct lane_mem *m,
+                            uint64_t lanes)
+{
+    struct code *code = w->launch->code;
+    const struct code_slots slots = code_slots(code);
+    const uint64_t begin = in->offset > BLOCK_BYTES ? in->offset - BLOCK_BYTES : 0;
+    const struct inst *other;
+    uint64_t found = 0;
+    unsigned l;
+
+    for (uint64_t at = begin; at < in->offset; at += 4) { /* what has run is decoded */
+        other = atomic_load_explicit(&slots.slots[at / 4], memory_order_acquire);
+        if (!other || !of_one_block(in, other))
+            continue;
+        FOR_LANES(l, lanes)
+        {
+            const int64_t apart = (int64_t)other->imm_offset - in->imm_offset;
+            const uint64_t address = m->addr[l] + (uint64_t)apart;
+            found |= (uint64_t)mem_holds_data(address, 16) << l;
+        }
+    }
+    for (uint64_t at = in->offset; at < in->offset + BLOCK_BYTES; at += other->size) {
+        other = code_inst(code, at);
+        if (!other || !other->row || other->row->flags & ROW_BRANCH || !other->size)
+            break;
+        if (!of_one_block(in, other))
+            continue;
+        const struct reg_rows data = reg_rows(w, &other->src[1]);
+        for (unsigned i = 0; i < 4; i++)
+            found |= data.valid[i];
+    }
+    return found & lanes;
+}
+
+/* Is what the lanes store fit for global memory? `partly`: lanes that store undefined bytes, all
+ * of them copies, among defined ones. */
+static bool storable(struct wave *w, const struct inst *in, const struct lane_mem *m,
+                     const struct reg_rows *r, const struct opnd *o, uint32_t arg, uint64_t *partly)
+{
+    const unsigned bytes = MEM_BYTES(arg), n = bytes < 4 ? 1 : bytes / 4;
+    uint64_t all = UINT64_MAX, any = 0, other = 0;
+
+    for (unsigned i = 0; i < n; i++) {
+        const uint64_t whole = stored_whole(w, r, o, i, arg);
+        all &= whole;
+        any |= bytes < 4 ? whole : r->valid[i];
+        other |= ~(whole | r->copied[i]);
+    }
+    *partly = 0;
+    if (!(m->lanes & ~all) || !mem_checks(w, CHECK_UNINIT))
+        return true;
+    if (bytes == 16 && m->lanes & ~any & ~other)
+        any |= block_lanes(w, in, m, m->lanes & ~any & ~other);
+    uint64_t bad = m->lanes & (other | ~any);
+    *partly = m->lanes & ~all & ~bad;
+    return !bad || mem_undefined(w, in, o, bad, "the stored data");
+}
+
+/* What is undefined leaves memory so, byte by byte. */
+static void mark_parts(struct wave *w, struct lane_mem *m, const struct reg_rows *r,
+                       const struct opnd *o, unsigned n, uint64_t partly)
+{
+    unsigned l;
+
+    for (unsigned i = 0; i < n; i++) {
+        const uint64_t whole = r->valid[i] & ~r->part[i];
+        mem_mark(w, m, 4 * i, 4, m->space == MEM_GLOBAL ? whole | ~partly : whole);
+        FOR_LANES(l, partly & (r->part[i] | ~r->valid[i]))
+        mem_mark_bits(w, m, l, 4 * i, r->valid[i] >> l & 1 ? bits_of_lane(w, o, i, l) : 0);
+    }
+}
+
+bool mem_store(struct wave *w, const struct inst *in, struct lane_mem *m, uint32_t arg,
+               const struct opnd *o)
+{
+    uint64_t partly = m->lanes, whole = UINT64_MAX;
+    struct reg_rows r = reg_rows(w, o);
+    unsigned bytes = MEM_BYTES(arg), n = bytes < 4 ? 1 : bytes / 4, l;
+
+    if (m->space == MEM_GLOBAL && !storable(w, in, m, &r, o, arg, &partly))
+        return false;
+    if (bytes < 4) {
+        store_part(m, arg, r.row[0]);
+        mem_mark(w, m, 0, bytes, stored_whole(w, &r, o, 0, arg));
+        return true;
+    }
+    /* Lane after lane: where lanes collide, the highest one wins, in every dword of it. */
+    FOR_LANES(l, m->lanes)
+    for (unsigned i = 0; i < n; i++)
+        mem_put32(m->ptr[l] + 4 * i, r.row[i][l]);
+    for (unsigned i = 0; i < n; i++)
+        whole &= r.valid[i] & ~r.part[i];
+    if (!(m->lanes & ~whole) || !partly)
+        mem_mark(w, m, 0, bytes, m->lanes);
+    else
+        mark_parts(w, m, &r, o, n, partly);
+    return true;
+}
+
+static uint64_t lane_value(struct reg_rows r, unsigned bytes, unsigned l)
+{
+    return bytes == 8 ? r.row[0][l] | (uint64_t)r.row[1][l] << 32 : r.row[0][l];
+}
+
+uint64_t mem_modify(void *p, enum atomic_op op, unsigned bytes, uint64_t data, uint64_t data2,
+                    uint32_t mode)
+{
+    if (bytes == 8) {
+        uint64_t old = __atomic_load_n((uint64_t *)p, __ATOMIC_RELAXED);
+        while (!__atomic_compare_exchange_n((uint64_t *)p, &old,
+                                            atomic_result(op, 8, old, data, data2, mode), true,
+                                            __ATOMIC_SEQ_CST, __ATOMIC_RELAXED))
+            ;
+        return old;
+    }
+    uint32_t old = __atomic_load_n((uint32_t *)p, __ATOMIC_RELAXED);
+    while (!__atomic_compare_exchange_n((uint32_t *)p, &old,
+                                        (uint32_t)atomic_result(op, 4, old, data, data2, mode),
+                                        true, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED))
+        ;
+    return old;
+}
+
+/* L2 flushes the inputs of ADD_F32 and nothing else: CDNA4 ISA, 9.2.2, table 53. */
+#define L2_DENORMALS (MODE_DENORM_F16_F64 | (MODE_DENORM_F32 & 0x20))
+
+bool mem_atomic(struct wave *w, const struct inst *in, struct lane_mem *m, uint32_t arg,
+                const struct opnd *data, const struct opnd *data2, const struct opnd *dst)
+{
+    enum atomic_op op = MEM_ATOMIC(arg);
+    unsigned bytes = MEM_BYTES(arg), l;
+    struct reg_rows d = reg_rows(w, data), d2 = data2 ? reg_rows(w, data2) : d;
+    struct reg_rows out = dst ? reg_rows(w, dst) : d;
+    uint32_t mode = m->space == MEM_LDS ? w->mode : L2_DENORMALS;
+    uint64_t written = mem_written(w, m, 0, bytes), lanes = m->lanes | m->dropped;
+
+    if (!mem_defined(w, in, data, m->lanes, "the operand of an atomic") ||
+        (data2 && !mem_defined(w, in, data2, m->lanes, "the operand of an atomic")))
+        return false;
+    if (op != ATOMIC_SWAP && mem_checks(w, CHECK_UNINIT) && (m->lanes & ~written) &&
+        !wave_finding(w, in, FAULT_UNINIT, m->lanes & ~written,
+                      "atomic operation on memory that was never written, at 0x%llx",
+                      (unsigned long long)m->addr[__builtin_ctzll(m->lanes & ~written)]))
+        return false;
+    FOR_LANES(l, lanes)
+    {
+        uint64_t old = 0;
+        if (m->lanes >> l & 1)
+            old = mem_modify(m->ptr[l], op, bytes, lane_value(d, bytes, l),
+                             lane_value(d2, bytes, l), mode);
+        if (!dst)
+            continue;
+        out.row[0][l] = (uint32_t)old;
+        if (bytes == 8)
+            out.row[1][l] = (uint32_t)(old >> 32);
+    }
+    mem_mark(w, m, 0, bytes, m->lanes);
+    for (unsigned i = 0; dst && i < bytes / 4; i++)
+        out.valid[i] = (out.valid[i] & ~lanes) | written | m->dropped;
+    return true;
+}
+
+bool mem_atomic_split(struct wave *w, const struct inst *in, struct lane_mem *m, uint32_t arg,
+                      const struct opnd *data, const struct opnd *dst)
+{
+    if (MEM_ATOMIC(arg) != ATOMIC_CMPSWAP)
+        return mem_atomic(w, in, m, arg, data, NULL, dst);
+    struct opnd value = *data, comparand = *data;
+    value.dwords = comparand.dwords = (uint8_t)(MEM_BYTES(arg) / 4);
+    comparand.reg = (uint16_t)(data->reg + value.dwords);
+    return mem_atomic(w, in, m, arg, &comparand, &value, dst);
+}
+
+/* Copies the dword at byte `from` of each lane's access to byte `at` of LDS, validity too. */
+static void dword_to_lds(struct wave *w, struct lane_mem *m, unsigned from, struct lane_mem *to,
+                         unsigned at, uint32_t arg)
+{
+    unsigned bytes = MEM_BYTES(arg), l;
+    uint64_t valid = mem_written(w, m, from, bytes < 4 ? bytes : 4) | m->dropped;
+
+    FOR_LANES(l, to->lanes)
+    {
+        uint32_t v = 0;
+        if (m->lanes >> l & 1)
+            v = bytes < 4 ? load_small(m->ptr[l], bytes, MEM_SEXT(arg))
+                          : mem_get32(m->ptr[l] + from);
+        mem_put32(to->ptr[l] + at, v);
+    }
+    mem_mark(w, to, at, 4, valid);
+}
+
+bool mem_load_to_lds(struct wave *w, const struct inst *in, struct lane_mem *m, unsigned parts,
+                     uint32_t arg)
+{
+    unsigned bytes = MEM_BYTES(arg), size = bytes < 4 ? 4 : bytes, l;
+    struct lane_mem to = {.space = MEM_LDS, .lanes = m->lanes | m->dropped};
+    const struct mem_access source = w->access;
+    /* M0 holds the LDS offset in bytes, a multiple of four, in 16 bits (18 on CDNA4 with its 160
+     * KiB); the instruction's offset and a place per lane are added (CDNA3 ISA, "Memory buffer
+     * load to LDS"). */
+    uint32_t m0_mask = code_target(w->launch->code) == GFX950 ? 0x3fffc : 0xfffc;
+    uint32_t base = (w->sgpr[SGPR_M0] & m0_mask) + (uint32_t)in->imm_offset;
+
+    if (!mem_m0_defined(w, in))
+        return false;
+    FOR_LANES(l, to.lanes)
+    to.addr[l] = base + (uint64_t)l * size;
+    if (!mem_resolve(w, in, &to, size, MEM_WRITE))
+        return false;
+    w->access = source;
+    struct late_lds *late = lds_keep(w, &to, base, size);
+    for (unsigned i = 0; i < size / 4; i++)
+        dword_to_lds(w, parts > 1 ? &m[i] : m, parts > 1 ? 0 : 4 * i, &to, 4 * i, arg);
+    lds_issue(w, in, late);
+    return true;
+}

@@ -1,0 +1,488 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * From lane addresses to host bytes, for the three memories that a kernel sees: global (any device
+ * allocation), LDS of the workgroup, private segments. One range check covers a whole wave when
+ * its lanes fall into one allocation, which is the normal case.
+ *
+ * Alignment: ROCm runs compute waves with SH_MEM_CONFIG.alignment_mode = UNALIGNED, and Clang
+ * relies on it (it merges byte accesses of packed structures into unaligned dword and 128-bit
+ * accesses of global memory and LDS). So loads and stores may have any alignment; atomics must be
+ * naturally aligned (CDNA3 ISA, "Alignment").
+ */
+#include <string.h>
+
+#include "check_race.h"
+#include "wait.h"
+
+/* Which slot a host thread looked up last; slots are never moved or unmapped. */
+static _Thread_local struct hipsim_mem_cursor cursor;
+
+#define SCAN_MAX 8192 /* bytes of shadow that are worth one scan instead of 64 look-ups */
+
+static const char *access_name(enum mem_direction direction)
+{
+    return direction == MEM_READ ? "load" : direction == MEM_WRITE ? "store" : "atomic access";
+}
+
+static void record(struct wave *w, const struct lane_mem *m, unsigned bytes,
+                   enum mem_direction direction)
+{
+    struct mem_access *a = &w->access;
+
+    a->space = m->space == MEM_GLOBAL ? ACCESS_GLOBAL
+               : m->space == MEM_LDS  ? ACCESS_LDS
+                                      : ACCESS_SCRATCH;
+    a->is_load = (direction & MEM_READ) != 0;
+    a->is_store = (direction & MEM_WRITE) != 0;
+    a->bytes = (uint8_t)bytes;
+    a->lanes = m->lanes;
+    memcpy(a->addr, m->addr, sizeof(a->addr));
+}
+
+static bool aligned(struct wave *w, const struct inst *in, const struct lane_mem *m, unsigned bytes,
+                    enum mem_direction direction)
+{
+    unsigned l, align = bytes > 8 ? 8 : bytes;
+    uint64_t bad = 0;
+
+    if (direction != MEM_MODIFY)
+        return true;
+    FOR_LANES(l, m->lanes)
+    if (m->addr[l] & (align - 1))
+        bad |= UINT64_C(1) << l;
+    if (!bad)
+        return true;
+    wave_fault(w, in, FAULT_ALIGN, bad, "atomic access of %u bytes at misaligned %s 0x%llx", align,
+               m->space == MEM_GLOBAL ? "address" : "offset",
+               (unsigned long long)m->addr[__builtin_ctzll(bad)]);
+    return false;
+}
+
+static void report_global(struct wave *w, const struct inst *in, const struct lane_mem *m,
+                          unsigned bytes, enum mem_direction direction, uint64_t bad,
+                          enum hipsim_mem_verdict verdict)
+{
+    static const char *const why[] = {
+        [HIPSIM_MEM_OK] = "allowed",
+        [HIPSIM_MEM_OUT_OF_BOUNDS] = "out of bounds",
+        [HIPSIM_MEM_USE_AFTER_FREE] = "use after free",
+        [HIPSIM_MEM_NOT_MAPPED] = "not mapped",
+        [HIPSIM_MEM_READ_ONLY] = "read-only memory",
+    };
+    uint64_t address = m->addr[__builtin_ctzll(bad)];
+    char near[256];
+
+    hipsim_mem_describe(address, bytes, near, sizeof(near));
+    wave_fault(w, in, FAULT_MEMORY, bad, "%s of %u bytes at 0x%llx: %s; %s", access_name(direction),
+               bytes, (unsigned long long)address, why[verdict], near);
+}
+
+/*
+ * Clang does atomics of 8 and 16 bits on the aligned dword around them, which may reach past the
+ * end of an allocation into bytes that belong to nobody else.
+ */
+static enum hipsim_mem_verdict check_lane(uint64_t address, unsigned bytes, bool is_store)
+{
+    enum hipsim_mem_verdict v = hipsim_mem_check(&cursor, address, bytes, is_store);
+
+    if (v != HIPSIM_MEM_OUT_OF_BOUNDS || bytes != 4 || address & 3)
+        return v;
+    return hipsim_mem_check(&cursor, address, 1, is_store) == HIPSIM_MEM_OK ? HIPSIM_MEM_OK : v;
+}
+
+/* Each lane on its own: only after the check of the whole range has failed. */
+static bool resolve_lanes(struct wave *w, const struct inst *in, struct lane_mem *m, unsigned bytes,
+                          enum mem_direction direction)
+{
+    enum hipsim_mem_verdict first = HIPSIM_MEM_OK;
+    uint64_t bad = 0, unusable = 0;
+    unsigned l;
+
+    FOR_LANES(l, m->lanes)
+    {
+        enum hipsim_mem_verdict v = check_lane(m->addr[l], bytes, (direction & MEM_WRITE) != 0);
+        if (v == HIPSIM_MEM_OK)
+            continue;
+        if (!bad)
+            first = v;
+        bad |= UINT64_C(1) << l;
+        if (!hipsim_mem_mapped(m->addr[l], bytes))
+            unusable |= UINT64_C(1) << l;
+    }
+    if (bad && (mem_checks(w, CHECK_MEMORY) || unusable)) {
+        report_global(w, in, m, bytes, direction, bad, first);
+        return false;
+    }
+    return true;
+}
+
+static bool resolve_global(struct wave *w, const struct inst *in, struct lane_mem *m,
+                           unsigned bytes, enum mem_direction direction)
+{
+    uint64_t low = UINT64_MAX, high = 0;
+    unsigned l;
+
+    FOR_LANES(l, m->lanes)
+    {
+        low = m->addr[l] < low ? m->addr[l] : low;
+        high = m->addr[l] > high ? m->addr[l] : high;
+        m->ptr[l] = (uint8_t *)(uintptr_t)m->addr[l];
+    }
+    m->low = low;
+    m->span = high - low + bytes;
+    if (hipsim_mem_check(&cursor, low, m->span, (direction & MEM_WRITE) != 0) == HIPSIM_MEM_OK) {
+        m->tracked = cursor.slot && hipsim_mem_tracked(cursor.slot);
+        return true;
+    }
+    m->span = 0;
+    return resolve_lanes(w, in, m, bytes, direction);
+}
+
+/* Whoever has all the LDS of a compute unit knows that nothing is beyond its end: MIOpen's Winograd
+ * kernels send lanes there that shall not store. */
+static bool owns_lds(const struct wave *w)
+{
+    return w->wg->lds_bytes >= w->launch->lds_limit && w->launch->lds_limit;
+}
+
+/* LDS and private segments are arrays; a lane beyond the end reads zero and stores nothing (CDNA3
+ * ISA, 3.6.1 "Out-of-Range behavior"), and is reported. */
+static bool resolve_array(struct wave *w, const struct inst *in, struct lane_mem *m, unsigned bytes,
+                          enum mem_direction direction)
+{
+    bool lds = m->space == MEM_LDS;
+    uint64_t size = lds ? w->wg->lds_bytes : w->launch->private_bytes;
+    uint8_t *base = lds ? w->wg->lds : w->scratch;
+    uint64_t stride = lds ? 0 : size, top = 0, bad = 0;
+    unsigned l;
+
+    if (m->lanes == UINT64_MAX) {
+        for (l = 0; l < WAVE_LANES; l++) {
+            m->ptr[l] = base + l * stride + m->addr[l];
+            top = m->addr[l] > top ? m->addr[l] : top;
+        }
+    } else {
+        FOR_LANES(l, m->lanes)
+        {
+            m->ptr[l] = base + l * stride + m->addr[l];
+            top = m->addr[l] > top ? m->addr[l] : top;
+        }
+    }
+    if (top <= size && size - top >= bytes)
+        return true;
+    FOR_LANES(l, m->lanes)
+    if (m->addr[l] > size || size - m->addr[l] < bytes)
+        bad |= UINT64_C(1) << l;
+    m->lanes &= ~bad;
+    m->dropped |= bad;
+    if (!mem_checks(w, CHECK_MEMORY) || (lds && owns_lds(w)))
+        return true;
+    wave_fault(w, in, FAULT_MEMORY, bad,
+               "%s of %u bytes at %s offset 0x%llx: out of bounds; "
+               "the %s has %llu bytes",
+               access_name(direction), bytes, lds ? "LDS" : "private",
+               (unsigned long long)m->addr[__builtin_ctzll(bad)], lds ? "workgroup" : "work-item",
+               (unsigned long long)size);
+    return false;
+}
+
+static uint8_t *valid_bytes(const struct wave *w, const struct lane_mem *m, unsigned l)
+{
+    if (m->space == MEM_LDS)
+        return w->wg->lds_valid + m->addr[l];
+    return w->scratch_valid + (size_t)l * w->launch->private_bytes + m->addr[l];
+}
+
+/* What the states of an access's bytes have in common, and what any of them has, by byte. */
+struct states {
+    uint64_t all, any;
+};
+
+static inline __attribute__((always_inline)) void join_states(struct states *s, const uint8_t *p,
+                                                              unsigned bytes)
+{
+    uint64_t pattern = 0;
+
+    memcpy(&pattern, p, bytes);
+    s->any |= pattern;
+    s->all &= pattern | (bytes < 8 ? UINT64_MAX << 8 * bytes % 64 : 0);
+}
+
+/* Of all lanes' bytes, in LDS or private segments. Usual sizes are constants to the compiler. */
+static struct states states_of(const struct wave *w, const struct lane_mem *m)
+{
+    struct states s = {.all = UINT64_MAX};
+    unsigned l;
+
+    switch (m->bytes) {
+    case 4:
+        FOR_LANES(l, m->lanes)
+        join_states(&s, valid_bytes(w, m, l), 4);
+        break;
+    case 8:
+        FOR_LANES(l, m->lanes)
+        join_states(&s, valid_bytes(w, m, l), 8);
+        break;
+    case 16:
+        FOR_LANES(l, m->lanes)
+        {
+            join_states(&s, valid_bytes(w, m, l), 8);
+            join_states(&s, valid_bytes(w, m, l) + 8, 8);
+        }
+        break;
+    default:
+        FOR_LANES(l, m->lanes)
+        for (unsigned i = 0; i < m->bytes; i++)
+            join_states(&s, valid_bytes(w, m, l) + i, 1);
+        break;
+    }
+    return s;
+}
+
+#define EVERY_BYTE UINT64_C(0x0101010101010101)
+
+static bool loads_under_way(const struct workgroup *wg) { return wg->lds_in_flight || wg->nlate; }
+
+/* Has every load to the LDS bytes of the access been waited for? */
+static bool waited(struct wave *w, const struct inst *in, const struct lane_mem *m,
+                   enum mem_direction direction)
+{
+    const uint64_t any = states_of(w, m).any;
+    uint64_t early = 0;
+    unsigned l;
+
+    if (any & EVERY_BYTE * LDS_LATE)
+        lds_touch(w, m);
+    if (!mem_checks(w, CHECK_WAIT) || in->row->flags & ROW_LDS_DMA || in->lds ||
+        !(any & EVERY_BYTE * LDS_IN_FLIGHT))
+        return true;
+    FOR_LANES(l, m->lanes)
+    {
+        const uint8_t *state = valid_bytes(w, m, l);
+        for (unsigned i = 0; i < m->bytes; i++)
+            early |= (uint64_t)(state[i] / LDS_IN_FLIGHT & 1) << l;
+    }
+    return wave_finding(w, in, FAULT_WAIT, early,
+                        "%s at LDS offset 0x%llx while a load to LDS "
+                        "that writes it is outstanding",
+                        access_name(direction),
+                        (unsigned long long)m->addr[__builtin_ctzll(early)]);
+}
+
+/* Arguments are read only, and hostcall buffers are handed over by the host. */
+static bool of_the_runtime(const struct lane_mem *m)
+{
+    return m->space == MEM_GLOBAL && m->span && cursor.slot &&
+           (cursor.slot->kind == HIPSIM_MEM_KERNARG || cursor.slot->kind == HIPSIM_MEM_RUNTIME);
+}
+
+bool mem_resolve(struct wave *w, const struct inst *in, struct lane_mem *m, unsigned bytes,
+                 enum mem_direction direction)
+{
+    if (w->launch->observer)
+        record(w, m, bytes, direction);
+    m->bytes = (uint8_t)bytes;
+    m->tracked = true;
+    if (!m->lanes)
+        return true;
+    if (!aligned(w, in, m, bytes, direction))
+        return false;
+    bool ok = m->space == MEM_GLOBAL ? resolve_global(w, in, m, bytes, direction)
+                                     : resolve_array(w, in, m, bytes, direction);
+    if (!ok || m->space == MEM_SCRATCH)
+        return ok;
+    w->acted |= (direction & MEM_WRITE) != 0;
+    if (m->space == MEM_LDS && loads_under_way(w->wg) && !waited(w, in, m, direction))
+        return false;
+    return !w->wg->race || of_the_runtime(m) || race_access(w, in, m, bytes, direction);
+}
+
+/* -- validity ---------------------------------------------------------------------------------- */
+
+static bool range_written(uint64_t low, uint64_t span)
+{
+    uint64_t line = low & ~UINT64_C(63), end = low + span;
+
+    for (; line < end; line += 32) {
+        uint64_t first = line < low ? low : line;
+        uint64_t last = line + 32 < end ? line + 32 : end;
+        if (first >= last)
+            continue;
+        unsigned bytes = (unsigned)(last - first);
+        if (hipsim_mem_written_mask(first, bytes) != (uint32_t)((UINT64_C(1) << bytes) - 1))
+            return false;
+    }
+    return true;
+}
+
+/* Whether no byte of the access is uninitialised. */
+static bool all_written(const struct wave *w, const struct lane_mem *m)
+{
+    unsigned l;
+
+    if (m->space != MEM_GLOBAL)
+        return (states_of(w, m).all & EVERY_BYTE * LDS_DEFINED) == EVERY_BYTE * LDS_DEFINED;
+    if (m->span && m->span <= SCAN_MAX && range_written(m->low, m->span))
+        return true;
+    FOR_LANES(l, m->lanes)
+    if (!hipsim_mem_is_written(&cursor, m->addr[l], m->bytes))
+        return false;
+    return true;
+}
+
+/* Whether a lane's dword, or what the access has of it, holds an initialised byte. */
+static bool dword_written(const struct wave *w, const struct lane_mem *m, unsigned l,
+                          unsigned first, unsigned bytes)
+{
+    uint32_t have = 0;
+
+    if (m->space == MEM_GLOBAL)
+        return hipsim_mem_is_written(&cursor, m->addr[l] + first, bytes) ||
+               hipsim_mem_written_mask(m->addr[l] + first, bytes);
+    memcpy(&have, valid_bytes(w, m, l) + first, bytes);
+    return have & EVERY_BYTE * LDS_DEFINED;
+}
+
+bool mem_holds_data(uint64_t address, unsigned bytes)
+{
+    return hipsim_mem_check(&cursor, address, bytes, false) == HIPSIM_MEM_OK &&
+           (hipsim_mem_is_written(&cursor, address, bytes) ||
+            hipsim_mem_written_mask(address, bytes));
+}
+
+uint32_t mem_defined_bits(const struct wave *w, const struct lane_mem *m, unsigned l,
+                          unsigned first)
+{
+    uint32_t bytes = 0, bits = 0;
+
+    if (m->space == MEM_GLOBAL) {
+        const uint64_t address = m->addr[l] + first;
+        bytes =
+            hipsim_mem_is_written(&cursor, address, 4) ? 0xf : hipsim_mem_written_mask(address, 4);
+    } else {
+        for (unsigned i = 0; i < 4; i++)
+            bytes |= (uint32_t)(valid_bytes(w, m, l)[first + i] & LDS_DEFINED) << i;
+    }
+    for (unsigned i = 0; i < 4; i++)
+        bits |= bytes >> i & 1 ? 0xffu << 8 * i : 0;
+    return bits;
+}
+
+void mem_mark_bits(struct wave *w, const struct lane_mem *m, unsigned l, unsigned first,
+                   uint32_t bits)
+{
+    if (!mem_checks(w, CHECK_UNINIT))
+        return;
+    for (unsigned i = 0; i < 4; i++) {
+        const bool defined = bits >> 8 * i & 0xff;
+        if (m->space != MEM_GLOBAL)
+            valid_bytes(w, m, l)[first + i] = defined;
+        else if (defined)
+            hipsim_mem_mark(m->addr[l] + first + i, 1);
+        else
+            hipsim_mem_unmark(m->addr[l] + first + i, 1);
+    }
+}
+
+uint64_t mem_written(const struct wave *w, struct lane_mem *m, unsigned first, unsigned bytes)
+{
+    uint64_t written = 0;
+    unsigned l;
+
+    if (m->tracked && !m->scanned && mem_checks(w, CHECK_UNINIT)) {
+        m->tracked = !all_written(w, m);
+        m->scanned = true;
+    }
+    if (!m->tracked || !mem_checks(w, CHECK_UNINIT))
+        return m->lanes;
+    FOR_LANES(l, m->lanes)
+    {
+        bool all = true;
+        for (unsigned at = 0; at < bytes; at += 4)
+            all &= dword_written(w, m, l, first + at, bytes - at < 4 ? bytes - at : 4);
+        written |= (uint64_t)all << l;
+    }
+    return written;
+}
+
+static void mark_global(const struct lane_mem *m, unsigned first, unsigned bytes, uint64_t valid)
+{
+    uint64_t gaps = ~valid;
+    unsigned l;
+
+    for (l = 0; l < WAVE_LANES; l++)
+        gaps |= m->addr[l] ^ (m->low + (uint64_t)l * bytes);
+    if (!gaps) {
+        hipsim_mem_mark(m->low, m->span);
+        return;
+    }
+    FOR_LANES(l, valid)
+    {
+        if (m->span)
+            hipsim_mem_mark_small(m->addr[l] + first, bytes);
+        else
+            hipsim_mem_mark(m->addr[l] + first, bytes);
+    }
+}
+
+/* Sets whether bytes are defined; what is known of loads to them stays. */
+static inline __attribute__((always_inline)) void define(uint8_t *state, unsigned bytes,
+                                                         uint64_t valid)
+{
+    for (unsigned i = 0; i < bytes; i++)
+        state[i] = (uint8_t)((state[i] & ~LDS_DEFINED) | valid);
+}
+
+void mem_mark(struct wave *w, struct lane_mem *m, unsigned first, unsigned bytes, uint64_t valid)
+{
+    unsigned l;
+
+    if (!mem_checks(w, CHECK_UNINIT))
+        return;
+    if (m->space == MEM_GLOBAL) {
+        if (m->tracked)
+            mark_global(m, first, bytes, m->lanes & valid);
+        return;
+    }
+    if (m->space == MEM_LDS && loads_under_way(w->wg)) {
+        FOR_LANES(l, m->lanes)
+        {
+            uint8_t *state = valid_bytes(w, m, l) + first;
+            if (bytes == 4)
+                define(state, 4, valid >> l & 1);
+            else
+                define(state, bytes, valid >> l & 1);
+        }
+    } else if (bytes == 4) {
+        FOR_LANES(l, m->lanes)
+        memset(valid_bytes(w, m, l) + first, (int)(valid >> l & 1), 4);
+    } else if (bytes == 16) {
+        FOR_LANES(l, m->lanes)
+        memset(valid_bytes(w, m, l) + first, (int)(valid >> l & 1), 16);
+    } else {
+        FOR_LANES(l, m->lanes)
+        memset(valid_bytes(w, m, l) + first, (int)(valid >> l & 1), bytes);
+    }
+}
+
+bool mem_defined(struct wave *w, const struct inst *in, const struct opnd *o, uint64_t lanes,
+                 const char *what)
+{
+    const uint64_t bad = mem_checks(w, CHECK_UNINIT) ? lanes & ~src_valid(w, o) : 0;
+
+    return !bad || mem_undefined(w, in, o, bad, what);
+}
+
+bool mem_undefined(struct wave *w, const struct inst *in, const struct opnd *o, uint64_t bad,
+                   const char *what)
+{
+    const char *file = o->kind == OPND_AGPR ? "a" : o->kind == OPND_SGPR ? "s" : "v";
+    return wave_finding(w, in, FAULT_UNINIT, bad, "undefined value in %s (%s%u%s)", what, file,
+                        o->reg, o->dwords > 1 ? " and following" : "");
+}
+
+bool mem_m0_defined(struct wave *w, const struct inst *in)
+{
+    return !mem_checks(w, CHECK_UNINIT) || w->s_valid[SGPR_M0] == UINT32_MAX ||
+           wave_finding(w, in, FAULT_UNINIT, 0, "undefined value in the LDS address (m0)");
+}

@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Matrix instructions: layouts, the exact step, and the choice of kernels. */
+#include "mfma.h"
+
+#include <math.h>
+
+#include "smallfloat.h"
+#include "tables.h"
+
+/* -- layouts ----------------------------------------------------------------------------------- */
+
+unsigned mfma_blgp_lane(unsigned lane, unsigned blgp)
+{
+    switch (blgp) {
+    case 1: return lane % 32;
+    case 2: return lane % 32 + 32;
+    case 3: return (lane + 16) % 64;
+    case 4:
+    case 5:
+    case 6:
+    case 7: return lane % 16 + (blgp - 4) * 16;
+    default: return lane;
+    }
+}
+
+unsigned mfma_block_of_a(const struct mfma_job *job, unsigned block)
+{
+    if (!job->cbsz || job->shape.sparse)
+        return block;
+    return ((block >> job->cbsz << job->cbsz) + job->abid) % job->shape.blocks;
+}
+
+/* -- the fused step ---------------------------------------------------------------------------- */
+
+/* floor(log2 |x|), not below the least normal exponent of binary32, which zero has as well. */
+static int exponent_of(float x)
+{
+    uint32_t field = bits_from_float(x) >> 23 & 255;
+
+    return field ? (int)field - 127 : -126;
+}
+
+struct partial {
+    double sum; /* in units of 2^(exponent - 24) */
+    int exponent;
+};
+
+/* The products `first`, first + step, ... aligned to the largest exponent, truncated to 24
+ * fractional bits there, and added. */
+static struct partial add_products(const double *product, const int *exponent, unsigned n,
+                                   unsigned first, unsigned step)
+{
+    struct partial p = {0, exponent[first]};
+
+    for (unsigned k = first; k < n; k += step)
+        p.exponent = exponent[k] > p.exponent ? exponent[k] : p.exponent;
+    for (unsigned k = first; k < n; k += step)
+        p.sum += trunc(ldexp(product[k], 24 - p.exponent));
+    return p;
+}
+
+float mfma_fused_step(const double *product, const int *exponent, unsigned n, int scale, float c,
+                      bool two_stage)
+{
+    double total = c;
+    bool above = false, below = false; /* products out of binary32's range */
+
+    for (unsigned k = 0; k < n; k++) {
+        double p = ldexp(product[k], scale);
+        above |= p >= 0x1p128;
+        below |= p <= -0x1p128;
+        total += p;
+    }
+    if (isnan(total) || (above && below && !isinf(total)))
+        return float_from_bits(0x7fc00000);
+    if (isinf(total))
+        return (float)total;
+    if (above || below)
+        return above ? INFINITY : -INFINITY;
+
+    struct partial s = add_products(product, exponent, n, 0, two_stage ? 2 : 1);
+    if (two_stage) {
+        struct partial odd = add_products(product, exponent, n, 1, 2);
+        int e = s.exponent > odd.exponent ? s.exponent : odd.exponent;
+        s.sum = floor(ldexp(s.sum, s.exponent - e)) + floor(ldexp(odd.sum, odd.exponent - e));
+        s.exponent = e;
+    }
+    s.exponent += scale;
+    int ec = exponent_of(c), e = s.exponent > ec ? s.exponent : ec;
+    double sum = floor(ldexp(s.sum, 7 + s.exponent - e)); /* units of 2^(e - 31) */
+    double addend = floor(ldexp(c, 24 - e));              /* units of 2^(e - 24) */
+    if (two_stage && ec < e - 25)
+        addend = 0;
+    return (float)ldexp(sum + 128 * addend, e - 31);
+}
+
+/* -- dispatch ---------------------------------------------------------------------------------- */
+
+void mfma_run(const struct mfma_job *job)
+{
+#ifdef HIPSIM_X86
+    switch (host_isa()) {
+    case HOST_AVX512: mfma_run_avx512(job); return;
+    case HOST_AVX2: mfma_run_avx2(job); return;
+    default: break;
+    }
+#endif
+    mfma_run_plain(job);
+}

@@ -1,0 +1,687 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The matrix instructions, compiled once per instruction set (ISA is plain, avx2, avx512).
+ *
+ * A fused step adds to C the products of 4, 8 or 16 values of k (docs/hipsim-matrix.md): products
+ * are aligned to their largest exponent e and truncated to 24 fractional bits, summed, aligned with
+ * C, and rounded once. Per output element the order of k is the hardware's; the vectors run along
+ * the columns.
+ *
+ * What makes it fast is that float instructions do the alignment. p * 2^(24 - e), converted with
+ * truncation, is the aligned product as an integer; the sum of a step fits 31 bits. C joins in
+ * units of 2^(e - 24), or of 2^(ec - 29) if its exponent ec exceeds e by more than 5: so it always
+ * fits, and what the sum loses counts as rounding to odd. Conversion to float rounds the total.
+ * Exponents are bytes that saturate; those in question are far from it. Steps with exponents beyond
+ * what single precision can scale, with infinities or NaN, go through mfma_fused_step().
+ */
+#include <math.h>
+#include <stddef.h>
+
+#include "mfma_decode.h"
+#include "mfma_vec.h"
+#include "smallfloat.h"
+
+/* Exponents of a step that the vector path handles. */
+#define E_MIN (-100)
+#define E_MAX 122
+#define E_NEAR 24      /* up to here no C is so small that the scale makes it zero */
+#define BIAS 132       /* binary32's, and the 5 that C's exponent may exceed e by */
+#define SCALE_NAN 1000 /* beyond what exponents and another scale add up to */
+
+/* -- one row of the result --------------------------------------------------------------------- */
+
+/* One fused step of a row: `count` lines of A, whose row is set in the pointers, and of B. A sparse
+ * A takes the lines of B that `lines` names. */
+struct step {
+    const float *a;
+    const uint32_t *ea;
+    const float *b;   /* from the first of 16 columns */
+    const int8_t *eb; /* of all columns */
+    const uint8_t *lines;
+    const int16_t *scale; /* exponents to add per column, or NULL; 16 columns like b */
+    unsigned count;
+    bool two_stage;
+    bool far; /* some exponents may be above E_NEAR */
+};
+
+/* The exponents that a row's products are aligned to, plus BIAS, even and odd k apart in the
+ * two-stage formats. What lies below E_MIN, or at it, is E_MIN; what lies above E_MAX is one
+ * more. */
+struct exponents {
+    _Alignas(BYTE_COLS) uint8_t e[BYTE_COLS], odd[BYTE_COLS];
+};
+
+static inline __attribute__((always_inline)) unsigned line(const struct step *s, unsigned k)
+{
+    return (s->lines ? s->lines[k] : k) * LINE;
+}
+
+static inline __attribute__((always_inline)) vec_b largest_exponent(const struct step *s,
+                                                                    unsigned from, unsigned stride,
+                                                                    unsigned span)
+{
+    vec_b e = {0};
+
+    for (unsigned k = from; k < s->count; k += stride) {
+        vec_b sum =
+            vec_add_b(load_b(s->eb + line(s, k) + span * SPAN_COLS), vec_quad(s->ea[k * LINE]));
+        e = k == from ? sum : vec_max_b(e, sum);
+    }
+    return e;
+}
+
+/* Products that are all zero have a sum of zero with any exponent. */
+static inline __attribute__((always_inline)) void store_exponents(uint8_t *to, vec_b e)
+{
+    const vec_b bound = vec_min_b(vec_max_b(e, (vec_b){0} + E_MIN), (vec_b){0} + (E_MAX + 1));
+    const vec_ub biased = (vec_ub)bound + BIAS;
+
+    memcpy(to, &biased, sizeof(biased));
+}
+
+/* First pass. `least` and `most` follow the exponents of all rows. */
+static inline __attribute__((always_inline)) void find_exponents(const struct step *s,
+                                                                 struct exponents *x, vec_b *least,
+                                                                 vec_b *most)
+{
+    for (unsigned i = 0; i < SPANS; i++) {
+        vec_b e = largest_exponent(s, 0, s->two_stage ? 2 : 1, i), top = e;
+        if (s->two_stage) {
+            vec_b odd = largest_exponent(s, 1, 2, i);
+            top = vec_max_b(e, odd);
+            store_exponents(x->odd + i * SPAN_COLS, odd);
+        }
+        *least = vec_min_b(*least, top);
+        *most = vec_max_b(*most, top);
+        store_exponents(x->e + i * SPAN_COLS, e);
+    }
+}
+
+/* Does a row have columns whose products may all be below E_MIN, or some above E_MAX? */
+static void classify(const struct exponents *x, bool two_stage, bool *low, bool *high)
+{
+    *low = *high = false;
+    for (unsigned j = 0; j < BYTE_COLS; j++) {
+        int e = two_stage && x->odd[j] > x->e[j] ? x->odd[j] : x->e[j];
+        *low |= e <= E_MIN + BIAS;
+        *high |= e > E_MAX + BIAS;
+    }
+}
+
+/* Lines of B in registers, for the steps in which all rows use the same. */
+struct columns {
+    vec_f b[16][PARTS];
+};
+
+/* Biased exponents, shifted to where binary32 has them: they stay below its sign. */
+static inline vec_i in_place(const uint8_t *e, unsigned part)
+{
+    return vec_shl(widen_ub(e, part), 23);
+}
+
+/* 2^(exponent + e), 2^(exponent - e) of biased e */
+static inline vec_f power(int exponent, vec_i e)
+{
+    return (vec_f)vec_add(e, (vec_i){0} + (exponent + 127 - BIAS) * (1 << 23));
+}
+
+static inline vec_f inverse_power(int exponent, vec_i e)
+{
+    return (vec_f)((uint32_t)(exponent + 127 + BIAS) * (1u << 23) - (vec_u)e);
+}
+
+/* The aligned products of 16 columns of a row, added, and the exponent of the sum, shifted like
+ * in_place(). */
+struct sums {
+    vec_i sum[PARTS], e[PARTS];
+};
+
+static inline __attribute__((always_inline)) struct sums add_products(
+    const struct step *s, const struct columns *c, unsigned from, unsigned stride, const uint8_t *e)
+{
+    struct sums w = {.sum = {{0}}};
+    vec_f scale[PARTS];
+
+    for (unsigned p = 0; p < PARTS; p++) {
+        w.e[p] = in_place(e, p);
+        scale[p] = inverse_power(24, w.e[p]);
+    }
+    for (unsigned k = from; k < s->count; k += stride) {
+        const vec_f a = vec_f_from(s->a[k * LINE]);
+        for (unsigned p = 0; p < PARTS; p++) {
+            vec_f b = c ? c->b[k][p] : load_f(s->b + line(s, k) + p * PART_COLS);
+            w.sum[p] = vec_add(w.sum[p], vec_to_i(b * a * scale[p]));
+        }
+    }
+    return w;
+}
+
+/* Second pass, for the 16 columns from j. */
+static inline __attribute__((always_inline)) struct sums find_sums(const struct step *s,
+                                                                   const struct columns *c,
+                                                                   const struct exponents *x,
+                                                                   unsigned j)
+{
+    if (!s->two_stage)
+        return add_products(s, c, 0, 1, x->e + j);
+    struct sums even = add_products(s, c, 0, 2, x->e + j);
+    const struct sums odd = add_products(s, c, 1, 2, x->odd + j);
+    for (unsigned p = 0; p < PARTS; p++) {
+        const vec_i top = vec_max_i(even.e[p], odd.e[p]);
+        even.sum[p] = vec_add(vec_shr(even.sum[p], (top - even.e[p]) >> 23),
+                              vec_shr(odd.sum[p], (top - odd.e[p]) >> 23));
+        even.e[p] = top;
+    }
+    return even;
+}
+
+/* floor(c * up), up a power of two; in the two-stage formats a C wholly below the last bit is
+ * dropped. */
+static inline vec_i floor_c(vec_f c, vec_f up, bool two_stage, bool far)
+{
+    const vec_f scaled = c * up;
+    const vec_i whole = vec_floor(scaled);
+
+    if (two_stage)
+        return whole & ((vec_f)((vec_i)scaled & 0x7fffffff) >= vec_f_from(0.5f));
+    if (__builtin_expect(far, 0))
+        return vec_add(whole, (scaled == vec_f_from(0)) & (c < vec_f_from(0)));
+    return whole;
+}
+
+/*
+ * The sum in units 2^by times as large. The hardware floors it 2 bits below them, here the bits
+ * below them are joined into the last one, which is rounding to odd.
+ */
+static inline vec_i lower_sum(vec_i sum, vec_i by, bool two_stage)
+{
+    if (!two_stage) /* two bits above it are free */
+        return vec_quarter_to_odd(vec_shr(vec_shl(sum, 2), by));
+    vec_i more = by - 2, kept = 2 + (more & (more < 0));
+    vec_i q = vec_shr(sum, more & ~(more < 0)), mask = kept + (kept >> 1);
+    return vec_shr(q | ((q & mask) + mask), kept);
+}
+
+#define FIELD 0x7f800000
+
+/* c + sum * 2^(e - 24), as the hardware aligns and rounds; c is finite. */
+static inline vec_f add_c(vec_f c, vec_i sum, vec_i e, bool two_stage, bool far)
+{
+    const vec_i top = vec_max_i((vec_i)c & FIELD, e); /* the larger of e and ec - 5 */
+    const vec_u over = ((vec_u)top - (vec_u)e) >> 23;
+
+    sum = lower_sum(sum, (vec_i)over, two_stage);
+    return vec_to_f(vec_add(sum, floor_c(c, inverse_power(24, top), two_stage, far))) *
+           power(-24, top);
+}
+
+/* The 16 columns one by one, exactly. */
+static __attribute__((noinline)) void step_exactly(const struct step *s, unsigned j, float *c)
+{
+    for (unsigned i = 0; i < COLS; i++) {
+        double product[16];
+        int exponent[16], scale = s->scale ? s->scale[i] : 0;
+        for (unsigned k = 0; k < s->count; k++) {
+            product[k] = (double)s->a[k * LINE] * s->b[line(s, k) + i];
+            exponent[k] = (int8_t)s->ea[k * LINE] + s->eb[line(s, k) + j + i];
+        }
+        if (scale >= SCALE_NAN - 127) /* a scale is NaN */
+            product[0] = NAN;
+        c[i] = mfma_fused_step(product, exponent, s->count, scale, c[i], s->two_stage);
+    }
+}
+
+static inline vec_i not_finite(vec_f c) { return ((vec_i)c & FIELD) == FIELD; }
+
+static inline vec_i scale_of(const struct step *s, unsigned p)
+{
+    return s->scale ? widen_s(s->scale, p) : (vec_i){0};
+}
+
+/* Third pass: C joins. False if the row needs another look; then the result goes to `aside`,
+ * because d may be where c is. */
+static inline __attribute__((always_inline)) bool find_result(const struct step *s,
+                                                              const struct columns *columns,
+                                                              const struct exponents *x, unsigned j,
+                                                              bool done, const uint32_t *c,
+                                                              float *d, float *aside)
+{
+    struct sums w = find_sums(s, columns, x, j);
+    vec_i odd = {0}, field = {0};
+    vec_f out[PARTS];
+
+    for (unsigned p = 0; p < PARTS; p++) {
+        const vec_f from = load_f((const float *)c + p * PART_COLS);
+        if (s->scale) {
+            vec_i e = (w.e[p] >> 23) + scale_of(s, p);
+            odd |= (e < E_MIN + BIAS) | (e > E_MAX + BIAS);
+            w.e[p] = vec_shl(e, 23);
+        }
+        out[p] = add_c(from, w.sum[p], w.e[p], s->two_stage, s->far);
+        field = vec_max_i(field, (vec_i)from & FIELD);
+    }
+    odd |= field == FIELD;
+    done &= !vec_any_i(odd);
+    if (__builtin_expect(!done, 0))
+        d = aside;
+    for (unsigned p = 0; p < PARTS; p++)
+        store_f(d + p * PART_COLS, out[p]);
+    return done;
+}
+
+/* Columns all of whose products are zero. */
+static inline __attribute__((always_inline)) vec_i without_products(const struct step *s,
+                                                                    unsigned p)
+{
+    vec_i some = {0};
+
+    for (unsigned k = 0; k < s->count; k++)
+        if (s->a[k * LINE] != 0)
+            some |= load_f(s->b + line(s, k) + p * PART_COLS) != 0;
+    return ~some;
+}
+
+/*
+ * Products below E_MIN: masked keys, padding. The result is C where that is larger by so much that
+ * the sum is less than half of its last bit, or where all products are zero and C is not cut. Sets
+ * `lost` where neither holds. `sum_e` is the exponent without the scale.
+ */
+static inline __attribute__((always_inline)) vec_f add_low(const struct step *s, vec_i sum_e,
+                                                           unsigned p, vec_f c, vec_f result,
+                                                           vec_i *lost)
+{
+    const vec_i ec = (((vec_i)c >> 23) & 255) - 127, scaled = sum_e + scale_of(s, p);
+    const vec_i low = (sum_e <= E_MIN) | (scaled <= E_MIN);
+    const vec_i e = vec_max_i(scaled, (vec_i){0} + E_MIN);
+    const vec_i none = without_products(s, p);
+
+    *lost |= low & ~((ec >= e + 32) | (none & ((ec >= e) | (c == vec_f_from(0)))));
+    *lost |= not_finite(c) | (scaled > E_MAX);
+    return vec_pick(low, c + vec_f_from(0), result); /* -0 becomes +0 */
+}
+
+/* The other look, at products below E_MIN and at what only step_exactly() can do. */
+static inline __attribute__((always_inline)) void look_again(const struct step *s,
+                                                             const struct exponents *x, unsigned j,
+                                                             bool special, const uint32_t *c,
+                                                             float *result)
+{
+    vec_i lost = {0};
+
+    for (unsigned p = 0; p < PARTS && !special; p++) {
+        vec_i e = widen_ub(x->e + j, p);
+        if (s->two_stage)
+            e = vec_max_i(e, widen_ub(x->odd + j, p));
+        const vec_f from = load_f((const float *)c + p * PART_COLS);
+        store_f(result + p * PART_COLS,
+                add_low(s, e - BIAS, p, from, load_f(result + p * PART_COLS), &lost));
+    }
+    if (special || vec_any_i(lost)) {
+        memcpy(result, c, COLS * sizeof(*result));
+        step_exactly(s, j, result);
+    }
+}
+
+/* -- whole matrices ---------------------------------------------------------------------------- */
+
+static unsigned step_size(enum mfma_format format)
+{
+    switch (format) {
+    case FORMAT_XF32: return 4;
+    case FORMAT_F16:
+    case FORMAT_BF16: return 8;
+    default: return 16;
+    }
+}
+
+/* The line of B for each stored element of row i of a sparse A. */
+static void select_lines(const struct mfma_job *job, unsigned i, uint8_t *lines)
+{
+    const struct mfma_shape *s = &job->shape;
+    unsigned per_lane = mfma_a_per_lane(s);
+
+    for (unsigned k = 0; k < s->k / 2u; k++) {
+        uint32_t bits = job->index[k / per_lane * s->m + i] >> job->index_shift;
+        lines[k] = (uint8_t)(k / 2 * 4 + (bits >> (2 * (k % per_lane)) & 3));
+    }
+}
+
+static int scale_exponent(const uint32_t *row, unsigned shift, unsigned lane)
+{
+    unsigned code = row[lane] >> shift & 255;
+
+    return code == 255 ? SCALE_NAN : (int)code - 127;
+}
+
+/* Sums of the scale exponents of row i and the columns, for block `kb` of 32 k. */
+static void add_scales(const struct mfma_job *job, unsigned i, unsigned kb, int16_t *scale)
+{
+    const struct mfma_shape *s = &job->shape;
+    int a = scale_exponent(job->scale_a, job->scale_a_shift, kb * s->m + i);
+
+    for (unsigned j = 0; j < s->n; j++)
+        scale[j] = (int16_t)(a + scale_exponent(job->scale_b, job->scale_b_shift, kb * s->n + j));
+}
+
+/* What the rows of a block share besides A and B. */
+struct rows {
+    const uint32_t *c[LINE]; /* from column 0 */
+    uint32_t *d[LINE];
+    uint8_t lines[LINE][MAX_K / 2]; /* sparse */
+    int16_t scale[LINE][LINE];      /* scaled: of the current 32 k */
+};
+
+static inline __attribute__((always_inline)) void place_rows(const struct mfma_job *job,
+                                                             unsigned block, unsigned size,
+                                                             struct rows *r)
+{
+    const struct mfma_shape s = {.m = (uint8_t)size, .n = (uint8_t)size};
+    unsigned reg, lane;
+
+    for (unsigned i = 0; i < size; i++) {
+        mfma_d_place(&s, false, block, i, &reg, &lane);
+        r->c[i] = &job->c[reg][lane];
+        r->d[i] = &job->d[reg][lane];
+    }
+}
+
+/* A step of all rows and columns. All arguments from `size` on are constants where this is
+ * inlined. */
+static inline __attribute__((always_inline)) void run_step(const struct operands *o,
+                                                           const struct rows *r, unsigned rows,
+                                                           unsigned columns, unsigned k,
+                                                           unsigned size, bool two_stage,
+                                                           bool sparse, bool scaled)
+{
+    const uint32_t *const *from = k ? (const uint32_t *const *)r->d : r->c;
+    _Alignas(64) float aside[LINE][COLS];
+    struct exponents x[LINE];
+    struct columns c;
+    uint32_t special = 0, not_done = 0;
+    vec_b least = {0}, most = {0};
+    struct step s = {
+        .eb = o->eb[sparse ? 0 : k],
+        .count = size,
+        .two_stage = two_stage,
+    };
+
+#define ROW_STEP(i, j)                                                                  \
+    (s.a = &o->a[k][i], s.ea = &o->ea[k][i], s.lines = sparse ? r->lines[i] + k : NULL, \
+     s.scale = scaled ? r->scale[i] + (j) : NULL, &s)
+    for (unsigned i = 0; i < rows; i++)
+        find_exponents(ROW_STEP(i, 0), &x[i], &least, &most);
+    s.far = vec_any_b(most > E_NEAR);
+    if (o->special || vec_any_b((least < E_MIN) | (most > E_MAX)))
+        for (unsigned i = 0; i < rows; i++) {
+            bool low, high;
+            classify(&x[i], two_stage, &low, &high);
+            special |= (uint32_t)(high | o->special) << i;
+            not_done |= (uint32_t)(low | high | o->special) << i;
+        }
+    for (unsigned j = 0; j < columns; j += COLS) {
+        uint32_t again = 0;
+        s.b = &o->b[sparse ? 0 : k][j];
+        for (unsigned n = 0; n < size && !sparse; n++)
+            for (unsigned p = 0; p < PARTS; p++)
+                c.b[n][p] = load_f(s.b + n * LINE + p * PART_COLS);
+        for (unsigned i = 0; i < rows; i++)
+            again |= (uint32_t)!find_result(ROW_STEP(i, j), sparse ? NULL : &c, &x[i], j,
+                                            !(not_done >> i & 1), from[i] + j,
+                                            (float *)(r->d[i] + j), aside[i])
+                     << i;
+        for (; again; again &= again - 1) {
+            unsigned i = (unsigned)__builtin_ctz(again);
+            look_again(ROW_STEP(i, j), &x[i], j, special >> i & 1, from[i] + j, aside[i]);
+            memcpy(r->d[i] + j, aside[i], sizeof(aside[i]));
+        }
+    }
+#undef ROW_STEP
+}
+
+static inline __attribute__((always_inline)) void run_columns(const struct mfma_job *job,
+                                                              const struct operands *o,
+                                                              unsigned block, unsigned size,
+                                                              bool two_stage, bool sparse,
+                                                              bool scaled)
+{
+    const struct mfma_shape *s = &job->shape;
+    unsigned count = sparse ? s->k / 2u : s->k;
+    struct rows r;
+
+    if (s->n == LINE)
+        place_rows(job, block, LINE, &r);
+    else
+        place_rows(job, block, COLS, &r);
+    for (unsigned i = 0; i < s->m && sparse; i++)
+        select_lines(job, i, r.lines[i]);
+    for (unsigned k = 0; k < count; k += size) {
+        if (scaled && k % 32 == 0)
+            for (unsigned i = 0; i < s->m; i++)
+                add_scales(job, i, k / 32, r.scale[i]);
+        run_step(o, &r, s->m, s->n, k, size, two_stage, sparse, scaled);
+    }
+}
+
+/* The 4x4 shapes: too narrow for the vectors. */
+static void run_small(const struct mfma_job *job, const struct operands *o, unsigned block)
+{
+    const struct mfma_shape *s = &job->shape;
+    unsigned reg, lane;
+
+    for (unsigned i = 0; i < s->m; i++) {
+        mfma_d_place(s, false, block, i, &reg, &lane);
+        for (unsigned j = 0; j < s->n; j++) {
+            double product[16];
+            int exponent[16];
+            for (unsigned k = 0; k < s->k; k++) {
+                product[k] = (double)o->a[k][i] * o->b[k][j];
+                exponent[k] = (int8_t)o->ea[k][i] + o->eb[k][j];
+            }
+            float c = float_from_bits(job->c[reg][lane + j]);
+            job->d[reg][lane + j] =
+                bits_from_float(mfma_fused_step(product, exponent, s->k, 0, c, false));
+        }
+    }
+}
+
+static void run_fused(const struct mfma_job *job)
+{
+    const struct mfma_shape *s = &job->shape;
+    unsigned size = step_size(job->a_format);
+    struct operands o;
+
+    for (unsigned block = 0; block < s->blocks; block++) {
+        JOIN(mfma_decode, ISA)(&o, job, block);
+        if (s->n < COLS)
+            run_small(job, &o, block);
+        else if (size == 16 && s->sparse)
+            run_columns(job, &o, block, 16, true, true, false);
+        else if (size == 16 && job->scale_a)
+            run_columns(job, &o, block, 16, true, false, true);
+        else if (size == 16)
+            run_columns(job, &o, block, 16, true, false, false);
+        else if (size == 8 && s->sparse)
+            run_columns(job, &o, block, 8, false, true, false);
+        else if (size == 8 && s->k >= 8)
+            run_columns(job, &o, block, 8, false, false, false);
+        else
+            run_columns(job, &o, block, 4, false, false, false);
+    }
+}
+
+/* FP32: a chain of fused multiply-adds along k. */
+static void run_f32(const struct mfma_job *job)
+{
+    const struct mfma_shape *s = &job->shape;
+    struct operands o;
+    unsigned reg, lane;
+
+    for (unsigned block = 0; block < s->blocks; block++) {
+        JOIN(mfma_decode, ISA)(&o, job, block);
+        for (unsigned i = 0; i < s->m; i++) {
+            float acc[LINE];
+            mfma_d_place(s, false, block, i, &reg, &lane);
+            memcpy(acc, &job->c[reg][lane], s->n * sizeof(*acc));
+            for (unsigned k = 0; k < s->k; k++)
+                for (unsigned j = 0; j < s->n; j++)
+                    acc[j] = fmaf(o.a[k][i], o.b[k][j], acc[j]);
+            memcpy(&job->d[reg][lane], acc, s->n * sizeof(*acc));
+        }
+    }
+}
+
+static double pair_f64(const uint32_t (*rows)[MFMA_LANES], unsigned pair, unsigned lane)
+{
+    uint64_t bits = rows[2 * pair][lane] | (uint64_t)rows[2 * pair + 1][lane] << 32;
+    double d;
+
+    memcpy(&d, &bits, sizeof(d));
+    return d;
+}
+
+/* FP64: the same; BLGP negates A, B, C. */
+static void run_f64(const struct mfma_job *job)
+{
+    const struct mfma_shape *s = &job->shape;
+    unsigned group = (unsigned)s->m * s->blocks, reg, lane;
+
+    for (unsigned block = 0; block < s->blocks; block++) {
+        for (unsigned i = 0; i < s->m; i++) {
+            mfma_d_place(s, true, block, i, &reg, &lane);
+            for (unsigned j = 0; j < s->n; j++) {
+                double acc = pair_f64(job->c, reg, lane + j);
+                acc = job->negate & 4 ? -acc : acc;
+                for (unsigned k = 0; k < s->k; k++) {
+                    double a = pair_f64(job->a, 0, k * group + block * s->m + i);
+                    double b = pair_f64(job->b, 0, k * group + block * s->n + j);
+                    acc = fma(job->negate & 1 ? -a : a, job->negate & 2 ? -b : b, acc);
+                }
+                uint64_t bits;
+                memcpy(&bits, &acc, sizeof(bits));
+                job->d[2 * reg][lane + j] = (uint32_t)bits;
+                job->d[2 * reg + 1][lane + j] = (uint32_t)(bits >> 32);
+            }
+        }
+    }
+}
+
+struct int_operands {
+    int16_t a[MAX_K][LINE], b[MAX_K][LINE];
+};
+
+static void decode_bytes(int16_t (*out)[LINE], const struct mfma_job *job, bool is_a,
+                         unsigned block)
+{
+    const struct mfma_shape *s = &job->shape;
+    const uint32_t (*rows)[MFMA_LANES] = is_a ? job->a : job->b;
+    unsigned width = is_a ? s->m : s->n, lanes = width * s->blocks;
+    unsigned per_lane = is_a ? mfma_a_per_lane(s) : mfma_b_per_lane(s);
+
+    for (unsigned e = 0; e < per_lane; e++) {
+        for (unsigned g = 0; g * lanes < MFMA_LANES; g++) {
+            int16_t *line = out[mfma_k(s, FORMAT_I8, is_a, g, e)];
+            for (unsigned i = 0; i < width; i++) {
+                unsigned lane = g * lanes + block * width + i;
+                lane = is_a ? lane : mfma_blgp_lane(lane, job->blgp);
+                line[i] = (int8_t)(rows[e / 4][lane] >> (8 * (e % 4)));
+            }
+        }
+    }
+}
+
+/* Two neighbouring k in the 16-bit halves of a dword, which are multiplied and added at once. */
+struct pairs {
+    uint32_t a[MAX_K / 2][LINE], b[MAX_K / 2][LINE];
+};
+
+static void decode_pairs(uint32_t (*out)[LINE], const struct mfma_job *job, bool is_a,
+                         unsigned block, const uint32_t (*rows)[MFMA_LANES])
+{
+    const struct mfma_shape *s = &job->shape;
+    const unsigned width = is_a ? s->m : s->n, lanes = width * s->blocks;
+    const unsigned per_lane = is_a ? mfma_a_per_lane(s) : mfma_b_per_lane(s);
+
+    for (unsigned e = 0; e < per_lane; e += 2) {
+        for (unsigned g = 0; g * lanes < MFMA_LANES; g++) {
+            const uint32_t *from = rows[e / 4] + g * lanes + block * width;
+            uint32_t *to = out[mfma_k(s, FORMAT_I8, is_a, g, e) / 2];
+            for (unsigned l = 0; l < width; l += PART_COLS) {
+                const vec_u bytes = load_u(from + l) >> (8 * (e % 4));
+                const vec_i first = (vec_i)(bytes << 24) >> 24;
+                const vec_i second = (vec_i)(bytes << 16) >> 24;
+                const vec_u pair = ((vec_u)first & 0xffff) | (vec_u)second << 16;
+                memcpy(to + l, &pair, sizeof(pair));
+            }
+        }
+    }
+}
+
+/* Dense INT8 of 16 columns and more: exact, wraps. */
+static void run_i8_dense(const struct mfma_job *job)
+{
+    const struct mfma_shape *s = &job->shape;
+    uint32_t moved[8][MFMA_LANES];
+    const uint32_t (*b)[MFMA_LANES] = job->b;
+    unsigned reg, lane;
+    struct pairs o;
+
+    if (job->blgp) {
+        JOIN(mfma_move_lanes, ISA)(job, moved);
+        b = (const uint32_t (*)[MFMA_LANES])moved;
+    }
+    for (unsigned block = 0; block < s->blocks; block++) {
+        decode_pairs(o.a, job, true, mfma_block_of_a(job, block), job->a);
+        decode_pairs(o.b, job, false, block, b);
+        for (unsigned i = 0; i < s->m; i++) {
+            mfma_d_place(s, false, block, i, &reg, &lane);
+            for (unsigned j = 0; j < s->n; j += PART_COLS) {
+                vec_i acc = (vec_i)load_u(&job->c[reg][lane + j]);
+                for (unsigned k = 0; k < s->k / 2u; k++)
+                    acc = vec_add(acc, vec_dot_halves((vec_u){0} + o.a[k][i], load_u(&o.b[k][j])));
+                memcpy(&job->d[reg][lane + j], &acc, sizeof(acc));
+            }
+        }
+    }
+}
+
+/* The 4x4 shapes and the sparse ones. */
+static void run_i8(const struct mfma_job *job)
+{
+    const struct mfma_shape *s = &job->shape;
+    unsigned count = s->sparse ? s->k / 2u : s->k, reg, lane;
+    uint8_t lines[MAX_K];
+    struct int_operands o;
+
+    for (unsigned k = 0; k < MAX_K; k++)
+        lines[k] = (uint8_t)k;
+    for (unsigned block = 0; block < s->blocks; block++) {
+        decode_bytes(o.a, job, true, mfma_block_of_a(job, block));
+        decode_bytes(o.b, job, false, block);
+        for (unsigned i = 0; i < s->m; i++) {
+            uint32_t acc[LINE];
+            if (s->sparse)
+                select_lines(job, i, lines);
+            mfma_d_place(s, false, block, i, &reg, &lane);
+            memcpy(acc, &job->c[reg][lane], s->n * sizeof(*acc));
+            for (unsigned k = 0; k < count; k++)
+                for (unsigned j = 0; j < s->n; j++)
+                    acc[j] += (uint32_t)(o.a[k][i] * o.b[lines[k]][j]);
+            memcpy(&job->d[reg][lane], acc, s->n * sizeof(*acc));
+        }
+    }
+}
+
+void JOIN(mfma_run, ISA)(const struct mfma_job *job)
+{
+    switch (job->a_format) {
+    case FORMAT_F64: run_f64(job); return;
+    case FORMAT_F32: run_f32(job); return;
+    case FORMAT_I8:
+        if (!job->shape.sparse && job->shape.n >= COLS)
+            run_i8_dense(job);
+        else
+            run_i8(job);
+        return;
+    default: run_fused(job); return;
+    }
+}

@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The 8-, 6- and 4-bit float formats. gfx942 has the FNUZ forms of fp8 (e4m3) and bf8 (e5m2):
+ * bias 8 and 16, no infinity, no negative zero, NaN is 0x80. gfx950 has the OCP forms and the OCP
+ * MX types fp6 (e2m3), bf6 (e3m2) and fp4 (e2m1), which have neither infinity nor NaN.
+ */
+#ifndef HIPSIM_NARROW_H
+#define HIPSIM_NARROW_H
+
+#include "lanes.h"
+
+struct narrow {
+    unsigned bits, mbits;
+    int bias;
+    uint32_t max; /* code of the largest finite number */
+    uint32_t inf; /* what infinity and overflow become, without the sign */
+    uint32_t nan;
+    bool fnuz;   /* NaN is the sign bit alone; no negative zero */
+    bool finite; /* neither infinity nor NaN: all of it saturates */
+};
+
+static const struct narrow fp8_fnuz = {8, 3, 8, 0x7f, 0x80, 0x80, true, false};
+static const struct narrow bf8_fnuz = {8, 2, 16, 0x7f, 0x80, 0x80, true, false};
+static const struct narrow fp8_ocp = {8, 3, 7, 0x7e, 0x7f, 0x7f, false, false};
+static const struct narrow bf8_ocp = {8, 2, 15, 0x7b, 0x7c, 0x7e, false, false};
+static const struct narrow fp6_mx = {6, 3, 1, 0x1f, 0x1f, 0x1f, false, true};
+static const struct narrow bf6_mx = {6, 2, 3, 0x1f, 0x1f, 0x1f, false, true};
+static const struct narrow fp4_mx = {4, 1, 1, 0x7, 0x7, 0x7, false, true};
+
+/* The value of a code, exact. */
+static inline float narrow_decode(const struct narrow *f, uint32_t code)
+{
+    uint32_t sign = code >> (f->bits - 1) & 1;
+    uint32_t mag = code & ((1u << (f->bits - 1)) - 1);
+    int e = (int)(mag >> f->mbits);
+    uint32_t m = mag & ((1u << f->mbits) - 1);
+    float unit = as_f32((uint32_t)(127 + 1 - f->bias - (int)f->mbits) << 23);
+    uint32_t normal = (uint32_t)(e - f->bias + 127) << 23 | m << (23 - f->mbits);
+    const uint32_t subnormal = f32_bits((float)(int)m * unit);
+    uint32_t u = e ? normal : subnormal;
+    if (f->fnuz) { /* whose sign ROCm's to_float() takes along */
+        u = (mag | (sign ^ 1)) == 0 ? QUIET_NAN32 : u;
+        return as_f32(u | sign << 31);
+    }
+    if (!f->finite) {
+        u = mag > f->max ? QUIET_NAN32 : u;
+        u = mag == f->inf && f->inf != f->nan ? 0x7f800000 : u;
+    }
+    return as_f32(u | sign << 31);
+}
+
+/* Sign, infinities and NaNs around a rounded magnitude. */
+static inline uint32_t narrow_finish(const struct narrow *f, float x, uint64_t r, bool saturate)
+{
+    uint32_t u = f32_bits(x), sign = u >> 31, mag = u & 0x7fffffff;
+    uint32_t over = saturate || f->finite ? f->max : f->inf;
+    uint32_t code = r > f->max ? over : (uint32_t)r;
+    code = mag == 0x7f800000 ? f->inf : code;
+    code = mag > 0x7f800000 ? f->nan : code;
+    if (f->fnuz)
+        return code == 0 || code == 0x80 ? code : code | sign << 7;
+    return code | sign << (f->bits - 1);
+}
+
+/*
+ * Round to nearest even, by an addition as in f16_magnitude_nearest(). `saturate` is
+ * MODE.FP16_OVFL: overflow gives the largest number.
+ */
+static inline uint32_t narrow_encode(const struct narrow *f, float x, bool saturate)
+{
+    const float least = as_f32((uint32_t)(128 - f->bias) << 23); /* normal number */
+    const float scale = as_f32((uint32_t)f->bias << 23);         /* 2^(bias - 127) */
+    float m = fabsf(x);
+    m = m < 0x1p20f ? m : 0x1p20f; /* beyond every format, as NaN, which come last */
+    const float top = as_f32(f32_bits(m < least ? least : m) & 0x7f800000);
+    const float magic = top * as_f32((uint32_t)(127 + 23 - f->mbits) << 23 | 0x400000);
+    const uint32_t r = f32_bits(((m + magic) - magic) * scale) >> (23 - f->mbits);
+    return narrow_finish(f, x, r, saturate);
+}
+
+/*
+ * The magnitude of x, a number of a format with `from` bits of mantissa, with `mbits` of them,
+ * rounded stochastically: a subnormal result's mantissa is shifted and cut first, then the top bits
+ * of `random`, as many as the formats differ by, are added before the cut. So does ROCm's
+ * from_float_sr() (amd_hip_ocp_host.hpp). The manual's pseudo-code lets the sum wrap inside of the
+ * mantissa, which would turn 1.99 into 1.0; the carry reaches the exponent.
+ */
+static inline uint32_t stochastic_bits(float x, unsigned from, unsigned mbits, int bias,
+                                       uint32_t random)
+{
+    uint32_t u = f32_bits(x);
+    int e = (int)(u >> 23 & 0xff);
+    uint32_t m = ((u & 0x7fffff) | (uint32_t)(e != 0) << 23) >> (23 - from);
+    int target = (e ? e : 1) - 127 + bias;
+    int below = target < 1 ? 1 - target : 0;
+    unsigned drop = from - mbits;
+    m = below < 32 ? m >> below : 0;
+    uint32_t r = (m + (random >> (32 - drop))) >> drop;
+    return r + ((uint32_t)((target < 1 ? 1 : target) - 1) << mbits);
+}
+
+static inline uint32_t narrow_stochastic(const struct narrow *f, float x, unsigned from,
+                                         uint32_t random, bool saturate)
+{
+    return narrow_finish(f, x, stochastic_bits(x, from, f->mbits, f->bias, random), saturate);
+}
+
+/* The sequence of V_PRNG_B32. */
+static inline uint32_t next_prng(uint32_t v) { return v << 1 ^ (v >> 31 ? 197u : 0u); }
+
+#endif

@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The list of op-row tables, with lane kernels in the best variant that this CPU can run. */
+#include <stddef.h>
+
+#include "tables.h"
+
+#define TABLES(T, isa) \
+    T(vop_int, isa) T(vop_float, isa) T(vop_half, isa) T(vop_wide, isa) T(vop_trans, isa) \
+    T(vop_cmp, isa) T(vop_cvt, isa) T(vop_scale, isa) T(vop_packed, isa)
+
+#define DECLARE(table, isa) extern const struct op_row table##_rows_##isa[];
+#define ENTRY(table, isa) table##_rows_##isa,
+#define LIST(isa) \
+    TABLES(DECLARE, isa) \
+    static const struct op_row *const list_##isa[] = { \
+        exec_sop_rows, exec_control_rows, exec_cross_rows, exec_smem_rows, exec_flat_rows, \
+        exec_mubuf_rows, exec_format_rows, exec_ds_rows, exec_mfma_rows, TABLES(ENTRY, isa) NULL, \
+    };
+
+LIST(plain)
+#ifdef HIPSIM_X86
+LIST(avx2)
+LIST(avx512)
+#endif
+
+static enum host_isa chosen = HOST_BEST;
+
+void host_isa_force(enum host_isa isa)
+{
+    chosen = isa;
+}
+
+bool host_isa_supported(enum host_isa isa)
+{
+#ifdef HIPSIM_X86
+    __builtin_cpu_init();
+    if (isa == HOST_AVX512)
+        return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw")
+            && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
+    if (isa == HOST_AVX2)
+        return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")
+            && __builtin_cpu_supports("f16c") && __builtin_cpu_supports("bmi2");
+#endif
+    return isa == HOST_PLAIN || isa == HOST_BEST;
+}
+
+enum host_isa host_isa(void)
+{
+    if (chosen != HOST_BEST)
+        return chosen;
+    if (host_isa_supported(HOST_AVX512))
+        return HOST_AVX512;
+    return host_isa_supported(HOST_AVX2) ? HOST_AVX2 : HOST_PLAIN;
+}
+
+const struct op_row *const *exec_tables(void)
+{
+#ifdef HIPSIM_X86
+    switch (host_isa()) {
+    case HOST_AVX512: return list_avx512;
+    case HOST_AVX2: return list_avx2;
+    default: break;
+    }
+#endif
+    return list_plain;
+}

@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * exp2, log2, sin and cos in double, without branches so that lane loops vectorise, and without
+ * fused operations so that every host computes the same bits. Relative error below 2^-48.
+ */
+#ifndef HIPSIM_TRANS_H
+#define HIPSIM_TRANS_H
+
+#include "lanes.h"
+
+/* To the nearest integer, for |a| < 2^51 and larger ones that are integers in binary32. */
+static inline double nearest(double a)
+{
+    const double magic = 0x1.8p52;
+    return (a + magic) - magic;
+}
+
+/* 2^f for |f| <= 0.5 */
+static inline double exp2_fraction(double f)
+{
+    double t = f * 0x1.62e42fefa39efp-1; /* ln 2 */
+    double p = 1.0 / 39916800;
+    p = p * t + 1.0 / 3628800;
+    p = p * t + 1.0 / 362880;
+    p = p * t + 1.0 / 40320;
+    p = p * t + 1.0 / 5040;
+    p = p * t + 1.0 / 720;
+    p = p * t + 1.0 / 120;
+    p = p * t + 1.0 / 24;
+    p = p * t + 1.0 / 6;
+    p = p * t + 0.5;
+    p = p * t + 1.0;
+    return p * t + 1.0;
+}
+
+/* 2^x; overflow to inf, underflow to zero far below f32's smallest subnormal. */
+static inline double exp2_wide(double x)
+{
+    double c = x > 1000.0 ? 1000.0 : x;
+    c = c < -1000.0 ? -1000.0 : c;
+    c = c == c ? c : 0.0;
+    double n = nearest(c);
+    double p = exp2_fraction(c - n);
+    /* n + magic holds n in its low mantissa bits. */
+    uint64_t exponent = (f64_bits(n + 0x1.8p52) & 0xfff) << 52;
+    double r = as_f64(f64_bits(p) + exponent);
+    return x < INFINITY ? r : x; /* a NaN, or infinity, which no mode turns into the largest f16 */
+}
+
+/* log2 x; zero gives -inf, negative numbers NaN. x is an f32 or an f16 widened. */
+static inline double log2_wide(double x)
+{
+    uint64_t u = f64_bits(x);
+    /* Exponent such that the mantissa lies in [sqrt(1/2), sqrt(2)). */
+    uint64_t shifted = u - UINT64_C(0x3fe6a09e667f3bcd);
+    int64_t e = (int64_t)shifted >> 52;
+    double m = as_f64(u - ((uint64_t)e << 52));
+    double s = (m - 1.0) / (m + 1.0), z = s * s;
+    double p = 1.0 / 21;
+    p = p * z + 1.0 / 19;
+    p = p * z + 1.0 / 17;
+    p = p * z + 1.0 / 15;
+    p = p * z + 1.0 / 13;
+    p = p * z + 1.0 / 11;
+    p = p * z + 1.0 / 9;
+    p = p * z + 1.0 / 7;
+    p = p * z + 1.0 / 5;
+    p = p * z + 1.0 / 3;
+    p = p * z * s + s;
+    double r = (double)(int32_t)e + p * 0x1.71547652b82fep+1; /* 2 / ln 2 */
+    r = x == 0 ? -INFINITY : r;
+    r = x == INFINITY ? x : r;
+    return x < 0 || x != x ? NAN : r;
+}
+
+/* sin(2 pi r) for |r| <= 0.25; at the ends exactly, for halves that MODE rounds towards zero. */
+static inline double sin_quarter(double r)
+{
+    double t = r * 0x1.921fb54442d18p+2; /* 2 pi */
+    double z = t * t;
+    double p = -1.0 / 121645100408832000.0;
+    p = p * z + 1.0 / 355687428096000.0;
+    p = p * z - 1.0 / 1307674368000.0;
+    p = p * z + 1.0 / 6227020800.0;
+    p = p * z - 1.0 / 39916800.0;
+    p = p * z + 1.0 / 362880.0;
+    p = p * z - 1.0 / 5040.0;
+    p = p * z + 1.0 / 120.0;
+    p = p * z - 1.0 / 6.0;
+    return fabs(r) == 0.25 ? copysign(1.0, r) : p * z * t + t;
+}
+
+static inline double fold_turns(double x)
+{
+    double r = x - nearest(x);
+    double folded = copysign(0.5, r) - r;
+    return fabs(r) > 0.25 ? folded : r;
+}
+
+/*
+ * V_SIN, V_COS: the argument in turns, of full range; NaN for infinities. (CDNA4 ISA, V_SIN_F32.)
+ */
+static inline double sin_turns(double x)
+{
+    double r = sin_quarter(fold_turns(x));
+    r = x == 0 ? x : r;
+    return fabs(x) < INFINITY ? r : NAN;
+}
+
+static inline double cos_turns(double x)
+{
+    double r = sin_quarter(fold_turns(fabs(x - nearest(x)) + 0.25));
+    return fabs(x) < INFINITY ? r : NAN;
+}
+
+#endif

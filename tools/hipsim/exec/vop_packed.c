@@ -1,0 +1,305 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * VOP3P: packed 16-bit integers, packed f32, mixed-precision fma and dot products, and the moves to
+ * and from AGPRs (CDNA3 and CDNA4 ISA, VOP3P section). op_sel and neg have been applied to packed
+ * operands by the driver; the mix instructions read them themselves.
+ */
+#include <fenv.h>
+
+#include "lanes.h"
+
+#define HEAD(op) \
+    static void k_##op(struct lanes *x) \
+    { \
+        uint32_t *d = x->d; \
+        const uint32_t *s0 = x->s[0], *s1 = x->s[1], *s2 = x->s[2]; \
+        const bool clamp = x->in->clamp; \
+        (void)s0, (void)s1, (void)s2, (void)clamp;
+
+static inline uint32_t sat16s(int64_t v, bool clamp)
+{
+    int64_t c = v < INT16_MIN ? INT16_MIN : v > INT16_MAX ? INT16_MAX : v;
+    return (uint32_t)(clamp ? c : v) & 0xffff;
+}
+
+static inline uint32_t sat16u(int64_t v, bool clamp)
+{
+    int64_t c = v < 0 ? 0 : v > UINT16_MAX ? UINT16_MAX : v;
+    return (uint32_t)(clamp ? c : v) & 0xffff;
+}
+
+/* One expression for both halves; a, b, c are int64_t of the given 16-bit type. */
+#define HALVES(t, sh) \
+    int64_t a = (t)(s0[i] >> (sh)); \
+    int64_t b = (t)(s1[i] >> (sh)); \
+    int64_t c = (t)(s2[i] >> (sh)); \
+    (void)c;
+#define PACK(op, t, expr) \
+    HEAD(op) \
+        if (!s2) \
+            s2 = s1; \
+        EACH_LANE { \
+            uint32_t low, high; \
+            { HALVES(t, 0) low = (expr) & 0xffff; } \
+            { HALVES(t, 16) high = (expr) & 0xffff; } \
+            d[i] = low | high << 16; \
+        } \
+    }
+PACK(pk_mad_i16, int16_t, sat16s(a * b + c, clamp))
+PACK(pk_mad_u16, uint16_t, sat16u(a * b + c, clamp))
+PACK(pk_mul_lo_u16, uint16_t, (uint32_t)(a * b))
+PACK(pk_add_i16, int16_t, sat16s(a + b, clamp))
+PACK(pk_sub_i16, int16_t, sat16s(a - b, clamp))
+PACK(pk_add_u16, uint16_t, sat16u(a + b, clamp))
+PACK(pk_sub_u16, uint16_t, sat16u(a - b, clamp))
+PACK(pk_lshlrev_b16, uint16_t, (uint32_t)b << (a & 15))
+PACK(pk_lshrrev_b16, uint16_t, (uint32_t)b >> (a & 15))
+PACK(pk_ashrrev_i16, int16_t, (uint32_t)((int32_t)b >> (a & 15)))
+PACK(pk_max_i16, int16_t, (uint32_t)(a >= b ? a : b))
+PACK(pk_min_i16, int16_t, (uint32_t)(a < b ? a : b))
+PACK(pk_max_u16, uint16_t, (uint32_t)(a >= b ? a : b))
+PACK(pk_min_u16, uint16_t, (uint32_t)(a < b ? a : b))
+
+/* Packed f32: two rows, each with the NaN selection of the scalar operation. */
+#define PK_F32(op, n, expr) \
+    HEAD(op) \
+        for (unsigned half = 0; half < 2; half++) { \
+            uint32_t nan = 0; \
+            EACH_LANE { \
+                float a = as_f32(s0[i]), b = as_f32(s1[i]), c = n > 2 ? as_f32(s2[i]) : 0; \
+                (void)c; \
+                float r = expr; \
+                d[i] = f32_bits(r); \
+                nan |= r != r ? 1 : 0; \
+            } \
+            struct lanes y = *x; \
+            y.d = d, y.s[0] = s0, y.s[1] = s1, y.s[2] = s2; \
+            if (nan) \
+                LOCAL(fix_nan32)(&y, n); \
+            d += WAVE_LANES, s0 += WAVE_LANES, s1 += WAVE_LANES; \
+            s2 = n > 2 ? s2 + WAVE_LANES : s2; \
+        } \
+    }
+PK_F32(pk_fma_f32, 3, fmaf(a, b, c))
+PK_F32(pk_mul_f32, 2, a * b)
+PK_F32(pk_add_f32, 2, a + b)
+
+/* The low result is a dword of S0, the high one of S1; op_sel says which. */
+HEAD(pk_mov_b32)
+    s0 += x->in->op_sel & 1 ? WAVE_LANES : 0;
+    s1 += x->in->op_sel & 2 ? WAVE_LANES : 0;
+    EACH_LANE {
+        uint32_t low = s0[i], high = s1[i];
+        d[i] = low;
+        d[WAVE_LANES + i] = high;
+    }
+}
+
+HEAD(mov)
+    EACH_LANE d[i] = s0[i];
+}
+
+/*
+ * Mixed-precision fma: op_sel_hi makes a source an f16, of which op_sel takes the high half. neg_hi
+ * is abs here. f16 results are those of the f32 fma rounded again.
+ */
+static void mix_source(const struct lanes *x, unsigned k, uint32_t *to)
+{
+    const struct inst *in = x->in;
+    const uint32_t *s = x->s[k];
+    bool half = in->op_sel_hi >> k & 1;
+    unsigned shift = in->op_sel >> k & 1 ? 16 : 0;
+    uint32_t keep = in->neg_hi >> k & 1 ? 0x7fffffff : ~0u;
+    uint32_t flip = in->neg_lo >> k & 1 ? 0x80000000 : 0;
+    bool flush32 = !(x->w->mode & 0x10), flush16 = !(x->w->mode & 0x40);
+    EACH_LANE {
+        uint32_t h = s[i] >> shift & 0xffff;
+        h = flush16 && !(h & 0x7c00) ? h & 0x8000 : h;
+        uint32_t f = flush32 && !(s[i] & 0x7f800000) ? s[i] & 0x80000000 : s[i];
+        uint32_t u = half ? f32_bits(f16_to_f32(h)) : f;
+        to[i] = (u & keep) ^ flip;
+    }
+}
+
+static void mix(struct lanes *x, uint32_t *d)
+{
+    uint32_t s[3][WAVE_LANES];
+    for (unsigned k = 0; k < 3; k++)
+        mix_source(x, k, s[k]);
+    EACH_LANE d[i] = f32_bits(fmaf(as_f32(s[0][i]), as_f32(s[1][i]), as_f32(s[2][i])));
+    struct lanes y = *x;
+    y.d = d, y.s[0] = s[0], y.s[1] = s[1], y.s[2] = s[2];
+    LOCAL(fix_nan32)(&y, 3);
+}
+
+static void k_fma_mix_f32(struct lanes *x)
+{
+    mix(x, x->d);
+    if (!(x->w->mode & 0x20)) /* ROW_NO_FLUSH: halves among the sources flush by their own bit */
+        EACH_LANE x->d[i] = x->d[i] & 0x7f800000 ? x->d[i] : x->d[i] & 0x80000000;
+}
+
+/* Clamp and flush are done here, in f16, because the row's result is a merged register. */
+static void mix_half(struct lanes *x, bool high)
+{
+    uint32_t r[WAVE_LANES];
+    const uint32_t *old = x->s[3];
+    bool clamp = x->in->clamp, zero = x->w->mode & MODE_DX10_CLAMP;
+    bool flush = !(x->w->mode & 0x80);
+    enum rounding mode = round_f16_mode(x->w);
+    mix(x, r);
+    fesetround(FE_TONEAREST); /* f32_to_f16() rounds by itself */
+    for (unsigned i = 0; i < WAVE_LANES; i++) {
+        uint32_t h = f32_to_f16(as_f32(r[i]), mode);
+        bool nan = (h & 0x7fff) > 0x7c00;
+        if (clamp && nan)
+            h = zero ? 0 : h;
+        else if (clamp)
+            h = h & 0x8000 ? 0 : h > 0x3c00 ? 0x3c00 : h;
+        h = flush && !(h & 0x7c00) ? h & 0x8000 : h;
+        x->d[i] = high ? h << 16 | (old[i] & 0xffff) : h | (old[i] & 0xffff0000);
+    }
+}
+
+static void k_fma_mixlo_f16(struct lanes *x)
+{
+    mix_half(x, false);
+}
+
+static void k_fma_mixhi_f16(struct lanes *x)
+{
+    mix_half(x, true);
+}
+
+/* Dot products: products are exact in f32, the sums round in the manual's order. Those of floats
+ * round to nearest and flush denormals whatever MODE says (CDNA4 ISA, 6.4). */
+static inline float half_at(uint32_t u, unsigned shift)
+{
+    uint32_t h = u >> shift & 0xffff;
+    return f16_to_f32(h & 0x7c00 ? h : h & 0x8000);
+}
+
+static inline float flushed(float f)
+{
+    uint32_t u = f32_bits(f);
+    return as_f32(u & 0x7f800000 ? u : u & 0x80000000);
+}
+
+static inline float bhalf_at(uint32_t u, unsigned shift)
+{
+    return flushed(bf16_to_f32(u >> shift & 0xffff));
+}
+
+#define DOT(op, expr) \
+    HEAD(op) \
+        EACH_LANE { \
+            uint32_t a = s0[i], b = s1[i], c = s2[i]; \
+            d[i] = expr; \
+        } \
+    }
+#define DOT_F(op, expr) \
+    DOT(op, canonical(expr))
+
+static inline uint32_t canonical(float r)
+{
+    return r == r ? f32_bits(r) : DEFAULT_NAN32;
+}
+
+DOT_F(dot2_f32_f16, flushed(flushed(as_f32(c)) + half_at(a, 0) * half_at(b, 0)
+                            + half_at(a, 16) * half_at(b, 16)))
+DOT_F(dot2_f32_bf16, flushed(bhalf_at(a, 0) * bhalf_at(b, 0) + bhalf_at(a, 16) * bhalf_at(b, 16)
+                             + flushed(as_f32(c))))
+DOT_F(dot2c_f32_bf16, flushed(flushed(as_f32(c)) + bhalf_at(a, 0) * bhalf_at(b, 0)
+                              + bhalf_at(a, 16) * bhalf_at(b, 16)))
+
+static inline uint32_t sat32s(int64_t v, bool clamp)
+{
+    int64_t c = v < INT32_MIN ? INT32_MIN : v > INT32_MAX ? INT32_MAX : v;
+    return (uint32_t)(clamp ? c : v);
+}
+
+static inline uint32_t sat32u(uint64_t v, bool clamp)
+{
+    return clamp && v > UINT32_MAX ? UINT32_MAX : (uint32_t)v;
+}
+
+static inline int32_t field_s(uint32_t v, unsigned at, unsigned width)
+{
+    return (int32_t)(v << (32 - width - at)) >> (32 - width);
+}
+
+static inline uint32_t field_u(uint32_t v, unsigned at, unsigned width)
+{
+    return v >> at & ((1u << width) - 1);
+}
+
+static inline int64_t dot_s(uint32_t a, uint32_t b, unsigned width)
+{
+    int64_t sum = 0;
+    for (unsigned at = 0; at < 32; at += width)
+        sum += (int64_t)field_s(a, at, width) * field_s(b, at, width);
+    return sum;
+}
+
+static inline uint64_t dot_u(uint32_t a, uint32_t b, unsigned width)
+{
+    uint64_t sum = 0;
+    for (unsigned at = 0; at < 32; at += width)
+        sum += (uint64_t)field_u(a, at, width) * field_u(b, at, width);
+    return sum;
+}
+
+DOT(dot2_i32_i16, sat32s(dot_s(a, b, 16) + (int32_t)c, clamp))
+DOT(dot2_u32_u16, sat32u(dot_u(a, b, 16) + c, clamp))
+DOT(dot4_i32_i8, sat32s(dot_s(a, b, 8) + (int32_t)c, clamp))
+DOT(dot4_u32_u8, sat32u(dot_u(a, b, 8) + c, clamp))
+DOT(dot8_i32_i4, sat32s(dot_s(a, b, 4) + (int32_t)c, clamp))
+DOT(dot8_u32_u4, sat32u(dot_u(a, b, 4) + c, clamp))
+
+#define ROW(op, fn, fl, gfx, t, ...) \
+    {.name = "v_" #op, .exec = LOCAL(exec_lanes), .kernel = (void (*)(void))k_##fn, .dst = t, \
+     .src = {__VA_ARGS__}, .flags = ROW_VALU | (fl), .targets = gfx},
+#define PK2(op) ROW(op, op, ROW_INT_CLAMP, 0, T_PKB16, T_PKB16, T_PKB16)
+#define PK3(op) ROW(op, op, ROW_INT_CLAMP, 0, T_PKB16, T_PKB16, T_PKB16, T_PKB16)
+#define ACC ROW_DST_IS_SRC
+#define MIX (ROW_OP_SEL | ROW_NO_FLUSH | ROW_ROUNDS)
+#define MIX_HALF (MIX | ROW_INT_CLAMP | ACC)
+const struct op_row LOCAL(vop_packed_rows)[] = {
+    PK3(pk_mad_i16)
+    PK3(pk_mad_u16)
+    PK2(pk_mul_lo_u16)
+    PK2(pk_add_i16)
+    PK2(pk_sub_i16)
+    PK2(pk_add_u16)
+    PK2(pk_sub_u16)
+    PK2(pk_lshlrev_b16)
+    PK2(pk_lshrrev_b16)
+    PK2(pk_ashrrev_i16)
+    PK2(pk_max_i16)
+    PK2(pk_min_i16)
+    PK2(pk_max_u16)
+    PK2(pk_min_u16)
+    ROW(pk_fma_f32, pk_fma_f32, ROW_ROUNDS, 0, T_PKF32, T_PKF32, T_PKF32, T_PKF32)
+    ROW(pk_mul_f32, pk_mul_f32, ROW_ROUNDS, 0, T_PKF32, T_PKF32, T_PKF32)
+    ROW(pk_add_f32, pk_add_f32, ROW_ROUNDS, 0, T_PKF32, T_PKF32, T_PKF32)
+    ROW(pk_mov_b32, pk_mov_b32, ROW_OP_SEL | ROW_NO_FLUSH, 0, T_B64, T_PKF32, T_PKF32)
+    ROW(fma_mix_f32, fma_mix_f32, MIX, 0, T_F32, T_B32, T_B32, T_B32)
+    ROW(fma_mixlo_f16, fma_mixlo_f16, MIX_HALF, 0, T_B32, T_B32, T_B32, T_B32, T_B32)
+    ROW(fma_mixhi_f16, fma_mixhi_f16, MIX_HALF, 0, T_B32, T_B32, T_B32, T_B32, T_B32)
+    ROW(dot2_f32_f16, dot2_f32_f16, 0, 0, T_F32, T_PKF16, T_PKF16, T_F32)
+    ROW(dot2_f32_bf16, dot2_f32_bf16, 0, GFX950, T_F32, T_PKBF16, T_PKBF16, T_F32)
+    ROW(dot2_i32_i16, dot2_i32_i16, ROW_INT_CLAMP, 0, T_I32, T_PKB16, T_PKB16, T_I32)
+    ROW(dot2_u32_u16, dot2_u32_u16, ROW_INT_CLAMP, 0, T_U32, T_PKB16, T_PKB16, T_U32)
+    ROW(dot4_i32_i8, dot4_i32_i8, ROW_INT_CLAMP, 0, T_I32, T_B32, T_B32, T_I32)
+    ROW(dot4_u32_u8, dot4_u32_u8, ROW_INT_CLAMP, 0, T_U32, T_B32, T_B32, T_U32)
+    ROW(dot8_i32_i4, dot8_i32_i4, ROW_INT_CLAMP, 0, T_I32, T_B32, T_B32, T_I32)
+    ROW(dot8_u32_u4, dot8_u32_u4, ROW_INT_CLAMP, 0, T_U32, T_B32, T_B32, T_U32)
+    ROW(dot2c_f32_f16, dot2_f32_f16, ACC, 0, T_F32, T_PKF16, T_PKF16, T_F32)
+    ROW(dot2c_f32_bf16, dot2c_f32_bf16, ACC, GFX950, T_F32, T_PKBF16, T_PKBF16, T_F32)
+    ROW(dot2c_i32_i16, dot2_i32_i16, ROW_INT_CLAMP | ACC, 0, T_I32, T_PKB16, T_PKB16, T_I32)
+    ROW(dot4c_i32_i8, dot4_i32_i8, ROW_INT_CLAMP | ACC, 0, T_I32, T_B32, T_B32, T_I32)
+    ROW(dot8c_i32_i4, dot8_i32_i4, ROW_INT_CLAMP | ACC, 0, T_I32, T_B32, T_B32, T_I32)
+    ROW(accvgpr_read_b32, mov, 0, 0, T_B32, T_B32)
+    ROW(accvgpr_write_b32, mov, 0, 0, T_B32, T_B32)
+    {.name = NULL},
+};

@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Transcendental operations. The manual gives 1 ulp and leaves the bits open; here they are
+ * computed in double, good to about 2^-48, and rounded once to nearest, so that results are
+ * correctly rounded in all but some 1 of 10^6 cases and the same on every host. As the manual
+ * says, the f32 forms but V_SIN and V_COS flush denormal sources and results whatever MODE says.
+ */
+#include "lanes.h"
+#include "trans.h"
+
+static inline uint32_t flush32(uint32_t u)
+{
+    return u & 0x7f800000 ? u : u & 0x80000000;
+}
+
+static inline uint32_t keep32(uint32_t u)
+{
+    return u;
+}
+
+/* Selects the NaN of a one-source operation. */
+static inline uint32_t nan_of(uint32_t source, uint32_t r, uint32_t quiet)
+{
+    r = nan32(r) ? DEFAULT_NAN32 : r;
+    return nan32(source) ? source | quiet : r;
+}
+
+/* As exp2_wide(), with all but the polynomial in single precision, where it is exact as well: what
+ * would be subnormal is flushed, so the mantissa can be rounded before it is scaled. */
+static inline uint32_t exp_f32(uint32_t u)
+{
+    const float x = as_f32(u), magic = 0x1.8p23f;
+    float c = x > 200.0f ? 200.0f : x;
+    c = c < -200.0f ? -200.0f : c;
+    c = c == c ? c : 0.0f;
+    const float n = (c + magic) - magic;
+    const float mantissa = (float)exp2_fraction((double)(c - n));
+    uint32_t r = f32_bits(mantissa) + (f32_bits(n + magic) << 23);
+    r = x >= 128.0f ? 0x7f800000 : r;
+    return x < -126.0f ? 0 : r;
+}
+
+static inline uint32_t log_f32(uint32_t u)
+{
+    return f32_bits((float)log2_wide((double)as_f32(u)));
+}
+
+static inline uint32_t rcp_f32(uint32_t u)
+{
+    return f32_bits(1.0f / as_f32(u));
+}
+
+static inline uint32_t sqrt_f32(uint32_t u)
+{
+    return f32_bits(sqrtf(as_f32(u)));
+}
+
+static inline uint32_t rsq_f32(uint32_t u)
+{
+    return f32_bits((float)(1.0 / sqrt((double)as_f32(u))));
+}
+
+static inline uint32_t sin_f32(uint32_t u)
+{
+    return f32_bits((float)sin_turns((double)as_f32(u)));
+}
+
+static inline uint32_t cos_f32(uint32_t u)
+{
+    return f32_bits((float)cos_turns((double)as_f32(u)));
+}
+
+#define TRANS(op, flush) \
+    static void k_##op(struct lanes *x) \
+    { \
+        uint32_t *d = x->d; \
+        const uint32_t *s0 = x->s[0], quiet = quiet32(x); \
+        EACH_LANE { \
+            uint32_t u = flush(s0[i]); \
+            d[i] = nan_of(u, flush(op(u)), quiet); \
+        } \
+    }
+TRANS(exp_f32, flush32)
+TRANS(log_f32, flush32)
+TRANS(rcp_f32, flush32)
+TRANS(sqrt_f32, flush32)
+TRANS(rsq_f32, flush32)
+TRANS(sin_f32, keep32)
+TRANS(cos_f32, keep32)
+
+#define TRANS64(op, expr) \
+    static void k_##op(struct lanes *x) \
+    { \
+        uint32_t *d = x->d; \
+        const uint32_t *s0 = x->s[0]; \
+        EACH_LANE { \
+            double a = as_f64(row64(s0, i)); \
+            set_row64(d, i, f64_bits(expr)); \
+        } \
+        LOCAL(fix_nan64)(x, 1); \
+    }
+TRANS64(rcp_f64, 1.0 / a)
+TRANS64(sqrt_f64, sqrt(a))
+TRANS64(rsq_f64, 1.0 / sqrt(a))
+
+/* Halves: the double result is rounded once, to nearest. rocjitsu has measured that MODE's rounding
+ * has no say and that FP16_OVFL holds for the reciprocal of zero. */
+#define TRANS16(op, expr) \
+    static void k_##op(struct lanes *x) \
+    { \
+        uint32_t *d = x->d; \
+        const uint32_t *s0 = x->s[0], quiet = quiet16(x); \
+        const uint32_t inf = x->w->mode & MODE_FP16_OVFL ? 0x7bff : 0x7c00; \
+        EACH_LANE { \
+            uint32_t u = s0[i] & 0xffff, from = u & 0x7fff; \
+            double a = f16_to_f64(u); \
+            uint32_t r = f64_to_f16_nearest(expr), to = r & 0x7fff; \
+            r = to == 0x7c00 && from < 0x7c00 ? (r & 0x8000) | inf : r; \
+            r = to > 0x7c00 ? DEFAULT_NAN16 : r; \
+            d[i] = from > 0x7c00 ? u | quiet : r; \
+        } \
+    }
+TRANS16(exp_f16, exp2_wide(a))
+TRANS16(log_f16, log2_wide(a))
+TRANS16(rcp_f16, 1.0 / a)
+TRANS16(sqrt_f16, sqrt(a))
+TRANS16(rsq_f16, 1.0 / sqrt(a))
+TRANS16(sin_f16, sin_turns(a))
+TRANS16(cos_f16, cos_turns(a))
+
+#define TROW(op, fn, t, fl) ROW_ENTRY(op, k_##fn, ROW_TRANS | (fl), t, t)
+const struct op_row LOCAL(vop_trans_rows)[] = {
+    TROW(v_exp_f32, exp_f32, T_F32, ROW_NO_FLUSH)
+    TROW(v_exp_legacy_f32, exp_f32, T_F32, ROW_NO_FLUSH)
+    TROW(v_log_f32, log_f32, T_F32, ROW_NO_FLUSH)
+    TROW(v_log_legacy_f32, log_f32, T_F32, ROW_NO_FLUSH)
+    TROW(v_rcp_f32, rcp_f32, T_F32, ROW_NO_FLUSH)
+    TROW(v_rcp_iflag_f32, rcp_f32, T_F32, ROW_NO_FLUSH)
+    TROW(v_rsq_f32, rsq_f32, T_F32, ROW_NO_FLUSH)
+    TROW(v_sqrt_f32, sqrt_f32, T_F32, ROW_NO_FLUSH)
+    TROW(v_sin_f32, sin_f32, T_F32, 0)
+    TROW(v_cos_f32, cos_f32, T_F32, 0)
+    TROW(v_rcp_f64, rcp_f64, T_F64, 0)
+    TROW(v_rsq_f64, rsq_f64, T_F64, 0)
+    TROW(v_sqrt_f64, sqrt_f64, T_F64, 0)
+    TROW(v_exp_f16, exp_f16, T_F16, 0)
+    TROW(v_log_f16, log_f16, T_F16, 0)
+    TROW(v_rcp_f16, rcp_f16, T_F16, 0)
+    TROW(v_rsq_f16, rsq_f16, T_F16, 0)
+    TROW(v_sqrt_f16, sqrt_f16, T_F16, 0)
+    TROW(v_sin_f16, sin_f16, T_F16, 0)
+    TROW(v_cos_f16, cos_f16, T_F16, 0)
+    {.name = NULL},
+};

@@ -1,0 +1,422 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Inside of the HIP library: objects behind HIP's handles, and the frame of every API call.
+ *
+ * Execution model. Work runs in the thread that submits it, at the time of submission; an
+ * asynchronous call has finished its work when it returns. That is one of the orders that HIP
+ * allows, and it is the same at every run. Only the *modelled* time is asynchronous: every stream
+ * has a time at which its last work ends, and events, waits and synchronisation carry these times
+ * from stream to stream as the hardware would.
+ *
+ * Locks. A handle is looked up under the registry's lock and then referenced, so that destroying
+ * it in another thread is safe. Work of a stream runs under the stream's lock; work of the legacy
+ * null stream additionally excludes that of the device's blocking streams.
+ */
+#ifndef HIPSIM_HIP_H
+#define HIPSIM_HIP_H
+
+#ifndef __HIP_PLATFORM_AMD__
+#    define __HIP_PLATFORM_AMD__
+#endif
+#include <hip/hip_runtime_api.h>
+
+#include <pthread.h>
+
+#include "code_object.h"
+#include "hipsim.h"
+#include "memory.h"
+#include "options.h"
+
+#define HIP_EXPORT __attribute__((visibility("default")))
+#define HIP_MAX_DEVICES 64
+
+/* -- the frame of an API call ------------------------------------------------------------------ */
+
+/** Counts the call, initialises on first use. Not hipSuccess: the call must return that at once. */
+hipError_t hip_enter(const char *name);
+/** Remembers a failure for hipGetLastError() and passes it on. */
+hipError_t hip_leave(hipError_t error);
+
+#define HIP_CALL(name, expression) \
+    hip_leave(hip_enter(#name) == hipSuccess ? (expression) : hip_entry_error())
+hipError_t hip_entry_error(void);
+
+/** Reports a sentence for the current call and returns `error`. */
+hipError_t hip_fail(hipError_t error, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+/** Hands a report to the user's callback or to standard error. */
+void hip_report(const struct hipsim_report *report);
+
+/** Adds to what hipsim_findings() returns. */
+void hip_note_findings(uint64_t findings);
+
+/** A copy of the options now in force. */
+struct options hip_options(void);
+
+/* What a host thread has chosen; zero is right for a fresh one. */
+struct hip_thread {
+    int device;
+    hipError_t last_error;
+    hipError_t entry_error;
+    const char *call;               /* the API call under way */
+    struct ihipCtx_t *contexts[16]; /* the context stack */
+    unsigned ncontexts;
+    hipStreamCaptureMode capture_mode;
+    bool has_launched;
+    struct hipsim_launch_stats stats;
+    struct {
+        dim3 grid, block;
+        size_t lds;
+        hipStream_t stream;
+    } calls[16]; /* __hipPushCallConfiguration */
+    unsigned ncalls;
+};
+
+struct hip_thread *hip_thread(void);
+
+/* -- handles ----------------------------------------------------------------------------------- */
+
+enum hip_kind {
+    HIP_CONTEXT = 1,
+    HIP_STREAM,
+    HIP_EVENT,
+    HIP_MODULE,
+    HIP_FUNCTION,
+    HIP_GRAPH,
+    HIP_GRAPH_NODE,
+    HIP_GRAPH_EXEC,
+    HIP_POOL,
+    HIP_MEMORY,
+    HIP_USER_OBJECT,
+};
+
+struct hip_object {
+    enum hip_kind kind;
+    _Atomic unsigned references;
+    void (*destroy)(struct hip_object *object);
+    struct hip_object *next; /* in its bucket of the registry */
+};
+
+/** Enters a new object, with one reference that belongs to the registry. */
+void hip_object_add(struct hip_object *object, enum hip_kind kind,
+                    void (*destroy)(struct hip_object *object));
+/** A reference to the object behind a handle, or NULL if it is no live handle of that kind. */
+void *hip_object_get(const void *handle, enum hip_kind kind);
+void hip_object_ref(void *object);
+void hip_object_put(void *object);
+/** Takes the handle out of the registry. False if it was no live handle of that kind. */
+bool hip_object_remove(const void *handle, enum hip_kind kind);
+
+/* -- devices ----------------------------------------------------------------------------------- */
+
+/* Facts about a simulated part; hip_device.c has the table and the sources. */
+struct device_facts {
+    enum gfx_target target;
+    const char *name;
+    const char *arch; /* gcnArchName */
+    int compute_units;
+    int clock_khz;
+    int memory_clock_khz;
+    int memory_bus_bits;
+    uint64_t memory_bytes;
+    uint32_t lds_bytes; /* of a compute unit, all of which a workgroup may have */
+    uint32_t lds_granule;
+    int l2_bytes;
+    uint64_t memory_bytes_per_us; /* peak */
+};
+
+struct hip_device {
+    const struct device_facts *facts;
+    int ordinal;
+    uint64_t memory_bytes;
+    struct ihipStream_t *null_stream;         /* heads the list of the device's streams */
+    struct ihipMemPoolHandle_t *default_pool; /* guarded by lock */
+    struct ihipMemPoolHandle_t *pool;         /* the current one, guarded by lock */
+    struct ihipCtx_t *primary;
+    pthread_mutex_t lock;
+    pthread_rwlock_t legacy; /* written by the null stream's work, read by blocking streams' */
+    unsigned flags;
+    size_t limits[8];       /* by enum hipLimit_t */
+    _Atomic uint64_t peers; /* bit per device that may be accessed */
+    double synchronized_at; /* modelled time up to which the host has waited; guarded by lock */
+};
+
+int hip_device_count(void);
+/** NULL if there is no device of that number. */
+struct hip_device *hip_device(int ordinal);
+struct hip_device *hip_current_device(void);
+bool hip_devices_create(const struct options *options);
+
+/* -- streams, events and the work that they carry ---------------------------------------------- */
+
+struct hip_copy { /* a box of bytes; 1-D: height and depth 1 */
+    void *dst;
+    const void *src;
+    size_t dst_pitch, src_pitch; /* bytes from row to row */
+    size_t dst_slice, src_slice; /* bytes from plane to plane */
+    size_t width, height, depth;
+    hipMemcpyKind kind;
+};
+
+struct hip_fill {
+    void *dst;
+    size_t pitch, slice;
+    size_t width; /* in elements */
+    size_t height, depth;
+    unsigned element; /* 1, 2, 4 bytes */
+    uint32_t value;
+};
+
+struct hip_kernel_work {
+    struct ihipModuleSymbol_t *function; /* referenced by the work */
+    const void *host_function;           /* what the user named, for hipGraphKernelNodeGetParams */
+    uint32_t grid[3];                    /* work-items */
+    uint32_t block[3];
+    uint32_t dynamic_lds;
+    bool cooperative;
+    void *args; /* owned: the explicit part of the argument segment */
+    size_t args_bytes;
+};
+
+enum hip_work_kind {
+    WORK_EMPTY,
+    WORK_KERNEL,
+    WORK_COPY,
+    WORK_FILL,
+    WORK_HOST,
+    WORK_RECORD,
+    WORK_WAIT,
+    WORK_GRAPH,
+};
+
+struct hip_work {
+    enum hip_work_kind kind;
+    union {
+        struct hip_kernel_work kernel;
+        struct hip_copy copy;
+        struct hip_fill fill;
+        struct {
+            hipHostFn_t fn;
+            void *data;
+        } host;
+        struct ihipEvent_t *event; /* referenced */
+        struct ihipGraph *graph;   /* owned child */
+    };
+};
+
+struct hip_nodes { /* a set of graph nodes */
+    struct hipGraphNode **items;
+    size_t count, capacity;
+};
+
+struct ihipStream_t {
+    struct hip_object object;
+    struct hip_device *device;
+    uint64_t id; /* unique in the process */
+    unsigned flags;
+    int priority;
+    bool is_null;
+    pthread_mutex_t lock;
+    double time;               /* modelled end of its last work; guarded by lock */
+    hipError_t fault;          /* of a kernel, for the next synchronisation; guarded by lock */
+    struct ihipStream_t *next; /* of the device's streams */
+
+    /* Guarded by hip_capture.c's lock. */
+    struct hip_capture *capture;
+    struct hip_nodes frontier; /* the nodes that the next one will depend on */
+    struct ihipStream_t *next_captured;
+};
+
+struct ihipEvent_t {
+    struct hip_object object;
+    pthread_mutex_t lock;
+    unsigned flags;
+    bool recorded;
+    double time;
+    int device;
+    struct hip_capture *capture; /* recorded in a capture; guarded by hip_capture.c's lock */
+    struct hip_nodes frontier;   /* the nodes that it stands for */
+};
+
+/** Makes the device's legacy null stream, which lives as long as the device. */
+bool hip_stream_create_null(struct hip_device *device);
+
+/** The stream behind a handle: null, per-thread or created. NULL if invalid. Drop the reference
+ *  with hip_object_put(). */
+struct ihipStream_t *hip_stream_get(hipStream_t handle);
+
+/** Runs the work on the stream, or adds it to the graph that the stream is capturing. Takes over
+ *  what the work owns. */
+hipError_t hip_submit(hipStream_t stream, struct hip_work work);
+
+/** Runs work that stays its owner's. Not for capturing streams. */
+hipError_t hip_submit_borrowed(hipStream_t stream, const struct hip_work *work);
+
+hipError_t hip_event_record(hipEvent_t event, hipStream_t stream);
+
+/** The same, then synchronises: for the blocking calls. */
+hipError_t hip_submit_and_wait(hipStream_t stream, struct hip_work work);
+
+/** Runs work at modelled time *time and moves it to the end of the work. */
+hipError_t hip_work_run(const struct hip_work *work, struct hip_device *device, double *time);
+hipError_t hip_work_copy(const struct hip_work *from, struct hip_work *to);
+void hip_work_release(struct hip_work *work);
+
+/** Is the stream capturing, or does a capture forbid the null stream? Then `*error` says what a
+ *  call that cannot be captured returns. */
+bool hip_is_capturing(hipStream_t stream, hipError_t *error);
+/** Adds work to the capture of a stream; takes over what it owns. */
+hipError_t hip_capture_add(struct ihipStream_t *stream, struct hip_work work);
+hipError_t hip_capture_record(struct ihipStream_t *stream, struct ihipEvent_t *event);
+/** Makes the stream wait inside a capture. False if neither stream nor event belongs to one. */
+bool hip_capture_wait(struct ihipStream_t *stream, struct ihipEvent_t *event, hipError_t *error);
+bool hip_event_is_captured(const struct ihipEvent_t *event);
+/** The event is recorded anew or dies: it no longer stands for a place in a capture. */
+void hip_capture_forget_event(struct ihipEvent_t *event);
+/** The stream dies: its capture can no longer be ended. */
+void hip_capture_abandon(struct ihipStream_t *stream);
+
+hipError_t hip_stream_wait_done(hipStream_t stream);
+hipError_t hip_device_wait_done(struct hip_device *device);
+
+/* -- memory ------------------------------------------------------------------------------------ */
+
+/** What a memory type that a program passes is called here, and the way back: HIP 6 numbered them
+ *  anew, see option `hip`. */
+hipMemoryType hip_memory_type(unsigned given);
+unsigned hip_memory_type_number(hipMemoryType type);
+
+/** Is this a direction of copies? Device to device without compute units is one since HIP 6. */
+bool hip_is_copy_kind(hipMemcpyKind kind);
+
+/** What can be said before the work runs: sizes, and whether the bytes are there. */
+hipError_t hip_copy_check(const struct hip_copy *copy);
+hipError_t hip_fill_check(const struct hip_fill *fill);
+
+hipError_t hip_copy_run(const struct hip_copy *copy, struct hip_device *device, double *time);
+/** A 3-D copy as HIP describes it; arrays are refused. */
+hipError_t hip_copy_from_3d(const struct hipMemcpy3DParms *p, struct hip_copy *copy);
+/** A copy to or from a registered variable of the current device. */
+hipError_t hip_copy_symbol(const void *symbol, const void *other, size_t size, size_t offset,
+                           hipMemcpyKind kind, bool to_symbol, struct hip_copy *copy);
+hipError_t hip_fill_run(const struct hip_fill *fill, struct hip_device *device, double *time);
+/** Device memory of the current device, as hipMalloc() gives it. */
+hipError_t hip_allocate(void **pointer, size_t size);
+hipError_t hip_release(void *pointer);
+/** Called before memory is freed, whichever call frees it: pools keep count. */
+void hip_pool_forget(const void *pointer);
+
+/* -- modules and kernels ----------------------------------------------------------------------- */
+
+struct ihipModule_t {
+    struct hip_object object;
+    struct code_object *code;
+    struct source_lines *lines;           /* NULL: no debug information */
+    struct ihipModuleSymbol_t *functions; /* one for each kernel, made on demand; guarded by lock */
+    pthread_mutex_t lock;
+};
+
+struct ihipModuleSymbol_t {
+    struct hip_object object;
+    struct ihipModule_t *module; /* referenced */
+    const struct kernel *kernel;
+    struct ihipModuleSymbol_t *next;
+};
+
+struct image;
+/** Narrows the image to the device's code object and loads that. */
+hipError_t hip_module_create(struct image *image, struct hip_device *device,
+                             struct ihipModule_t **module);
+void hip_module_unload(struct ihipModule_t *module);
+hipError_t hip_module_from_status(enum code_object_status status, const char *why);
+/** A reference to the function of that name. */
+struct ihipModuleSymbol_t *hip_module_function(struct ihipModule_t *module, const char *name);
+
+/** What the host function of a registered kernel stands for on a device. References it. */
+hipError_t hip_registered_function(const void *host, struct hip_device *device,
+                                   struct ihipModuleSymbol_t **function);
+/** The device's copy of a registered variable. */
+hipError_t hip_registered_variable(const void *host, struct hip_device *device, void **address,
+                                   size_t *size);
+/** The function behind a handle or behind a host function. References it. */
+hipError_t hip_any_function(const void *handle, struct ihipModuleSymbol_t **function);
+
+/** Builds kernel work from kernelParams or `extra`. `grid` counts work-items. */
+hipError_t hip_kernel_work(struct ihipModuleSymbol_t *function, const uint32_t grid[3],
+                           const uint32_t block[3], size_t dynamic_lds, void **params, void **extra,
+                           struct hip_work *work);
+/** The same with a grid in blocks, as most calls have it. */
+hipError_t hip_kernel_work_blocks(struct ihipModuleSymbol_t *function, dim3 grid, dim3 block,
+                                  size_t dynamic_lds, void **params, void **extra,
+                                  struct hip_work *work);
+hipError_t hip_kernel_run(const struct hip_kernel_work *work, struct hip_device *device,
+                          double *time);
+/** Workgroups that fit on a compute unit, 0 if not even one does. */
+int hip_occupancy(const struct kernel *kernel, uint32_t threads, uint64_t dynamic_lds,
+                  const struct device_facts *facts);
+
+/** The buffer through which the kernel reaches the host, made at first use. 0 if the kernel asks
+ *  for none. */
+uint64_t hip_hostcall_buffer(struct hip_device *device, const struct kernel *kernel);
+/** Serves what kernels have left in it: after a launch, and whenever a wave sends a message. */
+void hip_hostcall_serve(struct hip_device *device);
+void hip_hostcall_message(struct wave *wave, const struct inst *in);
+
+/* -- graphs ------------------------------------------------------------------------------------ */
+
+struct hipGraphNode {
+    struct hip_object object;
+    struct ihipGraph *graph;
+    struct hip_work work;
+    struct hip_nodes needs; /* nodes of the same graph that run before */
+    size_t position;        /* in graph->nodes */
+    const void *origin;     /* the node that it was cloned from, as a name only */
+    bool left_out;          /* in an executable: it does not run */
+    void **params;          /* what hipGraphKernelNodeGetParams() hands out */
+};
+
+/* Graphs are changed under hip_graph_lock(), and run under their owner's lock. */
+struct ihipGraph {
+    struct hip_object object;
+    struct hip_nodes nodes;             /* in the order of creation */
+    const void *origin;                 /* the graph that it was cloned from */
+    bool captured;                      /* a capture still adds to it */
+    bool is_child;                      /* a node's own, which ends with the node */
+    struct hip_user_reference *objects; /* of the program's, that must live as long */
+};
+
+/** A graph's copy holds what the graph holds. False: no memory. Both under hip_graph_lock(). */
+bool hip_user_references_copy(const struct hip_user_reference *from,
+                              struct hip_user_reference **to);
+/** Calls the program back for what nothing else holds. */
+void hip_user_references_release(struct hip_user_reference *list);
+
+void hip_graph_lock(void);
+void hip_graph_unlock(void);
+
+bool hip_nodes_add(struct hip_nodes *nodes, struct hipGraphNode *node); /* once; false: no memory */
+bool hip_nodes_remove(struct hip_nodes *nodes, const struct hipGraphNode *node);
+bool hip_nodes_have(const struct hip_nodes *nodes, const struct hipGraphNode *node);
+void hip_nodes_clear(struct hip_nodes *nodes);
+
+struct ihipGraph *hip_graph_create(void);
+void hip_graph_put(struct ihipGraph *graph);
+/** Adds a node and takes over what the work owns, whatever the result. */
+hipError_t hip_graph_add(struct ihipGraph *graph, const struct hip_nodes *needs,
+                         struct hip_work work, struct hipGraphNode **node);
+/** A deep copy whose nodes name their originals. NULL: no memory. */
+struct ihipGraph *hip_graph_clone(const struct ihipGraph *graph);
+/** Positions of the nodes, each after those that it needs. NULL if there is a cycle or no memory;
+ *  free it. */
+size_t *hip_graph_order(const struct ihipGraph *graph);
+/** Runs all nodes; *time becomes the end of the last one, independent nodes overlap. */
+hipError_t hip_graph_run(const struct ihipGraph *graph, struct hip_device *device, double *time);
+
+/** The copy of `node` that a graph executable holds; NULL if it has none. */
+struct hipGraphNode *hip_exec_node(hipGraphExec_t exec, const struct hipGraphNode *node);
+/** Keeps an executable from running while its nodes change. False if the handle is invalid. */
+bool hip_exec_lock(hipGraphExec_t exec);
+void hip_exec_unlock(hipGraphExec_t exec);
+
+#endif

@@ -1,0 +1,461 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The simulated devices: facts, selection, limits, peers. */
+#include "hip.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* HIP's own default for hipLimitPrintfFifoSize and hipLimitMallocHeapSize. */
+#define DEFAULT_PRINTF_FIFO (1u << 20)
+#define DEFAULT_MALLOC_HEAP (8u << 20)
+#define DEFAULT_STACK 1024u
+#define LIMIT_STACK 0 /* hipLimitStackSize, absent from HIP 5.2's enum */
+
+/* Datasheets of MI300X and MI355X; LDS granules as LLVM's GCNSubtarget and AMD's occupancy
+ * documentation give them. */
+static const struct device_facts parts[] = {
+    {
+        .target = GFX942,
+        .name = "AMD Instinct MI300X (simulated by hipsim)",
+        .arch = "gfx942:sramecc+:xnack-",
+        .compute_units = 304,
+        .clock_khz = 2100000,
+        .memory_clock_khz = 1300000,
+        .memory_bus_bits = 8192,
+        .memory_bytes = UINT64_C(192) << 30,
+        .lds_bytes = 64 * 1024,
+        .lds_granule = 512,
+        .l2_bytes = 4 << 20,
+        .memory_bytes_per_us = 5300000,
+    },
+    {
+        .target = GFX950,
+        .name = "AMD Instinct MI355X (simulated by hipsim)",
+        .arch = "gfx950:sramecc+:xnack-",
+        .compute_units = 256,
+        .clock_khz = 2400000,
+        .memory_clock_khz = 1950000,
+        .memory_bus_bits = 8192,
+        .memory_bytes = UINT64_C(288) << 30,
+        .lds_bytes = 160 * 1024,
+        .lds_granule = 1280,
+        .l2_bytes = 4 << 20,
+        .memory_bytes_per_us = 8000000,
+    },
+};
+
+static struct {
+    struct hip_device *devices;
+    int count;
+} all;
+
+bool hip_devices_create(const struct options *options)
+{
+    all.devices = calloc(HIP_MAX_DEVICES, sizeof(*all.devices));
+    if (!all.devices)
+        return false;
+    for (int i = 0; i < (int)options->devices; i++) {
+        struct hip_device *device = &all.devices[i];
+        device->facts = &parts[options_target(options, (unsigned)i) == GFX950];
+        device->ordinal = i;
+        device->memory_bytes =
+            options->memory_gib ? options->memory_gib << 30 : device->facts->memory_bytes;
+        device->limits[LIMIT_STACK] = DEFAULT_STACK;
+        device->limits[hipLimitPrintfFifoSize] = DEFAULT_PRINTF_FIFO;
+        device->limits[hipLimitMallocHeapSize] = DEFAULT_MALLOC_HEAP;
+        pthread_mutex_init(&device->lock, NULL);
+        pthread_rwlock_init(&device->legacy, NULL);
+        if (!hip_stream_create_null(device))
+            return false;
+        all.count = i + 1;
+    }
+    return true;
+}
+
+int hip_device_count(void) { return all.count; }
+
+struct hip_device *hip_device(int ordinal)
+{
+    return ordinal >= 0 && ordinal < all.count ? &all.devices[ordinal] : NULL;
+}
+
+struct hip_device *hip_current_device(void) { return hip_device(hip_thread()->device); }
+
+/* -- selection --------------------------------------------------------------------------------- */
+
+HIP_EXPORT hipError_t hipInit(unsigned int flags)
+{
+    return HIP_CALL(hipInit, flags ? hipErrorInvalidValue : hipSuccess);
+}
+
+static hipError_t get_version(int *version)
+{
+    if (!version)
+        return hipErrorInvalidValue;
+    *version = HIP_VERSION;
+    return hipSuccess;
+}
+
+HIP_EXPORT hipError_t hipDriverGetVersion(int *version)
+{
+    return HIP_CALL(hipDriverGetVersion, get_version(version));
+}
+
+HIP_EXPORT hipError_t hipRuntimeGetVersion(int *version)
+{
+    return HIP_CALL(hipRuntimeGetVersion, get_version(version));
+}
+
+static hipError_t get_count(int *count)
+{
+    if (!count)
+        return hipErrorInvalidValue;
+    *count = all.count;
+    return all.count ? hipSuccess : hipErrorNoDevice;
+}
+
+HIP_EXPORT hipError_t hipGetDeviceCount(int *count)
+{
+    return HIP_CALL(hipGetDeviceCount, get_count(count));
+}
+
+static hipError_t set_device(int ordinal)
+{
+    if (!hip_device(ordinal))
+        return hipErrorInvalidDevice;
+    hip_thread()->device = ordinal;
+    return hipSuccess;
+}
+
+HIP_EXPORT hipError_t hipSetDevice(int ordinal)
+{
+    return HIP_CALL(hipSetDevice, set_device(ordinal));
+}
+
+static hipError_t get_device(int *ordinal)
+{
+    if (!ordinal)
+        return hipErrorInvalidValue;
+    if (all.count == 0)
+        return hipErrorNoDevice;
+    *ordinal = hip_thread()->device;
+    return hipSuccess;
+}
+
+HIP_EXPORT hipError_t hipGetDevice(int *ordinal)
+{
+    return HIP_CALL(hipGetDevice, get_device(ordinal));
+}
+
+static hipError_t device_get(hipDevice_t *device, int ordinal)
+{
+    if (!device)
+        return hipErrorInvalidValue;
+    if (!hip_device(ordinal))
+        return hipErrorInvalidDevice;
+    *device = ordinal;
+    return hipSuccess;
+}
+
+HIP_EXPORT hipError_t hipDeviceGet(hipDevice_t *device, int ordinal)
+{
+    return HIP_CALL(hipDeviceGet, device_get(device, ordinal));
+}
+
+static hipError_t synchronize(void)
+{
+    struct hip_device *device = hip_current_device();
+
+    return device ? hip_device_wait_done(device) : hipErrorNoDevice;
+}
+
+HIP_EXPORT hipError_t hipDeviceSynchronize(void)
+{
+    return HIP_CALL(hipDeviceSynchronize, synchronize());
+}
+
+/* What a program owns stays valid; only pending faults are dropped. */
+HIP_EXPORT hipError_t hipDeviceReset(void)
+{
+    return HIP_CALL(hipDeviceReset, (synchronize(), hipSuccess));
+}
+
+/* All simulated devices are alike, so the first that a wish names will do. */
+static hipError_t choose_device(int *ordinal, const hipDeviceProp_t *wish)
+{
+    if (!ordinal || !wish)
+        return hipErrorInvalidValue;
+    *ordinal = 0;
+    return all.count ? hipSuccess : hipErrorNoDevice;
+}
+
+HIP_EXPORT hipError_t hipChooseDeviceR0000(int *ordinal, const void *wish)
+{
+    return HIP_CALL(hipChooseDeviceR0000, choose_device(ordinal, wish));
+}
+
+HIP_EXPORT hipError_t hipChooseDeviceR0600(int *ordinal, const void *wish)
+{
+    return HIP_CALL(hipChooseDeviceR0600, choose_device(ordinal, wish));
+}
+
+HIP_EXPORT hipError_t hipChooseDevice(int *ordinal, const hipDeviceProp_t *wish)
+{
+    return HIP_CALL(hipChooseDevice, choose_device(ordinal, wish));
+}
+
+/* -- names ------------------------------------------------------------------------------------- */
+
+static hipError_t write_text(char *to, int size, const char *text)
+{
+    if (!to || size <= 0)
+        return hipErrorInvalidValue;
+    snprintf(to, (size_t)size, "%s", text);
+    return hipSuccess;
+}
+
+HIP_EXPORT hipError_t hipDeviceGetName(char *name, int size, hipDevice_t ordinal)
+{
+    const struct hip_device *device;
+
+    return HIP_CALL(hipDeviceGetName, (device = hip_device(ordinal))
+                                          ? write_text(name, size, device->facts->name)
+                                          : hipErrorInvalidDevice);
+}
+
+static hipError_t get_uuid(hipUUID *uuid, int ordinal)
+{
+    if (!uuid)
+        return hipErrorInvalidValue;
+    if (!hip_device(ordinal))
+        return hipErrorInvalidDevice;
+    memset(uuid, 0, sizeof(*uuid));
+    snprintf(uuid->bytes, sizeof(uuid->bytes), "hipsim-%08x", (unsigned)ordinal);
+    return hipSuccess;
+}
+
+HIP_EXPORT hipError_t hipDeviceGetUuid(hipUUID *uuid, hipDevice_t ordinal)
+{
+    return HIP_CALL(hipDeviceGetUuid, get_uuid(uuid, ordinal));
+}
+
+/* The n-th device sits on bus n + 1, device 0, function 0. */
+static hipError_t get_bus_id(char *text, int size, int ordinal)
+{
+    char id[16];
+
+    if (!hip_device(ordinal))
+        return hipErrorInvalidDevice;
+    snprintf(id, sizeof(id), "0000:%02x:00.0", (unsigned)(ordinal + 1) & 0xff);
+    return size < (int)sizeof "0000:00:00.0" ? hipErrorInvalidValue : write_text(text, size, id);
+}
+
+HIP_EXPORT hipError_t hipDeviceGetPCIBusId(char *text, int size, int ordinal)
+{
+    return HIP_CALL(hipDeviceGetPCIBusId, get_bus_id(text, size, ordinal));
+}
+
+static hipError_t device_by_bus_id(int *ordinal, const char *text)
+{
+    unsigned domain, bus, slot, function;
+
+    if (!ordinal || !text || sscanf(text, "%x:%x:%x.%x", &domain, &bus, &slot, &function) != 4)
+        return hipErrorInvalidValue;
+    if (domain || slot || function || bus == 0 || !hip_device((int)bus - 1))
+        return hipErrorInvalidDevice;
+    *ordinal = (int)bus - 1;
+    return hipSuccess;
+}
+
+HIP_EXPORT hipError_t hipDeviceGetByPCIBusId(int *ordinal, const char *text)
+{
+    return HIP_CALL(hipDeviceGetByPCIBusId, device_by_bus_id(ordinal, text));
+}
+
+static hipError_t compute_capability(int *major, int *minor, int ordinal)
+{
+    if (!major || !minor)
+        return hipErrorInvalidValue;
+    if (!hip_device(ordinal))
+        return hipErrorInvalidDevice;
+    *major = 9;
+    *minor = hip_device(ordinal)->facts->target == GFX950 ? 5 : 4;
+    return hipSuccess;
+}
+
+HIP_EXPORT hipError_t hipDeviceComputeCapability(int *major, int *minor, hipDevice_t ordinal)
+{
+    return HIP_CALL(hipDeviceComputeCapability, compute_capability(major, minor, ordinal));
+}
+
+static hipError_t total_memory(size_t *bytes, int ordinal)
+{
+    if (!bytes)
+        return hipErrorInvalidValue;
+    if (!hip_device(ordinal))
+        return hipErrorInvalidDevice;
+    *bytes = hip_device(ordinal)->memory_bytes;
+    return hipSuccess;
+}
+
+HIP_EXPORT hipError_t hipDeviceTotalMem(size_t *bytes, hipDevice_t ordinal)
+{
+    return HIP_CALL(hipDeviceTotalMem, total_memory(bytes, ordinal));
+}
+
+/* -- limits and settings ----------------------------------------------------------------------- */
+
+static hipError_t access_limit(enum hipLimit_t limit, size_t *get, size_t set)
+{
+    struct hip_device *device = hip_current_device();
+
+    if (!device)
+        return hipErrorNoDevice;
+    if ((unsigned)limit > hipLimitMallocHeapSize)
+        return hipErrorUnsupportedLimit;
+    pthread_mutex_lock(&device->lock);
+    if (get)
+        *get = device->limits[limit];
+    else
+        device->limits[limit] = set;
+    pthread_mutex_unlock(&device->lock);
+    return hipSuccess;
+}
+
+HIP_EXPORT hipError_t hipDeviceGetLimit(size_t *value, enum hipLimit_t limit)
+{
+    return HIP_CALL(hipDeviceGetLimit,
+                    value ? access_limit(limit, value, 0) : hipErrorInvalidValue);
+}
+
+HIP_EXPORT hipError_t hipDeviceSetLimit(enum hipLimit_t limit, size_t value)
+{
+    return HIP_CALL(hipDeviceSetLimit, access_limit(limit, NULL, value));
+}
+
+static hipError_t access_flags(unsigned *get, unsigned set)
+{
+    struct hip_device *device = hip_current_device();
+
+    if (!device)
+        return hipErrorNoDevice;
+    pthread_mutex_lock(&device->lock);
+    if (get)
+        *get = device->flags;
+    else
+        device->flags = set;
+    pthread_mutex_unlock(&device->lock);
+    return hipSuccess;
+}
+
+HIP_EXPORT hipError_t hipGetDeviceFlags(unsigned int *flags)
+{
+    return HIP_CALL(hipGetDeviceFlags, flags ? access_flags(flags, 0) : hipErrorInvalidValue);
+}
+
+HIP_EXPORT hipError_t hipSetDeviceFlags(unsigned flags)
+{
+    return HIP_CALL(hipSetDeviceFlags, access_flags(NULL, flags));
+}
+
+/* Cache and bank settings have no meaning on these GPUs; as by the real runtime, they are taken. */
+HIP_EXPORT hipError_t hipDeviceSetCacheConfig(hipFuncCache_t config)
+{
+    (void)config;
+    return HIP_CALL(hipDeviceSetCacheConfig, hipSuccess);
+}
+
+HIP_EXPORT hipError_t hipDeviceGetCacheConfig(hipFuncCache_t *config)
+{
+    return HIP_CALL(hipDeviceGetCacheConfig,
+                    config ? (*config = hipFuncCachePreferNone, hipSuccess) : hipErrorInvalidValue);
+}
+
+HIP_EXPORT hipError_t hipDeviceSetSharedMemConfig(hipSharedMemConfig config)
+{
+    (void)config;
+    return HIP_CALL(hipDeviceSetSharedMemConfig, hipSuccess);
+}
+
+HIP_EXPORT hipError_t hipDeviceGetSharedMemConfig(hipSharedMemConfig *config)
+{
+    return HIP_CALL(hipDeviceGetSharedMemConfig,
+                    config ? (*config = hipSharedMemBankSizeFourByte, hipSuccess)
+                           : hipErrorInvalidValue);
+}
+
+/* -- peers ------------------------------------------------------------------------------------- */
+
+static hipError_t can_access_peer(int *can, int ordinal, int peer)
+{
+    if (!can)
+        return hipErrorInvalidValue;
+    if (!hip_device(ordinal) || !hip_device(peer))
+        return hipErrorInvalidDevice;
+    *can = ordinal != peer;
+    return hipSuccess;
+}
+
+HIP_EXPORT hipError_t hipDeviceCanAccessPeer(int *can, int ordinal, int peer)
+{
+    return HIP_CALL(hipDeviceCanAccessPeer, can_access_peer(can, ordinal, peer));
+}
+
+static hipError_t set_peer(int peer, unsigned flags, bool enable)
+{
+    struct hip_device *device = hip_current_device();
+
+    if (flags)
+        return hipErrorInvalidValue;
+    if (!device || !hip_device(peer) || peer == device->ordinal)
+        return hipErrorInvalidDevice;
+    uint64_t bit = UINT64_C(1) << peer;
+    if (enable)
+        return atomic_fetch_or(&device->peers, bit) & bit ? hipErrorPeerAccessAlreadyEnabled
+                                                          : hipSuccess;
+    return atomic_fetch_and(&device->peers, ~bit) & bit ? hipSuccess : hipErrorPeerAccessNotEnabled;
+}
+
+HIP_EXPORT hipError_t hipDeviceEnablePeerAccess(int peer, unsigned int flags)
+{
+    return HIP_CALL(hipDeviceEnablePeerAccess, set_peer(peer, flags, true));
+}
+
+HIP_EXPORT hipError_t hipDeviceDisablePeerAccess(int peer)
+{
+    return HIP_CALL(hipDeviceDisablePeerAccess, set_peer(peer, 0, false));
+}
+
+static hipError_t p2p_attribute(int *value, hipDeviceP2PAttr attribute, int from, int to)
+{
+    if (!value)
+        return hipErrorInvalidValue;
+    if (!hip_device(from) || !hip_device(to) || from == to)
+        return hipErrorInvalidDevice;
+    *value = attribute != hipDevP2PAttrHipArrayAccessSupported;
+    return hipSuccess;
+}
+
+HIP_EXPORT hipError_t hipDeviceGetP2PAttribute(int *value, hipDeviceP2PAttr attribute, int from,
+                                               int to)
+{
+    return HIP_CALL(hipDeviceGetP2PAttribute, p2p_attribute(value, attribute, from, to));
+}
+
+/* HSA_AMD_LINK_INFO_TYPE_XGMI is 4; all devices of a node are linked directly. */
+static hipError_t link_type(int from, int to, uint32_t *type, uint32_t *hops)
+{
+    if (!type || !hops)
+        return hipErrorInvalidValue;
+    if (!hip_device(from) || !hip_device(to) || from == to)
+        return hipErrorInvalidDevice;
+    *type = 4;
+    *hops = 1;
+    return hipSuccess;
+}
+
+HIP_EXPORT hipError_t hipExtGetLinkTypeAndHopCount(int from, int to, uint32_t *type, uint32_t *hops)
+{
+    return HIP_CALL(hipExtGetLinkTypeAndHopCount, link_type(from, to, type, hops));
+}

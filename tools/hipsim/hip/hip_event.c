@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Events: a modelled time, and the place in a capture where they were recorded. */
+#include "hip.h"
+
+#include <stdlib.h>
+
+static void destroy_event(struct hip_object *object)
+{
+    struct ihipEvent_t *event = (struct ihipEvent_t *)object;
+
+    hip_capture_forget_event(event);
+    pthread_mutex_destroy(&event->lock);
+    free(event);
+}
+
+static hipError_t invalid(hipEvent_t handle)
+{
+    return hip_fail(hipErrorInvalidHandle, "the event handle %p is invalid", (void *)handle);
+}
+
+static hipError_t create(hipEvent_t *handle, unsigned flags)
+{
+    const unsigned known = hipEventBlockingSync | hipEventDisableTiming | hipEventInterprocess |
+                           hipEventReleaseToDevice | hipEventReleaseToSystem;
+    struct hip_device *device = hip_current_device();
+
+    if (!handle || flags & ~known)
+        return hipErrorInvalidValue;
+    if (!device)
+        return hipErrorNoDevice;
+    struct ihipEvent_t *event = calloc(1, sizeof(*event));
+    if (!event)
+        return hipErrorOutOfMemory;
+    event->flags = flags;
+    event->device = device->ordinal;
+    pthread_mutex_init(&event->lock, NULL);
+    hip_object_add(&event->object, HIP_EVENT, destroy_event);
+    *handle = event;
+    return hipSuccess;
+}
+
+HIP_EXPORT hipError_t hipEventCreate(hipEvent_t *event)
+{
+    return HIP_CALL(hipEventCreate, create(event, 0));
+}
+
+HIP_EXPORT hipError_t hipEventCreateWithFlags(hipEvent_t *event, unsigned flags)
+{
+    return HIP_CALL(hipEventCreateWithFlags, create(event, flags));
+}
+
+HIP_EXPORT hipError_t hipEventDestroy(hipEvent_t event)
+{
+    return HIP_CALL(hipEventDestroy,
+                    hip_object_remove(event, HIP_EVENT) ? hipSuccess : invalid(event));
+}
+
+hipError_t hip_event_record(hipEvent_t handle, hipStream_t stream_handle)
+{
+    struct ihipEvent_t *event = hip_object_get(handle, HIP_EVENT);
+    hipError_t error;
+
+    if (!event)
+        return invalid(handle);
+    if (!hip_is_capturing(stream_handle, &error)) {
+        hip_capture_forget_event(event);
+        return hip_submit(stream_handle, (struct hip_work){.kind = WORK_RECORD, .event = event});
+    }
+    struct ihipStream_t *stream = hip_stream_get(stream_handle);
+    error = stream ? hip_capture_record(stream, event) : hipErrorContextIsDestroyed;
+    hip_object_put(stream);
+    hip_object_put(event);
+    return error;
+}
+
+HIP_EXPORT hipError_t hipEventRecord(hipEvent_t event, hipStream_t stream)
+{
+    return HIP_CALL(hipEventRecord, hip_event_record(event, stream));
+}
+
+HIP_EXPORT hipError_t hipEventRecordWithFlags(hipEvent_t event, hipStream_t stream,
+                                              unsigned int flags)
+{
+    return HIP_CALL(hipEventRecordWithFlags,
+                    flags > 1 ? hipErrorInvalidValue : hip_event_record(event, stream));
+}
+
+static hipError_t wait(hipStream_t stream_handle, hipEvent_t handle, unsigned flags)
+{
+    struct ihipEvent_t *event = hip_object_get(handle, HIP_EVENT);
+    hipError_t error;
+
+    if (!event)
+        return invalid(handle);
+    struct ihipStream_t *stream = flags ? NULL : hip_stream_get(stream_handle);
+    if (!stream) {
+        hip_object_put(event);
+        return flags ? hipErrorInvalidValue : hipErrorContextIsDestroyed;
+    }
+    if (hip_capture_wait(stream, event, &error))
+        hip_object_put(event);
+    else
+        error = hip_submit(stream_handle, (struct hip_work){.kind = WORK_WAIT, .event = event});
+    hip_object_put(stream);
+    return error;
+}
+
+HIP_EXPORT hipError_t hipStreamWaitEvent(hipStream_t stream, hipEvent_t event, unsigned int flags)
+{
+    return HIP_CALL(hipStreamWaitEvent, wait(stream, event, flags));
+}
+
+/* Is the event's time known? Work has always ended by the time that a program can ask. */
+static hipError_t query(hipEvent_t handle, double *time, bool must_be_timed)
+{
+    struct ihipEvent_t *event = hip_object_get(handle, HIP_EVENT);
+    hipError_t error = hipSuccess;
+
+    if (!event)
+        return invalid(handle);
+    pthread_mutex_lock(&event->lock);
+    if (hip_event_is_captured(event))
+        error = hipErrorCapturedEvent;
+    else if (must_be_timed && (!event->recorded || event->flags & hipEventDisableTiming))
+        error = hipErrorInvalidHandle;
+    *time = event->time;
+    pthread_mutex_unlock(&event->lock);
+    hip_object_put(event);
+    return error;
+}
+
+HIP_EXPORT hipError_t hipEventQuery(hipEvent_t event)
+{
+    double time;
+
+    return HIP_CALL(hipEventQuery, query(event, &time, false));
+}
+
+static hipError_t synchronize(hipEvent_t event)
+{
+    struct hip_device *device;
+    double time;
+    hipError_t error = query(event, &time, false);
+
+    if (error != hipSuccess || !(device = hip_current_device()))
+        return error;
+    pthread_mutex_lock(&device->lock);
+    if (time > device->synchronized_at)
+        device->synchronized_at = time;
+    pthread_mutex_unlock(&device->lock);
+    return hipSuccess;
+}
+
+HIP_EXPORT hipError_t hipEventSynchronize(hipEvent_t event)
+{
+    return HIP_CALL(hipEventSynchronize, synchronize(event));
+}
+
+static hipError_t elapsed(float *milliseconds, hipEvent_t start, hipEvent_t stop)
+{
+    double from, to;
+
+    if (!milliseconds)
+        return hipErrorInvalidValue;
+    hipError_t error = query(start, &from, true);
+    if (error == hipSuccess)
+        error = query(stop, &to, true);
+    if (error == hipSuccess)
+        *milliseconds = (float)((to - from) / 1000.0);
+    return error;
+}
+
+HIP_EXPORT hipError_t hipEventElapsedTime(float *milliseconds, hipEvent_t start, hipEvent_t stop)
+{
+    return HIP_CALL(hipEventElapsedTime, elapsed(milliseconds, start, stop));
+}

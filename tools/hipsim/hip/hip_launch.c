@@ -1,0 +1,670 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Launches: from the many API forms to kernel work, and from kernel work to the engine. */
+#include "hip.h"
+
+#include <assert.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine.h"
+#include "hip_clock.h"
+#include "hipsim_time.h"
+#include "time_api.h"
+#include "launch.h"
+#include "source_line.h"
+
+/* -- arguments --------------------------------------------------------------------------------- */
+
+/* Packs the arguments that `params` point to. The block is calloc'ed: padding is zero. */
+static hipError_t pack_params(const struct kernel *kernel, void **params, struct hip_work *work)
+{
+    const struct kernel_metadata *m = &kernel->metadata;
+    uint32_t bytes = metadata_explicit_bytes(m);
+    uint32_t next = 0;
+
+    if (!m->name && m->kernarg_bytes > 0)
+        return hip_fail(hipErrorInvalidValue,
+                        "kernel %s has no metadata, so its arguments can "
+                        "only be passed through `extra`",
+                        kernel->name);
+    if (bytes > 0 && !params)
+        return hip_fail(hipErrorInvalidValue, "kernel %s takes arguments, but none were passed",
+                        kernel->name);
+    work->kernel.args = calloc(1, bytes + 1u);
+    work->kernel.args_bytes = bytes;
+    if (!work->kernel.args)
+        return hipErrorOutOfMemory;
+    for (uint32_t i = 0; i < m->nargs; i++) {
+        const struct kernel_argument *arg = &m->args[i];
+        if (argument_is_hidden(arg->kind))
+            continue;
+        const void *value = params[next++];
+        if (!value)
+            return hip_fail(hipErrorInvalidValue, "argument %u of kernel %s is a null pointer",
+                            next - 1, kernel->name);
+        char *to = (char *)work->kernel.args + arg->offset;
+        if (arg->kind == ARG_VALUE)
+            memcpy(to, value, arg->size);
+        else /* dynamic LDS begins behind the static one */
+            memcpy(to, &kernel->descriptor.group_segment_bytes, arg->size < 4 ? arg->size : 4);
+    }
+    return hipSuccess;
+}
+
+/*
+ * `extra` is a list of keys and values: a pointer to the packed block and to its size. HIP takes
+ * what the kernel declares from it and looks at the size no further, so kernels are launched with
+ * blocks that end before arguments they do not use. What a block lacks is undefined here.
+ */
+static hipError_t pack_extra(const struct kernel *kernel, void **extra, struct hip_work *work)
+{
+    const void *block = NULL;
+    size_t size = 0;
+
+    for (unsigned i = 0; extra[i] != HIP_LAUNCH_PARAM_END; i += 2) {
+        if (i >= 4 ||
+            (extra[i] != HIP_LAUNCH_PARAM_BUFFER_POINTER &&
+             extra[i] != HIP_LAUNCH_PARAM_BUFFER_SIZE) ||
+            !extra[i + 1])
+            return hip_fail(hipErrorInvalidValue, "`extra` holds an unknown key");
+        if (extra[i] == HIP_LAUNCH_PARAM_BUFFER_POINTER)
+            block = extra[i + 1];
+        else
+            size = *(const size_t *)extra[i + 1];
+    }
+    uint32_t needed = metadata_explicit_bytes(&kernel->metadata);
+    uint32_t most = kernel->metadata.kernarg_bytes;
+    if (most < kernel->descriptor.kernarg_bytes)
+        most = kernel->descriptor.kernarg_bytes;
+    if (!block != !size || (needed && !block))
+        return hip_fail(hipErrorInvalidValue,
+                        "`extra` passes %zu bytes of arguments %s, kernel "
+                        "%s takes %u",
+                        size, block ? "at an address" : "at no address", kernel->name, needed);
+    if (size > most)
+        size = most;
+    work->kernel.args = calloc(1, size + 1);
+    work->kernel.args_bytes = size;
+    if (!work->kernel.args)
+        return hipErrorOutOfMemory;
+    if (size)
+        memcpy(work->kernel.args, block, size);
+    return hipSuccess;
+}
+
+hipError_t hip_kernel_work(struct ihipModuleSymbol_t *function, const uint32_t grid[3],
+                           const uint32_t block[3], size_t dynamic_lds, void **params, void **extra,
+                           struct hip_work *work)
+{
+    *work = (struct hip_work){.kind = WORK_KERNEL};
+    for (unsigned i = 0; i < 3; i++)
+        if (grid[i] == 0 || block[i] == 0)
+            return hip_fail(hipErrorInvalidConfiguration,
+                            "kernel %s: a grid of %u x %u x %u "
+                            "work-items in blocks of %u x %u x %u cannot be launched",
+                            function->kernel->name, grid[0], grid[1], grid[2], block[0], block[1],
+                            block[2]);
+    if (dynamic_lds > UINT32_MAX)
+        return hip_fail(hipErrorInvalidValue, "%zu bytes of dynamic LDS are absurd", dynamic_lds);
+    if (params && extra)
+        return hip_fail(hipErrorInvalidValue, "both kernelParams and `extra` were passed");
+    hipError_t error = extra ? pack_extra(function->kernel, extra, work)
+                             : pack_params(function->kernel, params, work);
+    if (error != hipSuccess) {
+        free(work->kernel.args);
+        work->kind = WORK_EMPTY;
+        return error;
+    }
+    work->kernel.function = function;
+    hip_object_ref(function);
+    for (unsigned i = 0; i < 3; i++) {
+        work->kernel.grid[i] = grid[i];
+        work->kernel.block[i] = block[i];
+    }
+    work->kernel.dynamic_lds = (uint32_t)dynamic_lds;
+    return hipSuccess;
+}
+
+hipError_t hip_kernel_work_blocks(struct ihipModuleSymbol_t *function, dim3 grid, dim3 block,
+                                  size_t dynamic_lds, void **params, void **extra,
+                                  struct hip_work *work)
+{
+    const uint32_t blocks[3] = {grid.x, grid.y, grid.z};
+    const uint32_t size[3] = {block.x, block.y, block.z};
+    uint32_t items[3];
+
+    for (unsigned i = 0; i < 3; i++)
+        if (__builtin_mul_overflow(blocks[i], size[i], &items[i]))
+            return hip_fail(hipErrorInvalidConfiguration,
+                            "%u blocks of %u work-items exceed 32 bits", blocks[i], size[i]);
+    return hip_kernel_work(function, items, size, dynamic_lds, params, extra, work);
+}
+
+/* -- execution --------------------------------------------------------------------------------- */
+
+static const char *const fault_names[FAULT_KINDS] = {
+    [FAULT_NONE] = "none",         [FAULT_DECODE] = "decode",   [FAULT_REGISTER] = "register",
+    [FAULT_MEMORY] = "memory",     [FAULT_ALIGN] = "align",     [FAULT_UNINIT] = "uninit",
+    [FAULT_WAIT] = "wait",         [FAULT_HAZARD] = "hazard",   [FAULT_STRICT] = "strict",
+    [FAULT_RACE] = "race",         [FAULT_BARRIER] = "barrier", [FAULT_DIVERGE] = "diverge",
+    [FAULT_DEADLOCK] = "deadlock", [FAULT_BUDGET] = "budget",   [FAULT_TRAP] = "trap",
+};
+
+static void report_fault(const struct launch *launch, const struct ihipModule_t *module,
+                         const struct fault *fault)
+{
+    char text[sizeof(fault->text) + 400], place[300];
+    struct hipsim_report report = {
+        .kind = fault_names[fault->kind],
+        .kernel = launch->kernel,
+        .wave = fault->wave,
+        .lanes = fault->lanes,
+        .pc = fault->pc,
+        .text = text,
+    };
+
+    if (module->lines && source_lines_find(module->lines, fault->pc - (uintptr_t)module->code->base,
+                                           place, sizeof(place)))
+        snprintf(text, sizeof(text), "%s\n  source %s", fault->text, place);
+    else
+        snprintf(text, sizeof(text), "%s", fault->text);
+    memcpy(report.workgroup, fault->workgroup, sizeof(report.workgroup));
+    hip_report(&report);
+}
+
+static hipError_t fault_error(enum fault_kind kind)
+{
+    switch (kind) {
+    case FAULT_MEMORY: return hipErrorIllegalAddress;
+    case FAULT_DEADLOCK:
+    case FAULT_BUDGET: return hipErrorLaunchTimeOut;
+    case FAULT_TRAP: return hipErrorAssert;
+    default: return hipErrorLaunchFailure;
+    }
+}
+
+static struct hipsim_launch_stats statistics(const struct launch *launch, int device)
+{
+    const struct counters *c = &launch->counters;
+    struct hipsim_launch_stats stats = {
+        .findings = launch->findings,
+        .kernel = launch->kernel,
+        .lds_bytes = launch->lds_bytes,
+        .vgprs = launch->nvgpr,
+        .agprs = launch->nagpr,
+        .sgprs = launch->nsgpr,
+        .private_bytes = launch->private_bytes,
+        .workgroups = c->workgroups,
+        .waves = c->waves,
+        .instructions = c->instructions,
+        .salu = c->salu,
+        .valu = c->valu,
+        .mfma = c->mfma,
+        .vmem = c->vmem,
+        .smem = c->smem,
+        .lds = c->lds,
+        .branch = c->branch,
+        .device = device,
+    };
+
+    memcpy(stats.grid, launch->grid, sizeof(stats.grid));
+    memcpy(stats.block, launch->block, sizeof(stats.block));
+    return stats;
+}
+
+static void print_statistics(const struct hipsim_launch_stats *s)
+{
+    fprintf(stderr,
+            "hipsim: %s: grid %u x %u x %u, block %u x %u x %u, %" PRIu64 " instructions "
+            "(%" PRIu64 " VALU, %" PRIu64 " MFMA, %" PRIu64 " VMEM, %" PRIu64 " LDS), "
+            "%.3f us modelled\n",
+            s->kernel, s->grid[0], s->grid[1], s->grid[2], s->block[0], s->block[1], s->block[2],
+            s->instructions, s->valu, s->mfma, s->vmem, s->lds, s->microseconds);
+}
+
+static void print_time(void)
+{
+    struct hipsim_time_report report;
+    char text[2000];
+
+    if (!hipsim_time_last(&report))
+        return;
+    hipsim_time_format(&report, text, sizeof(text));
+    fputs(text, stderr);
+}
+
+/* To those who asked for the check, by `checks` or `halt`; once, as the next launches are likely to
+ * be as large. */
+static void say_incomplete(const struct launch *launch, const struct options *options)
+{
+    const bool asked = options->checks != CHECK_DEFAULT || options->halt & CHECK_RACE;
+    static _Atomic bool said;
+    char text[400];
+    struct hipsim_report report = {.kind = "note", .kernel = launch->kernel, .text = text};
+
+    if (!launch->race_incomplete || !asked || atomic_exchange(&said, true))
+        return;
+    snprintf(text, sizeof(text),
+             "the race check ran out of room in kernel %s: accesses to global "
+             "memory were compared up to then, those that came later were not",
+             launch->kernel);
+    hip_report(&report);
+}
+
+/* `modelled` is what the timing model says, negative if it is off. */
+static void note_launch(const struct launch *launch, struct hip_device *device, bool print,
+                        double modelled, double *time)
+{
+    struct hip_thread *thread = hip_thread();
+
+    thread->stats = statistics(launch, device->ordinal);
+    thread->stats.microseconds =
+        modelled >= 0 ? modelled : hip_clock_launch(&thread->stats, device->facts);
+    thread->has_launched = true;
+    *time += thread->stats.microseconds;
+    if (print)
+        print_statistics(&thread->stats);
+}
+
+/* Compiled with -mprintf-kind=buffered: what is printed would go into a buffer of the runtime's,
+ * formats into the metadata. Assembly may name the argument without any formats, and not use it. */
+static bool prints_into_buffer(const struct kernel *kernel)
+{
+    for (uint32_t i = 0; i < kernel->metadata.nargs; i++)
+        if (kernel->metadata.args[i].kind == ARG_PRINTF_BUFFER)
+            return kernel->object->metadata.nprintf_formats > 0;
+    return false;
+}
+
+static hipError_t prepare(const struct hip_kernel_work *work, struct hip_device *device,
+                          struct dispatch *dispatch)
+{
+    static _Atomic uint64_t dispatches;
+    const struct kernel *kernel = work->function->kernel;
+    char why[400];
+    struct dispatch_request request = {
+        .kernel = kernel,
+        .dynamic_lds = work->dynamic_lds,
+        .args = work->args,
+        .args_bytes = work->args_bytes,
+        .stack_bytes = (uint32_t)device->limits[0],
+        .lds_limit = device->facts->lds_bytes,
+        .device = (unsigned)device->ordinal,
+        .dispatch_id = atomic_fetch_add(&dispatches, 1),
+        .hostcall_buffer = hip_hostcall_buffer(device, kernel),
+    };
+
+    if (prints_into_buffer(kernel))
+        return hip_fail(hipErrorNotSupported,
+                        "kernel %s prints into a buffer, which is not "
+                        "simulated; compile it with -mprintf-kind=hostcall",
+                        kernel->name);
+    memcpy(request.grid, work->grid, sizeof(request.grid));
+    memcpy(request.block, work->block, sizeof(request.block));
+    switch (dispatch_prepare(&request, dispatch, why, sizeof(why))) {
+    case DISPATCH_OK: return hipSuccess;
+    case DISPATCH_BAD_CONFIGURATION:
+        return hip_fail(hipErrorInvalidConfiguration, "kernel %s: %s", kernel->name, why);
+    case DISPATCH_TOO_LARGE:
+        return hip_fail(hipErrorLaunchOutOfResources, "kernel %s: %s", kernel->name, why);
+    case DISPATCH_BAD_ARGUMENTS:
+        return hip_fail(hipErrorInvalidValue, "kernel %s: %s", kernel->name, why);
+    case DISPATCH_OUT_OF_MEMORY: break;
+    }
+    return hip_fail(hipErrorOutOfMemory, "kernel %s: %s", kernel->name, why);
+}
+
+static hipError_t check_residency(const struct hip_kernel_work *work,
+                                  const struct hip_device *device)
+{
+    uint64_t blocks = 1;
+    uint32_t threads = work->block[0] * work->block[1] * work->block[2];
+
+    for (unsigned i = 0; i < 3; i++)
+        blocks *= work->grid[i] / work->block[i];
+    int fit = hip_occupancy(work->function->kernel, threads, work->dynamic_lds, device->facts);
+    if (blocks <= (uint64_t)fit * (uint64_t)device->facts->compute_units)
+        return hipSuccess;
+    return hip_fail(hipErrorCooperativeLaunchTooLarge,
+                    "%" PRIu64 " blocks cannot be resident together: %d fit on each of %d units",
+                    blocks, fit, device->facts->compute_units);
+}
+
+hipError_t hip_kernel_run(const struct hip_kernel_work *work, struct hip_device *device,
+                          double *time)
+{
+    const struct options options = hip_options();
+    struct dispatch dispatch;
+    hipError_t error;
+
+    if (work->function->module->code->device != (unsigned)device->ordinal)
+        return hip_fail(hipErrorInvalidHandle,
+                        "kernel %s was loaded for device %u, the stream "
+                        "belongs to device %d",
+                        work->function->kernel->name, work->function->module->code->device,
+                        device->ordinal);
+    error = prepare(work, device, &dispatch);
+    if (error == hipSuccess && work->cooperative)
+        error = check_residency(work, device);
+    if (error != hipSuccess)
+        return error;
+    struct launch *launch = &dispatch.launch;
+    launch->checks = (uint32_t)options.checks;
+    launch->order = options.seed ? ORDER_SEEDED : ORDER_BY_CLOCK;
+    launch->seed = options.seed;
+    launch->budget = options.budget;
+    launch->threads = (uint32_t)options.threads;
+    launch->keep_going = CHECK_ALL & ~(uint32_t)options.halt;
+    launch->cooperative = work->cooperative;
+    launch->sendmsg = hip_hostcall_message;
+    if (!(options.checks & CHECK_UNINIT))
+        hipsim_mem_trust_existing();
+    double modelled;
+    const int ended = time_run(launch, options.time != 0, &modelled);
+    for (const struct finding *f = launch->first_finding; f; f = f->next)
+        report_fault(launch, work->function->module, &f->fault);
+    hip_note_findings(launch->findings);
+    say_incomplete(launch, &options);
+    if (ended != 0) {
+        report_fault(launch, work->function->module, &launch->fault);
+        error = fault_error(launch->fault.kind);
+    }
+    hip_hostcall_serve(device);
+    note_launch(launch, device, options.stats, modelled, time);
+    if (options.time && modelled >= 0)
+        print_time();
+    launch_forget_findings(launch);
+    dispatch_release(&dispatch);
+    return error;
+}
+
+/* -- the API ----------------------------------------------------------------------------------- */
+
+struct launch_events {
+    hipEvent_t start, stop;
+};
+
+static hipError_t record(hipEvent_t event, hipStream_t stream)
+{
+    return event ? hip_event_record(event, stream) : hipSuccess;
+}
+
+static hipError_t submit_kernel(struct ihipModuleSymbol_t *function, hipError_t error,
+                                struct hip_work work, hipStream_t stream,
+                                struct launch_events events)
+{
+    hip_object_put(function);
+    if (error != hipSuccess)
+        return error;
+    error = record(events.start, stream);
+    if (error != hipSuccess) {
+        hip_work_release(&work);
+        return error;
+    }
+    error = hip_submit(stream, work);
+    return error == hipSuccess ? record(events.stop, stream) : error;
+}
+
+static hipError_t launch_module(hipFunction_t handle, const uint32_t grid[3], dim3 block,
+                                bool grid_in_items, size_t lds, hipStream_t stream, void **params,
+                                void **extra, struct launch_events events)
+{
+    struct hip_work work;
+    struct ihipModuleSymbol_t *function;
+    hipError_t error = hip_any_function(handle, &function);
+
+    if (error != hipSuccess)
+        return hip_fail(hipErrorInvalidHandle, "the function handle %p is invalid", (void *)handle);
+    if (grid_in_items)
+        error = hip_kernel_work(function, grid, (uint32_t[]){block.x, block.y, block.z}, lds,
+                                params, extra, &work);
+    else
+        error = hip_kernel_work_blocks(function, (dim3){grid[0], grid[1], grid[2]}, block, lds,
+                                       params, extra, &work);
+    if (error == hipSuccess)
+        work.kernel.host_function = handle;
+    return submit_kernel(function, error, work, stream, events);
+}
+
+static hipError_t launch_host(const void *host, dim3 grid, dim3 block, void **params, size_t lds,
+                              hipStream_t stream, bool cooperative, struct launch_events events)
+{
+    struct hip_work work;
+    struct ihipModuleSymbol_t *function;
+    hipError_t error = hip_any_function(host, &function);
+
+    if (error != hipSuccess)
+        return hip_fail(error, "%p is no kernel of this program", host);
+    error = hip_kernel_work_blocks(function, grid, block, lds, params, NULL, &work);
+    if (error == hipSuccess) {
+        work.kernel.host_function = host;
+        work.kernel.cooperative = cooperative;
+    }
+    return submit_kernel(function, error, work, stream, events);
+}
+
+#define NO_EVENTS ((struct launch_events){NULL, NULL})
+
+HIP_EXPORT hipError_t hipModuleLaunchKernel(hipFunction_t function, unsigned int grid_x,
+                                            unsigned int grid_y, unsigned int grid_z,
+                                            unsigned int block_x, unsigned int block_y,
+                                            unsigned int block_z, unsigned int lds,
+                                            hipStream_t stream, void **params, void **extra)
+{
+    return HIP_CALL(hipModuleLaunchKernel,
+                    launch_module(function, (uint32_t[]){grid_x, grid_y, grid_z},
+                                  (dim3){block_x, block_y, block_z}, false, lds, stream, params,
+                                  extra, NO_EVENTS));
+}
+
+/* The two extensions count the grid in work-items. They are C++ functions in HIP's headers. */
+hipError_t ext_module_launch(
+    hipFunction_t function, uint32_t grid_x, uint32_t grid_y, uint32_t grid_z, uint32_t block_x,
+    uint32_t block_y, uint32_t block_z, size_t lds, hipStream_t stream, void **params, void **extra,
+    hipEvent_t start, hipEvent_t stop,
+    uint32_t
+        flags) __asm__("_Z24hipExtModuleLaunchKernelP18ihipModuleSymbol_tjjjjjjmP12ihipStream_t"
+                       "PPvS4_P11ihipEvent_tS6_j");
+hipError_t hcc_module_launch(
+    hipFunction_t function, uint32_t grid_x, uint32_t grid_y, uint32_t grid_z, uint32_t block_x,
+    uint32_t block_y, uint32_t block_z, size_t lds, hipStream_t stream, void **params, void **extra,
+    hipEvent_t start,
+    hipEvent_t
+        stop) __asm__("_Z24hipHccModuleLaunchKernelP18ihipModuleSymbol_tjjjjjjmP12ihipStream_t"
+                      "PPvS4_P11ihipEvent_tS6_");
+
+HIP_EXPORT hipError_t ext_module_launch(hipFunction_t function, uint32_t grid_x, uint32_t grid_y,
+                                        uint32_t grid_z, uint32_t block_x, uint32_t block_y,
+                                        uint32_t block_z, size_t lds, hipStream_t stream,
+                                        void **params, void **extra, hipEvent_t start,
+                                        hipEvent_t stop, uint32_t flags)
+{
+    (void)flags;
+    return HIP_CALL(hipExtModuleLaunchKernel,
+                    launch_module(function, (uint32_t[]){grid_x, grid_y, grid_z},
+                                  (dim3){block_x, block_y, block_z}, true, lds, stream, params,
+                                  extra, (struct launch_events){start, stop}));
+}
+
+HIP_EXPORT hipError_t hcc_module_launch(hipFunction_t function, uint32_t grid_x, uint32_t grid_y,
+                                        uint32_t grid_z, uint32_t block_x, uint32_t block_y,
+                                        uint32_t block_z, size_t lds, hipStream_t stream,
+                                        void **params, void **extra, hipEvent_t start,
+                                        hipEvent_t stop)
+{
+    return ext_module_launch(function, grid_x, grid_y, grid_z, block_x, block_y, block_z, lds,
+                             stream, params, extra, start, stop, 0);
+}
+
+HIP_EXPORT hipError_t hipLaunchKernel(const void *function, dim3 grid, dim3 block, void **params,
+                                      size_t lds, hipStream_t stream)
+{
+    return HIP_CALL(hipLaunchKernel,
+                    launch_host(function, grid, block, params, lds, stream, false, NO_EVENTS));
+}
+
+HIP_EXPORT hipError_t hipExtLaunchKernel(const void *function, dim3 grid, dim3 block, void **params,
+                                         size_t lds, hipStream_t stream, hipEvent_t start,
+                                         hipEvent_t stop, int flags)
+{
+    (void)flags;
+    return HIP_CALL(hipExtLaunchKernel, launch_host(function, grid, block, params, lds, stream,
+                                                    false, (struct launch_events){start, stop}));
+}
+
+HIP_EXPORT hipError_t hipLaunchCooperativeKernel(const void *function, dim3 grid, dim3 block,
+                                                 void **params, unsigned int lds,
+                                                 hipStream_t stream)
+{
+    return HIP_CALL(hipLaunchCooperativeKernel,
+                    launch_host(function, grid, block, params, lds, stream, true, NO_EVENTS));
+}
+
+HIP_EXPORT hipError_t hipModuleLaunchCooperativeKernel(hipFunction_t function, unsigned int grid_x,
+                                                       unsigned int grid_y, unsigned int grid_z,
+                                                       unsigned int block_x, unsigned int block_y,
+                                                       unsigned int block_z, unsigned int lds,
+                                                       hipStream_t stream, void **params)
+{
+    return HIP_CALL(hipModuleLaunchCooperativeKernel,
+                    launch_host(function, (dim3){grid_x, grid_y, grid_z},
+                                (dim3){block_x, block_y, block_z}, params, lds, stream, true,
+                                NO_EVENTS));
+}
+
+/*
+ * Launches that a struct describes, with a list of attributes: ROCm 7's hip_runtime_api.h, whose
+ * hipLaunchConfig_t and HIP_LAUNCH_CONFIG these are.
+ */
+struct launch_attribute {
+    int id;
+    char unused[4];
+    union {
+        int cooperative;
+        uint64_t size[8];
+    } value;
+};
+
+static_assert(sizeof(struct launch_attribute) == 72, "hipLaunchAttribute");
+
+enum { LAUNCH_COOPERATIVE = 2, LAUNCH_CLUSTER = 4 };
+
+struct launch_config {
+    dim3 grid, block;
+    size_t lds;
+    hipStream_t stream;
+    const struct launch_attribute *attributes;
+    unsigned attribute_count;
+};
+
+struct module_launch_config {
+    unsigned grid[3], block[3], lds;
+    hipStream_t stream;
+    const struct launch_attribute *attributes;
+    unsigned attribute_count;
+};
+
+hipError_t hipLaunchKernelExC(const struct launch_config *config, const void *function,
+                              void **params);
+hipError_t hipDrvLaunchKernelEx(const struct module_launch_config *config, hipFunction_t function,
+                                void **params, void **extra);
+
+/* Sets what the attributes ask for; those that concern caches and priorities change no result. */
+static hipError_t read_attributes(const struct launch_attribute *attributes, unsigned count,
+                                  bool *cooperative)
+{
+    *cooperative = false;
+    if (count && !attributes)
+        return hipErrorInvalidValue;
+    for (unsigned i = 0; i < count; i++) {
+        if (attributes[i].id == LAUNCH_COOPERATIVE)
+            *cooperative = attributes[i].value.cooperative != 0;
+        if (attributes[i].id == LAUNCH_CLUSTER)
+            return hip_fail(hipErrorNotSupported, "clusters of workgroups need a later GPU");
+    }
+    return hipSuccess;
+}
+
+static hipError_t launch_config(const struct launch_config *c, const void *function, void **params)
+{
+    bool cooperative;
+
+    if (!c)
+        return hipErrorInvalidValue;
+    hipError_t error = read_attributes(c->attributes, c->attribute_count, &cooperative);
+    return error == hipSuccess ? launch_host(function, c->grid, c->block, params, c->lds, c->stream,
+                                             cooperative, NO_EVENTS)
+                               : error;
+}
+
+HIP_EXPORT hipError_t hipLaunchKernelExC(const struct launch_config *config, const void *function,
+                                         void **params)
+{
+    return HIP_CALL(hipLaunchKernelExC, launch_config(config, function, params));
+}
+
+static hipError_t launch_module_config(const struct module_launch_config *c, hipFunction_t function,
+                                       void **params, void **extra)
+{
+    bool cooperative;
+
+    if (!c)
+        return hipErrorInvalidValue;
+    const dim3 grid = {c->grid[0], c->grid[1], c->grid[2]};
+    const dim3 block = {c->block[0], c->block[1], c->block[2]};
+    hipError_t error = read_attributes(c->attributes, c->attribute_count, &cooperative);
+    if (error != hipSuccess)
+        return error;
+    if (cooperative && params)
+        return launch_host(function, grid, block, params, c->lds, c->stream, true, NO_EVENTS);
+    return launch_module(function, c->grid, block, false, c->lds, c->stream, params, extra,
+                         NO_EVENTS);
+}
+
+HIP_EXPORT hipError_t hipDrvLaunchKernelEx(const struct module_launch_config *config,
+                                           hipFunction_t function, void **params, void **extra)
+{
+    return HIP_CALL(hipDrvLaunchKernelEx, launch_module_config(config, function, params, extra));
+}
+
+static hipError_t launch_many(hipLaunchParams *list, int count, bool cooperative)
+{
+    if (!list || count <= 0)
+        return hipErrorInvalidValue;
+    for (int i = 0; i < count; i++) {
+        hipError_t error =
+            launch_host(list[i].func, list[i].gridDim, list[i].blockDim, list[i].args,
+                        list[i].sharedMem, list[i].stream, cooperative, NO_EVENTS);
+        if (error != hipSuccess)
+            return error;
+    }
+    return hipSuccess;
+}
+
+HIP_EXPORT hipError_t hipExtLaunchMultiKernelMultiDevice(hipLaunchParams *list, int count,
+                                                         unsigned int flags)
+{
+    (void)flags;
+    return HIP_CALL(hipExtLaunchMultiKernelMultiDevice, launch_many(list, count, false));
+}
+
+HIP_EXPORT hipError_t hipLaunchCooperativeKernelMultiDevice(hipLaunchParams *list, int count,
+                                                            unsigned int flags)
+{
+    (void)flags;
+    return HIP_CALL(hipLaunchCooperativeKernelMultiDevice, launch_many(list, count, true));
+}
+
+/* A C++ function of HIP's headers: the launch of programs that were built without Clang's own. */
+void launch_ggl(
+    uintptr_t function, const dim3 *grid, const dim3 *block, uint32_t lds, hipStream_t stream,
+    void **params) __asm__("_ZN8hip_impl22hipLaunchKernelGGLImplEmRK4dim3S2_jP12ihipStream_tPPv");
+
+HIP_EXPORT void launch_ggl(uintptr_t function, const dim3 *grid, const dim3 *block, uint32_t lds,
+                           hipStream_t stream, void **params)
+{
+    HIP_CALL(hipLaunchKernelGGLImpl, launch_host((const void *)function, *grid, *block, params, lds,
+                                                 stream, false, NO_EVENTS));
+}

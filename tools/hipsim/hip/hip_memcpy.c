@@ -1,0 +1,539 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The many spellings of copy and fill. Each builds one struct hip_copy or hip_fill. */
+#include "hip.h"
+
+static struct hip_work copy_1d(void *dst, const void *src, size_t size, hipMemcpyKind kind)
+{
+    return (struct hip_work){
+        .kind = WORK_COPY,
+        .copy = {.dst = dst, .src = src, .width = size, .height = 1, .depth = 1, .kind = kind},
+    };
+}
+
+#define COPY_WITHOUT_COMPUTE_UNITS 1024 /* hipMemcpyDeviceToDeviceNoCU */
+
+bool hip_is_copy_kind(hipMemcpyKind kind)
+{
+    return (unsigned)kind <= hipMemcpyDefault || (unsigned)kind == COPY_WITHOUT_COMPUTE_UNITS;
+}
+
+static hipError_t submit(struct hip_work work, hipStream_t stream, bool wait)
+{
+    hipMemcpyKind kind = work.copy.kind;
+
+    if (work.kind == WORK_COPY && !hip_is_copy_kind(kind))
+        return hipErrorInvalidMemcpyDirection;
+    return wait ? hip_submit_and_wait(stream, work) : hip_submit(stream, work);
+}
+
+/* -- 1-D --------------------------------------------------------------------------------------- */
+
+HIP_EXPORT hipError_t hipMemcpy(void *dst, const void *src, size_t size, hipMemcpyKind kind)
+{
+    return HIP_CALL(hipMemcpy, submit(copy_1d(dst, src, size, kind), NULL, true));
+}
+
+HIP_EXPORT hipError_t hipMemcpyAsync(void *dst, const void *src, size_t size, hipMemcpyKind kind,
+                                     hipStream_t stream)
+{
+    return HIP_CALL(hipMemcpyAsync, submit(copy_1d(dst, src, size, kind), stream, false));
+}
+
+HIP_EXPORT hipError_t hipMemcpyWithStream(void *dst, const void *src, size_t size,
+                                          hipMemcpyKind kind, hipStream_t stream)
+{
+    return HIP_CALL(hipMemcpyWithStream, submit(copy_1d(dst, src, size, kind), stream, true));
+}
+
+#define DRIVER_COPY(name, dst_type, src_type, direction)                                           \
+    HIP_EXPORT hipError_t name(dst_type dst, src_type src, size_t size)                            \
+    {                                                                                              \
+        return HIP_CALL(name, submit(copy_1d(dst, src, size, direction), NULL, true));             \
+    }                                                                                              \
+    HIP_EXPORT hipError_t name##Async(dst_type dst, src_type src, size_t size, hipStream_t stream) \
+    {                                                                                              \
+        return HIP_CALL(name##Async, submit(copy_1d(dst, src, size, direction), stream, false));   \
+    }
+
+DRIVER_COPY(hipMemcpyHtoD, hipDeviceptr_t, void *, hipMemcpyHostToDevice)
+DRIVER_COPY(hipMemcpyDtoH, void *, hipDeviceptr_t, hipMemcpyDeviceToHost)
+DRIVER_COPY(hipMemcpyDtoD, hipDeviceptr_t, hipDeviceptr_t, hipMemcpyDeviceToDevice)
+
+static hipError_t copy_peer(void *dst, int to, const void *src, int from, size_t size,
+                            hipStream_t stream, bool wait)
+{
+    if (!hip_device(to) || !hip_device(from))
+        return hipErrorInvalidDevice;
+    return submit(copy_1d(dst, src, size, hipMemcpyDeviceToDevice), stream, wait);
+}
+
+HIP_EXPORT hipError_t hipMemcpyPeer(void *dst, int to, const void *src, int from, size_t size)
+{
+    return HIP_CALL(hipMemcpyPeer, copy_peer(dst, to, src, from, size, NULL, true));
+}
+
+HIP_EXPORT hipError_t hipMemcpyPeerAsync(void *dst, int to, const void *src, int from, size_t size,
+                                         hipStream_t stream)
+{
+    return HIP_CALL(hipMemcpyPeerAsync, copy_peer(dst, to, src, from, size, stream, false));
+}
+
+/* -- 2-D --------------------------------------------------------------------------------------- */
+
+static struct hip_work copy_2d(void *dst, size_t dst_pitch, const void *src, size_t src_pitch,
+                               size_t width, size_t height, hipMemcpyKind kind)
+{
+    return (struct hip_work){
+        .kind = WORK_COPY,
+        .copy = {.dst = dst,
+                 .src = src,
+                 .dst_pitch = dst_pitch,
+                 .src_pitch = src_pitch,
+                 .width = width,
+                 .height = height,
+                 .depth = 1,
+                 .kind = kind},
+    };
+}
+
+HIP_EXPORT hipError_t hipMemcpy2D(void *dst, size_t dst_pitch, const void *src, size_t src_pitch,
+                                  size_t width, size_t height, hipMemcpyKind kind)
+{
+    return HIP_CALL(
+        hipMemcpy2D,
+        submit(copy_2d(dst, dst_pitch, src, src_pitch, width, height, kind), NULL, true));
+}
+
+HIP_EXPORT hipError_t hipMemcpy2DAsync(void *dst, size_t dst_pitch, const void *src,
+                                       size_t src_pitch, size_t width, size_t height,
+                                       hipMemcpyKind kind, hipStream_t stream)
+{
+    return HIP_CALL(
+        hipMemcpy2DAsync,
+        submit(copy_2d(dst, dst_pitch, src, src_pitch, width, height, kind), stream, false));
+}
+
+/* HIP 6: unregistered, host, device, managed, and from 10 on array, unified. */
+hipMemoryType hip_memory_type(unsigned given)
+{
+    static const hipMemoryType types[] = {hipMemoryTypeHost, hipMemoryTypeHost, hipMemoryTypeDevice,
+                                          hipMemoryTypeUnified};
+
+    if (hip_options().hip < 6)
+        return (hipMemoryType)given;
+    if (given < sizeof(types) / sizeof(*types))
+        return types[given];
+    return given == 10 ? hipMemoryTypeArray : hipMemoryTypeUnified;
+}
+
+unsigned hip_memory_type_number(hipMemoryType type)
+{
+    if (hip_options().hip < 6)
+        return type;
+    return type == hipMemoryTypeHost ? 1 : type == hipMemoryTypeDevice ? 2 : 3;
+}
+
+static hipMemcpyKind direction(hipMemoryType from, hipMemoryType to)
+{
+    if (from == hipMemoryTypeUnified || to == hipMemoryTypeUnified)
+        return hipMemcpyDefault;
+    if (from == hipMemoryTypeHost)
+        return to == hipMemoryTypeHost ? hipMemcpyHostToHost : hipMemcpyHostToDevice;
+    return to == hipMemoryTypeHost ? hipMemcpyDeviceToHost : hipMemcpyDeviceToDevice;
+}
+
+static hipError_t refuse_arrays(void)
+{
+    return hip_fail(hipErrorNotSupported, "arrays and textures are not simulated");
+}
+
+/* Bytes from plane to plane. What does not fit is too far for any memory, which checks notice. */
+static size_t slice_bytes(size_t pitch, size_t rows)
+{
+    size_t bytes;
+
+    return __builtin_mul_overflow(pitch, rows, &bytes) ? SIZE_MAX : bytes;
+}
+
+static bool is_in_arena(uintptr_t address)
+{
+    return address - hipsim_arena.base < hipsim_arena.size;
+}
+
+/* The byte at (x bytes, y rows, z planes) of a box. False if there is no such address, or the box
+ * starts in the device's memory and that byte is far from it. */
+static bool place(const void *base, size_t pitch, size_t rows, size_t x, size_t y, size_t z,
+                  void **at)
+{
+    uintptr_t address = (uintptr_t)base;
+    size_t bytes;
+
+    if (__builtin_mul_overflow(z, slice_bytes(pitch, rows), &bytes) ||
+        __builtin_add_overflow(address, bytes, &address) ||
+        __builtin_mul_overflow(y, pitch, &bytes) ||
+        __builtin_add_overflow(address, bytes, &address) ||
+        __builtin_add_overflow(address, x, &address))
+        return false;
+    *at = (void *)address;
+    return is_in_arena(address) || !is_in_arena((uintptr_t)base);
+}
+
+static hipError_t misplaced(void)
+{
+    return hip_fail(hipErrorInvalidValue, "a position is in no memory of the box");
+}
+
+static hipError_t copy_param_2d(const hip_Memcpy2D *p, hipStream_t stream, bool wait)
+{
+    if (!p)
+        return hipErrorInvalidValue;
+    const hipMemoryType from = hip_memory_type(p->srcMemoryType);
+    const hipMemoryType to = hip_memory_type(p->dstMemoryType);
+    if (from == hipMemoryTypeArray || to == hipMemoryTypeArray)
+        return refuse_arrays();
+    void *dst = to == hipMemoryTypeHost ? p->dstHost : p->dstDevice;
+    const void *src = from == hipMemoryTypeHost ? p->srcHost : p->srcDevice;
+    void *dst_at, *src_at;
+    if (!dst || !src)
+        return hipErrorInvalidValue;
+    if (!place(dst, p->dstPitch, 0, p->dstXInBytes, p->dstY, 0, &dst_at) ||
+        !place(src, p->srcPitch, 0, p->srcXInBytes, p->srcY, 0, &src_at))
+        return misplaced();
+    return submit(copy_2d(dst_at, p->dstPitch, src_at, p->srcPitch, p->WidthInBytes, p->Height,
+                          direction(from, to)),
+                  stream, wait);
+}
+
+HIP_EXPORT hipError_t hipMemcpyParam2D(const hip_Memcpy2D *p)
+{
+    return HIP_CALL(hipMemcpyParam2D, copy_param_2d(p, NULL, true));
+}
+
+HIP_EXPORT hipError_t hipMemcpyParam2DAsync(const hip_Memcpy2D *p, hipStream_t stream)
+{
+    return HIP_CALL(hipMemcpyParam2DAsync, copy_param_2d(p, stream, false));
+}
+
+HIP_EXPORT hipError_t hipDrvMemcpy2DUnaligned(const hip_Memcpy2D *p)
+{
+    return HIP_CALL(hipDrvMemcpy2DUnaligned, copy_param_2d(p, NULL, true));
+}
+
+/* -- 3-D --------------------------------------------------------------------------------------- */
+
+static hipError_t copy_3d(const struct hipMemcpy3DParms *p, hipStream_t stream, bool wait)
+{
+    struct hip_work work = {.kind = WORK_COPY};
+    hipError_t error = hip_copy_from_3d(p, &work.copy);
+
+    return error == hipSuccess ? submit(work, stream, wait) : error;
+}
+
+hipError_t hip_copy_from_3d(const struct hipMemcpy3DParms *p, struct hip_copy *copy)
+{
+    if (!p)
+        return hipErrorInvalidValue;
+    if (p->srcArray || p->dstArray)
+        return refuse_arrays();
+    if (!hip_is_copy_kind(p->kind))
+        return hipErrorInvalidMemcpyDirection;
+    if (!p->srcPtr.ptr || !p->dstPtr.ptr)
+        return hipErrorInvalidValue;
+    const hipPitchedPtr *dst = &p->dstPtr, *src = &p->srcPtr;
+    void *dst_at, *src_at;
+    if (!place(dst->ptr, dst->pitch, dst->ysize, p->dstPos.x, p->dstPos.y, p->dstPos.z, &dst_at) ||
+        !place(src->ptr, src->pitch, src->ysize, p->srcPos.x, p->srcPos.y, p->srcPos.z, &src_at))
+        return misplaced();
+    *copy = (struct hip_copy){
+        .dst = dst_at,
+        .src = src_at,
+        .dst_pitch = dst->pitch,
+        .src_pitch = src->pitch,
+        .dst_slice = slice_bytes(dst->pitch, dst->ysize),
+        .src_slice = slice_bytes(src->pitch, src->ysize),
+        .width = p->extent.width,
+        .height = p->extent.height,
+        .depth = p->extent.depth,
+        .kind = p->kind,
+    };
+    return hipSuccess;
+}
+
+HIP_EXPORT hipError_t hipMemcpy3D(const struct hipMemcpy3DParms *p)
+{
+    return HIP_CALL(hipMemcpy3D, copy_3d(p, NULL, true));
+}
+
+HIP_EXPORT hipError_t hipMemcpy3DAsync(const struct hipMemcpy3DParms *p, hipStream_t stream)
+{
+    return HIP_CALL(hipMemcpy3DAsync, copy_3d(p, stream, false));
+}
+
+static hipError_t driver_copy_3d(const HIP_MEMCPY3D *p, hipStream_t stream, bool wait)
+{
+    if (!p)
+        return hipErrorInvalidValue;
+    const hipMemoryType from = hip_memory_type(p->srcMemoryType);
+    const hipMemoryType to = hip_memory_type(p->dstMemoryType);
+    if (from == hipMemoryTypeArray || to == hipMemoryTypeArray)
+        return refuse_arrays();
+    void *dst = to == hipMemoryTypeHost ? p->dstHost : p->dstDevice;
+    const void *src = from == hipMemoryTypeHost ? p->srcHost : p->srcDevice;
+    void *dst_at, *src_at;
+    if (!dst || !src)
+        return hipErrorInvalidValue;
+    if (!place(dst, p->dstPitch, p->dstHeight, p->dstXInBytes, p->dstY, p->dstZ, &dst_at) ||
+        !place(src, p->srcPitch, p->srcHeight, p->srcXInBytes, p->srcY, p->srcZ, &src_at))
+        return misplaced();
+    struct hip_copy copy = {
+        .dst = dst_at,
+        .src = src_at,
+        .dst_pitch = p->dstPitch,
+        .src_pitch = p->srcPitch,
+        .dst_slice = slice_bytes(p->dstPitch, p->dstHeight),
+        .src_slice = slice_bytes(p->srcPitch, p->srcHeight),
+        .width = p->WidthInBytes,
+        .height = p->Height,
+        .depth = p->Depth,
+        .kind = direction(from, to),
+    };
+    return submit((struct hip_work){.kind = WORK_COPY, .copy = copy}, stream, wait);
+}
+
+HIP_EXPORT hipError_t hipDrvMemcpy3D(const HIP_MEMCPY3D *p)
+{
+    return HIP_CALL(hipDrvMemcpy3D, driver_copy_3d(p, NULL, true));
+}
+
+HIP_EXPORT hipError_t hipDrvMemcpy3DAsync(const HIP_MEMCPY3D *p, hipStream_t stream)
+{
+    return HIP_CALL(hipDrvMemcpy3DAsync, driver_copy_3d(p, stream, false));
+}
+
+/* -- symbols ----------------------------------------------------------------------------------- */
+
+hipError_t hip_copy_symbol(const void *symbol, const void *other, size_t size, size_t offset,
+                           hipMemcpyKind kind, bool to_symbol, struct hip_copy *copy)
+{
+    struct hip_device *device = hip_current_device();
+    void *address;
+    size_t bytes;
+
+    if (!device)
+        return hipErrorNoDevice;
+    hipError_t error = hip_registered_variable(symbol, device, &address, &bytes);
+    if (error != hipSuccess)
+        return error;
+    if (offset > bytes || size > bytes - offset)
+        return hip_fail(hipErrorInvalidValue, "%zu bytes at %zu do not fit a symbol of %zu bytes",
+                        size, offset, bytes);
+    address = (char *)address + offset;
+    *copy = (struct hip_copy){.width = size, .height = 1, .depth = 1, .kind = kind};
+    copy->dst = to_symbol ? address : (void *)(uintptr_t)other;
+    copy->src = to_symbol ? other : address;
+    return hipSuccess;
+}
+
+static hipError_t symbol_copy(const void *symbol, const void *other, size_t size, size_t offset,
+                              hipMemcpyKind kind, bool to_symbol, hipStream_t stream, bool wait)
+{
+    struct hip_work work = {.kind = WORK_COPY};
+    hipError_t error = hip_copy_symbol(symbol, other, size, offset, kind, to_symbol, &work.copy);
+
+    return error == hipSuccess ? submit(work, stream, wait) : error;
+}
+
+HIP_EXPORT hipError_t hipMemcpyToSymbol(const void *symbol, const void *src, size_t size,
+                                        size_t offset, hipMemcpyKind kind)
+{
+    return HIP_CALL(hipMemcpyToSymbol,
+                    symbol_copy(symbol, src, size, offset, kind, true, NULL, true));
+}
+
+HIP_EXPORT hipError_t hipMemcpyToSymbolAsync(const void *symbol, const void *src, size_t size,
+                                             size_t offset, hipMemcpyKind kind, hipStream_t stream)
+{
+    return HIP_CALL(hipMemcpyToSymbolAsync,
+                    symbol_copy(symbol, src, size, offset, kind, true, stream, false));
+}
+
+HIP_EXPORT hipError_t hipMemcpyFromSymbol(void *dst, const void *symbol, size_t size, size_t offset,
+                                          hipMemcpyKind kind)
+{
+    return HIP_CALL(hipMemcpyFromSymbol,
+                    symbol_copy(symbol, dst, size, offset, kind, false, NULL, true));
+}
+
+HIP_EXPORT hipError_t hipMemcpyFromSymbolAsync(void *dst, const void *symbol, size_t size,
+                                               size_t offset, hipMemcpyKind kind,
+                                               hipStream_t stream)
+{
+    return HIP_CALL(hipMemcpyFromSymbolAsync,
+                    symbol_copy(symbol, dst, size, offset, kind, false, stream, false));
+}
+
+/* -- fills ------------------------------------------------------------------------------------- */
+
+static struct hip_work fill_box(void *dst, size_t pitch, size_t slice, uint32_t value,
+                                unsigned element, size_t width, size_t height, size_t depth)
+{
+    return (struct hip_work){
+        .kind = WORK_FILL,
+        .fill = {.dst = dst,
+                 .pitch = pitch,
+                 .slice = slice,
+                 .width = width,
+                 .height = height,
+                 .depth = depth,
+                 .element = element,
+                 .value = value},
+    };
+}
+
+static struct hip_work fill_1d(void *dst, uint32_t value, unsigned element, size_t count)
+{
+    return fill_box(dst, 0, 0, value, element, count, 1, 1);
+}
+
+#define FILL_1D(name, pointer, type, element)                                                     \
+    HIP_EXPORT hipError_t name(pointer dst, type value, size_t count)                             \
+    {                                                                                             \
+        return HIP_CALL(name, submit(fill_1d(dst, (uint32_t)value, element, count), NULL, true)); \
+    }                                                                                             \
+    HIP_EXPORT hipError_t name##Async(pointer dst, type value, size_t count, hipStream_t stream)  \
+    {                                                                                             \
+        return HIP_CALL(name##Async,                                                              \
+                        submit(fill_1d(dst, (uint32_t)value, element, count), stream, false));    \
+    }
+
+FILL_1D(hipMemset, void *, int, 1)
+FILL_1D(hipMemsetD8, hipDeviceptr_t, unsigned char, 1)
+FILL_1D(hipMemsetD16, hipDeviceptr_t, unsigned short, 2)
+FILL_1D(hipMemsetD32, hipDeviceptr_t, int, 4)
+
+HIP_EXPORT hipError_t hipMemset2D(void *dst, size_t pitch, int value, size_t width, size_t height)
+{
+    return HIP_CALL(
+        hipMemset2D,
+        submit(fill_box(dst, pitch, 0, (uint32_t)value, 1, width, height, 1), NULL, true));
+}
+
+HIP_EXPORT hipError_t hipMemset2DAsync(void *dst, size_t pitch, int value, size_t width,
+                                       size_t height, hipStream_t stream)
+{
+    return HIP_CALL(
+        hipMemset2DAsync,
+        submit(fill_box(dst, pitch, 0, (uint32_t)value, 1, width, height, 1), stream, false));
+}
+
+#define FILL_2D(name, type, element)                                                              \
+    hipError_t name(hipDeviceptr_t dst, size_t pitch, type value, size_t width, size_t height);   \
+    hipError_t name##Async(hipDeviceptr_t dst, size_t pitch, type value, size_t width,            \
+                           size_t height, hipStream_t stream);                                    \
+    HIP_EXPORT hipError_t name(hipDeviceptr_t dst, size_t pitch, type value, size_t width,        \
+                               size_t height)                                                     \
+    {                                                                                             \
+        return HIP_CALL(                                                                          \
+            name, submit(fill_box(dst, pitch, 0, value, element, width, height, 1), NULL, true)); \
+    }                                                                                             \
+    HIP_EXPORT hipError_t name##Async(hipDeviceptr_t dst, size_t pitch, type value, size_t width, \
+                                      size_t height, hipStream_t stream)                          \
+    {                                                                                             \
+        return HIP_CALL(                                                                          \
+            name##Async,                                                                          \
+            submit(fill_box(dst, pitch, 0, value, element, width, height, 1), stream, false));    \
+    }
+
+FILL_2D(hipMemsetD2D8, unsigned char, 1)
+FILL_2D(hipMemsetD2D16, unsigned short, 2)
+FILL_2D(hipMemsetD2D32, unsigned int, 4)
+
+static struct hip_work fill_3d(hipPitchedPtr box, int value, hipExtent extent)
+{
+    return fill_box(box.ptr, box.pitch, slice_bytes(box.pitch, box.ysize), (uint32_t)value, 1,
+                    extent.width, extent.height, extent.depth);
+}
+
+HIP_EXPORT hipError_t hipMemset3D(hipPitchedPtr box, int value, hipExtent extent)
+{
+    return HIP_CALL(hipMemset3D, submit(fill_3d(box, value, extent), NULL, true));
+}
+
+HIP_EXPORT hipError_t hipMemset3DAsync(hipPitchedPtr box, int value, hipExtent extent,
+                                       hipStream_t stream)
+{
+    return HIP_CALL(hipMemset3DAsync, submit(fill_3d(box, value, extent), stream, false));
+}
+
+/* -- values in stream order -------------------------------------------------------------------- */
+
+static hipError_t write_value(hipStream_t stream, void *dst, uint64_t value, size_t size)
+{
+    struct hip_work work = fill_1d(dst, (uint32_t)value, 4, 1);
+    hipError_t error = submit(work, stream, false);
+
+    if (error != hipSuccess || size == 4)
+        return error;
+    return submit(fill_1d((char *)dst + 4, (uint32_t)(value >> 32), 4, 1), stream, false);
+}
+
+HIP_EXPORT hipError_t hipStreamWriteValue32(hipStream_t stream, void *dst, uint32_t value,
+                                            unsigned int flags)
+{
+    (void)flags;
+    return HIP_CALL(hipStreamWriteValue32, write_value(stream, dst, value, 4));
+}
+
+HIP_EXPORT hipError_t hipStreamWriteValue64(hipStream_t stream, void *dst, uint64_t value,
+                                            unsigned int flags)
+{
+    (void)flags;
+    return HIP_CALL(hipStreamWriteValue64, write_value(stream, dst, value, 8));
+}
+
+/* Work runs when it is submitted, so a value that is not there now would never come. */
+static hipError_t wait_value(hipStream_t stream, const void *src, uint64_t value, uint64_t mask,
+                             unsigned flags, size_t size)
+{
+    struct hipsim_mem_cursor cursor = {0};
+    uint64_t found = 0;
+    hipError_t error;
+    bool met;
+
+    if (hip_is_capturing(stream, &error))
+        return hipErrorStreamCaptureUnsupported;
+    if ((uintptr_t)src % size ||
+        hipsim_mem_check(&cursor, (uintptr_t)src, size, false) != HIPSIM_MEM_OK)
+        return hip_fail(hipErrorInvalidValue, "%p is no aligned address of %zu bytes on the device",
+                        src, size);
+    if (size == 4)
+        found = __atomic_load_n((const uint32_t *)src, __ATOMIC_ACQUIRE);
+    else
+        found = __atomic_load_n((const uint64_t *)src, __ATOMIC_ACQUIRE);
+    found &= mask;
+    value &= mask;
+    switch (flags) {
+    case hipStreamWaitValueGte:
+        met = size == 4 ? (int32_t)(found - value) >= 0 : (int64_t)(found - value) >= 0;
+        break;
+    case hipStreamWaitValueEq: met = found == value; break;
+    case hipStreamWaitValueAnd: met = (found & value) != 0; break;
+    case hipStreamWaitValueNor: met = (~(found | value) & mask) != 0; break;
+    default: return hipErrorInvalidValue;
+    }
+    return met ? hipSuccess
+               : hip_fail(hipErrorNotSupported,
+                          "the value is not there, and later work cannot bring it here");
+}
+
+HIP_EXPORT hipError_t hipStreamWaitValue32(hipStream_t stream, void *src, uint32_t value,
+                                           unsigned int flags, uint32_t mask)
+{
+    return HIP_CALL(hipStreamWaitValue32, wait_value(stream, src, value, mask, flags, 4));
+}
+
+HIP_EXPORT hipError_t hipStreamWaitValue64(hipStream_t stream, void *src, uint64_t value,
+                                           unsigned int flags, uint64_t mask)
+{
+    return HIP_CALL(hipStreamWaitValue64, wait_value(stream, src, value, mask, flags, 8));
+}

@@ -1,0 +1,429 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Modules and functions, and what HIP says about functions. */
+#include "hip.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "bundle.h"
+#include "hip_entry.h"
+#include "source_line.h"
+
+static void destroy_module(struct hip_object *object)
+{
+    struct ihipModule_t *module = (struct ihipModule_t *)object;
+
+    code_object_destroy(module->code);
+    source_lines_destroy(module->lines);
+    pthread_mutex_destroy(&module->lock);
+    free(module);
+}
+
+hipError_t hip_module_from_status(enum code_object_status status, const char *why)
+{
+    switch (status) {
+    case CODE_OBJECT_OK: return hipSuccess;
+    case CODE_OBJECT_OTHER_TARGET: return hip_fail(hipErrorNoBinaryForGpu, "%s", why);
+    case CODE_OBJECT_OUT_OF_MEMORY: return hip_fail(hipErrorOutOfMemory, "%s", why);
+    case CODE_OBJECT_INVALID: break;
+    }
+    return hip_fail(hipErrorInvalidImage, "%s", why);
+}
+
+hipError_t hip_module_create(struct image *image, struct hip_device *device,
+                             struct ihipModule_t **out)
+{
+    char why[600] = "";
+    struct code_object *code = NULL;
+    enum code_object_status status = image_select(image, device->facts->target, why, sizeof(why));
+
+    *out = NULL;
+    if (status == CODE_OBJECT_OK)
+        status = code_object_load(image->data, image->size, device->facts->target,
+                                  (unsigned)device->ordinal, &code, why, sizeof(why));
+    if (status != CODE_OBJECT_OK)
+        return hip_module_from_status(status, why);
+    bool fits = hipsim_mem_in_use((unsigned)device->ordinal) <= device->memory_bytes;
+    struct ihipModule_t *module = fits ? calloc(1, sizeof(*module)) : NULL;
+    if (!module) {
+        code_object_destroy(code);
+        return hipErrorOutOfMemory;
+    }
+    module->code = code;
+    module->lines = source_lines_create(image->data, image->size);
+    pthread_mutex_init(&module->lock, NULL);
+    hip_object_add(&module->object, HIP_MODULE, destroy_module);
+    *out = module;
+    return hipSuccess;
+}
+
+/* -- functions --------------------------------------------------------------------------------- */
+
+static void destroy_function(struct hip_object *object)
+{
+    struct ihipModuleSymbol_t *function = (struct ihipModuleSymbol_t *)object;
+
+    hip_object_put(function->module);
+    free(function);
+}
+
+struct ihipModuleSymbol_t *hip_module_function(struct ihipModule_t *module, const char *name)
+{
+    const struct kernel *kernel = code_object_kernel(module->code, name);
+    struct ihipModuleSymbol_t *function;
+
+    if (!kernel)
+        return NULL;
+    pthread_mutex_lock(&module->lock);
+    for (function = module->functions; function; function = function->next)
+        if (function->kernel == kernel)
+            break;
+    if (!function && (function = calloc(1, sizeof(*function)))) {
+        function->module = module;
+        function->kernel = kernel;
+        hip_object_ref(module);
+        hip_object_add(&function->object, HIP_FUNCTION, destroy_function);
+        function->next = module->functions;
+        module->functions = function;
+    }
+    if (function)
+        hip_object_ref(function);
+    pthread_mutex_unlock(&module->lock);
+    return function;
+}
+
+/* A function refers to its module, so the module takes its functions' handles back first. Work
+ * that still holds a function (a graph) keeps the code alive. */
+void hip_module_unload(struct ihipModule_t *module)
+{
+    pthread_mutex_lock(&module->lock);
+    struct ihipModuleSymbol_t *function = module->functions;
+    module->functions = NULL;
+    pthread_mutex_unlock(&module->lock);
+    while (function) {
+        struct ihipModuleSymbol_t *next = function->next;
+        hip_object_remove(function, HIP_FUNCTION);
+        function = next;
+    }
+    hip_object_remove(module, HIP_MODULE);
+}
+
+static hipError_t unload(hipModule_t handle)
+{
+    struct ihipModule_t *module = hip_object_get(handle, HIP_MODULE);
+
+    if (!module)
+        return hip_fail(hipErrorInvalidHandle, "the module handle %p is invalid", (void *)handle);
+    hip_module_unload(module);
+    hip_object_put(module);
+    return hipSuccess;
+}
+
+HIP_EXPORT hipError_t hipModuleUnload(hipModule_t module)
+{
+    return HIP_CALL(hipModuleUnload, unload(module));
+}
+
+static hipError_t load(hipModule_t *module, const char *path, const void *memory)
+{
+    struct hip_device *device = hip_current_device();
+    struct image image;
+    char why[600];
+
+    if (!module || (!path && !memory))
+        return hipErrorInvalidValue;
+    if (!device)
+        return hipErrorNoDevice;
+    enum code_object_status status = path ? image_from_file(path, &image, why, sizeof(why))
+                                          : image_from_memory(memory, &image, why, sizeof(why));
+    hipError_t error = hipSuccess;
+    if (status != CODE_OBJECT_OK)
+        error = path && !image.data ? hip_fail(hipErrorFileNotFound, "%s", why)
+                                    : hip_module_from_status(status, why);
+    else
+        error = hip_module_create(&image, device, module);
+    image_release(&image);
+    return error;
+}
+
+HIP_EXPORT hipError_t hipModuleLoad(hipModule_t *module, const char *path)
+{
+    return HIP_CALL(hipModuleLoad, load(module, path, NULL));
+}
+
+HIP_EXPORT hipError_t hipModuleLoadData(hipModule_t *module, const void *image)
+{
+    return HIP_CALL(hipModuleLoadData, load(module, NULL, image));
+}
+
+hipError_t hipModuleLoadFatBinary(hipModule_t *module, const void *image);
+
+HIP_EXPORT hipError_t hipModuleLoadFatBinary(hipModule_t *module, const void *image)
+{
+    return HIP_CALL(hipModuleLoadFatBinary, load(module, NULL, image));
+}
+
+/* The options steer a just-in-time compiler, which loading machine code does not need. */
+HIP_EXPORT hipError_t hipModuleLoadDataEx(hipModule_t *module, const void *image,
+                                          unsigned int count, hipJitOption *options, void **values)
+{
+    (void)count;
+    (void)options;
+    (void)values;
+    return HIP_CALL(hipModuleLoadDataEx, load(module, NULL, image));
+}
+
+static hipError_t get_function(hipFunction_t *function, hipModule_t handle, const char *name)
+{
+    if (!function || !name)
+        return hipErrorInvalidValue;
+    struct ihipModule_t *module = hip_object_get(handle, HIP_MODULE);
+    if (!module)
+        return hip_fail(hipErrorInvalidHandle, "the module handle %p is invalid", (void *)handle);
+    struct ihipModuleSymbol_t *found = hip_module_function(module, name);
+    hip_object_put(module);
+    if (!found)
+        return hip_fail(hipErrorNotFound, "the module has no kernel named %.200s", name);
+    *function = found;
+    hip_object_put(found); /* the module's registry entry keeps it */
+    return hipSuccess;
+}
+
+HIP_EXPORT hipError_t hipModuleGetFunction(hipFunction_t *function, hipModule_t module,
+                                           const char *name)
+{
+    return HIP_CALL(hipModuleGetFunction, get_function(function, module, name));
+}
+
+static hipError_t count_functions(unsigned *count, hipModule_t handle)
+{
+    struct ihipModule_t *module = hip_object_get(handle, HIP_MODULE);
+
+    if (!count || !module) {
+        hip_object_put(module);
+        return count ? hipErrorInvalidHandle : hipErrorInvalidValue;
+    }
+    *count = (unsigned)module->code->nkernels;
+    hip_object_put(module);
+    return hipSuccess;
+}
+
+hipError_t hipModuleGetFunctionCount(unsigned int *count, hipModule_t module);
+
+HIP_EXPORT hipError_t hipModuleGetFunctionCount(unsigned int *count, hipModule_t module)
+{
+    return HIP_CALL(hipModuleGetFunctionCount, count_functions(count, module));
+}
+
+static hipError_t get_global(hipDeviceptr_t *address, size_t *size, hipModule_t handle,
+                             const char *name)
+{
+    if (!name || (!address && !size))
+        return hipErrorInvalidValue;
+    struct ihipModule_t *module = hip_object_get(handle, HIP_MODULE);
+    if (!module)
+        return hip_fail(hipErrorInvalidHandle, "the module handle %p is invalid", (void *)handle);
+    const struct global_variable *variable = code_object_variable(module->code, name);
+    if (variable && address)
+        *address = (hipDeviceptr_t)(uintptr_t)variable->address;
+    if (variable && size)
+        *size = variable->size;
+    hip_object_put(module);
+    return variable ? hipSuccess
+                    : hip_fail(hipErrorNotFound, "the module has no variable named %.200s", name);
+}
+
+HIP_EXPORT hipError_t hipModuleGetGlobal(hipDeviceptr_t *address, size_t *size, hipModule_t module,
+                                         const char *name)
+{
+    return HIP_CALL(hipModuleGetGlobal, get_global(address, size, module, name));
+}
+
+/* -- attributes -------------------------------------------------------------------------------- */
+
+hipError_t hip_any_function(const void *handle, struct ihipModuleSymbol_t **function)
+{
+    struct hip_device *device = hip_current_device();
+
+    *function = hip_object_get(handle, HIP_FUNCTION);
+    if (*function)
+        return hipSuccess;
+    return device ? hip_registered_function(handle, device, function) : hipErrorNoDevice;
+}
+
+static int max_threads(const struct kernel *kernel)
+{
+    uint32_t stated = kernel->metadata.max_workgroup;
+
+    return stated && stated < 1024 ? (int)stated : 1024;
+}
+
+static int max_dynamic_lds(const struct ihipModuleSymbol_t *function)
+{
+    struct hip_device *device = hip_device((int)function->module->code->device);
+    uint32_t fixed = function->kernel->descriptor.group_segment_bytes;
+
+    return fixed < device->facts->lds_bytes ? (int)(device->facts->lds_bytes - fixed) : 0;
+}
+
+static hipError_t get_attribute(int *value, hipFunction_attribute attribute,
+                                const struct ihipModuleSymbol_t *function)
+{
+    const struct kernel *kernel = function->kernel;
+
+    switch (attribute) {
+    case HIP_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK: *value = max_threads(kernel); return hipSuccess;
+    case HIP_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES:
+        *value = (int)kernel->descriptor.group_segment_bytes;
+        return hipSuccess;
+    case HIP_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES:
+        *value = (int)kernel->descriptor.private_segment_bytes;
+        return hipSuccess;
+    case HIP_FUNC_ATTRIBUTE_NUM_REGS:
+        *value = (int)(kernel->vgprs + kernel->agprs);
+        return hipSuccess;
+    case HIP_FUNC_ATTRIBUTE_BINARY_VERSION:
+    case HIP_FUNC_ATTRIBUTE_PTX_VERSION:
+        *value = kernel->object->target == GFX950 ? 95 : 94;
+        return hipSuccess;
+    case HIP_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES:
+        *value = max_dynamic_lds(function);
+        return hipSuccess;
+    case HIP_FUNC_ATTRIBUTE_CONST_SIZE_BYTES:
+    case HIP_FUNC_ATTRIBUTE_CACHE_MODE_CA:
+    case HIP_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT: *value = 0; return hipSuccess;
+    default: return hipErrorInvalidValue;
+    }
+}
+
+static hipError_t function_attribute(int *value, hipFunction_attribute attribute,
+                                     hipFunction_t handle)
+{
+    if (!value)
+        return hipErrorInvalidValue;
+    struct ihipModuleSymbol_t *function = hip_object_get(handle, HIP_FUNCTION);
+    if (!function)
+        return hipErrorInvalidDeviceFunction;
+    hipError_t error = get_attribute(value, attribute, function);
+    hip_object_put(function);
+    return error;
+}
+
+HIP_EXPORT hipError_t hipFuncGetAttribute(int *value, hipFunction_attribute attribute,
+                                          hipFunction_t function)
+{
+    return HIP_CALL(hipFuncGetAttribute, function_attribute(value, attribute, function));
+}
+
+static hipError_t function_attributes(struct hipFuncAttributes *attributes, const void *handle)
+{
+    struct ihipModuleSymbol_t *function;
+
+    if (!attributes)
+        return hipErrorInvalidValue;
+    hipError_t error = hip_any_function(handle, &function);
+    if (error != hipSuccess)
+        return error;
+    const struct kernel *kernel = function->kernel;
+    *attributes = (struct hipFuncAttributes){
+        .binaryVersion = kernel->object->target == GFX950 ? 95 : 94,
+        .localSizeBytes = kernel->descriptor.private_segment_bytes,
+        .maxDynamicSharedSizeBytes = max_dynamic_lds(function),
+        .maxThreadsPerBlock = max_threads(kernel),
+        .numRegs = (int)(kernel->vgprs + kernel->agprs),
+        .ptxVersion = kernel->object->target == GFX950 ? 95 : 94,
+        .sharedSizeBytes = kernel->descriptor.group_segment_bytes,
+    };
+    hip_object_put(function);
+    return hipSuccess;
+}
+
+HIP_EXPORT hipError_t hipFuncGetAttributes(struct hipFuncAttributes *attributes,
+                                           const void *function)
+{
+    return HIP_CALL(hipFuncGetAttributes, function_attributes(attributes, function));
+}
+
+/* All of LDS may be dynamic without asking, so the wish is only checked. */
+static hipError_t set_attribute(const void *handle, hipFuncAttribute attribute, int value)
+{
+    struct ihipModuleSymbol_t *function;
+    hipError_t error = hip_any_function(handle, &function);
+
+    if (error != hipSuccess)
+        return error;
+    if (attribute == hipFuncAttributeMaxDynamicSharedMemorySize &&
+        (value < 0 || value > max_dynamic_lds(function)))
+        error = hip_fail(hipErrorInvalidValue, "%d bytes of dynamic LDS exceed the %d left", value,
+                         max_dynamic_lds(function));
+    else if ((unsigned)attribute >= hipFuncAttributeMax)
+        error = hipErrorInvalidValue;
+    hip_object_put(function);
+    return error;
+}
+
+HIP_EXPORT hipError_t hipFuncSetAttribute(const void *function, hipFuncAttribute attribute,
+                                          int value)
+{
+    return HIP_CALL(hipFuncSetAttribute, set_attribute(function, attribute, value));
+}
+
+static hipError_t ignore_setting(const void *handle)
+{
+    struct ihipModuleSymbol_t *function;
+    hipError_t error = hip_any_function(handle, &function);
+
+    if (error == hipSuccess)
+        hip_object_put(function);
+    return error;
+}
+
+HIP_EXPORT hipError_t hipFuncSetCacheConfig(const void *function, hipFuncCache_t config)
+{
+    (void)config;
+    return HIP_CALL(hipFuncSetCacheConfig, ignore_setting(function));
+}
+
+HIP_EXPORT hipError_t hipFuncSetSharedMemConfig(const void *function, hipSharedMemConfig config)
+{
+    (void)config;
+    return HIP_CALL(hipFuncSetSharedMemConfig, ignore_setting(function));
+}
+
+HIP_EXPORT const char *hipKernelNameRef(const hipFunction_t handle)
+{
+    const char *name = NULL;
+
+    if (hip_enter("hipKernelNameRef") != hipSuccess)
+        return NULL;
+    struct ihipModuleSymbol_t *function = hip_object_get(handle, HIP_FUNCTION);
+    if (function)
+        name = function->kernel->name;
+    hip_object_put(function);
+    return name;
+}
+
+/* -- entry points ------------------------------------------------------------------------------ */
+
+enum entry_found { ENTRY_FOUND, ENTRY_UNKNOWN }; /* hipDriverProcAddressQueryResult */
+
+hipError_t hipGetProcAddress(const char *name, void **function, int version, uint64_t flags,
+                             enum entry_found *found);
+
+static hipError_t get_entry(const char *name, void **function, int version, enum entry_found *found)
+{
+    if (!name || !function)
+        return hipErrorInvalidValue;
+    *function = hip_entry_point(name, version);
+    if (found)
+        *found = *function ? ENTRY_FOUND : ENTRY_UNKNOWN;
+    return *function ? hipSuccess : hipErrorNotFound;
+}
+
+/* The flags choose between the null stream and the thread's own, which the names say as well. */
+HIP_EXPORT hipError_t hipGetProcAddress(const char *name, void **function, int version,
+                                        uint64_t flags, enum entry_found *found)
+{
+    (void)flags;
+    return HIP_CALL(hipGetProcAddress, get_entry(name, function, version, found));
+}

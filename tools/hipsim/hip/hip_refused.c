@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The part of HIP that is not simulated: every name exists, says once that it was asked for, and
+ * returns hipErrorNotSupported. The functions are defined without parameters, whatever their real
+ * ones are: on x86-64 and AArch64 the caller passes and removes them.
+ */
+#include <stdatomic.h>
+#include <stddef.h>
+
+#include "hip_refused.h"
+
+#define HIP_API(name, version, how) HIP_API_##how(name)
+#define HIP_API_DONE(name)
+#define HIP_API_REFUSED(name)                                 \
+    __attribute__((visibility("default"))) int name(void);    \
+    __attribute__((visibility("default"))) int name(void)     \
+    {                                                         \
+        static _Atomic int said;                              \
+        return hip_refuse(#name, !atomic_exchange(&said, 1)); \
+    }
+/* For functions that return a pointer. */
+#define HIP_API_REFUSED_NULL(name)                           \
+    __attribute__((visibility("default"))) void *name(void); \
+    __attribute__((visibility("default"))) void *name(void)  \
+    {                                                        \
+        static _Atomic int said;                             \
+        hip_refuse(#name, !atomic_exchange(&said, 1));       \
+        return NULL;                                         \
+    }
+
+#include "hip_api.def"

@@ -1,0 +1,183 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The exported interface of hipsim_time.h: options and the last report, for the whole process. */
+#include "time_api.h"
+
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "decode.h"
+#include "time_launch.h"
+
+static struct {
+    pthread_mutex_t lock;
+    bool enabled;
+    bool timed;
+    struct hipsim_time_report last;
+    struct hipsim_time_options options;
+    char *parameters, *trace_path, *annotate_path; /* copies; options points to them */
+} state = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+static bool refuse(char *why, size_t why_size, const char *text, const char *what)
+{
+    if (why && why_size)
+        snprintf(why, why_size, "%s: %s", text, what);
+    return false;
+}
+
+/* Sets "name=value,name=value" in `params`. */
+static bool set_parameters(struct time_params *params, const char *text, char *why, size_t why_size)
+{
+    while (text && *text) {
+        char name[64], *end;
+        size_t length = strcspn(text, "=,");
+        if (text[length] != '=' || length >= sizeof(name))
+            return refuse(why, why_size, "a timing parameter is written name=value", text);
+        memcpy(name, text, length);
+        name[length] = '\0';
+        double value = strtod(text + length + 1, &end);
+        if (end == text + length + 1 || (*end && *end != ','))
+            return refuse(why, why_size, "not a number for a timing parameter", text);
+        if (!time_params_set(params, name, value))
+            return refuse(why, why_size, "no such timing parameter, or a value below zero", name);
+        text = *end ? end + 1 : end;
+    }
+    return true;
+}
+
+static bool copy(char **to, const char *text)
+{
+    *to = text ? strdup(text) : NULL;
+    return !text || *to;
+}
+
+static void forget(void)
+{
+    free(state.parameters);
+    free(state.trace_path);
+    free(state.annotate_path);
+    state.parameters = state.trace_path = state.annotate_path = NULL;
+    state.enabled = false;
+}
+
+bool hipsim_time_enable(const struct hipsim_time_options *options, char *why, size_t why_size)
+{
+    struct time_params params = time_params_default(GFX942);
+    if (options && !set_parameters(&params, options->parameters, why, why_size))
+        return false;
+    pthread_mutex_lock(&state.lock);
+    forget();
+    bool ok = true;
+    if (options) {
+        state.options = *options;
+        ok = copy(&state.parameters, options->parameters) &&
+             copy(&state.trace_path, options->trace_path) &&
+             copy(&state.annotate_path, options->annotate_path);
+        state.enabled = ok;
+    }
+    pthread_mutex_unlock(&state.lock);
+    return ok || refuse(why, why_size, "timing", "out of memory");
+}
+
+bool hipsim_time_last(struct hipsim_time_report *report)
+{
+    pthread_mutex_lock(&state.lock);
+    bool timed = state.timed;
+    if (timed)
+        *report = state.last;
+    pthread_mutex_unlock(&state.lock);
+    return timed;
+}
+
+int time_run(struct launch *launch, bool always, double *microseconds)
+{
+    *microseconds = -1;
+    pthread_mutex_lock(&state.lock);
+    if (!state.enabled && !always) {
+        pthread_mutex_unlock(&state.lock);
+        return engine_run(launch);
+    }
+    /* One timed launch at a time: the files are the process's. Options that nobody has set are
+     * zero, the defaults. */
+    struct time_config config = {
+        .params = time_params_default(code_target(launch->code)),
+        .samples = state.options.samples,
+        .samples_only = state.options.samples_only,
+        .trace_path = state.trace_path,
+        .annotate_path = state.annotate_path,
+    };
+    set_parameters(&config.params, state.parameters, NULL, 0);
+    struct hipsim_time_report report = {0};
+    int error = time_launch_run(launch, &config, &report);
+    if (error == 0 && report.workgroups) {
+        state.last = report;
+        state.timed = true;
+        *microseconds = report.us_at_power;
+    }
+    pthread_mutex_unlock(&state.lock);
+    return error;
+}
+
+/* Appends to text[0 .. size) at *used, which may pass the end as snprintf()'s result does. */
+static void add(char *text, size_t size, int *used, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
+static void add(char *text, size_t size, int *used, const char *format, ...)
+{
+    size_t at = (size_t)*used < size ? (size_t)*used : size;
+    va_list args;
+    va_start(args, format);
+    *used += vsnprintf(size ? text + at : NULL, size - at, format, args);
+    va_end(args);
+}
+
+static void add_stalls(const struct hipsim_time_report *r, char *text, size_t size, int *used)
+{
+    uint64_t total = r->issue_cycles;
+    for (unsigned i = 0; i < HIPSIM_STALL_COUNT; i++)
+        total += r->stall_cycles[i];
+    if (!total)
+        return;
+    add(text, size, used, "  wave time: issue %.1f %%",
+        100.0 * (double)r->issue_cycles / (double)total);
+    for (unsigned i = 1; i < HIPSIM_STALL_COUNT; i++)
+        if (r->stall_cycles[i] * 1000 >= total)
+            add(text, size, used, ", %s %.1f %%", hipsim_stall_name((enum hipsim_stall)i),
+                100.0 * (double)r->stall_cycles[i] / (double)total);
+    add(text, size, used, "\n");
+}
+
+int hipsim_time_format(const struct hipsim_time_report *r, char *text, size_t size)
+{
+    int used = 0;
+    add(text, size, &used, "%s on %s, modelled, not measured\n", r->kernel, r->target);
+    add(text, size, &used,
+        "  %.0f cycles: %.2f us at %.0f MHz (maximum clock), %.2f us at "
+        "%.0f MHz (power-limited clock), %.1f us of them launch\n",
+        r->cycles, r->us_at_max, r->max_mhz, r->us_at_power, r->power_mhz, r->launch_us);
+    add(text, size, &used,
+        "  %.1f %% of the matrix roofline (%.1f %% in the hottest loop), "
+        "%.1f %% of the peak memory bandwidth, %.3f MB beyond L2\n",
+        100 * r->matrix_fraction, 100 * r->matrix_duty, 100 * r->memory_fraction,
+        r->memory_bytes / 1e6);
+    add(text, size, &used,
+        "  %llu workgroups, %u per compute unit, %u waves per SIMD, idle "
+        "%.1f %%",
+        (unsigned long long)r->workgroups, r->workgroups_per_cu, r->waves_per_simd, 100 * r->tail);
+    if (!r->together)
+        add(text, size, &used, "; L2 lines shared by %.1f workgroups", r->l2_sharers);
+    add(text, size, &used, "\n");
+    add(text, size, &used, "  %llu workgroups timed%s%s\n", (unsigned long long)r->sampled,
+        r->together                  ? ", all of them, on all compute units at once"
+        : r->sampled < r->workgroups ? ", the others follow from them"
+                                     : "",
+        r->complete ? "" : "; those not timed were NOT executed, their results are missing");
+    if (r->loop_bound > 0)
+        add(text, size, &used,
+            "  hottest loop: %.0f cycles per iteration, lower bound %.0f "
+            "(%.1f %%)\n",
+            r->loop_cycles, r->loop_bound, 100 * r->loop_bound / r->loop_cycles);
+    add_stalls(r, text, size, &used);
+    return used;
+}

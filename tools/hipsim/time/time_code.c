@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A code range as the timing model sees it: costs made once, a profile, and the names of stalls. */
+#include <stdlib.h>
+
+#include "decode.h"
+#include "time_cu.h"
+
+const char *hipsim_stall_name(enum hipsim_stall stall)
+{
+    static const char *const names[HIPSIM_STALL_COUNT] = {
+        [HIPSIM_STALL_NONE] = "issue",
+        [HIPSIM_STALL_DEPENDENCY] = "s_nop",
+        [HIPSIM_STALL_VALU] = "VALU busy",
+        [HIPSIM_STALL_MATRIX] = "matrix busy",
+        [HIPSIM_STALL_SHADOW] = "matrix shadow",
+        [HIPSIM_STALL_RESULT] = "matrix result",
+        [HIPSIM_STALL_SCALAR] = "scalar busy",
+        [HIPSIM_STALL_LDS_QUEUE] = "LDS queue",
+        [HIPSIM_STALL_VMEM_QUEUE] = "vmem queue",
+        [HIPSIM_STALL_COUNTER] = "counter full",
+        [HIPSIM_STALL_WAIT_LDS] = "lgkm wait",
+        [HIPSIM_STALL_WAIT_VMEM] = "vmem wait",
+        [HIPSIM_STALL_BARRIER] = "barrier",
+        [HIPSIM_STALL_FETCH] = "fetch",
+        [HIPSIM_STALL_SLEEP] = "sleep",
+    };
+    return stall < HIPSIM_STALL_COUNT ? names[stall] : "?";
+}
+
+struct time_code *time_code_create(struct code *code, const struct time_params *p)
+{
+    struct time_code *tc = calloc(1, sizeof(*tc));
+    if (!tc)
+        return NULL;
+    tc->code = code;
+    tc->p = p;
+    tc->ops = calloc(code_size(code) / 4 + 1, sizeof(*tc->ops));
+    tc->lines = calloc(code_size(code) / 4 + 1, sizeof(*tc->lines));
+    if (tc->ops && tc->lines)
+        return tc;
+    time_code_destroy(tc);
+    return NULL;
+}
+
+void time_code_destroy(struct time_code *tc)
+{
+    if (!tc)
+        return;
+    for (size_t i = 0; tc->ops && i < code_size(tc->code) / 4; i++)
+        free(tc->ops[i]);
+    free(tc->ops);
+    free(tc->lines);
+    free(tc);
+}

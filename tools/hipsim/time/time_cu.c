@@ -1,0 +1,734 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "time_cu.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "decode.h"
+#include "exec.h"
+#include "time_lds.h"
+
+#define SIMDS 4
+#define NEVER UINT64_MAX
+#define COUNTER_RING 64
+#define LDS_FIFO_MAX 64
+#define FETCH_LINE 128
+#define VM_MAX 63
+#define LGKM_MAX 15
+#define REGS (2 * VGPR_FILE)
+
+/* Times at which outstanding operations return, in order: entry i of all that were ever issued. */
+struct counter {
+    uint64_t done[COUNTER_RING];
+    uint64_t issued;
+};
+
+struct cu_wave {
+    struct wave *w;
+    unsigned group; /* index of its workgroup */
+    unsigned simd, slot;
+    const struct inst *next;
+    struct time_op *op; /* of next */
+    uint64_t at;        /* no earlier than this can `next` issue; NEVER: blocked */
+    enum hipsim_stall cause;
+    uint64_t ready; /* the previous instruction lets it go on */
+    enum hipsim_stall ready_cause;
+    uint64_t came;       /* when the wave came to `next`: one issue period after the last */
+    uint64_t fetched;    /* when the line of `next` is there */
+    uint64_t line;       /* code line in the instruction buffer */
+    uint64_t matrix_end; /* of its last matrix instruction */
+    uint64_t result_end; /* no matrix result is pending after this */
+    struct counter vm, lgkm;
+    uint64_t result[REGS]; /* when a register that a matrix instruction writes can be read */
+    uint16_t owner[REGS];  /* first register of that instruction's result */
+};
+
+struct simd {
+    uint64_t valu_free, matrix_free, scalar_free, memory_free;
+    enum hipsim_stall valu_cause;
+};
+
+struct lds_pair {
+    uint64_t bus_free[2];           /* towards the SIMDs, towards the LDS */
+    uint64_t started[LDS_FIFO_MAX]; /* when the latest requests left the FIFO; a ring */
+    uint64_t requests;
+};
+
+struct time_cu {
+    struct launch *launch;
+    struct time_code *code;
+    const struct time_params *p;
+    enum gfx_target target;
+    struct engine_group **groups;
+    unsigned ngroups;
+    unsigned *left; /* by group: waves that have not ended */
+    unsigned waves_per_group;
+    struct cu_wave *waves; /* those of group g from g * waves_per_group on */
+    unsigned nwaves;
+    struct cu_wave *best; /* goes next; NULL: to be found */
+    struct simd simds[SIMDS];
+    struct lds_pair pairs[SIMDS / 2];
+    uint64_t lds_free;
+    struct time_memory memory;
+    struct time_cache *icache;
+    uint64_t *line_ready; /* by code line: when it is in the instruction cache */
+    uint64_t end;
+    const struct time_sink *sink;
+    struct time_cu_result result;
+};
+
+static struct time_op *op_of(struct time_cu *cu, const struct inst *in)
+{
+    struct time_op **slot = &cu->code->ops[in->offset / 4];
+    if (!*slot) {
+        *slot = malloc(sizeof(**slot));
+        if (*slot)
+            **slot = time_op_make(cu->p, cu->target, in);
+    }
+    return *slot;
+}
+
+static uint64_t later(uint64_t a, uint64_t b) { return a > b ? a : b; }
+
+static void raise_to(uint64_t *t, enum hipsim_stall *cause, uint64_t to, enum hipsim_stall why)
+{
+    if (to > *t) {
+        *t = to;
+        *cause = why;
+    }
+}
+
+/* When at most `left` of the operations that a counter counts are outstanding. */
+static uint64_t counter_time(const struct counter *c, unsigned left)
+{
+    if (c->issued <= left || left >= COUNTER_RING)
+        return 0;
+    return c->done[(c->issued - left - 1) % COUNTER_RING];
+}
+
+static void counter_push(struct counter *c, uint64_t done)
+{
+    uint64_t before = c->issued ? c->done[(c->issued - 1) % COUNTER_RING] : 0;
+    c->done[c->issued++ % COUNTER_RING] = later(done, before);
+}
+
+static uint64_t regs_ready(const struct cu_wave *tw, struct time_regs r)
+{
+    uint64_t t = 0;
+    for (unsigned i = r.first; i < (unsigned)r.first + r.count && i < REGS; i++)
+        t = later(t, tw->result[i]);
+    return t;
+}
+
+/* A chain that accumulates into the same registers waits for the matrix unit only. */
+static bool accumulates(const struct cu_wave *tw, const struct time_op *op)
+{
+    return op->unit == UNIT_MATRIX && op->acc.count && tw->owner[op->acc.first] == op->acc.first;
+}
+
+static uint64_t operands_ready(const struct cu_wave *tw, const struct time_op *op)
+{
+    uint64_t t = 0;
+    for (unsigned i = 0; i < op->nreads; i++)
+        t = later(t, regs_ready(tw, op->reads[i]));
+    if (!accumulates(tw, op))
+        t = later(t, regs_ready(tw, op->acc));
+    if (op->unit != UNIT_MATRIX) /* the matrix unit itself writes in order */
+        t = later(t, regs_ready(tw, op->writes));
+    return t;
+}
+
+static uint64_t fifo_room(const struct time_cu *cu, const struct lds_pair *pair)
+{
+    unsigned size = (unsigned)cu->p->lds_fifo;
+    size = size < 1 ? 1 : size > LDS_FIFO_MAX ? LDS_FIFO_MAX : size;
+    return pair->requests < size ? 0 : pair->started[(pair->requests - size) % LDS_FIFO_MAX];
+}
+
+static void port_times(struct time_cu *cu, const struct cu_wave *tw, uint64_t *t,
+                       enum hipsim_stall *cause)
+{
+    const struct simd *s = &cu->simds[tw->simd];
+    const struct time_op *op = tw->op;
+    switch ((enum time_unit)op->unit) {
+    case UNIT_MATRIX:
+        raise_to(t, cause, s->valu_free, s->valu_cause);
+        raise_to(t, cause, s->matrix_free, HIPSIM_STALL_MATRIX);
+        break;
+    case UNIT_VALU:
+        raise_to(t, cause, s->valu_free, s->valu_cause);
+        if (op->kind != KIND_PACKED_F32)
+            break;
+        raise_to(t, cause, s->matrix_free, HIPSIM_STALL_MATRIX);
+        if (tw->matrix_end)
+            raise_to(t, cause, tw->matrix_end + (uint64_t)cu->p->packed_f32_hazard,
+                     HIPSIM_STALL_SHADOW);
+        break;
+    case UNIT_SCALAR:
+    case UNIT_BRANCH: raise_to(t, cause, s->scalar_free, HIPSIM_STALL_SCALAR); break;
+    case UNIT_SMEM:
+        raise_to(t, cause, s->scalar_free, HIPSIM_STALL_SCALAR);
+        raise_to(t, cause, counter_time(&tw->lgkm, LGKM_MAX - 1), HIPSIM_STALL_COUNTER);
+        break;
+    case UNIT_LDS:
+        if (op->wide_store) /* its data do not leave beside the wave's own matrix instruction */
+            raise_to(t, cause, tw->matrix_end, HIPSIM_STALL_MATRIX);
+        raise_to(t, cause, s->memory_free, HIPSIM_STALL_LDS_QUEUE);
+        raise_to(t, cause, fifo_room(cu, &cu->pairs[tw->simd / 2]), HIPSIM_STALL_LDS_QUEUE);
+        raise_to(t, cause, counter_time(&tw->lgkm, LGKM_MAX - 1), HIPSIM_STALL_COUNTER);
+        break;
+    case UNIT_VMEM:
+        raise_to(t, cause, s->memory_free, HIPSIM_STALL_VMEM_QUEUE);
+        raise_to(t, cause, time_memory_accepts(&cu->memory), HIPSIM_STALL_VMEM_QUEUE);
+        raise_to(t, cause, counter_time(&tw->vm, VM_MAX - 1), HIPSIM_STALL_COUNTER);
+        break;
+    default: break;
+    }
+}
+
+/* When the wave's next instruction can issue as things stand, and what decides it. */
+static uint64_t earliest(struct time_cu *cu, const struct cu_wave *tw, enum hipsim_stall *cause)
+{
+    const struct time_op *op = tw->op;
+    uint64_t t = tw->came;
+    *cause = HIPSIM_STALL_NONE;
+    raise_to(&t, cause, tw->ready, tw->ready_cause);
+    raise_to(&t, cause, tw->fetched, HIPSIM_STALL_FETCH);
+    if (tw->result_end > t)
+        raise_to(&t, cause, operands_ready(tw, op), HIPSIM_STALL_RESULT);
+    if (op->kind == KIND_WAITCNT) {
+        if (op->wait_vm != UINT16_MAX)
+            raise_to(&t, cause, counter_time(&tw->vm, op->wait_vm), HIPSIM_STALL_WAIT_VMEM);
+        if (op->wait_lgkm != UINT16_MAX)
+            raise_to(&t, cause, counter_time(&tw->lgkm, op->wait_lgkm), HIPSIM_STALL_WAIT_LDS);
+        return t;
+    }
+    if (op->kind == KIND_END) /* stores drain before the workgroup's resources are free */
+        raise_to(&t, cause, counter_time(&tw->vm, 0), HIPSIM_STALL_WAIT_VMEM);
+    port_times(cu, tw, &t, cause);
+    return t;
+}
+
+/* The line of code that holds the next instruction; a miss also brings the line after it. */
+static void fetch_line(struct time_cu *cu, struct cu_wave *tw, uint64_t now)
+{
+    uint64_t line = tw->next->offset / FETCH_LINE;
+    uint64_t lines = (code_size(cu->code->code) + FETCH_LINE - 1) / FETCH_LINE;
+    if (line == tw->line)
+        return;
+    tw->line = line;
+    for (uint64_t l = line; l <= line + 1 && l < lines; l++)
+        if (!time_cache_touch(cu->icache, l * FETCH_LINE))
+            cu->line_ready[l] = now + (uint64_t)cu->p->ifetch_latency;
+    tw->fetched = cu->line_ready[line];
+}
+
+static bool fetch_next(struct time_cu *cu, struct cu_wave *tw, uint64_t now)
+{
+    tw->next = engine_group_fetch(tw->w);
+    if (!tw->next)
+        return false;
+    tw->op = op_of(cu, tw->next);
+    if (!tw->op)
+        return false;
+    fetch_line(cu, tw, now);
+    tw->at = later(tw->came, tw->ready);
+    return true;
+}
+
+/* What all lanes' accesses cost, both of them where there are two. */
+static struct time_lds_cost lds_cost(const struct time_cu *cu, const struct time_op *op,
+                                     const struct mem_access *access, bool is_store)
+{
+    struct time_lds_cost cost =
+        time_lds_cost(cu->p, cu->target, is_store, access->bytes, access->lanes, access->addr);
+    if (!op->two)
+        return cost;
+    uint64_t addr[WAVE_LANES];
+    for (unsigned l = 0; l < WAVE_LANES; l++)
+        addr[l] = access->addr[l] + (uint64_t)(int64_t)op->second;
+    const struct time_lds_cost other =
+        time_lds_cost(cu->p, cu->target, is_store, access->bytes, access->lanes, addr);
+    cost.clocks += other.clocks;
+    cost.bus_bytes += other.bus_bytes;
+    return cost;
+}
+
+/* An LDS request in the order of arrival: banks, then the bus of the SIMD pair. */
+static uint64_t lds_request(struct time_cu *cu, const struct cu_wave *tw, uint64_t now,
+                            const struct mem_access *access)
+{
+    struct lds_pair *pair = &cu->pairs[tw->simd / 2];
+    struct time_lds_cost cost = {.clocks = 2, .floor = 2, .bus_bytes = WAVE_LANES * 4};
+    bool is_store = false;
+    if (access->space == ACCESS_LDS) {
+        is_store = access->is_store && !access->is_load;
+        cost = lds_cost(cu, tw->op, access, is_store);
+        if (access->is_store && access->is_load)
+            cost.clocks *= 2; /* atomics read and write */
+    }
+    double bus = cost.bus_bytes / cu->p->lds_pair_bytes;
+    uint64_t *bus_free = &pair->bus_free[is_store];
+    uint64_t start, done;
+    if (is_store) { /* the data come first */
+        *bus_free = later(now, *bus_free) + (uint64_t)(bus + 0.5);
+        start = later(*bus_free, cu->lds_free);
+        done = start + cost.clocks;
+        pair->started[pair->requests++ % LDS_FIFO_MAX] = start;
+    } else {
+        start = later(now, cu->lds_free);
+        uint64_t send = later(start, *bus_free);
+        done = later(start + cost.clocks, send + (uint64_t)(bus + 0.5));
+        *bus_free = done;
+        pair->started[pair->requests++ % LDS_FIFO_MAX] = send;
+    }
+    cu->lds_free = start + cost.clocks;
+    cu->result.lds_clocks += cost.clocks;
+    return done + (uint64_t)cu->p->lds_latency;
+}
+
+/* Scratch is interleaved by lane, a dword at a time, and every wave has its own. */
+static void scratch_addresses(const struct cu_wave *tw, const struct mem_access *access,
+                              uint64_t addr[WAVE_LANES])
+{
+    uint64_t base = UINT64_C(1) << 60 | (uint64_t)tw->slot << 40 | (uint64_t)tw->group << 48;
+    for (unsigned l = 0; l < WAVE_LANES; l++)
+        addr[l] = base + access->addr[l] / 4 * 4 * WAVE_LANES + l * (uint64_t)access->bytes;
+}
+
+/* SC1: scope of the device or the system, so that the L1 has no say (LLVM, memory model gfx942). */
+static enum time_request request_kind(const struct cu_wave *tw, const struct mem_access *access)
+{
+    if (access->is_store)
+        return access->is_load ? REQUEST_ATOMIC : REQUEST_STORE;
+    return tw->next->sc1 && access->space == ACCESS_GLOBAL ? REQUEST_COHERENT : REQUEST_LOAD;
+}
+
+static uint64_t vmem_request(struct time_cu *cu, struct cu_wave *tw, uint64_t now,
+                             const struct mem_access *access)
+{
+    uint64_t scratch[WAVE_LANES];
+    const uint64_t *addr = access->addr;
+    if (access->space == ACCESS_LDS) /* FLAT into the shared aperture */
+        return lds_request(cu, tw, now, access);
+    if (access->space == ACCESS_NONE)
+        return now + (uint64_t)cu->p->l1_latency;
+    if (access->space == ACCESS_SCRATCH) {
+        scratch_addresses(tw, access, scratch);
+        addr = scratch;
+    }
+    return time_memory_request(&cu->memory, now, request_kind(tw, access), access->bytes,
+                               access->lanes, addr);
+}
+
+static void matrix_issued(struct time_cu *cu, struct cu_wave *tw, uint64_t now)
+{
+    const struct time_op *op = tw->op;
+    struct simd *s = &cu->simds[tw->simd];
+    s->valu_free = now + op->closed;
+    s->valu_cause = HIPSIM_STALL_SHADOW;
+    s->matrix_free = now + op->matrix;
+    tw->matrix_end = now + op->matrix;
+    tw->result_end = later(tw->result_end, now + op->result);
+    for (unsigned r = op->writes.first; r < (unsigned)op->writes.first + op->writes.count; r++) {
+        tw->result[r % REGS] = now + op->result;
+        tw->owner[r % REGS] = op->writes.first;
+    }
+    cu->result.matrix_clocks += op->matrix;
+}
+
+static void valu_issued(struct time_cu *cu, struct cu_wave *tw, uint64_t now)
+{
+    const struct time_op *op = tw->op;
+    struct simd *s = &cu->simds[tw->simd];
+    s->valu_free = now + op->issue;
+    s->valu_cause = HIPSIM_STALL_VALU;
+    if (op->kind == KIND_PACKED_F32)
+        s->matrix_free = later(s->matrix_free, now + op->issue);
+    cu->result.valu_clocks += op->issue;
+    /* Overwritten matrix results are plain registers again. */
+    for (unsigned r = op->writes.first; r < (unsigned)op->writes.first + op->writes.count; r++)
+        tw->owner[r % REGS] = UINT16_MAX;
+}
+
+static bool is_flat(const struct inst *in)
+{
+    return in->row && strncmp(in->row->name, "flat_", 5) == 0;
+}
+
+/* What an executed instruction takes. Returns when its result is there. */
+static uint64_t occupy(struct time_cu *cu, struct cu_wave *tw, const struct inst *in, uint64_t now)
+{
+    const struct time_op *op = tw->op;
+    const struct mem_access *access = &tw->w->access;
+    struct simd *s = &cu->simds[tw->simd];
+    uint64_t done = now + op->issue;
+    switch ((enum time_unit)op->unit) {
+    case UNIT_MATRIX: matrix_issued(cu, tw, now); return now + op->matrix;
+    case UNIT_VALU: valu_issued(cu, tw, now); return done;
+    case UNIT_SCALAR: s->scalar_free = now + op->issue; return done;
+    case UNIT_BRANCH: {
+        bool taken = tw->w->pc != code_address(cu->code->code) + in->offset + in->size;
+        s->scalar_free = now + op->issue;
+        tw->ready =
+            now + (uint64_t)(taken ? cu->p->branch_taken_cycles : cu->p->branch_fall_cycles);
+        tw->ready_cause = HIPSIM_STALL_FETCH;
+        return done;
+    }
+    case UNIT_SMEM:
+        s->scalar_free = now + op->issue;
+        done = access->space == ACCESS_SCALAR
+                   ? time_memory_scalar(&cu->memory, now, access->addr[0], access->bytes)
+                   : now + (uint64_t)cu->p->scalar_latency;
+        counter_push(&tw->lgkm, done);
+        return done;
+    case UNIT_LDS:
+        s->memory_free = now + op->issue;
+        if (op->wide_store) {
+            tw->ready = now + op->issue;
+            tw->ready_cause = HIPSIM_STALL_LDS_QUEUE;
+        }
+        done = lds_request(cu, tw, now, access);
+        counter_push(&tw->lgkm, done);
+        return done;
+    case UNIT_VMEM:
+        s->memory_free = now + op->issue;
+        done = vmem_request(cu, tw, now, access);
+        counter_push(&tw->vm, done);
+        if (is_flat(in))
+            counter_push(&tw->lgkm, done);
+        return done;
+    default: return done;
+    }
+}
+
+/* s_nop and s_sleep hold back their own wave and nothing else. */
+static void pause_wave(struct cu_wave *tw, uint64_t now)
+{
+    const struct time_op *op = tw->op;
+    if (op->kind != KIND_NOP && op->kind != KIND_SLEEP)
+        return;
+    tw->ready = now + op->issue;
+    tw->ready_cause = op->kind == KIND_NOP ? HIPSIM_STALL_DEPENDENCY : HIPSIM_STALL_SLEEP;
+}
+
+static void note_issue(struct time_cu *cu, const struct cu_wave *tw, const struct inst *in,
+                       uint64_t now)
+{
+    struct time_line *line = &cu->code->lines[in->offset / 4];
+    struct time_cu_result *r = &cu->result;
+    uint64_t period = (uint64_t)cu->p->issue_period;
+    uint64_t stalled = now - tw->came;
+    line->count++;
+    line->clocks += stalled + period;
+    line->stall[tw->cause] += stalled;
+    r->stall[tw->cause] += stalled;
+    r->issue += period;
+    r->instructions++;
+}
+
+static void emit(struct time_cu *cu, const struct cu_wave *tw, const struct inst *in, uint64_t now,
+                 uint64_t done)
+{
+    if (!cu->sink)
+        return;
+    struct time_event event = {
+        .wg = tw->w->wg,
+        .wave = tw->w,
+        .in = in,
+        .op = tw->op,
+        .slot = tw->slot,
+        .ready = tw->came,
+        .issued = now,
+        .done = done,
+        .cause = tw->cause,
+    };
+    const struct mem_access *a = &tw->w->access;
+    if (a->space != ACCESS_NONE)
+        event.lanes_bytes = (uint64_t)__builtin_popcountll(a->lanes) * a->bytes;
+    cu->sink->event(cu->sink->ctx, &event);
+}
+
+/* Waves of a group that a barrier has let go on, which they do at `at`. */
+static bool wake(struct time_cu *cu, unsigned group, uint64_t now, uint64_t at)
+{
+    struct cu_wave *waves = cu->waves + (size_t)group * cu->waves_per_group;
+    for (unsigned i = 0; i < cu->waves_per_group; i++) {
+        struct cu_wave *tw = &waves[i];
+        if (!tw->w || tw->at != NEVER || tw->w->state != WAVE_RUNNING)
+            continue;
+        tw->ready = at;
+        tw->ready_cause = HIPSIM_STALL_BARRIER;
+        if (!fetch_next(cu, tw, now))
+            return false;
+    }
+    return true;
+}
+
+/* Opens the barrier if the wave that has just come or ended was the last. */
+static bool release(struct time_cu *cu, unsigned group, uint64_t now)
+{
+    if (!engine_group_release(cu->groups[group]))
+        return cu->launch->fault.kind == FAULT_NONE;
+    return wake(cu, group, now, now + (uint64_t)cu->p->barrier_cycles) &&
+           cu->launch->fault.kind == FAULT_NONE;
+}
+
+bool time_cu_grid_opened(struct time_cu *cu, uint64_t now)
+{
+    for (unsigned g = 0; g < cu->ngroups; g++) {
+        if (!cu->left[g])
+            continue;
+        engine_group_wait_for_grid(cu->groups[g]);
+        if (!wake(cu, g, now, now + (uint64_t)cu->p->grid_barrier_cycles))
+            return false;
+    }
+    cu->best = NULL;
+    return true;
+}
+
+/* Of two waves that could issue at the same clock. */
+static bool goes_first(const struct cu_wave *a, const struct cu_wave *b)
+{
+    if (a->at != b->at)
+        return a->at < b->at;
+    if (a->w->priority != b->w->priority)
+        return a->w->priority > b->w->priority;
+    return a < b; /* the order in which they came */
+}
+
+/*
+ * The wave that issues next, with `at` and `cause` up to date. A wave's `at` is a lower bound until
+ * it is looked at: ports only fill up. NULL when no wave can go on.
+ */
+static struct cu_wave *next_wave(struct time_cu *cu)
+{
+    while (!cu->best) {
+        struct cu_wave *best = NULL;
+        for (unsigned i = 0; i < cu->nwaves; i++) {
+            struct cu_wave *tw = &cu->waves[i];
+            if (tw->at != NEVER && (!best || goes_first(tw, best)))
+                best = tw;
+        }
+        if (!best)
+            return NULL;
+        uint64_t at = earliest(cu, best, &best->cause);
+        if (at == best->at)
+            cu->best = best;
+        best->at = at;
+    }
+    return cu->best;
+}
+
+uint64_t time_cu_next(struct time_cu *cu)
+{
+    const struct cu_wave *tw = next_wave(cu);
+    return tw ? tw->at : NEVER;
+}
+
+bool time_cu_step(struct time_cu *cu, struct time_step *step)
+{
+    struct cu_wave *tw = next_wave(cu);
+    const struct inst *in = tw->next;
+    uint64_t now = tw->at;
+    *step = (struct time_step){.ended = cu->ngroups, .grid = in->gds};
+    cu->best = NULL;
+    tw->w->tick = now;
+    if (!engine_group_step(cu->groups[tw->group], tw->w, in))
+        return false;
+    note_issue(cu, tw, in, now);
+    tw->ready = 0;
+    tw->ready_cause = HIPSIM_STALL_NONE;
+    uint64_t done = occupy(cu, tw, in, now);
+    pause_wave(tw, now);
+    emit(cu, tw, in, now, done);
+    tw->came = now + (uint64_t)cu->p->issue_period;
+    cu->end = later(cu->end, tw->came);
+    if (tw->w->state == WAVE_RUNNING)
+        return fetch_next(cu, tw, now);
+    tw->at = NEVER;
+    if (tw->w->state == WAVE_ENDED && --cu->left[tw->group] == 0) {
+        step->ended = tw->group;
+        return engine_group_finish(cu->groups[tw->group]);
+    }
+    return release(cu, tw->group, now);
+}
+
+bool time_cu_start(struct time_cu *cu, unsigned group, uint64_t index, uint64_t at)
+{
+    struct workgroup *wg = engine_group_start(cu->groups[group], index);
+    cu->best = NULL;
+    cu->left[group] = wg->nwaves;
+    for (uint32_t i = 0; i < cu->waves_per_group; i++) {
+        const unsigned slot = group * cu->waves_per_group + i;
+        struct cu_wave *tw = &cu->waves[slot];
+        memset(tw, 0, sizeof(*tw));
+        tw->at = NEVER;
+        if (i >= wg->nwaves)
+            continue;
+        tw->w = wg->waves[i];
+        tw->group = group;
+        tw->slot = slot;
+        tw->simd = slot % SIMDS;
+        tw->came = at;
+        tw->line = UINT64_MAX;
+        memset(tw->owner, 0xff, sizeof(tw->owner));
+        if (!fetch_next(cu, tw, at))
+            return false;
+    }
+    cu->result.waves += wg->nwaves;
+    return true;
+}
+
+/* Memory instructions say what they touch while there is somebody who listens. */
+static void ignore(void *ctx, const struct wave *w, const struct inst *in,
+                   const struct mem_access *access)
+{
+    (void)ctx;
+    (void)w;
+    (void)in;
+    (void)access;
+}
+
+/* Earlier launches have brought the code; the kernel's own, from its entry on, was used last. */
+static void warm_code(struct time_cu *cu, size_t lines)
+{
+    const struct launch *l = cu->launch;
+    const size_t entry = (size_t)(l->entry_pc - code_address(cu->code->code)) / FETCH_LINE;
+    const size_t fit = (size_t)cu->p->icache_bytes / FETCH_LINE;
+    for (size_t line = 0; line < lines; line++)
+        time_cache_touch(cu->icache, line * FETCH_LINE);
+    for (size_t line = entry + fit < lines ? entry + fit : lines; line-- > entry;)
+        time_cache_touch(cu->icache, line * FETCH_LINE);
+}
+
+static bool prepare(struct time_cu *cu, const struct time_cu_setup *setup, unsigned groups)
+{
+    const size_t waves = (size_t)groups * cu->waves_per_group;
+    const size_t lines = code_size(cu->code->code) / FETCH_LINE + 2;
+    cu->groups = calloc(groups, sizeof(*cu->groups));
+    cu->left = calloc(groups, sizeof(*cu->left));
+    cu->waves = calloc(waves, sizeof(*cu->waves));
+    cu->line_ready = calloc(lines, sizeof(*cu->line_ready));
+    cu->icache = time_cache_create(cu->p->icache_bytes, cu->p->icache_ways, FETCH_LINE);
+    if (!cu->groups || !cu->left || !cu->waves || !cu->line_ready || !cu->icache ||
+        !time_memory_init(&cu->memory, cu->p, &setup->share, setup->mhz, setup->behind))
+        return false;
+    cu->nwaves = (unsigned)waves;
+    for (size_t i = 0; i < waves; i++)
+        cu->waves[i].at = NEVER;
+    if (setup->warm_code)
+        warm_code(cu, lines);
+    for (; cu->ngroups < groups; cu->ngroups++) {
+        struct engine_group *with = setup->with   ? setup->with->groups[0]
+                                    : cu->ngroups ? cu->groups[0]
+                                                  : NULL;
+        cu->groups[cu->ngroups] = engine_group_create(cu->launch, with);
+        if (!cu->groups[cu->ngroups])
+            return false;
+    }
+    return true;
+}
+
+struct time_cu *time_cu_create(struct launch *launch, struct time_code *code,
+                               const struct time_cu_setup *setup, unsigned groups)
+{
+    const uint32_t items = launch->block[0] * launch->block[1] * launch->block[2];
+    struct time_cu *cu = calloc(1, sizeof(*cu));
+    if (!cu)
+        return NULL;
+    cu->launch = launch;
+    cu->code = code;
+    cu->p = code->p;
+    cu->target = code_target(code->code);
+    cu->sink = setup->sink;
+    cu->waves_per_group = (items + WAVE_LANES - 1) / WAVE_LANES;
+    if (prepare(cu, setup, groups))
+        return cu;
+    time_cu_destroy(cu);
+    return NULL;
+}
+
+void time_cu_destroy(struct time_cu *cu)
+{
+    if (!cu)
+        return;
+    for (unsigned g = cu->ngroups; g-- > 0;) /* the others borrow from the first */
+        engine_group_destroy(cu->groups[g]);
+    free(cu->groups);
+    free(cu->left);
+    free(cu->waves);
+    free(cu->line_ready);
+    time_cache_destroy(cu->icache);
+    time_memory_free(&cu->memory);
+    free(cu);
+}
+
+void time_cu_result_add(struct time_cu_result *sum, const struct time_cu_result *r)
+{
+    sum->clocks += r->clocks;
+    sum->instructions += r->instructions;
+    sum->waves += r->waves;
+    sum->matrix_clocks += r->matrix_clocks;
+    sum->valu_clocks += r->valu_clocks;
+    sum->lds_clocks += r->lds_clocks;
+    sum->l1_clocks += r->l1_clocks;
+    sum->issue += r->issue;
+    for (unsigned i = 0; i < LEVEL_COUNT; i++)
+        sum->bytes[i] += r->bytes[i];
+    for (unsigned i = 0; i < HIPSIM_STALL_COUNT; i++)
+        sum->stall[i] += r->stall[i];
+}
+
+bool time_cu_finish(struct time_cu *cu, bool ok, struct time_cu_result *result)
+{
+    for (unsigned g = 0; g < cu->ngroups; g++) {
+        if (ok && cu->left[g]) /* nobody can run, and yet it has not ended */
+            ok = engine_group_finish(cu->groups[g]);
+        counters_add(&cu->launch->counters, engine_group_counters(cu->groups[g]));
+    }
+    *result = cu->result;
+    result->clocks = time_memory_drained(&cu->memory, cu->end);
+    result->l1_clocks = cu->memory.l1_busy;
+    memcpy(result->bytes, cu->memory.bytes, sizeof(result->bytes));
+    return ok;
+}
+
+void time_begin(struct launch *launch)
+{
+    static const struct observer nobody = {.inst = ignore};
+    if (!launch->observer)
+        launch->observer = &nobody;
+    launch->timed = true;
+}
+
+void time_end(struct launch *launch, const struct observer *observer, bool ok)
+{
+    launch->observer = observer;
+    launch->timed = false;
+    if (ok || launch->fault.kind != FAULT_NONE)
+        return;
+    launch->fault.kind = FAULT_TRAP;
+    strcpy(launch->fault.text, "out of memory for the timing model");
+}
+
+bool time_cu_run(struct launch *launch, struct time_code *code, const struct time_cu_setup *setup,
+                 const uint64_t *workgroups, unsigned count, struct time_cu_result *result)
+{
+    const struct observer *observer = launch->observer;
+    *result = (struct time_cu_result){0};
+    time_begin(launch);
+    struct time_cu *cu = time_cu_create(launch, code, setup, count);
+    bool ok = cu != NULL;
+    struct time_step step;
+    for (unsigned g = 0; ok && g < count; g++)
+        ok = time_cu_start(cu, g, workgroups[g], 0);
+    while (ok && time_cu_next(cu) != NEVER)
+        ok = time_cu_step(cu, &step);
+    launch->counters = (struct counters){0};
+    if (cu)
+        ok = time_cu_finish(cu, ok, result);
+    time_cu_destroy(cu);
+    time_end(launch, observer, ok);
+    return ok;
+}

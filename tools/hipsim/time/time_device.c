@@ -1,0 +1,273 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "time_device.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "decode.h"
+
+#define NEVER UINT64_MAX
+
+struct unit {
+    struct time_cu *cu;
+    uint64_t next; /* when it issues next */
+    unsigned xcd;
+    uint64_t *started; /* by slot */
+    uint64_t *index;   /* by slot: its workgroup */
+};
+
+struct device {
+    const struct time_device_setup *setup;
+    const struct time_params *p;
+    struct time_behind common, *behind; /* `behind`: of each XCD */
+    unsigned xcds;
+    struct unit *units;
+    unsigned nunits;
+    unsigned *heap;           /* units, the one that issues next on top */
+    uint64_t *next_workgroup; /* by XCD */
+    uint64_t *dispatched;     /* by XCD: when it can start another */
+    double busy, end, first;
+};
+
+static bool sooner(const struct device *d, unsigned a, unsigned b)
+{
+    const struct unit *x = &d->units[a], *y = &d->units[b];
+    return x->next != y->next ? x->next < y->next : a < b;
+}
+
+static void sift(struct device *d, unsigned i)
+{
+    for (;;) {
+        unsigned least = i;
+        for (unsigned child = 2 * i + 1; child <= 2 * i + 2 && child < d->nunits; child++)
+            if (sooner(d, d->heap[child], d->heap[least]))
+                least = child;
+        if (least == i)
+            return;
+        const unsigned unit = d->heap[i];
+        d->heap[i] = d->heap[least];
+        d->heap[least] = unit;
+        i = least;
+    }
+}
+
+static void order_all(struct device *d)
+{
+    for (unsigned i = 0; i < d->nunits; i++) {
+        d->heap[i] = i;
+        d->units[i].next = time_cu_next(d->units[i].cu);
+    }
+    for (unsigned i = d->nunits; i-- > 0;)
+        sift(d, i);
+}
+
+/* The next workgroup of the unit's XCD, if there is one, takes the slot at `at` or later. */
+static bool start_next(struct device *d, struct unit *u, unsigned slot, uint64_t at)
+{
+    const uint64_t index = d->next_workgroup[u->xcd];
+    if (index >= d->setup->workgroups)
+        return true;
+    d->next_workgroup[u->xcd] += d->xcds;
+    if (at < d->dispatched[u->xcd])
+        at = d->dispatched[u->xcd];
+    d->dispatched[u->xcd] = at + (uint64_t)d->p->dispatch_cycles;
+    u->started[slot] = at;
+    u->index[slot] = index;
+    return time_cu_start(u->cu, slot, index, at);
+}
+
+static bool end_group(struct device *d, struct unit *u, unsigned slot, uint64_t at)
+{
+    const double took = (double)(at - u->started[slot]);
+    if (u->index[slot] == 0)
+        d->first = took;
+    d->busy += took + d->setup->extra;
+    d->end = fmax(d->end, (double)at + d->setup->extra);
+    return start_next(d, u, slot, at + (uint64_t)d->setup->extra);
+}
+
+static bool run(struct device *d)
+{
+    order_all(d);
+    for (;;) {
+        struct unit *u = &d->units[d->heap[0]];
+        const uint64_t now = u->next;
+        if (now == NEVER)
+            return true;
+        struct time_step step;
+        if (!time_cu_step(u->cu, &step))
+            return false;
+        if (step.ended < d->setup->resident &&
+            !end_group(d, u, step.ended, now + (uint64_t)d->p->issue_period))
+            return false;
+        if (step.grid) {
+            for (unsigned i = 0; i < d->nunits; i++)
+                if (!time_cu_grid_opened(d->units[i].cu, now))
+                    return false;
+            order_all(d);
+            continue;
+        }
+        u->next = time_cu_next(u->cu);
+        sift(d, 0);
+    }
+}
+
+static bool add_unit(struct device *d, struct launch *launch, struct time_code *code)
+{
+    struct unit *u = &d->units[d->nunits];
+    u->xcd = d->nunits % d->xcds;
+    const struct time_cu_setup setup = {
+        .mhz = d->p->max_mhz,
+        .warm_code = d->setup->warm_code,
+        .sink = d->nunits ? NULL : d->setup->sink,
+        .behind = &d->behind[u->xcd],
+        .with = d->nunits ? d->units[0].cu : NULL,
+    };
+    u->started = calloc(d->setup->resident, sizeof(*u->started));
+    u->index = calloc(d->setup->resident, sizeof(*u->index));
+    d->nunits++;
+    if (!u->started || !u->index)
+        return false;
+    u->cu = time_cu_create(launch, code, &setup, d->setup->resident);
+    return u->cu != NULL;
+}
+
+static bool build(struct device *d, struct launch *launch, struct time_code *code)
+{
+    const uint64_t cus = (uint64_t)d->p->cus;
+    const unsigned units = (unsigned)(d->setup->workgroups < cus ? d->setup->workgroups : cus);
+    d->xcds = (unsigned)d->p->xcds;
+    d->behind = calloc(d->xcds, sizeof(*d->behind));
+    d->next_workgroup = calloc(d->xcds, sizeof(*d->next_workgroup));
+    d->dispatched = calloc(d->xcds, sizeof(*d->dispatched));
+    d->units = calloc(units, sizeof(*d->units));
+    d->heap = calloc(units, sizeof(*d->heap));
+    if (!d->behind || !d->next_workgroup || !d->dispatched || !d->units || !d->heap ||
+        !time_behind_init(&d->common, d->p, d->p->max_mhz, false))
+        return false;
+    for (unsigned x = 0; x < d->xcds; x++) {
+        d->behind[x] = d->common;
+        d->next_workgroup[x] = x;
+        if (!time_behind_init(&d->behind[x], d->p, d->p->max_mhz, true))
+            return false;
+    }
+    while (d->nunits < units)
+        if (!add_unit(d, launch, code))
+            return false;
+    /* An XCD fills its compute units evenly. */
+    for (unsigned slot = 0; slot < d->setup->resident; slot++)
+        for (unsigned i = 0; i < d->nunits; i++)
+            if (!start_next(d, &d->units[i], slot, 0))
+                return false;
+    return true;
+}
+
+static void release(struct device *d)
+{
+    for (unsigned i = d->nunits; i-- > 0;) {
+        time_cu_destroy(d->units[i].cu);
+        free(d->units[i].started);
+        free(d->units[i].index);
+    }
+    for (unsigned x = 0; d->behind && x < d->xcds; x++)
+        time_behind_free(&d->behind[x], true);
+    time_behind_free(&d->common, false);
+    free(d->behind);
+    free(d->next_workgroup);
+    free(d->dispatched);
+    free(d->units);
+    free(d->heap);
+}
+
+bool time_device_run(struct launch *launch, struct time_code *code,
+                     const struct time_device_setup *setup, struct time_device_result *result)
+{
+    struct device d = {.setup = setup, .p = code->p};
+    const struct observer *observer = launch->observer;
+    *result = (struct time_device_result){0};
+    time_begin(launch);
+    bool ok = build(&d, launch, code) && run(&d);
+    launch->counters = (struct counters){0};
+    for (unsigned i = 0; i < d.nunits && d.units[i].cu; i++) {
+        struct time_cu_result one;
+        ok = time_cu_finish(d.units[i].cu, ok, &one);
+        time_cu_result_add(&result->sum, &one);
+        d.end = fmax(d.end, (double)one.clocks);
+    }
+    const double slots = d.p->cus * setup->resident;
+    result->clocks = d.end;
+    result->busy = d.end > 0 ? d.busy / slots / d.end : 0;
+    result->first = d.first;
+    release(&d);
+    time_end(launch, observer, ok);
+    return ok;
+}
+
+/* -- whether workgroups communicate ------------------------------------------------------------ */
+
+static bool is_communication(const struct inst *in)
+{
+    if (!in->row || !(in->row->flags & ROW_VMEM) || in->lds)
+        return false;
+    const bool returns = in->dst.kind != OPND_NONE;
+    return returns && (in->sc1 || strstr(in->row->name, "atomic"));
+}
+
+/* Marks what can be reached from `entry`; false where code is entered through a register. */
+static bool reach(struct code *code, uint64_t entry, uint8_t *reached, uint64_t *stack)
+{
+    uint64_t depth = 0;
+    stack[depth++] = entry;
+    while (depth) {
+        for (uint64_t at = stack[--depth];;) {
+            const struct inst *in = code_inst(code, at);
+            if (!in || !in->row || reached[at / 4])
+                break;
+            reached[at / 4] = 1;
+            const char *name = in->row->name;
+            if (in->row->flags & ROW_BRANCH && !time_is_jump(in))
+                return false;
+            if (time_is_jump(in) && in->target < code_size(code) && !reached[in->target / 4])
+                stack[depth++] = in->target;
+            if (strcmp(name, "s_branch") == 0 || strncmp(name, "s_endpgm", 8) == 0)
+                break;
+            at += in->size;
+        }
+    }
+    return true;
+}
+
+/* Calls: everything may be reached. What is no instruction stays out. */
+static void reach_all(struct code *code, uint8_t *reached)
+{
+    const uint64_t n = code_size(code) / 4;
+    for (uint64_t i = 0; i < n;) {
+        const struct inst *in = code_inst(code, i * 4);
+        reached[i] = in && in->row;
+        i += in && in->row ? in->size / 4 : 1;
+    }
+}
+
+bool time_code_communicates(struct code *code, uint64_t entry)
+{
+    const uint64_t n = code_size(code) / 4 + 1;
+    uint8_t *reached = calloc(n, 1);
+    uint64_t *stack = calloc(n, sizeof(*stack)), *before = calloc(n + 1, sizeof(*before));
+    bool found = false;
+    if (reached && stack && before) {
+        if (!reach(code, entry, reached, stack))
+            reach_all(code, reached);
+        for (uint64_t i = 0; i < n; i++) /* how many lie before i */
+            before[i + 1] = before[i] + (reached[i] && is_communication(code_inst(code, i * 4)));
+        for (uint64_t i = 0; i < n && !found; i++) {
+            const struct inst *in = reached[i] ? code_inst(code, i * 4) : NULL;
+            found = in && time_is_jump(in) && in->target <= in->offset &&
+                    before[i] > before[in->target / 4];
+        }
+    }
+    free(reached);
+    free(stack);
+    free(before);
+    return found;
+}

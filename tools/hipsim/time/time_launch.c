@@ -1,0 +1,541 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The way of a timed launch: two neighbours on an XCD run untimed and tell what they share; the
+ * first workgroup runs in time on a compute unit that is as full as it would be; all but a few run
+ * untimed; of these few those run in time whose neighbours have executed most, least, or something
+ * in between that no sample has; the dispatch model puts the durations together.
+ *
+ * The duration of a workgroup follows from what it has executed, linear between samples. When only
+ * samples run, it follows from its position: they lie at the first, last and middle workgroup of
+ * every dimension of the grid.
+ *
+ * Workgroups that depend on each other all run in time, and so do those of small grids.
+ */
+#include "time_launch.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "decode.h"
+#include "time_device.h"
+#include "time_dispatch.h"
+#include "time_sharing.h"
+#include "time_work.h"
+
+#define DIMENSIONS 3
+#define MAX_RUN 1024 /* workgroups that samples and neighbours may take */
+#define SAMPLES_DEFAULT 8
+#define PROBES 8
+#define MAX_RESIDENT 64
+#define MAX_CANDIDATES 24
+#define ALIKE 1.02 /* workgroups whose work differs by less need no samples of their own */
+
+/* Workgroups that are kept back, to run together in time or untimed. */
+struct candidate {
+    uint64_t index[MAX_RESIDENT];
+    unsigned n;
+    bool done;
+};
+
+struct timed {
+    struct launch *launch;
+    const struct time_config *config;
+    struct time_code *code;
+    struct time_occupancy occupancy;
+    struct time_share share;
+    struct hipsim_time_report *report;
+    uint64_t groups[DIMENSIONS], total;
+    uint32_t resident;     /* workgroups on a full compute unit */
+    bool warm;             /* the code is in the instruction cache */
+    uint64_t run[MAX_RUN]; /* workgroups that have executed, ascending */
+    unsigned nrun;
+    double first;                                /* duration of the first workgroup */
+    double middle[DIMENSIONS], last[DIMENSIONS]; /* what the position adds */
+    unsigned samples;
+    struct time_cu_result sum;
+    double groups_timed, work_timed;
+    struct time_work *work; /* NULL: durations follow from the position */
+    struct counters counters;
+};
+
+static bool has_run(const struct timed *t, uint64_t index)
+{
+    for (unsigned i = 0; i < t->nrun; i++)
+        if (t->run[i] == index)
+            return true;
+    return false;
+}
+
+static void note_run(struct timed *t, uint64_t index)
+{
+    unsigned at = t->nrun++;
+    for (; at > 0 && t->run[at - 1] > index; at--)
+        t->run[at] = t->run[at - 1];
+    t->run[at] = index;
+}
+
+/* Runs workgroups untimed. */
+static bool run_untimed(struct timed *t, uint64_t first, uint64_t count,
+                        const struct observer *observer)
+{
+    struct launch *l = t->launch;
+    const struct observer *before = l->observer;
+    uint64_t first_before = l->first_workgroup, count_before = l->count_workgroup;
+    l->first_workgroup = first;
+    l->count_workgroup = count;
+    if (observer)
+        l->observer = observer;
+    bool ok = engine_run(l) == 0;
+    l->observer = before;
+    l->first_workgroup = first_before;
+    l->count_workgroup = count_before;
+    counters_add(&t->counters, &l->counters);
+    if (t->work && count == 1)
+        time_work_note(t->work, first, l->counters.instructions);
+    return ok;
+}
+
+/* The workgroups `index` run untimed; how what they load grows with their number. */
+static bool probe_growth(struct timed *t, const uint64_t *index, unsigned n, double *growth,
+                         double *average)
+{
+    struct time_lines *all = time_lines_create();
+    double sum = 0;
+    bool ok = all != NULL;
+    for (unsigned i = 0; i < n && ok; i++) {
+        struct time_lines *lines = time_lines_create();
+        struct observer see = time_lines_observer(lines);
+        ok = lines && run_untimed(t, index[i], 1, &see);
+        note_run(t, index[i]);
+        if (ok) {
+            sum += time_lines_bytes(lines);
+            time_lines_merge(all, lines);
+        }
+        time_lines_destroy(lines);
+    }
+    if (ok) {
+        *growth = time_lines_growth(time_lines_bytes(all), sum, n);
+        *average = sum / n;
+    }
+    time_lines_destroy(all);
+    return ok;
+}
+
+/*
+ * Workgroups i, i + xcds, i + 2 xcds ... run on the same XCD at the same time, and others on the
+ * other XCDs. Where n load n^b times what one does, n^(1 - b) of them share a line.
+ */
+static bool probe_at(struct timed *t, uint64_t one)
+{
+    const struct time_params *p = &t->config->params;
+    const uint64_t step = (uint64_t)p->xcds;
+    uint64_t near[PROBES], far[PROBES];
+    unsigned nnear = 0, nfar = 0;
+    double on_xcd, on_device, average, other;
+    for (uint64_t i = one; i < t->total && nnear < PROBES; i += step)
+        near[nnear++] = i;
+    for (uint64_t i = one + 1; i < one + step && i < t->total && nfar < PROBES / 2; i++)
+        far[nfar++] = i;
+    if (!probe_growth(t, near, nnear, &on_xcd, &average) ||
+        !probe_growth(t, far, nfar, &on_device, &other))
+        return false;
+    if (average > 0) {
+        const double n = fmax(1, fmin((double)t->total, p->cus * t->resident) / p->xcds);
+        t->share.sharers = pow(n, 1 - on_xcd);
+        t->share.first = pow(p->xcds, on_device - 1);
+        t->share.footprint = average * (double)t->total / t->share.sharers;
+    }
+    return true;
+}
+
+/* Where a workgroup loads nothing, others may. */
+static bool probe_sharing(struct timed *t)
+{
+    const struct time_params *p = &t->config->params;
+    const double active = fmin((double)t->total, p->cus);
+    t->share = (struct time_share){.cus_active = active, .sharers = 1, .first = 1};
+    const uint64_t few = 2 * PROBES * (uint64_t)p->xcds;
+    if (t->total < 2 * (uint64_t)p->xcds)
+        return true;
+    for (uint64_t part = 2; part <= 8 && t->share.footprint == 0; part *= 2)
+        if (!probe_at(t, t->total / part) || t->total < few)
+            return t->launch->fault.kind == FAULT_NONE;
+    return true;
+}
+
+/* The workgroups that would be on one compute unit with `index`, of those that have not run. */
+static unsigned companions(struct timed *t, uint64_t index, uint64_t *list)
+{
+    uint64_t step =
+        t->total > (uint64_t)t->config->params.cus ? (uint64_t)t->config->params.cus : 1;
+    unsigned n = 0;
+    for (uint64_t tried = 0; n < t->resident && tried < t->total && t->nrun < MAX_RUN; tried++) {
+        if (!has_run(t, index)) {
+            note_run(t, index);
+            list[n++] = index;
+            index = (index + step) % t->total;
+        } else {
+            index = (index + 1) % t->total;
+        }
+    }
+    return n;
+}
+
+/* The most that one of them has executed, or seems to from its neighbours. */
+static double candidate_work(const struct timed *t, const struct candidate *c)
+{
+    double most = 0;
+    for (unsigned i = 0; i < c->n; i++)
+        most = fmax(most, time_work_of(t->work, c->index[i]));
+    return most;
+}
+
+/* Runs workgroups together in time. */
+static bool sample_candidate(struct timed *t, struct candidate *c, double *clocks)
+{
+    static const struct observer nothing = {0};
+    const struct observer *before = t->launch->observer;
+    const struct observer see = t->work ? time_work_observer(t->work) : nothing;
+    struct time_trace *trace = NULL;
+    struct time_sink sink;
+    if (!t->samples && t->config->trace_path) {
+        trace = time_trace_open(t->config->trace_path, t->launch->kernel, t->code);
+        if (!trace)
+            return false;
+        sink = time_trace_sink(trace);
+    }
+    struct time_cu_setup setup = {
+        .share = t->share,
+        .mhz = t->config->params.max_mhz,
+        .warm_code = t->warm,
+        .sink = trace ? &sink : NULL,
+    };
+    struct time_cu_result result;
+    t->launch->observer = &see;
+    bool ok = time_cu_run(t->launch, t->code, &setup, c->index, c->n, &result);
+    t->launch->observer = before;
+    counters_add(&t->counters, &t->launch->counters);
+    if (trace && !time_trace_close(trace))
+        ok = false;
+    t->samples++;
+    t->groups_timed += c->n;
+    t->work_timed += (double)t->launch->counters.instructions;
+    time_cu_result_add(&t->sum, &result);
+    *clocks = (double)result.clocks;
+    c->done = true;
+    if (ok && t->work)
+        time_work_sample(t->work, candidate_work(t, c), *clocks);
+    return ok;
+}
+
+/* Times the workgroup at `index`, or one near it that has not run, with its companions. */
+static bool sample(struct timed *t, uint64_t index, double *clocks)
+{
+    struct candidate c = {0};
+    c.n = companions(t, index, c.index);
+    if (c.n)
+        return sample_candidate(t, &c, clocks);
+    *clocks = t->first; /* everything has run: the grid is small and known */
+    return true;
+}
+
+static uint64_t position(const struct timed *t, unsigned d, uint64_t at)
+{
+    uint64_t stride = 1;
+    for (unsigned i = 0; i < d; i++)
+        stride *= t->groups[i];
+    return at * stride;
+}
+
+static unsigned most_samples(const struct timed *t)
+{
+    return t->config->samples ? t->config->samples : SAMPLES_DEFAULT;
+}
+
+/* The ends and middles of the grid's dimensions, when nothing else is known of its workgroups. */
+static bool sample_positions(struct timed *t)
+{
+    const unsigned most = most_samples(t);
+    for (unsigned d = 0; d < DIMENSIONS && t->samples < most; d++) {
+        double clocks;
+        if (t->groups[d] < 2)
+            continue;
+        if (!sample(t, position(t, d, t->groups[d] - 1), &clocks))
+            return false;
+        t->last[d] = clocks - t->first;
+        t->middle[d] = t->last[d] / 2;
+    }
+    for (unsigned d = 0; d < DIMENSIONS && t->samples < most; d++) {
+        double clocks;
+        if (t->groups[d] < 4 || fabs(t->last[d]) < 0.01 * t->first)
+            continue;
+        if (!sample(t, position(t, d, t->groups[d] / 2), &clocks))
+            return false;
+        t->middle[d] = clocks - t->first;
+    }
+    return true;
+}
+
+/* Keeps the ends and middles of the dimensions, and others here and there over the grid. */
+static unsigned keep_candidates(struct timed *t, struct candidate kept[MAX_CANDIDATES])
+{
+    const unsigned most =
+        most_samples(t) < MAX_CANDIDATES / 3 ? 3 * most_samples(t) : MAX_CANDIDATES;
+    const double golden = 0.6180339887498949;
+    unsigned n = 0;
+    for (unsigned i = 0; i < most && t->nrun < MAX_RUN && 2 * t->nrun < t->total; i++) {
+        const unsigned d = i / 2;
+        const double part = (i + 1) * golden - floor((i + 1) * golden);
+        uint64_t at = (uint64_t)(part * (double)t->total);
+        if (d < DIMENSIONS && t->groups[d] > 1)
+            at = position(t, d, i % 2 ? t->groups[d] / 2 : t->groups[d] - 1);
+        kept[n] = (struct candidate){0};
+        kept[n].n = companions(t, at, kept[n].index);
+        n += kept[n].n > 0;
+    }
+    return n;
+}
+
+/* Of those that are left, the one that is least like any sample; NULL if all are like one. */
+static struct candidate *next_candidate(struct timed *t, struct candidate *kept, unsigned n)
+{
+    struct candidate *best = NULL;
+    double farthest = t->samples < 2 ? 0 : ALIKE;
+    for (unsigned i = 0; i < n; i++) {
+        const double far = time_work_distance(t->work, candidate_work(t, &kept[i]));
+        if (kept[i].done || far <= farthest)
+            continue;
+        farthest = far;
+        best = &kept[i];
+    }
+    return best;
+}
+
+static bool run_rest(struct timed *t);
+
+/* Runs everything; how much the others execute tells which of the kept ones to time. */
+static bool sample_by_work(struct timed *t)
+{
+    struct candidate kept[MAX_CANDIDATES], *c;
+    const unsigned n = keep_candidates(t, kept), most = most_samples(t);
+    double clocks;
+    if (!run_rest(t))
+        return false;
+    while (t->samples < most && (c = next_candidate(t, kept, n)) != NULL)
+        if (!sample_candidate(t, c, &clocks))
+            return false;
+    const struct observer see = time_work_observer(t->work);
+    for (unsigned i = 0; i < n; i++)
+        for (unsigned k = 0; !kept[i].done && k < kept[i].n; k++)
+            if (!run_untimed(t, kept[i].index[k], 1, &see))
+                return false;
+    return true;
+}
+
+static bool take_samples(struct timed *t)
+{
+    if (!sample(t, 0, &t->first))
+        return false;
+    t->report->workgroup_cycles = t->first;
+    if (t->work)
+        return sample_by_work(t);
+    return sample_positions(t) && (t->config->samples_only || run_rest(t));
+}
+
+static double duration(const void *ctx, uint64_t index)
+{
+    const struct timed *t = ctx;
+    double clocks = t->first;
+    if (t->work)
+        return time_work_clocks(t->work, index);
+    for (unsigned d = 0; d < DIMENSIONS; d++) {
+        double at = (double)(index % t->groups[d]), end = (double)t->groups[d] - 1;
+        double half = (double)(t->groups[d] / 2);
+        index /= t->groups[d];
+        if (end < 1)
+            continue;
+        clocks += at <= half
+                      ? t->middle[d] * at / half
+                      : t->middle[d] + (t->last[d] - t->middle[d]) * (at - half) / (end - half);
+    }
+    return clocks > 0 ? clocks : 0;
+}
+
+/* What the samples have left out, in order; observed, so that its bytes are counted. */
+static bool run_rest(struct timed *t)
+{
+    static const struct observer nothing = {0};
+    const struct observer see = t->work ? time_work_observer(t->work) : nothing;
+    uint64_t next = 0;
+    for (unsigned i = 0; i < t->nrun; i++) {
+        if (t->run[i] > next && !run_untimed(t, next, t->run[i] - next, &see))
+            return false;
+        next = t->run[i] + 1;
+    }
+    return next >= t->total || run_untimed(t, next, t->total - next, &see);
+}
+
+/* The clock that the power law gives for a matrix duty, in percent, of the whole device. */
+static double power_clock(const struct time_params *p, double percent)
+{
+    return fmax(p->min_mhz, fmin(p->max_mhz, p->law_mhz - p->law_slope * percent));
+}
+
+/* The part of a loop's time in which the matrix units are busy; of all of it without a loop. */
+static double matrix_duty(struct timed *t)
+{
+    struct time_loop loop;
+    double all = (double)t->sum.matrix_clocks / (4.0 * (double)t->sum.clocks);
+    if (!time_hottest_loop(t->code, t->sum.waves, t->report->waves_per_simd, &loop))
+        return all;
+    t->report->loop_bound = loop.bound;
+    t->report->loop_cycles = loop.clocks;
+    double duty = t->report->waves_per_simd * (double)loop.mix.matrix / loop.clocks;
+    return fmax(all, fmin(duty, 1));
+}
+
+static void fill_report(struct timed *t, struct time_dispatch d)
+{
+    const struct time_params *p = &t->config->params;
+    struct hipsim_time_report *r = t->report;
+    /* What all workgroups do, as a multiple of what the timed ones have done. */
+    const double per_group =
+        t->work ? time_work_total(t->work) / t->work_timed : (double)t->total / t->groups_timed;
+    r->workgroups = t->total;
+    r->sampled = (uint64_t)t->groups_timed;
+    r->cycles = d.clocks;
+    r->tail = 1 - d.busy;
+    r->launch_us = p->launch_us;
+    r->max_mhz = p->max_mhz;
+    r->matrix_duty = matrix_duty(t);
+    r->matrix_fraction = (double)t->sum.matrix_clocks * per_group / (4 * p->cus * d.clocks);
+    r->power_mhz = power_clock(p, 100 * r->matrix_duty * d.busy);
+    r->us_at_max = p->launch_us + d.clocks / p->max_mhz;
+    r->us_at_power = p->launch_us + d.clocks / r->power_mhz;
+    r->memory_bytes = (double)(t->sum.bytes[LEVEL_MALL] + t->sum.bytes[LEVEL_HBM]) * per_group;
+    r->memory_fraction = r->memory_bytes / (r->us_at_power * 1e3 * p->hbm_peak_gb_per_s);
+    r->memory_gb_per_s = p->hbm_gb_per_s;
+    r->l2_sharers = t->share.sharers;
+    r->issue_cycles = t->sum.issue;
+    memcpy(r->stall_cycles, t->sum.stall, sizeof(r->stall_cycles));
+}
+
+static void start_report(struct timed *t)
+{
+    struct hipsim_time_report *r = t->report;
+    *r = (struct hipsim_time_report){0};
+    const char *name = t->launch->kernel ? t->launch->kernel : "";
+    strncpy(r->kernel, name, sizeof(r->kernel) - 1);
+    strcpy(r->target, code_target(t->launch->code) == GFX950 ? "gfx950" : "gfx942");
+    r->workgroups_per_cu = t->resident;
+    r->waves_per_simd = (t->resident * t->occupancy.waves_per_workgroup + 3) / 4;
+}
+
+static bool prepare(struct timed *t)
+{
+    const struct launch *l = t->launch;
+    const struct time_params *p = &t->config->params;
+    t->total = 1;
+    for (unsigned d = 0; d < DIMENSIONS; d++) {
+        if (!l->grid[d] || !l->block[d])
+            return false;
+        t->groups[d] = ((uint64_t)l->grid[d] + l->block[d] - 1) / l->block[d];
+        if (__builtin_mul_overflow(t->total, t->groups[d], &t->total))
+            return false;
+    }
+    t->occupancy = time_occupancy(p, l);
+    uint64_t share = (t->total + (uint64_t)p->cus - 1) / (uint64_t)p->cus;
+    t->resident =
+        share < t->occupancy.workgroups_per_cu ? (uint32_t)share : t->occupancy.workgroups_per_cu;
+    t->warm = p->code_warm > 0 || share > t->resident;
+    return true;
+}
+
+/* Exact when every workgroup ran, else from those that did. */
+static void count_bytes(struct timed *t)
+{
+    const double ran = (double)t->counters.workgroups;
+    const double scale = ran > 0 ? (double)t->total / ran : 0;
+    t->report->load_bytes = scale * (double)t->counters.load_bytes;
+    t->report->store_bytes = scale * (double)t->counters.store_bytes;
+}
+
+/* All workgroups in time, on all compute units. */
+static bool run_together(struct timed *t, struct time_dispatch *d)
+{
+    const struct time_params *p = &t->config->params;
+    struct time_trace *trace = NULL;
+    struct time_sink sink;
+    if (t->config->trace_path) {
+        trace = time_trace_open(t->config->trace_path, t->launch->kernel, t->code);
+        if (!trace)
+            return false;
+        sink = time_trace_sink(trace);
+    }
+    const struct time_device_setup setup = {
+        .workgroups = t->total,
+        .resident = t->resident,
+        .extra = p->workgroup_cycles * t->occupancy.part,
+        .warm_code = t->warm,
+        .sink = trace ? &sink : NULL,
+    };
+    struct time_device_result result;
+    bool ok = time_device_run(t->launch, t->code, &setup, &result);
+    if (trace && !time_trace_close(trace))
+        ok = false;
+    t->counters = t->launch->counters;
+    t->sum = result.sum;
+    t->groups_timed = (double)t->total;
+    t->report->workgroup_cycles = result.first;
+    t->report->together = true;
+    *d = (struct time_dispatch){.clocks = result.clocks, .busy = result.busy};
+    return ok;
+}
+
+static bool run_sampled(struct timed *t, struct time_dispatch *d)
+{
+    const struct time_params *p = &t->config->params;
+    if (!t->config->samples_only)
+        t->work = time_work_create(t->total);
+    if (!probe_sharing(t) || !take_samples(t))
+        return false;
+    *d = time_dispatch(p, t->total, t->resident, p->workgroup_cycles * t->occupancy.part, duration,
+                       t);
+    return true;
+}
+
+static uint64_t entry_offset(const struct launch *l)
+{
+    return l->entry_pc + l->entry_skip - code_address(l->code);
+}
+
+int time_launch_run(struct launch *launch, const struct time_config *config,
+                    struct hipsim_time_report *report)
+{
+    struct timed t = {.launch = launch, .config = config, .report = report};
+    struct time_dispatch dispatch;
+    /* The engine says what is wrong; a part of a grid is not timed. */
+    if (!prepare(&t) || launch->count_workgroup)
+        return engine_run(launch);
+    t.code = time_code_create(launch->code, &config->params);
+    start_report(&t);
+    const bool together = t.code && (launch->cooperative || t.total <= most_samples(&t) ||
+                                     time_code_communicates(launch->code, entry_offset(launch)));
+    bool ok = t.code && (together ? run_together(&t, &dispatch) : run_sampled(&t, &dispatch));
+    report->complete = together || !config->samples_only || t.nrun == t.total;
+    if (ok) {
+        fill_report(&t, dispatch);
+        count_bytes(&t);
+    }
+    if (ok && config->annotate_path)
+        ok = time_annotate(t.code, launch->kernel, config->annotate_path);
+    time_code_destroy(t.code);
+    time_work_destroy(t.work);
+    launch->counters = t.counters;
+    if (!ok && launch->fault.kind == FAULT_NONE) {
+        launch->fault.kind = FAULT_TRAP;
+        strcpy(launch->fault.text, "the timing model lacks memory, or cannot write its files");
+    }
+    return ok ? 0 : -1;
+}

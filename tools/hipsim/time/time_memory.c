@@ -1,0 +1,327 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "time_memory.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define LINE 128
+#define SCALAR_LINE 64
+#define MALL_WAYS 16 /* SHARK */
+
+struct time_cache {
+    uint64_t *tags;   /* line number + 1, 0: empty */
+    uint64_t *stamps; /* last use */
+    uint64_t now;
+    unsigned sets, ways, line_bytes;
+};
+
+struct time_cache *time_cache_create(double bytes, double ways, unsigned line_bytes)
+{
+    struct time_cache *c = calloc(1, sizeof(*c));
+    if (!c)
+        return NULL;
+    c->line_bytes = line_bytes;
+    c->ways = ways < 1 ? 1 : (unsigned)ways;
+    c->sets = (unsigned)(bytes / c->ways / line_bytes);
+    c->sets = c->sets ? c->sets : 1;
+    c->tags = calloc((size_t)c->sets * c->ways, sizeof(*c->tags));
+    c->stamps = calloc((size_t)c->sets * c->ways, sizeof(*c->stamps));
+    if (c->tags && c->stamps)
+        return c;
+    time_cache_destroy(c);
+    return NULL;
+}
+
+void time_cache_destroy(struct time_cache *c)
+{
+    if (!c)
+        return;
+    free(c->tags);
+    free(c->stamps);
+    free(c);
+}
+
+bool time_cache_touch(struct time_cache *c, uint64_t address)
+{
+    uint64_t line = address / c->line_bytes;
+    size_t first = (size_t)(line % c->sets) * c->ways;
+    uint64_t *tags = c->tags + first, *stamps = c->stamps + first;
+    unsigned oldest = 0;
+    c->now++;
+    for (unsigned i = 0; i < c->ways; i++) {
+        if (tags[i] == line + 1) {
+            stamps[i] = c->now;
+            return true;
+        }
+        if (stamps[i] < stamps[oldest])
+            oldest = i;
+    }
+    tags[oldest] = line + 1;
+    stamps[oldest] = c->now;
+    return false;
+}
+
+unsigned time_lines(unsigned bytes, uint64_t lanes, const uint64_t addr[WAVE_LANES],
+                    uint64_t *lines)
+{
+    unsigned n = 0;
+    for (; lanes; lanes &= lanes - 1) {
+        uint64_t at = addr[__builtin_ctzll(lanes)];
+        uint64_t last = (at + (bytes ? bytes - 1 : 0)) / LINE;
+        for (uint64_t line = at / LINE; line <= last && n < 2 * WAVE_LANES; line++) {
+            unsigned i = n; /* the newest are the likeliest */
+            while (i > 0 && lines[i - 1] != line)
+                i--;
+            if (i == 0)
+                lines[n++] = line;
+        }
+    }
+    return n;
+}
+
+bool time_behind_init(struct time_behind *b, const struct time_params *p, double mhz, bool l2)
+{
+    const double clocks_per_ns = mhz / 1000;
+    if (l2) {
+        b->l2 = time_cache_create(p->l2_bytes, p->l2_ways, LINE);
+        b->l2_pipe = calloc(1, sizeof(*b->l2_pipe));
+        if (!b->l2 || !b->l2_pipe)
+            return false;
+        b->l2_pipe->bytes_per_clk = p->l2_bytes_per_clk;
+        return true;
+    }
+    b->mall = time_cache_create(p->mall_bytes, MALL_WAYS, LINE);
+    b->mall_pipe = calloc(1, sizeof(*b->mall_pipe));
+    b->hbm_pipe = calloc(1, sizeof(*b->hbm_pipe));
+    b->atomics = calloc(ATOMIC_LINES, sizeof(*b->atomics));
+    if (!b->mall || !b->mall_pipe || !b->hbm_pipe || !b->atomics)
+        return false;
+    b->mall_pipe->bytes_per_clk = p->mall_gb_per_s / clocks_per_ns;
+    b->hbm_pipe->bytes_per_clk = p->hbm_gb_per_s / clocks_per_ns;
+    return true;
+}
+
+void time_behind_free(struct time_behind *b, bool l2)
+{
+    if (l2) {
+        time_cache_destroy(b->l2);
+        free(b->l2_pipe);
+        return;
+    }
+    time_cache_destroy(b->mall);
+    free(b->mall_pipe);
+    free(b->hbm_pipe);
+    free(b->atomics);
+}
+
+/* A compute unit's part of each level. */
+static void take_share(struct time_memory *m)
+{
+    const struct time_params *p = m->p;
+    const double per_xcd = fmax(1, m->share.cus_active / p->xcds);
+    const double active = fmax(1, m->share.cus_active);
+    m->own[LEVEL_L2].bytes_per_clk = fmin(p->l1_bytes_per_clk, p->l2_bytes_per_clk / per_xcd);
+    m->own[LEVEL_MALL].bytes_per_clk = p->mall_gb_per_s / m->clocks_per_ns / active;
+    m->own[LEVEL_HBM].bytes_per_clk = p->hbm_gb_per_s / m->clocks_per_ns / active;
+    for (unsigned i = 0; i < LEVEL_COUNT; i++)
+        m->pipe[i] = &m->own[i];
+    m->atomics = m->own_atomics;
+    /* The workgroups of an XCD fill its L2 with per_xcd / sharers different sets of lines. */
+    m->l2 = time_cache_create(p->l2_bytes / fmax(1, per_xcd / m->share.sharers), p->l2_ways, LINE);
+}
+
+bool time_memory_init(struct time_memory *m, const struct time_params *p,
+                      const struct time_share *share, double mhz, const struct time_behind *behind)
+{
+    memset(m, 0, sizeof(*m));
+    m->p = p;
+    m->share = *share;
+    m->clocks_per_ns = mhz / 1000;
+    m->latency[LEVEL_L1] = p->l1_latency;
+    m->latency[LEVEL_L2] = p->l2_latency;
+    m->latency[LEVEL_MALL] = p->mall_ns * m->clocks_per_ns;
+    m->latency[LEVEL_HBM] = p->hbm_ns * m->clocks_per_ns;
+    if (behind) {
+        m->shares = true;
+        m->l2 = behind->l2;
+        m->mall = behind->mall;
+        m->pipe[LEVEL_L2] = behind->l2_pipe;
+        m->pipe[LEVEL_MALL] = behind->mall_pipe;
+        m->pipe[LEVEL_HBM] = behind->hbm_pipe;
+        m->atomics = behind->atomics;
+    } else {
+        take_share(m);
+    }
+    m->l1 = time_cache_create(p->l1_bytes, p->l1_ways, LINE);
+    m->scalar = time_cache_create(p->scalar_bytes, 4, SCALAR_LINE);
+    if (m->l1 && m->l2 && m->scalar)
+        return true;
+    time_memory_free(m);
+    return false;
+}
+
+void time_memory_free(struct time_memory *m)
+{
+    time_cache_destroy(m->l1);
+    time_cache_destroy(m->scalar);
+    if (!m->shares)
+        time_cache_destroy(m->l2);
+    m->l1 = m->l2 = m->scalar = NULL;
+}
+
+/* A number from 0 to 1, always the same for a line; another one for each `salt`. */
+static double hash(uint64_t line, unsigned salt)
+{
+    uint64_t h = (line * UINT64_C(0x9e3779b97f4a7c15)) >> (40 - 16 * salt);
+    return (double)(h & 0xffff) / 65536.0;
+}
+
+/* Of the workgroups that share a line one fetches it into the L2 and the others find it there; of
+ * the XCDs that share it one fetches it from HBM and the others find it in the MALL. */
+static enum time_level find(struct time_memory *m, uint64_t line)
+{
+    if (m->shares)
+        return time_cache_touch(m->l2, line * LINE)     ? LEVEL_L2
+               : time_cache_touch(m->mall, line * LINE) ? LEVEL_MALL
+                                                        : LEVEL_HBM;
+    if (time_cache_touch(m->l2, line * LINE) || hash(line, 0) * m->share.sharers >= 1)
+        return LEVEL_L2;
+    const bool first = hash(line, 1) < m->share.first;
+    return first || m->share.footprint > m->p->mall_bytes ? LEVEL_HBM : LEVEL_MALL;
+}
+
+uint64_t time_memory_drained(const struct time_memory *m, uint64_t now)
+{
+    const double last = m->pipe[LEVEL_HBM]->free;
+    return last > (double)now ? (uint64_t)last : now;
+}
+
+/* Takes a level's bandwidth for `bytes`: when the last of them has been sent. */
+static double transfer(struct time_memory *m, enum time_level level, double now, unsigned bytes)
+{
+    struct time_pipe *pipe = m->pipe[level];
+    pipe->free = fmax(pipe->free, now) + bytes / pipe->bytes_per_clk;
+    m->bytes[level] += bytes;
+    return pipe->free;
+}
+
+uint64_t time_memory_accepts(const struct time_memory *m)
+{
+    unsigned size = (unsigned)m->p->l1_fifo;
+    size = size > L1_FIFO_MAX ? L1_FIFO_MAX : size < 1 ? 1 : size;
+    return m->requests < size ? 0 : m->started[(m->requests - size) % L1_FIFO_MAX];
+}
+
+/* Drops requests that are done by `now`, then waits until `bytes` more may be in flight. */
+static uint64_t flight_room(struct time_memory *m, uint64_t now, unsigned bytes)
+{
+    while (m->flight_first < m->flight_end) {
+        uint64_t done = m->flight[m->flight_first % L1_FLIGHT_MAX].done;
+        bool full = m->flight_bytes + bytes > m->p->l1_inflight ||
+                    m->flight_end - m->flight_first == L1_FLIGHT_MAX;
+        if (done > now && !full)
+            break;
+        now = done > now ? done : now;
+        m->flight_bytes -= m->flight[m->flight_first++ % L1_FLIGHT_MAX].bytes;
+    }
+    return now;
+}
+
+/* dwordx2 is as slow as dwordx4 (GLUON memory_bandwidth_model). */
+static double request_clocks(const struct time_memory *m, unsigned bytes, unsigned lanes,
+                             unsigned nlines)
+{
+    double moved = (double)lanes * (bytes > 4 && bytes < 16 ? 16 : bytes < 4 ? 4 : bytes);
+    double clocks = moved / m->p->l1_bytes_per_clk;
+    double by_line = nlines * m->p->l1_line_cycles;
+    clocks = clocks > by_line ? clocks : by_line;
+    return clocks < 1 ? 1 : clocks;
+}
+
+/* The L2 writes back at the latest when the kernel ends; no wave waits for that. */
+static double store_line(struct time_memory *m, double start, uint64_t line)
+{
+    const double sent = transfer(m, LEVEL_L2, start, LINE) + m->latency[LEVEL_L2];
+    if (!time_cache_touch(m->l2, line * LINE)) {
+        if (m->mall)
+            time_cache_touch(m->mall, line * LINE);
+        transfer(m, LEVEL_HBM, start, LINE);
+    }
+    return sent;
+}
+
+static double load_line(struct time_memory *m, double start, uint64_t line)
+{
+    const enum time_level level = find(m, line);
+    double sent = transfer(m, LEVEL_L2, start, LINE);
+    if (level != LEVEL_L2)
+        sent = fmax(sent, transfer(m, level, start, LINE));
+    return sent + m->latency[level];
+}
+
+/* Lanes at the same address take turns, and so do all that want the line. */
+static double atomic_line(struct time_memory *m, double start, uint64_t line, uint64_t lanes,
+                          const uint64_t addr[WAVE_LANES])
+{
+    unsigned turns = 1;
+    for (uint64_t a = lanes; a; a &= a - 1) {
+        const uint64_t at = addr[__builtin_ctzll(a)];
+        unsigned same = 0;
+        for (uint64_t b = at / LINE == line ? lanes : 0; b; b &= b - 1)
+            same += addr[__builtin_ctzll(b)] == at;
+        turns = same > turns ? same : turns;
+    }
+    const double there = load_line(m, start, line);
+    double *busy = &m->atomics[line * UINT64_C(0x9e3779b97f4a7c15) >> 54];
+    /* The operation itself is done half way between request and answer. */
+    const double begin = fmax(*busy, (start + there) / 2);
+    *busy = begin + turns * m->p->atomic_cycles;
+    return *busy + (there - start) / 2;
+}
+
+uint64_t time_memory_request(struct time_memory *m, uint64_t now, enum time_request kind,
+                             unsigned bytes, uint64_t lanes, const uint64_t addr[WAVE_LANES])
+{
+    uint64_t lines[2 * WAVE_LANES];
+    const unsigned nlines = time_lines(bytes, lanes, addr, lines);
+    const unsigned total = nlines * LINE;
+    const bool is_store = kind == REQUEST_STORE;
+    const double clocks = request_clocks(m, bytes, (unsigned)__builtin_popcountll(lanes), nlines);
+    uint64_t start = now > m->l1_free ? now : m->l1_free;
+    start = flight_room(m, start, is_store ? 0 : total);
+    m->l1_free = start + (uint64_t)(clocks + 0.5);
+    m->l1_busy += (uint64_t)(clocks + 0.5);
+    m->started[m->requests++ % L1_FIFO_MAX] = start;
+    double done = (double)m->l1_free + m->latency[kind == REQUEST_LOAD ? LEVEL_L1 : LEVEL_L2];
+    for (unsigned i = 0; i < nlines; i++) {
+        if (kind == REQUEST_LOAD && time_cache_touch(m->l1, lines[i] * LINE))
+            m->bytes[LEVEL_L1] += LINE;
+        else if (is_store)
+            done = fmax(done, store_line(m, (double)start, lines[i]));
+        else if (kind == REQUEST_ATOMIC)
+            done = fmax(done, atomic_line(m, (double)start, lines[i], lanes, addr));
+        else
+            done = fmax(done, load_line(m, (double)start, lines[i]));
+    }
+    uint64_t at = (uint64_t)(done + 0.5);
+    if (!is_store) {
+        m->flight[m->flight_end % L1_FLIGHT_MAX].done = at;
+        m->flight[m->flight_end++ % L1_FLIGHT_MAX].bytes = total;
+        m->flight_bytes += total;
+    }
+    return at;
+}
+
+uint64_t time_memory_scalar(struct time_memory *m, uint64_t now, uint64_t address, unsigned bytes)
+{
+    double latency = m->p->scalar_latency;
+    uint64_t last = (address + (bytes ? bytes - 1 : 0)) / SCALAR_LINE;
+    for (uint64_t line = address / SCALAR_LINE; line <= last; line++) {
+        if (time_cache_touch(m->scalar, line * SCALAR_LINE))
+            continue;
+        double miss = m->p->scalar_latency + m->latency[find(m, line * SCALAR_LINE / LINE)];
+        latency = miss > latency ? miss : latency;
+    }
+    return now + (uint64_t)latency;
+}

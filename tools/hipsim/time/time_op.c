@@ -1,0 +1,249 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Instructions as costs: which port for how long, and when the result can be read. */
+#include "time_op.h"
+
+#include <string.h>
+
+#include "exec.h"
+
+#define TURN 4
+
+const char *time_unit_name(enum time_unit unit)
+{
+    static const char *const names[UNIT_COUNT] = {
+        [UNIT_NONE] = "wave",   [UNIT_VALU] = "VALU",     [UNIT_MATRIX] = "MFMA",
+        [UNIT_SCALAR] = "SALU", [UNIT_BRANCH] = "branch", [UNIT_SMEM] = "SMEM",
+        [UNIT_LDS] = "LDS",     [UNIT_VMEM] = "VMEM",
+    };
+    return unit < UNIT_COUNT ? names[unit] : "?";
+}
+
+static bool contains(const char *text, const char *word) { return strstr(text, word) != NULL; }
+
+static bool starts(const char *text, const char *prefix)
+{
+    return strncmp(text, prefix, strlen(prefix)) == 0;
+}
+
+bool time_is_jump(const struct inst *in)
+{
+    return in->row && in->row->flags & ROW_BRANCH &&
+           (starts(in->row->name, "s_branch") || starts(in->row->name, "s_cbranch"));
+}
+
+/*
+ * Clocks by shape and operand types; the first prefix that fits is taken. f8f6f4 takes half of it
+ * when both operands are narrower than fp8.
+ */
+static const struct {
+    const char *shape;
+    uint8_t gfx942, gfx950;
+} matrix_table[] = {
+    {"32x32x1_2b_f32", 64, 64},
+    {"16x16x1_4b_f32", 32, 32},
+    {"32x32x2_f32", 64, 64},
+    {"16x16x4_f32", 32, 32},
+    {"32x32x4_2b_", 64, 64},
+    {"16x16x4_4b_", 32, 32},
+    {"16x16x4_f64", 32, 64},
+    {"4x4x4_4b_f64", 16, 16},
+    {"32x32x64_f8f6f4", 64, 64},
+    {"16x16x128_f8f6f4", 32, 32},
+    {"32x32x", 32, 32},
+    {"16x16x", 16, 16},
+    {"4x4x", 8, 8},
+};
+
+unsigned time_matrix_cycles(enum gfx_target target, const char *mnemonic, unsigned cbsz,
+                            unsigned blgp)
+{
+    bool sparse = starts(mnemonic, "v_smfmac_");
+    if (!sparse && !starts(mnemonic, "v_mfma_"))
+        return 0;
+    /* After the result type stands the shape, then the operand types. */
+    const char *shape = mnemonic + strlen(sparse ? "v_smfmac_" : "v_mfma_");
+    if (starts(shape, "scale_"))
+        shape += strlen("scale_");
+    shape = strchr(shape, '_');
+    if (!shape)
+        return 0;
+    shape++;
+    for (size_t i = 0; i < sizeof(matrix_table) / sizeof(matrix_table[0]); i++) {
+        if (!starts(shape, matrix_table[i].shape))
+            continue;
+        unsigned cycles = target == GFX950 ? matrix_table[i].gfx950 : matrix_table[i].gfx942;
+        return contains(shape, "f8f6f4") && cbsz > 1 && blgp > 1 ? cycles / 2 : cycles;
+    }
+    return 0;
+}
+
+static void add_read(struct time_op *op, const struct opnd *o)
+{
+    if (o->kind != OPND_VGPR && o->kind != OPND_AGPR)
+        return;
+    op->reads[op->nreads++] = (struct time_regs){
+        .first = (uint16_t)(o->reg + (o->kind == OPND_AGPR ? VGPR_FILE : 0)), .count = o->dwords};
+}
+
+static struct time_regs vector_regs(const struct opnd *o)
+{
+    if (o->kind != OPND_VGPR && o->kind != OPND_AGPR)
+        return (struct time_regs){0};
+    return (struct time_regs){.first = (uint16_t)(o->reg + (o->kind == OPND_AGPR ? VGPR_FILE : 0)),
+                              .count = o->dwords};
+}
+
+static void make_matrix(const struct time_params *p, enum gfx_target target, const struct inst *in,
+                        struct time_op *op)
+{
+    op->unit = UNIT_MATRIX;
+    op->issue = TURN;
+    op->matrix = (uint16_t)time_matrix_cycles(target, in->row->name, in->cbsz, in->blgp);
+    if (!op->matrix)
+        op->matrix = 8 * TURN;
+    /* Matrices of f32 and f64 admit no VALU at all (calculator). */
+    const char *name = in->row->name;
+    size_t length = strlen(name);
+    bool full = contains(name, "f64") || (length > 4 && strcmp(name + length - 4, "_f32") == 0);
+    op->closed = full ? op->matrix
+                      : (uint16_t)(op->matrix <= 16 ? p->matrix_closed_short : p->matrix_closed);
+    if (op->closed > op->matrix)
+        op->closed = op->matrix;
+    double states = op->matrix <= 8 ? p->matrix_result_states_short : p->matrix_result_states;
+    op->result = (uint16_t)(op->matrix + (states + 1) * TURN);
+    op->nreads = 0;
+    add_read(op, &in->src[0]);
+    add_read(op, &in->src[1]);
+    if (starts(name, "v_smfmac_")) { /* accumulates into its destination; the third is an index */
+        add_read(op, &in->src[2]);
+        op->acc = op->writes;
+    } else {
+        op->acc = vector_regs(&in->src[2]);
+    }
+}
+
+static bool is_packed_f32(const char *name)
+{
+    return starts(name, "v_pk_") && contains(name, "_f32") && !contains(name, "f16");
+}
+
+static void make_valu(const struct time_params *p, const struct inst *in, struct time_op *op)
+{
+    const char *name = in->row->name;
+    op->unit = UNIT_VALU;
+    op->issue = (uint16_t)p->valu_cycles;
+    if (in->row->flags & ROW_TRANS) {
+        op->kind = KIND_TRANS;
+        op->issue = (uint16_t)p->trans_cycles;
+    } else if (is_packed_f32(name)) {
+        op->kind = KIND_PACKED_F32;
+    } else if (starts(name, "v_permlane") && contains(name, "swap")) {
+        op->issue = (uint16_t)p->lane_swap_cycles;
+    } else if (contains(name, "_f64")) {
+        op->issue = (uint16_t)p->valu_f64_cycles;
+    } else if (starts(name, "v_mul_lo_u32") || starts(name, "v_mul_hi_") ||
+               starts(name, "v_mad_u64") || starts(name, "v_mad_i64")) {
+        op->issue = (uint16_t)p->valu_mul32_cycles;
+    }
+}
+
+/* ds_read2, ds_write2 and their kin access two places. */
+static void make_lds(const struct time_params *p, const struct inst *in, struct time_op *op)
+{
+    const char *name = in->row->name;
+    op->unit = UNIT_LDS;
+    if (starts(name, "ds_write_b128")) {
+        op->wide_store = true;
+        op->issue = (uint16_t)p->lds_write_b128_issue;
+    }
+    if (!starts(name, "ds_read2") && !starts(name, "ds_write2") && !starts(name, "ds_wrxchg2"))
+        return;
+    const int unit = (contains(name, "_b64") ? 8 : 4) * (contains(name, "st64") ? 64 : 1);
+    op->two = true;
+    op->second = (in->offset1 - in->offset0) * unit;
+}
+
+/* SIMM16: vmcnt {15:14, 3:0}, expcnt 6:4, lgkmcnt 11:8; all ones wait for nothing. */
+static void make_waitcnt(const struct inst *in, struct time_op *op)
+{
+    unsigned s = in->simm16;
+    unsigned vm = (s & 15) | (s >> 14 & 3) << 4, exp = s >> 4 & 7, lgkm = s >> 8 & 15;
+    op->kind = KIND_WAITCNT;
+    op->wait_vm = vm == 63 ? UINT16_MAX : (uint16_t)vm;
+    op->wait_lgkm = lgkm == 15 ? UINT16_MAX : (uint16_t)lgkm;
+    op->wait_exp = exp == 7 ? UINT16_MAX : (uint16_t)exp;
+}
+
+static void make_control(const struct time_params *p, const struct inst *in, struct time_op *op)
+{
+    const char *name = in->row->name;
+    op->unit = UNIT_NONE;
+    op->issue = (uint16_t)p->issue_period;
+    if (strcmp(name, "s_nop") == 0) {
+        op->kind = KIND_NOP;
+        op->issue = (uint16_t)(p->nop_cycles * ((in->simm16 & 15) + 1));
+    } else if (strcmp(name, "s_waitcnt") == 0) {
+        make_waitcnt(in, op);
+    } else if (strcmp(name, "s_barrier") == 0) {
+        op->kind = KIND_BARRIER;
+    } else if (strcmp(name, "s_sleep") == 0) {
+        op->kind = KIND_SLEEP;
+        op->issue = (uint16_t)(p->sleep_cycles * (in->simm16 & 0x7f) + p->issue_period);
+    } else if (starts(name, "s_endpgm")) {
+        op->kind = KIND_END;
+    } else {
+        op->unit = UNIT_SCALAR;
+        op->issue = (uint16_t)p->scalar_cycles;
+    }
+}
+
+struct time_op time_op_make(const struct time_params *p, enum gfx_target target,
+                            const struct inst *in)
+{
+    struct time_op op = {
+        .wait_vm = UINT16_MAX,
+        .wait_lgkm = UINT16_MAX,
+        .wait_exp = UINT16_MAX,
+        .issue = (uint16_t)p->issue_period,
+    };
+    if (!in->row)
+        return op;
+    for (unsigned i = 0; i < in->nsrc; i++)
+        add_read(&op, &in->src[i]);
+    op.writes = vector_regs(&in->dst);
+    uint32_t flags = in->row->flags;
+    if (flags & ROW_MFMA)
+        make_matrix(p, target, in, &op);
+    else if (flags & ROW_VALU)
+        make_valu(p, in, &op);
+    else if (flags & ROW_VMEM)
+        op.unit = UNIT_VMEM;
+    else if (flags & ROW_LDS)
+        make_lds(p, in, &op);
+    else if (flags & ROW_SMEM)
+        op.unit = UNIT_SMEM;
+    else if (flags & ROW_BRANCH)
+        op.unit = UNIT_BRANCH;
+    else
+        make_control(p, in, &op);
+    return op;
+}
+
+void time_mix_add(struct time_mix *mix, const struct time_op *op)
+{
+    if (op->unit == UNIT_MATRIX) {
+        mix->matrix += op->matrix;
+        mix->closed += op->closed;
+    } else if (op->kind == KIND_PACKED_F32) {
+        mix->packed_f32++;
+    } else if (op->unit == UNIT_VALU) {
+        mix->valu += op->issue;
+    }
+}
+
+double time_loop_bound(const struct time_params *p, const struct time_mix *mix, unsigned waves)
+{
+    double open = (double)(mix->matrix - mix->closed);
+    double beyond = mix->valu > open ? mix->valu - open : 0;
+    return waves * (mix->matrix + beyond + p->valu_cycles * mix->packed_f32);
+}

@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The parameter tables as data. */
+#include "time_params.h"
+
+#include <assert.h>
+#include <math.h>
+#include <string.h>
+
+#define ROW(field, value, unit, tag, low, high, source) \
+    {#field, unit, source, value, low, high, TIME_##tag, offsetof(struct time_params, field)},
+
+#define P ROW
+static const struct time_param_row gfx942_rows[] = {
+#include "time_gfx942.def"
+};
+
+#define P ROW
+static const struct time_param_row gfx950_rows[] = {
+#include "time_gfx950.def"
+};
+
+#define COUNT(rows) (sizeof(rows) / sizeof((rows)[0]))
+static_assert(COUNT(gfx942_rows) == COUNT(gfx950_rows), "the tables have the same rows");
+static_assert(COUNT(gfx942_rows) * sizeof(double) == sizeof(struct time_params),
+              "a row for every parameter");
+
+const struct time_param_row *time_param_rows(enum gfx_target target, size_t *count)
+{
+    *count = COUNT(gfx942_rows);
+    return target == GFX950 ? gfx950_rows : gfx942_rows;
+}
+
+static double *field(struct time_params *params, const struct time_param_row *row)
+{
+    return (double *)(void *)((char *)params + row->offset);
+}
+
+struct time_params time_params_default(enum gfx_target target)
+{
+    struct time_params params;
+    size_t n;
+    const struct time_param_row *rows = time_param_rows(target, &n);
+    for (size_t i = 0; i < n; i++)
+        *field(&params, &rows[i]) = rows[i].value;
+    return params;
+}
+
+bool time_params_set(struct time_params *params, const char *name, double value)
+{
+    if (!(value >= 0) || isinf(value))
+        return false;
+    for (size_t i = 0; i < COUNT(gfx942_rows); i++) {
+        if (strcmp(gfx942_rows[i].name, name) != 0)
+            continue;
+        *field(params, &gfx942_rows[i]) = value;
+        return true;
+    }
+    return false;
+}
+
+const char *time_tag_name(enum time_tag tag)
+{
+    static const char *const names[] = {
+        [TIME_D] = "documented",
+        [TIME_M] = "measured",
+        [TIME_F] = "fitted",
+        [TIME_U] = "unresolved",
+    };
+    return names[tag];
+}

@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The parameters of the timing model: one table per target (time_gfx942.def, time_gfx950.def) with
+ * value, unit, origin and, for what sources leave open, a range. docs/timing.md explains the model.
+ */
+#ifndef HIPSIM_TIME_PARAMS_H
+#define HIPSIM_TIME_PARAMS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "wave.h"
+
+#define P(field, value, unit, tag, low, high, source) double field;
+struct time_params {
+#include "time_gfx942.def"
+};
+
+enum time_tag {
+    TIME_D, /* documented */
+    TIME_M, /* measured on hardware by the source */
+    TIME_F, /* fitted by us to published results */
+    TIME_U, /* unresolved: anything in the range */
+};
+
+struct time_param_row {
+    const char *name;
+    const char *unit;
+    const char *source;
+    double value, low, high;
+    enum time_tag tag;
+    size_t offset; /* in struct time_params */
+};
+
+/* The rows of a target's table, in its order. */
+const struct time_param_row *time_param_rows(enum gfx_target target, size_t *count);
+
+/* The values of a target's table. */
+struct time_params time_params_default(enum gfx_target target);
+
+/* Sets a parameter by name. False if there is none of that name or `value` is no number >= 0;
+ * a value outside of the row's range is allowed, to study one. */
+bool time_params_set(struct time_params *params, const char *name, double value);
+
+const char *time_tag_name(enum time_tag tag);
+
+#endif

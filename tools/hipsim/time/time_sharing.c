@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Line sets by sampling: of all 128-byte lines those whose hash ends in two zero bits are kept, the
+ * same ones in every set.
+ */
+#include "time_sharing.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#include "time_memory.h"
+
+#define SAMPLED 4 /* one line in so many */
+#define LINE 128
+#define MAX_SLOTS (UINT64_C(1) << 22)
+
+struct time_lines {
+    uint64_t *slots; /* line + 1, 0: empty; open addressing */
+    uint64_t size, used;
+};
+
+static uint64_t hash(uint64_t line)
+{
+    uint64_t h = line * UINT64_C(0x9e3779b97f4a7c15);
+    return h ^ h >> 29;
+}
+
+struct time_lines *time_lines_create(void)
+{
+    struct time_lines *set = calloc(1, sizeof(*set));
+    if (!set)
+        return NULL;
+    set->size = 1024;
+    set->slots = calloc(set->size, sizeof(*set->slots));
+    if (set->slots)
+        return set;
+    free(set);
+    return NULL;
+}
+
+void time_lines_destroy(struct time_lines *set)
+{
+    if (set)
+        free(set->slots);
+    free(set);
+}
+
+static bool find(const struct time_lines *set, uint64_t line, uint64_t *at)
+{
+    for (*at = hash(line) / SAMPLED % set->size; set->slots[*at]; *at = (*at + 1) % set->size)
+        if (set->slots[*at] == line + 1)
+            return true;
+    return false;
+}
+
+/* A set that cannot grow stays as it is: beyond 2 GB of lines the rest looks like what came. */
+static bool grow(struct time_lines *set)
+{
+    struct time_lines larger = {.size = set->size * 2, .used = set->used};
+    if (larger.size > MAX_SLOTS)
+        return false;
+    larger.slots = calloc(larger.size, sizeof(*larger.slots));
+    if (!larger.slots)
+        return false;
+    for (uint64_t i = 0; i < set->size; i++) {
+        uint64_t at;
+        if (set->slots[i] && !find(&larger, set->slots[i] - 1, &at))
+            larger.slots[at] = set->slots[i];
+    }
+    free(set->slots);
+    *set = larger;
+    return true;
+}
+
+static void add(struct time_lines *set, uint64_t line)
+{
+    uint64_t at;
+    if (hash(line) % SAMPLED || find(set, line, &at))
+        return;
+    if (set->used * 2 >= set->size) {
+        if (!grow(set))
+            return;
+        find(set, line, &at);
+    }
+    set->slots[at] = line + 1;
+    set->used++;
+}
+
+static void observe(void *ctx, const struct wave *w, const struct inst *in,
+                    const struct mem_access *access)
+{
+    struct time_lines *set = ctx;
+    (void)w;
+    (void)in;
+    if (access->space != ACCESS_GLOBAL || !access->is_load)
+        return;
+    uint64_t lines[2 * WAVE_LANES];
+    unsigned n = time_lines(access->bytes, access->lanes, access->addr, lines);
+    for (unsigned i = 0; i < n; i++)
+        add(set, lines[i]);
+}
+
+struct observer time_lines_observer(struct time_lines *set)
+{
+    return (struct observer){.ctx = set, .inst = observe};
+}
+
+double time_lines_bytes(const struct time_lines *set) { return (double)set->used * SAMPLED * LINE; }
+
+void time_lines_merge(struct time_lines *into, const struct time_lines *from)
+{
+    for (uint64_t i = 0; i < from->size; i++)
+        if (from->slots[i])
+            add(into, from->slots[i] - 1);
+}
+
+double time_lines_growth(double together, double sum, unsigned n)
+{
+    if (n < 2 || together <= 0)
+        return 1;
+    return fmax(0, fmin(1, log(n * together / sum) / log(n)));
+}
