@@ -127,20 +127,34 @@ static unsigned largest_power(int n)
     return p;
 }
 
-/* Of the widest panel. Lanes have different rows, two at least: rows of the whole wave would be
- * scalars, and more of them than there are registers. */
-static struct att_token_tile token_tile(const struct att_cache *c)
+static unsigned min_u(unsigned a, unsigned b) { return a < b ? a : b; }
+
+/* The tile of the widest panel. No panel has fewer columns than a row has lanes: the narrowest is
+ * the lowest bit of the head dim. Lanes have at least two different rows: rows of the whole wave
+ * would be scalars, and more of them than there are registers. */
+static struct att_token_tile token_tile_of(unsigned dim, unsigned widest, unsigned x, bool runs)
 {
-    const unsigned width = largest_power(c->dim < c->widest ? c->dim : c->widest);
-    const unsigned x = (unsigned)c->x;
-    const bool runs = c->shuffle && c->value;
-    const unsigned lanes = width / (runs ? 64 / x : x);
+    const unsigned width = largest_power((int)min_u(dim, widest));
+    const unsigned lanes = min_u(width / (runs ? 64 / x : x), min_u(dim & -dim, LANES / 2));
     return (struct att_token_tile){
         .cols = width,
-        .lanes = lanes < LANES ? lanes : LANES / 2,
+        .lanes = lanes,
         .run = runs ? x : 1,
         .passes = 1,
     };
+}
+
+static struct att_token_tile token_tile(const struct att_cache *c)
+{
+    return token_tile_of((unsigned)c->dim, (unsigned)c->widest, (unsigned)c->x,
+                         c->shuffle && c->value);
+}
+
+unsigned att_cache_run_elements(const struct att_variant *v)
+{
+    const unsigned x = CHUNK * 8 / tir_dtype_bits(att_cache_dtype(v)),
+                   dim = (unsigned)v->head_dim_v;
+    return dim * x / token_tile_of(dim, ATT_CACHE_DIM_MAX, x, true).lanes;
 }
 
 unsigned att_cache_least_rows(const struct att_cache *c, unsigned waves)

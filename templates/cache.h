@@ -80,6 +80,9 @@ struct att_cache_tiles att_cache_tiles(const struct att_cache *c, unsigned dtype
 /** Elements of all panels that a lane holds. */
 unsigned att_cache_lane_elements(const struct att_cache *c, const struct att_cache_tiles *t);
 
+/** Elements of V in SHUFFLE that a lane holds of the fewest rows, f32 being a register each. */
+unsigned att_cache_run_elements(const struct att_variant *v);
+
 /** The head dims that these tiles cover. */
 bool att_cache_check_dims(const struct att_variant *v, struct att_why *why);
 

@@ -88,6 +88,8 @@ struct rope_source {
 int rope_rotary_dim(const struct att_variant *v);
 /** Sets rows, rotated and plain; before anything is built. */
 void rope_choose_shapes(struct rope *p);
+/** Elements of a tile that a lane holds. */
+unsigned rope_lane_elements(const struct rope *p, const struct rope_shape *s);
 
 struct tir_value rope_to_f32(struct rope *p, struct tir_value x);
 /** f32 from memory, of which a NaN gets a zero low half: what is computed from it and from 16-bit

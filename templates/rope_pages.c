@@ -11,7 +11,11 @@
 #include "templates/rope.h"
 #include "templates/scalar.h"
 
-enum { KEPT = 2 /* tokens of a wave */, PANEL = 128 /* columns; beside these tokens */ };
+enum {
+    KEPT = 2,   /* tokens of a wave that stay in registers, one where a lane has more than ... */
+    FEW = 16,   /* ... elements of each */
+    PANEL = 128 /* columns of a page that are rounded again at once, beside these tokens */
+};
 
 /* A token's tile of heads from `row` on: as it goes to a cache with scales, and without. */
 struct token_tile {
@@ -24,6 +28,7 @@ struct side {
     struct rope *p;
     struct rope_source s;
     bool value;
+    int kept; /* tokens of a wave in registers */
     const struct att_page_run *run;
     struct tir_value n;   /* tokens of the run */
     struct tir_value row; /* first head of the tile */
@@ -88,7 +93,7 @@ static struct tir_value largest(struct side *d, struct token_tile kept[KEPT])
     struct rope *p = d->p;
     struct tir_builder *b = &p->b;
     struct tir_value absmax = {0};
-    for (int i = 0; i < KEPT; i++) {
+    for (int i = 0; i < d->kept; i++) {
         /* Behind the end the last one again, which changes nothing. */
         const struct tir_value token =
             tir_min(b, att_plus(b, p->wave, i * ROPE_WAVES), att_plus(b, d->n, -1));
@@ -96,7 +101,7 @@ static struct tir_value largest(struct side *d, struct token_tile kept[KEPT])
         const struct tir_value own = rope_absmax(p, d->s.shape, &kept[i].x);
         absmax = i ? tir_max(b, absmax, own) : own;
     }
-    struct tir_loop loop = begin_tokens(d, KEPT, &absmax);
+    struct tir_loop loop = begin_tokens(d, d->kept, &absmax);
     const struct token_tile t = load_token(d, loop.index);
     absmax = tir_max(b, absmax, rope_absmax(p, d->s.shape, &t.x));
     tir_end_for(b, &loop, &absmax, 1);
@@ -112,6 +117,13 @@ static struct tir_layout head_map(const struct rope *p, unsigned apart)
     return map;
 }
 
+/* A panel of SHUFFLE has 16 tokens: no lane has more of it than 4 columns of each. */
+static int panel_columns(const struct rope *p)
+{
+    const int narrow = 4 * (p->v->head_dim & -p->v->head_dim);
+    return p->v->kv_layout == ATT_KV_LAYOUT_SHUFFLE && narrow < PANEL ? narrow : PANEL;
+}
+
 /* Finds and stores the scale of one head; the inverse that new tokens are stored with. */
 static struct tir_value scale_head(struct side *d, struct tir_value in_tile)
 {
@@ -119,7 +131,7 @@ static struct tir_value scale_head(struct side *d, struct tir_value in_tile)
     struct tir_builder *b = &p->b;
     const struct tir_value head = tir_add(b, d->row, in_tile);
     struct att_cache c = att_cache(b, p->v, p->m, d->value, head);
-    c.widest = PANEL;
+    c.widest = panel_columns(p);
     const struct att_cache_tiles tiles =
         att_cache_tiles(&c, p->dtype, 1, att_cache_least_rows(&c, 1));
     const struct tir_value absmax =
@@ -162,13 +174,13 @@ static void visit_tile(struct side *d)
     struct token_tile kept[KEPT];
     const struct tir_value absmax = largest(d, kept);
     p->inverse = scale_heads(d, absmax);
-    for (int i = 0; i < KEPT; i++) {
+    for (int i = 0; i < d->kept; i++) {
         const struct tir_value token = att_plus(b, p->wave, i * ROPE_WAVES);
         struct tir_if there = tir_begin_if(b, tir_cmp_lt(b, token, d->n), false, NULL, 0);
         store_token(d, token, &kept[i]);
         tir_end_if(b, &there, NULL);
     }
-    struct tir_loop loop = begin_tokens(d, KEPT, NULL);
+    struct tir_loop loop = begin_tokens(d, d->kept, NULL);
     const struct token_tile t = load_token(d, loop.index);
     store_token(d, loop.index, &t);
     tir_end_for(b, &loop, NULL, 0);
@@ -183,6 +195,7 @@ static void visit_run(struct rope *p, const struct rope_source *of, bool value,
         .p = p,
         .s = all_heads(p, of),
         .value = value,
+        .kept = rope_lane_elements(p, of->shape) > FEW ? 1 : KEPT,
         .run = run,
         .lds = lds,
         .n = tir_sub(b, run->end, run->begin),

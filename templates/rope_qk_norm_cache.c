@@ -310,13 +310,13 @@ static void visit_tokens(struct rope *p)
     tir_end_if(b, &some, NULL);
 }
 
-/* By the elements that a lane holds: of a tile in f32, of the next one on its way, of weights and
- * angles, and of the first tiles of k and v; or of x tokens' values, or of a page
- * that is rounded again. A SIMD has two waves of a workgroup. */
+/* A lane holds a tile in f32, the next one on its way, weights and angles, and the first tiles of k
+ * and v; or x tokens' values, or a page that is rounded again. A SIMD has two waves of a workgroup.
+ */
 static unsigned waves_per_simd(const struct rope *p)
 {
-    const int held = p->rows * p->v->head_dim / 64;
-    return held > 16 || rope_gathers_values(p) || p->by_pages ? 2 : 4;
+    const bool wide = rope_lane_elements(p, &p->rotated) > 16;
+    return wide || rope_gathers_values(p) || p->by_pages ? 2 : 4;
 }
 
 static void build(const struct att_variant *v, const struct tir_machine *m, struct att_kernel *k)

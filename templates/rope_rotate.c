@@ -60,10 +60,29 @@ static struct tir_value vector_of(struct rope *p, const char *arg, struct tir_va
     return tir_splat(&p->b, tir_arg(&p->b, arg, TIR_I32), tir_typeof(p->b.f, like));
 }
 
+/* All bits where a < b, of i32 that do not overflow: a register each, where what compares has would
+ * be two scalars each, and more than there are. */
+static struct tir_value less(struct rope *p, struct tir_value a, struct tir_value b)
+{
+    const struct tir_value difference = tir_sub(&p->b, a, b);
+    return tir_sar(&p->b, difference, tir_int_like(&p->b, difference, 31));
+}
+
+/* b where the mask is set, else a. */
+static struct tir_value choose(struct rope *p, struct tir_value mask, struct tir_value a,
+                               struct tir_value b)
+{
+    struct tir_builder *o = &p->b;
+    const struct tir_type bits = tir_typeof(o->f, mask), number = tir_typeof(o->f, a);
+    const struct tir_value from = tir_bitcast(o, a, bits), to = tir_bitcast(o, b, bits);
+    const struct tir_value differ = tir_and(o, tir_xor(o, from, to), mask);
+    return tir_bitcast(o, tir_xor(o, from, differ), number);
+}
+
 /*
- * Which pairs have their angle of the second and of the third position. In sections: those behind
- * the first section_t, and behind section_h more. Interleaved: every third, as long as there are
- * some left.
+ * Masks of the pairs that have their angle of the second and of the third position. In sections:
+ * those behind the first section_t, and behind section_h more. Interleaved: every third, as long as
+ * there are some left.
  */
 static void choose_streams(struct rope *p, unsigned piece, struct tir_value of[3])
 {
@@ -75,34 +94,36 @@ static void choose_streams(struct rope *p, unsigned piece, struct tir_value of[3
     const struct tir_value pair = tir_add(b, column, tir_int_like(b, column, before));
     const struct tir_value h = vector_of(p, "section_h", pair);
     if (p->v->mrope == ATT_MROPE_SECTIONS) {
-        const struct tir_value first = vector_of(p, "section_t", pair);
-        of[1] = tir_cmp_ge(b, pair, first);
-        of[2] = tir_cmp_ge(b, pair, tir_add(b, first, h));
+        const struct tir_value last =
+            tir_sub(b, vector_of(p, "section_t", pair), tir_int_like(b, pair, 1));
+        of[1] = less(p, last, pair);
+        of[2] = less(p, tir_add(b, last, h), pair);
         return;
     }
     const struct tir_value three = tir_int_like(b, pair, 3);
     const struct tir_value place = tir_rem(b, pair, three);
     const struct tir_value w = vector_of(p, "section_w", pair);
-    of[1] = tir_and(b, tir_cmp_eq(b, place, tir_int_like(b, pair, 1)),
-                    tir_cmp_lt(b, pair, tir_mul(b, h, three)));
-    of[2] = tir_and(b, tir_cmp_eq(b, place, tir_int_like(b, pair, 2)),
-                    tir_cmp_lt(b, pair, tir_mul(b, w, three)));
+    const struct tir_value one = tir_int_like(b, place, 1);
+    const struct tir_value third = less(p, one, place);
+    const struct tir_value second = tir_and(b, less(p, tir_int_like(b, place, 0), place),
+                                            tir_xor(b, third, tir_int_like(b, third, -1)));
+    of[1] = tir_and(b, second, less(p, pair, tir_mul(b, h, three)));
+    of[2] = tir_and(b, third, less(p, pair, tir_mul(b, w, three)));
 }
 
 static void find_piece(struct rope *p, unsigned piece, const struct tir_value position[3])
 {
-    struct tir_builder *b = &p->b;
     struct tir_value of[3], cos = load_angles(p, position[0], piece, 0);
     struct tir_value sin = load_angles(p, position[0], piece, 1);
     if (p->v->mrope != ATT_MROPE_NONE) {
         choose_streams(p, piece, of);
         for (int i = 1; i < 3; i++) {
-            cos = tir_select(b, of[i], load_angles(p, position[i], piece, 0), cos);
-            sin = tir_select(b, of[i], load_angles(p, position[i], piece, 1), sin);
+            cos = choose(p, of[i], cos, load_angles(p, position[i], piece, 0));
+            sin = choose(p, of[i], sin, load_angles(p, position[i], piece, 1));
         }
     }
-    p->cos[piece] = tir_named(b, "cos", cos);
-    p->sin[piece] = tir_named(b, "sin", sin);
+    p->cos[piece] = tir_named(&p->b, "cos", cos);
+    p->sin[piece] = tir_named(&p->b, "sin", sin);
 }
 
 void rope_find_angles(struct rope *p)

@@ -23,9 +23,8 @@ struct group {
 
 bool rope_gathers_values(const struct rope *p)
 {
-    const int x = 16 * 8 / (int)tir_dtype_bits(att_cache_dtype(p->v));
     return p->v->kv_layout == ATT_KV_LAYOUT_SHUFFLE && !p->by_pages &&
-           p->v->head_dim * x / 32 <= MOST;
+           att_cache_run_elements(p->v) <= MOST;
 }
 
 static struct tir_value splat_like(struct rope *p, struct tir_value a, struct tir_value like)

@@ -17,20 +17,21 @@ int rope_rotary_dim(const struct att_variant *v)
     return v->rope == ATT_ROPE_NONE ? 0 : v->rotary_dim;
 }
 
-/* `columns` elements of 1 << lane_bits lanes, each with runs of 1 << run_bits; the other lanes, and
- * then registers, hold further heads. */
+/* Of 1 << lane_bits lanes that share a head the first 1 << used_bits hold `columns` elements in runs
+ * of 1 << run_bits, and the others repeat them. The lanes above, and then registers, hold further
+ * heads. */
 static struct tir_layout tile_layout(unsigned rows, unsigned columns, unsigned run_bits,
-                                     unsigned lane_bits)
+                                     unsigned used_bits, unsigned lane_bits)
 {
     struct tir_layout l = {.lane_bits = 6};
     unsigned n = 0, row = 1;
-    uint32_t lanes[6];
-    for (unsigned i = 0; i < 6; i++) {
-        lanes[i] = i < lane_bits ? TIR_RC(0, 1u << (run_bits + i)) : TIR_RC(row, 0);
-        row <<= i >= lane_bits;
-    }
+    uint32_t lanes[6] = {0};
+    for (unsigned i = 0; i < used_bits; i++)
+        lanes[i] = TIR_RC(0, 1u << (run_bits + i));
+    for (unsigned i = lane_bits; i < 6; i++, row <<= 1)
+        lanes[i] = TIR_RC(row, 0);
     for (unsigned c = 1; c < columns; c <<= 1)
-        if (c < 1u << run_bits || c >= 1u << (run_bits + lane_bits))
+        if (c < 1u << run_bits || c >= 1u << (run_bits + used_bits))
             l.basis[n++] = TIR_RC(0, c);
     for (; row < rows; row <<= 1)
         l.basis[n++] = TIR_RC(row, 0);
@@ -39,13 +40,18 @@ static struct tir_layout tile_layout(unsigned rows, unsigned columns, unsigned r
     return l;
 }
 
+static unsigned min_u(unsigned a, unsigned b) { return a < b ? a : b; }
+
+/* A lane has 4 elements of a span at least, or all that there are. */
 static void add_span(struct rope *p, struct rope_shape *s, unsigned first, unsigned columns,
                      unsigned dtype, unsigned lane_bits)
 {
     struct tir_func *f = p->b.f;
-    const unsigned most = dtype == TIR_I32 ? 2 : 3, held = log2u(columns) - lane_bits;
+    const unsigned most = dtype == TIR_I32 ? 2 : 3, bits = log2u(columns);
+    const unsigned least = min_u(dtype == TIR_I32 ? 1 : 2, bits);
+    const unsigned used = min_u(lane_bits, bits - least);
     const struct tir_layout l =
-        tile_layout((unsigned)p->rows, columns, held < most ? held : most, lane_bits);
+        tile_layout((unsigned)p->rows, columns, min_u(bits - used, most), used, lane_bits);
     const struct tir_layout vector = tir_layout_slice(&l, 0);
     s->spans[s->n_spans++] = (struct rope_span){
         .first = (int)first,
@@ -65,21 +71,19 @@ static void add_panels(struct rope *p, struct rope_shape *s, unsigned first, uns
     }
 }
 
-static unsigned min_u(unsigned a, unsigned b) { return a < b ? a : b; }
-
 static unsigned lowest_bit(unsigned x) { return x & -x; }
 
-/* Lanes that share a head: 16 elements each, of the narrowest piece at least 4 in either half, or 2
- * where a lane would have too many of the others then, and 2 of the narrowest panel. */
+/* Lanes that share a head: 16 elements each. They are fewer where the narrowest piece or panel would
+ * not have 4 elements for each of them, unless a lane held more than 32 of the head then. */
 static unsigned lanes_of_head(unsigned dim, unsigned rotary)
 {
     const unsigned most = log2u(min_u(dim / 16, 64));
     if (!rotary)
         return most;
     const unsigned piece = lowest_bit(rotary / 2), panel = lowest_bit(dim - rotary);
-    const unsigned bound = panel ? min_u(most, log2u(panel / 2)) : most;
-    const unsigned wide = min_u(bound, log2u(piece < 4 ? 1 : piece / 4));
-    return dim >> wide > 32 ? min_u(bound, log2u(piece / 2)) : wide;
+    const unsigned narrowest = panel && panel < piece ? panel : piece;
+    const unsigned all = min_u(most, log2u(narrowest < 4 ? 1 : narrowest / 4));
+    return dim >> all > 32 ? most : all;
 }
 
 /* The pairs that rotate, in pieces of power-of-two width. */
@@ -97,7 +101,7 @@ static void add_pieces(struct rope *p, struct rope_shape *s, unsigned half, unsi
     }
 }
 
-/* The widest load is 16 bytes, and no lane is without an element of any panel. */
+/* The widest load is 16 bytes. */
 void rope_choose_shapes(struct rope *p)
 {
     const unsigned dim = (unsigned)p->v->head_dim, rotary = (unsigned)rope_rotary_dim(p->v);
@@ -111,6 +115,16 @@ void rope_choose_shapes(struct rope *p)
     s->n_parts = s->n_spans + (s->packed ? s->n_pieces : 0);
     add_panels(p, &p->plain, 0, log2u(min_u(min_u(dim / 8, 64), narrowest)));
     p->plain.n_parts = p->plain.n_spans;
+}
+
+unsigned rope_lane_elements(const struct rope *p, const struct rope_shape *s)
+{
+    unsigned n = 0;
+    for (unsigned i = 0; i < s->n_spans; i++) {
+        const unsigned packed = s->packed && i < s->n_pieces;
+        n += 1u << (tir_layout_of(p->b.f, s->spans[i].heads)->reg_bits + packed);
+    }
+    return n;
 }
 
 struct tir_value rope_to_f32(struct rope *p, struct tir_value x)

@@ -111,6 +111,8 @@ void att_variant_resolve(struct att_variant *v)
     }
     if (v->kv_dtype == cache_dtype(v->dtype))
         v->kv_dtype = ATT_KV_DTYPE_SAME;
+    if (v->rope == ATT_ROPE_NONE) /* whatever it says: libattn asks for one kernel */
+        v->rotary_dim = v->head_dim;
 }
 
 enum att_kv_dtype att_kv_dtype(const struct att_variant *v)

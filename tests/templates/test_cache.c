@@ -5,6 +5,7 @@
  * verify`'s business.
  */
 #include "compiler/pipeline.h"
+#include "ir/ir.h"
 #include "templates/cache.h"
 
 #include <setjmp.h>
@@ -98,6 +99,54 @@ static void they_fit_their_registers(void **state)
     }
 }
 
+/* Is it refused with a sentence, or built? Layouts that cannot hold what they are to end the test. */
+static unsigned check_answers(const struct att_variant *v)
+{
+    const struct tir_machine *m = &tgt_find(v->target)->machine;
+    struct att_why why = {.text = ""};
+    struct att_kernel k;
+    if (!v->op->check(v, m, &why)) {
+        assert_true(strlen(why.text) > 10);
+        return 0;
+    }
+    v->op->build(v, m, &k);
+    tir_func_destroy(k.func);
+    return 1;
+}
+
+static void every_head_dim_has_layouts(void **state)
+{
+    (void)state;
+    static const struct att_template *const ops[] = {&att_template_cache_write,
+                                                     &att_template_cache_gather};
+    unsigned built = 0;
+    for (int o = 0; o < 2; o++)
+        for (int dim = 16; dim <= ATT_CACHE_DIM_MAX + 16; dim += 16)
+            for (int kind = 0; kind < KINDS; kind++) {
+                struct att_variant v = variant(ops[o], "gfx942", dim, kind);
+                built += check_answers(&v);
+                v.head_dim_v = 128;
+                built += check_answers(&v);
+            }
+    assert_true(built > 1000);
+}
+
+/* Panels of a width that 64 lanes do not share evenly. */
+static void odd_head_dims_fit_their_registers(void **state)
+{
+    (void)state;
+    static const int dims[] = {272, 304, 496};
+    const int shuffle = ATT_KV_DTYPE_FP8 + 5 * ATT_KV_LAYOUT_SHUFFLE + 10 * ATT_KV_SCALE_TENSOR;
+    for (unsigned d = 0; d < sizeof(dims) / sizeof(dims[0]); d++) {
+        const struct att_variant write = variant(&att_template_cache_write, "gfx942", dims[d], 0);
+        const struct att_variant gather = variant(&att_template_cache_gather, "gfx942", dims[d], 0);
+        check_compiles(&write);
+        check_compiles(&gather);
+    }
+    const struct att_variant v = variant(&att_template_cache_write, "gfx950", 144, shuffle);
+    check_compiles(&v);
+}
+
 static void check_refused(enum att_field field, int value, enum att_field also, int also_value)
 {
     struct att_variant v;
@@ -127,6 +176,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(they_fit_their_registers),
+        cmocka_unit_test(every_head_dim_has_layouts),
+        cmocka_unit_test(odd_head_dims_fit_their_registers),
         cmocka_unit_test(what_no_cache_is_like_says_why),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -4,6 +4,7 @@
  * that leave room for several waves. Numerics are `attnc verify`'s business.
  */
 #include "compiler/pipeline.h"
+#include "ir/ir.h"
 #include "templates/template.h"
 
 #include <setjmp.h>
@@ -83,6 +84,18 @@ static const struct setting models[][COUNT] = {
      {ATT_ROPE, ATT_ROPE_GPTJ},
      {ATT_KV_DTYPE, ATT_KV_DTYPE_INT8},
      {ATT_KV_SCALE, ATT_KV_SCALE_BLOCK}},
+    {{ATT_HEAD_DIM, 128}, {ATT_MROPE, ATT_MROPE_SECTIONS}, {ATT_BIAS, 1}}, /* Qwen2.5-VL */
+    {{ATT_HEAD_DIM, 128}, {ATT_MROPE, ATT_MROPE_INTERLEAVED}, {ATT_NORM, ATT_NORM_RMS}}, /* 3-VL */
+    /* Fewer pairs than lanes that share a head. */
+    {{ATT_HEAD_DIM, 128}, {ATT_ROTARY_DIM, 4}},
+    {{ATT_HEAD_DIM, 256}, {ATT_ROTARY_DIM, 4}, {ATT_NORM, ATT_NORM_RMS}},
+    {{ATT_HEAD_DIM, 512}, {ATT_ROTARY_DIM, 64}},
+    {{ATT_HEAD_DIM, 272}, {ATT_KV_LAYOUT, ATT_KV_LAYOUT_SHUFFLE}},
+    {{ATT_HEAD_DIM, 240},
+     {ATT_ROTARY_DIM, 64},
+     {ATT_KV_DTYPE, ATT_KV_DTYPE_FP8},
+     {ATT_KV_SCALE, ATT_KV_SCALE_BLOCK},
+     {ATT_KV_LAYOUT, ATT_KV_LAYOUT_SHUFFLE}},
 };
 
 static void models_fit_their_registers(void **state)
@@ -111,6 +124,44 @@ static void models_fit_their_registers(void **state)
                          room);
             attnc_kernel_free(&k);
         }
+}
+
+/* Is it refused with a sentence, or built? Layouts that cannot hold what they are to end the test. */
+static unsigned check_answers(const struct att_variant *v)
+{
+    const struct tir_machine *m = &tgt_find(v->target)->machine;
+    struct att_why why = {.text = ""};
+    struct att_kernel k;
+    if (!v->op->check(v, m, &why)) {
+        assert_true(strlen(why.text) > 10);
+        return 0;
+    }
+    v->op->build(v, m, &k);
+    tir_func_destroy(k.func);
+    return 1;
+}
+
+static void every_head_dim_has_layouts(void **state)
+{
+    (void)state;
+    unsigned built = 0;
+    for (int dim = 16; dim <= 528; dim += 16)
+        for (int rotary = 4; rotary <= dim; rotary *= 2)
+            for (int kind = 0; kind < 2 * 2 * 4; kind++) {
+                const struct setting settings[COUNT] = {
+                    {ATT_HEAD_DIM, dim},
+                    {ATT_ROTARY_DIM, rotary},
+                    {ATT_ROPE, kind & 1 ? ATT_ROPE_GPTJ : ATT_ROPE_NEOX},
+                    {ATT_KV_DTYPE, kind < 4 ? ATT_KV_DTYPE_BF16 : ATT_KV_DTYPE_FP8},
+                };
+                struct att_variant v = variant("gfx942", settings);
+                v.kv_layout = kind & 2 ? ATT_KV_LAYOUT_SHUFFLE : ATT_KV_LAYOUT_NHD;
+                v.kv_scale = (enum att_kv_scale)(kind / 4);
+                built += check_answers(&v);
+                v.rotary_dim = dim;
+                built += check_answers(&v);
+            }
+    assert_true(built > 1000);
 }
 
 static void what_cannot_be_built_says_why(void **state)
@@ -153,6 +204,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(models_fit_their_registers),
+        cmocka_unit_test(every_head_dim_has_layouts),
         cmocka_unit_test(what_cannot_be_built_says_why),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -92,6 +92,17 @@ static void a_cache_of_the_ops_own_dtype_is_said_in_one_way(void **state)
     assert_int_equal(v.kv_dtype, ATT_KV_DTYPE_BF16);
 }
 
+static void without_rotation_nothing_says_how_much_rotates(void **state)
+{
+    (void)state;
+    struct att_variant v = plain();
+    v.rope = ATT_ROPE_NONE;
+    v.rotary_dim = 64;
+    v.loc[ATT_ROTARY_DIM].line = 1;
+    att_variant_resolve(&v);
+    assert_int_equal(v.rotary_dim, 128);
+}
+
 /* Another value of field f, in some order; false when there is no further one. */
 static bool vary(struct att_variant *v, enum att_field f, int step)
 {
@@ -198,6 +209,7 @@ int main(void)
         cmocka_unit_test(what_stands_in_a_name_is_unambiguous),
         cmocka_unit_test(following_fields_take_their_leaders_value_unless_set),
         cmocka_unit_test(a_cache_of_the_ops_own_dtype_is_said_in_one_way),
+        cmocka_unit_test(without_rotation_nothing_says_how_much_rotates),
         cmocka_unit_test(every_value_of_every_field_shows),
         cmocka_unit_test(names_are_c_identifiers),
         cmocka_unit_test(the_longest_name_fits),
