@@ -226,6 +226,58 @@ static void later_stores_do_not_reach_a_load(void **state)
     assert_int_equal(p.v[3][9], 109);
 }
 
+/*
+ * A full counter stalls the next operation of its kind until one has returned (CDNA3 ISA,
+ * S_WAITCNT: vmcnt has 6 bits, lgkmcnt 4). Its data are there before the operation starts: the
+ * 64th load writes one half of a register whose other half the first load brings.
+ */
+static void a_full_counter_delivers_before_the_next_load_starts(void **state)
+{
+    (void)state;
+    struct program p = run("global_load_short_d16 v1, v0, s[2:3]\n"
+                           ".rept 62\nglobal_load_dword v20, v0, s[2:3]\n.endr\n"
+                           "global_load_short_d16_hi v1, v0, s[2:3] offset:4\nv_mov_b32 v2, v1" WAIT
+                           "v_mov_b32 v3, v1");
+    assert_int_equal(p.v[2][9], 1009);
+    assert_int_equal(p.v[3][9], 1009 + (1010 << 16));
+    p = run("ds_read_u16_d16 v1, v0\n.rept 14\nds_read_b32 v20, v0\n.endr\n"
+            "ds_read_u16_d16_hi v1, v0 offset:4\nv_mov_b32 v2, v1" WAIT "v_mov_b32 v3, v1");
+    assert_int_equal(p.v[2][9], 109);
+    assert_int_equal(p.v[3][9], 109 + (110 << 16));
+}
+
+/* The low halves of 32 registers are loaded again just as the loads of the high halves return. */
+static void loads_of_halves_keep_the_other_half(void **state)
+{
+    (void)state;
+    const struct program p = run(".set n, 0\n.rept 32\n"
+                                 "global_load_short_d16 v[20 + n], v0, s[2:3] offset:4 * n\n"
+                                 "global_load_short_d16_hi v[20 + n], v0, s[2:3] offset:4 * n + 4\n"
+                                 ".set n, n + 1\n.endr\n"
+                                 ".set n, 0\n.rept 32\n"
+                                 "global_load_short_d16 v[20 + n], v0, s[2:3] offset:4 * n + 8\n"
+                                 "global_load_dword v3, v0, s[2:3]\n"
+                                 "v_mov_b32 v2, v[20 + n]\n"
+                                 ".set n, n + 1\n.endr" WAIT);
+    for (unsigned r = 0; r < 32; r++)
+        assert_int_equal(p.v[20 + r][9], (1011 + r) + ((1010 + r) << 16));
+    assert_int_equal(p.places, 0);
+}
+
+/* FLAT counts in both counters, and stalls for either. */
+static void flat_loads_stall_for_both_counters(void **state)
+{
+    (void)state;
+    const struct program p =
+        run("v_mov_b32 v10, s2\nv_mov_b32 v11, s3\nv_add_co_u32 v10, vcc, v10, v0\n"
+            "v_addc_co_u32 v11, vcc, 0, v11, vcc\n"
+            "ds_read_u16_d16 v1, v0\n.rept 14\nds_read_b32 v20, v0\n.endr\n"
+            "flat_load_short_d16_hi v1, v[10:11]\nv_mov_b32 v2, v1" WAIT "v_mov_b32 v3, v1");
+    assert_int_equal(p.v[2][9], 109);
+    assert_int_equal(p.v[3][9], 109 + (1009 << 16));
+    assert_int_equal(p.places, 0);
+}
+
 /* hwreg 7: vmcnt in 3:0, lgkmcnt in 11:8. */
 static void counters_count_what_has_not_returned(void **state)
 {
@@ -294,6 +346,23 @@ static void loads_to_the_same_lds_arrive_one_after_the_other(void **state)
     assert_int_equal(p.v[2][9], 1009);
     assert_int_equal(p.v[3][9], 1009 + 128);
     assert_int_equal(p.v[4][9], 1009 + 128);
+}
+
+/* The first of 64 loads has returned when the last starts: that one overwrites its data. */
+static void a_full_counter_delivers_to_lds_before_the_next_load_starts(void **state)
+{
+    (void)state;
+    const struct program p =
+        run(TO_LDS "ds_read_b32 v1, v0\nv_add_u32 v7, 0x100, v0\n"
+                   "s_mov_b32 m0, 0x200\ns_nop 0\n"
+                   ".rept 62\nbuffer_load_dword v0, s[4:7], 0 offen lds\n.endr\n"
+                   "s_mov_b32 m0, 0\ns_nop 0\nbuffer_load_dword v7, s[4:7], 0 offen lds\n"
+                   "ds_read_b32 v2, v0\ns_waitcnt lgkmcnt(0)" WAIT
+                   "ds_read_b32 v3, v0\nds_read_b32 v5, v0 offset:512" WAIT);
+    assert_int_equal(p.v[1][9], 109);
+    assert_int_equal(p.v[2][9], 1009);
+    assert_int_equal(p.v[3][9], 1009 + 64);
+    assert_int_equal(p.v[5][9], 1009);
 }
 
 static void undefined_lds_stays_so_until_a_load_arrives(void **state)
@@ -394,11 +463,15 @@ int main(void)
         cmocka_unit_test(scalars_are_late_too),
         cmocka_unit_test(atomics_return_late),
         cmocka_unit_test(later_stores_do_not_reach_a_load),
+        cmocka_unit_test(a_full_counter_delivers_before_the_next_load_starts),
+        cmocka_unit_test(loads_of_halves_keep_the_other_half),
+        cmocka_unit_test(flat_loads_stall_for_both_counters),
         cmocka_unit_test(counters_count_what_has_not_returned),
         cmocka_unit_test(definedness_arrives_with_the_data),
         cmocka_unit_test(lds_has_its_old_bytes_until_a_load_arrives),
         cmocka_unit_test(a_load_to_lds_lands_on_what_was_stored_meanwhile),
         cmocka_unit_test(loads_to_the_same_lds_arrive_one_after_the_other),
+        cmocka_unit_test(a_full_counter_delivers_to_lds_before_the_next_load_starts),
         cmocka_unit_test(undefined_lds_stays_so_until_a_load_arrives),
         cmocka_unit_test(other_waves_find_a_load_to_lds_when_it_has_arrived),
         cmocka_unit_test(a_barrier_does_not_hurry_a_load),

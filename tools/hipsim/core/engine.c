@@ -184,6 +184,18 @@ static void execute(struct wave *w, const struct inst *in)
         wave_track_copies(w, in);
 }
 
+static bool is_skipped(const struct wave *w, const struct inst *in)
+{
+    return w->mode & MODE_VSKIP && in->row->flags & VECTOR_ROWS;
+}
+
+/* Waits for room in the counters of `in`, before the order of waves is decided and `in` starts. */
+static void make_room(struct wave *w, const struct inst *in)
+{
+    if (w->outstanding && in->row && in->row->wait && !is_skipped(w, in))
+        wave_make_room(w, in);
+}
+
 /* Executes one instruction that has been fetched. */
 static void step(struct worker *k, struct wave *w, const struct inst *in)
 {
@@ -191,12 +203,13 @@ static void step(struct worker *k, struct wave *w, const struct inst *in)
     const struct inst *run = in;
     struct inst moved;
     enum wait_verdict verdict = WAIT_FINE;
+    make_room(w, in);
     w->pc += in->size;
     w->executed++;
     advance(w, in);
     w->access.space = ACCESS_NONE;
     if (in->row) {
-        if (w->mode & MODE_VSKIP && in->row->flags & VECTOR_ROWS)
+        if (is_skipped(w, in))
             return;
         count(&k->counters, in);
         if (!registers_exist(w, in))
@@ -285,6 +298,7 @@ static void run_wave(struct worker *k, struct wave *w, const struct wave *other)
         if (!in)
             return;
         if (in->row && in->row->flags & ROW_SHARED && other) {
+            make_room(w, in);
             if (seeded ? turn-- == 0 : before(other, w))
                 return;
         }

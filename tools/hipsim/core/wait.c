@@ -13,6 +13,7 @@
  * The waits are those of a clock per wave that counts what its instructions cost to issue and its
  * waits for data. It is coarse, and the same under the timing model.
  */
+#include <assert.h>
 #include <string.h>
 
 #include "decode.h"
@@ -236,13 +237,26 @@ static uint64_t arrival_of(struct wave *w, enum wait_counter counter, const stru
     return *last;
 }
 
-static struct pending *issue(struct wave *w, const struct inst *in, enum wait_counter counter,
-                             bool unordered, unsigned bytes)
+/* A full counter stalls the wave until an operation has returned. */
+static void make_room(struct wave *w, enum wait_counter counter)
 {
-    /* A full counter stalls the wave until an operation has returned. */
     wave_wait(w, counter, counter_max[counter] - 1u);
     if (w->npending[counter] == PENDING_MAX)
         wave_wait(w, counter, 0);
+}
+
+void wave_make_room(struct wave *w, const struct inst *in)
+{
+    const struct op_row *row = in->row;
+    make_room(w, (enum wait_counter)(row->wait - 1));
+    if (row->wait_also)
+        make_room(w, (enum wait_counter)(row->wait_also - 1));
+}
+
+static struct pending *issue(struct wave *w, const struct inst *in, enum wait_counter counter,
+                             bool unordered, unsigned bytes)
+{
+    assert(w->npending[counter] < PENDING_MAX); /* wave_make_room() */
     struct pending *p = &w->pending[counter][w->npending[counter]++];
     *p = (struct pending){
         .kind = OPND_NONE,

@@ -26,6 +26,12 @@ struct kept {
 #define KEPT_SLOTS 128u
 #define NO_SLOT 255u
 
+/**
+ * Waits until the counters of `in` can count one more operation. The data of those that return go
+ * to registers and LDS, so this comes before anything of `in` is read, compared or kept.
+ */
+void wave_make_room(struct wave *w, const struct inst *in);
+
 /** Keeps what the destination of the load `in` holds, which is about to run. */
 void wave_keep(struct wave *w, const struct inst *in);
 

@@ -120,7 +120,6 @@ struct late_lds *lds_keep(struct wave *w, const struct lane_mem *to, uint32_t fi
 void lds_issue(struct wave *w, const struct inst *in, struct late_lds *e)
 {
     struct workgroup *wg = w->wg;
-    unsigned n = wg->nlate;
     if (!e) {
         wave_issue(w, in, WAIT_VM, OPND_NONE, 0, 0, false);
         return;
@@ -132,6 +131,7 @@ void lds_issue(struct wave *w, const struct inst *in, struct late_lds *e)
     for (unsigned i = 0; i < wg->nlate && !e->held; i++)
         if (meets(wg->late[i], e->first, e->first + bytes)) /* neither is there yet */
             hold(wg, e);
+    unsigned n = wg->nlate;
     for (; n > 0 && wg->late[n - 1]->arrival > e->arrival; n--)
         wg->late[n] = wg->late[n - 1];
     wg->late[n] = e;

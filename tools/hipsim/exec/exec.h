@@ -113,6 +113,7 @@ struct op_row {
     uint32_t flags;       /* enum row_flags */
     uint8_t targets;      /* enum gfx_target bits, 0: both */
     uint8_t wait;         /* 1 + enum wait_counter that the operation counts in, 0: none */
+    uint8_t wait_also;    /* the same for a second counter */
     uint32_t arg;         /* the table's own: a shape, a size, an index */
     void (*kernel)(void); /* the table's own: a function that `exec` calls */
     const void *lanes;    /* the table's own: a record, a shape */

@@ -169,6 +169,7 @@ static void exec_flat(struct wave *w, const struct inst *in)
      .src = {T_B64, data},              \
      .flags = FLAGS | ROW_ADDR64 | (f), \
      .wait = VM,                        \
+     .wait_also = 1 + WAIT_LGKM,        \
      .arg = a}
 #define SCRATCH(n, d, data, f, a) \
     {.name = "scratch_" n,        \
