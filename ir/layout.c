@@ -62,6 +62,41 @@ struct tir_layout tir_layout_transpose(const struct tir_layout *l)
     return t;
 }
 
+struct tir_layout tir_layout_permute_rows(const struct tir_layout *l, const uint8_t *to)
+{
+    struct tir_layout t = *l;
+    for (int i = 0; i < tir_layout_bits(l); i++) {
+        uint32_t row = 0;
+        for (unsigned from = tir_rc_row(l->basis[i]); from; from &= from - 1)
+            row |= 1u << to[__builtin_ctz(from)];
+        t.basis[i] = TIR_RC(row, tir_rc_col(l->basis[i]));
+    }
+    return t;
+}
+
+struct tir_layout tir_layout_sort_regs(const struct tir_layout *l)
+{
+    struct tir_layout t = *l;
+    for (int i = 1; i < t.reg_bits; i++)
+        for (int k = i; k > 0 && t.basis[k] < t.basis[k - 1]; k--) {
+            const uint32_t image = t.basis[k];
+            t.basis[k] = t.basis[k - 1];
+            t.basis[k - 1] = image;
+        }
+    return t;
+}
+
+struct tir_layout tir_layout_regs_first(const struct tir_layout *l, uint32_t mask)
+{
+    struct tir_layout t = *l;
+    unsigned n = 0;
+    for (int pass = 0; pass < 2; pass++)
+        for (int i = 0; i < l->reg_bits; i++)
+            if ((pass == 0) == ((l->basis[i] & mask) != 0))
+                t.basis[n++] = l->basis[i];
+    return t;
+}
+
 struct tir_layout tir_layout_join_blocks(const struct tir_layout *l, unsigned rows, unsigned width)
 {
     struct tir_layout t = *l;

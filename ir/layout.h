@@ -56,6 +56,16 @@ struct tir_layout tir_layout_fold_rows(const struct tir_layout *l, unsigned *row
 /** Same inputs, rows and columns exchanged. */
 struct tir_layout tir_layout_transpose(const struct tir_layout *l);
 
+/** Row bit i becomes row bit to[i]: the same registers, with the rows in another order. `to` has an
+ * entry for every row bit that the layout sets. */
+struct tir_layout tir_layout_permute_rows(const struct tir_layout *l, const uint8_t *to);
+
+/** The same elements a lane, in registers that walk the rows and then the columns, upwards. */
+struct tir_layout tir_layout_sort_regs(const struct tir_layout *l);
+
+/** The same elements a lane; register bits whose image has a bit of `mask` (TIR_RC) come first. */
+struct tir_layout tir_layout_regs_first(const struct tir_layout *l, uint32_t mask);
+
 /* The layout of join_blocks' result with `rows` rows, of an operand with `width` columns; and of
  * split_blocks' result. Both are powers of two. */
 struct tir_layout tir_layout_join_blocks(const struct tir_layout *l, unsigned rows, unsigned width);

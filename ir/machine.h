@@ -31,6 +31,7 @@ struct tir_machine {
     const struct tir_mma *mma;
     unsigned n_mma; /* ordered: first match wins, larger k first */
 
+    uint8_t lane_bits;         /* log2 of a wave's lanes */
     unsigned lds_bytes;        /* a workgroup's limit */
     unsigned lds_granule;      /* allocation unit */
     unsigned lds_bank_bytes;   /* all banks together: 128 or 256 */

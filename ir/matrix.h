@@ -27,17 +27,31 @@ struct tir_contraction tir_contract_rows(const struct tir_mma *mma, unsigned ext
                                          unsigned vector);
 
 /** The contraction that the accumulator of an earlier product is held in, when its rows become k:
- * S = K Q, then O = V S. `d` is the layout of that accumulator tile. */
+ * S = K Q, then O = V S. `d` is the layout of that accumulator tile; waves may split its columns,
+ * but not its rows, since they would then each hold a part of k. */
 struct tir_contraction tir_contract_acc(const struct tir_layout *d, unsigned lane_low_bits);
 
-/** Layout of A[outer x k] (rows = outer, columns = k). `wave_bits` waves take the top bits of
- * outer. B[k x outer] is its transpose. */
-struct tir_layout tir_mma_operand(const struct tir_mma *mma, unsigned outer, unsigned wave_bits,
-                                  const struct tir_contraction *k);
+/**
+ * How the waves of a workgroup share a product D[rows x cols] = A[rows x k] . B[k x cols]: log2 of
+ * how many split the rows, and of how many split the columns. A wave's low bits choose its columns,
+ * the bits above its rows. Each takes the top bits of its axis. Waves never split k: those that
+ * split only rows all hold the same B, those that split only columns the same A.
+ */
+struct tir_waves {
+    uint8_t rows, cols;
+};
 
-/** Layout of D[rows x cols]; `wave_bits` waves take the top bits of the columns. */
+/** Layout of A[rows x k]. */
+struct tir_layout tir_mma_left(const struct tir_mma *mma, unsigned rows,
+                               const struct tir_contraction *k, struct tir_waves waves);
+
+/** Layout of B as it lies in memory, [cols x k]: B[k x cols] is its transpose. */
+struct tir_layout tir_mma_right(const struct tir_mma *mma, unsigned cols,
+                                const struct tir_contraction *k, struct tir_waves waves);
+
+/** Layout of D[rows x cols]. */
 struct tir_layout tir_mma_result(const struct tir_mma *mma, unsigned rows, unsigned cols,
-                                 unsigned wave_bits);
+                                 struct tir_waves waves);
 
 /** Elements of A, B or D that one instruction takes from each lane. */
 unsigned tir_mma_in_regs(const struct tir_mma *mma);

@@ -73,8 +73,9 @@
      MMA16_OPERANDS(bits)}
 
 /* Fields of struct tir_machine and struct tgt that are the same on every CDNA3 and CDNA4 part. */
-#define CDNA_MACHINE \
-    .vgprs_per_simd = 512 /* LLVM AMDGPUBaseInfo, getTotalNumVGPRs with gfx90a-insts */
+#define CDNA_MACHINE                                \
+    .lane_bits = 6,           /* 64 lanes a wave */ \
+        .vgprs_per_simd = 512 /* LLVM AMDGPUBaseInfo, getTotalNumVGPRs with gfx90a-insts */
 
 #define CDNA_UNIT                                                                        \
     .simds = 4,                    /* CDNA3 white paper, "Compute units" */              \

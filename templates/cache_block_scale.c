@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "templates/cache_block_scale.h"
 
+#include "ir/spread.h"
 #include "templates/scalar.h"
 
 enum { SLOT = 8 /* bytes */, LDS_WRITES = -1 };
-
-static unsigned log2u(unsigned x) { return (unsigned)__builtin_ctz(x); }
 
 static struct tir_value load_slot(struct tir_builder *b, struct tir_value token)
 {
@@ -129,17 +128,15 @@ struct tir_value att_page_run_slots(const struct att_cache *c, const struct att_
 
 struct tir_value att_lds_max(struct tir_builder *b, struct tir_value lds)
 {
-    const unsigned wave_bits = log2u(b->f->waves);
-    struct tir_layout lane = {.lane_bits = 6}, map = {.reg_bits = (uint8_t)wave_bits};
-    for (unsigned i = 0; i < wave_bits; i++)
-        lane.basis[i] = map.basis[i] = TIR_RC(1u << i, 0);
+    const struct tir_layout lane = tir_spread_column(b->f->machine, 1, b->f->waves);
+    const struct tir_layout map = tir_row_major(b->f->waves, 1);
     const struct tir_type all = tir_tile(b->f, TIR_F32, b->f->waves, 1, &lane);
     return tir_first_lane(b, tir_col_max(b, tir_tile_lds_load(b, lds, all, &map)));
 }
 
 void att_lds_put(struct tir_builder *b, struct tir_value lds, struct tir_value scalar)
 {
-    const struct tir_layout one = {.lane_bits = 6}, word = {0};
+    const struct tir_layout one = tir_spread_one(b->f->machine), word = tir_row_major(1, 1);
     const struct tir_type t = tir_tile(b->f, TIR_F32, 1, 1, &one);
     tir_tile_lds_store(b, lds, tir_splat(b, scalar, t), &word);
 }
@@ -167,7 +164,7 @@ void att_workgroup_max(struct tir_builder *b, struct tir_value lds, struct tir_v
 struct tir_value att_block_load_scale(const struct att_cache *c, const struct att_page_run *run)
 {
     struct tir_builder *b = c->b;
-    const struct tir_layout one = {.lane_bits = 6};
+    const struct tir_layout one = tir_spread_one(b->f->machine);
     const struct tir_value at =
         tir_splat(b, att_cache_scale_row(c, run->page), tir_tile(b->f, TIR_I64, 1, 1, &one));
     const struct tir_value old = tir_first_lane(b, att_cache_load_scales(c, at));
@@ -247,10 +244,9 @@ void att_block_store_scale(const struct att_cache *c, const struct att_page_run 
                            const struct att_block_scale *s)
 {
     struct tir_builder *b = c->b;
-    struct tir_layout l = {.lane_bits = 6};
-    for (unsigned i = 0; i < 6; i++)
-        l.basis[i] = TIR_RC(1u << i, 0);
-    struct tir_type t = tir_tile(b->f, TIR_I32, 64, 1, &l);
+    const unsigned lanes = 1u << b->f->machine->lane_bits;
+    const struct tir_layout l = tir_spread_column(b->f->machine, 1, lanes);
+    struct tir_type t = tir_tile(b->f, TIR_I32, lanes, 1, &l);
     const struct tir_value others = tir_convert(b, tir_neg(b, tir_row_index(b, t)), TIR_I64);
     const struct tir_value row = tir_or(
         b, tir_splat(b, att_cache_scale_row(c, run->page), tir_typeof(b->f, others)), others);

@@ -11,6 +11,7 @@
  * rows are those of a page then, so that tokens stand in the registers as they do in memory.
  */
 #include "ir/builder.h"
+#include "ir/spread.h"
 #include "templates/cache.h"
 #include "templates/cache_block_scale.h"
 #include "templates/scalar.h"
@@ -47,8 +48,6 @@ struct write {
     struct tir_value row0;        /* of it: negative where rows before it are left out */
     struct side sides[2];
 };
-
-static unsigned log2u(unsigned x) { return (unsigned)__builtin_ctz(x); }
 
 static bool check(const struct att_variant *v, const struct tir_machine *m, struct att_why *why)
 {
@@ -93,13 +92,7 @@ static struct tir_value load_slots(struct write *w, struct tir_type column)
 /* A row a lane, then a wave, then a register. */
 static struct tir_type line_of_rows(struct write *w)
 {
-    struct tir_layout l = {.lane_bits = 6, .wave_bits = (uint8_t)log2u(w->waves)};
-    const unsigned threads = 6u + l.wave_bits, bits = log2u(w->rows);
-    l.reg_bits = (uint8_t)(bits > threads ? bits - threads : 0);
-    for (unsigned i = 0; i < bits && i < threads; i++)
-        l.basis[l.reg_bits + i] = TIR_RC(1u << i, 0);
-    for (unsigned i = 0; i < l.reg_bits; i++)
-        l.basis[i] = TIR_RC(1u << (threads + i), 0);
+    const struct tir_layout l = tir_spread_column(w->b.f->machine, w->waves, w->rows);
     return tir_tile(w->b.f, TIR_I64, w->rows, 1, &l);
 }
 
@@ -113,9 +106,7 @@ static void find_slots(struct write *w)
         w->sides[0].slot = w->sides[1].slot = load_slots(w, k);
         return;
     }
-    struct tir_layout map = {.reg_bits = (uint8_t)log2u(w->rows)};
-    for (unsigned i = 0; i < map.reg_bits; i++)
-        map.basis[i] = TIR_RC(1u << i, 0);
+    const struct tir_layout map = tir_row_major(w->rows, 1);
     const struct tir_value lds = tir_lds_buffer(b, w->rows * SLOT, 16);
     tir_tile_lds_store(b, lds, load_slots(w, line_of_rows(w)), &map);
     tir_wait(b, LDS_WRITES, 0);

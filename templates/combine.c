@@ -13,7 +13,9 @@
  * tokens of one head, its waves different ones. All is read once, and the grid does not depend on
  * what is in memory.
  */
+#include "ir/bits.h"
 #include "ir/builder.h"
+#include "ir/spread.h"
 #include "templates/scalar.h"
 #include "templates/template.h"
 
@@ -48,8 +50,6 @@ struct state {
     struct tir_value lse, o, l;
 };
 
-static unsigned log2u(unsigned x) { return (unsigned)__builtin_ctz(x); }
-
 static bool check(const struct att_variant *v, const struct tir_machine *m, struct att_why *why)
 {
     (void)m;
@@ -66,21 +66,15 @@ static unsigned lane_rows(const struct combine *c) { return 64 * PER / (unsigned
  * more rows; 2^reg_bits times as many are in its registers, and other waves have others. */
 static struct tir_type state_type(struct combine *c, unsigned reg_bits, unsigned waves)
 {
-    const unsigned dim = (unsigned)c->v->head_dim, wave_bits = log2u(waves);
-    struct tir_layout l = {.lane_bits = 6, .wave_bits = (uint8_t)wave_bits};
-    unsigned n = 0, row = lane_rows(c);
-    for (unsigned col = 1; col < PER; col *= 2)
-        l.basis[n++] = TIR_RC(0, col);
-    for (unsigned i = 0; i < reg_bits; i++, row *= 2)
-        l.basis[n++] = TIR_RC(row, 0);
-    l.reg_bits = (uint8_t)n;
-    for (unsigned col = PER; col < dim; col *= 2)
-        l.basis[n++] = TIR_RC(0, col);
-    for (unsigned lane = 1; lane < lane_rows(c); lane *= 2)
-        l.basis[n++] = TIR_RC(lane, 0);
-    for (unsigned i = 0; i < wave_bits; i++, row *= 2)
-        l.basis[n++] = TIR_RC(row, 0);
-    return tir_tile(c->b.f, TIR_F32, row, dim, &l);
+    const unsigned dim = (unsigned)c->v->head_dim;
+    struct tir_spread s = tir_spread(c->b.f->machine, waves);
+    tir_spread_cols(&s, TIR_REGS, tir_bits(PER));
+    tir_spread_cols(&s, TIR_LANES, tir_bits(dim / PER));
+    tir_spread_rows(&s, TIR_LANES, tir_bits(lane_rows(c)));
+    tir_spread_rows(&s, TIR_REGS, reg_bits);
+    tir_spread_rows(&s, TIR_WAVES, tir_bits(waves));
+    const struct tir_layout l = tir_spread_layout(&s);
+    return tir_tile(c->b.f, TIR_F32, 1u << s.rows, dim, &l);
 }
 
 static struct tir_type row_type(struct combine *c, struct tir_type state)
@@ -283,15 +277,6 @@ static struct state add_parts(struct combine *c, const struct list *l)
     return (struct state){carried[0], carried[1], carried[2]};
 }
 
-/* Row-major. */
-static struct tir_layout lds_map(unsigned rows, unsigned cols)
-{
-    struct tir_layout l = {.reg_bits = (uint8_t)(log2u(rows) + log2u(cols))};
-    for (unsigned i = 0; i < l.reg_bits; i++)
-        l.basis[i] = i < log2u(cols) ? TIR_RC(0, 1u << i) : TIR_RC(1u << (i - log2u(cols)), 0);
-    return l;
-}
-
 static unsigned row_bits(const struct combine *c) { return lane_rows(c) < HEADS ? 1 : 0; }
 
 /* Every wave leaves its sum in LDS; the first adds them up and writes the result. */
@@ -299,7 +284,7 @@ static void join_waves(struct combine *c, struct state own)
 {
     struct tir_builder *b = &c->b;
     const unsigned dim = (unsigned)c->v->head_dim, all = c->rows * WAVES;
-    const struct tir_layout o_all = lds_map(all, dim), row_all = lds_map(all, 1);
+    const struct tir_layout o_all = tir_row_major(all, dim), row_all = tir_row_major(all, 1);
     const struct tir_value o = tir_lds_buffer(b, all * dim * 4, 16);
     const struct tir_value lse = tir_lds_buffer(b, all * 4, 16), l = tir_lds_buffer(b, all * 4, 16);
     tir_tile_lds_store(b, o, own.o, &o_all);
@@ -311,7 +296,8 @@ static void join_waves(struct combine *c, struct state own)
     const struct tir_value first = tir_cmp_eq(b, tir_wave_id(b), tir_i32(b, 0));
     struct tir_if one = tir_begin_if(b, first, false, NULL, 0);
     const struct tir_type o_type = state_type(c, row_bits(c), 1), row = row_type(c, o_type);
-    const struct tir_layout o_map = lds_map(c->rows, dim), row_map = lds_map(c->rows, 1);
+    const struct tir_layout o_map = tir_row_major(c->rows, dim),
+                            row_map = tir_row_major(c->rows, 1);
     struct state s[WAVES + 1];
     for (int i = 0; i < WAVES; i++) {
         const int at = i * (int)c->rows * 4;

@@ -237,7 +237,8 @@ struct decode_rows decode_rows(struct decode *d, struct tir_value column)
 static void load_q(struct decode *d)
 {
     struct tir_builder *b = &d->b;
-    const struct tir_layout l = tir_mma_operand(&d->m->mma[d->qk], d->columns, 0, &d->depth);
+    const struct tir_layout l =
+        tir_mma_right(&d->m->mma[d->qk], d->columns, &d->depth, (struct tir_waves){0});
     const struct tir_layout rows = tir_layout_slice(&l, 1);
     const struct tir_type t = tir_tile(b->f, d->dtype, d->columns, d->k.width, &l);
     const struct decode_rows r =

@@ -12,12 +12,10 @@
  * those in between. O^T inherits the order, and goes back to memory in it. V in SHUFFLE is
  * transposed already, but a load of it takes keys behind the last one along; they are zeroed.
  */
+#include "ir/bits.h"
+#include "ir/spread.h"
 #include "templates/decode.h"
 #include "templates/scalar.h"
-
-#include <string.h>
-
-static unsigned log2u(unsigned x) { return (unsigned)__builtin_ctz(x); }
 
 static unsigned n_blocks(const struct decode *d) { return d->keys / DECODE_BLOCK; }
 
@@ -27,75 +25,50 @@ static bool shuffled(const struct decode *d) { return d->v->kv_layout == ATT_KV_
 
 /* ---- Layouts ---- */
 
-static void add_reg(struct tir_layout *l, uint32_t image) { l->basis[l->reg_bits++] = image; }
-
 /* Bits of dv that one load covers. */
 static unsigned v_vector_bits(const struct decode *d)
 {
-    const unsigned widest = log2u(16 / d->kv_bytes), all = log2u(d->value.width) - 4;
+    const unsigned widest = tir_bits(16 / d->kv_bytes), all = tir_bits(d->value.width) - 4;
     if (shuffled(d))
         return 0;
     return widest < all ? widest : all;
 }
 
-/* Lanes 0..3 walk dv from the vector on, lanes 4 and 5 the keys that the scores have there. */
-static void add_v_lanes(const struct decode *d, struct tir_layout *l)
+/* A block of V as it is loaded: lanes 0..3 walk dv from the vector on, lanes 4 and 5 the keys that
+ * the scores have there. */
+static struct tir_layout v_block(const struct decode *d)
 {
-    const unsigned vector = v_vector_bits(d);
-    l->lane_bits = 6;
-    for (unsigned i = 0; i < 4; i++)
-        l->basis[l->reg_bits + i] = TIR_RC(0, 1u << (vector + i));
-    l->basis[l->reg_bits + 4] = TIR_RC(4, 0);
-    l->basis[l->reg_bits + 5] = TIR_RC(8, 0);
-}
-
-static void add_v_columns(const struct decode *d, struct tir_layout *l)
-{
-    const unsigned vector = v_vector_bits(d), all = log2u(d->value.width);
-    for (unsigned i = 0; i < all; i++)
-        if (i < vector || i >= vector + 4)
-            add_reg(l, TIR_RC(0, 1u << i));
-}
-
-static void add_keys(struct tir_layout *l, unsigned end)
-{
-    add_reg(l, TIR_RC(1, 0));
-    add_reg(l, TIR_RC(2, 0));
-    for (unsigned key = DECODE_BLOCK; key < end; key *= 2)
-        add_reg(l, TIR_RC(key, 0));
-}
-
-static void choose_v(struct decode *d)
-{
-    struct tir_layout *const block = &d->value.block, *const used = &d->v_operand;
-    add_keys(used, d->keys);
-    add_v_columns(d, used);
-    add_v_lanes(d, used);
+    const unsigned vector = v_vector_bits(d), all = tir_bits(d->value.width);
+    struct tir_spread s = tir_spread(d->m, 1);
     if (shuffled(d))
-        add_keys(block, DECODE_BLOCK);
-    add_v_columns(d, block);
+        tir_spread_rows(&s, TIR_REGS, 2);
+    tir_spread_cols(&s, TIR_REGS, vector);
+    tir_spread_cols(&s, TIR_LANES, 4);
+    tir_spread_cols(&s, TIR_REGS, all - vector - 4);
     if (!shuffled(d))
-        add_keys(block, DECODE_BLOCK);
-    add_v_lanes(d, block);
+        tir_spread_rows(&s, TIR_REGS, 2);
+    tir_spread_rows(&s, TIR_LANES, 2);
+    return tir_spread_layout(&s);
 }
 
-/* O^T = V^T P^T: rows in the order of V's lanes and registers. */
-static void choose_output(struct decode *d)
+/* V and the output: the rows of O^T = V^T P^T, in the order in which V's lanes and registers were
+ * loaded. The contraction is held as the scores are. */
+static void choose_product(struct decode *d, const struct tir_layout *scores)
 {
-    const unsigned step = 1u << v_vector_bits(d);
-    struct tir_layout o = {.lane_bits = 6}, columns = {0};
-    add_reg(&o, TIR_RC(step, 0));
-    add_reg(&o, TIR_RC(2 * step, 0));
-    add_v_columns(d, &columns);
-    for (unsigned i = 0; i < columns.reg_bits; i++)
-        add_reg(&o, TIR_RC(tir_rc_col(columns.basis[i]), 0));
-    for (unsigned column = 16; column < d->columns; column *= 2)
-        add_reg(&o, TIR_RC(0, column));
-    for (unsigned i = 0; i < 4; i++)
-        o.basis[o.reg_bits + i] = TIR_RC(0, 1u << i);
-    o.basis[o.reg_bits + 4] = TIR_RC(4 * step, 0);
-    o.basis[o.reg_bits + 5] = TIR_RC(8 * step, 0);
-    d->output = tir_tile(d->b.f, TIR_F32, d->value.width, d->columns, &o);
+    const struct tir_mma *const pv = &d->m->mma[d->pv];
+    const unsigned vector = v_vector_bits(d), m_bits = tir_bits(pv->m);
+    const struct tir_contraction keys = tir_contract_acc(scores, tir_bits(pv->n));
+    const struct tir_layout a = tir_mma_left(pv, d->value.width, &keys, (struct tir_waves){0});
+    const struct tir_layout o =
+        tir_mma_result(pv, d->value.width, d->columns, (struct tir_waves){0});
+    uint8_t order[TIR_LAYOUT_MAX_BITS];
+    for (unsigned i = 0; i < tir_bits(d->value.width); i++)
+        order[i] = (uint8_t)(i < m_bits ? vector + i : i < m_bits + vector ? i - m_bits : i);
+    const struct tir_layout v_t = tir_layout_permute_rows(&a, order);
+    const struct tir_layout output = tir_layout_permute_rows(&o, order);
+    d->value.block = v_block(d);
+    d->v_operand = tir_layout_transpose(&v_t);
+    d->output = tir_tile(d->b.f, TIR_F32, d->value.width, d->columns, &output);
 }
 
 static struct tir_layout stacked(const struct decode *d, const struct tir_layout *block)
@@ -116,12 +89,11 @@ static void finish_cache(struct decode *d, struct decode_cache *c)
 void decode_choose_layouts(struct decode *d)
 {
     const struct tir_mma *const qk = &d->m->mma[d->qk];
-    const struct tir_layout s = tir_mma_result(qk, d->keys, d->columns, 0);
+    const struct tir_layout s = tir_mma_result(qk, d->keys, d->columns, (struct tir_waves){0});
     d->scores = tir_tile(d->b.f, TIR_F32, d->keys, d->columns, &s);
     d->depth = tir_contract_rows(qk, d->k.width, 16 / d->kv_bytes);
-    d->k.block = tir_mma_operand(qk, DECODE_BLOCK, 0, &d->depth);
-    choose_v(d);
-    choose_output(d);
+    d->k.block = tir_mma_left(qk, DECODE_BLOCK, &d->depth, (struct tir_waves){0});
+    choose_product(d, &s);
     finish_cache(d, &d->k);
     finish_cache(d, &d->value);
 }
@@ -138,7 +110,7 @@ struct tir_value decode_page_shift(struct decode *d)
 {
     if (!d->v->page_size)
         return tir_arg(&d->b, "page_shift", TIR_I32);
-    return tir_i32(&d->b, (int)log2u((unsigned)d->v->page_size));
+    return tir_i32(&d->b, (int)tir_bits((unsigned)d->v->page_size));
 }
 
 static struct tir_value like(struct decode *d, struct tir_value scalar, struct tir_value v)
@@ -254,8 +226,9 @@ static struct tir_value load_shuffled_v(struct decode *d, const struct block *k)
     const unsigned x = (unsigned)c->c.x;
     const struct tir_value base =
         in_page(d, k, c->c.base, c->c.page_stride, tir_i64(b, (int)(c->width * d->kv_bytes)));
-    const struct tir_value groups = tir_shr(
-        b, tir_max(b, att_plus(b, k->rows, (int)x - 1), tir_i32(b, 0)), tir_i32(b, (int)log2u(x)));
+    const struct tir_value groups =
+        tir_shr(b, tir_max(b, att_plus(b, k->rows, (int)x - 1), tir_i32(b, 0)),
+                tir_i32(b, (int)tir_bits(x)));
     const struct tir_view view =
         att_view(b, base, att_times(b, groups, (int)c->width), tir_i32(b, 16), 16, 0);
     const struct tir_layout columns = tir_layout_transpose(&c->block);
@@ -364,6 +337,14 @@ static bool scaled_by_row(const struct decode *d)
     return d->v->kv_scale == ATT_KV_SCALE_TOKEN || d->v->kv_scale == ATT_KV_SCALE_BLOCK;
 }
 
+/* The keys of one block, as the rows of the scores have them. */
+static struct tir_layout block_rows(const struct decode *d)
+{
+    const struct tir_layout s =
+        tir_mma_result(&d->m->mma[d->qk], DECODE_BLOCK, d->columns, (struct tir_waves){0});
+    return tir_layout_slice(&s, 1);
+}
+
 /* 16 floats, 16 bytes a lane, as the rows of the scores have them. */
 static struct tir_value load_token_scales(struct decode *d, const struct decode_cache *c,
                                           const struct block *k)
@@ -372,12 +353,7 @@ static struct tir_value load_token_scales(struct decode *d, const struct decode_
     const struct tir_value base = in_page(d, k, c->c.scales, c->c.scale_page_stride, tir_i64(b, 4));
     const struct tir_value bytes = att_times(b, tir_max(b, k->rows, tir_i32(b, 0)), 4);
     const struct tir_view view = {tir_make_rsrc(b, base, bytes), tir_i32(b, 0), tir_i32(b, 0)};
-    const struct tir_layout block = tir_layout_slice(tir_layout_of(b->f, d->scores), 1);
-    struct tir_layout l = {.reg_bits = 2, .lane_bits = 6};
-    for (int i = 0; i < 2; i++)
-        l.basis[i] = TIR_RC(0, tir_rc_row(block.basis[i]));
-    for (int i = 0; i < 6; i++)
-        l.basis[2 + i] = TIR_RC(0, tir_rc_row(block.basis[block.reg_bits + i]));
+    const struct tir_layout rows = block_rows(d), l = tir_layout_transpose(&rows);
     const struct tir_type t = tir_tile(b->f, TIR_F32, 1, DECODE_BLOCK, &l);
     return tir_transpose(b, tir_tile_load(b, view, tir_i32(b, 0), t));
 }
@@ -425,11 +401,7 @@ struct tir_value decode_scale(struct decode *d, struct tir_value a, const struct
     struct tir_value rows = s->rows;
     if (!rows.id) {
         struct tir_value block[DECODE_MAX_BLOCKS];
-        const struct tir_layout all = tir_layout_slice(tir_layout_of(b->f, d->scores), 1);
-        struct tir_layout l = {.reg_bits = 2, .lane_bits = 6};
-        memcpy(l.basis, all.basis, 2 * sizeof(l.basis[0]));
-        for (int i = 0; i < 6; i++)
-            l.basis[2 + i] = all.basis[all.reg_bits + i];
+        const struct tir_layout l = block_rows(d);
         const struct tir_type t = tir_tile(b->f, TIR_F32, DECODE_BLOCK, 1, &l);
         for (unsigned i = 0; i < n_blocks(d); i++)
             block[i] = tir_splat(b, s->block[i], t);

@@ -5,6 +5,7 @@
  *
  *     m = max(m1, m2)   l = l1 2^(m1 - m) + l2 2^(m2 - m)   O = O1 2^(m1 - m) + O2 2^(m2 - m)
  */
+#include "ir/spread.h"
 #include "templates/decode.h"
 #include "templates/scalar.h"
 
@@ -15,26 +16,10 @@ enum { LDS_WRITES = -1 };
 /* A wave's state in LDS: 16 bytes of every lane side by side, which have no conflicts. */
 static struct tir_layout o_map(const struct decode *d)
 {
-    const struct tir_layout *const l = tir_layout_of(d->b.f, d->output);
-    struct tir_layout map = {0};
-    unsigned n = 0;
-    for (unsigned i = 0; i < 2; i++)
-        map.basis[n++] = l->basis[i];
-    for (unsigned i = 0; i < 6; i++)
-        map.basis[n++] = l->basis[l->reg_bits + i];
-    for (unsigned i = 2; i < l->reg_bits; i++)
-        map.basis[n++] = l->basis[i];
-    map.reg_bits = (uint8_t)n;
-    return map;
+    return tir_lane_major(tir_layout_of(d->b.f, d->output), 4);
 }
 
-static struct tir_layout vector_map(const struct decode *d)
-{
-    struct tir_layout map = {0};
-    for (unsigned column = 1; column < d->columns; column *= 2)
-        map.basis[map.reg_bits++] = TIR_RC(0, column);
-    return map;
-}
+static struct tir_layout vector_map(const struct decode *d) { return tir_row_major(1, d->columns); }
 
 static unsigned o_bytes(const struct decode *d) { return d->value.width * d->columns * 4; }
 
@@ -172,13 +157,7 @@ static void write_rows(struct decode *d, const char *tensor, struct tir_value a,
 /* Registers in the order of dv, so that a lane stores neighbours. */
 static struct tir_value in_order(struct decode *d, struct tir_value o)
 {
-    struct tir_layout l = *tir_layout_of(d->b.f, d->output);
-    for (unsigned i = 1; i < l.reg_bits; i++)
-        for (unsigned k = i; k > 0 && l.basis[k - 1] > l.basis[k]; k--) {
-            const uint32_t image = l.basis[k];
-            l.basis[k] = l.basis[k - 1];
-            l.basis[k - 1] = image;
-        }
+    const struct tir_layout l = tir_layout_sort_regs(tir_layout_of(d->b.f, d->output));
     return tir_relayout(&d->b, o, &l);
 }
 

@@ -14,6 +14,7 @@
  * the table names the slot of every token, that of a page's first one divided by P.
  */
 #include "ir/builder.h"
+#include "ir/spread.h"
 #include "templates/scalar.h"
 #include "templates/scan.h"
 #include "templates/template.h"
@@ -242,9 +243,7 @@ static void build(const struct att_variant *v, const struct tir_machine *m, stru
     struct tir_func *f = tir_func_create(name, m, 1);
     f->waves_per_simd = 4;
     struct metadata d = {.b = tir_at_end(f, f->body)};
-    struct tir_layout lane = {.lane_bits = 6};
-    for (unsigned i = 0; i < 6; i++)
-        lane.basis[i] = TIR_RC(1u << i, 0);
+    const struct tir_layout lane = tir_spread_column(m, 1, LANES);
     d.lane = tir_tile(f, TIR_I32, LANES, 1, &lane);
     d.batch = tir_arg(&d.b, "batch", TIR_I32);
     *k = (struct att_kernel){

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "templates/pages.h"
 
+#include "ir/bits.h"
+#include "ir/spread.h"
 #include "templates/scalar.h"
 
-enum { LANES = 6, CHUNK = 16 /* bytes that SHUFFLE keeps together */ };
-
-static unsigned log2u(unsigned x) { return (unsigned)__builtin_ctz(x); }
+enum { CHUNK = 16 /* bytes that SHUFFLE keeps together */ };
 
 /* Where the page numbers of sequence `batch` begin. */
 static struct tir_value table_of(struct tir_builder *b, const struct att_variant *v,
@@ -27,7 +27,7 @@ struct att_pages att_pages(struct tir_builder *b, const struct att_variant *v,
 {
     const struct tir_value zero = tir_i32(b, 0);
     struct att_pages p = {.v = v, .table = table_of(b, v, batch)};
-    p.shift = v->page_size ? tir_i32(b, (int)log2u((unsigned)v->page_size))
+    p.shift = v->page_size ? tir_i32(b, (int)tir_bits((unsigned)v->page_size))
                            : tir_arg(b, "page_shift", TIR_I32);
     p.inside = att_plus(b, tir_shl(b, tir_i32(b, 1), p.shift), -1);
     const struct tir_value last_key = tir_max(b, att_plus(b, kv_len, -1), zero);
@@ -42,30 +42,19 @@ struct att_pages att_pages(struct tir_builder *b, const struct att_variant *v,
 static struct tir_layout spread(struct tir_builder *b, unsigned tokens, unsigned cols,
                                 unsigned vector)
 {
-    struct tir_layout l = {.lane_bits = LANES, .wave_bits = (uint8_t)log2u(b->f->waves)};
-    const unsigned token_bits = log2u(tokens), col_bits = log2u(cols);
-    const unsigned threads = LANES + l.wave_bits;
-    unsigned col = log2u(vector), token = 0, n = 0;
-    uint32_t rest[TIR_LAYOUT_MAX_BITS];
-    for (unsigned i = 0; i < threads; i++)
-        rest[n++] = col < col_bits       ? TIR_RC(0, 1u << col++)
-                    : token < token_bits ? TIR_RC(1u << token++, 0)
-                                         : 0;
-    unsigned reg = 0;
-    for (; reg < log2u(vector); reg++)
-        l.basis[reg] = TIR_RC(0, 1u << reg);
-    while (col < col_bits || token < token_bits)
-        l.basis[reg++] = token < token_bits ? TIR_RC(1u << token++, 0) : TIR_RC(0, 1u << col++);
-    l.reg_bits = (uint8_t)reg;
-    for (unsigned i = 0; i < n; i++)
-        l.basis[reg + i] = rest[i];
-    return l;
+    struct tir_spread s = tir_spread(b->f->machine, b->f->waves);
+    tir_spread_cols(&s, TIR_REGS, tir_bits(vector));
+    tir_spread_fill(&s, TIR_LANES, tokens, cols);
+    tir_spread_fill(&s, TIR_WAVES, tokens, cols);
+    tir_spread_rows(&s, TIR_REGS, tir_bits(tokens) - s.rows);
+    tir_spread_fill(&s, TIR_REGS, tokens, cols);
+    return tir_spread_layout(&s);
 }
 
 /* As many columns a lane as there are for each, at most 8: 16 bytes once they have 16 bits. */
 static unsigned vector_of(struct tir_builder *b, unsigned elements, unsigned run)
 {
-    unsigned vector = elements / (b->f->waves << LANES);
+    unsigned vector = elements / (b->f->waves << b->f->machine->lane_bits);
     vector = vector > 8 ? 8 : vector ? vector : 1;
     return vector < run ? vector : run;
 }
@@ -113,9 +102,10 @@ static struct tir_value token_of(struct tir_builder *b, const struct att_paged_t
 {
     struct tir_value token = row;
     if (t->cache.shuffle)
-        token = t->cache.value ? tir_shl(b, tir_shr(b, row, tir_int_like(b, row, log2u(t->cols))),
-                                         tir_int_like(b, row, log2u(t->run)))
-                               : and_n(b, row, t->tokens - 1);
+        token = t->cache.value
+                    ? tir_shl(b, tir_shr(b, row, tir_int_like(b, row, tir_bits(t->cols))),
+                              tir_int_like(b, row, tir_bits(t->run)))
+                    : and_n(b, row, t->tokens - 1);
     return tir_add(b, token, splat_like(b, key, token));
 }
 
@@ -149,13 +139,14 @@ static struct tir_value run_offset(struct tir_builder *b, const struct att_pages
     }
     struct tir_value run;
     if (t->cache.value) {
-        const struct tir_value chunk = tir_shr(b, inside, tir_int_like(b, inside, log2u(t->run)));
+        const struct tir_value chunk =
+            tir_shr(b, inside, tir_int_like(b, inside, tir_bits(t->run)));
         const struct tir_value column = and_n(b, row, t->cols - 1);
         run = tir_add(b, tir_mul(b, chunk, tir_int_like(b, chunk, (unsigned)t->cache.dim)),
                       tir_add(b, column, tir_int_like(b, column, t->first)));
     } else {
         const struct tir_value chunk =
-            tir_add(b, tir_shr(b, row, tir_int_like(b, row, log2u(t->tokens))),
+            tir_add(b, tir_shr(b, row, tir_int_like(b, row, tir_bits(t->tokens))),
                     tir_int_like(b, row, t->first / t->run));
         run = tir_add(b, tir_shl(b, chunk, splat_like(b, p->shift, chunk)), inside);
     }

@@ -9,6 +9,7 @@
  * where a sequence is long, are dealt to the waves in turn.
  */
 #include "ir/builder.h"
+#include "ir/spread.h"
 #include "templates/scalar.h"
 #include "templates/scan.h"
 #include "templates/template.h"
@@ -396,11 +397,8 @@ static void write_plan(struct plan *p)
 static void prepare(struct plan *p)
 {
     struct tir_builder *b = &p->b;
-    struct tir_layout wide = {.reg_bits = 3, .lane_bits = 6};
-    for (unsigned i = 0; i < 3; i++)
-        wide.basis[i] = TIR_RC(0, LANES << i);
-    for (unsigned i = 0; i < 6; i++)
-        wide.basis[3 + i] = TIR_RC(0, 1u << i);
+    const struct tir_layout column = tir_spread_column(b->f->machine, 1, LANES * WIDE);
+    const struct tir_layout wide = tir_layout_transpose(&column);
     p->wide = tir_tile(b->f, TIR_I32, 1, LANES * WIDE, &wide);
     p->wave = tir_wave_id(b);
     p->scan = att_scan_begin(b);

@@ -173,10 +173,16 @@ static void find_panels(struct prefill *p)
 
 static unsigned log2u(unsigned x) { return (unsigned)__builtin_ctz(x); }
 
+/* Each wave has its own queries and sees every key. */
+static struct tir_waves waves_of(const struct prefill *p)
+{
+    return (struct tir_waves){.cols = (uint8_t)log2u(p->waves)};
+}
+
 static void choose_layouts(struct prefill *p)
 {
-    const unsigned wave_bits = log2u(p->waves), queries = p->rows * p->waves;
-    const struct tir_layout s = tir_mma_result(p->mma, p->kv, queries, wave_bits);
+    const unsigned queries = p->rows * p->waves;
+    const struct tir_layout s = tir_mma_result(p->mma, p->kv, queries, waves_of(p));
     p->scores = tir_tile(p->b.f, TIR_F32, p->kv, queries, &s);
     find_panels(p);
 
@@ -248,8 +254,7 @@ static void load_q(struct prefill *p)
     const struct tir_value rows = tir_sub(b, p->q_len, p->row0);
     for (unsigned i = 0; i < p->n_panels; i++) {
         struct panel *n = &p->panels[i];
-        const struct tir_layout l =
-            tir_mma_operand(p->mma, p->rows * p->waves, log2u(p->waves), &n->k);
+        const struct tir_layout l = tir_mma_right(p->mma, p->rows * p->waves, &n->k, waves_of(p));
         const struct tir_type t = tir_tile(b->f, p->dtype, p->rows * p->waves, n->width, &l);
         const struct tir_view q = att_view(b, base, rows, row_bytes(p, "q_token_stride"),
                                            p->v->head_dim * ELEM, (int)(n->first * ELEM));
@@ -360,7 +365,7 @@ static void copy_k(struct prefill *p, struct tir_value tile)
             n->fetched = att_paged_load(b, &p->pages, &n->paged, key, n->pages);
             continue;
         }
-        const struct tir_layout l = tir_mma_operand(p->mma, p->kv, 0, &n->k);
+        const struct tir_layout l = tir_mma_left(p->mma, p->kv, &n->k, waves_of(p));
         const struct tir_type t = tir_tile(b->f, p->dtype, p->kv, n->width, &l);
         const struct tir_view k =
             key_rows(p, key, p->k_base, p->k_stride, p->v->head_dim * ELEM, (int)(n->first * ELEM));
@@ -391,7 +396,7 @@ static struct tir_value compute_scores(struct prefill *p, struct tir_value tile)
     for (unsigned i = 0; i < p->n_panels; i++) {
         set_stage(p, SCORES, i ? C1 : M1);
         const struct panel *n = &p->panels[i];
-        const struct tir_layout l = tir_mma_operand(p->mma, p->kv, 0, &n->k);
+        const struct tir_layout l = tir_mma_left(p->mma, p->kv, &n->k, waves_of(p));
         const struct tir_type t = tir_tile(b->f, p->dtype, p->kv, n->width, &l);
         k[i] = tir_tile_lds_load(b, k_buffer(p, n, tile), t, &n->lds);
     }
@@ -541,7 +546,7 @@ static struct tir_value read_v(struct prefill *p, struct tir_value tile)
 {
     struct tir_builder *b = &p->b;
     const unsigned dv = (unsigned)p->v->head_dim_v;
-    const struct tir_layout a = tir_mma_operand(p->mma, dv, 0, &p->v_k);
+    const struct tir_layout a = tir_mma_left(p->mma, dv, &p->v_k, waves_of(p));
     const struct tir_layout l = tir_layout_transpose(&a);
     const struct tir_type t = tir_tile(b->f, p->dtype, p->kv, dv, &l);
     return tir_transpose(b, tir_tile_lds_load(b, v_buffer(p, tile), t, &p->v_lds));
@@ -665,7 +670,7 @@ static void attend(struct prefill *p)
 
     const unsigned queries = p->rows * p->waves;
     const struct tir_layout o =
-        tir_mma_result(p->mma, (unsigned)p->v->head_dim_v, queries, log2u(p->waves));
+        tir_mma_result(p->mma, (unsigned)p->v->head_dim_v, queries, waves_of(p));
     const struct tir_value zero = tir_f32(b, 0.0f);
     struct tir_value carried[N_CARRY] = {
         [CARRY_M] = tir_splat(b, p->softmax.lowest, p->softmax.vector),

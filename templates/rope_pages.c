@@ -7,6 +7,7 @@
  * registers meanwhile, as many as pages of 16 have; those of larger pages are worked out again,
  * from the caches, rather than held for a second pass over memory that was written.
  */
+#include "ir/spread.h"
 #include "templates/cache_block_scale.h"
 #include "templates/rope.h"
 #include "templates/scalar.h"
@@ -111,9 +112,8 @@ static struct tir_value largest(struct side *d, struct token_tile kept[KEPT])
 /* Heads of a tile, `apart` words from each other. */
 static struct tir_layout head_map(const struct rope *p, unsigned apart)
 {
-    struct tir_layout map = {.pad = (uint8_t)(apart - 1)};
-    for (unsigned head = 1; head < (unsigned)p->rows; head *= 2)
-        map.basis[map.reg_bits++] = TIR_RC(head, 0);
+    struct tir_layout map = tir_row_major((unsigned)p->rows, 1);
+    map.pad = (uint8_t)(apart - 1);
     return map;
 }
 

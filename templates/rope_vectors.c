@@ -4,6 +4,7 @@
  * many bytes as a token has: a workgroup with several tokens reads them once, into LDS, where they
  * fit. There a tensor has its spans one after the other, each with all heads.
  */
+#include "ir/spread.h"
 #include "templates/rope.h"
 #include "templates/scalar.h"
 
@@ -17,12 +18,7 @@ static unsigned width_bytes(const struct tir_type *t)
 /* Heads one after the other. */
 static struct tir_layout map_of(const struct tir_type *t)
 {
-    struct tir_layout map = {0};
-    for (unsigned col = 1; col < t->cols; col *= 2)
-        map.basis[map.reg_bits++] = TIR_RC(0, col);
-    for (unsigned row = 1; row < t->rows; row *= 2)
-        map.basis[map.reg_bits++] = TIR_RC(row, 0);
-    return map;
+    return tir_row_major(t->rows, t->cols);
 }
 
 /* Where a span of the tensor's heads from `row` on lies: i32. */

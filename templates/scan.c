@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "templates/scan.h"
 
+#include "ir/spread.h"
 #include "templates/scalar.h"
 
 enum { LDS_WRITES = -1, BYTES = 2 * ATT_SCAN_LANES * 4 };
 
 struct att_scan att_scan_begin(struct tir_builder *b)
 {
-    struct tir_layout lane = {.lane_bits = 6};
-    struct att_scan s = {.map = {.reg_bits = 6}};
-    for (unsigned i = 0; i < 6; i++)
-        lane.basis[i] = s.map.basis[i] = TIR_RC(1u << i, 0);
+    const struct tir_layout lane = tir_spread_column(b->f->machine, 1, ATT_SCAN_LANES);
+    struct att_scan s = {.map = tir_row_major(ATT_SCAN_LANES, 1)};
     s.lane = tir_tile(b->f, TIR_I32, ATT_SCAN_LANES, 1, &lane);
     const struct tir_value all = tir_lds_buffer(b, b->f->waves * BYTES, 16);
     s.lds = tir_add(b, all, att_times(b, tir_wave_id(b), BYTES));

@@ -3,7 +3,8 @@
 # The house rules that a script can see: the dialect of .clang-format, no tabs, no trailing blanks, a
 # final newline, lines of at most 100 columns (tables in .def files apart), files of at most 800
 # lines, functions of at most 150, an SPDX line first, sizeof with parentheses, and no question of
-# "which gfx is this" outside targets/ and hipsim, which is made of them.
+# "which gfx is this" outside targets/ and hipsim, which is made of them, and no layout written bit by
+# bit in templates/.
 set -eu
 cd "$1"
 files=$(find ir templates targets compiler runtime tools tests examples -type f \
@@ -38,6 +39,13 @@ fi
 if grep -nE '(strcmp|strncmp)\([^;]*"gfx9|gfx *[<>]=? *9|[<>]=? *gfx9' -r ir templates compiler runtime \
     --include='*.c' --include='*.h'; then
     echo "ask for a capability, not for a generation"
+    status=1
+fi
+# A layout is composed by ir/spread.h, ir/matrix.h and ir/layout.h: templates write no images of bits.
+# lds_map.c makes the swizzled address maps.
+if grep -nE '[.>]basis|[.]lane_bits = ' -r templates --include='*.c' --include='*.h' |
+    grep -vE '^templates/(lds_map|prefill|cache|rope_tile)[.]c:'; then
+    echo "compose the layout, do not write its basis"
     status=1
 fi
 exit $status

@@ -65,6 +65,7 @@ const struct tir_machine test_machine = {
     .name = "test",
     .mma = mma,
     .n_mma = sizeof(mma) / sizeof(mma[0]),
+    .lane_bits = 6,
     .lds_bytes = 65536,
     .lds_granule = 512,
     .lds_bank_bytes = 128,

@@ -66,15 +66,16 @@ static void accumulator_becomes_an_operand_by_renaming_the_contraction(void **st
 {
     (void)state;
     const struct tir_mma *const m = &test_machine.mma[0];
-    const struct tir_layout acc = tir_mma_result(m, 64, 32, 0);
+    const struct tir_layout acc = tir_mma_result(m, 64, 32, (struct tir_waves){0});
     const struct tir_contraction k = tir_contract_acc(&acc, 5);
-    const struct tir_layout a = tir_mma_operand(m, 32, 0, &k), b = tir_layout_transpose(&a);
+    const struct tir_layout a = tir_mma_right(m, 32, &k, (struct tir_waves){0}),
+                            b = tir_layout_transpose(&a);
     struct tir_conversion c;
     assert_true(tir_layout_conversion(&acc, &b, &c));
     assert_int_equal(c.kind, TIR_CONVERT_NONE);
     struct tir_conversion direct;
     const struct tir_contraction rows = tir_contract_rows(m, 64, 4);
-    const struct tir_layout in_order = tir_mma_operand(m, 32, 0, &rows);
+    const struct tir_layout in_order = tir_mma_right(m, 32, &rows, (struct tir_waves){0});
     const struct tir_layout wanted = tir_layout_transpose(&in_order);
     assert_true(tir_layout_conversion(&acc, &wanted, &direct));
     assert_true(direct.kind <= TIR_CONVERT_LANES);

@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "ir/spread.h"
+
+#include <string.h>
+
+#include "ir/bits.h"
+
+struct tir_spread tir_spread(const struct tir_machine *m, unsigned waves)
+{
+    return (struct tir_spread){
+        .limit = {TIR_LAYOUT_MAX_BITS, m->lane_bits, (uint8_t)tir_bits(waves)}};
+}
+
+unsigned tir_spread_room(const struct tir_spread *s, enum tir_holder of)
+{
+    return (unsigned)s->limit[of] - s->n[of];
+}
+
+static void give(struct tir_spread *s, enum tir_holder to, uint32_t image)
+{
+    assert(s->n[to] < s->limit[to]);
+    s->image[to][s->n[to]++] = image;
+}
+
+void tir_spread_rows(struct tir_spread *s, enum tir_holder to, unsigned bits)
+{
+    for (unsigned i = 0; i < bits; i++)
+        give(s, to, TIR_RC(1u << s->rows++, 0));
+}
+
+void tir_spread_cols(struct tir_spread *s, enum tir_holder to, unsigned bits)
+{
+    for (unsigned i = 0; i < bits; i++)
+        give(s, to, TIR_RC(0, 1u << s->cols++));
+}
+
+void tir_spread_repeat(struct tir_spread *s, enum tir_holder to, unsigned bits)
+{
+    for (unsigned i = 0; i < bits; i++)
+        give(s, to, 0);
+}
+
+static unsigned fitting(const struct tir_spread *s, enum tir_holder to, unsigned bits)
+{
+    const unsigned room = tir_spread_room(s, to);
+    return bits < room ? bits : room;
+}
+
+void tir_spread_fill(struct tir_spread *s, enum tir_holder to, unsigned rows, unsigned cols)
+{
+    tir_spread_cols(s, to, fitting(s, to, tir_bits(cols) - s->cols));
+    tir_spread_rows(s, to, fitting(s, to, tir_bits(rows) - s->rows));
+}
+
+struct tir_layout tir_spread_layout(const struct tir_spread *s)
+{
+    struct tir_layout l = {.reg_bits = s->n[TIR_REGS],
+                           .lane_bits = s->limit[TIR_LANES],
+                           .wave_bits = s->limit[TIR_WAVES]};
+    uint32_t *to = l.basis;
+    for (int holder = 0; holder < TIR_N_HOLDERS; holder++) {
+        memcpy(to, s->image[holder], s->n[holder] * sizeof(*to));
+        to += holder == TIR_REGS ? s->n[holder] : s->limit[holder];
+    }
+    return l;
+}
+
+struct tir_layout tir_spread_one(const struct tir_machine *m)
+{
+    const struct tir_spread s = tir_spread(m, 1);
+    return tir_spread_layout(&s);
+}
+
+struct tir_layout tir_spread_column(const struct tir_machine *m, unsigned waves, unsigned rows)
+{
+    struct tir_spread s = tir_spread(m, waves);
+    tir_spread_fill(&s, TIR_LANES, rows, 1);
+    tir_spread_fill(&s, TIR_WAVES, rows, 1);
+    tir_spread_fill(&s, TIR_REGS, rows, 1);
+    return tir_spread_layout(&s);
+}
+
+struct tir_layout tir_row_major(unsigned rows, unsigned cols)
+{
+    struct tir_spread s = {.limit = {TIR_LAYOUT_MAX_BITS}};
+    tir_spread_cols(&s, TIR_REGS, tir_bits(cols));
+    tir_spread_rows(&s, TIR_REGS, tir_bits(rows));
+    return tir_spread_layout(&s);
+}
+
+struct tir_layout tir_lane_major(const struct tir_layout *l, unsigned vector)
+{
+    const unsigned low = tir_bits(vector);
+    struct tir_layout map = {.reg_bits = (uint8_t)(l->reg_bits + l->lane_bits)};
+    assert(low <= l->reg_bits);
+    memcpy(map.basis, l->basis, low * sizeof(map.basis[0]));
+    memcpy(map.basis + low, l->basis + l->reg_bits, l->lane_bits * sizeof(map.basis[0]));
+    memcpy(map.basis + low + l->lane_bits, l->basis + low,
+           (l->reg_bits - low) * sizeof(map.basis[0]));
+    return map;
+}

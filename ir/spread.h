@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Layouts in words: which bits of a tile's rows and columns go to registers, which to lanes, which
+ * to waves. Templates write no basis of their own.
+ *
+ *     struct tir_spread s = tir_spread(machine, waves);
+ *     tir_spread_cols(&s, TIR_REGS, 3);        8 neighbouring columns a lane
+ *     tir_spread_cols(&s, TIR_LANES, 4);       16 lanes walk the rest of the row
+ *     tir_spread_rows(&s, TIR_LANES, 2);       4 rows a wave
+ *     tir_spread_rows(&s, TIR_WAVES, 2);       and 4 waves
+ *     const struct tir_layout l = tir_spread_layout(&s);        of a tile of 16 x 128
+ *
+ * Each call takes the next bits of its axis, lowest first, and the next bits of the holder. Lanes
+ * and waves that nothing was given to repeat the others' elements.
+ */
+#ifndef IR_SPREAD_H
+#define IR_SPREAD_H
+
+#include "ir/machine.h"
+
+enum tir_holder { TIR_REGS, TIR_LANES, TIR_WAVES, TIR_N_HOLDERS };
+
+struct tir_spread {
+    uint8_t limit[TIR_N_HOLDERS]; /* bits that each holder has */
+    uint8_t n[TIR_N_HOLDERS];     /* bits given to it so far */
+    uint8_t rows, cols;           /* bits taken of each axis so far */
+    uint32_t image[TIR_N_HOLDERS][TIR_LAYOUT_MAX_BITS];
+};
+
+/** Nothing given yet, over `waves` waves (a power of two) of the machine. */
+struct tir_spread tir_spread(const struct tir_machine *m, unsigned waves);
+
+/** Gives the next `bits` bits of the rows (or columns) to the holder, which must have room. */
+void tir_spread_rows(struct tir_spread *s, enum tir_holder to, unsigned bits);
+void tir_spread_cols(struct tir_spread *s, enum tir_holder to, unsigned bits);
+
+/** Leaves out `bits` bits of the holder: it repeats elements over them. */
+void tir_spread_repeat(struct tir_spread *s, enum tir_holder to, unsigned bits);
+
+/** Gives what is left of the columns, then of the rows, of a tile of rows x cols, as far as the
+ * holder has room. */
+void tir_spread_fill(struct tir_spread *s, enum tir_holder to, unsigned rows, unsigned cols);
+
+/** Bits that the holder can still take. */
+unsigned tir_spread_room(const struct tir_spread *s, enum tir_holder of);
+
+struct tir_layout tir_spread_layout(const struct tir_spread *s);
+
+/** One element for all lanes and waves to hold. */
+struct tir_layout tir_spread_one(const struct tir_machine *m);
+
+/** rows x 1: a row a lane, then a wave, then a register. */
+struct tir_layout tir_spread_column(const struct tir_machine *m, unsigned waves, unsigned rows);
+
+/** Address map of rows x cols, row after row. */
+struct tir_layout tir_row_major(unsigned rows, unsigned cols);
+
+/** Address map in which each lane's first `vector` elements (a power of two) of `l` lie side by
+ * side, those of all lanes follow one another, and then come the other registers: accesses of that
+ * width have no bank conflicts. */
+struct tir_layout tir_lane_major(const struct tir_layout *l, unsigned vector);
+
+#endif

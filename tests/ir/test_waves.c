@@ -1,0 +1,194 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Products that the waves of a workgroup share: by rows, by columns, by both, in the interpreter at
+ * both levels and against the sums themselves.
+ */
+#include "ir/interp.h"
+#include "ir/matrix.h"
+#include "tests/ir/fixture.h"
+
+enum { ROWS = 128, COLS = 64, DEPTH = 32, MAX_BYTES = 4 * ROWS * COLS };
+
+static uint16_t a_in[ROWS * DEPTH], b_in[COLS * DEPTH]; /* bf16 */
+static float out[ROWS * COLS];
+
+static const struct tir_waves shapes[] = {{0, 0}, {2, 0}, {0, 1}, {1, 1}, {2, 1}};
+enum { N_SHAPES = sizeof(shapes) / sizeof(shapes[0]) };
+
+static uint16_t bf16(float x)
+{
+    uint32_t bits;
+    memcpy(&bits, &x, sizeof(bits));
+    return (uint16_t)(bits >> 16);
+}
+
+static int a_of(int row, int k) { return (row * 5 + k * 3) % 7 - 3; }
+static int b_of(int col, int k) { return (col * 3 + k * 11) % 5 - 2; }
+
+static int fill(void **state)
+{
+    (void)state;
+    for (int k = 0; k < DEPTH; k++) {
+        for (int row = 0; row < ROWS; row++)
+            a_in[row * DEPTH + k] = bf16((float)a_of(row, k));
+        for (int col = 0; col < COLS; col++)
+            b_in[col * DEPTH + k] = bf16((float)b_of(col, k));
+    }
+    return 0;
+}
+
+struct program {
+    struct tir_func *f;
+    struct tir_builder b;
+    const struct tir_mma *mma;
+};
+
+static struct program begin(struct tir_waves w)
+{
+    struct program p = {.f = tir_func_create("k", &test_machine, 1u << (w.rows + w.cols))};
+    p.b = tir_at_end(p.f, p.f->body);
+    p.mma = &test_machine.mma[0];
+    tir_arg(&p.b, "a", TIR_I64); /* in the order of interpret() */
+    tir_arg(&p.b, "b", TIR_I64);
+    tir_arg(&p.b, "out", TIR_I64);
+    return p;
+}
+
+static struct tir_value load(struct program *p, const char *arg, unsigned rows,
+                             const struct tir_layout *l)
+{
+    struct tir_builder *b = &p->b;
+    const struct tir_value rsrc = tir_make_rsrc(b, tir_arg(b, arg, TIR_I64), tir_i32(b, MAX_BYTES));
+    const struct tir_view view = {rsrc, tir_i32(b, DEPTH * 2), tir_i32(b, 0)};
+    return tir_tile_load(b, view, tir_i32(b, 0), tir_tile(p->f, TIR_BF16, rows, DEPTH, l));
+}
+
+static void store(struct program *p, struct tir_value d, unsigned cols)
+{
+    struct tir_builder *b = &p->b;
+    const struct tir_value rsrc =
+        tir_make_rsrc(b, tir_arg(b, "out", TIR_I64), tir_i32(b, MAX_BYTES));
+    const struct tir_view view = {rsrc, tir_i32(b, (int)cols * 4), tir_i32(b, 0)};
+    tir_tile_store(b, view, tir_i32(b, 0), d);
+}
+
+static struct tir_value zeros(struct program *p, unsigned rows, unsigned cols,
+                              const struct tir_layout *l)
+{
+    return tir_splat(&p->b, tir_f32(&p->b, 0), tir_tile(p->f, TIR_F32, rows, cols, l));
+}
+
+static void interpret(struct tir_func *f)
+{
+    const uint64_t kernarg[] = {(uintptr_t)a_in, (uintptr_t)b_in, (uintptr_t)out};
+    char why[TIR_WHY];
+    memset(out, 0xa5, sizeof(out));
+    if (!tir_verify(f, "building", stderr))
+        fail_msg("not sound");
+    if (!tir_interpret(f, kernarg, sizeof(kernarg), (const unsigned[]){1, 1, 1}, why))
+        fail_msg("%s", why);
+}
+
+static unsigned count(const struct tir_block *block, const struct tir_func *f, enum tir_opcode o)
+{
+    unsigned n = 0;
+    for (uint32_t i = 0; i < block->n_ops; i++)
+        n += tir_op(f, block->ops[i])->opcode == o;
+    return n;
+}
+
+static void each_wave_does_its_share_of_a_product(void **state)
+{
+    (void)state;
+    for (unsigned s = 0; s < N_SHAPES; s++) {
+        const struct tir_waves w = shapes[s];
+        struct program p = begin(w);
+        const struct tir_contraction k = tir_contract_rows(p.mma, DEPTH, 4);
+        const struct tir_layout a = tir_mma_left(p.mma, ROWS, &k, w);
+        const struct tir_layout b = tir_mma_right(p.mma, COLS, &k, w);
+        const struct tir_layout d = tir_mma_result(p.mma, ROWS, COLS, w);
+        const struct tir_value left = load(&p, "a", ROWS, &a);
+        const struct tir_value right = tir_transpose(&p.b, load(&p, "b", COLS, &b));
+        store(&p, tir_mma(&p.b, 0, left, right, zeros(&p, ROWS, COLS, &d)), COLS);
+        tir_return(&p.b);
+        for (int lowered = 0; lowered < 2; lowered++) {
+            if (lowered)
+                tir_lower_tiles(p.f, &(struct tir_schedule){.stages = 1});
+            interpret(p.f);
+            for (int row = 0; row < ROWS; row++)
+                for (int col = 0; col < COLS; col++) {
+                    int sum = 0;
+                    for (int i = 0; i < DEPTH; i++)
+                        sum += a_of(row, i) * b_of(col, i);
+                    assert_int_equal((int)out[row * COLS + col], sum);
+                }
+        }
+        assert_int_equal(count(p.f->body, p.f, TIR_mfma),
+                         ROWS / 32 * (COLS / 32) * (DEPTH / 8) >> (w.rows + w.cols));
+        tir_func_destroy(p.f);
+    }
+}
+
+/* O^T = V^T P^T: every wave has the same P, straight from the accumulator of the product before, and
+ * a slice of the rows of its own. */
+static void waves_share_the_accumulator_before_and_split_the_rows_after(void **state)
+{
+    (void)state;
+    const struct tir_waves w = {.rows = 2};
+    struct program p = begin(w);
+    const struct tir_contraction k = tir_contract_rows(p.mma, DEPTH, 4);
+    const struct tir_layout a = tir_mma_left(p.mma, 32, &k, (struct tir_waves){0});
+    const struct tir_layout b = tir_mma_right(p.mma, COLS, &k, (struct tir_waves){0});
+    const struct tir_layout s = tir_mma_result(p.mma, 32, COLS, (struct tir_waves){0});
+    const struct tir_value right = tir_transpose(&p.b, load(&p, "b", COLS, &b));
+    const struct tir_value scores =
+        tir_mma(&p.b, 0, load(&p, "a", 32, &a), right, zeros(&p, 32, COLS, &s));
+    const struct tir_contraction keys = tir_contract_acc(&s, 5);
+    const struct tir_layout v = tir_mma_left(p.mma, ROWS, &keys, w);
+    const struct tir_layout o = tir_mma_result(p.mma, ROWS, COLS, w);
+    const struct tir_value p16 = tir_convert(&p.b, scores, TIR_BF16);
+    store(&p, tir_mma(&p.b, 0, load(&p, "a", ROWS, &v), p16, zeros(&p, ROWS, COLS, &o)), COLS);
+    tir_return(&p.b);
+    for (int lowered = 0; lowered < 2; lowered++) {
+        if (lowered)
+            tir_lower_tiles(p.f, &(struct tir_schedule){.stages = 1});
+        interpret(p.f);
+        for (int row = 0; row < ROWS; row++)
+            for (int col = 0; col < COLS; col++) {
+                int sum = 0; /* scores have 8 bits at most: exact as bf16 */
+                for (int key = 0; key < 32; key++) {
+                    int score = 0;
+                    for (int i = 0; i < DEPTH; i++)
+                        score += a_of(key, i) * b_of(col, i);
+                    sum += a_of(row, key) * score;
+                }
+                assert_int_equal((int)out[row * COLS + col], sum);
+            }
+    }
+    assert_int_equal(count(p.f->body, p.f, TIR_mfma), 2 * 4 + 2 * 4);
+    tir_func_destroy(p.f);
+}
+
+static void operands_that_all_waves_hold_have_no_wave_bits(void **state)
+{
+    (void)state;
+    const struct tir_mma *const m = &test_machine.mma[0];
+    const struct tir_contraction k = tir_contract_rows(m, DEPTH, 4);
+    const struct tir_layout alone = tir_mma_left(m, ROWS, &k, (struct tir_waves){0});
+    const struct tir_layout shared = tir_mma_left(m, ROWS, &k, (struct tir_waves){.cols = 2});
+    assert_true(tir_layout_equal(&alone, &shared));
+    const struct tir_layout split = tir_mma_left(m, ROWS, &k, (struct tir_waves){1, 1});
+    assert_int_equal(split.wave_bits, 2);
+    assert_int_equal(split.basis[tir_layout_bits(&split) - 2], 0);
+    assert_int_equal(split.basis[tir_layout_bits(&split) - 1], TIR_RC(ROWS / 2, 0));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(each_wave_does_its_share_of_a_product),
+        cmocka_unit_test(waves_share_the_accumulator_before_and_split_the_rows_after),
+        cmocka_unit_test(operands_that_all_waves_hold_have_no_wave_bits),
+    };
+    return cmocka_run_group_tests(tests, fill, NULL);
+}
