@@ -7,15 +7,13 @@
 
 #include <assert.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "compiler/expand.h"
 #include "compiler/nearest.h"
+#include "compiler/read_file.h"
 #include "targets/tgt.h"
 
 enum { MAX_TARGETS = 16, MAX_MERGE_DEPTH = 8 };
@@ -343,54 +341,17 @@ bool attnc_read_description_bytes(const char *bytes, size_t size, const char *di
     return false;
 }
 
-/* Reads at most one byte more than a description may have. False with errno. */
-static bool read_all(int fd, char **bytes, size_t *size)
-{
-    size_t cap = 1 << 16;
-    char *buf = malloc(cap);
-    if (!buf)
-        return false;
-    for (*size = 0;;) {
-        ssize_t n = read(fd, buf + *size, cap - *size);
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n < 0) {
-            free(buf);
-            return false;
-        }
-        *size += (size_t)n;
-        if (n == 0 || *size > ATTNC_MAX_BYTES)
-            break;
-        if (*size == cap) {
-            cap *= 2;
-            char *grown = realloc(buf, cap);
-            if (!grown) {
-                free(buf);
-                errno = ENOMEM;
-                return false;
-            }
-            buf = grown;
-        }
-    }
-    *bytes = buf;
-    return true;
-}
-
 bool attnc_read_description(const char *path, const struct attnc_read_options *options,
                             struct attnc_description *out, struct attnc_diag *d)
 {
     *out = (struct attnc_description){0};
     bool standard_input = strcmp(path, "-") == 0;
     *d = (struct attnc_diag){.file = standard_input ? "<stdin>" : path};
-    int fd = standard_input ? STDIN_FILENO : open(path, O_RDONLY | O_CLOEXEC);
-    bool good = fd >= 0 && read_all(fd, &out->bytes, &out->size);
-    int error = errno;
-    if (fd >= 0 && !standard_input)
-        close(fd);
-    if (!good) {
-        if (error == ENOMEM)
+    if (!attnc_read_file(path, ATTNC_MAX_BYTES, &out->bytes, &out->size)) {
+        if (errno == ENOMEM)
             return attnc_diag_no_memory(d);
-        attnc_diag_error(d, nowhere, "%s", strerror(error));
+        attnc_diag_error(d, nowhere, "%s", strerror(errno));
+        d->unreadable = true;
         return false;
     }
     char directory[PATH_MAX] = ".";

@@ -31,6 +31,7 @@ struct attnc_diag {
     size_t left_out; /* errors that found no place in messages[] */
     size_t errors;   /* all of them */
     bool no_memory;  /* the machine's fault, not the user's */
+    bool unreadable; /* the file is not there or cannot be read */
 };
 
 /**

@@ -10,103 +10,12 @@
 #include <string.h>
 
 #include <cmocka.h>
-#include <ftw.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "compiler/process.h"
-
-enum { MAX_ARGS = 16 };
-
-static char *attnc; /* the command under test */
-
-struct run {
-    struct tgt_blob out, err;
-    int status;
-};
-
-/* Runs `attnc ARGS`, separated by single spaces. */
-static struct run run(const char *args)
-{
-    char copy[1024];
-    const char *argv[MAX_ARGS + 2] = {attnc};
-    size_t count = 1;
-    assert_true(snprintf(copy, sizeof(copy), "%s", args) < (int)sizeof(copy));
-    for (char *state, *word = strtok_r(copy, " ", &state); word;
-         word = strtok_r(NULL, " ", &state)) {
-        assert_true(count <= MAX_ARGS);
-        argv[count++] = word;
-    }
-    struct run r;
-    assert_true(attnc_run_process(argv, &r.out, &r.err, &r.status));
-    return r;
-}
-
-static void end_run(struct run *r)
-{
-    tgt_blob_free(&r->out);
-    tgt_blob_free(&r->err);
-}
-
-/* Runs and expects this exit code, and these words on standard output and standard error. */
-static void expect(const char *args, int status, const char *out, const char *err)
-{
-    struct run r = run(args);
-    if (r.status != status || !strstr((char *)r.out.data, out) || !strstr((char *)r.err.data, err))
-        fail_msg("attnc %s: expected %d, '%s', '%s'; saw %d\n--- out\n%.2000s\n--- err\n%.2000s",
-                 args, status, out, err, r.status, (char *)r.out.data, (char *)r.err.data);
-    end_run(&r);
-}
-
-static int remove_one(const char *path, const struct stat *st, int kind, struct FTW *where)
-{
-    (void)st, (void)kind, (void)where;
-    return remove(path);
-}
-
-/* Every test works in a fresh directory. */
-static int setup(void **state)
-{
-    char *dir = strdup("/tmp/attnc-test-XXXXXX");
-    *state = dir;
-    return mkdtemp(dir) && chdir(dir) == 0 ? 0 : -1;
-}
-
-static int teardown(void **state)
-{
-    int failed = chdir("/") != 0 || nftw(*state, remove_one, 8, FTW_DEPTH | FTW_PHYS) != 0;
-    free(*state);
-    return failed;
-}
-
-static void write_file(const char *name, const char *text)
-{
-    FILE *out = fopen(name, "w");
-    assert_non_null(out);
-    fputs(text, out);
-    fclose(out);
-}
-
-static char *read_file(const char *name, size_t *size)
-{
-    FILE *in = fopen(name, "rb");
-    if (!in)
-        return NULL;
-    char *bytes = NULL;
-    FILE *copy = open_memstream(&bytes, size);
-    for (int c; (c = fgetc(in)) != EOF;)
-        fputc(c, copy);
-    fclose(in);
-    fclose(copy);
-    return bytes;
-}
-
-static bool exists(const char *name)
-{
-    struct stat st;
-    return stat(name, &st) == 0;
-}
+#include "tests/compiler/command.h"
 
 static const char good[] = "targets: [gfx942, gfx950]\n"
                            "kernels: [{ op: prefill, head_dim: 64 }]\n";
@@ -185,35 +94,59 @@ static void variants_are_printed_without_compiling(void **state)
     free(text);
 }
 
-/* A model's config.json becomes a description that builds what it says. */
+/* tests/compiler/test_models.c has the models themselves. */
 static void a_models_config_becomes_a_description(void **state)
 {
     (void)state;
-    write_file("qwen3.json", "{ \"architectures\": [\"Qwen3ForCausalLM\"], \"head_dim\": 128,\n"
-                             "  \"num_attention_heads\": 32, \"num_key_value_heads\": 8,\n"
-                             "  \"hidden_size\": 4096, \"torch_dtype\": \"bfloat16\",\n"
-                             "  \"sliding_window\": 4096, \"use_sliding_window\": false }\n");
-    write_file("deepseek.json", "{ \"num_attention_heads\": 128, \"num_key_value_heads\": 128,\n"
-                                "  \"hidden_size\": 7168, \"qk_nope_head_dim\": 128,\n"
-                                "  \"qk_rope_head_dim\": 64, \"v_head_dim\": 128 }\n");
-    write_file("oss.json", "{ \"model_type\": \"gpt_oss\", \"hidden_size\": 4096,\n"
-                           "  \"num_attention_heads\": 64, \"num_key_value_heads\": 8,\n"
-                           "  \"sliding_window\": 128, \"torch_dtype\": \"float16\" }\n");
-    expect("describe qwen3.json -o q.yaml", 0, "", "");
+    static const char qwen[] =
+        "{ \"model_type\": \"qwen3_moe\", \"head_dim\": 128, \"num_hidden_layers\": 94,\n"
+        "  \"num_attention_heads\": 64, \"num_key_value_heads\": 4, \"hidden_size\": 4096,\n"
+        "  \"torch_dtype\": \"float16\", \"sliding_window\": 4096,\n"
+        "  \"use_sliding_window\": false }\n";
+    write_file("config.json", qwen);
+    expect("describe config.json -o q.yaml", 0, "", "");
     expect("build q.yaml --emit=variants", 0,
-           "gfx950 prefill dtype=bf16 head_dim=128 head_dim_v=128 gqa=4 mask=causal", "");
-    expect("build q.yaml --emit=variants", 0,
-           "gfx942 decode dtype=bf16 head_dim=128 head_dim_v=128 gqa=4 q_len=1 mask=causal", "");
-    expect("describe deepseek.json -o d.yaml", 0, "", "");
-    expect("build d.yaml --emit=variants", 0,
-           "gfx942 prefill dtype=bf16 head_dim=192 head_dim_v=128 gqa=1 mask=causal", "");
-    expect("describe oss.json -o o.yaml", 0, "", "");
-    expect("build o.yaml --emit=variants", 0,
-           "gfx942 prefill dtype=fp16 head_dim=64 head_dim_v=64 gqa=8 mask=window sinks=true", "");
-    expect("describe q.yaml", 1, "", "not a model's config.json?");
+           "gfx942 decode dtype=fp16 head_dim=128 head_dim_v=128 gqa=16 q_len=1 mask=causal", "");
+    expect("describe . --tp 8", 0, "TP 8: 8 query heads and 1 key/value heads a rank (copies)", "");
+    expect("describe config.json --tp 2,8", 0, "gqa: [16, 8]", "");
+    expect("describe config.json --tp 3", 1, "", "missing: TP 3: 64 query heads and 4 key/value");
+    expect("describe config.json --tp 1,3", 3, "# MISSING: TP 3:", "missing: TP 3:");
+    expect("describe config.json --tp 0", 1, "", "expected --tp to be 1 to 1024, saw '0'");
+    expect("describe config.json --tp ,", 1, "", "--tp names no number");
+    expect("describe config.json --draft-tokens 7", 0, "q_len: 8", "");
+    expect("describe config.json --draft-tokens 64", 1, "",
+           "expected --draft-tokens to be 0 to 63");
+    expect("describe config.json --kv-dtype fp8 --kv-scale token --kv-layout shuffle -o f.yaml", 0,
+           "", "");
+    expect("build f.yaml --emit=variants", 0, "kv_dtype=fp8 kv_layout=shuffle kv_scale=token", "");
+    expect("describe config.json --kv-scale token", 1, "",
+           "describe: the cache: a cache of 16-bit numbers has no scale");
+    expect("describe config.json --page-size 48", 1, "", "page_size 48 is not a power of two");
+    expect("describe config.json --kv-dtype fp9", 1, "", "unknown kv_dtype 'fp9'");
+}
+
+static void what_is_no_config_is_refused(void **state)
+{
+    (void)state;
     write_file("broken.json", "{ \"head_dim\": [1, }");
     expect("describe broken.json", 1, "", "broken.json:1:");
     expect("describe missing.json", 2, "", "missing.json: No such file");
+    write_file("list.json", "[1, 2]");
+    expect("describe list.json", 1, "", "expected a map of settings");
+    write_file("d.yaml", good);
+    expect("describe d.yaml", 1, "", "not a model's config.json? It says 0 layers");
+    write_file("odd.json", "{ \"num_hidden_layers\": 2, \"num_attention_heads\": 9,\n"
+                           "  \"num_key_value_heads\": 4, \"head_dim\": 64 }");
+    expect("describe odd.json", 1, "", "9 query heads, 4 key/value heads of 64");
+    write_file("mamba.json", "{ \"model_type\": \"bamba\", \"num_hidden_layers\": 1,\n"
+                             "  \"num_attention_heads\": 8, \"head_dim\": 64,\n"
+                             "  \"layer_types\": [\"mamba\"] }");
+    expect("describe mamba.json", 1, "", "no layer has softmax attention");
+    write_file("new.json", "{ \"model_type\": \"new\", \"num_hidden_layers\": 2,\n"
+                           "  \"num_attention_heads\": 8, \"head_dim\": 64,\n"
+                           "  \"layer_types\": [\"attention\", \"dream\"] }");
+    expect("describe new.json", 3, "# MISSING: knowledge of model_type 'new'",
+           "missing: 1 layers of kind 'dream', which is not known");
 }
 
 /* A description with errors leaves an older output alone and makes none where there was none. */
@@ -233,6 +166,62 @@ static void errors_touch_no_output(void **state)
     write_file("d.yaml", good);
     expect("build d.yaml -o none/such/x.pack --no-cache", 2, "", "none/such/x.pack: No such file");
     expect("build missing.yaml -o fresh.pack", 1, "", "missing.yaml: error: No such file");
+}
+
+/* An input is the same file under another spelling, a symbolic or a hard link. */
+static void no_output_replaces_an_input(void **state)
+{
+    (void)state;
+    static const char config[] = "{\"num_attention_heads\": 8, \"head_dim\": 64}\n";
+    static const char hook[] = "float attn_logits(float x) { return x; }\n";
+    static const char hooked[] =
+        "targets: gfx942\nkernels: [{ op: prefill, head_dim: 64, logits: hook.c }]\n";
+    write_file("d.yaml", good);
+    write_file("c.json", config);
+    write_file("hook.c", hook);
+    write_file("hooked.yaml", hooked);
+    assert_int_equal(symlink("d.yaml", "symbolic.yaml"), 0);
+    assert_int_equal(link("d.yaml", "hard.yaml"), 0);
+    static const char *const outputs[] = {"d.yaml", "./d.yaml", "symbolic.yaml", "hard.yaml"};
+    for (size_t i = 0; i < sizeof(outputs) / sizeof(outputs[0]); i++) {
+        char args[64];
+        snprintf(args, sizeof(args), "build d.yaml -o %s --no-cache", outputs[i]);
+        expect(args, 1, "", "is an input of this command");
+    }
+    expect_file("d.yaml", good);
+    expect("build hooked.yaml -o hook.c --no-cache", 1, "", "hook.c: is an input");
+    expect_file("hook.c", hook);
+    expect("describe c.json -o c.json", 1, "", "c.json: is an input");
+    expect_file("c.json", config);
+    expect("build d.yaml -o p.pack -q --cache c", 0, "", "");
+    size_t before, after;
+    char *bytes = read_file("p.pack", &before), *same;
+    expect("extract p.pack prefill_bf16_d64_gfx942 -o p.pack", 1, "", "p.pack: is an input");
+    expect("trace p.pack prefill_bf16_d64_gfx942 -o p.pack", 1, "", "p.pack: is an input");
+    expect("trace p.pack prefill_bf16_d64_gfx942 --annotate p.pack", 1, "", "p.pack: is an input");
+    expect("trace p.pack prefill_bf16_d64_gfx942 -o none/t.json", 2, "", "none/t.json: No such");
+    same = read_file("p.pack", &after);
+    assert_int_equal(before, after);
+    assert_memory_equal(bytes, same, before);
+    free(bytes);
+    free(same);
+}
+
+/* Build systems look at the time of change. */
+static void an_output_with_the_same_bytes_is_left_alone(void **state)
+{
+    (void)state;
+    write_file("d.yaml", good);
+    const struct timespec long_ago[2] = {{.tv_sec = 1000}, {.tv_sec = 1000}};
+    struct stat st;
+    expect("build d.yaml -o p.pack -q --cache c", 0, "", "");
+    assert_int_equal(utimensat(AT_FDCWD, "p.pack", long_ago, 0), 0);
+    expect("build d.yaml -o p.pack -q --cache c", 0, "", "");
+    assert_int_equal(stat("p.pack", &st), 0);
+    assert_int_equal(st.st_mtime, 1000);
+    expect("build d.yaml -o p.pack -q --cache c --only *942", 0, "", "");
+    assert_int_equal(stat("p.pack", &st), 0);
+    assert_int_not_equal(st.st_mtime, 1000);
 }
 
 static void a_pack_is_built_listed_and_extracted(void **state)
@@ -292,8 +281,8 @@ static void every_step_can_be_looked_at(void **state)
 /* Usage: test_cli ATTNC */
 int main(int argc, char **argv)
 {
-    attnc = argc == 2 ? realpath(argv[1], NULL) : NULL; /* tests change the directory */
-    if (!attnc)
+    command_path = argc == 2 ? realpath(argv[1], NULL) : NULL; /* tests change the directory */
+    if (!command_path)
         return 1;
     const struct CMUnitTest tests[] = {
         TEST(help_explains_everything),
@@ -301,11 +290,14 @@ int main(int argc, char **argv)
         TEST(slips_on_the_command_line_are_named),
         TEST(variants_are_printed_without_compiling),
         TEST(a_models_config_becomes_a_description),
+        TEST(what_is_no_config_is_refused),
         TEST(errors_touch_no_output),
+        TEST(no_output_replaces_an_input),
+        TEST(an_output_with_the_same_bytes_is_left_alone),
         TEST(a_pack_is_built_listed_and_extracted),
         TEST(every_step_can_be_looked_at),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
-    free(attnc);
+    free(command_path);
     return failed;
 }

@@ -18,6 +18,7 @@
 #include "targets/tgt.h"
 #include "tools/attnc/build_output.h"
 #include "tools/attnc/command.h"
+#include "tools/attnc/output.h"
 #include "tools/attnc/progress.h"
 
 enum { MAX_JOBS = 64, MAX_TARGETS = 16 };
@@ -229,7 +230,10 @@ static int read_units(struct build_unit *units, size_t count, const struct attnc
     int code = EXIT_GOOD;
     for (size_t i = 0; i < count; i++) {
         struct build_unit *u = &units[i];
+        note_input(u->path);
         bool good = attnc_read_description(u->path, read, &u->desc, &u->d);
+        for (size_t n = 0; n < u->desc.path_count; n++)
+            note_input(u->desc.paths[n]);
         attnc_diag_print(&u->d, stderr);
         if (!good && code != EXIT_ENVIRONMENT)
             code = u->d.no_memory ? EXIT_ENVIRONMENT : EXIT_USER;
@@ -328,6 +332,8 @@ static int read_and_build(char **paths, size_t count, const struct attnc_read_op
     for (size_t i = 0; i < count; i++)
         units[i].path = paths[i];
     int code = read_units(units, count, read);
+    if (code == EXIT_GOOD)
+        code = check_output(args.output);
     if (code == EXIT_GOOD)
         code = build(units, count, emit, jobs);
     for (size_t i = 0; i < count; i++) {

@@ -11,6 +11,7 @@
 #include "compiler/pack_writer.h"
 #include "compiler/package.h"
 #include "tools/attnc/command.h"
+#include "tools/attnc/output.h"
 
 const struct emit_row emits[] = {
     {"pack", PACK, ATTNC_STAGE_LINKED, NULL},     {"header", HEADER, ATTNC_STAGE_LINKED, NULL},

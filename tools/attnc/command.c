@@ -1,18 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What all subcommands share: messages, options by table, files written in one step.
+ * What all subcommands share: messages and options by table.
  */
 #include "tools/attnc/command.h"
 
-#include <errno.h>
-#include <fcntl.h>
-#include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "compiler/nearest.h"
 
@@ -137,64 +131,9 @@ void print_command_help(const struct command *c)
                  o->argument ? " " : "", o->argument ? o->argument : "");
         printf("  %-26s  %s\n", left, o->help);
     }
-    if (c->details)
-        printf("\n%s", c->details);
-}
-
-static bool write_all(int fd, const void *bytes, size_t size)
-{
-    for (size_t at = 0; at < size;) {
-        ssize_t n = write(fd, (const char *)bytes + at, size - at);
-        if (n < 0 && errno != EINTR)
-            return false;
-        at += n > 0 ? (size_t)n : 0;
-    }
-    return true;
-}
-
-static mode_t default_mode(void)
-{
-    mode_t mask = umask(0);
-    umask(mask);
-    return 0666 & ~mask;
-}
-
-static bool write_by_rename(const char *path, const void *bytes, size_t size)
-{
-    char temporary[PATH_MAX];
-    if (snprintf(temporary, sizeof(temporary), "%s.XXXXXX", path) >= (int)sizeof(temporary)) {
-        errno = ENAMETOOLONG;
-        return false;
-    }
-    int fd = mkostemp(temporary, O_CLOEXEC);
-    if (fd < 0)
-        return false;
-    bool good = fchmod(fd, default_mode()) == 0 && write_all(fd, bytes, size);
-    good = close(fd) == 0 && good;
-    good = good && rename(temporary, path) == 0;
-    if (!good) {
-        int error = errno;
-        unlink(temporary);
-        errno = error;
-    }
-    return good;
-}
-
-int write_output(const char *path, const void *bytes, size_t size)
-{
-    struct stat st;
-    bool good;
-    if (strcmp(path, "-") == 0) {
-        good = fwrite(bytes, 1, size, stdout) == size;
-    } else if (stat(path, &st) == 0 && !S_ISREG(st.st_mode)) {
-        int fd = open(path, O_WRONLY | O_CLOEXEC);
-        good = fd >= 0 && write_all(fd, bytes, size);
-        if (fd >= 0)
-            good = close(fd) == 0 && good;
-    } else {
-        good = write_by_rename(path, bytes, size);
-    }
-    if (good)
-        return EXIT_GOOD;
-    return complain(EXIT_ENVIRONMENT, "%s: %s", path, strerror(errno));
+    if (!c->details)
+        return;
+    printf("\n%s", c->details);
+    if (c->details[strlen(c->details) - 1] != '\n')
+        putchar('\n');
 }

@@ -13,6 +13,7 @@ enum exit_code {
     EXIT_GOOD = 0,
     EXIT_USER = 1,        /* what the user gave is wrong, or a verification failed */
     EXIT_ENVIRONMENT = 2, /* a file, device or program that is not as it must be; no memory */
+    EXIT_PARTIAL = 3,     /* the output is written, but does not cover all that was asked for */
 };
 
 /** An option; exactly one of `value` and `flag` says where it goes. */
@@ -52,12 +53,5 @@ bool parse_options(const struct command *c, int *argc, char **argv, bool *help);
 
 /** Prints the help of one subcommand to standard output. */
 void print_command_help(const struct command *c);
-
-/**
- * Writes a file in one step: a temporary beside it, renamed when complete, so that a failure leaves
- * what was there. "-" is standard output; a device or pipe is written directly. Returns an
- * exit_code after a message.
- */
-int write_output(const char *path, const void *bytes, size_t size);
 
 #endif

@@ -1,193 +1,251 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * attnc describe: a model's own config.json (the Hugging Face layout) becomes the description of
- * the kernels that serve it, to be built or edited.
+ * the kernels that serve it, to be built or edited. What attnc lacks for the model is said in the
+ * file and on the terminal.
  */
 #include <errno.h>
-#include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
+#include "compiler/read_file.h"
 #include "compiler/yaml.h"
 #include "targets/tgt.h"
 #include "tools/attnc/command.h"
+#include "tools/attnc/describe_kernels.h"
+#include "tools/attnc/output.h"
+
+enum { MAX_RANKS = 1024, MAX_DRAFT_TOKENS = 63 };
 
 static struct {
-    const char *output;
+    const char *output, *ranks, *page_size, *kv_dtype, *kv_scale, *kv_layout, *draft_tokens;
 } args;
 
 static const struct option_row options[] = {
     {"output", 'o', "FILE", "where to write the description (default: standard output)",
      &args.output, NULL},
+    {"tp", 0, "N[,N]", "ranks of tensor parallelism, which share the heads (default: 1)",
+     &args.ranks, NULL},
+    {"page-size", 0, "N|any", "tokens in a page of the engine's cache (default: 16)",
+     &args.page_size, NULL},
+    {"kv-dtype", 0, "TYPE", "element type of the cache (default: same)", &args.kv_dtype, NULL},
+    {"kv-scale", 0, "KIND", "which elements of the cache share a scale (default: none)",
+     &args.kv_scale, NULL},
+    {"kv-layout", 0, "ORDER", "order inside a page of the cache (default: nhd)", &args.kv_layout,
+     NULL},
+    {"draft-tokens", 0, "N",
+     "speculative tokens of a step (default: 3 where the model drafts, "
+     "else 0)",
+     &args.draft_tokens, NULL},
     {0},
 };
 
-/* What a config says about attention; 0 or NULL where it does not. */
-struct model {
-    const char *architecture, *dtype;
-    long heads, kv_heads, head_dim, head_dim_v;
-    bool latent, window, soft_cap, sinks;
-};
-
-static const struct attnc_yaml_node *find(const struct attnc_yaml *y,
-                                          const struct attnc_yaml_node *map, const char *key)
+static int read_number(const char *option, const char *text, long least, long most, long *number)
 {
-    for (uint32_t id = map->kind == ATTNC_YAML_MAP ? map->first : 0; id;) {
-        const struct attnc_yaml_node *name = attnc_yaml_node(y, id);
-        uint32_t value = y->nodes[id].next;
-        if (name->kind == ATTNC_YAML_SCALAR && strcmp(attnc_yaml_text(y, name), key) == 0)
-            return attnc_yaml_node(y, value);
-        id = y->nodes[value].next;
+    char *end;
+    errno = 0;
+    *number = strtol(text, &end, 10);
+    if (end != text && !*end && !errno && *number >= least && *number <= most)
+        return EXIT_GOOD;
+    return complain(EXIT_USER, "describe: expected --%s to be %ld to %ld, saw '%s'", option, least,
+                    most, text);
+}
+
+static int read_ranks(struct deployment *d)
+{
+    char list[128];
+    if (snprintf(list, sizeof(list), "%s", args.ranks ? args.ranks : "1") >= (int)sizeof(list))
+        return complain(EXIT_USER, "describe: --tp is too long");
+    for (char *state, *word = strtok_r(list, ",", &state); word;
+         word = strtok_r(NULL, ",", &state)) {
+        if (d->rank_count == MAX_TENSOR_PARALLEL)
+            return complain(EXIT_USER, "describe: --tp takes at most %d numbers",
+                            MAX_TENSOR_PARALLEL);
+        int code = read_number("tp", word, 1, MAX_RANKS, &d->ranks[d->rank_count++]);
+        if (code != EXIT_GOOD)
+            return code;
     }
-    return NULL;
+    return d->rank_count ? EXIT_GOOD : complain(EXIT_USER, "describe: --tp names no number");
 }
 
-/* The text of a scalar that is not null; the first of a list. */
-static const char *text(const struct attnc_yaml *y, const struct attnc_yaml_node *map,
-                        const char *key)
+static int read_deployment(struct deployment *d)
 {
-    const struct attnc_yaml_node *n = find(y, map, key);
-    if (n && n->kind == ATTNC_YAML_LIST && n->first)
-        n = attnc_yaml_node(y, n->first);
-    if (!n || n->kind != ATTNC_YAML_SCALAR || strcmp(attnc_yaml_text(y, n), "null") == 0)
-        return NULL;
-    return attnc_yaml_text(y, n);
-}
-
-static long number(const struct attnc_yaml *y, const struct attnc_yaml_node *map, const char *key)
-{
-    const char *value = text(y, map, key);
-    return value ? strtol(value, NULL, 10) : 0;
-}
-
-static struct model read_model(const struct attnc_yaml *y)
-{
-    const struct attnc_yaml_node *top = attnc_yaml_node(y, 1);
-    struct model m = {.architecture = text(y, top, "architectures")};
-    /* Models that see keep their language model's numbers one level down. */
-    const struct attnc_yaml_node *inner = find(y, top, "text_config");
-    top = inner && inner->kind == ATTNC_YAML_MAP ? inner : top;
-
-    m.dtype = text(y, top, "dtype") ? text(y, top, "dtype") : text(y, top, "torch_dtype");
-    m.heads = number(y, top, "num_attention_heads");
-    m.kv_heads = number(y, top, "num_key_value_heads");
-    m.head_dim = number(y, top, "head_dim");
-    if (!m.head_dim && m.heads > 0)
-        m.head_dim = number(y, top, "hidden_size") / m.heads;
-    m.latent = number(y, top, "qk_nope_head_dim") > 0;
-    if (m.latent) { /* latent attention, not absorbed: a head each */
-        m.head_dim = number(y, top, "qk_nope_head_dim") + number(y, top, "qk_rope_head_dim");
-        m.head_dim_v = number(y, top, "v_head_dim");
-        m.kv_heads = m.heads;
-    }
-    if (!m.kv_heads)
-        m.kv_heads = m.heads;
-    const char *use = text(y, top, "use_sliding_window");
-    m.window = number(y, top, "sliding_window") > 0 && !(use && strcmp(use, "false") == 0);
-    m.soft_cap = number(y, top, "attn_logit_softcapping") > 0;
-    const char *type = text(y, top, "model_type");
-    m.sinks = type && strcmp(type, "gpt_oss") == 0;
-    return m;
-}
-
-/* What every kernel of the model has; `lse` and pages are the op's. */
-static void print_kernel(const struct model *m, const char *op, FILE *out)
-{
-    fprintf(out, "  - op: %s\n    dtype: %s\n    head_dim: %ld\n", op,
-            m->dtype && strstr(m->dtype, "float16") == m->dtype ? "fp16" : "bf16", m->head_dim);
-    if (m->head_dim_v && m->head_dim_v != m->head_dim)
-        fprintf(out, "    head_dim_v: %ld\n", m->head_dim_v);
-    fprintf(out, "    gqa: %ld\n    mask: %s\n", m->heads / m->kv_heads,
-            m->window ? "[causal, window]" : "causal");
-    if (m->sinks)
-        fputs("    sinks: true\n", out);
-    if (m->soft_cap)
-        fputs("    soft_cap: true\n", out);
-}
-
-static void print_description(const struct model *m, FILE *out)
-{
-    fprintf(out, "# %.80s: %ld query heads, %ld key/value heads\ntargets: [",
-            m->architecture ? m->architecture : "model", m->heads, m->kv_heads);
-    for (const struct tgt *const *t = tgt_all; *t; t++)
-        fprintf(out, "%s%s", t == tgt_all ? "" : ", ", (*t)->machine.name);
-    fputs("]\nkernels:\n", out);
-    print_kernel(m, "prefill", out);
-    fputs("    lse: [false, true] # true: chunked prefill merges chunks by it\n", out);
-    if (m->latent)
-        return; /* decodes over the latent cache, not over heads */
-    print_kernel(m, "decode", out);
-    fputs("    page_size: 16      # tokens in a page of the engine's cache\n", out);
-}
-
-static int describe(const struct attnc_yaml *y, const char *path)
-{
-    struct model m = {0};
-    if (y->count > 1)
-        m = read_model(y);
-    if (m.heads <= 0 || m.kv_heads <= 0 || m.heads % m.kv_heads || m.head_dim <= 0)
-        return complain(EXIT_USER,
-                        "%s: no num_attention_heads and head_dim or hidden_size that "
-                        "make sense: not a model's config.json?",
-                        path);
-    char *bytes = NULL;
-    size_t size = 0;
-    FILE *out = open_memstream(&bytes, &size);
-    if (!out)
-        return complain(EXIT_ENVIRONMENT, "out of memory");
-    print_description(&m, out);
-    fclose(out);
-    int code = write_output(args.output ? args.output : "-", bytes, size);
-    free(bytes);
+    char why[200];
+    *d = (struct deployment){
+        .page_size = args.page_size ? args.page_size : "16",
+        .kv_dtype = args.kv_dtype ? args.kv_dtype : "same",
+        .kv_scale = args.kv_scale ? args.kv_scale : "none",
+        .kv_layout = args.kv_layout ? args.kv_layout : "nhd",
+        .draft_tokens = -1,
+    };
+    int code = read_ranks(d);
+    if (code == EXIT_GOOD && args.draft_tokens)
+        code =
+            read_number("draft-tokens", args.draft_tokens, 0, MAX_DRAFT_TOKENS, &d->draft_tokens);
+    if (code == EXIT_GOOD && !check_deployment(d, why))
+        code = complain(EXIT_USER, "describe: the cache: %s", why);
     return code;
 }
 
-static int parse_and_describe(const char *bytes, size_t size, const char *path)
+static void print_group(const struct model_group *g, const struct deployment *d, FILE *out)
+{
+    fprintf(out, "# %ld layers: ", g->layers);
+    if (g->window)
+        fprintf(out, "a window of %ld keys", g->window);
+    else
+        fputs("all keys up to the query's own", out);
+    fprintf(out, "%s%s; %ld query heads, %ld key/value heads of %ld", g->sinks ? ", sinks" : "",
+            g->rotates ? "" : ", no rotation", g->heads, g->kv_heads, g->head_dim);
+    fprintf(out, g->head_dim_v == g->head_dim ? "\n" : " (values %ld)\n", g->head_dim_v);
+    for (unsigned i = 0; i < d->rank_count; i++) {
+        struct rank_heads r;
+        if (share_heads(g, d->ranks[i], &r))
+            fprintf(out, "#   TP %ld: %ld query heads and %ld key/value heads a rank%s\n",
+                    d->ranks[i], r.heads, r.kv_heads, r.copies ? " (copies)" : "");
+    }
+}
+
+/* TP sizes that the heads do not allow. False: none is left. */
+static bool check_ranks(struct model *m, const struct deployment *d)
+{
+    bool any = false;
+    for (unsigned i = 0; i < d->rank_count; i++) {
+        bool good = true;
+        for (unsigned g = 0; g < m->group_count; g++) {
+            struct rank_heads r;
+            good = good && share_heads(&m->groups[g], d->ranks[i], &r);
+        }
+        if (!good)
+            model_lacks(m, "TP %ld: %ld query heads and %ld key/value heads cannot be shared out",
+                        d->ranks[i], m->groups[0].heads, m->groups[0].kv_heads);
+        any = any || good;
+    }
+    return any;
+}
+
+static void print_description(const struct model *m, const struct deployment *d, const char *body,
+                              FILE *out)
+{
+    fprintf(out, "# %s (model_type %s), %ld layers\n", m->architecture[0] ? m->architecture : "?",
+            m->type[0] ? m->type : "?", m->layers);
+    for (unsigned i = 0; i < m->group_count; i++)
+        print_group(&m->groups[i], d, out);
+    for (unsigned i = 0; i < m->gap_count; i++)
+        fprintf(out, "# MISSING: %s\n", m->gaps[i]);
+    fputs("targets: [", out);
+    for (const struct tgt *const *t = tgt_all; *t; t++)
+        fprintf(out, "%s%s", t == tgt_all ? "" : ", ", (*t)->machine.name);
+    fprintf(out, "]\ndefaults: { dtype: %s }\nkernels:\n%s", m->fp16 ? "fp16" : "bf16", body);
+}
+
+static int report_gaps(const struct model *m, const char *path)
+{
+    for (unsigned i = 0; i < m->gap_count; i++)
+        complain(EXIT_PARTIAL, "%s: missing: %s", path, m->gaps[i]);
+    return m->gap_count ? EXIT_PARTIAL : EXIT_GOOD;
+}
+
+static int describe(struct model *m, struct deployment *d, const char *path)
+{
+    char *body = NULL, *text = NULL;
+    size_t body_size, size;
+    if (m->group_count == 0) {
+        report_gaps(m, path);
+        return complain(EXIT_USER, "%s: no layer has softmax attention", path);
+    }
+    if (!check_ranks(m, d)) {
+        report_gaps(m, path);
+        return complain(EXIT_USER, "%s: no rank can have whole heads", path);
+    }
+    if (d->draft_tokens < 0)
+        d->draft_tokens = m->draft_tokens > 0 ? 3 : 0;
+    FILE *out = open_memstream(&body, &body_size);
+    if (!out)
+        return complain(EXIT_ENVIRONMENT, "out of memory");
+    const unsigned entries = write_kernels(m, d, out);
+    fclose(out);
+    out = body ? open_memstream(&text, &size) : NULL;
+    if (!out) {
+        free(body);
+        return complain(EXIT_ENVIRONMENT, "out of memory");
+    }
+    print_description(m, d, body, out);
+    fclose(out);
+    int code = entries ? write_output(args.output ? args.output : "-", text, size)
+                       : complain(EXIT_USER, "%s: no kernel of the model can be built", path);
+    const int gaps = report_gaps(m, path);
+    free(body);
+    free(text);
+    return code == EXIT_GOOD ? gaps : code;
+}
+
+static int parse_and_describe(const char *bytes, size_t size, const char *path,
+                              struct deployment *deployment)
 {
     struct attnc_diag d = {.file = path, .text = bytes, .size = size};
     struct attnc_yaml y;
+    struct model m = {0};
+    char why[200];
     int code = EXIT_USER;
-    if (attnc_yaml_parse(&y, bytes, size, &d))
-        code = describe(&y, path);
+    const bool parsed = attnc_yaml_parse(&y, bytes, size, &d);
     attnc_diag_print(&d, stderr);
+    if (parsed && model_read(&m, &y, why))
+        code = describe(&m, deployment, path);
+    else if (parsed)
+        complain(EXIT_USER, "%s: %s", path, why);
+    model_free(&m);
     attnc_yaml_free(&y);
     attnc_diag_clear(&d);
     return code;
 }
 
+/* A model's directory stands for the config.json in it. */
+static const char *config_path(const char *given, char path[PATH_MAX])
+{
+    struct stat st;
+    if (stat(given, &st) != 0 || !S_ISDIR(st.st_mode))
+        return given;
+    snprintf(path, PATH_MAX, "%s/config.json", given);
+    return path;
+}
+
 static int run(int argc, char **argv)
 {
+    char path[PATH_MAX], *bytes;
+    size_t size;
+    struct deployment d;
     if (argc != 1)
-        return complain(EXIT_USER, "usage: attnc describe CONFIG_JSON [-o FILE]");
-    struct stat st;
-    int fd = open(argv[0], O_RDONLY | O_CLOEXEC);
-    if (fd < 0 || fstat(fd, &st) != 0)
-        return complain(EXIT_ENVIRONMENT, "%s: %s", argv[0], strerror(errno));
-    if (!S_ISREG(st.st_mode) || st.st_size == 0) {
-        close(fd);
-        return complain(EXIT_USER, "%s: not a file with text", argv[0]);
-    }
-    char *bytes = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
-    close(fd);
-    if (bytes == MAP_FAILED)
-        return complain(EXIT_ENVIRONMENT, "%s: %s", argv[0], strerror(errno));
-    int code = parse_and_describe(bytes, (size_t)st.st_size, argv[0]);
-    munmap(bytes, (size_t)st.st_size);
+        return complain(EXIT_USER, "usage: attnc describe CONFIG_JSON [-o FILE] [OPTION]...");
+    const char *config = config_path(argv[0], path);
+    note_input(config);
+    int code = read_deployment(&d);
+    if (code == EXIT_GOOD)
+        code = check_output(args.output);
+    if (code != EXIT_GOOD)
+        return code;
+    if (!attnc_read_file(config, ATTNC_MAX_BYTES, &bytes, &size))
+        return complain(EXIT_ENVIRONMENT, "%s: %s", config, strerror(errno));
+    code = parse_and_describe(bytes, size, strcmp(config, "-") ? config : "<stdin>", &d);
+    free(bytes);
     return code;
 }
 
 const struct command command_describe = {
     .name = "describe",
-    .usage = "CONFIG_JSON [-o FILE]",
+    .usage = "CONFIG_JSON [-o FILE] [OPTION]...",
     .summary = "Write the description of the kernels that a model's config.json asks for",
     .options = options,
     .details =
-        "Reads the Hugging Face layout: heads, head_dim, sliding_window, attn_logit_softcapping,\n"
-        "and for latent attention qk_nope_head_dim, qk_rope_head_dim and v_head_dim. The ratio of\n"
-        "heads is the model's: tensor parallelism keeps it while each rank has a KV head.\n",
+        "CONFIG_JSON is a file in the Hugging Face layout, a model's directory with config.json\n"
+        "in it, or - for standard input. The description has what every step launches: rotation\n"
+        "and cache write, prefill, decode, work lists, combine, index arrays; one entry for each\n"
+        "kind of layer. With --tp 1,8 it serves ranks of both sizes; where there are more ranks\n"
+        "than key/value heads, ranks have copies of a head.\n"
+        "\n"
+        "What the model needs and attnc lacks is a comment in the file and a line on standard\n"
+        "error, and the exit code is 3.\n",
     .run = run,
 };

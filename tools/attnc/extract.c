@@ -8,6 +8,7 @@
 #include "compiler/nearest.h"
 #include "runtime/attn.h"
 #include "tools/attnc/command.h"
+#include "tools/attnc/output.h"
 #include "tools/attnc/pack_file.h"
 
 static struct {
@@ -54,7 +55,9 @@ static int run(int argc, char **argv)
     int code = open_pack(argv[0], &pack);
     if (code != EXIT_GOOD)
         return code;
-    code = find_and_extract(pack, argv[0], argv[1]);
+    code = check_output(args.output);
+    if (code == EXIT_GOOD)
+        code = find_and_extract(pack, argv[0], argv[1]);
     attn_pack_close(pack);
     return code;
 }

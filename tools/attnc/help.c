@@ -128,7 +128,8 @@ static void print_overview(void)
         printf("  %-8s  %s\n", topics[i].name, topics[i].summary);
     puts("\nand the name of any command, field or op.\n\n"
          "Exit codes: 0 good; 1 the input is wrong or a verification failed; 2 the environment\n"
-         "is not as it must be (a file, a device, memory).");
+         "is not as it must be (a file, a device, memory); 3 the output is written but not\n"
+         "complete (describe: attnc lacks something that the model needs).");
 }
 
 /* A command, topic, field or op of this name. */

@@ -4,9 +4,11 @@
 #include <string.h>
 
 #include "tools/attnc/command.h"
+#include "tools/attnc/output.h"
 
 int open_pack(const char *path, struct attn_pack **pack)
 {
+    note_input(path);
     int status = attn_pack_open(path, pack);
     if (status == ATTN_OK)
         return EXIT_GOOD;

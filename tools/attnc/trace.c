@@ -11,6 +11,8 @@
 #include <string.h>
 
 #include "tools/attnc/command.h"
+#include "tools/attnc/output.h"
+#include "tools/attnc/pack_file.h"
 #include "tools/hipsim/time/hipsim_time.h"
 
 static struct {
@@ -309,10 +311,12 @@ static int run(int argc, char **argv)
     if (argc != 2)
         return complain(EXIT_USER, "usage: attnc trace PACK KERNEL [OPTION]...");
     struct attn_pack *pack;
-    int status = attn_pack_open(argv[0], &pack);
-    if (status != ATTN_OK)
-        return complain(status == ATTN_IO ? EXIT_ENVIRONMENT : EXIT_USER, "%s", attn_last_error());
-    int code = -1;
+    int code = open_pack(argv[0], &pack);
+    if (code != EXIT_GOOD)
+        return code;
+    code = check_output(args.output);
+    code = code == EXIT_GOOD ? check_output(args.annotate) : code;
+    code = code == EXIT_GOOD ? -1 : code;
     for (uint32_t n = 0; code < 0 && n < attn_pack_kernel_count(pack); n++) {
         struct attn_kernel_info info = {.size = sizeof(info)};
         if (attn_pack_kernel(pack, n, &info))

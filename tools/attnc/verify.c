@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "tools/attnc/command.h"
+#include "tools/attnc/pack_file.h"
 #include "tools/attnc/progress.h"
 
 static struct {
@@ -322,10 +323,10 @@ static int run(int argc, char **argv)
         plan.seed = strtoull(args.seed, &end, 10);
     if (*end || (args.seed && !*args.seed))
         return complain(EXIT_USER, "--seed is a number, not '%s'", args.seed);
-    int status = attn_pack_open(argv[0], &plan.pack);
-    if (status != ATTN_OK)
-        return complain(status == ATTN_IO ? EXIT_ENVIRONMENT : EXIT_USER, "%s", attn_last_error());
-    int code = verify_all(&plan);
+    int code = open_pack(argv[0], &plan.pack);
+    if (code != EXIT_GOOD)
+        return code;
+    code = verify_all(&plan);
     attn_pack_close(plan.pack);
     return code;
 }

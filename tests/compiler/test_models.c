@@ -1,0 +1,210 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * attnc describe on the configs of published models (models.txt): the heads of every rank, the
+ * kernels, and all that is missing. Every description that comes out is one that builds.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "tests/compiler/command.h"
+
+enum { MAX_LINES = 40 };
+
+/* A record of models.txt; the lines are parts of its text. */
+struct model {
+    const char *name, *config, *ranks;
+    const char *kernels[MAX_LINES], *missing[MAX_LINES];
+    size_t kernel_count, missing_count;
+};
+
+static char *table, *table_copy; /* models.txt, cut into lines as it is read */
+
+static bool take(const char *line, const char *key, const char **value)
+{
+    const size_t length = strlen(key);
+    if (strncmp(line, key, length) != 0)
+        return false;
+    *value = line + length;
+    return true;
+}
+
+/* The next record; *at goes to the one behind it. False at the end. */
+static bool next_model(char **at, struct model *m)
+{
+    *m = (struct model){0};
+    while (*at && **at) {
+        char *line = *at, *end = strchr(line, '\n');
+        const char *value;
+        if (m->name && strncmp(line, "model ", 6) == 0)
+            return true;
+        if (end)
+            *end = '\0';
+        *at = end ? end + 1 : NULL;
+        if (take(line, "  kernel ", &value)) {
+            assert_true(m->kernel_count < MAX_LINES);
+            m->kernels[m->kernel_count++] = value;
+        } else if (take(line, "  missing ", &value)) {
+            assert_true(m->missing_count < MAX_LINES);
+            m->missing[m->missing_count++] = value;
+        } else if (!take(line, "model ", &m->name) && !take(line, "  config ", &m->config)) {
+            take(line, "  ranks ", &m->ranks);
+        }
+    }
+    return m->name != NULL;
+}
+
+static size_t count_of(const char *text, const char *word)
+{
+    size_t count = 0;
+    for (; (text = strstr(text, word)) != NULL; text += strlen(word))
+        count++;
+    return count;
+}
+
+/* "32/8 16/4 - 4/1": each as a line of the description. */
+static void check_ranks(const struct model *m, const char *description)
+{
+    char copy[128], *state, *word = copy;
+    snprintf(copy, sizeof(copy), "%s", m->ranks);
+    word = strtok_r(copy, " ", &state);
+    for (int tp = 1; tp <= 8; tp *= 2, word = strtok_r(NULL, " ", &state)) {
+        long heads, kv_heads;
+        char line[100];
+        assert_non_null(word);
+        snprintf(line, sizeof(line), "#   TP %d: ", tp);
+        if (sscanf(word, "%ld/%ld", &heads, &kv_heads) == 2)
+            snprintf(line, sizeof(line), "#   TP %d: %ld query heads and %ld key/value heads a", tp,
+                     heads, kv_heads);
+        else
+            assert_string_equal(word, "-");
+        const bool wanted = word[0] != '-';
+        if ((strstr(description, line) != NULL) != wanted)
+            fail_msg("%s: expected%s '%s'\n%s", m->name, wanted ? "" : " no", line, description);
+    }
+}
+
+/* Exactly what the table says is missing, on the terminal and in the file. */
+static void check_missing(const struct model *m, const char *description, const char *said)
+{
+    for (size_t i = 0; i < m->missing_count; i++) {
+        if (!strstr(said, m->missing[i]) || !strstr(description, m->missing[i]))
+            fail_msg("%s: nothing is said of '%s'\n%s", m->name, m->missing[i], said);
+    }
+    if (count_of(said, ": missing: ") != m->missing_count ||
+        count_of(description, "# MISSING: ") != m->missing_count)
+        fail_msg("%s: expected %zu sentences on what is missing\n%s", m->name, m->missing_count,
+                 said);
+}
+
+/* Is there a line for this target with the op and every field? */
+static bool has_kernel(const char *variants, const char *target, const char *kernel)
+{
+    char first[64];
+    snprintf(first, sizeof(first), "%s %.*s ", target, (int)strcspn(kernel, " "), kernel);
+    for (const char *line = variants; *line;) {
+        char copy[1024], words[256], *state;
+        const size_t length = strcspn(line, "\n");
+        snprintf(copy, sizeof(copy), "%.*s ", (int)length, line);
+        snprintf(words, sizeof(words), "%s", kernel + strcspn(kernel, " "));
+        bool found = strncmp(copy, first, strlen(first)) == 0;
+        for (char *word = strtok_r(words, " ", &state); word && found;
+             word = strtok_r(NULL, " ", &state)) {
+            char whole[80];
+            snprintf(whole, sizeof(whole), " %s ", word);
+            found = strstr(copy, whole) != NULL;
+        }
+        if (found)
+            return true;
+        line += length + (line[length] == '\n');
+    }
+    return false;
+}
+
+static void check_kernels(const struct model *m)
+{
+    static const char *const targets[] = {"gfx942", "gfx950"};
+    struct run r = run("build model.yaml --emit=variants");
+    if (r.status != 0)
+        fail_msg("%s: its description is not accepted\n%s", m->name, (char *)r.err.data);
+    for (size_t i = 0; i < m->kernel_count; i++) {
+        for (int t = 0; t < 2; t++) {
+            if (!has_kernel((char *)r.out.data, targets[t], m->kernels[i]))
+                fail_msg("%s on %s: no kernel '%s'\n%s", m->name, targets[t], m->kernels[i],
+                         (char *)r.out.data);
+        }
+    }
+    end_run(&r);
+}
+
+static void every_model_is_described_whole_or_says_what_is_missing(void **state)
+{
+    (void)state;
+    struct model m;
+    size_t count = 0;
+    for (char *at = table; next_model(&at, &m); count++) {
+        size_t size;
+        assert_true(m.config && m.ranks);
+        write_file("model.json", m.config);
+        struct run r = run("describe model.json --tp 1,2,4,8 -o model.yaml");
+        if (r.status != (m.missing_count ? 3 : 0))
+            fail_msg("%s: exit code %d\n%s", m.name, r.status, (char *)r.err.data);
+        char *description = read_file("model.yaml", &size);
+        assert_non_null(description);
+        check_ranks(&m, description);
+        check_missing(&m, description, (char *)r.err.data);
+        check_kernels(&m);
+        free(description);
+        end_run(&r);
+    }
+    assert_true(count >= 60);
+}
+
+/*
+ * The kernels of all models, each once. Compiling takes seconds of every processor: one target is
+ * enough to see that a shape that the reader accepts is one that the compiler can make.
+ */
+static void all_descriptions_build(void **state)
+{
+    (void)state;
+    struct model m;
+    char args[4096] = "build";
+    size_t length = strlen(args);
+    for (char *at = table_copy; next_model(&at, &m);) {
+        char describe[200];
+        write_file("model.json", m.config);
+        snprintf(describe, sizeof(describe), "describe model.json --tp 1,2,4,8 -o %s.yaml", m.name);
+        struct run r = run(describe);
+        end_run(&r);
+        length += (size_t)snprintf(args + length, sizeof(args) - length, " %s.yaml", m.name);
+        assert_true(length < sizeof(args) - 80);
+    }
+    strcpy(args + length, " --target gfx950 --no-cache -q -o all.attnpack");
+    expect(args, 0, "", "");
+}
+
+int main(int argc, char **argv)
+{
+    size_t size;
+    command_path = argc == 3 ? realpath(argv[1], NULL) : NULL; /* tests change the directory */
+    table = argc == 3 ? read_file(argv[2], &size) : NULL;
+    table_copy = argc == 3 ? read_file(argv[2], &size) : NULL;
+    if (!command_path || !table || !table_copy)
+        return 1;
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(every_model_is_described_whole_or_says_what_is_missing,
+                                        setup, teardown),
+        cmocka_unit_test_setup_teardown(all_descriptions_build, setup, teardown),
+    };
+    int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    free(command_path);
+    free(table);
+    free(table_copy);
+    return failed;
+}

@@ -1,0 +1,353 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tools/attnc/describe_kernels.h"
+
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "compiler/description.h"
+#include "targets/tgt.h"
+
+enum { MAX_ENTRY = 2048, MAX_LIST = 96 };
+
+struct writer {
+    struct model *m;
+    const struct deployment *d;
+    FILE *out;
+    unsigned entries;
+    char entry[MAX_ENTRY]; /* the one that is being written */
+    size_t length;
+};
+
+bool share_heads(const struct model_group *g, long ranks, struct rank_heads *out)
+{
+    if (g->heads % ranks || (g->kv_heads % ranks && ranks % g->kv_heads))
+        return false;
+    out->heads = g->heads / ranks;
+    out->copies = g->kv_heads < ranks;
+    out->kv_heads = out->copies ? 1 : g->kv_heads / ranks;
+    return true;
+}
+
+static void begin(struct writer *w, const char *op)
+{
+    w->length = (size_t)snprintf(w->entry, MAX_ENTRY, "  - op: %s\n", op);
+}
+
+static void field(struct writer *w, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+static void field(struct writer *w, const char *format, ...)
+{
+    const size_t room = MAX_ENTRY - w->length;
+    va_list args;
+    va_start(args, format);
+    int n = snprintf(w->entry + w->length, room, "    ");
+    n += vsnprintf(w->entry + w->length + n, room - (size_t)n, format, args);
+    va_end(args);
+    if ((size_t)n + 1 < room) {
+        w->length += (size_t)n;
+        w->entry[w->length++] = '\n';
+        w->entry[w->length] = '\0';
+    }
+}
+
+/* Reads a description of this one entry; `why` is the first error. */
+static bool is_accepted(const char *entry, const char *dtype, const char *target, char why[200])
+{
+    char text[MAX_ENTRY + 200];
+    const char *const targets[] = {target, NULL};
+    const struct attnc_read_options options = {.targets = targets};
+    struct attnc_description description = {0};
+    struct attnc_diag d = {.file = "entry"};
+    const int size =
+        snprintf(text, sizeof(text), "defaults: { dtype: %s }\nkernels:\n%s", dtype, entry);
+    const bool good =
+        attnc_read_description_bytes(text, (size_t)size, ".", &options, &description, &d);
+    if (!good)
+        snprintf(why, 200, "%s", d.count ? d.messages[0].text : "out of memory");
+    attnc_description_free(&description);
+    attnc_diag_clear(&d);
+    return good;
+}
+
+static const char *dtype(const struct model *m) { return m->fp16 ? "fp16" : "bf16"; }
+
+/* Ends an entry: it is written for the targets that take it, and a gap for the others. */
+static void end(struct writer *w, const char *label, const char *comment)
+{
+    char good[64] = "", bad[64] = "", why[200] = "";
+    for (const struct tgt *const *t = tgt_all; *t; t++) {
+        const char *name = (*t)->machine.name;
+        char *list = is_accepted(w->entry, dtype(w->m), name, why) ? good : bad;
+        const size_t at = strlen(list);
+        snprintf(list + at, sizeof(good) - at, "%s%s", at ? ", " : "", name);
+    }
+    if (bad[0] && good[0])
+        model_lacks(w->m, "%s on %s: %s", label, bad, why);
+    else if (bad[0])
+        model_lacks(w->m, "%s: %s", label, why);
+    if (!good[0])
+        return;
+    if (bad[0])
+        field(w, "targets: [%s]", good);
+    if (comment[0])
+        fprintf(w->out, "  # %s\n", comment);
+    fputs(w->entry, w->out);
+    w->entries++;
+}
+
+/* "8", or "[8, 16]": the ratios of heads that the ranks have. False: no rank can run the model. */
+static bool list_ratios(const struct writer *w, const struct model_group *g, char list[MAX_LIST])
+{
+    long ratios[MAX_TENSOR_PARALLEL];
+    unsigned count = 0;
+    for (unsigned i = 0; i < w->d->rank_count; i++) {
+        struct rank_heads r;
+        if (!share_heads(g, w->d->ranks[i], &r))
+            continue;
+        unsigned at = 0;
+        while (at < count && ratios[at] != r.heads / r.kv_heads)
+            at++;
+        ratios[at] = r.heads / r.kv_heads;
+        count += at == count;
+    }
+    size_t length = 0;
+    for (unsigned i = 0; i < count; i++)
+        length += (size_t)snprintf(list + length, MAX_LIST - length, "%s%ld",
+                                   i           ? ", "
+                                   : count > 1 ? "["
+                                               : "",
+                                   ratios[i]);
+    if (count > 1)
+        snprintf(list + length, MAX_LIST - length, "]");
+    return count > 0;
+}
+
+static void head_fields(struct writer *w, const struct model_group *g)
+{
+    field(w, "head_dim: %ld", g->head_dim);
+    if (g->head_dim_v != g->head_dim)
+        field(w, "head_dim_v: %ld", g->head_dim_v);
+}
+
+static void cache_fields(struct writer *w)
+{
+    if (strcmp(w->d->kv_dtype, "same") != 0)
+        field(w, "kv_dtype: %s", w->d->kv_dtype);
+    if (strcmp(w->d->kv_scale, "none") != 0)
+        field(w, "kv_scale: %s", w->d->kv_scale);
+    if (strcmp(w->d->kv_layout, "nhd") != 0)
+        field(w, "kv_layout: %s", w->d->kv_layout);
+}
+
+static void score_fields(struct writer *w, const struct model_group *g)
+{
+    head_fields(w, g);
+    field(w, "mask: %s", g->window ? "window" : "causal");
+    if (g->sinks)
+        field(w, "sinks: true");
+    if (w->m->soft_cap)
+        field(w, "soft_cap: true");
+}
+
+static bool same_attention(const struct model_group *a, const struct model_group *b)
+{
+    return !a->window == !b->window && a->heads == b->heads && a->kv_heads == b->kv_heads &&
+           a->sinks == b->sinks && a->head_dim == b->head_dim;
+}
+
+/* A group whose kernels an earlier one has too: it differs in the rotation or the distance. */
+static bool is_repeated(const struct model *m, unsigned n)
+{
+    for (unsigned i = 0; i < n; i++) {
+        if (same_attention(&m->groups[i], &m->groups[n]))
+            return true;
+    }
+    return false;
+}
+
+static void write_decode(struct writer *w, const struct model_group *g, const char *ratios,
+                         long q_len, const char *seen)
+{
+    char label[80], comment[120];
+    snprintf(label, sizeof(label), "decode of %ld queries at head_dim %ld", q_len, g->head_dim);
+    snprintf(comment, sizeof(comment), "Decode%s, %s.",
+             q_len > 1 ? " that verifies draft tokens" : "", seen);
+    begin(w, "decode");
+    score_fields(w, g);
+    field(w, "gqa: %s", ratios);
+    if (q_len > 1)
+        field(w, "q_len: %ld", q_len);
+    field(w, "page_size: %s", w->d->page_size);
+    cache_fields(w);
+    end(w, label, comment);
+}
+
+/*
+ * Attention of one kind of layer: prompts from tensors and from pages, and decode. A prefill takes
+ * any ratio of heads; for decode the ratio decides how many rows a tile has.
+ */
+static void write_group(struct writer *w, const struct model_group *g)
+{
+    char ratios[MAX_LIST], label[80], comment[120], seen[80] = "every key up to the query's own";
+    if (!list_ratios(w, g, ratios))
+        return;
+    if (g->window)
+        snprintf(seen, sizeof(seen), "a window of %ld keys", g->window);
+    snprintf(label, sizeof(label), "prefill at head_dim %ld", g->head_dim);
+    snprintf(comment, sizeof(comment), "Prefill, %s; lse: true merges chunks of a long prompt.",
+             seen);
+    begin(w, "prefill");
+    score_fields(w, g);
+    field(w, "lse: [false, true]");
+    end(w, label, comment);
+    if (w->m->latent.kv_lora_rank)
+        return;
+
+    snprintf(label, sizeof(label), "paged prefill at head_dim %ld", g->head_dim);
+    begin(w, "prefill");
+    score_fields(w, g);
+    field(w, "paged: true");
+    field(w, "page_size: %s", w->d->page_size);
+    cache_fields(w);
+    end(w, label, "The same behind a prefix that the cache holds.");
+    write_decode(w, g, ratios, 1, seen);
+    if (w->d->draft_tokens > 0)
+        write_decode(w, g, ratios, w->d->draft_tokens + 1, seen);
+}
+
+/* Earlier chunks of a prompt: seen whole by every query, merged by `combine` in pairs. */
+static void write_context_chunk(struct writer *w, const struct model_group *g)
+{
+    char label[80];
+    snprintf(label, sizeof(label), "prefill of context chunks at head_dim %ld", g->head_dim);
+    begin(w, "prefill");
+    head_fields(w, g);
+    field(w, "mask: none");
+    if (w->m->soft_cap)
+        field(w, "soft_cap: true");
+    field(w, "lse: true");
+    end(w, label, "Chunks of the context before a prompt's newest chunk.");
+    if (w->m->latent.kv_lora_rank)
+        return;
+    snprintf(label, sizeof(label), "cache_gather at head_dim %ld", g->head_dim);
+    begin(w, "cache_gather");
+    head_fields(w, g);
+    field(w, "page_size: %s", w->d->page_size);
+    cache_fields(w);
+    end(w, label, "Keys and values of such a chunk out of the cache.");
+}
+
+static void write_rope(struct writer *w, const struct model_group *g)
+{
+    static const char *const ropes[] = {"none", "neox", "gptj"};
+    static const char *const norms[] = {"none", "rms", "gemma_rms", "full", "none", "none"};
+    static const char *const mropes[] = {"none", "sections", "interleaved"};
+    char label[80];
+    snprintf(label, sizeof(label), "rope_qk_norm_cache at head_dim %ld", g->head_dim);
+    begin(w, "rope_qk_norm_cache");
+    head_fields(w, g);
+    field(w, "rope: %s", ropes[g->rotates ? w->m->rope : MODEL_ROPE_NO_ROPE]);
+    if (g->rotates && w->m->rotary_dim != g->head_dim)
+        field(w, "rotary_dim: %ld", w->m->rotary_dim);
+    if (g->rotates && w->m->mrope)
+        field(w, "mrope: [none, %s] # none: text alone", mropes[w->m->mrope]);
+    if (w->m->norm)
+        field(w, "norm: %s", norms[w->m->norm]);
+    if (w->m->bias)
+        field(w, "bias: true");
+    if (w->m->gate)
+        field(w, "gate: true");
+    cache_fields(w);
+    field(w, "keep_kv: [false, true] # true: the prefill of the same step reads k and v");
+    end(w, label,
+        g->rotates ? "What precedes attention, the write into the cache among it."
+                   : "The same for layers without rotation.");
+}
+
+static void write_ropes(struct writer *w)
+{
+    for (int rotates = 1; rotates >= 0; rotates--) {
+        for (unsigned i = 0; i < w->m->group_count; i++) {
+            if (w->m->groups[i].rotates == rotates) {
+                write_rope(w, &w->m->groups[i]);
+                break;
+            }
+        }
+    }
+}
+
+/* What attends to the latent cache itself, which no kernel does yet. */
+static void report_latent(struct writer *w)
+{
+    const struct model_latent *l = &w->m->latent;
+    model_lacks(w->m,
+                "absorbed decode over the latent cache (%ld + %ld elements a token), and its "
+                "prefill and combine",
+                l->kv_lora_rank, l->rope);
+    model_lacks(w->m, "rotation and write of the latent cache (rope of %ld elements)", l->rope);
+    if (l->index_topk > 0)
+        model_lacks(w->m, "the sparse indexer: %ld heads of %ld, the %ld best keys of each query",
+                    l->index_heads, l->index_dim, l->index_topk);
+}
+
+static void write_shared(struct writer *w, const struct model_group *g)
+{
+    char label[80];
+    snprintf(label, sizeof(label), "combine at head_dim %ld", g->head_dim_v);
+    begin(w, "combine");
+    field(w, "head_dim: %ld", g->head_dim_v);
+    field(w, "partials: %s", w->m->latent.kv_lora_rank ? "pair" : "[csr, pair]");
+    end(w, label, "Sums of parts: csr of a split decode, pair of two chunks of a prompt.");
+    if (!w->m->latent.kv_lora_rank) {
+        begin(w, "plan");
+        end(w, "plan", "Work lists of decode, made on the device.");
+    }
+    begin(w, "metadata");
+    field(w, "metadata: [indptr, kv_indices, page_table, last_page_len, draft_slots]");
+    end(w, "metadata", "Index arrays of a step, made on the device.");
+    begin(w, "cache_copy");
+    end(w, "cache_copy", "Pages from cache to cache.");
+}
+
+static void write_vision(struct writer *w)
+{
+    const struct model_encoder *v = &w->m->vision;
+    char label[80];
+    snprintf(label, sizeof(label), "the vision encoder's attention (%ld heads of %ld, no mask)",
+             v->heads, v->head_dim);
+    begin(w, "prefill");
+    field(w, "head_dim: %ld", v->head_dim);
+    field(w, "gqa: 1");
+    field(w, "mask: none");
+    end(w, label, "The vision encoder.");
+}
+
+unsigned write_kernels(struct model *m, const struct deployment *d, FILE *out)
+{
+    struct writer w = {.m = m, .d = d, .out = out};
+    for (unsigned i = 0; i < m->group_count; i++) {
+        if (!is_repeated(m, i))
+            write_group(&w, &m->groups[i]);
+    }
+    write_context_chunk(&w, &m->groups[0]);
+    if (m->latent.kv_lora_rank)
+        report_latent(&w);
+    else
+        write_ropes(&w);
+    write_shared(&w, &m->groups[0]);
+    if (m->vision.heads)
+        write_vision(&w);
+    return w.entries;
+}
+
+bool check_deployment(const struct deployment *d, char why[200])
+{
+    struct model m = {0};
+    struct writer w = {.m = &m, .d = d};
+    begin(&w, "cache_write");
+    field(&w, "head_dim: 64");
+    field(&w, "page_size: %s", d->page_size);
+    cache_fields(&w);
+    return is_accepted(w.entry, "bf16", tgt_all[0]->machine.name, why);
+}

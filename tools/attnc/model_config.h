@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The attention of a model, read from its config.json (the Hugging Face layout): heads, layers by
+ * kind, what happens to q and k, and what attnc lacks for it.
+ */
+#ifndef TOOLS_ATTNC_MODEL_CONFIG_H
+#define TOOLS_ATTNC_MODEL_CONFIG_H
+
+#include <stdbool.h>
+
+#include "compiler/yaml.h"
+
+enum { MODEL_MAX_GAPS = 24, MODEL_MAX_GROUPS = 4, MODEL_MAX_NAME = 64 };
+
+enum model_rope { MODEL_ROPE_NO_ROPE, MODEL_ROPE_NEOX, MODEL_ROPE_GPTJ };
+
+enum model_norm {
+    MODEL_NORM_NONE,
+    MODEL_NORM_RMS,
+    MODEL_NORM_GEMMA_RMS,
+    MODEL_NORM_FULL,
+    MODEL_NORM_LAYER_NORM, /* attnc has none */
+    MODEL_NORM_AFTER_ROPE, /* nor this */
+};
+
+enum model_mrope { MODEL_MROPE_NONE, MODEL_MROPE_SECTIONS, MODEL_MROPE_INTERLEAVED };
+
+/** Layers whose attention is the same; heads are those of all ranks together. */
+struct model_group {
+    long layers;
+    long window; /* tokens that a query sees, its own among them; 0: all */
+    long heads, kv_heads, head_dim, head_dim_v;
+    bool rotates, sinks;
+};
+
+/** An encoder beside the language model, whose attention has no mask and no cache. */
+struct model_encoder {
+    long heads, head_dim; /* heads 0: there is none */
+};
+
+/** Multi-head latent attention (DeepSeek-V2, arXiv 2405.04434); kv_lora_rank 0: another kind. */
+struct model_latent {
+    long kv_lora_rank, nope, rope, value;
+    long index_heads, index_dim, index_topk; /* of the sparse indexer; 0: none */
+};
+
+struct model {
+    char architecture[MODEL_MAX_NAME], type[MODEL_MAX_NAME];
+    bool known; /* the type is in models.def */
+    bool fp16;
+    long layers;
+    struct model_group groups[MODEL_MAX_GROUPS];
+    unsigned group_count;
+    struct model_latent latent;
+    struct model_encoder vision;
+    long rotary_dim; /* elements of a head that rotate; 0: none */
+    enum model_rope rope;
+    enum model_norm norm;
+    enum model_mrope mrope;
+    bool bias, gate, soft_cap;
+    long draft_tokens;          /* of multi-token prediction; 0: none */
+    char *gaps[MODEL_MAX_GAPS]; /* sentences: what the model needs and attnc lacks */
+    unsigned gap_count;
+};
+
+/** Reads a parsed config.json. False: it is none, `why` says what is not there. */
+bool model_read(struct model *m, const struct attnc_yaml *y, char why[200]);
+
+/** Adds a sentence to the gaps; one that is there already counts once. */
+void model_lacks(struct model *m, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+void model_free(struct model *m);
+
+#endif

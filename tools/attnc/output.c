@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tools/attnc/output.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "tools/attnc/command.h"
+
+/* A file that this run reads. The list lives as long as the process. */
+struct input {
+    dev_t device;
+    ino_t inode;
+    struct input *next;
+};
+
+static struct input *inputs;
+
+void note_input(const char *path)
+{
+    struct stat st;
+    if ((strcmp(path, "-") == 0 ? fstat(STDIN_FILENO, &st) : stat(path, &st)) != 0 ||
+        !S_ISREG(st.st_mode))
+        return;
+    struct input *input = malloc(sizeof(*input));
+    if (!input)
+        exit(complain(EXIT_ENVIRONMENT, "out of memory"));
+    *input = (struct input){.device = st.st_dev, .inode = st.st_ino, .next = inputs};
+    inputs = input;
+}
+
+static bool is_input(const struct stat *st)
+{
+    for (const struct input *i = inputs; i; i = i->next) {
+        if (i->device == st->st_dev && i->inode == st->st_ino)
+            return true;
+    }
+    return false;
+}
+
+static int refuse_input(const char *path)
+{
+    return complain(EXIT_USER, "%s: is an input of this command; the output needs another name",
+                    path);
+}
+
+int check_output(const char *path)
+{
+    if (!path || strcmp(path, "-") == 0)
+        return EXIT_GOOD;
+    struct stat st;
+    if (stat(path, &st) == 0)
+        return is_input(&st) ? refuse_input(path) : EXIT_GOOD;
+    char directory[PATH_MAX] = ".";
+    const char *slash = strrchr(path, '/');
+    if (slash)
+        snprintf(directory, sizeof(directory), "%.*s", slash == path ? 1 : (int)(slash - path),
+                 path);
+    if (access(directory, W_OK | X_OK) == 0)
+        return EXIT_GOOD;
+    return complain(EXIT_ENVIRONMENT, "%s: %s", path, strerror(errno));
+}
+
+static bool write_all(int fd, const void *bytes, size_t size)
+{
+    for (size_t at = 0; at < size;) {
+        ssize_t n = write(fd, (const char *)bytes + at, size - at);
+        if (n < 0 && errno != EINTR)
+            return false;
+        at += n > 0 ? (size_t)n : 0;
+    }
+    return true;
+}
+
+static mode_t default_mode(void)
+{
+    mode_t mask = umask(0);
+    umask(mask);
+    return 0666 & ~mask;
+}
+
+static bool write_by_rename(const char *path, const void *bytes, size_t size)
+{
+    char temporary[PATH_MAX];
+    if (snprintf(temporary, sizeof(temporary), "%s.XXXXXX", path) >= (int)sizeof(temporary)) {
+        errno = ENAMETOOLONG;
+        return false;
+    }
+    int fd = mkostemp(temporary, O_CLOEXEC);
+    if (fd < 0)
+        return false;
+    bool good = fchmod(fd, default_mode()) == 0 && write_all(fd, bytes, size);
+    good = close(fd) == 0 && good;
+    good = good && rename(temporary, path) == 0;
+    if (!good) {
+        int error = errno;
+        unlink(temporary);
+        errno = error;
+    }
+    return good;
+}
+
+/* A regular file with these very bytes. */
+static bool holds(const char *path, const struct stat *st, const void *bytes, size_t size)
+{
+    if (!S_ISREG(st->st_mode) || (size_t)st->st_size != size || size == 0)
+        return false;
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return false;
+    void *old = mmap(NULL, size, PROT_READ, MAP_PRIVATE, fd, 0);
+    close(fd);
+    if (old == MAP_FAILED)
+        return false;
+    const bool same = memcmp(old, bytes, size) == 0;
+    munmap(old, size);
+    return same;
+}
+
+int write_output(const char *path, const void *bytes, size_t size)
+{
+    struct stat st;
+    bool good;
+    if (strcmp(path, "-") == 0) {
+        good = fwrite(bytes, 1, size, stdout) == size;
+    } else if (stat(path, &st) != 0) {
+        good = write_by_rename(path, bytes, size);
+    } else if (is_input(&st)) {
+        return refuse_input(path);
+    } else if (!S_ISREG(st.st_mode)) {
+        int fd = open(path, O_WRONLY | O_CLOEXEC);
+        good = fd >= 0 && write_all(fd, bytes, size);
+        if (fd >= 0)
+            good = close(fd) == 0 && good;
+    } else {
+        good = holds(path, &st, bytes, size) || write_by_rename(path, bytes, size);
+    }
+    if (good)
+        return EXIT_GOOD;
+    return complain(EXIT_ENVIRONMENT, "%s: %s", path, strerror(errno));
+}
