@@ -14,6 +14,7 @@
 #include "compiler/expand.h"
 #include "compiler/nearest.h"
 #include "compiler/read_file.h"
+#include "runtime/pack_format.h"
 #include "targets/tgt.h"
 
 enum { MAX_TARGETS = 16, MAX_MERGE_DEPTH = 8 };
@@ -27,6 +28,7 @@ struct reader {
     const struct tgt *targets[MAX_TARGETS + 1]; /* NULL at the end */
     bool targets_given;                         /* by the caller: the file's do not count */
     struct attnc_setting defaults, kernels;
+    bool misspelt; /* a top-level key was reported with what it may have been meant to be */
     struct attnc_settings base; /* what `defaults` says */
 };
 
@@ -147,20 +149,23 @@ static bool collect(struct reader *r, uint32_t id, unsigned depth, struct attnc_
     return !merges.key || merge(r, merges.value, depth, s);
 }
 
+void attnc_list_targets(char *text, size_t size)
+{
+    size_t length = 0;
+    text[0] = '\0';
+    for (const struct tgt *const *t = tgt_all; *t && length < size; t++)
+        length += (size_t)snprintf(text + length, size - length, "%s%s (%s)",
+                                   t == tgt_all ? ""
+                                   : t[1]       ? ", "
+                                                : " and ",
+                                   (*t)->machine.name, (*t)->product);
+}
+
 static void report_unknown_target(struct reader *r, uint32_t id, const char *name)
 {
-    struct attnc_nearest nearest = attnc_nearest_to(name);
-    char all[256] = "";
-    for (const struct tgt *const *t = tgt_all; *t; t++) {
-        attnc_nearest_offer(&nearest, (*t)->machine.name);
-        size_t end = strlen(all);
-        snprintf(all + end, sizeof(all) - end, "%s%s", end ? ", " : "", (*t)->machine.name);
-    }
-    if (nearest.name)
-        attnc_diag_error(r->d, at(r, id), "unknown target '%.40s'; did you mean '%s'?", name,
-                         nearest.name);
-    else
-        attnc_diag_error(r->d, at(r, id), "unknown target '%.40s'; it is one of %s", name, all);
+    char all[256];
+    attnc_list_targets(all, sizeof(all));
+    attnc_diag_error(r->d, at(r, id), "unknown target '%.40s'; there are %s", name, all);
 }
 
 /* Adds to a NULL-terminated list of targets; one that is there already counts once. */
@@ -225,6 +230,7 @@ static void read_top_key(struct reader *r, uint32_t key, uint32_t value,
         attnc_nearest_offer(&nearest, "targets");
         attnc_nearest_offer(&nearest, "defaults");
         attnc_nearest_offer(&nearest, "kernels");
+        r->misspelt = r->misspelt || nearest.name;
         if (nearest.name)
             attnc_diag_error(r->d, at(r, key), "unknown key '%.40s'; did you mean '%s'?", name,
                              nearest.name);
@@ -238,7 +244,9 @@ static void read_top_key(struct reader *r, uint32_t key, uint32_t value,
 static bool read_top(struct reader *r)
 {
     if (r->yaml.count < 2) {
-        attnc_diag_error(r->d, nowhere, "no kernels: the file is empty");
+        attnc_diag_error(
+            r->d, nowhere,
+            "no kernels: the file is empty; `attnc help fields` says what a kernel can be");
         return false;
     }
     const struct attnc_yaml_node *top = attnc_yaml_node(&r->yaml, 1);
@@ -257,7 +265,8 @@ static bool read_top(struct reader *r)
     if (r->defaults.key && !collect(r, r->defaults.value, 0, &r->base))
         return false;
     if (!r->kernels.key) {
-        attnc_diag_error(r->d, nowhere, "no kernels");
+        if (!r->misspelt)
+            attnc_diag_error(r->d, nowhere, "no kernels: a description has a list `kernels:`");
         return false;
     }
     return true;
@@ -352,6 +361,11 @@ bool attnc_read_description(const char *path, const struct attnc_read_options *o
             return attnc_diag_no_memory(d);
         attnc_diag_error(d, nowhere, "%s", strerror(errno));
         d->unreadable = true;
+        return false;
+    }
+    if (out->size >= strlen(ATTN_PACK_MAGIC) &&
+        memcmp(out->bytes, ATTN_PACK_MAGIC, strlen(ATTN_PACK_MAGIC)) == 0) {
+        attnc_diag_error(d, nowhere, "a pack, not a description; `attnc list` shows what it holds");
         return false;
     }
     char directory[PATH_MAX] = ".";

@@ -42,6 +42,9 @@ bool attnc_read_description_bytes(const char *bytes, size_t size, const char *di
                                   const struct attnc_read_options *options,
                                   struct attnc_description *out, struct attnc_diag *d);
 
+/** "gfx942 (MI300X) and gfx950 (MI355X)": what there is to compile for. */
+void attnc_list_targets(char *text, size_t size);
+
 void attnc_description_free(struct attnc_description *desc);
 
 #endif

@@ -24,32 +24,32 @@ static bool is_known(const struct attnc_diag *d, struct att_loc at, bool error, 
     return false;
 }
 
-static void add(struct attnc_diag *d, struct att_loc at, bool error, const char *format,
+static bool add(struct attnc_diag *d, struct att_loc at, bool error, const char *format,
                 va_list args)
 {
     char text[MESSAGE_MAX];
     vsnprintf(text, sizeof(text), format, args);
     if (is_known(d, at, error, text))
-        return;
+        return false;
     d->errors += error;
     if (d->count == ATTNC_MAX_MESSAGES) {
         d->left_out += error;
-        return;
+        return false;
     }
     char *copy = strdup(text);
-    if (!copy) {
-        attnc_diag_no_memory(d);
-        return;
-    }
+    if (!copy)
+        return attnc_diag_no_memory(d);
     d->messages[d->count++] = (struct attnc_message){.at = at, .error = error, .text = copy};
+    return true;
 }
 
-void attnc_diag_error(struct attnc_diag *d, struct att_loc at, const char *format, ...)
+bool attnc_diag_error(struct attnc_diag *d, struct att_loc at, const char *format, ...)
 {
     va_list args;
     va_start(args, format);
-    add(d, at, true, format, args);
+    const bool added = add(d, at, true, format, args);
     va_end(args);
+    return added;
 }
 
 void attnc_diag_warning(struct attnc_diag *d, struct att_loc at, const char *format, ...)

@@ -36,9 +36,9 @@ struct attnc_diag {
 
 /**
  * Adds an error. The same text at the same place counts once: a value that many kernels of a
- * product share is wrong once.
+ * product share is wrong once. False where it was there already or found no place.
  */
-void attnc_diag_error(struct attnc_diag *d, struct att_loc at, const char *format, ...)
+bool attnc_diag_error(struct attnc_diag *d, struct att_loc at, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 void attnc_diag_warning(struct attnc_diag *d, struct att_loc at, const char *format, ...)
     __attribute__((format(printf, 3, 4)));

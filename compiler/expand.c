@@ -15,6 +15,7 @@
 #include <xxhash.h>
 
 #include "compiler/nearest.h"
+#include "compiler/refuse.h"
 #include "targets/tgt.h"
 
 enum {
@@ -66,9 +67,11 @@ static bool read_int(struct attnc_expander *x, const struct att_field_info *info
                          info->zero ? "'" : "", text);
         return false;
     }
-    if (errno || value < info->min || value > info->max) {
-        attnc_diag_error(x->d, c->at, "expected %s to be %d to %d, saw %.40s", info->name,
-                         info->min, info->max, text);
+    const int least = info->zero && info->min == 0 ? 1 : info->min; /* 0 has a word */
+    if (errno || value < least || value > info->max) {
+        attnc_diag_error(x->d, c->at, "expected %s to be %d to %d%s%s, saw %.40s", info->name,
+                         least, info->max, info->zero ? " or " : "", info->zero ? info->zero : "",
+                         text);
         return false;
     }
     c->value = (int)value;
@@ -253,22 +256,9 @@ static uint32_t *find_place(struct attnc_expander *x, const struct att_variant *
     return &x->table[i];
 }
 
-/* At the field's value where the user wrote it; a whole combination is named. */
-static void report_infeasible(struct attnc_expander *x, const struct att_variant *v,
-                              const struct att_why *why)
-{
-    if (why->field < ATT_FIELD_COUNT && v->loc[why->field].line) {
-        attnc_diag_error(x->d, v->loc[why->field], "%s", why->text);
-        return;
-    }
-    char name[ATT_NAME_MAX];
-    att_variant_name(v, name);
-    attnc_diag_error(x->d, v->at, "%s: %s", name, why->text);
-}
-
 /* Adds the variant unless it is there already or cannot be built. False: no room. */
 static bool add_variant(struct attnc_expander *x, const struct att_variant *v,
-                        const struct tgt *target)
+                        const struct tgt *target, bool together)
 {
     struct attnc_description *out = x->out;
     uint32_t *place = find_place(x, v);
@@ -276,7 +266,9 @@ static bool add_variant(struct attnc_expander *x, const struct att_variant *v,
         return true;
     struct att_why why = {.field = ATT_FIELD_COUNT};
     if (!v->op->check(v, &target->machine, &why)) {
-        report_infeasible(x, v, &why);
+        attnc_report_refusal(x->d, v, &target->machine, &why, together);
+        if (why.field < ATT_FIELD_COUNT)
+            attnc_report_others(x->d, v, &target->machine, UINT64_C(1) << why.field);
         return true;
     }
     if (out->count == ATTNC_MAX_VARIANTS) {
@@ -308,34 +300,47 @@ static bool advance(struct dimension *dims, size_t count)
     return false;
 }
 
+/* The combination that the dimensions stand at. */
+static struct att_variant combine(const struct attnc_expander *x, const struct att_template *op,
+                                  struct att_loc at, const struct tgt *target,
+                                  const struct dimension *dims, size_t count)
+{
+    struct att_variant v;
+    att_variant_init(&v, op, target->machine.name);
+    v.at = at;
+    for (size_t i = 0; i < count; i++) {
+        const struct attnc_choice *c = &x->choices[dims[i].first + dims[i].next];
+        if (att_fields[dims[i].field].kind == ATT_KIND_FILE)
+            att_set_file(&v, dims[i].field, c->path);
+        else
+            att_set(&v, dims[i].field, c->value);
+        v.loc[dims[i].field] = c->at;
+    }
+    att_variant_resolve(&v);
+    return v;
+}
+
 static bool add_product(struct attnc_expander *x, const struct att_template *op, struct att_loc at,
-                        const struct tgt *target, struct dimension *dims, size_t count)
+                        const struct tgt *target, struct dimension *dims, size_t count,
+                        size_t product)
 {
     do {
-        struct att_variant v;
-        att_variant_init(&v, op, target->machine.name);
-        v.at = at;
-        for (size_t i = 0; i < count; i++) {
-            const struct attnc_choice *c = &x->choices[dims[i].first + dims[i].next];
-            if (att_fields[dims[i].field].kind == ATT_KIND_FILE)
-                att_set_file(&v, dims[i].field, c->path);
-            else
-                att_set(&v, dims[i].field, c->value);
-            v.loc[dims[i].field] = c->at;
-        }
-        att_variant_resolve(&v);
-        if (!attnc_spend(x, 1, at) || !add_variant(x, &v, target))
+        const struct att_variant v = combine(x, op, at, target, dims, count);
+        if (!attnc_spend(x, 1, at) || !add_variant(x, &v, target, product > 1))
             return false;
     } while (advance(dims, count));
     return true;
 }
 
-/* Reads the fields that `op` takes. False when one is missing, wrong or not taken. */
-static bool read_fields(struct attnc_expander *x, const struct attnc_settings *s,
-                        const struct att_template *op, struct att_loc at, struct dimension *dims,
-                        size_t *count)
+/*
+ * Reads the fields that `op` takes. Returns those that are missing, wrong or not taken; of a wrong
+ * one no dimension is made.
+ */
+static uint64_t read_fields(struct attnc_expander *x, const struct attnc_settings *s,
+                            const struct att_template *op, struct att_loc at,
+                            struct dimension *dims, size_t *count)
 {
-    bool good = true;
+    uint64_t wrong = 0;
     x->choice_count = 0;
     *count = 0;
     for (int f = 0; f < ATT_FIELD_COUNT; f++) {
@@ -343,17 +348,20 @@ static bool read_fields(struct attnc_expander *x, const struct attnc_settings *s
         bool taken = op->takes >> f & 1;
         if (taken && set->value) {
             x->used |= UINT64_C(1) << f;
-            good = read_choices(x, f, set->value, &dims[(*count)++]) && good;
+            if (read_choices(x, f, set->value, &dims[*count]))
+                (*count)++;
+            else
+                wrong |= UINT64_C(1) << f;
         } else if (taken && att_fields[f].required) {
             attnc_diag_error(x->d, at, "%s needs %s", op->name, att_fields[f].name);
-            good = false;
+            wrong |= UINT64_C(1) << f;
         } else if (!taken && set->value && !set->from_defaults) {
             attnc_diag_error(x->d, x->yaml->nodes[set->key].at, "%s does not take %s", op->name,
                              att_fields[f].name);
-            good = false;
+            wrong |= UINT64_C(1) << f;
         }
     }
-    return good;
+    return wrong;
 }
 
 static bool expand_op(struct attnc_expander *x, const struct attnc_settings *s,
@@ -362,8 +370,14 @@ static bool expand_op(struct attnc_expander *x, const struct attnc_settings *s,
 {
     struct dimension dims[ATT_FIELD_COUNT];
     size_t count;
-    if (!read_fields(x, s, op, at, dims, &count))
+    const uint64_t wrong = read_fields(x, s, op, at, dims, &count);
+    if (wrong) {
+        for (; *targets && !x->d->no_memory; targets++) {
+            const struct att_variant v = combine(x, op, at, *targets, dims, count);
+            attnc_report_others(x->d, &v, &(*targets)->machine, wrong);
+        }
         return !x->d->no_memory;
+    }
     size_t product = 1;
     for (size_t i = 0; i < count; i++) {
         product *= dims[i].count; /* both are at most MAX_WORK, checked before the next */
@@ -374,7 +388,7 @@ static bool expand_op(struct attnc_expander *x, const struct attnc_settings *s,
         }
     }
     for (; *targets; targets++) {
-        if (!add_product(x, op, at, *targets, dims, count))
+        if (!add_product(x, op, at, *targets, dims, count, product))
             return false;
     }
     return true;

@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-enum { LONGEST = 48 };
+enum { LONGEST = 127 };
 
 static size_t min(size_t a, size_t b) { return a < b ? a : b; }
 

@@ -6,6 +6,7 @@
 #include "compiler/yaml.h"
 
 #include <libfyaml.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -140,12 +141,14 @@ static bool add_anchor(struct parse *p, struct fy_token *token, uint32_t node)
 static bool open_node(struct parse *p, struct fy_event *e, enum attnc_yaml_kind kind,
                       struct fy_token *anchor)
 {
-    struct att_loc at = where(fy_event_start_mark(e));
+    const struct fy_mark *mark = fy_event_start_mark(e);
+    struct att_loc at = where(mark);
+    const bool flow = mark && mark->input_pos < p->size && strchr("[{", p->bytes[mark->input_pos]);
     if (p->depth == ATTNC_MAX_DEPTH) {
         attnc_diag_error(p->d, at, "nested deeper than %d levels", ATTNC_MAX_DEPTH);
         return false;
     }
-    uint32_t id = add_node(p, (struct attnc_yaml_node){.kind = kind, .at = at});
+    uint32_t id = add_node(p, (struct attnc_yaml_node){.kind = kind, .at = at, .flow = flow});
     if (!id || !add_anchor(p, anchor, id))
         return false;
     p->open[p->depth++] = (struct open_node){.node = id};
@@ -217,7 +220,8 @@ static bool check_encoding(const char *bytes, size_t size, struct attnc_diag *d)
         if (length == 0)
             attnc_diag_error(d, at, "byte 0x%02x is not UTF-8", (unsigned char)bytes[i]);
         else if (bytes[i] == '\0')
-            attnc_diag_error(d, at, "a NUL byte; a description is UTF-8 text");
+            attnc_diag_error(d, (struct att_loc){0}, "line %u holds a NUL byte: expected text",
+                             at.line);
         if (length == 0 || bytes[i] == '\0')
             return false;
         at.column++;
@@ -246,18 +250,38 @@ static bool check_directives(const char *bytes, size_t size, struct attnc_diag *
     return true;
 }
 
-/* libfyaml's own complaints; it goes on after some, and the first is the one that counts. */
-static void report_syntax(struct fy_diag *diag, struct attnc_diag *d)
+/* Where a list or map in brackets is open, it may be that its end is missing. */
+static void note_open_bracket(const struct parse *p, struct attnc_diag *d)
 {
+    for (unsigned i = p->depth; i-- > 0;) {
+        const struct attnc_yaml_node *n = &p->y->nodes[p->open[i].node];
+        char note[80];
+        if (!n->flow)
+            continue;
+        snprintf(note, sizeof(note), "    the '%c' of line %u, column %u, is open here\n",
+                 n->kind == ATTNC_YAML_LIST ? '[' : '{', n->at.line, n->at.column);
+        attnc_diag_attach(d, note);
+        return;
+    }
+}
+
+/* libfyaml's own complaints; it goes on after some, and the first is the one that counts. */
+static void report_syntax(struct parse *p, struct fy_diag *diag, struct attnc_diag *d)
+{
+    size_t first = 0;
+    while (first < p->size && strchr(" \t\r\n", p->bytes[first]))
+        first++;
+    const char *format = first < p->size && p->bytes[first] == '{' ? "JSON" : "YAML";
     void *iterator = NULL;
     const struct fy_diag_error *e = fy_diag_errors_iterate(diag, &iterator);
     if (!e) {
-        attnc_diag_error(d, (struct att_loc){0, 0}, "not YAML");
+        attnc_diag_error(d, (struct att_loc){0, 0}, "not %s", format);
         return;
     }
     struct att_loc at = {(uint32_t)(e->line > 0 ? e->line : 1),
                          (uint32_t)(e->column > 0 ? e->column : 1)};
-    attnc_diag_error(d, at, "not YAML: %s", e->msg);
+    attnc_diag_error(d, at, "not %s: %s", format, e->msg);
+    note_open_bracket(p, d);
 }
 
 /*
@@ -319,7 +343,7 @@ static bool run_parser(struct parse *p)
     }
     good = parse_events(p, parser);
     if (good && fy_parser_get_stream_error(parser)) {
-        report_syntax(diag, p->d);
+        report_syntax(p, diag, p->d);
         good = false;
     }
 out:

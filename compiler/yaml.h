@@ -37,6 +37,7 @@ struct attnc_yaml_node {
     uint32_t next;  /* next child of the same parent */
     uint8_t kind;
     bool plain; /* scalar without quotes: may be null */
+    bool flow;  /* list or map in brackets */
 };
 
 struct attnc_yaml {

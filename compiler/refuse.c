@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "compiler/refuse.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* Stand-ins for a number that is wrong: what some template takes. */
+static const int numbers[] = {64, 128, 256, 16, 32, 1, 2, 4};
+
+enum { NUMBERS = sizeof(numbers) / sizeof(numbers[0]) };
+
+/* The i-th value that a field could have had. False behind the last one. */
+static bool alternative(enum att_field f, int i, int *value)
+{
+    const struct att_field_info *info = &att_fields[f];
+    switch (info->kind) {
+    case ATT_KIND_ENUM: *value = i; return i < info->value_count;
+    case ATT_KIND_FLAG: *value = i; return i < 2;
+    case ATT_KIND_INT: *value = i < NUMBERS ? numbers[i] : info->dflt; return i <= NUMBERS;
+    default: return false;
+    }
+}
+
+static bool accepts(const struct att_variant *v, const struct tir_machine *m, struct att_why *why)
+{
+    *why = (struct att_why){.field = ATT_FIELD_COUNT};
+    return v->op->check(v, m, why);
+}
+
+/* `v` with defaults in place of the wrong fields; one without a default gets a likely number. */
+static struct att_variant without(const struct att_variant *v, uint64_t wrong)
+{
+    struct att_variant good = *v;
+    for (int f = 0; f < ATT_FIELD_COUNT; f++) {
+        const struct att_field_info *info = &att_fields[f];
+        if (!(wrong >> f & 1))
+            continue;
+        good.loc[f] = (struct att_loc){0};
+        if (info->kind == ATT_KIND_FILE)
+            att_set_file(&good, f, NULL);
+        else
+            att_set(&good, f, info->required ? numbers[0] : info->dflt);
+    }
+    att_variant_resolve(&good);
+    return good;
+}
+
+/* `v` is refused at `other`: whether it is so with every value that `f` could have. */
+static bool is_wrong_for_all(const struct att_variant *v, const struct tir_machine *m,
+                             enum att_field f, enum att_field other, const char *text)
+{
+    struct att_why why;
+    int value;
+    for (int i = 0; alternative(f, i, &value); i++) {
+        struct att_variant changed = *v;
+        changed.loc[f].line = v->at.line; /* given, for the fields that follow it */
+        att_set(&changed, f, value);
+        att_variant_resolve(&changed);
+        if (accepts(&changed, m, &why))
+            return false;
+        if (why.field == f)
+            continue; /* no value of this field either */
+        if (why.field != other || strcmp(why.text, text) != 0)
+            return false;
+    }
+    return true;
+}
+
+/* Whether another value of another field would make this one good. */
+static bool depends_on_others(const struct att_variant *v, const struct tir_machine *m,
+                              const struct att_why *why)
+{
+    for (int f = 0; f < ATT_FIELD_COUNT; f++) {
+        if ((enum att_field)f != why->field && v->loc[f].line &&
+            att_fields[f].kind != ATT_KIND_FILE &&
+            !is_wrong_for_all(v, m, f, why->field, why->text))
+            return true;
+    }
+    return false;
+}
+
+void attnc_report_refusal(struct attnc_diag *d, const struct att_variant *v,
+                          const struct tir_machine *m, const struct att_why *why, bool together)
+{
+    char name[ATT_NAME_MAX];
+    att_variant_name(v, name);
+    if (why->field >= ATT_FIELD_COUNT || !v->loc[why->field].line) {
+        attnc_diag_error(d, v->at, "%s: %s", name, why->text);
+        return;
+    }
+    char note[ATT_NAME_MAX + 40];
+    snprintf(note, sizeof(note), "    in the combination %s\n", name);
+    if (attnc_diag_error(d, v->loc[why->field], "%s", why->text) && together &&
+        depends_on_others(v, m, why))
+        attnc_diag_attach(d, note);
+}
+
+void attnc_report_others(struct attnc_diag *d, const struct att_variant *v,
+                         const struct tir_machine *m, uint64_t wrong)
+{
+    for (;;) {
+        struct att_why why;
+        const struct att_variant rest = without(v, wrong);
+        if (accepts(&rest, m, &why) || why.field >= ATT_FIELD_COUNT || wrong >> why.field & 1 ||
+            !v->loc[why.field].line)
+            return;
+        for (int f = 0; f < ATT_FIELD_COUNT; f++) {
+            if (wrong >> f & 1 && att_fields[f].kind != ATT_KIND_FILE &&
+                !is_wrong_for_all(&rest, m, f, why.field, why.text))
+                return;
+        }
+        attnc_diag_error(d, v->loc[why.field], "%s", why.text);
+        wrong |= UINT64_C(1) << why.field;
+    }
+}
