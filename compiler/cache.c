@@ -149,6 +149,8 @@ bool attnc_cache_load(const char *dir, const struct attnc_cache_key *key, struct
         e.code_size > 0 && e.code_size <= MAX_CODE)
         code = malloc(e.code_size);
     bool good = code && read_exactly(fd, code, e.code_size) && is_whole(&e, code);
+    if (good)
+        futimens(fd, NULL); /* the time of its last use, for attnc_cache_trim() */
     close(fd);
     if (!good) {
         free(code);

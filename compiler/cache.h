@@ -31,4 +31,16 @@ bool attnc_cache_load(const char *dir, const struct attnc_cache_key *key, struct
 bool attnc_cache_store(const char *dir, const struct attnc_cache_key *key,
                        const struct attnc_kernel *k);
 
+/** What a cache holds, and what was removed from it. */
+struct attnc_cache_size {
+    size_t kernels, removed;
+    uint64_t bytes;
+};
+
+/**
+ * Removes kernels, those first that were not used for longest, until at most `limit` bytes are
+ * left; UINT64_MAX only counts. A directory that is not there is an empty cache. False with errno.
+ */
+bool attnc_cache_trim(const char *path, uint64_t limit, struct attnc_cache_size *size);
+
 #endif

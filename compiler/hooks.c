@@ -6,6 +6,7 @@
 #include "compiler/hooks.h"
 
 #include <stdio.h>
+#include <string.h>
 
 #include "compiler/process.h"
 
@@ -85,4 +86,31 @@ enum attnc_hook_result attnc_compile_hook_for_host(const char *path, const char 
         return ATTNC_HOOK_NO_CLANG;
     tgt_blob_free(&nothing);
     return status ? ATTNC_HOOK_REJECTED : ATTNC_HOOK_COMPILED;
+}
+
+enum attnc_hook_result attnc_hook_dependencies(const char *path, struct tgt_blob *text,
+                                               struct tgt_blob *messages)
+{
+    const char *const argv[] = {
+        ATTNC_CLANG, "-x",
+        "c",         "-std=c11",
+        "-target",   "amdgcn-amd-amdhsa",
+        "-nogpulib", "-ffreestanding",
+        "-I",        ATTNC_HOOK_INCLUDE,
+        "-I",        ATTNC_HOOK_INCLUDE_INSTALLED,
+        "-MM", /* without the system's own headers */
+        "-MT",       "x",
+        path,        NULL,
+    };
+    int status;
+    if (!attnc_run_process(argv, text, messages, &status))
+        return ATTNC_HOOK_NO_CLANG;
+    if (status == 0 && text->size > 2 && memcmp(text->data, "x:", 2) == 0) {
+        memmove(text->data, text->data + 2, text->size - 2);
+        text->size -= 2;
+        text->data[text->size] = 0;
+        return ATTNC_HOOK_COMPILED;
+    }
+    tgt_blob_free(text);
+    return ATTNC_HOOK_REJECTED;
 }

@@ -27,4 +27,11 @@ enum attnc_hook_result attnc_compile_hook(const char *path, const char *target,
 enum attnc_hook_result attnc_compile_hook_for_host(const char *path, const char *output,
                                                    struct tgt_blob *messages);
 
+/**
+ * The files that a hook depends on, itself first, as the right-hand side of a rule of make: spaces
+ * and backslashes at line ends between them. `text` and `messages` are the caller's to free.
+ */
+enum attnc_hook_result attnc_hook_dependencies(const char *path, struct tgt_blob *text,
+                                               struct tgt_blob *messages);
+
 #endif

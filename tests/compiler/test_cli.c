@@ -13,8 +13,10 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
+#include "compiler/yaml.h"
 #include "tests/compiler/command.h"
 
 static const char good[] = "targets: [gfx942, gfx950]\n"
@@ -68,7 +70,8 @@ static void slips_on_the_command_line_are_named(void **state)
     expect("build d.yaml -o x -j 0", 1, "", "expected --jobs to be 1 to 64, saw '0'");
     expect("build d.yaml -o x -j 2x", 1, "", "expected --jobs");
     expect("build d.yaml -o x --emit=pakc", 1, "", "--emit cannot be 'pakc'; did you mean 'pack'?");
-    expect("build d.yaml -o x --target gfx924", 1, "", "did you mean 'gfx942'?");
+    expect("build d.yaml -o x --target gfx90a", 1, "",
+           "unknown target 'gfx90a'; there are gfx942 (MI300X) and gfx950 (MI355X)");
     expect("build d.yaml -o x --target ,", 1, "", "--target names no target");
     expect("build d.yaml -o x --print lower_tile", 1, "", "did you mean 'lower_tiles'?");
     expect("build d.yaml -o x --stop-after lower_tiles", 1, "", "--stop-after needs --emit=ir");
@@ -165,7 +168,7 @@ static void errors_touch_no_output(void **state)
     assert_false(exists("fresh.pack"));
     write_file("d.yaml", good);
     expect("build d.yaml -o none/such/x.pack --no-cache", 2, "", "none/such/x.pack: No such file");
-    expect("build missing.yaml -o fresh.pack", 1, "", "missing.yaml: error: No such file");
+    expect("build missing.yaml -o fresh.pack", 2, "", "missing.yaml: error: No such file");
 }
 
 /* An input is the same file under another spelling, a symbolic or a hard link. */
@@ -222,6 +225,170 @@ static void an_output_with_the_same_bytes_is_left_alone(void **state)
     expect("build d.yaml -o p.pack -q --cache c --only *942", 0, "", "");
     assert_int_equal(stat("p.pack", &st), 0);
     assert_int_not_equal(st.st_mtime, 1000);
+}
+
+/* One run tells of all that is wrong, and of nothing that is wrong only because of another fault. */
+static void independent_errors_are_found_together(void **state)
+{
+    (void)state;
+    write_file("d.yaml", "targets: [gfx942]\nkernels:\n"
+                         "  - { op: decode, head_dim: 128, gqa: 300, page_size: 48 }\n"
+                         "  - { op: decode, head_dim: 512, page_size: 48 }\n"
+                         "  - { op: decode, head_dim: 128, kv_dtype: fp9, kv_scale: token }\n"
+                         "  - { op: decode, head_dim: 128, gqa: 0 }\n");
+    struct run r = run("build d.yaml -o p.pack --no-cache");
+    const char *err = (char *)r.err.data;
+    assert_int_equal(r.status, 1);
+    assert_non_null(strstr(err, "d.yaml:3:39: error: expected gqa to be 1 to 256 or any, saw 300"));
+    assert_non_null(strstr(err, "d.yaml:3:55: error: page_size 48 is not a power of two"));
+    assert_non_null(strstr(err, "d.yaml:4:29: error: head_dim 512 is not"));
+    assert_non_null(strstr(err, "d.yaml:4:45: error: page_size 48 is not a power of two"));
+    assert_non_null(strstr(err, "d.yaml:5:44: error: unknown kv_dtype 'fp9'"));
+    assert_null(strstr(err, "has no scale")); /* it depends on what kv_dtype was meant to be */
+    assert_non_null(strstr(err, "d.yaml:6:39: error: expected gqa to be 1 to 256 or any, saw 0"));
+    assert_non_null(strstr(err, "attnc: 6 errors in 1 file; nothing was built"));
+    end_run(&r);
+}
+
+static void a_combination_is_named(void **state)
+{
+    (void)state;
+    write_file("d.yaml",
+               "targets: [gfx942]\nkernels:\n"
+               "  - { op: decode, head_dim: 128, kv_dtype: [same, fp8], kv_scale: token }\n");
+    expect("build d.yaml -o p.pack --no-cache", 1, "", "in the combination decode_bf16_d128_");
+    write_file("e.yaml", "targets: [gfx942]\nkernels:\n"
+                         "  - { op: prefill, head_dim: [72, 64], lse: [false, true] }\n");
+    struct run r = run("build e.yaml -o p.pack --no-cache");
+    assert_null(strstr((char *)r.err.data, "in the combination")); /* 72 is wrong by itself */
+    end_run(&r);
+}
+
+static void a_file_that_is_no_description_is_told_apart(void **state)
+{
+    (void)state;
+    write_file("d.yaml", good);
+    write_file("kernel.yaml", "targets: [gfx942]\nkernel: [{ op: prefill, head_dim: 64 }]\n");
+    struct run r = run("build kernel.yaml -o x");
+    assert_non_null(strstr((char *)r.err.data, "unknown key 'kernel'; did you mean 'kernels'?"));
+    assert_null(strstr((char *)r.err.data, "no kernels"));
+    end_run(&r);
+    write_file("open.yaml", "targets: [gfx942]\nkernels:\n  - op: [prefill\n    head_dim: 64\n");
+    expect("build open.yaml -o x", 1, "", "the '[' of line 3, column 9, is open here");
+    write_file("broken.json", "{ \"targets\": [\"gfx942\", }");
+    expect("build broken.json -o x", 1, "", "not JSON: ");
+    expect("build d.yaml -o p.pack -q --cache c", 0, "", "");
+    expect("build p.pack -o x", 1, "", "p.pack: error: a pack, not a description; `attnc list`");
+    expect("verify d.yaml", 1, "", "d.yaml: ");
+    expect("trace d.yaml x", 1, "", "d.yaml: ");
+    expect("trace p.pack prefill_bf16_d64_gfx924", 1, "",
+           "did you mean 'prefill_bf16_d64_gfx942'?");
+    expect("trace p.pack prefill_bf16_d64_gfx942 --shape bacth=2", 1, "", "did you mean 'batch'?");
+}
+
+static size_t count_bytes(const char *text, size_t size, char c)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < size; i++)
+        count += text[i] == c;
+    return count;
+}
+
+/* Runs, and expects JSON on standard output: a YAML parser reads it, brackets are as many. */
+static void expect_json(const char *args, int status, const char *word)
+{
+    struct run r = run(args);
+    const char *out = (char *)r.out.data;
+    if (r.status != status || !strstr(out, word))
+        fail_msg("attnc %s: expected %d, '%s'; saw %d\n%.2000s\n%.2000s", args, status, word,
+                 r.status, out, (char *)r.err.data);
+    struct attnc_yaml y;
+    struct attnc_diag d = {.file = "out", .text = out, .size = r.out.size};
+    assert_true(out[0] == '{' || out[0] == '[');
+    assert_true(attnc_yaml_parse(&y, out, r.out.size, &d));
+    assert_int_equal(count_bytes(out, r.out.size, '{'), count_bytes(out, r.out.size, '}'));
+    attnc_yaml_free(&y);
+    attnc_diag_clear(&d);
+    end_run(&r);
+}
+
+static void every_command_speaks_json(void **state)
+{
+    (void)state;
+    write_file("d.yaml", good);
+    write_file("bad.yaml", "targets: [gfx942]\nkernels: [{ op: prefill, head_dim: \"7\\\"2\" }]\n");
+    write_file("c.json", "{ \"model_type\": \"llama\", \"num_hidden_layers\": 2,\n"
+                         "  \"num_attention_heads\": 8, \"head_dim\": 64 }");
+    expect_json("build d.yaml -o p.pack --json --cache c -q", 0, "\"compiled\": 2");
+    expect_json("build d.yaml -o p.pack --json --cache c -q", 0, "\"cached\": 2");
+    expect_json("build bad.yaml -o x --json -q", 1, "saw '7\\\"2'");
+    expect("build d.yaml --emit=variants --json", 1, "", "--json needs -o FILE");
+    expect_json("describe c.json -o c.yaml --json", 0, "\"kv_heads\": 8");
+    expect("describe c.json --json", 1, "", "--json needs -o FILE");
+    expect_json("list p.pack --json", 0, "\"head_dim\": \"64\"");
+    expect_json("extract p.pack prefill_bf16_d64_gfx950 -o k.co --json", 0, "\"bytes\": ");
+    expect("extract p.pack prefill_bf16_d64_gfx950 -o - --json", 1, "", "both write to standard");
+    expect_json("version --json", 0, "\"product\": \"MI300X\"");
+    expect_json("help --json", 0, "\"name\": \"cache_gather\"");
+    expect_json("cache --cache c --json", 0, "\"kernels\": 2");
+    expect_json("trace p.pack *gfx942 --shape batch=1,heads=1,kv_heads=1,q=64 --json", 0,
+                "\"stall_cycles\": {");
+}
+
+static void the_cache_is_kept_small(void **state)
+{
+    (void)state;
+    write_file("d.yaml", good);
+    expect("cache --cache c", 0, "c: 0 kernels, 0.0 MiB", "");
+    expect("build d.yaml -o p.pack -q --cache c", 0, "", "");
+    write_file("c/notes", "not a kernel");
+    expect("cache --cache c", 0, "c: 2 kernels", "");
+    /* The kernel that was used last stays. */
+    const struct timespec pause = {.tv_nsec = 20000000};
+    nanosleep(&pause, NULL);
+    expect("build d.yaml -o p.pack -q --cache c --only *942", 0, "", "");
+    expect("cache --cache c --limit 20K", 0, "1 kernels", "");
+    expect("build d.yaml -o p.pack --cache c --only *942", 0, "", "0 compiled, 1 from the cache");
+    expect("build d.yaml -o p.pack --cache c --cache-limit 0", 0, "", "1 compiled, 1 from");
+    expect("cache --cache c", 0, "c: 0 kernels", "");
+    expect("build d.yaml -o p.pack -q --cache c", 0, "", "");
+    expect("cache --cache c --clear", 0, "0 kernels, 0.0 MiB; 2 removed", "");
+    expect("cache --limit 3X", 1, "", "expected a size like 512M or 2G, saw '3X'");
+    expect_file("c/notes", "not a kernel");
+}
+
+/* Build systems: what a pack depends on, hooks and their includes among it. */
+static void a_depfile_names_every_input(void **state)
+{
+    (void)state;
+    write_file("d.yaml", "targets: gfx950\n"
+                         "kernels: [{ op: prefill, head_dim: 64, logits: hook.c }]\n");
+    write_file("slope.h", "#define SLOPE 2.0f\n");
+    write_file("hook.c", "#include <attn_hook.h>\n#include \"slope.h\"\n"
+                         "float attn_logits(float logit, int query, int key, int head, int q_len,\n"
+                         "                  int kv_len, const ATTN_DEVICE void *arg)\n"
+                         "{ return logit * SLOPE; }\n");
+    expect("build d.yaml -o p.pack -q --no-cache --depfile p.d", 0, "", "");
+    size_t size;
+    char *rule = read_file("p.d", &size);
+    assert_non_null(rule);
+    assert_memory_equal(rule, "p.pack: \\\n d.yaml \\\n", 20);
+    assert_non_null(strstr(rule, "hook.c"));
+    assert_non_null(strstr(rule, "slope.h"));
+    assert_non_null(strstr(rule, "attn_hook.h"));
+    free(rule);
+    expect("build d.yaml --emit=asm --depfile p.d", 1, "", "--depfile needs -o FILE");
+    expect("build d.yaml -o p.pack --depfile hook.c", 1, "", "hook.c: is an input");
+}
+
+static void shells_complete_every_option(void **state)
+{
+    (void)state;
+    expect("completion bash", 0, "build) words='--help --output --jobs --target", "");
+    expect("completion zsh", 0, "'(-j --jobs)'{-j,--jobs}'[kernels to compile at once", "");
+    expect("completion fish", 0, "-n '__fish_seen_subcommand_from verify' -l json", "");
+    expect("completion", 1, "", "usage: attnc completion bash|zsh|fish");
+    expect("completion fihs", 1, "", "did you mean 'fish'?");
 }
 
 static void a_pack_is_built_listed_and_extracted(void **state)
@@ -294,6 +461,13 @@ int main(int argc, char **argv)
         TEST(errors_touch_no_output),
         TEST(no_output_replaces_an_input),
         TEST(an_output_with_the_same_bytes_is_left_alone),
+        TEST(independent_errors_are_found_together),
+        TEST(a_combination_is_named),
+        TEST(a_file_that_is_no_description_is_told_apart),
+        TEST(every_command_speaks_json),
+        TEST(the_cache_is_kept_small),
+        TEST(a_depfile_names_every_input),
+        TEST(shells_complete_every_option),
         TEST(a_pack_is_built_listed_and_extracted),
         TEST(every_step_can_be_looked_at),
     };

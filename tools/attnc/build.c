@@ -17,16 +17,22 @@
 #include "ir/passes.h"
 #include "targets/tgt.h"
 #include "tools/attnc/build_output.h"
+#include "tools/attnc/cache.h"
 #include "tools/attnc/command.h"
+#include "tools/attnc/depfile.h"
+#include "tools/attnc/diag_json.h"
 #include "tools/attnc/output.h"
 #include "tools/attnc/progress.h"
 
-enum { MAX_JOBS = 64, MAX_TARGETS = 16 };
+enum { MAX_TARGETS = 16 };
 
 static struct {
-    const char *output, *jobs, *targets, *only, *cache, *emit, *name, *print, *stop_after, *disable;
-    bool no_cache, quiet;
+    const char *output, *jobs, *targets, *only, *cache, *emit, *name, *print, *stop_after, *disable,
+        *depfile, *cache_limit;
+    bool no_cache, quiet, json;
 } args;
+
+static struct json json; /* --json: the list of messages, then the summary */
 
 static const struct option_row options[] = {
     {"output", 'o', "FILE", "what to write (- is standard output, the default for text)",
@@ -45,6 +51,10 @@ static const struct option_row options[] = {
     {"stop-after", 0, "PASS", "with --emit=ir: the last pass to run", &args.stop_after, NULL},
     {"disable", 0, "PASS[,PASS]", "leave passes out, to find the one that breaks something",
      &args.disable, NULL},
+    {"cache-limit", 0, "SIZE", "what the cache may hold after the build (default: 1G)",
+     &args.cache_limit, NULL},
+    {"depfile", 0, "FILE", "write a rule of make: what the output depends on", &args.depfile, NULL},
+    {"json", 0, NULL, "print messages and summary as a JSON object", NULL, &args.json},
     {"quiet", 'q', NULL, "no progress, no summary", NULL, &args.quiet},
     {0},
 };
@@ -67,11 +77,10 @@ static bool split_targets(char *list, const char *names[MAX_TARGETS + 1])
     size_t count = 0;
     for (char *state, *name = strtok_r(list, ",", &state); name;
          name = strtok_r(NULL, ",", &state)) {
-        struct attnc_nearest nearest = attnc_nearest_to(name);
-        for (const struct tgt *const *t = tgt_all; *t; t++)
-            attnc_nearest_offer(&nearest, (*t)->machine.name);
         if (!tgt_find(name)) {
-            complain_nearest(nearest.name, "build: unknown target '%s'", name);
+            char all[256];
+            attnc_list_targets(all, sizeof(all));
+            complain(EXIT_USER, "build: unknown target '%s'; there are %s", name, all);
             return false;
         }
         if (count == MAX_TARGETS) {
@@ -117,34 +126,13 @@ static unsigned processors(void)
     return count < MAX_JOBS ? (unsigned)count : MAX_JOBS;
 }
 
-static bool parse_jobs(const char *text, unsigned *jobs)
+/* Says what is wrong, or keeps it for the JSON object. */
+static void report(struct attnc_diag *d)
 {
-    char *end;
-    errno = 0;
-    long n = strtol(text, &end, 10);
-    if (end == text || *end || errno || n < 1 || n > MAX_JOBS) {
-        complain(EXIT_USER, "build: expected --jobs to be 1 to %d, saw '%s'", MAX_JOBS, text);
-        return false;
-    }
-    *jobs = (unsigned)n;
-    return true;
-}
-
-/* The XDG base directory specification's place for what can be made again. */
-static const char *cache_dir(char path[PATH_MAX])
-{
-    if (args.no_cache)
-        return NULL;
-    if (args.cache)
-        return args.cache;
-    const char *xdg = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
-    if (xdg && xdg[0] == '/')
-        snprintf(path, PATH_MAX, "%s/attnc", xdg);
-    else if (home && home[0] == '/')
-        snprintf(path, PATH_MAX, "%s/.cache/attnc", home);
+    if (args.json)
+        diag_json(&json, d);
     else
-        return NULL;
-    return path;
+        attnc_diag_print(d, stderr);
 }
 
 /* Steps of the descriptions that are already built, and of all. */
@@ -228,17 +216,23 @@ static int drop_seen(struct attnc_description *desc, void **seen)
 static int read_units(struct build_unit *units, size_t count, const struct attnc_read_options *read)
 {
     int code = EXIT_GOOD;
+    size_t errors = 0, files = 0;
     for (size_t i = 0; i < count; i++) {
         struct build_unit *u = &units[i];
         note_input(u->path);
         bool good = attnc_read_description(u->path, read, &u->desc, &u->d);
         for (size_t n = 0; n < u->desc.path_count; n++)
             note_input(u->desc.paths[n]);
-        attnc_diag_print(&u->d, stderr);
+        report(&u->d);
         if (!good && code != EXIT_ENVIRONMENT)
-            code = u->d.no_memory ? EXIT_ENVIRONMENT : EXIT_USER;
+            code = u->d.no_memory || u->d.unreadable ? EXIT_ENVIRONMENT : EXIT_USER;
+        errors += u->d.errors;
+        files += u->d.errors > 0;
         attnc_diag_clear(&u->d);
     }
+    if (errors)
+        complain(code, "%zu error%s in %zu file%s; nothing was built", errors,
+                 errors == 1 ? "" : "s", files, files == 1 ? "" : "s");
     return code;
 }
 
@@ -269,13 +263,13 @@ static int compile_units(struct build_unit *units, size_t count, struct attnc_bu
         bool good = attnc_build(&u->desc, o, &u->built, &u->d);
         if (!args.quiet)
             clear_progress();
-        attnc_diag_print(&u->d, stderr);
+        report(&u->d);
         if (!good && code != EXIT_ENVIRONMENT)
             code = u->d.no_memory ? EXIT_ENVIRONMENT : EXIT_USER;
         cache_error = cache_error ? cache_error : u->built.cache_error;
         steps->before += u->desc.count;
     }
-    if (cache_error)
+    if (cache_error && !args.quiet)
         complain(code, "warning: cannot keep kernels in %s: %s", o->cache_dir,
                  strerror(cache_error));
     return code;
@@ -287,8 +281,29 @@ static void print_summary(const struct build_unit *units, size_t count, size_t t
     size_t cached = 0;
     for (size_t i = 0; i < count; i++)
         cached += units[i].built.cached;
+    if (args.json) {
+        json_string(&json, "output", args.output);
+        json_integer(&json, "kernels", (int64_t)total);
+        json_integer(&json, "compiled", (int64_t)(total - cached));
+        json_integer(&json, "cached", (int64_t)cached);
+        json_integer(&json, "pack_bytes", (int64_t)pack_bytes);
+        json_real(&json, "seconds", seconds);
+        return;
+    }
     fprintf(stderr, "%s: %zu kernels, %zu KiB; %zu compiled, %zu from the cache, %.2f s\n",
             args.output, total, (pack_bytes + 1023) >> 10, total - cached, cached, seconds);
+}
+
+/* Best effort: a cache that cannot be made smaller is no fault of the build. */
+static void trim_cache(const char *cache)
+{
+    struct attnc_cache_size size;
+    uint64_t limit = CACHE_DEFAULT_LIMIT;
+    if (args.cache_limit)
+        read_cache_limit("build", args.cache_limit, &limit);
+    if (!attnc_cache_trim(cache, limit, &size) && !args.quiet)
+        complain(EXIT_GOOD, "warning: cannot make the cache smaller: %s: %s", cache,
+                 strerror(errno));
 }
 
 /* From descriptions that have been read to the output. */
@@ -298,7 +313,10 @@ static int build(struct build_unit *units, size_t count, const struct emit_row *
     clock_gettime(CLOCK_MONOTONIC, &start);
     struct steps steps = {0};
     int code = select_variants(units, count, &steps.total);
-    char cache[PATH_MAX];
+    char room[PATH_MAX];
+    const char *cache = args.no_cache ? NULL : cache_directory(args.cache, room);
+    if (!cache && !args.no_cache && !args.quiet && emit->container == PACK)
+        complain(code, "HOME is not set: compiled kernels are not kept; --cache names a directory");
     struct attnc_build_options o = {
         .compile = {.stage = emit->stage,
                     .print = args.print,
@@ -306,7 +324,7 @@ static int build(struct build_unit *units, size_t count, const struct emit_row *
                     .disable = args.disable},
         .compile_one = attnc_compile,
         .jobs = jobs,
-        .cache_dir = cache_dir(cache),
+        .cache_dir = cache,
         .identity = attnc_compiler_identity(),
         .log = stderr,
         .progress = args.quiet ? NULL : on_progress,
@@ -318,7 +336,13 @@ static int build(struct build_unit *units, size_t count, const struct emit_row *
     if (code == EXIT_GOOD)
         code = write_build(units, count, emit, args.output ? args.output : "-", args.name,
                            &pack_bytes);
-    if (code == EXIT_GOOD && pack_bytes && !args.quiet)
+    if (code == EXIT_GOOD && args.depfile)
+        code = write_depfile(units, count, args.output, args.depfile);
+    if (cache && code == EXIT_GOOD)
+        trim_cache(cache);
+    if (args.json)
+        json_end(&json); /* of the messages */
+    if (code == EXIT_GOOD && pack_bytes && (!args.quiet || args.json))
         print_summary(units, count, steps.total, pack_bytes, seconds_since(&start));
     return code;
 }
@@ -331,11 +355,24 @@ static int read_and_build(char **paths, size_t count, const struct attnc_read_op
         return complain(EXIT_ENVIRONMENT, "out of memory");
     for (size_t i = 0; i < count; i++)
         units[i].path = paths[i];
+    if (args.json) {
+        json = (struct json){.out = stdout};
+        json_begin_object(&json, NULL);
+        json_begin_list(&json, "messages");
+    }
     int code = read_units(units, count, read);
     if (code == EXIT_GOOD)
         code = check_output(args.output);
     if (code == EXIT_GOOD)
+        code = check_output(args.depfile);
+    if (code == EXIT_GOOD)
         code = build(units, count, emit, jobs);
+    else if (args.json)
+        json_end(&json);
+    if (args.json) {
+        json_integer(&json, "exit_code", code);
+        json_end(&json);
+    }
     for (size_t i = 0; i < count; i++) {
         attnc_build_result_free(&units[i].built);
         attnc_diag_clear(&units[i].d);
@@ -359,8 +396,15 @@ static int run(int argc, char **argv)
     if (!check_passes("print", args.print) || !check_passes("stop-after", args.stop_after) ||
         !check_passes("disable", args.disable))
         return EXIT_USER;
+    if (args.json && (!args.output || strcmp(args.output, "-") == 0))
+        return complain(EXIT_USER, "build: --json needs -o FILE: both write to standard output");
+    if (args.depfile && (!args.output || strcmp(args.output, "-") == 0))
+        return complain(EXIT_USER, "build: --depfile needs -o FILE: the rule is about it");
+    uint64_t limit;
+    if (args.cache_limit && read_cache_limit("build", args.cache_limit, &limit) != EXIT_GOOD)
+        return EXIT_USER;
     unsigned jobs = processors();
-    if (args.jobs && !parse_jobs(args.jobs, &jobs))
+    if (args.jobs && !parse_jobs("build", args.jobs, &jobs))
         return EXIT_USER;
 
     const char *names[MAX_TARGETS + 1];

@@ -4,8 +4,10 @@
  */
 #include "tools/attnc/command.h"
 
+#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "compiler/nearest.h"
@@ -116,6 +118,19 @@ bool parse_options(const struct command *c, int *argc, char **argv, bool *help)
         }
     }
     *argc = operands;
+    return true;
+}
+
+bool parse_jobs(const char *command, const char *text, unsigned *jobs)
+{
+    char *end;
+    errno = 0;
+    const long n = strtol(text, &end, 10);
+    if (end == text || *end || errno || n < 1 || n > MAX_JOBS) {
+        complain(EXIT_USER, "%s: expected --jobs to be 1 to %d, saw '%s'", command, MAX_JOBS, text);
+        return false;
+    }
+    *jobs = (unsigned)n;
     return true;
 }
 

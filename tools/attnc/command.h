@@ -9,6 +9,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+enum { MAX_JOBS = 64 };
+
 enum exit_code {
     EXIT_GOOD = 0,
     EXIT_USER = 1,        /* what the user gave is wrong, or a verification failed */
@@ -50,6 +52,9 @@ int complain_nearest(const char *nearest, const char *format, ...)
  * and stops there. False after a message about an option that is unknown or lacks its argument.
  */
 bool parse_options(const struct command *c, int *argc, char **argv, bool *help);
+
+/** Reads the argument of -j, 1 to 64. False after a message that names the command. */
+bool parse_jobs(const char *command, const char *text, unsigned *jobs);
 
 /** Prints the help of one subcommand to standard output. */
 void print_command_help(const struct command *c);

@@ -16,12 +16,14 @@
 #include "targets/tgt.h"
 #include "tools/attnc/command.h"
 #include "tools/attnc/describe_kernels.h"
+#include "tools/attnc/json.h"
 #include "tools/attnc/output.h"
 
 enum { MAX_RANKS = 1024, MAX_DRAFT_TOKENS = 63 };
 
 static struct {
     const char *output, *ranks, *page_size, *kv_dtype, *kv_scale, *kv_layout, *draft_tokens;
+    bool json;
 } args;
 
 static const struct option_row options[] = {
@@ -40,6 +42,8 @@ static const struct option_row options[] = {
      "speculative tokens of a step (default: 3 where the model drafts, "
      "else 0)",
      &args.draft_tokens, NULL},
+    {"json", 0, NULL, "print what was read and what is missing as a JSON object; needs -o", NULL,
+     &args.json},
     {0},
 };
 
@@ -148,6 +152,53 @@ static int report_gaps(const struct model *m, const char *path)
     return m->gap_count ? EXIT_PARTIAL : EXIT_GOOD;
 }
 
+static void group_json(struct json *j, const struct model_group *g, const struct deployment *d)
+{
+    json_begin_object(j, NULL);
+    json_integer(j, "layers", g->layers);
+    json_integer(j, "heads", g->heads);
+    json_integer(j, "kv_heads", g->kv_heads);
+    json_integer(j, "head_dim", g->head_dim);
+    json_integer(j, "head_dim_v", g->head_dim_v);
+    json_integer(j, "window", g->window);
+    json_flag(j, "rotates", g->rotates);
+    json_flag(j, "sinks", g->sinks);
+    json_begin_list(j, "ranks");
+    for (unsigned i = 0; i < d->rank_count; i++) {
+        struct rank_heads r;
+        if (!share_heads(g, d->ranks[i], &r))
+            continue;
+        json_begin_object(j, NULL);
+        json_integer(j, "tp", d->ranks[i]);
+        json_integer(j, "heads", r.heads);
+        json_integer(j, "kv_heads", r.kv_heads);
+        json_flag(j, "copies", r.copies);
+        json_end(j);
+    }
+    json_end(j);
+    json_end(j);
+}
+
+static void print_json(const struct model *m, const struct deployment *d, unsigned entries)
+{
+    struct json j = {.out = stdout};
+    json_begin_object(&j, NULL);
+    json_string(&j, "architecture", m->architecture);
+    json_string(&j, "model_type", m->type);
+    json_integer(&j, "layers", m->layers);
+    json_begin_list(&j, "attention");
+    for (unsigned i = 0; i < m->group_count; i++)
+        group_json(&j, &m->groups[i], d);
+    json_end(&j);
+    json_begin_list(&j, "missing");
+    for (unsigned i = 0; i < m->gap_count; i++)
+        json_string(&j, NULL, m->gaps[i]);
+    json_end(&j);
+    json_integer(&j, "entries", entries);
+    json_string(&j, "output", args.output);
+    json_end(&j);
+}
+
 static int describe(struct model *m, struct deployment *d, const char *path)
 {
     char *body = NULL, *text = NULL;
@@ -177,6 +228,8 @@ static int describe(struct model *m, struct deployment *d, const char *path)
     int code = entries ? write_output(args.output ? args.output : "-", text, size)
                        : complain(EXIT_USER, "%s: no kernel of the model can be built", path);
     const int gaps = report_gaps(m, path);
+    if (code == EXIT_GOOD && args.json)
+        print_json(m, d, entries);
     free(body);
     free(text);
     return code == EXIT_GOOD ? gaps : code;
@@ -219,6 +272,8 @@ static int run(int argc, char **argv)
     struct deployment d;
     if (argc != 1)
         return complain(EXIT_USER, "usage: attnc describe CONFIG_JSON [-o FILE] [OPTION]...");
+    if (args.json && (!args.output || strcmp(args.output, "-") == 0))
+        return complain(EXIT_USER, "describe: --json needs -o FILE: both write to standard output");
     const char *config = config_path(argv[0], path);
     note_input(config);
     int code = read_deployment(&d);

@@ -169,7 +169,7 @@ static bool is_repeated(const struct model *m, unsigned n)
 static void write_decode(struct writer *w, const struct model_group *g, const char *ratios,
                          long q_len, const char *seen)
 {
-    char label[80], comment[120];
+    char label[80], comment[200];
     snprintf(label, sizeof(label), "decode of %ld queries at head_dim %ld", q_len, g->head_dim);
     snprintf(comment, sizeof(comment), "Decode%s, %s.",
              q_len > 1 ? " that verifies draft tokens" : "", seen);
@@ -189,7 +189,7 @@ static void write_decode(struct writer *w, const struct model_group *g, const ch
  */
 static void write_group(struct writer *w, const struct model_group *g)
 {
-    char ratios[MAX_LIST], label[80], comment[120], seen[80] = "every key up to the query's own";
+    char ratios[MAX_LIST], label[80], comment[200], seen[80] = "every key up to the query's own";
     if (!list_ratios(w, g, ratios))
         return;
     if (g->window)

@@ -8,20 +8,33 @@
 #include "compiler/nearest.h"
 #include "runtime/attn.h"
 #include "tools/attnc/command.h"
+#include "tools/attnc/json.h"
 #include "tools/attnc/output.h"
 #include "tools/attnc/pack_file.h"
 
 static struct {
     const char *output;
+    bool json;
 } args;
 
 static const struct option_row options[] = {
     {"output", 'o', "FILE", "where to write the code object (required; - is standard output)",
      &args.output, NULL},
+    {"json", 0, NULL, "print what was written as a JSON object", NULL, &args.json},
     {0},
 };
 
-static int extract(const struct attn_pack *pack, uint32_t n, size_t size)
+static void print_json(const char *name, size_t size)
+{
+    struct json j = {.out = stdout};
+    json_begin_object(&j, NULL);
+    json_string(&j, "kernel", name);
+    json_string(&j, "output", args.output);
+    json_integer(&j, "bytes", (int64_t)size);
+    json_end(&j);
+}
+
+static int extract(const struct attn_pack *pack, uint32_t n, const char *name, size_t size)
 {
     void *code = malloc(size);
     if (!code)
@@ -29,6 +42,8 @@ static int extract(const struct attn_pack *pack, uint32_t n, size_t size)
     int r = attn_pack_kernel_code(pack, n, code, size, &size) == ATTN_OK
                 ? write_output(args.output, code, size)
                 : complain(EXIT_USER, "%s", attn_last_error());
+    if (r == EXIT_GOOD && args.json)
+        print_json(name, size);
     free(code);
     return r;
 }
@@ -41,16 +56,19 @@ static int find_and_extract(const struct attn_pack *pack, const char *path, cons
         if (attn_pack_kernel(pack, n, &info) != ATTN_OK)
             return complain(EXIT_USER, "%s: %s", path, attn_last_error());
         if (strcmp(info.name, name) == 0)
-            return extract(pack, n, info.object_bytes);
+            return extract(pack, n, info.name, info.object_bytes);
         attnc_nearest_offer(&nearest, info.name);
     }
-    return complain_nearest(nearest.name, "%s has no kernel '%s'", path, name);
+    return complain_nearest(nearest.name, "%s has no kernel '%s'; `attnc list` shows their names",
+                            path, name);
 }
 
 static int run(int argc, char **argv)
 {
     if (argc != 2 || !args.output)
         return complain(EXIT_USER, "usage: attnc extract PACK KERNEL -o FILE");
+    if (args.json && strcmp(args.output, "-") == 0)
+        return complain(EXIT_USER, "extract: --json and -o - both write to standard output");
     struct attn_pack *pack;
     int code = open_pack(argv[0], &pack);
     if (code != EXIT_GOOD)

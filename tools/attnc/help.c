@@ -10,6 +10,7 @@
 #include "targets/tgt.h"
 #include "templates/template.h"
 #include "tools/attnc/command.h"
+#include "tools/attnc/json.h"
 
 static bool takes(const struct att_template *t, enum att_field f) { return t->takes >> f & 1; }
 
@@ -106,6 +107,95 @@ static void help_passes(void)
                !strncmp(tir_passes[i].name, "lower_", 6) ? " (cannot be disabled)" : "");
 }
 
+static struct {
+    bool json;
+} args;
+
+static const struct option_row options[] = {
+    {"json", 0, NULL, "print all commands, ops and fields as a JSON object", NULL, &args.json},
+    {0},
+};
+
+static void command_json(struct json *j, const struct command *c)
+{
+    json_begin_object(j, NULL);
+    json_string(j, "name", c->name);
+    json_string(j, "usage", c->usage);
+    json_string(j, "summary", c->summary);
+    json_begin_list(j, "options");
+    for (const struct option_row *o = c->options; o && o->name; o++) {
+        const char letter[2] = {o->letter, '\0'};
+        json_begin_object(j, NULL);
+        json_string(j, "name", o->name);
+        json_string(j, "letter", o->letter ? letter : NULL);
+        json_string(j, "argument", o->argument);
+        json_string(j, "help", o->help);
+        json_end(j);
+    }
+    json_end(j);
+    json_end(j);
+}
+
+static void field_json(struct json *j, const struct att_field_info *info)
+{
+    static const char *const kinds[] = {[ATT_KIND_ENUM] = "enum",
+                                        [ATT_KIND_INT] = "integer",
+                                        [ATT_KIND_FLAG] = "flag",
+                                        [ATT_KIND_FILE] = "file"};
+    json_begin_object(j, NULL);
+    json_string(j, "name", info->name);
+    json_string(j, "kind", kinds[info->kind]);
+    json_string(j, "help", info->help);
+    json_flag(j, "required", info->required);
+    if (info->kind == ATT_KIND_INT) {
+        json_integer(j, "least", info->zero ? 1 : info->min);
+        json_integer(j, "most", info->max);
+        json_string(j, "zero", info->zero);
+    }
+    if (info->kind == ATT_KIND_ENUM) {
+        json_begin_list(j, "values");
+        for (int i = 0; i < info->value_count; i++)
+            json_string(j, NULL, info->values[i].name);
+        json_end(j);
+    }
+    json_end(j);
+}
+
+static void op_json(struct json *j, const struct att_template *t)
+{
+    json_begin_object(j, NULL);
+    json_string(j, "name", t->name);
+    json_string(j, "help", t->description);
+    json_begin_list(j, "fields");
+    for (int f = 0; f < ATT_FIELD_COUNT; f++) {
+        if (takes(t, f))
+            json_string(j, NULL, att_fields[f].name);
+    }
+    json_end(j);
+    json_end(j);
+}
+
+static void print_json(void)
+{
+    struct json j = {.out = stdout};
+    json_begin_object(&j, NULL);
+    json_begin_list(&j, "commands");
+    for (const struct command *const *c = commands; *c; c++)
+        command_json(&j, *c);
+    json_end(&j);
+    json_begin_list(&j, "ops");
+    for (const struct att_template *const *t = att_templates; *t; t++)
+        op_json(&j, *t);
+    json_end(&j);
+    json_begin_list(&j, "fields");
+    for (int f = 0; f < ATT_FIELD_COUNT; f++) {
+        if (is_taken(f))
+            field_json(&j, &att_fields[f]);
+    }
+    json_end(&j);
+    json_end(&j);
+}
+
 static const struct topic {
     const char *name, *summary;
     void (*print)(void);
@@ -170,6 +260,10 @@ static int run(int argc, char **argv)
 {
     if (argc > 1)
         return complain(EXIT_USER, "usage: attnc help [TOPIC]");
+    if (args.json) {
+        print_json();
+        return EXIT_GOOD;
+    }
     if (argc == 0) {
         print_overview();
         return EXIT_GOOD;
@@ -184,5 +278,6 @@ const struct command command_help = {
     .name = "help",
     .usage = "[fields|ops|targets|passes|NAME]",
     .summary = "Explain commands, fields, ops, targets and passes",
+    .options = options,
     .run = run,
 };

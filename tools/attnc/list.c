@@ -7,6 +7,7 @@
 
 #include "runtime/attn.h"
 #include "tools/attnc/command.h"
+#include "tools/attnc/json.h"
 #include "tools/attnc/pack_file.h"
 
 static struct {
@@ -59,69 +60,61 @@ static int print_table(const struct attn_pack *pack)
     return EXIT_GOOD;
 }
 
-/* Strings of a pack are printable ASCII: two characters need an escape. */
-static void print_string(const char *s)
+static int print_key(struct json *j, const struct attn_pack *pack, uint32_t n, uint32_t count)
 {
-    putchar('"');
-    for (; *s; s++) {
-        if (*s == '"' || *s == '\\')
-            putchar('\\');
-        putchar(*s);
-    }
-    putchar('"');
-}
-
-static void print_member(const char *name, const char *value, const char *after)
-{
-    printf("\"%s\": ", name);
-    print_string(value);
-    fputs(after, stdout);
-}
-
-static int print_key(const struct attn_pack *pack, uint32_t n, uint32_t count)
-{
-    fputs("    \"key\": {", stdout);
+    json_begin_object(j, "key");
     for (uint32_t i = 0; i < count; i++) {
         const char *field, *value;
         if (attn_pack_kernel_field(pack, n, i, &field, &value) != ATTN_OK)
             return complain(EXIT_USER, "kernel %u: %s", n, attn_last_error());
-        fputs(i ? ", " : "", stdout);
-        print_member(field, value, "");
+        json_string(j, field, value);
     }
-    fputs("},\n", stdout);
+    json_end(j);
     return EXIT_GOOD;
+}
+
+static void print_resources(struct json *j, const struct attn_kernel_info *k)
+{
+    json_begin_list(j, "workgroup");
+    for (int i = 0; i < 3; i++)
+        json_integer(j, NULL, k->workgroup[i]);
+    json_end(j);
+    json_integer(j, "lds_static", k->lds_static);
+    json_integer(j, "lds_dynamic", k->lds_dynamic);
+    json_integer(j, "vgprs", k->vgprs);
+    json_integer(j, "agprs", k->agprs);
+    json_integer(j, "sgprs", k->sgprs);
+    json_integer(j, "spills", k->spills);
+    json_integer(j, "scratch", k->scratch);
+    json_integer(j, "occupancy", k->occupancy);
+    if (k->mfma_duty >= 0)
+        json_real(j, "mfma_duty", k->mfma_duty / 10.0);
+    else
+        json_null(j, "mfma_duty");
+    json_integer(j, "code_bytes", k->code_bytes);
+    json_integer(j, "object_bytes", (int64_t)k->object_bytes);
 }
 
 static int print_json(const struct attn_pack *pack)
 {
-    puts("[");
-    uint32_t count = attn_pack_kernel_count(pack);
-    for (uint32_t n = 0; n < count; n++) {
+    struct json j = {.out = stdout};
+    json_begin_list(&j, NULL);
+    for (uint32_t n = 0; n < attn_pack_kernel_count(pack); n++) {
         struct attn_kernel_info k;
         if (read_kernel(pack, n, &k) != EXIT_GOOD)
             return EXIT_USER;
-        fputs("  {", stdout);
-        print_member("name", k.name, ", ");
-        print_member("op", k.op, ", ");
-        print_member("target", k.target, ",\n");
-        if (print_key(pack, n, k.field_count) != EXIT_GOOD)
+        json_begin_object(&j, NULL);
+        json_string(&j, "name", k.name);
+        json_string(&j, "op", k.op);
+        json_string(&j, "target", k.target);
+        if (print_key(&j, pack, n, k.field_count) != EXIT_GOOD)
             return EXIT_USER;
-        fputs("    ", stdout);
-        print_member("tuning", k.tuning, ",\n    ");
-        print_member("provenance", k.provenance, ",\n");
-        printf("    \"workgroup\": [%u, %u, %u], \"lds_static\": %u, \"lds_dynamic\": %u,\n"
-               "    \"vgprs\": %u, \"agprs\": %u, \"sgprs\": %u, \"spills\": %u, "
-               "\"scratch\": %u, \"occupancy\": %u,\n",
-               k.workgroup[0], k.workgroup[1], k.workgroup[2], k.lds_static, k.lds_dynamic, k.vgprs,
-               k.agprs, k.sgprs, k.spills, k.scratch, k.occupancy);
-        if (k.mfma_duty >= 0)
-            printf("    \"mfma_duty\": %d.%d, ", k.mfma_duty / 10, k.mfma_duty % 10);
-        else
-            fputs("    \"mfma_duty\": null, ", stdout);
-        printf("\"code_bytes\": %u, \"object_bytes\": %zu}%s\n", k.code_bytes, k.object_bytes,
-               n + 1 < count ? "," : "");
+        json_string(&j, "tuning", k.tuning);
+        json_string(&j, "provenance", k.provenance);
+        print_resources(&j, &k);
+        json_end(&j);
     }
-    puts("]");
+    json_end(&j);
     return EXIT_GOOD;
 }
 

@@ -1,29 +1,78 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tools/attnc/progress.h"
 
+#include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <time.h>
 #include <unistd.h>
 
-enum { BAR = 24 };
+enum { BAR = 24, NARROW = 60, MAX_COLUMNS = 200 };
+
+/* Whether the bar can be drawn over: a terminal that moves its cursor. */
+static bool can_redraw(void)
+{
+    const char *term = getenv("TERM");
+    return isatty(STDERR_FILENO) && term && *term && strcmp(term, "dumb") != 0;
+}
+
+/* COLUMNS, or what the terminal says, or 80. */
+static int columns(void)
+{
+    const char *text = getenv("COLUMNS");
+    int width = text ? atoi(text) : 0;
+    struct winsize size;
+    if (width <= 0 && ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0)
+        width = size.ws_col;
+    width = width > 0 ? width : 80;
+    return width < MAX_COLUMNS ? width : MAX_COLUMNS;
+}
+
+static double now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+/* ", 12 s left", from how long the steps before took; "" until there is something to go by. */
+static void format_rest(char text[32], size_t done, size_t total)
+{
+    static double start;
+    const double time = now();
+    if (start == 0 || done <= 1)
+        start = time;
+    text[0] = '\0';
+    const double passed = time - start;
+    if (passed > 2 && done > 1 && done < total)
+        snprintf(text, 32, ", %.0f s left", passed / (double)(done - 1) * (double)(total - done));
+}
 
 void show_progress(size_t done, size_t total, const char *step)
 {
-    if (!isatty(STDERR_FILENO)) {
+    if (!can_redraw()) {
         fprintf(stderr, "[%zu/%zu] %s\n", done, total, step);
         return;
     }
-    char bar[BAR + 1];
-    size_t full = total ? done * BAR / total : BAR;
-    for (size_t i = 0; i < BAR; i++)
-        bar[i] = i < full ? '#' : '.';
-    bar[BAR] = '\0';
-    /* \033[K clears what a longer name before has left. */
-    fprintf(stderr, "\r%s %zu/%zu %.60s\033[K", bar, done, total, step);
+    char bar[BAR + 2] = "", line[MAX_COLUMNS + 1], rest[32];
+    const int width = columns();
+    format_rest(rest, done, total);
+    if (width >= NARROW) {
+        const size_t full = total ? done * BAR / total : BAR;
+        for (size_t i = 0; i < BAR; i++)
+            bar[i] = i < full ? '#' : '.';
+        bar[BAR] = ' ';
+    }
+    snprintf(line, sizeof(line), "%s%zu/%zu%s %s", bar, done, total, rest, step);
+    /* One column less: some terminals wrap at the last. \033[K clears what was there. */
+    fprintf(stderr, "\r%.*s\033[K", width - 1, line);
     fflush(stderr);
 }
 
 void clear_progress(void)
 {
-    if (isatty(STDERR_FILENO))
+    if (can_redraw())
         fputs("\r\033[K", stderr);
 }

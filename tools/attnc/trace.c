@@ -6,11 +6,15 @@
 #include "tools/attnc/trace.h"
 
 #include <dlfcn.h>
+#include <fnmatch.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "compiler/nearest.h"
+#include "tools/attnc/children.h"
 #include "tools/attnc/command.h"
+#include "tools/attnc/json.h"
 #include "tools/attnc/output.h"
 #include "tools/attnc/pack_file.h"
 #include "tools/hipsim/time/hipsim_time.h"
@@ -20,7 +24,8 @@ static struct {
     const char *output;
     const char *annotate;
     const char *parameters;
-    bool samples_only;
+    const char *jobs;
+    bool samples_only, json;
 } args;
 
 static const struct option_row options[] = {
@@ -35,6 +40,9 @@ static const struct option_row options[] = {
      NULL},
     {"samples-only", 0, NULL, "execute only the workgroups that are timed, for large shapes", NULL,
      &args.samples_only},
+    {"jobs", 'j', "N", "kernels at once, where KERNEL matches several (default: 1)", &args.jobs,
+     NULL},
+    {"json", 0, NULL, "print a JSON list of reports", NULL, &args.json},
     {0},
 };
 
@@ -50,6 +58,7 @@ struct timing {
     bool (*enable)(const struct hipsim_time_options *options, char *why, size_t why_size);
     bool (*last)(struct hipsim_time_report *report);
     int (*format)(const struct hipsim_time_report *report, char *text, size_t size);
+    const char *(*stall_name)(enum hipsim_stall stall);
 };
 
 static const struct trace_family *find_family(const char *op)
@@ -181,8 +190,13 @@ static int set_dimension(const struct trace_family *f, struct trace_run *run, co
         run->shape[i] = (int)value;
         return EXIT_GOOD;
     }
-    return complain(EXIT_USER, "--shape: %s has no '%.*s'; --shape help lists what it has", f->op,
-                    (int)length, name);
+    char given[32];
+    snprintf(given, sizeof(given), "%.*s", (int)length, name);
+    struct attnc_nearest nearest = attnc_nearest_to(given);
+    for (unsigned i = 0; i < count_dimensions(f); i++)
+        attnc_nearest_offer(&nearest, f->dimensions[i].name);
+    return complain_nearest(nearest.name, "--shape: %s has no '%s'; --shape help lists what it has",
+                            f->op, given);
 }
 
 static int parse_shape(const struct trace_family *f, const char *text, struct trace_run *run)
@@ -217,7 +231,8 @@ static bool open_timing(const char *simulator, struct timing *t)
     void *library = dlopen(simulator, RTLD_NOW | RTLD_LOCAL);
     return library && find(library, "hipsim_time_enable", &t->enable) &&
            find(library, "hipsim_time_last", &t->last) &&
-           find(library, "hipsim_time_format", &t->format);
+           find(library, "hipsim_time_format", &t->format) &&
+           find(library, "hipsim_stall_name", &t->stall_name);
 }
 
 static void print_report(const struct trace_run *run, const struct timing *timing,
@@ -237,6 +252,57 @@ static void print_report(const struct trace_run *run, const struct timing *timin
            run->least_bytes / 1e6, bytes / run->least_bytes, report->memory_gb_per_s,
            run->least_bytes / report->memory_gb_per_s / 1e3,
            run->least_bytes / report->memory_gb_per_s / 10 / us);
+}
+
+static void shape_json(struct json *j, const struct trace_run *run, const struct trace_family *f)
+{
+    json_begin_object(j, "shape");
+    for (unsigned i = 0; i < count_dimensions(f); i++)
+        json_integer(j, f->dimensions[i].name, run->shape[i]);
+    json_end(j);
+}
+
+static void stalls_json(struct json *j, const struct timing *timing,
+                        const struct hipsim_time_report *r)
+{
+    json_integer(j, "issue_cycles", (int64_t)r->issue_cycles);
+    json_begin_object(j, "stall_cycles");
+    for (int s = HIPSIM_STALL_NONE + 1; s < HIPSIM_STALL_COUNT; s++) {
+        if (r->stall_cycles[s])
+            json_integer(j, timing->stall_name(s), (int64_t)r->stall_cycles[s]);
+    }
+    json_end(j);
+}
+
+/* One report in one line: run_children() keeps lines together. */
+static void print_json(const struct trace_run *run, const struct trace_family *f,
+                       const struct timing *timing, const struct hipsim_time_report *r)
+{
+    struct json j = {.out = stdout, .compact = true};
+    json_begin_object(&j, NULL);
+    json_string(&j, "kernel", run->info->name);
+    json_string(&j, "target", r->target);
+    shape_json(&j, run, f);
+    json_integer(&j, "workgroups", (int64_t)r->workgroups);
+    json_integer(&j, "workgroups_per_cu", r->workgroups_per_cu);
+    json_real(&j, "cycles", r->cycles);
+    json_real(&j, "launch_us", r->launch_us);
+    json_real(&j, "us_at_max_clock", r->us_at_max);
+    json_real(&j, "us_at_power_clock", r->us_at_power);
+    json_real(&j, "power_mhz", r->power_mhz);
+    json_real(&j, "matrix_duty", r->matrix_duty);
+    json_real(&j, "matrix_fraction", r->matrix_fraction);
+    json_real(&j, "memory_fraction", r->memory_fraction);
+    json_real(&j, "memory_gb_per_s", r->memory_gb_per_s);
+    json_real(&j, "memory_bytes", r->memory_bytes);
+    json_real(&j, "load_bytes", r->load_bytes);
+    json_real(&j, "store_bytes", r->store_bytes);
+    json_real(&j, "least_bytes", run->least_bytes);
+    json_real(&j, "tail", r->tail);
+    json_real(&j, "loop_bound", r->loop_bound);
+    json_real(&j, "loop_cycles", r->loop_cycles);
+    stalls_json(&j, timing, r);
+    json_end(&j);
 }
 
 static int launch(const struct trace_family *f, const struct trace_run *run,
@@ -265,7 +331,10 @@ static int launch(const struct trace_family *f, const struct trace_run *run,
         return complain(EXIT_ENVIRONMENT, "%s", gpu->hipGetErrorName(error));
     if (!timing->last(&report))
         return complain(EXIT_ENVIRONMENT, "the launch was not timed");
-    print_report(run, timing, &report);
+    if (args.json)
+        print_json(run, f, timing, &report);
+    else
+        print_report(run, timing, &report);
     return EXIT_GOOD;
 }
 
@@ -306,28 +375,120 @@ static int trace_kernel(struct attn_pack *pack, uint32_t n, const struct attn_ke
     return code;
 }
 
+/* The kernels that the command line names, for children where there are several. */
+struct selection {
+    struct attn_pack *pack;
+    uint32_t *kernels;
+    size_t count;
+    struct json json;
+};
+
+static struct attn_kernel_info kernel_info(const struct attn_pack *pack, uint32_t n)
+{
+    struct attn_kernel_info info = {.size = sizeof(info)};
+    if (attn_pack_kernel(pack, n, &info) != ATTN_OK)
+        exit(complain(EXIT_USER, "%s", attn_last_error()));
+    return info;
+}
+
+static int trace_part(void *context, size_t part, struct child_report *report)
+{
+    struct selection *s = context;
+    const struct attn_kernel_info info = kernel_info(s->pack, s->kernels[part]);
+    child_step(report, info.name);
+    if (!args.json && s->count > 1)
+        printf("%s\n", info.name);
+    return trace_kernel(s->pack, s->kernels[part], &info);
+}
+
+static void collect_part(void *context, size_t part, FILE *printed, const size_t results[])
+{
+    struct selection *s = context;
+    (void)part, (void)results;
+    if (!args.json) {
+        copy_printed(printed);
+        return;
+    }
+    char *line = NULL;
+    size_t size = 0;
+    for (ssize_t length; (length = getline(&line, &size, printed)) > 0;) {
+        line[length - 1] = '\0';
+        json_raw(&s->json, NULL, line);
+    }
+    free(line);
+}
+
+static const char *name_part(void *context, size_t part)
+{
+    const struct selection *s = context;
+    return kernel_info(s->pack, s->kernels[part]).name;
+}
+
+/* Every kernel whose name is `pattern` or matches it. */
+static int select_kernels(struct selection *s, const char *path, const char *pattern)
+{
+    const uint32_t count = attn_pack_kernel_count(s->pack);
+    struct attnc_nearest nearest = attnc_nearest_to(pattern);
+    s->kernels = calloc((size_t)count + 1, sizeof(*s->kernels));
+    if (!s->kernels)
+        return complain(EXIT_ENVIRONMENT, "out of memory");
+    for (uint32_t n = 0; n < count; n++) {
+        const struct attn_kernel_info info = kernel_info(s->pack, n);
+        if (fnmatch(pattern, info.name, 0) == 0)
+            s->kernels[s->count++] = n;
+        attnc_nearest_offer(&nearest, info.name);
+    }
+    if (s->count)
+        return EXIT_GOOD;
+    return complain_nearest(nearest.name, "%s has no kernel '%s'; `attnc list` shows their names",
+                            path, pattern);
+}
+
+static int trace_selection(struct selection *s)
+{
+    unsigned jobs = 1;
+    if (args.jobs && !parse_jobs("trace", args.jobs, &jobs))
+        return EXIT_USER;
+    if (s->count > 1 && (args.output || args.annotate))
+        return complain(EXIT_USER, "trace: -o and --annotate are files of one kernel, not of %zu",
+                        s->count);
+    if (args.shape && !strcmp(args.shape, "help"))
+        s->count = 1;
+    const struct children children = {
+        .parts = s->count,
+        .jobs = jobs,
+        .steps = s->count > 1 ? s->count : 0,
+        .work = trace_part,
+        .collect = collect_part,
+        .name = name_part,
+        .context = s,
+    };
+    s->json = (struct json){.out = stdout};
+    if (args.json)
+        json_begin_list(&s->json, NULL);
+    const int code = run_children(&children);
+    if (args.json)
+        json_end(&s->json);
+    return code;
+}
+
 static int run(int argc, char **argv)
 {
     if (argc != 2)
         return complain(EXIT_USER, "usage: attnc trace PACK KERNEL [OPTION]...");
-    struct attn_pack *pack;
-    int code = open_pack(argv[0], &pack);
+    struct selection s = {0};
+    int code = open_pack(argv[0], &s.pack);
     if (code != EXIT_GOOD)
         return code;
     code = check_output(args.output);
-    code = code == EXIT_GOOD ? check_output(args.annotate) : code;
-    code = code == EXIT_GOOD ? -1 : code;
-    for (uint32_t n = 0; code < 0 && n < attn_pack_kernel_count(pack); n++) {
-        struct attn_kernel_info info = {.size = sizeof(info)};
-        if (attn_pack_kernel(pack, n, &info))
-            code = complain(EXIT_USER, "%s", attn_last_error());
-        else if (!strcmp(info.name, argv[1]))
-            code = trace_kernel(pack, n, &info);
-    }
-    if (code < 0)
-        code = complain(EXIT_USER, "the pack has no kernel '%s'; `attnc list` shows their names",
-                        argv[1]);
-    attn_pack_close(pack);
+    if (code == EXIT_GOOD)
+        code = check_output(args.annotate);
+    if (code == EXIT_GOOD)
+        code = select_kernels(&s, argv[0], argv[1]);
+    if (code == EXIT_GOOD)
+        code = trace_selection(&s);
+    free(s.kernels);
+    attn_pack_close(s.pack);
     return code;
 }
 
@@ -336,6 +497,7 @@ const struct command command_trace = {
     .usage = "PACK KERNEL [OPTION]...",
     .summary = "Run one kernel on the simulator in modelled time",
     .details =
+        "KERNEL is a name or a pattern (prefill_*), for a report of each kernel that matches.\n"
         "Prints modelled cycles, rooflines and stalls. -o writes a trace for ui.perfetto.dev: a\n"
         "track per wave with instructions and stall causes, counters of the units. Everything is\n"
         "modelled, nothing is measured: docs/timing.md.",

@@ -6,7 +6,6 @@
  */
 #include "tools/attnc/verify.h"
 
-#include <errno.h>
 #include <fnmatch.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -15,15 +14,18 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "tools/attnc/children.h"
 #include "tools/attnc/command.h"
+#include "tools/attnc/json.h"
 #include "tools/attnc/pack_file.h"
-#include "tools/attnc/progress.h"
 
 static struct {
     const char *device;
     const char *only;
     const char *seed;
     const char *hooks;
+    const char *jobs;
+    bool json;
 } args;
 
 static const struct option_row options[] = {
@@ -35,10 +37,22 @@ static const struct option_row options[] = {
     {"seed", 0, "N", "of the random inputs, 1 where it is left out", &args.seed, NULL},
     {"hooks", 0, "DIR", "where the C files of kernels with a logits function are", &args.hooks,
      NULL},
+    {"jobs", 'j', "N", "simulated GPUs at once (default: one of each target)", &args.jobs, NULL},
+    {"json", 0, NULL, "print a JSON object, with a row per kernel and shape", NULL, &args.json},
     {0},
 };
 
-enum { TARGETS_MAX = 16 };
+enum {
+    TARGETS_MAX = 16,
+    PART_KERNELS = 8, /* a child verifies at most so many on a simulated GPU */
+};
+
+/* Kernels of one target that stand next to each other in the pack: a child verifies them. */
+struct part {
+    const char *target;
+    uint32_t first, end;
+    bool heads_table; /* the first of its target */
+};
 
 /* What is to be verified. */
 struct plan {
@@ -49,11 +63,10 @@ struct plan {
     int name_width;        /* of the longest of their names */
     const char *simulator; /* path, or NULL: the HIP runtime */
     uint64_t seed;
-};
-
-/* What a child says at its end; what it does not say was not verified. */
-struct tally {
-    size_t kernels, rows, failures;
+    struct part *parts;
+    size_t part_count;
+    struct json json; /* --json: the list of rows is open */
+    size_t sums[3];   /* verified kernels, rows, failures */
 };
 
 static const struct verify_family *const families[] = {
@@ -71,14 +84,32 @@ void verify_fail(struct verify_row *row, const char *format, ...)
     va_end(arguments);
 }
 
+static void print_row_json(const struct verify_row *row)
+{
+    struct json j = {.out = stdout, .compact = true};
+    json_begin_object(&j, NULL);
+    json_string(&j, "kernel", row->kernel);
+    json_string(&j, "shape", row->shape);
+    json_real(&j, "relative_error", row->relative);
+    json_real(&j, "relative_bound", row->relative_bound);
+    json_real(&j, "largest_error", row->largest);
+    json_real(&j, "largest_bound", row->largest_bound);
+    json_flag(&j, "passed", !row->fault[0]);
+    json_string(&j, "fault", row->fault[0] ? row->fault : NULL);
+    json_end(&j);
+}
+
 void verify_report(struct verify_run *run, const struct verify_row *row)
 {
     if (row->elsewhere)
         return;
-    clear_progress();
     run->rows++;
     const bool failed = row->fault[0];
     run->failures += failed;
+    if (args.json) {
+        print_row_json(row);
+        return;
+    }
     printf("%-*s  %-12s  %9.2e  %9.2e  %9.2e  %9.2e  %s\n", run->name_width, row->kernel,
            row->shape, row->relative, row->relative_bound, row->largest, row->largest_bound,
            failed ? "FAIL" : "ok");
@@ -117,15 +148,31 @@ static void verify_kernel(struct verify_run *run, uint32_t n, const struct attn_
                                    : "there is no reference for its op");
 }
 
-/* In the child: all kernels of one target. */
-static int verify_target(const struct plan *plan, const char *target, size_t done, int results)
+static bool is_of(const struct attn_pack *pack, uint32_t n, const char *target,
+                  struct attn_kernel_info *info)
 {
+    *info = (struct attn_kernel_info){.size = sizeof(*info)};
+    return attn_pack_kernel(pack, n, info) == ATTN_OK && !strcmp(info->target, target) &&
+           wanted(info);
+}
+
+static void print_heading(const struct plan *plan, const struct gpu *gpu)
+{
+    printf("\nDevice: %s\n%-*s  %-12s  %9s  %9s  %9s  %9s  %s\n", gpu->title, plan->name_width,
+           "KERNEL", "SHAPE", "REL.ERR", "BOUND", "MAX.ERR", "BOUND", "VERDICT");
+}
+
+/* In the child: the kernels of one part. */
+static int verify_part(void *context, size_t n, struct child_report *report)
+{
+    struct plan *plan = context;
+    const struct part *part = &plan->parts[n];
     struct gpu gpu;
     char why[600];
-    if (!gpu_open(&gpu, plan->simulator, "on", target, plan->pack, why, sizeof(why)))
-        return complain(EXIT_ENVIRONMENT, "%s: %s", target, why);
-    printf("\nDevice: %s\n%-*s  %-12s  %9s  %9s  %9s  %9s  %s\n", gpu.title, plan->name_width,
-           "KERNEL", "SHAPE", "REL.ERR", "BOUND", "MAX.ERR", "BOUND", "VERDICT");
+    if (!gpu_open(&gpu, plan->simulator, "on", part->target, plan->pack, why, sizeof(why)))
+        return complain(EXIT_ENVIRONMENT, "%s: %s", part->target, why);
+    if (part->heads_table && !args.json)
+        print_heading(plan, &gpu);
     struct verify_run run = {
         .pack = plan->pack,
         .gpu = &gpu,
@@ -133,87 +180,44 @@ static int verify_target(const struct plan *plan, const char *target, size_t don
         .hooks = args.hooks,
         .name_width = plan->name_width,
     };
-    struct tally tally = {0};
-    for (uint32_t n = 0; n < attn_pack_kernel_count(plan->pack); n++) {
-        struct attn_kernel_info info = {.size = sizeof(info)};
-        if (attn_pack_kernel(plan->pack, n, &info))
-            return complain(EXIT_USER, "%s", attn_last_error());
-        if (strcmp(info.target, target) || !wanted(&info))
+    size_t kernels = 0;
+    for (uint32_t i = part->first; i < part->end; i++) {
+        struct attn_kernel_info info;
+        if (!is_of(plan->pack, i, part->target, &info))
             continue;
-        show_progress(done + tally.kernels, plan->kernels, info.name);
-        verify_kernel(&run, n, &info);
-        tally.kernels++;
+        child_step(report, info.name);
+        verify_kernel(&run, i, &info);
+        kernels++;
     }
-    clear_progress();
     gpu_close(&gpu);
-    tally.rows = run.rows;
-    tally.failures = run.failures;
-    if (write(results, &tally, sizeof(tally)) != sizeof(tally))
-        return EXIT_ENVIRONMENT;
-    return tally.failures ? EXIT_USER : EXIT_GOOD;
+    child_result(report, (const size_t[]){kernels, run.rows, run.failures}, 3);
+    return run.failures ? EXIT_USER : EXIT_GOOD;
 }
 
-/* One target's child. */
-struct child {
-    pid_t pid;
-    int results;  /* the reading end: one struct tally */
-    FILE *output; /* what it prints, for later; NULL: straight to our own output */
-};
-
-/* Starts a target in a child. Of several that run at once only the first prints as it goes. */
-static int start_target(const struct plan *plan, const char *target, size_t done, bool later,
-                        struct child *c)
+/* In the parent: what a child printed, and its sums. With --json a line is a row. */
+static void collect_part(void *context, size_t n, FILE *printed, const size_t results[])
 {
-    int results[2];
-    fflush(stdout);
-    *c = (struct child){.output = later ? tmpfile() : NULL};
-    if ((later && !c->output) || pipe(results))
-        return complain(EXIT_ENVIRONMENT, "pipe: %s", strerror(errno));
-    c->pid = fork();
-    if (c->pid == 0) {
-        close(results[0]);
-        if (later) {
-            dup2(fileno(c->output), STDOUT_FILENO);
-            dup2(fileno(c->output), STDERR_FILENO);
-        }
-        int code = verify_target(plan, target, done, results[1]);
-        fflush(stdout);
-        _exit(code);
+    struct plan *plan = context;
+    (void)n;
+    for (int i = 0; i < 3; i++)
+        plan->sums[i] += results[i];
+    if (!args.json) {
+        copy_printed(printed);
+        return;
     }
-    close(results[1]);
-    c->results = results[0];
-    return EXIT_GOOD;
-}
-
-static void copy_output(FILE *from)
-{
-    char buffer[4096];
-    rewind(from);
-    for (size_t n; (n = fread(buffer, 1, sizeof(buffer), from)) > 0;)
-        fwrite(buffer, 1, n, stdout);
-    fclose(from);
-}
-
-/* Waits for a target's child; adds what it did to `sum`. */
-static int finish_target(const char *target, struct child *c, struct tally *sum)
-{
-    struct tally tally;
-    bool whole = c->pid > 0 && read(c->results, &tally, sizeof(tally)) == sizeof(tally);
-    close(c->results);
-    int status = 0;
-    bool waited = c->pid > 0 && waitpid(c->pid, &status, 0) == c->pid;
-    if (c->output)
-        copy_output(c->output);
-    if (!waited)
-        return complain(EXIT_ENVIRONMENT, "cannot run a child process: %s", strerror(errno));
-    if (WIFSIGNALED(status))
-        return complain(EXIT_USER, "%s: verification died of signal %d", target, WTERMSIG(status));
-    if (whole) {
-        sum->kernels += tally.kernels;
-        sum->rows += tally.rows;
-        sum->failures += tally.failures;
+    char *line = NULL;
+    size_t size = 0;
+    for (ssize_t length; (length = getline(&line, &size, printed)) > 0;) {
+        line[length - 1] = '\0';
+        json_raw(&plan->json, NULL, line);
     }
-    return WEXITSTATUS(status);
+    free(line);
+}
+
+static const char *name_part(void *context, size_t n)
+{
+    const struct plan *plan = context;
+    return plan->parts[n].target;
 }
 
 /* Does the HIP runtime of this machine have a GPU? Asked in a child, since asking starts HIP. */
@@ -256,7 +260,7 @@ static int choose_device(struct plan *plan)
     if (!gpu_find_simulator(simulator, sizeof(simulator)))
         return complain(EXIT_ENVIRONMENT, "the simulator is not installed beside attnc");
     plan->simulator = simulator;
-    if (!args.device)
+    if (!args.device && !args.json)
         printf("No AMD GPU here (%s): using the simulator.\n", why);
     return EXIT_GOOD;
 }
@@ -285,31 +289,81 @@ static int survey(struct plan *plan)
                      : complain(EXIT_USER, "the pack has no kernel");
 }
 
-static int verify_all(struct plan *plan)
+/*
+ * Cuts the pack into parts of one target each. Real GPUs: one after another, each with all that is
+ * its own. Simulated ones start quickly, so that parts are small and keep all jobs at work.
+ */
+static int cut_into_parts(struct plan *plan)
 {
-    int code = survey(plan);
-    if (code == EXIT_GOOD)
-        code = choose_device(plan);
-    if (code != EXIT_GOOD)
-        return code;
-    struct tally sum = {0};
-    struct child children[TARGETS_MAX];
-    /* Simulated GPUs run side by side; there is only one of the real kind. */
-    const size_t at_once = plan->simulator ? plan->target_count : 1;
-    for (size_t first = 0; first < plan->target_count; first += at_once) {
-        for (size_t t = first; t < first + at_once; t++) {
-            code = start_target(plan, plan->targets[t], sum.kernels, t > first, &children[t]);
-            if (code != EXIT_GOOD)
-                return code;
-        }
-        for (size_t t = first; t < first + at_once; t++) {
-            int r = finish_target(plan->targets[t], &children[t], &sum);
-            if (r == EXIT_USER || code == EXIT_GOOD)
-                code = r; /* a failure weighs more than a device that is not there */
+    const uint32_t count = attn_pack_kernel_count(plan->pack);
+    plan->parts = calloc((size_t)count + TARGETS_MAX, sizeof(*plan->parts));
+    if (!plan->parts)
+        return complain(EXIT_ENVIRONMENT, "out of memory");
+    for (size_t t = 0; t < plan->target_count; t++) {
+        struct part *part = NULL;
+        size_t kernels = 0;
+        for (uint32_t i = 0; i < count; i++) {
+            struct attn_kernel_info info;
+            if (!is_of(plan->pack, i, plan->targets[t], &info))
+                continue;
+            if (!part || (plan->simulator && kernels == PART_KERNELS)) {
+                const bool first = !part;
+                part = &plan->parts[plan->part_count++];
+                *part = (struct part){plan->targets[t], i, i, first};
+                kernels = 0;
+            }
+            part->end = i + 1;
+            kernels++;
         }
     }
-    printf("\n%zu of %zu kernels verified, %zu shapes, %zu failed\n", sum.kernels, plan->kernels,
-           sum.rows, sum.failures);
+    return EXIT_GOOD;
+}
+
+static int run_parts(struct plan *plan, unsigned jobs)
+{
+    const struct children children = {
+        .parts = plan->part_count,
+        .jobs = plan->simulator ? jobs : 1, /* of the real kind there is only one */
+        .steps = plan->kernels,
+        .work = verify_part,
+        .collect = collect_part,
+        .name = name_part,
+        .context = plan,
+    };
+    return run_children(&children);
+}
+
+static int verify_all(struct plan *plan)
+{
+    unsigned jobs = 0;
+    int code = survey(plan);
+    if (code == EXIT_GOOD && args.jobs && !parse_jobs("verify", args.jobs, &jobs))
+        code = EXIT_USER;
+    if (code == EXIT_GOOD)
+        code = choose_device(plan);
+    if (code == EXIT_GOOD)
+        code = cut_into_parts(plan);
+    if (code != EXIT_GOOD)
+        return code;
+    plan->json = (struct json){.out = stdout};
+    if (args.json) {
+        json_begin_object(&plan->json, NULL);
+        json_flag(&plan->json, "simulated", plan->simulator != NULL);
+        json_begin_list(&plan->json, "rows");
+    }
+    /* The simulator has threads of its own: a GPU of each target is enough to begin with. */
+    code = run_parts(plan, jobs ? jobs : (unsigned)plan->target_count);
+    if (args.json) {
+        json_end(&plan->json);
+        json_integer(&plan->json, "kernels", (int64_t)plan->kernels);
+        json_integer(&plan->json, "verified", (int64_t)plan->sums[0]);
+        json_integer(&plan->json, "shapes", (int64_t)plan->sums[1]);
+        json_integer(&plan->json, "failed", (int64_t)plan->sums[2]);
+        json_end(&plan->json);
+        return code;
+    }
+    printf("\n%zu of %zu kernels verified, %zu shapes, %zu failed\n", plan->sums[0], plan->kernels,
+           plan->sums[1], plan->sums[2]);
     return code;
 }
 
@@ -327,6 +381,7 @@ static int run(int argc, char **argv)
     if (code != EXIT_GOOD)
         return code;
     code = verify_all(&plan);
+    free(plan.parts);
     attn_pack_close(plan.pack);
     return code;
 }

@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef TOOLS_ATTNC_CACHE_H
+#define TOOLS_ATTNC_CACHE_H
+
+#include <limits.h>
+#include <stdint.h>
+
+/** Bytes that a cache may have after a build, where nothing says otherwise. */
+#define CACHE_DEFAULT_LIMIT (UINT64_C(1) << 30)
+
+/**
+ * Where compiled kernels are kept: `given`, or the place of the XDG base directory specification
+ * for what can be made again. NULL: the environment names none.
+ */
+const char *cache_directory(const char *given, char path[PATH_MAX]);
+
+/** Reads "512M", "2G", "0"; without a letter it is bytes. Returns an exit_code after a message. */
+int read_cache_limit(const char *command, const char *text, uint64_t *bytes);
+
+#endif

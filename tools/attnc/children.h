@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Work in child processes, several at once: HIP does not survive a fork, and a simulator is one GPU
+ * for the whole life of its process. What children print comes out whole, in the order of the parts.
+ */
+#ifndef TOOLS_ATTNC_CHILDREN_H
+#define TOOLS_ATTNC_CHILDREN_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+enum { CHILDREN_MAX_JOBS = 64, CHILD_MAX_RESULTS = 8 };
+
+/** The child's side: where it says how far it is. */
+struct child_report {
+    int fd;
+};
+
+struct children {
+    size_t parts; /* of the work; each is a child of its own */
+    unsigned jobs;
+    size_t steps; /* of all parts, for the progress on standard error; 0: none is shown */
+
+    /** In the child: does part `part`. Its standard output is kept for later. Returns the exit
+     * code. */
+    int (*work)(void *context, size_t part, struct child_report *report);
+
+    /** In the parent, in the order of the parts: what the child printed, and the sums that it gave
+     * to child_result() (zeros where it did not end by itself). */
+    void (*collect)(void *context, size_t part, FILE *printed, const size_t results[]);
+
+    /** What a part is, for the message about a child that dies. */
+    const char *(*name)(void *context, size_t part);
+    void *context;
+};
+
+/** Runs all parts. Returns the worst exit code: EXIT_USER, then EXIT_ENVIRONMENT. */
+int run_children(const struct children *c);
+
+/** In the child: one of the steps begins. */
+void child_step(struct child_report *report, const char *name);
+
+/** In the child, at its end: up to CHILD_MAX_RESULTS sums for collect(). */
+void child_result(struct child_report *report, const size_t *results, size_t count);
+
+/** Copies what a child printed to standard output. */
+void copy_printed(FILE *printed);
+
+#endif
