@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Work in child processes, several at once: HIP does not survive a fork, and a simulator is one GPU
- * for the whole life of its process. What children print comes out whole, in the order of the parts.
+ * for the whole life of its process. What children print comes out whole, in the parts' order.
  */
 #ifndef TOOLS_ATTNC_CHILDREN_H
 #define TOOLS_ATTNC_CHILDREN_H
