@@ -22,15 +22,12 @@
 #include "templates/template.h"
 
 #include <assert.h>
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
 enum phase { SCORES, NEXT_PAGES, NEXT_K, SOFTMAX, VALUES, NEXT_V, N_PHASES };
 enum stage { PAGES, LOADS, COMPUTE, N_STAGES };
-enum { MAX_ROWS = 256, WORK_WORDS = 8 };
-
-static const float LOG2E = 1.4426950408889634f;
+enum { WORK_WORDS = 8 };
 
 /* Keys a tile, for so many columns at once: what the registers have room for. First match wins, by
  * the larger head dim; the last row of a head dim says how many columns there may be. A wave that
@@ -90,9 +87,6 @@ static bool check(const struct att_variant *v, const struct tir_machine *m, stru
     if (!is_power(v->head_dim_v) || v->head_dim_v < 64 || v->head_dim_v > 256)
         return att_reject(why, ATT_HEAD_DIM_V, "head_dim_v %d is not 64, 128 or 256",
                           v->head_dim_v);
-    if (v->gqa * v->q_len > MAX_ROWS)
-        return att_reject(why, v->q_len > 1 ? ATT_Q_LEN : ATT_GQA,
-                          "gqa %d times q_len %d is more than %d rows", v->gqa, v->q_len, MAX_ROWS);
     return att_cache_check(v, why);
 }
 
@@ -253,65 +247,38 @@ static void load_q(struct decode *d)
         tir_transpose(b, tir_tile_gather(b, tir_arg(b, "q", TIR_I64), at, tir_i32(b, 0), t)));
 }
 
-/* First and last key that each column sees, within the item. */
-struct reach {
-    struct tir_value first, last;           /* 1 x columns */
-    struct tir_value full_first, full_last; /* scalars: keys between are seen by all */
-    struct tir_value mask_row;    /* 1 x columns, i64: where a custom mask has the query's keys */
-    struct tir_value query, head; /* 1 x columns, for a user's function: among the sequence's */
-};
-
-static struct tir_value queries_before(struct decode *d, const struct decode_rows *rows)
-{
-    return tir_sub(&d->b, rows->token, like(d, d->item.first_query, rows->token));
-}
-
-/* Query t of a sequence has its kv_len bytes t rows behind mask_indptr. */
-static struct tir_value find_mask_row(struct decode *d, struct tir_type t)
-{
-    struct tir_builder *b = &d->b;
-    const struct decode_rows rows = decode_rows(d, tir_col_index(b, t));
-    const struct tir_value at = tir_shl(b, att_wide(b, d->item.sequence), tir_i64(b, 3));
-    const struct tir_value first = tir_scalar_load(
-        b, tir_add(b, tir_arg(b, "mask_indptr", TIR_I64), at), tir_i32(b, 0), TIR_I64);
-    const struct tir_value query = tir_convert(b, queries_before(d, &rows), TIR_I64);
-    return tir_add(b, tir_mul(b, query, like(d, att_wide(b, d->item.kv_len), query)),
-                   like(d, first, query));
-}
-
-static struct reach find_reach(struct decode *d)
+/* The columns are queries of one sequence, each for the heads of a kv head. */
+static void find_position(struct decode *d)
 {
     struct tir_builder *b = &d->b;
     const struct decode_item *const item = &d->item;
-    struct tir_type t = d->softmax.vector;
+    struct att_position *const at = &d->attention.at;
+    struct tir_type t = d->attention.softmax.vector;
     t.dtype = TIR_I32;
-    const struct tir_value end = att_plus(b, item->end_key, -1);
-    struct reach r = {.full_first = item->first_key, .full_last = end};
-    if (d->v->mask == ATT_MASK_CUSTOM)
-        r.mask_row = find_mask_row(d, t);
     const struct decode_rows rows = decode_rows(d, tir_col_index(b, t));
-    if (d->v->logits) {
-        r.query = queries_before(d, &rows);
-        r.head = rows.head;
-    }
-    if (d->v->mask == ATT_MASK_NONE || d->v->mask == ATT_MASK_CUSTOM)
-        return r;
     const bool window = d->v->mask == ATT_MASK_WINDOW;
-    const struct tir_value diagonal = tir_add(b, rows.token, tir_splat(b, item->diagonal, t));
-    const struct tir_value lowest = tir_add(b, item->diagonal, item->first_token);
-    const struct tir_value highest = att_plus(b, tir_add(b, item->diagonal, item->end_token), -1);
-    const struct tir_value right = window ? tir_arg(b, "window_right", TIR_I32) : tir_i32(b, 0);
-    r.last = tir_min(b, tir_add(b, diagonal, tir_splat(b, right, t)), tir_splat(b, end, t));
-    r.full_last = tir_min(b, end, tir_add(b, lowest, right));
-    if (!window)
-        return r;
-    const struct tir_value left = tir_arg(b, "window_left", TIR_I32);
-    r.first = tir_sub(b, diagonal, tir_splat(b, left, t));
-    r.full_first = tir_max(b, r.full_first, tir_sub(b, highest, left));
-    return r;
+    const struct tir_value first = tir_add(b, item->diagonal, item->first_token);
+    const struct tir_value end = tir_add(b, item->diagonal, item->end_token);
+    const struct tir_value before = tir_add(b, item->diagonal, item->first_query);
+    *at = (struct att_position){
+        .q_len = tir_sub(b, item->kv_len, before),
+        .kv_len = item->kv_len,
+        .end = item->end_key,
+        .diagonal = tir_add(b, rows.token, tir_splat(b, item->diagonal, t)),
+        .lowest = first,
+        .highest = att_plus(b, end, -1),
+        .right = window ? tir_arg(b, "window_right", TIR_I32) : tir_i32(b, 0),
+        .head = rows.head,
+    };
+    if (window)
+        at->left = tir_arg(b, "window_left", TIR_I32);
+    if (d->v->mask == ATT_MASK_CUSTOM) {
+        const struct tir_value query = tir_sub(b, rows.token, tir_splat(b, item->first_query, t));
+        at->mask_row = att_mask_row(&d->attention, item->sequence, query);
+    }
 }
 
-/* ---- One tile of keys ---- */
+/* ---- One block of keys ---- */
 
 static void set_stage(struct decode *d, enum stage s, enum phase p)
 {
@@ -319,201 +286,119 @@ static void set_stage(struct decode *d, enum stage s, enum phase p)
     d->b.phase = (uint8_t)p;
 }
 
-/* The keys of a tile, in the shape of the scores. */
-static struct tir_value keys_of(struct decode *d, struct tir_value key)
-{
-    struct tir_type t = d->scores;
-    t.dtype = TIR_I32;
-    const struct tir_value row = tir_row_index(&d->b, t);
-    return tir_add(&d->b, row, like(d, key, row));
-}
-
-/* Bytes of the mask, one by one: the rows of a mask begin anywhere. Keys beyond the end repeat the
- * last. */
-static struct tir_value load_mask(struct decode *d, const struct reach *r, struct tir_value key)
-{
-    struct tir_builder *b = &d->b;
-    if (!r->mask_row.id)
-        return (struct tir_value){0};
-    const struct tir_value keys = keys_of(d, key);
-    const struct tir_value there =
-        tir_zext(b, tir_min(b, keys, like(d, r->full_last, keys)), TIR_I64);
-    const struct tir_value at =
-        tir_add(b, there, tir_broadcast(b, r->mask_row, tir_typeof(b->f, there)));
-    const struct tir_value rows = tir_split_blocks(b, at, 1);
-    struct tir_type t = tir_typeof(b->f, rows);
-    t.dtype = TIR_I8;
-    const struct tir_value bytes =
-        tir_tile_gather(b, tir_arg(b, "custom_mask", TIR_I64), rows, tir_i32(b, 0), t);
-    return tir_join_blocks(b, bytes, d->keys);
-}
-
-static struct tir_value is_hidden(struct decode *d, const struct reach *r, struct tir_value key,
-                                  struct tir_value mask)
-{
-    struct tir_builder *b = &d->b;
-    const struct tir_value keys = keys_of(d, key);
-    const struct tir_type t = tir_typeof(b->f, keys);
-    struct tir_value hidden = tir_cmp_gt(
-        b, keys, r->last.id ? tir_broadcast(b, r->last, t) : like(d, r->full_last, keys));
-    if (r->first.id)
-        hidden = tir_or(b, hidden, tir_cmp_lt(b, keys, tir_broadcast(b, r->first, t)));
-    if (!mask.id)
-        return hidden;
-    const struct tir_value byte = tir_zext(b, mask, TIR_I32);
-    return tir_or(b, hidden, tir_cmp_eq(b, byte, tir_int_like(b, byte, 0)));
-}
-
-/* Keys that a query may not see get -inf. Unless a mask of bytes says which they are, only tiles at
- * an edge take the branch. */
-static struct tir_value hide(struct decode *d, const struct reach *r, struct tir_value s,
-                             struct tir_value key, struct tir_value mask)
-{
-    struct tir_builder *b = &d->b;
-    const struct tir_value none = tir_float_like(b, s, -INFINITY);
-    if (mask.id)
-        return tir_select(b, is_hidden(d, r, key, mask), none, s);
-    struct tir_value edge = tir_cmp_gt(b, att_plus(b, key, (int)d->keys - 1), r->full_last);
-    if (r->first.id)
-        edge = tir_or(b, edge, tir_cmp_lt(b, key, r->full_first));
-    struct tir_if branch = tir_begin_if(b, edge, true, &d->scores, 1);
-    const struct tir_value masked = tir_select(b, is_hidden(d, r, key, mask), none, s);
-    tir_else(b, &branch, &masked);
-    tir_end_if(b, &branch, &s);
-    return s;
-}
-
-static struct tir_value cap_scores(struct decode *d, struct tir_value s)
-{
-    struct tir_builder *b = &d->b;
-    const struct tir_value cap = tir_arg(b, "soft_cap", TIR_F32);
-    return att_soft_cap(b, s, cap, tir_mul(b, d->score_scale, tir_rcp(b, cap)));
-}
-
-static struct tir_value call_logits(struct decode *d, const struct reach *r, struct tir_value s,
-                                    struct tir_value key)
-{
-    struct tir_builder *b = &d->b;
-    const struct decode_item *const item = &d->item;
-    if (!d->v->soft_cap)
-        s = tir_mul(b, s, like(d, d->score_scale, s));
-    const struct tir_value keys = keys_of(d, key);
-    const struct tir_type t = tir_typeof(b->f, keys);
-    const struct tir_value queries =
-        tir_sub(b, tir_sub(b, item->kv_len, item->diagonal), item->first_query);
-    const struct tir_value operands[] = {
-        s,
-        tir_broadcast(b, r->query, t),
-        keys,
-        tir_broadcast(b, r->head, t),
-        queries,
-        item->kv_len,
-        tir_arg(b, "hook_arg", TIR_I64),
-    };
-    return tir_call_hook(b, "attn_logits", operands, sizeof(operands) / sizeof(operands[0]));
-}
-
-static struct tir_value zero_tile(struct decode *d, struct tir_type t)
-{
-    return tir_splat(&d->b, tir_f32(&d->b, 0.0f), t);
-}
-
-enum { CARRY_M, CARRY_L, CARRY_O, N_CARRY };
-
-/* In program order; `key` is the tile's first. */
-static void visit_tile(struct decode *d, const struct reach *r, struct tir_value key,
-                       struct tir_value carried[N_CARRY])
-{
-    struct tir_builder *b = &d->b;
-    /* vmcnt counts in order: page numbers that are vectors must be loaded before K, or waiting for
-     * them would wait for V too. Scalars may be last, and then need no register of their own. */
-    set_stage(d, PAGES, decode_pages_by_lane(d) ? NEXT_PAGES : NEXT_V);
-    const struct decode_pages pages = decode_find_pages(d, key);
-    set_stage(d, LOADS, NEXT_K);
-    const struct tir_value k = decode_load_k(d, key, &pages);
-    const struct decode_scales k_scales = decode_load_scales(d, &d->k, key, &pages);
-    const struct tir_value mask = load_mask(d, r, key);
-    set_stage(d, LOADS, NEXT_V);
-    const struct tir_value v = decode_load_v(d, key, &pages);
-    const struct decode_scales v_scales = decode_load_scales(d, &d->value, key, &pages);
-
-    set_stage(d, COMPUTE, SCORES);
-    struct tir_value s =
-        tir_named(b, "s", tir_mma(b, d->qk, decode_use_k(d, k), d->q, zero_tile(d, d->scores)));
-    s = decode_scale(d, s, &k_scales);
-    set_stage(d, COMPUTE, SOFTMAX);
-    if (d->v->soft_cap)
-        s = cap_scores(d, s);
-    if (d->v->logits)
-        s = call_logits(d, r, s, key);
-    s = hide(d, r, s, key, mask);
-    const struct att_softmax_tile head = att_softmax_head(b, &d->softmax, s, carried[CARRY_M]);
-    carried[CARRY_M] = head.m;
-    att_softmax_rescale(b, &head, &carried[CARRY_O], &carried[CARRY_L]);
-    set_stage(d, COMPUTE, VALUES);
-    carried[CARRY_L] = tir_named(b, "l", tir_add(b, carried[CARRY_L], tir_col_fold_sum(b, head.p)));
-    const struct tir_value p16 = tir_convert_short(b, decode_scale(d, head.p, &v_scales), d->dtype);
-    carried[CARRY_O] =
-        tir_named(b, "o", tir_mma(b, d->pv, decode_use_v(d, v, key), p16, carried[CARRY_O]));
-}
-
 /* The first key of a wave's n-th tile. */
-static struct tir_value tile_key(struct decode *d, struct tir_value n)
+static struct tir_value tile_key(void *family, struct tir_value n)
 {
+    struct decode *const d = family;
     struct tir_builder *b = &d->b;
     const struct tir_value tile = tir_add(b, att_times(b, n, (int)d->waves), d->wave);
     return tir_add(b, d->item.first_key, att_times(b, tile, (int)d->keys));
 }
 
+static void fetch_keys(void *family, struct att_block *block)
+{
+    struct decode *const d = family;
+    /* vmcnt counts in order: page numbers that are vectors must be loaded before K, or waiting for
+     * them would wait for V too. Scalars may be last, and then need no register of their own. */
+    set_stage(d, PAGES, decode_pages_by_lane(d) ? NEXT_PAGES : NEXT_V);
+    const struct tir_value key = tile_key(d, block->index);
+    d->pages = decode_find_pages(d, key);
+    set_stage(d, LOADS, NEXT_K);
+    d->k_loaded = decode_load_k(d, key, &d->pages);
+    d->k_scales = decode_load_scales(d, &d->k, key, &d->pages);
+    if (d->v->mask == ATT_MASK_CUSTOM)
+        block->mask = att_load_mask(&d->attention, key);
+    set_stage(d, LOADS, NEXT_V);
+    d->v_loaded = decode_load_v(d, key, &d->pages);
+    d->v_scales = decode_load_scales(d, &d->value, key, &d->pages);
+}
+
+static struct tir_value scores(void *family, const struct att_block *block)
+{
+    (void)block;
+    struct decode *const d = family;
+    struct tir_builder *b = &d->b;
+    set_stage(d, COMPUTE, SCORES);
+    const struct tir_value zero = tir_splat(b, tir_f32(b, 0.0f), d->scores);
+    const struct tir_value k = decode_use_k(d, d->k_loaded);
+    return decode_scale(d, tir_named(b, "s", tir_mma(b, d->qk, k, d->q, zero)), &d->k_scales);
+}
+
+static struct tir_value scale_weights(void *family, struct tir_value p)
+{
+    struct decode *const d = family;
+    return decode_scale(d, p, &d->v_scales);
+}
+
+static struct tir_value values(void *family, const struct att_block *block)
+{
+    struct decode *const d = family;
+    set_stage(d, COMPUTE, VALUES);
+    return decode_use_v(d, d->v_loaded, tile_key(d, block->index));
+}
+
+static const struct att_source source = {
+    .first_key = tile_key,
+    .fetch_keys = fetch_keys,
+    .scores = scores,
+    .scale_weights = scale_weights,
+    .values = values,
+};
+
+static const struct att_place steps[ATT_N_STEPS] = {
+    [ATT_STEP_MODIFY] = {COMPUTE, SOFTMAX},   [ATT_STEP_MAXIMUM] = {COMPUTE, SOFTMAX},
+    [ATT_STEP_EXPONENT] = {COMPUTE, SOFTMAX}, [ATT_STEP_POWER] = {COMPUTE, SOFTMAX},
+    [ATT_STEP_RESCALE] = {COMPUTE, SOFTMAX},  [ATT_STEP_SUM] = {COMPUTE, VALUES},
+    [ATT_STEP_PRODUCT] = {COMPUTE, VALUES},
+};
+
+/* Blocks begin at key wave * keys and are waves * keys apart. */
+static struct tir_value count_blocks(struct decode *d)
+{
+    struct tir_builder *b = &d->b;
+    const int step = (int)(d->waves * d->keys);
+    const struct tir_value keys = tir_sub(b, d->item.end_key, tile_key(d, tir_i32(b, 0)));
+    return tir_sar(b, att_plus(b, keys, step - 1), tir_i32(b, __builtin_ctz((unsigned)step)));
+}
+
 static struct decode_state walk_keys(struct decode *d)
 {
     struct tir_builder *b = &d->b;
-    struct tir_value carried[N_CARRY] = {
-        [CARRY_M] = tir_splat(b, d->softmax.lowest, d->softmax.vector),
-        [CARRY_L] = zero_tile(d, d->softmax.folded),
-        [CARRY_O] = zero_tile(d, d->output),
-    };
-    struct tir_type types[N_CARRY];
-    for (int i = 0; i < N_CARRY; i++)
+    struct tir_value carried[ATT_N_CARRY], inside[ATT_N_CARRY];
+    struct tir_type types[ATT_N_CARRY];
+    att_attention_begin(&d->attention, d->output, carried);
+    for (int i = 0; i < ATT_N_CARRY; i++)
         types[i] = tir_typeof(b->f, carried[i]);
-    /* Tiles begin at key wave * keys and are waves * keys apart. */
-    const int step = (int)(d->waves * d->keys);
-    const struct tir_value keys = tir_sub(b, d->item.end_key, tile_key(d, tir_i32(b, 0)));
-    const struct tir_value n =
-        tir_sar(b, att_plus(b, keys, step - 1), tir_i32(b, __builtin_ctz((unsigned)step)));
-    struct tir_if some = tir_begin_if(b, tir_cmp_gt(b, n, tir_i32(b, 0)), false, types, N_CARRY);
-    struct tir_value inside[N_CARRY];
+    const struct tir_value n = count_blocks(d);
+    struct tir_if some =
+        tir_begin_if(b, tir_cmp_gt(b, n, tir_i32(b, 0)), false, types, ATT_N_CARRY);
     memcpy(inside, carried, sizeof(inside));
-    const struct reach r = find_reach(d);
+    find_position(d);
     load_q(d);
-    struct tir_loop loop = tir_begin_for(b, tir_i32(b, 0), n, tir_i32(b, 1), inside, N_CARRY);
-    visit_tile(d, &r, tile_key(d, loop.index), inside);
+    struct tir_loop loop = tir_begin_for(b, tir_i32(b, 0), n, tir_i32(b, 1), inside, ATT_N_CARRY);
+    att_attention_visit(&d->attention, (struct att_block){.index = loop.index}, inside);
     b->stage = TIR_NO_STAGE;
     b->phase = 0;
-    tir_end_for(b, &loop, inside, N_CARRY);
+    tir_end_for(b, &loop, inside, ATT_N_CARRY);
     tir_else(b, &some, inside);
     tir_end_if(b, &some, carried);
-    return (struct decode_state){carried[CARRY_M], tir_col_sum(b, carried[CARRY_L]),
-                                 carried[CARRY_O]};
+    return (struct decode_state){carried[ATT_CARRY_M], tir_col_sum(b, carried[ATT_CARRY_L]),
+                                 carried[ATT_CARRY_O]};
 }
 
-/* The numbers of raw scores: the scale, and that of K where the whole cache has one. */
-static struct tir_value score_scale(struct decode *d, const char *arg)
+static void begin_attention(struct decode *d)
 {
-    const struct tir_value scale = tir_arg(&d->b, arg, TIR_F32);
-    if (d->v->kv_scale != ATT_KV_SCALE_TENSOR)
-        return scale;
-    return tir_mul(&d->b, scale, att_cache_tensor_scale(&d->k.c));
-}
-
-/* Else the softmax applies the scale to raw scores. */
-static bool is_scaled_before(const struct att_variant *v) { return v->soft_cap || v->logits; }
-
-static void find_softmax(struct decode *d)
-{
-    struct tir_builder *b = &d->b;
-    d->softmax = att_softmax(
-        b, d->scores, is_scaled_before(d->v) ? tir_f32(b, LOG2E) : score_scale(d, "scale_log2"));
+    struct tir_value k_scale = {0};
+    if (d->v->kv_scale == ATT_KV_SCALE_TENSOR)
+        k_scale = att_cache_tensor_scale(&d->k.c);
+    d->attention = (struct att_attention){.b = &d->b,
+                                          .v = d->v,
+                                          .product = d->pv,
+                                          .dtype = d->dtype,
+                                          .source = &source,
+                                          .family = d,
+                                          .steps = steps};
+    att_attention_scale(&d->attention, d->scores, k_scale);
 }
 
 /* An item whose rows do not fit the columns at once is gone through once for each part of them. */
@@ -522,9 +407,7 @@ static void work_on(struct decode *d, struct tir_value index)
     struct tir_builder *b = &d->b;
     find_item(d, index);
     decode_find_cache(d);
-    find_softmax(d);
-    if (is_scaled_before(d->v))
-        d->score_scale = score_scale(d, "scale");
+    begin_attention(d);
     const struct tir_value tokens = tir_sub(b, d->item.end_token, d->item.first_token);
     d->n_rows = tir_mul(b, tokens, d->gqa);
     struct tir_loop pass =

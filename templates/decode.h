@@ -7,8 +7,8 @@
 
 #include "ir/builder.h"
 #include "ir/matrix.h"
+#include "templates/attention.h"
 #include "templates/cache.h"
-#include "templates/softmax.h"
 #include "templates/variant.h"
 
 /* Tokens that one buffer resource covers: pages are multiples of it, or powers of two below. */
@@ -59,15 +59,19 @@ struct decode {
     struct decode_cache k, value;
     struct tir_layout v_operand; /* V as the left operand of O^T = V^T P^T: keys x dv */
     struct tir_type scores, output;
-    struct att_softmax softmax;
+    struct att_attention attention;
     struct tir_value lds;
 
     struct tir_value wave, gqa;
-    struct tir_value score_scale; /* of raw scores, with a soft cap */
     struct decode_item item;
     struct tir_value first_row; /* of the item's queries x heads: column 0 */
     struct tir_value n_rows;
     struct tir_value q;
+
+    /* The block of keys that is being built. */
+    struct tir_value k_loaded, v_loaded;
+    struct decode_pages pages;
+    struct decode_scales k_scales, v_scales;
 };
 
 /* decode_load.c */

@@ -52,17 +52,11 @@ static struct decode_state load_state(struct decode *d, struct tir_value at)
     const struct tir_layout o = o_map(d), vector = vector_map(d);
     struct decode_state s;
     const struct tir_value m_at = att_plus(b, at, (int)o_bytes(d));
-    s.m = tir_tile_lds_load(b, m_at, d->softmax.vector, &vector);
-    s.l = tir_tile_lds_load(b, att_plus(b, m_at, (int)d->columns * 4), d->softmax.vector, &vector);
+    s.m = tir_tile_lds_load(b, m_at, d->attention.softmax.vector, &vector);
+    s.l = tir_tile_lds_load(b, att_plus(b, m_at, (int)d->columns * 4), d->attention.softmax.vector,
+                            &vector);
     s.o = tir_tile_lds_load(b, at, d->output, &o);
     return s;
-}
-
-static struct tir_value factor(struct decode *d, struct tir_value m, struct tir_value top)
-{
-    struct tir_builder *b = &d->b;
-    const struct tir_value exponent = tir_splat(b, d->softmax.exponent, d->softmax.vector);
-    return tir_exp2(b, tir_mul(b, tir_sub(b, m, top), exponent));
 }
 
 static struct decode_state join(struct decode *d, const struct decode_state *x,
@@ -70,7 +64,8 @@ static struct decode_state join(struct decode *d, const struct decode_state *x,
 {
     struct tir_builder *b = &d->b;
     struct decode_state s = {.m = tir_max(b, x->m, y->m)};
-    const struct tir_value fx = factor(d, x->m, s.m), fy = factor(d, y->m, s.m);
+    const struct tir_value fx = tir_exp2(b, tir_sub(b, x->m, s.m));
+    const struct tir_value fy = tir_exp2(b, tir_sub(b, y->m, s.m));
     s.l = tir_fma(b, x->l, fx, tir_mul(b, y->l, fy));
     s.o = tir_fma(b, x->o, tir_broadcast(b, fx, d->output),
                   tir_mul(b, y->o, tir_broadcast(b, fy, d->output)));
@@ -90,7 +85,8 @@ static void hand_over(struct decode *d, struct decode_state *s, unsigned from, u
     tir_wait(b, LDS_WRITES, 0);
     tir_barrier(b);
 
-    const struct tir_type t[] = {d->softmax.vector, d->softmax.vector, d->output};
+    const struct tir_type t[] = {d->attention.softmax.vector, d->attention.softmax.vector,
+                                 d->output};
     struct tir_if taker = tir_begin_if(b, tir_cmp_lt(b, d->wave, tir_i32(b, (int)n)), false, t, 3);
     const struct decode_state other =
         load_state(d, tir_add(b, d->lds, att_times(b, d->wave, (int)slot_bytes(d))));
@@ -189,11 +185,12 @@ static struct tir_value sinks(struct decode *d, struct tir_value final)
     struct tir_builder *b = &d->b;
     struct tir_type t = tir_typeof(
         b->f,
-        tir_transpose(b, tir_col_index(b, (struct tir_type){.kind = TIR_TILE,
-                                                            .dtype = TIR_I32,
-                                                            .rows = 1,
-                                                            .cols = d->softmax.vector.cols,
-                                                            .layout = d->softmax.vector.layout})));
+        tir_transpose(
+            b, tir_col_index(b, (struct tir_type){.kind = TIR_TILE,
+                                                  .dtype = TIR_I32,
+                                                  .rows = 1,
+                                                  .cols = d->attention.softmax.vector.cols,
+                                                  .layout = d->attention.softmax.vector.layout})));
     const struct decode_rows r = decode_rows(d, tir_row_index(b, t));
     const struct tir_value head = tir_convert(b, r.head, TIR_I64);
     t.dtype = TIR_F32;
@@ -201,7 +198,7 @@ static struct tir_value sinks(struct decode *d, struct tir_value final)
         tir_tile_gather(b, tir_arg(b, "sinks", TIR_I64), tir_shl(b, head, tir_int_like(b, head, 2)),
                         tir_i32(b, 0), t);
     return tir_select(b, final, tir_transpose(b, sink),
-                      tir_splat(b, tir_f32(b, -INFINITY), d->softmax.vector));
+                      tir_splat(b, tir_f32(b, -INFINITY), d->attention.softmax.vector));
 }
 
 void decode_write(struct decode *d, struct decode_state *s)
@@ -210,12 +207,14 @@ void decode_write(struct decode *d, struct decode_state *s)
     struct tir_if first = tir_begin_if(b, tir_cmp_eq(b, d->wave, tir_i32(b, 0)), false, NULL, 0);
     const struct tir_value final = tir_cmp_lt(b, d->item.partial, tir_i32(b, 0));
     const struct tir_value sink = d->v->sinks ? sinks(d, final) : (struct tir_value){0};
-    const struct att_softmax_end end = att_softmax_finish(b, &d->softmax, s->m, s->l, sink);
+    const struct att_softmax_end end =
+        att_softmax_finish(b, &d->attention.softmax, s->m, s->l, sink);
     const struct tir_value lse = att_softmax_lse(b, &end);
     struct tir_value inverse = end.inverse;
     if (d->v->kv_scale == ATT_KV_SCALE_TENSOR)
-        inverse = tir_mul(b, inverse,
-                          tir_splat(b, att_cache_tensor_scale(&d->value.c), d->softmax.vector));
+        inverse =
+            tir_mul(b, inverse,
+                    tir_splat(b, att_cache_tensor_scale(&d->value.c), d->attention.softmax.vector));
     const struct tir_value o = in_order(d, tir_mul(b, s->o, tir_broadcast(b, inverse, d->output)));
     struct tir_if whole = tir_begin_if(b, final, false, NULL, 0);
     write_final(d, o, lse);

@@ -19,14 +19,14 @@
  * K and V of a paged cache pass through registers, where they get the type to compute with.
  */
 #include "ir/builder.h"
+#include "templates/attention.h"
+#include "templates/grid.h"
 #include "templates/lds_map.h"
 #include "templates/pages.h"
 #include "templates/scalar.h"
-#include "templates/softmax.h"
 #include "templates/template.h"
 
 #include <assert.h>
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -34,8 +34,6 @@ enum phase { M1, C1, M2, C2, N_PHASES };
 enum stage { PAGES, COPY_K, WAIT_K, SCORES, VALUES, N_STAGES };
 enum group { GROUP_K, GROUP_V };
 enum { LDS_WRITES = -1, ELEM = 2 /* bytes of bf16 and fp16 */, MAX_PANELS = 4 };
-
-static const float LOG2E = 1.4426950408889634f;
 
 /* Rows of queries a wave (16 or 32, as the matrix instruction has it), keys a tile. First match
  * wins: the first row whose head dims are at least the variant's. */
@@ -82,21 +80,19 @@ struct prefill {
     unsigned v_bytes;
 
     struct tir_type scores; /* S^T: keys x queries */
-    struct att_softmax softmax;
+    struct att_place steps[ATT_N_STEPS];
+    struct att_attention attention;
 
     /* Uniform over the workgroup. */
-    struct tir_value head, kv_head, row0, q_len, kv_len, offset, first, q_begin, kv_begin;
+    struct tir_value sequence, head, kv_head, row0, q_len, kv_len, offset, first, q_begin, kv_begin;
     struct tir_value k_base, v_base, k_stride, v_stride;
-    struct tir_value left, right;
-    struct tir_value last_row, first_row; /* of this wave */
 
     struct tir_value k_scale, v_scale; /* of the whole cache, or none */
     struct att_cache k_cache, v_cache;
     struct att_pages pages;
     struct att_paged_tile paged_v;
     struct tir_value v_pages;
-
-    struct tir_value query; /* position of each query, 1 x queries */
+    struct att_paged_data fetched_v;
 };
 
 static const struct tile *find_tile(const struct att_variant *v)
@@ -139,9 +135,15 @@ static bool check(const struct att_variant *v, const struct tir_machine *m, stru
     return true;
 }
 
+/* Plain tensors have no stage for page numbers. */
+static uint8_t stage_number(const struct prefill *p, unsigned s)
+{
+    return (uint8_t)(p->v->paged ? s : s - COPY_K);
+}
+
 static void set_stage(struct prefill *p, enum stage s, enum phase ph)
 {
-    p->b.stage = (uint8_t)(p->v->paged ? s : s - COPY_K);
+    p->b.stage = stage_number(p, s);
     p->b.phase = (uint8_t)ph;
 }
 
@@ -199,12 +201,31 @@ static void choose_layouts(struct prefill *p)
     }
 }
 
-/* Where this workgroup's sequence and head lie, and how far its keys reach. */
+/*
+ * The grid is heads x sequences x tiles of queries, the last tiles first: those see the most keys
+ * of a causal mask, and the whole launch starts with them. Within a layer of tiles, the heads that
+ * share a KV head go to the same XCD, whose L2 then holds their keys.
+ */
+static void find_sequence_and_head(struct prefill *p)
+{
+    struct tir_builder *b = &p->b;
+    const struct tir_value heads = tir_arg(b, "heads", TIR_I32);
+    const struct tir_value n = tir_mul(b, heads, tir_arg(b, "batch", TIR_I32));
+    const struct tir_value place =
+        tir_add(b, tir_mul(b, tir_block_id(b, 1), heads), tir_block_id(b, 0));
+    const struct tir_value item = att_xcd_item(b, place, tir_mul(b, tir_block_id(b, 2), n), n);
+    p->sequence = tir_div(b, item, heads);
+    p->head = tir_sub(b, item, tir_mul(b, p->sequence, heads));
+    p->kv_head = p->v->gqa ? tir_div(b, p->head, tir_i32(b, p->v->gqa))
+                           : tir_div(b, p->head, tir_arg(b, "gqa", TIR_I32));
+}
+
+/* Where this workgroup's queries and keys lie, and how many there are. */
 static void locate(struct prefill *p)
 {
     struct tir_builder *b = &p->b;
-    const struct tir_value batch = tir_block_id(b, 2);
-    const struct tir_value at = tir_shl(b, batch, tir_i32(b, 2));
+    find_sequence_and_head(p);
+    const struct tir_value at = tir_shl(b, p->sequence, tir_i32(b, 2));
     const struct tir_value cu_q = tir_arg(b, "cu_seqlens_q", TIR_I64);
     p->q_begin = tir_scalar_load(b, cu_q, at, TIR_I32);
     const struct tir_value next = att_plus(b, at, 4);
@@ -217,14 +238,10 @@ static void locate(struct prefill *p)
         p->kv_len = tir_sub(b, tir_scalar_load(b, cu_k, next, TIR_I32), p->kv_begin);
     }
     p->offset = tir_sub(b, p->kv_len, p->q_len);
-    p->head = tir_block_id(b, 1);
-    p->kv_head = p->v->gqa ? tir_div(b, p->head, tir_i32(b, p->v->gqa))
-                           : tir_div(b, p->head, tir_arg(b, "gqa", TIR_I32));
-    /* The last rows of a causal tile see the most keys: they start first. */
     const int rows = (int)(p->rows * p->waves);
     const struct tir_value max_len = tir_arg(b, "max_seqlen_q", TIR_I32);
-    const struct tir_value n = tir_div(b, att_plus(b, max_len, rows - 1), tir_i32(b, rows));
-    p->row0 = att_times(b, tir_sub(b, att_plus(b, n, -1), tir_block_id(b, 0)), rows);
+    const struct tir_value tiles = tir_div(b, att_plus(b, max_len, rows - 1), tir_i32(b, rows));
+    p->row0 = att_times(b, tir_sub(b, att_plus(b, tiles, -1), tir_block_id(b, 2)), rows);
 }
 
 static struct tir_value head_base(struct prefill *p, const char *tensor, struct tir_value token,
@@ -262,40 +279,39 @@ static void load_q(struct prefill *p)
     }
 }
 
-/* What raw scores are multiplied with. */
-static struct tir_value score_scale(struct prefill *p, const char *arg)
+static void find_cache(struct prefill *p)
 {
-    const struct tir_value scale = tir_arg(&p->b, arg, TIR_F32);
-    return p->k_scale.id ? tir_mul(&p->b, scale, p->k_scale) : scale;
-}
-
-static void load_numbers(struct prefill *p)
-{
-    struct tir_builder *b = &p->b;
-    const bool scaled = p->v->soft_cap || p->v->logits;
-    if (p->v->paged) {
-        p->k_cache = att_cache(b, p->v, p->m, false, p->kv_head);
-        p->v_cache = att_cache(b, p->v, p->m, true, p->kv_head);
-    }
-    if (p->v->paged && p->v->kv_scale == ATT_KV_SCALE_TENSOR) {
+    if (!p->v->paged)
+        return;
+    p->k_cache = att_cache(&p->b, p->v, p->m, false, p->kv_head);
+    p->v_cache = att_cache(&p->b, p->v, p->m, true, p->kv_head);
+    if (p->v->kv_scale == ATT_KV_SCALE_TENSOR) {
         p->k_scale = att_cache_tensor_scale(&p->k_cache);
         p->v_scale = att_cache_tensor_scale(&p->v_cache);
     }
-    p->softmax =
-        att_softmax(b, p->scores, scaled ? tir_f32(b, LOG2E) : score_scale(p, "scale_log2"));
+}
 
-    const int far = 1 << 30;
+/* The columns of the scores are the queries of the workgroup, and a wave has p->rows of them. */
+static void find_position(struct prefill *p)
+{
+    struct tir_builder *b = &p->b;
+    struct att_position *const at = &p->attention.at;
     const bool window = p->v->mask == ATT_MASK_WINDOW;
-    p->left = window ? tir_arg(b, "window_left", TIR_I32) : tir_i32(b, far);
-    p->right = window ? tir_arg(b, "window_right", TIR_I32)
-                      : tir_i32(b, p->v->mask == ATT_MASK_CAUSAL ? 0 : far);
-    const struct tir_value wave = tir_wave_id(b);
-    p->first_row = tir_add(b, p->row0, att_times(b, wave, (int)p->rows));
-    p->last_row = att_plus(b, p->first_row, (int)p->rows - 1);
-
-    struct tir_type t = p->softmax.vector;
+    const struct tir_value first = tir_add(b, p->row0, p->offset);
+    struct tir_type t = p->attention.softmax.vector;
     t.dtype = TIR_I32;
-    p->query = tir_add(b, tir_col_index(b, t), tile_of(p, p->row0, t));
+    *at = (struct att_position){
+        .q_len = p->q_len,
+        .kv_len = p->kv_len,
+        .end = p->kv_len,
+        .diagonal = tir_add(b, tir_col_index(b, t), tir_splat(b, first, t)),
+        .lowest = tir_add(b, first, att_times(b, tir_wave_id(b), (int)p->rows)),
+        .head = p->head,
+        .right = window ? tir_arg(b, "window_right", TIR_I32) : tir_i32(b, 0),
+    };
+    at->highest = att_plus(b, at->lowest, (int)p->rows - 1);
+    if (window)
+        at->left = tir_arg(b, "window_left", TIR_I32);
 }
 
 /* First and one-past-last tile of keys that some query of the workgroup sees; at least one. */
@@ -304,13 +320,15 @@ static struct tir_value count_tiles(struct prefill *p)
     struct tir_builder *b = &p->b;
     const struct tir_value rows =
         tir_min(b, tir_sub(b, p->q_len, p->row0), tir_i32(b, (int)(p->rows * p->waves)));
-    const struct tir_value last = att_plus(b, tir_add(b, p->row0, rows), -1);
-    const struct tir_value reach =
-        att_plus(b, tir_add(b, tir_add(b, last, p->offset), p->right), 1);
-    const struct tir_value end = tir_min(b, p->kv_len, reach);
+    struct tir_value end = p->kv_len;
+    if (p->v->mask != ATT_MASK_NONE) {
+        const struct tir_value reach = tir_add(b, tir_add(b, p->row0, rows), p->offset);
+        end = tir_min(b, end, tir_add(b, reach, p->attention.at.right));
+    }
     p->first = tir_i32(b, 0);
     if (p->v->mask == ATT_MASK_WINDOW) {
-        const struct tir_value from = tir_sub(b, tir_add(b, p->row0, p->offset), p->left);
+        const struct tir_value from =
+            tir_sub(b, tir_add(b, p->row0, p->offset), p->attention.at.left);
         p->first = tir_and(b, tir_max(b, from, tir_i32(b, 0)), tir_i32(b, -(int)p->kv));
     }
     const struct tir_value keys = att_plus(b, tir_sub(b, end, p->first), (int)p->kv - 1);
@@ -407,74 +425,23 @@ static struct tir_value compute_scores(struct prefill *p, struct tir_value tile)
     return tir_named(b, "s", s);
 }
 
-static struct tir_value cap_scores(struct prefill *p, struct tir_value s)
-{
-    struct tir_builder *b = &p->b;
-    const struct tir_value cap = tir_arg(b, "soft_cap", TIR_F32);
-    return att_soft_cap(b, s, cap, tir_mul(b, score_scale(p, "scale"), tir_rcp(b, cap)));
-}
-
-static struct tir_value call_logits(struct prefill *p, struct tir_value s, struct tir_value key)
-{
-    struct tir_builder *b = &p->b;
-    if (!p->v->soft_cap)
-        s = tir_mul(b, s, tile_of(p, score_scale(p, "scale"), p->scores));
-    struct tir_type t = p->scores;
-    t.dtype = TIR_I32;
-    const struct tir_value query = tir_broadcast(b, p->query, t);
-    const struct tir_value kv = tir_add(b, tir_row_index(b, t), tile_of(p, key, t));
-    const struct tir_value operands[] = {
-        s, query, kv, p->head, p->q_len, p->kv_len, tir_arg(b, "hook_arg", TIR_I64)};
-    return tir_call_hook(b, "attn_logits", operands, sizeof(operands) / sizeof(operands[0]));
-}
-
-/* Keys that a query may not see get -inf; only tiles at an edge take the branch. */
-static struct tir_value mask(struct prefill *p, struct tir_value s, struct tir_value key)
-{
-    struct tir_builder *b = &p->b;
-    const bool window = p->v->mask == ATT_MASK_WINDOW;
-    const struct tir_value reach = tir_add(b, tir_add(b, p->first_row, p->offset), p->right);
-    const struct tir_value last = tir_min(b, att_plus(b, p->kv_len, -1), reach);
-    struct tir_value edge = tir_cmp_gt(b, att_plus(b, key, (int)p->kv - 1), last);
-    if (window) {
-        const struct tir_value from = tir_sub(b, tir_add(b, p->last_row, p->offset), p->left);
-        edge = tir_or(b, edge, tir_cmp_lt(b, key, from));
-    }
-    struct tir_if branch = tir_begin_if(b, edge, true, &p->scores, 1);
-
-    struct tir_type vector = p->softmax.vector, tile = p->scores;
-    vector.dtype = tile.dtype = TIR_I32;
-    const struct tir_value diagonal = tir_add(b, p->query, tile_of(p, p->offset, vector));
-    const struct tir_value end = tir_min(b, tir_add(b, diagonal, tile_of(p, p->right, vector)),
-                                         tile_of(p, att_plus(b, p->kv_len, -1), vector));
-    const struct tir_value start = tile_of(p, key, vector);
-    const struct tir_value row = tir_row_index(b, tile);
-    struct tir_value hidden = tir_cmp_gt(b, row, tir_broadcast(b, tir_sub(b, end, start), tile));
-    if (window) {
-        const struct tir_value begin = tir_sub(b, diagonal, tile_of(p, p->left, vector));
-        hidden =
-            tir_or(b, hidden, tir_cmp_lt(b, row, tir_broadcast(b, tir_sub(b, begin, start), tile)));
-    }
-    const struct tir_value masked = tir_select(b, hidden, tir_float_like(b, s, -INFINITY), s);
-    tir_else(b, &branch, &masked);
-    tir_end_if(b, &branch, &s);
-    return s;
-}
-
 /* Where the target cannot transpose on the way out of LDS, V is transposed on the way in: each lane
- * loads 2 columns of 4 keys and turns them around in registers. */
+ * loads 2 columns of 4 keys, or of 2 where the tile is too small for that, and exchanges them in
+ * registers. */
 static struct tir_type v_register_tile(struct prefill *p, bool turned)
 {
     const unsigned dv = (unsigned)p->v->head_dim_v, kv_bits = log2u(p->kv), dv_bits = log2u(dv);
     struct tir_layout l = {.lane_bits = 6, .wave_bits = (uint8_t)log2u(p->waves)};
-    unsigned reg = 0, key = 2, col = 1, n;
+    const unsigned in_lane = kv_bits + dv_bits - l.lane_bits - l.wave_bits;
+    const unsigned key_bits = in_lane < 3 ? in_lane - 1 : 2;
+    unsigned reg = 0, key = key_bits, col = 1, n;
     if (!turned)
         l.basis[reg++] = TIR_RC(0, 1);
-    l.basis[reg++] = TIR_RC(1, 0);
-    l.basis[reg++] = TIR_RC(2, 0);
+    for (unsigned i = 0; i < key_bits; i++)
+        l.basis[reg++] = TIR_RC(1u << i, 0);
     if (turned)
         l.basis[reg++] = TIR_RC(0, 1);
-    const unsigned spare = kv_bits + dv_bits - 3 - 6 - l.wave_bits;
+    const unsigned spare = in_lane - key_bits - 1;
     uint32_t rest[TIR_LAYOUT_MAX_BITS];
     /* Keys of a wave that share one page number would have it moved to a scalar, with a wait. */
     const unsigned lane_cols = p->v->paged ? 5 : 6;
@@ -552,68 +519,103 @@ static struct tir_value read_v(struct prefill *p, struct tir_value tile)
     return tir_transpose(b, tir_tile_lds_load(b, v_buffer(p, tile), t, &p->v_lds));
 }
 
-/* One tile of keys, in program order. carried: m, l, O^T. */
-enum { CARRY_M, CARRY_L, CARRY_O, N_CARRY };
+/* ---- The source of attention's keys and values ---- */
 
-static void visit_tile(struct prefill *p, struct tir_value tile, struct tir_value carried[N_CARRY])
+static struct tir_value key_of_block(void *family, struct tir_value index)
 {
-    struct tir_builder *b = &p->b;
+    return first_key(family, index);
+}
+
+static void fetch_keys(void *family, struct att_block *block)
+{
+    struct prefill *const p = family;
     if (p->v->paged) {
         set_stage(p, PAGES, M2);
-        find_k_pages(p, tile);
+        find_k_pages(p, block->index);
     }
     set_stage(p, COPY_K, M2);
-    copy_k(p, tile);
+    copy_k(p, block->index);
     set_stage(p, WAIT_K, M2);
-    place_k(p, tile);
+    place_k(p, block->index);
     if (p->v->paged)
-        p->v_pages = att_page_numbers(b, &p->pages, &p->paged_v, first_key(p, tile));
-    tir_barrier(b);
+        p->v_pages = att_page_numbers(&p->b, &p->pages, &p->paged_v, first_key(p, block->index));
+    tir_barrier(&p->b);
+}
 
-    struct tir_value s = compute_scores(p, tile);
+static struct tir_value scores(void *family, const struct att_block *block)
+{
+    return compute_scores(family, block->index);
+}
+
+static void fetch_values(void *family, const struct att_block *block)
+{
+    struct prefill *const p = family;
     set_stage(p, SCORES, M1);
-    const struct att_paged_data fetched = fetch_v(p, tile);
-    set_stage(p, SCORES, M2);
-    const struct tir_value key = first_key(p, tile);
-    if (p->v->soft_cap)
-        s = cap_scores(p, s);
-    if (p->v->logits)
-        s = call_logits(p, s, key);
-    s = mask(p, s, key); /* a branch: it must not stand among matrix instructions */
-    set_stage(p, SCORES, C2);
-    const struct att_softmax_tile head = att_softmax_head(b, &p->softmax, s, carried[CARRY_M]);
-    carried[CARRY_M] = head.m;
+    p->fetched_v = fetch_v(p, block->index);
+}
 
+static void place_values(void *family, const struct att_block *block)
+{
+    struct prefill *const p = family;
     set_stage(p, VALUES, M1);
-    place_v(p, tile, fetched);
-    att_softmax_rescale(b, &head, &carried[CARRY_O], &carried[CARRY_L]);
-    tir_wait(b, LDS_WRITES, 0);
-    tir_barrier(b);
-    set_stage(p, VALUES, C1);
-    carried[CARRY_L] = tir_named(b, "l", tir_add(b, carried[CARRY_L], tir_col_fold_sum(b, head.p)));
-    const struct tir_value p16 = tir_convert_short(b, head.p, p->dtype);
+    place_v(p, block->index, p->fetched_v);
+}
+
+static void await_values(void *family)
+{
+    struct prefill *const p = family;
+    set_stage(p, VALUES, M1);
+    tir_wait(&p->b, LDS_WRITES, 0);
+    tir_barrier(&p->b);
+}
+
+static struct tir_value values(void *family, const struct att_block *block)
+{
+    struct prefill *const p = family;
     set_stage(p, VALUES, M2);
-    const struct tir_value v = read_v(p, tile);
-    tir_wait(b, LDS_WRITES, 0);
-    set_stage(p, VALUES, C2);
-    carried[CARRY_O] = tir_named(b, "o", tir_mma(b, p->instr, v, p16, carried[CARRY_O]));
+    const struct tir_value v = read_v(p, block->index);
+    tir_wait(&p->b, LDS_WRITES, 0);
+    return v;
+}
+
+static const struct att_source source = {
+    .first_key = key_of_block,
+    .fetch_keys = fetch_keys,
+    .scores = scores,
+    .fetch_values = fetch_values,
+    .place_values = place_values,
+    .await_values = await_values,
+    .values = values,
+};
+
+/* Branches must not stand among matrix instructions. */
+static void place_steps(struct prefill *p)
+{
+    static const struct att_place steps[ATT_N_STEPS] = {
+        [ATT_STEP_MODIFY] = {SCORES, M2},   [ATT_STEP_MAXIMUM] = {SCORES, M2},
+        [ATT_STEP_EXPONENT] = {SCORES, C2}, [ATT_STEP_POWER] = {SCORES, C2},
+        [ATT_STEP_RESCALE] = {VALUES, M1},  [ATT_STEP_SUM] = {VALUES, C1},
+        [ATT_STEP_PRODUCT] = {VALUES, C2},
+    };
+    for (int i = 0; i < ATT_N_STEPS; i++)
+        p->steps[i] = (struct att_place){stage_number(p, steps[i].stage), steps[i].phase};
 }
 
 /* O / l and m + log l, sinks joining the denominator; rows that saw no key give 0 and -inf. */
-static void finish(struct prefill *p, struct tir_value carried[N_CARRY])
+static void finish(struct prefill *p, struct tir_value carried[ATT_N_CARRY])
 {
     struct tir_builder *b = &p->b;
     struct tir_value sink = {0};
     if (p->v->sinks)
         sink = tir_scalar_load(b, tir_arg(b, "sinks", TIR_I64), tir_shl(b, p->head, tir_i32(b, 2)),
                                TIR_F32);
-    const struct att_softmax_end end =
-        att_softmax_finish(b, &p->softmax, carried[CARRY_M], carried[CARRY_L], sink);
-    const struct tir_type o_type = tir_typeof(b->f, carried[CARRY_O]);
+    const struct att_softmax_end end = att_softmax_finish(
+        b, &p->attention.softmax, carried[ATT_CARRY_M], carried[ATT_CARRY_L], sink);
+    const struct tir_type o_type = tir_typeof(b->f, carried[ATT_CARRY_O]);
     struct tir_value factor = end.inverse;
     if (p->v_scale.id)
         factor = tir_mul(b, factor, tile_of(p, p->v_scale, tir_typeof(b->f, factor)));
-    const struct tir_value o = tir_mul(b, carried[CARRY_O], tir_broadcast(b, factor, o_type));
+    const struct tir_value o = tir_mul(b, carried[ATT_CARRY_O], tir_broadcast(b, factor, o_type));
     const struct tir_value rows = tir_sub(b, p->q_len, p->row0);
     const struct tir_value token = tir_add(b, p->q_begin, p->row0);
     const struct tir_view out =
@@ -646,8 +648,8 @@ static void locate_pages(struct prefill *p)
     struct tir_builder *b = &p->b;
     struct tir_value from = tir_i32(b, 0);
     if (p->v->mask == ATT_MASK_WINDOW)
-        from = tir_sub(b, tir_add(b, p->row0, p->offset), p->left);
-    p->pages = att_pages(b, p->v, tir_block_id(b, 2), p->kv_len, from);
+        from = tir_sub(b, tir_add(b, p->row0, p->offset), p->attention.at.left);
+    p->pages = att_pages(b, p->v, p->sequence, p->kv_len, from);
     for (unsigned i = 0; i < p->n_panels; i++) {
         struct panel *n = &p->panels[i];
         n->paged = att_paged_tile(b, &p->k_cache, p->kv, n->width, n->first, NULL);
@@ -660,7 +662,16 @@ static void locate_pages(struct prefill *p)
 static void attend(struct prefill *p)
 {
     struct tir_builder *b = &p->b;
-    load_numbers(p);
+    find_cache(p);
+    p->attention = (struct att_attention){.b = b,
+                                          .v = p->v,
+                                          .product = p->instr,
+                                          .dtype = p->dtype,
+                                          .source = &source,
+                                          .family = p,
+                                          .steps = p->steps};
+    att_attention_scale(&p->attention, p->scores, p->k_scale);
+    find_position(p);
     load_q(p);
     if (p->v->paged)
         locate_pages(p);
@@ -668,20 +679,15 @@ static void attend(struct prefill *p)
         locate_rows(p);
     const struct tir_value n = count_tiles(p);
 
-    const unsigned queries = p->rows * p->waves;
-    const struct tir_layout o =
-        tir_mma_result(p->mma, (unsigned)p->v->head_dim_v, queries, waves_of(p));
-    const struct tir_value zero = tir_f32(b, 0.0f);
-    struct tir_value carried[N_CARRY] = {
-        [CARRY_M] = tir_splat(b, p->softmax.lowest, p->softmax.vector),
-        [CARRY_L] = tir_splat(b, zero, p->softmax.folded),
-        [CARRY_O] =
-            tir_splat(b, zero, tir_tile(b->f, TIR_F32, (unsigned)p->v->head_dim_v, queries, &o)),
-    };
-    struct tir_loop loop = tir_begin_for(b, tir_i32(b, 0), n, tir_i32(b, 1), carried, N_CARRY);
-    visit_tile(p, loop.index, carried);
+    const unsigned dv = (unsigned)p->v->head_dim_v, queries = p->rows * p->waves;
+    const struct tir_layout o = tir_mma_result(p->mma, dv, queries, waves_of(p));
+    struct tir_value carried[ATT_N_CARRY];
+    att_attention_begin(&p->attention, tir_tile(b->f, TIR_F32, dv, queries, &o), carried);
+    struct tir_loop loop = tir_begin_for(b, tir_i32(b, 0), n, tir_i32(b, 1), carried, ATT_N_CARRY);
+    const struct att_block block = {.index = loop.index};
+    att_attention_visit(&p->attention, block, carried);
     b->stage = TIR_NO_STAGE;
-    tir_end_for(b, &loop, carried, N_CARRY);
+    tir_end_for(b, &loop, carried, ATT_N_CARRY);
     finish(p, carried);
 }
 
@@ -706,6 +712,7 @@ static void build(const struct att_variant *v, const struct tir_machine *m, stru
     p.b = tir_at_end(f, f->body);
 
     choose_layouts(&p);
+    place_steps(&p);
     locate(&p);
     struct tir_if some = tir_begin_if(&p.b, tir_cmp_lt(&p.b, p.row0, p.q_len), false, NULL, 0);
     attend(&p);
@@ -721,7 +728,7 @@ static void build(const struct att_variant *v, const struct tir_machine *m, stru
                      .matrix_phases = 1u << C1 | 1u << C2,
                      .interleave = 1,
                      .ping_pong = 2},
-        .grid = {{"max_seqlen_q", (int)(p.rows * p.waves), 1}, {"heads", 1, 1}, {"batch", 1, 1}},
+        .grid = {{"heads", 1, 1}, {"batch", 1, 1}, {"max_seqlen_q", (int)(p.rows * p.waves), 1}},
     };
     snprintf(k->tuning, sizeof(k->tuning), "q=%u kv=%u waves=%u stages=%d pingpong=2",
              p.rows * p.waves, p.kv, p.waves, stages);

@@ -16,40 +16,52 @@ struct att_softmax att_softmax(struct tir_builder *b, struct tir_type scores,
         .folded = tir_tile(b->f, TIR_F32, rows, scores.cols, &folded),
         .exponent = exponent,
     };
-    const struct tir_value one = tir_f32(b, 1.0f);
-    s.lowest = tir_mul(b, tir_f32(b, -3e38f), tir_rcp(b, tir_max(b, exponent, one)));
-    /* 2^8 of head room: O and l grow by that much at most before the maximum follows. */
-    s.threshold = tir_mul(b, tir_f32(b, 8.0f), tir_rcp(b, exponent));
     return s;
 }
 
-struct att_softmax_tile att_softmax_head(struct tir_builder *b, const struct att_softmax *s,
-                                         struct tir_value scores, struct tir_value m)
+struct tir_value att_softmax_lowest(struct tir_builder *b, const struct att_softmax *s)
 {
-    struct att_softmax_tile r;
-    const struct tir_value top = tir_max(b, m, tir_col_max(b, tir_col_fold_max(b, scores)));
-    const struct tir_value limit = tir_add(b, m, tir_splat(b, s->threshold, s->vector));
-    r.grown = tir_any(b, tir_cmp_gt(b, top, limit));
-    const struct tir_value exponent = tir_splat(b, s->exponent, s->vector);
-    const struct tir_value fall =
-        tir_select(b, r.grown, tir_sub(b, m, top), tir_float_like(b, m, 0.0f));
-    r.alpha = tir_exp2(b, tir_mul(b, fall, exponent));
-    r.m = tir_named(b, "m", tir_select(b, r.grown, top, m));
-    const struct tir_value shift =
-        tir_broadcast(b, tir_neg(b, tir_mul(b, r.m, exponent)), s->scores);
-    r.p = tir_named(b, "p",
-                    tir_exp2(b, tir_fma(b, scores, tir_splat(b, s->exponent, s->scores), shift)));
+    return tir_splat(b, tir_f32(b, -3e38f), s->vector);
+}
+
+/* 2^8 of head room: O and l grow by that much at most before the maximum follows. */
+struct att_softmax_step att_softmax_maximum(struct tir_builder *b, const struct att_softmax *s,
+                                            struct tir_value scores, struct tir_value *m)
+{
+    const struct tir_value top = tir_col_fold_max(b, scores);
+    const struct tir_value below = tir_broadcast(b, tir_neg(b, *m), s->folded);
+    const struct tir_value above = tir_fma(b, top, tir_splat(b, s->exponent, s->folded), below);
+    struct att_softmax_step r = {
+        .grown = tir_any(b, tir_cmp_gt(b, above, tir_float_like(b, above, 8.0f)))};
+
+    const struct tir_type t[] = {s->vector, s->vector};
+    struct tir_if follow = tir_begin_if(b, r.grown, true, t, 2);
+    const struct tir_value whole =
+        tir_mul(b, tir_col_max(b, top), tir_splat(b, s->exponent, s->vector));
+    const struct tir_value next = tir_max(b, *m, whole);
+    tir_else(b, &follow, (struct tir_value[]){next, tir_exp2(b, tir_sub(b, *m, next))});
+    struct tir_value both[] = {*m, tir_float_like(b, *m, 1.0f)};
+    tir_end_if(b, &follow, both);
+    *m = tir_named(b, "m", both[0]);
+    r.alpha = both[1];
     return r;
 }
 
-void att_softmax_rescale(struct tir_builder *b, const struct att_softmax_tile *h,
+struct tir_value att_softmax_exponent(struct tir_builder *b, const struct att_softmax *s,
+                                      struct tir_value scores, struct tir_value m)
+{
+    return tir_fma(b, scores, tir_splat(b, s->exponent, s->scores),
+                   tir_broadcast(b, tir_neg(b, m), s->scores));
+}
+
+void att_softmax_rescale(struct tir_builder *b, const struct att_softmax_step *step,
                          struct tir_value *o, struct tir_value *l)
 {
     const struct tir_type t[] = {tir_typeof(b->f, *o), tir_typeof(b->f, *l)};
-    struct tir_if branch = tir_begin_if(b, h->grown, true, t, 2);
+    struct tir_if branch = tir_begin_if(b, step->grown, true, t, 2);
     const struct tir_value scaled[] = {
-        tir_mul(b, *o, tir_broadcast(b, h->alpha, t[0])),
-        tir_mul(b, *l, tir_broadcast(b, h->alpha, t[1])),
+        tir_mul(b, *o, tir_broadcast(b, step->alpha, t[0])),
+        tir_mul(b, *l, tir_broadcast(b, step->alpha, t[1])),
     };
     tir_else(b, &branch, scaled);
     struct tir_value both[] = {*o, *l};
@@ -63,7 +75,7 @@ struct att_softmax_end att_softmax_finish(struct tir_builder *b, const struct at
                                           struct tir_value sink)
 {
     struct att_softmax_end e = {
-        .m = tir_mul(b, m, tir_splat(b, s->exponent, s->vector)),
+        .m = m,
         .l = tir_col_sum(b, l),
     };
     struct tir_value factor = tir_float_like(b, e.l, 1.0f);
@@ -86,14 +98,45 @@ struct tir_value att_softmax_lse(struct tir_builder *b, const struct att_softmax
     return tir_mul(b, tir_add(b, e->m, tir_log2(b, e->l)), tir_float_like(b, e->l, LN2));
 }
 
-/* tanh(y) = 1 - 2 / (e^2y + 1). */
+/* tanh(y) cap = cap - 2 cap / (e^2y + 1); `rate2` takes s to log2(e^2y), `down` is -2 cap. The
+ * absolute error is that of the last bit of `cap`. */
+static struct tir_value cap_by_exp(struct tir_builder *b, struct tir_value s, struct tir_value cap,
+                                   struct tir_value rate2, struct tir_value down)
+{
+    const struct tir_type t = tir_typeof(b->f, s);
+    const struct tir_value e = tir_exp2(b, tir_mul(b, s, tir_splat(b, rate2, t)));
+    const struct tir_value r = tir_rcp(b, tir_add(b, e, tir_float_like(b, e, 1.0f)));
+    return tir_fma(b, r, tir_splat(b, down, t), tir_splat(b, cap, t));
+}
+
+/* The Taylor series of tanh, y - y^3/3 + 2 y^5/15 - 17 y^7/315 + 62 y^9/2835: for |y| < 3/8 the
+ * next term is below 1382 y^10 / 155925 = 5e-7 of the sum. */
+static struct tir_value cap_by_series(struct tir_builder *b, struct tir_value y,
+                                      struct tir_value cap)
+{
+    static const float terms[] = {62.0f / 2835, -17.0f / 315, 2.0f / 15, -1.0f / 3, 1.0f};
+    const struct tir_value square = tir_mul(b, y, y);
+    struct tir_value sum = tir_float_like(b, y, terms[0]);
+    for (unsigned i = 1; i < sizeof(terms) / sizeof(terms[0]); i++)
+        sum = tir_fma(b, sum, square, tir_float_like(b, y, terms[i]));
+    return tir_mul(b, tir_mul(b, sum, y), tir_splat(b, cap, tir_typeof(b->f, y)));
+}
+
+/* Up to a cap of 512 the last bit of `cap` is 2^-14 of a logit at most and the exponential will do;
+ * above, scores much smaller than the cap take the series. */
 struct tir_value att_soft_cap(struct tir_builder *b, struct tir_value s, struct tir_value cap,
                               struct tir_value rate)
 {
     const struct tir_type t = tir_typeof(b->f, s);
-    const struct tir_value twice = tir_mul(b, rate, tir_f32(b, 2 * LOG2E));
-    const struct tir_value e = tir_exp2(b, tir_mul(b, s, tir_splat(b, twice, t)));
-    const struct tir_value r = tir_rcp(b, tir_add(b, e, tir_float_like(b, e, 1.0f)));
-    const struct tir_value down = tir_splat(b, tir_mul(b, cap, tir_f32(b, -2.0f)), t);
-    return tir_fma(b, r, down, tir_splat(b, cap, t));
+    const struct tir_value rate2 = tir_mul(b, rate, tir_f32(b, 2 * LOG2E));
+    const struct tir_value down = tir_mul(b, cap, tir_f32(b, -2.0f));
+    struct tir_if large = tir_begin_if(b, tir_cmp_gt(b, cap, tir_f32(b, 512.0f)), true, &t, 1);
+    const struct tir_value y = tir_mul(b, s, tir_splat(b, rate, t));
+    const struct tir_value small = tir_cmp_lt(b, tir_abs(b, y), tir_float_like(b, y, 0.375f));
+    const struct tir_value exact =
+        tir_select(b, small, cap_by_series(b, y, cap), cap_by_exp(b, s, cap, rate2, down));
+    tir_else(b, &large, &exact);
+    struct tir_value capped = cap_by_exp(b, s, cap, rate2, down);
+    tir_end_if(b, &large, &capped);
+    return capped;
 }

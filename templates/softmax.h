@@ -11,9 +11,7 @@
 struct att_softmax {
     struct tir_type scores, vector; /* f32: keys x queries; 1 x queries */
     struct tir_type folded;         /* what l is kept as: one row per row bit that lanes hold */
-    struct tir_value exponent;      /* p = 2^(s * exponent - m * exponent) */
-    struct tir_value lowest;        /* the maximum of no scores, finite after scaling */
-    struct tir_value threshold;     /* growth of the maximum that forces a rescale */
+    struct tir_value exponent;      /* p = 2^(s * exponent - m) */
 };
 
 /** For scores of this type; `exponent` is a scalar f32 >= 0: log2(e), times the scale where the
@@ -21,21 +19,29 @@ struct att_softmax {
 struct att_softmax att_softmax(struct tir_builder *b, struct tir_type scores,
                                struct tir_value exponent);
 
-/** What the head of the softmax of one tile hands to its tail. */
-struct att_softmax_tile {
-    struct tir_value p, m, alpha, grown;
+/** m before the first score: 1 x queries. m is in powers of two. */
+struct tir_value att_softmax_lowest(struct tir_builder *b, const struct att_softmax *s);
+
+/** Did the maximum of some query of the wave follow (scalar i1), and 2^(m - m'): 1 x queries. */
+struct att_softmax_step {
+    struct tir_value grown, alpha;
 };
 
 /**
- * m' = max(m, max_j s_j), p_j = 2^((s_j - m') exponent). The maximum only follows when it has grown
- * past the threshold: any reference will do as long as nothing overflows, and O then needs no
- * rescaling in most tiles.
+ * m' = max(m, max_j s_j exponent), but only where the maximum of some query has grown past the threshold:
+ * any m will do as long as nothing overflows, and O then needs no rescaling for most tiles. Each
+ * lane asks for the keys that it holds itself; the exchange between lanes is in a branch that is
+ * not expected to be taken.
  */
-struct att_softmax_tile att_softmax_head(struct tir_builder *b, const struct att_softmax *s,
-                                         struct tir_value scores, struct tir_value m);
+struct att_softmax_step att_softmax_maximum(struct tir_builder *b, const struct att_softmax *s,
+                                            struct tir_value scores, struct tir_value *m);
 
-/** O and l follow the maximum, in a branch that is not expected. */
-void att_softmax_rescale(struct tir_builder *b, const struct att_softmax_tile *h,
+/** log2 p_j = s_j exponent - m. */
+struct tir_value att_softmax_exponent(struct tir_builder *b, const struct att_softmax *s,
+                                      struct tir_value scores, struct tir_value m);
+
+/** O and l follow the maximum, in a branch that is not expected to be taken. */
+void att_softmax_rescale(struct tir_builder *b, const struct att_softmax_step *step,
                          struct tir_value *o, struct tir_value *l);
 
 /** What O is to be multiplied with, and the state that LSE is made of. */

@@ -650,7 +650,6 @@ static void what_cannot_be_built_says_why(void **state)
         const char *sentence;
     } refused[] = {
         {{{ATT_HEAD_DIM, 96}, {ATT_GQA, 8}}, "head_dim 96 is not 64, 128 or 256"},
-        {{{ATT_Q_LEN, 64}, {ATT_GQA, 8}}, "gqa 8 times q_len 64 is more than 256 rows"},
         {{{ATT_PAGE_SIZE, 24}, {ATT_GQA, 8}}, "page_size 24 is not a power of two"},
         {{{ATT_KV_LAYOUT, ATT_KV_LAYOUT_SHUFFLE}, {ATT_PAGE_SIZE, 4}}, "at least the 8 tokens"},
     };

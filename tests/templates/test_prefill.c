@@ -16,7 +16,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const int head_dims[][2] = {{64, 64}, {128, 128}, {192, 128}, {256, 256}};
+static const int head_dims[][2] = {{64, 64},  {128, 128}, {192, 128}, {256, 256},
+                                   {128, 64}, {192, 64},  {256, 64}};
 enum { N_DIMS = sizeof(head_dims) / sizeof(head_dims[0]) };
 
 static const struct att_template *prefill(void)

@@ -1,0 +1,253 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "templates/attention.h"
+
+#include <math.h>
+
+#include "templates/scalar.h"
+
+static const float LOG2E = 1.4426950408889634f;
+
+static void set_step(struct att_attention *a, enum att_step s)
+{
+    a->b->stage = a->steps[s].stage;
+    a->b->phase = a->steps[s].phase;
+}
+
+/* ---- Scale, soft cap, hook ---- */
+
+bool att_scales_scores(const struct att_variant *v) { return v->soft_cap || v->logits; }
+
+static struct tir_value scaled(struct tir_builder *b, const char *arg, struct tir_value k_scale)
+{
+    const struct tir_value scale = tir_arg(b, arg, TIR_F32);
+    return k_scale.id ? tir_mul(b, scale, k_scale) : scale;
+}
+
+void att_attention_scale(struct att_attention *a, struct tir_type scores, struct tir_value k_scale)
+{
+    const bool before = att_scales_scores(a->v);
+    const struct tir_value exponent =
+        before ? tir_f32(a->b, LOG2E) : scaled(a->b, "scale_log2", k_scale);
+    a->softmax = att_softmax(a->b, scores, exponent);
+    if (before)
+        a->score_scale = scaled(a->b, "scale", k_scale);
+}
+
+static struct tir_value cap_scores(struct att_attention *a, struct tir_value s)
+{
+    struct tir_builder *const b = a->b;
+    const struct tir_value cap = tir_arg(b, "soft_cap", TIR_F32);
+    return att_soft_cap(b, s, cap, tir_mul(b, a->score_scale, tir_rcp(b, cap)));
+}
+
+/* Indices of a block's elements have the shape of its scores. */
+static struct tir_type index_type(const struct att_attention *a)
+{
+    struct tir_type t = a->softmax.scores;
+    t.dtype = TIR_I32;
+    return t;
+}
+
+static struct tir_type query_type(const struct att_attention *a)
+{
+    struct tir_type t = a->softmax.vector;
+    t.dtype = TIR_I32;
+    return t;
+}
+
+static struct tir_value key_index(struct att_attention *a, struct tir_value key)
+{
+    const struct tir_type t = index_type(a);
+    return tir_add(a->b, tir_row_index(a->b, t), tir_splat(a->b, key, t));
+}
+
+static struct tir_value call_logits(struct att_attention *a, struct tir_value s,
+                                    struct tir_value key)
+{
+    struct tir_builder *const b = a->b;
+    const struct att_position *const at = &a->at;
+    if (!a->v->soft_cap)
+        s = tir_mul(b, s, tir_splat(b, a->score_scale, a->softmax.scores));
+    const struct tir_value before = tir_sub(b, at->kv_len, at->q_len);
+    const struct tir_value query = tir_sub(b, at->diagonal, tir_splat(b, before, query_type(a)));
+    const bool one_head = tir_typeof(b->f, at->head).kind == TIR_SCALAR;
+    const struct tir_value operands[] = {
+        s,
+        tir_broadcast(b, query, index_type(a)),
+        key_index(a, key),
+        one_head ? at->head : tir_broadcast(b, at->head, index_type(a)),
+        at->q_len,
+        at->kv_len,
+        tir_arg(b, "hook_arg", TIR_I64),
+    };
+    return tir_call_hook(b, "attn_logits", operands, sizeof(operands) / sizeof(operands[0]));
+}
+
+/* ---- Mask ---- */
+
+struct tir_value att_mask_row(struct att_attention *a, struct tir_value sequence,
+                              struct tir_value query)
+{
+    struct tir_builder *const b = a->b;
+    const struct tir_value at = tir_shl(b, att_wide(b, sequence), tir_i64(b, 3));
+    const struct tir_value begin = tir_add(b, tir_arg(b, "mask_indptr", TIR_I64), at);
+    const struct tir_value first = tir_scalar_load(b, begin, tir_i32(b, 0), TIR_I64);
+    const struct tir_value wide = tir_convert(b, query, TIR_I64);
+    const struct tir_type t = tir_typeof(b->f, wide);
+    return tir_add(b, tir_mul(b, wide, tir_splat(b, att_wide(b, a->at.kv_len), t)),
+                   tir_splat(b, first, t));
+}
+
+/* Byte by byte: the rows of a mask begin anywhere. */
+struct tir_value att_load_mask(struct att_attention *a, struct tir_value key)
+{
+    struct tir_builder *const b = a->b;
+    const struct tir_value keys = key_index(a, key);
+    const struct tir_type t = tir_typeof(b->f, keys);
+    const struct tir_value last = tir_splat(b, att_plus(b, a->at.end, -1), t);
+    const struct tir_value there = tir_zext(b, tir_min(b, keys, last), TIR_I64);
+    const struct tir_value at =
+        tir_add(b, there, tir_broadcast(b, a->at.mask_row, tir_typeof(b->f, there)));
+    const struct tir_value rows = tir_split_blocks(b, at, 1);
+    struct tir_type bytes = tir_typeof(b->f, rows);
+    bytes.dtype = TIR_I8;
+    const struct tir_value mask =
+        tir_tile_gather(b, tir_arg(b, "custom_mask", TIR_I64), rows, tir_i32(b, 0), bytes);
+    return tir_join_blocks(b, mask, a->softmax.scores.rows);
+}
+
+static bool is_banded(const struct att_attention *a)
+{
+    return a->v->mask == ATT_MASK_CAUSAL || a->v->mask == ATT_MASK_WINDOW;
+}
+
+/* Keys of the block that a query may not see, keys x queries of i1. Rows of the block are compared
+ * with where the reach of each query ends within it. */
+static struct tir_value is_hidden(struct att_attention *a, const struct att_block *block,
+                                  struct tir_value key)
+{
+    struct tir_builder *const b = a->b;
+    const struct att_position *const at = &a->at;
+    const struct tir_type t = index_type(a), vector = query_type(a);
+    const struct tir_value row = tir_row_index(b, t);
+    const struct tir_value start = tir_splat(b, key, vector);
+    struct tir_value last = tir_splat(b, att_plus(b, at->end, -1), vector);
+    if (is_banded(a))
+        last = tir_min(b, tir_add(b, at->diagonal, tir_splat(b, at->right, vector)), last);
+    struct tir_value hidden = tir_cmp_gt(b, row, tir_broadcast(b, tir_sub(b, last, start), t));
+    if (a->v->mask == ATT_MASK_WINDOW) {
+        const struct tir_value begin = tir_sub(b, at->diagonal, tir_splat(b, at->left, vector));
+        const struct tir_value first = tir_broadcast(b, tir_sub(b, begin, start), t);
+        hidden = tir_or(b, hidden, tir_cmp_lt(b, row, first));
+    }
+    if (!block->mask.id)
+        return hidden;
+    const struct tir_value byte = tir_zext(b, block->mask, TIR_I32);
+    return tir_or(b, hidden, tir_cmp_eq(b, byte, tir_int_like(b, byte, 0)));
+}
+
+/* Is there a key in the block that some query of the wave does not see? */
+static struct tir_value is_edge(struct att_attention *a, struct tir_value key)
+{
+    struct tir_builder *const b = a->b;
+    const struct att_position *const at = &a->at;
+    struct tir_value last = att_plus(b, at->end, -1);
+    if (is_banded(a))
+        last = tir_min(b, last, tir_add(b, at->lowest, at->right));
+    const int rows = (int)a->softmax.scores.rows;
+    const struct tir_value beyond = tir_cmp_gt(b, att_plus(b, key, rows - 1), last);
+    if (a->v->mask != ATT_MASK_WINDOW)
+        return beyond;
+    return tir_or(b, beyond, tir_cmp_lt(b, key, tir_sub(b, at->highest, at->left)));
+}
+
+/* Hidden keys get -inf. Only blocks at an edge take the branch; a mask of bytes is asked always. */
+static struct tir_value hide(struct att_attention *a, struct tir_value s,
+                             const struct att_block *block, struct tir_value key)
+{
+    struct tir_builder *const b = a->b;
+    const struct tir_value none = tir_float_like(b, s, -INFINITY);
+    if (block->mask.id)
+        return tir_select(b, is_hidden(a, block, key), none, s);
+    struct tir_if branch = tir_begin_if(b, is_edge(a, key), true, &a->softmax.scores, 1);
+    const struct tir_value masked = tir_select(b, is_hidden(a, block, key), none, s);
+    tir_else(b, &branch, &masked);
+    tir_end_if(b, &branch, &s);
+    return s;
+}
+
+/* ---- A block of keys ---- */
+
+void att_attention_begin(struct att_attention *a, struct tir_type output,
+                         struct tir_value carried[ATT_N_CARRY])
+{
+    struct tir_builder *const b = a->b;
+    const struct tir_value zero = tir_f32(b, 0.0f);
+    carried[ATT_CARRY_M] = att_softmax_lowest(b, &a->softmax);
+    carried[ATT_CARRY_L] = tir_splat(b, zero, a->softmax.folded);
+    carried[ATT_CARRY_O] = tir_splat(b, zero, output);
+}
+
+static struct tir_value modify(struct att_attention *a, struct tir_value s,
+                               const struct att_block *block)
+{
+    set_step(a, ATT_STEP_MODIFY);
+    const struct tir_value key = a->source->first_key(a->family, block->index);
+    if (a->v->soft_cap)
+        s = cap_scores(a, s);
+    if (a->v->logits)
+        s = call_logits(a, s, key);
+    return hide(a, s, block, key);
+}
+
+static struct tir_value power(struct att_attention *a, struct tir_value exponent)
+{
+    set_step(a, ATT_STEP_POWER);
+    return tir_named(a->b, "p", tir_exp2(a->b, exponent));
+}
+
+/* l += p, and O += V p. */
+static void accumulate(struct att_attention *a, const struct att_block *block, struct tir_value p,
+                       struct tir_value carried[ATT_N_CARRY])
+{
+    struct tir_builder *const b = a->b;
+    set_step(a, ATT_STEP_SUM);
+    carried[ATT_CARRY_L] =
+        tir_named(b, "l", tir_add(b, carried[ATT_CARRY_L], tir_col_fold_sum(b, p)));
+    if (a->source->scale_weights)
+        p = a->source->scale_weights(a->family, p);
+    const struct tir_value p16 = tir_convert_short(b, p, a->dtype);
+    const struct tir_value v = a->source->values(a->family, block);
+    set_step(a, ATT_STEP_PRODUCT);
+    carried[ATT_CARRY_O] = tir_named(b, "o", tir_mma(b, a->product, v, p16, carried[ATT_CARRY_O]));
+}
+
+void att_attention_visit(struct att_attention *a, struct att_block block,
+                         struct tir_value carried[ATT_N_CARRY])
+{
+    struct tir_builder *const b = a->b;
+    const struct att_source *const source = a->source;
+    source->fetch_keys(a->family, &block);
+    struct tir_value s = source->scores(a->family, &block);
+    if (source->fetch_values)
+        source->fetch_values(a->family, &block);
+    s = modify(a, s, &block);
+
+    set_step(a, ATT_STEP_MAXIMUM);
+    const struct att_softmax_step step =
+        att_softmax_maximum(b, &a->softmax, s, &carried[ATT_CARRY_M]);
+    set_step(a, ATT_STEP_EXPONENT);
+    const struct tir_value exponent = att_softmax_exponent(b, &a->softmax, s, carried[ATT_CARRY_M]);
+    const bool late = a->steps[ATT_STEP_POWER].stage != a->steps[ATT_STEP_EXPONENT].stage;
+    struct tir_value p = late ? exponent : power(a, exponent);
+
+    if (source->place_values)
+        source->place_values(a->family, &block);
+    set_step(a, ATT_STEP_RESCALE);
+    att_softmax_rescale(b, &step, &carried[ATT_CARRY_O], &carried[ATT_CARRY_L]);
+    if (source->await_values)
+        source->await_values(a->family);
+    if (late)
+        p = power(a, exponent);
+    accumulate(a, &block, p, carried);
+}

@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Attention over one block of keys after the other, as all families compute it: S^T = K Q^T, what
+ * is done to the scores, the online softmax, O^T += V^T P^T. A family says where K and V come from
+ * (struct att_source), which queries are the columns of S^T (struct att_position), and where the
+ * software pipeline may run each step (struct att_place).
+ */
+#ifndef TEMPLATES_ATTENTION_H
+#define TEMPLATES_ATTENTION_H
+
+#include "ir/builder.h"
+#include "templates/softmax.h"
+#include "templates/variant.h"
+
+/** Stage and phase of an op in the pipelined loop: see struct tir_schedule. */
+struct att_place {
+    uint8_t stage, phase;
+};
+
+/** The steps that are the same for all families. The source places its own. */
+enum att_step {
+    ATT_STEP_MODIFY,   /* soft cap, hook, mask: has branches */
+    ATT_STEP_MAXIMUM,  /* does the running maximum follow? Has a branch */
+    ATT_STEP_EXPONENT, /* s -> log2 p */
+    ATT_STEP_POWER,    /* log2 p -> p */
+    ATT_STEP_RESCALE,  /* O and l follow the maximum: has a branch */
+    ATT_STEP_SUM,      /* l += p, and p in 16 bits */
+    ATT_STEP_PRODUCT,  /* O += V P */
+    ATT_N_STEPS
+};
+
+/** A block of keys: S^T has a row for each. */
+struct att_block {
+    struct tir_value index; /* i32: number of the loop's iteration */
+    struct tir_value
+        mask; /* keys x queries of i8, 0: hidden. Set by `fetch_keys`, custom mask only */
+};
+
+/**
+ * Where K and V of a block come from. The functions after the first are called once, in this
+ * order, and tag what they build with stages and phases of their own. Those marked optional may be NULL.
+ */
+struct att_source {
+    /** The first key of a block, i32; called wherever it is needed, with the stage set. */
+    struct tir_value (*first_key)(void *family, struct tir_value index);
+    /** Starts K on its way. */
+    void (*fetch_keys)(void *family, struct att_block *block);
+    /** S^T = K Q^T, keys x queries in f32, not scaled. */
+    struct tir_value (*scores)(void *family, const struct att_block *block);
+    /** Optional: starts V on its way. */
+    void (*fetch_values)(void *family, const struct att_block *block);
+    /** Optional: V has arrived and goes to where `values` reads it. */
+    void (*place_values)(void *family, const struct att_block *block);
+    /** Optional: waits until all waves have placed V. */
+    void (*await_values)(void *family);
+    /** Optional: p times the scales of V's rows. */
+    struct tir_value (*scale_weights)(void *family, struct tir_value p);
+    /** V^T, head_dim_v x keys, as the left operand of the product. */
+    struct tir_value (*values)(void *family, const struct att_block *block);
+};
+
+/** Which keys a query sees. All of i32; scalars unless stated. */
+struct att_position {
+    struct tir_value q_len, kv_len;   /* of the sequence */
+    struct tir_value end;             /* keys from here on are not there; at most kv_len */
+    struct tir_value diagonal;        /* 1 x queries: the key at a query's own position */
+    struct tir_value lowest, highest; /* bounds of `diagonal` over the wave's queries */
+    struct tir_value left, right;     /* window: keys diagonal - left to diagonal + right */
+    struct tir_value head;            /* query head: a scalar, or 1 x queries */
+    struct tir_value mask_row;        /* custom mask: 1 x queries of i64, see att_load_mask() */
+};
+
+/** What a wave knows in its loop. */
+struct att_attention {
+    struct tir_builder *b;
+    const struct att_variant *v;
+    struct att_softmax softmax;
+    struct tir_value score_scale; /* f32, what turns scores into logits: cap and hook only */
+    struct att_position at;
+    int product;    /* matrix instruction of O += V P */
+    unsigned dtype; /* of P as its operand */
+    const struct att_source *source;
+    void *family;                  /* handed to the source's functions */
+    const struct att_place *steps; /* [ATT_N_STEPS] */
+};
+
+/** What the loop carries: the running maximum, the denominator and O^T. */
+enum { ATT_CARRY_M, ATT_CARRY_L, ATT_CARRY_O, ATT_N_CARRY };
+
+/** The state before the first key; `output` is the type of O^T. */
+void att_attention_begin(struct att_attention *a, struct tir_type output,
+                         struct tir_value carried[ATT_N_CARRY]);
+
+/** Appends one iteration of the loop, in program order. */
+void att_attention_visit(struct att_attention *a, struct att_block block,
+                         struct tir_value carried[ATT_N_CARRY]);
+
+/** Are scores scaled before the softmax, which else folds the scale into its exponent? */
+bool att_scales_scores(const struct att_variant *v);
+
+/**
+ * The softmax of scores of this type. `k_scale` (f32) is the scale of the whole of K, or no value.
+ * Sets `softmax` and `score_scale`; reads the arguments scale, scale_log2.
+ */
+void att_attention_scale(struct att_attention *a, struct tir_type scores, struct tir_value k_scale);
+
+/** The bytes of a custom mask for a block that begins at `key`: query t of a sequence has its
+ * kv_len bytes at position.mask_row. Keys at and beyond position.end repeat the last one's. */
+struct tir_value att_load_mask(struct att_attention *a, struct tir_value key);
+
+/** position.mask_row: `query` (1 x queries, i32) counts from the sequence's first. */
+struct tir_value att_mask_row(struct att_attention *a, struct tir_value sequence,
+                              struct tir_value query);
+
+#endif

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "templates/grid.h"
+
+#include "templates/scalar.h"
+
+/* CDNA3 white paper: eight XCDs, to which the dispatcher deals workgroups in turn. */
+enum { XCDS = 8, XCD_BITS = 3 };
+
+static struct tir_value clamp(struct tir_builder *b, struct tir_value a, struct tir_value low,
+                              struct tir_value high)
+{
+    return tir_max(b, tir_min(b, a, high), low);
+}
+
+/*
+ * The layer's first workgroup runs on XCD s = before mod 8, so its `rest` = n mod 8 workgroups
+ * beyond n / 8 on each are on XCDs s, s + 1, ..., modulo 8. XCD x gets the items from
+ *
+ *     x (n / 8) + (XCDs below x that have one more)
+ */
+struct tir_value att_xcd_item(struct tir_builder *b, struct tir_value place,
+                              struct tir_value before, struct tir_value n)
+{
+    const struct tir_value zero = tir_i32(b, 0), bits = tir_i32(b, XCD_BITS);
+    const struct tir_value last = tir_i32(b, XCDS - 1);
+    const struct tir_value start = tir_and(b, before, last), rest = tir_and(b, n, last);
+    const struct tir_value xcd = tir_and(b, tir_add(b, start, place), last);
+    const struct tir_value above = clamp(b, tir_sub(b, xcd, start), zero, rest);
+    const struct tir_value wrapped = att_plus(b, tir_add(b, start, rest), -XCDS);
+    const struct tir_value below = clamp(b, wrapped, zero, xcd);
+    const struct tir_value first =
+        tir_add(b, tir_mul(b, xcd, tir_shr(b, n, bits)), tir_add(b, above, below));
+    return tir_add(b, first, tir_shr(b, place, bits));
+}

@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The parts of the softmax, interpreted: a lane a query, four keys in its registers.
+ */
+#include "ir/interp.h"
+#include "ir/ir.h"
+#include "targets/tgt.h"
+#include "templates/scalar.h"
+#include "templates/softmax.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <math.h>
+#include <string.h>
+
+enum { KEYS = 4, LANES = 64 };
+
+struct program {
+    struct tir_func *f;
+    struct tir_builder b;
+    struct tir_type scores;
+};
+
+static struct program begin(void)
+{
+    struct program p = {.f = tir_func_create("test", &tgt_find("gfx942")->machine, 1)};
+    p.b = tir_at_end(p.f, p.f->body);
+    struct tir_layout l = {.reg_bits = 2, .lane_bits = 6};
+    for (unsigned i = 0; i < 2; i++)
+        l.basis[i] = TIR_RC(1u << i, 0);
+    for (unsigned i = 0; i < 6; i++)
+        l.basis[2 + i] = TIR_RC(0, 1u << i);
+    p.scores = tir_tile(p.f, TIR_F32, KEYS, LANES, &l);
+    return p;
+}
+
+static struct tir_view view(struct program *p, const char *name, int rows)
+{
+    struct tir_builder *const b = &p->b;
+    return att_view(b, tir_arg(b, name, TIR_I64), tir_i32(b, rows), tir_i32(b, LANES * 4),
+                    LANES * 4, 0);
+}
+
+static void run(struct program *p, const float *in, float *out, const float numbers[2])
+{
+    tir_return(&p->b);
+    uint8_t kernarg[64] = {0};
+    for (uint32_t i = 0; i < p->f->n_args; i++) {
+        const char *const name = p->f->args[i].name;
+        const void *const pointer = !strcmp(name, "in") ? (const void *)in : (const void *)out;
+        uint8_t *const at = kernarg + p->f->args[i].offset;
+        if (p->f->args[i].dtype == TIR_I64)
+            memcpy(at, &pointer, sizeof(pointer));
+        else
+            memcpy(at, &numbers[strcmp(name, "cap") != 0], sizeof(float));
+    }
+    char why[TIR_WHY];
+    if (!tir_interpret(p->f, kernarg, sizeof(kernarg), (const unsigned[]){1, 1, 1}, why))
+        fail_msg("%s", why);
+    tir_func_destroy(p->f);
+}
+
+/* cap tanh(s rate) for scores from far below the cap to far above it. */
+static void check_cap(float cap, double bound)
+{
+    static float in[KEYS * LANES], out[KEYS * LANES];
+    const float rate = 1 / cap;
+    for (int i = 0; i < KEYS * LANES; i++)
+        in[i] = (float)((i & 1 ? -1 : 1) * exp(i * (log(cap) + 4) / (KEYS * LANES)) - 0.5);
+    struct program p = begin();
+    struct tir_builder *const b = &p.b;
+    const struct tir_value s = tir_tile_load(b, view(&p, "in", KEYS), tir_i32(b, 0), p.scores);
+    const struct tir_value capped =
+        att_soft_cap(b, s, tir_arg(b, "cap", TIR_F32), tir_arg(b, "rate", TIR_F32));
+    tir_tile_store(b, view(&p, "out", KEYS), tir_i32(b, 0), capped);
+    run(&p, in, out, (const float[]){cap, rate});
+    for (int i = 0; i < KEYS * LANES; i++) {
+        const double want = cap * tanh((double)in[i] / cap);
+        if (!(fabs(out[i] - want) <= bound * fmax(1, fabs(want))))
+            fail_msg("cap %g of %g is %.9g, not %.9g", (double)cap, (double)in[i], (double)out[i],
+                     want);
+    }
+}
+
+/* An error of a logit is a relative one of p: 2^-12 is an eighth of what bf16 makes of p. */
+static void soft_cap_is_accurate_for_any_cap(void **state)
+{
+    (void)state;
+    check_cap(0.5f, ldexp(1, -18));
+    check_cap(30, ldexp(1, -16));
+    check_cap(512, ldexp(1, -12));
+    check_cap(513, ldexp(1, -18));
+    check_cap(5e4f, ldexp(1, -18));
+    check_cap(1e9f, ldexp(1, -18));
+}
+
+/* The maximum follows growth above 2^8, for all queries of the wave or for none. */
+static void check_maximum(float top, bool follows)
+{
+    static float in[KEYS * LANES], out[LANES];
+    for (int i = 0; i < KEYS * LANES; i++)
+        in[i] = -1;
+    in[2 * LANES + 17] = top;
+    struct program p = begin();
+    struct tir_builder *const b = &p.b;
+    const struct tir_value s = tir_tile_load(b, view(&p, "in", KEYS), tir_i32(b, 0), p.scores);
+    const struct att_softmax softmax = att_softmax(b, p.scores, tir_arg(b, "exponent", TIR_F32));
+    struct tir_value m = tir_splat(b, tir_f32(b, -4.0f), softmax.vector);
+    att_softmax_maximum(b, &softmax, s, &m);
+    tir_tile_store(b, view(&p, "out", 1), tir_i32(b, 0), m);
+    run(&p, in, out, (const float[]){0, 2});
+    for (int i = 0; i < LANES; i++)
+        assert_float_equal(out[i], !follows ? -4 : i == 17 ? 2 * top : -2, 0);
+}
+
+static void maximum_follows_past_the_threshold(void **state)
+{
+    (void)state;
+    check_maximum(1.99f, false); /* times the exponent, 2, that is 7.98 above -4 */
+    check_maximum(2.01f, true);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(soft_cap_is_accurate_for_any_cap),
+        cmocka_unit_test(maximum_follows_past_the_threshold),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
