@@ -1,18 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The build driver. Workers share nothing but the counters under one lock; whatever they have to
- * say is kept with their variant and reported in order when all are done.
+ * The build driver. Variants are built in child processes: LLVM may die of one without harm to the
+ * others. Each answers with a struct answer, the kernel's code and its log, which are kept with the
+ * variant and reported in order when all are done.
  */
 #include "compiler/driver.h"
 
 #include <errno.h>
-#include <pthread.h>
+#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 
 #include "compiler/cache.h"
 #include "compiler/hooks.h"
 #include "compiler/parallel.h"
+#include "compiler/workers.h"
 
 /* A hook file for one target. */
 struct hook {
@@ -39,8 +42,16 @@ struct build {
     struct hook *hooks;
     size_t hook_count;
     struct job *jobs;
-    pthread_mutex_t lock; /* progress, result's counters, `done` */
     size_t done;
+};
+
+/* Of a worker about one variant. The kernel's code follows, then the log. */
+struct answer {
+    bool failed, cached;
+    int cache_error;
+    char why[ATTNC_WHY];
+    struct attnc_kernel kernel; /* .code.size counts, .code.data does not */
+    size_t log_size;
 };
 
 static struct hook *find_hook(struct build *b, const struct att_variant *v)
@@ -65,68 +76,128 @@ static void compile_hook(void *context, size_t i)
     h->error = h->result == ATTNC_HOOK_NO_CLANG ? errno : 0;
 }
 
-static bool compile(struct build *b, struct job *job, const struct tgt_blob *bitcode,
-                    struct attnc_kernel *kernel)
+static bool compile(const struct build *b, const struct att_variant *v,
+                    const struct tgt_blob *bitcode, struct answer *a, char **log)
 {
-    FILE *log = open_memstream(&job->log, &job->log_size);
-    if (!log) {
-        snprintf(job->why, sizeof(job->why), "out of memory");
+    FILE *out = open_memstream(log, &a->log_size);
+    if (!out) {
+        snprintf(a->why, sizeof(a->why), "out of memory");
         return false;
     }
-    bool good =
-        b->options->compile_one(job->variant, bitcode, &b->options->compile, log, kernel, job->why);
-    fclose(log);
-    return good;
+    const bool good =
+        b->options->compile_one(v, bitcode, &b->options->compile, out, &a->kernel, a->why);
+    return fclose(out) == 0 && good;
 }
 
-/* Tells of one variant that is done. */
-static void finish(struct build *b, struct job *job, bool cached, int cache_error)
-{
-    struct attnc_build_result *r = b->result;
-    pthread_mutex_lock(&b->lock);
-    r->cached += cached;
-    r->failed += job->failed;
-    if (!r->cache_error)
-        r->cache_error = cache_error;
-    b->done++;
-    if (b->options->progress) {
-        char name[ATT_NAME_MAX];
-        att_variant_name(job->variant, name);
-        b->options->progress(b->options->user, &(struct attnc_progress){.done = b->done,
-                                                                        .total = r->count,
-                                                                        .name = name,
-                                                                        .cached = cached,
-                                                                        .failed = job->failed});
-    }
-    pthread_mutex_unlock(&b->lock);
-}
-
-static void build_variant(void *context, size_t i)
+/* From the cache or through the pipeline. */
+static void build_variant(const struct build *b, size_t i, struct answer *a, char **log)
 {
     static const struct tgt_blob no_bitcode;
-    struct build *b = context;
-    struct job *job = &b->jobs[i];
-    struct attnc_kernel *kernel = &b->result->kernels[i];
-    if (job->hook && job->hook->result != ATTNC_HOOK_COMPILED) {
-        job->failed = true;
-        finish(b, job, false, 0);
-        return;
-    }
+    const struct job *job = &b->jobs[i];
     const struct tgt_blob *bitcode = job->hook ? &job->hook->bitcode : &no_bitcode;
     const char *dir = b->options->cache_dir;
     struct attnc_cache_key key;
     if (b->use_cache) {
         key = attnc_cache_key(b->options->identity, job->variant, bitcode);
-        if (attnc_cache_load(dir, &key, kernel)) {
-            finish(b, job, true, 0);
+        a->cached = attnc_cache_load(dir, &key, &a->kernel);
+        if (a->cached)
             return;
-        }
     }
-    job->failed = !compile(b, job, bitcode, kernel);
-    int error = 0;
-    if (!job->failed && b->use_cache && !attnc_cache_store(dir, &key, kernel))
-        error = errno;
-    finish(b, job, false, error);
+    a->failed = !compile(b, job->variant, bitcode, a, log);
+    if (!a->failed && b->use_cache && !attnc_cache_store(dir, &key, &a->kernel))
+        a->cache_error = errno;
+}
+
+static void work(void *context, size_t i, FILE *out)
+{
+    const struct build *b = context;
+    struct answer a;
+    char *log = NULL;
+    memset(&a, 0, sizeof(a));
+    if (b->jobs[i].hook && b->jobs[i].hook->result != ATTNC_HOOK_COMPILED)
+        a.failed = true;
+    else
+        build_variant(b, i, &a, &log);
+    fwrite(&a, sizeof(a), 1, out);
+    if (a.kernel.code.size)
+        fwrite(a.kernel.code.data, a.kernel.code.size, 1, out);
+    if (a.log_size)
+        fwrite(log, a.log_size, 1, out);
+    attnc_kernel_free(&a.kernel);
+    free(log);
+}
+
+/* A copy of `size` bytes, or NULL; of none NULL too. */
+static void *keep(const uint8_t *bytes, size_t size)
+{
+    void *copy = size ? malloc(size) : NULL;
+    return copy ? memcpy(copy, bytes, size) : NULL;
+}
+
+static void fail(struct job *job, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+static void fail(struct job *job, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(job->why, sizeof(job->why), format, arguments);
+    va_end(arguments);
+    job->failed = true;
+}
+
+/* A worker's answer becomes the job's and the result's. */
+static void read_answer(struct build *b, size_t i, const struct answer *a, const uint8_t *rest)
+{
+    struct job *job = &b->jobs[i];
+    struct attnc_kernel *kernel = &b->result->kernels[i];
+    const size_t code = a->kernel.code.size;
+    job->failed = a->failed;
+    snprintf(job->why, sizeof(job->why), "%s", a->why);
+    job->log_size = a->log_size;
+    job->log = keep(rest + code, a->log_size);
+    if (!a->failed) {
+        *kernel = a->kernel;
+        kernel->code.data = keep(rest, code);
+    }
+    if ((code && !a->failed && !kernel->code.data) || (a->log_size && !job->log)) {
+        attnc_kernel_free(kernel);
+        job->log_size = 0;
+        fail(job, "out of memory");
+    }
+    b->result->cached += a->cached;
+    if (!b->result->cache_error)
+        b->result->cache_error = a->cache_error;
+}
+
+/* Tells of one variant that is done. */
+static void finish(void *context, size_t i, const uint8_t *result, size_t size, int status)
+{
+    struct build *b = context;
+    struct job *job = &b->jobs[i];
+    struct answer a = {0};
+    if (result && size >= sizeof(a)) {
+        memcpy(&a, result, sizeof(a));
+        read_answer(b, i, &a, result + sizeof(a));
+    } else if (WIFSIGNALED(status)) {
+        fail(job, "the compiler died of signal %d (%s) at this kernel: an error of attnc",
+             WTERMSIG(status), strsignal(WTERMSIG(status)));
+    } else if (status) {
+        fail(job, "the compiler ended with status %d at this kernel: an error of attnc",
+             WEXITSTATUS(status));
+    } else {
+        fail(job, "out of memory");
+    }
+    b->result->failed += job->failed;
+    b->done++;
+    if (!b->options->progress)
+        return;
+    char name[ATT_NAME_MAX];
+    att_variant_name(job->variant, name);
+    b->options->progress(b->options->user, &(struct attnc_progress){.done = b->done,
+                                                                    .total = b->result->count,
+                                                                    .name = name,
+                                                                    .cached = a.cached,
+                                                                    .failed = job->failed});
 }
 
 static void report_hooks(struct build *b, struct attnc_diag *d)
@@ -145,6 +216,29 @@ static void report_hooks(struct build *b, struct attnc_diag *d)
     }
 }
 
+/* A kernel that spills is right and slow; one that spills more registers than there are is no
+ * kernel. An array that is indexed lies in scratch without a spill. */
+static void report_spills(struct build *b, size_t i, struct attnc_diag *d)
+{
+    enum { HOPELESS = 512 };
+    struct attnc_kernel *k = &b->result->kernels[i];
+    const struct tgt_kernel_facts *f = &k->facts;
+    const struct att_loc at = b->jobs[i].variant->at;
+    if (!f->vgpr_spills && !f->sgpr_spills && !f->scratch_bytes)
+        return;
+    char text[ATT_NAME_MAX + 160];
+    snprintf(text, sizeof(text),
+             "%s spills %u vector and %u scalar registers and takes %u bytes of scratch memory a "
+             "lane",
+             k->name, f->vgpr_spills, f->sgpr_spills, f->scratch_bytes);
+    if (f->vgpr_spills > HOPELESS)
+        attnc_diag_error(d, at, "%s: at most %d may spill", text, HOPELESS);
+    else if (b->options->spills_are_errors)
+        attnc_diag_error(d, at, "%s", text);
+    else
+        attnc_diag_warning(d, at, "%s", text);
+}
+
 static void report(struct build *b, struct attnc_diag *d)
 {
     report_hooks(b, d);
@@ -152,6 +246,8 @@ static void report(struct build *b, struct attnc_diag *d)
         const struct job *job = &b->jobs[i];
         if (b->options->log && job->log_size)
             fwrite(job->log, 1, job->log_size, b->options->log);
+        if (!job->failed)
+            report_spills(b, i, d);
         if (!job->failed || (job->hook && job->hook->result != ATTNC_HOOK_COMPILED))
             continue;
         char name[ATT_NAME_MAX];
@@ -185,10 +281,9 @@ bool attnc_build(const struct attnc_description *desc, const struct attnc_build_
         b.jobs[i].variant = &desc->variants[i];
         b.jobs[i].hook = find_hook(&b, &desc->variants[i]);
     }
-    pthread_mutex_init(&b.lock, NULL);
     attnc_parallel(options->jobs, b.hook_count, compile_hook, &b);
-    attnc_parallel(options->jobs, desc->count, build_variant, &b);
-    pthread_mutex_destroy(&b.lock);
+    attnc_run_workers(options->jobs, desc->count,
+                      &(struct attnc_workers){.context = &b, .work = work, .done = finish});
     report(&b, d);
 out:
     for (size_t i = 0; b.jobs && i < desc->count; i++)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Builds all variants of a description: hooks first, then every variant from the cache or through
- * the pipeline, on several threads, with results in the description's order.
+ * the pipeline, in several processes, with results in the description's order.
  */
 #ifndef COMPILER_DRIVER_H
 #define COMPILER_DRIVER_H
@@ -27,8 +27,9 @@ struct attnc_build_options {
     unsigned jobs;
     const char *cache_dir; /* NULL: no cache. Only whole kernels without passes left out go there */
     uint64_t identity;     /* attnc_compiler_identity() */
-    FILE *log;             /* where --print output goes, in the order of variants */
-    void (*progress)(void *user, const struct attnc_progress *p); /* one call at a time; or NULL */
+    bool spills_are_errors;
+    FILE *log; /* where --print output goes, in the order of variants */
+    void (*progress)(void *user, const struct attnc_progress *p); /* or NULL */
     void *user;
 };
 
@@ -39,8 +40,9 @@ struct attnc_build_result {
 };
 
 /**
- * Builds the description. Failures are added to `d` at the place of their variant, and the others
- * are built all the same. True when all succeeded. Free the result in either case.
+ * Builds the description. Failures are added to `d` at the place of their variant, a compile that
+ * died among them, and the others are built all the same. True when all succeeded. Free the result
+ * in either case. compile_one runs in child processes: the caller must have no other threads.
  */
 bool attnc_build(const struct attnc_description *desc, const struct attnc_build_options *options,
                  struct attnc_build_result *result, struct attnc_diag *d);

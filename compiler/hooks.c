@@ -5,13 +5,16 @@
  */
 #include "compiler/hooks.h"
 
+#include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "compiler/process.h"
 
-enum attnc_hook_result attnc_compile_hook(const char *path, const char *target,
-                                          struct tgt_blob *bitcode, struct tgt_blob *messages)
+/* `debug` is Clang's option for debug information. */
+static enum attnc_hook_result compile(const char *path, const char *target, const char *debug,
+                                      struct tgt_blob *bitcode, struct tgt_blob *messages)
 {
     char cpu[64];
     snprintf(cpu, sizeof(cpu), "-mcpu=%s", target);
@@ -29,6 +32,7 @@ enum attnc_hook_result attnc_compile_hook(const char *path, const char *target,
         "-nogpulib",
         "-ffreestanding",
         "-O2",
+        debug,
         "-fno-math-errno",
         "-fno-vectorize",
         "-fno-slp-vectorize",
@@ -51,6 +55,40 @@ enum attnc_hook_result attnc_compile_hook(const char *path, const char *target,
         return ATTNC_HOOK_COMPILED;
     tgt_blob_free(bitcode);
     return ATTNC_HOOK_REJECTED;
+}
+
+/* Refuses the file for `v`, whose line a second run of Clang finds. */
+static enum attnc_hook_result refuse_variable(const char *path, const char *target,
+                                              struct tgt_hook_variable *v, struct tgt_blob *bitcode,
+                                              struct tgt_blob *messages)
+{
+    tgt_blob_free(bitcode);
+    tgt_blob_free(messages);
+    if (compile(path, target, "-g", bitcode, messages) == ATTNC_HOOK_COMPILED)
+        tgt_find_hook_variable(bitcode, v);
+    tgt_blob_free(bitcode);
+    tgt_blob_free(messages);
+    char *text = NULL;
+    const int size = asprintf(&text,
+                              "%s:%u: error: '%s' keeps its value from call to call, and calls run "
+                              "side by side: make it const, or a variable of the function\n",
+                              path, v->line, v->name);
+    if (size < 0) {
+        errno = ENOMEM;
+        return ATTNC_HOOK_NO_CLANG;
+    }
+    *messages = (struct tgt_blob){(uint8_t *)text, (size_t)size};
+    return ATTNC_HOOK_REJECTED;
+}
+
+enum attnc_hook_result attnc_compile_hook(const char *path, const char *target,
+                                          struct tgt_blob *bitcode, struct tgt_blob *messages)
+{
+    struct tgt_hook_variable v;
+    const enum attnc_hook_result result = compile(path, target, "-g0", bitcode, messages);
+    if (result == ATTNC_HOOK_COMPILED && tgt_find_hook_variable(bitcode, &v))
+        return refuse_variable(path, target, &v, bitcode, messages);
+    return result;
 }
 
 enum attnc_hook_result attnc_compile_hook_for_host(const char *path, const char *output,

@@ -61,6 +61,16 @@ static bool emit(const struct tir_func *f, const struct tgt *t, const struct tgt
     return false;
 }
 
+/* LLVM would say this in other words. */
+static bool fits(const struct tir_func *f, char why[ATTNC_WHY])
+{
+    if (f->lds_bytes <= f->machine->lds_bytes)
+        return true;
+    snprintf(why, ATTNC_WHY, "the kernel needs %u bytes of LDS, %s has %u", f->lds_bytes,
+             f->machine->name, f->machine->lds_bytes);
+    return false;
+}
+
 static bool describe(const struct att_kernel *built, struct attnc_kernel *k, char why[ATTNC_WHY])
 {
     const struct tir_func *f = built->func;
@@ -100,8 +110,8 @@ bool attnc_compile(const struct att_variant *v, const struct tgt_blob *hooks,
                                             .stop_after = o->stop_after,
                                             .disable = o->disable,
                                             .out = log};
-    const bool ok = tir_run_passes(built.func, &passes, why) && describe(&built, &k, why) &&
-                    emit(built.func, t, hooks, o->stage, &k, why);
+    const bool ok = fits(built.func, why) && tir_run_passes(built.func, &passes, why) &&
+                    describe(&built, &k, why) && emit(built.func, t, hooks, o->stage, &k, why);
     tir_func_destroy(built.func);
     if (ok)
         *out = k;

@@ -11,7 +11,7 @@
 #include "targets/codegen.h"
 #include "templates/template.h"
 
-enum { ATTNC_WHY = 256, ATTNC_MAX_ARGS = 48, ATTNC_ARG_NAME = 32 };
+enum { ATTNC_WHY = 256, ATTNC_MAX_ARGS = 96, ATTNC_ARG_NAME = 32 };
 
 /** How far to compile, and so what attnc_kernel.code holds. */
 enum attnc_stage {

@@ -44,6 +44,15 @@ struct tgt_codegen_options {
 bool tgt_emit(const struct tir_func *f, const struct tgt *t, const struct tgt_codegen_options *o,
               struct tgt_blob *out, char why[TGT_WHY]);
 
+/** A variable of a hook that keeps its value from call to call. */
+struct tgt_hook_variable {
+    char name[64];
+    unsigned line; /* 0: the bitcode has no debug information */
+};
+
+/** The first such variable in a hook's bitcode; false where there is none. Any thread. */
+bool tgt_find_hook_variable(const struct tgt_blob *bitcode, struct tgt_hook_variable *v);
+
 /** Links one relocatable object to a loadable code object with LLVM's ld.lld. */
 bool tgt_link(const struct tgt_blob *object, struct tgt_blob *code_object, char why[TGT_WHY]);
 

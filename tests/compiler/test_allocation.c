@@ -13,19 +13,25 @@
 #include <string.h>
 
 #include <cmocka.h>
+#include <sys/mman.h>
 
 #include "compiler/driver.h"
 #include "tests/compiler/toy.h"
 
-static long until_failure = -1; /* -1: never */
-static bool failed;
+/* Shared with the processes that compile, one at a time. */
+static struct {
+    long until_failure; /* -1: never */
+    bool failed;
+} *memory;
 
 static bool fails(void)
 {
-    failed = failed || until_failure == 0;
-    if (until_failure > 0)
-        until_failure--;
-    return until_failure == 0 && failed;
+    if (!memory)
+        return false;
+    memory->failed = memory->failed || memory->until_failure == 0;
+    if (memory->until_failure > 0)
+        memory->until_failure--;
+    return memory->until_failure == 0 && memory->failed;
 }
 
 void *__real_malloc(size_t size);
@@ -51,11 +57,11 @@ char *__wrap_strdup(const char *s) { return fails() ? NULL : __real_strdup(s); }
 /* From the n-th allocation on, all fail. */
 static void fail_from(long n)
 {
-    until_failure = n;
-    failed = false;
+    memory->until_failure = n;
+    memory->failed = false;
 }
 
-static void fail_never(void) { until_failure = -1; }
+static void fail_never(void) { memory->until_failure = -1; }
 
 /* Anchors, merges, a hook, a quoted string, and enough variants to make every array grow. */
 static const char good[] = "targets: [gfx942, gfx950]\n"
@@ -84,7 +90,7 @@ static long count_failures(const char *text, bool expected)
         struct attnc_diag d;
         fail_from(n);
         bool result = read(text, &desc, &d);
-        bool ran_out = failed;
+        bool ran_out = memory->failed;
         fail_never();
         assert_true(d.no_memory == ran_out);
         assert_true(result == (expected && !ran_out));
@@ -137,7 +143,7 @@ static void building(void **state)
         assert_true(read(text, &desc, &d));
         fail_from(n);
         bool good_result = attnc_build(&desc, &options, &result, &d);
-        bool ran_out = failed;
+        bool ran_out = memory->failed;
         fail_never();
         assert_true(good_result == !ran_out);
         assert_true(good_result || d.no_memory || d.errors);
@@ -153,6 +159,12 @@ static void building(void **state)
 
 int main(void)
 {
+    void *shared =
+        mmap(NULL, sizeof(*memory), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (shared == MAP_FAILED)
+        return 1;
+    memory = shared;
+    fail_never();
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(reading_a_good_description),
         cmocka_unit_test(reading_a_bad_description),

@@ -14,7 +14,9 @@
 #include <fcntl.h>
 #include <ftw.h>
 #include <limits.h>
+#include <signal.h>
 #include <stdatomic.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -22,15 +24,20 @@
 #include "compiler/driver.h"
 #include "tests/compiler/toy.h"
 
-static atomic_uint compiled;
+/* Shared with the processes that compile. */
+static atomic_uint *compiled;
 
-/* "Compiles" to the variant's text and its hook's size; gqa 13 brings bad luck. */
+/* "Compiles" to the variant's text and its hook's size; gqa 13 brings bad luck, gqa 11 and 12 death. */
 static bool compile_text(const struct att_variant *v, const struct tgt_blob *hooks,
                          const struct attnc_compile_options *o, FILE *log, struct attnc_kernel *out,
                          char why[ATTNC_WHY])
 {
     char text[ATT_TEXT_MAX + 32], line[ATT_TEXT_MAX];
-    compiled++;
+    ++*compiled;
+    if (v->gqa == 11)
+        raise(SIGKILL);
+    if (v->gqa == 12)
+        _exit(1);
     att_variant_text(v, line);
     if (o->print)
         fprintf(log, "log of %s\n", line);
@@ -42,6 +49,9 @@ static bool compile_text(const struct att_variant *v, const struct tgt_blob *hoo
     memset(out, 0, sizeof(*out));
     att_variant_name(v, out->name);
     out->facts.vgprs = (unsigned)v->head_dim;
+    out->facts.vgpr_spills = v->gqa == 10 ? 513 : v->gqa == 9 ? 7 : 0;
+    out->facts.sgpr_spills = v->gqa == 9 ? 3 : 0;
+    out->facts.scratch_bytes = v->gqa == 9 ? 28 : 0;
     out->code.size = (size_t)n;
     out->code.data = (uint8_t *)strdup(text);
     return true;
@@ -106,9 +116,9 @@ static bool start_build(struct fixture *f, const char *text, unsigned expected)
     assert_true(attnc_read_description_bytes(
         text, strlen(text), f->dir, &(struct attnc_read_options){.templates = toy_templates},
         &f->desc, &f->d));
-    compiled = 0;
+    *compiled = 0;
     bool good = attnc_build(&f->desc, &f->o, &f->result, &f->d);
-    assert_int_equal(compiled, expected);
+    assert_int_equal(*compiled, expected);
     assert_int_equal(f->result.count, f->desc.count);
     return good;
 }
@@ -269,6 +279,59 @@ static void failures_are_reported_and_the_others_built(void **state)
     end_build(f);
 }
 
+static void a_compile_that_dies_is_named_and_the_others_built(void **state)
+{
+    struct fixture *f = *state;
+    static const char text[] = "targets: gfx942\n"
+                               "kernels:\n"
+                               "  - { op: toy, head_dim: 64, gqa: [11, 1, 2] }\n"
+                               "  - { op: toy, head_dim: [32, 48], gqa: [4, 12] }\n";
+    for (unsigned jobs = 1; jobs <= 4; jobs *= 2) {
+        f->o.jobs = jobs;
+        assert_false(start_build(f, text, jobs == 1 ? 7 : 3)); /* then from the cache */
+        assert_int_equal(f->result.failed, 3);
+        assert_int_equal(f->d.errors, 3);
+        assert_int_equal(f->d.messages[0].at.line, 3);
+        assert_non_null(strstr(f->d.messages[0].text, "toy_bf16_d64_g11_gfx942: "));
+        assert_non_null(strstr(f->d.messages[0].text, "died of signal 9"));
+        assert_non_null(strstr(f->d.messages[2].text, "ended with status 1"));
+        for (size_t i = 0; i < f->desc.count; i++)
+            assert_true((f->desc.variants[i].gqa > 10) == !f->result.kernels[i].code.data);
+        end_build(f);
+    }
+}
+
+static void spills_are_said_with_numbers(void **state)
+{
+    struct fixture *f = *state;
+    static const char text[] = "targets: gfx942\n"
+                               "kernels: [{ op: toy, head_dim: 64, gqa: [1, 9] }]\n";
+    static const char says[] = "toy_bf16_d64_g9_gfx942 spills 7 vector and 3 scalar registers and "
+                               "takes 28 bytes of scratch memory a lane";
+    for (int i = 0; i < 2; i++) { /* compiled, then from the cache */
+        assert_true(start_build(f, text, i ? 0 : 2));
+        assert_int_equal(f->d.count, 1);
+        assert_false(f->d.messages[0].error);
+        assert_string_equal(f->d.messages[0].text, says);
+        end_build(f);
+    }
+    f->o.spills_are_errors = true;
+    assert_false(start_build(f, text, 0));
+    assert_true(f->d.messages[0].error);
+    end_build(f);
+}
+
+static void hopeless_spills_are_errors(void **state)
+{
+    struct fixture *f = *state;
+    assert_false(
+        start_build(f, "targets: gfx942\nkernels: [{ op: toy, head_dim: 64, gqa: 10 }]\n", 1));
+    assert_int_equal(f->d.errors, 1);
+    assert_non_null(strstr(f->d.messages[0].text, "spills 513 vector"));
+    assert_non_null(strstr(f->d.messages[0].text, "at most 512 may spill"));
+    end_build(f);
+}
+
 static void logs_come_in_order(void **state)
 {
     struct fixture *f = *state;
@@ -342,6 +405,21 @@ static void a_hook_with_another_signature_does_not_compile(void **state)
     end_build(f);
 }
 
+static void a_hook_that_keeps_a_value_is_refused_with_its_line(void **state)
+{
+    struct fixture *f = *state;
+    write_file(f, "shift.h", "");
+    write_file(f, "hook.c", HOOK("static int seen;\n    return logit + seen++;"));
+    assert_false(start_build(f, hooked, 0));
+    assert_int_equal(f->d.errors, 2); /* one for each target */
+    assert_non_null(strstr(f->d.messages[0].attached, "hook.c:6: error: 'seen' keeps its value"));
+    end_build(f);
+    write_file(f, "hook.c",
+               HOOK("static const float steps[] = {0, 1, 3};\n    return logit + steps[key % 3];"));
+    assert_true(start_build(f, hooked, 4));
+    end_build(f);
+}
+
 static void the_example_hook_compiles_without_a_word(void **state)
 {
     struct fixture *f = *state;
@@ -359,6 +437,10 @@ static void the_example_hook_compiles_without_a_word(void **state)
 
 int main(void)
 {
+    compiled =
+        mmap(NULL, sizeof(*compiled), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (compiled == MAP_FAILED)
+        return 1;
     const struct CMUnitTest tests[] = {
         TEST(kernels_come_in_the_order_of_variants),
         TEST(the_second_build_compiles_nothing),
@@ -368,10 +450,14 @@ int main(void)
         TEST(a_damaged_entry_is_no_entry),
         TEST(a_cache_that_cannot_be_written_costs_only_time),
         TEST(failures_are_reported_and_the_others_built),
+        TEST(a_compile_that_dies_is_named_and_the_others_built),
+        TEST(spills_are_said_with_numbers),
+        TEST(hopeless_spills_are_errors),
         TEST(logs_come_in_order),
         TEST(a_hook_is_part_of_what_is_cached),
         TEST(a_hook_that_does_not_compile_shows_what_clang_says),
         TEST(a_hook_with_another_signature_does_not_compile),
+        TEST(a_hook_that_keeps_a_value_is_refused_with_its_line),
         TEST(the_example_hook_compiles_without_a_word),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -28,7 +28,7 @@ enum { MAX_TARGETS = 16 };
 
 static struct {
     const char *output, *jobs, *targets, *only, *cache, *emit, *name, *print, *stop_after, *disable,
-        *depfile, *cache_limit;
+        *depfile, *cache_limit, *werror;
     bool no_cache, quiet, json;
 } args;
 
@@ -55,6 +55,8 @@ static const struct option_row options[] = {
      &args.cache_limit, NULL},
     {"depfile", 0, "FILE", "write a rule of make: what the output depends on", &args.depfile, NULL},
     {"json", 0, NULL, "print messages and summary as a JSON object", NULL, &args.json},
+    {"werror", 0, "spill", "a kernel that spills registers is an error, not a warning",
+     &args.werror, NULL},
     {"quiet", 'q', NULL, "no progress, no summary", NULL, &args.quiet},
     {0},
 };
@@ -326,6 +328,7 @@ static int build(struct build_unit *units, size_t count, const struct emit_row *
         .jobs = jobs,
         .cache_dir = cache,
         .identity = attnc_compiler_identity(),
+        .spills_are_errors = args.werror,
         .log = stderr,
         .progress = args.quiet ? NULL : on_progress,
         .user = &steps,
@@ -403,6 +406,8 @@ static int run(int argc, char **argv)
     uint64_t limit;
     if (args.cache_limit && read_cache_limit("build", args.cache_limit, &limit) != EXIT_GOOD)
         return EXIT_USER;
+    if (args.werror && strcmp(args.werror, "spill") != 0)
+        return complain(EXIT_USER, "build: --werror is spill, not '%s'", args.werror);
     unsigned jobs = processors();
     if (args.jobs && !parse_jobs("build", args.jobs, &jobs))
         return EXIT_USER;

@@ -45,6 +45,7 @@ static int print_table(const struct attn_pack *pack)
     int width = name_width(pack);
     if (width < 0)
         return EXIT_USER;
+    unsigned spilling = 0;
     printf("%-*s  VGPR  AGPR  SGPR     LDS  OCC  SPILL  SCRATCH    CODE   DUTY\n", width, "KERNEL");
     for (uint32_t n = 0; n < attn_pack_kernel_count(pack); n++) {
         struct attn_kernel_info k;
@@ -56,7 +57,12 @@ static int print_table(const struct attn_pack *pack)
         printf("%-*s  %4u  %4u  %4u  %6u  %3u  %5u  %7u  %6u  %5s\n", width, k.name, k.vgprs,
                k.agprs, k.sgprs, k.lds_static + k.lds_dynamic, k.occupancy, k.spills, k.scratch,
                k.code_bytes, duty);
+        spilling += k.spills || k.scratch;
     }
+    if (spilling)
+        printf("warning: %u of %u kernels spill registers or use scratch memory, and are slower "
+               "for it\n",
+               spilling, attn_pack_kernel_count(pack));
     return EXIT_GOOD;
 }
 

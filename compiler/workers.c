@@ -1,0 +1,210 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Each child has one end of a socket: it reads an item's index and writes the result's size and the
+ * result, until the other end is closed.
+ */
+#include "compiler/workers.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum {
+    MAX_WORKERS = 64,
+    NO_MEMORY = 99,        /* a child's exit status */
+    STACK_BYTES = 64 << 20 /* LLVM recurses deeply on large blocks */
+};
+
+struct worker {
+    pid_t pid;
+    int fd; /* -1: there is none */
+    size_t item;
+};
+
+struct loop {
+    const struct attnc_workers *w;
+    size_t next, count;
+    struct worker workers[MAX_WORKERS];
+};
+
+static bool send_all(int fd, const void *data, size_t size)
+{
+    for (const char *at = data; size;) {
+        const ssize_t n = send(fd, at, size, MSG_NOSIGNAL);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n <= 0)
+            return false;
+        at += n;
+        size -= (size_t)n;
+    }
+    return true;
+}
+
+static bool receive_all(int fd, void *data, size_t size)
+{
+    for (char *at = data; size;) {
+        const ssize_t n = recv(fd, at, size, 0);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n <= 0)
+            return false;
+        at += n;
+        size -= (size_t)n;
+    }
+    return true;
+}
+
+/* The result of an item, which the caller frees; NULL when memory ran out. */
+static char *do_item(const struct attnc_workers *w, size_t i, size_t *size)
+{
+    char *result = NULL;
+    FILE *out = open_memstream(&result, size);
+    if (!out)
+        return NULL;
+    w->work(w->context, i, out);
+    if (fclose(out) == 0)
+        return result;
+    free(result);
+    return NULL;
+}
+
+static void grow_stack(void)
+{
+    struct rlimit r;
+    if (getrlimit(RLIMIT_STACK, &r) || r.rlim_cur >= STACK_BYTES)
+        return;
+    r.rlim_cur = r.rlim_max < STACK_BYTES ? r.rlim_max : STACK_BYTES;
+    setrlimit(RLIMIT_STACK, &r);
+}
+
+_Noreturn static void serve(const struct attnc_workers *w, int fd)
+{
+    grow_stack();
+    for (size_t item; receive_all(fd, &item, sizeof(item));) {
+        size_t size = 0;
+        char *result = do_item(w, item, &size);
+        if (!result)
+            _exit(NO_MEMORY);
+        if (!send_all(fd, &size, sizeof(size)) || !send_all(fd, result, size))
+            _exit(1);
+        free(result);
+    }
+    _exit(0);
+}
+
+static bool start(struct loop *l, struct worker *k)
+{
+    int ends[2];
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends))
+        return false;
+    k->pid = fork();
+    if (k->pid == 0) {
+        /* Another child's end would keep that child from seeing that ours has gone. */
+        for (int i = 0; i < MAX_WORKERS; i++)
+            if (l->workers[i].fd >= 0)
+                close(l->workers[i].fd);
+        close(ends[0]);
+        serve(l->w, ends[1]);
+    }
+    close(ends[1]);
+    k->fd = k->pid < 0 ? -1 : ends[0];
+    if (k->pid < 0)
+        close(ends[0]);
+    return k->pid > 0;
+}
+
+static int stop(struct worker *k)
+{
+    int status = 0;
+    close(k->fd);
+    k->fd = -1;
+    while (waitpid(k->pid, &status, 0) < 0 && errno == EINTR) {
+    }
+    return status;
+}
+
+/* Gives the worker the next item, or ends it. */
+static void feed(struct loop *l, struct worker *k)
+{
+    if (l->next == l->count) {
+        stop(k);
+        return;
+    }
+    k->item = l->next++;
+    send_all(k->fd, &k->item, sizeof(k->item)); /* of a dead one the answer will not come */
+}
+
+/* Takes the answer of a worker; one that has died makes room for another. */
+static void take(struct loop *l, struct worker *k)
+{
+    size_t size;
+    uint8_t *result = NULL;
+    const bool answered = receive_all(k->fd, &size, sizeof(size));
+    if (answered)
+        result = malloc(size ? size : 1);
+    if (result && receive_all(k->fd, result, size)) {
+        l->w->done(l->w->context, k->item, result, size, 0);
+        free(result);
+        feed(l, k);
+        return;
+    }
+    const bool held = !answered || result;
+    free(result);
+    const int status = stop(k);
+    const bool no_memory = !held || (WIFEXITED(status) && WEXITSTATUS(status) == NO_MEMORY);
+    l->w->done(l->w->context, k->item, NULL, 0, no_memory ? 0 : status);
+    if (l->next < l->count && start(l, k))
+        feed(l, k);
+}
+
+static bool wait_for_answers(struct loop *l)
+{
+    struct pollfd fds[MAX_WORKERS];
+    struct worker *of[MAX_WORKERS];
+    nfds_t n = 0;
+    for (int i = 0; i < MAX_WORKERS; i++)
+        if (l->workers[i].fd >= 0) {
+            of[n] = &l->workers[i];
+            fds[n++] = (struct pollfd){l->workers[i].fd, POLLIN, 0};
+        }
+    if (n == 0)
+        return false;
+    while (poll(fds, n, -1) < 0 && errno == EINTR) {
+    }
+    for (nfds_t i = 0; i < n; i++)
+        if (fds[i].revents)
+            take(l, of[i]);
+    return true;
+}
+
+static void do_rest(struct loop *l)
+{
+    while (l->next < l->count) {
+        const size_t i = l->next++;
+        size_t size = 0;
+        char *result = do_item(l->w, i, &size);
+        l->w->done(l->w->context, i, (const uint8_t *)result, size, 0);
+        free(result);
+    }
+}
+
+void attnc_run_workers(unsigned jobs, size_t count, const struct attnc_workers *w)
+{
+    struct loop l = {.w = w, .count = count};
+    for (int i = 0; i < MAX_WORKERS; i++)
+        l.workers[i].fd = -1;
+    fflush(NULL); /* what is buffered would be written by every child that ends abnormally */
+    for (unsigned i = 0; i < MAX_WORKERS && i < jobs && l.next < count; i++)
+        if (start(&l, &l.workers[i]))
+            feed(&l, &l.workers[i]);
+    while (wait_for_answers(&l)) {
+    }
+    do_rest(&l);
+}

@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Looks for variables in the bitcode of a hook.
+ */
+#include <llvm-c/BitReader.h>
+#include <llvm-c/Core.h>
+#include <llvm-c/DebugInfo.h>
+
+#include <stdio.h>
+#include <string.h>
+
+#include "targets/codegen.h"
+
+/* DWARF's line of a global variable; 0 where the module has no debug information. */
+static unsigned line_of(LLVMValueRef global)
+{
+    size_t count;
+    unsigned line = 0;
+    LLVMValueMetadataEntry *entries = LLVMGlobalCopyAllMetadata(global, &count);
+    for (size_t i = 0; i < count && !line; i++) {
+        LLVMMetadataRef m = LLVMValueMetadataEntriesGetMetadata(entries, (unsigned)i);
+        if (LLVMGetMetadataKind(m) == LLVMDIGlobalVariableExpressionMetadataKind)
+            line = LLVMDIVariableGetLine(LLVMDIGlobalVariableExpressionGetVariable(m));
+    }
+    LLVMDisposeValueMetadataEntries(entries);
+    return line;
+}
+
+static bool find_variable(LLVMModuleRef module, struct tgt_hook_variable *v)
+{
+    LLVMValueRef g = LLVMGetFirstGlobal(module);
+    for (; g; g = LLVMGetNextGlobal(g)) {
+        size_t length;
+        const char *name = LLVMGetValueName2(g, &length);
+        if (LLVMIsGlobalConstant(g) || strncmp(name, "llvm.", 5) == 0)
+            continue;
+        const char *dot = strrchr(name, '.'); /* function.variable */
+        snprintf(v->name, sizeof(v->name), "%s", dot ? dot + 1 : name);
+        v->line = line_of(g);
+        return true;
+    }
+    return false;
+}
+
+bool tgt_find_hook_variable(const struct tgt_blob *bitcode, struct tgt_hook_variable *v)
+{
+    bool found = false;
+    LLVMModuleRef module;
+    LLVMContextRef ctx = LLVMContextCreate();
+    LLVMMemoryBufferRef bytes = LLVMCreateMemoryBufferWithMemoryRangeCopy(
+        (const char *)bitcode->data, bitcode->size, "hook");
+    if (!LLVMParseBitcodeInContext2(ctx, bytes, &module)) {
+        found = find_variable(module, v);
+        LLVMDisposeModule(module);
+    }
+    LLVMDisposeMemoryBuffer(bytes);
+    LLVMContextDispose(ctx);
+    return found;
+}
