@@ -227,6 +227,45 @@ static void later_stores_do_not_reach_a_load(void **state)
 }
 
 /*
+ * Clocks per LDS read, by target and dwords (docs/hipsim.md, "When data arrive"): the phases that
+ * SHARK's empirical-lds measured. 14 reads outlast the latency, so that the data of the last one
+ * come 13 times the phases after those of the first; s_nop N takes N + 1 wait states.
+ */
+static const struct {
+    enum gfx_target target;
+    const char *read;
+    unsigned before, after; /* s_nop 0 between the reads and a look at the old value, the new one */
+} lds_rates[] = {
+    {GFX942, "ds_read_b32 v20", 11, 12},       {GFX950, "ds_read_b32 v20", 11, 12},
+    {GFX942, "ds_read_b64 v[20:21]", 12, 13},  {GFX950, "ds_read_b64 v[20:21]", 11, 12},
+    {GFX942, "ds_read_b96 v[20:22]", 19, 20},  {GFX950, "ds_read_b96 v[20:22]", 26, 27},
+    {GFX942, "ds_read_b128 v[20:23]", 26, 27}, {GFX950, "ds_read_b128 v[20:23]", 12, 13},
+    {GFX942, "ds_read2_b64 v[20:23]", 26, 27}, {GFX950, "ds_read2_b64 v[20:23]", 12, 13},
+};
+
+static void lds_reads_take_the_phases_of_their_target(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof(lds_rates) / sizeof(*lds_rates); i++) {
+        for (unsigned late = 0; late < 2; late++) {
+            char text[512];
+            snprintf(text, sizeof(text),
+                     FILL "v_mov_b32 v20, 7\n.rept 13\n%s, v8\n.endr\n%s, v0\n"
+                          ".rept %u\ns_nop 0\n.endr\nv_mov_b32 v2, v20" WAIT,
+                     lds_rates[i].read, lds_rates[i].read,
+                     late ? lds_rates[i].after : lds_rates[i].before);
+            struct program p = loads(0, memory());
+            p.target = lds_rates[i].target;
+            program_try(&p, text);
+            assert_int_equal(p.fault.kind, FAULT_NONE);
+            if ((p.v[2][9] == 109) != (late != 0))
+                fail_msg("gfx9%s %s, %s: %u", p.target == GFX950 ? "50" : "42", lds_rates[i].read,
+                         late ? "late" : "early", p.v[2][9]);
+        }
+    }
+}
+
+/*
  * A full counter stalls the next operation of its kind until one has returned (CDNA3 ISA,
  * S_WAITCNT: vmcnt has 6 bits, lgkmcnt 4). Its data are there before the operation starts: the
  * 64th load writes one half of a register whose other half the first load brings.
@@ -463,6 +502,7 @@ int main(void)
         cmocka_unit_test(scalars_are_late_too),
         cmocka_unit_test(atomics_return_late),
         cmocka_unit_test(later_stores_do_not_reach_a_load),
+        cmocka_unit_test(lds_reads_take_the_phases_of_their_target),
         cmocka_unit_test(a_full_counter_delivers_before_the_next_load_starts),
         cmocka_unit_test(loads_of_halves_keep_the_other_half),
         cmocka_unit_test(flat_loads_stall_for_both_counters),

@@ -20,17 +20,23 @@
 #include "wait.h"
 
 /*
- * Clocks from issue to the data's arrival when nothing else is in the way, and how many bytes per
- * lane then come in a clock. LDS: 50 to 70 are measured (time_gfx942.def, lds_latency), 128 bytes
- * per clock; AITER's gfx942 dq_convert kernels store what they have read 56 clocks before, across a
- * barrier, and its gfx950 MLA kernels read old values 48 clocks after the fifth of six 128-bit
- * reads. Memory: between L2 and HBM, 64 bytes per clock (l1_bytes_per_clk). Scalars: a miss of
- * their cache.
+ * Clocks from issue to the data's arrival when nothing else is in the way. LDS: 50 to 70 are measured
+ * (time_gfx942.def, lds_latency). AITER's gfx942 dq_convert kernels store what they have read 56
+ * clocks before, across a barrier, and its gfx950 MLA kernels read old values 48 clocks after the
+ * fifth of six 128-bit reads. Vector memory: between L2 and HBM. Scalars: a miss of their cache.
  */
-static const struct delivery {
-    uint16_t latency;
-    uint16_t bytes; /* per lane and 16 clocks, 0: no limit */
-} lds = {50, 32}, vector = {500, 16}, scalar = {200, 0};
+enum { LDS_LATENCY = 50, VECTOR_LATENCY = 500, SCALAR_LATENCY = 200 };
+
+/*
+ * Clocks in which LDS delivers the data of a wave, by target and dwords per lane: the phases of the
+ * access, one per clock. gfx942 has 32 banks and serves 128 bytes per clock. gfx950 has 64 banks and
+ * serves 256, but three dwords by the rule of 32 banks, in 8 phases (SHARK, empirical-lds; GLUON,
+ * lds_throughput). Nobody has published the phases of three dwords on gfx942: 128 bytes per clock.
+ */
+static const uint8_t lds_phases[2][5] = {
+    {0, 2, 4, 6, 8}, /* gfx942 */
+    {0, 1, 2, 8, 4}, /* gfx950 */
+};
 
 /* Counters of 6, 4 and 3 bits (CDNA3 ISA, S_WAITCNT). */
 static const uint8_t counter_max[WAIT_COUNTERS] = {
@@ -218,19 +224,31 @@ static void hold_above(struct wave *w, struct pending *load)
 
 /* -- counters ---------------------------------------------------------------------------------- */
 
-static const struct delivery *delivery_of(const struct inst *in, enum wait_counter counter)
+/* Clocks in which the data of `dwords` per lane come once the first of them are there. */
+static unsigned transfer_clocks(const struct wave *w, const struct inst *in,
+                                enum wait_counter counter, unsigned dwords)
 {
     if (counter != WAIT_LGKM)
-        return &vector;
-    return in->row->flags & ROW_SMEM ? &scalar : &lds;
+        return 4 * dwords; /* vector memory: 64 bytes per clock (l1_bytes_per_clk) */
+    if (in->row->flags & ROW_SMEM)
+        return 0;
+    return lds_phases[code_target(w->launch->code) == GFX950][dwords];
+}
+
+static unsigned latency_of(const struct inst *in, enum wait_counter counter)
+{
+    if (counter != WAIT_LGKM)
+        return VECTOR_LATENCY;
+    return in->row->flags & ROW_SMEM ? SCALAR_LATENCY : LDS_LATENCY;
 }
 
 /* Data of one counter come one after the other, unless they are in no order at all. */
-static uint64_t arrival_of(struct wave *w, enum wait_counter counter, const struct delivery *d,
-                           unsigned bytes, bool unordered)
+static uint64_t arrival_of(struct wave *w, const struct inst *in, enum wait_counter counter,
+                           unsigned dwords, bool unordered)
 {
-    const unsigned transfer = d->bytes ? 16 * bytes / d->bytes : 0;
-    uint64_t *last = &w->last_arrival[counter], arrival = w->clock + d->latency;
+    const unsigned transfer = transfer_clocks(w, in, counter, dwords);
+    uint64_t *last = &w->last_arrival[counter];
+    const uint64_t arrival = w->clock + latency_of(in, counter);
     if (unordered)
         return arrival + transfer;
     *last = (arrival > *last ? arrival : *last) + transfer;
@@ -254,7 +272,7 @@ void wave_make_room(struct wave *w, const struct inst *in)
 }
 
 static struct pending *issue(struct wave *w, const struct inst *in, enum wait_counter counter,
-                             bool unordered, unsigned bytes)
+                             bool unordered, unsigned dwords)
 {
     assert(w->npending[counter] < PENDING_MAX); /* wave_make_room() */
     struct pending *p = &w->pending[counter][w->npending[counter]++];
@@ -265,7 +283,7 @@ static struct pending *issue(struct wave *w, const struct inst *in, enum wait_co
         .number = w->issued[counter]++,
         .in = in,
         .lanes = wave_exec(w),
-        .arrival = arrival_of(w, counter, delivery_of(in, counter), bytes, unordered),
+        .arrival = arrival_of(w, in, counter, dwords, unordered),
     };
     w->outstanding++;
     return p;
@@ -274,7 +292,7 @@ static struct pending *issue(struct wave *w, const struct inst *in, enum wait_co
 void wave_issue(struct wave *w, const struct inst *in, enum wait_counter counter,
                 enum opnd_kind kind, unsigned first, unsigned count, bool unordered)
 {
-    struct pending *p = issue(w, in, counter, unordered, 4 * count);
+    struct pending *p = issue(w, in, counter, unordered, count);
     if (kind == OPND_NONE)
         return;
     p->kind = (uint8_t)kind;
@@ -292,7 +310,7 @@ void wave_issue(struct wave *w, const struct inst *in, enum wait_counter counter
 
 uint64_t wave_issue_to_lds(struct wave *w, const struct inst *in, uint32_t first, uint32_t bytes)
 {
-    struct pending *p = issue(w, in, WAIT_VM, false, bytes / WAVE_LANES);
+    struct pending *p = issue(w, in, WAIT_VM, false, bytes / WAVE_LANES / 4);
     p->lds_first = first;
     p->lds_bytes = bytes;
     return p->arrival;
