@@ -8,6 +8,7 @@
  */
 #include "tools/hipsim/hip/hip.h"
 
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -337,6 +338,13 @@ static void give_back_range(char *base)
         hipMemAddressFree(base, (size_t)granules << 21);
 }
 
+/* Each call has added at most INT_MAX references. To release an object that has ended succeeds. */
+static void give_back_object(void *object)
+{
+    for (unsigned i = 0; i <= MAX_CALLS; i++)
+        hipUserObjectRelease(object, INT_MAX);
+}
+
 static void give_back(void)
 {
     for (unsigned i = 0; i < out[STREAM].count; i++)
@@ -350,8 +358,7 @@ static void give_back(void)
     for (unsigned i = 0; i < out[POINTER].count; i++)
         hipFree(out[POINTER].items[i]);
     for (unsigned i = 0; i < out[OBJECT].count; i++)
-        while (hipUserObjectRelease(out[OBJECT].items[i], 1) == hipSuccess)
-            ;
+        give_back_object(out[OBJECT].items[i]);
     for (unsigned i = 0; i < out[MEMORY].count; i++)
         while (hipMemRelease(out[MEMORY].items[i]) == hipSuccess)
             ;

@@ -4,6 +4,7 @@
 
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -83,6 +84,31 @@ static void freed_slots_rest_before_reuse(void **state)
         release(p);
     }
     assert_true(reused_after > 50);
+}
+
+static uint64_t resident_bytes(void)
+{
+    unsigned long pages = 0;
+    FILE *f = fopen("/proc/self/statm", "r");
+    assert_non_null(f);
+    assert_int_equal(fscanf(f, "%*u %lu", &pages), 1);
+    fclose(f);
+    return pages * UINT64_C(4096);
+}
+
+/* Sizes of many classes: 3 GiB in all, with a shadow of 400 MiB. */
+static void resting_slots_keep_no_pages(void **state)
+{
+    (void)state;
+    const uint64_t before = resident_bytes();
+    for (uint64_t i = 0; i < 100; i++) {
+        const uint64_t size = (UINT64_C(65536) << i % 12) + 4096 * i;
+        const uint64_t p = allocate(size, HIPSIM_MEM_DEVICE);
+        memset((void *)(uintptr_t)p, 1, size < 1 << 20 ? size : 1 << 20);
+        hipsim_mem_mark(p, size);
+        release(p);
+    }
+    assert_true(resident_bytes() < before + (UINT64_C(8) << 20));
 }
 
 static void shadow_follows_bytes(void **state)
@@ -191,6 +217,7 @@ int main(void)
         cmocka_unit_test(bounds_are_exact),
         cmocka_unit_test(huge_allocations_cost_nothing),
         cmocka_unit_test(freed_slots_rest_before_reuse),
+        cmocka_unit_test(resting_slots_keep_no_pages),
         cmocka_unit_test(shadow_follows_bytes),
         cmocka_unit_test(registrations_come_and_go),
         cmocka_unit_test(arguments_and_text_are_read_only),

@@ -141,12 +141,13 @@ void reseal(void *pack, size_t size)
 {
     struct attn_pack_header *h = pack;
     for (int s = 0; s < ATTN_PACK_SECTIONS; s++) {
-        struct attn_pack_section *section = &h->sections[s];
-        if (section->offset > size || section->size > size - section->offset)
+        /* A copy: records that lie over the header overwrite its sections. */
+        const struct attn_pack_section section = h->sections[s];
+        if (section.offset > size || section.size > size - section.offset)
             continue;
         if (s == ATTN_PACK_KERNELS)
             reseal_records(pack, h);
-        section->checksum = XXH3_64bits((uint8_t *)pack + section->offset, section->size);
+        h->sections[s].checksum = XXH3_64bits((uint8_t *)pack + section.offset, section.size);
     }
     h->checksum = XXH3_64bits(h, offsetof(struct attn_pack_header, checksum));
 }

@@ -19,6 +19,7 @@
  */
 #include "check_race.h"
 
+#include <assert.h>
 #include <sched.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -90,14 +91,17 @@ struct collision {
     uint8_t old[GRANULE];
 };
 
+/* Swizzled buffers, formats and loads to LDS access up to four dwords of a lane one by one. */
+#define ACQUIRES_MAX (4 * WAVE_LANES)
+
 struct race_global {
     struct race_shadow *shadow;
     const struct race_clocks *clocks;
     uint32_t current, epoch; /* interval of the workgroup, 0: none yet in this epoch */
     uint32_t open, nopen;    /* list of intervals not released */
     uint32_t chunk, chunk_end;
-    uint64_t held;                /* stripes */
-    uint64_t acquire[WAVE_LANES]; /* locations that the running instruction reads */
+    uint64_t held;                  /* stripes */
+    uint64_t acquire[ACQUIRES_MAX]; /* locations that the running instruction reads */
     unsigned nacquire, ncollisions;
     struct {
         uint64_t number; /* + 1 */
@@ -684,6 +688,7 @@ bool race_global_access(struct race_global *g, struct wave *w, const struct inst
     if (atomic && direction & MEM_WRITE)
         release_at(g, m, race_global_release(g, w));
     if (atomic && (direction == MEM_READ || in->dst.kind != OPND_NONE)) {
+        assert(g->nacquire + (unsigned)__builtin_popcountll(m->lanes) <= ACQUIRES_MAX);
         FOR_LANES(l, m->lanes)
         g->acquire[g->nacquire++] = m->addr[l];
         w->wg->race_open = true;

@@ -41,6 +41,10 @@
 #define QUARANTINE 64
 #define NO_SLOT UINT32_MAX
 
+/* From this size on a resting slot gives its pages, and those of its shadow, back to the host: 64
+ * slots of every class below it hold 50 MiB at most. */
+#define RETURNED_BYTES UINT64_C(65536)
+
 /* Eight size classes per power of two. */
 #define CLASSES (48 * 8)
 
@@ -274,8 +278,10 @@ bool hipsim_mem_free(const void *pointer)
     if (slot->kind != HIPSIM_MEM_RESERVED)
         atomic_fetch_sub_explicit(&mem.in_use[slot->device], size, memory_order_relaxed);
     atomic_store_explicit(&slot->state, size << 2 | HIPSIM_MEM_FREED, memory_order_release);
-    if (size >= 1024 * 1024)
+    if (size >= RETURNED_BYTES) {
         madvise((void *)(uintptr_t)slot->base, align_up(size, PAGE), MADV_DONTNEED);
+        hipsim_mem_unmark(slot->base, size);
+    }
     class_span(slot->limit - slot->base, &class);
     struct queue *queue = &mem.freed[class];
     uint32_t index = (uint32_t)(slot - mem.slots);
