@@ -65,7 +65,7 @@ static void values_are_those_that_are_there(void **state)
     assert_non_null(strstr(p.found[0].text, "before the s_waitcnt for the load at"));
 }
 
-/* Once per place, however often it is passed; and memory faults stop the kernel all the same. */
+/* Once per place, however often it is passed. */
 static void places_are_named_once(void **state)
 {
     (void)state;
@@ -77,13 +77,6 @@ static void places_are_named_once(void **state)
     assert_int_equal(p.fault.kind, FAULT_NONE);
     assert_int_equal(p.findings, 5);
     assert_int_equal(p.places, 1);
-    p.s_valid[8] = 0;
-    program_s64_set(&p, 2, 64);
-    program_lanes(&p, 10, 4);
-    program_try(&p, "s_cmp_eq_u32 s8, 0\ns_cbranch_scc0 over\nover:\n"
-                    "global_store_dword v10, v10, s[2:3]");
-    assert_int_equal(p.fault.kind, FAULT_MEMORY);
-    assert_int_equal(p.places, 1);
     p = program_new(GFX942);
     p.checks = CHECK_HAZARD;
     p.keep_going = CHECK_ALL;
@@ -93,12 +86,77 @@ static void places_are_named_once(void **state)
     assert_int_equal(p.places, 1);
 }
 
+/* Lanes outside of memory read zero and store nothing; the others do as ever. */
+static void accesses_outside_of_memory_read_zero(void **state)
+{
+    (void)state;
+    uint32_t *buffer = device_alloc(64 * 4, NULL);
+    struct program p = program_new(GFX942);
+    p.keep_going = CHECK_ALL;
+    p.checks = CHECK_MEMORY;
+    p.lds_bytes = 128;
+    program_s64_set(&p, 2, (uint64_t)(uintptr_t)buffer);
+    program_lanes(&p, 10, 8);
+    program_fill(&p, 11, 21);
+    program_try(&p, "global_store_dword v10, v11, s[2:3]\ns_waitcnt vmcnt(0)\n"
+                    "global_load_dword v1, v10, s[2:3]\n"
+                    "ds_write_b32 v10, v11\ns_waitcnt lgkmcnt(0)\nds_read_b32 v4, v10\n"
+                    "s_load_dword s6, s[2:3], 0x1000\ns_waitcnt vmcnt(0) lgkmcnt(0)");
+    assert_int_equal(p.fault.kind, FAULT_NONE);
+    assert_int_equal(p.places, 4); /* that program.h keeps */
+    assert_int_equal(p.findings, 5);
+    for (unsigned i = 0; i < p.places; i++)
+        assert_int_equal(p.found[i].kind, FAULT_MEMORY);
+    assert_int_equal(buffer[62], 21);
+    assert_int_equal(p.v[1][31], 21);
+    assert_int_equal(p.v[1][32], 0);
+    assert_int_equal(p.v[4][15], 21);
+    assert_int_equal(p.v[4][16], 0);
+    assert_int_equal(p.s[6], 0);
+    p.keep_going = 0;
+    program_try(&p, "global_store_dword v10, v11, s[2:3]");
+    assert_int_equal(p.fault.kind, FAULT_MEMORY);
+    hipsim_mem_free(buffer);
+}
+
+static void wide_accesses_that_are_misaligned_are_hinted_at(void **state)
+{
+    (void)state;
+    uint32_t *buffer = device_alloc(4096, NULL);
+    struct program p = program_new(GFX942);
+    p.keep_going = CHECK_HINT;
+    p.checks = CHECK_ALL;
+    p.lds_bytes = 2048;
+    program_s64_set(&p, 2, (uint64_t)(uintptr_t)buffer);
+    program_lanes(&p, 10, 16);
+    static const char text[] =
+        "global_store_dwordx4 v10, v[20:23], s[2:3]\n"
+        "global_store_dwordx4 v10, v[20:23], s[2:3] offset:8\n"
+        "ds_write_b64 v10, v[20:21] offset:4\nglobal_store_dword v10, v20, s[2:3] offset:4\n"
+        "s_waitcnt vmcnt(0) lgkmcnt(0)";
+    for (unsigned i = 20; i < 24; i++)
+        program_fill(&p, i, i);
+    program_try(&p, text);
+    assert_int_equal(p.places, 0);
+    p.checks |= CHECK_HINT;
+    program_try(&p, text);
+    assert_int_equal(p.fault.kind, FAULT_NONE);
+    assert_int_equal(p.places, 2);
+    assert_int_equal(p.found[0].kind, FAULT_HINT);
+    assert_non_null(strstr(p.found[0].text, "store of 16 bytes at address 0x"));
+    assert_non_null(
+        strstr(p.found[1].text, "store of 8 bytes at LDS offset 0x4, no multiple of 8"));
+    hipsim_mem_free(buffer);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_kind_goes_on),
         cmocka_unit_test(values_are_those_that_are_there),
         cmocka_unit_test(places_are_named_once),
+        cmocka_unit_test(accesses_outside_of_memory_read_zero),
+        cmocka_unit_test(wide_accesses_that_are_misaligned_are_hinted_at),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -24,7 +24,8 @@ static void every_key_sets_its_field(void **state)
     (void)state;
     const struct options o = parsed("target=gfx950,devices=8,memory=4,checks=off,seed=0x10,"
                                     "threads=3,budget=0,fail=7,error=719,stats=on,"
-                                    "time=on");
+                                    "time=on,suppress=a/b,json=c d,write_suppress=e,summary=off,"
+                                    "exitcode=3");
 
     assert_int_equal(options_target(&o, 0), GFX950);
     assert_int_equal(options_target(&o, 7), GFX950);
@@ -38,6 +39,11 @@ static void every_key_sets_its_field(void **state)
     assert_int_equal(o.fail_error, 719);
     assert_int_equal(o.stats, 1);
     assert_int_equal(o.time, 1);
+    assert_string_equal(o.suppress, "a/b");
+    assert_string_equal(o.json, "c d");
+    assert_string_equal(o.write_suppress, "e");
+    assert_int_equal(o.summary, 0);
+    assert_int_equal(o.exitcode, 3);
 }
 
 static void targets_are_listed_gpu_by_gpu(void **state)

@@ -216,6 +216,36 @@ static void padding_fills_a_store(void **state)
            BLOCK STORE4("v[4:7]", "0") "v_mov_b32 v12, v13\n" STORE4("v[12:15]", "16"));
 }
 
+/* The report names the load, through moves, arithmetic and a branch's condition. */
+static void the_load_of_an_undefined_value_is_named(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text, *load;
+    } cases[] = {
+        {"global_load_dword v4, v10, s[2:3] offset:2048\n" WAIT STORE1("v4"), "entry+0: global_l"},
+        {"s_nop 0\nscratch_load_dword v4, off, off\n" WAIT "v_mov_b32 v5, v4\n"
+         "v_add_f32 v6, v5, v5\n" STORE1("v6"),
+         "entry+4: scratch_load_dword"},
+        {"global_load_dword v4, v10, s[2:3]\nglobal_load_dword v5, v10, s[2:3] offset:2048\n" WAIT
+         "v_add_u32 v6, v4, v5\nv_mov_b32 v5, 0\nv_cmp_eq_u32 vcc, 0, v6\n"
+         "s_cbranch_vccz out\nout:",
+         "entry+8: global_load_dword v5"},
+        {"s_load_dword s4, s[2:3], 0x800\n" WAIT "s_cmp_eq_u32 s4, 0\ns_cbranch_scc1 out\nout:",
+         "entry+0: s_load_dword s4"},
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        char wanted[100];
+        const struct fault fault = run(cases[i].text);
+        snprintf(wanted, sizeof(wanted), "the value comes from the load at %s", cases[i].load);
+        if (fault.kind != FAULT_UNINIT || !strstr(fault.text, wanted))
+            fail_msg("%s\n%s", cases[i].text, fault.text);
+    }
+    const struct fault none = run(STORE1("v1"));
+    assert_int_equal(none.kind, FAULT_UNINIT);
+    assert_null(strstr(none.text, "comes from"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -228,6 +258,7 @@ int main(void)
         cmocka_unit_test(bits_that_count),
         cmocka_unit_test(bytes_of_a_dword),
         cmocka_unit_test(padding_fills_a_store),
+        cmocka_unit_test(the_load_of_an_undefined_value_is_named),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -345,3 +345,85 @@ void wave_track_copies(struct wave *w, const struct inst *in)
     bits_forget(w, &in->dst);
     bits_forget(w, &in->dst2);
 }
+
+/* -- where undefined values come from ---------------------------------------------------------- */
+
+/* The first row of an operand, ORIGIN_ROWS for operands that are no registers. */
+static unsigned origin_row(const struct opnd *o)
+{
+    switch (o->kind) {
+    case OPND_VGPR: return o->reg;
+    case OPND_AGPR: return VGPR_FILE + o->reg;
+    case OPND_SGPR: return 2 * VGPR_FILE + o->reg;
+    case OPND_SPECIAL: return o->reg == SPECIAL_SCC ? ORIGIN_ROWS - 1 : ORIGIN_ROWS;
+    default: return ORIGIN_ROWS;
+    }
+}
+
+static bool is_undefined(const struct wave *w, const struct opnd *o, unsigned dword)
+{
+    const unsigned reg = o->reg + dword;
+    switch (o->kind) {
+    case OPND_VGPR: return (~w->v_valid[reg] | w->v_part[reg]) & wave_exec(w);
+    case OPND_AGPR: return (~w->a_valid[reg] | w->a_part[reg]) & wave_exec(w);
+    case OPND_SGPR: return w->s_valid[reg] != UINT32_MAX;
+    case OPND_SPECIAL: return o->reg == SPECIAL_SCC && !w->scc_valid;
+    default: return false;
+    }
+}
+
+static uint32_t load_of(const struct wave *w, const struct opnd *o)
+{
+    const unsigned row = origin_row(o);
+    for (unsigned i = 0; i < o->dwords && row + i < ORIGIN_ROWS; i++)
+        if (w->origins->load[row + i] && is_undefined(w, o, i))
+            return w->origins->load[row + i];
+    return 0;
+}
+
+static const struct opnd vcc = {.kind = OPND_SGPR, .reg = SGPR_VCC, .dwords = 2};
+static const struct opnd scc = {.kind = OPND_SPECIAL, .reg = SPECIAL_SCC, .dwords = 1};
+
+static uint32_t load_of_sources(const struct wave *w, const struct inst *in)
+{
+    uint32_t load = 0;
+    for (unsigned i = 0; !load && i < sizeof(in->src) / sizeof(in->src[0]); i++)
+        load = load_of(w, &in->src[i]);
+    if (load || !(in->row->flags & ROW_BRANCH))
+        return load;
+    return load_of(w, strstr(in->row->name, "vcc") ? &vcc : &scc);
+}
+
+static void set_origin(struct wave *w, const struct opnd *o, uint32_t load)
+{
+    const unsigned row = origin_row(o);
+    for (unsigned i = 0; i < o->dwords && row + i < ORIGIN_ROWS; i++)
+        w->origins->load[row + i] = is_undefined(w, o, i) ? load : 0;
+}
+
+void origins_follow(struct wave *w, const struct inst *in)
+{
+    if (!w->origins && !(w->origins = calloc(1, sizeof(*w->origins))))
+        return;
+    /* The sources still hold what they held, unless the destination is one of them: then its own
+     * row says where they came from. */
+    const uint32_t load =
+        in->row->flags & ROW_LOAD ? (uint32_t)in->offset + 1 : load_of_sources(w, in);
+    set_origin(w, &in->dst, load);
+    set_origin(w, &in->dst2, load);
+    if (in->row->flags & ROW_SALU)
+        set_origin(w, &scc, load);
+}
+
+void origins_forget(struct wave *w)
+{
+    if (w->origins)
+        memset(w->origins, 0, sizeof(*w->origins));
+}
+
+bool origins_find(const struct wave *w, const struct inst *in, uint64_t *offset)
+{
+    const uint32_t load = w->origins && in->row ? load_of_sources(w, in) : 0;
+    *offset = load - 1;
+    return load != 0;
+}

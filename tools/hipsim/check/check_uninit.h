@@ -42,4 +42,21 @@ void bits_set(struct wave *w, const struct opnd *o, unsigned dword, unsigned l, 
 /** The defined bits of lane `l` of register `dword` of a vector operand. */
 uint32_t bits_of_lane(const struct wave *w, const struct opnd *o, unsigned dword, unsigned l);
 
+/* For every register the load that its undefined lanes come from: its offset in the code and 1, or
+ * 0 where no load is known. Rows as of wave->bits, then SGPRs, then SCC. */
+#define ORIGIN_ROWS (2 * VGPR_FILE + SGPR_FILE + 1)
+struct origins {
+    uint32_t load[ORIGIN_ROWS];
+};
+
+/** Follows undefined values through `in`, which has run: from the memory that it has loaded, or from
+ *  its sources, into its results. While w->copies. */
+void origins_follow(struct wave *w, const struct inst *in);
+
+void origins_forget(struct wave *w);
+
+/** The offset of the load that undefined values among the sources of `in` come from. False if none
+ *  is known. */
+bool origins_find(const struct wave *w, const struct inst *in, uint64_t *offset);
+
 #endif

@@ -40,7 +40,7 @@ struct code {
     uint64_t va;
     LLVMDisasmContextRef disasm;
     pthread_mutex_t lock;    /* LLVM's context, and publication of slots */
-    _Atomic uint16_t *found; /* per slot: kinds of findings */
+    _Atomic uint32_t *found; /* per slot: kinds of findings */
     struct inst *_Atomic slots[];
 };
 
@@ -143,17 +143,28 @@ void code_destroy(struct code *code)
     free(code);
 }
 
-bool code_note(struct code *code, uint64_t offset, enum fault_kind kind)
+/* A bit per kind that was noted, and above them one per kind that is suppressed. */
+#define SUPPRESSED 16
+
+static _Atomic uint32_t *found_at(const struct code *code, uint64_t offset)
 {
-    static_assert(FAULT_KINDS <= 16, "a bit per kind");
-    const uint64_t slot = offset / 4 < code->size / 4 ? offset / 4 : code->size / 4;
-    return !(atomic_fetch_or(&code->found[slot], (uint16_t)(1u << kind)) >> kind & 1);
+    static_assert(FAULT_KINDS <= SUPPRESSED, "a bit per kind");
+    return &code->found[offset / 4 < code->size / 4 ? offset / 4 : code->size / 4];
 }
 
-bool code_noted(const struct code *code, uint64_t offset, enum fault_kind kind)
+bool code_note(struct code *code, uint64_t offset, enum fault_kind kind, bool suppressed)
 {
-    const uint64_t slot = offset / 4 < code->size / 4 ? offset / 4 : code->size / 4;
-    return atomic_load_explicit(&code->found[slot], memory_order_relaxed) >> kind & 1;
+    const uint32_t bits = UINT32_C(1) << kind | (uint32_t)suppressed << (SUPPRESSED + kind);
+    return !(atomic_fetch_or(found_at(code, offset), bits) >> kind & 1);
+}
+
+struct code_noted code_noted(const struct code *code, uint64_t offset, enum fault_kind kind)
+{
+    const uint32_t bits = atomic_load_explicit(found_at(code, offset), memory_order_relaxed);
+    return (struct code_noted){
+        .any = bits >> kind & 1,
+        .suppressed = bits >> (SUPPRESSED + kind) & 1,
+    };
 }
 
 enum gfx_target code_target(const struct code *code) { return code->target; }

@@ -40,10 +40,14 @@ struct code_slots {
 
 struct code_slots code_slots(struct code *code);
 
-/* Notes a finding of this kind at `offset`. True the first time. */
-bool code_note(struct code *code, uint64_t offset, enum fault_kind kind);
-/* Has one been noted there? */
-bool code_noted(const struct code *code, uint64_t offset, enum fault_kind kind);
+/* Notes a finding of this kind at `offset`, and whether it is suppressed. True the first time. */
+bool code_note(struct code *code, uint64_t offset, enum fault_kind kind, bool suppressed);
+
+/* Has a finding of this kind been noted at `offset`, and is it suppressed? */
+struct code_noted {
+    bool any, suppressed;
+};
+struct code_noted code_noted(const struct code *code, uint64_t offset, enum fault_kind kind);
 
 /* The disassembly of the instruction at `offset`, for reports. Returns `text`. */
 const char *code_text(struct code *code, uint64_t offset, char *text, size_t bytes);

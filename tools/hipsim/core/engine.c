@@ -175,13 +175,16 @@ static void execute(struct wave *w, const struct inst *in)
     if (in->bit_op && w->launch->checks & CHECK_UNINIT && bits_before(w, in, &traced)) {
         in->exec(w, in);
         bits_after(w, in, &traced);
+        origins_follow(w, in);
         return;
     }
     if (w->copies && in->row && in->row->flags & ROW_LOAD)
         bits_forget(w, &in->dst);
     in->exec(w, in);
-    if (w->copies && in->row)
+    if (w->copies && in->row) {
         wave_track_copies(w, in);
+        origins_follow(w, in);
+    }
 }
 
 static bool is_skipped(const struct wave *w, const struct inst *in)

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum parser { PARSE_NUMBER, PARSE_TARGETS, PARSE_CHECKS, PARSE_SWITCH };
+enum parser { PARSE_NUMBER, PARSE_TARGETS, PARSE_CHECKS, PARSE_SWITCH, PARSE_TEXT };
 
 enum { TARGET_BITS = 2 }; /* of each GPU in struct options.targets */
 
@@ -41,6 +41,7 @@ struct options options_default(void)
         .halt = CHECK_HALTS,
         .hip = 5,
         .fail_error = 2,
+        .summary = 1,
     };
 }
 
@@ -128,6 +129,7 @@ static bool parse_value(const struct option *option, const char *text, uint64_t 
     case PARSE_TARGETS: return parse_targets(text, value);
     case PARSE_CHECKS: return parse_checks(text, value);
     case PARSE_SWITCH: return parse_switch(text, value);
+    case PARSE_TEXT: return strlen(text) < OPTION_TEXT;
     }
     return false;
 }
@@ -174,7 +176,10 @@ static bool apply(struct options *options, char *setting, bool frozen, char *why
         snprintf(why, why_size, "option %s cannot change after the first HIP call", option->key);
         return false;
     }
-    memcpy((char *)options + option->field, &number, sizeof(number));
+    if (option->parser == PARSE_TEXT)
+        strcpy((char *)options + option->field, value);
+    else
+        memcpy((char *)options + option->field, &number, sizeof(number));
     return true;
 }
 

@@ -5,6 +5,8 @@
 
 #include "wave.h"
 
+#define OPTION_TEXT 256 /* bytes of a text, with its end */
+
 struct options {
     uint64_t targets; /* see options_target() */
     uint64_t devices;
@@ -19,6 +21,12 @@ struct options {
     uint64_t fail_error;
     uint64_t stats;
     uint64_t time;
+    uint64_t hints;
+    uint64_t summary;
+    uint64_t exitcode;
+    char suppress[OPTION_TEXT]; /* paths; empty: none */
+    char write_suppress[OPTION_TEXT];
+    char json[OPTION_TEXT];
 };
 
 /** What GPU `ordinal` is: of the targets that were listed the one of that number, else the last. */

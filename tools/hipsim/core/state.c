@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "check_uninit.h"
 #include "decode.h"
 
 static const char *const fault_names[FAULT_KINDS] = {
@@ -21,6 +22,7 @@ static const char *const fault_names[FAULT_KINDS] = {
     [FAULT_RACE] = "data race",
     [FAULT_BARRIER] = "unequal barriers",
     [FAULT_DIVERGE] = "divergent barrier",
+    [FAULT_HINT] = "performance hint",
     [FAULT_DEADLOCK] = "deadlock",
     [FAULT_BUDGET] = "instruction budget used up",
     [FAULT_TRAP] = "trap",
@@ -60,6 +62,7 @@ static void describe(struct wave *w, const struct inst *in, enum fault_kind kind
     f->wave = w->id;
     f->lanes = lanes;
     f->pc = in ? code_address(l->code) + in->offset : w->pc;
+    f->offset = (int64_t)(f->pc - l->entry_pc);
     f->text[0] = '\0';
     append(f, "%s: ", fault_names[kind]);
     size_t used = strlen(f->text);
@@ -70,13 +73,18 @@ static void describe(struct wave *w, const struct inst *in, enum fault_kind kind
         append(f, ", lanes 0x%016llx", (unsigned long long)lanes);
     char text[256];
     uint64_t offset = f->pc - code_address(l->code);
-    append(f, "\n  pc 0x%llx (entry%+lld): %s", (unsigned long long)f->pc,
-           (long long)(f->pc - l->entry_pc), code_text(l->code, offset, text, sizeof(text)));
+    append(f, "\n  pc 0x%llx (entry%+lld): %s", (unsigned long long)f->pc, (long long)f->offset,
+           code_text(l->code, offset, text, sizeof(text)));
     if (in) {
         append(f, "\n  dwords");
         for (unsigned i = 0; i < in->ndwords; i++)
             append(f, " %08x", in->raw[i]);
     }
+    uint64_t load;
+    if (kind == FAULT_UNINIT && in && origins_find(w, in, &load))
+        append(f, "\n  the value comes from the load at entry%+lld: %s",
+               (long long)(code_address(l->code) + load - l->entry_pc),
+               code_text(l->code, load, text, sizeof(text)));
     if (kind == FAULT_WAIT && w->stale.any) {
         const uint64_t entry = l->entry_pc - code_address(l->code);
         append(f,
@@ -107,49 +115,81 @@ void wave_fault(struct wave *w, const struct inst *in, enum fault_kind kind, uin
     va_end(args);
 }
 
-/* Keeps a finding at a place that has had none of its kind. */
-static void keep(struct wave *w, const struct inst *in, enum fault_kind kind, uint64_t lanes,
-                 const char *format, va_list args)
+/* Keeps a finding for the end of the launch. */
+static void keep(struct launch *l, const struct fault *fault)
 {
-    struct launch *l = w->launch;
     struct finding *f = calloc(1, sizeof(*f));
     if (!f)
         return;
+    f->fault = *fault;
     pthread_mutex_lock(&report_lock);
     struct finding **end = &l->first_finding;
     while (*end)
         end = &(*end)->next;
     *end = f;
-    describe(w, in, kind, lanes, format, args, &f->fault);
     pthread_mutex_unlock(&report_lock);
+}
+
+static void count_finding(struct launch *l, enum fault_kind kind, bool suppressed)
+{
+    if (suppressed) {
+        __atomic_fetch_add(&l->suppressed, 1, __ATOMIC_RELAXED);
+        return;
+    }
+    __atomic_fetch_add(&l->findings, 1, __ATOMIC_RELAXED);
+    __atomic_fetch_add(&l->found[kind], 1, __ATOMIC_RELAXED);
+}
+
+/* The first finding of its kind at a place: is it suppressed? If the launch goes on after it, it is
+ * noted. */
+static bool judge(struct wave *w, const struct inst *in, enum fault_kind kind, uint64_t at,
+                  uint64_t lanes, bool go_on, const char *format, va_list args)
+{
+    struct launch *l = w->launch;
+    struct fault fault;
+    if (!go_on && !l->suppress)
+        return false;
+    describe(w, in, kind, lanes, format, args, &fault);
+    const bool suppressed = l->suppress && l->suppress(l, &fault);
+    if ((go_on || suppressed) && code_note(l->code, at, kind, suppressed) && !suppressed)
+        keep(l, &fault);
+    return suppressed;
 }
 
 bool wave_finding(struct wave *w, const struct inst *in, enum fault_kind kind, uint64_t lanes,
                   const char *format, ...)
 {
     struct launch *l = w->launch;
-    va_list args;
-    va_start(args, format);
     const enum fault_kind why = cause(w, kind);
-    const bool go_on = l->keep_going >> why & 1;
-    if (go_on) {
-        uint64_t at = why != kind ? w->stale.read : in ? in->offset : w->pc - code_address(l->code);
-        __atomic_fetch_add(&l->findings, 1, __ATOMIC_RELAXED);
-        if (code_note(l->code, at, why))
-            keep(w, in, why, lanes, format, args);
-    } else {
-        stop(w, in, kind, lanes, format, args);
+    const uint64_t at = why != kind ? w->stale.read
+                        : in        ? in->offset
+                                    : w->pc - code_address(l->code);
+    const struct code_noted noted = code_noted(l->code, at, why);
+    bool go_on = l->keep_going >> why & 1, suppressed = noted.suppressed;
+    va_list args;
+    if (!noted.any) {
+        va_start(args, format);
+        suppressed = judge(w, in, why, at, lanes, go_on, format, args);
+        va_end(args);
     }
-    va_end(args);
+    go_on |= suppressed;
+    if (go_on) {
+        count_finding(l, why, suppressed);
+    } else {
+        va_start(args, format);
+        stop(w, in, kind, lanes, format, args);
+        va_end(args);
+    }
     return go_on;
 }
 
 bool wave_found_before(struct wave *w, const struct inst *in, enum fault_kind kind)
 {
     struct launch *l = w->launch;
-    if (!(l->keep_going >> kind & 1) || !code_noted(l->code, in->offset, kind))
+    const struct code_noted noted = code_noted(l->code, in->offset, kind);
+    if (!noted.any || !(noted.suppressed || l->keep_going >> kind & 1))
         return false;
-    __atomic_fetch_add(&l->findings, 1, __ATOMIC_RELAXED);
+    count_finding(l, kind, noted.suppressed);
     return true;
 }
 

@@ -115,6 +115,7 @@ struct wave {
     uint64_t v_part[VGPR_FILE], a_part[VGPR_FILE];
     uint32_t (*bits)[WAVE_LANES]; /* VGPRs, then AGPRs; NULL until there is such a lane */
     bool copies;                  /* there are copied or partial lanes */
+    struct origins *origins;      /* of undefined values; NULL until there are `copies` */
     uint8_t scc;
     uint8_t scc_valid;
     uint8_t state; /* enum wave_state */
@@ -205,6 +206,7 @@ enum fault_kind {
     FAULT_RACE,
     FAULT_BARRIER, /* unequal barriers */
     FAULT_DIVERGE, /* lanes went round a barrier */
+    FAULT_HINT,    /* no mistake, but slow */
     FAULT_DEADLOCK,
     FAULT_BUDGET,
     FAULT_TRAP, /* s_trap, or an operation that this simulator refuses */
@@ -217,6 +219,7 @@ struct fault {
     uint32_t wave;
     uint64_t lanes;
     uint64_t pc;
+    int64_t offset;  /* of it, from the kernel's entry */
     char text[1024]; /* the whole report, several lines */
 };
 
@@ -256,6 +259,7 @@ enum check_bits {
     CHECK_RACE = 1 << FAULT_RACE,
     CHECK_BARRIER = 1 << FAULT_BARRIER,
     CHECK_DIVERGE = 1 << FAULT_DIVERGE,
+    CHECK_HINT = 1 << FAULT_HINT, /* performance hints, which are apart from the checks */
     CHECK_ALL = CHECK_MEMORY | CHECK_ALIGN | CHECK_UNINIT | CHECK_WAIT | CHECK_HAZARD |
                 CHECK_STRICT | CHECK_RACE | CHECK_BARRIER | CHECK_DIVERGE,
     CHECK_DEFAULT = CHECK_ALL & ~CHECK_STRICT,
@@ -317,6 +321,10 @@ struct launch {
     const struct observer *observer;
     void (*trap)(struct wave *w, const struct inst *in);    /* s_trap; NULL faults */
     void (*sendmsg)(struct wave *w, const struct inst *in); /* s_sendmsg; NULL ignores */
+    /* Shall nothing be said of what was found there, and the launch go on? Asked once per place,
+     * in any thread. NULL: of nothing. */
+    bool (*suppress)(const struct launch *launch, const struct fault *fault);
+    const void *suppress_ctx;
 
     /* Workgroups [first, first + count) of the grid only; count 0: all of them. */
     uint64_t first_workgroup, count_workgroup;
@@ -325,6 +333,8 @@ struct launch {
     struct counters counters;
     struct fault fault;            /* kind FAULT_NONE when the dispatch ran to its end */
     uint64_t findings;             /* with keep_going: how often, */
+    uint64_t found[FAULT_KINDS];   /* the same by kind, */
+    uint64_t suppressed;           /* how often at places that were suppressed, */
     struct finding *first_finding; /* and those at places of the code that had none of their kind,
                                     * in the order found; launch_forget_findings() frees them */
     bool race_incomplete;          /* the race check ran out of memory on the way */
@@ -365,9 +375,11 @@ void wave_fault(struct wave *w, const struct inst *in, enum fault_kind kind, uin
                 const char *format, ...) __attribute__((format(printf, 5, 6)));
 
 /*
- * The same for what hardware would go on from: wait, hazard, race, undefined value, barriers. If
+ * The same for what a launch can go on from: all that checks find but misaligned accesses. If
  * launch->keep_going has the kind it is counted, noted once per place of the code, and true is
- * returned: the handler goes on with the values that are there. Else false.
+ * returned: the handler goes on with the values that are there, or with zeros that it has for those
+ * of memory that does not exist. The same if launch->suppress says so, and nothing is noted. Else
+ * false.
  */
 bool wave_finding(struct wave *w, const struct inst *in, enum fault_kind kind, uint64_t lanes,
                   const char *format, ...) __attribute__((format(printf, 5, 6)));

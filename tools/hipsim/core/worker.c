@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "check_uninit.h"
+
 static void *allocate(size_t bytes)
 {
     void *p = NULL;
@@ -12,8 +14,10 @@ static void *allocate(size_t bytes)
 
 void worker_free(struct worker *k)
 {
-    for (uint32_t i = 0; k->waves && i < k->nwaves; i++)
+    for (uint32_t i = 0; k->waves && i < k->nwaves; i++) {
         free(k->waves[i].bits);
+        free(k->waves[i].origins);
+    }
     free(k->waves);
     free(k->list);
     free(k->rows);
@@ -37,8 +41,10 @@ bool worker_init(struct worker *k, struct engine *e)
     *k = (struct worker){.engine = e, .nwaves = (items + WAVE_LANES - 1) / WAVE_LANES};
     k->code = code_slots(l->code);
     k->waves = allocate(k->nwaves * sizeof(*k->waves));
-    for (uint32_t i = 0; k->waves && i < k->nwaves; i++)
+    for (uint32_t i = 0; k->waves && i < k->nwaves; i++) {
         k->waves[i].bits = NULL;
+        k->waves[i].origins = NULL;
+    }
     k->list = calloc(k->nwaves, sizeof(*k->list));
     k->rows = allocate(k->nwaves * nrows * WAVE_LANES * sizeof(uint32_t));
     k->scratch = allocate(k->nwaves * scratch);
@@ -121,8 +127,11 @@ static void init_wave(struct worker *k, struct wave *w, uint32_t id)
     size_t nrows = (size_t)l->nvgpr + l->nagpr;
     size_t scratch = (size_t)l->private_bytes * WAVE_LANES;
     uint32_t (*bits)[WAVE_LANES] = w->bits;
+    struct origins *origins = w->origins;
     memset(w, 0, sizeof(*w));
     w->bits = bits;
+    w->origins = origins;
+    origins_forget(w);
     uint32_t *rows = k->rows + id * nrows * WAVE_LANES;
     memset(rows, 0, nrows * WAVE_LANES * sizeof(uint32_t));
     w->v = (uint32_t (*)[WAVE_LANES])rows;

@@ -129,6 +129,7 @@ static void exec_load(struct wave *w, const struct inst *in)
     unsigned have = dwords_in_range(w, in, &m);
     if (have && !mem_resolve(w, in, &m, 4 * have, MEM_READ))
         return;
+    have = m.lanes ? have : 0;
     note(w, &m, have, MEM_READ);
     for (unsigned i = 0; i < dwords; i++) {
         bool inside = i < have;
@@ -154,6 +155,7 @@ static void exec_store(struct wave *w, const struct inst *in)
         return;
     if (have && !mem_resolve(w, in, &m, 4 * have, MEM_WRITE))
         return;
+    have = m.lanes ? have : 0;
     note(w, &m, have, MEM_WRITE);
     for (unsigned i = 0; i < have; i++) {
         mem_put32(m.ptr[0] + 4 * i, w->sgpr[reg + i]);

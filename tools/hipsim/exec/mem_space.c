@@ -39,6 +39,25 @@ static void record(struct wave *w, const struct lane_mem *m, unsigned bytes,
     memcpy(a->addr, m->addr, sizeof(a->addr));
 }
 
+/* Loads and stores of 8 and 16 bytes work at any address; the vector memory path and the LDS serve
+ * them in one piece only at multiples of their size. Other memory accesses have nothing to say. */
+static bool hint_wide(struct wave *w, const struct inst *in, const struct lane_mem *m,
+                      unsigned bytes, enum mem_direction direction)
+{
+    const unsigned align = bytes == 8 || bytes == 16 ? bytes : 1;
+    uint64_t bad = 0;
+    unsigned l;
+
+    FOR_LANES(l, m->lanes)
+    if (m->addr[l] & (align - 1))
+        bad |= UINT64_C(1) << l;
+    return !bad || m->space == MEM_SCRATCH || wave_found_before(w, in, FAULT_HINT) ||
+           wave_finding(w, in, FAULT_HINT, bad, "%s of %u bytes at %s 0x%llx, no multiple of %u",
+                        access_name(direction), bytes,
+                        m->space == MEM_GLOBAL ? "address" : "LDS offset",
+                        (unsigned long long)m->addr[__builtin_ctzll(bad)], align);
+}
+
 static bool aligned(struct wave *w, const struct inst *in, const struct lane_mem *m, unsigned bytes,
                     enum mem_direction direction)
 {
@@ -46,7 +65,7 @@ static bool aligned(struct wave *w, const struct inst *in, const struct lane_mem
     uint64_t bad = 0;
 
     if (direction != MEM_MODIFY)
-        return true;
+        return !(w->launch->checks & CHECK_HINT) || hint_wide(w, in, m, bytes, direction);
     FOR_LANES(l, m->lanes)
     if (m->addr[l] & (align - 1))
         bad |= UINT64_C(1) << l;
@@ -58,7 +77,7 @@ static bool aligned(struct wave *w, const struct inst *in, const struct lane_mem
     return false;
 }
 
-static void report_global(struct wave *w, const struct inst *in, const struct lane_mem *m,
+static bool report_global(struct wave *w, const struct inst *in, const struct lane_mem *m,
                           unsigned bytes, enum mem_direction direction, uint64_t bad,
                           enum hipsim_mem_verdict verdict)
 {
@@ -73,8 +92,9 @@ static void report_global(struct wave *w, const struct inst *in, const struct la
     char near[256];
 
     hipsim_mem_describe(address, bytes, near, sizeof(near));
-    wave_fault(w, in, FAULT_MEMORY, bad, "%s of %u bytes at 0x%llx: %s; %s", access_name(direction),
-               bytes, (unsigned long long)address, why[verdict], near);
+    return wave_finding(w, in, FAULT_MEMORY, bad, "%s of %u bytes at 0x%llx: %s; %s",
+                        access_name(direction), bytes, (unsigned long long)address, why[verdict],
+                        near);
 }
 
 /*
@@ -90,7 +110,8 @@ static enum hipsim_mem_verdict check_lane(uint64_t address, unsigned bytes, bool
     return hipsim_mem_check(&cursor, address, 1, is_store) == HIPSIM_MEM_OK ? HIPSIM_MEM_OK : v;
 }
 
-/* Each lane on its own: only after the check of the whole range has failed. */
+/* Each lane on its own: only after the check of the whole range has failed. Where the launch goes
+ * on after it, lanes outside of memory read zero and store nothing. */
 static bool resolve_lanes(struct wave *w, const struct inst *in, struct lane_mem *m, unsigned bytes,
                           enum mem_direction direction)
 {
@@ -109,10 +130,13 @@ static bool resolve_lanes(struct wave *w, const struct inst *in, struct lane_mem
         if (!hipsim_mem_mapped(m->addr[l], bytes))
             unusable |= UINT64_C(1) << l;
     }
-    if (bad && (mem_checks(w, CHECK_MEMORY) || unusable)) {
-        report_global(w, in, m, bytes, direction, bad, first);
+    if (!bad || !(mem_checks(w, CHECK_MEMORY) || unusable))
+        return true;
+    if (!wave_found_before(w, in, FAULT_MEMORY) &&
+        !report_global(w, in, m, bytes, direction, bad, first))
         return false;
-    }
+    m->lanes &= ~bad;
+    m->dropped |= bad;
     return true;
 }
 
@@ -177,13 +201,12 @@ static bool resolve_array(struct wave *w, const struct inst *in, struct lane_mem
     m->dropped |= bad;
     if (!mem_checks(w, CHECK_MEMORY) || (lds && owns_lds(w)))
         return true;
-    wave_fault(w, in, FAULT_MEMORY, bad,
-               "%s of %u bytes at %s offset 0x%llx: out of bounds; "
-               "the %s has %llu bytes",
-               access_name(direction), bytes, lds ? "LDS" : "private",
-               (unsigned long long)m->addr[__builtin_ctzll(bad)], lds ? "workgroup" : "work-item",
-               (unsigned long long)size);
-    return false;
+    return wave_finding(w, in, FAULT_MEMORY, bad,
+                        "%s of %u bytes at %s offset 0x%llx: out of bounds; "
+                        "the %s has %llu bytes",
+                        access_name(direction), bytes, lds ? "LDS" : "private",
+                        (unsigned long long)m->addr[__builtin_ctzll(bad)],
+                        lds ? "workgroup" : "work-item", (unsigned long long)size);
 }
 
 static uint8_t *valid_bytes(const struct wave *w, const struct lane_mem *m, unsigned l)

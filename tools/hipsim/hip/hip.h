@@ -47,6 +47,8 @@ hipError_t hip_fail(hipError_t error, const char *format, ...)
 
 /** Hands a report to the user's callback or to standard error. */
 void hip_report(const struct hipsim_report *report);
+/** Is there a callback of the user's? */
+bool hip_reports_go_elsewhere(void);
 
 /** Adds to what hipsim_findings() returns. */
 void hip_note_findings(uint64_t findings);

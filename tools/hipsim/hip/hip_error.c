@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "hip_findings.h"
 #include "hip_refused.h"
 
 static struct {
@@ -49,7 +50,8 @@ static bool read_environment(char *why, size_t why_size)
     runtime.environment_read = true;
     runtime.options = options_default();
     const char *text = getenv("HIPSIM");
-    if (text && !options_parse(&runtime.options, text, false, why, why_size)) {
+    if (text && (!options_parse(&runtime.options, text, false, why, why_size) ||
+                 !hip_findings_configure(&runtime.options, why, why_size))) {
         runtime.startup = hipErrorInitializationError;
         return false;
     }
@@ -65,6 +67,7 @@ static void start(void)
     runtime.frozen = true;
     struct options options = runtime.options;
     bool usable = runtime.startup == hipSuccess;
+    hip_findings_start();
     pthread_mutex_unlock(&runtime.lock);
     if (!usable)
         return;
@@ -147,6 +150,14 @@ void hip_report(const struct hipsim_report *report)
     pthread_mutex_unlock(&runtime.print_lock);
 }
 
+bool hip_reports_go_elsewhere(void)
+{
+    pthread_mutex_lock(&runtime.lock);
+    const bool elsewhere = runtime.report != NULL;
+    pthread_mutex_unlock(&runtime.lock);
+    return elsewhere;
+}
+
 hipError_t hip_fail(hipError_t error, const char *format, ...)
 {
     char text[1400];
@@ -158,6 +169,7 @@ hipError_t hip_fail(hipError_t error, const char *format, ...)
     vsnprintf(text + used, sizeof(text) - (size_t)used, format, args);
     va_end(args);
     struct hipsim_report report = {.kind = "api", .text = text};
+    hip_findings_note(&report);
     hip_report(&report);
     return error;
 }
@@ -188,7 +200,8 @@ HIPSIM_API bool hipsim_configure(const char *text, char *why, size_t why_size)
     struct options changed = runtime.options;
     changed.fail_call = not_named;
     if (ok)
-        ok = options_parse(&changed, text, runtime.frozen, why, why_size);
+        ok = options_parse(&changed, text, runtime.frozen, why, why_size) &&
+             hip_findings_configure(&changed, why, why_size);
     if (ok && changed.fail_call != not_named)
         arm(&changed);
     if (ok)

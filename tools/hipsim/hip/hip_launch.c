@@ -10,10 +10,10 @@
 
 #include "engine.h"
 #include "hip_clock.h"
+#include "hip_findings.h"
 #include "hipsim_time.h"
-#include "time_api.h"
 #include "launch.h"
-#include "source_line.h"
+#include "time_api.h"
 
 /* -- arguments --------------------------------------------------------------------------------- */
 
@@ -144,36 +144,6 @@ hipError_t hip_kernel_work_blocks(struct ihipModuleSymbol_t *function, dim3 grid
 
 /* -- execution --------------------------------------------------------------------------------- */
 
-static const char *const fault_names[FAULT_KINDS] = {
-    [FAULT_NONE] = "none",         [FAULT_DECODE] = "decode",   [FAULT_REGISTER] = "register",
-    [FAULT_MEMORY] = "memory",     [FAULT_ALIGN] = "align",     [FAULT_UNINIT] = "uninit",
-    [FAULT_WAIT] = "wait",         [FAULT_HAZARD] = "hazard",   [FAULT_STRICT] = "strict",
-    [FAULT_RACE] = "race",         [FAULT_BARRIER] = "barrier", [FAULT_DIVERGE] = "diverge",
-    [FAULT_DEADLOCK] = "deadlock", [FAULT_BUDGET] = "budget",   [FAULT_TRAP] = "trap",
-};
-
-static void report_fault(const struct launch *launch, const struct ihipModule_t *module,
-                         const struct fault *fault)
-{
-    char text[sizeof(fault->text) + 400], place[300];
-    struct hipsim_report report = {
-        .kind = fault_names[fault->kind],
-        .kernel = launch->kernel,
-        .wave = fault->wave,
-        .lanes = fault->lanes,
-        .pc = fault->pc,
-        .text = text,
-    };
-
-    if (module->lines && source_lines_find(module->lines, fault->pc - (uintptr_t)module->code->base,
-                                           place, sizeof(place)))
-        snprintf(text, sizeof(text), "%s\n  source %s", fault->text, place);
-    else
-        snprintf(text, sizeof(text), "%s", fault->text);
-    memcpy(report.workgroup, fault->workgroup, sizeof(report.workgroup));
-    hip_report(&report);
-}
-
 static hipError_t fault_error(enum fault_kind kind)
 {
     switch (kind) {
@@ -250,6 +220,7 @@ static void say_incomplete(const struct launch *launch, const struct options *op
              "the race check ran out of room in kernel %s: accesses to global "
              "memory were compared up to then, those that came later were not",
              launch->kernel);
+    hip_findings_note(&report);
     hip_report(&report);
 }
 
@@ -351,24 +322,26 @@ hipError_t hip_kernel_run(const struct hip_kernel_work *work, struct hip_device 
     if (error != hipSuccess)
         return error;
     struct launch *launch = &dispatch.launch;
-    launch->checks = (uint32_t)options.checks;
+    launch->checks = (uint32_t)options.checks | (options.hints ? CHECK_HINT : 0);
     launch->order = options.seed ? ORDER_SEEDED : ORDER_BY_CLOCK;
     launch->seed = options.seed;
     launch->budget = options.budget;
     launch->threads = (uint32_t)options.threads;
-    launch->keep_going = CHECK_ALL & ~(uint32_t)options.halt;
+    launch->keep_going = (CHECK_ALL & ~(uint32_t)options.halt) | CHECK_HINT;
     launch->cooperative = work->cooperative;
     launch->sendmsg = hip_hostcall_message;
+    hip_findings_watch(launch, work->function->module);
     if (!(options.checks & CHECK_UNINIT))
         hipsim_mem_trust_existing();
     double modelled;
     const int ended = time_run(launch, options.time != 0, &modelled);
     for (const struct finding *f = launch->first_finding; f; f = f->next)
-        report_fault(launch, work->function->module, &f->fault);
+        hip_findings_report(launch, work->function->module, &f->fault);
+    hip_findings_count(launch);
     hip_note_findings(launch->findings);
     say_incomplete(launch, &options);
     if (ended != 0) {
-        report_fault(launch, work->function->module, &launch->fault);
+        hip_findings_report(launch, work->function->module, &launch->fault);
         error = fault_error(launch->fault.kind);
     }
     hip_hostcall_serve(device);

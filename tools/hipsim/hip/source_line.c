@@ -2,6 +2,7 @@
 /* DWARF line tables, read with elfutils' libdw when a report asks for a line, not before. */
 #include "source_line.h"
 
+#include <dwarf.h>
 #include <elfutils/libdw.h>
 #include <gelf.h>
 #include <pthread.h>
@@ -74,10 +75,67 @@ static bool find_unit(Dwarf *dwarf, uint64_t address, Dwarf_Die *unit)
     return false;
 }
 
-bool source_lines_find(struct source_lines *lines, uint64_t address, char *text, size_t size)
+/* Function names as written in the source; the mangled ones are long and say less. */
+static void name_function(Dwarf_Die *scope, struct source_place *place)
+{
+    Dwarf_Attribute attribute;
+    const char *name = dwarf_formstring(dwarf_attr_integrate(scope, DW_AT_name, &attribute));
+
+    snprintf(place->function, sizeof(place->function), "%s", name ? name : "");
+}
+
+/* The line of the call that an inlined function stands for. */
+static bool find_call(Dwarf_Die *unit, Dwarf_Die *inlined, struct source_place *place)
+{
+    Dwarf_Attribute attribute;
+    Dwarf_Word file, line;
+    Dwarf_Files *files;
+    size_t nfiles;
+
+    if (dwarf_formudata(dwarf_attr(inlined, DW_AT_call_file, &attribute), &file) != 0 ||
+        dwarf_formudata(dwarf_attr(inlined, DW_AT_call_line, &attribute), &line) != 0 ||
+        dwarf_getsrcfiles(unit, &files, &nfiles) != 0 || file >= nfiles)
+        return false;
+    const char *path = dwarf_filesrc(files, file, NULL, NULL);
+    if (!path)
+        return false;
+    snprintf(place->text, sizeof(place->text), "%s:%u", path, (unsigned)line);
+    return true;
+}
+
+/* Follows the scopes of the address outwards. `places[0]` has its line already. */
+static unsigned find_chain(Dwarf_Die *unit, uint64_t address,
+                           struct source_place places[SOURCE_PLACES])
+{
+    Dwarf_Die *inner = NULL, *scopes = NULL;
+    unsigned found = 1;
+
+    /* What dwarf_getscopes() says lies around an inlined function is where that was defined; the
+     * parents of its entry are where it was inlined. */
+    const int n =
+        dwarf_getscopes(unit, address, &inner) > 0 ? dwarf_getscopes_die(&inner[0], &scopes) : 0;
+    places[0].function[0] = '\0';
+    for (int i = 0; i < n; i++) {
+        const int tag = dwarf_tag(&scopes[i]);
+        if (tag != DW_TAG_inlined_subroutine && tag != DW_TAG_subprogram)
+            continue;
+        name_function(&scopes[i], &places[found - 1]);
+        if (tag == DW_TAG_subprogram || found == SOURCE_PLACES ||
+            !find_call(unit, &scopes[i], &places[found]))
+            break;
+        places[found++].function[0] = '\0';
+    }
+    free(scopes);
+    free(inner);
+    return found;
+}
+
+unsigned source_lines_find(struct source_lines *lines, uint64_t address,
+                           struct source_place places[SOURCE_PLACES])
 {
     Dwarf_Die unit;
     int number = 0;
+    unsigned found = 0;
     const char *path = NULL;
 
     pthread_mutex_lock(&lines->lock);
@@ -88,8 +146,10 @@ bool source_lines_find(struct source_lines *lines, uint64_t address, char *text,
                            : NULL;
     if (line && dwarf_lineno(line, &number) == 0 && number > 0)
         path = dwarf_linesrc(line, NULL, NULL);
-    if (path)
-        snprintf(text, size, "%s:%d", path, number);
+    if (path) {
+        snprintf(places[0].text, sizeof(places[0].text), "%s:%d", path, number);
+        found = find_chain(&unit, address, places);
+    }
     pthread_mutex_unlock(&lines->lock);
-    return path != NULL;
+    return found;
 }

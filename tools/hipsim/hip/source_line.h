@@ -9,11 +9,22 @@
 
 struct source_lines;
 
+/* One line of the chain of an address: where the instruction comes from, then the call that this
+ * was inlined through, and so on outwards. */
+struct source_place {
+    char text[256];    /* "file:line" */
+    char function[96]; /* the function that contains the line; empty if it is not known */
+};
+
+#define SOURCE_PLACES 8
+
 /** Keeps a copy of an ELF image that has a line table. NULL if it has none, or no memory. */
 struct source_lines *source_lines_create(const void *image, size_t size);
 void source_lines_destroy(struct source_lines *lines);
 
-/** Writes "file:line" for a virtual address. False if the table has no line for it. Any thread. */
-bool source_lines_find(struct source_lines *lines, uint64_t address, char *text, size_t size);
+/** The source lines of a virtual address, innermost first; returns how many, 0 if the table has
+ *  none for it. Any thread. */
+unsigned source_lines_find(struct source_lines *lines, uint64_t address,
+                           struct source_place places[SOURCE_PLACES]);
 
 #endif

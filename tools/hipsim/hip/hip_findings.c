@@ -1,0 +1,363 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "hip_findings.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "hip_rules.h"
+
+static const char *const check_names[FAULT_KINDS] = {
+    [FAULT_NONE] = "none",     [FAULT_DECODE] = "decode",     [FAULT_REGISTER] = "register",
+    [FAULT_MEMORY] = "memory", [FAULT_ALIGN] = "align",       [FAULT_UNINIT] = "uninit",
+    [FAULT_WAIT] = "wait",     [FAULT_HAZARD] = "hazard",     [FAULT_STRICT] = "strict",
+    [FAULT_RACE] = "race",     [FAULT_BARRIER] = "barrier",   [FAULT_DIVERGE] = "diverge",
+    [FAULT_HINT] = "hint",     [FAULT_DEADLOCK] = "deadlock", [FAULT_BUDGET] = "budget",
+    [FAULT_TRAP] = "trap",
+};
+
+/* The findings of a kernel in all of its launches. */
+struct tally {
+    char *kernel;
+    uint64_t findings[FAULT_KINDS]; /* with repetitions, those that ended a launch included */
+    uint64_t places[FAULT_KINDS];
+    uint64_t suppressed; /* with repetitions */
+    struct tally *next;
+};
+
+static struct {
+    pthread_mutex_t lock;
+    struct rules *rules, *retired; /* a launch may still ask rules that were replaced */
+    FILE *json, *learned;
+    char json_path[OPTION_TEXT], learned_path[OPTION_TEXT], rules_path[OPTION_TEXT];
+    struct tally *first;
+    _Atomic int status; /* that the program ends with */
+} state = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+/* -- options ----------------------------------------------------------------------------------- */
+
+/* Opens `path` for writing unless it is `current`. */
+static bool open_file(const char *path, const char *current, FILE **file, char *why, size_t size)
+{
+    *file = NULL;
+    if (!*path || strcmp(path, current) == 0)
+        return true;
+    *file = fopen(path, "w");
+    if (!*file)
+        snprintf(why, size, "%s: %s", path, strerror(errno));
+    return *file != NULL;
+}
+
+static void replace_file(FILE **old, FILE *file, char *old_path, const char *path)
+{
+    if (strcmp(old_path, path) == 0)
+        return;
+    if (*old)
+        fclose(*old);
+    *old = file;
+    strcpy(old_path, path);
+}
+
+bool hip_findings_configure(const struct options *options, char *why, size_t why_size)
+{
+    struct rules *rules = NULL;
+    FILE *json = NULL, *learned = NULL;
+
+    pthread_mutex_lock(&state.lock);
+    const bool new_rules = strcmp(options->suppress, state.rules_path) != 0;
+    if (new_rules && *options->suppress)
+        rules = rules_read(options->suppress, why, why_size);
+    bool ok = !new_rules || !*options->suppress || rules;
+    ok = ok && open_file(options->json, state.json_path, &json, why, why_size);
+    ok = ok && open_file(options->write_suppress, state.learned_path, &learned, why, why_size);
+    if (!ok) {
+        rules_destroy(rules);
+        if (json)
+            fclose(json);
+        pthread_mutex_unlock(&state.lock);
+        return false;
+    }
+    if (new_rules) {
+        rules_destroy(state.retired);
+        state.retired = state.rules;
+        state.rules = rules;
+        strcpy(state.rules_path, options->suppress);
+    }
+    replace_file(&state.json, json, state.json_path, options->json);
+    replace_file(&state.learned, learned, state.learned_path, options->write_suppress);
+    pthread_mutex_unlock(&state.lock);
+    return true;
+}
+
+/* -- JSON: one object per line ----------------------------------------------------------------- */
+
+static void put_string(FILE *file, const char *text)
+{
+    fputc('"', file);
+    for (; *text; text++) {
+        const unsigned char c = (unsigned char)*text;
+        if (c == '"' || c == '\\')
+            fprintf(file, "\\%c", c);
+        else if (c == '\n')
+            fputs("\\n", file);
+        else if (c < 0x20)
+            fprintf(file, "\\u%04x", c);
+        else
+            fputc(c, file);
+    }
+    fputc('"', file);
+}
+
+static void put_source(FILE *file, const struct finding_place *place)
+{
+    fputs(",\"source\":[", file);
+    for (unsigned i = 0; i < place->nsource; i++) {
+        fputs(i ? ",{\"line\":" : "{\"line\":", file);
+        put_string(file, place->source[i].text);
+        fputs(",\"function\":", file);
+        put_string(file, place->source[i].function);
+        fputc('}', file);
+    }
+    fputc(']', file);
+}
+
+/* Writes what is known at once: the program may not live to see its end. */
+static void write_json(const struct hipsim_report *report, const struct finding_place *place)
+{
+    FILE *file = state.json;
+
+    if (!file)
+        return;
+    fputs("{\"check\":", file);
+    put_string(file, report->kind);
+    if (report->kernel) {
+        fputs(",\"kernel\":", file);
+        put_string(file, report->kernel);
+    }
+    if (place) {
+        fprintf(file,
+                ",\"pc\":\"entry%+" PRId64 "\",\"workgroup\":[%u,%u,%u],\"wave\":%u,"
+                "\"lanes\":\"0x%" PRIx64 "\"",
+                place->offset, report->workgroup[0], report->workgroup[1], report->workgroup[2],
+                report->wave, report->lanes);
+        put_source(file, place);
+    }
+    fputs(",\"text\":", file);
+    put_string(file, report->text);
+    fputs("}\n", file);
+    fflush(file);
+}
+
+void hip_findings_note(const struct hipsim_report *report)
+{
+    pthread_mutex_lock(&state.lock);
+    write_json(report, NULL);
+    pthread_mutex_unlock(&state.lock);
+}
+
+/* -- reports ----------------------------------------------------------------------------------- */
+
+static struct finding_place place_of(const struct ihipModule_t *module, const char *kernel,
+                                     const struct fault *fault,
+                                     struct source_place source[SOURCE_PLACES])
+{
+    struct finding_place place = {
+        .check = check_names[fault->kind],
+        .kernel = kernel ? kernel : "",
+        .offset = fault->offset,
+        .source = source,
+    };
+
+    if (module->lines)
+        place.nsource =
+            source_lines_find(module->lines, fault->pc - (uintptr_t)module->code->base, source);
+    return place;
+}
+
+/* Asked by the engine's threads, once per place. */
+static bool is_suppressed(const struct launch *launch, const struct fault *fault)
+{
+    struct source_place source[SOURCE_PLACES];
+
+    pthread_mutex_lock(&state.lock);
+    const struct rules *rules = state.rules;
+    pthread_mutex_unlock(&state.lock);
+    if (!rules)
+        return false;
+    const struct finding_place place =
+        place_of(launch->suppress_ctx, launch->kernel, fault, source);
+    return rules_match(rules, &place);
+}
+
+void hip_findings_watch(struct launch *launch, const struct ihipModule_t *module)
+{
+    pthread_mutex_lock(&state.lock);
+    launch->suppress = state.rules ? is_suppressed : NULL;
+    pthread_mutex_unlock(&state.lock);
+    launch->suppress_ctx = module;
+}
+
+/* The report with its source lines. */
+static void write_text(char *text, size_t size, const struct fault *fault,
+                       const struct finding_place *place)
+{
+    size_t used = (size_t)snprintf(text, size, "%s", fault->text);
+
+    for (unsigned i = 0; i < place->nsource && used < size; i++) {
+        const struct source_place *s = &place->source[i];
+        used +=
+            (size_t)snprintf(text + used, size - used, "\n  %s %s%s%s", i ? "inlined at" : "source",
+                             s->text, *s->function ? " in " : "", s->function);
+    }
+}
+
+static struct tally *tally_of(const char *kernel)
+{
+    struct tally **end = &state.first;
+
+    while (*end && strcmp((*end)->kernel, kernel) != 0)
+        end = &(*end)->next;
+    if (*end)
+        return *end;
+    struct tally *tally = calloc(1, sizeof(*tally));
+    if (tally && !(tally->kernel = strdup(kernel))) {
+        free(tally);
+        tally = NULL;
+    }
+    *end = tally;
+    return tally;
+}
+
+void hip_findings_report(const struct launch *launch, const struct ihipModule_t *module,
+                         const struct fault *fault)
+{
+    char text[sizeof(fault->text) + SOURCE_PLACES * sizeof(struct source_place)];
+    struct source_place source[SOURCE_PLACES];
+    const struct finding_place place = place_of(module, launch->kernel, fault, source);
+    struct hipsim_report report = {
+        .kind = place.check,
+        .kernel = launch->kernel,
+        .wave = fault->wave,
+        .lanes = fault->lanes,
+        .pc = fault->pc,
+        .text = text,
+    };
+
+    write_text(text, sizeof(text), fault, &place);
+    memcpy(report.workgroup, fault->workgroup, sizeof(report.workgroup));
+    pthread_mutex_lock(&state.lock);
+    write_json(&report, &place);
+    if (state.learned) {
+        rules_write(state.learned, &place);
+        fflush(state.learned);
+    }
+    struct tally *tally = tally_of(place.kernel);
+    if (tally)
+        tally->places[fault->kind]++;
+    pthread_mutex_unlock(&state.lock);
+    hip_report(&report);
+}
+
+void hip_findings_count(const struct launch *launch)
+{
+    const bool ended = launch->fault.kind != FAULT_NONE;
+
+    if (!launch->findings && !launch->suppressed && !ended)
+        return;
+    pthread_mutex_lock(&state.lock);
+    struct tally *tally = tally_of(launch->kernel ? launch->kernel : "");
+    if (tally) {
+        for (unsigned kind = 0; kind < FAULT_KINDS; kind++)
+            tally->findings[kind] += launch->found[kind];
+        if (ended)
+            tally->findings[launch->fault.kind]++;
+        tally->suppressed += launch->suppressed;
+    }
+    pthread_mutex_unlock(&state.lock);
+}
+
+/* -- the end of the process -------------------------------------------------------------------- */
+
+static void print_tally(FILE *file, const struct tally *t)
+{
+    const char *separator = "";
+
+    fprintf(file, "hipsim:   kernel %s: ", t->kernel);
+    for (unsigned kind = 0; kind < FAULT_KINDS; kind++) {
+        if (!t->findings[kind])
+            continue;
+        fprintf(file, "%s%s %" PRIu64 " at %" PRIu64 " place%s", separator, check_names[kind],
+                t->findings[kind], t->places[kind], t->places[kind] == 1 ? "" : "s");
+        separator = ", ";
+    }
+    if (t->suppressed)
+        fprintf(file, "%s%" PRIu64 " suppressed", separator, t->suppressed);
+    fputc('\n', file);
+}
+
+static void json_tally(FILE *file, const struct tally *t)
+{
+    const char *separator = "";
+
+    fputs("{\"summary\":{\"kernel\":", file);
+    put_string(file, t->kernel);
+    fputs(",\"checks\":{", file);
+    for (unsigned kind = 0; kind < FAULT_KINDS; kind++) {
+        if (!t->findings[kind])
+            continue;
+        fprintf(file, "%s\"%s\":{\"findings\":%" PRIu64 ",\"places\":%" PRIu64 "}", separator,
+                check_names[kind], t->findings[kind], t->places[kind]);
+        separator = ",";
+    }
+    fprintf(file, "},\"suppressed\":%" PRIu64 "}}\n", t->suppressed);
+}
+
+/* All mistakes that no rule has suppressed. */
+static uint64_t sum_up(bool print)
+{
+    uint64_t findings = 0, places = 0, suppressed = 0, hints = 0;
+
+    for (const struct tally *t = state.first; t; t = t->next) {
+        suppressed += t->suppressed;
+        hints += t->findings[FAULT_HINT];
+        for (unsigned kind = 0; kind < FAULT_KINDS; kind++) {
+            findings += t->findings[kind];
+            places += t->places[kind];
+        }
+    }
+    for (const struct tally *t = state.first; state.json && t; t = t->next)
+        json_tally(state.json, t);
+    if (!print || !(findings + suppressed))
+        return findings - hints;
+    fprintf(stderr, "hipsim: %" PRIu64 " findings at %" PRIu64 " places, %" PRIu64 " suppressed\n",
+            findings, places, suppressed);
+    for (const struct tally *t = state.first; t; t = t->next)
+        print_tally(stderr, t);
+    return findings - hints;
+}
+
+static void note_status(int status, void *unused)
+{
+    (void)unused;
+    atomic_store(&state.status, status);
+}
+
+void hip_findings_start(void) { on_exit(note_status, NULL); }
+
+/* A destructor comes after all of the program's own, which may still launch kernels. */
+__attribute__((destructor)) static void finish(void)
+{
+    const struct options options = hip_options();
+    const uint64_t findings = sum_up(options.summary && !hip_reports_go_elsewhere());
+
+    if (state.json)
+        fclose(state.json);
+    if (state.learned)
+        fclose(state.learned);
+    if (!findings || !options.exitcode || atomic_load(&state.status))
+        return;
+    fflush(NULL);
+    _exit((int)options.exitcode);
+}

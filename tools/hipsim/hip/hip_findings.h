@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the process does with findings: reports with source lines, suppression by rules, counts per
+ * kernel, a JSON file, a file of rules, the summary at the end and the exit status.
+ */
+#ifndef HIPSIM_HIP_FINDINGS_H
+#define HIPSIM_HIP_FINDINGS_H
+
+#include "hip.h"
+
+/** Takes over options suppress, write_suppress and json: reads the one file, opens the others.
+ *  False with a sentence in `why`, and nothing has changed, if that fails. */
+bool hip_findings_configure(const struct options *options, char *why, size_t why_size);
+
+/** The end of the process prints the summary and sets the exit status from now on. */
+void hip_findings_start(void);
+
+/** Makes a launch ask the rules about every place at which a check finds something. `module` is the
+ *  kernel's, and outlives the launch. */
+void hip_findings_watch(struct launch *launch, const struct ihipModule_t *module);
+
+/** Reports a finding, or the fault that ended a launch. */
+void hip_findings_report(const struct launch *launch, const struct ihipModule_t *module,
+                         const struct fault *fault);
+
+/** Adds a finished launch's findings to the counts of its kernel. */
+void hip_findings_count(const struct launch *launch);
+
+/** A report that concerns no place in a kernel: "api", "note". */
+void hip_findings_note(const struct hipsim_report *report);
+
+#endif
