@@ -17,6 +17,18 @@ struct race_shadow;
 
 /** The shadow of a launch that is about to run; NULL when memory is short. */
 struct race_shadow *race_shadow_begin(void);
+/* What a launch has done to the bytes of a page of global memory, a bit each. */
+#define RACE_PAGE 4096u
+struct race_page {
+    uint64_t address;
+    uint64_t read[RACE_PAGE / 64], written[RACE_PAGE / 64];
+    uint64_t atomic[RACE_PAGE / 64]; /* those of them that atomics alone have touched */
+};
+
+/** Tells of all pages that the launch has touched and the check could follow. */
+void race_shadow_walk(struct race_shadow *shadow,
+                      void (*tell)(void *ctx, const struct race_page *page), void *ctx);
+
 /** The launch has ended. True if its accesses were too many to be followed to the end. */
 bool race_shadow_end(struct race_shadow *shadow);
 

@@ -29,7 +29,7 @@
 #include "check_race_clocks.h"
 
 #define GRANULE 16u
-#define PAGE 4096u
+#define PAGE RACE_PAGE
 #define PAGES_MAX 32768u  /* 128 MiB of memory, 256 MiB of cells */
 #define PAGE_SLOTS 65536u /* of the hash table */
 #define NO_PAGE UINT32_MAX
@@ -197,6 +197,37 @@ bool race_shadow_end(struct race_shadow *s)
     if (s)
         destroy(s);
     return full;
+}
+
+/* Adds what a cell of `bytes` bytes from `first` on says of them. */
+static void collect(const struct race_shadow *s, const struct cell *c, unsigned first,
+                    unsigned bytes, struct race_page *page)
+{
+    const unsigned part = bytes / 4;
+
+    for (unsigned i = 0; c->split && c->split != LOST && i < 4; i++)
+        collect(s, &s->splits[c->split][i], first + i * part, part, page);
+    if (c->split && c->split != LOST)
+        return;
+    const uint64_t written = c->writer ? c->written : 0, read = c->reader ? c->read : 0;
+    const bool atomic = (!c->writer || c->writer & ATOMIC) && (!c->reader || c->reader & ATOMIC);
+    page->written[first / 64] |= written << first % 64;
+    page->read[first / 64] |= read << first % 64;
+    page->atomic[first / 64] |= (atomic ? written | read : 0) << first % 64;
+}
+
+void race_shadow_walk(struct race_shadow *s, void (*tell)(void *ctx, const struct race_page *page),
+                      void *ctx)
+{
+    for (uint32_t i = 0; i < PAGE_SLOTS; i++) {
+        const uint32_t index = s->key[i] ? s->index[i] : 0;
+        if (!index || index > PAGES_MAX || s->tag[index - 1] != s->launch)
+            continue;
+        struct race_page page = {.address = (s->key[i] - 1) * PAGE};
+        for (unsigned k = 0; k < PAGE / GRANULE; k++)
+            collect(s, &s->pages[index - 1][k], k * GRANULE, GRANULE, &page);
+        tell(ctx, &page);
+    }
 }
 
 struct race_global *race_global_create(struct race_shadow *shadow, const struct race_clocks *clocks)

@@ -662,7 +662,7 @@ static int prepare(struct engine *e, struct launch *l)
     e->last = groups;
     if (l->count_workgroup && l->first_workgroup + l->count_workgroup < groups)
         e->last = l->first_workgroup + l->count_workgroup;
-    if (l->checks & CHECK_RACE && (items > WAVE_LANES || e->last > e->next + 1)) {
+    if (l->checks & CHECK_RACE && (items > WAVE_LANES || e->last > e->next + 1 || l->touched)) {
         e->shadow = race_shadow_begin();
         if (!e->shadow)
             return refuse(l, "out of memory for the race check");
@@ -672,6 +672,8 @@ static int prepare(struct engine *e, struct launch *l)
 
 static void finish(struct engine *e)
 {
+    if (e->shadow && e->launch->touched)
+        race_shadow_walk(e->shadow, e->launch->touched, e->launch->touched_ctx);
     if (e->shadow && race_shadow_end(e->shadow))
         e->launch->race_incomplete = true;
     pthread_mutex_destroy(&e->lock);

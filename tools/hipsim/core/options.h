@@ -13,6 +13,7 @@ struct options {
     uint64_t memory_gib; /* 0: as the real part */
     uint64_t checks;     /* enum check_bits */
     uint64_t seed;
+    uint64_t streams;
     uint64_t threads;
     uint64_t budget;
     uint64_t halt; /* enum check_bits */

@@ -274,8 +274,9 @@ enum wave_order {
     ORDER_SEEDED,   /* pseudo-random from launch->seed */
 };
 
-struct code;   /* decode.h */
-struct memory; /* the simulated address space; owned and defined by the memory side */
+struct code;      /* decode.h */
+struct race_page; /* check_race.h */
+struct memory;    /* the simulated address space; owned and defined by the memory side */
 
 /* A resource of global wave sync: how many waves it waits for besides the one that opens it. */
 struct grid_barrier {
@@ -325,6 +326,11 @@ struct launch {
      * in any thread. NULL: of nothing. */
     bool (*suppress)(const struct launch *launch, const struct fault *fault);
     const void *suppress_ctx;
+
+    /* Hears of every page of global memory that the launch has touched, at its end; needs
+     * CHECK_RACE. NULL: nobody wants to know. */
+    void (*touched)(void *ctx, const struct race_page *page);
+    void *touched_ctx;
 
     /* Workgroups [first, first + count) of the grid only; count 0: all of them. */
     uint64_t first_workgroup, count_workgroup;

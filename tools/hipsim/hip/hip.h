@@ -212,6 +212,13 @@ struct hip_nodes { /* a set of graph nodes */
     size_t count, capacity;
 };
 
+/* Streams that are told apart; those beyond share the last slot, whose operations never race. */
+#define ORDER_SLOTS 128
+
+struct hip_order {            /* hip_order.h */
+    uint64_t at[ORDER_SLOTS]; /* operations of each stream up to this number come before */
+};
+
 struct ihipStream_t {
     struct hip_object object;
     struct hip_device *device;
@@ -223,6 +230,8 @@ struct ihipStream_t {
     double time;               /* modelled end of its last work; guarded by lock */
     hipError_t fault;          /* of a kernel, for the next synchronisation; guarded by lock */
     struct ihipStream_t *next; /* of the device's streams */
+    unsigned slot;             /* in struct hip_order */
+    struct hip_order order;    /* its work so far, and what comes before that; by hip_order.c */
 
     /* Guarded by hip_capture.c's lock. */
     struct hip_capture *capture;
@@ -237,6 +246,7 @@ struct ihipEvent_t {
     bool recorded;
     double time;
     int device;
+    struct hip_order order;      /* what comes before its last record; by hip_order.c */
     struct hip_capture *capture; /* recorded in a capture; guarded by hip_capture.c's lock */
     struct hip_nodes frontier;   /* the nodes that it stands for */
 };
@@ -259,6 +269,11 @@ hipError_t hip_event_record(hipEvent_t event, hipStream_t stream);
 
 /** The same, then synchronises: for the blocking calls. */
 hipError_t hip_submit_and_wait(hipStream_t stream, struct hip_work work);
+
+/** Runs work on the stream now, under its locks. */
+hipError_t hip_stream_run(struct ihipStream_t *stream, const struct hip_work *work);
+/** The stream's next synchronisation returns the error. */
+void hip_stream_fail(struct ihipStream_t *stream, hipError_t error);
 
 /** Runs work at modelled time *time and moves it to the end of the work. */
 hipError_t hip_work_run(const struct hip_work *work, struct hip_device *device, double *time);
@@ -291,6 +306,9 @@ unsigned hip_memory_type_number(hipMemoryType type);
 
 /** Is this a direction of copies? Device to device without compute units is one since HIP 6. */
 bool hip_is_copy_kind(hipMemcpyKind kind);
+
+/** Memory that hipsim gave out, in contrast to what the program has from elsewhere. */
+bool hip_in_arena(const void *pointer);
 
 /** What can be said before the work runs: sizes, and whether the bytes are there. */
 hipError_t hip_copy_check(const struct hip_copy *copy);

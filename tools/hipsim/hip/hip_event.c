@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Events: a modelled time, and the place in a capture where they were recorded. */
-#include "hip.h"
+#include "hip_order.h"
 
 #include <stdlib.h>
 
@@ -110,7 +110,7 @@ HIP_EXPORT hipError_t hipStreamWaitEvent(hipStream_t stream, hipEvent_t event, u
     return HIP_CALL(hipStreamWaitEvent, wait(stream, event, flags));
 }
 
-/* Is the event's time known? Work has always ended by the time that a program can ask. */
+/* Is the event's time known? */
 static hipError_t query(hipEvent_t handle, double *time, bool must_be_timed)
 {
     struct ihipEvent_t *event = hip_object_get(handle, HIP_EVENT);
@@ -118,9 +118,12 @@ static hipError_t query(hipEvent_t handle, double *time, bool must_be_timed)
 
     if (!event)
         return invalid(handle);
+    const bool done = hip_order_event_done(event);
     pthread_mutex_lock(&event->lock);
     if (hip_event_is_captured(event))
         error = hipErrorCapturedEvent;
+    else if (!done)
+        error = hipErrorNotReady;
     else if (must_be_timed && (!event->recorded || event->flags & hipEventDisableTiming))
         error = hipErrorInvalidHandle;
     *time = event->time;
@@ -140,6 +143,11 @@ static hipError_t synchronize(hipEvent_t event)
 {
     struct hip_device *device;
     double time;
+    struct ihipEvent_t *known = hip_object_get(event, HIP_EVENT);
+
+    if (known)
+        hip_order_wait_event(known);
+    hip_object_put(known);
     hipError_t error = query(event, &time, false);
 
     if (error != hipSuccess || !(device = hip_current_device()))

@@ -260,6 +260,33 @@ void hip_findings_report(const struct launch *launch, const struct ihipModule_t 
     hip_report(&report);
 }
 
+void hip_findings_between(const char *operation, const char *text)
+{
+    const struct finding_place place = {.check = check_names[FAULT_RACE], .kernel = operation};
+    const struct hipsim_report report = {.kind = place.check, .kernel = operation, .text = text};
+
+    pthread_mutex_lock(&state.lock);
+    const bool suppressed = rules_match(state.rules, &place);
+    struct tally *tally = tally_of(operation);
+    if (tally && suppressed)
+        tally->suppressed++;
+    if (tally && !suppressed) {
+        tally->findings[FAULT_RACE]++;
+        tally->places[FAULT_RACE]++;
+    }
+    if (!suppressed)
+        write_json(&report, NULL);
+    if (!suppressed && state.learned) {
+        fprintf(state.learned, "check=race kernel=%s\n", operation);
+        fflush(state.learned);
+    }
+    pthread_mutex_unlock(&state.lock);
+    if (suppressed)
+        return;
+    hip_note_findings(1);
+    hip_report(&report);
+}
+
 void hip_findings_count(const struct launch *launch)
 {
     const bool ended = launch->fault.kind != FAULT_NONE;

@@ -11,6 +11,7 @@
 #include "engine.h"
 #include "hip_clock.h"
 #include "hip_findings.h"
+#include "hip_order.h"
 #include "hipsim_time.h"
 #include "launch.h"
 #include "time_api.h"
@@ -331,6 +332,7 @@ hipError_t hip_kernel_run(const struct hip_kernel_work *work, struct hip_device 
     launch->cooperative = work->cooperative;
     launch->sendmsg = hip_hostcall_message;
     hip_findings_watch(launch, work->function->module);
+    hip_order_watch(launch);
     if (!(options.checks & CHECK_UNINIT))
         hipsim_mem_trust_existing();
     double modelled;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Allocation, registration, and what HIP says about pointers. */
-#include "hip.h"
+#include "hip_order.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -65,6 +65,8 @@ static hipError_t release(void *pointer, bool host)
         hipsim_mem_describe((uintptr_t)pointer, 1, where, sizeof(where));
         return hip_fail(hipErrorInvalidValue, "%p cannot be freed: it is %s", pointer, where);
     }
+    hip_order_drain();
+    hip_order_forget(pointer, atomic_load(&slot->state) >> 2);
     hip_pool_forget(pointer);
     return hipsim_mem_free(pointer) ? hipSuccess : hipErrorInvalidValue;
 }
@@ -130,11 +132,22 @@ HIP_EXPORT hipError_t hipMemAllocHost(void **pointer, size_t size)
     return HIP_CALL(hipMemAllocHost, allocate(pointer, size, HIPSIM_MEM_HOST, 0));
 }
 
-HIP_EXPORT hipError_t hipFree(void *pointer) { return HIP_CALL(hipFree, release(pointer, false)); }
+/* Frees memory that work may still use: the calls wait for all of it (HIP API, hipFree()). */
+static hipError_t wait_and_release(void *pointer, bool host)
+{
+    if (pointer)
+        hip_order_wait_all();
+    return release(pointer, host);
+}
+
+HIP_EXPORT hipError_t hipFree(void *pointer)
+{
+    return HIP_CALL(hipFree, wait_and_release(pointer, false));
+}
 
 HIP_EXPORT hipError_t hipHostFree(void *pointer)
 {
-    return HIP_CALL(hipHostFree, release(pointer, true));
+    return HIP_CALL(hipHostFree, wait_and_release(pointer, true));
 }
 
 HIP_EXPORT hipError_t hipFreeHost(void *pointer)

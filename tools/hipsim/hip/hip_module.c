@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Modules and functions, and what HIP says about functions. */
-#include "hip.h"
+#include "hip_order.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -96,6 +96,7 @@ struct ihipModuleSymbol_t *hip_module_function(struct ihipModule_t *module, cons
  * that still holds a function (a graph) keeps the code alive. */
 void hip_module_unload(struct ihipModule_t *module)
 {
+    hip_order_drain();
     pthread_mutex_lock(&module->lock);
     struct ihipModuleSymbol_t *function = module->functions;
     module->functions = NULL;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Streams: submission, modelled time, synchronisation. */
-#include "hip.h"
+#include "hip_order.h"
 
 #include <stdlib.h>
 
@@ -8,6 +8,7 @@ static void destroy_stream(struct hip_object *object)
 {
     struct ihipStream_t *stream = (struct ihipStream_t *)object;
 
+    hip_order_free_slot(stream->slot);
     pthread_mutex_destroy(&stream->lock);
     free(stream);
 }
@@ -25,6 +26,7 @@ static struct ihipStream_t *create_stream(struct hip_device *device, unsigned fl
     stream->flags = flags;
     stream->priority = priority;
     stream->is_null = is_null;
+    stream->slot = hip_order_slot(is_null);
     pthread_mutex_init(&stream->lock, NULL);
     hip_object_add(&stream->object, HIP_STREAM, destroy_stream);
     /* The device's null stream heads the list of its streams. */
@@ -153,7 +155,7 @@ static bool is_fault(hipError_t error)
            error == hipErrorLaunchTimeOut || error == hipErrorAssert;
 }
 
-static hipError_t run_on(struct ihipStream_t *stream, const struct hip_work *work)
+hipError_t hip_stream_run(struct ihipStream_t *stream, const struct hip_work *work)
 {
     /* A host function runs outside of the locks, so that a stray HIP call in it cannot hang. */
     if (work->kind == WORK_HOST) {
@@ -170,6 +172,14 @@ static hipError_t run_on(struct ihipStream_t *stream, const struct hip_work *wor
     return error;
 }
 
+void hip_stream_fail(struct ihipStream_t *stream, hipError_t error)
+{
+    lock_stream(stream);
+    if (stream->fault == hipSuccess)
+        stream->fault = error;
+    unlock_stream(stream);
+}
+
 static hipError_t invalid_stream(hipStream_t handle)
 {
     return hip_fail(hipErrorContextIsDestroyed, "the stream handle %p is invalid", (void *)handle);
@@ -181,7 +191,7 @@ hipError_t hip_submit_borrowed(hipStream_t handle, const struct hip_work *work)
 
     if (!stream)
         return invalid_stream(handle);
-    hipError_t error = run_on(stream, work);
+    hipError_t error = hip_order_submit(stream, work);
     hip_object_put(stream);
     return error;
 }
@@ -233,6 +243,7 @@ hipError_t hip_stream_wait_done(hipStream_t handle)
     struct ihipStream_t *stream = hip_stream_get(handle);
     if (!stream)
         return invalid_stream(handle);
+    hip_order_wait_stream(stream);
     error = take_fault(stream, &time);
     advance_host(stream->device, time);
     hip_object_put(stream);
@@ -270,6 +281,7 @@ hipError_t hip_device_wait_done(struct hip_device *device)
     hipError_t error = hipSuccess;
     struct ihipStream_t *stream = device->null_stream;
 
+    hip_order_wait_all();
     hip_object_ref(stream);
     for (; stream; stream = next_stream(device, stream)) {
         double time;
@@ -396,6 +408,7 @@ static hipError_t destroy(hipStream_t handle)
         return invalid_stream(handle);
     }
     hip_capture_abandon(stream);
+    hip_order_wait_stream(stream);
     unlist(stream);
     hip_object_remove(stream, HIP_STREAM);
     hip_object_put(stream);
@@ -407,7 +420,6 @@ HIP_EXPORT hipError_t hipStreamDestroy(hipStream_t stream)
     return HIP_CALL(hipStreamDestroy, destroy(stream));
 }
 
-/* Work has always ended by the time that a program can ask. */
 static hipError_t query(hipStream_t handle)
 {
     hipError_t error;
@@ -415,8 +427,11 @@ static hipError_t query(hipStream_t handle)
 
     if (!stream)
         return invalid_stream(handle);
+    const bool done = hip_order_stream_done(stream);
     hip_object_put(stream);
-    return hip_is_capturing(handle, &error) ? error : hipSuccess;
+    if (hip_is_capturing(handle, &error))
+        return error;
+    return done ? hipSuccess : hipErrorNotReady;
 }
 
 HIP_EXPORT hipError_t hipStreamQuery(hipStream_t stream)
@@ -508,6 +523,7 @@ static hipError_t add_callback(hipStream_t stream, hipStreamCallback_t callback,
         return hipErrorInvalidValue;
     if (hip_is_capturing(stream, &error))
         return hipErrorStreamCaptureUnsupported;
+    hip_order_drain();
     error = query(stream);
     if (error == hipSuccess)
         callback(stream, hipSuccess, data);

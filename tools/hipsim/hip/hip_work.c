@@ -7,8 +7,9 @@
 #include <string.h>
 
 #include "hip_clock.h"
+#include "hip_order.h"
 
-static bool in_arena(const void *pointer)
+bool hip_in_arena(const void *pointer)
 {
     return (uintptr_t)pointer - hipsim_arena.base < hipsim_arena.size;
 }
@@ -37,9 +38,9 @@ static hipError_t check_range(const void *pointer, size_t size, bool must_be_dev
     if (!pointer)
         return hip_fail(hipErrorInvalidValue, "the %s is a null pointer", role);
     const struct hipsim_mem_slot *slot = hipsim_mem_find(&cursor, (uintptr_t)pointer);
-    if (!in_arena(pointer) && (!must_be_device || slot))
+    if (!hip_in_arena(pointer) && (!must_be_device || slot))
         return hipSuccess;
-    if (in_arena(pointer) &&
+    if (hip_in_arena(pointer) &&
         hipsim_mem_check(&cursor, (uintptr_t)pointer, size, false) == HIPSIM_MEM_OK)
         return hipSuccess;
     hipsim_mem_describe((uintptr_t)pointer, size, where, sizeof(where));
@@ -50,10 +51,12 @@ static hipError_t check_range(const void *pointer, size_t size, bool must_be_dev
 /* Overlap of the whole boxes is left to memmove() row by row, as the hardware would leave it. */
 static void copy_row(char *dst, const char *src, size_t width)
 {
+    hip_order_touch(src, width, false);
+    hip_order_touch(dst, width, true);
     memmove(dst, src, width);
-    if (!in_arena(dst))
+    if (!hip_in_arena(dst))
         return;
-    if (in_arena(src))
+    if (hip_in_arena(src))
         hipsim_mem_copy_marks((uintptr_t)dst, (uintptr_t)src, width);
     else
         hipsim_mem_mark((uintptr_t)dst, width);
@@ -96,7 +99,7 @@ hipError_t hip_copy_run(const struct hip_copy *copy, struct hip_device *device, 
                      (const char *)copy->src + z * copy->src_slice + y * copy->src_pitch,
                      copy->width);
     *time += hip_clock_copy(copy->width * copy->height * copy->depth,
-                            !in_arena(copy->dst) || !in_arena(copy->src), device->facts);
+                            !hip_in_arena(copy->dst) || !hip_in_arena(copy->src), device->facts);
     return hipSuccess;
 }
 
@@ -146,6 +149,7 @@ hipError_t hip_fill_run(const struct hip_fill *fill, struct hip_device *device, 
     for (size_t z = 0; z < fill->depth; z++) {
         for (size_t y = 0; y < fill->height; y++) {
             char *row = (char *)fill->dst + z * fill->slice + y * fill->pitch;
+            hip_order_touch(row, width, true);
             fill_row(row, fill->width, fill->element, fill->value);
             hipsim_mem_mark((uintptr_t)row, width);
         }

@@ -1,0 +1,549 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "hip_order.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "check_race.h"
+#include "hip_findings.h"
+
+#define BUCKETS 65536u
+#define TOUCHES_MAX 65536u /* 100 MiB: what is beyond is not compared */
+#define RACES_MAX 64u      /* pairs of operations that are told apart */
+#define SHARED_SLOT (ORDER_SLOTS - 1)
+
+/* An operation, waiting or running. */
+struct operation {
+    struct ihipStream_t *stream; /* referenced */
+    struct hip_work work;        /* owned while it waits */
+    struct hip_order before;     /* itself included */
+    unsigned slot;
+    uint64_t number;
+    char name[128];
+    bool running;
+    struct operation *next; /* in the order of submission */
+};
+
+/* What one operation did to a page. */
+struct touch {
+    struct race_page page;
+    unsigned slot;
+    uint64_t number, stream;
+    char name[128];
+    struct touch *next;
+};
+
+static struct {
+    pthread_mutex_t lock;
+    pthread_cond_t ended;
+    uint64_t numbers[ORDER_SLOTS]; /* operations submitted so far */
+    bool taken[ORDER_SLOTS];
+    unsigned streams; /* that have had work, */
+    bool made;        /* or that the program has made */
+    struct hip_order host;
+    struct operation *waiting;
+    uint64_t seed, random;
+    struct touch *touches[BUCKETS]; /* by page */
+    unsigned ntouches;
+    uint64_t races[RACES_MAX]; /* hashes of those that were reported */
+    unsigned nraces;
+} state = {.lock = PTHREAD_MUTEX_INITIALIZER, .ended = PTHREAD_COND_INITIALIZER};
+
+static _Thread_local struct operation *current;
+
+/* -- clocks ------------------------------------------------------------------------------------ */
+
+static void join(struct hip_order *a, const struct hip_order *b)
+{
+    for (unsigned i = 0; i < ORDER_SLOTS; i++)
+        if (b->at[i] > a->at[i])
+            a->at[i] = b->at[i];
+}
+
+static bool comes_before(unsigned slot, uint64_t number, const struct hip_order *order)
+{
+    return slot == SHARED_SLOT || order->at[slot] >= number;
+}
+
+unsigned hip_order_slot(bool is_null)
+{
+    unsigned slot = 0;
+
+    pthread_mutex_lock(&state.lock);
+    while (slot < SHARED_SLOT && state.taken[slot])
+        slot++;
+    state.taken[slot] = true;
+    state.made |= !is_null;
+    pthread_mutex_unlock(&state.lock);
+    return slot;
+}
+
+void hip_order_free_slot(unsigned slot)
+{
+    pthread_mutex_lock(&state.lock);
+    state.taken[slot] = false;
+    pthread_mutex_unlock(&state.lock);
+}
+
+static bool is_blocking(const struct ihipStream_t *stream)
+{
+    return !(stream->flags & hipStreamNonBlocking);
+}
+
+/* What comes before work that is submitted to the stream now; under the lock. */
+static struct hip_order submitted_after(struct ihipStream_t *stream)
+{
+    struct hip_order order = stream->order;
+    struct hip_device *device = stream->device;
+
+    join(&order, &state.host);
+    pthread_mutex_lock(&device->lock);
+    if (stream->is_null) {
+        for (struct ihipStream_t *other = stream->next; other; other = other->next)
+            if (is_blocking(other))
+                join(&order, &other->order);
+    } else if (is_blocking(stream)) {
+        join(&order, &device->null_stream->order);
+    }
+    pthread_mutex_unlock(&device->lock);
+    return order;
+}
+
+/* -- races ------------------------------------------------------------------------------------- */
+
+static struct touch **bucket_of(uint64_t address)
+{
+    const uint64_t page = address / RACE_PAGE;
+    return &state.touches[page * UINT64_C(0x9e3779b97f4a7c15) >> 48];
+}
+
+/* Drops what no later operation can race with; under the lock. */
+static void prune(struct touch **link)
+{
+    while (*link) {
+        struct touch *t = *link;
+        if (!comes_before(t->slot, t->number, &state.host)) {
+            link = &t->next;
+            continue;
+        }
+        *link = t->next;
+        free(t);
+        state.ntouches--;
+    }
+}
+
+static void host_waited(const struct hip_order *order)
+{
+    join(&state.host, order);
+    for (unsigned i = 0; state.ntouches && i < BUCKETS; i++)
+        prune(&state.touches[i]);
+}
+
+/* The first byte that one side changes and the other uses, not both by atomics; false if none. */
+static bool find_conflict(const struct race_page *a, const struct race_page *b, uint64_t *address,
+                          bool *wrote)
+{
+    for (unsigned i = 0; i < RACE_PAGE / 64; i++) {
+        const uint64_t atomic = a->atomic[i] & b->atomic[i];
+        const uint64_t bad =
+            ((a->written[i] & (b->read[i] | b->written[i])) | (a->read[i] & b->written[i])) &
+            ~atomic;
+        if (!bad)
+            continue;
+        const unsigned bit = (unsigned)__builtin_ctzll(bad);
+        *address = a->address + 64 * i + bit;
+        *wrote = a->written[i] >> bit & 1;
+        return true;
+    }
+    return false;
+}
+
+static bool is_new_race(const char *one, const char *other)
+{
+    uint64_t hash = UINT64_C(0xcbf29ce484222325);
+
+    for (const char *text = one; *text; text++)
+        hash = (hash ^ (unsigned char)*text) * UINT64_C(0x100000001b3);
+    for (const char *text = other; *text; text++)
+        hash = (hash ^ (unsigned char)*text) * UINT64_C(0x100000001b4);
+    for (unsigned i = 0; i < state.nraces; i++)
+        if (state.races[i] == hash)
+            return false;
+    if (state.nraces == RACES_MAX)
+        return false;
+    state.races[state.nraces++] = hash;
+    return true;
+}
+
+struct race {
+    char text[900], kernel[128];
+};
+
+/* Under the lock; the text is reported without it. */
+static bool compare(const struct operation *op, const struct race_page *page, struct race *race)
+{
+    for (const struct touch *t = *bucket_of(page->address); t; t = t->next) {
+        uint64_t address;
+        bool wrote;
+        char near[256];
+        if (t->page.address != page->address || comes_before(t->slot, t->number, &op->before) ||
+            !find_conflict(page, &t->page, &address, &wrote) || !is_new_race(t->name, op->name))
+            continue;
+        hipsim_mem_describe(address, 1, near, sizeof(near));
+        const uint64_t bit = address % RACE_PAGE;
+        snprintf(race->text, sizeof(race->text),
+                 "data race between streams: %s in stream %" PRIu64 " %s 0x%" PRIx64
+                 ", which %s in stream %" PRIu64 " %s; %s\n"
+                 "  no event, synchronisation or order of streams lies between the two",
+                 op->name, op->stream->id, wrote ? "stores to" : "loads from", address, t->name,
+                 t->stream, t->page.written[bit / 64] >> bit % 64 & 1 ? "stores to" : "loads from",
+                 near);
+        snprintf(race->kernel, sizeof(race->kernel), "%s", op->name);
+        return true;
+    }
+    return false;
+}
+
+static void remember(const struct operation *op, const struct race_page *page)
+{
+    struct touch **bucket = bucket_of(page->address);
+
+    prune(bucket);
+    for (struct touch *t = *bucket; t; t = t->next) {
+        if (t->page.address != page->address || t->slot != op->slot || t->number != op->number)
+            continue;
+        for (unsigned i = 0; i < RACE_PAGE / 64; i++) {
+            t->page.read[i] |= page->read[i];
+            t->page.written[i] |= page->written[i];
+            t->page.atomic[i] |= page->atomic[i];
+        }
+        return;
+    }
+    struct touch *t = state.ntouches < TOUCHES_MAX ? malloc(sizeof(*t)) : NULL;
+    if (!t)
+        return;
+    state.ntouches++;
+    *t = (struct touch){.page = *page,
+                        .slot = op->slot,
+                        .number = op->number,
+                        .stream = op->stream->id,
+                        .next = *bucket};
+    memcpy(t->name, op->name, sizeof(t->name));
+    *bucket = t;
+}
+
+static void touch_page(void *ctx, const struct race_page *page)
+{
+    const struct operation *op = ctx;
+    struct race race;
+
+    pthread_mutex_lock(&state.lock);
+    const bool races = compare(op, page, &race);
+    remember(op, page);
+    pthread_mutex_unlock(&state.lock);
+    if (races)
+        hip_findings_between(race.kernel, race.text);
+}
+
+/* With one stream only there is nothing to compare. */
+static bool is_followed(void)
+{
+    return current && (state.made || state.streams > 1) && current->slot != SHARED_SLOT &&
+           hip_options().checks & CHECK_RACE;
+}
+
+static void set_bits(uint64_t *bits, uint64_t first, uint64_t end)
+{
+    for (uint64_t i = first; i < end; i++)
+        bits[i / 64] |= UINT64_C(1) << i % 64;
+}
+
+void hip_order_touch(const void *address, size_t size, bool writes)
+{
+    const uint64_t begin = (uintptr_t)address, end = begin + size;
+
+    if (!is_followed())
+        return;
+    for (uint64_t at = begin; at < end;) {
+        struct race_page page = {.address = at / RACE_PAGE * RACE_PAGE};
+        const uint64_t stop = page.address + RACE_PAGE < end ? page.address + RACE_PAGE : end;
+        set_bits(writes ? page.written : page.read, at - page.address, stop - page.address);
+        touch_page(current, &page);
+        at = stop;
+    }
+}
+
+void hip_order_watch(struct launch *launch)
+{
+    if (!is_followed())
+        return;
+    launch->touched = touch_page;
+    launch->touched_ctx = current;
+}
+
+void hip_order_forget(const void *address, size_t size)
+{
+    const uint64_t begin = (uintptr_t)address, end = begin + size;
+
+    pthread_mutex_lock(&state.lock);
+    for (uint64_t at = begin / RACE_PAGE * RACE_PAGE; state.ntouches && at < end; at += RACE_PAGE) {
+        for (struct touch **link = bucket_of(at); *link;) {
+            struct touch *t = *link;
+            if (t->page.address != at) {
+                link = &t->next;
+                continue;
+            }
+            *link = t->next;
+            free(t);
+            state.ntouches--;
+        }
+    }
+    pthread_mutex_unlock(&state.lock);
+}
+
+/* -- operations -------------------------------------------------------------------------------- */
+
+static void name_operation(struct operation *op)
+{
+    const struct hip_work *work = &op->work;
+    const char *call = hip_thread()->call;
+    const char *kernel = work->kind == WORK_KERNEL ? work->kernel.function->kernel->name : NULL;
+
+    snprintf(op->name, sizeof(op->name), "%s", kernel ? kernel : call ? call : "HIP");
+}
+
+/* Numbers the operation and says what comes before it. */
+static void place(struct operation *op)
+{
+    struct ihipStream_t *stream = op->stream;
+
+    pthread_mutex_lock(&state.lock);
+    op->before = submitted_after(stream);
+    op->slot = stream->slot;
+    if (op->work.kind == WORK_WAIT)
+        join(&op->before, &op->work.event->order);
+    op->number = ++state.numbers[op->slot];
+    state.streams += op->number == 1;
+    op->before.at[op->slot] = op->number;
+    stream->order = op->before;
+    if (op->work.kind == WORK_RECORD)
+        op->work.event->order = op->before;
+    pthread_mutex_unlock(&state.lock);
+}
+
+static hipError_t run(struct operation *op)
+{
+    struct operation *outer = current;
+
+    current = op;
+    const hipError_t error = hip_stream_run(op->stream, &op->work);
+    current = outer;
+    return error;
+}
+
+static void retire(struct operation *op)
+{
+    hip_work_release(&op->work);
+    hip_object_put(op->stream);
+    free(op);
+}
+
+/* -- work that waits --------------------------------------------------------------------------- */
+
+static uint64_t next_random(void)
+{
+    uint64_t z = state.random += UINT64_C(0x9e3779b97f4a7c15);
+    z = (z ^ z >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
+    z = (z ^ z >> 27) * UINT64_C(0x94d049bb133111eb);
+    return z ^ z >> 31;
+}
+
+/* Nothing that waits or runs comes before it. */
+static bool is_ready(const struct operation *op)
+{
+    if (op->running)
+        return false;
+    for (const struct operation *other = state.waiting; other != op; other = other->next)
+        if (comes_before(other->slot, other->number, &op->before))
+            return false;
+    return true;
+}
+
+static struct operation *pick(void)
+{
+    unsigned ready = 0;
+
+    for (struct operation *op = state.waiting; op; op = op->next)
+        ready += is_ready(op);
+    if (!ready)
+        return NULL;
+    unsigned left = (unsigned)(next_random() % ready);
+    for (struct operation *op = state.waiting;; op = op->next)
+        if (is_ready(op) && left-- == 0)
+            return op;
+}
+
+static bool is_needed(const struct hip_order *order)
+{
+    for (const struct operation *op = state.waiting; op; op = op->next)
+        if (comes_before(op->slot, op->number, order))
+            return true;
+    return false;
+}
+
+/* Runs one that is ready, or waits until another thread has run one. Under the lock. */
+static void advance(void)
+{
+    struct operation *op = pick();
+
+    if (!op) {
+        pthread_cond_wait(&state.ended, &state.lock);
+        return;
+    }
+    op->running = true;
+    pthread_mutex_unlock(&state.lock);
+    const hipError_t error = run(op);
+    if (error != hipSuccess)
+        hip_stream_fail(op->stream, error);
+    pthread_mutex_lock(&state.lock);
+    struct operation **link = &state.waiting;
+    while (*link != op)
+        link = &(*link)->next;
+    *link = op->next;
+    pthread_cond_broadcast(&state.ended);
+    pthread_mutex_unlock(&state.lock);
+    retire(op);
+    pthread_mutex_lock(&state.lock);
+}
+
+/* Until all that comes before `order` has run. Inside of an operation, a host function's, nothing is
+ * waited for: it would be for itself. */
+static void drain(const struct hip_order *order)
+{
+    while (!current && is_needed(order))
+        advance();
+}
+
+/* Copies from and to memory that HIP does not know are staged at once, as the runtime does. */
+static bool must_run_now(const struct hip_work *work)
+{
+    return work->kind == WORK_COPY &&
+           (!hip_in_arena(work->copy.dst) || !hip_in_arena(work->copy.src));
+}
+
+static hipError_t keep(struct operation *op)
+{
+    struct operation *kept = malloc(sizeof(*kept));
+
+    if (!kept)
+        return hipErrorOutOfMemory;
+    *kept = *op;
+    const hipError_t error = hip_work_copy(&op->work, &kept->work);
+    if (error != hipSuccess) {
+        free(kept);
+        return error;
+    }
+    hip_object_ref(kept->stream);
+    pthread_mutex_lock(&state.lock);
+    struct operation **end = &state.waiting;
+    while (*end)
+        end = &(*end)->next;
+    kept->next = NULL;
+    *end = kept;
+    pthread_mutex_unlock(&state.lock);
+    return hipSuccess;
+}
+
+hipError_t hip_order_submit(struct ihipStream_t *stream, const struct hip_work *work)
+{
+    struct operation op = {.stream = stream, .work = *work};
+    const uint64_t seed = hip_options().streams;
+
+    name_operation(&op);
+    place(&op);
+    if (seed && !current && !must_run_now(work)) {
+        pthread_mutex_lock(&state.lock);
+        if (seed != state.seed)
+            state.seed = state.random = seed;
+        pthread_mutex_unlock(&state.lock);
+        return keep(&op);
+    }
+    pthread_mutex_lock(&state.lock);
+    drain(&op.before);
+    pthread_mutex_unlock(&state.lock);
+    return run(&op);
+}
+
+/* -- the host waits ---------------------------------------------------------------------------- */
+
+void hip_order_wait_stream(struct ihipStream_t *stream)
+{
+    pthread_mutex_lock(&state.lock);
+    const struct hip_order order = stream->is_null ? submitted_after(stream) : stream->order;
+    drain(&order);
+    host_waited(&order);
+    pthread_mutex_unlock(&state.lock);
+}
+
+void hip_order_wait_event(struct ihipEvent_t *event)
+{
+    pthread_mutex_lock(&state.lock);
+    const struct hip_order order = event->order;
+    drain(&order);
+    host_waited(&order);
+    pthread_mutex_unlock(&state.lock);
+}
+
+void hip_order_wait_all(void)
+{
+    struct hip_order all;
+
+    pthread_mutex_lock(&state.lock);
+    memcpy(all.at, state.numbers, sizeof(all.at));
+    drain(&all);
+    host_waited(&all);
+    pthread_mutex_unlock(&state.lock);
+}
+
+void hip_order_drain(void)
+{
+    struct hip_order all;
+
+    pthread_mutex_lock(&state.lock);
+    memcpy(all.at, state.numbers, sizeof(all.at));
+    drain(&all);
+    pthread_mutex_unlock(&state.lock);
+}
+
+static bool is_done(const struct hip_order *order)
+{
+    bool needed = is_needed(order);
+
+    if (needed && !current) {
+        advance();
+        needed = is_needed(order);
+    }
+    if (!needed)
+        host_waited(order);
+    return !needed;
+}
+
+bool hip_order_stream_done(struct ihipStream_t *stream)
+{
+    pthread_mutex_lock(&state.lock);
+    const struct hip_order order = stream->order;
+    const bool done = is_done(&order);
+    pthread_mutex_unlock(&state.lock);
+    return done;
+}
+
+bool hip_order_event_done(struct ihipEvent_t *event)
+{
+    pthread_mutex_lock(&state.lock);
+    const struct hip_order order = event->order;
+    const bool done = is_done(&order);
+    pthread_mutex_unlock(&state.lock);
+    return done;
+}
