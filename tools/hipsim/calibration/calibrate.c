@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * calibrate [--hsa DIR] [TARGET]
+ * calibrate [--hsa DIR] [--rows FAMILY] [--parameters TEXT] [TARGET]
  *
  * Compares the timing model with the published figures that hardware.md lists in sections 3 and
  * 5.4. DIR is the directory `hsa` of ROCm/aiter, whose code objects the rows of section 3 are
- * about; nothing of it is kept here, and without it those rows are reported as not run.
+ * about; nothing of it is kept here, and without it those rows are reported as not run. FAMILY is
+ * loops, products, streams, attention or decode; TEXT changes parameters of the model.
  * Exit status: 0, or 1 when an ordering is wrong or the attention rows are over 6 % off on average.
  */
 #include "tools/hipsim/calibration/calibrate.h"
@@ -38,14 +39,26 @@ void print_order(struct target *t, const char *id, const char *what, bool right)
     printf("%-4s %-46s order %s\n", id, what, right ? "right" : "WRONG");
 }
 
+static const char *all_parameters = ""; /* changes that hold for all rows */
+
+static bool all_workgroups;
+
+void execute_all(bool all)
+{
+    all_workgroups = all;
+    set_parameters(NULL);
+}
+
 void set_parameters(const char *parameters)
 {
+    char text[1000], why[200];
+    snprintf(text, sizeof(text), "%s%s%s", all_parameters, *all_parameters && parameters ? "," : "",
+             parameters ? parameters : "");
     const struct hipsim_time_options time = {
-        .samples = 1,
-        .samples_only = true,
-        .parameters = parameters,
+        .samples = all_workgroups ? 256 : 1,
+        .samples_only = !all_workgroups,
+        .parameters = text,
     };
-    char why[200];
     if (hipsim_time_enable(&time, why, sizeof(why)))
         return;
     fprintf(stderr, "calibrate: %s\n", why);
@@ -77,6 +90,15 @@ struct hipsim_time_report launch(hipFunction_t function, const uint32_t grid[3],
     return report;
 }
 
+static const struct {
+    const char *name;
+    void (*run)(struct target *t);
+} families[] = {
+    {"loops", calibrate_loops},     {"products", calibrate_products},
+    {"streams", calibrate_streams}, {"attention", calibrate_attention},
+    {"decode", calibrate_decode},
+};
+
 /* A process has one target, so every target has a process. */
 static struct tally run_target(struct target t)
 {
@@ -89,19 +111,17 @@ static struct tally run_target(struct target t)
     pid_t pid = fork();
     if (pid == 0) {
         char options[64], why[200];
-        struct hipsim_time_options time = {.samples = 1, .samples_only = true};
         t.gfx950 = strcmp(name, "gfx950") == 0;
         t.tally = &tally;
         snprintf(options, sizeof(options), "target=%s,checks=off", name);
-        if (!hipsim_configure(options, why, sizeof(why)) ||
-            !hipsim_time_enable(&time, why, sizeof(why))) {
+        if (!hipsim_configure(options, why, sizeof(why))) {
             fprintf(stderr, "calibrate: %s\n", why);
             _exit(2);
         }
-        calibrate_loops(&t);
-        calibrate_products(&t);
-        calibrate_streams(&t);
-        calibrate_attention(&t);
+        set_parameters(NULL);
+        for (size_t i = 0; i < sizeof(families) / sizeof(families[0]); i++)
+            if (!t.family || strcmp(t.family, families[i].name) == 0)
+                families[i].run(&t);
         fflush(stdout);
         _exit(write(ends[1], &tally, sizeof(tally)) == sizeof(tally) ? 0 : 2);
     }
@@ -123,6 +143,12 @@ static bool summarise(const char *name, const struct tally *t)
         printf("%u, mean error %.1f %% (bound %.0f %%)", t->rows, 100 * mean, 100 * BOUND);
     else
         printf("NONE RUN");
+    if (t->decode_rows)
+        printf("; %u decode rows, mean error %.1f %%", t->decode_rows,
+               100 * t->decode_error / t->decode_rows);
+    if (t->short_rows)
+        printf("; %u short launches, mean error %.1f %%", t->short_rows,
+               100 * t->short_error / t->short_rows);
     printf("; orderings: %u of %u right; without a figure: %u\n\n", t->orders - t->orders_wrong,
            t->orders, t->not_run);
     return t->orders_wrong == 0 && mean <= BOUND;
@@ -131,17 +157,30 @@ static bool summarise(const char *name, const struct tally *t)
 int main(int argc, char **argv)
 {
     struct target targets[] = {
-        {.name = "gfx942", .loops = LOOPS_GFX942, .streams = STREAMS_GFX942, .gemm = GEMM_GFX942},
-        {.name = "gfx950", .loops = LOOPS_GFX950, .streams = STREAMS_GFX950, .gemm = GEMM_GFX950},
+        {.name = "gfx942",
+         .loops = LOOPS_GFX942,
+         .streams = STREAMS_GFX942,
+         .gemm = GEMM_GFX942,
+         .reduce = REDUCE_GFX942},
+        {.name = "gfx950",
+         .loops = LOOPS_GFX950,
+         .streams = STREAMS_GFX950,
+         .gemm = GEMM_GFX950,
+         .reduce = REDUCE_GFX950},
     };
-    const char *hsa = NULL, *only = NULL;
+    const char *hsa = NULL, *only = NULL, *family = NULL;
     for (int i = 1; i < argc; i++) {
         if (strcmp(argv[i], "--hsa") == 0 && i + 1 < argc) {
             hsa = argv[++i];
+        } else if (strcmp(argv[i], "--rows") == 0 && i + 1 < argc) {
+            family = argv[++i];
+        } else if (strcmp(argv[i], "--parameters") == 0 && i + 1 < argc) {
+            all_parameters = argv[++i];
         } else if (strncmp(argv[i], "gfx", 3) == 0) {
             only = argv[i];
         } else {
-            fprintf(stderr, "usage: calibrate [--hsa DIR] [gfx942|gfx950]\n");
+            fprintf(stderr, "usage: calibrate [--hsa DIR] [--rows FAMILY] [--parameters TEXT] "
+                            "[gfx942|gfx950]\n");
             return 2;
         }
     }
@@ -154,6 +193,7 @@ int main(int argc, char **argv)
             continue;
         any = true;
         targets[i].hsa = hsa;
+        targets[i].family = family;
         struct tally tally = run_target(targets[i]);
         good &= summarise(targets[i].name, &tally);
     }

@@ -15,16 +15,19 @@
 
 /* What the lines of one target add up to. */
 struct tally {
-    double error;  /* sum of absolute errors of the attention rows */
-    unsigned rows; /* attention rows that ran */
+    double error;                     /* sum of absolute errors of the attention rows */
+    unsigned rows;                    /* attention rows that ran */
+    double decode_error, short_error; /* the same of decode rows, and of short launches */
+    unsigned decode_rows, short_rows;
     unsigned not_run;
     unsigned orders, orders_wrong;
 };
 
 struct target {
-    const char *name;                   /* "gfx942" */
-    const char *loops, *streams, *gemm; /* our own code objects */
-    const char *hsa;                    /* directory of third-party code objects, or NULL */
+    const char *name;                            /* "gfx942" */
+    const char *loops, *streams, *gemm, *reduce; /* our own code objects */
+    const char *family;                          /* of rows, or NULL for all */
+    const char *hsa; /* directory of third-party code objects, or NULL */
     bool gfx950;
     struct tally *tally;
 };
@@ -42,6 +45,10 @@ void check(hipError_t error, const char *what);
 /* Changes parameters of the model for the launches from now on; NULL: back to the tables. */
 void set_parameters(const char *parameters);
 
+/* Launches run whole from now on, several workgroups of them in time; else only one does that is
+ * taken for all. Parameters are back to the tables. */
+void execute_all(bool all);
+
 /* Launches a kernel in time, with `bytes` of arguments, and returns its report. */
 struct hipsim_time_report launch(hipFunction_t function, const uint32_t grid[3], uint32_t block,
                                  void *args, size_t bytes);
@@ -50,5 +57,6 @@ void calibrate_loops(struct target *t);     /* loops.c: 5.4 A and C on our own p
 void calibrate_products(struct target *t);  /* gemm.c: matrix products of public descriptions */
 void calibrate_streams(struct target *t);   /* streams.c: memory-bound programs, measured */
 void calibrate_attention(struct target *t); /* attention.c: section 3 and C3 on public kernels */
+void calibrate_decode(struct target *t);    /* decode.c: latent attention with public kernels */
 
 #endif

@@ -1,0 +1,238 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Decode of multi-head latent attention with ROCm/aiter's persistent kernels, and our reduction of
+ * what they split. Arguments are those of struct KernelArgs in csrc/py_itfs_cu/asm_mla.cu, 16 bytes
+ * each; the work list is struct MlaWorkInfo of csrc/include/mla.h.
+ *
+ * The work is cut as evenly as aiter's planner cuts sequences of one length: a sequence gets as
+ * many compute units as there are for it, and each an equal part of its keys, in units of 16.
+ */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "tools/hipsim/calibration/calibrate.h"
+
+#define QK_DIM 576
+#define V_DIM 512
+#define CUS 256
+#define KEY_UNIT 16
+
+static const struct decode_row {
+    const char *object, *kernel;
+    unsigned element; /* bytes */
+    uint32_t heads, queries, batch, keys;
+    double us;
+    bool short_launch;
+    const char *source;
+} rows[] = {
+#define R(...) ROW(__VA_ARGS__)
+#define ROW(object, kernel, element, heads, queries, batch, keys, us, short_launch, source) \
+    {object, kernel, element, heads, queries, batch, keys, us, short_launch, source},
+#include "tools/hipsim/calibration/decode.def"
+};
+
+struct argument {
+    uint64_t value, unused;
+};
+
+enum argument_index {
+    ARG_PARTIAL,
+    ARG_PARTIAL_LSE,
+    ARG_Q,
+    ARG_KV,
+    ARG_KV_INDPTR,
+    ARG_PAGES,
+    ARG_LAST_PAGE,
+    ARG_SCALE,
+    ARG_ROWS, /* of Q, of a sequence */
+    ARG_SPLITS,
+    ARG_Q_STRIDE,
+    ARG_PAGE_STRIDE,
+    ARG_PAGE_LOG2,
+    ARG_Q_INDPTR,
+    ARG_WORK,
+    ARG_OUT,
+    ARG_Q_SCALE,
+    ARG_KV_SCALE,
+    ARG_OUT_SPLITS,
+    ARG_LSE,
+    ARG_GLOBAL_INDPTR,
+    ARG_RANKS,
+    ARG_RANK,
+    ARG_COUNT,
+};
+
+struct work_info {
+    int32_t sequence, partial; /* partial: row of the partial result, -1: the result itself */
+    int32_t q_begin, q_end, kv_begin, kv_end, kv_behind, unused;
+};
+
+/* What a row's call allocates. */
+struct buffers {
+    void *items[16];
+    unsigned n;
+};
+
+static void *allocate(struct buffers *b, size_t bytes)
+{
+    void *p;
+    check(hipMalloc(&p, bytes ? bytes : 16), "hipMalloc");
+    b->items[b->n++] = p;
+    return p;
+}
+
+static uint64_t upload(struct buffers *b, const void *data, size_t bytes)
+{
+    void *p = allocate(b, bytes);
+    check(hipMemcpy(p, data, bytes, hipMemcpyHostToDevice), "hipMemcpy");
+    return (uintptr_t)p;
+}
+
+static void release(struct buffers *b)
+{
+    while (b->n)
+        check(hipFree(b->items[--b->n]), "hipFree");
+}
+
+/* How many compute units a sequence gets. */
+static uint32_t parts_of(const struct decode_row *r)
+{
+    const uint32_t units = (r->keys + KEY_UNIT - 1) / KEY_UNIT, cus = CUS / r->batch;
+    const uint32_t parts = cus ? cus : 1;
+    return units < parts ? units : parts;
+}
+
+/* The list of every compute unit; those without work have an empty one. */
+static uint64_t upload_work(struct buffers *b, const struct decode_row *r, uint32_t parts)
+{
+    static struct work_info info[CUS];
+    int32_t first[CUS + 1];
+    uint64_t lists[10] = {0};
+    uint32_t n = 0;
+    memset(info, 0, sizeof(info));
+    for (uint32_t s = 0; s < r->batch; s++) {
+        const uint32_t units = (r->keys + KEY_UNIT - 1) / KEY_UNIT;
+        for (uint32_t part = 0; part < parts; part++) {
+            const uint32_t begin = units * part / parts * KEY_UNIT;
+            const uint32_t end = part + 1 < parts ? units * (part + 1) / parts * KEY_UNIT : r->keys;
+            info[n++] = (struct work_info){
+                .sequence = (int32_t)s,
+                .partial = parts > 1 ? (int32_t)((s * parts + part) * r->queries) : -1,
+                .q_begin = (int32_t)(s * r->queries),
+                .q_end = (int32_t)((s + 1) * r->queries),
+                .kv_begin = (int32_t)(s * r->keys + begin),
+                .kv_end = (int32_t)(s * r->keys + end),
+                .kv_behind = (int32_t)(r->keys - end),
+            };
+        }
+    }
+    for (uint32_t cu = 0; cu <= CUS; cu++)
+        first[cu] = (int32_t)(cu < n ? cu : n);
+    lists[0] = upload(b, first, sizeof(first));
+    lists[1] = upload(b, info, sizeof(info));
+    return upload(b, lists, sizeof(lists));
+}
+
+static uint64_t upload_steps(struct buffers *b, uint32_t n, uint32_t step)
+{
+    int32_t *list = malloc((n + 1) * sizeof(*list));
+    if (!list)
+        exit(2);
+    for (uint32_t i = 0; i <= n; i++)
+        list[i] = (int32_t)(i * step);
+    const uint64_t p = upload(b, list, (n + 1) * sizeof(*list));
+    free(list);
+    return p;
+}
+
+static void fill_arguments(struct buffers *b, const struct decode_row *r, uint32_t parts,
+                           struct argument a[ARG_COUNT])
+{
+    const size_t rows_out = (size_t)r->batch * parts * r->queries * r->heads;
+    const float scale = 1 / sqrtf(QK_DIM), one = 1;
+    const int32_t ones[512] = {1};
+    memset(a, 0, ARG_COUNT * sizeof(*a));
+    a[ARG_PARTIAL].value = (uintptr_t)allocate(b, rows_out * V_DIM * 4);
+    a[ARG_PARTIAL_LSE].value = (uintptr_t)allocate(b, rows_out * 4);
+    a[ARG_Q].value =
+        (uintptr_t)allocate(b, (size_t)r->batch * r->queries * r->heads * QK_DIM * r->element);
+    a[ARG_KV].value = (uintptr_t)allocate(b, (size_t)r->batch * r->keys * QK_DIM * r->element);
+    a[ARG_KV_INDPTR].value = upload_steps(b, r->batch, r->keys);
+    a[ARG_PAGES].value = upload_steps(b, r->batch * r->keys, 1);
+    a[ARG_LAST_PAGE].value = upload(b, ones, sizeof(ones));
+    memcpy(&a[ARG_SCALE].value, &scale, sizeof(scale));
+    /* Kernels that take more queries than there are get the number of heads. */
+    a[ARG_ROWS].value = r->heads;
+    a[ARG_SPLITS].value = a[ARG_OUT_SPLITS].value = 1;
+    a[ARG_Q_STRIDE].value = (uint64_t)r->heads * QK_DIM * r->element * r->queries;
+    a[ARG_PAGE_STRIDE].value = (uint64_t)QK_DIM * r->element;
+    a[ARG_Q_INDPTR].value = upload_steps(b, r->batch, r->queries);
+    a[ARG_WORK].value = upload_work(b, r, parts);
+    a[ARG_OUT].value = (uintptr_t)allocate(b, (size_t)r->batch * r->queries * r->heads * V_DIM * 2);
+    a[ARG_Q_SCALE].value = a[ARG_KV_SCALE].value = upload(b, &one, sizeof(one));
+    a[ARG_RANKS].value = 1;
+}
+
+static double time_kernel(const char *path, const char *kernel, const uint32_t grid[3],
+                          uint32_t block, void *args, size_t bytes)
+{
+    hipModule_t module;
+    hipFunction_t function;
+    check(hipModuleLoad(&module, path), path);
+    check(hipModuleGetFunction(&function, module, kernel), kernel);
+    const struct hipsim_time_report report = launch(function, grid, block, args, bytes);
+    check(hipModuleUnload(module), "hipModuleUnload");
+    return report.us_at_power;
+}
+
+static double time_reduction(const struct target *t, const struct decode_row *r, uint32_t parts,
+                             const struct argument a[ARG_COUNT])
+{
+    struct {
+        uint64_t partial, lse, out;
+        uint32_t parts, heads;
+    } args = {a[ARG_PARTIAL].value, a[ARG_PARTIAL_LSE].value, a[ARG_OUT].value, parts, r->heads};
+    const uint32_t grid[3] = {r->heads, r->batch * r->queries, 1};
+    return parts > 1 ? time_kernel(t->reduce, "reduce", grid, 128, &args, sizeof(args)) : 0;
+}
+
+static void decode_row(struct target *t, const struct decode_row *r)
+{
+    char path[4096], what[64];
+    snprintf(what, sizeof(what), "MLA decode %s h%u q%u b%u k%u", r->element == 1 ? "fp8" : "bf16",
+             r->heads, r->queries, r->batch, r->keys);
+    snprintf(path, sizeof(path), "%s/%s/mla/%s.co", t->hsa ? t->hsa : "", t->name, r->object);
+    if (!t->hsa || access(path, R_OK) != 0) {
+        print_not_run(t, "D", what, "needs --hsa, the public code objects of aiter");
+        return;
+    }
+    struct buffers buffers = {.n = 0};
+    struct argument arguments[ARG_COUNT];
+    const uint32_t parts = parts_of(r), grid[3] = {CUS, 1, 1};
+    fill_arguments(&buffers, r, parts, arguments);
+    execute_all(r->short_launch); /* most workgroups have nothing to do */
+    const double decode = time_kernel(path, r->kernel, grid, 256, arguments, sizeof(arguments));
+    const double reduction = time_reduction(t, r, parts, arguments);
+    execute_all(false);
+    release(&buffers);
+    print_row(r->short_launch ? "DS" : "D", what, r->us, decode + reduction, "us", false,
+              r->source);
+    printf("     of them %.1f us decode, %.1f us reduction\n", decode, reduction);
+    const double error = fabs((decode + reduction) / r->us - 1);
+    if (r->short_launch) {
+        t->tally->short_error += error;
+        t->tally->short_rows++;
+    } else {
+        t->tally->decode_error += error;
+        t->tally->decode_rows++;
+    }
+}
+
+void calibrate_decode(struct target *t)
+{
+    for (size_t i = 0; t->gfx950 && i < sizeof(rows) / sizeof(rows[0]); i++)
+        decode_row(t, &rows[i]);
+}
