@@ -45,7 +45,7 @@ cc -std=c11 "$root/first.c" $(pkg-config --cflags --libs attn) -o "$root/first"
 [ "$(LD_LIBRARY_PATH=$root$prefix/$libdir "$root/first" "$root/p.attnpack")" = '1 kernel' ] ||
     fail 'a program with libattn does not see the kernel'
 needs=$(LC_ALL=C readelf -d "$root$prefix/$libdir/libattn.so.0" | sed -n 's/.*NEEDED.*\[\(.*\)\]/\1/p')
-[ "$needs" = libc.so.6 ] || fail "libattn needs $needs"
+echo "$needs" | grep -vE "^(libc\.so\.6|ld-linux[^ ]*)$" && fail "libattn needs $needs"
 
 meson setup "$root/alone" "$source" -Dcompiler=false -Dhipsim=false -Dtests=false \
     -Dllvm-config=/nonexistent >"$root/log" 2>&1 || { cat "$root/log"; fail 'libattn alone'; }
