@@ -25,6 +25,7 @@ static struct {
     const char *seed;
     const char *hooks;
     const char *jobs;
+    const char *shapes;
     bool json;
 } args;
 
@@ -35,6 +36,8 @@ static const struct option_row options[] = {
      &args.device, NULL},
     {"only", 0, "GLOB", "only the kernels whose name matches", &args.only, NULL},
     {"seed", 0, "N", "of the random inputs, 1 where it is left out", &args.seed, NULL},
+    {"shapes", 0, "N", "only so many shapes of each kernel, the first that choose it", &args.shapes,
+     NULL},
     {"hooks", 0, "DIR", "where the C files of kernels with a logits function are", &args.hooks,
      NULL},
     {"jobs", 'j', "N", "simulated GPUs at once (default: one of each target)", &args.jobs, NULL},
@@ -63,6 +66,7 @@ struct plan {
     int name_width;        /* of the longest of their names */
     const char *simulator; /* path, or NULL: the HIP runtime */
     uint64_t seed;
+    size_t shapes; /* of a kernel; 0: all */
     struct part *parts;
     size_t part_count;
     struct json json; /* --json: the list of rows is open */
@@ -125,14 +129,21 @@ void verify_report_fault(struct verify_run *run, const char *kernel, const char 
     verify_report(run, &row);
 }
 
+bool verify_wants_more(const struct verify_run *run)
+{
+    return run->enough == 0 || run->rows < run->enough;
+}
+
 static bool wanted(const struct attn_kernel_info *info)
 {
     return !args.only || fnmatch(args.only, info->name, 0) == 0;
 }
 
-static void verify_kernel(struct verify_run *run, uint32_t n, const struct attn_kernel_info *info)
+static void verify_kernel(struct verify_run *run, uint32_t n, const struct attn_kernel_info *info,
+                          size_t shapes)
 {
     const size_t rows = run->rows;
+    run->enough = shapes ? rows + shapes : 0;
     const struct verify_family *family = NULL;
     for (size_t i = 0; i < sizeof(families) / sizeof(families[0]); i++) {
         if (!strcmp(families[i]->op, info->op))
@@ -186,7 +197,7 @@ static int verify_part(void *context, size_t n, struct child_report *report)
         if (!is_of(plan->pack, i, part->target, &info))
             continue;
         child_step(report, info.name);
-        verify_kernel(&run, i, &info);
+        verify_kernel(&run, i, &info, plan->shapes);
         kernels++;
     }
     gpu_close(&gpu);
@@ -367,16 +378,28 @@ static int verify_all(struct plan *plan)
     return code;
 }
 
+/* Leaves *number alone where the option is not given. */
+static bool read_number(const char *option, const char *text, uint64_t *number)
+{
+    char *end = "";
+    if (!text)
+        return true;
+    *number = strtoull(text, &end, 10);
+    if (*text && !*end)
+        return true;
+    complain(EXIT_USER, "--%s is a number, not '%s'", option, text);
+    return false;
+}
+
 static int run(int argc, char **argv)
 {
     if (argc != 1)
         return complain(EXIT_USER, "usage: attnc verify PACK [OPTION]...");
     struct plan plan = {.seed = 1};
-    char *end = "";
-    if (args.seed)
-        plan.seed = strtoull(args.seed, &end, 10);
-    if (*end || (args.seed && !*args.seed))
-        return complain(EXIT_USER, "--seed is a number, not '%s'", args.seed);
+    uint64_t shapes = 0;
+    if (!read_number("seed", args.seed, &plan.seed) || !read_number("shapes", args.shapes, &shapes))
+        return EXIT_USER;
+    plan.shapes = shapes;
     int code = open_pack(argv[0], &plan.pack);
     if (code != EXIT_GOOD)
         return code;

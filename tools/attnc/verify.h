@@ -59,10 +59,14 @@ struct verify_run {
     const char *hooks;     /* directory of users' logits functions, or NULL */
     int name_width;        /* of the table's first column */
     size_t rows, failures; /* counted by verify_report() */
+    size_t enough;         /* rows after which the kernel needs no more; 0: it needs all */
 };
 
 /** Prints a row and counts it, unless it is another kernel's. */
 void verify_report(struct verify_run *run, const struct verify_row *row);
+
+/** Has the kernel fewer rows than --shapes asks for? */
+bool verify_wants_more(const struct verify_run *run);
 
 /** A row for a kernel that no shape can be made for. */
 void verify_report_fault(struct verify_run *run, const char *kernel, const char *fault);

@@ -160,7 +160,7 @@ static void verify_shape(struct verify_run *run, const struct attn_kernel_info *
 static void verify(struct verify_run *run, uint32_t n, const struct attn_kernel_info *info)
 {
     (void)n;
-    for (size_t i = 0; i < COUNT(shapes); i++)
+    for (size_t i = 0; i < COUNT(shapes) && verify_wants_more(run); i++)
         verify_shape(run, info, i);
 }
 

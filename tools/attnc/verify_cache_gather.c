@@ -221,7 +221,7 @@ static void verify(struct verify_run *run, uint32_t n, const struct attn_kernel_
         verify_report_fault(run, info->name, "no reference covers its dtype");
         return;
     }
-    for (size_t i = 0; i < COUNT(shapes); i++)
+    for (size_t i = 0; i < COUNT(shapes) && verify_wants_more(run); i++)
         verify_shape(run, info, i, &desc);
 }
 

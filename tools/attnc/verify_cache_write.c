@@ -469,7 +469,7 @@ static void verify(struct verify_run *run, uint32_t n, const struct attn_kernel_
         return;
     }
     const bool block = desc.cache.scale == ATTN_KV_SCALE_BLOCK;
-    for (size_t i = 0; i < COUNT(shapes); i++) {
+    for (size_t i = 0; i < COUNT(shapes) && verify_wants_more(run); i++) {
         if (block || !(shapes[i].flags & STEPS))
             verify_shape(run, info, i, &desc);
     }

@@ -568,7 +568,7 @@ static void verify(struct verify_run *run, uint32_t n, const struct attn_kernel_
         return;
     }
     const struct precision *out = fp8 ? find_cache_precision(ATTN_FP8, info->target) : precision;
-    for (size_t i = 0; i < COUNT(shapes); i++) {
+    for (size_t i = 0; i < COUNT(shapes) && verify_wants_more(run); i++) {
         if (shapes[i].schemes >> desc.partials & 1 && !(fp8 && shapes[i].flags & IN_PLACE))
             verify_shape(run, info, i, &desc, precision, out);
     }

@@ -603,11 +603,11 @@ static void verify(struct verify_run *run, uint32_t n, const struct attn_kernel_
     }
     const bool plain = !desc.sinks && !desc.soft_cap && !desc.logits && !desc.lse;
     const bool custom = desc.mask == ATTN_MASK_CUSTOM;
-    for (size_t i = 0; i < COUNT(shapes); i++) {
+    for (size_t i = 0; i < COUNT(shapes) && verify_wants_more(run); i++) {
         if ((plain || !(shapes[i].flags & LONG)) && (custom || !(shapes[i].flags & TREE)))
             verify_shape(run, info, &shapes[i], i, &desc, precision, hook);
     }
-    for (size_t i = 0; i < COUNT(models); i++) {
+    for (size_t i = 0; i < COUNT(models) && verify_wants_more(run); i++) {
         if (models[i].head_dim == desc.head_dim)
             verify_shape(run, info, &models[i].shape, i * COUNT(windows), &desc, precision, hook);
     }

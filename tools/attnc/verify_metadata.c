@@ -307,7 +307,7 @@ struct attn_metadata_desc verify_metadata_desc(const struct attn_pack *pack, uin
 static void verify(struct verify_run *run, uint32_t n, const struct attn_kernel_info *info)
 {
     const struct attn_metadata_desc desc = verify_metadata_desc(run->pack, n);
-    for (size_t i = 0; i < COUNT(shapes); i++) {
+    for (size_t i = 0; i < COUNT(shapes) && verify_wants_more(run); i++) {
         /* A draft step needs page numbers. */
         if (desc.kind != ATTN_METADATA_DRAFT_SLOTS || !(shapes[i].flags & SLOTS))
             verify_shape(run, info->name, i, desc.kind);

@@ -456,7 +456,7 @@ static void verify(struct verify_run *run, uint32_t n, const struct attn_kernel_
         return;
     }
     const bool plain = !desc.sinks && !desc.soft_cap && !desc.logits && !desc.lse && !desc.paged;
-    for (size_t i = 0; i < COUNT(shapes); i++) {
+    for (size_t i = 0; i < COUNT(shapes) && verify_wants_more(run); i++) {
         if (!(shapes[i].flags & LONG) || plain)
             verify_shape(run, info, i, &desc, precision, hook);
     }
