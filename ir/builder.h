@@ -157,6 +157,8 @@ struct tir_value tir_any(struct tir_builder *b, struct tir_value a);
 /** A scalar of what every lane of the wave holds alike; see ops.def where they do not. */
 struct tir_value tir_first_lane(struct tir_builder *b, struct tir_value a);
 
+/** The group of a wait for LDS writes. */
+enum { TIR_LDS_WRITES = -1 };
 void tir_wait(struct tir_builder *b, int group, int pending);
 void tir_barrier(struct tir_builder *b);
 void tir_set_priority(struct tir_builder *b, int level);

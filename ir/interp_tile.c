@@ -32,6 +32,30 @@ static int64_t *matrix(struct interp *x, struct tir_value v, unsigned wave)
     return interp_value(x, v) + interp_element(type_of(x, v), wave, 0, 0);
 }
 
+/* The operand as this wave holds it together with those that differ from it in the bits `peers` of
+ * their number; what it has itself comes first. *held: which elements that are. free() both. */
+static int64_t *held_together(const struct part *p, unsigned peers, bool **held)
+{
+    struct interp *const x = p->x;
+    const size_t size = (size_t)p->at.rows * p->at.cols, n = interp_wave_elements(x, p->at);
+    int64_t *const all = tir_scratch(size, sizeof(*all));
+    *held = tir_scratch(size, sizeof(**held));
+    for (unsigned other = 0; other <= peers; other++) {
+        const unsigned wave = other ^ p->wave; /* its own wave first */
+        if (other & ~peers || wave >= x->f->waves || !interp_runs(x, wave))
+            continue;
+        const int64_t *const a = matrix(x, p->op->operands[0], wave);
+        for (size_t e = 0; e < n; e++) {
+            const uint32_t rc = interp_rc(x, p->at, wave, e);
+            const size_t i = (size_t)tir_rc_row(rc) * p->at.cols + tir_rc_col(rc);
+            if (!(*held)[i])
+                all[i] = a[i];
+            (*held)[i] = true;
+        }
+    }
+    return all;
+}
+
 static int64_t repeated(const struct part *p, unsigned row, unsigned col)
 {
     return p->a[(p->at.rows == 1 ? 0 : row) * p->at.cols + (p->at.cols == 1 ? 0 : col)];
@@ -65,7 +89,20 @@ static int64_t combined(const struct interp *x, unsigned dtype, bool max, int64_
     return d;
 }
 
-/* Every element that the wave holds of the operand goes into the result once. */
+/* Waves that split the axis which a reduction drops, as bits of their numbers. */
+static unsigned reducing_waves(const struct tir_layout *l, unsigned opcode)
+{
+    const bool by_row = opcode == TIR_row_max || opcode == TIR_row_sum;
+    unsigned peers = 0;
+    for (int i = 0; i < l->wave_bits; i++) {
+        const uint32_t image = l->basis[l->reg_bits + l->lane_bits + i];
+        peers |= (by_row ? tir_rc_col(image) : tir_rc_row(image)) ? 1u << i : 0;
+    }
+    return peers;
+}
+
+/* Every element that the wave holds of the operand, or waves that reduce with it, goes into the
+ * result once. */
 static void run_reduce(const struct part *p)
 {
     struct interp *const x = p->x;
@@ -73,13 +110,8 @@ static void run_reduce(const struct part *p)
     const bool max = o == TIR_row_max || o == TIR_col_max || o == TIR_col_fold_max;
     const bool fold = o == TIR_col_fold_max || o == TIR_col_fold_sum;
     const struct tir_layout *const l = tir_layout_of(x->f, p->at);
-    const size_t n = interp_wave_elements(x, p->at);
-    bool *const held = tir_scratch((size_t)p->at.rows * p->at.cols, sizeof(*held));
-    bool *const begun = tir_scratch((size_t)p->t.rows * p->t.cols, sizeof(*begun));
-    for (size_t e = 0; e < n; e++) {
-        const uint32_t rc = interp_rc(x, p->at, p->wave, e);
-        held[(size_t)tir_rc_row(rc) * p->at.cols + tir_rc_col(rc)] = true;
-    }
+    bool *held, *const begun = tir_scratch((size_t)p->t.rows * p->t.cols, sizeof(*begun));
+    int64_t *const a = held_together(p, fold ? 0 : reducing_waves(l, o), &held);
     for (unsigned i = 0; i < p->at.rows; i++)
         for (unsigned j = 0; j < p->at.cols; j++) {
             const size_t from = (size_t)i * p->at.cols + j;
@@ -87,9 +119,10 @@ static void run_reduce(const struct part *p)
             const size_t to = (size_t)row * p->t.cols + (p->t.cols == 1 ? 0 : j);
             if (!held[from])
                 continue;
-            p->d[to] = begun[to] ? combined(x, p->t.dtype, max, p->d[to], p->a[from]) : p->a[from];
+            p->d[to] = begun[to] ? combined(x, p->t.dtype, max, p->d[to], a[from]) : a[from];
             begun[to] = true;
         }
+    free(a);
     free(held);
     free(begun);
 }
@@ -171,7 +204,25 @@ static bool run_elements(const struct part *p)
     return true;
 }
 
-static bool run_part(const struct part *p)
+/* A relayout between waves takes elements from any wave that shares the tile. */
+static bool run_relayout(struct part *p)
+{
+    const struct tir_layout *const from = tir_layout_of(p->x->f, p->at);
+    const struct tir_layout *const to = tir_layout_of(p->x->f, p->t);
+    const int bits = from->wave_bits > to->wave_bits ? from->wave_bits : to->wave_bits;
+    struct tir_conversion c;
+    bool *held;
+    if (!tir_layout_conversion(from, to, &c))
+        return false;
+    int64_t *const a = held_together(p, c.kind == TIR_CONVERT_LDS ? (1u << bits) - 1 : 0, &held);
+    p->a = a;
+    const bool run = run_elements(p);
+    free(held);
+    free(a);
+    return run;
+}
+
+static bool run_part(struct part *p)
 {
     switch (p->op->opcode) {
     case TIR_row_max:
@@ -181,6 +232,7 @@ static bool run_part(const struct part *p)
     case TIR_col_fold_max:
     case TIR_col_fold_sum: run_reduce(p); return true;
     case TIR_mma: run_mma(p); return true;
+    case TIR_relayout: return run_relayout(p);
     default: return run_elements(p);
     }
 }

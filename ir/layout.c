@@ -210,12 +210,25 @@ bool tir_layout_solve(const struct tir_layout *to, const struct tir_layout *from
     return true;
 }
 
-int tir_layout_contiguous(const struct tir_layout *l, int axis)
+int tir_low_bits_alone(const uint32_t *images, int regs, int all)
 {
     int n = 0;
-    while (n < l->reg_bits && l->basis[n] == (axis == 0 ? TIR_RC(1u << n, 0) : TIR_RC(0, 1u << n)))
+    uint32_t others = 0;
+    while (n < regs && images[n] == 1u << n)
         n++;
-    return n;
+    for (int i = n; i < all; i++)
+        others |= images[i];
+    return others && __builtin_ctz(others) < n ? __builtin_ctz(others) : n;
+}
+
+int tir_layout_contiguous(const struct tir_layout *l, int axis)
+{
+    uint32_t images[TIR_LAYOUT_MAX_BITS];
+    for (int i = 0; i < tir_layout_bits(l); i++) {
+        const unsigned row = tir_rc_row(l->basis[i]), col = tir_rc_col(l->basis[i]);
+        images[i] = axis == 0 ? row | col << 16 : col | row << 16;
+    }
+    return tir_low_bits_alone(images, l->reg_bits, tir_layout_bits(l));
 }
 
 uint32_t tir_matrix_apply(const struct tir_matrix *m, uint32_t x)
@@ -294,14 +307,14 @@ static void classify(const struct tir_layout *from, const struct tir_layout *to,
     uint32_t crossing = 0, waves = 0;
     for (int i = 0; i < tir_layout_bits(to); i++) {
         const uint32_t own = same_bit(from, to, i);
-        const bool is_reg = i < to->reg_bits;
+        const bool is_reg = i < to->reg_bits, is_wave = i >= to->reg_bits + to->lane_bits;
         const uint32_t moved = c->map.column[i] ^ (is_reg ? 0 : own);
         if (is_reg)
             same = same && c->map.column[i] == own && own;
         else
             c->selects = c->selects || (moved & regs);
         crossing |= moved & lanes;
-        waves |= moved & ~regs & ~lanes;
+        waves |= moved & ~regs & (is_wave ? ~0u : ~lanes);
     }
     c->lanes = crossing >> from->reg_bits;
     if (waves)

@@ -94,8 +94,12 @@ bool tir_layout_solve(const struct tir_layout *to, const struct tir_layout *from
                       uint32_t m[TIR_LAYOUT_MAX_BITS]);
 
 /** log2 of the consecutive elements along columns (axis 1) or rows (axis 0) that the low register
- * bits walk: basis[0] = 1, basis[1] = 2, ... of that axis. */
+ * bits walk: basis[0] = 1, basis[1] = 2, ... of that axis; no other bit steps inside of them. */
 int tir_layout_contiguous(const struct tir_layout *l, int axis);
+
+/** How many of the first `regs` images are 1, 2, 4, ..., while none of the `all` images behind them
+ * has any of those bits. */
+int tir_low_bits_alone(const uint32_t *images, int regs, int all);
 
 /** A linear map over bits: image of each input bit. */
 struct tir_matrix {
@@ -116,12 +120,12 @@ enum tir_conversion_kind {
     TIR_CONVERT_NONE,      /* register r of `to` is register r of `from`, in the same lane */
     TIR_CONVERT_REGISTERS, /* another register of the same lane */
     TIR_CONVERT_LANES,     /* another lane of the same wave */
-    TIR_CONVERT_LDS,       /* another wave */
+    TIR_CONVERT_LDS,       /* another wave, or a lane that depends on the wave */
 };
 
 struct tir_conversion {
     enum tir_conversion_kind kind;
-    bool selects;          /* which register it is depends on the lane (or the wave) */
+    bool selects;          /* which register it is depends on the lane or the wave */
     uint32_t lanes;        /* lane bits in which source and destination lane differ */
     struct tir_matrix map; /* packed (reg, lane, wave) of `to` -> that of `from` */
 };

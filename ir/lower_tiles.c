@@ -52,19 +52,24 @@ void tir_set_pieces(struct tir_expander *x, struct tir_value tile, struct tir_pi
     x->pieces[tile.id] = p;
 }
 
+struct tir_value tir_take(struct tir_expander *x, const struct tir_pieces *p, unsigned dtype,
+                          unsigned first, unsigned count)
+{
+    if (count == p->per)
+        return p->v[first / p->per];
+    const struct tir_type t = tir_vec(dtype, count);
+    if (count < p->per) {
+        const int64_t at = first % p->per;
+        return tir_build(&x->b, TIR_extract, t, &p->v[first / p->per], 1, &at);
+    }
+    return tir_build(&x->b, TIR_concat, t, &p->v[first / p->per], count / p->per, NULL);
+}
+
 struct tir_value tir_elements(struct tir_expander *x, struct tir_value tile, unsigned first,
                               unsigned count)
 {
     const struct tir_pieces p = tir_pieces_of(x, tile);
-    const unsigned dtype = tir_typeof(x->f, tile).dtype;
-    if (count == p.per)
-        return p.v[first / p.per];
-    const struct tir_type t = tir_vec(dtype, count);
-    if (count < p.per) {
-        const int64_t at = first % p.per;
-        return tir_build(&x->b, TIR_extract, t, &p.v[first / p.per], 1, &at);
-    }
-    return tir_build(&x->b, TIR_concat, t, &p.v[first / p.per], count / p.per, NULL);
+    return tir_take(x, &p, tir_typeof(x->f, tile).dtype, first, count);
 }
 
 static bool is_tile(const struct tir_expander *x, struct tir_value v)
@@ -271,7 +276,7 @@ bool tir_lower_tiles(struct tir_func *f, const struct tir_schedule *s)
 {
     (void)s;
     struct tir_block *old = f->body;
-    struct tir_expander x = {.f = f, .n = f->n_values};
+    struct tir_expander x = {.f = f, .n = f->n_values, .scratch = (f->lds_bytes + 15) & ~15u};
     x.pieces = tir_alloc(f, x.n * sizeof(x.pieces[0]));
     x.scalars = tir_alloc(f, x.n * sizeof(x.scalars[0]));
     memset(x.pieces, 0, x.n * sizeof(x.pieces[0]));

@@ -20,6 +20,7 @@ struct tir_expander {
     struct tir_value *scalars; /* by id: what a scalar is called now; 0: itself */
     uint32_t n;                /* ids below this are of the function before the pass */
     struct tir_value lane, wave;
+    uint32_t scratch; /* byte of LDS behind the buffers: what waves hand to each other */
 };
 
 /* Elements of one 32-bit register (2 for 16-bit types), or all that a lane holds if fewer. */
@@ -29,8 +30,11 @@ struct tir_pieces tir_pieces_of(struct tir_expander *x, struct tir_value tile);
 struct tir_pieces tir_alloc_pieces(struct tir_expander *x, unsigned n, unsigned per);
 void tir_set_pieces(struct tir_expander *x, struct tir_value tile, struct tir_pieces p);
 
-/* Elements first .. first + count of a tile's registers as one vec: a piece, a part of one, or
+/* Elements first .. first + count of some registers as one vec: a piece, a part of one, or
  * several side by side. `count` divides the piece size or is a multiple of it. */
+struct tir_value tir_take(struct tir_expander *x, const struct tir_pieces *p, unsigned dtype,
+                          unsigned first, unsigned count);
+/* tir_take() of a tile's registers. */
 struct tir_value tir_elements(struct tir_expander *x, struct tir_value tile, unsigned first,
                               unsigned count);
 
@@ -39,6 +43,25 @@ struct tir_value tir_elements(struct tir_expander *x, struct tir_value tile, uns
  * lane, and of images[6 + i] over those of the wave. A vec of i32.
  */
 struct tir_value tir_lane_index(struct tir_expander *x, const uint32_t *images, unsigned wave_bits);
+
+/* Registers to and from the LDS buffer at address `lds` (i32) under an address map. */
+void tir_store_pieces(struct tir_expander *x, struct tir_value lds, const struct tir_layout *map,
+                      const struct tir_layout *l, unsigned dtype, const struct tir_pieces *a);
+struct tir_pieces tir_load_pieces(struct tir_expander *x, struct tir_value lds,
+                                  const struct tir_layout *map, const struct tir_layout *l,
+                                  unsigned dtype);
+
+/* The registers of a tile under another layout. */
+struct tir_pieces tir_change_layout(struct tir_expander *x, struct tir_pieces a, unsigned dtype,
+                                    const struct tir_layout *from, const struct tir_layout *to);
+
+/**
+ * What the waves whose bits are set in `waves` each hold, in every one of them. `part` is the
+ * layout of a vector without `axis`, in which those waves repeat each other; here each has its own.
+ * The result has a register more for each wave, lowest, in the order of the waves.
+ */
+struct tir_pieces tir_gather_waves(struct tir_expander *x, struct tir_pieces a, unsigned dtype,
+                                   const struct tir_layout *part, uint32_t waves, int axis);
 
 /* One op each: they leave the result's pieces behind. */
 void tir_expand_elementwise(struct tir_expander *x, const struct tir_op *op);

@@ -211,17 +211,16 @@ static void turn_lanes(struct lds_access *a)
 }
 
 static struct lds_access lds_access(struct tir_expander *x, struct tir_value lds,
-                                    const struct tir_layout *l, unsigned dtype, int64_t map,
-                                    bool load)
+                                    const struct tir_layout *map, const struct tir_layout *l,
+                                    unsigned dtype, bool load)
 {
-    struct lds_access a = {.l = l, .map = x->f->layouts[map], .bytes = elem_bytes(dtype)};
+    struct lds_access a = {.l = l, .map = map, .bytes = elem_bytes(dtype)};
     const bool solved = tir_layout_solve(a.map, l, a.m);
     assert(solved);
     (void)solved;
-    unsigned n = 0;
-    while (n < l->reg_bits && a.m[n] == 1u << n && (2u << n) * a.bytes <= MAX_ACCESS)
-        n++;
-    a.per = 1u << n;
+    a.per = 1u << tir_low_bits_alone(a.m, l->reg_bits, tir_layout_bits(l));
+    while (a.per * a.bytes > MAX_ACCESS)
+        a.per /= 2;
     if (load && a.per < tir_unit(dtype, l) && transposes(x->f, &a))
         turn_lanes(&a);
     for (int i = 0; i < l->lane_bits + l->wave_bits; i++)
@@ -266,30 +265,45 @@ static struct tir_value lds_address(struct tir_expander *x, struct lds_access *a
     return at;
 }
 
-void tir_expand_lds_load(struct tir_expander *x, const struct tir_op *op)
+struct tir_pieces tir_load_pieces(struct tir_expander *x, struct tir_value lds,
+                                  const struct tir_layout *map, const struct tir_layout *l,
+                                  unsigned dtype)
 {
-    const struct tir_type t = tir_typeof(x->f, op->result);
-    struct lds_access a =
-        lds_access(x, op->operands[0], layout(x, op->result), t.dtype, op->imm[0], true);
-    struct tir_pieces p = tir_alloc_pieces(x, (1u << a.l->reg_bits) / a.per, a.per);
+    struct lds_access a = lds_access(x, lds, map, l, dtype, true);
+    struct tir_pieces p = tir_alloc_pieces(x, (1u << l->reg_bits) / a.per, a.per);
     for (unsigned i = 0; i < p.n; i++) {
         int64_t offset;
         const struct tir_value at = lds_address(x, &a, i * a.per, &offset);
         p.v[i] = tir_build(&x->b, a.transposed ? TIR_lds_read_tr : TIR_lds_read,
-                           tir_vec(t.dtype, a.per), &at, 1, &offset);
+                           tir_vec(dtype, a.per), &at, 1, &offset);
     }
-    tir_set_pieces(x, op->result, p);
+    return p;
+}
+
+void tir_store_pieces(struct tir_expander *x, struct tir_value lds, const struct tir_layout *map,
+                      const struct tir_layout *l, unsigned dtype, const struct tir_pieces *v)
+{
+    struct lds_access a = lds_access(x, lds, map, l, dtype, false);
+    for (unsigned r = 0; r < 1u << l->reg_bits; r += a.per) {
+        int64_t offset;
+        const struct tir_value at = lds_address(x, &a, r, &offset);
+        tir_build(&x->b, TIR_lds_write, (struct tir_type){0},
+                  (struct tir_value[]){at, tir_take(x, v, dtype, r, a.per)}, 2, &offset);
+    }
+}
+
+void tir_expand_lds_load(struct tir_expander *x, const struct tir_op *op)
+{
+    const struct tir_type t = tir_typeof(x->f, op->result);
+    tir_set_pieces(x, op->result,
+                   tir_load_pieces(x, op->operands[0], x->f->layouts[op->imm[0]],
+                                   layout(x, op->result), t.dtype));
 }
 
 void tir_expand_lds_store(struct tir_expander *x, const struct tir_op *op)
 {
     const struct tir_value v = op->operands[1];
-    const unsigned dtype = tir_typeof(x->f, v).dtype;
-    struct lds_access a = lds_access(x, op->operands[0], layout(x, v), dtype, op->imm[0], false);
-    for (unsigned r = 0; r < 1u << a.l->reg_bits; r += a.per) {
-        int64_t offset;
-        const struct tir_value at = lds_address(x, &a, r, &offset);
-        tir_build(&x->b, TIR_lds_write, (struct tir_type){0},
-                  (struct tir_value[]){at, tir_elements(x, v, r, a.per)}, 2, &offset);
-    }
+    const struct tir_pieces a = tir_pieces_of(x, v);
+    tir_store_pieces(x, op->operands[0], x->f->layouts[op->imm[0]], layout(x, v),
+                     tir_typeof(x->f, v).dtype, &a);
 }

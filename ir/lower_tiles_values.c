@@ -192,6 +192,31 @@ static struct tir_value reduce_lanes(struct tir_expander *x, const struct tir_la
     return v;
 }
 
+/* Each wave's share, one next to the other in every wave, and their maximum or sum. */
+static struct tir_pieces reduce_waves(struct tir_expander *x, const struct tir_op *op,
+                                      struct tir_pieces own, bool max)
+{
+    const struct tir_layout *l = layout(x, op->operands[0]), *to = layout(x, op->result);
+    const int dropped = op->opcode == TIR_row_max || op->opcode == TIR_row_sum;
+    uint32_t waves = 0;
+    for (unsigned i = 0; i < l->wave_bits; i++)
+        if (axis_part(l->basis[l->reg_bits + l->lane_bits + i], dropped))
+            waves |= 1u << i;
+    if (!waves)
+        return own;
+    const unsigned dtype = tir_typeof(x->f, op->result).dtype;
+    const unsigned n = 1u << __builtin_popcount(waves);
+    const struct tir_pieces all = tir_gather_waves(x, own, dtype, to, waves, dropped);
+    struct tir_value list[2 * 32];
+    assert(n <= 32);
+    for (unsigned i = 0; i < own.n; i++) {
+        for (unsigned k = 0; k < n; k++)
+            list[k] = tir_take(x, &all, dtype, i * n + k, 1);
+        own.v[i] = reduce_list(&x->b, list, n, max);
+    }
+    return own;
+}
+
 void tir_expand_reduce(struct tir_expander *x, const struct tir_op *op)
 {
     const bool max = takes_max(op->opcode);
@@ -211,7 +236,7 @@ void tir_expand_reduce(struct tir_expander *x, const struct tir_op *op)
         if (!fold)
             p.v[i] = reduce_lanes(x, l, kept, p.v[i], max);
     }
-    tir_set_pieces(x, op->result, p);
+    tir_set_pieces(x, op->result, fold ? p : reduce_waves(x, op, p, max));
 }
 
 void tir_expand_any(struct tir_expander *x, const struct tir_op *op)
@@ -228,94 +253,6 @@ void tir_expand_first_lane(struct tir_expander *x, const struct tir_op *op)
     const struct tir_value first = tir_elements(x, op->operands[0], 0, 1);
     x->scalars[op->result.id] =
         tir_build(&x->b, TIR_first_lane, tir_typeof(x->f, op->result), &first, 1, NULL);
-}
-
-/* Where a byte of a register in its new layout comes from: the register that begins with element
- * `first` of tile `a`, and which of its four bytes. */
-struct byte_source {
-    unsigned first, byte;
-};
-
-struct relayout {
-    struct tir_expander *x;
-    struct tir_value a;
-    unsigned unit; /* elements of a register */
-};
-
-static struct tir_value source_register(const struct relayout *r, unsigned first)
-{
-    return tir_elements(r->x, r->a, first, r->unit);
-}
-
-/* v_perm_b32 picks bytes 0..3 from its second operand, 4..7 from its first. */
-static struct tir_value permute(const struct relayout *r, struct tir_value low,
-                                struct tir_value high, const unsigned pick[4])
-{
-    const int64_t selector = pick[0] | pick[1] << 8 | pick[2] << 16 | (int64_t)pick[3] << 24;
-    return tir_build(&r->x->b, TIR_byte_perm, none, (struct tir_value[]){high, low}, 2, &selector);
-}
-
-/* Bytes s[0] and s[1] side by side, from byte *at of the result. Where it is the same byte of two
- * registers, as in a transposition, the result also has the neighbours, for whoever asks next. */
-static struct tir_value join_bytes(const struct relayout *r, const struct byte_source s[2],
-                                   unsigned *at)
-{
-    const bool same = s[0].byte == s[1].byte;
-    const unsigned low = same ? s[0].byte & ~1u : s[0].byte, high = same ? low : s[1].byte;
-    *at = same ? 2 * (s[0].byte & 1) : 0;
-    return permute(r, source_register(r, s[0].first), source_register(r, s[1].first),
-                   (unsigned[]){low, 4 + high, (low + same) & 3, 4 + ((high + same) & 3)});
-}
-
-static struct tir_value gather_bytes(const struct relayout *r, const struct byte_source s[4])
-{
-    const unsigned first = s[0].first;
-    unsigned other = first, pick[4], low_at, high_at;
-    bool two = true, whole = true;
-    for (unsigned i = 0; i < 4; i++) {
-        whole = whole && s[i].first == first && s[i].byte == i;
-        if (s[i].first == first || s[i].first == other)
-            continue;
-        two = two && other == first;
-        other = s[i].first;
-    }
-    if (whole)
-        return source_register(r, first);
-    if (two) {
-        for (unsigned i = 0; i < 4; i++)
-            pick[i] = s[i].byte + (s[i].first == first ? 0 : 4);
-        return permute(r, source_register(r, first), source_register(r, other), pick);
-    }
-    const struct tir_value low = join_bytes(r, s, &low_at), high = join_bytes(r, s + 2, &high_at);
-    return permute(r, low, high, (unsigned[]){low_at, low_at + 1, 4 + high_at, 5 + high_at});
-}
-
-void tir_expand_relayout(struct tir_expander *x, const struct tir_op *op)
-{
-    const struct tir_layout *from = layout(x, op->operands[0]), *to = layout(x, op->result);
-    const unsigned dtype = tir_typeof(x->f, op->result).dtype;
-    const unsigned unit = tir_unit(dtype, to), size = tir_dtype_bits(dtype) / 8;
-    const struct relayout r = {x, op->operands[0], unit};
-    uint32_t m[TIR_LAYOUT_MAX_BITS];
-    const bool solved = tir_layout_solve(from, to, m);
-    assert(solved && (unit == 1 || unit * size == 4));
-    (void)solved;
-    for (int i = 0; i < to->lane_bits + to->wave_bits; i++)
-        assert(m[to->reg_bits + i] == 1u << (from->reg_bits + i));
-    struct tir_pieces p = tir_alloc_pieces(x, (1u << to->reg_bits) / unit, unit);
-    for (unsigned i = 0; i < p.n; i++) {
-        unsigned source[4] = {0};
-        for (unsigned k = 0; k < unit; k++)
-            for (int bit = 0; bit < to->reg_bits; bit++)
-                if ((i * unit + k) >> bit & 1)
-                    source[k] ^= m[bit];
-        struct byte_source bytes[4];
-        for (unsigned k = 0; unit > 1 && k < 4; k++)
-            bytes[k] = (struct byte_source){source[k / size] & ~(unit - 1),
-                                            source[k / size] % unit * size + k % size};
-        p.v[i] = unit > 1 ? gather_bytes(&r, bytes) : source_register(&r, source[0]);
-    }
-    tir_set_pieces(x, op->result, p);
 }
 
 void tir_expand_stack(struct tir_expander *x, const struct tir_op *op)

@@ -6,6 +6,7 @@
 #include "ir/verify.h"
 
 #include "ir/arith.h"
+#include "ir/convert.h"
 
 enum {
     MAX_STAGES = 8,
@@ -179,6 +180,18 @@ static void check_conversion(struct tir_verifier *v, const struct tir_op *op, st
         tir_check(v, t.a.dtype != TIR_RSRC && t.d.dtype != TIR_RSRC, "is no conversion");
 }
 
+static uint32_t wave_image(const struct tir_layout *l, int i)
+{
+    return i < l->wave_bits ? l->basis[l->reg_bits + l->lane_bits + i] : 0;
+}
+
+/* Waves meet at barriers in LDS, which a pipelined loop has places of its own for. */
+static void check_meeting(struct tir_verifier *v, const struct tir_op *op)
+{
+    tir_check(v, op->stage == TIR_NO_STAGE,
+              "crosses waves, with barriers, inside of a pipelined loop");
+}
+
 /* The image of a tile's layout when one axis is dropped or folded. */
 static void check_reduced(struct tir_verifier *v, const struct tir_op *op, struct types t)
 {
@@ -191,6 +204,9 @@ static void check_reduced(struct tir_verifier *v, const struct tir_op *op, struc
         fold ? tir_layout_fold_rows(l, &rows) : tir_layout_slice(l, by_row);
     if (!tir_check(v, rows, "registers hold mixed row bits, which cannot be folded"))
         return;
+    for (int i = 0; !fold && i < l->wave_bits; i++)
+        if (by_row ? tir_rc_col(wave_image(l, i)) : tir_rc_row(wave_image(l, i)))
+            check_meeting(v, op);
     tir_check(v, t.d.dtype == t.a.dtype, "result has another dtype");
     tir_check(v, t.d.rows == rows && t.d.cols == cols, "result is not %ux%u", rows, cols);
     tir_check(v, tir_layout_equal(tir_layout_of(v->f, t.d), &want),
@@ -273,11 +289,6 @@ static bool is_product(const struct tir_layout *d, const struct tir_layout *a,
             return false;
     }
     return true;
-}
-
-static uint32_t wave_image(const struct tir_layout *l, int i)
-{
-    return i < l->wave_bits ? l->basis[l->reg_bits + l->lane_bits + i] : 0;
 }
 
 /* Waves split rows and columns of the result alike in all three, and never the contraction. */
@@ -528,6 +539,25 @@ static void check_vec_op(struct tir_verifier *v, const struct tir_op *op, struct
     }
 }
 
+static void check_relayout(struct tir_verifier *v, const struct tir_op *op, struct types t)
+{
+    if (!tir_check(v, t.a.dtype == t.d.dtype && t.a.rows == t.d.rows && t.a.cols == t.d.cols,
+                   "result differs in more than its layout"))
+        return;
+    const struct tir_layout *const from = tir_layout_of(v->f, t.a);
+    const struct tir_layout *const to = tir_layout_of(v->f, t.d);
+    struct tir_conversion c;
+    struct tir_lane_map map;
+    struct tir_lane_steps steps;
+    if (!tir_check(v, tir_layout_conversion(from, to, &c), "operand lacks elements of the result"))
+        return;
+    if (c.kind == TIR_CONVERT_LDS)
+        check_meeting(v, op);
+    else
+        tir_check(v, tir_lane_map(from, to, &c, 0, &map) && tir_lane_steps(&map, &steps),
+                  "lanes that repeat elements cannot be made others");
+}
+
 /* Rows x (blocks width) and (blocks rows) x width hold the same; `map` takes the operand's layout
  * to the result's. */
 static void check_blocks(struct tir_verifier *v, struct tir_type joined, struct tir_type split,
@@ -571,10 +601,7 @@ static void check_tile_op(struct tir_verifier *v, const struct tir_op *op, struc
     case TIR_col_fold_max:
     case TIR_col_fold_sum: check_reduced(v, op, t); break;
     case TIR_mma: check_mma(v, op, t); break;
-    case TIR_relayout:
-        tir_check(v, t.a.dtype == t.d.dtype && t.a.rows == t.d.rows && t.a.cols == t.d.cols,
-                  "result differs in more than its layout");
-        break;
+    case TIR_relayout: check_relayout(v, op, t); break;
     case TIR_transpose: {
         const struct tir_layout want = tir_layout_transpose(tir_layout_of(v->f, t.a));
         tir_check(v,

@@ -129,8 +129,8 @@ static void each_wave_does_its_share_of_a_product(void **state)
     }
 }
 
-/* O^T = V^T P^T: every wave has the same P, straight from the accumulator of the product before, and
- * a slice of the rows of its own. */
+/* O^T = V^T P^T: every wave has the same P, straight from the accumulator of the product before,
+ * and a slice of the rows of its own. */
 static void waves_share_the_accumulator_before_and_split_the_rows_after(void **state)
 {
     (void)state;

@@ -29,7 +29,9 @@ struct compiled kernel_compile(struct kernel *k)
         c.args[i].name = strdup(c.args[i].name);
     }
 
-    tir_return(&k->b);
+    const struct tir_block *const body = k->f->body;
+    if (!body->n_ops || tir_op(k->f, body->ops[body->n_ops - 1])->opcode != TIR_return)
+        tir_return(&k->b);
     if (!tgt_emit(k->f, k->t, &options, &object, why))
         fail_msg("tgt_emit: %s", why);
     if (!tgt_link(&object, &c.code_object, why))

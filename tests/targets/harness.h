@@ -39,7 +39,8 @@ struct compiled {
     struct tgt_kernel_facts facts;
 };
 
-/** Ends the kernel with a return, compiles and frees it; fails the test when something refuses. */
+/** Ends the kernel with a return if nothing has, compiles and frees it; fails the test when
+ * something refuses. */
 struct compiled kernel_compile(struct kernel *k);
 void compiled_free(struct compiled *c);
 

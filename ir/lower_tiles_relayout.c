@@ -1,0 +1,460 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Tiles from one layout to another, by what the composition of the two asks for: registers of the
+ * lane (renamed, or byte by byte), other lanes of the wave (selects and lane moves), other waves (a
+ * round trip through LDS). Reductions over rows or columns that waves split end here too. Part of
+ * lower_tiles.
+ */
+#include <assert.h>
+#include <string.h>
+
+#include "ir/bits.h"
+#include "ir/convert.h"
+#include "ir/lower_tiles.h"
+
+static const struct tir_type none;
+
+/* ---- Registers ---- */
+
+/* Where a byte of a register in its new layout comes from: the register that begins with element
+ * `first` of tile `a`, and which of its four bytes. */
+struct byte_source {
+    unsigned first, byte;
+};
+
+/* A tile under way. */
+struct change {
+    struct tir_expander *x;
+    struct tir_pieces a;
+    unsigned dtype;
+    unsigned unit; /* elements of a register */
+    const struct tir_layout *from, *to;
+    struct tir_conversion c;
+};
+
+static struct tir_value source_register(const struct change *r, unsigned first)
+{
+    return tir_take(r->x, &r->a, r->dtype, first, r->unit);
+}
+
+/* v_perm_b32 picks bytes 0..3 from its second operand, 4..7 from its first. */
+static struct tir_value permute(const struct change *r, struct tir_value low, struct tir_value high,
+                                const unsigned pick[4])
+{
+    const int64_t selector = pick[0] | pick[1] << 8 | pick[2] << 16 | (int64_t)pick[3] << 24;
+    return tir_build(&r->x->b, TIR_byte_perm, none, (struct tir_value[]){high, low}, 2, &selector);
+}
+
+/* Bytes s[0] and s[1] side by side, from byte *at of the result. Where it is the same byte of two
+ * registers, as in a transposition, the result also holds the neighbouring bytes, so that opt_cse
+ * can use it again. */
+static struct tir_value join_bytes(const struct change *r, const struct byte_source s[2],
+                                   unsigned *at)
+{
+    const bool same = s[0].byte == s[1].byte;
+    const unsigned low = same ? s[0].byte & ~1u : s[0].byte, high = same ? low : s[1].byte;
+    *at = same ? 2 * (s[0].byte & 1) : 0;
+    return permute(r, source_register(r, s[0].first), source_register(r, s[1].first),
+                   (unsigned[]){low, 4 + high, (low + same) & 3, 4 + ((high + same) & 3)});
+}
+
+static struct tir_value gather_bytes(const struct change *r, const struct byte_source s[4])
+{
+    const unsigned first = s[0].first;
+    unsigned other = first, pick[4], low_at, high_at;
+    bool two = true, whole = true;
+    for (unsigned i = 0; i < 4; i++) {
+        whole = whole && s[i].first == first && s[i].byte == i;
+        if (s[i].first == first || s[i].first == other)
+            continue;
+        two = two && other == first;
+        other = s[i].first;
+    }
+    if (whole)
+        return source_register(r, first);
+    if (two) {
+        for (unsigned i = 0; i < 4; i++)
+            pick[i] = s[i].byte + (s[i].first == first ? 0 : 4);
+        return permute(r, source_register(r, first), source_register(r, other), pick);
+    }
+    const struct tir_value low = join_bytes(r, s, &low_at), high = join_bytes(r, s + 2, &high_at);
+    return permute(r, low, high, (unsigned[]){low_at, low_at + 1, 4 + high_at, 5 + high_at});
+}
+
+static struct tir_pieces change_registers(const struct change *r)
+{
+    const unsigned unit = r->unit, size = tir_dtype_bits(r->dtype) / 8;
+    const uint32_t *const m = r->c.map.column;
+    struct tir_pieces p = tir_alloc_pieces(r->x, (1u << r->to->reg_bits) / unit, unit);
+    assert(unit == 1 || unit * size == 4);
+    for (unsigned i = 0; i < p.n; i++) {
+        unsigned source[4] = {0};
+        for (unsigned k = 0; k < unit; k++)
+            source[k] = tir_xor_images(m, i * unit + k);
+        struct byte_source bytes[4];
+        for (unsigned k = 0; unit > 1 && k < 4; k++)
+            bytes[k] = (struct byte_source){source[k / size] & ~(unit - 1),
+                                            source[k / size] % unit * size + k % size};
+        p.v[i] = unit > 1 ? gather_bytes(r, bytes) : source_register(r, source[0]);
+    }
+    return p;
+}
+
+/* ---- Lanes ---- */
+
+/* v[i] becomes v[i ^ flip] where the condition holds. */
+static void exchange(struct tir_expander *x, struct tir_value *v, unsigned n, uint32_t flip,
+                     struct tir_value cond)
+{
+    for (unsigned i = 0; i < n; i++) {
+        const unsigned k = i ^ flip;
+        if (k < i)
+            continue;
+        const struct tir_value a = v[i], b = v[k];
+        v[i] = tir_select(&x->b, cond, b, a);
+        v[k] = tir_select(&x->b, cond, a, b);
+    }
+}
+
+/* Registers exchange by lane bits: bits that exchange the same registers do it at once, where an
+ * odd number of them is set. */
+static void exchange_by_lane(struct tir_expander *x, struct tir_value *v, unsigned n,
+                             const uint32_t *flips, unsigned lanes)
+{
+    for (unsigned j = 0; j < lanes; j++) {
+        uint32_t images[TIR_LAYOUT_MAX_BITS] = {0};
+        bool first = flips[j] != 0;
+        for (unsigned k = 0; k < j; k++)
+            first = first && flips[k] != flips[j];
+        if (!first)
+            continue;
+        for (unsigned k = j; k < lanes; k++)
+            images[k] = flips[k] == flips[j];
+        const struct tir_value odd = tir_lane_index(x, images, 0);
+        exchange(x, v, n, flips[j], tir_cmp_ne(&x->b, odd, tir_int_like(&x->b, odd, 0)));
+    }
+}
+
+static void exchange_by_wave(struct tir_expander *x, struct tir_value *v, unsigned n,
+                             const struct tir_lane_map *m)
+{
+    struct tir_builder *b = &x->b;
+    for (unsigned i = 0; i < m->waves; i++) {
+        if (!m->wave_reg[i])
+            continue;
+        const struct tir_value bit = tir_and(b, x->wave, tir_i32(b, 1 << i));
+        exchange(x, v, n, m->wave_reg[i], tir_cmp_ne(b, bit, tir_i32(b, 0)));
+    }
+}
+
+/* v of the lane that steps->move and `offset` say. *address: where lanes read from at offset 0. */
+static struct tir_value move_lanes(struct tir_expander *x, const struct tir_lane_map *m,
+                                   const struct tir_lane_steps *s, struct tir_value v,
+                                   uint32_t offset, struct tir_value *address)
+{
+    struct tir_builder *b = &x->b;
+    if (s->exchanges && !offset)
+        return v;
+    if (s->exchanges)
+        return tir_build(b, TIR_lane_xor, none, &v, 1, &(int64_t){offset});
+    if (!address->id) {
+        uint32_t images[TIR_LAYOUT_MAX_BITS] = {0};
+        for (unsigned j = 0; j < m->lanes; j++)
+            images[j] = s->move[j] * 4;
+        *address = tir_lane_index(x, images, 0);
+    }
+    struct tir_value at = *address;
+    if (offset)
+        at = tir_xor(b, at, tir_int_like(b, at, (int64_t)offset * 4));
+    return tir_build(b, TIR_lane_gather, none, (struct tir_value[]){at, v}, 2, NULL);
+}
+
+static void run_steps(struct tir_expander *x, const struct tir_lane_map *m,
+                      const struct tir_lane_steps *s, struct tir_value *from, struct tir_value *to)
+{
+    const unsigned n_from = 1u << m->from_regs, n_to = 1u << m->to_regs;
+    struct tir_value address = {0};
+    exchange_by_wave(x, from, n_from, m);
+    exchange_by_lane(x, from, n_from, s->before, m->lanes);
+    for (unsigned r = 0; r < n_to; r++)
+        to[r] = move_lanes(x, m, s, from[tir_xor_images(s->reg, r)], tir_xor_images(m->reg_lane, r),
+                           &address);
+    exchange_by_lane(x, to, n_to, s->after, m->lanes);
+}
+
+/* Instructions, as far as one way can be compared with another. */
+static unsigned cost_of(const struct tir_lane_map *m, const struct tir_lane_steps *s)
+{
+    enum { SELECT = 1, EXCHANGE = 2, GATHER = 6 };
+    unsigned cost = 0;
+    for (unsigned j = 0; j < m->lanes; j++)
+        cost += ((s->before[j] != 0) << m->from_regs) + ((s->after[j] != 0) << m->to_regs) * SELECT;
+    for (unsigned r = 0; r < 1u << m->to_regs; r++)
+        if (!s->exchanges)
+            cost += GATHER;
+        else if (tir_xor_images(m->reg_lane, r))
+            cost += EXCHANGE;
+    return cost;
+}
+
+/* The map without a swap of register bit i and lane bit j at its end. */
+static struct tir_lane_map before_swap(const struct tir_lane_map *m, unsigned i, unsigned j)
+{
+    struct tir_lane_map b = *m;
+    b.reg_reg[i] = m->lane_reg[j];
+    b.reg_lane[i] = m->lane_lane[j];
+    b.lane_reg[j] = m->reg_reg[i];
+    b.lane_lane[j] = m->reg_lane[i];
+    return b;
+}
+
+/* v_permlane{16,32}_swap: registers i apart exchange halves. */
+static void swap_lanes(struct tir_expander *x, struct tir_value *v, unsigned n, unsigned i,
+                       unsigned j)
+{
+    for (unsigned r = 0; r < n; r++) {
+        if (r >> i & 1)
+            continue;
+        const struct tir_value pair[] = {v[r], v[r | 1u << i]};
+        for (int which = 0; which < 2; which++)
+            v[r | (unsigned)which << i] = tir_build(&x->b, TIR_lane_swap, tir_typeof(x->f, pair[0]),
+                                                    pair, 2, (int64_t[]){1 << j, which});
+    }
+}
+
+static void change_lanes(struct tir_expander *x, const struct tir_lane_map *m,
+                         struct tir_value *from, struct tir_value *to)
+{
+    enum { SWAP_COST = 2 }; /* of two registers, both results */
+    struct tir_lane_steps s, better;
+    const bool sound = tir_lane_steps(m, &s);
+    assert(sound);
+    (void)sound;
+    const unsigned cost = cost_of(m, &s);
+    for (unsigned j = 4; x->f->machine->has_lane_swap && j < 6; j++)
+        for (unsigned i = 0; i < m->to_regs; i++) {
+            const struct tir_lane_map b = before_swap(m, i, j);
+            const unsigned swaps = SWAP_COST << (m->to_regs - 1);
+            if (!tir_lane_steps(&b, &better) || cost_of(&b, &better) + swaps >= cost)
+                continue;
+            change_lanes(x, &b, from, to);
+            swap_lanes(x, to, 1u << m->to_regs, i, j);
+            return;
+        }
+    run_steps(x, m, &s, from, to);
+}
+
+/* Registers of 32 bits, each with `unit` elements or with copies of one. */
+static struct tir_value word_of(const struct change *r, unsigned first, unsigned unit)
+{
+    struct tir_builder *b = &r->x->b;
+    const struct tir_value e = tir_take(r->x, &r->a, r->dtype, first, unit);
+    const unsigned copies = 32 / (unit * tir_dtype_bits(r->dtype));
+    struct tir_value all[4] = {e, e, e, e}, v = e;
+    if (copies > 1)
+        v = tir_build(b, TIR_concat, tir_vec(r->dtype, copies * unit), all, copies, NULL);
+    return unit * copies > 1 ? tir_bitcast(b, v, tir_vec(TIR_I32, 1)) : v;
+}
+
+static struct tir_value elements_of(const struct change *r, struct tir_value word, unsigned unit)
+{
+    struct tir_builder *b = &r->x->b;
+    const unsigned all = 32 / tir_dtype_bits(r->dtype);
+    if (all == 1)
+        return word;
+    const struct tir_value v = tir_bitcast(b, word, tir_vec(r->dtype, all));
+    return unit == all ? v
+                       : tir_build(b, TIR_extract, tir_vec(r->dtype, unit), &v, 1, &(int64_t){0});
+}
+
+/* Elements of up to 32 bits. Whole registers move where both layouts fill them alike, single
+ * elements otherwise. */
+static struct tir_pieces move_words(const struct change *r)
+{
+    struct tir_expander *x = r->x;
+    const unsigned full = 32 / tir_dtype_bits(r->dtype);
+    struct tir_lane_map m;
+    unsigned unit = r->unit == full ? full : 1;
+    if (!tir_lane_map(r->from, r->to, &r->c, tir_bits(unit), &m)) {
+        unit = 1;
+        const bool sound = tir_lane_map(r->from, r->to, &r->c, 0, &m);
+        assert(sound);
+        (void)sound;
+    }
+    const unsigned n_from = 1u << m.from_regs, n_to = 1u << m.to_regs;
+    struct tir_value *const from = tir_alloc(x->f, n_from * sizeof(from[0]));
+    struct tir_value *const to = tir_alloc(x->f, n_to * sizeof(to[0]));
+    for (unsigned i = 0; i < n_from; i++)
+        from[i] = word_of(r, i * unit, unit);
+    change_lanes(x, &m, from, to);
+    struct tir_pieces p = tir_alloc_pieces(x, n_to, unit);
+    for (unsigned i = 0; i < n_to; i++)
+        p.v[i] = elements_of(r, to[i], unit);
+    return p;
+}
+
+/* Elements of 64 bits: their low and their high halves take the same way. */
+static struct tir_pieces move_halves(const struct change *r)
+{
+    struct tir_expander *x = r->x;
+    struct tir_lane_map m;
+    const bool sound = tir_lane_map(r->from, r->to, &r->c, 0, &m);
+    assert(sound);
+    (void)sound;
+    const unsigned n_from = 1u << m.from_regs, n_to = 1u << m.to_regs;
+    struct tir_value *const from = tir_alloc(x->f, n_from * sizeof(from[0]));
+    struct tir_value *const to = tir_alloc(x->f, 2 * n_to * sizeof(to[0]));
+    for (int64_t half = 0; half < 2; half++) {
+        for (unsigned i = 0; i < n_from; i++) {
+            const struct tir_value both =
+                tir_bitcast(&x->b, source_register(r, i), tir_vec(TIR_I32, 2));
+            from[i] = tir_build(&x->b, TIR_extract, tir_vec(TIR_I32, 1), &both, 1, &half);
+        }
+        change_lanes(x, &m, from, to + half * n_to);
+    }
+    struct tir_pieces p = tir_alloc_pieces(x, n_to, 1);
+    for (unsigned i = 0; i < n_to; i++) {
+        const struct tir_value halves[] = {to[i], to[n_to + i]};
+        const struct tir_value both =
+            tir_build(&x->b, TIR_concat, tir_vec(TIR_I32, 2), halves, 2, NULL);
+        p.v[i] = tir_bitcast(&x->b, both, tir_vec(r->dtype, 1));
+    }
+    return p;
+}
+
+/* ---- Waves ---- */
+
+/* Address map of a tile on its way: each lane of the result reads its registers' neighbours side by
+ * side. */
+static struct tir_layout passage(const struct tir_layout *to, unsigned bytes)
+{
+    enum { CHUNK = 16 };
+    struct tir_layout map = {0};
+    uint32_t seen[TIR_LAYOUT_MAX_BITS];
+    const unsigned regs = to->reg_bits, wide = tir_bits(CHUNK / bytes);
+    const unsigned vector = regs < wide ? regs : wide;
+    unsigned n_seen = 0;
+    for (unsigned i = 0; i < (unsigned)tir_layout_bits(to); i++) {
+        const unsigned lanes = to->lane_bits;
+        const unsigned from = i < vector           ? i
+                              : i < vector + lanes ? regs + i - vector
+                              : i < regs + lanes   ? i - lanes
+                                                   : i;
+        uint32_t v = to->basis[from];
+        for (unsigned k = 0; k < n_seen; k++)
+            if (v & (0x80000000u >> __builtin_clz(seen[k])))
+                v ^= seen[k];
+        if (!v)
+            continue;
+        seen[n_seen++] = v;
+        map.basis[map.reg_bits++] = to->basis[from];
+    }
+    return map;
+}
+
+/* Room for `bytes` of each group of 2^wave_bits waves: groups may hold tiles of their own. */
+static struct tir_value scratch(struct tir_expander *x, unsigned bytes, unsigned wave_bits)
+{
+    struct tir_builder *b = &x->b;
+    const unsigned groups = x->f->waves >> wave_bits, all = bytes * (groups ? groups : 1);
+    if (x->scratch + all > x->f->lds_bytes)
+        x->f->lds_bytes = x->scratch + all;
+    const struct tir_value base =
+        tir_build(b, TIR_lds_base, tir_scalar(TIR_I32), NULL, 0, &(int64_t){x->scratch});
+    if (groups <= 1)
+        return base;
+    const struct tir_value group = tir_shr(b, x->wave, tir_i32(b, (int)wave_bits));
+    return tir_add(b, base, tir_mul(b, group, tir_i32(b, (int)bytes)));
+}
+
+static void meet(struct tir_expander *x)
+{
+    tir_wait(&x->b, TIR_LDS_WRITES, 0);
+    tir_barrier(&x->b);
+}
+
+/* The second barrier is for the next passage, which takes the same place. */
+static struct tir_pieces change_waves(const struct change *r)
+{
+    struct tir_expander *x = r->x;
+    const unsigned bytes = tir_dtype_bits(r->dtype) / 8;
+    const struct tir_layout map = passage(r->to, bytes);
+    const unsigned from = r->from->wave_bits, to = r->to->wave_bits;
+    const struct tir_value lds = scratch(x, bytes << map.reg_bits, from > to ? from : to);
+    tir_store_pieces(x, lds, &map, r->from, r->dtype, &r->a);
+    meet(x);
+    const struct tir_pieces p = tir_load_pieces(x, lds, &map, r->to, r->dtype);
+    meet(x);
+    return p;
+}
+
+/* ---- All of them ---- */
+
+static struct tir_pieces change_numbers(struct change *r)
+{
+    r->unit = tir_unit(r->dtype, r->to);
+    if (r->unit * tir_dtype_bits(r->dtype) < 32)
+        r->unit = 1; /* less than a register */
+    if (r->c.kind == TIR_CONVERT_LDS)
+        return change_waves(r);
+    if (r->c.kind <= TIR_CONVERT_REGISTERS && !r->c.selects)
+        return change_registers(r);
+    return tir_dtype_bits(r->dtype) == 64 ? move_halves(r) : move_words(r);
+}
+
+/* Truth values travel as i32. */
+static struct tir_pieces change_truth(struct change *r)
+{
+    struct tir_builder *b = &r->x->b;
+    const unsigned n = 1u << r->from->reg_bits;
+    struct tir_pieces numbers = tir_alloc_pieces(r->x, n, 1);
+    for (unsigned i = 0; i < n; i++)
+        numbers.v[i] = tir_zext(b, tir_take(r->x, &r->a, TIR_I1, i, 1), TIR_I32);
+    r->a = numbers;
+    r->dtype = TIR_I32;
+    numbers = change_numbers(r);
+    struct tir_pieces p = tir_alloc_pieces(r->x, 1u << r->to->reg_bits, 1);
+    for (unsigned i = 0; i < p.n; i++) {
+        const struct tir_value v = tir_take(r->x, &numbers, TIR_I32, i, 1);
+        p.v[i] = tir_cmp_ne(b, v, tir_int_like(b, v, 0));
+    }
+    return p;
+}
+
+struct tir_pieces tir_change_layout(struct tir_expander *x, struct tir_pieces a, unsigned dtype,
+                                    const struct tir_layout *from, const struct tir_layout *to)
+{
+    struct change r = {.x = x, .a = a, .dtype = dtype, .from = from, .to = to};
+    const bool known = tir_layout_conversion(from, to, &r.c);
+    assert(known);
+    (void)known;
+    const bool moves = r.c.kind > TIR_CONVERT_REGISTERS || r.c.selects;
+    return dtype == TIR_I1 && moves ? change_truth(&r) : change_numbers(&r);
+}
+
+void tir_expand_relayout(struct tir_expander *x, const struct tir_op *op)
+{
+    const struct tir_type t = tir_typeof(x->f, op->result);
+    const struct tir_layout *const from = tir_layout_of(x->f, tir_typeof(x->f, op->operands[0]));
+    tir_set_pieces(x, op->result,
+                   tir_change_layout(x, tir_pieces_of(x, op->operands[0]), t.dtype, from,
+                                     tir_layout_of(x->f, t)));
+}
+
+struct tir_pieces tir_gather_waves(struct tir_expander *x, struct tir_pieces a, unsigned dtype,
+                                   const struct tir_layout *part, uint32_t waves, int axis)
+{
+    struct tir_layout own = *part, all = *part;
+    const unsigned n = (unsigned)__builtin_popcount(waves);
+    unsigned bit = 0;
+    memmove(all.basis + n, all.basis, (size_t)tir_layout_bits(part) * sizeof(all.basis[0]));
+    all.reg_bits = (uint8_t)(all.reg_bits + n);
+    for (unsigned i = 0; i < part->wave_bits; i++) {
+        if (!(waves >> i & 1))
+            continue;
+        const uint32_t image = axis ? TIR_RC(0, 1u << bit) : TIR_RC(1u << bit, 0);
+        own.basis[own.reg_bits + own.lane_bits + i] |= image;
+        all.basis[bit++] = image;
+    }
+    return tir_change_layout(x, a, dtype, &own, &all);
+}
