@@ -13,16 +13,30 @@
  */
 #include "check_hazard.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "decode.h"
-#include "time_op.h"
 
 #define LONGEST 20      /* wait states after a matrix instruction of 16 passes, */
 #define LONGEST_OTHER 5 /* and after anything else */
 #define TAKEN_BRANCH 8  /* LLVM's SISchedModel, WriteBranch */
 
 /* What the rules ask of a mnemonic. */
+#define HAZARD_HISTORY 32
+
+/* The instructions that a wave issued last; a ring. */
+struct hazard_history {
+    const struct inst *in[HAZARD_HISTORY];
+    uint32_t at[HAZARD_HISTORY]; /* `states` when it was issued */
+    uint32_t count, states;
+    uint32_t quiet_at;          /* `states` from which on nothing in the ring demands a wait, */
+    uint32_t quiet_for_most_at; /* and from which on not of an ordinary vector instruction */
+    uint32_t matrix_free_at;    /* `states` when the matrix core can take another instruction */
+    uint64_t next_offset;       /* of the instruction that follows if no branch is taken */
+    uint32_t straight_at;       /* `states` when one was */
+};
+
 enum hazard_trait {
     TRAIT_F64 = 1 << 0,
     TRAIT_XDL = 1 << 1, /* matrix, neither f32 nor f64: those write back one state earlier */
@@ -113,8 +127,9 @@ static uint8_t reach(const struct inst *in)
     return in->hazard_traits & TRAIT_PART || in->row->flags & ROW_TRANS;
 }
 
-void hazard_classify(enum gfx_target target, struct inst *in)
+static void classify(enum gfx_target target, struct inst *in)
 {
+    (void)target;
     const char *name = in->row->name;
     const bool f64 = strstr(name, "f64"), matrix = in->row->flags & ROW_MFMA;
     const struct {
@@ -141,7 +156,6 @@ void hazard_classify(enum gfx_target target, struct inst *in)
         in->hazard_traits |= traits[i].has ? traits[i].trait : 0;
     in->hazard_traits |= ordinary(in) ? TRAIT_ORDINARY : 0;
     in->hazard_reach = reach(in);
-    in->matrix_passes = (uint8_t)(time_matrix_cycles(target, name, in->cbsz, in->blgp) / 4);
 }
 
 static bool is(const struct inst *in, enum hazard_trait trait) { return in->hazard_traits & trait; }
@@ -351,10 +365,10 @@ static bool waits_rarely(const struct wave *w, const struct inst *in)
     return is(in, TRAIT_ORDINARY) && !(w->launch->checks & CHECK_STRICT);
 }
 
-static bool check(struct wave *w, const struct inst *in, bool *found)
+static bool check(const struct hazard_history *h, struct wave *w, const struct inst *in,
+                  bool *found)
 {
     const struct launch *l = w->launch;
-    const struct hazard_history *h = &w->hazards;
     const bool rarely = waits_rarely(w, in);
     for (unsigned i = 1; i <= HAZARD_HISTORY && i <= h->count; i++) {
         unsigned slot = (h->count - i) % HAZARD_HISTORY;
@@ -389,24 +403,25 @@ static bool check(struct wave *w, const struct inst *in, bool *found)
  * check(), unless it was fine before: what is not further back than LONGEST is always the same
  * where no branch has been taken since.
  */
-static bool check_once(struct wave *w, const struct inst *in)
+static bool check_once(const struct hazard_history *h, struct wave *w, const struct inst *in)
 {
-    const struct hazard_history *h = &w->hazards;
     const uint16_t checks = w->launch->checks & (CHECK_HAZARD | CHECK_STRICT);
     const bool straight = h->states - h->straight_at > LONGEST;
     uint16_t *fine = &((struct inst *)in)->hazard_free;
     if (straight && !(checks & ~__atomic_load_n(fine, __ATOMIC_RELAXED)))
         return true;
     bool found = false;
-    const bool go_on = check(w, in, &found);
+    const bool go_on = check(h, w, in, &found);
     if (straight && !found)
         __atomic_fetch_or(fine, checks, __ATOMIC_RELAXED);
     return go_on;
 }
 
-bool hazard_step(struct wave *w, const struct inst *in)
+/* Compares `in`, which is about to run, with the instructions that its wave issued last, and notes
+ * it. */
+static bool step(void *state, struct wave *w, const struct inst *in)
 {
-    struct hazard_history *h = &w->hazards;
+    struct hazard_history *h = (struct hazard_history *)state + w->id;
     uint32_t flags = in->row->flags;
     const bool asks = flags & (ROW_VALU | ROW_MFMA | ROW_VMEM | ROW_LDS) ||
                       in->hazard_traits & (TRAIT_SETREG | TRAIT_GETREG | TRAIT_M0);
@@ -417,7 +432,7 @@ bool hazard_step(struct wave *w, const struct inst *in)
     if (flags & ROW_MFMA && (int32_t)(h->matrix_free_at - h->states) > 0)
         h->states = h->matrix_free_at;
     const uint32_t quiet_at = waits_rarely(w, in) ? h->quiet_for_most_at : h->quiet_at;
-    if (asks && h->states < quiet_at && !check_once(w, in))
+    if (asks && h->states < quiet_at && !check_once(h, w, in))
         return false;
     if (flags & (ROW_VALU | ROW_MFMA) || (flags & ROW_SALU && in->dst.kind == OPND_SGPR) ||
         in->hazard_traits & (TRAIT_SETREG | TRAIT_WIDE)) {
@@ -438,3 +453,23 @@ bool hazard_step(struct wave *w, const struct inst *in)
     h->next_offset = in->offset + in->size;
     return true;
 }
+
+static void *create(const struct launch *l, void *launch_state)
+{
+    (void)l, (void)launch_state;
+    return calloc(WAVES_MAX, sizeof(struct hazard_history));
+}
+
+static void begin(void *state, const struct workgroup *wg)
+{
+    memset(state, 0, wg->nwaves * sizeof(struct hazard_history));
+}
+
+const struct check check_hazard = {
+    .kinds = CHECK_HAZARD | CHECK_STRICT,
+    .decoded = classify,
+    .group_create = create,
+    .group_destroy = free,
+    .group_begin = begin,
+    .fetched = step,
+};

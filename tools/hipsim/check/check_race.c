@@ -13,6 +13,7 @@
 
 #include "check_race_clocks.h"
 #include "decode.h"
+#include "memory.h"
 
 #define WHOLE 0xf /* all bytes of a dword */
 #define CONFLICTS_MAX (WAVE_LANES * 8)
@@ -85,9 +86,18 @@ struct probe {
     bool pending; /* some wave has LGKM operations outstanding */
 };
 
-struct race *race_create(uint32_t lds_bytes, struct race_shadow *shadow)
+static void destroy(void *state)
 {
-    size_t dwords = lds_bytes / 4 + 2;
+    struct race *r = state;
+    free(r->cells);
+    free(r->sites);
+    race_global_destroy(r->global);
+    free(r);
+}
+
+static void *create(const struct launch *l, void *shadow)
+{
+    const size_t dwords = l->lds_bytes / 4 + 2;
     struct race *r = calloc(1, sizeof(*r));
     if (!r)
         return NULL;
@@ -96,48 +106,34 @@ struct race *race_create(uint32_t lds_bytes, struct race_shadow *shadow)
     r->global = race_global_create(shadow, &r->clocks);
     if (r->cells && r->sites && r->global)
         return r;
-    race_destroy(r);
+    destroy(r);
     return NULL;
 }
 
-void race_destroy(struct race *r)
+/* Forgets what the last workgroup did in LDS. */
+static void begin(void *state, const struct workgroup *wg)
 {
-    if (!r)
-        return;
-    free(r->cells);
-    free(r->sites);
-    race_global_destroy(r->global);
-    free(r);
-}
-
-void race_begin(struct race *r)
-{
+    struct race *r = state;
+    (void)wg;
     r->base = ++r->newest;
     r->nconflicts = 0;
     clocks_begin(&r->clocks);
     race_global_begin(r->global);
 }
 
-void race_barrier(struct workgroup *wg)
+static void barrier(void *state, struct workgroup *wg)
 {
-    uint64_t acquired = 0;
-    for (uint32_t i = 0; i < wg->nwaves; i++)
-        if (wg->waves[i]->acquired > acquired)
-            acquired = wg->waves[i]->acquired;
-    for (uint32_t i = 0; i < wg->nwaves; i++)
-        wg->waves[i]->acquired = acquired;
+    race_global_barrier(((struct race *)state)->global, wg);
 }
 
-void race_grid_arrive(struct wave *w)
+static void grid_arrive(void *state, struct wave *w)
 {
-    if (w->wg->race)
-        race_global_release(w->wg->race->global, w);
+    race_global_release(((struct race *)state)->global, w);
 }
 
-void race_grid_pass(struct wave *w)
+static void grid_pass(void *state, struct wave *w)
 {
-    if (w->wg->race)
-        w->acquired = race_global_now(w->wg->race->global);
+    race_global_acquire(((struct race *)state)->global, w);
 }
 
 /* The other workgroup, as far as it is another one. */
@@ -379,7 +375,7 @@ static bool touch(const struct probe *a, struct cell *c, struct site *s)
             for (unsigned i = 0; i < 4; i++)
                 f.mask |= a->mask >> i & 1 ? 0xffu << 8 * i : 0;
             r->conflicts[r->nconflicts++] = f;
-            a->w->wg->race_open = true;
+            a->w->wg->unsettled = true;
         }
     } else if (others && partial) {
         c->flags |= SITE_MIXED;
@@ -442,10 +438,10 @@ static bool swaps(const struct inst *in)
     return strstr(name, "cmpst") || strstr(name, "xchg") || strstr(name, "swap");
 }
 
-static bool lds_access(struct wave *w, const struct inst *in, const struct lane_mem *m,
-                       unsigned bytes, enum mem_direction direction, bool atomic)
+static bool lds_access(struct race *r, struct wave *w, const struct inst *in,
+                       const struct lane_mem *m, unsigned bytes, enum mem_direction direction,
+                       bool atomic)
 {
-    struct race *r = w->wg->race;
     struct probe a = {
         .w = w,
         .in = in,
@@ -494,25 +490,24 @@ static void synchronize(struct race *r, const struct wave *w, const struct inst 
     clocks_leave(&r->clocks, w->id, m->addr[l]);
 }
 
-bool race_access(struct wave *w, const struct inst *in, const struct lane_mem *m, unsigned bytes,
-                 enum mem_direction direction)
+static bool accessed(void *state, struct wave *w, const struct inst *in, const struct lane_mem *m,
+                     unsigned bytes, enum mem_direction direction)
 {
-    struct race *r = w->wg->race;
+    struct race *r = state;
     const bool several = w->wg->nwaves > 1, atomic = is_atomic(in, m, direction);
     bool ok;
     if (m->space == MEM_GLOBAL)
         ok = race_global_access(r->global, w, in, m, bytes, direction);
     else
-        ok = !several || lds_access(w, in, m, bytes, direction, atomic);
+        ok = !several || lds_access(r, w, in, m, bytes, direction, atomic);
     if (several && atomic)
         synchronize(r, w, in, m, direction);
     return ok;
 }
 
-void race_settle(struct wave *w, const struct inst *in)
+static void settle(void *state, struct wave *w, const struct inst *in)
 {
-    struct race *r = w->wg->race;
-    w->wg->race_open = false;
+    struct race *r = state;
     race_global_settle(r->global, w, in);
     for (unsigned i = 0; i < r->nconflicts && w->state != WAVE_FAULTED; i++) {
         const struct conflict *c = &r->conflicts[i];
@@ -521,3 +516,33 @@ void race_settle(struct wave *w, const struct inst *in)
     }
     r->nconflicts = 0;
 }
+
+/* A single wave that runs alone races with nobody. */
+static void *launch_begin(const struct launch *l, uint64_t first, uint64_t last, bool *watches)
+{
+    *watches =
+        l->block[0] * l->block[1] * l->block[2] > WAVE_LANES || last > first + 1 || l->touched;
+    return *watches ? race_shadow_begin() : NULL;
+}
+
+static void launch_end(struct launch *l, void *shadow)
+{
+    if (l->touched)
+        race_shadow_walk(shadow, l->touched, l->touched_ctx);
+    if (race_shadow_end(shadow))
+        l->race_incomplete = true;
+}
+
+const struct check check_race = {
+    .kinds = CHECK_RACE,
+    .launch_begin = launch_begin,
+    .launch_end = launch_end,
+    .group_create = create,
+    .group_destroy = destroy,
+    .group_begin = begin,
+    .accessed = accessed,
+    .settle = settle,
+    .barrier = barrier,
+    .grid_arrive = grid_arrive,
+    .grid_pass = grid_pass,
+};

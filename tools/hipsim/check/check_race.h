@@ -4,19 +4,20 @@
  * access before the other, at least one of them writes, and not both are atomic.
  * docs/hipsim-checks.md says what orders accesses, and what is left alone.
  *
+ * Stores that collide are only remembered when they are resolved: settle() judges them when their
+ * data are in memory, and leaves alone those that left all bytes as they were, since waves that
+ * repeat another wave's copy do no harm.
+ *
  * `struct race` belongs to one host thread, which runs one workgroup after the other with it.
  * `struct race_shadow` is what a launch knows of global memory, shared by its threads.
  */
 #ifndef HIPSIM_CHECK_RACE_H
 #define HIPSIM_CHECK_RACE_H
 
-#include "mem.h"
+#include "check.h"
 
-struct race;
-struct race_shadow;
+extern const struct check check_race;
 
-/** The shadow of a launch that is about to run; NULL when memory is short. */
-struct race_shadow *race_shadow_begin(void);
 /* What a launch has done to the bytes of a page of global memory, a bit each. */
 #define RACE_PAGE 4096u
 struct race_page {
@@ -24,40 +25,6 @@ struct race_page {
     uint64_t read[RACE_PAGE / 64], written[RACE_PAGE / 64];
     uint64_t atomic[RACE_PAGE / 64]; /* those of them that atomics alone have touched */
 };
-
-/** Tells of all pages that the launch has touched and the check could follow. */
-void race_shadow_walk(struct race_shadow *shadow,
-                      void (*tell)(void *ctx, const struct race_page *page), void *ctx);
-
-/** The launch has ended. True if its accesses were too many to be followed to the end. */
-bool race_shadow_end(struct race_shadow *shadow);
-
-/** For workgroups with `lds_bytes` of LDS; NULL when memory is short. */
-struct race *race_create(uint32_t lds_bytes, struct race_shadow *shadow);
-void race_destroy(struct race *race);
-
-/** Forgets what the last workgroup did in LDS: another one begins. */
-void race_begin(struct race *race);
-
-/** The workgroup's barrier has opened. */
-void race_barrier(struct workgroup *wg);
-
-/** The wave is at a barrier of the whole grid, or has passed it: what all waves that were there did
- *  before comes first. */
-void race_grid_arrive(struct wave *w);
-void race_grid_pass(struct wave *w);
-
-/**
- * Notes an access that mem_resolve() has allowed and compares it with what other waves did. False
- * after a report. Stores that collide are only remembered: race_settle() judges them when their
- * data is in memory.
- */
-bool race_access(struct wave *w, const struct inst *in, const struct lane_mem *m, unsigned bytes,
-                 enum mem_direction direction);
-
-/** Reports collisions of the instruction that has just run, unless it left all bytes as they were:
- *  waves that repeat another wave's copy do no harm. To be called while wg->race_open is set. */
-void race_settle(struct wave *w, const struct inst *in);
 
 /* -- among check_race*.c ----------------------------------------------------------------------- */
 
@@ -83,6 +50,15 @@ bool race_feeds_compare(const struct launch *l, uint32_t offset);
  *  turn to turn? Only another wave can end such a loop. */
 bool race_polls(const struct launch *l, uint32_t offset);
 
+/** The shadow of a launch that is about to run; NULL when memory is short. */
+struct race_shadow;
+struct race_shadow *race_shadow_begin(void);
+/** Tells of all pages that the launch has touched and the check could follow. */
+void race_shadow_walk(struct race_shadow *shadow,
+                      void (*tell)(void *ctx, const struct race_page *page), void *ctx);
+/** The launch has ended. True if its accesses were too many to be followed to the end. */
+bool race_shadow_end(struct race_shadow *shadow);
+
 /* What a workgroup's host thread knows of global memory. */
 struct race_global;
 struct race_clocks;
@@ -92,11 +68,14 @@ void race_global_destroy(struct race_global *g);
 void race_global_begin(struct race_global *g);
 /** Releases what the workgroup did before its last barrier and the wave since; the stamp. */
 uint64_t race_global_release(struct race_global *g, const struct wave *w);
-uint64_t race_global_now(const struct race_global *g);
-/** race_access() for global memory. */
+/** The wave has acquired all that was released up to now. */
+void race_global_acquire(struct race_global *g, const struct wave *w);
+/** The workgroup's barrier has opened: its waves share what they have acquired. */
+void race_global_barrier(struct race_global *g, const struct workgroup *wg);
+/** The check's accessed() for global memory. */
 bool race_global_access(struct race_global *g, struct wave *w, const struct inst *in,
                         const struct lane_mem *m, unsigned bytes, enum mem_direction direction);
-/** race_settle() for global memory. */
+/** The check's settle() for global memory. */
 void race_global_settle(struct race_global *g, struct wave *w, const struct inst *in);
 
 #endif

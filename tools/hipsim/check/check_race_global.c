@@ -11,7 +11,7 @@
  * which is how agent-scope atomic ones look: each that writes is a release of what its wave has
  * done and of what the workgroup did before its last barrier, each that reads and returns an
  * acquire. Releases draw stamps from one clock. A location remembers the stamp of its last
- * release, a wave the largest stamp that it has acquired (`wave->acquired`, shared at barriers);
+ * release, a wave the largest stamp that it has acquired (`acquired`, shared at barriers);
  * an access is ordered before all that comes when its interval was released at or before that.
  * This is coarser than vector clocks, and forgives where they would not: a wave is taken to have
  * acquired all that was released up to the stamp, whoever did it. Fences are not asked for:
@@ -103,6 +103,7 @@ struct race_global {
     uint64_t held;                  /* stripes */
     uint64_t acquire[ACQUIRES_MAX]; /* locations that the running instruction reads */
     unsigned nacquire, ncollisions;
+    uint64_t acquired[WAVES_MAX]; /* by wave: releases up to here are ordered before what comes */
     struct {
         uint64_t number; /* + 1 */
         uint32_t page;
@@ -242,7 +243,11 @@ struct race_global *race_global_create(struct race_shadow *shadow, const struct 
 
 void race_global_destroy(struct race_global *g) { free(g); }
 
-void race_global_begin(struct race_global *g) { g->current = g->open = g->nopen = 0; }
+void race_global_begin(struct race_global *g)
+{
+    g->current = g->open = g->nopen = 0;
+    memset(g->acquired, 0, sizeof(g->acquired));
+}
 
 static void lock(struct race_global *g, unsigned stripe)
 {
@@ -389,7 +394,19 @@ uint64_t race_global_release(struct race_global *g, const struct wave *w)
     return stamp ? stamp : atomic_load(&s->clock);
 }
 
-uint64_t race_global_now(const struct race_global *g) { return atomic_load(&g->shadow->clock); }
+void race_global_acquire(struct race_global *g, const struct wave *w)
+{
+    g->acquired[w->id] = atomic_load(&g->shadow->clock);
+}
+
+void race_global_barrier(struct race_global *g, const struct workgroup *wg)
+{
+    uint64_t latest = 0;
+    for (uint32_t i = 0; i < wg->nwaves; i++)
+        latest = g->acquired[i] > latest ? g->acquired[i] : latest;
+    for (uint32_t i = 0; i < wg->nwaves; i++)
+        g->acquired[i] = latest;
+}
 
 static _Atomic uint64_t *location(struct race_global *g, uint64_t address)
 {
@@ -420,7 +437,7 @@ static bool ordered(const struct touch *t, uint32_t id, uint16_t waves, uint32_t
             return true;
     }
     uint64_t released = atomic_load(&j->released), rest = atomic_load(&j->rest);
-    uint64_t acquired = t->w->acquired;
+    uint64_t acquired = t->g->acquired[t->w->id];
     return (released && released <= acquired && !(waves & ~j->covered)) ||
            (rest && rest <= acquired);
 }
@@ -722,7 +739,7 @@ bool race_global_access(struct race_global *g, struct wave *w, const struct inst
         assert(g->nacquire + (unsigned)__builtin_popcountll(m->lanes) <= ACQUIRES_MAX);
         FOR_LANES(l, m->lanes)
         g->acquire[g->nacquire++] = m->addr[l];
-        w->wg->race_open = true;
+        w->wg->unsettled = true;
     }
     struct touch t = {
         .g = g,
@@ -738,7 +755,7 @@ bool race_global_access(struct race_global *g, struct wave *w, const struct inst
     t.self |= atomic ? ATOMIC : in->sc0 ? LOCAL : 0;
     if (direction == MEM_WRITE) {
         lock_lanes(g, m, bytes);
-        w->wg->race_open = true;
+        w->wg->unsettled = true;
     }
     bool ok = touch_lanes(&t, m, bytes);
     if (direction != MEM_WRITE)
@@ -767,7 +784,7 @@ void race_global_settle(struct race_global *g, struct wave *w, const struct inst
         race_report(w, in, &g->collisions[i].other, MEM_WRITE);
     for (unsigned i = 0; i < g->nacquire; i++) {
         uint64_t stamp = atomic_load(location(g, g->acquire[i]));
-        w->acquired = stamp > w->acquired ? stamp : w->acquired;
+        g->acquired[w->id] = stamp > g->acquired[w->id] ? stamp : g->acquired[w->id];
     }
     g->nacquire = 0;
 }

@@ -11,7 +11,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "exec.h"
+#include "bits.h"
+#include "check_origin.h"
+#include "row.h"
 
 /* Columns: mnemonic; sources that select or count, a bit each: where they are undefined, so is all
  * of the result. */
@@ -42,12 +44,29 @@ static const struct bit_op {
     {"v_cvt_f32_ubyte2", 0, false},  {"v_cvt_f32_ubyte3", 0, false},
 };
 
-void bits_classify(struct inst *in)
+/* Sets in->bit_op: 0 for operations that do not follow bits. */
+static void classify(enum gfx_target target, struct inst *in)
 {
+    (void)target;
     for (size_t i = 0; i < sizeof(bit_ops) / sizeof(bit_ops[0]); i++)
         if (strcmp(in->row->name, bit_ops[i].name) == 0)
             in->bit_op = (uint8_t)(i + 1);
 }
+
+const struct check check_uninit = {
+    .kinds = CHECK_UNINIT,
+    .decoded = classify,
+    .group_create = origins_create,
+    .group_destroy = origins_destroy,
+    .group_begin = origins_begin,
+    .origin = origins_find,
+};
+
+/* What an instruction that follows bits is about to leave in its destination. */
+struct traced {
+    uint64_t valid[2], part[2], copied[2]; /* lanes, by dword */
+    uint32_t bits[2][WAVE_LANES];
+};
 
 /* The rows of a vector operand, NULL for others. */
 static uint64_t *lanes_of(const struct opnd *o, uint64_t *v, uint64_t *a)
@@ -68,38 +87,6 @@ static uint64_t *valid_rows(struct wave *w, const struct opnd *o)
 static uint64_t *copied_rows(struct wave *w, const struct opnd *o)
 {
     return o->kind == OPND_SGPR ? w->s_copied + o->reg : lanes_of(o, w->v_copied, w->a_copied);
-}
-
-static unsigned bits_row(const struct opnd *o)
-{
-    return o->kind == OPND_AGPR ? VGPR_FILE + o->reg : o->reg;
-}
-
-uint32_t bits_of_lane(const struct wave *w, const struct opnd *o, unsigned dword, unsigned l)
-{
-    const bool agpr = o->kind == OPND_AGPR;
-    const unsigned reg = o->reg + dword;
-    if ((agpr ? w->a_part : w->v_part)[reg] >> l & 1)
-        return w->bits[bits_row(o) + dword][l];
-    return (agpr ? w->a_valid : w->v_valid)[reg] >> l & 1 ? UINT32_MAX : 0;
-}
-
-void bits_set(struct wave *w, const struct opnd *o, unsigned dword, unsigned l, uint32_t bits)
-{
-    if (!w->bits) /* without memory the lane counts as a whole */
-        w->bits = malloc(2 * VGPR_FILE * sizeof(*w->bits));
-    if (!w->bits)
-        return;
-    w->bits[bits_row(o) + dword][l] = bits;
-    part_rows(w, o)[dword] |= UINT64_C(1) << l;
-    w->copies = true;
-}
-
-void bits_forget(struct wave *w, const struct opnd *o)
-{
-    uint64_t *part = part_rows(w, o);
-    for (unsigned i = 0; part && i < o->dwords; i++)
-        part[i] &= ~wave_exec(w);
 }
 
 /* -- trying an operation ----------------------------------------------------------------------- */
@@ -270,7 +257,8 @@ static uint64_t copied_lanes(struct wave *w, const struct inst *in)
     return all;
 }
 
-bool bits_before(struct wave *w, const struct inst *in, struct traced *traced)
+/* True if an operand is not quite defined, and then *t is what after() wants. */
+static bool before(struct wave *w, const struct inst *in, struct traced *traced)
 {
     const struct bit_op *op = &bit_ops[in->bit_op - 1];
     const uint64_t lanes = in->form & FORM_DPP ? UINT64_MAX : wave_exec(w);
@@ -311,7 +299,7 @@ bool bits_before(struct wave *w, const struct inst *in, struct traced *traced)
     return true;
 }
 
-void bits_after(struct wave *w, const struct inst *in, const struct traced *t)
+static void after(struct wave *w, const struct inst *in, const struct traced *t)
 {
     const struct opnd *o = &in->dst;
     const uint64_t lanes = wave_exec(w);
@@ -328,7 +316,8 @@ void bits_after(struct wave *w, const struct inst *in, const struct traced *t)
     }
 }
 
-void wave_track_copies(struct wave *w, const struct inst *in)
+/* Follows copies of undefined values through `in`, which has run without after(). */
+static void track_copies(struct wave *w, const struct inst *in)
 {
     uint64_t *to = copied_rows(w, &in->dst);
     if (!to || in->row->flags & ROW_LOAD)
@@ -346,84 +335,20 @@ void wave_track_copies(struct wave *w, const struct inst *in)
     bits_forget(w, &in->dst2);
 }
 
-/* -- where undefined values come from ---------------------------------------------------------- */
-
-/* The first row of an operand, ORIGIN_ROWS for operands that are no registers. */
-static unsigned origin_row(const struct opnd *o)
+void uninit_execute(struct wave *w, const struct inst *in)
 {
-    switch (o->kind) {
-    case OPND_VGPR: return o->reg;
-    case OPND_AGPR: return VGPR_FILE + o->reg;
-    case OPND_SGPR: return 2 * VGPR_FILE + o->reg;
-    case OPND_SPECIAL: return o->reg == SPECIAL_SCC ? ORIGIN_ROWS - 1 : ORIGIN_ROWS;
-    default: return ORIGIN_ROWS;
-    }
-}
-
-static bool is_undefined(const struct wave *w, const struct opnd *o, unsigned dword)
-{
-    const unsigned reg = o->reg + dword;
-    switch (o->kind) {
-    case OPND_VGPR: return (~w->v_valid[reg] | w->v_part[reg]) & wave_exec(w);
-    case OPND_AGPR: return (~w->a_valid[reg] | w->a_part[reg]) & wave_exec(w);
-    case OPND_SGPR: return w->s_valid[reg] != UINT32_MAX;
-    case OPND_SPECIAL: return o->reg == SPECIAL_SCC && !w->scc_valid;
-    default: return false;
-    }
-}
-
-static uint32_t load_of(const struct wave *w, const struct opnd *o)
-{
-    const unsigned row = origin_row(o);
-    for (unsigned i = 0; i < o->dwords && row + i < ORIGIN_ROWS; i++)
-        if (w->origins->load[row + i] && is_undefined(w, o, i))
-            return w->origins->load[row + i];
-    return 0;
-}
-
-static const struct opnd vcc = {.kind = OPND_SGPR, .reg = SGPR_VCC, .dwords = 2};
-static const struct opnd scc = {.kind = OPND_SPECIAL, .reg = SPECIAL_SCC, .dwords = 1};
-
-static uint32_t load_of_sources(const struct wave *w, const struct inst *in)
-{
-    uint32_t load = 0;
-    for (unsigned i = 0; !load && i < sizeof(in->src) / sizeof(in->src[0]); i++)
-        load = load_of(w, &in->src[i]);
-    if (load || !(in->row->flags & ROW_BRANCH))
-        return load;
-    return load_of(w, strstr(in->row->name, "vcc") ? &vcc : &scc);
-}
-
-static void set_origin(struct wave *w, const struct opnd *o, uint32_t load)
-{
-    const unsigned row = origin_row(o);
-    for (unsigned i = 0; i < o->dwords && row + i < ORIGIN_ROWS; i++)
-        w->origins->load[row + i] = is_undefined(w, o, i) ? load : 0;
-}
-
-void origins_follow(struct wave *w, const struct inst *in)
-{
-    if (!w->origins && !(w->origins = calloc(1, sizeof(*w->origins))))
+    struct traced traced;
+    if (in->bit_op && w->launch->checks & CHECK_UNINIT && before(w, in, &traced)) {
+        in->exec(w, in);
+        after(w, in, &traced);
+        origins_follow(w, in);
         return;
-    /* The sources still hold what they held, unless the destination is one of them: then its own
-     * row says where they came from. */
-    const uint32_t load =
-        in->row->flags & ROW_LOAD ? (uint32_t)in->offset + 1 : load_of_sources(w, in);
-    set_origin(w, &in->dst, load);
-    set_origin(w, &in->dst2, load);
-    if (in->row->flags & ROW_SALU)
-        set_origin(w, &scc, load);
-}
-
-void origins_forget(struct wave *w)
-{
-    if (w->origins)
-        memset(w->origins, 0, sizeof(*w->origins));
-}
-
-bool origins_find(const struct wave *w, const struct inst *in, uint64_t *offset)
-{
-    const uint32_t load = w->origins && in->row ? load_of_sources(w, in) : 0;
-    *offset = load - 1;
-    return load != 0;
+    }
+    if (w->copies && in->row && in->row->flags & ROW_LOAD)
+        bits_forget(w, &in->dst);
+    in->exec(w, in);
+    if (w->copies && in->row) {
+        track_copies(w, in);
+        origins_follow(w, in);
+    }
 }

@@ -14,10 +14,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "check_hazard.h"
-#include "check_uninit.h"
 #include "decode_fields.h"
-#include "time_op.h"
+#include "parts.h"
 
 #define TEXT_MAX 512
 /* Codes of operands, and opcodes, that disassemble() must know. */
@@ -67,7 +65,7 @@ static void row_insert(const struct op_row **slots, const struct op_row *row)
 
 static void rows_collect(void)
 {
-    for (const struct op_row *const *table = exec_tables(); *table; table++) {
+    for (const struct op_row *const *table = simulator_parts.rows(); *table; table++) {
         for (const struct op_row *row = *table; row->name; row++) {
             unsigned targets = row->flags & ROW_GFX950 ? GFX950 : row->targets;
             if (!targets || targets & GFX942)
@@ -270,11 +268,8 @@ static struct inst *decode(struct code *code, uint64_t offset)
         in->exec = fault_unknown;
         return in;
     }
-    hazard_classify(code->target, in);
-    bits_classify(in);
-    const struct time_params params = time_params_default(code->target);
-    const struct time_op op = time_op_make(&params, code->target, in);
-    in->clocks = (uint16_t)(op.issue + (op.kind == KIND_BARRIER ? params.barrier_cycles : 0));
+    simulator_parts.clocks(code->target, in);
+    checks_decoded(code->target, in);
     return in;
 }
 

@@ -5,7 +5,7 @@
 
 #include <stddef.h>
 
-#include "exec.h"
+#include "row.h"
 
 struct code;
 

@@ -2,7 +2,7 @@
 #ifndef HIPSIM_DECODE_FIELDS_H
 #define HIPSIM_DECODE_FIELDS_H
 
-#include "exec.h"
+#include "row.h"
 
 /*
  * Fills in encoding, form, operands and modifiers of an instruction whose row, size and raw dwords

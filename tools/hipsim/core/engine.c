@@ -18,10 +18,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "check_hazard.h"
-#include "check_race.h"
-#include "check_uninit.h"
 #include "decode.h"
+#include "parts.h"
 #include "wait.h"
 #include "worker.h"
 
@@ -168,25 +166,6 @@ static void advance(struct wave *w, const struct inst *in)
     w->clock += in->clocks;
 }
 
-/* The instruction itself, and what becomes of undefined values in it. */
-static void execute(struct wave *w, const struct inst *in)
-{
-    struct traced traced;
-    if (in->bit_op && w->launch->checks & CHECK_UNINIT && bits_before(w, in, &traced)) {
-        in->exec(w, in);
-        bits_after(w, in, &traced);
-        origins_follow(w, in);
-        return;
-    }
-    if (w->copies && in->row && in->row->flags & ROW_LOAD)
-        bits_forget(w, &in->dst);
-    in->exec(w, in);
-    if (w->copies && in->row) {
-        wave_track_copies(w, in);
-        origins_follow(w, in);
-    }
-}
-
 static bool is_skipped(const struct wave *w, const struct inst *in)
 {
     return w->mode & MODE_VSKIP && in->row->flags & VECTOR_ROWS;
@@ -226,18 +205,18 @@ static void step(struct worker *k, struct wave *w, const struct inst *in)
             verdict = wave_check_wait(w, run);
         if (verdict == WAIT_FAULTED)
             return;
-        if (l->checks & (CHECK_HAZARD | CHECK_STRICT) && !hazard_step(w, in))
+        if (!checks_fetched(w, in))
             return;
         if (in->row->wait && in->dst.kind != OPND_NONE)
             wave_keep(w, in);
     }
-    execute(w, run);
+    simulator_parts.execute(w, run);
     if (verdict == WAIT_STALE)
         wave_undefine_results(w, run);
     if (w->access.space == ACCESS_GLOBAL || w->access.space == ACCESS_SCALAR)
         count_bytes(&k->counters, &w->access);
-    if (w->wg->race_open)
-        race_settle(w, in);
+    if (w->wg->unsettled)
+        checks_settle(w, in);
     if (l->observer && l->observer->inst && w->state != WAVE_FAULTED)
         l->observer->inst(l->observer->ctx, w, in, &w->access);
 }
@@ -364,8 +343,7 @@ static void release_barrier(struct workgroup *wg)
     wg->at_barrier = 0;
     wg->barriers++;
     lds_deliver(wg, clock);
-    if (wg->race)
-        race_barrier(wg);
+    checks_barrier(wg);
     if (missing && wg->launch->checks & CHECK_BARRIER)
         report_unequal(wg, first, missing, waiting);
 }
@@ -397,7 +375,7 @@ static bool wait_for_grid(struct workgroup *wg)
             continue;
         }
         w->state = WAVE_RUNNING;
-        race_grid_pass(w);
+        checks_grid_pass(w);
     }
     return waits;
 }
@@ -662,20 +640,14 @@ static int prepare(struct engine *e, struct launch *l)
     e->last = groups;
     if (l->count_workgroup && l->first_workgroup + l->count_workgroup < groups)
         e->last = l->first_workgroup + l->count_workgroup;
-    if (l->checks & CHECK_RACE && (items > WAVE_LANES || e->last > e->next + 1 || l->touched)) {
-        e->shadow = race_shadow_begin();
-        if (!e->shadow)
-            return refuse(l, "out of memory for the race check");
-    }
+    if (!checks_launch_begin(&e->checks, l, e->next, e->last))
+        return refuse(l, "out of memory for the checks");
     return 0;
 }
 
 static void finish(struct engine *e)
 {
-    if (e->shadow && e->launch->touched)
-        race_shadow_walk(e->shadow, e->launch->touched, e->launch->touched_ctx);
-    if (e->shadow && race_shadow_end(e->shadow))
-        e->launch->race_incomplete = true;
+    checks_launch_end(&e->checks, e->launch);
     pthread_mutex_destroy(&e->lock);
 }
 

@@ -156,14 +156,14 @@ struct inst {
     /* Highest register of each file that is touched, -1 for none: checked against the kernel's. */
     int16_t max_vgpr, max_agpr, max_sgpr;
 
-    /* What check_hazard.c asks of the mnemonic; passes of a matrix instruction. */
-    uint16_t hazard_traits;
-    uint8_t matrix_passes;
-    uint8_t hazard_reach; /* wait states that an ordinary vector instruction may need after it */
-    uint16_t hazard_free; /* atomic; enum check_bits: nothing found where code before it runs on */
-    uint8_t bit_op;       /* check_uninit.c's */
+    uint16_t clocks;       /* until the wave may issue the next one */
+    uint8_t matrix_passes; /* of a matrix instruction, of four clocks each */
 
-    uint16_t clocks; /* until the wave may issue the next one */
+    /* The checks' own: classes that they assign when the instruction is decoded. */
+    uint16_t hazard_traits; /* what check_hazard.c asks of the mnemonic */
+    uint8_t hazard_reach;   /* wait states that an ordinary vector instruction may need after it */
+    uint16_t hazard_free; /* atomic; enum check_bits: nothing found where code before it runs on */
+    uint8_t bit_op;       /* check_uninit.c's number of the operation, 0: none */
 };
 
 #endif

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "check_uninit.h"
+#include "check.h"
 #include "decode.h"
 
 static const char *const fault_names[FAULT_KINDS] = {
@@ -81,7 +81,7 @@ static void describe(struct wave *w, const struct inst *in, enum fault_kind kind
             append(f, " %08x", in->raw[i]);
     }
     uint64_t load;
-    if (kind == FAULT_UNINIT && in && origins_find(w, in, &load))
+    if (kind == FAULT_UNINIT && in && checks_origin(w, in, &load))
         append(f, "\n  the value comes from the load at entry%+lld: %s",
                (long long)(code_address(l->code) + load - l->entry_pc),
                code_text(l->code, load, text, sizeof(text)));

@@ -6,7 +6,7 @@
 #ifndef HIPSIM_WAIT_H
 #define HIPSIM_WAIT_H
 
-#include "mem.h"
+#include "access.h"
 
 /* What the destination of a load held before it, or, of a held load, the data that it brings. */
 struct kept {

@@ -86,20 +86,6 @@ struct mem_access {
     uint64_t addr[WAVE_LANES]; /* LDS: byte offset; scalar: lane 0 only */
 };
 
-#define HAZARD_HISTORY 32
-
-/* The instructions that a wave issued last, for check_hazard.h; a ring. */
-struct hazard_history {
-    const struct inst *in[HAZARD_HISTORY];
-    uint32_t at[HAZARD_HISTORY]; /* `states` when it was issued */
-    uint32_t count, states;
-    uint32_t quiet_at;          /* `states` from which on nothing in the ring demands a wait, */
-    uint32_t quiet_for_most_at; /* and from which on not of an ordinary vector instruction */
-    uint32_t matrix_free_at;    /* `states` when the matrix core can take another instruction */
-    uint64_t next_offset;       /* of the instruction that follows if no branch is taken */
-    uint32_t straight_at;       /* `states` when one was */
-};
-
 struct wave {
     /* Rows of 64 lanes; 64-bit operands are two rows, low first. */
     uint32_t (*v)[WAVE_LANES];
@@ -115,7 +101,6 @@ struct wave {
     uint64_t v_part[VGPR_FILE], a_part[VGPR_FILE];
     uint32_t (*bits)[WAVE_LANES]; /* VGPRs, then AGPRs; NULL until there is such a lane */
     bool copies;                  /* there are copied or partial lanes */
-    struct origins *origins;      /* of undefined values; NULL until there are `copies` */
     uint8_t scc;
     uint8_t scc_valid;
     uint8_t state; /* enum wave_state */
@@ -164,15 +149,16 @@ struct wave {
     struct workgroup *wg;
     struct launch *launch;
     struct mem_access access;
-    struct hazard_history hazards;
-    uint64_t acquired; /* releases up to here are ordered before what comes: check_race_global.c */
 };
 
 /* LDS_IN_FLIGHT: a load to LDS has been issued for this byte and not been waited for; LDS_LATE: it
  * may not have arrived for every wave. */
 enum lds_state { LDS_DEFINED = 1, LDS_IN_FLIGHT = 2, LDS_LATE = 4 };
 
-struct race;
+#define WAVES_MAX 16 /* of a workgroup: it has 1024 work-items at most */
+
+/* Checks of the simulator, at most. */
+enum { CHECKS_MAX = 4 };
 
 struct workgroup {
     struct launch *launch;
@@ -181,13 +167,13 @@ struct workgroup {
     struct wave **waves;
     uint32_t nwaves;
     uint32_t lds_bytes;
-    uint8_t *lds;           /* lds_bytes, plus padding that no access may reach */
-    uint8_t *lds_valid;     /* a byte per byte: enum lds_state bits */
-    uint32_t lds_in_flight; /* outstanding loads to LDS of all waves */
-    struct late_lds **late; /* wait.h: those that are LDS_LATE, in the order of their arrival, */
-    uint32_t nlate;         /* and behind them the spare ones */
-    struct race *race;      /* check_race.h; NULL when the check is off or has nothing to compare */
-    bool race_open;         /* the running instruction's stores await race_settle() */
+    uint8_t *lds;            /* lds_bytes, plus padding that no access may reach */
+    uint8_t *lds_valid;      /* a byte per byte: enum lds_state bits */
+    uint32_t lds_in_flight;  /* outstanding loads to LDS of all waves */
+    struct late_lds **late;  /* wait.h: those that are LDS_LATE, in the order of their arrival, */
+    uint32_t nlate;          /* and behind them the spare ones */
+    void *check[CHECKS_MAX]; /* states of checks, check.h; NULL for those that do not watch */
+    bool unsettled;          /* a check wants to see the running instruction when it has run */
     uint32_t at_barrier;
     uint64_t barriers; /* passed so far: the workgroup's epoch */
 };

@@ -4,8 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "check_uninit.h"
-
 static void *allocate(size_t bytes)
 {
     void *p = NULL;
@@ -14,10 +12,8 @@ static void *allocate(size_t bytes)
 
 void worker_free(struct worker *k)
 {
-    for (uint32_t i = 0; k->waves && i < k->nwaves; i++) {
+    for (uint32_t i = 0; k->waves && i < k->nwaves; i++)
         free(k->waves[i].bits);
-        free(k->waves[i].origins);
-    }
     free(k->waves);
     free(k->list);
     free(k->rows);
@@ -28,7 +24,7 @@ void worker_free(struct worker *k)
     free(k->wg.late);
     free(k->wg.lds);
     free(k->wg.lds_valid);
-    race_destroy(k->wg.race);
+    checks_group_destroy(&k->wg);
 }
 
 /* LDS and row padding let a lane kernel read a whole vector at the last row. */
@@ -41,10 +37,8 @@ bool worker_init(struct worker *k, struct engine *e)
     *k = (struct worker){.engine = e, .nwaves = (items + WAVE_LANES - 1) / WAVE_LANES};
     k->code = code_slots(l->code);
     k->waves = allocate(k->nwaves * sizeof(*k->waves));
-    for (uint32_t i = 0; k->waves && i < k->nwaves; i++) {
+    for (uint32_t i = 0; k->waves && i < k->nwaves; i++)
         k->waves[i].bits = NULL;
-        k->waves[i].origins = NULL;
-    }
     k->list = calloc(k->nwaves, sizeof(*k->list));
     k->rows = allocate(k->nwaves * nrows * WAVE_LANES * sizeof(uint32_t));
     k->scratch = allocate(k->nwaves * scratch);
@@ -55,15 +49,15 @@ bool worker_init(struct worker *k, struct engine *e)
     k->wg.late = allocate(late * sizeof(*k->wg.late));
     k->wg.lds = allocate((size_t)l->lds_bytes + 64);
     k->wg.lds_valid = allocate((size_t)l->lds_bytes + 64);
-    k->wg.race = e->shadow ? race_create(l->lds_bytes, e->shadow) : NULL;
+    k->wg.launch = e->launch;
+    const bool watched = checks_group_create(&e->checks, &k->wg);
     if (!k->waves || !k->list || !k->rows || !k->scratch || !k->scratch_valid || !k->kept ||
-        !k->late || !k->wg.late || !k->wg.lds || !k->wg.lds_valid || (e->shadow && !k->wg.race)) {
+        !k->late || !k->wg.late || !k->wg.lds || !k->wg.lds_valid || !watched) {
         worker_free(k);
         return false;
     }
     for (size_t i = 0; i < late; i++)
         k->wg.late[i] = k->late + i;
-    k->wg.launch = e->launch;
     k->wg.waves = k->list;
     k->wg.lds_bytes = l->lds_bytes;
     return true;
@@ -127,11 +121,8 @@ static void init_wave(struct worker *k, struct wave *w, uint32_t id)
     size_t nrows = (size_t)l->nvgpr + l->nagpr;
     size_t scratch = (size_t)l->private_bytes * WAVE_LANES;
     uint32_t (*bits)[WAVE_LANES] = w->bits;
-    struct origins *origins = w->origins;
     memset(w, 0, sizeof(*w));
     w->bits = bits;
-    w->origins = origins;
-    origins_forget(w);
     uint32_t *rows = k->rows + id * nrows * WAVE_LANES;
     memset(rows, 0, nrows * WAVE_LANES * sizeof(uint32_t));
     w->v = (uint32_t (*)[WAVE_LANES])rows;
@@ -161,9 +152,6 @@ void worker_begin(struct worker *k, uint64_t index)
     wg->id[2] = (uint32_t)(index / groups[0] / groups[1]);
     wg->at_barrier = 0;
     wg->barriers = 0;
-    wg->race_open = false;
-    if (wg->race)
-        race_begin(wg->race);
     wg->lds_in_flight = 0;
     wg->nlate = 0;
     memset(wg->lds, 0, wg->lds_bytes);
@@ -175,4 +163,5 @@ void worker_begin(struct worker *k, uint64_t index)
         k->list[i] = &k->waves[i];
         init_wave(k, &k->waves[i], i);
     }
+    checks_group_begin(wg);
 }

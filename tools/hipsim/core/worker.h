@@ -6,7 +6,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-#include "check_race.h"
+#include "check.h"
 #include "decode.h"
 #include "wait.h"
 
@@ -16,8 +16,8 @@ struct engine {
     uint64_t last;         /* one past the last workgroup to run */
     _Atomic uint64_t next; /* workgroup to hand out */
     _Atomic bool stop;
-    pthread_mutex_t lock;       /* launch->counters */
-    struct race_shadow *shadow; /* NULL: there is nothing to compare */
+    pthread_mutex_t lock; /* launch->counters */
+    struct check_launch checks;
     struct host *hosts;
     pthread_t *ids;
     uint32_t threads, started; /* of the hosts: how many there may be, how many there are */

@@ -4,6 +4,7 @@
  * hardware registers, indexed registers (CDNA3 ISA, SOP1, SOPK, SOPC and SOPP sections).
  */
 #include "exec_salu.h"
+#include "tables.h"
 
 static void jump(struct wave *w, uint64_t pc) { w->pc = pc; }
 

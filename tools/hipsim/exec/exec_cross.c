@@ -4,6 +4,7 @@
  * addressing"), lane reads and writes, swaps.
  */
 #include "exec_cross.h"
+#include "tables.h"
 
 #include <pthread.h>
 #include <string.h>

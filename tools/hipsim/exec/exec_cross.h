@@ -3,7 +3,7 @@
 #ifndef HIPSIM_EXEC_CROSS_H
 #define HIPSIM_EXEC_CROSS_H
 
-#include "exec.h"
+#include "row.h"
 
 /*
  * Source 0 of a DPP instruction, moved between lanes into `to` (one or two rows). *lanes loses the

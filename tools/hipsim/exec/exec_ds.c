@@ -9,6 +9,7 @@
 
 #include "exec_ds.h"
 #include "mem.h"
+#include "tables.h"
 
 #define SRC_ADDR 0
 #define SRC_DATA 1

@@ -3,7 +3,7 @@
 #ifndef HIPSIM_EXEC_DS_H
 #define HIPSIM_EXEC_DS_H
 
-#include "exec.h"
+#include "row.h"
 
 void ds_exec_permute(struct wave *w, const struct inst *in);
 void ds_exec_bpermute(struct wave *w, const struct inst *in);

@@ -5,7 +5,7 @@
  */
 #include <string.h>
 
-#include "check_race.h"
+#include "check.h"
 #include "exec_ds.h"
 #include "mem.h"
 
@@ -326,11 +326,11 @@ void ds_exec_gws_barrier(struct wave *w, const struct inst *in)
     if (!gws_value(w, in, &value))
         return;
     ds_issue(w, in);
-    race_grid_arrive(w);
+    checks_grid_arrive(w);
     if (barrier->left == 0) {
         barrier->left = value;
         barrier->opened++;
-        race_grid_pass(w);
+        checks_grid_pass(w);
         return;
     }
     barrier->left--;

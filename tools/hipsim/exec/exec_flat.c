@@ -10,6 +10,7 @@
 
 #include "decode.h"
 #include "mem.h"
+#include "tables.h"
 
 #define SRC_ADDR 0
 #define SRC_DATA 1

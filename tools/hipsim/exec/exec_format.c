@@ -17,6 +17,7 @@
 
 #include "exec_mubuf.h"
 #include "smallfloat.h"
+#include "tables.h"
 
 /* op_row.arg: components in registers, and where those have 16 bits. */
 #define COMPONENTS(arg) ((arg) & 7)

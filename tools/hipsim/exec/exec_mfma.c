@@ -7,8 +7,9 @@
 #include <string.h>
 
 #include "decode.h"
-#include "exec.h"
+#include "row.h"
 #include "mfma.h"
+#include "tables.h"
 
 /* FP8 of the table means the target's own: FNUZ on gfx942, OCP on gfx950. */
 struct kind {

@@ -29,6 +29,7 @@
 
 #include "decode.h"
 #include "exec_mubuf.h"
+#include "tables.h"
 
 static bool has(const struct opnd *o) { return o->kind != OPND_NONE; }
 

@@ -2,7 +2,7 @@
 /* Vector operands as rows of 64 lanes, for handlers outside of the lane kernels. */
 #include <string.h>
 
-#include "exec.h"
+#include "row.h"
 
 const uint32_t *src_rows(const struct wave *w, const struct opnd *o, uint32_t *tmp)
 {

@@ -13,6 +13,7 @@
 
 #include "decode.h"
 #include "mem.h"
+#include "tables.h"
 
 #define SRC_BASE 0
 #define SRC_SOFFSET 1

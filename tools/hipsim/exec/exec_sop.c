@@ -7,6 +7,7 @@
  * them; a defined zero decides a product; everything else is defined when all of its sources are.
  */
 #include "exec_salu.h"
+#include "tables.h"
 
 /* One scalar operation on its way: values, their defined bits, and the SCC that results. */
 struct sop {

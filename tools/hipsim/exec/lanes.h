@@ -18,7 +18,7 @@
 #    include <immintrin.h>
 #endif
 
-#include "exec.h"
+#include "row.h"
 
 #define ISA_JOIN2(name, isa) name##_##isa
 #define ISA_JOIN(name, isa) ISA_JOIN2(name, isa)

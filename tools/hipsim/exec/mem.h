@@ -10,10 +10,8 @@
 #ifndef HIPSIM_MEM_H
 #define HIPSIM_MEM_H
 
-#include "exec.h"
+#include "access.h"
 #include "memory.h"
-
-enum mem_space { MEM_GLOBAL, MEM_LDS, MEM_SCRATCH };
 
 /* Where the bytes of a sub-dword access live in the register. */
 enum mem_part {
@@ -56,51 +54,6 @@ enum atomic_op {
 #define MEM_PART(arg) ((enum mem_part)((arg) >> 8 & 3))
 #define MEM_SEXT(arg) ((arg) >> 10 & 1)
 #define MEM_ATOMIC(arg) ((enum atomic_op)((arg) >> 16 & 0xff))
-
-enum mem_direction { MEM_READ = 1, MEM_WRITE = 2, MEM_MODIFY = 3 };
-
-static inline enum mem_direction mem_direction_of(const struct inst *in)
-{
-    bool load = in->row->flags & ROW_LOAD, store = in->row->flags & ROW_STORE;
-
-    return load && store ? MEM_MODIFY : store ? MEM_WRITE : MEM_READ;
-}
-
-struct lane_mem {
-    enum mem_space space;
-    uint64_t lanes;            /* lanes that access memory */
-    uint64_t dropped;          /* lanes whose access is out of range: load 0, do not store */
-    uint64_t addr[WAVE_LANES]; /* device address, LDS byte or byte of the lane's private segment */
-    uint8_t *ptr[WAVE_LANES];
-    uint64_t low, span; /* global: the range that all lanes touch */
-    uint8_t bytes;      /* per lane, as mem_resolve() was told */
-    bool tracked;       /* some byte may be uninitialised, */
-    bool scanned;       /* and all of them have been looked at together */
-};
-
-/* Registers as rows with their validity. */
-struct reg_rows {
-    uint32_t (*row)[WAVE_LANES];
-    uint64_t *valid, *copied, *part;
-};
-
-static inline struct reg_rows reg_rows(struct wave *w, const struct opnd *o)
-{
-    if (o->kind == OPND_AGPR)
-        return (struct reg_rows){w->a + o->reg, w->a_valid + o->reg, w->a_copied + o->reg,
-                                 w->a_part + o->reg};
-    return (struct reg_rows){w->v + o->reg, w->v_valid + o->reg, w->v_copied + o->reg,
-                             w->v_part + o->reg};
-}
-
-#define FOR_LANES(l, mask)                                                                 \
-    for (uint64_t left_ = (mask); left_ && ((l) = (unsigned)__builtin_ctzll(left_), true); \
-         left_ &= left_ - 1)
-
-static inline bool mem_checks(const struct wave *w, uint32_t bit)
-{
-    return (w->launch->checks & bit) != 0;
-}
 
 /**
  * Resolves m->addr of m->lanes for an access of `bytes` per lane and notes it for the observer.
@@ -172,23 +125,5 @@ uint64_t atomic_result(enum atomic_op op, unsigned bytes, uint64_t old, uint64_t
  *  the whole access, or `parts` > 1 of one dword each. False after a report. */
 bool mem_load_to_lds(struct wave *w, const struct inst *in, struct lane_mem *m, unsigned parts,
                      uint32_t arg);
-
-static inline uint32_t mem_get32(const uint8_t *p)
-{
-    uint32_t value;
-
-    if (((uintptr_t)p & 3) == 0)
-        return __atomic_load_n((const uint32_t *)(const void *)p, __ATOMIC_RELAXED);
-    __builtin_memcpy(&value, p, sizeof(value));
-    return value;
-}
-
-static inline void mem_put32(uint8_t *p, uint32_t value)
-{
-    if (((uintptr_t)p & 3) == 0)
-        __atomic_store_n((uint32_t *)(void *)p, value, __ATOMIC_RELAXED);
-    else
-        __builtin_memcpy(p, &value, sizeof(value));
-}
 
 #endif

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Loads, stores and atomics between registers and resolved memory, validity included. */
+#include <stdatomic.h>
 #include <string.h>
 
-#include "check_uninit.h"
+#include "bits.h"
 #include "decode.h"
+#include "mem.h"
 #include "wait.h"
 
 static uint32_t load_small(const uint8_t *p, unsigned bytes, bool sext)

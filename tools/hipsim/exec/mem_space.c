@@ -11,7 +11,8 @@
  */
 #include <string.h>
 
-#include "check_race.h"
+#include "check.h"
+#include "mem.h"
 #include "wait.h"
 
 /* Which slot a host thread looked up last; slots are never moved or unmapped. */
@@ -317,7 +318,7 @@ bool mem_resolve(struct wave *w, const struct inst *in, struct lane_mem *m, unsi
     w->acted |= (direction & MEM_WRITE) != 0;
     if (m->space == MEM_LDS && loads_under_way(w->wg) && !waited(w, in, m, direction))
         return false;
-    return !w->wg->race || of_the_runtime(m) || race_access(w, in, m, bytes, direction);
+    return of_the_runtime(m) || checks_accessed(w, in, m, bytes, direction);
 }
 
 /* -- validity ---------------------------------------------------------------------------------- */

@@ -2,7 +2,7 @@
 #ifndef HIPSIM_TABLES_H
 #define HIPSIM_TABLES_H
 
-#include "exec.h"
+#include "row.h"
 
 /* Instruction sets of the host for which the lane kernels are compiled. */
 enum host_isa { HOST_BEST, HOST_PLAIN, HOST_AVX2, HOST_AVX512 };
@@ -18,5 +18,21 @@ void host_isa_force(enum host_isa isa);
 
 /* The one in use. */
 enum host_isa host_isa(void);
+
+/*
+ * All tables of op rows. A table ends with a row whose name is NULL, the list with NULL. Files of
+ * lane kernels are compiled once per instruction set of the host, and the list holds those that
+ * suit this CPU.
+ */
+const struct op_row *const *exec_tables(void);
+extern const struct op_row exec_sop_rows[];
+extern const struct op_row exec_control_rows[];
+extern const struct op_row exec_cross_rows[];
+extern const struct op_row exec_smem_rows[];
+extern const struct op_row exec_flat_rows[];
+extern const struct op_row exec_mubuf_rows[];
+extern const struct op_row exec_format_rows[];
+extern const struct op_row exec_ds_rows[];
+extern const struct op_row exec_mfma_rows[];
 
 #endif

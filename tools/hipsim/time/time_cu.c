@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "decode.h"
-#include "exec.h"
+#include "row.h"
 #include "time_lds.h"
 
 #define SIMDS 4

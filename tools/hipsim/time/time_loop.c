@@ -3,7 +3,7 @@
 #include "time_launch.h"
 
 #include "decode.h"
-#include "exec.h"
+#include "row.h"
 
 /* Wave clocks of the instructions [first, last]. */
 static uint64_t range_clocks(const struct time_code *code, uint64_t first, uint64_t last)

@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#include "exec.h"
+#include "row.h"
 
 #define TURN 4
 
@@ -246,4 +246,13 @@ double time_loop_bound(const struct time_params *p, const struct time_mix *mix, 
     double open = (double)(mix->matrix - mix->closed);
     double beyond = mix->valu > open ? mix->valu - open : 0;
     return waves * (mix->matrix + beyond + p->valu_cycles * mix->packed_f32);
+}
+
+void time_classify(enum gfx_target target, struct inst *in)
+{
+    const struct time_params params = time_params_default(target);
+    const struct time_op op = time_op_make(&params, target, in);
+    in->clocks = (uint16_t)(op.issue + (op.kind == KIND_BARRIER ? params.barrier_cycles : 0));
+    in->matrix_passes =
+        (uint8_t)(time_matrix_cycles(target, in->row->name, in->cbsz, in->blgp) / 4);
 }

@@ -59,6 +59,9 @@ struct time_op {
 unsigned time_matrix_cycles(enum gfx_target target, const char *mnemonic, unsigned cbsz,
                             unsigned blgp);
 
+/** Sets in->matrix_passes and in->clocks, what `in` takes of its wave's clock. */
+void time_classify(enum gfx_target target, struct inst *in);
+
 struct time_op time_op_make(const struct time_params *p, enum gfx_target target,
                             const struct inst *in);
 

@@ -12,7 +12,7 @@
 #include <string.h>
 
 #include "decode.h"
-#include "exec.h"
+#include "row.h"
 #include "time_launch.h"
 
 #define WINDOW 64

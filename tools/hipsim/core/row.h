@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What an executor file offers: op rows. Every encoding class has one table of rows; decode.c
- * finds a row by mnemonic. A row is the only place where an instruction is described.
+ * Op rows: a row describes an instruction, and nothing else does. The rooms above have the tables
+ * of rows (parts.h); decode.c finds a row by mnemonic.
  */
-#ifndef HIPSIM_EXEC_H
-#define HIPSIM_EXEC_H
+#ifndef HIPSIM_ROW_H
+#define HIPSIM_ROW_H
 
 #include "inst.h"
 #include "wave.h"
@@ -118,22 +118,6 @@ struct op_row {
     void (*kernel)(void); /* the table's own: a function that `exec` calls */
     const void *lanes;    /* the table's own: a record, a shape */
 };
-
-/*
- * Tables end with a row whose name is NULL; the list of tables ends with NULL. Files of lane
- * kernels are compiled once per instruction set of the host, and the list holds those that suit
- * this CPU.
- */
-const struct op_row *const *exec_tables(void);
-extern const struct op_row exec_sop_rows[];
-extern const struct op_row exec_control_rows[];
-extern const struct op_row exec_cross_rows[];
-extern const struct op_row exec_smem_rows[];
-extern const struct op_row exec_flat_rows[];
-extern const struct op_row exec_mubuf_rows[];
-extern const struct op_row exec_format_rows[];
-extern const struct op_row exec_ds_rows[];
-extern const struct op_row exec_mfma_rows[];
 
 /*
  * The 64-lane row(s) of a source: the register row itself for a VGPR or AGPR, else `tmp` with the

@@ -1,0 +1,8 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The places of the checks in simulator_parts.checks, and so in workgroup->check. */
+#ifndef HIPSIM_CHECK_SLOTS_H
+#define HIPSIM_CHECK_SLOTS_H
+
+enum check_slot { SLOT_HAZARD, SLOT_UNINIT, SLOT_RACE };
+
+#endif

@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the rooms above give to the core: parts.c beside the rooms puts the simulator together. */
+#ifndef HIPSIM_PARTS_H
+#define HIPSIM_PARTS_H
+
+#include "check.h"
+
+struct parts {
+    /** The tables of op rows. A table ends with a row without a name, the list with NULL. */
+    const struct op_row *const *(*rows)(void);
+    /** Sets in->clocks and in->matrix_passes of a decoded instruction. */
+    void (*clocks)(enum gfx_target target, struct inst *in);
+    /** Runs in->exec() and follows what is undefined through it. */
+    void (*execute)(struct wave *w, const struct inst *in);
+    const struct check *checks[CHECKS_MAX];
+};
+
+extern const struct parts simulator_parts;
+
+#endif

@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The simulator, put together from its rooms. */
+#include "parts.h"
+
+#include "check_hazard.h"
+#include "check_race.h"
+#include "check_slots.h"
+#include "check_uninit.h"
+#include "tables.h"
+#include "time_op.h"
+
+const struct parts simulator_parts = {
+    .rows = exec_tables,
+    .clocks = time_classify,
+    .execute = uninit_execute,
+    .checks =
+        {
+            [SLOT_HAZARD] = &check_hazard,
+            [SLOT_UNINIT] = &check_uninit,
+            [SLOT_RACE] = &check_race,
+        },
+};
