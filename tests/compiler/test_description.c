@@ -120,7 +120,7 @@ static void equal_variants_merge_in_the_order_of_their_first(void **state)
     static const char bytes[] = "targets: [gfx950, gfx942, gfx950]\n"
                                 "kernels:\n"
                                 "  - { op: toy, head_dim: [64, 64, 128], mask: causal }\n"
-                                "  - { op: toy, head_dim: [128, 64], gqa: [any, 0] }\n"
+                                "  - { op: toy, head_dim: [128, 64], gqa: [any, any] }\n"
                                 "  - { op: toy, head_dim: 64, head_dim_v: 64, targets: gfx942 }\n";
     static const struct {
         const char *target;

@@ -53,6 +53,11 @@ static void format_rest(char text[32], size_t done, size_t total)
 void show_progress(size_t done, size_t total, const char *step)
 {
     if (!can_redraw()) {
+        /* A log needs to be told now and then that work goes on, and of the end. */
+        static double told;
+        if (done < total && now() - told < 1)
+            return;
+        told = now();
         fprintf(stderr, "[%zu/%zu] %s\n", done, total, step);
         return;
     }

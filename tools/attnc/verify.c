@@ -26,7 +26,7 @@ static struct {
     const char *hooks;
     const char *jobs;
     const char *shapes;
-    bool json;
+    bool json, quiet;
 } args;
 
 static const struct option_row options[] = {
@@ -41,11 +41,21 @@ static const struct option_row options[] = {
     {"hooks", 0, "DIR", "where the C files of kernels with a logits function are", &args.hooks,
      NULL},
     {"jobs", 'j', "N", "simulated GPUs at once (default: one of each target)", &args.jobs, NULL},
+    {"quiet", 'q', NULL, "print failures, and a line for each op and target", NULL, &args.quiet},
     {"json", 0, NULL, "print a JSON object, with a row per kernel and shape", NULL, &args.json},
     {0},
 };
 
+/* --quiet: the kernels of one op on one target. */
+struct summary {
+    char op[40], target[16];
+    size_t kernels, shapes, failures;
+    double worst; /* error as a part of its bound */
+};
+
 enum {
+    SUMMARY_MARK = '\001', /* begins a line that is not for people */
+    MAX_SUMMARIES = 256,
     TARGETS_MAX = 16,
     PART_KERNELS = 8, /* a child verifies at most so many on a simulated GPU */
 };
@@ -70,6 +80,8 @@ struct plan {
     struct part *parts;
     size_t part_count;
     struct json json; /* --json: the list of rows is open */
+    struct summary *summaries;
+    size_t summary_count;
     size_t sums[3];   /* verified kernels, rows, failures */
 };
 
@@ -103,6 +115,12 @@ static void print_row_json(const struct verify_row *row)
     json_end(&j);
 }
 
+static void note_worst(struct verify_run *run, double error, double bound)
+{
+    if (bound > 0 && error / bound > run->worst)
+        run->worst = error / bound;
+}
+
 void verify_report(struct verify_run *run, const struct verify_row *row)
 {
     if (row->elsewhere)
@@ -110,10 +128,12 @@ void verify_report(struct verify_run *run, const struct verify_row *row)
     run->rows++;
     const bool failed = row->fault[0];
     run->failures += failed;
-    if (args.json) {
+    note_worst(run, row->relative, row->relative_bound);
+    note_worst(run, row->largest, row->largest_bound);
+    if (args.json)
         print_row_json(row);
+    if (args.json || (args.quiet && !failed))
         return;
-    }
     printf("%-*s  %-12s  %9.2e  %9.2e  %9.2e  %9.2e  %s\n", run->name_width, row->kernel,
            row->shape, row->relative, row->relative_bound, row->largest, row->largest_bound,
            failed ? "FAIL" : "ok");
@@ -182,7 +202,7 @@ static int verify_part(void *context, size_t n, struct child_report *report)
     char why[600];
     if (!gpu_open(&gpu, plan->simulator, "on", part->target, plan->pack, why, sizeof(why)))
         return complain(EXIT_ENVIRONMENT, "%s: %s", part->target, why);
-    if (part->heads_table && !args.json)
+    if (part->heads_table && !args.json && !args.quiet)
         print_heading(plan, &gpu);
     struct verify_run run = {
         .pack = plan->pack,
@@ -196,13 +216,53 @@ static int verify_part(void *context, size_t n, struct child_report *report)
         struct attn_kernel_info info;
         if (!is_of(plan->pack, i, part->target, &info))
             continue;
+        const struct verify_run before = run;
         child_step(report, info.name);
+        run.worst = 0;
         verify_kernel(&run, i, &info, plan->shapes);
         kernels++;
+        if (args.quiet && !args.json)
+            printf("%c%s %s %zu %zu %g\n", SUMMARY_MARK, info.op, info.target,
+                   run.rows - before.rows, run.failures - before.failures, run.worst);
     }
     gpu_close(&gpu);
     child_result(report, (const size_t[]){kernels, run.rows, run.failures}, 3);
     return run.failures ? EXIT_USER : EXIT_GOOD;
+}
+
+/* "prefill gfx942 12 0 0.31": a kernel's shapes, failures and worst error. */
+static void add_summary(struct plan *plan, const char *line)
+{
+    struct summary k = {.kernels = 1};
+    if (sscanf(line, "%39s %15s %zu %zu %lf", k.op, k.target, &k.shapes, &k.failures, &k.worst) !=
+        5)
+        return;
+    size_t i = 0;
+    while (i < plan->summary_count && (strcmp(plan->summaries[i].op, k.op) ||
+                                       strcmp(plan->summaries[i].target, k.target)))
+        i++;
+    if (i == MAX_SUMMARIES)
+        return;
+    if (i == plan->summary_count) {
+        plan->summaries[plan->summary_count++] = k;
+        return;
+    }
+    struct summary *s = &plan->summaries[i];
+    s->kernels++;
+    s->shapes += k.shapes;
+    s->failures += k.failures;
+    s->worst = s->worst > k.worst ? s->worst : k.worst;
+}
+
+static void print_summaries(const struct plan *plan)
+{
+    printf("%-20s  %-8s  %7s  %7s  %7s  %s\n", "OP", "TARGET", "KERNELS", "SHAPES", "FAILED",
+           "WORST ERROR");
+    for (size_t i = 0; i < plan->summary_count; i++) {
+        const struct summary *s = &plan->summaries[i];
+        printf("%-20s  %-8s  %7zu  %7zu  %7zu  %.0f %% of its bound\n", s->op, s->target,
+               s->kernels, s->shapes, s->failures, s->worst * 100);
+    }
 }
 
 /* In the parent: what a child printed, and its sums. With --json a line is a row. */
@@ -212,7 +272,7 @@ static void collect_part(void *context, size_t n, FILE *printed, const size_t re
     (void)n;
     for (int i = 0; i < 3; i++)
         plan->sums[i] += results[i];
-    if (!args.json) {
+    if (!args.json && !args.quiet) {
         copy_printed(printed);
         return;
     }
@@ -220,7 +280,12 @@ static void collect_part(void *context, size_t n, FILE *printed, const size_t re
     size_t size = 0;
     for (ssize_t length; (length = getline(&line, &size, printed)) > 0;) {
         line[length - 1] = '\0';
-        json_raw(&plan->json, NULL, line);
+        if (args.json)
+            json_raw(&plan->json, NULL, line);
+        else if (line[0] == SUMMARY_MARK)
+            add_summary(plan, line + 1);
+        else
+            puts(line);
     }
     free(line);
 }
@@ -357,6 +422,9 @@ static int verify_all(struct plan *plan)
     if (code != EXIT_GOOD)
         return code;
     plan->json = (struct json){.out = stdout};
+    plan->summaries = calloc(MAX_SUMMARIES, sizeof(*plan->summaries));
+    if (!plan->summaries)
+        return complain(EXIT_ENVIRONMENT, "out of memory");
     if (args.json) {
         json_begin_object(&plan->json, NULL);
         json_flag(&plan->json, "simulated", plan->simulator != NULL);
@@ -373,6 +441,8 @@ static int verify_all(struct plan *plan)
         json_end(&plan->json);
         return code;
     }
+    if (args.quiet)
+        print_summaries(plan);
     printf("\n%zu of %zu kernels verified, %zu shapes, %zu failed\n", plan->sums[0], plan->kernels,
            plan->sums[1], plan->sums[2]);
     return code;
@@ -405,6 +475,7 @@ static int run(int argc, char **argv)
         return code;
     code = verify_all(&plan);
     free(plan.parts);
+    free(plan.summaries);
     attn_pack_close(plan.pack);
     return code;
 }

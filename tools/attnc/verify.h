@@ -60,6 +60,7 @@ struct verify_run {
     int name_width;        /* of the table's first column */
     size_t rows, failures; /* counted by verify_report() */
     size_t enough;         /* rows after which the kernel needs no more; 0: it needs all */
+    double worst;          /* the largest error as a part of its bound, by verify_report() */
 };
 
 /** Prints a row and counts it, unless it is another kernel's. */
