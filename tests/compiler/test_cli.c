@@ -227,7 +227,7 @@ static void an_output_with_the_same_bytes_is_left_alone(void **state)
     assert_int_not_equal(st.st_mtime, 1000);
 }
 
-/* One run tells of all that is wrong, and of nothing that is wrong only because of another fault. */
+/* One run tells of all that is wrong, and of nothing that another fault makes wrong. */
 static void independent_errors_are_found_together(void **state)
 {
     (void)state;
@@ -333,6 +333,55 @@ static void every_command_speaks_json(void **state)
     expect_json("cache --cache c --json", 0, "\"kernels\": 2");
     expect_json("trace p.pack *gfx942 --shape batch=1,heads=1,kv_heads=1,q=64 --json", 0,
                 "\"stall_cycles\": {");
+}
+
+static void packs_are_compared(void **state)
+{
+    (void)state;
+    write_file("d.yaml", good);
+    expect("build d.yaml -o a.pack -q --cache c", 0, "", "");
+    expect("build d.yaml -o b.pack -q --cache c --only *950", 0, "", "");
+    expect("diff a.pack a.pack", 0, "0 kernels differ, 2 are the same", "");
+    expect("diff a.pack b.pack", 1, "- prefill_bf16_d64_gfx942\n1 kernels differ, 1 are", "");
+    expect("diff b.pack a.pack", 1, "+ prefill_bf16_d64_gfx942\n", "");
+    expect_json("diff a.pack b.pack --json", 1, "\"change\": \"removed\"");
+    /* A pass left out makes other code of the same name. */
+    expect("build d.yaml -o c.pack -q --no-cache --disable opt_schedule", 0, "", "");
+    expect("diff a.pack c.pack", 1, "~ prefill_bf16_d64_gfx942:", "");
+    expect("diff a.pack d.yaml", 1, "", "d.yaml: ");
+}
+
+/* One page that needs nothing else, with the launches and hot loops of every kernel. */
+static void a_report_is_one_page(void **state)
+{
+    (void)state;
+    size_t size;
+    write_file("d.yaml", good);
+    expect("build d.yaml -o a.pack -q --cache c", 0, "", "");
+    expect("report a.pack -o a.html --no-verify -j 2", 0, "", "");
+    char *page = read_file("a.html", &size);
+    assert_non_null(page);
+    assert_memory_equal(page, "<!doctype html>", 15);
+    assert_null(strstr(page, "http://"));
+    assert_null(strstr(page, "https://"));
+    assert_null(strstr(page, "@DATA@"));
+    char *data = strstr(page, "id=\"data\">"), *end = data ? strstr(data, "</script>") : NULL;
+    assert_non_null(end);
+    data += strlen("id=\"data\">");
+    struct attnc_yaml y;
+    struct attnc_diag d = {.file = "a.html", .text = data, .size = (size_t)(end - data)};
+    assert_true(attnc_yaml_parse(&y, data, d.size, &d));
+    attnc_yaml_free(&y);
+    *end = '\0';
+    assert_non_null(strstr(data, "\"verification\": null"));
+    assert_non_null(strstr(data, "\"q\": 2048"));
+    assert_non_null(strstr(data, "\"prefill_bf16_d64_gfx950\": [["));
+    assert_non_null(strstr(strstr(data, "\"listings\""), "v_mfma_f32_"));
+    free(page);
+    expect("report a.pack a.pack -o two.html --no-verify --no-trace", 0, "", "");
+    expect("report a.pack -o a.pack", 1, "", "a.pack: is an input");
+    expect("report d.yaml", 1, "", "d.yaml: ");
+    expect("report a.pack --verified d.yaml --no-trace", 1, "", "not what `attnc verify --json`");
 }
 
 static void the_cache_is_kept_small(void **state)
@@ -465,6 +514,8 @@ int main(int argc, char **argv)
         TEST(a_combination_is_named),
         TEST(a_file_that_is_no_description_is_told_apart),
         TEST(every_command_speaks_json),
+        TEST(packs_are_compared),
+        TEST(a_report_is_one_page),
         TEST(the_cache_is_kept_small),
         TEST(a_depfile_names_every_input),
         TEST(shells_complete_every_option),

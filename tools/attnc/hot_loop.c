@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tools/attnc/hot_loop.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "tools/attnc/json.h"
+
+enum { MAX_LINES = 65536, STALL_COLUMN = 43, STALL_WIDTH = 22 };
+
+/* A line of the disassembly. */
+struct line {
+    double share; /* of all clocks, in percent */
+    unsigned long address;
+    char stall[STALL_WIDTH + 1];
+    char text[100];
+};
+
+/* The address that a branch goes to: simm16 words behind the next instruction. */
+static bool branch_target(const struct line *l, unsigned long *target)
+{
+    if (strncmp(l->text, "s_branch", 8) != 0 && strncmp(l->text, "s_cbranch", 9) != 0)
+        return false;
+    const char *operand = strchr(l->text, ' ');
+    const long words = operand ? strtol(operand, NULL, 10) : 0;
+    const long offset = 4 + 4 * (words > INT16_MAX ? words - 65536 : words);
+    *target = l->address + (unsigned long)offset;
+    return true;
+}
+
+/* "  0.110%        5120         4.0       1280  vmem wait 12%          00094c  s_nop 0" */
+static bool parse_line(const char *text, struct line *l)
+{
+    char *end;
+    *l = (struct line){.share = strtod(text, &end)};
+    if (*end != '%' || strlen(text) <= STALL_COLUMN)
+        return false;
+    const char *stall = text + STALL_COLUMN;
+    /* The address is the first word of six hexadecimal digits. */
+    const char *at = stall;
+    for (; *at; at++) {
+        if (strspn(at, "0123456789abcdef") == 6 && at[-1] == ' ' && at[6] == ' ')
+            break;
+    }
+    if (!*at)
+        return false;
+    l->address = strtoul(at, &end, 16);
+    size_t length = (size_t)(at - stall);
+    length = length < STALL_WIDTH ? length : STALL_WIDTH;
+    while (length && stall[length - 1] == ' ')
+        length--;
+    snprintf(l->stall, sizeof(l->stall), "%.*s", (int)length, stall);
+    end += strspn(end, " ");
+    snprintf(l->text, sizeof(l->text), "%.*s", (int)strcspn(end, "\n"), end);
+    return true;
+}
+
+static size_t read_lines(FILE *in, struct line **lines)
+{
+    char text[512];
+    size_t count = 0;
+    *lines = malloc(MAX_LINES * sizeof(**lines));
+    while (*lines && count < MAX_LINES && fgets(text, sizeof(text), in)) {
+        if (text[0] != ';' && parse_line(text, &(*lines)[count]))
+            count++;
+    }
+    return count;
+}
+
+/* The innermost loop around most clocks: of loops that nest, the outer one has to add a tenth. */
+static bool find_loop(const struct line *lines, size_t count, size_t *first, size_t *last)
+{
+    double best = 0;
+    for (size_t i = 0; i < count; i++) {
+        unsigned long target;
+        if (!branch_target(&lines[i], &target) || target > lines[i].address)
+            continue;
+        size_t begin = i;
+        double share = 0;
+        while (begin > 0 && lines[begin].address > target)
+            begin--;
+        for (size_t k = begin; k <= i; k++)
+            share += lines[k].share;
+        const bool around = best > 0 && begin <= *first && i >= *last;
+        if (share > best * (around ? 1.1 : 1)) {
+            best = share;
+            *first = begin;
+            *last = i;
+        }
+    }
+    return best > 0;
+}
+
+void print_hot_loop(const char *annotated, const char *name, FILE *out)
+{
+    struct line *lines = NULL;
+    size_t first = 0, last = 0;
+    FILE *in = fopen(annotated, "r");
+    const size_t count = in ? read_lines(in, &lines) : 0;
+    if (in)
+        fclose(in);
+    if (find_loop(lines, count, &first, &last)) {
+        struct json j = {.out = out, .compact = true};
+        fprintf(out, "%s\t", name);
+        json_begin_list(&j, NULL);
+        for (size_t i = first; i <= last; i++) {
+            json_begin_list(&j, NULL);
+            json_real(&j, NULL, lines[i].share);
+            json_string(&j, NULL, lines[i].stall);
+            json_integer(&j, NULL, (int64_t)lines[i].address);
+            json_string(&j, NULL, lines[i].text);
+            json_end(&j);
+        }
+        json_end(&j);
+    }
+    free(lines);
+}
