@@ -82,7 +82,7 @@ struct plan {
     struct json json; /* --json: the list of rows is open */
     struct summary *summaries;
     size_t summary_count;
-    size_t sums[3];   /* verified kernels, rows, failures */
+    size_t sums[3]; /* verified kernels, rows, failures */
 };
 
 static const struct verify_family *const families[] = {
@@ -238,8 +238,8 @@ static void add_summary(struct plan *plan, const char *line)
         5)
         return;
     size_t i = 0;
-    while (i < plan->summary_count && (strcmp(plan->summaries[i].op, k.op) ||
-                                       strcmp(plan->summaries[i].target, k.target)))
+    while (i < plan->summary_count &&
+           (strcmp(plan->summaries[i].op, k.op) || strcmp(plan->summaries[i].target, k.target)))
         i++;
     if (i == MAX_SUMMARIES)
         return;
