@@ -174,7 +174,7 @@ static void narrow_to_window(struct decode *d)
     item->end_key = tir_min(b, item->end_key, end);
 }
 
-static void find_item(struct decode *d, struct tir_value index)
+void decode_find_item(struct decode *d, struct tir_value index)
 {
     struct tir_builder *b = &d->b;
     struct tir_value w[N_WORDS], queries[2], first_page;
@@ -405,7 +405,7 @@ static void begin_attention(struct decode *d)
 static void work_on(struct decode *d, struct tir_value index)
 {
     struct tir_builder *b = &d->b;
-    find_item(d, index);
+    decode_find_item(d, index);
     decode_find_cache(d);
     begin_attention(d);
     const struct tir_value tokens = tir_sub(b, d->item.end_token, d->item.first_token);
@@ -420,7 +420,7 @@ static void work_on(struct decode *d, struct tir_value index)
 }
 
 /* The items of this workgroup. */
-static void find_items(struct decode *d, struct tir_value range[2])
+void decode_find_items(struct decode *d, struct tir_value range[2])
 {
     struct tir_builder *b = &d->b;
     const struct tir_type i32[] = {tir_scalar(TIR_I32), tir_scalar(TIR_I32)};
@@ -474,7 +474,7 @@ static void build(const struct att_variant *v, const struct tir_machine *m, stru
     d.wave = tir_wave_id(b);
     d.gqa = v->gqa ? tir_i32(b, v->gqa) : tir_arg(b, "gqa", TIR_I32);
     struct tir_value range[2];
-    find_items(&d, range);
+    decode_find_items(&d, range);
     struct tir_loop items = tir_begin_for(b, range[0], range[1], tir_i32(b, 1), NULL, 0);
     work_on(&d, items.index);
     tir_end_for(b, &items, NULL, 0);

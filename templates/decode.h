@@ -112,6 +112,8 @@ unsigned decode_merge_bytes(const struct decode *d);
 void decode_merge(struct decode *d, struct decode_state *s);
 /** Wave 0 writes the item's result or partial result. */
 void decode_write(struct decode *d, struct decode_state *s);
+/** Every wave writes what it holds of O; the log of the denominator is wave 0's to write. */
+void decode_write_state(struct decode *d, const struct decode_state *s);
 
 /* decode.c */
 
@@ -122,6 +124,11 @@ struct decode_rows {
     struct tir_value head;  /* query head */
     struct tir_value valid; /* i1: not beyond the last */
 };
+
+/** First and one-past-last item of this workgroup. */
+void decode_find_items(struct decode *d, struct tir_value range[2]);
+/** Reads an item of the work list, or makes it of its number where there is none. */
+void decode_find_item(struct decode *d, struct tir_value index);
 
 /** For a vector of column numbers, i32 of any shape. */
 struct decode_rows decode_rows(struct decode *d, struct tir_value column);

@@ -157,6 +157,18 @@ static struct tir_value in_order(struct decode *d, struct tir_value o)
     return tir_relayout(&d->b, o, &l);
 }
 
+/* What all waves hold alike is written by the first. */
+static void write_lse(struct decode *d, const char *tensor, struct tir_value lse,
+                      struct tir_value row0, struct tir_value row_bytes,
+                      struct tir_value head_bytes)
+{
+    struct tir_builder *b = &d->b;
+    struct tir_if first = tir_begin_if(b, tir_cmp_eq(b, d->wave, tir_i32(b, 0)), false, NULL, 0);
+    write_rows(d, tensor, tir_transpose(b, lse), row0, row_bytes, head_bytes);
+    tir_else(b, &first, NULL);
+    tir_end_if(b, &first, NULL);
+}
+
 static void write_final(struct decode *d, struct tir_value o, struct tir_value lse)
 {
     struct tir_builder *b = &d->b;
@@ -164,8 +176,8 @@ static void write_final(struct decode *d, struct tir_value o, struct tir_value l
     write_rows(d, "out", tir_transpose(b, o16), d->item.first_token,
                att_stride(b, "out_token_stride", 2), att_stride(b, "out_head_stride", 2));
     if (d->v->lse)
-        write_rows(d, "lse", tir_transpose(b, lse), d->item.first_token,
-                   att_stride(b, "lse_token_stride", 4), att_stride(b, "lse_head_stride", 4));
+        write_lse(d, "lse", lse, d->item.first_token, att_stride(b, "lse_token_stride", 4),
+                  att_stride(b, "lse_head_stride", 4));
 }
 
 static void write_partial(struct decode *d, struct tir_value o, struct tir_value lse)
@@ -175,8 +187,7 @@ static void write_partial(struct decode *d, struct tir_value o, struct tir_value
     const struct tir_value head_bytes = tir_i64(b, d->v->head_dim_v * 4), four = tir_i64(b, 4);
     write_rows(d, "partial_out", tir_transpose(b, o), d->item.partial,
                tir_mul(b, heads, head_bytes), head_bytes);
-    write_rows(d, "partial_lse", tir_transpose(b, lse), d->item.partial, tir_mul(b, heads, four),
-               four);
+    write_lse(d, "partial_lse", lse, d->item.partial, tir_mul(b, heads, four), four);
 }
 
 /* The learnt logit of each column's head; none where the result is not final. */
@@ -201,10 +212,9 @@ static struct tir_value sinks(struct decode *d, struct tir_value final)
                       tir_splat(b, tir_f32(b, -INFINITY), d->attention.softmax.vector));
 }
 
-void decode_write(struct decode *d, struct decode_state *s)
+void decode_write_state(struct decode *d, const struct decode_state *s)
 {
     struct tir_builder *b = &d->b;
-    struct tir_if first = tir_begin_if(b, tir_cmp_eq(b, d->wave, tir_i32(b, 0)), false, NULL, 0);
     const struct tir_value final = tir_cmp_lt(b, d->item.partial, tir_i32(b, 0));
     const struct tir_value sink = d->v->sinks ? sinks(d, final) : (struct tir_value){0};
     const struct att_softmax_end end =
@@ -221,6 +231,13 @@ void decode_write(struct decode *d, struct decode_state *s)
     tir_else(b, &whole, NULL);
     write_partial(d, o, lse);
     tir_end_if(b, &whole, NULL);
+}
+
+void decode_write(struct decode *d, struct decode_state *s)
+{
+    struct tir_builder *b = &d->b;
+    struct tir_if first = tir_begin_if(b, tir_cmp_eq(b, d->wave, tir_i32(b, 0)), false, NULL, 0);
+    decode_write_state(d, s);
     tir_else(b, &first, NULL);
     tir_end_if(b, &first, NULL);
 }

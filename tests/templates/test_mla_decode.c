@@ -1,0 +1,526 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Absorbed latent attention in the interpreter, as the template writes it and after every lowering,
+ * against softmax(scale (q_nope c + q_pe k_pe) + mask) c in double over a paged latent cache; and
+ * what its machine code is like.
+ */
+#include "compiler/pipeline.h"
+#include "ir/arith.h"
+#include "ir/interp.h"
+#include "targets/tgt.h"
+#include "templates/template.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { BATCH = 3, MAX_KEYS = 75, PARTS = 3, MOST_PAGES = BATCH * (MAX_KEYS + 1) };
+
+/* A tail, more blocks than one, and nothing at all. With PARTS items a sequence, the first one's
+ * last part sees no key where pages are large. */
+static const int32_t kv_lens[BATCH] = {37, MAX_KEYS, 0};
+
+/* 1 / sqrt(nope + rope) of the heads before absorption, 128 + 64: never 1 / sqrt(576). */
+static const float scale = 0.07216878f;
+
+struct problem {
+    struct att_variant v;
+    bool listed; /* through a work list that splits every sequence */
+    int heads, q_len, page, n_pages;
+    uint16_t *q, *out;
+    uint8_t *cache;
+    float kv_scale;
+    float *lse, *partial_out, *partial_lse;
+    int32_t table[BATCH][MAX_KEYS], indices[MOST_PAGES];
+    int32_t kv_indptr[BATCH + 1], work_indptr[3], info[BATCH * PARTS][8];
+    double *expected, *expected_lse;
+    const char *failed_after;
+    char why[TIR_WHY];
+};
+
+static uint32_t random_state;
+
+static double random_number(void)
+{
+    random_state = random_state * 1664525u + 1013904223u;
+    return (double)(int32_t)random_state / 2147483648.0;
+}
+
+static unsigned dtype_of(const struct problem *p)
+{
+    return p->v.dtype == ATT_DTYPE_BF16 ? TIR_BF16 : TIR_F16;
+}
+
+static unsigned cache_dtype(const struct problem *p)
+{
+    return p->v.kv_dtype == ATT_KV_DTYPE_FP8 ? TIR_FP8 : dtype_of(p);
+}
+
+static bool fnuz(const struct problem *p) { return strcmp(p->v.target, "gfx942") == 0; }
+
+static void *allocate(size_t n, size_t size)
+{
+    void *const p = malloc(n * size + 1);
+    assert_non_null(p);
+    return p;
+}
+
+static int pages_of(const struct problem *p, int sequence)
+{
+    return (kv_lens[sequence] + p->page - 1) / p->page;
+}
+
+static size_t rows_of(const struct problem *p) { return (size_t)(BATCH * p->q_len * p->heads); }
+
+/* Where element i of a token's row lies, in elements. */
+static size_t cache_index(const struct problem *p, int sequence, int key, int i)
+{
+    const int page = p->indices[p->kv_indptr[sequence] + key / p->page];
+    return ((size_t)page * (size_t)p->page + (size_t)(key % p->page)) * (size_t)p->v.head_dim +
+           (size_t)i;
+}
+
+static double cached(const struct problem *p, int sequence, int key, int i)
+{
+    const unsigned bytes = tir_dtype_bits(cache_dtype(p)) / 8;
+    const uint8_t *const at = p->cache + cache_index(p, sequence, key, i) * bytes;
+    const int64_t bits = bytes == 1 ? at[0] : at[0] | at[1] << 8;
+    const double v = (double)tir_to_float(cache_dtype(p), bits, fnuz(p));
+    return p->v.kv_scale == ATT_KV_SCALE_TENSOR ? v * (double)p->kv_scale : v;
+}
+
+static double number(const struct problem *p, uint16_t bits)
+{
+    return (double)tir_to_float(dtype_of(p), bits, false);
+}
+
+static void reference_row(const struct problem *p, int sequence, int token, int head)
+{
+    const int dim = p->v.head_dim, latent = p->v.head_dim_v;
+    const size_t row = (size_t)(sequence * p->q_len + token) * (size_t)p->heads + (size_t)head;
+    double *const o = p->expected + row * (size_t)latent, sum = 0;
+    memset(o, 0, (size_t)latent * sizeof(*o));
+    for (int key = 0; key < kv_lens[sequence]; key++) {
+        if (p->v.mask == ATT_MASK_CAUSAL && key > kv_lens[sequence] - p->q_len + token)
+            continue;
+        double s = 0;
+        for (int i = 0; i < dim; i++)
+            s += number(p, p->q[row * (size_t)dim + (size_t)i]) * cached(p, sequence, key, i);
+        const double w = exp(s * (double)scale); /* |s| scale is below 20 */
+        sum += w;
+        for (int i = 0; i < latent; i++)
+            o[i] += w * cached(p, sequence, key, i);
+    }
+    for (int i = 0; i < latent && sum > 0; i++)
+        o[i] /= sum;
+    p->expected_lse[row] = log(sum);
+}
+
+/* Pages in an order of their own, one more than are used; entries behind the last are far off. */
+static void make_pages(struct problem *p)
+{
+    p->n_pages = 1;
+    for (int s = 0; s < BATCH; s++) {
+        p->kv_indptr[s + 1] = p->kv_indptr[s] + pages_of(p, s);
+        p->n_pages += pages_of(p, s);
+    }
+    memset(p->table, 0x7f, sizeof(p->table));
+    for (int i = 0; i < p->kv_indptr[BATCH]; i++)
+        p->indices[i] = (int)((unsigned)i * 7919u % (unsigned)p->n_pages);
+    for (int s = 0; s < BATCH; s++)
+        for (int i = 0; i < pages_of(p, s); i++)
+            p->table[s][i] = p->indices[p->kv_indptr[s] + i];
+}
+
+/* Two lists; a sequence without keys is one item. */
+static void make_work(struct problem *p)
+{
+    int n_items = 0;
+    for (int s = 0; s < BATCH; s++)
+        for (int part = 0; part < PARTS; part++) {
+            const int n = pages_of(p, s);
+            const int base = p->v.page_table == ATT_PAGE_TABLE_INDICES ? p->kv_indptr[s] : 0;
+            const int32_t item[8] = {s,
+                                     n ? (s * PARTS + part) * p->q_len : -1,
+                                     s * p->q_len,
+                                     (s + 1) * p->q_len,
+                                     base + n * part / PARTS,
+                                     base + n * (part + 1) / PARTS,
+                                     0,
+                                     p->heads << 16};
+            if (n || !part)
+                memcpy(p->info[n_items++], item, sizeof(item));
+        }
+    p->work_indptr[1] = n_items / 3;
+    p->work_indptr[2] = n_items;
+}
+
+/* Behind a sequence's last key a page holds NaN. */
+static void make_cache(struct problem *p)
+{
+    const unsigned dtype = cache_dtype(p), bytes = tir_dtype_bits(dtype) / 8;
+    const size_t size = (size_t)(p->n_pages * p->page * p->v.head_dim) * bytes;
+    p->cache = allocate(size, 1);
+    memset(p->cache, fnuz(p) && bytes == 1 ? 0x80 : 0xff, size);
+    for (int s = 0; s < BATCH; s++)
+        for (int key = 0; key < kv_lens[s]; key++)
+            for (int i = 0; i < p->v.head_dim; i++) {
+                const double v = random_number() * (bytes == 1 ? 100 : 1.5);
+                const int64_t bits = tir_from_float(dtype, (float)v, fnuz(p));
+                memcpy(p->cache + cache_index(p, s, key, i) * bytes, &bits, bytes);
+            }
+}
+
+static void make_tensors(struct problem *p)
+{
+    const size_t rows = rows_of(p), dim = (size_t)p->v.head_dim, latent = (size_t)p->v.head_dim_v;
+    make_pages(p);
+    make_work(p);
+    make_cache(p);
+    p->kv_scale = 0.0137f;
+    p->q = allocate(rows * dim, sizeof(*p->q));
+    for (size_t i = 0; i < rows * dim; i++)
+        p->q[i] = (uint16_t)tir_from_float(dtype_of(p), (float)(1.5 * random_number()), false);
+    p->out = allocate(rows * latent, sizeof(*p->out));
+    p->lse = allocate(rows, sizeof(*p->lse));
+    p->partial_out = allocate(PARTS * rows * latent, sizeof(*p->partial_out));
+    p->partial_lse = allocate(PARTS * rows, sizeof(*p->partial_lse));
+    p->expected = allocate(rows * latent, sizeof(*p->expected));
+    p->expected_lse = allocate(rows, sizeof(*p->expected_lse));
+    for (int s = 0; s < BATCH; s++)
+        for (int t = 0; t < p->q_len; t++)
+            for (int h = 0; h < p->heads; h++)
+                reference_row(p, s, t, h);
+}
+
+static void free_tensors(struct problem *p)
+{
+    void *const all[] = {p->q,           p->cache,       p->out,      p->lse,
+                         p->partial_out, p->partial_lse, p->expected, p->expected_lse};
+    for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
+        free(all[i]);
+}
+
+static int64_t address(const void *p) { return (int64_t)(uintptr_t)p; }
+
+static int64_t bits_of(float f) { return tir_from_float(TIR_F32, f, false); }
+
+static int64_t argument(const struct problem *p, const char *name)
+{
+    const int dim = p->v.head_dim, latent = p->v.head_dim_v;
+    const struct {
+        const char *name;
+        int64_t value;
+    } known[] = {
+        {"q", address(p->q)},
+        {"k", address(p->cache)},
+        {"k_scale", address(&p->kv_scale)},
+        {"out", address(p->out)},
+        {"lse", address(p->lse)},
+        {"kv_lens", address(kv_lens)},
+        {"qo_indptr", 0},
+        {"block_table", address(p->table)},
+        {"block_table_stride", MAX_KEYS},
+        {"kv_indptr", address(p->kv_indptr)},
+        {"kv_indices", address(p->indices)},
+        {"work_indptr", p->listed ? address(p->work_indptr) : 0},
+        {"work_info", address(p->info)},
+        {"partial_out", address(p->partial_out)},
+        {"partial_lse", address(p->partial_lse)},
+        {"q_token_stride", p->heads * dim},
+        {"q_head_stride", dim},
+        {"k_page_stride", p->page * dim},
+        {"k_token_stride", dim},
+        {"k_head_stride", 0},
+        {"out_token_stride", p->heads * latent},
+        {"out_head_stride", latent},
+        {"lse_token_stride", 1},
+        {"lse_head_stride", BATCH * p->q_len},
+        {"heads", p->heads},
+        {"kv_heads", 1},
+        {"gqa", p->heads},
+        {"max_seqlen_q", p->q_len},
+        {"page_size", p->page},
+        {"page_shift", __builtin_ctz((unsigned)p->page)},
+        {"scale_log2", bits_of(scale * 1.44269504f)},
+    };
+    for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++)
+        if (!strcmp(known[i].name, name))
+            return known[i].value;
+    fail_msg("no value for argument %s", name);
+    return 0;
+}
+
+/* The parts of a row become a result: sum of o exp(lse), over the sum of exp(lse). */
+static double combined(const struct problem *p, size_t row, size_t column, double *lse)
+{
+    const size_t heads = (size_t)p->heads, q_len = (size_t)p->q_len;
+    const size_t head = row % heads, token = row / heads, sequence = token / q_len;
+    double sum = 0, o = 0;
+    for (size_t part = 0; part < PARTS; part++) {
+        const size_t at = ((sequence * PARTS + part) * q_len + token % q_len) * heads + head;
+        const double w = exp((double)p->partial_lse[at]);
+        sum += w;
+        if (w > 0)
+            o += w * (double)p->partial_out[at * (size_t)p->v.head_dim_v + column];
+    }
+    *lse = log(sum);
+    return sum > 0 ? o / sum : 0;
+}
+
+static double result(const struct problem *p, size_t row, size_t column, double *lse)
+{
+    const size_t token = row / (size_t)p->heads, head = row % (size_t)p->heads;
+    if (p->listed && kv_lens[token / (size_t)p->q_len])
+        return combined(p, row, column, lse);
+    *lse = (double)p->lse[head * (size_t)(BATCH * p->q_len) + token];
+    return number(p, p->out[row * (size_t)p->v.head_dim_v + column]);
+}
+
+/* Relative error of the whole output; a log of the denominator that is off counts fully. */
+static double error_of(const struct problem *p)
+{
+    double difference = 0, norm = 0, lse = NAN;
+    const size_t latent = (size_t)p->v.head_dim_v;
+    for (size_t row = 0; row < rows_of(p); row++) {
+        for (size_t i = 0; i < latent; i++) {
+            const double want = p->expected[row * latent + i];
+            const double d = result(p, row, i, &lse) - want;
+            difference += isnan(d) ? INFINITY : d * d;
+            norm += want * want;
+        }
+        const double want = p->expected_lse[row];
+        const bool same = isinf(want) ? lse == want : fabs(lse - want) <= 1e-4;
+        if ((p->v.lse || p->listed) && !same)
+            difference += INFINITY;
+    }
+    return sqrt(difference / norm);
+}
+
+/* Rounding of P and of the output to 8 (bf16) or 11 bits, about 0.6 ulp each in the mean. */
+static double bound_of(const struct problem *p)
+{
+    return p->v.dtype == ATT_DTYPE_BF16 ? 4e-3 : 5e-4;
+}
+
+static void poison(struct problem *p)
+{
+    const size_t rows = rows_of(p), latent = (size_t)p->v.head_dim_v;
+    memset(p->out, 0xff, rows * latent * sizeof(*p->out)); /* NaN */
+    memset(p->lse, 0xff, rows * sizeof(*p->lse));
+    memset(p->partial_out, 0xff, PARTS * rows * latent * sizeof(*p->partial_out));
+    memset(p->partial_lse, 0xff, PARTS * rows * sizeof(*p->partial_lse));
+}
+
+static void check_after(void *context, const char *pass, const struct tir_func *f)
+{
+    struct problem *const p = context;
+    if (p->failed_after || (pass && strncmp(pass, "lower_", 6)))
+        return;
+    uint8_t kernarg[512] = {0};
+    for (uint32_t i = 0; i < f->n_args; i++) {
+        const int64_t v = argument(p, f->args[i].name);
+        memcpy(kernarg + f->args[i].offset, &v, tir_dtype_bits(f->args[i].dtype) / 8);
+    }
+    poison(p);
+    const unsigned grid[3] = {p->listed ? 2 : BATCH, 1, 1};
+    if (!tir_interpret(f, kernarg, sizeof(kernarg), grid, p->why)) {
+        p->failed_after = pass ? pass : "building";
+        return;
+    }
+    const double error = error_of(p);
+    if (!(error <= bound_of(p))) {
+        p->failed_after = pass ? pass : "building";
+        snprintf(p->why, sizeof(p->why), "error %.3g, bound %.3g", error, bound_of(p));
+    }
+}
+
+static const struct att_template *mla_decode(void)
+{
+    for (int i = 0; att_templates[i]; i++)
+        if (!strcmp(att_templates[i]->name, "mla_decode"))
+            return att_templates[i];
+    fail_msg("no template named mla_decode");
+    return NULL;
+}
+
+/* What a case is about; the rest is bf16, 512 + 64 elements, 16 heads, page 16, causal, LSE. */
+struct setting {
+    enum att_field field;
+    int value;
+};
+
+static struct att_variant variant(const char *target, const struct setting *s, unsigned n)
+{
+    struct att_variant v;
+    att_variant_init(&v, mla_decode(), target);
+    att_set(&v, ATT_HEAD_DIM, 576);
+    att_set(&v, ATT_HEAD_DIM_V, 512);
+    v.loc[ATT_HEAD_DIM_V].line = 1;
+    att_set(&v, ATT_GQA, 16);
+    att_set(&v, ATT_PAGE_SIZE, 16);
+    att_set(&v, ATT_LSE, 1);
+    for (unsigned i = 0; i < n; i++)
+        att_set(&v, s[i].field, s[i].value);
+    att_variant_resolve(&v);
+    return v;
+}
+
+static void run_case(const char *target, bool listed, const struct setting *s, unsigned n)
+{
+    const struct tgt *const t = tgt_find(target);
+    struct problem p = {.listed = listed};
+    struct att_why reason;
+    p.v = variant(t->machine.name, s, n);
+    if (!mla_decode()->check(&p.v, &t->machine, &reason))
+        fail_msg("%s", reason.text);
+    p.heads = p.v.gqa ? p.v.gqa : 6;
+    p.q_len = p.v.q_len;
+    p.page = p.v.page_size ? p.v.page_size : 4;
+    random_state = 1;
+    make_tensors(&p);
+    struct att_kernel k = {.func = NULL};
+    mla_decode()->build(&p.v, &t->machine, &k);
+    const struct tir_pass_options options = {
+        .schedule = &k.schedule, .observe = check_after, .context = &p};
+    char why[128];
+    assert_true(tir_run_passes(k.func, &options, why));
+    if (p.failed_after)
+        fail_msg("%s is wrong after %s: %s", k.func->name, p.failed_after, p.why);
+    tir_func_destroy(k.func);
+    free_tensors(&p);
+}
+
+#define CASE(target, listed, ...)                                   \
+    run_case(target, listed, (const struct setting[]){__VA_ARGS__}, \
+             sizeof((const struct setting[]){__VA_ARGS__}) / sizeof(struct setting))
+
+static void heads_of_any_number_share_a_latent(void **state)
+{
+    (void)state;
+    CASE("gfx942", false, {ATT_GQA, 1});
+    CASE("gfx950", false, {ATT_GQA, 12}, {ATT_LSE, 0});
+    CASE("gfx942", false, {ATT_GQA, 24});
+    CASE("gfx950", false, {ATT_GQA, 64}, {ATT_DTYPE, ATT_DTYPE_FP16});
+    CASE("gfx942", false, {ATT_GQA, 96});
+    CASE("gfx950", false, {ATT_GQA, 0});
+}
+
+static void several_queries_see_up_to_themselves(void **state)
+{
+    (void)state;
+    CASE("gfx950", false, {ATT_GQA, 8}, {ATT_Q_LEN, 2});
+    CASE("gfx942", false, {ATT_GQA, 5}, {ATT_Q_LEN, 8});
+    CASE("gfx950", false, {ATT_GQA, 48}, {ATT_Q_LEN, 4}); /* two passes over the keys */
+    CASE("gfx942", false, {ATT_GQA, 3}, {ATT_Q_LEN, 3}, {ATT_MASK, ATT_MASK_NONE});
+}
+
+static void latents_have_other_widths(void **state)
+{
+    (void)state;
+    CASE("gfx942", false, {ATT_HEAD_DIM, 512}, {ATT_GQA, 20});
+    CASE("gfx950", false, {ATT_HEAD_DIM, 320}, {ATT_HEAD_DIM_V, 256}, {ATT_GQA, 40});
+}
+
+/* Splits that see no key leave a log of the denominator of -inf. */
+static void work_lists_write_parts(void **state)
+{
+    (void)state;
+    CASE("gfx942", true, {ATT_GQA, 8});
+    CASE("gfx950", true, {ATT_PAGE_TABLE, ATT_PAGE_TABLE_INDICES}, {ATT_GQA, 12}, {ATT_Q_LEN, 3},
+         {ATT_PAGE_SIZE, 64});
+}
+
+static void pages_have_any_size(void **state)
+{
+    (void)state;
+    CASE("gfx942", false, {ATT_PAGE_SIZE, 1}, {ATT_PAGE_TABLE, ATT_PAGE_TABLE_INDICES});
+    CASE("gfx950", true, {ATT_PAGE_SIZE, 0}, {ATT_GQA, 17});
+}
+
+/* One number scales keys, so scores, and values, so the output. */
+static void the_scale_of_the_cache_counts_twice(void **state)
+{
+    (void)state;
+    CASE("gfx942", false, {ATT_KV_DTYPE, ATT_KV_DTYPE_FP8}, {ATT_KV_SCALE, ATT_KV_SCALE_TENSOR});
+    CASE("gfx950", true, {ATT_KV_DTYPE, ATT_KV_DTYPE_FP8}, {ATT_KV_SCALE, ATT_KV_SCALE_TENSOR},
+         {ATT_GQA, 64}, {ATT_PAGE_SIZE, 64});
+}
+
+static void check_facts(const char *target, const struct setting *s, unsigned n)
+{
+    static const struct attnc_compile_options options = {.stage = ATTNC_STAGE_LINKED};
+    const struct tgt_blob no_hooks = {0};
+    const struct att_variant v = variant(target, s, n);
+    struct attnc_kernel k;
+    char why[ATTNC_WHY] = "";
+    if (!attnc_compile(&v, &no_hooks, &options, stderr, &k, why))
+        fail_msg("%s", why);
+    const struct tgt_kernel_facts *const f = &k.facts;
+    if ((f->vgpr_spills && !f->agprs) || f->sgpr_spills || f->scratch_bytes)
+        fail_msg("%s: %u registers, spills %u VGPR, %u SGPR, %u bytes", k.name, f->vgprs + f->agprs,
+                 f->vgpr_spills, f->sgpr_spills, f->scratch_bytes);
+    /* With blocks of 16 keys, two page numbers are all that is under way when they are waited for. */
+    if ((f->loop.waits_vm0 && v.gqa <= 64) || !f->loop.mfma)
+        fail_msg("%s drains its loads in the loop", k.name);
+    attnc_kernel_free(&k);
+}
+
+#define FACTS(...)                                                               \
+    for (int t = 0; tgt_all[t]; t++)                                             \
+    check_facts(tgt_all[t]->machine.name, (const struct setting[]){__VA_ARGS__}, \
+                sizeof((const struct setting[]){__VA_ARGS__}) / sizeof(struct setting))
+
+static void kernels_fit_their_registers(void **state)
+{
+    (void)state;
+    FACTS({ATT_GQA, 16});
+    FACTS({ATT_GQA, 32});
+    FACTS({ATT_GQA, 64}, {ATT_PAGE_SIZE, 0});
+    FACTS({ATT_GQA, 128});
+    FACTS({ATT_GQA, 128}, {ATT_KV_DTYPE, ATT_KV_DTYPE_FP8}, {ATT_KV_SCALE, ATT_KV_SCALE_TENSOR});
+}
+
+static void what_cannot_be_built_says_why(void **state)
+{
+    (void)state;
+    static const struct {
+        struct setting setting;
+        const char *sentence;
+    } refused[] = {
+        {{ATT_HEAD_DIM_V, 128}, "head_dim_v 128, the latent's width, is not 256 or 512"},
+        {{ATT_HEAD_DIM, 640}, "head_dim 640 is not head_dim_v 512 plus 0 or 64"},
+        {{ATT_GQA, 160}, "gqa 160: there are at most 128 heads"},
+        {{ATT_MASK, ATT_MASK_WINDOW}, "mla_decode has no such mask"},
+        {{ATT_PAGE_SIZE, 24}, "page_size 24 is not a power of two"},
+    };
+    for (size_t i = 0; i < sizeof(refused) / sizeof(refused[0]); i++) {
+        const struct att_variant v = variant("gfx942", &refused[i].setting, 1);
+        struct att_why why = {.text = ""};
+        assert_false(mla_decode()->check(&v, &tgt_find("gfx942")->machine, &why));
+        if (!strstr(why.text, refused[i].sentence))
+            fail_msg("\"%s\" does not say \"%s\"", why.text, refused[i].sentence);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_cannot_be_built_says_why),
+        cmocka_unit_test(heads_of_any_number_share_a_latent),
+        cmocka_unit_test(several_queries_see_up_to_themselves),
+        cmocka_unit_test(latents_have_other_widths),
+        cmocka_unit_test(work_lists_write_parts),
+        cmocka_unit_test(pages_have_any_size),
+        cmocka_unit_test(the_scale_of_the_cache_counts_twice),
+        cmocka_unit_test(kernels_fit_their_registers),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
