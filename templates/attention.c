@@ -188,8 +188,8 @@ void att_attention_begin(struct att_attention *a, struct tir_type output,
     carried[ATT_CARRY_O] = tir_splat(b, zero, output);
 }
 
-static struct tir_value modify(struct att_attention *a, struct tir_value s,
-                               const struct att_block *block)
+struct tir_value att_attention_modify(struct att_attention *a, struct tir_value s,
+                                      const struct att_block *block)
 {
     set_step(a, ATT_STEP_MODIFY);
     const struct tir_value key = a->source->first_key(a->family, block->index);
@@ -231,7 +231,7 @@ void att_attention_visit(struct att_attention *a, struct att_block block,
     struct tir_value s = source->scores(a->family, &block);
     if (source->fetch_values)
         source->fetch_values(a->family, &block);
-    s = modify(a, s, &block);
+    s = att_attention_modify(a, s, &block);
 
     set_step(a, ATT_STEP_MAXIMUM);
     const struct att_softmax_step step =

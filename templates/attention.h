@@ -95,6 +95,11 @@ void att_attention_begin(struct att_attention *a, struct tir_type output,
 void att_attention_visit(struct att_attention *a, struct att_block block,
                          struct tir_value carried[ATT_N_CARRY]);
 
+/** S^T of a block as logits: soft cap, hook and mask are applied. A step of att_attention_visit(),
+ * for families whose waves have more to do than that between the products. */
+struct tir_value att_attention_modify(struct att_attention *a, struct tir_value s,
+                                      const struct att_block *block);
+
 /** Are scores scaled before the softmax, which else folds the scale into its exponent? */
 bool att_scales_scores(const struct att_variant *v);
 

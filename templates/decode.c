@@ -248,7 +248,7 @@ static void load_q(struct decode *d)
 }
 
 /* The columns are queries of one sequence, each for the heads of a kv head. */
-static void find_position(struct decode *d)
+void decode_find_position(struct decode *d)
 {
     struct tir_builder *b = &d->b;
     const struct decode_item *const item = &d->item;
@@ -373,7 +373,7 @@ static struct decode_state walk_keys(struct decode *d)
     struct tir_if some =
         tir_begin_if(b, tir_cmp_gt(b, n, tir_i32(b, 0)), false, types, ATT_N_CARRY);
     memcpy(inside, carried, sizeof(inside));
-    find_position(d);
+    decode_find_position(d);
     load_q(d);
     struct tir_loop loop = tir_begin_for(b, tir_i32(b, 0), n, tir_i32(b, 1), inside, ATT_N_CARRY);
     att_attention_visit(&d->attention, (struct att_block){.index = loop.index}, inside);

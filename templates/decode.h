@@ -130,6 +130,9 @@ void decode_find_items(struct decode *d, struct tir_value range[2]);
 /** Reads an item of the work list, or makes it of its number where there is none. */
 void decode_find_item(struct decode *d, struct tir_value index);
 
+/** Which keys each column sees: attention.at, in the shape of attention.softmax. */
+void decode_find_position(struct decode *d);
+
 /** For a vector of column numbers, i32 of any shape. */
 struct decode_rows decode_rows(struct decode *d, struct tir_value column);
 

@@ -34,6 +34,8 @@
  *            mask, softmax, P to LDS phase SOFTMAX
  *            O += c P                phase VALUES
  */
+#include "ir/bits.h"
+#include "ir/spread.h"
 #include "templates/decode.h"
 #include "templates/lds_map.h"
 #include "templates/pages.h"
@@ -97,17 +99,15 @@ struct mla {
     unsigned q_in_lds;      /* of the panels of Q, the last */
     struct tir_type q_type; /* a panel of Q: columns x PANEL */
     struct tir_value q_buffer, q[MAX_PANELS];
-    struct tir_value last; /* 1 x columns: the last key that a query sees */
-    struct tir_value full_last;
 };
-
-static unsigned log2u(unsigned x) { return (unsigned)__builtin_ctz(x); }
 
 static const struct tile *find_tile(const struct att_variant *v)
 {
     const int rows = (v->gqa ? v->gqa : 64) * v->q_len;
     const struct tile *t = tiles;
-    while (rows > t->columns && t + 1 < tiles + sizeof(tiles) / sizeof(tiles[0]))
+    /* Addresses of a mask's bytes would not fit the registers beside 128 columns. */
+    const int most = v->mask == ATT_MASK_CUSTOM ? 64 : 128;
+    while (t->columns < rows && t->columns < most)
         t++;
     return t;
 }
@@ -117,8 +117,8 @@ static bool check(const struct att_variant *v, const struct tir_machine *m, stru
     (void)m;
     const int rope = v->head_dim - v->head_dim_v;
     if (v->head_dim_v != 256 && v->head_dim_v != 512)
-        return att_reject(why, ATT_HEAD_DIM_V, "head_dim_v %d, the latent's width, is not 256 or 512",
-                          v->head_dim_v);
+        return att_reject(why, ATT_HEAD_DIM_V,
+                          "head_dim_v %d, the latent's width, is not 256 or 512", v->head_dim_v);
     if (rope != 0 && rope != PANEL)
         return att_reject(why, ATT_HEAD_DIM,
                           "head_dim %d is not head_dim_v %d plus 0 or 64 rotated elements",
@@ -128,8 +128,10 @@ static bool check(const struct att_variant *v, const struct tir_machine *m, stru
     if (v->gqa * v->q_len > MAX_ROWS)
         return att_reject(why, ATT_Q_LEN, "gqa %d times q_len %d is more than %d rows", v->gqa,
                           v->q_len, MAX_ROWS);
-    if (v->mask != ATT_MASK_NONE && v->mask != ATT_MASK_CAUSAL)
-        return att_reject(why, ATT_MASK, "mla_decode has no such mask: causal or none");
+    if (v->mask == ATT_MASK_WINDOW)
+        return att_reject(why, ATT_MASK, "mla_decode has no window: causal, custom or none");
+    if (v->kv_layout != ATT_KV_LAYOUT_NHD)
+        return att_reject(why, ATT_KV_LAYOUT, "a latent cache has kv_layout nhd");
     if (v->kv_dtype == ATT_KV_DTYPE_INT8)
         return att_reject(why, ATT_KV_DTYPE, "a latent cache of int8 is not known");
     if (v->kv_scale != ATT_KV_SCALE_NONE && v->kv_scale != ATT_KV_SCALE_TENSOR)
@@ -139,91 +141,68 @@ static bool check(const struct att_variant *v, const struct tir_machine *m, stru
 
 /* ---- Layouts ---- */
 
-/* `bits` more waves, from the image of the first on. */
-static struct tir_layout over_waves(struct tir_layout l, unsigned bits, uint32_t image)
-{
-    for (unsigned i = 0; i < bits; i++) {
-        l.basis[tir_layout_bits(&l)] = image << i;
-        l.wave_bits++;
-    }
-    return l;
-}
-
 static const struct tir_mma *qk(const struct mla *s) { return &s->d.m->mma[s->d.qk]; }
 
-/* Elements of a key that a lane reads from LDS at once: the lanes walk the wave's part of the
- * latent. */
+static const struct tir_mma *pv(const struct mla *s) { return &s->d.m->mma[s->d.pv]; }
+
+/* Elements of a key that a lane reads from LDS at once: 16 lanes walk the wave's part of the
+ * latent, or the first of several runs of it. */
 static unsigned v_vector_bits(const struct mla *s)
 {
-    const unsigned own = log2u(s->d.value.width) - s->wave_bits - log2u(MFMA_ROWS);
+    const unsigned own = tir_bits(s->d.value.width) - s->wave_bits - tir_bits(pv(s)->m);
     return own < 2 ? own : 2;
 }
 
-/* c as the left operand of O^T = c^T P^T. It is read along the latent, 16 bytes a lane, and turned
- * in registers: the lanes stand for rows of c^T that are a read apart. `turned`: keys first. */
-static struct tir_layout value_layout(const struct mla *s, bool turned)
+/* c as it is read from LDS: along the latent. */
+static struct tir_layout values_as_read(const struct mla *s)
 {
-    const unsigned vector = v_vector_bits(s), own = log2u(s->d.value.width) - s->wave_bits;
-    struct tir_layout l = {.lane_bits = 6};
-    unsigned n = 0;
-    for (unsigned i = 0; turned && i < s->keys.n_reg; i++)
-        l.basis[n++] = TIR_RC(s->keys.reg[i], 0);
-    for (unsigned i = 0; i < own; i++)
-        if (i < vector || i >= vector + 4)
-            l.basis[n++] = TIR_RC(0, 1u << i);
-    for (unsigned i = 0; !turned && i < s->keys.n_reg; i++)
-        l.basis[n++] = TIR_RC(s->keys.reg[i], 0);
-    l.reg_bits = (uint8_t)n;
-    for (unsigned i = 0; i < 4; i++)
-        l.basis[n++] = TIR_RC(0, 1u << (vector + i));
-    for (unsigned i = 0; i < 2; i++)
-        l.basis[n++] = TIR_RC(s->keys.lane[i], 0);
-    return over_waves(l, s->wave_bits, TIR_RC(0, 1u << own));
+    const unsigned vector = v_vector_bits(s), m_bits = tir_bits(pv(s)->m);
+    struct tir_spread l = tir_spread(s->d.m, s->d.waves);
+    tir_spread_cols(&l, TIR_REGS, vector);
+    tir_spread_cols(&l, TIR_LANES, m_bits);
+    tir_spread_cols(&l, TIR_REGS, tir_bits(s->d.value.width) - s->wave_bits - vector - m_bits);
+    tir_spread_cols(&l, TIR_WAVES, s->wave_bits);
+    tir_spread_rows(&l, TIR_REGS, 2);
+    tir_spread_rows(&l, TIR_LANES, 2);
+    tir_spread_rows(&l, TIR_REGS, tir_bits(s->d.keys) - 4);
+    return tir_spread_layout(&l);
 }
 
-/* O^T: rows in the order of c's lanes and registers. */
-static struct tir_layout output_layout(const struct mla *s)
+/* O^T = c^T P^T: the rows in the order in which the lanes and registers of c were read. */
+static void choose_product(struct mla *s)
 {
-    const unsigned vector = v_vector_bits(s), own = log2u(s->d.value.width) - s->wave_bits;
-    const struct tir_layout *const block = &s->d.m->mma[s->d.pv].d;
-    struct tir_layout l = {.lane_bits = 6};
-    unsigned n = 0;
-    for (int i = 0; i < block->reg_bits; i++)
-        l.basis[n++] = TIR_RC(tir_rc_row(block->basis[i]) << vector, 0);
-    for (unsigned i = 0; i < own; i++)
-        if (i < vector || i >= vector + 4)
-            l.basis[n++] = TIR_RC(1u << i, 0);
-    for (unsigned column = MFMA_ROWS; column < s->d.columns; column *= 2)
-        l.basis[n++] = TIR_RC(0, column);
-    l.reg_bits = (uint8_t)n;
-    for (int i = block->reg_bits; i < block->reg_bits + 6; i++)
-        l.basis[n++] =
-            TIR_RC(tir_rc_row(block->basis[i]) << vector, tir_rc_col(block->basis[i]));
-    return over_waves(l, s->wave_bits, TIR_RC(1u << own, 0));
+    struct decode *const d = &s->d;
+    const struct tir_waves split = {.rows = (uint8_t)s->wave_bits};
+    const unsigned vector = v_vector_bits(s), m_bits = tir_bits(pv(s)->m);
+    const struct tir_layout a = tir_mma_left(pv(s), d->value.width, &s->keys, split);
+    const struct tir_layout p = tir_mma_right(pv(s), d->columns, &s->keys, split);
+    const struct tir_layout o = tir_mma_result(pv(s), d->value.width, d->columns, split);
+    uint8_t order[TIR_LAYOUT_MAX_BITS];
+    for (unsigned i = 0; i < tir_bits(d->value.width); i++)
+        order[i] = (uint8_t)(i < m_bits ? vector + i : i < m_bits + vector ? i - m_bits : i);
+    const struct tir_layout v_t = tir_layout_permute_rows(&a, order);
+    const struct tir_layout output = tir_layout_permute_rows(&o, order);
+    const struct tir_layout weights = tir_layout_transpose(&p), read = values_as_read(s);
+    struct tir_layout vector_layout = tir_layout_slice(&output, 0);
+    vector_layout.wave_bits = 0;
+    s->weights = tir_tile(d->b.f, d->dtype, d->keys, d->columns, &weights);
+    s->v_loaded = tir_tile(d->b.f, d->dtype, d->keys, d->value.width, &read);
+    s->v_operand = tir_layout_transpose(&v_t);
+    d->output = tir_tile(d->b.f, TIR_F32, d->value.width, d->columns, &output);
+    s->vector = tir_tile(d->b.f, TIR_F32, 1, d->columns, &vector_layout);
 }
 
 static void choose_layouts(struct mla *s)
 {
     struct decode *const d = &s->d;
-    const unsigned own = d->columns >> s->score_waves;
-    const struct tir_layout scores = over_waves(tir_mma_result(qk(s), d->keys, own, 0),
-                                                s->score_waves, TIR_RC(0, own));
+    const struct tir_waves split = {.cols = (uint8_t)s->score_waves};
+    const struct tir_layout scores = tir_mma_result(qk(s), d->keys, d->columns, split);
     d->scores = tir_tile(d->b.f, TIR_F32, d->keys, d->columns, &scores);
     s->panel = tir_contract_rows(qk(s), PANEL, 16 / ELEM);
-    const struct tir_layout q =
-        over_waves(tir_mma_operand(qk(s), own, 0, &s->panel), s->score_waves, TIR_RC(own, 0));
+    const struct tir_layout q = tir_mma_right(qk(s), d->columns, &s->panel, split);
     s->q_type = tir_tile(d->b.f, d->dtype, d->columns, PANEL, &q);
-    s->keys = tir_contract_acc(&scores, log2u(MFMA_ROWS));
-    const struct tir_layout p = tir_mma_operand(&d->m->mma[d->pv], d->columns, 0, &s->keys);
-    const struct tir_layout weights = tir_layout_transpose(&p);
-    s->weights = tir_tile(d->b.f, d->dtype, d->keys, d->columns, &weights);
-    const struct tir_layout loaded = value_layout(s, false), o = output_layout(s);
-    s->v_loaded = tir_tile(d->b.f, d->dtype, d->keys, d->value.width, &loaded);
-    s->v_operand = value_layout(s, true);
-    d->output = tir_tile(d->b.f, TIR_F32, d->value.width, d->columns, &o);
-    struct tir_layout vector = tir_layout_slice(&o, 0);
-    vector.wave_bits = 0;
-    s->vector = tir_tile(d->b.f, TIR_F32, 1, d->columns, &vector);
+    s->keys = tir_contract_acc(&scores, tir_bits(qk(s)->n));
+    choose_product(s);
 }
 
 /* ---- LDS ---- */
@@ -232,54 +211,27 @@ static bool exchanges(const struct mla *s) { return s->score_waves != 0; }
 
 static unsigned vector_bytes(const struct mla *s) { return s->d.columns * (unsigned)sizeof(float); }
 
-static struct tir_layout vector_map(const struct mla *s)
-{
-    struct tir_layout map = {0};
-    for (unsigned column = 1; column < s->d.columns; column *= 2)
-        map.basis[map.reg_bits++] = TIR_RC(0, column);
-    return map;
-}
+static struct tir_layout vector_map(const struct mla *s) { return tir_row_major(1, s->d.columns); }
 
 /* Rows 32 bytes apart from a multiple of all banks: the 16 rows that lanes read K from, 16 bytes
  * each, then meet every bank once. */
 static struct tir_layout block_map(unsigned keys, unsigned width)
 {
-    struct tir_layout map = {.pad_shift = (uint8_t)log2u(width), .pad = 32 / ELEM};
-    for (unsigned column = 1; column < width; column *= 2)
-        map.basis[map.reg_bits++] = TIR_RC(0, column);
-    for (unsigned key = 1; key < keys; key *= 2)
-        map.basis[map.reg_bits++] = TIR_RC(key, 0);
+    struct tir_layout map = tir_row_major(keys, width);
+    map.pad_shift = (uint8_t)tir_bits(width);
+    map.pad = 32 / ELEM;
     return map;
 }
 
-/* Each column's keys side by side, those that a lane of an operand holds first: what all lanes read
- * at once is one piece. */
+/* What all lanes of an operand read at once is one piece. */
 static struct tir_layout weights_map(const struct mla *s)
 {
-    struct tir_layout map = {0};
-    unsigned n = 0;
-    for (unsigned i = 0; i < s->keys.n_reg; i++)
-        map.basis[n++] = TIR_RC(s->keys.reg[i], 0);
-    for (unsigned i = 0; i < s->keys.n_lane; i++)
-        map.basis[n++] = TIR_RC(s->keys.lane[i], 0);
-    for (unsigned column = 1; column < s->d.columns; column *= 2)
-        map.basis[n++] = TIR_RC(0, column);
-    map.reg_bits = (uint8_t)n;
-    return map;
+    return tir_lane_major(tir_layout_of(s->d.b.f, s->weights), 1u << s->keys.n_reg);
 }
 
-/* 16 bytes of each lane side by side, wave after wave. */
 static struct tir_layout query_map(const struct mla *s)
 {
-    const struct tir_layout *const l = tir_layout_of(s->d.b.f, s->q_type);
-    const unsigned vector = log2u(16 / ELEM);
-    struct tir_layout map = {.reg_bits = (uint8_t)tir_layout_bits(l)};
-    unsigned n = vector;
-    memcpy(map.basis, l->basis, vector * sizeof(map.basis[0]));
-    for (int i = l->reg_bits; i < tir_layout_bits(l); i++)
-        map.basis[n++] = l->basis[i];
-    memcpy(map.basis + n, l->basis + vector, (l->reg_bits - vector) * sizeof(map.basis[0]));
-    return map;
+    return tir_lane_major(tir_layout_of(s->d.b.f, s->q_type), 16 / ELEM);
 }
 
 static unsigned query_bytes(const struct mla *s) { return s->d.columns * PANEL * ELEM; }
@@ -371,8 +323,9 @@ static struct tir_value like(struct mla *s, struct tir_value scalar, struct tir_
     return tir_splat(&s->d.b, scalar, tir_typeof(s->d.b.f, v));
 }
 
-static struct tir_value first_key(struct mla *s, struct tir_value block)
+static struct tir_value first_key(void *family, struct tir_value block)
 {
+    struct mla *const s = family;
     return tir_add(&s->d.b, s->d.item.first_key, att_times(&s->d.b, block, (int)s->d.keys));
 }
 
@@ -380,23 +333,17 @@ static struct tir_value first_key(struct mla *s, struct tir_value block)
  * row; a wave that had one row only would have its page number moved to a scalar, with a wait. */
 static struct tir_layout transit_layout(const struct mla *s)
 {
-    const unsigned cols = log2u(s->d.value.width), tokens = log2u(s->d.keys);
-    struct tir_layout l = {.lane_bits = 6, .wave_bits = (uint8_t)s->wave_bits};
-    unsigned n = 0, col = log2u(16 / s->d.kv_bytes), token = 0, rest = 0;
-    uint32_t threads[TIR_LAYOUT_MAX_BITS];
-    for (unsigned i = 0; i < col; i++)
-        l.basis[n++] = TIR_RC(0, 1u << i);
-    while (rest < 5 && col < cols)
-        threads[rest++] = TIR_RC(0, 1u << col++);
-    while (rest < 6 + s->wave_bits)
-        threads[rest++] = TIR_RC(1u << token++, 0);
-    for (; col < cols; col++)
-        l.basis[n++] = TIR_RC(0, 1u << col);
-    for (; token < tokens; token++)
-        l.basis[n++] = TIR_RC(1u << token, 0);
-    l.reg_bits = (uint8_t)n;
-    memcpy(l.basis + n, threads, rest * sizeof(threads[0]));
-    return l;
+    const unsigned cols = tir_bits(s->d.value.width), tokens = tir_bits(s->d.keys);
+    const unsigned vector = tir_bits(16 / s->d.kv_bytes);
+    const unsigned row = cols - vector < 5 ? cols - vector : 5, rows = 6 - row + s->wave_bits;
+    struct tir_spread l = tir_spread(s->d.m, s->d.waves);
+    tir_spread_cols(&l, TIR_REGS, vector);
+    tir_spread_cols(&l, TIR_LANES, row);
+    tir_spread_rows(&l, TIR_LANES, 6 - row);
+    tir_spread_rows(&l, TIR_WAVES, s->wave_bits);
+    tir_spread_cols(&l, TIR_REGS, cols - vector - row);
+    tir_spread_rows(&l, TIR_REGS, tokens - rows);
+    return tir_spread_layout(&l);
 }
 
 static void find_parts(struct mla *s)
@@ -409,17 +356,18 @@ static void find_parts(struct mla *s)
     }
 }
 
-static void fetch(struct mla *s, struct tir_value block)
+static void fetch(struct mla *s, struct att_block *block)
 {
     struct tir_builder *const b = &s->d.b;
     set_stage(s, PAGES, NEXT);
-    const struct tir_value key = first_key(s, block);
+    const struct tir_value key = first_key(s, block->index);
     for (unsigned i = 0; i < s->n_parts; i++)
         s->part[i].pages = att_page_numbers(b, &s->pages, &s->part[i].paged, key);
     set_stage(s, LOADS, NEXT);
     for (unsigned i = 0; i < s->n_parts; i++)
-        s->part[i].fetched = att_paged_load(b, &s->pages, &s->part[i].paged, first_key(s, block),
-                                            s->part[i].pages);
+        s->part[i].fetched = att_paged_load(b, &s->pages, &s->part[i].paged, key, s->part[i].pages);
+    if (s->d.v->mask == ATT_MASK_CUSTOM)
+        block->mask = att_load_mask(&s->d.attention, key);
 }
 
 /* What a page holds behind the sequence's last token may be anything, a NaN too: P is 0 there, but
@@ -464,7 +412,8 @@ static struct tir_value read_panel(struct mla *s, struct tir_value block, unsign
         n -= p->width / PANEL;
         p++;
     }
-    const struct tir_layout l = tir_mma_operand(qk(s), s->d.keys, 0, &s->panel);
+    const struct tir_waves split = {.cols = (uint8_t)s->score_waves};
+    const struct tir_layout l = tir_mma_left(qk(s), s->d.keys, &s->panel, split);
     const struct tir_type t = tir_tile(b->f, s->d.dtype, s->d.keys, PANEL, &l);
     const struct tir_value at = att_plus(b, buffer_of(s, p, block), (int)(n * PANEL * ELEM));
     return tir_tile_lds_load(b, at, t, &p->lds);
@@ -502,27 +451,6 @@ static struct tir_value compute_scores(struct mla *s, struct tir_value block)
     return tir_named(b, "s", scores);
 }
 
-/* Keys that a query may not see get -inf; only blocks at an edge take the branch. */
-static struct tir_value hide(struct mla *s, struct tir_value scores, struct tir_value block)
-{
-    struct tir_builder *const b = &s->d.b;
-    const struct tir_value key = first_key(s, block);
-    const struct tir_value edge =
-        tir_cmp_gt(b, att_plus(b, key, (int)s->d.keys - 1), s->full_last);
-    struct tir_if branch = tir_begin_if(b, edge, true, &s->d.scores, 1);
-    struct tir_type t = s->d.scores;
-    t.dtype = TIR_I32;
-    const struct tir_value row = tir_row_index(b, t);
-    const struct tir_value keys = tir_add(b, row, like(s, key, row));
-    const struct tir_value last = s->last.id ? tir_broadcast(b, s->last, t) : like(s, s->full_last, keys);
-    const struct tir_value masked = tir_select(b, tir_cmp_gt(b, keys, last),
-                                               tir_float_like(b, scores, -INFINITY), scores);
-    tir_else(b, &branch, &masked);
-    tir_end_if(b, &branch, &scores);
-    return scores;
-}
-
-enum { CARRY_M, CARRY_L, CARRY_O, N_CARRY };
 enum { VECTOR_ALPHA, VECTOR_M = 0, VECTOR_L };
 
 /* O follows the maximum, by what the waves that know it left in LDS. */
@@ -539,47 +467,61 @@ static struct tir_value rescale(struct mla *s, struct tir_value o)
 }
 
 /* P and alpha go to all waves; returns P as the right operand of the product with c. */
-static struct tir_value exchange(struct mla *s, const struct att_softmax_tile *head,
-                                 struct tir_value p16, struct tir_value carried[N_CARRY])
+static struct tir_value exchange(struct mla *s, const struct att_softmax_step *step,
+                                 struct tir_value p16, struct tir_value carried[ATT_N_CARRY])
 {
     struct tir_builder *const b = &s->d.b;
     struct tir_if writers = begin_writers(s);
     tir_tile_lds_store(b, s->p_buffer, p16, &s->p_lds);
-    store_vector(s, VECTOR_ALPHA, head->alpha);
+    store_vector(s, VECTOR_ALPHA, step->alpha);
     end_writers(s, &writers);
     meet(s);
     set_stage(s, COMPUTE, VALUES);
-    carried[CARRY_O] = rescale(s, carried[CARRY_O]);
+    carried[ATT_CARRY_O] = rescale(s, carried[ATT_CARRY_O]);
     return tir_tile_lds_load(b, s->p_buffer, s->weights, &s->p_lds);
 }
 
-/* In program order. */
-static void visit(struct mla *s, struct tir_value block, struct tir_value carried[N_CARRY])
+/* O and l follow the maximum, l += p, and P^T becomes the right operand of the product with c. */
+static struct tir_value use_weights(struct mla *s, const struct att_softmax_step *step,
+                                    struct tir_value p, struct tir_value carried[ATT_N_CARRY])
 {
     struct tir_builder *const b = &s->d.b;
-    fetch(s, block);
-    place(s, block);
-    struct tir_value scores = compute_scores(s, block);
-    set_stage(s, COMPUTE, SOFTMAX);
-    scores = hide(s, scores, block);
-    const struct att_softmax_tile head =
-        att_softmax_head(b, &s->d.softmax, scores, carried[CARRY_M]);
-    carried[CARRY_M] = head.m;
-    if (!exchanges(s))
-        att_softmax_rescale(b, &head, &carried[CARRY_O], &carried[CARRY_L]);
-    else
-        carried[CARRY_L] = tir_mul(b, carried[CARRY_L],
-                                   tir_broadcast(b, head.alpha, tir_typeof(b->f, carried[CARRY_L])));
-    carried[CARRY_L] = tir_named(b, "l", tir_add(b, carried[CARRY_L], tir_col_fold_sum(b, head.p)));
-    struct tir_value p16 = tir_convert_short(b, head.p, s->d.dtype);
+    struct tir_value *const l = &carried[ATT_CARRY_L];
+    const struct tir_type t = tir_typeof(b->f, *l);
+    const struct tir_value p16 = tir_convert_short(b, p, s->d.dtype);
     if (exchanges(s))
-        p16 = exchange(s, &head, p16, carried);
-    set_stage(s, COMPUTE, VALUES);
+        *l = tir_mul(b, *l, tir_broadcast(b, step->alpha, t));
+    else
+        att_softmax_rescale(b, step, &carried[ATT_CARRY_O], l);
+    *l = tir_named(b, "l", tir_add(b, *l, tir_col_fold_sum(b, p)));
+    return exchanges(s) ? exchange(s, step, p16, carried) : p16;
+}
+
+static struct tir_value read_values(struct mla *s, struct tir_value block)
+{
+    struct tir_builder *const b = &s->d.b;
     const struct part *const c = s->part;
-    const struct tir_value v = tir_relayout(
-        b, tir_tile_lds_load(b, buffer_of(s, c, block), s->v_loaded, &c->lds), &s->v_operand);
-    carried[CARRY_O] =
-        tir_named(b, "o", tir_mma(b, s->d.pv, tir_transpose(b, v), p16, carried[CARRY_O]));
+    const struct tir_value at = buffer_of(s, c, block);
+    const struct tir_value v = tir_tile_lds_load(b, at, s->v_loaded, &c->lds);
+    return tir_transpose(b, tir_relayout(b, v, &s->v_operand));
+}
+
+/* In program order. */
+static void visit(struct mla *s, struct att_block block, struct tir_value carried[ATT_N_CARRY])
+{
+    struct tir_builder *const b = &s->d.b;
+    struct att_attention *const a = &s->d.attention;
+    fetch(s, &block);
+    place(s, block.index);
+    struct tir_value x = att_attention_modify(a, compute_scores(s, block.index), &block);
+    set_stage(s, COMPUTE, SOFTMAX);
+    const struct att_softmax_step step =
+        att_softmax_maximum(b, &a->softmax, x, &carried[ATT_CARRY_M]);
+    x = att_softmax_exponent(b, &a->softmax, x, carried[ATT_CARRY_M]);
+    const struct tir_value p = use_weights(s, &step, tir_named(b, "p", tir_exp2(b, x)), carried);
+    set_stage(s, COMPUTE, VALUES);
+    carried[ATT_CARRY_O] = tir_named(
+        b, "o", tir_mma(b, s->d.pv, read_values(s, block.index), p, carried[ATT_CARRY_O]));
     if (s->buffers == 1)
         meet(s);
 }
@@ -603,7 +545,8 @@ static void load_q(struct mla *s)
     for (unsigned i = 0; i < n_panels(s); i++) {
         const struct tir_value byte = tir_i32(b, (int)(i * PANEL * ELEM));
         struct tir_value there;
-        s->q[i] = tir_named(b, "q", tir_tile_gather(b, tir_arg(b, "q", TIR_I64), at, byte, s->q_type));
+        s->q[i] =
+            tir_named(b, "q", tir_tile_gather(b, tir_arg(b, "q", TIR_I64), at, byte, s->q_type));
         if (find_query(s, i, &there))
             tir_tile_lds_store(b, there, s->q[i], &map);
     }
@@ -611,52 +554,31 @@ static void load_q(struct mla *s)
         tir_wait(b, LDS_WRITES, 0);
 }
 
-static void find_reach(struct mla *s)
-{
-    struct decode *const d = &s->d;
-    struct tir_builder *const b = &d->b;
-    const struct tir_value end = att_plus(b, d->item.end_key, -1);
-    s->full_last = end;
-    s->last = (struct tir_value){0};
-    if (d->v->mask == ATT_MASK_NONE)
-        return;
-    struct tir_type t = d->softmax.vector;
-    t.dtype = TIR_I32;
-    const struct decode_rows rows = decode_rows(d, tir_col_index(b, t));
-    const struct tir_value diagonal = tir_add(b, rows.token, tir_splat(b, d->item.diagonal, t));
-    s->last = tir_min(b, diagonal, tir_splat(b, end, t));
-    s->full_last = tir_min(b, end, tir_add(b, d->item.diagonal, d->item.first_token));
-}
-
 static struct decode_state walk_keys(struct mla *s)
 {
     struct tir_builder *const b = &s->d.b;
-    const struct tir_value zero = tir_f32(b, 0.0f);
-    struct tir_value carried[N_CARRY] = {
-        [CARRY_M] = tir_splat(b, s->d.softmax.lowest, s->d.softmax.vector),
-        [CARRY_L] = tir_splat(b, zero, s->d.softmax.folded),
-        [CARRY_O] = tir_splat(b, zero, s->d.output),
-    };
-    struct tir_type types[N_CARRY];
-    for (int i = 0; i < N_CARRY; i++)
+    struct tir_value carried[ATT_N_CARRY], inside[ATT_N_CARRY];
+    struct tir_type types[ATT_N_CARRY];
+    att_attention_begin(&s->d.attention, s->d.output, carried);
+    for (int i = 0; i < ATT_N_CARRY; i++)
         types[i] = tir_typeof(b->f, carried[i]);
     const struct tir_value keys = tir_sub(b, s->d.item.end_key, s->d.item.first_key);
-    const struct tir_value n = tir_sar(b, att_plus(b, keys, (int)s->d.keys - 1),
-                                       tir_i32(b, (int)log2u(s->d.keys)));
-    struct tir_if some = tir_begin_if(b, tir_cmp_gt(b, n, tir_i32(b, 0)), false, types, N_CARRY);
-    struct tir_value inside[N_CARRY];
+    const struct tir_value n =
+        tir_sar(b, att_plus(b, keys, (int)s->d.keys - 1), tir_i32(b, (int)tir_bits(s->d.keys)));
+    struct tir_if some =
+        tir_begin_if(b, tir_cmp_gt(b, n, tir_i32(b, 0)), false, types, ATT_N_CARRY);
     memcpy(inside, carried, sizeof(inside));
-    find_reach(s);
+    decode_find_position(&s->d);
     load_q(s);
-    struct tir_loop loop = tir_begin_for(b, tir_i32(b, 0), n, tir_i32(b, 1), inside, N_CARRY);
-    visit(s, loop.index, inside);
+    struct tir_loop loop = tir_begin_for(b, tir_i32(b, 0), n, tir_i32(b, 1), inside, ATT_N_CARRY);
+    visit(s, (struct att_block){.index = loop.index}, inside);
     b->stage = TIR_NO_STAGE;
     b->phase = 0;
-    tir_end_for(b, &loop, inside, N_CARRY);
+    tir_end_for(b, &loop, inside, ATT_N_CARRY);
     tir_else(b, &some, inside);
     tir_end_if(b, &some, carried);
-    return (struct decode_state){carried[CARRY_M], tir_col_sum(b, carried[CARRY_L]),
-                                 carried[CARRY_O]};
+    return (struct decode_state){carried[ATT_CARRY_M], tir_col_sum(b, carried[ATT_CARRY_L]),
+                                 carried[ATT_CARRY_O]};
 }
 
 /* Maximum and denominator as O^T has its columns; LDS is free for the next item then. */
@@ -675,13 +597,19 @@ static void share_state(struct mla *s, struct decode_state *state)
     state->l = load_vector(s, VECTOR_L);
 }
 
-static struct tir_value exponent(struct mla *s)
+/* What attention.c builds by itself; the rest of a block is visit()'s. */
+static const struct att_source source = {.first_key = first_key};
+static const struct att_place steps[ATT_N_STEPS] = {[ATT_STEP_MODIFY] = {COMPUTE, SOFTMAX}};
+
+static void begin_attention(struct mla *s)
 {
-    struct tir_builder *const b = &s->d.b;
-    const struct tir_value scale = tir_arg(b, "scale_log2", TIR_F32);
-    if (s->d.v->kv_scale != ATT_KV_SCALE_TENSOR)
-        return scale;
-    return tir_mul(b, scale, att_cache_tensor_scale(&s->d.k.c));
+    struct decode *const d = &s->d;
+    struct tir_value scale = {0};
+    if (d->v->kv_scale == ATT_KV_SCALE_TENSOR)
+        scale = att_cache_tensor_scale(&d->k.c);
+    d->attention = (struct att_attention){
+        .b = &d->b, .v = d->v, .source = &source, .family = s, .steps = steps};
+    att_attention_scale(&d->attention, d->scores, scale);
 }
 
 /* An item whose rows do not fit the columns at once is gone through once for each part of them. */
@@ -693,15 +621,14 @@ static void work_on(struct mla *s, struct tir_value index)
     d->k.c = d->value.c = att_cache(b, d->v, d->m, false, tir_i32(b, 0));
     s->pages = att_pages(b, d->v, d->item.sequence, d->item.kv_len, d->item.first_key);
     find_parts(s);
-    const struct att_softmax softmax = att_softmax(b, d->scores, exponent(s));
     d->n_rows = tir_mul(b, tir_sub(b, d->item.end_token, d->item.first_token), d->gqa);
     struct tir_loop pass =
         tir_begin_for(b, tir_i32(b, 0), d->n_rows, tir_i32(b, (int)d->columns), NULL, 0);
     d->first_row = pass.index;
-    d->softmax = softmax;
+    begin_attention(s);
     struct decode_state state = walk_keys(s);
     share_state(s, &state);
-    d->softmax.vector = tir_typeof(b->f, state.m);
+    d->attention.softmax.vector = tir_typeof(b->f, state.m);
     decode_write_state(d, &state);
     tir_end_for(b, &pass, NULL, 0);
 }
@@ -722,8 +649,8 @@ static void begin(struct mla *s, const struct att_variant *v, const struct tir_m
               .columns = t->columns,
               .k = {.width = (unsigned)v->head_dim},
               .value = {.width = latent}},
-        .wave_bits = log2u(t->waves),
-        .score_waves = log2u(t->columns / MFMA_ROWS),
+        .wave_bits = tir_bits(t->waves),
+        .score_waves = tir_bits(t->columns / MFMA_ROWS),
         .part = {{.width = latent}, {.first = latent, .width = PANEL}},
         .q_in_lds = large ? t->large.q_in_lds : t->small.q_in_lds,
         .n_parts = v->head_dim > v->head_dim_v ? 2 : 1,
@@ -773,7 +700,7 @@ const struct att_template att_template_mla_decode = {
     .description = "absorbed multi-head latent attention of a few queries over a paged cache",
     .takes = ATT_BIT(DTYPE) | ATT_BIT(HEAD_DIM) | ATT_BIT(HEAD_DIM_V) | ATT_BIT(GQA) |
              ATT_BIT(Q_LEN) | ATT_BIT(MASK) | ATT_BIT(LSE) | ATT_BIT(PAGE_SIZE) |
-             ATT_BIT(PAGE_TABLE) | ATT_BIT(KV_DTYPE) | ATT_BIT(KV_SCALE),
+             ATT_BIT(PAGE_TABLE) | ATT_BIT(KV_DTYPE) | ATT_BIT(KV_LAYOUT) | ATT_BIT(KV_SCALE),
     .check = check,
     .build = build,
 };

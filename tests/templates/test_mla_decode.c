@@ -35,7 +35,8 @@ struct problem {
     bool listed; /* through a work list that splits every sequence */
     int heads, q_len, page, n_pages;
     uint16_t *q, *out;
-    uint8_t *cache;
+    uint8_t *cache, *mask;
+    int64_t mask_indptr[BATCH + 1];
     float kv_scale;
     float *lse, *partial_out, *partial_lse;
     int32_t table[BATCH][MAX_KEYS], indices[MOST_PAGES];
@@ -110,6 +111,9 @@ static void reference_row(const struct problem *p, int sequence, int token, int 
     for (int key = 0; key < kv_lens[sequence]; key++) {
         if (p->v.mask == ATT_MASK_CAUSAL && key > kv_lens[sequence] - p->q_len + token)
             continue;
+        if (p->v.mask == ATT_MASK_CUSTOM &&
+            !p->mask[p->mask_indptr[sequence] + (int64_t)token * kv_lens[sequence] + key])
+            continue;
         double s = 0;
         for (int i = 0; i < dim; i++)
             s += number(p, p->q[row * (size_t)dim + (size_t)i]) * cached(p, sequence, key, i);
@@ -178,12 +182,22 @@ static void make_cache(struct problem *p)
             }
 }
 
+static void make_mask(struct problem *p)
+{
+    for (int s = 0; s < BATCH; s++)
+        p->mask_indptr[s + 1] = p->mask_indptr[s] + p->q_len * kv_lens[s];
+    p->mask = allocate((size_t)p->mask_indptr[BATCH], 1);
+    for (int64_t i = 0; i < p->mask_indptr[BATCH]; i++)
+        p->mask[i] = random_number() > 0.3;
+}
+
 static void make_tensors(struct problem *p)
 {
     const size_t rows = rows_of(p), dim = (size_t)p->v.head_dim, latent = (size_t)p->v.head_dim_v;
     make_pages(p);
     make_work(p);
     make_cache(p);
+    make_mask(p);
     p->kv_scale = 0.0137f;
     p->q = allocate(rows * dim, sizeof(*p->q));
     for (size_t i = 0; i < rows * dim; i++)
@@ -202,7 +216,7 @@ static void make_tensors(struct problem *p)
 
 static void free_tensors(struct problem *p)
 {
-    void *const all[] = {p->q,           p->cache,       p->out,      p->lse,
+    void *const all[] = {p->q,           p->cache,       p->mask,     p->out,         p->lse,
                          p->partial_out, p->partial_lse, p->expected, p->expected_lse};
     for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
         free(all[i]);
@@ -222,6 +236,8 @@ static int64_t argument(const struct problem *p, const char *name)
         {"q", address(p->q)},
         {"k", address(p->cache)},
         {"k_scale", address(&p->kv_scale)},
+        {"custom_mask", address(p->mask)},
+        {"mask_indptr", address(p->mask_indptr)},
         {"out", address(p->out)},
         {"lse", address(p->lse)},
         {"kv_lens", address(kv_lens)},
@@ -420,6 +436,7 @@ static void several_queries_see_up_to_themselves(void **state)
     CASE("gfx942", false, {ATT_GQA, 5}, {ATT_Q_LEN, 8});
     CASE("gfx950", false, {ATT_GQA, 48}, {ATT_Q_LEN, 4}); /* two passes over the keys */
     CASE("gfx942", false, {ATT_GQA, 3}, {ATT_Q_LEN, 3}, {ATT_MASK, ATT_MASK_NONE});
+    CASE("gfx950", false, {ATT_GQA, 6}, {ATT_Q_LEN, 7}, {ATT_MASK, ATT_MASK_CUSTOM});
 }
 
 static void latents_have_other_widths(void **state)
@@ -498,7 +515,7 @@ static void what_cannot_be_built_says_why(void **state)
         {{ATT_HEAD_DIM_V, 128}, "head_dim_v 128, the latent's width, is not 256 or 512"},
         {{ATT_HEAD_DIM, 640}, "head_dim 640 is not head_dim_v 512 plus 0 or 64"},
         {{ATT_GQA, 160}, "gqa 160: there are at most 128 heads"},
-        {{ATT_MASK, ATT_MASK_WINDOW}, "mla_decode has no such mask"},
+        {{ATT_MASK, ATT_MASK_WINDOW}, "mla_decode has no window"},
         {{ATT_PAGE_SIZE, 24}, "page_size 24 is not a power of two"},
     };
     for (size_t i = 0; i < sizeof(refused) / sizeof(refused[0]); i++) {
