@@ -56,8 +56,8 @@ struct tir_layout tir_spread_column(const struct tir_machine *m, unsigned waves,
 struct tir_layout tir_row_major(unsigned rows, unsigned cols);
 
 /** Address map in which each lane's first `vector` elements (a power of two) of `l` lie side by
- * side, those of all lanes follow one another, then come the other registers, then the waves: accesses of
- * that width have no bank conflicts. */
+ * side, those of all lanes follow one another, then come the other registers, then the waves:
+ * accesses of that width have no bank conflicts. */
 struct tir_layout tir_lane_major(const struct tir_layout *l, unsigned vector);
 
 #endif

@@ -38,7 +38,8 @@ struct att_block {
 
 /**
  * Where K and V of a block come from. The functions after the first are called once, in this
- * order, and tag what they build with stages and phases of their own. Those marked optional may be NULL.
+ * order, and tag what they build with stages and phases of their own. Those marked optional may be
+ * NULL.
  */
 struct att_source {
     /** The first key of a block, i32; called wherever it is needed, with the stage set. */

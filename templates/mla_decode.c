@@ -1,20 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Absorbed multi-head latent attention of a few queries per sequence over a paged cache (DeepSeek-V2,
- * arXiv 2405.04434, section 2.1; the weights absorbed as in appendix C). A token's row of the cache
- * is its latent c, which all heads share as key and as value, and its rotated key k_pe:
+ * Absorbed multi-head latent attention of a few queries per sequence over a paged cache
+ * (DeepSeek-V2, arXiv 2405.04434, section 2.1; the weights absorbed as in appendix C). A token's
+ * row of the cache is its latent c, which all heads share as key and as value, and its rotated key
+ * k_pe:
  *
  *     O = softmax(scale (q_nope c^T + q_pe k_pe^T) + mask) c
  *
- * The queries and heads of a sequence are the columns of S^T = K Q^T and O^T = c^T P^T. The waves of
- * a workgroup walk the same blocks of keys. A block passes through registers, where it gets the type
- * to compute with, into LDS, and is read from there twice: as K, and transposed as V. So memory is
- * read once for both.
+ * The queries and heads of a sequence are the columns of S^T = K Q^T and O^T = c^T P^T. The waves
+ * of a workgroup walk the same blocks of keys. A block passes through registers, where it gets the
+ * type to compute with, into LDS, and is read from there twice: as K, and transposed as V. So
+ * memory is read once for both.
  *
- * O^T is 512 x columns of f32, which no wave could hold: waves split its rows. They split the columns
- * of S^T, 16 to a wave, so that the softmax of a column stays within a wave; P and what O is
- * rescaled with go to all waves through LDS. With 16 columns every wave computes S^T by itself: the
- * matrix pipe has time to spare, and P needs no exchange.
+ * O^T is 512 x columns of f32, which no wave could hold: waves split its rows. They split the
+ * columns of S^T, 16 to a wave, so that the softmax of a column stays within a wave; P and what O
+ * is rescaled with go to all waves through LDS. With 16 columns every wave computes S^T by itself:
+ * the matrix pipe has time to spare, and P needs no exchange.
  *
  *     columns  waves  registers of a wave, 4 bytes a lane      LDS (gfx942, gfx950)
  *          16      4  O 32, Q 72, S 8, block on its way 36     38 KiB, 76 KiB
@@ -23,9 +24,10 @@
  *         128      8  O 128, Q 72 or 24, S 4 or 8, block 9 or 18     43 KiB, 143 KiB
  *
  * Of 256 registers a wave, 40 to 60 go to operands that pass through and to addresses. With 128
- * columns that is too much: gfx942, whose LDS is nearly full, takes blocks of 16 keys instead of 32,
- * whose operands need less; gfx950 keeps two thirds of Q in LDS. A block is in LDS while the next is
- * on its way to registers; where there is room for two in LDS, a block needs one barrier less.
+ * columns that is too much: gfx942, whose LDS is nearly full, takes blocks of 16 keys instead of
+ * 32, whose operands need less; gfx950 keeps two thirds of Q in LDS. A block is in LDS while the
+ * next is on its way to registers; where there is room for two in LDS, a block needs one barrier
+ * less.
  *
  *   stage 0  page numbers            phase NEXT
  *   stage 1  load the block          phase NEXT

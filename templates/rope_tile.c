@@ -17,9 +17,9 @@ int rope_rotary_dim(const struct att_variant *v)
     return v->rope == ATT_ROPE_NONE ? 0 : v->rotary_dim;
 }
 
-/* Of 1 << lane_bits lanes that share a head the first 1 << used_bits hold `columns` elements in runs
- * of 1 << run_bits, and the others repeat them. The lanes above, and then registers, hold further
- * heads. */
+/* Of 1 << lane_bits lanes that share a head the first 1 << used_bits hold `columns` elements in
+ * runs of 1 << run_bits, and the others repeat them. The lanes above, and then registers, hold
+ * further heads. */
 static struct tir_layout tile_layout(unsigned rows, unsigned columns, unsigned run_bits,
                                      unsigned used_bits, unsigned lane_bits)
 {
@@ -73,8 +73,8 @@ static void add_panels(struct rope *p, struct rope_shape *s, unsigned first, uns
 
 static unsigned lowest_bit(unsigned x) { return x & -x; }
 
-/* Lanes that share a head: 16 elements each. They are fewer where the narrowest piece or panel would
- * not have 4 elements for each of them, unless a lane held more than 32 of the head then. */
+/* Lanes that share a head: 16 elements each. They are fewer where the narrowest piece or panel
+ * would not have 4 elements for each of them, unless a lane held more than 32 of the head then. */
 static unsigned lanes_of_head(unsigned dim, unsigned rotary)
 {
     const unsigned most = log2u(min_u(dim / 16, 64));

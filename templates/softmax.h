@@ -28,8 +28,9 @@ struct att_softmax_step {
 };
 
 /**
- * m' = max(m, max_j s_j exponent), but only where the maximum of some query has grown past the threshold:
- * any m will do as long as nothing overflows, and O then needs no rescaling for most tiles. Each
+ * m' = max(m, max_j s_j exponent), but only where the maximum of some query has grown past the
+ * threshold: any m will do as long as nothing overflows, and O then needs no rescaling for most
+ * tiles. Each
  * lane asks for the keys that it holds itself; the exchange between lanes is in a branch that is
  * not expected to be taken.
  */

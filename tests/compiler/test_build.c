@@ -27,7 +27,8 @@
 /* Shared with the processes that compile. */
 static atomic_uint *compiled;
 
-/* "Compiles" to the variant's text and its hook's size; gqa 13 brings bad luck, gqa 11 and 12 death. */
+/* "Compiles" to the variant's text and its hook's size; gqa 13 brings bad luck, gqa 11 and 12
+ * death. */
 static bool compile_text(const struct att_variant *v, const struct tgt_blob *hooks,
                          const struct attnc_compile_options *o, FILE *log, struct attnc_kernel *out,
                          char why[ATTNC_WHY])

@@ -99,7 +99,8 @@ static void they_fit_their_registers(void **state)
     }
 }
 
-/* Is it refused with a sentence, or built? Layouts that cannot hold what they are to end the test. */
+/* Is it refused with a sentence, or built? Layouts that cannot hold what they are to end the
+ * test. */
 static unsigned check_answers(const struct att_variant *v)
 {
     const struct tir_machine *m = &tgt_find(v->target)->machine;

@@ -484,7 +484,7 @@ static void check_facts(const char *target, const struct setting *s, unsigned n)
     if ((f->vgpr_spills && !f->agprs) || f->sgpr_spills || f->scratch_bytes)
         fail_msg("%s: %u registers, spills %u VGPR, %u SGPR, %u bytes", k.name, f->vgprs + f->agprs,
                  f->vgpr_spills, f->sgpr_spills, f->scratch_bytes);
-    /* With blocks of 16 keys, two page numbers are all that is under way when they are waited for. */
+    /* With blocks of 16 keys, only two page numbers are under way when they are waited for. */
     if ((f->loop.waits_vm0 && v.gqa <= 64) || !f->loop.mfma)
         fail_msg("%s drains its loads in the loop", k.name);
     attnc_kernel_free(&k);

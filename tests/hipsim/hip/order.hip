@@ -33,7 +33,8 @@ static int *device, *pinned;
 static hipStream_t one, two, legacy;
 static hipEvent_t event;
 
-// Each starts with zeros, with everything waited for, and says whether it ended with the right ones.
+// Each starts with zeros, with everything waited for, and says whether it ended with the right
+// ones.
 static bool no_event()
 {
     add<<<1, ITEMS, 0, one>>>(device, 1);
@@ -181,7 +182,8 @@ int main()
         }
         // A pair of operations is named once.
         if (found > 0 != c.is_race || shown != c.shows) {
-            printf("%s: %d races, %s results\n%s\n", c.name, found, shown ? "wrong" : "right", report);
+            printf("%s: %d races, %s results\n%s\n", c.name, found, shown ? "wrong" : "right",
+                   report);
             return 1;
         }
     }

@@ -109,7 +109,8 @@ int main(int argc, char **argv)
     CHECK(has(all.text, "in load\n  inlined at ") && has(all.text, "reports.hip:25 in read_at"));
     CHECK(has(all.text, "findings at 2 places, 0 suppressed"));
     CHECK(has(all.text, "kernel _Z7read_atPii: memory 1 at 1 place"));
-    CHECK(has(contents(json), "{\"check\":\"memory\",\"kernel\":\"_Z7read_atPii\",\"pc\":\"entry+"));
+    CHECK(has(contents(json),
+              "{\"check\":\"memory\",\"kernel\":\"_Z7read_atPii\",\"pc\":\"entry+"));
     CHECK(has(contents(json), "reports.hip:25\",\"function\":\"read_at\""));
     CHECK(has(contents(json), "{\"summary\":{\"kernel\":\"_Z5shiftPi\",\"checks\":{\"race\":"));
     CHECK(run(",exitcode=7").status == 7);

@@ -19,7 +19,8 @@ static unsigned short to_bf16(float x)
     return (unsigned short)((bits.u + 0x7fff + (bits.u >> 16 & 1)) >> 16);
 }
 
-/* `partial` is [queries * parts, heads, 512], `lse` [queries * parts, heads], out [queries, heads, 512]. */
+/* `partial` is [queries * parts, heads, 512], `lse` [queries * parts, heads], out [queries, heads,
+ * 512]. */
 __attribute__((amdgpu_kernel, amdgpu_flat_work_group_size(128, 128), visibility("protected"))) void
 reduce(GLOBAL const float *partial, GLOBAL const float *lse, GLOBAL unsigned short *out,
        unsigned parts, unsigned heads)

@@ -418,8 +418,8 @@ static void advance(void)
     pthread_mutex_lock(&state.lock);
 }
 
-/* Until all that comes before `order` has run. Inside of an operation, a host function's, nothing is
- * waited for: it would be for itself. */
+/* Until all that comes before `order` has run. Inside of an operation, a host function's, nothing
+ * is waited for: it would be for itself. */
 static void drain(const struct hip_order *order)
 {
     while (!current && is_needed(order))

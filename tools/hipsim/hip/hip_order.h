@@ -26,7 +26,8 @@ void hip_order_free_slot(unsigned slot);
  *  the caller's. */
 hipError_t hip_order_submit(struct ihipStream_t *stream, const struct hip_work *work);
 
-/** The host waits for all that the stream, the event, or every stream of every device has been given
+/** The host waits for all that the stream, the event, or every stream of every device has been
+ * given
  *  so far; what is needed for that runs. */
 void hip_order_wait_stream(struct ihipStream_t *stream);
 void hip_order_wait_event(struct ihipEvent_t *event);
@@ -35,7 +36,8 @@ void hip_order_wait_all(void);
 /** All that has been submitted runs, and the host does not know. */
 void hip_order_drain(void);
 
-/** Has all of it run? If not, something else may have in the meantime. If so, the host has seen it. */
+/** Has all of it run? If not, something else may have in the meantime. If so, the host has seen
+ * it. */
 bool hip_order_stream_done(struct ihipStream_t *stream);
 bool hip_order_event_done(struct ihipEvent_t *event);
 

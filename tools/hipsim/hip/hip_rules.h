@@ -31,7 +31,8 @@ struct finding_place {
 
 struct rules;
 
-/** Reads a file of rules. NULL with a sentence in `why` if it cannot be read or has a wrong line. */
+/** Reads a file of rules. NULL with a sentence in `why` if it cannot be read or has a wrong
+ * line. */
 struct rules *rules_read(const char *path, char *why, size_t why_size);
 void rules_destroy(struct rules *rules);
 
