@@ -18,7 +18,7 @@ struct attnc_pack_pair {
     const char *value;
 };
 
-/** A kernel argument: the value `arg` of runtime/args.def at `offset` of the kernarg segment. */
+/** A kernel argument: the value `arg`, an argument of ops/, at `offset` of the kernarg segment. */
 struct attnc_pack_kernarg {
     const char *arg;
     uint16_t offset;

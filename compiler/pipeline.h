@@ -32,7 +32,7 @@ struct attnc_compile_options {
 
 /** A kernel argument as the runtime packs it. */
 struct attnc_arg {
-    char name[ATTNC_ARG_NAME]; /* as in runtime/args.def */
+    char name[ATTNC_ARG_NAME]; /* as in op_args.def, which is made from ops/ */
     uint8_t dtype;             /* enum tir_dtype; pointers are i64 */
     uint16_t offset;           /* bytes in the kernarg segment */
 };

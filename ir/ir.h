@@ -115,7 +115,7 @@ struct tir_block {
 
 /** A kernel argument; the runtime packs them by this record. */
 struct tir_arg {
-    const char *name; /* as in runtime/args.def */
+    const char *name; /* as in op_args.def, which is made from ops/ */
     uint8_t dtype;    /* pointers are i64 */
     uint16_t offset;  /* bytes in the kernarg segment, naturally aligned */
 };

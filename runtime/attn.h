@@ -20,7 +20,6 @@
 #define ATTN_H
 
 #include "attn_base.h"
-#include "attn_attention.h"
-#include "attn_cache.h"
+#include "attn_ops.h"
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Packs, devices, operations, and what every op with a paged cache has in common.
+ * Packs, devices, and what all operations have in common.
  */
 #ifndef ATTN_BASE_H
 #define ATTN_BASE_H
@@ -8,6 +8,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+
+#include "attn_types.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -163,6 +165,7 @@ struct attn_device_info {
     const char *hip_library; /**< the name under which HIP was found */
     int hip_version;         /**< hipRuntimeGetVersion() */
     int ordinal;
+    int32_t compute_units; /**< what attn_decode_plan_shape.lists is a multiple of */
 };
 
 /** Strings live as long as the device. */
@@ -170,29 +173,6 @@ ATTN_PUBLIC int attn_device_describe(const struct attn_device *device,
                                      struct attn_device_info *info);
 
 /* ---- Operations ---- */
-
-enum attn_dtype {
-    ATTN_BF16 = 1,
-    ATTN_FP16 = 2,
-    ATTN_FP8 = 3, /**< the GPU's own e4m3: fnuz (largest 240) on gfx942, OCP (448) on gfx950 */
-    ATTN_INT8 = 4 /**< signed */
-};
-
-enum attn_mask {
-    ATTN_MASK_NONE,   /**< every key of the sequence */
-    ATTN_MASK_CAUSAL, /**< query i of n sees keys up to i + (keys - n): bottom right */
-    ATTN_MASK_WINDOW, /**< window_left before and window_right behind that diagonal */
-    ATTN_MASK_CUSTOM  /**< a byte per query and key says; for decode */
-};
-
-/** The largest device memory that an op can need for these arguments; 0 for many ops. */
-ATTN_PUBLIC int attn_op_workspace_size(const struct attn_op *op, const void *args, size_t *size);
-
-/**
- * Work that can be done once for several launches with the same lengths, on the host, for eager
- * use: fills args->workspace. Ops without a plan return 0 and do nothing.
- */
-ATTN_PUBLIC int attn_op_plan(const struct attn_op *op, const void *args);
 
 /** Which kernel an op launches, and why. */
 struct attn_op_info {
@@ -216,72 +196,6 @@ ATTN_PUBLIC int attn_op_describe_launch(const struct attn_op *op, const void *ar
 
 /** No launch of the op may be running, and no graph with it may be replayed later. */
 ATTN_PUBLIC void attn_op_destroy(struct attn_op *op);
-
-/* ---- Paged caches: what every op that reads or writes one has in common ---- */
-
-/** Order inside a page; D elements a head, P tokens a page, x elements in 16 bytes. */
-enum attn_kv_layout {
-    ATTN_KV_NHD,    /**< k and v [page, token, kv head, D]: every stride is free */
-    ATTN_KV_SHUFFLE /**< k [page, kv head, D / x, P, x], v [page, kv head, P / x, D, x] */
-};
-
-/** Which elements share a scale; it multiplies what is stored. */
-enum attn_kv_scale {
-    ATTN_KV_SCALE_NONE,   /**< what is stored is the value */
-    ATTN_KV_SCALE_TENSOR, /**< all: k_scale[0], v_scale[0] */
-    ATTN_KV_SCALE_TOKEN,  /**< those of one token and head: [page, kv head, token] */
-    ATTN_KV_SCALE_BLOCK   /**< those of one page and head: [page, kv head] */
-};
-
-/** How the pages of a sequence are listed. */
-enum attn_page_table {
-    ATTN_PAGES_BLOCKS, /**< a row of page numbers per sequence */
-    ATTN_PAGES_INDICES /**< one list of page numbers, cut by kv_indptr */
-};
-
-/** How a cache holds keys and values: fixed for a layer. */
-struct attn_cache_desc {
-    enum attn_dtype dtype; /**< of its elements; 0: the op's dtype */
-    enum attn_kv_layout layout;
-    enum attn_kv_scale scale; /**< for ATTN_FP8 and ATTN_INT8, which needs one */
-    int32_t page_size;        /**< tokens in a page: a power of two; SHUFFLE: x or more */
-};
-
-/**
- * A cache in one call. k and v are 16-byte aligned, and so is every stride of theirs; a page may be
- * 2 GiB, it is less than 4 GiB from one page to the next, and a cache may be what the GPU has.
- * Strides are in elements, those of the scales in floats, and 0 stands for a contiguous tensor.
- * Nothing here may vary between replays of a captured graph.
- */
-struct attn_cache {
-    void *k; /**< of pages that attn_cache_desc describes */
-    void *v;
-    float *k_scale; /**< NULL with ATTN_KV_SCALE_NONE */
-    float *v_scale; /**< the strides of k_scale */
-    int64_t k_page_stride;
-    int64_t k_token_stride; /**< NHD only */
-    int64_t k_head_stride;
-    int64_t v_page_stride;
-    int64_t v_token_stride; /**< NHD only */
-    int64_t v_head_stride;
-    int64_t scale_page_stride;
-    int64_t scale_head_stride; /**< per token: the tokens of a page and head are neighbours */
-    int32_t page_count;        /**< pages in the cache, for ATTN_CHECK_DATA; 0: not said */
-};
-
-/**
- * Whose tokens the pages hold, on the device, all int32. Token i of sequence s is token i % P of
- * page block_table[s * block_table_stride + i / P], or kv_indices[kv_indptr[s] + i / P]; entries
- * behind the last token's are never read.
- */
-struct attn_pages {
-    const int32_t *kv_lens;     /**< [batch]: tokens of each sequence with the new ones; may be 0 */
-    const int32_t *block_table; /**< [batch, entries], with ATTN_PAGES_BLOCKS */
-    const int32_t *kv_indptr;   /**< [batch + 1], with ATTN_PAGES_INDICES */
-    const int32_t *kv_indices;  /**< [entries], with ATTN_PAGES_INDICES */
-    int64_t block_table_stride; /**< 0: entries */
-    int32_t entries;            /**< of a row or the list; 0: not said, and not checked */
-};
 
 #ifdef __cplusplus
 }

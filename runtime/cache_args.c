@@ -27,7 +27,6 @@ static const struct {
 
 static const char *const layouts[] = {"nhd", "shuffle"};
 static const char *const scales[] = {"none", "tensor", "token", "block"};
-static const char *const tables[] = {"blocks", "indices"};
 
 #define COUNT(a) (sizeof(a) / sizeof((a)[0]))
 
@@ -97,40 +96,6 @@ int attn_cache_normalise(const char *op, enum attn_dtype dtype,
     return r ? r : check_scale(op, d);
 }
 
-int attn_cache_normalise_op(const char *op, enum attn_dtype dtype, struct attn_cache_heads *h,
-                            struct attn_cache_desc *d)
-{
-    if (h->head_dim_v == 0)
-        h->head_dim_v = h->head_dim;
-    if (dtype != ATTN_BF16 && dtype != ATTN_FP16)
-        return attn_fail(ATTN_BAD_ARGUMENT, "%s: dtype %d is neither ATTN_BF16 nor ATTN_FP16", op,
-                         (int)dtype);
-    if (h->head_dim <= 0 || h->head_dim_v <= 0 || h->head_dim > 65536 || h->head_dim_v > 65536)
-        return attn_fail(ATTN_BAD_ARGUMENT, "%s: head_dim %d and head_dim_v %d", op, h->head_dim,
-                         h->head_dim_v);
-    if (h->kv_heads <= 0)
-        return attn_fail(ATTN_BAD_ARGUMENT, "%s: kv_heads is %d", op, h->kv_heads);
-    return attn_cache_normalise(op, dtype, h, d);
-}
-
-void attn_cache_add_key(struct attn_key *key, enum attn_dtype dtype,
-                        const struct attn_cache_desc *d)
-{
-    attn_key_add(key, "kv_dtype", d->dtype == dtype ? "same" : attn_dtype_name(d->dtype));
-    attn_key_add(key, "kv_layout", layouts[d->layout]);
-    attn_key_add(key, "kv_scale", scales[d->scale]);
-}
-
-void attn_cache_add_page_size(struct attn_key *key, const struct attn_cache_desc *d)
-{
-    attn_key_cover(attn_key_add_number(key, "page_size", d->page_size), "any", 1);
-}
-
-void attn_pages_add_key(struct attn_key *key, enum attn_page_table table)
-{
-    attn_key_add(key, "page_table", tables[table]);
-}
-
 /* Launch. */
 
 /* The strides of k or v: [0] page, [1] token, [2] head, contiguous where 0. */
@@ -146,7 +111,8 @@ static void set_defaults(const struct attn_cache_desc *d, int64_t kv_heads, int6
         strides[0] = shuffle ? kv_heads * strides[2] : d->page_size * strides[1];
 }
 
-static int check_strides(const struct attn_cache_desc *d, const int64_t strides[3])
+static int check_strides(const struct attn_cache_desc *d, int32_t kv_heads,
+                         const int64_t strides[3])
 {
     const int64_t size = attn_dtype_size(d->dtype);
     if ((strides[0] | strides[1] | strides[2]) & (chunk(d) - 1))
@@ -158,10 +124,14 @@ static int check_strides(const struct attn_cache_desc *d, const int64_t strides[
     if (strides[1] < 0 || strides[1] > PAGE_BYTES_MAX / d->page_size / size)
         return attn_fail_fixed(ATTN_BAD_ARGUMENT, "cache: with k_token_stride or v_token_stride a "
                                                   "page has more than 2 GiB, or less than nothing");
+    if (strides[2] < 0 || strides[2] > PAGE_BYTES_MAX / kv_heads / size)
+        return attn_fail_fixed(ATTN_BAD_ARGUMENT, "cache: with k_head_stride or v_head_stride a "
+                                                  "page has more than 2 GiB, or less than nothing");
     return ATTN_OK;
 }
 
-static int check_scale_args(const struct attn_cache_desc *d, const struct attn_cache *c)
+static int check_scale_args(const struct attn_cache_desc *d, int32_t kv_heads,
+                            const struct attn_cache *c)
 {
     if (d->scale == ATTN_KV_SCALE_NONE)
         return ATTN_OK;
@@ -171,6 +141,11 @@ static int check_scale_args(const struct attn_cache_desc *d, const struct attn_c
     if (c->scale_page_stride < 0 || c->scale_page_stride >= PAGE_STRIDE_MAX / (int)sizeof(float))
         return attn_fail_fixed(ATTN_BAD_ARGUMENT,
                                "cache: scale_page_stride is 4 GiB or more, or negative");
+    if (c->scale_head_stride < 0 ||
+        c->scale_head_stride > PAGE_BYTES_MAX / kv_heads / (int)sizeof(float))
+        return attn_fail_fixed(ATTN_BAD_ARGUMENT,
+                               "cache: with scale_head_stride the scales of a "
+                               "page have more than 2 GiB, or less than nothing");
     if (((uintptr_t)c->k_scale | (uintptr_t)c->v_scale) % sizeof(float))
         return attn_fail_fixed(ATTN_BAD_ARGUMENT,
                                "cache: k_scale or v_scale is not aligned to 4 bytes");
@@ -218,11 +193,11 @@ int attn_cache_fill(const struct attn_cache_desc *d, const struct attn_cache_hea
     int64_t v[3] = {c->v_page_stride, c->v_token_stride, c->v_head_stride};
     set_defaults(d, heads->kv_heads, heads->head_dim, k);
     set_defaults(d, heads->kv_heads, heads->head_dim_v, v);
-    int r = check_strides(d, k);
+    int r = check_strides(d, heads->kv_heads, k);
     if (!r)
-        r = check_strides(d, v);
+        r = check_strides(d, heads->kv_heads, v);
     if (!r)
-        r = check_scale_args(d, c);
+        r = check_scale_args(d, heads->kv_heads, c);
     if (r)
         return r;
     values[ATTN_ARG_K].ptr = c->k;
@@ -234,6 +209,29 @@ int attn_cache_fill(const struct attn_cache_desc *d, const struct attn_cache_hea
     values[ATTN_ARG_PAGE_SIZE].i64 = d->page_size;
     values[ATTN_ARG_PAGE_SHIFT].i64 = log2_of(d->page_size);
     return ATTN_OK;
+}
+
+/* Without slots the kernel reads what belongs to the cache, but never goes there. */
+void attn_cache_fill_none(union attn_value *values)
+{
+    static const enum attn_arg args[] = {
+        ATTN_ARG_K,
+        ATTN_ARG_V,
+        ATTN_ARG_K_SCALE,
+        ATTN_ARG_V_SCALE,
+        ATTN_ARG_K_PAGE_STRIDE,
+        ATTN_ARG_K_TOKEN_STRIDE,
+        ATTN_ARG_K_HEAD_STRIDE,
+        ATTN_ARG_V_PAGE_STRIDE,
+        ATTN_ARG_V_TOKEN_STRIDE,
+        ATTN_ARG_V_HEAD_STRIDE,
+        ATTN_ARG_SCALE_PAGE_STRIDE,
+        ATTN_ARG_SCALE_HEAD_STRIDE,
+        ATTN_ARG_PAGE_SIZE,
+        ATTN_ARG_PAGE_SHIFT,
+    };
+    for (size_t i = 0; i < sizeof(args) / sizeof(args[0]); i++)
+        values[args[i]].i64 = 0;
 }
 
 /* A page's tokens follow each other, so that its scale is found once. */
@@ -280,45 +278,19 @@ int attn_cache_check_slots(const struct attn_device *device, const struct attn_c
     return r;
 }
 
-static bool aligned(const void *p) { return p && (uintptr_t)p % 16 == 0; }
-
-/* A workgroup's rows lie behind one buffer resource, which is addressed with 32 bits. */
-#define ROW_STRIDE_MAX (INT64_C(1) << 21)
-
-int attn_kv_rows_fill(const struct attn_cache_heads *heads, const struct attn_kv_rows *rows,
-                      unsigned k, unsigned v, unsigned strides, union attn_value *values)
-{
-    const int64_t k_head = rows->k_head_stride ? rows->k_head_stride : heads->head_dim;
-    const int64_t v_head = rows->v_head_stride ? rows->v_head_stride : heads->head_dim_v;
-    const int64_t k_token = rows->k_token_stride ? rows->k_token_stride : heads->kv_heads * k_head;
-    const int64_t v_token = rows->v_token_stride ? rows->v_token_stride : heads->kv_heads * v_head;
-    if (!aligned(rows->k) || !aligned(rows->v))
-        return attn_fail_fixed(ATTN_BAD_ARGUMENT, "cache: keys or values outside of the cache are "
-                                                  "NULL or not aligned to 16 bytes");
-    if ((k_head | v_head | k_token | v_token) & 7)
-        return attn_fail_fixed(ATTN_BAD_ARGUMENT, "cache: a stride of keys or values outside of "
-                                                  "the cache is not a multiple of 16 bytes");
-    if (k_token < 0 || v_token < 0 || k_token > ROW_STRIDE_MAX || v_token > ROW_STRIDE_MAX)
-        return attn_fail_fixed(ATTN_BAD_ARGUMENT,
-                               "cache: a token stride of keys or values "
-                               "outside of the cache is negative or above 4 MiB");
-    values[k].ptr = rows->k;
-    values[v].ptr = rows->v;
-    values[strides].i64 = k_token;
-    values[strides + 1].i64 = k_head;
-    values[strides + 2].i64 = v_token;
-    values[strides + 3].i64 = v_head;
-    return ATTN_OK;
-}
-
-int attn_pages_fill(enum attn_page_table table, const struct attn_pages *p,
+int attn_pages_fill(enum attn_page_table table, const struct attn_pages *p, const int32_t *lens,
                     union attn_value *values)
 {
-    if (!p->kv_lens)
+    if (!p->kv_lens && !lens)
         return attn_fail_fixed(ATTN_BAD_ARGUMENT, "pages: kv_lens is NULL");
-    if (p->entries < 0 || p->block_table_stride < 0)
+    if (((uintptr_t)p->kv_lens | (uintptr_t)p->block_table | (uintptr_t)p->kv_indptr |
+         (uintptr_t)p->kv_indices) %
+        sizeof(int32_t))
+        return attn_fail_fixed(ATTN_BAD_ARGUMENT, "pages: an array is not aligned to 4 bytes");
+    if (p->entries < 0 || p->block_table_stride < 0 || p->block_table_stride > INT32_MAX)
         return attn_fail_fixed(ATTN_BAD_ARGUMENT,
-                               "pages: entries or block_table_stride is negative");
+                               "pages: entries or block_table_stride is negative, "
+                               "or block_table_stride is above 2^31 - 1");
     if (table == ATTN_PAGES_BLOCKS && !p->block_table)
         return attn_fail_fixed(ATTN_BAD_ARGUMENT,
                                "pages: page_table is BLOCKS, block_table is NULL");
@@ -328,7 +300,7 @@ int attn_pages_fill(enum attn_page_table table, const struct attn_pages *p,
     if (table == ATTN_PAGES_INDICES && (!p->kv_indptr || !p->kv_indices))
         return attn_fail_fixed(ATTN_BAD_ARGUMENT,
                                "pages: page_table is INDICES, kv_indptr or kv_indices is NULL");
-    values[ATTN_ARG_KV_LENS].ptr = p->kv_lens;
+    values[ATTN_ARG_KV_LENS].ptr = p->kv_lens ? p->kv_lens : lens;
     values[ATTN_ARG_BLOCK_TABLE].ptr = p->block_table;
     values[ATTN_ARG_BLOCK_TABLE_STRIDE].i64 =
         p->block_table_stride ? p->block_table_stride : p->entries;

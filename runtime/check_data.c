@@ -64,3 +64,20 @@ int attn_check_indptr(const struct attn_device *device, const struct attn_indptr
     free(values);
     return r;
 }
+
+int attn_check_elements(const struct attn_device *device, const struct attn_elements *e,
+                        void *stream)
+{
+    void *copy;
+    int r = attn_read_back(device, e->data, (size_t)e->count * e->size, stream, &copy);
+    const int32_t *narrow = copy;
+    const int64_t *wide = copy;
+    for (int64_t i = 0; !r && copy && i < e->count; i++) {
+        const int64_t value = e->size == sizeof(*wide) ? wide[i] : narrow[i];
+        if (value < e->least || value > e->most)
+            r = attn_fail(ATTN_BAD_DATA, "%s[%lld] is %lld, not %lld to %lld", e->name,
+                          (long long)i, (long long)value, (long long)e->least, (long long)e->most);
+    }
+    free(copy);
+    return r;
+}

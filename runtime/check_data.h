@@ -22,4 +22,16 @@ int attn_read_back(const struct attn_device *device, const void *data, size_t si
 /* Waits for the stream. ATTN_BAD_DATA names the element; a stream in capture is let pass. */
 int attn_check_indptr(const struct attn_device *device, const struct attn_indptr *p, void *stream);
 
+/* int32 or int64 [count] on the device, each from `least` to `most`. */
+struct attn_elements {
+    const char *name;
+    const void *data;
+    size_t size; /* of an element, in bytes */
+    int64_t count, least, most;
+};
+
+/* Waits for the stream. ATTN_BAD_DATA names the element; a stream in capture is let pass. */
+int attn_check_elements(const struct attn_device *device, const struct attn_elements *elements,
+                        void *stream);
+
 #endif

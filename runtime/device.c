@@ -70,6 +70,10 @@ static int bind(struct attn_device *device, const char *hip_library)
         return attn_fail(ATTN_NO_DEVICE, "GPU %d calls its architecture \"%s\"", device->ordinal,
                          properties.arch);
     memcpy(device->target, properties.arch, length);
+    error = hip->hipDeviceGetAttribute(&device->compute_units, HIP_ATTRIBUTE_COMPUTE_UNITS,
+                                       device->ordinal);
+    if (error)
+        return attn_hip_fail(hip, "hipDeviceGetAttribute", error);
     return ATTN_OK;
 }
 
@@ -165,6 +169,7 @@ ATTN_PUBLIC int attn_device_describe(const struct attn_device *device,
         .hip_library = device->hip.path,
         .hip_version = device->hip_version,
         .ordinal = device->ordinal,
+        .compute_units = device->compute_units,
     };
     return ATTN_OK;
 }

@@ -23,6 +23,7 @@ struct attn_device {
     int ordinal;
     uint32_t flags;
     int hip_version;
+    int compute_units;
     char name[256];
     char target[64]; /* "gfx942", without the features behind it */
     attn_log_function log;

@@ -1,44 +1,46 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* This file checks DLPack tensors against an op's descriptor and takes pointers and strides
- * over. */
-#include "runtime/attn_dlpack.h"
+/*
+ * This file checks DLPack tensors against the tensors of an op, as its schema lists them, and takes
+ * pointers, strides and counts over.
+ */
+#include <dlpack/dlpack.h>
+#include <string.h>
 
 #include "runtime/error.h"
 #include "runtime/op.h"
+#include "runtime/tensors.h"
 
-#define COUNT(a) (sizeof(a) / sizeof((a)[0]))
+/* Counts and shared strides that tensors of this call have set. */
+enum { NUMBERS_MAX = 24 };
 
-/* Sizes that only the tensors know: a dimension that is WHOLE is as large as its `size`, which the
- * first tensor sets, BEHIND one more; FREE may be anything. */
-enum { WHOLE = -1, BEHIND = -2, FREE = -3, DIMENSIONS_MAX = 5 };
-
-/* What a tensor has to be; not looked at unless it is needed. */
-struct want {
-    const char *name;
-    const DLTensor *tensor;
-    DLDataType dtype;
-    int ndim;
-    int64_t shape[DIMENSIONS_MAX];
-    int64_t *size;  /* -1: no tensor has set it */
-    int contiguous; /* so many of the last dimensions are, together */
-    bool needed;
+struct binding {
+    int ordinal;
+    struct {
+        const void *where;
+        int64_t value;
+        const char *name; /* of the tensor that set it */
+    } numbers[NUMBERS_MAX];
+    int count;
 };
 
 /* ATTN_FP8 is the GPU's own of two e4m3, which DLPack tells apart and HIP does not: bytes. */
-static DLDataType element_type(enum attn_dtype dtype)
+static DLDataType element_type(int element)
 {
-    switch (dtype) {
+    switch (element) {
     case ATTN_BF16: return (DLDataType){kDLBfloat, 16, 1};
     case ATTN_FP16: return (DLDataType){kDLFloat, 16, 1};
     case ATTN_FP8: return (DLDataType){kDLUInt, 8, 1};
+    case ATTN_F32: return (DLDataType){kDLFloat, 32, 1};
+    case ATTN_I32: return (DLDataType){kDLInt, 32, 1};
+    case ATTN_I64: return (DLDataType){kDLInt, 64, 1};
+    case ATTN_U8: return (DLDataType){kDLUInt, 8, 1};
     default: return (DLDataType){kDLInt, 8, 1};
     }
 }
 
-static const DLDataType float32 = {kDLFloat, 32, 1};
-static const DLDataType int32 = {kDLInt, 32, 1};
-
 /* Codes of DLPack 1.0 and later, which Debian's header does not name. */
+enum { CODE_BOOL = 6 };
+
 static const char *code_name(unsigned code)
 {
     static const char *const names[] = {
@@ -64,288 +66,155 @@ static const char *code_name(unsigned code)
     return code < sizeof(names) / sizeof(names[0]) ? names[code] : "unknown type";
 }
 
-static int check_type(const struct want *w)
+static int check_type(const struct attn_tensor *t, const DLTensor *given)
 {
-    const DLDataType is = w->tensor->dtype;
-    if (is.code == w->dtype.code && is.bits == w->dtype.bits && is.lanes == 1)
+    const DLDataType is = given->dtype, wanted = element_type(t->element);
+    const bool byte = t->element == ATTN_U8 && is.code == CODE_BOOL;
+    if ((is.code == wanted.code || byte) && is.bits == wanted.bits && is.lanes == 1)
         return ATTN_OK;
     return attn_fail(ATTN_BAD_ARGUMENT, "%s is %s of %u bits, %u lanes; %s of %u is needed",
-                     w->name, code_name(is.code), is.bits, is.lanes, code_name(w->dtype.code),
-                     w->dtype.bits);
+                     t->name, code_name(is.code), is.bits, is.lanes, code_name(wanted.code),
+                     wanted.bits);
 }
 
 /* ROCm's own device type, or CUDA's, by which ROCm builds of frameworks may call it. */
-static int check_device(const struct want *w, int ordinal)
+static int check_device(const struct attn_tensor *t, const DLTensor *given, int ordinal)
 {
-    const int type = (int)w->tensor->device.device_type;
+    const int type = (int)given->device.device_type;
     if (type != kDLROCM && type != kDLCUDA)
         return attn_fail(ATTN_BAD_ARGUMENT, "%s is on a device of DLPack's type %d, not on a GPU",
-                         w->name, type);
-    if (w->tensor->device.device_id != ordinal)
-        return attn_fail(ATTN_BAD_ARGUMENT, "%s is on GPU %d, the op on GPU %d", w->name,
-                         w->tensor->device.device_id, ordinal);
+                         t->name, type);
+    if (given->device.device_id != ordinal)
+        return attn_fail(ATTN_BAD_ARGUMENT, "%s is on GPU %d, the op on GPU %d", t->name,
+                         given->device.device_id, ordinal);
     return ATTN_OK;
 }
 
-static int64_t product(const DLTensor *t, int from)
+static int64_t dense_stride(const DLTensor *t, int dimension)
 {
     int64_t n = 1;
-    for (int d = from; d < t->ndim; d++)
+    for (int d = dimension + 1; d < t->ndim; d++)
         n *= t->shape[d];
     return n;
 }
 
 static int64_t stride(const DLTensor *t, int dimension)
 {
-    return t->strides ? t->strides[dimension] : product(t, dimension + 1);
+    return t->strides ? t->strides[dimension] : dense_stride(t, dimension);
 }
 
-static int check_dimension(const struct want *w, int d)
+/* The number at `where`: the first tensor sets it, `value` is what this one says. */
+static int64_t settle(struct binding *b, const void *where, int64_t value, const char *name)
 {
-    const int64_t is = w->tensor->shape[d], more = w->shape[d] == BEHIND;
-    int64_t needed = w->shape[d];
-    if (needed == FREE)
-        return is >= 0 && is <= INT32_MAX ? ATTN_OK
-                                          : attn_fail(ATTN_BAD_ARGUMENT, "%s: dimension %d is %lld",
-                                                      w->name, d, (long long)is);
-    if (more && is == 0)
-        return attn_fail(ATTN_BAD_ARGUMENT, "%s has no element", w->name);
-    if (needed < 0) {
-        if (*w->size < 0 && is >= more && is <= INT32_MAX)
-            *w->size = is - more;
-        needed = *w->size + more;
+    for (int i = 0; i < b->count; i++) {
+        if (b->numbers[i].where == where)
+            return b->numbers[i].value;
     }
+    if (b->count < NUMBERS_MAX) {
+        b->numbers[b->count].where = where;
+        b->numbers[b->count].name = name;
+        b->numbers[b->count++].value = value;
+    }
+    return value;
+}
+
+/* Which tensor set it. */
+static const char *setter(const struct binding *b, const void *where)
+{
+    int i = 0;
+    while (b->numbers[i].where != where)
+        i++;
+    return b->numbers[i].name;
+}
+
+static int check_dimension(struct binding *b, const struct attn_tensor *t, const DLTensor *given,
+                           int d)
+{
+    const struct attn_dimension *wanted = &t->dims[d];
+    const int64_t is = given->shape[d];
+    int64_t needed = wanted->more;
+    if (is < 0 || is > INT32_MAX)
+        return attn_fail(ATTN_BAD_ARGUMENT, "%s: dimension %d is %lld", t->name, d, (long long)is);
+    if (!wanted->count && wanted->more < 0)
+        return ATTN_OK;
+    if (wanted->count && is < wanted->more)
+        return attn_fail(ATTN_BAD_ARGUMENT, "%s has no element", t->name);
+    if (wanted->count)
+        needed = settle(b, wanted->count, is - wanted->more, t->name) + wanted->more;
     if (is == needed)
         return ATTN_OK;
-    return attn_fail(ATTN_BAD_ARGUMENT, "%s: dimension %d is %lld, %lld is needed", w->name, d,
+    return attn_fail(ATTN_BAD_ARGUMENT, "%s: dimension %d is %lld, %lld is needed", t->name, d,
                      (long long)is, (long long)needed);
 }
 
-static int check_shape(const struct want *w)
+static int check_strides(struct binding *b, const struct attn_tensor *t, const DLTensor *given)
 {
-    const DLTensor *t = w->tensor;
-    if (t->ndim != w->ndim)
-        return attn_fail(ATTN_BAD_ARGUMENT, "%s has %d dimensions, %d are needed", w->name, t->ndim,
-                         w->ndim);
-    for (int d = 0; d < w->ndim; d++) {
-        int r = check_dimension(w, d);
+    for (int d = 0; d < t->ndim; d++) {
+        const int64_t is = stride(given, d), dense = dense_stride(given, d);
+        if (given->shape[d] <= 1)
+            continue;
+        if (d >= t->free && is != dense)
+            return attn_fail(ATTN_BAD_ARGUMENT, "%s: its %s dimension has stride %lld, not %lld",
+                             t->name, d == t->ndim - 1 ? "last" : "inner", (long long)is,
+                             (long long)dense);
+        if (d < t->free && t->strides[d] && settle(b, t->strides[d], is, t->name) != is)
+            return attn_fail(ATTN_BAD_ARGUMENT, "%s and %s have different strides",
+                             setter(b, t->strides[d]), t->name);
+    }
+    return ATTN_OK;
+}
+
+static int check(struct binding *b, const struct attn_tensor *t, const DLTensor *given)
+{
+    if (!t->needed || (t->optional && !given))
+        return ATTN_OK;
+    if (!given)
+        return attn_fail(ATTN_BAD_ARGUMENT, "%s is NULL", t->name);
+    int r = check_type(t, given);
+    if (!r)
+        r = check_device(t, given, b->ordinal);
+    if (!r && given->ndim != t->ndim)
+        r = attn_fail(ATTN_BAD_ARGUMENT, "%s has %d dimensions, %d are needed", t->name,
+                      given->ndim, t->ndim);
+    for (int d = 0; !r && d < t->ndim; d++)
+        r = check_dimension(b, t, given, d);
+    return r ? r : check_strides(b, t, given);
+}
+
+static void take(const struct binding *b, const struct attn_tensor *t, const DLTensor *given)
+{
+    if (!t->needed)
+        return;
+    void *address = given ? (char *)given->data + given->byte_offset : NULL;
+    memcpy(t->pointer, &address, sizeof(address));
+    for (int d = 0; given && d < t->ndim; d++) {
+        if (d < t->free && t->strides[d])
+            *t->strides[d] = stride(given, d);
+        for (int i = 0; t->dims[d].count && i < b->count; i++) {
+            if (b->numbers[i].where == t->dims[d].count)
+                *t->dims[d].count = (int32_t)b->numbers[i].value;
+        }
+    }
+}
+
+int attn_set_tensors(const struct attn_op *op, const struct attn_family *family,
+                     const void *tensors, size_t size, void *args)
+{
+    if (!op || !tensors || !args || op->family != family || *(const size_t *)tensors != size ||
+        *(const size_t *)args != family->args_size)
+        return attn_fail_fixed(ATTN_BAD_ARGUMENT, "set_tensors: NULL, an op of another family, or "
+                                                  "a size that is not set");
+    const DLTensor *const *given =
+        (const DLTensor *const *)((const char *)tensors + sizeof(size_t));
+    struct attn_tensor t[ATTN_TENSORS_MAX];
+    const unsigned count = family->tensors(&op->desc, args, t);
+    struct binding b = {.ordinal = op->device->ordinal};
+    for (unsigned i = 0; i < count; i++) {
+        int r = check(&b, &t[i], given[i]);
         if (r)
             return r;
     }
-    for (int d = t->ndim - w->contiguous; d < t->ndim; d++) {
-        const int64_t dense = product(t, d + 1);
-        if (t->shape[d] > 1 && stride(t, d) != dense)
-            return attn_fail(ATTN_BAD_ARGUMENT, "%s: its %s dimension has stride %lld, not %lld",
-                             w->name, d == t->ndim - 1 ? "last" : "inner", (long long)stride(t, d),
-                             (long long)dense);
-    }
-    return ATTN_OK;
-}
-
-static int check(const struct want *w, int ordinal)
-{
-    if (!w->needed)
-        return ATTN_OK;
-    if (!w->tensor)
-        return attn_fail(ATTN_BAD_ARGUMENT, "%s is NULL", w->name);
-    int r = check_type(w);
-    if (!r)
-        r = check_device(w, ordinal);
-    return r ? r : check_shape(w);
-}
-
-static int check_all(const struct want *wants, size_t count, int ordinal)
-{
-    int r = ATTN_OK;
-    for (size_t i = 0; !r && i < count; i++)
-        r = check(&wants[i], ordinal);
-    return r;
-}
-
-static void *address(const DLTensor *t) { return (char *)t->data + t->byte_offset; }
-
-ATTN_PUBLIC int attn_prefill_set_tensors(const struct attn_op *op,
-                                         const struct attn_prefill_tensors *t,
-                                         struct attn_prefill_args *args)
-{
-    if (!op || !t || !args || op->family != &attn_family_prefill || t->size != sizeof(*t) ||
-        args->size != sizeof(*args))
-        return attn_fail_fixed(ATTN_BAD_ARGUMENT, "attn_prefill_set_tensors: NULL, an op of "
-                                                  "another family, or a size that is not set");
-    const struct attn_prefill_desc *d = &op->desc.prefill;
-    const DLDataType element = element_type(d->dtype);
-    int64_t q = -1, k = -1, batch = -1;
-    const struct want wants[] = {
-        {"q", t->q, element, 3, {WHOLE, d->heads, d->head_dim}, &q, 1, true},
-        {"k", t->k, element, 3, {WHOLE, d->kv_heads, d->head_dim}, &k, 1, true},
-        {"v", t->v, element, 3, {WHOLE, d->kv_heads, d->head_dim_v}, &k, 1, true},
-        {"out", t->out, element, 3, {WHOLE, d->heads, d->head_dim_v}, &q, 1, true},
-        {"cu_seqlens_q", t->cu_seqlens_q, int32, 1, {BEHIND}, &batch, 1, true},
-        {"cu_seqlens_k", t->cu_seqlens_k, int32, 1, {BEHIND}, &batch, 1, true},
-        {"lse", t->lse, float32, 2, {d->heads, WHOLE}, &q, 0, d->lse},
-        {"sinks", t->sinks, float32, 1, {d->heads}, NULL, 1, d->sinks},
-    };
-    int r = check_all(wants, COUNT(wants), op->device->ordinal);
-    if (r)
-        return r;
-    args->q = address(t->q);
-    args->k = address(t->k);
-    args->v = address(t->v);
-    args->out = address(t->out);
-    args->cu_seqlens_q = address(t->cu_seqlens_q);
-    args->cu_seqlens_k = address(t->cu_seqlens_k);
-    args->q_token_stride = stride(t->q, 0);
-    args->q_head_stride = stride(t->q, 1);
-    args->k_token_stride = stride(t->k, 0);
-    args->k_head_stride = stride(t->k, 1);
-    args->v_token_stride = stride(t->v, 0);
-    args->v_head_stride = stride(t->v, 1);
-    args->out_token_stride = stride(t->out, 0);
-    args->out_head_stride = stride(t->out, 1);
-    args->batch = (int32_t)batch;
-    args->total_q = (int32_t)q;
-    args->total_k = (int32_t)k;
-    if (d->lse) {
-        args->lse = address(t->lse);
-        args->lse_head_stride = stride(t->lse, 0);
-        args->lse_token_stride = stride(t->lse, 1);
-    }
-    if (d->sinks)
-        args->sinks = address(t->sinks);
-    return ATTN_OK;
-}
-
-/* NHD: [page, token, head, element]. SHUFFLE, with x elements in 16 bytes: K [page, head, D / x,
- * token, x], V [page, head, token / x, D, x]. */
-static struct want want_cache(const struct attn_decode_desc *d, const char *name,
-                              const DLTensor *tensor, DLDataType element, bool value,
-                              int64_t *pages)
-{
-    const int64_t dim = value ? d->head_dim_v : d->head_dim, tokens = d->cache.page_size;
-    const int64_t x = 128 / element.bits;
-    struct want w = {name, tensor, element, 4, {WHOLE, tokens, d->kv_heads, dim}, pages, 1, true};
-    if (d->cache.layout == ATTN_KV_NHD)
-        return w;
-    w.ndim = 5;
-    w.contiguous = 3;
-    w.shape[1] = d->kv_heads;
-    w.shape[2] = (value ? tokens : dim) / x;
-    w.shape[3] = value ? dim : tokens;
-    w.shape[4] = x;
-    return w;
-}
-
-/* [1], [page, head, token] or [page, head]. */
-static struct want want_scale(const struct attn_decode_desc *d, const char *name,
-                              const DLTensor *tensor, int64_t *pages)
-{
-    const enum attn_kv_scale scale = d->cache.scale;
-    struct want w = {name, tensor, float32, 1, {1}, NULL, 1, scale != ATTN_KV_SCALE_NONE};
-    if (scale == ATTN_KV_SCALE_NONE || scale == ATTN_KV_SCALE_TENSOR)
-        return w;
-    const bool token = scale == ATTN_KV_SCALE_TOKEN;
-    return (struct want){
-        name,  tensor, float32, token ? 3 : 2, {WHOLE, d->kv_heads, d->cache.page_size},
-        pages, token,  true};
-}
-
-static void set_cache(const struct attn_decode_desc *d, const struct attn_decode_tensors *t,
-                      int64_t pages, struct attn_cache *c)
-{
-    const bool nhd = d->cache.layout == ATTN_KV_NHD;
-    c->k = address(t->k_cache);
-    c->v = address(t->v_cache);
-    c->k_page_stride = stride(t->k_cache, 0);
-    c->v_page_stride = stride(t->v_cache, 0);
-    c->k_head_stride = stride(t->k_cache, nhd ? 2 : 1);
-    c->v_head_stride = stride(t->v_cache, nhd ? 2 : 1);
-    c->k_token_stride = nhd ? stride(t->k_cache, 1) : 0;
-    c->v_token_stride = nhd ? stride(t->v_cache, 1) : 0;
-    c->page_count = (int32_t)pages;
-    if (d->cache.scale == ATTN_KV_SCALE_NONE)
-        return;
-    c->k_scale = address(t->k_scale);
-    c->v_scale = address(t->v_scale);
-    if (d->cache.scale == ATTN_KV_SCALE_TENSOR)
-        return;
-    c->scale_page_stride = stride(t->k_scale, 0);
-    c->scale_head_stride = stride(t->k_scale, 1);
-}
-
-static int check_scales(const struct attn_decode_desc *d, const struct attn_decode_tensors *t)
-{
-    if (d->cache.scale == ATTN_KV_SCALE_NONE || d->cache.scale == ATTN_KV_SCALE_TENSOR ||
-        (stride(t->k_scale, 0) == stride(t->v_scale, 0) &&
-         stride(t->k_scale, 1) == stride(t->v_scale, 1)))
-        return ATTN_OK;
-    return attn_fail_fixed(ATTN_BAD_ARGUMENT, "k_scale and v_scale have different strides");
-}
-
-static void set_pages(const struct attn_decode_desc *d, const struct attn_decode_tensors *t,
-                      struct attn_pages *p)
-{
-    p->kv_lens = address(t->kv_lens);
-    if (d->page_table == ATTN_PAGES_INDICES) {
-        p->kv_indptr = address(t->kv_indptr);
-        p->kv_indices = address(t->kv_indices);
-        p->entries = (int32_t)t->kv_indices->shape[0];
-        return;
-    }
-    p->block_table = address(t->block_table);
-    p->block_table_stride = stride(t->block_table, 0);
-    p->entries = (int32_t)t->block_table->shape[1];
-}
-
-ATTN_PUBLIC int attn_decode_set_tensors(const struct attn_op *op,
-                                        const struct attn_decode_tensors *t,
-                                        struct attn_decode_args *args)
-{
-    if (!op || !t || !args || op->family != &attn_family_decode || t->size != sizeof(*t) ||
-        args->size != sizeof(*args))
-        return attn_fail_fixed(ATTN_BAD_ARGUMENT, "attn_decode_set_tensors: NULL, an op of "
-                                                  "another family, or a size that is not set");
-    const struct attn_decode_desc *d = &op->desc.decode;
-    const DLDataType element = element_type(d->dtype);
-    const DLDataType stored = element_type(d->cache.dtype);
-    const bool indices = d->page_table == ATTN_PAGES_INDICES;
-    int64_t q = -1, pages = -1, batch = -1;
-    const struct want wants[] = {
-        {"q", t->q, element, 3, {WHOLE, d->heads, d->head_dim}, &q, 1, true},
-        {"out", t->out, element, 3, {WHOLE, d->heads, d->head_dim_v}, &q, 1, true},
-        {"lse", t->lse, float32, 2, {d->heads, WHOLE}, &q, 0, d->lse},
-        {"sinks", t->sinks, float32, 1, {d->heads}, NULL, 1, d->sinks},
-        want_cache(d, "k_cache", t->k_cache, stored, false, &pages),
-        want_cache(d, "v_cache", t->v_cache, stored, true, &pages),
-        want_scale(d, "k_scale", t->k_scale, &pages),
-        want_scale(d, "v_scale", t->v_scale, &pages),
-        {"kv_lens", t->kv_lens, int32, 1, {WHOLE}, &batch, 1, true},
-        {"block_table", t->block_table, int32, 2, {WHOLE, FREE}, &batch, 1, !indices},
-        {"kv_indptr", t->kv_indptr, int32, 1, {BEHIND}, &batch, 1, indices},
-        {"kv_indices", t->kv_indices, int32, 1, {FREE}, NULL, 1, indices},
-        {"qo_indptr", t->qo_indptr, int32, 1, {BEHIND}, &batch, 1, t->qo_indptr != NULL},
-    };
-    int r = check_all(wants, COUNT(wants), op->device->ordinal);
-    if (!r)
-        r = check_scales(d, t);
-    if (r)
-        return r;
-    args->q = address(t->q);
-    args->out = address(t->out);
-    args->q_token_stride = stride(t->q, 0);
-    args->q_head_stride = stride(t->q, 1);
-    args->out_token_stride = stride(t->out, 0);
-    args->out_head_stride = stride(t->out, 1);
-    args->batch = (int32_t)batch;
-    args->total_q = (int32_t)q;
-    args->qo_indptr = t->qo_indptr ? address(t->qo_indptr) : NULL;
-    if (d->lse) {
-        args->lse = address(t->lse);
-        args->lse_head_stride = stride(t->lse, 0);
-        args->lse_token_stride = stride(t->lse, 1);
-    }
-    if (d->sinks)
-        args->sinks = address(t->sinks);
-    set_cache(d, t, pages, &args->cache);
-    set_pages(d, t, &args->pages);
+    for (unsigned i = 0; i < count; i++)
+        take(&b, &t[i], given[i]);
     return ATTN_OK;
 }

@@ -12,7 +12,7 @@ int attn_fail(int status, const char *format, ...) __attribute__((format(printf,
 int attn_fail_errno(int error, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /* A constant sentence: two stores, so a launch may use it. */
-int attn_fail_fixed(int status, const char *sentence);
+int attn_fail_fixed(int status, const char *sentence) __attribute__((cold));
 
 /*
  * "call: name", put together when it is asked for. Both strings are kept by reference: they are

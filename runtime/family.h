@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * This file declares an op family: how its descriptor becomes a dispatch key, and its arguments
- * the values of args.def. A family is one family_<op>.c and one row of families.def; lookup,
- * kernarg packing, grid and launch are op.c's and know no family.
+ * This file declares an op family: how its descriptor becomes a dispatch key, and its arguments the
+ * values that kernels take. Families are made from the schemas in ops/; lookup, kernarg packing,
+ * grid and launch are op.c's and know no family.
  */
 #ifndef ATTN_FAMILY_H
 #define ATTN_FAMILY_H
@@ -10,11 +10,12 @@
 #include "runtime/attn.h"
 
 struct attn_op;
+struct attn_tensor;
 
-/* The values of args.def by number. */
+/* The values that kernels may take, of all ops, by number. */
 enum attn_arg {
 #define ARG(ID, name, kind, help) ATTN_ARG_##ID,
-#include "runtime/args.def"
+#include "op_args.def"
     ATTN_ARG_COUNT
 };
 
@@ -50,17 +51,20 @@ struct attn_key_field *attn_key_add_number(struct attn_key *key, const char *fie
 struct attn_key_field *attn_key_add_flag(struct attn_key *key, const char *field, bool value);
 void attn_key_cover(struct attn_key_field *field, const char *value, unsigned cost);
 
+/* A number that a kernel may have in place of a smaller one. */
+struct attn_key_step {
+    int number;
+    const char *text;
+};
+
+/* Every step above `number` covers it: the next one at `cost` + 1, each further one at 1 more. */
+void attn_key_cover_up(struct attn_key_field *field, const struct attn_key_step *steps,
+                       unsigned count, int number, unsigned cost);
+
 /* A descriptor as an op keeps it: checked, defaults filled in. */
 union attn_desc {
-    struct attn_prefill_desc prefill;
-    struct attn_decode_desc decode;
-    struct attn_cache_write_desc cache_write;
-    struct attn_cache_gather_desc cache_gather;
-    struct attn_cache_copy_desc cache_copy;
-    struct attn_combine_desc combine;
-    struct attn_plan_desc plan;
-    struct attn_metadata_desc metadata;
-    struct attn_rope_qk_norm_cache_desc rope;
+#define OP(name) struct attn_##name##_desc name;
+#include "ops/ops.def"
 };
 
 /* What a launch has to know besides the values. */
@@ -87,17 +91,13 @@ struct attn_family {
     /* ATTN_CHECK_DATA: reads lengths and indices back. */
     int (*check_data)(const struct attn_op *op, const void *args);
 
-    /* optional: NULL where the family needs no workspace, has no plan. */
-    int (*workspace_size)(const struct attn_op *op, const void *args, size_t *size);
-    int (*plan)(const struct attn_op *op, const void *args);
+    /* Describes the tensors of a call, at most ATTN_TENSORS_MAX, and returns how many. */
+    unsigned (*tensors)(const union attn_desc *desc, void *args, struct attn_tensor *tensors);
 
     bool sets[ATTN_ARG_COUNT]; /* the values that fill sets */
 };
 
-/* A member of attn_family.sets: .sets = { ATTN_SETS(Q), ATTN_SETS(K) }. */
-#define ATTN_SETS(ID) [ATTN_ARG_##ID] = true
-
-#define FAMILY(name) extern const struct attn_family attn_family_##name;
-#include "runtime/families.def"
+#define OP(name) extern const struct attn_family attn_family_##name;
+#include "ops/ops.def"
 
 #endif

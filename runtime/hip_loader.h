@@ -16,6 +16,9 @@
 
 enum { HIP_MEMCPY_DEVICE_TO_HOST = 2 };
 
+/* hipDeviceAttributeMultiprocessorCount, the same number since HIP 5 (hip_runtime_api.h). */
+enum { HIP_ATTRIBUTE_COMPUTE_UNITS = 63 };
+
 struct attn_hip {
     void *library;
     char path[4096]; /* the name under which it was found */

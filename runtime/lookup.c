@@ -44,6 +44,15 @@ void attn_key_cover(struct attn_key_field *field, const char *value, unsigned co
     field->costs[field->count++] = (uint8_t)cost;
 }
 
+void attn_key_cover_up(struct attn_key_field *field, const struct attn_key_step *steps,
+                       unsigned count, int number, unsigned cost)
+{
+    for (unsigned i = 0; i < count; i++) {
+        if (steps[i].number > number)
+            attn_key_cover(field, steps[i].text, ++cost);
+    }
+}
+
 /* A search in progress: hashes[i][c] is the share of field i with choice c. */
 struct search {
     const struct attn_device *device;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * This file turns a descriptor into an op and an op into a launch. All that can be decided once is
- * decided at lookup: the record's names become numbers of args.def, so that a launch is a copy of
- * values to offsets, a few divisions and one call.
+ * decided at lookup: the record's names become numbers of enum attn_arg, so that a launch is a copy
+ * of values to offsets, a few divisions and one call.
  */
 #include "runtime/op.h"
 
@@ -22,7 +22,7 @@ static const struct {
 #define I32 ATTN_KIND_I32
 #define F32 ATTN_KIND_F32
 #define ARG(ID, name_, kind_, help) [ATTN_ARG_##ID] = {name_, kind_},
-#include "runtime/args.def"
+#include "op_args.def"
 #undef PTR
 #undef I64
 #undef I32
@@ -30,8 +30,8 @@ static const struct {
 };
 
 static const struct attn_family *const families[] = {
-#define FAMILY(name) &attn_family_##name,
-#include "runtime/families.def"
+#define OP(name) &attn_family_##name,
+#include "ops/ops.def"
 };
 
 ATTN_PUBLIC bool attn_has_feature(const char *name)
@@ -221,23 +221,6 @@ ATTN_PUBLIC int attn_op_describe(const struct attn_op *op, struct attn_op_info *
         return attn_fail_fixed(ATTN_BAD_ARGUMENT,
                                "attn_op_describe: NULL, or info->size is not set");
     return describe(op, &op->kernels[0], info);
-}
-
-ATTN_PUBLIC int attn_op_workspace_size(const struct attn_op *op, const void *args_, size_t *size)
-{
-    if (!op || !args_ || !size)
-        return attn_fail_fixed(ATTN_BAD_ARGUMENT, "attn_op_workspace_size: an argument is NULL");
-    if (op->family->workspace_size)
-        return op->family->workspace_size(op, args_, size);
-    *size = 0;
-    return ATTN_OK;
-}
-
-ATTN_PUBLIC int attn_op_plan(const struct attn_op *op, const void *args_)
-{
-    if (!op || !args_)
-        return attn_fail_fixed(ATTN_BAD_ARGUMENT, "attn_op_plan: an argument is NULL");
-    return op->family->plan ? op->family->plan(op, args_) : ATTN_OK;
 }
 
 /* Launch. */

@@ -94,7 +94,7 @@ enum attn_arg_kind {
     ATTN_KIND_COUNT
 };
 
-/* One kernel argument: where the value named `arg` (args.def) goes in the kernarg segment. */
+/* One kernel argument: where the value that ops/ name `arg` goes in the kernarg segment. */
 struct attn_pack_kernarg {
     attn_pack_string arg;
     uint16_t offset;

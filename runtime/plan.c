@@ -6,6 +6,7 @@
 #include "runtime/plan.h"
 
 #include "runtime/error.h"
+#include "runtime/host.h"
 
 enum {
     UNIT_TOKENS = 64,      /* the least that is worth a cut */
@@ -243,5 +244,24 @@ ATTN_PUBLIC int attn_decode_plan(const struct attn_decode_plan_shape *shape,
     choose_payload(&p);
     count_items(&p);
     write_plan(&p, plan);
+    return ATTN_OK;
+}
+
+/* Two counts of a chunk of 64 sequences share a register: 64 + parts pieces are below 2^16. */
+enum { PARTS_MAX = 65536 - 64 - 1 };
+
+int attn_plan_fill(const struct attn_plan_desc *d, const struct attn_plan_args *a,
+                   union attn_value *v)
+{
+    (void)d;
+    const struct attn_plan_numbers n = attn_plan_numbers(&a->shape);
+    if (n.parts > PARTS_MAX)
+        return attn_fail_fixed(ATTN_BAD_ARGUMENT, "plan: more than 65471 lists for a kv head");
+    v[ATTN_ARG_PARTS].i64 = n.parts;
+    v[ATTN_ARG_PAIRS_PER_LIST].i64 = n.pairs_per_list;
+    v[ATTN_ARG_UNIT_SHIFT].i64 = __builtin_ctzll((unsigned long long)n.unit);
+    v[ATTN_ARG_UNIT_OVERHEAD].i64 = n.overhead;
+    v[ATTN_ARG_GRAIN].i64 = n.grain;
+    v[ATTN_ARG_REACH].i64 = n.reach;
     return ATTN_OK;
 }

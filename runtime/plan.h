@@ -16,7 +16,4 @@ struct attn_plan_numbers {
 
 struct attn_plan_numbers attn_plan_numbers(const struct attn_decode_plan_shape *shape);
 
-/* ATTN_BAD_ARGUMENT where it makes no sense. */
-int attn_plan_check(const struct attn_decode_plan_shape *shape);
-
 #endif

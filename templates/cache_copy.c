@@ -138,7 +138,7 @@ static void build(const struct att_variant *v, const struct tir_machine *m, stru
 const struct att_template att_template_cache_copy = {
     .name = "cache_copy",
     .description = "whole pages of a cache into others",
-    .takes = 0,
+    .takes = OP_TAKES_CACHE_COPY,
     .check = check,
     .build = build,
 };

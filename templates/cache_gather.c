@@ -179,8 +179,7 @@ static void build(const struct att_variant *v, const struct tir_machine *m, stru
 const struct att_template att_template_cache_gather = {
     .name = "cache_gather",
     .description = "keys and values of sequences out of a cache",
-    .takes = ATT_BIT(DTYPE) | ATT_BIT(HEAD_DIM) | ATT_BIT(HEAD_DIM_V) | ATT_BIT(PAGE_SIZE) |
-             ATT_BIT(PAGE_TABLE) | ATT_BIT(KV_DTYPE) | ATT_BIT(KV_LAYOUT) | ATT_BIT(KV_SCALE),
+    .takes = OP_TAKES_CACHE_GATHER,
     .check = check,
     .build = build,
 };

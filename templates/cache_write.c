@@ -345,8 +345,7 @@ static void build(const struct att_variant *v, const struct tir_machine *m, stru
 const struct att_template att_template_cache_write = {
     .name = "cache_write",
     .description = "new keys and values into the pages of a cache",
-    .takes = ATT_BIT(DTYPE) | ATT_BIT(HEAD_DIM) | ATT_BIT(HEAD_DIM_V) | ATT_BIT(PAGE_SIZE) |
-             ATT_BIT(KV_DTYPE) | ATT_BIT(KV_LAYOUT) | ATT_BIT(KV_SCALE),
+    .takes = OP_TAKES_CACHE_WRITE,
     .check = check,
     .build = build,
 };

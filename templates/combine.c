@@ -437,7 +437,7 @@ static void build(const struct att_variant *v, const struct tir_machine *m, stru
 const struct att_template att_template_combine = {
     .name = "combine",
     .description = "partial attention outputs, weighted by their LSE, become one",
-    .takes = ATT_BIT(DTYPE) | ATT_BIT(HEAD_DIM) | ATT_BIT(OUT_DTYPE) | ATT_BIT(PARTIALS),
+    .takes = OP_TAKES_COMBINE,
     .check = check,
     .build = build,
 };

@@ -497,10 +497,7 @@ static void build(const struct att_variant *v, const struct tir_machine *m, stru
 const struct att_template att_template_decode = {
     .name = "decode",
     .description = "attention of a few queries per sequence over a paged cache, split over keys",
-    .takes = ATT_BIT(DTYPE) | ATT_BIT(HEAD_DIM) | ATT_BIT(HEAD_DIM_V) | ATT_BIT(GQA) |
-             ATT_BIT(Q_LEN) | ATT_BIT(MASK) | ATT_BIT(SINKS) | ATT_BIT(SOFT_CAP) | ATT_BIT(LSE) |
-             ATT_BIT(PAGE_SIZE) | ATT_BIT(PAGE_TABLE) | ATT_BIT(KV_DTYPE) | ATT_BIT(KV_LAYOUT) |
-             ATT_BIT(KV_SCALE) | ATT_BIT(LOGITS),
+    .takes = OP_TAKES_DECODE,
     .check = check,
     .build = build,
 };

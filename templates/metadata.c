@@ -272,7 +272,7 @@ static void build(const struct att_variant *v, const struct tir_machine *m, stru
 const struct att_template att_template_metadata = {
     .name = "metadata",
     .description = "arrays that attention reads, made of lengths and page numbers",
-    .takes = ATT_BIT(METADATA),
+    .takes = OP_TAKES_METADATA,
     .check = check,
     .build = build,
 };

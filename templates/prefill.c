@@ -737,10 +737,7 @@ static void build(const struct att_variant *v, const struct tir_machine *m, stru
 const struct att_template att_template_prefill = {
     .name = "prefill",
     .description = "flash attention over packed (varlen) sequences",
-    .takes = ATT_BIT(DTYPE) | ATT_BIT(HEAD_DIM) | ATT_BIT(HEAD_DIM_V) | ATT_BIT(GQA) |
-             ATT_BIT(MASK) | ATT_BIT(SINKS) | ATT_BIT(SOFT_CAP) | ATT_BIT(LSE) | ATT_BIT(LOGITS) |
-             ATT_BIT(PAGED) | ATT_BIT(PAGE_SIZE) | ATT_BIT(PAGE_TABLE) | ATT_BIT(KV_DTYPE) |
-             ATT_BIT(KV_LAYOUT) | ATT_BIT(KV_SCALE),
+    .takes = OP_TAKES_PREFILL,
     .check = check,
     .build = build,
 };

@@ -348,10 +348,7 @@ static void build(const struct att_variant *v, const struct tir_machine *m, stru
 const struct att_template att_template_rope_qk_norm_cache = {
     .name = "rope_qk_norm_cache",
     .description = "bias, QK norm, rotary embedding and KV cache write in one pass",
-    .takes = ATT_BIT(DTYPE) | ATT_BIT(HEAD_DIM) | ATT_BIT(KV_DTYPE) | ATT_BIT(KV_LAYOUT) |
-             ATT_BIT(KV_SCALE) | ATT_BIT(ROPE) | ATT_BIT(ROTARY_DIM) | ATT_BIT(MROPE) |
-             ATT_BIT(COS_SIN) | ATT_BIT(NORM) | ATT_BIT(BIAS) | ATT_BIT(GATE) | ATT_BIT(KEEP_KV) |
-             ATT_BIT(OUT_DTYPE),
+    .takes = OP_TAKES_ROPE_QK_NORM_CACHE,
     .check = check,
     .build = build,
 };

@@ -10,6 +10,7 @@
 #include <stdint.h>
 
 #include "ir/passes.h"
+#include "op_names.h"
 #include "templates/variant.h"
 
 struct tir_func;
@@ -27,7 +28,7 @@ bool att_reject(struct att_why *why, enum att_field field, const char *format, .
 
 /* One dimension of the grid: ceil(argument / divide) * times. */
 struct att_grid {
-    const char *arg; /* a name of runtime/args.def, or NULL for 1 */
+    const char *arg; /* a name of op_args.def, which is made from ops/, or NULL for 1 */
     int divide;
     int times;
 };
@@ -43,7 +44,7 @@ struct att_kernel {
 struct att_template {
     const char *name;        /* what a description's `op` says: "prefill" */
     const char *description; /* one line for `attnc help ops` */
-    uint64_t takes;          /* ATT_BIT() of every field that it understands */
+    uint64_t takes;          /* the fields of its key: OP_TAKES_<op>, made from ops/ */
 
     /* Is this variant possible on this target? Called once per variant, from any thread. */
     bool (*check)(const struct att_variant *v, const struct tir_machine *m, struct att_why *why);

@@ -14,7 +14,7 @@
 #define FIELD_END(id) \
     }                 \
     ;
-#include "templates/fields.def"
+#include "ops/fields.def"
 
 #define DEFAULT(value) .dflt = (value)
 #define REQUIRED .required = true
@@ -40,7 +40,7 @@ const struct att_field_info att_fields[ATT_FIELD_COUNT] = {
     [ATT_##ID] = {ROW(ID, id, tag, role, help), .kind = ATT_KIND_FLAG, .max = 1},
 #define FIELD_FILE(ID, id, tag, role, help) \
     [ATT_##ID] = {ROW(ID, id, tag, role, help), .kind = ATT_KIND_FILE},
-#include "templates/fields.def"
+#include "ops/fields.def"
 };
 
 #undef DEFAULT
@@ -53,7 +53,7 @@ static_assert(ATT_FIELD_COUNT <= 64, "att_template.takes is a 64-bit set");
 /* Every enumerated field is read through int by id. */
 #define FIELD_ENUM(ID, id, tag, dflt, role, help) \
     static_assert(sizeof(enum att_##id) == sizeof(int), "read as int");
-#include "templates/fields.def"
+#include "ops/fields.def"
 
 static void *slot(const struct att_variant *v, enum att_field f)
 {

@@ -20,7 +20,7 @@ struct att_template;
 #define FIELD_END(id) \
     }                 \
     ;
-#include "templates/fields.def"
+#include "ops/fields.def"
 
 /* Field ids: ATT_DTYPE, ATT_HEAD_DIM, ... */
 enum att_field {
@@ -28,7 +28,7 @@ enum att_field {
 #define FIELD_INT(ID, id, tag, unit, dflt, min, max, zero, role, help) ATT_##ID,
 #define FIELD_FLAG(ID, id, tag, role, help) ATT_##ID,
 #define FIELD_FILE(ID, id, tag, role, help) ATT_##ID,
-#include "templates/fields.def"
+#include "ops/fields.def"
     ATT_FIELD_COUNT
 };
 
@@ -77,7 +77,7 @@ struct att_variant {
 #define FIELD_INT(ID, id, tag, unit, dflt, min, max, zero, role, help) int id;
 #define FIELD_FLAG(ID, id, tag, role, help) bool id;
 #define FIELD_FILE(ID, id, tag, role, help) const char *id;
-#include "templates/fields.def"
+#include "ops/fields.def"
     struct att_loc at; /* the kernel's `op` */
     struct att_loc loc[ATT_FIELD_COUNT];
 };

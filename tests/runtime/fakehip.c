@@ -34,6 +34,7 @@ static int enter(const char *name)
 EXPORT int hipInit(unsigned flags);
 EXPORT int hipRuntimeGetVersion(int *version);
 EXPORT int hipGetDeviceCount(int *count);
+EXPORT int hipDeviceGetAttribute(int *value, int attribute, int ordinal);
 EXPORT int hipGetDevice(int *ordinal);
 EXPORT int hipSetDevice(int ordinal);
 EXPORT int FAKEHIP_PROPERTIES(void *properties, int ordinal);
@@ -66,6 +67,16 @@ int hipGetDeviceCount(int *count)
 {
     ENTER();
     *count = state.device_count;
+    return 0;
+}
+
+/* Of the compute units only: the first GPU has 304, the second 256. */
+int hipDeviceGetAttribute(int *value, int attribute, int ordinal)
+{
+    ENTER();
+    if (attribute != 63)
+        return 1;
+    *value = ordinal ? 256 : 304;
     return 0;
 }
 

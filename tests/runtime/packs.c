@@ -104,7 +104,7 @@ void *make_pack(const struct made *kernels, size_t count, size_t *size)
 
 void *make_large_pack(size_t count, size_t *size)
 {
-    static const char *const masks[] = {"none", "causal", "window"};
+    static const char *const masks[] = {"causal", "none", "window"};
     struct attnc_pack_writer *w = attnc_pack_writer_create();
     for (size_t i = 0; i < count; i++) {
         char name[64], head_dim[32], gqa[32];

@@ -88,8 +88,8 @@ static void descriptors_out_of_range_are_refused(void **state)
          "neither dtype nor ATTN_FP8"},
         {{.dtype = ATTN_BF16, .head_dim = 128, .heads = 8, .partials = 3},
          "partials 3 is none of enum attn_partials"},
-        {{.dtype = ATTN_BF16, .head_dim = 0, .heads = 8}, "head_dim 0 and heads 8"},
-        {{.dtype = ATTN_BF16, .head_dim = 128, .heads = -1}, "head_dim 128 and heads -1"},
+        {{.dtype = ATTN_BF16, .head_dim = 0, .heads = 8}, "head_dim 0 is not 1 to 1024"},
+        {{.dtype = ATTN_BF16, .head_dim = 128, .heads = -1}, "heads -1 is not 1 to 65535"},
     };
     for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
         union attn_desc out;
@@ -108,16 +108,16 @@ static const struct {
 } wrong_pointers[] = {
 #define P(member) offsetof(struct attn_combine_args, member)
     {ATTN_PARTIALS_CSR, 0, P(out), NULL, "out is NULL"},
-    {ATTN_PARTIALS_CSR, 0, P(out), memory + 8, "out is NULL or not aligned to 16"},
-    {ATTN_PARTIALS_CSR, ATTN_FP8, P(out), memory + 4, "or 8 with ATTN_FP8"},
+    {ATTN_PARTIALS_CSR, 0, P(out), memory + 8, "out is not aligned to 8 elements"},
+    {ATTN_PARTIALS_CSR, ATTN_FP8, P(out), memory + 4, "out is not aligned to 8 elements"},
     {ATTN_PARTIALS_CSR, ATTN_FP8, P(out_scale), NULL, "out_scale is NULL"},
-    {ATTN_PARTIALS_CSR, 0, P(partial_out), memory + 4, "partial_out is NULL or not aligned"},
+    {ATTN_PARTIALS_CSR, 0, P(partial_out), memory + 4, "partial_out is not aligned to 16 bytes"},
     {ATTN_PARTIALS_DENSE, 0, P(partial_lse), NULL, "partial_lse is NULL"},
-    {ATTN_PARTIALS_CSR, 0, P(reduce_indptr), NULL, "reduce_indptr, reduce_final_map or"},
-    {ATTN_PARTIALS_CSR, 0, P(reduce_final_map), NULL, "reduce_final_map or"},
+    {ATTN_PARTIALS_CSR, 0, P(reduce_indptr), NULL, "reduce_indptr is NULL"},
+    {ATTN_PARTIALS_CSR, 0, P(reduce_final_map), NULL, "reduce_final_map is NULL"},
     {ATTN_PARTIALS_CSR, 0, P(reduce_partial_map), NULL, "reduce_partial_map is NULL"},
-    {ATTN_PARTIALS_PAIR, 0, P(prefix), memory + 2, "prefix or suffix is NULL or not aligned"},
-    {ATTN_PARTIALS_PAIR, 0, P(suffix), NULL, "prefix or suffix is NULL"},
+    {ATTN_PARTIALS_PAIR, 0, P(prefix), memory + 2, "prefix is not aligned to 16 bytes"},
+    {ATTN_PARTIALS_PAIR, 0, P(suffix), NULL, "suffix is NULL"},
     {ATTN_PARTIALS_PAIR, 0, P(suffix_lse), NULL, "suffix_lse is NULL"},
     {ATTN_PARTIALS_PAIR, ATTN_FP8, P(out_scale), memory, "out cannot be prefix or suffix"},
 #undef P
@@ -141,7 +141,7 @@ static void counts_and_strides_are_checked(void **state)
     struct attn_combine_desc d = layer(ATTN_PARTIALS_DENSE);
     struct attn_combine_args a = call_args();
     a.total_q = -1;
-    fails(&d, &a, "a negative count");
+    fails(&d, &a, "total_q is negative");
     a = call_args();
     a.splits = 0;
     fails(&d, &a, "splits is not positive");

@@ -13,7 +13,7 @@
 
 #include <cmocka.h>
 
-#include "runtime/attn_dlpack.h"
+#include "attn_dlpack.h"
 #include "tests/runtime/fixture.h"
 
 /* A decode kernel; NULL stands for the defaults in brackets. */
@@ -517,13 +517,13 @@ static void bad_arguments_are_refused(void **state)
         says(text);                                                      \
     } while (0)
     REFUSED(a.size = 0, "args.size");
-    REFUSED(a.q = NULL, "q or out is NULL");
+    REFUSED(a.q = NULL, "q is NULL");
     REFUSED(a.out = (char *)a.out + 2, "not aligned to 16");
-    REFUSED(a.batch = -1, "negative count");
+    REFUSED(a.batch = -1, "batch is negative");
     REFUSED(a.q_len = 3, "above desc.q_len");
     REFUSED(a.total_q = 5, "total_q is below batch * q_len");
-    REFUSED(a.q_head_stride = 4, "a stride of q or out");
-    REFUSED(a.scale = INFINITY, "scale is not finite");
+    REFUSED(a.q_head_stride = 4, "q_token_stride or q_head_stride is negative");
+    REFUSED(a.scale = INFINITY, "scale is not 0 to 1e30");
     REFUSED(a.cache.k = NULL, "k or v is NULL");
     REFUSED(a.cache.v = (char *)a.cache.v + 8, "k or v is NULL or not aligned");
     REFUSED(a.cache.k_page_stride = 8, "a stride of k or v"); /* 8 bytes of fp8 */
@@ -540,7 +540,9 @@ static void bad_arguments_are_refused(void **state)
     REFUSED(a.pages.block_table = NULL, "block_table is NULL");
     REFUSED(a.pages.entries = 0, "neither block_table_stride nor entries");
     REFUSED(a.pages.block_table_stride = -4, "is negative");
-    REFUSED(a.work_indptr = lens, "work_lists is 0");
+    REFUSED((a.work_indptr = lens, a.work_info = a.cache.k, a.partial_out = a.cache.k,
+             a.partial_lse = a.cache.k),
+            "work_lists is 0");
     REFUSED((a.work_indptr = lens, a.work_lists = 2), "work_info is NULL");
     REFUSED((a.work_indptr = lens, a.work_lists = 2, a.work_info = (const int32_t *)a.q),
             "partial_out is NULL");
@@ -549,7 +551,7 @@ static void bad_arguments_are_refused(void **state)
     d.mask = ATTN_MASK_CUSTOM;
     d.page_table = ATTN_PAGES_INDICES;
     assert_int_equal(attn_decode_lookup(b.device, &d, &op), ATTN_OK);
-    REFUSED((void)a, "custom_mask or mask_indptr is NULL");
+    REFUSED((void)a, "custom_mask is NULL");
     REFUSED((a.custom_mask = (const uint8_t *)tensor, a.mask_indptr = (const int64_t *)a.q),
             "kv_indptr or kv_indices is NULL");
 #undef REFUSED

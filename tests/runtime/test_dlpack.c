@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "runtime/attn_dlpack.h"
+#include "attn_dlpack.h"
 #include "tests/runtime/fixture.h"
 
 /* The tensors of a call with 300 tokens, 8 heads over 2; each may be spoilt by a test. */
@@ -50,8 +50,15 @@ static void make(struct set *s)
         };
     }
     s->tensors = (struct attn_prefill_tensors){
-        sizeof(s->tensors), &s->t[0], &s->t[1], &s->t[2], &s->t[3],
-        &s->t[4],           &s->t[5], &s->t[6], &s->t[7],
+        .size = sizeof(s->tensors),
+        .q = &s->t[0],
+        .k = &s->t[1],
+        .v = &s->t[2],
+        .out = &s->t[3],
+        .lse = &s->t[4],
+        .sinks = &s->t[5],
+        .cu_seqlens_q = &s->t[6],
+        .cu_seqlens_k = &s->t[7],
     };
 }
 

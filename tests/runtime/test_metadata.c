@@ -96,13 +96,13 @@ static void counts_are_checked(void **state)
     (void)state;
     struct attn_metadata_args a = plain_args();
     a.batch = -1;
-    fails(ATTN_METADATA_INDPTR, &a, "a negative count");
+    fails(ATTN_METADATA_INDPTR, &a, "is negative");
     a = plain_args();
     a.page_size = 24;
     fails(ATTN_METADATA_LAST_PAGE_LEN, &a, "page_size is not a power of two");
     a = plain_args();
     a.entries = (1 << 24) + 1;
-    fails(ATTN_METADATA_PAGE_TABLE, &a, "entries is above 2^24");
+    fails(ATTN_METADATA_PAGE_TABLE, &a, "entries is not 0 to 16777216");
     a = plain_args();
     a.table_of_slots = true;
     fails(ATTN_METADATA_DRAFT_SLOTS, &a, "draft slots need page numbers");

@@ -108,9 +108,9 @@ static void descriptors_out_of_range_are_refused(void **state)
     DESC("desc.rope is ATTN_ROPE_NONE", d.rope = ATTN_ROPE_NONE; d.mrope = ATTN_MROPE_SECTIONS);
     DESC("norm 4 is none of enum attn_norm", d.norm = 4);
     DESC("head_dim 0", d.head_dim = 0);
-    DESC("rotary_dim 130 is odd, negative or more than head_dim 128", d.rotary_dim = 130);
+    DESC("rotary_dim 130 is odd or above head_dim 128", d.rotary_dim = 130);
     DESC("rotary_dim 7 is odd", d.rotary_dim = 7);
-    DESC("8 heads and 0 kv_heads", d.kv_heads = 0);
+    DESC("kv_heads 0 is not 1 to 65535", d.kv_heads = 0);
     DESC("page_size 24", d.cache.page_size = 24);
     DESC("page_size 4", d.cache.page_size = 4; d.cache.layout = ATTN_KV_SHUFFLE);
 }
@@ -119,17 +119,17 @@ static void arguments_that_are_missing_are_named(void **state)
 {
     (void)state;
     ARGS("tokens is negative", a.tokens = -1);
-    ARGS("q or k is NULL", a.k = NULL);
+    ARGS("k is NULL", a.k = NULL);
     ARGS("slot_mapping is set, v is NULL", a.v = NULL);
     ARGS("gate is NULL", d.gate = true; a.gate = NULL);
-    ARGS("a bias is NULL", d.bias = true; a.v_bias = NULL);
+    ARGS("v_bias is NULL", d.bias = true; a.v_bias = NULL);
     ARGS("positions is NULL", a.positions = NULL);
-    ARGS("cos_sin is NULL", a.cos_sin = memory + 4);
-    ARGS("q_weight or k_weight is NULL", a.k_weight = NULL);
-    ARGS("eps is negative", a.eps = -1);
-    ARGS("q_squares or k_squares is NULL", d.norm = ATTN_NORM_FULL; a.k_squares = NULL);
+    ARGS("cos_sin is not aligned to 16 bytes", a.cos_sin = memory + 4);
+    ARGS("k_weight is NULL", a.k_weight = NULL);
+    ARGS("eps is below 0", a.eps = -1);
+    ARGS("k_squares is NULL", d.norm = ATTN_NORM_FULL; a.k_squares = NULL);
     ARGS("q_count or k_count is not positive", d.norm = ATTN_NORM_FULL; a.q_count = 0);
-    ARGS("q_out or q_out_scale is NULL", d.q_out_dtype = ATTN_FP8);
+    ARGS("q_out_scale is NULL", d.q_out_dtype = ATTN_FP8);
     ARGS("k_scale or v_scale is NULL", d.cache.dtype = ATTN_FP8;
          d.cache.scale = ATTN_KV_SCALE_TENSOR);
     ARGS("do not add up to rotary_dim / 2", d.mrope = ATTN_MROPE_SECTIONS; a.sections[0] = 63);
@@ -140,10 +140,11 @@ static void arguments_that_are_missing_are_named(void **state)
 static void tensors_are_aligned_and_heads_do_not_overlap(void **state)
 {
     (void)state;
-    ARGS("not a multiple of 16 bytes", a.q = memory + 8);
-    ARGS("not a multiple of 16 bytes", a.k_token_stride = 1028);
-    ARGS("a head stride is below head_dim", a.q_head_stride = 64);
-    ARGS("do not lie within 2 GiB", a.v_head_stride = (INT64_C(1) << 29) + 8);
+    ARGS("q is not aligned to 16 bytes", a.q = memory + 8);
+    ARGS("not a multiple of 8 elements", a.k_token_stride = 1028);
+    ARGS("q_out_token_stride or q_out_head_stride is below a row", a.q_out_head_stride = 64);
+    ARGS("v_token_stride or v_head_stride is negative, too large",
+         a.v_head_stride = (INT64_C(1) << 29) + 8);
 }
 
 static void strides_follow_from_the_shape(void **state)

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * attn_<op>_lookup() and attn_<op>_launch() of every row of runtime/families.def.
+ * attn_<op>_lookup() and attn_<op>_launch() of every row of ops/ops.def.
  */
 #include "tools/attnc/op_calls.h"
 
 #include <string.h>
 
-#define FAMILY(name)                                                                            \
+#define OP(name)                                                                                \
     static int lookup_##name(struct attn_device *device, const void *desc, struct attn_op **op) \
     {                                                                                           \
         return attn_##name##_lookup(device, desc, op);                                          \
@@ -15,13 +15,13 @@
     {                                                                                           \
         return attn_##name##_launch(op, args);                                                  \
     }
-#include "runtime/families.def"
+#include "ops/ops.def"
 
 const struct op_calls *find_op_calls(const char *op)
 {
     static const struct op_calls calls[] = {
-#define FAMILY(name) {#name, lookup_##name, launch_##name},
-#include "runtime/families.def"
+#define OP(name) {#name, lookup_##name, launch_##name},
+#include "ops/ops.def"
     };
     for (size_t i = 0; i < sizeof(calls) / sizeof(calls[0]); i++) {
         if (!strcmp(calls[i].op, op))

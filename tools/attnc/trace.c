@@ -49,8 +49,8 @@ static const struct option_row options[] = {
 enum { TENSOR_MAX = 1 << 30 }; /* elements that a traced tensor may have */
 
 static const struct trace_family *const families[] = {
-#define FAMILY(op) &trace_##op,
-#include "runtime/families.def"
+#define OP(op) &trace_##op,
+#include "ops/ops.def"
 };
 
 /* The simulator's timing interface, from its library. */

@@ -43,8 +43,8 @@ struct trace_family {
     int (*prepare)(struct trace_run *run);
 };
 
-#define FAMILY(op) extern const struct trace_family trace_##op;
-#include "runtime/families.def"
+#define OP(op) extern const struct trace_family trace_##op;
+#include "ops/ops.def"
 
 /** Looks the kernel's op up. */
 int trace_lookup(struct trace_run *run, const void *desc);

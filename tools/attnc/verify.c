@@ -86,8 +86,8 @@ struct plan {
 };
 
 static const struct verify_family *const families[] = {
-#define FAMILY(op) &verify_##op,
-#include "runtime/families.def"
+#define OP(op) &verify_##op,
+#include "ops/ops.def"
 };
 
 void verify_fail(struct verify_row *row, const char *format, ...)

@@ -78,8 +78,8 @@ struct verify_family {
     void (*verify)(struct verify_run *run, uint32_t n, const struct attn_kernel_info *info);
 };
 
-#define FAMILY(op) extern const struct verify_family verify_##op;
-#include "runtime/families.def"
+#define OP(op) extern const struct verify_family verify_##op;
+#include "ops/ops.def"
 
 struct device_memory;
 

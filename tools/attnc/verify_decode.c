@@ -576,7 +576,7 @@ struct attn_decode_desc verify_decode_desc(const struct attn_pack *pack, uint32_
         .heads = ratio * kv_heads,
         .kv_heads = kv_heads,
         .q_len = atoi(verify_field(pack, n, "q_len")),
-        .mask = VERIFY_NUMBER_OF(pack, n, "mask", "none", "causal", "window", "custom"),
+        .mask = VERIFY_NUMBER_OF(pack, n, "mask", "causal", "none", "window", "custom"),
         .sinks = verify_flag(pack, n, "sinks"),
         .soft_cap = verify_flag(pack, n, "soft_cap"),
         .lse = verify_flag(pack, n, "lse"),

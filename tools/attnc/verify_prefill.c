@@ -21,7 +21,7 @@ enum { SEQUENCES_MAX = 6, MAX_STEPS = 16 };
 enum {
     HUGE_LOGIT = 1 << 0, /* the last query and the first key of a sequence point the same way */
     VIEWS = 1 << 1,      /* q, k, v share a tensor; out and lse have gaps; lse is [token, head] */
-    FAR = 1 << 2,        /* k and v lie beyond 4 GiB and are spread over 4 GiB more */
+    FAR = 1 << 2,        /* k and v lie beyond 4 GiB, their tokens as far apart as is allowed */
     PADDED = 1 << 3,     /* rows of q and out behind the last sequence */
     LONG = 1 << 4,       /* for plain kernels only */
     OWN_SCALE = 1 << 5,  /* not 1 / sqrt(head_dim) */
@@ -166,7 +166,7 @@ static void set_lengths(struct problem *p)
     a->batch = shape->count;
     p->cu_q[0] = 0;
     /* With FAR_STRIDE the first key is beyond 4 GiB. */
-    p->cu_k[0] = shape->flags & FAR && !p->desc.paged ? 67 : 0;
+    p->cu_k[0] = shape->flags & FAR && !p->desc.paged ? 1100 : 0;
     for (int s = 0; s < shape->count; s++) {
         p->cu_q[s + 1] = p->cu_q[s] + shape->sequences[s].q;
         p->cu_k[s + 1] = p->cu_k[s] + shape->sequences[s].k;
@@ -180,7 +180,7 @@ static void set_lengths(struct problem *p)
     a->total_k = p->cu_k[shape->count];
 }
 
-enum { FAR_STRIDE = 1 << 25 }; /* elements: 64 MiB from a key to the next */
+enum { FAR_STRIDE = 1 << 21 }; /* elements: 4 MiB from a key to the next, the limit */
 
 /* Where the tensors lie: their own, parts of one, or far apart. */
 static void set_strides(struct problem *p)

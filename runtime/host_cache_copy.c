@@ -1,44 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* This file is the cache_copy family: pages of a paged cache into others, as bytes. */
+/* This file divides pages of a cache into parts without gaps, which cache_copy copies as bytes. */
 #include <stdlib.h>
 
 #include "runtime/cache_args.h"
 #include "runtime/check_data.h"
 #include "runtime/error.h"
+#include "runtime/host.h"
 #include "runtime/op.h"
 
 /* A workgroup copies this much of K or V, and an eighth of it of scales. */
 enum { SCALE_WEIGHT = 8 };
-
-static struct attn_cache_heads heads_of(const struct attn_cache_copy_desc *d)
-{
-    return (struct attn_cache_heads){
-        .kv_heads = d->kv_heads,
-        .head_dim = d->head_dim,
-        .head_dim_v = d->head_dim_v,
-    };
-}
-
-static int normalise(const void *given, union attn_desc *out)
-{
-    struct attn_cache_copy_desc d = *(const struct attn_cache_copy_desc *)given;
-    struct attn_cache_heads heads = heads_of(&d);
-    /* The cache's own dtype is checked; there is no other. */
-    int r = attn_cache_normalise_op("cache_copy", ATTN_BF16, &heads, &d.cache);
-    if (r)
-        return r;
-    if (((const struct attn_cache_copy_desc *)given)->cache.dtype == 0)
-        return attn_fail(ATTN_BAD_ARGUMENT, "cache_copy: cache.dtype is not set");
-    d.head_dim_v = heads.head_dim_v;
-    out->cache_copy = d;
-    return ATTN_OK;
-}
-
-static void make_key(const union attn_desc *desc, struct attn_key *key)
-{
-    (void)desc;
-    (void)key; /* pages are bytes */
-}
 
 /* A page of K or V in parts that have no gaps. */
 struct parts {
@@ -171,21 +142,11 @@ static int check_strides(const union attn_value *from, const union attn_value *t
     return ATTN_OK;
 }
 
-static int fill(const union attn_desc *desc, const void *args, struct attn_call *call)
+int attn_cache_copy_fill(const struct attn_cache_copy_desc *d, const struct attn_cache_copy_args *a,
+                         union attn_value *v)
 {
-    const struct attn_cache_copy_desc *d = &desc->cache_copy;
-    const struct attn_cache_copy_args *a = args;
-    union attn_value *v = call->values, from[ATTN_ARG_COUNT], to[ATTN_ARG_COUNT];
-    call->stream = a->stream;
-    call->empty = a->pairs == 0; /* pointers may be anything then */
-    if (a->pairs < 0)
-        return attn_fail_fixed(ATTN_BAD_ARGUMENT, "cache_copy: pairs is negative");
-    if (call->empty)
-        return ATTN_OK;
-    if (!a->page_pairs || (uintptr_t)a->page_pairs % 16)
-        return attn_fail_fixed(ATTN_BAD_ARGUMENT,
-                               "cache_copy: page_pairs is NULL or not aligned to 16 bytes");
-    const struct attn_cache_heads heads = heads_of(d);
+    union attn_value from[ATTN_ARG_COUNT], to[ATTN_ARG_COUNT];
+    const struct attn_cache_heads heads = {d->kv_heads, d->head_dim, d->head_dim_v};
     int r = attn_cache_fill(&d->cache, &heads, &a->to, to);
     if (!r)
         r = attn_cache_fill(&d->cache, &heads, a->from.k ? &a->from : &a->to, from);
@@ -201,14 +162,11 @@ static int fill(const union attn_desc *desc, const void *args, struct attn_call 
     v[ATTN_ARG_V] = to[ATTN_ARG_V];
     v[ATTN_ARG_K_SCALE] = to[ATTN_ARG_K_SCALE];
     v[ATTN_ARG_V_SCALE] = to[ATTN_ARG_V_SCALE];
-    v[ATTN_ARG_PAGE_PAIRS].ptr = a->page_pairs;
-    v[ATTN_ARG_PAIRS].i64 = a->pairs;
     return set_grid(v);
 }
 
-static int check_data(const struct attn_op *op, const void *args)
+int attn_cache_copy_check_pairs(const struct attn_op *op, const struct attn_cache_copy_args *a)
 {
-    const struct attn_cache_copy_args *a = args;
     const int32_t limits[] = {
         a->from.k ? a->from.page_count : a->to.page_count,
         a->to.page_count,
@@ -225,58 +183,4 @@ static int check_data(const struct attn_op *op, const void *args)
     }
     free(copy);
     return r;
-}
-
-const struct attn_family attn_family_cache_copy = {
-    .op = "cache_copy",
-    .desc_size = sizeof(struct attn_cache_copy_desc),
-    .args_size = sizeof(struct attn_cache_copy_args),
-    .normalise = normalise,
-    .make_key = make_key,
-    .fill = fill,
-    .check_data = check_data,
-    .sets =
-        {
-            ATTN_SETS(K),
-            ATTN_SETS(V),
-            ATTN_SETS(K_SCALE),
-            ATTN_SETS(V_SCALE),
-            ATTN_SETS(K_FROM),
-            ATTN_SETS(V_FROM),
-            ATTN_SETS(K_SCALE_FROM),
-            ATTN_SETS(V_SCALE_FROM),
-            ATTN_SETS(PAGE_PAIRS),
-            ATTN_SETS(PAIRS),
-            ATTN_SETS(K_PAGE_BYTES),
-            ATTN_SETS(V_PAGE_BYTES),
-            ATTN_SETS(SCALE_PAGE_BYTES),
-            ATTN_SETS(K_FROM_PAGE_BYTES),
-            ATTN_SETS(V_FROM_PAGE_BYTES),
-            ATTN_SETS(SCALE_FROM_PAGE_BYTES),
-            ATTN_SETS(K_OUTER_BYTES),
-            ATTN_SETS(K_INNER_BYTES),
-            ATTN_SETS(V_OUTER_BYTES),
-            ATTN_SETS(V_INNER_BYTES),
-            ATTN_SETS(SCALE_INNER_BYTES),
-            ATTN_SETS(K_RUN_BYTES),
-            ATTN_SETS(V_RUN_BYTES),
-            ATTN_SETS(SCALE_RUN_BYTES),
-            ATTN_SETS(OUTER_PARTS),
-            ATTN_SETS(INNER_PARTS),
-            ATTN_SETS(SCALE_PARTS),
-            ATTN_SETS(COPY_BYTES),
-            ATTN_SETS(COPY_PARTS),
-        },
-};
-
-ATTN_PUBLIC int attn_cache_copy_lookup(struct attn_device *device,
-                                       const struct attn_cache_copy_desc *desc, struct attn_op **op)
-{
-    return attn_lookup(device, &attn_family_cache_copy, desc, op);
-}
-
-ATTN_PUBLIC int attn_cache_copy_launch(const struct attn_op *op,
-                                       const struct attn_cache_copy_args *args)
-{
-    return attn_launch(op, &attn_family_cache_copy, args);
 }

@@ -1,0 +1,503 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What libattn does with an op's structs: defaults and checks, the dispatch key, the values of a
+launch and their checks, ATTN_CHECK_DATA. Straight C, so that a launch is as cheap as if it were
+written by hand: fixed sentences, no allocation, no lock, no call of the system."""
+import re
+
+import tensors
+from c_text import expression, quoted, simple
+from schema import DTYPES, FIXED, INT_MAX, Member, Scalar, Tensor
+
+LIMITS = {"token": "4194304"}  # bytes: a workgroup reaches up to 1024 of them by 32-bit offsets
+LIMIT = "INT32_MAX"
+
+HEAD = """\
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Made from the .def files of ops/ by dispatch.py: what libattn knows of each op. */
+#include <float.h>
+#include <math.h>
+#include <stdint.h>
+
+#include "runtime/cache_args.h"
+#include "runtime/check_data.h"
+#include "runtime/error.h"
+#include "runtime/fill.h"
+#include "runtime/host.h"
+#include "runtime/op.h"
+#include "runtime/tensors.h"
+"""
+
+
+def upper(name):
+    return f"ATTN_ARG_{name.upper()}"
+
+
+def fail(op, sentence, indent="        "):
+    return (f"{indent}return attn_fail_fixed(ATTN_BAD_ARGUMENT,\n"
+            f"{indent}                       {quoted(op.name + ': ' + sentence)});\n")
+
+
+# The descriptor.
+
+def constant(name, op):
+    return DTYPES[name][0] if name in DTYPES else f"d->{name}"
+
+
+def check_key(k, op, schema):
+    name = f"d->{k.name}"
+    if k.kind == "dtype":
+        bad = " && ".join(f"{name} != {constant(n, op)}" for n in k.only)
+        what = " nor ".join(DTYPES[n][0] if n in DTYPES else n for n in k.only)
+        neither = "neither" if len(k.only) > 1 else "not"
+        return (f"    if ({bad})\n        return attn_fail(ATTN_BAD_ARGUMENT, \"{op.name}: {k.name}"
+                f" %d is {neither} {what}\", (int){name});\n")
+    if k.kind.startswith("enum "):
+        enum = schema.enums[k.kind]
+        if k.only:
+            bad = " && ".join(f"{name} != {enum.prefix}{n.upper()}" for n in k.only)
+            what = ", ".join(f"{enum.prefix}{n.upper()}" for n in k.only)
+            return (f"    if ({bad})\n        return attn_fail(ATTN_BAD_ARGUMENT, \"{op.name}: "
+                    f"{k.name} %d is none of {what}\", (int){name});\n")
+        last = enum.constants()[-1]
+        guard = f"{expression(k.when, op, False)} && " if k.when else ""
+        return (f"    if ({guard}(unsigned){name} > {last})\n"
+                f"        return attn_fail(ATTN_BAD_ARGUMENT, \"{op.name}: {k.name} %d is none of "
+                f"{k.kind}\", (int){name});\n")
+    if k.kind == "int":
+        return (f"    if ({name} < {k.low} || {name} > {k.high})\n"
+                f"        return attn_fail(ATTN_BAD_ARGUMENT, \"{op.name}: {k.name} %d is not "
+                f"{k.low} to {k.high}\", {name});\n")
+    return ""
+
+
+def heads_of(op):
+    c = op.cache
+    return (f"(struct attn_cache_heads){{d->kv_heads, {expression(c['head_dim'], op, False)}, "
+            f"{expression(c['head_dim_v'], op, False)}}}")
+
+
+def normalise_cache(op):
+    c = op.cache
+    dtype = expression(c["dtype"], op, False) if c["dtype"] else "0"
+    call = f"attn_cache_normalise(\"{op.name}\", {dtype}, &heads, &d->cache)"
+    text = f"    const struct attn_cache_heads heads = {heads_of(op)};\n"
+    if not c["when"]:
+        return text + f"    return {call};\n"
+    when = expression(c["when"], op, False)
+    return (text + f"    if ({when})\n        return {call};\n"
+            f"    d->cache = (struct attn_cache_desc){{.dtype = {dtype}}};\n"
+            "    d->page_table = 0;\n    return ATTN_OK;\n")
+
+
+def normalise(op, schema):
+    text = f"static int normalise_{op.name}(const void *given, union attn_desc *out)\n{{\n"
+    text += (f"    struct attn_{op.name}_desc *const d = &out->{op.name};\n"
+             f"    *d = *(const struct attn_{op.name}_desc *)given;\n")
+    for k in op.keys:
+        if k.name and k.default:
+            value = expression(k.default, op, False)
+            text += f"    if (d->{k.name} == 0)\n        d->{k.name} = {value};\n"
+    for condition, member, value in op.overrides:
+        text += (f"    if ({expression(condition, op, False)})\n"
+                 f"        d->{member} = {expression(value, op, False)};\n")
+    for k in op.keys:
+        if k.name:
+            text += check_key(k, op, schema)
+    for rule, sentence in op.desc_rules:
+        names = "".join(f", d->{name}" for name in re.findall(r"{(\w+)}", sentence))
+        sentence = re.sub(r"{\w+}", "%d", sentence)
+        text += (f"    if (!({expression(rule, op, False)}))\n        return attn_fail("
+                 f"ATTN_BAD_ARGUMENT, {quoted(op.name + ': ' + sentence)}{names});\n")
+    text += normalise_cache(op) if op.cache else "    return ATTN_OK;\n"
+    return text + "}\n\n"
+
+
+# The key.
+
+def covers(k, op):
+    text = ""
+    for c in k.covers:
+        if isinstance(c.value, list):
+            rows = ", ".join(f'{{{n}, "{n}"}}' for n in c.value)
+            text += (f"    static const struct attn_key_step steps_{k.field}[] = {{{rows}}};\n"
+                     f"    attn_key_cover_up(f, steps_{k.field}, {len(c.value)}, d->{k.name}, "
+                     f"{c.cost});\n")
+            continue
+        indent = "    "
+        if c.when:
+            text += f"    if ({expression(c.when, op, False)})\n"
+            indent = "        "
+        text += f"{indent}attn_key_cover(f, {quoted(c.value)}, {c.cost});\n"
+    return text
+
+
+def key_row(k, op, schema):
+    add = "    f = attn_key_add"
+    field = quoted(k.field)
+    if k.kind == "key" and k.value.startswith('"'):
+        text = f"{add}(key, {field}, {k.value});\n"
+    elif k.kind == "key":
+        value = expression(k.value, op, False)
+        text = f"{add}_number(key, {field}, {value});\n"
+        if k.when:
+            text = (f"    if ({expression(k.when, op, False)})\n    {text}    else\n"
+                    f"    {add}(key, {field}, \"{schema.fields[k.field].zero}\");\n")
+    elif k.kind == "dtype" and "same" in schema.fields[k.field].values:
+        text = (f"{add}(key, {field}, d->{k.name} == d->{k.default} ? \"same\" : "
+                f"attn_dtype_name(d->{k.name}));\n")
+    elif k.kind == "dtype":
+        text = f"{add}(key, {field}, attn_dtype_name(d->{k.name}));\n"
+    elif k.kind.startswith("enum "):
+        texts = ", ".join(quoted(t) for t in schema.enums[k.kind].texts())
+        text = (f"    static const char *const {k.field}_texts[] = {{{texts}}};\n"
+                f"{add}(key, {field}, {k.field}_texts[d->{k.name}]);\n")
+    elif k.kind == "int":
+        text = f"{add}_number(key, {field}, d->{k.name});\n"
+    elif k.kind == "flag" and schema.fields[k.field].kind == "enum":
+        other, set_ = flag_texts(k, schema)
+        text = f"{add}(key, {field}, d->{k.name} ? \"{set_}\" : \"{other}\");\n"
+    elif k.kind == "flag":
+        text = f"{add}_flag(key, {field}, d->{k.name});\n"
+    else:
+        text = f"{add}(key, {field}, d->{k.name} ? d->{k.name} : \"none\");\n"
+    return text + covers(k, op)
+
+
+def flag_texts(k, schema):
+    return schema.fields[k.field].values[:2]
+
+
+def key_rows(op, schema):
+    rows = {k.field: key_row(k, op, schema) for k in op.keys if k.field}
+    if op.cache and op.cache["key"]:
+        dtype = expression(op.cache["dtype"], op, False)
+        rows["kv_dtype"] = (f"    f = attn_key_add(key, \"kv_dtype\", d->cache.dtype == {dtype} ? "
+                            "\"same\" : attn_dtype_name(d->cache.dtype));\n")
+        for member, field in (("layout", "kv_layout"), ("scale", "kv_scale")):
+            texts = ", ".join(quoted(t) for t in schema.enums[f"enum attn_{field}"].texts())
+            rows[field] = (f"    static const char *const {field}_texts[] = {{{texts}}};\n"
+                           f"    f = attn_key_add(key, \"{field}\", "
+                           f"{field}_texts[d->cache.{member}]);\n")
+        if op.cache["page_size_key"]:
+            number = "attn_key_add_number(key, \"page_size\", d->cache.page_size)"
+            when = op.cache["when"]
+            if when:
+                number = (f"{expression(when, op, False)} ? {number} : "
+                          "attn_key_add(key, \"page_size\", \"any\")")
+                cover = f"    if ({expression(when, op, False)})\n        "
+            else:
+                cover = "    "
+            rows["page_size"] = f"    f = {number};\n{cover}attn_key_cover(f, \"any\", 1);\n"
+    return rows
+
+
+def make_key(op, schema):
+    rows = key_rows(op, schema)
+    text = f"static void make_key_{op.name}(const union attn_desc *desc, struct attn_key *key)\n{{\n"
+    text += f"    const struct attn_{op.name}_desc *const d = &desc->{op.name};\n"
+    text += "    struct attn_key_field *f = NULL;\n"
+    for field in sorted(rows):
+        text += rows[field]
+    return text + "    (void)d;\n    (void)f;\n    (void)key;\n}\n\n"
+
+
+# The values of a launch.
+
+def size_of(t, op):
+    if t.dtype in FIXED:
+        return str(FIXED[t.dtype][1])
+    if t.dtype == t.name:
+        return "1"  # rules say what it must be
+    key = next((k for k in op.keys if k.name == t.dtype), None)
+    if key and all(n in ("bf16", "fp16", "dtype") for n in key.only):
+        return "2"
+    return f"attn_element_size({expression('desc.' + t.dtype, op)})"
+
+
+def condition(t, op):
+    """When a pointer is looked at."""
+    parts = []
+    if t.when:
+        parts.append(expression(t.when, op))
+    if t.optional:
+        parts.append(f"a->{t.path}")
+    return parts
+
+
+def both(parts):
+    if len(parts) < 2:
+        return "".join(parts)
+    return " && ".join(p if simple(p) else f"({p})" for p in parts)
+
+
+def count_of(dim, op):
+    return "0" if dim == "any" else expression(dim, op)
+
+
+def dense(t, i, op):
+    """Elements from one of dimension i to the next in a contiguous tensor."""
+    axes = t.strides
+    if axes[i] in t.dense:
+        return f"({expression(t.dense[axes[i]], op)})"
+    if i + 1 < len(axes):
+        following = count_of(t.dims[i + 1], op)
+        return f"{following} * {t.stride(axes[i + 1])}"
+    return inner(t, op)
+
+
+def inner(t, op):
+    """Elements of the dimensions that have no stride of their own."""
+    factors = [expression(x, op) for x in t.dims[len(t.strides):]]
+    return " * ".join(f if simple(f) else f"({f})" for f in factors) if factors else "1"
+
+
+def fill_strides(t, op):
+    text = ""
+    for i in reversed(range(len(t.strides))):
+        name = t.stride(t.strides[i])
+        value = f"attn_stride(a->{name}, {count_of(t.dims[i], op)}, {dense(t, i, op)})"
+        if t.fallback:
+            axis = t.strides[i]
+            value = f"a->{t.name} ? {value} : {t.fallback}_{axis}_stride"
+        text += f"    const int64_t {name} = {value};\n"
+    names = [t.stride(x) for x in t.strides]
+    size = size_of(t, op)
+    # The rows of an output do not overlap.
+    least = inner(t, op) if t.direction != "in" else "0"
+    bad = []
+    if t.vector > 1:
+        bad.append(f"(({' | '.join(names)}) & {t.vector - 1})")
+    for axis, name in zip(t.strides, names):
+        limit = t.limits.get(axis)
+        limit = expression(limit, op) if limit else LIMITS.get(axis, LIMIT)
+        bad.append(f"attn_out_of_range({name}, {least}, ({limit}) / {size})")
+    guard = "" if t.fallback else both(condition(t, op))
+    test = " || ".join(bad)
+    if guard:
+        test = f"({guard}) && ({test})"
+    low = "negative" if t.direction == "in" else "below a row"
+    what = (f"{low}, too large, or not a multiple of {t.vector} elements" if t.vector > 1
+            else f"{low} or too large")
+    text += f"    if ({test})\n" + fail(op, f"{' or '.join(names)} is {what}")
+    for axis, name in zip(t.strides, names):
+        text += f"    v[{upper(t.stride_arg(axis))}].i64 = {name};\n"
+    return text
+
+
+def fill_tensor(t, op):
+    value = f"a->{t.path}"
+    text = ""
+    if t.direction != "raw":
+        if not t.optional:
+            guard = expression(t.when, op) if t.when else ""
+            test = f"({guard}) && !{value}" if guard else f"!{value}"
+            where = f"; it is needed where {t.when}" if t.when else ""
+            text += f"    if ({test})\n" + fail(op, f"{t.name} is NULL{where}")
+        size = size_of(t, op)
+        align = f"{t.vector} * {size}" if t.vector > 1 else size
+        if size.isdigit():
+            align = str(t.vector * int(size))
+        if align != "1":
+            guard = expression(t.when, op) if t.when else ""
+            test = f"(uintptr_t){value} % ({align})" if " " in align else \
+                f"(uintptr_t){value} % {align}"
+            test = f"({guard}) && {test}" if guard else test
+            what = f"{align} bytes" if align.isdigit() else f"{t.vector} elements"
+            text += f"    if ({test})\n" + fail(op, f"{t.name} is not aligned to {what}")
+    if t.strides:
+        text += fill_strides(t, op)
+    if t.fallback:
+        value = f"{value} ? {value} : a->{t.fallback}"
+    return text + f"    v[{upper(t.arg)}].ptr = {value};\n"
+
+
+def fill_scalar(s, op):
+    value = f"a->{s.name}"
+    if s.default:
+        value = f"a->{s.name} ? a->{s.name} : {expression(s.default, op)}"
+    if s.ctype == "float":
+        return f"    v[{upper(s.arg)}].f32 = {value};\n"
+    return f"    v[{upper(s.arg)}].i64 = {value};\n"
+
+
+def check_scalar(s, op):
+    if s.ctype == "float":
+        if s.low is None and s.high is None:
+            return ""
+        test = f"!(a->{s.name} >= {s.low} && a->{s.name} <= {s.high or 'FLT_MAX'})"
+        if s.when:
+            test = f"({expression(s.when, op)}) && {test}"
+        what = f"is below {s.low}, or not finite" if not s.high else \
+            f"is not {s.low} to {s.high.rstrip('f')}"
+        return f"    if ({test})\n" + fail(op, f"{s.name} {what}")
+    if s.low is None and s.high is None or s.ctype not in ("int32_t", "int64_t"):
+        return ""
+    if s.ctype == "int64_t":
+        return (f"    if (attn_out_of_range(a->{s.name}, {s.low}, {s.high}))\n"
+                + fail(op, f"{s.name} is below {s.low} or above {s.high}"))
+    if (s.low, s.high) == (0, INT_MAX):
+        return f"    if (a->{s.name} < 0)\n" + fail(op, f"{s.name} is negative")
+    low, high = s.low if s.low is not None else -INT_MAX, s.high if s.high is not None else INT_MAX
+    return (f"    if (a->{s.name} < {low} || a->{s.name} > {high})\n"
+            + fail(op, f"{s.name} is not {low} to {high}"))
+
+
+def fill_cache(op):
+    c = op.cache
+    text = ""
+    call = (f"    r = attn_cache_fill(&d->cache, &heads, &a->cache, v);\n")
+    if c["fill"]:
+        guard = c["needed"] or c["when"]
+        if c["needed"]:
+            text += (f"    if ({expression(guard, op)})\n    {call}    else\n"
+                     "        attn_cache_fill_none(v);\n")
+        elif guard:
+            text += f"    if ({expression(guard, op)})\n    {call}"
+        else:
+            text += call
+        text += "    if (r)\n        return r;\n"
+        text = f"    const struct attn_cache_heads heads = {heads_of(op)};\n" + text
+    return text
+
+
+def fill_pages(op):
+    p = op.pages
+    optional = f"a->{p['kv_lens_optional']}" if p["kv_lens_optional"] else "NULL"
+    call = f"    r = attn_pages_fill(d->page_table, &a->pages, {optional}, v);\n"
+    if p["when"]:
+        call = f"    if ({expression(p['when'], op)})\n    {call}"
+    return call + "    if (r)\n        return r;\n"
+
+
+def fill(op):
+    text = (f"static int fill_{op.name}(const union attn_desc *desc, const void *args, "
+            "struct attn_call *call)\n{\n"
+            f"    const struct attn_{op.name}_desc *const d = &desc->{op.name};\n"
+            f"    const struct attn_{op.name}_args *const a = args;\n"
+            "    union attn_value *const v = call->values;\n    int r = ATTN_OK;\n"
+            "    call->stream = a->stream;\n")
+    for s in op.scalars():
+        if s.size:
+            text += check_scalar(s, op)
+    for call in op.first:
+        text += f"    r = {expression(call, op)};\n    if (r)\n        return r;\n"
+    text += (f"    call->empty = {expression(op.empty, op)};\n    if (call->empty)\n"
+             "        return ATTN_OK; /* pointers may be anything then */\n")
+    for s in op.scalars():
+        if not s.size:
+            text += check_scalar(s, op)
+    for t in op.tensors():
+        text += fill_tensor(t, op)
+    if op.cache:
+        text += fill_cache(op)
+    if op.pages:
+        text += fill_pages(op)
+    for rule, sentence in op.rules:
+        text += f"    if (!({expression(rule, op)}))\n" + fail(op, sentence)
+    for k in op.keys:
+        if k.arg:
+            text += f"    v[{upper(k.name)}].i64 = d->{k.name};\n"
+    for s in op.scalars():
+        if s.arg:
+            text += fill_scalar(s, op)
+    for x in op.derived:
+        member = "f32" if x.kind == "F32" else "ptr" if x.kind == "PTR" else "i64"
+        text += f"    v[{upper(x.name)}].{member} = {expression(x.value, op)};\n"
+    for call in op.set_calls:
+        text += f"    r = {call}(d, a, v);\n    if (r)\n        return r;\n"
+    return text + "    (void)d;\n    return r;\n}\n\n"
+
+
+def arguments(op, schema):
+    """The values that a kernel of the op may take: name -> (kind, help)."""
+    rows = list(schema.cache_args) if op.cache and op.cache["fill"] else []
+    rows += schema.pages_args if op.pages else []
+    for t in op.tensors():
+        rows.append((t.arg, "PTR", t.doc or f"{t.dtype} [{', '.join(t.dims)}]"))
+        for axis in t.strides:
+            rows.append((t.stride_arg(axis), "I64", f"elements from a {axis or 'row'} of {t.arg} on"))
+    rows += [(k.name, "I32", k.doc) for k in op.keys if k.arg]
+    kinds = {"float": "F32", "int64_t": "I64", "int32_t": "I32"}
+    rows += [(s.arg, kinds[s.ctype], s.doc) for s in op.scalars() if s.arg]
+    rows += [(x.name, x.kind, x.help) for x in op.derived] + op.set_args
+    return {name: (kind, help) for name, kind, help in rows}
+
+
+# ATTN_CHECK_DATA.
+
+def check_tensor(t, op):
+    guard = both(condition(t, op))
+    lead = f"    if (!r && {guard if simple(guard) else '(' + guard + ')'})\n" if guard \
+        else "    if (!r)\n"
+    if t.indptr:
+        count = expression(t.dims[0].replace(" + 1", ""), op)
+        total, longest = (expression(t.indptr[x], op) for x in ("total", "longest"))
+        return (lead + "        r = attn_check_indptr(op->device, &(const struct attn_indptr){"
+                f".name = \"{t.name}\", .data = a->{t.path}, .batch = {count}, .total = {total}, "
+                f".longest = {longest}}}, a->stream);\n")
+    if t.slots:
+        return (lead + "        r = attn_cache_check_slots(op->device, &d->cache, &a->cache, "
+                f"a->{t.path}, {expression(t.dims[0], op)}, a->stream);\n")
+    if t.least is not None or t.most is not None:
+        count = " * ".join(expression(x, op) for x in t.dims)
+        most = expression(str(t.most), op) if t.most is not None else "INT64_MAX"
+        return (lead + "        r = attn_check_elements(op->device, &(const struct attn_elements){"
+                f".name = \"{t.name}\", .data = a->{t.name}, .size = {FIXED[t.dtype][1]}, "
+                f".count = {count}, .least = {t.least}, .most = {most}}}, a->stream);\n")
+    return ""
+
+
+def check_data(op):
+    text = (f"static int check_data_{op.name}(const struct attn_op *op, const void *args)\n{{\n"
+            f"    const struct attn_{op.name}_desc *const d = &op->desc.{op.name};\n"
+            f"    const struct attn_{op.name}_args *const a = args;\n    int r = ATTN_OK;\n")
+    for t in op.tensors():
+        text += check_tensor(t, op)
+    if op.pages:
+        parts = [expression(op.pages["when"], op)] if op.pages["when"] else []
+        if op.pages["kv_lens_optional"]:
+            parts.append("a->pages.kv_lens")
+        lead = both(["!r"] + parts)
+        text += (f"    if ({lead})\n        r = attn_pages_check(op->device, &d->cache, "
+                 "d->page_table, &a->cache, &a->pages, a->batch, a->stream);\n")
+    for call in op.checks:
+        text += f"    if (!r)\n        r = {call}(op, a);\n"
+    return text + "    (void)d;\n    (void)a;\n    return r;\n}\n\n"
+
+
+FAMILY = """\
+const struct attn_family attn_family_{n} = {{
+    .op = "{n}",
+    .desc_size = sizeof(struct attn_{n}_desc),
+    .args_size = sizeof(struct attn_{n}_args),
+    .normalise = normalise_{n},
+    .make_key = make_key_{n},
+    .fill = fill_{n},
+    .check_data = check_data_{n},
+    .tensors = tensors_{n},
+    .sets = {{{sets}}},
+}};
+
+ATTN_PUBLIC int attn_{n}_lookup(struct attn_device *device, const struct attn_{n}_desc *desc,
+                                struct attn_op **op)
+{{
+    return attn_lookup(device, &attn_family_{n}, desc, op);
+}}
+
+ATTN_PUBLIC int attn_{n}_launch(const struct attn_op *op, const struct attn_{n}_args *args)
+{{
+    return attn_launch(op, &attn_family_{n}, args);
+}}
+
+"""
+
+
+def dispatch_source(schema):
+    text = HEAD
+    for op in schema.ops:
+        text += f"\n/* {op.title} */\n\n"
+        text += normalise(op, schema) + make_key(op, schema) + fill(op) + check_data(op)
+        text += tensors.describe(op)
+        sets = ", ".join(f"[{upper(n)}] = true" for n in arguments(op, schema))
+        text += FAMILY.format(n=op.name, sets=sets)
+    return text

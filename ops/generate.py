@@ -1,0 +1,34 @@
+# SPDX-License-Identifier: Apache-2.0
+"""generate.py FOLDER OUTPUT...: writes each output by its name, from the .def files in FOLDER."""
+import pathlib
+import sys
+
+import dispatch
+import export
+import headers
+import names
+import schema
+import tensors
+
+MAKERS = {
+    "attn_types.h": headers.types_header,
+    "attn_ops.h": headers.ops_header,
+    "attn_ops.c": dispatch.dispatch_source,
+    "attn_dlpack.c": tensors.dlpack_source,
+    "attn_dlpack.h": tensors.dlpack_header,
+    "op_members.def": export.members_table,
+    "ops.json": export.as_json,
+    "op_args.def": names.args_table,
+    "op_names.h": names.template_header,
+}
+
+
+def main(folder, *outputs):
+    sys.dont_write_bytecode = True
+    model = schema.Schema(folder)
+    for output in outputs:
+        path = pathlib.Path(output)
+        path.write_text(MAKERS[path.name](model))
+
+
+main(*sys.argv[1:])

@@ -1,0 +1,36 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Kernels' arguments by name: for templates, so that a typo does not compile, and for libattn."""
+from c_text import quoted
+from dispatch import arguments, key_rows
+
+
+def union(schema):
+    """All ops' arguments: name -> (kind, help of the first op that has it)."""
+    rows = {}
+    for op in schema.ops:
+        for name, (kind, help) in arguments(op, schema).items():
+            if rows.setdefault(name, (kind, help))[0] != kind:
+                raise SystemExit(f"{op.name}.def: {name} is {kind}, in another op {rows[name][0]}")
+    return rows
+
+
+def args_table(schema):
+    text = ("/* SPDX-License-Identifier: Apache-2.0 */\n/* Made from the .def files of ops/: the "
+            "values that kernels may take.\n *\n *   ARG(ID, name, kind, help)   kind: PTR, I64, "
+            "I32 or F32\n */\n")
+    for name, (kind, help) in union(schema).items():
+        text += f"ARG({name.upper()}, {quoted(name)}, {kind}, {quoted(help)})\n"
+    return text + "#undef ARG\n"
+
+
+def template_header(schema):
+    text = ("/* SPDX-License-Identifier: Apache-2.0 */\n/* Made from the .def files of ops/: names "
+            "of kernels' arguments, and the fields that each op's key has. */\n"
+            "#ifndef OPS_OP_NAMES_H\n#define OPS_OP_NAMES_H\n\n")
+    for name in union(schema):
+        text += f"#define ARG_{name.upper()} {quoted(name)}\n"
+    text += "\n/* Fields of a description, as ATT_BIT()s: what att_template.takes is. */\n"
+    for op in schema.ops:
+        bits = " | ".join(f"ATT_BIT({f.upper()})" for f in sorted(key_rows(op, schema)))
+        text += f"#define OP_TAKES_{op.name.upper()} ({bits or '0'})\n"
+    return text + "\n#endif\n"

@@ -1,0 +1,376 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reads fields.def, types.def and ops/<op>.def into a model, and checks it.
+
+A .def of an op is Python syntax: each row is a call of a function below. README.md explains the
+rows; what the generators need of them is in the classes Member, Key, Tensor, Scalar and Op.
+"""
+import pathlib
+import re
+
+DTYPES = {  # name: (C constant, bytes, DLPack code, bits); a tensor's element type
+    "bf16": ("ATTN_BF16", 2), "fp16": ("ATTN_FP16", 2), "fp8": ("ATTN_FP8", 1),
+    "int8": ("ATTN_INT8", 1),
+}
+FIXED = {"f32": ("float", 4), "i32": ("int32_t", 4), "i64": ("int64_t", 8), "u8": ("uint8_t", 1)}
+INT_MAX = 2**31 - 1
+
+
+class SchemaError(Exception):
+    pass
+
+
+class Field:
+    """A field of fields.def: what a description and a dispatch key can say."""
+
+    def __init__(self, name, kind, help, low=0, high=0, zero=None):
+        self.name, self.kind, self.help = name, kind, help
+        self.low, self.high, self.zero = low, high, zero
+        self.values = []
+
+
+class Enum:
+    def __init__(self, name, prefix, about, rows, start):
+        self.name, self.prefix, self.about, self.rows, self.start = name, prefix, about, rows, start
+
+    def constants(self):
+        return [self.prefix + row[0] for row in self.rows]
+
+    def texts(self):
+        return [row[0].lower() for row in self.rows]
+
+
+class Member:
+    """A member of a struct as C declares it."""
+
+    def __init__(self, ctype, name, doc, array=None):
+        self.ctype, self.name, self.doc, self.array = ctype, name, doc, array
+
+
+class Key:
+    """A descriptor member, a field of the dispatch key, or both."""
+
+    def __init__(self, name, kind, doc, field=None, default=None, covers=(), when=None, value=None,
+                 only=None, low=None, high=None, arg=False):
+        self.name, self.kind, self.doc = name, kind, doc
+        self.field, self.default, self.covers, self.when = field, default, list(covers), when
+        self.value, self.only, self.low, self.high, self.arg = value, only, low, high, arg
+
+
+class Tensor:
+    """A pointer of an argument struct, with its dimensions and free strides."""
+
+    def __init__(self, name, direction, dtype, dims, doc, strides=(), vector=1, when=None,
+                 optional=False, arg=None, indptr=None, limits=None, dense=None, host=False,
+                 dlpack=True, fallback=None, least=None, most=None, dims_when=None, slots=False,
+                 group=None, element=None, row_strides=()):
+        self.name, self.direction, self.dtype, self.dims = name, direction, dtype, list(dims)
+        self.doc, self.strides, self.vector, self.when = doc, list(strides), vector, when
+        self.optional, self.arg, self.indptr = optional, arg or name, indptr
+        self.limits, self.dense, self.host = limits or {}, dense or {}, host
+        self.dlpack, self.fallback, self.slots = dlpack, fallback, slots
+        self.element, self.row_strides = element, list(row_strides)
+        self.group, self.path = group, f"{group}.{name}" if group else name
+        self.least, self.most, self.dims_when = least, most, dims_when or {}
+
+    def stride(self, axis):
+        return f"{self.name}_stride" if axis is None else f"{self.name}_{axis}_stride"
+
+    def stride_arg(self, axis):
+        return f"{self.arg}_stride" if axis is None else f"{self.arg}_{axis}_stride"
+
+
+class Scalar:
+    def __init__(self, name, ctype, doc, low=0, high=INT_MAX, default=None, arg=None, when=None,
+                 size=False):
+        self.name, self.ctype, self.doc, self.low, self.high = name, ctype, doc, low, high
+        self.default, self.arg, self.when, self.size = default, arg, when, size
+
+
+class Derived:
+    """A kernel argument that the host works out."""
+
+    def __init__(self, name, kind, value, help, when=None):
+        self.name, self.kind, self.value, self.help, self.when = name, kind, value, help, when
+
+
+class Cover:
+    def __init__(self, value, cost, when=None):
+        self.value, self.cost, self.when = value, cost, when
+
+
+class Op:
+    def __init__(self, name, title):
+        self.name, self.title = name, title
+        self.desc_about = "What is fixed for a layer."
+        self.args_about = self.lookup_about = self.launch_about = ""
+        self.enums, self.structs, self.texts = [], [], []
+        self.keys, self.args, self.derived = [], [], []  # args: Tensor, Scalar, Member in order
+        self.desc_rules, self.rules, self.checks, self.set_calls = [], [], [], []
+        self.empty = "0"
+        self.cache = None  # keywords of CACHE()
+        self.pages = None
+        self.set_args = []  # (name, kind, help) that set_calls fill in
+        self.first, self.overrides = [], []
+
+    def tensors(self):
+        return [a for a in self.args if isinstance(a, Tensor)]
+
+    def scalars(self):
+        return [a for a in self.args if isinstance(a, Scalar)]
+
+    def desc_members(self):
+        return {k.name for k in self.keys if k.name}
+
+    def arg_members(self):
+        names = set()
+        for a in self.args:
+            if isinstance(a, Tensor) and a.group:
+                continue
+            names.add(a.name)
+            if isinstance(a, Tensor):
+                names.update(a.stride(axis) for axis in a.strides)
+        return names
+
+
+def unquote(text):
+    return "".join(re.findall(r'"((?:[^"\\]|\\.)*)"', text))
+
+
+def split_arguments(text):
+    """The arguments of a C macro row, cut at commas outside of quotes and parentheses."""
+    out, depth, quoted, at = [], 0, False, ""
+    for c in text:
+        if c == '"':
+            quoted = not quoted
+        elif not quoted and c in "()":
+            depth += 1 if c == "(" else -1
+        if c == "," and not quoted and depth == 0:
+            out.append(at.strip())
+            at = ""
+        else:
+            at += c
+    return out + [at.strip()]
+
+
+def read_fields(path):
+    text = re.sub(r"/\*.*?\*/", "", path.read_text(), flags=re.S)
+    text = re.sub(r"(?m)^#.*\n", "", text)
+    fields, current = {}, None
+    for kind, rest in re.findall(r"^\s*(FIELD_\w+|VALUE)\((.*?)\)\s*$", text, flags=re.S | re.M):
+        row = split_arguments(rest)
+        if kind == "VALUE":
+            current.values.append(unquote(row[1]))
+        elif kind != "FIELD_END":
+            name = row[1]
+            if kind == "FIELD_INT":
+                zero = None if row[7] == "NULL" else unquote(row[7])
+                current = Field(name, "int", unquote(row[9]), int(row[5]), int(row[6]), zero)
+            else:
+                current = Field(name, kind[6:].lower(), unquote(row[-1]))
+            fields[name] = current
+    return fields
+
+
+class Schema:
+    """All that the .def files say."""
+
+    def __init__(self, folder):
+        folder = pathlib.Path(folder)
+        self.fields = read_fields(folder / "fields.def")
+        self.enums, self.structs, self.ops = {}, {}, []
+        self.cache_args, self.pages_args = [], []
+        self.read(folder / "types.def", None)
+        listed = (folder / "ops.def").read_text()
+        for name in re.findall(r"^OP\((\w+)\)", listed, flags=re.M):
+            op = Op(name, "")
+            self.read(folder / f"{name}.def", op)
+            self.ops.append(op)
+            self.check(op)
+
+    def read(self, path, op):
+        rows = Rows(self, op)
+        scope = {name: getattr(rows, name) for name in dir(rows) if name.isupper()}
+        scope["__builtins__"] = {}
+        try:
+            exec(compile(path.read_text(), str(path), "exec"), scope)
+        except SchemaError as e:
+            raise SystemExit(f"{path}: {e}")
+
+    def check(self, op):
+        for key in op.keys:
+            if key.field and key.field not in self.fields:
+                raise SystemExit(f"{op.name}.def: {key.field} is no field of fields.def")
+            if key.kind.startswith("enum ") and key.field:
+                known = self.fields[key.field].values
+                for text in key.only or self.enums[key.kind].texts():
+                    if text not in known:
+                        raise SystemExit(f"{op.name}.def: {key.field} has no value {text}")
+
+
+class Rows:
+    """The functions that a .def file calls."""
+
+    def __init__(self, schema, op):
+        self._schema, self._op = schema, op
+
+    def OP(self, name, title):
+        if name != self._op.name:
+            raise SchemaError(f"the file is for {self._op.name}, not {name}")
+        self._op.title = title
+
+    def ENUM(self, name, prefix, about, rows, start=0):
+        enum = Enum(name, prefix, about, rows, start)
+        self._schema.enums["enum " + name] = enum
+        if self._op:
+            self._op.enums.append(enum)
+
+    def STRUCT(self, name, about, members):
+        struct = (name, about, members)
+        self._schema.structs[name] = struct
+        if self._op:
+            self._op.structs.append(struct)
+
+    def MEMBER(self, ctype, name, doc, array=None):
+        return Member(ctype, name, doc, array)
+
+    def TEXT(self, text):
+        self._op.texts.append(text.strip("\n"))
+
+    def ABOUT(self, desc=None, args=None, lookup=None, launch=None):
+        op = self._op
+        op.desc_about = desc or op.desc_about
+        op.args_about, op.lookup_about, op.launch_about = args, lookup, launch
+
+    # The descriptor.
+
+    def COVER(self, value, cost, when=None):
+        """A kernel of this value serves too, at a cost; the smallest sum of costs is taken."""
+        return Cover(value, cost, when)
+
+    def COVER_UP(self, steps, cost):
+        """So does one of a larger number among `steps`: `cost`, and 1 for each step."""
+        return Cover(list(steps), cost)
+
+    def DTYPE(self, name, only, doc, field=None, default=None, key=True):
+        self._op.keys.append(Key(name, "dtype", doc, field=(field or name) if key else None,
+                                 default=default, only=only))
+
+    def CHOICE(self, name, enum, doc, field=None, only=None, covers=(), when=None):
+        self._op.keys.append(Key(name, "enum " + enum, doc, field=field or name, only=only, covers=covers,
+                                 when=when))
+
+    def DIM(self, name, doc, default=None, low=None, high=None, field=None, covers=(), key=True):
+        f = self._schema.fields[field or name]
+        self._op.keys.append(Key(name, "int", doc, field=(field or name) if key else None,
+                                 default=default,
+                                 low=low if low is not None else max(f.low, 1),
+                                 high=high or f.high, covers=covers))
+
+    def FLAG(self, name, doc, field=None, key=True):
+        self._op.keys.append(Key(name, "flag", doc, field=(field or name) if key else None))
+
+    def NAME(self, name, doc, field=None):
+        self._op.keys.append(Key(name, "name", doc, field=field or name))
+
+    def SIZE(self, name, doc, high=65535, arg=True):
+        self._op.keys.append(Key(name, "int", doc, low=1, high=high, arg=arg))
+
+    def KEY(self, field, value, covers=(), when=None):
+        """A field of the key that no member of the descriptor is; `value` is C: text or a number."""
+        self._op.keys.append(Key(None, "key", "", field=field, value=value, covers=covers,
+                                 when=when))
+
+    def CACHE(self, dtype="dtype", head_dim="head_dim", head_dim_v="head_dim_v", when=None,
+              page_size_key=True, members=("cache",), needed=None, doc="", fill=True, key=True):
+        self._op.cache = {"dtype": dtype, "head_dim": head_dim, "head_dim_v": head_dim_v,
+                          "when": when, "page_size_key": page_size_key, "needed": needed,
+                          "fill": fill, "key": key, "members": members}
+        self._op.keys.append(Key("cache", "cache", doc or (f"with {when}" if when else "")))
+        for name in members:
+            self._op.args.append(Member("struct attn_cache", name, ""))
+
+    def PAGES(self, when=None, kv_lens_optional=None, doc=""):
+        self._op.pages = {"when": when, "kv_lens_optional": kv_lens_optional}
+        self._op.keys.append(Key("page_table", "enum attn_page_table",
+                                 f"with {when}" if when else "", field="page_table", when=when))
+        self._op.args.append(Member("struct attn_pages", "pages", doc))
+
+    # The arguments.
+
+    def IN(self, name, dtype, dims, doc, **more):
+        self._op.args.append(Tensor(name, "in", dtype, dims, doc, **more))
+
+    def OUT(self, name, dtype, dims, doc, **more):
+        self._op.args.append(Tensor(name, "out", dtype, dims, doc, **more))
+
+    def INOUT(self, name, dtype, dims, doc, **more):
+        self._op.args.append(Tensor(name, "inout", dtype, dims, doc, **more))
+
+    def ROWS(self, total, longest, data=True):
+        """An index pointer: never falls, ends at `total` or below, no part above `longest`."""
+        return {"total": total, "longest": longest}
+
+    def COUNT(self, name, doc, low=0, high=INT_MAX, arg="", default=None):
+        arg = name if arg == "" else arg
+        self._op.args.append(Scalar(name, "int32_t", doc, low=low, high=high, arg=arg,
+                                    default=default, size=True))
+
+    def SCALAR(self, name, ctype, doc, arg="", default=None, low=None, high=None, when=None):
+        arg = name if arg == "" else arg
+        self._op.args.append(Scalar(name, ctype, doc, low=low, high=high, default=default, arg=arg,
+                                    when=when))
+
+    def GROUP(self, struct, name, doc):
+        self._op.args.append(Member(f"struct {struct}", name, doc))
+
+    def POINTER(self, name, doc):
+        """Passed on as it is: nobody checks what is behind it."""
+        self._op.args.append(Tensor(name, "raw", "u8", [], doc, optional=True, dlpack=False))
+
+    def ARRAY(self, ctype, name, count, doc):
+        self._op.args.append(Member(ctype, name, doc, count))
+
+    def DERIVED(self, name, kind, value, help, when=None):
+        self._op.derived.append(Derived(name, kind, value, help, when))
+
+    def EMPTY(self, expression):
+        self._op.empty = expression
+
+    def DESC_RULE(self, expression, sentence):
+        self._op.desc_rules.append((expression, sentence))
+
+    def RULE(self, expression, sentence, when=None):
+        self._op.rules.append((expression, sentence))
+
+    def ARG(self, name, kind, help):
+        return name, kind, help
+
+    def CACHE_ARGS(self, *args):
+        self._schema.cache_args = list(args)
+
+    def PAGES_ARGS(self, *args):
+        self._schema.pages_args = list(args)
+
+    def SET(self, call, *args):
+        """A function of runtime/host.h that checks more of a call and sets these arguments."""
+        self._op.set_calls.append(call)
+        self._op.set_args.extend(args)
+
+    def FIRST(self, call):
+        """A check that comes before EMPTY: a call of runtime/host.h."""
+        self._op.first.append(call)
+
+    def OVERRIDE(self, condition, member, value):
+        """A member of the descriptor that is of no account under a condition."""
+        self._op.overrides.append((condition, member, value))
+
+    def FLAG_ARG(self, name, doc):
+        self._op.args.append(Member("bool", name, doc))
+
+    def IN_GROUP(self, group, name, dtype, dims, direction="in", **more):
+        """A tensor that is a member of a GROUP."""
+        self._op.args.append(Tensor(name, direction, dtype, dims, "", group=group, **more))
+
+    def CHECK_DATA(self, call):
+        """A function of the helpers that ATTN_CHECK_DATA calls: (op, args)."""
+        self._op.checks.append(call)

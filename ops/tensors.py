@@ -1,0 +1,134 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The tensors of a call as data: for DLPack, and for tests that go over all of them."""
+from c_text import comment, expression, function, member, quoted
+from headers import GUARD, tensor_doc
+from schema import FIXED, Member, Scalar, Tensor
+
+CACHE = ["k_cache", "v_cache", "k_scale", "v_scale"]
+PAGES = ["kv_lens", "block_table", "kv_indptr", "kv_indices"]
+
+
+def dimension(dim, op):
+    """{count that the tensor sets or NULL, elements more than that; -1: any}"""
+    if dim == "any":
+        return "{NULL, -1}"
+    name, _, more = dim.partition(" + ")
+    counts = {a.name for a in op.args if isinstance(a, Scalar)}
+    if name in counts or name.startswith("shape."):
+        return f"{{&a->{name}, {more or 0}}}"
+    return f"{{NULL, {expression('desc.' + dim if dim in op.desc_members() else dim, op)}}}"
+
+
+def element(t, op):
+    if t.element:
+        return expression(t.element, op)
+    return f"ATTN_{t.dtype.upper()}" if t.dtype in FIXED else f"d->{t.dtype}"
+
+
+def row(t, op):
+    strides = [f"&a->{t.stride(x)}" for x in t.strides] or [f"&a->{x}" for x in t.row_strides]
+    dims = ", ".join(dimension(x, op) for x in t.dims)
+    out = t.direction != "in"
+    text = (f"    t[n++] = (struct attn_tensor){{.name = {quoted(t.name)}, .pointer = &a->{t.path}, "
+            f".element = {element(t, op)}, .needed = {expression(t.when or '1', op)}, "
+            f".optional = {int(t.optional)}, .written = {int(out)}, .vector = {t.vector}, "
+            f".ndim = {len(t.dims)}, .dims = {{{dims}}}, .free = {len(strides)}, "
+            f".strides = {{{', '.join(strides) or 'NULL'}}}}};\n")
+    for condition, dims in t.dims_when.items():
+        rows = "".join(f"        t[n - 1].dims[{i}] = (struct attn_dimension){dimension(x, op)};\n"
+                       for i, x in enumerate(dims))
+        free = f"        t[n - 1].free = {len(dims) - 1};\n" if t.row_strides else ""
+        text += (f"    if ({expression(condition, op)}) {{\n        t[n - 1].ndim = {len(dims)};\n"
+                 f"{rows}{free}    }}\n")
+    if t.row_strides and t.dims_when:
+        text = text.replace(f".free = {len(strides)}", ".free = 0", 1)
+    return text
+
+
+def describe(op):
+    n = op.name
+    text = (f"static unsigned tensors_{n}(const union attn_desc *desc, void *args, "
+            "struct attn_tensor *t)\n{\n"
+            f"    const struct attn_{n}_desc *const d = &desc->{n};\n"
+            f"    struct attn_{n}_args *const a = args;\n    unsigned n = 0;\n")
+    for a in op.args:
+        if isinstance(a, Tensor) and a.dlpack:
+            text += row(a, op)
+        elif isinstance(a, Member) and a.ctype == "struct attn_cache":
+            c = op.cache
+            needed = expression(c["when"], op) if c["when"] else "true"
+            heads = (f"(struct attn_cache_heads){{d->kv_heads, {expression(c['head_dim'], op)}, "
+                     f"{expression(c['head_dim_v'], op)}}}")
+            prefix = "" if a.name == "cache" else a.name + "."
+            optional = "true" if c["needed"] or a.name == "from" else "false"
+            text += (f"    n += attn_cache_tensors(&d->cache, &{heads}, &a->{a.name}, {needed}, "
+                     f"{optional}, t + n);\n")
+        elif isinstance(a, Member) and a.ctype == "struct attn_pages":
+            needed = expression(op.pages["when"], op) if op.pages["when"] else "true"
+            optional = "true" if op.pages["kv_lens_optional"] else "false"
+            text += (f"    n += attn_pages_tensors(d->page_table, &a->pages, &a->batch, {needed}, "
+                     f"{optional}, t + n);\n")
+    return text + "    (void)d;\n    return n;\n}\n\n"
+
+
+def set_tensors(op):
+    n = op.name
+    return (f"ATTN_PUBLIC int attn_{n}_set_tensors(const struct attn_op *op, const struct "
+            f"attn_{n}_tensors *tensors,\n    struct attn_{n}_args *args)\n{{\n"
+            f"    return attn_set_tensors(op, &attn_family_{n}, tensors, sizeof(*tensors), args);\n"
+            "}\n\n")
+
+
+def members(op):
+    out = [Member("size_t", "size", f"sizeof(struct attn_{op.name}_tensors)")]
+    pointer = "const DLTensor *"
+    for a in op.args:
+        if isinstance(a, Tensor) and a.dlpack:
+            dtype = {"f32": "float32", "i32": "int32", "i64": "int64", "u8": "uint8 or bool"}
+            text = f"{dtype[a.dtype]} " if a.dtype in dtype else ""
+            out.append(Member(pointer, a.name, text + (tensor_doc(a, op) or "")))
+        elif isinstance(a, Member) and a.ctype == "struct attn_cache":
+            lead = "" if a.name == "cache" else a.name + "_"
+            docs = ["NHD [pages, page_size, kv_heads, head_dim]; SHUFFLE [pages, kv_heads, "
+                    "head_dim / x, page_size, x]; ATTN_FP8 as uint8",
+                    "NHD [pages, page_size, kv_heads, head_dim_v]; SHUFFLE [pages, kv_heads, "
+                    "page_size / x, head_dim_v, x]",
+                    "float32 [1], [pages, kv_heads, page_size] or [pages, kv_heads], as "
+                    "desc.cache.scale says", "the same, with the same strides"]
+            out += [Member(pointer, lead + name, doc) for name, doc in zip(CACHE, docs)]
+        elif isinstance(a, Member) and a.ctype == "struct attn_pages":
+            docs = ["int32 [batch]", "int32 [batch, entries]", "int32 [batch + 1]",
+                    "int32 [entries]"]
+            out += [Member(pointer, name, doc) for name, doc in zip(PAGES, docs)]
+    return out
+
+
+def dlpack_header(schema):
+    body = ""
+    for op in schema.ops:
+        n = op.name
+        body += comment(f"The tensors of one {n} call; those that the descriptor does not ask for "
+                        "may be NULL.")
+        body += f"struct attn_{n}_tensors {{\n"
+        for m in members(op):
+            space = "" if m.ctype.endswith("*") else " "
+            body += member(f"{m.ctype}{space}{m.name}", m.doc)
+        body += "};\n\n"
+        body += comment("""
+Sets the pointers, strides and counts of `args` from tensors, and checks that each has the dtype, the
+device, the shape and the strides that the op needs; what is wrong is named, and nothing is set
+then. The rest of `args` stays the caller's.""" if op is schema.ops[0] else
+                        "As attn_prefill_set_tensors().")
+        body += function(f"attn_{n}_set_tensors", ["const struct attn_op *op",
+                         f"const struct attn_{n}_tensors *tensors",
+                         f"struct attn_{n}_args *args"])
+    return GUARD.format(about="Tensors of frameworks, as DLPack describes them, into libattn's "
+                        "argument structs. Needs\n * DLPack's header (Debian: libdlpack-dev); "
+                        "attn.h does not.", guard="ATTN_DLPACK_H",
+                        include='#include <dlpack/dlpack.h>\n\n#include "attn.h"\n', body=body)
+
+
+def dlpack_source(schema):
+    text = ("/* SPDX-License-Identifier: Apache-2.0 */\n/* Made from the .def files of ops/ by "
+            "tensors.py. */\n#include \"attn_dlpack.h\"\n#include \"runtime/tensors.h\"\n\n")
+    return text + "".join(set_tensors(op) for op in schema.ops)

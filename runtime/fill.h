@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* This file has the arithmetic that fill functions, which are made from ops/, have in common. */
+#ifndef ATTN_FILL_H
+#define ATTN_FILL_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "runtime/attn.h"
+
+/* Elements from one of `count` to the next: `dense` where nothing is said, or nothing follows. */
+static inline int64_t attn_stride(int64_t given, int64_t count, int64_t dense)
+{
+    return given && count != 1 ? given : dense;
+}
+
+/* Is a stride below `least` or above `most`, which is not less? One comparison. */
+static inline bool attn_out_of_range(int64_t stride, int64_t least, int64_t most)
+{
+    return (uint64_t)(stride - least) > (uint64_t)(most - least);
+}
+
+/* The distance of a window as kernels see it: a sum of two still fits 32 bits. */
+static inline int64_t attn_window(int32_t distance)
+{
+    const int64_t unlimited = 1 << 30;
+    return distance < 0 || distance > unlimited ? unlimited : distance;
+}
+
+/* ceil(count / size). */
+static inline int64_t attn_parts(int64_t count, int64_t size) { return (count + size - 1) / size; }
+
+static inline int attn_element_size(enum attn_dtype dtype) { return dtype <= ATTN_FP16 ? 2 : 1; }
+
+#endif

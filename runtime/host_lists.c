@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* This file reads work lists and reduce lists back from the device and checks their entries. */
+#include <stdlib.h>
+
+#include "runtime/check_data.h"
+#include "runtime/error.h"
+#include "runtime/host.h"
+#include "runtime/op.h"
+
+static int32_t queries(const struct attn_combine_args *a) { return a->q_len ? a->q_len : 1; }
+
+/* The tokens of a tile with parts, and where its parts are. */
+static int check_tile(const struct attn_combine_args *a, int32_t tile, const int32_t *indptr,
+                      const int32_t *tokens, const int32_t *map)
+{
+    if (indptr[tile] == indptr[tile + 1])
+        return ATTN_OK;
+    const int32_t first = tokens[2 * tile], end = tokens[2 * tile + 1];
+    if (first < 0 || end < first || end > a->total_q || end - first > queries(a))
+        return attn_fail(ATTN_BAD_DATA,
+                         "reduce_final_map[%d] is %d to %d of %d tokens, at most "
+                         "%d in a tile",
+                         tile, first, end, a->total_q, queries(a));
+    for (int32_t i = indptr[tile]; a->partial_rows && i < indptr[tile + 1]; i++) {
+        if (map[i] < 0 || map[i] > a->partial_rows - (end - first))
+            return attn_fail(ATTN_BAD_DATA,
+                             "reduce_partial_map[%d] is %d, partial_out has %d "
+                             "rows",
+                             i, map[i], a->partial_rows);
+    }
+    return ATTN_OK;
+}
+
+int attn_combine_check_lists(const struct attn_op *op, const struct attn_combine_args *a)
+{
+    if (op->desc.combine.partials != ATTN_PARTIALS_CSR)
+        return ATTN_OK;
+    const struct attn_device *device = op->device;
+    const size_t tiles = (size_t)a->reduce_tiles;
+    const struct attn_indptr lists = {
+        .name = "reduce_indptr",
+        .data = a->reduce_indptr,
+        .batch = a->reduce_tiles,
+        .total = INT32_MAX,
+        .longest = INT32_MAX,
+    };
+    void *indptr = NULL, *tokens = NULL, *map = NULL;
+    int r = attn_check_indptr(device, &lists, a->stream);
+    if (!r)
+        r = attn_read_back(device, a->reduce_indptr, (tiles + 1) * sizeof(int32_t), a->stream,
+                           &indptr);
+    if (!r && indptr)
+        r = attn_read_back(device, a->reduce_final_map, 2 * tiles * sizeof(int32_t), a->stream,
+                           &tokens);
+    const size_t parts = indptr ? (size_t)((int32_t *)indptr)[tiles] : 0;
+    if (!r && tokens && parts)
+        r = attn_read_back(device, a->reduce_partial_map, parts * sizeof(int32_t), a->stream, &map);
+    for (int32_t i = 0; !r && map && i < a->reduce_tiles; i++)
+        r = check_tile(a, i, indptr, tokens, map);
+    free(indptr);
+    free(tokens);
+    free(map);
+    return r;
+}
+
+enum { WORK_WORDS = 8 }; /* of an item: struct attn_decode_plan */
+
+static int bad_item(int32_t i, int word, int32_t value, const char *what, int32_t limit)
+{
+    return attn_fail(ATTN_BAD_DATA, "work_info[%d][%d] is %d, %s %d", i, word, value, what, limit);
+}
+
+static int check_item(const struct attn_decode_desc *d, const struct attn_decode_args *a, int32_t i,
+                      const int32_t *w)
+{
+    const int32_t rows = a->partial_rows ? a->partial_rows : INT32_MAX;
+    const int32_t heads = w[7] & 0xffff, heads_end = w[7] >> 16 & 0xffff;
+    if (w[0] < 0 || w[0] >= a->batch)
+        return bad_item(i, 0, w[0], "sequences are", a->batch);
+    if (w[2] < 0 || w[2] > w[3] || w[3] > a->total_q)
+        return bad_item(i, 3, w[3], "queries begin at 0, end in order, and their room is",
+                        a->total_q);
+    if (w[3] - w[2] > (a->q_len ? a->q_len : d->q_len))
+        return bad_item(i, 3, w[3], "and a sequence's queries are at most",
+                        (a->q_len ? a->q_len : d->q_len));
+    if (w[1] < -1 || (w[1] >= 0 && w[1] > rows - (w[3] - w[2])))
+        return bad_item(i, 1, w[1], "partial rows are", rows);
+    if (w[4] < 0 || w[4] > w[5] || (a->pages.entries && w[5] > a->pages.entries))
+        return bad_item(i, 5, w[5], "pages begin at 0, end in order, and their list has",
+                        a->pages.entries);
+    if (heads >= heads_end || heads_end > d->heads)
+        return bad_item(i, 7, w[7], "head ranges are not empty and end by", d->heads);
+    return ATTN_OK;
+}
+
+static int check_items(const struct attn_op *op, const struct attn_decode_args *a, int32_t count)
+{
+    const size_t bytes = (size_t)count * WORK_WORDS * sizeof(int32_t);
+    void *copy;
+    int r = attn_read_back(op->device, a->work_info, bytes, a->stream, &copy);
+    for (int32_t i = 0; !r && copy && i < count; i++)
+        r = check_item(&op->desc.decode, a, i, (const int32_t *)copy + (size_t)i * WORK_WORDS);
+    free(copy);
+    return r;
+}
+
+int attn_decode_check_work(const struct attn_op *op, const struct attn_decode_args *a)
+{
+    if (!a->work_indptr)
+        return ATTN_OK;
+    const struct attn_indptr lists = {
+        .name = "work_indptr",
+        .data = a->work_indptr,
+        .batch = a->work_lists,
+        .total = INT32_MAX,
+        .longest = INT32_MAX,
+    };
+    int r = attn_check_indptr(op->device, &lists, a->stream);
+    if (r)
+        return r;
+    void *last;
+    r = attn_read_back(op->device, a->work_indptr + a->work_lists, sizeof(int32_t), a->stream,
+                       &last);
+    if (!r && last)
+        r = check_items(op, a, *(const int32_t *)last);
+    free(last);
+    return r;
+}
+
+/* Each position of a stream has a row of the table. */
+static int check_stream(const struct attn_op *op, const struct attn_rope_qk_norm_cache_args *a,
+                        const int64_t *positions)
+{
+    const struct attn_elements e = {
+        .name = "positions",
+        .data = positions,
+        .size = sizeof(*positions),
+        .count = a->tokens,
+        .least = 0,
+        .most = a->max_position - 1,
+    };
+    return attn_check_elements(op->device, &e, a->stream);
+}
+
+int attn_rope_check_positions(const struct attn_op *op,
+                              const struct attn_rope_qk_norm_cache_args *a)
+{
+    const struct attn_rope_qk_norm_cache_desc *d = &op->desc.rope_qk_norm_cache;
+    const int streams = d->mrope == ATTN_MROPE_NONE ? 1 : 3;
+    const int64_t stride = a->positions_stride ? a->positions_stride : a->tokens;
+    int r = ATTN_OK;
+    for (int i = 0; i < streams && !r && d->rope != ATTN_ROPE_NONE && a->max_position; i++)
+        r = check_stream(op, a, a->positions + i * stride);
+    return r;
+}
+
+int attn_metadata_check_indptr(const struct attn_op *op, const struct attn_metadata_args *a)
+{
+    const struct attn_indptr indptr = {
+        .name = "kv_indptr",
+        .data = a->kv_indptr,
+        .batch = a->batch,
+        .total = INT32_MAX,
+        .longest = a->entries,
+    };
+    return op->desc.metadata.kind == ATTN_METADATA_KV_INDICES
+               ? attn_check_indptr(op->device, &indptr, a->stream)
+               : ATTN_OK;
+}

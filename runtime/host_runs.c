@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* This file says how many tokens a workgroup of cache_write and of rope_qk_norm_cache takes. */
+#include "runtime/fill.h"
+#include "runtime/host.h"
+
+/* cache_write. */
+
+/* Waves that keep a device busy; the tokens of a page that are worth one, and a workgroup's most;
+ * tokens that a workgroup looks through one by one. */
+enum { WAVES_WANTED = 2048, WAVE_TOKENS = 32, WAVES_MOST = 8, RUN_TOKENS_MOST = 16 };
+
+/* How many tokens a workgroup looks for the beginning of a run in, where it owns whole runs: more
+ * where pages are large, since fewer begin there. */
+int32_t attn_cache_write_run(int32_t page_size, int32_t kv_heads, int32_t tokens)
+{
+    const int32_t page = page_size / WAVE_TOKENS;
+    const int32_t waves = page < 1 ? 1 : page < WAVES_MOST ? page : WAVES_MOST;
+    const int64_t each = (int64_t)tokens * kv_heads * waves / WAVES_WANTED;
+    const int32_t most = RUN_TOKENS_MOST * waves;
+    return each < 1 ? 1 : each < most ? (int32_t)each : most;
+}
+
+/* rope_qk_norm_cache. */
+
+enum {
+    WORKGROUPS = 256, /* keep the memory of every GPU busy; each goes on over its run of tokens */
+    WAVES = 8,        /* of a workgroup */
+    HEADS_LEAST = 8,  /* of a token that are worth a wave of their own */
+    TOKENS_SHARE = 32 /* that make what a workgroup reads for each head once a small part */
+};
+
+/* Values of so many tokens are neighbours in the cache. */
+static int32_t tokens_together(const struct attn_cache_desc *cache)
+{
+    return cache->layout == ATTN_KV_SHUFFLE ? 16 / attn_element_size(cache->dtype) : 1;
+}
+
+/* Tokens of a workgroup. It reads biases and the weights of a full norm for itself, as many bytes
+ * as a token has: half the workgroups then take runs twice as long, unless there are too few. */
+static int32_t run_tokens(const struct attn_rope_qk_norm_cache_desc *d, int32_t tokens)
+{
+    const int32_t even = (int32_t)(((int64_t)tokens + WORKGROUPS - 1) / WORKGROUPS);
+    const bool vectors = d->bias || d->norm == ATTN_NORM_FULL;
+    if (tokens <= WORKGROUPS)
+        return even;
+    int32_t run = even;
+    if (vectors && even < TOKENS_SHARE)
+        run = 2 * even < TOKENS_SHARE ? 2 * even : TOKENS_SHARE;
+    const int32_t x = tokens_together(&d->cache);
+    return (run + x - 1) / x * x;
+}
+
+/* log2 of the waves that share the heads of a token where a workgroup has more waves than
+ * tokens. */
+static int32_t head_part_shift(const struct attn_rope_qk_norm_cache_desc *d, int32_t run)
+{
+    int32_t shift = 0;
+    while (run << (shift + 1) <= WAVES && d->heads >= HEADS_LEAST << (shift + 1))
+        shift++;
+    return shift;
+}
+
+int attn_rope_fill_runs(const struct attn_rope_qk_norm_cache_desc *d,
+                        const struct attn_rope_qk_norm_cache_args *a, union attn_value *v)
+{
+    const int32_t run = run_tokens(d, a->tokens);
+    v[ATTN_ARG_RUN_TOKENS].i64 = run;
+    v[ATTN_ARG_TOKEN_RUNS].i64 = attn_parts(a->tokens, run);
+    v[ATTN_ARG_HEAD_PART_SHIFT].i64 = head_part_shift(d, run);
+    return ATTN_OK;
+}

@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* This file describes the tensors of a paged cache and of the lists of its pages. */
+#include "runtime/tensors.h"
+
+/* NHD: [page, token, head, element]. SHUFFLE, with x elements in 16 bytes: K [page, head, D / x,
+ * token, x], V [page, head, token / x, D, x]. */
+static void set_cache_dims(const struct attn_cache_desc *d, int32_t kv_heads, int64_t dim,
+                           bool value, int32_t *pages, struct attn_tensor *t)
+{
+    const int64_t tokens = d->page_size, x = 16 / attn_dtype_size(d->dtype);
+    t->dims[0] = (struct attn_dimension){pages, 0};
+    if (d->layout == ATTN_KV_NHD) {
+        const int64_t dims[] = {tokens, kv_heads, dim};
+        t->ndim = 4;
+        t->free = 3;
+        for (int i = 0; i < 3; i++)
+            t->dims[i + 1].more = dims[i];
+        return;
+    }
+    const int64_t dims[] = {kv_heads, (value ? tokens : dim) / x, value ? dim : tokens, x};
+    t->ndim = 5;
+    t->free = 2;
+    for (int i = 0; i < 4; i++)
+        t->dims[i + 1].more = dims[i];
+}
+
+/* [1], [page, head, token] or [page, head]. */
+static struct attn_tensor scale_tensor(const struct attn_cache_desc *d, int32_t kv_heads,
+                                       struct attn_cache *c)
+{
+    struct attn_tensor t = {.element = ATTN_F32, .vector = 1, .ndim = 1, .dims = {{NULL, 1}}};
+    if (d->scale <= ATTN_KV_SCALE_TENSOR)
+        return t;
+    t.ndim = d->scale == ATTN_KV_SCALE_TOKEN ? 3 : 2;
+    t.free = 2;
+    t.strides[0] = &c->scale_page_stride;
+    t.strides[1] = &c->scale_head_stride;
+    t.dims[0] = (struct attn_dimension){&c->page_count, 0};
+    t.dims[1].more = kv_heads;
+    t.dims[2].more = d->page_size;
+    return t;
+}
+
+unsigned attn_cache_tensors(const struct attn_cache_desc *desc,
+                            const struct attn_cache_heads *heads, struct attn_cache *c, bool needed,
+                            bool optional, struct attn_tensor *t)
+{
+    for (int value = 0; value < 2; value++) {
+        t[value] = (struct attn_tensor){
+            .name = value ? "v_cache" : "k_cache",
+            .pointer = value ? &c->v : &c->k,
+            .element = desc->dtype,
+            .vector = 16 / (needed ? attn_dtype_size(desc->dtype) : 16),
+        };
+        if (needed)
+            set_cache_dims(desc, heads->kv_heads, value ? heads->head_dim_v : heads->head_dim,
+                           value, &c->page_count, &t[value]);
+        const bool nhd = desc->layout == ATTN_KV_NHD;
+        t[value].strides[0] = value ? &c->v_page_stride : &c->k_page_stride;
+        t[value].strides[nhd ? 2 : 1] = value ? &c->v_head_stride : &c->k_head_stride;
+        if (nhd)
+            t[value].strides[1] = value ? &c->v_token_stride : &c->k_token_stride;
+        t[2 + value] = scale_tensor(desc, heads->kv_heads, c);
+        t[2 + value].name = value ? "v_scale" : "k_scale";
+        t[2 + value].pointer = value ? &c->v_scale : &c->k_scale;
+    }
+    for (int i = 0; i < 4; i++) {
+        t[i].needed = needed && (i < 2 || desc->scale != ATTN_KV_SCALE_NONE);
+        t[i].optional = optional;
+        t[i].written = true;
+    }
+    return 4;
+}
+
+unsigned attn_pages_tensors(enum attn_page_table table, struct attn_pages *p, int32_t *batch,
+                            bool needed, bool lens_optional, struct attn_tensor *t)
+{
+    const bool blocks = needed && table == ATTN_PAGES_BLOCKS;
+    const bool indices = needed && table == ATTN_PAGES_INDICES;
+    t[0] = (struct attn_tensor){.name = "kv_lens",
+                                .pointer = &p->kv_lens,
+                                .needed = needed,
+                                .optional = lens_optional,
+                                .ndim = 1,
+                                .dims = {{batch, 0}}};
+    t[1] = (struct attn_tensor){.name = "block_table",
+                                .pointer = &p->block_table,
+                                .needed = blocks,
+                                .ndim = 2,
+                                .dims = {{batch, 0}, {&p->entries, 0}},
+                                .free = 1,
+                                .strides = {&p->block_table_stride}};
+    t[2] = (struct attn_tensor){.name = "kv_indptr",
+                                .pointer = &p->kv_indptr,
+                                .needed = indices,
+                                .ndim = 1,
+                                .dims = {{batch, 1}}};
+    t[3] = (struct attn_tensor){.name = "kv_indices",
+                                .pointer = &p->kv_indices,
+                                .needed = indices,
+                                .ndim = 1,
+                                .dims = {{&p->entries, 0}}};
+    for (int i = 0; i < 4; i++) {
+        t[i].element = ATTN_I32;
+        t[i].vector = 1;
+    }
+    return 4;
+}
