@@ -1,0 +1,277 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * This file drives every member of every descriptor and argument struct, as the schemas list
+ * them, to its extremes: libattn answers with a sentence, or what a kernel would get is sound.
+ * Sound means that pointers are aligned, that no stride is negative, that the rows of an output
+ * do not coincide and that the last element is less than 2^62 bytes away.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+#include <float.h>
+#include <math.h>
+
+#include "runtime/family.h"
+#include "runtime/tensors.h"
+
+enum kind { I32, I64, F32, BOOL, ENUM, TEXT, PTR };
+enum half { DESC, ARGS };
+
+static const struct row {
+    const char *op, *path;
+    enum half half;
+    enum kind kind;
+    size_t offset;
+} members[] = {
+#define desc DESC
+#define args ARGS
+#define STRUCT_desc(op) struct attn_##op##_desc
+#define STRUCT_args(op) struct attn_##op##_args
+#define MEMBER(op_, half_, path_, kind_) \
+    {#op_, #path_, half_, kind_, offsetof(STRUCT_##half_(op_), path_)},
+#include "op_members.def"
+#undef desc
+#undef args
+};
+
+enum { MEMBERS = sizeof(members) / sizeof(members[0]) };
+
+static const struct attn_family *const families[] = {
+#define OP(name) &attn_family_##name,
+#include "ops/ops.def"
+};
+
+static _Alignas(64) char memory[256];
+
+union call {
+    size_t size;
+    char bytes[1024];
+};
+
+static void put(char *at, enum kind kind, int64_t i, double f, const void *p)
+{
+    const int32_t narrow = (int32_t)i;
+    const float single = (float)f;
+    switch (kind) {
+    case I64: memcpy(at, &i, sizeof(i)); break;
+    case F32: memcpy(at, &single, sizeof(single)); break;
+    case BOOL: *at = (char)(i & 1); break;
+    case TEXT:
+    case PTR: memcpy(at, &p, sizeof(p)); break;
+    default: memcpy(at, &narrow, sizeof(narrow));
+    }
+}
+
+/* What a member is in a call that is right; enums not named here are 0, strides too. */
+static const struct {
+    const char *path;
+    int value;
+} plain[] = {
+    {"dtype", ATTN_BF16},
+    {"cache.dtype", ATTN_FP8},
+    {"cache.scale", ATTN_KV_SCALE_TOKEN},
+    {"head_dim", 128},
+    {"head_dim_v", 128},
+    {"cache.page_size", 16},
+    {"page_size", 16},
+    {"shape.page_size", 16},
+    {"heads", 8},
+    {"kv_heads", 2},
+    {"shape.heads", 8},
+    {"rotary_dim", 64},
+    {"rope", ATTN_ROPE_NEOX},
+    {"norm", ATTN_NORM_FULL},
+    {"q_len", 2},
+    {"kind", ATTN_METADATA_KV_INDICES},
+    {"total_q", 6},
+    {"table_of_slots", 0},
+    {"q_out_dtype", ATTN_FP8},
+    {"out_dtype", ATTN_FP8},
+    {"sections[0]", 8},
+    {"sections[1]", 8},
+    {"sections[2]", 16},
+    {"mrope", ATTN_MROPE_SECTIONS},
+};
+
+static int64_t plain_value(const struct row *r)
+{
+    for (size_t i = 0; i < sizeof(plain) / sizeof(plain[0]); i++) {
+        if (!strcmp(plain[i].path, r->path))
+            return plain[i].value;
+    }
+    if (r->kind == BOOL)
+        return strcmp(r->path, "paged") && strcmp(r->path, "cos_sin_short");
+    return r->kind == I32 ? 3 : 0;
+}
+
+static void make(const struct attn_family *family, unsigned variant, union call *d, union call *a)
+{
+    memset(d, 0, sizeof(*d));
+    memset(a, 0, sizeof(*a));
+    d->size = family->desc_size;
+    a->size = family->args_size;
+    for (int i = 0; i < MEMBERS; i++) {
+        const struct row *r = &members[i];
+        if (strcmp(r->op, family->op))
+            continue;
+        int64_t value = plain_value(r);
+        if (r->kind == ENUM && (!strcmp(r->path, "partials") || !strcmp(r->path, "kind") ||
+                                !strcmp(r->path, "page_table")))
+            value = variant;
+        if (!strcmp(r->path, "paged"))
+            value = variant & 1;
+        put((r->half == DESC ? d : a)->bytes + r->offset, r->kind, value, 1,
+            r->kind == TEXT ? NULL : memory);
+    }
+    if (!strcmp(family->op, "plan"))
+        ((struct attn_plan_args *)(void *)a)->shape.size = sizeof(struct attn_decode_plan_shape);
+    if (!strcmp(family->op, "plan"))
+        ((struct attn_plan_args *)(void *)a)->shape.kv_heads = 2;
+}
+
+static int element_bytes(int element)
+{
+    static const int bytes[] = {
+        [ATTN_F32] = 4,
+        [ATTN_I32] = 4,
+        [ATTN_I64] = 8,
+        [ATTN_U8] = 1,
+    };
+    return element <= ATTN_INT8 ? attn_dtype_size(element) : bytes[element];
+}
+
+static bool sound_tensor(const struct attn_tensor *t)
+{
+    const char *p;
+    memcpy(&p, t->pointer, sizeof(p));
+    if (!t->needed || (t->optional && !p))
+        return true;
+    if (!p || (uintptr_t)p % (unsigned)(t->vector * element_bytes(t->element)))
+        return false;
+    long double last = 0, dense = 1;
+    for (int i = t->ndim; i-- > 0;) {
+        const int64_t count =
+            t->dims[i].count ? *t->dims[i].count + t->dims[i].more : t->dims[i].more;
+        const int64_t given = i < t->free && t->strides[i] ? *t->strides[i] : 0;
+        const long double stride = given && count > 1 ? (long double)given : dense;
+        if (stride < 0 || (t->written && i < t->free && count > 1 && stride < 1))
+            return false;
+        last += count > 0 ? stride * (long double)(count - 1) : 0;
+        dense = count > 0 ? stride * (long double)count : dense;
+    }
+    return last * element_bytes(t->element) < 0x1p62L;
+}
+
+/* Does libattn refuse it with a sentence, or take it for something sound? */
+static void answer(const struct attn_family *family, const union call *d, union call *a,
+                   const char *what, long long value)
+{
+    union attn_desc normal;
+    struct attn_call call;
+    memset(&call, 0, sizeof(call));
+    int r = family->normalise(d, &normal);
+    struct attn_key key = {.count = 0};
+    if (!r) {
+        family->make_key(&normal, &key);
+        r = family->fill(&normal, a, &call);
+    }
+    if (r) {
+        assert_int_equal(r, ATTN_BAD_ARGUMENT);
+        assert_true(strlen(attn_last_error()) > 12);
+        return;
+    }
+    static const enum attn_arg finite[] = {ATTN_ARG_SCALE, ATTN_ARG_SCALE_LOG2, ATTN_ARG_EPS};
+    for (size_t i = 0; i < sizeof(finite) / sizeof(finite[0]); i++)
+        assert_true(call.empty || !family->sets[finite[i]] || isfinite(call.values[finite[i]].f32));
+    struct attn_tensor t[ATTN_TENSORS_MAX];
+    const unsigned count = call.empty ? 0 : family->tensors(&normal, a, t);
+    assert_true(count <= ATTN_TENSORS_MAX);
+    for (unsigned i = 0; i < count; i++) {
+        if (!sound_tensor(&t[i]))
+            fail_msg("%s: %s = %lld is taken, and %s is unsound", family->op, what, value,
+                     t[i].name);
+    }
+}
+
+static const int64_t integers[] = {
+    0,
+    1,
+    -1,
+    2,
+    7,
+    INT32_MAX,
+    INT32_MIN,
+    INT32_MAX - 1,
+    1 << 30,
+    1 << 16,
+    1 << 20,
+    INT64_C(1) << 31,
+    INT64_MAX,
+    INT64_MIN,
+    INT64_C(1) << 32,
+    (INT64_C(1) << 40) + 8,
+    8,
+    INT64_MAX - 7,
+};
+static const double numbers[] = {0, -0.0, -1, 1e30, FLT_MAX, -FLT_MAX};
+
+static void drive(const struct attn_family *family, unsigned variant, const struct row *r)
+{
+    union call d, a;
+    for (size_t i = 0; i < sizeof(integers) / sizeof(integers[0]); i++) {
+        make(family, variant, &d, &a);
+        const char *p = (uint64_t)integers[i] < 256 ? memory + integers[i] : NULL;
+        if (r->kind == TEXT)
+            p = i % 2 ? "a_hook" : NULL;
+        const double number = i == 0   ? NAN
+                              : i == 1 ? INFINITY
+                              : i == 2 ? -INFINITY
+                                       : numbers[i % 6];
+        put((r->half == DESC ? &d : &a)->bytes + r->offset, r->kind, integers[i], number, p);
+        answer(family, &d, &a, r->path, (long long)integers[i]);
+    }
+}
+
+static void plain_calls_are_taken(void **state)
+{
+    (void)state;
+    for (size_t f = 0; f < sizeof(families) / sizeof(families[0]); f++) {
+        union call d, a;
+        union attn_desc normal;
+        static struct attn_call call;
+        make(families[f], 0, &d, &a);
+        int r = families[f]->normalise(&d, &normal);
+        if (!r)
+            r = families[f]->fill(&normal, &a, &call);
+        if (r)
+            fail_msg("%s", attn_last_error());
+        assert_false(call.empty);
+    }
+}
+
+static void every_member_at_its_extremes_is_refused_or_sound(void **state)
+{
+    (void)state;
+    for (size_t f = 0; f < sizeof(families) / sizeof(families[0]); f++) {
+        for (unsigned variant = 0; variant < 5; variant++) {
+            for (int i = 0; i < MEMBERS; i++) {
+                if (!strcmp(members[i].op, families[f]->op))
+                    drive(families[f], variant, &members[i]);
+            }
+        }
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(plain_calls_are_taken),
+        cmocka_unit_test(every_member_at_its_extremes_is_refused_or_sound),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
