@@ -20,6 +20,7 @@ static const int32_t cu_q[BATCH + 1] = {0, MAX_Q, MAX_Q + 17};
 static const int32_t cu_k[BATCH + 1] = {0, MAX_Q, MAX_Q + MAX_K - 7};
 
 struct problem {
+    struct att_kernel kernel;
     struct att_variant v;
     uint16_t *q, *k, *out;
     uint16_t *value;
@@ -166,6 +167,14 @@ static double bound_of(const struct problem *p)
     return p->v.dtype == ATT_DTYPE_BF16 ? 4e-3 : 5e-4;
 }
 
+static unsigned grid_dim(const struct problem *p, const struct att_grid *g)
+{
+    if (!g->arg)
+        return 1;
+    const unsigned n = (unsigned)argument(p, g->arg), divide = (unsigned)g->divide;
+    return (n + divide - 1) / divide * (unsigned)g->times;
+}
+
 static void check_after(void *context, const char *pass, const struct tir_func *f)
 {
     struct problem *const p = context;
@@ -177,7 +186,9 @@ static void check_after(void *context, const char *pass, const struct tir_func *
         memcpy(kernarg + f->args[i].offset, &v, tir_dtype_bits(f->args[i].dtype) / 8);
     }
     memset(p->out, 0xff, (size_t)cu_q[BATCH] * HEADS * (size_t)p->v.head_dim_v * ELEM); /* NaN */
-    const unsigned grid[3] = {1, HEADS, BATCH};
+    unsigned grid[3];
+    for (int i = 0; i < 3; i++)
+        grid[i] = grid_dim(p, &p->kernel.grid[i]);
     if (!tir_interpret(f, kernarg, sizeof(kernarg), grid, p->why)) {
         p->failed_after = pass ? pass : "building";
         return;
@@ -206,15 +217,15 @@ static void run_problem(const struct tgt *t, int head_dim, int head_dim_v, enum 
     p.v.mask = mask;
     att_variant_resolve(&p.v);
     make_tensors(&p);
-    struct att_kernel k = {.func = NULL};
-    op->build(&p.v, &t->machine, &k);
+    struct att_kernel *const k = &p.kernel;
+    op->build(&p.v, &t->machine, k);
     const struct tir_pass_options options = {
-        .schedule = &k.schedule, .round_trip = true, .observe = check_after, .context = &p};
+        .schedule = &k->schedule, .round_trip = true, .observe = check_after, .context = &p};
     char why[128];
-    assert_true(tir_run_passes(k.func, &options, why));
+    assert_true(tir_run_passes(k->func, &options, why));
     if (p.failed_after)
-        fail_msg("%s is wrong after %s: %s", k.func->name, p.failed_after, p.why);
-    tir_func_destroy(k.func);
+        fail_msg("%s is wrong after %s: %s", k->func->name, p.failed_after, p.why);
+    tir_func_destroy(k->func);
     free_tensors(&p);
 }
 
