@@ -27,8 +27,8 @@ static void every_key_sets_its_field(void **state)
                                     "time=on,suppress=a/b,json=c d,write_suppress=e,summary=off,"
                                     "exitcode=3");
 
-    assert_int_equal(options_target(&o, 0), GFX950);
-    assert_int_equal(options_target(&o, 7), GFX950);
+    assert_int_equal(options_part(&o, 0)->target, GFX950);
+    assert_int_equal(options_part(&o, 7)->target, GFX950);
     assert_int_equal(o.devices, 8);
     assert_int_equal(o.memory_gib, 4);
     assert_int_equal(o.checks, 0);
@@ -51,10 +51,23 @@ static void targets_are_listed_gpu_by_gpu(void **state)
     (void)state;
     const struct options o = parsed("target=gfx950+gfx942+gfx950,devices=64");
 
-    assert_int_equal(options_target(&o, 0), GFX950);
-    assert_int_equal(options_target(&o, 1), GFX942);
-    assert_int_equal(options_target(&o, 2), GFX950);
-    assert_int_equal(options_target(&o, 63), GFX950);
+    assert_int_equal(options_part(&o, 0)->target, GFX950);
+    assert_int_equal(options_part(&o, 1)->target, GFX942);
+    assert_int_equal(options_part(&o, 2)->target, GFX950);
+    assert_int_equal(options_part(&o, 63)->target, GFX950);
+}
+
+static void parts_are_named_too(void **state)
+{
+    (void)state;
+    const struct options o = parsed("target=mi300a+gfx950+mi308x+mi350x+mi325x,devices=5");
+    static const char *const names[] = {"mi300a", "mi355x", "mi308x", "mi350x", "mi325x"};
+
+    for (unsigned i = 0; i < 5; i++)
+        assert_string_equal(options_part(&o, i)->name, names[i]);
+    assert_int_equal(options_part(&o, 0)->compute_units, 228);
+    assert_int_equal(options_part(&o, 2)->target, GFX942);
+    assert_int_equal(options_part(&o, 3)->target, GFX950);
 }
 
 static void what_is_not_named_keeps_its_default(void **state)
@@ -63,7 +76,7 @@ static void what_is_not_named_keeps_its_default(void **state)
     struct options expected = options_default();
 
     assert_int_equal(expected.checks, CHECK_DEFAULT);
-    assert_int_equal(options_target(&expected, 0), GFX942);
+    assert_int_equal(options_part(&expected, 0)->target, GFX942);
     struct options o = parsed("");
     assert_memory_equal(&o, &expected, sizeof(o));
     expected.seed = 2;
@@ -92,7 +105,7 @@ static void nonsense_changes_nothing(void **state)
         {"seed=1,sed=2", "\"sed\" is unknown; the keys are target, devices,"},
         {"seed=1,stats", "\"stats\" has no value"},
         {"seed=1,=2", "\"\" is unknown"},
-        {"target=gfx90a", "gfx942 (default) or gfx950"},
+        {"target=gfx90a", "gfx942 or mi300x (default)"},
         {"target=gfx942+", "gfx942 (default) or gfx950"},
         {"target=+gfx942", "gfx942 (default) or gfx950"},
         {"devices=65", "\"65\""},
@@ -155,6 +168,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_key_sets_its_field),
         cmocka_unit_test(targets_are_listed_gpu_by_gpu),
+        cmocka_unit_test(parts_are_named_too),
         cmocka_unit_test(what_is_not_named_keeps_its_default),
         cmocka_unit_test(checks_are_named_one_by_one),
         cmocka_unit_test(nonsense_changes_nothing),

@@ -24,6 +24,9 @@ struct run {
     int error;
 };
 
+/* Clocks that a workgroup with all registers costs beyond its instructions; 0: the table's. */
+static double start_clocks;
+
 /* One wave a workgroup; s[0:1] points to WORDS words of zero, s2 is the workgroup. */
 static struct run run(const char *text, uint32_t groups, bool cooperative, uint32_t samples)
 {
@@ -49,6 +52,8 @@ static struct run run(const char *text, uint32_t groups, bool cooperative, uint3
     };
     memcpy(launch.user_sgpr, &words, sizeof(words));
     struct time_config config = {.params = time_params_default(GFX942), .samples = samples};
+    if (start_clocks)
+        config.params.workgroup_cycles = start_clocks;
     r.communicates = time_code_communicates(code, 0);
     r.error = time_launch_run(&launch, &config, &r.report);
     memcpy(r.words, words, WORDS * 4);
@@ -234,6 +239,28 @@ static void grids_where_most_do_nothing_are_timed_by_those_that_do(void **state)
     }
 }
 
+/* One that stores nothing is through with a small part of what another costs. */
+static void idle_workgroups_start_for_less(void **state)
+{
+    (void)state;
+    start_clocks = 1e6; /* 16 of 512 registers in one of 4 SIMDs: 7,812 */
+    for (unsigned together = 0; together < 2; together++) {
+        const uint32_t groups = together ? 4 : 64, samples = together ? 8 : 2;
+        struct run idle = run("v_mov_b32 v1, 0\ns_endpgm\n", groups, false, samples);
+        struct run busy = run("v_mov_b32 v1, 0\nglobal_store_dword v1, v1, s[0:1]\ns_endpgm\n",
+                              groups, false, samples);
+        fine(&idle);
+        fine(&busy);
+        assert_true(idle.report.together == together && busy.report.together == together);
+        if (idle.report.cycles < 200 || idle.report.cycles > 2000)
+            fail_msg("%f %d", idle.report.cycles, together);
+        assert_true(busy.report.cycles > 7812);
+        free(idle.words);
+        free(busy.words);
+    }
+    start_clocks = 0;
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -242,6 +269,7 @@ int main(void)
         cmocka_unit_test(barriers_that_cannot_open_are_reported),
         cmocka_unit_test(work_that_is_shared_out_is_shared_evenly),
         cmocka_unit_test(grids_where_most_do_nothing_are_timed_by_those_that_do),
+        cmocka_unit_test(idle_workgroups_start_for_less),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -202,13 +202,13 @@ static void workgroups_go_round_the_device(void **state)
     struct time_params p = time_params_default(GFX942);
     p.dispatch_cycles = 0;
     const double d = 1000;
-    assert_true(time_dispatch(&p, 1, 1, 0, constant, &d).clocks == 1000);
-    assert_true(time_dispatch(&p, 304, 1, 0, constant, &d).clocks == 1000);
-    assert_true(time_dispatch(&p, 305, 1, 0, constant, &d).clocks == 2000);
-    assert_true(time_dispatch(&p, 305, 2, 0, constant, &d).clocks == 1000);
-    struct time_dispatch half = time_dispatch(&p, 152, 1, 0, constant, &d);
+    assert_true(time_dispatch(&p, 1, 1, constant, &d).clocks == 1000);
+    assert_true(time_dispatch(&p, 304, 1, constant, &d).clocks == 1000);
+    assert_true(time_dispatch(&p, 305, 1, constant, &d).clocks == 2000);
+    assert_true(time_dispatch(&p, 305, 2, constant, &d).clocks == 1000);
+    struct time_dispatch half = time_dispatch(&p, 152, 1, constant, &d);
     assert_true(half.busy > 0.499 && half.busy < 0.501);
-    struct time_dispatch many = time_dispatch(&p, UINT64_C(1) << 40, 1, 0, constant, &d);
+    struct time_dispatch many = time_dispatch(&p, UINT64_C(1) << 40, 1, constant, &d);
     assert_true(many.clocks > 0x1p40 / 304 * 999 && many.clocks < 0x1p40 / 304 * 1001);
 }
 

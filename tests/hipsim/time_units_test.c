@@ -6,6 +6,7 @@
 
 #include <cmocka.h>
 
+#include "tools/hipsim/core/gfx_part.h"
 #include "tools/hipsim/time/time_lds.h"
 #include "tools/hipsim/time/time_memory.h"
 #include "tools/hipsim/time/time_op.h"
@@ -301,6 +302,26 @@ static void bound_adds_what_does_not_fit(void **state)
     assert_true(time_loop_bound(&p, &mix, 2) == 4096 + 2 * 4 * 48 + 2 * 4 * 24);
 }
 
+/* The tables of parameters and of parts say the same of MI300X and MI355X; other parts differ from
+ * these in what the table of parts has. */
+static void parts_have_parameters_of_their_own(void **state)
+{
+    (void)state;
+    for (unsigned i = 0; i < PARTS; i++) {
+        const struct gfx_part *part = &gfx_parts[i];
+        const struct time_params p = time_params_of_part(part),
+                                 base = time_params_default(part->target);
+        if (part == gfx_part_of(part->target))
+            assert_memory_equal(&p, &base, sizeof(p));
+        assert_true(p.cus == part->compute_units && p.xcds == part->xcds);
+        assert_true(p.max_mhz == part->mhz && p.hbm_gb_per_s == part->hbm_gb_per_s);
+        assert_true(p.law_mhz == base.law_mhz * part->law);
+        assert_true(part->law_low <= part->law && part->law <= part->law_high);
+        assert_true(p.hbm_gb_per_s < p.hbm_peak_gb_per_s);
+        assert_true(p.lds_bytes == base.lds_bytes && p.trans_cycles == base.trans_cycles);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -316,6 +337,7 @@ int main(void)
         cmocka_unit_test(streams_are_bound_by_their_share),
         cmocka_unit_test(stores_drain_at_the_speed_of_memory),
         cmocka_unit_test(bound_adds_what_does_not_fit),
+        cmocka_unit_test(parts_have_parameters_of_their_own),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -5,7 +5,8 @@
  * each; the work list is struct MlaWorkInfo of csrc/include/mla.h.
  *
  * The work is cut as evenly as aiter's planner cuts sequences of one length: a sequence gets as
- * many compute units as there are for it, and each an equal part of its keys, in units of 16.
+ * many compute units as there are for it, and each an equal part of its keys, in units of 16. Rows
+ * of a few keys are taken as not cut; the planner that was measured is not known.
  */
 #include <math.h>
 #include <stdio.h>
@@ -101,7 +102,7 @@ static void release(struct buffers *b)
 static uint32_t parts_of(const struct decode_row *r)
 {
     const uint32_t units = (r->keys + KEY_UNIT - 1) / KEY_UNIT, cus = CUS / r->batch;
-    const uint32_t parts = cus ? cus : 1;
+    const uint32_t parts = cus && !r->short_launch ? cus : 1;
     return units < parts ? units : parts;
 }
 

@@ -193,6 +193,7 @@ lds_block lds_b64_256, 256, 64, ds_read_b64 v[100:101], v0
   s_barrier            ; the upper half stays half a tile behind
 1:
   s_movk_i32 s0, 16
+  .p2align 5           ; a fetch window: how long one turn is must not depend on what is before it
 2:
   \tile
   \tile
@@ -303,6 +304,7 @@ attention_loop fa_apart, apart_tile
   kernel \name, 0
   clear
   s_movk_i32 s0, 16
+  .p2align 5
 1:
   .rept 128
     \text

@@ -9,7 +9,7 @@
 
 enum parser { PARSE_NUMBER, PARSE_TARGETS, PARSE_CHECKS, PARSE_SWITCH, PARSE_TEXT };
 
-enum { TARGET_BITS = 2 }; /* of each GPU in struct options.targets */
+enum { TARGET_BITS = 4 }; /* of each GPU in struct options.targets */
 
 struct option {
     const char *key;
@@ -34,7 +34,7 @@ static const struct option table[] = {
 struct options options_default(void)
 {
     return (struct options){
-        .targets = GFX942,
+        .targets = PART_mi300x + 1,
         .devices = 1,
         .checks = CHECK_DEFAULT,
         .budget = DEFAULT_BUDGET,
@@ -56,32 +56,30 @@ static bool parse_number(const char *text, uint64_t *value)
     return errno == 0 && *end == 0;
 }
 
+/* A list of parts, the first in the lowest bits: their numbers in gfx_parts and 1. */
 static bool parse_targets(const char *text, uint64_t *value)
 {
-    static const char *const names[] = {[GFX942] = "gfx942", [GFX950] = "gfx950"};
-
     *value = 0;
     for (unsigned shift = 0; shift < 64; shift += TARGET_BITS) {
         size_t length = strcspn(text, "+");
-        uint64_t target = 0;
-        for (uint64_t i = GFX942; i <= GFX950; i++)
-            if (strlen(names[i]) == length && memcmp(names[i], text, length) == 0)
-                target = i;
-        *value |= target << shift;
-        if (!target || text[length] == 0)
-            return target != 0;
+        const struct gfx_part *part = gfx_part_find(text, length);
+        if (!part)
+            return false;
+        *value |= (uint64_t)(part - gfx_parts + 1) << shift;
+        if (text[length] == 0)
+            return true;
         text += length + 1;
     }
     return false;
 }
 
-enum gfx_target options_target(const struct options *options, unsigned ordinal)
+const struct gfx_part *options_part(const struct options *options, unsigned ordinal)
 {
     uint64_t targets = options->targets;
 
     while (ordinal-- > 0 && targets >> TARGET_BITS)
         targets >>= TARGET_BITS;
-    return (enum gfx_target)(targets & ((1u << TARGET_BITS) - 1));
+    return &gfx_parts[(targets & ((1u << TARGET_BITS) - 1)) - 1];
 }
 
 static bool parse_switch(const char *text, uint64_t *value)

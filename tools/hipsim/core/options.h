@@ -3,12 +3,12 @@
 #ifndef HIPSIM_OPTIONS_H
 #define HIPSIM_OPTIONS_H
 
-#include "wave.h"
+#include "gfx_part.h"
 
 #define OPTION_TEXT 256 /* bytes of a text, with its end */
 
 struct options {
-    uint64_t targets; /* see options_target() */
+    uint64_t targets; /* see options_part() */
     uint64_t devices;
     uint64_t memory_gib; /* 0: as the real part */
     uint64_t checks;     /* enum check_bits */
@@ -30,8 +30,8 @@ struct options {
     char json[OPTION_TEXT];
 };
 
-/** What GPU `ordinal` is: of the targets that were listed the one of that number, else the last. */
-enum gfx_target options_target(const struct options *options, unsigned ordinal);
+/** What GPU `ordinal` is: of the parts that were listed the one of that number, else the last. */
+const struct gfx_part *options_part(const struct options *options, unsigned ordinal);
 
 /** The defaults. */
 struct options options_default(void);

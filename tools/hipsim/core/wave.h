@@ -271,6 +271,8 @@ struct grid_barrier {
 };
 enum { GRID_BARRIERS = 64 };
 
+struct gfx_part; /* gfx_part.h */
+
 /* One dispatch. Zero-initialise, fill, hand to engine_run(). */
 struct launch {
     struct code *code;
@@ -304,7 +306,8 @@ struct launch {
     uint32_t keep_going; /* enum check_bits: these findings are noted, see wave_finding() */
     bool cooperative;    /* all workgroups are resident together, on one host thread */
     struct grid_barrier grid_barrier[GRID_BARRIERS]; /* the engine's */
-    bool timed;                                      /* the timing model steps the waves */
+    const struct gfx_part *part; /* for the timing model; NULL: target's first */
+    bool timed;                  /* the timing model steps the waves */
     const struct observer *observer;
     void (*trap)(struct wave *w, const struct inst *in);    /* s_trap; NULL faults */
     void (*sendmsg)(struct wave *w, const struct inst *in); /* s_sendmsg; NULL ignores */

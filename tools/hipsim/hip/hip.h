@@ -114,6 +114,7 @@ bool hip_object_remove(const void *handle, enum hip_kind kind);
 
 /* Facts about a simulated part; hip_device.c has the table and the sources. */
 struct device_facts {
+    const struct gfx_part *part;
     enum gfx_target target;
     const char *name;
     const char *arch; /* gcnArchName */

@@ -12,38 +12,35 @@
 #define DEFAULT_STACK 1024u
 #define LIMIT_STACK 0 /* hipLimitStackSize, absent from HIP 5.2's enum */
 
-/* Datasheets of MI300X and MI355X; LDS granules as LLVM's GCNSubtarget and AMD's occupancy
+/* LDS as the ISA manuals have it; its granules as LLVM's GCNSubtarget and AMD's occupancy
  * documentation give them. */
-static const struct device_facts parts[] = {
-    {
-        .target = GFX942,
-        .name = "AMD Instinct MI300X (simulated by hipsim)",
-        .arch = "gfx942:sramecc+:xnack-",
-        .compute_units = 304,
-        .clock_khz = 2100000,
-        .memory_clock_khz = 1300000,
+static bool make_facts(struct device_facts *facts, const struct gfx_part *part)
+{
+    const bool gfx950 = part->target == GFX950;
+    char name[64], arch[64];
+
+    snprintf(name, sizeof(name), "AMD Instinct %s (simulated by hipsim)", part->product);
+    snprintf(arch, sizeof(arch), "%s:sramecc+:xnack-", gfx950 ? "gfx950" : "gfx942");
+    *facts = (struct device_facts){
+        .part = part,
+        .target = part->target,
+        .name = strdup(name),
+        .arch = strdup(arch),
+        .compute_units = (int)part->compute_units,
+        .clock_khz = (int)part->mhz * 1000,
+        .memory_clock_khz = (int)part->hbm_mhz * 1000,
         .memory_bus_bits = 8192,
-        .memory_bytes = UINT64_C(192) << 30,
-        .lds_bytes = 64 * 1024,
-        .lds_granule = 512,
+        .memory_bytes = (uint64_t)part->hbm_gib << 30,
+        .lds_bytes = gfx950 ? 160 * 1024 : 64 * 1024,
+        .lds_granule = gfx950 ? 1280 : 512,
         .l2_bytes = 4 << 20,
-        .memory_bytes_per_us = 5300000,
-    },
-    {
-        .target = GFX950,
-        .name = "AMD Instinct MI355X (simulated by hipsim)",
-        .arch = "gfx950:sramecc+:xnack-",
-        .compute_units = 256,
-        .clock_khz = 2400000,
-        .memory_clock_khz = 1950000,
-        .memory_bus_bits = 8192,
-        .memory_bytes = UINT64_C(288) << 30,
-        .lds_bytes = 160 * 1024,
-        .lds_granule = 1280,
-        .l2_bytes = 4 << 20,
-        .memory_bytes_per_us = 8000000,
-    },
-};
+        .memory_bytes_per_us = (uint64_t)(part->hbm_peak_gb_per_s * 1000),
+    };
+    return facts->name && facts->arch;
+}
+
+/* Of the devices; they live as long as the process. */
+static struct device_facts facts[HIP_MAX_DEVICES];
 
 static struct {
     struct hip_device *devices;
@@ -57,7 +54,9 @@ bool hip_devices_create(const struct options *options)
         return false;
     for (int i = 0; i < (int)options->devices; i++) {
         struct hip_device *device = &all.devices[i];
-        device->facts = &parts[options_target(options, (unsigned)i) == GFX950];
+        if (!make_facts(&facts[i], options_part(options, (unsigned)i)))
+            return false;
+        device->facts = &facts[i];
         device->ordinal = i;
         device->memory_bytes =
             options->memory_gib ? options->memory_gib << 30 : device->facts->memory_bytes;

@@ -324,6 +324,7 @@ hipError_t hip_kernel_run(const struct hip_kernel_work *work, struct hip_device 
         return error;
     struct launch *launch = &dispatch.launch;
     launch->checks = (uint32_t)options.checks | (options.hints ? CHECK_HINT : 0);
+    launch->part = device->facts->part;
     launch->order = options.seed ? ORDER_SEEDED : ORDER_BY_CLOCK;
     launch->seed = options.seed;
     launch->budget = options.budget;

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "decode.h"
+#include "gfx_part.h"
 #include "time_launch.h"
 
 static struct {
@@ -102,7 +103,8 @@ int time_run(struct launch *launch, bool always, double *microseconds)
     /* One timed launch at a time: the files are the process's. Options that nobody has set are
      * zero, the defaults. */
     struct time_config config = {
-        .params = time_params_default(code_target(launch->code)),
+        .params = time_params_of_part(launch->part ? launch->part
+                                                   : gfx_part_of(code_target(launch->code))),
         .samples = state.options.samples,
         .samples_only = state.options.samples_only,
         .trace_path = state.trace_path,

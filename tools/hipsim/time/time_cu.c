@@ -7,6 +7,7 @@
 #include "decode.h"
 #include "row.h"
 #include "time_lds.h"
+#include "time_work.h"
 
 #define SIMDS 4
 #define NEVER UINT64_MAX
@@ -36,6 +37,7 @@ struct cu_wave {
     uint64_t came;       /* when the wave came to `next`: one issue period after the last */
     uint64_t fetched;    /* when the line of `next` is there */
     uint64_t line;       /* code line in the instruction buffer */
+    uint64_t behind;     /* offset behind `next` */
     uint64_t matrix_end; /* of its last matrix instruction */
     uint64_t result_end; /* no matrix result is pending after this */
     struct counter vm, lgkm;
@@ -223,6 +225,19 @@ static void fetch_line(struct time_cu *cu, struct cu_wave *tw, uint64_t now)
     tw->fetched = cu->line_ready[line];
 }
 
+/* The sequencer fetches aligned windows into a buffer per wave: an instruction in two of them is
+ * there when the second one is. */
+static void fetch_window(struct time_cu *cu, struct cu_wave *tw)
+{
+    const uint64_t window = (uint64_t)cu->p->fetch_bytes;
+    const struct inst *in = tw->next;
+    if (window == 0 || in->offset % window + in->size <= window)
+        return;
+    const bool jumped = in->offset != tw->behind;
+    const double late = jumped ? cu->p->branch_straddle_cycles : cu->p->straddle_cycles;
+    tw->fetched = later(tw->fetched, later(tw->came, jumped ? tw->ready : 0) + (uint64_t)late);
+}
+
 static bool fetch_next(struct time_cu *cu, struct cu_wave *tw, uint64_t now)
 {
     tw->next = engine_group_fetch(tw->w);
@@ -232,6 +247,8 @@ static bool fetch_next(struct time_cu *cu, struct cu_wave *tw, uint64_t now)
     if (!tw->op)
         return false;
     fetch_line(cu, tw, now);
+    fetch_window(cu, tw);
+    tw->behind = tw->next->offset + tw->next->size;
     tw->at = later(tw->came, tw->ready);
     return true;
 }
@@ -335,6 +352,7 @@ static void matrix_issued(struct time_cu *cu, struct cu_wave *tw, uint64_t now)
         tw->owner[r % REGS] = op->writes.first;
     }
     cu->result.matrix_clocks += op->matrix;
+    cu->result.matrix_by[op->matrix_class] += op->matrix;
 }
 
 static void valu_issued(struct time_cu *cu, struct cu_wave *tw, uint64_t now)
@@ -549,6 +567,7 @@ bool time_cu_step(struct time_cu *cu, struct time_step *step)
     tw->at = NEVER;
     if (tw->w->state == WAVE_ENDED && --cu->left[tw->group] == 0) {
         step->ended = tw->group;
+        step->idle = time_group_idle(tw->w->wg);
         return engine_group_finish(cu->groups[tw->group]);
     }
     return release(cu, tw->group, now);
@@ -674,6 +693,8 @@ void time_cu_result_add(struct time_cu_result *sum, const struct time_cu_result 
     sum->lds_clocks += r->lds_clocks;
     sum->l1_clocks += r->l1_clocks;
     sum->issue += r->issue;
+    for (unsigned i = 0; i < MATRIX_CLASSES; i++)
+        sum->matrix_by[i] += r->matrix_by[i];
     for (unsigned i = 0; i < LEVEL_COUNT; i++)
         sum->bytes[i] += r->bytes[i];
     for (unsigned i = 0; i < HIPSIM_STALL_COUNT; i++)

@@ -58,7 +58,8 @@ struct time_cu_result {
     uint64_t clocks; /* from the first workgroup's start to the last one's end */
     uint64_t instructions;
     uint64_t waves;
-    uint64_t matrix_clocks; /* of all SIMDs */
+    uint64_t matrix_clocks;             /* of all SIMDs, */
+    uint64_t matrix_by[MATRIX_CLASSES]; /* the same by class */
     uint64_t valu_clocks;
     uint64_t lds_clocks; /* of the banks */
     uint64_t l1_clocks;
@@ -95,6 +96,7 @@ uint64_t time_cu_next(struct time_cu *cu);
 
 struct time_step {
     unsigned ended; /* the group that has ended with it; else how many there are */
+    bool idle;      /* and it has stored nothing */
     bool grid;      /* it may have opened a barrier of the grid */
 };
 

@@ -77,14 +77,15 @@ static bool start_next(struct device *d, struct unit *u, unsigned slot, uint64_t
     return time_cu_start(u->cu, slot, index, at);
 }
 
-static bool end_group(struct device *d, struct unit *u, unsigned slot, uint64_t at)
+static bool end_group(struct device *d, struct unit *u, unsigned slot, bool idle, uint64_t at)
 {
+    const double extra = idle ? d->setup->idle_extra : d->setup->extra;
     const double took = (double)(at - u->started[slot]);
     if (u->index[slot] == 0)
         d->first = took;
-    d->busy += took + d->setup->extra;
-    d->end = fmax(d->end, (double)at + d->setup->extra);
-    return start_next(d, u, slot, at + (uint64_t)d->setup->extra);
+    d->busy += took + extra;
+    d->end = fmax(d->end, (double)at + extra);
+    return start_next(d, u, slot, at + (uint64_t)extra);
 }
 
 static bool run(struct device *d)
@@ -99,7 +100,7 @@ static bool run(struct device *d)
         if (!time_cu_step(u->cu, &step))
             return false;
         if (step.ended < d->setup->resident &&
-            !end_group(d, u, step.ended, now + (uint64_t)d->p->issue_period))
+            !end_group(d, u, step.ended, step.idle, now + (uint64_t)d->p->issue_period))
             return false;
         if (step.grid) {
             for (unsigned i = 0; i < d->nunits; i++)

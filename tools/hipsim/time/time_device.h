@@ -13,7 +13,8 @@
 struct time_device_setup {
     uint64_t workgroups;
     uint32_t resident; /* workgroups that a compute unit holds */
-    double extra;      /* clocks that a workgroup takes beyond its instructions */
+    double extra;      /* clocks that a workgroup takes beyond its instructions, */
+    double idle_extra; /* and one that stores nothing */
     bool warm_code;
     const struct time_sink *sink; /* of the first compute unit; NULL: none */
 };

@@ -54,15 +54,15 @@ static void sift(double *heap, size_t n)
 }
 
 static double run_xcd(const struct time_params *p, uint64_t first, uint64_t workgroups,
-                      double *slots, size_t nslots, double extra, time_duration_fn *duration,
-                      const void *ctx, double *sum)
+                      double *slots, size_t nslots, time_duration_fn *duration, const void *ctx,
+                      double *sum)
 {
     double end = 0, next = 0;
     for (size_t i = 0; i < nslots; i++)
         slots[i] = 0;
     for (uint64_t w = first; w < workgroups; w += (uint64_t)p->xcds) {
         double start = slots[0] > next ? slots[0] : next;
-        double d = duration(ctx, w) + extra;
+        double d = duration(ctx, w);
         next = start + p->dispatch_cycles;
         slots[0] = start + d;
         end = slots[0] > end ? slots[0] : end;
@@ -73,15 +73,15 @@ static double run_xcd(const struct time_params *p, uint64_t first, uint64_t work
 }
 
 struct time_dispatch time_dispatch(const struct time_params *p, uint64_t workgroups,
-                                   uint32_t workgroups_per_cu, double extra,
-                                   time_duration_fn *duration, const void *ctx)
+                                   uint32_t workgroups_per_cu, time_duration_fn *duration,
+                                   const void *ctx)
 {
     size_t nslots = (size_t)(p->cus / p->xcds) * workgroups_per_cu;
     double all = (double)nslots * p->xcds, sum = 0, end = 0;
     if (workgroups > MANY) {
         double longest = 0;
         for (uint64_t i = 0; i < 1024; i++) {
-            double d = duration(ctx, workgroups / 1024 * i) + extra;
+            double d = duration(ctx, workgroups / 1024 * i);
             longest = d > longest ? d : longest;
             sum += d * ((double)workgroups / 1024);
         }
@@ -92,7 +92,7 @@ struct time_dispatch time_dispatch(const struct time_params *p, uint64_t workgro
     if (!slots)
         return (struct time_dispatch){.clocks = INFINITY};
     for (uint64_t x = 0; x < (uint64_t)p->xcds; x++) {
-        double t = run_xcd(p, x, workgroups, slots, nslots, extra, duration, ctx, &sum);
+        double t = run_xcd(p, x, workgroups, slots, nslots, duration, ctx, &sum);
         end = t > end ? t : end;
     }
     free(slots);

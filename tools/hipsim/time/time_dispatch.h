@@ -15,7 +15,7 @@ struct time_occupancy {
 
 struct time_occupancy time_occupancy(const struct time_params *p, const struct launch *launch);
 
-/* How long a workgroup of this index runs, in clocks, with its compute unit full. */
+/* How long a workgroup of this index takes its slot, in clocks, with its compute unit full. */
 typedef double time_duration_fn(const void *ctx, uint64_t index);
 
 struct time_dispatch {
@@ -26,11 +26,10 @@ struct time_dispatch {
 /*
  * Workgroup i goes to XCD i % xcds; an XCD starts its workgroups in order, each on the slot that
  * falls free first. Beyond 2^22 workgroups every slot is taken to be busy to the end but for the
- * longest workgroup. A workgroup takes `extra` clocks beyond its duration. `clocks` is infinite
- * without memory.
+ * longest workgroup. `clocks` is infinite without memory.
  */
 struct time_dispatch time_dispatch(const struct time_params *p, uint64_t workgroups,
-                                   uint32_t workgroups_per_cu, double extra,
-                                   time_duration_fn *duration, const void *ctx);
+                                   uint32_t workgroups_per_cu, time_duration_fn *duration,
+                                   const void *ctx);
 
 #endif

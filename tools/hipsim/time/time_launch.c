@@ -18,6 +18,7 @@
 #include <string.h>
 
 #include "decode.h"
+#include "gfx_part.h"
 #include "time_device.h"
 #include "time_dispatch.h"
 #include "time_sharing.h"
@@ -92,7 +93,7 @@ static bool run_untimed(struct timed *t, uint64_t first, uint64_t count,
     l->count_workgroup = count_before;
     counters_add(&t->counters, &l->counters);
     if (t->work && count == 1)
-        time_work_note(t->work, first, l->counters.instructions);
+        time_work_note(t->work, first, l->counters.instructions, l->counters.store_bytes == 0);
     return ok;
 }
 
@@ -343,12 +344,20 @@ static bool take_samples(struct timed *t)
     return sample_positions(t) && (t->config->samples_only || run_rest(t));
 }
 
+/* What a workgroup costs beyond its instructions: a fit to those that work. */
+static double start_cost(const struct timed *t, bool idle)
+{
+    const struct time_params *p = &t->config->params;
+    const double cost = p->workgroup_cycles * t->occupancy.part;
+    return idle ? fmin(cost, p->workgroup_idle_cycles) : cost;
+}
+
 static double duration(const void *ctx, uint64_t index)
 {
     const struct timed *t = ctx;
-    double clocks = t->first;
+    double clocks = t->first + start_cost(t, false);
     if (t->work)
-        return time_work_clocks(t->work, index);
+        return time_work_clocks(t->work, index) + start_cost(t, time_work_idle(t->work, index));
     for (unsigned d = 0; d < DIMENSIONS; d++) {
         double at = (double)(index % t->groups[d]), end = (double)t->groups[d] - 1;
         double half = (double)(t->groups[d] / 2);
@@ -376,10 +385,34 @@ static bool run_rest(struct timed *t)
     return next >= t->total || run_untimed(t, next, t->total - next, &see);
 }
 
-/* The clock that the power law gives for a matrix duty, in percent, of the whole device. */
+/* The clock that the power law gives for an activity, in percent, of the whole device: that of
+ * bf16 matrices which are busy all the time is 100. */
 static double power_clock(const struct time_params *p, double percent)
 {
     return fmax(p->min_mhz, fmin(p->max_mhz, p->law_mhz - p->law_slope * percent));
+}
+
+/* The matrix duty weighted by what a clock of each class takes, and the other units' part. */
+static double activity(const struct timed *t, double duty)
+{
+    const struct time_params *p = &t->config->params;
+    const double weight[MATRIX_CLASSES] = {
+        [MATRIX_16] = 1,
+        [MATRIX_8] = p->power_matrix_8,
+        [MATRIX_4] = p->power_matrix_4,
+        [MATRIX_32] = p->power_matrix_32,
+    };
+    double weighted = 0, simd_clocks = 4.0 * (double)t->sum.clocks;
+    for (unsigned i = 0; i < MATRIX_CLASSES; i++)
+        weighted += weight[i] * (double)t->sum.matrix_by[i];
+    if (t->sum.matrix_clocks)
+        duty *= weighted / (double)t->sum.matrix_clocks;
+    const double bytes = (double)(t->sum.bytes[LEVEL_MALL] + t->sum.bytes[LEVEL_HBM]);
+    const double cus = t->share.cus_active > 0 ? t->share.cus_active : p->cus;
+    const double share = p->hbm_peak_gb_per_s * 1e3 / p->max_mhz / cus;
+    const double memory = share > 0 ? fmin(1, bytes / (double)t->sum.clocks / share) : 0;
+    return duty + p->power_vector * fmin(1, (double)t->sum.valu_clocks / simd_clocks) +
+           p->power_memory * memory;
 }
 
 /* The part of a loop's time in which the matrix units are busy; of all of it without a loop. */
@@ -410,7 +443,7 @@ static void fill_report(struct timed *t, struct time_dispatch d)
     r->max_mhz = p->max_mhz;
     r->matrix_duty = matrix_duty(t);
     r->matrix_fraction = (double)t->sum.matrix_clocks * per_group / (4 * p->cus * d.clocks);
-    r->power_mhz = power_clock(p, 100 * r->matrix_duty * d.busy);
+    r->power_mhz = power_clock(p, 100 * activity(t, r->matrix_duty) * d.busy);
     r->us_at_max = p->launch_us + d.clocks / p->max_mhz;
     r->us_at_power = p->launch_us + d.clocks / r->power_mhz;
     r->memory_bytes = (double)(t->sum.bytes[LEVEL_MALL] + t->sum.bytes[LEVEL_HBM]) * per_group;
@@ -427,7 +460,11 @@ static void start_report(struct timed *t)
     *r = (struct hipsim_time_report){0};
     const char *name = t->launch->kernel ? t->launch->kernel : "";
     strncpy(r->kernel, name, sizeof(r->kernel) - 1);
-    strcpy(r->target, code_target(t->launch->code) == GFX950 ? "gfx950" : "gfx942");
+    const enum gfx_target target = code_target(t->launch->code);
+    const struct gfx_part *part = t->launch->part;
+    strcpy(r->target, part && part != gfx_part_of(target) ? part->name
+                      : target == GFX950                  ? "gfx950"
+                                                          : "gfx942");
     r->workgroups_per_cu = t->resident;
     r->waves_per_simd = (t->resident * t->occupancy.waves_per_workgroup + 3) / 4;
 }
@@ -464,7 +501,6 @@ static void count_bytes(struct timed *t)
 /* All workgroups in time, on all compute units. */
 static bool run_together(struct timed *t, struct time_dispatch *d)
 {
-    const struct time_params *p = &t->config->params;
     struct time_trace *trace = NULL;
     struct time_sink sink;
     if (t->config->trace_path) {
@@ -476,7 +512,8 @@ static bool run_together(struct timed *t, struct time_dispatch *d)
     const struct time_device_setup setup = {
         .workgroups = t->total,
         .resident = t->resident,
-        .extra = p->workgroup_cycles * t->occupancy.part,
+        .extra = start_cost(t, false),
+        .idle_extra = start_cost(t, true),
         .warm_code = t->warm,
         .sink = trace ? &sink : NULL,
     };
@@ -495,13 +532,11 @@ static bool run_together(struct timed *t, struct time_dispatch *d)
 
 static bool run_sampled(struct timed *t, struct time_dispatch *d)
 {
-    const struct time_params *p = &t->config->params;
     if (!t->config->samples_only)
         t->work = time_work_create(t->total);
     if (!probe_sharing(t) || !take_samples(t))
         return false;
-    *d = time_dispatch(p, t->total, t->resident, p->workgroup_cycles * t->occupancy.part, duration,
-                       t);
+    *d = time_dispatch(&t->config->params, t->total, t->resident, duration, t);
     return true;
 }
 

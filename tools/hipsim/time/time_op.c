@@ -93,6 +93,17 @@ static struct time_regs vector_regs(const struct opnd *o)
                               .count = o->dwords};
 }
 
+/* The f8f6f4 forms run at the rate of the wider operand: cbsz and blgp are 0 and 1 for 8 bits. */
+static enum time_matrix matrix_class(const struct inst *in)
+{
+    const char *name = in->row->name;
+    if (contains(name, "f8f6f4"))
+        return in->cbsz > 1 && in->blgp > 1 ? MATRIX_4 : MATRIX_8;
+    if (contains(name, "fp8") || contains(name, "bf8") || contains(name, "i8"))
+        return MATRIX_8;
+    return contains(name, "f16") || contains(name, "bf16") ? MATRIX_16 : MATRIX_32;
+}
+
 static void make_matrix(const struct time_params *p, enum gfx_target target, const struct inst *in,
                         struct time_op *op)
 {
@@ -101,6 +112,7 @@ static void make_matrix(const struct time_params *p, enum gfx_target target, con
     op->matrix = (uint16_t)time_matrix_cycles(target, in->row->name, in->cbsz, in->blgp);
     if (!op->matrix)
         op->matrix = 8 * TURN;
+    op->matrix_class = (uint8_t)matrix_class(in);
     /* Matrices of f32 and f64 admit no VALU at all (calculator). */
     const char *name = in->row->name;
     size_t length = strlen(name);

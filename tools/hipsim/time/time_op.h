@@ -34,17 +34,21 @@ struct time_regs {
     uint16_t count;
 };
 
+/* What a matrix instruction's power depends on: the bits of its operands. */
+enum time_matrix { MATRIX_16, MATRIX_8, MATRIX_4, MATRIX_32, MATRIX_CLASSES };
+
 struct time_op {
     uint8_t unit; /* enum time_unit */
     uint8_t kind; /* enum time_kind */
     uint8_t nreads;
-    uint16_t issue;  /* clocks of its port */
-    uint16_t matrix; /* clocks of the matrix unit */
-    uint16_t closed; /* of them, those that admit no VALU instruction */
-    uint16_t result; /* clocks from issue until another instruction may read the result */
-    bool wide_store; /* LDS: the wave is held while its data leave */
-    bool two;        /* LDS: two accesses, */
-    int32_t second;  /* so many bytes apart */
+    uint16_t issue;       /* clocks of its port */
+    uint16_t matrix;      /* clocks of the matrix unit */
+    uint8_t matrix_class; /* enum time_matrix */
+    uint16_t closed;      /* of them, those that admit no VALU instruction */
+    uint16_t result;      /* clocks from issue until another instruction may read the result */
+    bool wide_store;      /* LDS: the wave is held while its data leave */
+    bool two;             /* LDS: two accesses, */
+    int32_t second;       /* so many bytes apart */
     uint16_t wait_vm, wait_lgkm, wait_exp; /* KIND_WAITCNT: counts to wait for, UINT16_MAX: none */
     struct time_regs reads[INST_MAX_SRC];  /* vector registers; of a matrix instruction A and B */
     struct time_regs acc;                  /* SrcC of a matrix instruction */

@@ -6,6 +6,8 @@
 #include <math.h>
 #include <string.h>
 
+#include "gfx_part.h"
+
 #define ROW(field, value, unit, tag, low, high, source) \
     {#field, unit, source, value, low, high, TIME_##tag, offsetof(struct time_params, field)},
 
@@ -42,6 +44,19 @@ struct time_params time_params_default(enum gfx_target target)
     const struct time_param_row *rows = time_param_rows(target, &n);
     for (size_t i = 0; i < n; i++)
         *field(&params, &rows[i]) = rows[i].value;
+    return params;
+}
+
+struct time_params time_params_of_part(const struct gfx_part *part)
+{
+    struct time_params params = time_params_default(part->target);
+    params.cus = part->compute_units;
+    params.xcds = part->xcds;
+    params.max_mhz = part->mhz;
+    params.hbm_peak_gb_per_s = part->hbm_peak_gb_per_s;
+    params.hbm_gb_per_s = part->hbm_gb_per_s;
+    params.law_mhz *= part->law;
+    params.law_slope *= part->law;
     return params;
 }
 

@@ -38,6 +38,10 @@ const struct time_param_row *time_param_rows(enum gfx_target target, size_t *cou
 /* The values of a target's table. */
 struct time_params time_params_default(enum gfx_target target);
 
+struct gfx_part;
+/* Those of a part: its target's, with what sets it apart from the target's first part. */
+struct time_params time_params_of_part(const struct gfx_part *part);
+
 /* Sets a parameter by name. False if there is none of that name or `value` is no number >= 0;
  * a value outside of the row's range is allowed, to study one. */
 bool time_params_set(struct time_params *params, const char *name, double value);

@@ -10,6 +10,7 @@
 struct time_work {
     uint64_t workgroups;
     uint32_t *executed; /* by workgroup; 0: it has not run */
+    uint8_t *idle;      /* by workgroup: it has stored nothing */
     unsigned nsamples;
     struct {
         double instructions, clocks;
@@ -24,22 +25,34 @@ struct time_work *time_work_create(uint64_t workgroups)
         return NULL;
     w->workgroups = workgroups;
     w->executed = calloc(workgroups, sizeof(*w->executed));
-    if (w->executed)
+    w->idle = calloc(workgroups, sizeof(*w->idle));
+    if (w->executed && w->idle)
         return w;
-    free(w);
+    time_work_destroy(w);
     return NULL;
 }
 
 void time_work_destroy(struct time_work *w)
 {
-    if (w)
-        free(w->executed);
+    if (!w)
+        return;
+    free(w->executed);
+    free(w->idle);
     free(w);
 }
 
-void time_work_note(struct time_work *w, uint64_t index, uint64_t instructions)
+void time_work_note(struct time_work *w, uint64_t index, uint64_t instructions, bool idle)
 {
+    w->idle[index] = idle;
     w->executed[index] = instructions > UINT32_MAX ? UINT32_MAX : (uint32_t)instructions;
+}
+
+bool time_group_idle(const struct workgroup *wg)
+{
+    for (uint32_t i = 0; i < wg->nwaves; i++)
+        if (wg->waves[i]->acted)
+            return false;
+    return true;
 }
 
 static void ended(void *ctx, struct workgroup *wg)
@@ -47,7 +60,7 @@ static void ended(void *ctx, struct workgroup *wg)
     uint64_t sum = 0;
     for (uint32_t i = 0; i < wg->nwaves; i++)
         sum += wg->waves[i]->executed;
-    time_work_note(ctx, wg->index, sum);
+    time_work_note(ctx, wg->index, sum, time_group_idle(wg));
 }
 
 struct observer time_work_observer(struct time_work *w)
@@ -55,15 +68,28 @@ struct observer time_work_observer(struct time_work *w)
     return (struct observer){.ctx = w, .workgroup_end = ended};
 }
 
-double time_work_of(const struct time_work *w, uint64_t index)
+/* The workgroup itself, or its nearest neighbour that has run; w->workgroups if none has. */
+static uint64_t known(const struct time_work *w, uint64_t index)
 {
     for (uint64_t away = 0; away < w->workgroups; away++) {
         if (index >= away && w->executed[index - away])
-            return w->executed[index - away];
+            return index - away;
         if (index + away < w->workgroups && w->executed[index + away])
-            return w->executed[index + away];
+            return index + away;
     }
-    return 0;
+    return w->workgroups;
+}
+
+double time_work_of(const struct time_work *w, uint64_t index)
+{
+    index = known(w, index);
+    return index < w->workgroups ? w->executed[index] : 0;
+}
+
+bool time_work_idle(const struct time_work *w, uint64_t index)
+{
+    index = known(w, index);
+    return index < w->workgroups && w->idle[index];
 }
 
 double time_work_total(const struct time_work *w)

@@ -16,7 +16,7 @@ void time_work_destroy(struct time_work *work);
 
 /* Notes the workgroups that end. */
 struct observer time_work_observer(struct time_work *work);
-void time_work_note(struct time_work *work, uint64_t index, uint64_t instructions);
+void time_work_note(struct time_work *work, uint64_t index, uint64_t instructions, bool idle);
 
 /* Instructions of a workgroup; of its nearest neighbour that has run, if it has not. */
 double time_work_of(const struct time_work *work, uint64_t index);
@@ -25,6 +25,12 @@ double time_work_total(const struct time_work *work);
 
 /* A sample: workgroups of at most so many instructions took so many clocks. */
 void time_work_sample(struct time_work *work, double instructions, double clocks);
+
+/* Has a workgroup come to its end without a store that others can see? */
+bool time_group_idle(const struct workgroup *wg);
+
+/* The same of one that has run, or of its nearest neighbour that has. */
+bool time_work_idle(const struct time_work *work, uint64_t index);
 
 /* How much more or less than any sample a workgroup executes, as a factor >= 1. */
 double time_work_distance(const struct time_work *work, double instructions);
