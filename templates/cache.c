@@ -305,6 +305,10 @@ void att_cache_store(const struct att_cache *c, struct tir_value row, int first,
         return;
     }
     const struct tir_type t = tir_typeof(b->f, a);
+    if (t.cols < (unsigned)c->x) { /* within one block */
+        tir_tile_scatter(b, c->base, row, att_plus(b, byte, first % c->x * c->size), a);
+        return;
+    }
     const struct tir_value rows = block_rows(c, row, t, (unsigned)c->x, c->block_stride);
     tir_tile_scatter(b, c->base, rows, byte, tir_split_blocks(b, a, (unsigned)c->x));
 }

@@ -21,25 +21,35 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 enum {
     LDS_WRITES = -1,
-    ELEM = 2, /* bytes of bf16 and fp16 */
-    PER = 8,  /* elements of a row that a lane has: 32 bytes of f32, 16 of a 16-bit type */
+    ELEM = 2,  /* bytes of bf16 and fp16 */
+    PER = 8,   /* elements of a row that a lane has: 32 bytes of f32, 16 of a 16-bit type */
+    MOST = 20, /* the same where narrower panels follow the widest */
     WAVES = 4,
-    AT_ONCE = 4,   /* parts that a wave has under way */
-    HEADS = 8,     /* that a wave has, unless its lanes hold more or two registers fewer */
-    TOKEN_BITS = 2 /* pair: log2 of the rows that a lane has */
+    AT_ONCE = 4,    /* parts that a wave has under way */
+    HEADS = 8,      /* that a wave has, unless its lanes hold more or two registers fewer */
+    TOKEN_BITS = 2, /* pair: log2 of the rows that a lane has */
+    PANELS = 2      /* of a head dim: 192 is 128 + 64; more of them leave a lane more than MOST */
 };
 
 static const float LOG2E = 1.4426950408889634f, LN2 = 0.6931471805599453f;
+
+/* D elements of some rows as panels of power-of-two width, f32; and a number for each row. */
+struct state_type {
+    unsigned n;
+    int first[PANELS]; /* column */
+    struct tir_type o[PANELS], row;
+};
 
 struct combine {
     const struct att_variant *v;
     struct tir_builder b;
     unsigned dtype, out_dtype;
     unsigned rows;                /* that a wave holds */
-    struct tir_type o, row;       /* of all waves: f32, rows x D and rows x 1 */
+    struct state_type type;       /* of all waves */
     struct tir_value token, head; /* of the first row of the workgroup */
     struct tir_value n_rows;      /* that there are from there on */
 };
@@ -47,40 +57,70 @@ struct combine {
 /* What is known of some of the keys, for each row: a sum of parts, or, without l, a part, or,
  * without o either, a sink. */
 struct state {
-    struct tir_value lse, o, l;
+    struct tir_value lse, o[PANELS], l;
 };
+
+static unsigned largest_power(unsigned n) { return 1u << (31 - __builtin_clz(n)); }
+
+/* Lanes that share a row: each has PER neighbours of the widest panel, and 4 of the narrowest. */
+static unsigned row_lanes(unsigned dim)
+{
+    const unsigned wide = largest_power(dim) / PER, narrow = (dim & -dim) / 4;
+    return wide < narrow ? wide : narrow;
+}
+
+/* Of a row that a lane has. */
+static unsigned row_elements(unsigned dim) { return dim / row_lanes(dim); }
 
 static bool check(const struct att_variant *v, const struct tir_machine *m, struct att_why *why)
 {
     (void)m;
     const int dim = v->head_dim;
-    if (dim & (dim - 1) || dim < 32 || dim > 512)
-        return att_reject(why, ATT_HEAD_DIM, "head_dim %d is not 32, 64, 128, 256 or 512", dim);
+    if (dim % 16 || dim < 32 || dim > 512)
+        return att_reject(why, ATT_HEAD_DIM, "head_dim %d is not a multiple of 16 from 32 to 512",
+                          dim);
+    if (row_elements((unsigned)dim) > MOST)
+        return att_reject(
+            why, ATT_HEAD_DIM,
+            "head_dim %d needs %u elements of a row in a lane, and %d of several parts "
+            "fit",
+            dim, row_elements((unsigned)dim), MOST);
     return true;
 }
 
 /* Rows that the lanes of a wave hold in one register each. */
-static unsigned lane_rows(const struct combine *c) { return 64 * PER / (unsigned)c->v->head_dim; }
-
-/* Rows x D in f32: a lane has PER neighbours of a row, the other lanes first the rest of it, then
- * more rows; 2^reg_bits times as many are in its registers, and other waves have others. */
-static struct tir_type state_type(struct combine *c, unsigned reg_bits, unsigned waves)
+static unsigned lane_rows(const struct combine *c)
 {
-    const unsigned dim = (unsigned)c->v->head_dim;
+    return 64 / row_lanes((unsigned)c->v->head_dim);
+}
+
+/* `width` columns: those of a lane are neighbours, the other lanes first the rest of the row, then
+ * more rows; 2^reg_bits times as many are in its registers, and other waves have others. */
+static struct tir_type panel_type(struct combine *c, unsigned width, unsigned reg_bits,
+                                  unsigned waves)
+{
+    const unsigned lanes = row_lanes((unsigned)c->v->head_dim);
     struct tir_spread s = tir_spread(c->b.f->machine, waves);
-    tir_spread_cols(&s, TIR_REGS, tir_bits(PER));
-    tir_spread_cols(&s, TIR_LANES, tir_bits(dim / PER));
+    tir_spread_cols(&s, TIR_REGS, tir_bits(width / lanes));
+    tir_spread_cols(&s, TIR_LANES, tir_bits(lanes));
     tir_spread_rows(&s, TIR_LANES, tir_bits(lane_rows(c)));
     tir_spread_rows(&s, TIR_REGS, reg_bits);
     tir_spread_rows(&s, TIR_WAVES, tir_bits(waves));
     const struct tir_layout l = tir_spread_layout(&s);
-    return tir_tile(c->b.f, TIR_F32, 1u << s.rows, dim, &l);
+    return tir_tile(c->b.f, TIR_F32, 1u << s.rows, width, &l);
 }
 
-static struct tir_type row_type(struct combine *c, struct tir_type state)
+static struct state_type state_type(struct combine *c, unsigned reg_bits, unsigned waves)
 {
-    const struct tir_layout l = tir_layout_slice(tir_layout_of(c->b.f, state), 1);
-    return tir_tile(c->b.f, TIR_F32, state.rows, 1, &l);
+    struct state_type t = {0};
+    for (unsigned first = 0, dim = (unsigned)c->v->head_dim; first < dim; t.n++) {
+        t.first[t.n] = (int)first;
+        t.o[t.n] = panel_type(c, largest_power(dim - first), reg_bits, waves);
+        first += t.o[t.n].cols;
+    }
+    const struct tir_layout l = tir_layout_slice(tir_layout_of(c->b.f, t.o[0]), 1);
+    t.row = tir_tile(c->b.f, TIR_F32, t.o[0].rows, 1, &l);
+    return t;
 }
 
 /* e^(a - shift). */
@@ -98,6 +138,20 @@ static struct tir_value shift_of(struct combine *c, struct tir_value top)
     return tir_select(b, none, tir_float_like(b, top, 0.0f), top);
 }
 
+/* sum + w o; without a sum, w o. `part`: o is of memory, which must not be used where its lse is
+ * -infinity: an infinity or a NaN would survive a factor of 0. */
+static struct tir_value add_weighted(struct combine *c, struct tir_value sum, struct tir_value w,
+                                     struct tir_value o, bool part)
+{
+    struct tir_builder *b = &c->b;
+    const struct tir_value wide = tir_broadcast(b, w, tir_typeof(b->f, o));
+    if (part) {
+        const struct tir_value zero = tir_float_like(b, wide, 0.0f);
+        o = tir_select(b, tir_cmp_gt(b, wide, zero), o, zero);
+    }
+    return sum.id ? tir_fma(b, wide, o, sum) : tir_mul(b, wide, o);
+}
+
 /* The sum of n states, of which the first has o and l: lse is that of the largest, o and l count
  * relative to it. */
 static struct state add_states(struct combine *c, const struct state *s, unsigned n)
@@ -111,16 +165,8 @@ static struct state add_states(struct combine *c, const struct state *s, unsigne
         const struct tir_value w = power(c, s[i].lse, shift);
         const struct tir_value l = s[i].l.id ? tir_mul(b, w, s[i].l) : w;
         sum.l = i ? tir_add(b, sum.l, l) : l;
-        if (!s[i].o.id)
-            continue;
-        const struct tir_value wide = tir_broadcast(b, w, tir_typeof(b->f, s[i].o));
-        struct tir_value o = s[i].o;
-        if (!s[i].l.id) {
-            /* What is not used must not be multiplied: an infinity or a NaN would survive a 0. */
-            const struct tir_value zero = tir_float_like(b, wide, 0.0f);
-            o = tir_select(b, tir_cmp_gt(b, wide, zero), o, zero);
-        }
-        sum.o = i ? tir_fma(b, wide, o, sum.o) : tir_mul(b, wide, o);
+        for (unsigned k = 0; k < c->type.n && s[i].o[k].id; k++)
+            sum.o[k] = add_weighted(c, sum.o[k], w, s[i].o[k], !s[i].l.id);
     }
     return sum;
 }
@@ -185,12 +231,15 @@ static void finish(struct combine *c, struct state sum)
             tir_scalar_load(b, tir_arg(b, "out_scale", TIR_I64), tir_i32(b, 0), TIR_F32);
         inverse = tir_mul(b, inverse, tir_splat(b, tir_rcp(b, scale), tir_typeof(b->f, inverse)));
     }
-    const struct tir_value o =
-        tir_mul(b, sum.o, tir_broadcast(b, inverse, tir_typeof(b->f, sum.o)));
     const int size = c->out_dtype == TIR_FP8 ? 1 : ELEM;
-    const struct tir_view out = att_view(b, place(c, "out", size), c->n_rows, step(c, "out", size),
-                                         c->v->head_dim * size, 0);
-    tir_tile_store(b, out, tir_i32(b, 0), tir_convert(b, o, c->out_dtype));
+    for (unsigned k = 0; k < c->type.n; k++) {
+        const struct tir_value o =
+            tir_mul(b, sum.o[k], tir_broadcast(b, inverse, tir_typeof(b->f, sum.o[k])));
+        const struct tir_view out =
+            att_view(b, place(c, "out", size), c->n_rows, step(c, "out", size),
+                     c->v->head_dim * size, c->type.first[k] * size);
+        tir_tile_store(b, out, tir_i32(b, 0), tir_convert(b, o, c->out_dtype));
+    }
 
     const struct tir_value lse =
         tir_fma(b, tir_log2(b, sum.l), tir_float_like(b, sum.l, LN2), shift_of(c, sum.lse));
@@ -220,17 +269,17 @@ static struct tir_value part_row(struct combine *c, const struct list *l, struct
     return tir_scalar_load(b, map, tir_shl(b, at, tir_i32(b, 2)), TIR_I32);
 }
 
-/* The heads of a part, of 1 or D elements each; none where it is past the end. Rows of the tile are
- * wave times `rows` plus head: memory has the heads alone. */
+/* The heads of a part, of `elements` each, from element `first` on; none where it is past the end.
+ * Rows of the tile are wave times `rows` plus head: memory has the heads alone. */
 static struct tir_value load_part(struct combine *c, const char *arg, struct tir_value head,
-                                  struct tir_value rows, struct tir_type t)
+                                  struct tir_value rows, int elements, int first, struct tir_type t)
 {
     struct tir_builder *b = &c->b;
-    const int bytes = t.cols * 4;
+    const int bytes = elements * 4;
     const struct tir_value row0 = att_times(b, tir_wave_id(b), -(int)c->rows);
     const struct tir_value base =
         tir_add(b, tir_arg(b, arg, TIR_I64), tir_mul(b, head, tir_i64(b, bytes)));
-    return tir_tile_load(b, att_view(b, base, rows, tir_i32(b, bytes), bytes, 0), row0, t);
+    return tir_tile_load(b, att_view(b, base, rows, tir_i32(b, bytes), bytes, first * 4), row0, t);
 }
 
 /* Number of the workgroup's first head in row `part` of the list. */
@@ -246,15 +295,19 @@ static struct tir_value part_head(struct combine *c, const struct list *l, struc
 static struct state add_parts(struct combine *c, const struct list *l)
 {
     struct tir_builder *b = &c->b;
+    const struct state_type *t = &c->type;
     const struct tir_value wave = tir_wave_id(b), zero = tir_f32(b, 0.0f);
-    struct tir_value carried[] = {tir_splat(b, tir_f32(b, -INFINITY), c->row),
-                                  tir_splat(b, zero, c->o), tir_splat(b, zero, c->row)};
+    struct tir_value carried[PANELS + 2] = {tir_splat(b, tir_f32(b, -INFINITY), t->row),
+                                            tir_splat(b, zero, t->row)};
+    for (unsigned k = 0; k < t->n; k++)
+        carried[2 + k] = tir_splat(b, zero, t->o[k]);
     struct tir_loop loop =
-        tir_begin_for(b, wave, l->count, tir_i32(b, WAVES * AT_ONCE), carried, 3);
+        tir_begin_for(b, wave, l->count, tir_i32(b, WAVES * AT_ONCE), carried, t->n + 2);
     /* All places, then all loads, the small ones first: they are issued as they stand here, and
      * arrive in that order. */
     struct tir_value there[AT_ONCE], head[AT_ONCE], rows[AT_ONCE];
-    struct state s[AT_ONCE + 1] = {{carried[0], carried[1], carried[2]}};
+    struct state s[AT_ONCE + 1] = {{.lse = carried[0], .l = carried[1]}};
+    memcpy(s[0].o, carried + 2, sizeof(s[0].o));
     for (int i = 0; i < AT_ONCE; i++) {
         const struct tir_value k = att_plus(b, loop.index, i * WAVES);
         there[i] = tir_cmp_lt(b, k, l->count);
@@ -262,32 +315,49 @@ static struct state add_parts(struct combine *c, const struct list *l)
         head[i] = part_head(c, l, part_row(c, l, k));
     }
     for (int i = 0; i < AT_ONCE; i++)
-        s[i + 1].lse = load_part(c, "partial_lse", head[i], rows[i], c->row);
+        s[i + 1].lse = load_part(c, "partial_lse", head[i], rows[i], 1, 0, t->row);
     for (int i = 0; i < AT_ONCE; i++)
-        s[i + 1].o = load_part(c, "partial_out", head[i], rows[i], c->o);
+        for (unsigned k = 0; k < t->n; k++)
+            s[i + 1].o[k] =
+                load_part(c, "partial_out", head[i], rows[i], c->v->head_dim, t->first[k], t->o[k]);
     for (int i = 0; i < AT_ONCE; i++) {
         const struct tir_value lse = read_lse(c, s[i + 1].lse);
         s[i + 1].lse = tir_select(b, there[i], lse, tir_float_like(b, lse, -INFINITY));
     }
-    const struct state sum = add_states(c, s, AT_ONCE + 1);
+    struct state sum = add_states(c, s, AT_ONCE + 1);
     carried[0] = sum.lse;
-    carried[1] = sum.o;
-    carried[2] = sum.l;
-    tir_end_for(b, &loop, carried, 3);
-    return (struct state){carried[0], carried[1], carried[2]};
+    carried[1] = sum.l;
+    memcpy(carried + 2, sum.o, sizeof(sum.o));
+    tir_end_for(b, &loop, carried, t->n + 2);
+    sum = (struct state){.lse = carried[0], .l = carried[1]};
+    memcpy(sum.o, carried + 2, sizeof(sum.o));
+    return sum;
 }
 
-static unsigned row_bits(const struct combine *c) { return lane_rows(c) < HEADS ? 1 : 0; }
+static bool is_wide(const struct combine *c)
+{
+    return row_elements((unsigned)c->v->head_dim) > PER;
+}
+
+static unsigned row_bits(const struct combine *c)
+{
+    return lane_rows(c) < HEADS && !is_wide(c) ? 1 : 0;
+}
 
 /* Every wave leaves its sum in LDS; the first adds them up and writes the result. */
 static void join_waves(struct combine *c, struct state own)
 {
     struct tir_builder *b = &c->b;
-    const unsigned dim = (unsigned)c->v->head_dim, all = c->rows * WAVES;
-    const struct tir_layout o_all = tir_row_major(all, dim), row_all = tir_row_major(all, 1);
-    const struct tir_value o = tir_lds_buffer(b, all * dim * 4, 16);
+    const struct state_type t = state_type(c, row_bits(c), 1);
+    const unsigned all = c->rows * WAVES;
+    const struct tir_layout row_all = tir_row_major(all, 1), row_map = tir_row_major(c->rows, 1);
     const struct tir_value lse = tir_lds_buffer(b, all * 4, 16), l = tir_lds_buffer(b, all * 4, 16);
-    tir_tile_lds_store(b, o, own.o, &o_all);
+    struct tir_value o[PANELS];
+    for (unsigned k = 0; k < t.n; k++) {
+        const struct tir_layout o_all = tir_row_major(all, t.o[k].cols);
+        o[k] = tir_lds_buffer(b, all * t.o[k].cols * 4, 16);
+        tir_tile_lds_store(b, o[k], own.o[k], &o_all);
+    }
     tir_tile_lds_store(b, lse, own.lse, &row_all);
     tir_tile_lds_store(b, l, own.l, &row_all);
     tir_wait(b, LDS_WRITES, 0);
@@ -295,17 +365,18 @@ static void join_waves(struct combine *c, struct state own)
 
     const struct tir_value first = tir_cmp_eq(b, tir_wave_id(b), tir_i32(b, 0));
     struct tir_if one = tir_begin_if(b, first, false, NULL, 0);
-    const struct tir_type o_type = state_type(c, row_bits(c), 1), row = row_type(c, o_type);
-    const struct tir_layout o_map = tir_row_major(c->rows, dim),
-                            row_map = tir_row_major(c->rows, 1);
     struct state s[WAVES + 1];
     for (int i = 0; i < WAVES; i++) {
         const int at = i * (int)c->rows * 4;
-        s[i].lse = tir_tile_lds_load(b, att_plus(b, lse, at), row, &row_map);
-        s[i].l = tir_tile_lds_load(b, att_plus(b, l, at), row, &row_map);
-        s[i].o = tir_tile_lds_load(b, att_plus(b, o, at * (int)dim), o_type, &o_map);
+        s[i].lse = tir_tile_lds_load(b, att_plus(b, lse, at), t.row, &row_map);
+        s[i].l = tir_tile_lds_load(b, att_plus(b, l, at), t.row, &row_map);
+        for (unsigned k = 0; k < t.n; k++) {
+            const struct tir_layout map = tir_row_major(c->rows, t.o[k].cols);
+            s[i].o[k] =
+                tir_tile_lds_load(b, att_plus(b, o[k], at * (int)t.o[k].cols), t.o[k], &map);
+        }
     }
-    s[WAVES] = sink_state(c, row);
+    s[WAVES] = sink_state(c, t.row);
     finish(c, add_states(c, s, WAVES + 1));
     tir_else(b, &one, NULL);
     tir_end_if(b, &one, NULL);
@@ -349,9 +420,8 @@ static void find_dense(struct combine *c, struct list *l)
 static void build_lists(struct combine *c)
 {
     struct tir_builder *b = &c->b;
-    c->o = state_type(c, row_bits(c), WAVES);
-    c->row = row_type(c, c->o);
-    c->rows = c->o.rows / WAVES;
+    c->type = state_type(c, row_bits(c), WAVES);
+    c->rows = c->type.row.rows / WAVES;
     c->head = att_times(b, tir_block_id(b, 1), (int)c->rows);
     c->n_rows = tir_sub(b, tir_arg(b, "heads", TIR_I32), c->head);
     struct list l = {0};
@@ -371,23 +441,27 @@ static void build_lists(struct combine *c)
 static struct state load_state(struct combine *c, const char *o_arg, const char *lse_arg)
 {
     struct tir_builder *b = &c->b;
-    struct tir_type t = c->o;
-    t.dtype = (uint8_t)c->dtype;
-    const struct tir_view o = att_view(b, place(c, o_arg, ELEM), c->n_rows, step(c, o_arg, ELEM),
-                                       c->v->head_dim * ELEM, 0);
+    const struct tir_value base = place(c, o_arg, ELEM), row = step(c, o_arg, ELEM);
     const struct tir_view lse =
         att_view(b, place(c, lse_arg, 4), c->n_rows, step(c, lse_arg, 4), 4, 0);
-    struct state s = {.lse = tir_tile_load(b, lse, tir_i32(b, 0), c->row)};
-    s.o = tir_tile_load(b, o, tir_i32(b, 0), t);
+    struct state s = {.lse = tir_tile_load(b, lse, tir_i32(b, 0), c->type.row)};
+    for (unsigned k = 0; k < c->type.n; k++) {
+        const struct tir_view o =
+            att_view(b, base, c->n_rows, row, c->v->head_dim * ELEM, c->type.first[k] * ELEM);
+        struct tir_type t = c->type.o[k];
+        t.dtype = (uint8_t)c->dtype;
+        s.o[k] = tir_tile_load(b, o, tir_i32(b, 0), t);
+    }
     return s;
 }
+
+static unsigned pair_bits(const struct combine *c) { return TOKEN_BITS - is_wide(c); }
 
 static void build_pair(struct combine *c)
 {
     struct tir_builder *b = &c->b;
-    c->o = state_type(c, TOKEN_BITS, WAVES);
-    c->row = row_type(c, c->o);
-    c->rows = c->o.rows;
+    c->type = state_type(c, pair_bits(c), WAVES);
+    c->rows = c->type.row.rows;
     c->token = att_times(b, tir_block_id(b, 0), (int)c->rows);
     c->head = tir_block_id(b, 1);
     c->n_rows = tir_sub(b, tir_arg(b, "total_q", TIR_I32), c->token);
@@ -396,9 +470,10 @@ static void build_pair(struct combine *c)
     s[1] = load_state(c, "suffix", "suffix_lse");
     for (int i = 0; i < 2; i++) {
         s[i].lse = read_lse(c, s[i].lse);
-        s[i].o = tir_convert(b, s[i].o, TIR_F32);
+        for (unsigned k = 0; k < c->type.n; k++)
+            s[i].o[k] = tir_convert(b, s[i].o[k], TIR_F32);
     }
-    s[2] = sink_state(c, c->row);
+    s[2] = sink_state(c, c->type.row);
     finish(c, add_states(c, s, 3));
 }
 

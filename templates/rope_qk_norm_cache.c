@@ -24,26 +24,30 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Pieces start and end at whole dwords of what is stored, or at 16 bytes where SHUFFLE keeps these
- * together. */
+/* Pieces start and end at whole dwords of what is stored. Where SHUFFLE keeps 16 bytes together
+ * they are whole blocks of these, or all within the first. */
 static bool check_rotary_dim(const struct att_variant *v, int rotary, struct att_why *why)
 {
-    const unsigned cache = tir_dtype_bits(att_cache_dtype(v)) / 8;
-    const unsigned narrow = v->out_dtype == ATT_OUT_DTYPE_FP8 || cache == 1 ? 1 : 2;
-    const int pairs = v->kv_layout == ATT_KV_LAYOUT_SHUFFLE ? 16 / (int)cache : 4 / (int)narrow;
+    const int cache = (int)tir_dtype_bits(att_cache_dtype(v)) / 8, half = rotary / 2;
+    const int elements = v->out_dtype == ATT_OUT_DTYPE_FP8 || cache == 1 ? 4 : 2;
+    const bool shuffle = v->kv_layout == ATT_KV_LAYOUT_SHUFFLE;
     if (rotary > v->head_dim)
         return att_reject(why, ATT_ROTARY_DIM, "rotary_dim %d is more than head_dim %d", rotary,
                           v->head_dim);
-    if (rotary % (2 * pairs))
+    if (rotary % (2 * elements))
         return att_reject(why, ATT_ROTARY_DIM,
-                          "rotary_dim %d is not a multiple of %d: half of it "
-                          "has to be whole stores of %d elements",
-                          rotary, 2 * pairs, pairs);
-    if (__builtin_popcount((unsigned)rotary / 2) > ROPE_MAX_PIECES)
+                          "rotary_dim %d is not a multiple of %d: half of it has to be whole "
+                          "stores of %d elements",
+                          rotary, 2 * elements, elements);
+    if (shuffle && half % (16 / cache) && (half > 8 / cache || half & (half - 1)))
         return att_reject(why, ATT_ROTARY_DIM,
-                          "rotary_dim %d: half of it is more than %d powers "
-                          "of two",
-                          rotary, ROPE_MAX_PIECES);
+                          "rotary_dim %d is neither a multiple of %d nor a power of two below: "
+                          "SHUFFLE keeps %d elements together",
+                          rotary, 32 / cache, 16 / cache);
+    if (__builtin_popcount((unsigned)half) > ROPE_MAX_PIECES)
+        return att_reject(why, ATT_ROTARY_DIM,
+                          "rotary_dim %d: half of it is more than %d powers of two", rotary,
+                          ROPE_MAX_PIECES);
     return true;
 }
 

@@ -6,6 +6,7 @@
 #include "templates/rope.h"
 #include "templates/scalar.h"
 
+#include <assert.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -42,6 +43,8 @@ static struct tir_layout tile_layout(unsigned rows, unsigned columns, unsigned r
 
 static unsigned min_u(unsigned a, unsigned b) { return a < b ? a : b; }
 
+static unsigned lowest_bit(unsigned x) { return x & -x; }
+
 /* A lane has 4 elements of a span at least, or all that there are. */
 static void add_span(struct rope *p, struct rope_shape *s, unsigned first, unsigned columns,
                      unsigned dtype, unsigned lane_bits)
@@ -53,6 +56,7 @@ static void add_span(struct rope *p, struct rope_shape *s, unsigned first, unsig
     const struct tir_layout l =
         tile_layout((unsigned)p->rows, columns, min_u(bits - used, most), used, lane_bits);
     const struct tir_layout vector = tir_layout_slice(&l, 0);
+    assert(s->n_spans < ROPE_MAX_SPANS);
     s->spans[s->n_spans++] = (struct rope_span){
         .first = (int)first,
         .heads = tir_tile(f, dtype, (unsigned)p->rows, columns, &l),
@@ -60,18 +64,19 @@ static void add_span(struct rope *p, struct rope_shape *s, unsigned first, unsig
     };
 }
 
-/* Elements from `first` on that do not rotate, in panels of power-of-two width. */
+/* Elements from `first` on that do not rotate, in panels of power-of-two width, none of which
+ * crosses a block of 16 bytes that it does not begin. */
 static void add_panels(struct rope *p, struct rope_shape *s, unsigned first, unsigned lane_bits)
 {
+    const unsigned block = 16 * 8 / tir_dtype_bits(att_cache_dtype(p->v));
     for (unsigned left = (unsigned)p->v->head_dim - first; left;) {
-        const unsigned width = 1u << log2u(left);
+        const unsigned most = first % block ? lowest_bit(first) : left;
+        const unsigned width = 1u << log2u(min_u(left, most));
         add_span(p, s, first, width, p->dtype, lane_bits);
         first += width;
         left -= width;
     }
 }
-
-static unsigned lowest_bit(unsigned x) { return x & -x; }
 
 /* Lanes that share a head: 16 elements each. They are fewer where the narrowest piece or panel
  * would not have 4 elements for each of them, unless a lane held more than 32 of the head then. */

@@ -99,8 +99,7 @@ static void they_fit_their_registers(void **state)
     }
 }
 
-/* Is it refused with a sentence, or built? Layouts that cannot hold what they are to end the
- * test. */
+/* Refused with a sentence, or built: a layout that cannot hold its elements ends the test. */
 static unsigned check_answers(const struct att_variant *v)
 {
     const struct tir_machine *m = &tgt_find(v->target)->machine;

@@ -42,15 +42,18 @@ static void check_kernel(const struct att_variant *v)
 static void every_size_fits_its_registers(void **state)
 {
     (void)state;
+    static const int dims[] = {32, 64, 128, 256, 512, 48, 80, 96, 160, 192, 320, 384};
     for (int t = 0; tgt_all[t]; t++)
-        for (int dim = 32; dim <= 512; dim *= 2)
+        for (unsigned d = 0; d < sizeof(dims) / sizeof(dims[0]); d++)
             for (int scheme = ATT_PARTIALS_CSR; scheme <= ATT_PARTIALS_PAIR; scheme++) {
+                const int dim = dims[d];
                 struct att_variant v;
                 att_variant_init(&v, &att_template_combine, tgt_all[t]->machine.name);
                 att_set(&v, ATT_HEAD_DIM, dim);
                 att_set(&v, ATT_PARTIALS, scheme);
                 att_set(&v, ATT_DTYPE, dim == 64 ? ATT_DTYPE_FP16 : ATT_DTYPE_BF16);
-                att_set(&v, ATT_OUT_DTYPE, dim == 256 ? ATT_OUT_DTYPE_FP8 : ATT_OUT_DTYPE_SAME);
+                att_set(&v, ATT_OUT_DTYPE,
+                        dim == 256 || dim == 192 ? ATT_OUT_DTYPE_FP8 : ATT_OUT_DTYPE_SAME);
                 check_kernel(&v);
             }
 }
@@ -58,15 +61,21 @@ static void every_size_fits_its_registers(void **state)
 static void unsupported_head_dims_say_why(void **state)
 {
     (void)state;
-    static const int odd[] = {16, 96, 192, 1024};
-    for (int i = 0; i < 4; i++) {
+    static const struct {
+        int dim;
+        const char *text;
+    } odd[] = {{16, "is not a multiple of 16 from 32 to 512"},
+               {72, "is not a multiple of 16 from 32 to 512"},
+               {1024, "is not a multiple of 16 from 32 to 512"},
+               {112, "head_dim 112 needs 28 elements of a row in a lane"}};
+    for (unsigned i = 0; i < sizeof(odd) / sizeof(odd[0]); i++) {
         struct att_variant v;
         struct att_why why = {.text = ""};
         att_variant_init(&v, &att_template_combine, "gfx942");
-        att_set(&v, ATT_HEAD_DIM, odd[i]);
+        att_set(&v, ATT_HEAD_DIM, odd[i].dim);
         assert_false(v.op->check(&v, &tgt_find("gfx942")->machine, &why));
         assert_int_equal(why.field, ATT_HEAD_DIM);
-        assert_non_null(strstr(why.text, "is not 32, 64, 128, 256 or 512"));
+        assert_non_null(strstr(why.text, odd[i].text));
     }
 }
 

@@ -90,6 +90,12 @@ static const struct setting models[][COUNT] = {
     {{ATT_HEAD_DIM, 128}, {ATT_ROTARY_DIM, 4}},
     {{ATT_HEAD_DIM, 256}, {ATT_ROTARY_DIM, 4}, {ATT_NORM, ATT_NORM_RMS}},
     {{ATT_HEAD_DIM, 512}, {ATT_ROTARY_DIM, 64}},
+    /* Half of what rotates is less than 16 bytes of SHUFFLE. */
+    {{ATT_HEAD_DIM, 64},
+     {ATT_ROTARY_DIM, 16},
+     {ATT_KV_DTYPE, ATT_KV_DTYPE_FP8},
+     {ATT_KV_SCALE, ATT_KV_SCALE_TOKEN},
+     {ATT_KV_LAYOUT, ATT_KV_LAYOUT_SHUFFLE}},
     {{ATT_HEAD_DIM, 272}, {ATT_KV_LAYOUT, ATT_KV_LAYOUT_SHUFFLE}},
     {{ATT_HEAD_DIM, 240},
      {ATT_ROTARY_DIM, 64},
@@ -126,8 +132,7 @@ static void models_fit_their_registers(void **state)
         }
 }
 
-/* Is it refused with a sentence, or built? Layouts that cannot hold what they are to end the
- * test. */
+/* Refused with a sentence, or built: a layout that cannot hold its elements ends the test. */
 static unsigned check_answers(const struct att_variant *v)
 {
     const struct tir_machine *m = &tgt_find(v->target)->machine;
@@ -186,7 +191,7 @@ static void what_cannot_be_built_says_why(void **state)
         {{{ATT_HEAD_DIM, 64}, {ATT_GATE, 1}, {ATT_BIAS, 1}}, ATT_GATE, "exclude each other"},
         {{{ATT_HEAD_DIM, 64}, {ATT_ROTARY_DIM, 24}, {ATT_KV_LAYOUT, ATT_KV_LAYOUT_SHUFFLE}},
          ATT_ROTARY_DIM,
-         "whole stores of 8 elements"},
+         "SHUFFLE keeps 8 elements together"},
         {{{ATT_HEAD_DIM, 64}, {ATT_KV_DTYPE, ATT_KV_DTYPE_INT8}},
          ATT_KV_SCALE,
          "an int8 cache needs a scale"},
