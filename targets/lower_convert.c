@@ -105,10 +105,10 @@ static bool clamp_to_fp8(struct lower *l, LLVMValueRef *x, unsigned n)
 }
 
 /* Up to four f32 in the bytes of a dword: v_cvt_pk_fp8_f32 makes half of one. */
-static LLVMValueRef fp8_dword(struct lower *l, LLVMValueRef *x, unsigned n)
+static LLVMValueRef fp8_dword(struct lower *l, LLVMValueRef *x, unsigned n, bool in_range)
 {
     LLVMValueRef dword = lower_i32(l, 0);
-    if (!clamp_to_fp8(l, x, n))
+    if (!in_range && !clamp_to_fp8(l, x, n))
         return NULL;
     for (unsigned i = 0; i < n; i += 2) {
         LLVMValueRef args[4] = {x[i], x[i + 1 < n ? i + 1 : i], dword,
@@ -120,7 +120,7 @@ static LLVMValueRef fp8_dword(struct lower *l, LLVMValueRef *x, unsigned n)
     return dword;
 }
 
-static LLVMValueRef f32_to_fp8(struct lower *l, LLVMValueRef v, unsigned count)
+static LLVMValueRef f32_to_fp8(struct lower *l, LLVMValueRef v, unsigned count, bool in_range)
 {
     LLVMValueRef dwords[TIR_MAX_VEC / 4], x[4];
     const unsigned n = (count + 3) / 4;
@@ -128,7 +128,7 @@ static LLVMValueRef f32_to_fp8(struct lower *l, LLVMValueRef v, unsigned count)
         const unsigned left = count - 4 * i < 4 ? count - 4 * i : 4;
         for (unsigned e = 0; e < left; e++)
             x[e] = lower_element(l, v, 4 * i + e);
-        dwords[i] = fp8_dword(l, x, left);
+        dwords[i] = fp8_dword(l, x, left, in_range);
         if (!dwords[i])
             return NULL;
     }
@@ -187,7 +187,7 @@ static LLVMValueRef join_low_bytes(struct lower *l, const LLVMValueRef x[4])
 
 /* v_rndne_f32 and v_cvt_i32_f32, which saturates and takes NaN to 0; v_med3_i32 for bytes, since
  * LLVM 22.1 compares and selects to saturate those. */
-static LLVMValueRef f32_to_int(struct lower *l, LLVMValueRef v, struct tir_type to)
+static LLVMValueRef f32_to_int(struct lower *l, LLVMValueRef v, struct tir_type to, bool in_range)
 {
     const unsigned count = lower_count(to);
     struct tir_type whole = to;
@@ -200,7 +200,7 @@ static LLVMValueRef f32_to_int(struct lower *l, LLVMValueRef v, struct tir_type 
         return v;
     LLVMValueRef x[TIR_MAX_VEC];
     for (unsigned i = 0; i < count; i++)
-        x[i] = clamp_to_i8(l, lower_element(l, v, i));
+        x[i] = in_range ? lower_element(l, v, i) : clamp_to_i8(l, lower_element(l, v, i));
     if (count % 4)
         return LLVMBuildTrunc(l->b, lower_gather(l, x, count), lower_type(l, to), "");
     for (unsigned i = 0; i < count; i += 4)
@@ -258,9 +258,9 @@ LLVMValueRef lower_convert(struct lower *l, const struct tir_op *op)
     if (!v)
         return NULL;
     if (is_int(to.dtype))
-        return f32_to_int(l, v, to);
+        return f32_to_int(l, v, to, op->imm[1]);
     if (to.dtype == TIR_FP8)
-        return f32_to_fp8(l, v, count);
+        return f32_to_fp8(l, v, count, op->imm[1]);
     if (is_half(to.dtype) && (from.dtype == TIR_FP8 || from.dtype == TIR_I8))
         return short_f32_to_half(l, v, to);
     return is_half(to.dtype) ? f32_to_half(l, v, to, op->imm[0] != 0) : v;

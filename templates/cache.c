@@ -494,7 +494,10 @@ static struct tir_value scaled(struct tir_builder *b, struct tir_value x, struct
 struct tir_value att_cache_quantise(const struct att_cache *c, struct tir_value x,
                                     struct tir_value inverse)
 {
-    return tir_convert(c->b, scaled(c->b, x, inverse), c->dtype);
+    const struct tir_value small = scaled(c->b, x, inverse);
+    if (c->scaling == ATT_KV_SCALE_TOKEN || c->scaling == ATT_KV_SCALE_BLOCK)
+        return tir_convert_in_range(c->b, small, c->dtype);
+    return tir_convert(c->b, small, c->dtype);
 }
 
 struct tir_value att_cache_dequantise(const struct att_cache *c, struct tir_value a,

@@ -150,7 +150,8 @@ struct tir_value att_cache_scale_of(const struct att_cache *c, struct tir_value 
 struct tir_value att_cache_inverse(const struct att_cache *c, struct tir_value scale);
 
 /** Rows of f32 as the cache holds them: x * inverse, rounded to nearest even; what is beyond the
- * largest number becomes it. `inverse` is a scalar f32, Mx1, or no value: x is not scaled. */
+ * largest number becomes it. With a scale per token or page, which is that of x, nothing is.
+ * `inverse` is a scalar f32, Mx1, or no value: x is not scaled. */
 struct tir_value att_cache_quantise(const struct att_cache *c, struct tir_value x,
                                     struct tir_value inverse);
 

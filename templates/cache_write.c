@@ -5,7 +5,8 @@
  *
  * A workgroup takes a few tokens of one head, K and V, and reads them once. A lane holds 16 bytes
  * of a row or more, which is a store of the same size; V's SHUFFLE layout puts tokens side by side,
- * so there a lane holds x rows, and where x tokens stay together they are turned in registers.
+ * so there a lane holds x rows, and where x tokens stay together they are turned in registers. A
+ * wave that rounds as many has much to do: K and V have workgroups of their own then.
  *
  * With a scale per page a workgroup takes whole runs of tokens instead: cache_block_scale.h. Its
  * rows are those of a page then, so that tokens stand in the registers as they do in memory.
@@ -96,8 +97,8 @@ static struct tir_type line_of_rows(struct write *w)
     return tir_tile(w->b.f, TIR_I64, w->rows, 1, &l);
 }
 
-/* K and V stand in different registers where the layout of one puts tokens side by side: slots are
- * loaded once then, and handed round by way of LDS. */
+/* Slots of K's and of V's rows. Where they stand in different registers they are loaded once, and
+ * handed round by way of LDS. */
 static void find_slots(struct write *w)
 {
     struct tir_builder *b = &w->b;
@@ -178,6 +179,24 @@ static void choose_rows(struct write *w)
         w->rows = ROWS;
 }
 
+static bool is_apart(const struct write *w)
+{
+    return w->sides[0].cache.shuffle && w->sides[0].cache.dtype != att_dtype(w->v);
+}
+
+static void store(struct write *w, struct side *s)
+{
+    quantise(w, s);
+    att_cache_store_slots(&s->cache, &s->tiles, s->slot, s->x);
+}
+
+static void write_side(struct write *w, struct side *s)
+{
+    s->slot = load_slots(w, s->tiles.column);
+    load(w, s);
+    store(w, s);
+}
+
 static void write_tokens(struct write *w)
 {
     struct tir_builder *b = &w->b;
@@ -185,14 +204,20 @@ static void write_tokens(struct write *w)
     w->left =
         tir_min(b, tir_sub(b, tir_arg(b, "tokens", TIR_I32), w->token), tir_i32(b, (int)w->rows));
     w->row0 = tir_i32(b, 0);
+    if (is_apart(w)) {
+        const struct tir_value value = tir_cmp_eq(b, tir_block_id(b, 2), tir_i32(b, 1));
+        struct tir_if of_value = tir_begin_if(b, value, false, NULL, 0);
+        write_side(w, &w->sides[1]);
+        tir_else(b, &of_value, NULL);
+        write_side(w, &w->sides[0]);
+        tir_end_if(b, &of_value, NULL);
+        return;
+    }
     for (int i = 0; i < 2; i++)
         load(w, &w->sides[i]);
     find_slots(w);
-    for (int i = 0; i < 2; i++) {
-        struct side *s = &w->sides[i];
-        quantise(w, s);
-        att_cache_store_slots(&s->cache, &s->tiles, s->slot, s->x);
-    }
+    for (int i = 0; i < 2; i++)
+        store(w, &w->sides[i]);
 }
 
 /* Runs of tokens. */
@@ -335,10 +360,12 @@ static void build(const struct att_variant *v, const struct tir_machine *m, stru
     *k = (struct att_kernel){
         .func = f,
         .schedule = {.stages = 1},
-        .grid = {{"tokens", (int)w.rows, 1}, {"kv_heads", 1, 1}, {NULL, 1, 1}},
+        .grid = {{"tokens", (int)w.rows, 1}, {"kv_heads", 1, 1}, {NULL, 1, is_apart(&w) ? 2 : 1}},
     };
-    if (blocks)
+    if (blocks) {
         k->grid[0] = (struct att_grid){"token_runs", 1, 1};
+        k->grid[2] = (struct att_grid){NULL, 1, 1};
+    }
     snprintf(k->tuning, sizeof(k->tuning), "tokens=%u waves=%u", w.rows, w.waves);
 }
 

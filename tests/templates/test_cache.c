@@ -147,6 +147,37 @@ static void odd_head_dims_fit_their_registers(void **state)
     check_compiles(&v);
 }
 
+/* How often the kernel's assembly has an instruction. */
+static unsigned count_in_assembly(const struct att_variant *v, const char *mnemonic)
+{
+    static const struct attnc_compile_options options = {.stage = ATTNC_STAGE_ASM};
+    const struct tgt_blob no_hooks = {0};
+    struct attnc_kernel k;
+    char why[ATTNC_WHY] = "";
+    if (!attnc_compile(v, &no_hooks, &options, stderr, &k, why))
+        fail_msg("%s", why);
+    unsigned n = 0;
+    for (const char *at = (const char *)k.code.data; (at = strstr(at, mnemonic)); at++)
+        n++;
+    attnc_kernel_free(&k);
+    return n;
+}
+
+/* A scale that is made of the row's largest number leaves nothing beyond the dtype. */
+static void only_a_given_scale_needs_saturation(void **state)
+{
+    (void)state;
+    static const int dtypes[] = {ATT_KV_DTYPE_FP8, ATT_KV_DTYPE_INT8};
+    static const char *const clamps[] = {"v_med3_f32", "v_med3_i32"};
+    for (int i = 0; i < 2; i++) {
+        struct att_variant v = variant(&att_template_cache_write, "gfx950", 128, dtypes[i]);
+        v.kv_scale = ATT_KV_SCALE_TENSOR;
+        assert_true(count_in_assembly(&v, clamps[i]) >= 16);
+        v.kv_scale = ATT_KV_SCALE_TOKEN;
+        assert_int_equal(count_in_assembly(&v, clamps[i]), 0);
+    }
+}
+
 static void check_refused(enum att_field field, int value, enum att_field also, int also_value)
 {
     struct att_variant v;
@@ -178,6 +209,7 @@ int main(void)
         cmocka_unit_test(they_fit_their_registers),
         cmocka_unit_test(every_head_dim_has_layouts),
         cmocka_unit_test(odd_head_dims_fit_their_registers),
+        cmocka_unit_test(only_a_given_scale_needs_saturation),
         cmocka_unit_test(what_no_cache_is_like_says_why),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
