@@ -374,7 +374,7 @@ static void a_report_is_one_page(void **state)
     attnc_yaml_free(&y);
     *end = '\0';
     assert_non_null(strstr(data, "\"verification\": null"));
-    assert_non_null(strstr(data, "\"q\": 2048"));
+    assert_non_null(strstr(data, "\"q\": 1024"));
     assert_non_null(strstr(data, "\"prefill_bf16_d64_gfx950\": [["));
     assert_non_null(strstr(strstr(data, "\"listings\""), "v_mfma_f32_"));
     free(page);

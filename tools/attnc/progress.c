@@ -53,11 +53,13 @@ static void format_rest(char text[32], size_t done, size_t total)
 void show_progress(size_t done, size_t total, const char *step)
 {
     if (!can_redraw()) {
-        /* A log needs to be told now and then that work goes on, and of the end. */
-        static double told;
-        if (done < total && now() - told < 1)
+        /* A log is told now and then that work goes on, less often the longer it takes. */
+        static double start, told;
+        const double time = now();
+        start = start > 0 ? start : time;
+        if (done < total && (time - told < 1 || time - told < (time - start) / 8))
             return;
-        told = now();
+        told = time;
         fprintf(stderr, "[%zu/%zu] %s\n", done, total, step);
         return;
     }

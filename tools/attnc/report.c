@@ -49,8 +49,8 @@ static const struct option_row options[] = {
 static const struct {
     const char *op, *shapes[MAX_SHAPES];
 } shapes[] = {
-    {"prefill", {"q=512,kv_heads=8,heads=%d", "q=2048,kv_heads=8,heads=%d"}},
-    {"decode", {"batch=4,k=1024,kv_heads=8,heads=%d", "batch=32,k=1024,kv_heads=8,heads=%d"}},
+    {"prefill", {"q=512,kv_heads=8,heads=%d", "q=1024,kv_heads=8,heads=%d"}},
+    {"decode", {"batch=4,k=1024,kv_heads=8,heads=%d", "batch=16,k=1024,kv_heads=8,heads=%d"}},
 };
 
 /* A pack while its launches are modelled. */

@@ -17,6 +17,7 @@
 #include "tools/attnc/children.h"
 #include "tools/attnc/command.h"
 #include "tools/attnc/json.h"
+#include "tools/attnc/output.h"
 #include "tools/attnc/pack_file.h"
 
 static struct {
@@ -26,6 +27,7 @@ static struct {
     const char *hooks;
     const char *jobs;
     const char *shapes;
+    const char *save;
     bool json, quiet;
 } args;
 
@@ -41,6 +43,8 @@ static const struct option_row options[] = {
     {"hooks", 0, "DIR", "where the C files of kernels with a logits function are", &args.hooks,
      NULL},
     {"jobs", 'j', "N", "simulated GPUs at once (default: one of each target)", &args.jobs, NULL},
+    {"save", 0, "FILE", "write the JSON object to a file, beside what is printed", &args.save,
+     NULL},
     {"quiet", 'q', NULL, "print failures, and a line for each op and target", NULL, &args.quiet},
     {"json", 0, NULL, "print a JSON object, with a row per kernel and shape", NULL, &args.json},
     {0},
@@ -54,7 +58,8 @@ struct summary {
 };
 
 enum {
-    SUMMARY_MARK = '\001', /* begins a line that is not for people */
+    SUMMARY_MARK = '\001', /* begins a line that is not for people: a kernel's sums */
+    ROW_MARK = '\002',     /* a row as JSON */
     MAX_SUMMARIES = 256,
     TARGETS_MAX = 16,
     PART_KERNELS = 8, /* a child verifies at most so many on a simulated GPU */
@@ -130,8 +135,11 @@ void verify_report(struct verify_run *run, const struct verify_row *row)
     run->failures += failed;
     note_worst(run, row->relative, row->relative_bound);
     note_worst(run, row->largest, row->largest_bound);
-    if (args.json)
+    if (args.json || args.save) {
+        if (!args.json)
+            putchar(ROW_MARK);
         print_row_json(row);
+    }
     if (args.json || (args.quiet && !failed))
         return;
     printf("%-*s  %-12s  %9.2e  %9.2e  %9.2e  %9.2e  %s\n", run->name_width, row->kernel,
@@ -272,7 +280,7 @@ static void collect_part(void *context, size_t n, FILE *printed, const size_t re
     (void)n;
     for (int i = 0; i < 3; i++)
         plan->sums[i] += results[i];
-    if (!args.json && !args.quiet) {
+    if (!args.json && !args.quiet && !args.save) {
         copy_printed(printed);
         return;
     }
@@ -282,6 +290,8 @@ static void collect_part(void *context, size_t n, FILE *printed, const size_t re
         line[length - 1] = '\0';
         if (args.json)
             json_raw(&plan->json, NULL, line);
+        else if (line[0] == ROW_MARK)
+            json_raw(&plan->json, NULL, line + 1);
         else if (line[0] == SUMMARY_MARK)
             add_summary(plan, line + 1);
         else
@@ -409,6 +419,16 @@ static int run_parts(struct plan *plan, unsigned jobs)
     return run_children(&children);
 }
 
+static void finish_json(struct plan *plan)
+{
+    json_end(&plan->json);
+    json_integer(&plan->json, "kernels", (int64_t)plan->kernels);
+    json_integer(&plan->json, "verified", (int64_t)plan->sums[0]);
+    json_integer(&plan->json, "shapes", (int64_t)plan->sums[1]);
+    json_integer(&plan->json, "failed", (int64_t)plan->sums[2]);
+    json_end(&plan->json);
+}
+
 static int verify_all(struct plan *plan)
 {
     unsigned jobs = 0;
@@ -421,31 +441,30 @@ static int verify_all(struct plan *plan)
         code = cut_into_parts(plan);
     if (code != EXIT_GOOD)
         return code;
-    plan->json = (struct json){.out = stdout};
     plan->summaries = calloc(MAX_SUMMARIES, sizeof(*plan->summaries));
     if (!plan->summaries)
         return complain(EXIT_ENVIRONMENT, "out of memory");
-    if (args.json) {
-        json_begin_object(&plan->json, NULL);
-        json_flag(&plan->json, "simulated", plan->simulator != NULL);
-        json_begin_list(&plan->json, "rows");
-    }
+    char *text = NULL;
+    size_t size = 0;
+    plan->json = (struct json){.out = args.json ? stdout : open_memstream(&text, &size)};
+    if (!plan->json.out)
+        return complain(EXIT_ENVIRONMENT, "out of memory");
+    json_begin_object(&plan->json, NULL);
+    json_flag(&plan->json, "simulated", plan->simulator != NULL);
+    json_begin_list(&plan->json, "rows");
     /* The simulator has threads of its own: a GPU of each target is enough to begin with. */
     code = run_parts(plan, jobs ? jobs : (unsigned)plan->target_count);
-    if (args.json) {
-        json_end(&plan->json);
-        json_integer(&plan->json, "kernels", (int64_t)plan->kernels);
-        json_integer(&plan->json, "verified", (int64_t)plan->sums[0]);
-        json_integer(&plan->json, "shapes", (int64_t)plan->sums[1]);
-        json_integer(&plan->json, "failed", (int64_t)plan->sums[2]);
-        json_end(&plan->json);
+    finish_json(plan);
+    if (args.json)
         return code;
-    }
+    fclose(plan->json.out);
+    const int saved = args.save ? write_output(args.save, text, size) : EXIT_GOOD;
+    free(text);
     if (args.quiet)
         print_summaries(plan);
     printf("\n%zu of %zu kernels verified, %zu shapes, %zu failed\n", plan->sums[0], plan->kernels,
            plan->sums[1], plan->sums[2]);
-    return code;
+    return code == EXIT_GOOD ? saved : code;
 }
 
 /* Leaves *number alone where the option is not given. */
@@ -473,7 +492,9 @@ static int run(int argc, char **argv)
     int code = open_pack(argv[0], &plan.pack);
     if (code != EXIT_GOOD)
         return code;
-    code = verify_all(&plan);
+    code = check_output(args.save);
+    if (code == EXIT_GOOD)
+        code = verify_all(&plan);
     free(plan.parts);
     free(plan.summaries);
     attn_pack_close(plan.pack);
