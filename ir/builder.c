@@ -342,6 +342,14 @@ struct tir_value tir_stack(struct tir_builder *b, struct tir_value a, struct tir
                      (struct tir_value[]){a, c}, 2, NULL);
 }
 
+struct tir_value tir_half(struct tir_builder *b, struct tir_value a, int which)
+{
+    const struct tir_type t = tir_typeof(b->f, a);
+    const struct tir_layout l = tir_layout_half(tir_layout_of(b->f, t));
+    return tir_build(b, TIR_half, tir_tile(b->f, t.dtype, t.rows / 2, t.cols, &l), &a, 1,
+                     (const int64_t[]){which});
+}
+
 struct tir_value tir_join_blocks(struct tir_builder *b, struct tir_value a, unsigned rows)
 {
     const struct tir_type t = tir_typeof(b->f, a);

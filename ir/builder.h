@@ -114,6 +114,9 @@ struct tir_value tir_transpose(struct tir_builder *b, struct tir_value a);
 
 /** The rows of a above those of c, of the same type: registers side by side. */
 struct tir_value tir_stack(struct tir_builder *b, struct tir_value a, struct tir_value c);
+/** The upper (which 0) or lower (1) half of the rows of a, whose last register bit tells them
+ * apart: one operand of the stack that a is like. */
+struct tir_value tir_half(struct tir_builder *b, struct tir_value a, int which);
 
 /* (C rows) x X as rows x (C X), and back: `width` is X. Powers of two that divide a's sizes. */
 struct tir_value tir_join_blocks(struct tir_builder *b, struct tir_value a, unsigned rows);

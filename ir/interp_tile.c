@@ -187,6 +187,10 @@ static bool element_of(const struct part *p, unsigned row, unsigned col, int64_t
     case TIR_join_blocks:
     case TIR_split_blocks: *v = block_element(p, row, col); return true;
     case TIR_stack: *v = stacked(p, row, col); return true;
+    case TIR_half:
+        row += p->op->imm[0] ? p->t.rows : 0;
+        *v = p->a[(size_t)row * p->at.cols + col];
+        return true;
     case TIR_relayout: *v = p->a[(size_t)row * p->at.cols + col]; return true;
     default: return false;
     }

@@ -126,6 +126,15 @@ struct tir_layout tir_layout_stack(const struct tir_layout *l, unsigned rows)
     return r;
 }
 
+struct tir_layout tir_layout_half(const struct tir_layout *l)
+{
+    struct tir_layout r = *l;
+    r.reg_bits--;
+    memmove(r.basis + r.reg_bits, l->basis + l->reg_bits,
+            (size_t)(l->lane_bits + l->wave_bits) * sizeof(r.basis[0]));
+    return r;
+}
+
 struct tir_layout tir_layout_slice(const struct tir_layout *l, int axis)
 {
     const uint32_t keep = axis == 0 ? TIR_RC(0, 0xffff) : TIR_RC(0xffff, 0);

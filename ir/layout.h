@@ -74,6 +74,8 @@ struct tir_layout tir_layout_split_blocks(const struct tir_layout *l, unsigned r
 
 /** Of two tiles of `rows` rows one above the other: another register bit, the highest, chooses. */
 struct tir_layout tir_layout_stack(const struct tir_layout *l, unsigned rows);
+/** The way back: without the last register bit. */
+struct tir_layout tir_layout_half(const struct tir_layout *l);
 
 /** Axis 0 drops the rows (leaves a 1xN vector), axis 1 drops the columns (leaves Mx1): the image
  * keeps only the other axis; register bits that become 0 are removed. */

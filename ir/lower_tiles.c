@@ -232,6 +232,7 @@ static void expand_op(struct tir_expander *x, const struct tir_op *op)
     case TIR_split_blocks: tir_set_pieces(x, op->result, tir_pieces_of(x, op->operands[0])); return;
     case TIR_relayout: tir_expand_relayout(x, op); return;
     case TIR_stack: tir_expand_stack(x, op); return;
+    case TIR_half: tir_expand_half(x, op); return;
     case TIR_mma: tir_expand_mma(x, op); return;
     case TIR_tile_load: tir_expand_load(x, op); return;
     case TIR_tile_store: tir_expand_store(x, op); return;

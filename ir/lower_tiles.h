@@ -73,6 +73,7 @@ void tir_expand_any(struct tir_expander *x, const struct tir_op *op);
 void tir_expand_first_lane(struct tir_expander *x, const struct tir_op *op);
 void tir_expand_relayout(struct tir_expander *x, const struct tir_op *op);
 void tir_expand_stack(struct tir_expander *x, const struct tir_op *op);
+void tir_expand_half(struct tir_expander *x, const struct tir_op *op);
 void tir_expand_mma(struct tir_expander *x, const struct tir_op *op);
 void tir_expand_load(struct tir_expander *x, const struct tir_op *op);
 void tir_expand_store(struct tir_expander *x, const struct tir_op *op);

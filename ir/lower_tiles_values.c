@@ -264,6 +264,16 @@ void tir_expand_stack(struct tir_expander *x, const struct tir_op *op)
     tir_set_pieces(x, op->result, p);
 }
 
+void tir_expand_half(struct tir_expander *x, const struct tir_op *op)
+{
+    const struct tir_pieces a = tir_pieces_of(x, op->operands[0]);
+    const unsigned n = a.n * a.per / 2, per = n < a.per ? n : a.per;
+    struct tir_pieces p = tir_alloc_pieces(x, n / per, per);
+    for (unsigned i = 0; i < p.n; i++)
+        p.v[i] = tir_elements(x, op->operands[0], (op->imm[0] ? n : 0) + i * per, per);
+    tir_set_pieces(x, op->result, p);
+}
+
 /* Register bits that walk the contraction: they come first in an operand's layout. */
 static unsigned contraction_bits(const struct tir_layout *l, int outer_axis)
 {

@@ -6,27 +6,39 @@
  *
  * Only from the loop's own block: what stands in a branch inside it may be rare, and hoisting it
  * would hold its registers in every iteration. Only from innermost loops: what surrounds another
- * loop is rare too, and would hold registers all through that. And only scalars: a vec would take
- * vector registers all through the loop, and the widest shipped tiles have none to spare. Ops of a
- * pipeline stage lose the stage.
+ * loop is rare too, and would hold registers all through that. Scalars all move. A vec takes vector
+ * registers all through the loop: those move that save the most ops for a register, as long as the
+ * schedule's budget lasts. Ops of a pipeline stage lose the stage.
  *
  * requires: dominance.   keeps: order among what moves, order among what stays.   breaks: nothing.
  */
 #include <stdlib.h>
+#include <string.h>
 
 #include "ir/arena.h"
 #include "ir/passes.h"
 
 struct hoister {
     struct tir_func *f;
+    unsigned vgprs;  /* that vecs of one loop may take */
     uint32_t *depth; /* by value id: loops around its definition */
+    uint8_t *state;  /* by value id: enum vec_state of what the loop at hand computes */
+    uint32_t *seen;  /* by value id: for gain() */
 };
+
+/* A vec of the loop that is computed from what stands outside. */
+enum vec_state { VARIES, INVARIANT, CHOSEN };
+
+static bool is_vec(const struct hoister *h, const struct tir_op *op)
+{
+    return tir_typeof(h->f, op->result).kind == TIR_VEC;
+}
 
 static bool is_invariant(const struct hoister *h, const struct tir_op *op, uint32_t depth)
 {
     if (tir_ops[op->opcode].flags != TIR_PURE || op->blocks[0])
         return false;
-    if (tir_typeof(h->f, op->result).kind == TIR_VEC)
+    if (is_vec(h, op) && h->state[op->result.id] != CHOSEN)
         return false;
     for (uint32_t i = 0; i < op->n_operands; i++)
         if (h->depth[op->operands[i].id] >= depth)
@@ -55,10 +67,115 @@ static bool has_loop(const struct tir_func *f, const struct tir_block *b)
     return false;
 }
 
+/* ---- Vecs ---- */
+
+/* Invariant if all operands are: from outside, scalars that will move, or invariant vecs. */
+static void find_invariant(struct hoister *h, const struct tir_block *body, uint32_t depth)
+{
+    for (uint32_t i = 0; i < body->n_params; i++)
+        h->state[body->params[i].id] = VARIES;
+    for (uint32_t i = 0; i < body->n_ops; i++) {
+        const struct tir_op *const op = tir_op(h->f, body->ops[i]);
+        bool all = tir_ops[op->opcode].flags == TIR_PURE && !op->blocks[0];
+        for (uint32_t k = 0; k < op->n_operands; k++) {
+            const uint32_t id = op->operands[k].id;
+            all &= h->depth[id] < depth || h->state[id] == INVARIANT;
+        }
+        for (uint32_t k = 0; k < op->n_results; k++) {
+            h->depth[op->result.id + k] = depth;
+            h->state[op->result.id + k] = all ? INVARIANT : VARIES;
+        }
+    }
+}
+
+static unsigned instructions(const struct hoister *h, const struct tir_op *op)
+{
+    switch (op->opcode) {
+    case TIR_splat:
+    case TIR_extract:
+    case TIR_concat:
+    case TIR_bitcast:
+    case TIR_lane_id: return 0;
+    default: return tir_typeof(h->f, op->result).count;
+    }
+}
+
+/* Instructions that leave the loop with `v`, and were not counted for `stamp` yet. */
+static unsigned gain(struct hoister *h, struct tir_value v, uint32_t stamp)
+{
+    if (tir_typeof(h->f, v).kind != TIR_VEC || h->state[v.id] != INVARIANT ||
+        h->seen[v.id] == stamp)
+        return 0;
+    h->seen[v.id] = stamp;
+    const struct tir_op *const op = tir_op(h->f, h->f->values[v.id].def);
+    unsigned n = instructions(h, op);
+    for (uint32_t i = 0; i < op->n_operands; i++)
+        n += gain(h, op->operands[i], stamp);
+    return n;
+}
+
+/* 32-bit registers of a lane. */
+static unsigned registers(const struct hoister *h, struct tir_value v)
+{
+    const struct tir_type t = tir_typeof(h->f, v);
+    return (t.count * tir_dtype_bits(t.dtype) + 31) / 32;
+}
+
+static void choose(struct hoister *h, struct tir_value v)
+{
+    if (tir_typeof(h->f, v).kind != TIR_VEC || h->state[v.id] != INVARIANT)
+        return;
+    h->state[v.id] = CHOSEN;
+    const struct tir_op *const op = tir_op(h->f, h->f->values[v.id].def);
+    for (uint32_t i = 0; i < op->n_operands; i++)
+        choose(h, op->operands[i]);
+}
+
+/* The operand of an op that stays which saves most instructions a register; {0} without one. */
+static struct tir_value best_vec(struct hoister *h, const struct tir_block *body, unsigned budget,
+                                 uint32_t *stamp)
+{
+    struct tir_value best = {0};
+    unsigned saved = 0, taken = 1;
+    for (uint32_t i = 0; i < body->n_ops; i++) {
+        const struct tir_op *const op = tir_op(h->f, body->ops[i]);
+        if (op->n_results && h->state[op->result.id] != VARIES)
+            continue;
+        for (uint32_t k = 0; k < op->n_operands; k++) {
+            const struct tir_value v = op->operands[k];
+            const struct tir_type t = tir_typeof(h->f, v);
+            if (t.kind != TIR_VEC || t.dtype == TIR_I1 || registers(h, v) > budget)
+                continue;
+            const unsigned n = gain(h, v, ++*stamp);
+            if (n * taken <= saved * registers(h, v))
+                continue;
+            best = v;
+            saved = n;
+            taken = registers(h, v);
+        }
+    }
+    return best;
+}
+
+static void choose_vecs(struct hoister *h, const struct tir_block *body, uint32_t depth)
+{
+    uint32_t stamp = 0;
+    find_invariant(h, body, depth);
+    memset(h->seen, 0, h->f->n_values * sizeof(*h->seen));
+    for (unsigned budget = h->vgprs; budget;) {
+        const struct tir_value v = best_vec(h, body, budget, &stamp);
+        if (!v.id)
+            break;
+        budget -= registers(h, v);
+        choose(h, v);
+    }
+}
+
 /* Moves what is invariant in the loop at b->ops[at] before it; returns how many ops that are. */
 static uint32_t hoist_from_loop(struct hoister *h, struct tir_block *b, uint32_t at, uint32_t depth)
 {
     struct tir_block *const body = tir_op(h->f, b->ops[at])->blocks[0];
+    choose_vecs(h, body, depth);
     uint32_t kept = 0, moved = 0;
     for (uint32_t i = 0; i < body->n_ops; i++) {
         const struct tir_ref r = body->ops[i];
@@ -101,9 +218,17 @@ static bool hoist_from(struct hoister *h, struct tir_block *b, uint32_t depth)
 
 bool tir_opt_hoist(struct tir_func *f, const struct tir_schedule *s)
 {
-    (void)s;
-    struct hoister h = {.f = f, .depth = tir_scratch(f->n_values, sizeof(*h.depth))};
+    const uint32_t n = f->n_values;
+    struct hoister h = {
+        .f = f,
+        .vgprs = s ? s->hoist_vgprs : 0,
+        .depth = tir_scratch(n, sizeof(*h.depth)),
+        .state = tir_scratch(n, sizeof(*h.state)),
+        .seen = tir_scratch(n, sizeof(*h.seen)),
+    };
     const bool progress = hoist_from(&h, f->body, 0);
     free(h.depth);
+    free(h.state);
+    free(h.seen);
     return progress;
 }

@@ -19,7 +19,7 @@ struct tir_schedule {
     uint8_t n_phases;      /* phases of one iteration, in the template's numbering */
     uint8_t matrix_phases; /* bit per phase: matrix instructions and what hides under them */
     uint8_t interleave;    /* 1: fill the shadow of matrix instructions with other work */
-    uint8_t slots_per_mma; /* 0: the machine's shadow */
+    uint8_t hoist_vgprs;   /* vector registers that opt_hoist may take through a loop */
     uint8_t ping_pong;     /* wave groups a phase apart: 1 (off) or 2 */
     uint8_t apart;         /* 1: waves share nothing in the loop, and run it without barriers */
     uint8_t anchor_every;  /* VALU ops between anchors in a matrix phase; 0: phase ends only */

@@ -20,23 +20,58 @@ enum {
  * are checked in the switch of check_relations() alone.
  */
 static const char *const signatures[TIR_N_OPCODES] = {
-    [TIR_const_int] = ">.",      [TIR_const_float] = ">.",    [TIR_arg] = ">s",
-    [TIR_block_id] = ">i",       [TIR_wave_id] = ">i",        [TIR_lane_id] = ">o",
-    [TIR_lds_base] = ">i",       [TIR_splat] = "s>.",         [TIR_row_index] = ">t",
-    [TIR_col_index] = ">t",      [TIR_broadcast] = "t>t",     [TIR_row_max] = "t>t",
-    [TIR_row_sum] = "t>t",       [TIR_col_max] = "t>t",       [TIR_col_sum] = "t>t",
-    [TIR_col_fold_max] = "t>t",  [TIR_col_fold_sum] = "t>t",  [TIR_mma] = "ttt>t",
-    [TIR_relayout] = "t>t",      [TIR_transpose] = "t>t",     [TIR_join_blocks] = "t>t",
-    [TIR_split_blocks] = "t>t",  [TIR_stack] = "tt>t",        [TIR_tile_load] = "riii>t",
-    [TIR_tile_store] = "riiit",  [TIR_tile_gather] = "lti>t", [TIR_tile_scatter] = "ltit",
-    [TIR_copy_to_lds] = "riiii", [TIR_tile_lds_load] = "i>t", [TIR_tile_lds_store] = "it",
-    [TIR_extract] = "v>v",       [TIR_convert_pair] = "vv>v", [TIR_byte_perm] = "ww>w",
-    [TIR_mfma] = "vvv>v",        [TIR_lane_swap] = "ww>w",    [TIR_lane_gather] = "ow>w",
-    [TIR_lane_xor] = "v>v",      [TIR_first_lane] = ".>s",    [TIR_any] = ".>b",
-    [TIR_buffer_load] = "roi>v", [TIR_buffer_store] = "roiv", [TIR_buffer_to_lds] = "rioi",
-    [TIR_global_load] = "lO>v",  [TIR_global_store] = "lOv",  [TIR_global_store_if] = ".lOv",
-    [TIR_scalar_load] = "li>s",  [TIR_lds_read] = "o>v",      [TIR_lds_read_tr] = "o>v",
-    [TIR_lds_write] = "ov",      [TIR_make_rsrc] = "li>r",    [TIR_if] = "b",
+    [TIR_const_int] = ">.",
+    [TIR_const_float] = ">.",
+    [TIR_arg] = ">s",
+    [TIR_block_id] = ">i",
+    [TIR_wave_id] = ">i",
+    [TIR_lane_id] = ">o",
+    [TIR_lds_base] = ">i",
+    [TIR_splat] = "s>.",
+    [TIR_row_index] = ">t",
+    [TIR_col_index] = ">t",
+    [TIR_broadcast] = "t>t",
+    [TIR_row_max] = "t>t",
+    [TIR_row_sum] = "t>t",
+    [TIR_col_max] = "t>t",
+    [TIR_col_sum] = "t>t",
+    [TIR_col_fold_max] = "t>t",
+    [TIR_col_fold_sum] = "t>t",
+    [TIR_mma] = "ttt>t",
+    [TIR_relayout] = "t>t",
+    [TIR_transpose] = "t>t",
+    [TIR_join_blocks] = "t>t",
+    [TIR_split_blocks] = "t>t",
+    [TIR_stack] = "tt>t",
+    [TIR_half] = "t>t",
+    [TIR_tile_load] = "riii>t",
+    [TIR_tile_store] = "riiit",
+    [TIR_tile_gather] = "lti>t",
+    [TIR_tile_scatter] = "ltit",
+    [TIR_copy_to_lds] = "riiii",
+    [TIR_tile_lds_load] = "i>t",
+    [TIR_tile_lds_store] = "it",
+    [TIR_extract] = "v>v",
+    [TIR_convert_pair] = "vv>v",
+    [TIR_byte_perm] = "ww>w",
+    [TIR_mfma] = "vvv>v",
+    [TIR_lane_swap] = "ww>w",
+    [TIR_lane_gather] = "ow>w",
+    [TIR_lane_xor] = "v>v",
+    [TIR_first_lane] = ".>s",
+    [TIR_any] = ".>b",
+    [TIR_buffer_load] = "roi>v",
+    [TIR_buffer_store] = "roiv",
+    [TIR_buffer_to_lds] = "rioi",
+    [TIR_global_load] = "lO>v",
+    [TIR_global_store] = "lOv",
+    [TIR_global_store_if] = ".lOv",
+    [TIR_scalar_load] = "li>s",
+    [TIR_lds_read] = "o>v",
+    [TIR_lds_read_tr] = "o>v",
+    [TIR_lds_write] = "ov",
+    [TIR_make_rsrc] = "li>r",
+    [TIR_if] = "b",
 };
 
 static unsigned lane_bits(struct tir_type t)
@@ -588,6 +623,21 @@ static void check_stack(struct tir_verifier *v, struct types t)
               "result is not the registers of operand 0 and then those of operand 1");
 }
 
+/* The last register bit chooses between the halves. */
+static void check_half(struct tir_verifier *v, const struct tir_op *op, struct types t)
+{
+    const struct tir_layout *const l = tir_layout_of(v->f, t.a);
+    if (!tir_check(v, op->imm[0] == 0 || op->imm[0] == 1, "which is neither 0 nor 1") ||
+        !tir_check(v, l->reg_bits && l->basis[l->reg_bits - 1] == TIR_RC(t.a.rows / 2, 0),
+                   "the last register bit of operand 0 is not that of the middle row"))
+        return;
+    const struct tir_layout want = tir_layout_half(l);
+    tir_check(v,
+              t.d.dtype == t.a.dtype && 2 * t.d.rows == t.a.rows && t.d.cols == t.a.cols &&
+                  tir_layout_equal(&want, tir_layout_of(v->f, t.d)),
+              "result is not half of the registers of operand 0");
+}
+
 static void check_tile_op(struct tir_verifier *v, const struct tir_op *op, struct types t)
 {
     switch (op->opcode) {
@@ -613,6 +663,7 @@ static void check_tile_op(struct tir_verifier *v, const struct tir_op *op, struc
     case TIR_join_blocks: check_blocks(v, t.d, t.a, tir_layout_join_blocks); break;
     case TIR_split_blocks: check_blocks(v, t.a, t.d, tir_layout_split_blocks); break;
     case TIR_stack: check_stack(v, t); break;
+    case TIR_half: check_half(v, op, t); break;
     case TIR_call_hook:
         tir_check(v, op->imm[0] >= 0 && op->imm[0] < (int64_t)v->f->n_hooks, "no such hook");
         tir_check(v, op->n_operands > 0 && tir_type_equal(t.a, t.d),

@@ -258,6 +258,26 @@ static void stacked_tiles_are_one_above_the_other(void **state)
         }
 }
 
+static void halves_are_what_was_stacked(void **state)
+{
+    (void)state;
+    for (unsigned d = 0; d < N_DTYPES; d++)
+        for (unsigned order = 0; order < 24; order++) {
+            struct program p = begin();
+            const struct tir_layout l = layout_in_order(order);
+            const struct tir_type t = tir_tile(p.f, dtypes[d], ROWS, COLS, &l);
+            const struct tir_view from = view_of(&p, p.in, size_of(dtypes[d]));
+            const struct tir_value low = tir_tile_load(&p.b, from, tir_i32(&p.b, ROWS), t);
+            const struct tir_value both = tir_stack(&p.b, load(&p, t), low);
+            const struct tir_value lower = tir_half(&p.b, both, 1);
+            keep(&p, tir_stack(&p.b, lower, tir_half(&p.b, both, 0)));
+            both_levels_agree(&p, in, out);
+            const size_t bytes = (size_t)(ELEMENTS * size_of(dtypes[d]));
+            assert_memory_equal(out, in + bytes, bytes);
+            assert_memory_equal(out + bytes, in, bytes);
+        }
+}
+
 /* Without wave bits, what each wave has depends on its scalars alone. */
 static void waves_have_tiles_of_their_own(void **state)
 {
@@ -320,6 +340,7 @@ int main(void)
         cmocka_unit_test(elements_of_a_row_may_lie_apart),
         cmocka_unit_test(the_first_lane_of_a_tile_is_a_scalar),
         cmocka_unit_test(stacked_tiles_are_one_above_the_other),
+        cmocka_unit_test(halves_are_what_was_stacked),
         cmocka_unit_test(waves_have_tiles_of_their_own),
         cmocka_unit_test(lds_holds_elements_of_every_size),
     };
