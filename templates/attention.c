@@ -200,10 +200,46 @@ struct tir_value att_attention_modify(struct att_attention *a, struct tir_value 
     return hide(a, s, block, key);
 }
 
-static struct tir_value power(struct att_attention *a, struct tir_value exponent)
+/* Exponentials take as many slots under matrix instructions as all the rest of the softmax: the
+ * steps say which of them stand in the iteration of their scores and which are left for later. */
+struct power {
+    struct tir_value left[2]; /* exponents of the halves, or of all keys in [1] */
+    struct tir_value upper;   /* p of the upper half */
+    struct tir_value p;       /* of all keys, or none yet */
+};
+
+static bool is_late(const struct att_attention *a, enum att_step s)
 {
+    return a->steps[s].stage != a->steps[ATT_STEP_EXPONENT].stage;
+}
+
+static struct power begin_power(struct att_attention *a, struct tir_value exponent)
+{
+    struct tir_builder *const b = a->b;
+    struct power r = {.left = {{0}, exponent}};
+    if (is_late(a, ATT_STEP_POWER))
+        return r;
+    const bool split = is_late(a, ATT_STEP_POWER_2);
+    if (split)
+        for (int i = 0; i < 2; i++)
+            r.left[i] = tir_half(b, exponent, i);
     set_step(a, ATT_STEP_POWER);
-    return tir_named(a->b, "p", tir_exp2(a->b, exponent));
+    if (split)
+        r.upper = tir_exp2(b, r.left[0]);
+    else
+        r.p = tir_exp2(b, exponent);
+    return r;
+}
+
+static struct tir_value finish_power(struct att_attention *a, const struct power *r)
+{
+    struct tir_value p = r->p;
+    set_step(a, ATT_STEP_POWER_2);
+    if (!p.id)
+        p = tir_exp2(a->b, r->left[1]);
+    if (r->upper.id)
+        p = tir_stack(a->b, r->upper, p);
+    return tir_named(a->b, "p", p);
 }
 
 /* l += p, and O += V p. */
@@ -238,8 +274,7 @@ void att_attention_visit(struct att_attention *a, struct att_block block,
         att_softmax_maximum(b, &a->softmax, s, &carried[ATT_CARRY_M]);
     set_step(a, ATT_STEP_EXPONENT);
     const struct tir_value exponent = att_softmax_exponent(b, &a->softmax, s, carried[ATT_CARRY_M]);
-    const bool late = a->steps[ATT_STEP_POWER].stage != a->steps[ATT_STEP_EXPONENT].stage;
-    struct tir_value p = late ? exponent : power(a, exponent);
+    const struct power powers = begin_power(a, exponent);
 
     if (source->place_values)
         source->place_values(a->family, &block);
@@ -247,7 +282,5 @@ void att_attention_visit(struct att_attention *a, struct att_block block,
     att_softmax_rescale(b, &step, &carried[ATT_CARRY_O], &carried[ATT_CARRY_L]);
     if (source->await_values)
         source->await_values(a->family);
-    if (late)
-        p = power(a, exponent);
-    accumulate(a, &block, p, carried);
+    accumulate(a, &block, finish_power(a, &powers), carried);
 }

@@ -22,7 +22,8 @@ enum att_step {
     ATT_STEP_MODIFY,   /* soft cap, hook, mask: has branches */
     ATT_STEP_MAXIMUM,  /* does the running maximum follow? Has a branch */
     ATT_STEP_EXPONENT, /* s -> log2 p */
-    ATT_STEP_POWER,    /* log2 p -> p */
+    ATT_STEP_POWER,    /* log2 p -> p, of the upper half of the keys */
+    ATT_STEP_POWER_2,  /* the same of the lower half; later than the first or with it */
     ATT_STEP_RESCALE,  /* O and l follow the maximum: has a branch */
     ATT_STEP_SUM,      /* l += p, and p in 16 bits */
     ATT_STEP_PRODUCT,  /* O += V P */

@@ -33,61 +33,125 @@ enum { WORK_WORDS = 8 };
  * the larger head dim; the last row of a head dim says how many columns there may be. A wave that
  * is left alone at the end fills the memory pipe by itself if it has 16 + 16 loads of 1 KiB under
  * way. */
-static const struct tile {
-    int head_dim;
-    uint8_t columns, keys, keys_by_row; /* where pages are looked up, or scales read, by key */
-    uint8_t waves_per_simd;
-    const char *why;
-} tiles[] = {
-    {64, 16, 64, 32, 2, "few bytes a key"},
-    {64, 32, 64, 32, 2, "O 32"},
-    {64, 64, 32, 16, 1, "O 64, Q 32; K and V read once are worth half of the waves"},
-    {128, 16, 64, 32, 2, "32 + 32 registers of K and V, O 32"},
-    {128, 32, 32, 32, 2, "O 64"},
-    {128, 64, 16, 16, 1, "O 128, Q 64"},
-    {256, 16, 16, 16, 2, "K and V 32 each, O 64"},
-    {256, 32, 16, 16, 1, "O 128, Q 64"},
+static const struct att_tile tiles[] = {
+    {.head_dim = 64,
+     .head_dim_v = 64,
+     .rows = 16,
+     .keys = 64,
+     .keys_by_row = 32,
+     .waves = 4,
+     .waves_per_simd = 2,
+     .why = "few bytes a key"},
+    {.head_dim = 64,
+     .head_dim_v = 64,
+     .rows = 32,
+     .keys = 64,
+     .keys_by_row = 32,
+     .waves = 4,
+     .waves_per_simd = 2,
+     .why = "O 32"},
+    {.head_dim = 64,
+     .head_dim_v = 64,
+     .rows = 64,
+     .keys = 32,
+     .keys_by_row = 16,
+     .waves = 4,
+     .waves_per_simd = 1,
+     .why = "O 64, Q 32; K and V read once are worth half of the waves"},
+    {.head_dim = 128,
+     .head_dim_v = 128,
+     .rows = 16,
+     .keys = 64,
+     .keys_by_row = 32,
+     .waves = 4,
+     .waves_per_simd = 2,
+     .why = "32 + 32 registers of K and V, O 32"},
+    {.head_dim = 128,
+     .head_dim_v = 128,
+     .rows = 32,
+     .keys = 32,
+     .keys_by_row = 32,
+     .waves = 4,
+     .waves_per_simd = 2,
+     .why = "O 64"},
+    {.head_dim = 128,
+     .head_dim_v = 128,
+     .rows = 64,
+     .keys = 16,
+     .keys_by_row = 16,
+     .waves = 4,
+     .waves_per_simd = 1,
+     .why = "O 128, Q 64"},
+    {.head_dim = 256,
+     .head_dim_v = 256,
+     .rows = 16,
+     .keys = 16,
+     .keys_by_row = 16,
+     .waves = 4,
+     .waves_per_simd = 2,
+     .why = "K and V 32 each, O 64"},
+    {.head_dim = 256,
+     .head_dim_v = 256,
+     .rows = 32,
+     .keys = 16,
+     .keys_by_row = 16,
+     .waves = 4,
+     .waves_per_simd = 1,
+     .why = "O 128, Q 64"},
 };
 
 /* Page numbers by row take registers, and so does whatever is done to scores: O gets fewer. */
-static bool fits(const struct att_variant *v, const struct tile *t)
+static bool has_registers(const struct att_variant *v, const struct att_tile *t)
 {
     const bool by_lane = v->page_size < DECODE_BLOCK;
     const bool scaled = v->kv_scale >= ATT_KV_SCALE_TOKEN;
     if (by_lane && (scaled || v->kv_layout == ATT_KV_LAYOUT_SHUFFLE))
-        return t->columns <= 16;
+        return t->rows <= 16;
     const bool plain =
         !by_lane && !scaled && !v->soft_cap && !v->logits && v->mask != ATT_MASK_CUSTOM;
     return plain || t->waves_per_simd > 1;
 }
 
-static const struct tile *find_tile(const struct att_variant *v)
+/* Rows beyond the tile's are gone through in further passes: the widest tile takes any number. */
+static bool is_widest(const struct att_variant *v, const struct att_tile *t)
+{
+    const struct att_tile *const end = tiles + sizeof(tiles) / sizeof(tiles[0]);
+    for (const struct att_tile *next = t + 1; next < end; next++)
+        if (next->head_dim == t->head_dim && has_registers(v, next))
+            return false;
+    return true;
+}
+
+static bool fits(const struct att_variant *v, const struct att_tile *t, const struct tir_machine *m,
+                 struct att_why *why)
 {
     const int dim = v->head_dim > v->head_dim_v ? v->head_dim : v->head_dim_v;
     const int rows = (v->gqa ? v->gqa : 1) * v->q_len;
-    const struct tile *best = NULL;
-    for (size_t i = 0; i < sizeof(tiles) / sizeof(tiles[0]); i++) {
-        const struct tile *const t = &tiles[i];
-        if (dim > t->head_dim || (best && best->head_dim != t->head_dim) || !fits(v, t))
-            continue;
-        best = t;
-        if (rows <= t->columns)
-            break;
-    }
-    return best;
+    if (dim > t->head_dim)
+        return att_reject(why, ATT_TILE, "is for head dims up to %d", t->head_dim);
+    if (!has_registers(v, t))
+        return att_reject(
+            why, ATT_TILE,
+            "%d rows at %d waves a SIMD leave no registers for what is done to scores", t->rows,
+            t->waves_per_simd);
+    if (tir_find_mma(m, 16, 16, 0, att_dtype(v)) < 0)
+        return att_reject(why, ATT_TILE, "%s has no matrix instruction with 16 rows", m->name);
+    if (!v->tile && rows > t->rows && !is_widest(v, t))
+        return att_reject(why, ATT_TILE, "has %d rows, fewer than gqa times q_len, %d", t->rows,
+                          rows);
+    return true;
 }
 
 static bool is_power(int n) { return n > 0 && !(n & (n - 1)); }
 
 static bool check(const struct att_variant *v, const struct tir_machine *m, struct att_why *why)
 {
-    (void)m;
     if (!is_power(v->head_dim) || v->head_dim < 64 || v->head_dim > 256)
         return att_reject(why, ATT_HEAD_DIM, "head_dim %d is not 64, 128 or 256", v->head_dim);
     if (!is_power(v->head_dim_v) || v->head_dim_v < 64 || v->head_dim_v > 256)
         return att_reject(why, ATT_HEAD_DIM_V, "head_dim_v %d is not 64, 128 or 256",
                           v->head_dim_v);
-    return att_cache_check(v, why);
+    return att_cache_check(v, why) && att_find_tile(v, m, why);
 }
 
 /* ---- What a workgroup works on ---- */
@@ -348,8 +412,8 @@ static const struct att_source source = {
 static const struct att_place steps[ATT_N_STEPS] = {
     [ATT_STEP_MODIFY] = {COMPUTE, SOFTMAX},   [ATT_STEP_MAXIMUM] = {COMPUTE, SOFTMAX},
     [ATT_STEP_EXPONENT] = {COMPUTE, SOFTMAX}, [ATT_STEP_POWER] = {COMPUTE, SOFTMAX},
-    [ATT_STEP_RESCALE] = {COMPUTE, SOFTMAX},  [ATT_STEP_SUM] = {COMPUTE, VALUES},
-    [ATT_STEP_PRODUCT] = {COMPUTE, VALUES},
+    [ATT_STEP_POWER_2] = {COMPUTE, SOFTMAX},  [ATT_STEP_RESCALE] = {COMPUTE, SOFTMAX},
+    [ATT_STEP_SUM] = {COMPUTE, VALUES},       [ATT_STEP_PRODUCT] = {COMPUTE, VALUES},
 };
 
 /* Blocks begin at key wave * keys and are waves * keys apart. */
@@ -438,18 +502,18 @@ static struct decode begin(const struct att_variant *v, const struct tir_machine
 {
     char name[ATT_NAME_MAX];
     const unsigned dtype = att_dtype(v);
+    const struct att_tile *const t = att_find_tile(v, m, NULL);
     struct decode d = {
         .v = v,
         .m = m,
         .dtype = dtype,
         .kv_dtype = att_cache_dtype(v),
-        .waves = 4,
+        .waves = t->waves,
         .k = {.width = (unsigned)v->head_dim},
         .value = {.width = (unsigned)v->head_dim_v},
     };
     d.kv_bytes = tir_dtype_bits(d.kv_dtype) / 8;
-    const struct tile *const t = find_tile(v);
-    d.columns = t->columns;
+    d.columns = t->rows;
     const bool by_row =
         decode_pages_by_lane(&d) || v->kv_scale == ATT_KV_SCALE_TOKEN || v->mask == ATT_MASK_CUSTOM;
     d.keys = by_row ? t->keys_by_row : t->keys;
@@ -487,6 +551,7 @@ static void build(const struct att_variant *v, const struct tir_machine *m, stru
                      .matrix_phases = 1u << SCORES | 1u << VALUES,
                      .interleave = 1,
                      .ping_pong = 1,
+                     .hoist_vgprs = att_find_tile(v, m, NULL)->hoist_vgprs,
                      .apart = 1},
         .grid = {{"workgroups", 1, 1}, {NULL, 1, 1}, {NULL, 1, 1}},
     };
@@ -497,7 +562,10 @@ static void build(const struct att_variant *v, const struct tir_machine *m, stru
 const struct att_template att_template_decode = {
     .name = "decode",
     .description = "attention of a few queries per sequence over a paged cache, split over keys",
-    .takes = OP_TAKES_DECODE,
+    .takes = OP_TAKES_DECODE | ATT_BIT(TILE),
+    .tiles = tiles,
+    .n_tiles = sizeof(tiles) / sizeof(tiles[0]),
+    .fits = fits,
     .check = check,
     .build = build,
 };

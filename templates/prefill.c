@@ -19,121 +19,19 @@
  * K and V of a paged cache pass through registers, where they get the type to compute with.
  */
 #include "ir/builder.h"
-#include "templates/attention.h"
 #include "templates/grid.h"
 #include "templates/lds_map.h"
-#include "templates/pages.h"
+#include "templates/prefill.h"
 #include "templates/scalar.h"
 #include "templates/template.h"
 
-#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
 enum phase { M1, C1, M2, C2, N_PHASES };
 enum stage { PAGES, COPY_K, WAIT_K, SCORES, VALUES, N_STAGES };
 enum group { GROUP_K, GROUP_V };
-enum { LDS_WRITES = -1, ELEM = 2 /* bytes of bf16 and fp16 */, MAX_PANELS = 4 };
-
-/* Rows of queries a wave (16 or 32, as the matrix instruction has it), keys a tile. First match
- * wins: the first row whose head dims are at least the variant's. */
-static const struct tile {
-    int head_dim, head_dim_v;
-    uint8_t rows, waves, kv, kv_wide; /* kv_wide: where direct-to-LDS loads are 16 bytes */
-    uint8_t panel_wide; /* widest panel of K there; all but the first are read under the product */
-    const char *why;
-} tiles[] = {
-    {64, 64, 32, 8, 64, 64, 64, "few bytes a key: long tiles"},
-    {128, 128, 32, 8, 32, 64, 64, "two waves a SIMD at 256 registers; gfx942's LDS holds 32 keys"},
-    {192, 128, 32, 8, 32, 32, 128, "K of 64 keys would not fit the registers"},
-    {256, 256, 16, 8, 32, 32, 0, "16 rows: O of 32 rows would take half of the registers"},
-};
-
-/* A head dim is cut into panels of power-of-two width: 192 is 128 + 64. */
-struct panel {
-    unsigned first, width;
-    struct tir_contraction k;
-    struct tir_layout lds;
-    unsigned lds_bytes;
-    struct tir_value buffer, q;
-    struct att_paged_tile paged;
-    struct tir_value pages; /* of the tile that is fetched next */
-    struct att_paged_data fetched;
-};
-
-struct prefill {
-    const struct att_variant *v;
-    const struct tir_machine *m;
-    const struct tile *tile;
-    const struct tir_mma *mma;
-    int instr;
-    unsigned kv, rows, waves, dtype, widest_panel;
-    unsigned k_buffers; /* tiles of K in LDS, a power of two */
-    struct tir_builder b;
-
-    struct panel panels[MAX_PANELS];
-    unsigned n_panels;
-    bool by_columns; /* V stands transposed in LDS */
-    struct tir_layout v_lds;
-    struct tir_contraction v_k;
-    struct tir_value v_buffer;
-    unsigned v_bytes;
-
-    struct tir_type scores; /* S^T: keys x queries */
-    struct att_place steps[ATT_N_STEPS];
-    struct att_attention attention;
-
-    /* Uniform over the workgroup. */
-    struct tir_value sequence, head, kv_head, row0, q_len, kv_len, offset, first, q_begin, kv_begin;
-    struct tir_value k_base, v_base, k_stride, v_stride;
-
-    struct tir_value k_scale, v_scale; /* of the whole cache, or none */
-    struct att_cache k_cache, v_cache;
-    struct att_pages pages;
-    struct att_paged_tile paged_v;
-    struct tir_value v_pages;
-    struct att_paged_data fetched_v;
-};
-
-static const struct tile *find_tile(const struct att_variant *v)
-{
-    for (size_t i = 0; i < sizeof(tiles) / sizeof(tiles[0]); i++)
-        if (v->head_dim <= tiles[i].head_dim && v->head_dim_v <= tiles[i].head_dim_v)
-            return &tiles[i];
-    return NULL;
-}
-
-/* What only a cache has must not be asked of plain tensors. */
-static bool check_plain(const struct att_variant *v, struct att_why *why)
-{
-    static const enum att_field of_cache[] = {ATT_PAGE_SIZE, ATT_PAGE_TABLE, ATT_KV_DTYPE,
-                                              ATT_KV_LAYOUT, ATT_KV_SCALE};
-    for (size_t i = 0; i < sizeof(of_cache) / sizeof(of_cache[0]); i++)
-        if (att_get(v, of_cache[i]) != att_fields[of_cache[i]].dflt)
-            return att_reject(why, of_cache[i], "%s is for a cache: it wants paged: true",
-                              att_fields[of_cache[i]].name);
-    return true;
-}
-
-static bool check(const struct att_variant *v, const struct tir_machine *m, struct att_why *why)
-{
-    (void)m;
-    if (!(v->paged ? att_cache_check(v, why) : check_plain(v, why)))
-        return false;
-    const struct tile *t = find_tile(v);
-    if (!t)
-        return att_reject(why, ATT_HEAD_DIM,
-                          "prefill has no tile for head_dim %d with head_dim_v %d", v->head_dim,
-                          v->head_dim_v);
-    if (v->head_dim % 64)
-        return att_reject(why, ATT_HEAD_DIM, "head_dim %d is not a multiple of 64", v->head_dim);
-    if (v->head_dim_v & (v->head_dim_v - 1) || v->head_dim_v < 64)
-        return att_reject(why, ATT_HEAD_DIM_V, "head_dim_v %d is not 64, 128 or 256",
-                          v->head_dim_v);
-    if (v->mask == ATT_MASK_CUSTOM)
-        return att_reject(why, ATT_MASK, "prefill has no custom mask: causal, window or none");
-    return true;
-}
+enum { LDS_WRITES = -1 };
 
 /* Plain tensors have no stage for page numbers. */
 static uint8_t stage_number(const struct prefill *p, unsigned s)
@@ -147,58 +45,20 @@ static void set_stage(struct prefill *p, enum stage s, enum phase ph)
     p->b.phase = (uint8_t)ph;
 }
 
+static unsigned log2u(unsigned x) { return (unsigned)__builtin_ctz(x); }
+
 static struct tir_value tile_of(struct prefill *p, struct tir_value scalar, struct tir_type t)
 {
     return tir_splat(&p->b, scalar, t);
 }
 
-static void find_panels(struct prefill *p)
+static void reserve(struct prefill *p)
 {
-    unsigned width = 256;
-    /* K of tile n + 3 arrives while some waves still read panels of tile n + 1 under their product:
-     * then two buffers would not do. */
-    const unsigned dim = (unsigned)p->v->head_dim;
-    const bool one_panel = dim <= p->widest_panel && !(dim & (dim - 1));
-    p->k_buffers = one_panel ? 2 : 4;
-    for (unsigned first = 0; first < dim; first += width) {
-        while (width > p->widest_panel || first + width > dim)
-            width /= 2;
-        struct panel *n = &p->panels[p->n_panels++];
-        n->first = first;
-        n->width = width;
-        n->k = tir_contract_rows(p->mma, width, 8);
-        n->lds = att_lds_rows(p->m, p->kv, width, ELEM);
-        n->lds_bytes = att_lds_bytes(&n->lds, ELEM);
-        n->buffer = tir_lds_buffer(&p->b, p->k_buffers * n->lds_bytes, 16);
-    }
-}
-
-static unsigned log2u(unsigned x) { return (unsigned)__builtin_ctz(x); }
-
-/* Each wave has its own queries and sees every key. */
-static struct tir_waves waves_of(const struct prefill *p)
-{
-    return (struct tir_waves){.cols = (uint8_t)log2u(p->waves)};
-}
-
-static void choose_layouts(struct prefill *p)
-{
-    const unsigned queries = p->rows * p->waves;
-    const struct tir_layout s = tir_mma_result(p->mma, p->kv, queries, waves_of(p));
-    p->scores = tir_tile(p->b.f, TIR_F32, p->kv, queries, &s);
-    find_panels(p);
-
-    p->v_k = tir_contract_acc(&s, log2u(p->mma->n));
-    const unsigned dv = (unsigned)p->v->head_dim_v;
-    if (!p->by_columns) {
-        p->v_lds = att_lds_rows(p->m, p->kv, dv, ELEM);
-        p->v_bytes = att_lds_bytes(&p->v_lds, ELEM);
-        p->v_buffer = tir_lds_buffer(&p->b, 2 * p->v_bytes, 16);
-    } else {
-        p->v_lds = att_lds_columns(p->m, p->kv, dv, ELEM, &p->v_k);
-        p->v_bytes = att_lds_bytes(&p->v_lds, ELEM);
-        p->v_buffer = tir_lds_buffer(&p->b, p->v_bytes, 16);
-    }
+    const struct tir_layout s = prefill_scores_layout(p);
+    p->scores = tir_tile(p->b.f, TIR_F32, p->kv, p->rows * p->waves, &s);
+    for (unsigned i = 0; i < p->n_panels; i++)
+        p->panels[i].buffer = tir_lds_buffer(&p->b, p->k_buffers * p->panels[i].lds_bytes, 16);
+    p->v_buffer = tir_lds_buffer(&p->b, p->v_buffers * p->v_bytes, 16);
 }
 
 /*
@@ -252,14 +112,14 @@ static struct tir_value head_base(struct prefill *p, const char *tensor, struct 
     snprintf(token_stride, sizeof(token_stride), "%s_token_stride", tensor);
     snprintf(head_stride, sizeof(head_stride), "%s_head_stride", tensor);
     const struct tir_value at =
-        tir_add(b, tir_mul(b, att_wide(b, token), att_stride(b, token_stride, ELEM)),
-                tir_mul(b, att_wide(b, head), att_stride(b, head_stride, ELEM)));
+        tir_add(b, tir_mul(b, att_wide(b, token), att_stride(b, token_stride, PREFILL_ELEM)),
+                tir_mul(b, att_wide(b, head), att_stride(b, head_stride, PREFILL_ELEM)));
     return tir_add(b, tir_arg(b, tensor, TIR_I64), at);
 }
 
 static struct tir_value row_bytes(struct prefill *p, const char *name)
 {
-    return tir_convert(&p->b, att_stride(&p->b, name, ELEM), TIR_I32);
+    return tir_convert(&p->b, att_stride(&p->b, name, PREFILL_ELEM), TIR_I32);
 }
 
 /* Q^T stays in registers, panel by panel, as the right operand of S^T = K Q^T. */
@@ -271,10 +131,12 @@ static void load_q(struct prefill *p)
     const struct tir_value rows = tir_sub(b, p->q_len, p->row0);
     for (unsigned i = 0; i < p->n_panels; i++) {
         struct panel *n = &p->panels[i];
-        const struct tir_layout l = tir_mma_right(p->mma, p->rows * p->waves, &n->k, waves_of(p));
+        const struct tir_layout l =
+            tir_mma_right(p->mma, p->rows * p->waves, &n->k, prefill_waves(p));
         const struct tir_type t = tir_tile(b->f, p->dtype, p->rows * p->waves, n->width, &l);
-        const struct tir_view q = att_view(b, base, rows, row_bytes(p, "q_token_stride"),
-                                           p->v->head_dim * ELEM, (int)(n->first * ELEM));
+        const struct tir_view q =
+            att_view(b, base, rows, row_bytes(p, "q_token_stride"), p->v->head_dim * PREFILL_ELEM,
+                     (int)(n->first * PREFILL_ELEM));
         n->q = tir_named(b, "q", tir_transpose(b, tir_tile_load(b, q, tir_i32(b, 0), t)));
     }
 }
@@ -383,10 +245,11 @@ static void copy_k(struct prefill *p, struct tir_value tile)
             n->fetched = att_paged_load(b, &p->pages, &n->paged, key, n->pages);
             continue;
         }
-        const struct tir_layout l = tir_mma_left(p->mma, p->kv, &n->k, waves_of(p));
+        const struct tir_layout l = tir_mma_left(p->mma, p->kv, &n->k, prefill_waves(p));
         const struct tir_type t = tir_tile(b->f, p->dtype, p->kv, n->width, &l);
         const struct tir_view k =
-            key_rows(p, key, p->k_base, p->k_stride, p->v->head_dim * ELEM, (int)(n->first * ELEM));
+            key_rows(p, key, p->k_base, p->k_stride, p->v->head_dim * PREFILL_ELEM,
+                     (int)(n->first * PREFILL_ELEM));
         tir_copy_to_lds(b, GROUP_K, k, tir_i32(b, 0), k_buffer(p, n, tile), t, &n->lds);
     }
 }
@@ -410,11 +273,11 @@ static void place_k(struct prefill *p, struct tir_value tile)
 static struct tir_value compute_scores(struct prefill *p, struct tir_value tile)
 {
     struct tir_builder *b = &p->b;
-    struct tir_value k[MAX_PANELS];
+    struct tir_value k[PREFILL_MAX_PANELS];
     for (unsigned i = 0; i < p->n_panels; i++) {
         set_stage(p, SCORES, i ? C1 : M1);
         const struct panel *n = &p->panels[i];
-        const struct tir_layout l = tir_mma_left(p->mma, p->kv, &n->k, waves_of(p));
+        const struct tir_layout l = tir_mma_left(p->mma, p->kv, &n->k, prefill_waves(p));
         const struct tir_type t = tir_tile(b->f, p->dtype, p->kv, n->width, &l);
         k[i] = tir_tile_lds_load(b, k_buffer(p, n, tile), t, &n->lds);
     }
@@ -467,7 +330,7 @@ static struct att_paged_data fetch_v(struct prefill *p, struct tir_value tile)
     struct tir_builder *b = &p->b;
     if (p->v->paged)
         return att_paged_load(b, &p->pages, &p->paged_v, first_key(p, tile), p->v_pages);
-    const int row = p->v->head_dim_v * ELEM;
+    const int row = p->v->head_dim_v * PREFILL_ELEM;
     const struct tir_view v = key_rows(p, first_key(p, tile), p->v_base, p->v_stride, row, 0);
     if (p->by_columns)
         return (struct att_paged_data){
@@ -513,7 +376,7 @@ static struct tir_value read_v(struct prefill *p, struct tir_value tile)
 {
     struct tir_builder *b = &p->b;
     const unsigned dv = (unsigned)p->v->head_dim_v;
-    const struct tir_layout a = tir_mma_left(p->mma, dv, &p->v_k, waves_of(p));
+    const struct tir_layout a = tir_mma_left(p->mma, dv, &p->v_k, prefill_waves(p));
     const struct tir_layout l = tir_layout_transpose(&a);
     const struct tir_type t = tir_tile(b->f, p->dtype, p->kv, dv, &l);
     return tir_transpose(b, tir_tile_lds_load(b, v_buffer(p, tile), t, &p->v_lds));
@@ -594,11 +457,13 @@ static void place_steps(struct prefill *p)
     static const struct att_place steps[ATT_N_STEPS] = {
         [ATT_STEP_MODIFY] = {SCORES, M2},   [ATT_STEP_MAXIMUM] = {SCORES, M2},
         [ATT_STEP_EXPONENT] = {SCORES, C2}, [ATT_STEP_POWER] = {SCORES, C2},
-        [ATT_STEP_RESCALE] = {VALUES, M1},  [ATT_STEP_SUM] = {VALUES, C1},
-        [ATT_STEP_PRODUCT] = {VALUES, C2},
+        [ATT_STEP_POWER_2] = {SCORES, C2},  [ATT_STEP_RESCALE] = {VALUES, M1},
+        [ATT_STEP_SUM] = {VALUES, C1},      [ATT_STEP_PRODUCT] = {VALUES, C2},
     };
     for (int i = 0; i < ATT_N_STEPS; i++)
         p->steps[i] = (struct att_place){stage_number(p, steps[i].stage), steps[i].phase};
+    if (p->tile->late_power)
+        p->steps[ATT_STEP_POWER_2] = p->steps[ATT_STEP_SUM];
 }
 
 /* O / l and m + log l, sinks joining the denominator; rows that saw no key give 0 and -inf. */
@@ -620,7 +485,7 @@ static void finish(struct prefill *p, struct tir_value carried[ATT_N_CARRY])
     const struct tir_value token = tir_add(b, p->q_begin, p->row0);
     const struct tir_view out =
         att_view(b, head_base(p, "out", token, p->head), rows, row_bytes(p, "out_token_stride"),
-                 p->v->head_dim_v * ELEM, 0);
+                 p->v->head_dim_v * PREFILL_ELEM, 0);
     tir_tile_store(b, out, tir_i32(b, 0), tir_transpose(b, tir_convert_short(b, o, p->dtype)));
     if (!p->v->lse)
         return;
@@ -630,7 +495,7 @@ static void finish(struct prefill *p, struct tir_value carried[ATT_N_CARRY])
         tir_sub(b, head_base(p, "lse", token, p->head), tir_arg(b, "lse", TIR_I64));
     const struct tir_value base = tir_add(b, tir_arg(b, "lse", TIR_I64), tir_mul(b, lse_at, two));
     const struct tir_value step =
-        tir_convert(b, tir_mul(b, att_stride(b, "lse_token_stride", ELEM), two), TIR_I32);
+        tir_convert(b, tir_mul(b, att_stride(b, "lse_token_stride", PREFILL_ELEM), two), TIR_I32);
     tir_tile_store(b, att_view(b, base, rows, step, 4, 0), tir_i32(b, 0), tir_transpose(b, lse));
 }
 
@@ -639,8 +504,8 @@ static void locate_rows(struct prefill *p)
     struct tir_builder *b = &p->b;
     p->k_base = head_base(p, "k", p->kv_begin, p->kv_head);
     p->v_base = head_base(p, "v", p->kv_begin, p->kv_head);
-    p->k_stride = att_stride(b, "k_token_stride", ELEM);
-    p->v_stride = att_stride(b, "v_token_stride", ELEM);
+    p->k_stride = att_stride(b, "k_token_stride", PREFILL_ELEM);
+    p->v_stride = att_stride(b, "v_token_stride", PREFILL_ELEM);
 }
 
 static void locate_pages(struct prefill *p)
@@ -680,7 +545,7 @@ static void attend(struct prefill *p)
     const struct tir_value n = count_tiles(p);
 
     const unsigned dv = (unsigned)p->v->head_dim_v, queries = p->rows * p->waves;
-    const struct tir_layout o = tir_mma_result(p->mma, dv, queries, waves_of(p));
+    const struct tir_layout o = tir_mma_result(p->mma, dv, queries, prefill_waves(p));
     struct tir_value carried[ATT_N_CARRY];
     att_attention_begin(&p->attention, tir_tile(b->f, TIR_F32, dv, queries, &o), carried);
     struct tir_loop loop = tir_begin_for(b, tir_i32(b, 0), n, tir_i32(b, 1), carried, ATT_N_CARRY);
@@ -693,25 +558,13 @@ static void attend(struct prefill *p)
 
 static void build(const struct att_variant *v, const struct tir_machine *m, struct att_kernel *k)
 {
+    struct prefill p = prefill_with_tile(v, m, att_find_tile(v, m, NULL));
     char name[ATT_NAME_MAX];
-    const struct tile *t = find_tile(v);
-    struct prefill p = {.v = v, .m = m, .tile = t, .rows = t->rows, .waves = t->waves};
-    const bool wide_loads = m->to_lds_max_bytes >= 16;
-    /* What else is done to scores, and a cache that passes through registers, takes registers of
-     * its own: it gets the smaller tile. */
-    p.kv = wide_loads && !v->logits && !v->soft_cap && !v->paged ? t->kv_wide : t->kv;
-    p.by_columns = !m->has_lds_read_tr || (v->paged && v->kv_layout == ATT_KV_LAYOUT_SHUFFLE);
-    p.widest_panel = wide_loads && t->panel_wide ? t->panel_wide : 256;
-    p.dtype = v->dtype == ATT_DTYPE_BF16 ? TIR_BF16 : TIR_F16;
-    p.instr = tir_find_mma(m, p.rows, p.rows, 0, p.dtype);
-    assert(p.instr >= 0);
-    p.mma = &m->mma[p.instr];
     att_variant_name(v, name);
     struct tir_func *f = tir_func_create(name, m, p.waves);
     f->waves_per_simd = p.waves / 4;
     p.b = tir_at_end(f, f->body);
-
-    choose_layouts(&p);
+    reserve(&p);
     place_steps(&p);
     locate(&p);
     struct tir_if some = tir_begin_if(&p.b, tir_cmp_lt(&p.b, p.row0, p.q_len), false, NULL, 0);
@@ -727,6 +580,7 @@ static void build(const struct att_variant *v, const struct tir_machine *m, stru
                      .n_phases = N_PHASES,
                      .matrix_phases = 1u << C1 | 1u << C2,
                      .interleave = 1,
+                     .hoist_vgprs = p.tile->hoist_vgprs,
                      .ping_pong = 2},
         .grid = {{"heads", 1, 1}, {"batch", 1, 1}, {"max_seqlen_q", (int)(p.rows * p.waves), 1}},
     };
@@ -737,7 +591,10 @@ static void build(const struct att_variant *v, const struct tir_machine *m, stru
 const struct att_template att_template_prefill = {
     .name = "prefill",
     .description = "flash attention over packed (varlen) sequences",
-    .takes = OP_TAKES_PREFILL,
-    .check = check,
+    .takes = OP_TAKES_PREFILL | ATT_BIT(TILE),
+    .tiles = prefill_tiles,
+    .n_tiles = PREFILL_N_TILES,
+    .fits = prefill_fits,
+    .check = prefill_check,
     .build = build,
 };

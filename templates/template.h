@@ -41,6 +41,25 @@ struct att_kernel {
     char tuning[128]; /* the tile, for `attnc list`: "q=256 kv=32 waves=8 ..." */
 };
 
+/**
+ * A row of a template's tile table: one way to cut a variant's work. A knob that a family does not
+ * have is 0. The first row that fits is taken, unless the variant names another (field `tile`).
+ */
+struct att_tile {
+    int16_t head_dim, head_dim_v; /* the largest that it is for */
+    uint16_t rows;                /* prefill: queries of a wave; decode: queries x heads */
+    uint16_t keys;                /* of a block */
+    uint16_t keys_by_row;         /* decode: where pages or scales are looked up key by key */
+    uint16_t panel;               /* prefill: the widest slice of K that is read at once */
+    uint8_t waves;                /* of a workgroup */
+    uint8_t waves_per_simd;       /* decode; prefill has waves / 4 */
+    uint8_t copy_bytes;           /* bytes a lane that direct-to-LDS loads must take, or 0 */
+    uint8_t hoist_vgprs;          /* tir_schedule.hoist_vgprs */
+    bool late_power; /* half of the exponentials stand under the next iteration's first product */
+    bool plain;      /* only without what takes registers of its own: hook, soft cap, pages */
+    const char *why; /* what decided on it */
+};
+
 struct att_template {
     const char *name;        /* what a description's `op` says: "prefill" */
     const char *description; /* one line for `attnc help ops` */
@@ -49,9 +68,23 @@ struct att_template {
     /* Is this variant possible on this target? Called once per variant, from any thread. */
     bool (*check)(const struct att_variant *v, const struct tir_machine *m, struct att_why *why);
 
-    /* Writes the algorithm as tile IR. `check` has said yes. */
+    /* The tile table. A family without a choice has none, which counts as one row. */
+    const struct att_tile *tiles;
+    unsigned n_tiles;
+
+    /* Does this tile do for this variant on this target? Answers with the numbers that decide: LDS,
+     * registers, matrix instructions. */
+    bool (*fits)(const struct att_variant *v, const struct att_tile *t, const struct tir_machine *m,
+                 struct att_why *why);
+
+    /* Writes the algorithm as tile IR, with the tile of att_find_tile(). `check` has said yes. */
     void (*build)(const struct att_variant *v, const struct tir_machine *m, struct att_kernel *k);
 };
+
+/* The tile of a variant: the row that its field `tile` names, counted from 1, or the first that
+ * fits. NULL, with the reason in `why` (which may be NULL), where that does not fit or none does. */
+const struct att_tile *att_find_tile(const struct att_variant *v, const struct tir_machine *m,
+                                     struct att_why *why);
 
 /* Every family, NULL at the end. */
 extern const struct att_template *const att_templates[];

@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What the files of the `prefill` template share.
+ */
+#ifndef TEMPLATES_PREFILL_H
+#define TEMPLATES_PREFILL_H
+
+#include "ir/builder.h"
+#include "ir/matrix.h"
+#include "templates/attention.h"
+#include "templates/pages.h"
+#include "templates/template.h"
+
+enum { PREFILL_ELEM = 2 /* bytes of bf16 and fp16 */, PREFILL_MAX_PANELS = 4 };
+
+/* A head dim is cut into panels of power-of-two width: 192 is 128 + 64. */
+struct panel {
+    unsigned first, width;
+    struct tir_contraction k;
+    struct tir_layout lds;
+    unsigned lds_bytes;
+    struct tir_value buffer, q;
+    struct att_paged_tile paged;
+    struct tir_value pages; /* of the tile that is fetched next */
+    struct att_paged_data fetched;
+};
+
+struct prefill {
+    const struct att_variant *v;
+    const struct tir_machine *m;
+    const struct att_tile *tile;
+    const struct tir_mma *mma;
+    int instr;
+    unsigned kv, rows, waves, dtype, widest_panel;
+    unsigned k_buffers; /* tiles of K in LDS, a power of two */
+    struct tir_builder b;
+
+    struct panel panels[PREFILL_MAX_PANELS];
+    unsigned n_panels;
+    bool by_columns; /* V stands transposed in LDS */
+    struct tir_layout v_lds;
+    struct tir_contraction v_k;
+    struct tir_value v_buffer;
+    unsigned v_bytes, v_buffers;
+
+    struct tir_type scores; /* S^T: keys x queries */
+    struct att_place steps[ATT_N_STEPS];
+    struct att_attention attention;
+
+    /* Uniform over the workgroup. */
+    struct tir_value sequence, head, kv_head, row0, q_len, kv_len, offset, first, q_begin, kv_begin;
+    struct tir_value k_base, v_base, k_stride, v_stride;
+
+    struct tir_value k_scale, v_scale; /* of the whole cache, or none */
+    struct att_cache k_cache, v_cache;
+    struct att_pages pages;
+    struct att_paged_tile paged_v;
+    struct tir_value v_pages;
+    struct att_paged_data fetched_v;
+};
+
+/* prefill_tile.c */
+
+enum { PREFILL_N_TILES = 8 };
+extern const struct att_tile prefill_tiles[PREFILL_N_TILES];
+
+bool prefill_fits(const struct att_variant *v, const struct att_tile *t,
+                  const struct tir_machine *m, struct att_why *why);
+bool prefill_check(const struct att_variant *v, const struct tir_machine *m, struct att_why *why);
+
+/** Everything that follows from variant, machine and tile without a function. `mma` is NULL where
+ * the machine has no such matrix instruction. */
+struct prefill prefill_with_tile(const struct att_variant *v, const struct tir_machine *m,
+                                 const struct att_tile *t);
+
+/** Each wave has its own queries and sees every key. */
+struct tir_waves prefill_waves(const struct prefill *p);
+
+/** Of S^T, keys x queries. */
+struct tir_layout prefill_scores_layout(const struct prefill *p);
+
+#endif

@@ -1,0 +1,222 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The tiles of `prefill`: what each is for, what it takes of a compute unit, and how K, V and the
+ * scores lie in LDS and registers.
+ */
+#include "templates/lds_map.h"
+#include "templates/prefill.h"
+
+static unsigned log2u(unsigned x) { return (unsigned)__builtin_ctz(x); }
+
+/* Rows of queries a wave are 16 or 32, as the matrix instruction has them. `panel` is the widest
+ * panel of K: all but the first are read under the product. */
+const struct att_tile prefill_tiles[PREFILL_N_TILES] = {
+    {.head_dim = 64,
+     .head_dim_v = 64,
+     .rows = 32,
+     .waves = 8,
+     .keys = 64,
+     .panel = 64,
+     .copy_bytes = 16,
+     .hoist_vgprs = 4,
+     .late_power = true,
+     .why = "few bytes a key: long tiles"},
+    {.head_dim = 64,
+     .head_dim_v = 64,
+     .rows = 32,
+     .waves = 8,
+     .keys = 64,
+     .panel = 256,
+     .hoist_vgprs = 8,
+     .why = "few bytes a key: long tiles"},
+    {.head_dim = 128,
+     .head_dim_v = 128,
+     .rows = 32,
+     .waves = 8,
+     .keys = 64,
+     .panel = 64,
+     .copy_bytes = 16,
+     .plain = true,
+     .hoist_vgprs = 1,
+     .late_power = true,
+     .why = "two waves a SIMD at 256 registers, all of them taken"},
+    {.head_dim = 128,
+     .head_dim_v = 128,
+     .rows = 32,
+     .waves = 8,
+     .keys = 32,
+     .panel = 64,
+     .copy_bytes = 16,
+     .hoist_vgprs = 4,
+     .late_power = true,
+     .why = "whatever else is done to scores and keys takes registers"},
+    {.head_dim = 128,
+     .head_dim_v = 128,
+     .rows = 32,
+     .waves = 8,
+     .keys = 32,
+     .panel = 256,
+     .hoist_vgprs = 8,
+     .why = "64 KiB of LDS hold 32 keys"},
+    {.head_dim = 192,
+     .head_dim_v = 128,
+     .rows = 32,
+     .waves = 8,
+     .keys = 32,
+     .panel = 128,
+     .copy_bytes = 16,
+     .hoist_vgprs = 4,
+     .late_power = true,
+     .why = "K of 64 keys would not fit the registers"},
+    {.head_dim = 192,
+     .head_dim_v = 128,
+     .rows = 32,
+     .waves = 8,
+     .keys = 32,
+     .panel = 256,
+     .hoist_vgprs = 8,
+     .why = "K of 64 keys would not fit the registers"},
+    {.head_dim = 256,
+     .head_dim_v = 256,
+     .rows = 16,
+     .waves = 8,
+     .keys = 32,
+     .panel = 256,
+     .hoist_vgprs = 16,
+     .why = "16 rows: O of 32 rows would take half of the registers"},
+};
+
+/* What only a cache has must not be asked of plain tensors. */
+static bool check_plain(const struct att_variant *v, struct att_why *why)
+{
+    static const enum att_field of_cache[] = {ATT_PAGE_SIZE, ATT_PAGE_TABLE, ATT_KV_DTYPE,
+                                              ATT_KV_LAYOUT, ATT_KV_SCALE};
+    for (size_t i = 0; i < sizeof(of_cache) / sizeof(of_cache[0]); i++)
+        if (att_get(v, of_cache[i]) != att_fields[of_cache[i]].dflt)
+            return att_reject(why, of_cache[i], "%s is for a cache: it wants paged: true",
+                              att_fields[of_cache[i]].name);
+    return true;
+}
+
+static void find_panels(struct prefill *p)
+{
+    unsigned width = 256;
+    /* K of tile n + 3 arrives while some waves still read panels of tile n + 1 under their product:
+     * then two buffers would not do. */
+    const unsigned dim = (unsigned)p->v->head_dim;
+    const bool one_panel = dim <= p->widest_panel && !(dim & (dim - 1));
+    p->k_buffers = one_panel ? 2 : 4;
+    for (unsigned first = 0; first < dim; first += width) {
+        while (width > p->widest_panel || first + width > dim)
+            width /= 2;
+        struct panel *n = &p->panels[p->n_panels++];
+        n->first = first;
+        n->width = width;
+        n->k = tir_contract_rows(p->mma, width, 8);
+        n->lds = att_lds_rows(p->m, p->kv, width, PREFILL_ELEM);
+        n->lds_bytes = att_lds_bytes(&n->lds, PREFILL_ELEM);
+    }
+}
+
+/* Each wave has its own queries and sees every key. */
+struct tir_waves prefill_waves(const struct prefill *p)
+{
+    return (struct tir_waves){.cols = (uint8_t)log2u(p->waves)};
+}
+
+struct tir_layout prefill_scores_layout(const struct prefill *p)
+{
+    return tir_mma_result(p->mma, p->kv, p->rows * p->waves, prefill_waves(p));
+}
+
+static void choose_layouts(struct prefill *p)
+{
+    const struct tir_layout s = prefill_scores_layout(p);
+    find_panels(p);
+    p->v_k = tir_contract_acc(&s, log2u(p->mma->n));
+    const unsigned dv = (unsigned)p->v->head_dim_v;
+    p->v_lds = p->by_columns ? att_lds_columns(p->m, p->kv, dv, PREFILL_ELEM, &p->v_k)
+                             : att_lds_rows(p->m, p->kv, dv, PREFILL_ELEM);
+    p->v_bytes = att_lds_bytes(&p->v_lds, PREFILL_ELEM);
+    p->v_buffers = p->by_columns ? 1 : 2;
+}
+
+/* Everything that follows from variant, machine and tile without a function. The matrix instruction
+ * is none where the machine has no such row. */
+struct prefill prefill_with_tile(const struct att_variant *v, const struct tir_machine *m,
+                                 const struct att_tile *t)
+{
+    struct prefill p = {
+        .v = v,
+        .m = m,
+        .tile = t,
+        .rows = t->rows,
+        .waves = t->waves,
+        .kv = t->keys,
+        .by_columns = !m->has_lds_read_tr || (v->paged && v->kv_layout == ATT_KV_LAYOUT_SHUFFLE),
+        .widest_panel = t->panel,
+        .dtype = v->dtype == ATT_DTYPE_BF16 ? TIR_BF16 : TIR_F16,
+    };
+    p.instr = tir_find_mma(m, p.rows, p.rows, 0, p.dtype);
+    if (p.instr < 0)
+        return p;
+    p.mma = &m->mma[p.instr];
+    choose_layouts(&p);
+    return p;
+}
+
+static unsigned lds_bytes(const struct prefill *p)
+{
+    unsigned bytes = p->v_buffers * p->v_bytes;
+    for (unsigned i = 0; i < p->n_panels; i++)
+        bytes += p->k_buffers * p->panels[i].lds_bytes;
+    return bytes;
+}
+
+/* Vector registers that a wave holds at once at the least: Q, O, the scores of a block, and V of a
+ * block as an operand. */
+static unsigned registers(const struct prefill *p)
+{
+    const unsigned q = (unsigned)p->v->head_dim, o = (unsigned)p->v->head_dim_v;
+    return (p->rows * (q / 2 + o + p->kv) + p->kv * o / 2) / 64;
+}
+
+bool prefill_fits(const struct att_variant *v, const struct att_tile *t,
+                  const struct tir_machine *m, struct att_why *why)
+{
+    if (v->head_dim > t->head_dim || v->head_dim_v > t->head_dim_v)
+        return att_reject(why, ATT_HEAD_DIM,
+                          "prefill has no tile for head_dim %d with head_dim_v %d", v->head_dim,
+                          v->head_dim_v);
+    if (t->copy_bytes > m->to_lds_max_bytes)
+        return att_reject(why, ATT_TILE, "copies %d bytes a lane to LDS, %s %d", t->copy_bytes,
+                          m->name, m->to_lds_max_bytes);
+    if (t->plain && (v->logits || v->soft_cap || v->paged))
+        return att_reject(why, ATT_TILE, "has no registers for a hook, a soft cap or pages");
+    const struct prefill p = prefill_with_tile(v, m, t);
+    if (p.instr < 0)
+        return att_reject(why, ATT_TILE, "%s has no matrix instruction with %d rows", m->name,
+                          t->rows);
+    if (lds_bytes(&p) > m->lds_bytes)
+        return att_reject(why, ATT_TILE, "needs %u bytes of LDS, %s has %u", lds_bytes(&p), m->name,
+                          m->lds_bytes);
+    const unsigned have = 512u / (t->waves / 4);
+    if (registers(&p) > have)
+        return att_reject(why, ATT_TILE, "needs %u vector registers, a wave has %u", registers(&p),
+                          have);
+    return true;
+}
+
+bool prefill_check(const struct att_variant *v, const struct tir_machine *m, struct att_why *why)
+{
+    if (!(v->paged ? att_cache_check(v, why) : check_plain(v, why)))
+        return false;
+    if (v->head_dim % 64)
+        return att_reject(why, ATT_HEAD_DIM, "head_dim %d is not a multiple of 64", v->head_dim);
+    if (v->head_dim_v & (v->head_dim_v - 1) || v->head_dim_v < 64)
+        return att_reject(why, ATT_HEAD_DIM_V, "head_dim_v %d is not 64, 128 or 256",
+                          v->head_dim_v);
+    if (v->mask == ATT_MASK_CUSTOM)
+        return att_reject(why, ATT_MASK, "prefill has no custom mask: causal, window or none");
+    return att_find_tile(v, m, why) != NULL;
+}
