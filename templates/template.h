@@ -82,7 +82,7 @@ struct att_template {
 };
 
 /* The tile of a variant: the row that its field `tile` names, counted from 1, or the first that
- * fits. NULL, with the reason in `why` (which may be NULL), where that does not fit or none does. */
+ * fits. Where there is none: NULL, and the reason in `why` if that is not NULL. */
 const struct att_tile *att_find_tile(const struct att_variant *v, const struct tir_machine *m,
                                      struct att_why *why);
 
