@@ -101,6 +101,14 @@ static void eight_bits_fnuz_on_gfx942(void **state)
         {"v_cvt_f32_bf8 v0, v2", 0x40, 0, 0, 0x3f800000}, /* bias 16 */
         {"v_cvt_f32_bf8 v0, v2", 0xff, 0, 0, 0xc7600000}, /* -57344 */
         {"v_cvt_f32_fp8_sdwa v0, v2 src0_sel:BYTE_2", 0x00400000, 0, 0, 0x3f800000},
+        /* Words are no selects of one value, nor bytes of two (CDNA3 ISA, V_CVT_F32_FP8,
+         * V_CVT_PK_F32_FP8): the lowest byte, the lower word. */
+        {"v_cvt_f32_fp8_sdwa v0, v2 src0_sel:WORD_1", 0x48480040, 0, 0, 0x3f800000},
+        {"v_cvt_f32_bf8_sdwa v0, v2 src0_sel:WORD_0", 0x44444440, 0, 0, 0x3f800000},
+        {"v_cvt_pk_f32_fp8_sdwa v[0:1], v2 src0_sel:BYTE_1", 0x7f7f4840, 0, 0,
+         UINT64_C(0x400000003f800000)},
+        {"v_cvt_pk_f32_bf8_sdwa v[0:1], v2 src0_sel:BYTE_3", 0x40404440, 0, 0,
+         UINT64_C(0x400000003f800000)},
         {"v_cvt_pk_f32_fp8 v[0:1], v2", 0x4840, 0, 0, UINT64_C(0x400000003f800000)},
         {"v_cvt_pk_f32_bf8_sdwa v[0:1], v2 src0_sel:WORD_1", 0x44400000, 0, 0,
          UINT64_C(0x400000003f800000)},

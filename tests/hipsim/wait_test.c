@@ -206,6 +206,17 @@ static void scalars_are_late_too(void **state)
 }
 
 /* Memory changes when an atomic is issued; only what it returns is late. */
+/* A branch reads VCC, which no field of it names (CDNA3 ISA, S_CBRANCH_VCCZ). */
+static void branches_wait_for_vcc(void **state)
+{
+    (void)state;
+    struct program p = run("s_load_dwordx2 vcc, s[2:3], 0x8\ns_cbranch_vccz over\nover:" WAIT);
+    expect_finding(&p, "s106 is used while a load is outstanding");
+    p = run("s_load_dwordx2 vcc, s[2:3], 0x8" WAIT "s_cbranch_vccz over\nv_mov_b32 v3, 1\nover:");
+    assert_int_equal(p.places, 0);
+    assert_int_equal(p.v[3][9], 1);
+}
+
 static void atomics_return_late(void **state)
 {
     (void)state;
@@ -500,6 +511,7 @@ int main(void)
         cmocka_unit_test(loads_to_one_register_arrive_one_after_the_other),
         cmocka_unit_test(every_part_of_a_wide_load_is_late),
         cmocka_unit_test(scalars_are_late_too),
+        cmocka_unit_test(branches_wait_for_vcc),
         cmocka_unit_test(atomics_return_late),
         cmocka_unit_test(later_stores_do_not_reach_a_load),
         cmocka_unit_test(lds_reads_take_the_phases_of_their_target),

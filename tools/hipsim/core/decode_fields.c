@@ -454,6 +454,21 @@ static bool decode_mubuf(struct inst *in)
     return set_source(in, &in->src[3], bits(w1, 31, 24), T_U32);
 }
 
+/*
+ * V_CVT_F32_FP8 and _BF8 know SDWA's selects of a byte, V_CVT_PK_F32_FP8 and _BF8 that of the upper
+ * word; any other select means the lowest byte, the lower word (pseudo-code of CDNA3 ISA, VOP1).
+ */
+static void limit_selects(struct inst *in)
+{
+    const char *name = in->row->name;
+    struct opnd *o = &in->src[0];
+    if (!(in->form & FORM_SDWA) || (!strstr(name, "_f32_fp8") && !strstr(name, "_f32_bf8")))
+        return;
+    const bool known = strstr(name, "_pk_") ? o->sel == SDWA_WORD_1 : o->sel <= SDWA_BYTE_3;
+    if (!known)
+        o->sel = SDWA_DWORD;
+}
+
 /* Operands that no field names. */
 static void set_implicit(struct inst *in)
 {
@@ -465,6 +480,8 @@ static void set_implicit(struct inst *in)
         set_register(&in->src[2], OPND_SGPR, SGPR_VCC, T_MASK);
     if (row->src[3] == T_MASK) /* v_div_fmas */
         set_register(&in->src[3], OPND_SGPR, SGPR_VCC, T_MASK);
+    if (row->flags & ROW_BRANCH && strncmp(row->name, "s_cbranch_vcc", 13) == 0)
+        set_register(&in->src[0], OPND_SGPR, SGPR_VCC, T_MASK);
     if (row->flags & ROW_DST_IS_SRC && row->flags & ROW_VALU) {
         unsigned k = row->src[3] ? 3 : 2;
         struct opnd *o = &in->src[k];
@@ -539,6 +556,7 @@ bool decode_fields(struct inst *in)
     }
     if (!ok)
         return false;
+    limit_selects(in);
     set_implicit(in);
     return summarize(in);
 }

@@ -22,18 +22,18 @@
 /*
  * Clocks from issue to the data's arrival when nothing else is in the way. LDS: 50 to 70 are
  * measured (time_gfx942.def, lds_latency). AITER's gfx942 dq_convert kernels store what they have
- * read 56
- * clocks before, across a barrier, and its gfx950 MLA kernels read old values 48 clocks after the
- * fifth of six 128-bit reads. Vector memory: between L2 and HBM. Scalars: a miss of their cache.
+ * read 56 clocks before, across a barrier, and its gfx950 MLA kernels read old values 48 clocks
+ * after the fifth of six 128-bit reads. Vector memory: between L2 and HBM. Scalars: a miss of their
+ * cache.
  */
 enum { LDS_LATENCY = 50, VECTOR_LATENCY = 500, SCALAR_LATENCY = 200 };
 
 /*
- * Clocks in which LDS delivers the data of a wave, by target and dwords per lane: the phases of the
- * access, one per clock. gfx942 has 32 banks and serves 128 bytes per clock. gfx950 has 64 banks
- * and serves 256, but three dwords by the rule of 32 banks, in 8 phases (SHARK, empirical-lds;
- * GLUON,
- * lds_throughput). Nobody has published the phases of three dwords on gfx942: 128 bytes per clock.
+ * Clocks in which LDS delivers the data of a wave, by target and dwords per lane: the phases of
+ * the access, one per clock. gfx942 has 32 banks and serves 128 bytes per clock. gfx950 has 64
+ * banks and serves 256, but three dwords by the rule of 32 banks, in 8 phases (SHARK,
+ * empirical-lds; GLUON, lds_throughput). Nobody has published the phases of three dwords on gfx942:
+ * they take 128 bytes per clock here.
  */
 static const uint8_t lds_phases[2][5] = {
     {0, 2, 4, 6, 8}, /* gfx942 */
