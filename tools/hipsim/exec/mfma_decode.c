@@ -202,6 +202,7 @@ void JOIN(mfma_decode, ISA)(struct operands *o, const struct mfma_job *job, unsi
         JOIN(mfma_move_lanes, ISA)(job, moved);
         b.rows = (const uint32_t (*)[MFMA_LANES])moved;
     }
+    o->wide = job->a_format == FORMAT_BF16 || job->a_format == FORMAT_XF32;
     o->special = decode_a(o, &a, job->a_format);
     o->special |= decode_b(o, &b, job->b_format);
 }

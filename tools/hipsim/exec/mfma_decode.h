@@ -22,6 +22,7 @@ struct operands {
     _Alignas(64) uint32_t ea[MAX_K][LINE];
     _Alignas(64) int8_t eb[MAX_K][LINE]; /* of 16 columns twice: all lines are whole ones */
     bool special;                        /* an infinity or NaN is among them; it has no exponent */
+    bool wide;                           /* formats with binary32's exponents: BF16, XF32 */
 };
 
 /** Decodes A and B of `block`, in any float format but f64. */

@@ -12,7 +12,8 @@
  * units of 2^(e - 24), or of 2^(ec - 29) if its exponent ec exceeds e by more than 5: so it always
  * fits, and what the sum loses counts as rounding to odd. Conversion to float rounds the total.
  * Exponents are bytes that saturate; those in question are far from it. Steps with exponents beyond
- * what single precision can scale, with infinities or NaN, go through mfma_fused_step().
+ * what single precision can scale go through mfma_fused_step(). Infinities and NaN are sums of
+ * their own (settle_special()), so that they cost little more than finite numbers.
  */
 #include <math.h>
 #include <stddef.h>
@@ -41,7 +42,8 @@ struct step {
     const int16_t *scale; /* exponents to add per column, or NULL; 16 columns like b */
     unsigned count;
     bool two_stage;
-    bool far; /* some exponents may be above E_NEAR */
+    bool far;  /* some exponents may be above E_NEAR */
+    bool wide; /* products of the formats may lie beyond binary32 */
 };
 
 /* The exponents that a row's products are aligned to, plus BIAS, even and odd k apart in the
@@ -98,14 +100,14 @@ static inline __attribute__((always_inline)) void find_exponents(const struct st
 }
 
 /* Does a row have columns whose products may all be below E_MIN, or some above E_MAX? */
-static void classify(const struct exponents *x, bool two_stage, bool *low, bool *high)
+static bool out_of_range(const struct exponents *x, bool two_stage)
 {
-    *low = *high = false;
+    bool out = false;
     for (unsigned j = 0; j < BYTE_COLS; j++) {
         int e = two_stage && x->odd[j] > x->e[j] ? x->odd[j] : x->e[j];
-        *low |= e <= E_MIN + BIAS;
-        *high |= e > E_MAX + BIAS;
+        out |= (e <= E_MIN + BIAS) | (e > E_MAX + BIAS);
     }
+    return out;
 }
 
 /* Lines of B in registers, for the steps in which all rows use the same. */
@@ -215,20 +217,18 @@ static inline vec_f add_c(vec_f c, vec_i sum, vec_i e, bool two_stage, bool far)
            power(-24, top);
 }
 
-/* The 16 columns one by one, exactly. */
-static __attribute__((noinline)) void step_exactly(const struct step *s, unsigned j, float *c)
+/* Column `i` of the 16 from `j`, exactly. */
+static __attribute__((noinline)) float step_exactly(const struct step *s, unsigned j, unsigned i,
+                                                    float c)
 {
-    for (unsigned i = 0; i < COLS; i++) {
-        double product[16];
-        int exponent[16], scale = s->scale ? s->scale[i] : 0;
-        for (unsigned k = 0; k < s->count; k++) {
-            product[k] = (double)s->a[k * LINE] * s->b[line(s, k) + i];
-            exponent[k] = (int8_t)s->ea[k * LINE] + s->eb[line(s, k) + j + i];
-        }
-        if (scale >= SCALE_NAN - 127) /* a scale is NaN */
-            product[0] = NAN;
-        c[i] = mfma_fused_step(product, exponent, s->count, scale, c[i], s->two_stage);
+    double product[16];
+    int exponent[16];
+    for (unsigned k = 0; k < s->count; k++) {
+        product[k] = (double)s->a[k * LINE] * s->b[line(s, k) + i];
+        exponent[k] = (int8_t)s->ea[k * LINE] + s->eb[line(s, k) + j + i];
     }
+    return mfma_fused_step(product, exponent, s->count, s->scale ? s->scale[i] : 0, c,
+                           s->two_stage);
 }
 
 static inline vec_i not_finite(vec_f c) { return ((vec_i)c & FIELD) == FIELD; }
@@ -290,35 +290,71 @@ static inline __attribute__((always_inline)) vec_f add_low(const struct step *s,
                                                            unsigned p, vec_f c, vec_f result,
                                                            vec_i *lost)
 {
-    const vec_i ec = (((vec_i)c >> 23) & 255) - 127, scaled = sum_e + scale_of(s, p);
+    const vec_i scaled = sum_e + scale_of(s, p);
     const vec_i low = (sum_e <= E_MIN) | (scaled <= E_MIN);
-    const vec_i e = vec_max_i(scaled, (vec_i){0} + E_MIN);
-    const vec_i none = without_products(s, p);
 
+    *lost |= (sum_e > E_MAX) | (scaled > E_MAX);
+    if (!vec_any_i(low))
+        return result;
+    const vec_i ec = (((vec_i)c >> 23) & 255) - 127, e = vec_max_i(scaled, (vec_i){0} + E_MIN);
+    const vec_i none = without_products(s, p);
     *lost |= low & ~((ec >= e + 32) | (none & ((ec >= e) | (c == vec_f_from(0)))));
-    *lost |= not_finite(c) | (scaled > E_MAX);
     return vec_pick(low, c + vec_f_from(0), result); /* -0 becomes +0 */
 }
 
-/* The other look, at products below E_MIN and at what only step_exactly() can do. */
-static inline __attribute__((always_inline)) void look_again(const struct step *s,
-                                                             const struct exponents *x, unsigned j,
-                                                             bool special, const uint32_t *c,
-                                                             float *result)
+/*
+ * Elements with an infinity or NaN among their products, C and scales: the sum of those alone
+ * decides. Sets `settled` where there is one.
+ */
+static inline __attribute__((always_inline)) vec_f settle_special(const struct step *s, unsigned p,
+                                                                  vec_f c, vec_f result,
+                                                                  vec_i *settled)
 {
-    vec_i lost = {0};
+    const vec_i nan = {0}, bad_scale = scale_of(s, p) >= SCALE_NAN - 127;
+    vec_i any = not_finite(c);
+    vec_f sum = vec_pick(any, c, vec_f_from(0));
 
-    for (unsigned p = 0; p < PARTS && !special; p++) {
-        vec_i e = widen_ub(x->e + j, p);
+    for (unsigned k = 0; k < s->count; k++) {
+        const vec_f a = vec_f_from(s->a[k * LINE]), b = load_f(s->b + line(s, k) + p * PART_COLS);
+        if (!s->wide) { /* finite sums stay finite */
+            sum += a * b;
+            continue;
+        }
+        const vec_i special = not_finite(a) | not_finite(b);
+        sum += vec_pick(special, a * b, vec_f_from(0));
+        any |= special;
+    }
+    if (!s->wide)
+        any = not_finite(sum);
+    sum = vec_pick((sum != sum) | bad_scale, (vec_f)(nan + 0x7fc00000), sum);
+    *settled = any | bad_scale;
+    return vec_pick(*settled, sum, result);
+}
+
+/*
+ * The other look, at products below E_MIN, at infinities and NaN, and at what only step_exactly()
+ * can do. `result` is as if all were in range.
+ */
+static __attribute__((noinline)) void look_again(const struct step *s, const struct exponents *x,
+                                                 unsigned j, const uint32_t *c, float *result)
+{
+    for (unsigned p = 0; p < PARTS; p++) {
+        const vec_f from = load_f((const float *)c + p * PART_COLS);
+        float *to = result + p * PART_COLS;
+        vec_i e = widen_ub(x->e + j, p), lost = {0}, settled;
         if (s->two_stage)
             e = vec_max_i(e, widen_ub(x->odd + j, p));
-        const vec_f from = load_f((const float *)c + p * PART_COLS);
-        store_f(result + p * PART_COLS,
-                add_low(s, e - BIAS, p, from, load_f(result + p * PART_COLS), &lost));
-    }
-    if (special || vec_any_i(lost)) {
-        memcpy(result, c, COLS * sizeof(*result));
-        step_exactly(s, j, result);
+        const vec_f low = add_low(s, e - BIAS, p, from, load_f(to), &lost);
+        store_f(to, settle_special(s, p, from, low, &settled));
+        lost &= ~settled;
+        if (!vec_any_i(lost))
+            continue;
+        int32_t exactly[PART_COLS];
+        memcpy(exactly, &lost, sizeof(lost));
+        for (unsigned i = 0; i < PART_COLS; i++)
+            if (exactly[i])
+                to[i] =
+                    step_exactly(s, j, p * PART_COLS + i, ((const float *)c)[p * PART_COLS + i]);
     }
 }
 
@@ -397,12 +433,13 @@ static inline __attribute__((always_inline)) void run_step(const struct operands
     _Alignas(64) float aside[LINE][COLS];
     struct exponents x[LINE];
     struct columns c;
-    uint32_t special = 0, not_done = 0;
+    uint32_t not_done = 0;
     vec_b least = {0}, most = {0};
     struct step s = {
         .eb = o->eb[sparse ? 0 : k],
         .count = size,
         .two_stage = two_stage,
+        .wide = o->wide,
     };
 
 #define ROW_STEP(i, j)                                                                  \
@@ -411,13 +448,11 @@ static inline __attribute__((always_inline)) void run_step(const struct operands
     for (unsigned i = 0; i < rows; i++)
         find_exponents(ROW_STEP(i, 0), &x[i], &least, &most);
     s.far = vec_any_b(most > E_NEAR);
-    if (o->special || vec_any_b((least < E_MIN) | (most > E_MAX)))
-        for (unsigned i = 0; i < rows; i++) {
-            bool low, high;
-            classify(&x[i], two_stage, &low, &high);
-            special |= (uint32_t)(high | o->special) << i;
-            not_done |= (uint32_t)(low | high | o->special) << i;
-        }
+    if (o->special)
+        not_done = UINT32_MAX;
+    else if (vec_any_b((least < E_MIN) | (most > E_MAX)))
+        for (unsigned i = 0; i < rows; i++)
+            not_done |= (uint32_t)out_of_range(&x[i], two_stage) << i;
     for (unsigned j = 0; j < columns; j += COLS) {
         uint32_t again = 0;
         s.b = &o->b[sparse ? 0 : k][j];
@@ -431,7 +466,7 @@ static inline __attribute__((always_inline)) void run_step(const struct operands
                      << i;
         for (; again; again &= again - 1) {
             unsigned i = (unsigned)__builtin_ctz(again);
-            look_again(ROW_STEP(i, j), &x[i], j, special >> i & 1, from[i] + j, aside[i]);
+            look_again(ROW_STEP(i, j), &x[i], j, from[i] + j, aside[i]);
             memcpy(r->d[i] + j, aside[i], sizeof(aside[i]));
         }
     }
