@@ -71,7 +71,44 @@ static bool fits(const struct tir_func *f, char why[ATTNC_WHY])
     return false;
 }
 
-static bool describe(const struct att_kernel *built, struct attnc_kernel *k, char why[ATTNC_WHY])
+/* What libattn gives to the kernels of each op: a pointer is an i64. */
+static const struct {
+    const char *op, *name;
+    unsigned dtype;
+} arguments[] = {
+#define PTR TIR_I64
+#define I64 TIR_I64
+#define I32 TIR_I32
+#define F32 TIR_F32
+#define KERNEL_ARG(op, name, kind) {#op, #name, kind},
+#include "op_kernel_args.def"
+#undef PTR
+#undef I64
+#undef I32
+#undef F32
+};
+
+/* Does the schema of the op have this argument? One without a schema is none of libattn's. */
+static bool is_given(const char *op, const char *name, unsigned dtype, char why[ATTNC_WHY])
+{
+    bool known = false;
+    for (size_t i = 0; i < sizeof(arguments) / sizeof(arguments[0]); i++) {
+        if (strcmp(arguments[i].op, op))
+            continue;
+        known = true;
+        if (!strcmp(arguments[i].name, name) && arguments[i].dtype == dtype)
+            return true;
+    }
+    if (known)
+        snprintf(why, ATTNC_WHY,
+                 "the template of %s names an argument '%s', which ops/%s.def does "
+                 "not give as this type",
+                 op, name, op);
+    return !known;
+}
+
+static bool describe(const struct att_variant *v, const struct att_kernel *built,
+                     struct attnc_kernel *k, char why[ATTNC_WHY])
 {
     const struct tir_func *f = built->func;
     if (f->n_args > ATTNC_MAX_ARGS)
@@ -80,12 +117,16 @@ static bool describe(const struct att_kernel *built, struct attnc_kernel *k, cha
     snprintf(k->tuning, sizeof(k->tuning), "%s", built->tuning);
     k->arg_count = f->n_args;
     for (uint32_t i = 0; i < f->n_args; i++) {
+        if (!is_given(v->op->name, f->args[i].name, f->args[i].dtype, why))
+            return false;
         snprintf(k->args[i].name, sizeof(k->args[i].name), "%s", f->args[i].name);
         k->args[i].dtype = f->args[i].dtype;
         k->args[i].offset = f->args[i].offset;
     }
     for (int i = 0; i < 3; i++) {
         const struct att_grid *g = &built->grid[i];
+        if (g->arg && !is_given(v->op->name, g->arg, TIR_I32, why))
+            return false;
         snprintf(k->grid[i].arg, sizeof(k->grid[i].arg), "%s", g->arg ? g->arg : "");
         k->grid[i].divide = g->divide ? (uint32_t)g->divide : 1;
         k->grid[i].times = g->times ? (uint32_t)g->times : 1;
@@ -111,7 +152,7 @@ bool attnc_compile(const struct att_variant *v, const struct tgt_blob *hooks,
                                             .disable = o->disable,
                                             .out = log};
     const bool ok = fits(built.func, why) && tir_run_passes(built.func, &passes, why) &&
-                    describe(&built, &k, why) && emit(built.func, t, hooks, o->stage, &k, why);
+                    describe(v, &built, &k, why) && emit(built.func, t, hooks, o->stage, &k, why);
     tir_func_destroy(built.func);
     if (ok)
         *out = k;

@@ -16,6 +16,7 @@ MAKERS = {
     "attn_ops.c": dispatch.dispatch_source,
     "attn_dlpack.c": tensors.dlpack_source,
     "attn_dlpack.h": tensors.dlpack_header,
+    "op_kernel_args.def": names.kernel_args_table,
     "op_members.def": export.members_table,
     "ops.json": export.as_json,
     "op_args.def": names.args_table,

@@ -34,3 +34,13 @@ def template_header(schema):
         bits = " | ".join(f"ATT_BIT({f.upper()})" for f in sorted(key_rows(op, schema)))
         text += f"#define OP_TAKES_{op.name.upper()} ({bits or '0'})\n"
     return text + "\n#endif\n"
+
+
+def kernel_args_table(schema):
+    text = ("/* SPDX-License-Identifier: Apache-2.0 */\n/* Made from the .def files of ops/: what "
+            "libattn gives to the kernels of each op.\n *\n *   KERNEL_ARG(op, name, kind)   kind: "
+            "PTR, I64, I32 or F32\n */\n")
+    for op in schema.ops:
+        for name, (kind, _) in arguments(op, schema).items():
+            text += f"KERNEL_ARG({op.name}, {name}, {kind})\n"
+    return text + "#undef KERNEL_ARG\n"

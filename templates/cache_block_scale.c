@@ -9,7 +9,7 @@ enum { SLOT = 8 /* bytes */, LDS_WRITES = -1 };
 static struct tir_value load_slot(struct tir_builder *b, struct tir_value token)
 {
     const struct tir_value at = tir_mul(b, att_wide(b, token), tir_i64(b, SLOT));
-    const struct tir_value base = tir_add(b, tir_arg(b, "slot_mapping", TIR_I64), at);
+    const struct tir_value base = tir_add(b, tir_arg(b, ARG_SLOT_MAPPING, TIR_I64), at);
     return tir_scalar_load(b, base, tir_i32(b, 0), TIR_I64);
 }
 
@@ -72,7 +72,7 @@ struct att_page_run att_begin_page_runs(const struct att_cache *c, struct tir_va
     const struct tir_value slot = load_slot(b, run.token);
     run.page = tir_shl(b, tir_sar(b, slot, c->page_shift), c->page_shift);
     run.begin = tir_convert(b, tir_sub(b, slot, run.page), TIR_I32);
-    const struct tir_value left = tir_sub(b, tir_arg(b, "tokens", TIR_I32), run.token);
+    const struct tir_value left = tir_sub(b, tir_arg(b, ARG_TOKENS, TIR_I32), run.token);
     const struct tir_value most = tir_min(b, tir_sub(b, page_size(c), run.begin), left);
     const struct tir_value n = run_length(c, run.token, slot, most);
     run.end = tir_add(b, run.begin, n);

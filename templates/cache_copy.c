@@ -39,14 +39,14 @@ struct names {
 };
 
 static const struct names names[TENSORS] = {
-    [K] = {"k_from", "k", "k_from_page_bytes", "k_page_bytes", "k_outer_bytes", "k_inner_bytes",
-           "k_run_bytes"},
-    [V] = {"v_from", "v", "v_from_page_bytes", "v_page_bytes", "v_outer_bytes", "v_inner_bytes",
-           "v_run_bytes"},
-    [K_SCALE] = {"k_scale_from", "k_scale", "scale_from_page_bytes", "scale_page_bytes", NULL,
-                 "scale_inner_bytes", "scale_run_bytes"},
-    [V_SCALE] = {"v_scale_from", "v_scale", "scale_from_page_bytes", "scale_page_bytes", NULL,
-                 "scale_inner_bytes", "scale_run_bytes"},
+    [K] = {ARG_K_FROM, ARG_K, ARG_K_FROM_PAGE_BYTES, ARG_K_PAGE_BYTES, ARG_K_OUTER_BYTES,
+           ARG_K_INNER_BYTES, ARG_K_RUN_BYTES},
+    [V] = {ARG_V_FROM, ARG_V, ARG_V_FROM_PAGE_BYTES, ARG_V_PAGE_BYTES, ARG_V_OUTER_BYTES,
+           ARG_V_INNER_BYTES, ARG_V_RUN_BYTES},
+    [K_SCALE] = {ARG_K_SCALE_FROM, ARG_K_SCALE, ARG_SCALE_FROM_PAGE_BYTES, ARG_SCALE_PAGE_BYTES,
+                 NULL, ARG_SCALE_INNER_BYTES, ARG_SCALE_RUN_BYTES},
+    [V_SCALE] = {ARG_V_SCALE_FROM, ARG_V_SCALE, ARG_SCALE_FROM_PAGE_BYTES, ARG_SCALE_PAGE_BYTES,
+                 NULL, ARG_SCALE_INNER_BYTES, ARG_SCALE_RUN_BYTES},
 };
 
 /* Copies this workgroup's piece of a tensor, `words` of 4 bytes. */
@@ -54,7 +54,7 @@ static void copy_piece(struct copy *c, const struct names *n, unsigned words, un
 {
     struct tir_builder *b = &c->b;
     const struct tir_value inner =
-        tir_arg(b, n->outer_step ? "inner_parts" : "scale_parts", TIR_I32);
+        tir_arg(b, n->outer_step ? ARG_INNER_PARTS : ARG_SCALE_PARTS, TIR_I32);
     const struct tir_value outer_index = tir_div(b, c->part, inner);
     const struct tir_value inner_index = tir_sub(b, c->part, tir_mul(b, outer_index, inner));
     const int first = (int)words * WORD;
@@ -66,7 +66,7 @@ static void copy_piece(struct copy *c, const struct names *n, unsigned words, un
     const struct tir_value offset = tir_add(b, at, piece);
     const struct tir_value left = tir_sub(b, att_wide(b, tir_arg(b, n->run, TIR_I32)), piece);
     const struct tir_value outer =
-        n->outer_step ? tir_arg(b, "outer_parts", TIR_I32) : tir_i32(b, 1);
+        n->outer_step ? tir_arg(b, ARG_OUTER_PARTS, TIR_I32) : tir_i32(b, 1);
     const struct tir_value there =
         tir_and(b, tir_cmp_lt(b, outer_index, outer), tir_cmp_gt(b, left, tir_i64(b, 0)));
     struct tir_if some = tir_begin_if(b, there, false, NULL, 0);
@@ -112,7 +112,7 @@ static void build(const struct att_variant *v, const struct tir_machine *m, stru
     const struct tir_value z = tir_block_id(b, 2);
     const struct tir_value pair = tir_shr(b, z, tir_i32(b, 2));
     const struct tir_value tensor = tir_and(b, z, tir_i32(b, TENSORS - 1));
-    const struct tir_value list = tir_add(b, tir_arg(b, "page_pairs", TIR_I64),
+    const struct tir_value list = tir_add(b, tir_arg(b, ARG_PAGE_PAIRS, TIR_I64),
                                           tir_mul(b, att_wide(b, pair), tir_i64(b, PAIR)));
     c.from_page = tir_scalar_load(b, list, tir_i32(b, 0), TIR_I64);
     c.to_page = tir_scalar_load(b, list, tir_i32(b, PAIR / 2), TIR_I64);
@@ -130,7 +130,9 @@ static void build(const struct att_variant *v, const struct tir_machine *m, stru
     *k = (struct att_kernel){
         .func = f,
         .schedule = {.stages = 1},
-        .grid = {{"copy_bytes", PIECE * WORD, 1}, {"copy_parts", 1, 1}, {"pairs", 1, TENSORS}},
+        .grid = {{ARG_COPY_BYTES, PIECE * WORD, 1},
+                 {ARG_COPY_PARTS, 1, 1},
+                 {ARG_PAIRS, 1, TENSORS}},
     };
     snprintf(k->tuning, sizeof(k->tuning), "bytes=%d waves=%d", PIECE * WORD, WAVES);
 }

@@ -47,12 +47,12 @@ static void locate(struct gather *g, int x)
     struct tir_builder *b = &g->b;
     g->head = tir_block_id(b, 1);
     g->sequence = tir_block_id(b, 2);
-    g->begin = entry(g, "cu_seqlens_k", g->sequence);
-    const struct tir_value next = entry(g, "cu_seqlens_k", att_plus(b, g->sequence, 1));
+    g->begin = entry(g, ARG_CU_SEQLENS_K, g->sequence);
+    const struct tir_value next = entry(g, ARG_CU_SEQLENS_K, att_plus(b, g->sequence, 1));
     const struct tir_type t = tir_scalar(TIR_I32);
-    const struct tir_value list = tir_arg(b, "seq_starts", TIR_I64);
+    const struct tir_value list = tir_arg(b, ARG_SEQ_STARTS, TIR_I64);
     struct tir_if given = tir_begin_if(b, tir_cmp_ne(b, list, tir_i64(b, 0)), false, &t, 1);
-    g->start = entry(g, "seq_starts", g->sequence);
+    g->start = entry(g, ARG_SEQ_STARTS, g->sequence);
     tir_else(b, &given, &g->start);
     g->start = tir_i32(b, 0);
     tir_end_if(b, &given, &g->start);
@@ -75,12 +75,12 @@ static struct tir_value find_slots(struct gather *g, const struct att_cache *c,
     const struct tir_value page = tir_min(b, own, tir_splat(b, last, t));
     struct tir_value list;
     if (g->v->page_table == ATT_PAGE_TABLE_INDICES) {
-        const struct tir_value from = att_wide(b, entry(g, "kv_indptr", g->sequence));
-        list = tir_add(b, tir_arg(b, "kv_indices", TIR_I64), tir_mul(b, from, tir_i64(b, INT)));
+        const struct tir_value from = att_wide(b, entry(g, ARG_KV_INDPTR, g->sequence));
+        list = tir_add(b, tir_arg(b, ARG_KV_INDICES, TIR_I64), tir_mul(b, from, tir_i64(b, INT)));
     } else {
         const struct tir_value row =
-            tir_mul(b, att_wide(b, g->sequence), att_stride(b, "block_table_stride", INT));
-        list = tir_add(b, tir_arg(b, "block_table", TIR_I64), row);
+            tir_mul(b, att_wide(b, g->sequence), att_stride(b, ARG_BLOCK_TABLE_STRIDE, INT));
+        list = tir_add(b, tir_arg(b, ARG_BLOCK_TABLE, TIR_I64), row);
     }
     const struct tir_value at = tir_mul(b, page, tir_int_like(b, page, INT));
     const struct tir_value number = tir_convert(
@@ -121,7 +121,7 @@ static void copy_side(struct gather *g, bool value)
     for (unsigned i = 0; i < tiles.n; i++)
         a[i] = att_cache_load(&c, row, tiles.first[i], att_cache_load_type(&c, tiles.panel[i]));
 
-    const char *tensor = value ? "v_out" : "k_out";
+    const char *tensor = value ? ARG_V_OUT : ARG_K_OUT;
     char token_stride[32], head_stride[32];
     snprintf(token_stride, sizeof(token_stride), "%s_token_stride", tensor);
     snprintf(head_stride, sizeof(head_stride), "%s_head_stride", tensor);
@@ -171,7 +171,7 @@ static void build(const struct att_variant *v, const struct tir_machine *m, stru
     *k = (struct att_kernel){
         .func = f,
         .schedule = {.stages = 1},
-        .grid = {{"max_seqlen_k", (int)g.rows, 1}, {"kv_heads", 1, 1}, {"batch", 1, 1}},
+        .grid = {{ARG_MAX_SEQLEN_K, (int)g.rows, 1}, {ARG_KV_HEADS, 1, 1}, {ARG_BATCH, 1, 1}},
     };
     snprintf(k->tuning, sizeof(k->tuning), "tokens=%u waves=%u", g.rows, g.waves);
 }

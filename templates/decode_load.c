@@ -109,7 +109,7 @@ void decode_find_cache(struct decode *d)
 struct tir_value decode_page_shift(struct decode *d)
 {
     if (!d->v->page_size)
-        return tir_arg(&d->b, "page_shift", TIR_I32);
+        return tir_arg(&d->b, ARG_PAGE_SHIFT, TIR_I32);
     return tir_i32(&d->b, (int)tir_bits((unsigned)d->v->page_size));
 }
 
@@ -260,7 +260,7 @@ static struct tir_value page_mask(struct decode *d)
 {
     if (d->v->page_size)
         return tir_i32(&d->b, d->v->page_size - 1);
-    return att_plus(&d->b, tir_arg(&d->b, "page_size", TIR_I32), -1);
+    return att_plus(&d->b, tir_arg(&d->b, ARG_PAGE_SIZE, TIR_I32), -1);
 }
 
 static struct tir_value load_by_lane(struct decode *d, const struct decode_cache *c,

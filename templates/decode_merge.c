@@ -173,21 +173,21 @@ static void write_final(struct decode *d, struct tir_value o, struct tir_value l
 {
     struct tir_builder *b = &d->b;
     const struct tir_value o16 = tir_convert_short(b, o, d->dtype);
-    write_rows(d, "out", tir_transpose(b, o16), d->item.first_token,
-               att_stride(b, "out_token_stride", 2), att_stride(b, "out_head_stride", 2));
+    write_rows(d, ARG_OUT, tir_transpose(b, o16), d->item.first_token,
+               att_stride(b, ARG_OUT_TOKEN_STRIDE, 2), att_stride(b, ARG_OUT_HEAD_STRIDE, 2));
     if (d->v->lse)
-        write_lse(d, "lse", lse, d->item.first_token, att_stride(b, "lse_token_stride", 4),
-                  att_stride(b, "lse_head_stride", 4));
+        write_lse(d, ARG_LSE, lse, d->item.first_token, att_stride(b, ARG_LSE_TOKEN_STRIDE, 4),
+                  att_stride(b, ARG_LSE_HEAD_STRIDE, 4));
 }
 
 static void write_partial(struct decode *d, struct tir_value o, struct tir_value lse)
 {
     struct tir_builder *b = &d->b;
-    const struct tir_value heads = att_wide(b, tir_arg(b, "heads", TIR_I32));
+    const struct tir_value heads = att_wide(b, tir_arg(b, ARG_HEADS, TIR_I32));
     const struct tir_value head_bytes = tir_i64(b, d->v->head_dim_v * 4), four = tir_i64(b, 4);
-    write_rows(d, "partial_out", tir_transpose(b, o), d->item.partial,
+    write_rows(d, ARG_PARTIAL_OUT, tir_transpose(b, o), d->item.partial,
                tir_mul(b, heads, head_bytes), head_bytes);
-    write_lse(d, "partial_lse", lse, d->item.partial, tir_mul(b, heads, four), four);
+    write_lse(d, ARG_PARTIAL_LSE, lse, d->item.partial, tir_mul(b, heads, four), four);
 }
 
 /* The learnt logit of each column's head; none where the result is not final. */
@@ -206,8 +206,8 @@ static struct tir_value sinks(struct decode *d, struct tir_value final)
     const struct tir_value head = tir_convert(b, r.head, TIR_I64);
     t.dtype = TIR_F32;
     const struct tir_value sink =
-        tir_tile_gather(b, tir_arg(b, "sinks", TIR_I64), tir_shl(b, head, tir_int_like(b, head, 2)),
-                        tir_i32(b, 0), t);
+        tir_tile_gather(b, tir_arg(b, ARG_SINKS, TIR_I64),
+                        tir_shl(b, head, tir_int_like(b, head, 2)), tir_i32(b, 0), t);
     return tir_select(b, final, tir_transpose(b, sink),
                       tir_splat(b, tir_f32(b, -INFINITY), d->attention.softmax.vector));
 }

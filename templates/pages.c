@@ -12,12 +12,12 @@ static struct tir_value table_of(struct tir_builder *b, const struct att_variant
                                  struct tir_value batch)
 {
     if (v->page_table == ATT_PAGE_TABLE_BLOCKS)
-        return tir_add(b, tir_arg(b, "block_table", TIR_I64),
-                       tir_mul(b, att_wide(b, batch), att_stride(b, "block_table_stride", 4)));
+        return tir_add(b, tir_arg(b, ARG_BLOCK_TABLE, TIR_I64),
+                       tir_mul(b, att_wide(b, batch), att_stride(b, ARG_BLOCK_TABLE_STRIDE, 4)));
     const struct tir_value at = tir_shl(b, batch, tir_i32(b, 2));
     const struct tir_value first =
-        tir_scalar_load(b, tir_arg(b, "kv_indptr", TIR_I64), at, TIR_I32);
-    return tir_add(b, tir_arg(b, "kv_indices", TIR_I64),
+        tir_scalar_load(b, tir_arg(b, ARG_KV_INDPTR, TIR_I64), at, TIR_I32);
+    return tir_add(b, tir_arg(b, ARG_KV_INDICES, TIR_I64),
                    tir_mul(b, att_wide(b, first), tir_i64(b, 4)));
 }
 
@@ -28,7 +28,7 @@ struct att_pages att_pages(struct tir_builder *b, const struct att_variant *v,
     const struct tir_value zero = tir_i32(b, 0);
     struct att_pages p = {.v = v, .table = table_of(b, v, batch)};
     p.shift = v->page_size ? tir_i32(b, (int)tir_bits((unsigned)v->page_size))
-                           : tir_arg(b, "page_shift", TIR_I32);
+                           : tir_arg(b, ARG_PAGE_SHIFT, TIR_I32);
     p.inside = att_plus(b, tir_shl(b, tir_i32(b, 1), p.shift), -1);
     const struct tir_value last_key = tir_max(b, att_plus(b, kv_len, -1), zero);
     p.last = tir_sar(b, last_key, p.shift);

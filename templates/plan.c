@@ -120,8 +120,9 @@ static struct tir_value before_window(struct plan *p, struct tir_value lengths)
     struct tir_builder *b = &p->b;
     const struct tir_type t = tir_typeof(b->f, lengths);
     const struct tir_value all = tir_max(b, lengths, tir_int_like(b, lengths, 0));
-    const struct tir_value before = tir_sub(b, all, tir_splat(b, tir_arg(b, "reach", TIR_I32), t));
-    const struct tir_value grain = tir_sub(b, tir_i32(b, 0), tir_arg(b, "grain", TIR_I32));
+    const struct tir_value before =
+        tir_sub(b, all, tir_splat(b, tir_arg(b, ARG_REACH, TIR_I32), t));
+    const struct tir_value grain = tir_sub(b, tir_i32(b, 0), tir_arg(b, ARG_GRAIN, TIR_I32));
     return tir_and(b, tir_max(b, before, tir_int_like(b, before, 0)), tir_splat(b, grain, t));
 }
 
@@ -129,7 +130,7 @@ static struct tir_value before_window(struct plan *p, struct tir_value lengths)
 static struct tir_value cost_of_batch(struct plan *p)
 {
     struct tir_builder *b = &p->b;
-    const struct tir_value kv_lens = tir_arg(b, "kv_lens", TIR_I64), zero = tir_i32(b, 0);
+    const struct tir_value kv_lens = tir_arg(b, ARG_KV_LENS, TIR_I64), zero = tir_i32(b, 0);
     struct tir_value sum = tir_splat(b, zero, p->wide);
     struct tir_loop loop = tir_begin_for(b, zero, p->batch, tir_i32(b, LANES * WIDE), &sum, 1);
     const struct tir_value left = tir_sub(b, p->batch, loop.index);
@@ -153,7 +154,7 @@ static struct chunk place(struct plan *p, struct tir_value first, struct tir_val
     struct chunk c = {.first = first};
     c.b = tir_add(b, tir_row_index(b, p->lane), number(p, first));
     c.there = tir_cmp_lt(b, c.b, number(p, p->batch));
-    const struct tir_view lens = rows_of(p, "kv_lens", p->batch, 4, 0);
+    const struct tir_view lens = rows_of(p, ARG_KV_LENS, p->batch, 4, 0);
     const struct tir_value lengths = tir_tile_load(b, lens, first, p->lane);
     c.skip = before_window(p, lengths);
     c.keys = tir_sub(b, tir_max(b, lengths, constant(p, 0)), c.skip);
@@ -238,14 +239,14 @@ static void find_lists(struct plan *p, const struct chunk *c, struct sequence *s
 static void find_queries(struct plan *p, const struct chunk *c, struct sequence *s)
 {
     struct tir_builder *b = &p->b;
-    const struct tir_value null = tir_cmp_eq(b, tir_arg(b, "qo_indptr", TIR_I64), tir_i64(b, 0));
-    const struct tir_value start = entries(p, c, "qo_indptr", 0);
-    const struct tir_value end = entries(p, c, "qo_indptr", 1);
+    const struct tir_value null = tir_cmp_eq(b, tir_arg(b, ARG_QO_INDPTR, TIR_I64), tir_i64(b, 0));
+    const struct tir_value start = entries(p, c, ARG_QO_INDPTR, 0);
+    const struct tir_value end = entries(p, c, ARG_QO_INDPTR, 1);
     const struct tir_value same = tir_mul(b, c->b, number(p, p->queries));
     s->q_start = tir_select(b, null, same, start);
     s->q_end = tir_select(b, null, tir_add(b, same, number(p, p->queries)), end);
-    s->pages =
-        tir_add(b, entries(p, c, "kv_indptr", 0), tir_sar(b, c->skip, log2_of(p, "page_shift")));
+    s->pages = tir_add(b, entries(p, c, ARG_KV_INDPTR, 0),
+                       tir_sar(b, c->skip, log2_of(p, ARG_PAGE_SHIFT)));
 }
 
 /* Keys before piece j. */
@@ -264,8 +265,9 @@ static struct tir_value cut(struct plan *p, const struct chunk *c, struct tir_va
 static struct tir_value whole_pages(struct plan *p, struct tir_value keys)
 {
     struct tir_builder *b = &p->b;
-    const struct tir_value page = tir_shl(b, tir_i32(b, 1), tir_arg(b, "page_shift", TIR_I32));
-    return tir_sar(b, tir_add(b, keys, number(p, att_plus(b, page, -1))), log2_of(p, "page_shift"));
+    const struct tir_value page = tir_shl(b, tir_i32(b, 1), tir_arg(b, ARG_PAGE_SHIFT, TIR_I32));
+    return tir_sar(b, tir_add(b, keys, number(p, att_plus(b, page, -1))),
+                   log2_of(p, ARG_PAGE_SHIFT));
 }
 
 /* Byte offset of entry `index` of `bytes` each, or -1 where it is not to be written. */
@@ -308,14 +310,14 @@ static void write_piece(struct plan *p, const struct chunk *c, const struct sequ
 
     const struct tir_value part = plus(p, tir_add(b, s->previous, j), 1);
     const struct tir_value single =
-        tir_cmp_eq(b, tir_arg(b, "pairs_per_list", TIR_I32), tir_i32(b, 1));
+        tir_cmp_eq(b, tir_arg(b, ARG_PAIRS_PER_LIST, TIR_I32), tir_i32(b, 1));
     const struct tir_value limit = tir_select(b, single, s->lists_end, constant(p, 0));
     const struct tir_value begins = tir_and(b, c->there, tir_cmp_lt(b, part, limit));
     const struct tir_value inside =
         tir_min(b, tir_max(b, tir_sub(b, part, c->part), constant(p, 0)), c->n);
     const struct tir_value list_item = tir_add(b, s->item, inside);
 
-    const struct tir_value zero = tir_i32(b, 0), group = tir_arg(b, "gqa", TIR_I32);
+    const struct tir_value zero = tir_i32(b, 0), group = tir_arg(b, ARG_GQA, TIR_I32);
     struct tir_loop head = tir_begin_for(b, zero, p->heads, tir_i32(b, 1), NULL, 0);
     const struct tir_value base = tir_mul(b, head.index, p->items);
     const struct tir_value from = tir_mul(b, head.index, group);
@@ -323,9 +325,9 @@ static void write_piece(struct plan *p, const struct chunk *c, const struct sequ
         tir_or(b, from, tir_shl(b, tir_add(b, from, group), tir_i32(b, HALF)));
     info[7] = number(p, range);
     const struct tir_value at = address(p, has, tir_add(b, item, number(p, base)), INFO * 4);
-    tir_tile_scatter(b, tir_arg(b, "work_info", TIR_I64), at, zero, join(p, info));
+    tir_tile_scatter(b, tir_arg(b, ARG_WORK_INFO, TIR_I64), at, zero, join(p, info));
     const struct tir_value pair = tir_add(b, part, number(p, tir_mul(b, head.index, p->parts)));
-    tir_tile_scatter(b, tir_arg(b, "work_indptr", TIR_I64), address(p, begins, pair, 4), zero,
+    tir_tile_scatter(b, tir_arg(b, ARG_WORK_INDPTR, TIR_I64), address(p, begins, pair, 4), zero,
                      tir_add(b, list_item, number(p, base)));
     tir_end_for(b, &head, NULL, 0);
 }
@@ -338,9 +340,9 @@ static void write_chunk(struct plan *p, struct tir_value first, struct tir_value
     count_before(p, &c, &s, sums);
     find_lists(p, &c, &s, sums);
     find_queries(p, &c, &s);
-    store_rows(p, &c, "reduce_indptr", att_plus(b, p->batch, 1), 4, 0, s.row);
-    store_rows(p, &c, "reduce_final_map", p->batch, 8, 0, s.q_start);
-    store_rows(p, &c, "reduce_final_map", p->batch, 8, 4, s.q_end);
+    store_rows(p, &c, ARG_REDUCE_INDPTR, att_plus(b, p->batch, 1), 4, 0, s.row);
+    store_rows(p, &c, ARG_REDUCE_FINAL_MAP, p->batch, 8, 0, s.q_start);
+    store_rows(p, &c, ARG_REDUCE_FINAL_MAP, p->batch, 8, 4, s.q_end);
 
     const struct tir_value lists =
         where(p, c.there, plus(p, tir_sub(b, s.lists_end, s.previous), -1));
@@ -371,7 +373,7 @@ static struct tir_value partial_row(struct plan *p, struct tir_value index)
 static struct tir_value list_begin(struct plan *p, struct tir_value index)
 {
     struct tir_builder *b = &p->b;
-    const struct tir_value per = tir_arg(b, "pairs_per_list", TIR_I32);
+    const struct tir_value per = tir_arg(b, ARG_PAIRS_PER_LIST, TIR_I32);
     return tir_mul(b, tir_min(b, tir_mul(b, index, number(p, per)), number(p, p->heads)),
                    number(p, p->items));
 }
@@ -386,12 +388,13 @@ static void write_plan(struct plan *p)
     write_chunk(p, loop.index, sums);
     tir_end_for(b, &loop, sums, N_SUMS);
 
-    fill(p, "reduce_partial_map", zero, sums[SUM_ROWS], partial_row);
+    fill(p, ARG_REDUCE_PARTIAL_MAP, zero, sums[SUM_ROWS], partial_row);
     /* With more than one pair to a list there is one part, and a list begins with a head. */
-    const struct tir_value per = tir_arg(b, "pairs_per_list", TIR_I32);
+    const struct tir_value per = tir_arg(b, ARG_PAIRS_PER_LIST, TIR_I32);
     const struct tir_value single = tir_cmp_eq(b, per, tir_i32(b, 1));
     const struct tir_value begun = tir_select(b, single, tir_mul(b, p->heads, p->parts), zero);
-    fill(p, "work_indptr", begun, att_plus(b, tir_arg(b, "workgroups", TIR_I32), 1), list_begin);
+    fill(p, ARG_WORK_INDPTR, begun, att_plus(b, tir_arg(b, ARG_WORKGROUPS, TIR_I32), 1),
+         list_begin);
 }
 
 static void prepare(struct plan *p)
@@ -403,12 +406,12 @@ static void prepare(struct plan *p)
     p->wave = tir_wave_id(b);
     p->scan = att_scan_begin(b);
     p->lane = p->scan.lane;
-    p->batch = tir_arg(b, "batch", TIR_I32);
-    p->parts = tir_arg(b, "parts", TIR_I32);
-    p->overhead = tir_arg(b, "unit_overhead", TIR_I32);
-    p->unit_shift = tir_arg(b, "unit_shift", TIR_I32);
-    p->queries = tir_arg(b, "max_seqlen_q", TIR_I32);
-    p->heads = tir_arg(b, "kv_heads", TIR_I32);
+    p->batch = tir_arg(b, ARG_BATCH, TIR_I32);
+    p->parts = tir_arg(b, ARG_PARTS, TIR_I32);
+    p->overhead = tir_arg(b, ARG_UNIT_OVERHEAD, TIR_I32);
+    p->unit_shift = tir_arg(b, ARG_UNIT_SHIFT, TIR_I32);
+    p->queries = tir_arg(b, ARG_MAX_SEQLEN_Q, TIR_I32);
+    p->heads = tir_arg(b, ARG_KV_HEADS, TIR_I32);
 }
 
 static void build(const struct att_variant *v, const struct tir_machine *m, struct att_kernel *k)

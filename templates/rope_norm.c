@@ -32,7 +32,7 @@ static struct tir_value inverse_rms(struct rope *p, const struct rope_shape *s,
         sum = sum.id ? tir_add(b, sum, part) : part;
     }
     const struct tir_type t = tir_typeof(b->f, sum);
-    const struct tir_value eps = tir_splat(b, tir_arg(b, "eps", TIR_F32), t);
+    const struct tir_value eps = tir_splat(b, tir_arg(b, ARG_EPS, TIR_F32), t);
     const struct tir_value share = tir_float_like(b, sum, 1.0f / (float)p->v->head_dim);
     return tir_rsq(b, tir_fma(b, sum, share, eps));
 }
@@ -61,7 +61,7 @@ struct tir_value rope_given_inverse_rms(struct rope *p, const struct rope_source
     const struct tir_value sum = tir_scalar_load(b, tir_arg(b, s->squares, TIR_I64), at, TIR_F32);
     snprintf(name, sizeof(name), "%s_share", s->squares);
     const struct tir_value mean =
-        tir_fma(b, sum, tir_arg(b, name, TIR_F32), tir_arg(b, "eps", TIR_F32));
+        tir_fma(b, sum, tir_arg(b, name, TIR_F32), tir_arg(b, ARG_EPS, TIR_F32));
     return rope_short_nan(p, tir_rsq(b, mean));
 }
 

@@ -237,7 +237,7 @@ void rope_visit_pages(struct rope *p, struct rope_source *of, enum rope_part par
     rope_open_source(p, of, part);
     if (p->v->keep_kv)
         visit_nowhere(p, of, value, first, end);
-    const struct tir_value slots = tir_arg(b, "slot_mapping", TIR_I64);
+    const struct tir_value slots = tir_arg(b, ARG_SLOT_MAPPING, TIR_I64);
     struct tir_if cached = tir_begin_if(b, tir_cmp_ne(b, slots, tir_i64(b, 0)), false, NULL, 0);
     struct att_page_runs runs;
     const struct att_page_run run = att_begin_page_runs(c, first, end, &runs);

@@ -33,7 +33,7 @@ static struct tir_value load_angles(struct rope *p, struct tir_value position, u
     struct tir_builder *b = &p->b;
     const bool wide = p->v->cos_sin == ATT_COS_SIN_F32;
     const int half = rope_rotary_dim(p->v) / 2, size = wide ? sizeof(float) : ROPE_ELEM;
-    const struct tir_value base = tir_add(b, tir_arg(b, "cos_sin", TIR_I64),
+    const struct tir_value base = tir_add(b, tir_arg(b, ARG_COS_SIN, TIR_I64),
                                           tir_mul(b, position, tir_i64(b, 2 * half * size)));
     int first;
     struct tir_type t = pairs_of(p, piece, &first);
@@ -47,9 +47,9 @@ static struct tir_value load_position(struct rope *p, int stream)
 {
     struct tir_builder *b = &p->b;
     const struct tir_value at = tir_shl(b, p->token, tir_i32(b, 3));
-    struct tir_value base = tir_arg(b, "positions", TIR_I64);
+    struct tir_value base = tir_arg(b, ARG_POSITIONS, TIR_I64);
     if (stream) {
-        const struct tir_value step = att_stride(b, "positions_stride", sizeof(int64_t));
+        const struct tir_value step = att_stride(b, ARG_POSITIONS_STRIDE, sizeof(int64_t));
         base = tir_add(b, base, tir_mul(b, step, tir_i64(b, stream)));
     }
     return tir_scalar_load(b, base, at, TIR_I64);
@@ -92,17 +92,17 @@ static void choose_streams(struct rope *p, unsigned piece, struct tir_value of[3
     t.dtype = TIR_I32;
     const struct tir_value column = tir_col_index(b, t);
     const struct tir_value pair = tir_add(b, column, tir_int_like(b, column, before));
-    const struct tir_value h = vector_of(p, "section_h", pair);
+    const struct tir_value h = vector_of(p, ARG_SECTION_H, pair);
     if (p->v->mrope == ATT_MROPE_SECTIONS) {
         const struct tir_value last =
-            tir_sub(b, vector_of(p, "section_t", pair), tir_int_like(b, pair, 1));
+            tir_sub(b, vector_of(p, ARG_SECTION_T, pair), tir_int_like(b, pair, 1));
         of[1] = less(p, last, pair);
         of[2] = less(p, tir_add(b, last, h), pair);
         return;
     }
     const struct tir_value three = tir_int_like(b, pair, 3);
     const struct tir_value place = tir_rem(b, pair, three);
-    const struct tir_value w = vector_of(p, "section_w", pair);
+    const struct tir_value w = vector_of(p, ARG_SECTION_W, pair);
     const struct tir_value one = tir_int_like(b, place, 1);
     const struct tir_value third = less(p, one, place);
     const struct tir_value second = tir_and(b, less(p, tir_int_like(b, place, 0), place),

@@ -62,8 +62,8 @@ static void locate(struct rope *p, const struct rope_source *s, struct tir_value
     g->head = tir_add(b, tir_and(b, of, there), splat_like(p, first_head, row));
     g->nowhere = tir_convert(b, beyond, TIR_I64);
     const struct tir_value at = steps(p, g->token, tir_i64(b, SLOT));
-    const struct tir_value slot =
-        tir_tile_gather(b, tir_arg(b, "slot_mapping", TIR_I64), at, tir_i32(b, 0), g->tiles.column);
+    const struct tir_value slot = tir_tile_gather(b, tir_arg(b, ARG_SLOT_MAPPING, TIR_I64), at,
+                                                  tir_i32(b, 0), g->tiles.column);
     g->slot = tir_or(b, slot, g->nowhere);
 }
 
@@ -110,7 +110,7 @@ static void write_dense(struct rope *p, const struct rope_source *s, const struc
 static struct tir_value scale_rows(struct rope *p, const struct group *g)
 {
     struct tir_builder *b = &p->b;
-    const struct tir_value stride = att_stride(b, "scale_head_stride", sizeof(float));
+    const struct tir_value stride = att_stride(b, ARG_SCALE_HEAD_STRIDE, sizeof(float));
     return tir_add(b, att_cache_scale_row(&p->cache[1], g->slot), steps(p, g->head, stride));
 }
 
@@ -142,7 +142,7 @@ static void write_cache(struct rope *p, const struct group *g, struct tir_value 
         for (unsigned i = 0; i < g->tiles.n; i++)
             raw[i] = att_cache_quantise(c, x[i], inverse);
     }
-    const struct tir_value stride = att_stride(b, "v_head_stride", c->size);
+    const struct tir_value stride = att_stride(b, ARG_V_HEAD_STRIDE, c->size);
     const struct tir_value rows =
         tir_add(b, att_cache_slot_row(c, g->slot), steps(p, g->head, stride));
     struct tir_if runs = tir_begin_if(b, att_cache_has_runs(c, g->slot), false, NULL, 0);
@@ -168,13 +168,13 @@ static void visit_group(struct rope *p, const struct rope_source *s, const struc
 static struct tir_value align(struct rope *p, struct tir_value token, int x)
 {
     struct tir_builder *b = &p->b;
-    const struct tir_value tokens = tir_arg(b, "tokens", TIR_I32), zero = tir_i32(b, 0);
+    const struct tir_value tokens = tir_arg(b, ARG_TOKENS, TIR_I32), zero = tir_i32(b, 0);
     const struct tir_type t = tir_scalar(TIR_I32);
     const struct tir_value inside =
         tir_and(b, tir_cmp_gt(b, token, zero), tir_cmp_lt(b, token, tokens));
     struct tir_if s = tir_begin_if(b, inside, false, &t, 1);
-    const struct tir_value slot =
-        tir_scalar_load(b, tir_arg(b, "slot_mapping", TIR_I64), att_times(b, token, SLOT), TIR_I64);
+    const struct tir_value slot = tir_scalar_load(b, tir_arg(b, ARG_SLOT_MAPPING, TIR_I64),
+                                                  att_times(b, token, SLOT), TIR_I64);
     const struct tir_value left = tir_and(b, tir_sub(b, tir_i64(b, 0), slot), tir_i64(b, x - 1));
     const struct tir_value up = tir_add(b, token, tir_convert(b, left, TIR_I32));
     struct tir_value aligned = tir_select(b, tir_cmp_lt(b, slot, tir_i64(b, 0)), token, up);

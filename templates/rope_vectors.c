@@ -91,7 +91,7 @@ void rope_keep_vectors(struct rope *p, struct rope_source of[3])
     const struct tir_value bytes = place(p, t, n, owner);
     const struct tir_value fits = tir_cmp_le(b, bytes, tir_i32(b, ROOM));
     p->keeps_vectors =
-        tir_and(b, fits, tir_cmp_gt(b, tir_arg(b, "run_tokens", TIR_I32), tir_i32(b, 1)));
+        tir_and(b, fits, tir_cmp_gt(b, tir_arg(b, ARG_RUN_TOKENS, TIR_I32), tir_i32(b, 1)));
     const struct tir_value lds = tir_lds_buffer(b, ROOM, 16);
     for (unsigned i = 0; i < n; i++)
         t[i]->lds = tir_add(b, lds, t[i]->lds);
