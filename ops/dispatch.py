@@ -266,13 +266,13 @@ def fill_strides(t, op):
     least = inner(t, op) if t.direction != "in" else "0"
     bad = []
     if t.vector > 1:
-        bad.append(f"(({' | '.join(names)}) & {t.vector - 1})")
+        bad.append(f"((({' | '.join(names)}) & {t.vector - 1}) != 0)")
     for axis, name in zip(t.strides, names):
         limit = t.limits.get(axis)
         limit = expression(limit, op) if limit else LIMITS.get(axis, LIMIT)
         bad.append(f"attn_out_of_range({name}, {least}, ({limit}) / {size})")
     guard = "" if t.fallback else both(condition(t, op))
-    test = " || ".join(bad)
+    test = " | ".join(bad)
     if guard:
         test = f"({guard}) && ({test})"
     low = "negative" if t.direction == "in" else "below a row"
@@ -285,30 +285,31 @@ def fill_strides(t, op):
 
 
 def fill_tensor(t, op):
-    value = f"a->{t.path}"
-    text = ""
-    if t.direction != "raw":
-        if not t.optional:
-            guard = expression(t.when, op) if t.when else ""
-            test = f"({guard}) && !{value}" if guard else f"!{value}"
-            where = f"; it is needed where {t.when}" if t.when else ""
-            text += f"    if ({test})\n" + fail(op, f"{t.name} is NULL{where}")
-        size = size_of(t, op)
-        align = f"{t.vector} * {size}" if t.vector > 1 else size
-        if size.isdigit():
-            align = str(t.vector * int(size))
-        if align != "1":
-            guard = expression(t.when, op) if t.when else ""
-            test = f"(uintptr_t){value} % ({align})" if " " in align else \
-                f"(uintptr_t){value} % {align}"
-            test = f"({guard}) && {test}" if guard else test
-            what = f"{align} bytes" if align.isdigit() else f"{t.vector} elements"
-            text += f"    if ({test})\n" + fail(op, f"{t.name} is not aligned to {what}")
+    text = check_pointer(t, op) if t.direction != "raw" else ""
     if t.strides:
         text += fill_strides(t, op)
+    value = f"a->{t.path}"
     if t.fallback:
         value = f"{value} ? {value} : a->{t.fallback}"
     return text + f"    v[{upper(t.arg)}].ptr = {value};\n"
+
+
+def check_pointer(t, op):
+    """One comparison where all is well: NULL and a wrong address are told apart behind it."""
+    value, size = f"a->{t.path}", size_of(t, op)
+    align = str(t.vector * int(size)) if size.isdigit() else f"{t.vector} * {size}"
+    guard = expression(t.when, op) if t.when else ""
+    where = f"; it is needed where {t.when}" if t.when else ""
+    what = f"{align} bytes" if align.isdigit() else f"{t.vector} elements"
+    null = f"{op.name}: {t.name} is NULL{where}"
+    odd = f"{op.name}: {t.name} is not aligned to {what}"
+    test = f"attn_misaligned({value}, {align})"
+    if not t.optional:
+        test += f" | !{value}"
+    if guard:
+        test = f"({guard}) && ({test})"
+    sentence = quoted(odd) if t.optional else f"{value} ? {quoted(odd)} : {quoted(null)}"
+    return (f"    if ({test})\n        return attn_fail_fixed(ATTN_BAD_ARGUMENT, {sentence});\n")
 
 
 def fill_scalar(s, op):

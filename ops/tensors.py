@@ -29,9 +29,14 @@ def row(t, op):
     strides = [f"&a->{t.stride(x)}" for x in t.strides] or [f"&a->{x}" for x in t.row_strides]
     dims = ", ".join(dimension(x, op) for x in t.dims)
     out = t.direction != "in"
+    needed = expression(t.when or "1", op)
+    # What depends on another pointer of the call is there or not.
+    optional = t.optional or "a->" in needed
+    if "a->" in needed:
+        needed = "1"
     text = (f"    t[n++] = (struct attn_tensor){{.name = {quoted(t.name)}, .pointer = &a->{t.path}, "
-            f".element = {element(t, op)}, .needed = {expression(t.when or '1', op)}, "
-            f".optional = {int(t.optional)}, .written = {int(out)}, .vector = {t.vector}, "
+            f".element = {element(t, op)}, .needed = {needed}, "
+            f".optional = {int(optional)}, .written = {int(out)}, .vector = {t.vector}, "
             f".ndim = {len(t.dims)}, .dims = {{{dims}}}, .free = {len(strides)}, "
             f".strides = {{{', '.join(strides) or 'NULL'}}}}};\n")
     for condition, dims in t.dims_when.items():

@@ -20,6 +20,11 @@ static inline bool attn_out_of_range(int64_t stride, int64_t least, int64_t most
     return (uint64_t)(stride - least) > (uint64_t)(most - least);
 }
 
+static inline bool attn_misaligned(const void *p, uintptr_t bytes)
+{
+    return (uintptr_t)p % bytes != 0;
+}
+
 /* The distance of a window as kernels see it: a sum of two still fits 32 bits. */
 static inline int64_t attn_window(int32_t distance)
 {

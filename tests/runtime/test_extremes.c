@@ -13,10 +13,11 @@
 #include <string.h>
 
 #include <cmocka.h>
+#include <dlpack/dlpack.h>
 #include <float.h>
 #include <math.h>
 
-#include "runtime/family.h"
+#include "runtime/op.h"
 #include "runtime/tensors.h"
 
 enum kind { I32, I64, F32, BOOL, ENUM, TEXT, PTR };
@@ -267,11 +268,98 @@ static void every_member_at_its_extremes_is_refused_or_sound(void **state)
     }
 }
 
+/* DLPack, for every op: the tensors of a plain call give its pointers, strides and counts back. */
+
+struct given {
+    size_t size;
+    const DLTensor *tensors[ATTN_TENSORS_MAX];
+};
+
+static DLDataType type_of(int element)
+{
+    static const DLDataType types[] = {
+        [ATTN_BF16] = {kDLBfloat, 16, 1}, [ATTN_FP16] = {kDLFloat, 16, 1},
+        [ATTN_FP8] = {kDLUInt, 8, 1},     [ATTN_INT8] = {kDLInt, 8, 1},
+        [ATTN_F32] = {kDLFloat, 32, 1},   [ATTN_I32] = {kDLInt, 32, 1},
+        [ATTN_I64] = {kDLInt, 64, 1},     [ATTN_U8] = {kDLUInt, 8, 1},
+    };
+    return types[element];
+}
+
+static void describe(const struct attn_tensor *t, DLTensor *to, int64_t *shape)
+{
+    for (int i = 0; i < t->ndim; i++) {
+        const int64_t more = t->dims[i].more;
+        shape[i] = t->dims[i].count ? *t->dims[i].count + more : more < 0 ? 5 : more;
+    }
+    *to = (DLTensor){
+        .data = memory,
+        .device = {kDLROCM, 0},
+        .ndim = t->ndim,
+        .dtype = type_of(t->element),
+        .shape = shape,
+    };
+}
+
+static void bind_all(const struct attn_family *family, unsigned variant)
+{
+    union call d, a;
+    static struct attn_call call;
+    struct attn_device device = {.ordinal = 0};
+    struct attn_op op = {.device = &device, .family = family};
+    make(family, variant, &d, &a);
+    if (family->normalise(&d, &op.desc))
+        return;
+    struct attn_tensor t[ATTN_TENSORS_MAX];
+    DLTensor tensors[ATTN_TENSORS_MAX];
+    int64_t shapes[ATTN_TENSORS_MAX][ATTN_DIMENSIONS_MAX];
+    const unsigned count = family->tensors(&op.desc, &a, t);
+    struct given given = {.size = sizeof(size_t) + count * sizeof(given.tensors[0])};
+    for (unsigned i = 0; i < count; i++) {
+        describe(&t[i], &tensors[i], shapes[i]);
+        given.tensors[i] = t[i].needed ? &tensors[i] : NULL;
+    }
+    const void *const none = NULL;
+    for (unsigned i = 0; i < count; i++)
+        memcpy(t[i].pointer, &none, sizeof(none));
+    if (attn_set_tensors(&op, family, &given, given.size, &a))
+        fail_msg("%s: %s", family->op, attn_last_error());
+    for (unsigned i = 0; i < count; i++) {
+        const void *pointer;
+        memcpy(&pointer, t[i].pointer, sizeof(pointer));
+        if (pointer != (t[i].needed ? memory : NULL))
+            fail_msg("%s: %s is not bound", family->op, t[i].name);
+    }
+    assert_int_equal(family->fill(&op.desc, &a, &call), ATTN_OK);
+    for (unsigned i = 0; i < count; i++) {
+        if (!t[i].needed || t[i].optional)
+            continue;
+        tensors[i].dtype.bits += 1;
+        assert_int_equal(attn_set_tensors(&op, family, &given, given.size, &a), ATTN_BAD_ARGUMENT);
+        assert_non_null(strstr(attn_last_error(), t[i].name));
+        tensors[i].dtype.bits -= 1;
+        tensors[i].ndim++;
+        assert_int_equal(attn_set_tensors(&op, family, &given, given.size, &a), ATTN_BAD_ARGUMENT);
+        assert_non_null(strstr(attn_last_error(), t[i].name));
+        tensors[i].ndim--;
+    }
+}
+
+static void tensors_of_every_op_are_bound(void **state)
+{
+    (void)state;
+    for (size_t f = 0; f < sizeof(families) / sizeof(families[0]); f++) {
+        for (unsigned variant = 0; variant < 2; variant++)
+            bind_all(families[f], variant);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(plain_calls_are_taken),
         cmocka_unit_test(every_member_at_its_extremes_is_refused_or_sound),
+        cmocka_unit_test(tensors_of_every_op_are_bound),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
