@@ -202,3 +202,24 @@ void calibrate_attention(struct target *t)
     if (!t->gfx950)
         roundings(t);
 }
+
+/* "batch,heads,kv_heads,length,causal" */
+void time_attention_shape(struct target *t)
+{
+    struct published p = {0};
+    unsigned causal;
+    struct hipsim_time_report r;
+    if (sscanf(t->shape, "%u,%u,%u,%u,%u", &p.batch, &p.heads, &p.kv_heads, &p.length, &causal) !=
+        5) {
+        fprintf(stderr, "calibrate: --shape wants batch,heads,kv_heads,length,causal\n");
+        _exit(2);
+    }
+    p.causal = causal;
+    if (!t->hsa || !time_attention(t, &p, t->gfx950 ? "" : "_rtne", &r)) {
+        fprintf(stderr, "calibrate: --shape wants --hsa, a directory with the attention kernels\n");
+        _exit(2);
+    }
+    printf("{\"target\": \"%s\", \"cycles\": %.0f, \"us\": %.2f, \"duty\": %.4f, "
+           "\"idle\": %.4f, \"loop_cycles\": %.1f}\n",
+           t->name, r.cycles, r.us_at_power, r.matrix_duty, r.tail, r.loop_cycles);
+}

@@ -119,7 +119,9 @@ static struct tally run_target(struct target t)
             _exit(2);
         }
         set_parameters(NULL);
-        for (size_t i = 0; i < sizeof(families) / sizeof(families[0]); i++)
+        if (t.shape)
+            time_attention_shape(&t);
+        for (size_t i = 0; !t.shape && i < sizeof(families) / sizeof(families[0]); i++)
             if (!t.family || strcmp(t.family, families[i].name) == 0)
                 families[i].run(&t);
         fflush(stdout);
@@ -168,25 +170,33 @@ int main(int argc, char **argv)
          .gemm = GEMM_GFX950,
          .reduce = REDUCE_GFX950},
     };
-    const char *hsa = NULL, *only = NULL, *family = NULL;
+    const char *hsa = NULL, *only = NULL, *family = NULL, *shape = NULL;
     for (int i = 1; i < argc; i++) {
         if (strcmp(argv[i], "--hsa") == 0 && i + 1 < argc) {
             hsa = argv[++i];
         } else if (strcmp(argv[i], "--rows") == 0 && i + 1 < argc) {
             family = argv[++i];
+        } else if (strcmp(argv[i], "--shape") == 0 && i + 1 < argc) {
+            shape = argv[++i];
         } else if (strcmp(argv[i], "--parameters") == 0 && i + 1 < argc) {
             all_parameters = argv[++i];
         } else if (strncmp(argv[i], "gfx", 3) == 0) {
             only = argv[i];
         } else {
-            fprintf(stderr, "usage: calibrate [--hsa DIR] [--rows FAMILY] [--parameters TEXT] "
-                            "[gfx942|gfx950]\n");
+            fprintf(
+                stderr,
+                "usage: calibrate [--hsa DIR] [--rows FAMILY] [--shape SHAPE] [--parameters TEXT] "
+                "[gfx942|gfx950]\n");
             return 2;
         }
     }
-    printf("%-4s %-46s %9s %9s %-7s %8s\n", "id", "what", "published", "modelled", "unit", "error");
-    printf("Times are modelled, at the power-limited clock: gfx950 by a measured law, gfx942 by a "
-           "fitted one.\n");
+    if (!shape)
+        printf("%-4s %-46s %9s %9s %-7s %8s\n", "id", "what", "published", "modelled", "unit",
+               "error");
+    if (!shape)
+        printf(
+            "Times are modelled, at the power-limited clock: gfx950 by a measured law, gfx942 by a "
+            "fitted one.\n");
     bool good = true, any = false;
     for (size_t i = 0; i < sizeof(targets) / sizeof(targets[0]); i++) {
         if (only && strcmp(only, targets[i].name) != 0)
@@ -194,8 +204,9 @@ int main(int argc, char **argv)
         any = true;
         targets[i].hsa = hsa;
         targets[i].family = family;
+        targets[i].shape = shape;
         struct tally tally = run_target(targets[i]);
-        good &= summarise(targets[i].name, &tally);
+        good &= shape || summarise(targets[i].name, &tally);
     }
     if (!any)
         fprintf(stderr, "calibrate: no target %s\n", only);

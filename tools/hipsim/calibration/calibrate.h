@@ -27,7 +27,8 @@ struct target {
     const char *name;                            /* "gfx942" */
     const char *loops, *streams, *gemm, *reduce; /* our own code objects */
     const char *family;                          /* of rows, or NULL for all */
-    const char *hsa; /* directory of third-party code objects, or NULL */
+    const char *hsa;   /* directory of third-party code objects, or NULL */
+    const char *shape; /* --shape: one attention launch to time, in place of all rows */
     bool gfx950;
     struct tally *tally;
 };
@@ -57,6 +58,8 @@ void calibrate_loops(struct target *t);     /* loops.c: 5.4 A and C on our own p
 void calibrate_products(struct target *t);  /* gemm.c: matrix products of public descriptions */
 void calibrate_streams(struct target *t);   /* streams.c: memory-bound programs, measured */
 void calibrate_attention(struct target *t); /* attention.c: section 3 and C3 on public kernels */
-void calibrate_decode(struct target *t);    /* decode.c: latent attention with public kernels */
+/* Times the public attention kernel on t->shape and prints a line of JSON. */
+void time_attention_shape(struct target *t); /* attention.c */
+void calibrate_decode(struct target *t);     /* decode.c: latent attention with public kernels */
 
 #endif
