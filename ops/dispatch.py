@@ -72,8 +72,8 @@ def check_key(k, op, schema):
 
 def heads_of(op):
     c = op.cache
-    return (f"(struct attn_cache_heads){{d->kv_heads, {expression(c['head_dim'], op, False)}, "
-            f"{expression(c['head_dim_v'], op, False)}}}")
+    dims = [expression(c[x], op, False) for x in ("kv_heads", "head_dim", "head_dim_v")]
+    return f"(struct attn_cache_heads){{{', '.join(dims)}}}"
 
 
 def normalise_cache(op):
@@ -346,7 +346,8 @@ def check_scalar(s, op):
 def fill_cache(op):
     c = op.cache
     text = ""
-    call = (f"    r = attn_cache_fill(&d->cache, &heads, &a->cache, v);\n")
+    what = "latent" if c["latent"] else "cache"
+    call = f"    r = attn_{what}_fill(&d->cache, &heads, &a->cache, v);\n"
     if c["fill"]:
         guard = c["needed"] or c["when"]
         if c["needed"]:

@@ -281,8 +281,11 @@ class Rows:
                                  when=when))
 
     def CACHE(self, dtype="dtype", head_dim="head_dim", head_dim_v="head_dim_v", when=None,
-              page_size_key=True, members=("cache",), needed=None, doc="", fill=True, key=True):
+              page_size_key=True, members=("cache",), needed=None, doc="", fill=True, key=True,
+              latent=False):
+        """`latent`: one head, whose rows at cache.k are key and value at once."""
         self._op.cache = {"dtype": dtype, "head_dim": head_dim, "head_dim_v": head_dim_v,
+                          "latent": latent, "kv_heads": "1" if latent else "kv_heads",
                           "when": when, "page_size_key": page_size_key, "needed": needed,
                           "fill": fill, "key": key, "members": members}
         self._op.keys.append(Key("cache", "cache", doc or (f"with {when}" if when else "")))

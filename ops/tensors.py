@@ -62,11 +62,12 @@ def describe(op):
         elif isinstance(a, Member) and a.ctype == "struct attn_cache":
             c = op.cache
             needed = expression(c["when"], op) if c["when"] else "true"
-            heads = (f"(struct attn_cache_heads){{d->kv_heads, {expression(c['head_dim'], op)}, "
-                     f"{expression(c['head_dim_v'], op)}}}")
+            dims = [expression(c[x], op) for x in ("kv_heads", "head_dim", "head_dim_v")]
+            heads = f"(struct attn_cache_heads){{{', '.join(dims)}}}"
+            what = "latent" if c["latent"] else "cache"
             prefix = "" if a.name == "cache" else a.name + "."
             optional = "true" if c["needed"] or a.name == "from" else "false"
-            text += (f"    n += attn_cache_tensors(&d->cache, &{heads}, &a->{a.name}, {needed}, "
+            text += (f"    n += attn_{what}_tensors(&d->cache, &{heads}, &a->{a.name}, {needed}, "
                      f"{optional}, t + n);\n")
         elif isinstance(a, Member) and a.ctype == "struct attn_pages":
             needed = expression(op.pages["when"], op) if op.pages["when"] else "true"
@@ -100,7 +101,11 @@ def members(op):
                     "page_size / x, head_dim_v, x]",
                     "float32 [1], [pages, kv_heads, page_size] or [pages, kv_heads], as "
                     "desc.cache.scale says", "the same, with the same strides"]
-            out += [Member(pointer, lead + name, doc) for name, doc in zip(CACHE, docs)]
+            rows = list(zip(CACHE, docs))
+            if op.cache["latent"]:
+                rows = [(CACHE[0], "[pages, page_size, 1, head_dim]; ATTN_FP8 as uint8"),
+                        (CACHE[2], "float32 [1], where desc.cache.scale says so")]
+            out += [Member(pointer, lead + name, doc) for name, doc in rows]
         elif isinstance(a, Member) and a.ctype == "struct attn_pages":
             docs = ["int32 [batch]", "int32 [batch, entries]", "int32 [batch + 1]",
                     "int32 [entries]"]

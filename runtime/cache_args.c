@@ -234,6 +234,18 @@ void attn_cache_fill_none(union attn_value *values)
         values[args[i]].i64 = 0;
 }
 
+int attn_latent_fill(const struct attn_cache_desc *d, const struct attn_cache_heads *heads,
+                     const struct attn_cache *c, union attn_value *values)
+{
+    struct attn_cache both = *c;
+    both.v = c->k;
+    both.v_scale = c->k_scale;
+    both.v_page_stride = c->k_page_stride;
+    both.v_token_stride = c->k_token_stride;
+    both.v_head_stride = c->k_head_stride;
+    return attn_cache_fill(d, heads, &both, values);
+}
+
 /* A page's tokens follow each other, so that its scale is found once. */
 static int check_runs(const struct attn_cache_desc *d, const int64_t *slot, int32_t tokens,
                       int32_t page_count)

@@ -24,6 +24,10 @@ int attn_cache_normalise(const char *op, enum attn_dtype dtype,
 int attn_cache_fill(const struct attn_cache_desc *desc, const struct attn_cache_heads *heads,
                     const struct attn_cache *cache, union attn_value *values);
 
+/* The same for a latent cache: rows of head_dim elements that are key and value at once, at k. */
+int attn_latent_fill(const struct attn_cache_desc *d, const struct attn_cache_heads *heads,
+                     const struct attn_cache *c, union attn_value *values);
+
 /* For a call that leaves the cache alone: sets them to zero. */
 void attn_cache_fill_none(union attn_value *values);
 

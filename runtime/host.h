@@ -34,6 +34,8 @@ int attn_combine_check_lists(const struct attn_op *op, const struct attn_combine
 /* The items of a work list name sequences, queries, pages, heads and partial rows that exist. */
 int attn_decode_check_work(const struct attn_op *op, const struct attn_decode_args *args);
 
+int attn_mla_decode_check_work(const struct attn_op *op, const struct attn_mla_decode_args *args);
+
 /* Each position of each stream has a row of cos_sin. */
 int attn_rope_check_positions(const struct attn_op *op,
                               const struct attn_rope_qk_norm_cache_args *args);

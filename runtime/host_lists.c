@@ -127,6 +127,26 @@ int attn_decode_check_work(const struct attn_op *op, const struct attn_decode_ar
     return r;
 }
 
+int attn_mla_decode_check_work(const struct attn_op *op, const struct attn_mla_decode_args *a)
+{
+    const struct attn_mla_decode_desc *d = &op->desc.mla_decode;
+    const struct attn_decode_desc decode = {.heads = d->heads, .kv_heads = 1, .q_len = d->q_len};
+    const struct attn_decode_args args = {
+        .batch = a->batch,
+        .total_q = a->total_q,
+        .q_len = a->q_len,
+        .pages = a->pages,
+        .work_indptr = a->work_indptr,
+        .work_info = a->work_info,
+        .work_lists = a->work_lists,
+        .partial_rows = a->partial_rows,
+        .stream = a->stream,
+    };
+    struct attn_op as_decode = *op;
+    as_decode.desc.decode = decode;
+    return attn_decode_check_work(&as_decode, &args);
+}
+
 /* Each position of a stream has a row of the table. */
 static int check_stream(const struct attn_op *op, const struct attn_rope_qk_norm_cache_args *a,
                         const int64_t *positions)

@@ -72,6 +72,17 @@ unsigned attn_cache_tensors(const struct attn_cache_desc *desc,
     return 4;
 }
 
+unsigned attn_latent_tensors(const struct attn_cache_desc *desc,
+                             const struct attn_cache_heads *heads, struct attn_cache *c,
+                             bool needed, bool optional, struct attn_tensor *t)
+{
+    struct attn_tensor both[4];
+    attn_cache_tensors(desc, heads, c, needed, optional, both);
+    t[0] = both[0];
+    t[1] = both[2];
+    return 2;
+}
+
 unsigned attn_pages_tensors(enum attn_page_table table, struct attn_pages *p, int32_t *batch,
                             bool needed, bool lens_optional, struct attn_tensor *t)
 {

@@ -34,6 +34,9 @@ struct attn_tensor {
 unsigned attn_cache_tensors(const struct attn_cache_desc *desc,
                             const struct attn_cache_heads *heads, struct attn_cache *cache,
                             bool needed, bool optional, struct attn_tensor *t);
+unsigned attn_latent_tensors(const struct attn_cache_desc *desc,
+                             const struct attn_cache_heads *heads, struct attn_cache *cache,
+                             bool needed, bool optional, struct attn_tensor *t);
 unsigned attn_pages_tensors(enum attn_page_table table, struct attn_pages *pages, int32_t *batch,
                             bool needed, bool lens_optional, struct attn_tensor *t);
 

@@ -700,9 +700,7 @@ static void build(const struct att_variant *v, const struct tir_machine *m, stru
 const struct att_template att_template_mla_decode = {
     .name = "mla_decode",
     .description = "absorbed multi-head latent attention of a few queries over a paged cache",
-    .takes = ATT_BIT(DTYPE) | ATT_BIT(HEAD_DIM) | ATT_BIT(HEAD_DIM_V) | ATT_BIT(GQA) |
-             ATT_BIT(Q_LEN) | ATT_BIT(MASK) | ATT_BIT(LSE) | ATT_BIT(PAGE_SIZE) |
-             ATT_BIT(PAGE_TABLE) | ATT_BIT(KV_DTYPE) | ATT_BIT(KV_LAYOUT) | ATT_BIT(KV_SCALE),
+    .takes = OP_TAKES_MLA_DECODE,
     .check = check,
     .build = build,
 };

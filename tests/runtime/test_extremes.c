@@ -72,37 +72,41 @@ static void put(char *at, enum kind kind, int64_t i, double f, const void *p)
 static const struct {
     const char *path;
     int value;
+    const char *op; /* NULL: every op without a row of its own before */
 } plain[] = {
-    {"dtype", ATTN_BF16},
-    {"cache.dtype", ATTN_FP8},
-    {"cache.scale", ATTN_KV_SCALE_TOKEN},
-    {"head_dim", 128},
-    {"head_dim_v", 128},
-    {"cache.page_size", 16},
-    {"page_size", 16},
-    {"shape.page_size", 16},
-    {"heads", 8},
-    {"kv_heads", 2},
-    {"shape.heads", 8},
-    {"rotary_dim", 64},
-    {"rope", ATTN_ROPE_NEOX},
-    {"norm", ATTN_NORM_FULL},
-    {"q_len", 2},
-    {"kind", ATTN_METADATA_KV_INDICES},
-    {"total_q", 6},
-    {"table_of_slots", 0},
-    {"q_out_dtype", ATTN_FP8},
-    {"out_dtype", ATTN_FP8},
-    {"sections[0]", 8},
-    {"sections[1]", 8},
-    {"sections[2]", 16},
-    {"mrope", ATTN_MROPE_SECTIONS},
+    {"head_dim", 576, "mla_decode"},
+    {"head_dim_v", 512, "mla_decode"},
+    {"cache.scale", ATTN_KV_SCALE_TENSOR, "mla_decode"},
+    {"dtype", ATTN_BF16, NULL},
+    {"cache.dtype", ATTN_FP8, NULL},
+    {"cache.scale", ATTN_KV_SCALE_TOKEN, NULL},
+    {"head_dim", 128, NULL},
+    {"head_dim_v", 128, NULL},
+    {"cache.page_size", 16, NULL},
+    {"page_size", 16, NULL},
+    {"shape.page_size", 16, NULL},
+    {"heads", 8, NULL},
+    {"kv_heads", 2, NULL},
+    {"shape.heads", 8, NULL},
+    {"rotary_dim", 64, NULL},
+    {"rope", ATTN_ROPE_NEOX, NULL},
+    {"norm", ATTN_NORM_FULL, NULL},
+    {"q_len", 2, NULL},
+    {"kind", ATTN_METADATA_KV_INDICES, NULL},
+    {"total_q", 6, NULL},
+    {"table_of_slots", 0, NULL},
+    {"q_out_dtype", ATTN_FP8, NULL},
+    {"out_dtype", ATTN_FP8, NULL},
+    {"sections[0]", 8, NULL},
+    {"sections[1]", 8, NULL},
+    {"sections[2]", 16, NULL},
+    {"mrope", ATTN_MROPE_SECTIONS, NULL},
 };
 
 static int64_t plain_value(const struct row *r)
 {
     for (size_t i = 0; i < sizeof(plain) / sizeof(plain[0]); i++) {
-        if (!strcmp(plain[i].path, r->path))
+        if (!strcmp(plain[i].path, r->path) && (!plain[i].op || !strcmp(plain[i].op, r->op)))
             return plain[i].value;
     }
     if (r->kind == BOOL)

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * attnc trace for decode kernels: sequences of one length over contiguous pages, with or without a
- * work list.
+ * attnc trace for decode and mla_decode kernels: sequences of one length over contiguous pages,
+ * with or without a work list.
  */
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "tools/attnc/command.h"
 #include "tools/attnc/trace.h"
@@ -49,7 +50,7 @@ static void upload_pages(struct trace_run *run, const struct attn_decode_desc *d
 }
 
 /* Every byte of K, V, their scales, q and out once; of lse, where it is written. */
-static double count_bytes(const struct attn_decode_desc *desc, const int *s)
+static double count_bytes(const struct attn_decode_desc *desc, bool latent, const int *s)
 {
     const struct precision *precision = find_cache_precision(desc->cache.dtype, "");
     const double rows = (double)s[BATCH] * s[Q] * s[HEADS];
@@ -59,7 +60,8 @@ static double count_bytes(const struct attn_decode_desc *desc, const int *s)
                           : desc->cache.scale == ATTN_KV_SCALE_BLOCK ? 8.0 / desc->cache.page_size
                                                                      : 0;
     const int dims = desc->head_dim + desc->head_dim_v;
-    return keys * (dims * precision->size + scales) + rows * (dims * 2 + (desc->lse ? 4 : 0));
+    const int cached = latent ? desc->head_dim : dims;
+    return keys * (cached * precision->size + scales) + rows * (dims * 2 + (desc->lse ? 4 : 0));
 }
 
 static int32_t *allocate_words(size_t count) { return calloc(count + 1, sizeof(int32_t)); }
@@ -117,9 +119,20 @@ static void upload_work(struct trace_run *run, const struct attn_decode_desc *de
     free(indptr);
 }
 
+static bool is_latent(const struct trace_run *run) { return !strcmp(run->info->op, "mla_decode"); }
+
+static int look_up_latent(struct trace_run *run, const struct attn_decode_desc *desc,
+                          const struct attn_decode_args *a)
+{
+    const struct attn_mla_decode_desc d = verify_latent_desc(desc);
+    *(struct attn_mla_decode_args *)run->args = verify_latent_args(a);
+    return trace_lookup(run, &d);
+}
+
 static int prepare(struct trace_run *run)
 {
     int *s = run->shape;
+    const bool latent = is_latent(run);
     struct attn_decode_desc desc = verify_decode_desc(run->pack, run->n);
     const char *dtype = verify_field(run->pack, run->n, "dtype");
     if (desc.mask == ATTN_MASK_CUSTOM)
@@ -132,7 +145,7 @@ static int prepare(struct trace_run *run)
         return code;
     desc.heads = s[HEADS];
     desc.kv_heads = s[KV_HEADS];
-    struct attn_decode_args *a = run->args;
+    struct attn_decode_args plain, *const a = latent ? &plain : run->args;
     const size_t rows = (size_t)s[BATCH] * s[Q] * s[HEADS];
     *a = (struct attn_decode_args){
         .size = sizeof(*a),
@@ -149,28 +162,36 @@ static int prepare(struct trace_run *run)
         .sinks = desc.sinks ? trace_random(run, "f32", (size_t)s[HEADS]) : NULL,
         .hook_arg = desc.logits ? trace_random(run, "f32", TRACE_HOOK_FLOATS) : NULL,
     };
-    run->least_bytes = count_bytes(&desc, s);
+    run->least_bytes = count_bytes(&desc, latent, s);
     upload_pages(run, &desc, a);
     if (s[LISTS])
         upload_work(run, &desc, a);
-    return trace_lookup(run, &desc);
+    return latent ? look_up_latent(run, &desc, a) : trace_lookup(run, &desc);
 }
+
+#define DIMENSIONS                                                                               \
+    {                                                                                            \
+        [BATCH] = {"batch", 16, 4096, "sequences"},                                              \
+        [K] = {"k", 1024, 1 << 20, "key tokens of each"},                                        \
+        [Q] = {"q", 1, 64, "query tokens of each"},                                              \
+        [HEADS] = {"heads", 0, 1024, "query heads; what the kernel's ratio asks for"},           \
+        [KV_HEADS] = {"kv_heads", 0, 1024, "key/value heads; what the kernel's ratio asks for"}, \
+        [PAGE_SIZE] = {"page_size", 16, 65536, "for a kernel that takes any"},                   \
+        [LISTS] = {"lists", 0, 1 << 20,                                                          \
+                   "work lists; left out: a workgroup per sequence and KV head"},                \
+        [WINDOW] = {"window", 0, 1 << 20, "keys that a query sees; left out: all"},              \
+    }
 
 const struct trace_family trace_decode = {
     .op = "decode",
     .args_size = sizeof(struct attn_decode_args),
-    .dimensions =
-        {
-            [BATCH] = {"batch", 16, 4096, "sequences"},
-            [K] = {"k", 1024, 1 << 20, "key tokens of each"},
-            [Q] = {"q", 1, 64, "query tokens of each"},
-            [HEADS] = {"heads", 0, 1024, "query heads; what the kernel's ratio asks for"},
-            [KV_HEADS] = {"kv_heads", 0, 1024, "key/value heads; what the kernel's ratio asks for"},
-            [PAGE_SIZE] = {"page_size", 16, 65536, "for a kernel that takes any"},
-            [LISTS] = {"lists", 0, 1 << 20,
-                       "work lists; left out: a workgroup per sequence and "
-                       "KV head"},
-            [WINDOW] = {"window", 0, 1 << 20, "keys that a query sees; left out: all"},
-        },
+    .dimensions = DIMENSIONS,
+    .prepare = prepare,
+};
+
+const struct trace_family trace_mla_decode = {
+    .op = "mla_decode",
+    .args_size = sizeof(struct attn_mla_decode_args),
+    .dimensions = DIMENSIONS,
     .prepare = prepare,
 };

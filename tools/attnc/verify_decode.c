@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * attnc verify for decode kernels: the shapes and the inputs.
+ * attnc verify for decode kernels and for mla_decode, whose descriptor is one of decode with a kv
+ * head and a cache that has no V: the shapes and the inputs.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -77,6 +78,9 @@ static const struct model {
     {128, {"MiniMax-M2", MODEL, 16, 6, 1, CONTEXTS}},
     {256, {"Qwen3-Next", MODEL | SPLIT, 1, 8, 1, CONTEXTS}},
     {256, {"Qwen3.5", MODEL, 16, 16, 1, CONTEXTS}},
+    {576, {"Kimi-K2, GLM-5", MODEL | SPLIT, 64, 8, 1, CONTEXTS}},
+    {576, {"DeepSeek-V3", MODEL, 1, 16, 1, CONTEXTS}},
+    {512, {"Kimi-K3", MODEL | SPLIT, 64, 12, 1, CONTEXTS}},
 };
 
 /* For kernels with a run-time window, in turn; the first is that of models. */
@@ -99,6 +103,7 @@ struct problem {
     struct verify_run *run;
     const struct shape *shape;
     const struct precision *precision;
+    bool latent; /* the op is mla_decode: V is the first head_dim_v elements of K */
     struct attn_decode_desc desc;
     struct attn_decode_args args;
     int32_t qo[SEQUENCES_MAX + 1], kv_lens[SEQUENCES_MAX];
@@ -233,6 +238,10 @@ static void compare(struct problem *p)
                     },
             },
     };
+    if (p->latent) {
+        e.reference.v = e.reference.k;
+        e.reference.v.dim = p->desc.head_dim_v;
+    }
     set_window(p, &e.reference);
     struct comparison c = {
         .precision = p->precision,
@@ -418,6 +427,75 @@ static void upload(struct problem *p)
     a->lse_head_stride = p->lse.head_stride;
 }
 
+/* Calls of mla_decode. */
+
+struct attn_mla_decode_desc verify_latent_desc(const struct attn_decode_desc *d)
+{
+    return (struct attn_mla_decode_desc){
+        .size = sizeof(struct attn_mla_decode_desc),
+        .dtype = d->dtype,
+        .head_dim = d->head_dim,
+        .head_dim_v = d->head_dim_v,
+        .heads = d->heads,
+        .q_len = d->q_len,
+        .mask = d->mask,
+        .lse = d->lse,
+        .cache = d->cache,
+        .page_table = d->page_table,
+    };
+}
+
+struct attn_mla_decode_args verify_latent_args(const struct attn_decode_args *a)
+{
+    struct attn_mla_decode_args latent = {
+        .size = sizeof(latent),
+        .stream = a->stream,
+        .cache = a->cache,
+        .pages = a->pages,
+        .q = a->q,
+        .q_token_stride = a->q_token_stride,
+        .q_head_stride = a->q_head_stride,
+        .out = a->out,
+        .out_token_stride = a->out_token_stride,
+        .out_head_stride = a->out_head_stride,
+        .lse = a->lse,
+        .lse_head_stride = a->lse_head_stride,
+        .lse_token_stride = a->lse_token_stride,
+        .qo_indptr = a->qo_indptr,
+        .custom_mask = a->custom_mask,
+        .mask_indptr = a->mask_indptr,
+        .work_indptr = a->work_indptr,
+        .work_info = a->work_info,
+        .partial_out = a->partial_out,
+        .partial_lse = a->partial_lse,
+        .batch = a->batch,
+        .total_q = a->total_q,
+        .q_len = a->q_len,
+        .work_lists = a->work_lists,
+        .partial_rows = a->partial_rows,
+        .scale = a->scale,
+    };
+    latent.cache.v = NULL; /* nor is its scale looked at */
+    latent.cache.v_scale = NULL;
+    return latent;
+}
+
+static bool takes(const struct verify_run *run, bool latent, const struct attn_decode_desc *desc,
+                  const char *kernel)
+{
+    const struct attn_mla_decode_desc d = verify_latent_desc(desc);
+    return verify_takes(run, latent ? (const void *)&d : desc, kernel);
+}
+
+static bool launch(struct problem *p)
+{
+    const struct attn_mla_decode_desc d = verify_latent_desc(&p->desc);
+    const struct attn_mla_decode_args a = verify_latent_args(&p->args);
+    if (p->latent)
+        return verify_launch(p->run, &p->memory, &d, &a, p->row);
+    return verify_launch(p->run, &p->memory, &p->desc, &p->args, p->row);
+}
+
 /* Runs. */
 
 /* Which rows of out and lse, or of the partial results, are some query's. */
@@ -473,7 +551,7 @@ static void download(struct problem *p)
 
 static void run_problem(struct problem *p)
 {
-    if (!verify_launch(p->run, &p->memory, &p->desc, &p->args, p->row))
+    if (!launch(p))
         return;
     download(p);
     if (verify_copied(&p->memory, p->row) && kept_to_itself(p))
@@ -498,8 +576,9 @@ static void destroy(struct problem *p)
  * which the pack has no kernel of its own that lookup would rather take. False: a model's heads are
  * not for this kernel.
  */
-static bool choose(const struct verify_run *run, const struct shape *shape, const char *kernel,
-                   const struct attn_decode_desc *given, struct attn_decode_desc *desc)
+static bool choose(const struct verify_run *run, const struct shape *shape, bool latent,
+                   const char *kernel, const struct attn_decode_desc *given,
+                   struct attn_decode_desc *desc)
 {
     const bool any_page = given->cache.page_size == 0, any_ratio = given->heads == 0;
     const bool model = shape->flags & MODEL;
@@ -513,13 +592,21 @@ static bool choose(const struct verify_run *run, const struct shape *shape, cons
             desc->cache.page_size = verify_page_size(&given->cache, shape->page_size)
                                     << i % page_steps;
         if (any_ratio || model) {
-            desc->kv_heads = shape->kv_heads;
-            desc->heads = (shape->ratio + i / page_steps) * shape->kv_heads;
+            desc->kv_heads = latent ? 1 : shape->kv_heads;
+            desc->heads = (shape->ratio + i / page_steps) * desc->kv_heads;
         }
-        if (verify_takes(run, desc, kernel))
+        if (takes(run, latent, desc, kernel))
             return true;
     }
     return !model;
+}
+
+/* 1 / sqrt of a head's size: of latent attention that is the size before absorption, never that of
+ * a row of the cache. DeepSeek-V3 has 128 + 64 elements, and the square of YaRN's mscale. */
+static float model_scale(bool latent, int head_dim)
+{
+    const float mscale = 0.1f * logf(40) + 1;
+    return latent ? mscale * mscale / sqrtf(192) : 1 / sqrtf((float)head_dim);
 }
 
 static void verify_shape(struct verify_run *run, const struct attn_kernel_info *info,
@@ -527,24 +614,26 @@ static void verify_shape(struct verify_run *run, const struct attn_kernel_info *
                          const struct precision *precision, struct hook *hook)
 {
     struct verify_row row = {.kernel = info->name, .shape = shape->name};
+    const bool latent = !strcmp(info->op, "mla_decode");
     struct problem p = {
         .run = run,
         .shape = shape,
         .precision = precision,
+        .latent = latent,
         .desc = *desc,
         .row = &row,
         .hook = hook,
         .args =
             {
                 .size = sizeof(p.args),
-                .scale = shape->flags & OWN_SCALE ? 0.3f : 1 / sqrtf((float)desc->head_dim),
+                .scale = shape->flags & OWN_SCALE ? 0.3f : model_scale(latent, desc->head_dim),
                 .soft_cap = shape->flags & HUGE_LOGIT ? 50 : 5,
                 .window_left = windows[i % COUNT(windows)].left,
                 .window_right = windows[i % COUNT(windows)].right,
             },
         .memory = {.gpu = run->gpu},
     };
-    if (!choose(run, shape, info->name, desc, &p.desc))
+    if (!choose(run, shape, latent, info->name, desc, &p.desc))
         return;
     p.sinks = calloc((size_t)p.desc.heads, sizeof(*p.sinks));
     p.hook_arg = calloc(HOOK_FLOATS, sizeof(*p.hook_arg));
@@ -566,7 +655,10 @@ struct attn_decode_desc verify_decode_desc(const struct attn_pack *pack, uint32_
 {
     const struct precision *precision = find_precision(verify_field(pack, n, "dtype"));
     const int ratio = atoi(verify_field(pack, n, "gqa")); /* "any": 0 */
-    const int kv_heads = ratio && ratio <= 4 ? 2 : 1;
+    struct attn_kernel_info info = {.size = sizeof(info)};
+    attn_pack_kernel(pack, n, &info);
+    const bool latent = !strcmp(info.op, "mla_decode");
+    const int kv_heads = ratio && ratio <= 4 && !latent ? 2 : 1;
     const enum attn_dtype dtype = precision ? precision->dtype : 0;
     return (struct attn_decode_desc){
         .size = sizeof(struct attn_decode_desc),
@@ -580,7 +672,7 @@ struct attn_decode_desc verify_decode_desc(const struct attn_pack *pack, uint32_
         .sinks = verify_flag(pack, n, "sinks"),
         .soft_cap = verify_flag(pack, n, "soft_cap"),
         .lse = verify_flag(pack, n, "lse"),
-        .logits = verify_logits(pack, n),
+        .logits = latent ? NULL : verify_logits(pack, n),
         .cache = verify_cache_desc(pack, n),
         .page_table = verify_page_table(pack, n),
     };
@@ -615,3 +707,5 @@ static void verify(struct verify_run *run, uint32_t n, const struct attn_kernel_
 }
 
 const struct verify_family verify_decode = {.op = "decode", .verify = verify};
+
+const struct verify_family verify_mla_decode = {.op = "mla_decode", .verify = verify};
