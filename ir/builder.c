@@ -66,66 +66,32 @@ static void agree(const struct tir_builder *b, struct tir_value a, struct tir_va
     (void)b, (void)a, (void)c;
 }
 
-#define TIR_UNARY(name)                                                    \
+#define BUILD_none(name)
+#define BUILD_one(name)                                                    \
     struct tir_value tir_##name(struct tir_builder *b, struct tir_value a) \
     {                                                                      \
         return tir_build(b, TIR_##name, no_type, &a, 1, NULL);             \
     }
-#define TIR_BINARY(name)                                                                       \
+#define BUILD_two(name)                                                                        \
     struct tir_value tir_##name(struct tir_builder *b, struct tir_value a, struct tir_value c) \
     {                                                                                          \
         agree(b, a, c);                                                                        \
         return tir_build(b, TIR_##name, no_type, (struct tir_value[]){a, c}, 2, NULL);         \
     }
-TIR_BINARY(add)
-TIR_BINARY(sub)
-TIR_BINARY(mul)
-TIR_BINARY(div)
-TIR_BINARY(rem)
-TIR_BINARY(min)
-TIR_BINARY(max)
-TIR_BINARY(and)
-TIR_BINARY(or)
-TIR_BINARY(xor)
-TIR_BINARY(shl)
-TIR_BINARY(shr)
-TIR_BINARY(sar)
-TIR_BINARY(cmp_eq)
-TIR_BINARY(cmp_ne)
-TIR_BINARY(cmp_lt)
-TIR_BINARY(cmp_le)
-TIR_BINARY(cmp_gt)
-TIR_BINARY(cmp_ge)
-TIR_BINARY(cmp_ult)
-TIR_UNARY(neg)
-TIR_UNARY(abs)
-TIR_UNARY(exp2)
-TIR_UNARY(log2)
-TIR_UNARY(rcp)
-TIR_UNARY(rsq)
-
-struct tir_value tir_fma(struct tir_builder *b, struct tir_value a, struct tir_value c,
-                         struct tir_value d)
-{
-    agree(b, a, c);
-    agree(b, a, d);
-    return tir_build(b, TIR_fma, no_type, (struct tir_value[]){a, c, d}, 3, NULL);
-}
-
-struct tir_value tir_max3(struct tir_builder *b, struct tir_value a, struct tir_value c,
-                          struct tir_value d)
-{
-    agree(b, a, c);
-    agree(b, a, d);
-    return tir_build(b, TIR_max3, no_type, (struct tir_value[]){a, c, d}, 3, NULL);
-}
-
-struct tir_value tir_select(struct tir_builder *b, struct tir_value a, struct tir_value c,
-                            struct tir_value d)
-{
-    agree(b, c, d);
-    return tir_build(b, TIR_select, no_type, (struct tir_value[]){a, c, d}, 3, NULL);
-}
+#define BUILD_ternary(name, first)                                                             \
+    struct tir_value tir_##name(struct tir_builder *b, struct tir_value a, struct tir_value c, \
+                                struct tir_value d)                                            \
+    {                                                                                          \
+        agree(b, first, d);                                                                    \
+        agree(b, c, d);                                                                        \
+        return tir_build(b, TIR_##name, no_type, (struct tir_value[]){a, c, d}, 3, NULL);      \
+    }
+#define BUILD_three(name) BUILD_ternary(name, a)
+#define BUILD_choice(name) BUILD_ternary(name, c)
+#define OP(name, operands, result, level, flags, attrs, signature, builder, ...) \
+    BUILD_##builder(name)
+#include "ir/ops.def"
+#undef OP
 
 static struct tir_value int_of_type(struct tir_builder *b, struct tir_type t, int64_t v)
 {

@@ -29,45 +29,24 @@ struct tir_value tir_build(struct tir_builder *b, unsigned opcode, struct tir_ty
 /** Names the value in dumps; returns it. */
 struct tir_value tir_named(struct tir_builder *b, const char *name, struct tir_value v);
 
-/* One function per elementwise op of the table with the operand count in its row. */
-#define TIR_UNARY(name) struct tir_value tir_##name(struct tir_builder *b, struct tir_value a);
-#define TIR_BINARY(name) \
+/* One function for each op whose row in ops.def has a word for its builder. */
+#define TIR_BUILD_none(name)
+#define TIR_BUILD_one(name) struct tir_value tir_##name(struct tir_builder *b, struct tir_value a);
+#define TIR_BUILD_two(name) \
     struct tir_value tir_##name(struct tir_builder *b, struct tir_value a, struct tir_value c);
-#define TIR_TERNARY(name)                                                                      \
+#define TIR_BUILD_three(name)                                                                  \
     struct tir_value tir_##name(struct tir_builder *b, struct tir_value a, struct tir_value c, \
                                 struct tir_value d);
-TIR_BINARY(add)
-TIR_BINARY(sub)
-TIR_BINARY(mul)
-TIR_BINARY(div)
-TIR_BINARY(rem)
-TIR_BINARY(min)
-TIR_BINARY(max)
-TIR_BINARY(and)
-TIR_BINARY(or)
-TIR_BINARY(xor)
-TIR_BINARY(shl)
-TIR_BINARY(shr)
-TIR_BINARY(sar)
-TIR_BINARY(cmp_eq)
-TIR_BINARY(cmp_ne)
-TIR_BINARY(cmp_lt)
-TIR_BINARY(cmp_le)
-TIR_BINARY(cmp_gt)
-TIR_BINARY(cmp_ge)
-TIR_BINARY(cmp_ult)
-TIR_TERNARY(fma)
-TIR_TERNARY(max3)
-TIR_TERNARY(select)
-TIR_UNARY(neg)
-TIR_UNARY(abs)
-TIR_UNARY(exp2)
-TIR_UNARY(log2)
-TIR_UNARY(rcp)
-TIR_UNARY(rsq)
-#undef TIR_UNARY
-#undef TIR_BINARY
-#undef TIR_TERNARY
+#define TIR_BUILD_choice(name) TIR_BUILD_three(name)
+#define OP(name, operands, result, level, flags, attrs, signature, builder, ...) \
+    TIR_BUILD_##builder(name)
+#include "ir/ops.def"
+#undef OP
+#undef TIR_BUILD_none
+#undef TIR_BUILD_one
+#undef TIR_BUILD_two
+#undef TIR_BUILD_three
+#undef TIR_BUILD_choice
 
 struct tir_value tir_i32(struct tir_builder *b, int32_t v);
 struct tir_value tir_i64(struct tir_builder *b, int64_t v);

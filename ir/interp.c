@@ -14,19 +14,17 @@
 #include "ir/arith.h"
 
 /* The op's number in the order of the printed form. */
-static bool count_ops(const struct tir_func *f, const struct tir_block *b, struct tir_ref wanted,
-                      unsigned *n)
+struct count {
+    struct tir_ref wanted;
+    unsigned n;
+};
+
+static bool count_op(void *context, struct tir_block *b, struct tir_ref r)
 {
-    for (uint32_t i = 0; i < b->n_ops; i++) {
-        const struct tir_op *const op = tir_op(f, b->ops[i]);
-        ++*n;
-        if (b->ops[i].id == wanted.id)
-            return true;
-        for (int k = 0; k < 2; k++)
-            if (op->blocks[k] && count_ops(f, op->blocks[k], wanted, n))
-                return true;
-    }
-    return false;
+    struct count *const c = context;
+    (void)b;
+    c->n++;
+    return r.id == c->wanted.id;
 }
 
 bool interp_fail(struct interp *x, const char *format, ...)
@@ -34,13 +32,13 @@ bool interp_fail(struct interp *x, const char *format, ...)
     if (x->failed)
         return false;
     x->failed = true;
-    unsigned number = 0;
-    count_ops(x->f, x->f->body, x->at, &number);
+    struct count count = {.wanted = x->at};
+    tir_walk(x->f, x->f->body, count_op, &count);
     const struct tir_op *const op = tir_op(x->f, x->at);
     const char *const name = op->n_results ? x->f->values[op->result.id].name : NULL;
     int n =
         snprintf(x->why, TIR_WHY, "workgroup %u,%u,%u, op %u, %s%s%s: ", x->block[0], x->block[1],
-                 x->block[2], number, tir_ops[op->opcode].name, name ? " " : "", name ? name : "");
+                 x->block[2], count.n, tir_ops[op->opcode].name, name ? " " : "", name ? name : "");
     n = n < TIR_WHY ? n : TIR_WHY - 1;
     va_list args;
     va_start(args, format);

@@ -23,7 +23,9 @@
 #define WRITES TIR_WRITES
 #define ASYNC TIR_ASYNC
 #define FENCE TIR_FENCE
-#define OP(name, ...) [TIR_##name] = {#name, __VA_ARGS__},
+#define OP(name, operands, result, level, flags, attrs, signature, builder, expand, lower, \
+           meaning)                                                                        \
+    [TIR_##name] = {#name, operands, result, level, flags, attrs, signature, meaning},
 const struct tir_op_info tir_ops[TIR_N_OPCODES] = {
 #include "ir/ops.def"
 };
@@ -365,16 +367,37 @@ void tir_name(struct tir_func *f, struct tir_value v, const char *name)
     f->values[v.id].name = word;
 }
 
+bool tir_walk(const struct tir_func *f, struct tir_block *b, tir_visitor *visit, void *context)
+{
+    for (uint32_t i = 0; i < b->n_ops; i++) {
+        if (visit(context, b, b->ops[i]))
+            return true;
+        const struct tir_op *const op = tir_op(f, b->ops[i]);
+        for (int k = 0; k < 2; k++)
+            if (op->blocks[k] && tir_walk(f, op->blocks[k], visit, context))
+                return true;
+    }
+    return false;
+}
+
+struct replacement {
+    struct tir_func *f;
+    struct tir_value from, to;
+};
+
+static bool replace_operands(void *context, struct tir_block *b, struct tir_ref ref)
+{
+    const struct replacement *const r = context;
+    struct tir_op *const op = tir_op(r->f, ref);
+    (void)b;
+    for (uint32_t k = 0; k < op->n_operands; k++)
+        if (op->operands[k].id == r->from.id)
+            op->operands[k] = r->to;
+    return false;
+}
+
 void tir_replace_uses(struct tir_func *f, struct tir_block *b, struct tir_value from,
                       struct tir_value to)
 {
-    for (uint32_t i = 0; i < b->n_ops; i++) {
-        struct tir_op *const op = tir_op(f, b->ops[i]);
-        for (uint32_t k = 0; k < op->n_operands; k++)
-            if (op->operands[k].id == from.id)
-                op->operands[k] = to;
-        for (int k = 0; k < 2; k++)
-            if (op->blocks[k])
-                tir_replace_uses(f, op->blocks[k], from, to);
-    }
+    tir_walk(f, b, replace_operands, &(struct replacement){f, from, to});
 }

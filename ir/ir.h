@@ -71,7 +71,8 @@ struct tir_op_info {
     uint8_t result_rule, result_operand;
     uint8_t level;
     uint8_t flags;
-    const char *attrs; /* comma-separated names of imm[] */
+    const char *attrs;     /* comma-separated names of imm[] */
+    const char *signature; /* types of operands and result; see ops.def */
     const char *semantics;
 };
 extern const struct tir_op_info tir_ops[TIR_N_OPCODES];
@@ -89,6 +90,8 @@ struct tir_ref {
 enum {
     TIR_MAX_IMM = 3,
     TIR_NO_STAGE = 0xff,
+    TIR_MAX_STAGES = 8,   /* of a pipelined loop */
+    TIR_MAX_PHASES = 8,   /* bits of struct tir_schedule's matrix_phases */
     TIR_MAX_VEC = 1024,   /* elements a lane of one vec */
     TIR_OP_CHUNK_LOG2 = 8 /* ops are stored in chunks of 256, so their addresses are stable */
 };
@@ -236,6 +239,13 @@ void tir_add_operands(struct tir_func *f, struct tir_ref op, const struct tir_va
 /** Adds a result to an op that has none or whose results are the newest values. */
 struct tir_value tir_add_result(struct tir_func *f, struct tir_ref op, struct tir_type t);
 /** Every use of `from` in `b` and the blocks inside it becomes `to`. */
+/**
+ * Visits the ops of a block and of the blocks inside of it in program order, an op before what is
+ * inside of it, until a visit returns true; did one? Visits may change ops, not where they stand.
+ */
+typedef bool tir_visitor(void *context, struct tir_block *b, struct tir_ref r);
+bool tir_walk(const struct tir_func *f, struct tir_block *b, tir_visitor *visit, void *context);
+
 void tir_replace_uses(struct tir_func *f, struct tir_block *b, struct tir_value from,
                       struct tir_value to);
 

@@ -16,7 +16,8 @@
  * The trap: every stage but the last two runs for tiles past the bound (a(n) above), and the whole
  * prologue runs even if n is 1. So stages 0..S-2 must be harmless for tiles that do not exist, and
  * n must be at least 1. Templates keep both promises: early stages only load, and loads past the
- * end of a resource read 0.
+ * end of a resource read 0. The verifier refuses what this pass does not do: a second loop with
+ * stages, stages inside of a loop that has them, too many of either.
  *
  * A `wait` says "the copy of this tile is there"; here it learns how many newer copies of its group
  * are under way by then.
@@ -29,8 +30,6 @@
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
-
-enum { MAX_STAGES = 8 };
 
 /* One value under way: the instance of `v` made `age` rounds ago is `param` of the steady loop. */
 struct carry {
@@ -56,7 +55,7 @@ struct rotation {
 
     /* round[a][id]: the instance of value id made a rounds ago; a = 0 is the round being
      * emitted. */
-    struct tir_value *round[MAX_STAGES + 2];
+    struct tir_value *round[TIR_MAX_STAGES + 2];
 };
 
 static unsigned stage_of(const struct tir_op *op)
@@ -69,10 +68,14 @@ static bool ends_phase(const struct tir_op *op)
     return op->opcode == TIR_wait || op->opcode == TIR_barrier;
 }
 
-static int order_key(const struct rotation *r, const struct tir_op *op)
+/* Does `a` stand before `b` in a round, whatever their order in the program? */
+static bool comes_before(const struct tir_op *a, const struct tir_op *b)
 {
-    const int age = (int)(r->last - stage_of(op));
-    return op->phase * 64 + ends_phase(op) * 32 + age;
+    if (a->phase != b->phase)
+        return a->phase < b->phase;
+    if (ends_phase(a) != ends_phase(b))
+        return ends_phase(b);
+    return stage_of(a) > stage_of(b); /* older tiles first */
 }
 
 /* Stable: program order decides among equals. */
@@ -83,9 +86,9 @@ static void sort_round(struct rotation *r)
     r->order = tir_alloc(r->f, (r->n_order + 1) * sizeof(r->order[0]));
     for (unsigned i = 0; i < r->n_order; i++) {
         const struct tir_ref ref = body->ops[i];
-        const int key = order_key(r, tir_op(r->f, ref));
+        const struct tir_op *const op = tir_op(r->f, ref);
         unsigned at = i;
-        for (; at > 0 && order_key(r, tir_op(r->f, r->order[at - 1])) > key; at--)
+        for (; at > 0 && comes_before(op, tir_op(r->f, r->order[at - 1])); at--)
             r->order[at] = r->order[at - 1];
         r->order[at] = ref;
     }
@@ -142,23 +145,26 @@ static void note_use(struct rotation *r, unsigned stage, struct tir_value v)
     }
 }
 
-static void note_block(struct rotation *r, unsigned stage, const struct tir_block *b)
+struct uses {
+    struct rotation *r;
+    unsigned stage;
+};
+
+static bool note_uses(void *context, struct tir_block *b, struct tir_ref ref)
 {
-    for (unsigned i = 0; i < b->n_ops; i++) {
-        const struct tir_op *op = tir_op(r->f, b->ops[i]);
-        for (unsigned k = 0; k < op->n_operands; k++)
-            note_use(r, stage, op->operands[k]);
-        for (int k = 0; k < 2; k++)
-            if (op->blocks[k])
-                note_block(r, stage, op->blocks[k]);
-    }
+    const struct uses *const u = context;
+    const struct tir_op *const op = tir_op(u->r->f, ref);
+    (void)b;
+    for (unsigned k = 0; k < op->n_operands; k++)
+        note_use(u->r, u->stage, op->operands[k]);
+    return false;
 }
 
 static void find_carries(struct rotation *r)
 {
     unsigned capacity = 0;
     for (unsigned i = 0; i < r->n_order; i++)
-        capacity += tir_op(r->f, r->order[i])->n_results * MAX_STAGES;
+        capacity += tir_op(r->f, r->order[i])->n_results * TIR_MAX_STAGES;
     r->carries = tir_alloc(r->f, (capacity + 1) * sizeof(r->carries[0]));
     for (unsigned i = 0; i < r->n_order; i++) {
         const struct tir_op *op = tir_op(r->f, r->order[i]);
@@ -167,11 +173,11 @@ static void find_carries(struct rotation *r)
     }
     for (unsigned i = 0; i < r->n_order; i++) {
         const struct tir_op *op = tir_op(r->f, r->order[i]);
-        for (unsigned k = 0; k < op->n_operands; k++)
-            note_use(r, stage_of(op), op->operands[k]);
+        struct uses u = {r, stage_of(op)};
+        note_uses(&u, r->body, r->order[i]);
         for (int k = 0; k < 2; k++)
             if (op->blocks[k])
-                note_block(r, stage_of(op), op->blocks[k]);
+                tir_walk(r->f, op->blocks[k], note_uses, &u);
     }
     for (unsigned i = 0; i < r->yield->n_operands; i++)
         if (made_in_body(r, r->yield->operands[i]))
@@ -183,7 +189,7 @@ struct round {
     struct rotation *r;
     struct tir_builder b;
     struct tir_value newest; /* tile index of stage 0 */
-    struct tir_value tile[MAX_STAGES];
+    struct tir_value tile[TIR_MAX_STAGES];
     int first_stage, last_stage;
     unsigned number;          /* rounds before this one; the steady state counts as many */
     struct tir_value *nested; /* by value id: clones inside an `if` */
@@ -225,7 +231,7 @@ static int newer_copies(const struct round *e, const struct tir_op *wait)
         if (copy->opcode != TIR_copy_to_lds || copy->imm[0] != wait->imm[0])
             continue;
         const int distance = (int)stage_of(wait) - (int)stage_of(copy);
-        const bool before = order_key(r, copy) < order_key(r, wait);
+        const bool before = comes_before(copy, wait);
         const bool issued = (int)stage_of(copy) >= e->first_stage && before;
         return distance > 0 ? distance - !issued : 0;
     }
@@ -236,9 +242,8 @@ static struct tir_ref clone_op(struct round *e, unsigned stage, const struct tir
 {
     struct rotation *r = e->r;
     struct tir_func *f = r->f;
-    struct tir_value operands[64];
-    struct tir_type types[64];
-    assert(op->n_operands <= 64 && op->n_results <= 64);
+    struct tir_value *const operands = tir_alloc(f, (op->n_operands + 1) * sizeof(operands[0]));
+    struct tir_type *const types = tir_alloc(f, (op->n_results + 1) * sizeof(types[0]));
     for (unsigned i = 0; i < op->n_operands; i++)
         operands[i] = mapped(e, stage, op->operands[i]);
     for (unsigned i = 0; i < op->n_results; i++)
@@ -332,8 +337,8 @@ static void emit_round(struct round *e, bool steady)
 /* The round just emitted becomes the one before. */
 static void age_rounds(struct rotation *r)
 {
-    struct tir_value *oldest = r->round[MAX_STAGES + 1];
-    memmove(&r->round[1], &r->round[0], (MAX_STAGES + 1) * sizeof(r->round[0]));
+    struct tir_value *oldest = r->round[TIR_MAX_STAGES + 1];
+    memmove(&r->round[1], &r->round[0], (TIR_MAX_STAGES + 1) * sizeof(r->round[0]));
     r->round[0] = oldest;
     memset(oldest, 0, r->max_id * sizeof(oldest[0]));
 }
@@ -386,7 +391,7 @@ static void emit_steady(struct rotation *r, struct tir_builder *b, struct tir_va
     struct round e = {.r = r,
                       .b = *b,
                       .newest = loop.index,
-                      .number = MAX_STAGES + 1,
+                      .number = TIR_MAX_STAGES + 1,
                       .last_stage = (int)r->last,
                       .nested = nested};
     emit_round(&e, true);
@@ -405,7 +410,7 @@ static void emit_epilogue(struct rotation *r, struct tir_builder *b, struct tir_
     struct round e = {.r = r,
                       .b = *b,
                       .newest = newest,
-                      .number = MAX_STAGES + 1,
+                      .number = TIR_MAX_STAGES + 1,
                       .first_stage = (int)r->last,
                       .last_stage = (int)r->last,
                       .nested = nested};
@@ -433,7 +438,7 @@ static void rotate(struct tir_func *f, const struct tir_schedule *s, struct tir_
     memset(r.is_op_value, 0, r.max_id * sizeof(bool));
     struct tir_value *nested = tir_alloc(f, r.max_id * sizeof(nested[0]));
     memset(nested, 0, r.max_id * sizeof(nested[0]));
-    for (unsigned i = 0; i < MAX_STAGES + 2; i++) {
+    for (unsigned i = 0; i < TIR_MAX_STAGES + 2; i++) {
         r.round[i] = tir_alloc(f, r.max_id * sizeof(r.round[i][0]));
         memset(r.round[i], 0, r.max_id * sizeof(r.round[i][0]));
     }
@@ -477,7 +482,7 @@ static bool visit(struct tir_func *f, const struct tir_schedule *s, struct tir_b
         const struct tir_op *op = tir_op(f, b->ops[i]);
         if (op->opcode == TIR_for) {
             const unsigned last = last_stage(f, op);
-            if (last && last < MAX_STAGES) {
+            if (last) {
                 rotate(f, s, b, i, last);
                 return true;
             }

@@ -212,36 +212,19 @@ static void expand_if(struct tir_expander *x, const struct tir_op *op)
         at += unflatten(x, tir_result(op, i), per[i], flat + at);
 }
 
-static void expand_op(struct tir_expander *x, const struct tir_op *op)
+typedef void expand_fn(struct tir_expander *x, const struct tir_op *op);
+
+#define OP(name, operands, result, level, flags, attrs, signature, builder, expand, ...) \
+    [TIR_##name] = tir_expand_##expand,
+static expand_fn *const expansions[TIR_N_OPCODES] = {
+#include "ir/ops.def"
+};
+#undef OP
+
+void tir_expand_none(struct tir_expander *x, const struct tir_op *op)
 {
-    switch (op->opcode) {
-    case TIR_convert: tir_expand_convert(x, op); return;
-    case TIR_row_index:
-    case TIR_col_index: tir_expand_index(x, op); return;
-    case TIR_broadcast: tir_expand_broadcast(x, op); return;
-    case TIR_row_max:
-    case TIR_row_sum:
-    case TIR_col_max:
-    case TIR_col_sum:
-    case TIR_col_fold_max:
-    case TIR_col_fold_sum: tir_expand_reduce(x, op); return;
-    case TIR_any: tir_expand_any(x, op); return;
-    case TIR_first_lane: tir_expand_first_lane(x, op); return;
-    case TIR_transpose:
-    case TIR_join_blocks:
-    case TIR_split_blocks: tir_set_pieces(x, op->result, tir_pieces_of(x, op->operands[0])); return;
-    case TIR_relayout: tir_expand_relayout(x, op); return;
-    case TIR_stack: tir_expand_stack(x, op); return;
-    case TIR_half: tir_expand_half(x, op); return;
-    case TIR_mma: tir_expand_mma(x, op); return;
-    case TIR_tile_load: tir_expand_load(x, op); return;
-    case TIR_tile_store: tir_expand_store(x, op); return;
-    case TIR_tile_gather: tir_expand_gather(x, op); return;
-    case TIR_tile_scatter: tir_expand_scatter(x, op); return;
-    case TIR_tile_lds_load: tir_expand_lds_load(x, op); return;
-    case TIR_tile_lds_store: tir_expand_lds_store(x, op); return;
-    default: tir_expand_elementwise(x, op); return;
-    }
+    (void)x, (void)op;
+    assert(!"an op that has no tiles");
 }
 
 /* A scalar op stays what it is, in its new place. */
@@ -264,10 +247,8 @@ static void expand_block(struct tir_expander *x, const struct tir_block *from)
             expand_for(x, op);
         else if (op->opcode == TIR_if)
             expand_if(x, op);
-        else if (op->opcode == TIR_copy_to_lds)
-            tir_expand_copy_to_lds(x, op);
-        else if (has_tile(x, op))
-            expand_op(x, op);
+        else if (tir_ops[op->opcode].level == TIR_LEVEL_TILE || has_tile(x, op))
+            expansions[op->opcode](x, op);
         else
             keep_op(x, from->ops[i]);
     }

@@ -63,24 +63,10 @@ struct tir_pieces tir_change_layout(struct tir_expander *x, struct tir_pieces a,
 struct tir_pieces tir_gather_waves(struct tir_expander *x, struct tir_pieces a, unsigned dtype,
                                    const struct tir_layout *part, uint32_t waves, int axis);
 
-/* One op each: they leave the result's pieces behind. */
-void tir_expand_elementwise(struct tir_expander *x, const struct tir_op *op);
-void tir_expand_convert(struct tir_expander *x, const struct tir_op *op);
-void tir_expand_index(struct tir_expander *x, const struct tir_op *op);
-void tir_expand_broadcast(struct tir_expander *x, const struct tir_op *op);
-void tir_expand_reduce(struct tir_expander *x, const struct tir_op *op);
-void tir_expand_any(struct tir_expander *x, const struct tir_op *op);
-void tir_expand_first_lane(struct tir_expander *x, const struct tir_op *op);
-void tir_expand_relayout(struct tir_expander *x, const struct tir_op *op);
-void tir_expand_stack(struct tir_expander *x, const struct tir_op *op);
-void tir_expand_half(struct tir_expander *x, const struct tir_op *op);
-void tir_expand_mma(struct tir_expander *x, const struct tir_op *op);
-void tir_expand_load(struct tir_expander *x, const struct tir_op *op);
-void tir_expand_store(struct tir_expander *x, const struct tir_op *op);
-void tir_expand_copy_to_lds(struct tir_expander *x, const struct tir_op *op);
-void tir_expand_gather(struct tir_expander *x, const struct tir_op *op);
-void tir_expand_scatter(struct tir_expander *x, const struct tir_op *op);
-void tir_expand_lds_load(struct tir_expander *x, const struct tir_op *op);
-void tir_expand_lds_store(struct tir_expander *x, const struct tir_op *op);
+/* The words in ops.def's column `expand`: each leaves the result's pieces behind. */
+#define OP(name, operands, result, level, flags, attrs, signature, builder, expand, ...) \
+    void tir_expand_##expand(struct tir_expander *x, const struct tir_op *op);
+#include "ir/ops.def"
+#undef OP
 
 #endif

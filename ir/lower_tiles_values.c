@@ -255,6 +255,11 @@ void tir_expand_first_lane(struct tir_expander *x, const struct tir_op *op)
         tir_build(&x->b, TIR_first_lane, tir_typeof(x->f, op->result), &first, 1, NULL);
 }
 
+void tir_expand_same(struct tir_expander *x, const struct tir_op *op)
+{
+    tir_set_pieces(x, op->result, tir_pieces_of(x, op->operands[0]));
+}
+
 void tir_expand_stack(struct tir_expander *x, const struct tir_op *op)
 {
     const struct tir_pieces a = tir_pieces_of(x, op->operands[0]);

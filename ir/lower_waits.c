@@ -39,20 +39,30 @@ static bool copies(const struct tir_op *op, int64_t group)
     return op->opcode == TIR_buffer_to_lds && op->imm[0] == group;
 }
 
-/* Ops that one round of copies of `group` takes: those of one phase. */
-static unsigned round_size(const struct tir_func *f, const struct tir_block *b, int64_t group)
+struct round {
+    const struct tir_func *f;
+    int64_t group;
+    unsigned n;
+};
+
+/* Until a phase ends in which there are copies of the group. */
+static bool count_copy(void *context, struct tir_block *b, struct tir_ref ref)
 {
-    unsigned n = 0;
-    for (unsigned i = 0; i < b->n_ops; i++) {
-        const struct tir_op *op = tir_op(f, b->ops[i]);
-        if (op->opcode == TIR_phase && n)
-            return n;
-        n += copies(op, group);
-        for (int k = 0; k < 2 && !n; k++)
-            if (op->blocks[k])
-                n = round_size(f, op->blocks[k], group);
-    }
-    return n;
+    struct round *const r = context;
+    const struct tir_op *const op = tir_op(r->f, ref);
+    (void)b;
+    if (op->opcode == TIR_phase && r->n)
+        return true;
+    r->n += copies(op, r->group);
+    return false;
+}
+
+/* Ops that one round of copies of `group` takes: those of one phase. */
+static unsigned round_size(const struct tir_func *f, int64_t group)
+{
+    struct round r = {.f = f, .group = group};
+    tir_walk(f, f->body, count_copy, &r);
+    return r.n;
 }
 
 struct search {
@@ -114,7 +124,7 @@ static void lower_wait(struct tir_func *f, struct tir_block *b, unsigned index)
         op->imm[1] = 0;
         return;
     }
-    const unsigned skip = (unsigned)pending * round_size(f, f->body, s.group);
+    const unsigned skip = (unsigned)pending * round_size(f, s.group);
     op->imm[0] = newer_before(&s, b, index, skip, 0, MAX_PASSES);
     op->imm[1] = -1;
 }

@@ -84,17 +84,13 @@ static void flow_back(struct marks *m, struct tir_value v)
     }
 }
 
-static void find_roots(struct marks *m, struct tir_block *b)
+static bool note_home(void *context, struct tir_block *b, struct tir_ref r)
 {
-    for (uint32_t i = 0; i < b->n_ops; i++) {
-        const struct tir_op *const op = tir_op(m->f, b->ops[i]);
-        m->homes[b->ops[i].id] = b;
-        if (has_effect(op))
-            mark_op(m, b->ops[i]);
-        for (int k = 0; k < 2; k++)
-            if (op->blocks[k])
-                find_roots(m, op->blocks[k]);
-    }
+    struct marks *const m = context;
+    m->homes[r.id] = b;
+    if (has_effect(tir_op(m->f, r)))
+        mark_op(m, r);
+    return false;
 }
 
 /* Keeps values[first + i] for the live i of n; returns how many are left. */
@@ -161,18 +157,20 @@ static bool sweep(struct marks *m, struct tir_block *b, struct tir_value *replac
     return progress;
 }
 
-static void rename_operands(struct tir_func *f, const struct tir_block *b,
-                            const struct tir_value *replaced)
+struct renaming {
+    struct tir_func *f;
+    const struct tir_value *replaced;
+};
+
+static bool rename_operands(void *context, struct tir_block *b, struct tir_ref ref)
 {
-    for (uint32_t i = 0; i < b->n_ops; i++) {
-        struct tir_op *const op = tir_op(f, b->ops[i]);
-        for (uint32_t k = 0; k < op->n_operands; k++)
-            if (replaced[op->operands[k].id].id)
-                op->operands[k] = replaced[op->operands[k].id];
-        for (int k = 0; k < 2; k++)
-            if (op->blocks[k])
-                rename_operands(f, op->blocks[k], replaced);
-    }
+    const struct renaming *const r = context;
+    struct tir_op *const op = tir_op(r->f, ref);
+    (void)b;
+    for (uint32_t k = 0; k < op->n_operands; k++)
+        if (r->replaced[op->operands[k].id].id)
+            op->operands[k] = r->replaced[op->operands[k].id];
+    return false;
 }
 
 bool tir_opt_dce(struct tir_func *f, const struct tir_schedule *s)
@@ -186,11 +184,11 @@ bool tir_opt_dce(struct tir_func *f, const struct tir_schedule *s)
         .work = tir_scratch(f->n_values, sizeof(*m.work)),
     };
     struct tir_value *const replaced = tir_scratch(f->n_values, sizeof(*replaced));
-    find_roots(&m, f->body);
+    tir_walk(f, f->body, note_home, &m);
     while (m.n_work)
         flow_back(&m, m.work[--m.n_work]);
     const bool progress = sweep(&m, f->body, replaced);
-    rename_operands(f, f->body, replaced);
+    tir_walk(f, f->body, rename_operands, &(struct renaming){f, replaced});
     free(m.values);
     free(m.ops);
     free(m.homes);

@@ -54,17 +54,10 @@ static void set_depth(struct hoister *h, const struct tir_op *op, uint32_t depth
 
 static bool hoist_from(struct hoister *h, struct tir_block *b, uint32_t depth);
 
-static bool has_loop(const struct tir_func *f, const struct tir_block *b)
+static bool is_loop(void *f, struct tir_block *b, struct tir_ref r)
 {
-    for (uint32_t i = 0; i < b->n_ops; i++) {
-        const struct tir_op *const op = tir_op(f, b->ops[i]);
-        if (op->opcode == TIR_for)
-            return true;
-        for (int k = 0; k < 2; k++)
-            if (op->blocks[k] && has_loop(f, op->blocks[k]))
-                return true;
-    }
-    return false;
+    (void)b;
+    return tir_op(f, r)->opcode == TIR_for;
 }
 
 /* ---- Vecs ---- */
@@ -207,7 +200,7 @@ static bool hoist_from(struct hoister *h, struct tir_block *b, uint32_t depth)
         for (int k = 0; k < 2; k++)
             if (op->blocks[k])
                 progress |= hoist_from(h, op->blocks[k], depth + loop);
-        if (!loop || has_loop(h->f, op->blocks[0]))
+        if (!loop || tir_walk(h->f, op->blocks[0], is_loop, h->f))
             continue;
         const uint32_t moved = hoist_from_loop(h, b, i, depth + 1);
         progress |= moved > 0;

@@ -11,7 +11,7 @@
 #include "ir/arena.h"
 
 #define PASS(name, requires_, keeps, description) \
-    {#name, requires_, keeps, description, tir_##name},
+    {#name, description, TIR_PASS_##requires_, TIR_PASS_##keeps, tir_##name},
 const struct tir_pass tir_passes[] = {
 #include "ir/passes.def"
 };
@@ -118,6 +118,55 @@ static void inspect(const struct tir_func *f, const char *after, const struct ti
         round_trip(f, after, out);
 }
 
+#ifndef NDEBUG
+/* What a pass may keep, as one number each. */
+struct fingerprint {
+    const struct tir_func *f;
+    uint64_t of[TIR_PASS_effects + 1];
+};
+
+static void mix(uint64_t *hash, uint64_t word) { *hash = (*hash ^ word) * 0x100000001b3u; }
+
+static bool note_op(void *context, struct tir_block *b, struct tir_ref r)
+{
+    struct fingerprint *const p = context;
+    const struct tir_op *const op = tir_op(p->f, r);
+    uint64_t word = op->opcode;
+    for (; b->owner.id; b = b->parent)
+        word += 256;
+    if (op->blocks[0])
+        mix(&p->of[TIR_PASS_branches], word);
+    if (op->opcode == TIR_wait) /* lower_waits says how long */
+        word += TIR_waitcnt - TIR_wait;
+    if (!(tir_ops[op->opcode].flags & TIR_PURE))
+        mix(&p->of[TIR_PASS_effects], word);
+    return false;
+}
+
+static struct fingerprint fingerprint(const struct tir_func *f)
+{
+    struct fingerprint p = {.f = f};
+    tir_walk(f, f->body, note_op, &p);
+    return p;
+}
+#endif
+
+/* Runs a pass; where asserts are on, it keeps what its row says. */
+static void run(struct tir_func *f, const struct tir_pass *pass, const struct tir_schedule *s)
+{
+    assert(pass->requires_ != TIR_PASS_tiles || !f->lowered);
+    assert(pass->requires_ != TIR_PASS_registers || f->lowered);
+#ifndef NDEBUG
+    const struct fingerprint before = fingerprint(f);
+#endif
+    pass->run(f, s);
+#ifndef NDEBUG
+    const struct fingerprint after = fingerprint(f);
+    if (before.of[pass->keeps] != after.of[pass->keeps])
+        show_and_abort("the order that it should keep is another", pass->name, stderr);
+#endif
+}
+
 bool tir_run_passes(struct tir_func *f, const struct tir_pass_options *o, char why[128])
 {
     if (!check_options(o, why))
@@ -129,7 +178,7 @@ bool tir_run_passes(struct tir_func *f, const struct tir_pass_options *o, char w
         const struct tir_pass *const pass = &tir_passes[i];
         if (listed(o->disable, pass->name))
             continue;
-        pass->run(f, o->schedule);
+        run(f, pass, o->schedule);
         if (o->print && o->out && (!strcmp(o->print, "all") || !strcmp(o->print, pass->name))) {
             fprintf(o->out, "// after %s\n", pass->name);
             tir_print(f, o->out);

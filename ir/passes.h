@@ -11,18 +11,16 @@
 #include "ir/ir.h"
 
 /**
- * How a variant's loop is to be scheduled; from the tile table of its template, or the tuner.
+ * How a variant's loop is to be scheduled; from the tile table of its template.
  * Passes read it, templates only tag stages and phases.
  */
 struct tir_schedule {
     uint8_t stages;        /* software-pipeline stages of the main loop; 1 leaves it alone */
-    uint8_t n_phases;      /* phases of one iteration, in the template's numbering */
     uint8_t matrix_phases; /* bit per phase: matrix instructions and what hides under them */
     uint8_t interleave;    /* 1: fill the shadow of matrix instructions with other work */
     uint8_t hoist_vgprs;   /* vector registers that opt_hoist may take through a loop */
     uint8_t ping_pong;     /* wave groups a phase apart: 1 (off) or 2 */
     uint8_t apart;         /* 1: waves share nothing in the loop, and run it without barriers */
-    uint8_t anchor_every;  /* VALU ops between anchors in a matrix phase; 0: phase ends only */
     uint8_t priority;      /* s_setprio of matrix phases */
 };
 
@@ -39,9 +37,15 @@ struct tir_pass_options {
     void *context;
 };
 
+/* The words in passes.def. */
+enum tir_pass_level { TIR_PASS_any, TIR_PASS_tiles, TIR_PASS_registers };
+enum tir_pass_order { TIR_PASS_nothing, TIR_PASS_branches, TIR_PASS_effects };
+
 /** A row of the table; passes named lower_* may not be disabled. */
 struct tir_pass {
-    const char *name, *requires_, *keeps, *description;
+    const char *name, *description;
+    enum tir_pass_level requires_;
+    enum tir_pass_order keeps;
     bool (*run)(struct tir_func *f, const struct tir_schedule *s); /* did anything change? */
 };
 extern const struct tir_pass tir_passes[];

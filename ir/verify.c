@@ -160,7 +160,14 @@ static void check_block(struct tir_verifier *v, struct scope *s, const struct ti
             tir_check_op(v);
             check_stages(v, op, b);
         }
+        const bool pipelined =
+            operands_ok && !v->f->lowered && !v->inside_pipelined && tir_is_pipelined(v->f, op);
+        v->inside_pipelined |= pipelined;
         check_nested(v, s, op, b);
+        if (pipelined) {
+            tir_check_pipeline(v, op);
+            v->inside_pipelined = false;
+        }
         for (uint32_t k = 0; k < op->n_results; k++)
             define(v, s, tir_result(op, k), v->op, NULL);
     }

@@ -18,6 +18,8 @@ struct tir_verifier {
     struct tir_ref op; /* being checked */
     struct tir_finding *findings;
     uint32_t n_findings, cap_findings;
+    uint32_t n_pipelined; /* loops with stages so far */
+    bool inside_pipelined;
 };
 
 /** Records a finding on v->op unless ok; returns ok. */
@@ -29,5 +31,11 @@ bool tir_check_type(struct tir_verifier *v, struct tir_type t);
 
 /** Arity, attrs, operand and result types of v->op, whose operands are values of the function. */
 void tir_check_op(struct tir_verifier *v);
+
+/** Has the op stages for lower_pipeline to rotate? */
+bool tir_is_pipelined(const struct tir_func *f, const struct tir_op *loop);
+
+/** What lower_pipeline asks of such a loop, v->op, whose body has been checked. */
+void tir_check_pipeline(struct tir_verifier *v, const struct tir_op *loop);
 
 #endif

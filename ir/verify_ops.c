@@ -1,78 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The rules of single ops: arity and result from ops.def, operand types from the signatures below,
- * and what relates them to each other and to the attrs.
+ * The rules of single ops: arity, result and operand types as ops.def has them, and what
+ * relates them to each other and to the attrs.
  */
 #include "ir/verify.h"
 
 #include "ir/arith.h"
 #include "ir/convert.h"
-
-enum {
-    MAX_STAGES = 8,
-    MAX_PHASES = 32,
-};
-
-/*
- * Operand types, one letter each: r buffer resource; i, l scalar i32, i64; b scalar i1; n scalar
- * integer; s any scalar; o one i32 a lane; O one i32 or i64 a lane; v any vec; w vec of 32 bits;
- * t any tile; . anything. After '>', the result. Ops that are absent or have any number of operands
- * are checked in the switch of check_relations() alone.
- */
-static const char *const signatures[TIR_N_OPCODES] = {
-    [TIR_const_int] = ">.",
-    [TIR_const_float] = ">.",
-    [TIR_arg] = ">s",
-    [TIR_block_id] = ">i",
-    [TIR_wave_id] = ">i",
-    [TIR_lane_id] = ">o",
-    [TIR_lds_base] = ">i",
-    [TIR_splat] = "s>.",
-    [TIR_row_index] = ">t",
-    [TIR_col_index] = ">t",
-    [TIR_broadcast] = "t>t",
-    [TIR_row_max] = "t>t",
-    [TIR_row_sum] = "t>t",
-    [TIR_col_max] = "t>t",
-    [TIR_col_sum] = "t>t",
-    [TIR_col_fold_max] = "t>t",
-    [TIR_col_fold_sum] = "t>t",
-    [TIR_mma] = "ttt>t",
-    [TIR_relayout] = "t>t",
-    [TIR_transpose] = "t>t",
-    [TIR_join_blocks] = "t>t",
-    [TIR_split_blocks] = "t>t",
-    [TIR_stack] = "tt>t",
-    [TIR_half] = "t>t",
-    [TIR_tile_load] = "riii>t",
-    [TIR_tile_store] = "riiit",
-    [TIR_tile_gather] = "lti>t",
-    [TIR_tile_scatter] = "ltit",
-    [TIR_copy_to_lds] = "riiii",
-    [TIR_tile_lds_load] = "i>t",
-    [TIR_tile_lds_store] = "it",
-    [TIR_extract] = "v>v",
-    [TIR_convert_pair] = "vv>v",
-    [TIR_byte_perm] = "ww>w",
-    [TIR_mfma] = "vvv>v",
-    [TIR_lane_swap] = "ww>w",
-    [TIR_lane_gather] = "ow>w",
-    [TIR_lane_xor] = "v>v",
-    [TIR_first_lane] = ".>s",
-    [TIR_any] = ".>b",
-    [TIR_buffer_load] = "roi>v",
-    [TIR_buffer_store] = "roiv",
-    [TIR_buffer_to_lds] = "rioi",
-    [TIR_global_load] = "lO>v",
-    [TIR_global_store] = "lOv",
-    [TIR_global_store_if] = ".lOv",
-    [TIR_scalar_load] = "li>s",
-    [TIR_lds_read] = "o>v",
-    [TIR_lds_read_tr] = "o>v",
-    [TIR_lds_write] = "ov",
-    [TIR_make_rsrc] = "li>r",
-    [TIR_if] = "b",
-};
 
 static unsigned lane_bits(struct tir_type t)
 {
@@ -719,8 +653,8 @@ void tir_check_op(struct tir_verifier *v)
         tir_check(v, op->n_results == (info->result_rule != TIR_RESULT_NONE), "has %u results",
                   op->n_results);
     tir_check(v, info->level != TIR_LEVEL_TILE || !v->f->lowered, "tile op after lower_tiles");
-    tir_check(v, op->stage < MAX_STAGES || op->stage == TIR_NO_STAGE, "stage %u", op->stage);
-    tir_check(v, op->phase < MAX_PHASES, "phase %u", op->phase);
+    tir_check(v, op->stage < TIR_MAX_STAGES || op->stage == TIR_NO_STAGE, "stage %u", op->stage);
+    tir_check(v, op->phase < TIR_MAX_PHASES, "phase %u", op->phase);
     if (v->n_findings != before)
         return;
     if (info->result_rule == TIR_RESULT_SAME || info->result_rule == TIR_RESULT_PRED) {
@@ -730,8 +664,7 @@ void tir_check_op(struct tir_verifier *v)
         tir_check(v, tir_type_equal(want, tir_typeof(v->f, op->result)),
                   "result type does not follow from operand %u", info->result_operand);
     }
-    if (signatures[op->opcode])
-        check_signature(v, op, signatures[op->opcode]);
+    check_signature(v, op, info->signature);
     if (v->n_findings == before)
         check_relations(v, op);
 }

@@ -10,83 +10,17 @@
 #include <stdio.h>
 #include <string.h>
 
+#define OP(name, operands, result, level, flags, attrs, signature, builder, expand, lower, ...) \
+    [TIR_##name] = lower_##lower,
 static lower_fn *const families[TIR_N_OPCODES] = {
-    [TIR_const_int] = lower_constant,
-    [TIR_const_float] = lower_constant,
-    [TIR_arg] = lower_launch_state,
-    [TIR_block_id] = lower_launch_state,
-    [TIR_wave_id] = lower_launch_state,
-    [TIR_lane_id] = lower_launch_state,
-    [TIR_lds_base] = lower_constant,
-
-    [TIR_add] = lower_elementwise,
-    [TIR_sub] = lower_elementwise,
-    [TIR_mul] = lower_elementwise,
-    [TIR_fma] = lower_elementwise,
-    [TIR_div] = lower_elementwise,
-    [TIR_rem] = lower_elementwise,
-    [TIR_min] = lower_elementwise,
-    [TIR_max] = lower_elementwise,
-    [TIR_max3] = lower_elementwise,
-    [TIR_and] = lower_elementwise,
-    [TIR_or] = lower_elementwise,
-    [TIR_xor] = lower_elementwise,
-    [TIR_shl] = lower_elementwise,
-    [TIR_shr] = lower_elementwise,
-    [TIR_sar] = lower_elementwise,
-    [TIR_neg] = lower_elementwise,
-    [TIR_abs] = lower_elementwise,
-    [TIR_exp2] = lower_elementwise,
-    [TIR_log2] = lower_elementwise,
-    [TIR_rcp] = lower_elementwise,
-    [TIR_rsq] = lower_elementwise,
-    [TIR_cmp_eq] = lower_compare,
-    [TIR_cmp_ne] = lower_compare,
-    [TIR_cmp_lt] = lower_compare,
-    [TIR_cmp_le] = lower_compare,
-    [TIR_cmp_gt] = lower_compare,
-    [TIR_cmp_ge] = lower_compare,
-    [TIR_cmp_ult] = lower_compare,
-    [TIR_select] = lower_select,
-    [TIR_convert] = lower_convert,
-    [TIR_zext] = lower_zext,
-    [TIR_bitcast] = lower_bits,
-
-    [TIR_splat] = lower_splat,
-    [TIR_call_hook] = lower_call_hook,
-    [TIR_extract] = lower_extract,
-    [TIR_concat] = lower_concat,
-    [TIR_convert_pair] = lower_convert_pair,
-    [TIR_byte_perm] = lower_byte_perm,
-    [TIR_mfma] = lower_mfma,
-    [TIR_lane_swap] = lower_lane_swap,
-    [TIR_lane_gather] = lower_lane_gather,
-    [TIR_lane_xor] = lower_lane_xor,
-    [TIR_first_lane] = lower_first_lane,
-    [TIR_any] = lower_any,
-    [TIR_buffer_load] = lower_buffer_load,
-    [TIR_buffer_store] = lower_buffer_store,
-    [TIR_buffer_to_lds] = lower_buffer_to_lds,
-    [TIR_global_load] = lower_global_load,
-    [TIR_global_store] = lower_global_store,
-    [TIR_global_store_if] = lower_global_store_if,
-    [TIR_scalar_load] = lower_scalar_load,
-    [TIR_lds_read] = lower_lds_read,
-    [TIR_lds_read_tr] = lower_lds_read_tr,
-    [TIR_lds_write] = lower_lds_write,
-    [TIR_make_rsrc] = lower_make_rsrc,
-
-    [TIR_wait] = lower_wait,
-    [TIR_waitcnt] = lower_waitcnt,
-    [TIR_barrier] = lower_barrier,
-    [TIR_set_priority] = lower_set_priority,
-    [TIR_anchor] = lower_anchor,
-    [TIR_phase] = lower_phase,
-
-    [TIR_for] = lower_for,
-    [TIR_if] = lower_if,
-    [TIR_return] = lower_return,
+#include "ir/ops.def"
 };
+#undef OP
+
+LLVMValueRef lower_none(struct lower *l, const struct tir_op *op)
+{
+    return lower_fail(l, "%s is not a register-level op", tir_ops[op->opcode].name);
+}
 
 LLVMValueRef lower_fail(struct lower *l, const char *format, ...)
 {
@@ -262,12 +196,7 @@ void lower_block(struct lower *l, const struct tir_block *block)
         const struct tir_op *op = tir_op(l->f, block->ops[i]);
         if (op->opcode == TIR_yield)
             continue;
-        lower_fn *fn = families[op->opcode];
-        if (!fn) {
-            lower_fail(l, "%s is not a register-level op", tir_ops[op->opcode].name);
-            return;
-        }
-        LLVMValueRef v = fn(l, op);
+        LLVMValueRef v = families[op->opcode](l, op);
         if (v && op->n_results == 1)
             l->values[op->result.id] = v;
     }

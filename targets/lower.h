@@ -82,15 +82,9 @@ const struct tir_op *lower_yield_of(const struct lower *l, const struct tir_bloc
 
 /* Op families: each returns the op's value, NULL if it has none (or failed). */
 typedef LLVMValueRef lower_fn(struct lower *l, const struct tir_op *op);
-lower_fn lower_constant, lower_elementwise, lower_compare, lower_select;
-lower_fn lower_convert, lower_convert_pair, lower_zext, lower_bits;
-lower_fn lower_extract, lower_concat, lower_splat, lower_byte_perm;
-lower_fn lower_mfma;
-lower_fn lower_lane_swap, lower_lane_gather, lower_lane_xor, lower_first_lane, lower_any;
-lower_fn lower_buffer_load, lower_buffer_store, lower_buffer_to_lds, lower_make_rsrc;
-lower_fn lower_global_load, lower_global_store, lower_global_store_if, lower_scalar_load;
-lower_fn lower_lds_read, lower_lds_read_tr, lower_lds_write;
-lower_fn lower_waitcnt, lower_barrier, lower_set_priority, lower_anchor, lower_phase, lower_wait;
-lower_fn lower_for, lower_if, lower_return, lower_launch_state, lower_call_hook;
+#define OP(name, operands, result, level, flags, attrs, signature, builder, expand, lower, ...) \
+    lower_fn lower_##lower;
+#include "ir/ops.def"
+#undef OP
 
 #endif

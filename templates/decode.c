@@ -547,7 +547,6 @@ static void build(const struct att_variant *v, const struct tir_machine *m, stru
     *k = (struct att_kernel){
         .func = b->f,
         .schedule = {.stages = N_STAGES,
-                     .n_phases = N_PHASES,
                      .matrix_phases = 1u << SCORES | 1u << VALUES,
                      .interleave = 1,
                      .ping_pong = 1,

@@ -248,7 +248,7 @@ static void build(const struct att_variant *v, const struct tir_machine *m, stru
     d.batch = tir_arg(&d.b, "batch", TIR_I32);
     *k = (struct att_kernel){
         .func = f,
-        .schedule = {.stages = 1, .n_phases = 1, .interleave = 1},
+        .schedule = {.stages = 1, .interleave = 1},
         .grid = {{"batch", LANES, 1}, one, one},
     };
     switch (v->metadata) {

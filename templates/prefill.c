@@ -577,7 +577,6 @@ static void build(const struct att_variant *v, const struct tir_machine *m, stru
     *k = (struct att_kernel){
         .func = f,
         .schedule = {.stages = (uint8_t)stages,
-                     .n_phases = N_PHASES,
                      .matrix_phases = 1u << C1 | 1u << C2,
                      .interleave = 1,
                      .hoist_vgprs = p.tile->hoist_vgprs,

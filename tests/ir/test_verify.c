@@ -110,6 +110,22 @@ static const struct {
     {"%9 = add %0, %0 : i32 @2.0\n%10 = add %9, %9 : i32 @1.0",
      "operand 0 is of stage 2, this of stage 1"},
     {"barrier @9.0", "stage 9"},
+    {"barrier @1.8", "phase 8"},
+    {"%9 = const_int {value=0} : i32\nfor %10 = %9 to %0 step %0 {\nbarrier @1.0\nyield\n}\n"
+     "for %11 = %9 to %0 step %0 {\nbarrier @1.0\nyield\n}",
+     "is the second pipelined loop of the function"},
+    {"for %9 = %0 to %0 step %0 {\nbarrier @1.0\nyield\n}",
+     "a pipelined loop counts from 0 in steps of 1"},
+    {"%9 = const_int {value=0} : i32\n%10 = for %11 = %9 to %0 step %0 with (%12 = %9) : i32 {\n"
+     "%13 = add %12, %0 : i32 @1.0\n%14 = add %12, %0 : i32 @2.0\nyield %14\n}",
+     "carried value 1 is used in stage 1 and made in stage 2"},
+    {"%9 = const_int {value=0} : i32\n%10 = for %11 = %9 to %0 step %0 with (%12 = %9) : i32 {\n"
+     "%13 = add %12, %0 : i32 @1.0\nyield %0\n}",
+     "carried value 1 of a pipelined loop is not made in it"},
+    {"%9 = const_int {value=0} : i32\nfor %10 = %9 to %0 step %0 {\nwait {group=0, pending=0} "
+     "@1.0\n"
+     "%11 = tile_lds_load %9 {layout=#10} : tile<32x32, f32, #0> @1.0\nyield\n}",
+     "stands behind a wait that ends its phase"},
     {"barrier @-.40", "phase 40"},
 };
 
@@ -127,7 +143,8 @@ static struct tir_func *with_constants(const char *body)
         "layout #6 = regs(c1 c2 c4)\n"
         "layout #7 = lanes(c1 c2 c4 c8 c16 r1)\n"
         "layout #8 = regs(r1 r2 r8) lanes(c1 c2 c4 c8 c16 r4) waves(r16)\n"
-        "layout #9 = regs(c1 c2 c8 c16) lanes(r1 r2 r4 r8 r16 c4)\n{\n" CONSTANTS;
+        "layout #9 = regs(c1 c2 c8 c16) lanes(r1 r2 r4 r8 r16 c4)\n"
+        "layout #10 = regs(c1 c2 c4 c8 c16 r1 r2 r4 r8 r16)\n{\n" CONSTANTS;
     char *text = NULL;
     assert_true(asprintf(&text, "%s%s\n  return\n}\n", head, body) > 0);
     struct tir_func *const f = parsed(text);

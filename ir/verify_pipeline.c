@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The rules of loops whose ops have stages: what lower_pipeline asks for, so that it can do all
+ * that it is given. A function has one such loop.
+ */
+#include "ir/verify.h"
+
+static unsigned stage_of(const struct tir_op *op)
+{
+    return op->stage == TIR_NO_STAGE ? 0 : op->stage;
+}
+
+bool tir_is_pipelined(const struct tir_func *f, const struct tir_op *loop)
+{
+    const struct tir_block *const body = loop->opcode == TIR_for ? loop->blocks[0] : NULL;
+    for (uint32_t i = 0; body && i < body->n_ops; i++)
+        if (stage_of(tir_op(f, body->ops[i])))
+            return true;
+    return false;
+}
+
+/* One op of the loop's body, and what is inside of it. */
+struct use {
+    struct tir_verifier *v;
+    const struct tir_op *loop;
+    const struct tir_block *body;
+    unsigned stage;
+};
+
+static bool is_made_in(const struct use *u, struct tir_value value, unsigned *stage)
+{
+    const struct tir_ref def = u->v->f->values[value.id].def;
+    for (uint32_t i = 0; def.id && i < u->body->n_ops; i++)
+        if (u->body->ops[i].id == def.id) {
+            *stage = stage_of(tir_op(u->v->f, def));
+            return true;
+        }
+    return false;
+}
+
+/* A carried value is used in the stage that makes the next one, which is where it is at hand. */
+static void check_carried(const struct use *u, uint32_t param)
+{
+    const struct tir_block *const body = u->body;
+    const struct tir_op *const yield = tir_op(u->v->f, body->ops[body->n_ops - 1]);
+    unsigned made = 0;
+    if (yield->opcode != TIR_yield || param > yield->n_operands)
+        return;
+    if (tir_check(u->v, is_made_in(u, yield->operands[param - 1], &made),
+                  "carried value %u of a pipelined loop is not made in it", param))
+        tir_check(u->v, made == u->stage,
+                  "carried value %u is used in stage %u and made in stage %u", param, u->stage,
+                  made);
+}
+
+static bool check_operands(void *context, struct tir_block *b, struct tir_ref r)
+{
+    struct use *const u = context;
+    const struct tir_op *const op = tir_op(u->v->f, r);
+    (void)b;
+    for (uint32_t i = 0; i < op->n_operands; i++)
+        for (uint32_t k = 1; k < u->body->n_params; k++)
+            if (u->body->params[k].id == op->operands[i].id)
+                check_carried(u, k);
+    return false;
+}
+
+static bool is_constant(const struct tir_func *f, struct tir_value v, int64_t number)
+{
+    const struct tir_ref def = f->values[v.id].def;
+    return def.id && tir_op(f, def)->opcode == TIR_const_int && tir_op(f, def)->imm[0] == number;
+}
+
+/* Waits and barriers end their phase, so what needs LDS to be ready belongs to a later one. */
+static void check_order(struct tir_verifier *v, const struct tir_block *body, uint32_t at)
+{
+    const struct tir_op *const op = tir_op(v->f, body->ops[at]);
+    const bool reads = op->opcode == TIR_tile_lds_load || op->opcode == TIR_lds_read ||
+                       op->opcode == TIR_lds_read_tr;
+    for (uint32_t i = 0; reads && i < at; i++) {
+        const struct tir_op *const end = tir_op(v->f, body->ops[i]);
+        const bool ends = end->opcode == TIR_wait || end->opcode == TIR_barrier;
+        tir_check(v, !ends || end->phase != op->phase || stage_of(end) != stage_of(op),
+                  "stands behind a %s that ends its phase", tir_ops[end->opcode].name);
+    }
+}
+
+void tir_check_pipeline(struct tir_verifier *v, const struct tir_op *loop)
+{
+    const struct tir_ref self = v->op;
+    struct use u = {.v = v, .loop = loop, .body = loop->blocks[0]};
+    tir_check(v, v->n_pipelined++ == 0, "is the second pipelined loop of the function");
+    tir_check(v, is_constant(v->f, loop->operands[0], 0) && is_constant(v->f, loop->operands[2], 1),
+              "a pipelined loop counts from 0 in steps of 1");
+    for (uint32_t i = 0; i + 1 < u.body->n_ops; i++) {
+        const struct tir_op *const op = tir_op(v->f, u.body->ops[i]);
+        v->op = u.body->ops[i];
+        u.stage = stage_of(op);
+        check_order(v, u.body, i);
+        check_operands(&u, loop->blocks[0], u.body->ops[i]);
+        for (int k = 0; k < 2; k++)
+            if (op->blocks[k])
+                tir_walk(v->f, op->blocks[k], check_operands, &u);
+    }
+    v->op = self;
+}
