@@ -407,86 +407,134 @@ static void packed_valid(const struct wave *w, const struct inst *in, const uint
     }
 }
 
-void LOCAL(exec_lanes)(struct wave *w, const struct inst *in)
+/* What the sources of an instruction say about its result, lane by lane. */
+struct fetched {
+    uint64_t lanes;                  /* that are written */
+    uint64_t valid;                  /* in which all sources are defined */
+    uint64_t low_valid;              /* in which their low dwords are */
+    uint64_t valid_of[INST_MAX_SRC]; /* by source */
+    bool alias;                      /* the destination is among the sources */
+};
+
+/* Rows for sources that are no registers, or are changed on the way to the kernel. */
+struct source_rows {
+    alignas(64) uint32_t row[3][MAX_SRC_ROWS * WAVE_LANES];
+    alignas(64) uint32_t mask[WAVE_LANES];
+};
+
+/* Fills x->s. */
+static inline __attribute__((always_inline)) struct fetched fetch_sources(struct lanes *x,
+                                                                          struct source_rows *t)
 {
-    const struct op_row *row = in->row;
-    uint32_t flags = row->flags;
-    alignas(64) uint32_t tmp[3][MAX_SRC_ROWS * WAVE_LANES];
-    alignas(64) uint32_t mask_row[WAVE_LANES], second[WAVE_LANES];
-    alignas(64) uint32_t out[MAX_DST_ROWS * WAVE_LANES];
-    struct lanes x = {.w = w, .in = in, .exec = wave_exec(w), .d2 = second};
-    uint64_t lanes = x.exec, valid = UINT64_MAX, low_valid = UINT64_MAX, valid_of[INST_MAX_SRC];
-    bool alias = false;
-    bool plain = !(in->form & ~(FORM_LITERAL | FORM_OUT_MODS)) && in->encoding != ENC_VOP3P;
-    bool prepares =
-        !plain || (!(flags & ROW_NO_FLUSH) && row->src[0] && flushes(w, row->src[0], 0));
+    const struct wave *w = x->w;
+    const struct inst *in = x->in;
+    const uint32_t flags = in->row->flags;
+    const uint16_t type = in->row->src[0];
+    const bool plain = !(in->form & ~(FORM_LITERAL | FORM_OUT_MODS)) && in->encoding != ENC_VOP3P;
+    const bool prepares = !plain || (!(flags & ROW_NO_FLUSH) && type && flushes(w, type, 0));
+    struct fetched f = {.lanes = x->exec, .valid = UINT64_MAX, .low_valid = UINT64_MAX};
 
     for (unsigned k = 0; k < in->nsrc; k++) {
         const struct opnd *o = &in->src[k];
-        uint32_t *t = k < 3 ? tmp[k] : mask_row;
-        x.s[k] = fetch_rows(w, o, t);
+        uint32_t *tmp = k < 3 ? t->row[k] : t->mask;
+        x->s[k] = fetch_rows(w, o, tmp);
         uint64_t v = fetch_valid(w, o);
         if (k == 0 && in->form & FORM_DPP)
-            x.s[0] = dpp_permute(w, in, x.s[0], t, &lanes, &v);
+            x->s[0] = dpp_permute(w, in, x->s[0], tmp, &f.lanes, &v);
         if (prepares && o->type != T_MASK && k < 3)
-            x.s[k] = prepare(w, in, k, x.s[k], t);
-        valid_of[k] = v;
+            x->s[k] = prepare(w, in, k, x->s[k], tmp);
+        f.valid_of[k] = v;
         /* What a byte-wise result keeps of its register does not make it undefined. */
-        valid &= k == 3 && flags & ROW_DST_IS_SRC ? UINT64_MAX : v;
-        low_valid &= k == 0 && in->form & FORM_DPP ? v : dword_valid(w, o, 0, v);
-        alias |= o->kind == in->dst.kind && o->reg < in->dst.reg + in->dst.dwords &&
-                 in->dst.reg < o->reg + o->dwords;
+        f.valid &= k == 3 && flags & ROW_DST_IS_SRC ? UINT64_MAX : v;
+        f.low_valid &= k == 0 && in->form & FORM_DPP ? v : dword_valid(w, o, 0, v);
+        f.alias |= o->kind == in->dst.kind && o->reg < in->dst.reg + in->dst.dwords &&
+                   in->dst.reg < o->reg + o->dwords;
     }
-    if (__builtin_expect(flags & ROW_DECIDED && lanes & ~valid, 0)) {
-        valid |= decided_lanes(&x, flags, valid_of);
-        low_valid |= valid;
+    if (__builtin_expect(flags & ROW_DECIDED && f.lanes & ~f.valid, 0)) {
+        f.valid |= decided_lanes(x, flags, f.valid_of);
+        f.low_valid |= f.valid;
     }
-    const bool packed = row->dst == T_PKF32 && row->src[0] == T_PKF32 && lanes & ~valid;
+    return f;
+}
+
+/* Calls the kernel and writes what output modifiers, flushing, op_sel and SDWA make of it. */
+static inline __attribute__((always_inline)) void write_result(struct wave *w, struct lanes *x,
+                                                               const struct fetched *f)
+{
+    const struct inst *in = x->in;
+    const struct op_row *row = in->row;
+    const uint32_t flags = row->flags;
+    alignas(64) uint32_t out[MAX_DST_ROWS * WAVE_LANES];
+    uint32_t *dst = dst_rows(w, &in->dst);
+    const bool flush = !(flags & ROW_NO_FLUSH) && flushes(w, row->dst, 1);
+    /* Bit operations may work in place; float kernels look at their sources again for NaNs. */
+    const bool alias = f->alias && TYPE_CLASS(row->dst) >= CLASS_F16;
+    /* op_sel[3] means nothing to results of a whole register: v_mad_u32_u16, v_pack_b32_f16. */
+    const bool high = in->form & FORM_OP_SEL && in->op_sel & 8 && is_half(row->dst);
+    const bool merge = flags & ROW_PARTIAL || high;
+    const bool direct = !alias && !flush && !merge && f->lanes == UINT64_MAX &&
+                        !(in->form & (FORM_OUT_MODS | FORM_SDWA));
+
+    x->d = direct ? dst : out;
+    call_kernel(x);
+    if (direct)
+        return;
+    if (in->form & FORM_OUT_MODS && !(flags & ROW_INT_CLAMP)) {
+        if (flush) /* omod scales what was flushed */
+            flush_rows(row->dst, out, out);
+        modify_rows(w, in, out);
+    }
+    if (flush)
+        flush_rows(row->dst, out, out);
+    if (merge && !(flags & ROW_OP_SEL))
+        merge_halves(in, dst, out);
+    if (in->form & FORM_SDWA)
+        sdwa_merge(in, dst, out);
+    write_rows(dst, out, in->dst.dwords, f->lanes);
+}
+
+/* `half`: where the dwords of a packed result are defined, NULL for other results. */
+static inline __attribute__((always_inline)) void track_validity(struct wave *w,
+                                                                 const struct inst *in,
+                                                                 const struct fetched *f,
+                                                                 const uint64_t *half)
+{
+    const uint32_t flags = in->row->flags;
+    const uint64_t lanes = f->lanes;
+    uint64_t *valid = (in->dst.kind == OPND_VGPR ? w->v_valid : w->a_valid) + in->dst.reg;
+
+    for (unsigned r = 0; r < in->dst.dwords; r++)
+        valid[r] = (valid[r] & ~lanes) | ((half ? half[r] : f->valid) & lanes);
+    if (!(flags & ROW_LOW_ALONE))
+        return;
+    /* LLVM leaves the high dword of an addend undefined where it wants the low one of the sum. */
+    valid[0] = (valid[0] & ~lanes) | (f->low_valid & lanes);
+    /* It also leaves either dword of a 64-bit move undefined if it does not need it. */
+    if (in->nsrc == 1 && !(in->form & FORM_DPP))
+        valid[1] = (valid[1] & ~lanes) | (dword_valid(w, &in->src[0], 1, f->valid) & lanes);
+}
+
+void LOCAL(exec_lanes)(struct wave *w, const struct inst *in)
+{
+    const struct op_row *row = in->row;
+    struct source_rows rows;
+    alignas(64) uint32_t second[WAVE_LANES];
+    struct lanes x = {.w = w, .in = in, .exec = wave_exec(w), .d2 = second};
+    const struct fetched f = fetch_sources(&x, &rows);
+    const bool packed = row->dst == T_PKF32 && row->src[0] == T_PKF32 && f.lanes & ~f.valid;
     uint64_t half[2];
-    if (__builtin_expect(packed, 0))
-        packed_valid(w, in, valid_of, half);
+
     if (in->dst.kind == OPND_SGPR) { /* compares */
-        x.d = out;
+        alignas(64) uint32_t mask[WAVE_LANES];
+        x.d = mask;
         call_kernel(&x);
-        finish_mask(w, in, out, lanes, valid);
+        finish_mask(w, in, mask, f.lanes, f.valid);
         return;
     }
-
-    uint32_t *dst = dst_rows(w, &in->dst);
-    uint64_t *dst_valid =
-        in->dst.kind == OPND_VGPR ? &w->v_valid[in->dst.reg] : &w->a_valid[in->dst.reg];
-    bool flush = !(flags & ROW_NO_FLUSH) && flushes(w, row->dst, 1);
-    /* Bit operations may work in place; float kernels look at their sources again for NaNs. */
-    alias &= TYPE_CLASS(row->dst) >= CLASS_F16;
-    /* op_sel[3] means nothing to results of a whole register: v_mad_u32_u16, v_pack_b32_f16. */
-    bool high = in->form & FORM_OP_SEL && in->op_sel & 8 && is_half(row->dst);
-    bool merge = flags & ROW_PARTIAL || high;
-    bool direct = !alias && !flush && !merge && lanes == UINT64_MAX &&
-                  !(in->form & (FORM_OUT_MODS | FORM_SDWA));
-    x.d = direct ? dst : out;
-    call_kernel(&x);
-    if (!direct) {
-        if (in->form & FORM_OUT_MODS && !(flags & ROW_INT_CLAMP)) {
-            if (flush) /* omod scales what was flushed */
-                flush_rows(row->dst, out, out);
-            modify_rows(w, in, out);
-        }
-        if (flush)
-            flush_rows(row->dst, out, out);
-        if (merge && !(flags & ROW_OP_SEL))
-            merge_halves(in, dst, out);
-        if (in->form & FORM_SDWA)
-            sdwa_merge(in, dst, out);
-        write_rows(dst, out, in->dst.dwords, lanes);
-    }
-    for (unsigned r = 0; r < in->dst.dwords; r++)
-        dst_valid[r] = (dst_valid[r] & ~lanes) | ((packed ? half[r] : valid) & lanes);
-    /* LLVM leaves the high half of an addend undefined where it wants the low half of the sum. */
-    if (flags & ROW_LOW_ALONE)
-        dst_valid[0] = (dst_valid[0] & ~lanes) | (low_valid & lanes);
-    /* Nor does it mind in which half of a pair of moves it needs nothing. */
-    if (flags & ROW_LOW_ALONE && in->nsrc == 1 && !(in->form & FORM_DPP))
-        dst_valid[1] = (dst_valid[1] & ~lanes) | (dword_valid(w, &in->src[0], 1, valid) & lanes);
+    if (__builtin_expect(packed, 0))
+        packed_valid(w, in, f.valid_of, half);
+    write_result(w, &x, &f);
+    track_validity(w, in, &f, packed ? half : NULL);
     if (in->dst2.kind != OPND_NONE)
-        finish_mask(w, in, second, lanes, valid);
+        finish_mask(w, in, second, f.lanes, f.valid);
 }
