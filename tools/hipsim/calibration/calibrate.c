@@ -1,11 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * calibrate [--hsa DIR] [--rows FAMILY] [--parameters TEXT] [TARGET]
+ * calibrate [--hsa DIR] [--rows FAMILY] [--shape SHAPE] [--parameters TEXT] [--sensitivity]
+ *           [TARGET]
+ * calibrate --list TARGET
  *
  * Compares the timing model with the published figures that hardware.md lists in sections 3 and
  * 5.4. DIR is the directory `hsa` of ROCm/aiter, whose code objects the rows of section 3 are
  * about; nothing of it is kept here, and without it those rows are reported as not run. FAMILY is
  * loops, products, streams, attention or decode; TEXT changes parameters of the model.
+ * --sensitivity runs the rows again with every parameter that sources leave open at the ends of its
+ * range, which takes as many times as long; --list names these.
  * Exit status: 0, or 1 when an ordering is wrong or the attention rows are over 6 % off on average.
  */
 #include "tools/hipsim/calibration/calibrate.h"
@@ -34,6 +38,10 @@ void print_not_run(struct target *t, const char *id, const char *what, const cha
 
 void print_order(struct target *t, const char *id, const char *what, bool right)
 {
+    if (t->tally->orders < ORDERS_MAX) {
+        t->tally->names[t->tally->orders] = what;
+        t->tally->wrong[t->tally->orders] = !right;
+    }
     t->tally->orders++;
     t->tally->orders_wrong += !right;
     printf("%-4s %-46s order %s\n", id, what, right ? "right" : "WRONG");
@@ -137,6 +145,23 @@ static struct tally run_target(struct target t)
     return tally;
 }
 
+struct tally run_quietly(struct target t, const char *parameters)
+{
+    const char *before = all_parameters;
+    fflush(stdout);
+    const int out = dup(1);
+    if (out < 0 || !freopen("/dev/null", "w", stdout))
+        exit(2);
+    all_parameters = parameters;
+    const struct tally tally = run_target(t);
+    all_parameters = before;
+    fflush(stdout);
+    if (dup2(out, 1) < 0)
+        exit(2);
+    close(out);
+    return tally;
+}
+
 static bool summarise(const char *name, const struct tally *t)
 {
     double mean = t->rows ? t->error / t->rows : 0;
@@ -171,6 +196,7 @@ int main(int argc, char **argv)
          .reduce = REDUCE_GFX950},
     };
     const char *hsa = NULL, *only = NULL, *family = NULL, *shape = NULL;
+    bool sensitivity = false;
     for (int i = 1; i < argc; i++) {
         if (strcmp(argv[i], "--hsa") == 0 && i + 1 < argc) {
             hsa = argv[++i];
@@ -180,13 +206,17 @@ int main(int argc, char **argv)
             shape = argv[++i];
         } else if (strcmp(argv[i], "--parameters") == 0 && i + 1 < argc) {
             all_parameters = argv[++i];
+        } else if (strcmp(argv[i], "--sensitivity") == 0) {
+            sensitivity = true;
+        } else if (strcmp(argv[i], "--list") == 0 && i + 1 < argc) {
+            list_parameters(strcmp(argv[++i], "gfx950") == 0);
+            return 0;
         } else if (strncmp(argv[i], "gfx", 3) == 0) {
             only = argv[i];
         } else {
-            fprintf(
-                stderr,
-                "usage: calibrate [--hsa DIR] [--rows FAMILY] [--shape SHAPE] [--parameters TEXT] "
-                "[gfx942|gfx950]\n");
+            fprintf(stderr, "usage: calibrate [--hsa DIR] [--rows FAMILY] [--shape SHAPE] "
+                            "[--parameters TEXT] [--sensitivity] [gfx942|gfx950]\n"
+                            "       calibrate --list TARGET\n");
             return 2;
         }
     }
@@ -207,6 +237,8 @@ int main(int argc, char **argv)
         targets[i].shape = shape;
         struct tally tally = run_target(targets[i]);
         good &= shape || summarise(targets[i].name, &tally);
+        if (sensitivity)
+            calibrate_sensitivity(targets[i], &tally);
     }
     if (!any)
         fprintf(stderr, "calibrate: no target %s\n", only);

@@ -13,8 +13,12 @@
 #define __HIP_PLATFORM_AMD__
 #include <hip/hip_runtime_api.h>
 
+#define ORDERS_MAX 32
+
 /* What the lines of one target add up to. */
 struct tally {
+    const char *names[ORDERS_MAX];    /* of orderings: literals, */
+    bool wrong[ORDERS_MAX];           /* and how they came out */
     double error;                     /* sum of absolute errors of the attention rows */
     unsigned rows;                    /* attention rows that ran */
     double decode_error, short_error; /* the same of decode rows, and of short launches */
@@ -61,5 +65,13 @@ void calibrate_attention(struct target *t); /* attention.c: section 3 and C3 on 
 /* Times the public attention kernel on t->shape and prints a line of JSON. */
 void time_attention_shape(struct target *t); /* attention.c */
 void calibrate_decode(struct target *t);     /* decode.c: latent attention with public kernels */
+
+/* Runs a target's rows with changed parameters and prints nothing. */
+struct tally run_quietly(struct target t, const char *parameters);
+
+/* sensitivity.c: parameters that sources leave open, and what changes at the ends of their ranges.
+ * list_parameters() prints name, value, lowest, highest, tag. */
+void list_parameters(bool gfx950);
+void calibrate_sensitivity(struct target t, const struct tally *base);
 
 #endif
