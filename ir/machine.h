@@ -22,7 +22,7 @@ struct tir_mma {
     uint16_t m, n, k;
     uint8_t in_dtype, acc_dtype; /* enum tir_dtype */
     uint8_t cycles;              /* the matrix pipe is taken for so many clocks */
-    uint8_t shadow_slots;        /* 4-clock VALU slots of other instructions that fit under it */
+    uint8_t shadow_slots;        /* 4-clock slots of other instructions that fit under it: DUTY */
     struct tir_layout a, b, d;
 };
 

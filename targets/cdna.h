@@ -47,45 +47,46 @@
     .d = {.reg_bits = 2, .lane_bits = 6, .basis = {ROWS2(1), COLS4(1), ROWS2(4)}}
 
 /* One row: 32x32 and 16x16 shapes take 32 and 16 clocks at every k below (AMD's calculator for
- * CDNA3; LLVM SISchedule.td's passes for gfx950's own). `open` is what a gfx leaves for
- * other instructions. */
-#define MMA32(depth, bits, in, acc, mnemonic, llvm, open) \
-    {.name = mnemonic,                                    \
-     .intrinsic = "llvm.amdgcn." llvm,                    \
-     .m = 32,                                             \
-     .n = 32,                                             \
-     .k = depth,                                          \
-     .in_dtype = in,                                      \
-     .acc_dtype = acc,                                    \
-     .cycles = 32,                                        \
-     .shadow_slots = open,                                \
+ * CDNA3; LLVM SISchedule.td's passes for gfx950's own). Of these the facts say how many are closed
+ * to other instructions. FACT_<name> are the rows of targets/facts/. */
+#define OPEN_SLOTS(cycles, closed) (((cycles) - (closed)) / FACT_issue_period)
+
+#define MMA32(depth, bits, in, acc, mnemonic, llvm)      \
+    {.name = mnemonic,                                   \
+     .intrinsic = "llvm.amdgcn." llvm,                   \
+     .m = 32,                                            \
+     .n = 32,                                            \
+     .k = depth,                                         \
+     .in_dtype = in,                                     \
+     .acc_dtype = acc,                                   \
+     .cycles = 32,                                       \
+     .shadow_slots = OPEN_SLOTS(32, FACT_matrix_closed), \
      MMA32_OPERANDS(bits)}
-#define MMA16(depth, bits, in, acc, mnemonic, llvm, open) \
-    {.name = mnemonic,                                    \
-     .intrinsic = "llvm.amdgcn." llvm,                    \
-     .m = 16,                                             \
-     .n = 16,                                             \
-     .k = depth,                                          \
-     .in_dtype = in,                                      \
-     .acc_dtype = acc,                                    \
-     .cycles = 16,                                        \
-     .shadow_slots = open,                                \
+#define MMA16(depth, bits, in, acc, mnemonic, llvm)            \
+    {.name = mnemonic,                                         \
+     .intrinsic = "llvm.amdgcn." llvm,                         \
+     .m = 16,                                                  \
+     .n = 16,                                                  \
+     .k = depth,                                               \
+     .in_dtype = in,                                           \
+     .acc_dtype = acc,                                         \
+     .cycles = 16,                                             \
+     .shadow_slots = OPEN_SLOTS(16, FACT_matrix_closed_short), \
      MMA16_OPERANDS(bits)}
 
-/* Fields of struct tir_machine and struct tgt that are the same on every CDNA3 and CDNA4 part. */
-#define CDNA_MACHINE                                \
-    .lane_bits = 6,           /* 64 lanes a wave */ \
-        .vgprs_per_simd = 512 /* LLVM AMDGPUBaseInfo, getTotalNumVGPRs with gfx90a-insts */
+/* Fields of struct tir_machine and struct tgt that the facts have, or that are the same on every
+ * CDNA3 and CDNA4 part. Registers (256 VGPRs and 256 AGPRs) and 1024 threads a workgroup: LLVM
+ * AMDGPUBaseInfo, getTotalNumVGPRs with gfx90a-insts. SIMDs: CDNA3 white paper, "Compute units".
+ * Packed floats: LLVM SIInstrInfo, neverCoissue(). */
+#define CDNA_MACHINE                                                       \
+    .lane_bits = 6, .vgprs_per_simd = 512, .lds_bytes = FACT_lds_bytes,    \
+    .lds_granule = FACT_lds_granule, .lds_bank_bytes = 4 * FACT_lds_banks, \
+    .exp_slots = FACT_trans_cycles / FACT_issue_period
 
-#define CDNA_UNIT                                                                        \
-    .simds = 4,                    /* CDNA3 white paper, "Compute units" */              \
-        .wave_slots = 8,           /* LLVM AMDGPUBaseInfo, getMaxWavesPerEU */           \
-        .vgpr_granule = 8,         /* LLVM AMDGPUBaseInfo, getVGPRAllocGranule */        \
-        .max_vgprs = 512,          /* LLVM AMDGPUBaseInfo: 256 VGPRs and 256 AGPRs */    \
-        .max_waves = 16,           /* LLVM AMDGPUBaseInfo: 1024 threads a workgroup */   \
-        .code_bytes = 65536,       /* CDNA3 white paper: shared by two CUs */            \
-        .l2_bytes = 4 << 20,       /* CDNA3 white paper: 16 channels of 256 KB an XCD */ \
-        .xcds = 8,                 /* CDNA3 white paper; MI355X data sheet */            \
-        .pk_f32_stalls_mfma = true /* LLVM SIInstrInfo, neverCoissue() */
+#define CDNA_UNIT                                                                                  \
+    .simds = 4, .wave_slots = FACT_wave_slots, .vgpr_granule = FACT_vgpr_granule,                  \
+    .max_vgprs = 512, .max_waves = 16, .code_bytes = FACT_icache_bytes, .l2_bytes = FACT_l2_bytes, \
+    .xcds = FACT_xcds, .cus = FACT_cus, .clock_mhz = FACT_max_mhz,                                 \
+    .hbm_gb_per_s = FACT_hbm_peak_gb_per_s, .pk_f32_stalls_mfma = true
 
 #endif

@@ -4,17 +4,22 @@
  */
 #include "targets/cdna.h"
 
+enum {
+#define P(name, value, unit, tag, low, high, source) FACT_##name = (int)(value),
+#include "targets/facts/gfx942.def"
+};
+
 /* First match wins, larger k first. AMD's calculator, --detail-instruction: other vector
  * instructions may execute in 28 of the 32 and 12 of the 16 clocks. */
 static const struct tir_mma mma[] = {
-    MMA32(8, 2, TIR_BF16, TIR_F32, "mfma_f32_32x32x8_bf16", "mfma.f32.32x32x8bf16.1k", 7),
-    MMA32(8, 2, TIR_F16, TIR_F32, "mfma_f32_32x32x8_f16", "mfma.f32.32x32x8f16", 7),
-    MMA32(16, 3, TIR_FP8, TIR_F32, "mfma_f32_32x32x16_fp8_fp8", "mfma.f32.32x32x16.fp8.fp8", 7),
-    MMA32(16, 3, TIR_I8, TIR_I32, "mfma_i32_32x32x16_i8", "mfma.i32.32x32x16.i8", 7),
-    MMA16(16, 2, TIR_BF16, TIR_F32, "mfma_f32_16x16x16_bf16", "mfma.f32.16x16x16bf16.1k", 3),
-    MMA16(16, 2, TIR_F16, TIR_F32, "mfma_f32_16x16x16_f16", "mfma.f32.16x16x16f16", 3),
-    MMA16(32, 3, TIR_FP8, TIR_F32, "mfma_f32_16x16x32_fp8_fp8", "mfma.f32.16x16x32.fp8.fp8", 3),
-    MMA16(32, 3, TIR_I8, TIR_I32, "mfma_i32_16x16x32_i8", "mfma.i32.16x16x32.i8", 3),
+    MMA32(8, 2, TIR_BF16, TIR_F32, "mfma_f32_32x32x8_bf16", "mfma.f32.32x32x8bf16.1k"),
+    MMA32(8, 2, TIR_F16, TIR_F32, "mfma_f32_32x32x8_f16", "mfma.f32.32x32x8f16"),
+    MMA32(16, 3, TIR_FP8, TIR_F32, "mfma_f32_32x32x16_fp8_fp8", "mfma.f32.32x32x16.fp8.fp8"),
+    MMA32(16, 3, TIR_I8, TIR_I32, "mfma_i32_32x32x16_i8", "mfma.i32.32x32x16.i8"),
+    MMA16(16, 2, TIR_BF16, TIR_F32, "mfma_f32_16x16x16_bf16", "mfma.f32.16x16x16bf16.1k"),
+    MMA16(16, 2, TIR_F16, TIR_F32, "mfma_f32_16x16x16_f16", "mfma.f32.16x16x16f16"),
+    MMA16(32, 3, TIR_FP8, TIR_F32, "mfma_f32_16x16x32_fp8_fp8", "mfma.f32.16x16x32.fp8.fp8"),
+    MMA16(32, 3, TIR_I8, TIR_I32, "mfma_i32_16x16x32_i8", "mfma.i32.16x16x32.i8"),
 };
 
 const struct tgt tgt_gfx942 = {
@@ -24,11 +29,7 @@ const struct tgt tgt_gfx942 = {
             .name = "gfx942",
             .mma = mma,
             .n_mma = sizeof(mma) / sizeof(mma[0]),
-            .lds_bytes = 65536,    /* LLVM AMDGPU.td, addressable LDS */
-            .lds_granule = 512,    /* LLVM AMDGPUBaseInfo: 128 dwords */
-            .lds_bank_bytes = 128, /* CDNA3 white paper: 32 banks of 4 bytes */
             .to_lds_max_bytes = 4, /* llvm-mc rejects wider */
-            .exp_slots = 4,        /* quarter rate: 16 clocks; published timings leave 8 open */
             .swap_slots = 0,       /* no such instruction */
             .has_lane_swap = false,
             .has_lds_read_tr = false,
@@ -38,8 +39,5 @@ const struct tgt tgt_gfx942 = {
     CDNA_UNIT,
     .features = "",
     .product = "MI300X",
-    .cus = 304,               /* MI300X data sheet */
-    .clock_mhz = 2100,        /* MI300X data sheet */
-    .hbm_gb_per_s = 5300,     /* MI300X data sheet */
     .bf16_flop_per_clk = 512, /* data sheet: 1307.4 TFLOP/s over 1216 SIMDs at 2.1 GHz */
 };

@@ -21,7 +21,7 @@
 
 /*
  * Clocks from issue to the data's arrival when nothing else is in the way. LDS: 50 to 70 are
- * measured (time_gfx942.def, lds_latency). AITER's gfx942 dq_convert kernels store what they have
+ * measured (gfx942.def, lds_latency). AITER's gfx942 dq_convert kernels store what they have
  * read 56 clocks before, across a barrier, and its gfx950 MLA kernels read old values 48 clocks
  * after the fifth of six 128-bit reads. Vector memory: between L2 and HBM. Scalars: a miss of their
  * cache.

@@ -13,12 +13,12 @@
 
 #define P ROW
 static const struct time_param_row gfx942_rows[] = {
-#include "time_gfx942.def"
+#include "gfx942.def"
 };
 
 #define P ROW
 static const struct time_param_row gfx950_rows[] = {
-#include "time_gfx950.def"
+#include "gfx950.def"
 };
 
 #define COUNT(rows) (sizeof(rows) / sizeof((rows)[0]))

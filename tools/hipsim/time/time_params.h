@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The parameters of the timing model: one table per target (time_gfx942.def, time_gfx950.def) with
- * value, unit, origin and, for what sources leave open, a range. docs/timing.md explains the model.
+ * The parameters of the timing model: one table per target (gfx942.def, gfx950.def in
+ * targets/facts/) with value, unit, origin and, for what sources leave open, a range.
+ * docs/timing.md explains the model.
  */
 #ifndef HIPSIM_TIME_PARAMS_H
 #define HIPSIM_TIME_PARAMS_H
@@ -13,7 +14,7 @@
 
 #define P(field, value, unit, tag, low, high, source) double field;
 struct time_params {
-#include "time_gfx942.def"
+#include "gfx942.def"
 };
 
 enum time_tag {
