@@ -14,7 +14,7 @@
 #include "compiler/expand.h"
 #include "compiler/nearest.h"
 #include "compiler/read_file.h"
-#include "runtime/pack_format.h"
+#include "pack/pack_format.h"
 #include "targets/tgt.h"
 
 enum { MAX_TARGETS = 16, MAX_MERGE_DEPTH = 8 };

@@ -10,7 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "runtime/pack_format.h"
+#include "pack/pack_format.h"
 
 /** A field of the dispatch key as descriptions spell it: ("head_dim", "128"). */
 struct attnc_pack_pair {

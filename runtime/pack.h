@@ -7,7 +7,7 @@
 #include <stddef.h>
 
 #include "runtime/attn.h"
-#include "runtime/pack_format.h"
+#include "pack/pack_format.h"
 
 struct attn_pack_record;
 

@@ -7,7 +7,7 @@
 # bit in templates/.
 set -eu
 cd "$1"
-files=$(find ops ir templates targets compiler runtime tools tests examples -type f \
+files=$(find ops pack ir templates targets compiler runtime tools tests examples -type f \
     \( -name '*.c' -o -name '*.h' -o -name '*.def' -o -name '*.hip' \))
 status=0
 for f in $files; do
