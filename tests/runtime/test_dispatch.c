@@ -164,6 +164,7 @@ static void hip_5_properties_are_read_too(void **state)
     assert_int_equal(attn_device_describe(device, &info), ATTN_OK);
     assert_string_equal(info.target, "gfx942");
     assert_string_equal(info.name, "fake GPU 0");
+    assert_int_equal(info.compute_units, 304);
     assert_string_equal(info.hip_library, fake5_path());
     attn_device_close(device);
     close_bench(&b);
@@ -338,6 +339,28 @@ static void empty_batches_launch_nothing(void **state)
     close_bench(&b);
 }
 
+/* A descriptor that does not say which mask means what a description means that does not. */
+static void a_mask_of_zero_is_causal(void **state)
+{
+    (void)state;
+    fake_reset();
+    const struct made kernels[] = {
+        {.name = "any_window", .mask = "window"},
+        {.name = "no_mask", .mask = "none"},
+        {.name = "causal", .mask = "causal"},
+    };
+    struct bench b = open_bench(kernels, 3);
+    struct attn_prefill_desc d = plain_desc();
+    memset(&d.mask, 0, sizeof(d.mask));
+    struct attn_op *op;
+    assert_int_equal(attn_prefill_lookup(b.device, &d, &op), ATTN_OK);
+    struct attn_op_info info = {.size = sizeof(info)};
+    assert_int_equal(attn_op_describe(op, &info), ATTN_OK);
+    assert_string_equal(info.kernel.name, "causal");
+    attn_op_destroy(op);
+    close_bench(&b);
+}
+
 static void bad_descriptors_are_refused(void **state)
 {
     (void)state;
@@ -354,6 +377,10 @@ static void bad_descriptors_are_refused(void **state)
     d.heads = 7;
     assert_int_equal(attn_prefill_lookup(b.device, &d, &op), ATTN_BAD_ARGUMENT);
     says("7 heads are not a multiple of 2 kv_heads");
+    d = plain_desc();
+    d.heads = d.kv_heads = INT32_MAX - 1;
+    assert_int_equal(attn_prefill_lookup(b.device, &d, &op), ATTN_BAD_ARGUMENT);
+    says("heads 2147483646 is not 1 to 65535");
     d = plain_desc();
     d.dtype = 0;
     assert_int_equal(attn_prefill_lookup(b.device, &d, &op), ATTN_BAD_ARGUMENT);
@@ -395,6 +422,14 @@ static void bad_arguments_are_refused(void **state)
     REFUSED(a.batch = -1, "batch is negative");
     REFUSED(a.k_head_stride = 4, "not a multiple of 8 elements");
     REFUSED(a.scale = NAN, "scale is not 0 to 1e30");
+    REFUSED(a.scale = -0.1f, "scale is not 0 to 1e30"); /* the softmax would be of -q . k */
+    REFUSED(a.out_token_stride = 16 << 20,
+            "out_token_stride or out_head_stride is below a row, too");
+    REFUSED(a.q_token_stride = 32 << 20, "q_token_stride or q_head_stride is negative, too large");
+    REFUSED(a.k_token_stride = -8, "k_token_stride or k_head_stride is negative");
+    REFUSED(a.lse = (float *)((char *)a.lse + 2), "lse is not aligned to 4 bytes");
+    REFUSED(a.cu_seqlens_q = (const int32_t *)((const char *)a.cu_seqlens_q + 1),
+            "cu_seqlens_q is not aligned to 4 bytes");
     REFUSED(a.max_seqlen_q = INT32_MAX, "more than 2^32 work items");
 #undef REFUSED
     assert_int_equal(attn_prefill_launch(NULL, &good), ATTN_BAD_ARGUMENT);
@@ -487,6 +522,7 @@ int main(void)
         cmocka_unit_test(a_call_chooses_by_the_packs_table),
         cmocka_unit_test(a_code_object_is_loaded_once),
         cmocka_unit_test(empty_batches_launch_nothing),
+        cmocka_unit_test(a_mask_of_zero_is_causal),
         cmocka_unit_test(bad_descriptors_are_refused),
         cmocka_unit_test(bad_arguments_are_refused),
         cmocka_unit_test(records_that_ask_for_unknown_values_are_refused),
