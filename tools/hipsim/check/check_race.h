@@ -18,7 +18,7 @@
 
 extern const struct check check_race;
 
-/* What a launch has done to the bytes of a page of global memory, a bit each. */
+/* Accesses of a launch to a page of global memory, a bit per byte. */
 #define RACE_PAGE 4096u
 struct race_page {
     uint64_t address;
@@ -59,7 +59,7 @@ void race_shadow_walk(struct race_shadow *shadow,
 /** The launch has ended. True if its accesses were too many to be followed to the end. */
 bool race_shadow_end(struct race_shadow *shadow);
 
-/* What a workgroup's host thread knows of global memory. */
+/* State of a workgroup's host thread for global memory. */
 struct race_global;
 struct race_clocks;
 struct race_global *race_global_create(struct race_shadow *shadow,

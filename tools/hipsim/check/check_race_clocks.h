@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What orders the waves of a workgroup between two barriers: who has acquired whose releases.
+ * Order among the waves of a workgroup between two barriers: which releases each has acquired.
  *
  * Vector clocks (Lamport 1978; Flanagan and Freund, "FastTrack", 2009): all waves draw their
  * stamps from one counter. A release stamps what its wave has done so far; an atomic leaves what

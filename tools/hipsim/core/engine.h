@@ -47,7 +47,7 @@ bool engine_group_wait_for_grid(struct engine_group *group);
 /* To be called when no wave can run any more. False after a fault; a deadlock is one. */
 bool engine_group_finish(struct engine_group *group);
 
-/* What the group has executed since it was created. */
+/* Counts of the instructions that the group has executed since it was created. */
 const struct counters *engine_group_counters(const struct engine_group *group);
 
 #endif

@@ -93,7 +93,7 @@ struct opnd {
     uint64_t imm;
 };
 
-/* What keeps an instruction off the plain lane path; see exec_valu.c. */
+/* Reasons why an instruction cannot take the plain lane path; see exec_valu.c. */
 enum inst_form {
     FORM_PLAIN = 0,
     FORM_DPP = 1 << 0,

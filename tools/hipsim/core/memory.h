@@ -35,7 +35,7 @@ enum hipsim_mem_kind {
     HIPSIM_MEM_RESERVED,   /* hipMemAddressReserve: addresses, and memory where some is mapped */
 };
 
-/* What is in a slot: the low bits of its state word. */
+/* Contents of a slot: the low bits of its state word. */
 enum hipsim_mem_state {
     HIPSIM_MEM_EMPTY,
     HIPSIM_MEM_LIVE,
@@ -43,7 +43,7 @@ enum hipsim_mem_state {
     HIPSIM_MEM_PARTIAL, /* live, but only the granules that hipsim_mem_permit() named */
 };
 
-/* What reservations are permitted in. */
+/* Granule in which access to reservations is permitted. */
 #define HIPSIM_MEM_GRANULE UINT64_C(4096)
 
 struct hipsim_mem_slot {

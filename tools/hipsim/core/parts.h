@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the rooms above give to the core: parts.c beside the rooms puts the simulator together. */
+/* Functions and tables that the core takes from the rooms above. parts.c, beside the rooms, fills
+ * them in. */
 #ifndef HIPSIM_PARTS_H
 #define HIPSIM_PARTS_H
 

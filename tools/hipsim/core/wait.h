@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Data that are on their way: between wait.c, which delivers to registers, wait_lds.c, which
- * delivers to LDS, and those who make room for them. wave.h has what handlers call.
+ * Late data of loads: wait.c delivers to registers, wait_lds.c to LDS. Handlers of instructions use
+ * wave_issue() and its kin in wave.h.
  */
 #ifndef HIPSIM_WAIT_H
 #define HIPSIM_WAIT_H
 
 #include "access.h"
 
-/* What the destination of a load held before it, or, of a held load, the data that it brings. */
+/* The old contents of a load's destination; of a held load, the new contents. */
 struct kept {
     union {
         struct {
@@ -22,44 +22,45 @@ struct kept {
     };
 };
 
-/* Of a wave: as many as it can have loads outstanding. */
+/* Slots of a wave: one per load that it can have outstanding. */
 #define KEPT_SLOTS 128u
 #define NO_SLOT 255u
 
 /**
- * Waits until the counters of `in` can count one more operation. The data of those that return go
- * to registers and LDS, so this comes before anything of `in` is read, compared or kept.
+ * Waits until the counters of `in` can count one more operation. The wait delivers data to
+ * registers and LDS, so call it before any state for `in` is read, compared or saved.
  */
 void wave_make_room(struct wave *w, const struct inst *in);
 
-/** Keeps what the destination of the load `in` holds, which is about to run. */
+/** Saves the destination registers of the load `in`, which is about to run. */
 void wave_keep(struct wave *w, const struct inst *in);
 
-/* A load to LDS whose data some wave may not find there yet: lane l has `size` bytes at
+/* A load to LDS whose data may not have arrived for every wave: lane l has `size` bytes at
  * first + l * size. A workgroup has room for LATE_LOADS per wave. */
 struct late_lds {
     uint64_t arrival; /* on any wave's clock */
     uint64_t lanes;
     uint32_t first;
     uint8_t size;
-    bool held; /* LDS has the old bytes, this the data; */
-    uint8_t bytes[WAVE_LANES * 16], states[WAVE_LANES * 16]; /* else the other way round */
+    bool held; /* LDS has the old bytes and this entry the new ones; else the reverse */
+    uint8_t bytes[WAVE_LANES * 16], states[WAVE_LANES * 16];
 };
 #define LATE_LOADS 64u
 
-/** Keeps what the lanes of `to` have in LDS, which a load is about to overwrite. NULL: no lanes. */
+/** Saves the LDS bytes that a load with the lanes of `to` is about to overwrite. NULL if it has no
+ *  lanes. */
 struct late_lds *lds_keep(struct wave *w, const struct lane_mem *to, uint32_t first, unsigned size);
 
-/** The load has been issued, and has written its data. */
+/** Issues the load, which has written its data. `e` is the result of lds_keep(). */
 void lds_issue(struct wave *w, const struct inst *in, struct late_lds *e);
 
-/** The wave is about to access LDS: it finds what is there by its time. */
+/** Prepares LDS for an access of the wave: the bytes become those of the wave's time. */
 void lds_touch(struct wave *w, const struct lane_mem *m);
 
-/** All waves' clocks have come to `clock`. */
+/** Delivers all loads that arrive up to `clock`, which the clocks of all waves have reached. */
 void lds_deliver(struct workgroup *wg, uint64_t clock);
 
-/** The wave has waited for a load to LDS. */
+/** Called when the wave has waited for the load `p` to LDS. */
 void lds_waited(struct wave *w, const struct pending *p);
 
 #endif

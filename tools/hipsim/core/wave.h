@@ -6,13 +6,13 @@
  * engine_run(); the engine owns workgroups and waves. A wave and its workgroup are touched by one
  * host thread at a time.
  *
- * Validity. Beside every register stands which of its lanes (VGPR, AGPR) or bits (SGPR) hold a
- * defined value. As in memcheck, moving and computing with undefined values is no error; validity
- * follows the data, and whoever stores, addresses or branches with an undefined value reports it.
- * valid(dst) is the AND of the sources' validity per lane. A write of half a register makes the
- * lane as valid as what was written; check_uninit.h follows single bits. A store of several dwords
- * of which some are undefined is no error where those have been moved from memory as they were:
- * that is how padding is copied.
+ * Validity. Each register has a mask of the lanes (VGPR, AGPR) or bits (SGPR) that hold a defined
+ * value. As in memcheck, a program may move undefined values and compute with them; the masks
+ * follow the data. A store, an address or a branch that uses an undefined value is an error. The
+ * result of an operation is valid in the lanes in which all sources are. A write of half a register
+ * makes the lane as valid as the written half; bits.h has single bits. A store of several dwords
+ * may include undefined ones that were only moved since they were loaded: compilers copy padding
+ * like that.
  */
 #ifndef HIPSIM_WAVE_H
 #define HIPSIM_WAVE_H
@@ -65,18 +65,18 @@ struct pending {
     uint8_t kind;      /* enum opnd_kind of the destination, OPND_NONE for a store */
     uint8_t unordered; /* scalar memory: may return out of order, only a count of 0 waits for it */
     uint8_t slot;      /* in wave->kept, see wait.h */
-    bool held;         /* the registers have their old values still, although it has run */
+    bool held;         /* it has run, but the registers still have their old values */
     uint16_t first, count;
     uint32_t number;               /* `issued` before it */
     uint32_t lds_first, lds_bytes; /* loads to LDS: the bytes that are in flight */
-    uint64_t lanes;                /* that it loads */
-    uint64_t arrival;              /* of the data, on the wave's clock */
+    uint64_t lanes;                /* EXEC when it was issued */
+    uint64_t arrival;              /* time on the wave's clock at which the data arrive */
     const struct inst *in;
 };
 
 #define PENDING_MAX 64
 
-/* What an instruction touched in memory, filled by memory handlers while `observer` is set. */
+/* The memory access of an instruction. Memory handlers fill it while launch->observer is set. */
 struct mem_access {
     enum { ACCESS_NONE, ACCESS_GLOBAL, ACCESS_LDS, ACCESS_SCRATCH, ACCESS_SCALAR } space;
     bool is_store; /* atomics: both this and `is_load` */
@@ -97,7 +97,7 @@ struct wave {
     /* Lanes whose undefined value came from memory and has only been moved since. */
     uint64_t v_copied[VGPR_FILE], a_copied[VGPR_FILE];
     uint64_t s_copied[SGPR_FILE]; /* all ones or none */
-    /* Lanes of which some bits are defined and some are not, and which; check_uninit.h. */
+    /* Lanes that are defined in some bits only, and those bits; bits.h. */
     uint64_t v_part[VGPR_FILE], a_part[VGPR_FILE];
     uint32_t (*bits)[WAVE_LANES]; /* VGPRs, then AGPRs; NULL until there is such a lane */
     bool copies;                  /* there are copied or partial lanes */
@@ -108,22 +108,22 @@ struct wave {
     uint32_t mode; /* enum mode_bits */
     uint32_t trapsts;
     uint64_t pc;          /* of the next instruction, absolute */
-    uint64_t clock;       /* what its instructions and waits have taken; orders the waves of a
-                             * workgroup, and decides when data arrive */
-    uint64_t matrix_free; /* on it: until when the last matrix instruction runs */
-    uint64_t tick;        /* launch->timed: the clock at which its last one was issued */
+    uint64_t clock;       /* clocks that its instructions and waits have taken; orders the waves
+                             * of a workgroup and decides when data arrive */
+    uint64_t matrix_free; /* end of the last matrix instruction on that clock */
+    uint64_t tick;        /* launch->timed: modelled clock at which the last one was issued */
     uint64_t executed;    /* instructions */
     uint32_t id;          /* in the workgroup */
     uint64_t lanes;       /* EXEC at launch: lanes that exist in a partial wave */
 
-    /* WAVE_AT_GRID_BARRIER: at which, and how often that had opened before. */
+    /* WAVE_AT_GRID_BARRIER: index of the barrier, and how often it had opened before. */
     uint32_t grid_barrier;
     uint64_t grid_opened;
 
-    bool acted;               /* it has stored something where others can see it */
-    bool went_round;          /* it has branched because EXEC was zero */
+    bool acted;               /* the wave has stored to global memory or LDS */
+    bool went_round;          /* the wave has branched because EXEC was zero */
     uint64_t skipped_barrier; /* lanes that were inactive at the wave's last barrier */
-    uint64_t barrier_at;      /* its offset in the code */
+    uint64_t barrier_at;      /* offset of that barrier in the code */
 
     struct pending pending[WAIT_COUNTERS][PENDING_MAX];
     uint8_t npending[WAIT_COUNTERS];
@@ -141,8 +141,8 @@ struct wave {
     uint64_t last_arrival[WAIT_COUNTERS]; /* of operations that return in order */
     struct kept *kept;                    /* wait.h */
     uint64_t kept_used[2];                /* a bit per slot */
-    uint8_t keeping;                      /* the slot of the load that runs */
-    uint16_t held;                        /* operations that are */
+    uint8_t keeping;                      /* slot of the running load */
+    uint16_t held;                        /* number of operations with `held` set */
 
     uint8_t *scratch;       /* private segments: 64 * launch->private_bytes, lane after lane */
     uint8_t *scratch_valid; /* a byte per byte: 1 defined */
@@ -167,13 +167,13 @@ struct workgroup {
     struct wave **waves;
     uint32_t nwaves;
     uint32_t lds_bytes;
-    uint8_t *lds;            /* lds_bytes, plus padding that no access may reach */
-    uint8_t *lds_valid;      /* a byte per byte: enum lds_state bits */
-    uint32_t lds_in_flight;  /* outstanding loads to LDS of all waves */
-    struct late_lds **late;  /* wait.h: those that are LDS_LATE, in the order of their arrival, */
-    uint32_t nlate;          /* and behind them the spare ones */
-    void *check[CHECKS_MAX]; /* states of checks, check.h; NULL for those that do not watch */
-    bool unsettled;          /* a check wants to see the running instruction when it has run */
+    uint8_t *lds;           /* lds_bytes, plus padding that no access may reach */
+    uint8_t *lds_valid;     /* a byte per byte: enum lds_state bits */
+    uint32_t lds_in_flight; /* outstanding loads to LDS of all waves */
+    struct late_lds **late; /* wait.h: `nlate` that are LDS_LATE, by arrival, then spare ones */
+    uint32_t nlate;
+    void *check[CHECKS_MAX]; /* states of checks (check.h); NULL: the check does not watch */
+    bool unsettled;          /* call checks_settle() after the running instruction */
     uint32_t at_barrier;
     uint64_t barriers; /* passed so far: the workgroup's epoch */
 };
@@ -209,7 +209,7 @@ struct fault {
     char text[1024]; /* the whole report, several lines */
 };
 
-/* What a check found while the launch went on. */
+/* A finding of a check after which the launch went on. */
 struct finding {
     struct fault fault;
     struct finding *next;
@@ -249,9 +249,9 @@ enum check_bits {
     CHECK_ALL = CHECK_MEMORY | CHECK_ALIGN | CHECK_UNINIT | CHECK_WAIT | CHECK_HAZARD |
                 CHECK_STRICT | CHECK_RACE | CHECK_BARRIER | CHECK_DIVERGE,
     CHECK_DEFAULT = CHECK_ALL & ~CHECK_STRICT,
-    /* What ends a launch unless the user says otherwise. The rest is what hardware goes on from,
-     * and what some hand-written kernels rely on: that waves advance together, that LDS answers
-     * in time. */
+    /* Findings that end a launch by default. Hardware continues after the others, and some
+     * hand-written kernels rely on it: on waves that advance together, on LDS that answers in
+     * time. */
     CHECK_HALTS = CHECK_MEMORY | CHECK_ALIGN | CHECK_UNINIT,
 };
 
@@ -311,13 +311,13 @@ struct launch {
     const struct observer *observer;
     void (*trap)(struct wave *w, const struct inst *in);    /* s_trap; NULL faults */
     void (*sendmsg)(struct wave *w, const struct inst *in); /* s_sendmsg; NULL ignores */
-    /* Shall nothing be said of what was found there, and the launch go on? Asked once per place,
-     * in any thread. NULL: of nothing. */
+    /* True: the finding is not reported, and the launch goes on. Called once per place of the
+     * code, from any thread. NULL: nothing is suppressed. */
     bool (*suppress)(const struct launch *launch, const struct fault *fault);
     const void *suppress_ctx;
 
-    /* Hears of every page of global memory that the launch has touched, at its end; needs
-     * CHECK_RACE. NULL: nobody wants to know. */
+    /* Called at the end of the launch for every page of global memory that it has touched. Needs
+     * CHECK_RACE. May be NULL. */
     void (*touched)(void *ctx, const struct race_page *page);
     void *touched_ctx;
 
@@ -327,16 +327,16 @@ struct launch {
     /* Results. */
     struct counters counters;
     struct fault fault;            /* kind FAULT_NONE when the dispatch ran to its end */
-    uint64_t findings;             /* with keep_going: how often, */
-    uint64_t found[FAULT_KINDS];   /* the same by kind, */
-    uint64_t suppressed;           /* how often at places that were suppressed, */
-    struct finding *first_finding; /* and those at places of the code that had none of their kind,
-                                    * in the order found; launch_forget_findings() frees them */
+    uint64_t findings;             /* number of findings after which the launch went on */
+    uint64_t found[FAULT_KINDS];   /* the same by kind */
+    uint64_t suppressed;           /* number of suppressed findings */
+    struct finding *first_finding; /* the first finding of each kind at each place of the code, in
+                                    * the order found; launch_forget_findings() frees them */
     bool race_incomplete;          /* the race check ran out of memory on the way */
     void *engine;                  /* the running engine's */
 };
 
-/* Other host threads may report while this one asks. */
+/* Other host threads may report a fault at the same time. */
 static inline bool launch_faulted(const struct launch *l)
 {
     return __atomic_load_n(&l->fault.kind, __ATOMIC_RELAXED) != FAULT_NONE;
@@ -362,35 +362,36 @@ static inline uint64_t sgpr_valid64(const struct wave *w, unsigned reg)
 }
 
 /*
- * Stops the dispatch: records the first fault with kernel, workgroup, wave, pc, raw dwords and
- * disassembly and marks the wave. The handler returns as soon as it can; its wave runs no more.
- * `lanes` names the lanes at fault, 0 for none in particular.
+ * Stops the dispatch: marks the wave and records the first fault with kernel, workgroup, wave, pc,
+ * raw dwords and disassembly. The handler returns as soon as it can; its wave does not run again.
+ * `lanes` are the lanes at fault, 0 if the fault has none in particular.
  */
 void wave_fault(struct wave *w, const struct inst *in, enum fault_kind kind, uint64_t lanes,
                 const char *format, ...) __attribute__((format(printf, 5, 6)));
 
 /*
- * The same for what a launch can go on from: all that checks find but misaligned accesses. If
- * launch->keep_going has the kind it is counted, noted once per place of the code, and true is
- * returned: the handler goes on with the values that are there, or with zeros that it has for those
- * of memory that does not exist. The same if launch->suppress says so, and nothing is noted. Else
- * false.
+ * Reports a finding after which a launch can go on: any finding of a check but a misaligned access.
+ * If launch->keep_going has the kind, counts the finding, notes it once per place of the code and
+ * returns true: the handler goes on with the values that are there, and with zeros for memory that
+ * does not exist. If launch->suppress accepts the finding, returns true and notes nothing.
+ * Otherwise stops the dispatch like wave_fault() and returns false.
  */
 bool wave_finding(struct wave *w, const struct inst *in, enum fault_kind kind, uint64_t lanes,
                   const char *format, ...) __attribute__((format(printf, 5, 6)));
 
 /*
- * For callers whose report costs something to write: true if `in` has had a finding of this kind
- * and the launch goes on after it. This one is counted then, and that is all.
+ * Counts the finding and returns true if `in` has had one of this kind and the launch goes on after
+ * it. Lets callers skip the cost of writing a report that nobody will see.
  */
 bool wave_found_before(struct wave *w, const struct inst *in, enum fault_kind kind);
 
 void launch_forget_findings(struct launch *launch);
 
 /*
- * Notes that `in` has issued a memory operation under `counter` which writes `count` registers of
- * `kind` from `first` up (OPND_NONE and 0 for stores). The handler has written the data; whoever
- * looks before they would have arrived, and before s_waitcnt has waited for them, finds the old.
+ * Notes that `in` has issued a memory operation under `counter` that writes `count` registers of
+ * `kind` from `first` up (OPND_NONE and 0 for stores). The handler has already written the data. An
+ * instruction that reads the registers before the data arrive, or before an s_waitcnt has waited
+ * for them, still gets the old values.
  */
 void wave_issue(struct wave *w, const struct inst *in, enum wait_counter counter,
                 enum opnd_kind kind, unsigned first, unsigned count, bool unordered);
@@ -398,28 +399,29 @@ void wave_issue(struct wave *w, const struct inst *in, enum wait_counter counter
 const char *fault_name(enum fault_kind kind);
 
 /*
- * Called by the engine before `in` while operations are outstanding: `in` finds what has arrived by
- * now. To read a register that one of them writes makes the result undefined (`WAIT_STALE`), which
- * is an error when somebody uses it: kernels do read and drop such values. To store it, address or
- * branch with it, or to overwrite it by anything but a later load of the same kind, is an error at
- * once.
+ * Called by the engine before `in` while operations are outstanding. Delivers the data that have
+ * arrived. If `in` reads a register that an outstanding operation writes, its result is undefined
+ * (`WAIT_STALE`); that is an error only when the result is used, since kernels do read and drop
+ * such values. A store, an address or a branch with such a register is an error at once, and so is
+ * overwriting it by anything but a later load of the same kind.
  */
 enum wait_verdict { WAIT_FINE, WAIT_STALE, WAIT_FAULTED };
 enum wait_verdict wave_check_wait(struct wave *w, const struct inst *in);
 
-/* Makes what `in` has just written undefined. */
+/* Makes the results of `in`, which has just run, undefined. */
 void wave_undefine_results(struct wave *w, const struct inst *in);
 
-/* wave_issue() for a load that goes to LDS bytes [first, first + bytes); when it arrives. */
+/* wave_issue() for a load to LDS bytes [first, first + bytes). Returns the time of its arrival. */
 uint64_t wave_issue_to_lds(struct wave *w, const struct inst *in, uint32_t first, uint32_t bytes);
 
-/* Retires the operations of `counter` that have returned for sure when at most `left` have not. */
+/* Waits until at most `left` operations of `counter` are outstanding (s_waitcnt). Retires those
+ * that must have returned by then. */
 void wave_wait(struct wave *w, enum wait_counter counter, unsigned left);
 
-/* May the operation that was issued as `number` of `counter` still be under way? */
+/* True if the operation that was issued as `number` of `counter` may still be outstanding. */
 bool wave_outstanding(const struct wave *w, enum wait_counter counter, uint32_t number);
 
-/* What the counter shows: operations that have not returned. */
+/* The value of the counter: the number of operations that have not returned. */
 unsigned wave_count(const struct wave *w, enum wait_counter counter);
 
 #endif

@@ -23,7 +23,7 @@ struct engine {
     uint32_t threads, started; /* of the hosts: how many there may be, how many there are */
 };
 
-/* What running a workgroup needs, reused from one to the next. */
+/* Memory and state to run a workgroup; reused for the next one. */
 struct worker {
     struct engine *engine;
     struct workgroup wg;

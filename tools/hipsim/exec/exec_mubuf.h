@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What plain and format accesses share: buffer resources, range checks, addresses. */
+/* Shared by plain and format accesses: buffer resources, range checks, addresses. */
 #ifndef HIPSIM_EXEC_MUBUF_H
 #define HIPSIM_EXEC_MUBUF_H
 

@@ -326,7 +326,7 @@ static inline uint64_t minmax64(uint64_t a, uint64_t b, bool max, bool ieee)
 
 static inline bool ieee_mode(const struct lanes *x) { return x->w->mode & MODE_IEEE; }
 
-/* What a NaN that an operation hands on gets: MODE.IEEE makes it quiet. */
+/* Bits that are set in a NaN that an operation hands on: MODE.IEEE makes it quiet. */
 static inline uint32_t quiet32(const struct lanes *x) { return ieee_mode(x) ? QUIET32 : 0; }
 
 static inline uint64_t quiet64(const struct lanes *x) { return ieee_mode(x) ? QUIET64 : 0; }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the executors of memory instructions share: the description of an access, the way from lane
- * addresses to host bytes with all checks on it, and the moves between registers and memory.
+ * Shared by the executors of memory instructions: the description of an access, the translation of
+ * lane addresses to host bytes with all checks, and the moves between registers and memory.
  *
  * An access has three steps. mem_resolve() turns the lanes' addresses into host pointers and
  * reports what is out of bounds, freed, read-only or misaligned; mem_load(), mem_store() or
@@ -116,8 +116,8 @@ bool mem_atomic_split(struct wave *w, const struct inst *in, struct lane_mem *m,
 uint64_t mem_modify(void *p, enum atomic_op op, unsigned bytes, uint64_t data, uint64_t data2,
                     uint32_t mode);
 
-/** What an atomic leaves in memory. `bytes` is 4 or 8; `mode` is the wave's MODE register where
- *  LDS floating point obeys it, MODE_DENORM_F32 to keep denormals. */
+/** The value that an atomic leaves in memory. `bytes` is 4 or 8. `mode` is the wave's MODE register
+ *  where LDS floating point obeys it, MODE_DENORM_F32 to keep denormals. */
 uint64_t atomic_result(enum atomic_op op, unsigned bytes, uint64_t old, uint64_t data,
                        uint64_t data2, uint32_t mode);
 
