@@ -18,7 +18,7 @@
  * the matrix pipe has time to spare, and P needs no exchange.
  *
  *     columns  waves  registers of a wave, 4 bytes a lane      LDS (gfx942, gfx950)
- *          16      4  O 32, Q 72, S 8, block on its way 36     38 KiB, 76 KiB
+ *          16      4  O 32, Q 72, S 8, block on its way 36     19 KiB, 76 KiB
  *          32      8  O 32, Q 72, S 8, block on its way 18     40 KiB, 78 KiB
  *          64      8  O 64, Q 72, S 8, block on its way 18     42 KiB, 80 KiB
  *         128      8  O 128, Q 72 or 24, S 4 or 8, block 9 or 18     43 KiB, 143 KiB
@@ -27,7 +27,8 @@
  * columns that is too much: gfx942, whose LDS is nearly full, takes blocks of 16 keys instead of
  * 32, whose operands need less; gfx950 keeps two thirds of Q in LDS. A block is in LDS while the
  * next is on its way to registers; where there is room for two in LDS, a block needs one barrier
- * less.
+ * less. With 16 columns a compute unit has two workgroups, so that one loads while the other
+ * computes: the lists of a plan should be twice its compute units.
  *
  *   stage 0  page numbers            phase NEXT
  *   stage 1  load the block          phase NEXT
@@ -64,7 +65,7 @@ static const struct tile {
         uint8_t keys, q_in_lds;
     } small, large;
 } tiles[] = {
-    {16, 4, {32, 0}, {32, 0}},
+    {16, 4, {16, 0}, {32, 0}},
     {32, 8, {32, 0}, {32, 0}},
     {64, 8, {32, 0}, {32, 0}},
     {128, 8, {16, 0}, {32, 6}},
@@ -253,7 +254,9 @@ static void take_lds(struct mla *s)
         other = att_lds_bytes(&s->p_lds, ELEM) + 2 * vector_bytes(s);
     }
     other += s->q_in_lds * query_bytes(s);
-    s->buffers = 2 * block + other <= d->m->lds_bytes ? 2 : 1;
+    /* Two workgroups of 4 waves share a compute unit: one loads while the other computes. */
+    const unsigned room = d->m->lds_bytes / (d->waves > 4 ? 1 : 2);
+    s->buffers = 2 * block + other <= room ? 2 : 1;
     for (unsigned i = 0; i < s->n_parts; i++)
         s->part[i].buffer = tir_lds_buffer(&d->b, s->buffers * s->part[i].bytes, 16);
     if (s->q_in_lds)
