@@ -14,11 +14,11 @@ static const struct parameter {
 } tables[2][128] = {
     {
 #define P(field, value, unit, tag, low, high, source) {#field, #tag, value, low, high},
-#include "tools/hipsim/time/time_gfx942.def"
+#include "targets/facts/gfx942.def"
     },
     {
 #define P(field, value, unit, tag, low, high, source) {#field, #tag, value, low, high},
-#include "tools/hipsim/time/time_gfx950.def"
+#include "targets/facts/gfx950.def"
     },
 };
 
