@@ -18,4 +18,11 @@ static inline unsigned tir_bits(unsigned x)
     return (unsigned)__builtin_ctz(x);
 }
 
+/** The same of the largest power of two that is not above x, at least 1. */
+static inline unsigned tir_bits_floor(unsigned x)
+{
+    assert(x);
+    return 31 - (unsigned)__builtin_clz(x);
+}
+
 #endif

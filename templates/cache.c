@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "ir/spread.h"
+#include "ir/bits.h"
 #include "templates/cache.h"
 
 #include <stdio.h>
@@ -6,8 +8,6 @@
 #include "templates/scalar.h"
 
 enum { CHUNK = 16 /* bytes */, LANES = 64 };
-
-static unsigned log2u(unsigned x) { return (unsigned)__builtin_ctz(x); }
 
 unsigned att_dtype(const struct att_variant *v)
 {
@@ -89,7 +89,7 @@ struct att_cache att_cache(struct tir_builder *b, const struct att_variant *v,
         c.token_stride = stride(&c, "token");
     const struct tir_value size_of_page =
         v->page_size ? tir_i32(b, v->page_size) : tir_arg(b, "page_size", TIR_I32);
-    c.page_shift = v->page_size ? tir_i64(b, log2u((unsigned)v->page_size))
+    c.page_shift = v->page_size ? tir_i64(b, tir_bits((unsigned)v->page_size))
                                 : att_wide(b, tir_arg(b, "page_shift", TIR_I32));
     if (c.shuffle && !value)
         c.block_stride = att_times(b, size_of_page, CHUNK);
@@ -98,25 +98,19 @@ struct att_cache att_cache(struct tir_builder *b, const struct att_variant *v,
     return c;
 }
 
-struct tir_layout att_token_layout(const struct att_token_tile *t, unsigned waves, unsigned *rows)
+struct tir_layout att_token_layout(const struct tir_machine *m, const struct att_token_tile *t,
+                                   unsigned waves, unsigned *rows)
 {
-    struct tir_layout l = {.lane_bits = log2u(LANES), .wave_bits = (uint8_t)log2u(waves)};
-    const unsigned chunk = t->cols / t->lanes;
-    const unsigned n = log2u(chunk) + log2u(t->run) + log2u(t->passes);
-    unsigned col = 1, row = 1, reg = 0, lane = n;
-    for (; col < chunk; col *= 2)
-        l.basis[reg++] = TIR_RC(0, col);
-    for (; row < t->run; row *= 2)
-        l.basis[reg++] = TIR_RC(row, 0);
-    for (; col < t->cols; col *= 2)
-        l.basis[lane++] = TIR_RC(0, col);
-    for (; lane < n + l.lane_bits + l.wave_bits; row *= 2)
-        l.basis[lane++] = TIR_RC(row, 0);
-    for (; reg < n; row *= 2)
-        l.basis[reg++] = TIR_RC(row, 0);
-    l.reg_bits = (uint8_t)n;
-    *rows = row;
-    return l;
+    struct tir_spread s = tir_spread(m, waves);
+    const unsigned chunk = tir_bits(t->cols / t->lanes);
+    tir_spread_cols(&s, TIR_REGS, chunk);
+    tir_spread_rows(&s, TIR_REGS, tir_bits(t->run));
+    tir_spread_cols(&s, TIR_LANES, tir_bits(t->cols) - chunk);
+    tir_spread_rows(&s, TIR_LANES, tir_spread_room(&s, TIR_LANES));
+    tir_spread_rows(&s, TIR_WAVES, tir_bits(waves));
+    tir_spread_rows(&s, TIR_REGS, tir_bits(t->passes));
+    *rows = 1u << s.rows;
+    return tir_spread_layout(&s);
 }
 
 static unsigned largest_power(int n)
@@ -172,7 +166,7 @@ struct att_cache_tiles att_cache_tiles(const struct att_cache *c, unsigned dtype
     for (int first = 0; first < c->dim; first += (int)tile.cols, t.n++) {
         while (first + (int)tile.cols > c->dim)
             tile.cols /= 2;
-        const struct tir_layout l = att_token_layout(&tile, waves, &rows);
+        const struct tir_layout l = att_token_layout(c->b->f->machine, &tile, waves, &rows);
         t.first[t.n] = first;
         t.panel[t.n] = tir_tile(c->b->f, dtype, rows, tile.cols, &l);
     }
@@ -357,26 +351,12 @@ static struct tir_value run_rows(const struct att_cache *c, struct tir_value row
     return tir_split_blocks(b, both, 1);
 }
 
-/* The same elements, rows of a group of x first in registers. */
-static struct tir_layout rows_first(const struct tir_layout *l, unsigned x)
-{
-    struct tir_layout to = *l;
-    unsigned n = 0;
-    for (int i = 0; i < l->reg_bits; i++)
-        if (tir_rc_row(l->basis[i]) && tir_rc_row(l->basis[i]) < x)
-            to.basis[n++] = l->basis[i];
-    for (int i = 0; i < l->reg_bits; i++)
-        if (!tir_rc_row(l->basis[i]) || tir_rc_row(l->basis[i]) >= x)
-            to.basis[n++] = l->basis[i];
-    return to;
-}
-
 void att_cache_store_runs(const struct att_cache *c, struct tir_value row, int first,
                           struct tir_value a)
 {
     struct tir_builder *b = c->b;
     const struct tir_layout turned =
-        rows_first(tir_layout_of(b->f, tir_typeof(b->f, a)), (unsigned)c->x);
+        tir_layout_regs_first(tir_layout_of(b->f, tir_typeof(b->f, a)), TIR_RC(c->x - 1, 0));
     const struct tir_value columns = tir_transpose(b, tir_relayout(b, a, &turned));
     const struct tir_value rows = run_rows(c, row, tir_typeof(b->f, columns));
     tir_tile_scatter(b, c->base, rows, column_byte(c, first),
@@ -405,7 +385,8 @@ void att_cache_store_slots(const struct att_cache *c, const struct att_cache_til
 struct tir_type att_cache_load_type(const struct att_cache *c, struct tir_type t)
 {
     const struct tir_layout *l = tir_layout_of(c->b->f, t);
-    const struct tir_layout turned = c->shuffle && c->value ? rows_first(l, (unsigned)c->x) : *l;
+    const bool by_rows = c->shuffle && c->value;
+    const struct tir_layout turned = tir_layout_regs_first(l, TIR_RC(by_rows ? c->x - 1 : 0, 0));
     return tir_tile(c->b->f, c->dtype, t.rows, t.cols, &turned);
 }
 

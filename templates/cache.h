@@ -56,7 +56,8 @@ struct att_token_tile {
 };
 
 /** Its layout; *rows becomes the number of tokens. */
-struct tir_layout att_token_layout(const struct att_token_tile *t, unsigned waves, unsigned *rows);
+struct tir_layout att_token_layout(const struct tir_machine *m, const struct att_token_tile *t,
+                                   unsigned waves, unsigned *rows);
 
 /**
  * How rows of K or V are spread over a workgroup that copies them into the cache or out of it: a

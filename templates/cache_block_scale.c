@@ -4,7 +4,7 @@
 #include "ir/spread.h"
 #include "templates/scalar.h"
 
-enum { SLOT = 8 /* bytes */, LDS_WRITES = -1 };
+enum { SLOT = 8 /* bytes */ };
 
 static struct tir_value load_slot(struct tir_builder *b, struct tir_value token)
 {
@@ -143,7 +143,7 @@ void att_lds_put(struct tir_builder *b, struct tir_value lds, struct tir_value s
 
 void att_lds_meet(struct tir_builder *b)
 {
-    tir_wait(b, LDS_WRITES, 0);
+    tir_wait(b, TIR_LDS_WRITES, 0);
     tir_barrier(b);
 }
 

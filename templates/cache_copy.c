@@ -83,7 +83,7 @@ static void copy_piece(struct copy *c, const struct names *n, unsigned words, un
         .passes = words / (per_lane * WAVES * 64),
     };
     unsigned rows;
-    const struct tir_layout l = att_token_layout(&tile, WAVES, &rows);
+    const struct tir_layout l = att_token_layout(b->f->machine, &tile, WAVES, &rows);
     const struct tir_type t = tir_tile(b->f, TIR_I32, rows, per_lane, &l);
     const struct tir_value step = tir_i32(b, (int)per_lane * WORD);
     const struct tir_view source = {tir_make_rsrc(b, from, bytes), step, zero};

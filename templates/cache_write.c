@@ -24,7 +24,6 @@ enum {
     ROWS = 128, /* at least */
     ELEM = 2,   /* bytes of bf16 and fp16 */
     SLOT = 8,
-    LDS_WRITES = -1,
 };
 
 /* Of a page at once: elements of a lane, and waves of a workgroup; half as many where a lane has
@@ -110,7 +109,7 @@ static void find_slots(struct write *w)
     const struct tir_layout map = tir_row_major(w->rows, 1);
     const struct tir_value lds = tir_lds_buffer(b, w->rows * SLOT, 16);
     tir_tile_lds_store(b, lds, load_slots(w, line_of_rows(w)), &map);
-    tir_wait(b, LDS_WRITES, 0);
+    tir_wait(b, TIR_LDS_WRITES, 0);
     tir_barrier(b);
     w->sides[0].slot = tir_tile_lds_load(b, lds, k, &map);
     w->sides[1].slot = tir_tile_lds_load(b, lds, v, &map);

@@ -24,7 +24,6 @@
 #include <string.h>
 
 enum {
-    LDS_WRITES = -1,
     ELEM = 2,  /* bytes of bf16 and fp16 */
     PER = 8,   /* elements of a row that a lane has: 32 bytes of f32, 16 of a 16-bit type */
     MOST = 20, /* the same where narrower panels follow the widest */
@@ -360,7 +359,7 @@ static void join_waves(struct combine *c, struct state own)
     }
     tir_tile_lds_store(b, lse, own.lse, &row_all);
     tir_tile_lds_store(b, l, own.l, &row_all);
-    tir_wait(b, LDS_WRITES, 0);
+    tir_wait(b, TIR_LDS_WRITES, 0);
     tir_barrier(b);
 
     const struct tir_value first = tir_cmp_eq(b, tir_wave_id(b), tir_i32(b, 0));

@@ -11,8 +11,6 @@
 
 #include <math.h>
 
-enum { LDS_WRITES = -1 };
-
 /* A wave's state in LDS: 16 bytes of every lane side by side, which have no conflicts. */
 static struct tir_layout o_map(const struct decode *d)
 {
@@ -82,7 +80,7 @@ static void hand_over(struct decode *d, struct decode_state *s, unsigned from, u
     store_state(d, tir_add(b, d->lds, att_times(b, behind, (int)slot_bytes(d))), s);
     tir_else(b, &giver, NULL);
     tir_end_if(b, &giver, NULL);
-    tir_wait(b, LDS_WRITES, 0);
+    tir_wait(b, TIR_LDS_WRITES, 0);
     tir_barrier(b);
 
     const struct tir_type t[] = {d->attention.softmax.vector, d->attention.softmax.vector,
@@ -95,7 +93,7 @@ static void hand_over(struct decode *d, struct decode_state *s, unsigned from, u
     struct tir_value values[] = {s->m, s->l, s->o};
     tir_end_if(b, &taker, values);
     *s = (struct decode_state){values[0], values[1], values[2]};
-    tir_wait(b, LDS_WRITES, 0);
+    tir_wait(b, TIR_LDS_WRITES, 0);
     tir_barrier(b);
 }
 

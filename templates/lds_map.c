@@ -1,15 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "ir/bits.h"
 #include "templates/lds_map.h"
 
 #include <assert.h>
 
 enum { CHUNK = 16 }; /* bytes of the widest LDS access of a lane */
-
-static unsigned log2u(unsigned x)
-{
-    assert(x && !(x & (x - 1)));
-    return (unsigned)__builtin_ctz(x);
-}
 
 struct tir_layout att_lds_rows(const struct tir_machine *m, unsigned rows, unsigned cols,
                                unsigned elem_bytes)
@@ -17,11 +12,11 @@ struct tir_layout att_lds_rows(const struct tir_machine *m, unsigned rows, unsig
     const unsigned row_bytes = cols * elem_bytes;
     const unsigned load_bytes = 64 * m->to_lds_max_bytes;
     const unsigned span = load_bytes > row_bytes ? load_bytes : row_bytes;
-    const unsigned col_bits = log2u(cols), row_bits = log2u(rows);
+    const unsigned col_bits = tir_bits(cols), row_bits = tir_bits(rows);
     const unsigned wide = row_bytes < m->lds_bank_bytes ? row_bytes : m->lds_bank_bytes;
     struct tir_layout map = {
         .reg_bits = (uint8_t)(col_bits + row_bits),
-        .pad_shift = (uint8_t)log2u(span / elem_bytes),
+        .pad_shift = (uint8_t)tir_bits(span / elem_bytes),
         .pad = (uint8_t)(CHUNK / elem_bytes),
     };
     for (unsigned i = 0; i < col_bits; i++)
@@ -44,8 +39,8 @@ struct tir_layout att_lds_rows(const struct tir_machine *m, unsigned rows, unsig
 struct tir_layout att_lds_columns(const struct tir_machine *m, unsigned rows, unsigned cols,
                                   unsigned elem_bytes, const struct tir_contraction *k)
 {
-    const unsigned row_bits = log2u(rows), col_bits = log2u(cols);
-    const unsigned vector_bits = log2u(CHUNK / elem_bytes);
+    const unsigned row_bits = tir_bits(rows), col_bits = tir_bits(cols);
+    const unsigned vector_bits = tir_bits(CHUNK / elem_bytes);
     struct tir_layout map = {.reg_bits = (uint8_t)(row_bits + col_bits)};
     unsigned n = 0;
     assert(k->n_reg + k->n_lane == row_bits && k->n_reg >= vector_bits);

@@ -52,7 +52,7 @@
 
 enum phase { PLACE, NEXT, SCORES, SOFTMAX, VALUES, N_PHASES };
 enum stage { PAGES, LOADS, COMPUTE, N_STAGES };
-enum { LDS_WRITES = -1, ELEM = 2 /* bytes of bf16 and fp16 */, MFMA_ROWS = 16 };
+enum { ELEM = 2 /* bytes of bf16 and fp16 */, MFMA_ROWS = 16 };
 enum { PANEL = 64 /* columns of K that one step of the contraction takes */, MAX_PANELS = 9 };
 enum { MAX_ROWS = 1024 };
 
@@ -279,7 +279,7 @@ static struct tir_value buffer_of(struct mla *s, const struct part *p, struct ti
 /* All waves may read what the others wrote to LDS before. */
 static void meet(struct mla *s)
 {
-    tir_wait(&s->d.b, LDS_WRITES, 0);
+    tir_wait(&s->d.b, TIR_LDS_WRITES, 0);
     tir_barrier(&s->d.b);
 }
 
@@ -556,7 +556,7 @@ static void load_q(struct mla *s)
             tir_tile_lds_store(b, there, s->q[i], &map);
     }
     if (s->q_in_lds)
-        tir_wait(b, LDS_WRITES, 0);
+        tir_wait(b, TIR_LDS_WRITES, 0);
 }
 
 static struct decode_state walk_keys(struct mla *s)

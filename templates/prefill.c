@@ -19,6 +19,8 @@
  * K and V of a paged cache pass through registers, where they get the type to compute with.
  */
 #include "ir/builder.h"
+#include "ir/spread.h"
+#include "ir/bits.h"
 #include "templates/grid.h"
 #include "templates/lds_map.h"
 #include "templates/prefill.h"
@@ -31,8 +33,6 @@
 enum phase { M1, C1, M2, C2, N_PHASES };
 enum stage { PAGES, COPY_K, WAIT_K, SCORES, VALUES, N_STAGES };
 enum group { GROUP_K, GROUP_V };
-enum { LDS_WRITES = -1 };
-
 /* Plain tensors have no stage for page numbers. */
 static uint8_t stage_number(const struct prefill *p, unsigned s)
 {
@@ -44,8 +44,6 @@ static void set_stage(struct prefill *p, enum stage s, enum phase ph)
     p->b.stage = stage_number(p, s);
     p->b.phase = (uint8_t)ph;
 }
-
-static unsigned log2u(unsigned x) { return (unsigned)__builtin_ctz(x); }
 
 static struct tir_value tile_of(struct prefill *p, struct tir_value scalar, struct tir_type t)
 {
@@ -194,7 +192,7 @@ static struct tir_value count_tiles(struct prefill *p)
         p->first = tir_and(b, tir_max(b, from, tir_i32(b, 0)), tir_i32(b, -(int)p->kv));
     }
     const struct tir_value keys = att_plus(b, tir_sub(b, end, p->first), (int)p->kv - 1);
-    return tir_max(b, tir_sar(b, keys, tir_i32(b, (int)log2u(p->kv))), tir_i32(b, 1));
+    return tir_max(b, tir_sar(b, keys, tir_i32(b, (int)tir_bits(p->kv))), tir_i32(b, 1));
 }
 
 static struct tir_value first_key(struct prefill *p, struct tir_value tile)
@@ -266,7 +264,7 @@ static void place_k(struct prefill *p, struct tir_value tile)
         const struct tir_value k = att_paged_elements(b, &n->paged, n->fetched, p->dtype);
         tir_tile_lds_store(b, k_buffer(p, n, tile), k, &n->lds);
     }
-    tir_wait(b, LDS_WRITES, 0);
+    tir_wait(b, TIR_LDS_WRITES, 0);
 }
 
 /* S^T = K Q^T, raw: the scale is folded into the exponent. */
@@ -293,29 +291,24 @@ static struct tir_value compute_scores(struct prefill *p, struct tir_value tile)
  * registers. */
 static struct tir_type v_register_tile(struct prefill *p, bool turned)
 {
-    const unsigned dv = (unsigned)p->v->head_dim_v, kv_bits = log2u(p->kv), dv_bits = log2u(dv);
-    struct tir_layout l = {.lane_bits = 6, .wave_bits = (uint8_t)log2u(p->waves)};
-    const unsigned in_lane = kv_bits + dv_bits - l.lane_bits - l.wave_bits;
-    const unsigned key_bits = in_lane < 3 ? in_lane - 1 : 2;
-    unsigned reg = 0, key = key_bits, col = 1, n;
+    const unsigned dv = (unsigned)p->v->head_dim_v, kv_bits = tir_bits(p->kv);
+    struct tir_spread s = tir_spread(p->m, p->waves);
+    const unsigned threads = tir_spread_room(&s, TIR_LANES) + tir_spread_room(&s, TIR_WAVES);
+    const unsigned in_lane = kv_bits + tir_bits(dv) - threads;
     if (!turned)
-        l.basis[reg++] = TIR_RC(0, 1);
-    for (unsigned i = 0; i < key_bits; i++)
-        l.basis[reg++] = TIR_RC(1u << i, 0);
+        tir_spread_cols(&s, TIR_REGS, 1);
+    tir_spread_rows(&s, TIR_REGS, in_lane < 3 ? in_lane - 1 : 2);
     if (turned)
-        l.basis[reg++] = TIR_RC(0, 1);
-    const unsigned spare = in_lane - key_bits - 1;
-    uint32_t rest[TIR_LAYOUT_MAX_BITS];
+        tir_spread_cols(&s, TIR_REGS, 1);
     /* Keys of a wave that share one page number would have it moved to a scalar, with a wait. */
-    const unsigned lane_cols = p->v->paged ? 5 : 6;
-    for (n = 0; n < 6; n++)
-        rest[n] = n < lane_cols && col < dv_bits ? TIR_RC(0, 1u << col++) : TIR_RC(1u << key++, 0);
-    for (unsigned i = 0; i < l.wave_bits; i++)
-        rest[n++] = key < kv_bits ? TIR_RC(1u << key++, 0) : TIR_RC(0, 1u << col++);
-    for (unsigned i = 0; i < spare; i++)
-        l.basis[reg++] = col < dv_bits ? TIR_RC(0, 1u << col++) : TIR_RC(1u << key++, 0);
-    l.reg_bits = (uint8_t)reg;
-    memcpy(l.basis + reg, rest, n * sizeof(rest[0]));
+    const unsigned lane_cols = p->v->paged ? 5 : 6, cols = tir_bits(dv) - 1;
+    tir_spread_cols(&s, TIR_LANES, cols < lane_cols ? cols : lane_cols);
+    tir_spread_rows(&s, TIR_LANES, tir_spread_room(&s, TIR_LANES));
+    const unsigned keys = kv_bits - s.rows, room = tir_spread_room(&s, TIR_WAVES);
+    tir_spread_rows(&s, TIR_WAVES, keys < room ? keys : room);
+    tir_spread_fill(&s, TIR_WAVES, p->kv, dv);
+    tir_spread_fill(&s, TIR_REGS, p->kv, dv);
+    const struct tir_layout l = tir_spread_layout(&s);
     return tir_tile(p->b.f, p->dtype, p->kv, dv, &l);
 }
 
@@ -428,7 +421,7 @@ static void await_values(void *family)
 {
     struct prefill *const p = family;
     set_stage(p, VALUES, M1);
-    tir_wait(&p->b, LDS_WRITES, 0);
+    tir_wait(&p->b, TIR_LDS_WRITES, 0);
     tir_barrier(&p->b);
 }
 
@@ -437,7 +430,7 @@ static struct tir_value values(void *family, const struct att_block *block)
     struct prefill *const p = family;
     set_stage(p, VALUES, M2);
     const struct tir_value v = read_v(p, block->index);
-    tir_wait(&p->b, LDS_WRITES, 0);
+    tir_wait(&p->b, TIR_LDS_WRITES, 0);
     return v;
 }
 

@@ -3,10 +3,9 @@
  * The tiles of `prefill`: what each is for, what it takes of a compute unit, and how K, V and the
  * scores lie in LDS and registers.
  */
+#include "ir/bits.h"
 #include "templates/lds_map.h"
 #include "templates/prefill.h"
-
-static unsigned log2u(unsigned x) { return (unsigned)__builtin_ctz(x); }
 
 /* Rows of queries a wave are 16 or 32, as the matrix instruction has them. `panel` is the widest
  * panel of K: all but the first are read under the product. */
@@ -121,7 +120,7 @@ static void find_panels(struct prefill *p)
 /* Each wave has its own queries and sees every key. */
 struct tir_waves prefill_waves(const struct prefill *p)
 {
-    return (struct tir_waves){.cols = (uint8_t)log2u(p->waves)};
+    return (struct tir_waves){.cols = (uint8_t)tir_bits(p->waves)};
 }
 
 struct tir_layout prefill_scores_layout(const struct prefill *p)
@@ -133,7 +132,7 @@ static void choose_layouts(struct prefill *p)
 {
     const struct tir_layout s = prefill_scores_layout(p);
     find_panels(p);
-    p->v_k = tir_contract_acc(&s, log2u(p->mma->n));
+    p->v_k = tir_contract_acc(&s, tir_bits(p->mma->n));
     const unsigned dv = (unsigned)p->v->head_dim_v;
     p->v_lds = p->by_columns ? att_lds_columns(p->m, p->kv, dv, PREFILL_ELEM, &p->v_k)
                              : att_lds_rows(p->m, p->kv, dv, PREFILL_ELEM);

@@ -3,6 +3,8 @@
  * How heads are held: as spans of neighbouring elements in memory, and in f32 as parts, the first
  * of which are the halves of the pairs that rotate.
  */
+#include "ir/spread.h"
+#include "ir/bits.h"
 #include "templates/rope.h"
 #include "templates/scalar.h"
 
@@ -10,8 +12,6 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
-
-static unsigned log2u(unsigned x) { return 31 - (unsigned)__builtin_clz(x); }
 
 int rope_rotary_dim(const struct att_variant *v)
 {
@@ -21,24 +21,17 @@ int rope_rotary_dim(const struct att_variant *v)
 /* Of 1 << lane_bits lanes that share a head the first 1 << used_bits hold `columns` elements in
  * runs of 1 << run_bits, and the others repeat them. The lanes above, and then registers, hold
  * further heads. */
-static struct tir_layout tile_layout(unsigned rows, unsigned columns, unsigned run_bits,
-                                     unsigned used_bits, unsigned lane_bits)
+static struct tir_layout tile_layout(const struct tir_machine *m, unsigned rows, unsigned columns,
+                                     unsigned run_bits, unsigned used_bits, unsigned lane_bits)
 {
-    struct tir_layout l = {.lane_bits = 6};
-    unsigned n = 0, row = 1;
-    uint32_t lanes[6] = {0};
-    for (unsigned i = 0; i < used_bits; i++)
-        lanes[i] = TIR_RC(0, 1u << (run_bits + i));
-    for (unsigned i = lane_bits; i < 6; i++, row <<= 1)
-        lanes[i] = TIR_RC(row, 0);
-    for (unsigned c = 1; c < columns; c <<= 1)
-        if (c < 1u << run_bits || c >= 1u << (run_bits + used_bits))
-            l.basis[n++] = TIR_RC(0, c);
-    for (; row < rows; row <<= 1)
-        l.basis[n++] = TIR_RC(row, 0);
-    l.reg_bits = (uint8_t)n;
-    memcpy(l.basis + n, lanes, sizeof(lanes));
-    return l;
+    struct tir_spread s = tir_spread(m, 1);
+    tir_spread_cols(&s, TIR_REGS, run_bits);
+    tir_spread_cols(&s, TIR_LANES, used_bits);
+    tir_spread_repeat(&s, TIR_LANES, lane_bits - used_bits);
+    tir_spread_cols(&s, TIR_REGS, tir_bits(columns) - s.cols);
+    tir_spread_rows(&s, TIR_LANES, tir_spread_room(&s, TIR_LANES));
+    tir_spread_rows(&s, TIR_REGS, tir_bits(rows) - s.rows);
+    return tir_spread_layout(&s);
 }
 
 static unsigned min_u(unsigned a, unsigned b) { return a < b ? a : b; }
@@ -50,11 +43,11 @@ static void add_span(struct rope *p, struct rope_shape *s, unsigned first, unsig
                      unsigned dtype, unsigned lane_bits)
 {
     struct tir_func *f = p->b.f;
-    const unsigned most = dtype == TIR_I32 ? 2 : 3, bits = log2u(columns);
+    const unsigned most = dtype == TIR_I32 ? 2 : 3, bits = tir_bits_floor(columns);
     const unsigned least = min_u(dtype == TIR_I32 ? 1 : 2, bits);
     const unsigned used = min_u(lane_bits, bits - least);
-    const struct tir_layout l =
-        tile_layout((unsigned)p->rows, columns, min_u(bits - used, most), used, lane_bits);
+    const struct tir_layout l = tile_layout(p->b.f->machine, (unsigned)p->rows, columns,
+                                            min_u(bits - used, most), used, lane_bits);
     const struct tir_layout vector = tir_layout_slice(&l, 0);
     assert(s->n_spans < ROPE_MAX_SPANS);
     s->spans[s->n_spans++] = (struct rope_span){
@@ -71,7 +64,7 @@ static void add_panels(struct rope *p, struct rope_shape *s, unsigned first, uns
     const unsigned block = 16 * 8 / tir_dtype_bits(att_cache_dtype(p->v));
     for (unsigned left = (unsigned)p->v->head_dim - first; left;) {
         const unsigned most = first % block ? lowest_bit(first) : left;
-        const unsigned width = 1u << log2u(min_u(left, most));
+        const unsigned width = 1u << tir_bits_floor(min_u(left, most));
         add_span(p, s, first, width, p->dtype, lane_bits);
         first += width;
         left -= width;
@@ -82,12 +75,12 @@ static void add_panels(struct rope *p, struct rope_shape *s, unsigned first, uns
  * would not have 4 elements for each of them, unless a lane held more than 32 of the head then. */
 static unsigned lanes_of_head(unsigned dim, unsigned rotary)
 {
-    const unsigned most = log2u(min_u(dim / 16, 64));
+    const unsigned most = tir_bits_floor(min_u(dim / 16, 64));
     if (!rotary)
         return most;
     const unsigned piece = lowest_bit(rotary / 2), panel = lowest_bit(dim - rotary);
     const unsigned narrowest = panel && panel < piece ? panel : piece;
-    const unsigned all = min_u(most, log2u(narrowest < 4 ? 1 : narrowest / 4));
+    const unsigned all = min_u(most, tir_bits_floor(narrowest < 4 ? 1 : narrowest / 4));
     return dim >> all > 32 ? most : all;
 }
 
@@ -95,7 +88,7 @@ static unsigned lanes_of_head(unsigned dim, unsigned rotary)
 static void add_pieces(struct rope *p, struct rope_shape *s, unsigned half, unsigned lane_bits)
 {
     for (unsigned first = 0; first < half; s->n_pieces++) {
-        const unsigned width = 1u << log2u(half - first);
+        const unsigned width = 1u << tir_bits_floor(half - first);
         if (s->packed) {
             add_span(p, s, 2 * first, width, TIR_I32, lane_bits);
         } else {
@@ -118,7 +111,7 @@ void rope_choose_shapes(struct rope *p)
     add_pieces(p, s, rotary / 2, lane_bits);
     add_panels(p, s, rotary, lane_bits);
     s->n_parts = s->n_spans + (s->packed ? s->n_pieces : 0);
-    add_panels(p, &p->plain, 0, log2u(min_u(min_u(dim / 8, 64), narrowest)));
+    add_panels(p, &p->plain, 0, tir_bits_floor(min_u(min_u(dim / 8, 64), narrowest)));
     p->plain.n_parts = p->plain.n_spans;
 }
 

@@ -4,7 +4,7 @@
 #include "ir/spread.h"
 #include "templates/scalar.h"
 
-enum { LDS_WRITES = -1, BYTES = 2 * ATT_SCAN_LANES * 4 };
+enum { BYTES = 2 * ATT_SCAN_LANES * 4 };
 
 struct att_scan att_scan_begin(struct tir_builder *b)
 {
@@ -23,9 +23,9 @@ struct tir_value att_scan_shift(struct tir_builder *b, const struct att_scan *s,
     const struct tir_value numbers = att_plus(b, s->lds, ATT_SCAN_LANES * 4);
     /* Lanes read what others wrote, which a compiler that follows one lane cannot see: nothing may
      * move past either wait. */
-    tir_wait(b, LDS_WRITES, 0);
+    tir_wait(b, TIR_LDS_WRITES, 0);
     tir_tile_lds_store(b, numbers, a, &s->map);
-    tir_wait(b, LDS_WRITES, 0);
+    tir_wait(b, TIR_LDS_WRITES, 0);
     return tir_tile_lds_load(b, att_plus(b, numbers, -distance * 4), s->lane, &s->map);
 }
 
