@@ -277,15 +277,38 @@ static void write_ropes(struct writer *w)
     }
 }
 
-/* What attends to the latent cache itself, which no kernel does yet. */
-static void report_latent(struct writer *w)
+/* Every query head of a rank reads the one row that the latent cache has of a token. */
+static void write_latent_decode(struct writer *w, const struct model_latent *l, long q_len)
+{
+    struct model_group latent = w->m->groups[0];
+    char ratios[MAX_LIST], label[80];
+    latent.kv_heads = 1;
+    if (!list_ratios(w, &latent, ratios))
+        return;
+    snprintf(label, sizeof(label), "absorbed decode of %ld queries over the latent cache", q_len);
+    begin(w, "mla_decode");
+    field(w, "head_dim: %ld", l->kv_lora_rank + l->rope);
+    field(w, "head_dim_v: %ld", l->kv_lora_rank);
+    field(w, "gqa: %s", ratios);
+    if (q_len > 1)
+        field(w, "q_len: %ld", q_len);
+    field(w, "page_size: %s", w->d->page_size);
+    cache_fields(w);
+    end(w, label, "Decode over the latent cache, absorbed.");
+}
+
+static void write_latent(struct writer *w)
 {
     const struct model_latent *l = &w->m->latent;
-    model_lacks(w->m,
-                "absorbed decode over the latent cache (%ld + %ld elements a token), and its "
-                "prefill and combine",
+    write_latent_decode(w, l, 1);
+    if (w->d->draft_tokens > 0)
+        write_latent_decode(w, l, w->d->draft_tokens + 1);
+    begin(w, "combine");
+    field(w, "head_dim: %ld", l->kv_lora_rank);
+    field(w, "partials: csr");
+    end(w, "combine of the latent decode", "Sums of the parts of a split decode.");
+    model_lacks(w->m, "rotation, write and gather of the latent cache (%ld + %ld elements a token)",
                 l->kv_lora_rank, l->rope);
-    model_lacks(w->m, "rotation and write of the latent cache (rope of %ld elements)", l->rope);
     if (l->index_topk > 0)
         model_lacks(w->m, "the sparse indexer: %ld heads of %ld, the %ld best keys of each query",
                     l->index_heads, l->index_dim, l->index_topk);
@@ -299,10 +322,8 @@ static void write_shared(struct writer *w, const struct model_group *g)
     field(w, "head_dim: %ld", g->head_dim_v);
     field(w, "partials: %s", w->m->latent.kv_lora_rank ? "pair" : "[csr, pair]");
     end(w, label, "Sums of parts: csr of a split decode, pair of two chunks of a prompt.");
-    if (!w->m->latent.kv_lora_rank) {
-        begin(w, "plan");
-        end(w, "plan", "Work lists of decode, made on the device.");
-    }
+    begin(w, "plan");
+    end(w, "plan", "Work lists of decode, made on the device.");
     begin(w, "metadata");
     field(w, "metadata: [indptr, kv_indices, page_table, last_page_len, draft_slots]");
     end(w, "metadata", "Index arrays of a step, made on the device.");
@@ -332,7 +353,7 @@ unsigned write_kernels(struct model *m, const struct deployment *d, FILE *out)
     }
     write_context_chunk(&w, &m->groups[0]);
     if (m->latent.kv_lora_rank)
-        report_latent(&w);
+        write_latent(&w);
     else
         write_ropes(&w);
     write_shared(&w, &m->groups[0]);
