@@ -293,8 +293,8 @@ static void begin_phase(struct round *e, unsigned phase)
 {
     const bool matrix = e->r->schedule->matrix_phases >> phase & 1;
     tir_phase(&e->b, matrix);
-    if (e->r->schedule->priority)
-        tir_set_priority(&e->b, matrix ? e->r->schedule->priority : 0);
+    if (e->r->schedule->memory_priority)
+        tir_set_priority(&e->b, matrix ? 0 : e->r->schedule->memory_priority);
 }
 
 /* Ping-pong: every phase ends with a barrier, so that the groups stay one phase apart. So does

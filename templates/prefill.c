@@ -573,6 +573,7 @@ static void build(const struct att_variant *v, const struct tir_machine *m, stru
                      .matrix_phases = 1u << C1 | 1u << C2,
                      .interleave = 1,
                      .hoist_vgprs = p.tile->hoist_vgprs,
+                     .memory_priority = p.tile->memory_priority,
                      .ping_pong = 2},
         .grid = {{"heads", 1, 1}, {"batch", 1, 1}, {"max_seqlen_q", (int)(p.rows * p.waves), 1}},
     };

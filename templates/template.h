@@ -55,6 +55,7 @@ struct att_tile {
     uint8_t waves_per_simd;       /* decode; prefill has waves / 4 */
     uint8_t copy_bytes;           /* bytes a lane that direct-to-LDS loads must take, or 0 */
     uint8_t hoist_vgprs;          /* tir_schedule.hoist_vgprs */
+    uint8_t memory_priority;      /* tir_schedule.memory_priority */
     bool late_power; /* half of the exponentials stand under the next iteration's first product */
     bool plain;      /* only without what takes registers of its own: hook, soft cap, pages */
     const char *why; /* what decided on it */
