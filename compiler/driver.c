@@ -45,7 +45,7 @@ struct build {
     size_t done;
 };
 
-/* Of a worker about one variant. The kernel's code follows, then the log. */
+/* A worker's answer for one variant. The kernel's code follows it, then the log. */
 struct answer {
     bool failed, cached;
     int cache_error;

@@ -71,7 +71,7 @@ static bool fits(const struct tir_func *f, char why[ATTNC_WHY])
     return false;
 }
 
-/* What libattn gives to the kernels of each op: a pointer is an i64. */
+/* The arguments that libattn gives to the kernels of each op: a pointer is an i64. */
 static const struct {
     const char *op, *name;
     unsigned dtype;

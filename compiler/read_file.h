@@ -7,7 +7,7 @@
 
 /**
  * Reads the file `path` ("-": standard input), a pipe as well, into memory that the caller frees.
- * Of a file of more than `most` bytes it reads at least one byte more than that. False with errno.
+ * A file of more than `most` bytes gives at least `most` + 1 of them. False with errno.
  */
 bool attnc_read_file(const char *path, size_t most, char **bytes, size_t *size);
 

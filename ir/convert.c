@@ -15,7 +15,7 @@ struct equations {
     uint32_t lane[TIR_MAX_LANE_BITS], reg[TIR_MAX_LANE_BITS];
 };
 
-/* What remains of lane, and of reg, once the equations so far are taken off. */
+/* Subtracts the equations found so far from `lane` and `reg`. */
 static void reduce(const struct equations *e, uint32_t *lane, uint32_t *reg)
 {
     for (unsigned i = 0; i < e->n; i++)

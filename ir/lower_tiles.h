@@ -56,7 +56,7 @@ struct tir_pieces tir_change_layout(struct tir_expander *x, struct tir_pieces a,
                                     const struct tir_layout *from, const struct tir_layout *to);
 
 /**
- * What the waves whose bits are set in `waves` each hold, in every one of them. `part` is the
+ * Gives every wave the values of all waves whose bits are set in `waves`. `part` is the
  * layout of a vector without `axis`, in which those waves repeat each other; here each has its own.
  * The result has a register more for each wave, lowest, in the order of the waves.
  */

@@ -119,7 +119,7 @@ static void inspect(const struct tir_func *f, const char *after, const struct ti
 }
 
 #ifndef NDEBUG
-/* What a pass may keep, as one number each. */
+/* Properties that a pass may keep, each as one number. */
 struct fingerprint {
     const struct tir_func *f;
     uint64_t of[TIR_PASS_effects + 1];

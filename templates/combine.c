@@ -68,7 +68,7 @@ static unsigned row_lanes(unsigned dim)
     return wide < narrow ? wide : narrow;
 }
 
-/* Of a row that a lane has. */
+/* Elements of a row that one lane holds. */
 static unsigned row_elements(unsigned dim) { return dim / row_lanes(dim); }
 
 static bool check(const struct att_variant *v, const struct tir_machine *m, struct att_why *why)

@@ -155,7 +155,7 @@ static struct tir_value in_order(struct decode *d, struct tir_value o)
     return tir_relayout(&d->b, o, &l);
 }
 
-/* What all waves hold alike is written by the first. */
+/* The first wave writes the values that all waves hold alike. */
 static void write_lse(struct decode *d, const char *tensor, struct tir_value lse,
                       struct tir_value row0, struct tir_value row_bytes,
                       struct tir_value head_bytes)
