@@ -23,7 +23,7 @@
  *          64      8  O 64, Q 72, S 8, block on its way 18     42 KiB, 80 KiB
  *         128      8  O 128, Q 72 or 24, S 4 or 8, block 9 or 18     43 KiB, 143 KiB
  *
- * Of 256 registers a wave, 40 to 60 go to operands that pass through and to addresses. With 128
+ * A wave has 256 registers; passing operands and addresses take 40 to 60 of them. With 128
  * columns that is too much: gfx942, whose LDS is nearly full, takes blocks of 16 keys instead of
  * 32, whose operands need less; gfx950 keeps two thirds of Q in LDS. A block is in LDS while the
  * next is on its way to registers; where there is room for two in LDS, a block needs one barrier
@@ -226,7 +226,7 @@ static struct tir_layout block_map(unsigned keys, unsigned width)
     return map;
 }
 
-/* What all lanes of an operand read at once is one piece. */
+/* P in LDS: the elements that all lanes of an operand read at once are contiguous. */
 static struct tir_layout weights_map(const struct mla *s)
 {
     return tir_lane_major(tir_layout_of(s->d.b.f, s->weights), 1u << s->keys.n_reg);
@@ -375,8 +375,8 @@ static void fetch(struct mla *s, struct att_block *block)
         block->mask = att_load_mask(&s->d.attention, key);
 }
 
-/* What a page holds behind the sequence's last token may be anything, a NaN too: P is 0 there, but
- * the product would not be. */
+/* Clears rows behind the sequence's last token. A page may hold anything there, a NaN too; P is 0
+ * there, but its product with a NaN is not. */
 static struct tir_value clear_tail(struct mla *s, struct tir_value c, struct tir_value block)
 {
     struct tir_builder *const b = &s->d.b;
@@ -602,7 +602,7 @@ static void share_state(struct mla *s, struct decode_state *state)
     state->l = load_vector(s, VECTOR_L);
 }
 
-/* What attention.c builds by itself; the rest of a block is visit()'s. */
+/* attention.c builds these steps by itself; visit() builds the rest of a block. */
 static const struct att_source source = {.first_key = first_key};
 static const struct att_place steps[ATT_N_STEPS] = {[ATT_STEP_MODIFY] = {COMPUTE, SOFTMAX}};
 

@@ -333,7 +333,7 @@ static struct att_paged_data fetch_v(struct prefill *p, struct tir_value tile)
     return (struct att_paged_data){0};
 }
 
-/* What a page holds behind the sequence's last token may be anything, a NaN too. */
+/* Clears rows behind the sequence's last token: a page may hold anything there, a NaN too. */
 static struct tir_value clear_tail(struct prefill *p, struct tir_value v, struct tir_value tile)
 {
     struct tir_builder *b = &p->b;

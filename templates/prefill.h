@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the files of the `prefill` template share.
+ * This file declares the state and functions that the files of the `prefill` template share.
  */
 #ifndef TEMPLATES_PREFILL_H
 #define TEMPLATES_PREFILL_H

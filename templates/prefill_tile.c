@@ -89,7 +89,7 @@ const struct att_tile prefill_tiles[PREFILL_N_TILES] = {
      .why = "16 rows: O of 32 rows would take half of the registers"},
 };
 
-/* What only a cache has must not be asked of plain tensors. */
+/* Refuses fields of a cache where K and V are plain tensors. */
 static bool check_plain(const struct att_variant *v, struct att_why *why)
 {
     static const enum att_field of_cache[] = {ATT_PAGE_SIZE, ATT_PAGE_TABLE, ATT_KV_DTYPE,

@@ -18,8 +18,8 @@ int rope_rotary_dim(const struct att_variant *v)
     return v->rope == ATT_ROPE_NONE ? 0 : v->rotary_dim;
 }
 
-/* Of 1 << lane_bits lanes that share a head the first 1 << used_bits hold `columns` elements in
- * runs of 1 << run_bits, and the others repeat them. The lanes above, and then registers, hold
+/* 1 << lane_bits lanes share a head: the first 1 << used_bits hold `columns` elements in runs of
+ * 1 << run_bits, and the others repeat them. The lanes above, and then registers, hold
  * further heads. */
 static struct tir_layout tile_layout(const struct tir_machine *m, unsigned rows, unsigned columns,
                                      unsigned run_bits, unsigned used_bits, unsigned lane_bits)

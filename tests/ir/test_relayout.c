@@ -28,7 +28,7 @@ static int fill(void **state)
     return 0;
 }
 
-/* What a test's tiles are like. */
+/* The shape of a test's tiles. */
 struct shape {
     unsigned row_bits, col_bits, wave_bits, reg_bits;
 };
