@@ -23,6 +23,7 @@ compiler ops pack ir templates targets compiler
 runtime ops pack runtime
 tools/hipsim targets/facts tools/hipsim
 tools/reference ir tools/reference
+tools/verify ops compiler runtime targets tools/reference tools/verify
 tools/attnc ops pack ir templates targets compiler runtime tools
 ROWS
 exit $status

@@ -14,7 +14,7 @@
 
 #include <cmocka.h>
 
-#include "tools/attnc/verify_numbers.h"
+#include "tools/verify/numbers.h"
 #include "tools/reference/combine.h"
 #include "tools/reference/decode.h"
 #include "tools/reference/prefill.h"

@@ -17,7 +17,7 @@
 
 #include "runtime/attn.h"
 #include "tests/runtime/simulator.h"
-#include "tools/attnc/verify_numbers.h"
+#include "tools/verify/numbers.h"
 #include "tools/reference/prefill.h"
 
 enum { BATCH = 2, LONGEST = 40, ROOM = BATCH * LONGEST, DIM = 128, HEADS = 1 };
@@ -60,7 +60,7 @@ static void change(struct step *s, const struct precision *bf16, uint64_t *rando
     assert_int_equal(hip.hipMemcpy(s->cu, s->lengths, sizeof(s->lengths), HIP_TO_DEVICE), 0);
 }
 
-/* Two roundings of at most 2^-8 each, and a little for float32, as in verify_prefill.c. */
+/* Two roundings of at most 2^-8 each, and a little for float32, as in tools/verify/. */
 static void check_row(const struct step *s, const struct precision *bf16, int64_t token, int head,
                       const struct ref_row *r)
 {

@@ -18,7 +18,7 @@
 
 #include "runtime/attn.h"
 #include "tests/runtime/simulator.h"
-#include "tools/attnc/verify_numbers.h"
+#include "tools/verify/numbers.h"
 
 enum { DIM = 64, KV_HEADS = 2, ROW = KV_HEADS * DIM, PAGE = 16 };
 enum { PAGES = 12, HOST_PAGES = 5, MOVED = 4, TOKENS = 40, BATCH = 2, REPLAYS = 25 };

@@ -15,7 +15,7 @@
 #include <cmocka.h>
 
 #include "tests/runtime/simulator.h"
-#include "tools/attnc/verify_cache.h"
+#include "tools/verify/cache.h"
 #include "tools/reference/decode.h"
 
 enum { BATCH = 3, Q_LEN = 2, DIM = 128, HEADS = 4, KV_HEADS = 2, PAGE = 16, LONGEST = 400 };
@@ -38,7 +38,7 @@ struct step {
 
 /* What does not. */
 struct bench {
-    struct gpu gpu; /* the simulator's memory, as verify_cache.c takes it */
+    struct gpu gpu; /* the simulator's memory, as tools/verify/cache.c takes it */
     struct device_memory memory;
     const struct precision *bf16;
     struct paged_cache cache;
@@ -117,7 +117,7 @@ static void change(struct bench *b, struct step *s, uint64_t *random)
 }
 
 /*
- * Two roundings of at most 2^-8 each, and a little for float32, as in verify_compare.c: the parts'
+ * Two roundings of at most 2^-8 each, and a little for float32, as in tools/verify/: the parts'
  * weights are float32 as well.
  */
 static void check_row(const struct bench *b, const struct step *s, int64_t token, int head,

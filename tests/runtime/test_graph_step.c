@@ -17,7 +17,7 @@
 
 #include "runtime/attn.h"
 #include "tests/runtime/simulator.h"
-#include "tools/attnc/verify_numbers.h"
+#include "tools/verify/numbers.h"
 #include "tools/reference/metadata.h"
 
 enum {

@@ -6,7 +6,7 @@
 #ifndef TOOLS_ATTNC_TRACE_H
 #define TOOLS_ATTNC_TRACE_H
 
-#include "tools/attnc/verify_tensor.h"
+#include "tools/verify/tensor.h"
 
 enum {
     TRACE_DIMENSIONS = 16,

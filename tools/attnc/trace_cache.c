@@ -7,7 +7,7 @@
 
 #include "tools/attnc/command.h"
 #include "tools/attnc/trace.h"
-#include "tools/attnc/verify_cache.h"
+#include "tools/verify/cache.h"
 
 enum dimension { TOKENS, KV_HEADS, PAGE_SIZE };
 

@@ -9,7 +9,7 @@
 
 #include "tools/attnc/command.h"
 #include "tools/attnc/trace.h"
-#include "tools/attnc/verify_cache.h"
+#include "tools/verify/cache.h"
 
 enum { INFO = 8 }; /* integers of a work item: struct attn_decode_plan */
 

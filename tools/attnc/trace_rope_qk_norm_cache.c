@@ -6,7 +6,7 @@
 
 #include "tools/attnc/command.h"
 #include "tools/attnc/trace.h"
-#include "tools/attnc/verify_cache.h"
+#include "tools/verify/cache.h"
 
 enum dimension { TOKENS, HEADS, KV_HEADS, PAGE_SIZE };
 

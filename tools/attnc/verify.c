@@ -4,10 +4,7 @@
  * target is verified in a child process of its own: a simulator is one GPU for its whole life, and
  * HIP does not survive a fork.
  */
-#include "tools/attnc/verify.h"
-
 #include <fnmatch.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,6 +16,7 @@
 #include "tools/attnc/json.h"
 #include "tools/attnc/output.h"
 #include "tools/attnc/pack_file.h"
+#include "tools/verify/verify.h"
 
 static struct {
     const char *device;
@@ -90,21 +88,6 @@ struct plan {
     size_t sums[3]; /* verified kernels, rows, failures */
 };
 
-static const struct verify_family *const families[] = {
-#define OP(op) &verify_##op,
-#include "ops/ops.def"
-};
-
-void verify_fail(struct verify_row *row, const char *format, ...)
-{
-    if (row->fault[0])
-        return;
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(row->fault, sizeof(row->fault), format, arguments);
-    va_end(arguments);
-}
-
 static void print_row_json(const struct verify_row *row)
 {
     struct json j = {.out = stdout, .compact = true};
@@ -120,21 +103,9 @@ static void print_row_json(const struct verify_row *row)
     json_end(&j);
 }
 
-static void note_worst(struct verify_run *run, double error, double bound)
+static void print_row(const struct verify_run *run, const struct verify_row *row)
 {
-    if (bound > 0 && error / bound > run->worst)
-        run->worst = error / bound;
-}
-
-void verify_report(struct verify_run *run, const struct verify_row *row)
-{
-    if (row->elsewhere)
-        return;
-    run->rows++;
     const bool failed = row->fault[0];
-    run->failures += failed;
-    note_worst(run, row->relative, row->relative_bound);
-    note_worst(run, row->largest, row->largest_bound);
     if (args.json || args.save) {
         if (!args.json)
             putchar(ROW_MARK);
@@ -150,41 +121,9 @@ void verify_report(struct verify_run *run, const struct verify_row *row)
     fflush(stdout);
 }
 
-void verify_report_fault(struct verify_run *run, const char *kernel, const char *fault)
-{
-    struct verify_row row = {.kernel = kernel, .shape = "-"};
-    verify_fail(&row, "%s", fault);
-    verify_report(run, &row);
-}
-
-bool verify_wants_more(const struct verify_run *run)
-{
-    return run->enough == 0 || run->rows < run->enough;
-}
-
 static bool wanted(const struct attn_kernel_info *info)
 {
     return !args.only || fnmatch(args.only, info->name, 0) == 0;
-}
-
-static void verify_kernel(struct verify_run *run, uint32_t n, const struct attn_kernel_info *info,
-                          size_t shapes)
-{
-    const size_t rows = run->rows;
-    run->enough = shapes ? rows + shapes : 0;
-    const struct verify_family *family = NULL;
-    for (size_t i = 0; i < sizeof(families) / sizeof(families[0]); i++) {
-        if (!strcmp(families[i]->op, info->op))
-            family = families[i];
-    }
-    run->calls = find_op_calls(info->op);
-    if (family)
-        family->verify(run, n, info);
-    if (run->rows == rows)
-        verify_report_fault(run, info->name,
-                            family ? "none of the shapes' arguments choose it "
-                                     "from the pack"
-                                   : "there is no reference for its op");
 }
 
 static bool is_of(const struct attn_pack *pack, uint32_t n, const char *target,
@@ -218,6 +157,7 @@ static int verify_part(void *context, size_t n, struct child_report *report)
         .seed = plan->seed,
         .hooks = args.hooks,
         .name_width = plan->name_width,
+        .print = print_row,
     };
     size_t kernels = 0;
     for (uint32_t i = part->first; i < part->end; i++) {

@@ -3,8 +3,8 @@
  * A user's logits function on the host, for the reference: the same file that attnc build inlined
  * into the kernel, compiled for this machine.
  */
-#ifndef TOOLS_ATTNC_VERIFY_HOOK_H
-#define TOOLS_ATTNC_VERIFY_HOOK_H
+#ifndef TOOLS_VERIFY_VERIFY_HOOK_H
+#define TOOLS_VERIFY_VERIFY_HOOK_H
 
 #include <stddef.h>
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "tools/attnc/verify_hook.h"
+#include "tools/verify/hook.h"
 
 #include <dlfcn.h>
 #include <stdio.h>

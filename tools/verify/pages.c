@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "tools/attnc/verify_pages.h"
+#include "tools/verify/pages.h"
 
 #include <stdlib.h>
 #include <string.h>

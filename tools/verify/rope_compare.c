@@ -5,7 +5,7 @@
  */
 #include <math.h>
 
-#include "tools/attnc/verify_rope.h"
+#include "tools/verify/rope.h"
 #include "tools/reference/rope_qk_norm_cache.h"
 
 static void fail_element(struct rope_problem *p, const char *what, int token, int head, int d,

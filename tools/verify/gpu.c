@@ -10,7 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "tools/attnc/verify.h"
+#include "tools/verify/verify.h"
 
 /* From the program's own directory: in the build tree, installed. */
 static const char *const places[] = {

@@ -6,7 +6,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "tools/attnc/verify_rope.h"
+#include "tools/verify/rope.h"
 #include "tools/reference/rope_qk_norm_cache.h"
 
 #define COUNT(a) (sizeof(a) / sizeof((a)[0]))

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "tools/attnc/verify_cache.h"
+#include "tools/verify/cache.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -5,8 +5,8 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "tools/attnc/verify.h"
-#include "tools/attnc/verify_pages.h"
+#include "tools/verify/verify.h"
+#include "tools/verify/pages.h"
 
 #define COUNT(a) (sizeof(a) / sizeof((a)[0]))
 

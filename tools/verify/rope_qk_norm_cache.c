@@ -4,7 +4,7 @@
  */
 #include <stdlib.h>
 
-#include "tools/attnc/verify_rope.h"
+#include "tools/verify/rope.h"
 #include "tools/reference/rope_qk_norm_cache.h"
 
 #define COUNT(a) (sizeof(a) / sizeof((a)[0]))

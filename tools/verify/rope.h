@@ -2,10 +2,10 @@
  *
  * What the files of attnc verify for rope_qk_norm_cache kernels share.
  */
-#ifndef TOOLS_ATTNC_VERIFY_ROPE_H
-#define TOOLS_ATTNC_VERIFY_ROPE_H
+#ifndef TOOLS_VERIFY_ROPE_H
+#define TOOLS_VERIFY_ROPE_H
 
-#include "tools/attnc/verify_cache.h"
+#include "tools/verify/cache.h"
 
 enum {
     ROPE_PACKED = 1 << 0,    /* q, key and value are parts of one tensor */
@@ -52,7 +52,7 @@ struct rope_problem {
     double closest;
 };
 
-/* verify_rope_data.c */
+/* rope_data.c */
 
 /** Random inputs and empty outputs in host memory; desc and shape are set. */
 void rope_set_inputs(struct rope_problem *p, const char *target, uint64_t *random);
@@ -62,7 +62,7 @@ void rope_upload_outputs(struct rope_problem *p);
 /** Is q written over itself? */
 bool rope_q_in_place(const struct rope_problem *p);
 
-/* verify_rope_compare.c */
+/* rope_compare.c */
 
 /** Compares every result with the reference; its errors go to the row. */
 void rope_compare(struct rope_problem *p);

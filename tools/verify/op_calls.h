@@ -2,8 +2,8 @@
  *
  * The typed functions of every op family, by the name of the op, for code that serves them all.
  */
-#ifndef TOOLS_ATTNC_OP_CALLS_H
-#define TOOLS_ATTNC_OP_CALLS_H
+#ifndef TOOLS_VERIFY_OP_CALLS_H
+#define TOOLS_VERIFY_OP_CALLS_H
 
 #include "runtime/attn.h"
 

@@ -5,7 +5,7 @@
  */
 #include <string.h>
 
-#include "tools/attnc/verify_tensor.h"
+#include "tools/verify/tensor.h"
 
 static bool same_fields(const struct attn_pack *pack, uint32_t a, uint32_t b)
 {

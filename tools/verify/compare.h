@@ -3,13 +3,13 @@
  * attnc verify: how far attention kernels may be off, and the comparison of what they wrote with
  * the reference, by several threads.
  */
-#ifndef TOOLS_ATTNC_VERIFY_COMPARE_H
-#define TOOLS_ATTNC_VERIFY_COMPARE_H
+#ifndef TOOLS_VERIFY_COMPARE_H
+#define TOOLS_VERIFY_COMPARE_H
 
 #include <pthread.h>
 #include <stdatomic.h>
 
-#include "tools/attnc/verify_tensor.h"
+#include "tools/verify/tensor.h"
 #include "tools/reference/attention.h"
 
 /** Where a row of the output is, for messages. */

@@ -2,8 +2,8 @@
  *
  * The element types of attnc verify: their bits, how precise they are, random inputs.
  */
-#ifndef TOOLS_ATTNC_VERIFY_NUMBERS_H
-#define TOOLS_ATTNC_VERIFY_NUMBERS_H
+#ifndef TOOLS_VERIFY_NUMBERS_H
+#define TOOLS_VERIFY_NUMBERS_H
 
 #include <stdint.h>
 

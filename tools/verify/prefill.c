@@ -6,12 +6,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tools/attnc/verify.h"
-#include "tools/attnc/verify_compare.h"
-#include "tools/attnc/verify_hook.h"
-#include "tools/attnc/verify_numbers.h"
-#include "tools/attnc/verify_pages.h"
-#include "tools/attnc/verify_tensor.h"
+#include "tools/verify/verify.h"
+#include "tools/verify/compare.h"
+#include "tools/verify/hook.h"
+#include "tools/verify/numbers.h"
+#include "tools/verify/pages.h"
+#include "tools/verify/tensor.h"
 #include "tools/reference/prefill.h"
 
 #define COUNT(a) (sizeof(a) / sizeof((a)[0]))

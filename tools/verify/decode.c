@@ -7,10 +7,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tools/attnc/verify.h"
-#include "tools/attnc/verify_compare.h"
-#include "tools/attnc/verify_hook.h"
-#include "tools/attnc/verify_pages.h"
+#include "tools/verify/verify.h"
+#include "tools/verify/compare.h"
+#include "tools/verify/hook.h"
+#include "tools/verify/pages.h"
 #include "tools/reference/decode.h"
 
 #define COUNT(a) (sizeof(a) / sizeof((a)[0]))

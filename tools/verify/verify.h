@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * attnc verify: what its parts share. An op family's cases, inputs and bounds are one file,
- * verify_<op>.c; verify.c chooses the device and walks over the pack.
+ * Verification of kernels: what its parts share. An op's shapes, inputs and bounds are one file,
+ * <op>.c. `attnc verify` chooses the device and walks over a pack.
  */
-#ifndef TOOLS_ATTNC_VERIFY_H
-#define TOOLS_ATTNC_VERIFY_H
+#ifndef TOOLS_VERIFY_VERIFY_H
+#define TOOLS_VERIFY_VERIFY_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-#include "tools/attnc/op_calls.h"
+#include "tools/verify/op_calls.h"
 
 /** A GPU for verification: libattn's device, and HIP's memory functions from the same library. */
 struct gpu {
@@ -61,9 +61,17 @@ struct verify_run {
     size_t rows, failures; /* counted by verify_report() */
     size_t enough;         /* rows after which the kernel needs no more; 0: it needs all */
     double worst;          /* the largest error as a part of its bound, by verify_report() */
+
+    /** What is to be done with each row; `row->fault` says whether it failed. */
+    void (*print)(const struct verify_run *run, const struct verify_row *row);
 };
 
-/** Prints a row and counts it, unless it is another kernel's. */
+/** Verifies the n-th kernel of the pack on all shapes that are for it, or on `shapes` of them where
+ * that is not 0. A kernel without any has a row that says so. */
+void verify_kernel(struct verify_run *run, uint32_t n, const struct attn_kernel_info *info,
+                   size_t shapes);
+
+/** Counts a row and hands it to run->print, unless it is another kernel's. */
 void verify_report(struct verify_run *run, const struct verify_row *row);
 
 /** Has the kernel fewer rows than --shapes asks for? */

@@ -8,8 +8,8 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "tools/attnc/verify.h"
-#include "tools/attnc/verify_cache.h"
+#include "tools/verify/verify.h"
+#include "tools/verify/cache.h"
 
 #define COUNT(a) (sizeof(a) / sizeof((a)[0]))
 

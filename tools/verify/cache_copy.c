@@ -4,8 +4,8 @@
  */
 #include <stdlib.h>
 
-#include "tools/attnc/verify.h"
-#include "tools/attnc/verify_cache.h"
+#include "tools/verify/verify.h"
+#include "tools/verify/cache.h"
 
 #define COUNT(a) (sizeof(a) / sizeof((a)[0]))
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "tools/attnc/verify_numbers.h"
+#include "tools/verify/numbers.h"
 
 #include <math.h>
 #include <stdbool.h>

@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tools/attnc/verify.h"
-#include "tools/attnc/verify_tensor.h"
+#include "tools/verify/verify.h"
+#include "tools/verify/tensor.h"
 #include "tools/reference/metadata.h"
 
 #define COUNT(a) (sizeof(a) / sizeof((a)[0]))

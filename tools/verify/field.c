@@ -2,7 +2,7 @@
 /* This file reads fields of a kernel's dispatch key. */
 #include <string.h>
 
-#include "tools/attnc/verify.h"
+#include "tools/verify/verify.h"
 
 const char *verify_field(const struct attn_pack *pack, uint32_t n, const char *field)
 {

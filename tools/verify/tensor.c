@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "tools/attnc/verify_tensor.h"
+#include "tools/verify/tensor.h"
 
 #include <assert.h>
 #include <stdlib.h>

@@ -19,7 +19,7 @@
  * 4 and the 8 have room for. Where a kernel applies scales to the elements and rounds the products
  * to its type, keys and values are off by `inputs` = u: e_s grows by u S, the result by u sum p|v|.
  */
-#include "tools/attnc/verify_compare.h"
+#include "tools/verify/compare.h"
 
 #include <math.h>
 #include <unistd.h>

@@ -3,10 +3,10 @@
  * Sequences in a paged cache: which pages hold their tokens, in random order, and the tables that
  * say so. What no kernel may read is poisoned: slots without a token, entries behind the last.
  */
-#ifndef TOOLS_ATTNC_VERIFY_PAGES_H
-#define TOOLS_ATTNC_VERIFY_PAGES_H
+#ifndef TOOLS_VERIFY_PAGES_H
+#define TOOLS_VERIFY_PAGES_H
 
-#include "tools/attnc/verify_cache.h"
+#include "tools/verify/cache.h"
 
 struct sequence_pages {
     struct paged_cache cache;

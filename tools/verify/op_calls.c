@@ -2,7 +2,7 @@
  *
  * attn_<op>_lookup() and attn_<op>_launch() of every row of ops/ops.def.
  */
-#include "tools/attnc/op_calls.h"
+#include "tools/verify/op_calls.h"
 
 #include <string.h>
 

@@ -3,10 +3,10 @@
  * Paged caches of attnc verify: any layout, element type and scale, on the host as the very bits
  * that the device has. What belongs to no element, and slots that hold no token, are NaNs.
  */
-#ifndef TOOLS_ATTNC_VERIFY_CACHE_H
-#define TOOLS_ATTNC_VERIFY_CACHE_H
+#ifndef TOOLS_VERIFY_CACHE_H
+#define TOOLS_VERIFY_CACHE_H
 
-#include "tools/attnc/verify_tensor.h"
+#include "tools/verify/tensor.h"
 #include "tools/reference/cache.h"
 
 enum cache_part { CACHE_K, CACHE_V, CACHE_PARTS };

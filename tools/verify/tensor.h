@@ -4,11 +4,11 @@
  * for. Memory that belongs to no element holds NaNs, in inputs so that reading it shows, in outputs
  * so that writing it does.
  */
-#ifndef TOOLS_ATTNC_VERIFY_TENSOR_H
-#define TOOLS_ATTNC_VERIFY_TENSOR_H
+#ifndef TOOLS_VERIFY_TENSOR_H
+#define TOOLS_VERIFY_TENSOR_H
 
-#include "tools/attnc/verify.h"
-#include "tools/attnc/verify_numbers.h"
+#include "tools/verify/verify.h"
+#include "tools/verify/numbers.h"
 
 enum { DEVICE_BLOCKS_MAX = 40 };
 

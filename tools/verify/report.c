@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * This file runs the shapes of a kernel's op and counts their rows.
+ */
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "tools/verify/verify.h"
+
+static const struct verify_family *const families[] = {
+#define OP(op) &verify_##op,
+#include "ops/ops.def"
+};
+
+void verify_fail(struct verify_row *row, const char *format, ...)
+{
+    if (row->fault[0])
+        return;
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(row->fault, sizeof(row->fault), format, arguments);
+    va_end(arguments);
+}
+
+static void note_worst(struct verify_run *run, double error, double bound)
+{
+    if (bound > 0 && error / bound > run->worst)
+        run->worst = error / bound;
+}
+
+void verify_report(struct verify_run *run, const struct verify_row *row)
+{
+    if (row->elsewhere)
+        return;
+    run->rows++;
+    run->failures += row->fault[0] != '\0';
+    note_worst(run, row->relative, row->relative_bound);
+    note_worst(run, row->largest, row->largest_bound);
+    run->print(run, row);
+}
+
+void verify_report_fault(struct verify_run *run, const char *kernel, const char *fault)
+{
+    struct verify_row row = {.kernel = kernel, .shape = "-"};
+    verify_fail(&row, "%s", fault);
+    verify_report(run, &row);
+}
+
+bool verify_wants_more(const struct verify_run *run)
+{
+    return run->enough == 0 || run->rows < run->enough;
+}
+
+void verify_kernel(struct verify_run *run, uint32_t n, const struct attn_kernel_info *info,
+                   size_t shapes)
+{
+    const size_t rows = run->rows;
+    run->enough = shapes ? rows + shapes : 0;
+    const struct verify_family *family = NULL;
+    for (size_t i = 0; i < sizeof(families) / sizeof(families[0]); i++) {
+        if (!strcmp(families[i]->op, info->op))
+            family = families[i];
+    }
+    run->calls = find_op_calls(info->op);
+    if (family)
+        family->verify(run, n, info);
+    if (run->rows == rows)
+        verify_report_fault(run, info->name,
+                            family ? "none of the shapes' arguments choose it "
+                                     "from the pack"
+                                   : "there is no reference for its op");
+}
