@@ -120,6 +120,7 @@ struct attn_mla_decode_args verify_latent_args(const struct attn_decode_args *a)
 /** The descriptor that asks for the n-th kernel; heads 0. */
 struct attn_combine_desc verify_combine_desc(const struct attn_pack *pack, uint32_t n);
 struct attn_metadata_desc verify_metadata_desc(const struct attn_pack *pack, uint32_t n);
+struct attn_topk_desc verify_topk_desc(const struct attn_pack *pack, uint32_t n);
 
 /** The descriptor that asks for the n-th kernel; heads 0, page_size 0. */
 struct attn_rope_qk_norm_cache_desc verify_rope_qk_norm_cache_desc(const struct attn_pack *pack,
