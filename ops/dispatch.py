@@ -366,6 +366,10 @@ def fill_pages(op):
     p = op.pages
     optional = f"a->{p['kv_lens_optional']}" if p["kv_lens_optional"] else "NULL"
     call = f"    r = attn_pages_fill(d->page_table, &a->pages, {optional}, v);\n"
+    if p["slots"]:
+        call = (f"    r = {expression(p['slots'], op)}\n"
+                "            ? attn_slots_fill(d->page_table, &a->pages, v)\n"
+                f"            : attn_pages_fill(d->page_table, &a->pages, {optional}, v);\n")
     if p["when"]:
         call = f"    if ({expression(p['when'], op)})\n    {call}"
     return call + "    if (r)\n        return r;\n"
@@ -460,6 +464,11 @@ def check_data(op):
         if op.pages["kv_lens_optional"]:
             parts.append("a->pages.kv_lens")
         lead = both(["!r"] + parts)
+        if op.pages["slots"]:
+            slots = expression(op.pages["slots"], op)
+            text += (f"    if (!r && {slots})\n        r = attn_slots_check(op->device, &d->cache, "
+                     "d->page_table, &a->cache, &a->pages, a->batch, a->stream);\n")
+            lead = both(["!r"] + parts + [f"!({slots})"])
         text += (f"    if ({lead})\n        r = attn_pages_check(op->device, &d->cache, "
                  "d->page_table, &a->cache, &a->pages, a->batch, a->stream);\n")
     for call in op.checks:

@@ -72,6 +72,8 @@ def describe(op):
         elif isinstance(a, Member) and a.ctype == "struct attn_pages":
             needed = expression(op.pages["when"], op) if op.pages["when"] else "true"
             optional = "true" if op.pages["kv_lens_optional"] else "false"
+            if op.pages["slots"]:
+                optional = expression(op.pages["slots"], op)
             text += (f"    n += attn_pages_tensors(d->page_table, &a->pages, &a->batch, {needed}, "
                      f"{optional}, t + n);\n")
     return text + "    (void)d;\n    return n;\n}\n\n"

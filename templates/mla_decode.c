@@ -100,6 +100,8 @@ static bool check(const struct att_variant *v, const struct tir_machine *m, stru
         return att_reject(why, ATT_KV_DTYPE, "a latent cache of int8 is not known");
     if (v->kv_scale != ATT_KV_SCALE_NONE && v->kv_scale != ATT_KV_SCALE_TENSOR)
         return att_reject(why, ATT_KV_SCALE, "a latent cache has one scale or none");
+    if (v->sparse == ATT_SPARSE_SLOTS && v->mask == ATT_MASK_CUSTOM)
+        return att_reject(why, ATT_SPARSE, "a custom mask has no bytes for a list of slots");
     return att_cache_check(v, why);
 }
 

@@ -42,6 +42,7 @@ struct mla {
     struct tir_layout v_operand;
     struct tir_type vector; /* 1 x columns beside O^T */
     struct tir_value p_buffer, vector_buffer;
+    struct tir_value entries; /* of sparse lists: keys x 1 of i32 in LDS, as often as blocks */
     struct att_pages pages;
     unsigned q_in_lds;      /* of the panels of Q, the last */
     struct tir_type q_type; /* a panel of Q: columns x PANEL */
@@ -61,6 +62,9 @@ const struct tir_mma *mla_pv(const struct mla *s);
 bool mla_exchanges(const struct mla *s);
 /** Where a part of block `block` (i32) stands in LDS. */
 struct tir_value mla_buffer_of(struct mla *s, const struct part *p, struct tir_value block);
+/** A block's part of a sparse list goes to LDS; it comes back beside the scores, keys x 1. */
+void mla_store_entries(struct mla *s, struct tir_value block, struct tir_value entries);
+struct tir_value mla_load_entries(struct mla *s, struct tir_value block);
 /** Panels of a row of the cache, and of Q. */
 unsigned mla_panels(const struct mla *s);
 /** Does the n-th panel of Q stand in LDS, and where? */

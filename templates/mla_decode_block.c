@@ -65,19 +65,26 @@ static void fetch(struct mla *s, struct att_block *block)
         block->mask = att_load_mask(&s->d.attention, key);
 }
 
-/* Clears rows behind the sequence's last token. A page may hold anything there, a NaN too; P is 0
- * there, but its product with a NaN is not. */
+/* Clears rows behind the sequence's last token, and those that no entry of a list stands for. A
+ * page may hold anything there, a NaN too; P is 0 there, but its product with a NaN is not. */
 static struct tir_value clear_tail(struct mla *s, struct tir_value c, struct tir_value block)
 {
     struct tir_builder *const b = &s->d.b;
     const struct tir_type type = tir_typeof(b->f, c);
     const struct tir_value left = tir_sub(b, s->d.item.kv_len, mla_first_key(s, block));
-    const struct tir_value edge = tir_cmp_lt(b, left, tir_i32(b, (int)s->d.keys));
+    const struct tir_value entries = s->part->pages;
+    struct tir_value edge = tir_cmp_lt(b, left, tir_i32(b, (int)s->d.keys));
+    if (s->pages.slots)
+        edge = tir_or(b, edge, att_has_gaps(b, entries));
     struct tir_if branch = tir_begin_if(b, edge, true, &type, 1);
     struct tir_type t = type;
     t.dtype = TIR_I32;
     const struct tir_value row = tir_row_index(b, t);
-    const struct tir_value there = tir_cmp_lt(b, row, mla_like(s, left, row));
+    struct tir_value there = tir_cmp_lt(b, row, mla_like(s, left, row));
+    if (s->pages.slots) {
+        const struct tir_value entry = tir_broadcast(b, entries, t);
+        there = tir_and(b, there, tir_cmp_ge(b, entry, tir_int_like(b, entry, 0)));
+    }
     const struct tir_value cleared = tir_select(b, there, c, tir_float_like(b, c, 0.0f));
     tir_else(b, &branch, &cleared);
     tir_end_if(b, &branch, &c);
@@ -95,6 +102,8 @@ static void place(struct mla *s, struct tir_value block)
             x = clear_tail(s, x, block);
         tir_tile_lds_store(b, mla_buffer_of(s, p, block), x, &p->lds);
     }
+    if (s->pages.slots)
+        mla_store_entries(s, block, s->part->pages);
     mla_meet(s);
 }
 
@@ -194,6 +203,9 @@ void mla_visit(struct mla *s, struct att_block block, struct tir_value carried[A
     struct att_attention *const a = &s->d.attention;
     fetch(s, &block);
     place(s, block.index);
+    set_stage(s, COMPUTE, SCORES);
+    if (s->pages.slots)
+        block.entries = mla_load_entries(s, block.index);
     struct tir_value x = att_attention_modify(a, compute_scores(s, block.index), &block);
     set_stage(s, COMPUTE, SOFTMAX);
     const struct att_softmax_step step =

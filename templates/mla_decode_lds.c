@@ -105,6 +105,9 @@ struct tir_layout mla_query_map(const struct mla *s)
 
 static unsigned query_bytes(const struct mla *s) { return s->d.columns * PANEL * ELEM; }
 
+/* Of a block's part of a sparse list. */
+static unsigned entry_bytes(const struct mla *s) { return s->d.keys * (unsigned)sizeof(int32_t); }
+
 void mla_take_lds(struct mla *s)
 {
     struct decode *const d = &s->d;
@@ -120,6 +123,8 @@ void mla_take_lds(struct mla *s)
         other = att_lds_bytes(&s->p_lds, ELEM) + 2 * vector_bytes(s);
     }
     other += s->q_in_lds * query_bytes(s);
+    if (d->v->sparse == ATT_SPARSE_SLOTS)
+        block += entry_bytes(s);
     /* Two workgroups of 4 waves share a compute unit: one loads while the other computes. */
     const unsigned room = d->m->lds_bytes / (d->waves > 4 ? 1 : 2);
     s->buffers = 2 * block + other <= room ? 2 : 1;
@@ -127,6 +132,8 @@ void mla_take_lds(struct mla *s)
         s->part[i].buffer = tir_lds_buffer(&d->b, s->buffers * s->part[i].bytes, 16);
     if (s->q_in_lds)
         s->q_buffer = tir_lds_buffer(&d->b, s->q_in_lds * query_bytes(s), 16);
+    if (d->v->sparse == ATT_SPARSE_SLOTS)
+        s->entries = tir_lds_buffer(&d->b, s->buffers * entry_bytes(s), 16);
     if (!mla_exchanges(s))
         return;
     s->p_buffer = tir_lds_buffer(&d->b, att_lds_bytes(&s->p_lds, ELEM), 16);
@@ -140,6 +147,30 @@ struct tir_value mla_buffer_of(struct mla *s, const struct part *p, struct tir_v
         return p->buffer;
     const struct tir_value which = tir_and(b, block, tir_i32(b, 1));
     return tir_add(b, p->buffer, att_times(b, which, (int)p->bytes));
+}
+
+static struct tir_value entries_at(struct mla *s, struct tir_value block)
+{
+    struct tir_builder *const b = &s->d.b;
+    if (s->buffers == 1)
+        return s->entries;
+    const struct tir_value which = tir_and(b, block, tir_i32(b, 1));
+    return tir_add(b, s->entries, att_times(b, which, (int)entry_bytes(s)));
+}
+
+void mla_store_entries(struct mla *s, struct tir_value block, struct tir_value entries)
+{
+    const struct tir_layout map = tir_row_major(s->d.keys, 1);
+    tir_tile_lds_store(&s->d.b, entries_at(s, block), entries, &map);
+}
+
+struct tir_value mla_load_entries(struct mla *s, struct tir_value block)
+{
+    struct tir_builder *const b = &s->d.b;
+    const struct tir_layout map = tir_row_major(s->d.keys, 1);
+    const struct tir_layout rows = tir_layout_slice(tir_layout_of(b->f, s->d.scores), 1);
+    const struct tir_type t = tir_tile(b->f, TIR_I32, s->d.keys, 1, &rows);
+    return tir_tile_lds_load(b, entries_at(s, block), t, &map);
 }
 
 unsigned mla_panels(const struct mla *s) { return s->d.k.width / PANEL; }

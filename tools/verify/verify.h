@@ -113,10 +113,6 @@ struct attn_prefill_desc verify_prefill_desc(const struct attn_pack *pack, uint3
 /** The same of a decode kernel; page_size 0 where it takes any. */
 struct attn_decode_desc verify_decode_desc(const struct attn_pack *pack, uint32_t n);
 
-/** A descriptor and arguments of decode with one kv head as those of mla_decode: K is the cache. */
-struct attn_mla_decode_desc verify_latent_desc(const struct attn_decode_desc *d);
-struct attn_mla_decode_args verify_latent_args(const struct attn_decode_args *a);
-
 /** The descriptor that asks for the n-th kernel; heads 0. */
 struct attn_combine_desc verify_combine_desc(const struct attn_pack *pack, uint32_t n);
 struct attn_metadata_desc verify_metadata_desc(const struct attn_pack *pack, uint32_t n);
