@@ -4,7 +4,6 @@ launch and their checks, ATTN_CHECK_DATA. Straight C, so that a launch is as che
 written by hand: fixed sentences, no allocation, no lock, no call of the system."""
 import re
 
-import tensors
 from c_text import expression, quoted, simple
 from schema import DTYPES, FIXED, INT_MAX, Member, Scalar, Tensor
 
@@ -485,7 +484,7 @@ const struct attn_family attn_family_{n} = {{
     .make_key = make_key_{n},
     .fill = fill_{n},
     .check_data = check_data_{n},
-    .tensors = tensors_{n},
+    .tensors = attn_tensors_{n},
     .sets = {{{sets}}},
 }};
 
@@ -508,7 +507,6 @@ def dispatch_source(schema):
     for op in schema.ops:
         text += f"\n/* {op.title} */\n\n"
         text += normalise(op, schema) + make_key(op, schema) + fill(op) + check_data(op)
-        text += tensors.describe(op)
         sets = ", ".join(f"[{upper(n)}] = true" for n in arguments(op, schema))
         text += FAMILY.format(n=op.name, sets=sets)
     return text

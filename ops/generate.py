@@ -9,6 +9,7 @@ import headers
 import names
 import schema
 import tensors
+import verification
 
 MAKERS = {
     "attn_types.h": headers.types_header,
@@ -16,6 +17,9 @@ MAKERS = {
     "attn_ops.c": dispatch.dispatch_source,
     "attn_dlpack.c": tensors.dlpack_source,
     "attn_dlpack.h": tensors.dlpack_header,
+    "attn_tensors.c": tensors.tensors_source,
+    "op_operands.h": verification.operands_header,
+    "verify_ops.c": verification.schemas_source,
     "op_kernel_args.def": names.kernel_args_table,
     "op_members.def": export.members_table,
     "ops.json": export.as_json,

@@ -6,6 +6,7 @@
 #ifndef TOOLS_VERIFY_CACHE_H
 #define TOOLS_VERIFY_CACHE_H
 
+#include "tools/verify/schema.h"
 #include "tools/verify/tensor.h"
 #include "tools/reference/cache.h"
 
@@ -35,9 +36,6 @@ struct paged_cache {
  */
 void cache_init(struct paged_cache *c, const struct attn_cache_desc *desc, const char *target,
                 int kv_heads, int head_dim, int head_dim_v, int page_count, bool gaps);
-
-/** The cache that the n-th kernel is for; page_size 0 where it takes any. */
-struct attn_cache_desc verify_cache_desc(const struct attn_pack *pack, uint32_t n);
 
 /** Makes `to` a cache of its own with the same host memory's contents. */
 void cache_copy(struct paged_cache *to, const struct paged_cache *from);

@@ -4,7 +4,7 @@
  */
 #include <stdlib.h>
 
-#include "tools/verify/verify.h"
+#include "tools/verify/call.h"
 #include "tools/verify/cache.h"
 
 #define COUNT(a) (sizeof(a) / sizeof((a)[0]))
@@ -164,4 +164,4 @@ static void verify(struct verify_run *run, uint32_t n, const struct attn_kernel_
         verify_shape(run, info, i);
 }
 
-const struct verify_family verify_cache_copy = {.op = "cache_copy", .verify = verify};
+const struct verify_op verify_cache_copy = {.op = "cache_copy", .verify = verify};

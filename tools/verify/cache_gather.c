@@ -5,7 +5,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "tools/verify/verify.h"
+#include "tools/verify/call.h"
 #include "tools/verify/pages.h"
 
 #define COUNT(a) (sizeof(a) / sizeof((a)[0]))
@@ -225,4 +225,4 @@ static void verify(struct verify_run *run, uint32_t n, const struct attn_kernel_
         verify_shape(run, info, i, &desc);
 }
 
-const struct verify_family verify_cache_gather = {.op = "cache_gather", .verify = verify};
+const struct verify_op verify_cache_gather = {.op = "cache_gather", .verify = verify};

@@ -8,7 +8,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "tools/verify/verify.h"
+#include "tools/verify/call.h"
 #include "tools/verify/cache.h"
 
 #define COUNT(a) (sizeof(a) / sizeof((a)[0]))
@@ -475,4 +475,4 @@ static void verify(struct verify_run *run, uint32_t n, const struct attn_kernel_
     }
 }
 
-const struct verify_family verify_cache_write = {.op = "cache_write", .verify = verify};
+const struct verify_op verify_cache_write = {.op = "cache_write", .verify = verify};

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tools/verify/verify.h"
+#include "tools/verify/call.h"
 #include "tools/verify/compare.h"
 #include "tools/verify/hook.h"
 #include "tools/verify/latent.h"
@@ -652,7 +652,7 @@ struct attn_decode_desc verify_decode_desc(const struct attn_pack *pack, uint32_
         .sinks = verify_flag(pack, n, "sinks"),
         .soft_cap = verify_flag(pack, n, "soft_cap"),
         .lse = verify_flag(pack, n, "lse"),
-        .logits = latent ? NULL : verify_logits(pack, n),
+        .logits = latent ? NULL : verify_name(pack, n, "logits"),
         .cache = verify_cache_desc(pack, n),
         .page_table = verify_page_table(pack, n),
     };
@@ -688,6 +688,6 @@ static void verify(struct verify_run *run, uint32_t n, const struct attn_kernel_
     hook_close(hook);
 }
 
-const struct verify_family verify_decode = {.op = "decode", .verify = verify};
+const struct verify_op verify_decode = {.op = "decode", .verify = verify};
 
-const struct verify_family verify_mla_decode = {.op = "mla_decode", .verify = verify};
+const struct verify_op verify_mla_decode = {.op = "mla_decode", .verify = verify};

@@ -9,7 +9,7 @@
 
 #include "tools/reference/topk.h"
 #include "tools/verify/tensor.h"
-#include "tools/verify/verify.h"
+#include "tools/verify/call.h"
 
 #define COUNT(a) (sizeof(a) / sizeof((a)[0]))
 
@@ -343,4 +343,4 @@ static void verify(struct verify_run *run, uint32_t n, const struct attn_kernel_
         verify_shape(run, info, i, &desc);
 }
 
-const struct verify_family verify_topk = {.op = "topk", .verify = verify};
+const struct verify_op verify_topk = {.op = "topk", .verify = verify};
