@@ -7,6 +7,7 @@ import dispatch
 import export
 import headers
 import names
+import pymodule
 import schema
 import tensors
 import verification
@@ -23,6 +24,7 @@ MAKERS = {
     "op_kernel_args.def": names.kernel_args_table,
     "op_members.def": export.members_table,
     "ops.json": export.as_json,
+    "_ops.py": pymodule.module,
     "op_args.def": names.args_table,
     "op_names.h": names.template_header,
 }
