@@ -100,6 +100,8 @@ static bool check(const struct att_variant *v, const struct tir_machine *m, stru
         return att_reject(why, ATT_KV_DTYPE, "a latent cache of int8 is not known");
     if (v->kv_scale != ATT_KV_SCALE_NONE && v->kv_scale != ATT_KV_SCALE_TENSOR)
         return att_reject(why, ATT_KV_SCALE, "a latent cache has one scale or none");
+    if (v->q_dtype == ATT_Q_DTYPE_FP8 && v->kv_dtype != ATT_KV_DTYPE_FP8)
+        return att_reject(why, ATT_Q_DTYPE, "q_dtype fp8 is for a cache of kv_dtype fp8");
     if (v->sparse == ATT_SPARSE_SLOTS && v->mask == ATT_MASK_CUSTOM)
         return att_reject(why, ATT_SPARSE, "a custom mask has no bytes for a list of slots");
     return att_cache_check(v, why);
@@ -118,11 +120,11 @@ static void load_q(struct mla *s)
         decode_rows(d, tir_row_index(b, tir_tile(b->f, TIR_I32, d->columns, 1, &rows)));
     const struct tir_value token = tir_convert(b, r.token, TIR_I64);
     const struct tir_value head = tir_convert(b, r.head, TIR_I64);
-    const struct tir_value at =
-        tir_add(b, tir_mul(b, token, mla_like(s, att_stride(b, "q_token_stride", ELEM), token)),
-                tir_mul(b, head, mla_like(s, att_stride(b, "q_head_stride", ELEM), head)));
+    const struct tir_value at = tir_add(
+        b, tir_mul(b, token, mla_like(s, att_stride(b, "q_token_stride", (int)s->kq_bytes), token)),
+        tir_mul(b, head, mla_like(s, att_stride(b, "q_head_stride", (int)s->kq_bytes), head)));
     for (unsigned i = 0; i < mla_panels(s); i++) {
-        const struct tir_value byte = tir_i32(b, (int)(i * PANEL * ELEM));
+        const struct tir_value byte = tir_i32(b, (int)(i * PANEL * s->kq_bytes));
         struct tir_value there;
         s->q[i] =
             tir_named(b, "q", tir_tile_gather(b, tir_arg(b, "q", TIR_I64), at, byte, s->q_type));
@@ -186,6 +188,12 @@ static void begin_attention(struct mla *s)
     struct tir_value scale = {0};
     if (d->v->kv_scale == ATT_KV_SCALE_TENSOR)
         scale = att_cache_tensor_scale(&d->k.c);
+    if (d->v->q_dtype == ATT_Q_DTYPE_FP8) {
+        struct tir_builder *const b = &d->b;
+        const struct tir_value q_scale =
+            tir_scalar_load(b, tir_arg(b, "q_scale", TIR_I64), tir_i32(b, 0), TIR_F32);
+        scale = scale.id ? tir_mul(b, scale, q_scale) : q_scale;
+    }
     d->attention = (struct att_attention){
         .b = &d->b, .v = d->v, .source = &source, .family = s, .steps = steps};
     att_attention_scale(&d->attention, d->scores, scale);
@@ -235,7 +243,9 @@ static void begin(struct mla *s, const struct att_variant *v, const struct tir_m
         .n_parts = v->head_dim > v->head_dim_v ? 2 : 1,
     };
     s->d.kv_bytes = tir_dtype_bits(s->d.kv_dtype) / 8;
-    s->d.qk = tir_find_mma(m, MFMA_ROWS, MFMA_ROWS, 0, dtype);
+    s->kq_dtype = v->q_dtype == ATT_Q_DTYPE_FP8 ? TIR_FP8 : dtype;
+    s->kq_bytes = tir_dtype_bits(s->kq_dtype) / 8;
+    s->d.qk = tir_find_mma(m, MFMA_ROWS, MFMA_ROWS, 0, s->kq_dtype);
     s->d.pv = tir_find_mma(m, MFMA_ROWS, MFMA_ROWS, s->d.keys < 32 ? 16 : 0, dtype);
     assert(s->d.qk >= 0 && s->score_waves <= s->wave_bits);
     att_variant_name(v, name);

@@ -10,7 +10,7 @@
 
 enum phase { PLACE, NEXT, SCORES, SOFTMAX, VALUES, N_PHASES };
 enum stage { PAGES, LOADS, COMPUTE, N_STAGES };
-enum { ELEM = 2 /* bytes of bf16 and fp16 */, MFMA_ROWS = 16 };
+enum { MFMA_ROWS = 16 };
 enum { PANEL = 64 /* columns of K that one step of the contraction takes */, MAX_PANELS = 9 };
 /* Vectors beside O^T that waves exchange through LDS. */
 enum { VECTOR_ALPHA, VECTOR_M = 0, VECTOR_L };
@@ -28,7 +28,8 @@ struct part {
 
 struct mla {
     struct decode d;
-    unsigned buffers; /* blocks in LDS: 1 or 2 */
+    unsigned buffers;            /* blocks in LDS: 1 or 2 */
+    unsigned kq_dtype, kq_bytes; /* of Q, and of the cache's rows as they stand in LDS */
     struct part part[2];
     unsigned n_parts;
 

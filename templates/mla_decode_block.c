@@ -97,7 +97,7 @@ static void place(struct mla *s, struct tir_value block)
     set_stage(s, COMPUTE, PLACE);
     for (unsigned i = 0; i < s->n_parts; i++) {
         const struct part *const p = &s->part[i];
-        struct tir_value x = att_paged_elements(b, &p->paged, p->fetched, s->d.dtype);
+        struct tir_value x = att_paged_elements(b, &p->paged, p->fetched, s->kq_dtype);
         if (i == 0)
             x = clear_tail(s, x, block);
         tir_tile_lds_store(b, mla_buffer_of(s, p, block), x, &p->lds);
@@ -118,8 +118,9 @@ static struct tir_value read_panel(struct mla *s, struct tir_value block, unsign
     }
     const struct tir_waves split = {.cols = (uint8_t)s->score_waves};
     const struct tir_layout l = tir_mma_left(mla_qk(s), s->d.keys, &s->panel, split);
-    const struct tir_type t = tir_tile(b->f, s->d.dtype, s->d.keys, PANEL, &l);
-    const struct tir_value at = att_plus(b, mla_buffer_of(s, p, block), (int)(n * PANEL * ELEM));
+    const struct tir_type t = tir_tile(b->f, s->kq_dtype, s->d.keys, PANEL, &l);
+    const struct tir_value at =
+        att_plus(b, mla_buffer_of(s, p, block), (int)(n * PANEL * s->kq_bytes));
     return tir_tile_lds_load(b, at, t, &p->lds);
 }
 
@@ -192,7 +193,12 @@ static struct tir_value read_values(struct mla *s, struct tir_value block)
     struct tir_builder *const b = &s->d.b;
     const struct part *const c = s->part;
     const struct tir_value at = mla_buffer_of(s, c, block);
-    const struct tir_value v = tir_tile_lds_load(b, at, s->v_loaded, &c->lds);
+    struct tir_value v = tir_tile_lds_load(b, at, s->v_loaded, &c->lds);
+    /* Where a bf16 of f32 is one instruction for two, the registers of f32 change their order for
+     * nothing; else the bits are put together, and the order is changed after that. */
+    if (s->kq_dtype != s->d.dtype && s->d.m->has_cvt_pk_bf16)
+        v = tir_relayout(b, tir_convert(b, v, TIR_F32), &s->v_operand);
+    v = tir_convert(b, v, s->d.dtype);
     return tir_transpose(b, tir_relayout(b, v, &s->v_operand));
 }
 

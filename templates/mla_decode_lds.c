@@ -55,7 +55,7 @@ static void choose_product(struct mla *s)
     struct tir_layout vector_layout = tir_layout_slice(&output, 0);
     vector_layout.wave_bits = 0;
     s->weights = tir_tile(d->b.f, d->dtype, d->keys, d->columns, &weights);
-    s->v_loaded = tir_tile(d->b.f, d->dtype, d->keys, d->value.width, &read);
+    s->v_loaded = tir_tile(d->b.f, s->kq_dtype, d->keys, d->value.width, &read);
     s->v_operand = tir_layout_transpose(&v_t);
     d->output = tir_tile(d->b.f, TIR_F32, d->value.width, d->columns, &output);
     s->vector = tir_tile(d->b.f, TIR_F32, 1, d->columns, &vector_layout);
@@ -67,9 +67,9 @@ void mla_choose_layouts(struct mla *s)
     const struct tir_waves split = {.cols = (uint8_t)s->score_waves};
     const struct tir_layout scores = tir_mma_result(mla_qk(s), d->keys, d->columns, split);
     d->scores = tir_tile(d->b.f, TIR_F32, d->keys, d->columns, &scores);
-    s->panel = tir_contract_rows(mla_qk(s), PANEL, 16 / ELEM);
+    s->panel = tir_contract_rows(mla_qk(s), PANEL, 16 / s->kq_bytes);
     const struct tir_layout q = tir_mma_right(mla_qk(s), d->columns, &s->panel, split);
-    s->q_type = tir_tile(d->b.f, d->dtype, d->columns, PANEL, &q);
+    s->q_type = tir_tile(d->b.f, s->kq_dtype, d->columns, PANEL, &q);
     s->keys = tir_contract_acc(&scores, tir_bits(mla_qk(s)->n));
     choose_product(s);
 }
@@ -83,12 +83,13 @@ static unsigned vector_bytes(const struct mla *s) { return s->d.columns * (unsig
 static struct tir_layout vector_map(const struct mla *s) { return tir_row_major(1, s->d.columns); }
 
 /* Rows 32 bytes apart from a multiple of all banks: the 16 rows that lanes read K from, 16 bytes
- * each, then meet every bank once. */
-static struct tir_layout block_map(unsigned keys, unsigned width)
+ * each, then meet every bank once. Rows of fp8 are 16 bytes apart from it, so that the 4 bytes a
+ * lane of keys 4 rows apart, of which c^T is made, meet other banks too. */
+static struct tir_layout block_map(const struct mla *s, unsigned width)
 {
-    struct tir_layout map = tir_row_major(keys, width);
+    struct tir_layout map = tir_row_major(s->d.keys, width);
     map.pad_shift = (uint8_t)tir_bits(width);
-    map.pad = 32 / ELEM;
+    map.pad = 16;
     return map;
 }
 
@@ -98,12 +99,17 @@ static struct tir_layout weights_map(const struct mla *s)
     return tir_lane_major(tir_layout_of(s->d.b.f, s->weights), 1u << s->keys.n_reg);
 }
 
-struct tir_layout mla_query_map(const struct mla *s)
+static unsigned weights_bytes(const struct mla *s)
 {
-    return tir_lane_major(tir_layout_of(s->d.b.f, s->q_type), 16 / ELEM);
+    return att_lds_bytes(&s->p_lds, tir_dtype_bits(s->d.dtype) / 8);
 }
 
-static unsigned query_bytes(const struct mla *s) { return s->d.columns * PANEL * ELEM; }
+struct tir_layout mla_query_map(const struct mla *s)
+{
+    return tir_lane_major(tir_layout_of(s->d.b.f, s->q_type), 16 / s->kq_bytes);
+}
+
+static unsigned query_bytes(const struct mla *s) { return s->d.columns * PANEL * s->kq_bytes; }
 
 /* Of a block's part of a sparse list. */
 static unsigned entry_bytes(const struct mla *s) { return s->d.keys * (unsigned)sizeof(int32_t); }
@@ -114,13 +120,13 @@ void mla_take_lds(struct mla *s)
     unsigned block = 0, other = 0;
     for (unsigned i = 0; i < s->n_parts; i++) {
         struct part *const p = &s->part[i];
-        p->lds = block_map(d->keys, p->width);
-        p->bytes = att_lds_bytes(&p->lds, ELEM);
+        p->lds = block_map(s, p->width);
+        p->bytes = att_lds_bytes(&p->lds, s->kq_bytes);
         block += p->bytes;
     }
     if (mla_exchanges(s)) {
         s->p_lds = weights_map(s);
-        other = att_lds_bytes(&s->p_lds, ELEM) + 2 * vector_bytes(s);
+        other = weights_bytes(s) + 2 * vector_bytes(s);
     }
     other += s->q_in_lds * query_bytes(s);
     if (d->v->sparse == ATT_SPARSE_SLOTS)
@@ -136,7 +142,7 @@ void mla_take_lds(struct mla *s)
         s->entries = tir_lds_buffer(&d->b, s->buffers * entry_bytes(s), 16);
     if (!mla_exchanges(s))
         return;
-    s->p_buffer = tir_lds_buffer(&d->b, att_lds_bytes(&s->p_lds, ELEM), 16);
+    s->p_buffer = tir_lds_buffer(&d->b, weights_bytes(s), 16);
     s->vector_buffer = tir_lds_buffer(&d->b, 2 * vector_bytes(s), 16);
 }
 

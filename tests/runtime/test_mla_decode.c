@@ -17,16 +17,16 @@
 enum { AT_KV_LENS = 0, AT_ENTRIES = 8, AT_SIZE = 16 };
 
 static void add(struct attnc_pack_writer *w, const char *name, const char *sparse,
-                const char *page_table)
+                const char *page_table, const char *q_dtype)
 {
     const struct attnc_pack_pair key[] = {
         {"dtype", "bf16"},          {"gqa", "any"},
         {"head_dim", "576"},        {"head_dim_v", "512"},
-        {"kv_dtype", "same"},       {"kv_layout", "nhd"},
+        {"kv_dtype", q_dtype},      {"kv_layout", "nhd"},
         {"kv_scale", "none"},       {"lse", "false"},
         {"mask", "causal"},         {"page_size", "any"},
         {"page_table", page_table}, {"q_len", "1"},
-        {"sparse", sparse},
+        {"sparse", sparse},         {"q_dtype", q_dtype},
     };
     static const struct attnc_pack_kernarg kernargs[] = {
         {"kv_lens", AT_KV_LENS, ATTN_KIND_I64},
@@ -60,9 +60,10 @@ static struct bench open_kernels(uint32_t flags)
     struct bench b;
     size_t size;
     struct attnc_pack_writer *w = attnc_pack_writer_create();
-    add(w, "dense", "none", "blocks");
-    add(w, "rows", "slots", "blocks");
-    add(w, "lists", "slots", "indices");
+    add(w, "dense", "none", "blocks", "same");
+    add(w, "fp8", "none", "blocks", "fp8");
+    add(w, "rows", "slots", "blocks", "same");
+    add(w, "lists", "slots", "indices", "same");
     assert_true(attnc_pack_writer_finish(w, &b.bytes, &size));
     attnc_pack_writer_destroy(w);
     assert_int_equal(attn_pack_open_memory(b.bytes, size, &b.pack), ATTN_OK);
@@ -149,6 +150,32 @@ static void lists_of_slots_have_kernels_of_their_own(void **state)
     close_bench(&b);
 }
 
+static void queries_of_fp8_have_a_scale(void **state)
+{
+    (void)state;
+    fake_reset();
+    struct bench b = open_kernels(0);
+    struct attn_mla_decode_desc d = desc(ATTN_PAGES_BLOCKS);
+    struct attn_op *op;
+    d.q_dtype = ATTN_FP8;
+    assert_int_equal(attn_mla_decode_lookup(b.device, &d, &op), ATTN_BAD_ARGUMENT);
+    says("q_dtype is ATTN_FP8, cache.dtype is not");
+    d.q_dtype = ATTN_FP16;
+    assert_int_equal(attn_mla_decode_lookup(b.device, &d, &op), ATTN_BAD_ARGUMENT);
+    says("q_dtype 2 is neither dtype nor ATTN_FP8");
+    d.q_dtype = ATTN_FP8;
+    d.cache.dtype = ATTN_FP8;
+    d.sparse = ATTN_SPARSE_NONE;
+    assert_int_equal(attn_mla_decode_lookup(b.device, &d, &op), ATTN_OK);
+    struct attn_mla_decode_args a = args(ATTN_PAGES_BLOCKS);
+    refuse(op, &a, ATTN_BAD_ARGUMENT, "q_scale is NULL");
+    const float scale = 1;
+    a.q_scale = &scale;
+    assert_int_equal(attn_mla_decode_launch(op, &a), ATTN_OK);
+    attn_op_destroy(op);
+    close_bench(&b);
+}
+
 /* What a launch handed over as the n-th argument. */
 static int64_t handed(const struct fakehip *fake, int at, size_t size)
 {
@@ -224,6 +251,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(lists_of_slots_have_kernels_of_their_own),
         cmocka_unit_test(lists_may_have_no_lengths),
+        cmocka_unit_test(queries_of_fp8_have_a_scale),
         cmocka_unit_test(slots_are_checked_on_request),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

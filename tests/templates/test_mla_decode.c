@@ -38,7 +38,7 @@ struct problem {
     uint16_t *q, *out;
     uint8_t *cache, *mask;
     int64_t mask_indptr[BATCH + 1];
-    float kv_scale;
+    float kv_scale, q_scale;
     float *lse, *partial_out, *partial_lse;
     int32_t table[BATCH][MAX_KEYS], indices[MOST_PAGES];
     int32_t slots[BATCH][MAX_KEYS], slot_list[BATCH * MAX_KEYS], slot_indptr[BATCH + 1];
@@ -114,6 +114,25 @@ static double number(const struct problem *p, uint16_t bits)
     return (double)tir_to_float(dtype_of(p), bits, false);
 }
 
+static bool q_is_fp8(const struct problem *p) { return p->v.q_dtype == ATT_Q_DTYPE_FP8; }
+
+/* Of fp8 the array of q has the bytes side by side. */
+static double query(const struct problem *p, size_t i)
+{
+    if (!q_is_fp8(p))
+        return number(p, p->q[i]);
+    const uint8_t bits = ((const uint8_t *)p->q)[i];
+    return (double)tir_to_float(TIR_FP8, bits, fnuz(p)) * (double)p->q_scale;
+}
+
+static void set_query(struct problem *p, size_t i, double v)
+{
+    if (q_is_fp8(p))
+        ((uint8_t *)p->q)[i] = (uint8_t)tir_from_float(TIR_FP8, (float)(100 * v), fnuz(p));
+    else
+        p->q[i] = (uint16_t)tir_from_float(dtype_of(p), (float)v, false);
+}
+
 static void reference_row(const struct problem *p, int sequence, int token, int head)
 {
     const int dim = p->v.head_dim, latent = p->v.head_dim_v;
@@ -131,8 +150,7 @@ static void reference_row(const struct problem *p, int sequence, int token, int 
         const int token_of_key = key_of(p, sequence, key);
         double s = 0;
         for (int i = 0; i < dim; i++)
-            s += number(p, p->q[row * (size_t)dim + (size_t)i]) *
-                 cached(p, sequence, token_of_key, i);
+            s += query(p, row * (size_t)dim + (size_t)i) * cached(p, sequence, token_of_key, i);
         const double w = exp(s * (double)scale); /* |s| scale is below 20 */
         sum += w;
         for (int i = 0; i < latent; i++)
@@ -236,9 +254,10 @@ static void make_tensors(struct problem *p)
     make_cache(p);
     make_mask(p);
     p->kv_scale = 0.0137f;
+    p->q_scale = 0.0112f;
     p->q = allocate(rows * dim, sizeof(*p->q));
     for (size_t i = 0; i < rows * dim; i++)
-        p->q[i] = (uint16_t)tir_from_float(dtype_of(p), (float)(1.5 * random_number()), false);
+        set_query(p, i, 1.5 * random_number());
     p->out = allocate(rows * latent, sizeof(*p->out));
     p->lse = allocate(rows, sizeof(*p->lse));
     p->partial_out = allocate(PARTS * rows * latent, sizeof(*p->partial_out));
@@ -273,6 +292,7 @@ static int64_t argument(const struct problem *p, const char *name)
         {"q", address(p->q)},
         {"k", address(p->cache)},
         {"k_scale", address(&p->kv_scale)},
+        {"q_scale", address(&p->q_scale)},
         {"custom_mask", address(p->mask)},
         {"mask_indptr", address(p->mask_indptr)},
         {"out", address(p->out)},
@@ -520,6 +540,16 @@ static void the_scale_of_the_cache_counts_twice(void **state)
          {ATT_GQA, 64}, {ATT_PAGE_SIZE, 64});
 }
 
+/* S of fp8 products, which are exact; P and c in bf16 or fp16. */
+static void queries_may_be_fp8(void **state)
+{
+    (void)state;
+    CASE("gfx942", false, {ATT_KV_DTYPE, ATT_KV_DTYPE_FP8}, {ATT_KV_SCALE, ATT_KV_SCALE_TENSOR},
+         {ATT_Q_DTYPE, ATT_Q_DTYPE_FP8});
+    CASE("gfx950", false, {ATT_KV_DTYPE, ATT_KV_DTYPE_FP8}, {ATT_KV_SCALE, ATT_KV_SCALE_TENSOR},
+         {ATT_Q_DTYPE, ATT_Q_DTYPE_FP8}, {ATT_GQA, 40}, {ATT_DTYPE, ATT_DTYPE_FP16});
+}
+
 static void check_facts(const char *target, const struct setting *s, unsigned n)
 {
     static const struct attnc_compile_options options = {.stage = ATTNC_STAGE_LINKED};
@@ -553,6 +583,8 @@ static void kernels_fit_their_registers(void **state)
     FACTS({ATT_GQA, 128});
     FACTS({ATT_GQA, 128}, {ATT_SPARSE, ATT_SPARSE_SLOTS});
     FACTS({ATT_GQA, 128}, {ATT_KV_DTYPE, ATT_KV_DTYPE_FP8}, {ATT_KV_SCALE, ATT_KV_SCALE_TENSOR});
+    FACTS({ATT_GQA, 128}, {ATT_KV_DTYPE, ATT_KV_DTYPE_FP8}, {ATT_KV_SCALE, ATT_KV_SCALE_TENSOR},
+          {ATT_Q_DTYPE, ATT_Q_DTYPE_FP8});
 }
 
 static void what_cannot_be_built_says_why(void **state)
@@ -565,6 +597,7 @@ static void what_cannot_be_built_says_why(void **state)
         {{ATT_HEAD_DIM_V, 128}, "head_dim_v 128, the latent's width, is not 256 or 512"},
         {{ATT_HEAD_DIM, 640}, "head_dim 640 is not head_dim_v 512 plus 0 or 64"},
         {{ATT_GQA, 160}, "gqa 160: there are at most 128 heads"},
+        {{ATT_Q_DTYPE, ATT_Q_DTYPE_FP8}, "q_dtype fp8 is for a cache of kv_dtype fp8"},
         {{ATT_MASK, ATT_MASK_WINDOW}, "mla_decode has no window"},
         {{ATT_PAGE_SIZE, 24}, "page_size 24 is not a power of two"},
     };
@@ -587,6 +620,7 @@ int main(void)
         cmocka_unit_test(work_lists_write_parts),
         cmocka_unit_test(pages_have_any_size),
         cmocka_unit_test(lists_name_any_slots),
+        cmocka_unit_test(queries_may_be_fp8),
         cmocka_unit_test(the_scale_of_the_cache_counts_twice),
         cmocka_unit_test(kernels_fit_their_registers),
     };

@@ -145,9 +145,11 @@ static bool is_latent(const struct trace_run *run) { return !strcmp(run->info->o
 static int look_up_latent(struct trace_run *run, const struct attn_decode_desc *desc,
                           const struct attn_decode_args *a)
 {
+    const float q_scale = 0.1f;
     const struct latent_kind kind = latent_kind(run->pack, run->n);
     const struct attn_mla_decode_desc d = latent_desc(desc, &kind);
-    *(struct attn_mla_decode_args *)run->args = latent_args(a);
+    *(struct attn_mla_decode_args *)run->args =
+        latent_args(a, kind.q_dtype ? device_copy(&run->memory, &q_scale, sizeof(q_scale)) : NULL);
     return trace_lookup(run, &d);
 }
 
@@ -155,7 +157,8 @@ static int prepare(struct trace_run *run)
 {
     int *s = run->shape;
     const bool latent = is_latent(run);
-    const bool sparse = latent_kind(run->pack, run->n).sparse != ATTN_SPARSE_NONE;
+    const struct latent_kind kind = latent_kind(run->pack, run->n);
+    const bool sparse = kind.sparse != ATTN_SPARSE_NONE, q_fp8 = kind.q_dtype == ATTN_FP8;
     struct attn_decode_desc desc = verify_decode_desc(run->pack, run->n);
     const char *dtype = verify_field(run->pack, run->n, "dtype");
     if (desc.mask == ATTN_MASK_CUSTOM)
@@ -179,13 +182,13 @@ static int prepare(struct trace_run *run)
         .soft_cap = 50,
         .window_left = s[WINDOW] - 1,
         .window_right = s[WINDOW] ? 0 : -1,
-        .q = trace_random(run, dtype, rows * desc.head_dim),
+        .q = trace_random(run, q_fp8 ? "fp8" : dtype, rows * desc.head_dim),
         .out = trace_room(run, rows * desc.head_dim_v, 2),
         .lse = desc.lse ? trace_room(run, rows, sizeof(float)) : NULL,
         .sinks = desc.sinks ? trace_random(run, "f32", (size_t)s[HEADS]) : NULL,
         .hook_arg = desc.logits ? trace_random(run, "f32", TRACE_HOOK_FLOATS) : NULL,
     };
-    run->least_bytes = count_bytes(&desc, latent, s);
+    run->least_bytes = count_bytes(&desc, latent, s) - (q_fp8 ? 1.0 : 0.0) * rows * desc.head_dim;
     if (sparse)
         upload_slots(run, &desc, a);
     else

@@ -107,6 +107,8 @@ struct problem {
     const struct precision *precision;
     bool latent; /* the op is mla_decode: V is the first head_dim_v elements of K */
     struct latent_kind kind;
+    float q_scale;         /* of q of fp8, else 1 */
+    float *device_q_scale; /* likewise, or NULL */
     struct attn_decode_desc desc;
     struct attn_decode_args args;
     int32_t qo[SEQUENCES_MAX + 1];
@@ -251,7 +253,7 @@ static void compare(struct problem *p)
                     {
                         .dim = p->desc.head_dim,
                         .dim_v = p->desc.head_dim_v,
-                        .scale = p->args.scale,
+                        .scale = (double)p->args.scale * p->q_scale,
                         .soft_cap = p->desc.soft_cap ? p->args.soft_cap : 0,
                         .logits = p->hook ? hook_function(p->hook) : NULL,
                         .logits_arg = p->hook_arg,
@@ -315,7 +317,10 @@ static void make_tensors(struct problem *p, uint64_t *random)
 {
     const struct attn_decode_desc *d = &p->desc;
     const int tokens = p->args.total_q, h = d->heads;
-    p->q = tensor_dense(p->precision, tokens, h, d->head_dim);
+    p->q_scale = p->kind.q_dtype ? 0.0625f : 1;
+    p->q = tensor_dense(p->kind.q_dtype ? find_cache_precision(p->kind.q_dtype, p->run->gpu->target)
+                                        : p->precision,
+                        tokens, h, d->head_dim);
     p->out = tensor_dense(p->precision, tokens, h, d->head_dim_v);
     p->lse = tensor_lse(tokens, h);
     if (p->shape->flags & VIEWS) {
@@ -432,6 +437,7 @@ static void upload(struct problem *p)
     for (int h = 0; h < heads; h++)
         sinks[h] = (float)p->sinks[h];
     a->q = tensor_upload(&p->q, m);
+    p->device_q_scale = p->kind.q_dtype ? device_copy(m, &p->q_scale, sizeof(float)) : NULL;
     a->out = tensor_upload(&p->out, m);
     a->lse = p->desc.lse ? tensor_upload(&p->lse, m) : NULL;
     a->sinks = p->desc.sinks ? device_copy(m, sinks, heads * sizeof(*sinks)) : NULL;
@@ -467,7 +473,7 @@ static bool takes(const struct verify_run *run, bool latent, const struct latent
 static bool launch(struct problem *p)
 {
     const struct attn_mla_decode_desc d = latent_desc(&p->desc, &p->kind);
-    const struct attn_mla_decode_args a = latent_args(&p->args);
+    const struct attn_mla_decode_args a = latent_args(&p->args, p->device_q_scale);
     if (p->latent)
         return verify_launch(p->run, &p->memory, &d, &a, p->row);
     return verify_launch(p->run, &p->memory, &p->desc, &p->args, p->row);

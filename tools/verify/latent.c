@@ -7,6 +7,7 @@ struct latent_kind latent_kind(const struct attn_pack *pack, uint32_t n)
 {
     return (struct latent_kind){
         .sparse = VERIFY_NUMBER_OF(pack, n, "sparse", "none", "slots"),
+        .q_dtype = VERIFY_NUMBER_OF(pack, n, "q_dtype", "same", "fp8") ? ATTN_FP8 : 0,
     };
 }
 
@@ -25,10 +26,11 @@ struct attn_mla_decode_desc latent_desc(const struct attn_decode_desc *d,
         .cache = d->cache,
         .page_table = d->page_table,
         .sparse = kind->sparse,
+        .q_dtype = kind->q_dtype,
     };
 }
 
-struct attn_mla_decode_args latent_args(const struct attn_decode_args *a)
+struct attn_mla_decode_args latent_args(const struct attn_decode_args *a, const float *q_scale)
 {
     struct attn_mla_decode_args latent = {
         .size = sizeof(latent),
@@ -36,6 +38,7 @@ struct attn_mla_decode_args latent_args(const struct attn_decode_args *a)
         .cache = a->cache,
         .pages = a->pages,
         .q = a->q,
+        .q_scale = q_scale,
         .q_token_stride = a->q_token_stride,
         .q_head_stride = a->q_head_stride,
         .out = a->out,
