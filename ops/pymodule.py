@@ -73,6 +73,17 @@ def slots(op):
     return out
 
 
+def written(op):
+    """Names of the tensors that a call writes; a cache is written by what reads no pages."""
+    given = [a for a in op.args if isinstance(a, Tensor) and a.dlpack]
+    replaced = {a.fallback for a in given if a.fallback}  # written where the output is not given
+    out = [a.name for a in given if a.direction != "in" or a.name in replaced]
+    if op.cache and not op.pages:
+        out += [r[0] for r in slots(op) if "." in r[1] and not r[1].startswith("from.") and
+                r[1].rsplit(".", 1)[1] in ("k", "v", "k_scale", "v_scale")]
+    return tuple(out)
+
+
 def inferred(op):
     """Counts that are read from the tensors."""
     dims = set()
@@ -221,6 +232,7 @@ def op_class(schema, op):
     text += f"    HELD = {tuple(i for i, r in enumerate(rows) if not r[3])!r}\n"
     text += f"    MOVING = {tuple(i for i, r in enumerate(rows) if r[3])!r}\n"
     text += "    NUMBERS = (\n" + "".join(f"        {r[1]!r},\n" for r in numbers) + "    )\n"
+    text += f"    WRITTEN = {written(op)!r}\n"
     text += f"    ENUMS = {enum_tables(schema, op)!r}\n\n"
     parameters = ["self", "device: Any"] + (["*"] if desc else []) + [
         f"{p[0]}: {p[1]}" + (f" = {p[2]}" if p[2] else "") for p in desc]

@@ -19,7 +19,8 @@ _native.load(_ops.DECLARATIONS)
 from attn._device import Device, Pack, build  # noqa: E402  the library has to be loaded first
 from attn._hip import DeviceArray, DeviceStream, Graph  # noqa: E402
 from attn._ops import *  # noqa: E402,F401,F403
+from attn import attention  # noqa: E402
 
 version = _native.lib.attn_version()
 __all__ = ["AttnError", "CacheDesc", "Device", "DeviceArray", "DeviceStream", "Graph", "Pack",
-           "build", "version"] + [cls.__name__ for cls in _ops.OPS]
+           "attention", "build", "version"] + [cls.__name__ for cls in _ops.OPS]

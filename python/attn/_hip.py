@@ -81,7 +81,7 @@ def allocation(x):
     """(address, bytes, owner) of what a host tensor is a view of."""
     if hasattr(x, "data_ptr"):  # torch
         storage = x.untyped_storage() if hasattr(x, "untyped_storage") else x.storage()
-        return storage.data_ptr(), storage.nbytes(), x
+        return storage.data_ptr(), storage.nbytes(), x if x._base is None else x._base
     numpy = sys.modules["numpy"]
     while isinstance(x.base, numpy.ndarray):
         x = x.base
