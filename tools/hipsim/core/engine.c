@@ -156,7 +156,8 @@ static bool wait_for_others(struct host *h, uint64_t changes)
     return false;
 }
 
-/* A turn of one worker; `waits` becomes false if it did more than wait. False: the dispatch ends. */
+/* A turn of one worker; `waits` becomes false if it did more than wait. False: the dispatch
+ * ends. */
 static bool take_turns(struct host *h, struct worker *k, bool *waits)
 {
     struct engine *e = h->engine;
