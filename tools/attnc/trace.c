@@ -57,7 +57,6 @@ static const struct trace_family *const families[] = {
     &trace_rope_qk_norm_cache,
     &trace_cache_write,
     &trace_cache_gather,
-    &trace_cache_copy,
     &trace_topk,
 };
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * attnc trace for kernels that move caches: one sequence into pages that lie one after the other,
- * and out of them; pages into others of the same cache.
+ * and out of them.
  */
 #include <stdlib.h>
 
@@ -127,37 +127,6 @@ static int prepare_gather(struct trace_run *run)
     return trace_lookup(run, &desc);
 }
 
-static int prepare_copy(struct trace_run *run)
-{
-    enum { PAIRS, HEADS, DIM, PAGE };
-    const int *s = run->shape, pairs = s[PAIRS];
-    const struct attn_cache_copy_desc desc = {
-        .size = sizeof(desc),
-        .head_dim = s[DIM],
-        .kv_heads = s[HEADS],
-        .cache = {.dtype = ATTN_BF16, .page_size = s[PAGE]},
-    };
-    struct attn_cache_copy_args *a = run->args;
-    const double elements = 2.0 * pairs * s[PAGE] * s[HEADS] * s[DIM];
-    const int code = trace_check_elements(elements);
-    int64_t (*numbers)[2] = code == EXIT_GOOD ? malloc(pairs * sizeof(*numbers)) : NULL;
-    if (!numbers)
-        return code != EXIT_GOOD ? code : complain(EXIT_ENVIRONMENT, "no memory");
-    for (int i = 0; i < pairs; i++) {
-        numbers[i][0] = i;
-        numbers[i][1] = pairs + i;
-    }
-    *a = (struct attn_cache_copy_args){
-        .size = sizeof(*a),
-        .pairs = pairs,
-        .page_pairs = device_copy(&run->memory, numbers, pairs * sizeof(*numbers)),
-    };
-    free(numbers);
-    trace_cache(run, &desc.cache, 2 * (size_t)pairs * s[PAGE] * s[HEADS], s[DIM], s[DIM], &a->to);
-    run->least_bytes = 2 * 2 * elements + pairs * 16.0; /* read, written; 2 bytes */
-    return trace_lookup(run, &desc);
-}
-
 #define DIMENSIONS                                                             \
     {                                                                          \
         [TOKENS] = {"tokens", 1024, 1 << 20, "of one sequence"},               \
@@ -177,17 +146,4 @@ const struct trace_family trace_cache_gather = {
     .args_size = sizeof(struct attn_cache_gather_args),
     .dimensions = DIMENSIONS,
     .prepare = prepare_gather,
-};
-
-const struct trace_family trace_cache_copy = {
-    .op = "cache_copy",
-    .args_size = sizeof(struct attn_cache_copy_args),
-    .dimensions =
-        {
-            {"pairs", 256, 1 << 16, "pages that are copied"},
-            {"kv_heads", 8, 1024, "key/value heads"},
-            {"head_dim", 128, 1024, "elements of each, of 2 bytes"},
-            {"page_size", 16, 65536, "tokens in a page"},
-        },
-    .prepare = prepare_copy,
 };

@@ -6,11 +6,9 @@
 #ifndef TOOLS_VERIFY_CACHE_H
 #define TOOLS_VERIFY_CACHE_H
 
-#include "tools/verify/schema.h"
+#include "tools/verify/paged.h"
 #include "tools/verify/tensor.h"
 #include "tools/reference/cache.h"
-
-enum cache_part { CACHE_K, CACHE_V, CACHE_PARTS };
 
 struct paged_cache {
     struct attn_cache_desc desc; /* dtype is that of the elements, never 0 */
@@ -72,8 +70,5 @@ void cache_upload(struct paged_cache *c, struct device_memory *m, struct attn_ca
 void cache_download(struct paged_cache *c, struct device_memory *m);
 
 void cache_free(struct paged_cache *c);
-
-/** Page numbers 0 .. count - 1 in random order, count of them; free() it. */
-int32_t *shuffled_pages(int count, uint64_t *random);
 
 #endif
