@@ -45,7 +45,7 @@ struct trace_family {
 };
 
 extern const struct trace_family trace_prefill, trace_decode, trace_mla_decode, trace_plan,
-    trace_rope_qk_norm_cache, trace_cache_write, trace_cache_gather, trace_topk;
+    trace_rope_qk_norm_cache, trace_topk;
 
 /** Looks the kernel's op up. */
 int trace_lookup(struct trace_run *run, const void *desc);

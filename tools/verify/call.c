@@ -165,30 +165,41 @@ static void print_indices(const struct operand *o, const int64_t at[], char *tex
     snprintf(text + length, length < size ? size - length : 0, "]");
 }
 
-static void note_fault(struct call *c, const struct operand *o, const int64_t at[], double expected)
+static void note_fault(struct call *c, const struct operand *o, const int64_t at[], double got,
+                       double expected)
 {
     char text[100];
     print_indices(o, at, text, sizeof(text));
     if (operand_same(o, at))
         verify_fail(c->row, "%s%s was not written, expected %g", o->schema.name, text, expected);
-    verify_fail(c->row, "%s%s is %g, expected %g", o->schema.name, text, operand_result(o, at),
-                expected);
+    verify_fail(c->row, "%s%s is %g, expected %g", o->schema.name, text, got, expected);
+}
+
+static void check(struct call *c, struct operand *o, const int64_t at[], double got,
+                  double expected, double bound)
+{
+    operand_allow(o, at);
+    if (isinf(expected) ? got != expected : !(fabs(got - expected) <= bound))
+        note_fault(c, o, at, got, expected);
 }
 
 void call_check(struct call *c, struct operand *o, const int64_t at[], double expected,
                 double bound)
 {
-    const double got = operand_result(o, at);
-    operand_allow(o, at);
-    if (isinf(expected) ? got != expected : !(fabs(got - expected) <= bound))
-        note_fault(c, o, at, expected);
+    check(c, o, at, operand_result(o, at), expected, bound);
 }
 
 void call_compare(struct call *c, struct operand *o, const int64_t at[], double expected,
                   double bound)
 {
-    const double error = fabs(operand_result(o, at) - expected);
-    call_check(c, o, at, expected, bound);
+    call_compare_value(c, o, at, operand_result(o, at), expected, bound);
+}
+
+void call_compare_value(struct call *c, struct operand *o, const int64_t at[], double got,
+                        double expected, double bound)
+{
+    const double error = fabs(got - expected);
+    check(c, o, at, got, expected, bound);
     c->error += error * error;
     c->norm += expected * expected;
     c->bound += bound * bound;

@@ -125,6 +125,10 @@ void *call_allocate(struct call *c, size_t count, size_t size);
 void call_compare(struct call *c, struct operand *o, const int64_t at[], double expected,
                   double bound);
 
+/** The same of an element that is worth `got`, as with a scale. */
+void call_compare_value(struct call *c, struct operand *o, const int64_t at[], double got,
+                        double expected, double bound);
+
 /** The same of an integer. */
 void call_compare_int(struct call *c, struct operand *o, const int64_t at[], int64_t expected);
 

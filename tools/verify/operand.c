@@ -7,7 +7,10 @@
 #include <string.h>
 #include <sys/mman.h>
 
-enum { GUARD = 256, ROWS_SEEN = 64 };
+enum { GUARD = 256 };
+
+/* Of an element: the kernel may write it; it begins a row that a far tensor has on the device. */
+enum { CHECKED = 1 << 0, NOTED = 1 << 1 };
 
 /* The rows of a far tensor that have a value, in elements. */
 struct operand_rows {
@@ -200,10 +203,11 @@ static void note_row(struct operand *o, const int64_t at[])
     const int first = o->schema.free ? o->schema.free : o->schema.ndim - 1;
     memcpy(begin, at, (size_t)first * sizeof(*at));
     const int64_t row = operand_index(o, begin);
-    for (size_t i = r->count; i > 0 && i + ROWS_SEEN > r->count; i--) {
-        if (r->first[i - 1] == row)
-            return;
-    }
+    if (o->checked[row] & NOTED)
+        return;
+    o->checked[row] |= NOTED;
+    for (int64_t i = row; i < row + r->length; i++)
+        poison(o, o->image + i * o->size);
     if (r->count == r->capacity) {
         r->capacity = r->capacity ? 2 * r->capacity : 256;
         r->first = realloc(r->first, r->capacity * sizeof(*r->first));
@@ -213,11 +217,16 @@ static void note_row(struct operand *o, const int64_t at[])
     r->first[r->count++] = row;
 }
 
+void operand_touch(struct operand *o, const int64_t at[])
+{
+    if (o->rows)
+        note_row(o, at);
+}
+
 static uint8_t *set_at(struct operand *o, const int64_t at[])
 {
     o->filled = true;
-    if (o->rows)
-        note_row(o, at);
+    operand_touch(o, at);
     return o->image + operand_index(o, at) * o->size;
 }
 
@@ -346,7 +355,10 @@ bool operand_same(const struct operand *o, const int64_t at[])
     return !memcmp(given(o, at), left(o, at), (size_t)o->size);
 }
 
-void operand_allow(struct operand *o, const int64_t at[]) { o->checked[operand_index(o, at)] = 1; }
+void operand_allow(struct operand *o, const int64_t at[])
+{
+    o->checked[operand_index(o, at)] |= CHECKED;
+}
 
 /* The device. */
 
@@ -410,7 +422,8 @@ static bool untouched_between(const struct operand *o, int64_t first, int64_t en
         return true;
     for (int64_t i = first; i < end; i++) {
         *at = i;
-        if (!o->checked[i] && memcmp(o->image + i * size, o->result + i * size, (size_t)size))
+        if (!(o->checked[i] & CHECKED) &&
+            memcmp(o->image + i * size, o->result + i * size, (size_t)size))
             return false;
     }
     return true;
@@ -445,6 +458,7 @@ void operand_keep_result(struct operand *o)
         const int64_t first = o->rows->first[i];
         memcpy(o->image + first * o->size, o->result + first * o->size,
                (size_t)(o->rows->length * o->size));
-        memset(o->checked + first, 0, (size_t)o->rows->length);
+        for (int64_t k = first; k < first + o->rows->length; k++)
+            o->checked[k] &= NOTED;
     }
 }

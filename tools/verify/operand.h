@@ -32,7 +32,7 @@ struct operand {
     /* Memory on the host, from element 0 on. */
     uint8_t *image;   /* what is uploaded */
     uint8_t *result;  /* what a launch has left there; NULL before */
-    uint8_t *checked; /* [element]: nonzero where the kernel may write */
+    uint8_t *checked; /* [element]: bits: may the kernel write it? */
     char *device;
     size_t front, span, back;  /* bytes before, of and behind the elements */
     bool filled;               /* some element has a value */
@@ -73,6 +73,9 @@ void operand_set_bits(struct operand *o, const int64_t at[], uint32_t bits);
 
 /** Makes an element poison again. */
 void operand_clear(struct operand *o, const int64_t at[]);
+
+/** Of a far tensor: the row of an element is on the device, though nothing is set. */
+void operand_touch(struct operand *o, const int64_t at[]);
 
 /** Sets every element, in order, to a random_value(). */
 void operand_set_random(struct operand *o, uint64_t *random);

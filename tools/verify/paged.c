@@ -135,6 +135,36 @@ void paged_allow_scale(struct paged *p, enum cache_part part, struct slot s)
     operand_allow(p->scales[part], scale_at(p, s, at));
 }
 
+void paged_compare(struct call *c, struct paged *p, enum cache_part part, struct slot s, int d,
+                   double expected, double bound)
+{
+    int64_t at[ATTN_DIMENSIONS_MAX];
+    call_compare_value(c, p->elements[part], element_at(p, part, s, d, at),
+                       paged_result(p, part, s, d), expected, bound);
+}
+
+double paged_move_bytes(const struct attn_cache_desc *desc, double rows, int dim)
+{
+    const double scales = desc->scale == ATTN_KV_SCALE_TOKEN ? 2 * sizeof(float)
+                          : desc->scale == ATTN_KV_SCALE_BLOCK
+                              ? 2.0 * sizeof(float) / desc->page_size
+                              : 0;
+    return rows * (dim * (2 + attn_dtype_size(desc->dtype)) + scales);
+}
+
+void paged_touch(struct paged *p, int64_t page)
+{
+    for (int part = 0; part < p->parts; part++) {
+        for (int token = 0; token < p->desc.page_size; token++) {
+            for (int head = 0; head < p->kv_heads; head++) {
+                int64_t at[ATTN_DIMENSIONS_MAX];
+                const struct slot s = {page, token, head};
+                operand_touch(p->elements[part], element_at(p, part, s, 0, at));
+            }
+        }
+    }
+}
+
 /* Values. */
 
 /* What is stored is at most this; a scale is 1 to 2 divided by it, so that values are below 2. */
@@ -274,6 +304,8 @@ static void fill_lists(struct call *c, const struct page_lists *l, unsigned firs
 void page_lists_fill(struct call *c, struct page_lists *l, struct paged *p, unsigned first)
 {
     choose_pages(c, l);
+    for (int i = 0; l->far && i < l->first[l->count]; i++)
+        paged_touch(p, l->pages[i]);
     for (int s = 0; s < l->count; s++) {
         for (int64_t t = 0; t < l->lens[s]; t++) {
             const struct slot slot = page_lists_slot(l, s, t, 0);

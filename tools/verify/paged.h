@@ -50,9 +50,20 @@ double paged_scale(const struct paged *p, enum cache_part part, struct slot s);
 double paged_result_scale(const struct paged *p, enum cache_part part, struct slot s);
 void paged_set_scale(struct paged *p, enum cache_part part, struct slot s, double scale);
 
+/** As call_compare(), of an element with its scale. */
+void paged_compare(struct call *c, struct paged *p, enum cache_part part, struct slot s, int d,
+                   double expected, double bound);
+
+/** Bytes of so many rows of `dim` elements, once in 16 bits and once as the cache has them, with
+ * their scales. */
+double paged_move_bytes(const struct attn_cache_desc *desc, double rows, int dim);
+
 /** The kernel may write an element, or the scale of a slot: it is compared by the caller. */
 void paged_allow(struct paged *p, enum cache_part part, struct slot s, int d);
 void paged_allow_scale(struct paged *p, enum cache_part part, struct slot s);
+
+/** Of a cache that is far apart: the page is on the device, all of it. */
+void paged_touch(struct paged *p, int64_t page);
 
 /** Random keys, values and scales for the heads of a token; a page's shared scale is set by its
  * first one. */
