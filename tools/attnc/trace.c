@@ -5,7 +5,6 @@
  */
 #include "tools/attnc/trace.h"
 
-#include <dlfcn.h>
 #include <fnmatch.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,7 +16,6 @@
 #include "tools/attnc/json.h"
 #include "tools/attnc/output.h"
 #include "tools/attnc/pack_file.h"
-#include "tools/hipsim/time/hipsim_time.h"
 
 static struct {
     const char *shape;
@@ -46,242 +44,7 @@ static const struct option_row options[] = {
     {0},
 };
 
-enum { TENSOR_MAX = 1 << 30 }; /* elements that a traced tensor may have */
-
-/* Ops whose calls are not yet those of verification. */
-static const struct trace_family *const families[] = {
-    &trace_prefill, &trace_decode, &trace_mla_decode, &trace_plan, &trace_rope_qk_norm_cache,
-    &trace_topk,
-};
-
-/* The simulator's timing interface, from its library. */
-struct timing {
-    bool (*enable)(const struct hipsim_time_options *options, char *why, size_t why_size);
-    bool (*last)(struct hipsim_time_report *report);
-    int (*format)(const struct hipsim_time_report *report, char *text, size_t size);
-    const char *(*stall_name)(enum hipsim_stall stall);
-};
-
-static int *number_of(const struct verify_op *op, unsigned i, void *shape)
-{
-    return (int *)((char *)shape + op->dimensions[i].offset);
-}
-
-/* The call that verification makes of the op's shape for traces, with the numbers of --shape. */
-static int prepare_call(struct trace_run *run)
-{
-    struct call *c = &run->call;
-    char why[200];
-    void *shape = call_allocate(c, 1, c->op->shape_size);
-    memcpy(shape, c->op->trace, c->op->shape_size);
-    for (unsigned i = 0; i < VERIFY_DIMENSIONS && c->op->dimensions[i].name; i++)
-        *number_of(c->op, i, shape) = run->shape[i];
-    c->shape = shape;
-    c->pack = run->pack;
-    c->n = run->n;
-    c->target = run->info->target;
-    c->memory.gpu = run->memory.gpu;
-    if (!call_prepare(c, why, sizeof(why)))
-        return complain(EXIT_USER, "--shape: %s", why);
-    run->memory.error = c->memory.error;
-    run->least_bytes = call_least_bytes(c);
-    memcpy(run->args, &c->args, sizeof(c->args));
-    return trace_lookup(run, &c->desc);
-}
-
-/* The dimensions of a verification's shape, as this file sees them. */
-static const struct trace_family *family_of_call(const struct verify_op *op)
-{
-    static struct trace_family f;
-    f = (struct trace_family){
-        .op = op->op,
-        .args_size = sizeof(union verify_args),
-        .prepare = prepare_call,
-    };
-    for (unsigned i = 0; i < VERIFY_DIMENSIONS && op->dimensions[i].name; i++) {
-        const struct verify_dimension *d = &op->dimensions[i];
-        f.dimensions[i] = (struct trace_dimension){d->name, *number_of(op, i, (void *)op->trace),
-                                                   d->most, d->help};
-    }
-    return &f;
-}
-
-static const struct trace_family *find_family(const char *name)
-{
-    const struct verify_op *op = verify_op_of(name);
-    for (size_t i = 0; i < sizeof(families) / sizeof(families[0]); i++) {
-        if (!strcmp(families[i]->op, name))
-            return families[i];
-    }
-    return op && op->trace ? family_of_call(op) : NULL;
-}
-
-int trace_lookup(struct trace_run *run, const void *desc)
-{
-    if (verify_schema_of(run->info->op)->lookup(run->memory.gpu->device, desc, &run->op))
-        return complain(EXIT_USER, "%s", attn_last_error());
-    return EXIT_GOOD;
-}
-
-int trace_check_elements(double elements)
-{
-    if (elements <= TENSOR_MAX)
-        return EXIT_GOOD;
-    return complain(EXIT_USER,
-                    "--shape: a tensor of %.0f elements is more than the %d that trace "
-                    "allocates",
-                    elements, TENSOR_MAX);
-}
-
-/* Inputs. */
-
-static bool keep(struct trace_run *run, void *bytes, size_t size, void **device)
-{
-    *device = bytes ? device_copy(&run->memory, bytes, size) : NULL;
-    free(bytes);
-    return *device != NULL;
-}
-
-void *trace_random(struct trace_run *run, const char *dtype, size_t count)
-{
-    const struct precision *precision = find_precision(dtype);
-    const bool f32 = !strcmp(dtype, "f32");
-    const size_t size = f32 ? 4 : precision ? 2 : 1;
-    uint64_t random = 1;
-    uint8_t *bytes = malloc(count * size + 16);
-    for (size_t i = 0; bytes && i < count; i++) {
-        if (f32) {
-            const float value = (float)random_value(&random);
-            memcpy(bytes + i * size, &value, size);
-        } else if (precision) {
-            const uint16_t value = encode_element(precision, random_value(&random));
-            memcpy(bytes + i * size, &value, size);
-        } else {
-            bytes[i] = (uint8_t)(random_bits(&random) & 0x3f); /* at most 1.875 in every fp8 */
-        }
-    }
-    void *device;
-    keep(run, bytes, count * size + 16, &device);
-    return device;
-}
-
-void *trace_room(struct trace_run *run, size_t count, size_t size)
-{
-    void *device;
-    keep(run, calloc(count + 1, size), (count + 1) * size, &device);
-    return device;
-}
-
-static void *ones(struct trace_run *run, size_t count)
-{
-    float *scales = malloc(count * sizeof(*scales));
-    for (size_t i = 0; scales && i < count; i++)
-        scales[i] = 1;
-    void *device;
-    keep(run, scales, count * sizeof(*scales), &device);
-    return device;
-}
-
-void trace_cache(struct trace_run *run, const struct attn_cache_desc *desc, size_t slots,
-                 int head_dim, int head_dim_v, struct attn_cache *cache)
-{
-    static const char *const dtypes[] = {
-        [ATTN_BF16] = "bf16", [ATTN_FP16] = "fp16", [ATTN_FP8] = "fp8", [ATTN_INT8] = "int8"};
-    cache->k = trace_random(run, dtypes[desc->dtype], slots * head_dim);
-    cache->v = trace_random(run, dtypes[desc->dtype], slots * head_dim_v);
-    cache->k_scale = ones(run, slots + 1);
-    cache->v_scale = ones(run, slots + 1);
-}
-
-int32_t *trace_steps(struct trace_run *run, size_t count, int32_t first, int32_t step)
-{
-    int32_t *values = malloc((count + 1) * sizeof(*values));
-    for (size_t i = 0; values && i < count; i++)
-        values[i] = first + (int32_t)i * step;
-    void *device;
-    keep(run, values, (count + 1) * sizeof(*values), &device);
-    return device;
-}
-
-/* The shape. */
-
-static unsigned count_dimensions(const struct trace_family *f)
-{
-    unsigned n = 0;
-    while (n < TRACE_DIMENSIONS && f->dimensions[n].name)
-        n++;
-    return n;
-}
-
-static void explain_shape(const struct trace_family *f)
-{
-    printf("--shape of %s:\n", f->op);
-    for (unsigned i = 0; i < count_dimensions(f); i++) {
-        printf("  %-12s %s", f->dimensions[i].name, f->dimensions[i].help);
-        if (f->dimensions[i].fallback)
-            printf(" (%d)", f->dimensions[i].fallback);
-        printf("\n");
-    }
-}
-
-static int set_dimension(const struct trace_family *f, struct trace_run *run, const char *name,
-                         size_t length, long value)
-{
-    for (unsigned i = 0; i < count_dimensions(f); i++) {
-        const struct trace_dimension *d = &f->dimensions[i];
-        if (strlen(d->name) != length || strncmp(d->name, name, length))
-            continue;
-        if (value < 1 || value > d->most)
-            return complain(EXIT_USER, "--shape: %s is 1 to %d, not %ld", d->name, d->most, value);
-        run->shape[i] = (int)value;
-        return EXIT_GOOD;
-    }
-    char given[32];
-    snprintf(given, sizeof(given), "%.*s", (int)length, name);
-    struct attnc_nearest nearest = attnc_nearest_to(given);
-    for (unsigned i = 0; i < count_dimensions(f); i++)
-        attnc_nearest_offer(&nearest, f->dimensions[i].name);
-    return complain_nearest(nearest.name, "--shape: %s has no '%s'; --shape help lists what it has",
-                            f->op, given);
-}
-
-static int parse_shape(const struct trace_family *f, const char *text, struct trace_run *run)
-{
-    for (unsigned i = 0; i < count_dimensions(f); i++)
-        run->shape[i] = f->dimensions[i].fallback;
-    while (text && *text) {
-        size_t length = strcspn(text, "=,");
-        char *end = NULL;
-        long value = text[length] == '=' ? strtol(text + length + 1, &end, 10) : 0;
-        if (!end || end == text + length + 1 || (*end && *end != ','))
-            return complain(EXIT_USER, "--shape: '%s' is not NAME=NUMBER", text);
-        int code = set_dimension(f, run, text, length, value);
-        if (code != EXIT_GOOD)
-            return code;
-        text = *end ? end + 1 : end;
-    }
-    return EXIT_GOOD;
-}
-
-/* The launch. */
-
-static bool find(void *library, const char *name, void *slot)
-{
-    void *address = dlsym(library, name);
-    memcpy(slot, &address, sizeof(address));
-    return address != NULL;
-}
-
-static bool open_timing(const char *simulator, struct timing *t)
-{
-    void *library = dlopen(simulator, RTLD_NOW | RTLD_LOCAL);
-    return library && find(library, "hipsim_time_enable", &t->enable) &&
-           find(library, "hipsim_time_last", &t->last) &&
-           find(library, "hipsim_time_format", &t->format) &&
-           find(library, "hipsim_stall_name", &t->stall_name);
-}
-
-static void print_report(const struct trace_run *run, const struct timing *timing,
+static void print_report(const struct trace_run *run, const struct trace_timing *timing,
                          const struct hipsim_time_report *report)
 {
     char text[4096];
@@ -303,25 +66,12 @@ static void print_report(const struct trace_run *run, const struct timing *timin
 static void shape_json(struct json *j, const struct trace_run *run, const struct trace_family *f)
 {
     json_begin_object(j, "shape");
-    for (unsigned i = 0; i < count_dimensions(f); i++)
+    for (unsigned i = 0; i < TRACE_DIMENSIONS && f->dimensions[i].name; i++)
         json_integer(j, f->dimensions[i].name, run->shape[i]);
     json_end(j);
 }
 
-/* Per XCD, how much of its room for workgroups was taken in each part of the launch's time. */
-static void taken_json(struct json *j, const struct hipsim_time_report *r)
-{
-    json_begin_list(j, "taken");
-    for (unsigned x = 0; x < r->xcds && x < HIPSIM_TIME_XCDS; x++) {
-        json_begin_list(j, NULL);
-        for (unsigned i = 0; i < HIPSIM_TIME_PARTS; i++)
-            json_real(j, NULL, (double)(int)(1000 * r->taken[x][i] + 0.5f) / 1000);
-        json_end(j);
-    }
-    json_end(j);
-}
-
-static void stalls_json(struct json *j, const struct timing *timing,
+static void stalls_json(struct json *j, const struct trace_timing *timing,
                         const struct hipsim_time_report *r)
 {
     json_integer(j, "issue_cycles", (int64_t)r->issue_cycles);
@@ -335,7 +85,7 @@ static void stalls_json(struct json *j, const struct timing *timing,
 
 /* One report in one line: run_children() keeps lines together. */
 static void print_json(const struct trace_run *run, const struct trace_family *f,
-                       const struct timing *timing, const struct hipsim_time_report *r)
+                       const struct trace_timing *timing, const struct hipsim_time_report *r)
 {
     struct json j = {.out = stdout, .compact = true};
     json_begin_object(&j, NULL);
@@ -361,16 +111,17 @@ static void print_json(const struct trace_run *run, const struct trace_family *f
     json_real(&j, "loop_bound", r->loop_bound);
     json_real(&j, "loop_cycles", r->loop_cycles);
     stalls_json(&j, timing, r);
-    taken_json(&j, r);
     json_end(&j);
 }
 
-static int launch(const struct trace_family *f, const struct trace_run *run,
-                  const struct timing *timing)
+static int trace_kernel(struct attn_pack *pack, uint32_t n, const struct attn_kernel_info *info)
 {
-    char why[400];
-    struct attn_op_info info = {.size = sizeof(info)};
-    attn_op_describe(run->op, &info);
+    struct trace_session t;
+    const struct trace_family *f = trace_find_family(info->op);
+    if (f && args.shape && !strcmp(args.shape, "help")) {
+        trace_explain_shape(f);
+        return EXIT_GOOD;
+    }
     const struct hipsim_time_options time = {
         .samples_only = args.samples_only,
         .parameters = args.parameters,
@@ -378,62 +129,14 @@ static int launch(const struct trace_family *f, const struct trace_run *run,
         .annotate_path = args.annotate,
     };
     struct hipsim_time_report report;
-    const struct gpu *gpu = run->memory.gpu;
-    int error;
-    if (strcmp(info.kernel.name, run->info->name))
-        return complain(EXIT_USER, "for this shape lookup takes another kernel: %s",
-                        info.kernel.name);
-    if (!timing->enable(&time, why, sizeof(why)))
-        return complain(EXIT_USER, "--parameters: %s", why);
-    if (verify_schema_of(f->op)->launch(run->op, run->args))
-        return complain(EXIT_USER, "%s", attn_last_error());
-    if ((error = gpu->hipDeviceSynchronize()))
-        return complain(EXIT_ENVIRONMENT, "%s", gpu->hipGetErrorName(error));
-    if (!timing->last(&report))
-        return complain(EXIT_ENVIRONMENT, "the launch was not timed");
-    if (args.json)
-        print_json(run, f, timing, &report);
-    else
-        print_report(run, timing, &report);
-    return EXIT_GOOD;
-}
-
-/* Races are what attnc verify looks for; shapes that are traced are too large to follow. */
-static const char checks[] = "memory+align+uninit+wait+hazard+barrier+diverge";
-
-static int trace_kernel(struct attn_pack *pack, uint32_t n, const struct attn_kernel_info *info)
-{
-    char simulator[4096], why[600];
-    struct timing timing;
-    struct gpu gpu;
-    struct trace_run run = {.pack = pack, .n = n, .info = info, .memory = {.gpu = &gpu}};
-    run.call.op = verify_op_of(info->op);
-    const struct trace_family *f = find_family(info->op);
-    if (!f)
-        return complain(EXIT_USER, "%s: trace has no inputs for %s kernels", info->name, info->op);
-    if (args.shape && !strcmp(args.shape, "help")) {
-        explain_shape(f);
-        return EXIT_GOOD;
-    }
-    int code = parse_shape(f, args.shape, &run);
-    if (code != EXIT_GOOD)
-        return code;
-    if (!gpu_find_simulator(simulator, sizeof(simulator)) || !open_timing(simulator, &timing))
-        return complain(EXIT_ENVIRONMENT, "the simulator is not installed beside attnc");
-    if (!gpu_open(&gpu, simulator, checks, info->target, pack, why, sizeof(why)))
-        return complain(EXIT_ENVIRONMENT, "%s", why);
-    run.args = calloc(1, f->args_size);
-    code = run.args ? f->prepare(&run) : complain(EXIT_ENVIRONMENT, "no memory");
-    if (code == EXIT_GOOD && run.memory.error)
-        code = complain(EXIT_ENVIRONMENT, "no memory for the shape: %s",
-                        gpu.hipGetErrorName(run.memory.error));
+    int code = trace_open(&t, pack, n, args.shape, NULL);
     if (code == EXIT_GOOD)
-        code = launch(f, &run, &timing);
-    attn_op_destroy(run.op);
-    device_free(&run.memory);
-    call_free(&run.call);
-    free(run.args);
-    gpu_close(&gpu);
+        code = trace_time(&t, &time, &report);
+    if (code == EXIT_GOOD && args.json)
+        print_json(&t.run, f, &t.timing, &report);
+    else if (code == EXIT_GOOD)
+        print_report(&t.run, &t.timing, &report);
+    trace_close(&t);
     return code;
 }
 

@@ -6,7 +6,8 @@
 #ifndef TOOLS_ATTNC_TRACE_H
 #define TOOLS_ATTNC_TRACE_H
 
-#include "tools/verify/call.h"
+#include "tools/hipsim/time/hipsim_time.h"
+#include "tools/verify/tensor.h"
 
 enum {
     TRACE_DIMENSIONS = 16,
@@ -30,7 +31,6 @@ struct trace_run {
     int shape[TRACE_DIMENSIONS]; /* in the order of the family's dimensions */
     struct attn_op *op;          /* trace_lookup() */
     void *args;                  /* the family's argument struct, zeroed */
-    struct call call;            /* of an op whose verification makes the call */
     double least_bytes;          /* each input byte loaded once, each output byte stored once;
                                   * 0: not worked out, as where keys are visited per query tile */
 };
@@ -44,8 +44,50 @@ struct trace_family {
     int (*prepare)(struct trace_run *run);
 };
 
-extern const struct trace_family trace_prefill, trace_decode, trace_mla_decode, trace_plan,
-    trace_rope_qk_norm_cache, trace_topk;
+#define OP(op) extern const struct trace_family trace_##op;
+#include "ops/ops.def"
+
+/** The simulator's timing interface, from its library; all NULL on other devices. */
+struct trace_timing {
+    bool (*enable)(const struct hipsim_time_options *options, char *why, size_t why_size);
+    bool (*last)(struct hipsim_time_report *report);
+    int (*format)(const struct hipsim_time_report *report, char *text, size_t size);
+    const char *(*stall_name)(enum hipsim_stall stall);
+};
+
+/** A kernel on a device, ready to be launched on a shape. */
+struct trace_session {
+    const struct trace_family *family;
+    struct attn_kernel_info info;
+    struct gpu gpu;
+    struct trace_timing timing;
+    struct trace_run run;
+    bool opened;
+};
+
+/**
+ * Opens a device for the n-th kernel of `pack` and makes the arguments that `shape` says
+ * ("heads=8,q=64", NULL: all as the family has it): on the simulator, which is this process's from then on, or
+ * where `hip` is not NULL on the machine's own GPU. Complains and returns an exit code, also where
+ * the pack gives these arguments to another kernel. trace_close() in any case.
+ */
+int trace_open(struct trace_session *t, struct attn_pack *pack, uint32_t n, const char *shape,
+               const char *hip);
+void trace_close(struct trace_session *t);
+
+/** One launch in modelled time; complains and returns an exit code. */
+int trace_time(struct trace_session *t, const struct hipsim_time_options *time,
+               struct hipsim_time_report *report);
+
+/** The family of an op, or NULL. */
+const struct trace_family *trace_find_family(const char *op);
+
+/** Reads "batch=1,q=512" into shape[TRACE_DIMENSIONS], in the order of the family's dimensions;
+ * what it leaves out has the fallback. Returns an exit code after a message. */
+int trace_parse_shape(const struct trace_family *f, const char *text, int *shape);
+
+/** Prints what a family's --shape takes. */
+void trace_explain_shape(const struct trace_family *f);
 
 /** Looks the kernel's op up. */
 int trace_lookup(struct trace_run *run, const void *desc);
