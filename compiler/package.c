@@ -5,6 +5,7 @@
 #include "compiler/package.h"
 
 #include <assert.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "compiler/pack_writer.h"
@@ -50,6 +51,30 @@ static size_t make_grid(const struct attnc_grid *g, struct attnc_pack_factor fac
     return count;
 }
 
+/* A record for each box of calls that the kernel is meant for; they share its code. */
+static bool add_records(struct attnc_pack_writer *w, struct attnc_pack_kernel *p,
+                        const struct att_choice *choice)
+{
+    char name[ATT_NAME_MAX + 16];
+    const char *const first = p->name;
+    if (!choice || !choice->count)
+        return attnc_pack_writer_add(w, p);
+    for (unsigned i = 0; i < choice->count; i++) {
+        const struct att_box *box = &choice->boxes[i];
+        struct attnc_pack_when rows[ATT_WHEN_MAX];
+        for (unsigned r = 0; r < box->count; r++)
+            rows[r] =
+                (struct attnc_pack_when){box->rows[r].arg, box->rows[r].min, box->rows[r].max};
+        snprintf(name, sizeof(name), "%s_calls%u", first, i + 1);
+        p->name = i ? name : first;
+        p->when = rows;
+        p->when_count = box->count;
+        if (!attnc_pack_writer_add(w, p))
+            return false;
+    }
+    return true;
+}
+
 static bool add_kernel(struct attnc_pack_writer *w, const struct att_variant *v,
                        const struct attnc_kernel *k)
 {
@@ -90,7 +115,7 @@ static bool add_kernel(struct attnc_pack_writer *w, const struct att_variant *v,
         p.grid[i] = factors[i];
         p.grid_count[i] = make_grid(&k->grid[i], factors[i]);
     }
-    return attnc_pack_writer_add(w, &p);
+    return add_records(w, &p, v->choice);
 }
 
 bool attnc_package(struct attnc_pack_writer *w, const struct attnc_description *desc,

@@ -100,6 +100,13 @@ static const struct att_tile tiles[] = {
      .why = "O 128, Q 64"},
 };
 
+static const struct att_knob knobs[] = {
+    {"keys", 3, {16, 32, 64}},
+    {"keys_by_row", 2, {16, 32}},
+    {"waves", 1, {8}},
+    {"hoist_vgprs", 2, {4, 16}},
+};
+
 /* Page numbers by row take registers, and so does whatever is done to scores: O gets fewer. */
 static bool has_registers(const struct att_variant *v, const struct att_tile *t)
 {
@@ -151,7 +158,8 @@ static bool check(const struct att_variant *v, const struct tir_machine *m, stru
     if (!is_power(v->head_dim_v) || v->head_dim_v < 64 || v->head_dim_v > 256)
         return att_reject(why, ATT_HEAD_DIM_V, "head_dim_v %d is not 64, 128 or 256",
                           v->head_dim_v);
-    return att_cache_check(v, why) && att_find_tile(v, m, why);
+    struct att_tile tile;
+    return att_cache_check(v, why) && att_find_tile(v, m, &tile, why);
 }
 
 /* ---- What a workgroup works on ---- */
@@ -208,27 +216,6 @@ static void read_item(struct decode *d, struct tir_value index, struct tir_value
     tir_end_if(b, &listed, w);
 }
 
-/* Keys of a sequence, or entries of a list, which may have none of kv_lens: then it has all that
- * its row or kv_indptr has room for. */
-static struct tir_value count_keys(struct decode *d, struct tir_value sequence)
-{
-    struct tir_builder *b = &d->b;
-    if (d->v->sparse == ATT_SPARSE_NONE)
-        return load_i32(d, "kv_lens", sequence);
-    const struct tir_type i32 = tir_scalar(TIR_I32);
-    struct tir_if given = tir_begin_if(b, is_given(d, "kv_lens"), false, &i32, 1);
-    const struct tir_value len = load_i32(d, "kv_lens", sequence);
-    tir_else(b, &given, &len);
-    struct tir_value room;
-    if (d->v->page_table == ATT_PAGE_TABLE_BLOCKS)
-        room = tir_arg(b, "list_entries", TIR_I32);
-    else
-        room = tir_sub(b, load_i32(d, "kv_indptr", att_plus(b, sequence, 1)),
-                       load_i32(d, "kv_indptr", sequence));
-    tir_end_if(b, &given, &room);
-    return room;
-}
-
 static struct tir_value table_of(struct decode *d, struct tir_value sequence,
                                  struct tir_value *first)
 {
@@ -274,7 +261,7 @@ void decode_find_item(struct decode *d, struct tir_value index)
     };
     const bool indices = d->v->page_table == ATT_PAGE_TABLE_INDICES;
     item->table = table_of(d, item->sequence, &first_page);
-    item->kv_len = count_keys(d, item->sequence);
+    item->kv_len = load_i32(d, "kv_lens", item->sequence);
     if (indices) { /* a list counts pages from the start of kv_indices */
         const struct tir_value base =
             tir_select(b, is_given(d, "work_indptr"), first_page, tir_i32(b, 0));
@@ -523,13 +510,15 @@ static struct decode begin(const struct att_variant *v, const struct tir_machine
 {
     char name[ATT_NAME_MAX];
     const unsigned dtype = att_dtype(v);
-    const struct att_tile *const t = att_find_tile(v, m, NULL);
+    struct att_tile tile, *const t = &tile;
+    att_find_tile(v, m, t, NULL);
     struct decode d = {
         .v = v,
         .m = m,
         .dtype = dtype,
         .kv_dtype = att_cache_dtype(v),
         .waves = t->waves,
+        .hoist_vgprs = t->hoist_vgprs,
         .k = {.width = (unsigned)v->head_dim},
         .value = {.width = (unsigned)v->head_dim_v},
     };
@@ -571,7 +560,7 @@ static void build(const struct att_variant *v, const struct tir_machine *m, stru
                      .matrix_phases = 1u << SCORES | 1u << VALUES,
                      .interleave = 1,
                      .ping_pong = 1,
-                     .hoist_vgprs = att_find_tile(v, m, NULL)->hoist_vgprs,
+                     .hoist_vgprs = d.hoist_vgprs,
                      .apart = 1},
         .grid = {{"workgroups", 1, 1}, {NULL, 1, 1}, {NULL, 1, 1}},
     };
@@ -585,6 +574,8 @@ const struct att_template att_template_decode = {
     .takes = OP_TAKES_DECODE | ATT_BIT(TILE),
     .tiles = tiles,
     .n_tiles = sizeof(tiles) / sizeof(tiles[0]),
+    .knobs = knobs,
+    .n_knobs = sizeof(knobs) / sizeof(knobs[0]),
     .fits = fits,
     .check = check,
     .build = build,

@@ -51,6 +51,7 @@ struct decode {
     struct tir_builder b;
     unsigned dtype, kv_dtype, kv_bytes; /* of an element of the cache */
     unsigned waves;
+    uint8_t hoist_vgprs;          /* tir_schedule.hoist_vgprs */
     unsigned keys;                /* of a tile, a multiple of DECODE_BLOCK */
     unsigned columns;             /* queries x heads that are worked on at once */
     int qk, pv;                   /* matrix instructions */
@@ -82,7 +83,7 @@ void decode_choose_layouts(struct decode *d);
 void decode_find_cache(struct decode *d);
 /** Are pages so small, or so unknown, that each key's is looked up? */
 bool decode_pages_by_lane(const struct decode *d);
-/** log2 of the keys that an entry of a page list stands for: those of a page, or of a slot. */
+/** log2 of the tokens in a page. */
 struct tir_value decode_page_shift(struct decode *d);
 /** Page numbers of a tile's keys; those beyond the last repeat it. */
 struct decode_pages decode_find_pages(struct decode *d, struct tir_value key);

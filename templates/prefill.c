@@ -551,7 +551,9 @@ static void attend(struct prefill *p)
 
 static void build(const struct att_variant *v, const struct tir_machine *m, struct att_kernel *k)
 {
-    struct prefill p = prefill_with_tile(v, m, att_find_tile(v, m, NULL));
+    struct att_tile tile;
+    att_find_tile(v, m, &tile, NULL);
+    struct prefill p = prefill_with_tile(v, m, &tile);
     char name[ATT_NAME_MAX];
     att_variant_name(v, name);
     struct tir_func *f = tir_func_create(name, m, p.waves);
@@ -587,6 +589,8 @@ const struct att_template att_template_prefill = {
     .takes = OP_TAKES_PREFILL | ATT_BIT(TILE),
     .tiles = prefill_tiles,
     .n_tiles = PREFILL_N_TILES,
+    .knobs = prefill_knobs,
+    .n_knobs = PREFILL_N_KNOBS,
     .fits = prefill_fits,
     .check = prefill_check,
     .build = build,

@@ -89,6 +89,13 @@ const struct att_tile prefill_tiles[PREFILL_N_TILES] = {
      .why = "16 rows: O of 32 rows would take half of the registers"},
 };
 
+const struct att_knob prefill_knobs[PREFILL_N_KNOBS] = {
+    {"keys", 2, {32, 64}},
+    {"hoist_vgprs", 3, {1, 4, 12}},
+    {"memory_priority", 2, {0, 1}},
+    {"late_power", 2, {0, 1}},
+};
+
 /* Refuses fields of a cache where K and V are plain tensors. */
 static bool check_plain(const struct att_variant *v, struct att_why *why)
 {
@@ -221,5 +228,6 @@ bool prefill_check(const struct att_variant *v, const struct tir_machine *m, str
                           v->head_dim_v);
     if (v->mask == ATT_MASK_CUSTOM)
         return att_reject(why, ATT_MASK, "prefill has no custom mask: causal, window or none");
-    return att_find_tile(v, m, why) != NULL;
+    struct att_tile tile;
+    return att_find_tile(v, m, &tile, why);
 }

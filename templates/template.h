@@ -61,6 +61,17 @@ struct att_tile {
     const char *why; /* what decided on it */
 };
 
+/**
+ * A knob: a member of struct att_tile that may take other values than the rows of the table give
+ * it. Candidates are the rows, and the rows with one or more members changed; see att_find_tile().
+ */
+enum { ATT_KNOB_VALUES = 6 };
+struct att_knob {
+    const char *member;
+    uint8_t count;
+    int16_t values[ATT_KNOB_VALUES];
+};
+
 struct att_template {
     const char *name;        /* what a description's `op` says: "prefill" */
     const char *description; /* one line for `attnc help ops` */
@@ -72,6 +83,8 @@ struct att_template {
     /* The tile table. A family without a choice has none, which counts as one row. */
     const struct att_tile *tiles;
     unsigned n_tiles;
+    const struct att_knob *knobs;
+    unsigned n_knobs;
 
     /* Does this tile do for this variant on this target? Answers with the numbers that decide: LDS,
      * registers, matrix instructions. */
@@ -82,10 +95,22 @@ struct att_template {
     void (*build)(const struct att_variant *v, const struct tir_machine *m, struct att_kernel *k);
 };
 
-/* The tile of a variant: the row that its field `tile` names, counted from 1, or the first that
- * fits. Where there is none: NULL, and the reason in `why` if that is not NULL. */
-const struct att_tile *att_find_tile(const struct att_variant *v, const struct tir_machine *m,
-                                     struct att_why *why);
+/**
+ * The tile of a variant: the candidate that its field `tile` names, or the first row that fits.
+ * Candidate n, from 1, is row (n - 1) % n_tiles; the quotient's digits, one per knob with its count
+ * + 1 as radix, say which value the knob takes: 0 is the row's own. False where there is none, with
+ * the reason in `why` if that is not NULL.
+ */
+bool att_find_tile(const struct att_variant *v, const struct tir_machine *m, struct att_tile *tile,
+                   struct att_why *why);
+
+/** How many candidates a family has, those that do not fit among them. */
+unsigned att_count_tiles(const struct att_template *t);
+
+/** What a tile is, one line: "rows=32 keys=64 ...", members that are 0 left out. Tables grow and
+ * change: this and not its number is what identifies a tile for longer. */
+enum { ATT_TILE_TEXT_MAX = 256 };
+void att_tile_text(const struct att_tile *t, char text[ATT_TILE_TEXT_MAX]);
 
 /* Every family, NULL at the end. */
 extern const struct att_template *const att_templates[];

@@ -69,6 +69,21 @@ struct att_loc {
     uint32_t line, column;
 };
 
+/* The calls that a kernel is meant for, where several have one key: all of a box's ranges hold. */
+enum { ATT_WHEN_MAX = 8 };
+struct att_when {
+    const char *arg; /* a name of op_args.def */
+    int64_t min, max;
+};
+struct att_box {
+    struct att_when rows[ATT_WHEN_MAX];
+    unsigned count;
+};
+struct att_choice {
+    struct att_box *boxes; /* any of them; none: the calls that no other kernel takes */
+    unsigned count;
+};
+
 /* A plain value: copied freely; `op`, `target` and paths belong to whoever made it. */
 struct att_variant {
     const struct att_template *op;
@@ -78,7 +93,8 @@ struct att_variant {
 #define FIELD_FLAG(ID, id, tag, role, help) bool id;
 #define FIELD_FILE(ID, id, tag, role, help) const char *id;
 #include "ops/fields.def"
-    struct att_loc at; /* the kernel's `op` */
+    const struct att_choice *choice; /* by a tuning file; NULL: every call. No part of the name */
+    struct att_loc at;               /* the kernel's `op` */
     struct att_loc loc[ATT_FIELD_COUNT];
 };
 

@@ -651,7 +651,7 @@ static void what_cannot_be_built_says_why(void **state)
     } refused[] = {
         {{{ATT_HEAD_DIM, 96}, {ATT_GQA, 8}}, "head_dim 96 is not 64, 128 or 256"},
         {{{ATT_PAGE_SIZE, 24}, {ATT_GQA, 8}}, "page_size 24 is not a power of two"},
-        {{{ATT_TILE, 30}, {ATT_GQA, 8}}, "decode has 8 tiles, and no tile 30"},
+        {{{ATT_TILE, 100000}, {ATT_GQA, 8}}, "decode has 576 tiles, and no tile 100000"},
         {{{ATT_TILE, 1}, {ATT_GQA, 8}}, "tile 1 does not fit: is for head dims up to 64"},
         {{{ATT_KV_LAYOUT, ATT_KV_LAYOUT_SHUFFLE}, {ATT_PAGE_SIZE, 4}}, "at least the 8 tokens"},
     };

@@ -14,6 +14,7 @@
 
 #include "compiler/cache.h"
 #include "compiler/nearest.h"
+#include "compiler/tuning.h"
 #include "ir/passes.h"
 #include "targets/tgt.h"
 #include "tools/attnc/build_output.h"
@@ -28,7 +29,7 @@ enum { MAX_TARGETS = 16 };
 
 static struct {
     const char *output, *jobs, *targets, *only, *cache, *emit, *name, *print, *stop_after, *disable,
-        *depfile, *cache_limit, *werror;
+        *depfile, *cache_limit, *werror, *tuning;
     bool no_cache, quiet, json;
 } args;
 
@@ -57,6 +58,8 @@ static const struct option_row options[] = {
     {"json", 0, NULL, "print messages and summary as a JSON object", NULL, &args.json},
     {"werror", 0, "spill", "a kernel that spills registers is an error, not a warning",
      &args.werror, NULL},
+    {"tuning", 0, "FILE", "tiles that attnc tune has found, and which calls each is for",
+     &args.tuning, NULL},
     {"quiet", 'q', NULL, "no progress, no summary", NULL, &args.quiet},
     {0},
 };
@@ -238,6 +241,20 @@ static int read_units(struct build_unit *units, size_t count, const struct attnc
     return code;
 }
 
+/* --tuning: the file's tiles in place of those that descriptions leave open. */
+static int tune_units(struct build_unit *units, size_t count, struct attnc_tuning *tuning)
+{
+    struct attnc_diag d;
+    note_input(args.tuning);
+    bool good = attnc_tuning_read(args.tuning, tuning, &d);
+    for (size_t i = 0; good && i < count; i++)
+        good = attnc_tuning_apply(tuning, &units[i].desc, &d);
+    report(&d);
+    const int code = good ? EXIT_GOOD : d.no_memory || d.unreadable ? EXIT_ENVIRONMENT : EXIT_USER;
+    attnc_diag_clear(&d);
+    return code;
+}
+
 /* What is to be built: --only applied, the same kernel of two descriptions once. */
 static int select_variants(struct build_unit *units, size_t count, size_t *total)
 {
@@ -353,6 +370,7 @@ static int build(struct build_unit *units, size_t count, const struct emit_row *
 static int read_and_build(char **paths, size_t count, const struct attnc_read_options *read,
                           const struct emit_row *emit, unsigned jobs)
 {
+    struct attnc_tuning tuning = {0};
     struct build_unit *units = calloc(count, sizeof(*units));
     if (!units)
         return complain(EXIT_ENVIRONMENT, "out of memory");
@@ -364,6 +382,8 @@ static int read_and_build(char **paths, size_t count, const struct attnc_read_op
         json_begin_list(&json, "messages");
     }
     int code = read_units(units, count, read);
+    if (code == EXIT_GOOD && args.tuning)
+        code = tune_units(units, count, &tuning);
     if (code == EXIT_GOOD)
         code = check_output(args.output);
     if (code == EXIT_GOOD)
@@ -382,6 +402,7 @@ static int read_and_build(char **paths, size_t count, const struct attnc_read_op
         attnc_description_free(&units[i].desc);
     }
     free(units);
+    attnc_tuning_free(&tuning);
     return code;
 }
 

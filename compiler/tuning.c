@@ -1,0 +1,414 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Reads, writes and applies tuning files:
+ *
+ *     tuning: 1
+ *     kernels:
+ *       - key: gfx950 prefill dtype=bf16 head_dim=128 ... tile=auto
+ *         tile: head_dim=128 rows=32 keys=64 ...
+ *         calls:
+ *           - { batch: [1, 2], max_seqlen_q: [1, 1448] }
+ */
+#include "compiler/tuning.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "compiler/read_file.h"
+#include "compiler/yaml.h"
+#include "targets/tgt.h"
+
+enum { FORMAT = 1 };
+
+static const struct att_loc nowhere;
+
+const char *attnc_launch_value(const char *op, const char *name)
+{
+    static const struct {
+        const char *op, *name;
+        bool integer;
+    } values[] = {
+#define PTR false
+#define I64 false
+#define I32 true
+#define F32 false
+#define KERNEL_ARG(op, name, kind) {#op, #name, kind},
+#include "op_kernel_args.def"
+#undef PTR
+#undef I64
+#undef I32
+#undef F32
+    };
+    for (size_t i = 0; i < sizeof(values) / sizeof(values[0]); i++) {
+        if (values[i].integer && !strcmp(values[i].op, op) && !strcmp(values[i].name, name))
+            return values[i].name;
+    }
+    return NULL;
+}
+
+struct attnc_tuned *attnc_tuning_add(struct attnc_tuning *t, const char *key, const char *tile)
+{
+    if (t->count == t->cap) {
+        const size_t cap = t->cap ? 2 * t->cap : 32;
+        struct attnc_tuned *grown = realloc(t->rows, cap * sizeof(*grown));
+        if (!grown)
+            return NULL;
+        t->rows = grown;
+        t->cap = cap;
+    }
+    struct attnc_tuned *row = &t->rows[t->count++];
+    *row = (struct attnc_tuned){.key = strdup(key), .tile = strdup(tile)};
+    return row->key && row->tile ? row : NULL;
+}
+
+struct att_box *attnc_choice_add(struct att_choice *choice)
+{
+    struct att_box *grown = realloc(choice->boxes, (choice->count + 1) * sizeof(*grown));
+    if (!grown)
+        return NULL;
+    choice->boxes = grown;
+    grown[choice->count] = (struct att_box){0};
+    return &grown[choice->count++];
+}
+
+void attnc_tuning_free(struct attnc_tuning *t)
+{
+    for (size_t i = 0; i < t->count; i++) {
+        free(t->rows[i].key);
+        free(t->rows[i].tile);
+        free(t->rows[i].open);
+        free(t->rows[i].choice.boxes);
+    }
+    free(t->rows);
+    free(t->bytes);
+    *t = (struct attnc_tuning){0};
+}
+
+/* Reading. */
+
+struct reader {
+    struct attnc_yaml yaml;
+    struct attnc_diag *d;
+    struct attnc_tuning *t;
+};
+
+/* A map's value for a name, 0 where it has none. */
+static uint32_t get(const struct reader *r, uint32_t map, const char *name)
+{
+    const struct attnc_yaml_node *n = attnc_yaml_node(&r->yaml, map);
+    for (uint32_t key = n->kind == ATTNC_YAML_MAP ? n->first : 0; key;) {
+        const struct attnc_yaml_node *k = attnc_yaml_node(&r->yaml, key);
+        const uint32_t value = r->yaml.nodes[key].next;
+        if (k->kind == ATTNC_YAML_SCALAR && !strcmp(attnc_yaml_text(&r->yaml, k), name))
+            return value;
+        key = r->yaml.nodes[value].next;
+    }
+    return 0;
+}
+
+static const char *get_text(const struct reader *r, uint32_t map, const char *name)
+{
+    const uint32_t id = get(r, map, name);
+    const struct attnc_yaml_node *n = attnc_yaml_node(&r->yaml, id);
+    return id && n->kind == ATTNC_YAML_SCALAR ? attnc_yaml_text(&r->yaml, n) : NULL;
+}
+
+static struct att_loc place(const struct reader *r, uint32_t id) { return r->yaml.nodes[id].at; }
+
+static bool check_keys(struct reader *r, uint32_t map, const char *const names[])
+{
+    const struct attnc_yaml_node *n = attnc_yaml_node(&r->yaml, map);
+    if (n->kind != ATTNC_YAML_MAP)
+        return attnc_diag_error(r->d, n->at, "expected a map with %s and %s", names[0], names[1]),
+               false;
+    for (uint32_t key = n->first; key; key = r->yaml.nodes[r->yaml.nodes[key].next].next) {
+        const struct attnc_yaml_node *k = attnc_yaml_node(&r->yaml, key);
+        const char *text = k->kind == ATTNC_YAML_SCALAR ? attnc_yaml_text(&r->yaml, k) : "";
+        const char *const *name = names;
+        while (*name && strcmp(*name, text))
+            name++;
+        if (!*name)
+            return attnc_diag_error(r->d, place(r, key), "unknown key '%.40s'", text), false;
+    }
+    return true;
+}
+
+static bool read_number(struct reader *r, uint32_t id, int64_t *number)
+{
+    const struct attnc_yaml_node *n = attnc_yaml_node(&r->yaml, id);
+    const char *text = n->kind == ATTNC_YAML_SCALAR ? attnc_yaml_text(&r->yaml, n) : "";
+    char *end;
+    errno = 0;
+    *number = strtoll(text, &end, 10);
+    if (end != text && !*end && !errno)
+        return true;
+    attnc_diag_error(r->d, place(r, id), "expected a whole number");
+    return false;
+}
+
+/* One "batch: [1, 8]" of a box. */
+static void read_range(struct reader *r, uint32_t key, const char *op, struct att_box *box)
+{
+    const struct attnc_yaml_node *k = attnc_yaml_node(&r->yaml, key);
+    const uint32_t value = r->yaml.nodes[key].next;
+    const struct attnc_yaml_node *v = attnc_yaml_node(&r->yaml, value);
+    const char *name = k->kind == ATTNC_YAML_SCALAR ? attnc_yaml_text(&r->yaml, k) : "";
+    struct att_when row = {.arg = attnc_launch_value(op, name)};
+    const uint32_t low = v->kind == ATTNC_YAML_LIST ? v->first : 0;
+    const uint32_t high = low ? r->yaml.nodes[low].next : 0;
+    if (!row.arg)
+        attnc_diag_error(r->d, place(r, key), "'%.40s' is no whole number that %s gets at a call",
+                         name, op);
+    else if (!high || r->yaml.nodes[high].next)
+        attnc_diag_error(r->d, place(r, value), "expected [LEAST, MOST]");
+    else if (box->count == ATT_WHEN_MAX)
+        attnc_diag_error(r->d, place(r, key), "at most %d ranges", ATT_WHEN_MAX);
+    else if (read_number(r, low, &row.min) && read_number(r, high, &row.max) && row.min > row.max)
+        attnc_diag_error(r->d, place(r, value), "the range ends before it begins");
+    else
+        box->rows[box->count++] = row;
+}
+
+static bool read_calls(struct reader *r, uint32_t list, const char *op, struct att_choice *choice)
+{
+    const struct attnc_yaml_node *n = attnc_yaml_node(&r->yaml, list);
+    if (n->kind != ATTNC_YAML_LIST || !n->first)
+        attnc_diag_error(r->d, n->at, "expected a list of {argument: [LEAST, MOST]}");
+    for (uint32_t id = n->kind == ATTNC_YAML_LIST ? n->first : 0; id; id = r->yaml.nodes[id].next) {
+        const struct attnc_yaml_node *map = attnc_yaml_node(&r->yaml, id);
+        struct att_box *box = attnc_choice_add(choice);
+        if (!box)
+            return attnc_diag_no_memory(r->d);
+        if (map->kind != ATTNC_YAML_MAP || !map->first)
+            attnc_diag_error(r->d, place(r, id), "expected {argument: [LEAST, MOST]}");
+        for (uint32_t key = map->kind == ATTNC_YAML_MAP ? map->first : 0; key;
+             key = r->yaml.nodes[r->yaml.nodes[key].next].next)
+            read_range(r, key, op, box);
+    }
+    return true;
+}
+
+static bool read_kernel(struct reader *r, uint32_t id)
+{
+    static const char *const names[] = {"key", "tile", "calls", "open", NULL};
+    if (!check_keys(r, id, names))
+        return true;
+    const char *key = get_text(r, id, "key"), *tile = get_text(r, id, "tile");
+    const char *open = get_text(r, id, "open");
+    char op[64];
+    if (!key || !tile || sscanf(key, "%*s %63s", op) != 1) {
+        attnc_diag_error(r->d, place(r, id),
+                         "a kernel has a key, \"gfx950 prefill ...\", and a "
+                         "tile");
+        return true;
+    }
+    struct attnc_tuned *row = attnc_tuning_add(r->t, key, tile);
+    if (!row)
+        return attnc_diag_no_memory(r->d);
+    row->at = place(r, id);
+    row->open = open ? strdup(open) : NULL;
+    const uint32_t calls = get(r, id, "calls");
+    return !calls || read_calls(r, calls, op, &row->choice);
+}
+
+static bool overlap(const struct att_box *a, const struct att_box *b)
+{
+    for (unsigned i = 0; i < a->count; i++) {
+        for (unsigned k = 0; k < b->count; k++) {
+            if (!strcmp(a->rows[i].arg, b->rows[k].arg) &&
+                (a->rows[i].max < b->rows[k].min || b->rows[k].max < a->rows[i].min))
+                return false;
+        }
+    }
+    return true;
+}
+
+static bool clash(const struct attnc_tuned *a, const struct attnc_tuned *b)
+{
+    if (!a->choice.count && !b->choice.count)
+        return true;
+    for (unsigned i = 0; i < a->choice.count; i++) {
+        for (unsigned k = 0; k < b->choice.count; k++) {
+            if (overlap(&a->choice.boxes[i], &b->choice.boxes[k]))
+                return true;
+        }
+    }
+    return false;
+}
+
+/* Every call has exactly one kernel. */
+static void check_choices(struct reader *r)
+{
+    const struct attnc_tuning *t = r->t;
+    for (size_t i = 0; i < t->count; i++) {
+        unsigned others = 0;
+        for (size_t k = 0; k < t->count; k++) {
+            if (strcmp(t->rows[i].key, t->rows[k].key))
+                continue;
+            others += !t->rows[k].choice.count;
+            if (k < i && clash(&t->rows[k], &t->rows[i]))
+                attnc_diag_error(r->d, t->rows[i].at,
+                                 "calls of this kernel are also those of the one in line %u",
+                                 t->rows[k].at.line);
+        }
+        if (!others)
+            attnc_diag_error(r->d, t->rows[i].at,
+                             "no kernel of this key is without calls: all others have none");
+    }
+}
+
+static bool read_document(struct reader *r)
+{
+    static const char *const names[] = {"tuning", "kernels", NULL};
+    int64_t format = 0;
+    if (r->yaml.count < 2)
+        return attnc_diag_error(r->d, nowhere, "an empty file"), true;
+    if (!check_keys(r, 1, names))
+        return true;
+    const uint32_t version = get(r, 1, "tuning"), kernels = get(r, 1, "kernels");
+    if (!version || !read_number(r, version, &format) || format != FORMAT) {
+        attnc_diag_error(r->d, place(r, 1), "expected 'tuning: %d'", FORMAT);
+        return true;
+    }
+    const struct attnc_yaml_node *list = attnc_yaml_node(&r->yaml, kernels);
+    if (!kernels || list->kind != ATTNC_YAML_LIST)
+        return attnc_diag_error(r->d, place(r, 1), "expected a list of kernels"), true;
+    for (uint32_t id = list->first; id; id = r->yaml.nodes[id].next) {
+        if (!read_kernel(r, id))
+            return false;
+    }
+    check_choices(r);
+    return true;
+}
+
+bool attnc_tuning_read_bytes(const char *bytes, size_t size, struct attnc_tuning *t,
+                             struct attnc_diag *d)
+{
+    d->text = bytes;
+    d->size = size;
+    struct reader r = {.d = d, .t = t};
+    if (attnc_yaml_parse(&r.yaml, bytes, size, d))
+        read_document(&r);
+    attnc_yaml_free(&r.yaml);
+    return d->errors == 0 && !d->no_memory;
+}
+
+bool attnc_tuning_read(const char *path, struct attnc_tuning *t, struct attnc_diag *d)
+{
+    *t = (struct attnc_tuning){0};
+    *d = (struct attnc_diag){.file = path};
+    if (!attnc_read_file(path, ATTNC_MAX_BYTES, &t->bytes, &t->size)) {
+        if (errno == ENOMEM)
+            return attnc_diag_no_memory(d);
+        attnc_diag_error(d, nowhere, "%s", strerror(errno));
+        d->unreadable = true;
+        return false;
+    }
+    return attnc_tuning_read_bytes(t->bytes, t->size, t, d);
+}
+
+/* Writing. */
+
+static void write_box(const struct att_box *box, FILE *out)
+{
+    fputs("      - {", out);
+    for (unsigned i = 0; i < box->count; i++)
+        fprintf(out, "%s %s: [%lld, %lld]", i ? "," : "", box->rows[i].arg,
+                (long long)box->rows[i].min, (long long)box->rows[i].max);
+    fputs(" }\n", out);
+}
+
+void attnc_tuning_write(const struct attnc_tuning *t, FILE *out)
+{
+    fprintf(out,
+            "# Written by attnc tune, read by attnc build --tuning: docs/tuning.md.\n"
+            "tuning: %d\nkernels:%s\n",
+            FORMAT, t->count ? "" : " []");
+    for (size_t i = 0; i < t->count; i++) {
+        const struct attnc_tuned *row = &t->rows[i];
+        fprintf(out, "  - key: %s\n    tile: %s\n", row->key, row->tile);
+        if (row->open)
+            fprintf(out, "    open: %s\n", row->open);
+        if (row->choice.count)
+            fputs("    calls:\n", out);
+        for (unsigned k = 0; k < row->choice.count; k++)
+            write_box(&row->choice.boxes[k], out);
+    }
+}
+
+/* Applying. */
+
+int attnc_find_candidate(const struct att_variant *v, const char *tile)
+{
+    const struct tgt *target = tgt_find(v->target);
+    const unsigned count = att_count_tiles(v->op);
+    struct att_variant candidate = *v;
+    for (candidate.tile = 1; (unsigned)candidate.tile <= count; candidate.tile++) {
+        char text[ATT_TILE_TEXT_MAX];
+        struct att_tile t;
+        if (!att_find_tile(&candidate, &target->machine, &t, NULL))
+            continue;
+        att_tile_text(&t, text);
+        if (!strcmp(text, tile))
+            return candidate.tile;
+    }
+    return 0;
+}
+
+/* Adds the file's kernels of one key. */
+static void add_tuned(const struct attnc_tuning *t, const struct att_variant *v, const char *key,
+                      struct attnc_description *out, struct attnc_diag *d)
+{
+    for (size_t i = 0; i < t->count; i++) {
+        const struct attnc_tuned *row = &t->rows[i];
+        if (strcmp(row->key, key))
+            continue;
+        struct att_variant *tuned = &out->variants[out->count];
+        *tuned = *v;
+        tuned->tile = attnc_find_candidate(v, row->tile);
+        tuned->choice = &row->choice;
+        if (tuned->tile)
+            out->count++;
+        else
+            attnc_diag_error(d, row->at,
+                             "%s on %s has no tile '%.200s' that fits; run attnc tune again",
+                             v->op->name, v->target, row->tile);
+    }
+}
+
+static size_t count_tuned(const struct attnc_tuning *t, const char *key)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < t->count; i++)
+        count += !strcmp(t->rows[i].key, key);
+    return count;
+}
+
+bool attnc_tuning_apply(const struct attnc_tuning *t, struct attnc_description *desc,
+                        struct attnc_diag *d)
+{
+    const size_t errors = d->errors;
+    char key[ATT_TEXT_MAX];
+    size_t count = 0;
+    for (size_t i = 0; i < desc->count; i++) {
+        att_variant_text(&desc->variants[i], key);
+        const size_t tuned = count_tuned(t, key);
+        count += tuned ? tuned : 1;
+    }
+    struct attnc_description out = *desc;
+    out.variants = malloc((count + 1) * sizeof(*out.variants));
+    out.count = 0;
+    if (!out.variants)
+        return attnc_diag_no_memory(d);
+    for (size_t i = 0; i < desc->count; i++) {
+        att_variant_text(&desc->variants[i], key);
+        if (count_tuned(t, key))
+            add_tuned(t, &desc->variants[i], key, &out, d);
+        else
+            out.variants[out.count++] = desc->variants[i];
+    }
+    free(desc->variants);
+    *desc = out;
+    return d->errors == errors;
+}

@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A tuning file: which tiles the kernels of a key have, and which calls each is meant for. `attnc
+ * tune` writes it, people commit it, `attnc build --tuning` honours it. docs/tuning.md is its
+ * manual.
+ */
+#ifndef COMPILER_TUNING_H
+#define COMPILER_TUNING_H
+
+#include "compiler/description.h"
+
+/** A kernel of a key. */
+struct attnc_tuned {
+    char *key;  /* att_variant_text() with tile=auto */
+    char *tile; /* att_tile_text() */
+    char *open; /* timing parameters within whose range another tile would win, or NULL */
+    struct att_choice choice; /* arg of each row is attnc_launch_value()'s, not owned */
+    struct att_loc at;
+};
+
+struct attnc_tuning {
+    struct attnc_tuned *rows; /* those of a key stand together */
+    size_t count, cap;
+    char *bytes; /* the file, for messages about it */
+    size_t size;
+};
+
+/** The values of a call that a choice may look at: the i32 arguments of the op's kernels. The name
+ * as the compiler's own tables have it, or NULL where the op has none of this name. */
+const char *attnc_launch_value(const char *op, const char *name);
+
+/** Adds an empty row; NULL: out of memory. */
+struct attnc_tuned *attnc_tuning_add(struct attnc_tuning *t, const char *key, const char *tile);
+
+/** Adds a box without rows to a choice; NULL: out of memory. */
+struct att_box *attnc_choice_add(struct att_choice *choice);
+
+/** Reads a file. All that is wrong is in `d`: unknown keys, ranges the wrong way round, boxes of
+ * one key that overlap, a key without a kernel for all other calls. Free in either case. */
+bool attnc_tuning_read(const char *path, struct attnc_tuning *t, struct attnc_diag *d);
+
+/** The same for bytes in memory, which stay with the caller. */
+bool attnc_tuning_read_bytes(const char *bytes, size_t size, struct attnc_tuning *t,
+                             struct attnc_diag *d);
+
+void attnc_tuning_free(struct attnc_tuning *t);
+
+/** Writes what attnc_tuning_read() reads. */
+void attnc_tuning_write(const struct attnc_tuning *t, FILE *out);
+
+/**
+ * Replaces each variant of `desc` that leaves its tile open and whose key the file has by the
+ * file's kernels. Their choices point into `t`. A tile that no table has any more, or that does not
+ * fit, is an error in `d`.
+ */
+bool attnc_tuning_apply(const struct attnc_tuning *t, struct attnc_description *desc,
+                        struct attnc_diag *d);
+
+/** The number of the candidate with this text for a variant, 0 where none fits that has it. */
+int attnc_find_candidate(const struct att_variant *v, const char *tile);
+
+#endif

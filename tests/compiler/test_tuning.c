@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Tuning files: what is wrong with one is said at its place, what is written is read again, and the
+ * kernels of a key take the place of the one that a description asks for.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "compiler/tuning.h"
+
+#define KEY                                                                            \
+    "gfx950 decode dtype=bf16 head_dim=64 head_dim_v=64 gqa=1 q_len=1 mask=causal "    \
+    "sinks=false soft_cap=false lse=false logits=none page_size=16 page_table=blocks " \
+    "kv_dtype=same kv_layout=nhd kv_scale=none tile=auto"
+#define FIRST "rows=16 keys=64 keys_by_row=32 waves=4 waves_per_simd=2"
+#define SECOND "rows=32 keys=64 keys_by_row=32 waves=4 waves_per_simd=2"
+#define HEAD "tuning: 1\nkernels:\n"
+#define ROW(tile) "  - key: " KEY "\n    tile: " tile "\n"
+
+static const char description[] = "targets: [gfx950]\n"
+                                  "kernels:\n"
+                                  "  - { op: decode, head_dim: 64, gqa: 1, page_size: 16 }\n"
+                                  "  - { op: decode, head_dim: 64, gqa: 1, page_size: 32 }\n";
+
+struct reading {
+    struct attnc_tuning t;
+    struct attnc_diag d;
+};
+
+static struct reading read_text(const char *text, bool good)
+{
+    struct reading r = {.d = {.file = "tuning.yaml"}};
+    assert_true(attnc_tuning_read_bytes(text, strlen(text), &r.t, &r.d) == good);
+    return r;
+}
+
+static void end(struct reading *r)
+{
+    attnc_diag_clear(&r->d);
+    attnc_tuning_free(&r->t);
+}
+
+static void expect_error(const char *text, const char *words)
+{
+    struct reading r = read_text(text, false);
+    assert_non_null(strstr(r.d.messages[0].text, words));
+    end(&r);
+}
+
+static void errors_say_what_is_wrong(void **state)
+{
+    (void)state;
+    expect_error("", "empty");
+    expect_error("tuning: 2\nkernels: []\n", "tuning: 1");
+    expect_error("tuning: 1\nkernels: 3\n", "list of kernels");
+    expect_error("tuning: 1\nkernel: []\n", "unknown key 'kernel'");
+    expect_error(HEAD "  - tile: x\n", "a kernel has a key");
+    expect_error(HEAD ROW(FIRST) "    calls: [{ heat: [1, 2] }]\n" ROW(SECOND),
+                 "'heat' is no whole");
+    expect_error(HEAD ROW(FIRST) "    calls: [{ scale: [1, 2] }]\n" ROW(SECOND), "'scale' is no");
+    expect_error(HEAD ROW(FIRST) "    calls: [{ batch: 1 }]\n" ROW(SECOND), "[LEAST, MOST]");
+    expect_error(HEAD ROW(FIRST) "    calls: [{ batch: [2, 1] }]\n" ROW(SECOND), "ends before");
+    expect_error(HEAD ROW(FIRST) "    calls: [{ batch: [1, x] }]\n" ROW(SECOND), "whole number");
+    expect_error(HEAD ROW(FIRST) "    calls: []\n" ROW(SECOND), "list of");
+    expect_error(HEAD ROW(FIRST) "    calls: [{ batch: [1, 2] }]\n", "without calls");
+    expect_error(HEAD ROW(FIRST) ROW(SECOND), "also those of the one in line 3");
+    expect_error(HEAD ROW(FIRST) "    calls: [{ batch: [1, 9] }]\n" ROW(
+                     SECOND) "    calls: [{ batch: [9, 10], max_seqlen_q: [1, 2] }]\n" ROW("rest"),
+                 "also those of");
+}
+
+static void what_is_written_is_read_again(void **state)
+{
+    (void)state;
+    static const char text[] = HEAD ROW(FIRST) "    open: hbm_ns\n" ROW(
+        SECOND) "    calls:\n      - { batch: [0, 8], workgroups: [1, 300] }\n      - { batch: [9, "
+                "12] }\n";
+    struct reading r = read_text(text, true);
+    char *written = NULL;
+    size_t size;
+    FILE *f = open_memstream(&written, &size);
+    attnc_tuning_write(&r.t, f);
+    fclose(f);
+    assert_non_null(strstr(written, text));
+    assert_int_equal(r.t.rows[1].choice.boxes[0].count, 2);
+    free(written);
+    end(&r);
+}
+
+static struct attnc_description describe(void)
+{
+    struct attnc_description desc = {0};
+    struct attnc_diag d = {.file = "test.yaml"};
+    assert_true(attnc_read_description_bytes(description, sizeof(description) - 1, ".",
+                                             &(struct attnc_read_options){0}, &desc, &d));
+    attnc_diag_clear(&d);
+    return desc;
+}
+
+static void a_key_gets_its_kernels(void **state)
+{
+    (void)state;
+    struct reading r =
+        read_text(HEAD ROW(FIRST) ROW(SECOND) "    calls: [{ batch: [3, 9] }]\n", true);
+    struct attnc_description desc = describe();
+    char name[ATT_NAME_MAX];
+    assert_true(attnc_tuning_apply(&r.t, &desc, &r.d));
+    assert_int_equal(desc.count, 3);
+    assert_int_equal(desc.variants[0].choice->count, 0);
+    assert_int_equal(desc.variants[1].choice->boxes[0].rows[0].max, 9);
+    assert_string_equal(desc.variants[1].choice->boxes[0].rows[0].arg, "batch");
+    assert_null(desc.variants[2].choice); /* the file says nothing of it */
+    att_variant_name(&desc.variants[1], name);
+    assert_string_equal(name, "decode_bf16_d64_g1_p16_tile2_gfx950");
+    attnc_description_free(&desc);
+    end(&r);
+}
+
+static void a_tile_of_the_past_is_an_error(void **state)
+{
+    (void)state;
+    struct reading r = read_text(HEAD ROW("rows=48 keys=7"), true);
+    struct attnc_description desc = describe();
+    assert_false(attnc_tuning_apply(&r.t, &desc, &r.d));
+    assert_non_null(strstr(r.d.messages[0].text, "no tile 'rows=48 keys=7' that fits"));
+    attnc_description_free(&desc);
+    end(&r);
+}
+
+/* Beyond the rows come rows with members changed; each is found again by what it is. */
+static void knobs_make_candidates(void **state)
+{
+    (void)state;
+    struct attnc_description desc = describe();
+    const struct att_variant *v = &desc.variants[0];
+    assert_true(att_count_tiles(v->op) > 4 * v->op->n_tiles);
+    assert_int_equal(attnc_find_candidate(v, FIRST), 1);
+    const int turned = attnc_find_candidate(v, "rows=16 keys=32 keys_by_row=32 waves=4 "
+                                               "waves_per_simd=2");
+    assert_true(turned > (int)v->op->n_tiles);
+    assert_int_equal(attnc_find_candidate(v, "rows=16"), 0);
+    attnc_description_free(&desc);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(errors_say_what_is_wrong),
+        cmocka_unit_test(what_is_written_is_read_again),
+        cmocka_unit_test(a_key_gets_its_kernels),
+        cmocka_unit_test(a_tile_of_the_past_is_an_error),
+        cmocka_unit_test(knobs_make_candidates),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
