@@ -89,6 +89,50 @@ static bool measure_launch(struct attn_device *device)
     return limit("  of it libattn's own", launch - bare_ns, "ns", 150);
 }
 
+/* Eight kernels of one key with three conditions each, the last of which is taken, against one. */
+static bool measure_choice(void)
+{
+    enum { CHOICES = 8 };
+    struct attnc_pack_when rows[CHOICES][3];
+    struct made made[CHOICES + 1] = {{.name = "alone", .mask = "none"}};
+    char names[CHOICES][8];
+    for (int i = 0; i < CHOICES; i++) {
+        const bool last = i == CHOICES - 1;
+        rows[i][0] = (struct attnc_pack_when){"batch", 0, 1 << 20};
+        rows[i][1] = (struct attnc_pack_when){"max_seqlen_k", 0, 1 << 20};
+        rows[i][2] = (struct attnc_pack_when){"max_seqlen_q", last ? 0 : 1 << 20, 1 << 21};
+        snprintf(names[i], sizeof(names[i]), "many%d", i);
+        made[i + 1] = (struct made){.name = names[i], .when = rows[i], .when_count = 3};
+    }
+    size_t size;
+    void *bytes = make_pack(made, CHOICES + 1, &size);
+    struct attn_pack *pack;
+    struct attn_device *device;
+    struct attn_op *ops[2];
+    const struct attn_device_options o = fake_options();
+    struct attn_prefill_desc d = plain_desc();
+    require(attn_pack_open_memory(bytes, size, &pack));
+    require(attn_device_open(&pack, 1, &o, &device));
+    require(attn_prefill_lookup(device, &d, &ops[1]));
+    d.mask = ATTN_MASK_NONE;
+    require(attn_prefill_lookup(device, &d, &ops[0]));
+    const struct attn_prefill_args a = plain_args();
+    static double samples[2][ROUNDS];
+    for (int r = 0; r < 2 * ROUNDS; r++) {
+        const double start = now();
+        for (int i = 0; i < PER_ROUND; i++)
+            require(attn_prefill_launch(ops[r % 2], &a));
+        samples[r % 2][r / 2] = (now() - start) / PER_ROUND;
+    }
+    attn_op_destroy(ops[0]);
+    attn_op_destroy(ops[1]);
+    attn_device_close(device);
+    attn_pack_close(pack);
+    free(bytes);
+    return limit("  a choice among eight kernels adds",
+                 median(samples[1], ROUNDS) - median(samples[0], ROUNDS), "ns", 60);
+}
+
 static bool measure_lookup(struct attn_device *device)
 {
     struct attn_op *keep; /* the code object stays loaded, as between layers */
@@ -171,6 +215,7 @@ int main(void)
     require(attn_device_open(&pack, 1, &o, &device));
     ok &= measure_lookup(device);
     ok &= measure_launch(device);
+    ok &= measure_choice();
     attn_device_close(device);
     attn_pack_close(pack);
     return !ok;
