@@ -149,7 +149,6 @@ struct wave {
     struct workgroup *wg;
     struct launch *launch;
     struct mem_access access;
-    struct spin *spin; /* spin.h; NULL: the wave is not watched */
 };
 
 /* LDS_IN_FLIGHT: a load to LDS has been issued for this byte and not been waited for; LDS_LATE: it

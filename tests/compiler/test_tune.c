@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * attnc tune as its user runs it: the same result whatever the number of jobs, nothing measured
+ * twice, nothing lost when it is killed.
+ */
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "tests/compiler/command.h"
+
+#define SWEEP "tune d.yaml --shapes shapes --tiles 3 --verify 1 --cache cache "
+
+static void write_inputs(void)
+{
+    write_file("d.yaml", "targets: [gfx950]\n"
+                         "kernels:\n"
+                         "  - { op: decode, head_dim: 64, gqa: 8, page_size: 16 }\n");
+    write_file("shapes", "# steps\n"
+                         "decode batch=1,k=64,heads=8,kv_heads=1\n"
+                         "decode batch=4,k=96,heads=8,kv_heads=1 # more\n");
+}
+
+static void expect_same(const char *a, const char *b)
+{
+    size_t size_a, size_b;
+    char *bytes_a = read_file(a, &size_a), *bytes_b = read_file(b, &size_b);
+    assert_non_null(bytes_a);
+    assert_non_null(bytes_b);
+    assert_int_equal(size_a, size_b);
+    assert_memory_equal(bytes_a, bytes_b, size_a);
+    free(bytes_a);
+    free(bytes_b);
+}
+
+/* The CSV of a database goes to a file, for comparisons. */
+static void save_csv(const char *db, const char *path)
+{
+    char line[128];
+    snprintf(line, sizeof(line), "tune --csv --db %s", db);
+    struct run r = run(line);
+    assert_int_equal(r.status, 0);
+    write_file(path, (const char *)r.out.data);
+    end_run(&r);
+}
+
+static void a_sweep_is_deterministic_and_measures_once(void **state)
+{
+    (void)state;
+    write_inputs();
+    expect(SWEEP "-o one.attnpack -j 1", 0, "6 measured, 0 known", "");
+    expect(SWEEP "-o two.attnpack -j 2", 0, "6 measured, 0 known", "");
+    expect_same("one.attnpack", "two.attnpack");
+    expect_same("one.yaml", "two.yaml");
+    save_csv("one.sqlite", "one.csv");
+    save_csv("two.sqlite", "two.csv");
+    expect_same("one.csv", "two.csv");
+    expect(SWEEP "-o one.attnpack", 0, "0 measured, 6 known", "");
+    expect("build d.yaml --tuning one.yaml --cache cache -o built.attnpack -q", 0, "", "");
+    expect_same("one.attnpack", "built.attnpack");
+    expect("tune --show --db one.sqlite", 0, "batch=4,k=96", "");
+}
+
+static void slips_are_named(void **state)
+{
+    (void)state;
+    write_inputs();
+    expect("tune d.yaml", 1, "", "-o says where the pack goes");
+    expect("tune -o x.attnpack", 1, "", "usage: attnc tune");
+    expect(SWEEP "-o x.attnpack --budget soon", 1, "", "--budget is 1 to");
+    write_file("shapes", "decode batch=1 k=2\n");
+    expect(SWEEP "-o x.attnpack", 1, "", "shapes:1: expected an op and a shape");
+    write_file("shapes", "\ndecade batch=1\n");
+    expect(SWEEP "-o x.attnpack", 1, "", "shapes:2: there is no op 'decade'");
+    write_file("shapes", "decode bitch=1\n");
+    expect(SWEEP "-o x.attnpack", 1, "", "did you mean 'batch'");
+    expect("tune --show --db none.sqlite", 2, "", "none.sqlite");
+    assert_false(exists("x.attnpack"));
+}
+
+/* Runs SWEEP into killed.* and kills it after so many milliseconds. */
+static void run_and_kill(unsigned milliseconds)
+{
+    const pid_t pid = fork();
+    if (pid == 0) {
+        setpgid(0, 0);
+        if (!freopen("/dev/null", "w", stdout) || !freopen("/dev/null", "w", stderr))
+            _exit(126);
+        execl(command_path, command_path, "tune", "d.yaml", "--shapes", "shapes", "--tiles", "3",
+              "--verify", "1", "--cache", "cache", "-o", "killed.attnpack", (char *)NULL);
+        _exit(127);
+    }
+    setpgid(pid, pid);
+    const struct timespec t = {.tv_sec = milliseconds / 1000,
+                               .tv_nsec = milliseconds % 1000 * 1000000L};
+    nanosleep(&t, NULL);
+    kill(-pid, SIGKILL);
+    assert_int_equal(waitpid(pid, NULL, 0), pid);
+}
+
+static void killed_at_any_moment_it_goes_on(void **state)
+{
+    (void)state;
+    const char *kills = getenv("ATTNC_TEST_KILLS"); /* 50 on request: docs/tuning.md */
+    unsigned random = 12345;
+    write_inputs();
+    expect(SWEEP "-o whole.attnpack", 0, "6 measured", "");
+    for (int i = kills ? atoi(kills) : 6; i > 0; i--) {
+        random = random * 1664525u + 1013904223u;
+        run_and_kill(random >> 16 & 0x1ff);
+    }
+    expect(SWEEP "-o killed.attnpack", 0, "measured", "");
+    expect_same("whole.attnpack", "killed.attnpack");
+    expect_same("whole.yaml", "killed.yaml");
+    save_csv("whole.sqlite", "whole.csv");
+    save_csv("killed.sqlite", "killed.csv");
+    expect_same("whole.csv", "killed.csv");
+}
+
+int main(int argc, char **argv)
+{
+    command_path = argc == 2 ? realpath(argv[1], NULL) : NULL; /* tests change the directory */
+    if (!command_path)
+        return 1;
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(a_sweep_is_deterministic_and_measures_once, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(slips_are_named, setup, teardown),
+        cmocka_unit_test_setup_teardown(killed_at_any_moment_it_goes_on, setup, teardown),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,389 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * attnc tune: times the tiles that the kernels of a description may have, and writes the pack and
+ * the tuning file of those that won.
+ */
+#include <errno.h>
+#include <fnmatch.h>
+#include <limits.h>
+#include <math.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <xxhash.h>
+
+#include "compiler/cache.h"
+#include "compiler/read_file.h"
+#include "tools/attnc/build_output.h"
+#include "tools/attnc/cache.h"
+#include "tools/attnc/command.h"
+#include "tools/attnc/output.h"
+#include "tools/attnc/progress.h"
+#include "tools/attnc/tune_model.h"
+#include "tools/verify/verify.h"
+
+static struct {
+    const char *output, *tuning, *db, *shapes, *model, *ranks, *targets, *only, *jobs, *budget,
+        *kernels, *tiles, *verify, *parameters, *cache, *merge;
+    bool show, csv, quiet;
+} args;
+
+static const struct option_row options[] = {
+    {"output", 'o', "PACK", "where the tuned kernels go", &args.output, NULL},
+    {"tuning", 0, "FILE", "where the tuning file goes (default: PACK's name with .yaml)",
+     &args.tuning, NULL},
+    {"db", 0, "FILE", "the results (default: PACK's name with .sqlite)", &args.db, NULL},
+    {"shapes", 0, "FILE", "what to tune for, lines of \"prefill batch=1,q=512\"", &args.shapes,
+     NULL},
+    {"model", 0, "JSON", "a model's config.json: its heads, and without DESC its kernels",
+     &args.model, NULL},
+    {"tp", 0, "N", "ranks of tensor parallelism, which share the model's heads (default: 1)",
+     &args.ranks, NULL},
+    {"target", 0, "GFX", "only this target", &args.targets, NULL},
+    {"only", 0, "GLOB", "only the kernels whose names match", &args.only, NULL},
+    {"jobs", 'j', "N", "launches at once (default: the processors there are)", &args.jobs, NULL},
+    {"budget", 0, "SECONDS", "start no launch after so long; what is missing stays as it is",
+     &args.budget, NULL},
+    {"kernels", 0, "N", "kernels of a key at most (default: 4)", &args.kernels, NULL},
+    {"tiles", 0, "N", "tiles of a key at most, those first that its table has first", &args.tiles,
+     NULL},
+    {"verify", 0, "N", "shapes on which each winner is verified (default: all of attnc verify)",
+     &args.verify, NULL},
+    {"parameters", 0, "LIST", "of the timing model: trans_cycles=8,hbm_ns=400", &args.parameters,
+     NULL},
+    {"cache", 0, "DIR", "where compiled kernels are kept (default: ~/.cache/attnc)", &args.cache,
+     NULL},
+    {"merge", 0, "DB", "add the results of another database to --db, and DESC are databases too",
+     &args.merge, NULL},
+    {"show", 0, NULL, "print what --db holds, fastest first", NULL, &args.show},
+    {"csv", 0, NULL, "print what --db holds as CSV", NULL, &args.csv},
+    {"quiet", 'q', NULL, "no summary", NULL, &args.quiet},
+    {0},
+};
+
+/* Everything of one run. */
+struct tuning_run {
+    struct tune_sweep sweep;
+    struct tune_shapes shapes;
+    struct tune_model model;
+    struct build_unit *units;
+    size_t unit_count;
+    struct attnc_tuning tuning;
+    char db[PATH_MAX], yaml[PATH_MAX];
+};
+
+static int read_count(const char *option, const char *text, long most, long *number)
+{
+    char *end;
+    errno = 0;
+    *number = strtol(text, &end, 10);
+    if (end != text && !*end && !errno && *number >= 1 && *number <= most)
+        return EXIT_GOOD;
+    return complain(EXIT_USER, "tune: --%s is 1 to %ld, not '%s'", option, most, text);
+}
+
+/* "out/x.attnpack" gives "out/x.yaml". */
+static int name_beside(char path[PATH_MAX], const char *given, const char *suffix)
+{
+    if (!given && !args.output)
+        return complain(EXIT_USER, "tune: -o says where the pack goes, or --db where the results "
+                                   "are");
+    const char *base = given ? given : args.output;
+    const char *slash = strrchr(base, '/'), *dot = strrchr(base, '.');
+    const int stem = dot && (!slash || dot > slash) ? (int)(dot - base) : (int)strlen(base);
+    const int length = given ? snprintf(path, PATH_MAX, "%s", given)
+                             : snprintf(path, PATH_MAX, "%.*s%s", stem, base, suffix);
+    return length < PATH_MAX ? EXIT_GOOD
+                             : complain(EXIT_USER, "%s: %s", base, strerror(ENAMETOOLONG));
+}
+
+/* The simulator's library is the timing model. */
+static int hash_model(uint64_t *hash)
+{
+    enum { MOST = 256 << 20 };
+    char path[PATH_MAX], *bytes;
+    size_t size;
+    if (!gpu_find_simulator(path, sizeof(path)))
+        return complain(EXIT_ENVIRONMENT, "the simulator is not installed beside attnc");
+    if (!attnc_read_file(path, MOST, &bytes, &size))
+        return complain(EXIT_ENVIRONMENT, "%s: %s", path, strerror(errno));
+    *hash = XXH3_64bits(bytes, size);
+    free(bytes);
+    return EXIT_GOOD;
+}
+
+static int read_sweep(struct tune_sweep *s)
+{
+    long number = 0;
+    cpu_set_t set;
+    const int processors = sched_getaffinity(0, sizeof(set), &set) ? 1 : CPU_COUNT(&set);
+    s->jobs = processors < MAX_JOBS ? (unsigned)processors : MAX_JOBS;
+    s->max_kernels = 4;
+    s->shards = 1;
+    s->parameters = args.parameters;
+    if (args.jobs && !parse_jobs("tune", args.jobs, &s->jobs))
+        return EXIT_USER;
+    if (args.budget) {
+        if (read_count("budget", args.budget, INT_MAX, &number))
+            return EXIT_USER;
+        s->deadline = tune_now() + (double)number;
+    }
+    if (args.kernels) {
+        if (read_count("kernels", args.kernels, 12, &number))
+            return EXIT_USER;
+        s->max_kernels = (unsigned)number;
+    }
+    if (args.tiles) {
+        if (read_count("tiles", args.tiles, INT_MAX, &number))
+            return EXIT_USER;
+        s->max_tiles = (size_t)number;
+    }
+    if (args.verify) {
+        if (read_count("verify", args.verify, INT_MAX, &number))
+            return EXIT_USER;
+        s->verify_shapes = (size_t)number;
+    }
+    return hash_model(&s->model);
+}
+
+/* One description; `text` NULL: the file of the unit's path. */
+static int read_unit(struct build_unit *u, const char *text, size_t size)
+{
+    const char *const target[] = {args.targets, NULL};
+    const struct attnc_read_options read = {.targets = args.targets ? target : NULL};
+    bool good;
+    if (text) {
+        u->d = (struct attnc_diag){.file = u->path};
+        good = attnc_read_description_bytes(text, size, ".", &read, &u->desc, &u->d);
+    } else {
+        note_input(u->path);
+        good = attnc_read_description(u->path, &read, &u->desc, &u->d);
+    }
+    attnc_diag_print(&u->d, stderr);
+    const int code = good ? EXIT_GOOD : u->d.unreadable ? EXIT_ENVIRONMENT : EXIT_USER;
+    attnc_diag_clear(&u->d);
+    size_t kept = 0;
+    for (size_t i = 0; args.only && i < u->desc.count; i++) {
+        char name[ATT_NAME_MAX];
+        att_variant_name(&u->desc.variants[i], name);
+        if (fnmatch(args.only, name, 0) == 0)
+            u->desc.variants[kept++] = u->desc.variants[i];
+    }
+    u->desc.count = args.only ? kept : u->desc.count;
+    return code;
+}
+
+static int read_inputs(struct tuning_run *r, char **paths, size_t count)
+{
+    long ranks = 1;
+    int code = args.ranks ? read_count("tp", args.ranks, 1024, &ranks) : EXIT_GOOD;
+    if (code == EXIT_GOOD)
+        code = tune_read_shapes(args.shapes, &r->shapes);
+    if (code == EXIT_GOOD && args.model)
+        code = tune_read_model(args.model, ranks, &r->model);
+    if (code != EXIT_GOOD)
+        return code;
+    r->unit_count = count ? count : 1;
+    r->units = calloc(r->unit_count, sizeof(*r->units));
+    if (!r->units)
+        return complain(EXIT_ENVIRONMENT, "out of memory");
+    for (size_t i = 0; i < r->unit_count && code == EXIT_GOOD; i++) {
+        r->units[i].path = count ? paths[i] : args.model;
+        code = count ? read_unit(&r->units[i], NULL, 0)
+                     : read_unit(&r->units[i], r->model.text, r->model.size);
+        if (code == EXIT_GOOD && !tune_add_keys(&r->sweep, &r->units[i].desc))
+            code = complain(EXIT_ENVIRONMENT, "out of memory");
+    }
+    for (size_t i = 0; i < r->sweep.key_count && code == EXIT_GOOD; i++) {
+        if (!tune_choose_shapes(&r->shapes, r->model.heads, r->model.head_count, &r->sweep.keys[i]))
+            code = complain(EXIT_ENVIRONMENT, "out of memory");
+    }
+    return code;
+}
+
+/* How the tuned kernels do on the model beside the first candidates. */
+static void print_key(const struct tuning_run *r, const struct tune_key *key, double *all,
+                      size_t *pairs)
+{
+    double sum = 0;
+    size_t count = 0, kernels = 0;
+    for (size_t s = 0; s < key->shape_count; s++) {
+        const double first = key->candidates[0].times[s].us;
+        const double tuned = tune_chosen_time(key, &r->tuning, s);
+        if (first <= 0 || tuned <= 0)
+            continue;
+        sum += log(first / tuned);
+        count++;
+    }
+    for (size_t i = 0; i < r->tuning.count; i++)
+        kernels += !strcmp(r->tuning.rows[i].key, key->text);
+    char name[ATT_NAME_MAX];
+    att_variant_name(&key->variant, name);
+    printf("%-56s %4zu %6zu %7zu  %.3f\n", name, key->candidate_count, count, kernels,
+           count ? exp(sum / (double)count) : 1);
+    *all += sum;
+    *pairs += count;
+}
+
+static void print_summary(const struct tuning_run *r)
+{
+    double all = 0;
+    size_t pairs = 0;
+    const struct tune_sweep *s = &r->sweep;
+    printf("%-56s %4s %6s %7s  %s\n", "KEY", "TILES", "SHAPES", "KERNELS", "GAIN");
+    for (size_t i = 0; i < s->key_count; i++)
+        print_key(r, &s->keys[i], &all, &pairs);
+    printf("%zu pairs of key and shape: %.3f times as fast on the model, geometric mean\n", pairs,
+           pairs ? exp(all / (double)pairs) : 1);
+    printf(
+        "%zu measured, %zu known, %zu left out by the budget, %zu failed; %zu candidates pruned, "
+        "%zu wrong\n",
+        s->measured, s->known, s->skipped, s->failed, s->pruned, s->wrong);
+}
+
+static int write_tuning(struct tuning_run *r)
+{
+    char *text = NULL;
+    size_t size;
+    FILE *f = open_memstream(&text, &size);
+    if (!f)
+        return complain(EXIT_ENVIRONMENT, "out of memory");
+    attnc_tuning_write(&r->tuning, f);
+    fclose(f);
+    const int code = write_output(r->yaml, text, size);
+    free(text);
+    return code;
+}
+
+static int write_pack(struct tuning_run *r, const struct attnc_build_options *o)
+{
+    size_t bytes;
+    for (size_t i = 0; i < r->unit_count; i++) {
+        struct build_unit *u = &r->units[i];
+        bool good = attnc_tuning_apply(&r->tuning, &u->desc, &u->d) &&
+                    attnc_build(&u->desc, o, &u->built, &u->d);
+        attnc_diag_print(&u->d, stderr);
+        attnc_diag_clear(&u->d);
+        if (!good)
+            return EXIT_USER;
+    }
+    return write_build(r->units, r->unit_count, &emits[0], args.output, NULL, &bytes);
+}
+
+static int choose(struct tuning_run *r)
+{
+    for (size_t i = 0; i < r->sweep.key_count; i++) {
+        if (!tune_choose(&r->sweep, &r->sweep.keys[i], &r->tuning))
+            return complain(EXIT_ENVIRONMENT, "out of memory");
+    }
+    return EXIT_GOOD;
+}
+
+static int sweep(struct tuning_run *r)
+{
+    char room[PATH_MAX];
+    const struct attnc_build_options o = {
+        .compile = {.stage = ATTNC_STAGE_LINKED},
+        .compile_one = attnc_compile,
+        .jobs = r->sweep.jobs,
+        .cache_dir = cache_directory(args.cache, room),
+        .identity = attnc_compiler_identity(),
+        .log = stderr,
+    };
+    r->sweep.db = tune_db_open(r->db, true);
+    if (!r->sweep.db)
+        return EXIT_ENVIRONMENT;
+    if (!tune_compile(&r->sweep, &o))
+        return complain(EXIT_ENVIRONMENT, "out of memory");
+    if (!tune_measure(&r->sweep))
+        return complain(EXIT_ENVIRONMENT, "the sweep has stopped");
+    int code = choose(r);
+    if (code == EXIT_GOOD)
+        code = write_tuning(r);
+    if (code == EXIT_GOOD && args.output)
+        code = write_pack(r, &o);
+    if (code == EXIT_GOOD && !args.quiet)
+        print_summary(r);
+    return code == EXIT_GOOD && r->sweep.skipped ? EXIT_PARTIAL : code;
+}
+
+static void free_run(struct tuning_run *r)
+{
+    tune_sweep_free(&r->sweep);
+    for (size_t i = 0; i < r->unit_count; i++) {
+        attnc_build_result_free(&r->units[i].built);
+        attnc_description_free(&r->units[i].desc);
+    }
+    free(r->units);
+    free(r->shapes.rows);
+    free(r->model.text);
+    attnc_tuning_free(&r->tuning);
+}
+
+static int show(const char *path)
+{
+    struct tune_db *db = tune_db_open(path, false);
+    const bool good = db && tune_db_print(db, args.csv, stdout);
+    tune_db_close(db);
+    return good ? EXIT_GOOD : EXIT_ENVIRONMENT;
+}
+
+static int merge(const char *path, char **others, size_t count)
+{
+    struct tune_db *db = tune_db_open(path, true);
+    bool good = db != NULL;
+    for (size_t i = 0; good && i <= count; i++) {
+        const char *other = i < count ? others[i] : args.merge;
+        if (access(other, R_OK)) {
+            complain(EXIT_ENVIRONMENT, "%s: %s", other, strerror(errno));
+            good = false;
+        }
+        good = good && tune_db_merge(db, other);
+    }
+    good = good && tune_db_tidy(db);
+    tune_db_close(db);
+    return good ? EXIT_GOOD : EXIT_ENVIRONMENT;
+}
+
+static int run(int argc, char **argv)
+{
+    struct tuning_run r = {0};
+    int code = name_beside(r.db, args.db, ".sqlite");
+    if (code == EXIT_GOOD && args.merge)
+        return merge(r.db, argv, (size_t)argc);
+    if (code == EXIT_GOOD && (args.show || args.csv))
+        return show(r.db);
+    if (code != EXIT_GOOD)
+        return code;
+    if (argc == 0 && !args.model)
+        return complain(EXIT_USER, "usage: attnc tune DESC... -o PACK; see attnc tune --help");
+    code = args.tuning || args.output ? name_beside(r.yaml, args.tuning, ".yaml")
+                                      : complain(EXIT_USER, "tune: -o says where the pack goes");
+    if (code == EXIT_GOOD)
+        code = read_sweep(&r.sweep);
+    if (code == EXIT_GOOD)
+        code = read_inputs(&r, argv, (size_t)argc);
+    if (code == EXIT_GOOD)
+        code = check_output(args.output);
+    if (code == EXIT_GOOD)
+        code = check_output(r.yaml);
+    if (code == EXIT_GOOD)
+        code = sweep(&r);
+    free_run(&r);
+    return code;
+}
+
+const struct command command_tune = {
+    .name = "tune",
+    .usage = "DESC... -o PACK [OPTION]...",
+    .summary = "Find the fastest tiles of a description's kernels on the timing model",
+    .options = options,
+    .details =
+        "Every tile that fits a kernel is timed on every shape, in modelled time; the fastest are\n"
+        "verified and become the pack's kernels, with rows that tell libattn which calls each is\n"
+        "for. The tuning file says the same for `attnc build --tuning`. Results stay in the\n"
+        "database: what it has is not measured again, and a run that was ended goes on where it\n"
+        "was. docs/tuning.md is the manual. Exit status 3: the budget was too small for all.\n",
+    .run = run,
+};

@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * attnc tune: what its parts share. A sweep is a list of keys; each has candidates, the tiles that
+ * its kernel may have, and shapes, on which every candidate is timed.
+ */
+#ifndef TOOLS_ATTNC_TUNE_H
+#define TOOLS_ATTNC_TUNE_H
+
+#include "compiler/driver.h"
+#include "compiler/tuning.h"
+#include "tools/attnc/tune_db.h"
+
+enum { TUNE_SHAPE_TEXT = 128, TUNE_VALUES = 4, TUNE_SOURCE = 33 };
+
+/** A launch value that a tuning file may choose by. */
+struct tune_launch_value {
+    const char *arg; /* attnc_launch_value() */
+    int64_t value;
+};
+
+struct tune_shape {
+    char op[40];
+    char text[TUNE_SHAPE_TEXT]; /* "batch=1,q=512" */
+    struct tune_launch_value values[TUNE_VALUES];
+    unsigned value_count;
+};
+
+struct tune_shapes {
+    struct tune_shape *rows;
+    size_t count;
+};
+
+struct tune_candidate {
+    struct att_variant variant;
+    const struct attnc_kernel *kernel; /* NULL: it did not compile */
+    char tile[ATT_TILE_TEXT_MAX];
+    char source[TUNE_SOURCE];
+    const char *dropped;      /* why it is out of the race, or NULL */
+    struct tune_value *times; /* one per shape of the key; runs 0: not measured */
+};
+
+struct tune_key {
+    struct att_variant variant; /* its tile is open */
+    char text[ATT_TEXT_MAX];
+    struct tune_candidate *candidates; /* the first is what a build takes by itself */
+    size_t candidate_count;
+    struct tune_shape *shapes;
+    size_t shape_count;
+    struct attnc_description desc; /* the candidates' variants, as they were built */
+    struct attnc_build_result built;
+};
+
+/** Heads of a rank of the model that is tuned for; heads 0: any. */
+struct tune_heads {
+    int heads, kv_heads, head_dim;
+};
+
+struct tune_sweep {
+    struct tune_key *keys;
+    size_t key_count;
+    struct tune_db *db;
+    unsigned jobs;
+    size_t verify_shapes;   /* of each winner; 0: all */
+    const char *parameters; /* of the timing model, or NULL */
+    double deadline;        /* of tune_now(), in seconds; 0: none */
+    unsigned max_kernels;   /* of a key */
+    size_t max_tiles;       /* of a key; 0: all that fit */
+    unsigned shard, shards; /* measures only what is its own; shards 1: everything */
+    uint64_t model;         /* hash of the timing model */
+    size_t measured, known, skipped, failed, wrong, pruned;
+};
+
+/** Seconds of a steady clock. */
+double tune_now(void);
+
+/** The file's lines, "prefill batch=1,q=512"; a path of NULL: a list that fits any key. Returns an
+ * exit code after a message. */
+int tune_read_shapes(const char *path, struct tune_shapes *shapes);
+
+/** The shapes that are for a key, with what libattn will know of them at a launch. */
+bool tune_choose_shapes(const struct tune_shapes *all, const struct tune_heads *heads,
+                        size_t head_count, struct tune_key *key);
+
+/** Fills keys of `sweep` with the variants of a description that have a choice of tiles. */
+bool tune_add_keys(struct tune_sweep *sweep, const struct attnc_description *desc);
+
+/** Compiles every candidate; those that fail or spill are dropped. */
+bool tune_compile(struct tune_sweep *sweep, const struct attnc_build_options *options);
+
+void tune_sweep_free(struct tune_sweep *sweep);
+
+/** "model gfx950", with the parameters that were changed. */
+void tune_device(const struct tune_sweep *sweep, const struct tune_key *key, char device[160]);
+
+/** Times what the database does not have; false when it could not be written. */
+bool tune_measure(struct tune_sweep *sweep);
+
+/** Verifies a candidate, or takes the verdict from the database. True: it is right. */
+bool tune_verify(struct tune_sweep *sweep, struct tune_key *key, struct tune_candidate *c);
+
+/**
+ * Cuts the calls of a key into boxes and gives each the candidate that is fastest on its shapes and
+ * on none of them slower than the first candidate. Adds the result to `out`; every kernel of it is
+ * verified. False: out of memory.
+ */
+bool tune_choose(struct tune_sweep *sweep, struct tune_key *key, struct attnc_tuning *out);
+
+/** The time of a key's shape under a choice, us; for the summary. */
+double tune_chosen_time(const struct tune_key *key, const struct attnc_tuning *t, size_t shape);
+
+#endif

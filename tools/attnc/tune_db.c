@@ -1,0 +1,259 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tools/attnc/tune_db.h"
+
+#include <sqlite3.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tools/attnc/command.h"
+
+enum { BUSY_MS = 60000 };
+
+struct tune_db {
+    sqlite3 *handle;
+    char *path;
+};
+
+/* Tables keep their rows in the order of the primary key, so that listings need no sort. */
+static const char schema[] =
+    "PRAGMA journal_mode=WAL;"
+    "PRAGMA synchronous=NORMAL;"
+    "CREATE TABLE IF NOT EXISTS results(key TEXT, target TEXT, device TEXT, shape TEXT, tile TEXT,"
+    " source TEXT, cycles REAL, us REAL, us_low REAL, us_high REAL, runs INTEGER,"
+    " matrix_duty REAL, memory_fraction REAL, fault TEXT,"
+    " PRIMARY KEY(key, device, shape, tile, source)) WITHOUT ROWID;"
+    "CREATE TABLE IF NOT EXISTS verified(key TEXT, target TEXT, device TEXT, tile TEXT,"
+    " source TEXT, shapes INTEGER, worst REAL, fault TEXT,"
+    " PRIMARY KEY(key, device, tile, source)) WITHOUT ROWID;";
+
+static bool fail(const struct tune_db *db)
+{
+    complain(EXIT_ENVIRONMENT, "%s: %s", db->path, sqlite3_errmsg(db->handle));
+    return false;
+}
+
+static bool execute(struct tune_db *db, const char *sql)
+{
+    return sqlite3_exec(db->handle, sql, NULL, NULL, NULL) == SQLITE_OK || fail(db);
+}
+
+struct tune_db *tune_db_open(const char *path, bool create)
+{
+    struct tune_db *db = calloc(1, sizeof(*db));
+    if (!db || !(db->path = strdup(path))) {
+        free(db);
+        complain(EXIT_ENVIRONMENT, "out of memory");
+        return NULL;
+    }
+    const int flags = SQLITE_OPEN_READWRITE | (create ? SQLITE_OPEN_CREATE : 0);
+    bool good = sqlite3_open_v2(path, &db->handle, flags, NULL) == SQLITE_OK || fail(db);
+    if (good)
+        sqlite3_busy_timeout(db->handle, BUSY_MS);
+    if (good && execute(db, schema))
+        return db;
+    tune_db_close(db);
+    return NULL;
+}
+
+void tune_db_close(struct tune_db *db)
+{
+    if (!db)
+        return;
+    sqlite3_close(db->handle);
+    free(db->path);
+    free(db);
+}
+
+/* Binds the id to parameters 1 to 5; without a shape to 1 to 4. */
+static sqlite3_stmt *prepare(struct tune_db *db, const char *sql, const struct tune_id *id,
+                             bool shape)
+{
+    sqlite3_stmt *s;
+    int i = 0;
+    if (sqlite3_prepare_v2(db->handle, sql, -1, &s, NULL) != SQLITE_OK) {
+        fail(db);
+        return NULL;
+    }
+    sqlite3_bind_text(s, ++i, id->key, -1, SQLITE_STATIC);
+    sqlite3_bind_text(s, ++i, id->device, -1, SQLITE_STATIC);
+    if (shape)
+        sqlite3_bind_text(s, ++i, id->shape, -1, SQLITE_STATIC);
+    sqlite3_bind_text(s, ++i, id->tile, -1, SQLITE_STATIC);
+    sqlite3_bind_text(s, ++i, id->source, -1, SQLITE_STATIC);
+    return s;
+}
+
+static void read_fault(sqlite3_stmt *s, int column, char *fault, size_t size)
+{
+    const unsigned char *text = sqlite3_column_text(s, column);
+    snprintf(fault, size, "%s", text ? (const char *)text : "");
+}
+
+bool tune_db_find(struct tune_db *db, const struct tune_id *id, struct tune_value *v)
+{
+    sqlite3_stmt *s = prepare(db,
+                              "SELECT cycles, us, us_low, us_high, runs, matrix_duty,"
+                              " memory_fraction, fault FROM results"
+                              " WHERE key=? AND device=? AND shape=? AND tile=? AND source=?",
+                              id, true);
+    const bool found = s && sqlite3_step(s) == SQLITE_ROW;
+    if (found) {
+        *v = (struct tune_value){
+            .cycles = sqlite3_column_double(s, 0),
+            .us = sqlite3_column_double(s, 1),
+            .us_low = sqlite3_column_double(s, 2),
+            .us_high = sqlite3_column_double(s, 3),
+            .runs = sqlite3_column_int64(s, 4),
+            .matrix_duty = sqlite3_column_double(s, 5),
+            .memory_fraction = sqlite3_column_double(s, 6),
+        };
+        read_fault(s, 7, v->fault, sizeof(v->fault));
+    }
+    sqlite3_finalize(s);
+    return found;
+}
+
+bool tune_db_find_verdict(struct tune_db *db, const struct tune_id *id, struct tune_verdict *v)
+{
+    sqlite3_stmt *s = prepare(db,
+                              "SELECT shapes, worst, fault FROM verified"
+                              " WHERE key=? AND device=? AND tile=? AND source=?",
+                              id, false);
+    const bool found = s && sqlite3_step(s) == SQLITE_ROW;
+    if (found) {
+        *v = (struct tune_verdict){.shapes = sqlite3_column_int64(s, 0),
+                                   .worst = sqlite3_column_double(s, 1)};
+        read_fault(s, 2, v->fault, sizeof(v->fault));
+    }
+    sqlite3_finalize(s);
+    return found;
+}
+
+static bool finish(struct tune_db *db, sqlite3_stmt *s)
+{
+    const bool good = s && sqlite3_step(s) == SQLITE_DONE;
+    if (s && !good)
+        fail(db);
+    sqlite3_finalize(s);
+    return good;
+}
+
+/* "gfx950 prefill ...": the target is the first word of a key. */
+static int target_length(const struct tune_id *id) { return (int)strcspn(id->key, " "); }
+
+bool tune_db_put(struct tune_db *db, const struct tune_id *id, const struct tune_value *v)
+{
+    sqlite3_stmt *s = prepare(db,
+                              "INSERT OR REPLACE INTO results(key, device, shape, tile, source,"
+                              " target, cycles, us, us_low, us_high, runs, matrix_duty,"
+                              " memory_fraction, fault) VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?)",
+                              id, true);
+    if (!s)
+        return false;
+    sqlite3_bind_text(s, 6, id->key, target_length(id), SQLITE_STATIC);
+    sqlite3_bind_double(s, 7, v->cycles);
+    sqlite3_bind_double(s, 8, v->us);
+    sqlite3_bind_double(s, 9, v->us_low);
+    sqlite3_bind_double(s, 10, v->us_high);
+    sqlite3_bind_int64(s, 11, v->runs);
+    sqlite3_bind_double(s, 12, v->matrix_duty);
+    sqlite3_bind_double(s, 13, v->memory_fraction);
+    sqlite3_bind_text(s, 14, v->fault, -1, SQLITE_STATIC);
+    return finish(db, s);
+}
+
+bool tune_db_put_verdict(struct tune_db *db, const struct tune_id *id, const struct tune_verdict *v)
+{
+    sqlite3_stmt *s = prepare(db,
+                              "INSERT OR REPLACE INTO verified(key, device, tile, source, target,"
+                              " shapes, worst, fault) VALUES(?,?,?,?,?,?,?,?)",
+                              id, false);
+    if (!s)
+        return false;
+    sqlite3_bind_text(s, 5, id->key, target_length(id), SQLITE_STATIC);
+    sqlite3_bind_int64(s, 6, v->shapes);
+    sqlite3_bind_double(s, 7, v->worst);
+    sqlite3_bind_text(s, 8, v->fault, -1, SQLITE_STATIC);
+    return finish(db, s);
+}
+
+bool tune_db_merge(struct tune_db *db, const char *path)
+{
+    sqlite3_stmt *s;
+    if (sqlite3_prepare_v2(db->handle, "ATTACH ? AS other", -1, &s, NULL) != SQLITE_OK)
+        return fail(db);
+    sqlite3_bind_text(s, 1, path, -1, SQLITE_STATIC);
+    if (!finish(db, s))
+        return false;
+    /* A row wins where its tuple of merits is the smaller. */
+    const bool good = execute(
+        db,
+        "BEGIN IMMEDIATE;"
+        "INSERT OR REPLACE INTO results SELECT o.* FROM other.results o LEFT JOIN main.results m"
+        " USING(key, device, shape, tile, source) WHERE m.key IS NULL OR"
+        " (o.fault <> '', o.us_high - o.us_low, -o.runs, o.us, o.cycles, o.fault) <"
+        " (m.fault <> '', m.us_high - m.us_low, -m.runs, m.us, m.cycles, m.fault);"
+        "INSERT OR REPLACE INTO verified SELECT o.* FROM other.verified o LEFT JOIN main.verified m"
+        " USING(key, device, tile, source) WHERE m.key IS NULL OR"
+        " (o.fault = '', -o.shapes, o.worst, o.fault) <"
+        " (m.fault = '', -m.shapes, m.worst, m.fault);"
+        "COMMIT;");
+    if (!good)
+        sqlite3_exec(db->handle, "ROLLBACK", NULL, NULL, NULL);
+    return execute(db, "DETACH other") && good;
+}
+
+bool tune_db_tidy(struct tune_db *db)
+{
+    return execute(db, "PRAGMA wal_checkpoint(TRUNCATE); VACUUM; PRAGMA wal_checkpoint(TRUNCATE);");
+}
+
+static void print_field(const char *text, bool csv, FILE *out)
+{
+    if (!csv || !strpbrk(text, ",\"\n")) {
+        fputs(text, out);
+        return;
+    }
+    putc('"', out);
+    for (; *text; text++) {
+        if (*text == '"')
+            putc('"', out);
+        putc(*text, out);
+    }
+    putc('"', out);
+}
+
+bool tune_db_print(struct tune_db *db, bool csv, FILE *out)
+{
+    static const char all[] =
+        "SELECT r.key, r.target, r.device, r.shape, r.tile, r.source, printf('%.0f', r.cycles) AS"
+        " cycles, printf('%.2f', r.us) AS us, printf('%.2f', r.us_low) AS us_low,"
+        " printf('%.2f', r.us_high) AS us_high, r.runs, printf('%.3f', r.matrix_duty) AS"
+        " matrix_duty, printf('%.3f', r.memory_fraction) AS memory_fraction, r.fault,"
+        " CASE WHEN v.key IS NULL THEN '' WHEN v.fault='' THEN 'yes' ELSE 'no' END AS verified"
+        " FROM results r LEFT JOIN verified v USING(key, device, tile, source)";
+    static const char some[] =
+        "SELECT r.key AS KEY, r.shape AS SHAPE, r.tile AS TILE, printf('%.2f', r.us) AS US,"
+        " printf('%.0f', r.cycles) AS CYCLES, CASE WHEN r.fault<>'' THEN r.fault WHEN v.key IS NULL"
+        " THEN '-' WHEN v.fault='' THEN 'verified' ELSE 'WRONG' END AS STATE"
+        " FROM results r LEFT JOIN verified v USING(key, device, tile, source)"
+        " ORDER BY r.key, r.device, r.shape, r.us";
+    sqlite3_stmt *s;
+    if (sqlite3_prepare_v2(db->handle, csv ? all : some, -1, &s, NULL) != SQLITE_OK)
+        return fail(db);
+    const int columns = sqlite3_column_count(s);
+    for (int i = 0; i < columns; i++)
+        fprintf(out, "%s%s", i ? (csv ? "," : "  ") : "", sqlite3_column_name(s, i));
+    putc('\n', out);
+    int step;
+    while ((step = sqlite3_step(s)) == SQLITE_ROW) {
+        for (int i = 0; i < columns; i++) {
+            const unsigned char *text = sqlite3_column_text(s, i);
+            fputs(i ? (csv ? "," : "  ") : "", out);
+            print_field(text ? (const char *)text : "", csv, out);
+        }
+        putc('\n', out);
+    }
+    sqlite3_finalize(s);
+    return step == SQLITE_DONE || fail(db);
+}

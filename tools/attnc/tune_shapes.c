@@ -1,0 +1,160 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The shapes that are tuned for: from a file, or a list of our own.
+ */
+#include <ctype.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "compiler/read_file.h"
+#include "tools/attnc/command.h"
+#include "tools/attnc/output.h"
+#include "tools/attnc/trace.h"
+#include "tools/attnc/tune.h"
+
+/* Short and long prompts, one and many sequences, a chunk of a long prompt; decode steps with few
+ * and many sequences, with work lists where a workgroup per sequence would leave units idle. */
+static const char ours[] = "prefill batch=1,q=512\n"
+                           "prefill batch=1,q=1024\n"
+                           "prefill batch=1,q=2048\n"
+                           "prefill batch=8,q=512\n"
+                           "prefill batch=4,q=1024\n"
+                           "prefill batch=1,q=256,k=2048\n"
+                           "decode batch=1,k=1024\n"
+                           "decode batch=8,k=1024\n"
+                           "decode batch=64,k=1024\n"
+                           "decode batch=256,k=512\n"
+                           "decode batch=1,k=16384,lists=128\n"
+                           "decode batch=8,k=4096,lists=256\n"
+                           "mla_decode batch=1,k=1024\n"
+                           "mla_decode batch=64,k=1024\n"
+                           "mla_decode batch=8,k=4096,lists=128\n";
+
+static int parse_line(char *line, unsigned number, const char *path, struct tune_shapes *shapes)
+{
+    struct tune_shape *grown = realloc(shapes->rows, (shapes->count + 1) * sizeof(*shapes->rows));
+    if (!grown)
+        return complain(EXIT_ENVIRONMENT, "out of memory");
+    shapes->rows = grown;
+    struct tune_shape *s = &grown[shapes->count];
+    *s = (struct tune_shape){0};
+    char extra;
+    int sizes[TRACE_DIMENSIONS];
+    if (sscanf(line, "%39s %127s %c", s->op, s->text, &extra) != 2)
+        return complain(EXIT_USER, "%s:%u: expected an op and a shape, \"prefill batch=1,q=512\"",
+                        path, number);
+    const struct trace_family *f = trace_find_family(s->op);
+    if (!f)
+        return complain(EXIT_USER, "%s:%u: there is no op '%s'", path, number, s->op);
+    const int code = trace_parse_shape(f, s->text, sizes);
+    if (code != EXIT_GOOD)
+        return complain(code, "%s:%u: not a shape of %s", path, number, s->op);
+    shapes->count++;
+    return EXIT_GOOD;
+}
+
+int tune_read_shapes(const char *path, struct tune_shapes *shapes)
+{
+    enum { MOST = 1 << 20 };
+    char *text;
+    size_t size;
+    unsigned number = 0;
+    int code = EXIT_GOOD;
+    *shapes = (struct tune_shapes){0};
+    if (path)
+        note_input(path);
+    if (path ? !attnc_read_file(path, MOST, &text, &size) : !(text = strdup(ours)))
+        return complain(EXIT_ENVIRONMENT, "%s: %s", path ? path : "attnc", strerror(errno));
+    char *end = path ? realloc(text, size + 1) : text;
+    if (path && end)
+        (text = end)[size] = '\0';
+    for (char *next = text, *line; code == EXIT_GOOD && (line = strsep(&next, "\n"));) {
+        line[strcspn(line, "#\r")] = '\0';
+        number++;
+        while (isspace((unsigned char)*line))
+            line++;
+        if (*line)
+            code = parse_line(line, number, path ? path : "attnc", shapes);
+    }
+    free(text);
+    return code;
+}
+
+/* A dimension of the shape by name; 0 where the family has none. */
+static int dimension(const struct trace_family *f, const int *sizes, const char *name)
+{
+    for (unsigned i = 0; i < TRACE_DIMENSIONS && f->dimensions[i].name; i++) {
+        if (!strcmp(f->dimensions[i].name, name))
+            return sizes[i];
+    }
+    return 0;
+}
+
+/* Heads that the model has for this key; else few enough that a rank could have them. */
+static struct tune_heads find_heads(const struct tune_key *key, const struct tune_heads *heads,
+                                    size_t count)
+{
+    enum { USUAL = 32 };
+    const int gqa = key->variant.gqa;
+    for (size_t i = 0; i < count; i++) {
+        if (heads[i].head_dim == key->variant.head_dim &&
+            (!gqa || heads[i].heads == gqa * heads[i].kv_heads))
+            return heads[i];
+    }
+    if (!(key->variant.op->takes & ATT_BIT(GQA)))
+        return (struct tune_heads){0};
+    const int ratio = gqa ? gqa : 4;
+    const int kv = ratio < USUAL ? USUAL / ratio : 1;
+    return (struct tune_heads){.heads = ratio * kv, .kv_heads = kv};
+}
+
+static void add_value(struct tune_shape *s, const char *arg, int64_t value)
+{
+    const char *name = attnc_launch_value(s->op, arg);
+    if (name && value > 0 && s->value_count < TUNE_VALUES)
+        s->values[s->value_count++] = (struct tune_launch_value){name, value};
+}
+
+/* What libattn sees of a shape on the host: lengths of single sequences it does not. */
+static void find_values(struct tune_shape *s)
+{
+    const struct trace_family *f = trace_find_family(s->op);
+    int sizes[TRACE_DIMENSIONS];
+    if (trace_parse_shape(f, s->text, sizes) != EXIT_GOOD)
+        return;
+    const int q = dimension(f, sizes, "q"), k = dimension(f, sizes, "k");
+    const int lists = dimension(f, sizes, "lists"), batch = dimension(f, sizes, "batch");
+    const int kv_heads = dimension(f, sizes, "kv_heads");
+    const bool decodes = attnc_launch_value(s->op, "workgroups") != NULL;
+    add_value(s, "batch", batch);
+    if (decodes) {
+        add_value(s, "workgroups", lists ? lists : (int64_t)batch * (kv_heads ? kv_heads : 1));
+    } else {
+        add_value(s, "max_seqlen_q", q);
+        add_value(s, "max_seqlen_k", k ? k : q);
+    }
+    add_value(s, "heads", dimension(f, sizes, "heads"));
+}
+
+bool tune_choose_shapes(const struct tune_shapes *all, const struct tune_heads *heads,
+                        size_t head_count, struct tune_key *key)
+{
+    key->shapes = calloc(all->count + 1, sizeof(*key->shapes));
+    if (!key->shapes)
+        return false;
+    const struct tune_heads h = find_heads(key, heads, head_count);
+    for (size_t i = 0; i < all->count; i++) {
+        struct tune_shape *s = &key->shapes[key->shape_count];
+        *s = all->rows[i];
+        if (strcmp(s->op, key->variant.op->name))
+            continue;
+        const size_t length = strlen(s->text);
+        if (h.heads && !strstr(s->text, "heads="))
+            snprintf(s->text + length, sizeof(s->text) - length, ",heads=%d,kv_heads=%d", h.heads,
+                     h.kv_heads);
+        find_values(s);
+        key->shape_count++;
+    }
+    return true;
+}

@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The space of a sweep: keys, and the tiles that each may have. Tiles that do not fit, spill or
+ * cannot reach what the first candidate has shown are out before anything is timed.
+ */
+#include <stdlib.h>
+#include <string.h>
+#include <xxhash.h>
+
+#include "targets/tgt.h"
+#include "tools/attnc/tune.h"
+
+static bool same_tile(const struct tune_key *key, const char *tile)
+{
+    for (size_t i = 0; i < key->candidate_count; i++) {
+        if (!strcmp(key->candidates[i].tile, tile))
+            return true;
+    }
+    return false;
+}
+
+/* Adds a tile that fits and that no candidate has yet. False: out of memory. */
+static bool add_candidate(struct tune_key *key, int number)
+{
+    const struct tgt *target = tgt_find(key->variant.target);
+    struct tune_candidate c = {.variant = key->variant};
+    struct att_tile tile;
+    c.variant.tile = number;
+    if (!att_find_tile(&c.variant, &target->machine, &tile, NULL))
+        return true;
+    att_tile_text(&tile, c.tile);
+    if (same_tile(key, c.tile))
+        return true;
+    struct tune_candidate *grown =
+        realloc(key->candidates, (key->candidate_count + 1) * sizeof(*grown));
+    if (!grown)
+        return false;
+    key->candidates = grown;
+    grown[key->candidate_count++] = c;
+    return true;
+}
+
+static bool is_new(const struct tune_sweep *sweep, const char *text)
+{
+    for (size_t i = 0; i < sweep->key_count; i++) {
+        if (!strcmp(sweep->keys[i].text, text))
+            return false;
+    }
+    return true;
+}
+
+static bool add_key(struct tune_sweep *sweep, const struct att_variant *v)
+{
+    struct tune_key key = {.variant = *v};
+    const unsigned count = att_count_tiles(v->op);
+    bool good = true;
+    att_variant_text(v, key.text);
+    if (v->tile || !count || !is_new(sweep, key.text))
+        return true;
+    for (unsigned n = 0;
+         good && n <= count && (!sweep->max_tiles || key.candidate_count < sweep->max_tiles); n++)
+        good = add_candidate(&key, (int)n);
+    struct tune_key *grown =
+        good ? realloc(sweep->keys, (sweep->key_count + 1) * sizeof(*grown)) : NULL;
+    if (!grown) {
+        free(key.candidates);
+        return false;
+    }
+    sweep->keys = grown;
+    grown[sweep->key_count++] = key;
+    return true;
+}
+
+bool tune_add_keys(struct tune_sweep *sweep, const struct attnc_description *desc)
+{
+    for (size_t i = 0; i < desc->count; i++) {
+        if (!add_key(sweep, &desc->variants[i]))
+            return false;
+    }
+    return true;
+}
+
+/* A measurement holds for this code, on this model. */
+static void hash_source(const struct tune_sweep *sweep, struct tune_candidate *c)
+{
+    struct attnc_kernel plain = *c->kernel;
+    plain.code.data = NULL;
+    memset(plain.name, 0, sizeof(plain.name));
+    const XXH64_hash_t code = XXH3_64bits(c->kernel->code.data, c->kernel->code.size);
+    const XXH64_hash_t record = XXH3_64bits_withSeed(&plain, sizeof(plain), sweep->model);
+    snprintf(c->source, sizeof(c->source), "%016llx%016llx", (unsigned long long)code,
+             (unsigned long long)record);
+}
+
+static void judge(struct tune_sweep *sweep, struct tune_key *key, size_t i)
+{
+    struct tune_candidate *c = &key->candidates[i];
+    const struct attnc_kernel *k = &key->built.kernels[i];
+    if (!k->code.size) {
+        c->dropped = "does not compile";
+        return;
+    }
+    c->kernel = k;
+    hash_source(sweep, c);
+    if (i && (k->facts.vgpr_spills || k->facts.scratch_bytes))
+        c->dropped = "spills registers";
+}
+
+static bool compile_key(struct tune_sweep *sweep, struct tune_key *key,
+                        const struct attnc_build_options *options)
+{
+    struct attnc_diag d = {.file = "candidates"};
+    key->desc.variants = calloc(key->candidate_count, sizeof(*key->desc.variants));
+    key->desc.count = key->desc.variants ? key->candidate_count : 0;
+    for (size_t i = 0; i < key->desc.count; i++) {
+        struct tune_candidate *c = &key->candidates[i];
+        key->desc.variants[i] = c->variant;
+        c->times = calloc(key->shape_count + 1, sizeof(*c->times));
+        if (!c->times)
+            return false;
+    }
+    attnc_build(&key->desc, options, &key->built, &d); /* what fails is dropped */
+    const bool good = key->desc.count && !d.no_memory;
+    attnc_diag_clear(&d);
+    for (size_t i = 0; good && i < key->desc.count; i++) {
+        judge(sweep, key, i);
+        sweep->pruned += key->candidates[i].dropped != NULL;
+    }
+    return good;
+}
+
+bool tune_compile(struct tune_sweep *sweep, const struct attnc_build_options *options)
+{
+    for (size_t i = 0; i < sweep->key_count; i++) {
+        if (!compile_key(sweep, &sweep->keys[i], options))
+            return false;
+    }
+    return true;
+}
+
+void tune_sweep_free(struct tune_sweep *sweep)
+{
+    for (size_t i = 0; i < sweep->key_count; i++) {
+        struct tune_key *key = &sweep->keys[i];
+        for (size_t c = 0; c < key->candidate_count; c++)
+            free(key->candidates[c].times);
+        attnc_build_result_free(&key->built);
+        free(key->desc.variants);
+        free(key->candidates);
+        free(key->shapes);
+    }
+    free(sweep->keys);
+    tune_db_close(sweep->db);
+    sweep->keys = NULL;
+}
