@@ -420,6 +420,47 @@ struct tir_value tir_first_lane(struct tir_builder *b, struct tir_value a)
     return tir_build(b, TIR_first_lane, tir_scalar(tir_typeof(b->f, a).dtype), &a, 1, NULL);
 }
 
+struct tir_value tir_lane_count(struct tir_builder *b, struct tir_value a)
+{
+    return tir_build(b, TIR_lane_count, tir_scalar(TIR_I32), &a, 1, NULL);
+}
+
+struct tir_value tir_lane_read(struct tir_builder *b, struct tir_value a, struct tir_value lane)
+{
+    return tir_build(b, TIR_lane_read, tir_scalar(tir_typeof(b->f, a).dtype),
+                     (struct tir_value[]){a, lane}, 2, NULL);
+}
+
+static struct tir_type like_but(struct tir_builder *b, struct tir_value like, unsigned dtype)
+{
+    struct tir_type t = tir_typeof(b->f, like);
+    t.dtype = (uint8_t)dtype;
+    return t;
+}
+
+struct tir_value tir_lanes_below(struct tir_builder *b, struct tir_value a)
+{
+    return tir_build(b, TIR_lanes_below, like_but(b, a, TIR_I32), &a, 1, NULL);
+}
+
+struct tir_value tir_lds_gather(struct tir_builder *b, struct tir_value address, unsigned dtype)
+{
+    return tir_build(b, TIR_lds_gather, like_but(b, address, dtype), &address, 1, &(int64_t){0});
+}
+
+void tir_lds_scatter_if(struct tir_builder *b, struct tir_value mask, struct tir_value address,
+                        struct tir_value a)
+{
+    tir_build(b, TIR_lds_scatter_if, no_type, (struct tir_value[]){mask, address, a}, 3,
+              &(int64_t){0});
+}
+
+void tir_lds_add_if(struct tir_builder *b, struct tir_value mask, struct tir_value address,
+                    struct tir_value a)
+{
+    tir_build(b, TIR_lds_add_if, no_type, (struct tir_value[]){mask, address, a}, 3, &(int64_t){0});
+}
+
 void tir_wait(struct tir_builder *b, int group, int pending)
 {
     tir_build(b, TIR_wait, no_type, NULL, 0, (int64_t[]){group, pending});

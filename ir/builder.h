@@ -140,6 +140,20 @@ struct tir_value tir_scalar_load(struct tir_builder *b, struct tir_value base,
 struct tir_value tir_any(struct tir_builder *b, struct tir_value a);
 /** A scalar of what every lane of the wave holds alike; see ops.def where they do not. */
 struct tir_value tir_first_lane(struct tir_builder *b, struct tir_value a);
+/** How many elements that this wave holds are set, as an i32 scalar. */
+struct tir_value tir_lane_count(struct tir_builder *b, struct tir_value a);
+/** What one lane has, as a scalar. */
+struct tir_value tir_lane_read(struct tir_builder *b, struct tir_value a, struct tir_value lane);
+/** In how many lanes below each one the i1 is set. */
+struct tir_value tir_lanes_below(struct tir_builder *b, struct tir_value a);
+
+/* Elements at LDS addresses of their own: 32 bits each, in tiles that no lane repeats. */
+struct tir_value tir_lds_gather(struct tir_builder *b, struct tir_value address, unsigned dtype);
+void tir_lds_scatter_if(struct tir_builder *b, struct tir_value mask, struct tir_value address,
+                        struct tir_value a);
+/** Atomic; what was there is not returned. */
+void tir_lds_add_if(struct tir_builder *b, struct tir_value mask, struct tir_value address,
+                    struct tir_value a);
 
 /** The group of a wait for LDS writes. */
 enum { TIR_LDS_WRITES = -1 };

@@ -307,6 +307,30 @@ static void run_lds_read_tr(struct interp *x, const struct tir_op *op, unsigned 
     }
 }
 
+/* Elements at addresses of their own, in tiles or vecs; one wave after the other. */
+static bool run_lds_elements(struct interp *x, const struct tir_op *op, unsigned wave)
+{
+    const bool load = op->opcode == TIR_lds_gather, add = op->opcode == TIR_lds_add_if;
+    if (!load && !add && op->opcode != TIR_lds_scatter_if)
+        return false;
+    const struct tir_value v = load ? op->result : op->operands[2];
+    const struct tir_type t = type_of(x, v);
+    const size_t n = interp_wave_elements(x, t);
+    for (size_t k = 0; k < n && !x->failed; k++) {
+        const size_t i = interp_index(x, t, wave, k);
+        if (!load && !interp_value(x, op->operands[0])[i])
+            continue;
+        const int64_t at = interp_value(x, op->operands[!load])[i] + op->imm[0];
+        int64_t *const e = &interp_value(x, v)[i];
+        const int64_t sum = add ? *e + read_lds(x, at, t.dtype) : *e;
+        if (load)
+            *e = read_lds(x, at, t.dtype);
+        else
+            write_lds_bytes(x, at, &sum, bytes_of(t.dtype));
+    }
+    return true;
+}
+
 static bool run_lane_memory(struct interp *x, const struct tir_op *op, unsigned lane)
 {
     switch (op->opcode) {
@@ -329,6 +353,8 @@ bool interp_memory(struct interp *x, const struct tir_op *op)
         return true;
     for (unsigned w = 0; w < x->f->waves; w++) {
         if (!interp_runs(x, w))
+            continue;
+        if (run_lds_elements(x, op, w))
             continue;
         if (op->opcode == TIR_scalar_load) {
             interp_value(x, op->result)[w] = read_host(

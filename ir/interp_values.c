@@ -260,6 +260,46 @@ static void run_any(struct interp *x, const struct tir_op *op, unsigned wave)
     interp_value(x, op->result)[wave] = any;
 }
 
+static void run_lane_count(struct interp *x, const struct tir_op *op, unsigned wave)
+{
+    const struct tir_type t = type_of(x, op->operands[0]);
+    const size_t n = interp_wave_elements(x, t);
+    int64_t count = 0;
+    for (size_t e = 0; e < n; e++)
+        count += interp_value(x, op->operands[0])[interp_index(x, t, wave, e)] != 0;
+    interp_value(x, op->result)[wave] = count;
+}
+
+/* What the first register of one lane holds. */
+static void run_lane_read(struct interp *x, const struct tir_op *op, unsigned wave)
+{
+    const struct tir_type t = type_of(x, op->operands[0]);
+    const size_t regs = interp_wave_elements(x, t) / LANES;
+    const int64_t lane = interp_scalar(x, op, 1, wave);
+    if (lane < 0 || lane >= LANES) {
+        interp_fail(x, "reads lane %lld", (long long)lane);
+        return;
+    }
+    interp_value(x, op->result)[wave] =
+        interp_value(x, op->operands[0])[interp_index(x, t, wave, (size_t)lane * regs)];
+}
+
+/* Sums over the lanes below each, register by register; a lane mask counts as 0 and 1. */
+static void run_below(struct interp *x, const struct tir_op *op, unsigned wave)
+{
+    const struct tir_type from = type_of(x, op->operands[0]), to = type_of(x, op->result);
+    const size_t regs = interp_wave_elements(x, from) / LANES;
+    for (size_t r = 0; r < regs; r++) {
+        int64_t sum = 0;
+        for (size_t lane = 0; lane < LANES; lane++) {
+            const size_t e = lane * regs + r;
+            const int64_t own = interp_value(x, op->operands[0])[interp_index(x, from, wave, e)];
+            interp_value(x, op->result)[interp_index(x, to, wave, e)] = tir_wrap(TIR_I32, sum);
+            sum += op->opcode == TIR_lanes_below ? own != 0 : own;
+        }
+    }
+}
+
 /* Element (row, col) of each register of each lane: layouts are linear, so the parts just add. */
 struct places {
     uint32_t reg[64], lane[LANES];
@@ -326,6 +366,10 @@ static bool run_wave(struct interp *x, const struct tir_op *op, unsigned wave)
     case TIR_lane_gather:
     case TIR_lane_xor: run_lanes(x, op, wave); return true;
     case TIR_any: run_any(x, op, wave); return true;
+    case TIR_lane_count: run_lane_count(x, op, wave); return true;
+    case TIR_lane_read: run_lane_read(x, op, wave); return true;
+    case TIR_lanes_below:
+    case TIR_lane_sum_below: run_below(x, op, wave); return true;
     case TIR_first_lane:
         interp_value(x, op->result)[wave] =
             interp_value(x, op->operands[0])[interp_index(x, type_of(x, op->operands[0]), wave, 0)];

@@ -307,3 +307,15 @@ void tir_expand_lds_store(struct tir_expander *x, const struct tir_op *op)
     tir_store_pieces(x, op->operands[0], x->f->layouts[op->imm[0]], layout(x, v),
                      tir_typeof(x->f, v).dtype, &a);
 }
+
+void tir_expand_lds_scatter(struct tir_expander *x, const struct tir_op *op)
+{
+    const struct tir_type t = tir_typeof(x->f, op->operands[2]);
+    const unsigned n = 1u << tir_layout_of(x->f, t)->reg_bits;
+    for (unsigned i = 0; i < n; i++) {
+        struct tir_value operands[3];
+        for (unsigned k = 0; k < 3; k++)
+            operands[k] = tir_elements(x, op->operands[k], i, 1);
+        tir_build(&x->b, op->opcode, (struct tir_type){0}, operands, 3, op->imm);
+    }
+}

@@ -255,6 +255,26 @@ void tir_expand_first_lane(struct tir_expander *x, const struct tir_op *op)
         tir_build(&x->b, TIR_first_lane, tir_typeof(x->f, op->result), &first, 1, NULL);
 }
 
+void tir_expand_lane_read(struct tir_expander *x, const struct tir_op *op)
+{
+    const struct tir_value operands[] = {tir_elements(x, op->operands[0], 0, 1),
+                                         tir_scalar_now(x, op->operands[1])};
+    x->scalars[op->result.id] =
+        tir_build(&x->b, TIR_lane_read, tir_typeof(x->f, op->result), operands, 2, NULL);
+}
+
+void tir_expand_lane_count(struct tir_expander *x, const struct tir_op *op)
+{
+    const struct tir_pieces a = tir_pieces_of(x, op->operands[0]);
+    struct tir_value sum = {0};
+    for (unsigned i = 0; i < a.n; i++) {
+        const struct tir_value n =
+            tir_build(&x->b, TIR_lane_count, tir_scalar(TIR_I32), &a.v[i], 1, NULL);
+        sum = i ? tir_add(&x->b, sum, n) : n;
+    }
+    x->scalars[op->result.id] = sum;
+}
+
 void tir_expand_same(struct tir_expander *x, const struct tir_op *op)
 {
     tir_set_pieces(x, op->result, tir_pieces_of(x, op->operands[0]));

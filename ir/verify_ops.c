@@ -469,6 +469,54 @@ static void check_for(struct tir_verifier *v, const struct tir_op *op)
     check_yield(v, op, body);
 }
 
+/* A tile whose lanes hold different elements: what a lane counts or stores is its own. */
+static void check_own_lanes(struct tir_verifier *v, struct tir_type t)
+{
+    if (t.kind == TIR_TILE)
+        tir_check(v, (unsigned)t.rows * t.cols == 64u << tir_layout_of(v->f, t)->reg_bits,
+                  "lanes or waves share elements");
+    else
+        tir_check(v, t.kind == TIR_VEC, "operand is a scalar");
+}
+
+static void check_lane_op(struct tir_verifier *v, const struct tir_op *op, struct types t)
+{
+    switch (op->opcode) {
+    case TIR_lane_count: tir_check(v, t.a.dtype == TIR_I1, "operand is not i1"); break;
+    case TIR_lane_read:
+        tir_check(v, t.a.kind != TIR_SCALAR && t.a.dtype == t.d.dtype,
+                  "result is not the lane's element");
+        break;
+    case TIR_lanes_below:
+        tir_check(v, t.a.dtype == TIR_I1 && t.d.dtype == TIR_I32 && same_shape(t.a, t.d),
+                  "is not i1 to i32 of one shape");
+        check_own_lanes(v, t.a);
+        break;
+    case TIR_lane_sum_below:
+        tir_check(v, t.a.dtype == TIR_I32, "operand is not i32");
+        check_own_lanes(v, t.a);
+        break;
+    case TIR_lds_gather:
+        tir_check(v,
+                  t.a.dtype == TIR_I32 && tir_dtype_bits(t.d.dtype) == 32 && same_shape(t.a, t.d),
+                  "is not 32 bits from an i32 address each");
+        check_own_lanes(v, t.a);
+        break;
+    case TIR_lds_scatter_if:
+    case TIR_lds_add_if:
+        tir_check(v,
+                  t.a.dtype == TIR_I1 && t.b.dtype == TIR_I32 && same_shape(t.a, t.b) &&
+                      same_shape(t.a, t.c),
+                  "operands are not i1, i32 address and value of one shape");
+        tir_check(v,
+                  op->opcode == TIR_lds_add_if ? t.c.dtype == TIR_I32
+                                               : tir_dtype_bits(t.c.dtype) == 32,
+                  "value is not of 32 bits");
+        check_own_lanes(v, t.a);
+        break;
+    }
+}
+
 static void check_vec_op(struct tir_verifier *v, const struct tir_op *op, struct types t)
 {
     const int64_t *const imm = op->imm;
@@ -637,6 +685,7 @@ static void check_relations(struct tir_verifier *v, const struct tir_op *op)
     default:
         check_constants(v, op, t);
         check_vec_op(v, op, t);
+        check_lane_op(v, op, t);
         check_tile_op(v, op, t);
         check_sync(v, op);
     }

@@ -4,7 +4,6 @@ launch and their checks, ATTN_CHECK_DATA. Straight C, so that a launch is as che
 written by hand: fixed sentences, no allocation, no lock, no call of the system."""
 import re
 
-import tensors
 from c_text import expression, quoted, simple
 from schema import DTYPES, FIXED, INT_MAX, Member, Scalar, Tensor
 
@@ -366,6 +365,10 @@ def fill_pages(op):
     p = op.pages
     optional = f"a->{p['kv_lens_optional']}" if p["kv_lens_optional"] else "NULL"
     call = f"    r = attn_pages_fill(d->page_table, &a->pages, {optional}, v);\n"
+    if p["slots"]:
+        call = (f"    r = {expression(p['slots'], op)}\n"
+                "            ? attn_slots_fill(d->page_table, &a->pages, v)\n"
+                f"            : attn_pages_fill(d->page_table, &a->pages, {optional}, v);\n")
     if p["when"]:
         call = f"    if ({expression(p['when'], op)})\n    {call}"
     return call + "    if (r)\n        return r;\n"
@@ -460,6 +463,11 @@ def check_data(op):
         if op.pages["kv_lens_optional"]:
             parts.append("a->pages.kv_lens")
         lead = both(["!r"] + parts)
+        if op.pages["slots"]:
+            slots = expression(op.pages["slots"], op)
+            text += (f"    if (!r && {slots})\n        r = attn_slots_check(op->device, &d->cache, "
+                     "d->page_table, &a->cache, &a->pages, a->batch, a->stream);\n")
+            lead = both(["!r"] + parts + [f"!({slots})"])
         text += (f"    if ({lead})\n        r = attn_pages_check(op->device, &d->cache, "
                  "d->page_table, &a->cache, &a->pages, a->batch, a->stream);\n")
     for call in op.checks:
@@ -476,7 +484,7 @@ const struct attn_family attn_family_{n} = {{
     .make_key = make_key_{n},
     .fill = fill_{n},
     .check_data = check_data_{n},
-    .tensors = tensors_{n},
+    .tensors = attn_tensors_{n},
     .sets = {{{sets}}},
 }};
 
@@ -499,7 +507,6 @@ def dispatch_source(schema):
     for op in schema.ops:
         text += f"\n/* {op.title} */\n\n"
         text += normalise(op, schema) + make_key(op, schema) + fill(op) + check_data(op)
-        text += tensors.describe(op)
         sets = ", ".join(f"[{upper(n)}] = true" for n in arguments(op, schema))
         text += FAMILY.format(n=op.name, sets=sets)
     return text

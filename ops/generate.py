@@ -7,8 +7,10 @@ import dispatch
 import export
 import headers
 import names
+import pymodule
 import schema
 import tensors
+import verification
 
 MAKERS = {
     "attn_types.h": headers.types_header,
@@ -16,9 +18,13 @@ MAKERS = {
     "attn_ops.c": dispatch.dispatch_source,
     "attn_dlpack.c": tensors.dlpack_source,
     "attn_dlpack.h": tensors.dlpack_header,
+    "attn_tensors.c": tensors.tensors_source,
+    "op_operands.h": verification.operands_header,
+    "verify_ops.c": verification.schemas_source,
     "op_kernel_args.def": names.kernel_args_table,
     "op_members.def": export.members_table,
     "ops.json": export.as_json,
+    "_ops.py": pymodule.module,
     "op_args.def": names.args_table,
     "op_names.h": names.template_header,
 }

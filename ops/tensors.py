@@ -52,7 +52,7 @@ def row(t, op):
 
 def describe(op):
     n = op.name
-    text = (f"static unsigned tensors_{n}(const union attn_desc *desc, void *args, "
+    text = (f"unsigned attn_tensors_{n}(const union attn_desc *desc, void *args, "
             "struct attn_tensor *t)\n{\n"
             f"    const struct attn_{n}_desc *const d = &desc->{n};\n"
             f"    struct attn_{n}_args *const a = args;\n    unsigned n = 0;\n")
@@ -72,9 +72,25 @@ def describe(op):
         elif isinstance(a, Member) and a.ctype == "struct attn_pages":
             needed = expression(op.pages["when"], op) if op.pages["when"] else "true"
             optional = "true" if op.pages["kv_lens_optional"] else "false"
+            if op.pages["slots"]:
+                optional = expression(op.pages["slots"], op)
             text += (f"    n += attn_pages_tensors(d->page_table, &a->pages, &a->batch, {needed}, "
                      f"{optional}, t + n);\n")
     return text + "    (void)d;\n    return n;\n}\n\n"
+
+
+SOURCE = """\
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Made from the .def files of ops/ by tensors.py: the tensors of each op's calls, for libattn and for
+ * verification. */
+#include "runtime/fill.h"
+#include "runtime/tensors.h"
+
+"""
+
+
+def tensors_source(schema):
+    return SOURCE + "".join(describe(op) for op in schema.ops)
 
 
 def set_tensors(op):

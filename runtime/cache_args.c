@@ -15,27 +15,10 @@ enum { PAGE_SIZE_MAX = 65536 };
 /* And multiplies the number of a page with a stride of 32 bits. */
 #define PAGE_STRIDE_MAX (INT64_C(1) << 32)
 
-static const struct {
-    const char *name;
-    int size;
-} dtypes[] = {
-    [ATTN_BF16] = {"bf16", 2},
-    [ATTN_FP16] = {"fp16", 2},
-    [ATTN_FP8] = {"fp8", 1},
-    [ATTN_INT8] = {"int8", 1},
-};
-
 static const char *const layouts[] = {"nhd", "shuffle"};
 static const char *const scales[] = {"none", "tensor", "token", "block"};
 
 #define COUNT(a) (sizeof(a) / sizeof((a)[0]))
-
-int attn_dtype_size(enum attn_dtype dtype)
-{
-    return (size_t)dtype < COUNT(dtypes) ? dtypes[dtype].size : 0;
-}
-
-const char *attn_dtype_name(enum attn_dtype dtype) { return dtypes[dtype].name; }
 
 /* Elements in 16 bytes. */
 static int chunk(const struct attn_cache_desc *d) { return 16 / attn_dtype_size(d->dtype); }

@@ -38,8 +38,17 @@ void attn_cache_fill_none(union attn_value *values);
 int attn_pages_fill(enum attn_page_table table, const struct attn_pages *pages, const int32_t *lens,
                     union attn_value *values);
 
+/* The same where entries are slots: kv_lens may be NULL. */
+int attn_slots_fill(enum attn_page_table table, const struct attn_pages *pages,
+                    union attn_value *values);
+
 /* ATTN_CHECK_DATA: lengths, enough entries, page numbers below cache->page_count. */
 int attn_pages_check(const struct attn_device *device, const struct attn_cache_desc *desc,
+                     enum attn_page_table table, const struct attn_cache *cache,
+                     const struct attn_pages *pages, int32_t batch, void *stream);
+
+/* ATTN_CHECK_DATA: lengths, enough entries, slots below those of cache->page_count pages. */
+int attn_slots_check(const struct attn_device *device, const struct attn_cache_desc *desc,
                      enum attn_page_table table, const struct attn_cache *cache,
                      const struct attn_pages *pages, int32_t batch, void *stream);
 

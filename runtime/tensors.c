@@ -68,6 +68,7 @@ unsigned attn_cache_tensors(const struct attn_cache_desc *desc,
         t[i].needed = needed && (i < 2 || desc->scale != ATTN_KV_SCALE_NONE);
         t[i].optional = optional;
         t[i].written = true;
+        t[i].paged = true;
     }
     return 4;
 }

@@ -23,6 +23,7 @@ struct attn_tensor {
     bool needed;   /* by this descriptor */
     bool optional; /* may be NULL all the same */
     bool written;  /* by the kernel */
+    bool paged;    /* the first dimension is the pages of a cache */
     int vector;    /* elements that are aligned together */
     int ndim;
     struct attn_dimension dims[ATTN_DIMENSIONS_MAX]; /* outermost first */
@@ -39,6 +40,11 @@ unsigned attn_latent_tensors(const struct attn_cache_desc *desc,
                              bool needed, bool optional, struct attn_tensor *t);
 unsigned attn_pages_tensors(enum attn_page_table table, struct attn_pages *pages, int32_t *batch,
                             bool needed, bool lens_optional, struct attn_tensor *t);
+
+/* The tensors of a call of an op, as struct attn_family describes them. */
+#define OP(name) \
+    unsigned attn_tensors_##name(const union attn_desc *desc, void *args, struct attn_tensor *t);
+#include "ops/ops.def"
 
 /* Fills `args` from a struct of DLPack tensors, `size` bytes, in the order of family->tensors. */
 int attn_set_tensors(const struct attn_op *op, const struct attn_family *family,

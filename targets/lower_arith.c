@@ -6,6 +6,7 @@
  * With reassoc LLVM would move a row sum's chain of additions to its end, with contract it would
  * fuse what the IR keeps apart and the interpreter rounds twice.
  */
+#include "ir/arith.h"
 #include "targets/lower.h"
 
 #include <string.h>
@@ -40,13 +41,18 @@ static LLVMValueRef constant_of(struct lower *l, const struct tir_op *op, LLVMTy
         return LLVMConstInt(type, (uint64_t)op->imm[0], true);
     if (dtype == TIR_F32)
         return LLVMConstBitCast(LLVMConstInt(l->i32, (uint32_t)op->imm[0], false), type);
+    if (dtype == TIR_FP8) {
+        const bool fnuz = l->t->machine.fp8_is_fnuz;
+        const int64_t bits = tir_from_float(dtype, float_of_bits(op->imm[0]), fnuz);
+        return LLVMConstInt(type, (uint64_t)bits, false);
+    }
     return LLVMConstReal(type, float_of_bits(op->imm[0]));
 }
 
 LLVMValueRef lower_constant(struct lower *l, const struct tir_op *op)
 {
     struct tir_type t = lower_result_type(l, op);
-    if (op->opcode == TIR_const_float && !is_float(t.dtype))
+    if (op->opcode == TIR_const_float && !is_float(t.dtype) && t.dtype != TIR_FP8)
         return lower_fail(l, "%s has no floating-point constants", tir_dtype_name(t.dtype));
     return splat_constant(constant_of(l, op, lower_dtype(l, t.dtype), t.dtype), lower_count(t));
 }

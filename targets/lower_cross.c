@@ -10,8 +10,11 @@ enum {
     DPP_QUAD_XOR2 = 0x4e,        /* quad_perm:[2,3,0,1] */
     DPP_QUAD_XOR3 = 0x1b,        /* quad_perm:[3,2,1,0] */
     DPP_ROW_ROR8 = 0x128,        /* lane xor 8 of a row of 16 */
+    DPP_ROW_SHR1 = 0x111,        /* from the lane 1 below, of a row of 16; 0x112 from 2 ... */
     DPP_ROW_MIRROR = 0x140,      /* lane xor 15 */
     DPP_ROW_HALF_MIRROR = 0x141, /* lane xor 7 */
+    DPP_ROW_BCAST15 = 0x142,     /* lane 15 of each row to the next row */
+    DPP_ROW_BCAST31 = 0x143,     /* lane 31 to rows 2 and 3 */
 };
 
 static LLVMValueRef dpp(struct lower *l, LLVMValueRef dword, unsigned ctrl)
@@ -159,4 +162,73 @@ LLVMValueRef lower_any(struct lower *l, const struct tir_op *op)
         some = LLVMBuildOr(l->b, some, lower_element(l, v, i), "");
     LLVMValueRef lanes = emit_intrinsic(l, "llvm.amdgcn.ballot", &l->i64, 1, &some, 1);
     return lanes ? LLVMBuildICmp(l->b, LLVMIntNE, lanes, LLVMConstNull(l->i64), "") : NULL;
+}
+
+static LLVMValueRef ballot(struct lower *l, LLVMValueRef mask)
+{
+    return emit_intrinsic(l, "llvm.amdgcn.ballot", &l->i64, 1, &mask, 1);
+}
+
+LLVMValueRef lower_lane_count(struct lower *l, const struct tir_op *op)
+{
+    const unsigned count = lower_count(lower_operand_type(l, op, 0));
+    LLVMValueRef sum = NULL;
+    for (unsigned i = 0; i < count; i++) {
+        LLVMValueRef set = ballot(l, lower_element(l, lower_value(l, op->operands[0]), i));
+        LLVMValueRef n = emit_intrinsic(l, "llvm.ctpop", &l->i64, 1, &set, 1);
+        n = LLVMBuildTrunc(l->b, n, l->i32, "");
+        sum = sum ? LLVMBuildAdd(l->b, sum, n, "") : n;
+    }
+    return sum;
+}
+
+LLVMValueRef lower_lane_read(struct lower *l, const struct tir_op *op)
+{
+    LLVMValueRef v = lower_element(l, lower_value(l, op->operands[0]), 0);
+    LLVMTypeRef type = LLVMTypeOf(v);
+    LLVMValueRef args[2] = {lower_bitcast(l, v, l->i32), lower_value(l, op->operands[1])};
+    LLVMValueRef r = emit_intrinsic(l, "llvm.amdgcn.readlane", &l->i32, 1, args, 2);
+    return r ? lower_bitcast(l, r, type) : NULL;
+}
+
+LLVMValueRef lower_lanes_below(struct lower *l, const struct tir_op *op)
+{
+    const unsigned count = lower_count(lower_result_type(l, op));
+    LLVMValueRef out[TIR_MAX_VEC];
+    for (unsigned i = 0; i < count; i++) {
+        LLVMValueRef set = ballot(l, lower_element(l, lower_value(l, op->operands[0]), i));
+        LLVMValueRef up = LLVMBuildLShr(l->b, set, LLVMConstInt(l->i64, 32, false), "");
+        LLVMValueRef low[2] = {LLVMBuildTrunc(l->b, set, l->i32, ""), lower_i32(l, 0)};
+        LLVMValueRef high[2] = {LLVMBuildTrunc(l->b, up, l->i32, ""),
+                                emit_intrinsic(l, "llvm.amdgcn.mbcnt.lo", NULL, 0, low, 2)};
+        out[i] = emit_intrinsic(l, "llvm.amdgcn.mbcnt.hi", NULL, 0, high, 2);
+    }
+    return lower_gather(l, out, count);
+}
+
+/* Adds what other lanes have, 0 where `ctrl` names no lane or the row is not in `rows`. */
+static LLVMValueRef add_dpp(struct lower *l, LLVMValueRef v, unsigned ctrl, unsigned rows)
+{
+    LLVMValueRef args[6] = {lower_i32(l, 0),    v,
+                            lower_i32(l, ctrl), lower_i32(l, rows),
+                            lower_i32(l, 0xf),  LLVMConstInt(l->i1, 0, false)};
+    LLVMValueRef moved = emit_intrinsic(l, "llvm.amdgcn.update.dpp", &l->i32, 1, args, 6);
+    return LLVMBuildAdd(l->b, v, moved, "");
+}
+
+/* Within rows of 16 by shifts, then the sum of row 0 to row 1 and of row 2 to row 3, and that of
+ * the lower half to the upper: LLVM's AMDGPUAtomicOptimizer scans a wave of gfx9 so. */
+LLVMValueRef lower_lane_sum_below(struct lower *l, const struct tir_op *op)
+{
+    const unsigned count = lower_count(lower_result_type(l, op));
+    LLVMValueRef out[TIR_MAX_VEC];
+    for (unsigned i = 0; i < count; i++) {
+        LLVMValueRef own = lower_element(l, lower_value(l, op->operands[0]), i), sum = own;
+        for (unsigned distance = 1; distance < 16; distance *= 2)
+            sum = add_dpp(l, sum, DPP_ROW_SHR1 - 1 + distance, 0xf);
+        sum = add_dpp(l, sum, DPP_ROW_BCAST15, 0xa);
+        sum = add_dpp(l, sum, DPP_ROW_BCAST31, 0xc);
+        out[i] = LLVMBuildSub(l->b, sum, own, "");
+    }
+    return lower_gather(l, out, count);
 }

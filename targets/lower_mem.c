@@ -256,3 +256,71 @@ LLVMValueRef lower_lds_write(struct lower *l, const struct tir_op *op)
         set_scopes(l, w, l->lds_scope, l->dma_scope);
     return NULL;
 }
+
+/* Elements at LDS addresses of their own. */
+
+static LLVMValueRef element_address(struct lower *l, const struct tir_op *op, unsigned operand,
+                                    unsigned i)
+{
+    LLVMValueRef at = lower_element(l, lower_value(l, op->operands[operand]), i);
+    return LLVMBuildIntToPtr(l->b, add_offset(l, at, op->imm[0]), l->lds_ptr, "");
+}
+
+LLVMValueRef lower_lds_gather(struct lower *l, const struct tir_op *op)
+{
+    const struct tir_type t = lower_result_type(l, op);
+    LLVMValueRef out[TIR_MAX_VEC];
+    for (unsigned i = 0; i < lower_count(t); i++) {
+        LLVMValueRef r = LLVMBuildLoad2(l->b, l->i32, element_address(l, op, 0, i), "");
+        LLVMSetAlignment(r, 4);
+        set_scopes(l, r, l->lds_scope, l->dma_scope);
+        out[i] = lower_bitcast(l, r, lower_dtype(l, t.dtype));
+    }
+    return lower_gather(l, out, lower_count(t));
+}
+
+/* The access of element i, made by the lanes whose mask says so. */
+typedef LLVMValueRef masked_access(struct lower *l, LLVMValueRef address, LLVMValueRef value);
+
+static void access_if(struct lower *l, const struct tir_op *op, masked_access *access)
+{
+    const unsigned count = lower_count(lower_operand_type(l, op, 2));
+    for (unsigned i = 0; i < count; i++) {
+        LLVMValueRef address = element_address(l, op, 1, i);
+        LLVMValueRef value = lower_element(l, lower_value(l, op->operands[2]), i);
+        LLVMBasicBlockRef some = LLVMAppendBasicBlockInContext(l->ctx, l->kernel, "lanes");
+        LLVMBasicBlockRef after = LLVMAppendBasicBlockInContext(l->ctx, l->kernel, "all");
+        LLVMBuildCondBr(l->b, lower_element(l, lower_value(l, op->operands[0]), i), some, after);
+        LLVMPositionBuilderAtEnd(l->b, some);
+        LLVMValueRef r = access(l, address, lower_bitcast(l, value, l->i32));
+        set_scopes(l, r, l->lds_scope, l->dma_scope);
+        LLVMBuildBr(l->b, after);
+        LLVMPositionBuilderAtEnd(l->b, after);
+    }
+}
+
+static LLVMValueRef store_dword(struct lower *l, LLVMValueRef address, LLVMValueRef value)
+{
+    LLVMValueRef r = LLVMBuildStore(l->b, value, address);
+    LLVMSetAlignment(r, 4);
+    return r;
+}
+
+/* Atomic for the threads of the device, ordered against nothing: one instruction and no wait. */
+static LLVMValueRef add_dword(struct lower *l, LLVMValueRef address, LLVMValueRef value)
+{
+    return LLVMBuildAtomicRMW(l->b, LLVMAtomicRMWBinOpAdd, address, value,
+                              LLVMAtomicOrderingMonotonic, false);
+}
+
+LLVMValueRef lower_lds_scatter_if(struct lower *l, const struct tir_op *op)
+{
+    access_if(l, op, store_dword);
+    return NULL;
+}
+
+LLVMValueRef lower_lds_add_if(struct lower *l, const struct tir_op *op)
+{
+    access_if(l, op, add_dword);
+    return NULL;
+}

@@ -140,6 +140,10 @@ static struct tir_value is_hidden(struct att_attention *a, const struct att_bloc
         const struct tir_value first = tir_broadcast(b, tir_sub(b, begin, start), t);
         hidden = tir_or(b, hidden, tir_cmp_lt(b, row, first));
     }
+    if (block->entries.id) {
+        const struct tir_value entry = tir_broadcast(b, block->entries, t);
+        hidden = tir_or(b, hidden, tir_cmp_lt(b, entry, tir_int_like(b, entry, 0)));
+    }
     if (!block->mask.id)
         return hidden;
     const struct tir_value byte = tir_zext(b, block->mask, TIR_I32);
@@ -161,6 +165,11 @@ static struct tir_value is_edge(struct att_attention *a, struct tir_value key)
     return tir_or(b, beyond, tir_cmp_lt(b, key, tir_sub(b, at->highest, at->left)));
 }
 
+struct tir_value att_has_gaps(struct tir_builder *b, struct tir_value entries)
+{
+    return tir_any(b, tir_cmp_lt(b, entries, tir_int_like(b, entries, 0)));
+}
+
 /* Hidden keys get -inf. Only blocks at an edge take the branch; a mask of bytes is asked always. */
 static struct tir_value hide(struct att_attention *a, struct tir_value s,
                              const struct att_block *block, struct tir_value key)
@@ -169,7 +178,10 @@ static struct tir_value hide(struct att_attention *a, struct tir_value s,
     const struct tir_value none = tir_float_like(b, s, -INFINITY);
     if (block->mask.id)
         return tir_select(b, is_hidden(a, block, key), none, s);
-    struct tir_if branch = tir_begin_if(b, is_edge(a, key), true, &a->softmax.scores, 1);
+    struct tir_value edge = is_edge(a, key);
+    if (block->entries.id)
+        edge = tir_or(b, edge, att_has_gaps(b, block->entries));
+    struct tir_if branch = tir_begin_if(b, edge, true, &a->softmax.scores, 1);
     const struct tir_value masked = tir_select(b, is_hidden(a, block, key), none, s);
     tir_else(b, &branch, &masked);
     tir_end_if(b, &branch, &s);

@@ -35,6 +35,7 @@ struct att_block {
     struct tir_value index; /* i32: number of the loop's iteration */
     struct tir_value
         mask; /* keys x queries of i8, 0: hidden. Set by `fetch_keys`, custom mask only */
+    struct tir_value entries; /* keys x 1 of i32, below 0: no key. Set for sparse lists only */
 };
 
 /**
@@ -114,6 +115,9 @@ void att_attention_scale(struct att_attention *a, struct tir_type scores, struct
 /** The bytes of a custom mask for a block that begins at `key`: query t of a sequence has its
  * kv_len bytes at position.mask_row. Keys at and beyond position.end repeat the last one's. */
 struct tir_value att_load_mask(struct att_attention *a, struct tir_value key);
+
+/** i1: is an entry of a sparse list, as this wave holds them, no key? */
+struct tir_value att_has_gaps(struct tir_builder *b, struct tir_value entries);
 
 /** position.mask_row: `query` (1 x queries, i32) counts from the sequence's first. */
 struct tir_value att_mask_row(struct att_attention *a, struct tir_value sequence,

@@ -216,6 +216,27 @@ static void read_item(struct decode *d, struct tir_value index, struct tir_value
     tir_end_if(b, &listed, w);
 }
 
+/* Keys of a sequence, or entries of a list, which may have none of kv_lens: then it has all that
+ * its row or kv_indptr has room for. */
+static struct tir_value count_keys(struct decode *d, struct tir_value sequence)
+{
+    struct tir_builder *b = &d->b;
+    if (d->v->sparse == ATT_SPARSE_NONE)
+        return load_i32(d, "kv_lens", sequence);
+    const struct tir_type i32 = tir_scalar(TIR_I32);
+    struct tir_if given = tir_begin_if(b, is_given(d, "kv_lens"), false, &i32, 1);
+    const struct tir_value len = load_i32(d, "kv_lens", sequence);
+    tir_else(b, &given, &len);
+    struct tir_value room;
+    if (d->v->page_table == ATT_PAGE_TABLE_BLOCKS)
+        room = tir_arg(b, "list_entries", TIR_I32);
+    else
+        room = tir_sub(b, load_i32(d, "kv_indptr", att_plus(b, sequence, 1)),
+                       load_i32(d, "kv_indptr", sequence));
+    tir_end_if(b, &given, &room);
+    return room;
+}
+
 static struct tir_value table_of(struct decode *d, struct tir_value sequence,
                                  struct tir_value *first)
 {
@@ -261,7 +282,7 @@ void decode_find_item(struct decode *d, struct tir_value index)
     };
     const bool indices = d->v->page_table == ATT_PAGE_TABLE_INDICES;
     item->table = table_of(d, item->sequence, &first_page);
-    item->kv_len = load_i32(d, "kv_lens", item->sequence);
+    item->kv_len = count_keys(d, item->sequence);
     if (indices) { /* a list counts pages from the start of kv_indices */
         const struct tir_value base =
             tir_select(b, is_given(d, "work_indptr"), first_page, tir_i32(b, 0));

@@ -83,7 +83,7 @@ void decode_choose_layouts(struct decode *d);
 void decode_find_cache(struct decode *d);
 /** Are pages so small, or so unknown, that each key's is looked up? */
 bool decode_pages_by_lane(const struct decode *d);
-/** log2 of the tokens in a page. */
+/** log2 of the keys that an entry of a page list stands for: those of a page, or of a slot. */
 struct tir_value decode_page_shift(struct decode *d);
 /** Page numbers of a tile's keys; those beyond the last repeat it. */
 struct decode_pages decode_find_pages(struct decode *d, struct tir_value key);

@@ -108,6 +108,8 @@ void decode_find_cache(struct decode *d)
 
 struct tir_value decode_page_shift(struct decode *d)
 {
+    if (d->v->sparse == ATT_SPARSE_SLOTS)
+        return tir_i32(&d->b, 0);
     if (!d->v->page_size)
         return tir_arg(&d->b, ARG_PAGE_SHIFT, TIR_I32);
     return tir_i32(&d->b, (int)tir_bits((unsigned)d->v->page_size));

@@ -31,8 +31,10 @@ struct att_pages att_pages(struct tir_builder *b, const struct att_variant *v,
                            : tir_arg(b, ARG_PAGE_SHIFT, TIR_I32);
     p.inside = att_plus(b, tir_shl(b, tir_i32(b, 1), p.shift), -1);
     const struct tir_value last_key = tir_max(b, att_plus(b, kv_len, -1), zero);
-    p.last = tir_sar(b, last_key, p.shift);
-    p.first = tir_min(b, tir_sar(b, tir_max(b, first_key, zero), p.shift), p.last);
+    p.slots = v->sparse == ATT_SPARSE_SLOTS;
+    const struct tir_value keys = p.slots ? zero : p.shift; /* log2 of those of an entry */
+    p.last = tir_sar(b, last_key, keys);
+    p.first = tir_min(b, tir_sar(b, tir_max(b, first_key, zero), keys), p.last);
     p.used = tir_select(b, tir_cmp_gt(b, kv_len, zero), tir_i32(b, -1), zero);
     return p;
 }
@@ -112,7 +114,8 @@ static struct tir_value token_of(struct tir_builder *b, const struct att_paged_t
 static struct tir_value look_up(struct tir_builder *b, const struct att_pages *p,
                                 struct tir_value token)
 {
-    const struct tir_value page = tir_sar(b, token, splat_like(b, p->shift, token));
+    const struct tir_value page =
+        p->slots ? token : tir_sar(b, token, splat_like(b, p->shift, token));
     const struct tir_value at =
         tir_min(b, tir_max(b, page, splat_like(b, p->first, page)), splat_like(b, p->last, page));
     const struct tir_value byte = tir_shl(b, at, tir_int_like(b, at, 2));
@@ -188,7 +191,11 @@ struct att_paged_data att_paged_load(struct tir_builder *b, const struct att_pag
     struct att_paged_data d = {0};
     page = tir_and(b, page, splat_like(b, p->used, page));
     const struct tir_value row = tir_row_index(b, of_rows(b, t->gathered, TIR_I32));
-    const struct tir_value token = token_of(b, t, row, key);
+    struct tir_value token = token_of(b, t, row, key);
+    if (p->slots) {
+        token = tir_max(b, page, tir_int_like(b, page, 0));
+        page = tir_shr(b, token, splat_like(b, p->shift, token));
+    }
     const struct tir_value at =
         tir_add(b, page_offset(b, page, t->cache.page_stride), run_offset(b, p, t, row, token));
     const int byte = t->cache.shuffle ? 0 : (int)t->first * t->cache.size;

@@ -16,8 +16,9 @@ struct att_pages {
     const struct att_variant *v;
     struct tir_value table;         /* i64: address of the sequence's first page number */
     struct tir_value shift, inside; /* log2 of the page size; page size - 1 */
-    struct tir_value first, last;   /* entries of the table that may be read; others become these */
-    struct tir_value used;          /* all ones; 0 for a sequence without keys: it reads page 0 */
+    bool slots; /* entries are slots, one a key; below 0: no key, and slot 0 stands for it */
+    struct tir_value first, last; /* entries of the table that may be read; others become these */
+    struct tir_value used;        /* all ones; 0 for a sequence without keys: it reads page 0 */
 };
 
 /** The pages of sequence `batch` with kv_len keys, of which none before `first_key` is seen. */
@@ -39,7 +40,7 @@ struct att_paged_tile att_paged_tile(struct tir_builder *b, const struct att_cac
                                      unsigned tokens, unsigned cols, unsigned first,
                                      const struct tir_layout *layout);
 
-/** The page number of each gathered row of the tile whose first token is `key`. */
+/** The page number, or slot, of each gathered row of the tile whose first token is `key`. */
 struct tir_value att_page_numbers(struct tir_builder *b, const struct att_pages *p,
                                   const struct att_paged_tile *t, struct tir_value key);
 

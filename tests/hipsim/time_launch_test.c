@@ -2,6 +2,7 @@
 /* Timed launches: the same memory as untimed ones, every workgroup once, dispatch, occupancy. */
 #include "tests/hipsim/program.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -178,6 +179,7 @@ static void traces_and_listings_are_written(void **state)
     assert_non_null(strstr(text, "global_load_dword"));
     assert_non_null(strstr(text, "\"vmem wait\""));
     assert_non_null(strstr(text, "VALU %"));
+    assert_non_null(strstr(text, "XCD 7 %"));
     file = fopen(listing, "r");
     assert_non_null(file);
     text[fread(text, 1, sizeof(text) - 1, file)] = '\0';
@@ -202,14 +204,45 @@ static void workgroups_go_round_the_device(void **state)
     struct time_params p = time_params_default(GFX942);
     p.dispatch_cycles = 0;
     const double d = 1000;
-    assert_true(time_dispatch(&p, 1, 1, constant, &d).clocks == 1000);
-    assert_true(time_dispatch(&p, 304, 1, constant, &d).clocks == 1000);
-    assert_true(time_dispatch(&p, 305, 1, constant, &d).clocks == 2000);
-    assert_true(time_dispatch(&p, 305, 2, constant, &d).clocks == 1000);
-    struct time_dispatch half = time_dispatch(&p, 152, 1, constant, &d);
+    static struct time_busy busy;
+    assert_true(time_dispatch(&p, 1, 1, constant, &d, &busy).clocks == 1000);
+    assert_true(time_dispatch(&p, 304, 1, constant, &d, &busy).clocks == 1000);
+    assert_true(time_dispatch(&p, 305, 1, constant, &d, &busy).clocks == 2000);
+    assert_true(time_dispatch(&p, 305, 2, constant, &d, &busy).clocks == 1000);
+    struct time_dispatch half = time_dispatch(&p, 152, 1, constant, &d, &busy);
     assert_true(half.busy > 0.499 && half.busy < 0.501);
-    struct time_dispatch many = time_dispatch(&p, UINT64_C(1) << 40, 1, constant, &d);
+    struct time_dispatch many = time_dispatch(&p, UINT64_C(1) << 40, 1, constant, &d, &busy);
     assert_true(many.clocks > 0x1p40 / 304 * 999 && many.clocks < 0x1p40 / 304 * 1001);
+}
+
+/* 40 workgroups of 1,000 clocks on 38 compute units of an XCD: full, then two of them. */
+static void room_that_is_taken_over_time(void **state)
+{
+    (void)state;
+    struct time_params p = time_params_default(GFX942);
+    p.dispatch_cycles = 0;
+    const double d = 1000;
+    struct time_busy busy = {0};
+    float parts[HIPSIM_TIME_PARTS];
+    const struct time_dispatch all =
+        time_dispatch(&p, 40 * (uint64_t)p.xcds, 1, constant, &d, &busy);
+    for (unsigned x = 0; x < HIPSIM_TIME_XCDS; x++) {
+        time_busy_parts(&busy, x, 38, all.clocks, parts);
+        for (unsigned i = 0; i < HIPSIM_TIME_PARTS; i++) {
+            const float want = i < HIPSIM_TIME_PARTS / 2 ? 1 : 2.0f / 38;
+            assert_true(fabsf(parts[i] - want) < 0.1f); /* a window may lie in two parts */
+        }
+    }
+    /* A window that has been doubled often keeps the sum. */
+    busy = (struct time_busy){0};
+    time_busy_add(&busy, 1, 100, 1e6 + 100);
+    time_busy_parts(&busy, 1, 2, 2e6, parts);
+    float sum = 0;
+    for (unsigned i = 0; i < HIPSIM_TIME_PARTS; i++)
+        sum += parts[i] / HIPSIM_TIME_PARTS;
+    assert_true(fabsf(sum - 0.25f) < 1e-4f);
+    time_busy_parts(&busy, 0, 2, 2e6, parts);
+    assert_true(parts[0] == 0);
 }
 
 static void registers_and_lds_limit_occupancy(void **state)
@@ -240,6 +273,7 @@ int main(void)
         LAUNCH(samples_alone_say_that_results_are_missing),
         LAUNCH(traces_and_listings_are_written),
         cmocka_unit_test(workgroups_go_round_the_device),
+        cmocka_unit_test(room_that_is_taken_over_time),
         cmocka_unit_test(registers_and_lds_limit_occupancy),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

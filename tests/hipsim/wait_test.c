@@ -108,6 +108,28 @@ static void a_wait_takes_until_the_data_are_there(void **state)
     assert_int_equal(p.places, 0);
 }
 
+/* How near a use comes to the arrival of LDS data, on either side, and at which instruction: a
+ * kernel of which that is few clocks depends on the latency that is assumed. Data of one dword
+ * arrive 50 clocks and 2 phases after the read on gfx942, and an instruction takes 4. */
+static void margins_of_unwaited_uses(void **state)
+{
+    (void)state;
+    struct program p = loads(0, memory());
+    program_run(&p, "ds_read_b32 v2, v0\ns_waitcnt lgkmcnt(0)\nv_mov_b32 v3, v2");
+    assert_int_equal(p.lds_before, UINT64_MAX);
+    assert_int_equal(p.lds_after, UINT64_MAX);
+    program_run(&p, "ds_read_b32 v2, v0\nv_mov_b32 v3, v2\nv_mov_b32 v3, v2");
+    assert_int_equal(p.lds_before >> MARGIN_OFFSET_BITS, 52 - 4 - 4);
+    assert_int_equal(p.lds_before & 0xffff, 12);
+    assert_int_equal(p.lds_after, UINT64_MAX);
+    program_run(&p, "ds_read_b32 v2, v0\ns_nop 15\ns_nop 15\nv_mov_b32 v3, v2\n");
+    assert_int_equal(p.lds_before, UINT64_MAX);
+    assert_int_equal(p.lds_after >> MARGIN_OFFSET_BITS, 4 + 2 * 64 - 52);
+    /* What a later read of LDS overwrites is in order whatever the latency. */
+    program_run(&p, "ds_read_b32 v2, v0\nds_read_b32 v2, v0\ns_waitcnt lgkmcnt(0)");
+    assert_int_equal(p.lds_before, UINT64_MAX);
+}
+
 static void matrix_registers_arrive_like_others(void **state)
 {
     (void)state;
@@ -503,6 +525,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(early_readers_see_what_was_there),
         cmocka_unit_test(late_readers_see_the_data_without_a_wait),
+        cmocka_unit_test(margins_of_unwaited_uses),
         cmocka_unit_test(a_wait_takes_until_the_data_are_there),
         cmocka_unit_test(matrix_registers_arrive_like_others),
         cmocka_unit_test(a_load_lands_on_what_was_written_meanwhile),

@@ -4,6 +4,7 @@
  * levels. Elements of one and two bytes, whole registers of them and parts, in every order.
  */
 #include "ir/interp.h"
+#include "ir/spread.h"
 #include "tests/ir/fixture.h"
 
 enum { ROWS = 16, COLS = 64, ELEMENTS = ROWS * COLS, BYTES = 64 * 1024 };
@@ -331,6 +332,82 @@ static void lds_holds_elements_of_every_size(void **state)
         }
 }
 
+/* Two registers of a row a lane each. */
+enum { COLUMN = 128, MODULUS = 7 };
+
+static struct tir_value address_of(struct tir_builder *b, struct tir_value lds,
+                                   struct tir_value index)
+{
+    const struct tir_type t = tir_typeof(b->f, index);
+    return tir_add(b, tir_shl(b, index, tir_int_like(b, index, 2)), tir_splat(b, lds, t));
+}
+
+static void lanes_count_and_add_up_those_below(void **state)
+{
+    (void)state;
+    struct program p = begin();
+    struct tir_builder *b = &p.b;
+    const struct tir_layout l = tir_spread_column(&test_machine, 1, COLUMN);
+    const struct tir_type t = tir_tile(p.f, TIR_I32, COLUMN, 1, &l);
+    const struct tir_value index = tir_row_index(b, t);
+    const struct tir_value odd =
+        tir_cmp_eq(b, tir_and(b, index, tir_int_like(b, index, 1)), tir_int_like(b, index, 1));
+    const struct tir_value lane = tir_i32(b, 5);
+    struct tir_view to = view_of(&p, p.out, 4);
+    to.row_stride = tir_i32(b, 4);
+    const struct tir_value tiles[] = {
+        tir_lanes_below(b, odd),
+        tir_lane_sum_below(b, index),
+        tir_splat(b, tir_lane_count(b, odd), t),
+        tir_splat(b, tir_lane_read(b, index, lane), t),
+    };
+    for (int i = 0; i < 4; i++)
+        tir_tile_store(b, to, tir_i32(b, i * COLUMN), tiles[i]);
+    p.written = 4 * COLUMN * 4;
+    both_levels_agree(&p, in, out);
+    int32_t got[4][COLUMN];
+    memcpy(got, out, sizeof(got));
+    for (int i = 0; i < COLUMN; i++) {
+        const int own = i % 64, first = i - own;
+        assert_int_equal(got[0][i], own / 2);
+        assert_int_equal(got[1][i], first * own + own * (own - 1) / 2);
+        assert_int_equal(got[2][i], COLUMN / 2);
+        assert_int_equal(got[3][i], 5);
+    }
+}
+
+static void lds_elements_have_addresses_of_their_own(void **state)
+{
+    (void)state;
+    struct program p = begin();
+    struct tir_builder *b = &p.b;
+    const struct tir_layout l = tir_spread_column(&test_machine, 1, COLUMN);
+    const struct tir_type t = tir_tile(p.f, TIR_I32, COLUMN, 1, &l);
+    const struct tir_value index = tir_row_index(b, t), lds = tir_lds_buffer(b, COLUMN * 4, 16);
+    const struct tir_value all =
+        tir_splat(b, tir_bool(b, true), tir_typeof(b->f, tir_cmp_eq(b, index, index)));
+    const struct tir_value last = tir_sub(b, tir_int_like(b, index, COLUMN - 1), index);
+    tir_lds_scatter_if(b, all, address_of(b, lds, last), index);
+    tir_barrier(b);
+    const struct tir_value bin = tir_rem(b, index, tir_int_like(b, index, MODULUS));
+    const struct tir_value some = tir_cmp_ne(b, bin, tir_int_like(b, index, 3));
+    tir_lds_add_if(b, some, address_of(b, lds, bin), tir_int_like(b, index, 1000));
+    tir_barrier(b);
+    struct tir_view to = view_of(&p, p.out, 4);
+    to.row_stride = tir_i32(b, 4);
+    tir_tile_store(b, to, tir_i32(b, 0), tir_lds_gather(b, address_of(b, lds, index), TIR_I32));
+    p.written = COLUMN * 4;
+    both_levels_agree(&p, in, out);
+    int32_t got[COLUMN];
+    memcpy(got, out, sizeof(got));
+    for (int i = 0; i < COLUMN; i++) {
+        int n = 0;
+        for (int k = 0; k < COLUMN; k++)
+            n += k % MODULUS == i && i != 3;
+        assert_int_equal(got[i], COLUMN - 1 - i + 1000 * n);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -343,6 +420,8 @@ int main(void)
         cmocka_unit_test(halves_are_what_was_stacked),
         cmocka_unit_test(waves_have_tiles_of_their_own),
         cmocka_unit_test(lds_holds_elements_of_every_size),
+        cmocka_unit_test(lanes_count_and_add_up_those_below),
+        cmocka_unit_test(lds_elements_have_addresses_of_their_own),
     };
     return cmocka_run_group_tests(tests, fill, NULL);
 }

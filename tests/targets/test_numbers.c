@@ -376,6 +376,83 @@ static void lane_gather_reads_the_lane_it_is_told(void **state)
 
 /* ---- Memory ---- */
 
+/* ---- Counting and adding up lanes ---- */
+
+static void check_lanes(const char *target)
+{
+    static struct values v;
+    struct kernel k = kernel_create(target, 1, 1);
+    const struct tir_value a = unknown(&k, i32);
+    const struct tir_value odd =
+        tir_cmp_ne(&k.b, tir_and(&k.b, a, tir_int_like(&k.b, a, 1)), tir_int_like(&k.b, a, 0));
+    const struct tir_value n = tir_lane_count(&k.b, odd);
+    keep(&k, tir_lanes_below(&k.b, odd));
+    keep(&k, tir_lane_sum_below(&k.b, a));
+    keep(&k, tir_splat(&k.b, n, i32));
+    keep(&k, tir_splat(&k.b, tir_lane_read(&k.b, a, tir_sub(&k.b, n, tir_i32(&k.b, 7))), i32));
+    int odds = 0, sum = 0;
+    for (unsigned l = 0; l < 64; l++) {
+        v.in[0][l].i[0] = (int)(l * l % 29) - 4;
+        odds += v.in[0][l].i[0] & 1;
+    }
+    compile_and_run(&k, &v, NULL, 0);
+    for (unsigned l = 0, below = 0; l < 64; l++) {
+        assert_int_equal(v.out[0][l].i[0], below);
+        assert_int_equal(v.out[1][l].i[0], sum);
+        assert_int_equal(v.out[2][l].i[0], odds);
+        assert_int_equal(v.out[3][l].i[0], v.in[0][odds - 7].i[0]);
+        below += v.in[0][l].i[0] & 1;
+        sum += v.in[0][l].i[0];
+    }
+}
+
+static void lanes_count_and_add_up_those_below(void **state)
+{
+    (void)state;
+    check_lanes("gfx942");
+    check_lanes("gfx950");
+}
+
+/* A histogram of 5 bins, of the lanes whose bit 0 is set; then each lane stores to its place, and
+ * reads another's. */
+static void lds_elements_have_addresses_of_their_own(void **state)
+{
+    (void)state;
+    static struct values v;
+    struct kernel k = kernel_create("gfx942", 1, 1);
+    k.f->lds_bytes = 512;
+    struct tir_builder *b = &k.b;
+    const struct tir_value a = unknown(&k, i32), lane = tir_lane_id(b);
+    const struct tir_value odd =
+        tir_cmp_ne(b, tir_and(b, a, tir_int_like(b, a, 1)), tir_int_like(b, a, 0));
+    const struct tir_value own = tir_shl(b, lane, tir_int_like(b, lane, 2));
+    const struct tir_value flip = tir_xor(b, own, tir_int_like(b, lane, 252));
+    const struct tir_value bin =
+        tir_shl(b, tir_rem(b, lane, tir_int_like(b, lane, 5)), tir_int_like(b, lane, 2));
+    tir_lds_scatter_if(b, tir_cmp_eq(b, lane, lane), own, tir_int_like(b, lane, 100));
+    tir_wait(b, TIR_LDS_WRITES, 0);
+    tir_lds_add_if(b, odd, bin, a);
+    tir_wait(b, TIR_LDS_WRITES, 0);
+    keep(&k, tir_lds_gather(b, own, TIR_I32));
+    tir_wait(b, TIR_LDS_WRITES, 0);
+    tir_lds_scatter_if(b, odd, flip, a);
+    tir_wait(b, TIR_LDS_WRITES, 0);
+    keep(&k, tir_lds_gather(b, own, TIR_I32));
+    int bins[64];
+    for (unsigned l = 0; l < 64; l++) {
+        v.in[0][l].i[0] = (int)(l * 7 % 31);
+        bins[l] = 100;
+    }
+    for (unsigned l = 0; l < 64; l++)
+        bins[l % 5] += v.in[0][l].i[0] & 1 ? v.in[0][l].i[0] : 0;
+    compile_and_run(&k, &v, NULL, 0);
+    for (unsigned l = 0; l < 64; l++) {
+        const int there = v.in[0][63 - l].i[0];
+        assert_int_equal(v.out[0][l].i[0], bins[l]);
+        assert_int_equal(v.out[1][l].i[0], there & 1 ? there : bins[l]);
+    }
+}
+
 static void buffers_end_where_their_resource_says(void **state)
 {
     (void)state;
@@ -562,6 +639,8 @@ int main(void)
         cmocka_unit_test(lane_xor_reaches_every_lane),
         cmocka_unit_test(lane_swap_exchanges_halves),
         cmocka_unit_test(lane_gather_reads_the_lane_it_is_told),
+        cmocka_unit_test(lanes_count_and_add_up_those_below),
+        cmocka_unit_test(lds_elements_have_addresses_of_their_own),
         cmocka_unit_test(buffers_end_where_their_resource_says),
         cmocka_unit_test(loads_to_lds_land_in_lane_order),
         cmocka_unit_test(transposing_read_exchanges_elements_and_lanes),

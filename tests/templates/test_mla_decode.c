@@ -32,14 +32,16 @@ static const float scale = 0.07216878f;
 
 struct problem {
     struct att_variant v;
-    bool listed; /* through a work list that splits every sequence */
+    bool listed;    /* through a work list that splits every sequence */
+    bool uncounted; /* kv_lens is NULL */
     int heads, q_len, page, n_pages;
     uint16_t *q, *out;
     uint8_t *cache, *mask;
     int64_t mask_indptr[BATCH + 1];
-    float kv_scale;
+    float kv_scale, q_scale;
     float *lse, *partial_out, *partial_lse;
     int32_t table[BATCH][MAX_KEYS], indices[MOST_PAGES];
+    int32_t slots[BATCH][MAX_KEYS], slot_list[BATCH * MAX_KEYS], slot_indptr[BATCH + 1];
     int32_t kv_indptr[BATCH + 1], work_indptr[3], info[BATCH * PARTS][8];
     double *expected, *expected_lse;
     const char *failed_after;
@@ -80,6 +82,16 @@ static int pages_of(const struct problem *p, int sequence)
 
 static size_t rows_of(const struct problem *p) { return (size_t)(BATCH * p->q_len * p->heads); }
 
+static bool is_sparse(const struct problem *p) { return p->v.sparse == ATT_SPARSE_SLOTS; }
+
+/* A list names the tokens of a sequence backwards; every seventh entry is no key. */
+static int key_of(const struct problem *p, int sequence, int key)
+{
+    return is_sparse(p) ? kv_lens[sequence] - 1 - key : key;
+}
+
+static bool is_gap(const struct problem *p, int key) { return is_sparse(p) && key % 7 == 3; }
+
 /* Where element i of a token's row lies, in elements. */
 static size_t cache_index(const struct problem *p, int sequence, int key, int i)
 {
@@ -102,6 +114,25 @@ static double number(const struct problem *p, uint16_t bits)
     return (double)tir_to_float(dtype_of(p), bits, false);
 }
 
+static bool q_is_fp8(const struct problem *p) { return p->v.q_dtype == ATT_Q_DTYPE_FP8; }
+
+/* Of fp8 the array of q has the bytes side by side. */
+static double query(const struct problem *p, size_t i)
+{
+    if (!q_is_fp8(p))
+        return number(p, p->q[i]);
+    const uint8_t bits = ((const uint8_t *)p->q)[i];
+    return (double)tir_to_float(TIR_FP8, bits, fnuz(p)) * (double)p->q_scale;
+}
+
+static void set_query(struct problem *p, size_t i, double v)
+{
+    if (q_is_fp8(p))
+        ((uint8_t *)p->q)[i] = (uint8_t)tir_from_float(TIR_FP8, (float)(100 * v), fnuz(p));
+    else
+        p->q[i] = (uint16_t)tir_from_float(dtype_of(p), (float)v, false);
+}
+
 static void reference_row(const struct problem *p, int sequence, int token, int head)
 {
     const int dim = p->v.head_dim, latent = p->v.head_dim_v;
@@ -114,13 +145,16 @@ static void reference_row(const struct problem *p, int sequence, int token, int 
         if (p->v.mask == ATT_MASK_CUSTOM &&
             !p->mask[p->mask_indptr[sequence] + (int64_t)token * kv_lens[sequence] + key])
             continue;
+        if (is_gap(p, key))
+            continue;
+        const int token_of_key = key_of(p, sequence, key);
         double s = 0;
         for (int i = 0; i < dim; i++)
-            s += number(p, p->q[row * (size_t)dim + (size_t)i]) * cached(p, sequence, key, i);
+            s += query(p, row * (size_t)dim + (size_t)i) * cached(p, sequence, token_of_key, i);
         const double w = exp(s * (double)scale); /* |s| scale is below 20 */
         sum += w;
         for (int i = 0; i < latent; i++)
-            o[i] += w * cached(p, sequence, key, i);
+            o[i] += w * cached(p, sequence, token_of_key, i);
     }
     for (int i = 0; i < latent && sum > 0; i++)
         o[i] /= sum;
@@ -136,11 +170,29 @@ static void make_pages(struct problem *p)
         p->n_pages += pages_of(p, s);
     }
     memset(p->table, 0x7f, sizeof(p->table));
+    /* Page 0 is nobody's where an entry below 0 may stand for it. */
+    const unsigned spare = is_sparse(p), pages = (unsigned)p->n_pages - spare;
     for (int i = 0; i < p->kv_indptr[BATCH]; i++)
-        p->indices[i] = (int)((unsigned)i * 7919u % (unsigned)p->n_pages);
+        p->indices[i] = (int)((unsigned)i * 7919u % pages + spare);
     for (int s = 0; s < BATCH; s++)
         for (int i = 0; i < pages_of(p, s); i++)
             p->table[s][i] = p->indices[p->kv_indptr[s] + i];
+}
+
+/* The lists of sparse kernels, in a row and cut by slot_indptr. */
+static void make_slots(struct problem *p)
+{
+    int n = 0;
+    for (int s = 0; s < BATCH; s++) {
+        p->slot_indptr[s] = n;
+        for (int i = 0; i < kv_lens[s]; i++) {
+            const int key = key_of(p, s, i);
+            const int page = p->indices[p->kv_indptr[s] + key / p->page];
+            p->slots[s][i] = is_gap(p, i) ? -5 : page * p->page + key % p->page;
+            p->slot_list[n++] = p->slots[s][i];
+        }
+    }
+    p->slot_indptr[BATCH] = n;
 }
 
 /* Two lists; a sequence without keys is one item. */
@@ -149,8 +201,9 @@ static void make_work(struct problem *p)
     int n_items = 0;
     for (int s = 0; s < BATCH; s++)
         for (int part = 0; part < PARTS; part++) {
-            const int n = pages_of(p, s);
-            const int base = p->v.page_table == ATT_PAGE_TABLE_INDICES ? p->kv_indptr[s] : 0;
+            const int n = is_sparse(p) ? kv_lens[s] : pages_of(p, s);
+            const int32_t *const indptr = is_sparse(p) ? p->slot_indptr : p->kv_indptr;
+            const int base = p->v.page_table == ATT_PAGE_TABLE_INDICES ? indptr[s] : 0;
             const int32_t item[8] = {s,
                                      n ? (s * PARTS + part) * p->q_len : -1,
                                      s * p->q_len,
@@ -195,13 +248,16 @@ static void make_tensors(struct problem *p)
 {
     const size_t rows = rows_of(p), dim = (size_t)p->v.head_dim, latent = (size_t)p->v.head_dim_v;
     make_pages(p);
+    if (is_sparse(p))
+        make_slots(p);
     make_work(p);
     make_cache(p);
     make_mask(p);
     p->kv_scale = 0.0137f;
+    p->q_scale = 0.0112f;
     p->q = allocate(rows * dim, sizeof(*p->q));
     for (size_t i = 0; i < rows * dim; i++)
-        p->q[i] = (uint16_t)tir_from_float(dtype_of(p), (float)(1.5 * random_number()), false);
+        set_query(p, i, 1.5 * random_number());
     p->out = allocate(rows * latent, sizeof(*p->out));
     p->lse = allocate(rows, sizeof(*p->lse));
     p->partial_out = allocate(PARTS * rows * latent, sizeof(*p->partial_out));
@@ -236,16 +292,18 @@ static int64_t argument(const struct problem *p, const char *name)
         {"q", address(p->q)},
         {"k", address(p->cache)},
         {"k_scale", address(&p->kv_scale)},
+        {"q_scale", address(&p->q_scale)},
         {"custom_mask", address(p->mask)},
         {"mask_indptr", address(p->mask_indptr)},
         {"out", address(p->out)},
         {"lse", address(p->lse)},
-        {"kv_lens", address(kv_lens)},
+        {"kv_lens", p->uncounted ? 0 : address(kv_lens)},
+        {"list_entries", 0},
         {"qo_indptr", 0},
-        {"block_table", address(p->table)},
+        {"block_table", is_sparse(p) ? address(p->slots) : address(p->table)},
         {"block_table_stride", MAX_KEYS},
-        {"kv_indptr", address(p->kv_indptr)},
-        {"kv_indices", address(p->indices)},
+        {"kv_indptr", is_sparse(p) ? address(p->slot_indptr) : address(p->kv_indptr)},
+        {"kv_indices", is_sparse(p) ? address(p->slot_list) : address(p->indices)},
         {"work_indptr", p->listed ? address(p->work_indptr) : 0},
         {"work_info", address(p->info)},
         {"partial_out", address(p->partial_out)},
@@ -395,6 +453,7 @@ static void run_case(const char *target, bool listed, const struct setting *s, u
     struct problem p = {.listed = listed};
     struct att_why reason;
     p.v = variant(t->machine.name, s, n);
+    p.uncounted = is_sparse(&p) && p.v.page_table == ATT_PAGE_TABLE_INDICES;
     if (!mla_decode()->check(&p.v, &t->machine, &reason))
         fail_msg("%s", reason.text);
     p.heads = p.v.gqa ? p.v.gqa : 6;
@@ -462,6 +521,16 @@ static void pages_have_any_size(void **state)
     CASE("gfx950", true, {ATT_PAGE_SIZE, 0}, {ATT_GQA, 17});
 }
 
+/* Lists of slots, backwards and with gaps; by kv_indptr alone they have no lengths of their own. */
+static void lists_name_any_slots(void **state)
+{
+    (void)state;
+    CASE("gfx942", false, {ATT_SPARSE, ATT_SPARSE_SLOTS}, {ATT_GQA, 8});
+    CASE("gfx950", true, {ATT_SPARSE, ATT_SPARSE_SLOTS}, {ATT_PAGE_SIZE, 0}, {ATT_GQA, 40});
+    CASE("gfx950", false, {ATT_SPARSE, ATT_SPARSE_SLOTS}, {ATT_PAGE_SIZE, 1}, {ATT_Q_LEN, 2},
+         {ATT_PAGE_TABLE, ATT_PAGE_TABLE_INDICES});
+}
+
 /* One number scales keys, so scores, and values, so the output. */
 static void the_scale_of_the_cache_counts_twice(void **state)
 {
@@ -469,6 +538,16 @@ static void the_scale_of_the_cache_counts_twice(void **state)
     CASE("gfx942", false, {ATT_KV_DTYPE, ATT_KV_DTYPE_FP8}, {ATT_KV_SCALE, ATT_KV_SCALE_TENSOR});
     CASE("gfx950", true, {ATT_KV_DTYPE, ATT_KV_DTYPE_FP8}, {ATT_KV_SCALE, ATT_KV_SCALE_TENSOR},
          {ATT_GQA, 64}, {ATT_PAGE_SIZE, 64});
+}
+
+/* S of fp8 products, which are exact; P and c in bf16 or fp16. */
+static void queries_may_be_fp8(void **state)
+{
+    (void)state;
+    CASE("gfx942", false, {ATT_KV_DTYPE, ATT_KV_DTYPE_FP8}, {ATT_KV_SCALE, ATT_KV_SCALE_TENSOR},
+         {ATT_Q_DTYPE, ATT_Q_DTYPE_FP8});
+    CASE("gfx950", false, {ATT_KV_DTYPE, ATT_KV_DTYPE_FP8}, {ATT_KV_SCALE, ATT_KV_SCALE_TENSOR},
+         {ATT_Q_DTYPE, ATT_Q_DTYPE_FP8}, {ATT_GQA, 40}, {ATT_DTYPE, ATT_DTYPE_FP16});
 }
 
 static void check_facts(const char *target, const struct setting *s, unsigned n)
@@ -502,7 +581,10 @@ static void kernels_fit_their_registers(void **state)
     FACTS({ATT_GQA, 32});
     FACTS({ATT_GQA, 64}, {ATT_PAGE_SIZE, 0});
     FACTS({ATT_GQA, 128});
+    FACTS({ATT_GQA, 128}, {ATT_SPARSE, ATT_SPARSE_SLOTS});
     FACTS({ATT_GQA, 128}, {ATT_KV_DTYPE, ATT_KV_DTYPE_FP8}, {ATT_KV_SCALE, ATT_KV_SCALE_TENSOR});
+    FACTS({ATT_GQA, 128}, {ATT_KV_DTYPE, ATT_KV_DTYPE_FP8}, {ATT_KV_SCALE, ATT_KV_SCALE_TENSOR},
+          {ATT_Q_DTYPE, ATT_Q_DTYPE_FP8});
 }
 
 static void what_cannot_be_built_says_why(void **state)
@@ -515,6 +597,7 @@ static void what_cannot_be_built_says_why(void **state)
         {{ATT_HEAD_DIM_V, 128}, "head_dim_v 128, the latent's width, is not 256 or 512"},
         {{ATT_HEAD_DIM, 640}, "head_dim 640 is not head_dim_v 512 plus 0 or 64"},
         {{ATT_GQA, 160}, "gqa 160: there are at most 128 heads"},
+        {{ATT_Q_DTYPE, ATT_Q_DTYPE_FP8}, "q_dtype fp8 is for a cache of kv_dtype fp8"},
         {{ATT_MASK, ATT_MASK_WINDOW}, "mla_decode has no window"},
         {{ATT_PAGE_SIZE, 24}, "page_size 24 is not a power of two"},
     };
@@ -536,6 +619,8 @@ int main(void)
         cmocka_unit_test(latents_have_other_widths),
         cmocka_unit_test(work_lists_write_parts),
         cmocka_unit_test(pages_have_any_size),
+        cmocka_unit_test(lists_name_any_slots),
+        cmocka_unit_test(queries_may_be_fp8),
         cmocka_unit_test(the_scale_of_the_cache_counts_twice),
         cmocka_unit_test(kernels_fit_their_registers),
     };

@@ -46,17 +46,14 @@ static int print_table(const struct attn_pack *pack)
     if (width < 0)
         return EXIT_USER;
     unsigned spilling = 0;
-    printf("%-*s  VGPR  AGPR  SGPR     LDS  OCC  SPILL  SCRATCH    CODE   DUTY\n", width, "KERNEL");
+    printf("%-*s  VGPR  AGPR  SGPR     LDS  OCC  SPILL  SCRATCH    CODE\n", width, "KERNEL");
     for (uint32_t n = 0; n < attn_pack_kernel_count(pack); n++) {
         struct attn_kernel_info k;
         if (read_kernel(pack, n, &k) != EXIT_GOOD)
             return EXIT_USER;
-        char duty[16] = "-";
-        if (k.mfma_duty >= 0)
-            snprintf(duty, sizeof(duty), "%d.%d%%", k.mfma_duty / 10, k.mfma_duty % 10);
-        printf("%-*s  %4u  %4u  %4u  %6u  %3u  %5u  %7u  %6u  %5s\n", width, k.name, k.vgprs,
-               k.agprs, k.sgprs, k.lds_static + k.lds_dynamic, k.occupancy, k.spills, k.scratch,
-               k.code_bytes, duty);
+        printf("%-*s  %4u  %4u  %4u  %6u  %3u  %5u  %7u  %6u\n", width, k.name, k.vgprs, k.agprs,
+               k.sgprs, k.lds_static + k.lds_dynamic, k.occupancy, k.spills, k.scratch,
+               k.code_bytes);
         spilling += k.spills || k.scratch;
     }
     if (spilling)
@@ -94,9 +91,9 @@ static void print_resources(struct json *j, const struct attn_kernel_info *k)
     json_integer(j, "scratch", k->scratch);
     json_integer(j, "occupancy", k->occupancy);
     if (k->mfma_duty >= 0)
-        json_real(j, "mfma_duty", k->mfma_duty / 10.0);
+        json_real(j, "mfma_duty_bound", k->mfma_duty / 10.0);
     else
-        json_null(j, "mfma_duty");
+        json_null(j, "mfma_duty_bound");
     json_integer(j, "code_bytes", k->code_bytes);
     json_integer(j, "object_bytes", (int64_t)k->object_bytes);
 }
@@ -148,7 +145,7 @@ const struct command command_list = {
         "OCC               waves that one SIMD holds at once\n"
         "SPILL, SCRATCH    spilled registers; bytes of scratch a work item\n"
         "CODE              bytes of machine code\n"
-        "DUTY              share of the hot loop in which the matrix pipe is busy: a first-order\n"
-        "                  bound from the loop's instructions, not a measurement\n",
+        "`attnc trace` models how busy the matrix pipe is; mfma_duty_bound of --json is what the\n"
+        "loop's instructions allow at most.\n",
     .run = run,
 };

@@ -71,6 +71,19 @@ static void shape_json(struct json *j, const struct trace_run *run, const struct
     json_end(j);
 }
 
+/* Per XCD, how much of its room for workgroups was taken in each part of the launch's time. */
+static void taken_json(struct json *j, const struct hipsim_time_report *r)
+{
+    json_begin_list(j, "taken");
+    for (unsigned x = 0; x < r->xcds && x < HIPSIM_TIME_XCDS; x++) {
+        json_begin_list(j, NULL);
+        for (unsigned i = 0; i < HIPSIM_TIME_PARTS; i++)
+            json_real(j, NULL, (double)(int)(1000 * r->taken[x][i] + 0.5f) / 1000);
+        json_end(j);
+    }
+    json_end(j);
+}
+
 static void stalls_json(struct json *j, const struct trace_timing *timing,
                         const struct hipsim_time_report *r)
 {
@@ -111,6 +124,7 @@ static void print_json(const struct trace_run *run, const struct trace_family *f
     json_real(&j, "loop_bound", r->loop_bound);
     json_real(&j, "loop_cycles", r->loop_cycles);
     stalls_json(&j, timing, r);
+    taken_json(&j, r);
     json_end(&j);
 }
 

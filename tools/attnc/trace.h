@@ -7,7 +7,7 @@
 #define TOOLS_ATTNC_TRACE_H
 
 #include "tools/hipsim/time/hipsim_time.h"
-#include "tools/verify/tensor.h"
+#include "tools/verify/call.h"
 
 enum {
     TRACE_DIMENSIONS = 16,
@@ -31,6 +31,7 @@ struct trace_run {
     int shape[TRACE_DIMENSIONS]; /* in the order of the family's dimensions */
     struct attn_op *op;          /* trace_lookup() */
     void *args;                  /* the family's argument struct, zeroed */
+    struct call call;            /* of an op whose verification makes the call */
     double least_bytes;          /* each input byte loaded once, each output byte stored once;
                                   * 0: not worked out, as where keys are visited per query tile */
 };
@@ -44,8 +45,8 @@ struct trace_family {
     int (*prepare)(struct trace_run *run);
 };
 
-#define OP(op) extern const struct trace_family trace_##op;
-#include "ops/ops.def"
+extern const struct trace_family trace_prefill, trace_decode, trace_mla_decode, trace_plan,
+    trace_rope_qk_norm_cache, trace_topk;
 
 /** The simulator's timing interface, from its library; all NULL on other devices. */
 struct trace_timing {

@@ -10,6 +10,7 @@
 #include "tools/attnc/command.h"
 #include "tools/attnc/trace.h"
 #include "tools/verify/cache.h"
+#include "tools/verify/latent.h"
 
 enum { INFO = 8 }; /* integers of a work item: struct attn_decode_plan */
 
@@ -49,6 +50,26 @@ static void upload_pages(struct trace_run *run, const struct attn_decode_desc *d
     run->least_bytes += 4.0 * (all + (size_t)a->batch);
 }
 
+/* A list for each sequence, of as many slots as it has keys: no two name the same one. */
+static void upload_slots(struct trace_run *run, const struct attn_decode_desc *desc,
+                         struct attn_decode_args *a)
+{
+    const int keys = run->shape[K];
+    const size_t all = (size_t)a->batch * keys;
+    const size_t pages = all / desc->cache.page_size + 1;
+    uint64_t random = 1;
+    int32_t *slots = shuffled_pages((int)all, &random);
+    trace_cache(run, &desc->cache, pages * desc->cache.page_size, desc->head_dim, desc->head_dim_v,
+                &a->cache);
+    a->pages.entries = desc->page_table == ATTN_PAGES_BLOCKS ? keys : (int32_t)all;
+    a->pages.kv_lens = trace_steps(run, (size_t)a->batch, keys, 0);
+    a->pages.kv_indptr = trace_steps(run, (size_t)a->batch + 1, 0, keys);
+    a->pages.block_table = a->pages.kv_indices =
+        device_copy(&run->memory, slots, all * sizeof(*slots));
+    run->least_bytes += 4.0 * (all + (size_t)a->batch);
+    free(slots);
+}
+
 /* Every byte of K, V, their scales, q and out once; of lse, where it is written. */
 static double count_bytes(const struct attn_decode_desc *desc, bool latent, const int *s)
 {
@@ -67,14 +88,14 @@ static double count_bytes(const struct attn_decode_desc *desc, bool latent, cons
 static int32_t *allocate_words(size_t count) { return calloc(count + 1, sizeof(int32_t)); }
 
 /* A plan as an engine would make it; its items are what a launch reads of it. */
-static void upload_work(struct trace_run *run, const struct attn_decode_desc *desc,
+static void upload_work(struct trace_run *run, const struct attn_decode_desc *desc, bool sparse,
                         struct attn_decode_args *a)
 {
     const struct attn_decode_plan_shape shape = {
         .size = sizeof(shape),
         .batch = a->batch,
         .q_len = a->q_len,
-        .page_size = desc->cache.page_size,
+        .page_size = sparse ? 1 : desc->cache.page_size,
         .heads = desc->heads,
         .kv_heads = desc->kv_heads,
         .lists = run->shape[LISTS],
@@ -124,8 +145,11 @@ static bool is_latent(const struct trace_run *run) { return !strcmp(run->info->o
 static int look_up_latent(struct trace_run *run, const struct attn_decode_desc *desc,
                           const struct attn_decode_args *a)
 {
-    const struct attn_mla_decode_desc d = verify_latent_desc(desc);
-    *(struct attn_mla_decode_args *)run->args = verify_latent_args(a);
+    const float q_scale = 0.1f;
+    const struct latent_kind kind = latent_kind(run->pack, run->n);
+    const struct attn_mla_decode_desc d = latent_desc(desc, &kind);
+    *(struct attn_mla_decode_args *)run->args =
+        latent_args(a, kind.q_dtype ? device_copy(&run->memory, &q_scale, sizeof(q_scale)) : NULL);
     return trace_lookup(run, &d);
 }
 
@@ -133,6 +157,8 @@ static int prepare(struct trace_run *run)
 {
     int *s = run->shape;
     const bool latent = is_latent(run);
+    const struct latent_kind kind = latent_kind(run->pack, run->n);
+    const bool sparse = kind.sparse != ATTN_SPARSE_NONE, q_fp8 = kind.q_dtype == ATTN_FP8;
     struct attn_decode_desc desc = verify_decode_desc(run->pack, run->n);
     const char *dtype = verify_field(run->pack, run->n, "dtype");
     if (desc.mask == ATTN_MASK_CUSTOM)
@@ -156,16 +182,19 @@ static int prepare(struct trace_run *run)
         .soft_cap = 50,
         .window_left = s[WINDOW] - 1,
         .window_right = s[WINDOW] ? 0 : -1,
-        .q = trace_random(run, dtype, rows * desc.head_dim),
+        .q = trace_random(run, q_fp8 ? "fp8" : dtype, rows * desc.head_dim),
         .out = trace_room(run, rows * desc.head_dim_v, 2),
         .lse = desc.lse ? trace_room(run, rows, sizeof(float)) : NULL,
         .sinks = desc.sinks ? trace_random(run, "f32", (size_t)s[HEADS]) : NULL,
         .hook_arg = desc.logits ? trace_random(run, "f32", TRACE_HOOK_FLOATS) : NULL,
     };
-    run->least_bytes = count_bytes(&desc, latent, s);
-    upload_pages(run, &desc, a);
+    run->least_bytes = count_bytes(&desc, latent, s) - (q_fp8 ? 1.0 : 0.0) * rows * desc.head_dim;
+    if (sparse)
+        upload_slots(run, &desc, a);
+    else
+        upload_pages(run, &desc, a);
     if (s[LISTS])
-        upload_work(run, &desc, a);
+        upload_work(run, &desc, sparse, a);
     return latent ? look_up_latent(run, &desc, a) : trace_lookup(run, &desc);
 }
 

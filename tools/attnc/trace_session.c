@@ -14,23 +14,69 @@
 
 enum { TENSOR_MAX = 1 << 30 }; /* elements that a traced tensor may have */
 
+/* Ops whose calls are not yet those of verification. */
 static const struct trace_family *const families[] = {
-#define OP(op) &trace_##op,
-#include "ops/ops.def"
+    &trace_prefill, &trace_decode, &trace_mla_decode, &trace_plan, &trace_rope_qk_norm_cache,
+    &trace_topk,
 };
 
-const struct trace_family *trace_find_family(const char *op)
+static int *number_of(const struct verify_op *op, unsigned i, void *shape)
 {
+    return (int *)((char *)shape + op->dimensions[i].offset);
+}
+
+/* The call that verification makes of the op's shape for traces, with the numbers of --shape. */
+static int prepare_call(struct trace_run *run)
+{
+    struct call *c = &run->call;
+    char why[200];
+    void *shape = call_allocate(c, 1, c->op->shape_size);
+    memcpy(shape, c->op->trace, c->op->shape_size);
+    for (unsigned i = 0; i < VERIFY_DIMENSIONS && c->op->dimensions[i].name; i++)
+        *number_of(c->op, i, shape) = run->shape[i];
+    c->shape = shape;
+    c->pack = run->pack;
+    c->n = run->n;
+    c->target = run->info->target;
+    c->memory.gpu = run->memory.gpu;
+    if (!call_prepare(c, why, sizeof(why)))
+        return complain(EXIT_USER, "--shape: %s", why);
+    run->memory.error = c->memory.error;
+    run->least_bytes = call_least_bytes(c);
+    memcpy(run->args, &c->args, sizeof(c->args));
+    return trace_lookup(run, &c->desc);
+}
+
+/* The dimensions of a verification's shape, as this file sees them. */
+static const struct trace_family *family_of_call(const struct verify_op *op)
+{
+    static struct trace_family f;
+    f = (struct trace_family){
+        .op = op->op,
+        .args_size = sizeof(union verify_args),
+        .prepare = prepare_call,
+    };
+    for (unsigned i = 0; i < VERIFY_DIMENSIONS && op->dimensions[i].name; i++) {
+        const struct verify_dimension *d = &op->dimensions[i];
+        f.dimensions[i] = (struct trace_dimension){d->name, *number_of(op, i, (void *)op->trace),
+                                                   d->most, d->help};
+    }
+    return &f;
+}
+
+const struct trace_family *trace_find_family(const char *name)
+{
+    const struct verify_op *op = verify_op_of(name);
     for (size_t i = 0; i < sizeof(families) / sizeof(families[0]); i++) {
-        if (!strcmp(families[i]->op, op))
+        if (!strcmp(families[i]->op, name))
             return families[i];
     }
-    return NULL;
+    return op && op->trace ? family_of_call(op) : NULL;
 }
 
 int trace_lookup(struct trace_run *run, const void *desc)
 {
-    if (find_op_calls(run->info->op)->lookup(run->memory.gpu->device, desc, &run->op))
+    if (verify_schema_of(run->info->op)->lookup(run->memory.gpu->device, desc, &run->op))
         return complain(EXIT_USER, "%s", attn_last_error());
     return EXIT_GOOD;
 }
@@ -203,7 +249,7 @@ int trace_time(struct trace_session *t, const struct hipsim_time_options *time,
         return complain(EXIT_ENVIRONMENT, "only the simulator has a timing model");
     if (!t->timing.enable(time, why, sizeof(why)))
         return complain(EXIT_USER, "--parameters: %s", why);
-    if (find_op_calls(t->family->op)->launch(run->op, run->args))
+    if (verify_schema_of(t->family->op)->launch(run->op, run->args))
         return complain(EXIT_USER, "%s", attn_last_error());
     if ((error = t->gpu.hipDeviceSynchronize()))
         return complain(EXIT_ENVIRONMENT, "%s", t->gpu.hipGetErrorName(error));
@@ -245,6 +291,7 @@ int trace_open(struct trace_session *t, struct attn_pack *pack, uint32_t n, cons
     t->run = (struct trace_run){.pack = pack, .n = n, .info = &t->info, .memory = {.gpu = &t->gpu}};
     if (attn_pack_kernel(pack, n, &t->info))
         return complain(EXIT_USER, "%s", attn_last_error());
+    t->run.call.op = verify_op_of(t->info.op);
     const struct trace_family *f = t->family = trace_find_family(t->info.op);
     if (!f)
         return complain(EXIT_USER, "%s: trace has no inputs for %s kernels", t->info.name,
@@ -265,8 +312,10 @@ int trace_open(struct trace_session *t, struct attn_pack *pack, uint32_t n, cons
 void trace_close(struct trace_session *t)
 {
     attn_op_destroy(t->run.op);
-    if (t->opened)
+    if (t->opened) {
         device_free(&t->run.memory);
+        call_free(&t->run.call);
+    }
     free(t->run.args);
     if (t->opened)
         gpu_close(&t->gpu);

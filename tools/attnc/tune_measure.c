@@ -168,14 +168,14 @@ static bool in_child(int (*call)(void *context, void *answer), void *context, vo
     return whole;
 }
 
-struct call {
+struct launch_call {
     const struct tune_sweep *sweep;
     const struct item *item;
 };
 
 static int call_time(void *context, void *answer)
 {
-    const struct call *c = context;
+    const struct launch_call *c = context;
     return time_launch(c->sweep, c->item, answer);
 }
 
@@ -184,7 +184,7 @@ static void work(void *context, size_t i, FILE *out)
 {
     const struct batch *b = context;
     struct tune_value v = {0};
-    struct call call = {b->sweep, &b->items[i]};
+    struct launch_call call = {b->sweep, &b->items[i]};
     if (b->sweep->deadline && tune_now() > b->sweep->deadline)
         return; /* an empty answer: not measured */
     char fault[200];

@@ -8,9 +8,25 @@
 
 #include <stddef.h>
 
+/* The keys of a list of slots; 0 where there is none. */
+static void gather_slots(const struct ref_cache *c, const int32_t *slots, int64_t keys, double *to)
+{
+    for (int64_t i = 0; i < keys; i++) {
+        for (int d = 0; d < c->dim; d++)
+            *to++ = slots[i] < 0 ? 0
+                                 : ref_cache_value(c, slots[i] / c->page_size,
+                                                   slots[i] % c->page_size, 0, d);
+    }
+}
+
 void ref_decode_gather(const struct ref_decode *p, int s, int kv_head, double *k, double *v)
 {
     const int32_t *pages = p->pages + p->first_page[s];
+    if (p->there) {
+        gather_slots(&p->k, pages, p->kv_lens[s], k);
+        gather_slots(&p->v, pages, p->kv_lens[s], v);
+        return;
+    }
     ref_cache_gather(&p->k, pages, p->kv_lens[s], kv_head, k);
     ref_cache_gather(&p->v, pages, p->kv_lens[s], kv_head, v);
 }
@@ -39,7 +55,9 @@ void ref_decode_row(const struct ref_decode *p, int s, int head, int64_t t,
         .v_stride = p->attention.dim_v,
         .first = larger(part->first, diagonal - p->left),
         .end = smaller(part->end, diagonal + p->right + 1),
-        .visible = p->mask ? p->mask + p->mask_indptr[s] + t * m : NULL,
+        .visible = p->there  ? p->there + p->first_page[s]
+                   : p->mask ? p->mask + p->mask_indptr[s] + t * m
+                             : NULL,
     };
     ref_attend(&p->attention, &query, &keys, scratch, result);
 }

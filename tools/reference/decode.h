@@ -11,8 +11,10 @@ struct ref_decode {
     const double *q;           /* [token, head, dim] */
     const int32_t *qo_indptr;  /* [batch + 1] */
     const int32_t *kv_lens;    /* [batch] */
-    const int32_t *pages;      /* of all sequences */
+    const int32_t *pages;      /* of all sequences, or their slots */
     const int32_t *first_page; /* [batch]: of each, in `pages` */
+    const uint8_t *there;      /* `pages` are slots, page * page_size + token, of which those with
+                                  0 here are no keys; NULL: they are page numbers */
     struct ref_cache k, v;
     int heads, kv_heads;
     const double *sinks;        /* [head], NULL: none */

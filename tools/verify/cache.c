@@ -20,20 +20,6 @@ static double decode(const void *type, uint32_t bits)
     return decode_element(type, (uint16_t)bits);
 }
 
-struct attn_cache_desc verify_cache_desc(const struct attn_pack *pack, uint32_t n)
-{
-    const struct precision *precision = find_precision(verify_field(pack, n, "dtype"));
-    const int dtype = VERIFY_NUMBER_OF(pack, n, "kv_dtype", "same", "bf16", "fp16", "fp8", "int8");
-    return (struct attn_cache_desc){
-        .dtype = dtype       ? (enum attn_dtype)dtype
-                 : precision ? precision->dtype
-                             : 0,
-        .layout = VERIFY_NUMBER_OF(pack, n, "kv_layout", "nhd", "shuffle"),
-        .scale = VERIFY_NUMBER_OF(pack, n, "kv_scale", "none", "tensor", "token", "block"),
-        .page_size = atoi(verify_field(pack, n, "page_size")), /* "any": 0 */
-    };
-}
-
 /* Strides of K or V; with gaps the heads of an NHD page come before its tokens, as some pools
  * have it. */
 static void set_strides(struct paged_cache *c, struct ref_cache *part, int64_t *page_elements,

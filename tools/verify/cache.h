@@ -6,10 +6,9 @@
 #ifndef TOOLS_VERIFY_CACHE_H
 #define TOOLS_VERIFY_CACHE_H
 
+#include "tools/verify/paged.h"
 #include "tools/verify/tensor.h"
 #include "tools/reference/cache.h"
-
-enum cache_part { CACHE_K, CACHE_V, CACHE_PARTS };
 
 struct paged_cache {
     struct attn_cache_desc desc; /* dtype is that of the elements, never 0 */
@@ -35,9 +34,6 @@ struct paged_cache {
  */
 void cache_init(struct paged_cache *c, const struct attn_cache_desc *desc, const char *target,
                 int kv_heads, int head_dim, int head_dim_v, int page_count, bool gaps);
-
-/** The cache that the n-th kernel is for; page_size 0 where it takes any. */
-struct attn_cache_desc verify_cache_desc(const struct attn_pack *pack, uint32_t n);
 
 /** Makes `to` a cache of its own with the same host memory's contents. */
 void cache_copy(struct paged_cache *to, const struct paged_cache *from);
@@ -74,8 +70,5 @@ void cache_upload(struct paged_cache *c, struct device_memory *m, struct attn_ca
 void cache_download(struct paged_cache *c, struct device_memory *m);
 
 void cache_free(struct paged_cache *c);
-
-/** Page numbers 0 .. count - 1 in random order, count of them; free() it. */
-int32_t *shuffled_pages(int count, uint64_t *random);
 
 #endif

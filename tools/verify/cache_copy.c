@@ -1,167 +1,166 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * attnc verify for cache_copy kernels: every byte of both caches, for caches of every kind.
+ * Verification of cache_copy kernels: every byte of both caches, for caches of every kind.
  */
 #include <stdlib.h>
 
-#include "tools/verify/verify.h"
-#include "tools/verify/cache.h"
+#include "tools/verify/paged.h"
 
 #define COUNT(a) (sizeof(a) / sizeof((a)[0]))
 
-enum { PAGES = 12 };
+enum { PAGES = 12, FAR_PAGES = 64 };
 
 enum {
-    GAPS = 1 << 0,   /* strides that leave memory between tokens, heads and pages */
-    FAR = 1 << 1,    /* pages spread over 4 GiB and more, in the cache that is written */
-    WITHIN = 1 << 2, /* one cache */
-    SKIPS = 1 << 3,  /* pairs of padding */
+    FAR = 1 << 0,    /* pages spread over 4 GiB and more, in the cache that is written */
+    WITHIN = 1 << 1, /* one cache */
+    SKIPS = 1 << 2,  /* pairs of padding */
+    HALVES = 1 << 3, /* the first half of the pages becomes the second, in order */
 };
 
 /* The kernel does not know what it copies: shapes are kinds of caches. */
 static const struct shape {
-    const char *name;
-    unsigned flags;
+    struct verify_shape is;
     int head_dim, head_dim_v, kv_heads;
     struct attn_cache_desc cache;
     int pairs;
 } shapes[] = {
-    {"one", 0, 128, 128, 1, {ATTN_BF16, ATTN_KV_NHD, ATTN_KV_SCALE_NONE, 16}, 1},
-    {"none", 0, 64, 64, 1, {ATTN_BF16, ATTN_KV_NHD, ATTN_KV_SCALE_NONE, 16}, 0},
-    {"within", WITHIN, 64, 64, 3, {ATTN_FP16, ATTN_KV_NHD, ATTN_KV_SCALE_NONE, 32}, 5},
-    {"shuffle", SKIPS, 128, 64, 2, {ATTN_BF16, ATTN_KV_SHUFFLE, ATTN_KV_SCALE_NONE, 64}, 6},
-    {"fp8", WITHIN, 128, 128, 2, {ATTN_FP8, ATTN_KV_SHUFFLE, ATTN_KV_SCALE_TENSOR, 16}, 4},
-    {"token scales", SKIPS, 64, 64, 2, {ATTN_INT8, ATTN_KV_NHD, ATTN_KV_SCALE_TOKEN, 512}, 3},
-    {"block scales", 0, 32, 32, 5, {ATTN_FP8, ATTN_KV_NHD, ATTN_KV_SCALE_BLOCK, 16}, 6},
-    {"views", GAPS, 80, 80, 3, {ATTN_FP8, ATTN_KV_NHD, ATTN_KV_SCALE_TOKEN, 16}, 4},
-    {"views shuffle", GAPS, 96, 96, 2, {ATTN_BF16, ATTN_KV_SHUFFLE, 0, 32}, 4},
-    {"beyond 4 GiB", FAR, 64, 64, 1, {ATTN_BF16, ATTN_KV_NHD, ATTN_KV_SCALE_NONE, 8}, 3},
-    {"single slots", WITHIN, 128, 128, 4, {ATTN_BF16, ATTN_KV_NHD, ATTN_KV_SCALE_NONE, 1}, 6},
+    {{"one", 0}, 128, 128, 1, {ATTN_BF16, ATTN_KV_NHD, ATTN_KV_SCALE_NONE, 16}, 1},
+    {{"none", 0}, 64, 64, 1, {ATTN_BF16, ATTN_KV_NHD, ATTN_KV_SCALE_NONE, 16}, 0},
+    {{"within", WITHIN}, 64, 64, 3, {ATTN_FP16, ATTN_KV_NHD, ATTN_KV_SCALE_NONE, 32}, 5},
+    {{"shuffle", SKIPS}, 128, 64, 2, {ATTN_BF16, ATTN_KV_SHUFFLE, ATTN_KV_SCALE_NONE, 64}, 6},
+    {{"fp8", WITHIN}, 128, 128, 2, {ATTN_FP8, ATTN_KV_SHUFFLE, ATTN_KV_SCALE_TENSOR, 16}, 4},
+    {{"token scales", SKIPS}, 64, 64, 2, {ATTN_INT8, ATTN_KV_NHD, ATTN_KV_SCALE_TOKEN, 512}, 3},
+    {{"block scales", 0}, 32, 32, 5, {ATTN_FP8, ATTN_KV_NHD, ATTN_KV_SCALE_BLOCK, 16}, 6},
+    {{"views", VERIFY_VIEWS}, 80, 80, 3, {ATTN_FP8, ATTN_KV_NHD, ATTN_KV_SCALE_TOKEN, 16}, 4},
+    {{"views shuffle", VERIFY_VIEWS}, 96, 96, 2, {ATTN_BF16, ATTN_KV_SHUFFLE, 0, 32}, 4},
+    {{"beyond 4 GiB", FAR}, 64, 64, 1, {ATTN_BF16, ATTN_KV_NHD, ATTN_KV_SCALE_NONE, 8}, 3},
+    {{"single slots", WITHIN}, 128, 128, 4, {ATTN_BF16, ATTN_KV_NHD, ATTN_KV_SCALE_NONE, 1}, 6},
 };
 
-/* One kernel on one shape. */
-struct problem {
-    struct verify_run *run;
-    const struct shape *shape;
-    struct attn_cache_copy_desc desc;
-    struct attn_cache_copy_args args;
-    struct paged_cache from, to, expected; /* from: not with WITHIN */
-    int64_t pairs[PAGES][2];
-    struct device_memory memory;
-    struct verify_row *row;
-};
+static const struct shape traced = {
+    {"trace", WITHIN | HALVES}, 128, 0, 8, {ATTN_BF16, ATTN_KV_NHD, ATTN_KV_SCALE_NONE, 16}, 256};
 
-/* What a page holds, into another of a cache alike; gaps stay as they are. */
-static void copy_page(const struct paged_cache *from, int64_t from_page, struct paged_cache *to,
-                      int64_t to_page)
+static bool is(const struct call *c, unsigned flags) { return c->flags & flags; }
+
+static void size(struct call *c)
 {
-    for (int part = 0; part < CACHE_PARTS; part++)
-        for (int token = 0; token < to->desc.page_size; token++)
-            for (int head = 0; head < to->kv_heads; head++) {
-                for (int d = 0; d < to->part[part].dim; d++)
-                    cache_set_bits(to, part, (int)to_page, token, head, d,
-                                   cache_bits(from, part, (int)from_page, token, head, d));
-                if (to->desc.scale >= ATTN_KV_SCALE_TOKEN)
-                    *cache_scale(to, part, (int)to_page, token, head) =
-                        *cache_scale((struct paged_cache *)from, part, (int)from_page, token, head);
-            }
+    const struct shape *s = c->shape;
+    struct attn_cache_copy_desc *d = &c->desc.cache_copy;
+    d->head_dim = s->head_dim;
+    d->head_dim_v = s->head_dim_v ? s->head_dim_v : s->head_dim;
+    d->kv_heads = s->kv_heads;
+    d->cache = s->cache;
+    c->args.cache_copy.pairs = s->pairs;
+    c->args.cache_copy.from.page_count = PAGES;
+    c->args.cache_copy.to.page_count =
+        is(c, HALVES) ? 2 * s->pairs : PAGES + (is(c, FAR) ? FAR_PAGES : 0);
+}
+
+static void place(struct call *c)
+{
+    if (is(c, WITHIN))
+        paged_leave_out(c, CACHE_COPY_FROM_K_CACHE);
+    if (is(c, FAR))
+        paged_spread(c, CACHE_COPY_TO_K_CACHE, PAGES_FAR_STRIDE);
 }
 
 /* Pages that are read are the odd ones, those that are written the even. */
-static void make_pairs(struct problem *p, uint64_t *random)
+static void fill_pairs(struct call *c)
 {
-    const bool far = p->shape->flags & FAR;
-    int32_t *pages = shuffled_pages(PAGES / 2, random);
-    for (int i = 0; i < p->shape->pairs; i++) {
-        p->pairs[i][0] = 2 * pages[i] + 1;
-        p->pairs[i][1] = 2 * pages[(i + 1) % (PAGES / 2)] + (far ? 64 : 0);
-        if (p->shape->flags & SKIPS && i % 3 == 1)
-            p->pairs[i][i % 2] = -1 - i;
+    const struct shape *s = c->shape;
+    int32_t *pages = shuffled_pages(PAGES / 2, &c->random);
+    for (int i = 0; i < s->pairs; i++) {
+        int64_t pair[2] = {i, s->pairs + i};
+        if (!is(c, HALVES)) {
+            pair[0] = 2 * pages[i] + 1;
+            pair[1] = 2 * pages[(i + 1) % (PAGES / 2)] + (is(c, FAR) ? FAR_PAGES : 0);
+        }
+        if (is(c, SKIPS) && i % 3 == 1)
+            pair[i % 2] = -1 - i;
+        operand_set_int(call_operand(c, CACHE_COPY_PAGE_PAIRS), AT(i, 0), pair[0]);
+        operand_set_int(call_operand(c, CACHE_COPY_PAGE_PAIRS), AT(i, 1), pair[1]);
     }
     free(pages);
 }
 
-static void fill(struct problem *p, struct paged_cache *c, int pages, uint64_t *random)
+static void fill_cache(struct call *c, unsigned first)
 {
-    cache_init(c, &p->desc.cache, p->run->gpu->target, p->desc.kv_heads, p->desc.head_dim,
-               p->desc.head_dim_v, pages, p->shape->flags & GAPS);
-    for (int page = pages - PAGES; page < pages; page++)
-        for (int token = 0; token < p->desc.cache.page_size; token++)
-            cache_fill_token(c, page, token, random);
+    struct paged p = paged_of(c, first, &c->desc.cache_copy.cache, false);
+    for (int page = is(c, HALVES) ? 0 : p.page_count - PAGES; page < p.page_count; page++)
+        for (int token = 0; token < p.desc.page_size; token++)
+            paged_fill_token(&p, page, token, &c->random);
 }
 
-static void make_caches(struct problem *p, uint64_t *random)
+static void fill(struct call *c)
 {
-    const bool within = p->shape->flags & WITHIN, far = p->shape->flags & FAR;
-    fill(p, &p->to, PAGES + (far ? 64 : 0), random);
-    if (far)
-        cache_spread(&p->to, 64 << 20);
-    if (!within)
-        fill(p, &p->from, PAGES, random);
-    cache_copy(&p->expected, &p->to);
-    for (int i = 0; i < p->shape->pairs; i++) {
-        if (p->pairs[i][0] >= 0 && p->pairs[i][1] >= 0)
-            copy_page(within ? &p->to : &p->from, p->pairs[i][0], &p->expected, p->pairs[i][1]);
+    fill_pairs(c);
+    fill_cache(c, CACHE_COPY_TO_K_CACHE);
+    if (!is(c, WITHIN))
+        fill_cache(c, CACHE_COPY_FROM_K_CACHE);
+}
+
+/* A page that was written has the bits of another, and its scales. */
+static void compare_page(struct call *c, const struct paged *from, int64_t from_page,
+                         struct paged *to, int64_t to_page, enum cache_part part)
+{
+    for (int token = 0; token < to->desc.page_size; token++)
+        for (int head = 0; head < to->kv_heads; head++) {
+            const struct slot source = {from_page, token, head}, target = {to_page, token, head};
+            bool same = to->desc.scale < ATTN_KV_SCALE_TOKEN ||
+                        paged_scale(from, part, source) == paged_result_scale(to, part, target);
+            for (int d = 0; d < to->dim[part]; d++) {
+                same &= paged_bits(from, part, source, d) == paged_result_bits(to, part, target, d);
+                paged_allow(to, part, target, d);
+            }
+            if (to->desc.scale >= ATTN_KV_SCALE_TOKEN)
+                paged_allow_scale(to, part, target);
+            if (!same)
+                verify_fail(c->row,
+                            "%s: token %d, head %d of page %lld is not what it was copied from",
+                            part == CACHE_K ? "k" : "v", token, head, (long long)to_page);
+        }
+}
+
+static void compare(struct call *c)
+{
+    const struct attn_cache_desc *desc = &c->desc.cache_copy.cache;
+    struct paged to = paged_of(c, CACHE_COPY_TO_K_CACHE, desc, false);
+    const struct paged from =
+        is(c, WITHIN) ? to : paged_of(c, CACHE_COPY_FROM_K_CACHE, desc, false);
+    const struct operand *pairs = call_operand(c, CACHE_COPY_PAGE_PAIRS);
+    for (int i = 0; i < c->args.cache_copy.pairs; i++) {
+        const int64_t source = operand_int(pairs, AT(i, 0)), target = operand_int(pairs, AT(i, 1));
+        for (int part = 0; part < CACHE_PARTS && source >= 0 && target >= 0; part++)
+            compare_page(c, &from, source, &to, target, part);
     }
 }
 
-static void compare(struct problem *p)
+/* Read, and written. */
+static double least_bytes(const struct call *c)
 {
-    for (int part = 0; part < CACHE_PARTS; part++) {
-        if (!cache_same(&p->to, &p->expected, part))
-            verify_fail(p->row, "%s: not every byte is what it was or what it was copied from",
-                        part == CACHE_K ? "k" : "v");
-    }
+    const struct attn_cache_copy_desc *d = &c->desc.cache_copy;
+    const double tokens = (double)c->args.cache_copy.pairs * d->cache.page_size;
+    return 2 * tokens * d->kv_heads * (d->head_dim + d->head_dim_v) *
+               attn_dtype_size(d->cache.dtype) +
+           c->args.cache_copy.pairs * 16.0;
 }
 
-static void run_problem(struct problem *p)
-{
-    if (!verify_launch(p->run, &p->memory, &p->desc, &p->args, p->row))
-        return;
-    cache_download(&p->to, &p->memory);
-    if (verify_copied(&p->memory, p->row))
-        compare(p);
-}
-
-static void verify_shape(struct verify_run *run, const struct attn_kernel_info *info, size_t i)
-{
-    const struct shape *shape = &shapes[i];
-    struct verify_row row = {.kernel = info->name, .shape = shape->name};
-    struct problem p = {
-        .run = run,
-        .shape = shape,
-        .row = &row,
-        .desc =
-            {
-                .size = sizeof(p.desc),
-                .head_dim = shape->head_dim,
-                .head_dim_v = shape->head_dim_v,
-                .kv_heads = shape->kv_heads,
-                .cache = shape->cache,
-            },
-        .args = {.size = sizeof(p.args), .pairs = shape->pairs},
-        .memory = {.gpu = run->gpu},
-    };
-    uint64_t random = run->seed * 1000003 + i;
-    make_pairs(&p, &random);
-    make_caches(&p, &random);
-    cache_upload(&p.to, &p.memory, &p.args.to);
-    if (!(shape->flags & WITHIN))
-        cache_upload(&p.from, &p.memory, &p.args.from);
-    p.args.page_pairs = device_copy(&p.memory, p.pairs, sizeof(p.pairs));
-    run_problem(&p);
-    device_free(&p.memory);
-    cache_free(&p.to);
-    cache_free(&p.from);
-    cache_free(&p.expected);
-    verify_report(run, &row);
-}
-
-static void verify(struct verify_run *run, uint32_t n, const struct attn_kernel_info *info)
-{
-    (void)n;
-    for (size_t i = 0; i < COUNT(shapes) && verify_wants_more(run); i++)
-        verify_shape(run, info, i);
-}
-
-const struct verify_family verify_cache_copy = {.op = "cache_copy", .verify = verify};
+const struct verify_op verify_cache_copy = {
+    .op = "cache_copy",
+    .shapes = shapes,
+    .shape_size = sizeof(shapes[0]),
+    .shape_count = COUNT(shapes),
+    .trace = &traced,
+    .dimensions =
+        {
+            {"pairs", offsetof(struct shape, pairs), 1 << 16, "pages that are copied"},
+            {"kv_heads", offsetof(struct shape, kv_heads), 1024, "key/value heads"},
+            {"head_dim", offsetof(struct shape, head_dim), 1024, "elements of each, of 2 bytes"},
+            {"page_size", offsetof(struct shape, cache.page_size), 65536, "tokens in a page"},
+        },
+    .size = size,
+    .place = place,
+    .fill = fill,
+    .compare = compare,
+    .least_bytes = least_bytes,
+};

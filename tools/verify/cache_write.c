@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * attnc verify for cache_write kernels: every byte of the cache, before and after.
+ * Verification of cache_write kernels: every byte of the cache, before and after.
  *
  * With a scale per page the tokens of a call that go to one page follow each other, so shapes whose
  * tokens stand in any order, or leave some out, do it by the page then.
@@ -8,20 +8,20 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "tools/verify/verify.h"
-#include "tools/verify/cache.h"
+#include "tools/verify/paged.h"
 
 #define COUNT(a) (sizeof(a) / sizeof((a)[0]))
 
-enum { RUNS_MAX = 6, PAGE_STEPS = 4, LAUNCHES = 20 };
+enum { RUNS_MAX = 6, LAUNCHES = 20 };
 
 enum {
     SHUFFLED = 1 << 0, /* slots in random order */
     GAPS = 1 << 1,     /* every third token goes nowhere */
-    VIEWS = 1 << 2,    /* k_in and v_in are parts of one tensor; strides in the cache */
+    PACKED = 1 << 2,   /* k_in and v_in are parts of one tensor */
     FAR = 1 << 3,      /* pages spread over 4 GiB and more */
     HUGE = 1 << 4,     /* numbers beyond what the cache can hold; rows of zeros */
     STEPS = 1 << 5,    /* LAUNCHES calls one after the other, for scales that a page shares */
+    IN_ORDER = 1 << 6, /* pages one after the other, all slots with a token before */
 };
 
 /*
@@ -29,205 +29,207 @@ enum {
  * the page size for kernels that take any. The pages of a sequence are anywhere.
  */
 static const struct shape {
-    const char *name;
-    unsigned flags;
+    struct verify_shape is;
     int page_size, kv_heads;
     int count;
     struct {
         int first, tokens;
     } runs[RUNS_MAX];
 } shapes[] = {
-    {"one", 0, 16, 2, 1, {{0, 1}}},
-    {"none", 0, 16, 1, 0, {{0, 0}}},
-    {"whole pages", 0, 16, 2, 1, {{0, 96}}},
-    {"sequences", 0, 32, 1, 4, {{0, 37}, {30, 3}, {5, 70}, {63, 1}}},
-    {"decode", 0, 64, 3, 5, {{63, 1}, {0, 1}, {64, 1}, {7, 1}, {130, 1}}},
-    {"any order", SHUFFLED, 16, 1, 2, {{0, 40}, {3, 50}}},
-    {"padded", GAPS, 128, 2, 2, {{0, 64}, {120, 20}}},
-    {"views", VIEWS, 64, 2, 2, {{0, 50}, {60, 9}}},
-    {"beyond 4 GiB", FAR, 16, 1, 2, {{0, 20}, {9, 30}}},
-    {"huge numbers", HUGE, 16, 1, 1, {{0, 33}}},
-    {"steps", STEPS, 16, 2, 4, {{0, 1}, {5, 1}, {14, 1}, {31, 1}}},
-    {"drafts", STEPS, 32, 1, 3, {{0, 4}, {29, 2}, {7, 3}}},
-    {"single slots", 0, 1, 1, 2, {{0, 9}, {4, 5}}},
+    {{"one", 0}, 16, 2, 1, {{0, 1}}},
+    {{"none", 0}, 16, 1, 0, {{0, 0}}},
+    {{"whole pages", 0}, 16, 2, 1, {{0, 96}}},
+    {{"sequences", PACKED}, 32, 1, 4, {{0, 37}, {30, 3}, {5, 70}, {63, 1}}},
+    {{"decode", 0}, 64, 3, 5, {{63, 1}, {0, 1}, {64, 1}, {7, 1}, {130, 1}}},
+    {{"any order", SHUFFLED}, 16, 1, 2, {{0, 40}, {3, 50}}},
+    {{"padded", GAPS | PACKED}, 128, 2, 2, {{0, 64}, {120, 20}}},
+    {{"views", VERIFY_VIEWS}, 64, 2, 2, {{0, 50}, {60, 9}}},
+    {{"beyond 4 GiB", FAR}, 16, 1, 2, {{0, 20}, {9, 30}}},
+    {{"huge numbers", HUGE}, 16, 1, 1, {{0, 33}}},
+    {{"steps", STEPS}, 16, 2, 4, {{0, 1}, {5, 1}, {14, 1}, {31, 1}}},
+    {{"drafts", STEPS}, 32, 1, 3, {{0, 4}, {29, 2}, {7, 3}}},
+    {{"single slots", 0}, 1, 1, 2, {{0, 9}, {4, 5}}},
 };
 
-/* One kernel on one shape. */
-struct problem {
-    struct verify_run *run;
-    const struct shape *shape;
-    const struct precision *precision;
-    struct attn_cache_write_desc desc;
-    struct attn_cache_write_args args;
-    struct tensor q, in[CACHE_PARTS]; /* q: what else is in the tensor of which in[] are views */
-    struct paged_cache cache;         /* after the launch what the device has */
-    struct paged_cache before;
-    int32_t *pages;                      /* of the runs, one after the other */
-    int64_t *slots;                      /* [tokens] */
-    int step;                            /* calls so far, each with as many tokens of every run */
-    struct device_memory memory, inputs; /* the cache; what one call is given */
-    struct verify_row *row;
-    double error, norm, bound; /* sums of squares */
+static const struct shape traced = {{"trace", IN_ORDER}, 16, 8, 1, {{0, 1024}}};
+
+struct own {
+    int32_t *pages; /* of the runs, one after the other */
+    int64_t *slots; /* [tokens] */
+    int used, spare;
 };
+
+static bool is(const struct call *c, unsigned flags) { return c->flags & flags; }
+
+static bool block_scaled(const struct call *c)
+{
+    return c->desc.cache_write.cache.scale == ATTN_KV_SCALE_BLOCK;
+}
+
+static struct paged cache_of(struct call *c)
+{
+    return paged_of(c, CACHE_WRITE_K_CACHE, &c->desc.cache_write.cache, false);
+}
+
+static struct operand *input(struct call *c, enum cache_part part)
+{
+    return call_operand(c, CACHE_WRITE_K_IN + part);
+}
+
+/* Of a token, for a head. */
+static struct slot slot_of(const struct call *c, int64_t slot, int head)
+{
+    const int size = c->desc.cache_write.cache.page_size;
+    return (struct slot){slot / size, (int)(slot % size), head};
+}
 
 /* Comparison. */
 
-static void note_fault(struct problem *p, const char *what, const char *part, int64_t slot,
-                       int head, int d, double got, double expected)
-{
-    verify_fail(p->row, "%s: %s of slot %lld, head %d, element %d is %g, expected %g", what, part,
-                (long long)slot, head, d, got, expected);
-}
-
-static const char *const part_names[] = {"k", "v"};
-
 /*
- * What a number x may become. With u = precision->unit and tiny = precision->tiny, rounding is off
- * by u |x| or tiny; a scaled number by tiny times the scale, and x * inverse is a float32 product
- * of an inverse that is off by 1 ulp of a float32 (2^-23) of a scale that is off by as much: four
- * units of 2^-23 in all may shift where it is rounded. What is beyond the largest number is it.
+ * How far off may be what a number x becomes, and what that is. With u = precision->unit and tiny =
+ * precision->tiny, rounding is off by u |x| or tiny; a scaled number by tiny times the scale, and x
+ * * inverse is a float32 product of an inverse that is off by 1 ulp of a float32 (2^-23) of a scale
+ * that is off by as much: four units of 2^-23 in all may shift where it is rounded. What is beyond
+ * the largest number is it.
  */
-static double nearest(const struct problem *p, double x, double scale, double *bound)
+static double nearest(const struct call *c, const struct precision *p, double x, double scale,
+                      double *bound)
 {
-    const struct precision *c = p->cache.precision;
-    const double most = x < 0 && c->dtype == ATTN_INT8 ? c->limit + 1 : c->limit;
+    const double most = x < 0 && p->dtype == ATTN_INT8 ? p->limit + 1 : p->limit;
     const double largest = scale * most, arithmetic = 4 * 0x1p-23 * fabs(x);
     *bound = 0;
-    if (c->dtype == p->desc.dtype)
+    if (p->dtype == c->desc.cache_write.dtype)
         return x;
     if (fabs(x) >= largest) {
         *bound = arithmetic;
         return copysign(largest, x);
     }
-    *bound = fmax(c->unit * fabs(x), c->tiny * scale) + arithmetic;
+    *bound = fmax(p->unit * fabs(x), p->tiny * scale) + arithmetic;
     return x;
 }
 
 /* What is stored for x, which the device has made of it. */
-static void compare_element(struct problem *p, enum cache_part part, int64_t slot, int head, int d,
-                            double x)
+static void compare_element(struct call *c, struct paged *p, enum cache_part part, struct slot s,
+                            int d, double x)
 {
-    const int page = (int)(slot / p->desc.cache.page_size);
-    const int at = (int)(slot % p->desc.cache.page_size);
-    const bool scaled = p->desc.cache.scale != ATTN_KV_SCALE_NONE;
-    const double scale = scaled ? *cache_scale(&p->cache, part, page, at, head) : 1;
     double bound;
-    const double expected = nearest(p, x, scale, &bound);
-    const double got = cache_value(&p->cache, part, page, at, head, d);
-    const double error = fabs(got - expected);
-    p->error += error * error;
-    p->norm += expected * expected;
-    p->bound += bound * bound;
-    if (!(error <= bound))
-        note_fault(p, "wrong", part_names[part], slot, head, d, got, expected);
-    if (bound > 0 && error * p->row->largest_bound >= p->row->largest * bound) {
-        p->row->largest = error;
-        p->row->largest_bound = bound;
-    }
-    cache_set_bits(&p->cache, part, page, at, head, d,
-                   cache_bits(&p->before, part, page, at, head, d));
+    const double expected = nearest(c, p->precision, x, paged_result_scale(p, part, s), &bound);
+    paged_compare(c, p, part, s, d, expected, bound);
+}
+
+static void check_scale(struct call *c, struct paged *p, enum cache_part part, struct slot s,
+                        double expected, bool exact)
+{
+    const double got = paged_result_scale(p, part, s);
+    paged_allow_scale(p, part, s);
+    if (exact ? got != expected : !(fabs(got - expected) <= 0x1p-23 * expected))
+        verify_fail(c->row, "the scale of %s of page %lld, token %d, head %d is %g, expected %g",
+                    part == CACHE_K ? "k" : "v", (long long)s.page, s.token, s.head, got, expected);
 }
 
 /* The largest |x| over the largest number, a float32 product of a constant rounded to float32. */
-static void compare_scale(struct problem *p, enum cache_part part, int64_t slot, int token,
-                          int head)
+static void compare_token(struct call *c, struct paged *p, enum cache_part part, int token)
 {
-    const int page = (int)(slot / p->desc.cache.page_size);
-    const int at = (int)(slot % p->desc.cache.page_size);
-    double largest = 0;
-    for (int d = 0; d < p->in[part].dim; d++)
-        largest = fmax(largest, fabs(tensor_value(&p->in[part], token, head, d)));
-    const double expected = largest / p->cache.precision->limit;
-    float *scale = cache_scale(&p->cache, part, page, at, head);
-    if (!(fabs(*scale - expected) <= 0x1p-23 * expected))
-        note_fault(p, "wrong scale", part_names[part], slot, head, 0, *scale, expected);
-    *scale = *cache_scale(&p->before, part, page, at, head);
-}
-
-static void compare_token(struct problem *p, enum cache_part part, int token)
-{
-    const int64_t slot = p->slots[token];
-    for (int head = 0; head < p->desc.kv_heads && slot >= 0; head++) {
-        for (int d = 0; d < p->in[part].dim; d++)
-            compare_element(p, part, slot, head, d, tensor_value(&p->in[part], token, head, d));
-        if (p->desc.cache.scale == ATTN_KV_SCALE_TOKEN)
-            compare_scale(p, part, slot, token, head);
+    const int64_t slot = ((const struct own *)c->own)->slots[token];
+    for (int head = 0; head < p->kv_heads && slot >= 0; head++) {
+        const struct slot s = slot_of(c, slot, head);
+        double largest = 0;
+        for (int d = 0; d < p->dim[part]; d++) {
+            const double x = operand_value(input(c, part), AT(token, head, d));
+            compare_element(c, p, part, s, d, x);
+            largest = fmax(largest, fabs(x));
+        }
+        if (p->desc.scale == ATTN_KV_SCALE_TOKEN)
+            check_scale(c, p, part, s, largest / p->precision->limit, false);
     }
 }
 
-static double expected_scale(const struct problem *p, enum cache_part part, int token, int end,
-                             int head, double old)
+static double expected_scale(struct call *c, const struct paged *p, enum cache_part part, int token,
+                             int end, int head, double old)
 {
-    const struct tensor *in = &p->in[part];
-    const int64_t count = (int64_t)(end - token) * in->dim;
-    double *x = malloc((size_t)count * sizeof(*x));
-    if (!x)
-        abort();
+    const int64_t dim = p->dim[part], count = (end - token) * dim;
+    double *x = verify_allocate((size_t)count, sizeof(*x));
     for (int64_t i = 0; i < count; i++)
-        x[i] = tensor_value(in, token + (int)(i / in->dim), head, (int)(i % in->dim));
-    const int begin = (int)(p->slots[token] % p->desc.cache.page_size);
-    const double scale = ref_cache_block_scale(x, count, begin, old, p->cache.precision->limit);
+        x[i] = operand_value(input(c, part), AT(token + i / dim, head, i % dim));
+    const int begin = slot_of(c, ((const struct own *)c->own)->slots[token], head).token;
+    const double scale = ref_cache_block_scale(x, count, begin, old, p->precision->limit);
     free(x);
     return scale;
 }
 
 /* The scale of a page, as far off as that of a token, and what had another one before. */
-static void compare_run(struct problem *p, enum cache_part part, int token, int end, int head)
+static void compare_run(struct call *c, struct paged *p, enum cache_part part, int token, int end,
+                        int head)
 {
-    const int64_t slot = p->slots[token];
-    const int page = (int)(slot / p->desc.cache.page_size);
-    const int begin = (int)(slot % p->desc.cache.page_size);
-    const float old = *cache_scale(&p->before, part, page, 0, head);
-    float *scale = cache_scale(&p->cache, part, page, 0, head);
-    const double expected = expected_scale(p, part, token, end, head, old);
-    const bool kept = begin > 0 && expected == old;
-    if (kept ? *scale != old : !(fabs(*scale - expected) <= 0x1p-23 * expected))
-        note_fault(p, "wrong scale", part_names[part], slot, head, 0, *scale, expected);
-    for (int at = 0; at < begin && *scale != old; at++) {
-        for (int d = 0; d < p->in[part].dim; d++)
-            compare_element(p, part, slot - begin + at, head, d,
-                            cache_value(&p->before, part, page, at, head, d));
-    }
-    *scale = old;
-}
-
-static void compare_runs(struct problem *p, enum cache_part part)
-{
-    for (int token = 0, end; token < p->args.tokens; token = end) {
-        end = cache_run_end(&p->cache, p->slots, p->args.tokens, token);
-        for (int head = 0; head < p->desc.kv_heads && p->slots[token] >= 0; head++)
-            compare_run(p, part, token, end, head);
+    struct slot s = slot_of(c, ((const struct own *)c->own)->slots[token], head);
+    const int begin = s.token;
+    const double old = paged_scale(p, part, s);
+    const double expected = expected_scale(c, p, part, token, end, head, old);
+    check_scale(c, p, part, s, expected, begin > 0 && expected == old);
+    for (s.token = 0; s.token < begin && paged_result_scale(p, part, s) != old; s.token++) {
+        for (int d = 0; d < p->dim[part]; d++)
+            compare_element(c, p, part, s, d, paged_value(p, part, s, d));
     }
 }
 
-static void compare(struct problem *p)
+static void compare(struct call *c)
 {
-    struct verify_row *row = p->row;
+    const int64_t *slots = ((const struct own *)c->own)->slots;
+    const int tokens = c->args.cache_write.tokens;
+    struct paged p = cache_of(c);
     for (int part = 0; part < CACHE_PARTS; part++) {
-        for (int token = 0; token < p->args.tokens; token++)
-            compare_token(p, part, token);
-        if (p->desc.cache.scale == ATTN_KV_SCALE_BLOCK)
-            compare_runs(p, part);
-        if (!cache_same(&p->cache, &p->before, part))
-            verify_fail(row,
-                        "bytes of %s or its scales that belong to no slot of slot_mapping "
-                        "were written",
-                        part_names[part]);
+        for (int token = 0; token < tokens; token++)
+            compare_token(c, &p, part, token);
+        for (int token = 0, end; block_scaled(c) && token < tokens; token = end) {
+            end = slots_run_end(p.desc.page_size, slots, tokens, token);
+            for (int head = 0; head < p.kv_heads && slots[token] >= 0; head++)
+                compare_run(c, &p, part, token, end, head);
+        }
     }
-    row->relative = p->norm > 0 ? sqrt(p->error / p->norm) : sqrt(p->error);
-    row->relative_bound = p->norm > 0 ? sqrt(p->bound / p->norm) : 0;
+}
+
+/* Sizes. */
+
+static int launches(const struct call *c) { return is(c, STEPS) ? LAUNCHES : 1; }
+
+static int count_pages(const struct call *c, int i)
+{
+    const struct shape *s = c->shape;
+    const int size = c->desc.cache_write.cache.page_size;
+    return (s->runs[i].first + s->runs[i].tokens * launches(c) + size - 1) / size;
+}
+
+/* Of all runs, and some that stay empty. */
+static void size(struct call *c)
+{
+    const struct shape *s = c->shape;
+    struct own *own = c->own;
+    struct attn_cache_write_desc *d = &c->desc.cache_write;
+    d->kv_heads = s->kv_heads;
+    d->cache.page_size = paged_size(c, &d->cache, s->page_size);
+    own->used = 0;
+    for (int i = 0; i < s->count; i++) {
+        own->used += count_pages(c, i);
+        c->args.cache_write.tokens += s->runs[i].tokens;
+    }
+    own->spare = is(c, IN_ORDER) ? 0 : is(c, FAR) ? 64 : 3;
+    c->args.cache_write.cache.page_count = own->used + own->spare;
+}
+
+static void place(struct call *c)
+{
+    struct operand *k = input(c, CACHE_K), *v = input(c, CACHE_V);
+    const int64_t row = k->dims[1] * k->dims[2], more = v->dims[1] * v->dims[2];
+    if (is(c, FAR))
+        paged_spread(c, CACHE_WRITE_K_CACHE, PAGES_FAR_STRIDE);
+    if (!is(c, PACKED))
+        return;
+    operand_set_stride(k, 0, 4 * row + more); /* with queries of three times as many heads */
+    operand_set_stride(v, 0, 4 * row + more);
+    operand_place_inside(v, k, row);
 }
 
 /* Inputs. */
-
-static int launches(const struct problem *p) { return p->shape->flags & STEPS ? LAUNCHES : 1; }
-
-static int count_pages(const struct problem *p, int i)
-{
-    const int size = p->desc.cache.page_size;
-    const int tokens = p->shape->runs[i].tokens * launches(p);
-    return (p->shape->runs[i].first + tokens + size - 1) / size;
-}
 
 static void swap(int64_t *a, int64_t *b)
 {
@@ -243,236 +245,137 @@ static void reverse(int64_t *a, int count)
 }
 
 /* The last page's tokens first. */
-static void reverse_pages(struct problem *p)
+static void reverse_pages(const struct call *c, int64_t *slots)
 {
-    reverse(p->slots, p->args.tokens);
-    for (int i = 0, end; i < p->args.tokens; i = end) {
-        for (end = i + 1; end < p->args.tokens && p->slots[end] == p->slots[end - 1] - 1 &&
-                          p->slots[end - 1] % p->desc.cache.page_size;
-             end++)
-            continue;
-        reverse(&p->slots[i], end - i);
+    const int tokens = c->args.cache_write.tokens, size = c->desc.cache_write.cache.page_size;
+    reverse(slots, tokens);
+    for (int i = 0, end; i < tokens; i = end) {
+        end = i + 1;
+        while (end < tokens && slots[end] == slots[end - 1] - 1 && slots[end - 1] % size)
+            end++;
+        reverse(&slots[i], end - i);
     }
 }
 
-static void change_slots(struct problem *p, uint64_t *random)
+static void change_slots(struct call *c, int64_t *slots)
 {
-    const bool whole = p->desc.cache.scale == ATTN_KV_SCALE_BLOCK;
-    const int tokens = p->args.tokens, size = p->desc.cache.page_size;
-    if (p->shape->flags & SHUFFLED && whole)
-        reverse_pages(p);
-    for (int i = tokens - 1; p->shape->flags & SHUFFLED && !whole && i > 0; i--)
-        swap(&p->slots[i], &p->slots[random_bits(random) % (uint64_t)(i + 1)]);
-    for (int i = 0; p->shape->flags & GAPS && i < tokens; i++) {
-        const bool gap = whole ? i >= tokens - 3 || p->slots[i] % size * 3 > size * 2 : i % 3 == 2;
+    const bool whole = block_scaled(c);
+    const int tokens = c->args.cache_write.tokens, size = c->desc.cache_write.cache.page_size;
+    if (is(c, SHUFFLED) && whole)
+        reverse_pages(c, slots);
+    for (int i = tokens - 1; is(c, SHUFFLED) && !whole && i > 0; i--)
+        swap(&slots[i], &slots[random_bits(&c->random) % (uint64_t)(i + 1)]);
+    for (int i = 0; is(c, GAPS) && i < tokens; i++) {
+        const bool gap = whole ? i >= tokens - 3 || slots[i] % size * 3 > size * 2 : i % 3 == 2;
         if (gap)
-            p->slots[i] = i % 2 ? -1 : INT64_MIN;
+            slots[i] = i % 2 ? -1 : INT64_MIN;
     }
 }
 
-/* The slots of all runs in this step. */
-static void make_slots(struct problem *p, uint64_t *random)
+/* The slots of all runs in this launch. */
+static void fill_slots(struct call *c)
 {
-    const struct shape *shape = p->shape;
-    const int size = p->desc.cache.page_size;
-    for (int i = 0, token = 0, first = 0; i < shape->count; first += count_pages(p, i++)) {
-        for (int t = 0; t < shape->runs[i].tokens; t++, token++) {
-            const int at = shape->runs[i].first + p->step * shape->runs[i].tokens + t;
-            p->slots[token] = (int64_t)p->pages[first + at / size] * size + at % size;
+    const struct shape *s = c->shape;
+    struct own *own = c->own;
+    const int size = c->desc.cache_write.cache.page_size;
+    for (int i = 0, token = 0, first = 0; i < s->count; first += count_pages(c, i++)) {
+        for (int t = 0; t < s->runs[i].tokens; t++, token++) {
+            const int at = s->runs[i].first + c->launches * s->runs[i].tokens + t;
+            own->slots[token] = (int64_t)own->pages[first + at / size] * size + at % size;
         }
     }
-    change_slots(p, random);
+    change_slots(c, own->slots);
+    for (int t = 0; t < c->args.cache_write.tokens; t++)
+        operand_set_int(call_operand(c, CACHE_WRITE_SLOT_MAPPING), AT(t), own->slots[t]);
 }
 
-/* Of all runs, and some that stay empty. Returns how many there are. */
-static int make_pages(struct problem *p, uint64_t *random)
+static void fill_inputs(struct call *c)
 {
-    int used = 0, tokens = 0;
-    for (int i = 0; i < p->shape->count; i++) {
-        used += count_pages(p, i);
-        tokens += p->shape->runs[i].tokens;
-    }
-    /* Far apart: 64 MiB from a page to the next, and those in use are the last. */
-    const bool far = p->shape->flags & FAR;
-    const int spare = far ? 64 : 3;
-    p->pages = shuffled_pages(used + spare, random);
-    for (int i = 0; far && i < used; i++)
-        p->pages[i] = spare + i;
-    p->args.tokens = tokens;
-    p->slots = malloc(((size_t)tokens + 1) * sizeof(*p->slots));
-    return used + spare;
-}
-
-static void make_inputs(struct problem *p)
-{
-    const struct attn_cache_write_desc *d = &p->desc;
-    const int heads = d->kv_heads, q = 3 * heads * d->head_dim;
-    struct tensor *k = &p->in[CACHE_K], *v = &p->in[CACHE_V];
-    p->q = tensor_dense(p->precision, p->args.tokens, 3 * heads, d->head_dim);
-    *k = tensor_dense(p->precision, p->args.tokens, heads, d->head_dim);
-    *v = tensor_dense(p->precision, p->args.tokens, heads, d->head_dim_v);
-    if (p->shape->flags & VIEWS) {
-        p->q.token_stride = q + heads * (d->head_dim + d->head_dim_v);
-        k->token_stride = v->token_stride = p->q.token_stride;
-        tensor_place_inside(k, &p->q, q);
-        tensor_place_inside(v, &p->q, q + heads * d->head_dim);
-    }
-}
-
-static void fill_inputs(struct problem *p, uint64_t *random)
-{
-    tensor_fill(&p->q, random);
-    tensor_fill(&p->in[CACHE_K], random);
-    tensor_fill(&p->in[CACHE_V], random);
-    for (int part = 0; p->shape->flags & HUGE && part < CACHE_PARTS; part++) {
-        for (int i = 0; i < p->in[part].dim; i++) {
-            tensor_set(&p->in[part], 1, 0, i, 0);
-            tensor_set(&p->in[part], 2, 0, i, i % 2 ? 128 * (1 + i % 255) : -1024);
-            tensor_set(&p->in[part], p->args.tokens - 1, 0, i, 0);
+    const int last = c->args.cache_write.tokens - 1;
+    for (int part = 0; part < CACHE_PARTS; part++) {
+        struct operand *in = input(c, part);
+        operand_set_random(in, &c->random);
+        for (int64_t i = 0; is(c, HUGE) && i < in->dims[2]; i++) {
+            operand_set(in, AT(1, 0, i), 0);
+            operand_set(in, AT(2, 0, i), i % 2 ? 128 * (1 + (double)(i % 255)) : -1024);
+            operand_set(in, AT(last, 0, i), 0);
         }
     }
 }
 
 /* Before the launch some slots have tokens, and the scale of a tensor is there. */
-static void make_cache(struct problem *p, int pages, uint64_t *random)
+static void fill_cache(struct call *c)
 {
-    const struct attn_cache_write_desc *d = &p->desc;
-    const int size = d->cache.page_size;
-    const bool block = d->cache.scale == ATTN_KV_SCALE_BLOCK;
-    cache_init(&p->cache, &d->cache, p->run->gpu->target, d->kv_heads, d->head_dim, d->head_dim_v,
-               pages, p->shape->flags & VIEWS);
-    if (p->shape->flags & FAR)
-        cache_spread(&p->cache, 64 << 20);
-    for (int page = p->shape->flags & FAR ? 64 : 0; page < pages; page++) {
-        if (!block || page % 2 || p->shape->flags & FAR)
-            cache_fill_token(&p->cache, page, page % size, random);
+    const struct own *own = c->own;
+    const int tokens = c->args.cache_write.tokens;
+    struct paged p = cache_of(c);
+    for (int page = is(c, FAR) ? own->spare : 0; page < p.page_count; page++) {
+        paged_touch(&p, page);
+        if (!block_scaled(c) || page % 2 || is(c, FAR))
+            paged_fill_token(&p, page, page % p.desc.page_size, &c->random);
     }
-    const int tokens = p->args.tokens;
-    for (int token = 0, end; block && token < tokens; token = end) {
-        end = cache_run_end(&p->cache, p->slots, tokens, token);
-        if (p->slots[token] >= 0)
-            cache_fill_page(&p->cache, (int)(p->slots[token] / size), (int)(p->slots[token] % size),
-                            random);
-    }
-    cache_copy(&p->before, &p->cache);
-}
-
-static void upload_inputs(struct problem *p)
-{
-    struct attn_cache_write_args *a = &p->args;
-    struct device_memory *m = &p->inputs;
-    if (p->shape->flags & VIEWS)
-        tensor_upload(&p->q, m);
-    a->k_in = tensor_upload(&p->in[CACHE_K], m);
-    a->v_in = tensor_upload(&p->in[CACHE_V], m);
-    a->k_in_token_stride = p->in[CACHE_K].token_stride;
-    a->k_in_head_stride = p->in[CACHE_K].head_stride;
-    a->v_in_token_stride = p->in[CACHE_V].token_stride;
-    a->v_in_head_stride = p->in[CACHE_V].head_stride;
-    a->slot_mapping = device_copy(m, p->slots, ((size_t)a->tokens + 1) * sizeof(*p->slots));
-}
-
-/* Runs. */
-
-/* What a launch has left is what the next one finds. */
-static void run_step(struct problem *p)
-{
-    struct paged_cache after;
-    if (!verify_copied(&p->inputs, p->row) ||
-        !verify_launch(p->run, &p->memory, &p->desc, &p->args, p->row))
-        return;
-    cache_download(&p->cache, &p->memory);
-    if (!verify_copied(&p->memory, p->row))
-        return;
-    cache_copy(&after, &p->cache);
-    compare(p);
-    cache_free(&p->before);
-    p->before = after;
-}
-
-static void run_problem(struct problem *p, uint64_t *random)
-{
-    run_step(p);
-    for (p->step = 1; p->step < launches(p) && !p->row->fault[0]; p->step++) {
-        make_slots(p, random);
-        fill_inputs(p, random);
-        device_free(&p->inputs);
-        upload_inputs(p);
-        run_step(p);
+    for (int token = 0, end; block_scaled(c) && token < tokens; token = end) {
+        const int64_t slot = own->slots[token];
+        end = slots_run_end(p.desc.page_size, own->slots, tokens, token);
+        if (slot >= 0)
+            paged_fill_page(&p, slot / p.desc.page_size, (int)(slot % p.desc.page_size),
+                            &c->random);
     }
 }
 
-/* For a kernel of any page size the shape's, or the next for which the pack has no other kernel. */
-static void choose_page_size(const struct verify_run *run, const struct shape *shape,
-                             const char *kernel, struct attn_cache_write_desc *desc)
+/* Far apart, those in use are the last. */
+static void fill(struct call *c)
 {
-    const int chunk = 16 / find_cache_precision(desc->cache.dtype, run->gpu->target)->size;
-    const int least = desc->cache.layout == ATTN_KV_SHUFFLE ? chunk : 1;
-    for (int i = 0; i < PAGE_STEPS; i++) {
-        desc->cache.page_size = (shape->page_size < least ? least : shape->page_size) << i;
-        if (verify_takes(run, desc, kernel))
-            return;
-    }
+    struct own *own = c->own;
+    int32_t *order = shuffled_pages(own->used + own->spare, &c->random);
+    own->pages = call_allocate(c, (size_t)own->used + 1, sizeof(*own->pages));
+    own->slots = call_allocate(c, (size_t)c->args.cache_write.tokens + 1, sizeof(*own->slots));
+    for (int i = 0; i < own->used; i++)
+        own->pages[i] = is(c, FAR) || is(c, IN_ORDER) ? own->spare + i : order[i];
+    free(order);
+    fill_slots(c);
+    fill_inputs(c);
+    fill_cache(c);
 }
 
-static void verify_shape(struct verify_run *run, const struct attn_kernel_info *info, size_t i,
-                         const struct attn_cache_write_desc *desc)
+static bool again(struct call *c)
 {
-    const struct shape *shape = &shapes[i];
-    struct verify_row row = {.kernel = info->name, .shape = shape->name};
-    struct problem p = {
-        .run = run,
-        .shape = shape,
-        .precision = find_cache_precision(desc->dtype, ""),
-        .desc = *desc,
-        .row = &row,
-        .args = {.size = sizeof(p.args)},
-        .memory = {.gpu = run->gpu},
-        .inputs = {.gpu = run->gpu},
-    };
-    p.desc.kv_heads = shape->kv_heads;
-    if (!desc->cache.page_size)
-        choose_page_size(run, shape, info->name, &p.desc);
-    uint64_t random = run->seed * 1000003 + i;
-    const int pages = make_pages(&p, &random);
-    make_slots(&p, &random);
-    make_inputs(&p);
-    fill_inputs(&p, &random);
-    make_cache(&p, pages, &random);
-    upload_inputs(&p);
-    cache_upload(&p.cache, &p.memory, &p.args.cache);
-    run_problem(&p, &random);
-    device_free(&p.inputs);
-    device_free(&p.memory);
-    for (int part = 0; part < CACHE_PARTS; part++)
-        tensor_free(&p.in[part]);
-    tensor_free(&p.q);
-    cache_free(&p.cache);
-    cache_free(&p.before);
-    free(p.slots);
-    free(p.pages);
-    verify_report(run, &row);
+    if (c->launches == launches(c))
+        return false;
+    fill_slots(c);
+    fill_inputs(c);
+    return true;
 }
 
-static void verify(struct verify_run *run, uint32_t n, const struct attn_kernel_info *info)
+static bool takes(const struct call *c) { return block_scaled(c) || !is(c, STEPS); }
+
+static double least_bytes(const struct call *c)
 {
-    const struct precision *precision = find_precision(verify_field(run->pack, n, "dtype"));
-    const struct attn_cache_write_desc desc = {
-        .size = sizeof(desc),
-        .dtype = precision ? precision->dtype : 0,
-        .head_dim = atoi(verify_field(run->pack, n, "head_dim")),
-        .head_dim_v = atoi(verify_field(run->pack, n, "head_dim_v")),
-        .cache = verify_cache_desc(run->pack, n),
-    };
-    if (!precision) {
-        verify_report_fault(run, info->name, "no reference covers its dtype");
-        return;
-    }
-    const bool block = desc.cache.scale == ATTN_KV_SCALE_BLOCK;
-    for (size_t i = 0; i < COUNT(shapes) && verify_wants_more(run); i++) {
-        if (block || !(shapes[i].flags & STEPS))
-            verify_shape(run, info, i, &desc);
-    }
+    const struct attn_cache_write_desc *d = &c->desc.cache_write;
+    const double tokens = c->args.cache_write.tokens;
+    return paged_move_bytes(&d->cache, tokens * d->kv_heads, d->head_dim + d->head_dim_v) +
+           8 * tokens;
 }
 
-const struct verify_family verify_cache_write = {.op = "cache_write", .verify = verify};
+const struct verify_op verify_cache_write = {
+    .op = "cache_write",
+    .shapes = shapes,
+    .shape_size = sizeof(shapes[0]),
+    .shape_count = COUNT(shapes),
+    .trace = &traced,
+    .dimensions =
+        {
+            {"tokens", offsetof(struct shape, runs[0].tokens), 1 << 20, "of one sequence"},
+            {"kv_heads", offsetof(struct shape, kv_heads), 1024, "key/value heads"},
+            {"page_size", offsetof(struct shape, page_size), 65536, "for a kernel that takes any"},
+        },
+    .own_size = sizeof(struct own),
+    .takes = takes,
+    .size = size,
+    .steps = 4,
+    .place = place,
+    .fill = fill,
+    .compare = compare,
+    .again = again,
+    .least_bytes = least_bytes,
+};

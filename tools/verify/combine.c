@@ -1,19 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * attnc verify for combine kernels: the lists of parts, the inputs, and how far a kernel may be
- * off.
+ * Verification of combine kernels: the lists of parts, the inputs, and how far a kernel may be off.
  */
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
-#include "tools/verify/verify.h"
-#include "tools/verify/tensor.h"
 #include "tools/reference/combine.h"
+#include "tools/verify/call.h"
 
 #define COUNT(a) (sizeof(a) / sizeof((a)[0]))
 
-enum { TILES_MAX = 8, SPLITS_MAX = 70 };
+enum { TILES_MAX = 8, TOKENS_MAX = 70 /* of a tile */, SPLITS_MAX = 4096 };
 
 enum {
     CSR = 1 << ATTN_PARTIALS_CSR,
@@ -26,95 +23,122 @@ enum {
     NO_LSE = 1 << 1,   /* none is asked for */
     EMPTY = 1 << 2,    /* many parts saw no key: lse of either infinity, NaNs in their rows */
     APART = 1 << 3,    /* lse from -1000 to 1000: one part outweighs the others */
-    VIEWS = 1 << 4,    /* out and the states have gaps; lse is [token, head] */
-    COUNTS = 1 << 5,   /* dense: split_counts says how many splits of a token were written */
-    IN_PLACE = 1 << 6, /* pair: out is prefix, which has the same type */
-    FAR = 1 << 7,      /* csr: partial_out reaches beyond 4 GiB, with rows far apart */
+    COUNTS = 1 << 4,   /* dense: split_counts says how many splits of a token were written */
+    IN_PLACE = 1 << 5, /* pair: out is prefix, which has the same type */
+    FAR = 1 << 6,      /* csr: partial_out reaches beyond 4 GiB, with rows far apart */
+    IN_ORDER = 1 << 7, /* csr: partial rows in the order of the tiles, without room between */
 };
 
-/* Tiles: query tokens that share a list of so many parts. Dense and pair have tokens alone; a pair
- * has two parts, whatever stands here. */
+/* Tiles: query tokens that share a list of so many parts, all of them `repeat` times. Dense and
+ * pair have tokens alone; a pair has two parts, whatever stands here. */
 static const struct shape {
-    const char *name;
-    unsigned schemes, flags;
-    int heads;
+    struct verify_shape is;
+    unsigned schemes;
+    int heads, repeat;
     struct {
         int tokens, parts;
     } tiles[TILES_MAX];
 } shapes[] = {
-    {"one", CSR | DENSE | PAIR, 0, 1, {{1, 2}}},
-    {"lists", CSR, SINKS, 12, {{1, 2}, {1, 0}, {1, 1}, {1, 5}, {2, 0}, {1, 17}}},
-    {"lists", DENSE, SINKS, 12, {{1, 2}, {1, 1}, {1, 5}, {1, 17}}},
-    {"tokens", CSR | PAIR, NO_LSE, 5, {{4, 3}, {1, 2}, {3, 4}, {2, 16}}},
-    {"long", CSR | DENSE, 0, 2, {{1, 67}, {1, 33}}},
-    {"many tokens", PAIR, SINKS, 3, {{70, 2}}},
-    {"empty", CSR | DENSE | PAIR, EMPTY, 3, {{1, 3}, {2, 2}, {1, 9}, {2, 21}}},
-    {"empty, sinks", CSR | DENSE | PAIR, EMPTY | SINKS, 2, {{2, 2}, {1, 3}, {1, 1}}},
-    {"far apart", CSR | DENSE | PAIR, APART, 6, {{1, 4}, {2, 19}, {1, 2}}},
-    {"views", CSR | DENSE | PAIR, VIEWS | SINKS, 7, {{1, 2}, {2, 6}, {1, 3}}},
-    {"unwritten", DENSE, COUNTS, 4, {{1, 3}, {1, 0}, {1, 1}, {1, 20}, {1, 70}}},
-    {"in place", PAIR, IN_PLACE, 2, {{40, 2}}},
-    {"beyond 4 GiB", CSR, FAR, 2, {{1, 3}, {2, 2}}},
+    {{"one", 0}, CSR | DENSE | PAIR, 1, 1, {{1, 2}}},
+    {{"lists", SINKS}, CSR, 12, 1, {{1, 2}, {1, 0}, {1, 1}, {1, 5}, {2, 0}, {1, 17}}},
+    {{"lists", SINKS}, DENSE, 12, 1, {{1, 2}, {1, 1}, {1, 5}, {1, 17}}},
+    {{"tokens", NO_LSE}, CSR | PAIR, 5, 1, {{4, 3}, {1, 2}, {3, 4}, {2, 16}}},
+    {{"long", 0}, CSR | DENSE, 2, 1, {{1, 67}, {1, 33}}},
+    {{"many tokens", SINKS}, PAIR, 3, 1, {{70, 2}}},
+    {{"empty", EMPTY}, CSR | DENSE | PAIR, 3, 1, {{1, 3}, {2, 2}, {1, 9}, {2, 21}}},
+    {{"empty, sinks", EMPTY | SINKS}, CSR | DENSE | PAIR, 2, 1, {{2, 2}, {1, 3}, {1, 1}}},
+    {{"far apart", APART}, CSR | DENSE | PAIR, 6, 1, {{1, 4}, {2, 19}, {1, 2}}},
+    {{"views", VERIFY_VIEWS | SINKS}, CSR | DENSE | PAIR, 7, 1, {{1, 2}, {2, 6}, {1, 3}}},
+    {{"unwritten", COUNTS}, DENSE, 4, 1, {{1, 3}, {1, 0}, {1, 1}, {1, 20}, {1, 70}}},
+    {{"in place", IN_PLACE}, PAIR, 2, 1, {{40, 2}}},
+    {{"beyond 4 GiB", FAR}, CSR, 2, 1, {{1, 3}, {2, 2}}},
 };
 
-/* One kernel on one shape. */
-struct problem {
-    struct verify_run *run;
-    const struct shape *shape;
-    const struct precision *precision, *out_precision;
-    struct attn_combine_desc desc;
-    struct attn_combine_args args;
-    int tokens, tiles;
-    int first[TILES_MAX + 1]; /* token of each tile, and their number */
-    int32_t indptr[TILES_MAX + 1], *map;
-    int32_t *device_map; /* differs where rows are spread */
-    int rows;            /* of parts: [row, head] */
-    double *o, *lse;
-    float *sinks, out_scale;
-    struct tensor out, out_lse, prefix, suffix, prefix_lse, suffix_lse;
-    struct device_memory memory;
-    struct verify_row *row;
+static const struct shape traced = {{"trace", IN_ORDER}, 0, 8, 64, {{1, 4}}};
+
+/* Where the parts of a tile are. */
+struct tile {
+    int first, tokens; /* query tokens */
+    int parts, index;  /* number of the first part */
 };
 
-static bool is(const struct problem *p, unsigned flags) { return p->shape->flags & flags; }
-static bool scheme(const struct problem *p, enum attn_partials s) { return p->desc.partials == s; }
+struct own {
+    struct tile *tiles;
+    int *of_token;             /* the tile of each token */
+    int count, parts, longest; /* longest: tokens of a tile */
+    int64_t block;             /* rows from a part of a tile to the next */
+};
 
-static void *allocate(size_t count, size_t size)
+static bool is(const struct call *c, unsigned flags) { return c->flags & flags; }
+
+static bool scheme(const struct call *c, enum attn_partials s)
 {
-    void *p = calloc(count ? count : 1, size);
-    if (!p)
-        abort();
-    return p;
+    return c->desc.combine.partials == s;
 }
 
 /* Parts of a token, in the order of the list. */
 
-static int tile_of(const struct problem *p, int token)
+static const struct tile *tile_of(const struct call *c, int token)
 {
-    int tile = 0;
-    while (p->first[tile + 1] <= token)
-        tile++;
-    return tile;
+    const struct own *own = c->own;
+    return &own->tiles[own->of_token[token]];
 }
 
-static int count_parts(const struct problem *p, int token)
+static int count_parts(const struct call *c, int token)
 {
-    return scheme(p, ATTN_PARTIALS_PAIR) ? 2 : p->shape->tiles[tile_of(p, token)].parts;
+    return scheme(c, ATTN_PARTIALS_PAIR) ? 2 : tile_of(c, token)->parts;
 }
 
-static int row_of(const struct problem *p, int token, int part)
+/* Blocks of the rows of a part: the later ones before the earlier. */
+static int64_t first_row(const struct call *c, int part)
 {
-    const int tile = tile_of(p, token);
-    if (scheme(p, ATTN_PARTIALS_CSR))
-        return p->map[p->indptr[tile] + part] + token - p->first[tile];
-    return scheme(p, ATTN_PARTIALS_DENSE) ? token * p->args.splits + part
-                                          : part * p->tokens + token;
+    const struct own *own = c->own;
+    return (is(c, IN_ORDER) ? part : own->parts - 1 - part) * own->block;
 }
 
-/* What the kernel is to leave alone: the tokens of a tile without parts. */
-static bool is_untouched(const struct problem *p, int token)
+/* One part of a token: its values and its LSE. */
+struct place {
+    struct operand *out, *lse;
+    int64_t at[2]; /* the indices before [head, d], of out; those of the LSE are the same */
+};
+
+static struct place place_of(struct call *c, int token, int part)
 {
-    return scheme(p, ATTN_PARTIALS_CSR) && count_parts(p, token) == 0;
+    const struct tile *t = tile_of(c, token);
+    struct place p = {
+        .out = call_operand(c, COMBINE_PARTIAL_OUT),
+        .lse = call_operand(c, COMBINE_PARTIAL_LSE),
+        .at = {token, part},
+    };
+    if (scheme(c, ATTN_PARTIALS_CSR))
+        p.at[0] = first_row(c, t->index + part) + token - t->first;
+    if (scheme(c, ATTN_PARTIALS_PAIR)) {
+        p.out = call_operand(c, part ? COMBINE_SUFFIX : COMBINE_PREFIX);
+        p.lse = call_operand(c, part ? COMBINE_SUFFIX_LSE : COMBINE_PREFIX_LSE);
+    }
+    return p;
+}
+
+static const int64_t *out_at(const struct call *c, const struct place *p, int head, int d,
+                             int64_t at[])
+{
+    const bool dense = scheme(c, ATTN_PARTIALS_DENSE);
+    at[0] = p->at[0];
+    at[1] = dense ? p->at[1] : head;
+    at[2] = dense ? head : d;
+    at[3] = d;
+    return at;
+}
+
+static const int64_t *lse_at(const struct call *c, const struct place *p, int head, int64_t at[])
+{
+    const bool pair = scheme(c, ATTN_PARTIALS_PAIR);
+    out_at(c, p, head, 0, at);
+    if (pair) {
+        at[0] = head;
+        at[1] = p->at[0];
+    }
+    return at;
 }
 
 /* Bounds. */
@@ -151,427 +175,218 @@ static double lse_bound(const struct ref_combine_row *r, int parts)
     return relative_error(r, parts, 0) + 4 * f * (fabs(r->lse) + r->largest);
 }
 
-struct sums {
-    double error, norm, rounded, arithmetic; /* of squares */
-    double closest;
-};
-
-static void note_fault(struct problem *p, const char *what, int token, int head, int d, double got,
-                       double expected)
+static void compare_element(struct call *c, const struct ref_combine_row *r, int parts, int token,
+                            int head, int d)
 {
-    verify_fail(p->row, "%s: token %d, head %d, element %d is %g, expected %g", what, token, head,
-                d, got, expected);
+    struct operand *out = call_operand(c, COMBINE_OUT);
+    const struct operand *given = call_operand(c, COMBINE_OUT_SCALE);
+    const double scale = given->given ? operand_value(given, AT(0)) : 1;
+    const double u = out->precision->unit, limit = out->precision->limit;
+    const double expected = fmin(fmax(r->out[d] / scale, -limit), limit);
+    const double arithmetic = arithmetic_bound(r, parts, d) / scale + out->precision->tiny;
+    call_compare(c, out, AT(token, head, d), expected, u * fabs(expected) + (1 + u) * arithmetic);
 }
 
-static void compare_element(struct problem *p, struct sums *s, const struct ref_combine_row *r,
-                            int token, int head, int d)
+static void read_part(struct call *c, int token, int part, int head, double *values,
+                      struct ref_combine_part *to)
 {
-    const struct precision *precision = p->out_precision;
-    const int parts = count_parts(p, token);
-    const double scale = p->out_scale, u = precision->unit;
-    const double expected = fmin(fmax(r->out[d] / scale, -precision->limit), precision->limit);
-    const double got = tensor_get(&p->out, token, head, d), error = fabs(got - expected);
-    const double arithmetic = arithmetic_bound(r, parts, d) / scale + precision->tiny;
-    const double bound = u * fabs(expected) + (1 + u) * arithmetic;
-    s->error += error * error;
-    s->norm += expected * expected;
-    s->arithmetic += arithmetic * arithmetic;
-    if (!(error <= bound))
-        note_fault(p, isnan(got) ? "not written, or NaN" : "out", token, head, d, got, expected);
-    if (bound > 0 && error / bound >= s->closest) {
-        s->closest = error / bound;
-        p->row->largest = error;
-        p->row->largest_bound = bound;
-    }
+    const struct place p = place_of(c, token, part);
+    int64_t at[ATTN_DIMENSIONS_MAX] = {0};
+    for (int d = 0; d < c->desc.combine.head_dim; d++)
+        values[d] = operand_value(p.out, out_at(c, &p, head, d, at));
+    *to = (struct ref_combine_part){values, operand_value(p.lse, lse_at(c, &p, head, at))};
 }
 
-static void compare_row(struct problem *p, struct sums *s, int token, int head)
+static void compare_row(struct call *c, int token, int head)
 {
     struct ref_combine_part parts[SPLITS_MAX];
     struct ref_combine_row r;
-    const int n = count_parts(p, token), heads = p->desc.heads, dim = p->desc.head_dim;
-    for (int i = 0; i < n; i++) {
-        const size_t at = (size_t)row_of(p, token, i) * heads + head;
-        parts[i] = (struct ref_combine_part){&p->o[at * dim], p->lse[at]};
-    }
-    ref_combine_row(parts, n, is(p, SINKS) ? p->sinks[head] : -INFINITY, dim, &r);
+    const int n = count_parts(c, token), dim = c->desc.combine.head_dim;
+    const struct operand *sinks = call_operand(c, COMBINE_SINKS);
+    double *values = verify_allocate((size_t)n * dim, sizeof(*values));
+    for (int i = 0; i < n; i++)
+        read_part(c, token, i, head, values + (size_t)i * dim, &parts[i]);
+    ref_combine_row(parts, n, sinks->given ? operand_value(sinks, AT(head)) : -INFINITY, dim, &r);
+    free(values);
     for (int d = 0; d < dim; d++)
-        compare_element(p, s, &r, token, head, d);
-    if (is(p, NO_LSE))
-        return;
-    const double got = tensor_get(&p->out_lse, token, head, 0);
-    if (isinf(r.lse) ? got != r.lse : !(fabs(got - r.lse) <= lse_bound(&r, n)))
-        note_fault(p, "lse", token, head, 0, got, r.lse);
+        compare_element(c, &r, n, token, head, d);
+    if (!is(c, NO_LSE))
+        call_check(c, call_operand(c, COMBINE_LSE), AT(head, token), r.lse, lse_bound(&r, n));
 }
 
-/* The elements of a token that must still be poisoned, which is a NaN. */
-static void check_untouched(struct problem *p, int token)
+/* The tokens of a tile without parts are left alone. */
+static void compare(struct call *c)
 {
-    for (int head = 0; head < p->desc.heads; head++) {
-        for (int d = 0; d < p->desc.head_dim; d++) {
-            if (!isnan(tensor_get(&p->out, token, head, d)))
-                note_fault(p, "written, without parts", token, head, d,
-                           tensor_get(&p->out, token, head, d), NAN);
-        }
-        if (!is(p, NO_LSE) && !isnan(tensor_get(&p->out_lse, token, head, 0)))
-            note_fault(p, "lse written, without parts", token, head, 0,
-                       tensor_get(&p->out_lse, token, head, 0), NAN);
+    for (int token = 0; token < c->args.combine.total_q; token++) {
+        const bool none = scheme(c, ATTN_PARTIALS_CSR) && count_parts(c, token) == 0;
+        for (int head = 0; head < c->desc.combine.heads && !none; head++)
+            compare_row(c, token, head);
     }
-}
-
-static void compare(struct problem *p)
-{
-    struct sums s = {0};
-    for (int token = 0; token < p->tokens; token++) {
-        if (is_untouched(p, token)) {
-            check_untouched(p, token);
-            continue;
-        }
-        for (int head = 0; head < p->desc.heads; head++)
-            compare_row(p, &s, token, head);
-    }
-    /* One rounding of each element, at most u of it; the arithmetic's bounds add as they are. */
-    const double u = p->out_precision->unit;
-    struct verify_row *row = p->row;
-    row->relative = s.norm > 0 ? sqrt(s.error / s.norm) : sqrt(s.error);
-    row->relative_bound = s.norm > 0 ? u + (1 + u) * sqrt(s.arithmetic / s.norm) : 0;
-    if (!(row->relative <= row->relative_bound))
-        verify_fail(row, "the relative error of the whole is beyond its bound");
 }
 
 /* Inputs. */
 
-/* Parts of a tile lie in blocks of rows, the later ones before the earlier, with room between. */
-static void make_lists(struct problem *p)
+static void make_tiles(struct call *c)
 {
-    int parts = 0, longest = 1;
-    for (int t = 0; t < TILES_MAX && p->shape->tiles[t].tokens; t++) {
-        p->first[t + 1] = p->first[t] + p->shape->tiles[t].tokens;
-        p->indptr[t + 1] = parts += p->shape->tiles[t].parts;
-        if (longest < p->shape->tiles[t].tokens)
-            longest = p->shape->tiles[t].tokens;
-        p->tiles = t + 1;
+    const struct shape *s = c->shape;
+    struct own *own = c->own;
+    int of_row = 0;
+    while (of_row < TILES_MAX && s->tiles[of_row].tokens)
+        of_row++;
+    own->count = of_row * s->repeat;
+    own->tiles = call_allocate(c, (size_t)own->count, sizeof(*own->tiles));
+    own->of_token = call_allocate(c, (size_t)own->count * TOKENS_MAX, sizeof(*own->of_token));
+    own->parts = own->longest = 0;
+    for (int t = 0, token = 0; t < own->count; t++) {
+        const int tokens = s->tiles[t % of_row].tokens, parts = s->tiles[t % of_row].parts;
+        own->tiles[t] = (struct tile){token, tokens, parts, own->parts};
+        own->parts += parts;
+        for (int end = token + tokens; token < end; token++)
+            own->of_token[token] = t;
+        own->longest = own->longest > tokens ? own->longest : tokens;
+        c->args.combine.total_q = token;
+        if (c->args.combine.splits < parts)
+            c->args.combine.splits = parts;
     }
-    for (int t = p->tiles; t < TILES_MAX; t++)
-        p->first[t + 1] = INT32_MAX;
-    p->tokens = p->first[p->tiles];
-    p->map = allocate((size_t)parts, sizeof(*p->map));
-    p->device_map = allocate((size_t)parts, sizeof(*p->map));
-    for (int i = 0; i < parts; i++)
-        p->device_map[i] = p->map[i] = (parts - 1 - i) * (longest + 1);
-    p->args.q_len = longest;
-    p->args.reduce_tiles = p->tiles;
-    p->args.total_q = p->tokens;
-    for (int t = 0; t < p->tiles; t++) {
-        if (p->args.splits < p->shape->tiles[t].parts)
-            p->args.splits = p->shape->tiles[t].parts;
-    }
-    p->rows = scheme(p, ATTN_PARTIALS_CSR)     ? parts * (longest + 1)
-              : scheme(p, ATTN_PARTIALS_DENSE) ? p->tokens * p->args.splits
-                                               : 2 * p->tokens;
 }
 
-static double random_lse(const struct problem *p, uint64_t *random)
+static void size(struct call *c)
 {
-    if (is(p, EMPTY) && random_bits(random) % 5 < 3)
-        return random_bits(random) & 1 ? INFINITY : -INFINITY;
-    return (float)(random_value(random) * (is(p, APART) ? 500 : 3));
+    struct attn_combine_args *a = &c->args.combine;
+    struct own *own = c->own;
+    c->desc.combine.heads = ((const struct shape *)c->shape)->heads;
+    make_tiles(c);
+    a->q_len = own->longest;
+    a->reduce_tiles = own->count;
+    own->block = own->longest + !is(c, IN_ORDER);
+    if (is(c, FAR)) /* each part gets a GiB of partial_out for itself */
+        own->block = ((int64_t)1 << 30) / (c->desc.combine.heads * c->desc.combine.head_dim * 4);
+    if (scheme(c, ATTN_PARTIALS_CSR))
+        a->partial_rows = (int32_t)(own->parts * own->block);
+}
+
+static void place(struct call *c)
+{
+    const struct own *own = c->own;
+    if (scheme(c, ATTN_PARTIALS_CSR)) {
+        operand_resize(call_operand(c, COMBINE_PARTIAL_OUT), 0, c->args.combine.partial_rows);
+        operand_resize(call_operand(c, COMBINE_PARTIAL_LSE), 0, c->args.combine.partial_rows);
+        operand_resize(call_operand(c, COMBINE_REDUCE_PARTIAL_MAP), 0, own->parts);
+        call_operand(c, COMBINE_PARTIAL_OUT)->far = is(c, FAR);
+        call_operand(c, COMBINE_PARTIAL_LSE)->far = is(c, FAR);
+    }
+    if (!is(c, SINKS))
+        operand_leave_out(call_operand(c, COMBINE_SINKS));
+    if (!is(c, COUNTS))
+        operand_leave_out(call_operand(c, COMBINE_SPLIT_COUNTS));
+    if (is(c, NO_LSE))
+        operand_leave_out(call_operand(c, COMBINE_LSE));
+    if (is(c, IN_PLACE))
+        operand_place_inside(call_operand(c, COMBINE_OUT), call_operand(c, COMBINE_PREFIX), 0);
+}
+
+static double random_lse(struct call *c)
+{
+    if (is(c, EMPTY) && random_bits(&c->random) % 5 < 3)
+        return random_bits(&c->random) & 1 ? INFINITY : -INFINITY;
+    return (float)(random_value(&c->random) * (is(c, APART) ? 500 : 3));
 }
 
 /* Of a state of a pair: a value of dtype; else of float32. */
-static double random_out(const struct problem *p, uint64_t *random)
+static double random_out(struct call *c)
 {
-    return scheme(p, ATTN_PARTIALS_PAIR) ? random_value(random)
-                                         : (float)((double)random_bits(random) * 0x1p-63 - 1);
+    return scheme(c, ATTN_PARTIALS_PAIR) ? random_value(&c->random)
+                                         : (float)((double)random_bits(&c->random) * 0x1p-63 - 1);
 }
 
-/* Every row that is a part gets values; the others, and those of empty parts, are NaNs. Without
- * split_counts it is their lse that says so. */
-static void make_parts(struct problem *p, uint64_t *random)
+/* Without split_counts it is their LSE that says that parts are empty. */
+static void fill_unwritten(struct call *c)
 {
-    const int heads = p->desc.heads, dim = p->desc.head_dim;
-    const size_t count = (size_t)p->rows * heads;
-    p->o = allocate(count * dim, sizeof(*p->o));
-    p->lse = allocate(count, sizeof(*p->lse));
-    p->sinks = allocate((size_t)heads, sizeof(*p->sinks));
-    const bool said = scheme(p, ATTN_PARTIALS_DENSE) && !is(p, COUNTS);
-    for (size_t i = 0; i < count; i++)
-        p->lse[i] = said ? -INFINITY : NAN;
-    for (size_t i = 0; i < count * dim; i++)
-        p->o[i] = NAN;
-    for (int token = 0; token < p->tokens; token++) {
-        for (int i = 0; i < count_parts(p, token) * heads; i++) {
-            const size_t at = (size_t)row_of(p, token, i / heads) * heads + i % heads;
-            p->lse[at] = random_lse(p, random);
-            for (int d = 0; d < dim && !isinf(p->lse[at]); d++)
-                p->o[at * dim + d] = random_out(p, random);
+    struct operand *lse = call_operand(c, COMBINE_PARTIAL_LSE);
+    if (!scheme(c, ATTN_PARTIALS_DENSE) || is(c, COUNTS))
+        return;
+    for (int token = 0; token < c->args.combine.total_q; token++)
+        for (int split = 0; split < c->args.combine.splits; split++)
+            for (int head = 0; head < c->desc.combine.heads; head++)
+                operand_set(lse, AT(token, split, head), -INFINITY);
+}
+
+/* The values of an empty part stay NaNs. */
+static void fill_parts(struct call *c)
+{
+    const int heads = c->desc.combine.heads, dim = c->desc.combine.head_dim;
+    for (int token = 0; token < c->args.combine.total_q; token++) {
+        for (int i = 0; i < count_parts(c, token) * heads; i++) {
+            const struct place p = place_of(c, token, i / heads);
+            int64_t at[ATTN_DIMENSIONS_MAX] = {0};
+            const double lse = random_lse(c);
+            operand_set(p.lse, lse_at(c, &p, i % heads, at), lse);
+            for (int d = 0; d < dim && !isinf(lse); d++)
+                operand_set(p.out, out_at(c, &p, i % heads, d, at), random_out(c));
         }
     }
-    for (int h = 0; h < heads; h++)
-        p->sinks[h] = (float)(2 * random_value(random));
+}
+
+static void fill_lists(struct call *c)
+{
+    const struct own *own = c->own;
+    for (int t = 0; t < own->count; t++) {
+        const struct tile *tile = &own->tiles[t];
+        operand_set_int(call_operand(c, COMBINE_REDUCE_INDPTR), AT(t), tile->index);
+        operand_set_int(call_operand(c, COMBINE_REDUCE_FINAL_MAP), AT(t, 0), tile->first);
+        operand_set_int(call_operand(c, COMBINE_REDUCE_FINAL_MAP), AT(t, 1),
+                        tile->first + tile->tokens);
+    }
+    operand_set_int(call_operand(c, COMBINE_REDUCE_INDPTR), AT(own->count), own->parts);
+    for (int i = 0; i < own->parts; i++)
+        operand_set_int(call_operand(c, COMBINE_REDUCE_PARTIAL_MAP), AT(i), first_row(c, i));
+}
+
+static void fill(struct call *c)
+{
+    fill_unwritten(c);
+    fill_parts(c);
+    for (int h = 0; is(c, SINKS) && h < c->desc.combine.heads; h++)
+        operand_set(call_operand(c, COMBINE_SINKS), AT(h), (float)(2 * random_value(&c->random)));
     /* fp8 in most of its range, and beyond it where one part outweighs the others. */
-    p->out_scale = p->out_precision->dtype == ATTN_FP8 ? 0.002f : 1;
+    if (call_operand(c, COMBINE_OUT_SCALE)->given)
+        operand_set(call_operand(c, COMBINE_OUT_SCALE), AT(0), 0.002f);
+    if (scheme(c, ATTN_PARTIALS_CSR))
+        fill_lists(c);
+    for (int t = 0; is(c, COUNTS) && t < c->args.combine.total_q; t++)
+        operand_set_int(call_operand(c, COMBINE_SPLIT_COUNTS), AT(t), count_parts(c, t));
 }
 
-static float *floats(const double *values, size_t count)
+static const char *covers(const struct call *c)
 {
-    float *copy = allocate(count, sizeof(*copy));
-    for (size_t i = 0; i < count; i++)
-        copy[i] = (float)values[i];
-    return copy;
+    return c->desc.combine.head_dim > REF_COMBINE_DIM_MAX ? "the reference does not cover head_dim"
+                                                          : NULL;
 }
 
-static const float *upload_floats(struct problem *p, const double *values, size_t count)
+static bool takes(const struct call *c)
 {
-    float *copy = floats(values, count);
-    const float *device = device_copy(&p->memory, copy, count * sizeof(*copy));
-    free(copy);
-    return device;
+    const struct shape *s = c->shape;
+    const bool fp8 = c->desc.combine.out_dtype == ATTN_FP8;
+    return s->schemes >> c->desc.combine.partials & 1 && !(fp8 && is(c, IN_PLACE));
 }
 
-/* A block of rows gets a GiB of partial_out for itself, which holds nothing else. */
-static void spread_rows(struct problem *p, int blocks)
-{
-    struct attn_combine_args *a = &p->args;
-    struct device_memory *m = &p->memory;
-    const size_t heads = (size_t)p->desc.heads, row = heads * p->desc.head_dim * sizeof(float);
-    const int per = p->rows / blocks;
-    const size_t apart = ((size_t)1 << 30) / row;
-    char *out = device_allocate(m, blocks * apart * row);
-    char *lse = device_allocate(m, blocks * apart * heads * sizeof(float));
-    float *o = floats(p->o, p->rows * heads * p->desc.head_dim);
-    float *l = floats(p->lse, p->rows * heads);
-    for (int i = 0; i < blocks; i++) {
-        device_write(m, out + i * apart * row, (char *)o + i * per * row, per * row);
-        device_write(m, lse + i * apart * heads * sizeof(float), l + i * per * heads,
-                     per * heads * sizeof(float));
-        p->device_map[i] = p->map[i] / per * (int32_t)apart;
-    }
-    free(o);
-    free(l);
-    a->partial_out = (const float *)out;
-    a->partial_lse = (const float *)lse;
-    a->partial_rows = (int32_t)(blocks * apart);
-}
-
-/* partial_out and partial_lse, and the lists. */
-static void upload_lists(struct problem *p)
-{
-    struct attn_combine_args *a = &p->args;
-    struct device_memory *m = &p->memory;
-    const size_t count = (size_t)p->rows * p->desc.heads;
-    if (is(p, FAR)) {
-        spread_rows(p, p->indptr[p->tiles]);
-    } else {
-        a->partial_out = upload_floats(p, p->o, count * p->desc.head_dim);
-        a->partial_lse = upload_floats(p, p->lse, count);
-        a->partial_rows = p->rows;
-    }
-    if (scheme(p, ATTN_PARTIALS_CSR)) {
-        int32_t tokens[2 * TILES_MAX];
-        for (int t = 0; t < p->tiles; t++) {
-            tokens[2 * t] = p->first[t];
-            tokens[2 * t + 1] = p->first[t + 1];
-        }
-        a->reduce_indptr = device_copy(m, p->indptr, sizeof(p->indptr));
-        a->reduce_final_map = device_copy(m, tokens, sizeof(tokens));
-        a->reduce_partial_map =
-            device_copy(m, p->device_map, (size_t)p->indptr[p->tiles] * sizeof(*p->map));
-    } else if (is(p, COUNTS)) {
-        int32_t *counts = allocate((size_t)p->tokens, sizeof(*counts));
-        for (int t = 0; t < p->tokens; t++)
-            counts[t] = count_parts(p, t);
-        a->split_counts = device_copy(m, counts, (size_t)p->tokens * sizeof(*counts));
-        free(counts);
-    }
-}
-
-/* One of the two states: rows from `first` on. Those without keys hold NaNs. */
-static const void *upload_state(struct problem *p, struct tensor *t, int first)
-{
-    const int heads = p->desc.heads, dim = p->desc.head_dim;
-    const double *o = p->o + (size_t)first * heads * dim;
-    const size_t count = (size_t)p->tokens * heads;
-    t->values = allocate(count * dim, sizeof(*t->values));
-    for (size_t i = 0; i < count * dim; i++)
-        t->values[i] = isnan(o[i]) ? 0 : o[i];
-    char *device = tensor_upload(t, &p->memory);
-    uint16_t nans[REF_COMBINE_DIM_MAX];
-    for (int d = 0; d < dim; d++)
-        nans[d] = t->precision->poison;
-    for (size_t i = 0; i < count; i++) {
-        const int64_t at = (int64_t)(i / heads) * t->token_stride + (i % heads) * t->head_stride;
-        if (isnan(o[i * dim]))
-            device_write(&p->memory, device + 2 * at, nans, 2 * (size_t)dim);
-    }
-    return device;
-}
-
-/* float32 in the layout of out_lse. */
-static const float *upload_state_lse(struct problem *p, int first)
-{
-    const int heads = p->desc.heads;
-    const struct tensor *like = &p->out_lse;
-    const size_t size = (size_t)(p->tokens * like->token_stride + heads * like->head_stride);
-    double *values = allocate(size, sizeof(*values));
-    for (size_t i = 0; i < size; i++)
-        values[i] = NAN;
-    for (int i = 0; i < p->tokens * heads; i++)
-        values[i / heads * like->token_stride + i % heads * like->head_stride] =
-            p->lse[first * heads + i];
-    const float *device = upload_floats(p, values, size);
-    free(values);
-    return device;
-}
-
-static void upload_pair(struct problem *p)
-{
-    struct attn_combine_args *a = &p->args;
-    a->prefix = upload_state(p, &p->prefix, 0);
-    a->suffix = upload_state(p, &p->suffix, p->tokens);
-    a->prefix_lse = upload_state_lse(p, 0);
-    a->suffix_lse = upload_state_lse(p, p->tokens);
-    a->prefix_token_stride = p->prefix.token_stride;
-    a->prefix_head_stride = p->prefix.head_stride;
-    a->suffix_token_stride = p->suffix.token_stride;
-    a->suffix_head_stride = p->suffix.head_stride;
-    a->prefix_lse_token_stride = a->suffix_lse_token_stride = p->out_lse.token_stride;
-    a->prefix_lse_head_stride = a->suffix_lse_head_stride = p->out_lse.head_stride;
-}
-
-static void set_strides(struct problem *p)
-{
-    const int heads = p->desc.heads, dim = p->desc.head_dim;
-    p->out = tensor_dense(p->out_precision, p->tokens, heads, dim);
-    p->prefix = p->suffix = tensor_dense(p->precision, p->tokens, heads, dim);
-    p->out_lse = tensor_lse(p->tokens, heads);
-    if (!is(p, VIEWS))
-        return;
-    p->out.head_stride = dim + 8;
-    p->out.token_stride = heads * p->out.head_stride + 24;
-    p->prefix.token_stride = heads * dim + 16;
-    p->suffix.head_stride = dim + 40;
-    p->suffix.token_stride = heads * p->suffix.head_stride;
-    p->out_lse.token_stride = heads + 3;
-    p->out_lse.head_stride = 1;
-}
-
-static void upload(struct problem *p)
-{
-    struct attn_combine_args *a = &p->args;
-    struct device_memory *m = &p->memory;
-    if (scheme(p, ATTN_PARTIALS_PAIR))
-        upload_pair(p);
-    else
-        upload_lists(p);
-    a->out = is(p, IN_PLACE) ? (void *)a->prefix : tensor_upload(&p->out, m);
-    a->lse = is(p, NO_LSE) ? NULL : tensor_upload(&p->out_lse, m);
-    a->sinks = is(p, SINKS) ? device_copy(m, p->sinks, p->desc.heads * sizeof(float)) : NULL;
-    a->out_scale = device_copy(m, &p->out_scale, sizeof(p->out_scale));
-    a->out_token_stride = p->out.token_stride;
-    a->out_head_stride = p->out.head_stride;
-    a->lse_token_stride = p->out_lse.token_stride;
-    a->lse_head_stride = p->out_lse.head_stride;
-}
-
-/* Running. */
-
-static bool kept_to_itself(struct problem *p)
-{
-    size_t at;
-    const bool out = tensor_untouched_outside(&p->out, p->tokens, &at);
-    if (out && (is(p, NO_LSE) || tensor_untouched_outside(&p->out_lse, p->tokens, &at)))
-        return true;
-    verify_fail(p->row, "element %zu of %s's memory belongs to no token and was written", at,
-                out ? "lse" : "out");
-    return false;
-}
-
-static void run_problem(struct problem *p)
-{
-    if (is(p, IN_PLACE))
-        p->out = p->prefix;
-    if (!verify_launch(p->run, &p->memory, &p->desc, &p->args, p->row))
-        return;
-    tensor_download(&p->out, &p->memory);
-    if (!is(p, NO_LSE))
-        tensor_download(&p->out_lse, &p->memory);
-    if (verify_copied(&p->memory, p->row) && kept_to_itself(p))
-        compare(p);
-}
-
-static void destroy(struct problem *p)
-{
-    device_free(&p->memory);
-    if (is(p, IN_PLACE))
-        p->out = (struct tensor){0}; /* the prefix's memory */
-    tensor_free(&p->out);
-    tensor_free(&p->out_lse);
-    tensor_free(&p->prefix);
-    tensor_free(&p->suffix);
-    free(p->map);
-    free(p->device_map);
-    free(p->o);
-    free(p->lse);
-    free(p->sinks);
-}
-
-static void verify_shape(struct verify_run *run, const struct attn_kernel_info *info, size_t i,
-                         const struct attn_combine_desc *desc, const struct precision *precision,
-                         const struct precision *out_precision)
-{
-    struct verify_row row = {.kernel = info->name, .shape = shapes[i].name};
-    struct problem p = {
-        .run = run,
-        .shape = &shapes[i],
-        .precision = precision,
-        .out_precision = out_precision,
-        .desc = *desc,
-        .args = {.size = sizeof(p.args)},
-        .memory = {.gpu = run->gpu},
-        .row = &row,
-    };
-    p.desc.heads = shapes[i].heads;
-    uint64_t random = run->seed * 1000003 + i;
-    make_lists(&p);
-    make_parts(&p, &random);
-    set_strides(&p);
-    upload(&p);
-    run_problem(&p);
-    destroy(&p);
-    verify_report(run, &row);
-}
-
-struct attn_combine_desc verify_combine_desc(const struct attn_pack *pack, uint32_t n)
-{
-    const char *partials = verify_field(pack, n, "partials");
-    const struct precision *precision = find_precision(verify_field(pack, n, "dtype"));
-    const bool fp8 = !strcmp(verify_field(pack, n, "out_dtype"), "fp8");
-    return (struct attn_combine_desc){
-        .size = sizeof(struct attn_combine_desc),
-        .dtype = precision ? precision->dtype : 0,
-        .out_dtype = fp8 ? ATTN_FP8 : 0,
-        .head_dim = atoi(verify_field(pack, n, "head_dim")),
-        .partials = !strcmp(partials, "csr")     ? ATTN_PARTIALS_CSR
-                    : !strcmp(partials, "dense") ? ATTN_PARTIALS_DENSE
-                                                 : ATTN_PARTIALS_PAIR,
-    };
-}
-
-static void verify(struct verify_run *run, uint32_t n, const struct attn_kernel_info *info)
-{
-    const struct attn_combine_desc desc = verify_combine_desc(run->pack, n);
-    const struct precision *precision = find_precision(verify_field(run->pack, n, "dtype"));
-    const bool fp8 = desc.out_dtype == ATTN_FP8;
-    if (!precision || desc.head_dim > REF_COMBINE_DIM_MAX) {
-        verify_report_fault(run, info->name, "the reference does not cover its dtype or head_dim");
-        return;
-    }
-    const struct precision *out = fp8 ? find_cache_precision(ATTN_FP8, info->target) : precision;
-    for (size_t i = 0; i < COUNT(shapes) && verify_wants_more(run); i++) {
-        if (shapes[i].schemes >> desc.partials & 1 && !(fp8 && shapes[i].flags & IN_PLACE))
-            verify_shape(run, info, i, &desc, precision, out);
-    }
-}
-
-const struct verify_family verify_combine = {.op = "combine", .verify = verify};
+const struct verify_op verify_combine = {
+    .op = "combine",
+    .shapes = shapes,
+    .shape_size = sizeof(shapes[0]),
+    .shape_count = COUNT(shapes),
+    .trace = &traced,
+    .dimensions =
+        {
+            {"tokens", offsetof(struct shape, repeat), 1 << 20, "query tokens"},
+            {"parts", offsetof(struct shape, tiles[0].parts), 4096, "of each; a pair has two"},
+            {"heads", offsetof(struct shape, heads), 1024, "query heads"},
+        },
+    .own_size = sizeof(struct own),
+    .covers = covers,
+    .takes = takes,
+    .size = size,
+    .place = place,
+    .fill = fill,
+    .compare = compare,
+};

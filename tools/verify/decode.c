@@ -7,10 +7,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tools/verify/verify.h"
+#include "tools/verify/call.h"
 #include "tools/verify/compare.h"
 #include "tools/verify/hook.h"
+#include "tools/verify/latent.h"
 #include "tools/verify/pages.h"
+#include "tools/verify/slots.h"
 #include "tools/reference/decode.h"
 
 #define COUNT(a) (sizeof(a) / sizeof((a)[0]))
@@ -104,15 +106,21 @@ struct problem {
     const struct shape *shape;
     const struct precision *precision;
     bool latent; /* the op is mla_decode: V is the first head_dim_v elements of K */
+    struct latent_kind kind;
+    float q_scale;         /* of q of fp8, else 1 */
+    float *device_q_scale; /* likewise, or NULL */
     struct attn_decode_desc desc;
     struct attn_decode_args args;
-    int32_t qo[SEQUENCES_MAX + 1], kv_lens[SEQUENCES_MAX];
+    int32_t qo[SEQUENCES_MAX + 1];
+    int32_t cached[SEQUENCES_MAX];  /* tokens of each sequence */
+    int32_t kv_lens[SEQUENCES_MAX]; /* keys: the same, or entries of sparse lists */
     struct tensor q, out, lse;
     struct sequence_pages pages;
-    double *sinks;     /* [head] */
-    float *hook_arg;   /* [HOOK_FLOATS] */
-    struct hook *hook; /* or NULL */
-    uint8_t *mask;     /* of all sequences */
+    struct slot_lists lists; /* of sparse attention */
+    double *sinks;           /* [head] */
+    float *hook_arg;         /* [HOOK_FLOATS] */
+    struct hook *hook;       /* or NULL */
+    uint8_t *mask;           /* of all sequences */
     int64_t mask_indptr[SEQUENCES_MAX + 1];
     struct work work;
     struct device_memory memory;
@@ -153,12 +161,25 @@ static void compare_piece(struct comparison *c, const struct piece *piece, doubl
     free(r);
 }
 
+static bool is_sparse(const struct problem *p) { return p->kind.sparse != ATTN_SPARSE_NONE; }
+
+/* Keys of an entry of a page list, and where the entries of each sequence begin. */
+static int entry_keys(const struct problem *p)
+{
+    return is_sparse(p) ? 1 : p->desc.cache.page_size;
+}
+
+static const int32_t *list_indptr(const struct problem *p)
+{
+    return is_sparse(p) ? p->lists.first : p->pages.first;
+}
+
 /* The pieces that the work list makes of a sequence, for one kv head. */
 static void compare_items(struct comparison *c, struct piece *piece, double *scratch)
 {
     const struct problem *p = ((const struct expectation *)c->problem)->p;
-    const int group = p->desc.heads / p->desc.kv_heads, page = p->desc.cache.page_size;
-    const int base = p->desc.page_table == ATTN_PAGES_INDICES ? p->pages.first[piece->s] : 0;
+    const int group = p->desc.heads / p->desc.kv_heads, page = entry_keys(p);
+    const int base = p->desc.page_table == ATTN_PAGES_INDICES ? list_indptr(p)[piece->s] : 0;
     const int64_t keys = piece->part.end;
     for (int32_t i = 0; i < p->work.items; i++) {
         const int32_t *info = p->work.plan.work_info + INFO * i;
@@ -218,8 +239,9 @@ static void compare(struct problem *p)
                 .q = p->q.values,
                 .qo_indptr = p->qo,
                 .kv_lens = p->kv_lens,
-                .pages = p->pages.pages,
-                .first_page = p->pages.first,
+                .pages = is_sparse(p) ? p->lists.slots : p->pages.pages,
+                .first_page = list_indptr(p),
+                .there = p->lists.there,
                 .k = p->pages.cache.part[CACHE_K],
                 .v = p->pages.cache.part[CACHE_V],
                 .heads = p->desc.heads,
@@ -231,7 +253,7 @@ static void compare(struct problem *p)
                     {
                         .dim = p->desc.head_dim,
                         .dim_v = p->desc.head_dim_v,
-                        .scale = p->args.scale,
+                        .scale = (double)p->args.scale * p->q_scale,
                         .soft_cap = p->desc.soft_cap ? p->args.soft_cap : 0,
                         .logits = p->hook ? hook_function(p->hook) : NULL,
                         .logits_arg = p->hook_arg,
@@ -259,12 +281,17 @@ static void set_lengths(struct problem *p)
 {
     const struct shape *shape = p->shape;
     const int q_len = p->desc.q_len;
+    int padded = 0; /* entries of every list, where these have no lengths of their own */
+    for (int s = 0; s < shape->count; s++)
+        padded = shape->kv[s] + 3 > padded ? shape->kv[s] + 3 : padded;
     p->args.batch = shape->count;
     for (int s = 0; s < shape->count; s++) {
         const int queries = !(shape->flags & UNEVEN) ? q_len
                             : s == 1                 ? 0
                                                      : 1 + (q_len - 1 + s) % q_len;
-        p->kv_lens[s] = shape->kv[s];
+        p->cached[s] = p->kv_lens[s] = shape->kv[s];
+        if (is_sparse(p) && shape->flags & PADDED)
+            p->kv_lens[s] = padded;
         p->qo[s + 1] = p->qo[s] + queries;
         p->mask_indptr[s + 1] = p->mask_indptr[s] + (int64_t)queries * p->kv_lens[s];
     }
@@ -290,7 +317,10 @@ static void make_tensors(struct problem *p, uint64_t *random)
 {
     const struct attn_decode_desc *d = &p->desc;
     const int tokens = p->args.total_q, h = d->heads;
-    p->q = tensor_dense(p->precision, tokens, h, d->head_dim);
+    p->q_scale = p->kind.q_dtype ? 0.0625f : 1;
+    p->q = tensor_dense(p->kind.q_dtype ? find_cache_precision(p->kind.q_dtype, p->run->gpu->target)
+                                        : p->precision,
+                        tokens, h, d->head_dim);
     p->out = tensor_dense(p->precision, tokens, h, d->head_dim_v);
     p->lse = tensor_lse(tokens, h);
     if (p->shape->flags & VIEWS) {
@@ -316,9 +346,12 @@ static void make_tensors(struct problem *p, uint64_t *random)
 static void make_cache(struct problem *p, uint64_t *random)
 {
     const struct attn_decode_desc *d = &p->desc;
-    p->pages = (struct sequence_pages){.count = p->args.batch, .lens = p->kv_lens};
+    p->pages = (struct sequence_pages){
+        .count = p->args.batch, .lens = p->cached, .spare_first = is_sparse(p)};
     sequence_pages_make(&p->pages, &d->cache, p->run->gpu->target, d->kv_heads, d->head_dim,
                         d->head_dim_v, p->shape->flags & FAR, p->shape->flags & VIEWS, random);
+    if (is_sparse(p))
+        slot_lists_make(&p->lists, &p->pages, p->kv_lens, random);
 }
 
 /* The last query of a sequence and its first key: both 6 or -6, the key as near as it gets. */
@@ -345,7 +378,7 @@ static void make_work(struct problem *p)
         .size = sizeof(shape),
         .batch = p->args.batch,
         .q_len = p->desc.q_len,
-        .page_size = p->desc.cache.page_size,
+        .page_size = entry_keys(p),
         .heads = p->desc.heads,
         .kv_heads = p->desc.kv_heads,
         .lists = 5 * p->desc.kv_heads + 1,
@@ -354,7 +387,7 @@ static void make_work(struct problem *p)
     const struct attn_decode_plan_lengths lengths = {
         .kv_lens = p->kv_lens,
         .qo_indptr = p->shape->flags & UNEVEN ? p->qo : NULL,
-        .kv_indptr = p->desc.page_table == ATTN_PAGES_INDICES ? p->pages.first : NULL,
+        .kv_indptr = p->desc.page_table == ATTN_PAGES_INDICES ? list_indptr(p) : NULL,
     };
     struct work *w = &p->work;
     attn_decode_plan_sizes(&shape, &w->sizes);
@@ -404,6 +437,7 @@ static void upload(struct problem *p)
     for (int h = 0; h < heads; h++)
         sinks[h] = (float)p->sinks[h];
     a->q = tensor_upload(&p->q, m);
+    p->device_q_scale = p->kind.q_dtype ? device_copy(m, &p->q_scale, sizeof(float)) : NULL;
     a->out = tensor_upload(&p->out, m);
     a->lse = p->desc.lse ? tensor_upload(&p->lse, m) : NULL;
     a->sinks = p->desc.sinks ? device_copy(m, sinks, heads * sizeof(*sinks)) : NULL;
@@ -417,6 +451,8 @@ static void upload(struct problem *p)
     }
     sequence_pages_upload(&p->pages, p->desc.page_table, p->shape->flags & VIEWS, m, &a->cache,
                           &a->pages);
+    if (is_sparse(p))
+        slot_lists_upload(&p->lists, p->desc.page_table, !(p->shape->flags & PADDED), m, &a->pages);
     if (p->shape->flags & SPLIT)
         upload_work(p);
     a->q_token_stride = p->q.token_stride;
@@ -427,70 +463,17 @@ static void upload(struct problem *p)
     a->lse_head_stride = p->lse.head_stride;
 }
 
-/* Calls of mla_decode. */
-
-struct attn_mla_decode_desc verify_latent_desc(const struct attn_decode_desc *d)
+static bool takes(const struct verify_run *run, bool latent, const struct latent_kind *kind,
+                  const struct attn_decode_desc *desc, const char *kernel)
 {
-    return (struct attn_mla_decode_desc){
-        .size = sizeof(struct attn_mla_decode_desc),
-        .dtype = d->dtype,
-        .head_dim = d->head_dim,
-        .head_dim_v = d->head_dim_v,
-        .heads = d->heads,
-        .q_len = d->q_len,
-        .mask = d->mask,
-        .lse = d->lse,
-        .cache = d->cache,
-        .page_table = d->page_table,
-    };
-}
-
-struct attn_mla_decode_args verify_latent_args(const struct attn_decode_args *a)
-{
-    struct attn_mla_decode_args latent = {
-        .size = sizeof(latent),
-        .stream = a->stream,
-        .cache = a->cache,
-        .pages = a->pages,
-        .q = a->q,
-        .q_token_stride = a->q_token_stride,
-        .q_head_stride = a->q_head_stride,
-        .out = a->out,
-        .out_token_stride = a->out_token_stride,
-        .out_head_stride = a->out_head_stride,
-        .lse = a->lse,
-        .lse_head_stride = a->lse_head_stride,
-        .lse_token_stride = a->lse_token_stride,
-        .qo_indptr = a->qo_indptr,
-        .custom_mask = a->custom_mask,
-        .mask_indptr = a->mask_indptr,
-        .work_indptr = a->work_indptr,
-        .work_info = a->work_info,
-        .partial_out = a->partial_out,
-        .partial_lse = a->partial_lse,
-        .batch = a->batch,
-        .total_q = a->total_q,
-        .q_len = a->q_len,
-        .work_lists = a->work_lists,
-        .partial_rows = a->partial_rows,
-        .scale = a->scale,
-    };
-    latent.cache.v = NULL; /* nor is its scale looked at */
-    latent.cache.v_scale = NULL;
-    return latent;
-}
-
-static bool takes(const struct verify_run *run, bool latent, const struct attn_decode_desc *desc,
-                  const char *kernel)
-{
-    const struct attn_mla_decode_desc d = verify_latent_desc(desc);
+    const struct attn_mla_decode_desc d = latent_desc(desc, kind);
     return verify_takes(run, latent ? (const void *)&d : desc, kernel);
 }
 
 static bool launch(struct problem *p)
 {
-    const struct attn_mla_decode_desc d = verify_latent_desc(&p->desc);
-    const struct attn_mla_decode_args a = verify_latent_args(&p->args);
+    const struct attn_mla_decode_desc d = latent_desc(&p->desc, &p->kind);
+    const struct attn_mla_decode_args a = latent_args(&p->args, p->device_q_scale);
     if (p->latent)
         return verify_launch(p->run, &p->memory, &d, &a, p->row);
     return verify_launch(p->run, &p->memory, &p->desc, &p->args, p->row);
@@ -565,6 +548,7 @@ static void destroy(struct problem *p)
     tensor_free(&p->out);
     tensor_free(&p->lse);
     sequence_pages_free(&p->pages);
+    slot_lists_free(&p->lists);
     free_work(&p->work);
     free(p->sinks);
     free(p->hook_arg);
@@ -577,8 +561,8 @@ static void destroy(struct problem *p)
  * not for this kernel.
  */
 static bool choose(const struct verify_run *run, const struct shape *shape, bool latent,
-                   const char *kernel, const struct attn_decode_desc *given,
-                   struct attn_decode_desc *desc)
+                   const struct latent_kind *kind, const char *kernel,
+                   const struct attn_decode_desc *given, struct attn_decode_desc *desc)
 {
     const bool any_page = given->cache.page_size == 0, any_ratio = given->heads == 0;
     const bool model = shape->flags & MODEL;
@@ -595,7 +579,7 @@ static bool choose(const struct verify_run *run, const struct shape *shape, bool
             desc->kv_heads = latent ? 1 : shape->kv_heads;
             desc->heads = (shape->ratio + i / page_steps) * desc->kv_heads;
         }
-        if (takes(run, latent, desc, kernel))
+        if (takes(run, latent, kind, desc, kernel))
             return true;
     }
     return !model;
@@ -611,7 +595,8 @@ static float model_scale(bool latent, int head_dim)
 
 static void verify_shape(struct verify_run *run, const struct attn_kernel_info *info,
                          const struct shape *shape, size_t i, const struct attn_decode_desc *desc,
-                         const struct precision *precision, struct hook *hook)
+                         const struct latent_kind *kind, const struct precision *precision,
+                         struct hook *hook)
 {
     struct verify_row row = {.kernel = info->name, .shape = shape->name};
     const bool latent = !strcmp(info->op, "mla_decode");
@@ -620,6 +605,7 @@ static void verify_shape(struct verify_run *run, const struct attn_kernel_info *
         .shape = shape,
         .precision = precision,
         .latent = latent,
+        .kind = *kind,
         .desc = *desc,
         .row = &row,
         .hook = hook,
@@ -633,7 +619,7 @@ static void verify_shape(struct verify_run *run, const struct attn_kernel_info *
             },
         .memory = {.gpu = run->gpu},
     };
-    if (!choose(run, shape, latent, info->name, desc, &p.desc))
+    if (!choose(run, shape, latent, kind, info->name, desc, &p.desc))
         return;
     p.sinks = calloc((size_t)p.desc.heads, sizeof(*p.sinks));
     p.hook_arg = calloc(HOOK_FLOATS, sizeof(*p.hook_arg));
@@ -672,7 +658,7 @@ struct attn_decode_desc verify_decode_desc(const struct attn_pack *pack, uint32_
         .sinks = verify_flag(pack, n, "sinks"),
         .soft_cap = verify_flag(pack, n, "soft_cap"),
         .lse = verify_flag(pack, n, "lse"),
-        .logits = latent ? NULL : verify_logits(pack, n),
+        .logits = latent ? NULL : verify_name(pack, n, "logits"),
         .cache = verify_cache_desc(pack, n),
         .page_table = verify_page_table(pack, n),
     };
@@ -693,19 +679,21 @@ static void verify(struct verify_run *run, uint32_t n, const struct attn_kernel_
         verify_report_fault(run, info->name, why);
         return;
     }
+    const struct latent_kind kind = latent_kind(run->pack, n);
     const bool plain = !desc.sinks && !desc.soft_cap && !desc.logits && !desc.lse;
     const bool custom = desc.mask == ATTN_MASK_CUSTOM;
     for (size_t i = 0; i < COUNT(shapes) && verify_wants_more(run); i++) {
         if ((plain || !(shapes[i].flags & LONG)) && (custom || !(shapes[i].flags & TREE)))
-            verify_shape(run, info, &shapes[i], i, &desc, precision, hook);
+            verify_shape(run, info, &shapes[i], i, &desc, &kind, precision, hook);
     }
     for (size_t i = 0; i < COUNT(models) && verify_wants_more(run); i++) {
         if (models[i].head_dim == desc.head_dim)
-            verify_shape(run, info, &models[i].shape, i * COUNT(windows), &desc, precision, hook);
+            verify_shape(run, info, &models[i].shape, i * COUNT(windows), &desc, &kind, precision,
+                         hook);
     }
     hook_close(hook);
 }
 
-const struct verify_family verify_decode = {.op = "decode", .verify = verify};
+const struct verify_op verify_decode = {.op = "decode", .verify = verify};
 
-const struct verify_family verify_mla_decode = {.op = "mla_decode", .verify = verify};
+const struct verify_op verify_mla_decode = {.op = "mla_decode", .verify = verify};

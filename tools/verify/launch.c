@@ -5,6 +5,7 @@
  */
 #include <string.h>
 
+#include "tools/verify/schema.h"
 #include "tools/verify/tensor.h"
 
 static bool same_fields(const struct attn_pack *pack, uint32_t a, uint32_t b)
@@ -40,7 +41,7 @@ static bool gives(const struct attn_pack *pack, const struct attn_op *op, const 
 bool verify_takes(const struct verify_run *run, const void *desc, const char *kernel)
 {
     struct attn_op *op;
-    if (run->calls->lookup(run->gpu->device, desc, &op))
+    if (run->schema->lookup(run->gpu->device, desc, &op))
         return true;
     const bool same = gives(run->pack, op, kernel);
     attn_op_destroy(op);
@@ -72,12 +73,12 @@ bool verify_launch(const struct verify_run *run, struct device_memory *m, const 
     struct attn_op *op;
     if (!verify_copied(m, row))
         return false;
-    if (run->calls->lookup(run->gpu->device, desc, &op)) {
+    if (run->schema->lookup(run->gpu->device, desc, &op)) {
         verify_fail(row, "lookup: %s", attn_last_error());
         return false;
     }
     if (is_chosen(op, args, row)) {
-        if (run->calls->launch(op, args))
+        if (run->schema->launch(op, args))
             verify_fail(row, "launch: %s", attn_last_error());
         else
             note_hip(m, "hipDeviceSynchronize", run->gpu->hipDeviceSynchronize(), row);

@@ -85,8 +85,24 @@ double decode_element(const struct precision *p, uint16_t bits)
     }
 }
 
+/* The way back, of a value that is there exactly. */
+static uint16_t encode_fp8(double value, bool fnuz)
+{
+    const int bias = fnuz ? 8 : 7;
+    int exponent;
+    const double fraction = frexp(fabs(value), &exponent); /* 0.5 .. 1 */
+    if (value == 0)
+        return 0;
+    const int field = exponent - 1 + bias;
+    const int bits = field > 0 ? field << 3 | ((int)ldexp(fraction, 4) & 7)
+                               : (int)ldexp(fabs(value), bias - 1 + 3);
+    return (uint16_t)(bits | (value < 0) << 7);
+}
+
 uint16_t encode_element(const struct precision *p, double value)
 {
+    if (p->dtype == ATTN_FP8)
+        return encode_fp8(value, p->target != NULL);
     const float f = (float)value;
     uint32_t bits;
     memcpy(&bits, &f, sizeof(bits));

@@ -28,7 +28,8 @@ const struct precision *find_cache_precision(enum attn_dtype dtype, const char *
 
 double decode_element(const struct precision *p, uint16_t bits);
 
-/** The bits of a value that the type holds exactly: 16 bits, as all of random_value() are. */
+/** The bits of a value that the type holds exactly: one of 16 bits, as all of random_value() are,
+ * or of fp8. */
 uint16_t encode_element(const struct precision *p, double value);
 
 /** Reproducible: splitmix64 (Steele, Lea, Flood: Fast splittable pseudorandom number

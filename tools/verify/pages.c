@@ -35,6 +35,10 @@ static void choose_pages(struct sequence_pages *p, int spare, bool far, uint64_t
     p->pages = shuffled_pages(used + spare, random);
     for (int i = 0; far && i < used; i++)
         p->pages[i] = spare + i;
+    for (int i = 0; p->spare_first && i < used; i++) {
+        if (p->pages[i] == 0)
+            p->pages[i] = p->pages[used]; /* the first of the spare ones */
+    }
 }
 
 void sequence_pages_make(struct sequence_pages *p, const struct attn_cache_desc *desc,

@@ -12,6 +12,7 @@ struct sequence_pages {
     struct paged_cache cache;
     int count;           /* sequences */
     const int32_t *lens; /* [count]: tokens of each; the caller's */
+    bool spare_first;    /* page 0 is nobody's; the caller's */
     int32_t *pages;      /* page numbers of all sequences, one after the other */
     int32_t *first;      /* [count + 1]: where those of each begin */
 };

@@ -5,7 +5,7 @@
  */
 #include <stdlib.h>
 
-#include "tools/verify/verify.h"
+#include "tools/verify/call.h"
 #include "tools/verify/tensor.h"
 
 #define COUNT(a) (sizeof(a) / sizeof((a)[0]))
@@ -235,4 +235,4 @@ static void verify(struct verify_run *run, uint32_t n, const struct attn_kernel_
         verify_shape(run, info, i);
 }
 
-const struct verify_family verify_plan = {.op = "plan", .verify = verify};
+const struct verify_op verify_plan = {.op = "plan", .verify = verify};

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tools/verify/verify.h"
+#include "tools/verify/call.h"
 #include "tools/verify/compare.h"
 #include "tools/verify/hook.h"
 #include "tools/verify/numbers.h"
@@ -433,7 +433,7 @@ struct attn_prefill_desc verify_prefill_desc(const struct attn_pack *pack, uint3
         .sinks = verify_flag(pack, n, "sinks"),
         .soft_cap = verify_flag(pack, n, "soft_cap"),
         .lse = verify_flag(pack, n, "lse"),
-        .logits = verify_logits(pack, n),
+        .logits = verify_name(pack, n, "logits"),
         .paged = verify_flag(pack, n, "paged"),
         .cache = verify_cache_desc(pack, n),
         .page_table = verify_page_table(pack, n),
@@ -463,4 +463,4 @@ static void verify(struct verify_run *run, uint32_t n, const struct attn_kernel_
     hook_close(hook);
 }
 
-const struct verify_family verify_prefill = {.op = "prefill", .verify = verify};
+const struct verify_op verify_prefill = {.op = "prefill", .verify = verify};

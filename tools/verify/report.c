@@ -6,12 +6,21 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "tools/verify/verify.h"
+#include "tools/verify/call.h"
 
-static const struct verify_family *const families[] = {
+static const struct verify_op *const verify_ops[] = {
 #define OP(op) &verify_##op,
 #include "ops/ops.def"
 };
+
+const struct verify_op *verify_op_of(const char *op)
+{
+    for (size_t i = 0; i < sizeof(verify_ops) / sizeof(verify_ops[0]); i++) {
+        if (!strcmp(verify_ops[i]->op, op))
+            return verify_ops[i];
+    }
+    return NULL;
+}
 
 void verify_fail(struct verify_row *row, const char *format, ...)
 {
@@ -57,17 +66,15 @@ void verify_kernel(struct verify_run *run, uint32_t n, const struct attn_kernel_
 {
     const size_t rows = run->rows;
     run->enough = shapes ? rows + shapes : 0;
-    const struct verify_family *family = NULL;
-    for (size_t i = 0; i < sizeof(families) / sizeof(families[0]); i++) {
-        if (!strcmp(families[i]->op, info->op))
-            family = families[i];
-    }
-    run->calls = find_op_calls(info->op);
-    if (family)
-        family->verify(run, n, info);
+    const struct verify_op *op = verify_op_of(info->op);
+    run->schema = verify_schema_of(info->op);
+    if (op && op->verify)
+        op->verify(run, n, info);
+    else if (op)
+        verify_calls(run, n, info, op);
     if (run->rows == rows)
         verify_report_fault(run, info->name,
-                            family ? "none of the shapes' arguments choose it "
-                                     "from the pack"
-                                   : "there is no reference for its op");
+                            op ? "none of the shapes' arguments choose it "
+                                 "from the pack"
+                               : "there is no reference for its op");
 }

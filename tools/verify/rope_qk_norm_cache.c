@@ -4,6 +4,7 @@
  */
 #include <stdlib.h>
 
+#include "tools/verify/call.h"
 #include "tools/verify/rope.h"
 #include "tools/reference/rope_qk_norm_cache.h"
 
@@ -155,7 +156,7 @@ static void verify(struct verify_run *run, uint32_t n, const struct attn_kernel_
         verify_shape(run, info, i, &desc, precision);
 }
 
-const struct verify_family verify_rope_qk_norm_cache = {
+const struct verify_op verify_rope_qk_norm_cache = {
     .op = "rope_qk_norm_cache",
     .verify = verify,
 };

@@ -58,7 +58,9 @@ void tensor_fill(struct tensor *t, uint64_t *random)
     const size_t count = (size_t)(t->tokens - t->first) * t->heads * t->dim;
     t->values = verify_allocate(count, sizeof(*t->values));
     for (size_t i = 0; i < count; i++)
-        t->values[i] = random_value(random);
+        t->values[i] = t->precision && t->precision->size == 1
+                           ? decode_element(t->precision, random_element(t->precision, 16, random))
+                           : random_value(random);
 }
 
 void tensor_set(struct tensor *t, int token, int head, int d, double value)
@@ -107,10 +109,13 @@ static int64_t index_of(const struct tensor *t, int64_t token, int head, int d)
     return token * t->token_stride + head * t->head_stride + d;
 }
 
-static void encode_row(const struct tensor *t, int token, int head, uint16_t *bits)
+static void encode_row(const struct tensor *t, int token, int head, uint8_t *to)
 {
-    for (int d = 0; d < t->dim; d++)
-        bits[d] = encode_element(t->precision, *value_at(t, token, head, d));
+    const size_t size = element_size(t);
+    for (int d = 0; d < t->dim; d++) {
+        const uint16_t bits = encode_element(t->precision, *value_at(t, token, head, d));
+        memcpy(to + d * size, &bits, size); /* the low byte of it, or both */
+    }
 }
 
 void *device_allocate(struct device_memory *m, size_t size)
@@ -160,20 +165,22 @@ static void make_image(struct tensor *t)
         poison(t, t->image + i * size);
     if (!t->values)
         return;
-    uint16_t *bits = (uint16_t *)t->image + t->guard;
+    uint8_t *const first = t->image + t->guard * size;
     for (int token = t->first; token < t->tokens; token++) {
         for (int head = 0; head < t->heads; head++)
-            encode_row(t, token, head, bits + index_of(t, token, head, 0));
+            encode_row(t, token, head, first + (size_t)index_of(t, token, head, 0) * size);
     }
 }
 
 static void upload_rows(struct tensor *t, struct device_memory *m)
 {
-    uint16_t *row = verify_allocate(t->dim, sizeof(*row));
+    const size_t size = element_size(t);
+    uint8_t *row = verify_allocate(t->dim, size);
     for (int token = t->first; token < t->tokens; token++) {
         for (int head = 0; head < t->heads; head++) {
             encode_row(t, token, head, row);
-            device_write(m, t->device + 2 * index_of(t, token, head, 0), row, 2 * (size_t)t->dim);
+            device_write(m, t->device + (size_t)index_of(t, token, head, 0) * size, row,
+                         (size_t)t->dim * size);
         }
     }
     free(row);

@@ -10,7 +10,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "tools/verify/op_calls.h"
+#include "runtime/attn.h"
+
+struct verify_schema;
 
 /** A GPU for verification: libattn's device, and HIP's memory functions from the same library. */
 struct gpu {
@@ -54,7 +56,7 @@ void verify_fail(struct verify_row *row, const char *format, ...)
 struct verify_run {
     const struct attn_pack *pack;
     struct gpu *gpu;
-    const struct op_calls *calls; /* of the kernel that is verified */
+    const struct verify_schema *schema; /* of the kernel that is verified */
     uint64_t seed;
     const char *hooks;     /* directory of users' logits functions, or NULL */
     int name_width;        /* of the table's first column */
@@ -80,15 +82,6 @@ bool verify_wants_more(const struct verify_run *run);
 /** A row for a kernel that no shape can be made for. */
 void verify_report_fault(struct verify_run *run, const char *kernel, const char *fault);
 
-/** An op family: checks the n-th kernel on its matrix of shapes, a verify_report() for each. */
-struct verify_family {
-    const char *op;
-    void (*verify)(struct verify_run *run, uint32_t n, const struct attn_kernel_info *info);
-};
-
-#define OP(op) extern const struct verify_family verify_##op;
-#include "ops/ops.def"
-
 struct device_memory;
 
 /**
@@ -113,13 +106,8 @@ struct attn_prefill_desc verify_prefill_desc(const struct attn_pack *pack, uint3
 /** The same of a decode kernel; page_size 0 where it takes any. */
 struct attn_decode_desc verify_decode_desc(const struct attn_pack *pack, uint32_t n);
 
-/** A descriptor and arguments of decode with one kv head as those of mla_decode: K is the cache. */
-struct attn_mla_decode_desc verify_latent_desc(const struct attn_decode_desc *d);
-struct attn_mla_decode_args verify_latent_args(const struct attn_decode_args *a);
-
-/** The descriptor that asks for the n-th kernel; heads 0. */
-struct attn_combine_desc verify_combine_desc(const struct attn_pack *pack, uint32_t n);
-struct attn_metadata_desc verify_metadata_desc(const struct attn_pack *pack, uint32_t n);
+/** The descriptor that asks for the n-th kernel. */
+struct attn_topk_desc verify_topk_desc(const struct attn_pack *pack, uint32_t n);
 
 /** The descriptor that asks for the n-th kernel; heads 0, page_size 0. */
 struct attn_rope_qk_norm_cache_desc verify_rope_qk_norm_cache_desc(const struct attn_pack *pack,
@@ -130,9 +118,6 @@ const char *verify_field(const struct attn_pack *pack, uint32_t n, const char *f
 
 /** Is a field of the n-th kernel's key "true"? */
 bool verify_flag(const struct attn_pack *pack, uint32_t n, const char *field);
-
-/** The name of the n-th kernel's logits function, or NULL. */
-const char *verify_logits(const struct attn_pack *pack, uint32_t n);
 
 /** The number of a field's value among `count` names, 0 where it is none of them. */
 int verify_number_of(const struct attn_pack *pack, uint32_t n, const char *field,

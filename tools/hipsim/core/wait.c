@@ -429,6 +429,30 @@ static bool kept_half(const struct wave *w, const struct inst *in, const struct 
            returns_after(w, in, &in->dst);
 }
 
+static void note_margin(arrival_margin *least, uint64_t clocks, uint64_t offset)
+{
+    const arrival_margin margin = clocks << MARGIN_OFFSET_BITS | offset;
+    arrival_margin old = __atomic_load_n(least, __ATOMIC_RELAXED);
+    while (margin < old && !__atomic_compare_exchange_n(least, &old, margin, true, __ATOMIC_RELAXED,
+                                                        __ATOMIC_RELAXED))
+        ;
+}
+
+/* `in` uses a register of `o` at a time that decides what it holds: how near is that to the arrival
+ * of LDS data? */
+static void note_margins(struct wave *w, const struct inst *in, const struct opnd *o)
+{
+    for (unsigned i = 0; i < w->npending[WAIT_LGKM]; i++) {
+        const struct pending *p = &w->pending[WAIT_LGKM][i];
+        if (p->in->row->flags & ROW_SMEM || !overlaps(w, p, o))
+            continue;
+        if (p->arrival > w->clock)
+            note_margin(&w->launch->lds_before, p->arrival - w->clock, in->offset);
+        else
+            note_margin(&w->launch->lds_after, w->clock - p->arrival, in->offset);
+    }
+}
+
 static const char register_files[] = {[OPND_VGPR] = 'v', [OPND_AGPR] = 'a', [OPND_SGPR] = 's'};
 
 static void note_stale(struct wave *w, const struct inst *in, const struct opnd *o)
@@ -455,7 +479,10 @@ enum wait_verdict wave_check_wait(struct wave *w, const struct inst *in)
         if (!operand_busy(w, written[i]))
             continue;
         touch(w, written[i]);
-        if (!checks || returns_after(w, in, written[i]))
+        if (returns_after(w, in, written[i]))
+            continue;
+        note_margins(w, in, written[i]);
+        if (!checks)
             continue;
         note_stale(w, in, written[i]);
         if (!wave_finding(w, in, FAULT_WAIT, 0, "%c%u is overwritten while a load is outstanding",
@@ -467,7 +494,10 @@ enum wait_verdict wave_check_wait(struct wave *w, const struct inst *in)
         if (!operand_busy(w, o))
             continue;
         touch(w, o);
-        if (!checks || kept_half(w, in, o))
+        if (kept_half(w, in, o))
+            continue;
+        note_margins(w, in, o);
+        if (!checks)
             continue;
         note_stale(w, in, o);
         if (!(in->row->flags & (ROW_VMEM | ROW_LDS | ROW_SMEM | ROW_BRANCH)))

@@ -149,6 +149,7 @@ struct wave {
     struct workgroup *wg;
     struct launch *launch;
     struct mem_access access;
+    struct spin *spin; /* spin.h; NULL: the wave is not watched */
 };
 
 /* LDS_IN_FLIGHT: a load to LDS has been issued for this byte and not been waited for; LDS_LATE: it
@@ -260,6 +261,12 @@ enum wave_order {
     ORDER_SEEDED,   /* pseudo-random from launch->seed */
 };
 
+/* The closest that an instruction came to the arrival of data which nobody had waited for: clocks
+ * in the upper bits, the instruction's offset in the code in the lower MARGIN_OFFSET_BITS. All ones:
+ * there was none. */
+typedef uint64_t arrival_margin;
+enum { MARGIN_OFFSET_BITS = 40 };
+
 struct code;      /* decode.h */
 struct race_page; /* check_race.h */
 struct memory;    /* the simulated address space; owned and defined by the memory side */
@@ -332,6 +339,8 @@ struct launch {
     uint64_t suppressed;           /* number of suppressed findings */
     struct finding *first_finding; /* the first finding of each kind at each place of the code, in
                                     * the order found; launch_forget_findings() frees them */
+    arrival_margin lds_before;     /* of uses of registers that LDS data had not reached yet, */
+    arrival_margin lds_after;      /* and of those that they had */
     bool race_incomplete;          /* the race check ran out of memory on the way */
     void *engine;                  /* the running engine's */
 };

@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "spin.h"
+
 static void *allocate(size_t bytes)
 {
     void *p = NULL;
@@ -24,6 +26,7 @@ void worker_free(struct worker *k)
     free(k->wg.late);
     free(k->wg.lds);
     free(k->wg.lds_valid);
+    spin_free(k->spin);
     checks_group_destroy(&k->wg);
 }
 

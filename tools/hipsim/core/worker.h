@@ -20,7 +20,9 @@ struct engine {
     struct check_launch checks;
     struct host *hosts;
     pthread_t *ids;
-    uint32_t threads, started; /* of the hosts: how many there may be, how many there are */
+    uint32_t threads;         /* of the hosts: how many there may be, */
+    _Atomic uint32_t started; /* and how many there are */
+    _Atomic uint64_t changes; /* turns that did not only wait */
 };
 
 /* Memory and state to run a workgroup; reused for the next one. */
@@ -36,12 +38,14 @@ struct worker {
     struct late_lds *late;
     uint64_t random;
     struct code_slots code;
+    struct spin *spin; /* the watch over its waves; NULL: not yet */
     struct counters counters;
     uint32_t nwaves;
-    bool busy;     /* its workgroup has not ended; */
-    uint64_t turn; /* after so many more steps others go on; 0: now */
-    uint64_t step; /* one less than the instructions of a step, a power of two */
-    bool paused;   /* that has happened to it */
+    bool busy;      /* its workgroup has not ended; */
+    uint64_t turn;  /* after so many more steps others go on; 0: now */
+    uint64_t step;  /* one less than the instructions of a step, a power of two */
+    uint64_t turns; /* that it has had, brief ones left out */
+    bool paused;    /* it may be waiting for other workgroups: they take turns */
 };
 
 /* False without memory; nothing is left to free then. */

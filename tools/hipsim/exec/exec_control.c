@@ -4,6 +4,7 @@
  * hardware registers, indexed registers (CDNA3 ISA, SOP1, SOPK, SOPC and SOPP sections).
  */
 #include "exec_salu.h"
+#include "spin.h"
 #include "tables.h"
 
 static void jump(struct wave *w, uint64_t pc) { w->pc = pc; }
@@ -458,6 +459,8 @@ static void exec_sendmsg(struct wave *w, const struct inst *in)
 {
     if (w->launch->sendmsg)
         w->launch->sendmsg(w, in);
+    if (w->spin)
+        spin_changed(w->spin);
     if (in->row->arg) /* s_sendmsghalt */
         w->state = WAVE_HALTED;
 }

@@ -13,6 +13,7 @@
 
 #include "decode.h"
 #include "mem.h"
+#include "spin.h"
 #include "tables.h"
 
 #define SRC_BASE 0
@@ -226,6 +227,8 @@ static void exec_time(struct wave *w, const struct inst *in)
     const unsigned clocks_of_tick = code_target(w->launch->code) == GFX950 ? 24 : 21;
 
     w->clock += 128;
+    if (w->spin)
+        spin_changed(w->spin);
     sgpr_write64(w, in->dst.reg, in->row->arg ? clocks / clocks_of_tick : clocks, true);
     wave_issue(w, in, WAIT_LGKM, OPND_SGPR, in->dst.reg, 2, true);
 }

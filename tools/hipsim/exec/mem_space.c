@@ -13,6 +13,7 @@
 
 #include "check.h"
 #include "mem.h"
+#include "spin.h"
 #include "wait.h"
 
 /* Which slot a host thread looked up last; slots are never moved or unmapped. */
@@ -313,6 +314,8 @@ bool mem_resolve(struct wave *w, const struct inst *in, struct lane_mem *m, unsi
         return false;
     bool ok = m->space == MEM_GLOBAL ? resolve_global(w, in, m, bytes, direction)
                                      : resolve_array(w, in, m, bytes, direction);
+    if (ok && w->spin && direction & MEM_WRITE)
+        spin_may_write(w->spin, m, bytes);
     if (!ok || m->space == MEM_SCRATCH)
         return ok;
     w->acted |= (direction & MEM_WRITE) != 0;

@@ -156,6 +156,15 @@ static hipError_t fault_error(enum fault_kind kind)
     }
 }
 
+static struct hipsim_margin margin_of(arrival_margin m)
+{
+    return (struct hipsim_margin){
+        .any = m != UINT64_MAX,
+        .clocks = (uint32_t)(m >> MARGIN_OFFSET_BITS),
+        .offset = (int64_t)(m & ((UINT64_C(1) << MARGIN_OFFSET_BITS) - 1)),
+    };
+}
+
 static struct hipsim_launch_stats statistics(const struct launch *launch, int device)
 {
     const struct counters *c = &launch->counters;
@@ -178,6 +187,8 @@ static struct hipsim_launch_stats statistics(const struct launch *launch, int de
         .lds = c->lds,
         .branch = c->branch,
         .device = device,
+        .lds_before = margin_of(launch->lds_before),
+        .lds_after = margin_of(launch->lds_after),
     };
 
     memcpy(stats.grid, launch->grid, sizeof(stats.grid));
@@ -193,6 +204,22 @@ static void print_statistics(const struct hipsim_launch_stats *s)
             "%.3f us modelled\n",
             s->kernel, s->grid[0], s->grid[1], s->grid[2], s->block[0], s->block[1], s->block[2],
             s->instructions, s->valu, s->mfma, s->vmem, s->lds, s->microseconds);
+}
+
+static void print_margin(const struct hipsim_margin *m, const char *side)
+{
+    if (m->any)
+        fprintf(stderr, ", %u clocks %s at code+%" PRId64, m->clocks, side, m->offset);
+}
+
+static void print_margins(const struct hipsim_launch_stats *s)
+{
+    if (!s->lds_before.any && !s->lds_after.any)
+        return;
+    fprintf(stderr, "hipsim: %s: uses registers without waiting for LDS", s->kernel);
+    print_margin(&s->lds_before, "before the data");
+    print_margin(&s->lds_after, "after them");
+    fputc('\n', stderr);
 }
 
 static void print_time(void)
@@ -236,8 +263,10 @@ static void note_launch(const struct launch *launch, struct hip_device *device, 
         modelled >= 0 ? modelled : hip_clock_launch(&thread->stats, device->facts);
     thread->has_launched = true;
     *time += thread->stats.microseconds;
-    if (print)
+    if (print) {
         print_statistics(&thread->stats);
+        print_margins(&thread->stats);
+    }
 }
 
 /* Compiled with -mprintf-kind=buffered: what is printed would go into a buffer of the runtime's,

@@ -43,6 +43,14 @@ struct hipsim_report {
 HIPSIM_API void hipsim_set_report(void (*report)(void *ctx, const struct hipsim_report *report),
                                   void *ctx);
 
+/* How near a kernel came to the arrival of data that it had not waited for: with other latencies it
+ * would use other values. */
+struct hipsim_margin {
+    bool any;
+    uint32_t clocks; /* the least between the use and the arrival */
+    int64_t offset;  /* of the instruction, in bytes from the start of the code */
+};
+
 /* One finished kernel launch. */
 struct hipsim_launch_stats {
     const char *kernel; /* valid as long as its module */
@@ -54,6 +62,7 @@ struct hipsim_launch_stats {
     uint64_t instructions, salu, valu, mfma, vmem, smem, lds, branch;
     double microseconds; /* modelled */
     int device;
+    struct hipsim_margin lds_before, lds_after; /* uses of registers before, after LDS data came */
     uint64_t findings; /* what the checks found and did not halt at, counting repetitions */
 };
 

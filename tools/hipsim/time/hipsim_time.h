@@ -59,6 +59,8 @@ struct hipsim_time_options {
 HIPSIM_API bool hipsim_time_enable(const struct hipsim_time_options *options, char *why,
                                    size_t why_size);
 
+enum { HIPSIM_TIME_XCDS = 8, HIPSIM_TIME_PARTS = 64 };
+
 /* One timed launch. All figures are modelled. */
 struct hipsim_time_report {
     char kernel[128];
@@ -82,9 +84,13 @@ struct hipsim_time_report {
     double load_bytes, store_bytes; /* that instructions asked for; lanes at one address once */
     double l2_sharers;              /* workgroups of an XCD that read the same lines; 0: together */
     double tail;                    /* 1 - busy / (compute units * cycles) */
-    double loop_bound;              /* of the hottest loop, clocks per iteration; 0: no loop */
-    double loop_cycles;             /* modelled clocks per iteration of it */
-    uint64_t issue_cycles;          /* wave cycles of the samples */
+    /* Over the time of the launch, cut into equal parts: how much of each XCD's room for workgroups
+     * was taken, 0 to 1. All 0 beyond 2^22 workgroups. */
+    uint32_t xcds;
+    float taken[HIPSIM_TIME_XCDS][HIPSIM_TIME_PARTS];
+    double loop_bound;     /* of the hottest loop, clocks per iteration; 0: no loop */
+    double loop_cycles;    /* modelled clocks per iteration of it */
+    uint64_t issue_cycles; /* wave cycles of the samples */
     uint64_t stall_cycles[HIPSIM_STALL_COUNT];
 };
 

@@ -28,6 +28,7 @@ struct device {
     uint64_t *next_workgroup; /* by XCD */
     uint64_t *dispatched;     /* by XCD: when it can start another */
     double busy, end, first;
+    struct time_busy *over_time;
 };
 
 static bool sooner(const struct device *d, unsigned a, unsigned b)
@@ -85,6 +86,7 @@ static bool end_group(struct device *d, struct unit *u, unsigned slot, bool idle
         d->first = took;
     d->busy += took + extra;
     d->end = fmax(d->end, (double)at + extra);
+    time_busy_add(d->over_time, u->xcd, (double)u->started[slot], (double)at + extra);
     return start_next(d, u, slot, at + (uint64_t)extra);
 }
 
@@ -184,7 +186,7 @@ static void release(struct device *d)
 bool time_device_run(struct launch *launch, struct time_code *code,
                      const struct time_device_setup *setup, struct time_device_result *result)
 {
-    struct device d = {.setup = setup, .p = code->p};
+    struct device d = {.setup = setup, .p = code->p, .over_time = &result->over_time};
     const struct observer *observer = launch->observer;
     *result = (struct time_device_result){0};
     time_begin(launch);

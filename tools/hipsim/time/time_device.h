@@ -8,6 +8,7 @@
 #ifndef HIPSIM_TIME_DEVICE_H
 #define HIPSIM_TIME_DEVICE_H
 
+#include "time_busy.h"
 #include "time_cu.h"
 
 struct time_device_setup {
@@ -24,6 +25,7 @@ struct time_device_result {
     double clocks;             /* until the last workgroup ends and all is stored */
     double busy;               /* of the time of the slots that the device has, 0 .. 1 */
     double first;              /* clocks of workgroup 0 */
+    struct time_busy over_time;
 };
 
 /* Runs the launch; launch->counters counts all of it. False after a fault. */

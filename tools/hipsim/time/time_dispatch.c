@@ -55,7 +55,7 @@ static void sift(double *heap, size_t n)
 
 static double run_xcd(const struct time_params *p, uint64_t first, uint64_t workgroups,
                       double *slots, size_t nslots, time_duration_fn *duration, const void *ctx,
-                      double *sum)
+                      double *sum, struct time_busy *busy)
 {
     double end = 0, next = 0;
     for (size_t i = 0; i < nslots; i++)
@@ -64,6 +64,7 @@ static double run_xcd(const struct time_params *p, uint64_t first, uint64_t work
         double start = slots[0] > next ? slots[0] : next;
         double d = duration(ctx, w);
         next = start + p->dispatch_cycles;
+        time_busy_add(busy, (unsigned)first, start, start + d);
         slots[0] = start + d;
         end = slots[0] > end ? slots[0] : end;
         *sum += d;
@@ -74,7 +75,7 @@ static double run_xcd(const struct time_params *p, uint64_t first, uint64_t work
 
 struct time_dispatch time_dispatch(const struct time_params *p, uint64_t workgroups,
                                    uint32_t workgroups_per_cu, time_duration_fn *duration,
-                                   const void *ctx)
+                                   const void *ctx, struct time_busy *busy)
 {
     size_t nslots = (size_t)(p->cus / p->xcds) * workgroups_per_cu;
     double all = (double)nslots * p->xcds, sum = 0, end = 0;
@@ -92,7 +93,7 @@ struct time_dispatch time_dispatch(const struct time_params *p, uint64_t workgro
     if (!slots)
         return (struct time_dispatch){.clocks = INFINITY};
     for (uint64_t x = 0; x < (uint64_t)p->xcds; x++) {
-        double t = run_xcd(p, x, workgroups, slots, nslots, duration, ctx, &sum);
+        double t = run_xcd(p, x, workgroups, slots, nslots, duration, ctx, &sum, busy);
         end = t > end ? t : end;
     }
     free(slots);

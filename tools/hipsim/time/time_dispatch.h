@@ -3,6 +3,7 @@
 #ifndef HIPSIM_TIME_DISPATCH_H
 #define HIPSIM_TIME_DISPATCH_H
 
+#include "time_busy.h"
 #include "time_params.h"
 
 /* What limits how many workgroups a compute unit holds. */
@@ -26,10 +27,10 @@ struct time_dispatch {
 /*
  * Workgroup i goes to XCD i % xcds; an XCD starts its workgroups in order, each on the slot that
  * falls free first. Beyond 2^22 workgroups every slot is taken to be busy to the end but for the
- * longest workgroup. `clocks` is infinite without memory.
+ * longest workgroup. `clocks` is infinite without memory. `busy` is told of every workgroup.
  */
 struct time_dispatch time_dispatch(const struct time_params *p, uint64_t workgroups,
                                    uint32_t workgroups_per_cu, time_duration_fn *duration,
-                                   const void *ctx);
+                                   const void *ctx, struct time_busy *busy);
 
 #endif

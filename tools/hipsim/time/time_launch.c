@@ -57,6 +57,8 @@ struct timed {
     struct time_cu_result sum;
     double groups_timed, work_timed;
     struct time_work *work; /* NULL: durations follow from the position */
+    struct time_busy busy;
+    struct time_trace *trace; /* NULL: none is asked for, or not yet */
     struct counters counters;
 };
 
@@ -192,33 +194,37 @@ static double candidate_work(const struct timed *t, const struct candidate *c)
     return most;
 }
 
+/* Opens the trace that is asked for, if any. False if its file cannot be made. */
+static bool open_trace(struct timed *t, struct time_sink *sink)
+{
+    if (!t->config->trace_path)
+        return true;
+    t->trace = time_trace_open(t->config->trace_path, t->launch->kernel, t->code);
+    if (t->trace)
+        *sink = time_trace_sink(t->trace);
+    return t->trace != NULL;
+}
+
 /* Runs workgroups together in time. */
 static bool sample_candidate(struct timed *t, struct candidate *c, double *clocks)
 {
     static const struct observer nothing = {0};
     const struct observer *before = t->launch->observer;
     const struct observer see = t->work ? time_work_observer(t->work) : nothing;
-    struct time_trace *trace = NULL;
     struct time_sink sink;
-    if (!t->samples && t->config->trace_path) {
-        trace = time_trace_open(t->config->trace_path, t->launch->kernel, t->code);
-        if (!trace)
-            return false;
-        sink = time_trace_sink(trace);
-    }
+    if (!t->samples && !open_trace(t, &sink))
+        return false;
     struct time_cu_setup setup = {
         .share = t->share,
         .mhz = t->config->params.max_mhz,
         .warm_code = t->warm,
-        .sink = trace ? &sink : NULL,
+        .sink = !t->samples && t->trace ? &sink : NULL,
     };
     struct time_cu_result result;
     t->launch->observer = &see;
     bool ok = time_cu_run(t->launch, t->code, &setup, c->index, c->n, &result);
     t->launch->observer = before;
     counters_add(&t->counters, &t->launch->counters);
-    if (trace && !time_trace_close(trace))
-        ok = false;
     t->samples++;
     t->groups_timed += c->n;
     t->work_timed += (double)t->launch->counters.instructions;
@@ -439,6 +445,9 @@ static void fill_report(struct timed *t, struct time_dispatch d)
     r->sampled = (uint64_t)t->groups_timed;
     r->cycles = d.clocks;
     r->tail = 1 - d.busy;
+    r->xcds = (uint32_t)p->xcds;
+    for (unsigned x = 0; x < r->xcds && x < HIPSIM_TIME_XCDS; x++)
+        time_busy_parts(&t->busy, x, p->cus / p->xcds * t->resident, d.clocks, r->taken[x]);
     r->launch_us = p->launch_us;
     r->max_mhz = p->max_mhz;
     r->matrix_duty = matrix_duty(t);
@@ -501,31 +510,25 @@ static void count_bytes(struct timed *t)
 /* All workgroups in time, on all compute units. */
 static bool run_together(struct timed *t, struct time_dispatch *d)
 {
-    struct time_trace *trace = NULL;
     struct time_sink sink;
-    if (t->config->trace_path) {
-        trace = time_trace_open(t->config->trace_path, t->launch->kernel, t->code);
-        if (!trace)
-            return false;
-        sink = time_trace_sink(trace);
-    }
+    if (!open_trace(t, &sink))
+        return false;
     const struct time_device_setup setup = {
         .workgroups = t->total,
         .resident = t->resident,
         .extra = start_cost(t, false),
         .idle_extra = start_cost(t, true),
         .warm_code = t->warm,
-        .sink = trace ? &sink : NULL,
+        .sink = t->trace ? &sink : NULL,
     };
     struct time_device_result result;
-    bool ok = time_device_run(t->launch, t->code, &setup, &result);
-    if (trace && !time_trace_close(trace))
-        ok = false;
+    const bool ok = time_device_run(t->launch, t->code, &setup, &result);
     t->counters = t->launch->counters;
     t->sum = result.sum;
     t->groups_timed = (double)t->total;
     t->report->workgroup_cycles = result.first;
     t->report->together = true;
+    t->busy = result.over_time;
     *d = (struct time_dispatch){.clocks = result.clocks, .busy = result.busy};
     return ok;
 }
@@ -536,7 +539,7 @@ static bool run_sampled(struct timed *t, struct time_dispatch *d)
         t->work = time_work_create(t->total);
     if (!probe_sharing(t) || !take_samples(t))
         return false;
-    *d = time_dispatch(&t->config->params, t->total, t->resident, duration, t);
+    *d = time_dispatch(&t->config->params, t->total, t->resident, duration, t, &t->busy);
     return true;
 }
 
@@ -563,6 +566,8 @@ int time_launch_run(struct launch *launch, const struct time_config *config,
         fill_report(&t, dispatch);
         count_bytes(&t);
     }
+    if (t.trace && !time_trace_close(t.trace, ok ? report : NULL))
+        ok = false;
     if (ok && config->annotate_path)
         ok = time_annotate(t.code, launch->kernel, config->annotate_path);
     time_code_destroy(t.code);

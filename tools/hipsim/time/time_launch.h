@@ -38,7 +38,8 @@ bool time_annotate(const struct time_code *code, const char *kernel, const char 
 struct time_trace;
 struct time_trace *time_trace_open(const char *path, const char *kernel, struct time_code *code);
 struct time_sink time_trace_sink(struct time_trace *trace);
-/* False on a write error. */
-bool time_trace_close(struct time_trace *trace);
+/* Adds how full the XCDs were over the time of the launch, unless `report` is NULL, and closes the
+ * file. False on a write error. */
+bool time_trace_close(struct time_trace *trace, const struct hipsim_time_report *report);
 
 #endif

@@ -3,7 +3,7 @@
  * What a modelled compute unit did, to look at: a trace that Perfetto and Chrome's about:tracing
  * open, and the disassembly with cycles per line. In a trace one microsecond stands for one
  * modelled clock; there is a track for each wave, and counters say in percent how busy the units
- * were in windows of 64 clocks.
+ * were in windows of 64 clocks; counters of the whole device say how much of each XCD was taken.
  */
 #include <inttypes.h>
 #include <stdarg.h>
@@ -180,9 +180,29 @@ static void put_counters(struct time_trace *t)
     }
 }
 
-bool time_trace_close(struct time_trace *t)
+/* The whole device is a process of its own. */
+static void put_device(struct time_trace *t, const struct hipsim_time_report *r)
+{
+    put(t, ",\n{\"ph\":\"M\",\"pid\":2,\"name\":\"process_name\",\"args\":{\"name\":\"device: room "
+           "for "
+           "workgroups that is taken\"}}");
+    for (unsigned x = 0; x < r->xcds && x < HIPSIM_TIME_XCDS; x++) {
+        for (unsigned i = 0; i < HIPSIM_TIME_PARTS; i++)
+            put(t,
+                ",\n{\"ph\":\"C\",\"pid\":2,\"name\":\"XCD %u "
+                "%%\",\"ts\":%.0f,\"args\":{\"taken\":%.1f}}",
+                x, r->cycles * i / HIPSIM_TIME_PARTS, 100.0 * (double)r->taken[x][i]);
+        put(t,
+            ",\n{\"ph\":\"C\",\"pid\":2,\"name\":\"XCD %u %%\",\"ts\":%.0f,\"args\":{\"taken\":0}}",
+            x, r->cycles);
+    }
+}
+
+bool time_trace_close(struct time_trace *t, const struct hipsim_time_report *report)
 {
     put_counters(t);
+    if (report)
+        put_device(t, report);
     put(t, "\n]}\n");
     bool ok = !t->failed && !ferror(t->file);
     ok = fclose(t->file) == 0 && ok;

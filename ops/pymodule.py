@@ -1,0 +1,268 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The Python module attn._ops: the C declarations for cffi, and a typed class for each op."""
+import textwrap
+
+from headers import arg_members, desc_members, tensor_doc
+from schema import Member, Scalar, Tensor
+from tensors import CACHE, PAGES, members
+
+HEAD = '''\
+# SPDX-License-Identifier: Apache-2.0
+"""The ops of libattn, made from ops/*.def: a class for each, whose objects are called to launch.
+
+An object is one op of one layer shape: the constructor looks its kernel up, `why` says which was
+taken. Tensors are those of torch, numpy arrays (simulated GPUs only), or anything with
+__cuda_array_interface__ or __dlpack__; their counts and strides are read from them, and a wrong
+dtype, shape or stride is an AttnError with libattn's sentence. A call allocates nothing on the GPU
+and does not wait, unless a tensor is in host memory: then it returns when the result is there.
+"""
+from typing import Any, Literal, Optional
+
+from attn._op import READ, Op
+from attn._types import CacheDesc, Stream, Tensor
+
+'''
+
+
+WINDOW = ("window_left", "window_right")  # no limit, where nothing is said
+
+
+def c_member(m, in_args):
+    """Pointers of arguments are plain numbers for Python; texts stay what they are."""
+    array = f"[{m.array}]" if m.array else ""
+    if m.ctype.endswith("*"):
+        return f"const char *{m.name};" if m.ctype == "const char *" else f"uintptr_t {m.name};"
+    ctype = "int32_t" if m.ctype.startswith("enum ") else m.ctype
+    return f"{ctype} {m.name}{array};"
+
+
+def declarations(schema):
+    text = ""
+    for name, _, rows in schema.structs.values():
+        text += f"struct {name} {{ {' '.join(c_member(m, True) for m in rows)} }};\n"
+    for op in schema.ops:
+        n = op.name
+        text += f"struct attn_{n}_desc {{ {' '.join(c_member(m, False) for m in desc_members(op))} }};\n"
+        text += f"struct attn_{n}_args {{ {' '.join(c_member(m, True) for m in arg_members(op))} }};\n"
+        rows = " ".join("size_t size;" if m.name == "size" else f"const DLTensor *{m.name};"
+                        for m in members(op))
+        text += f"struct attn_{n}_tensors {{ {rows} }};\n"
+        text += (f"int attn_{n}_lookup(struct attn_device *, const struct attn_{n}_desc *, "
+                 "struct attn_op **);\n"
+                 f"int attn_{n}_launch(const struct attn_op *, const struct attn_{n}_args *);\n"
+                 f"int attn_{n}_set_tensors(const struct attn_op *, const struct attn_{n}_tensors *, "
+                 f"struct attn_{n}_args *);\n")
+    return text
+
+
+def slots(op):
+    """(name in Python, member of the arguments, document, moves): the tensors of a call, in the order
+    of attn_<op>_tensors. A tensor with free strides moves from call to call; others seldom do."""
+    docs = {m.name: m.doc for m in members(op)}
+    out = []
+    for a in op.args:
+        if isinstance(a, Tensor) and a.dlpack:
+            out.append((a.name, a.path, docs[a.name], bool(a.strides)))
+        elif isinstance(a, Member) and a.ctype == "struct attn_cache":
+            lead = "" if a.name == "cache" else a.name + "_"
+            names = [CACHE[0], CACHE[2]] if op.cache["latent"] else CACHE
+            out += [(lead + n, f"{a.name}.{n.replace('_cache', '')}", docs[lead + n], False)
+                    for n in names]
+        elif isinstance(a, Member) and a.ctype == "struct attn_pages":
+            out += [(n, f"pages.{n}", docs[n], False) for n in PAGES]
+    return out
+
+
+def written(op):
+    """Names of the tensors that a call writes; a cache is written by what reads no pages."""
+    given = [a for a in op.args if isinstance(a, Tensor) and a.dlpack]
+    replaced = {a.fallback for a in given if a.fallback}  # written where the output is not given
+    out = [a.name for a in given if a.direction != "in" or a.name in replaced]
+    if op.cache and not op.pages:
+        out += [r[0] for r in slots(op) if "." in r[1] and not r[1].startswith("from.") and
+                r[1].rsplit(".", 1)[1] in ("k", "v", "k_scale", "v_scale")]
+    return tuple(out)
+
+
+def inferred(op):
+    """Counts that are read from the tensors."""
+    dims = set()
+    for t in op.tensors():
+        for row in [t.dims, *t.dims_when.values()]:
+            dims.update(d.split(" + ")[0] for d in row)
+    if op.pages:
+        dims.add("batch")
+    return dims
+
+
+def scalars(schema, op):
+    """(name in Python, path, default, document) of what a call takes besides tensors."""
+    known, out = inferred(op), []
+    strides = {s for t in op.tensors() for s in t.row_strides}
+    for a in op.args:
+        if isinstance(a, Scalar):
+            if a.name not in known and a.name not in strides:
+                zero = "0.0" if a.ctype == "float" else "-1" if a.name in WINDOW else "0"
+                out.append((a.name, a.name, zero, a.doc))
+        elif isinstance(a, Member) and a.ctype == "struct attn_decode_plan_shape":
+            out += [(m.name, f"shape.{m.name}", "0", m.doc)
+                    for m in schema.structs["attn_decode_plan_shape"][2]
+                    if m.name != "size" and f"shape.{m.name}" not in known]
+        elif isinstance(a, Member) and a.ctype == "bool":
+            out.append((a.name, a.name, "False", a.doc))
+        elif isinstance(a, Member) and a.array:
+            out.append((a.name, a.name, "(0, 0, 0)", a.doc))
+        elif isinstance(a, Tensor) and not a.dlpack:
+            out.append((a.name, a.path, "0", a.doc))
+    return out
+
+
+def literal(values):
+    return "Literal[" + ", ".join(f'"{v}"' for v in values) + "]"
+
+
+def desc_parameters(schema, op):
+    """(name, annotation, default or None, document) of each member of the descriptor."""
+    out = []
+    for k, m in zip([k for k in op.keys if k.name], desc_members(op)[1:]):
+        if k.kind == "dtype":
+            known = [n if n != "dtype" else None for n in k.only]
+            names = [n for n in known if n] or ["bf16", "fp16"]
+            if "dtype" in k.only:
+                names = ["bf16", "fp16"] + [n for n in names if n not in ("bf16", "fp16")]
+            out.append((k.name, literal(names) if not k.default else f"Optional[{literal(names)}]",
+                        "None" if k.default else None, m.doc))
+        elif k.kind.startswith("enum "):
+            texts = schema.enums[k.kind].texts()
+            out.append((k.name, literal(texts), f'"{texts[0]}"', m.doc))
+        elif k.kind == "int":
+            out.append((k.name, "int", "0" if k.default else None, m.doc))
+        elif k.kind == "flag":
+            out.append((k.name, "bool", "False", m.doc))
+        elif k.kind == "name":
+            out.append((k.name, "Optional[str]", "None", m.doc))
+        else:
+            out.append((k.name, "Optional[CacheDesc]", "None",
+                        m.doc or "how the cache holds keys and values"))
+    return out
+
+
+def wrap(text, indent, first=""):
+    return textwrap.fill(" ".join(text.split()), 100, initial_indent=indent + first,
+                         subsequent_indent=indent + "    " if first else indent)
+
+
+def parameter_docs(rows, indent):
+    return "\n".join(wrap(f"{name}: {doc or 'see the class'}", indent, "") for name, doc in rows)
+
+
+def signature(head, rows, indent, result):
+    """A def with keyword parameters, wrapped."""
+    lines, line = [], indent + head
+    for i, row in enumerate(rows):
+        piece = row + (", " if i + 1 < len(rows) else f"){result}:")
+        if len(line) + len(piece.rstrip()) > 100:
+            lines.append(line.rstrip())
+            line = indent + " " * (head.index("(") + 1)
+        line += piece
+    return "\n".join(lines + [line]) + "\n"
+
+
+def tidy(doc):
+    return doc.replace("NULL", "None").replace("desc.", "").replace("args->", "")
+
+
+def enum_tables(schema, op):
+    """Texts of the descriptor's enums, to their numbers."""
+    out = {}
+    for k in op.keys:
+        if k.name and k.kind.startswith("enum "):
+            e = schema.enums[k.kind]
+            out[k.name] = {t: e.start + i for i, t in enumerate(e.texts())}
+    return out
+
+
+def call_body(op, rows, numbers):
+    """Straight code: what has not changed since the last call costs a comparison."""
+    n = op.name
+    held = [r for r in rows if not r[3]]
+    moving = [r for r in rows if r[3]]
+    text = "        with self._lock:\n            a = self._args\n"
+    text += "            held = self._held\n            changed = self._moved()\n" if held else (
+        "            changed = False\n")
+    if held:
+        tests = [f"{r[0]} is held[{i}]" for i, r in enumerate(held)]
+        text += textwrap.fill("if not (" + " and ".join(tests) + "):", 96,
+                              initial_indent=" " * 12, subsequent_indent=" " * 16) + "\n"
+        text += "                changed = True\n"
+    if moving:
+        text += "            seen = self._seen\n"
+    for i, r in enumerate(moving):
+        name, path = r[0], r[1]
+        read = (f"            a.{path}, sign = READ[{name}.__class__]({name}, self)\n"
+                f"            if sign != seen[{i}]:\n                changed = True\n")
+        text += read
+    values = ", ".join(r[0] for r in numbers)
+    values += "," if len(numbers) == 1 else ""
+    tensors = ", ".join(r[0] for r in rows) + ("," if len(rows) == 1 else "")
+    text += textwrap.fill(f"if changed or self._numbers != ({values}):", 96,
+                          initial_indent=" " * 12, subsequent_indent=" " * 16) + "\n"
+    text += textwrap.fill(f"self._set(changed, ({tensors}), ({values}))", 96,
+                          initial_indent=" " * 16, subsequent_indent=" " * 20) + "\n"
+    text += ("            if stream is not self._stream_given:\n"
+             "                self._take_stream(stream)\n"
+             f"            status = self._launch(self._handle, a)\n"
+             "            if status or self._host:\n"
+             "                self._finish(status)\n")
+    return text
+
+
+def op_class(schema, op):
+    name = "".join(w.capitalize() for w in op.name.split("_"))
+    rows, numbers = slots(op), scalars(schema, op)
+    desc = desc_parameters(schema, op)
+    text = f"class {name}(Op):\n"
+    about = (op.args_about or "").strip("\n")
+    paragraphs = [p if p.startswith("    ") else textwrap.fill(" ".join(p.split()), 96)
+                  for p in tidy(about).split("\n\n") if p]
+    text += textwrap.indent(f'"""{op.title}.\n\n' + "\n\n".join(paragraphs).replace("\\", "\\\\") +
+                            '\n"""', "    ").rstrip() + "\n\n"
+    text += f'    NAME = "{op.name}"\n'
+    text += "    SLOTS = (\n" + "".join(f"        {r[0]!r},\n" for r in rows) + "    )\n"
+    text += f"    HELD = {tuple(i for i, r in enumerate(rows) if not r[3])!r}\n"
+    text += f"    MOVING = {tuple(i for i, r in enumerate(rows) if r[3])!r}\n"
+    text += "    NUMBERS = (\n" + "".join(f"        {r[1]!r},\n" for r in numbers) + "    )\n"
+    text += f"    WRITTEN = {written(op)!r}\n"
+    text += f"    ENUMS = {enum_tables(schema, op)!r}\n\n"
+    parameters = ["self", "device: Any"] + (["*"] if desc else []) + [
+        f"{p[0]}: {p[1]}" + (f" = {p[2]}" if p[2] else "") for p in desc]
+    text += signature("def __init__(", parameters, "    ", "")
+    text += '        """Looks the kernel up.\n\n'
+    text += parameter_docs([(p[0], tidy(p[3])) for p in desc], "        ") + '\n        """\n'
+    text += textwrap.fill(f"super().__init__(device, {{{', '.join(repr(p[0]) + ': ' + p[0] for p in desc)}}})",
+                          96, initial_indent=" " * 8, subsequent_indent=" " * 12) + "\n\n"
+    optional = [f"{r[0]}: Optional[Tensor] = None" for r in rows]
+    call = ["self", "*"] + optional + [f"{r[0]}: {kind(r[2])} = {r[2]}" for r in numbers] + [
+        "stream: Stream = None"]
+    text += signature("def __call__(", call, "    ", " -> None")
+    text += '        """Launches.\n\n'
+    text += parameter_docs([(r[0], tidy(r[2])) for r in rows] + [(r[0], tidy(r[3])) for r in numbers] +
+                           [("stream", "a hipStream_t as a number, or an object with one; None: "
+                             "the default stream")], "        ")
+    text += '\n        """\n'
+    return text + call_body(op, rows, numbers) + "\n\n"
+
+
+def kind(default):
+    return {"0.0": "float", "False": "bool", "(0, 0, 0)": "tuple"}.get(default, "int")
+
+
+def module(schema):
+    names = ["".join(w.capitalize() for w in op.name.split("_")) for op in schema.ops]
+    text = HEAD + f"__all__ = {names!r}\n\n"
+    text += f"DECLARATIONS = {chr(34) * 3}\n{declarations(schema)}{chr(34) * 3}\n\n"
+    shared = {e.name: {t: e.start + i for i, t in enumerate(e.texts())}
+              for e in schema.enums.values()}
+    text += "ENUMS = {\n" + "".join(f"    {k!r}: {v!r},\n" for k, v in shared.items()) + "}\n\n\n"
+    text += "".join(op_class(schema, op) for op in schema.ops)
+    return text + "OPS = (" + ", ".join(names) + ")\n"

@@ -1,0 +1,169 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The few functions of HIP that the package calls: host memory, streams, graphs."""
+import sys
+import weakref
+
+from attn._native import AttnError, ffi, text
+
+ffi.cdef("""
+int hipSetDevice(int);
+int hipGetDevice(int *);
+int hipDeviceSynchronize(void);
+int hipMalloc(uintptr_t *, size_t);
+int hipFree(uintptr_t);
+int hipMemcpy(uintptr_t, uintptr_t, size_t, int);
+int hipHostRegister(uintptr_t, size_t, unsigned);
+int hipHostUnregister(uintptr_t);
+int hipStreamCreate(uintptr_t *);
+int hipStreamDestroy(uintptr_t);
+int hipStreamSynchronize(uintptr_t);
+int hipStreamIsCapturing(uintptr_t, int *);
+int hipStreamBeginCapture(uintptr_t, int);
+int hipStreamEndCapture(uintptr_t, uintptr_t *);
+int hipGraphInstantiate(uintptr_t *, uintptr_t, uintptr_t *, char *, size_t);
+int hipGraphLaunch(uintptr_t, uintptr_t);
+int hipGraphDestroy(uintptr_t);
+int hipGraphExecDestroy(uintptr_t);
+const char *hipGetErrorString(int);
+""")
+
+
+class Hip:
+    """The HIP library that libattn found; a failing call is an AttnError."""
+
+    def __init__(self, path, ordinal):
+        self.lib, self.ordinal = ffi.dlopen(path), ordinal
+
+    def call(self, name, *args):
+        status = getattr(self.lib, name)(*args)
+        if status:
+            raise AttnError("ATTN_HIP_FAILED", f"{name}: {text(self.lib.hipGetErrorString(status))}")
+
+    def current(self):
+        """Makes the device the thread's current one."""
+        self.call("hipSetDevice", self.ordinal)
+
+    def capturing(self, stream):
+        answer = ffi.new("int *")
+        self.call("hipStreamIsCapturing", stream, answer)
+        return answer[0] == 1
+
+
+class HostMemory:
+    """Host memory that the GPU was told of, so that numpy arrays and torch's CPU tensors are
+    arguments like others. A tensor's whole allocation is registered when the tensor is first used,
+    and given up when the object that was used is gone."""
+
+    def __init__(self, hip):
+        self.hip, self.spans, self.known = hip, {}, {}
+
+    def hold(self, x):
+        if self.known.get(id(x)) is not None:
+            return
+        base, size, owner = allocation(x)
+        if size and not any(b <= base and base + size <= b + n for b, n in self.spans.items()):
+            for b in [b for b, n in self.spans.items() if b < base + size and base < b + n]:
+                self.release(b)
+            self.hip.current()
+            self.hip.call("hipHostRegister", base, size, 0)
+            self.spans[base] = size
+            weakref.finalize(owner, self.release, base).atexit = False
+        key = id(x)
+        self.known[key] = weakref.ref(x, lambda _: self.known.pop(key, None))
+
+    def release(self, base):
+        if self.spans.pop(base, None) is not None:
+            self.known.clear()
+            self.hip.lib.hipHostUnregister(base)
+
+
+def allocation(x):
+    """(address, bytes, owner) of what a host tensor is a view of."""
+    if hasattr(x, "data_ptr"):  # torch
+        storage = x.untyped_storage() if hasattr(x, "untyped_storage") else x.storage()
+        return storage.data_ptr(), storage.nbytes(), x if x._base is None else x._base
+    numpy = sys.modules["numpy"]
+    while isinstance(x.base, numpy.ndarray):
+        x = x.base
+    if x.base is None:
+        return x.ctypes.data, x.nbytes, x
+    low, high = numpy.lib.array_utils.byte_bounds(x) if hasattr(numpy.lib, "array_utils") else (
+        numpy.byte_bounds(x))
+    return low, high - low, x
+
+
+class DeviceStream:
+    """A stream of a device: `with` it, or give it to a call. `handle` is the hipStream_t."""
+
+    def __init__(self, device):
+        self.device = device
+        out = ffi.new("uintptr_t *")
+        device.hip.current()
+        device.hip.call("hipStreamCreate", out)
+        self.handle = out[0]
+        weakref.finalize(self, device.hip.lib.hipStreamDestroy, self.handle).atexit = False
+
+    def synchronize(self):
+        self.device.hip.call("hipStreamSynchronize", self.handle)
+
+
+class Graph:
+    """Launches captured once and replayed. In `with graph:` every call on graph.stream is
+    captured; graph.replay() runs them with what their tensors hold then. Tensors, ops and plans of
+    the capture have to outlive the graph."""
+
+    def __init__(self, device, stream=None):
+        self.device, self.stream = device, stream or DeviceStream(device)
+        self.executable = 0
+
+    def __enter__(self):
+        self.device.hip.current()
+        self.device.hip.call("hipStreamBeginCapture", self.stream.handle, 2)  # relaxed
+        return self
+
+    def __exit__(self, kind, value, trace):
+        hip, graph = self.device.hip, ffi.new("uintptr_t *")
+        hip.call("hipStreamEndCapture", self.stream.handle, graph)
+        try:
+            if kind is None:
+                made = ffi.new("uintptr_t *")
+                hip.call("hipGraphInstantiate", made, graph[0], ffi.NULL, ffi.NULL, 0)
+                self.executable = made[0]
+                weakref.finalize(self, hip.lib.hipGraphExecDestroy, made[0]).atexit = False
+        finally:
+            hip.lib.hipGraphDestroy(graph[0])
+
+    def replay(self, wait=True):
+        self.device.hip.call("hipGraphLaunch", self.executable, self.stream.handle)
+        if wait:
+            self.stream.synchronize()
+
+
+class DeviceArray:
+    """Memory of a GPU with a numpy dtype and shape: device.array(a) and device.empty(). A bf16 tensor
+    is one of uint16. numpy() copies it back."""
+
+    def __init__(self, device, shape, dtype, source=None):
+        import numpy as np
+        self.device, self.shape, self.dtype = device, tuple(shape), np.dtype(dtype)
+        self.nbytes = max(1, int(np.prod(self.shape, dtype=np.int64)) * self.dtype.itemsize)
+        out = ffi.new("uintptr_t *")
+        device.hip.current()
+        device.hip.call("hipMalloc", out, self.nbytes)
+        self.pointer = out[0]
+        weakref.finalize(self, device.hip.lib.hipFree, self.pointer).atexit = False
+        if source is not None:
+            source = np.ascontiguousarray(source, self.dtype)
+            device.hip.call("hipMemcpy", self.pointer, source.ctypes.data, source.nbytes, 1)
+
+    @property
+    def __cuda_array_interface__(self):
+        return {"shape": self.shape, "typestr": self.dtype.str, "data": (self.pointer, False),
+                "strides": None, "version": 3}
+
+    def numpy(self):
+        import numpy as np
+        out = np.empty(self.shape, self.dtype)
+        self.device.hip.current()
+        self.device.hip.call("hipMemcpy", out.ctypes.data, self.pointer, out.nbytes, 2)
+        return out

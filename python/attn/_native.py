@@ -1,0 +1,125 @@
+# SPDX-License-Identifier: Apache-2.0
+"""libattn itself: found, loaded through cffi, and its status as exceptions."""
+import ctypes.util
+import os
+import pathlib
+
+import cffi
+
+DECLARATIONS = """
+typedef struct { int32_t device_type; int32_t device_id; } DLDevice;
+typedef struct { uint8_t code; uint8_t bits; uint16_t lanes; } DLDataType;
+typedef struct {
+    uintptr_t data; DLDevice device; int32_t ndim; DLDataType dtype;
+    int64_t *shape; int64_t *strides; uint64_t byte_offset;
+} DLTensor;
+struct attn_pack; struct attn_device; struct attn_op;
+const char *attn_status_name(int);
+const char *attn_last_error(void);
+int attn_version(void);
+_Bool attn_has_feature(const char *);
+int attn_pack_open(const char *, struct attn_pack **);
+void attn_pack_close(struct attn_pack *);
+int attn_pack_check(const struct attn_pack *);
+uint32_t attn_pack_kernel_count(const struct attn_pack *);
+struct attn_kernel_info {
+    size_t size; const char *name; const char *symbol; const char *op; const char *target;
+    const char *tuning; const char *provenance; uint32_t field_count; uint32_t workgroup[3];
+    uint32_t lds_static; uint32_t lds_dynamic; uint32_t vgprs, agprs, sgprs; uint32_t spills;
+    uint32_t scratch; uint32_t occupancy; int32_t mfma_duty; uint32_t code_bytes;
+    size_t object_bytes;
+};
+int attn_pack_kernel(const struct attn_pack *, uint32_t, struct attn_kernel_info *);
+int attn_pack_kernel_field(const struct attn_pack *, uint32_t, uint32_t, const char **,
+                           const char **);
+struct attn_device_options {
+    size_t size; int ordinal; uint32_t flags; const char *hip_library; uintptr_t log;
+    uintptr_t log_user;
+};
+int attn_device_open(struct attn_pack *const *, size_t, const struct attn_device_options *,
+                     struct attn_device **);
+void attn_device_close(struct attn_device *);
+struct attn_device_info {
+    size_t size; const char *name; const char *target; const char *hip_library; int hip_version;
+    int ordinal; int32_t compute_units;
+};
+int attn_device_describe(const struct attn_device *, struct attn_device_info *);
+struct attn_op_info {
+    size_t size; struct attn_kernel_info kernel; uint32_t kernel_count; uint32_t pack;
+    char why[200];
+};
+int attn_op_describe(const struct attn_op *, struct attn_op_info *);
+void attn_op_destroy(struct attn_op *);
+"""
+
+HOST = """
+int attn_decode_plan_sizes(const struct attn_decode_plan_shape *, struct attn_decode_plan_sizes *);
+int attn_decode_plan(const struct attn_decode_plan_shape *, const struct attn_decode_plan_lengths *,
+                     const struct attn_decode_plan *);
+"""
+
+
+class AttnError(RuntimeError):
+    """A call of libattn failed: `status` is its name, ATTN_NO_KERNEL for one."""
+
+    def __init__(self, status, message):
+        super().__init__(message)
+        self.status = status
+
+
+def bundled(*names):
+    """A file that the wheel brought, or None."""
+    for name in names:
+        for path in sorted((pathlib.Path(__file__).parent / "lib").glob(name)):
+            return str(path)
+    return None
+
+
+def library_path():
+    """ATTN_LIBRARY, the wheel's, or that of the system."""
+    return (os.environ.get("ATTN_LIBRARY") or bundled("libattn.so*") or
+            ctypes.util.find_library("attn") or "libattn.so.0")
+
+
+def compiler_path():
+    """The attnc command: ATTN_ATTNC, the wheel's, or that of PATH."""
+    return os.environ.get("ATTN_ATTNC") or bundled("bin/attnc") or "attnc"
+
+
+def simulator_path():
+    """hipsim's libamdhip64: ATTN_HIPSIM, or the wheel's."""
+    path = os.environ.get("ATTN_HIPSIM") or bundled("attnc/hipsim/libamdhip64.so*")
+    if not path:
+        raise AttnError("ATTN_NO_HIP", "this installation has no simulated GPU: set ATTN_HIPSIM to "
+                        "hipsim's libamdhip64.so.5, or install the wheel with hipsim")
+    return path
+
+
+ffi = cffi.FFI()
+lib = None
+
+
+def load(declarations):
+    """Declares the ops, which attn._ops has, and loads the library."""
+    global lib
+    ffi.cdef(DECLARATIONS + declarations + HOST)
+    path = library_path()
+    try:
+        lib = ffi.dlopen(path)
+    except OSError as e:
+        raise ImportError(f"attn needs libattn, and {path} cannot be loaded ({e}): set ATTN_LIBRARY")
+    if lib.attn_version() // 1000 != 0 or not lib.attn_has_feature(b"dlpack"):
+        raise ImportError(f"{path} is version {lib.attn_version()}, or was built without DLPack")
+
+
+def text(pointer):
+    return ffi.string(pointer).decode() if pointer else None
+
+
+def failure(status):
+    return AttnError(text(lib.attn_status_name(status)), text(lib.attn_last_error()))
+
+
+def check(status):
+    if status:
+        raise failure(status)

@@ -1,0 +1,128 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a call needs of a tensor: where it is, and a sign that changes with dtype, shape, strides and
+device. A reader for each class of tensors; others are asked for an interface."""
+import ctypes
+import sys
+
+# DLPack's codes of element types.
+INT, UINT, FLOAT, BFLOAT, BOOL = 0, 1, 2, 4, 6
+CPU, ROCM = 1, 10
+
+NUMPY = {
+    "int8": (INT, 8), "int32": (INT, 32), "int64": (INT, 64), "uint8": (UINT, 8),
+    "bool": (BOOL, 8), "float16": (FLOAT, 16), "float32": (FLOAT, 32), "float64": (FLOAT, 64),
+    "bfloat16": (BFLOAT, 16),
+    "uint16": (BFLOAT, 16),  # numpy has no bfloat16 of its own: these are its bits
+    "int16": (INT, 16), "uint32": (UINT, 32), "uint64": (UINT, 64),
+}
+# e4m3 with and without negative zero: which of them a GPU has.
+FP8 = {"float8_e4m3fn": "gfx950", "float8_e4m3fnuz": "gfx942"}
+TYPESTR = {"|u1": (UINT, 8), "|i1": (INT, 8), "|b1": (BOOL, 8), "<f2": (FLOAT, 16),
+           "<f4": (FLOAT, 32), "<f8": (FLOAT, 64), "<i4": (INT, 32), "<i8": (INT, 64),
+           "<u2": (BFLOAT, 16), "<i2": (INT, 16), "<u4": (UINT, 32), "<u8": (UINT, 64)}
+
+
+class Sign(tuple):
+    """(code, bits, shape, strides in elements, device's type, device's number, fp8's GPU)"""
+
+
+def dense(shape):
+    strides, step = [], 1
+    for n in reversed(shape):
+        strides.insert(0, step)
+        step *= n
+    return tuple(strides)
+
+
+def read_none(_, op):
+    return 0, None
+
+
+def read_torch(x, op):
+    if x.is_cuda:
+        return x.data_ptr(), (x.dtype, x.shape, x.stride(), True)
+    op.device.host.hold(x)
+    return x.data_ptr(), (x.dtype, x.shape, x.stride(), False)
+
+
+def read_numpy(x, op):
+    op.device.host.hold(x)
+    return x.ctypes.data, (x.dtype, x.shape, x.strides, False)
+
+
+def expand(x, sign, device):
+    """The sign of a reader in full."""
+    if type(sign) is Sign:
+        return sign
+    if not hasattr(x, "data_ptr"):
+        code = NUMPY.get(x.dtype.name)
+        fp8 = FP8.get(x.dtype.name)
+        if not code and not fp8:
+            raise TypeError(f"attn has no use for numpy's dtype {x.dtype}")
+        size = x.dtype.itemsize
+        if any(s % size for s in x.strides):
+            raise TypeError("a stride is not a multiple of the element's size")
+        strides = tuple(s // size for s in x.strides)
+        return Sign((*(code or (UINT, 8)), x.shape, strides, ROCM, device.ordinal, fp8))
+    name = str(x.dtype).rsplit(".", 1)[-1]
+    code, fp8 = NUMPY.get(name) if name != "uint16" else None, FP8.get(name)
+    if not code and not fp8:
+        raise TypeError(f"attn has no use for {x.dtype}")
+    ordinal = x.get_device() if x.is_cuda else device.ordinal
+    return Sign((*(code or (UINT, 8)), tuple(x.shape), tuple(x.stride()), ROCM, ordinal, fp8))
+
+
+def read_array_interface(x, op):
+    """__cuda_array_interface__: numba's and CuPy's arrays on a ROCm build, and ours."""
+    i = x.__cuda_array_interface__
+    code = TYPESTR.get(i["typestr"])
+    if not code:
+        raise TypeError(f"attn has no use for {i['typestr']}")
+    size, strides = code[1] // 8, i.get("strides")
+    strides = tuple(s // size for s in strides) if strides else dense(i["shape"])
+    return i["data"][0], Sign((*code, tuple(i["shape"]), strides, ROCM, op.device.ordinal, None))
+
+
+class _DLTensor(ctypes.Structure):
+    _fields_ = [("data", ctypes.c_void_p), ("device_type", ctypes.c_int32),
+                ("device_id", ctypes.c_int32), ("ndim", ctypes.c_int32), ("code", ctypes.c_uint8),
+                ("bits", ctypes.c_uint8), ("lanes", ctypes.c_uint16),
+                ("shape", ctypes.POINTER(ctypes.c_int64)),
+                ("strides", ctypes.POINTER(ctypes.c_int64)), ("byte_offset", ctypes.c_uint64)]
+
+
+_capsule_pointer = ctypes.pythonapi.PyCapsule_GetPointer
+_capsule_pointer.restype = ctypes.c_void_p
+_capsule_pointer.argtypes = [ctypes.py_object, ctypes.c_char_p]
+
+
+def read_dlpack(x, op):
+    """__dlpack__: the capsule is read and given back, so the caller's tensor keeps the memory."""
+    t = _DLTensor.from_address(_capsule_pointer(x.__dlpack__(), b"dltensor"))
+    shape = tuple(t.shape[:t.ndim])
+    strides = tuple(t.strides[:t.ndim]) if t.strides else dense(shape)
+    return (t.data or 0) + t.byte_offset, Sign((t.code, t.bits, shape, strides, t.device_type,
+                                                t.device_id, None))
+
+
+class Readers(dict):
+    """Readers by class; that of a class that was not seen before is found once."""
+
+    def __missing__(self, cls):
+        torch, numpy = sys.modules.get("torch"), sys.modules.get("numpy")
+        if torch and issubclass(cls, torch.Tensor):
+            reader = read_torch
+        elif numpy and issubclass(cls, numpy.ndarray):
+            reader = read_numpy
+        elif hasattr(cls, "__cuda_array_interface__"):
+            reader = read_array_interface
+        elif hasattr(cls, "__dlpack__"):
+            reader = read_dlpack
+        else:
+            raise TypeError(f"{cls.__name__} is no tensor: it has neither "
+                            "__cuda_array_interface__ nor __dlpack__")
+        self[cls] = reader
+        return reader
+
+
+READ = Readers({type(None): read_none})

@@ -1,0 +1,23 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Types that the signatures of attn name."""
+import dataclasses
+from typing import Any, Literal, Optional
+
+Tensor = Any  # torch.Tensor, numpy.ndarray, or what has __cuda_array_interface__ or __dlpack__
+Stream = Any  # None, a hipStream_t as a number, or what has .handle, .cuda_stream or .ptr
+
+
+@dataclasses.dataclass(frozen=True)
+class CacheDesc:
+    """How a cache holds keys and values: fixed for a layer.
+
+    dtype: of its elements; None: the op's dtype
+    layout: "nhd", k and v [page, token, kv head, D] with free strides, or "shuffle", k [page, kv
+        head, D / x, P, x] and v [page, kv head, P / x, D, x] with x elements in 16 bytes
+    scale: which elements share a scale, for fp8 and int8
+    page_size: tokens in a page, a power of two
+    """
+    dtype: Optional[Literal["bf16", "fp16", "fp8", "int8"]] = None
+    layout: Literal["nhd", "shuffle"] = "nhd"
+    scale: Literal["none", "tensor", "token", "block"] = "none"
+    page_size: int = 1

@@ -1,0 +1,204 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Attention as engines call it: planned once a step, run once a layer.
+
+    decode = attn.attention.BatchDecode(device, dtype="bf16", head_dim=128, heads=32, kv_heads=8,
+                                        cache=attn.CacheDesc(page_size=16), max_batch=64)
+    decode.plan(kv_lens, block_table=table)         # once a step
+    decode.run(q, k_cache, v_cache, out=out)        # once a layer
+"""
+import sys
+
+from attn._native import AttnError, check, ffi
+from attn import _native
+
+
+def new_like(x, shape=None, dtype=None):
+    """Memory where x is, of a class as x is."""
+    shape = tuple(x.shape) if shape is None else shape
+    if hasattr(x, "new_empty"):
+        return x.new_empty(shape, dtype=dtype or x.dtype)
+    if type(x).__module__.startswith("attn"):
+        return x.device.empty(shape, dtype or x.dtype)
+    return sys.modules["numpy"].empty(shape, dtype or x.dtype)
+
+
+def plan_sizes(batch, q_len, page_size, heads, kv_heads, lists, window=0):
+    """What a plan of any lengths has room for: (work items, partials, partial rows)."""
+    shape = ffi.new("struct attn_decode_plan_shape *", {
+        "size": ffi.sizeof("struct attn_decode_plan_shape"), "batch": batch, "q_len": q_len,
+        "page_size": page_size, "heads": heads, "kv_heads": kv_heads, "lists": lists,
+        "window": window})
+    sizes = ffi.new("struct attn_decode_plan_sizes *")
+    check(_native.lib.attn_decode_plan_sizes(shape, sizes))
+    return sizes.work_items, sizes.partials, sizes.partial_rows
+
+
+class Lists:
+    """The tensors of a plan on the device, for a batch of at most `batch` sequences; partial results
+    of heads x head_dim_v among them. The plan kernel fills them, in the stream, so that a captured
+    graph plans anew in each replay."""
+
+    def __init__(self, device, *, batch, q_len, page_size, heads, kv_heads, head_dim_v, lists=0,
+                 window=0):
+        self.lists = lists or max(device.compute_units, kv_heads)
+        items, partials, self.rows = plan_sizes(batch, q_len, page_size, heads, kv_heads,
+                                                self.lists, window)
+        self.shape = {"q_len": q_len, "page_size": page_size, "heads": heads,
+                      "kv_heads": kv_heads, "window": window}
+        self.op, self.batch, self.device = device.plan(), batch, device
+        self.buffers = {n: device.empty(s, "int32") for n, s in (
+            ("work_indptr", (self.lists + 1,)), ("work_info", (items, 8)),
+            ("reduce_partial_map", (max(partials, 1),)))}
+        self._sized = {}
+        rows = max(self.rows, 1)
+        self.partial_out = device.empty((rows, heads, head_dim_v), "float32")
+        self.partial_lse = device.empty((rows, heads), "float32")
+
+    def of(self, batch):
+        """The tensors for a batch of this many sequences."""
+        if batch > self.batch:
+            raise AttnError("ATTN_BAD_ARGUMENT",
+                            f"a batch of {batch} sequences, planned for at most {self.batch}")
+        if batch not in self._sized:
+            self._sized[batch] = dict(
+                self.buffers, reduce_indptr=self.device.empty((batch + 1,), "int32"),
+                reduce_final_map=self.device.empty((batch, 2), "int32"))
+        return self._sized[batch]
+
+    def plan(self, kv_lens, qo_indptr=None, kv_indptr=None, stream=None):
+        self.op(kv_lens=kv_lens, qo_indptr=qo_indptr, kv_indptr=kv_indptr,
+                **self.of(kv_lens.shape[0]), **self.shape, stream=stream)
+
+
+class BatchDecode:
+    """Decode of a batch over a paged cache: up to q_len queries a sequence, split over the keys.
+
+    With split the pack has kernels of plan and combine (partials: csr) besides decode's. `lists` are
+    the workgroups of a launch, one for each compute unit where nothing is said. All memory is
+    allocated here, for max_batch sequences."""
+
+    def __init__(self, device, *, dtype, head_dim, heads, kv_heads, cache, max_batch, q_len=1,
+                 head_dim_v=0, mask="causal", window_left=-1, sinks=False, soft_cap=0.0, lse=False,
+                 scale=0.0, logits=None, page_table="blocks", split=True, lists=0):
+        self.device, self.heads, self.head_dim_v = device, heads, head_dim_v or head_dim
+        self.q_len, self.lse = q_len, lse
+        if window_left >= 0:
+            mask = "window"
+        self.numbers = {"scale": scale, "soft_cap": soft_cap}
+        if mask == "window":
+            self.numbers.update(window_left=window_left, window_right=0)
+        self.op = device.decode(dtype=dtype, head_dim=head_dim, head_dim_v=head_dim_v, heads=heads,
+                                kv_heads=kv_heads, q_len=q_len, mask=mask, sinks=sinks,
+                                soft_cap=soft_cap > 0, lse=lse, logits=logits, cache=cache,
+                                page_table=page_table)
+        self.combine = self.lists = None
+        if split:
+            self.combine = device.combine(dtype=dtype, head_dim=self.head_dim_v, heads=heads,
+                                          partials="csr")
+            self.lists = Lists(device, batch=max_batch, q_len=q_len, page_size=cache.page_size,
+                               heads=heads, kv_heads=kv_heads, head_dim_v=self.head_dim_v,
+                               lists=lists, window=window_left + 1 if mask == "window" else 0)
+        self._step, self._layers = None, {}
+
+    def plan(self, kv_lens, *, block_table=None, kv_indptr=None, kv_indices=None, qo_indptr=None,
+             stream=None):
+        """A step's lengths and pages, tensors on the device. Tensors that a layer has seen before and
+        that only have new contents cost run() nothing: an engine keeps them from step to step."""
+        step = {"kv_lens": kv_lens, "block_table": block_table, "kv_indptr": kv_indptr,
+                "kv_indices": kv_indices, "qo_indptr": qo_indptr}
+        if not self._step or any(step[n] is not self._step[n] for n in step):
+            self._step, self._layers = step, {}
+        if self.lists:
+            self.lists.plan(kv_lens, qo_indptr, kv_indptr, stream)
+
+    def run(self, q, k_cache, v_cache, *, out=None, lse=None, k_scale=None, v_scale=None, sinks=None,
+            stream=None):
+        """A layer. Returns out, or out and lse. Without out and lse they are made, which a captured
+        graph cannot have."""
+        if not self._step:
+            raise AttnError("ATTN_BAD_ARGUMENT", "run() before plan()")
+        if out is None:
+            out = new_like(q, (*q.shape[:2], self.head_dim_v))
+        if lse is None and self.lse:
+            lse = new_like(q, (self.heads, q.shape[0]), float_of(q))
+        layer = self._layers.get(id(k_cache))
+        fixed = (k_cache, v_cache, k_scale, v_scale, sinks)
+        if not layer or any(a is not b for a, b in zip(fixed, layer[0])) or layer[1] != q.shape:
+            layer = self._layers[id(k_cache)] = (fixed, q.shape, *self._bind(q, out, lse, fixed))
+        decode, combine = layer[2:]
+        moving = {"q": q, "out": out, "lse": lse} if self.lse else {"q": q, "out": out}
+        decode(stream=stream or 0, **moving)
+        if combine:
+            del moving["q"]
+            combine(stream=stream or 0, **moving)
+        return (out, lse) if self.lse else out
+
+    def _bind(self, q, out, lse, fixed):
+        k_cache, v_cache, k_scale, v_scale, sinks = fixed
+        call = dict(self._step, q=q, out=out, lse=lse, k_cache=k_cache, v_cache=v_cache,
+                    k_scale=k_scale, v_scale=v_scale, sinks=sinks, **self.numbers)
+        if not self.lists:
+            return self.op.bind(**call), None
+        plan = self.lists.of(self._step["kv_lens"].shape[0])
+        decode = self.op.bind(**call, work_indptr=plan["work_indptr"], work_info=plan["work_info"],
+                              partial_out=self.lists.partial_out, partial_lse=self.lists.partial_lse,
+                              partial_rows=self.lists.rows)
+        combine = self.combine.bind(
+            out=out, lse=lse, sinks=sinks, partial_out=self.lists.partial_out,
+            partial_lse=self.lists.partial_lse, reduce_indptr=plan["reduce_indptr"],
+            reduce_final_map=plan["reduce_final_map"],
+            reduce_partial_map=plan["reduce_partial_map"], q_len=self.q_len,
+            partial_rows=self.lists.rows)
+        return decode, combine
+
+
+class BatchPrefill:
+    """Prefill of packed sequences, keys from tensors or, with a cache, through pages."""
+
+    def __init__(self, device, *, dtype, head_dim, heads, kv_heads, cache=None, head_dim_v=0,
+                 mask="causal", window_left=-1, sinks=False, soft_cap=0.0, lse=False, scale=0.0,
+                 logits=None, page_table="blocks"):
+        self.heads, self.head_dim_v, self.lse = heads, head_dim_v or head_dim, lse
+        if window_left >= 0:
+            mask = "window"
+        self.paged = cache is not None
+        self.op = device.prefill(dtype=dtype, head_dim=head_dim, head_dim_v=head_dim_v, heads=heads,
+                                 kv_heads=kv_heads, mask=mask, sinks=sinks, soft_cap=soft_cap > 0,
+                                 lse=lse, logits=logits, paged=self.paged, cache=cache,
+                                 page_table=page_table)
+        self.numbers = {"scale": scale, "soft_cap": soft_cap}
+        if mask == "window":
+            self.numbers.update(window_left=window_left, window_right=0)
+        self._step = None
+
+    def plan(self, cu_seqlens_q, max_seqlen_q, *, cu_seqlens_k=None, max_seqlen_k=0, kv_lens=None,
+             block_table=None, kv_indptr=None, kv_indices=None):
+        """A step's lengths: cu_seqlens_k (cu_seqlens_q where nothing is said), or lengths and pages."""
+        step = {"cu_seqlens_q": cu_seqlens_q, "max_seqlen_q": max_seqlen_q,
+                "max_seqlen_k": max_seqlen_k}
+        if self.paged:
+            step.update(kv_lens=kv_lens, block_table=block_table, kv_indptr=kv_indptr,
+                        kv_indices=kv_indices)
+        else:
+            step["cu_seqlens_k"] = cu_seqlens_q if cu_seqlens_k is None else cu_seqlens_k
+        self._step = step
+
+    def run(self, q, k, v, *, out=None, lse=None, k_scale=None, v_scale=None, sinks=None, stream=None):
+        """A layer; k and v are tensors [tokens, kv heads, D], or the caches. Returns out, or out and
+        lse."""
+        if not self._step:
+            raise AttnError("ATTN_BAD_ARGUMENT", "run() before plan()")
+        if out is None:
+            out = new_like(q, (*q.shape[:2], self.head_dim_v))
+        if lse is None and self.lse:
+            lse = new_like(q, (self.heads, q.shape[0]), float_of(q))
+        keys = ({"k_cache": k, "v_cache": v, "k_scale": k_scale, "v_scale": v_scale} if self.paged
+                else {"k": k, "v": v})
+        self.op(q=q, out=out, lse=lse, sinks=sinks, **keys, **self._step, **self.numbers,
+                stream=stream)
+        return (out, lse) if self.lse else out
+
+
+def float_of(x):
+    """float32 as x's library calls it."""
+    return sys.modules["torch"].float32 if hasattr(x, "new_empty") else "float32"

@@ -1,0 +1,121 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Operators of PyTorch for every op, so that torch.compile, export and fake tensors see them.
+
+    layer = attn.torch_ops.register(device.decode(dtype="bf16", ...))
+    torch.ops.attn.decode(layer, q=q, out=out, k_cache=k, v_cache=v, block_table=table, kv_lens=lens)
+    out, lse = torch.ops.attn.prefill_new(prefill_layer, q, k, v, cu, cu, max_q, max_k)
+
+torch.ops.attn.<op> writes its outputs in place, and its schema says which; `<op>_new` of prefill and
+decode return new tensors. Meta kernels know the shapes. On a GPU the current stream is taken, so a
+torch.cuda.graph captures them. The first argument names an op that register() was given.
+"""
+import torch
+
+from attn import _ops
+from attn._native import AttnError
+
+_registered = {}
+_library = torch.library.Library("attn", "DEF")
+
+
+def register(op):
+    """A number for an op, which lives from now on until forget()."""
+    number = max(_registered, default=0) + 1
+    _registered[number] = op
+    return number
+
+
+def forget(number):
+    """The op of a number is no longer needed: no graph with it may be replayed later."""
+    del _registered[number]
+
+
+def registered(number, cls):
+    op = _registered.get(number)
+    if type(op) is not cls:
+        raise AttnError("ATTN_BAD_ARGUMENT", f"{number} is no {cls.NAME} that "
+                        "attn.torch_ops.register() was given")
+    return op
+
+
+def current_stream(x):
+    """The stream that torch launches on, for a tensor of a GPU."""
+    return torch._C._cuda_getCurrentRawStream(x.get_device()) if x.is_cuda else 0
+
+
+KINDS = {int: "int", float: "float", bool: "bool", tuple: "int[]"}
+
+
+def schema(cls):
+    """The operator's schema: each tensor that is written has an alias of its own."""
+    defaults = cls.__call__.__kwdefaults__
+    alias = {name: f"(a{i}!)" for i, name in enumerate(cls.WRITTEN)}
+    rows = [f"Tensor{alias.get(name, '')}? {name}=None" for name in cls.SLOTS]
+    for name in list(defaults)[len(cls.SLOTS):-1]:
+        value = defaults[name]
+        rows.append(f"{KINDS[type(value)]} {name}="
+                    f"{list(value) if isinstance(value, tuple) else value}")
+    return f"{cls.NAME}(int op, *, {', '.join(rows)}) -> ()"
+
+
+def _implement(name, launch, meta):
+    for key in ("CPU", "CUDA"):
+        _library.impl(name, launch, key)
+    _library.impl(name, meta, "Meta")
+    if torch.__version__.startswith("1."):  # whose dispatcher does not fall through there
+        _library.impl(name, meta, "AutogradMeta")
+
+
+def _define(cls):
+    _library.define(schema(cls))
+    slots = cls.SLOTS
+
+    def launch(op, **call):
+        tensor = next(call[n] for n in slots if call.get(n) is not None)
+        registered(op, cls)(**call, stream=current_stream(tensor))
+
+    def meta(op, **call):
+        return None
+
+    _implement(cls.NAME, launch, meta)
+
+
+for _cls in _ops.OPS:
+    _define(_cls)
+
+
+def _outputs(q, op):
+    """What an attention over q gives: out, and lse, which is empty where the op has none."""
+    dim = op.desc["head_dim_v"] or op.desc["head_dim"]
+    rows = (op.desc["heads"], q.shape[0]) if op.desc["lse"] else (0,)
+    return q.new_empty((q.shape[0], q.shape[1], dim)), q.new_empty(rows, dtype=torch.float32)
+
+
+def _new(cls, name, parameters, arguments):
+    _library.define(f"{name}(int op, {parameters}) -> (Tensor, Tensor)")
+
+    def launch(number, q, *values):
+        op = registered(number, cls)
+        out, lse = _outputs(q, op)
+        op(q=q, out=out, lse=lse if op.desc["lse"] else None, **dict(zip(arguments, values)),
+           stream=current_stream(q))
+        return out, lse
+
+    def meta(number, q, *values):
+        return _outputs(q, registered(number, cls))
+
+    _implement(name, launch, meta)
+
+
+_new(_ops.Prefill, "prefill_new",
+     "Tensor q, Tensor k, Tensor v, Tensor cu_seqlens_q, Tensor cu_seqlens_k, int max_seqlen_q, "
+     "int max_seqlen_k, float scale=0.0, int window_left=-1, int window_right=-1, "
+     "Tensor? sinks=None, float soft_cap=0.0",
+     ("k", "v", "cu_seqlens_q", "cu_seqlens_k", "max_seqlen_q", "max_seqlen_k", "scale",
+      "window_left", "window_right", "sinks", "soft_cap"))
+_new(_ops.Decode, "decode_new",
+     "Tensor q, Tensor k_cache, Tensor v_cache, Tensor kv_lens, Tensor block_table, "
+     "Tensor? qo_indptr=None, float scale=0.0, int window_left=-1, int window_right=-1, "
+     "Tensor? sinks=None, Tensor? k_scale=None, Tensor? v_scale=None, float soft_cap=0.0",
+     ("k_cache", "v_cache", "kv_lens", "block_table", "qo_indptr", "scale", "window_left",
+      "window_right", "sinks", "k_scale", "v_scale", "soft_cap"))

@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What the files of the `mla_decode` template share.
+ */
+#ifndef TEMPLATES_MLA_DECODE_H
+#define TEMPLATES_MLA_DECODE_H
+
+#include "templates/decode.h"
+#include "templates/pages.h"
+
+enum phase { PLACE, NEXT, SCORES, SOFTMAX, VALUES, N_PHASES };
+enum stage { PAGES, LOADS, COMPUTE, N_STAGES };
+enum { MFMA_ROWS = 16 };
+enum { PANEL = 64 /* columns of K that one step of the contraction takes */, MAX_PANELS = 9 };
+/* Vectors beside O^T that waves exchange through LDS. */
+enum { VECTOR_ALPHA, VECTOR_M = 0, VECTOR_L };
+
+/* Part of a cache row: the latent, or the rotated key. */
+struct part {
+    unsigned first, width;
+    struct tir_layout lds; /* of a block */
+    unsigned bytes;
+    struct tir_value buffer;
+    struct att_paged_tile paged;
+    struct tir_value pages;
+    struct att_paged_data fetched;
+};
+
+struct mla {
+    struct decode d;
+    unsigned buffers;            /* blocks in LDS: 1 or 2 */
+    unsigned kq_dtype, kq_bytes; /* of Q, and of the cache's rows as they stand in LDS */
+    struct part part[2];
+    unsigned n_parts;
+
+    unsigned score_waves; /* log2 of the waves that split the columns of S^T */
+    unsigned wave_bits;
+    struct tir_contraction panel; /* of PANEL columns of K and Q */
+    struct tir_contraction keys;  /* of P and c: as S^T lies in registers */
+    struct tir_layout p_lds;      /* keys x columns */
+    struct tir_type weights;      /* P^T as the right operand */
+    struct tir_type v_loaded;     /* c as it comes out of LDS: keys x latent */
+    struct tir_layout v_operand;
+    struct tir_type vector; /* 1 x columns beside O^T */
+    struct tir_value p_buffer, vector_buffer;
+    struct tir_value entries; /* of sparse lists: keys x 1 of i32 in LDS, as often as blocks */
+    struct att_pages pages;
+    unsigned q_in_lds;      /* of the panels of Q, the last */
+    struct tir_type q_type; /* a panel of Q: columns x PANEL */
+    struct tir_value q_buffer, q[MAX_PANELS];
+};
+
+/* mla_decode_lds.c */
+
+/** Layouts of everything that passes through registers; before anything is built. */
+void mla_choose_layouts(struct mla *s);
+/** Allocates LDS: one block of keys or two, P, panels of Q. */
+void mla_take_lds(struct mla *s);
+/** The matrix instructions of S^T = K Q^T and O^T = c^T P^T. */
+const struct tir_mma *mla_qk(const struct mla *s);
+const struct tir_mma *mla_pv(const struct mla *s);
+/** Do waves split the columns of S^T, so that P goes through LDS? */
+bool mla_exchanges(const struct mla *s);
+/** Where a part of block `block` (i32) stands in LDS. */
+struct tir_value mla_buffer_of(struct mla *s, const struct part *p, struct tir_value block);
+/** A block's part of a sparse list goes to LDS; it comes back beside the scores, keys x 1. */
+void mla_store_entries(struct mla *s, struct tir_value block, struct tir_value entries);
+struct tir_value mla_load_entries(struct mla *s, struct tir_value block);
+/** Panels of a row of the cache, and of Q. */
+unsigned mla_panels(const struct mla *s);
+/** Does the n-th panel of Q stand in LDS, and where? */
+bool mla_find_query(struct mla *s, unsigned n, struct tir_value *at);
+struct tir_layout mla_query_map(const struct mla *s);
+/** All waves may read what the others wrote to LDS before. */
+void mla_meet(struct mla *s);
+/** Waves that hold the same columns of S^T: one of them writes. */
+struct tir_if mla_begin_writers(struct mla *s);
+void mla_end_writers(struct mla *s, struct tir_if *writers);
+/** Vector n of S^T's columns goes to LDS; it comes back as O^T has its columns. */
+void mla_store_vector(struct mla *s, int n, struct tir_value a);
+struct tir_value mla_load_vector(struct mla *s, int n);
+
+/* mla_decode_block.c */
+
+/** A scalar as a tile of v's shape. */
+struct tir_value mla_like(struct mla *s, struct tir_value scalar, struct tir_value v);
+/** The first key of a block: att_source.first_key. */
+struct tir_value mla_first_key(void *family, struct tir_value block);
+/** How the latent and the rotated key of a block come from the cache. */
+void mla_find_parts(struct mla *s);
+/** Appends one block of keys, in program order. */
+void mla_visit(struct mla *s, struct att_block block, struct tir_value carried[ATT_N_CARRY]);
+
+#endif

@@ -1,0 +1,226 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * mla_decode: one block of keys, from the cache to O^T.
+ */
+#include "ir/bits.h"
+#include "ir/spread.h"
+#include "templates/mla_decode.h"
+#include "templates/scalar.h"
+
+static void set_stage(struct mla *s, enum stage stage, enum phase phase)
+{
+    s->d.b.stage = (uint8_t)stage;
+    s->d.b.phase = (uint8_t)phase;
+}
+
+struct tir_value mla_like(struct mla *s, struct tir_value scalar, struct tir_value v)
+{
+    return tir_splat(&s->d.b, scalar, tir_typeof(s->d.b.f, v));
+}
+
+struct tir_value mla_first_key(void *family, struct tir_value block)
+{
+    struct mla *const s = family;
+    return tir_add(&s->d.b, s->d.item.first_key, att_times(&s->d.b, block, (int)s->d.keys));
+}
+
+/* How a block of the latent passes through registers: 16 bytes a lane. Half of the lanes walk a
+ * row; a wave that had one row only would have its page number moved to a scalar, with a wait. */
+static struct tir_layout transit_layout(const struct mla *s)
+{
+    const unsigned cols = tir_bits(s->d.value.width), tokens = tir_bits(s->d.keys);
+    const unsigned vector = tir_bits(16 / s->d.kv_bytes);
+    const unsigned row = cols - vector < 5 ? cols - vector : 5, rows = 6 - row + s->wave_bits;
+    struct tir_spread l = tir_spread(s->d.m, s->d.waves);
+    tir_spread_cols(&l, TIR_REGS, vector);
+    tir_spread_cols(&l, TIR_LANES, row);
+    tir_spread_rows(&l, TIR_LANES, 6 - row);
+    tir_spread_rows(&l, TIR_WAVES, s->wave_bits);
+    tir_spread_cols(&l, TIR_REGS, cols - vector - row);
+    tir_spread_rows(&l, TIR_REGS, tokens - rows);
+    return tir_spread_layout(&l);
+}
+
+void mla_find_parts(struct mla *s)
+{
+    struct decode *const d = &s->d;
+    const struct tir_layout transit = transit_layout(s);
+    for (unsigned i = 0; i < s->n_parts; i++) {
+        struct part *const p = &s->part[i];
+        p->paged = att_paged_tile(&d->b, &d->k.c, d->keys, p->width, p->first, i ? NULL : &transit);
+    }
+}
+
+static void fetch(struct mla *s, struct att_block *block)
+{
+    struct tir_builder *const b = &s->d.b;
+    set_stage(s, PAGES, NEXT);
+    const struct tir_value key = mla_first_key(s, block->index);
+    for (unsigned i = 0; i < s->n_parts; i++)
+        s->part[i].pages = att_page_numbers(b, &s->pages, &s->part[i].paged, key);
+    set_stage(s, LOADS, NEXT);
+    for (unsigned i = 0; i < s->n_parts; i++)
+        s->part[i].fetched = att_paged_load(b, &s->pages, &s->part[i].paged, key, s->part[i].pages);
+    if (s->d.v->mask == ATT_MASK_CUSTOM)
+        block->mask = att_load_mask(&s->d.attention, key);
+}
+
+/* Clears rows behind the sequence's last token, and those that no entry of a list stands for. A
+ * page may hold anything there, a NaN too; P is 0 there, but its product with a NaN is not. */
+static struct tir_value clear_tail(struct mla *s, struct tir_value c, struct tir_value block)
+{
+    struct tir_builder *const b = &s->d.b;
+    const struct tir_type type = tir_typeof(b->f, c);
+    const struct tir_value left = tir_sub(b, s->d.item.kv_len, mla_first_key(s, block));
+    const struct tir_value entries = s->part->pages;
+    struct tir_value edge = tir_cmp_lt(b, left, tir_i32(b, (int)s->d.keys));
+    if (s->pages.slots)
+        edge = tir_or(b, edge, att_has_gaps(b, entries));
+    struct tir_if branch = tir_begin_if(b, edge, true, &type, 1);
+    struct tir_type t = type;
+    t.dtype = TIR_I32;
+    const struct tir_value row = tir_row_index(b, t);
+    struct tir_value there = tir_cmp_lt(b, row, mla_like(s, left, row));
+    if (s->pages.slots) {
+        const struct tir_value entry = tir_broadcast(b, entries, t);
+        there = tir_and(b, there, tir_cmp_ge(b, entry, tir_int_like(b, entry, 0)));
+    }
+    const struct tir_value cleared = tir_select(b, there, c, tir_float_like(b, c, 0.0f));
+    tir_else(b, &branch, &cleared);
+    tir_end_if(b, &branch, &c);
+    return c;
+}
+
+static void place(struct mla *s, struct tir_value block)
+{
+    struct tir_builder *const b = &s->d.b;
+    set_stage(s, COMPUTE, PLACE);
+    for (unsigned i = 0; i < s->n_parts; i++) {
+        const struct part *const p = &s->part[i];
+        struct tir_value x = att_paged_elements(b, &p->paged, p->fetched, s->kq_dtype);
+        if (i == 0)
+            x = clear_tail(s, x, block);
+        tir_tile_lds_store(b, mla_buffer_of(s, p, block), x, &p->lds);
+    }
+    if (s->pages.slots)
+        mla_store_entries(s, block, s->part->pages);
+    mla_meet(s);
+}
+
+/* PANEL columns of K, the n-th of the row. */
+static struct tir_value read_panel(struct mla *s, struct tir_value block, unsigned n)
+{
+    struct tir_builder *const b = &s->d.b;
+    const struct part *p = s->part;
+    if (n * PANEL >= p->width) {
+        n -= p->width / PANEL;
+        p++;
+    }
+    const struct tir_waves split = {.cols = (uint8_t)s->score_waves};
+    const struct tir_layout l = tir_mma_left(mla_qk(s), s->d.keys, &s->panel, split);
+    const struct tir_type t = tir_tile(b->f, s->kq_dtype, s->d.keys, PANEL, &l);
+    const struct tir_value at =
+        att_plus(b, mla_buffer_of(s, p, block), (int)(n * PANEL * s->kq_bytes));
+    return tir_tile_lds_load(b, at, t, &p->lds);
+}
+
+/* Q^T, as the right operand of S^T = K Q^T. */
+static struct tir_value query_panel(struct mla *s, unsigned n)
+{
+    const struct tir_layout map = mla_query_map(s);
+    struct tir_value at, q = s->q[n];
+    if (mla_find_query(s, n, &at))
+        q = tir_tile_lds_load(&s->d.b, at, s->q_type, &map);
+    return tir_transpose(&s->d.b, q);
+}
+
+static struct tir_value compute_scores(struct mla *s, struct tir_value block)
+{
+    struct tir_builder *const b = &s->d.b;
+    set_stage(s, COMPUTE, SCORES);
+    struct tir_value scores = tir_splat(b, tir_f32(b, 0.0f), s->d.scores);
+    for (unsigned i = 0; i < mla_panels(s); i++)
+        scores = tir_mma(b, s->d.qk, read_panel(s, block, i), query_panel(s, i), scores);
+    return tir_named(b, "s", scores);
+}
+
+/* O follows the maximum, by what the waves that know it left in LDS. */
+static struct tir_value rescale(struct mla *s, struct tir_value o)
+{
+    struct tir_builder *const b = &s->d.b;
+    const struct tir_value alpha = mla_load_vector(s, VECTOR_ALPHA);
+    const struct tir_value grown = tir_any(b, tir_cmp_ne(b, alpha, tir_float_like(b, alpha, 1.0f)));
+    struct tir_if branch = tir_begin_if(b, grown, true, &s->d.output, 1);
+    const struct tir_value scaled = tir_mul(b, o, tir_broadcast(b, alpha, s->d.output));
+    tir_else(b, &branch, &scaled);
+    tir_end_if(b, &branch, &o);
+    return o;
+}
+
+/* P and alpha go to all waves; returns P as the right operand of the product with c. */
+static struct tir_value exchange(struct mla *s, const struct att_softmax_step *step,
+                                 struct tir_value p16, struct tir_value carried[ATT_N_CARRY])
+{
+    struct tir_builder *const b = &s->d.b;
+    struct tir_if writers = mla_begin_writers(s);
+    tir_tile_lds_store(b, s->p_buffer, p16, &s->p_lds);
+    mla_store_vector(s, VECTOR_ALPHA, step->alpha);
+    mla_end_writers(s, &writers);
+    mla_meet(s);
+    set_stage(s, COMPUTE, VALUES);
+    carried[ATT_CARRY_O] = rescale(s, carried[ATT_CARRY_O]);
+    return tir_tile_lds_load(b, s->p_buffer, s->weights, &s->p_lds);
+}
+
+/* O and l follow the maximum, l += p, and P^T becomes the right operand of the product with c. */
+static struct tir_value use_weights(struct mla *s, const struct att_softmax_step *step,
+                                    struct tir_value p, struct tir_value carried[ATT_N_CARRY])
+{
+    struct tir_builder *const b = &s->d.b;
+    struct tir_value *const l = &carried[ATT_CARRY_L];
+    const struct tir_type t = tir_typeof(b->f, *l);
+    const struct tir_value p16 = tir_convert_short(b, p, s->d.dtype);
+    if (mla_exchanges(s))
+        *l = tir_mul(b, *l, tir_broadcast(b, step->alpha, t));
+    else
+        att_softmax_rescale(b, step, &carried[ATT_CARRY_O], l);
+    *l = tir_named(b, "l", tir_add(b, *l, tir_col_fold_sum(b, p)));
+    return mla_exchanges(s) ? exchange(s, step, p16, carried) : p16;
+}
+
+static struct tir_value read_values(struct mla *s, struct tir_value block)
+{
+    struct tir_builder *const b = &s->d.b;
+    const struct part *const c = s->part;
+    const struct tir_value at = mla_buffer_of(s, c, block);
+    struct tir_value v = tir_tile_lds_load(b, at, s->v_loaded, &c->lds);
+    /* Where a bf16 of f32 is one instruction for two, the registers of f32 change their order for
+     * nothing; else the bits are put together, and the order is changed after that. */
+    if (s->kq_dtype != s->d.dtype && s->d.m->has_cvt_pk_bf16)
+        v = tir_relayout(b, tir_convert(b, v, TIR_F32), &s->v_operand);
+    v = tir_convert(b, v, s->d.dtype);
+    return tir_transpose(b, tir_relayout(b, v, &s->v_operand));
+}
+
+/* In program order. */
+void mla_visit(struct mla *s, struct att_block block, struct tir_value carried[ATT_N_CARRY])
+{
+    struct tir_builder *const b = &s->d.b;
+    struct att_attention *const a = &s->d.attention;
+    fetch(s, &block);
+    place(s, block.index);
+    set_stage(s, COMPUTE, SCORES);
+    if (s->pages.slots)
+        block.entries = mla_load_entries(s, block.index);
+    struct tir_value x = att_attention_modify(a, compute_scores(s, block.index), &block);
+    set_stage(s, COMPUTE, SOFTMAX);
+    const struct att_softmax_step step =
+        att_softmax_maximum(b, &a->softmax, x, &carried[ATT_CARRY_M]);
+    x = att_softmax_exponent(b, &a->softmax, x, carried[ATT_CARRY_M]);
+    const struct tir_value p = use_weights(s, &step, tir_named(b, "p", tir_exp2(b, x)), carried);
+    set_stage(s, COMPUTE, VALUES);
+    carried[ATT_CARRY_O] = tir_named(
+        b, "o", tir_mma(b, s->d.pv, read_values(s, block.index), p, carried[ATT_CARRY_O]));
+    if (s->buffers == 1)
+        mla_meet(s);
+}

@@ -1,0 +1,231 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * mla_decode: layouts of tiles in registers, and what stands in LDS.
+ */
+#include "ir/bits.h"
+#include "ir/spread.h"
+#include "templates/lds_map.h"
+#include "templates/mla_decode.h"
+#include "templates/scalar.h"
+
+/* ---- Layouts ---- */
+
+const struct tir_mma *mla_qk(const struct mla *s) { return &s->d.m->mma[s->d.qk]; }
+
+const struct tir_mma *mla_pv(const struct mla *s) { return &s->d.m->mma[s->d.pv]; }
+
+/* Elements of a key that a lane reads from LDS at once: 16 lanes walk the wave's part of the
+ * latent, or the first of several runs of it. */
+static unsigned v_vector_bits(const struct mla *s)
+{
+    const unsigned own = tir_bits(s->d.value.width) - s->wave_bits - tir_bits(mla_pv(s)->m);
+    return own < 2 ? own : 2;
+}
+
+/* c as it is read from LDS: along the latent. */
+static struct tir_layout values_as_read(const struct mla *s)
+{
+    const unsigned vector = v_vector_bits(s), m_bits = tir_bits(mla_pv(s)->m);
+    struct tir_spread l = tir_spread(s->d.m, s->d.waves);
+    tir_spread_cols(&l, TIR_REGS, vector);
+    tir_spread_cols(&l, TIR_LANES, m_bits);
+    tir_spread_cols(&l, TIR_REGS, tir_bits(s->d.value.width) - s->wave_bits - vector - m_bits);
+    tir_spread_cols(&l, TIR_WAVES, s->wave_bits);
+    tir_spread_rows(&l, TIR_REGS, 2);
+    tir_spread_rows(&l, TIR_LANES, 2);
+    tir_spread_rows(&l, TIR_REGS, tir_bits(s->d.keys) - 4);
+    return tir_spread_layout(&l);
+}
+
+/* O^T = c^T P^T: the rows in the order in which the lanes and registers of c were read. */
+static void choose_product(struct mla *s)
+{
+    struct decode *const d = &s->d;
+    const struct tir_waves split = {.rows = (uint8_t)s->wave_bits};
+    const unsigned vector = v_vector_bits(s), m_bits = tir_bits(mla_pv(s)->m);
+    const struct tir_layout a = tir_mma_left(mla_pv(s), d->value.width, &s->keys, split);
+    const struct tir_layout p = tir_mma_right(mla_pv(s), d->columns, &s->keys, split);
+    const struct tir_layout o = tir_mma_result(mla_pv(s), d->value.width, d->columns, split);
+    uint8_t order[TIR_LAYOUT_MAX_BITS];
+    for (unsigned i = 0; i < tir_bits(d->value.width); i++)
+        order[i] = (uint8_t)(i < m_bits ? vector + i : i < m_bits + vector ? i - m_bits : i);
+    const struct tir_layout v_t = tir_layout_permute_rows(&a, order);
+    const struct tir_layout output = tir_layout_permute_rows(&o, order);
+    const struct tir_layout weights = tir_layout_transpose(&p), read = values_as_read(s);
+    struct tir_layout vector_layout = tir_layout_slice(&output, 0);
+    vector_layout.wave_bits = 0;
+    s->weights = tir_tile(d->b.f, d->dtype, d->keys, d->columns, &weights);
+    s->v_loaded = tir_tile(d->b.f, s->kq_dtype, d->keys, d->value.width, &read);
+    s->v_operand = tir_layout_transpose(&v_t);
+    d->output = tir_tile(d->b.f, TIR_F32, d->value.width, d->columns, &output);
+    s->vector = tir_tile(d->b.f, TIR_F32, 1, d->columns, &vector_layout);
+}
+
+void mla_choose_layouts(struct mla *s)
+{
+    struct decode *const d = &s->d;
+    const struct tir_waves split = {.cols = (uint8_t)s->score_waves};
+    const struct tir_layout scores = tir_mma_result(mla_qk(s), d->keys, d->columns, split);
+    d->scores = tir_tile(d->b.f, TIR_F32, d->keys, d->columns, &scores);
+    s->panel = tir_contract_rows(mla_qk(s), PANEL, 16 / s->kq_bytes);
+    const struct tir_layout q = tir_mma_right(mla_qk(s), d->columns, &s->panel, split);
+    s->q_type = tir_tile(d->b.f, s->kq_dtype, d->columns, PANEL, &q);
+    s->keys = tir_contract_acc(&scores, tir_bits(mla_qk(s)->n));
+    choose_product(s);
+}
+
+/* ---- LDS ---- */
+
+bool mla_exchanges(const struct mla *s) { return s->score_waves != 0; }
+
+static unsigned vector_bytes(const struct mla *s) { return s->d.columns * (unsigned)sizeof(float); }
+
+static struct tir_layout vector_map(const struct mla *s) { return tir_row_major(1, s->d.columns); }
+
+/* Rows 32 bytes apart from a multiple of all banks: the 16 rows that lanes read K from, 16 bytes
+ * each, then meet every bank once. Rows of fp8 are 16 bytes apart from it, so that the 4 bytes a
+ * lane of keys 4 rows apart, of which c^T is made, meet other banks too. */
+static struct tir_layout block_map(const struct mla *s, unsigned width)
+{
+    struct tir_layout map = tir_row_major(s->d.keys, width);
+    map.pad_shift = (uint8_t)tir_bits(width);
+    map.pad = 16;
+    return map;
+}
+
+/* P in LDS: the elements that all lanes of an operand read at once are contiguous. */
+static struct tir_layout weights_map(const struct mla *s)
+{
+    return tir_lane_major(tir_layout_of(s->d.b.f, s->weights), 1u << s->keys.n_reg);
+}
+
+static unsigned weights_bytes(const struct mla *s)
+{
+    return att_lds_bytes(&s->p_lds, tir_dtype_bits(s->d.dtype) / 8);
+}
+
+struct tir_layout mla_query_map(const struct mla *s)
+{
+    return tir_lane_major(tir_layout_of(s->d.b.f, s->q_type), 16 / s->kq_bytes);
+}
+
+static unsigned query_bytes(const struct mla *s) { return s->d.columns * PANEL * s->kq_bytes; }
+
+/* Of a block's part of a sparse list. */
+static unsigned entry_bytes(const struct mla *s) { return s->d.keys * (unsigned)sizeof(int32_t); }
+
+void mla_take_lds(struct mla *s)
+{
+    struct decode *const d = &s->d;
+    unsigned block = 0, other = 0;
+    for (unsigned i = 0; i < s->n_parts; i++) {
+        struct part *const p = &s->part[i];
+        p->lds = block_map(s, p->width);
+        p->bytes = att_lds_bytes(&p->lds, s->kq_bytes);
+        block += p->bytes;
+    }
+    if (mla_exchanges(s)) {
+        s->p_lds = weights_map(s);
+        other = weights_bytes(s) + 2 * vector_bytes(s);
+    }
+    other += s->q_in_lds * query_bytes(s);
+    if (d->v->sparse == ATT_SPARSE_SLOTS)
+        block += entry_bytes(s);
+    /* Two workgroups of 4 waves share a compute unit: one loads while the other computes. */
+    const unsigned room = d->m->lds_bytes / (d->waves > 4 ? 1 : 2);
+    s->buffers = 2 * block + other <= room ? 2 : 1;
+    for (unsigned i = 0; i < s->n_parts; i++)
+        s->part[i].buffer = tir_lds_buffer(&d->b, s->buffers * s->part[i].bytes, 16);
+    if (s->q_in_lds)
+        s->q_buffer = tir_lds_buffer(&d->b, s->q_in_lds * query_bytes(s), 16);
+    if (d->v->sparse == ATT_SPARSE_SLOTS)
+        s->entries = tir_lds_buffer(&d->b, s->buffers * entry_bytes(s), 16);
+    if (!mla_exchanges(s))
+        return;
+    s->p_buffer = tir_lds_buffer(&d->b, weights_bytes(s), 16);
+    s->vector_buffer = tir_lds_buffer(&d->b, 2 * vector_bytes(s), 16);
+}
+
+struct tir_value mla_buffer_of(struct mla *s, const struct part *p, struct tir_value block)
+{
+    struct tir_builder *const b = &s->d.b;
+    if (s->buffers == 1)
+        return p->buffer;
+    const struct tir_value which = tir_and(b, block, tir_i32(b, 1));
+    return tir_add(b, p->buffer, att_times(b, which, (int)p->bytes));
+}
+
+static struct tir_value entries_at(struct mla *s, struct tir_value block)
+{
+    struct tir_builder *const b = &s->d.b;
+    if (s->buffers == 1)
+        return s->entries;
+    const struct tir_value which = tir_and(b, block, tir_i32(b, 1));
+    return tir_add(b, s->entries, att_times(b, which, (int)entry_bytes(s)));
+}
+
+void mla_store_entries(struct mla *s, struct tir_value block, struct tir_value entries)
+{
+    const struct tir_layout map = tir_row_major(s->d.keys, 1);
+    tir_tile_lds_store(&s->d.b, entries_at(s, block), entries, &map);
+}
+
+struct tir_value mla_load_entries(struct mla *s, struct tir_value block)
+{
+    struct tir_builder *const b = &s->d.b;
+    const struct tir_layout map = tir_row_major(s->d.keys, 1);
+    const struct tir_layout rows = tir_layout_slice(tir_layout_of(b->f, s->d.scores), 1);
+    const struct tir_type t = tir_tile(b->f, TIR_I32, s->d.keys, 1, &rows);
+    return tir_tile_lds_load(b, entries_at(s, block), t, &map);
+}
+
+unsigned mla_panels(const struct mla *s) { return s->d.k.width / PANEL; }
+
+/* Does the n-th panel of Q stand in LDS, and where? */
+bool mla_find_query(struct mla *s, unsigned n, struct tir_value *at)
+{
+    const unsigned in_registers = mla_panels(s) - s->q_in_lds;
+    if (n < in_registers)
+        return false;
+    *at = att_plus(&s->d.b, s->q_buffer, (int)((n - in_registers) * query_bytes(s)));
+    return true;
+}
+
+/* All waves may read what the others wrote to LDS before. */
+void mla_meet(struct mla *s)
+{
+    tir_wait(&s->d.b, TIR_LDS_WRITES, 0);
+    tir_barrier(&s->d.b);
+}
+
+/* Waves that hold the same columns of S^T: one of them writes. */
+struct tir_if mla_begin_writers(struct mla *s)
+{
+    struct tir_builder *const b = &s->d.b;
+    const struct tir_value writes = tir_cmp_lt(b, s->d.wave, tir_i32(b, 1 << s->score_waves));
+    return tir_begin_if(b, writes, false, NULL, 0);
+}
+
+void mla_end_writers(struct mla *s, struct tir_if *writers)
+{
+    tir_else(&s->d.b, writers, NULL);
+    tir_end_if(&s->d.b, writers, NULL);
+}
+
+static struct tir_value vector_at(struct mla *s, int n)
+{
+    return att_plus(&s->d.b, s->vector_buffer, n * (int)vector_bytes(s));
+}
+
+void mla_store_vector(struct mla *s, int n, struct tir_value a)
+{
+    const struct tir_layout map = vector_map(s);
+    tir_tile_lds_store(&s->d.b, vector_at(s, n), a, &map);
+}
+
+/* A vector of S^T's columns as O^T has them. */
+struct tir_value mla_load_vector(struct mla *s, int n)
+{
+    const struct tir_layout map = vector_map(s);
+    return tir_tile_lds_load(&s->d.b, vector_at(s, n), s->vector, &map);
+}

@@ -1,0 +1,377 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "templates/select.h"
+
+#include "ir/spread.h"
+#include "templates/scalar.h"
+
+#include <assert.h>
+#include <math.h>
+
+enum {
+    LANES = ATT_SELECT_LANES,
+    DIGIT = 8,
+    DIGITS = 32 / DIGIT,
+    BINS = 1 << DIGIT,
+    BINS_A_LANE = BINS / LANES,
+    SELECTION = 2, /* the third of the counts */
+    N_COUNTS,
+    HALF = 16, /* two counts share a register */
+};
+
+static const int sign = INT32_MIN;
+
+static struct tir_value number(const struct att_select *s, struct tir_value scalar)
+{
+    return tir_splat(s->b, scalar, s->lane);
+}
+
+static struct tir_value constant(const struct att_select *s, int n)
+{
+    return number(s, tir_i32(s->b, n));
+}
+
+/* base + 4 * index. */
+static struct tir_value address(const struct att_select *s, struct tir_value base,
+                                struct tir_value index)
+{
+    return tir_add(s->b, tir_shl(s->b, index, constant(s, 2)), number(s, base));
+}
+
+static unsigned entries(unsigned k, unsigned each, unsigned waves)
+{
+    return k + each * LANES * waves;
+}
+
+static unsigned counts_bytes(unsigned waves) { return N_COUNTS * waves * 4; }
+
+unsigned att_select_lds_bytes(unsigned k, unsigned each, unsigned waves)
+{
+    return 2 * 4 * entries(k, each, waves) + counts_bytes(waves) + DIGITS * BINS * 4;
+}
+
+struct att_select att_select_begin(struct tir_builder *b, unsigned k, unsigned each,
+                                   struct tir_value state[ATT_SELECT_N])
+{
+    const unsigned waves = b->f->waves, room = entries(k, each, waves);
+    const struct tir_layout lane = tir_spread_column(b->f->machine, 1, LANES);
+    assert(each <= ATT_SELECT_EACH_MAX && room < 1u << (HALF - 1));
+    struct att_select s = {
+        .b = b, .k = k, .each = each, .chunk = each * LANES * waves, .room = room};
+    s.lane = tir_tile(b->f, TIR_I32, LANES, 1, &lane);
+    s.wave = tir_wave_id(b);
+    s.lane_index = tir_row_index(b, s.lane);
+    s.keys = tir_lds_buffer(b, room * 4, 16);
+    s.positions = tir_lds_buffer(b, room * 4, 16);
+    s.counts = tir_lds_buffer(b, counts_bytes(waves), 16);
+    s.histogram = tir_lds_buffer(b, DIGITS * BINS * 4, 16);
+    state[ATT_SELECT_COUNT] = tir_i32(b, 0);
+    state[ATT_SELECT_LIMIT] = tir_i32(b, INT32_MIN);
+    state[ATT_SELECT_TURN] = tir_i32(b, 0);
+    return s;
+}
+
+/* The magnitude with its sign as a two's complement: -0 becomes 0. NaNs become the lowest key but
+ * one; the lowest is the limit that all are above. */
+struct tir_value att_select_key(struct tir_builder *b, struct tir_value score)
+{
+    struct tir_type t = tir_typeof(b->f, score);
+    t.dtype = TIR_I32;
+    const struct tir_value bits = tir_bitcast(b, score, t);
+    const struct tir_value negative = tir_sar(b, bits, tir_int_like(b, bits, 31));
+    const struct tir_value size = tir_and(b, bits, tir_int_like(b, bits, INT32_MAX));
+    const struct tir_value key = tir_sub(b, tir_xor(b, size, negative), negative);
+    const struct tir_value nan = tir_cmp_gt(b, size, tir_int_like(b, bits, 0x7f800000));
+    return tir_select(b, nan, tir_int_like(b, bits, INT32_MIN + 1), key);
+}
+
+struct tir_value att_select_place(const struct att_select *s, unsigned j)
+{
+    const int own = (int)(s->each * LANES);
+    return att_plus(s->b, att_times(s->b, s->wave, own), (int)(j * LANES));
+}
+
+/* All that waves have written to LDS may be read by all. */
+static void meet(const struct att_select *s)
+{
+    tir_wait(s->b, TIR_LDS_WRITES, 0);
+    tir_barrier(s->b);
+}
+
+/* A number of each wave, added up. */
+struct sums {
+    struct tir_value before; /* of the waves before this one */
+    struct tir_value all;
+};
+
+static struct sums add_waves(const struct att_select *s, struct tir_value slot,
+                             struct tir_value own)
+{
+    struct tir_builder *b = s->b;
+    const unsigned waves = b->f->waves;
+    const struct tir_value at = tir_add(b, s->counts, tir_mul(b, slot, tir_i32(b, (int)waves * 4)));
+    const struct tir_value mine = tir_cmp_eq(b, s->lane_index, number(s, s->wave));
+    tir_lds_scatter_if(b, mine, address(s, at, s->lane_index), number(s, own));
+    meet(s);
+    const struct tir_value index = tir_and(b, s->lane_index, constant(s, (int)waves - 1));
+    const struct tir_value counts = tir_lds_gather(b, address(s, at, index), TIR_I32);
+    const struct tir_value below = tir_lane_sum_below(b, counts);
+    return (struct sums){
+        .before = tir_lane_read(b, below, s->wave),
+        .all = tir_add(b, tir_lane_read(b, below, tir_i32(b, (int)waves - 1)),
+                       tir_lane_read(b, counts, tir_i32(b, (int)waves - 1))),
+    };
+}
+
+/* ---- Selection ---- */
+
+enum { HELD_MAX = 32 };
+
+/* What this wave holds of the buffer, `n` entries a lane. */
+struct held {
+    unsigned n;
+    struct tir_value key[HELD_MAX], position[HELD_MAX];
+    struct tir_value tie[HELD_MAX]; /* i1: equal to the k-th largest, as far as digits are known */
+    struct tir_value there[HELD_MAX]; /* i1 */
+};
+
+static void hold(const struct att_select *s, struct held *h, struct tir_value count)
+{
+    struct tir_builder *b = s->b;
+    const unsigned group = LANES * b->f->waves;
+    h->n = (s->room + group - 1) / group;
+    assert(h->n <= HELD_MAX);
+    for (unsigned j = 0; j < h->n; j++) {
+        const struct tir_value first =
+            att_plus(b, att_times(b, s->wave, (int)(h->n * LANES)), (int)(j * LANES));
+        const struct tir_value entry = tir_add(b, s->lane_index, number(s, first));
+        h->there[j] = h->tie[j] = tir_cmp_lt(b, entry, number(s, count));
+        const struct tir_value safe = tir_select(b, h->there[j], entry, constant(s, 0));
+        h->key[j] = tir_lds_gather(b, address(s, s->keys, safe), TIR_I32);
+        h->position[j] = tir_lds_gather(b, address(s, s->positions, safe), TIR_I32);
+    }
+}
+
+static void clear_histograms(const struct att_select *s)
+{
+    struct tir_builder *b = s->b;
+    const int all = DIGITS * BINS, group = LANES * (int)b->f->waves;
+    const struct tir_value own = tir_add(b, s->lane_index, number(s, att_times(b, s->wave, LANES)));
+    for (int first = 0; first < all; first += group) {
+        const struct tir_value bin = tir_add(b, own, constant(s, first));
+        const struct tir_value inside = tir_cmp_lt(b, bin, constant(s, all));
+        tir_lds_scatter_if(b, inside, address(s, s->histogram, bin), constant(s, 0));
+    }
+}
+
+/* The digit of the `need`-th largest, of a histogram whose first bin is that of the largest digit.
+ * Afterwards `need` counts within that digit. Every wave does this alike. */
+static struct tir_value find_digit(const struct att_select *s, struct tir_value histogram,
+                                   struct tir_value *need)
+{
+    struct tir_builder *b = s->b;
+    struct tir_value up_to[BINS_A_LANE]; /* entries of a lane's bins, up to each */
+    const struct tir_value bin = tir_mul(b, s->lane_index, constant(s, BINS_A_LANE));
+    for (int i = 0; i < BINS_A_LANE; i++) {
+        const struct tir_value at = address(s, histogram, tir_add(b, bin, constant(s, i)));
+        const struct tir_value n = tir_lds_gather(b, at, TIR_I32);
+        up_to[i] = i ? tir_add(b, up_to[i - 1], n) : n;
+    }
+    const struct tir_value below = tir_lane_sum_below(b, up_to[BINS_A_LANE - 1]);
+    struct tir_value bins = tir_i32(b, 0); /* before the one */
+    for (int i = 0; i < BINS_A_LANE; i++) {
+        up_to[i] = tir_add(b, up_to[i], below);
+        const struct tir_value few = tir_cmp_lt(b, up_to[i], number(s, *need));
+        bins = tir_add(b, bins, tir_lane_count(b, few));
+    }
+    const struct tir_value in_lane = tir_and(b, bins, tir_i32(b, BINS_A_LANE - 1));
+    struct tir_value larger = below;
+    for (int i = 1; i < BINS_A_LANE; i++)
+        larger = tir_select(b, tir_cmp_eq(b, in_lane, tir_i32(b, i)), up_to[i - 1], larger);
+    const struct tir_value lane = tir_div(b, bins, tir_i32(b, BINS_A_LANE));
+    *need = tir_sub(b, *need, tir_lane_read(b, larger, lane));
+    return tir_sub(b, tir_i32(b, BINS - 1), bins);
+}
+
+/* The k-th largest key; `h->tie` are those equal to it, of which the first `need` belong to the k
+ * largest. */
+static struct tir_value find_limit(const struct att_select *s, struct held *h,
+                                   struct tir_value *need)
+{
+    struct tir_builder *b = s->b;
+    struct tir_value limit = tir_i32(b, 0), bits[HELD_MAX];
+    *need = tir_i32(b, (int)s->k);
+    for (unsigned j = 0; j < h->n; j++)
+        bits[j] = tir_xor(b, h->key[j], constant(s, sign));
+    for (int d = 0; d < DIGITS; d++) {
+        const int shift = 32 - DIGIT * (d + 1);
+        const struct tir_value histogram = att_plus(b, s->histogram, d * BINS * 4);
+        struct tir_value digit[HELD_MAX];
+        for (unsigned j = 0; j < h->n; j++) {
+            digit[j] = tir_and(b, tir_shr(b, bits[j], constant(s, shift)), constant(s, BINS - 1));
+            const struct tir_value bin = tir_sub(b, constant(s, BINS - 1), digit[j]);
+            tir_lds_add_if(b, h->tie[j], address(s, histogram, bin), constant(s, 1));
+        }
+        meet(s);
+        const struct tir_value own = find_digit(s, histogram, need);
+        for (unsigned j = 0; j < h->n; j++)
+            h->tie[j] = tir_and(b, h->tie[j], tir_cmp_eq(b, digit[j], number(s, own)));
+        limit = tir_or(b, limit, tir_shl(b, own, tir_i32(b, shift)));
+    }
+    return tir_xor(b, limit, tir_i32(b, sign));
+}
+
+/* The k largest move to the front, in the order in which they stand. */
+static void keep_largest(const struct att_select *s, const struct held *h, struct tir_value limit,
+                         struct tir_value need)
+{
+    struct tir_builder *b = s->b;
+    struct tir_value larger[HELD_MAX], n_larger[HELD_MAX], n_ties[HELD_MAX];
+    struct tir_value own = tir_i32(b, 0);
+    for (unsigned j = 0; j < h->n; j++) {
+        larger[j] = tir_and(b, h->there[j], tir_cmp_gt(b, h->key[j], number(s, limit)));
+        n_larger[j] = tir_lane_count(b, larger[j]);
+        n_ties[j] = tir_lane_count(b, h->tie[j]);
+        const struct tir_value both =
+            tir_or(b, n_larger[j], tir_shl(b, n_ties[j], tir_i32(b, HALF)));
+        own = tir_add(b, own, both);
+    }
+    const struct sums sums = add_waves(s, tir_i32(b, SELECTION), own);
+    struct tir_value before = tir_and(b, sums.before, tir_i32(b, (1 << HALF) - 1));
+    struct tir_value ties_before = tir_shr(b, sums.before, tir_i32(b, HALF));
+    for (unsigned j = 0; j < h->n; j++) {
+        const struct tir_value ties =
+            tir_add(b, number(s, ties_before), tir_lanes_below(b, h->tie[j]));
+        const struct tir_value early = tir_cmp_lt(b, ties, number(s, need));
+        const struct tir_value kept = tir_or(b, larger[j], tir_and(b, h->tie[j], early));
+        const struct tir_value to =
+            tir_add(b, tir_add(b, number(s, before), tir_lanes_below(b, larger[j])),
+                    tir_min(b, ties, number(s, need)));
+        tir_lds_scatter_if(b, kept, address(s, s->keys, to), h->key[j]);
+        tir_lds_scatter_if(b, kept, address(s, s->positions, to), h->position[j]);
+        before = tir_add(b, before, n_larger[j]);
+        ties_before = tir_add(b, ties_before, n_ties[j]);
+    }
+}
+
+/* Of more than k entries the k largest stay. */
+static void select_largest(const struct att_select *s, struct tir_value state[ATT_SELECT_N])
+{
+    struct tir_builder *b = s->b;
+    struct held h = {0};
+    struct tir_value need;
+    hold(s, &h, state[ATT_SELECT_COUNT]);
+    clear_histograms(s);
+    meet(s);
+    state[ATT_SELECT_LIMIT] = find_limit(s, &h, &need);
+    keep_largest(s, &h, state[ATT_SELECT_LIMIT], need);
+    state[ATT_SELECT_COUNT] = tir_i32(b, (int)s->k);
+}
+
+/* ---- Offers ---- */
+
+/* What of a chunk is above the limit. */
+struct passing {
+    struct tir_value is[ATT_SELECT_EACH_MAX], n[ATT_SELECT_EACH_MAX];
+    struct tir_value own; /* of this wave */
+};
+
+static struct passing find_passing(const struct att_select *s, struct tir_value limit,
+                                   const struct tir_value *keys, const struct tir_value *there)
+{
+    struct tir_builder *b = s->b;
+    struct passing p = {.own = tir_i32(b, 0)};
+    for (unsigned j = 0; j < s->each; j++) {
+        p.is[j] = tir_and(b, there[j], tir_cmp_gt(b, keys[j], number(s, limit)));
+        p.n[j] = tir_lane_count(b, p.is[j]);
+        p.own = tir_add(b, p.own, p.n[j]);
+    }
+    return p;
+}
+
+/* The other of the two counts: a wave may still read the one before. */
+static struct sums count_passing(const struct att_select *s, struct tir_value state[ATT_SELECT_N],
+                                 const struct passing *p)
+{
+    const struct sums sums = add_waves(s, state[ATT_SELECT_TURN], p->own);
+    state[ATT_SELECT_TURN] = tir_xor(s->b, state[ATT_SELECT_TURN], tir_i32(s->b, 1));
+    return sums;
+}
+
+enum { N_YIELD = ATT_SELECT_N + 2 };
+
+/* Makes room if the chunk needs it, which raises the limit. */
+static struct sums make_room(const struct att_select *s, struct tir_value state[ATT_SELECT_N],
+                             const struct tir_value *keys, const struct tir_value *there,
+                             struct sums sums)
+{
+    struct tir_builder *b = s->b;
+    const struct tir_value full =
+        tir_cmp_gt(b, tir_add(b, state[ATT_SELECT_COUNT], sums.all), tir_i32(b, (int)s->room));
+    struct tir_type types[N_YIELD];
+    for (int i = 0; i < N_YIELD; i++)
+        types[i] = tir_scalar(TIR_I32);
+    struct tir_value old[N_YIELD] = {state[0], state[1], state[2], sums.before, sums.all};
+    struct tir_if branch = tir_begin_if(b, full, true, types, N_YIELD);
+    select_largest(s, state);
+    const struct passing p = find_passing(s, state[ATT_SELECT_LIMIT], keys, there);
+    const struct sums fewer = count_passing(s, state, &p);
+    const struct tir_value now[N_YIELD] = {state[0], state[1], state[2], fewer.before, fewer.all};
+    tir_else(b, &branch, now);
+    tir_end_if(b, &branch, old);
+    for (int i = 0; i < ATT_SELECT_N; i++)
+        state[i] = old[i];
+    return (struct sums){.before = old[ATT_SELECT_N], .all = old[ATT_SELECT_N + 1]};
+}
+
+static void append(const struct att_select *s, const struct passing *p,
+                   const struct tir_value *keys, struct tir_value to, struct tir_value first)
+{
+    struct tir_builder *b = s->b;
+    for (unsigned j = 0; j < s->each; j++) {
+        const struct tir_value entry = tir_add(b, number(s, to), tir_lanes_below(b, p->is[j]));
+        const struct tir_value at = tir_add(b, first, att_select_place(s, j));
+        const struct tir_value position = tir_add(b, s->lane_index, number(s, at));
+        tir_lds_scatter_if(b, p->is[j], address(s, s->keys, entry), keys[j]);
+        tir_lds_scatter_if(b, p->is[j], address(s, s->positions, entry), position);
+        to = tir_add(b, to, p->n[j]);
+    }
+}
+
+void att_select_offer(const struct att_select *s, struct tir_value state[ATT_SELECT_N],
+                      const struct tir_value *keys, const struct tir_value *there,
+                      struct tir_value first)
+{
+    struct tir_builder *b = s->b;
+    struct passing p = find_passing(s, state[ATT_SELECT_LIMIT], keys, there);
+    struct sums sums = count_passing(s, state, &p);
+    sums = make_room(s, state, keys, there, sums);
+    p = find_passing(s, state[ATT_SELECT_LIMIT], keys, there);
+    const struct tir_value some = tir_cmp_gt(b, p.own, tir_i32(b, 0));
+    struct tir_if branch = tir_begin_if(b, some, false, NULL, 0);
+    append(s, &p, keys, tir_add(b, state[ATT_SELECT_COUNT], sums.before), first);
+    tir_end_if(b, &branch, NULL);
+    state[ATT_SELECT_COUNT] = tir_add(b, state[ATT_SELECT_COUNT], sums.all);
+}
+
+struct tir_value att_select_end(const struct att_select *s, struct tir_value state[ATT_SELECT_N])
+{
+    struct tir_builder *b = s->b;
+    const struct tir_value many = tir_cmp_gt(b, state[ATT_SELECT_COUNT], tir_i32(b, (int)s->k));
+    const struct tir_type types[ATT_SELECT_N] = {tir_scalar(TIR_I32), tir_scalar(TIR_I32),
+                                                 tir_scalar(TIR_I32)};
+    struct tir_value old[ATT_SELECT_N] = {state[0], state[1], state[2]};
+    meet(s);
+    struct tir_if branch = tir_begin_if(b, many, false, types, ATT_SELECT_N);
+    select_largest(s, state);
+    tir_else(b, &branch, state);
+    tir_end_if(b, &branch, old);
+    for (int i = 0; i < ATT_SELECT_N; i++)
+        state[i] = old[i];
+    meet(s);
+    return state[ATT_SELECT_COUNT];
+}
+
+struct tir_value att_select_position(const struct att_select *s, struct tir_value entry)
+{
+    return tir_lds_gather(s->b, address(s, s->positions, entry), TIR_I32);
+}

@@ -1,0 +1,105 @@
+# SPDX-License-Identifier: Apache-2.0
+"""bench_calls.py FAKEHIP: what a call from Python costs, in front of a HIP whose launch returns at once.
+Tensors are torch's where it is installed, marked as the GPU's. Fails beyond 3 microseconds over
+libattn's own launch."""
+import ctypes
+import statistics
+import sys
+import time
+
+import attn
+from attn import _native
+from attn._tensors import READ, read_torch
+
+LIMIT = 3000  # ns
+
+
+class Stand:
+    """What attn reads of a torch tensor."""
+    is_cuda = True
+
+    def __init__(self, shape, dtype):
+        self.dtype, self.shape, self._strides, step = dtype, tuple(shape), [], 1
+        for n in reversed(shape):
+            self._strides.insert(0, step)
+            step *= n
+        self._strides = tuple(self._strides)
+
+    def data_ptr(self):
+        return 1 << 30
+
+    def stride(self):
+        return self._strides
+
+    def get_device(self):
+        return 0
+
+
+def tensors():
+    try:
+        import torch
+    except ImportError:
+        READ[Stand] = read_torch
+        return "stand-ins", lambda shape, kind: Stand(shape, kind)
+
+    def read(x, op):  # read_torch() of a tensor on a GPU
+        return x.data_ptr(), (x.dtype, x.shape, x.stride(), x.is_cuda or True)
+
+    READ[torch.Tensor] = read
+    return f"torch {torch.__version__}", lambda shape, kind: torch.zeros(
+        shape, dtype=getattr(torch, kind))
+
+
+def measure(f, per_round=2000, rounds=31):
+    samples = []
+    for _ in range(rounds):
+        start = time.thread_time_ns()
+        for _ in range(per_round):
+            f()
+        samples.append((time.thread_time_ns() - start) / per_round)
+    return statistics.median(samples)
+
+
+def main(fakehip):
+    name, make = tensors()
+    pack = attn.build({"targets": ["gfx942"], "kernels": [
+        {"op": "decode", "head_dim": 128, "page_size": 16, "gqa": 4}]})
+    device = attn.Device(pack, hip=fakehip)
+    decode = device.decode(dtype="bf16", head_dim=128, heads=32, kv_heads=8,
+                           cache=attn.CacheDesc(page_size=16))
+    q, out = make((16, 32, 128), "bfloat16"), make((16, 32, 128), "bfloat16")
+    cache = [make((64, 16, 8, 128), "bfloat16") for _ in range(2)]
+    table, lens = make((16, 32), "int32"), make((16,), "int32")
+
+    def typed():
+        decode(q=q, out=out, k_cache=cache[0], v_cache=cache[1], block_table=table, kv_lens=lens)
+
+    typed()
+    launch, handle, args = decode._launch, decode._handle, decode._args
+    dll = ctypes.CDLL(_native.library_path())
+    c_launch = dll.attn_decode_launch
+    c_launch.argtypes = [ctypes.c_void_p, ctypes.c_void_p]
+    c_handle = int(_native.ffi.cast("uintptr_t", handle))
+    c_args = int(_native.ffi.cast("uintptr_t", args))
+    nothing = measure(lambda: None)
+    version = measure(lambda: _native.lib.attn_has_feature(b"plan")) - nothing
+    bound = decode.bind(q=q, out=out, k_cache=cache[0], v_cache=cache[1], block_table=table,
+                        kv_lens=lens)
+    rows = [("an empty cffi call", version + nothing),
+            ("attn_decode_launch through cffi, arguments ready", measure(lambda: launch(handle, args))),
+            ("attn_decode_launch through ctypes, arguments ready",
+             measure(lambda: c_launch(c_handle, c_args))),
+            ("decode(q=..., out=..., ...): every tensor looked at", measure(typed)),
+            ("bound call, q and out new", measure(lambda: bound(q=q, out=out))),
+            ("bound call as it is", measure(bound))]
+    base = rows[1][1] - rows[0][1]
+    print(f"tensors: {name}; libattn's launch itself takes about {max(base, 0):.0f} ns")
+    bad = False
+    for what, total in rows:
+        over = total - max(base, 0) - nothing
+        print(f"{what:54} {total - nothing:7.0f} ns, {over:7.0f} over the launch")
+        bad = bad or (over > LIMIT and what.startswith(("decode", "bound")))
+    return bad
+
+
+sys.exit(main(sys.argv[1]))

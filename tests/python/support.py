@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the tests share: devices with small packs, and attention in double precision."""
+import numpy as np
+
+import attn
+
+HALF = 2.0 ** -11  # relative error of one rounding to float16
+
+
+def device(*kernels, target="gfx942", dtype="fp16"):
+    """A simulated GPU with these kernels."""
+    pack = attn.build({"targets": [target], "defaults": {"dtype": dtype}, "kernels": list(kernels)})
+    return attn.Device(pack, hip="sim")
+
+
+def random(shape, seed=0, dtype=np.float16):
+    return np.random.default_rng(seed).standard_normal(shape).astype(dtype)
+
+
+def attention(q, k, v, *, scale=None, causal=True, window=(-1, -1), sinks=None, cap=0.0, slopes=None):
+    """One sequence, in double: q [n, heads, D], k and v [m, kv heads, D] -> out, lse [heads, n]. The
+    diagonal is at the bottom right; rows that see nothing give 0 and -inf."""
+    q, k, v = (np.asarray(x, np.float64) for x in (q, k, v))
+    n, heads, dim = q.shape
+    m, group = k.shape[0], heads // k.shape[1]
+    scale = dim ** -0.5 if scale is None else scale
+    out, lse = np.zeros((n, heads, v.shape[2])), np.full((heads, n), -np.inf)
+    at, key = np.arange(n)[:, None] + m - n, np.arange(m)[None, :]
+    seen = np.ones((n, m), bool)
+    if causal:
+        seen &= key <= at
+    if window[0] >= 0:
+        seen &= key >= at - window[0]
+    if window[1] >= 0:
+        seen &= key <= at + window[1]
+    for h in range(heads):
+        s = q[:, h] @ k[:, h // group].T * scale
+        if cap:
+            s = cap * np.tanh(s / cap)
+        if slopes is not None:
+            s = s + slopes[h] * (key - at)
+        s = np.where(seen, s, -np.inf)
+        top = np.max(np.concatenate([s, np.full((n, 1), -1e300)], 1), 1, keepdims=True)
+        p = np.where(seen, np.exp(s - top), 0)
+        total = p.sum(1, keepdims=True)
+        if sinks is not None:
+            total = total + np.exp(np.float64(sinks[h]) - top)
+        some = total[:, 0] > 0
+        out[some, h] = (p @ v[:, h // group] / np.where(total > 0, total, 1))[some]
+        lse[h, some] = (np.log(total[some]) + top[some])[:, 0]
+    return out, lse
+
+
+def bound(v, dtype_error=HALF):
+    """Largest error of an output that is a mean of v: q, k and v are exact, p is rounded in the product
+    and, unrounded, in the denominator, out is rounded, and one rounding is left for the exponential.
+    A mean of errors is no larger than the largest."""
+    return 4 * dtype_error * float(np.max(np.abs(np.asarray(v, np.float64))))
+
+
+def close(got, expected, limit, what=""):
+    error = np.max(np.abs(np.asarray(got, np.float64) - expected)) if expected.size else 0.0
+    if not error <= limit:
+        raise AssertionError(f"{what}: error {error:.3e}, bound {limit:.3e}")

@@ -1,0 +1,125 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Planned once a step, run once a layer."""
+import unittest
+
+import numpy as np
+
+import attn
+from attn.attention import BatchDecode, BatchPrefill
+import support
+from test_ops import DIM, HEADS, KV_HEADS, PAGE, paged
+
+CACHE = attn.CacheDesc(page_size=PAGE)
+SHAPE = dict(dtype="fp16", head_dim=DIM, heads=HEADS, kv_heads=KV_HEADS, cache=CACHE)
+
+
+class Decode(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        gqa = HEADS // KV_HEADS
+        cls.device = support.device(
+            {"op": "decode", "head_dim": DIM, "page_size": PAGE, "gqa": gqa},
+            {"op": "decode", "head_dim": DIM, "page_size": PAGE, "gqa": gqa, "mask": "window",
+             "q_len": 2, "lse": True, "sinks": True, "page_table": "indices"},
+            {"op": "combine", "head_dim": DIM, "partials": "csr"}, {"op": "plan"})
+
+    def layers(self, decode, lengths, seeds):
+        """The layers of a model: caches of their own, the same pages."""
+        for seed in seeds:
+            cache, table, keys, values = paged(lengths, 7)
+            cache[:] = support.random(cache.shape, seed)
+            for s, n in enumerate(lengths):
+                pages = table[s, :-(-n // PAGE)]
+                keys[s] = cache[pages, 0].reshape(-1, KV_HEADS, DIM)[:n]
+                values[s] = cache[pages, 1].reshape(-1, KV_HEADS, DIM)[:n]
+            yield cache[:, 0], cache[:, 1], keys, values
+
+    def test_steps_and_layers(self):
+        decode = BatchDecode(self.device, **SHAPE, max_batch=4, lists=8)
+        lengths = [300, 3, 0, 40]
+        _, table, _, _ = paged(lengths, 7)
+        lens = np.array(lengths, np.int32)
+        layers = list(self.layers(decode, lengths, (1, 2)))
+        for step in range(2):
+            decode.plan(lens, block_table=table)
+            for k_cache, v_cache, keys, values in layers:
+                q = support.random((4, HEADS, DIM), 10 + step)
+                out = decode.run(q, k_cache, v_cache)
+                for s in range(4):
+                    want, _ = support.attention(q[s:s + 1], keys[s][:lens[s]], values[s][:lens[s]])
+                    support.close(out[s:s + 1], want, support.bound(v_cache), f"{step} {s}")
+            lens[0], lens[3] = 291, 33  # other contents of the same tensors
+
+    def test_window_sinks_lse_two_queries(self):
+        decode = BatchDecode(self.device, **SHAPE, max_batch=3, q_len=2, lse=True, sinks=True,
+                             window_left=20, page_table="indices", lists=8)
+        lengths = [200, 1, 65]
+        cache, table, keys, values = paged(lengths, 3)
+        pages = [-(-n // PAGE) for n in lengths]
+        indptr = np.concatenate([[0], np.cumsum(pages)]).astype(np.int32)
+        indices = np.concatenate([table[s, :n] for s, n in enumerate(pages)])
+        qo = np.array([0, 2, 3, 5], np.int32)
+        q = support.random((5, HEADS, DIM), 5)
+        sinks = support.random((HEADS,), 6, np.float32)
+        decode.plan(np.array(lengths, np.int32), kv_indptr=indptr, kv_indices=indices, qo_indptr=qo)
+        out, lse = decode.run(q, cache[:, 0], cache[:, 1], sinks=sinks)
+        for s in range(3):
+            rows = slice(qo[s], qo[s + 1])
+            want, want_lse = support.attention(q[rows], keys[s], values[s], window=(20, 0),
+                                               sinks=sinks)
+            support.close(out[rows], want, support.bound(values[s]), f"out {s}")
+            support.close(lse[:, rows], want_lse, 1e-3, f"lse {s}")
+
+    def test_without_split(self):
+        decode = BatchDecode(self.device, **SHAPE, max_batch=2, split=False)
+        cache, table, keys, values = paged([70, 9], 4)
+        q, out = support.random((2, HEADS, DIM), 5), np.zeros((2, HEADS, DIM), np.float16)
+        with self.assertRaisesRegex(attn.AttnError, r"run\(\) before plan\(\)"):
+            decode.run(q, cache[:, 0], cache[:, 1])
+        decode.plan(np.array([70, 9], np.int32), block_table=table)
+        self.assertIs(decode.run(q, cache[:, 0], cache[:, 1], out=out), out)
+        for s in range(2):
+            want, _ = support.attention(q[s:s + 1], keys[s], values[s])
+            support.close(out[s:s + 1], want, support.bound(values[s]))
+
+    def test_a_captured_step(self):
+        device = self.device
+        decode = BatchDecode(device, **SHAPE, max_batch=2, lists=8)
+        cache, table, keys, values = paged([300, 9], 4)
+        k, v = device.array(cache[:, 0]), device.array(cache[:, 1])
+        table, host = device.array(table), np.array([300, 9], np.int32)
+        lens = device.array(host)
+        q = support.random((2, HEADS, DIM), 5)
+        q_gpu, out = device.array(q), device.empty((2, HEADS, DIM), np.float16)
+        with device.graph() as graph:
+            decode.plan(lens, block_table=table, stream=graph.stream)
+            decode.run(q_gpu, k, v, out=out, stream=graph.stream)
+        for n in (300, 120):
+            device.hip.call("hipMemcpy", lens.pointer, np.array([n, 9], np.int32).ctypes.data, 8, 1)
+            graph.replay()
+            want, _ = support.attention(q[:1], keys[0][:n], values[0][:n])
+            support.close(out.numpy()[:1], want, support.bound(values[0]), f"{n} keys")
+
+    def test_batch_beyond_the_plan(self):
+        decode = BatchDecode(self.device, **SHAPE, max_batch=1, lists=8)
+        with self.assertRaisesRegex(attn.AttnError, "a batch of 2 sequences, planned for at most 1"):
+            decode.plan(np.array([1, 2], np.int32), block_table=np.zeros((2, 1), np.int32))
+
+
+class Prefill(unittest.TestCase):
+    def test_paged_behind_a_prefix(self):
+        device = support.device({"op": "prefill", "head_dim": DIM, "paged": True, "page_size": PAGE,
+                                 "gqa": HEADS // KV_HEADS})
+        prefill = BatchPrefill(device, **SHAPE)
+        cache, table, keys, values = paged([50, 20], 6)
+        q = support.random((30, HEADS, DIM), 7)
+        cu = np.array([0, 25, 30], np.int32)
+        prefill.plan(cu, 25, kv_lens=np.array([50, 20], np.int32), block_table=table)
+        out = prefill.run(q, cache[:, 0], cache[:, 1])
+        for s in range(2):
+            want, _ = support.attention(q[cu[s]:cu[s + 1]], keys[s], values[s])
+            support.close(out[cu[s]:cu[s + 1]], want, support.bound(values[s]))
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,218 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The classes of the ops, tensors of every kind, errors, streams and graphs."""
+import gc
+import threading
+import unittest
+
+import numpy as np
+
+import attn
+import support
+
+PAGE, HEADS, KV_HEADS, DIM = 16, 8, 2, 128
+
+
+def paged(lengths, seed, pages=None):
+    """A NHD cache with sequences in scattered pages: cache of k and v, table, k and v of each."""
+    rng = np.random.default_rng(seed)
+    need = [-(-n // PAGE) for n in lengths]
+    total = pages or sum(need) + 3
+    order = rng.permutation(total)
+    cache = support.random((total, 2, PAGE, KV_HEADS, DIM), seed)
+    table = np.zeros((len(lengths), max(need)), np.int32)
+    keys, values, at = [], [], 0
+    for s, n in enumerate(need):
+        table[s, :n] = order[at:at + n]
+        keys.append(cache[table[s, :n], 0].reshape(-1, KV_HEADS, DIM)[:lengths[s]])
+        values.append(cache[table[s, :n], 1].reshape(-1, KV_HEADS, DIM)[:lengths[s]])
+        at += n
+    return cache, table, keys, values
+
+
+class Decode(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.device = support.device(
+            {"op": "decode", "head_dim": DIM, "page_size": PAGE, "gqa": HEADS // KV_HEADS})
+
+    def op(self, **more):
+        return self.device.decode(dtype="fp16", head_dim=DIM, heads=HEADS, kv_heads=KV_HEADS,
+                                  cache=attn.CacheDesc(page_size=PAGE), **more)
+
+    def expect(self, out, q, keys, values):
+        for s, (k, v) in enumerate(zip(keys, values)):
+            want, _ = support.attention(q[s:s + 1], k, v)
+            support.close(out[s:s + 1], want, support.bound(v), f"sequence {s}")
+
+    def run_once(self, op, lengths, seed, **more):
+        cache, table, keys, values = paged(lengths, seed)
+        q = support.random((len(lengths), HEADS, DIM), seed + 1)
+        out = np.zeros_like(q)
+        op(q=q, out=out, k_cache=cache[:, 0], v_cache=cache[:, 1], block_table=table,
+           kv_lens=np.array(lengths, np.int32), **more)
+        self.expect(out, q, keys, values)
+
+    def test_views_of_one_cache(self):
+        op = self.op()
+        self.run_once(op, [5, 33, 64], 1)
+        self.run_once(op, [100], 2)  # other shapes, other strides, memory of before is gone
+        gc.collect()
+        self.run_once(op, [5, 33, 64], 3)
+
+    def test_same_tensors_new_contents(self):
+        op = self.op()
+        cache, table, keys, values = paged([40, 7], 4)
+        lens, out = np.array([40, 7], np.int32), np.zeros((2, HEADS, DIM), np.float16)
+        for seed in range(3):
+            q = support.random((2, HEADS, DIM), seed)
+            op(q=q, out=out, k_cache=cache[:, 0], v_cache=cache[:, 1], block_table=table, kv_lens=lens)
+            self.expect(out, q, keys, values)
+
+    def test_numbers_do_not_stick(self):
+        op = self.op()
+        cache, table, keys, values = paged([40, 7], 5)
+        q, out = support.random((2, HEADS, DIM), 6), np.zeros((2, HEADS, DIM), np.float16)
+        tensors = dict(q=q, out=out, k_cache=cache[:, 0], v_cache=cache[:, 1], block_table=table,
+                       kv_lens=np.array([40, 7], np.int32))
+        op(**tensors, scale=0.5)
+        want, _ = support.attention(q[:1], keys[0], values[0], scale=0.5)
+        support.close(out[:1], want, support.bound(values[0]), "scale 0.5")
+        op(**tensors)
+        self.expect(out, q, keys, values)
+
+    def test_gpu_memory_streams_and_graph(self):
+        op, device = self.op(), self.device
+        cache, table, keys, values = paged([40, 7], 7)
+        q = support.random((2, HEADS, DIM), 8)
+        on_gpu = {"k_cache": cache[:, 0], "v_cache": cache[:, 1], "block_table": table,
+                  "kv_lens": np.array([40, 7], np.int32), "q": q}
+        on_gpu = {name: device.array(x) for name, x in on_gpu.items()}
+        out = device.array(np.zeros_like(q))
+        stream = device.stream()
+        op(**on_gpu, out=out, stream=stream)
+        stream.synchronize()
+        self.expect(out.numpy(), q, keys, values)
+        again = device.array(np.zeros_like(q))
+        with device.graph() as graph:
+            op(**on_gpu, out=again, stream=graph.stream)
+        self.assertFalse(again.numpy().any())
+        graph.replay()
+        self.expect(again.numpy(), q, keys, values)
+
+    def test_host_tensors_in_a_graph(self):
+        op = self.op()
+        cache, table, keys, values = paged([40, 7], 9)
+        q, out = support.random((2, HEADS, DIM), 10), np.zeros((2, HEADS, DIM), np.float16)
+        lens, k, v = np.array([40, 7], np.int32), cache[:, 0], cache[:, 1]
+        with self.device.graph() as graph:
+            op(q=q, out=out, k_cache=k, v_cache=v, block_table=table, kv_lens=lens,
+               stream=graph.stream)
+        q[:] = support.random(q.shape, 11)
+        graph.replay()
+        self.expect(out, q, keys, values)
+
+    def test_threads_share_an_op(self):
+        op, failures = self.op(), []
+
+        def work(seed):
+            try:
+                for i in range(4):
+                    self.run_once(op, [10 + seed, 40], 20 + seed + i)
+            except BaseException as e:  # the test's thread says it
+                failures.append(e)
+
+        threads = [threading.Thread(target=work, args=(i,)) for i in range(3)]
+        for t in threads:
+            t.start()
+        for t in threads:
+            t.join()
+        self.assertEqual(failures, [])
+
+    def test_errors_say_what_is_wrong(self):
+        op = self.op()
+        cache, table, _, _ = paged([40, 7], 12)
+        q, out = support.random((2, HEADS, DIM), 13), np.zeros((2, HEADS, DIM), np.float16)
+        good = dict(q=q, out=out, k_cache=cache[:, 0], v_cache=cache[:, 1], block_table=table,
+                    kv_lens=np.array([40, 7], np.int32))
+        for name, value, words in (
+                ("kv_lens", np.array([40, 7]), "kv_lens is int of 64 bits"),
+                ("q", q[:, :4], "q: dimension 1 is 4, 8 is needed"),
+                ("q", q[:1], "total_q|out"),
+                ("q", q.astype(np.float32), "^q"),
+                ("out", None, "out is NULL"),
+                ("out", out.transpose(0, 2, 1).copy().transpose(0, 2, 1), "last dimension has stride"),
+                ("block_table", table.astype(np.int64), "block_table")):
+            with self.assertRaisesRegex(attn.AttnError, words) as caught:
+                op(**{**good, name: value})
+            self.assertEqual(caught.exception.status, "ATTN_BAD_ARGUMENT")
+        with self.assertRaisesRegex(TypeError, "list is no tensor"):
+            op(**{**good, "kv_lens": [40, 7]})
+        with self.assertRaisesRegex(TypeError, "complex64"):
+            op(**{**good, "q": q.astype(np.complex64)})
+        op(**good)  # none of them left a trace
+
+    def test_a_missing_kernel_is_explained(self):
+        with self.assertRaisesRegex(attn.AttnError, "head_dim") as caught:
+            self.device.decode(dtype="fp16", head_dim=64, heads=8, kv_heads=2,
+                               cache=attn.CacheDesc(page_size=PAGE))
+        self.assertEqual(caught.exception.status, "ATTN_NO_KERNEL")
+        with self.assertRaisesRegex(attn.AttnError, "mask is 'diagonal': it is one of causal"):
+            self.op(mask="diagonal")
+        self.assertEqual(self.op().why, "exact")
+        self.assertIn("decode_fp16_d128", self.op().kernel)
+
+
+class Foreign:
+    """An array of another library: one interface and nothing else."""
+
+    def __init__(self, array):
+        self.array = array
+
+    def __dlpack__(self):
+        return self.array.__dlpack__()
+
+
+class Interfaces(unittest.TestCase):
+    def test_dlpack(self):
+        device = support.device({"op": "combine", "partials": "pair", "head_dim": 64})
+        op = device.combine(dtype="fp16", head_dim=64, heads=2, partials="pair")
+        a, b = support.random((3, 2, 64), 1), support.random((3, 2, 64), 2)
+        la, lb = support.random((2, 3), 3, np.float32), support.random((2, 3), 4, np.float32)
+        out = np.zeros_like(a)
+        with self.assertRaisesRegex(attn.AttnError, "DLPack's type 1, not on a GPU"):
+            op(prefix=Foreign(a), suffix=b, prefix_lse=la, suffix_lse=lb, out=out)
+        op(prefix=a, suffix=b, prefix_lse=la, suffix_lse=lb, out=out)
+        weight = (1 / (1 + np.exp(lb - la))).T[..., None]
+        support.close(out, weight * a + (1 - weight) * b, 4 * support.HALF * 4, "combine")
+
+    def test_pack(self):
+        pack = attn.build({"targets": ["gfx942", "gfx950"], "kernels": [{"op": "plan"}]})
+        pack.check()
+        self.assertEqual([k["target"] for k in pack.kernels()], ["gfx942", "gfx950"])
+        self.assertEqual({k["op"] for k in pack.kernels()}, {"plan"})
+        with self.assertRaisesRegex(attn.AttnError, "no op|op"):
+            attn.build({"targets": ["gfx942"], "kernels": [{"op": "prefil"}]})
+        with self.assertRaisesRegex(attn.AttnError, "nowhere.attnpack"):
+            attn.Pack("nowhere.attnpack")
+
+
+class Prefill(unittest.TestCase):
+    def test_packed_sequences_in_a_fused_tensor(self):
+        device = support.device({"op": "prefill", "head_dim": 64, "lse": True})
+        op = device.prefill(dtype="fp16", head_dim=64, heads=4, kv_heads=2, lse=True)
+        lengths = [5, 0, 70]
+        total = sum(lengths)
+        qkv = support.random((total, 8, 64), 1)
+        q, k, v = qkv[:, :4], qkv[:, 4:6], qkv[:, 6:]
+        out, lse = np.zeros((total, 4, 64), np.float16), np.zeros((4, total), np.float32)
+        cu = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)
+        op(q=q, k=k, v=v, out=out, lse=lse, cu_seqlens_q=cu, cu_seqlens_k=cu)
+        for s in range(3):
+            rows = slice(cu[s], cu[s + 1])
+            want, want_lse = support.attention(q[rows], k[rows], v[rows])
+            support.close(out[rows], want, support.bound(v), f"out {s}")
+            support.close(lse[:, rows], want_lse, 1e-3, f"lse {s}")
+
+
+if __name__ == "__main__":
+    unittest.main()

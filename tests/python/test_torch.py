@@ -1,0 +1,162 @@
+# SPDX-License-Identifier: Apache-2.0
+"""torch's CPU tensors on the simulated GPU, and the operators with their meta kernels. Skipped without
+torch."""
+import gc
+import sys
+import unittest
+import warnings
+
+import numpy as np
+
+try:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        import torch
+except ImportError as e:
+    print(f"skipped: {e}")
+    sys.exit(77)
+
+import attn
+import support
+from attn import torch_ops
+from attn.attention import BatchDecode
+
+BF16 = 2.0 ** -8  # relative error of one rounding
+HEADS, KV_HEADS, DIM, PAGE = 4, 2, 64, 16
+
+
+def random(shape, seed, dtype=torch.bfloat16):
+    return torch.from_numpy(support.random(shape, seed, np.float32)).to(dtype)
+
+
+def double(x):
+    return x.to(torch.float64).numpy()
+
+
+class Torch(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.device = support.device(
+            {"op": "prefill", "head_dim": DIM, "lse": True},
+            {"op": "decode", "head_dim": DIM, "page_size": PAGE, "gqa": 2},
+            {"op": "decode", "head_dim": DIM, "page_size": PAGE, "gqa": 2, "kv_dtype": "fp8",
+             "kv_scale": "tensor"},
+            {"op": "combine", "head_dim": DIM, "partials": "csr"}, {"op": "plan"},
+            {"op": "cache_write", "head_dim": DIM}, dtype="bf16")
+
+    def prefill(self):
+        return self.device.prefill(dtype="bf16", head_dim=DIM, heads=HEADS, kv_heads=KV_HEADS,
+                                   lse=True)
+
+    def decode(self, **cache):
+        return self.device.decode(dtype="bf16", head_dim=DIM, heads=HEADS, kv_heads=KV_HEADS,
+                                  cache=attn.CacheDesc(page_size=PAGE, **cache))
+
+    def test_views_and_gone_tensors(self):
+        op = self.prefill()
+        for seed in range(3):
+            qkv = random((20, HEADS + 2 * KV_HEADS, DIM), seed)
+            q, k, v = qkv.split([HEADS, KV_HEADS, KV_HEADS], 1)
+            cu = torch.tensor([0, 8, 20], dtype=torch.int32)
+            out, lse = torch.zeros(q.shape, dtype=q.dtype), torch.zeros(HEADS, 20)
+            op(q=q, k=k, v=v, out=out, lse=lse, cu_seqlens_q=cu, cu_seqlens_k=cu)
+            for rows in (slice(0, 8), slice(8, 20)):
+                want, want_lse = support.attention(double(q[rows]), double(k[rows]), double(v[rows]))
+                support.close(double(out[rows]), want, support.bound(double(v), BF16))
+                support.close(lse[:, rows].numpy(), want_lse, 1e-3)
+            del qkv, q, k, v
+            gc.collect()
+
+    def test_operators(self):
+        layer = torch_ops.register(self.prefill())
+        q, k, v = (random((9, n, DIM), i) for i, n in enumerate((HEADS, KV_HEADS, KV_HEADS)))
+        cu = torch.tensor([0, 9], dtype=torch.int32)
+        out, lse = torch.ops.attn.prefill_new(layer, q, k, v, cu, cu, 9, 9)
+        want, want_lse = support.attention(double(q), double(k), double(v))
+        support.close(double(out), want, support.bound(double(v), BF16))
+        support.close(lse.numpy(), want_lse, 1e-3)
+        again = torch.zeros_like(out)
+        torch.ops.attn.prefill(layer, q=q, k=k, v=v, out=again, lse=lse, cu_seqlens_q=cu,
+                               cu_seqlens_k=cu)
+        self.assertTrue(torch.equal(again, out))
+        with self.assertRaisesRegex(Exception, "77 is no prefill"):
+            torch.ops.attn.prefill_new(77, q, k, v, cu, cu, 9, 9)
+        torch_ops.forget(layer)
+
+    def test_meta(self):
+        layer = torch_ops.register(self.prefill())
+        q, k = (torch.empty((9, n, DIM), dtype=torch.bfloat16, device="meta") for n in (4, 2))
+        cu = torch.empty(2, dtype=torch.int32, device="meta")
+        out, lse = torch.ops.attn.prefill_new(layer, q, k, k, cu, cu, 9, 9)
+        self.assertEqual((out.shape, out.dtype, lse.shape, lse.dtype),
+                         (q.shape, q.dtype, (HEADS, 9), torch.float32))
+        self.assertIsNone(torch.ops.attn.prefill(layer, q=q, k=k, v=k, out=out, lse=lse,
+                                                 cu_seqlens_q=cu, cu_seqlens_k=cu))
+
+    def test_traced_with_fake_tensors(self):
+        from torch.fx.experimental.proxy_tensor import make_fx
+        layer = torch_ops.register(self.decode())
+
+        def step(q, k_cache, v_cache, lens, table):
+            return torch.ops.attn.decode_new(layer, q * 2, k_cache, v_cache, lens, table)[0] + 1
+
+        given = (random((2, HEADS, DIM), 1), random((4, PAGE, KV_HEADS, DIM), 2),
+                 random((4, PAGE, KV_HEADS, DIM), 3), torch.tensor([5, 20], dtype=torch.int32),
+                 torch.tensor([[2, 0], [1, 3]], dtype=torch.int32))
+        traced = make_fx(step, tracing_mode="fake")(*given)
+        self.assertIn("attn.decode_new", traced.code)
+        self.assertTrue(torch.equal(traced(*given), step(*given)))
+        q, k, v, lens, table = given
+        keys = double(k[table[1].long()]).reshape(-1, KV_HEADS, DIM)[:20]
+        values = double(v[table[1].long()]).reshape(-1, KV_HEADS, DIM)[:20]
+        want, _ = support.attention(double(q[1:] * 2), keys, values)
+        support.close(double(traced(*given))[1:], want + 1,
+                      support.bound(values, BF16) + 4 * BF16)
+
+    def test_compiled(self):
+        if not hasattr(torch, "compile"):
+            self.skipTest(f"torch {torch.__version__} has no torch.compile")
+        layer = torch_ops.register(self.prefill())
+        q, k, v = (random((9, n, DIM), i) for i, n in enumerate((HEADS, KV_HEADS, KV_HEADS)))
+        cu = torch.tensor([0, 9], dtype=torch.int32)
+
+        def layer_of(q, k, v):
+            return torch.ops.attn.prefill_new(layer, q, k, v, cu, cu, 9, 9)[0]
+
+        compiled = torch.compile(layer_of, fullgraph=True, backend="aot_eager")
+        self.assertTrue(torch.equal(compiled(q, k, v), layer_of(q, k, v)))
+
+    def test_plan_and_run(self):
+        decode = BatchDecode(self.device, dtype="bf16", head_dim=DIM, heads=HEADS, kv_heads=KV_HEADS,
+                             cache=attn.CacheDesc(page_size=PAGE), max_batch=2, lists=8)
+        cache = random((2, 16, PAGE, KV_HEADS, DIM), 1)
+        table = torch.randperm(16).to(torch.int32).reshape(2, 8)
+        decode.plan(torch.tensor([120, 7], dtype=torch.int32), block_table=table)
+        q = random((2, HEADS, DIM), 2)
+        out = decode.run(q, cache[0], cache[1])
+        for s, n in enumerate((120, 7)):
+            keys, values = (double(c[table[s].long()]).reshape(-1, KV_HEADS, DIM)[:n] for c in cache)
+            want, _ = support.attention(double(q[s:s + 1]), keys, values)
+            support.close(double(out[s:s + 1]), want, support.bound(values, BF16))
+
+    def test_written_caches(self):
+        op = self.device.cache_write(dtype="bf16", head_dim=DIM, kv_heads=KV_HEADS,
+                                     cache=attn.CacheDesc(page_size=PAGE))
+        layer = torch_ops.register(op)
+        k_cache, v_cache = (torch.zeros(4, PAGE, KV_HEADS, DIM, dtype=torch.bfloat16)
+                            for _ in range(2))
+        k, v = random((3, KV_HEADS, DIM), 1), random((3, KV_HEADS, DIM), 2)
+        slots = torch.tensor([17, -1, 60])
+        torch.ops.attn.cache_write(layer, k_in=k, v_in=v, slot_mapping=slots, k_cache=k_cache,
+                                   v_cache=v_cache)
+        for cache, rows in ((k_cache, k), (v_cache, v)):
+            want = torch.zeros_like(cache)
+            want.view(-1, KV_HEADS, DIM)[[17, 60]] = rows[[0, 2]]
+            self.assertTrue(torch.equal(cache, want))
+        text = str(torch.ops.attn.cache_write.default._schema)
+        self.assertRegex(text, r"Tensor\(a\d!\)\? k_cache")
+        self.assertNotRegex(text, r"Tensor\(a\d!\)\? k_in")
+
+
+if __name__ == "__main__":
+    unittest.main()

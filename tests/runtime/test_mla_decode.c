@@ -1,0 +1,258 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * This file tests mla_decode's side of libattn: what a descriptor and a launch with lists of slots
+ * may say, and what ATTN_CHECK_DATA finds in them.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "tests/runtime/fixture.h"
+
+enum { AT_KV_LENS = 0, AT_ENTRIES = 8, AT_SIZE = 16 };
+
+static void add(struct attnc_pack_writer *w, const char *name, const char *sparse,
+                const char *page_table, const char *q_dtype)
+{
+    const struct attnc_pack_pair key[] = {
+        {"dtype", "bf16"},          {"gqa", "any"},
+        {"head_dim", "576"},        {"head_dim_v", "512"},
+        {"kv_dtype", q_dtype},      {"kv_layout", "nhd"},
+        {"kv_scale", "none"},       {"lse", "false"},
+        {"mask", "causal"},         {"page_size", "any"},
+        {"page_table", page_table}, {"q_len", "1"},
+        {"sparse", sparse},         {"q_dtype", q_dtype},
+    };
+    static const struct attnc_pack_kernarg kernargs[] = {
+        {"kv_lens", AT_KV_LENS, ATTN_KIND_I64},
+        {"list_entries", AT_ENTRIES, ATTN_KIND_I32},
+    };
+    static const struct attnc_pack_factor x[] = {{"workgroups", 1}};
+    const struct attnc_pack_kernel made = {
+        .name = name,
+        .symbol = "kernel",
+        .op = "mla_decode",
+        .target = "gfx942",
+        .key = key,
+        .key_count = COUNT(key),
+        .kernargs = kernargs,
+        .kernarg_count = COUNT(kernargs),
+        .kernarg_size = AT_SIZE,
+        .grid = {x},
+        .grid_count = {COUNT(x)},
+        .workgroup = {256, 1, 1},
+        .occupancy = 1,
+        .code = name,
+        .code_size = strlen(name),
+        .code_bytes = 4,
+    };
+    if (!attnc_pack_writer_add(w, &made))
+        fail_msg("%s", attnc_pack_writer_error(w));
+}
+
+static struct bench open_kernels(uint32_t flags)
+{
+    struct bench b;
+    size_t size;
+    struct attnc_pack_writer *w = attnc_pack_writer_create();
+    add(w, "dense", "none", "blocks", "same");
+    add(w, "fp8", "none", "blocks", "fp8");
+    add(w, "rows", "slots", "blocks", "same");
+    add(w, "lists", "slots", "indices", "same");
+    assert_true(attnc_pack_writer_finish(w, &b.bytes, &size));
+    attnc_pack_writer_destroy(w);
+    assert_int_equal(attn_pack_open_memory(b.bytes, size, &b.pack), ATTN_OK);
+    struct attn_device_options o = fake_options();
+    o.flags = flags;
+    assert_int_equal(attn_device_open(&b.pack, 1, &o, &b.device), ATTN_OK);
+    return b;
+}
+
+/* bf16, 576 and 512 elements, 8 heads, pages of 16, lists of slots. */
+static struct attn_mla_decode_desc desc(enum attn_page_table table)
+{
+    return (struct attn_mla_decode_desc){
+        .size = sizeof(struct attn_mla_decode_desc),
+        .dtype = ATTN_BF16,
+        .head_dim = 576,
+        .head_dim_v = 512,
+        .heads = 8,
+        .cache = {.page_size = 16},
+        .page_table = table,
+        .sparse = ATTN_SPARSE_SLOTS,
+    };
+}
+
+static _Alignas(16) uint16_t tensor[8];
+static const int32_t lens[] = {3, 0, 1};
+static const int32_t rows[3][4] = {{159, -1, 0, 7000}, {0, 0, 0, 0}, {17, 0, 0, 0}};
+static const int32_t indptr[] = {0, 3, 3, 4}, list[] = {159, -1, 0, 17};
+
+/* Three queries; a cache of 10 pages. */
+static struct attn_mla_decode_args args(enum attn_page_table table)
+{
+    struct attn_mla_decode_args a = {
+        .size = sizeof(struct attn_mla_decode_args),
+        .q = tensor,
+        .out = tensor,
+        .cache = {.k = tensor, .page_count = 10},
+        .pages = {.kv_lens = lens, .entries = 4},
+        .batch = 3,
+        .total_q = 3,
+        .scale = 0.07f,
+    };
+    a.pages.block_table = table == ATTN_PAGES_BLOCKS ? rows[0] : NULL;
+    a.pages.kv_indptr = table == ATTN_PAGES_INDICES ? indptr : NULL;
+    a.pages.kv_indices = table == ATTN_PAGES_INDICES ? list : NULL;
+    return a;
+}
+
+static struct attn_op *look_up(const struct bench *b, enum attn_page_table table, const char *name)
+{
+    const struct attn_mla_decode_desc d = desc(table);
+    struct attn_op *op;
+    struct attn_op_info info = {.size = sizeof(info)};
+    if (attn_mla_decode_lookup(b->device, &d, &op))
+        fail_msg("%s", attn_last_error());
+    assert_int_equal(attn_op_describe(op, &info), ATTN_OK);
+    assert_string_equal(info.kernel.name, name);
+    return op;
+}
+
+static void refuse(const struct attn_op *op, const struct attn_mla_decode_args *a, int code,
+                   const char *text)
+{
+    assert_int_equal(attn_mla_decode_launch(op, a), code);
+    says(text);
+}
+
+static void lists_of_slots_have_kernels_of_their_own(void **state)
+{
+    (void)state;
+    fake_reset();
+    struct bench b = open_kernels(0);
+    attn_op_destroy(look_up(&b, ATTN_PAGES_BLOCKS, "rows"));
+    attn_op_destroy(look_up(&b, ATTN_PAGES_INDICES, "lists"));
+    struct attn_mla_decode_desc d = desc(ATTN_PAGES_BLOCKS);
+    struct attn_op *op;
+    d.mask = ATTN_MASK_CUSTOM;
+    assert_int_equal(attn_mla_decode_lookup(b.device, &d, &op), ATTN_BAD_ARGUMENT);
+    says("sparse is ATTN_SPARSE_SLOTS, mask is ATTN_MASK_CUSTOM");
+    d = desc(ATTN_PAGES_BLOCKS);
+    d.sparse = 2;
+    assert_int_equal(attn_mla_decode_lookup(b.device, &d, &op), ATTN_BAD_ARGUMENT);
+    says("sparse 2");
+    close_bench(&b);
+}
+
+static void queries_of_fp8_have_a_scale(void **state)
+{
+    (void)state;
+    fake_reset();
+    struct bench b = open_kernels(0);
+    struct attn_mla_decode_desc d = desc(ATTN_PAGES_BLOCKS);
+    struct attn_op *op;
+    d.q_dtype = ATTN_FP8;
+    assert_int_equal(attn_mla_decode_lookup(b.device, &d, &op), ATTN_BAD_ARGUMENT);
+    says("q_dtype is ATTN_FP8, cache.dtype is not");
+    d.q_dtype = ATTN_FP16;
+    assert_int_equal(attn_mla_decode_lookup(b.device, &d, &op), ATTN_BAD_ARGUMENT);
+    says("q_dtype 2 is neither dtype nor ATTN_FP8");
+    d.q_dtype = ATTN_FP8;
+    d.cache.dtype = ATTN_FP8;
+    d.sparse = ATTN_SPARSE_NONE;
+    assert_int_equal(attn_mla_decode_lookup(b.device, &d, &op), ATTN_OK);
+    struct attn_mla_decode_args a = args(ATTN_PAGES_BLOCKS);
+    refuse(op, &a, ATTN_BAD_ARGUMENT, "q_scale is NULL");
+    const float scale = 1;
+    a.q_scale = &scale;
+    assert_int_equal(attn_mla_decode_launch(op, &a), ATTN_OK);
+    attn_op_destroy(op);
+    close_bench(&b);
+}
+
+/* What a launch handed over as the n-th argument. */
+static int64_t handed(const struct fakehip *fake, int at, size_t size)
+{
+    int64_t v = 0;
+    memcpy(&v, fake->kernargs + at, size);
+    return v;
+}
+
+static void lists_may_have_no_lengths(void **state)
+{
+    (void)state;
+    const struct fakehip *const fake = fake_reset();
+    struct bench b = open_kernels(0);
+    struct attn_op *op = look_up(&b, ATTN_PAGES_BLOCKS, "rows");
+    struct attn_mla_decode_args a = args(ATTN_PAGES_BLOCKS);
+    assert_int_equal(attn_mla_decode_launch(op, &a), ATTN_OK);
+    assert_true(handed(fake, AT_KV_LENS, 8) == (int64_t)(uintptr_t)lens);
+    a.pages.kv_lens = NULL;
+    assert_int_equal(attn_mla_decode_launch(op, &a), ATTN_OK);
+    assert_true(handed(fake, AT_KV_LENS, 8) == 0);
+    assert_int_equal(handed(fake, AT_ENTRIES, 4), 4);
+    a.pages.block_table_stride = 4;
+    a.pages.entries = 0;
+    refuse(op, &a, ATTN_BAD_ARGUMENT, "kv_lens is NULL, and entries is not set");
+    attn_op_destroy(op);
+    op = look_up(&b, ATTN_PAGES_INDICES, "lists");
+    a = args(ATTN_PAGES_INDICES);
+    a.pages.kv_lens = NULL;
+    a.pages.entries = 0;
+    assert_int_equal(attn_mla_decode_launch(op, &a), ATTN_OK);
+    a.pages.kv_indptr = NULL;
+    refuse(op, &a, ATTN_BAD_ARGUMENT, "kv_indptr or kv_indices is NULL");
+    attn_op_destroy(op);
+    close_bench(&b);
+}
+
+static void slots_are_checked_on_request(void **state)
+{
+    (void)state;
+    fake_reset();
+    struct bench b = open_kernels(ATTN_CHECK_DATA);
+    struct attn_op *op = look_up(&b, ATTN_PAGES_BLOCKS, "rows");
+    struct attn_mla_decode_args a = args(ATTN_PAGES_BLOCKS);
+    assert_int_equal(attn_mla_decode_launch(op, &a), ATTN_OK);
+    const int32_t many[] = {3, 0, 5}, negative[] = {3, -1, 1}, all[] = {4, 0, 1};
+    a.pages.kv_lens = many;
+    refuse(op, &a, ATTN_BAD_DATA, "kv_lens[2] is 5; the list has 4 slots");
+    a.pages.kv_lens = negative;
+    refuse(op, &a, ATTN_BAD_DATA, "kv_lens[1] is -1");
+    a.pages.kv_lens = all;
+    refuse(op, &a, ATTN_BAD_DATA, "slot 3 of list 0 is 7000, the cache has 160");
+    a.pages.kv_lens = NULL;
+    refuse(op, &a, ATTN_BAD_DATA, "slot 3 of list 0 is 7000, the cache has 160");
+    a.cache.page_count = 0; /* not said */
+    assert_int_equal(attn_mla_decode_launch(op, &a), ATTN_OK);
+    attn_op_destroy(op);
+    op = look_up(&b, ATTN_PAGES_INDICES, "lists");
+    a = args(ATTN_PAGES_INDICES);
+    assert_int_equal(attn_mla_decode_launch(op, &a), ATTN_OK);
+    a.pages.kv_lens = NULL;
+    a.cache.page_count = 9;
+    refuse(op, &a, ATTN_BAD_DATA, "slot 0 of list 0 is 159, the cache has 144");
+    a.pages.kv_lens = many;
+    refuse(op, &a, ATTN_BAD_DATA, "slot 0 of list 0 is 159");
+    a.pages.entries = 3;
+    refuse(op, &a, ATTN_BAD_DATA, "kv_indptr[3] is 4");
+    attn_op_destroy(op);
+    close_bench(&b);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(lists_of_slots_have_kernels_of_their_own),
+        cmocka_unit_test(lists_may_have_no_lengths),
+        cmocka_unit_test(queries_of_fp8_have_a_scale),
+        cmocka_unit_test(slots_are_checked_on_request),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

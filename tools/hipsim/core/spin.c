@@ -1,0 +1,214 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "spin.h"
+
+#include <dirent.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+enum { WRITES_MAX = 4 * WAVE_LANES, WRITE_BYTES = 16 };
+
+/* A wave as it was at a backward branch. */
+struct seen {
+    bool saved, repeats;
+    uint64_t pc, changes;
+    uint64_t executed;      /* then */
+    uint64_t begun;         /* w->executed at the start of the turn */
+    uint64_t period;        /* instructions from there to the same state */
+    uint64_t visits, limit; /* the state is saved anew after `limit` branches (Brent's algorithm) */
+    uint32_t sgpr[SGPR_FILE], mode;
+    uint8_t scc;
+    uint32_t *rows;
+};
+
+struct spin {
+    uint64_t changes; /* of memory, by this turn */
+    uint32_t nwrites;
+    struct {
+        const uint8_t *at;
+        uint8_t bytes, old[WRITE_BYTES];
+    } writes[WRITES_MAX];
+    size_t row_bytes; /* all vector registers of a wave */
+    uint32_t *rows;
+    struct seen seen[WAVES_MAX];
+};
+
+static struct spin *spin_new(const struct worker *k)
+{
+    const struct launch *l = k->wg.launch;
+    struct spin *s = calloc(1, sizeof(*s));
+    if (!s)
+        return NULL;
+    s->row_bytes = ((size_t)l->nvgpr + l->nagpr) * WAVE_LANES * sizeof(uint32_t);
+    s->rows = malloc(k->nwaves * s->row_bytes + 1);
+    if (!s->rows) {
+        free(s);
+        return NULL;
+    }
+    for (uint32_t i = 0; i < k->nwaves; i++)
+        s->seen[i].rows = s->rows + i * (s->row_bytes / sizeof(uint32_t));
+    return s;
+}
+
+void spin_free(struct spin *s)
+{
+    if (s)
+        free(s->rows);
+    free(s);
+}
+
+void spin_watch(struct worker *k)
+{
+    if (!k->spin)
+        k->spin = spin_new(k);
+    if (!k->spin)
+        return;
+    k->spin->changes = 0;
+    for (uint32_t i = 0; i < k->wg.nwaves; i++) {
+        struct seen *seen = &k->spin->seen[i];
+        seen->saved = seen->repeats = false;
+        seen->visits = 0;
+        seen->limit = 1;
+        seen->begun = k->waves[i].executed;
+        k->waves[i].spin = k->spin;
+    }
+}
+
+void spin_leave(struct worker *k)
+{
+    for (uint32_t i = 0; i < k->wg.nwaves; i++)
+        k->waves[i].spin = NULL;
+}
+
+bool spin_waits(struct worker *k)
+{
+    const struct spin *s = k->waves[0].spin; /* NULL: nobody watched */
+    if (!s || s->changes)
+        return false;
+    for (uint32_t i = 0; i < k->wg.nwaves; i++) {
+        if (k->waves[i].state == WAVE_RUNNING && !s->seen[i].repeats)
+            return false;
+    }
+    for (uint32_t i = 0; i < k->wg.nwaves; i++)
+        k->waves[i].executed = s->seen[i].begun;
+    return true;
+}
+
+static bool is_as_seen(const struct spin *s, const struct seen *seen, const struct wave *w)
+{
+    return seen->saved && seen->pc == w->pc && seen->changes == s->changes && seen->scc == w->scc &&
+           seen->mode == w->mode && !memcmp(seen->sgpr, w->sgpr, sizeof(seen->sgpr)) &&
+           !memcmp(seen->rows, w->v, s->row_bytes);
+}
+
+void spin_went_back(struct worker *k, struct wave *w)
+{
+    struct spin *s = k->spin;
+    struct seen *seen = &s->seen[w->id];
+    if (seen->repeats || w->held) /* held data would change registers when they arrive */
+        return;
+    if (is_as_seen(s, seen, w)) {
+        seen->period = w->executed - seen->executed;
+        seen->repeats = true;
+        return;
+    }
+    if (seen->saved && ++seen->visits < seen->limit)
+        return;
+    seen->limit *= 2;
+    seen->visits = 0;
+    seen->saved = true;
+    seen->pc = w->pc;
+    seen->changes = s->changes;
+    seen->executed = w->executed;
+    seen->scc = w->scc;
+    seen->mode = w->mode;
+    memcpy(seen->sgpr, w->sgpr, sizeof(seen->sgpr));
+    memcpy(seen->rows, w->v, s->row_bytes);
+}
+
+void spin_changed(struct spin *s) { s->changes++; }
+
+void spin_may_write(struct spin *s, const struct lane_mem *m, unsigned bytes)
+{
+    unsigned l;
+    if (bytes > WRITE_BYTES) {
+        spin_changed(s);
+        return;
+    }
+    FOR_LANES(l, m->lanes)
+    {
+        if (s->nwrites == WRITES_MAX) {
+            spin_changed(s);
+            return;
+        }
+        s->writes[s->nwrites].at = m->ptr[l];
+        s->writes[s->nwrites].bytes = (uint8_t)bytes;
+        memcpy(s->writes[s->nwrites++].old, m->ptr[l], bytes);
+    }
+}
+
+void spin_settle(struct spin *s)
+{
+    bool changed = false;
+    for (uint32_t i = 0; i < s->nwrites; i++)
+        changed |= memcmp(s->writes[i].at, s->writes[i].old, s->writes[i].bytes) != 0;
+    s->nwrites = 0;
+    if (changed)
+        spin_changed(s);
+}
+
+static uint32_t threads_of_process(void)
+{
+    DIR *tasks = opendir("/proc/self/task");
+    if (!tasks)
+        return UINT32_MAX;
+    uint32_t n = 0;
+    for (const struct dirent *task; (task = readdir(tasks)) != NULL;)
+        n += task->d_name[0] != '.';
+    closedir(tasks);
+    return n;
+}
+
+static double seconds(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+/* The wave that a report names: one that polls, else one that is blocked. */
+static struct wave *waiting_wave(const struct worker *k)
+{
+    struct wave *blocked = NULL;
+    for (uint32_t i = 0; i < k->wg.nwaves; i++) {
+        struct wave *w = k->wg.waves[i];
+        if (w->state == WAVE_RUNNING)
+            return w;
+        if (w->state != WAVE_ENDED)
+            blocked = w;
+    }
+    return blocked;
+}
+
+bool spin_deadlock(const struct worker *k, double since)
+{
+    const struct engine *e = k->engine;
+    const bool others = threads_of_process() > e->started;
+    if (others && seconds() - since < SPIN_SECONDS) {
+        nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+        return false;
+    }
+    struct wave *w = waiting_wave(k);
+    if (w && w->state == WAVE_RUNNING) {
+        const struct seen *seen = &k->spin->seen[w->id];
+        wave_fault(w, NULL, FAULT_DEADLOCK, 0,
+                   "all waves wait: wave %u goes round a loop of %llu instructions at entry+%lld, "
+                   "and %s changes what it reads",
+                   w->id, (unsigned long long)seen->period,
+                   (long long)(seen->pc - w->launch->entry_pc),
+                   others ? "for a minute nobody" : "no wave that can run");
+    } else if (w) {
+        wave_fault(w, NULL, FAULT_DEADLOCK, 0, "all waves wait: wave %u is blocked", w->id);
+    }
+    return true;
+}

@@ -1,0 +1,427 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Order of waves. By default a workgroup behaves as if its waves ran side by side, each by its own
+ * clock, which is what some hand-written kernels need. Other waves see only instructions with
+ * ROW_SHARED, so a wave runs ahead through everything else and stops at a shared one until no
+ * runnable wave is behind it (clock, then id). The outcome is that of stepping every instruction in
+ * its time, without the cost of changing waves at each.
+ */
+#include "turn.h"
+
+#include <stdatomic.h>
+#include <string.h>
+
+#include "parts.h"
+#include "spin.h"
+#include "wait.h"
+
+#define LONG_STEP 4096u
+#define SHORT_STEP 64u
+#define LONG_TURN 256u /* 1 M instructions, and then a short turn that is watched */
+#define SHORT_TURN 16u
+#define TURNS_ALONE 64u /* 32 M instructions: more than workgroups of attention kernels execute */
+
+static uint64_t next_random(uint64_t *state)
+{
+    uint64_t z = *state += UINT64_C(0x9e3779b97f4a7c15);
+    z = (z ^ z >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
+    z = (z ^ z >> 27) * UINT64_C(0x94d049bb133111eb);
+    return z ^ z >> 31;
+}
+
+static void count(struct counters *c, const struct inst *in)
+{
+    uint32_t f = in->row->flags;
+    c->instructions++;
+    c->salu += (f & ROW_SALU) != 0;
+    c->valu += (f & ROW_VALU) != 0;
+    c->mfma += (f & ROW_MFMA) != 0;
+    c->vmem += (f & ROW_VMEM) != 0;
+    c->smem += (f & ROW_SMEM) != 0;
+    c->lds += (f & ROW_LDS) != 0;
+    c->branch += (f & ROW_BRANCH) != 0;
+}
+
+/* Lanes with an address that no earlier lane has. */
+static unsigned distinct_lanes(const struct mem_access *a)
+{
+    enum { SLOTS = 2 * WAVE_LANES };
+    uint64_t seen[SLOTS], used[SLOTS / 64] = {0};
+    unsigned n = 0;
+    for (uint64_t rest = a->lanes; rest; rest &= rest - 1) {
+        const uint64_t address = a->addr[__builtin_ctzll(rest)];
+        unsigned slot = (unsigned)(address * UINT64_C(0x9e3779b97f4a7c15) >> 57);
+        while (used[slot / 64] >> slot % 64 & 1 && seen[slot] != address)
+            slot = (slot + 1) % SLOTS;
+        n += !(used[slot / 64] >> slot % 64 & 1);
+        used[slot / 64] |= UINT64_C(1) << slot % 64;
+        seen[slot] = address;
+    }
+    return n;
+}
+
+/* Only where an observer has accesses recorded. */
+static void count_bytes(struct counters *c, const struct mem_access *a)
+{
+    const uint64_t bytes = (uint64_t)distinct_lanes(a) * a->bytes;
+    c->load_bytes += a->is_load ? bytes : 0;
+    c->store_bytes += a->is_store ? bytes : 0;
+}
+
+/*
+ * The register file is unified: v[nvgpr + i] is a[i], and hand-written kernels use it so. Their
+ * rows are adjacent; validity is kept under the name that was used.
+ */
+static bool registers_exist(struct wave *w, const struct inst *in)
+{
+    const struct launch *l = w->launch;
+    if (in->max_vgpr < (int)(l->nvgpr + l->nagpr) && in->max_agpr < (int)l->nagpr &&
+        (!l->nsgpr || in->max_sgpr < (int)l->nsgpr))
+        return true;
+    if (in->max_vgpr >= (int)(l->nvgpr + l->nagpr))
+        wave_fault(w, in, FAULT_REGISTER, 0, "v%d is used, the kernel has %u", in->max_vgpr,
+                   l->nvgpr);
+    else if (in->max_agpr >= (int)l->nagpr)
+        wave_fault(w, in, FAULT_REGISTER, 0, "a%d is used, the kernel has %u", in->max_agpr,
+                   l->nagpr);
+    else
+        wave_fault(w, in, FAULT_REGISTER, 0, "s%d is used, the kernel has %u", in->max_sgpr,
+                   l->nsgpr);
+    return false;
+}
+
+/*
+ * s_set_gpr_idx_on: vector registers that M0[15:12] selects are relative to M0[7:0], those of
+ * v_accvgpr_read as well: the register file is one. `moved` becomes `in` with the registers meant.
+ */
+static bool index_registers(struct wave *w, const struct inst *in, struct inst *moved)
+{
+    *moved = *in;
+    struct opnd *operands[4] = {&moved->src[0], &moved->src[1], &moved->src[2], &moved->dst};
+    uint32_t m0 = w->sgpr[SGPR_M0], nvgpr = w->launch->nvgpr, nagpr = w->launch->nagpr;
+    for (unsigned i = 0; i < 4; i++) {
+        struct opnd *o = operands[i];
+        bool is_agpr = o->kind == OPND_AGPR;
+        if (!(m0 >> (12 + i) & 1) || (o->kind != OPND_VGPR && !is_agpr))
+            continue;
+        o->reg = (uint16_t)(o->reg + (m0 & 0xff));
+        bool exists = o->reg + o->dwords <= (is_agpr ? nagpr : nvgpr + nagpr);
+        if (!is_agpr && o->reg + o->dwords > VGPR_FILE) { /* v256 has no other name than a0's */
+            exists &= o->reg >= nvgpr;
+            o->kind = OPND_AGPR;
+            o->reg = (uint16_t)(o->reg - nvgpr);
+        }
+        if (!exists) {
+            wave_fault(w, in, FAULT_REGISTER, 0, "indexed register %c%u, the kernel has %u",
+                       is_agpr ? 'a' : 'v',
+                       operands[i] == &moved->dst ? in->dst.reg + (m0 & 0xff)
+                                                  : in->src[i].reg + (m0 & 0xff),
+                       is_agpr ? nagpr : nvgpr);
+            return false;
+        }
+    }
+    if (in->row->flags & ROW_DST_IS_SRC) { /* what is read of a destination is where it lies */
+        struct opnd *read = &moved->src[in->row->src[3] ? 3 : 2];
+        read->kind = moved->dst.kind;
+        read->reg = moved->dst.reg;
+    }
+    return true;
+}
+
+/* What S_SETVSKIP keeps from being issued (CDNA3 ISA, SOPC). */
+#define VECTOR_ROWS (ROW_VALU | ROW_MFMA | ROW_VMEM | ROW_LDS)
+
+/* What the instruction takes of the wave's time. A matrix instruction is done beside what follows,
+ * unless that is another one. */
+static void advance(struct wave *w, const struct inst *in)
+{
+    if (in->matrix_passes) {
+        const uint64_t start = w->clock > w->matrix_free ? w->clock : w->matrix_free;
+        w->matrix_free = start + 4u * in->matrix_passes;
+        w->clock = start;
+    }
+    w->clock += in->clocks;
+}
+
+static bool is_skipped(const struct wave *w, const struct inst *in)
+{
+    return w->mode & MODE_VSKIP && in->row->flags & VECTOR_ROWS;
+}
+
+/* Waits for room in the counters of `in`, before the order of waves is decided and `in` starts. */
+static void make_room(struct wave *w, const struct inst *in)
+{
+    if (w->outstanding && in->row && in->row->wait && !is_skipped(w, in))
+        wave_make_room(w, in);
+}
+
+/* Executes one instruction that has been fetched. */
+void turn_step(struct worker *k, struct wave *w, const struct inst *in)
+{
+    const struct launch *l = w->launch;
+    const struct inst *run = in;
+    struct inst moved;
+    enum wait_verdict verdict = WAIT_FINE;
+    make_room(w, in);
+    w->pc += in->size;
+    w->executed++;
+    advance(w, in);
+    w->access.space = ACCESS_NONE;
+    if (in->row) {
+        if (is_skipped(w, in))
+            return;
+        count(&k->counters, in);
+        if (!registers_exist(w, in))
+            return;
+        if (w->mode & MODE_GPR_IDX_EN && in->row->flags & ROW_VALU) {
+            if (!index_registers(w, in, &moved))
+                return;
+            run = &moved;
+        }
+        if (w->outstanding)
+            verdict = wave_check_wait(w, run);
+        if (verdict == WAIT_FAULTED)
+            return;
+        if (!checks_fetched(w, in))
+            return;
+        if (in->row->wait && in->dst.kind != OPND_NONE)
+            wave_keep(w, in);
+    }
+    simulator_parts.execute(w, run);
+    if (w->spin)
+        spin_settle(w->spin);
+    if (verdict == WAIT_STALE)
+        wave_undefine_results(w, run);
+    if (w->access.space == ACCESS_GLOBAL || w->access.space == ACCESS_SCALAR)
+        count_bytes(&k->counters, &w->access);
+    if (w->wg->unsettled)
+        checks_settle(w, in);
+    if (l->observer && l->observer->inst && w->state != WAVE_FAULTED)
+        l->observer->inst(l->observer->ctx, w, in, &w->access);
+}
+
+const struct inst *turn_fetch(const struct code_slots *code, struct wave *w)
+{
+    uint64_t offset = w->pc - code->address;
+    const struct inst *in = NULL;
+    if (offset / 4 < code->count && offset % 4 == 0)
+        in = atomic_load_explicit(&code->slots[offset / 4], memory_order_acquire);
+    if (!in)
+        in = code_inst(w->launch->code, offset);
+    if (!in)
+        wave_fault(w, NULL, FAULT_DECODE, 0, "the program counter 0x%llx lies outside of the code",
+                   (unsigned long long)w->pc);
+    return in;
+}
+
+static bool before(const struct wave *a, const struct wave *b)
+{
+    return a->clock < b->clock || (a->clock == b->clock && a->id < b->id);
+}
+
+/* The running wave that is furthest behind, other than `not`. */
+static struct wave *behind(const struct workgroup *wg, const struct wave *not)
+{
+    struct wave *best = NULL;
+    for (uint32_t i = 0; i < wg->nwaves; i++) {
+        struct wave *w = wg->waves[i];
+        if (w != not && w->state == WAVE_RUNNING && (!best || before(w, best)))
+            best = w;
+    }
+    return best;
+}
+
+static struct wave *random_wave(struct worker *k)
+{
+    uint32_t running = 0;
+    for (uint32_t i = 0; i < k->wg.nwaves; i++)
+        running += k->waves[i].state == WAVE_RUNNING;
+    if (!running)
+        return NULL;
+    uint32_t pick = (uint32_t)(next_random(&k->random) % running);
+    for (uint32_t i = 0;; i++)
+        if (k->waves[i].state == WAVE_RUNNING && pick-- == 0)
+            return &k->waves[i];
+}
+
+/*
+ * Runs `w` until it leaves the running state or meets a shared instruction at which it must let
+ * `other` go first. In seeded order it stops after a random number of shared instructions.
+ */
+static void run_wave(struct worker *k, struct wave *w, const struct wave *other)
+{
+    const struct launch *l = w->launch;
+    bool seeded = l->order == ORDER_SEEDED;
+    uint64_t turn = seeded ? next_random(&k->random) % 8 : 0;
+    uint64_t budget = l->budget ? l->budget : UINT64_MAX;
+    while (w->state == WAVE_RUNNING) {
+        const struct inst *in = turn_fetch(&k->code, w);
+        if (!in)
+            return;
+        if (in->row && in->row->flags & ROW_SHARED && other) {
+            make_room(w, in);
+            if (seeded ? turn-- == 0 : before(other, w))
+                return;
+        }
+        if (w->executed >= budget) {
+            wave_fault(w, in, FAULT_BUDGET, 0, "%llu instructions executed",
+                       (unsigned long long)w->executed);
+            return;
+        }
+        const uint64_t at = w->pc;
+        turn_step(k, w, in);
+        if (w->spin && w->pc <= at)
+            spin_went_back(k, w);
+        if ((w->executed & k->step) == 0 &&
+            (--k->turn == 0 || atomic_load_explicit(&k->engine->stop, memory_order_relaxed)))
+            return;
+    }
+}
+
+/* All work-items of the wave have returned before it did anything: `if (i >= n) return;`. The
+ * hardware's barrier, which counts the waves that have not ended, allows for that. */
+static bool left_early(const struct wave *w) { return w->went_round && !w->acted; }
+
+static void report_unequal(struct workgroup *wg, struct wave *first, const struct wave *ended,
+                           uint32_t waiting)
+{
+    const struct launch *l = wg->launch;
+    const uint64_t after = first->pc - code_address(l->code);
+    const struct inst *in = after >= 4 ? code_inst(l->code, after - 4) : NULL;
+    wave_finding(first, in, FAULT_BARRIER, 0,
+                 "%u of %u waves wait at barrier %llu, the others have ended: wave %u at "
+                 "entry%+lld",
+                 waiting, wg->nwaves, (unsigned long long)wg->barriers, ended->id,
+                 (long long)(ended->pc - 4 - l->entry_pc));
+}
+
+/* Opens the barrier when every wave that has not ended is at it. */
+void turn_release(struct workgroup *wg)
+{
+    uint64_t clock = 0;
+    uint32_t waiting = 0, ended = 0;
+    const struct wave *missing = NULL;
+    for (uint32_t i = 0; i < wg->nwaves; i++) {
+        const struct wave *w = wg->waves[i];
+        waiting += w->state == WAVE_AT_BARRIER;
+        ended += w->state == WAVE_ENDED;
+        if (w->state == WAVE_ENDED && !left_early(w))
+            missing = w;
+        if (w->state == WAVE_AT_BARRIER && w->clock > clock)
+            clock = w->clock;
+    }
+    wg->at_barrier = waiting;
+    if (!waiting || waiting + ended < wg->nwaves)
+        return;
+    struct wave *first = NULL;
+    for (uint32_t i = 0; i < wg->nwaves; i++) {
+        struct wave *w = wg->waves[i];
+        if (w->state != WAVE_AT_BARRIER)
+            continue;
+        w->state = WAVE_RUNNING;
+        w->clock = clock;
+        first = first ? first : w;
+    }
+    wg->at_barrier = 0;
+    wg->barriers++;
+    lds_deliver(wg, clock);
+    checks_barrier(wg);
+    if (missing && wg->launch->checks & CHECK_BARRIER)
+        report_unequal(wg, first, missing, waiting);
+}
+
+static void report_deadlock(struct workgroup *wg)
+{
+    for (uint32_t i = 0; i < wg->nwaves; i++) {
+        struct wave *w = wg->waves[i];
+        if (w->state == WAVE_ENDED)
+            continue;
+        wave_fault(w, NULL, FAULT_DEADLOCK, 0, "no wave can run: wave %u is %s", w->id,
+                   w->state == WAVE_AT_BARRIER        ? "at a barrier"
+                   : w->state == WAVE_AT_GRID_BARRIER ? "at a barrier of the grid"
+                                                      : "halted");
+        return;
+    }
+}
+
+/* Waves whose barrier of the grid has opened go on. True if one waits still. */
+bool turn_wait_for_grid(struct workgroup *wg)
+{
+    bool waits = false;
+    for (uint32_t i = 0; i < wg->nwaves; i++) {
+        struct wave *w = wg->waves[i];
+        if (w->state != WAVE_AT_GRID_BARRIER)
+            continue;
+        if (wg->launch->grid_barrier[w->grid_barrier].opened == w->grid_opened) {
+            waits = true;
+            continue;
+        }
+        w->state = WAVE_RUNNING;
+        checks_grid_pass(w);
+    }
+    return waits;
+}
+
+void turn_begin(struct worker *k, uint64_t index)
+{
+    const struct launch *l = k->engine->launch;
+    worker_begin(k, index);
+    if (l->observer && l->observer->workgroup_begin)
+        l->observer->workgroup_begin(l->observer->ctx, &k->wg);
+    k->busy = true;
+    k->paused = false;
+    k->turns = 0;
+}
+
+/* No wave can run: has the workgroup ended? If not, that is a deadlock. */
+bool turn_end(struct worker *k)
+{
+    struct workgroup *wg = &k->wg;
+    const struct launch *l = k->engine->launch;
+    for (uint32_t i = 0; i < wg->nwaves; i++) {
+        if (wg->waves[i]->state != WAVE_ENDED) {
+            report_deadlock(wg);
+            return false;
+        }
+    }
+    if (l->observer && l->observer->workgroup_end)
+        l->observer->workgroup_end(l->observer->ctx, wg);
+    k->counters.workgroups++;
+    k->counters.waves += wg->nwaves;
+    k->busy = false;
+    return !launch_faulted(l);
+}
+
+/* Runs the workgroup until it has ended, waits for others, or its turn is over, which is one step
+ * if it is `brief`. False when the dispatch has come to its end. */
+bool turn_take(struct worker *k, bool brief)
+{
+    struct workgroup *wg = &k->wg;
+    const struct launch *l = k->engine->launch;
+    const bool waits = turn_wait_for_grid(wg);
+    const bool watched = !brief && (k->paused || k->turns % 2 == 1);
+    k->turn = brief ? 1 : watched || l->cooperative ? SHORT_TURN : LONG_TURN;
+    k->step = (brief ? SHORT_STEP : LONG_STEP) - 1;
+    if (watched)
+        spin_watch(k);
+    else
+        spin_leave(k);
+    while (k->turn > 0) {
+        struct wave *w = l->order == ORDER_SEEDED ? random_wave(k) : behind(wg, NULL);
+        if (!w)
+            break;
+        run_wave(k, w, behind(wg, w));
+        if (atomic_load_explicit(&k->engine->stop, memory_order_relaxed) ||
+            w->state == WAVE_FAULTED)
+            return false;
+        if (w->state != WAVE_RUNNING)
+            turn_release(wg);
+        if (launch_faulted(l))
+            return false;
+    }
+    k->turns += !brief;
+    k->paused |= k->turns > TURNS_ALONE || l->cooperative;
+    if (k->turn == 0 || waits || turn_wait_for_grid(wg))
+        return true;
+    return turn_end(k);
+}

@@ -1,0 +1,330 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* This file makes the calls of an op's shapes, launches them and compares what they left. */
+#include "tools/verify/call.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* What is traced: elements of a tensor at most, and its alignment, which is that of hipMalloc(). */
+enum { TRACED_ELEMENTS_MAX = 1 << 30, TRACED_ALIGN = 256 };
+
+struct call_block {
+    struct call_block *next;
+    max_align_t bytes[];
+};
+
+void *call_allocate(struct call *c, size_t count, size_t size)
+{
+    struct call_block *block = verify_allocate(sizeof(*block) + count * size, 1);
+    block->next = c->blocks;
+    c->blocks = block;
+    return block->bytes;
+}
+
+/* Making a call. */
+
+/* K's and V's scales share their strides: the first operand that has them sets them. */
+static bool shares_strides(const struct call *c, struct operand *o)
+{
+    for (const struct operand *other = c->operands; other < o && o->schema.free; other++) {
+        if (other->schema.strides[0] != o->schema.strides[0] || !other->schema.free)
+            continue;
+        memcpy(o->strides, other->strides, sizeof(o->strides));
+        return true;
+    }
+    return false;
+}
+
+/* In a view every second tensor has its heads outside of its tokens, and so has every one without a
+ * contiguous dimension; pages stay outermost. */
+static void spread(struct call *c)
+{
+    for (unsigned i = 0; i < c->count; i++) {
+        struct operand *o = &c->operands[i];
+        const int free = o->schema.free;
+        const bool turned = o->schema.paged ? free == 3 : free == o->schema.ndim || i % 2;
+        if (!shares_strides(c, o))
+            operand_set_strides(o, true, turned);
+    }
+}
+
+static void describe(struct call *c)
+{
+    memset(&c->desc, 0, sizeof(c->desc));
+    memset(&c->args, 0, sizeof(c->args));
+    c->schema->describe(c->pack, c->n, &c->desc);
+    c->args.size = c->schema->args_size;
+}
+
+static void make_operands(struct call *c)
+{
+    struct attn_tensor tensors[ATTN_TENSORS_MAX];
+    c->count = c->schema->tensors(&c->desc, &c->args, tensors);
+    for (unsigned i = 0; i < c->count; i++)
+        operand_init(&c->operands[i], &tensors[i], c->target);
+    if (c->flags & VERIFY_VIEWS)
+        spread(c);
+    if (c->op->place)
+        c->op->place(c);
+    for (unsigned i = 0; i < c->count; i++) {
+        const struct operand *o = &c->operands[i];
+        if (o->given && o->owner)
+            o->owner->schema.written |= o->schema.written;
+    }
+}
+
+static bool fits(const struct call *c, char *why, size_t why_size)
+{
+    for (unsigned i = 0; i < c->count; i++) {
+        const int64_t count = operand_count(&c->operands[i]);
+        if (!c->operands[i].given || count <= TRACED_ELEMENTS_MAX)
+            continue;
+        snprintf(why, why_size, "%s has %lld elements, more than the %d that trace allocates",
+                 c->operands[i].schema.name, (long long)count, TRACED_ELEMENTS_MAX);
+        return false;
+    }
+    return true;
+}
+
+static void upload(struct call *c)
+{
+    for (int inside = 0; inside < 2; inside++) {
+        for (unsigned i = 0; i < c->count; i++) {
+            if ((c->operands[i].owner != NULL) == inside)
+                operand_upload(&c->operands[i], &c->memory);
+        }
+    }
+}
+
+static void make_values(struct call *c)
+{
+    for (int inside = 0; inside < 2; inside++) {
+        for (unsigned i = 0; i < c->count; i++) {
+            if ((c->operands[i].owner != NULL) == inside)
+                operand_allocate(&c->operands[i]);
+        }
+    }
+    c->op->fill(c);
+    upload(c);
+}
+
+bool call_prepare(struct call *c, char *why, size_t why_size)
+{
+    c->schema = verify_schema_of(c->op->op);
+    c->flags = ((const struct verify_shape *)c->shape)->flags;
+    c->random = 1;
+    c->traced = true;
+    describe(c);
+    c->own = call_allocate(c, 1, c->op->own_size);
+    c->op->size(c);
+    make_operands(c);
+    for (unsigned i = 0; i < c->count; i++)
+        c->operands[i].align = TRACED_ALIGN;
+    if (!fits(c, why, why_size))
+        return false;
+    make_values(c);
+    return true;
+}
+
+double call_least_bytes(const struct call *c)
+{
+    double bytes = 0;
+    if (c->op->least_bytes)
+        return c->op->least_bytes(c);
+    for (unsigned i = 0; i < c->count; i++) {
+        const struct operand *o = &c->operands[i];
+        if (o->given)
+            bytes += (double)operand_count(o) * o->size * (o->filled + o->schema.written);
+    }
+    return bytes;
+}
+
+void call_free(struct call *c)
+{
+    device_free(&c->memory);
+    for (unsigned i = 0; i < c->count; i++)
+        operand_free(&c->operands[i]);
+    while (c->blocks) {
+        struct call_block *block = c->blocks;
+        c->blocks = block->next;
+        free(block);
+    }
+}
+
+/* Comparing. */
+
+/* "[3, 0, 17]" */
+static void print_indices(const struct operand *o, const int64_t at[], char *text, size_t size)
+{
+    size_t length = 0;
+    for (int k = 0; k < o->schema.ndim && length < size; k++)
+        length += (size_t)snprintf(text + length, size - length, "%s%lld", k ? ", " : "[",
+                                   (long long)at[k]);
+    snprintf(text + length, length < size ? size - length : 0, "]");
+}
+
+static void note_fault(struct call *c, const struct operand *o, const int64_t at[], double got,
+                       double expected)
+{
+    char text[100];
+    print_indices(o, at, text, sizeof(text));
+    if (operand_same(o, at))
+        verify_fail(c->row, "%s%s was not written, expected %g", o->schema.name, text, expected);
+    verify_fail(c->row, "%s%s is %g, expected %g", o->schema.name, text, got, expected);
+}
+
+static void check(struct call *c, struct operand *o, const int64_t at[], double got,
+                  double expected, double bound)
+{
+    operand_allow(o, at);
+    if (isinf(expected) ? got != expected : !(fabs(got - expected) <= bound))
+        note_fault(c, o, at, got, expected);
+}
+
+void call_check(struct call *c, struct operand *o, const int64_t at[], double expected,
+                double bound)
+{
+    check(c, o, at, operand_result(o, at), expected, bound);
+}
+
+void call_compare(struct call *c, struct operand *o, const int64_t at[], double expected,
+                  double bound)
+{
+    call_compare_value(c, o, at, operand_result(o, at), expected, bound);
+}
+
+void call_compare_value(struct call *c, struct operand *o, const int64_t at[], double got,
+                        double expected, double bound)
+{
+    const double error = fabs(got - expected);
+    check(c, o, at, got, expected, bound);
+    c->error += error * error;
+    c->norm += expected * expected;
+    c->bound += bound * bound;
+    if (bound > 0 && error / bound >= c->closest) {
+        c->closest = error / bound;
+        c->row->largest = error;
+        c->row->largest_bound = bound;
+    }
+}
+
+void call_compare_int(struct call *c, struct operand *o, const int64_t at[], int64_t expected)
+{
+    char text[100];
+    const int64_t got = operand_result_int(o, at);
+    operand_allow(o, at);
+    if (got == expected)
+        return;
+    print_indices(o, at, text, sizeof(text));
+    if (operand_same(o, at))
+        verify_fail(c->row, "%s%s was not written, expected %lld", o->schema.name, text,
+                    (long long)expected);
+    verify_fail(c->row, "%s%s is %lld, expected %lld", o->schema.name, text, (long long)got,
+                (long long)expected);
+}
+
+/* Over all elements: the norm of the errors is at most that of their bounds. */
+static void sum_up(struct call *c)
+{
+    struct verify_row *row = c->row;
+    row->relative = c->norm > 0 ? sqrt(c->error / c->norm) : sqrt(c->error);
+    row->relative_bound = c->norm > 0 ? sqrt(c->bound / c->norm) : sqrt(c->bound);
+    if (!(row->relative <= row->relative_bound))
+        verify_fail(row, "the relative error of the whole is beyond its bound");
+}
+
+static void check_surroundings(struct call *c)
+{
+    int64_t at = 0;
+    for (unsigned i = 0; i < c->count; i++) {
+        if (!operand_untouched(&c->operands[i], &at))
+            verify_fail(c->row, "element %lld of %s's memory belongs to no result and was written",
+                        (long long)at, c->operands[i].schema.name);
+    }
+}
+
+static bool download(struct call *c)
+{
+    for (int inside = 0; inside < 2; inside++) {
+        for (unsigned i = 0; i < c->count; i++) {
+            if ((c->operands[i].owner != NULL) == inside)
+                operand_download(&c->operands[i], &c->memory);
+        }
+    }
+    return verify_copied(&c->memory, c->row);
+}
+
+/* Launches until the op has had enough; what one has left is what the next one finds. */
+static void run(struct verify_run *run, struct call *c)
+{
+    for (;;) {
+        if (!verify_launch(run, &c->memory, &c->desc, &c->args, c->row) || !download(c))
+            return;
+        c->op->compare(c);
+        check_surroundings(c);
+        c->launches++;
+        if (c->row->fault[0])
+            return;
+        for (unsigned i = 0; c->op->again && i < c->count; i++)
+            operand_keep_result(&c->operands[i]);
+        if (!c->op->again || !c->op->again(c))
+            return;
+        upload(c);
+    }
+}
+
+/* Sizes for which the pack's table gives this kernel, where the op has several. */
+static void choose_sizes(struct verify_run *run, struct call *c, const char *kernel)
+{
+    do {
+        describe(c);
+        c->op->size(c);
+    } while (!verify_takes(run, &c->desc, kernel) && c->step++ < c->op->steps);
+}
+
+static void verify_shape(struct verify_run *run_, const struct attn_kernel_info *info,
+                         struct call *c)
+{
+    struct verify_row row = {
+        .kernel = info->name,
+        .shape = ((const struct verify_shape *)c->shape)->name,
+    };
+    c->row = &row;
+    c->own = call_allocate(c, 1, c->op->own_size);
+    choose_sizes(run_, c, info->name);
+    make_operands(c);
+    make_values(c);
+    run(run_, c);
+    sum_up(c);
+    call_free(c);
+    verify_report(run_, &row);
+}
+
+void verify_calls(struct verify_run *run, uint32_t n, const struct attn_kernel_info *info,
+                  const struct verify_op *op)
+{
+    for (size_t i = 0; i < op->shape_count && verify_wants_more(run); i++) {
+        struct call c = {
+            .op = op,
+            .schema = run->schema,
+            .pack = run->pack,
+            .n = n,
+            .target = info->target,
+            .shape = (const char *)op->shapes + i * op->shape_size,
+            .number = i,
+            .random = run->seed * 1000003 + i,
+            .memory = {.gpu = run->gpu},
+        };
+        c.flags = ((const struct verify_shape *)c.shape)->flags;
+        describe(&c);
+        const char *fault = op->covers ? op->covers(&c) : NULL;
+        if (fault) {
+            verify_report_fault(run, info->name, fault);
+            return;
+        }
+        if (!op->takes || op->takes(&c))
+            verify_shape(run, info, &c);
+    }
+}

@@ -1,0 +1,464 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* This file is the memory of a call's tensors. */
+#include "tools/verify/operand.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+enum { GUARD = 256 };
+
+/* Of an element: the kernel may write it; it begins a row that a far tensor has on the device. */
+enum { CHECKED = 1 << 0, NOTED = 1 << 1 };
+
+/* The rows of a far tensor that have a value, in elements. */
+struct operand_rows {
+    int64_t *first;
+    size_t count, capacity;
+    int64_t length; /* of each */
+};
+
+int64_t operand_index(const struct operand *o, const int64_t at[])
+{
+    int64_t index = 0;
+    for (int k = 0; k < o->schema.ndim; k++)
+        index += at[k] * o->strides[k];
+    return index;
+}
+
+int64_t operand_count(const struct operand *o)
+{
+    int64_t count = 1;
+    for (int k = 0; k < o->schema.ndim; k++)
+        count *= o->dims[k];
+    return count;
+}
+
+static int element_size(int element)
+{
+    switch (element) {
+    case ATTN_F32:
+    case ATTN_I32: return 4;
+    case ATTN_I64: return 8;
+    case ATTN_U8: return 1;
+    default: return attn_dtype_size((enum attn_dtype)element);
+    }
+}
+
+void operand_init(struct operand *o, const struct attn_tensor *schema, const char *target)
+{
+    *o = (struct operand){
+        .schema = *schema,
+        .given = schema->needed,
+        .size = element_size(schema->element),
+    };
+    if (schema->element < ATTN_F32)
+        o->precision = find_cache_precision((enum attn_dtype)schema->element, target);
+    o->align = schema->vector * o->size;
+    for (int k = 0; k < schema->ndim; k++) {
+        const struct attn_dimension *d = &schema->dims[k];
+        o->dims[k] = d->count ? *d->count + d->more : d->more < 0 ? 0 : d->more;
+    }
+    operand_set_strides(o, false, false);
+}
+
+/* Before the memory is there. */
+
+void operand_leave_out(struct operand *o) { o->given = false; }
+
+void operand_resize(struct operand *o, int axis, int64_t count)
+{
+    o->dims[axis] = count;
+    operand_set_strides(o, false, false);
+}
+
+void operand_set_strides(struct operand *o, bool gaps, bool turned)
+{
+    const int free = o->schema.free;
+    int64_t step = 1;
+    for (int k = o->schema.ndim; k-- > free;) {
+        o->strides[k] = step;
+        step *= o->dims[k];
+    }
+    for (int i = 0; i < free; i++) {
+        /* Innermost first; turned, the two innermost change places. */
+        const int k = free - 1 - (turned && free > 1 && i < 2 ? 1 - i : i);
+        o->strides[k] = step + (gaps ? (i + 1) * o->schema.vector : 0);
+        step = o->strides[k] * (o->dims[k] ? o->dims[k] : 1);
+    }
+}
+
+void operand_set_stride(struct operand *o, int axis, int64_t stride) { o->strides[axis] = stride; }
+
+void operand_place_inside(struct operand *o, struct operand *owner, int64_t offset)
+{
+    o->owner = owner;
+    o->offset = offset;
+}
+
+/* Memory. */
+
+static void poison(const struct operand *o, uint8_t *element)
+{
+    static const uint64_t number = UINT64_C(0x7a5aa55a7a5aa55a);
+    static const uint32_t nan32 = 0x7fc0beef;
+    if (o->precision)
+        memcpy(element, &o->precision->poison, (size_t)o->size);
+    else if (o->schema.element == ATTN_F32)
+        memcpy(element, &nan32, sizeof(nan32));
+    else
+        memcpy(element, &number, (size_t)o->size);
+}
+
+/* From the first element to behind the last, with the gaps of the outermost dimension. */
+static int64_t span(const struct operand *o)
+{
+    int64_t last = 1, longest = 0;
+    for (int k = 0; k < o->schema.ndim; k++) {
+        if (o->dims[k] == 0)
+            return 0;
+        last += (o->dims[k] - 1) * o->strides[k];
+        const int64_t whole = o->dims[k] * o->strides[k];
+        longest = longest > whole ? longest : whole;
+    }
+    return last > longest ? last : longest;
+}
+
+/* Address space, of which only what is touched is memory. */
+static void *reserve(size_t size)
+{
+    void *p = mmap(NULL, size ? size : 1, PROT_READ | PROT_WRITE,
+                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (p == MAP_FAILED) {
+        perror("mmap");
+        abort();
+    }
+    return p;
+}
+
+static void allocate_far(struct operand *o)
+{
+    o->image = reserve(o->span);
+    o->result = reserve(o->span);
+    o->checked = reserve(o->span / (size_t)o->size);
+    o->rows = verify_allocate(1, sizeof(*o->rows));
+    o->rows->length = 1;
+    const int first = o->schema.free ? o->schema.free : o->schema.ndim - 1;
+    for (int k = first; k < o->schema.ndim; k++)
+        o->rows->length *= o->dims[k];
+}
+
+void operand_allocate(struct operand *o)
+{
+    if (!o->given)
+        return;
+    if (o->owner) {
+        o->image = o->owner->image + o->offset * o->size;
+        o->checked = o->owner->checked + o->offset;
+        return;
+    }
+    o->span = (size_t)(span(o) * o->size);
+    if (o->far) {
+        allocate_far(o);
+        return;
+    }
+    const size_t guard = o->schema.written ? GUARD : 0, size = (size_t)o->size;
+    o->front = guard + (size_t)o->align;
+    o->back = guard;
+    const size_t bytes = o->front + o->span + o->back;
+    uint8_t *image = verify_allocate(bytes, 1);
+    for (size_t at = 0; at + size <= bytes; at += size)
+        poison(o, image + at);
+    o->image = image + o->front;
+    o->checked = (uint8_t *)verify_allocate(bytes / size, 1) + o->front / size;
+}
+
+static size_t all_bytes(const struct operand *o) { return o->front + o->span + o->back; }
+
+void operand_free(struct operand *o)
+{
+    if (o->owner || !o->image)
+        return;
+    if (o->far) {
+        munmap(o->image, o->span ? o->span : 1);
+        munmap(o->result, o->span ? o->span : 1);
+        munmap(o->checked, o->span ? o->span / (size_t)o->size : 1);
+        free(o->rows->first);
+        free(o->rows);
+        return;
+    }
+    free(o->image - o->front);
+    free(o->checked - o->front / (size_t)o->size);
+    if (o->result)
+        free(o->result - o->front);
+}
+
+/* Elements. */
+
+static void note_row(struct operand *o, const int64_t at[])
+{
+    struct operand_rows *r = o->rows;
+    int64_t begin[ATTN_DIMENSIONS_MAX] = {0};
+    const int first = o->schema.free ? o->schema.free : o->schema.ndim - 1;
+    memcpy(begin, at, (size_t)first * sizeof(*at));
+    const int64_t row = operand_index(o, begin);
+    if (o->checked[row] & NOTED)
+        return;
+    o->checked[row] |= NOTED;
+    for (int64_t i = row; i < row + r->length; i++)
+        poison(o, o->image + i * o->size);
+    if (r->count == r->capacity) {
+        r->capacity = r->capacity ? 2 * r->capacity : 256;
+        r->first = realloc(r->first, r->capacity * sizeof(*r->first));
+        if (!r->first)
+            abort();
+    }
+    r->first[r->count++] = row;
+}
+
+void operand_touch(struct operand *o, const int64_t at[])
+{
+    if (o->rows)
+        note_row(o, at);
+}
+
+static uint8_t *set_at(struct operand *o, const int64_t at[])
+{
+    o->filled = true;
+    operand_touch(o, at);
+    return o->image + operand_index(o, at) * o->size;
+}
+
+void operand_set(struct operand *o, const int64_t at[], double value)
+{
+    uint8_t *element = set_at(o, at);
+    if (o->precision) {
+        const uint16_t bits = encode_element(o->precision, value);
+        memcpy(element, &bits, (size_t)o->size);
+    } else {
+        const float narrow = (float)value;
+        memcpy(element, &narrow, sizeof(narrow));
+    }
+}
+
+void operand_set_int(struct operand *o, const int64_t at[], int64_t value)
+{
+    memcpy(set_at(o, at), &value, (size_t)o->size);
+}
+
+void operand_set_bits(struct operand *o, const int64_t at[], uint32_t bits)
+{
+    memcpy(set_at(o, at), &bits, (size_t)o->size);
+}
+
+void operand_clear(struct operand *o, const int64_t at[]) { poison(o, set_at(o, at)); }
+
+/* The indices of the next element in order; false behind the last. */
+static bool next(const struct operand *o, int64_t at[])
+{
+    for (int k = o->schema.ndim; k-- > 0;) {
+        if (++at[k] < o->dims[k])
+            return true;
+        at[k] = 0;
+    }
+    return false;
+}
+
+void operand_set_random(struct operand *o, uint64_t *random)
+{
+    int64_t at[ATTN_DIMENSIONS_MAX] = {0};
+    if (!o->given || operand_count(o) == 0)
+        return;
+    do {
+        operand_set(o, at, random_value(random));
+    } while (next(o, at));
+}
+
+void operand_set_ints(struct operand *o, const int32_t *values, int64_t count)
+{
+    if (!o->given)
+        return;
+    o->filled = true;
+    memcpy(o->image, values, (size_t)count * sizeof(*values));
+}
+
+static double value_of(const struct operand *o, const uint8_t *element)
+{
+    if (o->precision) {
+        uint16_t bits = 0;
+        memcpy(&bits, element, (size_t)o->size);
+        return decode_element(o->precision, bits);
+    }
+    float value;
+    memcpy(&value, element, sizeof(value));
+    return value;
+}
+
+static int64_t int_of(const struct operand *o, const uint8_t *element)
+{
+    int64_t wide = 0;
+    int32_t narrow;
+    memcpy(&wide, element, (size_t)o->size);
+    if (o->schema.element != ATTN_I32)
+        return wide;
+    memcpy(&narrow, element, sizeof(narrow));
+    return narrow;
+}
+
+static uint32_t bits_of(const struct operand *o, const uint8_t *element)
+{
+    uint32_t bits = 0;
+    memcpy(&bits, element, (size_t)o->size);
+    return bits;
+}
+
+static const uint8_t *given(const struct operand *o, const int64_t at[])
+{
+    return o->image + operand_index(o, at) * o->size;
+}
+
+static const uint8_t *left(const struct operand *o, const int64_t at[])
+{
+    return o->result + operand_index(o, at) * o->size;
+}
+
+double operand_value(const struct operand *o, const int64_t at[])
+{
+    return value_of(o, given(o, at));
+}
+
+int64_t operand_int(const struct operand *o, const int64_t at[]) { return int_of(o, given(o, at)); }
+
+uint32_t operand_bits(const struct operand *o, const int64_t at[])
+{
+    return bits_of(o, given(o, at));
+}
+
+double operand_result(const struct operand *o, const int64_t at[])
+{
+    return value_of(o, left(o, at));
+}
+
+int64_t operand_result_int(const struct operand *o, const int64_t at[])
+{
+    return int_of(o, left(o, at));
+}
+
+uint32_t operand_result_bits(const struct operand *o, const int64_t at[])
+{
+    return bits_of(o, left(o, at));
+}
+
+bool operand_same(const struct operand *o, const int64_t at[])
+{
+    return !memcmp(given(o, at), left(o, at), (size_t)o->size);
+}
+
+void operand_allow(struct operand *o, const int64_t at[])
+{
+    o->checked[operand_index(o, at)] |= CHECKED;
+}
+
+/* The device. */
+
+static void set_arguments(const struct operand *o)
+{
+    memcpy(o->schema.pointer, &o->device, sizeof(o->device));
+    for (int k = 0; k < o->schema.free; k++)
+        *o->schema.strides[k] = o->strides[k];
+}
+
+static void write_rows(struct operand *o, struct device_memory *m)
+{
+    const size_t bytes = (size_t)(o->rows->length * o->size);
+    for (size_t i = 0; i < o->rows->count; i++) {
+        const int64_t at = o->rows->first[i] * o->size;
+        device_write(m, o->device + at, o->image + at, bytes);
+    }
+}
+
+void operand_upload(struct operand *o, struct device_memory *m)
+{
+    if (!o->given)
+        return;
+    if (o->owner) {
+        o->device = o->owner->device ? o->owner->device + o->offset * o->size : NULL;
+    } else if (o->far) {
+        if (!o->device)
+            o->device = device_allocate(m, o->span);
+        write_rows(o, m);
+    } else {
+        if (!o->device && (o->device = device_allocate(m, all_bytes(o))))
+            o->device += o->front;
+        device_write(m, o->device - o->front, o->image - o->front, all_bytes(o));
+    }
+    set_arguments(o);
+}
+
+void operand_download(struct operand *o, struct device_memory *m)
+{
+    if (!o->given)
+        return;
+    if (o->owner) {
+        o->result = o->owner->result + o->offset * o->size;
+    } else if (o->far) {
+        const size_t bytes = (size_t)(o->rows->length * o->size);
+        for (size_t i = 0; i < o->rows->count; i++) {
+            const int64_t at = o->rows->first[i] * o->size;
+            device_read(m, o->result + at, o->device + at, bytes);
+        }
+    } else {
+        if (!o->result)
+            o->result = (uint8_t *)verify_allocate(all_bytes(o), 1) + o->front;
+        device_read(m, o->result - o->front, o->device - o->front, all_bytes(o));
+    }
+}
+
+static bool untouched_between(const struct operand *o, int64_t first, int64_t end, int64_t *at)
+{
+    const int64_t size = o->size;
+    if (!memcmp(o->image + first * size, o->result + first * size, (size_t)((end - first) * size)))
+        return true;
+    for (int64_t i = first; i < end; i++) {
+        *at = i;
+        if (!(o->checked[i] & CHECKED) &&
+            memcmp(o->image + i * size, o->result + i * size, (size_t)size))
+            return false;
+    }
+    return true;
+}
+
+bool operand_untouched(const struct operand *o, int64_t *at)
+{
+    if (!o->given || o->owner)
+        return true;
+    const int64_t size = o->size;
+    if (!o->far)
+        return untouched_between(o, -(int64_t)o->front / size, (int64_t)(o->span + o->back) / size,
+                                 at);
+    for (size_t i = 0; i < o->rows->count; i++) {
+        const int64_t first = o->rows->first[i];
+        if (!untouched_between(o, first, first + o->rows->length, at))
+            return false;
+    }
+    return true;
+}
+
+void operand_keep_result(struct operand *o)
+{
+    if (!o->given || o->owner)
+        return;
+    if (!o->far) {
+        memcpy(o->image - o->front, o->result - o->front, all_bytes(o));
+        memset(o->checked - o->front / (size_t)o->size, 0, all_bytes(o) / (size_t)o->size);
+        return;
+    }
+    for (size_t i = 0; i < o->rows->count; i++) {
+        const int64_t first = o->rows->first[i];
+        memcpy(o->image + first * o->size, o->result + first * o->size,
+               (size_t)(o->rows->length * o->size));
+        for (int64_t k = first; k < first + o->rows->length; k++)
+            o->checked[k] &= NOTED;
+    }
+}

@@ -1,0 +1,325 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* This file is paged caches among a call's tensors. */
+#include "tools/verify/paged.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { SPARE = 3, FAR_SPARE = 64 };
+
+/* The operand of a cache's elements, and that of its scales. */
+static struct operand *operand_of(struct call *c, unsigned first, enum cache_part part, bool scale,
+                                  bool latent)
+{
+    return call_operand(c, first + part + (scale ? (latent ? 1 : CACHE_PARTS) : 0));
+}
+
+struct paged paged_of(struct call *c, unsigned first, const struct attn_cache_desc *desc,
+                      bool latent)
+{
+    const bool nhd = desc->layout == ATTN_KV_NHD;
+    struct paged p = {
+        .desc = *desc,
+        .precision = find_cache_precision(desc->dtype, c->target),
+        .parts = latent ? 1 : CACHE_PARTS,
+    };
+    for (int part = 0; part < p.parts; part++) {
+        struct operand *o = operand_of(c, first, part, false, latent);
+        p.elements[part] = o;
+        p.scales[part] = operand_of(c, first, part, true, latent);
+        p.page_count = (int)o->dims[0];
+        p.kv_heads = (int)o->dims[nhd ? 2 : 1];
+        p.dim[part] = (int)(nhd               ? o->dims[3]
+                            : part == CACHE_V ? o->dims[3]
+                                              : o->dims[2] * o->dims[4]);
+    }
+    return p;
+}
+
+void paged_spread(struct call *c, unsigned first, int64_t bytes)
+{
+    for (unsigned i = 0; i < CACHE_PARTS; i++) {
+        struct operand *o = call_operand(c, first + i);
+        if (o->schema.element == ATTN_F32) /* the scales of a latent cache */
+            return;
+        operand_set_stride(o, 0, bytes / o->size);
+        o->far = true;
+    }
+}
+
+void paged_leave_out(struct call *c, unsigned first)
+{
+    for (unsigned i = 0; i < 2 * CACHE_PARTS; i++)
+        operand_leave_out(call_operand(c, first + i));
+}
+
+/* NHD: [page, token, head, d]. SHUFFLE, with x elements in 16 bytes: K [page, head, d / x, token,
+ * d % x], V [page, head, token / x, d, token % x]. */
+static const int64_t *element_at(const struct paged *p, enum cache_part part, struct slot s, int d,
+                                 int64_t at[])
+{
+    const int x = 16 / p->precision->size;
+    const int64_t nhd[ATTN_DIMENSIONS_MAX] = {s.page, s.token, s.head, d};
+    const int64_t k[ATTN_DIMENSIONS_MAX] = {s.page, s.head, d / x, s.token, d % x};
+    const int64_t v[ATTN_DIMENSIONS_MAX] = {s.page, s.head, s.token / x, d, s.token % x};
+    const int64_t *from = p->desc.layout == ATTN_KV_NHD ? nhd : part == CACHE_K ? k : v;
+    return memcpy(at, from, sizeof(nhd));
+}
+
+/* [1], [page, head, token] or [page, head]. */
+static const int64_t *scale_at(const struct paged *p, struct slot s, int64_t at[])
+{
+    const int64_t one[ATTN_DIMENSIONS_MAX] = {0};
+    const int64_t of_page[ATTN_DIMENSIONS_MAX] = {s.page, s.head, s.token};
+    return memcpy(at, p->desc.scale <= ATTN_KV_SCALE_TENSOR ? one : of_page, sizeof(one));
+}
+
+uint32_t paged_bits(const struct paged *p, enum cache_part part, struct slot s, int d)
+{
+    int64_t at[ATTN_DIMENSIONS_MAX];
+    return operand_bits(p->elements[part], element_at(p, part, s, d, at));
+}
+
+uint32_t paged_result_bits(const struct paged *p, enum cache_part part, struct slot s, int d)
+{
+    int64_t at[ATTN_DIMENSIONS_MAX];
+    return operand_result_bits(p->elements[part], element_at(p, part, s, d, at));
+}
+
+void paged_set_bits(struct paged *p, enum cache_part part, struct slot s, int d, uint32_t bits)
+{
+    int64_t at[ATTN_DIMENSIONS_MAX];
+    operand_set_bits(p->elements[part], element_at(p, part, s, d, at), bits);
+}
+
+double paged_scale(const struct paged *p, enum cache_part part, struct slot s)
+{
+    int64_t at[ATTN_DIMENSIONS_MAX];
+    return p->scales[part]->given ? operand_value(p->scales[part], scale_at(p, s, at)) : 1;
+}
+
+double paged_result_scale(const struct paged *p, enum cache_part part, struct slot s)
+{
+    int64_t at[ATTN_DIMENSIONS_MAX];
+    return p->scales[part]->given ? operand_result(p->scales[part], scale_at(p, s, at)) : 1;
+}
+
+void paged_set_scale(struct paged *p, enum cache_part part, struct slot s, double scale)
+{
+    int64_t at[ATTN_DIMENSIONS_MAX];
+    operand_set(p->scales[part], scale_at(p, s, at), scale);
+}
+
+double paged_value(const struct paged *p, enum cache_part part, struct slot s, int d)
+{
+    return decode_element(p->precision, (uint16_t)paged_bits(p, part, s, d)) *
+           paged_scale(p, part, s);
+}
+
+double paged_result(const struct paged *p, enum cache_part part, struct slot s, int d)
+{
+    return decode_element(p->precision, (uint16_t)paged_result_bits(p, part, s, d)) *
+           paged_result_scale(p, part, s);
+}
+
+void paged_allow(struct paged *p, enum cache_part part, struct slot s, int d)
+{
+    int64_t at[ATTN_DIMENSIONS_MAX];
+    operand_allow(p->elements[part], element_at(p, part, s, d, at));
+}
+
+void paged_allow_scale(struct paged *p, enum cache_part part, struct slot s)
+{
+    int64_t at[ATTN_DIMENSIONS_MAX];
+    operand_allow(p->scales[part], scale_at(p, s, at));
+}
+
+void paged_compare(struct call *c, struct paged *p, enum cache_part part, struct slot s, int d,
+                   double expected, double bound)
+{
+    int64_t at[ATTN_DIMENSIONS_MAX];
+    call_compare_value(c, p->elements[part], element_at(p, part, s, d, at),
+                       paged_result(p, part, s, d), expected, bound);
+}
+
+double paged_move_bytes(const struct attn_cache_desc *desc, double rows, int dim)
+{
+    const double scales = desc->scale == ATTN_KV_SCALE_TOKEN ? 2 * sizeof(float)
+                          : desc->scale == ATTN_KV_SCALE_BLOCK
+                              ? 2.0 * sizeof(float) / desc->page_size
+                              : 0;
+    return rows * (dim * (2 + attn_dtype_size(desc->dtype)) + scales);
+}
+
+void paged_touch(struct paged *p, int64_t page)
+{
+    for (int part = 0; part < p->parts; part++) {
+        for (int token = 0; token < p->desc.page_size; token++) {
+            for (int head = 0; head < p->kv_heads; head++) {
+                int64_t at[ATTN_DIMENSIONS_MAX];
+                const struct slot s = {page, token, head};
+                operand_touch(p->elements[part], element_at(p, part, s, 0, at));
+            }
+        }
+    }
+}
+
+/* Values. */
+
+/* What is stored is at most this; a scale is 1 to 2 divided by it, so that values are below 2. */
+static double stored_limit(const struct paged *p)
+{
+    if (p->desc.scale == ATTN_KV_SCALE_NONE)
+        return 2;
+    return p->desc.dtype == ATTN_INT8 ? 128 : 16;
+}
+
+static void fill_scale(struct paged *p, enum cache_part part, struct slot s, uint64_t *random)
+{
+    if (!isnan(paged_scale(p, part, s)))
+        return;
+    const double fraction = (double)(random_bits(random) >> 40) * 0x1p-24;
+    paged_set_scale(p, part, s, (0.5 + fraction / 2) * 2 / stored_limit(p));
+}
+
+void paged_fill_token(struct paged *p, int64_t page, int token, uint64_t *random)
+{
+    for (int part = 0; part < p->parts; part++) {
+        for (int head = 0; head < p->kv_heads; head++) {
+            const struct slot s = {page, token, head};
+            if (p->desc.scale != ATTN_KV_SCALE_NONE)
+                fill_scale(p, part, s, random);
+            for (int d = 0; d < p->dim[part]; d++)
+                paged_set_bits(p, part, s, d,
+                               random_element(p->precision, stored_limit(p), random));
+        }
+    }
+}
+
+void paged_fill_page(struct paged *p, int64_t page, int tokens, uint64_t *random)
+{
+    for (int at = 0; at < tokens; at++)
+        paged_fill_token(p, page, at, random);
+    for (int part = 0; part < p->parts && tokens > 0; part++) {
+        for (int head = 0; head < p->kv_heads; head++) {
+            const double fraction = (double)(random_bits(random) >> 40) * 0x1p-24;
+            paged_set_scale(p, part, (struct slot){page, 0, head}, exp2(-9 + 6 * fraction));
+        }
+    }
+}
+
+static double decode(const void *type, uint32_t bits)
+{
+    return decode_element(type, (uint16_t)bits);
+}
+
+struct ref_cache paged_reference(const struct paged *p, enum cache_part part)
+{
+    const struct operand *o = p->elements[part], *scales = p->scales[part];
+    const bool nhd = p->desc.layout == ATTN_KV_NHD;
+    return (struct ref_cache){
+        .shuffle = !nhd,
+        .transposed = part == CACHE_V,
+        .page_size = p->desc.page_size,
+        .dim = p->dim[part],
+        .element_size = o->size,
+        .page_stride = o->strides[0],
+        .token_stride = nhd ? o->strides[1] : 0,
+        .head_stride = o->strides[nhd ? 2 : 1],
+        .elements = o->image,
+        .decode = decode,
+        .type = p->precision,
+        .scale = (enum ref_scale)p->desc.scale,
+        .scales = (const float *)scales->image,
+        .scale_page_stride = scales->strides[0],
+        .scale_head_stride = scales->strides[1],
+    };
+}
+
+int slots_run_end(int page_size, const int64_t *slots, int tokens, int token)
+{
+    int end = token + 1;
+    while (end < tokens && slots[end] == slots[end - 1] + 1 && slots[end] % page_size)
+        end++;
+    return end;
+}
+
+/* Lists. */
+
+static int page_count(const struct page_lists *l, int s) { return l->first[s + 1] - l->first[s]; }
+
+struct slot page_lists_slot(const struct page_lists *l, int s, int64_t t, int head)
+{
+    return (struct slot){
+        .page = l->pages[l->first[s] + t / l->page_size],
+        .token = (int)(t % l->page_size),
+        .head = head,
+    };
+}
+
+void page_lists_make(struct call *c, struct page_lists *l, enum attn_page_table table,
+                     struct attn_cache *cache, struct attn_pages *pages)
+{
+    l->spare = l->in_order ? 0 : l->far ? FAR_SPARE : SPARE;
+    l->first = call_allocate(c, (size_t)l->count + 1, sizeof(*l->first));
+    pages->entries = 0;
+    for (int s = 0; s < l->count; s++) {
+        const int count = (l->lens[s] + l->page_size - 1) / l->page_size;
+        l->first[s + 1] = l->first[s] + count;
+        pages->entries = pages->entries > count ? pages->entries : count;
+    }
+    pages->entries += l->in_order ? 0 : 2;
+    if (table == ATTN_PAGES_INDICES)
+        pages->entries = l->first[l->count];
+    cache->page_count = l->first[l->count] + l->spare;
+}
+
+static void choose_pages(struct call *c, struct page_lists *l)
+{
+    const int used = l->first[l->count];
+    l->pages = call_allocate(c, (size_t)used + 1, sizeof(*l->pages));
+    int32_t *order = l->in_order ? NULL : shuffled_pages(used + l->spare, &c->random);
+    for (int i = 0; i < used; i++)
+        l->pages[i] = l->in_order ? i : l->far ? l->spare + i : order[i];
+    free(order);
+}
+
+static void fill_lists(struct call *c, const struct page_lists *l, unsigned first)
+{
+    struct operand *const lens = call_operand(c, first), *const blocks = lens + 1;
+    struct operand *const indptr = lens + 2, *const indices = lens + 3;
+    if (lens->given)
+        operand_set_ints(lens, l->lens, l->count);
+    if (indptr->given)
+        operand_set_ints(indptr, l->first, l->count + 1);
+    if (indices->given)
+        operand_set_ints(indices, l->pages, l->first[l->count]);
+    for (int s = 0; s < l->count && blocks->given; s++) {
+        for (int i = 0; i < page_count(l, s); i++)
+            operand_set_int(blocks, AT(s, i), l->pages[l->first[s] + i]);
+    }
+}
+
+void page_lists_fill(struct call *c, struct page_lists *l, struct paged *p, unsigned first)
+{
+    choose_pages(c, l);
+    for (int i = 0; l->far && i < l->first[l->count]; i++)
+        paged_touch(p, l->pages[i]);
+    for (int s = 0; s < l->count; s++) {
+        for (int64_t t = 0; t < l->lens[s]; t++) {
+            const struct slot slot = page_lists_slot(l, s, t, 0);
+            paged_fill_token(p, slot.page, slot.token, &c->random);
+        }
+    }
+    fill_lists(c, l, first);
+}
+
+int paged_size(const struct call *c, const struct attn_cache_desc *desc, int size)
+{
+    const int run = desc->dtype == ATTN_FP8 || desc->dtype == ATTN_INT8 ? 16 : 8;
+    const bool shuffle = desc->layout == ATTN_KV_SHUFFLE;
+    if (desc->page_size)
+        return desc->page_size;
+    return (shuffle && size < run ? run : size) << c->step;
+}
