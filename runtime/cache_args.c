@@ -15,7 +15,7 @@ enum { PAGE_SIZE_MAX = 65536 };
 /* And multiplies the number of a page with a stride of 32 bits. */
 #define PAGE_STRIDE_MAX (INT64_C(1) << 32)
 
-static const char *const layouts[] = {"nhd", "shuffle"};
+static const char *const layouts[] = {"nhd", "shuffle", "packed"};
 static const char *const scales[] = {"none", "tensor", "token", "block"};
 
 #define COUNT(a) (sizeof(a) / sizeof((a)[0]))
@@ -39,6 +39,13 @@ static int check_layout(const char *op, const struct attn_cache_heads *h,
                          "%s: page_size %d of a %s cache with layout SHUFFLE, "
                          "whose pages have %d tokens or more",
                          op, d->page_size, attn_dtype_name(d->dtype), x);
+    const bool packed = h->kv_heads == 1 && h->head_dim == 576 && h->head_dim_v == 512 &&
+                        d->dtype == ATTN_FP8 && d->scale == ATTN_KV_SCALE_NONE;
+    if (d->layout == ATTN_KV_PACKED && !packed)
+        return attn_fail(ATTN_BAD_ARGUMENT,
+                         "%s: a cache with layout PACKED has one head of 512 + 64 elements, dtype "
+                         "ATTN_FP8 and scale NONE; here head_dim is %d, head_dim_v %d, dtype %s",
+                         op, h->head_dim, h->head_dim_v, attn_dtype_name(d->dtype));
     return ATTN_OK;
 }
 
@@ -174,8 +181,9 @@ int attn_cache_fill(const struct attn_cache_desc *d, const struct attn_cache_hea
         return attn_fail_fixed(ATTN_BAD_ARGUMENT, "cache: page_count is negative");
     int64_t k[3] = {c->k_page_stride, c->k_token_stride, c->k_head_stride};
     int64_t v[3] = {c->v_page_stride, c->v_token_stride, c->v_head_stride};
-    set_defaults(d, heads->kv_heads, heads->head_dim, k);
-    set_defaults(d, heads->kv_heads, heads->head_dim_v, v);
+    const bool packed = d->layout == ATTN_KV_PACKED;
+    set_defaults(d, heads->kv_heads, packed ? ATTN_PACKED_ROW : heads->head_dim, k);
+    set_defaults(d, heads->kv_heads, packed ? ATTN_PACKED_ROW : heads->head_dim_v, v);
     int r = check_strides(d, heads->kv_heads, k);
     if (!r)
         r = check_strides(d, heads->kv_heads, v);

@@ -10,6 +10,9 @@ struct attn_cache_heads {
     int32_t kv_heads, head_dim, head_dim_v;
 };
 
+/* Bytes of a latent row with layout PACKED: 512 fp8, 4 float32, 64 of 16 bits. */
+enum { ATTN_PACKED_ROW = 512 + 4 * 4 + 64 * 2 };
+
 /* Bytes of an element; 0 for no dtype. */
 int attn_dtype_size(enum attn_dtype dtype);
 

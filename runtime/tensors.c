@@ -55,7 +55,7 @@ unsigned attn_cache_tensors(const struct attn_cache_desc *desc,
         if (needed)
             set_cache_dims(desc, heads->kv_heads, value ? heads->head_dim_v : heads->head_dim,
                            value, &c->page_count, &t[value]);
-        const bool nhd = desc->layout == ATTN_KV_NHD;
+        const bool nhd = desc->layout != ATTN_KV_SHUFFLE;
         t[value].strides[0] = value ? &c->v_page_stride : &c->k_page_stride;
         t[value].strides[nhd ? 2 : 1] = value ? &c->v_head_stride : &c->k_head_stride;
         if (nhd)
@@ -78,7 +78,10 @@ unsigned attn_latent_tensors(const struct attn_cache_desc *desc,
                              bool needed, bool optional, struct attn_tensor *t)
 {
     struct attn_tensor both[4];
-    attn_cache_tensors(desc, heads, c, needed, optional, both);
+    struct attn_cache_heads rows = *heads;
+    if (desc->layout == ATTN_KV_PACKED)
+        rows.head_dim = ATTN_PACKED_ROW;
+    attn_cache_tensors(desc, &rows, c, needed, optional, both);
     t[0] = both[0];
     t[1] = both[2];
     return 2;

@@ -35,6 +35,11 @@ bool att_cache_check(const struct att_variant *v, struct att_why *why)
         return att_reject(why, ATT_KV_SCALE, "a cache of 16-bit numbers has no scale");
     if (dtype == TIR_I8 && v->kv_scale == ATT_KV_SCALE_NONE)
         return att_reject(why, ATT_KV_SCALE, "an int8 cache needs a scale");
+    const bool packed = dtype == TIR_FP8 && v->kv_scale == ATT_KV_SCALE_NONE &&
+                        v->head_dim == 576 && v->head_dim_v == 512;
+    if (v->kv_layout == ATT_KV_LAYOUT_PACKED && !packed)
+        return att_reject(why, ATT_KV_LAYOUT,
+                          "packed rows have 512 + 64 elements, kv_dtype fp8 and kv_scale none");
     if (v->page_size & (v->page_size - 1))
         return att_reject(why, ATT_PAGE_SIZE, "page_size %d is not a power of two", v->page_size);
     if (v->kv_layout == ATT_KV_LAYOUT_SHUFFLE && v->page_size && v->page_size < x)
@@ -72,6 +77,7 @@ struct att_cache att_cache(struct tir_builder *b, const struct att_variant *v,
         .b = b,
         .value = value,
         .shuffle = v->kv_layout == ATT_KV_LAYOUT_SHUFFLE,
+        .packed = v->kv_layout == ATT_KV_LAYOUT_PACKED,
         .scaling = v->kv_scale,
         .dtype = dtype,
         .size = size,
@@ -96,6 +102,16 @@ struct att_cache att_cache(struct tir_builder *b, const struct att_variant *v,
     if (c.scaling != ATT_KV_SCALE_NONE)
         open_scales(&c, head);
     return c;
+}
+
+struct att_cache att_cache_rotated(const struct att_cache *c, unsigned dtype)
+{
+    struct att_cache rotated = *c;
+    rotated.packed = false;
+    rotated.dtype = dtype;
+    rotated.size = (int)tir_dtype_bits(dtype) / 8;
+    rotated.base = tir_add(c->b, c->base, tir_i64(c->b, ATT_PACKED_ROTATED));
+    return rotated;
 }
 
 struct tir_layout att_token_layout(const struct tir_machine *m, const struct att_token_tile *t,

@@ -20,6 +20,7 @@ struct att_cache {
     struct tir_builder *b;
     bool value; /* V: SHUFFLE orders it by token */
     bool shuffle;
+    bool packed; /* latent rows: see ATT_PACKED_RUN */
     enum att_kv_scale scaling;
     unsigned dtype;        /* of the elements: enum tir_dtype */
     int size, x, dim;      /* bytes of an element; elements in 16 bytes, of a row */
@@ -32,6 +33,12 @@ struct att_cache {
     struct tir_value scales;       /* i64: of this head, or of the tensor */
     struct tir_value scale_page_stride; /* i64 bytes */
 };
+
+/** Rows of kv_layout packed: fp8 that share a float32 scale, where these and what follows begin. */
+enum { ATT_PACKED_RUN = 128, ATT_PACKED_SCALES = 512, ATT_PACKED_ROTATED = 528 };
+
+/** The rotated elements of packed rows, as a cache of their own. */
+struct att_cache att_cache_rotated(const struct att_cache *c, unsigned dtype);
 
 /** The variant's cache: the arguments k or v, their strides and scales, for head `head` (i32). The
  * builder must outlive it. Its stage and phase are those of each call. */

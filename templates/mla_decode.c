@@ -94,8 +94,10 @@ static bool check(const struct att_variant *v, const struct tir_machine *m, stru
                           v->q_len, MAX_ROWS);
     if (v->mask == ATT_MASK_WINDOW)
         return att_reject(why, ATT_MASK, "mla_decode has no window: causal, custom or none");
-    if (v->kv_layout != ATT_KV_LAYOUT_NHD)
-        return att_reject(why, ATT_KV_LAYOUT, "a latent cache has kv_layout nhd");
+    if (v->kv_layout == ATT_KV_LAYOUT_SHUFFLE)
+        return att_reject(why, ATT_KV_LAYOUT, "a latent cache has kv_layout nhd or packed");
+    if (v->kv_layout == ATT_KV_LAYOUT_PACKED && v->q_dtype == ATT_Q_DTYPE_FP8)
+        return att_reject(why, ATT_Q_DTYPE, "packed rows have scales of their own, and q of dtype");
     if (v->kv_dtype == ATT_KV_DTYPE_INT8)
         return att_reject(why, ATT_KV_DTYPE, "a latent cache of int8 is not known");
     if (v->kv_scale != ATT_KV_SCALE_NONE && v->kv_scale != ATT_KV_SCALE_TENSOR)

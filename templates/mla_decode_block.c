@@ -47,7 +47,10 @@ void mla_find_parts(struct mla *s)
     const struct tir_layout transit = transit_layout(s);
     for (unsigned i = 0; i < s->n_parts; i++) {
         struct part *const p = &s->part[i];
-        p->paged = att_paged_tile(&d->b, &d->k.c, d->keys, p->width, p->first, i ? NULL : &transit);
+        const bool rotated = i && d->k.c.packed;
+        const struct att_cache c = rotated ? att_cache_rotated(&d->k.c, d->dtype) : d->k.c;
+        p->paged = att_paged_tile(&d->b, &c, d->keys, p->width, rotated ? 0 : p->first,
+                                  i ? NULL : &transit);
     }
 }
 
@@ -82,7 +85,7 @@ static struct tir_value clear_tail(struct mla *s, struct tir_value c, struct tir
     const struct tir_value row = tir_row_index(b, t);
     struct tir_value there = tir_cmp_lt(b, row, mla_like(s, left, row));
     if (s->pages.slots) {
-        const struct tir_value entry = tir_broadcast(b, entries, t);
+        const struct tir_value entry = att_paged_entries(b, &s->part->paged, entries);
         there = tir_and(b, there, tir_cmp_ge(b, entry, tir_int_like(b, entry, 0)));
     }
     const struct tir_value cleared = tir_select(b, there, c, tir_float_like(b, c, 0.0f));
@@ -103,7 +106,7 @@ static void place(struct mla *s, struct tir_value block)
         tir_tile_lds_store(b, mla_buffer_of(s, p, block), x, &p->lds);
     }
     if (s->pages.slots)
-        mla_store_entries(s, block, s->part->pages);
+        mla_store_entries(s, block, s->part[s->n_parts - 1].pages); /* one for each token */
     mla_meet(s);
 }
 

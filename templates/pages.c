@@ -69,11 +69,16 @@ struct att_paged_tile att_paged_tile(struct tir_builder *b, const struct att_cac
                                .tokens = tokens,
                                .cols = cols,
                                .first = first,
-                               .run = cache->shuffle ? (unsigned)cache->x : cols};
+                               .run = cache->shuffle  ? (unsigned)cache->x
+                                      : cache->packed ? ATT_PACKED_RUN
+                                                      : cols,
+                               .blocks = cache->packed || (cache->shuffle && !cache->value)};
     const unsigned elements = tokens * cols;
-    const struct tir_layout l = layout && !cache->shuffle ? *layout
-                                                          : spread(b, elements / t.run, t.run,
-                                                                   vector_of(b, elements, t.run));
+    struct tir_layout l;
+    if (layout && !cache->shuffle)
+        l = t.blocks ? tir_layout_split_blocks(layout, tokens, t.run) : *layout;
+    else
+        l = spread(b, elements / t.run, t.run, vector_of(b, elements, t.run));
     t.gathered = tir_tile(b->f, cache->dtype, elements / t.run, t.run, &l);
     return t;
 }
@@ -103,11 +108,11 @@ static struct tir_value token_of(struct tir_builder *b, const struct att_paged_t
                                  struct tir_value row, struct tir_value key)
 {
     struct tir_value token = row;
-    if (t->cache.shuffle)
-        token = t->cache.value
-                    ? tir_shl(b, tir_shr(b, row, tir_int_like(b, row, tir_bits(t->cols))),
-                              tir_int_like(b, row, tir_bits(t->run)))
-                    : and_n(b, row, t->tokens - 1);
+    if (t->blocks)
+        token = and_n(b, row, t->tokens - 1);
+    else if (t->cache.shuffle)
+        token = tir_shl(b, tir_shr(b, row, tir_int_like(b, row, tir_bits(t->cols))),
+                        tir_int_like(b, row, tir_bits(t->run)));
     return tir_add(b, token, splat_like(b, key, token));
 }
 
@@ -130,6 +135,13 @@ struct tir_value att_page_numbers(struct tir_builder *b, const struct att_pages 
     return look_up(b, p, token_of(b, t, row, key));
 }
 
+/* Which of its token's runs a gathered row is. */
+static struct tir_value block_of(struct tir_builder *b, const struct att_paged_tile *t,
+                                 struct tir_value row)
+{
+    return tir_shr(b, row, tir_int_like(b, row, tir_bits(t->tokens)));
+}
+
 /* Where a run lies inside its page, in bytes: 32 bits, since no page has more than 2 GiB. */
 static struct tir_value run_offset(struct tir_builder *b, const struct att_pages *p,
                                    const struct att_paged_tile *t, struct tir_value row,
@@ -138,7 +150,10 @@ static struct tir_value run_offset(struct tir_builder *b, const struct att_pages
     const struct tir_value inside = tir_and(b, token, splat_like(b, p->inside, token));
     if (!t->cache.shuffle) {
         const struct tir_value stride = tir_convert(b, t->cache.token_stride, TIR_I32);
-        return tir_zext(b, tir_mul(b, inside, splat_like(b, stride, inside)), TIR_I64);
+        struct tir_value at = tir_mul(b, inside, splat_like(b, stride, inside));
+        if (t->cache.packed) /* a page has no more than 2 GiB */
+            at = tir_add(b, at, tir_shl(b, block_of(b, t, row), tir_int_like(b, row, 7)));
+        return tir_zext(b, at, TIR_I64);
     }
     struct tir_value run;
     if (t->cache.value) {
@@ -149,8 +164,7 @@ static struct tir_value run_offset(struct tir_builder *b, const struct att_pages
                       tir_add(b, column, tir_int_like(b, column, t->first)));
     } else {
         const struct tir_value chunk =
-            tir_add(b, tir_shr(b, row, tir_int_like(b, row, tir_bits(t->tokens))),
-                    tir_int_like(b, row, t->first / t->run));
+            tir_add(b, block_of(b, t, row), tir_int_like(b, row, t->first / t->run));
         run = tir_add(b, tir_shl(b, chunk, splat_like(b, p->shift, chunk)), inside);
     }
     return tir_zext(b, tir_mul(b, run, tir_int_like(b, run, CHUNK)), TIR_I64);
@@ -184,6 +198,17 @@ static struct tir_value load_scales(struct tir_builder *b, const struct att_page
     return tir_tile_gather(b, t->cache.scales, at, tir_i32(b, 0), type);
 }
 
+/* A run of a packed row is at `at`: its scale stands behind all runs, 4 bytes for each. */
+static struct tir_value load_packed_scales(struct tir_builder *b, const struct att_paged_tile *t,
+                                           struct tir_value row, struct tir_value at)
+{
+    const struct tir_value block = block_of(b, t, row);
+    const struct tir_value back =
+        tir_mul(b, block, tir_int_like(b, block, ATT_PACKED_RUN - sizeof(float)));
+    return tir_tile_gather(b, t->cache.base, tir_sub(b, at, tir_zext(b, back, TIR_I64)),
+                           tir_i32(b, ATT_PACKED_SCALES), of_rows(b, t->gathered, TIR_F32));
+}
+
 struct att_paged_data att_paged_load(struct tir_builder *b, const struct att_pages *p,
                                      const struct att_paged_tile *t, struct tir_value key,
                                      struct tir_value page)
@@ -202,6 +227,8 @@ struct att_paged_data att_paged_load(struct tir_builder *b, const struct att_pag
     d.bits = tir_tile_gather(b, t->cache.base, at, tir_i32(b, byte), t->gathered);
     if (t->cache.scaling >= ATT_KV_SCALE_TOKEN)
         d.scale = load_scales(b, p, t, page, token);
+    if (t->cache.packed)
+        d.scale = load_packed_scales(b, t, row, at);
     return d;
 }
 
@@ -214,6 +241,15 @@ static struct tir_value scaled(struct tir_builder *b, struct att_paged_data d, u
     return tir_convert_short(b, tir_mul(b, wide, d.scale), dtype);
 }
 
+struct tir_value att_paged_entries(struct tir_builder *b, const struct att_paged_tile *t,
+                                   struct tir_value entries)
+{
+    struct tir_type type = t->gathered;
+    type.dtype = TIR_I32;
+    const struct tir_value x = tir_broadcast(b, entries, type);
+    return t->blocks ? tir_join_blocks(b, x, t->tokens) : x;
+}
+
 struct tir_value att_paged_elements(struct tir_builder *b, const struct att_paged_tile *t,
                                     struct att_paged_data d, unsigned dtype)
 {
@@ -222,7 +258,7 @@ struct tir_value att_paged_elements(struct tir_builder *b, const struct att_page
         x = scaled(b, d, dtype);
     else if (tir_typeof(b->f, x).dtype != dtype)
         x = tir_convert(b, x, dtype);
-    if (t->cache.shuffle)
-        x = tir_join_blocks(b, x, t->cache.value ? t->cols : t->tokens);
+    if (t->cache.shuffle || t->blocks)
+        x = tir_join_blocks(b, x, t->blocks ? t->tokens : t->cols);
     return t->cache.shuffle && t->cache.value ? tir_transpose(b, x) : x;
 }

@@ -32,10 +32,11 @@ struct att_paged_tile {
     struct att_cache cache;
     unsigned tokens, cols, first, run; /* run: elements that memory keeps together */
     struct tir_type gathered;          /* a row for each run: (runs of all tokens) x run */
+    bool blocks; /* a token has several runs, which are not those of V in SHUFFLE */
 };
 
 /** `layout` is that of the tokens x cols tile where the caller needs one and the cache is NHD, or
- * NULL: 16 bytes of 16-bit elements a lane. */
+ * NULL: 16 bytes of 16-bit elements a lane. Of packed rows it is the latent. */
 struct att_paged_tile att_paged_tile(struct tir_builder *b, const struct att_cache *cache,
                                      unsigned tokens, unsigned cols, unsigned first,
                                      const struct tir_layout *layout);
@@ -43,6 +44,10 @@ struct att_paged_tile att_paged_tile(struct tir_builder *b, const struct att_cac
 /** The page number, or slot, of each gathered row of the tile whose first token is `key`. */
 struct tir_value att_page_numbers(struct tir_builder *b, const struct att_pages *p,
                                   const struct att_paged_tile *t, struct tir_value key);
+
+/** att_page_numbers() beside the elements: tokens x cols of i32; not of V in SHUFFLE. */
+struct tir_value att_paged_entries(struct tir_builder *b, const struct att_paged_tile *t,
+                                   struct tir_value entries);
 
 /** What was loaded: bits of the cache, and where the tile has scales, those of each row in f32, or
  * of each element where a row has many tokens. */

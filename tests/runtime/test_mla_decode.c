@@ -5,6 +5,7 @@
  */
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -14,23 +15,33 @@
 
 #include "tests/runtime/fixture.h"
 
-enum { AT_KV_LENS = 0, AT_ENTRIES = 8, AT_SIZE = 16 };
+enum { AT_KV_LENS = 0, AT_ENTRIES = 8, AT_PAGE = 16, AT_TOKEN = 24, AT_SIZE = 32 };
 
 static void add(struct attnc_pack_writer *w, const char *name, const char *sparse,
-                const char *page_table, const char *q_dtype)
+                const char *page_table, const char *kind)
 {
+    const bool packed = !strcmp(kind, "packed"), fp8 = !strcmp(kind, "fp8");
     const struct attnc_pack_pair key[] = {
-        {"dtype", "bf16"},          {"gqa", "any"},
-        {"head_dim", "576"},        {"head_dim_v", "512"},
-        {"kv_dtype", q_dtype},      {"kv_layout", "nhd"},
-        {"kv_scale", "none"},       {"lse", "false"},
-        {"mask", "causal"},         {"page_size", "any"},
-        {"page_table", page_table}, {"q_len", "1"},
-        {"sparse", sparse},         {"q_dtype", q_dtype},
+        {"dtype", "bf16"},
+        {"gqa", "any"},
+        {"head_dim", "576"},
+        {"head_dim_v", "512"},
+        {"kv_dtype", packed || fp8 ? "fp8" : "same"},
+        {"kv_layout", packed ? "packed" : "nhd"},
+        {"kv_scale", "none"},
+        {"lse", "false"},
+        {"mask", "causal"},
+        {"page_size", "any"},
+        {"page_table", page_table},
+        {"q_len", "1"},
+        {"sparse", sparse},
+        {"q_dtype", fp8 ? "fp8" : "same"},
     };
     static const struct attnc_pack_kernarg kernargs[] = {
         {"kv_lens", AT_KV_LENS, ATTN_KIND_I64},
         {"list_entries", AT_ENTRIES, ATTN_KIND_I32},
+        {"k_page_stride", AT_PAGE, ATTN_KIND_I64},
+        {"k_token_stride", AT_TOKEN, ATTN_KIND_I64},
     };
     static const struct attnc_pack_factor x[] = {{"workgroups", 1}};
     const struct attnc_pack_kernel made = {
@@ -63,6 +74,7 @@ static struct bench open_kernels(uint32_t flags)
     add(w, "dense", "none", "blocks", "same");
     add(w, "fp8", "none", "blocks", "fp8");
     add(w, "rows", "slots", "blocks", "same");
+    add(w, "packed", "slots", "blocks", "packed");
     add(w, "lists", "slots", "indices", "same");
     assert_true(attnc_pack_writer_finish(w, &b.bytes, &size));
     attnc_pack_writer_destroy(w);
@@ -184,6 +196,33 @@ static int64_t handed(const struct fakehip *fake, int at, size_t size)
     return v;
 }
 
+static void packed_rows_are_of_one_kind(void **state)
+{
+    (void)state;
+    const struct fakehip *const fake = fake_reset();
+    struct bench b = open_kernels(0);
+    struct attn_mla_decode_desc d = desc(ATTN_PAGES_BLOCKS);
+    struct attn_op *op;
+    d.cache.layout = ATTN_KV_PACKED;
+    assert_int_equal(attn_mla_decode_lookup(b.device, &d, &op), ATTN_BAD_ARGUMENT);
+    says("a cache with layout PACKED has one head of 512 + 64 elements, dtype ATTN_FP8");
+    d.cache.dtype = d.q_dtype = ATTN_FP8;
+    assert_int_equal(attn_mla_decode_lookup(b.device, &d, &op), ATTN_BAD_ARGUMENT);
+    says("q_dtype is ATTN_FP8, cache.layout is ATTN_KV_PACKED");
+    d.q_dtype = 0;
+    d.cache.layout = ATTN_KV_SHUFFLE;
+    assert_int_equal(attn_mla_decode_lookup(b.device, &d, &op), ATTN_BAD_ARGUMENT);
+    says("cache.layout is neither ATTN_KV_NHD nor ATTN_KV_PACKED");
+    d.cache.layout = ATTN_KV_PACKED;
+    assert_int_equal(attn_mla_decode_lookup(b.device, &d, &op), ATTN_OK);
+    struct attn_mla_decode_args a = args(ATTN_PAGES_BLOCKS);
+    assert_int_equal(attn_mla_decode_launch(op, &a), ATTN_OK);
+    assert_int_equal(handed(fake, AT_TOKEN, 8), 656);
+    assert_int_equal(handed(fake, AT_PAGE, 8), 16 * 656);
+    attn_op_destroy(op);
+    close_bench(&b);
+}
+
 static void lists_may_have_no_lengths(void **state)
 {
     (void)state;
@@ -251,6 +290,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(lists_of_slots_have_kernels_of_their_own),
         cmocka_unit_test(lists_may_have_no_lengths),
+        cmocka_unit_test(packed_rows_are_of_one_kind),
         cmocka_unit_test(queries_of_fp8_have_a_scale),
         cmocka_unit_test(slots_are_checked_on_request),
     };

@@ -35,14 +35,38 @@ static int complete_shape(int *s, const struct attn_decode_desc *desc)
                                 fmax(desc->head_dim, desc->head_dim_v));
 }
 
+/* Random rows of 656 bytes, small numbers, with scales of 1: what is behind these is small too. */
+static void packed_cache(struct trace_run *run, size_t rows, struct attn_cache *cache)
+{
+    uint64_t random = 1;
+    const float one = 1;
+    uint8_t *bytes = malloc(rows * REF_PACKED_ROW);
+    for (size_t i = 0; i < rows * REF_PACKED_ROW; i++)
+        bytes[i] = (uint8_t)(random_bits(&random) & 0x3f);
+    for (size_t i = 0; i < rows; i++)
+        for (int d = 0; d < REF_PACKED_LATENT; d += REF_PACKED_RUN)
+            memcpy(bytes + i * REF_PACKED_ROW + ref_packed_scale(d), &one, sizeof(one));
+    cache->k = device_copy(&run->memory, bytes, rows * REF_PACKED_ROW);
+    free(bytes);
+}
+
+static void make_cache(struct trace_run *run, const struct attn_decode_desc *desc, size_t tokens,
+                       struct attn_cache *cache)
+{
+    if (desc->cache.layout == ATTN_KV_PACKED)
+        packed_cache(run, tokens, cache);
+    else
+        trace_cache(run, &desc->cache, tokens * desc->kv_heads, desc->head_dim, desc->head_dim_v,
+                    cache);
+}
+
 /* The pages of a sequence lie one after the other. */
 static void upload_pages(struct trace_run *run, const struct attn_decode_desc *desc,
                          struct attn_decode_args *a)
 {
     const int keys = run->shape[K], size = desc->cache.page_size, pages = (keys + size - 1) / size;
     const size_t all = (size_t)a->batch * pages;
-    trace_cache(run, &desc->cache, all * size * desc->kv_heads, desc->head_dim, desc->head_dim_v,
-                &a->cache);
+    make_cache(run, desc, all * size, &a->cache);
     a->pages.entries = desc->page_table == ATTN_PAGES_BLOCKS ? pages : (int32_t)all;
     a->pages.kv_lens = trace_steps(run, (size_t)a->batch, keys, 0);
     a->pages.kv_indptr = trace_steps(run, (size_t)a->batch + 1, 0, pages);
@@ -59,8 +83,7 @@ static void upload_slots(struct trace_run *run, const struct attn_decode_desc *d
     const size_t pages = all / desc->cache.page_size + 1;
     uint64_t random = 1;
     int32_t *slots = shuffled_pages((int)all, &random);
-    trace_cache(run, &desc->cache, pages * desc->cache.page_size, desc->head_dim, desc->head_dim_v,
-                &a->cache);
+    make_cache(run, desc, pages * desc->cache.page_size, &a->cache);
     a->pages.entries = desc->page_table == ATTN_PAGES_BLOCKS ? keys : (int32_t)all;
     a->pages.kv_lens = trace_steps(run, (size_t)a->batch, keys, 0);
     a->pages.kv_indptr = trace_steps(run, (size_t)a->batch + 1, 0, keys);
@@ -81,7 +104,8 @@ static double count_bytes(const struct attn_decode_desc *desc, bool latent, cons
                           : desc->cache.scale == ATTN_KV_SCALE_BLOCK ? 8.0 / desc->cache.page_size
                                                                      : 0;
     const int dims = desc->head_dim + desc->head_dim_v;
-    const int cached = latent ? desc->head_dim : dims;
+    const bool packed = desc->cache.layout == ATTN_KV_PACKED;
+    const int cached = packed ? REF_PACKED_ROW : latent ? desc->head_dim : dims;
     return keys * (cached * precision->size + scales) + rows * (dims * 2 + (desc->lse ? 4 : 0));
 }
 

@@ -16,6 +16,26 @@ int64_t ref_cache_offset(const struct ref_cache *c, int64_t page, int token, int
     return at + ((int64_t)(d / x) * c->page_size + token) * x + d % x;
 }
 
+int64_t ref_packed_element(int d)
+{
+    const int scales = REF_PACKED_LATENT / REF_PACKED_RUN;
+    return d < REF_PACKED_LATENT ? d : 4 * scales + 2 * d - REF_PACKED_LATENT;
+}
+
+int64_t ref_packed_scale(int d) { return REF_PACKED_LATENT + 4 * (int64_t)(d / REF_PACKED_RUN); }
+
+static double packed_value(const struct ref_cache *c, const char *row, int d)
+{
+    uint32_t bits = 0;
+    const bool latent = d < REF_PACKED_LATENT;
+    memcpy(&bits, row + ref_packed_element(d), latent ? 1 : 2);
+    if (!latent)
+        return c->decode(c->rotated, bits);
+    float scale;
+    memcpy(&scale, row + ref_packed_scale(d), sizeof(scale));
+    return c->decode(c->type, bits) * (double)scale;
+}
+
 int64_t ref_cache_scale_offset(const struct ref_cache *c, int64_t page, int token, int head)
 {
     if (c->scale == REF_SCALE_TENSOR)
@@ -27,6 +47,9 @@ int64_t ref_cache_scale_offset(const struct ref_cache *c, int64_t page, int toke
 double ref_cache_value(const struct ref_cache *c, int64_t page, int token, int head, int d)
 {
     uint32_t bits = 0;
+    if (c->packed)
+        return packed_value(
+            c, (const char *)c->elements + page * c->page_stride + token * c->token_stride, d);
     memcpy(&bits,
            (const char *)c->elements + ref_cache_offset(c, page, token, head, d) * c->element_size,
            (size_t)c->element_size);

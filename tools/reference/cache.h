@@ -20,7 +20,18 @@ struct ref_cache {
     enum ref_scale scale;
     const float *scales;
     int64_t scale_page_stride, scale_head_stride;
+
+    /* Latent rows of DeepSeek-V3.2: REF_PACKED_LATENT elements of one byte, a float32 scale for
+     * each REF_PACKED_RUN of them, and behind these elements of 16 bits. Strides are in bytes. */
+    bool packed;
+    const void *rotated; /* the type of the latter, for decode */
 };
+
+enum { REF_PACKED_LATENT = 512, REF_PACKED_RUN = 128, REF_PACKED_ROW = 656 };
+
+/* Where a packed row has element d and the scale of it, in bytes. */
+int64_t ref_packed_element(int d);
+int64_t ref_packed_scale(int d);
 
 /*
  * In elements. NHD: [page, token, head, d]. SHUFFLE, with x elements in 16 bytes:

@@ -26,16 +26,17 @@ static void set_strides(struct paged_cache *c, struct ref_cache *part, int64_t *
                         bool gaps)
 {
     const int64_t x = 16 / part->element_size, gap = gaps ? x : 0;
+    const int row = part->packed ? REF_PACKED_ROW : part->dim;
     if (part->shuffle) {
         part->head_stride = (int64_t)part->dim * part->page_size + gap;
         *page_elements = c->kv_heads * part->head_stride + 2 * gap;
     } else if (gaps) {
-        part->token_stride = part->dim + gap;
+        part->token_stride = row + gap;
         part->head_stride = part->page_size * part->token_stride + gap;
         *page_elements = c->kv_heads * part->head_stride + 2 * gap;
     } else {
-        part->head_stride = part->dim;
-        part->token_stride = (int64_t)c->kv_heads * part->dim;
+        part->head_stride = row;
+        part->token_stride = (int64_t)c->kv_heads * row;
         *page_elements = part->page_size * part->token_stride;
     }
     part->page_stride = *page_elements;
@@ -66,6 +67,7 @@ static void make_part(struct paged_cache *c, enum cache_part p, int dim, bool ga
     *part = (struct ref_cache){
         .shuffle = c->desc.layout == ATTN_KV_SHUFFLE,
         .transposed = p == CACHE_V,
+        .packed = c->desc.layout == ATTN_KV_PACKED,
         .page_size = c->desc.page_size,
         .dim = dim,
         .element_size = c->precision->size,
@@ -179,8 +181,31 @@ static void fill_scale(struct paged_cache *c, enum cache_part p, int page, int t
     *scale = (float)((0.5 + fraction / 2) * 2 / stored_limit(c));
 }
 
+/* A packed row: the 16-bit elements have the op's type, which the caller set. */
+static void fill_packed(struct paged_cache *c, int page, int token, uint64_t *random)
+{
+    const struct ref_cache *k = &c->part[CACHE_K];
+    uint8_t *row =
+        c->image[CACHE_K] + GUARD_BYTES + page * k->page_stride + token * k->token_stride;
+    for (int d = 0; d < k->dim; d++) {
+        const bool latent = d < REF_PACKED_LATENT;
+        const uint16_t bits =
+            random_element(latent ? c->precision : k->rotated, latent ? 16 : 2, random);
+        memcpy(row + ref_packed_element(d), &bits, latent ? 1 : 2);
+    }
+    for (int d = 0; d < REF_PACKED_LATENT; d += REF_PACKED_RUN) {
+        const float scale = (float)ldexp(1 + (double)(random_bits(random) >> 40) * 0x1p-24, -4);
+        memcpy(row + ref_packed_scale(d), &scale, sizeof(scale));
+    }
+    c->used[page] = true;
+}
+
 void cache_fill_token(struct paged_cache *c, int page, int token, uint64_t *random)
 {
+    if (c->desc.layout == ATTN_KV_PACKED) {
+        fill_packed(c, page, token, random);
+        return;
+    }
     for (int p = 0; p < CACHE_PARTS; p++) {
         for (int head = 0; head < c->kv_heads; head++) {
             if (c->desc.scale != ATTN_KV_SCALE_NONE)

@@ -268,6 +268,7 @@ static void compare(struct problem *p)
     struct comparison c = {
         .precision = p->precision,
         .attention = &e.reference.attention,
+        .inputs = p->desc.cache.layout == ATTN_KV_PACKED ? p->precision->unit : 0,
         .tasks = p->args.batch * p->desc.kv_heads,
         .task = compare_kv_head,
         .problem = &e,
@@ -346,8 +347,10 @@ static void make_tensors(struct problem *p, uint64_t *random)
 static void make_cache(struct problem *p, uint64_t *random)
 {
     const struct attn_decode_desc *d = &p->desc;
-    p->pages = (struct sequence_pages){
-        .count = p->args.batch, .lens = p->cached, .spare_first = is_sparse(p)};
+    p->pages = (struct sequence_pages){.count = p->args.batch,
+                                       .lens = p->cached,
+                                       .rotated = p->precision,
+                                       .spare_first = is_sparse(p)};
     sequence_pages_make(&p->pages, &d->cache, p->run->gpu->target, d->kv_heads, d->head_dim,
                         d->head_dim_v, p->shape->flags & FAR, p->shape->flags & VIEWS, random);
     if (is_sparse(p))

@@ -51,6 +51,7 @@ void sequence_pages_make(struct sequence_pages *p, const struct attn_cache_desc 
         p->first[s + 1] = p->first[s] + (p->lens[s] + size - 1) / size;
     cache_init(&p->cache, desc, target, kv_heads, head_dim, head_dim_v, p->first[p->count] + spare,
                gaps);
+    p->cache.part[CACHE_K].rotated = p->rotated;
     if (far)
         cache_spread(&p->cache, FAR_STRIDE);
     choose_pages(p, spare, far, random);

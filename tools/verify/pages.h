@@ -10,11 +10,12 @@
 
 struct sequence_pages {
     struct paged_cache cache;
-    int count;           /* sequences */
-    const int32_t *lens; /* [count]: tokens of each; the caller's */
-    bool spare_first;    /* page 0 is nobody's; the caller's */
-    int32_t *pages;      /* page numbers of all sequences, one after the other */
-    int32_t *first;      /* [count + 1]: where those of each begin */
+    int count;                       /* sequences */
+    const int32_t *lens;             /* [count]: tokens of each; the caller's */
+    const struct precision *rotated; /* packed rows: of their 16-bit elements; the caller's */
+    bool spare_first;                /* page 0 is nobody's; the caller's */
+    int32_t *pages;                  /* page numbers of all sequences, one after the other */
+    int32_t *first;                  /* [count + 1]: where those of each begin */
 };
 
 /** A cache with random tokens and a few pages more than are used. `far`: 64 MiB from a page to the
