@@ -68,9 +68,9 @@ struct trace_session {
 
 /**
  * Opens a device for the n-th kernel of `pack` and makes the arguments that `shape` says
- * ("heads=8,q=64", NULL: all as the family has it): on the simulator, which is this process's from then on, or
- * where `hip` is not NULL on the machine's own GPU. Complains and returns an exit code, also where
- * the pack gives these arguments to another kernel. trace_close() in any case.
+ * ("heads=8,q=64", NULL: all as the family has it): on the simulator, which is this process's from
+ * then on, or where `hip` is not NULL on the machine's own GPU. Complains and returns an exit code,
+ * also where the pack gives these arguments to another kernel. trace_close() in any case.
  */
 int trace_open(struct trace_session *t, struct attn_pack *pack, uint32_t n, const char *shape,
                const char *hip);
