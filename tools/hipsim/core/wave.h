@@ -262,8 +262,7 @@ enum wave_order {
 };
 
 /* The closest that an instruction came to the arrival of data which nobody had waited for: clocks
- * in the upper bits, the instruction's offset in the code in the lower MARGIN_OFFSET_BITS. All ones:
- * there was none. */
+ * in the upper bits, its offset in the code in the lower MARGIN_OFFSET_BITS. All ones: none did. */
 typedef uint64_t arrival_margin;
 enum { MARGIN_OFFSET_BITS = 40 };
 
