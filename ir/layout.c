@@ -135,6 +135,11 @@ struct tir_layout tir_layout_half(const struct tir_layout *l)
     return r;
 }
 
+bool tir_layout_has_halves(const struct tir_layout *l, unsigned rows)
+{
+    return rows > 1 && l->reg_bits && l->basis[l->reg_bits - 1] == TIR_RC(rows / 2, 0);
+}
+
 struct tir_layout tir_layout_slice(const struct tir_layout *l, int axis)
 {
     const uint32_t keep = axis == 0 ? TIR_RC(0, 0xffff) : TIR_RC(0xffff, 0);

@@ -76,6 +76,8 @@ struct tir_layout tir_layout_split_blocks(const struct tir_layout *l, unsigned r
 struct tir_layout tir_layout_stack(const struct tir_layout *l, unsigned rows);
 /** The way back: without the last register bit. */
 struct tir_layout tir_layout_half(const struct tir_layout *l);
+/** Does that bit tell the upper half of `rows` rows from the lower one? */
+bool tir_layout_has_halves(const struct tir_layout *l, unsigned rows);
 
 /** Axis 0 drops the rows (leaves a 1xN vector), axis 1 drops the columns (leaves Mx1): the image
  * keeps only the other axis; register bits that become 0 are removed. */

@@ -610,7 +610,7 @@ static void check_half(struct tir_verifier *v, const struct tir_op *op, struct t
 {
     const struct tir_layout *const l = tir_layout_of(v->f, t.a);
     if (!tir_check(v, op->imm[0] == 0 || op->imm[0] == 1, "which is neither 0 nor 1") ||
-        !tir_check(v, l->reg_bits && l->basis[l->reg_bits - 1] == TIR_RC(t.a.rows / 2, 0),
+        !tir_check(v, tir_layout_has_halves(l, t.a.rows),
                    "the last register bit of operand 0 is not that of the middle row"))
         return;
     const struct tir_layout want = tir_layout_half(l);

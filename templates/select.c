@@ -16,6 +16,8 @@ enum {
     SELECTION = 2, /* the third of the counts */
     N_COUNTS,
     HALF = 16, /* two counts share a register */
+    NAN_KEY = INT32_MIN + 1,
+    QUIET_NAN = 0x7fc00000,
 };
 
 static const int sign = INT32_MIN;
@@ -81,7 +83,7 @@ struct tir_value att_select_key(struct tir_builder *b, struct tir_value score)
     const struct tir_value size = tir_and(b, bits, tir_int_like(b, bits, INT32_MAX));
     const struct tir_value key = tir_sub(b, tir_xor(b, size, negative), negative);
     const struct tir_value nan = tir_cmp_gt(b, size, tir_int_like(b, bits, 0x7f800000));
-    return tir_select(b, nan, tir_int_like(b, bits, INT32_MIN + 1), key);
+    return tir_select(b, nan, tir_int_like(b, bits, NAN_KEY), key);
 }
 
 struct tir_value att_select_place(const struct att_select *s, unsigned j)
@@ -374,4 +376,18 @@ struct tir_value att_select_end(const struct att_select *s, struct tir_value sta
 struct tir_value att_select_position(const struct att_select *s, struct tir_value entry)
 {
     return tir_lds_gather(s->b, address(s, s->positions, entry), TIR_I32);
+}
+
+struct tir_value att_select_score(const struct att_select *s, struct tir_value entry)
+{
+    struct tir_builder *b = s->b;
+    const struct tir_value key = tir_lds_gather(b, address(s, s->keys, entry), TIR_I32);
+    const struct tir_value negative = tir_cmp_lt(b, key, constant(s, 0));
+    const struct tir_value size = tir_select(b, negative, tir_neg(b, key), key);
+    const struct tir_value signed_size = tir_or(b, size, tir_and(b, key, constant(s, sign)));
+    const struct tir_value nan = tir_cmp_eq(b, key, constant(s, NAN_KEY));
+    const struct tir_value bits = tir_select(b, nan, constant(s, QUIET_NAN), signed_size);
+    struct tir_type f32 = s->lane;
+    f32.dtype = TIR_F32;
+    return tir_bitcast(b, bits, f32);
 }

@@ -58,7 +58,9 @@ void att_select_offer(const struct att_select *s, struct tir_value state[ATT_SEL
  * may read it then. Returns how many. */
 struct tir_value att_select_end(const struct att_select *s, struct tir_value state[ATT_SELECT_N]);
 
-/** Positions of entries by number; `entry` below the count, in every lane. */
+/** Positions of entries by number, and their scores, of which -0 has become 0 and every NaN the
+ * same; `entry` below the count, in every lane. */
 struct tir_value att_select_position(const struct att_select *s, struct tir_value entry);
+struct tir_value att_select_score(const struct att_select *s, struct tir_value entry);
 
 #endif

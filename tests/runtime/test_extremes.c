@@ -77,6 +77,8 @@ static const struct {
     {"head_dim", 576, "mla_decode"},
     {"head_dim_v", 512, "mla_decode"},
     {"cache.scale", ATTN_KV_SCALE_TENSOR, "mla_decode"},
+    {"slots", 0, "indexer_topk"},
+    {"page_stride", 132 * 16, "indexer_topk"},
     {"dtype", ATTN_BF16, NULL},
     {"cache.dtype", ATTN_FP8, NULL},
     {"cache.scale", ATTN_KV_SCALE_TOKEN, NULL},

@@ -14,7 +14,7 @@
 
 #include <cmocka.h>
 
-extern const struct att_template att_template_topk;
+extern const struct att_template att_template_topk, att_template_indexer_topk;
 
 static void compile(const struct att_variant *v)
 {
@@ -44,6 +44,21 @@ static void selections_fit_their_registers(void **state)
         }
 }
 
+static void scores_fit_their_registers(void **state)
+{
+    (void)state;
+    static const int heads[] = {8, 32, 64};
+    for (int t = 0; tgt_all[t]; t++)
+        for (size_t i = 0; i < sizeof(heads) / sizeof(heads[0]); i++)
+            for (int paged = 0; paged < 2; paged++) {
+                struct att_variant v;
+                att_variant_init(&v, &att_template_indexer_topk, tgt_all[t]->machine.name);
+                att_set(&v, ATT_INDEX_HEADS, heads[i]);
+                att_set(&v, ATT_PAGED, paged);
+                compile(&v);
+            }
+}
+
 static void a_selection_beyond_lds_is_refused(void **state)
 {
     (void)state;
@@ -60,6 +75,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(selections_fit_their_registers),
+        cmocka_unit_test(scores_fit_their_registers),
         cmocka_unit_test(a_selection_beyond_lds_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -46,7 +46,7 @@ struct trace_family {
 };
 
 extern const struct trace_family trace_prefill, trace_decode, trace_mla_decode, trace_plan,
-    trace_rope_qk_norm_cache, trace_topk;
+    trace_rope_qk_norm_cache, trace_topk, trace_indexer_topk;
 
 /** The simulator's timing interface, from its library; all NULL on other devices. */
 struct trace_timing {

@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Scores of the sparse indexer: of one query row against keys,
+ *
+ *     score(n) = ks[n] * sum over heads h of w[h] * relu(q[h] . k[n])
+ *
+ * with q and k in fp8. The row's q is the left operand of the matrix product and stays in
+ * registers; each wave has keys of its own, which go from memory to the right operand as they are.
+ *
+ * A wave walks its keys in groups; the next round's keys are on their way while one is scored, and
+ * the page numbers of the round after that. What is on its way is carried through the caller's
+ * loop.
+ */
+#ifndef TEMPLATES_INDEX_SCORE_H
+#define TEMPLATES_INDEX_SCORE_H
+
+#include "ir/builder.h"
+#include "ir/matrix.h"
+#include "templates/template.h"
+
+enum {
+    ATT_INDEX_DIM = 128,   /* elements of a head and of a key */
+    ATT_INDEX_GROUP = 32,  /* keys of a matrix product */
+    ATT_INDEX_CARRIED = 6, /* values of a group on its way */
+};
+
+struct att_index {
+    struct tir_builder *b;
+    bool paged, shuffle;
+    unsigned heads, padded; /* padded to the rows of the matrix product */
+    int mma;
+    struct tir_type lane;                /* i32, 64 x 1: a row a lane */
+    struct tir_type chunk;               /* what a lane loads at once: 64 x 16 bytes */
+    struct tir_type products;            /* f32, padded x 32 */
+    struct tir_value lane_index, token;  /* of each lane: its number, and that modulo 32 */
+    struct tir_value q, weights;         /* of the row */
+    struct tir_value keys, scales;       /* addresses */
+    struct tir_value page_stride, shift; /* bytes, i64; log2 of the page size */
+    struct tir_value table;              /* of the row's sequence */
+    struct tir_value last;               /* the last key that may be read, i32 */
+};
+
+/** Is there a matrix instruction for so many heads? */
+bool att_index_check(const struct att_variant *v, const struct tir_machine *m, struct att_why *why);
+
+struct att_index att_index_begin(struct tir_builder *b, const struct att_variant *v);
+
+/** Reads q and weights of a row; keys up to `end` - 1 of its sequence may be asked for, of which
+ * there is at least one. */
+void att_index_row(struct att_index *x, struct tir_value row, struct tir_value end);
+
+/** Sends for the group of keys from `key` on, and for the pages of the one from `after` on, which
+ * will be sent for next. Keys beyond the last are the last. */
+void att_index_send(const struct att_index *x, struct tir_value key, struct tir_value after,
+                    struct tir_value carried[ATT_INDEX_CARRIED]);
+
+/** The scores of two groups that have arrived: f32, 64 x 1. The next ones, from `next` (one for
+ * each group) on, are sent for, and the pages of those from `after` on. */
+struct tir_value att_index_score(const struct att_index *x,
+                                 struct tir_value carried[2][ATT_INDEX_CARRIED],
+                                 struct tir_value next, struct tir_value after);
+
+#endif

@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The sparse indexer's scores and the selection of the largest, in one pass over the keys: a
+ * workgroup has a query row, or the row and a part of its keys. index_score.h makes the scores,
+ * select.h keeps the largest; no score goes to memory.
+ */
+#include "ir/builder.h"
+#include "templates/index_score.h"
+#include "templates/scalar.h"
+#include "templates/select_list.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum {
+    WAVES = 8,
+    EACH_MAX = 2,
+    LANES = ATT_SELECT_LANES,
+    CARRIED_MAX = ATT_SELECT_N + 2 * EACH_MAX * ATT_INDEX_CARRIED,
+};
+
+struct indexer {
+    struct tir_builder b;
+    struct att_index index;
+    struct att_select select;
+    struct att_list list;
+};
+
+/* Scores that a lane has at once: where q takes more registers, keys take fewer. */
+static unsigned scores_each(const struct att_variant *v) { return v->index_heads > 64 ? 1 : 2; }
+
+static bool check(const struct att_variant *v, const struct tir_machine *m, struct att_why *why)
+{
+    const unsigned bytes = att_select_lds_bytes((unsigned)v->top_k, scores_each(v), WAVES);
+    if (bytes > m->lds_bytes)
+        return att_reject(why, ATT_TOP_K, "top_k %d takes %u bytes of LDS, %s has %u", v->top_k,
+                          bytes, m->name, m->lds_bytes);
+    return att_index_check(v, m, why);
+}
+
+/* The first key, of the part's, of lane 0 in a round: the j-th of its scores. */
+static struct tir_value key_at(struct indexer *x, struct tir_value round, unsigned j)
+{
+    struct tir_builder *b = &x->b;
+    const struct tir_value at = tir_add(b, round, att_select_place(&x->select, j));
+    return tir_add(b, x->list.first, at);
+}
+
+static void send_first(struct indexer *x, struct tir_value (*carried)[2][ATT_INDEX_CARRIED])
+{
+    struct tir_builder *b = &x->b;
+    const struct tir_value chunk = tir_i32(b, (int)x->select.chunk);
+    for (unsigned j = 0; j < x->select.each; j++)
+        for (int i = 0; i < 2; i++) {
+            const int at = i * ATT_INDEX_GROUP;
+            att_index_send(&x->index, att_plus(b, key_at(x, tir_i32(b, 0), j), at),
+                           att_plus(b, key_at(x, chunk, j), at), carried[j][i]);
+        }
+}
+
+static void visit(struct indexer *x, struct tir_value round, struct tir_value *state,
+                  struct tir_value (*carried)[2][ATT_INDEX_CARRIED])
+{
+    struct tir_builder *b = &x->b;
+    const int chunk = (int)x->select.chunk;
+    struct tir_value keys[EACH_MAX], there[EACH_MAX];
+    for (unsigned j = 0; j < x->select.each; j++) {
+        const struct tir_value score =
+            att_index_score(&x->index, carried[j], key_at(x, att_plus(b, round, chunk), j),
+                            key_at(x, att_plus(b, round, 2 * chunk), j));
+        const struct tir_value at = tir_add(b, round, att_select_place(&x->select, j));
+        const struct tir_value position =
+            tir_add(b, x->select.lane_index, tir_splat(b, at, x->select.lane));
+        keys[j] = att_select_key(b, score);
+        there[j] = tir_cmp_lt(b, position, tir_splat(b, x->list.n, x->select.lane));
+    }
+    att_select_offer(&x->select, state, keys, there, round);
+}
+
+/* Goes through the part's keys; without any nothing is read. */
+static struct tir_value select_keys(struct indexer *x, struct tir_value state[ATT_SELECT_N])
+{
+    struct tir_builder *b = &x->b;
+    const struct tir_value zero = tir_i32(b, 0), n = x->list.n;
+    struct tir_type types[ATT_SELECT_N];
+    for (int i = 0; i < ATT_SELECT_N; i++)
+        types[i] = tir_scalar(TIR_I32);
+    struct tir_if some = tir_begin_if(b, tir_cmp_gt(b, n, zero), false, types, ATT_SELECT_N);
+    struct tir_value carried[CARRIED_MAX], groups[EACH_MAX][2][ATT_INDEX_CARRIED];
+    att_index_row(&x->index, x->list.row, tir_add(b, x->list.first, n));
+    const size_t bytes = x->select.each * sizeof(groups[0]);
+    const unsigned n_carried = ATT_SELECT_N + (unsigned)(bytes / sizeof(*carried));
+    send_first(x, groups);
+    memcpy(carried, state, ATT_SELECT_N * sizeof(*carried));
+    memcpy(carried + ATT_SELECT_N, groups, bytes);
+    struct tir_loop loop =
+        tir_begin_for(b, zero, n, tir_i32(b, (int)x->select.chunk), carried, n_carried);
+    memcpy(groups, carried + ATT_SELECT_N, bytes);
+    visit(x, loop.index, carried, groups);
+    memcpy(carried + ATT_SELECT_N, groups, bytes);
+    tir_end_for(b, &loop, carried, n_carried);
+    tir_else(b, &some, carried);
+    tir_end_if(b, &some, state);
+    return att_select_end(&x->select, state);
+}
+
+static void name_entries(void *context, struct tir_value entry, struct tir_value out[2])
+{
+    struct indexer *x = context;
+    struct tir_builder *b = &x->b;
+    const struct tir_value found = att_select_position(&x->select, entry);
+    const struct tir_value own = tir_add(b, found, tir_splat(b, x->list.position, x->select.lane));
+    out[0] = own;
+    out[1] = att_select_score(&x->select, entry);
+    if (!x->index.paged)
+        return;
+    const struct tir_value slots = tir_cmp_ne(b, tir_arg(b, "as_slots", TIR_I32), tir_i32(b, 0));
+    struct tir_if branch = tir_begin_if(b, slots, false, &x->select.lane, 1);
+    const struct tir_value key = tir_add(b, found, tir_splat(b, x->list.first, x->select.lane));
+    const struct tir_value slot = att_list_slots(&x->list, key);
+    tir_else(b, &branch, &slot);
+    tir_end_if(b, &branch, out);
+}
+
+static void build(const struct att_variant *v, const struct tir_machine *m, struct att_kernel *k)
+{
+    char name[ATT_NAME_MAX];
+    att_variant_name(v, name);
+    struct tir_func *f = tir_func_create(name, m, WAVES);
+    f->waves_per_simd = WAVES / 4;
+    struct indexer x = {.b = tir_at_end(f, f->body)};
+    struct tir_value state[ATT_SELECT_N];
+    x.index = att_index_begin(&x.b, v);
+    x.select = att_select_begin(&x.b, (unsigned)v->top_k, scores_each(v), state);
+    x.list = att_list_begin(&x.b, (struct tir_value){0});
+    const struct tir_value count = select_keys(&x, state);
+    att_list_write(&x.list, &x.select, count, &(struct att_list_names){name_entries, &x});
+    tir_return(&x.b);
+    *k = (struct att_kernel){
+        .func = f,
+        .schedule = {.stages = 1, .interleave = 1},
+        .grid = {{"rows", 1, 1}, {"splits", 1, 1}, {NULL, 1, 1}},
+    };
+    snprintf(k->tuning, sizeof(k->tuning), "waves=%d keys=%d", WAVES,
+             WAVES * (int)scores_each(v) * LANES);
+}
+
+const struct att_template att_template_indexer_topk = {
+    .name = "indexer_topk",
+    .description = "the sparse indexer: the keys that score highest against each query",
+    .takes = OP_TAKES_INDEXER_TOPK,
+    .check = check,
+    .build = build,
+};

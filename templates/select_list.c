@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "templates/select_list.h"
+
+#include "templates/scalar.h"
+
+enum {
+    LANES = ATT_SELECT_LANES,
+    NO_SCORE = -1, /* bits of a NaN that stands for no score */
+};
+
+static struct tir_value is_null(struct tir_builder *b, const char *arg)
+{
+    return tir_cmp_eq(b, tir_arg(b, arg, TIR_I64), tir_i64(b, 0));
+}
+
+struct tir_value att_list_entry(const struct att_list *l, const char *arg,
+                                struct tir_value otherwise)
+{
+    struct tir_builder *b = l->b;
+    const struct tir_type type = tir_scalar(TIR_I32);
+    struct tir_value result = otherwise;
+    struct tir_if none = tir_begin_if(b, is_null(b, arg), false, &type, 1);
+    tir_else(b, &none, &otherwise);
+    result =
+        tir_scalar_load(b, tir_arg(b, arg, TIR_I64), tir_shl(b, l->row, tir_i32(b, 2)), TIR_I32);
+    tir_end_if(b, &none, &result);
+    return result;
+}
+
+struct att_list att_list_begin(struct tir_builder *b, struct tir_value columns)
+{
+    const struct tir_value zero = tir_i32(b, 0);
+    struct att_list l = {.b = b, .row = tir_block_id(b, 0), .part = tir_block_id(b, 1)};
+    const struct tir_value start = tir_max(b, att_list_entry(&l, "row_starts", zero), zero);
+    struct tir_value end = att_list_entry(&l, "row_ends", columns.id ? columns : zero);
+    if (columns.id)
+        end = tir_min(b, end, columns);
+    const struct tir_value all = tir_max(b, tir_sub(b, end, start), zero);
+    const struct tir_value splits = tir_arg(b, "splits", TIR_I32);
+    const struct tir_value up = tir_add(b, all, att_plus(b, splits, -1));
+    const struct tir_value each = tir_div(b, up, splits);
+    l.position = tir_min(b, tir_mul(b, each, l.part), all);
+    l.n = tir_min(b, each, tir_sub(b, all, l.position));
+    l.first = tir_add(b, start, l.position);
+    return l;
+}
+
+struct tir_value att_list_gather(const struct att_list *l, struct tir_value base,
+                                 struct tir_value at, unsigned dtype)
+{
+    struct tir_builder *b = l->b;
+    struct tir_type type = tir_typeof(b->f, at);
+    type.dtype = (uint8_t)dtype;
+    const struct tir_value wide = tir_convert(b, at, TIR_I64);
+    return tir_tile_gather(b, base, tir_mul(b, wide, tir_int_like(b, wide, 4)), tir_i32(b, 0),
+                           type);
+}
+
+struct tir_value att_list_slots(const struct att_list *l, struct tir_value at)
+{
+    struct tir_builder *b = l->b;
+    const struct tir_type t = tir_typeof(b->f, at);
+    const struct tir_value shift = tir_splat(b, tir_arg(b, "page_shift", TIR_I32), t);
+    const struct tir_value sequence = att_list_entry(l, "row_sequences", l->row);
+    const struct tir_value row =
+        tir_mul(b, att_wide(b, sequence), att_stride(b, "block_table_stride", 4));
+    const struct tir_value table = tir_add(b, tir_arg(b, "block_table", TIR_I64), row);
+    const struct tir_value page = att_list_gather(l, table, tir_shr(b, at, shift), TIR_I32);
+    const struct tir_value inside = tir_sub(b, at, tir_shl(b, tir_shr(b, at, shift), shift));
+    return tir_add(b, tir_shl(b, page, shift), inside);
+}
+
+/* The workgroup's list in an array [rows, splits, each] of 32 bits; nothing where it is NULL. */
+static struct tir_view list_in(const struct att_list *l, const char *arg, int each)
+{
+    struct tir_builder *b = l->b;
+    const struct tir_value splits = att_wide(b, tir_arg(b, "splits", TIR_I32));
+    const struct tir_value list =
+        tir_add(b, tir_mul(b, att_wide(b, l->row), splits), att_wide(b, l->part));
+    const struct tir_value base =
+        tir_add(b, tir_arg(b, arg, TIR_I64), tir_mul(b, list, tir_i64(b, 4 * each)));
+    const struct tir_value n = tir_select(b, is_null(b, arg), tir_i32(b, 0), tir_i32(b, each));
+    return att_view(b, base, n, tir_i32(b, 4), 4, 0);
+}
+
+void att_list_write(const struct att_list *l, const struct att_select *s, struct tir_value count,
+                    const struct att_list_names *names)
+{
+    struct tir_builder *b = l->b;
+    const int k = (int)s->k;
+    const struct tir_view indices = list_in(l, "indices", k), values = list_in(l, "values", k);
+    struct tir_type score = s->lane;
+    score.dtype = TIR_F32;
+    const struct tir_type types[] = {s->lane, score};
+    const struct tir_value begin = att_times(b, s->wave, LANES);
+    const struct tir_value step = tir_i32(b, LANES * (int)b->f->waves);
+    struct tir_loop loop = tir_begin_for(b, begin, tir_i32(b, k), step, NULL, 0);
+    const struct tir_value entry = tir_add(b, s->lane_index, tir_splat(b, loop.index, s->lane));
+    const struct tir_value have = tir_cmp_lt(b, entry, tir_splat(b, count, s->lane));
+    const struct tir_value none = tir_splat(b, tir_i32(b, NO_SCORE), s->lane);
+    struct tir_value out[2] = {none, tir_bitcast(b, none, score)}, found[2];
+    struct tir_if some = tir_begin_if(b, tir_any(b, have), false, types, 2);
+    names->name(names->context, tir_select(b, have, entry, tir_int_like(b, entry, 0)), found);
+    for (int i = 0; i < 2; i++)
+        found[i] = tir_select(b, have, found[i], out[i]);
+    tir_else(b, &some, found);
+    tir_end_if(b, &some, out);
+    tir_tile_store(b, indices, loop.index, out[0]);
+    tir_tile_store(b, values, loop.index, out[1]);
+    tir_end_for(b, &loop, NULL, 0);
+    tir_tile_store(b, list_in(l, "counts", 1), begin, tir_splat(b, count, s->lane));
+}

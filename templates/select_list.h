@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Rows that are selected from, and the lists that are made of them: arguments that topk and
+ * indexer_topk share. Workgroup (t, p) has part p of row t.
+ */
+#ifndef TEMPLATES_SELECT_LIST_H
+#define TEMPLATES_SELECT_LIST_H
+
+#include "templates/select.h"
+
+struct att_list {
+    struct tir_builder *b;
+    struct tir_value row, part;
+    struct tir_value first;    /* column of the part's first score: row_starts and its position */
+    struct tir_value position; /* of that score in its row */
+    struct tir_value n;        /* scores of the part; all i32 scalars */
+};
+
+/** This workgroup's part of a row: of row_starts, row_ends and `splits`. `columns` bounds rows and
+ * stands for row_ends without them; id 0: there is no bound. */
+struct att_list att_list_begin(struct tir_builder *b, struct tir_value columns);
+
+/** arg[row], i32, or `otherwise` where the array is NULL. */
+struct tir_value att_list_entry(const struct att_list *l, const char *arg,
+                                struct tir_value otherwise);
+
+/** Element `at` (i32 a lane) of an array of 32 bits at `base`. */
+struct tir_value att_list_gather(const struct att_list *l, struct tir_value base,
+                                 struct tir_value at, unsigned dtype);
+
+/** Slots of positions that count from the sequence's first token, by block_table. */
+struct tir_value att_list_slots(const struct att_list *l, struct tir_value at);
+
+/** What is written of entries: `entry` is in the buffer, in every lane. out[0] becomes what stands
+ * in indices (i32), out[1] what stands in values (f32). */
+struct att_list_names {
+    void (*name)(void *context, struct tir_value entry, struct tir_value out[2]);
+    void *context;
+};
+
+/** Writes `count` entries to the list's part of indices, values and counts. */
+void att_list_write(const struct att_list *l, const struct att_select *s, struct tir_value count,
+                    const struct att_list_names *names);
+
+#endif
