@@ -1,0 +1,307 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Attention over tensors and pages: prefill, decode, mixed batches, and decode's work lists."""
+from attn.aiter import _common as c
+from attn.aiter._common import NotServed
+
+ALIBI = "attention biases are hooks of a kernel (logits: in a description), not an argument"
+DROPOUT = "inference has none"
+FP8_Q = "no kernel reads fp8 queries"
+
+
+def mask_of(call, causal, window):
+    """(mask, window_left, window_right) of AITER's causal and window_size."""
+    left, right = window[0], window[1]
+    if len(window) > 2 and window[2]:
+        raise NotServed(call, f"the first {window[2]} tokens are to stay visible: no kernel has that")
+    if causal and left < 0:
+        return "causal", -1, -1
+    if left < 0 and right < 0:
+        return "none", -1, -1
+    return "window", left, 0 if causal else right
+
+
+def attention_desc(q, head_dim_v, kv_heads, mask, sinks, cap, lse):
+    return {"dtype": c.dtype(q), "head_dim": q.shape[2], "head_dim_v": head_dim_v,
+            "heads": q.shape[1], "kv_heads": kv_heads, "mask": mask, "sinks": sinks is not None,
+            "soft_cap": cap > 0, "lse": lse}
+
+
+def numbers(scale, cap, mask, left, right):
+    out = {"scale": scale or 0.0, "soft_cap": cap}
+    return dict(out, window_left=left, window_right=right) if mask == "window" else out
+
+
+def check_q(call, q):
+    if c.dtype(q) not in ("bf16", "fp16"):
+        raise NotServed(call, FP8_Q if c.dtype(q) == "fp8" else f"queries are {c.dtype(q)}")
+
+
+def flash_attn_varlen_func(q, k, v, cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seqlen_k,
+                           min_seqlen_q=0, dropout_p=0.0, softmax_scale=None, logits_soft_cap=0.0,
+                           causal=False, window_size=(-1, -1, 0), bias=None, alibi_slopes=None,
+                           deterministic=False, return_lse=False, return_attn_probs=False,
+                           how_v3_bf16_cvt=1, block_table=None, out=None, cu_seqlens_q_padded=None,
+                           cu_seqlens_k_padded=None, sink_ptr=None):
+    """Packed sequences; with block_table the keys are pages [pages, P, kv heads, D]."""
+    call = "flash_attn_varlen_func"
+    check_q(call, q)
+    padded = "padding inside of the packed tensors is not served"
+    c.refuse(call, dropout_p=(dropout_p != 0, DROPOUT), bias=(bias is not None, ALIBI),
+             alibi_slopes=(alibi_slopes is not None, ALIBI),
+             return_attn_probs=(return_attn_probs, "the probabilities are never in memory"),
+             cu_seqlens_q_padded=(cu_seqlens_q_padded is not None, padded),
+             cu_seqlens_k_padded=(cu_seqlens_k_padded is not None, padded))
+    mask, left, right = mask_of(call, causal, window_size)
+    s = c.session(q)
+    sinks = c.sinks_of(s, sink_ptr)
+    cap = logits_soft_cap or 0.0
+    more = numbers(softmax_scale, cap, mask, left, right)
+    if block_table is None:
+        desc = attention_desc(q, v.shape[2], k.shape[1], mask, sinks, cap, return_lse)
+        keys = {"k": k, "v": v, "cu_seqlens_k": cu_seqlens_k}
+        head_dim_v = v.shape[2]
+    else:
+        cache = c.Cache(call, k, v, c.dtype(q))
+        desc = attention_desc(q, cache.head_dim_v, cache.kv_heads, mask, sinks, cap, return_lse)
+        desc.update(paged=True, cache=cache.desc)
+        lens = c.cast(cu_seqlens_k[1:] - cu_seqlens_k[:-1], "int32")
+        keys = dict(cache.tensors(), kv_lens=lens, block_table=block_table)
+        head_dim_v = cache.head_dim_v
+    return prefill(s, desc, q, head_dim_v, cu_seqlens_q, max_seqlen_q, max_seqlen_k, out, return_lse,
+                   sinks, keys, more)
+
+
+def prefill(s, desc, q, head_dim_v, cu_seqlens_q, max_seqlen_q, max_seqlen_k, out, return_lse, sinks,
+            keys, more):
+    op = s.op("prefill", **desc)
+    if out is None:
+        out = c.new_like(q, (q.shape[0], q.shape[1], head_dim_v))
+    lse = c.floats(q, (q.shape[1], q.shape[0])) if return_lse else None
+    op(q=q, out=out, lse=lse, sinks=sinks, cu_seqlens_q=cu_seqlens_q,
+       max_seqlen_q=int(max_seqlen_q), max_seqlen_k=int(max_seqlen_k), **keys, **more,
+       stream=c.stream(q))
+    return (out, lse) if return_lse else out
+
+
+def mha_batch_prefill_func(q, k, v, cu_seqlens_q, kv_indptr, kv_page_indices, max_seqlen_q,
+                           max_seqlen_k, dropout_p=0.0, softmax_scale=None, logits_soft_cap=0.0,
+                           causal=False, window_size=(-1, -1), alibi_slopes=None,
+                           deterministic=False, return_lse=False, return_attn_probs=False, out=None,
+                           kv_last_page_lens=None, block_table=None, seqlen_k=None, q_descale=None,
+                           k_descale=None, v_descale=None, kv_block_descale=None, sink_ptr=None,
+                           sink_size=0):
+    """Queries behind what a paged cache holds: [slots, kv heads, D], NHD or SHUFFLE pages."""
+    call = "mha_batch_prefill_func"
+    check_q(call, q)
+    c.refuse(call, dropout_p=(dropout_p != 0, DROPOUT), alibi_slopes=(alibi_slopes is not None, ALIBI),
+             return_attn_probs=(return_attn_probs, "the probabilities are never in memory"),
+             q_descale=(q_descale is not None, FP8_Q),
+             sink_size=(sink_size != 0, "no kernel keeps the first tokens visible"))
+    if kv_block_descale is not None:
+        k_descale, v_descale = kv_block_descale[..., 0], kv_block_descale[..., 1]
+    s = c.session(q)
+    cache = c.Cache(call, k, v, c.dtype(q), k_descale, v_descale)
+    mask, left, right = mask_of(call, causal, window_size)
+    sinks, cap = c.sinks_of(s, sink_ptr), logits_soft_cap or 0.0
+    desc = attention_desc(q, cache.head_dim_v, cache.kv_heads, mask, sinks, cap, return_lse)
+    keys = cache.tensors()
+    if block_table is not None:
+        if seqlen_k is None:
+            raise NotServed(call, "block_table needs seqlen_k")
+        desc.update(paged=True, cache=cache.desc, page_table="blocks")
+        keys.update(block_table=block_table, kv_lens=c.cast(seqlen_k, "int32"))
+    else:
+        desc.update(paged=True, cache=cache.desc, page_table="indices")
+        lens = seqlen_k
+        if lens is None:
+            lens = c.lens_of_pages(kv_indptr, kv_last_page_lens, cache.page)
+        keys.update(kv_indptr=kv_indptr, kv_indices=kv_page_indices, kv_lens=c.cast(lens, "int32"))
+    return prefill(s, desc, q, cache.head_dim_v, cu_seqlens_q, max_seqlen_q, max_seqlen_k, out,
+                   return_lse, sinks, keys, numbers(softmax_scale, cap, mask, left, right))
+
+
+def decode_desc(q, cache, mask, sinks, cap, q_len, table, lse=False):
+    desc = attention_desc(q, cache.head_dim_v, cache.kv_heads, mask, sinks, cap, lse)
+    return dict(desc, q_len=q_len, cache=cache.desc, page_table=table)
+
+
+def values_as_stored(k, v):
+    """The kernels of asm know one layout of values, whatever dimensions engines give them."""
+    if k.ndim == 5 and v.ndim == 4:
+        x = k.shape[4]
+        return c.view(v, v.shape[0], v.shape[1], v.shape[3] // x, v.shape[2], x)
+    return v
+
+
+def pa_fwd_asm(Q, K, V, block_tables, context_lens, block_tables_stride0, max_qlen=1, K_QScale=None,
+               V_QScale=None, out_=None, qo_indptr=None, high_precision=1, kernelName=None):
+    """Decode over SHUFFLE pages; scale 1 / sqrt(D)."""
+    call = "pa_fwd_asm"
+    check_q(call, Q)
+    c.refuse(call, kernelName=(kernelName is not None, "it names a kernel of AITER"))
+    row = block_tables.stride(0) if c.is_torch(block_tables) else block_tables.strides[0] // 4
+    if block_tables.shape[0] > 1 and block_tables_stride0 != row:
+        raise NotServed(call, f"block_tables_stride0 is {block_tables_stride0}, the tensor's is {row}")
+    s = c.session(Q)
+    cache = c.Cache(call, K, values_as_stored(K, V), c.dtype(Q), K_QScale, V_QScale, shuffled=True)
+    out = c.new_like(Q) if out_ is None else out_
+    op = s.op("decode", **decode_desc(Q, cache, "causal", None, 0.0, int(max_qlen), "blocks"))
+    op(q=Q, out=out, qo_indptr=qo_indptr, kv_lens=context_lens,
+       block_table=block_tables[:context_lens.shape[0]], **cache.tensors(), stream=c.stream(Q))
+    return out
+
+
+def pa_decode_gluon(output, query, key_cache, value_cache, context_lengths, block_tables,
+                    softmax_scale, query_length, max_context_partition_num,
+                    context_partition_size=256, compute_type=None, query_scale=None, key_scale=None,
+                    value_scale=None, exp_sums=None, max_logits=None, temporary_output=None,
+                    alibi_slopes=None, sinks=None, sliding_window=0, ps=True):
+    """Decode over SHUFFLE pages, with sinks and a window. The window counts from behind the last key,
+    as the kernel and its test do: one query sees sliding_window - 1 keys."""
+    call = "pa_decode_gluon"
+    check_q(call, query)
+    c.refuse(call, alibi_slopes=(alibi_slopes is not None, ALIBI), query_scale=(query_scale is not None, FP8_Q))
+    s = c.session(query)
+    cache = c.Cache(call, key_cache, value_cache, c.dtype(query), key_scale, value_scale,
+                    shuffled=True)
+    mask, left = "causal", -1
+    if sliding_window > 0:
+        mask, left = "window", sliding_window - 1 - query_length
+        if left < 0:
+            raise NotServed(call, f"a window of {sliding_window} keys for {query_length} queries")
+    sinks = c.sinks_of(s, sinks)
+    op = s.op("decode", **decode_desc(query, cache, mask, sinks, 0.0, int(query_length), "blocks"))
+    op(q=query, out=output, sinks=sinks, kv_lens=context_lengths, block_table=block_tables,
+       **cache.tensors(), **numbers(softmax_scale, 0.0, mask, left, 0), stream=c.stream(query))
+
+
+DECODE_QUERIES = 8  # more queries of a sequence are prefill's, where both could do it
+
+
+def unified_attention(q, k, v, out, cu_seqlens_q, max_seqlen_q, seqused_k, max_seqlen_k,
+                      softmax_scale, causal, window_size, block_table, softcap, q_descale, k_descale,
+                      v_descale, q_scales=None, alibi_slopes=None, output_scale=None, qq_bias=None,
+                      sinks=None, shuffled_kv_cache=False, skip_reduce=False):
+    """Prompts, decode, or both in one batch, over NHD or SHUFFLE pages."""
+    call = "unified_attention"
+    check_q(call, q)
+    c.refuse(call, alibi_slopes=(alibi_slopes is not None, ALIBI), qq_bias=(qq_bias is not None, ALIBI),
+             q_descale=(q_descale is not None, FP8_Q), q_scales=(q_scales is not None, FP8_Q),
+             output_scale=(output_scale is not None, "attention writes no fp8"),
+             causal=(not causal, "AITER's is causal, too"),
+             skip_reduce=(skip_reduce, "the parts of an output are joined"))
+    s = c.session(q)
+    cache = c.Cache(call, k, v, c.dtype(q), k_descale, v_descale, shuffled=bool(shuffled_kv_cache))
+    left = window_size[0]
+    mask = "window" if left >= 0 else "causal"
+    sinks, cap = c.sinks_of(s, sinks), softcap or 0.0
+    more = numbers(softmax_scale, cap, mask, left, 0)
+    keys = dict(cache.tensors(), kv_lens=seqused_k, block_table=block_table)
+    if max_seqlen_q <= DECODE_QUERIES:
+        desc = decode_desc(q, cache, mask, sinks, cap, int(max_seqlen_q), "blocks")
+        if s.has("decode", **desc):
+            s.op("decode", **desc)(q=q, out=out, sinks=sinks, qo_indptr=cu_seqlens_q, **keys, **more,
+                                   stream=c.stream(q))
+            return
+    desc = attention_desc(q, cache.head_dim_v, cache.kv_heads, mask, sinks, cap, False)
+    desc.update(paged=True, cache=cache.desc)
+    prefill(s, desc, q, cache.head_dim_v, cu_seqlens_q, max_seqlen_q, max_seqlen_k, out, False, sinks,
+            keys, more)
+
+
+def get_pa_metadata_info_v1(batch_size, num_head_k=1):
+    """Shapes and types of the tensors of a plan: work_metadata_ptrs, work_indptr, work_info,
+    reduce_indptr, reduce_final_map, reduce_partial_map."""
+    return info(batch_size, num_head_k)
+
+
+def info(batch_size, kv_heads):
+    from attn.attention import plan_sizes
+    s = next(iter(c._devices.values()), None)
+    if s is None:
+        raise c.AttnError("ATTN_NO_DEVICE", "attn.aiter.use(packs) was not called")
+    lists = max(s.device.compute_units, kv_heads)
+    items, partials, _ = plan_sizes(batch_size, 1, 16, kv_heads, kv_heads, lists)
+    i32, u64 = number_types()
+    return (((2,), u64), ((lists + 1,), i32), ((items, 8), i32), ((batch_size + 1,), i32),
+            ((batch_size, 2), i32), ((max(partials, 1),), i32))
+
+
+def number_types():
+    import sys
+    torch = sys.modules.get("torch")
+    if torch:
+        return torch.int32, getattr(torch, "uint64", torch.int64)
+    return "int32", "uint64"
+
+
+def get_pa_metadata_v1(seqlens_qo_indptr, pages_kv_indptr, context_lens, num_heads_per_head_k,
+                       num_heads_k, is_causal, work_metadata_ptrs, work_indptr, work_info,
+                       reduce_indptr, reduce_final_map, reduce_partial_map, kv_granularity=16,
+                       block_size=16, max_seqlen_qo=-1, uni_seqlen_qo=-1, fast_mode=True, topk=-1,
+                       max_split_per_batch=-1):
+    """Lengths to work lists, on the device. What is said of granularity and splits is libattn's own
+    choice; work_metadata_ptrs is not written, as no call here reads it."""
+    c.refuse("get_pa_metadata_v1", topk=(topk >= 0, "sparse attention has lists of slots"))
+    plan("get_pa_metadata_v1", seqlens_qo_indptr, pages_kv_indptr, context_lens,
+         num_heads_per_head_k * num_heads_k, num_heads_k, block_size,
+         max(max_seqlen_qo, uni_seqlen_qo), work_indptr, work_info, reduce_indptr, reduce_final_map,
+         reduce_partial_map)
+
+
+def plan(call, qo_indptr, kv_indptr, kv_lens, heads, kv_heads, page, q_len, work_indptr, work_info,
+         reduce_indptr, reduce_final_map, reduce_partial_map):
+    if q_len < 1:
+        raise NotServed(call, "max_seqlen_qo or uni_seqlen_qo is needed: it bounds the grid")
+    batch = kv_lens.shape[0]
+    c.session(kv_lens).op("plan")(
+        kv_lens=kv_lens, qo_indptr=qo_indptr[:batch + 1], kv_indptr=kv_indptr[:batch + 1],
+        work_indptr=work_indptr, work_info=work_info, reduce_indptr=reduce_indptr[:batch + 1],
+        reduce_final_map=reduce_final_map[:batch], reduce_partial_map=reduce_partial_map, q_len=q_len,
+        page_size=page, heads=heads, kv_heads=kv_heads, stream=c.stream(kv_lens))
+
+
+def pa_persistent_fwd(Q, K, V, output, max_qlen, qo_indptr, kv_indptr, kv_indices, context_lens,
+                      work_indptr, work_info, reduce_indptr, reduce_final_map, reduce_partial_map,
+                      K_QScale=None, V_QScale=None, softmax_scale=None, mask=0, quant_type=None):
+    """Decode by the work lists of get_pa_metadata_v1(), and their sum. Returns the parts and the LSE
+    [queries, heads]: of all queries where the pack has a kernel with lse, else, as AITER's, of those
+    that were split."""
+    call = "pa_persistent_fwd"
+    check_q(call, Q)
+    s = c.session(Q)
+    cache = c.Cache(call, K, values_as_stored(K, V), c.dtype(Q), K_QScale, V_QScale)
+    parts = c.floats(Q, (reduce_partial_map.shape[0] * max_qlen, 1, Q.shape[1], cache.head_dim_v))
+    part_lse = c.floats(Q, (parts.shape[0], 1, Q.shape[1], 1))
+    final = c.floats(Q, (Q.shape[0], Q.shape[1]))
+    desc = decode_desc(Q, cache, "causal" if mask else "none", None, 0.0, int(max_qlen), "indices",
+                       lse=True)
+    if not s.has("decode", **desc):
+        desc["lse"] = False
+    batch = context_lens.shape[0]
+    s.op("decode", **desc)(
+        q=Q, out=output, lse=c.transpose(final) if desc["lse"] else None,
+        qo_indptr=qo_indptr[:batch + 1], kv_indptr=kv_indptr[:batch + 1], kv_indices=kv_indices,
+        kv_lens=context_lens, work_indptr=work_indptr, work_info=work_info,
+        partial_out=parts[:, 0], partial_lse=part_lse[:, 0, :, 0], scale=softmax_scale or 0.0,
+        **cache.tensors(), stream=c.stream(Q))
+    pa_reduce_v1(parts, part_lse, reduce_indptr[:batch + 1], reduce_final_map, reduce_partial_map,
+                 max_qlen, output, final)
+    return parts, final
+
+
+def pa_reduce_v1(partial_output, partial_lse, reduce_indptr, reduce_final_map, reduce_partial_map,
+                 max_seqlen_q, final_output, final_lse=None, num_kv_splits=0):
+    """The weighted sum of the parts of each output that was split."""
+    call = "pa_reduce_v1"
+    if reduce_final_map is None:
+        raise NotServed(call, "reduce_final_map is needed: it says which queries a tile has")
+    heads, dim = final_output.shape[1:]
+    tiles = reduce_indptr.shape[0] - 1
+    op = c.session(final_output).op("combine", dtype=c.dtype(final_output), head_dim=dim,
+                                    heads=heads, partials="csr")
+    op(out=final_output, lse=None if final_lse is None else c.transpose(final_lse),
+       partial_out=c.view(partial_output, partial_output.shape[0], heads, dim),
+       partial_lse=c.view(partial_lse, partial_lse.shape[0], heads), reduce_indptr=reduce_indptr,
+       reduce_final_map=reduce_final_map[:tiles], reduce_partial_map=reduce_partial_map,
+       q_len=int(max_seqlen_q), stream=c.stream(final_output))

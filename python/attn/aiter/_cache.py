@@ -1,0 +1,223 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What goes into a cache and comes out of it, and the steps before: norm, rotation, merging."""
+from attn.aiter import _common as c
+from attn.aiter._common import NotServed
+
+X_LAYOUT = ("values as [page, head, D, token] (asm_layout=False) are not written: libattn's caches are "
+            "[page, token, head, D] or asm_layout=True")
+
+
+def write(call, key, value, key_cache, value_cache, slot_mapping, k_scale=None, v_scale=None,
+          shuffled=None, kv_scale=None):
+    s = c.session(key)
+    cache = c.Cache(call, key_cache, value_cache, c.dtype(key), k_scale, v_scale, shuffled=shuffled)
+    desc = cache.desc
+    if desc.dtype in ("fp8", "int8") and desc.scale == "none" and kv_scale:
+        raise NotServed(call, f"the scales are not {kv_scale}")
+    tokens = min(key.shape[0], slot_mapping.shape[0])
+    op = s.op("cache_write", dtype=c.dtype(key), head_dim=cache.head_dim,
+              head_dim_v=cache.head_dim_v, kv_heads=cache.kv_heads, cache=desc)
+    op(k_in=key[:tokens], v_in=value[:tokens], slot_mapping=c.cast(slot_mapping[:tokens], "int64"),
+       **cache.tensors(), stream=c.stream(key))
+
+
+def typed(call, key_cache, kv_cache_dtype, k_scale, v_scale):
+    """Scales for a cache of the type that the call names: none for the model's own."""
+    if kv_cache_dtype in ("auto", "bf16", "bfloat16", "half", "float16"):
+        if c.dtype(key_cache) in ("fp8", "int8"):
+            raise NotServed(call, f"kv_cache_dtype is {kv_cache_dtype!r}, the cache is "
+                            f"{c.dtype(key_cache)}")
+        return None, None
+    if not kv_cache_dtype.startswith("fp8"):
+        raise NotServed(call, f"kv_cache_dtype {kv_cache_dtype!r}")
+    return k_scale, v_scale
+
+
+def reshape_and_cache(key, value, key_cache, value_cache, slot_mapping, kv_cache_dtype, k_scale=None,
+                      v_scale=None, asm_layout=False):
+    """New tokens into SHUFFLE pages."""
+    call = "reshape_and_cache"
+    c.refuse(call, asm_layout=(not asm_layout and value_cache.ndim != 5, X_LAYOUT))
+    k_scale, v_scale = typed(call, key_cache, kv_cache_dtype, k_scale, v_scale)
+    write(call, key, value, key_cache, as_shuffled(key_cache, value_cache), slot_mapping, k_scale,
+          v_scale, True)
+
+
+def as_shuffled(key_cache, value_cache):
+    """With asm_layout the memory of values is [page, head, token / x, D, x], also where an engine has
+    given it four dimensions."""
+    if value_cache.ndim == 4 and key_cache.ndim == 5:
+        pages, heads, dim, page = value_cache.shape
+        x = key_cache.shape[4]
+        return c.view(value_cache, pages, heads, page // x, dim, x)
+    return value_cache
+
+
+def reshape_and_cache_flash(key, value, key_cache, value_cache, slot_mapping, kv_cache_dtype, k_scale,
+                            v_scale):
+    """New tokens into NHD pages."""
+    call = "reshape_and_cache_flash"
+    k_scale, v_scale = typed(call, key_cache, kv_cache_dtype, k_scale, v_scale)
+    write(call, key, value, key_cache, value_cache, slot_mapping, k_scale, v_scale, False)
+
+
+def reshape_and_cache_with_pertoken_quant(key, value, key_cache, value_cache, k_dequant_scales,
+                                          v_dequant_scales, slot_mapping, asm_layout):
+    """New tokens into fp8 or int8 pages; the scale of each token and head is worked out and stored,
+    [pages, kv heads, P]."""
+    call = "reshape_and_cache_with_pertoken_quant"
+    c.refuse(call, asm_layout=(not asm_layout, X_LAYOUT),
+             k_dequant_scales=(k_dequant_scales.ndim != 3,
+                               "its layout [heads, tokens] is not served, [pages, heads, P] is"))
+    write(call, key, value, key_cache, as_shuffled(key_cache, value_cache), slot_mapping,
+          k_dequant_scales, v_dequant_scales, True)
+
+
+def reshape_and_cache_with_block_quant(key, value, key_cache, value_cache, k_dequant_scales,
+                                       v_dequant_scales, slot_mapping, asm_layout):
+    """New tokens into fp8 or int8 pages that have a scale per page and head: [kv heads, pages] in
+    asm_layout."""
+    call = "reshape_and_cache_with_block_quant"
+    c.refuse(call, asm_layout=(not asm_layout, X_LAYOUT))
+    write(call, c.view(key, -1, *key.shape[-2:]), c.view(value, -1, *value.shape[-2:]), key_cache,
+          as_shuffled(key_cache, value_cache), c.view(slot_mapping, -1),
+          c.transpose(k_dequant_scales), c.transpose(v_dequant_scales), True)
+
+
+def cp_mha_gather_cache(key_cache, value_cache, key, value, block_tables, k_scales, v_scales,
+                        cu_seqlens_kv, token_to_batch, seq_starts, dequant, kv_cache_layout,
+                        total_tokens, per_token_quant=True):
+    """Keys and values of sequences out of NHD or SHUFFLE pages, into packed tensors."""
+    call = "cp_mha_gather_cache"
+    stored = c.dtype(key_cache) in ("fp8", "int8")
+    c.refuse(call, dequant=(stored and not dequant, "bytes are not copied as they are"),
+             kv_cache_layout=(kv_cache_layout not in ("NHD", "SHUFFLE"), str(kv_cache_layout)))
+    s = c.session(key)
+    cache = c.Cache(call, key_cache, value_cache, c.dtype(key), k_scales if dequant else None,
+                    v_scales if dequant else None, shuffled=kv_cache_layout == "SHUFFLE")
+    op = s.op("cache_gather", dtype=c.dtype(key), head_dim=cache.head_dim,
+              head_dim_v=cache.head_dim_v, kv_heads=cache.kv_heads, cache=cache.desc)
+    batch = cu_seqlens_kv.shape[0] - 1
+    op(k_out=key, v_out=value, cu_seqlens_k=cu_seqlens_kv, seq_starts=seq_starts[:batch],
+       block_table=block_tables[:batch], max_seqlen_k=int(total_tokens), **cache.tensors(),
+       stream=c.stream(key))
+
+
+def merge_attn_states(output, prefix_output, prefix_lse, suffix_output, suffix_lse, output_lse=None,
+                      prefill_tokens_with_context=None, output_scale=None):
+    """Attention over two sets of keys becomes that over both. Tokens from
+    prefill_tokens_with_context on have no prefix: theirs is the suffix."""
+    call = "merge_attn_states"
+    tokens, heads, dim = output.shape
+    n = tokens if prefill_tokens_with_context is None else int(prefill_tokens_with_context)
+    c.refuse(call, output_scale=(n < tokens and output_scale is not None,
+                                 "fp8 outputs with tokens that have no context"))
+    own = c.dtype(prefix_output)
+    op = c.session(output).op("combine", dtype=own, head_dim=dim, heads=heads, partials="pair",
+                              out_dtype=c.dtype(output) if c.dtype(output) != own else None)
+    if n:
+        op(out=output[:n], lse=None if output_lse is None else output_lse[:, :n],
+           prefix=prefix_output[:n], suffix=suffix_output[:n], prefix_lse=prefix_lse[:, :n],
+           suffix_lse=suffix_lse[:, :n], stream=c.stream(output),
+           out_scale=None if output_scale is None else c.scalar(call, "output_scale", output_scale))
+    if n < tokens:
+        output[n:] = suffix_output[n:]
+        if output_lse is not None:
+            output_lse[:, n:] = suffix_lse[:, n:]
+
+
+def heads_of(x, heads, dim):
+    """[tokens, heads, dim] of a tensor that may have its heads in one dimension."""
+    return x if x.ndim == 3 else c.view(x, x.shape[0], heads, dim)
+
+
+def rope(call, s, q, k, v, cache, slots, positions, table, neox, norm=None, weights=(None, None),
+         eps=0.0, q_out=None, k_out=None, v_out=None, keep=False, rotary_dim=0):
+    own = c.dtype(q)
+    fp8_out = q_out is not None and c.dtype(q_out) == "fp8"
+    short = c.dtype(table) != "f32"
+    if short and c.dtype(table) != own:
+        raise NotServed(call, f"cosines are {c.dtype(table)}: they are float32 or of the model's type")
+    op = s.op("rope_qk_norm_cache", dtype=own, q_out_dtype="fp8" if fp8_out else None,
+              head_dim=q.shape[2], heads=q.shape[1], kv_heads=k.shape[1],
+              rope="neox" if neox else "gptj", rotary_dim=rotary_dim or table.shape[1],
+              cos_sin_short=short, norm=norm or "none", keep_kv=keep, cache=cache.desc)
+    tokens = q.shape[0]
+    op(q=q, k=k, v=v, q_out=q_out, k_out=k_out, v_out=v_out,
+       slot_mapping=c.cast(slots[:tokens], "int64"), positions=c.cast(positions, "int64")[:tokens],
+       cos_sin=table, q_weight=weights[0], k_weight=weights[1], eps=eps,
+       q_out_scale=c.ones(q, 1) if fp8_out else None, **cache.tensors(), stream=c.stream(q))
+
+
+def fused_qk_norm_rope_cache_quant_shuffle(q, k, v, num_heads_q, num_heads_k, num_heads_v, head_dim,
+                                           eps, qw, kw, cos_sin_cache, is_neox_style, pos_ids,
+                                           k_cache, v_cache, slot_mapping, kv_cache_dtype, k_scale,
+                                           v_scale):
+    """RMS norm of each head of q and k and their rotation, in place; k and v into SHUFFLE pages, fp8
+    with a scale per token and head that is worked out."""
+    call = "fused_qk_norm_rope_cache_quant_shuffle"
+    s = c.session(q)
+    q, k, v = (heads_of(x, n, head_dim) for x, n in ((q, num_heads_q), (k, num_heads_k),
+                                                     (v, num_heads_v)))
+    if kv_cache_dtype == "auto":
+        k_scale = v_scale = None
+    cache = c.Cache(call, k_cache, as_shuffled(k_cache, v_cache), c.dtype(q), k_scale, v_scale,
+                    shuffled=True)
+    rope(call, s, q, k, v, cache, slot_mapping, pos_ids, cos_sin_cache, is_neox_style, "rms", (qw, kw),
+         eps, keep=True)
+
+
+def fused_qk_norm_rope_cache_pts_quant_shuffle(qkv, qw, kw, cos_sin, positions, num_tokens,
+                                               num_heads_q, num_heads_k, num_heads_v, head_size,
+                                               is_neox_style, eps, q_out, k_cache, v_cache,
+                                               slot_mapping, per_tensor_k_scale, per_tensor_v_scale,
+                                               k_out, v_out, return_kv, use_shuffle_layout,
+                                               block_size, x, rotary_dim=0):
+    """The same of packed q, k, v, to q_out; NHD or SHUFFLE pages, fp8 with a scale per tensor. With
+    return_kv k and v also go to k_out and v_out."""
+    call = "fused_qk_norm_rope_cache_pts_quant_shuffle"
+    s = c.session(qkv)
+    heads = num_heads_q + num_heads_k + num_heads_v
+    qkv = heads_of(qkv, heads, head_size)[:num_tokens]
+    q, k = qkv[:, :num_heads_q], qkv[:, num_heads_q:num_heads_q + num_heads_k]
+    v = qkv[:, num_heads_q + num_heads_k:]
+    if use_shuffle_layout:
+        v_cache = as_shuffled(k_cache, v_cache)
+    cache = c.Cache(call, k_cache, v_cache, c.dtype(qkv), per_tensor_k_scale, per_tensor_v_scale,
+                    shuffled=bool(use_shuffle_layout))
+    if cache.page != block_size:
+        raise NotServed(call, f"block_size is {block_size}, the cache has pages of {cache.page}")
+    outs = {}
+    if return_kv:
+        outs = {"k_out": heads_of(k_out, num_heads_k, head_size)[:num_tokens],
+                "v_out": heads_of(v_out, num_heads_v, head_size)[:num_tokens], "keep": True}
+    rope(call, s, q, k, v, cache, slot_mapping, positions, cos_sin, is_neox_style, "rms", (qw, kw), eps,
+         q_out=heads_of(q_out, num_heads_q, head_size)[:num_tokens], rotary_dim=rotary_dim, **outs)
+
+
+def fused_qk_rope_reshape_and_cache(q, k, v, key_cache, value_cache, slot_mapping, pos, cos, sin,
+                                    k_scale, v_scale, is_neox, flash_layout, apply_scale=True,
+                                    offs=None, q_out=None, k_out=None, output_zeros=True,
+                                    zeros_out=None, upcast_operand=False):
+    """Rotation of q and k; k and v into NHD or SHUFFLE pages. cos and sin are joined into one table,
+    once for each pair of them. Returns q_out, k_out, the caches and, if asked for, zeros."""
+    call = "fused_qk_rope_reshape_and_cache"
+    c.refuse(call, offs=(offs is not None, "positions have no offsets"),
+             value_cache=(not flash_layout and value_cache.ndim != 5, X_LAYOUT),
+             cos=(cos.shape[-1] * 2 != q.shape[2],
+                  f"{cos.shape[-1]} cosines of a head of {q.shape[2]}: half of it rotates"))
+    s = c.session(q)
+    scaled = c.dtype(key_cache) == "fp8"
+    cache = c.Cache(call, key_cache, value_cache, c.dtype(q), k_scale if scaled else None,
+                    v_scale if scaled else None, shuffled=not flash_layout)
+    table = s.made.of("cos_sin", (cos, sin), lambda a, b: c.join(
+        c.view(a, a.shape[0], -1), c.view(b, b.shape[0], -1)))
+    q_out = c.new_like(q) if q_out is None else q_out
+    k_out = c.new_like(k) if k_out is None else k_out
+    rope(call, s, q, k, v, cache, slot_mapping, pos, table, is_neox, q_out=q_out, k_out=k_out,
+         keep=True)
+    if zeros_out is None and not output_zeros:
+        return q_out, k_out, key_cache, value_cache
+    zeros_out = c.new_like(q) if zeros_out is None else zeros_out
+    c.zero(zeros_out)
+    return q_out, k_out, key_cache, value_cache, zeros_out

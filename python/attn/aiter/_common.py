@@ -1,0 +1,242 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the calls share: the device with its packs, ops by what a call needs, tensors of any library."""
+import sys
+import weakref
+
+from attn._device import Device
+from attn._native import AttnError
+from attn._types import CacheDesc
+from attn.attention import new_like
+
+_devices = {}
+
+
+class NotServed(AttnError, NotImplementedError):
+    """A call, or a form of it, that attn.aiter does not serve. The text says why."""
+
+    def __init__(self, call, why):
+        super().__init__("ATTN_NO_KERNEL", f"{call}: {why}")
+
+
+def use(*packs, device=None, hip=None, ordinal=0):
+    """The packs whose kernels serve the calls on a GPU; or a Device that is open already."""
+    _devices[ordinal if device is None else device.ordinal] = Session(
+        device or Device(*packs, ordinal=ordinal, hip=hip))
+
+
+class Session:
+    """A device and the ops that calls have needed so far."""
+
+    def __init__(self, device):
+        self.device, self.ops, self.made = device, {}, Made()
+
+    def op(self, kind, **desc):
+        """The op of a descriptor: looked up once. A missing kernel is libattn's AttnError."""
+        key = (kind, tuple(desc.items()))
+        op = self.ops.get(key)
+        if op is None:
+            op = self.ops[key] = getattr(self.device, kind)(**desc)
+        return op
+
+    def has(self, kind, **desc):
+        """Whether a pack has a kernel for it."""
+        try:
+            self.op(kind, **desc)
+        except AttnError as e:
+            if e.status != "ATTN_NO_KERNEL":
+                raise
+            return False
+        return True
+
+
+class Made:
+    """Tensors that were made of an engine's constants, once: sinks as float32, a joined table. A
+    constant that is written in place (torch counts that) is made anew."""
+
+    def __init__(self):
+        self.kept = {}
+
+    def of(self, tag, sources, make):
+        key = (tag, *(id(x) for x in sources))
+        versions = tuple(getattr(x, "_version", 0) for x in sources)
+        kept = self.kept.get(key)
+        if kept and kept[1] == versions and all(r() is x for r, x in zip(kept[0], sources)):
+            return kept[2]
+        out = make(*sources)
+        self.kept[key] = ([weakref.ref(x, lambda _: self.kept.pop(key, None)) for x in sources],
+                          versions, out)
+        return out
+
+
+def session(x):
+    """The session of the GPU that a tensor is on."""
+    ordinal = x.get_device() if getattr(x, "is_cuda", False) else 0
+    found = _devices.get(ordinal)
+    if found is None:
+        raise AttnError("ATTN_NO_DEVICE", f"attn.aiter.use(packs) was not called for GPU {ordinal}")
+    return found
+
+
+def stream(x):
+    """torch's current stream, for a tensor of a GPU."""
+    if not getattr(x, "is_cuda", False):
+        return None
+    return sys.modules["torch"]._C._cuda_getCurrentRawStream(x.get_device())
+
+
+NAMES = {"bfloat16": "bf16", "uint16": "bf16", "float16": "fp16", "uint8": "fp8", "int8": "int8",
+         "float8_e4m3fn": "fp8", "float8_e4m3fnuz": "fp8", "float32": "f32", "int32": "i32",
+         "int64": "i64"}
+
+
+def dtype(x):
+    """An element type as descriptions spell it. Bytes are fp8, as numpy and older torch have none."""
+    name = str(x.dtype).rsplit(".", 1)[-1]
+    return NAMES.get(name, name)
+
+
+def is_torch(x):
+    return hasattr(x, "data_ptr")
+
+
+def cast(x, name):
+    """A copy in another type, where it is not of that type: "float32", "int64", "int32"."""
+    if str(x.dtype).rsplit(".", 1)[-1] == name:
+        return x
+    return x.to(getattr(sys.modules["torch"], name)) if is_torch(x) else x.astype(name)
+
+
+def view(x, *shape):
+    """Other dimensions of the same memory; a tensor whose strides do not allow it is refused."""
+    if is_torch(x):
+        return x.view(*shape)
+    out = x.view()
+    out.shape = shape
+    return out
+
+
+def transpose(x):
+    return x.t() if is_torch(x) else x.T
+
+
+def count(x):
+    return x.numel() if is_torch(x) else x.size
+
+
+def zero(x):
+    """Fills with zeros, in the stream."""
+    if is_torch(x):
+        x.zero_()
+    else:
+        x[...] = 0
+
+
+def ones(like, n):
+    """[n] float32 ones where `like` is."""
+    if is_torch(like):
+        return like.new_ones(n, dtype=sys.modules["torch"].float32)
+    return sys.modules["numpy"].ones(n, "float32")
+
+
+def join(a, b):
+    """[n, x] and [n, y] side by side."""
+    if is_torch(a):
+        return sys.modules["torch"].cat((a, b), -1)
+    return sys.modules["numpy"].concatenate((a, b), -1)
+
+
+def floats(like, shape):
+    """A float32 tensor where `like` is, not set."""
+    return new_like(like, shape, sys.modules["torch"].float32 if is_torch(like) else "float32")
+
+
+def sinks_of(s, sinks):
+    """Sinks as float32, made once where the model has them in its own type."""
+    if sinks is None or dtype(sinks) == "f32":
+        return sinks
+    return s.made.of("sinks", (sinks,), lambda x: cast(x, "float32"))
+
+
+def scalar(call, name, scale):
+    """One scale for all: [1], or what is expanded from it, as engines have it."""
+    if count(scale) == 1:
+        return view(scale, 1)
+    if all(st == 0 for st in (scale.stride() if is_torch(scale) else scale.strides)):
+        return scale[(slice(0, 1),) + (0,) * (scale.ndim - 1)]
+    raise NotServed(call, f"{name} has {count(scale)} scales; one for the whole tensor is served")
+
+
+def refuse(call, **rows):
+    """Arguments in a form that is not served: name=(whether it is, why not)."""
+    for name, (bad, why) in rows.items():
+        if bad:
+            raise NotServed(call, f"{name}: {why}")
+
+
+class Cache:
+    """A cache as a call gives it: k and v as libattn takes them, and the descriptor."""
+
+    def __init__(self, call, k, v, q_dtype, k_scale=None, v_scale=None, shuffled=None):
+        own = dtype(k)
+        if dtype(v) != own:
+            raise NotServed(call, f"keys are {own}, values {dtype(v)}: the cache has one type")
+        if k.ndim == 3:  # a token a page
+            k, v = k[:, None], v[:, None]
+        self.k, self.v, layout = k, v, "nhd"
+        if k.ndim == 5:
+            layout, self.page, self.kv_heads = "shuffle", k.shape[3], k.shape[1]
+            self.head_dim = k.shape[2] * k.shape[4]
+            if v.ndim != 5:
+                raise NotServed(call, "values as [page, head, D, token]: libattn reads them as [page, "
+                                "head, token / x, D, x], which asm_layout=True writes")
+            self.head_dim_v = v.shape[3]
+        else:
+            self.page, self.kv_heads, self.head_dim = k.shape[1], k.shape[2], k.shape[3]
+            self.head_dim_v = v.shape[3]
+        if shuffled is not None and shuffled != (layout == "shuffle"):
+            raise NotServed(call, f"a cache of {k.ndim} dimensions is not of the layout that the call "
+                            "says")
+        kind, self.k_scale, self.v_scale = "none", None, None
+        if own in ("fp8", "int8"):
+            kind = self.take_scales(call, k_scale, v_scale)
+        elif own != q_dtype:
+            raise NotServed(call, f"queries are {q_dtype}, the cache {own}")
+        self.desc = CacheDesc(dtype=own if own != q_dtype else None, layout=layout, scale=kind,
+                              page_size=self.page)
+
+    def take_scales(self, call, k_scale, v_scale):
+        if k_scale is None or v_scale is None:
+            return "none"
+        if count(k_scale) > 1 and k_scale.ndim == 4 and k_scale.shape[3] == 1:
+            k_scale, v_scale = k_scale[..., 0], v_scale[..., 0]  # pa_decode_gluon's per token
+        pages, heads = self.k.shape[0], self.kv_heads
+        shape = tuple(k_scale.shape)
+        if shape == (pages, heads, self.page) and count(k_scale) > 1:
+            kind = "token"
+        elif shape == (pages, heads) and count(k_scale) > 1 and min(
+                st for st, n in zip(strides(k_scale), shape) if n > 1) > 0:
+            kind = "block"
+        else:
+            k_scale, v_scale = scalar(call, "k_scale", k_scale), scalar(call, "v_scale", v_scale)
+            kind = "tensor"
+        self.k_scale, self.v_scale = k_scale, v_scale
+        return kind
+
+    def tensors(self):
+        return {"k_cache": self.k, "v_cache": self.v, "k_scale": self.k_scale,
+                "v_scale": self.v_scale}
+
+
+def strides(x):
+    return x.stride() if is_torch(x) else x.strides
+
+
+def lens_of_pages(indptr, last_page_lens, page):
+    """Keys of each sequence, of the pages that it has and what its last one holds."""
+    pages = indptr[1:] - indptr[:-1]
+    if page == 1:
+        return cast(pages, "int32")
+    if last_page_lens is None:
+        raise NotServed("kv_last_page_lens", f"it is needed with pages of {page} tokens")
+    lens = (pages - 1) * page + last_page_lens[:pages.shape[0]]
+    return cast(lens * (pages > 0), "int32")

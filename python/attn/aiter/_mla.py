@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Absorbed latent attention."""
+from attn.aiter import _attention as a
+from attn.aiter import _common as c
+from attn.aiter._common import NotServed
+
+
+def mla_decode_fwd(q, kv_buffer, o, qo_indptr, kv_indptr, kv_indices, kv_last_page_lens, max_seqlen_q,
+                   page_size=1, nhead_kv=1, sm_scale=None, logit_cap=0.0, num_kv_splits=None,
+                   num_kv_splits_indptr=None, work_meta_data=None, work_indptr=None,
+                   work_info_set=None, reduce_indptr=None, reduce_final_map=None,
+                   reduce_partial_map=None, q_scale=None, kv_scale=None, intra_batch_mode=False,
+                   return_logits=False, return_lse=False, g_kv_indptr=None, cp_world_size=1,
+                   cp_rank=0, causal=True):
+    """Decode over rows [pages, P, 1, latent + rope]. With the work lists of get_mla_metadata_v1() the
+    keys are split; without them each sequence is one workgroup. Returns the parts, or None, and the
+    LSE [queries, heads], or None."""
+    call = "mla_decode_fwd"
+    c.refuse(call, logit_cap=(logit_cap != 0, "latent attention has no soft cap"),
+             cp_world_size=(cp_world_size != 1, "context parallelism is not served"),
+             nhead_kv=(nhead_kv != 1, "the latent is one head"),
+             return_logits=(return_logits, "the parts of an output are joined"),
+             page_size=(page_size != kv_buffer.shape[1],
+                        f"it is {page_size}, kv_buffer has pages of {kv_buffer.shape[1]}"))
+    s = c.session(q)
+    own, stored, made = c.dtype(q), c.dtype(kv_buffer), c.dtype(o)
+    if own == "fp8" and q_scale is None:
+        raise NotServed(call, "fp8 queries need q_scale")
+    scaled = stored == "fp8" and kv_scale is not None
+    desc = {"dtype": made, "q_dtype": "fp8" if own == "fp8" else None, "head_dim": q.shape[2],
+            "head_dim_v": o.shape[2], "heads": q.shape[1], "q_len": int(max_seqlen_q),
+            "mask": "causal" if causal else "none", "lse": return_lse, "page_table": "indices",
+            "cache": c.CacheDesc(dtype=stored if stored != made else None, page_size=page_size,
+                                 scale="tensor" if scaled else "none")}
+    batch = kv_last_page_lens.shape[0]
+    scale = q.shape[2] ** -0.5 if sm_scale is None else sm_scale
+    final = c.floats(q, (q.shape[0], q.shape[1])) if return_lse else None
+    call_args = {
+        "q": q, "out": o, "lse": None if final is None else c.transpose(final), "scale": scale,
+        "qo_indptr": qo_indptr[:batch + 1], "kv_indptr": kv_indptr[:batch + 1],
+        "kv_indices": kv_indices, "k_cache": kv_buffer,
+        "kv_lens": c.lens_of_pages(kv_indptr[:batch + 1], kv_last_page_lens, page_size),
+        "k_scale": c.scalar(call, "kv_scale", kv_scale) if scaled else None,
+        "q_scale": c.scalar(call, "q_scale", q_scale) if own == "fp8" else None}
+    op = s.op("mla_decode", **desc)
+    if work_indptr is None:
+        op(**call_args, stream=c.stream(q))
+        return None, final
+    parts = c.floats(q, (reduce_partial_map.shape[0] * max_seqlen_q, 1, q.shape[1], o.shape[2]))
+    part_lse = c.floats(q, (parts.shape[0], 1, q.shape[1], 1))
+    op(**call_args, work_indptr=work_indptr, work_info=work_info_set, partial_out=parts[:, 0],
+       partial_lse=part_lse[:, 0, :, 0], stream=c.stream(q))
+    a.pa_reduce_v1(parts, part_lse, reduce_indptr[:batch + 1], reduce_final_map, reduce_partial_map,
+                   max_seqlen_q, o, final)
+    return parts, final
+
+
+def get_mla_metadata_info_v1(batch_size, max_seqlen_qo, num_head_qo, q_dtype, kv_dtype, is_sparse,
+                             fast_mode=True, num_kv_splits=32, intra_batch_mode=False,
+                             max_split_per_batch=-1):
+    """As get_pa_metadata_info_v1(): any number of heads is one tile."""
+    return a.info(batch_size * max_seqlen_qo if is_sparse else batch_size, 1)
+
+
+def get_mla_metadata_v1(seqlens_qo_indptr, seqlens_kv_indptr, kv_last_page_lens, num_heads_per_head_k,
+                        num_heads_k, is_causal, work_metadata_ptrs, work_info_set, work_indptr,
+                        reduce_indptr, reduce_final_map, reduce_partial_map, page_size=1,
+                        kv_granularity=16, max_seqlen_qo=-1, uni_seqlen_qo=-1, fast_mode=True,
+                        topk=-1, max_split_per_batch=-1, intra_batch_mode=False,
+                        is_cp_round_robin=False, mla_version=None, dtype_q_nope=None,
+                        dtype_q_rope=None, dtype_kv_nope=None, dtype_kv_rope=None, dtype_q=None,
+                        dtype_kv=None):
+    """As get_pa_metadata_v1(), of the lengths that the pages hold."""
+    call = "get_mla_metadata_v1"
+    c.refuse(call, topk=(topk >= 0, "lists of slots are planned by their own lengths"),
+             is_cp_round_robin=(is_cp_round_robin, "context parallelism is not served"),
+             num_heads_k=(num_heads_k != 1, "the latent is one head"))
+    batch = kv_last_page_lens.shape[0]
+    lens = c.lens_of_pages(seqlens_kv_indptr[:batch + 1], kv_last_page_lens, page_size)
+    a.plan(call, seqlens_qo_indptr, seqlens_kv_indptr, lens, num_heads_per_head_k, 1, page_size,
+           max(max_seqlen_qo, uni_seqlen_qo), work_indptr, work_info_set, reduce_indptr,
+           reduce_final_map, reduce_partial_map)
+
+
+def mla_reduce_v1(partial_output, partial_lse, reduce_indptr, reduce_final_map, reduce_partial_map,
+                  max_seqlen_q, num_kv_splits, final_output, final_lse=None):
+    """As pa_reduce_v1(), with the arguments in this order."""
+    a.pa_reduce_v1(partial_output, partial_lse, reduce_indptr, reduce_final_map, reduce_partial_map,
+                   max_seqlen_q, final_output, final_lse)

@@ -1,0 +1,587 @@
+# SPDX-License-Identifier: Apache-2.0
+"""attn.aiter against references of AITER's documented semantics, with the forms of arguments that engines
+pass: views, None, given outputs, sinks in the model's type. With numpy, and again with torch where it
+is installed."""
+import inspect
+import unittest
+import warnings
+
+import numpy as np
+
+import attn
+import attn.aiter as aiter
+import support
+
+try:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        import torch
+except ImportError:
+    torch = None
+
+H, HK, D, P, X = 4, 2, 128, 16, 8
+GQA = H // HK
+
+
+def fnuz():
+    """Values of gfx942's fp8 bytes."""
+    byte = np.arange(256)
+    e, m = byte >> 3 & 15, byte & 7
+    value = np.where(e == 0, m * 2.0 ** -10, (1 + m / 8) * 2.0 ** (e - 8.0))
+    value = np.where(byte >> 7, -value, value)
+    value[0x80] = np.nan
+    return value
+
+
+FP8 = fnuz()
+
+
+def shuffle_k(pages, x=X):
+    n, p, h, d = pages.shape
+    return np.ascontiguousarray(pages.reshape(n, p, h, d // x, x).transpose(0, 2, 3, 1, 4))
+
+
+def shuffle_v(pages, x=X):
+    n, p, h, d = pages.shape
+    return np.ascontiguousarray(pages.reshape(n, p // x, x, h, d).transpose(0, 3, 1, 4, 2))
+
+
+def unshuffle_k(k):
+    n, h, dx, p, x = k.shape
+    return k.transpose(0, 3, 1, 2, 4).reshape(n, p, h, dx * x)
+
+
+def unshuffle_v(v):
+    n, h, px, d, x = v.shape
+    return v.transpose(0, 2, 4, 1, 3).reshape(n, px * x, h, d)
+
+
+KERNELS = [
+    {"op": "prefill", "head_dim": D, "mask": ["causal", "none"], "lse": [False, True]},
+    {"op": "prefill", "head_dim": D, "mask": "window", "sinks": True},
+    {"op": "prefill", "head_dim": D, "paged": True, "page_size": "any", "lse": [False, True],
+     "page_table": "indices"},
+    {"op": "prefill", "head_dim": D, "paged": True, "page_size": "any"},
+    {"op": "prefill", "head_dim": D, "paged": True, "page_size": P, "kv_layout": "shuffle",
+     "page_table": "indices", "mask": "window"},
+    {"op": "decode", "head_dim": D, "page_size": P, "gqa": GQA, "kv_layout": ["nhd", "shuffle"]},
+    {"op": "decode", "head_dim": D, "page_size": P, "gqa": GQA, "kv_layout": "shuffle", "q_len": 4,
+     "kv_dtype": "fp8", "kv_scale": "token", "lse": [False, True],
+     "page_table": ["blocks", "indices"]},
+    {"op": "decode", "head_dim": D, "page_size": P, "gqa": GQA, "kv_layout": "shuffle", "q_len": 2,
+     "mask": "window", "sinks": True},
+    {"op": "decode", "head_dim": D, "page_size": P, "gqa": GQA, "kv_dtype": "fp8",
+     "kv_scale": "tensor"},
+    {"op": "combine", "head_dim": D, "partials": ["csr", "pair"]}, {"op": "plan"},
+    {"op": "combine", "head_dim": 512, "partials": "csr"},
+    {"op": "cache_write", "head_dim": D, "kv_layout": ["nhd", "shuffle"]},
+    {"op": "cache_write", "head_dim": D, "kv_layout": "shuffle", "kv_dtype": "fp8",
+     "kv_scale": ["token", "block"]},
+    {"op": "cache_write", "head_dim": D, "kv_dtype": "fp8", "kv_scale": "tensor"},
+    {"op": "cache_gather", "head_dim": D, "kv_layout": ["nhd", "shuffle"]},
+    {"op": "cache_gather", "head_dim": D, "kv_layout": "shuffle", "kv_dtype": "fp8",
+     "kv_scale": "token"},
+    {"op": "rope_qk_norm_cache", "head_dim": D, "rope": "neox", "norm": "rms", "rotary_dim": 64,
+     "keep_kv": True, "kv_layout": "shuffle", "cos_sin": "f32"},
+    {"op": "rope_qk_norm_cache", "head_dim": D, "rope": "gptj", "norm": "rms", "rotary_dim": D,
+     "kv_layout": "nhd", "cos_sin": "same"},
+    {"op": "rope_qk_norm_cache", "head_dim": D, "rope": "neox", "rotary_dim": D, "keep_kv": True,
+     "kv_layout": ["nhd", "shuffle"], "cos_sin": "same"},
+    {"op": "mla_decode", "head_dim": 576, "head_dim_v": 512, "gqa": "any", "page_size": "any",
+     "lse": True, "page_table": "indices", "q_len": 2},
+]
+
+
+class Calls:
+    """The tests; a subclass says of which library tensors are."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.device = support.device(*KERNELS)
+        aiter.use(device=cls.device)
+
+    def paged(self, lengths, seed):
+        """NHD pages of k and v, a table, and k and v of each sequence."""
+        rng = np.random.default_rng(seed)
+        need = [-(-n // P) for n in lengths]
+        order = rng.permutation(sum(need) + 2).astype(np.int32)
+        k, v = (support.random((len(order), P, HK, D), seed + i) for i in range(2))
+        table, keys, values, at = np.zeros((len(need), max(need)), np.int32), [], [], 0
+        for s, n in enumerate(need):
+            table[s, :n] = order[at:at + n]
+            keys.append(k[table[s, :n]].reshape(-1, HK, D)[:lengths[s]])
+            values.append(v[table[s, :n]].reshape(-1, HK, D)[:lengths[s]])
+            at += n
+        return k, v, table, keys, values
+
+    def check(self, out, q, cu, keys, values, more=0.0, **how):
+        out = self.back(out)
+        for s, (k, v) in enumerate(zip(keys, values)):
+            rows = slice(cu[s], cu[s + 1])
+            want, _ = support.attention(q[rows], k, v, **how)
+            support.close(out[rows], want, support.bound(v) + more, f"sequence {s}")
+
+    # ---- Prompts
+
+    def test_flash_attn_varlen_func(self):
+        cu = np.array([0, 5, 5, 40], np.int32)
+        qkv = support.random((40, H + 2 * HK, D), 1)
+        q, k, v = qkv[:, :H], qkv[:, H:H + HK], qkv[:, H + HK:]
+        whole = self.t(qkv)
+        given = (whole[:, :H], whole[:, H:H + HK], whole[:, H + HK:], self.t(cu), self.t(cu), 35, 35)
+        keys, values = ([x[cu[s]:cu[s + 1]] for s in range(3)] for x in (k, v))
+        self.check(aiter.flash_attn_varlen_func(*given, causal=True), q, cu, keys, values)
+        out = self.t(np.zeros((40, H, D), np.float16))
+        got = aiter.flash_attn_varlen_func(*given, causal=False, return_lse=True, out=out)
+        self.assertIs(got[0], out)
+        self.check(out, q, cu, keys, values, causal=False)
+        for s in range(3):
+            _, want = support.attention(q[cu[s]:cu[s + 1]], keys[s], values[s], causal=False)
+            support.close(self.back(got[1])[:, cu[s]:cu[s + 1]], want, 1e-3, "lse")
+        sinks = support.random((H,), 2)
+        kept = self.t(sinks)
+        for _ in range(2):  # made float32 once
+            out = aiter.flash_attn_varlen_func(*given, 5, 0.0, 0.2, causal=True,
+                                               window_size=(9, 0, 0), sink_ptr=kept)
+            self.check(out, q, cu, keys, values, scale=0.2, window=(9, 0), sinks=sinks)
+
+    def test_flash_attn_varlen_func_behind_a_prefix(self):
+        cu_q, cu_k = np.array([0, 3, 10], np.int32), np.array([0, 20, 60], np.int32)
+        q, k, v = (support.random((n, h, D), n) for n, h in ((10, H), (60, HK), (60, HK)))
+        out = aiter.flash_attn_varlen_func(*map(self.t, (q, k, v, cu_q, cu_k)), 7, 40, causal=True)
+        self.check(out, q, cu_q, [k[:20], k[20:]], [v[:20], v[20:]])
+
+    def test_mha_batch_prefill_func(self):
+        lengths, cu = [50, 20], np.array([0, 25, 30], np.int32)
+        k, v, table, keys, values = self.paged(lengths, 3)
+        q = support.random((30, H, D), 5)
+        indptr = np.array([0, 4, 6], np.int32)
+        indices = np.concatenate([table[0, :4], table[1, :2]])
+        last = np.array([2, 4], np.int32)
+        given = [self.t(q), None, None, self.t(cu), self.t(indptr), self.t(indices), 25, 50]
+        given[1:3] = self.t(k), self.t(v)
+        out, lse = aiter.mha_batch_prefill_func(*given, causal=True, return_lse=True,
+                                                kv_last_page_lens=self.t(last))
+        self.check(out, q, cu, keys, values)
+        support.close(self.back(lse)[:, 25:], support.attention(q[25:], keys[1], values[1])[1], 1e-3)
+        given[1:3] = self.t(shuffle_k(k)), self.t(shuffle_v(v))
+        out = aiter.mha_batch_prefill_func(*given, causal=True, window_size=(11, 0),
+                                           kv_last_page_lens=self.t(last))
+        self.check(out, q, cu, keys, values, window=(11, 0))
+        slots = np.concatenate([table[s, np.arange(n) // P] * P + np.arange(n) % P
+                                for s, n in enumerate(lengths)]).astype(np.int32)
+        given[1:6] = (self.t(k.reshape(-1, HK, D)), self.t(v.reshape(-1, HK, D)), self.t(cu),
+                      self.t(np.array([0, 50, 70], np.int32)), self.t(slots))
+        self.check(aiter.mha_batch_prefill_func(*given, causal=True), q, cu, keys, values)
+
+    # ---- Decode
+
+    def quantised(self, pages):
+        """fp8 bytes, scales [pages, heads, P], and the values that they stand for."""
+        scale = np.abs(pages.astype(np.float64)).max(3).transpose(0, 2, 1).astype(np.float32) / 240
+        x = pages.astype(np.float64) / scale.transpose(0, 2, 1)[..., None]
+        finite = np.where(np.isnan(FP8), np.inf, FP8)
+        order = np.argsort(finite)
+        at = np.searchsorted((finite[order][1:-1] + finite[order][:-2]) / 2, x)
+        stored = order[at].astype(np.uint8)
+        return stored, np.ascontiguousarray(scale), FP8[stored] * scale.transpose(0, 2, 1)[..., None]
+
+    def test_pa_fwd_asm(self):
+        lengths = [33, 5, 100]
+        k, v, table, keys, values = self.paged(lengths, 7)
+        q = support.random((3, H, D), 8)
+        wide = np.zeros((3, 12), np.int32)
+        wide[:, :table.shape[1]] = table
+        view = self.t(wide)[:, :table.shape[1]]
+        lens = self.t(np.array(lengths, np.int32))
+        cu = np.arange(4, dtype=np.int32)
+        k5, v5 = self.t(shuffle_k(k)), self.t(shuffle_v(v))
+        out = aiter.pa_fwd_asm(self.t(q), k5, v5, view, lens, 12)
+        self.check(out, q, cu, keys, values)
+        four = self.t(shuffle_v(v).reshape(len(v), HK, D, P))  # the same memory, as ATOM has it
+        given = self.t(np.zeros_like(q))
+        self.assertIs(aiter.pa_fwd_asm(self.t(q), k5, four, view, lens, 12, 1, None, None, given), given)
+        self.check(given, q, cu, keys, values)
+        with self.assertRaisesRegex(aiter.NotServed, "block_tables_stride0 is 7, the tensor's is 12"):
+            aiter.pa_fwd_asm(self.t(q), k5, v5, view, lens, 7)
+
+    def test_pa_fwd_asm_fp8_several_queries(self):
+        lengths, cu = [33, 5], np.array([0, 3, 4], np.int32)
+        k, v, table, _, _ = self.paged(lengths, 9)
+        (k8, ks, k), (v8, vs, v) = self.quantised(k), self.quantised(v)
+        keys = [k[table[s, :-(-n // P)]].reshape(-1, HK, D)[:n] for s, n in enumerate(lengths)]
+        values = [v[table[s, :-(-n // P)]].reshape(-1, HK, D)[:n] for s, n in enumerate(lengths)]
+        q = support.random((4, H, D), 10)
+        out = aiter.pa_fwd_asm(self.t(q), self.t(shuffle_k(k8, 16)), self.t(shuffle_v(v8, 16)),
+                               self.t(table), self.t(np.array(lengths, np.int32)), table.shape[1], 4,
+                               self.t(ks), self.t(vs), qo_indptr=self.t(cu))
+        # Keys and values times their scales are rounded once more: of scores a part of each summand.
+        more = 4 * support.HALF * float(np.abs(v).max()) * 8
+        self.check(out, q, cu, keys, values, more)
+
+    def test_persistent(self):
+        lengths = [333, 20, 0, 64]
+        k, v, table, _, _ = self.paged(lengths, 11)
+        (k8, ks, k), (v8, vs, v) = self.quantised(k), self.quantised(v)
+        pages = [-(-n // P) for n in lengths]
+        keys = [k[table[s, :p]].reshape(-1, HK, D)[:lengths[s]] for s, p in enumerate(pages)]
+        values = [v[table[s, :p]].reshape(-1, HK, D)[:lengths[s]] for s, p in enumerate(pages)]
+        indptr = np.concatenate([[0], np.cumsum(pages)]).astype(np.int32)
+        indices = np.concatenate([table[s, :p] for s, p in enumerate(pages)])
+        cu = np.arange(0, 9, 2, dtype=np.int32)
+        q = support.random((8, H, D), 12)
+        names = ("work_metadata_ptrs", "work_indptr", "work_info", "reduce_indptr",
+                 "reduce_final_map", "reduce_partial_map")
+        room = dict(zip(names, aiter.get_pa_metadata_info_v1(6, HK)))  # for more than the batch
+        plan = {n: self.t(np.zeros(shape, np.int32)) for n, (shape, _) in room.items()}
+        lens = self.t(np.array(lengths, np.int32))
+        aiter.get_pa_metadata_v1(self.t(cu), self.t(indptr), lens, GQA, HK, True, **plan,
+                                 kv_granularity=16, block_size=P, max_seqlen_qo=2, uni_seqlen_qo=2)
+        del plan["work_metadata_ptrs"]
+        out = self.t(np.zeros_like(q))
+        parts, lse = aiter.pa_persistent_fwd(
+            Q=self.t(q), K=self.t(shuffle_k(k8, 16)), V=self.t(shuffle_v(v8, 16)), output=out,
+            max_qlen=2, qo_indptr=self.t(cu), kv_indptr=self.t(indptr), kv_indices=self.t(indices),
+            context_lens=lens, **plan, K_QScale=self.t(ks), V_QScale=self.t(vs), mask=1)
+        more = 4 * support.HALF * float(np.abs(v).max()) * 8
+        self.check(out, q, cu, keys, values, more)
+        for s in (0, 3):
+            _, want = support.attention(q[cu[s]:cu[s + 1]], keys[s], values[s])
+            support.close(self.back(lse)[cu[s]:cu[s + 1]].T, want, 1e-2, "lse")
+        self.assertEqual(tuple(parts.shape[1:]), (1, H, D))
+        self.assertGreater(int(self.back(plan["reduce_indptr"])[4]), 1, "nothing was split")
+
+    def test_pa_reduce_v1(self):
+        parts, lse = support.random((5, 1, H, D), 1, np.float32), support.random((5, 1, H, 1), 2, np.float32)
+        out, final = (self.t(np.zeros(s, t)) for s, t in (((3, H, D), np.float16), ((3, H), np.float32)))
+        aiter.pa_reduce_v1(self.t(parts), self.t(lse), self.t(np.array([0, 0, 2], np.int32)),
+                           self.t(np.array([[0, 1], [1, 3]], np.int32)),
+                           self.t(np.array([0, 3], np.int32)), 2, out, final)
+        for j in range(2):
+            w = np.exp(np.array([lse[j, 0, :, 0], lse[3 + j, 0, :, 0]], np.float64))
+            want = (w[0, :, None] * parts[j, 0] + w[1, :, None] * parts[3 + j, 0]) / w.sum(0)[:, None]
+            support.close(self.back(out)[1 + j], want, support.bound(parts))
+            support.close(self.back(final)[1 + j], np.log(w.sum(0)), 1e-5)
+
+    def test_pa_decode_gluon(self):
+        lengths, n = [70, 9], 2
+        k, v, table, keys, values = self.paged(lengths, 13)
+        q, sinks = support.random((4, H, D), 14), support.random((H,), 15)
+        out, cu = self.t(np.zeros_like(q)), np.array([0, 2, 4], np.int32)
+        window = 24  # counts from behind the last key
+        aiter.pa_decode_gluon(out, self.t(q), self.t(shuffle_k(k)), self.t(shuffle_v(v)),
+                              self.t(np.array(lengths, np.int32)), self.t(table), 0.1, n, 1, 128,
+                              sinks=self.t(sinks), sliding_window=window, ps=True)
+        self.check(out, q, cu, keys, values, scale=0.1, window=(window - 1 - n, 0), sinks=sinks)
+        with self.assertRaisesRegex(aiter.NotServed, r"values as \[page, head, D, token\]"):
+            aiter.pa_decode_gluon(out, self.t(q), self.t(shuffle_k(k)),
+                                  self.t(np.zeros((len(v), HK, D, P), np.float16)),
+                                  self.t(np.array(lengths, np.int32)), self.t(table), 0.1, n, 1)
+
+    def unified(self, q, k, v, table, lengths, cu, **more):
+        out = self.t(np.zeros_like(q))
+        longest = int(np.max(np.diff(cu)))
+        call = dict(cu_seqlens_q=self.t(cu), max_seqlen_q=longest,
+                    seqused_k=self.t(np.array(lengths, np.int32)), max_seqlen_k=max(lengths),
+                    softmax_scale=D ** -0.5, causal=True, window_size=(-1, -1),
+                    block_table=self.t(table), softcap=0, q_descale=None, k_descale=None,
+                    v_descale=None)
+        aiter.unified_attention(self.t(q), k, v, out, **{**call, **more})
+        return out
+
+    def test_unified_attention(self):
+        lengths = [70, 9]
+        k, v, table, keys, values = self.paged(lengths, 16)
+        descale = self.t(np.ones(1, np.float32))  # of no account for a cache of 16 bits
+        for cu, shuffled in (([0, 1, 2], False), ([0, 1, 2], True), ([0, 30, 31], False)):
+            cu = np.array(cu, np.int32)
+            q = support.random((int(cu[-1]), H, D), 17)
+            pages = (shuffle_k(k), shuffle_v(v)) if shuffled else (k, v)
+            out = self.unified(q, *map(self.t, pages), table, lengths, cu, shuffled_kv_cache=shuffled,
+                               k_descale=descale, v_descale=descale)
+            self.check(out, q, cu, keys, values)
+        q, sinks = support.random((4, H, D), 18), support.random((H,), 19)
+        cu = np.array([0, 2, 4], np.int32)
+        out = self.unified(q, self.t(shuffle_k(k)), self.t(shuffle_v(v)), table, lengths, cu,
+                           sinks=self.t(sinks), window_size=(7, 0), shuffled_kv_cache=True)
+        self.check(out, q, cu, keys, values, window=(7, 0), sinks=sinks)
+
+    def test_unified_attention_fp8(self):
+        lengths, cu = [70, 9], np.array([0, 1, 2], np.int32)
+        k, v, table, _, _ = self.paged(lengths, 20)
+        bytes_k, bytes_v = (np.random.default_rng(i).integers(0, 120, x.shape).astype(np.uint8)
+                            for i, x in enumerate((k, v)))
+        scale = self.t(np.array([0.02], np.float32))
+        expanded = scale.expand(2, HK) if torch and self.torch else np.broadcast_to(scale, (2, HK))
+        keys, values = ([FP8[b[table[s, :-(-n // P)]]].reshape(-1, HK, D)[:n] * np.float32(0.02)
+                         for s, n in enumerate(lengths)] for b in (bytes_k, bytes_v))
+        q = support.random((2, H, D), 21)
+        out = self.unified(q, self.t(bytes_k), self.t(bytes_v), table, lengths, cu,
+                           k_descale=expanded, v_descale=expanded)
+        self.check(out, q, cu, keys, values, support.bound(values[0]) * 4)
+
+    def test_mla_decode_fwd(self):
+        lengths, heads, page = [400, 33], 6, 1
+        rows = support.random((450, 1, 1, 576), 1)
+        q = support.random((3, heads, 576), 2)
+        cu, indptr = np.array([0, 2, 3], np.int32), np.array([0, 400, 433], np.int32)
+        slots = np.random.default_rng(3).permutation(450)[:433].astype(np.int32)
+        last = np.array([1, 1], np.int32)
+        given = [self.t(x) for x in (q, rows)]
+        lists = [self.t(x) for x in (cu, indptr, slots, last)]
+        out = self.t(np.zeros((3, heads, 512), np.float16))
+        parts, lse = aiter.mla_decode_fwd(*given, out, *lists, 2, sm_scale=0.05, return_lse=True)
+        self.assertIsNone(parts)
+
+        def check(out, lse):
+            for s in range(2):
+                c = rows[slots[indptr[s]:indptr[s + 1]], 0]
+                want, want_lse = support.attention(q[cu[s]:cu[s + 1]], c, c[..., :512], scale=0.05)
+                support.close(self.back(out)[cu[s]:cu[s + 1]], want, support.bound(c))
+                support.close(self.back(lse)[cu[s]:cu[s + 1]].T, want_lse, 1e-3)
+
+        check(out, lse)
+        names = ("work_metadata_ptrs", "work_indptr", "work_info_set", "reduce_indptr",
+                 "reduce_final_map", "reduce_partial_map")
+        room = aiter.get_mla_metadata_info_v1(2, 2, heads, None, None, False)
+        plan = {n: self.t(np.zeros(shape, np.int32)) for n, (shape, _) in zip(names, room)}
+        aiter.get_mla_metadata_v1(lists[0], lists[1], lists[3], heads, 1, True, **plan,
+                                  page_size=page, max_seqlen_qo=2)
+        del plan["work_metadata_ptrs"]
+        out = self.t(np.zeros((3, heads, 512), np.float16))
+        parts, lse = aiter.mla_decode_fwd(*given, out, *lists, 2, sm_scale=0.05, return_lse=True,
+                                          **plan)
+        check(out, lse)
+        self.assertGreater(int(self.back(plan["reduce_indptr"])[2]), 1, "nothing was split")
+
+    # ---- Caches
+
+    def test_caches_written_and_gathered(self):
+        k, v = support.random((6, HK, D), 1), support.random((6, HK, D), 2)
+        fused = self.t(np.concatenate([k, v], 1))
+        k_in, v_in = fused[:, :HK], fused[:, HK:]
+        slots = np.array([17, -1, 60, 3, 31, 32], np.int64)
+        there = slots >= 0
+        for shuffled in (True, False):
+            shape_k = (4, HK, D // X, P, X) if shuffled else (4, P, HK, D)
+            shape_v = (4, HK, P // X, D, X) if shuffled else (4, P, HK, D)
+            kc, vc = self.t(np.zeros(shape_k, np.float16)), self.t(np.zeros(shape_v, np.float16))
+            if shuffled:  # SGLang's slots are int32
+                aiter.reshape_and_cache(k_in, v_in, kc, vc, self.t(slots.astype(np.int32)), "auto",
+                                        None, None, True)
+            else:
+                aiter.reshape_and_cache_flash(k_in, v_in, kc, vc, self.t(slots), "auto", None, None)
+            for cache, rows, back in ((kc, k, unshuffle_k), (vc, v, unshuffle_v)):
+                got = back(self.back(cache)) if shuffled else self.back(cache)
+                want = np.zeros((4 * P, HK, D), np.float16)
+                want[slots[there]] = rows[there]
+                np.testing.assert_array_equal(got.reshape(-1, HK, D), want)
+            k_out, v_out = (self.t(np.zeros((3, HK, D), np.float16)) for _ in range(2))
+            aiter.cp_mha_gather_cache(
+                kc, vc, k_out, v_out, self.t(np.array([[1, 3], [3, 0]], np.int32)), None, None,
+                self.t(np.array([0, 2, 3], np.int32)), self.t(np.array([0, 0, 1], np.int32)),
+                self.t(np.array([1, 12], np.int32)), False, "SHUFFLE" if shuffled else "NHD", 3)
+            np.testing.assert_array_equal(self.back(k_out)[0], k[0])
+            np.testing.assert_array_equal(self.back(v_out)[[0, 2]], v[[0, 2]])
+
+    def test_reshape_and_cache_with_pertoken_quant(self):
+        k, v = support.random((5, HK, D), 1), support.random((5, HK, D), 2)
+        slots = np.array([17, 33, 0, 1, 47], np.int64)
+        kc, vc = (self.t(np.zeros(s, np.uint8)) for s in ((3, HK, D // 16, P, 16), (3, HK, 1, D, 16)))
+        ks, vs = (self.t(np.zeros((3, HK, P), np.float32)) for _ in range(2))
+        aiter.reshape_and_cache_with_pertoken_quant(self.t(k), self.t(v), kc, vc, ks, vs,
+                                                    self.t(slots), True)
+        for cache, scale, rows, back in ((kc, ks, k, unshuffle_k), (vc, vs, v, unshuffle_v)):
+            scale = self.back(scale).transpose(0, 2, 1).reshape(-1, HK)[slots]
+            np.testing.assert_allclose(scale, np.abs(rows.astype(np.float64)).max(2) / 240, 1e-6)
+            got = FP8[back(self.back(cache)).reshape(-1, HK, D)[slots]] * scale[..., None]
+            # e4m3 has four bits: an error of a sixteenth, or half a step of the smallest numbers
+            limit = np.abs(rows) / 16 + scale[..., None] * 2.0 ** -11
+            self.assertTrue((np.abs(got - rows) <= limit * (1 + 1e-5)).all())
+        k_out, v_out = (self.t(np.zeros((2, HK, D), np.float16)) for _ in range(2))
+        aiter.cp_mha_gather_cache(kc, vc, k_out, v_out, self.t(np.array([[0]], np.int32)), ks, vs,
+                                  self.t(np.array([0, 2], np.int32)), None,
+                                  self.t(np.array([0], np.int32)), True, "SHUFFLE", 2)
+        support.close(self.back(k_out), k[2:4], float(np.abs(k).max()) / 15)
+
+    def test_reshape_and_cache_with_block_quant(self):
+        k, v = support.random((1, 20, HK, D), 1), support.random((1, 20, HK, D), 2)
+        slots = np.concatenate([np.arange(16) + 32, np.arange(4)]).astype(np.int64)
+        kc, vc = (self.t(np.zeros(s, np.uint8)) for s in ((3, HK, D // 16, P, 16), (3, HK, 1, D, 16)))
+        ks, vs = (self.t(np.zeros((HK, 3), np.float32)) for _ in range(2))
+        aiter.reshape_and_cache_with_block_quant(self.t(k), self.t(v), kc, vc, ks, vs, self.t(slots),
+                                                 True)
+        want = np.abs(k[0, :16].astype(np.float64)).max((0, 2)) / 240
+        np.testing.assert_allclose(self.back(ks)[:, 2], want, 1e-6)
+        got = FP8[unshuffle_k(self.back(kc))[2]] * self.back(ks)[:, 2][:, None]
+        limit = np.abs(k[0, :16]) / 16 + want[:, None] * 2.0 ** -11
+        self.assertTrue((np.abs(got - k[0, :16]) <= limit * (1 + 1e-5)).all())
+
+    def test_merge_attn_states(self):
+        a, b = support.random((5, H, D), 1), support.random((5, H, D), 2)
+        la, lb = support.random((H, 5), 3, np.float32), support.random((H, 5), 4, np.float32)
+        la[1, 2] = np.inf  # FA2's word for no key
+        given = [self.t(x) for x in (a, la, b, lb)]
+        for n in (None, 3, 0):
+            out, lse = self.t(np.zeros_like(a)), self.t(np.zeros_like(la))
+            aiter.merge_attn_states(out, *given, lse, n)
+            w = np.where(np.isinf(la), 0, 1 / (1 + np.exp(lb.astype(np.float64) - la)))
+            if n is not None:
+                w[:, n:] = 0
+            want = w.T[..., None] * a + (1 - w).T[..., None] * b
+            support.close(self.back(out), want, support.bound(np.maximum(np.abs(a), np.abs(b))))
+            want = np.where(w == 0, lb, np.logaddexp(lb.astype(np.float64), la))
+            support.close(self.back(lse), want, 1e-5)
+
+    # ---- Norm and rotation
+
+    def rotate(self, x, table, positions, neox, weight=None, eps=0.0):
+        x = x.astype(np.float64)
+        if weight is not None:
+            x = x / np.sqrt((x * x).mean(-1, keepdims=True) + eps) * weight.astype(np.float64)
+        rot = table.shape[1]
+        angle = table[positions].astype(np.float64)[:, None]
+        cos, sin = angle[..., :rot // 2], angle[..., rot // 2:]
+        out = x.copy()
+        i = np.arange(rot // 2)
+        first, second = (i, i + rot // 2) if neox else (2 * i, 2 * i + 1)
+        a, b = x[..., first], x[..., second]
+        out[..., first], out[..., second] = a * cos - b * sin, b * cos + a * sin
+        return out
+
+    def table(self, rot, dtype):
+        angle = np.arange(50)[:, None] * 10000.0 ** (-np.arange(rot // 2) / (rot // 2))
+        return np.concatenate([np.cos(angle), np.sin(angle)], 1).astype(dtype)
+
+    # A rounded input, its products with rounded cosines, their sum, and the store: of values of 5.
+    ROPE = 4 * support.HALF * 8
+
+    def test_fused_qk_norm_rope_cache_quant_shuffle(self):
+        tokens = 5
+        qkv = support.random((tokens, (H + 2 * HK) * D), 1)
+        q, k, v = np.split(qkv, [H * D, (H + HK) * D], 1)
+        qw, kw = support.random((D,), 2), support.random((D,), 3)
+        table, positions = self.table(64, np.float32), np.array([3, 49, 0, 7, 7], np.int64)
+        slots = np.array([40, 2, -1, 17, 18], np.int64)
+        kc, vc = (self.t(np.zeros(s, np.float16)) for s in ((3, HK, D // X, P, X), (3, HK, D, P)))
+        whole = self.t(qkv.copy())
+        tq, tk, tv = whole[:, :H * D], whole[:, H * D:(H + HK) * D], whole[:, (H + HK) * D:]
+        aiter.fused_qk_norm_rope_cache_quant_shuffle(
+            tq, tk, tv, H, HK, HK, D, 1e-6, self.t(qw), self.t(kw), self.t(table), True,
+            self.t(positions), kc, vc, self.t(slots), "auto", None, None)
+        want_q = self.rotate(q.reshape(tokens, H, D), table, positions, True, qw, 1e-6)
+        want_k = self.rotate(k.reshape(tokens, HK, D), table, positions, True, kw, 1e-6)
+        support.close(self.back(tq).reshape(tokens, H, D), want_q, self.ROPE, "q")
+        support.close(self.back(tk).reshape(tokens, HK, D), want_k, self.ROPE, "k")
+        there = slots >= 0
+        got = unshuffle_k(self.back(kc)).reshape(-1, HK, D)[slots[there]]
+        support.close(got, want_k[there], self.ROPE, "k cache")
+        got = unshuffle_v(self.back(vc).reshape(3, HK, P // X, D, X)).reshape(-1, HK, D)
+        np.testing.assert_array_equal(got[slots[there]], v.reshape(tokens, HK, D)[there])
+
+    def test_fused_qk_norm_rope_cache_pts_quant_shuffle(self):
+        tokens = 4
+        qkv = support.random((tokens, (H + 2 * HK) * D), 1)
+        q, k, v = np.split(qkv, [H * D, (H + HK) * D], 1)
+        qw, kw = support.random((D,), 2), support.random((D,), 3)
+        table, positions = self.table(D, np.float16), np.array([3, 49, 0, 7], np.int64)
+        slots = np.array([40, 2, -1, 17], np.int64)
+        kc, vc = (self.t(np.zeros((3, P, HK, D), np.float16)) for _ in range(2))
+        q_out, one = self.t(np.zeros((tokens, H, D), np.float16)), self.t(np.ones(1, np.float32))
+        aiter.fused_qk_norm_rope_cache_pts_quant_shuffle(
+            self.t(qkv), self.t(qw), self.t(kw), self.t(table), self.t(positions), tokens, H, HK, HK,
+            D, False, 1e-6, q_out, kc, vc, self.t(slots), one, one, None, None, False, False, P, X)
+        want = self.rotate(q.reshape(tokens, H, D), table, positions, False, qw, 1e-6)
+        support.close(self.back(q_out), want, self.ROPE, "q")
+        want = self.rotate(k.reshape(tokens, HK, D), table, positions, False, kw, 1e-6)
+        there = slots >= 0
+        support.close(self.back(kc).reshape(-1, HK, D)[slots[there]], want[there], self.ROPE, "k")
+        np.testing.assert_array_equal(self.back(vc).reshape(-1, HK, D)[slots[there]],
+                                      v.reshape(tokens, HK, D)[there])
+
+    def test_fused_qk_rope_reshape_and_cache(self):
+        tokens = 4
+        q, k, v = (support.random((tokens, h, D), h + i) for i, h in enumerate((H, HK, HK)))
+        table, positions = self.table(D, np.float16), np.array([3, 49, 0, 7], np.int64)
+        cos, sin = (self.t(np.ascontiguousarray(table[:, i * D // 2:(i + 1) * D // 2]).reshape(
+            50, 1, 1, D // 2)) for i in range(2))
+        slots = np.array([40, 2, -1, 17], np.int64)
+        want_q, want_k = (self.rotate(x, table, positions, True) for x in (q, k))
+        for flash in (True, False):
+            kc = self.t(np.zeros((3, P, HK, D) if flash else (3, HK, D // X, P, X), np.float16))
+            vc = self.t(np.zeros((3, P, HK, D) if flash else (3, HK, P // X, D, X), np.float16))
+            got = aiter.fused_qk_rope_reshape_and_cache(
+                self.t(q), self.t(k), self.t(v), kc, vc, self.t(slots), self.t(positions), cos, sin,
+                None, None, True, flash_layout=flash, apply_scale=False, output_zeros=flash)
+            self.assertEqual(len(got), 5 if flash else 4)
+            support.close(self.back(got[0]), want_q, self.ROPE, "q")
+            support.close(self.back(got[1]), want_k, self.ROPE, "k")
+            there, back = slots >= 0, self.back(got[2])
+            back = back if flash else unshuffle_k(back)
+            support.close(back.reshape(-1, HK, D)[slots[there]], want_k[there], self.ROPE, "cache")
+            if flash:
+                self.assertFalse(self.back(got[4]).any())
+
+    # ---- What is not served
+
+    def test_refused_forms(self):
+        cu = self.t(np.array([0, 4], np.int32))
+        q, k = self.t(support.random((4, H, D), 1)), self.t(support.random((4, HK, D), 2))
+        given = (q, k, k, cu, cu, 4, 4)
+        for more, words in (
+                ({"alibi_slopes": cu}, "flash_attn_varlen_func: alibi_slopes: attention biases are hooks"),
+                ({"dropout_p": 0.1}, "dropout_p: inference has none"),
+                ({"cu_seqlens_q_padded": cu}, "padding inside"),
+                ({"window_size": (9, 0, 4)}, "the first 4 tokens are to stay visible"),
+                ({"return_attn_probs": True}, "never in memory")):
+            with self.assertRaisesRegex(aiter.NotServed, words):
+                aiter.flash_attn_varlen_func(*given, causal=True, **more)
+        with self.assertRaisesRegex(aiter.NotServed, "queries are fp8|no kernel reads fp8"):
+            aiter.flash_attn_varlen_func(self.t(np.zeros((4, H, D), np.uint8)), *given[1:])
+        with self.assertRaisesRegex(attn.AttnError, "soft_cap"):  # libattn says what is missing
+            aiter.flash_attn_varlen_func(*given, causal=True, logits_soft_cap=30.0)
+        with self.assertRaisesRegex(aiter.NotServed, "asm_layout"):
+            aiter.reshape_and_cache(k, k, self.t(np.zeros((1, HK, D // X, P, X), np.float16)),
+                                    self.t(np.zeros((1, HK, D, P), np.float16)),
+                                    self.t(np.zeros(4, np.int64)), "auto")
+
+
+class WithNumpy(Calls, unittest.TestCase):
+    torch = False
+
+    @staticmethod
+    def t(x):
+        return x
+
+    back = t
+
+
+@unittest.skipUnless(torch, "torch is not installed")
+class WithTorch(Calls, unittest.TestCase):
+    torch = True
+
+    @staticmethod
+    def t(x):
+        return torch.from_numpy(x)
+
+    @staticmethod
+    def back(x):
+        return x.numpy()
+
+
+class Inspection(unittest.TestCase):
+    def test_every_name_says_whether_it_is_served(self):
+        for name in aiter.SERVED:
+            self.assertTrue(aiter.served(name))
+            self.assertIsNone(aiter.reason(name))
+            self.assertTrue(inspect.isfunction(getattr(aiter, name)))
+        for name, why in aiter.NOT_SERVED.items():
+            self.assertFalse(aiter.served(name))
+            self.assertEqual(aiter.reason(name), why)
+            with self.assertRaisesRegex(aiter.NotServed, f"^{name}: "):
+                getattr(aiter, name)(1, key=2)
+        self.assertIn("does not know", aiter.reason("made_up"))
+
+
+if __name__ == "__main__":
+    unittest.main()
