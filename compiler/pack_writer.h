@@ -80,6 +80,16 @@ void attnc_pack_writer_destroy(struct attnc_pack_writer *w);
  */
 bool attnc_pack_writer_add(struct attnc_pack_writer *w, const struct attnc_pack_kernel *kernel);
 
+/**
+ * Adds the n-th kernel of a pack in memory, 8-byte aligned, all of which libattn has accepted
+ * (attn_pack_check() and attn_pack_kernel()); `every_call` leaves out its conditions. False as
+ * above.
+ */
+bool attnc_pack_copy(struct attnc_pack_writer *w, const void *bytes, uint32_t n, bool every_call);
+
+/** Does the n-th kernel of such a pack share its key with others, so that each call chooses? */
+bool attnc_pack_shares_key(const void *bytes, uint32_t n);
+
 /** Lays the pack out. On success *bytes (free()) and *size are set; false as above. */
 bool attnc_pack_writer_finish(struct attnc_pack_writer *w, void **bytes, size_t *size);
 

@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tools/attnc/pack_file.h"
 
+#include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "compiler/read_file.h"
 #include "tools/attnc/command.h"
 #include "tools/attnc/output.h"
 
@@ -16,4 +19,22 @@ int open_pack(const char *path, struct attn_pack **pack)
     int code = status == ATTN_IO ? EXIT_ENVIRONMENT : EXIT_USER;
     const char *said = attn_last_error();
     return strstr(said, path) ? complain(code, "%s", said) : complain(code, "%s: %s", path, said);
+}
+
+int read_pack(const char *path, char **bytes)
+{
+    struct attn_pack *pack;
+    size_t size;
+    if (!attnc_read_file(path, SIZE_MAX / 2, bytes, &size))
+        return complain(EXIT_ENVIRONMENT, "%s: %s", path, strerror(errno));
+    int status = attn_pack_open_memory(*bytes, size, &pack);
+    if (status == ATTN_OK) {
+        status = attn_pack_check(pack);
+        attn_pack_close(pack);
+    }
+    if (status == ATTN_OK)
+        return EXIT_GOOD;
+    free(*bytes);
+    *bytes = NULL;
+    return complain(EXIT_USER, "%s: %s", path, attn_last_error());
 }

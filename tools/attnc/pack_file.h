@@ -7,4 +7,8 @@
 /** Opens a pack that the user named. Returns an exit_code, after a message with the path. */
 int open_pack(const char *path, struct attn_pack **pack);
 
+/** Reads the bytes of a pack that open_pack() has accepted; the caller frees them. Checks every
+ * kernel of it. Returns an exit_code after a message. */
+int read_pack(const char *path, char **bytes);
+
 #endif

@@ -11,11 +11,13 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "compiler/pack_writer.h"
 #include "tools/attnc/children.h"
 #include "tools/attnc/command.h"
 #include "tools/attnc/json.h"
 #include "tools/attnc/output.h"
 #include "tools/attnc/pack_file.h"
+#include "tools/attnc/shard.h"
 #include "tools/verify/verify.h"
 
 static struct {
@@ -26,8 +28,11 @@ static struct {
     const char *jobs;
     const char *shapes;
     const char *save;
+    const char *shard;
     bool json, quiet;
 } args;
+
+static struct shard shard;
 
 static const struct option_row options[] = {
     {"device", 0, "DEVICE",
@@ -41,6 +46,8 @@ static const struct option_row options[] = {
     {"hooks", 0, "DIR", "where the C files of kernels with a logits function are", &args.hooks,
      NULL},
     {"jobs", 'j', "N", "simulated GPUs at once (default: one of each target)", &args.jobs, NULL},
+    {"shard", 0, "I/N", "the I-th of N shares of the kernels, or by what Slurm and MPI say (auto)",
+     &args.shard, NULL},
     {"save", 0, "FILE", "write the JSON object to a file, beside what is printed", &args.save,
      NULL},
     {"quiet", 'q', NULL, "print failures, and a line for each op and target", NULL, &args.quiet},
@@ -68,11 +75,13 @@ struct part {
     const char *target;
     uint32_t first, end;
     bool heads_table; /* the first of its target */
+    bool alone;       /* one kernel of a key that has several */
 };
 
 /* What is to be verified. */
 struct plan {
     struct attn_pack *pack;
+    char *bytes; /* of the pack */
     const char *targets[TARGETS_MAX];
     size_t target_count;
     size_t kernels;        /* that --only leaves */
@@ -123,7 +132,7 @@ static void print_row(const struct verify_run *run, const struct verify_row *row
 
 static bool wanted(const struct attn_kernel_info *info)
 {
-    return !args.only || fnmatch(args.only, info->name, 0) == 0;
+    return (!args.only || fnmatch(args.only, info->name, 0) == 0) && in_shard(&shard, info->name);
 }
 
 static bool is_of(const struct attn_pack *pack, uint32_t n, const char *target,
@@ -140,6 +149,22 @@ static void print_heading(const struct plan *plan, const struct gpu *gpu)
            "KERNEL", "SHAPE", "REL.ERR", "BOUND", "MAX.ERR", "BOUND", "VERDICT");
 }
 
+/* In the child: the pack becomes one of a single kernel that every call takes. Which calls it is
+ * meant for is libattn's matter; right it must be on all. */
+static bool isolate(struct plan *plan, uint32_t n)
+{
+    struct attnc_pack_writer *w = attnc_pack_writer_create();
+    void *bytes;
+    size_t size;
+    const bool good = w && attnc_pack_copy(w, plan->bytes, n, true) &&
+                      attnc_pack_writer_finish(w, &bytes, &size) &&
+                      attn_pack_open_memory(bytes, size, &plan->pack) == ATTN_OK;
+    if (!good)
+        complain(EXIT_ENVIRONMENT, "%s", w ? attnc_pack_writer_error(w) : "out of memory");
+    attnc_pack_writer_destroy(w);
+    return good;
+}
+
 /* In the child: the kernels of one part. */
 static int verify_part(void *context, size_t n, struct child_report *report)
 {
@@ -147,6 +172,9 @@ static int verify_part(void *context, size_t n, struct child_report *report)
     const struct part *part = &plan->parts[n];
     struct gpu gpu;
     char why[600];
+    if (part->alone && !isolate(plan, part->first))
+        return EXIT_ENVIRONMENT;
+    const uint32_t first = part->alone ? 0 : part->first, end = part->alone ? 1 : part->end;
     if (!gpu_open(&gpu, plan->simulator, "on", part->target, plan->pack, why, sizeof(why)))
         return complain(EXIT_ENVIRONMENT, "%s: %s", part->target, why);
     if (part->heads_table && !args.json && !args.quiet)
@@ -160,7 +188,7 @@ static int verify_part(void *context, size_t n, struct child_report *report)
         .print = print_row,
     };
     size_t kernels = 0;
-    for (uint32_t i = part->first; i < part->end; i++) {
+    for (uint32_t i = first; i < end; i++) {
         struct attn_kernel_info info;
         if (!is_of(plan->pack, i, part->target, &info))
             continue;
@@ -311,6 +339,11 @@ static int survey(struct plan *plan)
     }
     if (plan->kernels)
         return EXIT_GOOD;
+    if (shard.count > 1) {
+        if (!args.json)
+            printf("share %u of %u has no kernel\n", shard.index + 1, shard.count);
+        return EXIT_GOOD;
+    }
     return args.only ? complain(EXIT_USER, "no kernel matches '%s'", args.only)
                      : complain(EXIT_USER, "the pack has no kernel");
 }
@@ -332,10 +365,11 @@ static int cut_into_parts(struct plan *plan)
             struct attn_kernel_info info;
             if (!is_of(plan->pack, i, plan->targets[t], &info))
                 continue;
-            if (!part || (plan->simulator && kernels == PART_KERNELS)) {
+            const bool alone = attnc_pack_shares_key(plan->bytes, i);
+            if (!part || alone || part->alone || (plan->simulator && kernels == PART_KERNELS)) {
                 const bool first = !part;
                 part = &plan->parts[plan->part_count++];
-                *part = (struct part){plan->targets[t], i, i, first};
+                *part = (struct part){plan->targets[t], i, i, first, alone};
                 kernels = 0;
             }
             part->end = i + 1;
@@ -424,6 +458,8 @@ static int run(int argc, char **argv)
 {
     if (argc != 1)
         return complain(EXIT_USER, "usage: attnc verify PACK [OPTION]...");
+    if (read_shard("verify", args.shard, &shard) != EXIT_GOOD)
+        return EXIT_USER;
     struct plan plan = {.seed = 1};
     uint64_t shapes = 0;
     if (!read_number("seed", args.seed, &plan.seed) || !read_number("shapes", args.shapes, &shapes))
@@ -432,11 +468,14 @@ static int run(int argc, char **argv)
     int code = open_pack(argv[0], &plan.pack);
     if (code != EXIT_GOOD)
         return code;
-    code = check_output(args.save);
+    code = read_pack(argv[0], &plan.bytes);
+    if (code == EXIT_GOOD)
+        code = check_output(args.save);
     if (code == EXIT_GOOD)
         code = verify_all(&plan);
     free(plan.parts);
     free(plan.summaries);
+    free(plan.bytes);
     attn_pack_close(plan.pack);
     return code;
 }

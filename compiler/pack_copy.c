@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Kernels of an existing pack as the pack writer takes them, so that packs can be joined and taken
+ * apart without their descriptions.
+ */
+#include <string.h>
+
+#include "compiler/pack_writer.h"
+
+struct pack {
+    const uint8_t *bytes;
+    const struct attn_pack_header *header;
+};
+
+static const void *section(const struct pack *p, enum attn_pack_section_id id)
+{
+    return p->bytes + p->header->sections[id].offset;
+}
+
+static const char *text(const struct pack *p, attn_pack_string s)
+{
+    return (const char *)section(p, ATTN_PACK_STRINGS) + s;
+}
+
+/* Behind the index's rows lie the offsets of the records. */
+static const struct attn_pack_kernel *record(const struct pack *p, uint32_t n)
+{
+    const struct attn_pack_index_row *rows = section(p, ATTN_PACK_INDEX);
+    uint32_t offset;
+    memcpy(&offset, (const uint8_t *)(rows + p->header->kernel_count) + n * sizeof(offset),
+           sizeof(offset));
+    return (const void *)((const uint8_t *)section(p, ATTN_PACK_KERNELS) + offset);
+}
+
+/* The tables of a record in the writer's terms. */
+struct tables {
+    struct attnc_pack_pair pairs[ATTN_PACK_PAIRS_MAX];
+    struct attnc_pack_kernarg kernargs[ATTN_PACK_KERNARGS_MAX];
+    struct attnc_pack_factor factors[3][ATTN_PACK_FACTORS_MAX];
+    struct attnc_pack_when whens[ATTN_PACK_WHENS_MAX];
+};
+
+static void read_tables(const struct pack *p, const struct attn_pack_kernel *k, struct tables *t)
+{
+    const struct attn_pack_pair *pairs = (const void *)(k + 1);
+    const struct attn_pack_kernarg *args = (const void *)(pairs + k->pair_count);
+    const struct attn_pack_factor *factors = (const void *)(args + k->kernarg_count);
+    for (uint32_t i = 0; i < k->pair_count; i++)
+        t->pairs[i] = (struct attnc_pack_pair){text(p, pairs[i].field), text(p, pairs[i].value)};
+    for (uint32_t i = 0; i < k->kernarg_count; i++)
+        t->kernargs[i] = (struct attnc_pack_kernarg){text(p, args[i].arg), args[i].offset,
+                                                     (enum attn_arg_kind)args[i].kind};
+    for (int d = 0; d < 3; d++) {
+        for (uint32_t i = 0; i < k->factor_count[d]; i++, factors++)
+            t->factors[d][i] = (struct attnc_pack_factor){text(p, factors->arg), factors->number};
+    }
+    const struct attn_pack_when *whens = (const void *)factors;
+    for (uint32_t i = 0; i < k->when_count; i++)
+        t->whens[i] = (struct attnc_pack_when){text(p, whens[i].arg), whens[i].min, whens[i].max};
+}
+
+bool attnc_pack_copy(struct attnc_pack_writer *w, const void *bytes, uint32_t n, bool every_call)
+{
+    const struct pack p = {bytes, bytes};
+    const struct attn_pack_kernel *k = record(&p, n);
+    const char *base = (const char *)k;
+    struct tables t;
+    read_tables(&p, k, &t);
+    struct attnc_pack_kernel out = {
+        .name = base + k->name,
+        .symbol = base + k->symbol,
+        .op = text(&p, k->op),
+        .target = text(&p, k->target),
+        .tuning = base + k->tuning,
+        .provenance = base + k->provenance,
+        .key = t.pairs,
+        .key_count = k->pair_count,
+        .kernargs = t.kernargs,
+        .kernarg_count = k->kernarg_count,
+        .kernarg_size = k->kernarg_size,
+        .when = t.whens,
+        .when_count = every_call ? 0 : k->when_count,
+        .lds_static = k->lds_static,
+        .lds_dynamic = k->lds_dynamic,
+        .vgprs = k->vgprs,
+        .agprs = k->agprs,
+        .sgprs = k->sgprs,
+        .spills = k->spills,
+        .scratch = k->scratch,
+        .occupancy = k->occupancy,
+        .mfma_duty = k->mfma_duty,
+        .code_bytes = k->code_bytes,
+        .code = (const uint8_t *)section(&p, ATTN_PACK_CODE) + k->code_offset,
+        .code_size = k->code_size,
+    };
+    memcpy(out.workgroup, k->workgroup, sizeof(out.workgroup));
+    for (int d = 0; d < 3; d++) {
+        out.grid[d] = t.factors[d];
+        out.grid_count[d] = k->factor_count[d];
+    }
+    return attnc_pack_writer_add(w, &out);
+}
+
+bool attnc_pack_shares_key(const void *bytes, uint32_t n)
+{
+    const struct pack p = {bytes, bytes};
+    const struct attn_pack_index_row *rows = section(&p, ATTN_PACK_INDEX);
+    uint32_t at = 0, count = 0;
+    while (at + 1 < p.header->kernel_count && rows[at].kernel != n)
+        at++;
+    for (uint32_t i = 0; i < p.header->kernel_count; i++)
+        count += rows[i].hash == rows[at].hash;
+    return count > 1;
+}
