@@ -17,6 +17,7 @@
 #include "compiler/tuning.h"
 #include "ir/passes.h"
 #include "targets/tgt.h"
+#include "tools/attnc/build_ninja.h"
 #include "tools/attnc/build_output.h"
 #include "tools/attnc/cache.h"
 #include "tools/attnc/command.h"
@@ -24,16 +25,19 @@
 #include "tools/attnc/diag_json.h"
 #include "tools/attnc/output.h"
 #include "tools/attnc/progress.h"
+#include "tools/attnc/shard.h"
 
 enum { MAX_TARGETS = 16 };
 
 static struct {
     const char *output, *jobs, *targets, *only, *cache, *emit, *name, *print, *stop_after, *disable,
-        *depfile, *cache_limit, *werror, *tuning;
+        *depfile, *cache_limit, *werror, *tuning, *shard;
     bool no_cache, quiet, json;
 } args;
 
-static struct json json; /* --json: the list of messages, then the summary */
+static struct shard shard;
+static char output_path[PATH_MAX]; /* of our share */
+static struct json json;           /* --json: the list of messages, then the summary */
 
 static const struct option_row options[] = {
     {"output", 'o', "FILE", "what to write (- is standard output, the default for text)",
@@ -58,6 +62,9 @@ static const struct option_row options[] = {
     {"json", 0, NULL, "print messages and summary as a JSON object", NULL, &args.json},
     {"werror", 0, "spill", "a kernel that spills registers is an error, not a warning",
      &args.werror, NULL},
+    {"shard", 0, "I/N",
+     "the I-th of N shares of the kernels, to PACK.IofN; auto: by what Slurm and MPI say",
+     &args.shard, NULL},
     {"tuning", 0, "FILE", "tiles that attnc tune has found, and which calls each is for",
      &args.tuning, NULL},
     {"quiet", 'q', NULL, "no progress, no summary", NULL, &args.quiet},
@@ -176,6 +183,21 @@ static void keep_matching(struct attnc_description *desc, const char *glob)
     desc->count = kept;
 }
 
+/* Keeps the variants of our share; kernels of one key stay together. */
+static void keep_share(struct attnc_description *desc)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < desc->count; i++) {
+        char name[ATT_NAME_MAX];
+        struct att_variant key = desc->variants[i];
+        key.tile = 0;
+        att_variant_name(&key, name);
+        if (in_shard(&shard, name))
+            desc->variants[kept++] = desc->variants[i];
+    }
+    desc->count = kept;
+}
+
 struct named {
     char name[ATT_NAME_MAX];
     const struct att_variant *variant;
@@ -259,15 +281,18 @@ static int tune_units(struct build_unit *units, size_t count, struct attnc_tunin
 static int select_variants(struct build_unit *units, size_t count, size_t *total)
 {
     void *seen = NULL;
+    size_t all = 0;
     int code = EXIT_GOOD;
     for (size_t i = 0; i < count && code == EXIT_GOOD; i++) {
         if (args.only)
             keep_matching(&units[i].desc, args.only);
         code = drop_seen(&units[i].desc, &seen);
+        all += units[i].desc.count;
+        keep_share(&units[i].desc);
         *total += units[i].desc.count;
     }
     tdestroy(seen, free);
-    if (code == EXIT_GOOD && *total == 0)
+    if (code == EXIT_GOOD && all == 0)
         code = complain(EXIT_USER, "build: no kernel's name matches '%s'", args.only);
     return code;
 }
@@ -350,10 +375,14 @@ static int build(struct build_unit *units, size_t count, const struct emit_row *
         .progress = args.quiet ? NULL : on_progress,
         .user = &steps,
     };
-    if (code == EXIT_GOOD && emit->container != VARIANTS)
+    const bool compiles = emit->container != VARIANTS && emit->container != NINJA;
+    if (code == EXIT_GOOD && compiles)
         code = compile_units(units, count, &o, &steps);
-    size_t pack_bytes;
-    if (code == EXIT_GOOD)
+    size_t pack_bytes = 0;
+    if (code == EXIT_GOOD && emit->container == NINJA)
+        code = write_ninja(units, count, &(struct ninja_options){args.targets, args.tuning},
+                           args.output);
+    else if (code == EXIT_GOOD)
         code = write_build(units, count, emit, args.output ? args.output : "-", args.name,
                            &pack_bytes);
     if (code == EXIT_GOOD && args.depfile)
@@ -411,8 +440,13 @@ static int run(int argc, char **argv)
     if (argc == 0)
         return complain(EXIT_USER, "usage: attnc build DESC... -o PACK; see attnc build --help");
     const struct emit_row *emit = args.emit ? find_emit(args.emit) : emits;
-    if (!emit)
+    if (!emit || read_shard("build", args.shard, &shard) != EXIT_GOOD)
         return EXIT_USER;
+    if (args.output) {
+        if (shard_path(&shard, args.output, output_path) != EXIT_GOOD)
+            return EXIT_USER;
+        args.output = output_path;
+    }
     if (!args.output && emit->container != TEXT && emit->container != VARIANTS)
         return complain(EXIT_USER, "build: -o says where the %s goes", emit->name);
     if (args.stop_after && emit->stage != ATTNC_STAGE_IR)
@@ -456,7 +490,8 @@ const struct command command_build = {
         "`attnc help fields` lists what a kernel can say. After any error no output is touched.\n"
         "\n"
         "KIND is pack, header or object (the pack as C source, or to be linked), variants (what\n"
-        "the description expands to), ir, llvm, asm (text), obj or co (ELF; with several kernels\n"
-        "FILE is a directory).\n",
+        "the description expands to), ninja (a build file with an edge for each kernel), ir, "
+        "llvm,\n"
+        "asm (text), obj or co (ELF; with several kernels FILE is a directory).\n",
     .run = run,
 };

@@ -14,11 +14,17 @@
 #include "tools/attnc/output.h"
 
 const struct emit_row emits[] = {
-    {"pack", PACK, ATTNC_STAGE_LINKED, NULL},     {"header", HEADER, ATTNC_STAGE_LINKED, NULL},
-    {"object", OBJECT, ATTNC_STAGE_LINKED, NULL}, {"variants", VARIANTS, ATTNC_STAGE_LINKED, NULL},
-    {"ir", TEXT, ATTNC_STAGE_IR, NULL},           {"llvm", TEXT, ATTNC_STAGE_LLVM, NULL},
-    {"asm", TEXT, ATTNC_STAGE_ASM, NULL},         {"obj", FILES, ATTNC_STAGE_OBJECT, "o"},
-    {"co", FILES, ATTNC_STAGE_LINKED, "co"},      {0},
+    {"pack", PACK, ATTNC_STAGE_LINKED, NULL},
+    {"header", HEADER, ATTNC_STAGE_LINKED, NULL},
+    {"object", OBJECT, ATTNC_STAGE_LINKED, NULL},
+    {"variants", VARIANTS, ATTNC_STAGE_LINKED, NULL},
+    {"ninja", NINJA, ATTNC_STAGE_LINKED, NULL},
+    {"ir", TEXT, ATTNC_STAGE_IR, NULL},
+    {"llvm", TEXT, ATTNC_STAGE_LLVM, NULL},
+    {"asm", TEXT, ATTNC_STAGE_ASM, NULL},
+    {"obj", FILES, ATTNC_STAGE_OBJECT, "o"},
+    {"co", FILES, ATTNC_STAGE_LINKED, "co"},
+    {0},
 };
 
 static void print_variants(const struct attnc_description *desc, FILE *out)

@@ -15,7 +15,7 @@ struct build_unit {
     struct attnc_build_result built;
 };
 
-enum container { VARIANTS, TEXT, FILES, PACK, HEADER, OBJECT };
+enum container { VARIANTS, TEXT, FILES, PACK, HEADER, OBJECT, NINJA };
 
 struct emit_row {
     const char *name;

@@ -25,7 +25,7 @@
 
 static struct {
     const char *output, *tuning, *db, *shapes, *model, *ranks, *targets, *only, *jobs, *budget,
-        *kernels, *tiles, *verify, *parameters, *cache, *merge;
+        *kernels, *tiles, *verify, *parameters, *cache, *merge, *shard;
     bool show, csv, quiet;
 } args;
 
@@ -56,6 +56,8 @@ static const struct option_row options[] = {
      NULL},
     {"merge", 0, "DB", "add the results of another database to --db, and DESC are databases too",
      &args.merge, NULL},
+    {"shard", 0, "I/N", "measure the I-th of N shares only (default: what Slurm or MPI say)",
+     &args.shard, NULL},
     {"show", 0, NULL, "print what --db holds, fastest first", NULL, &args.show},
     {"csv", 0, NULL, "print what --db holds as CSV", NULL, &args.csv},
     {"quiet", 'q', NULL, "no summary", NULL, &args.quiet},
@@ -120,7 +122,6 @@ static int read_sweep(struct tune_sweep *s)
     const int processors = sched_getaffinity(0, sizeof(set), &set) ? 1 : CPU_COUNT(&set);
     s->jobs = processors < MAX_JOBS ? (unsigned)processors : MAX_JOBS;
     s->max_kernels = 4;
-    s->shards = 1;
     s->parameters = args.parameters;
     if (args.jobs && !parse_jobs("tune", args.jobs, &s->jobs))
         return EXIT_USER;
@@ -280,6 +281,16 @@ static int choose(struct tuning_run *r)
     return EXIT_GOOD;
 }
 
+/* A share measures; what wins is decided when all are merged. */
+static int finish_share(const struct tuning_run *r)
+{
+    const struct tune_sweep *s = &r->sweep;
+    if (!args.quiet)
+        printf("share %u of %u: %zu measured, %zu known, %zu left out by the budget: %s\n",
+               s->shard.index + 1, s->shard.count, s->measured, s->known, s->skipped, r->db);
+    return s->skipped ? EXIT_PARTIAL : EXIT_GOOD;
+}
+
 static int sweep(struct tuning_run *r)
 {
     char room[PATH_MAX];
@@ -298,6 +309,8 @@ static int sweep(struct tuning_run *r)
         return complain(EXIT_ENVIRONMENT, "out of memory");
     if (!tune_measure(&r->sweep))
         return complain(EXIT_ENVIRONMENT, "the sweep has stopped");
+    if (r->sweep.shard.count > 1)
+        return finish_share(r);
     int code = choose(r);
     if (code == EXIT_GOOD)
         code = write_tuning(r);
@@ -349,7 +362,12 @@ static int merge(const char *path, char **others, size_t count)
 static int run(int argc, char **argv)
 {
     struct tuning_run r = {0};
-    int code = name_beside(r.db, args.db, ".sqlite");
+    char db[PATH_MAX];
+    int code = name_beside(db, args.db, ".sqlite");
+    if (code == EXIT_GOOD)
+        code = read_shard("tune", args.shard ? args.shard : "auto", &r.sweep.shard);
+    if (code == EXIT_GOOD)
+        code = shard_path(&r.sweep.shard, db, r.db);
     if (code == EXIT_GOOD && args.merge)
         return merge(r.db, argv, (size_t)argc);
     if (code == EXIT_GOOD && (args.show || args.csv))

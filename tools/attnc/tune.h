@@ -8,6 +8,7 @@
 
 #include "compiler/driver.h"
 #include "compiler/tuning.h"
+#include "tools/attnc/shard.h"
 #include "tools/attnc/tune_db.h"
 
 enum { TUNE_SHAPE_TEXT = 128, TUNE_VALUES = 4, TUNE_SOURCE = 33 };
@@ -65,7 +66,7 @@ struct tune_sweep {
     double deadline;        /* of tune_now(), in seconds; 0: none */
     unsigned max_kernels;   /* of a key */
     size_t max_tiles;       /* of a key; 0: all that fit */
-    unsigned shard, shards; /* measures only what is its own; shards 1: everything */
+    struct shard shard;     /* measures only what is its own */
     uint64_t model;         /* hash of the timing model */
     size_t measured, known, skipped, failed, wrong, pruned;
 };

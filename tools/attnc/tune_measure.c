@@ -245,15 +245,6 @@ static bool is_hopeless(const struct tune_key *key, size_t candidate, size_t sha
            f->mfma_duty / 1000.0 < first->matrix_duty;
 }
 
-/* FNV-1a: small keys spread well enough. */
-static unsigned hash_text(const char *text)
-{
-    unsigned hash = 2166136261u;
-    for (; *text; text++)
-        hash = (hash ^ (unsigned char)*text) * 16777619u;
-    return hash;
-}
-
 static bool is_small(const struct tune_key *key)
 {
     return key->candidate_count * key->shape_count <= EXHAUSTIVE;
@@ -262,8 +253,9 @@ static bool is_small(const struct tune_key *key)
 /* Halving compares candidates, so that all of a key's must be measured in one place. */
 static bool is_ours(const struct tune_sweep *sweep, const struct tune_key *key, size_t shape)
 {
-    const unsigned share = hash_text(key->text) + (is_small(key) ? (unsigned)shape : 0);
-    return share % sweep->shards == sweep->shard;
+    char name[ATT_TEXT_MAX + TUNE_SHAPE_TEXT];
+    snprintf(name, sizeof(name), "%s %s", key->text, is_small(key) ? key->shapes[shape].text : "");
+    return in_shard(&sweep->shard, name);
 }
 
 static bool add_item(struct batch *b, struct tune_key *key, size_t candidate, size_t shape)

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A share of the work, for many machines: by --shard, or by what Slurm and MPI launchers tell their
+ * ranks. Nobody coordinates: who does what follows from names alone.
+ */
+#ifndef TOOLS_ATTNC_SHARD_H
+#define TOOLS_ATTNC_SHARD_H
+
+#include <limits.h>
+#include <stdbool.h>
+
+/** Share `index`, from 0, of `count`. */
+struct shard {
+    unsigned index, count;
+};
+
+/**
+ * Reads "2/8", the second of eight; "auto" is what the environment says: the place in a Slurm array
+ * (SLURM_ARRAY_TASK_ID) and in a launch of srun (SLURM_PROCID), mpirun (OMPI_COMM_WORLD_RANK) or
+ * another PMI (PMI_RANK); without any of them the whole. NULL is the whole. Returns an exit code
+ * after a message that names the command.
+ */
+int read_shard(const char *command, const char *text, struct shard *shard);
+
+/** Is the work of this name ours? */
+bool in_shard(const struct shard *shard, const char *name);
+
+/** The file of a share: "out/x.attnpack" is "out/x.2of8.attnpack"; of the whole as it is. Returns
+ * an exit code after a message. */
+int shard_path(const struct shard *shard, const char *path, char out[PATH_MAX]);
+
+#endif
