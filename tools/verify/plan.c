@@ -1,16 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * attnc verify for plan kernels: every integer is that of the host's planner, and nothing else is
+ * Verification of plan kernels: every integer is that of the host's planner, and nothing else is
  * written.
  */
-#include <stdlib.h>
+#include <string.h>
 
 #include "tools/verify/call.h"
-#include "tools/verify/tensor.h"
 
 #define COUNT(a) (sizeof(a) / sizeof((a)[0]))
-
-enum { POISON = 0x5aa55aa5, GUARD = 8 };
 
 enum {
     ZEROS = 1 << 0, /* some sequences have no keys */
@@ -21,218 +18,168 @@ enum {
     INDICES = 1 << 5,  /* kv_indptr */
 };
 
-/* keys: the longest of the common lengths. Chunks of 64 sequences are planned at a time. */
+/* keys: the longest of the common lengths; longest: that of the first, if not 0. Chunks of 64
+ * sequences are planned at a time. */
 static const struct shape {
-    const char *name;
-    unsigned flags;
-    int keys, batch, q_len, page_size, gqa, kv_heads, lists, window;
+    struct verify_shape is;
+    int keys, batch, q_len, page_size, heads, kv_heads, lists, window, longest;
 } shapes[] = {
-    {"one", 0, 9000, 1, 1, 16, 8, 8, 304, 0},
-    {"one head", 0, 60000, 1, 1, 1, 16, 1, 304, 0},
-    {"few", RAGGED_Q, 3000, 3, 4, 16, 6, 2, 304, 0},
-    {"even", EQUAL, 4096, 64, 1, 16, 8, 8, 304, 0},
-    {"ragged", RAGGED_Q | INDICES, 2000, 65, 2, 64, 5, 4, 304, 0},
-    {"no keys", ALL_ZERO, 0, 63, 1, 16, 4, 1, 64, 0},
-    {"padded", ZEROS, 700, 200, 1, 32, 12, 8, 304, 0},
-    {"one long", ONE_LONG | INDICES, 900, 128, 3, 16, 8, 2, 256, 0},
-    {"large pages", ZEROS, 40000, 30, 1, 1024, 10, 1, 304, 0},
-    {"few lists", ZEROS, 1000, 20, 1, 16, 4, 8, 5, 0},
-    {"odd heads", ONE_LONG, 3000, 70, 1, 128, 1, 5, 304, 0},
-    {"full", ZEROS | ONE_LONG, 5000, 512, 1, 16, 8, 8, 304, 0},
-    {"window", ZEROS | ONE_LONG | RAGGED_Q | INDICES, 16384, 130, 4, 16, 8, 8, 304, 128},
-    {"window of one", RAGGED_Q, 300, 40, 3, 1, 8, 1, 256, 1},
-    {"wide window", ONE_LONG, 2000, 64, 1, 1024, 8, 2, 304, 4096},
+    {{"one", 0}, 9000, 1, 1, 16, 64, 8, 304, 0, 0},
+    {{"one head", 0}, 60000, 1, 1, 1, 16, 1, 304, 0, 0},
+    {{"few", RAGGED_Q}, 3000, 3, 4, 16, 12, 2, 304, 0, 0},
+    {{"even", EQUAL}, 4096, 64, 1, 16, 64, 8, 304, 0, 0},
+    {{"ragged", RAGGED_Q | INDICES}, 2000, 65, 2, 64, 20, 4, 304, 0, 0},
+    {{"no keys", ALL_ZERO}, 0, 63, 1, 16, 4, 1, 64, 0, 0},
+    {{"padded", ZEROS}, 700, 200, 1, 32, 96, 8, 304, 0, 0},
+    {{"one long", ONE_LONG | INDICES}, 900, 128, 3, 16, 16, 2, 256, 0, 0},
+    {{"large pages", ZEROS}, 40000, 30, 1, 1024, 10, 1, 304, 0, 0},
+    {{"few lists", ZEROS}, 1000, 20, 1, 16, 32, 8, 5, 0, 0},
+    {{"odd heads", ONE_LONG}, 3000, 70, 1, 128, 5, 5, 304, 0, 0},
+    {{"full", ZEROS | ONE_LONG}, 5000, 512, 1, 16, 64, 8, 304, 0, 0},
+    {{"window", ZEROS | ONE_LONG | RAGGED_Q | INDICES}, 16384, 130, 4, 16, 64, 8, 304, 128, 0},
+    {{"window of one", RAGGED_Q}, 300, 40, 3, 1, 8, 1, 256, 1, 0},
+    {{"wide window", ONE_LONG}, 2000, 64, 1, 1024, 16, 2, 304, 4096, 0},
 };
 
-/* A tensor of the plan: what the host says, and what the device wrote, behind guards. */
-struct integers {
-    const char *name;
-    size_t count;
-    int32_t *expected, *device, *got;
-};
+static const struct shape traced = {{"trace", EQUAL}, 4096, 64, 1, 16, 64, 8, 304, 0, 0};
 
-enum tensor_name { WORK_INDPTR, WORK_INFO, REDUCE_INDPTR, FINAL_MAP, PARTIAL_MAP, N_TENSORS };
+static bool is(const struct call *c, unsigned flags) { return c->flags & flags; }
 
-struct problem {
-    struct verify_run *run;
-    const struct shape *shape;
-    struct attn_plan_args args;
-    int32_t *kv_lens, *qo_indptr, *kv_indptr;
-    struct integers tensors[N_TENSORS];
-    struct device_memory memory;
-    struct verify_row *row;
-};
-
-static bool is(const struct problem *p, unsigned flags) { return p->shape->flags & flags; }
-
-static void *allocate(size_t count, size_t size)
+static void size(struct call *c)
 {
-    void *p = calloc(count ? count : 1, size);
-    if (!p)
-        abort();
-    return p;
+    const struct shape *s = c->shape;
+    c->args.plan.shape = (struct attn_decode_plan_shape){
+        .size = sizeof(c->args.plan.shape),
+        .batch = s->batch,
+        .q_len = s->q_len,
+        .page_size = s->page_size,
+        .heads = s->heads,
+        .kv_heads = s->kv_heads,
+        .lists = s->lists,
+        .window = s->window,
+    };
 }
 
-static int32_t random_length(const struct problem *p, int b, uint64_t *random)
+static void place(struct call *c)
 {
-    const int keys = p->shape->keys;
-    if (is(p, ALL_ZERO) || (is(p, ZEROS) && random_bits(random) % 4 == 0))
-        return 0;
-    if (is(p, ONE_LONG) && b == p->shape->batch / 3)
-        return 100 * keys;
-    return is(p, EQUAL) ? keys : 1 + (int32_t)(random_bits(random) % (unsigned)keys);
-}
-
-static void make_lengths(struct problem *p, uint64_t *random)
-{
-    const struct shape *s = p->shape;
-    p->kv_lens = allocate((size_t)s->batch, sizeof(int32_t));
-    p->qo_indptr = allocate((size_t)s->batch + 1, sizeof(int32_t));
-    p->kv_indptr = allocate((size_t)s->batch + 1, sizeof(int32_t));
-    for (int b = 0; b < s->batch; b++) {
-        p->kv_lens[b] = random_length(p, b, random);
-        const int q = (int)(random_bits(random) % (unsigned)(s->q_len + 1));
-        const int pages = (p->kv_lens[b] + s->page_size - 1) / s->page_size;
-        p->qo_indptr[b + 1] = p->qo_indptr[b] + q;
-        p->kv_indptr[b + 1] = p->kv_indptr[b] + pages;
-    }
-    if (is(p, ZEROS))
-        p->kv_lens[0] = -1; /* counts as 0 */
-}
-
-static void make_tensor(struct problem *p, enum tensor_name name, const char *text, size_t count)
-{
-    struct integers *t = &p->tensors[name];
-    *t = (struct integers){.name = text, .count = count};
-    const size_t all = count + 2 * GUARD;
-    t->expected = allocate(all, sizeof(int32_t));
-    t->got = allocate(all, sizeof(int32_t));
-    for (size_t i = 0; i < all; i++)
-        t->expected[i] = POISON;
-    t->device = device_copy(&p->memory, t->expected, all * sizeof(int32_t));
-}
-
-static void make_tensors(struct problem *p)
-{
-    const struct attn_decode_plan_shape *s = &p->args.shape;
     struct attn_decode_plan_sizes sizes = {0};
-    attn_decode_plan_sizes(s, &sizes);
-    make_tensor(p, WORK_INDPTR, "work_indptr", (size_t)s->lists + 1);
-    make_tensor(p, WORK_INFO, "work_info", 8 * (size_t)sizes.work_items);
-    make_tensor(p, REDUCE_INDPTR, "reduce_indptr", (size_t)s->batch + 1);
-    make_tensor(p, FINAL_MAP, "reduce_final_map", 2 * (size_t)s->batch);
-    make_tensor(p, PARTIAL_MAP, "reduce_partial_map", (size_t)sizes.partials);
+    attn_decode_plan_sizes(&c->args.plan.shape, &sizes);
+    operand_resize(call_operand(c, PLAN_WORK_INFO), 0, sizes.work_items);
+    operand_resize(call_operand(c, PLAN_REDUCE_PARTIAL_MAP), 0, sizes.partials);
+    if (!is(c, RAGGED_Q))
+        operand_leave_out(call_operand(c, PLAN_QO_INDPTR));
+    if (!is(c, INDICES))
+        operand_leave_out(call_operand(c, PLAN_KV_INDPTR));
 }
 
-static struct attn_decode_plan plan_of(const struct problem *p, bool device)
+static int32_t random_length(struct call *c, int b)
 {
-    int32_t *at[N_TENSORS];
-    for (int i = 0; i < N_TENSORS; i++)
-        at[i] = (device ? p->tensors[i].device : p->tensors[i].expected) + GUARD;
-    return (struct attn_decode_plan){at[WORK_INDPTR], at[WORK_INFO], at[REDUCE_INDPTR],
-                                     at[FINAL_MAP], at[PARTIAL_MAP]};
+    const struct shape *s = c->shape;
+    if (b == 0 && s->longest)
+        return s->longest;
+    if (is(c, ALL_ZERO) || (is(c, ZEROS) && random_bits(&c->random) % 4 == 0))
+        return 0;
+    if (is(c, ONE_LONG) && b == s->batch / 3)
+        return 100 * s->keys;
+    return is(c, EQUAL) ? s->keys : 1 + (int32_t)(random_bits(&c->random) % (unsigned)s->keys);
 }
 
-static void upload_lengths(struct problem *p)
+static void set_int(struct call *c, unsigned number, int64_t i, int64_t value)
 {
-    const size_t n = (size_t)p->shape->batch, size = sizeof(int32_t);
-    struct device_memory *m = &p->memory;
-    p->args.lengths = (struct attn_decode_plan_lengths){
-        .kv_lens = device_copy(m, p->kv_lens, n * size),
-        .qo_indptr = is(p, RAGGED_Q) ? device_copy(m, p->qo_indptr, (n + 1) * size) : NULL,
-        .kv_indptr = is(p, INDICES) ? device_copy(m, p->kv_indptr, (n + 1) * size) : NULL,
-    };
+    if (call_operand(c, number)->given)
+        operand_set_int(call_operand(c, number), AT(i), value);
 }
 
-/* The first integer that differs, guards and what is behind the plan included. */
-static void compare(struct problem *p, const struct integers *t)
+static void fill(struct call *c)
 {
-    for (size_t i = 0; i < t->count + 2 * GUARD; i++) {
-        if (t->got[i] == t->expected[i])
-            continue;
-        if (t->got[i] == POISON || t->expected[i] == POISON)
-            verify_fail(p->row, "%s[%lld] is %s", t->name, (long long)i - GUARD,
-                        t->got[i] == POISON ? "not written" : "written, behind the plan");
-        verify_fail(p->row, "%s[%lld] is %d, expected %d", t->name, (long long)i - GUARD, t->got[i],
-                    t->expected[i]);
+    const struct shape *s = c->shape;
+    int64_t queries = 0, pages = 0;
+    set_int(c, PLAN_QO_INDPTR, 0, 0);
+    set_int(c, PLAN_KV_INDPTR, 0, 0);
+    for (int b = 0; b < s->batch; b++) {
+        const int32_t length = random_length(c, b);
+        queries += (int64_t)(random_bits(&c->random) % (unsigned)(s->q_len + 1));
+        pages += (length + s->page_size - 1) / s->page_size;
+        /* Below 0 counts as 0. */
+        set_int(c, PLAN_KV_LENS, b, b == 0 && is(c, ZEROS) ? -1 : length);
+        set_int(c, PLAN_QO_INDPTR, b + 1, queries);
+        set_int(c, PLAN_KV_INDPTR, b + 1, pages);
     }
 }
 
-static void run_problem(struct problem *p)
+/* What the host's planner writes in memory like that of the call, which nobody has written. */
+static int32_t *expected(struct call *c, unsigned number)
 {
-    const struct attn_plan_desc desc = {.size = sizeof(desc)};
+    const struct operand *o = call_operand(c, number);
+    int32_t *copy = call_allocate(c, o->span + 1, 1);
+    return memcpy(copy, o->image, o->span);
+}
+
+static void compare_ints(struct call *c, unsigned number, const int32_t *values)
+{
+    struct operand *o = call_operand(c, number);
+    const int64_t columns = o->schema.ndim == 2 ? o->dims[1] : 1;
+    for (int64_t i = 0; i < operand_count(o); i++) {
+        const int64_t *at = o->schema.ndim == 2 ? AT(i / columns, i % columns) : AT(i);
+        if (values[i] != operand_int(o, at))
+            call_compare_int(c, o, at, values[i]);
+    }
+}
+
+static void compare(struct call *c)
+{
     const struct attn_decode_plan_lengths lengths = {
-        .kv_lens = p->kv_lens,
-        .qo_indptr = is(p, RAGGED_Q) ? p->qo_indptr : NULL,
-        .kv_indptr = is(p, INDICES) ? p->kv_indptr : NULL,
+        .kv_lens = (const int32_t *)call_operand(c, PLAN_KV_LENS)->image,
+        .qo_indptr = (const int32_t *)call_operand(c, PLAN_QO_INDPTR)->image,
+        .kv_indptr = (const int32_t *)call_operand(c, PLAN_KV_INDPTR)->image,
     };
-    const struct attn_decode_plan expected = plan_of(p, false);
-    if (attn_decode_plan(&p->args.shape, &lengths, &expected))
-        verify_fail(p->row, "attn_decode_plan: %s", attn_last_error());
-    if (!verify_launch(p->run, &p->memory, &desc, &p->args, p->row))
-        return;
-    for (int i = 0; i < N_TENSORS; i++) {
-        struct integers *t = &p->tensors[i];
-        device_read(&p->memory, t->got, t->device, (t->count + 2 * GUARD) * sizeof(int32_t));
-    }
-    if (!verify_copied(&p->memory, p->row))
-        return;
-    for (int i = 0; i < N_TENSORS; i++)
-        compare(p, &p->tensors[i]);
-}
-
-static void destroy(struct problem *p)
-{
-    device_free(&p->memory);
-    free(p->kv_lens);
-    free(p->qo_indptr);
-    free(p->kv_indptr);
-    for (int i = 0; i < N_TENSORS; i++) {
-        free(p->tensors[i].expected);
-        free(p->tensors[i].got);
-    }
-}
-
-static void verify_shape(struct verify_run *run, const struct attn_kernel_info *info, size_t i)
-{
-    const struct shape *s = &shapes[i];
-    struct verify_row row = {.kernel = info->name, .shape = s->name};
-    struct problem p = {
-        .run = run,
-        .shape = s,
-        .memory = {.gpu = run->gpu},
-        .row = &row,
-        .args =
-            {
-                .size = sizeof(p.args),
-                .shape =
-                    {
-                        .size = sizeof(p.args.shape),
-                        .batch = s->batch,
-                        .q_len = s->q_len,
-                        .page_size = s->page_size,
-                        .heads = s->gqa * s->kv_heads,
-                        .kv_heads = s->kv_heads,
-                        .lists = s->lists,
-                        .window = s->window,
-                    },
-            },
+    const struct attn_decode_plan plan = {
+        .work_indptr = expected(c, PLAN_WORK_INDPTR),
+        .work_info = expected(c, PLAN_WORK_INFO),
+        .reduce_indptr = expected(c, PLAN_REDUCE_INDPTR),
+        .reduce_final_map = expected(c, PLAN_REDUCE_FINAL_MAP),
+        .reduce_partial_map = expected(c, PLAN_REDUCE_PARTIAL_MAP),
     };
-    uint64_t random = run->seed * 1000003 + i;
-    make_lengths(&p, &random);
-    make_tensors(&p);
-    upload_lengths(&p);
-    p.args.plan = plan_of(&p, true);
-    run_problem(&p);
-    destroy(&p);
-    verify_report(run, &row);
+    if (attn_decode_plan(&c->args.plan.shape, &lengths, &plan))
+        verify_fail(c->row, "attn_decode_plan: %s", attn_last_error());
+    compare_ints(c, PLAN_WORK_INDPTR, plan.work_indptr);
+    compare_ints(c, PLAN_WORK_INFO, plan.work_info);
+    compare_ints(c, PLAN_REDUCE_INDPTR, plan.reduce_indptr);
+    compare_ints(c, PLAN_REDUCE_FINAL_MAP, plan.reduce_final_map);
+    compare_ints(c, PLAN_REDUCE_PARTIAL_MAP, plan.reduce_partial_map);
 }
 
-static void verify(struct verify_run *run, uint32_t n, const struct attn_kernel_info *info)
+/* How much of the plan is written depends on the lengths: not worked out. */
+static double least_bytes(const struct call *c)
 {
-    (void)n;
-    for (size_t i = 0; i < COUNT(shapes) && verify_wants_more(run); i++)
-        verify_shape(run, info, i);
+    (void)c;
+    return 0;
 }
 
-const struct verify_op verify_plan = {.op = "plan", .verify = verify};
+const struct verify_op verify_plan = {
+    .op = "plan",
+    .shapes = shapes,
+    .shape_size = sizeof(shapes[0]),
+    .shape_count = COUNT(shapes),
+    .trace = &traced,
+    .dimensions =
+        {
+            {"batch", offsetof(struct shape, batch), 1 << 16, "sequences"},
+            {"keys", offsetof(struct shape, keys), 1 << 24, "of each"},
+            {"longest", offsetof(struct shape, longest), 1 << 24,
+             "of the first; keys where left out"},
+            {"q", offsetof(struct shape, q_len), 64, "query tokens of each"},
+            {"page", offsetof(struct shape, page_size), 65536, "tokens in a page"},
+            {"heads", offsetof(struct shape, heads), 1024, "query heads"},
+            {"kv_heads", offsetof(struct shape, kv_heads), 1024, "key/value heads"},
+            {"lists", offsetof(struct shape, lists), 1 << 16,
+             "workgroups of the launch that is planned"},
+            {"window", offsetof(struct shape, window), 1 << 24,
+             "keys that a query sees; left out: all"},
+        },
+    .size = size,
+    .place = place,
+    .fill = fill,
+    .compare = compare,
+    .least_bytes = least_bytes,
+};
