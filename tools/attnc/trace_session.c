@@ -16,8 +16,7 @@ enum { TENSOR_MAX = 1 << 30 }; /* elements that a traced tensor may have */
 
 /* Ops whose calls are not yet those of verification. */
 static const struct trace_family *const families[] = {
-    &trace_prefill, &trace_decode,       &trace_mla_decode, &trace_rope_qk_norm_cache,
-    &trace_topk,    &trace_indexer_topk,
+    &trace_prefill, &trace_decode, &trace_mla_decode, &trace_topk, &trace_indexer_topk,
 };
 
 static int *number_of(const struct verify_op *op, unsigned i, void *shape)

@@ -128,17 +128,20 @@ bool call_prepare(struct call *c, char *why, size_t why_size)
     return true;
 }
 
-double call_least_bytes(const struct call *c)
+double call_operand_bytes(const struct call *c)
 {
     double bytes = 0;
-    if (c->op->least_bytes)
-        return c->op->least_bytes(c);
     for (unsigned i = 0; i < c->count; i++) {
         const struct operand *o = &c->operands[i];
-        if (o->given)
+        if (o->given && !o->schema.paged)
             bytes += (double)operand_count(o) * o->size * (o->filled + o->schema.written);
     }
     return bytes;
+}
+
+double call_least_bytes(const struct call *c)
+{
+    return c->op->least_bytes ? c->op->least_bytes(c) : call_operand_bytes(c);
 }
 
 void call_free(struct call *c)

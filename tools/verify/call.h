@@ -73,7 +73,7 @@ struct verify_op {
     /** Another launch, after which c->launches counts? Sets new values; may be left out. */
     bool (*again)(struct call *c);
 
-    /** Bytes that any kernel has to move, for trace; left out: each input and output once. */
+    /** Bytes that any kernel has to move, for trace; left out: call_operand_bytes(). */
     double (*least_bytes)(const struct call *c);
 };
 
@@ -145,6 +145,9 @@ void verify_calls(struct verify_run *run, uint32_t n, const struct attn_kernel_i
  * shape and memory.gpu are set. False: `why` says why not.
  */
 bool call_prepare(struct call *c, char *why, size_t why_size);
+
+/** Bytes of all tensors but caches, each that is read and each that is written once. */
+double call_operand_bytes(const struct call *c);
 
 /** Bytes that any kernel has to move for it. */
 double call_least_bytes(const struct call *c);

@@ -1,19 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * attnc verify for rope_qk_norm_cache kernels: how far a kernel may be off, and whether it wrote
- * anything else.
+ * Verification of rope_qk_norm_cache kernels: how far a kernel may be off.
  */
 #include <math.h>
 
-#include "tools/verify/rope.h"
 #include "tools/reference/rope_qk_norm_cache.h"
-
-static void fail_element(struct rope_problem *p, const char *what, int token, int head, int d,
-                         double got, double expected)
-{
-    verify_fail(p->row, "%s: token %d, head %d, element %d is %g, expected %g",
-                isnan(got) ? "not written, or NaN" : what, token, head, d, got, expected);
-}
+#include "tools/verify/rope.h"
 
 /*
  * Bounds. With f = 2^-24, the unit of float32, an element is off, relative to the terms that it is
@@ -37,24 +29,93 @@ static void fail_element(struct rope_problem *p, const char *what, int token, in
  */
 static const double f = 0x1p-24;
 
-static double arithmetic_error(const struct rope_problem *p)
+static double arithmetic_error(const struct attn_rope_qk_norm_cache_desc *d)
 {
-    double roundings = p->desc.bias ? 1 : 0;
-    if (p->desc.norm == ATTN_NORM_FULL)
+    double roundings = d->bias ? 1 : 0;
+    if (d->norm == ATTN_NORM_FULL)
         roundings += 5;
-    else if (p->desc.norm != ATTN_NORM_NONE)
-        roundings += (p->desc.head_dim + 5) / 2.0 + 5;
-    if (p->desc.rope != ATTN_ROPE_NONE)
+    else if (d->norm != ATTN_NORM_NONE)
+        roundings += (d->head_dim + 5) / 2.0 + 5;
+    if (d->rope != ATTN_ROPE_NONE)
         roundings += 2;
     return roundings * f;
 }
 
+/* Where a head of q, k or v is worked out of. */
+struct source {
+    struct operand *x, *bias, *weight, *squares;
+    bool rotated;     /* q and k; v comes as it is */
+    int first, count; /* first: its element that x begins with; count: of squares */
+};
+
+static struct source source_of(struct call *c, unsigned x)
+{
+    struct source s = {.x = call_operand(c, x), .rotated = x != ROPE_QK_NORM_CACHE_V};
+    s.bias = call_operand(c, ROPE_QK_NORM_CACHE_Q_BIAS + (x - ROPE_QK_NORM_CACHE_Q));
+    if (!s.rotated)
+        return s;
+    const bool of_q = x == ROPE_QK_NORM_CACHE_Q;
+    s.weight = call_operand(c, of_q ? ROPE_QK_NORM_CACHE_Q_WEIGHT : ROPE_QK_NORM_CACHE_K_WEIGHT);
+    s.squares = call_operand(c, of_q ? ROPE_QK_NORM_CACHE_Q_SQUARES : ROPE_QK_NORM_CACHE_K_SQUARES);
+    s.count = of_q ? c->args.rope_qk_norm_cache.q_count : c->args.rope_qk_norm_cache.k_count;
+    return s;
+}
+
+static void read_angles(struct call *c, int token, double *angles)
+{
+    const int half = c->desc.rope_qk_norm_cache.rotary_dim / 2;
+    const struct operand *table = call_operand(c, ROPE_QK_NORM_CACHE_COS_SIN);
+    const struct operand *positions = call_operand(c, ROPE_QK_NORM_CACHE_POSITIONS);
+    for (int i = 0; i < half && table->given; i++) {
+        const int64_t row = operand_int(
+            positions, positions->schema.ndim == 2 ? AT(rope_stream(c, i), token) : AT(token));
+        angles[i] = operand_value(table, AT(row, i));
+        angles[half + i] = operand_value(table, AT(row, half + i));
+    }
+}
+
+/* What a head should be. */
+static void expected_head(struct call *c, const struct source *s, int token, int head,
+                          struct ref_rope_head *r)
+{
+    const struct attn_rope_qk_norm_cache_desc *d = &c->desc.rope_qk_norm_cache;
+    double x[REF_ROPE_DIM_MAX], bias[REF_ROPE_DIM_MAX], weight[REF_ROPE_DIM_MAX];
+    double angles[REF_ROPE_DIM_MAX];
+    const bool norm = s->rotated && d->norm != ATTN_NORM_NONE, biased = s->bias && s->bias->given;
+    const bool full = norm && d->norm == ATTN_NORM_FULL;
+    for (int i = 0; i < d->head_dim; i++) {
+        x[i] = operand_value(s->x, AT(token, head, s->first + i));
+        bias[i] = biased ? operand_value(s->bias, AT(head, i)) : 0;
+        weight[i] = norm ? operand_value(s->weight, full ? AT(head, i) : AT(i)) : 0;
+    }
+    struct ref_rope reference = {
+        .dim = d->head_dim,
+        .norm = norm,
+        .gemma = d->norm == ATTN_NORM_GEMMA_RMS,
+        .given = full,
+        .mean_square = full ? operand_value(s->squares, AT(token)) / s->count : 0,
+        .eps = c->args.rope_qk_norm_cache.eps,
+        .x = x,
+        .bias = biased ? bias : NULL,
+        .weight = weight,
+    };
+    if (s->rotated) {
+        read_angles(c, token, angles);
+        reference.rotary_dim = d->rotary_dim;
+        reference.pairs = (enum ref_pairs)d->rope;
+        reference.cos = angles;
+        reference.sin = angles + d->rotary_dim / 2;
+    }
+    ref_rope_head(&reference, r);
+}
+
 /* Where a head ended up. */
 struct target {
-    const char *what;
-    const struct tensor *tensor; /* NULL: the cache */
-    const struct precision *type;
+    struct operand *operand; /* NULL: the cache */
+    struct paged *cache;
     enum cache_part part;
+    struct slot slot;
+    const struct precision *type;
     double scale; /* 0: stored as it is */
 };
 
@@ -74,307 +135,163 @@ static double expected_value(const struct target *t, double x, double terms, dou
     return stored;
 }
 
-static double read_element(struct rope_problem *p, const struct target *t, int token, int head,
-                           int d)
-{
-    if (t->tensor)
-        return tensor_get(t->tensor, token, head, d) * (t->scale > 0 ? t->scale : 1);
-    const int size = p->cache.desc.page_size;
-    const int page = (int)(p->slots[token] / size), at = (int)(p->slots[token] % size);
-    const double got = cache_value(&p->cache, t->part, page, at, head, d);
-    cache_set_bits(&p->cache, t->part, page, at, head, d,
-                   cache_bits(&p->untouched, t->part, page, at, head, d));
-    return got;
-}
-
-static void compare_head(struct rope_problem *p, const struct target *t, int token, int head,
+static void compare_head(struct call *c, const struct target *t, int token, int head,
                          const struct ref_rope_head *r, double arithmetic)
 {
-    for (int d = 0; d < p->desc.head_dim; d++) {
+    for (int d = 0; d < c->desc.rope_qk_norm_cache.head_dim; d++) {
         double bound;
         const double expected = expected_value(t, r->out[d], arithmetic * r->magnitude[d], &bound);
-        const double got = read_element(p, t, token, head, d);
-        const double error = fabs(got - expected);
-        p->error += error * error;
-        p->norm += expected * expected;
-        p->bounds += bound * bound;
-        if (!(error <= bound))
-            fail_element(p, t->what, token, head, d, got, expected);
-        if (bound > 0 && error / bound >= p->closest) {
-            p->closest = error / bound;
-            p->row->largest = error;
-            p->row->largest_bound = bound;
+        if (!t->operand) {
+            paged_compare(c, t->cache, t->part, t->slot, d, expected, bound);
+            continue;
         }
+        const double got = operand_result(t->operand, AT(token, head, d));
+        call_compare_value(c, t->operand, AT(token, head, d), t->scale > 0 ? got * t->scale : got,
+                           expected, bound);
     }
 }
 
-/* The scale that was stored for a token and head, which then counts as untouched. */
-static void compare_scale(struct rope_problem *p, enum cache_part part, int token, int head,
-                          const struct ref_rope_head *r, double arithmetic)
+static void fail_scale(struct call *c, const struct target *t, double expected)
 {
-    const int size = p->cache.desc.page_size;
-    const int page = (int)(p->slots[token] / size), at = (int)(p->slots[token] % size);
-    float *scale = cache_scale(&p->cache, part, page, at, head);
-    double largest = 0, terms = 0;
-    for (int d = 0; d < p->desc.head_dim; d++) {
-        largest = fmax(largest, fabs(r->out[d]));
-        terms = fmax(terms, arithmetic * r->magnitude[d]);
-    }
-    const double expected = largest / p->cache.precision->limit;
-    const double bound = terms / p->cache.precision->limit + 2 * f * expected;
-    if (!(fabs(*scale - expected) <= bound))
-        fail_element(p, "scale", token, head, 0, *scale, expected);
-    *scale = *cache_scale(&p->untouched, part, page, at, head);
+    verify_fail(c->row, "the scale of %s of page %lld, token %d, head %d is %g, expected %g",
+                t->part == CACHE_K ? "k" : "v", (long long)t->slot.page, t->slot.token,
+                t->slot.head, t->scale, expected);
 }
 
-/* What the tokens of a page from `slot` on, that a call has, make of its scale and of those before
- * them; `largest` |x| of theirs, off by `terms` at most. */
-static void compare_run(struct rope_problem *p, enum cache_part part, int token, int head,
-                        double largest, double terms)
+/* The largest |x| of a head, and how far off it may be. */
+struct largest {
+    double x, terms;
+};
+
+static void note_largest(const struct call *c, const struct ref_rope_head *r, double arithmetic,
+                         struct largest *l)
 {
-    const double limit = p->cache.precision->limit;
-    const int size = p->cache.desc.page_size;
-    const int page = (int)(p->slots[token] / size), begin = (int)(p->slots[token] % size);
-    const float old = *cache_scale(&p->untouched, part, page, 0, head);
-    float *scale = cache_scale(&p->cache, part, page, 0, head);
-    const double expected = ref_cache_block_scale(&largest, 1, begin, old, limit);
-    const double bound = terms / limit + 2 * f * expected;
-    const bool kept = begin > 0 && *scale == old && fabs(expected - old) <= bound;
-    if (!kept && !(fabs(*scale - expected) <= bound))
-        fail_element(p, "scale", token, head, 0, *scale, expected);
-    const struct target t = {
-        .what = "before",
-        .type = p->cache.precision,
-        .part = part,
-        .scale = *scale,
-    };
-    for (int at = 0; at < begin && *scale != old; at++) {
-        for (int d = 0; d < p->desc.head_dim; d++) {
-            const double x = cache_value(&p->untouched, part, page, at, head, d);
-            double most;
-            const double stored = expected_value(&t, x, 0, &most);
-            const double got = cache_value(&p->cache, part, page, at, head, d);
-            if (!(fabs(got - stored) <= most))
-                fail_element(p, t.what, token, head, d, got, stored);
-            cache_set_bits(&p->cache, part, page, at, head, d,
-                           cache_bits(&p->untouched, part, page, at, head, d));
-        }
+    for (int d = 0; d < c->desc.rope_qk_norm_cache.head_dim; d++) {
+        l->x = fmax(l->x, fabs(r->out[d]));
+        l->terms = fmax(l->terms, arithmetic * r->magnitude[d]);
     }
-    *scale = old;
 }
 
-static void compare_cached(struct rope_problem *p, enum cache_part part, int token, int head,
+static void compare_cached(struct call *c, struct target t, int token,
                            const struct ref_rope_head *r, double arithmetic)
 {
-    const int size = p->cache.desc.page_size;
-    const int page = (int)(p->slots[token] / size), at = (int)(p->slots[token] % size);
-    const bool scaled = p->cache.desc.scale != ATTN_KV_SCALE_NONE;
-    const struct target t = {
-        .what = part == CACHE_K ? "k" : "v",
-        .type = p->cache.precision,
-        .part = part,
-        .scale = scaled ? *cache_scale(&p->cache, part, page, at, head) : 0,
-    };
-    compare_head(p, &t, token, head, r, arithmetic);
-    if (p->cache.desc.scale == ATTN_KV_SCALE_TOKEN)
-        compare_scale(p, part, token, head, r, arithmetic);
-}
-
-static const double *head_of(const struct tensor *t, int token, int head)
-{
-    return t->values + ((size_t)token * (size_t)t->heads + (size_t)head) * (size_t)t->dim;
-}
-
-/* What q or the key of one head should be. */
-static void rotated_head(const struct rope_problem *p, bool of_q, int token, int head,
-                         struct ref_rope_head *r)
-{
-    const struct attn_rope_qk_norm_cache_desc *d = &p->desc;
-    const bool full = d->norm == ATTN_NORM_FULL;
-    const struct tensor *weight = of_q ? &p->q_weight : &p->k_weight;
-    double angles[REF_ROPE_DIM_MAX];
-    for (int i = 0; i < d->rotary_dim; i++)
-        angles[i] = p->angles[(size_t)token * (size_t)d->rotary_dim + (size_t)i];
-    const double squares = of_q ? p->q_squares[token] : p->k_squares[token];
-    const struct ref_rope reference = {
-        .dim = d->head_dim,
-        .rotary_dim = d->rotary_dim,
-        .pairs = (enum ref_pairs)d->rope,
-        .norm = d->norm != ATTN_NORM_NONE,
-        .gemma = d->norm == ATTN_NORM_GEMMA_RMS,
-        .given = full,
-        .mean_square = squares / (of_q ? p->args.q_count : p->args.k_count),
-        .eps = p->args.eps,
-        .x = head_of(of_q ? &p->q : &p->k, token, head),
-        .bias = d->bias ? head_of(of_q ? &p->q_bias : &p->k_bias, 0, head) : NULL,
-        .weight = head_of(weight, 0, full ? head : 0),
-        .cos = angles,
-        .sin = angles + d->rotary_dim / 2,
-    };
-    ref_rope_head(&reference, r);
-}
-
-static void plain_head(const struct rope_problem *p, const struct tensor *x,
-                       const struct tensor *bias, int token, int head, struct ref_rope_head *r)
-{
-    const struct ref_rope reference = {
-        .dim = p->desc.head_dim,
-        .x = head_of(x, token, head),
-        .bias = bias ? head_of(bias, 0, head) : NULL,
-    };
-    ref_rope_head(&reference, r);
-}
-
-/* A result that went back to where the input was, which lies in the memory of `p->q`. */
-static struct tensor in_place(const struct rope_problem *p, const struct tensor *t)
-{
-    struct tensor r = *t;
-    r.image = p->q.image;
-    r.guard = (size_t)t->offset;
-    return r;
-}
-
-static void compare_q(struct rope_problem *p, const struct tensor *out, struct ref_rope_head *r)
-{
-    const struct target q = {
-        .what = "q",
-        .tensor = out,
-        .type = p->q_precision,
-        .scale = p->q_precision->size == 1 ? p->q_scale : 0,
-    };
-    const struct target gate = {.what = "gate", .tensor = &p->gate, .type = p->precision};
-    for (int token = 0; token < p->args.tokens; token++) {
-        for (int head = 0; head < p->desc.heads; head++) {
-            rotated_head(p, true, token, head, r);
-            compare_head(p, &q, token, head, r, arithmetic_error(p));
-            plain_head(p, &p->gate_in, NULL, token, head, r);
-            if (p->desc.gate)
-                compare_head(p, &gate, token, head, r, 0);
-        }
-    }
-}
-
-static void expected_head(const struct rope_problem *p, enum cache_part part, int token, int head,
-                          struct ref_rope_head *r)
-{
-    if (part == CACHE_K)
-        rotated_head(p, false, token, head, r);
-    else
-        plain_head(p, &p->v, p->desc.bias ? &p->v_bias : NULL, token, head, r);
-}
-
-/* The scales of pages, after all that is stored with them. */
-static void compare_runs(struct rope_problem *p, enum cache_part part, struct ref_rope_head *r,
-                         double arithmetic)
-{
-    const int tokens = p->args.tokens;
-    for (int token = 0, end; token < tokens; token = end) {
-        end = cache_run_end(&p->cache, p->slots, tokens, token);
-        for (int head = 0; p->slots[token] >= 0 && head < p->desc.kv_heads; head++) {
-            double largest = 0, terms = 0;
-            for (int i = token; i < end; i++) {
-                expected_head(p, part, i, head, r);
-                for (int d = 0; d < p->desc.head_dim; d++) {
-                    largest = fmax(largest, fabs(r->out[d]));
-                    terms = fmax(terms, arithmetic * r->magnitude[d]);
-                }
-            }
-            compare_run(p, part, token, head, largest, terms);
-        }
-    }
-}
-
-static void compare_kv(struct rope_problem *p, enum cache_part part, const struct tensor *out,
-                       struct ref_rope_head *r)
-{
-    const bool key = part == CACHE_K;
-    const struct target kept = {
-        .what = key ? "k_out" : "v_out",
-        .tensor = out,
-        .type = p->precision,
-    };
-    const double error = key ? arithmetic_error(p) : p->desc.bias ? 0x1p-24 : 0;
-    for (int token = 0; token < p->args.tokens; token++) {
-        for (int head = 0; head < p->desc.kv_heads; head++) {
-            expected_head(p, part, token, head, r);
-            if (p->desc.keep_kv)
-                compare_head(p, &kept, token, head, r, error);
-            if (p->args.slot_mapping && p->slots[token] >= 0)
-                compare_cached(p, part, token, head, r, error);
-        }
-    }
-    if (p->args.slot_mapping && p->cache.desc.scale == ATTN_KV_SCALE_BLOCK)
-        compare_runs(p, part, r, error);
-}
-
-void rope_compare(struct rope_problem *p)
-{
-    const bool back = p->shape->flags & ROPE_IN_PLACE;
-    const struct tensor q = rope_q_in_place(p) ? in_place(p, &p->q) : p->q_out;
-    const struct tensor key = back ? in_place(p, &p->k) : p->k_out;
-    const struct tensor value = back ? in_place(p, &p->v) : p->v_out;
-    struct ref_rope_head r;
-    compare_q(p, &q, &r);
-    compare_kv(p, CACHE_K, &key, &r);
-    if (p->args.v)
-        compare_kv(p, CACHE_V, &value, &r);
-    p->row->relative = p->norm > 0 ? sqrt(p->error / p->norm) : sqrt(p->error);
-    p->row->relative_bound = p->norm > 0 ? sqrt(p->bounds / p->norm) : 0;
-}
-
-/* Nothing else may have been written. */
-
-static void check_output(struct rope_problem *p, const struct tensor *t, const char *name)
-{
-    size_t at;
-    if (!tensor_untouched_outside(t, p->args.tokens, &at))
-        verify_fail(p->row, "%s: memory beside its elements was written, at %zu", name, at);
-}
-
-/* Keys, values and gates beside q that was written in place. */
-static void check_packed(struct rope_problem *p)
-{
-    const struct tensor *q = &p->q;
-    const size_t row = (size_t)q->token_stride, n = row * (size_t)q->tokens;
-    const uint16_t *before = (uint16_t *)p->before, *now = (uint16_t *)q->image;
-    for (size_t i = 0; i < n; i++) {
-        const size_t at = i % row;
-        const bool of_q = at < (size_t)(q->heads * q->head_stride);
-        const bool written =
-            of_q ? rope_q_in_place(p) && at % (size_t)q->head_stride < (size_t)q->dim
-                 : p->desc.keep_kv;
-        if (!written && before[i] != now[i]) {
-            verify_fail(p->row, "in place: an element beside q was written");
-            return;
-        }
-    }
-}
-
-/* What belongs to slots was put back while it was compared. */
-static void check_cache(struct rope_problem *p)
-{
-    for (int part = 0; part < CACHE_PARTS; part++) {
-        if (!cache_same(&p->cache, &p->untouched, part))
-            verify_fail(p->row, "%s: elements or scales that belong to no slot were written",
-                        part == CACHE_K ? "k" : "v");
-    }
-}
-
-void rope_check_surroundings(struct rope_problem *p)
-{
-    if (p->desc.gate)
-        check_output(p, &p->gate, "gate");
-    if (p->args.slot_mapping)
-        check_cache(p);
-    if (!rope_q_in_place(p))
-        check_output(p, &p->q_out, "q_out");
-    if (p->shape->flags & ROPE_IN_PLACE) {
-        check_packed(p);
+    const double limit = t.type->limit;
+    struct largest l = {0};
+    if (t.cache->desc.scale != ATTN_KV_SCALE_NONE)
+        t.scale = paged_result_scale(t.cache, t.part, t.slot);
+    compare_head(c, &t, token, t.slot.head, r, arithmetic);
+    if (t.cache->desc.scale != ATTN_KV_SCALE_TOKEN)
         return;
+    note_largest(c, r, arithmetic, &l);
+    paged_allow_scale(t.cache, t.part, t.slot);
+    if (!(fabs(t.scale - l.x / limit) <= l.terms / limit + 2 * f * l.x / limit))
+        fail_scale(c, &t, l.x / limit);
+}
+
+/* What the tokens of a page from that of `t` on, that a call has, make of its scale and of those
+ * before them. */
+static void compare_run(struct call *c, struct target t, const struct largest *l)
+{
+    const double limit = t.type->limit, old = paged_scale(t.cache, t.part, t.slot);
+    const int begin = t.slot.token;
+    const double expected = ref_cache_block_scale(&l->x, 1, begin, old, limit);
+    const double bound = l->terms / limit + 2 * f * expected;
+    t.scale = paged_result_scale(t.cache, t.part, t.slot);
+    paged_allow_scale(t.cache, t.part, t.slot);
+    const bool kept = begin > 0 && t.scale == old && fabs(expected - old) <= bound;
+    if (!kept && !(fabs(t.scale - expected) <= bound))
+        fail_scale(c, &t, expected);
+    for (t.slot.token = 0; t.slot.token < begin && t.scale != old; t.slot.token++) {
+        for (int d = 0; d < c->desc.rope_qk_norm_cache.head_dim; d++) {
+            double most;
+            const double x = paged_value(t.cache, t.part, t.slot, d);
+            const double stored = expected_value(&t, x, 0, &most);
+            paged_compare(c, t.cache, t.part, t.slot, d, stored, most);
+        }
     }
-    if (p->desc.keep_kv) {
-        check_output(p, &p->k_out, "k_out");
-        if (p->args.v)
-            check_output(p, &p->v_out, "v_out");
+}
+
+static void compare_q(struct call *c)
+{
+    const struct attn_rope_qk_norm_cache_desc *d = &c->desc.rope_qk_norm_cache;
+    const bool back = rope_q_in_place(c);
+    const struct operand *scale = call_operand(c, ROPE_QK_NORM_CACHE_Q_OUT_SCALE);
+    struct operand *out = call_operand(c, back ? ROPE_QK_NORM_CACHE_Q : ROPE_QK_NORM_CACHE_Q_OUT);
+    struct operand *gates = call_operand(c, ROPE_QK_NORM_CACHE_GATE);
+    const struct source source = source_of(c, ROPE_QK_NORM_CACHE_Q);
+    const struct source gate_source = {.x = source.x, .first = d->head_dim};
+    const struct target q = {
+        .operand = out,
+        .type = out->precision,
+        .scale = scale->given ? operand_value(scale, AT(0)) : 0,
+    };
+    const struct target gate = {.operand = gates, .type = gates->precision};
+    struct ref_rope_head r;
+    for (int token = 0; token < c->args.rope_qk_norm_cache.tokens; token++) {
+        for (int head = 0; head < d->heads; head++) {
+            expected_head(c, &source, token, head, &r);
+            compare_head(c, &q, token, head, &r, arithmetic_error(d));
+            if (!d->gate)
+                continue;
+            expected_head(c, &gate_source, token, head, &r);
+            compare_head(c, &gate, token, head, &r, 0);
+        }
     }
+}
+
+/* The tokens of a call that go to one page, whose scale they share. */
+static void compare_runs(struct call *c, const struct source *source, struct target t,
+                         const int64_t *slots, double error)
+{
+    const int tokens = c->args.rope_qk_norm_cache.tokens, size = t.cache->desc.page_size;
+    struct ref_rope_head r;
+    for (int token = 0, end; token < tokens; token = end) {
+        end = slots_run_end(size, slots, tokens, token);
+        for (int head = 0; slots[token] >= 0 && head < t.cache->kv_heads; head++) {
+            struct largest l = {0};
+            for (int i = token; i < end; i++) {
+                expected_head(c, source, i, head, &r);
+                note_largest(c, &r, error, &l);
+            }
+            t.slot = (struct slot){slots[token] / size, (int)(slots[token] % size), head};
+            compare_run(c, t, &l);
+        }
+    }
+}
+
+static void compare_kv(struct call *c, enum cache_part part)
+{
+    const struct attn_rope_qk_norm_cache_desc *d = &c->desc.rope_qk_norm_cache;
+    const bool back = rope_is(c, ROPE_IN_PLACE), cached = !rope_is(c, ROPE_NO_CACHE);
+    const struct source source = source_of(c, ROPE_QK_NORM_CACHE_K + part);
+    const int64_t *slots = (const int64_t *)call_operand(c, ROPE_QK_NORM_CACHE_SLOT_MAPPING)->image;
+    struct operand *out =
+        call_operand(c, (back ? ROPE_QK_NORM_CACHE_K : ROPE_QK_NORM_CACHE_K_OUT) + part);
+    struct paged p = cached ? rope_cache(c) : (struct paged){0};
+    const struct target kept = {.operand = out, .type = out->precision};
+    struct target target = {.cache = &p, .part = part, .type = p.precision};
+    const double error = part == CACHE_K ? arithmetic_error(d) : d->bias ? f : 0;
+    struct ref_rope_head r;
+    for (int token = 0; token < c->args.rope_qk_norm_cache.tokens; token++) {
+        for (int head = 0; head < d->kv_heads; head++) {
+            expected_head(c, &source, token, head, &r);
+            if (d->keep_kv)
+                compare_head(c, &kept, token, head, &r, error);
+            if (!cached || slots[token] < 0)
+                continue;
+            const int size = p.desc.page_size;
+            target.slot = (struct slot){slots[token] / size, (int)(slots[token] % size), head};
+            compare_cached(c, target, token, &r, error);
+        }
+    }
+    if (cached && p.desc.scale == ATTN_KV_SCALE_BLOCK)
+        compare_runs(c, &source, target, slots, error);
+}
+
+void rope_compare(struct call *c)
+{
+    compare_q(c);
+    compare_kv(c, CACHE_K);
+    if (call_operand(c, ROPE_QK_NORM_CACHE_V)->given)
+        compare_kv(c, CACHE_V);
 }

@@ -1,162 +1,354 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * attnc verify for rope_qk_norm_cache kernels: the shapes, and what is done with each.
+ * Verification of rope_qk_norm_cache kernels: shapes, tables and inputs.
  */
+#include <math.h>
 #include <stdlib.h>
 
-#include "tools/verify/call.h"
-#include "tools/verify/rope.h"
 #include "tools/reference/rope_qk_norm_cache.h"
+#include "tools/verify/rope.h"
 
 #define COUNT(a) (sizeof(a) / sizeof((a)[0]))
 
+enum { MAX_POSITION = 131072, NEAR_POSITIONS = 512, FAR_PAGES = 6, STREAMS = 3 };
+
+/** How the table of cosines and sines was made: for the kernel these are other numbers only. */
+enum rope_table { PLAIN, YARN, LLAMA3 };
+
 /* The head counts are those of models, whole or as one of several ranks has them. */
-static const struct rope_case shapes[] = {
-    {"one token", 0, 32, 4, 1, 16, ROPE_PLAIN},
-    {"one kv head", ROPE_PACKED, 12, 1, 5, 16, ROPE_LLAMA3},
-    {"in place", ROPE_PACKED | ROPE_IN_PLACE, 6, 1, 7, 64, ROPE_YARN},
-    {"gaps", ROPE_PACKED | ROPE_GAPS, 10, 2, 13, 16, ROPE_PLAIN},
-    {"prefill", ROPE_PACKED | ROPE_IN_ORDER, 16, 8, 70, 64, ROPE_LLAMA3},
-    {"slots < 0", ROPE_SKIPS | ROPE_GAPS, 5, 1, 11, 1, ROPE_PLAIN},
-    {"no cache", ROPE_NO_CACHE | ROPE_GAPS, 3, 2, 6, 16, ROPE_YARN},
-    {"far position", ROPE_FAR_TABLE | ROPE_PACKED, 40, 8, 3, 32, ROPE_YARN},
-    {"beyond 4 GiB", ROPE_FAR_CACHE | ROPE_SKIPS, 16, 2, 6, 16, ROPE_PLAIN},
-    {"wide", ROPE_PACKED, 96, 8, 2, 1024, ROPE_PLAIN},
-    {"many tokens", ROPE_PACKED | ROPE_IN_ORDER, 2, 1, 523, 16, ROPE_PLAIN},
-    {"many, gaps", ROPE_SKIPS | ROPE_GAPS, 1, 3, 270, 32, ROPE_PLAIN},
+static const struct shape {
+    struct verify_shape is;
+    int heads, kv_heads, tokens, page_size;
+    enum rope_table table;
+} shapes[] = {
+    {{"one token", 0}, 32, 4, 1, 16, PLAIN},
+    {{"one kv head", ROPE_PACKED}, 12, 1, 5, 16, LLAMA3},
+    {{"in place", ROPE_PACKED | ROPE_IN_PLACE}, 6, 1, 7, 64, YARN},
+    {{"gaps", ROPE_PACKED | VERIFY_VIEWS}, 10, 2, 13, 16, PLAIN},
+    {{"prefill", ROPE_PACKED | ROPE_IN_ORDER}, 16, 8, 70, 64, LLAMA3},
+    {{"slots < 0", ROPE_SKIPS | VERIFY_VIEWS}, 5, 1, 11, 1, PLAIN},
+    {{"no cache", ROPE_NO_CACHE | VERIFY_VIEWS}, 3, 2, 6, 16, YARN},
+    {{"far position", ROPE_FAR_TABLE | ROPE_PACKED}, 40, 8, 3, 32, YARN},
+    {{"beyond 4 GiB", ROPE_FAR_CACHE | ROPE_SKIPS}, 16, 2, 6, 16, PLAIN},
+    {{"wide", ROPE_PACKED}, 96, 8, 2, 1024, PLAIN},
+    {{"many tokens", ROPE_PACKED | ROPE_IN_ORDER}, 2, 1, 523, 16, PLAIN},
+    {{"many, gaps", ROPE_SKIPS | VERIFY_VIEWS}, 1, 3, 270, 32, PLAIN},
 };
 
-static size_t packed_bytes(const struct rope_problem *p)
-{
-    return (size_t)(p->q.token_stride * p->q.tokens) * sizeof(uint16_t);
-}
+static const struct shape traced = {
+    {"trace", ROPE_PACKED | ROPE_IN_ORDER | ROPE_COUNT_UP}, 32, 8, 512, 64, PLAIN};
 
-static void download(struct rope_problem *p)
+/* What a scale that is given lets be stored; a few of the numbers are larger. */
+static const double most_stored = 4;
+
+/* Tables. */
+
+static double pair_frequency(enum rope_table table, int i, int rotary_dim)
 {
-    struct device_memory *m = &p->memory;
-    if (p->desc.gate)
-        tensor_download(&p->gate, m);
-    if (p->args.slot_mapping)
-        cache_download(&p->cache, m);
-    if (!rope_q_in_place(p))
-        tensor_download(&p->q_out, m);
-    if (p->shape->flags & ROPE_IN_PLACE) {
-        tensor_download(&p->q, m);
-        return;
+    const double pi = 3.14159265358979323846, base = table == LLAMA3 ? 500000 : 150000;
+    const double f = pow(base, -2.0 * i / rotary_dim);
+    if (table == LLAMA3) { /* factor 8, low 1, high 4, 8192 positions in training */
+        const double turns = 8192 * f / (2 * pi);
+        const double smooth = fmin(fmax((turns - 1) / (4 - 1), 0), 1);
+        return (1 - smooth) * f / 8 + smooth * f;
     }
-    if (p->desc.keep_kv) {
-        tensor_download(&p->k_out, m);
-        if (p->args.v)
-            tensor_download(&p->v_out, m);
+    if (table == YARN) { /* 32; beta 32 and 1; 4096 positions (Peng, arXiv 2309.00071) */
+        const double step = rotary_dim / (2 * log(base));
+        const double low = floor(step * log(4096 / (32 * 2 * pi)));
+        const double high = ceil(step * log(4096 / (2 * pi)));
+        const double ramp = fmin(fmax((i - low) / (high - low), 0), 1);
+        return ramp * f / 32 + (1 - ramp) * f;
+    }
+    return f;
+}
+
+/* A number that every type holds, near x. */
+static double few_bits(double x)
+{
+    int exponent;
+    const double fraction = frexp(x, &exponent);
+    return exponent < -12 ? 0 : ldexp(nearbyint(fraction * 256) / 256, exponent);
+}
+
+/* Only the rows that are read: the others stay undefined, and a simulator says so if they are. */
+static void fill_row(struct call *c, int64_t position)
+{
+    const struct attn_rope_qk_norm_cache_desc *d = &c->desc.rope_qk_norm_cache;
+    const enum rope_table table = ((const struct shape *)c->shape)->table;
+    struct operand *o = call_operand(c, ROPE_QK_NORM_CACHE_COS_SIN);
+    const double scale = table == YARN ? 0.1 * log(32) + 1 : 1;
+    const int half = d->rotary_dim / 2;
+    for (int i = 0; i < d->rotary_dim; i++) {
+        const double angle = (double)position * pair_frequency(table, i % half, d->rotary_dim);
+        const double x = scale * (i < half ? cos(angle) : sin(angle));
+        operand_set(o, AT(position, i), d->cos_sin_short ? few_bits(x) : x);
     }
 }
 
-static void run_problem(struct rope_problem *p)
+/* Qwen2-VL; Qwen3-VL. */
+int rope_stream(const struct call *c, int i)
 {
-    if (!verify_launch(p->run, &p->memory, &p->desc, &p->args, p->row))
-        return;
-    download(p);
-    if (!verify_copied(&p->memory, p->row))
-        return;
-    rope_compare(p);
-    rope_check_surroundings(p);
+    const enum attn_mrope mrope = c->desc.rope_qk_norm_cache.mrope;
+    const int32_t *n = c->args.rope_qk_norm_cache.sections;
+    if (mrope == ATTN_MROPE_SECTIONS)
+        return i < n[0] ? 0 : i < n[0] + n[1] ? 1 : 2;
+    if (mrope == ATTN_MROPE_INTERLEAVED)
+        return i % 3 == 1 && i < 3 * n[1] ? 1 : i % 3 == 2 && i < 3 * n[2] ? 2 : 0;
+    return 0;
 }
 
-static void destroy(struct rope_problem *p)
+/* Sizes. */
+
+struct paged rope_cache(struct call *c)
 {
-    struct tensor *all[] = {
-        &p->q,    &p->k,        &p->v,        &p->gate_in, &p->q_out,  &p->k_out,  &p->v_out,
-        &p->gate, &p->q_weight, &p->k_weight, &p->q_bias,  &p->k_bias, &p->v_bias,
+    return paged_of(c, ROPE_QK_NORM_CACHE_K_CACHE, &c->desc.rope_qk_norm_cache.cache, false);
+}
+
+bool rope_q_in_place(const struct call *c)
+{
+    return rope_is(c, ROPE_IN_PLACE) && c->desc.rope_qk_norm_cache.q_out_dtype != ATTN_FP8;
+}
+
+static void set_sections(struct call *c)
+{
+    const struct attn_rope_qk_norm_cache_desc *d = &c->desc.rope_qk_norm_cache;
+    struct attn_rope_qk_norm_cache_args *a = &c->args.rope_qk_norm_cache;
+    const int half = d->rotary_dim / 2;
+    const bool sections = d->mrope == ATTN_MROPE_SECTIONS;
+    a->sections[1] = sections ? half * 3 / 8 : (half + 1) / 3;
+    a->sections[2] = sections ? half * 3 / 8 : half / 3;
+    a->sections[0] = half - a->sections[1] - a->sections[2];
+}
+
+static void size(struct call *c)
+{
+    const struct shape *s = c->shape;
+    struct attn_rope_qk_norm_cache_desc *d = &c->desc.rope_qk_norm_cache;
+    struct attn_rope_qk_norm_cache_args *a = &c->args.rope_qk_norm_cache;
+    const bool block = d->cache.scale == ATTN_KV_SCALE_BLOCK; /* a few tokens a page then */
+    d->heads = s->heads;
+    d->kv_heads = s->kv_heads;
+    d->cache.page_size = paged_size(c, &d->cache, s->page_size);
+    a->tokens = s->tokens;
+    a->eps = 1e-6f;
+    a->max_position = rope_is(c, ROPE_COUNT_UP)    ? s->tokens
+                      : rope_is(c, ROPE_FAR_TABLE) ? MAX_POSITION
+                                                   : NEAR_POSITIONS;
+    /* Of all ranks: not what this rank's heads would make. */
+    a->q_count = 2 * d->heads * d->head_dim;
+    a->k_count = 2 * d->kv_heads * d->head_dim;
+    a->cache.page_count = s->tokens / (block && s->page_size > 3 ? 3 : s->page_size) + 2;
+    if (rope_is(c, ROPE_FAR_CACHE))
+        a->cache.page_count = FAR_PAGES;
+    set_sections(c);
+}
+
+/* q with its gates, key and value of a token behind each other. */
+static void pack(struct call *c)
+{
+    struct operand *q = call_operand(c, ROPE_QK_NORM_CACHE_Q);
+    const int64_t q_row = q->dims[1] * q->dims[2];
+    int64_t row = q_row;
+    for (int part = 0; part < CACHE_PARTS; part++) {
+        struct operand *o = call_operand(c, ROPE_QK_NORM_CACHE_K + part);
+        operand_set_strides(o, false, false);
+        operand_place_inside(o, q, row);
+        row += o->dims[1] * o->dims[2];
+    }
+    operand_set_strides(q, false, false);
+    for (int i = 0; i < 1 + CACHE_PARTS; i++)
+        operand_set_stride(call_operand(c, ROPE_QK_NORM_CACHE_Q + i), 0, row);
+}
+
+static void place_outputs(struct call *c)
+{
+    const bool back = rope_is(c, ROPE_IN_PLACE);
+    for (int part = 0; part < CACHE_PARTS; part++) {
+        struct operand *in = call_operand(c, ROPE_QK_NORM_CACHE_K + part);
+        if (back || !in->given || !c->desc.rope_qk_norm_cache.keep_kv)
+            operand_leave_out(call_operand(c, ROPE_QK_NORM_CACHE_K_OUT + part));
+        in->schema.written |= back && c->desc.rope_qk_norm_cache.keep_kv;
+    }
+    if (!rope_q_in_place(c))
+        return;
+    operand_leave_out(call_operand(c, ROPE_QK_NORM_CACHE_Q_OUT));
+    call_operand(c, ROPE_QK_NORM_CACHE_Q)->schema.written = true;
+}
+
+static void place(struct call *c)
+{
+    struct operand *table = call_operand(c, ROPE_QK_NORM_CACHE_COS_SIN);
+    table->align = 16;
+    table->far = true;
+    if (rope_is(c, ROPE_PACKED))
+        pack(c);
+    if (rope_is(c, ROPE_NO_CACHE)) {
+        paged_leave_out(c, ROPE_QK_NORM_CACHE_K_CACHE);
+        operand_leave_out(call_operand(c, ROPE_QK_NORM_CACHE_SLOT_MAPPING));
+        operand_leave_out(call_operand(c, ROPE_QK_NORM_CACHE_V));
+    }
+    if (rope_is(c, ROPE_FAR_CACHE))
+        paged_spread(c, ROPE_QK_NORM_CACHE_K_CACHE, INT64_C(1) << 30);
+    place_outputs(c);
+}
+
+/* Inputs. */
+
+/* The largest position, the smallest, others; two tokens may share one. */
+static void fill_positions(struct call *c)
+{
+    const int n = c->args.rope_qk_norm_cache.tokens;
+    const int64_t most = c->args.rope_qk_norm_cache.max_position;
+    struct operand *o = call_operand(c, ROPE_QK_NORM_CACHE_POSITIONS);
+    const bool streams = o->schema.ndim == 2;
+    for (int t = 0; t < (streams ? STREAMS : 1) * n && o->given; t++) {
+        const int64_t position = rope_is(c, ROPE_COUNT_UP) ? t % n
+                                 : t == 0                  ? most - 1
+                                 : t == 1 ? 0
+                                          : (int64_t)(random_bits(&c->random) % (uint64_t)most);
+        operand_set_int(o, streams ? AT(t / n, t % n) : AT(t), position);
+        fill_row(c, position);
+    }
+}
+
+/* What is larger than most_stored is more than this scale can stand for. */
+static float random_scale(const struct precision *type, uint64_t *random)
+{
+    const double fraction = (double)(random_bits(random) >> 40) * 0x1p-24;
+    return (float)((1 + fraction) * most_stored / type->limit);
+}
+
+/* Where pages have scales, the tokens of one follow each other: in each of the pages in turn three
+ * or as many as it has, from some token on. What is there before them has a scale. */
+static void choose_runs(struct call *c, const struct paged *p, const int32_t *order, int64_t *slots)
+{
+    const int n = c->args.rope_qk_norm_cache.tokens, size = p->desc.page_size;
+    const int run = size < 3 ? size : 3, all = p->page_count * size;
+    const bool far = rope_is(c, ROPE_FAR_CACHE);
+    int first = 0;
+    for (int t = 0; t < n; t++) {
+        if (t % run == 0)
+            first = (int)(random_bits(&c->random) % (uint64_t)(size - run + 1));
+        slots[t] = far                         ? all - n + t
+                   : rope_is(c, ROPE_COUNT_UP) ? t
+                   : rope_is(c, ROPE_IN_ORDER) ? 5 + t
+                                               : (int64_t)order[t / run] * size + first + t % run;
+        if (rope_is(c, ROPE_SKIPS) && (far ? t + 2 >= n : t % 3 == 2))
+            slots[t] = t % 2 ? -1 : INT64_MIN;
+    }
+}
+
+/* Far apart: the last slots, all of whose offsets are large. */
+static void choose_single_slots(struct call *c, const struct paged *p, const int32_t *order,
+                                int64_t *slots)
+{
+    const int all = p->page_count * p->desc.page_size;
+    for (int t = 0; t < c->args.rope_qk_norm_cache.tokens; t++) {
+        slots[t] = rope_is(c, ROPE_FAR_CACHE)  ? all - 1 - t
+                   : rope_is(c, ROPE_COUNT_UP) ? t
+                   : rope_is(c, ROPE_IN_ORDER) ? 5 + t
+                                               : order[t];
+        if (rope_is(c, ROPE_SKIPS) && t % 3 == 1)
+            slots[t] = t % 2 ? -1 : INT64_MIN;
+    }
+}
+
+/* What the kernel reads of the cache: the scale of the tensor, pages with a scale of their own. */
+static void fill_cache(struct call *c, struct paged *p, const int64_t *slots)
+{
+    const int n = c->args.rope_qk_norm_cache.tokens, size = p->desc.page_size;
+    for (int t = 0; t < n; t++) {
+        if (slots[t] >= 0)
+            paged_touch(p, slots[t] / size);
+    }
+    for (int part = 0; part < CACHE_PARTS && p->desc.scale == ATTN_KV_SCALE_TENSOR; part++)
+        paged_set_scale(p, part, (struct slot){0}, random_scale(p->precision, &c->random));
+    for (int t = 0; p->desc.scale == ATTN_KV_SCALE_BLOCK && t < n;
+         t = slots_run_end(size, slots, n, t)) {
+        if (slots[t] >= 0)
+            paged_fill_page(p, slots[t] / size, (int)(slots[t] % size), &c->random);
+    }
+}
+
+static void fill_slots(struct call *c)
+{
+    struct paged p = rope_cache(c);
+    const int n = c->args.rope_qk_norm_cache.tokens;
+    const bool block = p.desc.scale == ATTN_KV_SCALE_BLOCK;
+    int32_t *order = shuffled_pages(p.page_count * (block ? 1 : p.desc.page_size), &c->random);
+    int64_t *slots = verify_allocate((size_t)n, sizeof(*slots));
+    (block ? choose_runs : choose_single_slots)(c, &p, order, slots);
+    for (int t = 0; t < n; t++)
+        operand_set_int(call_operand(c, ROPE_QK_NORM_CACHE_SLOT_MAPPING), AT(t), slots[t]);
+    fill_cache(c, &p, slots);
+    free(slots);
+    free(order);
+}
+
+/* Each token's sum of squares as other ranks' heads would make it. */
+static void fill_squares(struct call *c)
+{
+    const struct attn_rope_qk_norm_cache_args *a = &c->args.rope_qk_norm_cache;
+    struct operand *q = call_operand(c, ROPE_QK_NORM_CACHE_Q_SQUARES);
+    struct operand *k = call_operand(c, ROPE_QK_NORM_CACHE_K_SQUARES);
+    for (int t = 0; q->given && t < a->tokens; t++) {
+        operand_set(q, AT(t), (1.25 + random_value(&c->random) / 2) * a->q_count);
+        operand_set(k, AT(t), (1.25 + random_value(&c->random) / 2) * a->k_count);
+    }
+}
+
+static void fill(struct call *c)
+{
+    static const unsigned random[] = {
+        ROPE_QK_NORM_CACHE_Q,        ROPE_QK_NORM_CACHE_K,        ROPE_QK_NORM_CACHE_V,
+        ROPE_QK_NORM_CACHE_Q_WEIGHT, ROPE_QK_NORM_CACHE_K_WEIGHT, ROPE_QK_NORM_CACHE_Q_BIAS,
+        ROPE_QK_NORM_CACHE_K_BIAS,   ROPE_QK_NORM_CACHE_V_BIAS,
     };
-    device_free(&p->memory);
-    for (size_t i = 0; i < COUNT(all); i++)
-        tensor_free(all[i]);
-    cache_free(&p->cache);
-    cache_free(&p->untouched);
-    free(p->positions);
-    free(p->slots);
-    free(p->angles);
-    free(p->q_squares);
-    free(p->k_squares);
-    free(p->before);
+    const struct operand *q_out = call_operand(c, ROPE_QK_NORM_CACHE_Q_OUT);
+    struct operand *scale = call_operand(c, ROPE_QK_NORM_CACHE_Q_OUT_SCALE);
+    for (size_t i = 0; i < COUNT(random); i++)
+        operand_set_random(call_operand(c, random[i]), &c->random);
+    fill_squares(c);
+    if (scale->given)
+        operand_set(scale, AT(0), random_scale(q_out->precision, &c->random));
+    fill_positions(c);
+    if (!rope_is(c, ROPE_NO_CACHE))
+        fill_slots(c);
 }
 
-/* A page of a SHUFFLE cache has the tokens that take 16 bytes, or more. */
-static int page_size(const struct attn_cache_desc *desc, int size)
+static const char *covers(const struct call *c)
 {
-    const int least = desc->layout != ATTN_KV_SHUFFLE                       ? 1
-                      : desc->dtype == ATTN_FP8 || desc->dtype == ATTN_INT8 ? 16
-                                                                            : 8;
-    return size < least ? least : size;
+    return c->desc.rope_qk_norm_cache.head_dim > REF_ROPE_DIM_MAX
+               ? "the reference does not cover head_dim"
+               : NULL;
 }
 
-static void verify_shape(struct verify_run *run, const struct attn_kernel_info *info, size_t i,
-                         const struct attn_rope_qk_norm_cache_desc *desc,
-                         const struct precision *precision)
+/* Of the cache, what is written. */
+static double least_bytes(const struct call *c)
 {
-    const struct rope_case *shape = &shapes[i];
-    struct verify_row row = {.kernel = info->name, .shape = shape->name};
-    struct rope_problem p = {
-        .run = run,
-        .shape = shape,
-        .precision = precision,
-        .desc = *desc,
-        .row = &row,
-        .q_precision = find_cache_precision(desc->q_out_dtype, info->target),
-        .args = {.size = sizeof(p.args), .tokens = shape->tokens, .eps = 1e-6f},
-        .memory = {.gpu = run->gpu},
-    };
-    p.desc.heads = shape->heads;
-    p.desc.kv_heads = shape->kv_heads;
-    p.desc.cache.page_size = page_size(&p.desc.cache, shape->page_size);
-    uint64_t random = run->seed * 1000003 + i;
-    rope_set_inputs(&p, info->target, &random);
-    rope_upload_inputs(&p);
-    rope_upload_outputs(&p);
-    if (shape->flags & ROPE_IN_PLACE) {
-        p.before = verify_allocate(packed_bytes(&p), 1);
-        device_read(&p.memory, p.before, p.q.device, packed_bytes(&p));
-    }
-    run_problem(&p);
-    destroy(&p);
-    verify_report(run, &row);
-}
-
-struct attn_rope_qk_norm_cache_desc verify_rope_qk_norm_cache_desc(const struct attn_pack *pack,
-                                                                   uint32_t n)
-{
-    const struct precision *precision = find_precision(verify_field(pack, n, "dtype"));
-    const enum attn_dtype dtype = precision ? precision->dtype : 0;
-    return (struct attn_rope_qk_norm_cache_desc){
-        .size = sizeof(struct attn_rope_qk_norm_cache_desc),
-        .dtype = dtype,
-        .q_out_dtype = VERIFY_NUMBER_OF(pack, n, "out_dtype", "same", "fp8") ? ATTN_FP8 : dtype,
-        .head_dim = atoi(verify_field(pack, n, "head_dim")),
-        .rope = VERIFY_NUMBER_OF(pack, n, "rope", "none", "neox", "gptj"),
-        .rotary_dim = atoi(verify_field(pack, n, "rotary_dim")),
-        .mrope = VERIFY_NUMBER_OF(pack, n, "mrope", "none", "sections", "interleaved"),
-        .cos_sin_short = VERIFY_NUMBER_OF(pack, n, "cos_sin", "f32", "same"),
-        .norm = VERIFY_NUMBER_OF(pack, n, "norm", "none", "rms", "gemma_rms", "full"),
-        .bias = verify_flag(pack, n, "bias"),
-        .gate = verify_flag(pack, n, "gate"),
-        .keep_kv = verify_flag(pack, n, "keep_kv"),
-        .cache = verify_cache_desc(pack, n),
-    };
-}
-
-static void verify(struct verify_run *run, uint32_t n, const struct attn_kernel_info *info)
-{
-    const struct precision *precision = find_precision(verify_field(run->pack, n, "dtype"));
-    const struct attn_rope_qk_norm_cache_desc desc = verify_rope_qk_norm_cache_desc(run->pack, n);
-    if (!precision || desc.head_dim > REF_ROPE_DIM_MAX) {
-        verify_report_fault(run, info->name, "the reference does not cover its dtype or head_dim");
-        return;
-    }
-    for (size_t i = 0; i < COUNT(shapes) && verify_wants_more(run); i++)
-        verify_shape(run, info, i, &desc, precision);
+    const struct attn_rope_qk_norm_cache_desc *d = &c->desc.rope_qk_norm_cache;
+    const double rows = 2.0 * c->args.rope_qk_norm_cache.tokens * d->kv_heads;
+    const double scale = d->cache.scale == ATTN_KV_SCALE_TOKEN ? sizeof(float) : 0;
+    return call_operand_bytes(c) + rows * (d->head_dim * attn_dtype_size(d->cache.dtype) + scale);
 }
 
 const struct verify_op verify_rope_qk_norm_cache = {
     .op = "rope_qk_norm_cache",
-    .verify = verify,
+    .shapes = shapes,
+    .shape_size = sizeof(shapes[0]),
+    .shape_count = COUNT(shapes),
+    .trace = &traced,
+    .dimensions =
+        {
+            {"tokens", offsetof(struct shape, tokens), 1 << 20, "tokens of one sequence"},
+            {"heads", offsetof(struct shape, heads), 1024, "query heads"},
+            {"kv_heads", offsetof(struct shape, kv_heads), 1024, "key/value heads"},
+            {"page_size", offsetof(struct shape, page_size), 65536, "tokens in a page"},
+        },
+    .covers = covers,
+    .size = size,
+    .place = place,
+    .fill = fill,
+    .compare = rope_compare,
+    .least_bytes = least_bytes,
 };

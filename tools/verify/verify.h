@@ -110,10 +110,6 @@ struct attn_decode_desc verify_decode_desc(const struct attn_pack *pack, uint32_
 struct attn_topk_desc verify_topk_desc(const struct attn_pack *pack, uint32_t n);
 struct attn_indexer_topk_desc verify_indexer_topk_desc(const struct attn_pack *pack, uint32_t n);
 
-/** The descriptor that asks for the n-th kernel; heads 0, page_size 0. */
-struct attn_rope_qk_norm_cache_desc verify_rope_qk_norm_cache_desc(const struct attn_pack *pack,
-                                                                   uint32_t n);
-
 /** The value of a field of the n-th kernel's key, or "". */
 const char *verify_field(const struct attn_pack *pack, uint32_t n, const char *field);
 
