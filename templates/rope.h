@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the files of the `rope_qk_norm_cache` template share.
+ * What the files of the `rope_qk_norm_cache` template share. `mla_rope_cache` holds and rotates its
+ * heads by it too.
  */
 #ifndef TEMPLATES_ROPE_H
 #define TEMPLATES_ROPE_H

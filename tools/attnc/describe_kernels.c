@@ -238,9 +238,10 @@ static void write_context_chunk(struct writer *w, const struct model_group *g)
     end(w, label, "Keys and values of such a chunk out of the cache.");
 }
 
+static const char *const ropes[] = {"none", "neox", "gptj"};
+
 static void write_rope(struct writer *w, const struct model_group *g)
 {
-    static const char *const ropes[] = {"none", "neox", "gptj"};
     static const char *const norms[] = {"none", "rms", "gemma_rms", "full", "none", "none"};
     static const char *const mropes[] = {"none", "sections", "interleaved"};
     char label[80];
@@ -297,6 +298,19 @@ static void write_latent_decode(struct writer *w, const struct model_latent *l, 
     end(w, label, "Decode over the latent cache, absorbed.");
 }
 
+static void write_latent_rope(struct writer *w, const struct model_latent *l)
+{
+    begin(w, "mla_rope_cache");
+    field(w, "head_dim: %ld", l->kv_lora_rank + l->rope);
+    field(w, "head_dim_v: %ld", l->kv_lora_rank);
+    field(w, "rope: %s", ropes[w->m->rope]);
+    field(w, "norm: rms");
+    cache_fields(w);
+    field(w, "keep_kv: [false, true] # true: the prefill of the same step reads the row");
+    end(w, "rotation and write of the latent cache",
+        "Queries and rows of the latent cache: rotation, norm and write.");
+}
+
 static void write_latent(struct writer *w)
 {
     const struct model_latent *l = &w->m->latent;
@@ -307,8 +321,9 @@ static void write_latent(struct writer *w)
     field(w, "head_dim: %ld", l->kv_lora_rank);
     field(w, "partials: csr");
     end(w, "combine of the latent decode", "Sums of the parts of a split decode.");
-    model_lacks(w->m, "rotation, write and gather of the latent cache (%ld + %ld elements a token)",
-                l->kv_lora_rank, l->rope);
+    write_latent_rope(w, l);
+    model_lacks(w->m, "gather of the latent cache (%ld + %ld elements a token)", l->kv_lora_rank,
+                l->rope);
     if (l->index_topk > 0)
         model_lacks(w->m, "the sparse indexer: %ld heads of %ld, the %ld best keys of each query",
                     l->index_heads, l->index_dim, l->index_topk);

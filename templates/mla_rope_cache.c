@@ -1,0 +1,376 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What precedes absorbed latent attention, in one pass: the rotation of each head's q_pe and of the
+ * token's k_pe, the norm of its latent, and both as a row of the paged cache.
+ *
+ *   q_out = q_nope ‖ R q_pe        a head
+ *   row   = norm(kv_c) ‖ R k_pe    a token
+ *
+ * Three parts of the grid share it, so that no wave has a long chain of loads: latents of tokens, a
+ * run of them by each wave; what rotates, 16 heads of a token by each wave, and k_pe with the first
+ * of them; latents of queries, 4 heads by each wave of a workgroup that has 16. Latents are whole
+ * loads of 16 bytes a lane. What rotates is held as rope_qk_norm_cache holds its heads, here of 64
+ * elements: rope.h.
+ */
+#include "ir/bits.h"
+#include "ir/spread.h"
+#include "templates/rope.h"
+#include "templates/scalar.h"
+#include "templates/template.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* The host counts workgroups by these: runtime/host_mla.c. */
+enum { WAVES = 4, WAVE_HEADS = 4 };
+enum { CHUNK = 8 /* elements of a lane's load */, FLOAT = 4 };
+
+struct mla_rope {
+    const struct att_variant *v;
+    struct att_variant pe; /* what rotates, as heads of their own */
+    struct rope rope;      /* of those; its builder is the kernel's */
+    int width;             /* of what rotates: 64, or 0 */
+};
+
+static bool check(const struct att_variant *v, const struct tir_machine *m, struct att_why *why)
+{
+    (void)m;
+    if (v->head_dim_v != 256 && v->head_dim_v != 512)
+        return att_reject(why, ATT_HEAD_DIM_V,
+                          "head_dim_v %d, the latent's width, is not 256 or 512", v->head_dim_v);
+    if (v->head_dim != v->head_dim_v && v->head_dim != v->head_dim_v + 64)
+        return att_reject(why, ATT_HEAD_DIM, "head_dim %d is neither head_dim_v %d nor 64 more",
+                          v->head_dim, v->head_dim_v);
+    if (v->head_dim == v->head_dim_v && v->rope != ATT_ROPE_NONE)
+        return att_reject(why, ATT_ROPE, "head_dim equals head_dim_v: nothing rotates");
+    if (v->norm != ATT_NORM_NONE && v->norm != ATT_NORM_RMS)
+        return att_reject(why, ATT_NORM, "the norm of a latent is none or rms");
+    if (v->kv_layout != ATT_KV_LAYOUT_NHD)
+        return att_reject(why, ATT_KV_LAYOUT, "a latent cache has kv_layout nhd");
+    if (att_cache_dtype(v) == TIR_I8)
+        return att_reject(why, ATT_KV_DTYPE, "a latent cache of int8 is not known");
+    if (v->kv_scale != ATT_KV_SCALE_NONE && v->kv_scale != ATT_KV_SCALE_TENSOR)
+        return att_reject(why, ATT_KV_SCALE, "a latent cache has one scale or none");
+    return att_cache_check(v, why);
+}
+
+/* rows x latent: 8 elements a lane, a row after the other. */
+static struct tir_type latent_tile(struct mla_rope *k, unsigned rows)
+{
+    const unsigned width = (unsigned)k->v->head_dim_v;
+    struct tir_spread s = tir_spread(k->rope.m, 1);
+    tir_spread_cols(&s, TIR_REGS, tir_bits(CHUNK));
+    tir_spread_cols(&s, TIR_LANES, tir_bits(width / CHUNK));
+    tir_spread_fill(&s, TIR_LANES, rows, width);
+    tir_spread_rows(&s, TIR_REGS, tir_bits(rows) - s.rows);
+    const struct tir_layout l = tir_spread_layout(&s);
+    return tir_tile(k->rope.b.f, k->rope.dtype, rows, width, &l);
+}
+
+static struct tir_value as_f32(struct mla_rope *k, struct tir_value x)
+{
+    return tir_convert(&k->rope.b, x, TIR_F32);
+}
+
+static struct tir_value times(struct tir_builder *b, struct tir_value x, struct tir_value scalar)
+{
+    return scalar.id ? tir_mul(b, x, tir_splat(b, scalar, tir_typeof(b->f, x))) : x;
+}
+
+/* ---- The latents of queries ---- */
+
+/* Some heads of a token. */
+struct heads {
+    struct tir_value part;       /* i32: which 16 of them */
+    struct tir_value first, end; /* i32 */
+    struct tir_value inverse;    /* of q_out's scale, or nothing */
+};
+
+/* Item `item`, i32: token item / parts, part item % parts of its heads. */
+static struct heads find_heads(struct mla_rope *k, struct tir_value item)
+{
+    struct tir_builder *b = &k->rope.b;
+    const struct tir_value parts = tir_arg(b, ARG_HEAD_PARTS, TIR_I32);
+    k->rope.token = tir_div(b, item, parts);
+    struct heads h = {.part = tir_sub(b, item, tir_mul(b, k->rope.token, parts))};
+    h.first = att_times(b, h.part, WAVES * WAVE_HEADS);
+    h.end = tir_arg(b, ARG_HEADS, TIR_I32);
+    if (k->rope.narrow_q)
+        h.inverse = tir_rcp(
+            b, tir_scalar_load(b, tir_arg(b, ARG_OUT_SCALE, TIR_I64), tir_i32(b, 0), TIR_F32));
+    return h;
+}
+
+static struct tir_view heads_view(struct mla_rope *k, const struct heads *h,
+                                  const struct rope_tensor *t, int width)
+{
+    return att_view(&k->rope.b, rope_token_base(&k->rope, t), h->end, t->head_stride,
+                    width * t->size, 0);
+}
+
+/* Unless their place in q_out has them already. */
+static void copy_latents(struct mla_rope *k, struct tir_value item)
+{
+    struct rope *p = &k->rope;
+    struct tir_builder *b = &p->b;
+    const int width = k->v->head_dim_v;
+    const struct rope_tensor from = rope_open_tensor(p, ARG_Q_NOPE, ROPE_ELEM);
+    const struct rope_tensor to = rope_open_tensor(p, ARG_Q_OUT, p->narrow_q ? 1 : ROPE_ELEM);
+    const struct tir_type t = latent_tile(k, WAVE_HEADS);
+    const struct tir_value given = tir_cmp_ne(b, from.base, tir_i64(b, 0));
+    struct tir_if some = tir_begin_if(b, given, false, NULL, 0);
+    struct heads h = find_heads(k, item);
+    h.first = tir_add(b, h.first, att_times(b, p->wave, WAVE_HEADS));
+    h.end = tir_min(b, att_plus(b, h.first, WAVE_HEADS), h.end);
+    struct tir_value x = tir_tile_load(b, heads_view(k, &h, &from, width), h.first, t);
+    if (p->narrow_q)
+        x = tir_convert_short(b, times(b, as_f32(k, x), h.inverse), TIR_FP8);
+    tir_tile_store(b, heads_view(k, &h, &to, width), h.first, x);
+    tir_else(b, &some, NULL);
+    tir_end_if(b, &some, NULL);
+}
+
+/* ---- A token's place in the cache ---- */
+
+static struct tir_value inverse_scale(const struct att_cache *c)
+{
+    if (c->scaling == ATT_KV_SCALE_NONE)
+        return (struct tir_value){0};
+    return att_cache_inverse(c, att_cache_tensor_scale(c));
+}
+
+/* Does the token have one? Then the builder is where it is written. */
+static struct tir_if begin_slot(struct mla_rope *k)
+{
+    struct tir_builder *b = &k->rope.b;
+    return tir_begin_if(b, tir_cmp_ge(b, k->rope.slot, tir_i64(b, 0)), false, NULL, 0);
+}
+
+static void end_slot(struct mla_rope *k, struct tir_if *some)
+{
+    tir_else(&k->rope.b, some, NULL);
+    tir_end_if(&k->rope.b, some, NULL);
+}
+
+/* Address of element `first` of the token's row. */
+static struct tir_value slot_at(struct mla_rope *k, const struct att_cache *c, int first)
+{
+    struct tir_builder *b = &k->rope.b;
+    const struct tir_value row = tir_add(b, c->base, att_cache_slot_row(c, k->rope.slot));
+    return tir_add(b, row, tir_i64(b, first * c->size));
+}
+
+/* Address of a token's row in a tensor [token, width]. */
+static struct tir_value token_at(struct mla_rope *k, const char *tensor)
+{
+    struct tir_builder *b = &k->rope.b;
+    char name[48];
+    snprintf(name, sizeof(name), "%s_token_stride", tensor);
+    const struct tir_value at =
+        tir_mul(b, att_wide(b, k->rope.token), att_stride(b, name, ROPE_ELEM));
+    return tir_add(b, tir_arg(b, tensor, TIR_I64), at);
+}
+
+/* ---- What rotates ---- */
+
+/* Rotates what was loaded as `raw`; it is then as memory has it in `dtype`, times `factor`. */
+static void rotate(struct mla_rope *k, struct tir_value *raw, struct tir_value factor,
+                   unsigned dtype)
+{
+    struct rope *p = &k->rope;
+    const struct rope_shape *s = &p->rotated;
+    struct rope_parts x = rope_unpack(p, s, raw);
+    if (k->v->rope != ATT_ROPE_NONE)
+        rope_rotate(p, &x);
+    for (unsigned i = 0; i < s->n_parts; i++)
+        x.v[i] = times(&p->b, x.v[i], factor);
+    rope_convert(p, s, &x, dtype);
+    rope_pack(p, s, &x, raw);
+}
+
+/* k_pe of the token, loaded as `raw`. */
+static void store_key(struct mla_rope *k, const struct tir_value *raw)
+{
+    struct rope *p = &k->rope;
+    struct tir_builder *b = &p->b;
+    const struct rope_shape *s = &p->rotated;
+    const struct tir_value zero = tir_i32(b, 0), one = tir_i32(b, 1);
+    struct tir_value x[ROPE_MAX_SPANS];
+    memcpy(x, raw, sizeof(x));
+    rotate(k, x, (struct tir_value){0}, p->dtype);
+    if (k->v->keep_kv)
+        rope_store(p, s, token_at(k, ARG_K_PE_OUT), one, zero, ROPE_ELEM, zero, x);
+    struct tir_if some = begin_slot(k);
+    const struct att_cache c = att_cache(b, k->v, p->m, false, zero);
+    if (c.dtype != p->dtype) {
+        memcpy(x, raw, sizeof(x));
+        rotate(k, x, inverse_scale(&c), c.dtype);
+    }
+    rope_store(p, s, slot_at(k, &c, k->v->head_dim_v), one, zero, c.size, zero, x);
+    end_slot(k, &some);
+}
+
+/* 16 heads of q_pe and, with the first of them, k_pe. */
+static void visit_rotated(struct mla_rope *k, struct tir_value item)
+{
+    struct rope *p = &k->rope;
+    struct tir_builder *b = &p->b;
+    const struct tir_value zero = tir_i32(b, 0), one = tir_i32(b, 1);
+    const struct rope_tensor from = rope_open_tensor(p, ARG_Q_PE, ROPE_ELEM);
+    const struct rope_tensor to = rope_open_tensor(p, ARG_Q_PE_OUT, p->narrow_q ? 1 : ROPE_ELEM);
+    const struct heads h = find_heads(k, item);
+    const struct tir_value first = tir_cmp_eq(b, h.part, zero);
+    struct tir_value q[ROPE_MAX_SPANS], key[ROPE_MAX_SPANS];
+    rope_load(p, &p->rotated, rope_token_base(p, &from), h.end, from.head_stride, h.first, false,
+              q);
+    /* Beyond the resource, and so no traffic, but for the first part. */
+    rope_load(p, &p->rotated, token_at(k, ARG_K_PE), tir_select(b, first, one, zero), zero, zero,
+              false, key);
+    rope_load_slot(p);
+    if (k->v->rope != ATT_ROPE_NONE)
+        rope_find_angles(p);
+    rotate(k, q, h.inverse, p->narrow_q ? TIR_FP8 : p->dtype);
+    rope_store(p, &p->rotated, rope_token_base(p, &to), h.end, to.head_stride, to.size, h.first, q);
+    struct tir_if of_key = tir_begin_if(b, first, false, NULL, 0);
+    store_key(k, key);
+    tir_else(b, &of_key, NULL);
+    tir_end_if(b, &of_key, NULL);
+}
+
+/* One of them by each wave. */
+static void visit_all_rotated(struct mla_rope *k, struct tir_value block)
+{
+    struct tir_builder *b = &k->rope.b;
+    const struct tir_value item = tir_add(b, att_times(b, block, WAVES), k->rope.wave);
+    const struct tir_value items =
+        tir_mul(b, tir_arg(b, ARG_TOKENS, TIR_I32), tir_arg(b, ARG_HEAD_PARTS, TIR_I32));
+    struct tir_if some = tir_begin_if(b, tir_cmp_lt(b, item, items), false, NULL, 0);
+    visit_rotated(k, item);
+    tir_else(b, &some, NULL);
+    tir_end_if(b, &some, NULL);
+}
+
+/* ---- The latents of tokens ---- */
+
+/* Those of a token in a tensor [token, latent]. */
+static struct tir_view latent_view(struct mla_rope *k, struct tir_value base, int size)
+{
+    struct tir_builder *b = &k->rope.b;
+    return att_view(b, base, tir_i32(b, 1), tir_i32(b, 0), k->v->head_dim_v * size, 0);
+}
+
+/* x / sqrt(mean(x^2) + eps) w, of one row. */
+static struct tir_value normalise(struct mla_rope *k, struct tir_value x, struct tir_value weight)
+{
+    struct tir_builder *b = &k->rope.b;
+    const struct tir_value sum = tir_row_sum(b, tir_mul(b, x, x));
+    const struct tir_type t = tir_typeof(b->f, sum);
+    const struct tir_value eps = tir_splat(b, tir_arg(b, ARG_EPS, TIR_F32), t);
+    const struct tir_value share = tir_float_like(b, sum, 1.0f / (float)k->v->head_dim_v);
+    const struct tir_value inverse = tir_rsq(b, tir_fma(b, sum, share, eps));
+    const struct tir_value scaled = tir_mul(b, x, tir_broadcast(b, inverse, tir_typeof(b->f, x)));
+    return tir_mul(b, scaled, as_f32(k, weight));
+}
+
+static void visit_latent(struct mla_rope *k, struct tir_value weight)
+{
+    struct rope *p = &k->rope;
+    struct tir_builder *b = &p->b;
+    const struct tir_value zero = tir_i32(b, 0);
+    const struct tir_view from = latent_view(k, token_at(k, ARG_KV_C), ROPE_ELEM);
+    struct tir_value raw = tir_tile_load(b, from, zero, latent_tile(k, 1)), x;
+    rope_load_slot(p);
+    x = as_f32(k, raw);
+    if (k->v->norm != ATT_NORM_NONE) {
+        x = normalise(k, x, weight);
+        raw = tir_convert_short(b, x, p->dtype);
+    }
+    if (k->v->keep_kv)
+        tir_tile_store(b, latent_view(k, token_at(k, ARG_KV_C_OUT), ROPE_ELEM), zero, raw);
+    struct tir_if some = begin_slot(k);
+    const struct att_cache c = att_cache(b, k->v, p->m, false, zero);
+    if (c.dtype != p->dtype)
+        raw = att_cache_quantise(&c, x, inverse_scale(&c));
+    tir_tile_store(b, latent_view(k, slot_at(k, &c, 0), c.size), zero, raw);
+    end_slot(k, &some);
+}
+
+/* Those of a run of tokens by each wave, which reads the weight of the norm once. */
+static void visit_latents(struct mla_rope *k, struct tir_value block)
+{
+    struct tir_builder *b = &k->rope.b;
+    struct tir_value weight = {0};
+    if (k->v->norm != ATT_NORM_NONE)
+        weight = tir_tile_load(b, latent_view(k, tir_arg(b, ARG_KV_WEIGHT, TIR_I64), ROPE_ELEM),
+                               tir_i32(b, 0), latent_tile(k, 1));
+    const struct tir_value run = tir_arg(b, ARG_RUN_TOKENS, TIR_I32);
+    const struct tir_value wave = tir_add(b, att_times(b, block, WAVES), k->rope.wave);
+    const struct tir_value first = tir_mul(b, wave, run);
+    const struct tir_value end =
+        tir_min(b, tir_add(b, first, run), tir_arg(b, ARG_TOKENS, TIR_I32));
+    struct tir_loop loop = tir_begin_for(b, first, end, tir_i32(b, 1), NULL, 0);
+    k->rope.token = loop.index;
+    visit_latent(k, weight);
+    tir_end_for(b, &loop, NULL, 0);
+}
+
+/* The part of the grid that a workgroup belongs to, and its number there. */
+static void visit_block(struct mla_rope *k)
+{
+    struct tir_builder *b = &k->rope.b;
+    const struct tir_value block = tir_block_id(b, 0), rows = tir_arg(b, ARG_ROW_GROUPS, TIR_I32);
+    const struct tir_value after_rows = tir_sub(b, block, rows);
+    struct tir_if of_rows = tir_begin_if(b, tir_cmp_lt(b, block, rows), false, NULL, 0);
+    visit_latents(k, block);
+    tir_else(b, &of_rows, NULL);
+    if (k->width) {
+        const struct tir_value rotated = tir_arg(b, ARG_ROTATED_GROUPS, TIR_I32);
+        const struct tir_value is_one = tir_cmp_lt(b, after_rows, rotated);
+        struct tir_if of_rotated = tir_begin_if(b, is_one, false, NULL, 0);
+        visit_all_rotated(k, after_rows);
+        tir_else(b, &of_rotated, NULL);
+        copy_latents(k, tir_sub(b, after_rows, rotated));
+        tir_end_if(b, &of_rotated, NULL);
+    } else {
+        copy_latents(k, after_rows);
+    }
+    tir_end_if(b, &of_rows, NULL);
+}
+
+static void build(const struct att_variant *v, const struct tir_machine *m, struct att_kernel *out)
+{
+    char name[ATT_NAME_MAX];
+    struct mla_rope k = {
+        .v = v,
+        .pe = *v,
+        .width = v->head_dim - v->head_dim_v,
+        .rope = {.m = m, .dtype = att_dtype(v), .narrow_q = v->out_dtype == ATT_OUT_DTYPE_FP8},
+    };
+    k.pe.head_dim = k.pe.head_dim_v = k.pe.rotary_dim = (int16_t)k.width;
+    k.rope.v = &k.pe;
+    att_variant_name(v, name);
+    struct tir_func *f = tir_func_create(name, m, WAVES);
+    f->waves_per_simd = 8;
+    struct tir_builder *b = &k.rope.b;
+    *b = tir_at_end(f, f->body);
+    if (k.width)
+        rope_choose_shapes(&k.rope);
+    k.rope.wave = tir_wave_id(b);
+    visit_block(&k);
+    tir_return(b);
+
+    *out = (struct att_kernel){
+        .func = f,
+        .schedule = {.stages = 1},
+        .grid = {{ARG_WORKGROUPS, 1, 1}, {NULL, 1, 1}, {NULL, 1, 1}},
+    };
+    snprintf(out->tuning, sizeof(out->tuning), "waves=%d heads=%d", WAVES, WAVES * WAVE_HEADS);
+}
+
+const struct att_template att_template_mla_rope_cache = {
+    .name = "mla_rope_cache",
+    .description = "rotary embedding, norm and cache rows of latent attention in one pass",
+    .takes = OP_TAKES_MLA_ROPE_CACHE,
+    .check = check,
+    .build = build,
+};

@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The ops around latent attention on every target: the variants of models compile into registers
+ * that leave room for as many waves as the template counts on, and what cannot be built says why.
+ * Numerics are `attnc verify`'s business.
+ */
+#include "compiler/pipeline.h"
+#include "ir/ir.h"
+#include "templates/template.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <stdlib.h>
+#include <string.h>
+
+extern const struct att_template att_template_mla_rope_cache;
+
+enum { COUNT = 12 }; /* of settings in a case */
+
+struct setting {
+    enum att_field field;
+    int value;
+};
+
+static struct att_variant variant(const struct att_template *op, const char *target,
+                                  const struct setting *settings)
+{
+    struct att_variant v;
+    att_variant_init(&v, op, target);
+    for (int i = 0; settings[i].field || settings[i].value; i++) {
+        att_set(&v, settings[i].field, settings[i].value);
+        v.loc[settings[i].field].line = 1;
+    }
+    att_variant_resolve(&v);
+    return v;
+}
+
+#define LATENT {ATT_HEAD_DIM, 576}, {ATT_HEAD_DIM_V, 512}
+#define FP8_CACHE \
+    {ATT_KV_DTYPE, ATT_KV_DTYPE_FP8}, { ATT_KV_SCALE, ATT_KV_SCALE_TENSOR }
+
+/* An all-zero setting ends a case; `registers`: at most so many. */
+static const struct model {
+    const struct att_template *op;
+    unsigned registers;
+    struct setting settings[COUNT];
+} models[] = {
+    {&att_template_mla_rope_cache,
+     64,
+     {LATENT, {ATT_ROPE, ATT_ROPE_GPTJ}, {ATT_NORM, ATT_NORM_RMS}, {ATT_KEEP_KV, 1}}},
+    {&att_template_mla_rope_cache,
+     64,
+     {LATENT, FP8_CACHE, {ATT_OUT_DTYPE, ATT_OUT_DTYPE_FP8}, {ATT_NORM, ATT_NORM_RMS}}},
+    {&att_template_mla_rope_cache,
+     64,
+     {LATENT,
+      FP8_CACHE,
+      {ATT_OUT_DTYPE, ATT_OUT_DTYPE_FP8},
+      {ATT_ROPE, ATT_ROPE_GPTJ},
+      {ATT_COS_SIN, ATT_COS_SIN_SAME},
+      {ATT_DTYPE, ATT_DTYPE_FP16},
+      {ATT_KEEP_KV, 1},
+      {ATT_NORM, ATT_NORM_RMS}}},
+    {&att_template_mla_rope_cache, 64, {LATENT, {ATT_ROPE, ATT_ROPE_NONE}}}, /* Kimi-K3 */
+    {&att_template_mla_rope_cache, 64, {{ATT_HEAD_DIM, 320}, {ATT_HEAD_DIM_V, 256}}},
+    {&att_template_mla_rope_cache, 64, {{ATT_HEAD_DIM, 512}, {ATT_ROPE, ATT_ROPE_NONE}}},
+};
+
+static void models_fit_their_registers(void **state)
+{
+    (void)state;
+    static const struct attnc_compile_options options = {.stage = ATTNC_STAGE_LINKED};
+    const struct tgt_blob no_hooks = {0};
+    for (int t = 0; tgt_all[t]; t++)
+        for (size_t i = 0; i < sizeof(models) / sizeof(models[0]); i++) {
+            const struct model *model = &models[i];
+            const struct att_variant v =
+                variant(model->op, tgt_all[t]->machine.name, model->settings);
+            struct attnc_kernel k;
+            struct att_why reason;
+            char why[ATTNC_WHY] = "";
+            if (!v.op->check(&v, &tgt_all[t]->machine, &reason))
+                fail_msg("%s", reason.text);
+            if (!attnc_compile(&v, &no_hooks, &options, stderr, &k, why))
+                fail_msg("%s", why);
+            const struct tgt_kernel_facts *f = &k.facts;
+            if (f->vgpr_spills || f->sgpr_spills || f->scratch_bytes)
+                fail_msg("%s spills: %u VGPR, %u SGPR, %u bytes of scratch", k.name, f->vgpr_spills,
+                         f->sgpr_spills, f->scratch_bytes);
+            if (f->vgprs + f->agprs > model->registers)
+                fail_msg("%s takes %u registers, not at most %u", k.name, f->vgprs + f->agprs,
+                         model->registers);
+            attnc_kernel_free(&k);
+        }
+}
+
+static const struct wrong {
+    const struct att_template *op;
+    struct setting settings[COUNT];
+    enum att_field field;
+    const char *text;
+} wrong[] = {
+    {&att_template_mla_rope_cache,
+     {{ATT_HEAD_DIM, 192}, {ATT_HEAD_DIM_V, 128}},
+     ATT_HEAD_DIM_V,
+     "head_dim_v 128, the latent's width, is not 256 or 512"},
+    {&att_template_mla_rope_cache,
+     {{ATT_HEAD_DIM, 640}, {ATT_HEAD_DIM_V, 512}},
+     ATT_HEAD_DIM,
+     "head_dim 640 is neither head_dim_v 512 nor 64 more"},
+    {&att_template_mla_rope_cache, {{ATT_HEAD_DIM, 512}}, ATT_ROPE, "nothing rotates"},
+    {&att_template_mla_rope_cache, {LATENT, {ATT_NORM, ATT_NORM_FULL}}, ATT_NORM, "none or rms"},
+    {&att_template_mla_rope_cache,
+     {LATENT, {ATT_KV_LAYOUT, ATT_KV_LAYOUT_SHUFFLE}},
+     ATT_KV_LAYOUT,
+     "a latent cache has kv_layout nhd"},
+    {&att_template_mla_rope_cache,
+     {LATENT, {ATT_KV_DTYPE, ATT_KV_DTYPE_INT8}, {ATT_KV_SCALE, ATT_KV_SCALE_TENSOR}},
+     ATT_KV_DTYPE,
+     "int8"},
+    {&att_template_mla_rope_cache,
+     {LATENT, {ATT_KV_DTYPE, ATT_KV_DTYPE_FP8}, {ATT_KV_SCALE, ATT_KV_SCALE_TOKEN}},
+     ATT_KV_SCALE,
+     "one scale or none"},
+};
+
+static void what_cannot_be_built_says_why(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+        const struct att_variant v = variant(wrong[i].op, "gfx942", wrong[i].settings);
+        struct att_why why = {.text = ""};
+        assert_false(v.op->check(&v, &tgt_find("gfx942")->machine, &why));
+        assert_int_equal(why.field, wrong[i].field);
+        if (!strstr(why.text, wrong[i].text))
+            fail_msg("\"%s\" does not say \"%s\"", why.text, wrong[i].text);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(models_fit_their_registers),
+        cmocka_unit_test(what_cannot_be_built_says_why),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* This file declares what precedes absorbed latent attention as the formulas say it, in doubles. */
+#ifndef REFERENCE_MLA_ROPE_CACHE_H
+#define REFERENCE_MLA_ROPE_CACHE_H
+
+#include <stdbool.h>
+
+#include "tools/reference/rope_qk_norm_cache.h"
+
+/* A head of q_out, or a row of the cache. */
+struct ref_mla_row {
+    int latent, rotary; /* elements of each part; rotary may be 0 */
+    enum ref_pairs pairs;
+    bool norm; /* of the latent */
+    double eps;
+    const double *c;      /* [latent]: q_nope or kv_c; NULL: that part is not asked for */
+    const double *weight; /* [latent], with norm */
+    const double *pe;     /* [rotary] */
+    const double *cos;    /* [rotary / 2], of the token's position */
+    const double *sin;
+};
+
+/* The latent and then the rotated part, as ref_rope_head() gives each. */
+void ref_mla_row(const struct ref_mla_row *p, struct ref_rope_head *result);
+
+#endif

@@ -1,0 +1,326 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Verification of mla_rope_cache kernels.
+ */
+#include <math.h>
+
+#include "tools/reference/mla_rope_cache.h"
+#include "tools/verify/call.h"
+#include "tools/verify/stored.h"
+
+#define COUNT(a) (sizeof(a) / sizeof((a)[0]))
+
+enum { FAR_POSITIONS = 65536, NEAR_POSITIONS = 300, FAR_PAGES = 6 };
+
+enum {
+    PACKED = 1 << 0,    /* kv_c and k_pe are parts of one tensor, q_pe the end of heads of 192 */
+    IN_Q_OUT = 1 << 1,  /* q_out has its latents already */
+    IN_PLACE = 1 << 2,  /* q_pe is rotated where it is */
+    SKIPS = 1 << 3,     /* some slots are negative */
+    NO_CACHE = 1 << 4,  /* no slots */
+    FAR_TABLE = 1 << 5, /* large positions */
+    FAR_CACHE = 1 << 6, /* pages lie 1 GiB apart */
+    IN_ORDER = 1 << 7,  /* positions and slots 0, 1, ... */
+};
+
+/* Heads of DeepSeek-V3, Kimi-K2 and K3 and GLM-5 on one of several ranks, and other numbers. */
+static const struct shape {
+    struct verify_shape is;
+    int heads, tokens, page_size;
+} shapes[] = {
+    {{"one token", 0}, 16, 1, 64},
+    {{"12 heads", PACKED}, 12, 7, 16},
+    {{"views", VERIFY_VIEWS}, 8, 13, 1},
+    {{"slots < 0", VERIFY_VIEWS | SKIPS}, 17, 6, 32},
+    {{"one head", PACKED | SKIPS}, 1, 37, 64},
+    {{"no cache", NO_CACHE | VERIFY_VIEWS}, 3, 6, 16},
+    {{"latent in place", IN_Q_OUT | PACKED}, 24, 5, 16},
+    {{"not absorbed", IN_PLACE | PACKED}, 16, 9, 64},
+    {{"far position", FAR_TABLE | PACKED}, 40, 3, 128},
+    {{"beyond 4 GiB", FAR_CACHE | SKIPS}, 16, 6, 16},
+    {{"128 heads", PACKED}, 128, 2, 1024},
+};
+
+static const struct shape traced = {{"trace", PACKED | IN_ORDER}, 16, 512, 64};
+
+struct own {
+    float *angles; /* [token, rotary]: the rows of cos_sin that the tokens read */
+    double weight[REF_ROPE_DIM_MAX];
+    struct ref_rope_head expected;
+};
+
+static bool is(const struct call *c, unsigned flags) { return c->flags & flags; }
+
+static int rotary(const struct call *c)
+{
+    return c->desc.mla_rope_cache.head_dim - c->desc.mla_rope_cache.head_dim_v;
+}
+
+static void size(struct call *c)
+{
+    const struct shape *s = c->shape;
+    struct attn_mla_rope_cache_args *a = &c->args.mla_rope_cache;
+    c->desc.mla_rope_cache.heads = s->heads;
+    c->desc.mla_rope_cache.cache.page_size = s->page_size;
+    a->tokens = s->tokens;
+    a->eps = 1e-6f;
+    a->max_position = is(c, IN_ORDER)    ? s->tokens
+                      : is(c, FAR_TABLE) ? FAR_POSITIONS
+                                         : NEAR_POSITIONS;
+    a->cache.page_count = is(c, FAR_CACHE) ? FAR_PAGES : s->tokens / s->page_size + 3;
+}
+
+static void place(struct call *c)
+{
+    const int latent = c->desc.mla_rope_cache.head_dim_v, row = latent + rotary(c);
+    struct operand *kv_c = call_operand(c, MLA_ROPE_CACHE_KV_C);
+    struct operand *k_pe = call_operand(c, MLA_ROPE_CACHE_K_PE);
+    struct operand *q_pe = call_operand(c, MLA_ROPE_CACHE_Q_PE);
+    struct operand *cache = call_operand(c, MLA_ROPE_CACHE_K_CACHE);
+    call_operand(c, MLA_ROPE_CACHE_COS_SIN)->align = 16; /* whatever its type */
+    if (is(c, PACKED) && k_pe->given) {
+        operand_set_stride(kv_c, 0, row);
+        operand_set_stride(k_pe, 0, row);
+        operand_place_inside(k_pe, kv_c, latent);
+        operand_set_stride(q_pe, 1, 192);
+        operand_set_stride(q_pe, 0, (int64_t)c->desc.mla_rope_cache.heads * 192);
+    }
+    if (is(c, IN_Q_OUT | IN_PLACE))
+        operand_leave_out(call_operand(c, MLA_ROPE_CACHE_Q_NOPE));
+    if (is(c, IN_PLACE))
+        operand_leave_out(call_operand(c, MLA_ROPE_CACHE_Q_OUT));
+    if (is(c, NO_CACHE)) {
+        operand_leave_out(call_operand(c, MLA_ROPE_CACHE_SLOT_MAPPING));
+        operand_leave_out(cache);
+        operand_leave_out(call_operand(c, MLA_ROPE_CACHE_K_SCALE));
+    }
+    if (is(c, FAR_CACHE)) {
+        operand_set_stride(cache, 0, (INT64_C(1) << 30) / cache->size);
+        cache->far = true;
+    }
+}
+
+/* ---- Inputs ---- */
+
+/* YaRN as DeepSeek-V3 has it: factor 40, 4096 positions in training, beta 32 and 1; its mscale over
+ * mscale_all_dim is 1 (arXiv 2309.00071). In short tables numbers of 8 significant bits. */
+static void make_row(const struct call *c, int64_t position, float *row)
+{
+    const int n = rotary(c), half = n / 2;
+    const double pi = 3.14159265358979323846, step = n / (2 * log(10000));
+    const double low = floor(step * log(4096 / (32 * 2 * pi)));
+    const double high = ceil(step * log(4096 / (2 * pi)));
+    for (int i = 0; i < half; i++) {
+        const double f = pow(10000, -2.0 * i / n);
+        const double ramp = fmin(fmax((i - low) / (high - low), 0), 1);
+        const double angle = (double)position * (ramp * f / 40 + (1 - ramp) * f);
+        row[i] = (float)cos(angle);
+        row[half + i] = (float)sin(angle);
+    }
+    for (int i = 0; i < n && c->desc.mla_rope_cache.cos_sin_short; i++)
+        row[i] = nearbyintf(row[i] * 128) / 128;
+}
+
+static void fill_positions(struct call *c)
+{
+    struct own *own = c->own;
+    const struct attn_mla_rope_cache_args *a = &c->args.mla_rope_cache;
+    const int n = rotary(c);
+    struct operand *positions = call_operand(c, MLA_ROPE_CACHE_POSITIONS);
+    own->angles = call_allocate(c, (size_t)a->tokens * (size_t)n + 1, sizeof(float));
+    for (int t = 0; t < a->tokens && positions->given; t++) {
+        float *row = own->angles + (size_t)t * (size_t)n;
+        const int64_t any = (int64_t)(random_bits(&c->random) % (uint64_t)a->max_position);
+        const int64_t p = is(c, IN_ORDER) ? t : t == 0 ? a->max_position - 1 : t == 1 ? 0 : any;
+        make_row(c, p, row);
+        operand_set_int(positions, AT(t), p);
+        for (int i = 0; i < n; i++)
+            operand_set(call_operand(c, MLA_ROPE_CACHE_COS_SIN), AT(p, i), row[i]);
+    }
+}
+
+/* Slots of different tokens differ; what is in them before is overwritten. */
+static void fill_slots(struct call *c)
+{
+    const struct attn_mla_rope_cache_args *a = &c->args.mla_rope_cache;
+    const int size = c->desc.mla_rope_cache.cache.page_size, all = a->cache.page_count * size;
+    struct operand *cache = call_operand(c, MLA_ROPE_CACHE_K_CACHE);
+    struct operand *slots = call_operand(c, MLA_ROPE_CACHE_SLOT_MAPPING);
+    const int stride = all % 7 ? 7 : all % 5 ? 5 : 1; /* coprime: every slot once */
+    for (int t = 0; t < a->tokens && slots->given; t++) {
+        int64_t slot = is(c, IN_ORDER)    ? t
+                       : is(c, FAR_CACHE) ? all - 1 - t
+                                          : (3 + t * stride) % all;
+        if (is(c, SKIPS) && t % 3 == 1)
+            slot = t % 2 ? -1 : INT64_MIN;
+        operand_set_int(slots, AT(t), slot);
+        if (slot >= 0)
+            operand_set(cache, AT(slot / size, slot % size, 0, 0), 1);
+    }
+}
+
+static void fill(struct call *c)
+{
+    static const unsigned inputs[] = {MLA_ROPE_CACHE_Q_NOPE, MLA_ROPE_CACHE_Q_PE,
+                                      MLA_ROPE_CACHE_KV_C, MLA_ROPE_CACHE_K_PE,
+                                      MLA_ROPE_CACHE_KV_WEIGHT};
+    for (size_t i = 0; i < COUNT(inputs); i++)
+        operand_set_random(call_operand(c, inputs[i]), &c->random);
+    struct operand *q_scale = call_operand(c, MLA_ROPE_CACHE_Q_OUT_SCALE);
+    struct operand *k_scale = call_operand(c, MLA_ROPE_CACHE_K_SCALE);
+    if (q_scale->given)
+        operand_set(q_scale, AT(0),
+                    stored_scale(call_operand(c, MLA_ROPE_CACHE_Q_OUT)->precision, &c->random));
+    if (k_scale->given)
+        operand_set(k_scale, AT(0),
+                    stored_scale(call_operand(c, MLA_ROPE_CACHE_K_CACHE)->precision, &c->random));
+    fill_positions(c);
+    fill_slots(c);
+}
+
+/* ---- Comparison ---- */
+
+/*
+ * With f = 2^-24 an element is off, relative to the terms that it is the sum of, by (D + 5) f / 2 +
+ * 5 f with a norm over D elements, and by 2 f with rotation; rope_compare.c says why.
+ */
+static double arithmetic_of(const struct call *c, bool row, int d)
+{
+    const struct attn_mla_rope_cache_desc *desc = &c->desc.mla_rope_cache;
+    if (d >= desc->head_dim_v)
+        return desc->rope == ATTN_ROPE_NONE ? 0 : 2 * STORED_F;
+    return row && desc->norm != ATTN_NORM_NONE ? ((desc->head_dim_v + 5) / 2.0 + 5) * STORED_F : 0;
+}
+
+/* Of a token's row, or of a head of its q. */
+static void expect(struct call *c, int token, int head, bool row)
+{
+    struct own *own = c->own;
+    const struct attn_mla_rope_cache_desc *desc = &c->desc.mla_rope_cache;
+    const struct operand *latent =
+        call_operand(c, row ? MLA_ROPE_CACHE_KV_C : MLA_ROPE_CACHE_Q_NOPE);
+    const struct operand *pe = call_operand(c, row ? MLA_ROPE_CACHE_K_PE : MLA_ROPE_CACHE_Q_PE);
+    const int n = rotary(c);
+    double x[REF_ROPE_DIM_MAX], y[REF_ROPE_DIM_MAX], angles[REF_ROPE_DIM_MAX];
+    for (int d = 0; latent->given && d < desc->head_dim_v; d++)
+        x[d] = operand_value(latent, row ? AT(token, d) : AT(token, head, d));
+    for (int d = 0; d < n; d++) {
+        y[d] = operand_value(pe, row ? AT(token, d) : AT(token, head, d));
+        angles[d] = own->angles[(size_t)token * (size_t)n + (size_t)d];
+    }
+    const struct ref_mla_row reference = {
+        .latent = desc->head_dim_v,
+        .rotary = n,
+        .pairs = (enum ref_pairs)desc->rope,
+        .norm = row && desc->norm != ATTN_NORM_NONE,
+        .eps = c->args.mla_rope_cache.eps,
+        .c = latent->given ? x : NULL,
+        .weight = own->weight,
+        .pe = y,
+        .cos = angles,
+        .sin = angles + n / 2,
+    };
+    ref_mla_row(&reference, &own->expected);
+}
+
+/* Element d of what is expected, which is at `at` of `o`. */
+static void compare_element(struct call *c, struct operand *o, const struct operand *scale,
+                            bool row, int d, const int64_t at[])
+{
+    const struct ref_rope_head *r = &((struct own *)c->own)->expected;
+    const double divisor = scale && scale->given ? operand_value(scale, AT(0)) : 1;
+    double bound;
+    const double expected = stored_value(o->precision, divisor, r->out[d],
+                                         arithmetic_of(c, row, d) * r->magnitude[d], &bound);
+    call_compare(c, o, at, expected, bound);
+}
+
+static void compare_queries(struct call *c, int t)
+{
+    const struct attn_mla_rope_cache_desc *desc = &c->desc.mla_rope_cache;
+    struct operand *out = call_operand(c, MLA_ROPE_CACHE_Q_OUT);
+    const struct operand *scale = call_operand(c, MLA_ROPE_CACHE_Q_OUT_SCALE);
+    const int latent = desc->head_dim_v;
+    for (int h = 0; h < desc->heads; h++) {
+        expect(c, t, h, false);
+        for (int d = is(c, IN_Q_OUT | IN_PLACE) ? latent : 0; d < desc->head_dim; d++) {
+            if (is(c, IN_PLACE))
+                compare_element(c, call_operand(c, MLA_ROPE_CACHE_Q_PE), NULL, false, d,
+                                AT(t, h, d - latent));
+            else
+                compare_element(c, out, scale, false, d, AT(t, h, d));
+        }
+    }
+}
+
+static void compare_row(struct call *c, int t)
+{
+    const struct attn_mla_rope_cache_desc *desc = &c->desc.mla_rope_cache;
+    const struct operand *slots = call_operand(c, MLA_ROPE_CACHE_SLOT_MAPPING);
+    const struct operand *scale = call_operand(c, MLA_ROPE_CACHE_K_SCALE);
+    const int64_t slot = slots->given ? operand_int(slots, AT(t)) : -1;
+    const int64_t page = slot / desc->cache.page_size, at = slot % desc->cache.page_size;
+    const int latent = desc->head_dim_v;
+    expect(c, t, 0, true);
+    for (int d = 0; d < desc->head_dim; d++) {
+        if (desc->keep_kv && d < latent)
+            compare_element(c, call_operand(c, MLA_ROPE_CACHE_KV_C_OUT), NULL, true, d, AT(t, d));
+        if (desc->keep_kv && d >= latent)
+            compare_element(c, call_operand(c, MLA_ROPE_CACHE_K_PE_OUT), NULL, true, d,
+                            AT(t, d - latent));
+        if (slot >= 0)
+            compare_element(c, call_operand(c, MLA_ROPE_CACHE_K_CACHE), scale, true, d,
+                            AT(page, at, 0, d));
+    }
+}
+
+static void compare(struct call *c)
+{
+    struct own *own = c->own;
+    const struct operand *weight = call_operand(c, MLA_ROPE_CACHE_KV_WEIGHT);
+    for (int d = 0; weight->given && d < c->desc.mla_rope_cache.head_dim_v; d++)
+        own->weight[d] = operand_value(weight, AT(d));
+    for (int t = 0; t < c->args.mla_rope_cache.tokens; t++) {
+        compare_queries(c, t);
+        compare_row(c, t);
+    }
+}
+
+/* In place there is no room for another type, and nothing where there is no rotated part. */
+static bool takes(const struct call *c)
+{
+    const struct attn_mla_rope_cache_desc *d = &c->desc.mla_rope_cache;
+    return !is(c, IN_PLACE) || (d->q_out_dtype == d->dtype && rotary(c));
+}
+
+/* q and its row, read and written; what the tokens share. */
+static double least_bytes(const struct call *c)
+{
+    const struct attn_mla_rope_cache_desc *d = &c->desc.mla_rope_cache;
+    const double q = d->q_out_dtype == ATTN_FP8 ? 1 : 2, kv = d->cache.dtype == ATTN_FP8 ? 1 : 2;
+    const double row = d->head_dim * (d->heads * (2 + q) + 2 + kv + (d->keep_kv ? 2 : 0));
+    const double table =
+        d->rope == ATTN_ROPE_NONE ? 0 : 8 + rotary(c) * (d->cos_sin_short ? 2.0 : 4.0);
+    return c->args.mla_rope_cache.tokens * (row + table + 8) + 2.0 * d->head_dim_v;
+}
+
+const struct verify_op verify_mla_rope_cache = {
+    .op = "mla_rope_cache",
+    .shapes = shapes,
+    .shape_size = sizeof(shapes[0]),
+    .shape_count = COUNT(shapes),
+    .trace = &traced,
+    .dimensions =
+        {
+            {"tokens", offsetof(struct shape, tokens), 1 << 20, "tokens of one sequence"},
+            {"heads", offsetof(struct shape, heads), 128, "query heads"},
+            {"page", offsetof(struct shape, page_size), 65536, "tokens in a page"},
+        },
+    .own_size = sizeof(struct own),
+    .takes = takes,
+    .size = size,
+    .place = place,
+    .fill = fill,
+    .compare = compare,
+    .least_bytes = least_bytes,
+};
