@@ -180,13 +180,13 @@ def key_rows(op, schema):
         if op.cache["page_size_key"]:
             number = "attn_key_add_number(key, \"page_size\", d->cache.page_size)"
             when = op.cache["when"]
+            power = "(d->cache.page_size & (d->cache.page_size - 1)) == 0"
             if when:
                 number = (f"{expression(when, op, False)} ? {number} : "
                           "attn_key_add(key, \"page_size\", \"any\")")
-                cover = f"    if ({expression(when, op, False)})\n        "
-            else:
-                cover = "    "
-            rows["page_size"] = f"    f = {number};\n{cover}attn_key_cover(f, \"any\", 1);\n"
+                power = f"{expression(when, op, False)} && {power}"
+            rows["page_size"] = (f"    f = {number};\n    if ({power})\n"
+                                 "        attn_key_cover(f, \"any\", 1);\n")
     return rows
 
 

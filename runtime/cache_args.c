@@ -23,8 +23,6 @@ static const char *const scales[] = {"none", "tensor", "token", "block"};
 /* Elements in 16 bytes. */
 static int chunk(const struct attn_cache_desc *d) { return 16 / attn_dtype_size(d->dtype); }
 
-static bool is_power_of_two(int32_t n) { return n > 0 && (n & (n - 1)) == 0; }
-
 static int check_layout(const char *op, const struct attn_cache_heads *h,
                         const struct attn_cache_desc *d)
 {
@@ -34,10 +32,10 @@ static int check_layout(const char *op, const struct attn_cache_heads *h,
                          "%s: head_dim %d or head_dim_v %d of a %s cache is not "
                          "a multiple of %d, which are 16 bytes",
                          op, h->head_dim, h->head_dim_v, attn_dtype_name(d->dtype), x);
-    if (d->layout == ATTN_KV_SHUFFLE && d->page_size < x)
+    if (d->layout == ATTN_KV_SHUFFLE && d->page_size % x)
         return attn_fail(ATTN_BAD_ARGUMENT,
                          "%s: page_size %d of a %s cache with layout SHUFFLE, "
-                         "whose pages have %d tokens or more",
+                         "whose pages have a multiple of %d tokens",
                          op, d->page_size, attn_dtype_name(d->dtype), x);
     const bool packed = h->kv_heads == 1 && h->head_dim == 576 && h->head_dim_v == 512 &&
                         d->dtype == ATTN_FP8 && d->scale == ATTN_KV_SCALE_NONE;
@@ -77,11 +75,9 @@ int attn_cache_normalise(const char *op, enum attn_dtype dtype,
     if ((size_t)d->scale >= COUNT(scales))
         return attn_fail(ATTN_BAD_ARGUMENT, "%s: cache.scale %d is none of enum attn_kv_scale", op,
                          (int)d->scale);
-    if (!is_power_of_two(d->page_size) || d->page_size > PAGE_SIZE_MAX)
-        return attn_fail(ATTN_BAD_ARGUMENT,
-                         "%s: cache.page_size %d is not a power of two of at "
-                         "most %d",
-                         op, d->page_size, PAGE_SIZE_MAX);
+    if (d->page_size < 1 || d->page_size > PAGE_SIZE_MAX)
+        return attn_fail(ATTN_BAD_ARGUMENT, "%s: cache.page_size %d is not in 1 to %d", op,
+                         d->page_size, PAGE_SIZE_MAX);
     int r = check_layout(op, heads, d);
     return r ? r : check_scale(op, d);
 }
@@ -163,12 +159,19 @@ static void set_strides(union attn_value *values, const int64_t k[3], const int6
     values[ATTN_ARG_V_HEAD_STRIDE].i64 = v[2];
 }
 
-static int log2_of(int32_t power)
+/* Rounded up. */
+static int log2_of(int32_t n)
 {
     int shift = 0;
-    while (power >> shift > 1)
+    while (INT64_C(1) << shift < n)
         shift++;
     return shift;
+}
+
+/* With which kernels divide by n: templates/paging.h. */
+static int64_t magic_of(int32_t n)
+{
+    return (int64_t)(((UINT64_C(1) << (31 + log2_of(n))) + (uint64_t)n - 1) / (uint64_t)n);
 }
 
 int attn_cache_fill(const struct attn_cache_desc *d, const struct attn_cache_heads *heads,
@@ -199,6 +202,7 @@ int attn_cache_fill(const struct attn_cache_desc *d, const struct attn_cache_hea
     set_scale_strides(d, heads->kv_heads, c, values);
     values[ATTN_ARG_PAGE_SIZE].i64 = d->page_size;
     values[ATTN_ARG_PAGE_SHIFT].i64 = log2_of(d->page_size);
+    values[ATTN_ARG_PAGE_MAGIC].i64 = magic_of(d->page_size);
     return ATTN_OK;
 }
 
@@ -220,6 +224,7 @@ void attn_cache_fill_none(union attn_value *values)
         ATTN_ARG_SCALE_HEAD_STRIDE,
         ATTN_ARG_PAGE_SIZE,
         ATTN_ARG_PAGE_SHIFT,
+        ATTN_ARG_PAGE_MAGIC,
     };
     for (size_t i = 0; i < sizeof(args) / sizeof(args[0]); i++)
         values[args[i]].i64 = 0;

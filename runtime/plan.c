@@ -50,16 +50,22 @@ static void measure(const struct batch *p, struct sequence *q)
     q->units = (q->keys + p->n.unit - 1) / p->n.unit;
 }
 
+/* The tokens of as many pages as have `tokens`. */
+static int64_t whole_pages(const struct attn_decode_plan_shape *s, int64_t tokens)
+{
+    return (tokens + s->page_size - 1) / s->page_size * s->page_size;
+}
+
 struct attn_plan_numbers attn_plan_numbers(const struct attn_decode_plan_shape *s)
 {
-    const int64_t unit = s->page_size > UNIT_TOKENS ? s->page_size : UNIT_TOKENS;
+    const int64_t unit = whole_pages(s, UNIT_TOKENS);
     const int64_t reach = s->window ? (int64_t)s->q_len + s->window - 1 : INT32_MAX;
     return (struct attn_plan_numbers){
         .unit = unit,
         .overhead = OVERHEAD_TOKENS / unit > 1 ? OVERHEAD_TOKENS / unit : 1,
         .parts = parts_of(s),
         .pairs_per_list = (s->kv_heads * parts_of(s) + s->lists - 1) / s->lists,
-        .grain = s->page_size > GRAIN_TOKENS ? s->page_size : GRAIN_TOKENS,
+        .grain = whole_pages(s, GRAIN_TOKENS),
         .reach = reach < INT32_MAX ? reach : INT32_MAX,
     };
 }
@@ -194,11 +200,9 @@ int attn_plan_check(const struct attn_decode_plan_shape *s)
     if (s->batch < 0 || s->q_len < 1 || s->lists < 1 || s->window < 0)
         return attn_fail(ATTN_BAD_ARGUMENT, "plan: batch %d, q_len %d, lists %d, window %d",
                          s->batch, s->q_len, s->lists, s->window);
-    if (s->page_size < 1 || s->page_size > PAGE_SIZE_MAX || (s->page_size & (s->page_size - 1)))
-        return attn_fail(ATTN_BAD_ARGUMENT,
-                         "plan: page_size %d is not a power of two of at most "
-                         "%d",
-                         s->page_size, PAGE_SIZE_MAX);
+    if (s->page_size < 1 || s->page_size > PAGE_SIZE_MAX)
+        return attn_fail(ATTN_BAD_ARGUMENT, "plan: page_size %d is not in 1 to %d", s->page_size,
+                         PAGE_SIZE_MAX);
     if (s->kv_heads < 1 || s->heads < 1 || s->heads % s->kv_heads || s->heads > HEADS_MAX)
         return attn_fail(ATTN_BAD_ARGUMENT,
                          "plan: %d heads are not a multiple of %d kv_heads, or "
@@ -259,7 +263,7 @@ int attn_plan_fill(const struct attn_plan_desc *d, const struct attn_plan_args *
         return attn_fail_fixed(ATTN_BAD_ARGUMENT, "plan: more than 65471 lists for a kv head");
     v[ATTN_ARG_PARTS].i64 = n.parts;
     v[ATTN_ARG_PAIRS_PER_LIST].i64 = n.pairs_per_list;
-    v[ATTN_ARG_UNIT_SHIFT].i64 = __builtin_ctzll((unsigned long long)n.unit);
+    v[ATTN_ARG_UNIT].i64 = n.unit;
     v[ATTN_ARG_UNIT_OVERHEAD].i64 = n.overhead;
     v[ATTN_ARG_GRAIN].i64 = n.grain;
     v[ATTN_ARG_REACH].i64 = n.reach;

@@ -40,13 +40,11 @@ bool att_cache_check(const struct att_variant *v, struct att_why *why)
     if (v->kv_layout == ATT_KV_LAYOUT_PACKED && !packed)
         return att_reject(why, ATT_KV_LAYOUT,
                           "packed rows have 512 + 64 elements, kv_dtype fp8 and kv_scale none");
-    if (v->page_size & (v->page_size - 1))
-        return att_reject(why, ATT_PAGE_SIZE, "page_size %d is not a power of two", v->page_size);
-    if (v->kv_layout == ATT_KV_LAYOUT_SHUFFLE && v->page_size && v->page_size < x)
+    if (v->kv_layout == ATT_KV_LAYOUT_SHUFFLE && v->page_size % x)
         return att_reject(why, ATT_PAGE_SIZE,
-                          "a SHUFFLE page has at least the %d tokens that take "
-                          "16 bytes",
-                          x);
+                          "page_size %d is no multiple of the %d tokens of which a SHUFFLE page "
+                          "keeps 16 bytes together",
+                          v->page_size, x);
     return true;
 }
 
@@ -93,12 +91,9 @@ struct att_cache att_cache(struct tir_builder *b, const struct att_variant *v,
     c.page_stride = stride(&c, "page");
     if (!c.shuffle)
         c.token_stride = stride(&c, "token");
-    const struct tir_value size_of_page =
-        v->page_size ? tir_i32(b, v->page_size) : tir_arg(b, "page_size", TIR_I32);
-    c.page_shift = v->page_size ? tir_i64(b, tir_bits((unsigned)v->page_size))
-                                : att_wide(b, tir_arg(b, "page_shift", TIR_I32));
+    c.pages = att_paging(b, v);
     if (c.shuffle && !value)
-        c.block_stride = att_times(b, size_of_page, CHUNK);
+        c.block_stride = att_times(b, att_page_tokens(&c.pages), CHUNK);
     if (c.scaling != ATT_KV_SCALE_NONE)
         open_scales(&c, head);
     return c;
@@ -248,17 +243,6 @@ struct tir_value att_cache_row(const struct att_cache *c, struct tir_value page,
     return tir_add(b, at, tir_add(b, groups, tir_mul(b, rest, tir_int_like(b, rest, c->size))));
 }
 
-static struct tir_value page_of(const struct att_cache *c, struct tir_value slot)
-{
-    return tir_sar(c->b, slot, shaped(c->b, c->page_shift, slot));
-}
-
-static struct tir_value token_of(const struct att_cache *c, struct tir_value slot,
-                                 struct tir_value page)
-{
-    return tir_sub(c->b, slot, tir_shl(c->b, page, shaped(c->b, c->page_shift, page)));
-}
-
 /* The sign of a slot on its address, which then stays negative whatever a row's span adds: no
  * comparison, whose result for each of many rows would fill the scalar registers. */
 static struct tir_value unless_negative(struct tir_builder *b, struct tir_value slot,
@@ -269,8 +253,8 @@ static struct tir_value unless_negative(struct tir_builder *b, struct tir_value 
 
 struct tir_value att_cache_slot_row(const struct att_cache *c, struct tir_value slot)
 {
-    const struct tir_value page = page_of(c, slot);
-    return unless_negative(c->b, slot, att_cache_row(c, page, token_of(c, slot, page)));
+    const struct att_slot s = att_slot_of(&c->pages, slot);
+    return unless_negative(c->b, slot, att_cache_row(c, s.page, s.token));
 }
 
 /* ---- Blocks of a row that lie apart ---- */
@@ -433,16 +417,20 @@ struct tir_value att_cache_load(const struct att_cache *c, struct tir_value row,
 
 /* ---- Scales ---- */
 
-struct tir_value att_cache_scale_row(const struct att_cache *c, struct tir_value slot)
+struct tir_value att_cache_scale_at(const struct att_cache *c, struct tir_value page,
+                                    struct tir_value token)
 {
     struct tir_builder *b = c->b;
-    const struct tir_value page = page_of(c, slot);
-    struct tir_value at = times(b, page, c->scale_page_stride);
-    if (c->scaling == ATT_KV_SCALE_TOKEN) {
-        const struct tir_value token = token_of(c, slot, page);
-        at = tir_add(b, at, tir_mul(b, token, tir_int_like(b, token, sizeof(float))));
-    }
-    return unless_negative(b, slot, at);
+    const struct tir_value at = times(b, page, c->scale_page_stride);
+    if (c->scaling == ATT_KV_SCALE_BLOCK)
+        return at;
+    return tir_add(b, at, tir_mul(b, token, tir_int_like(b, token, sizeof(float))));
+}
+
+struct tir_value att_cache_scale_row(const struct att_cache *c, struct tir_value slot)
+{
+    const struct att_slot s = att_slot_of(&c->pages, slot);
+    return unless_negative(c->b, slot, att_cache_scale_at(c, s.page, s.token));
 }
 
 struct tir_value att_cache_load_scales(const struct att_cache *c, struct tir_value row)

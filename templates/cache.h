@@ -13,6 +13,7 @@
 #define TEMPLATES_CACHE_H
 
 #include "ir/builder.h"
+#include "templates/paging.h"
 #include "templates/template.h"
 
 /** K or V of a cache, as one head of it. */
@@ -28,7 +29,7 @@ struct att_cache {
     float largest;         /* finite number of the dtype, where it is scaled */
     struct tir_value base; /* i64: of this head */
     struct tir_value page_stride, token_stride; /* i64 bytes; the latter of NHD only */
-    struct tir_value page_shift;                /* i64: log2 of the tokens in a page */
+    struct att_paging pages;
     struct tir_value block_stride; /* i32 bytes from x elements of K to the next; SHUFFLE only */
     struct tir_value scales;       /* i64: of this head, or of the tensor */
     struct tir_value scale_page_stride; /* i64 bytes */
@@ -139,7 +140,9 @@ struct tir_type att_cache_load_type(const struct att_cache *c, struct tir_type t
 
 /* Scales: element = stored * scale. */
 
-/** Addresses of the scales of slots; `slot` as above. */
+/** Addresses of the scales of tokens of pages, and of slots; as above. */
+struct tir_value att_cache_scale_at(const struct att_cache *c, struct tir_value page,
+                                    struct tir_value token);
 struct tir_value att_cache_scale_row(const struct att_cache *c, struct tir_value slot);
 /** Those scales, Mx1 f32, for rows that are there; not for a scale per tensor. */
 struct tir_value att_cache_load_scales(const struct att_cache *c, struct tir_value row);

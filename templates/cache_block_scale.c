@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "templates/cache_block_scale.h"
 
+#include "ir/bits.h"
 #include "ir/spread.h"
 #include "templates/scalar.h"
 
@@ -37,7 +38,7 @@ static struct tir_value run_length(const struct att_cache *c, struct tir_value t
 {
     struct tir_builder *b = c->b;
     const struct tir_type t = tir_scalar(TIR_I32);
-    const struct tir_value shift = tir_convert(b, c->page_shift, TIR_I32);
+    const struct tir_value shift = c->pages.shift;
     const struct tir_value one = tir_i32(b, 1);
     struct tir_if all = tir_begin_if(b, follows(b, token, slot, most), false, &t, 1);
     tir_else(b, &all, &most);
@@ -53,12 +54,6 @@ static struct tir_value run_length(const struct att_cache *c, struct tir_value t
     return n;
 }
 
-static struct tir_value page_size(const struct att_cache *c)
-{
-    struct tir_builder *b = c->b;
-    return tir_shl(b, tir_i32(b, 1), tir_convert(b, c->page_shift, TIR_I32));
-}
-
 struct att_page_run att_begin_page_runs(const struct att_cache *c, struct tir_value first,
                                         struct tir_value end, struct att_page_runs *runs)
 {
@@ -70,10 +65,13 @@ struct att_page_run att_begin_page_runs(const struct att_cache *c, struct tir_va
     runs->token = run.token;
     runs->inside = tir_begin_if(b, tir_cmp_lt(b, run.token, end), false, &t, 1);
     const struct tir_value slot = load_slot(b, run.token);
-    run.page = tir_shl(b, tir_sar(b, slot, c->page_shift), c->page_shift);
+    const struct tir_value there = tir_cmp_ge(b, slot, tir_i64(b, 0));
+    run.page = tir_sub(b, slot, att_slot_of(&c->pages, slot).token);
     run.begin = tir_convert(b, tir_sub(b, slot, run.page), TIR_I32);
     const struct tir_value left = tir_sub(b, tir_arg(b, ARG_TOKENS, TIR_I32), run.token);
-    const struct tir_value most = tir_min(b, tir_sub(b, page_size(c), run.begin), left);
+    const struct tir_value rest = tir_sub(b, att_page_tokens(&c->pages), run.begin);
+    const struct tir_value most =
+        tir_select(b, there, tir_min(b, rest, left), tir_i32(b, 1)); /* -1, 0 is no run */
     const struct tir_value n = run_length(c, run.token, slot, most);
     run.end = tir_add(b, run.begin, n);
     runs->next = tir_add(b, run.token, n);
@@ -81,7 +79,6 @@ struct att_page_run att_begin_page_runs(const struct att_cache *c, struct tir_va
     const struct tir_value apart =
         tir_or(b, tir_cmp_ne(b, slot, tir_add(b, before, tir_i64(b, 1))),
                tir_or(b, tir_cmp_eq(b, run.begin, zero), tir_cmp_gt(b, runs->loop.index, zero)));
-    const struct tir_value there = tir_cmp_ge(b, slot, tir_i64(b, 0));
     runs->begins = tir_begin_if(b, tir_and(b, there, apart), false, NULL, 0);
     return run;
 }
@@ -185,19 +182,51 @@ struct att_block_scale att_block_scale(const struct att_cache *c, struct tir_val
     };
 }
 
+/* Rows of a tile until all waves have had some, a power of two: registers hold the others. */
+static unsigned rows_of_pass(const struct att_cache *c, struct tir_type column)
+{
+    const struct tir_layout *l = tir_layout_of(c->b->f, column);
+    const unsigned last_wave = tir_rc_row(tir_layout_apply(l, 0, 0, (1u << l->wave_bits) - 1));
+    return last_wave ? 2u << tir_bits_floor(last_wave) : column.rows;
+}
+
+/*
+ * In place of tokens behind the page's end: the page's last group of those that SHUFFLE keeps
+ * together, or, in a later pass, what stands in the first one. That is this wave's: a wave whose
+ * tokens of the first pass all lie behind the end has none of the page, and does not come here.
+ */
+static struct tir_value clamp_to_page(const struct att_cache *c, struct tir_value first,
+                                      struct tir_type column)
+{
+    struct tir_builder *b = c->b;
+    const struct tir_value row = tir_row_index(b, column), index = tokens_of(b, first, column);
+    const struct tir_type t = tir_typeof(b->f, index);
+    const int group = c->shuffle ? c->x : 1;
+    const struct tir_value end = tir_splat(b, att_page_tokens(&c->pages), t);
+    const struct tir_value in_pass =
+        tir_and(b, row, tir_int_like(b, row, rows_of_pass(c, column) - 1));
+    const struct tir_value own = tir_add(b, in_pass, tir_splat(b, first, t));
+    const struct tir_value place = tir_and(b, own, tir_int_like(b, own, group - 1));
+    const struct tir_value last = tir_sub(b, end, tir_int_like(b, end, group));
+    const struct tir_value other = tir_add(b, tir_min(b, tir_sub(b, own, place), last), place);
+    const struct tir_value left = tir_sub(b, tir_sub(b, end, tir_int_like(b, end, 1)), index);
+    const struct tir_value beyond = tir_sar(b, left, tir_int_like(b, left, 31));
+    return tir_xor(b, index, tir_and(b, tir_xor(b, index, other), beyond));
+}
+
 /*
  * Rows to read: those of the tile, and in place of those behind the page's end others of it. A wave
- * that has tokens of the page reads none of another wave's then, since pages and what waves have
- * are powers of two; another wave's may be written meanwhile.
+ * that has tokens of the page reads none of another wave's then, which may be written meanwhile:
+ * where the page is a power of two, as what waves have is, its number modulo that is its own.
  */
 static struct tir_value rows_within(const struct att_cache *c, const struct att_page_run *run,
                                     struct tir_value first, struct tir_type column)
 {
     struct tir_builder *b = c->b;
     const struct tir_value index = tokens_of(b, first, column);
-    const struct tir_value mask =
-        tir_splat(b, att_plus(b, page_size(c), -1), tir_typeof(b->f, index));
-    const struct tir_value token = tir_convert(b, tir_and(b, index, mask), TIR_I64);
+    const struct tir_value within =
+        c->pages.power ? att_page_place(&c->pages, index) : clamp_to_page(c, first, column);
+    const struct tir_value token = tir_convert(b, within, TIR_I64);
     return att_cache_slot_row(c, tir_add(b, tir_splat(b, run->page, column), token));
 }
 

@@ -69,9 +69,8 @@ static struct tir_value find_slots(struct gather *g, const struct att_cache *c,
     const struct tir_value index = tir_row_index(b, column);
     const struct tir_type t = tir_typeof(b->f, index);
     const struct tir_value position = tir_add(b, index, tir_splat(b, g->first, t));
-    const struct tir_value shift = tir_convert(b, c->page_shift, TIR_I32);
-    const struct tir_value last = tir_sar(b, att_plus(b, g->end, -1), shift);
-    const struct tir_value own = tir_sar(b, position, tir_splat(b, shift, t));
+    const struct tir_value last = att_page_of(&c->pages, att_plus(b, g->end, -1));
+    const struct tir_value own = att_page_of(&c->pages, position);
     const struct tir_value page = tir_min(b, own, tir_splat(b, last, t));
     struct tir_value list;
     if (g->v->page_table == ATT_PAGE_TABLE_INDICES) {
@@ -85,9 +84,8 @@ static struct tir_value find_slots(struct gather *g, const struct att_cache *c,
     const struct tir_value at = tir_mul(b, page, tir_int_like(b, page, INT));
     const struct tir_value number = tir_convert(
         b, tir_tile_gather(b, list, tir_convert(b, at, TIR_I64), tir_i32(b, 0), t), TIR_I64);
-    const struct tir_value token = tir_sub(b, position, tir_shl(b, own, tir_splat(b, shift, t)));
-    return tir_add(b, tir_shl(b, number, tir_splat(b, c->page_shift, column)),
-                   tir_convert(b, token, TIR_I64));
+    const struct tir_value token = tir_sub(b, position, att_page_first(&c->pages, own));
+    return tir_add(b, att_page_first(&c->pages, number), tir_convert(b, token, TIR_I64));
 }
 
 /* What stored numbers are to be multiplied with: a scalar, one a row, or nothing. */

@@ -110,7 +110,7 @@ static const struct att_knob knobs[] = {
 /* Page numbers by row take registers, and so does whatever is done to scores: O gets fewer. */
 static bool has_registers(const struct att_variant *v, const struct att_tile *t)
 {
-    const bool by_lane = v->page_size < DECODE_BLOCK;
+    const bool by_lane = decode_by_lane(v);
     const bool scaled = v->kv_scale >= ATT_KV_SCALE_TOKEN;
     if (by_lane && (scaled || v->kv_layout == ATT_KV_LAYOUT_SHUFFLE))
         return t->rows <= 16;
@@ -212,7 +212,7 @@ static void read_item(struct decode *d, struct tir_value index, struct tir_value
     w[PARTIAL] = tir_i32(b, -1);
     find_queries(d, w[SEQUENCE], &w[FIRST_TOKEN]); /* and the end */
     w[FIRST_PAGE] = tir_i32(b, 0);
-    w[END_PAGE] = tir_shr(b, tir_i32(b, INT32_MAX), decode_page_shift(d));
+    w[END_PAGE] = att_page_of(&d->paging, tir_i32(b, INT32_MAX));
     tir_end_if(b, &listed, w);
 }
 
@@ -271,6 +271,8 @@ void decode_find_item(struct decode *d, struct tir_value index)
 {
     struct tir_builder *b = &d->b;
     struct tir_value w[N_WORDS], queries[2], first_page;
+    const bool slots = d->v->sparse == ATT_SPARSE_SLOTS;
+    d->paging = slots ? att_paging_of_slots(b) : att_paging(b, d->v);
     read_item(d, index, w);
     struct decode_item *const item = &d->item;
     *item = (struct decode_item){
@@ -289,8 +291,8 @@ void decode_find_item(struct decode *d, struct tir_value index)
         w[FIRST_PAGE] = tir_sub(b, w[FIRST_PAGE], base);
         w[END_PAGE] = tir_sub(b, w[END_PAGE], base);
     }
-    item->first_key = tir_shl(b, w[FIRST_PAGE], decode_page_shift(d));
-    item->end_key = tir_min(b, tir_shl(b, w[END_PAGE], decode_page_shift(d)), item->kv_len);
+    item->first_key = att_page_first(&d->paging, w[FIRST_PAGE]);
+    item->end_key = tir_min(b, att_page_first(&d->paging, w[END_PAGE]), item->kv_len);
     find_queries(d, item->sequence, queries);
     item->first_query = queries[0];
     item->diagonal = tir_sub(b, item->kv_len, queries[1]);
@@ -393,7 +395,7 @@ static void fetch_keys(void *family, struct att_block *block)
     struct decode *const d = family;
     /* vmcnt counts in order: page numbers that are vectors must be loaded before K, or waiting for
      * them would wait for V too. Scalars may be last, and then need no register of their own. */
-    set_stage(d, PAGES, decode_pages_by_lane(d) ? NEXT_PAGES : NEXT_V);
+    set_stage(d, PAGES, decode_by_lane(d->v) ? NEXT_PAGES : NEXT_V);
     const struct tir_value key = tile_key(d, block->index);
     d->pages = decode_find_pages(d, key);
     set_stage(d, LOADS, NEXT_K);
@@ -546,7 +548,7 @@ static struct decode begin(const struct att_variant *v, const struct tir_machine
     d.kv_bytes = tir_dtype_bits(d.kv_dtype) / 8;
     d.columns = t->rows;
     const bool by_row =
-        decode_pages_by_lane(&d) || v->kv_scale == ATT_KV_SCALE_TOKEN || v->mask == ATT_MASK_CUSTOM;
+        decode_by_lane(d.v) || v->kv_scale == ATT_KV_SCALE_TOKEN || v->mask == ATT_MASK_CUSTOM;
     d.keys = by_row ? t->keys_by_row : t->keys;
     if (v->mask == ATT_MASK_CUSTOM && d.columns > 16)
         d.keys = DECODE_BLOCK; /* each byte of the mask has an address of two registers */

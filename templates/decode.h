@@ -11,7 +11,7 @@
 #include "templates/cache.h"
 #include "templates/variant.h"
 
-/* Tokens that one buffer resource covers: pages are multiples of it, or powers of two below. */
+/* Tokens that one buffer resource covers: pages of a multiple of it are read block by block. */
 enum { DECODE_BLOCK = 16, DECODE_MAX_BLOCKS = 4 };
 
 /* One of K and V: where its pages are and how a wave holds a tile of it. */
@@ -57,6 +57,7 @@ struct decode {
     int qk, pv;                   /* matrix instructions */
     struct tir_contraction depth; /* of K Q: head_dim */
 
+    struct att_paging paging;
     struct decode_cache k, value;
     struct tir_layout v_operand; /* V as the left operand of O^T = V^T P^T: keys x dv */
     struct tir_type scores, output;
@@ -81,10 +82,8 @@ struct decode {
 void decode_choose_layouts(struct decode *d);
 /** The cache at the item's kv head. */
 void decode_find_cache(struct decode *d);
-/** Are pages so small, or so unknown, that each key's is looked up? */
-bool decode_pages_by_lane(const struct decode *d);
-/** log2 of the keys that an entry of a page list stands for: those of a page, or of a slot. */
-struct tir_value decode_page_shift(struct decode *d);
+/** Are pages so small, so unknown or so odd that each key's is looked up? */
+bool decode_by_lane(const struct att_variant *v);
 /** Page numbers of a tile's keys; those beyond the last repeat it. */
 struct decode_pages decode_find_pages(struct decode *d, struct tir_value key);
 /** Starts a tile on its way, keys x width. What stands for keys beyond the end may be anything. */

@@ -2,10 +2,10 @@
  *
  * K and V of decode: tiles of a paged cache, straight to registers.
  *
- * Where pages have 16 keys or more, a block of 16 lies in one: its page number is a scalar and its
- * address a buffer resource that ends at the last key, so that what is beyond reads as 0, which
- * neither a page number nor garbage can spoil. Smaller pages, and those of any size, are looked up
- * key by key; keys beyond the end repeat the last one.
+ * Where pages have a multiple of 16 keys, a block of 16 lies in one: its page number is a scalar
+ * and its address a buffer resource that ends at the last key, so that what is beyond reads as 0,
+ * which neither a page number nor garbage can spoil. Other pages, and those of any size, are looked
+ * up key by key; keys beyond the end repeat the last one.
  *
  * V in NHD is loaded as it lies, a lane holding neighbours of one token, and used transposed: the
  * lanes of the matrix operand stand for rows of V^T that are a load apart, and the registers for
@@ -19,7 +19,10 @@
 
 static unsigned n_blocks(const struct decode *d) { return d->keys / DECODE_BLOCK; }
 
-bool decode_pages_by_lane(const struct decode *d) { return d->v->page_size < DECODE_BLOCK; }
+bool decode_by_lane(const struct att_variant *v)
+{
+    return v->page_size == 0 || v->page_size % DECODE_BLOCK;
+}
 
 static bool shuffled(const struct decode *d) { return d->v->kv_layout == ATT_KV_LAYOUT_SHUFFLE; }
 
@@ -106,15 +109,6 @@ void decode_find_cache(struct decode *d)
 
 /* ---- Page numbers ---- */
 
-struct tir_value decode_page_shift(struct decode *d)
-{
-    if (d->v->sparse == ATT_SPARSE_SLOTS)
-        return tir_i32(&d->b, 0);
-    if (!d->v->page_size)
-        return tir_arg(&d->b, ARG_PAGE_SHIFT, TIR_I32);
-    return tir_i32(&d->b, (int)tir_bits((unsigned)d->v->page_size));
-}
-
 static struct tir_value like(struct decode *d, struct tir_value scalar, struct tir_value v)
 {
     return tir_splat(&d->b, scalar, tir_typeof(d->b.f, v));
@@ -142,7 +136,7 @@ static struct tir_value pages_of(struct decode *d, const struct decode_cache *c,
 {
     struct tir_builder *b = &d->b;
     const struct tir_value keys = keys_of(d, c, key);
-    const struct tir_value page = tir_shr(b, keys, like(d, decode_page_shift(d), keys));
+    const struct tir_value page = att_page_of(&d->paging, keys);
     const struct tir_value at = tir_shl(b, page, tir_int_like(b, page, 2));
     return tir_tile_gather(b, d->item.table, tir_zext(b, at, TIR_I64), tir_i32(b, 0), c->rows);
 }
@@ -151,7 +145,7 @@ struct decode_pages decode_find_pages(struct decode *d, struct tir_value key)
 {
     struct tir_builder *b = &d->b;
     struct decode_pages pages = {0};
-    if (decode_pages_by_lane(d)) {
+    if (decode_by_lane(d->v)) {
         pages.k = pages_of(d, &d->k, key);
         pages.v = pages_of(d, &d->value, key);
         return pages;
@@ -159,7 +153,7 @@ struct decode_pages decode_find_pages(struct decode *d, struct tir_value key)
     const struct tir_value last = att_plus(b, d->item.end_key, -1);
     for (unsigned i = 0; i < n_blocks(d); i++) {
         const struct tir_value at = tir_min(b, att_plus(b, key, (int)(i * DECODE_BLOCK)), last);
-        const struct tir_value page = tir_shr(b, at, decode_page_shift(d));
+        const struct tir_value page = att_page_of(&d->paging, at);
         pages.block[i] =
             tir_scalar_load(b, d->item.table, tir_shl(b, page, tir_i32(b, 2)), TIR_I32);
     }
@@ -190,7 +184,7 @@ static struct tir_value in_page(struct decode *d, const struct block *k, struct 
     base = tir_add(b, base, tir_mul(b, tir_zext(b, k->page, TIR_I64), page_stride));
     if (d->v->page_size == DECODE_BLOCK)
         return base;
-    const struct tir_value token = tir_and(b, k->key, tir_i32(b, d->v->page_size - 1));
+    const struct tir_value token = att_page_place(&d->paging, k->key);
     return tir_add(b, base, tir_mul(b, tir_zext(b, token, TIR_I64), step));
 }
 
@@ -258,19 +252,12 @@ static struct tir_value stack(struct decode *d, struct tir_value block[DECODE_MA
     return block[0];
 }
 
-static struct tir_value page_mask(struct decode *d)
-{
-    if (d->v->page_size)
-        return tir_i32(&d->b, d->v->page_size - 1);
-    return att_plus(&d->b, tir_arg(&d->b, ARG_PAGE_SIZE, TIR_I32), -1);
-}
-
 static struct tir_value load_by_lane(struct decode *d, const struct decode_cache *c,
                                      struct tir_value key, struct tir_value pages)
 {
     struct tir_builder *b = &d->b;
     const struct tir_value keys = keys_of(d, c, key);
-    const struct tir_value token = tir_and(b, keys, like(d, page_mask(d), keys));
+    const struct tir_value token = att_page_place(&d->paging, keys);
     const struct tir_value row =
         att_cache_row(&c->c, tir_zext(b, pages, TIR_I64), tir_zext(b, token, TIR_I64));
     return att_cache_load(&c->c, row, 0, tir_tile(b->f, d->kv_dtype, d->keys, c->width, &c->tile));
@@ -280,7 +267,7 @@ static struct tir_value load_tile(struct decode *d, const struct decode_cache *c
                                   struct tir_value key, const struct decode_pages *pages)
 {
     struct tir_value block[DECODE_MAX_BLOCKS];
-    if (decode_pages_by_lane(d))
+    if (decode_by_lane(d->v))
         return load_by_lane(d, c, key, c->c.value ? pages->v : pages->k);
     for (unsigned i = 0; i < n_blocks(d); i++) {
         const struct block k = block_of(d, key, pages, i);
@@ -367,16 +354,14 @@ struct decode_scales decode_load_scales(struct decode *d, const struct decode_ca
     struct decode_scales s = {0};
     if (!scaled_by_row(d))
         return s;
-    if (decode_pages_by_lane(d)) {
+    if (decode_by_lane(d->v)) {
         /* A group of x tokens has scales behind the last one that nobody ever wrote. */
         const struct tir_value group = keys_of(d, &d->value, key);
         const struct tir_value last = att_plus(b, d->item.end_key, -1);
         const struct tir_value keys = tir_min(b, group, like(d, last, group));
-        const struct tir_value token = tir_and(b, keys, like(d, page_mask(d), keys));
+        const struct tir_value token = tir_zext(b, att_page_place(&d->paging, keys), TIR_I64);
         const struct tir_value page = tir_zext(b, pages->v, TIR_I64);
-        const struct tir_value first = tir_shl(b, page, like(d, c->c.page_shift, page));
-        const struct tir_value slot = tir_add(b, first, tir_zext(b, token, TIR_I64));
-        s.rows = att_cache_load_scales(&c->c, att_cache_scale_row(&c->c, slot));
+        s.rows = att_cache_load_scales(&c->c, att_cache_scale_at(&c->c, page, token));
         return s;
     }
     struct tir_value block[DECODE_MAX_BLOCKS];

@@ -10,8 +10,9 @@
  *   last_page_len  last_page_lens[s] = (kv_lens[s] - 1) mod P + 1, and 0 of 0
  *   draft_slots    kv_lens[s] += advance, then the slot and the position of the newest token
  *
- * with entry(s, i) = block_table[row(s)][i * entry_step] >> entry_shift: a page number, or, where
- * the table names the slot of every token, that of a page's first one divided by P.
+ * with entry(s, i) = block_table[row(s)][i * entry_step] / entry_divisor: a page number, or, where
+ * the table names the slot of every token, that of a page's first one divided by P. Entries below 0
+ * are copied.
  */
 #include "ir/builder.h"
 #include "ir/spread.h"
@@ -67,17 +68,14 @@ static struct tir_value lengths(struct metadata *d, struct tir_value first)
     return tir_max(&d->b, load(d, "kv_lens", first), constant(d, 0));
 }
 
-static struct tir_value page(struct metadata *d)
-{
-    return tir_shl(&d->b, tir_i32(&d->b, 1), tir_arg(&d->b, "page_shift", TIR_I32));
-}
+/* P. */
+static struct tir_value page(struct metadata *d) { return tir_arg(&d->b, ARG_PAGE_SIZE, TIR_I32); }
 
 /* ceil(keys / P). */
 static struct tir_value pages(struct metadata *d, struct tir_value keys)
 {
     struct tir_builder *b = &d->b;
-    return tir_sar(b, tir_add(b, keys, number(d, att_plus(b, page(d), -1))),
-                   number(d, tir_arg(b, "page_shift", TIR_I32)));
+    return tir_div(b, tir_add(b, keys, number(d, att_plus(b, page(d), -1))), number(d, page(d)));
 }
 
 /* 64 sequences at a time; entry [batch] is the sum of all. One wave does it. */
@@ -100,8 +98,7 @@ static void build_last_page_len(struct metadata *d)
     struct tir_builder *b = &d->b;
     const struct tir_value first = att_times(b, tir_block_id(b, 0), LANES);
     const struct tir_value keys = lengths(d, first), one = constant(d, 1);
-    const struct tir_value rest =
-        tir_and(b, tir_sub(b, keys, one), number(d, att_plus(b, page(d), -1)));
+    const struct tir_value rest = tir_rem(b, tir_sub(b, keys, one), number(d, page(d)));
     const struct tir_value none = tir_cmp_eq(b, keys, constant(d, 0));
     const struct tir_value length = tir_select(b, none, keys, tir_add(b, rest, one));
     tir_tile_store(b, array(d, "last_page_lens", d->batch, 4), first, length);
@@ -149,6 +146,16 @@ static struct tir_value first_entry(struct metadata *d, struct tir_value s)
     return first;
 }
 
+/* The page numbers that entries of the table are. */
+static struct tir_value page_numbers(struct metadata *d, struct tir_value entries)
+{
+    struct tir_builder *b = &d->b;
+    const struct tir_value sign = tir_sar(b, entries, constant(d, 31));
+    const struct tir_value there = tir_and(b, entries, tir_xor(b, sign, constant(d, -1)));
+    const struct tir_value by = number(d, tir_arg(b, ARG_ENTRY_DIVISOR, TIR_I32));
+    return tir_or(b, tir_div(b, there, by), tir_and(b, entries, sign));
+}
+
 /* count entries of sequence s, from `first` on, to the array at byte `to`; what lies at or behind
  * `begin` is this workgroup's. */
 static void copy_entries(struct metadata *d, struct tir_value s, struct tir_value first,
@@ -165,12 +172,11 @@ static void copy_entries(struct metadata *d, struct tir_value s, struct tir_valu
     const struct tir_view from = att_view(b, base, left, tir_mul(b, step, tir_i32(b, 4)), 4, 0);
     const struct tir_value out = tir_add(b, to, tir_mul(b, att_wide(b, begin), tir_i64(b, 4)));
     const struct tir_view into = att_view(b, out, left, tir_i32(b, 4), 4, 0);
-    const struct tir_value shift = number(d, tir_arg(b, "entry_shift", TIR_I32));
     struct tir_value entries[EACH];
     for (int i = 0; i < EACH; i++)
         entries[i] = tir_tile_load(b, from, tir_i32(b, i * LANES), d->lane);
     for (int i = 0; i < EACH; i++)
-        tir_tile_store(b, into, tir_i32(b, i * LANES), tir_sar(b, entries[i], shift));
+        tir_tile_store(b, into, tir_i32(b, i * LANES), page_numbers(d, entries[i]));
 }
 
 /* Workgroups: (blocks of entries, sequences). */
@@ -186,8 +192,8 @@ static void build_entries(struct metadata *d, bool indices)
         count = tir_sub(b, end, tir_convert(b, at, TIR_I32));
     } else {
         const struct tir_value keys = scalar_entry(d, "kv_lens", s, 0);
-        count = tir_sar(b, tir_add(b, keys, att_plus(b, page(d), -1)),
-                        tir_arg(b, "page_shift", TIR_I32));
+        count = tir_div(b, tir_add(b, tir_max(b, keys, tir_i32(b, 0)), att_plus(b, page(d), -1)),
+                        page(d));
         at = tir_mul(b, att_wide(b, s), tir_arg(b, "page_table_stride", TIR_I64));
     }
     count = tir_min(b, count, tir_arg(b, "entries", TIR_I32));
@@ -211,8 +217,8 @@ static void build_draft_slots(struct metadata *d)
     tir_tile_store(b, array(d, "kv_lens", d->batch, 4), first, keys);
 
     const struct tir_value newest = tir_sub(b, keys, constant(d, 1));
-    const struct tir_value shift = number(d, tir_arg(b, "page_shift", TIR_I32));
-    const struct tir_value index = tir_sar(b, newest, shift);
+    const struct tir_value size = number(d, page(d));
+    const struct tir_value index = tir_div(b, newest, size);
     struct tir_value row =
         tir_convert(b, tir_add(b, tir_row_index(b, d->lane), number(d, first)), TIR_I64);
     const struct tir_type wide = tir_typeof(b->f, row);
@@ -223,9 +229,9 @@ static void build_draft_slots(struct metadata *d)
     const struct tir_value entry =
         tir_tile_gather(b, tir_arg(b, "block_table", TIR_I64), safe, tir_i32(b, 0), d->lane);
 
-    const struct tir_value inside = tir_and(b, newest, number(d, att_plus(b, page(d), -1)));
+    const struct tir_value inside = tir_sub(b, newest, tir_mul(b, index, size));
     const struct tir_value page_slot =
-        tir_shl(b, tir_convert(b, entry, TIR_I64), tir_convert(b, shift, TIR_I64));
+        tir_mul(b, tir_convert(b, entry, TIR_I64), tir_convert(b, size, TIR_I64));
     const struct tir_value slot = tir_add(b, page_slot, tir_convert(b, inside, TIR_I64));
     const struct tir_value none = tir_int_like(b, slot, -1);
     tir_tile_store(b, array(d, "slot_mapping", d->batch, 8), first,

@@ -27,14 +27,11 @@ struct att_pages att_pages(struct tir_builder *b, const struct att_variant *v,
 {
     const struct tir_value zero = tir_i32(b, 0);
     struct att_pages p = {.v = v, .table = table_of(b, v, batch)};
-    p.shift = v->page_size ? tir_i32(b, (int)tir_bits((unsigned)v->page_size))
-                           : tir_arg(b, ARG_PAGE_SHIFT, TIR_I32);
-    p.inside = att_plus(b, tir_shl(b, tir_i32(b, 1), p.shift), -1);
-    const struct tir_value last_key = tir_max(b, att_plus(b, kv_len, -1), zero);
     p.slots = v->sparse == ATT_SPARSE_SLOTS;
-    const struct tir_value keys = p.slots ? zero : p.shift; /* log2 of those of an entry */
-    p.last = tir_sar(b, last_key, keys);
-    p.first = tir_min(b, tir_sar(b, tir_max(b, first_key, zero), keys), p.last);
+    p.paging = att_paging(b, v);
+    p.entries = p.slots ? att_paging_of_slots(b) : p.paging;
+    p.last = att_page_of(&p.entries, tir_max(b, att_plus(b, kv_len, -1), zero));
+    p.first = tir_min(b, att_page_of(&p.entries, tir_max(b, first_key, zero)), p.last);
     p.used = tir_select(b, tir_cmp_gt(b, kv_len, zero), tir_i32(b, -1), zero);
     return p;
 }
@@ -119,8 +116,7 @@ static struct tir_value token_of(struct tir_builder *b, const struct att_paged_t
 static struct tir_value look_up(struct tir_builder *b, const struct att_pages *p,
                                 struct tir_value token)
 {
-    const struct tir_value page =
-        p->slots ? token : tir_sar(b, token, splat_like(b, p->shift, token));
+    const struct tir_value page = att_page_of(&p->entries, token);
     const struct tir_value at =
         tir_min(b, tir_max(b, page, splat_like(b, p->first, page)), splat_like(b, p->last, page));
     const struct tir_value byte = tir_shl(b, at, tir_int_like(b, at, 2));
@@ -147,7 +143,7 @@ static struct tir_value run_offset(struct tir_builder *b, const struct att_pages
                                    const struct att_paged_tile *t, struct tir_value row,
                                    struct tir_value token)
 {
-    const struct tir_value inside = tir_and(b, token, splat_like(b, p->inside, token));
+    const struct tir_value inside = att_page_place(&p->paging, token);
     if (!t->cache.shuffle) {
         const struct tir_value stride = tir_convert(b, t->cache.token_stride, TIR_I32);
         struct tir_value at = tir_mul(b, inside, splat_like(b, stride, inside));
@@ -165,7 +161,7 @@ static struct tir_value run_offset(struct tir_builder *b, const struct att_pages
     } else {
         const struct tir_value chunk =
             tir_add(b, block_of(b, t, row), tir_int_like(b, row, t->first / t->run));
-        run = tir_add(b, tir_shl(b, chunk, splat_like(b, p->shift, chunk)), inside);
+        run = tir_add(b, att_page_first(&p->paging, chunk), inside);
     }
     return tir_zext(b, tir_mul(b, run, tir_int_like(b, run, CHUNK)), TIR_I64);
 }
@@ -187,7 +183,7 @@ static struct tir_value load_scales(struct tir_builder *b, const struct att_page
     struct tir_value at = page_offset(b, page, t->cache.scale_page_stride);
     struct tir_type type = of_rows(b, t->gathered, TIR_F32);
     if (t->cache.scaling == ATT_KV_SCALE_TOKEN) {
-        const struct tir_value inside = tir_and(b, token, splat_like(b, p->inside, token));
+        const struct tir_value inside = att_page_place(&p->paging, token);
         const struct tir_value byte = tir_shl(b, inside, tir_int_like(b, inside, 2));
         at = tir_add(b, at, tir_convert(b, byte, TIR_I64));
         if (t->cache.shuffle && t->cache.value) {
@@ -219,7 +215,7 @@ struct att_paged_data att_paged_load(struct tir_builder *b, const struct att_pag
     struct tir_value token = token_of(b, t, row, key);
     if (p->slots) {
         token = tir_max(b, page, tir_int_like(b, page, 0));
-        page = tir_shr(b, token, splat_like(b, p->shift, token));
+        page = att_page_of(&p->paging, token);
     }
     const struct tir_value at =
         tir_add(b, page_offset(b, page, t->cache.page_stride), run_offset(b, p, t, row, token));

@@ -14,9 +14,9 @@
 /** The pages of one sequence. All but `table` are i32 scalars. */
 struct att_pages {
     const struct att_variant *v;
-    struct tir_value table;         /* i64: address of the sequence's first page number */
-    struct tir_value shift, inside; /* log2 of the page size; page size - 1 */
+    struct tir_value table; /* i64: address of the sequence's first page number */
     bool slots; /* entries are slots, one a key; below 0: no key, and slot 0 stands for it */
+    struct att_paging paging, entries; /* tokens of a page; of an entry of the table */
     struct tir_value first, last; /* entries of the table that may be read; others become these */
     struct tir_value used;        /* all ones; 0 for a sequence without keys: it reads page 0 */
 };

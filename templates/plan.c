@@ -29,7 +29,7 @@ struct plan {
     struct att_scan scan;
     struct tir_type lane, wide; /* i32: 64 x 1, a row a lane; 1 x (64 WIDE) */
     struct tir_value wave;
-    struct tir_value batch, parts, overhead, unit_shift, queries, heads; /* B N o . Q H */
+    struct tir_value batch, parts, overhead, unit, queries, heads; /* B N o unit Q H */
     struct tir_value payload;
     struct tir_value items; /* T */
 };
@@ -72,11 +72,6 @@ static struct tir_value where(struct plan *p, struct tir_value there, struct tir
     return tir_select(&p->b, there, a, constant(p, 0));
 }
 
-static struct tir_value log2_of(struct plan *p, const char *arg)
-{
-    return number(p, tir_arg(&p->b, arg, TIR_I32));
-}
-
 /* The largest number of the chunk, or their sum, as a scalar. */
 static struct tir_value largest(struct plan *p, struct tir_value a)
 {
@@ -109,9 +104,8 @@ static struct tir_value units(struct plan *p, struct tir_value keys)
 {
     struct tir_builder *b = &p->b;
     const struct tir_type t = tir_typeof(b->f, keys);
-    const struct tir_value unit = tir_shl(b, tir_i32(b, 1), p->unit_shift);
-    return tir_sar(b, tir_add(b, keys, tir_splat(b, att_plus(b, unit, -1), t)),
-                   tir_splat(b, p->unit_shift, t));
+    return tir_div(b, tir_add(b, keys, tir_splat(b, att_plus(b, p->unit, -1), t)),
+                   tir_splat(b, p->unit, t));
 }
 
 /* Keys of sequences that no query sees, of `lengths` that may be below 0. */
@@ -122,8 +116,9 @@ static struct tir_value before_window(struct plan *p, struct tir_value lengths)
     const struct tir_value all = tir_max(b, lengths, tir_int_like(b, lengths, 0));
     const struct tir_value before =
         tir_sub(b, all, tir_splat(b, tir_arg(b, ARG_REACH, TIR_I32), t));
-    const struct tir_value grain = tir_sub(b, tir_i32(b, 0), tir_arg(b, ARG_GRAIN, TIR_I32));
-    return tir_and(b, tir_max(b, before, tir_int_like(b, before, 0)), tir_splat(b, grain, t));
+    const struct tir_value most = tir_max(b, before, tir_int_like(b, before, 0));
+    const struct tir_value grain = tir_splat(b, tir_arg(b, ARG_GRAIN, TIR_I32), t);
+    return tir_mul(b, tir_div(b, most, grain), grain);
 }
 
 /* S[B]: a lane adds up WIDE sequences at a time. */
@@ -246,7 +241,7 @@ static void find_queries(struct plan *p, const struct chunk *c, struct sequence 
     s->q_start = tir_select(b, null, same, start);
     s->q_end = tir_select(b, null, tir_add(b, same, number(p, p->queries)), end);
     s->pages = tir_add(b, entries(p, c, ARG_KV_INDPTR, 0),
-                       tir_sar(b, c->skip, log2_of(p, ARG_PAGE_SHIFT)));
+                       tir_div(b, c->skip, number(p, tir_arg(b, ARG_PAGE_SIZE, TIR_I32))));
 }
 
 /* Keys before piece j. */
@@ -256,7 +251,7 @@ static struct tir_value cut(struct plan *p, const struct chunk *c, struct tir_va
     const struct tir_value at =
         tir_sub(b, tir_mul(b, tir_add(b, c->part, j), number(p, p->payload)),
                 tir_add(b, c->start, number(p, p->overhead)));
-    const struct tir_value inside = tir_min(b, tir_shl(b, at, number(p, p->unit_shift)), c->keys);
+    const struct tir_value inside = tir_min(b, tir_mul(b, at, number(p, p->unit)), c->keys);
     const struct tir_value before = tir_cmp_lt(b, j, c->n);
     const struct tir_value none = tir_cmp_eq(b, j, constant(p, 0));
     return tir_select(b, none, constant(p, 0), tir_select(b, before, inside, c->keys));
@@ -265,9 +260,8 @@ static struct tir_value cut(struct plan *p, const struct chunk *c, struct tir_va
 static struct tir_value whole_pages(struct plan *p, struct tir_value keys)
 {
     struct tir_builder *b = &p->b;
-    const struct tir_value page = tir_shl(b, tir_i32(b, 1), tir_arg(b, ARG_PAGE_SHIFT, TIR_I32));
-    return tir_sar(b, tir_add(b, keys, number(p, att_plus(b, page, -1))),
-                   log2_of(p, ARG_PAGE_SHIFT));
+    const struct tir_value page = tir_arg(b, ARG_PAGE_SIZE, TIR_I32);
+    return tir_div(b, tir_add(b, keys, number(p, att_plus(b, page, -1))), number(p, page));
 }
 
 /* Byte offset of entry `index` of `bytes` each, or -1 where it is not to be written. */
@@ -409,7 +403,7 @@ static void prepare(struct plan *p)
     p->batch = tir_arg(b, ARG_BATCH, TIR_I32);
     p->parts = tir_arg(b, ARG_PARTS, TIR_I32);
     p->overhead = tir_arg(b, ARG_UNIT_OVERHEAD, TIR_I32);
-    p->unit_shift = tir_arg(b, ARG_UNIT_SHIFT, TIR_I32);
+    p->unit = tir_arg(b, ARG_UNIT, TIR_I32);
     p->queries = tir_arg(b, ARG_MAX_SEQLEN_Q, TIR_I32);
     p->heads = tir_arg(b, ARG_KV_HEADS, TIR_I32);
 }

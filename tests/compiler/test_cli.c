@@ -124,7 +124,9 @@ static void a_models_config_becomes_a_description(void **state)
     expect("build f.yaml --emit=variants", 0, "kv_dtype=fp8 kv_layout=shuffle kv_scale=token", "");
     expect("describe config.json --kv-scale token", 1, "",
            "describe: the cache: a cache of 16-bit numbers has no scale");
-    expect("describe config.json --page-size 48", 1, "", "page_size 48 is not a power of two");
+    expect("describe config.json --page-size 48", 0, "page_size: 48", "");
+    expect("describe config.json --page-size 36 --kv-layout shuffle", 1, "",
+           "page_size 36 is no multiple of the 8 tokens");
     expect("describe config.json --kv-dtype fp9", 1, "", "unknown kv_dtype 'fp9'");
 }
 
@@ -232,17 +234,17 @@ static void independent_errors_are_found_together(void **state)
 {
     (void)state;
     write_file("d.yaml", "targets: [gfx942]\nkernels:\n"
-                         "  - { op: decode, head_dim: 128, gqa: 300, page_size: 48 }\n"
-                         "  - { op: decode, head_dim: 512, page_size: 48 }\n"
+                         "  - { op: decode, head_dim: 128, gqa: 300, page_size: 70000 }\n"
+                         "  - { op: decode, head_dim: 512, page_size: 70000 }\n"
                          "  - { op: decode, head_dim: 128, kv_dtype: fp9, kv_scale: token }\n"
                          "  - { op: decode, head_dim: 128, gqa: 0 }\n");
     struct run r = run("build d.yaml -o p.pack --no-cache");
     const char *err = (char *)r.err.data;
     assert_int_equal(r.status, 1);
     assert_non_null(strstr(err, "d.yaml:3:39: error: expected gqa to be 1 to 256 or any, saw 300"));
-    assert_non_null(strstr(err, "d.yaml:3:55: error: page_size 48 is not a power of two"));
+    assert_non_null(strstr(err, "d.yaml:3:55: error: expected page_size to be 1 to 65536 or any"));
     assert_non_null(strstr(err, "d.yaml:4:29: error: head_dim 512 is not"));
-    assert_non_null(strstr(err, "d.yaml:4:45: error: page_size 48 is not a power of two"));
+    assert_non_null(strstr(err, "d.yaml:4:45: error: expected page_size to be 1 to 65536 or any"));
     assert_non_null(strstr(err, "d.yaml:5:44: error: unknown kv_dtype 'fp9'"));
     assert_null(strstr(err, "has no scale")); /* it depends on what kv_dtype was meant to be */
     assert_non_null(strstr(err, "d.yaml:6:39: error: expected gqa to be 1 to 256 or any, saw 0"));

@@ -79,6 +79,7 @@ static int64_t argument(const struct problem *p, const char *name)
         {"v_head_stride", head},
         {"page_size", PAGE},
         {"page_shift", 3},
+        {"page_magic", INT32_MIN}, /* 2^31 */
         {"heads", HEADS},
         {"kv_heads", KV_HEADS},
         {"tokens", TOKENS},

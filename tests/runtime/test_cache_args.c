@@ -77,8 +77,8 @@ static void descriptors_that_no_cache_has_are_refused(void **state)
     d.head_dim = -16;
     refused(normalise_write(d), "head_dim -16");
     d = write_desc();
-    d.cache.page_size = 24;
-    refused(normalise_write(d), "page_size 24");
+    d.cache.page_size = 65537;
+    refused(normalise_write(d), "page_size 65537");
     d = write_desc();
     d.cache.dtype = ATTN_BF16;
     refused(normalise_write(d), "has no scale");

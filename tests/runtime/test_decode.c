@@ -205,6 +205,10 @@ static void the_cheapest_kernel_that_covers_a_layer_is_taken(void **state)
            "the cheapest that covers it: gqa any covers 3, page_size any "
            "covers 64, q_len 8 covers 3");
     struct attn_op *op;
+    d.cache.page_size = 48; /* any is a power of two */
+    assert_int_equal(attn_decode_lookup(b.device, &d, &op), ATTN_NO_KERNEL);
+    says("has page_size any instead of 48");
+    d.cache.page_size = 64;
     d.q_len = 9;
     assert_int_equal(attn_decode_lookup(b.device, &d, &op), ATTN_NO_KERNEL);
     says("q_len");
@@ -476,14 +480,15 @@ static void bad_descriptors_are_refused(void **state)
     REFUSED(d.cache.dtype = 9, "cache.dtype 9");
     REFUSED(d.cache.layout = 2, "cache.layout 2");
     REFUSED(d.cache.scale = 4, "cache.scale 4");
-    REFUSED(d.cache.page_size = 0, "page_size 0 is not a power of two");
-    REFUSED(d.cache.page_size = 48, "page_size 48 is not a power of two");
-    REFUSED(d.cache.page_size = 1 << 17, "at most 65536");
+    REFUSED(d.cache.page_size = 0, "page_size 0 is not in 1 to 65536");
+    REFUSED(d.cache.page_size = -16, "page_size -16 is not in 1 to 65536");
+    REFUSED(d.cache.page_size = 1 << 17, "page_size 131072 is not in 1 to 65536");
     REFUSED(d.cache.scale = ATTN_KV_SCALE_TENSOR, "a bf16 cache has no scale");
     REFUSED(d.cache.dtype = ATTN_INT8, "an int8 cache needs a scale");
-    REFUSED((d.cache.layout = ATTN_KV_SHUFFLE, d.cache.page_size = 4), "have 8 tokens or more");
-    REFUSED((d.cache.layout = ATTN_KV_SHUFFLE, d.cache.page_size = 8, d.cache.dtype = ATTN_FP8),
-            "have 16 tokens or more");
+    REFUSED((d.cache.layout = ATTN_KV_SHUFFLE, d.cache.page_size = 4),
+            "have a multiple of 8 tokens");
+    REFUSED((d.cache.layout = ATTN_KV_SHUFFLE, d.cache.page_size = 40, d.cache.dtype = ATTN_FP8),
+            "have a multiple of 16 tokens");
     REFUSED(d.head_dim = 100, "not a multiple of 8");
 #undef REFUSED
     close_bench(&b);

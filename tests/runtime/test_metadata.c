@@ -98,8 +98,8 @@ static void counts_are_checked(void **state)
     a.batch = -1;
     fails(ATTN_METADATA_INDPTR, &a, "is negative");
     a = plain_args();
-    a.page_size = 24;
-    fails(ATTN_METADATA_LAST_PAGE_LEN, &a, "page_size is not a power of two");
+    a.page_size = 65537;
+    fails(ATTN_METADATA_LAST_PAGE_LEN, &a, "page_size is not 1 to 65536");
     a = plain_args();
     a.entries = (1 << 24) + 1;
     fails(ATTN_METADATA_PAGE_TABLE, &a, "entries is not 0 to 16777216");
@@ -116,12 +116,12 @@ static void a_table_of_slots_is_read_page_by_page(void **state)
     a.table_of_slots = true;
     assert_int_equal(fill(ATTN_METADATA_PAGE_TABLE, &a, &call), ATTN_OK);
     assert_int_equal(call.values[ATTN_ARG_ENTRY_STEP].i64, 64);
-    assert_int_equal(call.values[ATTN_ARG_ENTRY_SHIFT].i64, 6);
+    assert_int_equal(call.values[ATTN_ARG_ENTRY_DIVISOR].i64, 64);
     assert_int_equal(call.values[ATTN_ARG_PAGE_TABLE_STRIDE].i64, 10);
     a.table_of_slots = false;
     assert_int_equal(fill(ATTN_METADATA_KV_INDICES, &a, &call), ATTN_OK);
     assert_int_equal(call.values[ATTN_ARG_ENTRY_STEP].i64, 1);
-    assert_int_equal(call.values[ATTN_ARG_ENTRY_SHIFT].i64, 0);
+    assert_int_equal(call.values[ATTN_ARG_ENTRY_DIVISOR].i64, 1);
 }
 
 /* No sequence: an indptr still has its 0. */

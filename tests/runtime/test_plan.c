@@ -42,13 +42,23 @@ static int32_t keys_of(const struct case_ *c, int32_t b)
     return c->kv_lens[b] > 0 ? c->kv_lens[b] : 0;
 }
 
-/* Key by key: the first page with a key that a query sees, which stands in whole loads of 16. */
+/* As many whole pages as have n tokens. */
+static int32_t tokens_of_pages(const struct case_ *c, int32_t n)
+{
+    int32_t tokens = c->shape.page_size;
+    while (tokens < n)
+        tokens += c->shape.page_size;
+    return tokens;
+}
+
+/* Key by key: the first page with a key that a query sees, which stands in as many pages as have 16
+ * tokens. */
 static int32_t skipped_pages(const struct case_ *c, int32_t b)
 {
     int32_t first = keys_of(c, b) - c->shape.q_len - (c->shape.window - 1);
     if (c->shape.window == 0 || first < 0)
         return 0;
-    while (first % 16 || first % c->shape.page_size)
+    while (first % tokens_of_pages(c, 16))
         first--;
     return first / c->shape.page_size;
 }
@@ -66,7 +76,7 @@ static void make_case(struct case_ *c)
         .size = sizeof(c->shape),
         .batch = below(BATCH_MAX + 1),
         .q_len = 1 + below(4),
-        .page_size = 1 << below(11),
+        .page_size = below(2) ? 1 << below(11) : 1 + below(1100),
         .heads = kv_heads * (1 + below(16)),
         .kv_heads = kv_heads,
         .lists = 1 + below(LISTS_MAX),
@@ -175,7 +185,7 @@ static void check_reduction(const struct case_ *c)
  */
 static void check_balance(const struct case_ *c)
 {
-    const int64_t unit = c->shape.page_size > 64 ? c->shape.page_size : 64;
+    const int64_t unit = tokens_of_pages(c, 64);
     const int64_t o = 128 / unit > 1 ? 128 / unit : 1;
     const int64_t parts = c->shape.lists / c->shape.kv_heads;
     if (parts < 1)
@@ -298,7 +308,7 @@ static void bad_shapes_are_refused(void **state)
     REFUSED(s.q_len = 0, "q_len 0");
     REFUSED(s.lists = 0, "lists 0");
     REFUSED(s.window = -1, "window -1");
-    REFUSED(s.page_size = 48, "page_size 48 is not a power of two");
+    REFUSED(s.page_size = 65537, "page_size 65537 is not in 1 to 65536");
     REFUSED(s.heads = 7, "7 heads are not a multiple of 2");
     REFUSED((s.batch = INT32_MAX, s.q_len = 2), "more than 2^31");
 #undef REFUSED

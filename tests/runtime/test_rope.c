@@ -111,7 +111,7 @@ static void descriptors_out_of_range_are_refused(void **state)
     DESC("rotary_dim 130 is odd or above head_dim 128", d.rotary_dim = 130);
     DESC("rotary_dim 7 is odd", d.rotary_dim = 7);
     DESC("kv_heads 0 is not 1 to 65535", d.kv_heads = 0);
-    DESC("page_size 24", d.cache.page_size = 24);
+    DESC("page_size 36", d.cache.page_size = 36; d.cache.layout = ATTN_KV_SHUFFLE);
     DESC("page_size 4", d.cache.page_size = 4; d.cache.layout = ATTN_KV_SHUFFLE);
 }
 

@@ -196,7 +196,7 @@ static void what_no_cache_is_like_says_why(void **state)
     (void)state;
     check_refused(ATT_HEAD_DIM, 72, ATT_PAGE_SIZE, 16);
     check_refused(ATT_HEAD_DIM_V, 1024, ATT_PAGE_SIZE, 16);
-    check_refused(ATT_PAGE_SIZE, 48, ATT_KV_LAYOUT, ATT_KV_LAYOUT_NHD);
+    check_refused(ATT_PAGE_SIZE, 36, ATT_KV_LAYOUT, ATT_KV_LAYOUT_SHUFFLE);
     check_refused(ATT_PAGE_SIZE, 4, ATT_KV_LAYOUT, ATT_KV_LAYOUT_SHUFFLE);
     check_refused(ATT_KV_DTYPE, ATT_KV_DTYPE_INT8, ATT_KV_SCALE, ATT_KV_SCALE_NONE);
     check_refused(ATT_KV_DTYPE, ATT_KV_DTYPE_FP16, ATT_KV_SCALE, ATT_KV_SCALE_NONE);

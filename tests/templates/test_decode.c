@@ -567,6 +567,10 @@ static void pages_have_any_size(void **state)
     CASE("gfx942", false, {ATT_PAGE_SIZE, 1}, {ATT_PAGE_TABLE, ATT_PAGE_TABLE_INDICES});
     CASE("gfx950", true, {ATT_PAGE_SIZE, 8}, {ATT_LSE, 1});
     CASE("gfx950", false, {ATT_PAGE_SIZE, 0}, {ATT_Q_LEN, 2}, {ATT_HEAD_DIM, 64});
+    CASE("gfx942", true, {ATT_PAGE_SIZE, 48}, {ATT_LSE, 1}, {ATT_HEAD_DIM, 64});
+    CASE("gfx950", false, {ATT_PAGE_SIZE, 7}, {ATT_PAGE_TABLE, ATT_PAGE_TABLE_INDICES});
+    CASE("gfx950", false, {ATT_PAGE_SIZE, 24}, {ATT_KV_LAYOUT, ATT_KV_LAYOUT_SHUFFLE},
+         {ATT_HEAD_DIM, 64});
 }
 
 static void shuffled_caches_are_read_in_place(void **state)
@@ -650,10 +654,10 @@ static void what_cannot_be_built_says_why(void **state)
         const char *sentence;
     } refused[] = {
         {{{ATT_HEAD_DIM, 96}, {ATT_GQA, 8}}, "head_dim 96 is not 64, 128 or 256"},
-        {{{ATT_PAGE_SIZE, 24}, {ATT_GQA, 8}}, "page_size 24 is not a power of two"},
         {{{ATT_TILE, 100000}, {ATT_GQA, 8}}, "decode has 576 tiles, and no tile 100000"},
         {{{ATT_TILE, 1}, {ATT_GQA, 8}}, "tile 1 does not fit: is for head dims up to 64"},
-        {{{ATT_KV_LAYOUT, ATT_KV_LAYOUT_SHUFFLE}, {ATT_PAGE_SIZE, 4}}, "at least the 8 tokens"},
+        {{{ATT_KV_LAYOUT, ATT_KV_LAYOUT_SHUFFLE}, {ATT_PAGE_SIZE, 36}},
+         "page_size 36 is no multiple of the 8 tokens"},
     };
     for (size_t i = 0; i < sizeof(refused) / sizeof(refused[0]); i++) {
         struct att_variant v = variant("gfx942", NULL, 0);

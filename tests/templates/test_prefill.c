@@ -131,9 +131,8 @@ static void caches_that_cannot_be_say_why(void **state)
         int value;
     } odd[] = {
         {false, ATT_KV_DTYPE, ATT_KV_DTYPE_FP8},       {false, ATT_PAGE_SIZE, 16},
-        {false, ATT_KV_LAYOUT, ATT_KV_LAYOUT_SHUFFLE}, {true, ATT_PAGE_SIZE, 24},
+        {false, ATT_KV_LAYOUT, ATT_KV_LAYOUT_SHUFFLE}, {true, ATT_KV_DTYPE, ATT_KV_DTYPE_INT8},
         {true, ATT_KV_SCALE, ATT_KV_SCALE_TOKEN},      {true, ATT_KV_DTYPE, ATT_KV_DTYPE_FP16},
-        {true, ATT_KV_DTYPE, ATT_KV_DTYPE_INT8},
     };
     for (size_t i = 0; i < sizeof(odd) / sizeof(odd[0]); i++) {
         struct att_variant v = variant("gfx942", head_dims[1]);

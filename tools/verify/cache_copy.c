@@ -31,8 +31,8 @@ static const struct shape {
     {{"fp8", WITHIN}, 128, 128, 2, {ATTN_FP8, ATTN_KV_SHUFFLE, ATTN_KV_SCALE_TENSOR, 16}, 4},
     {{"token scales", SKIPS}, 64, 64, 2, {ATTN_INT8, ATTN_KV_NHD, ATTN_KV_SCALE_TOKEN, 512}, 3},
     {{"block scales", 0}, 32, 32, 5, {ATTN_FP8, ATTN_KV_NHD, ATTN_KV_SCALE_BLOCK, 16}, 6},
-    {{"views", VERIFY_VIEWS}, 80, 80, 3, {ATTN_FP8, ATTN_KV_NHD, ATTN_KV_SCALE_TOKEN, 16}, 4},
-    {{"views shuffle", VERIFY_VIEWS}, 96, 96, 2, {ATTN_BF16, ATTN_KV_SHUFFLE, 0, 32}, 4},
+    {{"views", VERIFY_VIEWS}, 80, 80, 3, {ATTN_FP8, ATTN_KV_NHD, ATTN_KV_SCALE_TOKEN, 48}, 4},
+    {{"views shuffle", VERIFY_VIEWS}, 96, 96, 2, {ATTN_BF16, ATTN_KV_SHUFFLE, 0, 272}, 4},
     {{"beyond 4 GiB", FAR}, 64, 64, 1, {ATTN_BF16, ATTN_KV_NHD, ATTN_KV_SCALE_NONE, 8}, 3},
     {{"single slots", WITHIN}, 128, 128, 4, {ATTN_BF16, ATTN_KV_NHD, ATTN_KV_SCALE_NONE, 1}, 6},
 };

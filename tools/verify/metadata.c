@@ -28,10 +28,10 @@ static const struct shape {
 } shapes[] = {
     {{"one", ALONE}, 1, 1, 16, 1},
     {{"tokens", ROWS | START | VERIFY_VIEWS}, 5, 700, 1, 0},
-    {{"slots", SLOTS | ROWS}, 7, 3000, 16, 1},
+    {{"slots", SLOTS | ROWS}, 7, 3000, 48, 1},
     {{"pages", ZEROS}, 64, 900, 16, 1},
-    {{"long", START}, 3, 40000, 32, 2},
-    {{"padded", ZEROS | ROWS | VERIFY_VIEWS}, 200, 300, 32, 1},
+    {{"long", START}, 3, 40000, 544, 2},
+    {{"padded", ZEROS | ROWS | VERIFY_VIEWS}, 200, 300, 272, 1},
     {{"far", FAR}, 65, 3000, 1024, 3},
     {{"short", SHORT | VERIFY_VIEWS}, 4, 9000, 16, 1},
     {{"large batch", ZEROS | SLOTS}, 512, 500, 128, 1},

@@ -26,18 +26,19 @@ static const struct shape {
 } shapes[] = {
     {{"one", 0}, 9000, 1, 1, 16, 64, 8, 304, 0, 0},
     {{"one head", 0}, 60000, 1, 1, 1, 16, 1, 304, 0, 0},
-    {{"few", RAGGED_Q}, 3000, 3, 4, 16, 12, 2, 304, 0, 0},
+    {{"few", RAGGED_Q}, 3000, 3, 4, 48, 12, 2, 304, 0, 0},
     {{"even", EQUAL}, 4096, 64, 1, 16, 64, 8, 304, 0, 0},
     {{"ragged", RAGGED_Q | INDICES}, 2000, 65, 2, 64, 20, 4, 304, 0, 0},
     {{"no keys", ALL_ZERO}, 0, 63, 1, 16, 4, 1, 64, 0, 0},
-    {{"padded", ZEROS}, 700, 200, 1, 32, 96, 8, 304, 0, 0},
-    {{"one long", ONE_LONG | INDICES}, 900, 128, 3, 16, 16, 2, 256, 0, 0},
+    {{"padded", ZEROS}, 700, 200, 1, 272, 96, 8, 304, 0, 0},
+    {{"one long", ONE_LONG | INDICES}, 900, 128, 3, 544, 16, 2, 256, 0, 0},
     {{"large pages", ZEROS}, 40000, 30, 1, 1024, 10, 1, 304, 0, 0},
     {{"few lists", ZEROS}, 1000, 20, 1, 16, 32, 8, 5, 0, 0},
     {{"odd heads", ONE_LONG}, 3000, 70, 1, 128, 5, 5, 304, 0, 0},
     {{"full", ZEROS | ONE_LONG}, 5000, 512, 1, 16, 64, 8, 304, 0, 0},
     {{"window", ZEROS | ONE_LONG | RAGGED_Q | INDICES}, 16384, 130, 4, 16, 64, 8, 304, 128, 0},
     {{"window of one", RAGGED_Q}, 300, 40, 3, 1, 8, 1, 256, 1, 0},
+    {{"odd window", RAGGED_Q | INDICES}, 3000, 70, 2, 48, 8, 1, 256, 500, 0},
     {{"wide window", ONE_LONG}, 2000, 64, 1, 1024, 16, 2, 304, 4096, 0},
 };
 

@@ -24,15 +24,15 @@ static const struct shape {
     {{"one token", 0}, 32, 4, 1, 16, PLAIN},
     {{"one kv head", ROPE_PACKED}, 12, 1, 5, 16, LLAMA3},
     {{"in place", ROPE_PACKED | ROPE_IN_PLACE}, 6, 1, 7, 64, YARN},
-    {{"gaps", ROPE_PACKED | VERIFY_VIEWS}, 10, 2, 13, 16, PLAIN},
-    {{"prefill", ROPE_PACKED | ROPE_IN_ORDER}, 16, 8, 70, 64, LLAMA3},
+    {{"gaps", ROPE_PACKED | VERIFY_VIEWS}, 10, 2, 13, 48, PLAIN},
+    {{"prefill", ROPE_PACKED | ROPE_IN_ORDER}, 16, 8, 70, 272, LLAMA3},
     {{"slots < 0", ROPE_SKIPS | VERIFY_VIEWS}, 5, 1, 11, 1, PLAIN},
     {{"no cache", ROPE_NO_CACHE | VERIFY_VIEWS}, 3, 2, 6, 16, YARN},
     {{"far position", ROPE_FAR_TABLE | ROPE_PACKED}, 40, 8, 3, 32, YARN},
     {{"beyond 4 GiB", ROPE_FAR_CACHE | ROPE_SKIPS}, 16, 2, 6, 16, PLAIN},
     {{"wide", ROPE_PACKED}, 96, 8, 2, 1024, PLAIN},
     {{"many tokens", ROPE_PACKED | ROPE_IN_ORDER}, 2, 1, 523, 16, PLAIN},
-    {{"many, gaps", ROPE_SKIPS | VERIFY_VIEWS}, 1, 3, 270, 32, PLAIN},
+    {{"many, gaps", ROPE_SKIPS | VERIFY_VIEWS}, 1, 3, 270, 48, PLAIN},
 };
 
 static const struct shape traced = {
