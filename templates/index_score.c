@@ -13,13 +13,14 @@ enum {
     ROWS = 32, /* of the matrix instruction */
     VECTOR = 16,
     LANES = 64,
-    LOADS = DIM * GROUP / (LANES * VECTOR),
-    LEAVES_MAX = 16,
-    CARRY_KEYS = 0, /* LOADS of them */
-    CARRY_SCALE = LOADS,
+    PARTS = ATT_INDEX_PARTS,
+    WIDTH = DIM / PARTS, /* elements of a key's part */
+    CARRY_KEYS = 0,      /* PARTS of them */
+    CARRY_SCALE = PARTS,
     CARRY_PAGE,
 };
 static_assert(CARRY_PAGE + 1 == ATT_INDEX_CARRIED, "what a group carries");
+static_assert(WIDTH * GROUP == LANES * VECTOR, "a part is one load");
 
 bool att_index_check(const struct att_variant *v, const struct tir_machine *m, struct att_why *why)
 {
@@ -49,9 +50,8 @@ struct att_index att_index_begin(struct tir_builder *b, const struct att_variant
                           .paged = v->paged,
                           .shuffle = v->kv_layout == ATT_KV_LAYOUT_SHUFFLE,
                           .heads = (unsigned)v->index_heads,
-                          .padded = ROWS};
-    while (x.padded < x.heads)
-        x.padded *= 2;
+                          .blocks = ((unsigned)v->index_heads + ROWS - 1) / ROWS};
+    assert(x.blocks <= ATT_INDEX_BLOCKS_MAX);
     x.mma = tir_find_mma(m, ROWS, ROWS, 0, TIR_FP8);
     x.lane = tir_tile(b->f, TIR_I32, LANES, 1, &lane);
     struct tir_spread s = tir_spread(m, 1);
@@ -60,8 +60,8 @@ struct att_index att_index_begin(struct tir_builder *b, const struct att_variant
     const struct tir_layout chunk = tir_spread_layout(&s);
     x.chunk = tir_tile(b->f, TIR_FP8, LANES, VECTOR, &chunk);
     const struct tir_layout products =
-        tir_mma_result(&m->mma[x.mma], x.padded, GROUP, (struct tir_waves){0});
-    x.products = tir_tile(b->f, TIR_F32, x.padded, GROUP, &products);
+        tir_mma_result(&m->mma[x.mma], ROWS, GROUP, (struct tir_waves){0});
+    x.products = tir_tile(b->f, TIR_F32, ROWS, GROUP, &products);
     x.lane_index = tir_row_index(b, x.lane);
     x.token = tir_and(b, x.lane_index, constant(&x, GROUP - 1));
     x.keys = tir_arg(b, "keys", TIR_I64);
@@ -83,23 +83,29 @@ static void load_query(struct att_index *x, struct tir_value row)
 {
     struct tir_builder *b = x->b;
     const struct tir_mma *const mma = &b->f->machine->mma[x->mma];
-    const struct tir_contraction k = tir_contract_rows(mma, DIM, VECTOR);
-    const struct tir_layout q = tir_mma_left(mma, x->padded, &k, (struct tir_waves){0});
+    const struct tir_contraction k = tir_contract_rows(mma, WIDTH, VECTOR);
+    const struct tir_layout left = tir_mma_left(mma, ROWS, &k, (struct tir_waves){0});
+    const struct tir_layout rows = tir_layout_slice(tir_layout_of(b->f, x->products), 1);
+    const struct tir_type part = tir_tile(b->f, TIR_FP8, ROWS, WIDTH, &left);
+    const struct tir_type weight = tir_tile(b->f, TIR_F32, ROWS, 1, &rows);
     const struct tir_value heads = tir_i32(b, (int)x->heads);
     const struct tir_value at = tir_mul(b, att_wide(b, row), att_stride(b, "q_token_stride", 1));
-    const struct tir_value head_stride = tir_convert(b, att_stride(b, "q_head_stride", 1), TIR_I32);
-    const struct tir_view view =
-        att_view(b, tir_add(b, tir_arg(b, "q", TIR_I64), at), heads, head_stride, DIM, 0);
-    x->q = tir_named(
-        b, "q", tir_tile_load(b, view, tir_i32(b, 0), tir_tile(b->f, TIR_FP8, x->padded, DIM, &q)));
-    const struct tir_layout rows = tir_layout_slice(tir_layout_of(b->f, x->products), 1);
     const struct tir_value w_at =
         tir_mul(b, att_wide(b, row), att_stride(b, "weights_token_stride", 4));
+    const struct tir_value head_stride = tir_convert(b, att_stride(b, "q_head_stride", 1), TIR_I32);
+    struct tir_view q =
+        att_view(b, tir_add(b, tir_arg(b, "q", TIR_I64), at), heads, head_stride, DIM, 0);
     const struct tir_view weights =
         att_view(b, tir_add(b, tir_arg(b, "weights", TIR_I64), w_at), heads, tir_i32(b, 4), 4, 0);
-    const struct tir_value w =
-        tir_tile_load(b, weights, tir_i32(b, 0), tir_tile(b->f, TIR_F32, x->padded, 1, &rows));
-    x->weights = tir_named(b, "w", tir_broadcast(b, w, x->products));
+    for (unsigned i = 0; i < x->blocks; i++) {
+        const struct tir_value first = tir_i32(b, (int)(i * ROWS));
+        for (int g = 0; g < PARTS; g++) {
+            q.byte = tir_i32(b, g * WIDTH);
+            x->q[i][g] = tir_named(b, "q", tir_tile_load(b, q, first, part));
+        }
+        const struct tir_value w = tir_tile_load(b, weights, first, weight);
+        x->weights[i] = tir_named(b, "w", tir_broadcast(b, w, x->products));
+    }
 }
 
 /* The row of the block table of the row's sequence. */
@@ -194,7 +200,7 @@ static void send_keys(const struct att_index *x, struct tir_value key,
         scale_at = tir_add(b, scale_at, start);
     }
     const int apart = x->shuffle ? 512 : 2 * VECTOR;
-    for (int i = 0; i < LOADS; i++)
+    for (int i = 0; i < PARTS; i++)
         carried[CARRY_KEYS + i] = tir_tile_gather(b, x->keys, own, tir_i32(b, i * apart), x->chunk);
     struct tir_type f32 = x->lane;
     f32.dtype = TIR_F32;
@@ -212,64 +218,94 @@ void att_index_send(const struct att_index *x, struct tir_value key, struct tir_
 
 /* ---- Scores ---- */
 
-/* The quarters, eighths ... of a tile's rows, as small as registers tell them apart. */
-static unsigned cut(const struct att_index *x, struct tir_value a, struct tir_value *out)
+/* The fourths of a tile's rows, as registers tell them apart. */
+static void cut(const struct att_index *x, struct tir_value a, struct tir_value out[PARTS])
 {
     struct tir_builder *b = x->b;
-    const struct tir_type t = tir_typeof(b->f, a);
-    if (!tir_layout_has_halves(tir_layout_of(b->f, t), t.rows)) {
-        out[0] = a;
-        return 1;
-    }
-    const struct tir_value halves[] = {tir_half(b, a, 0), tir_half(b, a, 1)};
-    const unsigned n = cut(x, halves[0], out);
-    return n + cut(x, halves[1], out + n);
-}
-
-/* Sums over heads, 1 x 32. Of a NaN and 0 the maximum is 0: the product with 0 keeps a NaN. */
-static struct tir_value add_heads(const struct att_index *x, struct tir_value products)
-{
-    struct tir_builder *b = x->b;
-    struct tir_value s[LEAVES_MAX], w[LEAVES_MAX];
-    const unsigned n = cut(x, products, s);
-    cut(x, x->weights, w);
-    assert(n <= LEAVES_MAX);
-    const struct tir_value zero = tir_float_like(b, s[0], 0.0f);
-    struct tir_value sum = tir_mul(b, s[0], zero);
-    for (unsigned i = 0; i < n; i++)
-        sum = tir_fma(b, tir_max(b, s[i], zero), w[i], sum);
-    return tir_col_sum(b, sum);
-}
-
-static struct tir_value score_group(const struct att_index *x, const struct tir_value *carried)
-{
-    struct tir_builder *b = x->b;
-    const struct tir_value low = tir_stack(b, carried[0], carried[1]);
-    const struct tir_value high = tir_stack(b, carried[2], carried[3]);
-    const struct tir_value keys = tir_join_blocks(b, tir_stack(b, low, high), GROUP);
-    const struct tir_value zero = tir_splat(b, tir_f32(b, 0.0f), x->products);
-    const struct tir_value s = tir_mma(b, x->mma, x->q, tir_transpose(b, keys), zero);
-    return tir_transpose(b, add_heads(x, tir_named(b, "s", s)));
-}
-
-struct tir_value att_index_score(const struct att_index *x,
-                                 struct tir_value carried[2][ATT_INDEX_CARRIED],
-                                 struct tir_value next, struct tir_value after)
-{
-    struct tir_builder *b = x->b;
-    struct tir_value scores[2], scales[2];
     for (int i = 0; i < 2; i++) {
-        struct tir_value arrived[ATT_INDEX_CARRIED];
-        for (int k = 0; k < ATT_INDEX_CARRIED; k++)
-            arrived[k] = carried[i][k];
-        send_keys(x, att_plus(b, next, i * GROUP), carried[i]);
-        if (x->paged)
-            carried[i][CARRY_PAGE] = find_page(x, att_plus(b, after, i * GROUP));
-        scores[i] = score_group(x, arrived);
-        scales[i] = arrived[CARRY_SCALE];
+        const struct tir_value half = tir_half(b, a, i);
+        out[2 * i] = tir_half(b, half, 0);
+        out[2 * i + 1] = tir_half(b, half, 1);
     }
+}
+
+/* Products whose turn to be added up has not come: that is done between the next ones, so that
+ * both pipes are busy. */
+struct pending {
+    struct tir_value products[PARTS], weights[PARTS]; /* a fourth of a block's rows each */
+    struct tir_value *sum;                            /* of its group */
+    bool is;
+};
+
+/* Of a NaN and 0 the maximum is 0: the product with 0 keeps a NaN, which is in every head's. */
+static void add_part(const struct att_index *x, const struct pending *p, int i)
+{
+    struct tir_builder *b = x->b;
+    if (!p->is)
+        return;
+    const struct tir_value zero = tir_float_like(b, p->products[i], 0.0f);
+    if (!p->sum->id)
+        *p->sum = tir_mul(b, p->products[i], zero);
+    *p->sum = tir_fma(b, tir_max(b, p->products[i], zero), p->weights[i], *p->sum);
+}
+
+/* A group's products with every block of heads; what they replace in `p` is added up meanwhile. */
+static void multiply(const struct att_index *x, const struct tir_value *keys, struct pending *p,
+                     struct tir_value *sum)
+{
+    struct tir_builder *b = x->b;
+    for (unsigned i = 0; i < x->blocks; i++) {
+        struct tir_value s = tir_splat(b, tir_f32(b, 0.0f), x->products);
+        for (int g = 0; g < PARTS; g++) {
+            const struct tir_value k = tir_join_blocks(b, keys[g], GROUP);
+            s = tir_mma(b, x->mma, x->q[i][g], tir_transpose(b, k), s);
+            add_part(x, p, g);
+        }
+        cut(x, tir_named(b, "s", s), p->products);
+        cut(x, x->weights[i], p->weights);
+        p->sum = sum;
+        p->is = true;
+    }
+}
+
+/* The next keys and pages of a group, in place of those that have arrived. */
+static void send_next(const struct att_index *x, struct att_index_set *set, int i)
+{
+    send_keys(x, att_plus(x->b, set->next, i * GROUP), set->carried[i]);
+    if (x->paged)
+        set->carried[i][CARRY_PAGE] = find_page(x, att_plus(x->b, set->after, i * GROUP));
+}
+
+/* 64 scores of two groups' sums. */
+static struct tir_value finish(const struct att_index *x, const struct tir_value sums[2],
+                               const struct tir_value scales[2])
+{
+    struct tir_builder *b = x->b;
+    const struct tir_value low = tir_transpose(b, tir_col_sum(b, sums[0]));
+    const struct tir_value high = tir_transpose(b, tir_col_sum(b, sums[1]));
     const struct tir_value both =
-        tir_relayout(b, tir_stack(b, scores[0], scores[1]), tir_layout_of(b->f, x->lane));
+        tir_relayout(b, tir_stack(b, low, high), tir_layout_of(b->f, x->lane));
     const struct tir_value first = tir_cmp_lt(b, x->lane_index, constant(x, GROUP));
     return tir_mul(b, both, tir_select(b, first, scales[0], scales[1]));
+}
+
+void att_index_score(const struct att_index *x, struct att_index_set *sets, unsigned n,
+                     struct tir_value *scores)
+{
+    struct tir_value sums[ATT_INDEX_SETS_MAX][2] = {0}, scales[ATT_INDEX_SETS_MAX][2];
+    struct pending p = {0};
+    assert(n <= ATT_INDEX_SETS_MAX);
+    for (unsigned j = 0; j < n; j++)
+        for (int i = 0; i < 2; i++) {
+            struct tir_value keys[PARTS];
+            for (int g = 0; g < PARTS; g++)
+                keys[g] = sets[j].carried[i][CARRY_KEYS + g];
+            scales[j][i] = sets[j].carried[i][CARRY_SCALE];
+            send_next(x, &sets[j], i);
+            multiply(x, keys, &p, &sums[j][i]);
+        }
+    for (int g = 0; g < PARTS; g++)
+        add_part(x, &p, g);
+    for (unsigned j = 0; j < n; j++)
+        scores[j] = finish(x, sums[j], scales[j]);
 }

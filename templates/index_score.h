@@ -19,21 +19,25 @@
 #include "templates/template.h"
 
 enum {
-    ATT_INDEX_DIM = 128,   /* elements of a head and of a key */
-    ATT_INDEX_GROUP = 32,  /* keys of a matrix product */
-    ATT_INDEX_CARRIED = 6, /* values of a group on its way */
+    ATT_INDEX_DIM = 128,                     /* elements of a head and of a key */
+    ATT_INDEX_GROUP = 32,                    /* keys of a matrix product */
+    ATT_INDEX_PARTS = 4,                     /* of a key: loads of a lane */
+    ATT_INDEX_CARRIED = ATT_INDEX_PARTS + 2, /* values of a group on its way */
+    ATT_INDEX_BLOCKS_MAX = 4,
+    ATT_INDEX_SETS_MAX = 2,
 };
 
 struct att_index {
     struct tir_builder *b;
     bool paged, shuffle;
-    unsigned heads, padded; /* padded to the rows of the matrix product */
+    unsigned heads, blocks; /* of so many rows of the matrix product */
     int mma;
-    struct tir_type lane;                /* i32, 64 x 1: a row a lane */
-    struct tir_type chunk;               /* what a lane loads at once: 64 x 16 bytes */
-    struct tir_type products;            /* f32, padded x 32 */
-    struct tir_value lane_index, token;  /* of each lane: its number, and that modulo 32 */
-    struct tir_value q, weights;         /* of the row */
+    struct tir_type lane;               /* i32, 64 x 1: a row a lane */
+    struct tir_type chunk;              /* what a lane loads at once: 64 x 16 bytes */
+    struct tir_type products;           /* f32, 32 x 32 */
+    struct tir_value lane_index, token; /* of each lane: its number, and that modulo 32 */
+    struct tir_value q[ATT_INDEX_BLOCKS_MAX][ATT_INDEX_PARTS]; /* of the row */
+    struct tir_value weights[ATT_INDEX_BLOCKS_MAX];
     struct tir_value keys, scales;       /* addresses */
     struct tir_value page_stride, shift; /* bytes, i64; log2 of the page size */
     struct tir_value table;              /* of the row's sequence */
@@ -54,10 +58,15 @@ void att_index_row(struct att_index *x, struct tir_value row, struct tir_value e
 void att_index_send(const struct att_index *x, struct tir_value key, struct tir_value after,
                     struct tir_value carried[ATT_INDEX_CARRIED]);
 
-/** The scores of two groups that have arrived: f32, 64 x 1. The next ones, from `next` (one for
- * each group) on, are sent for, and the pages of those from `after` on. */
-struct tir_value att_index_score(const struct att_index *x,
-                                 struct tir_value carried[2][ATT_INDEX_CARRIED],
-                                 struct tir_value next, struct tir_value after);
+/** Where 64 keys of a wave begin that it will score in one round: now they have arrived, `next` is
+ * sent for, and the pages of `after`. */
+struct att_index_set {
+    struct tir_value carried[2][ATT_INDEX_CARRIED];
+    struct tir_value next, after;
+};
+
+/** The scores of `n` sets, f32, 64 x 1 each. */
+void att_index_score(const struct att_index *x, struct att_index_set *sets, unsigned n,
+                     struct tir_value *scores);
 
 #endif

@@ -14,9 +14,8 @@
 
 enum {
     WAVES = 8,
-    EACH_MAX = 2,
     LANES = ATT_SELECT_LANES,
-    CARRIED_MAX = ATT_SELECT_N + 2 * EACH_MAX * ATT_INDEX_CARRIED,
+    SET = 2 * ATT_INDEX_CARRIED, /* values of 64 keys on their way */
 };
 
 struct indexer {
@@ -46,7 +45,7 @@ static struct tir_value key_at(struct indexer *x, struct tir_value round, unsign
     return tir_add(b, x->list.first, at);
 }
 
-static void send_first(struct indexer *x, struct tir_value (*carried)[2][ATT_INDEX_CARRIED])
+static void send_first(struct indexer *x, struct att_index_set *sets)
 {
     struct tir_builder *b = &x->b;
     const struct tir_value chunk = tir_i32(b, (int)x->select.chunk);
@@ -54,27 +53,44 @@ static void send_first(struct indexer *x, struct tir_value (*carried)[2][ATT_IND
         for (int i = 0; i < 2; i++) {
             const int at = i * ATT_INDEX_GROUP;
             att_index_send(&x->index, att_plus(b, key_at(x, tir_i32(b, 0), j), at),
-                           att_plus(b, key_at(x, chunk, j), at), carried[j][i]);
+                           att_plus(b, key_at(x, chunk, j), at), sets[j].carried[i]);
         }
 }
 
 static void visit(struct indexer *x, struct tir_value round, struct tir_value *state,
-                  struct tir_value (*carried)[2][ATT_INDEX_CARRIED])
+                  struct att_index_set *sets)
 {
     struct tir_builder *b = &x->b;
     const int chunk = (int)x->select.chunk;
-    struct tir_value keys[EACH_MAX], there[EACH_MAX];
+    struct tir_value scores[ATT_INDEX_SETS_MAX], keys[ATT_INDEX_SETS_MAX];
+    struct tir_value there[ATT_INDEX_SETS_MAX];
     for (unsigned j = 0; j < x->select.each; j++) {
-        const struct tir_value score =
-            att_index_score(&x->index, carried[j], key_at(x, att_plus(b, round, chunk), j),
-                            key_at(x, att_plus(b, round, 2 * chunk), j));
+        sets[j].next = key_at(x, att_plus(b, round, chunk), j);
+        sets[j].after = key_at(x, att_plus(b, round, 2 * chunk), j);
+    }
+    att_index_score(&x->index, sets, x->select.each, scores);
+    for (unsigned j = 0; j < x->select.each; j++) {
         const struct tir_value at = tir_add(b, round, att_select_place(&x->select, j));
         const struct tir_value position =
             tir_add(b, x->select.lane_index, tir_splat(b, at, x->select.lane));
-        keys[j] = att_select_key(b, score);
+        keys[j] = att_select_key(b, scores[j]);
         there[j] = tir_cmp_lt(b, position, tir_splat(b, x->list.n, x->select.lane));
     }
     att_select_offer(&x->select, state, keys, there, round);
+}
+
+/* What is on its way, to and from a loop's carried values. Returns how many there are. */
+static unsigned carry(const struct att_index_set *sets, unsigned n, struct tir_value *carried)
+{
+    for (unsigned j = 0; j < n; j++)
+        memcpy(carried + j * SET, sets[j].carried, sizeof(sets[j].carried));
+    return n * SET;
+}
+
+static void take(struct att_index_set *sets, unsigned n, const struct tir_value *carried)
+{
+    for (unsigned j = 0; j < n; j++)
+        memcpy(sets[j].carried, carried + j * SET, sizeof(sets[j].carried));
 }
 
 /* Goes through the part's keys; without any nothing is read. */
@@ -86,18 +102,17 @@ static struct tir_value select_keys(struct indexer *x, struct tir_value state[AT
     for (int i = 0; i < ATT_SELECT_N; i++)
         types[i] = tir_scalar(TIR_I32);
     struct tir_if some = tir_begin_if(b, tir_cmp_gt(b, n, zero), false, types, ATT_SELECT_N);
-    struct tir_value carried[CARRIED_MAX], groups[EACH_MAX][2][ATT_INDEX_CARRIED];
+    struct tir_value carried[ATT_SELECT_N + ATT_INDEX_SETS_MAX * SET];
+    struct att_index_set sets[ATT_INDEX_SETS_MAX];
     att_index_row(&x->index, x->list.row, tir_add(b, x->list.first, n));
-    const size_t bytes = x->select.each * sizeof(groups[0]);
-    const unsigned n_carried = ATT_SELECT_N + (unsigned)(bytes / sizeof(*carried));
-    send_first(x, groups);
+    send_first(x, sets);
     memcpy(carried, state, ATT_SELECT_N * sizeof(*carried));
-    memcpy(carried + ATT_SELECT_N, groups, bytes);
+    const unsigned n_carried = ATT_SELECT_N + carry(sets, x->select.each, carried + ATT_SELECT_N);
     struct tir_loop loop =
         tir_begin_for(b, zero, n, tir_i32(b, (int)x->select.chunk), carried, n_carried);
-    memcpy(groups, carried + ATT_SELECT_N, bytes);
-    visit(x, loop.index, carried, groups);
-    memcpy(carried + ATT_SELECT_N, groups, bytes);
+    take(sets, x->select.each, carried + ATT_SELECT_N);
+    visit(x, loop.index, carried, sets);
+    carry(sets, x->select.each, carried + ATT_SELECT_N);
     tir_end_for(b, &loop, carried, n_carried);
     tir_else(b, &some, carried);
     tir_end_if(b, &some, state);

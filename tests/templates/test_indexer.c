@@ -14,7 +14,8 @@
 
 #include <cmocka.h>
 
-extern const struct att_template att_template_topk, att_template_indexer_topk;
+extern const struct att_template att_template_topk, att_template_indexer_topk,
+    att_template_indexer_logits;
 
 static void compile(const struct att_variant *v)
 {
@@ -47,14 +48,16 @@ static void selections_fit_their_registers(void **state)
 static void scores_fit_their_registers(void **state)
 {
     (void)state;
-    static const int heads[] = {8, 32, 64};
+    static const int heads[] = {8, 64, 128};
     for (int t = 0; tgt_all[t]; t++)
         for (size_t i = 0; i < sizeof(heads) / sizeof(heads[0]); i++)
-            for (int paged = 0; paged < 2; paged++) {
+            for (int kind = 0; kind < 4; kind++) {
                 struct att_variant v;
-                att_variant_init(&v, &att_template_indexer_topk, tgt_all[t]->machine.name);
+                att_variant_init(
+                    &v, kind & 1 ? &att_template_indexer_topk : &att_template_indexer_logits,
+                    tgt_all[t]->machine.name);
                 att_set(&v, ATT_INDEX_HEADS, heads[i]);
-                att_set(&v, ATT_PAGED, paged);
+                att_set(&v, ATT_PAGED, kind >> 1);
                 compile(&v);
             }
 }

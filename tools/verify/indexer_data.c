@@ -7,6 +7,11 @@
 
 enum { DIM = REF_INDEX_DIM, TILE = 16 };
 
+void *index_data_allocate(struct index_data *d, size_t count, size_t size)
+{
+    return d->call ? call_allocate(d->call, count, size) : verify_allocate(count, size);
+}
+
 /* A finite element of fp8, at most about 2, of either sign; or its magnitude. */
 static uint8_t make_element(const struct index_data *d, uint64_t *random)
 {
@@ -27,9 +32,9 @@ static uint8_t with_sign(uint8_t bits, bool negative)
 static void make_queries(struct index_data *d, uint64_t *random)
 {
     const size_t rows = (size_t)(d->rows * d->heads), n = rows * DIM;
-    d->q = verify_allocate(n, sizeof(*d->q));
-    d->q_bytes = verify_allocate(n, 1);
-    d->weights = verify_allocate(rows, sizeof(*d->weights));
+    d->q = index_data_allocate(d, n, sizeof(*d->q));
+    d->q_bytes = index_data_allocate(d, n, 1);
+    d->weights = index_data_allocate(d, rows, sizeof(*d->weights));
     for (size_t i = 0; i < n; i++) {
         uint8_t bits = make_element(d, random);
         if (d->kind == KEYS_NEGATIVE)
@@ -94,9 +99,9 @@ static void make_sequence(struct index_data *d, int s, uint64_t *random)
     uint8_t models[2][DIM], key[DIM];
     for (int i = 0; i < 2 * DIM; i++)
         models[i / DIM][i % DIM] = make_element(d, random);
-    d->k[s] = verify_allocate((size_t)n * DIM + 1, sizeof(double));
-    d->scales[s] = verify_allocate((size_t)n + 1, sizeof(float));
-    d->classes[s] = verify_allocate((size_t)n + 1, sizeof(int));
+    d->k[s] = index_data_allocate(d, (size_t)n * DIM + 1, sizeof(double));
+    d->scales[s] = index_data_allocate(d, (size_t)n + 1, sizeof(float));
+    d->classes[s] = index_data_allocate(d, (size_t)n + 1, sizeof(int));
     for (int i = 0; i < n; i++) {
         d->classes[s][i] = make_key(d, i, models, random, key);
         d->scales[s][i] = make_scale(d, i, random);
@@ -123,7 +128,7 @@ static void make_image(struct index_data *d, uint64_t *random)
         d->table_stride = pages + 1 > d->table_stride ? pages + 1 : d->table_stride;
     }
     d->pages = d->sequences * d->table_stride;
-    d->table = verify_allocate((size_t)d->pages, sizeof(*d->table));
+    d->table = index_data_allocate(d, (size_t)d->pages, sizeof(*d->table));
     for (int i = 0; i < d->pages; i++) {
         const int other = (int)(random_bits(random) % (unsigned)(i + 1));
         d->table[i] = d->table[other];
@@ -131,17 +136,17 @@ static void make_image(struct index_data *d, uint64_t *random)
     }
     d->image_bytes = d->paged ? (size_t)d->pages * INDEX_PAGE * INDEX_TOKEN_BYTES
                               : (size_t)d->keys[0] * DIM + DIM;
-    d->image = verify_allocate(d->image_bytes, 1);
+    d->image = index_data_allocate(d, d->image_bytes, 1);
     memset(d->image, nan_of(d), d->image_bytes);
 }
 
 void index_data_make(struct index_data *d, uint64_t *random)
 {
     const size_t n = (size_t)d->sequences;
-    d->keys = verify_allocate(n, sizeof(*d->keys));
-    d->k = verify_allocate(n, sizeof(*d->k));
-    d->scales = verify_allocate(n, sizeof(*d->scales));
-    d->classes = verify_allocate(n, sizeof(*d->classes));
+    d->keys = index_data_allocate(d, n, sizeof(*d->keys));
+    d->k = index_data_allocate(d, n, sizeof(*d->k));
+    d->scales = index_data_allocate(d, n, sizeof(*d->scales));
+    d->classes = index_data_allocate(d, n, sizeof(*d->classes));
     for (int r = 0; r < d->rows; r++) {
         int *const keys = &d->keys[d->row_sequences[r]];
         *keys = d->ends[r] > *keys ? d->ends[r] : *keys;

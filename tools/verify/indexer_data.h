@@ -7,7 +7,7 @@
 #define TOOLS_VERIFY_INDEXER_DATA_H
 
 #include "tools/reference/indexer.h"
-#include "tools/verify/tensor.h"
+#include "tools/verify/call.h"
 
 /** How keys are made. */
 enum index_keys {
@@ -24,6 +24,7 @@ enum index_keys {
 enum { INDEX_PAGE = 64, INDEX_TOKEN_BYTES = REF_INDEX_DIM + 4 };
 
 struct index_data {
+    struct call *call; /* whose memory this is, or NULL: index_data_free() */
     const struct precision *fp8;
     int heads, rows, sequences;
     bool paged, shuffle;
@@ -42,6 +43,9 @@ struct index_data {
     size_t image_bytes;
     float *flat_scales; /* without pages */
 };
+
+/** Zeroed memory for it. */
+void *index_data_allocate(struct index_data *d, size_t count, size_t size);
 
 /** Everything from row_sequences and ends, which the caller has set, on. */
 void index_data_make(struct index_data *d, uint64_t *random);

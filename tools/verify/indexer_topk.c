@@ -65,9 +65,9 @@ static void make_rows(struct problem *p, uint64_t *random)
 {
     struct index_data *d = &p->data;
     const size_t rows = (size_t)d->rows;
-    d->starts = verify_allocate(rows, sizeof(*d->starts));
-    d->ends = verify_allocate(rows, sizeof(*d->ends));
-    d->row_sequences = verify_allocate(rows, sizeof(*d->row_sequences));
+    d->starts = index_data_allocate(d, rows, sizeof(*d->starts));
+    d->ends = index_data_allocate(d, rows, sizeof(*d->ends));
+    d->row_sequences = index_data_allocate(d, rows, sizeof(*d->row_sequences));
     d->sequences = d->paged ? (d->rows + 1) / 2 : 1;
     for (int r = 0; r < d->rows; r++) {
         d->starts[r] = is(p, STARTS) ? (int32_t)(random_bits(random) % 100) : 0;

@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The sparse indexer's scores, kept: a workgroup has a block of a row's columns, its waves keys of
+ * their own. index_score.h makes the scores.
+ */
+#include "ir/builder.h"
+#include "templates/index_score.h"
+#include "templates/scalar.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { WAVES = 4, LANES = 64, ROUND = WAVES * LANES, COLUMNS = 2048 /* of a workgroup */ };
+
+struct logits {
+    struct tir_builder b;
+    struct att_index index;
+    struct tir_type score; /* f32, 64 x 1 */
+    struct tir_value row, wave;
+    struct tir_value first, end; /* the workgroup's columns */
+    struct tir_value scored, n;  /* the first of them that is scored, and how many are */
+};
+
+static bool check(const struct att_variant *v, const struct tir_machine *m, struct att_why *why)
+{
+    return att_index_check(v, m, why);
+}
+
+/* arg[row], or `otherwise` where the array is NULL. */
+static struct tir_value entry_or(struct logits *x, const char *arg, struct tir_value otherwise)
+{
+    struct tir_builder *b = &x->b;
+    const struct tir_type type = tir_scalar(TIR_I32);
+    const struct tir_value base = tir_arg(b, arg, TIR_I64);
+    struct tir_value result = otherwise;
+    struct tir_if none = tir_begin_if(b, tir_cmp_eq(b, base, tir_i64(b, 0)), false, &type, 1);
+    tir_else(b, &none, &otherwise);
+    result = tir_scalar_load(b, base, tir_shl(b, x->row, tir_i32(b, 2)), TIR_I32);
+    tir_end_if(b, &none, &result);
+    return result;
+}
+
+static void find_columns(struct logits *x)
+{
+    struct tir_builder *b = &x->b;
+    const struct tir_value zero = tir_i32(b, 0), columns = tir_arg(b, "columns", TIR_I32);
+    x->row = tir_block_id(b, 0);
+    x->wave = tir_wave_id(b);
+    x->first = att_times(b, tir_block_id(b, 1), COLUMNS);
+    x->end = tir_min(b, att_plus(b, x->first, COLUMNS), columns);
+    x->scored = tir_max(b, entry_or(x, "row_starts", zero), x->first);
+    x->scored = tir_min(b, x->scored, x->end);
+    x->n = tir_sub(b, tir_min(b, entry_or(x, "row_ends", zero), x->end), x->scored);
+    x->n = tir_max(b, x->n, zero);
+}
+
+/* `n` columns of the row, from `first` on. */
+static struct tir_view columns_of(struct logits *x, struct tir_value first, struct tir_value n)
+{
+    struct tir_builder *b = &x->b;
+    const struct tir_value row =
+        tir_mul(b, att_wide(b, x->row), att_stride(b, "logits_row_stride", 4));
+    const struct tir_value at = tir_mul(b, att_wide(b, first), tir_i64(b, 4));
+    const struct tir_value base = tir_add(b, tir_arg(b, "logits", TIR_I64), tir_add(b, row, at));
+    return att_view(b, base, n, tir_i32(b, 4), 4, 0);
+}
+
+static void clear_columns(struct logits *x, struct tir_value first, struct tir_value n)
+{
+    struct tir_builder *b = &x->b;
+    const struct tir_view out = columns_of(x, first, n);
+    struct tir_loop loop =
+        tir_begin_for(b, att_times(b, x->wave, LANES), n, tir_i32(b, ROUND), NULL, 0);
+    tir_tile_store(b, out, loop.index, tir_splat(b, tir_f32(b, -INFINITY), x->score));
+    tir_end_for(b, &loop, NULL, 0);
+}
+
+static void clear_others(struct logits *x)
+{
+    struct tir_builder *b = &x->b;
+    const struct tir_value asked = tir_cmp_ne(b, tir_arg(b, "clear", TIR_I32), tir_i32(b, 0));
+    const struct tir_value behind = tir_add(b, x->scored, x->n);
+    struct tir_if clean = tir_begin_if(b, asked, false, NULL, 0);
+    clear_columns(x, x->first, tir_sub(b, x->scored, x->first));
+    clear_columns(x, behind, tir_sub(b, x->end, behind));
+    tir_end_if(b, &clean, NULL);
+}
+
+static void score_columns(struct logits *x)
+{
+    enum { CARRIED = 2 * ATT_INDEX_CARRIED };
+    struct tir_builder *b = &x->b;
+    struct tir_value carried[CARRIED], score;
+    struct att_index_set set;
+    const struct tir_value own = tir_add(b, x->scored, att_times(b, x->wave, LANES));
+    const struct tir_view out = columns_of(x, x->scored, x->n);
+    att_index_row(&x->index, x->row, tir_add(b, x->scored, x->n));
+    for (int i = 0; i < 2; i++) {
+        const struct tir_value key = att_plus(b, own, i * ATT_INDEX_GROUP);
+        att_index_send(&x->index, key, att_plus(b, key, ROUND), set.carried[i]);
+    }
+    memcpy(carried, set.carried, sizeof(carried));
+    struct tir_loop loop =
+        tir_begin_for(b, tir_i32(b, 0), x->n, tir_i32(b, ROUND), carried, CARRIED);
+    memcpy(set.carried, carried, sizeof(carried));
+    set.next = tir_add(b, own, att_plus(b, loop.index, ROUND));
+    set.after = att_plus(b, set.next, ROUND);
+    att_index_score(&x->index, &set, 1, &score);
+    tir_tile_store(b, out, tir_add(b, loop.index, att_times(b, x->wave, LANES)), score);
+    memcpy(carried, set.carried, sizeof(carried));
+    tir_end_for(b, &loop, carried, CARRIED);
+}
+
+static void build(const struct att_variant *v, const struct tir_machine *m, struct att_kernel *k)
+{
+    char name[ATT_NAME_MAX];
+    att_variant_name(v, name);
+    struct tir_func *f = tir_func_create(name, m, WAVES);
+    f->waves_per_simd = 2;
+    struct logits x = {.b = tir_at_end(f, f->body)};
+    struct tir_builder *b = &x.b;
+    x.index = att_index_begin(b, v);
+    x.score = x.index.lane;
+    x.score.dtype = TIR_F32;
+    find_columns(&x);
+    struct tir_if some = tir_begin_if(b, tir_cmp_gt(b, x.n, tir_i32(b, 0)), false, NULL, 0);
+    score_columns(&x);
+    tir_end_if(b, &some, NULL);
+    clear_others(&x);
+    tir_return(b);
+    *k = (struct att_kernel){
+        .func = f,
+        .schedule = {.stages = 1, .interleave = 1},
+        .grid = {{"rows", 1, 1}, {"columns", COLUMNS, 1}, {NULL, 1, 1}},
+    };
+    snprintf(k->tuning, sizeof(k->tuning), "waves=%d columns=%d", WAVES, COLUMNS);
+}
+
+const struct att_template att_template_indexer_logits = {
+    .name = "indexer_logits",
+    .description = "the sparse indexer's scores of keys against each query, kept",
+    .takes = OP_TAKES_INDEXER_LOGITS,
+    .check = check,
+    .build = build,
+};

@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Verification of indexer_logits kernels: each score within the bound of index_data_score(), minus
+ * infinity where a clean row sees nothing, and nothing else written.
+ */
+#include <math.h>
+
+#include "tools/verify/indexer_data.h"
+
+#define COUNT(a) (sizeof(a) / sizeof((a)[0]))
+
+enum {
+    CLEAN = 1 << 0,
+    STARTS = 1 << 1, /* rows begin anywhere */
+    EQUAL = 1 << 2,  /* all rows have all keys */
+    SHARED = 1 << 3, /* one sequence for all rows */
+};
+
+static const struct shape {
+    struct verify_shape is;
+    enum index_keys keys;
+    int rows, columns;
+} shapes[] = {
+    {{"one", 0}, KEYS_RANDOM, 1, 1},
+    {{"ranges", STARTS | VERIFY_VIEWS}, KEYS_RANDOM, 9, 700},
+    {{"clean", STARTS | CLEAN | VERIFY_VIEWS}, KEYS_RANDOM, 5, 4500},
+    {{"negative", CLEAN}, KEYS_NEGATIVE, 2, 300},
+    {{"huge range", SHARED}, KEYS_HUGE_RANGE, 3, 2050},
+};
+
+static const struct shape traced = {{"trace", EQUAL | SHARED}, KEYS_RANDOM, 304, 16384};
+
+static bool is(const struct call *c, unsigned flags) { return c->flags & flags; }
+
+static void make_rows(struct call *c, struct index_data *d)
+{
+    const struct shape *s = c->shape;
+    const size_t rows = (size_t)s->rows;
+    d->starts = index_data_allocate(d, rows, sizeof(*d->starts));
+    d->ends = index_data_allocate(d, rows, sizeof(*d->ends));
+    d->row_sequences = index_data_allocate(d, rows, sizeof(*d->row_sequences));
+    d->sequences = d->paged && !is(c, SHARED) ? (s->rows + 1) / 2 : 1;
+    for (int r = 0; r < s->rows; r++) {
+        const int length = 1 + (int)(random_bits(&c->random) % (unsigned)s->columns);
+        d->ends[r] = is(c, EQUAL) || r == 0 ? s->columns : length;
+        if (is(c, STARTS))
+            d->starts[r] = (int32_t)(random_bits(&c->random) % (unsigned)s->columns);
+        if (d->sequences > 1)
+            d->row_sequences[r] = r / 2;
+    }
+}
+
+static void size(struct call *c)
+{
+    const struct shape *s = c->shape;
+    struct attn_indexer_logits_args *a = &c->args.indexer_logits;
+    const struct attn_indexer_logits_desc *desc = &c->desc.indexer_logits;
+    struct index_data *d = c->own;
+    *d = (struct index_data){
+        .call = c,
+        .fp8 = find_cache_precision(ATTN_FP8, c->target),
+        .heads = desc->heads,
+        .rows = s->rows,
+        .paged = desc->paged,
+        .shuffle = desc->layout == ATTN_KV_SHUFFLE,
+        .kind = s->keys,
+    };
+    make_rows(c, d);
+    index_data_make(d, &c->random);
+    a->rows = s->rows;
+    a->columns = s->columns;
+    a->clean = is(c, CLEAN);
+    if (d->paged) {
+        a->page_size = INDEX_PAGE;
+        a->page_stride = INDEX_PAGE * INDEX_TOKEN_BYTES;
+    }
+}
+
+static void place(struct call *c)
+{
+    const struct index_data *d = c->own;
+    operand_resize(call_operand(c, INDEXER_LOGITS_KEYS), 0, (int64_t)d->image_bytes);
+    if (!is(c, STARTS))
+        operand_leave_out(call_operand(c, INDEXER_LOGITS_ROW_STARTS));
+    if (!d->paged) {
+        operand_resize(call_operand(c, INDEXER_LOGITS_KEY_SCALES), 0, d->keys[0]);
+        operand_leave_out(call_operand(c, INDEXER_LOGITS_BLOCK_TABLE));
+        operand_leave_out(call_operand(c, INDEXER_LOGITS_ROW_SEQUENCES));
+        return;
+    }
+    operand_leave_out(call_operand(c, INDEXER_LOGITS_KEY_SCALES));
+    operand_resize(call_operand(c, INDEXER_LOGITS_BLOCK_TABLE), 0, d->sequences);
+    operand_resize(call_operand(c, INDEXER_LOGITS_BLOCK_TABLE), 1, d->table_stride);
+}
+
+static void fill_keys(struct call *c)
+{
+    const struct index_data *d = c->own;
+    for (size_t i = 0; i < d->image_bytes; i++)
+        operand_set_int(call_operand(c, INDEXER_LOGITS_KEYS), AT((int64_t)i), d->image[i]);
+    for (int i = 0; !d->paged && i < d->keys[0]; i++)
+        operand_set(call_operand(c, INDEXER_LOGITS_KEY_SCALES), AT(i), d->scales[0][i]);
+    for (int i = 0; d->paged && i < d->pages; i++)
+        operand_set_int(call_operand(c, INDEXER_LOGITS_BLOCK_TABLE),
+                        AT(i / d->table_stride, i % d->table_stride), d->table[i]);
+}
+
+static void fill(struct call *c)
+{
+    const struct index_data *d = c->own;
+    for (int r = 0; r < d->rows; r++) {
+        for (int h = 0; h < d->heads; h++) {
+            const int at = r * d->heads + h;
+            operand_set(call_operand(c, INDEXER_LOGITS_WEIGHTS), AT(r, h), d->weights[at]);
+            for (int e = 0; e < REF_INDEX_DIM; e++)
+                operand_set_int(call_operand(c, INDEXER_LOGITS_Q), AT(r, h, e),
+                                d->q_bytes[at * REF_INDEX_DIM + e]);
+        }
+        operand_set_int(call_operand(c, INDEXER_LOGITS_ROW_ENDS), AT(r), d->ends[r]);
+        if (is(c, STARTS))
+            operand_set_int(call_operand(c, INDEXER_LOGITS_ROW_STARTS), AT(r), d->starts[r]);
+        if (d->paged)
+            operand_set_int(call_operand(c, INDEXER_LOGITS_ROW_SEQUENCES), AT(r),
+                            d->row_sequences[r]);
+    }
+    fill_keys(c);
+}
+
+static void compare(struct call *c)
+{
+    const struct index_data *d = c->own;
+    const struct shape *s = c->shape;
+    struct operand *out = call_operand(c, INDEXER_LOGITS_LOGITS);
+    for (int r = 0; r < d->rows; r++)
+        for (int n = 0; n < s->columns; n++) {
+            double bound = 0, score = -INFINITY;
+            const bool seen = n >= d->starts[r] && n < d->ends[r];
+            if (seen)
+                score = index_data_score(d, r, n, &bound).score;
+            if (seen)
+                call_compare(c, out, AT(r, n), score, bound);
+            else if (is(c, CLEAN))
+                call_check(c, out, AT(r, n), score, bound);
+        }
+}
+
+const struct verify_op verify_indexer_logits = {
+    .op = "indexer_logits",
+    .shapes = shapes,
+    .shape_size = sizeof(shapes[0]),
+    .shape_count = COUNT(shapes),
+    .trace = &traced,
+    .dimensions =
+        {
+            {"rows", offsetof(struct shape, rows), 1 << 16, "queries"},
+            {"keys", offsetof(struct shape, columns), 1 << 20, "that all of them see"},
+        },
+    .own_size = sizeof(struct index_data),
+    .size = size,
+    .place = place,
+    .fill = fill,
+    .compare = compare,
+};
