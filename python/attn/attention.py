@@ -122,16 +122,21 @@ class BatchDecode:
         if lse is None and self.lse:
             lse = new_like(q, (self.heads, q.shape[0]), float_of(q))
         layer = self._layers.get(id(k_cache))
-        fixed = (k_cache, v_cache, k_scale, v_scale, sinks)
-        if not layer or any(a is not b for a, b in zip(fixed, layer[0])) or layer[1] != q.shape:
-            layer = self._layers[id(k_cache)] = (fixed, q.shape, *self._bind(q, out, lse, fixed))
-        decode, combine = layer[2:]
-        moving = {"q": q, "out": out, "lse": lse} if self.lse else {"q": q, "out": out}
-        decode(stream=stream or 0, **moving)
+        if not (layer and layer[0] is k_cache and layer[1] is v_cache and layer[2] is k_scale and
+                layer[3] is v_scale and layer[4] is sinks and layer[5] == q.shape):
+            fixed = (k_cache, v_cache, k_scale, v_scale, sinks)
+            layer = (*fixed, q.shape, *self._bind(q, out, lse, fixed))
+            self._layers[id(k_cache)] = layer
+        decode, combine = layer[6], layer[7]
+        if self.lse:
+            decode(stream or 0, q=q, out=out, lse=lse)
+            if combine:
+                combine(stream or 0, out=out, lse=lse)
+            return out, lse
+        decode(stream or 0, q=q, out=out)
         if combine:
-            del moving["q"]
-            combine(stream=stream or 0, **moving)
-        return (out, lse) if self.lse else out
+            combine(stream or 0, out=out)
+        return out
 
     def _bind(self, q, out, lse, fixed):
         k_cache, v_cache, k_scale, v_scale, sinks = fixed

@@ -5,6 +5,8 @@
     torch.ops.attn.decode(layer, q=q, out=out, k_cache=k, v_cache=v, block_table=table, kv_lens=lens)
     out, lse = torch.ops.attn.prefill_new(prefill_layer, q, k, v, cu, cu, max_q, max_k)
 
+torch.ops.attn.run(layer, q, k, v, out) runs a planned BatchDecode or BatchPrefill.
+
 torch.ops.attn.<op> writes its outputs in place, and its schema says which; `<op>_new` of prefill and
 decode return new tensors. Meta kernels know the shapes. On a GPU the current stream is taken, so a
 torch.cuda.graph captures them. The first argument names an op that register() was given.
@@ -19,7 +21,7 @@ _library = torch.library.Library("attn", "DEF")
 
 
 def register(op):
-    """A number for an op, which lives from now on until forget()."""
+    """A number for an op, or a BatchDecode or BatchPrefill, which lives from now on until forget()."""
     number = max(_registered, default=0) + 1
     _registered[number] = op
     return number
@@ -107,6 +109,19 @@ def _new(cls, name, parameters, arguments):
     _implement(name, launch, meta)
 
 
+_library.define("run(int op, Tensor q, Tensor k, Tensor v, Tensor(a!) out) -> ()")
+
+
+
+def _run(number, q, k, v, out):
+    planned = _registered.get(number)
+    if not hasattr(planned, "run"):
+        raise AttnError("ATTN_BAD_ARGUMENT", f"{number} is no BatchDecode or BatchPrefill that "
+                        "attn.torch_ops.register() was given")
+    planned.run(q, k, v, out=out, stream=current_stream(q))
+
+
+_implement("run", _run, lambda number, q, k, v, out: None)
 _new(_ops.Prefill, "prefill_new",
      "Tensor q, Tensor k, Tensor v, Tensor cu_seqlens_q, Tensor cu_seqlens_k, int max_seqlen_q, "
      "int max_seqlen_k, float scale=0.0, int window_left=-1, int window_right=-1, "

@@ -87,6 +87,8 @@ KERNELS = [
      "kv_layout": "nhd", "cos_sin": "same"},
     {"op": "rope_qk_norm_cache", "head_dim": D, "rope": "neox", "rotary_dim": D, "keep_kv": True,
      "kv_layout": ["nhd", "shuffle"], "cos_sin": "same"},
+    {"op": "mla_rope_cache", "head_dim": 576, "head_dim_v": 512, "rope": ["none", "gptj"],
+     "cos_sin": "f32"},
     {"op": "mla_decode", "head_dim": 576, "head_dim_v": 512, "gqa": "any", "page_size": "any",
      "lse": True, "page_table": "indices", "q_len": 2},
 ]
@@ -353,6 +355,34 @@ class Calls:
                                           **plan)
         check(out, lse)
         self.assertGreater(int(self.back(plan["reduce_indptr"])[2]), 1, "nothing was split")
+
+    def test_latent_rows(self):
+        tokens, heads = 4, 3
+        kv = support.random((tokens, 576), 1)
+        q_nope, q_pe = support.random((tokens, heads, 512), 2), support.random((tokens, heads, 64), 3)
+        slots = np.array([40, 2, -1, 17], np.int64)
+        there, whole = slots >= 0, self.t(kv)
+        cache = self.t(np.zeros((3, P, 1, 576), np.float16))
+        one = self.t(np.ones(1, np.float32))
+        aiter.concat_and_cache_mla(whole[:, :512], whole[:, 512:], cache, self.t(slots), "auto", one)
+        want = np.zeros((3 * P, 576), np.float16)
+        want[slots[there]] = kv[there]
+        np.testing.assert_array_equal(self.back(cache).reshape(-1, 576), want)
+
+        table, positions = self.table(64, np.float32), np.array([3, 49, 0, 7], np.int64)
+        cos, sin = (self.t(np.ascontiguousarray(table[:, i * 32:(i + 1) * 32])) for i in range(2))
+        cache = self.t(np.zeros((3, P, 576), np.float16))
+        q_out = self.t(np.zeros((tokens, heads, 576), np.float16))
+        aiter.fused_qk_rope_concat_and_cache_mla(
+            self.t(q_nope), self.t(q_pe), whole[:, :512], whole[:, 512:], cache, q_out,
+            self.t(slots), one, one, self.t(positions), cos, sin, False, True)
+        np.testing.assert_array_equal(self.back(q_out)[..., :512], q_nope)
+        support.close(self.back(q_out)[..., 512:], self.rotate(q_pe, table, positions, False),
+                      self.ROPE, "q")
+        rows = self.back(cache).reshape(-1, 576)[slots[there]]
+        np.testing.assert_array_equal(rows[:, :512], kv[there][:, :512])
+        k_pe = self.rotate(kv[:, None, 512:], table, positions, False)[there, 0]
+        support.close(rows[:, 512:], k_pe, self.ROPE, "k")
 
     # ---- Caches
 

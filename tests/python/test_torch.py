@@ -126,6 +126,24 @@ class Torch(unittest.TestCase):
         compiled = torch.compile(layer_of, fullgraph=True, backend="aot_eager")
         self.assertTrue(torch.equal(compiled(q, k, v), layer_of(q, k, v)))
 
+    def test_exported(self):
+        if not hasattr(torch, "export"):
+            self.skipTest(f"torch {torch.__version__} has no torch.export")
+        layer = torch_ops.register(self.prefill())
+
+        class Layer(torch.nn.Module):
+            def forward(self, q, k, v, cu):
+                return torch.ops.attn.prefill_new(layer, q, k, v, cu, cu, 9, 9)[0] + 1
+
+        given = [random((9, n, DIM), i) for i, n in enumerate((HEADS, KV_HEADS, KV_HEADS))]
+        given.append(torch.tensor([0, 9], dtype=torch.int32))
+        exported = torch.export.export(Layer(), tuple(given))
+        self.assertIn("attn.prefill_new", exported.graph_module.code)
+        self.assertTrue(torch.equal(exported.module()(*given), Layer()(*given)))
+        checks = torch.library.opcheck(torch.ops.attn.prefill_new.default,
+                                       (layer, *given, given[3], 9, 9))
+        self.assertEqual(set(checks.values()), {"SUCCESS"})
+
     def test_plan_and_run(self):
         decode = BatchDecode(self.device, dtype="bf16", head_dim=DIM, heads=HEADS, kv_heads=KV_HEADS,
                              cache=attn.CacheDesc(page_size=PAGE), max_batch=2, lists=8)
@@ -138,6 +156,11 @@ class Torch(unittest.TestCase):
             keys, values = (double(c[table[s].long()]).reshape(-1, KV_HEADS, DIM)[:n] for c in cache)
             want, _ = support.attention(double(q[s:s + 1]), keys, values)
             support.close(double(out[s:s + 1]), want, support.bound(values, BF16))
+        again = torch.zeros_like(out)
+        torch.ops.attn.run(torch_ops.register(decode), q, cache[0], cache[1], again)
+        self.assertTrue(torch.equal(again, out))
+        with self.assertRaisesRegex(Exception, "is no BatchDecode or BatchPrefill"):
+            torch.ops.attn.run(torch_ops.register(self.prefill()), q, cache[0], cache[1], again)
 
     def test_written_caches(self):
         op = self.device.cache_write(dtype="bf16", head_dim=DIM, kv_heads=KV_HEADS,

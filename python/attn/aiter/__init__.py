@@ -20,7 +20,8 @@ from attn.aiter._cache import (cp_mha_gather_cache, fused_qk_norm_rope_cache_pts
                                reshape_and_cache_with_block_quant,
                                reshape_and_cache_with_pertoken_quant)
 from attn.aiter._common import NotServed, use
-from attn.aiter._mla import (get_mla_metadata_info_v1, get_mla_metadata_v1, mla_decode_fwd,
+from attn.aiter._mla import (concat_and_cache_mla, fused_qk_rope_concat_and_cache_mla,
+                             get_mla_metadata_info_v1, get_mla_metadata_v1, mla_decode_fwd,
                              mla_reduce_v1)
 
 SERVED = ("flash_attn_varlen_func", "mha_batch_prefill_func", "pa_fwd_asm", "pa_decode_gluon",
@@ -29,10 +30,10 @@ SERVED = ("flash_attn_varlen_func", "mha_batch_prefill_func", "pa_fwd_asm", "pa_
           "reshape_and_cache_with_pertoken_quant", "reshape_and_cache_with_block_quant",
           "cp_mha_gather_cache", "merge_attn_states", "fused_qk_norm_rope_cache_quant_shuffle",
           "fused_qk_norm_rope_cache_pts_quant_shuffle", "fused_qk_rope_reshape_and_cache",
-          "mla_decode_fwd", "get_mla_metadata_info_v1", "get_mla_metadata_v1", "mla_reduce_v1")
+          "mla_decode_fwd", "get_mla_metadata_info_v1", "get_mla_metadata_v1", "mla_reduce_v1",
+          "concat_and_cache_mla", "fused_qk_rope_concat_and_cache_mla")
 
 _NO_OP = "no op of attnc does this"
-_LATENT = "no op of attnc writes latent caches yet"
 _INDEXER = "no op of attnc makes the scores of an indexer, or writes its cache, yet"
 _GDN = "linear attention is not an op of attnc yet"
 NOT_SERVED = {
@@ -52,8 +53,8 @@ NOT_SERVED = {
     "minimax_qk_norm_rope": "it works out the norm over all heads itself; rope_qk_norm_cache is given "
                             "the sum of squares",
     "fused_qknorm_idxrqknorm": "the index cache of MiniMax-M3 is not written",
-    "concat_and_cache_mla": _LATENT,
-    "fused_qk_rope_concat_and_cache_mla": _LATENT,
+    "concat_and_cache_mla_seg": "the segmented layout is of gfx1250",
+    "fused_qk_rope_concat_and_cache_mla_seg": "the segmented layout is of gfx1250",
     "gather_kv_b_proj": "it is a product of matrices",
     "indexer_k_quant_and_cache": _INDEXER,
     "indexer_qk_rope_quant_and_cache": _INDEXER,

@@ -87,3 +87,54 @@ def mla_reduce_v1(partial_output, partial_lse, reduce_indptr, reduce_final_map, 
     """As pa_reduce_v1(), with the arguments in this order."""
     a.pa_reduce_v1(partial_output, partial_lse, reduce_indptr, reduce_final_map, reduce_partial_map,
                    max_seqlen_q, final_output, final_lse)
+
+
+def latent_desc(call, q, kv_cache, k_scale, latent, **more):
+    """The descriptor of mla_rope_cache, the cache [pages, P, 1, D], and its scale."""
+    own, stored = c.dtype(q), c.dtype(kv_cache)
+    if kv_cache.ndim == 3:
+        kv_cache = kv_cache[:, :, None]
+    if stored not in (own, "fp8"):
+        raise NotServed(call, f"rows are {own}, the cache {stored}")
+    scaled = stored == "fp8" and k_scale is not None
+    cache = c.CacheDesc(dtype=stored if stored != own else None, page_size=kv_cache.shape[1],
+                        scale="tensor" if scaled else "none")
+    desc = {"dtype": own, "head_dim": kv_cache.shape[3], "head_dim_v": latent, "cache": cache, **more}
+    return desc, kv_cache, c.scalar(call, "scale", k_scale) if scaled else None
+
+
+def concat_and_cache_mla(kv_c, k_pe, kv_cache, slot_mapping, kv_cache_dtype, scale):
+    """Latents and rotated keys, side by side, into a cache of rows."""
+    call = "concat_and_cache_mla"
+    tokens = min(kv_c.shape[0], slot_mapping.shape[0])
+    kv_c, k_pe = (c.view(x, x.shape[0], x.shape[-1])[:tokens] for x in (kv_c, k_pe))
+    desc, cache, k_scale = latent_desc(call, kv_c, kv_cache, scale, kv_c.shape[1], heads=1)
+    # The op also passes a query's rotated part on: here it has one of no account.
+    unused = c.new_like(k_pe, (tokens, 1, k_pe.shape[1]))
+    c.zero(unused)
+    c.session(kv_c).op("mla_rope_cache", **desc)(
+        q_pe=unused, kv_c=kv_c, k_pe=k_pe, k_cache=cache, k_scale=k_scale,
+        slot_mapping=c.cast(slot_mapping[:tokens], "int64"), stream=c.stream(kv_c))
+
+
+def fused_qk_rope_concat_and_cache_mla(q_nope, q_pe, kv_c, k_pe, kv_cache, q_out, slot_mapping,
+                                       k_scale, q_scale, positions, cos_cache, sin_cache, is_neox,
+                                       is_nope_first, compute_all_q_rope=False):
+    """Rotation of q_pe and k_pe, queries side by side in q_out, rows into the cache. Tokens without a
+    slot get their queries too, which AITER leaves unwritten unless compute_all_q_rope is set."""
+    call = "fused_qk_rope_concat_and_cache_mla"
+    c.refuse(call, is_nope_first=(not is_nope_first, "the latent comes first"))
+    tokens, s = q_nope.shape[0], c.session(q_nope)
+    kv_c, k_pe = (c.view(x, x.shape[0], x.shape[-1])[:tokens] for x in (kv_c, k_pe))
+    table = s.made.of("cos_sin", (cos_cache, sin_cache), lambda a, b: c.join(
+        c.view(a, a.shape[0], -1), c.view(b, b.shape[0], -1)))
+    short, fp8_out = c.dtype(table) != "f32", c.dtype(q_out) == "fp8"
+    desc, cache, k_scale = latent_desc(
+        call, q_nope, kv_cache, k_scale, kv_c.shape[1], heads=q_nope.shape[1],
+        q_out_dtype="fp8" if fp8_out else None, rope="neox" if is_neox else "gptj",
+        cos_sin_short=short)
+    s.op("mla_rope_cache", **desc)(
+        q_nope=q_nope, q_pe=q_pe, q_out=q_out, kv_c=kv_c, k_pe=k_pe, k_cache=cache, k_scale=k_scale,
+        slot_mapping=c.cast(slot_mapping[:tokens], "int64"), positions=c.cast(positions, "int64")[:tokens],
+        cos_sin=table, q_out_scale=c.scalar(call, "q_scale", q_scale) if fp8_out else None,
+        stream=c.stream(q_nope))
