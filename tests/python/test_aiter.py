@@ -3,6 +3,7 @@
 pass: views, None, given outputs, sinks in the model's type. With numpy, and again with torch where it
 is installed."""
 import inspect
+import pathlib
 import unittest
 import warnings
 
@@ -56,7 +57,11 @@ def unshuffle_v(v):
     return v.transpose(0, 2, 4, 1, 3).reshape(n, px * x, h, d)
 
 
+ALIBI = str(pathlib.Path(__file__).resolve().parents[2] / "examples/hooks/alibi.c")
 KERNELS = [
+    {"op": "prefill", "head_dim": D, "logits": ALIBI},
+    {"op": "prefill", "head_dim": D, "logits": ALIBI, "paged": True, "page_size": "any"},
+    {"op": "decode", "head_dim": D, "page_size": P, "gqa": GQA, "logits": ALIBI},
     {"op": "prefill", "head_dim": D, "mask": ["causal", "none"], "lse": [False, True]},
     {"op": "prefill", "head_dim": D, "mask": "window", "sinks": True},
     {"op": "prefill", "head_dim": D, "paged": True, "page_size": "any", "lse": [False, True],
@@ -152,6 +157,23 @@ class Calls:
         q, k, v = (support.random((n, h, D), n) for n, h in ((10, H), (60, HK), (60, HK)))
         out = aiter.flash_attn_varlen_func(*map(self.t, (q, k, v, cu_q, cu_k)), 7, 40, causal=True)
         self.check(out, q, cu_q, [k[:20], k[20:]], [v[:20], v[20:]])
+
+    def test_alibi_slopes(self):
+        slopes = 0.5 ** np.arange(1, H + 1, dtype=np.float32)
+        cu = np.array([0, 10], np.int32)
+        q, k, v = (support.random((10, h, D), h + i) for i, h in enumerate((H, HK, HK)))
+        given = [self.t(x) for x in (q, k, v, cu, cu)]
+        out = aiter.flash_attn_varlen_func(*given, 10, 10, causal=True, alibi_slopes=self.t(slopes))
+        self.check(out, q, cu, [k], [v], slopes=slopes)
+        with self.assertRaisesRegex(aiter.NotServed, "alibi_slopes: they are served with a causal mask"):
+            aiter.flash_attn_varlen_func(*given, 10, 10, alibi_slopes=self.t(slopes))
+        lengths = [70, 9]
+        k, v, table, keys, values = self.paged(lengths, 31)
+        for cu in (np.array([0, 1, 2], np.int32), np.array([0, 30, 31], np.int32)):
+            q = support.random((int(cu[-1]), H, D), 32)
+            out = self.unified(q, self.t(k), self.t(v), table, lengths, cu,
+                               alibi_slopes=self.t(slopes))
+            self.check(out, q, cu, keys, values, slopes=slopes)
 
     def test_mha_batch_prefill_func(self):
         lengths, cu = [50, 20], np.array([0, 25, 30], np.int32)
@@ -559,7 +581,8 @@ class Calls:
         q, k = self.t(support.random((4, H, D), 1)), self.t(support.random((4, HK, D), 2))
         given = (q, k, k, cu, cu, 4, 4)
         for more, words in (
-                ({"alibi_slopes": cu}, "flash_attn_varlen_func: alibi_slopes: attention biases are hooks"),
+                ({"bias": q}, "flash_attn_varlen_func: bias: attention biases are hooks"),
+                ({"alibi_slopes": cu}, r"float32 \[heads\] is served"),
                 ({"dropout_p": 0.1}, "dropout_p: inference has none"),
                 ({"cu_seqlens_q_padded": cu}, "padding inside"),
                 ({"window_size": (9, 0, 4)}, "the first 4 tokens are to stay visible"),

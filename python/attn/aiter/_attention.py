@@ -3,7 +3,7 @@
 from attn.aiter import _common as c
 from attn.aiter._common import NotServed
 
-ALIBI = "attention biases are hooks of a kernel (logits: in a description), not an argument"
+BIAS = "attention biases are hooks of a kernel (logits: in a description), not an argument"
 DROPOUT = "inference has none"
 FP8_Q = "no kernel reads fp8 queries"
 
@@ -31,6 +31,17 @@ def numbers(scale, cap, mask, left, right):
     return dict(out, window_left=left, window_right=right) if mask == "window" else out
 
 
+def alibi_of(call, slopes, causal):
+    """The hook for ALiBi slopes, [query heads] of float32: "alibi", of examples/hooks/alibi.c. A bias is
+    slope * (key - query's own key), as AITER's is of the keys that a causal mask leaves."""
+    if slopes is None:
+        return None
+    if slopes.ndim != 1 or c.dtype(slopes) != "f32":
+        raise NotServed(call, "alibi_slopes: float32 [heads] is served, the same for each sequence")
+    c.refuse(call, alibi_slopes=(not causal, "they are served with a causal mask"))
+    return "alibi"
+
+
 def check_q(call, q):
     if c.dtype(q) not in ("bf16", "fp16"):
         raise NotServed(call, FP8_Q if c.dtype(q) == "fp8" else f"queries are {c.dtype(q)}")
@@ -46,8 +57,7 @@ def flash_attn_varlen_func(q, k, v, cu_seqlens_q, cu_seqlens_k, max_seqlen_q, ma
     call = "flash_attn_varlen_func"
     check_q(call, q)
     padded = "padding inside of the packed tensors is not served"
-    c.refuse(call, dropout_p=(dropout_p != 0, DROPOUT), bias=(bias is not None, ALIBI),
-             alibi_slopes=(alibi_slopes is not None, ALIBI),
+    c.refuse(call, dropout_p=(dropout_p != 0, DROPOUT), bias=(bias is not None, BIAS),
              return_attn_probs=(return_attn_probs, "the probabilities are never in memory"),
              cu_seqlens_q_padded=(cu_seqlens_q_padded is not None, padded),
              cu_seqlens_k_padded=(cu_seqlens_k_padded is not None, padded))
@@ -58,22 +68,25 @@ def flash_attn_varlen_func(q, k, v, cu_seqlens_q, cu_seqlens_k, max_seqlen_q, ma
     more = numbers(softmax_scale, cap, mask, left, right)
     if block_table is None:
         desc = attention_desc(q, v.shape[2], k.shape[1], mask, sinks, cap, return_lse)
+        desc["logits"] = alibi_of(call, alibi_slopes, causal)
         keys = {"k": k, "v": v, "cu_seqlens_k": cu_seqlens_k}
         head_dim_v = v.shape[2]
     else:
         cache = c.Cache(call, k, v, c.dtype(q))
         desc = attention_desc(q, cache.head_dim_v, cache.kv_heads, mask, sinks, cap, return_lse)
-        desc.update(paged=True, cache=cache.desc)
+        desc.update(paged=True, cache=cache.desc, logits=alibi_of(call, alibi_slopes, causal))
         lens = c.cast(cu_seqlens_k[1:] - cu_seqlens_k[:-1], "int32")
         keys = dict(cache.tensors(), kv_lens=lens, block_table=block_table)
         head_dim_v = cache.head_dim_v
     return prefill(s, desc, q, head_dim_v, cu_seqlens_q, max_seqlen_q, max_seqlen_k, out, return_lse,
-                   sinks, keys, more)
+                   sinks, keys, more, alibi_slopes)
 
 
 def prefill(s, desc, q, head_dim_v, cu_seqlens_q, max_seqlen_q, max_seqlen_k, out, return_lse, sinks,
-            keys, more):
+            keys, more, slopes=None):
     op = s.op("prefill", **desc)
+    if slopes is not None:
+        more = dict(more, hook_arg=c.pointer(op, slopes))
     if out is None:
         out = c.new_like(q, (q.shape[0], q.shape[1], head_dim_v))
     lse = c.floats(q, (q.shape[1], q.shape[0])) if return_lse else None
@@ -93,7 +106,7 @@ def mha_batch_prefill_func(q, k, v, cu_seqlens_q, kv_indptr, kv_page_indices, ma
     """Queries behind what a paged cache holds: [slots, kv heads, D], NHD or SHUFFLE pages."""
     call = "mha_batch_prefill_func"
     check_q(call, q)
-    c.refuse(call, dropout_p=(dropout_p != 0, DROPOUT), alibi_slopes=(alibi_slopes is not None, ALIBI),
+    c.refuse(call, dropout_p=(dropout_p != 0, DROPOUT),
              return_attn_probs=(return_attn_probs, "the probabilities are never in memory"),
              q_descale=(q_descale is not None, FP8_Q),
              sink_size=(sink_size != 0, "no kernel keeps the first tokens visible"))
@@ -104,6 +117,7 @@ def mha_batch_prefill_func(q, k, v, cu_seqlens_q, kv_indptr, kv_page_indices, ma
     mask, left, right = mask_of(call, causal, window_size)
     sinks, cap = c.sinks_of(s, sink_ptr), logits_soft_cap or 0.0
     desc = attention_desc(q, cache.head_dim_v, cache.kv_heads, mask, sinks, cap, return_lse)
+    desc["logits"] = alibi_of(call, alibi_slopes, causal)
     keys = cache.tensors()
     if block_table is not None:
         if seqlen_k is None:
@@ -117,7 +131,8 @@ def mha_batch_prefill_func(q, k, v, cu_seqlens_q, kv_indptr, kv_page_indices, ma
             lens = c.lens_of_pages(kv_indptr, kv_last_page_lens, cache.page)
         keys.update(kv_indptr=kv_indptr, kv_indices=kv_page_indices, kv_lens=c.cast(lens, "int32"))
     return prefill(s, desc, q, cache.head_dim_v, cu_seqlens_q, max_seqlen_q, max_seqlen_k, out,
-                   return_lse, sinks, keys, numbers(softmax_scale, cap, mask, left, right))
+                   return_lse, sinks, keys, numbers(softmax_scale, cap, mask, left, right),
+                   alibi_slopes)
 
 
 def decode_desc(q, cache, mask, sinks, cap, q_len, table, lse=False):
@@ -160,7 +175,8 @@ def pa_decode_gluon(output, query, key_cache, value_cache, context_lengths, bloc
     as the kernel and its test do: one query sees sliding_window - 1 keys."""
     call = "pa_decode_gluon"
     check_q(call, query)
-    c.refuse(call, alibi_slopes=(alibi_slopes is not None, ALIBI), query_scale=(query_scale is not None, FP8_Q))
+    c.refuse(call, alibi_slopes=(alibi_slopes is not None, "AITER's kernel does not look at them"),
+             query_scale=(query_scale is not None, FP8_Q))
     s = c.session(query)
     cache = c.Cache(call, key_cache, value_cache, c.dtype(query), key_scale, value_scale,
                     shuffled=True)
@@ -185,7 +201,9 @@ def unified_attention(q, k, v, out, cu_seqlens_q, max_seqlen_q, seqused_k, max_s
     """Prompts, decode, or both in one batch, over NHD or SHUFFLE pages."""
     call = "unified_attention"
     check_q(call, q)
-    c.refuse(call, alibi_slopes=(alibi_slopes is not None, ALIBI), qq_bias=(qq_bias is not None, ALIBI),
+    c.refuse(call, qq_bias=(qq_bias is not None, BIAS),
+             sinks=(alibi_slopes is not None and sinks is not None, "with alibi_slopes: AITER's bias "
+                    "is of the prefix's end, which changes a sink's share"),
              q_descale=(q_descale is not None, FP8_Q), q_scales=(q_scales is not None, FP8_Q),
              output_scale=(output_scale is not None, "attention writes no fp8"),
              causal=(not causal, "AITER's is causal, too"),
@@ -197,16 +215,20 @@ def unified_attention(q, k, v, out, cu_seqlens_q, max_seqlen_q, seqused_k, max_s
     sinks, cap = c.sinks_of(s, sinks), softcap or 0.0
     more = numbers(softmax_scale, cap, mask, left, 0)
     keys = dict(cache.tensors(), kv_lens=seqused_k, block_table=block_table)
+    logits = alibi_of(call, alibi_slopes, True)
     if max_seqlen_q <= DECODE_QUERIES:
         desc = decode_desc(q, cache, mask, sinks, cap, int(max_seqlen_q), "blocks")
+        desc["logits"] = logits
         if s.has("decode", **desc):
-            s.op("decode", **desc)(q=q, out=out, sinks=sinks, qo_indptr=cu_seqlens_q, **keys, **more,
-                                   stream=c.stream(q))
+            op = s.op("decode", **desc)
+            hook_arg = 0 if alibi_slopes is None else c.pointer(op, alibi_slopes)
+            op(q=q, out=out, sinks=sinks, qo_indptr=cu_seqlens_q, hook_arg=hook_arg, **keys, **more,
+               stream=c.stream(q))
             return
     desc = attention_desc(q, cache.head_dim_v, cache.kv_heads, mask, sinks, cap, False)
-    desc.update(paged=True, cache=cache.desc)
+    desc.update(paged=True, cache=cache.desc, logits=logits)
     prefill(s, desc, q, cache.head_dim_v, cu_seqlens_q, max_seqlen_q, max_seqlen_k, out, False, sinks,
-            keys, more)
+            keys, more, alibi_slopes)
 
 
 def get_pa_metadata_info_v1(batch_size, num_head_k=1):

@@ -5,6 +5,7 @@ import weakref
 
 from attn._device import Device
 from attn._native import AttnError
+from attn._tensors import READ
 from attn._types import CacheDesc
 from attn.attention import new_like
 
@@ -143,6 +144,13 @@ def join(a, b):
     if is_torch(a):
         return sys.modules["torch"].cat((a, b), -1)
     return sys.modules["numpy"].concatenate((a, b), -1)
+
+
+def pointer(op, x):
+    """Where a contiguous tensor is, for an argument that is a plain pointer."""
+    if not (x.is_contiguous() if is_torch(x) else x.flags.c_contiguous):
+        raise AttnError("ATTN_BAD_ARGUMENT", "a tensor that is passed as a pointer is not contiguous")
+    return READ[x.__class__](x, op)[0]
 
 
 def floats(like, shape):
