@@ -17,6 +17,7 @@
 #include "compiler/read_file.h"
 #include "tools/attnc/build_output.h"
 #include "tools/attnc/cache.h"
+#include "tools/attnc/child_call.h"
 #include "tools/attnc/command.h"
 #include "tools/attnc/output.h"
 #include "tools/attnc/progress.h"
@@ -128,7 +129,7 @@ static int read_sweep(struct tune_sweep *s)
     if (args.budget) {
         if (read_count("budget", args.budget, INT_MAX, &number))
             return EXIT_USER;
-        s->deadline = tune_now() + (double)number;
+        s->deadline = steady_seconds() + (double)number;
     }
     if (args.kernels) {
         if (read_count("kernels", args.kernels, 12, &number))

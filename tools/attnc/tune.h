@@ -63,16 +63,13 @@ struct tune_sweep {
     unsigned jobs;
     size_t verify_shapes;   /* of each winner; 0: all */
     const char *parameters; /* of the timing model, or NULL */
-    double deadline;        /* of tune_now(), in seconds; 0: none */
+    double deadline;        /* of steady_seconds(); 0: none */
     unsigned max_kernels;   /* of a key */
     size_t max_tiles;       /* of a key; 0: all that fit */
     struct shard shard;     /* measures only what is its own */
     uint64_t model;         /* hash of the timing model */
     size_t measured, known, skipped, failed, wrong, pruned;
 };
-
-/** Seconds of a steady clock. */
-double tune_now(void);
 
 /** The file's lines, "prefill batch=1,q=512"; a path of NULL: a list that fits any key. Returns an
  * exit code after a message. */

@@ -3,19 +3,14 @@
  * Timing and verification of candidates. Each launch is a process of its own: what a simulator has
  * done before must not show in a figure, and a launch that dies or hangs costs one row.
  */
-#include <errno.h>
 #include <math.h>
-#include <poll.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
-#include <time.h>
-#include <unistd.h>
 
 #include "compiler/package.h"
 #include "compiler/pack_writer.h"
 #include "compiler/workers.h"
+#include "tools/attnc/child_call.h"
 #include "tools/attnc/command.h"
 #include "tools/attnc/progress.h"
 #include "tools/attnc/trace.h"
@@ -39,13 +34,6 @@ struct batch {
     size_t count, done;
     bool broken; /* the database cannot be written */
 };
-
-double tune_now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
-}
 
 void tune_device(const struct tune_sweep *sweep, const struct tune_key *key, char device[160])
 {
@@ -95,79 +83,6 @@ static int time_launch(const struct tune_sweep *sweep, const struct item *item,
     return code; /* the process ends: nothing is closed */
 }
 
-/* Reads what a child writes, until it ends or the time is up. */
-static size_t read_answer(int fd, void *bytes, size_t size, double seconds)
-{
-    const double end = tune_now() + seconds;
-    size_t at = 0;
-    while (at < size) {
-        struct pollfd p = {.fd = fd, .events = POLLIN};
-        const double left = end - tune_now();
-        const int ready = left > 0 ? poll(&p, 1, (int)(left * 1000) + 1) : 0;
-        if (ready < 0 && errno == EINTR)
-            continue;
-        const ssize_t n = ready > 0 ? read(fd, (char *)bytes + at, size - at) : 0;
-        if (n <= 0)
-            break;
-        at += (size_t)n;
-    }
-    return at;
-}
-
-/* The last line that a child wrote to its standard error. */
-static void read_fault(FILE *log, char *fault, size_t size)
-{
-    char line[200];
-    rewind(log);
-    while (fgets(line, sizeof(line), log)) {
-        line[strcspn(line, "\n")] = '\0';
-        const char *text = strncmp(line, "attnc: ", 7) ? line : line + 7;
-        if (*text)
-            snprintf(fault, size, "%s", text);
-    }
-}
-
-/*
- * Runs `call` in a child and takes the `size` bytes that it leaves in `answer`. False where it
- * failed, died or hung: `fault` says so.
- */
-static bool in_child(int (*call)(void *context, void *answer), void *context, void *answer,
-                     size_t size, char fault[200])
-{
-    int ends[2], status = 0;
-    FILE *log = tmpfile();
-    if (!log || pipe(ends)) {
-        snprintf(fault, 200, "no child process: %s", strerror(errno));
-        return false;
-    }
-    const pid_t pid = fork();
-    if (pid == 0) {
-        dup2(fileno(log), STDERR_FILENO);
-        int code = call(context, answer);
-        if (code == EXIT_GOOD && write(ends[1], answer, size) != (ssize_t)size)
-            code = EXIT_ENVIRONMENT;
-        _exit(code);
-    }
-    close(ends[1]);
-    const bool whole = pid > 0 && read_answer(ends[0], answer, size, HANG_SECONDS) == size;
-    close(ends[0]);
-    if (pid > 0 && !whole && waitpid(pid, &status, WNOHANG) == 0) {
-        kill(pid, SIGKILL);
-        waitpid(pid, &status, 0);
-    } else if (pid > 0 && whole) {
-        waitpid(pid, &status, 0);
-    }
-    fault[0] = '\0';
-    if (!whole)
-        read_fault(log, fault, 200);
-    if (!whole && WIFSIGNALED(status))
-        snprintf(fault, 200, "died of signal %d, or hung", WTERMSIG(status));
-    else if (!whole && !fault[0])
-        snprintf(fault, 200, "ended with status %d", WEXITSTATUS(status));
-    fclose(log);
-    return whole;
-}
-
 struct launch_call {
     const struct tune_sweep *sweep;
     const struct item *item;
@@ -185,10 +100,10 @@ static void work(void *context, size_t i, FILE *out)
     const struct batch *b = context;
     struct tune_value v = {0};
     struct launch_call call = {b->sweep, &b->items[i]};
-    if (b->sweep->deadline && tune_now() > b->sweep->deadline)
+    if (b->sweep->deadline && steady_seconds() > b->sweep->deadline)
         return; /* an empty answer: not measured */
     char fault[200];
-    if (!in_child(call_time, &call, &v, sizeof(v), fault)) {
+    if (!child_call(call_time, &call, &v, sizeof(v), HANG_SECONDS, fault)) {
         v = (struct tune_value){.runs = 1};
         memcpy(v.fault, fault, sizeof(fault));
     }
@@ -420,7 +335,7 @@ bool tune_verify(struct tune_sweep *sweep, struct tune_key *key, struct tune_can
         char step[ATT_NAME_MAX + 16];
         snprintf(step, sizeof(step), "verify %s", c->kernel->name);
         show_progress(0, 1, step);
-        if (!in_child(call_verify, &call, &v, sizeof(v), fault)) {
+        if (!child_call(call_verify, &call, &v, sizeof(v), HANG_SECONDS, fault)) {
             v = (struct tune_verdict){0};
             memcpy(v.fault, fault, sizeof(fault));
         }

@@ -8,10 +8,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include "compiler/pack_writer.h"
+#include "tools/attnc/child_call.h"
 #include "tools/attnc/children.h"
 #include "tools/attnc/command.h"
 #include "tools/attnc/json.h"
@@ -274,37 +273,14 @@ static const char *name_part(void *context, size_t n)
     return plan->parts[n].target;
 }
 
-/* Does the HIP runtime of this machine have a GPU? Asked in a child, since asking starts HIP. */
-static bool probe_hip(const struct plan *plan, char *why, size_t why_size)
-{
-    int answer[2];
-    if (pipe(answer))
-        return false;
-    pid_t pid = fork();
-    if (pid == 0) {
-        struct attn_device *device;
-        int r = attn_device_open(&plan->pack, 1, NULL, &device);
-        const char *error = r ? attn_last_error() : "";
-        _exit(r == ATTN_OK || write(answer[1], error, strlen(error)) < 0 ? EXIT_GOOD
-                                                                         : EXIT_ENVIRONMENT);
-    }
-    close(answer[1]);
-    ssize_t length = read(answer[0], why, why_size - 1);
-    why[length > 0 ? length : 0] = '\0';
-    close(answer[0]);
-    int status;
-    return pid > 0 && waitpid(pid, &status, 0) == pid && WIFEXITED(status) &&
-           WEXITSTATUS(status) == EXIT_GOOD;
-}
-
 static int choose_device(struct plan *plan)
 {
     static char simulator[4096];
-    char why[600] = "";
+    char why[200] = "";
     if (args.device && strcmp(args.device, "hip") && strcmp(args.device, "sim"))
         return complain(EXIT_USER, "--device is hip or sim, not '%s'", args.device);
     const bool sim_only = args.device && !strcmp(args.device, "sim");
-    if (!sim_only && probe_hip(plan, why, sizeof(why)))
+    if (!sim_only && probe_gpu(plan->pack, why))
         return EXIT_GOOD;
     if (args.device && !sim_only)
         return complain(EXIT_ENVIRONMENT,

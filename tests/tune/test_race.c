@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The race against false devices: noise, outliers, a clock that drifts, launches that fail. The
+ * right one wins, and nobody's figure is lost.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <math.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#include "tools/attnc/race.h"
+
+struct device {
+    double us[RACE_RUNNERS];
+    double noise, drift, outliers; /* parts */
+    size_t faulty;                 /* runner that fails; RACE_RUNNERS: none */
+    unsigned from;                 /* its launch, from which on it fails */
+    unsigned launches[RACE_RUNNERS], all;
+    uint64_t random;
+};
+
+static double uniform(struct device *d)
+{
+    d->random = d->random * 6364136223846793005u + 1442695040888963407u;
+    return (double)(d->random >> 11) / 9007199254740992.0;
+}
+
+static bool sample(void *context, size_t which, double *us)
+{
+    struct device *d = context;
+    double deviate = -6;
+    for (int i = 0; i < 12; i++)
+        deviate += uniform(d);
+    d->all++;
+    if (which == d->faulty && ++d->launches[which] >= d->from)
+        return false;
+    *us = d->us[which] * (1 + d->noise * deviate) * (1 + d->drift * d->all);
+    if (uniform(d) < d->outliers)
+        *us *= 4;
+    return true;
+}
+
+static const struct race_options usual = {
+    .warm_up = 2, .least = 12, .most = RACE_ROUNDS, .precision = 0.005};
+
+static struct device make(double a, double b, double c, uint64_t seed)
+{
+    return (struct device){.us = {a, b, c}, .faulty = RACE_RUNNERS, .random = seed};
+}
+
+static void a_silent_clock_needs_few_rounds(void **state)
+{
+    (void)state;
+    struct device d = make(100, 99, 101, 1);
+    struct race_result r;
+    race_run(&usual, 3, sample, &d, &r);
+    assert_int_equal(r.winner, 1);
+    assert_true(r.decided);
+    assert_int_equal(r.rounds, usual.least);
+    assert_true(fabs(r.figures[1].us - 99) < 1e-9 && fabs(r.figures[1].ratio - 0.99) < 1e-9);
+}
+
+/* 2 % apart, 3 % of noise, and one launch of twenty takes four times as long. */
+static void the_right_one_wins_in_noise(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 1; seed <= 50; seed++) {
+        struct device d = make(102, 100, 104, seed);
+        struct race_result r;
+        d.noise = 0.03;
+        d.outliers = 0.05;
+        race_run(&usual, 3, sample, &d, &r);
+        assert_int_equal(r.winner, 1);
+        assert_true(fabs(r.figures[1].us / 100 - 1) < 0.01);
+        assert_true(r.figures[1].low < r.figures[1].us && r.figures[1].us < r.figures[1].high);
+    }
+}
+
+/* The clock gets half as fast: absolute times would favour whoever ran early. */
+static void a_drifting_clock_favours_nobody(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 1; seed <= 20; seed++) {
+        struct device d = make(100, 98.5, 99.5, seed);
+        struct race_result r;
+        d.noise = 0.004;
+        d.drift = 0.002;
+        race_run(&usual, 3, sample, &d, &r);
+        assert_int_equal(r.winner, 1);
+        assert_true(fabs(r.figures[1].ratio - 0.985) < 0.01);
+        assert_true(r.drift > 1.01);
+    }
+}
+
+static void a_fault_costs_one_runner(void **state)
+{
+    (void)state;
+    for (size_t faulty = 0; faulty < 3; faulty++) {
+        struct device d = make(100, 90, 95, 7);
+        struct race_result r;
+        d.faulty = faulty;
+        d.from = 5;
+        race_run(&usual, 3, sample, &d, &r);
+        assert_int_equal(r.winner, faulty == 1 ? 2 : 1);
+        for (size_t i = 0; i < 3; i++)
+            assert_true(r.figures[i].faulty == (i == faulty));
+        assert_true(r.figures[(faulty + 1) % 3].runs >= usual.least);
+    }
+}
+
+/* Equals: the first of them, and the race says that it was not decided. */
+static void equals_are_not_decided(void **state)
+{
+    (void)state;
+    struct device d = make(100, 100, 100, 3);
+    struct race_result r;
+    struct race_options few = usual;
+    few.most = 40;
+    d.noise = 0.02;
+    race_run(&few, 3, sample, &d, &r);
+    assert_false(r.decided);
+    assert_int_equal(r.rounds, 40);
+}
+
+static void the_interval_holds_the_median(void **state)
+{
+    (void)state;
+    unsigned held = 0;
+    struct device d = {.random = 11};
+    for (int trial = 0; trial < 1000; trial++) {
+        double values[31], median, low, high;
+        for (int i = 0; i < 31; i++)
+            values[i] = uniform(&d);
+        race_median(values, 31, &median, &low, &high);
+        held += low <= 0.5 && 0.5 <= high;
+    }
+    assert_in_range(held, 930, 990); /* 95 %, a little more because ranks are whole */
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_silent_clock_needs_few_rounds),
+        cmocka_unit_test(the_right_one_wins_in_noise),
+        cmocka_unit_test(a_drifting_clock_favours_nobody),
+        cmocka_unit_test(a_fault_costs_one_runner),
+        cmocka_unit_test(equals_are_not_decided),
+        cmocka_unit_test(the_interval_holds_the_median),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

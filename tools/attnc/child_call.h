@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A call in a process of its own: HIP does not survive a fork, a simulator is one GPU for the whole
+ * life of its process, and what dies or hangs takes nobody with it.
+ */
+#ifndef TOOLS_ATTNC_CHILD_CALL_H
+#define TOOLS_ATTNC_CHILD_CALL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+struct attn_pack;
+
+/**
+ * Runs `call` in a child and takes the `size` bytes that it leaves in `answer`. False where it
+ * returned another exit code than 0, died, or took longer than `seconds` and was killed: `fault` has
+ * the last line of its standard error, or says so.
+ */
+bool child_call(int (*call)(void *context, void *answer), void *context, void *answer, size_t size,
+                double seconds, char fault[200]);
+
+/** Does the HIP runtime of this machine have a GPU? If not, `why` says what libattn said. */
+bool probe_gpu(struct attn_pack *pack, char why[200]);
+
+/** Seconds of a steady clock. */
+double steady_seconds(void);
+
+#endif

@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Which of several launches is the fastest, by a clock that is noisy, drifts and fails? Samples are
+ * taken in rounds, one of each runner a round in changing order; a runner's figure is the median of
+ * its times as a multiple of the first runner's in the same round, so that a clock that drifts or
+ * throttles slows all alike. Nothing here knows a GPU: tests give it a false one.
+ */
+#ifndef TOOLS_ATTNC_RACE_H
+#define TOOLS_ATTNC_RACE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+enum { RACE_RUNNERS = 16, RACE_ROUNDS = 400 };
+
+struct race_options {
+    unsigned warm_up; /* untimed launches of each runner */
+    unsigned least;   /* rounds before anything is decided */
+    unsigned most;    /* rounds, up to RACE_ROUNDS */
+    double precision; /* half the confidence interval, as a part of the median, that is enough */
+    double seconds;   /* of the whole race; 0: no limit */
+};
+
+/** What one runner has shown. Times in us; the interval holds the median with 95 %. */
+struct race_figure {
+    unsigned runs;
+    double us, low, high;                /* of its own times */
+    double ratio, ratio_low, ratio_high; /* of its times over the first runner's */
+    bool faulty;                         /* its launch failed: no figure */
+    bool dropped; /* it was slower than another beyond doubt, and went early */
+};
+
+struct race_result {
+    struct race_figure figures[RACE_RUNNERS];
+    unsigned rounds;
+    size_t winner; /* least ratio among the sound; the first of equals */
+    bool decided;  /* no other's interval reaches below the winner's upper end */
+    double drift;  /* the first runner's last third over its first third: 1.05 is 5 % slower */
+};
+
+/** A launch of runner `which`: its time in us. False: it failed. */
+typedef bool race_sample(void *context, size_t which, double *us);
+
+/** Runs a race of `count` runners. Stops early when the winner is clear and every figure precise. */
+void race_run(const struct race_options *o, size_t count, race_sample *sample, void *context,
+              struct race_result *result);
+
+/** Median and the ends of its 95 % interval by order statistics, of `count` values, which are
+ * sorted. The interval is exact for any distribution (binomial, by its normal approximation). */
+void race_median(double *values, size_t count, double *median, double *low, double *high);
+
+#endif
