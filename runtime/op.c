@@ -69,6 +69,7 @@ static int resolve(const struct attn_family *family, const struct attn_pack_reco
 static int translate_kernargs(const struct attn_family *family, const struct attn_pack *pack,
                               const struct attn_pack_record *record, struct attn_kernel *kernel)
 {
+    uint32_t covered = 0;
     for (uint32_t i = 0; i < record->k->kernarg_count; i++) {
         const struct attn_pack_kernarg *a = &record->kernargs[i];
         uint32_t value;
@@ -81,8 +82,16 @@ static int translate_kernargs(const struct attn_family *family, const struct att
             return attn_fail(ATTN_BAD_PACK, "pack kernels: %s takes a value several times",
                              record->name);
         slots[(*count)++] = (struct attn_slot){(uint16_t)value, a->offset};
+        covered += a->size; /* none overlaps another: the record was checked */
     }
+    kernel->holes = covered < kernel->kernarg_size;
     return ATTN_OK;
+}
+
+static uint8_t shift_of(uint32_t number)
+{
+    const bool power = number && (number & (number - 1)) == 0;
+    return power ? (uint8_t)__builtin_ctz(number) : ATTN_NO_SHIFT;
 }
 
 static int translate_grid(const struct attn_family *family, const struct attn_pack *pack,
@@ -93,12 +102,18 @@ static int translate_grid(const struct attn_family *family, const struct attn_pa
         kernel->factor_count[d] = record->k->factor_count[d];
         for (uint32_t i = 0; i < kernel->factor_count[d]; i++, f++) {
             struct attn_factor *out = &kernel->factors[d][i];
-            *out = (struct attn_factor){ATTN_ARG_COUNT, f->number};
+            *out = (struct attn_factor){
+                .value = ATTN_ARG_COUNT,
+                .number = f->number,
+                .shift = shift_of(f->number),
+            };
             const char *name = attn_pack_text(pack, f->arg);
             int r = *name ? resolve(family, record, name, -1, &out->value) : ATTN_OK;
             if (r)
                 return r;
+            out->narrow = out->value != ATTN_ARG_COUNT && args[out->value].kind == ATTN_KIND_I32;
         }
+        kernel->grid_max[d] = UINT32_MAX / kernel->workgroup[d];
     }
     return ATTN_OK;
 }
@@ -114,6 +129,7 @@ static int translate_conditions(const struct attn_family *family, const struct a
         int r = resolve(family, record, attn_pack_text(pack, w->arg), -1, &out->value);
         if (r)
             return r;
+        out->narrow = args[out->value].kind == ATTN_KIND_I32;
     }
     return ATTN_OK;
 }
@@ -225,9 +241,9 @@ ATTN_PUBLIC int attn_op_describe(const struct attn_op *op, struct attn_op_info *
 
 /* Launch. */
 
-static int64_t integer(const union attn_value *values, uint32_t i)
+static int64_t integer(const union attn_value *values, uint32_t i, bool narrow)
 {
-    return args[i].kind == ATTN_KIND_I32 ? (int32_t)values[i].i64 : values[i].i64;
+    return narrow ? (int32_t)values[i].i64 : values[i].i64;
 }
 
 static const struct attn_kernel *choose(const struct attn_op *op, const union attn_value *values)
@@ -237,7 +253,7 @@ static const struct attn_kernel *choose(const struct attn_op *op, const union at
         bool fits = true;
         for (uint32_t c = 0; c < kernel->condition_count; c++) {
             const struct attn_condition *condition = &kernel->conditions[c];
-            int64_t value = integer(values, condition->value);
+            int64_t value = integer(values, condition->value, condition->narrow);
             fits = fits && condition->min <= value && value <= condition->max;
         }
         if (fits)
@@ -256,13 +272,14 @@ static bool make_grid(const struct attn_kernel *kernel, const union attn_value *
             const struct attn_factor *f = &kernel->factors[d][i];
             uint64_t n = f->number;
             if (f->value != ATTN_ARG_COUNT) {
-                int64_t value = integer(values, f->value);
+                int64_t value = integer(values, f->value, f->narrow);
                 if (value < 0 || value > UINT32_MAX)
                     return false;
-                n = ((uint64_t)value + f->number - 1) / f->number;
+                n = (uint64_t)value + f->number - 1;
+                n = f->shift == ATTN_NO_SHIFT ? n / f->number : n >> f->shift;
             }
             product *= n; /* both below 2^32 */
-            if (product > UINT32_MAX / kernel->workgroup[d])
+            if (product > kernel->grid_max[d])
                 return false;
         }
         grid[d] = (uint32_t)product;
@@ -292,7 +309,8 @@ static int launch(const struct attn_op *op, const struct attn_kernel *kernel,
         uint64_t align;
     } kernargs;
     size_t size = kernel->kernarg_size;
-    memset(kernargs.bytes, 0, size);
+    if (kernel->holes)
+        memset(kernargs.bytes, 0, size);
     pack_kernargs(kernel, call->values, kernargs.bytes);
     void *extra[] = {
         HIP_LAUNCH_BUFFER_POINTER, kernargs.bytes, HIP_LAUNCH_BUFFER_SIZE, &size, HIP_LAUNCH_END,
@@ -352,7 +370,7 @@ static void explain_choice(const struct attn_op *op, const struct attn_kernel *k
     for (uint32_t i = 0; i < kernel->condition_count && used < size; i++) {
         const struct attn_condition *c = &kernel->conditions[i];
         used += snprintf(why + used, size - used, "%s %s %lld is %lld to %lld", i ? "," : ":",
-                         args[c->value].name, (long long)integer(values, c->value),
+                         args[c->value].name, (long long)integer(values, c->value, c->narrow),
                          (long long)c->min, (long long)c->max);
     }
 }

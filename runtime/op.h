@@ -12,14 +12,20 @@ struct attn_slot {
     uint16_t offset;
 };
 
-/* ceil(value / number); `number` alone where value is ATTN_ARG_COUNT. */
+/* ceil(value / number); `number` alone where value is ATTN_ARG_COUNT. A number that is a power
+ * of two is divided by with a shift: a launch has no division then. */
 struct attn_factor {
     uint32_t value;
     uint32_t number;
+    bool narrow;   /* of value: an int32 */
+    uint8_t shift; /* log2 of number, ATTN_NO_SHIFT where it is no power of two */
 };
+
+enum { ATTN_NO_SHIFT = 255 };
 
 struct attn_condition {
     uint32_t value;
+    bool narrow;
     int64_t min, max;
 };
 
@@ -30,7 +36,9 @@ struct attn_kernel {
     uint32_t number; /* in its pack */
     uint32_t kernarg_size;
     uint32_t workgroup[3];
+    uint32_t grid_max[3]; /* workgroups: HIP wants less than 2^32 work items */
     uint32_t lds_dynamic;
+    bool holes;                        /* of the kernarg segment, bytes that no value goes to */
     uint16_t wide_count, narrow_count; /* 8-byte and 4-byte slots */
     uint16_t factor_count[3];
     uint16_t condition_count;
