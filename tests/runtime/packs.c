@@ -53,7 +53,7 @@ void add_made(struct attnc_pack_writer *w, const struct made *m)
         {m->extra_arg, MADE_EXTRA, ATTN_KIND_I64},
     };
     const struct attnc_pack_factor x[] = {{"max_seqlen_q", 128}, {NULL, 2}};
-    const struct attnc_pack_factor y[] = {{"heads", 1}};
+    const struct attnc_pack_factor y[] = {{"heads", 3}};
     const struct attnc_pack_factor z[] = {{"batch", 1}};
     const char *code = or(m->code, or(m->name, name));
     const struct attnc_pack_kernel k = {

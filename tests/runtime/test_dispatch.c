@@ -209,7 +209,7 @@ static void a_launch_packs_what_the_record_asks_for(void **state)
     assert_int_equal(f->launches, 1);
     assert_ptr_equal(f->stream, &a);
     assert_int_equal(f->grid[0], 2 * 2); /* ceil(200 / 128) * 2 */
-    assert_int_equal(f->grid[1], 8);
+    assert_int_equal(f->grid[1], 3);     /* ceil(8 / 3) */
     assert_int_equal(f->grid[2], 2);
     assert_int_equal(f->block[0], 256);
     assert_int_equal(f->block[1], 1);
