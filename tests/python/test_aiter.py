@@ -92,6 +92,9 @@ KERNELS = [
      "kv_layout": "nhd", "cos_sin": "same"},
     {"op": "rope_qk_norm_cache", "head_dim": D, "rope": "neox", "rotary_dim": D, "keep_kv": True,
      "kv_layout": ["nhd", "shuffle"], "cos_sin": "same"},
+    {"op": "indexer_logits", "index_heads": 64},
+    {"op": "indexer_logits", "index_heads": 64, "paged": True, "kv_layout": ["nhd", "shuffle"]},
+    {"op": "topk", "top_k": 32},
     {"op": "mla_rope_cache", "head_dim": 576, "head_dim_v": 512, "rope": ["none", "gptj"],
      "cos_sin": "f32"},
     {"op": "mla_decode", "head_dim": 576, "head_dim_v": 512, "gqa": "any", "page_size": "any",
@@ -405,6 +408,68 @@ class Calls:
         np.testing.assert_array_equal(rows[:, :512], kv[there][:, :512])
         k_pe = self.rotate(kv[:, None, 512:], table, positions, False)[there, 0]
         support.close(rows[:, 512:], k_pe, self.ROPE, "k")
+
+    def index_scores(self, q, keys, scales, weights):
+        dots = np.einsum("thd,nd->thn", FP8[q], FP8[keys])
+        return np.einsum("th,thn->tn", weights.astype(np.float64), np.maximum(dots, 0)) * scales
+
+    def check_scores(self, got, want):
+        # Sums of 128 products and of 64 heads in single precision, of numbers up to the largest.
+        support.close(got, want, 256 * 2.0 ** -24 * float(np.abs(want).max()) * 16, "scores")
+
+    def test_indexer_of_prompts(self):
+        rng, rows, keys = np.random.default_rng(1), 5, 70
+        q, k = (rng.integers(0, 64, s).astype(np.uint8) for s in ((rows, 64, 128), (keys, 128)))
+        q += 128 * rng.integers(0, 2, q.shape).astype(np.uint8)
+        q[q == 128] = 0
+        scales, weights = (rng.random(s).astype(np.float32) for s in ((keys, 1), (rows, 64)))
+        starts, ends = np.array([0, 0, 3, 9, 9], np.int32), np.array([70, 1, 3, 60, 45], np.int32)
+        logits = aiter.fp8_mqa_logits(self.t(q), self.t(k), self.t(scales), self.t(weights),
+                                      self.t(starts), self.t(ends))
+        want = self.index_scores(q, k, scales[:, 0], weights)
+        column = np.arange(keys)[None]
+        seen = (column >= starts[:, None]) & (column < ends[:, None])
+        got = self.back(logits)
+        self.check_scores(np.where(seen, got, 0), np.where(seen, want, 0))
+        self.assertTrue(np.isneginf(got[~seen]).all())
+        wide = self.t(np.full((rows, 40), 7, np.int32))
+        values = self.t(np.zeros((rows, 32), np.float32))
+        aiter.top_k_per_row_prefill(logits, self.t(starts), self.t(ends), wide[:, :32], values, rows,
+                                    256, 1, 32)
+        for r in range(rows):
+            score = got[r, starts[r]:ends[r]]
+            best = np.sort(np.argsort(-score, kind="stable")[:32]) + starts[r]
+            row = np.concatenate([best, np.full(32 - len(best), -1)])
+            np.testing.assert_array_equal(self.back(wide)[r, :32], row)
+            np.testing.assert_array_equal(self.back(values)[r, :len(best)], got[r, best])
+        self.assertTrue((self.back(wide)[:, 32:] == 7).all())
+
+    def test_indexer_of_decode(self):
+        rng, batch, next_n, pages = np.random.default_rng(2), 2, 2, 6
+        q, k = (rng.integers(0, 64, s).astype(np.uint8)
+                for s in ((batch, next_n, 64, 128), (pages, P, 128)))
+        scales = rng.random((pages, P)).astype(np.float32)
+        weights = rng.random((batch * next_n, 64)).astype(np.float32)
+        table, lens = np.array([[5, 2, 0], [1, 4, 3]], np.int32), np.array([40, 7], np.int32)
+        for shuffled in (False, True):
+            stored = k.reshape(pages, P // 16, 16, 8, 16).transpose(0, 1, 3, 2, 4) if shuffled else k
+            cache = np.concatenate([stored.reshape(pages, -1), scales.view(np.uint8)], 1)
+            logits = self.t(np.full((4, 48), 5, np.float32))
+            aiter.deepgemm_fp8_paged_mqa_logits(
+                self.t(q), self.t(cache.reshape(pages, P, 1, 132)), self.t(weights), logits,
+                self.t(lens), self.t(table), 48, Preshuffle=shuffled, KVBlockSize=P)
+            found = self.t(np.zeros((4, 32), np.int32))
+            aiter.top_k_per_row_decode(logits, next_n, self.t(lens), found, 4, 48, 1, 32)
+            for r in range(4):
+                s, n = r // 2, lens[r // 2] - 1 + r % 2
+                keys, scale = (x[table[s]].reshape(3 * P, *x.shape[2:])[:n] for x in (k, scales))
+                want = self.index_scores(q[s, r % 2][None], keys, scale, weights[r][None])[0]
+                got = self.back(logits)[r]
+                self.check_scores(got[:n], want)
+                self.assertTrue((got[n:] == 5).all())
+                best = np.sort(np.argsort(-got[:n], kind="stable")[:32])
+                np.testing.assert_array_equal(self.back(found)[r, :len(best)], best)
+                self.assertTrue((self.back(found)[r, len(best):] == -1).all())
 
     # ---- Caches
 

@@ -139,6 +139,20 @@ def ones(like, n):
     return sys.modules["numpy"].ones(n, "float32")
 
 
+def arange(like, n):
+    """[n] int32 0, 1, ... where `like` is."""
+    if is_torch(like):
+        torch = sys.modules["torch"]
+        return torch.arange(n, dtype=torch.int32, device=like.device)
+    return sys.modules["numpy"].arange(n, dtype="int32")
+
+
+def repeated(like, n, times):
+    """0, 0, ..., 1, 1, ... of n numbers, int32, each so many times."""
+    each = arange(like, n * times)
+    return each // times
+
+
 def join(a, b):
     """[n, x] and [n, y] side by side."""
     if is_torch(a):
