@@ -15,7 +15,7 @@
 #include <cmocka.h>
 
 extern const struct att_template att_template_topk, att_template_indexer_topk,
-    att_template_indexer_logits;
+    att_template_indexer_logits, att_template_indexer_rope_cache;
 
 static void compile(const struct att_variant *v)
 {
@@ -62,6 +62,20 @@ static void scores_fit_their_registers(void **state)
             }
 }
 
+static void heads_fit_their_registers(void **state)
+{
+    (void)state;
+    for (int t = 0; tgt_all[t]; t++)
+        for (int kind = 0; kind < 4; kind++) {
+            struct att_variant v;
+            att_variant_init(&v, &att_template_indexer_rope_cache, tgt_all[t]->machine.name);
+            att_set(&v, ATT_ROPE, kind & 1 ? ATT_ROPE_GPTJ : ATT_ROPE_NEOX);
+            att_set(&v, ATT_LAYER_NORM, 1);
+            att_set(&v, ATT_KV_LAYOUT, kind >> 1);
+            compile(&v);
+        }
+}
+
 static void a_selection_beyond_lds_is_refused(void **state)
 {
     (void)state;
@@ -79,6 +93,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(selections_fit_their_registers),
         cmocka_unit_test(scores_fit_their_registers),
+        cmocka_unit_test(heads_fit_their_registers),
         cmocka_unit_test(a_selection_beyond_lds_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tools/reference/indexer_rope.h"
+
+#include <math.h>
+
+enum { DIM = REF_INDEX_ROPE_DIM, HALF = REF_INDEX_ROTARY / 2 };
+
+static const double f = 0x1p-24; /* the unit of single precision */
+
+/*
+ * A sum of 128 numbers is off by 128 f of the sum of magnitudes, their mean by one more; a
+ * difference from it by that and f of itself. The sum of squares of what is off by e is off by
+ * 2 |d| e and 130 f of itself; 1 / sqrt by half of its share and 4 f; two products more and the sum
+ * with the bias are rounded.
+ */
+static void normalise(const struct ref_index_rope *p, struct ref_index_head *r)
+{
+    double mean = 0, size = 0, square = 0, off = 0;
+    for (int d = 0; d < DIM && p->bias; d++) {
+        mean += p->x[d] / DIM;
+        size += fabs(p->x[d]) / DIM;
+    }
+    for (int d = 0; d < DIM; d++) {
+        r->y[d] = p->x[d] - mean;
+        r->error[d] = 129 * f * size + f * fabs(r->y[d]);
+        square += r->y[d] * r->y[d] / DIM;
+        off += (2 * fabs(r->y[d]) + r->error[d]) * r->error[d] / DIM;
+    }
+    const double inverse = 1 / sqrt(square + p->eps);
+    const double share = 0.5 * (off + 131 * f * square) / (square + p->eps) + 5 * f;
+    for (int d = 0; d < DIM; d++) {
+        const double scaled = r->y[d] * inverse * p->weight[d];
+        const double bias = p->bias ? p->bias[d] : 0;
+        r->error[d] = r->error[d] * inverse * fabs(p->weight[d]) * (1 + share) +
+                      fabs(scaled) * (share + 3 * f) + f * fabs(scaled + bias);
+        r->y[d] = scaled + bias;
+    }
+}
+
+static void rotate(const struct ref_index_rope *p, struct ref_index_head *r)
+{
+    for (int i = 0; i < HALF; i++) {
+        const int a = p->gptj ? 2 * i : i, b = p->gptj ? 2 * i + 1 : i + HALF;
+        const double c = p->cos_sin[i], s = p->cos_sin[HALF + i];
+        const double x = r->y[a], y = r->y[b], ex = r->error[a], ey = r->error[b];
+        r->y[a] = x * c - y * s;
+        r->y[b] = y * c + x * s;
+        r->error[a] =
+            (ex * fabs(c) + ey * fabs(s)) * (1 + 2 * f) + 2 * f * (fabs(x * c) + fabs(y * s));
+        r->error[b] =
+            (ey * fabs(c) + ex * fabs(s)) * (1 + 2 * f) + 2 * f * (fabs(y * c) + fabs(x * s));
+    }
+}
+
+void ref_index_rope(const struct ref_index_rope *p, struct ref_index_head *r)
+{
+    *r = (struct ref_index_head){0};
+    for (int d = 0; d < DIM; d++)
+        r->y[d] = p->x[d];
+    if (p->weight)
+        normalise(p, r);
+    rotate(p, r);
+}

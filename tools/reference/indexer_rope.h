@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* This file declares what precedes the indexer's scores, by its formulas. */
+#ifndef REFERENCE_INDEXER_ROPE_H
+#define REFERENCE_INDEXER_ROPE_H
+
+#include <stdbool.h>
+
+enum { REF_INDEX_ROPE_DIM = 128, REF_INDEX_ROTARY = 64 };
+
+struct ref_index_rope {
+    const double *x;             /* [128] */
+    const double *weight, *bias; /* of a norm, or NULL: none; bias: LayerNorm */
+    double eps;
+    const double *cos_sin; /* [64]: cosines, then sines */
+    bool gptj;
+};
+
+/** The head, normalised and rotated: y[d], and how far single precision may be off it. */
+struct ref_index_head {
+    double y[REF_INDEX_ROPE_DIM], error[REF_INDEX_ROPE_DIM];
+};
+
+void ref_index_rope(const struct ref_index_rope *p, struct ref_index_head *r);
+
+#endif

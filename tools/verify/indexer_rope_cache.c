@@ -1,0 +1,277 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Verification of indexer_rope_cache kernels: scales, and elements of fp8 under the scale that was
+ * found, within what rounding leaves.
+ */
+#include <math.h>
+#include <string.h>
+
+#include "tools/reference/indexer_rope.h"
+#include "tools/verify/call.h"
+
+#define COUNT(a) (sizeof(a) / sizeof((a)[0]))
+
+enum { DIM = REF_INDEX_ROPE_DIM, TILE = 16, TOKEN_BYTES = DIM + 4, POSITIONS = 300 };
+
+enum {
+    SKIPS = 1 << 0,  /* some slots are negative */
+    POWERS = 1 << 1, /* scales are powers of two */
+    NO_Q = 1 << 2,
+    ZEROS = 1 << 3,    /* heads of zeros: the smallest scale */
+    IN_ORDER = 1 << 4, /* positions and slots 0, 1, ... */
+};
+
+static const struct shape {
+    struct verify_shape is;
+    int heads, tokens, page_size;
+} shapes[] = {
+    {{"one token", 0}, 64, 1, 64},
+    {{"views", VERIFY_VIEWS | SKIPS}, 32, 9, 16},
+    {{"powers of two", POWERS}, 8, 37, 64},
+    {{"128 heads", POWERS | VERIFY_VIEWS}, 128, 3, 32},
+    {{"keys alone", NO_Q | SKIPS}, 1, 21, 128},
+    {{"zeros", ZEROS}, 12, 4, 64},
+};
+
+static const struct shape traced = {{"trace", IN_ORDER}, 64, 4096, 64};
+
+struct own {
+    int64_t *slots;
+    int pages;
+};
+
+static bool is(const struct call *c, unsigned flags) { return c->flags & flags; }
+
+/* ---- Inputs ---- */
+
+static void size(struct call *c)
+{
+    const struct shape *s = c->shape;
+    struct attn_indexer_rope_cache_args *a = &c->args.indexer_rope_cache;
+    struct own *own = c->own;
+    c->desc.indexer_rope_cache.heads = s->heads;
+    a->tokens = s->tokens;
+    a->page_size = s->page_size;
+    a->page_stride = (int64_t)s->page_size * TOKEN_BYTES + (is(c, VERIFY_VIEWS) ? 48 : 0);
+    a->page_stride = (a->page_stride + 15) / 16 * 16;
+    a->max_position = POSITIONS;
+    a->eps = 1e-6f;
+    a->weight_scale = 0.125f;
+    a->power_of_two_scales = is(c, POWERS);
+    own->pages = 2 * s->tokens / s->page_size + 2;
+    own->slots = call_allocate(c, (size_t)s->tokens, sizeof(*own->slots));
+    const int room = own->pages * s->page_size;
+    for (int t = 0; t < s->tokens; t++) {
+        own->slots[t] = is(c, IN_ORDER) ? t : (int64_t)(7 * t + 3) % room;
+        for (int i = 0; i < t && !is(c, IN_ORDER); i++)
+            if (own->slots[i] == own->slots[t]) {
+                own->slots[t] = (own->slots[t] + 1) % room;
+                i = -1;
+            }
+    }
+    for (int t = 1; is(c, SKIPS) && t < s->tokens; t += 3)
+        own->slots[t] = -1;
+}
+
+static void place(struct call *c)
+{
+    const struct own *own = c->own;
+    operand_resize(call_operand(c, INDEXER_ROPE_CACHE_KEYS), 0,
+                   own->pages * c->args.indexer_rope_cache.page_stride);
+    if (!c->desc.indexer_rope_cache.layer_norm)
+        operand_leave_out(call_operand(c, INDEXER_ROPE_CACHE_K_BIAS));
+    if (!is(c, NO_Q))
+        return;
+    operand_leave_out(call_operand(c, INDEXER_ROPE_CACHE_Q));
+    operand_leave_out(call_operand(c, INDEXER_ROPE_CACHE_WEIGHTS));
+    operand_leave_out(call_operand(c, INDEXER_ROPE_CACHE_Q_OUT));
+    operand_leave_out(call_operand(c, INDEXER_ROPE_CACHE_WEIGHTS_OUT));
+}
+
+static void fill(struct call *c)
+{
+    static const unsigned vectors[] = {INDEXER_ROPE_CACHE_K, INDEXER_ROPE_CACHE_K_WEIGHT,
+                                       INDEXER_ROPE_CACHE_K_BIAS};
+    const struct shape *s = c->shape;
+    const struct own *own = c->own;
+    struct operand *q = call_operand(c, INDEXER_ROPE_CACHE_Q);
+    for (size_t i = 0; i < COUNT(vectors); i++)
+        if (call_operand(c, vectors[i])->given)
+            operand_set_random(call_operand(c, vectors[i]), &c->random);
+    for (int t = 0; q->given && t < s->tokens; t++)
+        for (int h = 0; h < s->heads; h++) {
+            const double weight = random_value(&c->random);
+            operand_set(call_operand(c, INDEXER_ROPE_CACHE_WEIGHTS), AT(t, h),
+                        weight != 0 ? weight : 0.5); /* it tells the scale */
+            for (int d = 0; d < DIM; d++)
+                operand_set(q, AT(t, h, d), is(c, ZEROS) && h % 2 ? 0 : random_value(&c->random));
+        }
+    for (int i = 0; i < POSITIONS; i++)
+        for (int d = 0; d < REF_INDEX_ROTARY / 2; d++) {
+            const double angle = i * pow(10000, -d / 32.0);
+            operand_set(call_operand(c, INDEXER_ROPE_CACHE_COS_SIN), AT(i, d), (float)cos(angle));
+            operand_set(call_operand(c, INDEXER_ROPE_CACHE_COS_SIN),
+                        AT(i, REF_INDEX_ROTARY / 2 + d), (float)sin(angle));
+        }
+    for (int t = 0; t < s->tokens; t++) {
+        operand_set_int(call_operand(c, INDEXER_ROPE_CACHE_POSITIONS), AT(t),
+                        is(c, IN_ORDER) ? t % POSITIONS
+                                        : (int64_t)(random_bits(&c->random) % POSITIONS));
+        operand_set_int(call_operand(c, INDEXER_ROPE_CACHE_SLOT_MAPPING), AT(t), own->slots[t]);
+    }
+}
+
+/* ---- Results ---- */
+
+/* Is `got` the scale of a head whose largest element may be off by `error`? Powers of two may be
+ * either of two where the number they are made of is that near to one. */
+static bool is_scale(const struct call *c, double got, double absmax, double error, double largest)
+{
+    const double f = 0x1p-24, least = fmax(absmax - error, 1e-4) / largest * (1 - 4 * f);
+    const double most = fmax(absmax + error, 1e-4) / largest * (1 + 4 * f);
+    if (!is(c, POWERS))
+        return got >= least && got <= most;
+    return got == exp2(ceil(log2(least))) || got == exp2(ceil(log2(most)));
+}
+
+/* The largest element, and how far one that large may be off. */
+static double absmax_of(const struct ref_index_head *r, double *error)
+{
+    double most = 0;
+    *error = 0;
+    for (int d = 0; d < DIM; d++) {
+        most = fmax(most, fabs(r->y[d]));
+        *error = fmax(*error, r->error[d]);
+    }
+    return most;
+}
+
+/* Under a scale that is right, x / scale is off by two roundings (the reciprocal's among them, 3 f)
+ * before it becomes fp8. */
+static double bound_of(const struct precision *fp8, const struct ref_index_head *r, int d,
+                       double scale)
+{
+    const double before = r->error[d] + 4 * 0x1p-24 * fabs(r->y[d]);
+    return fp8->unit * (fabs(r->y[d]) + before) + fp8->tiny * scale + before;
+}
+
+static void read_angles(struct call *c, int token, double cos_sin[REF_INDEX_ROTARY])
+{
+    const int64_t at = operand_int(call_operand(c, INDEXER_ROPE_CACHE_POSITIONS), AT(token));
+    for (int d = 0; d < REF_INDEX_ROTARY; d++)
+        cos_sin[d] = operand_value(call_operand(c, INDEXER_ROPE_CACHE_COS_SIN), AT(at, d));
+}
+
+static void compare_head(struct call *c, const struct precision *fp8, int t, int h,
+                         const double *cos_sin)
+{
+    struct operand *out = call_operand(c, INDEXER_ROPE_CACHE_Q_OUT);
+    struct operand *weights_out = call_operand(c, INDEXER_ROPE_CACHE_WEIGHTS_OUT);
+    const double w = operand_value(call_operand(c, INDEXER_ROPE_CACHE_WEIGHTS), AT(t, h));
+    const double factor = w * c->args.indexer_rope_cache.weight_scale;
+    double x[DIM], error;
+    struct ref_index_head r;
+    for (int d = 0; d < DIM; d++)
+        x[d] = operand_value(call_operand(c, INDEXER_ROPE_CACHE_Q), AT(t, h, d));
+    ref_index_rope(
+        &(struct ref_index_rope){
+            .x = x, .cos_sin = cos_sin, .gptj = c->desc.indexer_rope_cache.rope == ATTN_ROPE_GPTJ},
+        &r);
+    const double absmax = absmax_of(&r, &error);
+    double scale = operand_result(weights_out, AT(t, h)) / factor;
+    if (is(c, POWERS))
+        scale = exp2(round(log2(scale)));
+    if (!is_scale(c, scale, absmax, error + absmax * 0x1p-22, fp8->limit))
+        verify_fail(c->row, "token %d, head %d has the scale %g, its largest element is %g", t, h,
+                    scale, absmax);
+    call_compare(c, weights_out, AT(t, h), scale * factor, 4 * 0x1p-24 * fabs(scale * factor));
+    for (int d = 0; d < DIM; d++) {
+        const double got =
+            decode_element(fp8, (uint16_t)operand_result_int(out, AT(t, h, d))) * scale;
+        call_compare_value(c, out, AT(t, h, d), got, r.y[d], bound_of(fp8, &r, d, scale));
+    }
+}
+
+static float read_float(struct operand *o, int64_t at)
+{
+    uint32_t bits = 0;
+    float value;
+    for (int i = 0; i < 4; i++) {
+        bits |= (uint32_t)(operand_result_int(o, AT(at + i)) & 0xff) << 8 * i;
+        operand_allow(o, AT(at + i));
+    }
+    memcpy(&value, &bits, sizeof(value));
+    return value;
+}
+
+static void compare_key(struct call *c, const struct precision *fp8, int t, const double *cos_sin)
+{
+    const struct attn_indexer_rope_cache_args *a = &c->args.indexer_rope_cache;
+    const struct attn_indexer_rope_cache_desc *desc = &c->desc.indexer_rope_cache;
+    const struct own *own = c->own;
+    struct operand *keys = call_operand(c, INDEXER_ROPE_CACHE_KEYS);
+    double x[DIM], weight[DIM], bias[DIM] = {0}, error;
+    struct ref_index_head r;
+    for (int d = 0; d < DIM; d++) {
+        x[d] = operand_value(call_operand(c, INDEXER_ROPE_CACHE_K), AT(t, d));
+        weight[d] = operand_value(call_operand(c, INDEXER_ROPE_CACHE_K_WEIGHT), AT(d));
+        if (desc->layer_norm)
+            bias[d] = operand_value(call_operand(c, INDEXER_ROPE_CACHE_K_BIAS), AT(d));
+    }
+    ref_index_rope(&(struct ref_index_rope){.x = x,
+                                            .weight = weight,
+                                            .bias = desc->layer_norm ? bias : NULL,
+                                            .eps = a->eps,
+                                            .cos_sin = cos_sin,
+                                            .gptj = desc->rope == ATTN_ROPE_GPTJ},
+                   &r);
+    const int64_t page = own->slots[t] / a->page_size * a->page_stride;
+    const int64_t inside = own->slots[t] % a->page_size;
+    const double scale = read_float(keys, page + a->page_size * DIM + 4 * inside);
+    const double absmax = absmax_of(&r, &error);
+    if (!is_scale(c, scale, absmax, error, fp8->limit))
+        verify_fail(c->row, "the key of token %d has the scale %g, its largest element is %g", t,
+                    scale, absmax);
+    for (int d = 0; d < DIM; d++) {
+        const int64_t at = page + (desc->layout == ATTN_KV_SHUFFLE
+                                       ? inside / TILE * TILE * DIM + d / TILE * TILE * TILE +
+                                             inside % TILE * TILE + d % TILE
+                                       : inside * DIM + d);
+        const double got = decode_element(fp8, (uint16_t)operand_result_int(keys, AT(at)) & 0xff);
+        call_compare_value(c, keys, AT(at), got * scale, r.y[d], bound_of(fp8, &r, d, scale));
+    }
+}
+
+static void compare(struct call *c)
+{
+    const struct precision *fp8 = find_cache_precision(ATTN_FP8, c->target);
+    const struct shape *s = c->shape;
+    const struct own *own = c->own;
+    double cos_sin[REF_INDEX_ROTARY];
+    for (int t = 0; t < s->tokens; t++) {
+        read_angles(c, t, cos_sin);
+        for (int h = 0; h < s->heads && !is(c, NO_Q); h++)
+            compare_head(c, fp8, t, h, cos_sin);
+        if (own->slots[t] >= 0)
+            compare_key(c, fp8, t, cos_sin);
+    }
+}
+
+const struct verify_op verify_indexer_rope_cache = {
+    .op = "indexer_rope_cache",
+    .shapes = shapes,
+    .shape_size = sizeof(shapes[0]),
+    .shape_count = COUNT(shapes),
+    .trace = &traced,
+    .dimensions =
+        {
+            {"heads", offsetof(struct shape, heads), 128, "of the indexer"},
+            {"tokens", offsetof(struct shape, tokens), 1 << 16, "queries and keys"},
+            {"page", offsetof(struct shape, page_size), 65536, "tokens in a page"},
+        },
+    .own_size = sizeof(struct own),
+    .size = size,
+    .place = place,
+    .fill = fill,
+    .compare = compare,
+};
