@@ -26,7 +26,8 @@
 
 static struct {
     const char *output, *tuning, *db, *shapes, *model, *ranks, *targets, *only, *jobs, *budget,
-        *kernels, *tiles, *verify, *parameters, *cache, *merge, *shard;
+        *kernels, *tiles, *verify, *parameters, *cache, *merge, *shard, *device, *finalists,
+        *seconds, *flush, *patience;
     bool show, csv, quiet;
 } args;
 
@@ -42,6 +43,15 @@ static const struct option_row options[] = {
     {"tp", 0, "N", "ranks of tensor parallelism, which share the model's heads (default: 1)",
      &args.ranks, NULL},
     {"target", 0, "GFX", "only this target", &args.targets, NULL},
+    {"device", 0, "DEVICE",
+     "sim: the timing model (default); hip: then a race on this machine's GPU", &args.device, NULL},
+    {"finalists", 0, "N", "with hip: how many of the model's fastest race (default: 3)",
+     &args.finalists, NULL},
+    {"seconds", 0, "S", "with hip: of a race at most (default: 10)", &args.seconds, NULL},
+    {"flush", 0, "MIB", "with hip: overwritten before each launch (default: 512)", &args.flush,
+     NULL},
+    {"patience", 0, "S", "with hip: after so long a launch counts as hung (default: 120)",
+     &args.patience, NULL},
     {"only", 0, "GLOB", "only the kernels whose names match", &args.only, NULL},
     {"jobs", 'j', "N", "launches at once (default: the processors there are)", &args.jobs, NULL},
     {"budget", 0, "SECONDS", "start no launch after so long; what is missing stays as it is",
@@ -74,6 +84,8 @@ struct tuning_run {
     size_t unit_count;
     struct attnc_tuning tuning;
     char db[PATH_MAX], yaml[PATH_MAX];
+    bool gpu;
+    unsigned finalists;
 };
 
 static int read_count(const char *option, const char *text, long most, long *number)
@@ -149,6 +161,29 @@ static int read_sweep(struct tune_sweep *s)
     return hash_model(&s->model);
 }
 
+/* --device hip and what goes with it. */
+static int read_device(struct tuning_run *r)
+{
+    long finalists = 3, seconds = 10, flush = 512, patience = 120;
+    int code = EXIT_GOOD;
+    if (args.device && strcmp(args.device, "hip") && strcmp(args.device, "sim"))
+        return complain(EXIT_USER, "tune: --device is hip or sim, not '%s'", args.device);
+    if (args.finalists)
+        code = read_count("finalists", args.finalists, 15, &finalists);
+    if (code == EXIT_GOOD && args.seconds)
+        code = read_count("seconds", args.seconds, 3600, &seconds);
+    if (code == EXIT_GOOD && args.flush)
+        code = read_count("flush", args.flush, 65536, &flush);
+    if (code == EXIT_GOOD && args.patience)
+        code = read_count("patience", args.patience, 86400, &patience);
+    r->gpu = args.device && !strcmp(args.device, "hip");
+    r->finalists = (unsigned)finalists;
+    r->sweep.race_seconds = (double)seconds;
+    r->sweep.patience = (double)patience;
+    r->sweep.flush = (size_t)flush << 20;
+    return code;
+}
+
 /* One description; `text` NULL: the file of the unit's path. */
 static int read_unit(struct build_unit *u, const char *text, size_t size)
 {
@@ -211,7 +246,7 @@ static void print_key(const struct tuning_run *r, const struct tune_key *key, do
     double sum = 0;
     size_t count = 0, kernels = 0;
     for (size_t s = 0; s < key->shape_count; s++) {
-        const double first = key->candidates[0].times[s].us;
+        const double first = tune_times(key, 0)[s].us;
         const double tuned = tune_chosen_time(key, &r->tuning, s);
         if (first <= 0 || tuned <= 0)
             continue;
@@ -236,8 +271,8 @@ static void print_summary(const struct tuning_run *r)
     printf("%-56s %4s %6s %7s  %s\n", "KEY", "TILES", "SHAPES", "KERNELS", "GAIN");
     for (size_t i = 0; i < s->key_count; i++)
         print_key(r, &s->keys[i], &all, &pairs);
-    printf("%zu pairs of key and shape: %.3f times as fast on the model, geometric mean\n", pairs,
-           pairs ? exp(all / (double)pairs) : 1);
+    printf("%zu pairs of key and shape: %.3f times as fast on the %s, geometric mean\n", pairs,
+           pairs ? exp(all / (double)pairs) : 1, r->gpu ? "GPU" : "model");
     printf(
         "%zu measured, %zu known, %zu left out by the budget, %zu failed; %zu candidates pruned, "
         "%zu wrong\n",
@@ -310,6 +345,8 @@ static int sweep(struct tuning_run *r)
         return complain(EXIT_ENVIRONMENT, "out of memory");
     if (!tune_measure(&r->sweep))
         return complain(EXIT_ENVIRONMENT, "the sweep has stopped");
+    if (r->gpu && r->sweep.shard.count == 1 && !tune_measure_gpu(&r->sweep, r->finalists))
+        return complain(EXIT_ENVIRONMENT, "the race has stopped");
     if (r->sweep.shard.count > 1)
         return finish_share(r);
     int code = choose(r);
@@ -381,6 +418,8 @@ static int run(int argc, char **argv)
                                       : complain(EXIT_USER, "tune: -o says where the pack goes");
     if (code == EXIT_GOOD)
         code = read_sweep(&r.sweep);
+    if (code == EXIT_GOOD)
+        code = read_device(&r);
     if (code == EXIT_GOOD)
         code = read_inputs(&r, argv, (size_t)argc);
     if (code == EXIT_GOOD)

@@ -35,9 +35,11 @@ struct tune_candidate {
     struct att_variant variant;
     const struct attnc_kernel *kernel; /* NULL: it did not compile */
     char tile[ATT_TILE_TEXT_MAX];
-    char source[TUNE_SOURCE];
-    const char *dropped;      /* why it is out of the race, or NULL */
-    struct tune_value *times; /* one per shape of the key; runs 0: not measured */
+    char source[TUNE_SOURCE];    /* hash of the kernel and of the timing model */
+    char code[TUNE_SOURCE];      /* of the kernel alone */
+    const char *dropped;         /* why it is out of the race, or NULL */
+    struct tune_value *times;    /* one per shape of the key, on the model; runs 0: not measured */
+    struct tune_value *measured; /* the same on a GPU, or NULL */
 };
 
 struct tune_key {
@@ -49,6 +51,7 @@ struct tune_key {
     size_t shape_count;
     struct attnc_description desc; /* the candidates' variants, as they were built */
     struct attnc_build_result built;
+    bool on_gpu; /* what was measured there decides */
 };
 
 /** Heads of a rank of the model that is tuned for; heads 0: any. */
@@ -61,13 +64,16 @@ struct tune_sweep {
     size_t key_count;
     struct tune_db *db;
     unsigned jobs;
-    size_t verify_shapes;   /* of each winner; 0: all */
-    const char *parameters; /* of the timing model, or NULL */
-    double deadline;        /* of steady_seconds(); 0: none */
-    unsigned max_kernels;   /* of a key */
-    size_t max_tiles;       /* of a key; 0: all that fit */
-    struct shard shard;     /* measures only what is its own */
-    uint64_t model;         /* hash of the timing model */
+    size_t verify_shapes;          /* of each winner; 0: all */
+    const char *parameters;        /* of the timing model, or NULL */
+    double deadline;               /* of steady_seconds(); 0: none */
+    unsigned max_kernels;          /* of a key */
+    size_t max_tiles;              /* of a key; 0: all that fit */
+    struct shard shard;            /* measures only what is its own */
+    uint64_t model;                /* hash of the timing model */
+    double race_seconds, patience; /* of a race on a GPU; of a launch until it counts as hung */
+    size_t flush;                  /* bytes that are overwritten before each launch there */
+    char gpu[160];                 /* the name of the one that was opened last */
     size_t measured, known, skipped, failed, wrong, pruned;
 };
 
@@ -92,6 +98,17 @@ void tune_device(const struct tune_sweep *sweep, const struct tune_key *key, cha
 
 /** Times what the database does not have; false when it could not be written. */
 bool tune_measure(struct tune_sweep *sweep);
+
+/** Races the first candidate and the `finalists` fastest on the model on the machine's GPU, for each
+ * key and shape. What was measured there then decides. False: the database cannot be written. */
+bool tune_measure_gpu(struct tune_sweep *sweep, unsigned finalists);
+
+/** The times of a candidate that decide: measured, or modelled. */
+const struct tune_value *tune_times(const struct tune_key *key, size_t candidate);
+
+/** A pack in memory with the candidate alone, for the rest of this process's life; NULL: no memory. */
+struct attn_pack;
+struct attn_pack *tune_open_candidate(const struct tune_key *key, size_t candidate);
 
 /** Verifies a candidate, or takes the verdict from the database. True: it is right. */
 bool tune_verify(struct tune_sweep *sweep, struct tune_key *key, struct tune_candidate *c);

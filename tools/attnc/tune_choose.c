@@ -39,6 +39,12 @@ static const struct tune_launch_value *find_value(const struct tune_shape *s, co
     return NULL;
 }
 
+const struct tune_value *tune_times(const struct tune_key *key, size_t candidate)
+{
+    const struct tune_candidate *c = &key->candidates[candidate];
+    return key->on_gpu ? c->measured : c->times;
+}
+
 static bool is_timed(const struct tune_value *v) { return v->runs && !v->fault[0] && v->us > 0; }
 
 /* The best candidate for the shapes of `in`, and what they cost then. */
@@ -48,13 +54,14 @@ static double find_best(const struct tune_key *key, const bool *in, size_t *best
     *best = 0;
     for (size_t c = 0; c < key->candidate_count; c++) {
         const struct tune_candidate *const k = &key->candidates[c];
+        const struct tune_value *const times = tune_times(key, c);
         double cost = 0;
         for (size_t s = 0; s < key->shape_count && cost < INFINITY; s++) {
-            const struct tune_value *first = &key->candidates[0].times[s];
+            const struct tune_value *first = &tune_times(key, 0)[s];
             if (!in[s] || !is_timed(first))
                 continue;
-            const bool good = is_timed(&k->times[s]) && k->times[s].us <= first->us;
-            cost += good ? log(k->times[s].us) : INFINITY;
+            const bool good = is_timed(&times[s]) && times[s].us <= first->us;
+            cost += good ? log(times[s].us) : INFINITY;
         }
         if ((!k->dropped || c == 0) && cost < least) {
             least = cost;
@@ -292,7 +299,7 @@ double tune_chosen_time(const struct tune_key *key, const struct attnc_tuning *t
     const struct attnc_tuned *row = find_row(key, t, &key->shapes[shape]);
     for (size_t c = 0; row && c < key->candidate_count; c++) {
         if (!strcmp(key->candidates[c].tile, row->tile))
-            return key->candidates[c].times[shape].us;
+            return tune_times(key, c)[shape].us;
     }
     return 0;
 }

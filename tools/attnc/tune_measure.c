@@ -41,8 +41,7 @@ void tune_device(const struct tune_sweep *sweep, const struct tune_key *key, cha
              sweep->parameters ? sweep->parameters : "");
 }
 
-/* A pack in memory with the candidate alone, so that lookup takes it. */
-static struct attn_pack *open_candidate(const struct tune_key *key, size_t candidate)
+struct attn_pack *tune_open_candidate(const struct tune_key *key, size_t candidate)
 {
     struct attnc_description desc = {.variants = &key->desc.variants[candidate], .count = 1};
     const struct attnc_build_result built = {.kernels = &key->built.kernels[candidate], .count = 1};
@@ -61,7 +60,7 @@ static struct attn_pack *open_candidate(const struct tune_key *key, size_t candi
 static int time_launch(const struct tune_sweep *sweep, const struct item *item,
                        struct tune_value *v)
 {
-    struct attn_pack *pack = open_candidate(item->key, item->candidate);
+    struct attn_pack *pack = tune_open_candidate(item->key, item->candidate);
     struct trace_session t;
     struct hipsim_time_report r;
     if (!pack)
@@ -303,7 +302,7 @@ static void ignore_row(const struct verify_run *run, const struct verify_row *ro
 static int call_verify(void *context, void *answer)
 {
     const struct verify_call *c = context;
-    struct attn_pack *pack = open_candidate(c->key, c->candidate);
+    struct attn_pack *pack = tune_open_candidate(c->key, c->candidate);
     struct attn_kernel_info info = {.size = sizeof(info)};
     char simulator[4096], why[600];
     struct gpu gpu;

@@ -88,8 +88,11 @@ static void hash_source(const struct tune_sweep *sweep, struct tune_candidate *c
     memset(plain.name, 0, sizeof(plain.name));
     const XXH64_hash_t code = XXH3_64bits(c->kernel->code.data, c->kernel->code.size);
     const XXH64_hash_t record = XXH3_64bits_withSeed(&plain, sizeof(plain), sweep->model);
+    const XXH64_hash_t plainly = XXH3_64bits(&plain, sizeof(plain));
     snprintf(c->source, sizeof(c->source), "%016llx%016llx", (unsigned long long)code,
              (unsigned long long)record);
+    snprintf(c->code, sizeof(c->code), "%016llx%016llx", (unsigned long long)code,
+             (unsigned long long)plainly);
 }
 
 static void judge(struct tune_sweep *sweep, struct tune_key *key, size_t i)
@@ -142,8 +145,10 @@ void tune_sweep_free(struct tune_sweep *sweep)
 {
     for (size_t i = 0; i < sweep->key_count; i++) {
         struct tune_key *key = &sweep->keys[i];
-        for (size_t c = 0; c < key->candidate_count; c++)
+        for (size_t c = 0; c < key->candidate_count; c++) {
             free(key->candidates[c].times);
+            free(key->candidates[c].measured);
+        }
         attnc_build_result_free(&key->built);
         free(key->desc.variants);
         free(key->candidates);

@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * attnc tune --device hip on the simulator behind a bad clock: the model's winner wins, a fault or a
+ * hang costs no more than the kernel that is to blame, and measurements stand beside the model's.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "tests/compiler/command.h"
+
+#define TUNE                                                                                   \
+    "tune d.yaml --shapes shapes --tiles 4 --verify 1 --cache cache --device hip --seconds 1 " \
+    "--flush 1 "
+
+static const char *shaky; /* the folder of the shaky library, then hipsim's */
+
+static void start(const char *settings)
+{
+    write_file("d.yaml", "targets: [gfx950]\n"
+                         "kernels: [{ op: decode, head_dim: 64, gqa: 8, page_size: 16 }]\n");
+    write_file("shapes", "decode batch=1,k=256,heads=8\n");
+    setenv("LD_LIBRARY_PATH", shaky, 1);
+    setenv("HIPSIM", "target=gfx950", 1);
+    setenv("SHAKY", settings, 1);
+}
+
+/* The tile that a tuning file gives to all calls. */
+static void read_winner(const char *path, char tile[200])
+{
+    size_t size;
+    char *text = read_file(path, &size);
+    assert_non_null(text);
+    const char *at = strstr(text, "    tile: ");
+    assert_non_null(at);
+    snprintf(tile, 200, "%.*s", (int)strcspn(at, "\n"), at);
+    free(text);
+}
+
+static unsigned count_lines(const char *db, const char *word)
+{
+    char line[128];
+    unsigned count = 0;
+    snprintf(line, sizeof(line), "tune --csv --db %s", db);
+    struct run r = run(line);
+    assert_int_equal(r.status, 0);
+    for (const char *at = (char *)r.out.data; (at = strstr(at, word)); at++)
+        count++;
+    end_run(&r);
+    return count;
+}
+
+static void noise_and_drift_change_no_winner(void **state)
+{
+    (void)state;
+    char still[200], shaken[200];
+    start("");
+    expect(TUNE "-o still.attnpack", 0, "times as fast on the GPU", "");
+    assert_true(count_lines("still.sqlite", "MI355X") >= 3);
+    assert_true(count_lines("still.sqlite", "model gfx950") >= 3);
+    start("noise=1,drift=5");
+    expect(TUNE "-o shaken.attnpack", 0, "times as fast on the GPU", "");
+    read_winner("still.yaml", still);
+    read_winner("shaken.yaml", shaken);
+    assert_string_equal(still, shaken);
+    expect(TUNE "-o shaken.attnpack", 0, "\n0 measured", "");
+}
+
+/* The second kernel that a process launches fails: all but one are lost one after the other, or the
+ * first is; whoever is left wins, and every loss has its row. */
+static void a_fault_costs_who_is_to_blame(void **state)
+{
+    (void)state;
+    start("fault=2");
+    expect(TUNE "-o faulty.attnpack", 0, "failed", "");
+    assert_true(count_lines("faulty.sqlite", "hipErrorLaunchFailure") >= 1);
+    assert_true(exists("faulty.attnpack"));
+}
+
+static void a_hang_ends(void **state)
+{
+    (void)state;
+    start("hang=20");
+    expect(TUNE "--patience 2 --finalists 1 -o hung.attnpack", 0, "failed", "");
+    assert_true(count_lines("hung.sqlite", "hung for") >= 1);
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(noise_and_drift_change_no_winner, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_fault_costs_who_is_to_blame, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_hang_ends, setup, teardown),
+    };
+    command_path = argc == 3 ? realpath(argv[1], NULL) : NULL; /* tests change the directory */
+    if (!command_path)
+        return 1;
+    shaky = argv[2];
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,261 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * attnc tune --device hip: the candidates that are fastest on the model race on the GPU, those of a
+ * key and shape in one process, launch by launch in turn. One that faults, kills the process or
+ * hangs is out, and the others race again.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "tools/attnc/child_call.h"
+#include "tools/attnc/command.h"
+#include "tools/attnc/events.h"
+#include "tools/attnc/progress.h"
+#include "tools/attnc/race.h"
+#include "tools/attnc/tune.h"
+
+/* A race of one key and shape. */
+struct heat {
+    struct tune_sweep *sweep;
+    struct tune_key *key;
+    size_t shape;
+    size_t candidates[RACE_RUNNERS]; /* the first is the key's first, unless it cannot run */
+    size_t count;
+    volatile size_t *running; /* shared with the child: who is at work */
+};
+
+struct lane {
+    struct events events;
+    struct trace_session sessions[RACE_RUNNERS];
+    volatile size_t *running;
+    char why[160];
+};
+
+struct answer {
+    struct race_result result;
+    bool faulted;
+    size_t culprit; /* whose launch failed first: after it those of others may fail, too */
+    char fault[160];
+};
+
+static struct answer *shared_answer; /* of this process: the child's sampler notes faults in it */
+
+static bool sample(void *context, size_t which, double *us)
+{
+    struct lane *l = context;
+    *l->running = which;
+    if (events_time(&l->events, &l->sessions[which], us, l->why, sizeof(l->why)))
+        return true;
+    if (!shared_answer->faulted) {
+        shared_answer->faulted = true;
+        shared_answer->culprit = which;
+        snprintf(shared_answer->fault, sizeof(shared_answer->fault), "%s", l->why);
+    }
+    return false;
+}
+
+static int call_race(void *context, void *out)
+{
+    const struct heat *h = context;
+    struct answer *a = shared_answer = out;
+    struct lane *l = calloc(1, sizeof(*l));
+    if (!l)
+        return complain(EXIT_ENVIRONMENT, "out of memory");
+    l->running = h->running;
+    for (size_t i = 0; i < h->count; i++) {
+        struct attn_pack *pack = tune_open_candidate(h->key, h->candidates[i]);
+        *l->running = i;
+        const int code = trace_open(&l->sessions[i], pack, 0, h->key->shapes[h->shape].text, "hip");
+        if (code != EXIT_GOOD)
+            return code;
+    }
+    if (!events_open(&l->events, &l->sessions[0], h->sweep->flush, l->why, sizeof(l->why)))
+        return complain(EXIT_ENVIRONMENT, "%s", l->why);
+    const struct race_options o = {.warm_up = 3,
+                                   .least = 15,
+                                   .most = RACE_ROUNDS,
+                                   .precision = 0.005,
+                                   .seconds = h->sweep->race_seconds};
+    race_run(&o, h->count, sample, l, &a->result);
+    return EXIT_GOOD;
+}
+
+/* Writes a row: the time as a multiple of the first candidate's in the same rounds. */
+static bool keep(const struct heat *h, size_t i, const struct race_figure *f, double base,
+                 const char *fault)
+{
+    struct tune_candidate *c = &h->key->candidates[h->candidates[i]];
+    struct tune_value v = {.runs = f->runs ? f->runs : 1};
+    const struct tune_id id = {h->key->text, h->sweep->gpu, h->key->shapes[h->shape].text, c->tile,
+                               c->code};
+    if (fault[0]) {
+        snprintf(v.fault, sizeof(v.fault), "%s", fault);
+    } else {
+        v.us = base * f->ratio;
+        v.us_low = base * f->ratio_low;
+        v.us_high = base * f->ratio_high;
+    }
+    c->measured[h->shape] = v;
+    h->sweep->measured++;
+    h->sweep->failed += fault[0] != '\0';
+    return tune_db_put(h->sweep->db, &id, &v);
+}
+
+static void drop(struct heat *h, size_t i)
+{
+    h->count--;
+    memmove(&h->candidates[i], &h->candidates[i + 1], (h->count - i) * sizeof(h->candidates[0]));
+}
+
+/* One race in a child. True: it has ended without a fault, and its figures are kept; else
+ * `culprit` is who lost it, and `fault` why. */
+static bool race_once(struct heat *h, size_t *culprit, char fault[200], bool *good)
+{
+    struct answer *a = calloc(1, sizeof(*a));
+    const double seconds = h->sweep->patience + 4 * h->sweep->race_seconds;
+    *good = a != NULL;
+    *h->running = 0;
+    const bool ended = a && child_call(call_race, h, a, sizeof(*a), seconds, fault);
+    const bool sound = ended && !a->faulted;
+    *culprit = *h->running < h->count ? *h->running : 0;
+    if (ended && a->faulted) {
+        *culprit = a->culprit;
+        snprintf(fault, 200, "%s", a->fault);
+    }
+    for (size_t i = 0; sound && *good && i < h->count; i++)
+        *good = keep(h, i, &a->result.figures[i], a->result.figures[0].us, "");
+    free(a);
+    return sound;
+}
+
+/* Races until no runner is lost. False: the database cannot be written. */
+static bool race(struct heat *h)
+{
+    static const struct race_figure none;
+    bool good = true;
+    char fault[200];
+    size_t culprit;
+    while (h->count && good && !race_once(h, &culprit, fault, &good)) {
+        good = good && keep(h, culprit, &none, 0, fault);
+        drop(h, culprit);
+    }
+    return good;
+}
+
+/* The first candidate, and the fastest on the model, up to `finalists` more. */
+static void choose_finalists(struct heat *h, unsigned finalists)
+{
+    const struct tune_key *key = h->key;
+    h->count = 0;
+    h->candidates[h->count++] = 0;
+    while (h->count <= finalists && h->count < RACE_RUNNERS) {
+        size_t best = 0;
+        for (size_t c = 1; c < key->candidate_count; c++) {
+            const struct tune_value *v = &key->candidates[c].times[h->shape];
+            bool in = false;
+            for (size_t i = 0; i < h->count; i++)
+                in = in || h->candidates[i] == c;
+            if (!in && !key->candidates[c].dropped && v->runs && !v->fault[0] &&
+                (!best || v->us < key->candidates[best].times[h->shape].us))
+                best = c;
+        }
+        if (!best)
+            return;
+        h->candidates[h->count++] = best;
+    }
+}
+
+/* Takes what the database has. True where that is all. */
+static bool recall(struct heat *h)
+{
+    size_t known = 0;
+    for (size_t i = 0; i < h->count; i++) {
+        struct tune_candidate *c = &h->key->candidates[h->candidates[i]];
+        const struct tune_id id = {h->key->text, h->sweep->gpu, h->key->shapes[h->shape].text,
+                                   c->tile, c->code};
+        known += tune_db_find(h->sweep->db, &id, &c->measured[h->shape]);
+    }
+    if (known == h->count)
+        h->sweep->known += known;
+    return known == h->count;
+}
+
+struct name_call {
+    struct attn_pack *pack;
+    const char *target;
+};
+
+static int call_name(void *context, void *answer)
+{
+    const struct name_call *c = context;
+    struct gpu gpu;
+    char why[600];
+    struct attn_device_info info = {.size = sizeof(info)};
+    if (!gpu_open(&gpu, NULL, "", c->target, c->pack, why, sizeof(why)))
+        return complain(EXIT_ENVIRONMENT, "%s", why);
+    attn_device_describe(gpu.device, &info);
+    snprintf(answer, 160, "%.150s", info.name);
+    return EXIT_GOOD;
+}
+
+/* The GPU's name is part of what a measurement is known by. */
+static bool find_gpu(struct tune_sweep *sweep, const struct tune_key *key)
+{
+    char why[200];
+    struct name_call call = {tune_open_candidate(key, 0), key->variant.target};
+    const bool found =
+        call.pack && child_call(call_name, &call, sweep->gpu, sizeof(sweep->gpu), 120, why);
+    if (!found)
+        complain(EXIT_ENVIRONMENT, "no GPU for %s: %s; its kernels stay with the model",
+                 key->variant.target, call.pack ? why : "no pack");
+    return found;
+}
+
+static bool measure_key(struct heat *h, unsigned finalists)
+{
+    struct tune_key *key = h->key;
+    for (size_t c = 0; c < key->candidate_count; c++) {
+        free(key->candidates[c].measured);
+        key->candidates[c].measured = calloc(key->shape_count + 1, sizeof(struct tune_value));
+        if (!key->candidates[c].measured)
+            return false;
+    }
+    for (h->shape = 0; h->shape < key->shape_count; h->shape++) {
+        if (h->sweep->deadline && steady_seconds() > h->sweep->deadline) {
+            h->sweep->skipped++;
+            continue;
+        }
+        choose_finalists(h, finalists);
+        show_progress(h->shape, key->shape_count, key->shapes[h->shape].text);
+        if (!recall(h) && !race(h))
+            return false;
+    }
+    clear_progress();
+    key->on_gpu = true;
+    return true;
+}
+
+bool tune_measure_gpu(struct tune_sweep *sweep, unsigned finalists)
+{
+    const char *target = NULL;
+    bool found = false, good = true;
+    struct heat h = {.sweep = sweep};
+    h.running =
+        mmap(NULL, sizeof(*h.running), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (h.running == MAP_FAILED)
+        return false;
+    for (size_t k = 0; k < sweep->key_count && good; k++) {
+        h.key = &sweep->keys[k];
+        if (!h.key->candidates[0].kernel)
+            continue;
+        if (!target || strcmp(target, h.key->variant.target)) {
+            target = h.key->variant.target;
+            found = find_gpu(sweep, h.key);
+        }
+        good = !found || measure_key(&h, finalists);
+    }
+    munmap((void *)h.running, sizeof(*h.running));
+    return good;
+}
