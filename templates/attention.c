@@ -104,15 +104,16 @@ struct tir_value att_load_mask(struct att_attention *a, struct tir_value key)
     struct tir_builder *const b = a->b;
     const struct tir_value keys = key_index(a, key);
     const struct tir_type t = tir_typeof(b->f, keys);
-    const struct tir_value last = tir_splat(b, att_plus(b, a->at.end, -1), t);
+    const struct tir_value end = tir_max(b, att_plus(b, a->at.end, -1), tir_i32(b, 0));
+    const struct tir_value last = tir_splat(b, end, t);
     const struct tir_value there = tir_zext(b, tir_min(b, keys, last), TIR_I64);
     const struct tir_value at =
         tir_add(b, there, tir_broadcast(b, a->at.mask_row, tir_typeof(b->f, there)));
     const struct tir_value rows = tir_split_blocks(b, at, 1);
     struct tir_type bytes = tir_typeof(b->f, rows);
     bytes.dtype = TIR_I8;
-    const struct tir_value mask =
-        tir_tile_gather(b, tir_arg(b, "custom_mask", TIR_I64), rows, tir_i32(b, 0), bytes);
+    const struct tir_value base = a->at.mask.id ? a->at.mask : tir_arg(b, "custom_mask", TIR_I64);
+    const struct tir_value mask = tir_tile_gather(b, base, rows, tir_i32(b, 0), bytes);
     return tir_join_blocks(b, mask, a->softmax.scores.rows);
 }
 

@@ -71,6 +71,7 @@ struct att_position {
     struct tir_value left, right;     /* window: keys diagonal - left to diagonal + right */
     struct tir_value head;            /* query head: a scalar, or 1 x queries */
     struct tir_value mask_row;        /* custom mask: 1 x queries of i64, see att_load_mask() */
+    struct tir_value mask; /* i64: what it counts from, or none: the argument custom_mask */
 };
 
 /** What a wave knows in its loop. */

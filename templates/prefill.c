@@ -151,6 +151,23 @@ static void find_cache(struct prefill *p)
     }
 }
 
+/* A query behind the last has the row of the last. A sequence without keys has no row, and the bytes
+ * that are loaded in spite of it are those of mask_indptr. */
+static void find_mask(struct prefill *p, struct tir_type t)
+{
+    struct tir_builder *b = &p->b;
+    struct att_position *const at = &p->attention.at;
+    const struct tir_value query =
+        tir_min(b, tir_add(b, tir_col_index(b, t), tir_splat(b, p->row0, t)),
+                tir_splat(b, att_plus(b, p->q_len, -1), t));
+    const struct tir_value some = tir_cmp_gt(b, p->kv_len, tir_i32(b, 0));
+    const struct tir_value row = att_mask_row(&p->attention, p->sequence, query);
+    const struct tir_value used = tir_select(b, some, tir_i64(b, -1), tir_i64(b, 0));
+    at->mask_row = tir_and(b, row, tir_splat(b, used, tir_typeof(b->f, row)));
+    at->mask = tir_select(b, some, tir_arg(b, ARG_CUSTOM_MASK, TIR_I64),
+                          tir_arg(b, ARG_MASK_INDPTR, TIR_I64));
+}
+
 /* The columns of the scores are the queries of the workgroup, and a wave has p->rows of them. */
 static void find_position(struct prefill *p)
 {
@@ -172,6 +189,8 @@ static void find_position(struct prefill *p)
     at->highest = att_plus(b, at->lowest, (int)p->rows - 1);
     if (window)
         at->left = tir_arg(b, "window_left", TIR_I32);
+    if (p->v->mask == ATT_MASK_CUSTOM)
+        find_mask(p, t);
 }
 
 /* First and one-past-last tile of keys that some query of the workgroup sees; at least one. */
@@ -181,7 +200,7 @@ static struct tir_value count_tiles(struct prefill *p)
     const struct tir_value rows =
         tir_min(b, tir_sub(b, p->q_len, p->row0), tir_i32(b, (int)(p->rows * p->waves)));
     struct tir_value end = p->kv_len;
-    if (p->v->mask != ATT_MASK_NONE) {
+    if (p->v->mask == ATT_MASK_CAUSAL || p->v->mask == ATT_MASK_WINDOW) {
         const struct tir_value reach = tir_add(b, tir_add(b, p->row0, rows), p->offset);
         end = tir_min(b, end, tir_add(b, reach, p->attention.at.right));
     }
@@ -395,6 +414,8 @@ static void fetch_keys(void *family, struct att_block *block)
     place_k(p, block->index);
     if (p->v->paged)
         p->v_pages = att_page_numbers(&p->b, &p->pages, &p->paged_v, first_key(p, block->index));
+    if (p->v->mask == ATT_MASK_CUSTOM)
+        block->mask = att_load_mask(&p->attention, first_key(p, block->index));
     tir_barrier(&p->b);
 }
 

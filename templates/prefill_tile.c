@@ -96,6 +96,9 @@ const struct att_knob prefill_knobs[PREFILL_N_KNOBS] = {
     {"late_power", 2, {0, 1}},
 };
 
+/* With a custom mask: each byte of it has an address of two registers. */
+enum { MASKED_SCORES = 16 * 32 };
+
 /* Refuses fields of a cache where K and V are plain tensors. */
 static bool check_plain(const struct att_variant *v, struct att_why *why)
 {
@@ -203,6 +206,10 @@ bool prefill_fits(const struct att_variant *v, const struct att_tile *t,
                           m->name, m->to_lds_max_bytes);
     if (t->plain && (v->logits || v->soft_cap || v->paged))
         return att_reject(why, ATT_TILE, "has no registers for a hook, a soft cap or pages");
+    if (v->mask == ATT_MASK_CUSTOM && t->rows * t->keys > MASKED_SCORES)
+        return att_reject(why, ATT_TILE,
+                          "has no registers for a custom mask: %u scores a wave, which takes %d",
+                          t->rows * t->keys, MASKED_SCORES);
     const struct prefill p = prefill_with_tile(v, m, t);
     if (p.instr < 0)
         return att_reject(why, ATT_TILE, "%s has no matrix instruction with %d rows", m->name,
@@ -226,8 +233,6 @@ bool prefill_check(const struct att_variant *v, const struct tir_machine *m, str
     if (v->head_dim_v & (v->head_dim_v - 1) || v->head_dim_v < 64)
         return att_reject(why, ATT_HEAD_DIM_V, "head_dim_v %d is not 64, 128 or 256",
                           v->head_dim_v);
-    if (v->mask == ATT_MASK_CUSTOM)
-        return att_reject(why, ATT_MASK, "prefill has no custom mask: causal, window or none");
     struct att_tile tile;
     return att_find_tile(v, m, &tile, why);
 }

@@ -89,8 +89,10 @@ static int random_number(enum att_field f)
     case ATT_GQA: return ONE_OF(groups);
     case ATT_Q_LEN: return ONE_OF(queries);
     case ATT_TILE: return ONE_OF(tiles);
-    default: return ONE_OF(rotary);
+    default: break;
     }
+    const int n = ONE_OF(rotary);
+    return n < info->min ? info->min : n > info->max ? info->max : n;
 #undef ONE_OF
 }
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* This file says which keys a query of a packed sequence sees:
  *
- *   key j is seen by row i of n queries and m keys when -left <= j - (i + m - n) <= right
+ *   key j is seen by row i of n queries and m keys when -left <= j - (i + m - n) <= right, and when
+ *   the mask, where there is one, has a nonzero byte for it
  */
 #include "tools/reference/prefill.h"
 
@@ -29,6 +30,7 @@ void ref_prefill_row(const struct ref_prefill *p, int s, int head, int64_t row, 
         .v_stride = (int64_t)p->kv_heads * dim_v,
         .first = diagonal - p->left > 0 ? diagonal - p->left : 0,
         .end = diagonal + p->right + 1 < m ? diagonal + p->right + 1 : m,
+        .visible = p->mask ? p->mask + p->mask_indptr[s] + row * m : NULL,
     };
     ref_attend(&p->attention, &query, &keys, scratch, result);
 }

@@ -13,6 +13,8 @@ struct ref_prefill {
     int batch, heads, kv_heads;
     const double *sinks; /* [head], NULL: none */
     int64_t left, right; /* visible keys around the diagonal of the bottom right corner */
+    const uint8_t *mask; /* row i of s from mask_indptr[s] + i * its keys on, or NULL: all */
+    const int64_t *mask_indptr; /* [batch + 1] */
 };
 
 /* One row of the output; `scratch` has room for the keys of sequence `s`. */

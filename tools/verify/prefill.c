@@ -75,6 +75,8 @@ struct problem {
     struct sequence_pages pages;
     double *sinks;     /* [head] */
     float *hook_arg;   /* [HOOK_FLOATS] */
+    uint8_t *mask;     /* of all sequences */
+    int64_t mask_indptr[SEQUENCES_MAX + 1];
     struct hook *hook; /* or NULL */
     struct device_memory memory;
     struct verify_row *row;
@@ -129,6 +131,8 @@ static void compare(struct problem *p)
                 .heads = p->desc.heads,
                 .kv_heads = p->desc.kv_heads,
                 .sinks = p->desc.sinks ? p->sinks : NULL,
+                .mask = p->mask,
+                .mask_indptr = p->mask_indptr,
                 .attention =
                     {
                         .dim = p->desc.head_dim,
@@ -266,8 +270,22 @@ static void point_the_same_way(struct problem *p)
     }
 }
 
+/* Any two of three keys. */
+static void make_mask(struct problem *p, uint64_t *random)
+{
+    for (int s = 0; s < p->args.batch; s++)
+        p->mask_indptr[s + 1] =
+            p->mask_indptr[s] + (int64_t)(p->cu_q[s + 1] - p->cu_q[s]) * p->kv_lens[s];
+    const int64_t bytes = p->mask_indptr[p->args.batch];
+    p->mask = malloc((size_t)bytes + 1);
+    for (int64_t i = 0; i < bytes; i++)
+        p->mask[i] = random_bits(random) % 3 != 0;
+}
+
 static void set_inputs(struct problem *p, uint64_t *random)
 {
+    if (p->desc.mask == ATTN_MASK_CUSTOM)
+        make_mask(p, random);
     tensor_fill(&p->q, random);
     tensor_fill(&p->k, random);
     tensor_fill(&p->v, random);
@@ -304,6 +322,12 @@ static void upload(struct problem *p)
     a->cu_seqlens_q = device_copy(m, p->cu_q, sizeof(p->cu_q));
     a->sinks = p->desc.sinks ? device_copy(m, sinks, p->desc.heads * sizeof(float)) : NULL;
     a->hook_arg = device_copy(m, p->hook_arg, HOOK_FLOATS * sizeof(float));
+    if (p->mask) {
+        const int n = p->args.batch;
+        const size_t bytes = (size_t)p->mask_indptr[n];
+        a->custom_mask = device_copy(m, p->mask, bytes ? bytes : 1);
+        a->mask_indptr = device_copy(m, p->mask_indptr, ((size_t)n + 1) * sizeof(int64_t));
+    }
     a->q_token_stride = p->q.token_stride;
     a->q_head_stride = p->q.head_stride;
     a->k_token_stride = p->k.token_stride;
@@ -354,6 +378,7 @@ static void destroy(struct problem *p)
         sequence_pages_free(&p->pages);
     free(p->sinks);
     free(p->hook_arg);
+    free(p->mask);
 }
 
 /*
@@ -416,7 +441,6 @@ static void verify_shape(struct verify_run *run, const struct attn_kernel_info *
 
 struct attn_prefill_desc verify_prefill_desc(const struct attn_pack *pack, uint32_t n)
 {
-    const char *mask = verify_field(pack, n, "mask");
     const struct precision *precision = find_precision(verify_field(pack, n, "dtype"));
     const int ratio = atoi(verify_field(pack, n, "gqa")); /* "any": 0 */
     const int kv_heads = ratio && ratio <= 4 ? 2 : 1;
@@ -427,9 +451,7 @@ struct attn_prefill_desc verify_prefill_desc(const struct attn_pack *pack, uint3
         .head_dim_v = atoi(verify_field(pack, n, "head_dim_v")),
         .heads = ratio * kv_heads,
         .kv_heads = kv_heads,
-        .mask = !strcmp(mask, "causal")   ? ATTN_MASK_CAUSAL
-                : !strcmp(mask, "window") ? ATTN_MASK_WINDOW
-                                          : ATTN_MASK_NONE,
+        .mask = VERIFY_NUMBER_OF(pack, n, "mask", "causal", "none", "window", "custom"),
         .sinks = verify_flag(pack, n, "sinks"),
         .soft_cap = verify_flag(pack, n, "soft_cap"),
         .lse = verify_flag(pack, n, "lse"),
