@@ -29,6 +29,8 @@ bool att_index_check(const struct att_variant *v, const struct tir_machine *m, s
                           ROWS, ROWS);
     if (v->kv_layout == ATT_KV_LAYOUT_SHUFFLE && !v->paged)
         return att_reject(why, ATT_KV_LAYOUT, "kv_layout shuffle is for pages: paged is false");
+    if (v->kv_layout == ATT_KV_LAYOUT_PACKED)
+        return att_reject(why, ATT_KV_LAYOUT, "packed rows are latents: keys are nhd or shuffle");
     return true;
 }
 

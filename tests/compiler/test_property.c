@@ -92,7 +92,9 @@ static int random_number(enum att_field f)
     default: break;
     }
     const int n = ONE_OF(rotary);
-    return n < info->min ? info->min : n > info->max ? info->max : n;
+    return n >= info->min && n <= info->max
+               ? n
+               : info->min + (int)below((unsigned)(info->max - info->min) + 1);
 #undef ONE_OF
 }
 

@@ -56,6 +56,8 @@ static int prepare(struct trace_run *run)
     if (desc.logits)
         return complain(EXIT_USER, "%s: trace has no inputs for a logits function",
                         run->info->name);
+    if (desc.mask == ATTN_MASK_CUSTOM)
+        return complain(EXIT_USER, "%s: trace has no inputs for a custom mask", run->info->name);
     const int code = complete_shape(s, &desc);
     if (code != EXIT_GOOD)
         return code;

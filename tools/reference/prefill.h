@@ -11,9 +11,9 @@ struct ref_prefill {
     const double *q, *k, *v;
     const int32_t *cu_q, *cu_k; /* [batch + 1] */
     int batch, heads, kv_heads;
-    const double *sinks; /* [head], NULL: none */
-    int64_t left, right; /* visible keys around the diagonal of the bottom right corner */
-    const uint8_t *mask; /* row i of s from mask_indptr[s] + i * its keys on, or NULL: all */
+    const double *sinks;        /* [head], NULL: none */
+    int64_t left, right;        /* visible keys around the diagonal of the bottom right corner */
+    const uint8_t *mask;        /* row i of s from mask_indptr[s] + i * its keys on, or NULL: all */
     const int64_t *mask_indptr; /* [batch + 1] */
 };
 

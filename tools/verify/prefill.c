@@ -21,7 +21,7 @@ enum { SEQUENCES_MAX = 6, MAX_STEPS = 16 };
 enum {
     HUGE_LOGIT = 1 << 0, /* the last query and the first key of a sequence point the same way */
     VIEWS = 1 << 1,      /* q, k, v share a tensor; out and lse have gaps; lse is [token, head] */
-    FAR = 1 << 2,        /* k and v lie beyond 4 GiB, their tokens as far apart as is allowed */
+    FAR = 1 << 2,        /* all lie beyond 4 GiB, their tokens as far apart as is allowed */
     PADDED = 1 << 3,     /* rows of q and out behind the last sequence */
     LONG = 1 << 4,       /* for plain kernels only */
     OWN_SCALE = 1 << 5,  /* not 1 / sqrt(head_dim) */
@@ -49,7 +49,7 @@ static const struct shape {
     {"empty", PADDED, 4, 2, 6, {{0, 0}, {0, 10}, {10, 0}, {1, 1}, {0, 0}, {2, 3}}},
     {"huge logit", HUGE_LOGIT, 2, 1, 2, {{70, 70}, {20, 150}}},
     {"views", VIEWS, 8, 1, 2, {{90, 90}, {40, 40}}},
-    {"beyond 4 GiB", FAR, 1, 2, 1, {{20, 72}}},
+    {"beyond 4 GiB", FAR, 1, 2, 1, {{260, 72}}},
     {"long", LONG, 2, 1, 1, {{260, 700}}},
     {"own scale", OWN_SCALE, 1, 1, 1, {{20, 40}}},
 };
@@ -73,9 +73,9 @@ struct problem {
     struct tensor q, k, v, out, lse; /* paged: k and v only have values */
     int32_t kv_lens[SEQUENCES_MAX];
     struct sequence_pages pages;
-    double *sinks;     /* [head] */
-    float *hook_arg;   /* [HOOK_FLOATS] */
-    uint8_t *mask;     /* of all sequences */
+    double *sinks;   /* [head] */
+    float *hook_arg; /* [HOOK_FLOATS] */
+    uint8_t *mask;   /* of all sequences */
     int64_t mask_indptr[SEQUENCES_MAX + 1];
     struct hook *hook; /* or NULL */
     struct device_memory memory;
@@ -126,7 +126,6 @@ static void compare(struct problem *p)
                 .q = p->q.values,
                 .k = p->k.values,
                 .v = p->v.values,
-                .cu_q = p->cu_q,
                 .batch = p->args.batch,
                 .heads = p->desc.heads,
                 .kv_heads = p->desc.kv_heads,
@@ -146,9 +145,12 @@ static void compare(struct problem *p)
     };
     set_window(p, &e.reference);
     /* The reference's tensors are dense from the first token that a sequence has. */
-    int32_t dense_k[SEQUENCES_MAX + 1];
-    for (int s = 0; s <= p->args.batch; s++)
+    int32_t dense_q[SEQUENCES_MAX + 1], dense_k[SEQUENCES_MAX + 1];
+    for (int s = 0; s <= p->args.batch; s++) {
+        dense_q[s] = p->cu_q[s] - p->cu_q[0];
         dense_k[s] = p->cu_k[s] - p->cu_k[0];
+    }
+    e.reference.cu_q = dense_q;
     e.reference.cu_k = dense_k;
     struct comparison c = {
         .precision = p->precision,
@@ -163,14 +165,17 @@ static void compare(struct problem *p)
 
 /* Inputs. */
 
+/* Elements: 4 MiB from a token to the next, the limit. */
+enum { FAR_STRIDE = 1 << 21, FAR_TOKENS = 1100 };
+
 static void set_lengths(struct problem *p)
 {
     const struct shape *shape = p->shape;
     struct attn_prefill_args *a = &p->args;
     a->batch = shape->count;
-    p->cu_q[0] = 0;
-    /* With FAR_STRIDE the first key is beyond 4 GiB. */
-    p->cu_k[0] = shape->flags & FAR && !p->desc.paged ? 1100 : 0;
+    /* With FAR_STRIDE the first query and key are beyond 4 GiB. */
+    p->cu_q[0] = shape->flags & FAR ? FAR_TOKENS : 0;
+    p->cu_k[0] = shape->flags & FAR && !p->desc.paged ? FAR_TOKENS : 0;
     for (int s = 0; s < shape->count; s++) {
         p->cu_q[s + 1] = p->cu_q[s] + shape->sequences[s].q;
         p->cu_k[s + 1] = p->cu_k[s] + shape->sequences[s].k;
@@ -183,8 +188,6 @@ static void set_lengths(struct problem *p)
     a->total_q = p->cu_q[shape->count] + (shape->flags & PADDED ? 5 : 0);
     a->total_k = p->cu_k[shape->count];
 }
-
-enum { FAR_STRIDE = 1 << 21 }; /* elements: 4 MiB from a key to the next, the limit */
 
 /* Where the tensors lie: their own, parts of one, or far apart. */
 static void set_strides(struct problem *p)
@@ -209,6 +212,11 @@ static void set_strides(struct problem *p)
         p->out.token_stride = h * p->out.head_stride + 24;
         p->lse.token_stride = h + 3;
         p->lse.head_stride = 1;
+    }
+    if (p->shape->flags & FAR) {
+        p->q.token_stride = p->out.token_stride = FAR_STRIDE;
+        p->q.first = p->out.first = p->cu_q[0];
+        p->q.sparse = p->out.sparse = true;
     }
     if (p->shape->flags & FAR && !p->desc.paged) {
         p->k.token_stride = p->v.token_stride = FAR_STRIDE;

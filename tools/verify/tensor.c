@@ -48,14 +48,22 @@ void tensor_place_inside(struct tensor *t, struct tensor *owner, int64_t offset)
     t->offset = offset;
 }
 
+/* Of the first element of a token's head among those that have values. */
+static size_t dense_index(const struct tensor *t, int64_t token, int head)
+{
+    return ((size_t)(token - t->first) * (size_t)t->heads + (size_t)head) * (size_t)t->dim;
+}
+
+static size_t dense_count(const struct tensor *t) { return dense_index(t, t->tokens, 0); }
+
 static double *value_at(const struct tensor *t, int token, int head, int d)
 {
-    return &t->values[((int64_t)(token - t->first) * t->heads + head) * t->dim + d];
+    return &t->values[dense_index(t, token, head) + (size_t)d];
 }
 
 void tensor_fill(struct tensor *t, uint64_t *random)
 {
-    const size_t count = (size_t)(t->tokens - t->first) * t->heads * t->dim;
+    const size_t count = dense_count(t);
     t->values = verify_allocate(count, sizeof(*t->values));
     for (size_t i = 0; i < count; i++)
         t->values[i] = t->precision && t->precision->size == 1
@@ -189,14 +197,15 @@ static void upload_rows(struct tensor *t, struct device_memory *m)
 void *tensor_upload(struct tensor *t, struct device_memory *m)
 {
     const size_t size = element_size(t);
-    if (!t->values)
+    if (!t->values && !t->sparse)
         t->guard = GUARD;
     if (t->owner) {
         t->device = t->owner->device ? t->owner->device + size * t->offset : NULL;
         upload_rows(t, m);
     } else if (t->sparse) {
         t->device = device_allocate(m, span(t) * size);
-        upload_rows(t, m);
+        if (t->values)
+            upload_rows(t, m);
     } else {
         make_image(t);
         char *block = device_copy(m, t->image, image_elements(t) * size);
@@ -207,14 +216,23 @@ void *tensor_upload(struct tensor *t, struct device_memory *m)
 
 void tensor_download(struct tensor *t, struct device_memory *m)
 {
-    const size_t size = element_size(t);
-    device_read(m, t->image, t->device - t->guard * size, image_elements(t) * size);
+    const size_t size = element_size(t), row = (size_t)t->dim * size;
+    if (!t->sparse) {
+        device_read(m, t->image, t->device - t->guard * size, image_elements(t) * size);
+        return;
+    }
+    t->image = verify_allocate(dense_count(t), size);
+    for (int token = t->first; token < t->tokens; token++)
+        for (int head = 0; head < t->heads; head++)
+            device_read(m, t->image + dense_index(t, token, head) * size,
+                        t->device + (size_t)index_of(t, token, head, 0) * size, row);
 }
 
 double tensor_get(const struct tensor *t, int64_t token, int head, int d)
 {
-    const uint8_t *element =
-        t->image + element_size(t) * (t->guard + (size_t)index_of(t, token, head, d));
+    const size_t index = t->sparse ? dense_index(t, token, head) + (size_t)d
+                                   : t->guard + (size_t)index_of(t, token, head, d);
+    const uint8_t *element = t->image + element_size(t) * index;
     if (t->precision) {
         uint16_t bits = 0;
         memcpy(&bits, element, element_size(t));
@@ -227,6 +245,8 @@ double tensor_get(const struct tensor *t, int64_t token, int head, int d)
 
 bool tensor_untouched_but(const struct tensor *t, const uint8_t *written, size_t *at)
 {
+    if (t->sparse)
+        return true;
     const size_t elements = image_elements(t), size = element_size(t);
     bool *inside = verify_allocate(elements, sizeof(*inside));
     for (int token = 0; token < t->tokens; token++) {

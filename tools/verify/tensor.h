@@ -27,7 +27,7 @@ struct tensor {
     int tokens, heads, dim;
     int first; /* tokens before this one have no values */
     int64_t token_stride, head_stride;
-    bool sparse;          /* too large for an image: elements are uploaded row by row */
+    bool sparse;          /* too large for an image: elements go up or down row by row */
     size_t guard;         /* elements before and behind, for outputs */
     struct tensor *owner; /* whose memory it lies in, or NULL */
     int64_t offset;       /* there */
