@@ -44,3 +44,25 @@ int attn_mla_rope_fill(const struct attn_mla_rope_cache_desc *d,
     v[ATTN_ARG_WORKGROUPS].i64 = rows + rotated + (a->q_nope ? a->tokens * parts : 0);
     return ATTN_OK;
 }
+
+/* head_product: rows of w that a workgroup keeps, and tokens of a tile. */
+enum { KEPT_ROWS = 128, TILE_TOKENS = 32 };
+
+/* A workgroup reads its rows of w once, and then some tiles of tokens at least. */
+int attn_head_product_fill(const struct attn_head_product_desc *d,
+                           const struct attn_head_product_args *a, union attn_value *v)
+{
+    enum { WORKGROUPS_WANTED = 1024, TILES_LEAST = 4 };
+    const int64_t kept = (int64_t)d->heads * (d->head_dim_v / KEPT_ROWS);
+    const int64_t tiles = attn_parts(a->tokens, TILE_TOKENS);
+    const int64_t wanted = attn_parts(WORKGROUPS_WANTED, kept);
+    const int64_t most = attn_parts(tiles, TILES_LEAST);
+    const int64_t each = attn_parts(tiles, wanted < most ? wanted : most);
+    const int64_t groups = attn_parts(tiles, each);
+    if (d->shared)
+        v[ATTN_ARG_X_HEAD_STRIDE].i64 = 0;
+    v[ATTN_ARG_TILES].i64 = each;
+    v[ATTN_ARG_TOKEN_GROUPS].i64 = groups;
+    v[ATTN_ARG_WORKGROUPS].i64 = groups * kept;
+    return ATTN_OK;
+}

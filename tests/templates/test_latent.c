@@ -18,7 +18,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-extern const struct att_template att_template_mla_rope_cache;
+extern const struct att_template att_template_mla_rope_cache, att_template_head_product;
 
 enum { COUNT = 12 }; /* of settings in a case */
 
@@ -69,6 +69,17 @@ static const struct model {
     {&att_template_mla_rope_cache, 64, {LATENT, {ATT_ROPE, ATT_ROPE_NONE}}}, /* Kimi-K3 */
     {&att_template_mla_rope_cache, 64, {{ATT_HEAD_DIM, 320}, {ATT_HEAD_DIM_V, 256}}},
     {&att_template_mla_rope_cache, 64, {{ATT_HEAD_DIM, 512}, {ATT_ROPE, ATT_ROPE_NONE}}},
+    {&att_template_head_product, 128, {{ATT_HEAD_DIM, 128}, {ATT_HEAD_DIM_V, 512}}},
+    {&att_template_head_product, 256, {{ATT_HEAD_DIM, 512}, {ATT_HEAD_DIM_V, 256}}}, /* GLM-5 */
+    {&att_template_head_product,
+     128,
+     {{ATT_HEAD_DIM, 192}, {ATT_HEAD_DIM_V, 512}, {ATT_WEIGHTS, ATT_WEIGHTS_FP8}}},
+    {&att_template_head_product,
+     256,
+     {{ATT_HEAD_DIM, 512},
+      {ATT_HEAD_DIM_V, 128},
+      {ATT_DTYPE, ATT_DTYPE_FP16},
+      {ATT_WEIGHTS, ATT_WEIGHTS_FP8_BLOCK}}},
 };
 
 static void models_fit_their_registers(void **state)
@@ -127,6 +138,18 @@ static const struct wrong {
      {LATENT, {ATT_KV_DTYPE, ATT_KV_DTYPE_FP8}, {ATT_KV_SCALE, ATT_KV_SCALE_TOKEN}},
      ATT_KV_SCALE,
      "one scale or none"},
+    {&att_template_head_product,
+     {{ATT_HEAD_DIM, 576}, {ATT_HEAD_DIM_V, 512}},
+     ATT_HEAD_DIM,
+     "head_dim 576 is not a multiple of 64 of at most 512"},
+    {&att_template_head_product,
+     {{ATT_HEAD_DIM, 192}, {ATT_HEAD_DIM_V, 512}, {ATT_WEIGHTS, ATT_WEIGHTS_FP8_BLOCK}},
+     ATT_HEAD_DIM,
+     "head_dim 192 is not a multiple of 128"},
+    {&att_template_head_product,
+     {{ATT_HEAD_DIM, 128}, {ATT_HEAD_DIM_V, 192}},
+     ATT_HEAD_DIM_V,
+     "head_dim_v 192 is not a multiple of 128"},
 };
 
 static void what_cannot_be_built_says_why(void **state)

@@ -1,0 +1,360 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * out[t, h] = w[h] x[t, h] for every token and head, as out^T = w x^T: the absorption products of
+ * latent attention and the up-projection of its latents. Their contraction is short, so a product
+ * is bound by what it reads and writes, or by the weights where there are few tokens.
+ *
+ * A workgroup keeps 128 rows of w in registers, 32 each wave, and goes over its tokens in tiles of
+ * 32. The next tile is on its way to registers while this one is multiplied out of LDS. Workgroups
+ * with the same tokens follow each other, on one XCD: its L2 has x for all of them.
+ */
+#include "ir/bits.h"
+#include "ir/matrix.h"
+#include "ir/spread.h"
+#include "templates/grid.h"
+#include "templates/scalar.h"
+#include "templates/template.h"
+
+#include <stdio.h>
+
+/* The host counts workgroups by WAVES * ROWS and TOKENS: runtime/host_mla.c. */
+enum { WAVES = 4, ROWS = 32, TOKENS = 32, PANEL = 64, MAX_PANELS = 8, BLOCK = 128, TAIL = 64 };
+enum { ELEM = 2 /* bytes of bf16 and fp16 */, CHUNK = 8 /* elements of a lane's access */ };
+
+struct product {
+    const struct att_variant *v;
+    const struct tir_machine *m;
+    struct tir_builder b;
+    unsigned dtype, stored;   /* of x, and of w */
+    int instr;                /* matrix instruction */
+    struct tir_contraction k; /* of a panel */
+    struct tir_type staged;   /* a panel of x, over the workgroup */
+    struct tir_type rows;     /* a panel of w, as one wave loads it */
+    struct tir_type finished; /* a wave's part of out, as it stores it */
+    struct tir_type left, right, result;
+    struct tir_value lds, own;    /* i32: of the workgroup, and the part that only this wave uses */
+    struct tir_value head, slice; /* i32: which 128 rows of w of which head */
+    struct tir_value tokens;      /* i32 */
+    struct tir_value w[MAX_PANELS], scale[MAX_PANELS];
+};
+
+static unsigned panels(const struct product *p) { return (unsigned)p->v->head_dim / PANEL; }
+
+static bool check(const struct att_variant *v, const struct tir_machine *m, struct att_why *why)
+{
+    (void)m;
+    const bool block = v->weights == ATT_WEIGHTS_FP8_BLOCK;
+    const int multiple = block ? BLOCK : PANEL;
+    if (v->head_dim % multiple || v->head_dim > MAX_PANELS * PANEL)
+        return att_reject(why, ATT_HEAD_DIM, "head_dim %d is not a multiple of %d of at most %d",
+                          v->head_dim, multiple, MAX_PANELS * PANEL);
+    if (v->head_dim_v % (WAVES * ROWS) || v->head_dim_v > 512)
+        return att_reject(why, ATT_HEAD_DIM_V,
+                          "head_dim_v %d is not a multiple of 128 of at most 512", v->head_dim_v);
+    return true;
+}
+
+/* ---- Layouts ---- */
+
+/* Rows of a product in another order, so that a lane's 16 follow each other: rows 0, 1, 8 and 16 of
+ * a 32 x 32 accumulator are told apart by registers, row 4 by lanes. */
+static struct tir_layout reorder(const struct tir_layout *l)
+{
+    static const uint8_t order[] = {0, 1, 4, 2, 3};
+    return tir_layout_permute_rows(l, order);
+}
+
+/* rows x cols in one wave, 16 bytes a lane, row after row. */
+static struct tir_type whole_rows(struct product *p, unsigned dtype, unsigned rows, unsigned cols)
+{
+    struct tir_spread s = tir_spread(p->m, 1);
+    tir_spread_cols(&s, TIR_REGS, tir_bits(16 * 8 / tir_dtype_bits(dtype)));
+    tir_spread_fill(&s, TIR_LANES, rows, cols);
+    tir_spread_rows(&s, TIR_REGS, tir_bits(rows) - s.rows);
+    const struct tir_layout l = tir_spread_layout(&s);
+    return tir_tile(p->b.f, dtype, rows, cols, &l);
+}
+
+static void choose_layouts(struct product *p)
+{
+    struct tir_func *f = p->b.f;
+    const struct tir_mma *mma = &p->m->mma[p->instr];
+    const struct tir_waves alone = {0};
+    p->k = tir_contract_rows(mma, PANEL, CHUNK);
+    const struct tir_layout left = tir_mma_left(mma, ROWS, &p->k, alone);
+    const struct tir_layout right = tir_mma_right(mma, TOKENS, &p->k, alone);
+    const struct tir_layout result = tir_mma_result(mma, ROWS, TOKENS, alone);
+    const struct tir_layout rows = reorder(&left), out = reorder(&result);
+    p->left = tir_tile(f, p->dtype, ROWS, PANEL, &rows);
+    p->right = tir_tile(f, p->dtype, TOKENS, PANEL, &right);
+    p->result = tir_tile(f, TIR_F32, ROWS, TOKENS, &out);
+
+    struct tir_spread s = tir_spread(p->m, WAVES);
+    tir_spread_cols(&s, TIR_REGS, tir_bits(CHUNK));
+    tir_spread_fill(&s, TIR_LANES, TOKENS, PANEL);
+    tir_spread_rows(&s, TIR_WAVES, tir_bits(TOKENS) - s.rows);
+    const struct tir_layout staged = tir_spread_layout(&s);
+    p->staged = tir_tile(f, p->dtype, TOKENS, PANEL, &staged);
+    p->rows = whole_rows(p, p->stored, ROWS, PANEL);
+    p->finished = whole_rows(p, p->dtype, TOKENS, ROWS);
+}
+
+/* Rows of 128 bytes one after the other; 8 of them tell their 16-byte chunks apart by an XOR, so
+ * that lanes which read one column of them meet every bank once. */
+static struct tir_layout panel_map(void)
+{
+    struct tir_layout map = tir_row_major(TOKENS, PANEL);
+    for (unsigned i = 0; i < 3; i++)
+        map.basis[tir_bits(PANEL) + i] = TIR_RC(1u << i, (unsigned)CHUNK << i);
+    return map;
+}
+
+/* Rows of 64 bytes, of which two share the banks: they tell their chunks apart by the next bits. */
+static struct tir_layout out_map(void)
+{
+    struct tir_layout map = tir_row_major(TOKENS, ROWS);
+    for (unsigned i = 0; i < 2; i++)
+        map.basis[tir_bits(ROWS) + 1 + i] = TIR_RC(2u << i, (unsigned)CHUNK << i);
+    return map;
+}
+
+static struct tir_value panel_at(struct product *p, unsigned panel)
+{
+    return att_plus(&p->b, p->lds, (int)panel * TOKENS * PANEL * ELEM);
+}
+
+/* ---- Operands ---- */
+
+/* base + index * stride, of arguments whose strides count elements of `size` bytes. */
+static struct tir_value offset(struct product *p, struct tir_value base, struct tir_value index,
+                               const char *stride, int size)
+{
+    struct tir_builder *b = &p->b;
+    return tir_add(b, base, tir_mul(b, att_wide(b, index), att_stride(b, stride, size)));
+}
+
+/* Scale `index` of the call's list. */
+static struct tir_value load_scale(struct product *p, struct tir_value index)
+{
+    struct tir_builder *b = &p->b;
+    const struct tir_value at = tir_shl(b, index, tir_i32(b, 2));
+    return tir_scalar_load(b, tir_arg(b, ARG_W_SCALE, TIR_I64), at, TIR_F32);
+}
+
+static void load_scales(struct product *p)
+{
+    struct tir_builder *b = &p->b;
+    const int blocks = p->v->head_dim / BLOCK;
+    if (p->v->weights == ATT_WEIGHTS_FP8)
+        p->scale[0] = load_scale(p, p->head);
+    if (p->v->weights != ATT_WEIGHTS_FP8_BLOCK)
+        return;
+    const struct tir_value row =
+        tir_add(b, att_times(b, p->head, p->v->head_dim_v / BLOCK), p->slice);
+    for (int i = 0; i < blocks; i++)
+        p->scale[i] = load_scale(p, att_plus(b, att_times(b, row, blocks), i));
+}
+
+/* This wave's rows of w, on their way. */
+static void load_weights(struct product *p)
+{
+    struct tir_builder *b = &p->b;
+    const int size = (int)tir_dtype_bits(p->stored) / 8;
+    const struct tir_value wave = tir_add(b, att_times(b, p->slice, WAVES), tir_wave_id(b));
+    const struct tir_value head =
+        offset(p, tir_arg(b, ARG_W, TIR_I64), p->head, ARG_W_HEAD_STRIDE, size);
+    const struct tir_value base = offset(p, head, att_times(b, wave, ROWS), ARG_W_ROW_STRIDE, size);
+    const struct tir_value stride = tir_convert(b, att_stride(b, ARG_W_ROW_STRIDE, size), TIR_I32);
+    for (unsigned i = 0; i < panels(p); i++) {
+        const struct tir_view view = att_view(b, base, tir_i32(b, ROWS), stride,
+                                              p->v->head_dim * size, (int)i * PANEL * size);
+        p->w[i] = tir_tile_load(b, view, tir_i32(b, 0), p->rows);
+    }
+}
+
+/* As the matrix instruction takes them, by way of LDS: there a row of lanes has a row each, and a
+ * load would fetch as many lines. What is stored in 8 bits is exact in 16. */
+static void turn_weights(struct product *p)
+{
+    struct tir_builder *b = &p->b;
+    const struct tir_layout map = panel_map();
+    for (unsigned i = 0; i < panels(p); i++) {
+        if (p->stored != p->dtype)
+            p->w[i] = tir_convert_short(b, tir_convert(b, p->w[i], TIR_F32), p->dtype);
+        tir_tile_lds_store(b, p->own, p->w[i], &map);
+        tir_wait(b, TIR_LDS_WRITES, 0);
+        p->w[i] = tir_tile_lds_load(b, p->own, p->left, &map);
+    }
+}
+
+/* The panels of x of the tile from `token` on; rows behind the last token are 0. */
+static void load_tile(struct product *p, struct tir_value token, struct tir_value *x)
+{
+    struct tir_builder *b = &p->b;
+    const struct tir_value head =
+        offset(p, tir_arg(b, ARG_X, TIR_I64), p->head, ARG_X_HEAD_STRIDE, ELEM);
+    const struct tir_value base = offset(p, head, token, ARG_X_TOKEN_STRIDE, ELEM);
+    const struct tir_value left = tir_min(b, tir_sub(b, p->tokens, token), tir_i32(b, TOKENS));
+    const struct tir_value stride =
+        tir_convert(b, att_stride(b, ARG_X_TOKEN_STRIDE, ELEM), TIR_I32);
+    for (unsigned i = 0; i < panels(p); i++) {
+        const struct tir_view view =
+            att_view(b, base, left, stride, p->v->head_dim * ELEM, (int)i * PANEL * ELEM);
+        x[i] = tir_tile_load(b, view, tir_i32(b, 0), p->staged);
+    }
+}
+
+/* ---- One tile ---- */
+
+/* Where the tile from `token` on goes in a tensor [token, head, width]. */
+static struct tir_view out_view(struct product *p, const char *tensor, struct tir_value token,
+                                int width)
+{
+    struct tir_builder *b = &p->b;
+    char token_stride[32], head_stride[32];
+    snprintf(token_stride, sizeof(token_stride), "%s_token_stride", tensor);
+    snprintf(head_stride, sizeof(head_stride), "%s_head_stride", tensor);
+    const struct tir_value head =
+        offset(p, tir_arg(b, tensor, TIR_I64), p->head, head_stride, ELEM);
+    const struct tir_value base = offset(p, head, token, token_stride, ELEM);
+    const struct tir_value left = tir_min(b, tir_sub(b, p->tokens, token), tir_i32(b, TOKENS));
+    const struct tir_value stride = tir_convert(b, att_stride(b, token_stride, ELEM), TIR_I32);
+    return att_view(b, base, left, stride, width * ELEM, 0);
+}
+
+/* w x^T of what stands in LDS; blocks of w that have a scale of their own are summed apart. */
+static struct tir_value multiply(struct product *p)
+{
+    struct tir_builder *b = &p->b;
+    const struct tir_layout map = panel_map();
+    const unsigned each = p->v->weights == ATT_WEIGHTS_FP8_BLOCK ? BLOCK / PANEL : panels(p);
+    const struct tir_value zero = tir_splat(b, tir_f32(b, 0), p->result);
+    struct tir_value sum = {0};
+    for (unsigned first = 0; first < panels(p); first += each) {
+        struct tir_value part = zero;
+        for (unsigned i = first; i < first + each; i++) {
+            const struct tir_value x = tir_tile_lds_load(b, panel_at(p, i), p->right, &map);
+            part = tir_mma(b, p->instr, p->w[i], tir_transpose(b, x), part);
+        }
+        if (p->stored == p->dtype)
+            return part;
+        const struct tir_value scale = tir_splat(b, p->scale[first / each], p->result);
+        sum = sum.id ? tir_fma(b, part, scale, sum) : tir_mul(b, part, scale);
+    }
+    return sum;
+}
+
+static void store_tile(struct product *p, struct tir_value token, struct tir_value sum)
+{
+    struct tir_builder *b = &p->b;
+    const struct tir_value wave = tir_add(b, att_times(b, p->slice, WAVES), tir_wave_id(b));
+    const struct tir_layout map = out_map();
+    tir_barrier(b); /* x has been read: its place is free */
+    tir_tile_lds_store(b, p->own, tir_transpose(b, tir_convert(b, sum, p->dtype)), &map);
+    tir_wait(b, TIR_LDS_WRITES, 0);
+    const struct tir_value out = tir_tile_lds_load(b, p->own, p->finished, &map);
+    struct tir_view to = out_view(p, ARG_OUT, token, p->v->head_dim_v);
+    to.byte = att_times(b, wave, ROWS * ELEM);
+    tir_tile_store(b, to, tir_i32(b, 0), out);
+}
+
+/* The tail of these tokens, by the workgroup of the first rows of w. */
+static void copy_tail(struct product *p, struct tir_value token)
+{
+    struct tir_builder *b = &p->b;
+    const struct tir_value tail = tir_arg(b, ARG_TAIL, TIR_I64), zero = tir_i32(b, 0);
+    const struct tir_value mine =
+        tir_and(b, tir_cmp_ne(b, tail, tir_i64(b, 0)), tir_cmp_eq(b, p->slice, zero));
+    struct tir_if some = tir_begin_if(b, mine, false, NULL, 0);
+    const struct tir_value base = offset(p, tail, token, ARG_TAIL_TOKEN_STRIDE, ELEM);
+    const struct tir_value stride =
+        tir_convert(b, att_stride(b, ARG_TAIL_TOKEN_STRIDE, ELEM), TIR_I32);
+    const struct tir_value left = tir_min(b, tir_sub(b, p->tokens, token), tir_i32(b, TOKENS));
+    const struct tir_view from = att_view(b, base, left, stride, TAIL * ELEM, 0);
+    const struct tir_value x = tir_tile_load(b, from, zero, p->staged);
+    tir_tile_store(b, out_view(p, ARG_TAIL_OUT, token, TAIL), zero, x);
+    tir_else(b, &some, NULL);
+    tir_end_if(b, &some, NULL);
+}
+
+/* ---- The workgroup ---- */
+
+/* Groups of tokens, then heads, then slices of w, the last running fastest. Returns the group. */
+static struct tir_value find_work(struct product *p)
+{
+    struct tir_builder *b = &p->b;
+    const struct tir_value zero = tir_i32(b, 0), heads = tir_arg(b, ARG_HEADS, TIR_I32);
+    const struct tir_value slices = tir_i32(b, p->v->head_dim_v / (WAVES * ROWS));
+    const struct tir_value item =
+        att_xcd_item(b, tir_block_id(b, 0), zero, tir_arg(b, ARG_WORKGROUPS, TIR_I32));
+    const struct tir_value row = tir_div(b, item, slices);
+    const struct tir_value group = tir_div(b, row, heads);
+    p->slice = tir_sub(b, item, tir_mul(b, row, slices));
+    p->head = tir_sub(b, row, tir_mul(b, group, heads));
+    return group;
+}
+
+static void visit_tiles(struct product *p)
+{
+    struct tir_builder *b = &p->b;
+    const struct tir_layout map = panel_map();
+    const struct tir_value group = find_work(p);
+    p->tokens = tir_arg(b, ARG_TOKENS, TIR_I32);
+    const struct tir_value run = att_times(b, tir_arg(b, ARG_TILES, TIR_I32), TOKENS);
+    const struct tir_value first = tir_mul(b, group, run);
+    const struct tir_value end = tir_min(b, tir_add(b, first, run), p->tokens);
+    struct tir_value x[MAX_PANELS];
+    load_weights(p);
+    load_scales(p);
+    load_tile(p, first, x);
+    turn_weights(p);
+    struct tir_loop loop = tir_begin_for(b, first, end, tir_i32(b, TOKENS), x, panels(p));
+    tir_barrier(b); /* the last tile has been read */
+    for (unsigned i = 0; i < panels(p); i++)
+        tir_tile_lds_store(b, panel_at(p, i), x[i], &map);
+    load_tile(p, att_plus(b, loop.index, TOKENS), x);
+    tir_wait(b, TIR_LDS_WRITES, 0);
+    tir_barrier(b);
+    store_tile(p, loop.index, multiply(p));
+    copy_tail(p, loop.index);
+    tir_end_for(b, &loop, x, panels(p));
+}
+
+static void build(const struct att_variant *v, const struct tir_machine *m, struct att_kernel *k)
+{
+    char name[ATT_NAME_MAX];
+    const unsigned dtype = v->dtype == ATT_DTYPE_BF16 ? TIR_BF16 : TIR_F16;
+    struct product p = {
+        .v = v,
+        .m = m,
+        .dtype = dtype,
+        .stored = v->weights == ATT_WEIGHTS_SAME ? dtype : TIR_FP8,
+        .instr = tir_find_mma(m, ROWS, TOKENS, 0, dtype),
+    };
+    att_variant_name(v, name);
+    struct tir_func *f = tir_func_create(name, m, WAVES);
+    f->waves_per_simd = v->head_dim > 256 ? 2 : 4; /* a lane has so much of w */
+    p.b = tir_at_end(f, f->body);
+    choose_layouts(&p);
+    const unsigned each = ROWS * PANEL * ELEM, all = panels(&p) * TOKENS * PANEL * ELEM;
+    p.lds = tir_lds_buffer(&p.b, all > WAVES * each ? all : WAVES * each, 16);
+    p.own = tir_add(&p.b, p.lds, att_times(&p.b, tir_wave_id(&p.b), (int)each));
+    visit_tiles(&p);
+    tir_return(&p.b);
+
+    *k = (struct att_kernel){
+        .func = f,
+        .schedule = {.stages = 1},
+        .grid = {{ARG_WORKGROUPS, 1, 1}, {NULL, 1, 1}, {NULL, 1, 1}},
+    };
+    snprintf(k->tuning, sizeof(k->tuning), "rows=%d tokens=%d waves=%d", WAVES * ROWS, TOKENS,
+             WAVES);
+}
+
+const struct att_template att_template_head_product = {
+    .name = "head_product",
+    .description = "a product per head: absorption and up-projection of latent attention",
+    .takes = OP_TAKES_HEAD_PRODUCT,
+    .check = check,
+    .build = build,
+};

@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Verification of head_product kernels.
+ */
+#include <math.h>
+
+#include "tools/reference/head_product.h"
+#include "tools/verify/call.h"
+#include "tools/verify/stored.h"
+
+#define COUNT(a) (sizeof(a) / sizeof((a)[0]))
+
+enum { DIM_MAX = 512, BLOCK = 128, TAIL = 64 };
+
+enum {
+    SHARED = 1 << 0, /* one x for all heads */
+    PART = 1 << 1,   /* w is the second half of the rows of a larger one, as W_UV in kv_b_proj's */
+    KEYS = 1 << 2,   /* a tail behind each head */
+};
+
+static const struct shape {
+    struct verify_shape is;
+    int tokens, heads;
+} shapes[] = {
+    {{"one token", 0}, 1, 2},         {{"12 heads", PART}, 5, 12},
+    {{"views", VERIFY_VIEWS}, 37, 3}, {{"two tiles", 0}, 64, 1},
+    {{"several groups", 0}, 300, 2},  {{"values", SHARED | PART | VERIFY_VIEWS}, 70, 3},
+    {{"keys", SHARED | KEYS}, 33, 2}, {{"keys of one head", SHARED | KEYS | PART}, 7, 1},
+};
+
+static const struct shape traced = {{"trace", 0}, 64, 16};
+
+static bool is(const struct call *c, unsigned flags) { return c->flags & flags; }
+
+static void size(struct call *c)
+{
+    const struct shape *s = c->shape;
+    c->desc.head_product.heads = s->heads;
+    c->desc.head_product.shared = is(c, SHARED);
+    c->args.head_product.tokens = s->tokens;
+}
+
+static void place(struct call *c)
+{
+    const struct attn_head_product_desc *d = &c->desc.head_product;
+    struct operand *out = call_operand(c, HEAD_PRODUCT_OUT), *w = call_operand(c, HEAD_PRODUCT_W);
+    w->align = 16; /* whatever its type */
+    struct operand *tail = call_operand(c, HEAD_PRODUCT_TAIL_OUT);
+    if (!is(c, KEYS)) {
+        operand_leave_out(call_operand(c, HEAD_PRODUCT_TAIL));
+        operand_leave_out(tail);
+    }
+    if (is(c, PART))
+        operand_set_stride(w, 0, 2 * (int64_t)d->head_dim_v * d->head_dim);
+    if (is(c, KEYS)) { /* the keys of a prefill: what rotates stands behind the rest */
+        const int key = d->head_dim_v + TAIL;
+        for (int i = 0; i < 2; i++) {
+            operand_set_stride(i ? tail : out, 1, key);
+            operand_set_stride(i ? tail : out, 0, (int64_t)key * d->heads);
+        }
+        operand_place_inside(tail, out, d->head_dim_v);
+    }
+}
+
+static void fill_weights(struct call *c)
+{
+    const struct attn_head_product_desc *d = &c->desc.head_product;
+    struct operand *w = call_operand(c, HEAD_PRODUCT_W);
+    struct operand *scale = call_operand(c, HEAD_PRODUCT_W_SCALE);
+    for (int h = 0; h < d->heads; h++)
+        for (int n = 0; n < d->head_dim_v; n++)
+            for (int k = 0; k < d->head_dim; k++)
+                operand_set_bits(w, AT(h, n, k), random_element(w->precision, 4, &c->random));
+    for (int h = 0; h < d->heads && scale->given; h++) {
+        const bool block = d->weights == ATTN_WEIGHTS_FP8_BLOCK;
+        for (int n = 0; n < (block ? d->head_dim_v / BLOCK : 1); n++)
+            for (int k = 0; k < (block ? d->head_dim / BLOCK : 1); k++)
+                operand_set(scale, AT(h, n, k), (float)exp2(4 * random_value(&c->random)));
+    }
+}
+
+static void fill(struct call *c)
+{
+    operand_set_random(call_operand(c, HEAD_PRODUCT_X), &c->random);
+    operand_set_random(call_operand(c, HEAD_PRODUCT_TAIL), &c->random);
+    fill_weights(c);
+}
+
+/* ---- Comparison ---- */
+
+struct row {
+    double x[DIM_MAX], w[DIM_MAX], scale[DIM_MAX / BLOCK];
+};
+
+static void read_weights(struct call *c, int head, int n, struct row *r)
+{
+    const struct attn_head_product_desc *d = &c->desc.head_product;
+    const struct operand *scale = call_operand(c, HEAD_PRODUCT_W_SCALE);
+    const bool block = d->weights == ATTN_WEIGHTS_FP8_BLOCK;
+    for (int k = 0; k < d->head_dim; k++)
+        r->w[k] = operand_value(call_operand(c, HEAD_PRODUCT_W), AT(head, n, k));
+    for (int k = 0; k < (d->head_dim + BLOCK - 1) / BLOCK; k++)
+        r->scale[k] = !scale->given ? 1
+                      : block       ? operand_value(scale, AT(head, n / BLOCK, k))
+                                    : operand_value(scale, AT(head));
+}
+
+/*
+ * With f = 2^-24, a sum of K products in float32 in any order is off by K f of the sum of their
+ * absolute values, the products being exact or rounded once; a scale adds two roundings for each
+ * block. A matrix instruction may cut off what an addition shifts out in place of rounding it
+ * (CDNA3 does not say): twice that. Then out is rounded.
+ */
+static void compare_head(struct call *c, int t, int h, struct row *r)
+{
+    const struct attn_head_product_desc *d = &c->desc.head_product;
+    struct operand *out = call_operand(c, HEAD_PRODUCT_OUT);
+    const struct operand *x = call_operand(c, HEAD_PRODUCT_X);
+    for (int k = 0; k < d->head_dim; k++)
+        r->x[k] = operand_value(x, AT(t, d->shared ? 0 : h, k));
+    /* Of many tokens a part is worked out. */
+    const int step = c->args.head_product.tokens > 100 ? 7 : 1;
+    for (int n = 0; n < d->head_dim_v; n++) {
+        double magnitude, bound;
+        if ((n + t) % step) {
+            operand_allow(out, AT(t, h, n));
+            continue;
+        }
+        read_weights(c, h, n, r);
+        const double sum = ref_head_product(r->x, r->w, d->head_dim, r->scale, BLOCK, &magnitude);
+        const double arithmetic = 2 * (d->head_dim + 8) * STORED_F * magnitude;
+        const double expected = stored_value(out->precision, 1, sum, arithmetic, &bound);
+        call_compare(c, out, AT(t, h, n), expected, bound);
+    }
+    for (int i = 0; is(c, KEYS) && i < TAIL; i++)
+        call_compare(c, call_operand(c, HEAD_PRODUCT_TAIL_OUT), AT(t, h, i),
+                     operand_value(call_operand(c, HEAD_PRODUCT_TAIL), AT(t, i)), 0);
+}
+
+static void compare(struct call *c)
+{
+    struct row r;
+    for (int t = 0; t < c->args.head_product.tokens; t++)
+        for (int h = 0; h < c->desc.head_product.heads; h++)
+            compare_head(c, t, h, &r);
+}
+
+const struct verify_op verify_head_product = {
+    .op = "head_product",
+    .shapes = shapes,
+    .shape_size = sizeof(shapes[0]),
+    .shape_count = COUNT(shapes),
+    .trace = &traced,
+    .dimensions =
+        {
+            {"tokens", offsetof(struct shape, tokens), 1 << 17, "rows of x"},
+            {"heads", offsetof(struct shape, heads), 128, "heads of w"},
+        },
+    .size = size,
+    .place = place,
+    .fill = fill,
+    .compare = compare,
+};
