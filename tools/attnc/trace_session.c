@@ -16,7 +16,10 @@ enum { TENSOR_MAX = 1 << 30 }; /* elements that a traced tensor may have */
 
 /* Ops whose calls are not yet those of verification. */
 static const struct trace_family *const families[] = {
-    &trace_prefill, &trace_decode, &trace_mla_decode, &trace_topk, &trace_indexer_topk,
+    &trace_decode,
+    &trace_mla_decode,
+    &trace_topk,
+    &trace_indexer_topk,
 };
 
 static int *number_of(const struct verify_op *op, unsigned i, void *shape)
@@ -33,12 +36,14 @@ static int prepare_call(struct trace_run *run)
     memcpy(shape, c->op->trace, c->op->shape_size);
     for (unsigned i = 0; i < VERIFY_DIMENSIONS && c->op->dimensions[i].name; i++)
         *number_of(c->op, i, shape) = run->shape[i];
-    c->shape = shape;
     c->pack = run->pack;
     c->n = run->n;
     c->target = run->info->target;
     c->memory.gpu = run->memory.gpu;
-    if (!call_prepare(c, why, sizeof(why)))
+    const bool made = call_prepare(c, shape, why, sizeof(why));
+    for (unsigned i = 0; i < VERIFY_DIMENSIONS && c->op->dimensions[i].name; i++)
+        run->shape[i] = *number_of(c->op, i, shape);
+    if (!made)
         return complain(EXIT_USER, "--shape: %s", why);
     run->memory.error = c->memory.error;
     run->least_bytes = call_least_bytes(c);

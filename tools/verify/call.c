@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* This file makes the calls of an op's shapes, launches them and compares what they left. */
 #include "tools/verify/call.h"
+#include "tools/verify/hook.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -110,13 +111,31 @@ static void make_values(struct call *c)
     upload(c);
 }
 
-bool call_prepare(struct call *c, char *why, size_t why_size)
+const void *call_fill_hook(struct call *c)
+{
+    c->hook_arg = call_allocate(c, HOOK_FLOATS, sizeof(*c->hook_arg));
+    for (int i = 0; i < HOOK_FLOATS; i++)
+        c->hook_arg[i] = (float)fabs(random_value(&c->random)) / 16;
+    return device_copy(&c->memory, c->hook_arg, HOOK_FLOATS * sizeof(*c->hook_arg));
+}
+
+bool call_prepare(struct call *c, void *shape, char *why, size_t why_size)
 {
     c->schema = verify_schema_of(c->op->op);
+    c->shape = shape;
     c->flags = ((const struct verify_shape *)c->shape)->flags;
     c->random = 1;
     c->traced = true;
     describe(c);
+    const bool hook =
+        verify_name(c->pack, c->n, "logits") && *verify_field(c->pack, c->n, "logits");
+    const char *fault = hook              ? "trace has no inputs for a logits function"
+                        : c->op->complete ? c->op->complete(c, shape)
+                                          : NULL;
+    if (fault) {
+        snprintf(why, why_size, "%s", fault);
+        return false;
+    }
     c->own = call_allocate(c, 1, c->op->own_size);
     c->op->size(c);
     make_operands(c);
@@ -232,6 +251,8 @@ void call_compare_int(struct call *c, struct operand *o, const int64_t at[], int
 static void sum_up(struct call *c)
 {
     struct verify_row *row = c->row;
+    if (c->norm == 0 && c->error == 0) /* nothing, or the op has summed up by itself */
+        return;
     row->relative = c->norm > 0 ? sqrt(c->error / c->norm) : sqrt(c->error);
     row->relative_bound = c->norm > 0 ? sqrt(c->bound / c->norm) : sqrt(c->bound);
     if (!(row->relative <= row->relative_bound))
@@ -305,10 +326,25 @@ static void verify_shape(struct verify_run *run_, const struct attn_kernel_info 
     verify_report(run_, &row);
 }
 
+/* The logits function of a kernel that has one. False: a row says why it is not there. */
+static bool open_hook(struct verify_run *run, uint32_t n, const struct attn_kernel_info *info,
+                      struct hook **hook)
+{
+    char why[400];
+    const char *name = verify_name(run->pack, n, "logits");
+    *hook = NULL;
+    if (!name || !*name || (*hook = hook_open(run->hooks, name, why, sizeof(why))))
+        return true;
+    verify_report_fault(run, info->name, why);
+    return false;
+}
+
 void verify_calls(struct verify_run *run, uint32_t n, const struct attn_kernel_info *info,
                   const struct verify_op *op)
 {
-    for (size_t i = 0; i < op->shape_count && verify_wants_more(run); i++) {
+    struct hook *hook;
+    bool covered = open_hook(run, n, info, &hook);
+    for (size_t i = 0; covered && i < op->shape_count && verify_wants_more(run); i++) {
         struct call c = {
             .op = op,
             .schema = run->schema,
@@ -319,15 +355,16 @@ void verify_calls(struct verify_run *run, uint32_t n, const struct attn_kernel_i
             .number = i,
             .random = run->seed * 1000003 + i,
             .memory = {.gpu = run->gpu},
+            .hook = hook,
         };
         c.flags = ((const struct verify_shape *)c.shape)->flags;
         describe(&c);
         const char *fault = op->covers ? op->covers(&c) : NULL;
-        if (fault) {
+        covered = !fault;
+        if (fault)
             verify_report_fault(run, info->name, fault);
-            return;
-        }
-        if (!op->takes || op->takes(&c))
+        else if (!op->takes || op->takes(&c))
             verify_shape(run, info, &c);
     }
+    hook_close(hook);
 }

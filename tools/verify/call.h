@@ -45,6 +45,9 @@ struct verify_op {
     const void *trace;
     struct verify_dimension dimensions[VERIFY_DIMENSIONS];
 
+    /** Of a shape that is traced: sets what --shape left out. Why it cannot be, or NULL. */
+    const char *(*complete)(const struct call *c, void *shape);
+
     size_t own_size; /* of call->own, zeroed */
 
     /** Why the reference does not cover the kernel, or NULL; may be left out. */
@@ -95,6 +98,9 @@ struct call {
     int step, launches;
     bool traced; /* nothing is compared */
 
+    struct hook *hook; /* the user's logits function of the kernel, or NULL */
+    float *hook_arg;   /* what it finds behind its argument: call_fill_hook() */
+
     union attn_desc desc;
     union verify_args args;
     void *own;
@@ -140,11 +146,14 @@ void call_check(struct call *c, struct operand *o, const int64_t at[], double ex
 void verify_calls(struct verify_run *run, uint32_t n, const struct attn_kernel_info *info,
                   const struct verify_op *op);
 
+/** Random numbers for the user's logits function: in c->hook_arg, and on the device. */
+const void *call_fill_hook(struct call *c);
+
 /**
- * Makes a call of `shape` on the device and leaves it there, for trace: c->op, pack, n, target,
- * shape and memory.gpu are set. False: `why` says why not.
+ * Makes a call of `shape` on the device and leaves it there, for trace, which fills the shape in:
+ * c->op, pack, n, target, shape and memory.gpu are set. False: `why` says why not.
  */
-bool call_prepare(struct call *c, char *why, size_t why_size);
+bool call_prepare(struct call *c, void *shape, char *why, size_t why_size);
 
 /** Bytes of all tensors but caches, each that is read and each that is written once. */
 double call_operand_bytes(const struct call *c);

@@ -112,6 +112,26 @@ void compare_row(struct comparison *c, const struct place *at, const struct tens
     pthread_mutex_unlock(&c->lock);
 }
 
+void compare_result(struct comparison *c, const struct place *at, struct operand *out,
+                    int64_t token, struct operand *lse, const int64_t lse_at[],
+                    const struct ref_row *r)
+{
+    const double e = relative_error_of_weights(c, r);
+    pthread_mutex_lock(&c->lock);
+    for (int d = 0; d < c->attention->dim_v; d++) {
+        const int64_t *element = AT(token, at->head, d);
+        operand_allow(out, element);
+        compare_element(c, at, d, operand_result(out, element), r, e, out->precision != NULL);
+    }
+    if (lse) {
+        const double got = operand_result(lse, lse_at);
+        operand_allow(lse, lse_at);
+        if (isinf(r->lse) ? got != r->lse : !(fabs(got - r->lse) <= lse_bound(r, e)))
+            note_fault(c, "lse", at, 0, got, r->lse);
+    }
+    pthread_mutex_unlock(&c->lock);
+}
+
 static void *run_tasks(void *arg)
 {
     struct comparison *c = arg;

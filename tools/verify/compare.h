@@ -9,6 +9,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+#include "tools/verify/operand.h"
 #include "tools/verify/tensor.h"
 #include "tools/reference/attention.h"
 
@@ -42,6 +43,11 @@ struct comparison {
  */
 void compare_row(struct comparison *c, const struct place *at, const struct tensor *out,
                  const struct tensor *lse, int64_t token, const struct ref_row *row);
+
+/** The same of operands: out [token, head, d], and the LSE at `lse_at`; `lse` may be NULL. */
+void compare_result(struct comparison *c, const struct place *at, struct operand *out,
+                    int64_t token, struct operand *lse, const int64_t lse_at[],
+                    const struct ref_row *row);
 
 /** Runs all tasks; fills the numbers of `row`, and its fault where something is beyond a bound. */
 void comparison_run(struct comparison *c, struct verify_row *row);

@@ -1,18 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * attnc verify for prefill kernels: the shapes and the inputs.
+ * Verification of prefill kernels: the shapes and the inputs. compare.c derives the bounds.
  */
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
-#include "tools/verify/call.h"
+#include "tools/reference/prefill.h"
 #include "tools/verify/compare.h"
 #include "tools/verify/hook.h"
-#include "tools/verify/numbers.h"
-#include "tools/verify/pages.h"
-#include "tools/verify/tensor.h"
-#include "tools/reference/prefill.h"
+#include "tools/verify/paged.h"
 
 #define COUNT(a) (sizeof(a) / sizeof((a)[0]))
 
@@ -20,39 +17,43 @@ enum { SEQUENCES_MAX = 6, MAX_STEPS = 16 };
 
 enum {
     HUGE_LOGIT = 1 << 0, /* the last query and the first key of a sequence point the same way */
-    VIEWS = 1 << 1,      /* q, k, v share a tensor; out and lse have gaps; lse is [token, head] */
+    PACKED = 1 << 1,     /* q, k, v share a tensor */
     FAR = 1 << 2,        /* all lie beyond 4 GiB, their tokens as far apart as is allowed */
     PADDED = 1 << 3,     /* rows of q and out behind the last sequence */
     LONG = 1 << 4,       /* for plain kernels only */
     OWN_SCALE = 1 << 5,  /* not 1 / sqrt(head_dim) */
+    IN_ORDER = 1 << 6,   /* pages one after the other */
 };
 
 /*
- * The matrix of shapes: queries and keys of each sequence, and the heads for kernels that take any
- * ratio: every ratio of the models that are known, MQA among them. A simulator's time goes by heads
- * times keys per block of queries, so that long shapes have few heads.
+ * The matrix of shapes: queries and keys of each sequence, all of them `repeat` times, and the
+ * heads for kernels that take any ratio: every ratio of the models that are known, MQA among them.
+ * A simulator's time goes by heads times keys per block of queries, so that long shapes have few
+ * heads.
  */
 static const struct shape {
-    const char *name;
-    unsigned flags;
+    struct verify_shape is;
     int ratio, kv_heads;
-    int count;
+    int repeat, count;
     struct {
         int q, k;
     } sequences[SEQUENCES_MAX];
+    int heads, page_size; /* of traces */
 } shapes[] = {
-    {"one", 0, 1, 2, 1, {{1, 1}}},
-    {"small", 0, 2, 2, 3, {{7, 7}, {33, 33}, {64, 64}}},
-    {"tails", PADDED, 1, 3, 3, {{129, 129}, {65, 65}, {31, 31}}},
-    {"extend", 0, 5, 1, 3, {{5, 300}, {130, 257}, {1, 513}}},
-    {"few keys", 0, 12, 1, 2, {{200, 40}, {3, 1}}},
-    {"empty", PADDED, 4, 2, 6, {{0, 0}, {0, 10}, {10, 0}, {1, 1}, {0, 0}, {2, 3}}},
-    {"huge logit", HUGE_LOGIT, 2, 1, 2, {{70, 70}, {20, 150}}},
-    {"views", VIEWS, 8, 1, 2, {{90, 90}, {40, 40}}},
-    {"beyond 4 GiB", FAR, 1, 2, 1, {{260, 72}}},
-    {"long", LONG, 2, 1, 1, {{260, 700}}},
-    {"own scale", OWN_SCALE, 1, 1, 1, {{20, 40}}},
+    {{"one", 0}, 1, 2, 1, 1, {{1, 1}}, 0, 0},
+    {{"small", PACKED}, 2, 2, 1, 3, {{7, 7}, {33, 33}, {64, 64}}, 0, 0},
+    {{"tails", PADDED}, 1, 3, 1, 3, {{129, 129}, {65, 65}, {31, 31}}, 0, 0},
+    {{"extend", 0}, 5, 1, 1, 3, {{5, 300}, {130, 257}, {1, 513}}, 0, 0},
+    {{"few keys", 0}, 12, 1, 1, 2, {{200, 40}, {3, 1}}, 0, 0},
+    {{"empty", PADDED}, 4, 2, 1, 6, {{0, 0}, {0, 10}, {10, 0}, {1, 1}, {0, 0}, {2, 3}}, 0, 0},
+    {{"huge logit", HUGE_LOGIT}, 2, 1, 1, 2, {{70, 70}, {20, 150}}, 0, 0},
+    {{"views", VERIFY_VIEWS}, 8, 1, 1, 2, {{90, 90}, {40, 40}}, 0, 0},
+    {{"beyond 4 GiB", FAR}, 1, 2, 1, 1, {{260, 72}}, 0, 0},
+    {{"long", LONG}, 2, 1, 1, 1, {{260, 700}}, 0, 0},
+    {{"own scale", OWN_SCALE}, 1, 1, 1, 1, {{20, 40}}, 0, 0},
 };
+
+static const struct shape traced = {{"trace", IN_ORDER}, 0, 0, 1, 1, {{512, 0}}, 0, 16};
 
 /* For kernels with a run-time window, in turn. */
 static const struct {
@@ -62,435 +63,414 @@ static const struct {
 /* For kernels that take pages of any size, in turn. */
 static const int page_sizes[] = {16, 1, 64, 4, 1024, 32, 2, 128, 8};
 
-/* One kernel on one shape. */
-struct problem {
-    struct verify_run *run;
-    const struct shape *shape;
-    const struct precision *precision;
-    struct attn_prefill_desc desc;
-    struct attn_prefill_args args;
-    int32_t cu_q[SEQUENCES_MAX + 1], cu_k[SEQUENCES_MAX + 1];
-    struct tensor q, k, v, out, lse; /* paged: k and v only have values */
-    int32_t kv_lens[SEQUENCES_MAX];
-    struct sequence_pages pages;
-    double *sinks;   /* [head] */
-    float *hook_arg; /* [HOOK_FLOATS] */
-    uint8_t *mask;   /* of all sequences */
-    int64_t mask_indptr[SEQUENCES_MAX + 1];
-    struct hook *hook; /* or NULL */
-    struct device_memory memory;
-    struct verify_row *row;
+/* Elements: 4 MiB from a token to the next, the limit; with as many tokens before them the first
+ * query and the first key are beyond 4 GiB. */
+enum { FAR_STRIDE = 1 << 21, FAR_TOKENS = 1100 };
+
+struct own {
+    int32_t *cu_q, *cu_k, *kv_lens;
+    int64_t *mask_indptr;
+    struct page_lists lists;
+    /* For the reference: dense, from the first query and the first key of a sequence on. */
+    double *q, *k, *v, *sinks;
+    int32_t *dense_q, *dense_k;
 };
+
+static bool is(const struct call *c, unsigned flags) { return c->flags & flags; }
+
+static struct paged cache_of(struct call *c)
+{
+    return paged_of(c, PREFILL_K_CACHE, &c->desc.prefill.cache, false);
+}
+
+/* Sizes. */
+
+/* The key's ratio of heads; 0: any. */
+static int ratio_of(const struct call *c) { return atoi(verify_field(c->pack, c->n, "gqa")); }
+
+/* For any ratio the shape's own, or at each step the next, for which the pack may have no kernel
+ * of its own that lookup would rather take. The page size likewise. */
+static void size_heads(struct call *c)
+{
+    const struct shape *s = c->shape;
+    struct attn_prefill_desc *d = &c->desc.prefill;
+    const int ratio = ratio_of(c);
+    d->kv_heads = c->traced || !ratio ? s->kv_heads : ratio <= 4 ? 2 : 1;
+    d->heads = c->traced ? s->heads : (ratio ? ratio : s->ratio + c->step) * d->kv_heads;
+    if (!d->paged || d->cache.page_size)
+        return;
+    const size_t turn = (c->number + (size_t)c->step) % COUNT(page_sizes);
+    const int run = d->cache.dtype == ATTN_FP8 || d->cache.dtype == ATTN_INT8 ? 16 : 8;
+    d->cache.page_size = c->traced ? s->page_size : page_sizes[turn];
+    if (d->cache.layout == ATTN_KV_SHUFFLE && d->cache.page_size < run)
+        d->cache.page_size = run;
+}
+
+static void set_lengths(struct call *c)
+{
+    const struct shape *s = c->shape;
+    struct own *own = c->own;
+    struct attn_prefill_args *a = &c->args.prefill;
+    const int batch = s->count * s->repeat;
+    own->cu_q = call_allocate(c, (size_t)batch + 1, sizeof(*own->cu_q));
+    own->cu_k = call_allocate(c, (size_t)batch + 1, sizeof(*own->cu_k));
+    own->kv_lens = call_allocate(c, (size_t)batch + 1, sizeof(*own->kv_lens));
+    own->mask_indptr = call_allocate(c, (size_t)batch + 1, sizeof(*own->mask_indptr));
+    own->cu_q[0] = is(c, FAR) ? FAR_TOKENS : 0;
+    own->cu_k[0] = is(c, FAR) && !c->desc.prefill.paged ? FAR_TOKENS : 0;
+    for (int i = 0; i < batch; i++) {
+        const int q = s->sequences[i % s->count].q, k = s->sequences[i % s->count].k;
+        own->cu_q[i + 1] = own->cu_q[i] + q;
+        own->cu_k[i + 1] = own->cu_k[i] + k;
+        own->kv_lens[i] = k;
+        own->mask_indptr[i + 1] = own->mask_indptr[i] + (int64_t)q * k;
+        a->max_seqlen_q = a->max_seqlen_q > q ? a->max_seqlen_q : q;
+        a->max_seqlen_k = a->max_seqlen_k > k ? a->max_seqlen_k : k;
+    }
+    a->batch = batch;
+    a->total_q = own->cu_q[batch] + (is(c, PADDED) ? 5 : 0);
+    a->total_k = own->cu_k[batch];
+}
+
+static void size(struct call *c)
+{
+    struct own *own = c->own;
+    struct attn_prefill_desc *d = &c->desc.prefill;
+    struct attn_prefill_args *a = &c->args.prefill;
+    size_heads(c);
+    set_lengths(c);
+    a->scale = is(c, OWN_SCALE) ? 0.3f : 1 / sqrtf((float)d->head_dim);
+    a->soft_cap = is(c, HUGE_LOGIT) || c->traced ? 50 : 5;
+    a->window_left = c->traced ? -1 : windows[c->number % COUNT(windows)].left;
+    a->window_right = c->traced ? -1 : windows[c->number % COUNT(windows)].right;
+    own->lists = (struct page_lists){
+        .count = a->batch,
+        .lens = own->kv_lens,
+        .page_size = d->cache.page_size,
+        .far = is(c, FAR),
+        .in_order = is(c, IN_ORDER),
+    };
+    if (d->paged)
+        page_lists_make(c, &own->lists, d->page_table, &a->cache, &a->pages);
+}
+
+/* q, key and value of a token behind each other. */
+static void pack(struct call *c)
+{
+    struct operand *q = call_operand(c, PREFILL_Q);
+    struct operand *k = call_operand(c, PREFILL_K), *v = call_operand(c, PREFILL_V);
+    const int64_t of_q = q->dims[1] * q->dims[2], of_k = k->dims[1] * k->dims[2];
+    const int64_t row = of_q + of_k + v->dims[1] * v->dims[2];
+    operand_set_stride(q, 0, row);
+    operand_set_stride(k, 0, row);
+    operand_set_stride(v, 0, row);
+    operand_place_inside(k, q, of_q);
+    operand_place_inside(v, q, of_q + of_k);
+}
+
+static void place(struct call *c)
+{
+    static const unsigned far[] = {PREFILL_Q, PREFILL_OUT, PREFILL_K, PREFILL_V};
+    const struct own *own = c->own;
+    if (c->desc.prefill.paged && is(c, FAR))
+        paged_spread(c, PREFILL_K_CACHE, PAGES_FAR_STRIDE);
+    if (!c->desc.prefill.paged && is(c, PACKED))
+        pack(c);
+    for (size_t i = 0; is(c, FAR) && i < COUNT(far); i++) {
+        struct operand *o = call_operand(c, far[i]);
+        operand_set_stride(o, 0, FAR_STRIDE);
+        o->far = true;
+    }
+    operand_resize(call_operand(c, PREFILL_CUSTOM_MASK), 0,
+                   own->mask_indptr[c->args.prefill.batch]);
+}
+
+/* Inputs. */
+
+/* Tokens of all sequences; nothing lies before them. */
+static void fill_tokens(struct call *c, struct operand *o, int64_t first)
+{
+    for (int64_t t = first; t < o->dims[0]; t++)
+        for (int64_t h = 0; h < o->dims[1]; h++)
+            for (int64_t d = 0; d < o->dims[2]; d++)
+                operand_set(o, AT(t, h, d), random_value(&c->random));
+}
+
+/* Of a cache only the query can be chosen, with the signs of the key. */
+static void point_the_same_way(struct call *c)
+{
+    struct own *own = c->own;
+    const struct attn_prefill_desc *desc = &c->desc.prefill;
+    struct operand *q = call_operand(c, PREFILL_Q), *k = call_operand(c, PREFILL_K);
+    const struct paged p = desc->paged ? cache_of(c) : (struct paged){0};
+    const int group = desc->heads / desc->kv_heads;
+    for (int s = 0; s < c->args.prefill.batch; s++) {
+        for (int h = 0; h < desc->heads; h++) {
+            for (int d = 0; d < desc->head_dim; d++) {
+                const int64_t *last = AT(own->cu_q[s + 1] - 1, h, d);
+                double sign = d % 3 ? 6 : -6;
+                if (desc->paged) {
+                    const struct slot slot = page_lists_slot(&own->lists, s, 0, h / group);
+                    sign = paged_value(&p, CACHE_K, slot, d) < 0 ? -16 : 16;
+                } else {
+                    operand_set(k, AT(own->cu_k[s], h / group, d), sign);
+                }
+                operand_set(q, last, sign);
+            }
+        }
+    }
+}
+
+static void fill_keys(struct call *c)
+{
+    struct own *own = c->own;
+    const int batch = c->args.prefill.batch;
+    if (c->desc.prefill.paged) {
+        struct paged p = cache_of(c);
+        page_lists_fill(c, &own->lists, &p, PREFILL_KV_LENS);
+        return;
+    }
+    fill_tokens(c, call_operand(c, PREFILL_K), own->cu_k[0]);
+    fill_tokens(c, call_operand(c, PREFILL_V), own->cu_k[0]);
+    operand_set_ints(call_operand(c, PREFILL_CU_SEQLENS_K), own->cu_k, batch + 1);
+}
+
+/* Any two of three keys. */
+static void fill_mask(struct call *c)
+{
+    const struct own *own = c->own;
+    struct operand *mask = call_operand(c, PREFILL_CUSTOM_MASK);
+    for (int s = 0; mask->given && s <= c->args.prefill.batch; s++)
+        operand_set_int(call_operand(c, PREFILL_MASK_INDPTR), AT(s), own->mask_indptr[s]);
+    for (int64_t i = 0; mask->given && i < mask->dims[0]; i++)
+        operand_set_int(mask, AT(i), random_bits(&c->random) % 3 != 0);
+}
+
+static void fill(struct call *c)
+{
+    struct own *own = c->own;
+    struct operand *sinks = call_operand(c, PREFILL_SINKS), *out = call_operand(c, PREFILL_OUT);
+    fill_mask(c);
+    fill_tokens(c, call_operand(c, PREFILL_Q), own->cu_q[0]);
+    for (int64_t t = own->cu_q[0]; t < out->dims[0]; t++)
+        for (int64_t h = 0; h < out->dims[1]; h++)
+            operand_touch(out, AT(t, h));
+    fill_keys(c);
+    operand_set_ints(call_operand(c, PREFILL_CU_SEQLENS_Q), own->cu_q, c->args.prefill.batch + 1);
+    if (is(c, HUGE_LOGIT))
+        point_the_same_way(c);
+    for (int h = 0; sinks->given && h < c->desc.prefill.heads; h++)
+        operand_set(sinks, AT(h), 2 * random_value(&c->random));
+    if (c->hook)
+        c->args.prefill.hook_arg = call_fill_hook(c);
+}
 
 /* Comparison: a task is one head of one sequence. */
 
 struct expectation {
-    const struct problem *p;
+    struct call *call;
     struct ref_prefill reference;
 };
 
-static void compare_head(struct comparison *c, int task)
+static void compare_head(struct comparison *comparison, int task)
 {
-    const struct expectation *e = c->problem;
-    const struct problem *p = e->p;
-    const struct tensor *lse = p->desc.lse ? &p->lse : NULL;
-    struct ref_row *r = malloc(sizeof(*r));
-    double *scratch = malloc(((size_t)p->args.max_seqlen_k + 1) * sizeof(*scratch));
-    struct place at = {.s = task / p->desc.heads, .head = task % p->desc.heads};
-    for (; at.row < p->cu_q[at.s + 1] - p->cu_q[at.s]; at.row++) {
+    const struct expectation *e = comparison->problem;
+    struct call *c = e->call;
+    const int32_t *cu_q = ((const struct own *)c->own)->cu_q;
+    struct operand *lse = call_operand(c, PREFILL_LSE);
+    struct ref_row *r = verify_allocate(1, sizeof(*r));
+    double *scratch = verify_allocate((size_t)c->args.prefill.max_seqlen_k + 1, sizeof(*scratch));
+    struct place at = {.s = task / c->desc.prefill.heads, .head = task % c->desc.prefill.heads};
+    for (; at.row < cu_q[at.s + 1] - cu_q[at.s]; at.row++) {
+        const int64_t token = cu_q[at.s] + at.row;
         ref_prefill_row(&e->reference, at.s, at.head, at.row, scratch, r);
-        compare_row(c, &at, &p->out, lse, p->cu_q[at.s] + at.row, r);
+        compare_result(comparison, &at, call_operand(c, PREFILL_OUT), token,
+                       lse->given ? lse : NULL, AT(at.head, token), r);
     }
     free(scratch);
     free(r);
 }
 
-static void set_window(const struct problem *p, struct ref_prefill *r)
+/* A dense tensor of what lies in one of the call's, or in its pages. */
+static double *read_rows(struct call *c, unsigned number, const int32_t *cu)
 {
-    const int64_t all = INT32_MAX;
-    r->left = r->right = all;
-    if (p->desc.mask == ATTN_MASK_CAUSAL)
-        r->right = 0;
-    if (p->desc.mask == ATTN_MASK_WINDOW && p->args.window_left >= 0)
-        r->left = p->args.window_left;
-    if (p->desc.mask == ATTN_MASK_WINDOW && p->args.window_right >= 0)
-        r->right = p->args.window_right;
+    const struct operand *o = call_operand(c, number);
+    const int64_t first = cu[0], end = cu[c->args.prefill.batch];
+    double *values =
+        call_allocate(c, (size_t)((end - first) * o->dims[1] * o->dims[2]) + 1, sizeof(*values));
+    double *to = values;
+    for (int64_t t = first; t < end; t++)
+        for (int64_t h = 0; h < o->dims[1]; h++)
+            for (int64_t d = 0; d < o->dims[2]; d++)
+                *to++ = operand_value(o, AT(t, h, d));
+    return values;
 }
 
-static void compare(struct problem *p)
+static double *read_pages(struct call *c, const struct paged *p, enum cache_part part)
 {
+    const struct own *own = c->own;
+    const size_t tokens = (size_t)own->cu_k[c->args.prefill.batch];
+    double *values =
+        call_allocate(c, tokens * (size_t)p->kv_heads * (size_t)p->dim[part] + 1, sizeof(*values));
+    double *to = values;
+    for (int s = 0; s < c->args.prefill.batch; s++)
+        for (int t = 0; t < own->kv_lens[s]; t++)
+            for (int h = 0; h < p->kv_heads; h++)
+                for (int d = 0; d < p->dim[part]; d++)
+                    *to++ = paged_value(p, part, page_lists_slot(&own->lists, s, t, h), d);
+    return values;
+}
+
+static void read_inputs(struct call *c)
+{
+    struct own *own = c->own;
+    const struct attn_prefill_desc *d = &c->desc.prefill;
+    const struct operand *sinks = call_operand(c, PREFILL_SINKS);
+    const int batch = c->args.prefill.batch;
+    own->q = read_rows(c, PREFILL_Q, own->cu_q);
+    if (d->paged) {
+        const struct paged p = cache_of(c);
+        own->k = read_pages(c, &p, CACHE_K);
+        own->v = read_pages(c, &p, CACHE_V);
+    } else {
+        own->k = read_rows(c, PREFILL_K, own->cu_k);
+        own->v = read_rows(c, PREFILL_V, own->cu_k);
+    }
+    own->sinks = d->sinks ? call_allocate(c, (size_t)d->heads, sizeof(*own->sinks)) : NULL;
+    for (int h = 0; d->sinks && h < d->heads; h++)
+        own->sinks[h] = operand_value(sinks, AT(h));
+    own->dense_q = call_allocate(c, (size_t)batch + 1, sizeof(*own->dense_q));
+    own->dense_k = call_allocate(c, (size_t)batch + 1, sizeof(*own->dense_k));
+    for (int s = 0; s <= batch; s++) {
+        own->dense_q[s] = own->cu_q[s] - own->cu_q[0];
+        own->dense_k[s] = own->cu_k[s] - own->cu_k[0];
+    }
+}
+
+static void set_window(const struct call *c, struct ref_prefill *r)
+{
+    const struct attn_prefill_args *a = &c->args.prefill;
+    const enum attn_mask mask = c->desc.prefill.mask;
+    r->left = r->right = INT32_MAX;
+    if (mask == ATTN_MASK_CAUSAL)
+        r->right = 0;
+    if (mask == ATTN_MASK_WINDOW && a->window_left >= 0)
+        r->left = a->window_left;
+    if (mask == ATTN_MASK_WINDOW && a->window_right >= 0)
+        r->right = a->window_right;
+}
+
+static void compare(struct call *c)
+{
+    const struct own *own = c->own;
+    const struct attn_prefill_desc *d = &c->desc.prefill;
+    read_inputs(c);
     struct expectation e = {
-        .p = p,
+        .call = c,
         .reference =
             {
-                .q = p->q.values,
-                .k = p->k.values,
-                .v = p->v.values,
-                .batch = p->args.batch,
-                .heads = p->desc.heads,
-                .kv_heads = p->desc.kv_heads,
-                .sinks = p->desc.sinks ? p->sinks : NULL,
-                .mask = p->mask,
-                .mask_indptr = p->mask_indptr,
+                .q = own->q,
+                .k = own->k,
+                .v = own->v,
+                .cu_q = own->dense_q,
+                .cu_k = own->dense_k,
+                .batch = c->args.prefill.batch,
+                .heads = d->heads,
+                .kv_heads = d->kv_heads,
+                .sinks = own->sinks,
+                .mask = call_operand(c, PREFILL_CUSTOM_MASK)->image,
+                .mask_indptr = own->mask_indptr,
                 .attention =
                     {
-                        .dim = p->desc.head_dim,
-                        .dim_v = p->desc.head_dim_v,
-                        .scale = p->args.scale,
-                        .soft_cap = p->desc.soft_cap ? p->args.soft_cap : 0,
-                        .logits = p->hook ? hook_function(p->hook) : NULL,
-                        .logits_arg = p->hook_arg,
+                        .dim = d->head_dim,
+                        .dim_v = d->head_dim_v,
+                        .scale = c->args.prefill.scale,
+                        .soft_cap = d->soft_cap ? c->args.prefill.soft_cap : 0,
+                        .logits = c->hook ? hook_function(c->hook) : NULL,
+                        .logits_arg = c->hook_arg,
                     },
             },
     };
-    set_window(p, &e.reference);
-    /* The reference's tensors are dense from the first token that a sequence has. */
-    int32_t dense_q[SEQUENCES_MAX + 1], dense_k[SEQUENCES_MAX + 1];
-    for (int s = 0; s <= p->args.batch; s++) {
-        dense_q[s] = p->cu_q[s] - p->cu_q[0];
-        dense_k[s] = p->cu_k[s] - p->cu_k[0];
-    }
-    e.reference.cu_q = dense_q;
-    e.reference.cu_k = dense_k;
-    struct comparison c = {
-        .precision = p->precision,
+    set_window(c, &e.reference);
+    const struct precision *precision = call_operand(c, PREFILL_OUT)->precision;
+    struct comparison comparison = {
+        .precision = precision,
         .attention = &e.reference.attention,
-        .inputs = p->desc.cache.scale > ATTN_KV_SCALE_TENSOR ? p->precision->unit : 0,
-        .tasks = p->args.batch * p->desc.heads,
+        .inputs = d->cache.scale > ATTN_KV_SCALE_TENSOR ? precision->unit : 0,
+        .tasks = c->args.prefill.batch * d->heads,
         .task = compare_head,
         .problem = &e,
     };
-    comparison_run(&c, p->row);
+    comparison_run(&comparison, c->row);
 }
 
-/* Inputs. */
-
-/* Elements: 4 MiB from a token to the next, the limit. */
-enum { FAR_STRIDE = 1 << 21, FAR_TOKENS = 1100 };
-
-static void set_lengths(struct problem *p)
+static const char *covers(const struct call *c)
 {
-    const struct shape *shape = p->shape;
-    struct attn_prefill_args *a = &p->args;
-    a->batch = shape->count;
-    /* With FAR_STRIDE the first query and key are beyond 4 GiB. */
-    p->cu_q[0] = shape->flags & FAR ? FAR_TOKENS : 0;
-    p->cu_k[0] = shape->flags & FAR && !p->desc.paged ? FAR_TOKENS : 0;
-    for (int s = 0; s < shape->count; s++) {
-        p->cu_q[s + 1] = p->cu_q[s] + shape->sequences[s].q;
-        p->cu_k[s + 1] = p->cu_k[s] + shape->sequences[s].k;
-        p->kv_lens[s] = shape->sequences[s].k;
-        if (a->max_seqlen_q < shape->sequences[s].q)
-            a->max_seqlen_q = shape->sequences[s].q;
-        if (a->max_seqlen_k < shape->sequences[s].k)
-            a->max_seqlen_k = shape->sequences[s].k;
-    }
-    a->total_q = p->cu_q[shape->count] + (shape->flags & PADDED ? 5 : 0);
-    a->total_k = p->cu_k[shape->count];
+    return c->desc.prefill.head_dim_v > REF_DIM_MAX ? "the reference does not cover head_dim_v"
+                                                    : NULL;
 }
 
-/* Where the tensors lie: their own, parts of one, or far apart. */
-static void set_strides(struct problem *p)
+/* Long shapes are for kernels without anything that another shape has. */
+static bool takes(const struct call *c)
 {
-    const struct attn_prefill_desc *d = &p->desc;
-    const int h = d->heads, kv = d->kv_heads, dim = d->head_dim, dim_v = d->head_dim_v;
-    const int tokens = p->args.total_q, keys = p->args.total_k;
-    p->q = tensor_dense(p->precision, tokens, h, dim);
-    p->k = tensor_dense(p->precision, keys, kv, dim);
-    p->v = tensor_dense(p->precision, keys, kv, dim_v);
-    p->out = tensor_dense(p->precision, tokens, h, dim_v);
-    p->lse = tensor_lse(tokens, h);
-    if (p->shape->flags & VIEWS && p->desc.paged) {
-        p->q.token_stride += 24;
-    } else if (p->shape->flags & VIEWS) {
-        p->q.token_stride = p->k.token_stride = p->v.token_stride = (h + kv) * dim + kv * dim_v;
-        tensor_place_inside(&p->k, &p->q, h * dim);
-        tensor_place_inside(&p->v, &p->q, (h + kv) * dim);
-    }
-    if (p->shape->flags & VIEWS) {
-        p->out.head_stride = dim_v + 8;
-        p->out.token_stride = h * p->out.head_stride + 24;
-        p->lse.token_stride = h + 3;
-        p->lse.head_stride = 1;
-    }
-    if (p->shape->flags & FAR) {
-        p->q.token_stride = p->out.token_stride = FAR_STRIDE;
-        p->q.first = p->out.first = p->cu_q[0];
-        p->q.sparse = p->out.sparse = true;
-    }
-    if (p->shape->flags & FAR && !p->desc.paged) {
-        p->k.token_stride = p->v.token_stride = FAR_STRIDE;
-        tensor_place_inside(&p->v, &p->k, kv * dim);
-        p->k.first = p->v.first = p->cu_k[0];
-        p->k.sparse = p->v.sparse = true;
-    }
+    const struct attn_prefill_desc *d = &c->desc.prefill;
+    const bool plain = !d->sinks && !d->soft_cap && !d->logits && !d->lse && !d->paged;
+    return plain || !is(c, LONG);
 }
 
-/* A cache with random tokens; k and v get what its elements are worth. */
-static void make_pages(struct problem *p, uint64_t *random)
+/* What the user left out, for the kernel's ratio of heads. */
+static const char *complete(const struct call *c, void *shape)
 {
-    const struct attn_prefill_desc *d = &p->desc;
-    p->pages.count = p->args.batch;
-    p->pages.lens = p->kv_lens;
-    sequence_pages_make(&p->pages, &d->cache, p->run->gpu->target, d->kv_heads, d->head_dim,
-                        d->head_dim_v, p->shape->flags & FAR, p->shape->flags & VIEWS, random);
-    for (int s = 0; s < p->args.batch; s++) {
-        for (int t = 0; t < p->kv_lens[s]; t++) {
-            const int page = sequence_page(&p->pages, s, t), at = t % d->cache.page_size;
-            for (int h = 0; h < d->kv_heads; h++) {
-                for (int i = 0; i < d->head_dim; i++)
-                    tensor_set(&p->k, p->cu_k[s] + t, h, i,
-                               cache_value(&p->pages.cache, CACHE_K, page, at, h, i));
-                for (int i = 0; i < d->head_dim_v; i++)
-                    tensor_set(&p->v, p->cu_k[s] + t, h, i,
-                               cache_value(&p->pages.cache, CACHE_V, page, at, h, i));
-            }
-        }
-    }
+    static char why[100];
+    struct shape *s = shape;
+    const int ratio = ratio_of(c);
+    if (!s->sequences[0].k)
+        s->sequences[0].k = s->sequences[0].q;
+    if (!s->kv_heads)
+        s->kv_heads = s->heads && ratio ? s->heads / ratio : 1;
+    if (!s->heads)
+        s->heads = s->kv_heads * (ratio ? ratio : 1);
+    if (s->kv_heads && s->heads % s->kv_heads == 0 && (!ratio || s->heads / s->kv_heads == ratio))
+        return NULL;
+    snprintf(why, sizeof(why), "%d heads over %d KV heads is not the kernel's ratio", s->heads,
+             s->kv_heads);
+    return why;
 }
 
-/* Of a cache, only the query can be chosen. */
-static void point_at_first_key(struct problem *p)
+/* Keys are visited per block of queries: not worked out. */
+static double least_bytes(const struct call *c)
 {
-    const int group = p->desc.heads / p->desc.kv_heads;
-    for (int s = 0; s < p->args.batch; s++) {
-        for (int h = 0; h < p->desc.heads; h++) {
-            for (int d = 0; d < p->desc.head_dim; d++) {
-                const double key = cache_value(&p->pages.cache, CACHE_K,
-                                               sequence_page(&p->pages, s, 0), 0, h / group, d);
-                tensor_set(&p->q, p->cu_q[s + 1] - 1, h, d, key < 0 ? -16 : 16);
-            }
-        }
-    }
+    (void)c;
+    return 0;
 }
 
-static void point_the_same_way(struct problem *p)
-{
-    const int group = p->desc.heads / p->desc.kv_heads;
-    for (int s = 0; s < p->args.batch; s++) {
-        for (int h = 0; h < p->desc.heads; h++) {
-            for (int d = 0; d < p->desc.head_dim; d++) {
-                const double sign = d % 3 ? 6 : -6;
-                tensor_set(&p->q, p->cu_q[s + 1] - 1, h, d, sign);
-                tensor_set(&p->k, p->cu_k[s], h / group, d, sign);
-            }
-        }
-    }
-}
-
-/* Any two of three keys. */
-static void make_mask(struct problem *p, uint64_t *random)
-{
-    for (int s = 0; s < p->args.batch; s++)
-        p->mask_indptr[s + 1] =
-            p->mask_indptr[s] + (int64_t)(p->cu_q[s + 1] - p->cu_q[s]) * p->kv_lens[s];
-    const int64_t bytes = p->mask_indptr[p->args.batch];
-    p->mask = malloc((size_t)bytes + 1);
-    for (int64_t i = 0; i < bytes; i++)
-        p->mask[i] = random_bits(random) % 3 != 0;
-}
-
-static void set_inputs(struct problem *p, uint64_t *random)
-{
-    if (p->desc.mask == ATTN_MASK_CUSTOM)
-        make_mask(p, random);
-    tensor_fill(&p->q, random);
-    tensor_fill(&p->k, random);
-    tensor_fill(&p->v, random);
-    if (p->desc.paged)
-        make_pages(p, random);
-    if (p->shape->flags & HUGE_LOGIT && p->desc.paged)
-        point_at_first_key(p);
-    else if (p->shape->flags & HUGE_LOGIT)
-        point_the_same_way(p);
-    for (int h = 0; h < p->desc.heads; h++)
-        p->sinks[h] = (float)(2 * random_value(random));
-    for (int i = 0; i < HOOK_FLOATS; i++)
-        p->hook_arg[i] = (float)fabs(random_value(random)) / 16;
-}
-
-static void upload(struct problem *p)
-{
-    struct attn_prefill_args *a = &p->args;
-    struct device_memory *m = &p->memory;
-    float sinks[HOOK_FLOATS];
-    for (int h = 0; h < p->desc.heads; h++)
-        sinks[h] = (float)p->sinks[h];
-    a->q = tensor_upload(&p->q, m);
-    if (p->desc.paged) {
-        sequence_pages_upload(&p->pages, p->desc.page_table, p->shape->flags & VIEWS, m, &a->cache,
-                              &a->pages);
-    } else {
-        a->k = tensor_upload(&p->k, m);
-        a->v = tensor_upload(&p->v, m);
-        a->cu_seqlens_k = device_copy(m, p->cu_k, sizeof(p->cu_k));
-    }
-    a->out = tensor_upload(&p->out, m);
-    a->lse = p->desc.lse ? tensor_upload(&p->lse, m) : NULL;
-    a->cu_seqlens_q = device_copy(m, p->cu_q, sizeof(p->cu_q));
-    a->sinks = p->desc.sinks ? device_copy(m, sinks, p->desc.heads * sizeof(float)) : NULL;
-    a->hook_arg = device_copy(m, p->hook_arg, HOOK_FLOATS * sizeof(float));
-    if (p->mask) {
-        const int n = p->args.batch;
-        const size_t bytes = (size_t)p->mask_indptr[n];
-        a->custom_mask = device_copy(m, p->mask, bytes ? bytes : 1);
-        a->mask_indptr = device_copy(m, p->mask_indptr, ((size_t)n + 1) * sizeof(int64_t));
-    }
-    a->q_token_stride = p->q.token_stride;
-    a->q_head_stride = p->q.head_stride;
-    a->k_token_stride = p->k.token_stride;
-    a->k_head_stride = p->k.head_stride;
-    a->v_token_stride = p->v.token_stride;
-    a->v_head_stride = p->v.head_stride;
-    a->out_token_stride = p->out.token_stride;
-    a->out_head_stride = p->out.head_stride;
-    a->lse_token_stride = p->lse.token_stride;
-    a->lse_head_stride = p->lse.head_stride;
-}
-
-/* Runs. */
-
-/* Everything outside the rows of the sequences must still be poisoned. */
-static bool kept_to_itself(struct problem *p)
-{
-    const int rows = p->cu_q[p->args.batch];
-    size_t at;
-    const bool out = tensor_untouched_outside(&p->out, rows, &at);
-    if (out && (!p->desc.lse || tensor_untouched_outside(&p->lse, rows, &at)))
-        return true;
-    verify_fail(p->row, "element %zu of %s's memory belongs to no query and was written", at,
-                out ? "lse" : "out");
-    return false;
-}
-
-static void run_problem(struct problem *p)
-{
-    if (!verify_launch(p->run, &p->memory, &p->desc, &p->args, p->row))
-        return;
-    tensor_download(&p->out, &p->memory);
-    if (p->desc.lse)
-        tensor_download(&p->lse, &p->memory);
-    if (verify_copied(&p->memory, p->row) && kept_to_itself(p))
-        compare(p);
-}
-
-static void destroy(struct problem *p)
-{
-    device_free(&p->memory);
-    tensor_free(&p->q);
-    tensor_free(&p->k);
-    tensor_free(&p->v);
-    tensor_free(&p->out);
-    tensor_free(&p->lse);
-    if (p->desc.paged)
-        sequence_pages_free(&p->pages);
-    free(p->sinks);
-    free(p->hook_arg);
-    free(p->mask);
-}
-
-/*
- * Heads for a kernel that takes any ratio: the shape's own ratio, or the next above it for which
- * the pack has no kernel of its own that lookup would rather take. The page size likewise.
- */
-static void choose_run_time_values(const struct verify_run *run, const struct shape *shape,
-                                   size_t i, const char *kernel, struct attn_prefill_desc *desc)
-{
-    const bool any_ratio = desc->heads == 0;
-    const struct attn_cache_desc cache = desc->cache;
-    if (any_ratio)
-        desc->kv_heads = shape->kv_heads;
-    for (int step = 0; step < MAX_STEPS; step++) {
-        if (any_ratio)
-            desc->heads = (shape->ratio + step) * shape->kv_heads;
-        if (desc->paged)
-            desc->cache.page_size =
-                verify_page_size(&cache, page_sizes[(i + (size_t)step) % COUNT(page_sizes)]);
-        if (verify_takes(run, desc, kernel))
-            return;
-    }
-}
-
-static void verify_shape(struct verify_run *run, const struct attn_kernel_info *info, size_t i,
-                         const struct attn_prefill_desc *desc, const struct precision *precision,
-                         struct hook *hook)
-{
-    const struct shape *shape = &shapes[i];
-    struct verify_row row = {.kernel = info->name, .shape = shape->name};
-    struct problem p = {
-        .run = run,
-        .shape = shape,
-        .precision = precision,
-        .desc = *desc,
-        .row = &row,
-        .hook = hook,
-        .args =
-            {
-                .size = sizeof(p.args),
-                .scale = shape->flags & OWN_SCALE ? 0.3f : 1 / sqrtf((float)desc->head_dim),
-                .soft_cap = shape->flags & HUGE_LOGIT ? 50 : 5,
-                .window_left = windows[i % COUNT(windows)].left,
-                .window_right = windows[i % COUNT(windows)].right,
-            },
-        .memory = {.gpu = run->gpu},
-    };
-    choose_run_time_values(run, shape, i, info->name, &p.desc);
-    p.sinks = calloc((size_t)p.desc.heads, sizeof(*p.sinks));
-    p.hook_arg = calloc(HOOK_FLOATS, sizeof(*p.hook_arg));
-    uint64_t random = run->seed * 1000003 + i;
-    set_lengths(&p);
-    set_strides(&p);
-    set_inputs(&p, &random);
-    upload(&p);
-    run_problem(&p);
-    destroy(&p);
-    verify_report(run, &row);
-}
-
-struct attn_prefill_desc verify_prefill_desc(const struct attn_pack *pack, uint32_t n)
-{
-    const struct precision *precision = find_precision(verify_field(pack, n, "dtype"));
-    const int ratio = atoi(verify_field(pack, n, "gqa")); /* "any": 0 */
-    const int kv_heads = ratio && ratio <= 4 ? 2 : 1;
-    return (struct attn_prefill_desc){
-        .size = sizeof(struct attn_prefill_desc),
-        .dtype = precision ? precision->dtype : 0,
-        .head_dim = atoi(verify_field(pack, n, "head_dim")),
-        .head_dim_v = atoi(verify_field(pack, n, "head_dim_v")),
-        .heads = ratio * kv_heads,
-        .kv_heads = kv_heads,
-        .mask = VERIFY_NUMBER_OF(pack, n, "mask", "causal", "none", "window", "custom"),
-        .sinks = verify_flag(pack, n, "sinks"),
-        .soft_cap = verify_flag(pack, n, "soft_cap"),
-        .lse = verify_flag(pack, n, "lse"),
-        .logits = verify_name(pack, n, "logits"),
-        .paged = verify_flag(pack, n, "paged"),
-        .cache = verify_cache_desc(pack, n),
-        .page_table = verify_page_table(pack, n),
-    };
-}
-
-static void verify(struct verify_run *run, uint32_t n, const struct attn_kernel_info *info)
-{
-    const struct attn_prefill_desc desc = verify_prefill_desc(run->pack, n);
-    const struct precision *precision = find_precision(verify_field(run->pack, n, "dtype"));
-    if (!precision || desc.head_dim_v > REF_DIM_MAX || desc.heads > HOOK_FLOATS) {
-        verify_report_fault(run, info->name,
-                            "the reference does not cover its dtype, head_dim_v or gqa");
-        return;
-    }
-    char why[400];
-    struct hook *hook = NULL;
-    if (desc.logits && !(hook = hook_open(run->hooks, desc.logits, why, sizeof(why)))) {
-        verify_report_fault(run, info->name, why);
-        return;
-    }
-    const bool plain = !desc.sinks && !desc.soft_cap && !desc.logits && !desc.lse && !desc.paged;
-    for (size_t i = 0; i < COUNT(shapes) && verify_wants_more(run); i++) {
-        if (!(shapes[i].flags & LONG) || plain)
-            verify_shape(run, info, i, &desc, precision, hook);
-    }
-    hook_close(hook);
-}
-
-const struct verify_op verify_prefill = {.op = "prefill", .verify = verify};
+const struct verify_op verify_prefill = {
+    .op = "prefill",
+    .shapes = shapes,
+    .shape_size = sizeof(shapes[0]),
+    .shape_count = COUNT(shapes),
+    .trace = &traced,
+    .dimensions =
+        {
+            {"batch", offsetof(struct shape, repeat), 4096, "sequences"},
+            {"q", offsetof(struct shape, sequences[0].q), 1 << 20, "query tokens of each"},
+            {"k", offsetof(struct shape, sequences[0].k), 1 << 20,
+             "key tokens of each; q where left out"},
+            {"heads", offsetof(struct shape, heads), 1024,
+             "query heads; what the kernel's ratio asks for"},
+            {"kv_heads", offsetof(struct shape, kv_heads), 1024,
+             "key/value heads; what the kernel's ratio asks for"},
+            {"page_size", offsetof(struct shape, page_size), 65536,
+             "of a cache, for a kernel that takes any"},
+        },
+    .complete = complete,
+    .own_size = sizeof(struct own),
+    .covers = covers,
+    .takes = takes,
+    .size = size,
+    .steps = MAX_STEPS,
+    .place = place,
+    .fill = fill,
+    .compare = compare,
+    .least_bytes = least_bytes,
+};
