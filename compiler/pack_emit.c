@@ -105,6 +105,26 @@ static bool add_section(Elf *elf, const struct section *s)
     return gelf_update_shdr(scn, &header) != 0;
 }
 
+/* The header and the sections of a relocatable file; the names are in section 4. */
+static bool write_sections(Elf *elf, const struct section *sections, size_t count)
+{
+    if (!gelf_newehdr(elf, ELFCLASS64))
+        return false;
+    for (size_t i = 0; i < count; i++) {
+        if (!add_section(elf, &sections[i]))
+            return false;
+    }
+    GElf_Ehdr header;
+    if (!gelf_getehdr(elf, &header))
+        return false;
+    header.e_ident[EI_DATA] = ELFDATA2LSB;
+    header.e_type = ET_REL;
+    header.e_machine = HOST_MACHINE;
+    header.e_version = EV_CURRENT;
+    header.e_shstrndx = 4;
+    return gelf_update_ehdr(elf, &header) && elf_update(elf, ELF_C_WRITE) > 0;
+}
+
 /* Sections 1 to 4: .rodata, symbols, their names, and the mark that the stack is not executable. */
 static bool write_elf(Elf *elf, void *pack, size_t size, const char *name)
 {
@@ -160,21 +180,7 @@ static bool write_elf(Elf *elf, void *pack, size_t size, const char *name)
          .data = "",
          .size = 0},
     };
-    if (!gelf_newehdr(elf, ELFCLASS64))
-        return false;
-    for (size_t i = 0; i < sizeof(sections) / sizeof(sections[0]); i++) {
-        if (!add_section(elf, &sections[i]))
-            return false;
-    }
-    GElf_Ehdr header;
-    if (!gelf_getehdr(elf, &header))
-        return false;
-    header.e_ident[EI_DATA] = ELFDATA2LSB;
-    header.e_type = ET_REL;
-    header.e_machine = HOST_MACHINE;
-    header.e_version = EV_CURRENT;
-    header.e_shstrndx = 4;
-    return gelf_update_ehdr(elf, &header) && elf_update(elf, ELF_C_WRITE) > 0;
+    return write_sections(elf, sections, sizeof(sections) / sizeof(sections[0]));
 }
 
 /* libelf writes to a file only. */

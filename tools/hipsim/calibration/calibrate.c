@@ -181,6 +181,55 @@ static bool summarise(const char *name, const struct tally *t)
     return t->orders_wrong == 0 && mean <= BOUND;
 }
 
+/* What the command line asks for. */
+struct request {
+    const char *hsa, *only, *family, *shape;
+    bool sensitivity;
+};
+
+static int usage(void)
+{
+    fprintf(stderr, "usage: calibrate [--hsa DIR] [--rows FAMILY] [--shape SHAPE] "
+                    "[--parameters TEXT] [--sensitivity] [gfx942|gfx950]\n"
+                    "       calibrate --list TARGET\n");
+    return 2;
+}
+
+/* False: the program ends with *status. */
+static bool read_request(int argc, char **argv, struct request *r, int *status)
+{
+    for (int i = 1; i < argc; i++) {
+        if (strcmp(argv[i], "--hsa") == 0 && i + 1 < argc) {
+            r->hsa = argv[++i];
+        } else if (strcmp(argv[i], "--rows") == 0 && i + 1 < argc) {
+            r->family = argv[++i];
+        } else if (strcmp(argv[i], "--shape") == 0 && i + 1 < argc) {
+            r->shape = argv[++i];
+        } else if (strcmp(argv[i], "--parameters") == 0 && i + 1 < argc) {
+            all_parameters = argv[++i];
+        } else if (strcmp(argv[i], "--sensitivity") == 0) {
+            r->sensitivity = true;
+        } else if (strcmp(argv[i], "--list") == 0 && i + 1 < argc) {
+            list_parameters(strcmp(argv[++i], "gfx950") == 0);
+            *status = 0;
+            return false;
+        } else if (strncmp(argv[i], "gfx", 3) == 0) {
+            r->only = argv[i];
+        } else {
+            *status = usage();
+            return false;
+        }
+    }
+    return true;
+}
+
+static void print_head(void)
+{
+    printf("%-4s %-46s %9s %9s %-7s %8s\n", "id", "what", "published", "modelled", "unit", "error");
+    printf("Times are modelled, at the power-limited clock: gfx950 by a measured law, gfx942 by a "
+           "fitted one.\n");
+}
+
 int main(int argc, char **argv)
 {
     struct target targets[] = {
@@ -195,52 +244,26 @@ int main(int argc, char **argv)
          .gemm = GEMM_GFX950,
          .reduce = REDUCE_GFX950},
     };
-    const char *hsa = NULL, *only = NULL, *family = NULL, *shape = NULL;
-    bool sensitivity = false;
-    for (int i = 1; i < argc; i++) {
-        if (strcmp(argv[i], "--hsa") == 0 && i + 1 < argc) {
-            hsa = argv[++i];
-        } else if (strcmp(argv[i], "--rows") == 0 && i + 1 < argc) {
-            family = argv[++i];
-        } else if (strcmp(argv[i], "--shape") == 0 && i + 1 < argc) {
-            shape = argv[++i];
-        } else if (strcmp(argv[i], "--parameters") == 0 && i + 1 < argc) {
-            all_parameters = argv[++i];
-        } else if (strcmp(argv[i], "--sensitivity") == 0) {
-            sensitivity = true;
-        } else if (strcmp(argv[i], "--list") == 0 && i + 1 < argc) {
-            list_parameters(strcmp(argv[++i], "gfx950") == 0);
-            return 0;
-        } else if (strncmp(argv[i], "gfx", 3) == 0) {
-            only = argv[i];
-        } else {
-            fprintf(stderr, "usage: calibrate [--hsa DIR] [--rows FAMILY] [--shape SHAPE] "
-                            "[--parameters TEXT] [--sensitivity] [gfx942|gfx950]\n"
-                            "       calibrate --list TARGET\n");
-            return 2;
-        }
-    }
-    if (!shape)
-        printf("%-4s %-46s %9s %9s %-7s %8s\n", "id", "what", "published", "modelled", "unit",
-               "error");
-    if (!shape)
-        printf(
-            "Times are modelled, at the power-limited clock: gfx950 by a measured law, gfx942 by a "
-            "fitted one.\n");
+    struct request r = {0};
+    int status;
+    if (!read_request(argc, argv, &r, &status))
+        return status;
+    if (!r.shape)
+        print_head();
     bool good = true, any = false;
     for (size_t i = 0; i < sizeof(targets) / sizeof(targets[0]); i++) {
-        if (only && strcmp(only, targets[i].name) != 0)
+        if (r.only && strcmp(r.only, targets[i].name) != 0)
             continue;
         any = true;
-        targets[i].hsa = hsa;
-        targets[i].family = family;
-        targets[i].shape = shape;
+        targets[i].hsa = r.hsa;
+        targets[i].family = r.family;
+        targets[i].shape = r.shape;
         struct tally tally = run_target(targets[i]);
-        good &= shape || summarise(targets[i].name, &tally);
-        if (sensitivity)
+        good &= r.shape || summarise(targets[i].name, &tally);
+        if (r.sensitivity)
             calibrate_sensitivity(targets[i], &tally);
     }
     if (!any)
-        fprintf(stderr, "calibrate: no target %s\n", only);
+        fprintf(stderr, "calibrate: no target %s\n", r.only);
     return any && good ? 0 : any ? 1 : 2;
 }
