@@ -9,6 +9,8 @@
  *   drift=P      the clock gets slower by P percent with every hundred launches
  *   fault=N      the N-th launch, from 1, and all after it fail
  *   hang=N       the N-th event that is waited for never comes
+ *
+ * SHAKY_PARAMETERS changes the timing model: a GPU that is not as ours has it.
  */
 #include <dlfcn.h>
 #include <math.h>
@@ -90,7 +92,8 @@ static double modelled(void)
 static void enable(void)
 {
     static bool enabled;
-    const struct hipsim_time_options options = {.samples_only = true};
+    const struct hipsim_time_options options = {.samples_only = true,
+                                                .parameters = getenv("SHAKY_PARAMETERS")};
     bool (*f)(const struct hipsim_time_options *, char *, size_t);
     void *address = next("hipsim_time_enable");
     memcpy(&f, &address, sizeof(address));

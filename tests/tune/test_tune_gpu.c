@@ -91,12 +91,55 @@ static void a_hang_ends(void **state)
     assert_true(count_lines("hung.sqlite", "hung for") >= 1);
 }
 
+/* A GPU whose workgroups cost twice what the model says: the fit finds that, or something that says
+ * the same of these launches. */
+static void the_model_is_fitted_to_a_gpu(void **state)
+{
+    (void)state;
+    double before, after;
+    start("");
+    expect("tune d.yaml --shapes shapes --tiles 1 --calibrate --db none.sqlite --cache cache "
+           "--tuning none.yaml",
+           1, "", "the database has no measurement");
+    setenv("SHAKY_PARAMETERS", "workgroup_cycles=15000", 1);
+    expect("tune d.yaml --shapes shapes --tiles 1 --verify 1 --cache cache --device hip "
+           "--seconds 1 --flush 1 -o fit.attnpack",
+           0, "GPU", "");
+    unsetenv("SHAKY_PARAMETERS");
+    struct run r = run("tune d.yaml --shapes shapes --tiles 1 --calibrate --db fit.sqlite "
+                       "--cache cache --tuning fit.yaml");
+    assert_int_equal(r.status, 0);
+    const char *at = strstr((char *)r.out.data, "measured) ");
+    assert_non_null(at);
+    assert_int_equal(sscanf(at, "measured) %lf before, %lf after", &before, &after), 2);
+    assert_true(before > 0.05);
+    assert_true(after < before / 5);
+    assert_non_null(strstr((char *)r.out.data, "--parameters "));
+    end_run(&r);
+}
+
+/* What is flagged is flagged with parameters of the model, and the file is read again. */
+static void open_parameters_are_tried(void **state)
+{
+    (void)state;
+    start("");
+    unsetenv("LD_LIBRARY_PATH");
+    expect("tune d.yaml --shapes shapes --tiles 2 --verify 1 --cache cache --sensitivity "
+           "-o open.attnpack",
+           0, "times as fast on the model", "");
+    assert_true(count_lines("open.sqlite", "model gfx950 barrier_cycles=4,") >= 2);
+    assert_true(count_lines("open.sqlite", "model gfx950 barrier_cycles=64,") >= 2);
+    expect("build d.yaml --tuning open.yaml --cache cache -q -o again.attnpack", 0, "", "");
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(noise_and_drift_change_no_winner, setup, teardown),
         cmocka_unit_test_setup_teardown(a_fault_costs_who_is_to_blame, setup, teardown),
         cmocka_unit_test_setup_teardown(a_hang_ends, setup, teardown),
+        cmocka_unit_test_setup_teardown(the_model_is_fitted_to_a_gpu, setup, teardown),
+        cmocka_unit_test_setup_teardown(open_parameters_are_tried, setup, teardown),
     };
     command_path = argc == 3 ? realpath(argv[1], NULL) : NULL; /* tests change the directory */
     if (!command_path)

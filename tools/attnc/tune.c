@@ -28,7 +28,7 @@ static struct {
     const char *output, *tuning, *db, *shapes, *model, *ranks, *targets, *only, *jobs, *budget,
         *kernels, *tiles, *verify, *parameters, *cache, *merge, *shard, *device, *finalists,
         *seconds, *flush, *patience;
-    bool show, csv, quiet;
+    bool show, csv, sensitivity, calibrate, quiet;
 } args;
 
 static const struct option_row options[] = {
@@ -69,6 +69,12 @@ static const struct option_row options[] = {
      &args.merge, NULL},
     {"shard", 0, "I/N", "measure the I-th of N shares only (default: what Slurm or MPI say)",
      &args.shard, NULL},
+    {"sensitivity", 0, NULL,
+     "try every winner at the ends of the model's open parameters; what changes is for hardware",
+     NULL, &args.sensitivity},
+    {"calibrate", 0, NULL,
+     "fit the model's open parameters to what --db has of GPUs, and do nothing else", NULL,
+     &args.calibrate},
     {"show", 0, NULL, "print what --db holds, fastest first", NULL, &args.show},
     {"csv", 0, NULL, "print what --db holds as CSV", NULL, &args.csv},
     {"quiet", 'q', NULL, "no summary", NULL, &args.quiet},
@@ -279,6 +285,16 @@ static void print_summary(const struct tuning_run *r)
         s->measured, s->known, s->skipped, s->failed, s->pruned, s->wrong);
 }
 
+/* What only a GPU can decide. */
+static void print_open(const struct tuning_run *r)
+{
+    for (size_t i = 0; i < r->tuning.count; i++) {
+        const struct attnc_tuned *row = &r->tuning.rows[i];
+        if (row->open)
+            printf("for hardware: %s\n    %s wins, unless %s\n", row->key, row->tile, row->open);
+    }
+}
+
 static int write_tuning(struct tuning_run *r)
 {
     char *text = NULL;
@@ -343,6 +359,8 @@ static int sweep(struct tuning_run *r)
         return EXIT_ENVIRONMENT;
     if (!tune_compile(&r->sweep, &o))
         return complain(EXIT_ENVIRONMENT, "out of memory");
+    if (args.calibrate)
+        return tune_calibrate(&r->sweep);
     if (!tune_measure(&r->sweep))
         return complain(EXIT_ENVIRONMENT, "the sweep has stopped");
     if (r->gpu && r->sweep.shard.count == 1 && !tune_measure_gpu(&r->sweep, r->finalists))
@@ -350,12 +368,16 @@ static int sweep(struct tuning_run *r)
     if (r->sweep.shard.count > 1)
         return finish_share(r);
     int code = choose(r);
+    if (code == EXIT_GOOD && args.sensitivity && !tune_find_open(&r->sweep, &r->tuning))
+        code = complain(EXIT_ENVIRONMENT, "the sweep has stopped");
     if (code == EXIT_GOOD)
         code = write_tuning(r);
     if (code == EXIT_GOOD && args.output)
         code = write_pack(r, &o);
     if (code == EXIT_GOOD && !args.quiet)
         print_summary(r);
+    if (code == EXIT_GOOD && !args.quiet)
+        print_open(r);
     return code == EXIT_GOOD && r->sweep.skipped ? EXIT_PARTIAL : code;
 }
 

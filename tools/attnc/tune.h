@@ -96,6 +96,33 @@ void tune_sweep_free(struct tune_sweep *sweep);
 /** "model gfx950", with the parameters that were changed. */
 void tune_device(const struct tune_sweep *sweep, const struct tune_key *key, char device[160]);
 
+/** A launch to be timed. */
+struct tune_item {
+    struct tune_key *key;
+    size_t candidate, shape;
+    const char *parameters;   /* of the timing model, or NULL */
+    struct tune_value *value; /* where the time goes */
+};
+
+/** Times these, or takes them from the database. False when it could not be written. */
+bool tune_time_items(struct tune_sweep *sweep, const struct tune_item *items, size_t count);
+
+/**
+ * Times every winner of `tuning` again, beside the key's first candidate and the best other, with
+ * each parameter of the model that sources leave open at both ends of its range. The row of a
+ * winner that would not win there gets the parameters' names. False: the database cannot be
+ * written.
+ */
+bool tune_find_open(struct tune_sweep *sweep, struct attnc_tuning *tuning);
+
+/** Fits the model's open and fitted parameters to what the database has of GPUs, and prints them.
+ * Returns an exit code after a message. */
+int tune_calibrate(struct tune_sweep *sweep);
+
+/** The row of a tuning file that a shape of a key takes; NULL: it has none for the key. */
+const struct attnc_tuned *tune_find_row(const struct tune_key *key, const struct attnc_tuning *t,
+                                        const struct tune_shape *s);
+
 /** Times what the database does not have; false when it could not be written. */
 bool tune_measure(struct tune_sweep *sweep);
 

@@ -277,8 +277,8 @@ static bool holds(const struct att_box *box, const struct tune_shape *s)
     return true;
 }
 
-static const struct attnc_tuned *find_row(const struct tune_key *key, const struct attnc_tuning *t,
-                                          const struct tune_shape *s)
+const struct attnc_tuned *tune_find_row(const struct tune_key *key, const struct attnc_tuning *t,
+                                        const struct tune_shape *s)
 {
     const struct attnc_tuned *rest = NULL;
     for (size_t i = 0; i < t->count; i++) {
@@ -296,7 +296,7 @@ static const struct attnc_tuned *find_row(const struct tune_key *key, const stru
 
 double tune_chosen_time(const struct tune_key *key, const struct attnc_tuning *t, size_t shape)
 {
-    const struct attnc_tuned *row = find_row(key, t, &key->shapes[shape]);
+    const struct attnc_tuned *row = tune_find_row(key, t, &key->shapes[shape]);
     for (size_t c = 0; row && c < key->candidate_count; c++) {
         if (!strcmp(key->candidates[c].tile, row->tile))
             return tune_times(key, c)[shape].us;

@@ -89,13 +89,16 @@ static void read_fault(sqlite3_stmt *s, int column, char *fault, size_t size)
     snprintf(fault, size, "%s", text ? (const char *)text : "");
 }
 
-bool tune_db_find(struct tune_db *db, const struct tune_id *id, struct tune_value *v)
+/* The first row that the condition leaves. */
+static bool find(struct tune_db *db, const char *condition, const struct tune_id *id,
+                 struct tune_value *v)
 {
-    sqlite3_stmt *s = prepare(db,
-                              "SELECT cycles, us, us_low, us_high, runs, matrix_duty,"
-                              " memory_fraction, fault FROM results"
-                              " WHERE key=? AND device=? AND shape=? AND tile=? AND source=?",
-                              id, true);
+    char sql[400];
+    snprintf(sql, sizeof(sql),
+             "SELECT cycles, us, us_low, us_high, runs, matrix_duty, memory_fraction, fault"
+             " FROM results WHERE key=? AND %s AND shape=? AND tile=? AND source=?",
+             condition);
+    sqlite3_stmt *s = prepare(db, sql, id, true);
     const bool found = s && sqlite3_step(s) == SQLITE_ROW;
     if (found) {
         *v = (struct tune_value){
@@ -111,6 +114,16 @@ bool tune_db_find(struct tune_db *db, const struct tune_id *id, struct tune_valu
     }
     sqlite3_finalize(s);
     return found;
+}
+
+bool tune_db_find(struct tune_db *db, const struct tune_id *id, struct tune_value *v)
+{
+    return find(db, "device=?", id, v);
+}
+
+bool tune_db_find_measured(struct tune_db *db, const struct tune_id *id, struct tune_value *v)
+{
+    return find(db, "device<>? AND device NOT LIKE 'model %' AND fault=''", id, v);
 }
 
 bool tune_db_find_verdict(struct tune_db *db, const struct tune_id *id, struct tune_verdict *v)

@@ -94,8 +94,8 @@ static bool keep(const struct heat *h, size_t i, const struct race_figure *f, do
         snprintf(v.fault, sizeof(v.fault), "%s", fault);
     } else {
         v.us = base * f->ratio;
-        v.us_low = base * f->ratio_low;
-        v.us_high = base * f->ratio_high;
+        v.us_low = i ? base * f->ratio_low : f->low; /* its ratio to itself is 1 */
+        v.us_high = i ? base * f->ratio_high : f->high;
     }
     c->measured[h->shape] = v;
     h->sweep->measured++;

@@ -22,23 +22,22 @@ enum {
     HANG_SECONDS = 1800,
 };
 
-/* One launch to be timed. */
-struct item {
-    struct tune_key *key;
-    size_t candidate, shape;
-};
-
 struct batch {
     struct tune_sweep *sweep;
-    struct item *items;
+    struct tune_item *items;
     size_t count, done;
     bool broken; /* the database cannot be written */
 };
 
+static void name_device(const struct tune_key *key, const char *parameters, char device[160])
+{
+    snprintf(device, 160, "model %s%s%s", key->variant.target, parameters ? " " : "",
+             parameters ? parameters : "");
+}
+
 void tune_device(const struct tune_sweep *sweep, const struct tune_key *key, char device[160])
 {
-    snprintf(device, 160, "model %s%s%s", key->variant.target, sweep->parameters ? " " : "",
-             sweep->parameters ? sweep->parameters : "");
+    name_device(key, sweep->parameters, device);
 }
 
 struct attn_pack *tune_open_candidate(const struct tune_key *key, size_t candidate)
@@ -57,15 +56,14 @@ struct attn_pack *tune_open_candidate(const struct tune_key *key, size_t candida
 }
 
 /* In a process of its own, whose standard error is the fault. */
-static int time_launch(const struct tune_sweep *sweep, const struct item *item,
-                       struct tune_value *v)
+static int time_launch(const struct tune_item *item, struct tune_value *v)
 {
     struct attn_pack *pack = tune_open_candidate(item->key, item->candidate);
     struct trace_session t;
     struct hipsim_time_report r;
     if (!pack)
         return complain(EXIT_ENVIRONMENT, "no pack: %s", attn_last_error());
-    const struct hipsim_time_options time = {.samples_only = true, .parameters = sweep->parameters};
+    const struct hipsim_time_options time = {.samples_only = true, .parameters = item->parameters};
     int code = trace_open(&t, pack, 0, item->key->shapes[item->shape].text, NULL);
     if (code == EXIT_GOOD)
         code = trace_time(&t, &time, &r);
@@ -82,27 +80,17 @@ static int time_launch(const struct tune_sweep *sweep, const struct item *item,
     return code; /* the process ends: nothing is closed */
 }
 
-struct launch_call {
-    const struct tune_sweep *sweep;
-    const struct item *item;
-};
-
-static int call_time(void *context, void *answer)
-{
-    const struct launch_call *c = context;
-    return time_launch(c->sweep, c->item, answer);
-}
+static int call_time(void *context, void *answer) { return time_launch(context, answer); }
 
 /* In a worker. */
 static void work(void *context, size_t i, FILE *out)
 {
     const struct batch *b = context;
     struct tune_value v = {0};
-    struct launch_call call = {b->sweep, &b->items[i]};
     if (b->sweep->deadline && steady_seconds() > b->sweep->deadline)
         return; /* an empty answer: not measured */
     char fault[200];
-    if (!child_call(call_time, &call, &v, sizeof(v), HANG_SECONDS, fault)) {
+    if (!child_call(call_time, &b->items[i], &v, sizeof(v), HANG_SECONDS, fault)) {
         v = (struct tune_value){.runs = 1};
         memcpy(v.fault, fault, sizeof(fault));
     }
@@ -125,7 +113,7 @@ static struct tune_id make_id(const struct tune_key *key, size_t candidate, size
 static void done(void *context, size_t i, const uint8_t *result, size_t size, int status)
 {
     struct batch *b = context;
-    const struct item *item = &b->items[i];
+    const struct tune_item *item = &b->items[i];
     struct tune_value v = {.runs = 1};
     (void)status;
     b->done++;
@@ -138,9 +126,9 @@ static void done(void *context, size_t i, const uint8_t *result, size_t size, in
     else
         snprintf(v.fault, sizeof(v.fault), "the worker ended");
     char device[160];
-    tune_device(b->sweep, item->key, device);
+    name_device(item->key, item->parameters, device);
     const struct tune_id id = make_id(item->key, item->candidate, item->shape, device);
-    item->key->candidates[item->candidate].times[item->shape] = v;
+    *item->value = v;
     b->sweep->measured++;
     b->sweep->failed += v.fault[0] != '\0';
     b->broken = !tune_db_put(b->sweep->db, &id, &v) || b->broken;
@@ -172,25 +160,32 @@ static bool is_ours(const struct tune_sweep *sweep, const struct tune_key *key, 
     return in_shard(&sweep->shard, name);
 }
 
-static bool add_item(struct batch *b, struct tune_key *key, size_t candidate, size_t shape)
+/* Takes what the database has; else it is to be measured. False: out of memory. */
+static bool add(struct batch *b, const struct tune_item *item)
 {
-    struct tune_candidate *c = &key->candidates[candidate];
     char device[160];
-    if (c->dropped || c->times[shape].runs || !is_ours(b->sweep, key, shape) ||
-        is_hopeless(key, candidate, shape))
-        return true;
-    tune_device(b->sweep, key, device);
-    const struct tune_id id = make_id(key, candidate, shape, device);
-    if (tune_db_find(b->sweep->db, &id, &c->times[shape])) {
+    name_device(item->key, item->parameters, device);
+    const struct tune_id id = make_id(item->key, item->candidate, item->shape, device);
+    if (tune_db_find(b->sweep->db, &id, item->value)) {
         b->sweep->known++;
         return true;
     }
-    struct item *grown = realloc(b->items, (b->count + 1) * sizeof(*grown));
+    struct tune_item *grown = realloc(b->items, (b->count + 1) * sizeof(*grown));
     if (!grown)
         return false;
     b->items = grown;
-    grown[b->count++] = (struct item){key, candidate, shape};
+    grown[b->count++] = *item;
     return true;
+}
+
+static bool add_item(struct batch *b, struct tune_key *key, size_t candidate, size_t shape)
+{
+    struct tune_candidate *c = &key->candidates[candidate];
+    if (c->dropped || c->times[shape].runs || !is_ours(b->sweep, key, shape) ||
+        is_hopeless(key, candidate, shape))
+        return true;
+    return add(b,
+               &(struct tune_item){key, candidate, shape, b->sweep->parameters, &c->times[shape]});
 }
 
 static bool run_batch(struct batch *b)
@@ -202,6 +197,15 @@ static bool run_batch(struct batch *b)
     clear_progress();
     free(b->items);
     return !b->broken;
+}
+
+bool tune_time_items(struct tune_sweep *sweep, const struct tune_item *items, size_t count)
+{
+    struct batch b = {.sweep = sweep};
+    bool good = true;
+    for (size_t i = 0; good && i < count; i++)
+        good = add(&b, &items[i]);
+    return run_batch(&b) && good;
 }
 
 struct rank {

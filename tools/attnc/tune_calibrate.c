@@ -1,0 +1,208 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * attnc tune --calibrate: the parameters of the timing model that sources leave open, and those that
+ * were fitted before, are fitted to what a GPU has measured. Each step changes the one parameter, to the one
+ * of a few values, that brings the model closest: so few change, and those that matter. A parameter
+ * that has changed is tried again nearer to where it is.
+ */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tools/attnc/command.h"
+#include "tools/attnc/tune.h"
+#include "tools/attnc/tune_parameters.h"
+
+enum { MOST_PAIRS = 48, MOST_PARAMETERS = 128, TRIES = 5, STEPS = 8, TEXT = 2048 };
+
+static const double WORTH = 0.05; /* least gain of a step, as a part of the mean square */
+static const double EXACT = 1e-8; /* mean square beyond the noise's that is nothing to gain */
+
+/* A kernel and shape of one target that a GPU has measured. */
+struct pair {
+    struct tune_item item;
+    double us;
+};
+
+struct fit {
+    struct tune_sweep *sweep;
+    const struct tune_parameter *parameters;
+    double values[MOST_PARAMETERS];
+    bool changed[MOST_PARAMETERS], idle[MOST_PARAMETERS]; /* idle: no value changes any time */
+    unsigned taken[MOST_PARAMETERS];                      /* steps that have changed it */
+    struct pair pairs[MOST_PAIRS];
+    size_t count;
+    double noise; /* mean square of the measurements' half intervals, as logarithms */
+};
+
+static bool is_free(const struct tune_parameter *p) { return p->open || p->fitted; }
+
+static void find_pairs(struct fit *f, const char *target)
+{
+    struct tune_sweep *s = f->sweep;
+    for (size_t k = 0; k < s->key_count; k++) {
+        struct tune_key *key = &s->keys[k];
+        if (strcmp(key->variant.target, target))
+            continue;
+        for (size_t c = 0; c < key->candidate_count; c++) {
+            for (size_t i = 0; i < key->shape_count && f->count < MOST_PAIRS; i++) {
+                const struct tune_id id = {key->text, "", key->shapes[i].text,
+                                           key->candidates[c].tile, key->candidates[c].code};
+                struct tune_value v;
+                if (!key->candidates[c].kernel || !tune_db_find_measured(s->db, &id, &v) ||
+                    v.us_low <= 0)
+                    continue;
+                const double half = log(v.us_high / v.us_low) / 2;
+                f->noise += half * half;
+                f->pairs[f->count++] = (struct pair){{key, c, i, NULL, NULL}, v.us};
+            }
+        }
+    }
+}
+
+/* The changed parameters as --parameters takes them, with parameter `p` at `value`. */
+static void write_parameters(const struct fit *f, size_t p, double value, char text[TEXT])
+{
+    size_t at = 0;
+    text[0] = '\0';
+    for (size_t i = 0; f->parameters[i].name && at < TEXT; i++) {
+        if (f->changed[i] || i == p)
+            at += (size_t)snprintf(text + at, TEXT - at, "%s%s=%.6g", at ? "," : "",
+                                   f->parameters[i].name, i == p ? value : f->values[i]);
+    }
+}
+
+/* Mean squares of the logarithms of modelled over measured time, for several sets of parameters. */
+static bool find_errors(struct fit *f, char texts[][TEXT], size_t count, double *errors)
+{
+    struct tune_item *items = calloc(count * f->count + 1, sizeof(*items));
+    struct tune_value *values = calloc(count * f->count + 1, sizeof(*values));
+    bool good = items && values;
+    for (size_t t = 0; good && t < count; t++) {
+        for (size_t i = 0; i < f->count; i++) {
+            struct tune_item *item = &items[t * f->count + i];
+            *item = f->pairs[i].item;
+            item->parameters = texts[t][0] ? texts[t] : NULL;
+            item->value = &values[t * f->count + i];
+        }
+    }
+    good = good && tune_time_items(f->sweep, items, count * f->count);
+    for (size_t t = 0; good && t < count; t++) {
+        errors[t] = 0;
+        for (size_t i = 0; i < f->count; i++) {
+            const double us = values[t * f->count + i].us;
+            const double error = us > 0 ? log(us / f->pairs[i].us) : 10;
+            errors[t] += error * error / (double)f->count;
+        }
+    }
+    free(items);
+    free(values);
+    return good;
+}
+
+/* A value to try: over the whole range at first, then around the present one, nearer each time. */
+static double try_value(const struct fit *f, size_t p, unsigned number)
+{
+    const struct tune_parameter *row = &f->parameters[p];
+    const double range = row->high - row->low, part = (double)number / (TRIES - 1);
+    const double width = range / (double)(1u << (f->taken[p] < 16 ? f->taken[p] : 16));
+    const double value =
+        f->taken[p] ? f->values[p] + (part - 0.5) * width : row->low + part * range;
+    return value < row->low ? row->low : value > row->high ? row->high : value;
+}
+
+/* The best change of one parameter. False: the database cannot be written. */
+static bool step(struct fit *f, double *error, bool *changed)
+{
+    char (*texts)[TEXT] = calloc(MOST_PARAMETERS * TRIES, sizeof(*texts));
+    double *errors = calloc(MOST_PARAMETERS * TRIES, sizeof(*errors));
+    size_t count = 0, best = 0;
+    size_t of[MOST_PARAMETERS * TRIES];
+    for (size_t p = 0; texts && f->parameters[p].name; p++) {
+        for (unsigned t = 0; t < TRIES && is_free(&f->parameters[p]) && !f->idle[p]; t++) {
+            of[count] = p;
+            write_parameters(f, p, try_value(f, p, t), texts[count++]);
+        }
+    }
+    const bool good = texts && errors && find_errors(f, texts, count, errors);
+    for (size_t i = 0; good && i < count; i += TRIES) {
+        f->idle[of[i]] = true;
+        for (unsigned t = 0; t < TRIES; t++) {
+            f->idle[of[i]] = f->idle[of[i]] && errors[i + t] == *error;
+            best = errors[i + t] < errors[best] ? i + t : best;
+        }
+    }
+    *changed = good && count && errors[best] < *error * (1 - WORTH);
+    if (*changed) {
+        const size_t p = of[best];
+        f->values[p] = try_value(f, p, (unsigned)(best % TRIES));
+        f->changed[p] = true;
+        f->taken[p]++;
+        *error = errors[best];
+    }
+    free(texts);
+    free(errors);
+    return good;
+}
+
+static void print_fit(const struct fit *f, const char *target, double before, double after)
+{
+    char text[TEXT];
+    write_parameters(f, MOST_PARAMETERS, 0, text);
+    printf("%s: %zu measurements; root mean square of log(model / measured) %.4f before, %.4f "
+           "after\n",
+           target, f->count, sqrt(before), sqrt(after));
+    printf("  --parameters %s\n", text[0] ? text : "(nothing changes)");
+    for (size_t i = 0; f->parameters[i].name; i++) {
+        if (f->changed[i])
+            printf("  %-24s %10.6g was %g, range %g to %g, %s\n", f->parameters[i].name,
+                   f->values[i], f->parameters[i].value, f->parameters[i].low,
+                   f->parameters[i].high, f->parameters[i].open ? "U" : "F");
+    }
+}
+
+static bool fit_target(struct tune_sweep *sweep, const char *target, size_t *measured)
+{
+    struct fit *f = calloc(1, sizeof(*f));
+    char start[1][TEXT] = {""};
+    double before = 0, after;
+    if (!f)
+        return false;
+    *f = (struct fit){.sweep = sweep, .parameters = tune_parameters(target)};
+    for (size_t i = 0; f->parameters[i].name; i++)
+        f->values[i] = f->parameters[i].value;
+    find_pairs(f, target);
+    f->noise /= f->count ? (double)f->count : 1;
+    *measured += f->count;
+    bool good = !f->count || find_errors(f, start, 1, &before);
+    after = before;
+    bool changed = f->count > 0;
+    for (unsigned i = 0; i < STEPS && good && changed && after > f->noise + EXACT; i++)
+        good = step(f, &after, &changed);
+    if (good && f->count)
+        print_fit(f, target, before, after);
+    free(f);
+    return good;
+}
+
+int tune_calibrate(struct tune_sweep *sweep)
+{
+    size_t measured = 0;
+    const char *last = "";
+    for (size_t k = 0; k < sweep->key_count; k++) {
+        const char *target = sweep->keys[k].variant.target;
+        bool done = false;
+        for (size_t i = 0; i < k; i++)
+            done = done || !strcmp(sweep->keys[i].variant.target, target);
+        last = target;
+        if (!done && !fit_target(sweep, target, &measured))
+            return complain(EXIT_ENVIRONMENT, "the calibration has stopped");
+    }
+    if (!measured)
+        return complain(EXIT_USER,
+                        "the database has no measurement of these kernels (%s); attnc tune "
+                        "--device hip makes some",
+                        last);
+    return EXIT_GOOD;
+}

@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What the model's open questions decide: winners that are none at one end of the range that sources
+ * leave to a parameter. A GPU has to say which it is.
+ */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tools/attnc/tune.h"
+#include "tools/attnc/tune_parameters.h"
+
+enum { MOST_SHAPES = 4, RIVALS = 3 }; /* the winner, the first candidate, the best of the others */
+
+/* A winner and who it has to beat, on up to MOST_SHAPES of its shapes. */
+struct trial {
+    struct tune_key *key;
+    struct attnc_tuned *row;
+    size_t rivals[RIVALS], rival_count;
+    size_t shapes[MOST_SHAPES], shape_count;
+};
+
+static size_t find_candidate(const struct tune_key *key, const char *tile)
+{
+    size_t c = 0;
+    while (c + 1 < key->candidate_count && strcmp(key->candidates[c].tile, tile))
+        c++;
+    return c;
+}
+
+/* The sum of the logarithms of the modelled times; INFINITY where one is missing. */
+static double cost(const struct trial *t, size_t candidate)
+{
+    double sum = 0;
+    for (size_t s = 0; s < t->shape_count; s++) {
+        const struct tune_value *v = &t->key->candidates[candidate].times[t->shapes[s]];
+        sum += v->runs && !v->fault[0] && v->us > 0 ? log(v->us) : INFINITY;
+    }
+    return sum;
+}
+
+static void find_rivals(struct trial *t, size_t winner)
+{
+    size_t best = winner;
+    double least = INFINITY;
+    for (size_t c = 1; c < t->key->candidate_count; c++) {
+        const double sum = c == winner || t->key->candidates[c].dropped ? INFINITY : cost(t, c);
+        if (sum < least) {
+            least = sum;
+            best = c;
+        }
+    }
+    t->rival_count = 0;
+    t->rivals[t->rival_count++] = winner;
+    if (winner)
+        t->rivals[t->rival_count++] = 0;
+    if (best != winner)
+        t->rivals[t->rival_count++] = best;
+}
+
+static bool prepare(struct trial *t, struct tune_key *key, struct attnc_tuned *row,
+                    const struct attnc_tuning *tuning)
+{
+    *t = (struct trial){.key = key, .row = row};
+    for (size_t s = 0; s < key->shape_count && t->shape_count < MOST_SHAPES; s++) {
+        if (tune_find_row(key, tuning, &key->shapes[s]) == row)
+            t->shapes[t->shape_count++] = s;
+    }
+    find_rivals(t, find_candidate(key, row->tile));
+    return t->shape_count && t->rival_count > 1;
+}
+
+/* Does the winner still win with these parameters? Equal is good enough. */
+static bool holds(struct tune_sweep *sweep, const struct trial *t, const char *parameters,
+                  bool *good)
+{
+    struct tune_value values[RIVALS][MOST_SHAPES] = {0};
+    struct tune_item items[RIVALS * MOST_SHAPES];
+    double sums[RIVALS] = {0};
+    size_t count = 0;
+    for (size_t r = 0; r < t->rival_count; r++) {
+        for (size_t s = 0; s < t->shape_count; s++)
+            items[count++] =
+                (struct tune_item){t->key, t->rivals[r], t->shapes[s], parameters, &values[r][s]};
+    }
+    *good = tune_time_items(sweep, items, count);
+    for (size_t r = 0; r < t->rival_count; r++) {
+        for (size_t s = 0; s < t->shape_count; s++)
+            sums[r] += values[r][s].us > 0 ? log(values[r][s].us) : 0;
+    }
+    for (size_t r = 1; r < t->rival_count; r++) {
+        if (sums[r] < sums[0] - 1e-9)
+            return false;
+    }
+    return true;
+}
+
+static bool add_name(struct attnc_tuned *row, const char *name)
+{
+    const size_t length = row->open ? strlen(row->open) : 0;
+    char *grown = realloc(row->open, length + strlen(name) + 2);
+    if (!grown)
+        return false;
+    sprintf(grown + length, "%s%s", length ? " " : "", name);
+    row->open = grown;
+    return true;
+}
+
+static bool try_parameters(struct tune_sweep *sweep, const struct trial *t)
+{
+    bool good = true;
+    const struct tune_parameter *p = tune_parameters(t->key->variant.target);
+    for (; good && p->name; p++) {
+        bool held = true;
+        for (int end = 0; end < 2 && good && held && p->open; end++) {
+            char text[256];
+            snprintf(text, sizeof(text), "%s%s%s=%g", sweep->parameters ? sweep->parameters : "",
+                     sweep->parameters ? "," : "", p->name, end ? p->high : p->low);
+            held = holds(sweep, t, text, &good);
+        }
+        if (good && !held)
+            good = add_name(t->row, p->name);
+    }
+    return good;
+}
+
+bool tune_find_open(struct tune_sweep *sweep, struct attnc_tuning *tuning)
+{
+    bool good = true;
+    for (size_t i = 0; i < tuning->count && good; i++) {
+        struct trial t;
+        struct tune_key *key = sweep->keys;
+        while (strcmp(key->text, tuning->rows[i].key))
+            key++;
+        if (prepare(&t, key, &tuning->rows[i], tuning))
+            good = try_parameters(sweep, &t);
+    }
+    return good;
+}
