@@ -120,6 +120,17 @@ static struct tir_value row_bytes(struct prefill *p, const char *name)
     return tir_convert(&p->b, att_stride(&p->b, name, PREFILL_ELEM), TIR_I32);
 }
 
+/* Zero in the first columns. */
+static struct tir_value without_first(struct prefill *p, struct tir_value q, unsigned columns)
+{
+    struct tir_builder *b = &p->b;
+    struct tir_type t = tir_typeof(b->f, q);
+    t.dtype = TIR_I32;
+    const struct tir_value bound = tir_splat(b, tir_i32(b, (int)columns), t);
+    const struct tir_value counted = tir_cmp_lt(b, tir_col_index(b, t), bound);
+    return tir_select(b, counted, tir_float_like(b, q, 0.0f), q);
+}
+
 /* Q^T stays in registers, panel by panel, as the right operand of S^T = K Q^T. */
 static void load_q(struct prefill *p)
 {
@@ -135,7 +146,10 @@ static void load_q(struct prefill *p)
         const struct tir_view q =
             att_view(b, base, rows, row_bytes(p, "q_token_stride"), p->v->head_dim * PREFILL_ELEM,
                      (int)(n->first * PREFILL_ELEM));
-        n->q = tir_named(b, "q", tir_transpose(b, tir_tile_load(b, q, tir_i32(b, 0), t)));
+        struct tir_value columns = tir_tile_load(b, q, tir_i32(b, 0), t);
+        if (n->counted)
+            columns = without_first(p, columns, n->counted);
+        n->q = tir_named(b, "q", tir_transpose(b, columns));
     }
 }
 
@@ -310,7 +324,7 @@ static struct tir_value compute_scores(struct prefill *p, struct tir_value tile)
  * registers. */
 static struct tir_type v_register_tile(struct prefill *p, bool turned)
 {
-    const unsigned dv = (unsigned)p->v->head_dim_v, kv_bits = tir_bits(p->kv);
+    const unsigned dv = p->dv, kv_bits = tir_bits(p->kv);
     struct tir_spread s = tir_spread(p->m, p->waves);
     const unsigned threads = tir_spread_room(&s, TIR_LANES) + tir_spread_room(&s, TIR_WAVES);
     const unsigned in_lane = kv_bits + tir_bits(dv) - threads;
@@ -387,10 +401,9 @@ static void place_v(struct prefill *p, struct tir_value tile, struct att_paged_d
 static struct tir_value read_v(struct prefill *p, struct tir_value tile)
 {
     struct tir_builder *b = &p->b;
-    const unsigned dv = (unsigned)p->v->head_dim_v;
-    const struct tir_layout a = tir_mma_left(p->mma, dv, &p->v_k, prefill_waves(p));
+    const struct tir_layout a = tir_mma_left(p->mma, p->dv, &p->v_k, prefill_waves(p));
     const struct tir_layout l = tir_layout_transpose(&a);
-    const struct tir_type t = tir_tile(b->f, p->dtype, p->kv, dv, &l);
+    const struct tir_type t = tir_tile(b->f, p->dtype, p->kv, p->dv, &l);
     return tir_transpose(b, tir_tile_lds_load(b, v_buffer(p, tile), t, &p->v_lds));
 }
 
@@ -480,6 +493,23 @@ static void place_steps(struct prefill *p)
         p->steps[ATT_STEP_POWER_2] = p->steps[ATT_STEP_SUM];
 }
 
+/* Rows of O^T from `first` on, as far as they are head_dim_v's: the others are of no value. */
+static void store_rows(struct prefill *p, struct tir_view out, struct tir_value o, unsigned first,
+                       unsigned rows)
+{
+    struct tir_builder *b = &p->b;
+    const unsigned there = (unsigned)p->v->head_dim_v;
+    if (first >= there)
+        return;
+    if (first + rows > there) {
+        store_rows(p, out, tir_half(b, o, 0), first, rows / 2);
+        store_rows(p, out, tir_half(b, o, 1), first + rows / 2, rows / 2);
+        return;
+    }
+    out.byte = tir_i32(b, (int)(first * PREFILL_ELEM));
+    tir_tile_store(b, out, tir_i32(b, 0), tir_transpose(b, tir_convert_short(b, o, p->dtype)));
+}
+
 /* O / l and m + log l, sinks joining the denominator; rows that saw no key give 0 and -inf. */
 static void finish(struct prefill *p, struct tir_value carried[ATT_N_CARRY])
 {
@@ -500,7 +530,7 @@ static void finish(struct prefill *p, struct tir_value carried[ATT_N_CARRY])
     const struct tir_view out =
         att_view(b, head_base(p, "out", token, p->head), rows, row_bytes(p, "out_token_stride"),
                  p->v->head_dim_v * PREFILL_ELEM, 0);
-    tir_tile_store(b, out, tir_i32(b, 0), tir_transpose(b, tir_convert_short(b, o, p->dtype)));
+    store_rows(p, out, o, 0, p->dv);
     if (!p->v->lse)
         return;
     const struct tir_value lse = att_softmax_lse(b, &end);
@@ -558,7 +588,7 @@ static void attend(struct prefill *p)
         locate_rows(p);
     const struct tir_value n = count_tiles(p);
 
-    const unsigned dv = (unsigned)p->v->head_dim_v, queries = p->rows * p->waves;
+    const unsigned dv = p->dv, queries = p->rows * p->waves;
     const struct tir_layout o = tir_mma_result(p->mma, dv, queries, prefill_waves(p));
     struct tir_value carried[ATT_N_CARRY];
     att_attention_begin(&p->attention, tir_tile(b->f, TIR_F32, dv, queries, &o), carried);

@@ -11,11 +11,13 @@
 #include "templates/pages.h"
 #include "templates/template.h"
 
-enum { PREFILL_ELEM = 2 /* bytes of bf16 and fp16 */, PREFILL_MAX_PANELS = 4 };
+enum { PREFILL_ELEM = 2 /* bytes of bf16 and fp16 */, PREFILL_MAX_PANELS = 5 };
 
-/* A head dim is cut into panels of power-of-two width: 192 is 128 + 64. */
+/* A head dim is cut into panels of power-of-two width: 192 is 128 + 64. A rest that is less than
+ * lanes of 8 columns hold comes with columns before it, which are zero in this panel's q: 88 is
+ * 64 + 16 + 16, of which 8 are counted already. */
 struct panel {
-    unsigned first, width;
+    unsigned first, width, counted; /* the first `counted` columns are another panel's */
     struct tir_contraction k;
     struct tir_layout lds;
     unsigned lds_bytes;
@@ -32,6 +34,7 @@ struct prefill {
     const struct tir_mma *mma;
     int instr;
     unsigned kv, rows, waves, dtype, widest_panel;
+    unsigned dv;        /* columns of V in LDS and rows of O^T: head_dim_v, up to a power of two */
     unsigned k_buffers; /* tiles of K in LDS, a power of two */
     struct tir_builder b;
 

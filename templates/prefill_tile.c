@@ -3,6 +3,8 @@
  * The tiles of `prefill`: what each is for, what it takes of a compute unit, and how K, V and the
  * scores lie in LDS and registers.
  */
+#include <assert.h>
+
 #include "ir/bits.h"
 #include "templates/lds_map.h"
 #include "templates/prefill.h"
@@ -119,11 +121,15 @@ static void find_panels(struct prefill *p)
     const unsigned dim = (unsigned)p->v->head_dim;
     const bool one_panel = dim <= p->widest_panel && !(dim & (dim - 1));
     p->k_buffers = one_panel ? 2 : 4;
+    const unsigned least = 8u << (p->mma->a.lane_bits - tir_bits(p->mma->m));
     for (unsigned first = 0; first < dim; first += width) {
-        while (width > p->widest_panel || first + width > dim)
+        const unsigned rest = dim - first;
+        while (width > p->widest_panel || (width > rest && width > least))
             width /= 2;
+        assert(p->n_panels < PREFILL_MAX_PANELS);
         struct panel *n = &p->panels[p->n_panels++];
-        n->first = first;
+        n->counted = width > rest ? width - rest : 0;
+        n->first = first - n->counted;
         n->width = width;
         n->k = tir_contract_rows(p->mma, width, 8);
         n->lds = att_lds_rows(p->m, p->kv, width, PREFILL_ELEM);
@@ -147,9 +153,10 @@ static void choose_layouts(struct prefill *p)
     const struct tir_layout s = prefill_scores_layout(p);
     find_panels(p);
     p->v_k = tir_contract_acc(&s, tir_bits(p->mma->n));
-    const unsigned dv = (unsigned)p->v->head_dim_v;
-    p->v_lds = p->by_columns ? att_lds_columns(p->m, p->kv, dv, PREFILL_ELEM, &p->v_k)
-                             : att_lds_rows(p->m, p->kv, dv, PREFILL_ELEM);
+    for (p->dv = 64; p->dv < (unsigned)p->v->head_dim_v; p->dv *= 2)
+        ;
+    p->v_lds = p->by_columns ? att_lds_columns(p->m, p->kv, p->dv, PREFILL_ELEM, &p->v_k)
+                             : att_lds_rows(p->m, p->kv, p->dv, PREFILL_ELEM);
     p->v_bytes = att_lds_bytes(&p->v_lds, PREFILL_ELEM);
     p->v_buffers = p->by_columns ? 1 : 2;
 }
@@ -190,7 +197,7 @@ static unsigned lds_bytes(const struct prefill *p)
  * block as an operand. */
 static unsigned registers(const struct prefill *p)
 {
-    const unsigned q = (unsigned)p->v->head_dim, o = (unsigned)p->v->head_dim_v;
+    const unsigned q = (unsigned)p->v->head_dim, o = p->dv;
     return (p->rows * (q / 2 + o + p->kv) + p->kv * o / 2) / 64;
 }
 
@@ -224,15 +231,33 @@ bool prefill_fits(const struct att_variant *v, const struct att_tile *t,
     return true;
 }
 
+/* The four panels of 120 have no registers left. */
+static bool is_a_size(int dim) { return dim >= 64 && !(dim % (dim < 96 ? 8 : 16)); }
+
+/* Pages are loaded column by column up to a power of two, which has to be in the page. */
+static bool check_dims(const struct att_variant *v, struct att_why *why)
+{
+    static const char sizes[] = "64 to 96 by 8, or 112 to 256 by 16";
+    const int dim = v->head_dim, dim_v = v->head_dim_v;
+    if (v->paged && dim % 64)
+        return att_reject(why, ATT_HEAD_DIM,
+                          "head_dim %d is not a multiple of 64, with paged: true", dim);
+    if (v->paged && dim_v & (dim_v - 1))
+        return att_reject(why, ATT_HEAD_DIM_V,
+                          "head_dim_v %d is not 64, 128 or 256, with paged: true", dim_v);
+    if (!is_a_size(dim))
+        return att_reject(why, ATT_HEAD_DIM, "head_dim %d is not %s", dim, sizes);
+    if (!is_a_size(dim_v))
+        return att_reject(why, ATT_HEAD_DIM_V, "head_dim_v %d is not %s", dim_v, sizes);
+    return true;
+}
+
 bool prefill_check(const struct att_variant *v, const struct tir_machine *m, struct att_why *why)
 {
     if (!(v->paged ? att_cache_check(v, why) : check_plain(v, why)))
         return false;
-    if (v->head_dim % 64)
-        return att_reject(why, ATT_HEAD_DIM, "head_dim %d is not a multiple of 64", v->head_dim);
-    if (v->head_dim_v & (v->head_dim_v - 1) || v->head_dim_v < 64)
-        return att_reject(why, ATT_HEAD_DIM_V, "head_dim_v %d is not 64, 128 or 256",
-                          v->head_dim_v);
+    if (!check_dims(v, why))
+        return false;
     struct att_tile tile;
     return att_find_tile(v, m, &tile, why);
 }
