@@ -6,6 +6,7 @@ import sys
 import dispatch
 import export
 import headers
+import help
 import names
 import pymodule
 import schema
@@ -19,6 +20,7 @@ MAKERS = {
     "attn_dlpack.c": tensors.dlpack_source,
     "attn_dlpack.h": tensors.dlpack_header,
     "attn_tensors.c": tensors.tensors_source,
+    "op_help.c": help.help_source,
     "op_operands.h": verification.operands_header,
     "verify_ops.c": verification.schemas_source,
     "op_kernel_args.def": names.kernel_args_table,

@@ -34,6 +34,11 @@ static void help_explains_everything(void **state)
     expect("help passes", 0, "lower_tiles", "");
     expect("help mask", 0, "causal", "");
     expect("help prefill", 0, "takes: dtype head_dim", "");
+    expect("help prefill", 0, "head_dim: 1 to 1024; of a query and a key", "");
+    expect("help mla_decode", 0, "head_dim: 256 to ", "");
+    expect("help metadata", 0, "taken by: metadata", "");
+    expect("help metadata", 0, "block_table: i32 read", "");
+    expect("help combine", 0, "- splits is not positive", "");
     expect("help list", 0, "Usage: attnc list PACK", "");
     expect("help feilds", 1, "", "did you mean 'fields'?");
     expect("version", 0, "LLVM 22", "");

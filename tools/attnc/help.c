@@ -11,6 +11,7 @@
 #include "templates/template.h"
 #include "tools/attnc/command.h"
 #include "tools/attnc/json.h"
+#include "tools/attnc/op_help.h"
 
 static bool takes(const struct att_template *t, enum att_field f) { return t->takes >> f & 1; }
 
@@ -82,6 +83,14 @@ static void print_op(const struct att_template *t)
             printf(" %s", att_fields[f].name);
     }
     fputs("\n\n", stdout);
+}
+
+/* What the op's schema says: the fields as this op has them, and what a call takes. */
+static void help_op(const struct att_template *t)
+{
+    print_op(t);
+    for (const char *const *line = op_help(t->name); line && *line; line++)
+        puts(*line);
 }
 
 static void help_ops(void)
@@ -239,21 +248,22 @@ static bool print_topic(const char *name, struct attnc_nearest *nearest)
             return true;
         }
     }
+    bool found = false; /* metadata is a field, and an op */
     for (int f = 0; f < ATT_FIELD_COUNT; f++) {
         attnc_nearest_offer(nearest, att_fields[f].name);
         if (strcmp(att_fields[f].name, name) == 0) {
             print_field(f);
-            return true;
+            found = true;
         }
     }
     for (const struct att_template *const *t = att_templates; *t; t++) {
         attnc_nearest_offer(nearest, (*t)->name);
         if (strcmp((*t)->name, name) == 0) {
-            print_op(*t);
-            return true;
+            help_op(*t);
+            found = true;
         }
     }
-    return false;
+    return found;
 }
 
 static int run(int argc, char **argv)
