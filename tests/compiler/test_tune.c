@@ -68,6 +68,11 @@ static void a_sweep_is_deterministic_and_measures_once(void **state)
     expect(SWEEP "-o one.attnpack", 0, "0 measured, 6 known", "");
     expect("build d.yaml --tuning one.yaml --cache cache -o built.attnpack -q", 0, "", "");
     expect_same("one.attnpack", "built.attnpack");
+    /* a kernel that two descriptions have is one */
+    write_file("e.yaml", "targets: [gfx950]\n"
+                         "kernels: [{ op: decode, head_dim: 64, gqa: 8, page_size: 16 }]\n");
+    expect(SWEEP "e.yaml -o one.attnpack", 0, "decode on gfx950: 2 pairs", "");
+    expect_same("one.attnpack", "two.attnpack");
     expect("tune --show --db one.sqlite", 0, "batch=4,k=96", "");
 }
 

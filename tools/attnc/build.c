@@ -198,47 +198,6 @@ static void keep_share(struct attnc_description *desc)
     desc->count = kept;
 }
 
-struct named {
-    char name[ATT_NAME_MAX];
-    const struct att_variant *variant;
-};
-
-static int compare_names(const void *a, const void *b)
-{
-    return strcmp(((const struct named *)a)->name, ((const struct named *)b)->name);
-}
-
-/*
- * Drops from a description what those before it have. `seen` is a tsearch() tree of all names.
- * Equal names of different variants are two hook files of one name.
- */
-static int drop_seen(struct attnc_description *desc, void **seen)
-{
-    size_t kept = 0;
-    for (size_t i = 0; i < desc->count; i++) {
-        struct named *n = malloc(sizeof(*n));
-        if (!n)
-            return complain(EXIT_ENVIRONMENT, "out of memory");
-        att_variant_name(&desc->variants[i], n->name);
-        n->variant = &desc->variants[kept];
-        struct named **found = tsearch(n, seen, compare_names);
-        if (!found) {
-            free(n);
-            return complain(EXIT_ENVIRONMENT, "out of memory");
-        }
-        if (*found == n) {
-            desc->variants[kept++] = desc->variants[i];
-            continue;
-        }
-        free(n);
-        if (!att_variant_same((*found)->variant, &desc->variants[i]))
-            return complain(EXIT_USER, "build: two different kernels would be %s: %s and %s",
-                            (*found)->name, (*found)->variant->logits, desc->variants[i].logits);
-    }
-    desc->count = kept;
-    return EXIT_GOOD;
-}
-
 /* Reads every description, so that one run tells of all that is wrong. */
 static int read_units(struct build_unit *units, size_t count, const struct attnc_read_options *read)
 {
@@ -286,7 +245,7 @@ static int select_variants(struct build_unit *units, size_t count, size_t *total
     for (size_t i = 0; i < count && code == EXIT_GOOD; i++) {
         if (args.only)
             keep_matching(&units[i].desc, args.only);
-        code = drop_seen(&units[i].desc, &seen);
+        code = drop_seen("build", &units[i].desc, &seen);
         all += units[i].desc.count;
         keep_share(&units[i].desc);
         *total += units[i].desc.count;

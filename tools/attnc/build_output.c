@@ -4,6 +4,7 @@
 #include <ctype.h>
 #include <errno.h>
 #include <limits.h>
+#include <search.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -26,6 +27,43 @@ const struct emit_row emits[] = {
     {"co", FILES, ATTNC_STAGE_LINKED, "co"},
     {0},
 };
+
+struct named {
+    char name[ATT_NAME_MAX];
+    const struct att_variant *variant;
+};
+
+static int compare_names(const void *a, const void *b)
+{
+    return strcmp(((const struct named *)a)->name, ((const struct named *)b)->name);
+}
+
+int drop_seen(const char *command, struct attnc_description *desc, void **seen)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < desc->count; i++) {
+        struct named *n = malloc(sizeof(*n));
+        if (!n)
+            return complain(EXIT_ENVIRONMENT, "out of memory");
+        att_variant_name(&desc->variants[i], n->name);
+        n->variant = &desc->variants[kept];
+        struct named **found = tsearch(n, seen, compare_names);
+        if (!found) {
+            free(n);
+            return complain(EXIT_ENVIRONMENT, "out of memory");
+        }
+        if (*found == n) {
+            desc->variants[kept++] = desc->variants[i];
+            continue;
+        }
+        free(n);
+        if (!att_variant_same((*found)->variant, &desc->variants[i]))
+            return complain(EXIT_USER, "%s: two different kernels would be %s: %s and %s", command,
+                            (*found)->name, (*found)->variant->logits, desc->variants[i].logits);
+    }
+    desc->count = kept;
+    return EXIT_GOOD;
+}
 
 static void print_variants(const struct attnc_description *desc, FILE *out)
 {

@@ -28,6 +28,13 @@ struct emit_row {
 extern const struct emit_row emits[];
 
 /**
+ * Drops from a description what those before it have. `seen` is a tsearch() tree of all names, NULL
+ * at first; tdestroy(seen, free) ends it. Equal names of different variants are two hook files of
+ * one name: an error. Returns an exit_code after a message that names the command.
+ */
+int drop_seen(const char *command, struct attnc_description *desc, void **seen);
+
+/**
  * Writes what `emit` says to `path`. `name` is the symbol's for a header or object, NULL to take
  * the file's. Sets *pack_bytes where there is a pack. Returns an exit_code after a message.
  */

@@ -8,6 +8,7 @@
 #include <limits.h>
 #include <math.h>
 #include <sched.h>
+#include <search.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -220,6 +221,7 @@ static int read_unit(struct build_unit *u, const char *text, size_t size)
 static int read_inputs(struct tuning_run *r, char **paths, size_t count)
 {
     long ranks = 1;
+    void *seen = NULL;
     int code = args.ranks ? read_count("tp", args.ranks, 1024, &ranks) : EXIT_GOOD;
     if (code == EXIT_GOOD)
         code = tune_read_shapes(args.shapes, &r->shapes);
@@ -235,9 +237,12 @@ static int read_inputs(struct tuning_run *r, char **paths, size_t count)
         r->units[i].path = count ? paths[i] : args.model;
         code = count ? read_unit(&r->units[i], NULL, 0)
                      : read_unit(&r->units[i], r->model.text, r->model.size);
+        if (code == EXIT_GOOD)
+            code = drop_seen("tune", &r->units[i].desc, &seen);
         if (code == EXIT_GOOD && !tune_add_keys(&r->sweep, &r->units[i].desc))
             code = complain(EXIT_ENVIRONMENT, "out of memory");
     }
+    tdestroy(seen, free);
     for (size_t i = 0; i < r->sweep.key_count && code == EXIT_GOOD; i++) {
         if (!tune_choose_shapes(&r->shapes, r->model.heads, r->model.head_count, &r->sweep.keys[i]))
             code = complain(EXIT_ENVIRONMENT, "out of memory");
@@ -245,40 +250,79 @@ static int read_inputs(struct tuning_run *r, char **paths, size_t count)
     return code;
 }
 
-/* How the tuned kernels do on the model beside the first candidates. */
-static void print_key(const struct tuning_run *r, const struct tune_key *key, double *all,
-                      size_t *pairs)
+/* Logarithms of what tuning gained, of some pairs of key and shape. */
+struct gain {
+    double sum;
+    size_t pairs;
+};
+
+static double mean(const struct gain *g) { return g->pairs ? exp(g->sum / (double)g->pairs) : 1; }
+
+static struct gain find_gain(const struct tuning_run *r, const struct tune_key *key)
 {
-    double sum = 0;
-    size_t count = 0, kernels = 0;
+    struct gain g = {0};
     for (size_t s = 0; s < key->shape_count; s++) {
         const double first = tune_times(key, 0)[s].us;
         const double tuned = tune_chosen_time(key, &r->tuning, s);
-        if (first <= 0 || tuned <= 0)
-            continue;
-        sum += log(first / tuned);
-        count++;
+        if (first > 0 && tuned > 0) {
+            g.sum += log(first / tuned);
+            g.pairs++;
+        }
     }
+    return g;
+}
+
+static void add_gain(struct gain *to, const struct gain *g)
+{
+    to->sum += g->sum;
+    to->pairs += g->pairs;
+}
+
+static void print_key(const struct tuning_run *r, const struct tune_key *key)
+{
+    const struct gain g = find_gain(r, key);
+    size_t kernels = 0;
     for (size_t i = 0; i < r->tuning.count; i++)
         kernels += !strcmp(r->tuning.rows[i].key, key->text);
     char name[ATT_NAME_MAX];
     att_variant_name(&key->variant, name);
-    printf("%-56s %4zu %6zu %7zu  %.3f\n", name, key->candidate_count, count, kernels,
-           count ? exp(sum / (double)count) : 1);
-    *all += sum;
-    *pairs += count;
+    printf("%-56s %5zu %6zu %7zu  %.3f\n", name, key->candidate_count, g.pairs, kernels, mean(&g));
+}
+
+/* A line for each op and target. */
+static void print_families(const struct tuning_run *r)
+{
+    const struct tune_sweep *s = &r->sweep;
+    for (size_t i = 0; i < s->key_count; i++) {
+        const struct att_variant *v = &s->keys[i].variant;
+        struct gain g = {0};
+        bool first = true;
+        for (size_t k = 0; k < s->key_count; k++) {
+            const struct att_variant *w = &s->keys[k].variant;
+            if (v->op != w->op || strcmp(v->target, w->target))
+                continue;
+            first = first && k >= i;
+            const struct gain one = find_gain(r, &s->keys[k]);
+            add_gain(&g, &one);
+        }
+        if (first)
+            printf("%s on %s: %zu pairs, %.3f\n", v->op->name, v->target, g.pairs, mean(&g));
+    }
 }
 
 static void print_summary(const struct tuning_run *r)
 {
-    double all = 0;
-    size_t pairs = 0;
+    struct gain all = {0};
     const struct tune_sweep *s = &r->sweep;
-    printf("%-56s %4s %6s %7s  %s\n", "KEY", "TILES", "SHAPES", "KERNELS", "GAIN");
-    for (size_t i = 0; i < s->key_count; i++)
-        print_key(r, &s->keys[i], &all, &pairs);
-    printf("%zu pairs of key and shape: %.3f times as fast on the %s, geometric mean\n", pairs,
-           pairs ? exp(all / (double)pairs) : 1, r->gpu ? "GPU" : "model");
+    printf("%-56s %5s %6s %7s  %s\n", "KEY", "TILES", "SHAPES", "KERNELS", "GAIN");
+    for (size_t i = 0; i < s->key_count; i++) {
+        const struct gain g = find_gain(r, &s->keys[i]);
+        print_key(r, &s->keys[i]);
+        add_gain(&all, &g);
+    }
+    print_families(r);
+    printf("%zu pairs of key and shape: %.3f times as fast on the %s, geometric mean\n", all.pairs,
+           mean(&all), r->gpu ? "GPU" : "model");
     printf(
         "%zu measured, %zu known, %zu left out by the budget, %zu failed; %zu candidates pruned, "
         "%zu wrong\n",
