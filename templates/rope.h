@@ -29,6 +29,7 @@ struct rope_span {
  * and 2i + 1 are the two elements of those in piece i, which are spans 2i and 2i + 1 of memory or,
  * packed, both in span i. What does not rotate follows. */
 struct rope_shape {
+    unsigned dim; /* elements of a head */
     unsigned n_spans, n_parts, n_pieces;
     bool packed;
     struct rope_span spans[ROPE_MAX_SPANS];
@@ -47,7 +48,7 @@ struct rope {
     bool narrow_q; /* q goes to elements of a byte */
     bool by_pages; /* k and v have a scale per page */
     int rows;      /* heads a tile */
-    struct rope_shape rotated, plain;
+    struct rope_shape rotated, values, gates;
     struct tir_value wave;          /* i32, of the workgroup */
     struct tir_value keeps_vectors; /* i1, uniform over the workgroup: they are in LDS */
     struct tir_value gathers;       /* i1, likewise: values go several tokens at a time */
@@ -65,14 +66,18 @@ struct rope_tensor {
     struct tir_value head_stride;        /* i32 bytes */
 };
 
-/** A tensor [head, head_dim] that every token meets. */
+/** A tensor [head, head_dim], or a part of each head of one, that every token meets. */
 struct rope_vectors {
     const char *tensor;    /* its argument, or NULL */
+    int first, stride;     /* elements: where a head begins; to the next, 0: those of a head */
     struct tir_value lds;  /* i32: its copy there */
     struct tir_value rows; /* i32: heads that this has, whole tiles */
 };
 
-/** q, k or v: the heads of this wave, from `first` to `end`, of `all`. */
+/** What a token's heads are of; the gates stand in q, behind each head. */
+enum rope_part { ROPE_Q, ROPE_K, ROPE_V, ROPE_GATE, ROPE_SOURCES };
+
+/** One of these: the heads of this wave, from `first` to `end`, of `all`. */
 struct rope_source {
     const char *squares;
     struct rope_tensor in, out;       /* size 0: there is none */
@@ -87,7 +92,7 @@ struct rope_source {
 
 /** The variant's; 0 where nothing rotates. */
 int rope_rotary_dim(const struct att_variant *v);
-/** Sets rows, rotated and plain; before anything is built. */
+/** Sets rows and the shapes; before anything is built. */
 void rope_choose_shapes(struct rope *p);
 /** Elements of a tile that a lane holds. */
 unsigned rope_lane_elements(const struct rope *p, const struct rope_shape *s);
@@ -118,7 +123,6 @@ void rope_store(struct rope *p, const struct rope_shape *s, struct tir_value bas
                 const struct tir_value *raw);
 
 /** Reads the arguments of `in`, `out` and, of keys and values, of the cache. */
-enum rope_part { ROPE_Q, ROPE_K, ROPE_V };
 void rope_open_source(struct rope *p, struct rope_source *s, enum rope_part part);
 /** The argument `name`, with the arguments <name>_token_stride and <name>_head_stride. */
 struct rope_tensor rope_open_tensor(struct rope *p, const char *name, int size);
@@ -128,7 +132,7 @@ struct tir_value rope_token_base(struct rope *p, const struct rope_tensor *t);
 /* rope_vectors.c */
 
 /** Copies biases and the weights of a full norm to LDS, where that pays. Every wave takes part. */
-void rope_keep_vectors(struct rope *p, struct rope_source of[3]);
+void rope_keep_vectors(struct rope *p, struct rope_source of[ROPE_SOURCES]);
 /** Those of the heads from `row` on. */
 struct rope_parts rope_load_vectors(struct rope *p, const struct rope_source *s,
                                     const struct rope_vectors *t, struct tir_value row);

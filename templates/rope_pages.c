@@ -118,10 +118,10 @@ static struct tir_layout head_map(const struct rope *p, unsigned apart)
 }
 
 /* A panel of SHUFFLE has 16 tokens: no lane has more of it than 4 columns of each. */
-static int panel_columns(const struct rope *p)
+static int panel_columns(const struct att_cache *c)
 {
-    const int narrow = 4 * (p->v->head_dim & -p->v->head_dim);
-    return p->v->kv_layout == ATT_KV_LAYOUT_SHUFFLE && narrow < PANEL ? narrow : PANEL;
+    const int narrow = 4 * (c->dim & -c->dim);
+    return c->shuffle && narrow < PANEL ? narrow : PANEL;
 }
 
 /* Finds and stores the scale of one head; the inverse that new tokens are stored with. */
@@ -131,7 +131,7 @@ static struct tir_value scale_head(struct side *d, struct tir_value in_tile)
     struct tir_builder *b = &p->b;
     const struct tir_value head = tir_add(b, d->row, in_tile);
     struct att_cache c = att_cache(b, p->v, p->m, d->value, head);
-    c.widest = panel_columns(p);
+    c.widest = panel_columns(&c);
     const struct att_cache_tiles tiles =
         att_cache_tiles(&c, p->dtype, 1, att_cache_least_rows(&c, 1));
     const struct tir_value absmax =

@@ -60,8 +60,9 @@ static bool check(const struct att_variant *v, const struct tir_machine *m, stru
                           v->head_dim);
     if (rotary && !check_rotary_dim(v, rotary, why))
         return false;
-    if (v->gate && v->bias)
-        return att_reject(why, ATT_GATE, "a gate has no bias: gate and bias exclude each other");
+    if (v->head_dim_v % 16 || v->head_dim_v > 512)
+        return att_reject(why, ATT_HEAD_DIM_V,
+                          "head_dim_v %d is not a multiple of 16 of at most 512", v->head_dim_v);
     if (v->mrope != ATT_MROPE_NONE && !rotary)
         return att_reject(why, ATT_MROPE, "without rotation there are no sections of it");
     if (v->kv_scale == ATT_KV_SCALE_BLOCK && !att_cache_check_dims(v, why))
@@ -163,17 +164,23 @@ void rope_visit_kv(struct rope *p, const struct rope_source *s, const struct tir
     end_walk(p, &w);
 }
 
-/* The second half of each head of q, which goes where it is told, unchanged. */
-static void visit_gate(struct rope *p, const struct rope_source *q, const struct rope_tensor *gate)
+/* The second half of each head of q, which goes where it is told; only its bias is added. */
+static void visit_gate(struct rope *p, const struct rope_source *q, const struct rope_source *gate)
 {
-    struct rope_source s = *q;
-    s.shape = &p->plain;
+    struct rope_source s = *gate;
+    s.in = q->in;
     s.base = tir_add(&p->b, q->base, tir_i64(&p->b, p->v->head_dim * ROPE_ELEM));
     struct tir_value first[ROPE_MAX_SPANS];
     struct walk w;
     fetch(p, &s, s.first, first);
     begin_walk(p, &s, first, &w);
-    rope_write_dense(p, &s, gate, w.loop.index, w.raw);
+    if (p->v->bias) {
+        struct rope_parts x = rope_unpack(p, s.shape, w.raw);
+        rope_transform(p, &s, (struct tir_value){0}, w.loop.index, &x);
+        rope_convert(p, s.shape, &x, p->dtype);
+        rope_pack(p, s.shape, &x, w.raw);
+    }
+    rope_write_dense(p, &s, &s.out, w.loop.index, w.raw);
     end_walk(p, &w);
 }
 
@@ -213,7 +220,7 @@ void rope_load_slot(struct rope *p)
 
 /* Values of the token, unless its workgroup takes several tokens' at a time. Then their tensors are
  * opened there, and here for few tokens only: both together would not fit the scalar registers. */
-static void visit_few_values(struct rope *p, struct rope_source of[3])
+static void visit_few_values(struct rope *p, struct rope_source of[ROPE_SOURCES])
 {
     struct tir_builder *b = &p->b;
     struct tir_value first[ROPE_MAX_SPANS];
@@ -225,7 +232,7 @@ static void visit_few_values(struct rope *p, struct rope_source of[3])
     tir_end_if(b, &few, NULL);
 }
 
-static void visit_token(struct rope *p, struct rope_source of[3], const struct rope_tensor *gate)
+static void visit_token(struct rope *p, struct rope_source of[ROPE_SOURCES])
 {
     struct tir_value first[3][ROPE_MAX_SPANS];
     const int n = p->by_pages ? 1 : rope_gathers_values(p) ? 2 : 3;
@@ -237,7 +244,7 @@ static void visit_token(struct rope *p, struct rope_source of[3], const struct r
         rope_load_slot(p);
     visit_q(p, &of[0], first[0]);
     if (p->v->gate)
-        visit_gate(p, &of[0], gate);
+        visit_gate(p, &of[ROPE_Q], &of[ROPE_GATE]);
     if (n == 1)
         return;
     rope_visit_kv(p, &of[1], first[1], false);
@@ -262,28 +269,30 @@ static struct tir_value gathers(struct rope *p, struct tir_value run)
 static void visit_tokens(struct rope *p)
 {
     struct tir_builder *b = &p->b;
-    struct rope_source of[3] = {
-        {.weight = {"q_weight"}, .bias = {"q_bias"}, .squares = "q_squares", .shape = &p->rotated},
+    const int dim = p->v->head_dim;
+    struct rope_source of[ROPE_SOURCES] = {
+        {.weight = {"q_weight"}, .bias = {"q_bias", .stride = p->v->gate ? 2 * dim : 0}, .squares = "q_squares", .shape = &p->rotated},
         {.weight = {"k_weight"}, .bias = {"k_bias"}, .squares = "k_squares", .shape = &p->rotated},
-        {.bias = {"v_bias"}, .shape = &p->plain},
+        {.bias = {"v_bias"}, .shape = &p->values},
+        {.bias = {"q_bias", .first = dim, .stride = 2 * dim}, .shape = &p->gates},
     };
     p->wave = tir_wave_id(b);
     const struct tir_value shift = tir_arg(b, "head_part_shift", TIR_I32);
     const struct tir_value member = tir_shr(b, p->wave, shift);
     const struct tir_value part = tir_sub(b, p->wave, tir_shl(b, member, shift));
-    for (int i = 0; i < 3; i++) {
-        of[i].all = tir_arg(b, i ? "kv_heads" : "heads", TIR_I32);
+    for (int i = 0; i < (p->v->gate ? ROPE_SOURCES : ROPE_GATE); i++) {
+        const bool of_q = i == ROPE_Q || i == ROPE_GATE;
+        of[i].all = tir_arg(b, of_q ? "heads" : "kv_heads", TIR_I32);
         share_out(p, part, shift, &of[i]);
         if (of[i].weight.tensor)
             rope_load_weights(p, &of[i]);
     }
     rope_keep_vectors(p, of);
-    struct rope_tensor gate = {0};
     /* Arguments are read once, before the tokens. */
     for (int i = 0; i < (p->by_pages ? 1 : rope_gathers_values(p) ? 2 : 3); i++)
         rope_open_source(p, &of[i], (enum rope_part)i);
     if (p->v->gate)
-        gate = rope_open_tensor(p, "gate", ROPE_ELEM);
+        of[ROPE_GATE].out = rope_open_tensor(p, "gate", ROPE_ELEM);
     const struct tir_value none = tir_cmp_eq(b, tir_arg(b, "v_in", TIR_I64), tir_i64(b, 0));
     of[2].end = tir_select(b, none, tir_i32(b, 0), of[2].end);
 
@@ -302,7 +311,7 @@ static void visit_tokens(struct rope *p)
     struct tir_loop loop = tir_begin_for(b, tir_add(b, first, member), end,
                                          tir_shr(b, tir_i32(b, ROPE_WAVES), shift), NULL, 0);
     p->token = loop.index;
-    visit_token(p, of, &gate);
+    visit_token(p, of);
     tir_end_for(b, &loop, NULL, 0);
     for (int i = 1; i >= 0 && p->by_pages; i--)
         tir_end_if(b, &others[i], NULL);

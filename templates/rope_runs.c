@@ -80,7 +80,7 @@ static void load(struct rope *p, const struct rope_source *s, const struct group
 {
     struct tir_builder *b = &p->b;
     const struct tir_value rows = rows_of(p, g, &s->in);
-    const struct tir_value biases = steps(p, g->head, tir_i64(b, p->v->head_dim * ROPE_ELEM));
+    const struct tir_value biases = steps(p, g->head, tir_i64(b, p->v->head_dim_v * ROPE_ELEM));
     for (unsigned i = 0; i < g->tiles.n; i++) {
         const struct tir_value byte = tir_i32(b, g->tiles.first[i] * ROPE_ELEM);
         raw[i] = tir_tile_gather(b, s->in.base, rows, byte, g->tiles.panel[i]);

@@ -62,7 +62,7 @@ static void add_span(struct rope *p, struct rope_shape *s, unsigned first, unsig
 static void add_panels(struct rope *p, struct rope_shape *s, unsigned first, unsigned lane_bits)
 {
     const unsigned block = 16 * 8 / tir_dtype_bits(att_cache_dtype(p->v));
-    for (unsigned left = (unsigned)p->v->head_dim - first; left;) {
+    for (unsigned left = s->dim - first; left;) {
         const unsigned most = first % block ? lowest_bit(first) : left;
         const unsigned width = 1u << tir_bits_floor(min_u(left, most));
         add_span(p, s, first, width, p->dtype, lane_bits);
@@ -99,20 +99,28 @@ static void add_pieces(struct rope *p, struct rope_shape *s, unsigned half, unsi
     }
 }
 
+/* Heads of which nothing rotates. A panel as narrow as their lowest bit may come last. */
+static void add_plain(struct rope *p, struct rope_shape *s, unsigned dim)
+{
+    s->dim = dim;
+    add_panels(p, s, 0, tir_bits_floor(min_u(min_u(dim / 8, 64), lowest_bit(dim))));
+    s->n_parts = s->n_spans;
+}
+
 /* The widest load is 16 bytes. */
 void rope_choose_shapes(struct rope *p)
 {
     const unsigned dim = (unsigned)p->v->head_dim, rotary = (unsigned)rope_rotary_dim(p->v);
-    const unsigned narrowest = lowest_bit(dim); /* a panel as narrow as this may come last */
     const unsigned lane_bits = lanes_of_head(dim, rotary);
     p->rows = 64 >> lane_bits;
     struct rope_shape *s = &p->rotated;
+    s->dim = dim;
     s->packed = p->v->rope == ATT_ROPE_GPTJ;
     add_pieces(p, s, rotary / 2, lane_bits);
     add_panels(p, s, rotary, lane_bits);
     s->n_parts = s->n_spans + (s->packed ? s->n_pieces : 0);
-    add_panels(p, &p->plain, 0, tir_bits_floor(min_u(min_u(dim / 8, 64), narrowest)));
-    p->plain.n_parts = p->plain.n_spans;
+    add_plain(p, &p->gates, dim);
+    add_plain(p, &p->values, (unsigned)p->v->head_dim_v);
 }
 
 unsigned rope_lane_elements(const struct rope *p, const struct rope_shape *s)
@@ -216,7 +224,7 @@ void rope_load(struct rope *p, const struct rope_shape *s, struct tir_value base
                struct tir_value end, struct tir_value stride, struct tir_value row, bool vector,
                struct tir_value *raw)
 {
-    const int bytes = p->v->head_dim * ROPE_ELEM;
+    const int bytes = (int)s->dim * ROPE_ELEM;
     for (unsigned i = 0; i < s->n_spans; i++) {
         const struct tir_view view =
             att_view(&p->b, base, end, stride, bytes, s->spans[i].first * ROPE_ELEM);
@@ -228,7 +236,7 @@ void rope_store(struct rope *p, const struct rope_shape *s, struct tir_value bas
                 struct tir_value end, struct tir_value stride, int size, struct tir_value row,
                 const struct tir_value *raw)
 {
-    const int bytes = p->v->head_dim * size;
+    const int bytes = (int)s->dim * size;
     for (unsigned i = 0; i < s->n_spans; i++) {
         const struct tir_view view =
             att_view(&p->b, base, end, stride, bytes, s->spans[i].first * size);

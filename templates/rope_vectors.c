@@ -35,8 +35,10 @@ static void load_global(struct rope *p, const struct rope_source *s, const struc
                         struct tir_value row, struct tir_value *raw)
 {
     struct tir_builder *b = &p->b;
-    const struct tir_value stride = tir_i32(b, p->v->head_dim * ROPE_ELEM);
-    rope_load(p, s->shape, tir_arg(b, t->tensor, TIR_I64), s->all, stride, row, false, raw);
+    const int stride = t->stride ? t->stride : (int)s->shape->dim;
+    const struct tir_value base =
+        tir_add(b, tir_arg(b, t->tensor, TIR_I64), tir_i64(b, t->first * ROPE_ELEM));
+    rope_load(p, s->shape, base, s->all, tir_i32(b, stride * ROPE_ELEM), row, false, raw);
 }
 
 /* All heads of one tensor, a tile by each wave in turn. */
@@ -65,18 +67,18 @@ static struct tir_value place(struct rope *p, struct rope_vectors *const t[], un
         const struct tir_value up = att_plus(b, of[i]->all, p->rows - 1);
         t[i]->rows = tir_and(b, up, tir_i32(b, -p->rows));
         t[i]->lds = bytes;
-        bytes = tir_add(b, bytes, att_times(b, t[i]->rows, p->v->head_dim * ROPE_ELEM));
+        bytes = tir_add(b, bytes, att_times(b, t[i]->rows, (int)of[i]->shape->dim * ROPE_ELEM));
     }
     return bytes;
 }
 
-void rope_keep_vectors(struct rope *p, struct rope_source of[3])
+void rope_keep_vectors(struct rope *p, struct rope_source of[ROPE_SOURCES])
 {
     struct tir_builder *b = &p->b;
-    struct rope_vectors *t[6];
-    struct rope_source *owner[6];
+    struct rope_vectors *t[2 * ROPE_SOURCES];
+    struct rope_source *owner[2 * ROPE_SOURCES];
     unsigned n = 0;
-    for (unsigned i = 0; i < 3; i++) {
+    for (unsigned i = 0; i < (p->v->gate ? ROPE_SOURCES : ROPE_GATE); i++) {
         struct rope_vectors *const all[] = {&of[i].weight, &of[i].bias};
         const bool used[] = {p->v->norm == ATT_NORM_FULL && all[0]->tensor, p->v->bias};
         for (unsigned j = 0; j < 2; j++) {

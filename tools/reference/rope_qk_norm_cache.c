@@ -24,6 +24,7 @@ static void normalise(const struct ref_rope *p, double *y)
 
 void ref_rope_head(const struct ref_rope *p, struct ref_rope_head *r)
 {
+    r->dim = p->dim;
     for (int d = 0; d < p->dim; d++)
         r->out[d] = p->x[d] + (p->bias ? p->bias[d] : 0);
     if (p->norm)

@@ -26,6 +26,7 @@ struct ref_rope {
 
 /* The result, and what a bound on a kernel's error has to know of it. */
 struct ref_rope_head {
+    int dim;
     double out[REF_ROPE_DIM_MAX];
     double magnitude[REF_ROPE_DIM_MAX]; /* sum of the absolute values of the terms of out */
 };

@@ -45,12 +45,15 @@ static double arithmetic_error(const struct attn_rope_qk_norm_cache_desc *d)
 struct source {
     struct operand *x, *bias, *weight, *squares;
     bool rotated;     /* q and k; v comes as it is */
+    int dim;          /* of a head */
     int first, count; /* first: its element that x begins with; count: of squares */
 };
 
 static struct source source_of(struct call *c, unsigned x)
 {
+    const struct attn_rope_qk_norm_cache_desc *d = &c->desc.rope_qk_norm_cache;
     struct source s = {.x = call_operand(c, x), .rotated = x != ROPE_QK_NORM_CACHE_V};
+    s.dim = s.rotated ? d->head_dim : d->head_dim_v;
     s.bias = call_operand(c, ROPE_QK_NORM_CACHE_Q_BIAS + (x - ROPE_QK_NORM_CACHE_Q));
     if (!s.rotated)
         return s;
@@ -83,13 +86,13 @@ static void expected_head(struct call *c, const struct source *s, int token, int
     double angles[REF_ROPE_DIM_MAX];
     const bool norm = s->rotated && d->norm != ATTN_NORM_NONE, biased = s->bias && s->bias->given;
     const bool full = norm && d->norm == ATTN_NORM_FULL;
-    for (int i = 0; i < d->head_dim; i++) {
+    for (int i = 0; i < s->dim; i++) {
         x[i] = operand_value(s->x, AT(token, head, s->first + i));
-        bias[i] = biased ? operand_value(s->bias, AT(head, i)) : 0;
+        bias[i] = biased ? operand_value(s->bias, AT(head, s->first + i)) : 0;
         weight[i] = norm ? operand_value(s->weight, full ? AT(head, i) : AT(i)) : 0;
     }
     struct ref_rope reference = {
-        .dim = d->head_dim,
+        .dim = s->dim,
         .norm = norm,
         .gemma = d->norm == ATTN_NORM_GEMMA_RMS,
         .given = full,
@@ -138,7 +141,7 @@ static double expected_value(const struct target *t, double x, double terms, dou
 static void compare_head(struct call *c, const struct target *t, int token, int head,
                          const struct ref_rope_head *r, double arithmetic)
 {
-    for (int d = 0; d < c->desc.rope_qk_norm_cache.head_dim; d++) {
+    for (int d = 0; d < r->dim; d++) {
         double bound;
         const double expected = expected_value(t, r->out[d], arithmetic * r->magnitude[d], &bound);
         if (!t->operand) {
@@ -163,10 +166,9 @@ struct largest {
     double x, terms;
 };
 
-static void note_largest(const struct call *c, const struct ref_rope_head *r, double arithmetic,
-                         struct largest *l)
+static void note_largest(const struct ref_rope_head *r, double arithmetic, struct largest *l)
 {
-    for (int d = 0; d < c->desc.rope_qk_norm_cache.head_dim; d++) {
+    for (int d = 0; d < r->dim; d++) {
         l->x = fmax(l->x, fabs(r->out[d]));
         l->terms = fmax(l->terms, arithmetic * r->magnitude[d]);
     }
@@ -182,7 +184,7 @@ static void compare_cached(struct call *c, struct target t, int token,
     compare_head(c, &t, token, t.slot.head, r, arithmetic);
     if (t.cache->desc.scale != ATTN_KV_SCALE_TOKEN)
         return;
-    note_largest(c, r, arithmetic, &l);
+    note_largest(r, arithmetic, &l);
     paged_allow_scale(t.cache, t.part, t.slot);
     if (!(fabs(t.scale - l.x / limit) <= l.terms / limit + 2 * f * l.x / limit))
         fail_scale(c, &t, l.x / limit);
@@ -193,7 +195,9 @@ static void compare_cached(struct call *c, struct target t, int token,
 static void compare_run(struct call *c, struct target t, const struct largest *l)
 {
     const double limit = t.type->limit, old = paged_scale(t.cache, t.part, t.slot);
+    const struct attn_rope_qk_norm_cache_desc *desc = &c->desc.rope_qk_norm_cache;
     const int begin = t.slot.token;
+    const int dim = t.part == CACHE_K ? desc->head_dim : desc->head_dim_v;
     const double expected = ref_cache_block_scale(&l->x, 1, begin, old, limit);
     const double bound = l->terms / limit + 2 * f * expected;
     t.scale = paged_result_scale(t.cache, t.part, t.slot);
@@ -202,7 +206,7 @@ static void compare_run(struct call *c, struct target t, const struct largest *l
     if (!kept && !(fabs(t.scale - expected) <= bound))
         fail_scale(c, &t, expected);
     for (t.slot.token = 0; t.slot.token < begin && t.scale != old; t.slot.token++) {
-        for (int d = 0; d < c->desc.rope_qk_norm_cache.head_dim; d++) {
+        for (int d = 0; d < dim; d++) {
             double most;
             const double x = paged_value(t.cache, t.part, t.slot, d);
             const double stored = expected_value(&t, x, 0, &most);
@@ -219,7 +223,8 @@ static void compare_q(struct call *c)
     struct operand *out = call_operand(c, back ? ROPE_QK_NORM_CACHE_Q : ROPE_QK_NORM_CACHE_Q_OUT);
     struct operand *gates = call_operand(c, ROPE_QK_NORM_CACHE_GATE);
     const struct source source = source_of(c, ROPE_QK_NORM_CACHE_Q);
-    const struct source gate_source = {.x = source.x, .first = d->head_dim};
+    const struct source gate_source = {
+        .x = source.x, .bias = source.bias, .dim = d->head_dim, .first = d->head_dim};
     const struct target q = {
         .operand = out,
         .type = out->precision,
@@ -234,7 +239,7 @@ static void compare_q(struct call *c)
             if (!d->gate)
                 continue;
             expected_head(c, &gate_source, token, head, &r);
-            compare_head(c, &gate, token, head, &r, 0);
+            compare_head(c, &gate, token, head, &r, d->bias ? f : 0);
         }
     }
 }
@@ -251,7 +256,7 @@ static void compare_runs(struct call *c, const struct source *source, struct tar
             struct largest l = {0};
             for (int i = token; i < end; i++) {
                 expected_head(c, source, i, head, &r);
-                note_largest(c, &r, error, &l);
+                note_largest(&r, error, &l);
             }
             t.slot = (struct slot){slots[token] / size, (int)(slots[token] % size), head};
             compare_run(c, t, &l);

@@ -318,7 +318,8 @@ static void fill(struct call *c)
 
 static const char *covers(const struct call *c)
 {
-    return c->desc.rope_qk_norm_cache.head_dim > REF_ROPE_DIM_MAX
+    const struct attn_rope_qk_norm_cache_desc *d = &c->desc.rope_qk_norm_cache;
+    return d->head_dim > REF_ROPE_DIM_MAX || d->head_dim_v > REF_ROPE_DIM_MAX
                ? "the reference does not cover head_dim"
                : NULL;
 }
@@ -327,9 +328,10 @@ static const char *covers(const struct call *c)
 static double least_bytes(const struct call *c)
 {
     const struct attn_rope_qk_norm_cache_desc *d = &c->desc.rope_qk_norm_cache;
-    const double rows = 2.0 * c->args.rope_qk_norm_cache.tokens * d->kv_heads;
+    const double rows = (double)c->args.rope_qk_norm_cache.tokens * d->kv_heads;
     const double scale = d->cache.scale == ATTN_KV_SCALE_TOKEN ? sizeof(float) : 0;
-    return call_operand_bytes(c) + rows * (d->head_dim * attn_dtype_size(d->cache.dtype) + scale);
+    const double dims = d->head_dim + d->head_dim_v;
+    return call_operand_bytes(c) + rows * (dims * attn_dtype_size(d->cache.dtype) + 2 * scale);
 }
 
 const struct verify_op verify_rope_qk_norm_cache = {
