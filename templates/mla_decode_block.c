@@ -24,12 +24,13 @@ struct tir_value mla_first_key(void *family, struct tir_value block)
     return tir_add(&s->d.b, s->d.item.first_key, att_times(&s->d.b, block, (int)s->d.keys));
 }
 
-/* How a block of the latent passes through registers: 16 bytes a lane. Half of the lanes walk a
+/* How a block of the latent passes through registers: 16 bytes a lane, if it has as many. Half of the lanes walk a
  * row; a wave that had one row only would have its page number moved to a scalar, with a wait. */
 static struct tir_layout transit_layout(const struct mla *s)
 {
     const unsigned cols = tir_bits(s->d.value.width), tokens = tir_bits(s->d.keys);
-    const unsigned vector = tir_bits(16 / s->d.kv_bytes);
+    const unsigned most = tir_bits(16 / s->d.kv_bytes), all = cols + tokens - 6 - s->wave_bits;
+    const unsigned vector = most < all ? most : all;
     const unsigned row = cols - vector < 5 ? cols - vector : 5, rows = 6 - row + s->wave_bits;
     struct tir_spread l = tir_spread(s->d.m, s->d.waves);
     tir_spread_cols(&l, TIR_REGS, vector);

@@ -271,7 +271,10 @@ static void visit_tokens(struct rope *p)
     struct tir_builder *b = &p->b;
     const int dim = p->v->head_dim;
     struct rope_source of[ROPE_SOURCES] = {
-        {.weight = {"q_weight"}, .bias = {"q_bias", .stride = p->v->gate ? 2 * dim : 0}, .squares = "q_squares", .shape = &p->rotated},
+        {.weight = {"q_weight"},
+         .bias = {"q_bias", .stride = p->v->gate ? 2 * dim : 0},
+         .squares = "q_squares",
+         .shape = &p->rotated},
         {.weight = {"k_weight"}, .bias = {"k_bias"}, .squares = "k_squares", .shape = &p->rotated},
         {.bias = {"v_bias"}, .shape = &p->values},
         {.bias = {"q_bias", .first = dim, .stride = 2 * dim}, .shape = &p->gates},
