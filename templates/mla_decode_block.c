@@ -24,8 +24,9 @@ struct tir_value mla_first_key(void *family, struct tir_value block)
     return tir_add(&s->d.b, s->d.item.first_key, att_times(&s->d.b, block, (int)s->d.keys));
 }
 
-/* How a block of the latent passes through registers: 16 bytes a lane, if it has as many. Half of the lanes walk a
- * row; a wave that had one row only would have its page number moved to a scalar, with a wait. */
+/* How a block of the latent passes through registers: 16 bytes a lane, if it has as many. Half of
+ * the lanes walk a row; a wave that had one row only would have its page number moved to a scalar,
+ * with a wait. */
 static struct tir_layout transit_layout(const struct mla *s)
 {
     const unsigned cols = tir_bits(s->d.value.width), tokens = tir_bits(s->d.keys);

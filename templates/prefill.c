@@ -165,8 +165,8 @@ static void find_cache(struct prefill *p)
     }
 }
 
-/* A query behind the last has the row of the last. A sequence without keys has no row, and the bytes
- * that are loaded in spite of it are those of mask_indptr. */
+/* A query behind the last has the row of the last. A sequence without keys has no row, and the
+ * bytes that are loaded in spite of it are those of mask_indptr. */
 static void find_mask(struct prefill *p, struct tir_type t)
 {
     struct tir_builder *b = &p->b;
