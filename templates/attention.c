@@ -3,6 +3,7 @@
 
 #include <math.h>
 
+#include "op_names.h"
 #include "templates/scalar.h"
 
 static const float LOG2E = 1.4426950408889634f;
@@ -27,16 +28,16 @@ void att_attention_scale(struct att_attention *a, struct tir_type scores, struct
 {
     const bool before = att_scales_scores(a->v);
     const struct tir_value exponent =
-        before ? tir_f32(a->b, LOG2E) : scaled(a->b, "scale_log2", k_scale);
+        before ? tir_f32(a->b, LOG2E) : scaled(a->b, ARG_SCALE_LOG2, k_scale);
     a->softmax = att_softmax(a->b, scores, exponent);
     if (before)
-        a->score_scale = scaled(a->b, "scale", k_scale);
+        a->score_scale = scaled(a->b, ARG_SCALE, k_scale);
 }
 
 static struct tir_value cap_scores(struct att_attention *a, struct tir_value s)
 {
     struct tir_builder *const b = a->b;
-    const struct tir_value cap = tir_arg(b, "soft_cap", TIR_F32);
+    const struct tir_value cap = tir_arg(b, ARG_SOFT_CAP, TIR_F32);
     return att_soft_cap(b, s, cap, tir_mul(b, a->score_scale, tir_rcp(b, cap)));
 }
 
@@ -78,7 +79,7 @@ static struct tir_value call_logits(struct att_attention *a, struct tir_value s,
         one_head ? at->head : tir_broadcast(b, at->head, index_type(a)),
         at->q_len,
         at->kv_len,
-        tir_arg(b, "hook_arg", TIR_I64),
+        tir_arg(b, ARG_HOOK_ARG, TIR_I64),
     };
     return tir_call_hook(b, "attn_logits", operands, sizeof(operands) / sizeof(operands[0]));
 }
@@ -90,7 +91,7 @@ struct tir_value att_mask_row(struct att_attention *a, struct tir_value sequence
 {
     struct tir_builder *const b = a->b;
     const struct tir_value at = tir_shl(b, att_wide(b, sequence), tir_i64(b, 3));
-    const struct tir_value begin = tir_add(b, tir_arg(b, "mask_indptr", TIR_I64), at);
+    const struct tir_value begin = tir_add(b, tir_arg(b, ARG_MASK_INDPTR, TIR_I64), at);
     const struct tir_value first = tir_scalar_load(b, begin, tir_i32(b, 0), TIR_I64);
     const struct tir_value wide = tir_convert(b, query, TIR_I64);
     const struct tir_type t = tir_typeof(b->f, wide);
@@ -112,7 +113,7 @@ struct tir_value att_load_mask(struct att_attention *a, struct tir_value key)
     const struct tir_value rows = tir_split_blocks(b, at, 1);
     struct tir_type bytes = tir_typeof(b->f, rows);
     bytes.dtype = TIR_I8;
-    const struct tir_value base = a->at.mask.id ? a->at.mask : tir_arg(b, "custom_mask", TIR_I64);
+    const struct tir_value base = a->at.mask.id ? a->at.mask : tir_arg(b, ARG_CUSTOM_MASK, TIR_I64);
     const struct tir_value mask = tir_tile_gather(b, base, rows, tir_i32(b, 0), bytes);
     return tir_join_blocks(b, mask, a->softmax.scores.rows);
 }

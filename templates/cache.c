@@ -58,11 +58,11 @@ static struct tir_value stride(struct att_cache *c, const char *name)
 static void open_scales(struct att_cache *c, struct tir_value head)
 {
     struct tir_builder *b = c->b;
-    c->scales = tir_arg(b, c->value ? "v_scale" : "k_scale", TIR_I64);
+    c->scales = tir_arg(b, c->value ? ARG_V_SCALE : ARG_K_SCALE, TIR_I64);
     if (c->scaling == ATT_KV_SCALE_TENSOR)
         return;
-    c->scale_page_stride = att_stride(b, "scale_page_stride", sizeof(float));
-    const struct tir_value head_stride = att_stride(b, "scale_head_stride", sizeof(float));
+    c->scale_page_stride = att_stride(b, ARG_SCALE_PAGE_STRIDE, sizeof(float));
+    const struct tir_value head_stride = att_stride(b, ARG_SCALE_HEAD_STRIDE, sizeof(float));
     c->scales = tir_add(b, c->scales, tir_mul(b, att_wide(b, head), head_stride));
 }
 
@@ -87,7 +87,7 @@ struct att_cache att_cache(struct tir_builder *b, const struct att_variant *v,
                                     : 448,
     };
     const struct tir_value head_at = tir_mul(b, att_wide(b, head), stride(&c, "head"));
-    c.base = tir_add(b, tir_arg(b, value ? "v" : "k", TIR_I64), head_at);
+    c.base = tir_add(b, tir_arg(b, value ? ARG_V : ARG_K, TIR_I64), head_at);
     c.page_stride = stride(&c, "page");
     if (!c.shuffle)
         c.token_stride = stride(&c, "token");

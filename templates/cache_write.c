@@ -58,7 +58,7 @@ static bool check(const struct att_variant *v, const struct tir_machine *m, stru
 static void load(struct write *w, struct side *s)
 {
     struct tir_builder *b = &w->b;
-    const char *tensor = s->cache.value ? "v_in" : "k_in";
+    const char *tensor = s->cache.value ? ARG_V_IN : ARG_K_IN;
     char token_stride[32], head_stride[32];
     snprintf(token_stride, sizeof(token_stride), "%s_token_stride", tensor);
     snprintf(head_stride, sizeof(head_stride), "%s_head_stride", tensor);
@@ -80,7 +80,7 @@ static struct tir_value load_slots(struct write *w, struct tir_type column)
 {
     struct tir_builder *b = &w->b;
     const struct tir_value at = tir_mul(b, att_wide(b, w->token), tir_i64(b, SLOT));
-    const struct tir_value base = tir_add(b, tir_arg(b, "slot_mapping", TIR_I64), at);
+    const struct tir_value base = tir_add(b, tir_arg(b, ARG_SLOT_MAPPING, TIR_I64), at);
     const struct tir_view view = att_view(b, base, w->left, tir_i32(b, SLOT), SLOT, 0);
     const struct tir_value slot = tir_tile_load(b, view, tir_i32(b, 0), column);
     const struct tir_value index = tir_row_index(b, column);
@@ -201,7 +201,7 @@ static void write_tokens(struct write *w)
     struct tir_builder *b = &w->b;
     w->token = att_times(b, tir_block_id(b, 0), (int)w->rows);
     w->left =
-        tir_min(b, tir_sub(b, tir_arg(b, "tokens", TIR_I32), w->token), tir_i32(b, (int)w->rows));
+        tir_min(b, tir_sub(b, tir_arg(b, ARG_TOKENS, TIR_I32), w->token), tir_i32(b, (int)w->rows));
     w->row0 = tir_i32(b, 0);
     if (is_apart(w)) {
         const struct tir_value value = tir_cmp_eq(b, tir_block_id(b, 2), tir_i32(b, 1));
@@ -307,10 +307,10 @@ static void write_runs(struct write *w)
     const struct att_cache *c = &w->sides[0].cache;
     const struct tir_value lds =
         w->waves > 1 ? tir_lds_buffer(b, w->waves * ATT_BLOCK_LDS, 16) : (struct tir_value){0};
-    const struct tir_value share = tir_arg(b, "run_tokens", TIR_I32);
+    const struct tir_value share = tir_arg(b, ARG_RUN_TOKENS, TIR_I32);
     const struct tir_value first = tir_mul(b, tir_block_id(b, 0), share);
     const struct tir_value end =
-        tir_min(b, tir_add(b, first, share), tir_arg(b, "tokens", TIR_I32));
+        tir_min(b, tir_add(b, first, share), tir_arg(b, ARG_TOKENS, TIR_I32));
     struct att_page_runs runs;
     const struct att_page_run run = att_begin_page_runs(c, first, end, &runs);
     write_run(w, &run, lds);
@@ -359,10 +359,12 @@ static void build(const struct att_variant *v, const struct tir_machine *m, stru
     *k = (struct att_kernel){
         .func = f,
         .schedule = {.stages = 1},
-        .grid = {{"tokens", (int)w.rows, 1}, {"kv_heads", 1, 1}, {NULL, 1, is_apart(&w) ? 2 : 1}},
+        .grid = {{ARG_TOKENS, (int)w.rows, 1},
+                 {ARG_KV_HEADS, 1, 1},
+                 {NULL, 1, is_apart(&w) ? 2 : 1}},
     };
     if (blocks) {
-        k->grid[0] = (struct att_grid){"token_runs", 1, 1};
+        k->grid[0] = (struct att_grid){ARG_TOKEN_RUNS, 1, 1};
         k->grid[2] = (struct att_grid){NULL, 1, 1};
     }
     snprintf(k->tuning, sizeof(k->tuning), "tokens=%u waves=%u", w.rows, w.waves);

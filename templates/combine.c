@@ -209,7 +209,7 @@ static struct state sink_state(struct combine *c, struct tir_type row)
 {
     struct tir_builder *b = &c->b;
     const bool pair = c->v->partials == ATT_PARTIALS_PAIR;
-    const struct tir_value sinks = tir_arg(b, "sinks", TIR_I64), zero = tir_i32(b, 0);
+    const struct tir_value sinks = tir_arg(b, ARG_SINKS, TIR_I64), zero = tir_i32(b, 0);
     const struct tir_value at = tir_shl(b, c->head, tir_i32(b, 2));
     const struct tir_value none = is_null(c, sinks);
     const struct tir_value rows = tir_select(b, none, zero, pair ? tir_i32(b, 1) : c->n_rows);
@@ -227,7 +227,7 @@ static void finish(struct combine *c, struct state sum)
     struct tir_value inverse = tir_select(b, tir_cmp_gt(b, sum.l, zero), tir_rcp(b, sum.l), zero);
     if (c->out_dtype == TIR_FP8) {
         const struct tir_value scale =
-            tir_scalar_load(b, tir_arg(b, "out_scale", TIR_I64), tir_i32(b, 0), TIR_F32);
+            tir_scalar_load(b, tir_arg(b, ARG_OUT_SCALE, TIR_I64), tir_i32(b, 0), TIR_F32);
         inverse = tir_mul(b, inverse, tir_splat(b, tir_rcp(b, scale), tir_typeof(b->f, inverse)));
     }
     const int size = c->out_dtype == TIR_FP8 ? 1 : ELEM;
@@ -235,7 +235,7 @@ static void finish(struct combine *c, struct state sum)
         const struct tir_value o =
             tir_mul(b, sum.o[k], tir_broadcast(b, inverse, tir_typeof(b->f, sum.o[k])));
         const struct tir_view out =
-            att_view(b, place(c, "out", size), c->n_rows, step(c, "out", size),
+            att_view(b, place(c, ARG_OUT, size), c->n_rows, step(c, ARG_OUT, size),
                      c->v->head_dim * size, c->type.first[k] * size);
         tir_tile_store(b, out, tir_i32(b, 0), tir_convert(b, o, c->out_dtype));
     }
@@ -243,8 +243,8 @@ static void finish(struct combine *c, struct state sum)
     const struct tir_value lse =
         tir_fma(b, tir_log2(b, sum.l), tir_float_like(b, sum.l, LN2), shift_of(c, sum.lse));
     const struct tir_value rows =
-        tir_select(b, is_null(c, tir_arg(b, "lse", TIR_I64)), tir_i32(b, 0), c->n_rows);
-    const struct tir_view to = att_view(b, place(c, "lse", 4), rows, step(c, "lse", 4), 4, 0);
+        tir_select(b, is_null(c, tir_arg(b, ARG_LSE, TIR_I64)), tir_i32(b, 0), c->n_rows);
+    const struct tir_view to = att_view(b, place(c, ARG_LSE, 4), rows, step(c, ARG_LSE, 4), 4, 0);
     tir_tile_store(b, to, tir_i32(b, 0), lse);
 }
 
@@ -264,7 +264,7 @@ static struct tir_value part_row(struct combine *c, const struct list *l, struct
     const struct tir_value at = tir_add(b, l->first, tir_min(b, k, last));
     if (c->v->partials == ATT_PARTIALS_DENSE)
         return at;
-    const struct tir_value map = tir_arg(b, "reduce_partial_map", TIR_I64);
+    const struct tir_value map = tir_arg(b, ARG_REDUCE_PARTIAL_MAP, TIR_I64);
     return tir_scalar_load(b, map, tir_shl(b, at, tir_i32(b, 2)), TIR_I32);
 }
 
@@ -286,7 +286,7 @@ static struct tir_value part_head(struct combine *c, const struct list *l, struc
 {
     struct tir_builder *b = &c->b;
     const struct tir_value row = l->token.id ? tir_add(b, part, l->token) : part;
-    const struct tir_value heads = att_wide(b, tir_arg(b, "heads", TIR_I32));
+    const struct tir_value heads = att_wide(b, tir_arg(b, ARG_HEADS, TIR_I32));
     return tir_add(b, tir_mul(b, att_wide(b, row), heads), att_wide(b, c->head));
 }
 
@@ -314,11 +314,11 @@ static struct state add_parts(struct combine *c, const struct list *l)
         head[i] = part_head(c, l, part_row(c, l, k));
     }
     for (int i = 0; i < AT_ONCE; i++)
-        s[i + 1].lse = load_part(c, "partial_lse", head[i], rows[i], 1, 0, t->row);
+        s[i + 1].lse = load_part(c, ARG_PARTIAL_LSE, head[i], rows[i], 1, 0, t->row);
     for (int i = 0; i < AT_ONCE; i++)
         for (unsigned k = 0; k < t->n; k++)
-            s[i + 1].o[k] =
-                load_part(c, "partial_out", head[i], rows[i], c->v->head_dim, t->first[k], t->o[k]);
+            s[i + 1].o[k] = load_part(c, ARG_PARTIAL_OUT, head[i], rows[i], c->v->head_dim,
+                                      t->first[k], t->o[k]);
     for (int i = 0; i < AT_ONCE; i++) {
         const struct tir_value lse = read_lse(c, s[i + 1].lse);
         s[i + 1].lse = tir_select(b, there[i], lse, tir_float_like(b, lse, -INFINITY));
@@ -387,10 +387,10 @@ static struct tir_value find_csr(struct combine *c, struct list *l)
     struct tir_builder *b = &c->b;
     const struct tir_value tile = tir_block_id(b, 0);
     const struct tir_value at = tir_shl(b, tile, tir_i32(b, 2));
-    const struct tir_value indptr = tir_arg(b, "reduce_indptr", TIR_I64);
+    const struct tir_value indptr = tir_arg(b, ARG_REDUCE_INDPTR, TIR_I64);
     l->first = tir_scalar_load(b, indptr, at, TIR_I32);
     const struct tir_value end = tir_scalar_load(b, indptr, att_plus(b, at, 4), TIR_I32);
-    const struct tir_value map = tir_arg(b, "reduce_final_map", TIR_I64);
+    const struct tir_value map = tir_arg(b, ARG_REDUCE_FINAL_MAP, TIR_I64);
     const struct tir_value begin = tir_shl(b, tile, tir_i32(b, 3));
     const struct tir_value q_start = tir_scalar_load(b, map, begin, TIR_I32);
     const struct tir_value q_end = tir_scalar_load(b, map, att_plus(b, begin, 4), TIR_I32);
@@ -404,8 +404,8 @@ static struct tir_value find_csr(struct combine *c, struct list *l)
 static void find_dense(struct combine *c, struct list *l)
 {
     struct tir_builder *b = &c->b;
-    const struct tir_value splits = tir_arg(b, "splits", TIR_I32);
-    const struct tir_value counts = tir_arg(b, "split_counts", TIR_I64);
+    const struct tir_value splits = tir_arg(b, ARG_SPLITS, TIR_I32);
+    const struct tir_value counts = tir_arg(b, ARG_SPLIT_COUNTS, TIR_I64);
     const struct tir_type type = tir_scalar(TIR_I32);
     c->token = tir_block_id(b, 0);
     l->first = tir_mul(b, c->token, splits);
@@ -422,7 +422,7 @@ static void build_lists(struct combine *c)
     c->type = state_type(c, row_bits(c), WAVES);
     c->rows = c->type.row.rows / WAVES;
     c->head = att_times(b, tir_block_id(b, 1), (int)c->rows);
-    c->n_rows = tir_sub(b, tir_arg(b, "heads", TIR_I32), c->head);
+    c->n_rows = tir_sub(b, tir_arg(b, ARG_HEADS, TIR_I32), c->head);
     struct list l = {0};
     if (c->v->partials == ATT_PARTIALS_DENSE) {
         find_dense(c, &l);
@@ -463,10 +463,10 @@ static void build_pair(struct combine *c)
     c->rows = c->type.row.rows;
     c->token = att_times(b, tir_block_id(b, 0), (int)c->rows);
     c->head = tir_block_id(b, 1);
-    c->n_rows = tir_sub(b, tir_arg(b, "total_q", TIR_I32), c->token);
+    c->n_rows = tir_sub(b, tir_arg(b, ARG_TOTAL_Q, TIR_I32), c->token);
     struct state s[3];
-    s[0] = load_state(c, "prefix", "prefix_lse");
-    s[1] = load_state(c, "suffix", "suffix_lse");
+    s[0] = load_state(c, ARG_PREFIX, ARG_PREFIX_LSE);
+    s[1] = load_state(c, ARG_SUFFIX, ARG_SUFFIX_LSE);
     for (int i = 0; i < 2; i++) {
         s[i].lse = read_lse(c, s[i].lse);
         for (unsigned k = 0; k < c->type.n; k++)
@@ -481,9 +481,9 @@ static void set_grid(const struct combine *c, struct att_grid grid[3])
 {
     const bool csr = c->v->partials == ATT_PARTIALS_CSR;
     const bool pair = c->v->partials == ATT_PARTIALS_PAIR;
-    grid[0] = (struct att_grid){csr ? "reduce_tiles" : "total_q", pair ? (int)c->rows : 1, 1};
-    grid[1] = (struct att_grid){"heads", pair ? 1 : (int)c->rows, 1};
-    grid[2] = (struct att_grid){csr ? "max_seqlen_q" : NULL, 1, 1};
+    grid[0] = (struct att_grid){csr ? ARG_REDUCE_TILES : ARG_TOTAL_Q, pair ? (int)c->rows : 1, 1};
+    grid[1] = (struct att_grid){ARG_HEADS, pair ? 1 : (int)c->rows, 1};
+    grid[2] = (struct att_grid){csr ? ARG_MAX_SEQLEN_Q : NULL, 1, 1};
 }
 
 static void build(const struct att_variant *v, const struct tir_machine *m, struct att_kernel *k)

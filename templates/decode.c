@@ -181,11 +181,11 @@ static void find_queries(struct decode *d, struct tir_value sequence, struct tir
 {
     struct tir_builder *b = &d->b;
     const struct tir_type i32[] = {tir_scalar(TIR_I32), tir_scalar(TIR_I32)};
-    struct tir_if given = tir_begin_if(b, is_given(d, "qo_indptr"), false, i32, 2);
-    const struct tir_value first = load_i32(d, "qo_indptr", sequence);
-    const struct tir_value end = load_i32(d, "qo_indptr", att_plus(b, sequence, 1));
+    struct tir_if given = tir_begin_if(b, is_given(d, ARG_QO_INDPTR), false, i32, 2);
+    const struct tir_value first = load_i32(d, ARG_QO_INDPTR, sequence);
+    const struct tir_value end = load_i32(d, ARG_QO_INDPTR, att_plus(b, sequence, 1));
     tir_else(b, &given, (struct tir_value[]){first, end});
-    const struct tir_value n = tir_arg(b, "max_seqlen_q", TIR_I32);
+    const struct tir_value n = tir_arg(b, ARG_MAX_SEQLEN_Q, TIR_I32);
     range[0] = tir_mul(b, sequence, n);
     range[1] = tir_add(b, range[0], n);
     tir_end_if(b, &given, range);
@@ -201,12 +201,12 @@ static void read_item(struct decode *d, struct tir_value index, struct tir_value
     struct tir_type i32[N_WORDS];
     for (int i = 0; i < N_WORDS; i++)
         i32[i] = tir_scalar(TIR_I32);
-    struct tir_if listed = tir_begin_if(b, is_given(d, "work_indptr"), false, i32, N_WORDS);
+    struct tir_if listed = tir_begin_if(b, is_given(d, ARG_WORK_INDPTR), false, i32, N_WORDS);
     for (int i = 0; i < N_WORDS; i++)
-        w[i] = load_i32(d, "work_info", att_plus(b, att_times(b, index, WORK_WORDS), at[i]));
+        w[i] = load_i32(d, ARG_WORK_INFO, att_plus(b, att_times(b, index, WORK_WORDS), at[i]));
     w[HEAD] = tir_div(b, tir_and(b, w[HEAD], tir_i32(b, 0xffff)), d->gqa);
     tir_else(b, &listed, w);
-    const struct tir_value kv_heads = tir_arg(b, "kv_heads", TIR_I32);
+    const struct tir_value kv_heads = tir_arg(b, ARG_KV_HEADS, TIR_I32);
     w[SEQUENCE] = tir_div(b, index, kv_heads);
     w[HEAD] = tir_sub(b, index, tir_mul(b, w[SEQUENCE], kv_heads));
     w[PARTIAL] = tir_i32(b, -1);
@@ -222,17 +222,17 @@ static struct tir_value count_keys(struct decode *d, struct tir_value sequence)
 {
     struct tir_builder *b = &d->b;
     if (d->v->sparse == ATT_SPARSE_NONE)
-        return load_i32(d, "kv_lens", sequence);
+        return load_i32(d, ARG_KV_LENS, sequence);
     const struct tir_type i32 = tir_scalar(TIR_I32);
-    struct tir_if given = tir_begin_if(b, is_given(d, "kv_lens"), false, &i32, 1);
-    const struct tir_value len = load_i32(d, "kv_lens", sequence);
+    struct tir_if given = tir_begin_if(b, is_given(d, ARG_KV_LENS), false, &i32, 1);
+    const struct tir_value len = load_i32(d, ARG_KV_LENS, sequence);
     tir_else(b, &given, &len);
     struct tir_value room;
     if (d->v->page_table == ATT_PAGE_TABLE_BLOCKS)
-        room = tir_arg(b, "list_entries", TIR_I32);
+        room = tir_arg(b, ARG_LIST_ENTRIES, TIR_I32);
     else
-        room = tir_sub(b, load_i32(d, "kv_indptr", att_plus(b, sequence, 1)),
-                       load_i32(d, "kv_indptr", sequence));
+        room = tir_sub(b, load_i32(d, ARG_KV_INDPTR, att_plus(b, sequence, 1)),
+                       load_i32(d, ARG_KV_INDPTR, sequence));
     tir_end_if(b, &given, &room);
     return room;
 }
@@ -244,12 +244,13 @@ static struct tir_value table_of(struct decode *d, struct tir_value sequence,
     const struct tir_value four = tir_i64(b, 4);
     if (d->v->page_table == ATT_PAGE_TABLE_BLOCKS) {
         *first = tir_i32(b, 0);
-        const struct tir_value stride = tir_mul(b, tir_arg(b, "block_table_stride", TIR_I64), four);
-        return tir_add(b, tir_arg(b, "block_table", TIR_I64),
+        const struct tir_value stride =
+            tir_mul(b, tir_arg(b, ARG_BLOCK_TABLE_STRIDE, TIR_I64), four);
+        return tir_add(b, tir_arg(b, ARG_BLOCK_TABLE, TIR_I64),
                        tir_mul(b, att_wide(b, sequence), stride));
     }
-    *first = load_i32(d, "kv_indptr", sequence);
-    return tir_add(b, tir_arg(b, "kv_indices", TIR_I64), tir_mul(b, att_wide(b, *first), four));
+    *first = load_i32(d, ARG_KV_INDPTR, sequence);
+    return tir_add(b, tir_arg(b, ARG_KV_INDICES, TIR_I64), tir_mul(b, att_wide(b, *first), four));
 }
 
 /* Keys that some query of the item sees. */
@@ -257,8 +258,8 @@ static void narrow_to_window(struct decode *d)
 {
     struct tir_builder *b = &d->b;
     struct decode_item *const item = &d->item;
-    const struct tir_value left = tir_arg(b, "window_left", TIR_I32);
-    const struct tir_value right = tir_arg(b, "window_right", TIR_I32);
+    const struct tir_value left = tir_arg(b, ARG_WINDOW_LEFT, TIR_I32);
+    const struct tir_value right = tir_arg(b, ARG_WINDOW_RIGHT, TIR_I32);
     const struct tir_value first = tir_sub(b, tir_add(b, item->diagonal, item->first_token), left);
     item->first_key =
         tir_max(b, item->first_key,
@@ -287,7 +288,7 @@ void decode_find_item(struct decode *d, struct tir_value index)
     item->kv_len = count_keys(d, item->sequence);
     if (indices) { /* a list counts pages from the start of kv_indices */
         const struct tir_value base =
-            tir_select(b, is_given(d, "work_indptr"), first_page, tir_i32(b, 0));
+            tir_select(b, is_given(d, ARG_WORK_INDPTR), first_page, tir_i32(b, 0));
         w[FIRST_PAGE] = tir_sub(b, w[FIRST_PAGE], base);
         w[END_PAGE] = tir_sub(b, w[END_PAGE], base);
     }
@@ -335,11 +336,11 @@ static void load_q(struct decode *d)
     const struct tir_value token = tir_convert(b, r.token, TIR_I64);
     const struct tir_value head = tir_convert(b, r.head, TIR_I64);
     const struct tir_value at =
-        tir_add(b, tir_mul(b, token, like(d, att_stride(b, "q_token_stride", 2), token)),
-                tir_mul(b, head, like(d, att_stride(b, "q_head_stride", 2), head)));
+        tir_add(b, tir_mul(b, token, like(d, att_stride(b, ARG_Q_TOKEN_STRIDE, 2), token)),
+                tir_mul(b, head, like(d, att_stride(b, ARG_Q_HEAD_STRIDE, 2), head)));
     d->q = tir_named(
         b, "q",
-        tir_transpose(b, tir_tile_gather(b, tir_arg(b, "q", TIR_I64), at, tir_i32(b, 0), t)));
+        tir_transpose(b, tir_tile_gather(b, tir_arg(b, ARG_Q, TIR_I64), at, tir_i32(b, 0), t)));
 }
 
 /* The columns are queries of one sequence, each for the heads of a kv head. */
@@ -362,11 +363,11 @@ void decode_find_position(struct decode *d)
         .diagonal = tir_add(b, rows.token, tir_splat(b, item->diagonal, t)),
         .lowest = first,
         .highest = att_plus(b, end, -1),
-        .right = window ? tir_arg(b, "window_right", TIR_I32) : tir_i32(b, 0),
+        .right = window ? tir_arg(b, ARG_WINDOW_RIGHT, TIR_I32) : tir_i32(b, 0),
         .head = rows.head,
     };
     if (window)
-        at->left = tir_arg(b, "window_left", TIR_I32);
+        at->left = tir_arg(b, ARG_WINDOW_LEFT, TIR_I32);
     if (d->v->mask == ATT_MASK_CUSTOM) {
         const struct tir_value query = tir_sub(b, rows.token, tir_splat(b, item->first_query, t));
         at->mask_row = att_mask_row(&d->attention, item->sequence, query);
@@ -520,9 +521,9 @@ void decode_find_items(struct decode *d, struct tir_value range[2])
     struct tir_builder *b = &d->b;
     const struct tir_type i32[] = {tir_scalar(TIR_I32), tir_scalar(TIR_I32)};
     const struct tir_value group = tir_block_id(b, 0);
-    struct tir_if listed = tir_begin_if(b, is_given(d, "work_indptr"), false, i32, 2);
-    range[0] = load_i32(d, "work_indptr", group);
-    range[1] = load_i32(d, "work_indptr", att_plus(b, group, 1));
+    struct tir_if listed = tir_begin_if(b, is_given(d, ARG_WORK_INDPTR), false, i32, 2);
+    range[0] = load_i32(d, ARG_WORK_INDPTR, group);
+    range[1] = load_i32(d, ARG_WORK_INDPTR, att_plus(b, group, 1));
     tir_else(b, &listed, range);
     range[0] = group;
     range[1] = att_plus(b, group, 1);
@@ -569,7 +570,7 @@ static void build(const struct att_variant *v, const struct tir_machine *m, stru
     decode_choose_layouts(&d);
     d.lds = tir_lds_buffer(b, decode_merge_bytes(&d), 16);
     d.wave = tir_wave_id(b);
-    d.gqa = v->gqa ? tir_i32(b, v->gqa) : tir_arg(b, "gqa", TIR_I32);
+    d.gqa = v->gqa ? tir_i32(b, v->gqa) : tir_arg(b, ARG_GQA, TIR_I32);
     struct tir_value range[2];
     decode_find_items(&d, range);
     struct tir_loop items = tir_begin_for(b, range[0], range[1], tir_i32(b, 1), NULL, 0);
@@ -585,7 +586,7 @@ static void build(const struct att_variant *v, const struct tir_machine *m, stru
                      .ping_pong = 1,
                      .hoist_vgprs = d.hoist_vgprs,
                      .apart = 1},
-        .grid = {{"workgroups", 1, 1}, {NULL, 1, 1}, {NULL, 1, 1}},
+        .grid = {{ARG_WORKGROUPS, 1, 1}, {NULL, 1, 1}, {NULL, 1, 1}},
     };
     snprintf(k->tuning, sizeof(k->tuning), "rows=%u kv=%u waves=%u stages=%d", d.columns, d.keys,
              d.waves, N_STAGES);

@@ -65,7 +65,7 @@ static struct tir_value load(struct metadata *d, const char *arg, struct tir_val
 
 static struct tir_value lengths(struct metadata *d, struct tir_value first)
 {
-    return tir_max(&d->b, load(d, "kv_lens", first), constant(d, 0));
+    return tir_max(&d->b, load(d, ARG_KV_LENS, first), constant(d, 0));
 }
 
 /* P. */
@@ -88,7 +88,7 @@ static void build_indptr(struct metadata *d)
     struct tir_loop loop = tir_begin_for(b, sum, end, tir_i32(b, LANES), &sum, 1);
     const struct tir_value n = pages(d, lengths(d, loop.index));
     const struct tir_value before = tir_add(b, att_scan_before(b, &scan, n), number(d, sum));
-    tir_tile_store(b, array(d, "kv_indptr", end, 4), loop.index, before);
+    tir_tile_store(b, array(d, ARG_KV_INDPTR, end, 4), loop.index, before);
     sum = tir_add(b, sum, tir_first_lane(b, tir_col_sum(b, n)));
     tir_end_for(b, &loop, &sum, 1);
 }
@@ -101,14 +101,14 @@ static void build_last_page_len(struct metadata *d)
     const struct tir_value rest = tir_rem(b, tir_sub(b, keys, one), number(d, page(d)));
     const struct tir_value none = tir_cmp_eq(b, keys, constant(d, 0));
     const struct tir_value length = tir_select(b, none, keys, tir_add(b, rest, one));
-    tir_tile_store(b, array(d, "last_page_lens", d->batch, 4), first, length);
+    tir_tile_store(b, array(d, ARG_LAST_PAGE_LENS, d->batch, 4), first, length);
 }
 
 /* Byte offset of a sequence's row of the table. */
 static struct tir_value table_row(struct metadata *d, struct tir_value row)
 {
     struct tir_builder *b = &d->b;
-    return tir_mul(b, row, att_stride(b, "block_table_stride", 4));
+    return tir_mul(b, row, att_stride(b, ARG_BLOCK_TABLE_STRIDE, 4));
 }
 
 /* A sequence's row of the table: its own number, or what request_rows says. */
@@ -117,9 +117,9 @@ static struct tir_value scalar_row(struct metadata *d, struct tir_value s)
     struct tir_builder *b = &d->b;
     const struct tir_type type = tir_scalar(TIR_I64);
     struct tir_value row = att_wide(b, s);
-    struct tir_if own = tir_begin_if(b, is_null(d, "request_rows"), false, &type, 1);
+    struct tir_if own = tir_begin_if(b, is_null(d, ARG_REQUEST_ROWS), false, &type, 1);
     tir_else(b, &own, &row);
-    row = tir_scalar_load(b, tir_arg(b, "request_rows", TIR_I64), tir_shl(b, s, tir_i32(b, 3)),
+    row = tir_scalar_load(b, tir_arg(b, ARG_REQUEST_ROWS, TIR_I64), tir_shl(b, s, tir_i32(b, 3)),
                           TIR_I64);
     tir_end_if(b, &own, &row);
     return row;
@@ -139,9 +139,9 @@ static struct tir_value first_entry(struct metadata *d, struct tir_value s)
     struct tir_builder *b = &d->b;
     const struct tir_type type = tir_scalar(TIR_I32);
     struct tir_value first = tir_i32(b, 0);
-    struct tir_if none = tir_begin_if(b, is_null(d, "kv_start"), false, &type, 1);
+    struct tir_if none = tir_begin_if(b, is_null(d, ARG_KV_START), false, &type, 1);
     tir_else(b, &none, &first);
-    first = scalar_entry(d, "kv_start", s, 0);
+    first = scalar_entry(d, ARG_KV_START, s, 0);
     tir_end_if(b, &none, &first);
     return first;
 }
@@ -162,12 +162,12 @@ static void copy_entries(struct metadata *d, struct tir_value s, struct tir_valu
                          struct tir_value count, struct tir_value begin, struct tir_value to)
 {
     struct tir_builder *b = &d->b;
-    const struct tir_value step = tir_arg(b, "entry_step", TIR_I32);
+    const struct tir_value step = tir_arg(b, ARG_ENTRY_STEP, TIR_I32);
     const struct tir_value left = tir_sub(b, count, begin);
     const struct tir_value at =
         tir_mul(b, att_wide(b, tir_add(b, first, begin)), att_wide(b, step));
     const struct tir_value row = table_row(d, scalar_row(d, s));
-    const struct tir_value base = tir_add(b, tir_add(b, tir_arg(b, "block_table", TIR_I64), row),
+    const struct tir_value base = tir_add(b, tir_add(b, tir_arg(b, ARG_BLOCK_TABLE, TIR_I64), row),
                                           tir_mul(b, at, tir_i64(b, 4)));
     const struct tir_view from = att_view(b, base, left, tir_mul(b, step, tir_i32(b, 4)), 4, 0);
     const struct tir_value out = tir_add(b, to, tir_mul(b, att_wide(b, begin), tir_i64(b, 4)));
@@ -187,17 +187,17 @@ static void build_entries(struct metadata *d, bool indices)
     const struct tir_value begin = att_times(b, tir_block_id(b, 0), EACH * LANES);
     struct tir_value count, to, at;
     if (indices) {
-        at = att_wide(b, scalar_entry(d, "kv_indptr", s, 0));
-        const struct tir_value end = scalar_entry(d, "kv_indptr", s, 1);
+        at = att_wide(b, scalar_entry(d, ARG_KV_INDPTR, s, 0));
+        const struct tir_value end = scalar_entry(d, ARG_KV_INDPTR, s, 1);
         count = tir_sub(b, end, tir_convert(b, at, TIR_I32));
     } else {
-        const struct tir_value keys = scalar_entry(d, "kv_lens", s, 0);
+        const struct tir_value keys = scalar_entry(d, ARG_KV_LENS, s, 0);
         count = tir_div(b, tir_add(b, tir_max(b, keys, tir_i32(b, 0)), att_plus(b, page(d), -1)),
                         page(d));
-        at = tir_mul(b, att_wide(b, s), tir_arg(b, "page_table_stride", TIR_I64));
+        at = tir_mul(b, att_wide(b, s), tir_arg(b, ARG_PAGE_TABLE_STRIDE, TIR_I64));
     }
-    count = tir_min(b, count, tir_arg(b, "entries", TIR_I32));
-    to = tir_arg(b, indices ? "kv_indices" : "page_table", TIR_I64);
+    count = tir_min(b, count, tir_arg(b, ARG_ENTRIES, TIR_I32));
+    to = tir_arg(b, indices ? ARG_KV_INDICES : ARG_PAGE_TABLE, TIR_I64);
     to = tir_add(b, to, tir_mul(b, at, tir_i64(b, 4)));
     struct tir_if some = tir_begin_if(b, tir_cmp_lt(b, begin, count), false, NULL, 0);
     copy_entries(d, s, indices ? first_entry(d, s) : tir_i32(b, 0), count, begin, to);
@@ -210,11 +210,11 @@ static void build_draft_slots(struct metadata *d)
 {
     struct tir_builder *b = &d->b;
     const struct tir_value first = att_times(b, tir_block_id(b, 0), LANES);
-    const struct tir_value old = load(d, "kv_lens", first), zero = constant(d, 0);
+    const struct tir_value old = load(d, ARG_KV_LENS, first), zero = constant(d, 0);
     const struct tir_value live = tir_cmp_gt(b, old, zero);
-    const struct tir_value advanced = tir_add(b, old, number(d, tir_arg(b, "advance", TIR_I32)));
+    const struct tir_value advanced = tir_add(b, old, number(d, tir_arg(b, ARG_ADVANCE, TIR_I32)));
     const struct tir_value keys = tir_select(b, live, advanced, old);
-    tir_tile_store(b, array(d, "kv_lens", d->batch, 4), first, keys);
+    tir_tile_store(b, array(d, ARG_KV_LENS, d->batch, 4), first, keys);
 
     const struct tir_value newest = tir_sub(b, keys, constant(d, 1));
     const struct tir_value size = number(d, page(d));
@@ -222,22 +222,22 @@ static void build_draft_slots(struct metadata *d)
     struct tir_value row =
         tir_convert(b, tir_add(b, tir_row_index(b, d->lane), number(d, first)), TIR_I64);
     const struct tir_type wide = tir_typeof(b->f, row);
-    row = tir_mul(b, row, tir_splat(b, att_stride(b, "block_table_stride", 4), wide));
+    row = tir_mul(b, row, tir_splat(b, att_stride(b, ARG_BLOCK_TABLE_STRIDE, 4), wide));
     const struct tir_value at =
         tir_add(b, row, tir_convert(b, tir_shl(b, index, constant(d, 2)), TIR_I64));
     const struct tir_value safe = tir_select(b, live, at, tir_int_like(b, at, 0));
     const struct tir_value entry =
-        tir_tile_gather(b, tir_arg(b, "block_table", TIR_I64), safe, tir_i32(b, 0), d->lane);
+        tir_tile_gather(b, tir_arg(b, ARG_BLOCK_TABLE, TIR_I64), safe, tir_i32(b, 0), d->lane);
 
     const struct tir_value inside = tir_sub(b, newest, tir_mul(b, index, size));
     const struct tir_value page_slot =
         tir_mul(b, tir_convert(b, entry, TIR_I64), tir_convert(b, size, TIR_I64));
     const struct tir_value slot = tir_add(b, page_slot, tir_convert(b, inside, TIR_I64));
     const struct tir_value none = tir_int_like(b, slot, -1);
-    tir_tile_store(b, array(d, "slot_mapping", d->batch, 8), first,
+    tir_tile_store(b, array(d, ARG_SLOT_MAPPING, d->batch, 8), first,
                    tir_select(b, live, slot, none));
     const struct tir_value position = tir_convert(b, newest, TIR_I64);
-    tir_tile_store(b, array(d, "positions", d->batch, 8), first,
+    tir_tile_store(b, array(d, ARG_POSITIONS, d->batch, 8), first,
                    tir_select(b, live, position, tir_int_like(b, position, 0)));
 }
 
@@ -251,11 +251,11 @@ static void build(const struct att_variant *v, const struct tir_machine *m, stru
     struct metadata d = {.b = tir_at_end(f, f->body)};
     const struct tir_layout lane = tir_spread_column(m, 1, LANES);
     d.lane = tir_tile(f, TIR_I32, LANES, 1, &lane);
-    d.batch = tir_arg(&d.b, "batch", TIR_I32);
+    d.batch = tir_arg(&d.b, ARG_BATCH, TIR_I32);
     *k = (struct att_kernel){
         .func = f,
         .schedule = {.stages = 1, .interleave = 1},
-        .grid = {{"batch", LANES, 1}, one, one},
+        .grid = {{ARG_BATCH, LANES, 1}, one, one},
     };
     switch (v->metadata) {
     case ATT_METADATA_INDPTR:
@@ -265,8 +265,8 @@ static void build(const struct att_variant *v, const struct tir_machine *m, stru
     case ATT_METADATA_KV_INDICES:
     case ATT_METADATA_PAGE_TABLE:
         build_entries(&d, v->metadata == ATT_METADATA_KV_INDICES);
-        k->grid[0] = (struct att_grid){"entries", EACH * LANES, 1};
-        k->grid[1] = (struct att_grid){"batch", 1, 1};
+        k->grid[0] = (struct att_grid){ARG_ENTRIES, EACH * LANES, 1};
+        k->grid[1] = (struct att_grid){ARG_BATCH, 1, 1};
         break;
     case ATT_METADATA_LAST_PAGE_LEN: build_last_page_len(&d); break;
     case ATT_METADATA_DRAFT_SLOTS: build_draft_slots(&d); break;

@@ -67,15 +67,15 @@ static void reserve(struct prefill *p)
 static void find_sequence_and_head(struct prefill *p)
 {
     struct tir_builder *b = &p->b;
-    const struct tir_value heads = tir_arg(b, "heads", TIR_I32);
-    const struct tir_value n = tir_mul(b, heads, tir_arg(b, "batch", TIR_I32));
+    const struct tir_value heads = tir_arg(b, ARG_HEADS, TIR_I32);
+    const struct tir_value n = tir_mul(b, heads, tir_arg(b, ARG_BATCH, TIR_I32));
     const struct tir_value place =
         tir_add(b, tir_mul(b, tir_block_id(b, 1), heads), tir_block_id(b, 0));
     const struct tir_value item = att_xcd_item(b, place, tir_mul(b, tir_block_id(b, 2), n), n);
     p->sequence = tir_div(b, item, heads);
     p->head = tir_sub(b, item, tir_mul(b, p->sequence, heads));
     p->kv_head = p->v->gqa ? tir_div(b, p->head, tir_i32(b, p->v->gqa))
-                           : tir_div(b, p->head, tir_arg(b, "gqa", TIR_I32));
+                           : tir_div(b, p->head, tir_arg(b, ARG_GQA, TIR_I32));
 }
 
 /* Where this workgroup's queries and keys lie, and how many there are. */
@@ -84,20 +84,20 @@ static void locate(struct prefill *p)
     struct tir_builder *b = &p->b;
     find_sequence_and_head(p);
     const struct tir_value at = tir_shl(b, p->sequence, tir_i32(b, 2));
-    const struct tir_value cu_q = tir_arg(b, "cu_seqlens_q", TIR_I64);
+    const struct tir_value cu_q = tir_arg(b, ARG_CU_SEQLENS_Q, TIR_I64);
     p->q_begin = tir_scalar_load(b, cu_q, at, TIR_I32);
     const struct tir_value next = att_plus(b, at, 4);
     p->q_len = tir_sub(b, tir_scalar_load(b, cu_q, next, TIR_I32), p->q_begin);
     if (p->v->paged) {
-        p->kv_len = tir_scalar_load(b, tir_arg(b, "kv_lens", TIR_I64), at, TIR_I32);
+        p->kv_len = tir_scalar_load(b, tir_arg(b, ARG_KV_LENS, TIR_I64), at, TIR_I32);
     } else {
-        const struct tir_value cu_k = tir_arg(b, "cu_seqlens_k", TIR_I64);
+        const struct tir_value cu_k = tir_arg(b, ARG_CU_SEQLENS_K, TIR_I64);
         p->kv_begin = tir_scalar_load(b, cu_k, at, TIR_I32);
         p->kv_len = tir_sub(b, tir_scalar_load(b, cu_k, next, TIR_I32), p->kv_begin);
     }
     p->offset = tir_sub(b, p->kv_len, p->q_len);
     const int rows = (int)(p->rows * p->waves);
-    const struct tir_value max_len = tir_arg(b, "max_seqlen_q", TIR_I32);
+    const struct tir_value max_len = tir_arg(b, ARG_MAX_SEQLEN_Q, TIR_I32);
     const struct tir_value tiles = tir_div(b, att_plus(b, max_len, rows - 1), tir_i32(b, rows));
     p->row0 = att_times(b, tir_sub(b, att_plus(b, tiles, -1), tir_block_id(b, 2)), rows);
 }
@@ -136,7 +136,7 @@ static void load_q(struct prefill *p)
 {
     struct tir_builder *b = &p->b;
     const struct tir_value token = tir_add(b, p->q_begin, p->row0);
-    const struct tir_value base = head_base(p, "q", token, p->head);
+    const struct tir_value base = head_base(p, ARG_Q, token, p->head);
     const struct tir_value rows = tir_sub(b, p->q_len, p->row0);
     for (unsigned i = 0; i < p->n_panels; i++) {
         struct panel *n = &p->panels[i];
@@ -144,7 +144,7 @@ static void load_q(struct prefill *p)
             tir_mma_right(p->mma, p->rows * p->waves, &n->k, prefill_waves(p));
         const struct tir_type t = tir_tile(b->f, p->dtype, p->rows * p->waves, n->width, &l);
         const struct tir_view q =
-            att_view(b, base, rows, row_bytes(p, "q_token_stride"), p->v->head_dim * PREFILL_ELEM,
+            att_view(b, base, rows, row_bytes(p, ARG_Q_TOKEN_STRIDE), p->v->head_dim * PREFILL_ELEM,
                      (int)(n->first * PREFILL_ELEM));
         struct tir_value columns = tir_tile_load(b, q, tir_i32(b, 0), t);
         if (n->counted)
@@ -198,11 +198,11 @@ static void find_position(struct prefill *p)
         .diagonal = tir_add(b, tir_col_index(b, t), tir_splat(b, first, t)),
         .lowest = tir_add(b, first, att_times(b, tir_wave_id(b), (int)p->rows)),
         .head = p->head,
-        .right = window ? tir_arg(b, "window_right", TIR_I32) : tir_i32(b, 0),
+        .right = window ? tir_arg(b, ARG_WINDOW_RIGHT, TIR_I32) : tir_i32(b, 0),
     };
     at->highest = att_plus(b, at->lowest, (int)p->rows - 1);
     if (window)
-        at->left = tir_arg(b, "window_left", TIR_I32);
+        at->left = tir_arg(b, ARG_WINDOW_LEFT, TIR_I32);
     if (p->v->mask == ATT_MASK_CUSTOM)
         find_mask(p, t);
 }
@@ -516,8 +516,8 @@ static void finish(struct prefill *p, struct tir_value carried[ATT_N_CARRY])
     struct tir_builder *b = &p->b;
     struct tir_value sink = {0};
     if (p->v->sinks)
-        sink = tir_scalar_load(b, tir_arg(b, "sinks", TIR_I64), tir_shl(b, p->head, tir_i32(b, 2)),
-                               TIR_F32);
+        sink = tir_scalar_load(b, tir_arg(b, ARG_SINKS, TIR_I64),
+                               tir_shl(b, p->head, tir_i32(b, 2)), TIR_F32);
     const struct att_softmax_end end = att_softmax_finish(
         b, &p->attention.softmax, carried[ATT_CARRY_M], carried[ATT_CARRY_L], sink);
     const struct tir_type o_type = tir_typeof(b->f, carried[ATT_CARRY_O]);
@@ -528,7 +528,7 @@ static void finish(struct prefill *p, struct tir_value carried[ATT_N_CARRY])
     const struct tir_value rows = tir_sub(b, p->q_len, p->row0);
     const struct tir_value token = tir_add(b, p->q_begin, p->row0);
     const struct tir_view out =
-        att_view(b, head_base(p, "out", token, p->head), rows, row_bytes(p, "out_token_stride"),
+        att_view(b, head_base(p, ARG_OUT, token, p->head), rows, row_bytes(p, ARG_OUT_TOKEN_STRIDE),
                  p->v->head_dim_v * PREFILL_ELEM, 0);
     store_rows(p, out, o, 0, p->dv);
     if (!p->v->lse)
@@ -536,20 +536,20 @@ static void finish(struct prefill *p, struct tir_value carried[ATT_N_CARRY])
     const struct tir_value lse = att_softmax_lse(b, &end);
     const struct tir_value two = tir_i64(b, 2); /* lse is f32: twice the bytes of an element */
     const struct tir_value lse_at =
-        tir_sub(b, head_base(p, "lse", token, p->head), tir_arg(b, "lse", TIR_I64));
-    const struct tir_value base = tir_add(b, tir_arg(b, "lse", TIR_I64), tir_mul(b, lse_at, two));
+        tir_sub(b, head_base(p, ARG_LSE, token, p->head), tir_arg(b, ARG_LSE, TIR_I64));
+    const struct tir_value base = tir_add(b, tir_arg(b, ARG_LSE, TIR_I64), tir_mul(b, lse_at, two));
     const struct tir_value step =
-        tir_convert(b, tir_mul(b, att_stride(b, "lse_token_stride", PREFILL_ELEM), two), TIR_I32);
+        tir_convert(b, tir_mul(b, att_stride(b, ARG_LSE_TOKEN_STRIDE, PREFILL_ELEM), two), TIR_I32);
     tir_tile_store(b, att_view(b, base, rows, step, 4, 0), tir_i32(b, 0), tir_transpose(b, lse));
 }
 
 static void locate_rows(struct prefill *p)
 {
     struct tir_builder *b = &p->b;
-    p->k_base = head_base(p, "k", p->kv_begin, p->kv_head);
-    p->v_base = head_base(p, "v", p->kv_begin, p->kv_head);
-    p->k_stride = att_stride(b, "k_token_stride", PREFILL_ELEM);
-    p->v_stride = att_stride(b, "v_token_stride", PREFILL_ELEM);
+    p->k_base = head_base(p, ARG_K, p->kv_begin, p->kv_head);
+    p->v_base = head_base(p, ARG_V, p->kv_begin, p->kv_head);
+    p->k_stride = att_stride(b, ARG_K_TOKEN_STRIDE, PREFILL_ELEM);
+    p->v_stride = att_stride(b, ARG_V_TOKEN_STRIDE, PREFILL_ELEM);
 }
 
 static void locate_pages(struct prefill *p)
@@ -628,7 +628,9 @@ static void build(const struct att_variant *v, const struct tir_machine *m, stru
                      .hoist_vgprs = p.tile->hoist_vgprs,
                      .memory_priority = p.tile->memory_priority,
                      .ping_pong = 2},
-        .grid = {{"heads", 1, 1}, {"batch", 1, 1}, {"max_seqlen_q", (int)(p.rows * p.waves), 1}},
+        .grid = {{ARG_HEADS, 1, 1},
+                 {ARG_BATCH, 1, 1},
+                 {ARG_MAX_SEQLEN_Q, (int)(p.rows * p.waves), 1}},
     };
     snprintf(k->tuning, sizeof(k->tuning), "q=%u kv=%u waves=%u stages=%d pingpong=2",
              p.rows * p.waves, p.kv, p.waves, stages);
