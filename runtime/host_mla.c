@@ -53,7 +53,7 @@ int attn_head_product_fill(const struct attn_head_product_desc *d,
                            const struct attn_head_product_args *a, union attn_value *v)
 {
     enum { WORKGROUPS_WANTED = 1024, TILES_LEAST = 4 };
-    const int64_t kept = (int64_t)d->heads * (d->head_dim_v / KEPT_ROWS);
+    const int64_t kept = d->heads * attn_parts(d->head_dim_v, KEPT_ROWS);
     const int64_t tiles = attn_parts(a->tokens, TILE_TOKENS);
     const int64_t wanted = attn_parts(WORKGROUPS_WANTED, kept);
     const int64_t most = attn_parts(tiles, TILES_LEAST);
@@ -64,5 +64,17 @@ int attn_head_product_fill(const struct attn_head_product_desc *d,
     v[ATTN_ARG_TILES].i64 = each;
     v[ATTN_ARG_TOKEN_GROUPS].i64 = groups;
     v[ATTN_ARG_WORKGROUPS].i64 = groups * kept;
+    return ATTN_OK;
+}
+
+/* qk_rmsnorm: a wave reads the weight, as much as a row, once for its tokens. */
+int attn_qk_rmsnorm_fill(const struct attn_qk_rmsnorm_desc *d, const struct attn_qk_rmsnorm_args *a,
+                         union attn_value *v)
+{
+    (void)d;
+    const int64_t run = run_tokens(a->tokens), groups = attn_parts(a->tokens, WAVES * run);
+    v[ATTN_ARG_RUN_TOKENS].i64 = run;
+    v[ATTN_ARG_ROW_GROUPS].i64 = groups;
+    v[ATTN_ARG_WORKGROUPS].i64 = a->kv ? 2 * groups : groups;
     return ATTN_OK;
 }

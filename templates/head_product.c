@@ -40,6 +40,12 @@ struct product {
 
 static unsigned panels(const struct product *p) { return (unsigned)p->v->head_dim / PANEL; }
 
+/* Slices of the rows of w, the last of which may be a part. */
+static int slices(const struct product *p)
+{
+    return (p->v->head_dim_v + WAVES * ROWS - 1) / (WAVES * ROWS);
+}
+
 static bool check(const struct att_variant *v, const struct tir_machine *m, struct att_why *why)
 {
     (void)m;
@@ -48,9 +54,9 @@ static bool check(const struct att_variant *v, const struct tir_machine *m, stru
     if (v->head_dim % multiple || v->head_dim > MAX_PANELS * PANEL)
         return att_reject(why, ATT_HEAD_DIM, "head_dim %d is not a multiple of %d of at most %d",
                           v->head_dim, multiple, MAX_PANELS * PANEL);
-    if (v->head_dim_v % (WAVES * ROWS) || v->head_dim_v > 512)
+    if (v->head_dim_v % (2 * ROWS) || v->head_dim_v > 512)
         return att_reject(why, ATT_HEAD_DIM_V,
-                          "head_dim_v %d is not a multiple of 128 of at most 512", v->head_dim_v);
+                          "head_dim_v %d is not a multiple of 64 of at most 512", v->head_dim_v);
     return true;
 }
 
@@ -149,10 +155,17 @@ static void load_scales(struct product *p)
         p->scale[0] = load_scale(p, p->head);
     if (p->v->weights != ATT_WEIGHTS_FP8_BLOCK)
         return;
-    const struct tir_value row =
-        tir_add(b, att_times(b, p->head, p->v->head_dim_v / BLOCK), p->slice);
+    const struct tir_value row = tir_add(b, att_times(b, p->head, slices(p)), p->slice);
     for (int i = 0; i < blocks; i++)
         p->scale[i] = load_scale(p, att_plus(b, att_times(b, row, blocks), i));
+}
+
+/* This wave's first row of w; it may be behind the last one. */
+static struct tir_value first_row(struct product *p)
+{
+    struct tir_builder *b = &p->b;
+    const struct tir_value wave = tir_add(b, att_times(b, p->slice, WAVES), tir_wave_id(b));
+    return att_times(b, wave, ROWS);
 }
 
 /* This wave's rows of w, on their way. */
@@ -160,14 +173,16 @@ static void load_weights(struct product *p)
 {
     struct tir_builder *b = &p->b;
     const int size = (int)tir_dtype_bits(p->stored) / 8;
-    const struct tir_value wave = tir_add(b, att_times(b, p->slice, WAVES), tir_wave_id(b));
+    const struct tir_value first = first_row(p);
+    const struct tir_value left =
+        tir_min(b, tir_sub(b, tir_i32(b, p->v->head_dim_v), first), tir_i32(b, ROWS));
     const struct tir_value head =
         offset(p, tir_arg(b, ARG_W, TIR_I64), p->head, ARG_W_HEAD_STRIDE, size);
-    const struct tir_value base = offset(p, head, att_times(b, wave, ROWS), ARG_W_ROW_STRIDE, size);
+    const struct tir_value base = offset(p, head, first, ARG_W_ROW_STRIDE, size);
     const struct tir_value stride = tir_convert(b, att_stride(b, ARG_W_ROW_STRIDE, size), TIR_I32);
     for (unsigned i = 0; i < panels(p); i++) {
-        const struct tir_view view = att_view(b, base, tir_i32(b, ROWS), stride,
-                                              p->v->head_dim * size, (int)i * PANEL * size);
+        const struct tir_view view =
+            att_view(b, base, left, stride, p->v->head_dim * size, (int)i * PANEL * size);
         p->w[i] = tir_tile_load(b, view, tir_i32(b, 0), p->rows);
     }
 }
@@ -247,15 +262,19 @@ static struct tir_value multiply(struct product *p)
 static void store_tile(struct product *p, struct tir_value token, struct tir_value sum)
 {
     struct tir_builder *b = &p->b;
-    const struct tir_value wave = tir_add(b, att_times(b, p->slice, WAVES), tir_wave_id(b));
+    const struct tir_value first = first_row(p);
     const struct tir_layout map = out_map();
     tir_barrier(b); /* x has been read: its place is free */
     tir_tile_lds_store(b, p->own, tir_transpose(b, tir_convert(b, sum, p->dtype)), &map);
     tir_wait(b, TIR_LDS_WRITES, 0);
     const struct tir_value out = tir_tile_lds_load(b, p->own, p->finished, &map);
     struct tir_view to = out_view(p, ARG_OUT, token, p->v->head_dim_v);
-    to.byte = att_times(b, wave, ROWS * ELEM);
+    to.byte = att_times(b, first, ELEM);
+    const struct tir_value there = tir_cmp_lt(b, first, tir_i32(b, p->v->head_dim_v));
+    struct tir_if some = tir_begin_if(b, there, false, NULL, 0);
     tir_tile_store(b, to, tir_i32(b, 0), out);
+    tir_else(b, &some, NULL);
+    tir_end_if(b, &some, NULL);
 }
 
 /* The tail of these tokens, by the workgroup of the first rows of w. */
@@ -284,12 +303,12 @@ static struct tir_value find_work(struct product *p)
 {
     struct tir_builder *b = &p->b;
     const struct tir_value zero = tir_i32(b, 0), heads = tir_arg(b, ARG_HEADS, TIR_I32);
-    const struct tir_value slices = tir_i32(b, p->v->head_dim_v / (WAVES * ROWS));
+    const struct tir_value each = tir_i32(b, slices(p));
     const struct tir_value item =
         att_xcd_item(b, tir_block_id(b, 0), zero, tir_arg(b, ARG_WORKGROUPS, TIR_I32));
-    const struct tir_value row = tir_div(b, item, slices);
+    const struct tir_value row = tir_div(b, item, each);
     const struct tir_value group = tir_div(b, row, heads);
-    p->slice = tir_sub(b, item, tir_mul(b, row, slices));
+    p->slice = tir_sub(b, item, tir_mul(b, row, each));
     p->head = tir_sub(b, row, tir_mul(b, group, heads));
     return group;
 }

@@ -85,6 +85,8 @@ static const struct {
     {"head_dim_v", 512, "mla_rope_cache"},
     {"cache.scale", ATTN_KV_SCALE_TENSOR, "mla_rope_cache"},
     {"norm", ATTN_NORM_RMS, "mla_rope_cache"},
+    {"width", 1536, "qk_rmsnorm"},
+    {"width_kv", 512, "qk_rmsnorm"},
     {"dtype", ATTN_BF16, NULL},
     {"cache.dtype", ATTN_FP8, NULL},
     {"cache.scale", ATTN_KV_SCALE_TOKEN, NULL},

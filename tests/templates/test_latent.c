@@ -18,7 +18,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-extern const struct att_template att_template_mla_rope_cache, att_template_head_product;
+extern const struct att_template att_template_mla_rope_cache, att_template_head_product,
+    att_template_qk_rmsnorm;
 
 enum { COUNT = 12 }; /* of settings in a case */
 
@@ -80,6 +81,10 @@ static const struct model {
       {ATT_HEAD_DIM_V, 128},
       {ATT_DTYPE, ATT_DTYPE_FP16},
       {ATT_WEIGHTS, ATT_WEIGHTS_FP8_BLOCK}}},
+    {&att_template_qk_rmsnorm, 64, {{ATT_WIDTH, 1536}, {ATT_WIDTH_KV, 512}}},
+    {&att_template_qk_rmsnorm,
+     64,
+     {{ATT_WIDTH, 2048}, {ATT_WIDTH_KV, 512}, {ATT_OUT_DTYPE, ATT_OUT_DTYPE_FP8}}},
 };
 
 static void models_fit_their_registers(void **state)
@@ -147,9 +152,17 @@ static const struct wrong {
      ATT_HEAD_DIM,
      "head_dim 192 is not a multiple of 128"},
     {&att_template_head_product,
-     {{ATT_HEAD_DIM, 128}, {ATT_HEAD_DIM_V, 192}},
+     {{ATT_HEAD_DIM, 128}, {ATT_HEAD_DIM_V, 160}},
      ATT_HEAD_DIM_V,
-     "head_dim_v 192 is not a multiple of 128"},
+     "head_dim_v 160 is not a multiple of 64"},
+    {&att_template_qk_rmsnorm,
+     {{ATT_WIDTH, 1500}, {ATT_WIDTH_KV, 512}},
+     ATT_WIDTH,
+     "1500 is not a multiple of 128"},
+    {&att_template_qk_rmsnorm,
+     {{ATT_WIDTH, 1536}, {ATT_WIDTH_KV, 8192}},
+     ATT_WIDTH_KV,
+     "8192 is not a multiple of 128 of at most 4096"},
 };
 
 static void what_cannot_be_built_says_why(void **state)

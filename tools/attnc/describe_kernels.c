@@ -311,6 +311,43 @@ static void write_latent_rope(struct writer *w, const struct model_latent *l)
         "Queries and rows of the latent cache: rotation, norm and write.");
 }
 
+static void write_product(struct writer *w, long from, long to, const char *what)
+{
+    char label[80];
+    snprintf(label, sizeof(label), "the product from %ld to %ld elements", from, to);
+    begin(w, "head_product");
+    field(w, "head_dim: %ld", from);
+    field(w, "head_dim_v: %ld", to);
+    end(w, label, what);
+}
+
+static void write_latent_products(struct writer *w, const struct model_latent *l)
+{
+    if (l->q_lora_rank > 0) {
+        begin(w, "qk_rmsnorm");
+        field(w, "width: %ld", l->q_lora_rank);
+        field(w, "width_kv: %ld", l->kv_lora_rank);
+        end(w, "the norms of q_a and kv_a", "Norms of the compressed q and of the latent.");
+    }
+    write_product(w, l->nope, l->kv_lora_rank, "Absorption into q.");
+    write_product(w, l->kv_lora_rank, l->value,
+                  "Out of the latent: values of a chunk of the context, and each head's output.");
+    if (l->nope != l->value)
+        write_product(w, l->kv_lora_rank, l->nope, "Keys of a chunk of the context.");
+}
+
+/* Keys are the latents of the cache's rows, values what stands behind them. */
+static void write_latent_gather(struct writer *w, const struct model_latent *l)
+{
+    begin(w, "cache_gather");
+    field(w, "head_dim: %ld", l->kv_lora_rank);
+    field(w, "head_dim_v: %ld", l->rope);
+    field(w, "page_size: %s", w->d->page_size);
+    cache_fields(w);
+    end(w, "gather of the latent cache",
+        "Chunks of the latent cache: latents as keys, rotated keys as values.");
+}
+
 static void write_latent(struct writer *w)
 {
     const struct model_latent *l = &w->m->latent;
@@ -322,8 +359,8 @@ static void write_latent(struct writer *w)
     field(w, "partials: csr");
     end(w, "combine of the latent decode", "Sums of the parts of a split decode.");
     write_latent_rope(w, l);
-    model_lacks(w->m, "gather of the latent cache (%ld + %ld elements a token)", l->kv_lora_rank,
-                l->rope);
+    write_latent_products(w, l);
+    write_latent_gather(w, l);
     if (l->index_topk > 0)
         model_lacks(w->m, "the sparse indexer: %ld heads of %ld, the %ld best keys of each query",
                     l->index_heads, l->index_dim, l->index_topk);

@@ -225,6 +225,7 @@ static void read_scores(struct model *m, const struct config *c, const struct mo
 static void read_latent(struct model *m, const struct config *c, struct model_group *heads)
 {
     struct model_latent l = {
+        .q_lora_rank = config_number(c, "q_lora_rank"),
         .kv_lora_rank = config_number(c, "kv_lora_rank"),
         .nope = config_number(c, "qk_nope_head_dim"),
         .rope = config_number(c, "qk_rope_head_dim"),

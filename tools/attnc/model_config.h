@@ -40,6 +40,7 @@ struct model_encoder {
 
 /** Multi-head latent attention (DeepSeek-V2, arXiv 2405.04434); kv_lora_rank 0: another kind. */
 struct model_latent {
+    long q_lora_rank; /* 0: q is not compressed */
     long kv_lora_rank, nope, rope, value;
     long index_heads, index_dim, index_topk; /* of the sparse indexer; 0: none */
 };

@@ -73,7 +73,7 @@ static void fill_weights(struct call *c)
                 operand_set_bits(w, AT(h, n, k), random_element(w->precision, 4, &c->random));
     for (int h = 0; h < d->heads && scale->given; h++) {
         const bool block = d->weights == ATTN_WEIGHTS_FP8_BLOCK;
-        for (int n = 0; n < (block ? d->head_dim_v / BLOCK : 1); n++)
+        for (int n = 0; n < (block ? (d->head_dim_v + BLOCK - 1) / BLOCK : 1); n++)
             for (int k = 0; k < (block ? d->head_dim / BLOCK : 1); k++)
                 operand_set(scale, AT(h, n, k), (float)exp2(4 * random_value(&c->random)));
     }

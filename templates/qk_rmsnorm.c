@@ -1,0 +1,203 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * x / sqrt(mean(x^2) + eps) w of two tensors in one launch: the compressed q and the latent of latent
+ * attention. The first half of the workgroups takes q, the other kv; a wave takes a token at a time
+ * and has the weight in registers for all of its tokens. q may go to fp8, in groups of 128 with a
+ * scale that is found here.
+ */
+#include "ir/bits.h"
+#include "ir/spread.h"
+#include "templates/scalar.h"
+#include "templates/template.h"
+
+#include <stdio.h>
+
+/* The host counts workgroups by WAVES: runtime/host_mla.c. */
+enum { WAVES = 4, CHUNK = 8, ELEM = 2, GROUP = 128, PANEL = 512, MAX_WIDTH = 4096 };
+enum { MAX_PANELS = MAX_WIDTH / PANEL + 3 };
+
+/* q or kv. */
+struct side {
+    const char *in, *weight, *out;
+    int width;
+    bool narrow;
+    unsigned n;
+    int first[MAX_PANELS]; /* column */
+    struct tir_type panel[MAX_PANELS];
+    struct tir_value w[MAX_PANELS];
+};
+
+struct norm {
+    const struct att_variant *v;
+    const struct tir_machine *m;
+    struct tir_builder b;
+    unsigned dtype;
+};
+
+static bool check(const struct att_variant *v, const struct tir_machine *m, struct att_why *why)
+{
+    (void)m;
+    static const enum att_field fields[] = {ATT_WIDTH, ATT_WIDTH_KV};
+    for (int i = 0; i < 2; i++) {
+        const int width = att_get(v, fields[i]);
+        if (width % GROUP || width > MAX_WIDTH)
+            return att_reject(why, fields[i], "%d is not a multiple of %d of at most %d", width,
+                              GROUP, MAX_WIDTH);
+    }
+    return true;
+}
+
+/* A row in panels of power-of-two width, 16 bytes a lane. */
+static void choose_panels(struct norm *k, struct side *s)
+{
+    for (int first = 0; first < s->width; s->n++) {
+        const unsigned left = (unsigned)(s->width - first);
+        const unsigned width = left < PANEL ? 1u << tir_bits_floor(left) : PANEL;
+        struct tir_spread l = tir_spread(k->m, 1);
+        tir_spread_cols(&l, TIR_REGS, tir_bits(CHUNK));
+        tir_spread_cols(&l, TIR_LANES, tir_bits(width / CHUNK));
+        const struct tir_layout layout = tir_spread_layout(&l);
+        s->first[s->n] = first;
+        s->panel[s->n] = tir_tile(k->b.f, k->dtype, 1, width, &layout);
+        first += (int)width;
+    }
+}
+
+/* Elements of `size` bytes of one row, from column `first` on. */
+static struct tir_view row_view(struct norm *k, struct tir_value base, const struct side *s,
+                                int first, int size)
+{
+    struct tir_builder *b = &k->b;
+    return att_view(b, base, tir_i32(b, 1), tir_i32(b, 0), s->width * size, first * size);
+}
+
+/* Where a token's row of a tensor begins. */
+static struct tir_value row_at(struct norm *k, const char *tensor, struct tir_value token, int size)
+{
+    struct tir_builder *b = &k->b;
+    char stride[32];
+    snprintf(stride, sizeof(stride), "%s_token_stride", tensor);
+    return tir_add(b, tir_arg(b, tensor, TIR_I64),
+                   tir_mul(b, att_wide(b, token), att_stride(b, stride, size)));
+}
+
+/* 1 / rms of a row, 1 x 1. */
+static struct tir_value inverse_rms(struct norm *k, const struct side *s, const struct tir_value *x)
+{
+    struct tir_builder *b = &k->b;
+    struct tir_value sum = {0};
+    for (unsigned i = 0; i < s->n; i++) {
+        const struct tir_value part = tir_row_sum(b, tir_mul(b, x[i], x[i]));
+        sum = i ? tir_add(b, sum, part) : part;
+    }
+    const struct tir_type t = tir_typeof(b->f, sum);
+    const struct tir_value eps = tir_splat(b, tir_arg(b, ARG_EPS, TIR_F32), t);
+    const struct tir_value share = tir_float_like(b, sum, 1.0f / (float)s->width);
+    return tir_rsq(b, tir_fma(b, sum, share, eps));
+}
+
+/* A panel in groups of 128 as fp8; their scales go to columns first / 128 on. */
+static struct tir_value quantise(struct norm *k, const struct side *s, unsigned i,
+                                 struct tir_value token, struct tir_value x)
+{
+    struct tir_builder *b = &k->b;
+    const float largest = k->m->fp8_is_fnuz ? 240 : 448;
+    const struct tir_value groups = tir_split_blocks(b, x, GROUP);
+    const struct tir_value absmax = tir_row_max(b, tir_abs(b, groups));
+    const struct tir_value scale = tir_mul(b, absmax, tir_float_like(b, absmax, 1 / largest));
+    const struct tir_value stride = att_stride(b, ARG_Q_OUT_SCALE_GROUP_STRIDE, sizeof(float));
+    const struct tir_value first = tir_mul(b, stride, tir_i64(b, s->first[i] / GROUP));
+    const struct tir_value base =
+        tir_add(b, row_at(k, ARG_Q_OUT_SCALE, token, sizeof(float)), first);
+    const int rows = (int)s->panel[i].cols / GROUP;
+    const struct tir_view to =
+        att_view(b, base, tir_i32(b, rows), tir_convert(b, stride, TIR_I32), sizeof(float), 0);
+    tir_tile_store(b, to, tir_i32(b, 0), scale);
+    const struct tir_value inverse =
+        tir_rcp(b, tir_max(b, scale, tir_float_like(b, scale, 1e-12f)));
+    const struct tir_value small =
+        tir_mul(b, groups, tir_broadcast(b, inverse, tir_typeof(b->f, groups)));
+    return tir_join_blocks(b, tir_convert_in_range(b, small, TIR_FP8), 1);
+}
+
+static void visit_token(struct norm *k, const struct side *s, struct tir_value token)
+{
+    struct tir_builder *b = &k->b;
+    struct tir_value x[MAX_PANELS];
+    const struct tir_value from = row_at(k, s->in, token, ELEM);
+    const int size = s->narrow ? 1 : ELEM;
+    for (unsigned i = 0; i < s->n; i++)
+        x[i] =
+            tir_tile_load(b, row_view(k, from, s, s->first[i], ELEM), tir_i32(b, 0), s->panel[i]);
+    for (unsigned i = 0; i < s->n; i++)
+        x[i] = tir_convert(b, x[i], TIR_F32);
+    const struct tir_value inverse = inverse_rms(k, s, x);
+    const struct tir_value to = row_at(k, s->out, token, size);
+    for (unsigned i = 0; i < s->n; i++) {
+        const struct tir_value each = tir_broadcast(b, inverse, tir_typeof(b->f, x[i]));
+        const struct tir_value y =
+            tir_mul(b, tir_mul(b, x[i], each), tir_convert(b, s->w[i], TIR_F32));
+        const struct tir_value stored =
+            s->narrow ? quantise(k, s, i, token, y) : tir_convert_short(b, y, k->dtype);
+        tir_tile_store(b, row_view(k, to, s, s->first[i], size), tir_i32(b, 0), stored);
+    }
+}
+
+/* The tokens of this wave, workgroup `block` of its side. */
+static void visit_side(struct norm *k, struct side *s, struct tir_value block)
+{
+    struct tir_builder *b = &k->b;
+    choose_panels(k, s);
+    const struct tir_value weight = tir_arg(b, s->weight, TIR_I64);
+    for (unsigned i = 0; i < s->n; i++)
+        s->w[i] =
+            tir_tile_load(b, row_view(k, weight, s, s->first[i], ELEM), tir_i32(b, 0), s->panel[i]);
+    const struct tir_value run = tir_arg(b, ARG_RUN_TOKENS, TIR_I32);
+    const struct tir_value wave = tir_add(b, att_times(b, block, WAVES), tir_wave_id(b));
+    const struct tir_value first = tir_mul(b, wave, run);
+    const struct tir_value end =
+        tir_min(b, tir_add(b, first, run), tir_arg(b, ARG_TOKENS, TIR_I32));
+    struct tir_loop loop = tir_begin_for(b, first, end, tir_i32(b, 1), NULL, 0);
+    visit_token(k, s, loop.index);
+    tir_end_for(b, &loop, NULL, 0);
+}
+
+static void build(const struct att_variant *v, const struct tir_machine *m, struct att_kernel *out)
+{
+    char name[ATT_NAME_MAX];
+    struct norm k = {.v = v, .m = m, .dtype = v->dtype == ATT_DTYPE_BF16 ? TIR_BF16 : TIR_F16};
+    struct side q = {.in = ARG_Q,
+                     .weight = ARG_Q_WEIGHT,
+                     .out = ARG_Q_OUT,
+                     .width = v->width,
+                     .narrow = v->out_dtype == ATT_OUT_DTYPE_FP8};
+    struct side kv = {
+        .in = ARG_KV, .weight = ARG_KV_WEIGHT, .out = ARG_KV_OUT, .width = v->width_kv};
+    att_variant_name(v, name);
+    struct tir_func *f = tir_func_create(name, m, WAVES);
+    f->waves_per_simd = v->width > 2048 || v->width_kv > 2048 ? 2 : 4;
+    struct tir_builder *b = &k.b;
+    *b = tir_at_end(f, f->body);
+    const struct tir_value block = tir_block_id(b, 0), groups = tir_arg(b, ARG_ROW_GROUPS, TIR_I32);
+    struct tir_if of_q = tir_begin_if(b, tir_cmp_lt(b, block, groups), false, NULL, 0);
+    visit_side(&k, &q, block);
+    tir_else(b, &of_q, NULL);
+    visit_side(&k, &kv, tir_sub(b, block, groups));
+    tir_end_if(b, &of_q, NULL);
+    tir_return(b);
+
+    *out = (struct att_kernel){
+        .func = f,
+        .schedule = {.stages = 1},
+        .grid = {{ARG_WORKGROUPS, 1, 1}, {NULL, 1, 1}, {NULL, 1, 1}},
+    };
+    snprintf(out->tuning, sizeof(out->tuning), "waves=%d", WAVES);
+}
+
+const struct att_template att_template_qk_rmsnorm = {
+    .name = "qk_rmsnorm",
+    .description = "RMS norm of the compressed q and of the latent in one launch",
+    .takes = OP_TAKES_QK_RMSNORM,
+    .check = check,
+    .build = build,
+};

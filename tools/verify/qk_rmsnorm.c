@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Verification of qk_rmsnorm kernels.
+ */
+#include <math.h>
+
+#include "tools/reference/qk_rmsnorm.h"
+#include "tools/verify/call.h"
+#include "tools/verify/stored.h"
+
+#define COUNT(a) (sizeof(a) / sizeof((a)[0]))
+
+enum { WIDTH_MAX = 4096, GROUP = 128 };
+
+enum {
+    ALONE = 1 << 0,    /* no kv */
+    IN_PLACE = 1 << 1, /* outputs are inputs, but those of another type */
+    PACKED = 1 << 2,   /* q and kv are parts of one tensor, with more behind */
+    ZEROS = 1 << 3,    /* groups of zeros, and numbers far apart */
+};
+
+static const struct shape {
+    struct verify_shape is;
+    int tokens;
+} shapes[] = {
+    {{"one token", 0}, 1},           {{"q alone", ALONE}, 7},      {{"in place", IN_PLACE}, 5},
+    {{"packed", PACKED}, 33},        {{"views", VERIFY_VIEWS}, 9}, {{"zeros", ZEROS}, 6},
+    {{"many tokens", PACKED}, 2100},
+};
+
+static const struct shape traced = {{"trace", PACKED}, 4096};
+
+static bool is(const struct call *c, unsigned flags) { return c->flags & flags; }
+
+static void size(struct call *c)
+{
+    const struct shape *s = c->shape;
+    c->args.qk_rmsnorm.tokens = s->tokens;
+    c->args.qk_rmsnorm.eps = 1e-6f;
+}
+
+static void place(struct call *c)
+{
+    const struct attn_qk_rmsnorm_desc *d = &c->desc.qk_rmsnorm;
+    struct operand *q = call_operand(c, QK_RMSNORM_Q), *kv = call_operand(c, QK_RMSNORM_KV);
+    if (is(c, ALONE)) {
+        operand_leave_out(kv);
+        operand_leave_out(call_operand(c, QK_RMSNORM_KV_WEIGHT));
+        operand_leave_out(call_operand(c, QK_RMSNORM_KV_OUT));
+    }
+    if (is(c, PACKED)) {
+        operand_set_stride(q, 0, d->width + d->width_kv + 64);
+        operand_set_stride(kv, 0, d->width + d->width_kv + 64);
+        operand_place_inside(kv, q, d->width);
+    }
+    if (is(c, IN_PLACE)) {
+        operand_place_inside(call_operand(c, QK_RMSNORM_KV_OUT), kv, 0);
+        if (d->q_out_dtype == d->dtype)
+            operand_place_inside(call_operand(c, QK_RMSNORM_Q_OUT), q, 0);
+    }
+}
+
+static void fill_row(struct call *c, struct operand *o, int token)
+{
+    for (int64_t i = 0; o->given && i < o->dims[1]; i++) {
+        double x = random_value(&c->random);
+        if (is(c, ZEROS))
+            x = token == 1 || (i / GROUP) % 2 == token % 2 ? 0 : ldexp(x, (int)(i % 9) - 4);
+        operand_set(o, AT(token, i), x);
+    }
+}
+
+static void fill(struct call *c)
+{
+    for (int t = 0; t < c->args.qk_rmsnorm.tokens; t++) {
+        fill_row(c, call_operand(c, QK_RMSNORM_Q), t);
+        fill_row(c, call_operand(c, QK_RMSNORM_KV), t);
+    }
+    operand_set_random(call_operand(c, QK_RMSNORM_Q_WEIGHT), &c->random);
+    operand_set_random(call_operand(c, QK_RMSNORM_KV_WEIGHT), &c->random);
+}
+
+/*
+ * With f = 2^-24 the norm is off by (D + 5) f / 2 + 5 f of the result: rope_compare.c says why. A
+ * scale is the largest of 128 results times a constant that was rounded: 2 f more. What is stored in
+ * fp8 is divided by the scale that the kernel stored.
+ */
+static void compare_row(struct call *c, int t, struct operand *in, const struct operand *weight,
+                        struct operand *out, struct operand *scales)
+{
+    double x[WIDTH_MAX] = {0}, w[WIDTH_MAX] = {0}, y[WIDTH_MAX];
+    const int width = (int)in->dims[1];
+    const double relative = ((width + 5) / 2.0 + 5) * STORED_F;
+    for (int i = 0; i < width; i++) {
+        x[i] = operand_value(in, AT(t, i));
+        w[i] = operand_value(weight, AT(i));
+    }
+    ref_rms_norm(x, w, width, c->args.qk_rmsnorm.eps, y);
+    double scale = 1, largest = 0;
+    for (int i = 0; i < width; i++) {
+        if (scales->given && i % GROUP == 0) {
+            largest = 0;
+            for (int k = i; k < i + GROUP; k++)
+                largest = fmax(largest, fabs(y[k]));
+            const double expected = largest / out->precision->limit;
+            call_check(c, scales, AT(t, i / GROUP), expected, expected * (relative + 2 * STORED_F));
+            scale = operand_result(scales, AT(t, i / GROUP));
+        }
+        double bound, expected = 0;
+        if (scale > 0)
+            expected = stored_value(out->precision, scale, y[i], relative * fabs(y[i]), &bound);
+        call_compare(c, out, AT(t, i), expected, scale > 0 ? bound : 0);
+    }
+}
+
+static void compare(struct call *c)
+{
+    struct operand none = {.given = false};
+    for (int t = 0; t < c->args.qk_rmsnorm.tokens; t++) {
+        compare_row(c, t, call_operand(c, QK_RMSNORM_Q), call_operand(c, QK_RMSNORM_Q_WEIGHT),
+                    call_operand(c, QK_RMSNORM_Q_OUT), call_operand(c, QK_RMSNORM_Q_OUT_SCALE));
+        if (!is(c, ALONE))
+            compare_row(c, t, call_operand(c, QK_RMSNORM_KV), call_operand(c, QK_RMSNORM_KV_WEIGHT),
+                        call_operand(c, QK_RMSNORM_KV_OUT), &none);
+    }
+}
+
+const struct verify_op verify_qk_rmsnorm = {
+    .op = "qk_rmsnorm",
+    .shapes = shapes,
+    .shape_size = sizeof(shapes[0]),
+    .shape_count = COUNT(shapes),
+    .trace = &traced,
+    .dimensions = {{"tokens", offsetof(struct shape, tokens), 1 << 20, "rows of q and kv"}},
+    .size = size,
+    .place = place,
+    .fill = fill,
+    .compare = compare,
+};
