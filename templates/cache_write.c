@@ -21,8 +21,9 @@
 #include <stdio.h>
 
 enum {
-    ROWS = 128, /* at least */
-    ELEM = 2,   /* bytes of bf16 and fp16 */
+    ROWS = 128,           /* at least, unless ... */
+    TOKEN_ELEMENTS = 128, /* a lane would hold more than so many in f32, to find a token's scale */
+    ELEM = 2,             /* bytes of bf16 and fp16 */
     SLOT = 8,
 };
 
@@ -169,13 +170,17 @@ static unsigned least_rows(const struct write *w, unsigned waves)
     return k > v ? k : v;
 }
 
+static bool scales_tokens(const struct write *w) { return w->v->kv_scale == ATT_KV_SCALE_TOKEN; }
+
 static void choose_rows(struct write *w)
 {
     const bool shuffle = w->v->kv_layout == ATT_KV_LAYOUT_SHUFFLE;
     w->waves = shuffle ? 1 : 4;
     w->rows = least_rows(w, w->waves);
-    if (!shuffle && w->rows < ROWS)
-        w->rows = ROWS;
+    const int dim = w->v->head_dim > w->v->head_dim_v ? w->v->head_dim : w->v->head_dim_v;
+    const unsigned room = TOKEN_ELEMENTS * 64 * w->waves / (unsigned)dim;
+    while (!shuffle && 2 * w->rows <= ROWS && (2 * w->rows <= room || !scales_tokens(w)))
+        w->rows *= 2;
 }
 
 static bool is_apart(const struct write *w)

@@ -93,6 +93,9 @@ static void they_fit_their_registers(void **state)
         check_caches(&att_template_cache_gather, target);
         check_head_dims(&att_template_cache_write, target);
         check_head_dims(&att_template_cache_gather, target);
+        const struct att_variant wide = variant(&att_template_cache_write, target, 512,
+                                                ATT_KV_DTYPE_INT8 + 10 * ATT_KV_SCALE_TOKEN);
+        check_compiles(&wide);
         struct att_variant copy;
         att_variant_init(&copy, &att_template_cache_copy, target);
         check_compiles(&copy);
