@@ -95,6 +95,7 @@ KERNELS = [
     {"op": "indexer_logits", "index_heads": 64},
     {"op": "indexer_logits", "index_heads": 64, "paged": True, "kv_layout": ["nhd", "shuffle"]},
     {"op": "topk", "top_k": 32},
+    {"op": "indexer_rope_cache", "rope": "neox", "layer_norm": True, "kv_layout": "shuffle"},
     {"op": "mla_rope_cache", "head_dim": 576, "head_dim_v": 512, "rope": ["none", "gptj"],
      "cos_sin": "f32"},
     {"op": "mla_decode", "head_dim": 576, "head_dim_v": 512, "gqa": "any", "page_size": "any",
@@ -470,6 +471,40 @@ class Calls:
                 best = np.sort(np.argsort(-got[:n], kind="stable")[:32])
                 np.testing.assert_array_equal(self.back(found)[r, :len(best)], best)
                 self.assertTrue((self.back(found)[r, len(best):] == -1).all())
+
+    def test_indexer_rope_cache(self):
+        tokens, heads = 5, 3
+        q, k = support.random((tokens, heads, 128), 1), support.random((tokens, 128), 2)
+        weights, w, b = (support.random(s, 3 + i) for i, s in enumerate(((tokens, heads), 128, 128)))
+        table, positions = self.table(64, np.float16), np.array([3, 49, 0, 7, 7], np.int64)
+        cos, sin = (self.t(np.ascontiguousarray(table[:, i * 32:(i + 1) * 32])) for i in range(2))
+        slots = np.array([40, 2, -1, 17, 18], np.int64)
+        x = k.astype(np.float64)
+        x = (x - x.mean(1, keepdims=True)) / np.sqrt(x.var(1, keepdims=True) + 1e-6) * w + b
+        want_q = self.rotate(q, table, positions, True)
+        want_k = self.rotate(x[:, None], table, positions, True)[:, 0]
+        for fmt in ("", "ue8m0"):
+            q_out = self.t(np.zeros((tokens, heads, 128), np.uint8))
+            out = self.t(np.zeros((tokens, heads), np.float32))
+            cache = self.t(np.zeros((3, P, 132), np.uint8))
+            aiter.indexer_qk_rope_quant_and_cache(
+                self.t(q), q_out, self.t(weights), out, self.t(k), cache, self.t(slots), self.t(w),
+                self.t(b), self.t(positions), cos, sin, 1e-6, 128, fmt, 0.25, True, True)
+            scale = np.abs(want_q).max(2) / 240
+            scale = 2.0 ** np.ceil(np.log2(scale)) if fmt else scale
+            np.testing.assert_allclose(self.back(out), weights * scale * 0.25, 1e-5)
+            pages = self.back(cache).reshape(3, -1)
+            keys = pages[:, :P * 128].reshape(3, 8, 16, 16).transpose(0, 2, 1, 3).reshape(-1, 128)
+            scales = pages[:, P * 128:].copy().view(np.float32).reshape(-1)
+            there = slots >= 0
+            for got, want, s in ((FP8[self.back(q_out)], want_q, scale[..., None]),
+                                 (FP8[keys[slots[there]]], want_k[there],
+                                  scales[slots[there]][:, None])):
+                limit = np.abs(want) / 16 + s * 2.0 ** -11
+                self.assertTrue((np.abs(got * s - want) <= limit * (1 + 1e-4)).all())
+            amax = np.abs(want_k[there]).max(1) / 240
+            amax = 2.0 ** np.ceil(np.log2(amax)) if fmt else amax
+            np.testing.assert_allclose(scales[slots[there]], amax, 1e-5)
 
     # ---- Caches
 

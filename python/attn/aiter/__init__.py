@@ -20,7 +20,8 @@ from attn.aiter._cache import (cp_mha_gather_cache, fused_qk_norm_rope_cache_pts
                                reshape_and_cache_with_block_quant,
                                reshape_and_cache_with_pertoken_quant)
 from attn.aiter._common import NotServed, use
-from attn.aiter._indexer import (deepgemm_fp8_paged_mqa_logits, fp8_mqa_logits, top_k_per_row_decode,
+from attn.aiter._indexer import (deepgemm_fp8_paged_mqa_logits, fp8_mqa_logits,
+                                 indexer_qk_rope_quant_and_cache, top_k_per_row_decode,
                                  top_k_per_row_prefill)
 from attn.aiter._mla import (concat_and_cache_mla, fused_qk_rope_concat_and_cache_mla,
                              get_mla_metadata_info_v1, get_mla_metadata_v1, mla_decode_fwd,
@@ -35,10 +36,9 @@ SERVED = ("flash_attn_varlen_func", "mha_batch_prefill_func", "pa_fwd_asm", "pa_
           "mla_decode_fwd", "get_mla_metadata_info_v1", "get_mla_metadata_v1", "mla_reduce_v1",
           "concat_and_cache_mla", "fused_qk_rope_concat_and_cache_mla",
           "fp8_mqa_logits", "deepgemm_fp8_paged_mqa_logits", "top_k_per_row_prefill",
-          "top_k_per_row_decode")
+          "top_k_per_row_decode", "indexer_qk_rope_quant_and_cache")
 
 _NO_OP = "no op of attnc does this"
-_INDEXER = "no op of attnc writes or gathers the cache of an indexer yet"
 _GDN = "linear attention is not an op of attnc yet"
 NOT_SERVED = {
     "reshape_and_cache_with_block_quant_for_asm_pa":
@@ -60,9 +60,9 @@ NOT_SERVED = {
     "concat_and_cache_mla_seg": "the segmented layout is of gfx1250",
     "fused_qk_rope_concat_and_cache_mla_seg": "the segmented layout is of gfx1250",
     "gather_kv_b_proj": "it is a product of matrices",
-    "indexer_k_quant_and_cache": _INDEXER,
-    "indexer_qk_rope_quant_and_cache": _INDEXER,
-    "cp_gather_indexer_k_quant_cache": _INDEXER,
+    "indexer_k_quant_and_cache": "keys are written normalised and rotated: "
+                                 "indexer_qk_rope_quant_and_cache",
+    "cp_gather_indexer_k_quant_cache": "no op of attnc gathers the cache of an indexer",
     "causal_conv1d_fn": _GDN,
     "causal_conv1d_update": _GDN,
     "chunk_gated_delta_rule": _GDN,

@@ -85,3 +85,25 @@ def top_k_per_row_decode(logits, next_n, seqLens, indices, numRows, stride0, str
     """The same, where row r has seqLens[r // next_n] - next_n + r % next_n + 1 scores."""
     select("top_k_per_row_decode", logits, None, row_ends(seqLens[:numRows // next_n], next_n), indices,
            None, numRows, k)
+
+
+def indexer_qk_rope_quant_and_cache(q, q_out, weights, weights_out, k, kv_cache, slot_mapping,
+                                    norm_weight, norm_bias, positions, cos_cache, sin_cache, epsilon,
+                                    quant_block_size, scale_fmt, weights_scale, preshuffle=False,
+                                    is_neox=True):
+    """Rotation and fp8 of queries, whose scales go into weights_out; LayerNorm, rotation and fp8 of
+    keys, into the cache [pages, P, 132] or [pages, P, 1, 132]. Scales of ue8m0 are powers of two."""
+    call = "indexer_qk_rope_quant_and_cache"
+    check_dim(call, q)
+    c.refuse(call, quant_block_size=(quant_block_size != DIM, f"{quant_block_size}: a key has one scale"))
+    s, page, tokens = c.session(q), kv_cache.shape[1], q.shape[0]
+    table = s.made.of("cos_sin_f32", (cos_cache, sin_cache), lambda a, b: c.cast(c.join(
+        c.view(a, a.shape[0], -1), c.view(b, b.shape[0], -1)), "float32"))
+    norm = [s.made.of("f32", (x,), lambda a: c.cast(a, "float32")) for x in (norm_weight, norm_bias)]
+    s.op("indexer_rope_cache", dtype=c.dtype(q), heads=q.shape[1], rope="neox" if is_neox else "gptj",
+         layer_norm=True, layout="shuffle" if preshuffle else "nhd")(
+        q=q, weights=weights, q_out=q_out, weights_out=weights_out, k=k[:tokens], k_weight=norm[0],
+        k_bias=norm[1], slot_mapping=c.cast(slot_mapping[:tokens], "int64"),
+        positions=c.cast(positions, "int64")[:tokens], cos_sin=table, keys=c.view(kv_cache, -1),
+        page_size=page, page_stride=page * ROW_BYTES, weight_scale=float(weights_scale),
+        eps=float(epsilon), power_of_two_scales=scale_fmt == "ue8m0", stream=c.stream(q))
