@@ -44,7 +44,7 @@ NOT_SERVED = {
     "reshape_and_cache_with_block_quant_for_asm_pa":
         "its scales are of blocks of 128 or 256 tokens, not of pages",
     "fused_qk_norm_rope_cache_block_quant_shuffle":
-        "its scales are [heads, pages], a layout that the call does not say",
+        "how a page's scale grows there was not compared with rope_qk_norm_cache's rule yet",
     "pa_decode_bf16_asm": "it is of gfx1250, with fp8 queries",
     "paged_attention_rocm": "values as [page, head, D, token] are not read",
     "paged_attention_v1": "values as [page, head, D, token] are not read",
