@@ -60,8 +60,8 @@ static void reserve(struct prefill *p)
 }
 
 /*
- * The grid is heads x sequences x tiles of queries, the last tiles first: those see the most keys
- * of a causal mask, and the whole launch starts with them. Within a layer of tiles, the heads that
+ * The grid is heads x sequences x tiles of queries, the last tiles first unless the tile says
+ * `ascending`: those see the most keys of a causal mask, and the whole launch starts with them. Within a layer of tiles, the heads that
  * share a KV head go to the same XCD, whose L2 then holds their keys.
  */
 static void find_sequence_and_head(struct prefill *p)
@@ -99,7 +99,9 @@ static void locate(struct prefill *p)
     const int rows = (int)(p->rows * p->waves);
     const struct tir_value max_len = tir_arg(b, ARG_MAX_SEQLEN_Q, TIR_I32);
     const struct tir_value tiles = tir_div(b, att_plus(b, max_len, rows - 1), tir_i32(b, rows));
-    p->row0 = att_times(b, tir_sub(b, att_plus(b, tiles, -1), tir_block_id(b, 2)), rows);
+    const struct tir_value place = tir_block_id(b, 2);
+    p->row0 =
+        att_times(b, p->tile->ascending ? place : tir_sub(b, att_plus(b, tiles, -1), place), rows);
 }
 
 static struct tir_value head_base(struct prefill *p, const char *tensor, struct tir_value token,

@@ -66,7 +66,7 @@ struct prefill {
 
 enum { PREFILL_N_TILES = 8 };
 extern const struct att_tile prefill_tiles[PREFILL_N_TILES];
-enum { PREFILL_N_KNOBS = 4 };
+enum { PREFILL_N_KNOBS = 5 };
 extern const struct att_knob prefill_knobs[PREFILL_N_KNOBS];
 
 bool prefill_fits(const struct att_variant *v, const struct att_tile *t,

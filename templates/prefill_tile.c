@@ -92,10 +92,8 @@ const struct att_tile prefill_tiles[PREFILL_N_TILES] = {
 };
 
 const struct att_knob prefill_knobs[PREFILL_N_KNOBS] = {
-    {"keys", 2, {32, 64}},
-    {"hoist_vgprs", 3, {1, 4, 12}},
-    {"memory_priority", 2, {0, 1}},
-    {"late_power", 2, {0, 1}},
+    {"keys", 2, {32, 64}},     {"hoist_vgprs", 3, {1, 4, 12}}, {"memory_priority", 2, {0, 1}},
+    {"late_power", 2, {0, 1}}, {"ascending", 1, {1}},
 };
 
 /* With a custom mask: each byte of it has an address of two registers. */
