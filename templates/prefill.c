@@ -61,8 +61,9 @@ static void reserve(struct prefill *p)
 
 /*
  * The grid is heads x sequences x tiles of queries, the last tiles first unless the tile says
- * `ascending`: those see the most keys of a causal mask, and the whole launch starts with them. Within a layer of tiles, the heads that
- * share a KV head go to the same XCD, whose L2 then holds their keys.
+ * `ascending`: those see the most keys of a causal mask, and the whole launch starts with them.
+ * Within a layer of tiles, the heads that share a KV head go to the same XCD, whose L2 then holds
+ * their keys.
  */
 static void find_sequence_and_head(struct prefill *p)
 {
