@@ -346,6 +346,13 @@ void tir_tile_store(struct tir_builder *b, struct tir_view v, struct tir_value r
     tir_build(b, TIR_tile_store, no_type, operands, 5, NULL);
 }
 
+struct tir_value tir_tile_fetch(struct tir_builder *b, struct tir_value rsrc,
+                                struct tir_value row_addr, unsigned offset, struct tir_type t)
+{
+    return tir_build(b, TIR_tile_fetch, t, (struct tir_value[]){rsrc, row_addr}, 2,
+                     &(int64_t){offset});
+}
+
 struct tir_value tir_tile_gather(struct tir_builder *b, struct tir_value base,
                                  struct tir_value row_addr, struct tir_value byte,
                                  struct tir_type t)

@@ -115,6 +115,9 @@ void tir_tile_store(struct tir_builder *b, struct tir_view v, struct tir_value r
 struct tir_value tir_tile_gather(struct tir_builder *b, struct tir_value base,
                                  struct tir_value row_addr, struct tir_value byte,
                                  struct tir_type t);
+/** Rows at row_addr + offset through a resource; row_addr is an Mx1 tile of i32 byte offsets. */
+struct tir_value tir_tile_fetch(struct tir_builder *b, struct tir_value rsrc,
+                                struct tir_value row_addr, unsigned offset, struct tir_type t);
 /** Rows with a negative row_addr are skipped. */
 void tir_tile_scatter(struct tir_builder *b, struct tir_value base, struct tir_value row_addr,
                       struct tir_value byte, struct tir_value a);

@@ -157,6 +157,12 @@ static void run_tile_element(struct interp *x, const struct tir_op *op, struct t
                      interp_value(x, op->operands[4])[i]);
         break;
     case TIR_tile_gather: d[i] = read_host(row_address(x, op, wave, rc, bytes), t.dtype); break;
+    case TIR_tile_fetch: {
+        struct place p = buffer_place(x, op, wave);
+        p.offset = (uint32_t)(own_address(x, op, wave, row) + (int64_t)(col * bytes) + op->imm[0]);
+        d[i] = read_buffer(p, t.dtype);
+        break;
+    }
     case TIR_tile_scatter:
         if (own_address(x, op, wave, row) >= 0)
             write_host(row_address(x, op, wave, rc, bytes), t.dtype,
@@ -195,6 +201,7 @@ static bool run_tile_memory(struct interp *x, const struct tir_op *op)
     case TIR_copy_to_lds: run_copy_to_lds(x, op); return true;
     case TIR_tile_load:
     case TIR_tile_gather:
+    case TIR_tile_fetch:
     case TIR_tile_lds_load: t = type_of(x, op->result); break;
     case TIR_tile_store:
     case TIR_tile_scatter:

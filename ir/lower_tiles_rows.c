@@ -68,6 +68,30 @@ void tir_expand_gather(struct tir_expander *x, const struct tir_op *op)
     tir_set_pieces(x, op->result, p);
 }
 
+/* Through a resource rows are 32-bit offsets, and what registers add is part of the instruction. */
+void tir_expand_fetch(struct tir_expander *x, const struct tir_op *op)
+{
+    struct tir_builder *b = &x->b;
+    const struct tir_type t = tir_typeof(x->f, op->result);
+    struct rows r = {.l = tir_layout_of(x->f, t), .address = op->operands[1]};
+    uint32_t cols[TIR_LAYOUT_MAX_BITS] = {0};
+    r.apart = tir_dtype_bits(t.dtype) / 8;
+    for (int i = 0; i < r.l->lane_bits + r.l->wave_bits; i++)
+        cols[i] = tir_rc_col(r.l->basis[r.l->reg_bits + i]) * r.apart;
+    r.per = 1u << tir_layout_contiguous(r.l, 1);
+    while (r.per * r.apart > MAX_ACCESS)
+        r.per /= 2;
+    const struct tir_value lane = tir_lane_index(x, cols, r.l->wave_bits), zero = tir_i32(b, 0);
+    struct tir_pieces p = tir_alloc_pieces(x, (1u << r.l->reg_bits) / r.per, r.per);
+    for (unsigned i = 0; i < p.n; i++) {
+        const struct tir_value at = tir_add(b, row_address(x, &r, i * r.per), lane);
+        const struct tir_value operands[] = {tir_scalar_now(x, op->operands[0]), at, zero};
+        p.v[i] = tir_build(b, TIR_buffer_load, tir_vec(t.dtype, r.per), operands, 3,
+                           (int64_t[]){op->imm[0] + own_offset(&r, i * r.per)});
+    }
+    tir_set_pieces(x, op->result, p);
+}
+
 void tir_expand_scatter(struct tir_expander *x, const struct tir_op *op)
 {
     const struct tir_value a = op->operands[3];

@@ -360,6 +360,12 @@ static void check_tile_memory(struct tir_verifier *v, const struct tir_op *op, s
                   "elements %lld bytes apart overlap", (long long)op->imm[0]);
         break;
     }
+    case TIR_tile_fetch:
+        if (tir_check(v, t.b.dtype == TIR_I32 && t.b.cols == 1 && t.b.rows == t.d.rows,
+                      "row_addr is not an i32 of each row"))
+            tir_check(v, follows(v, t.b, t.d), "row_addr is not laid out like the tile's rows");
+        tir_check(v, op->imm[0] >= 0, "offset is below 0");
+        break;
     case TIR_copy_to_lds: {
         const struct tir_type shape = tir_unpack_type(op->imm[1]);
         tir_check(v, op->imm[0] >= 0 && op->imm[0] < 8, "no such group");

@@ -12,6 +12,7 @@ enum {
     GROUP = ATT_INDEX_GROUP,
     ROWS = 32, /* of the matrix instruction */
     VECTOR = 16,
+    TILE = 16, /* tokens, and elements of each, that SHUFFLE keeps together */
     LANES = 64,
     PARTS = ATT_INDEX_PARTS,
     WIDTH = DIM / PARTS, /* elements of a key's part */
@@ -31,6 +32,8 @@ bool att_index_check(const struct att_variant *v, const struct tir_machine *m, s
         return att_reject(why, ATT_KV_LAYOUT, "kv_layout shuffle is for pages: paged is false");
     if (v->kv_layout == ATT_KV_LAYOUT_PACKED)
         return att_reject(why, ATT_KV_LAYOUT, "packed rows are latents: keys are nhd or shuffle");
+    if (v->small_pages && !v->paged)
+        return att_reject(why, ATT_SMALL_PAGES, "small_pages is set, paged is false");
     return true;
 }
 
@@ -44,6 +47,8 @@ static struct tir_value constant(const struct att_index *x, int n)
     return number(x, tir_i32(x->b, n));
 }
 
+static struct tir_value part_offset(const struct att_index *x, struct tir_value inside);
+
 struct att_index att_index_begin(struct tir_builder *b, const struct att_variant *v)
 {
     const struct tir_machine *const m = b->f->machine;
@@ -51,6 +56,7 @@ struct att_index att_index_begin(struct tir_builder *b, const struct att_variant
     struct att_index x = {.b = b,
                           .paged = v->paged,
                           .shuffle = v->kv_layout == ATT_KV_LAYOUT_SHUFFLE,
+                          .by_lane = v->paged && v->small_pages,
                           .heads = (unsigned)v->index_heads,
                           .blocks = ((unsigned)v->index_heads + ROWS - 1) / ROWS};
     assert(x.blocks <= ATT_INDEX_BLOCKS_MAX);
@@ -66,6 +72,8 @@ struct att_index att_index_begin(struct tir_builder *b, const struct att_variant
     x.products = tir_tile(b->f, TIR_F32, ROWS, GROUP, &products);
     x.lane_index = tir_row_index(b, x.lane);
     x.token = tir_and(b, x.lane_index, constant(&x, GROUP - 1));
+    x.key_offset = part_offset(&x, x.token);
+    x.scale_offset = tir_shl(b, x.token, constant(&x, 2));
     x.keys = tir_arg(b, "keys", TIR_I64);
     if (x.paged) {
         x.page_stride = tir_arg(b, "page_stride", TIR_I64);
@@ -137,85 +145,137 @@ void att_index_row(struct att_index *x, struct tir_value row, struct tir_value e
 
 /* ---- Keys ---- */
 
-/* The key of each lane, in a group from `key` on. */
-static struct tir_value key_of(const struct att_index *x, struct tir_value key)
+/* A group of whole tiles of tokens lies together in a page of that size or more: its address is a
+ * scalar. The first key is a multiple of the group. */
+struct group {
+    struct tir_value keys, scales; /* resources */
+};
+
+static struct tir_value last_group(const struct att_index *x, struct tir_value key)
 {
-    return tir_min(x->b, tir_add(x->b, x->token, number(x, key)), number(x, x->last));
+    struct tir_builder *b = x->b;
+    return tir_min(b, key, tir_and(b, x->last, tir_i32(b, -GROUP)));
 }
+
+static struct tir_value scalar_page(const struct att_index *x, struct tir_value key)
+{
+    struct tir_builder *b = x->b;
+    const struct tir_value entry = tir_shr(b, last_group(x, key), x->shift);
+    return tir_scalar_load(b, x->table, tir_shl(b, entry, tir_i32(b, 2)), TIR_I32);
+}
+
+static struct tir_value behind(const struct att_index *x, struct tir_value base,
+                               struct tir_value index, int bytes)
+{
+    struct tir_builder *b = x->b;
+    return tir_add(b, base, att_wide(b, att_times(b, index, bytes)));
+}
+
+static struct group find_group(const struct att_index *x, struct tir_value key,
+                               struct tir_value page)
+{
+    struct tir_builder *b = x->b;
+    const struct tir_value first = last_group(x, key);
+    if (x->paged) {
+        const struct tir_value tokens = tir_shl(b, tir_i32(b, 1), x->shift);
+        const struct tir_value inside = tir_and(b, first, att_plus(b, tokens, -1));
+        const struct tir_value start = tir_mul(b, att_wide(b, page), x->page_stride);
+        return (struct group){
+            tir_make_rsrc(b, behind(x, tir_add(b, x->keys, start), inside, DIM),
+                          tir_i32(b, GROUP * DIM)),
+            tir_make_rsrc(b, behind(x, tir_add(b, x->scales, start), inside, 4),
+                          tir_i32(b, GROUP * 4)),
+        };
+    }
+    const struct tir_value left = att_plus(b, tir_sub(b, x->last, first), 1);
+    const struct tir_value n = tir_min(b, left, tir_i32(b, GROUP));
+    const struct tir_value at = att_wide(b, first);
+    return (struct group){
+        tir_make_rsrc(b, tir_add(b, x->keys, tir_mul(b, at, tir_i64(b, DIM))),
+                      att_times(b, n, DIM)),
+        tir_make_rsrc(b, tir_add(b, x->scales, tir_mul(b, at, tir_i64(b, 4))), att_times(b, n, 4)),
+    };
+}
+
+static struct tir_type scale_type(const struct att_index *x)
+{
+    struct tir_type t = x->lane;
+    t.dtype = TIR_F32;
+    return t;
+}
+
+/* Bytes from a lane's part of its key to the next one. */
+static int apart(const struct att_index *x) { return x->shuffle ? 2 * TILE * TILE : 2 * VECTOR; }
+
+static void load_group(const struct att_index *x, const struct group *g, struct tir_value *out)
+{
+    struct tir_builder *b = x->b;
+    for (int i = 0; i < PARTS; i++)
+        out[i] = tir_tile_fetch(b, g->keys, x->key_offset, (unsigned)(i * apart(x)), x->chunk);
+    out[CARRY_SCALE] = tir_tile_fetch(b, g->scales, x->scale_offset, 0, scale_type(x));
+}
+
+/* Smaller pages: each lane looks its own key's up, and waits for it. */
 
 static struct tir_value wide(const struct att_index *x, struct tir_value a)
 {
     return tir_zext(x->b, a, TIR_I64);
 }
 
-static struct tir_value find_page(const struct att_index *x, struct tir_value key)
-{
-    struct tir_builder *b = x->b;
-    const struct tir_value entry = tir_shr(b, key_of(x, key), number(x, x->shift));
-    const struct tir_value byte = wide(x, tir_shl(b, entry, constant(x, 2)));
-    return tir_tile_gather(b, x->table, byte, tir_i32(b, 0), x->lane);
-}
-
-/* Byte offsets of each lane's part of its key, and of the key's scale, from the page's start. */
-static void find_key(const struct att_index *x, struct tir_value key, struct tir_value *own,
-                     struct tir_value *scale)
+/* Byte offset of each lane's part of token `inside` of its page, or of a group, i32. */
+static struct tir_value part_offset(const struct att_index *x, struct tir_value inside)
 {
     struct tir_builder *b = x->b;
     const struct tir_value half = tir_shr(b, x->lane_index, constant(x, (int)tir_bits(GROUP)));
-    struct tir_value inside = key_of(x, key);
-    if (x->paged) {
-        const struct tir_value page = tir_shl(b, tir_i32(b, 1), x->shift);
-        inside = tir_and(b, inside, number(x, att_plus(b, page, -1)));
-    }
-    *scale = tir_shl(b, inside, constant(x, 2));
-    if (!x->shuffle) {
-        *own = tir_mul(b, tir_convert(b, inside, TIR_I64),
-                       tir_int_like(b, tir_convert(b, inside, TIR_I64), DIM));
-        *own = tir_add(b, *own, wide(x, tir_shl(b, half, constant(x, (int)tir_bits(VECTOR)))));
-        return;
-    }
+    if (!x->shuffle)
+        return tir_add(b, tir_shl(b, inside, constant(x, (int)tir_bits(DIM))),
+                       tir_shl(b, half, constant(x, (int)tir_bits(VECTOR))));
     /* 16 tokens: their first 16 elements, their next 16 ... */
-    const struct tir_value tile = tir_shr(b, inside, constant(x, 4));
-    const struct tir_value token = tir_and(b, inside, constant(x, 15));
-    const struct tir_value at =
-        tir_add(b, tir_shl(b, tile, constant(x, 11)), tir_shl(b, token, constant(x, 4)));
-    *own = wide(x, tir_add(b, at, tir_shl(b, half, constant(x, 8))));
+    const struct tir_value tile = tir_shr(b, inside, constant(x, (int)tir_bits(TILE)));
+    const struct tir_value token = tir_and(b, inside, constant(x, TILE - 1));
+    const struct tir_value at = tir_add(b, tir_shl(b, tile, constant(x, (int)tir_bits(TILE * DIM))),
+                                        tir_shl(b, token, constant(x, (int)tir_bits(TILE))));
+    return tir_add(b, at, tir_shl(b, half, constant(x, (int)tir_bits(TILE * TILE))));
 }
 
-static struct tir_value splat_wide(const struct att_index *x, struct tir_value scalar,
-                                   struct tir_value like)
+static void load_lanes(const struct att_index *x, struct tir_value first, struct tir_value *out)
 {
-    return tir_splat(x->b, scalar, tir_typeof(x->b->f, like));
+    struct tir_builder *b = x->b;
+    const struct tir_value key =
+        tir_min(b, tir_add(b, x->token, number(x, first)), number(x, x->last));
+    const struct tir_value entry = tir_shr(b, key, number(x, x->shift));
+    const struct tir_value page =
+        wide(x, tir_tile_gather(b, x->table, wide(x, tir_shl(b, entry, constant(x, 2))),
+                                tir_i32(b, 0), x->lane));
+    const struct tir_value inside = tir_sub(b, key, tir_shl(b, entry, number(x, x->shift)));
+    const struct tir_value start =
+        tir_mul(b, page, tir_splat(b, x->page_stride, tir_typeof(b->f, page)));
+    const struct tir_value own = tir_add(b, start, wide(x, part_offset(x, inside)));
+    const struct tir_value scale = tir_add(b, start, wide(x, tir_shl(b, inside, constant(x, 2))));
+    for (int i = 0; i < PARTS; i++)
+        out[i] = tir_tile_gather(b, x->keys, own, tir_i32(b, i * apart(x)), x->chunk);
+    out[CARRY_SCALE] = tir_tile_gather(b, x->scales, scale, tir_i32(b, 0), scale_type(x));
 }
 
+/* Sends for a group's keys; the page is that of its first. */
 static void send_keys(const struct att_index *x, struct tir_value key,
                       struct tir_value carried[ATT_INDEX_CARRIED])
 {
-    struct tir_builder *b = x->b;
-    struct tir_value own, scale;
-    find_key(x, key, &own, &scale);
-    struct tir_value scale_at = wide(x, scale);
-    if (x->paged) {
-        const struct tir_value page = wide(x, carried[CARRY_PAGE]);
-        const struct tir_value start = tir_mul(b, page, splat_wide(x, x->page_stride, page));
-        own = tir_add(b, own, start);
-        scale_at = tir_add(b, scale_at, start);
+    if (x->by_lane) {
+        load_lanes(x, key, carried);
+        return;
     }
-    const int apart = x->shuffle ? 512 : 2 * VECTOR;
-    for (int i = 0; i < PARTS; i++)
-        carried[CARRY_KEYS + i] = tir_tile_gather(b, x->keys, own, tir_i32(b, i * apart), x->chunk);
-    struct tir_type f32 = x->lane;
-    f32.dtype = TIR_F32;
-    carried[CARRY_SCALE] = tir_tile_gather(b, x->scales, scale_at, tir_i32(b, 0), f32);
+    const struct group g = find_group(x, key, carried[CARRY_PAGE]);
+    load_group(x, &g, carried);
 }
 
 void att_index_send(const struct att_index *x, struct tir_value key, struct tir_value after,
                     struct tir_value carried[ATT_INDEX_CARRIED])
 {
-    carried[CARRY_PAGE] = x->paged ? find_page(x, key) : x->lane_index;
+    carried[CARRY_PAGE] = x->paged && !x->by_lane ? scalar_page(x, key) : tir_i32(x->b, 0);
     send_keys(x, key, carried);
-    if (x->paged)
-        carried[CARRY_PAGE] = find_page(x, after);
+    if (x->paged && !x->by_lane)
+        carried[CARRY_PAGE] = scalar_page(x, after);
 }
 
 /* ---- Scores ---- */
@@ -274,8 +334,8 @@ static void multiply(const struct att_index *x, const struct tir_value *keys, st
 static void send_next(const struct att_index *x, struct att_index_set *set, int i)
 {
     send_keys(x, att_plus(x->b, set->next, i * GROUP), set->carried[i]);
-    if (x->paged)
-        set->carried[i][CARRY_PAGE] = find_page(x, att_plus(x->b, set->after, i * GROUP));
+    if (x->paged && !x->by_lane)
+        set->carried[i][CARRY_PAGE] = scalar_page(x, att_plus(x->b, set->after, i * GROUP));
 }
 
 /* 64 scores of two groups' sums. */

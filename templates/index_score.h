@@ -30,6 +30,7 @@ enum {
 struct att_index {
     struct tir_builder *b;
     bool paged, shuffle;
+    bool by_lane;           /* pages are smaller than a group */
     unsigned heads, blocks; /* of so many rows of the matrix product */
     int mma;
     struct tir_type lane;               /* i32, 64 x 1: a row a lane */
@@ -38,10 +39,11 @@ struct att_index {
     struct tir_value lane_index, token; /* of each lane: its number, and that modulo 32 */
     struct tir_value q[ATT_INDEX_BLOCKS_MAX][ATT_INDEX_PARTS]; /* of the row */
     struct tir_value weights[ATT_INDEX_BLOCKS_MAX];
-    struct tir_value keys, scales;       /* addresses */
-    struct tir_value page_stride, shift; /* bytes, i64; log2 of the page size */
-    struct tir_value table;              /* of the row's sequence */
-    struct tir_value last;               /* the last key that may be read, i32 */
+    struct tir_value key_offset, scale_offset; /* of each lane in a group, bytes */
+    struct tir_value keys, scales;             /* addresses */
+    struct tir_value page_stride, shift;       /* bytes, i64; log2 of the page size */
+    struct tir_value table;                    /* of the row's sequence */
+    struct tir_value last;                     /* the last key that may be read, i32 */
 };
 
 /** Is there a matrix instruction for so many heads? */
@@ -53,8 +55,8 @@ struct att_index att_index_begin(struct tir_builder *b, const struct att_variant
  * there is at least one. */
 void att_index_row(struct att_index *x, struct tir_value row, struct tir_value end);
 
-/** Sends for the group of keys from `key` on, and for the pages of the one from `after` on, which
- * will be sent for next. Keys beyond the last are the last. */
+/** Sends for the group of keys from `key` on, a multiple of the group, and for the page of the one
+ * from `after` on, which will be sent for next. Keys beyond the last may be anything. */
 void att_index_send(const struct att_index *x, struct tir_value key, struct tir_value after,
                     struct tir_value carried[ATT_INDEX_CARRIED]);
 

@@ -93,7 +93,9 @@ static void score_columns(struct logits *x)
     struct tir_builder *b = &x->b;
     struct tir_value carried[CARRIED], score;
     struct att_index_set set;
-    const struct tir_value own = tir_add(b, x->scored, att_times(b, x->wave, LANES));
+    const struct tir_value begin = tir_and(b, x->scored, tir_i32(b, -ATT_INDEX_GROUP));
+    const struct tir_value skip = tir_sub(b, x->scored, begin);
+    const struct tir_value own = tir_add(b, begin, att_times(b, x->wave, LANES));
     const struct tir_view out = columns_of(x, x->scored, x->n);
     att_index_row(&x->index, x->row, tir_add(b, x->scored, x->n));
     for (int i = 0; i < 2; i++) {
@@ -101,13 +103,15 @@ static void score_columns(struct logits *x)
         att_index_send(&x->index, key, att_plus(b, key, ROUND), set.carried[i]);
     }
     memcpy(carried, set.carried, sizeof(carried));
-    struct tir_loop loop =
-        tir_begin_for(b, tir_i32(b, 0), x->n, tir_i32(b, ROUND), carried, CARRIED);
+    struct tir_loop loop = tir_begin_for(b, tir_i32(b, 0), tir_add(b, x->n, skip),
+                                         tir_i32(b, ROUND), carried, CARRIED);
     memcpy(set.carried, carried, sizeof(carried));
     set.next = tir_add(b, own, att_plus(b, loop.index, ROUND));
     set.after = att_plus(b, set.next, ROUND);
     att_index_score(&x->index, &set, 1, &score);
-    tir_tile_store(b, out, tir_add(b, loop.index, att_times(b, x->wave, LANES)), score);
+    /* Rows below 0 are beyond the view too. */
+    const struct tir_value at = tir_sub(b, loop.index, skip);
+    tir_tile_store(b, out, tir_add(b, at, att_times(b, x->wave, LANES)), score);
     memcpy(carried, set.carried, sizeof(carried));
     tir_end_for(b, &loop, carried, CARRIED);
 }

@@ -14,6 +14,7 @@
 
 enum {
     WAVES = 8,
+    CHUNKS = 3, /* of the buffer: so many keys in a row may pass before a selection */
     LANES = ATT_SELECT_LANES,
     SET = 2 * ATT_INDEX_CARRIED, /* values of 64 keys on their way */
 };
@@ -23,14 +24,22 @@ struct indexer {
     struct att_index index;
     struct att_select select;
     struct att_list list;
+    struct tir_value begin; /* the key that the walk begins with: groups are aligned */
+    struct tir_value skip;  /* keys before the part's first */
+    struct tir_value n;     /* keys of the walk */
 };
 
 /* Scores that a lane has at once: where q takes more registers, keys take fewer. */
 static unsigned scores_each(const struct att_variant *v) { return v->index_heads > 64 ? 1 : 2; }
 
+static unsigned room_of(const struct att_variant *v)
+{
+    return att_select_room((unsigned)v->top_k, scores_each(v), WAVES, CHUNKS);
+}
+
 static bool check(const struct att_variant *v, const struct tir_machine *m, struct att_why *why)
 {
-    const unsigned bytes = att_select_lds_bytes((unsigned)v->top_k, scores_each(v), WAVES);
+    const unsigned bytes = att_select_lds_bytes(room_of(v), WAVES);
     if (bytes > m->lds_bytes)
         return att_reject(why, ATT_TOP_K, "top_k %d takes %u bytes of LDS, %s has %u", v->top_k,
                           bytes, m->name, m->lds_bytes);
@@ -42,7 +51,7 @@ static struct tir_value key_at(struct indexer *x, struct tir_value round, unsign
 {
     struct tir_builder *b = &x->b;
     const struct tir_value at = tir_add(b, round, att_select_place(&x->select, j));
-    return tir_add(b, x->list.first, at);
+    return tir_add(b, x->begin, at);
 }
 
 static void send_first(struct indexer *x, struct att_index_set *sets)
@@ -74,7 +83,8 @@ static void visit(struct indexer *x, struct tir_value round, struct tir_value *s
         const struct tir_value position =
             tir_add(b, x->select.lane_index, tir_splat(b, at, x->select.lane));
         keys[j] = att_select_key(b, scores[j]);
-        there[j] = tir_cmp_lt(b, position, tir_splat(b, x->list.n, x->select.lane));
+        there[j] = tir_and(b, tir_cmp_lt(b, position, tir_splat(b, x->n, x->select.lane)),
+                           tir_cmp_ge(b, position, tir_splat(b, x->skip, x->select.lane)));
     }
     att_select_offer(&x->select, state, keys, there, round);
 }
@@ -97,19 +107,24 @@ static void take(struct att_index_set *sets, unsigned n, const struct tir_value 
 static struct tir_value select_keys(struct indexer *x, struct tir_value state[ATT_SELECT_N])
 {
     struct tir_builder *b = &x->b;
-    const struct tir_value zero = tir_i32(b, 0), n = x->list.n;
+    const struct tir_value zero = tir_i32(b, 0);
+    const struct tir_value end = tir_add(b, x->list.first, x->list.n);
+    x->begin = tir_and(b, x->list.first, tir_i32(b, -ATT_INDEX_GROUP));
+    x->skip = tir_sub(b, x->list.first, x->begin);
+    x->n = tir_sub(b, end, x->begin);
     struct tir_type types[ATT_SELECT_N];
     for (int i = 0; i < ATT_SELECT_N; i++)
         types[i] = tir_scalar(TIR_I32);
-    struct tir_if some = tir_begin_if(b, tir_cmp_gt(b, n, zero), false, types, ATT_SELECT_N);
+    struct tir_if some =
+        tir_begin_if(b, tir_cmp_gt(b, x->list.n, zero), false, types, ATT_SELECT_N);
     struct tir_value carried[ATT_SELECT_N + ATT_INDEX_SETS_MAX * SET];
     struct att_index_set sets[ATT_INDEX_SETS_MAX];
-    att_index_row(&x->index, x->list.row, tir_add(b, x->list.first, n));
+    att_index_row(&x->index, x->list.row, end);
     send_first(x, sets);
     memcpy(carried, state, ATT_SELECT_N * sizeof(*carried));
     const unsigned n_carried = ATT_SELECT_N + carry(sets, x->select.each, carried + ATT_SELECT_N);
     struct tir_loop loop =
-        tir_begin_for(b, zero, n, tir_i32(b, (int)x->select.chunk), carried, n_carried);
+        tir_begin_for(b, zero, x->n, tir_i32(b, (int)x->select.chunk), carried, n_carried);
     take(sets, x->select.each, carried + ATT_SELECT_N);
     visit(x, loop.index, carried, sets);
     carry(sets, x->select.each, carried + ATT_SELECT_N);
@@ -123,7 +138,8 @@ static void name_entries(void *context, struct tir_value entry, struct tir_value
 {
     struct indexer *x = context;
     struct tir_builder *b = &x->b;
-    const struct tir_value found = att_select_position(&x->select, entry);
+    const struct tir_value walked = att_select_position(&x->select, entry);
+    const struct tir_value found = tir_sub(b, walked, tir_splat(b, x->skip, x->select.lane));
     const struct tir_value own = tir_add(b, found, tir_splat(b, x->list.position, x->select.lane));
     out[0] = own;
     out[1] = att_select_score(&x->select, entry);
@@ -146,7 +162,7 @@ static void build(const struct att_variant *v, const struct tir_machine *m, stru
     struct indexer x = {.b = tir_at_end(f, f->body)};
     struct tir_value state[ATT_SELECT_N];
     x.index = att_index_begin(&x.b, v);
-    x.select = att_select_begin(&x.b, (unsigned)v->top_k, scores_each(v), state);
+    x.select = att_select_begin(&x.b, (unsigned)v->top_k, scores_each(v), room_of(v), state);
     x.list = att_list_begin(&x.b, (struct tir_value){0});
     const struct tir_value count = select_keys(&x, state);
     att_list_write(&x.list, &x.select, count, &(struct att_list_names){name_entries, &x});

@@ -15,7 +15,8 @@ enum {
     BINS_A_LANE = BINS / LANES,
     SELECTION = 2, /* the third of the counts */
     N_COUNTS,
-    HALF = 16, /* two counts share a register */
+    HALF = 16,          /* two counts share a register */
+    NO_KEY = INT32_MIN, /* below all */
     NAN_KEY = INT32_MIN + 1,
     QUIET_NAN = 0x7fc00000,
 };
@@ -39,24 +40,25 @@ static struct tir_value address(const struct att_select *s, struct tir_value bas
     return tir_add(s->b, tir_shl(s->b, index, constant(s, 2)), number(s, base));
 }
 
-static unsigned entries(unsigned k, unsigned each, unsigned waves)
+unsigned att_select_room(unsigned k, unsigned each, unsigned waves, unsigned chunks)
 {
-    return k + each * LANES * waves;
+    return k + chunks * each * LANES * waves;
 }
 
 static unsigned counts_bytes(unsigned waves) { return N_COUNTS * waves * 4; }
 
-unsigned att_select_lds_bytes(unsigned k, unsigned each, unsigned waves)
+unsigned att_select_lds_bytes(unsigned room, unsigned waves)
 {
-    return 2 * 4 * entries(k, each, waves) + counts_bytes(waves) + DIGITS * BINS * 4;
+    return 2 * 4 * room + counts_bytes(waves) + DIGITS * BINS * 4;
 }
 
-struct att_select att_select_begin(struct tir_builder *b, unsigned k, unsigned each,
+struct att_select att_select_begin(struct tir_builder *b, unsigned k, unsigned each, unsigned room,
                                    struct tir_value state[ATT_SELECT_N])
 {
-    const unsigned waves = b->f->waves, room = entries(k, each, waves);
+    const unsigned waves = b->f->waves;
     const struct tir_layout lane = tir_spread_column(b->f->machine, 1, LANES);
     assert(each <= ATT_SELECT_EACH_MAX && room < 1u << (HALF - 1));
+    assert(room >= att_select_room(k, each, waves, 1));
     struct att_select s = {
         .b = b, .k = k, .each = each, .chunk = each * LANES * waves, .room = room};
     s.lane = tir_tile(b->f, TIR_I32, LANES, 1, &lane);
@@ -128,12 +130,11 @@ static struct sums add_waves(const struct att_select *s, struct tir_value slot,
 
 enum { HELD_MAX = 32 };
 
-/* What this wave holds of the buffer, `n` entries a lane. */
+/* What this wave holds of the buffer, `n` entries a lane; behind the last one NO_KEY. Lane masks
+ * are made where they are used: they would take two scalar registers each. */
 struct held {
     unsigned n;
     struct tir_value key[HELD_MAX], position[HELD_MAX];
-    struct tir_value tie[HELD_MAX]; /* i1: equal to the k-th largest, as far as digits are known */
-    struct tir_value there[HELD_MAX]; /* i1 */
 };
 
 static void hold(const struct att_select *s, struct held *h, struct tir_value count)
@@ -146,9 +147,10 @@ static void hold(const struct att_select *s, struct held *h, struct tir_value co
         const struct tir_value first =
             att_plus(b, att_times(b, s->wave, (int)(h->n * LANES)), (int)(j * LANES));
         const struct tir_value entry = tir_add(b, s->lane_index, number(s, first));
-        h->there[j] = h->tie[j] = tir_cmp_lt(b, entry, number(s, count));
-        const struct tir_value safe = tir_select(b, h->there[j], entry, constant(s, 0));
-        h->key[j] = tir_lds_gather(b, address(s, s->keys, safe), TIR_I32);
+        const struct tir_value there = tir_cmp_lt(b, entry, number(s, count));
+        const struct tir_value safe = tir_select(b, there, entry, constant(s, 0));
+        const struct tir_value key = tir_lds_gather(b, address(s, s->keys, safe), TIR_I32);
+        h->key[j] = tir_select(b, there, key, constant(s, NO_KEY));
         h->position[j] = tir_lds_gather(b, address(s, s->positions, safe), TIR_I32);
     }
 }
@@ -194,32 +196,46 @@ static struct tir_value find_digit(const struct att_select *s, struct tir_value 
     return tir_sub(b, tir_i32(b, BINS - 1), bins);
 }
 
-/* The k-th largest key; `h->tie` are those equal to it, of which the first `need` belong to the k
- * largest. */
-static struct tir_value find_limit(const struct att_select *s, struct held *h,
+/* The digits of a key, as an unsigned number that is ordered like it. */
+static struct tir_value digits_of(const struct att_select *s, struct tir_value key)
+{
+    return tir_xor(s->b, key, constant(s, sign));
+}
+
+/* Does an entry have the digits, `d` of them, that are known of the k-th largest? */
+static struct tir_value is_candidate(const struct att_select *s, struct tir_value key,
+                                     struct tir_value digits, struct tir_value known, int d)
+{
+    struct tir_builder *b = s->b;
+    if (d == 0)
+        return tir_cmp_ne(b, key, constant(s, NO_KEY));
+    const struct tir_value mask = constant(s, (int)(~0u << (32 - DIGIT * d)));
+    return tir_cmp_eq(b, tir_and(b, digits, mask), number(s, known));
+}
+
+/* The k-th largest key; of the entries equal to it the first `need` belong to the k largest. */
+static struct tir_value find_limit(const struct att_select *s, const struct held *h,
                                    struct tir_value *need)
 {
     struct tir_builder *b = s->b;
-    struct tir_value limit = tir_i32(b, 0), bits[HELD_MAX];
+    struct tir_value known = tir_i32(b, 0);
     *need = tir_i32(b, (int)s->k);
-    for (unsigned j = 0; j < h->n; j++)
-        bits[j] = tir_xor(b, h->key[j], constant(s, sign));
     for (int d = 0; d < DIGITS; d++) {
         const int shift = 32 - DIGIT * (d + 1);
         const struct tir_value histogram = att_plus(b, s->histogram, d * BINS * 4);
-        struct tir_value digit[HELD_MAX];
         for (unsigned j = 0; j < h->n; j++) {
-            digit[j] = tir_and(b, tir_shr(b, bits[j], constant(s, shift)), constant(s, BINS - 1));
-            const struct tir_value bin = tir_sub(b, constant(s, BINS - 1), digit[j]);
-            tir_lds_add_if(b, h->tie[j], address(s, histogram, bin), constant(s, 1));
+            const struct tir_value digits = digits_of(s, h->key[j]);
+            const struct tir_value digit =
+                tir_and(b, tir_shr(b, digits, constant(s, shift)), constant(s, BINS - 1));
+            const struct tir_value bin = tir_sub(b, constant(s, BINS - 1), digit);
+            tir_lds_add_if(b, is_candidate(s, h->key[j], digits, known, d),
+                           address(s, histogram, bin), constant(s, 1));
         }
         meet(s);
         const struct tir_value own = find_digit(s, histogram, need);
-        for (unsigned j = 0; j < h->n; j++)
-            h->tie[j] = tir_and(b, h->tie[j], tir_cmp_eq(b, digit[j], number(s, own)));
-        limit = tir_or(b, limit, tir_shl(b, own, tir_i32(b, shift)));
+        known = tir_or(b, known, tir_shl(b, own, tir_i32(b, shift)));
     }
-    return tir_xor(b, limit, tir_i32(b, sign));
+    return tir_xor(b, known, tir_i32(b, sign));
 }
 
 /* The k largest move to the front, in the order in which they stand. */
@@ -227,31 +243,29 @@ static void keep_largest(const struct att_select *s, const struct held *h, struc
                          struct tir_value need)
 {
     struct tir_builder *b = s->b;
-    struct tir_value larger[HELD_MAX], n_larger[HELD_MAX], n_ties[HELD_MAX];
     struct tir_value own = tir_i32(b, 0);
     for (unsigned j = 0; j < h->n; j++) {
-        larger[j] = tir_and(b, h->there[j], tir_cmp_gt(b, h->key[j], number(s, limit)));
-        n_larger[j] = tir_lane_count(b, larger[j]);
-        n_ties[j] = tir_lane_count(b, h->tie[j]);
-        const struct tir_value both =
-            tir_or(b, n_larger[j], tir_shl(b, n_ties[j], tir_i32(b, HALF)));
-        own = tir_add(b, own, both);
+        const struct tir_value larger = tir_cmp_gt(b, h->key[j], number(s, limit));
+        const struct tir_value tie = tir_cmp_eq(b, h->key[j], number(s, limit));
+        own = tir_add(b, own, tir_lane_count(b, larger));
+        own = tir_add(b, own, tir_shl(b, tir_lane_count(b, tie), tir_i32(b, HALF)));
     }
     const struct sums sums = add_waves(s, tir_i32(b, SELECTION), own);
     struct tir_value before = tir_and(b, sums.before, tir_i32(b, (1 << HALF) - 1));
     struct tir_value ties_before = tir_shr(b, sums.before, tir_i32(b, HALF));
     for (unsigned j = 0; j < h->n; j++) {
-        const struct tir_value ties =
-            tir_add(b, number(s, ties_before), tir_lanes_below(b, h->tie[j]));
+        const struct tir_value larger = tir_cmp_gt(b, h->key[j], number(s, limit));
+        const struct tir_value tie = tir_cmp_eq(b, h->key[j], number(s, limit));
+        const struct tir_value ties = tir_add(b, number(s, ties_before), tir_lanes_below(b, tie));
         const struct tir_value early = tir_cmp_lt(b, ties, number(s, need));
-        const struct tir_value kept = tir_or(b, larger[j], tir_and(b, h->tie[j], early));
+        const struct tir_value kept = tir_or(b, larger, tir_and(b, tie, early));
         const struct tir_value to =
-            tir_add(b, tir_add(b, number(s, before), tir_lanes_below(b, larger[j])),
+            tir_add(b, tir_add(b, number(s, before), tir_lanes_below(b, larger)),
                     tir_min(b, ties, number(s, need)));
         tir_lds_scatter_if(b, kept, address(s, s->keys, to), h->key[j]);
         tir_lds_scatter_if(b, kept, address(s, s->positions, to), h->position[j]);
-        before = tir_add(b, before, n_larger[j]);
-        ties_before = tir_add(b, ties_before, n_ties[j]);
+        before = tir_add(b, before, tir_lane_count(b, larger));
+        ties_before = tir_add(b, ties_before, tir_lane_count(b, tie));
     }
 }
 

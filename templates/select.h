@@ -3,7 +3,7 @@
  * The k largest of a stream of scores, kept by one workgroup in LDS.
  *
  * Scores come in chunks, in the order of their positions. Those above a limit are appended to a
- * buffer of k entries and a chunk; when it would overflow, a radix selection leaves the k largest
+ * buffer of k entries and some chunks; when it would overflow, a radix selection leaves the k largest
  * of it, and the smallest of those is the new limit. So a row of any length is read once, and what
  * is in the buffer is ordered by position throughout: of equal scores the earlier ones are kept,
  * however many workgroups share a row.
@@ -21,7 +21,7 @@ struct att_select {
     struct tir_builder *b;
     unsigned k;
     unsigned each, chunk; /* scores that a lane, and a workgroup, offers at once */
-    unsigned room;        /* entries of the buffer: k + chunk */
+    unsigned room;        /* entries of the buffer */
     struct tir_type lane; /* i32, 64 x 1 */
     struct tir_value wave, lane_index;
     struct tir_value keys, positions; /* LDS: the buffer */
@@ -32,11 +32,15 @@ struct att_select {
 /** What changes: carried through the caller's loop. */
 enum { ATT_SELECT_COUNT, ATT_SELECT_LIMIT, ATT_SELECT_TURN, ATT_SELECT_N };
 
-/** Bytes of LDS that a buffer takes. */
-unsigned att_select_lds_bytes(unsigned k, unsigned each, unsigned waves);
+/** Entries of a buffer with room for so many chunks beside the k largest: at least one. The more
+ * there are, the fewer selections. */
+unsigned att_select_room(unsigned k, unsigned each, unsigned waves, unsigned chunks);
+
+/** Bytes of LDS that a buffer of `room` entries takes. */
+unsigned att_select_lds_bytes(unsigned room, unsigned waves);
 
 /** Reserves the LDS and sets the state to that of an empty buffer. */
-struct att_select att_select_begin(struct tir_builder *b, unsigned k, unsigned each,
+struct att_select att_select_begin(struct tir_builder *b, unsigned k, unsigned each, unsigned room,
                                    struct tir_value state[ATT_SELECT_N]);
 
 /** An f32 as a key: i32, ordered like the numbers; both zeros are alike, a NaN is below all. */

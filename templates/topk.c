@@ -19,9 +19,14 @@ struct topk {
     struct tir_type score; /* f32, 64 x 1 */
 };
 
+static unsigned room_of(const struct att_variant *v)
+{
+    return att_select_room((unsigned)v->top_k, EACH, WAVES, 1);
+}
+
 static bool check(const struct att_variant *v, const struct tir_machine *m, struct att_why *why)
 {
-    const unsigned bytes = att_select_lds_bytes((unsigned)v->top_k, EACH, WAVES);
+    const unsigned bytes = att_select_lds_bytes(room_of(v), WAVES);
     if (bytes > m->lds_bytes)
         return att_reject(why, ATT_TOP_K, "top_k %d takes %u bytes of LDS, %s has %u", v->top_k,
                           bytes, m->name, m->lds_bytes);
@@ -128,7 +133,7 @@ static void build(const struct att_variant *v, const struct tir_machine *m, stru
     f->waves_per_simd = WAVES / 4;
     struct topk t = {.b = tir_at_end(f, f->body)};
     struct tir_value state[ATT_SELECT_N];
-    t.select = att_select_begin(&t.b, (unsigned)v->top_k, EACH, state);
+    t.select = att_select_begin(&t.b, (unsigned)v->top_k, EACH, room_of(v), state);
     t.score = t.select.lane;
     t.score.dtype = TIR_F32;
     t.list = att_list_begin(&t.b, tir_arg(&t.b, "columns", TIR_I32));

@@ -192,6 +192,29 @@ static void rows_anywhere_are_read_and_written(void **state)
         }
 }
 
+/* Rows in reverse order through a resource that ends within the last of them. */
+static void rows_are_fetched_through_a_resource(void **state)
+{
+    (void)state;
+    for (unsigned order = 0; order < 24; order++) {
+        struct program p = begin();
+        struct tir_builder *b = &p.b;
+        const struct tir_layout l = layout_in_order(order), column = tir_layout_slice(&l, 1);
+        const struct tir_type t = tir_tile(p.f, TIR_I8, ROWS, COLS, &l);
+        const struct tir_type rows = tir_tile(p.f, TIR_I32, ROWS, 1, &column);
+        const struct tir_value row = tir_row_index(b, rows);
+        const struct tir_value last = tir_sub(b, tir_int_like(b, row, ROWS - 1), row);
+        const struct tir_value at = tir_mul(b, last, tir_int_like(b, row, COLS));
+        const struct tir_value rsrc = tir_make_rsrc(b, p.in, tir_i32(b, ELEMENTS));
+        keep(&p, tir_tile_fetch(b, rsrc, at, COLS, t));
+        both_levels_agree(&p, in, out);
+        for (int i = 0; i < ELEMENTS; i++) {
+            const int from = (ROWS - i / COLS) * COLS + i % COLS;
+            assert_int_equal(out[i], from < ELEMENTS ? in[from] : 0);
+        }
+    }
+}
+
 static void elements_of_a_row_may_lie_apart(void **state)
 {
     (void)state;
@@ -415,6 +438,7 @@ int main(void)
         cmocka_unit_test(conversions_keep_every_element_in_its_place),
         cmocka_unit_test(rows_anywhere_are_read_and_written),
         cmocka_unit_test(elements_of_a_row_may_lie_apart),
+        cmocka_unit_test(rows_are_fetched_through_a_resource),
         cmocka_unit_test(the_first_lane_of_a_tile_is_a_scalar),
         cmocka_unit_test(stacked_tiles_are_one_above_the_other),
         cmocka_unit_test(halves_are_what_was_stacked),

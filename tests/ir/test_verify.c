@@ -66,6 +66,9 @@ static const struct {
     {"%10 = splat %3 : tile<1x32, i64, #3>\n"
      "%9 = tile_gather %3, %10, %0 {apart=0} : tile<32x32, f32, #0>",
      "row_addr is not an i64 of each row"},
+    {"%10 = splat %3 : tile<32x1, i64, #5>\n"
+     "%9 = tile_fetch %4, %10 {offset=0} : tile<32x32, f32, #0>",
+     "row_addr is not an i32 of each row"},
     {"%9 = tile_lds_load %0 {layout=#0} : tile<32x32, f32, #0>",
      "address map has lane or wave bits"},
     {"%9 = tile_lds_load %0 {layout=#6} : tile<32x32, f32, #0>",

@@ -108,10 +108,10 @@ static void make_sequence(struct index_data *d, int s, uint64_t *random)
         uint8_t *page = d->image;
         int token = i;
         if (d->paged) {
-            page += (size_t)d->table[s * d->table_stride + i / INDEX_PAGE] *
-                    (INDEX_PAGE * INDEX_TOKEN_BYTES);
-            token = i % INDEX_PAGE;
-            memcpy(page + INDEX_PAGE * DIM + 4 * token, &d->scales[s][i], sizeof(float));
+            page +=
+                (size_t)d->table[s * d->table_stride + i / d->page] * (d->page * INDEX_TOKEN_BYTES);
+            token = i % d->page;
+            memcpy(page + d->page * DIM + 4 * token, &d->scales[s][i], sizeof(float));
         }
         for (int e = 0; e < DIM; e++) {
             page[element_at(d, token, e)] = key[e];
@@ -124,7 +124,7 @@ static void make_sequence(struct index_data *d, int s, uint64_t *random)
 static void make_image(struct index_data *d, uint64_t *random)
 {
     for (int s = 0; s < d->sequences; s++) {
-        const int pages = (d->keys[s] + INDEX_PAGE - 1) / INDEX_PAGE;
+        const int pages = (d->keys[s] + d->page - 1) / d->page;
         d->table_stride = pages + 1 > d->table_stride ? pages + 1 : d->table_stride;
     }
     d->pages = d->sequences * d->table_stride;
@@ -134,8 +134,8 @@ static void make_image(struct index_data *d, uint64_t *random)
         d->table[i] = d->table[other];
         d->table[other] = i;
     }
-    d->image_bytes = d->paged ? (size_t)d->pages * INDEX_PAGE * INDEX_TOKEN_BYTES
-                              : (size_t)d->keys[0] * DIM + DIM;
+    d->image_bytes =
+        d->paged ? (size_t)d->pages * d->page * INDEX_TOKEN_BYTES : (size_t)d->keys[0] * DIM + DIM;
     d->image = index_data_allocate(d, d->image_bytes, 1);
     memset(d->image, nan_of(d), d->image_bytes);
 }
@@ -201,5 +201,5 @@ struct ref_index_score index_data_score(const struct index_data *d, int row, int
 int32_t index_data_slot(const struct index_data *d, int row, int n)
 {
     const int s = d->row_sequences[row];
-    return d->table[s * d->table_stride + n / INDEX_PAGE] * INDEX_PAGE + n % INDEX_PAGE;
+    return d->table[s * d->table_stride + n / d->page] * d->page + n % d->page;
 }

@@ -21,13 +21,14 @@ enum index_keys {
     KEYS_NANS,       /* NaNs in keys and scales, infinite scales */
 };
 
-enum { INDEX_PAGE = 64, INDEX_TOKEN_BYTES = REF_INDEX_DIM + 4 };
+enum { INDEX_PAGE = 64, INDEX_SMALL_PAGE = 16, INDEX_TOKEN_BYTES = REF_INDEX_DIM + 4 };
 
 struct index_data {
     struct call *call; /* whose memory this is, or NULL: index_data_free() */
     const struct precision *fp8;
     int heads, rows, sequences;
     bool paged, shuffle;
+    int page; /* tokens */
     enum index_keys kind;
     int32_t *starts, *ends, *row_sequences; /* [rows] */
     int *keys;                              /* of each sequence */

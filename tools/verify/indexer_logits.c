@@ -62,6 +62,7 @@ static void size(struct call *c)
         .heads = desc->heads,
         .rows = s->rows,
         .paged = desc->paged,
+        .page = desc->small_pages ? INDEX_SMALL_PAGE : INDEX_PAGE,
         .shuffle = desc->layout == ATTN_KV_SHUFFLE,
         .kind = s->keys,
     };
@@ -71,8 +72,8 @@ static void size(struct call *c)
     a->columns = s->columns;
     a->clean = is(c, CLEAN);
     if (d->paged) {
-        a->page_size = INDEX_PAGE;
-        a->page_stride = INDEX_PAGE * INDEX_TOKEN_BYTES;
+        a->page_size = d->page;
+        a->page_stride = d->page * INDEX_TOKEN_BYTES;
     }
 }
 

@@ -96,8 +96,8 @@ static void upload(struct problem *p)
         a->key_scales = device_copy(m, d->scales[0], ((size_t)d->keys[0] + 1) * sizeof(float));
         return;
     }
-    a->page_size = INDEX_PAGE;
-    a->page_stride = INDEX_PAGE * INDEX_TOKEN_BYTES;
+    a->page_size = d->page;
+    a->page_stride = d->page * INDEX_TOKEN_BYTES;
     a->block_table = device_copy(m, d->table, (size_t)d->pages * sizeof(int32_t));
     a->block_table_stride = d->table_stride;
     a->row_sequences = device_copy(m, d->row_sequences, rows * sizeof(int32_t));
@@ -349,6 +349,7 @@ static void verify_shape(struct verify_run *run, const struct attn_kernel_info *
                  .heads = desc->heads,
                  .rows = shapes[i].rows,
                  .paged = desc->paged,
+                 .page = desc->small_pages ? INDEX_SMALL_PAGE : INDEX_PAGE,
                  .shuffle = desc->layout == ATTN_KV_SHUFFLE,
                  .kind = shapes[i].keys},
         .memory = {.gpu = run->gpu},
@@ -370,6 +371,7 @@ struct attn_indexer_topk_desc verify_indexer_topk_desc(const struct attn_pack *p
         .top_k = atoi(verify_field(pack, n, "top_k")),
         .heads = atoi(verify_field(pack, n, "index_heads")),
         .paged = verify_flag(pack, n, "paged"),
+        .small_pages = verify_flag(pack, n, "small_pages"),
         .layout = VERIFY_NUMBER_OF(pack, n, "kv_layout", "nhd", "shuffle"),
     };
 }
