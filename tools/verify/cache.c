@@ -143,26 +143,6 @@ float *cache_scale(struct paged_cache *c, enum cache_part p, int page, int token
     return &c->scales[p][ref_cache_scale_offset(&c->part[p], page, token, head)];
 }
 
-static void *duplicate(const void *from, size_t size) { return memcpy(allocate(size), from, size); }
-
-void cache_copy(struct paged_cache *to, const struct paged_cache *from)
-{
-    *to = *from;
-    to->used = duplicate(from->used, (size_t)from->page_count);
-    for (int p = 0; p < CACHE_PARTS; p++) {
-        to->image[p] = duplicate(from->image[p], image_bytes(from, p));
-        to->scales[p] = duplicate(from->scales[p], from->scale_count * sizeof(float));
-        to->part[p].elements = to->image[p] + GUARD_BYTES;
-        to->part[p].scales = to->scales[p];
-    }
-}
-
-bool cache_same(const struct paged_cache *a, const struct paged_cache *b, enum cache_part p)
-{
-    return !memcmp(a->image[p], b->image[p], image_bytes(a, p)) &&
-           !memcmp(a->scales[p], b->scales[p], a->scale_count * sizeof(float));
-}
-
 /* What is stored is at most this; a scale is 1 to 2 divided by it, so that values are below 2. */
 static double stored_limit(const struct paged_cache *c)
 {
@@ -217,26 +197,6 @@ void cache_fill_token(struct paged_cache *c, int page, int token, uint64_t *rand
     }
 }
 
-void cache_fill_page(struct paged_cache *c, int page, int tokens, uint64_t *random)
-{
-    for (int at = 0; at < tokens; at++)
-        cache_fill_token(c, page, at, random);
-    for (int p = 0; p < CACHE_PARTS && tokens > 0; p++) {
-        for (int head = 0; head < c->kv_heads; head++) {
-            const double fraction = (double)(random_bits(random) >> 40) * 0x1p-24;
-            *cache_scale(c, p, page, 0, head) = (float)exp2(-9 + 6 * fraction);
-        }
-    }
-}
-
-int cache_run_end(const struct paged_cache *c, const int64_t *slots, int tokens, int token)
-{
-    int end = token + 1;
-    while (end < tokens && slots[end] == slots[end - 1] + 1 && slots[end] % c->desc.page_size)
-        end++;
-    return end;
-}
-
 /* Pages far apart: only those with tokens, since the memory between them is never touched. */
 static char *upload_pages(struct paged_cache *c, enum cache_part p, struct device_memory *m)
 {
@@ -282,29 +242,6 @@ void cache_upload(struct paged_cache *c, struct device_memory *m, struct attn_ca
         .scale_head_stride = k->scale_head_stride,
         .page_count = c->page_count,
     };
-}
-
-static void download_part(struct paged_cache *c, enum cache_part p, struct device_memory *m)
-{
-    const size_t size = (size_t)c->precision->size, page = (size_t)c->page_elements[p] * size;
-    const size_t stride = (size_t)c->device_page_stride[p] * size;
-    if (stride == page) {
-        device_read(m, c->image[p], c->device[p] - GUARD_BYTES, image_bytes(c, p));
-        return;
-    }
-    for (int i = 0; i < c->page_count; i++) {
-        if (c->used[i])
-            device_read(m, c->image[p] + GUARD_BYTES + i * page, c->device[p] + i * stride, page);
-    }
-}
-
-void cache_download(struct paged_cache *c, struct device_memory *m)
-{
-    for (int p = 0; p < CACHE_PARTS; p++) {
-        download_part(c, p, m);
-        if (c->scale_count)
-            device_read(m, c->scales[p], c->device_scales[p], c->scale_count * sizeof(float));
-    }
 }
 
 void cache_free(struct paged_cache *c)

@@ -35,24 +35,11 @@ struct paged_cache {
 void cache_init(struct paged_cache *c, const struct attn_cache_desc *desc, const char *target,
                 int kv_heads, int head_dim, int head_dim_v, int page_count, bool gaps);
 
-/** Makes `to` a cache of its own with the same host memory's contents. */
-void cache_copy(struct paged_cache *to, const struct paged_cache *from);
-
-/** Is every byte of K or V the same on the host, and every scale? */
-bool cache_same(const struct paged_cache *a, const struct paged_cache *b, enum cache_part part);
-
 /** Spreads the pages on the device: so many bytes from one to the next, only those in use there. */
 void cache_spread(struct paged_cache *c, int64_t bytes);
 
 /** Random keys, values and scales for one slot; a page's shared scale is set by its first token. */
 void cache_fill_token(struct paged_cache *c, int page, int token, uint64_t *random);
-
-/** Of a page with a scale: its tokens before `tokens`, and for each head a scale that is more than
- * what comes needs, or less. */
-void cache_fill_page(struct paged_cache *c, int page, int tokens, uint64_t *random);
-
-/** One past the last of a call's slots that follows that of `token` in its page. */
-int cache_run_end(const struct paged_cache *c, const int64_t *slots, int tokens, int token);
 
 /** The bits of an element, and what they are worth with their scale. */
 uint32_t cache_bits(const struct paged_cache *c, enum cache_part part, int page, int token,
@@ -65,9 +52,6 @@ float *cache_scale(struct paged_cache *c, enum cache_part part, int page, int to
 
 /** Allocates and copies; sets the pointers, strides and page_count of `args`. */
 void cache_upload(struct paged_cache *c, struct device_memory *m, struct attn_cache *args);
-
-/** Reads elements and scales back over the host's; of spread pages only those in use. */
-void cache_download(struct paged_cache *c, struct device_memory *m);
 
 void cache_free(struct paged_cache *c);
 

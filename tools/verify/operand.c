@@ -252,8 +252,6 @@ void operand_set_bits(struct operand *o, const int64_t at[], uint32_t bits)
     memcpy(set_at(o, at), &bits, (size_t)o->size);
 }
 
-void operand_clear(struct operand *o, const int64_t at[]) { poison(o, set_at(o, at)); }
-
 /* The indices of the next element in order; false behind the last. */
 static bool next(const struct operand *o, int64_t at[])
 {

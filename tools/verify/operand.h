@@ -71,9 +71,6 @@ void operand_set(struct operand *o, const int64_t at[], double value);
 void operand_set_int(struct operand *o, const int64_t at[], int64_t value);
 void operand_set_bits(struct operand *o, const int64_t at[], uint32_t bits);
 
-/** Makes an element poison again. */
-void operand_clear(struct operand *o, const int64_t at[]);
-
 /** Of a far tensor: the row of an element is on the device, though nothing is set. */
 void operand_touch(struct operand *o, const int64_t at[]);
 

@@ -209,34 +209,6 @@ void paged_fill_page(struct paged *p, int64_t page, int tokens, uint64_t *random
     }
 }
 
-static double decode(const void *type, uint32_t bits)
-{
-    return decode_element(type, (uint16_t)bits);
-}
-
-struct ref_cache paged_reference(const struct paged *p, enum cache_part part)
-{
-    const struct operand *o = p->elements[part], *scales = p->scales[part];
-    const bool nhd = p->desc.layout == ATTN_KV_NHD;
-    return (struct ref_cache){
-        .shuffle = !nhd,
-        .transposed = part == CACHE_V,
-        .page_size = p->desc.page_size,
-        .dim = p->dim[part],
-        .element_size = o->size,
-        .page_stride = o->strides[0],
-        .token_stride = nhd ? o->strides[1] : 0,
-        .head_stride = o->strides[nhd ? 2 : 1],
-        .elements = o->image,
-        .decode = decode,
-        .type = p->precision,
-        .scale = (enum ref_scale)p->desc.scale,
-        .scales = (const float *)scales->image,
-        .scale_page_stride = scales->strides[0],
-        .scale_head_stride = scales->strides[1],
-    };
-}
-
 int slots_run_end(int page_size, const int64_t *slots, int tokens, int token)
 {
     int end = token + 1;

@@ -73,9 +73,6 @@ void paged_fill_token(struct paged *p, int64_t page, int token, uint64_t *random
  * than what comes needs, or smaller. */
 void paged_fill_page(struct paged *p, int64_t page, int tokens, uint64_t *random);
 
-/** As the reference reads it. */
-struct ref_cache paged_reference(const struct paged *p, enum cache_part part);
-
 /** One past the last of a call's slots that follows that of `token` in its page. */
 int slots_run_end(int page_size, const int64_t *slots, int tokens, int token);
 

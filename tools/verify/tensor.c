@@ -77,11 +77,6 @@ void tensor_set(struct tensor *t, int token, int head, int d, double value)
         *value_at(t, token, head, d) = value;
 }
 
-double tensor_value(const struct tensor *t, int token, int head, int d)
-{
-    return *value_at(t, token, head, d);
-}
-
 static size_t element_size(const struct tensor *t)
 {
     return t->precision ? (size_t)t->precision->size : sizeof(float);
@@ -259,15 +254,6 @@ bool tensor_untouched_but(const struct tensor *t, const uint8_t *written, size_t
         *at = i;
     }
     free(inside);
-    return untouched;
-}
-
-bool tensor_untouched_outside(const struct tensor *t, int rows, size_t *at)
-{
-    uint8_t *written = verify_allocate((size_t)t->tokens, 1);
-    memset(written, 1, (size_t)rows);
-    const bool untouched = tensor_untouched_but(t, written, at);
-    free(written);
     return untouched;
 }
 

@@ -52,9 +52,6 @@ void tensor_place_inside(struct tensor *t, struct tensor *owner, int64_t offset)
 void tensor_fill(struct tensor *t, uint64_t *random);
 void tensor_set(struct tensor *t, int token, int head, int d, double value);
 
-/** The value of an input. */
-double tensor_value(const struct tensor *t, int token, int head, int d);
-
 /** Allocates and fills; an owner before what lies inside it. Gives the address of element 0. */
 void *tensor_upload(struct tensor *t, struct device_memory *m);
 
@@ -64,10 +61,8 @@ void tensor_download(struct tensor *t, struct device_memory *m);
 /** An element of a downloaded output. */
 double tensor_get(const struct tensor *t, int64_t token, int head, int d);
 
-/** Is all but the elements of the first `rows` tokens as it was? Else *at is where it is not. */
-bool tensor_untouched_outside(const struct tensor *t, int rows, size_t *at);
-
-/** The same of all but the tokens whose byte in `written` is nonzero. */
+/** Is all as it was but the tokens whose byte in `written` is nonzero? Else *at is where it is
+ * not. */
 bool tensor_untouched_but(const struct tensor *t, const uint8_t *written, size_t *at);
 
 void tensor_free(struct tensor *t);
