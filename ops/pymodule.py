@@ -56,8 +56,9 @@ def declarations(schema):
 
 
 def slots(op):
-    """(name in Python, member of the arguments, document, moves): the tensors of a call, in the order
-    of attn_<op>_tensors. A tensor with free strides moves from call to call; others seldom do."""
+    """(name in Python, member of the arguments, document, moves): the tensors of a call, in the
+    order of attn_<op>_tensors. A tensor with free strides moves from call to call; others seldom
+    do."""
     docs = {m.name: m.doc for m in members(op)}
     out = []
     for a in op.args:

@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A decode step of two layers over a paged cache, planned once and replayed as a graph, on a simulated
-GPU. Every key is zero, so that a query gets the mean of the values of its sequence."""
+"""A decode step of two layers over a paged cache, planned once and replayed as a graph, on a
+simulated GPU. Every key is zero, so that a query gets the mean of the values of its sequence."""
 import attn
 import numpy as np
 
 HEADS, KV_HEADS, DIM, PAGE = 8, 2, 128, 16
-pack = attn.build({"targets": ["gfx942"], "defaults": {"dtype": "fp16", "head_dim": DIM}, "kernels": [
+defaults = {"dtype": "fp16", "head_dim": DIM}
+pack = attn.build({"targets": ["gfx942"], "defaults": defaults, "kernels": [
     {"op": "decode", "gqa": HEADS // KV_HEADS, "page_size": PAGE},
     {"op": "combine", "partials": "csr"},
     {"op": "plan"}]})

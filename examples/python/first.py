@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The first launch, on a simulated GPU. All queries and keys are zero, so that every query weighs the
-keys that it sees alike; value t is t, so that output t is the mean of 0 to t, t / 2."""
+"""The first launch, on a simulated GPU. All queries and keys are zero, so that every query weighs
+the keys that it sees alike; value t is t, so that output t is the mean of 0 to t, t / 2."""
 import attn
 import numpy as np
 
-pack = attn.build({"targets": ["gfx942"], "kernels": [{"op": "prefill", "dtype": "fp16", "head_dim": 128}]})
+kernels = [{"op": "prefill", "dtype": "fp16", "head_dim": 128}]
+pack = attn.build({"targets": ["gfx942"], "kernels": kernels})
 device = attn.Device(pack, hip="sim")
 prefill = device.prefill(dtype="fp16", head_dim=128, heads=4, kv_heads=1)
 q = np.zeros((64, 4, 128), np.float16)

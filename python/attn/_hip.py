@@ -140,8 +140,8 @@ class Graph:
 
 
 class DeviceArray:
-    """Memory of a GPU with a numpy dtype and shape: device.array(a) and device.empty(). A bf16 tensor
-    is one of uint16. numpy() copies it back."""
+    """Memory of a GPU with a numpy dtype and shape: device.array(a) and device.empty(). A bf16
+    tensor is one of uint16. numpy() copies it back."""
 
     def __init__(self, device, shape, dtype, source=None):
         import numpy as np

@@ -51,7 +51,8 @@ class Slot:
 
 
 class Op:
-    """An op of a layer: a kernel that was chosen and loaded. Calling it launches. Any thread may."""
+    """An op of a layer: a kernel that was chosen and loaded. Calling it launches. Any thread
+    may."""
 
     NAME, SLOTS, HELD, MOVING, NUMBERS, ENUMS = "", (), (), (), (), {}
 
@@ -199,7 +200,8 @@ class Op:
         wait(self.device.hip, self._args.stream)
 
     def bind(self, *, stream=None, **call):
-        """Checks a call and remembers it, without a launch: see Bound. Takes what the call takes."""
+        """Checks a call and remembers it, without a launch: see Bound. Takes what the call
+        takes."""
         defaults = type(self).__call__.__kwdefaults__
         unknown = sorted(call.keys() - defaults.keys())
         if unknown:

@@ -34,9 +34,9 @@ def plan_sizes(batch, q_len, page_size, heads, kv_heads, lists, window=0):
 
 
 class Lists:
-    """The tensors of a plan on the device, for a batch of at most `batch` sequences; partial results
-    of heads x head_dim_v among them. The plan kernel fills them, in the stream, so that a captured
-    graph plans anew in each replay."""
+    """The tensors of a plan on the device, for a batch of at most `batch` sequences; partial
+    results of heads x head_dim_v among them. The plan kernel fills them, in the stream, so that a
+    captured graph plans anew in each replay."""
 
     def __init__(self, device, *, batch, q_len, page_size, heads, kv_heads, head_dim_v, lists=0,
                  window=0):
@@ -73,8 +73,8 @@ class Lists:
 class BatchDecode:
     """Decode of a batch over a paged cache: up to q_len queries a sequence, split over the keys.
 
-    With split the pack has kernels of plan and combine (partials: csr) besides decode's. `lists` are
-    the workgroups of a launch, one for each compute unit where nothing is said. All memory is
+    With split the pack has kernels of plan and combine (partials: csr) besides decode's. `lists`
+    are the workgroups of a launch, one for each compute unit where nothing is said. All memory is
     allocated here, for max_batch sequences."""
 
     def __init__(self, device, *, dtype, head_dim, heads, kv_heads, cache, max_batch, q_len=1,
@@ -102,8 +102,9 @@ class BatchDecode:
 
     def plan(self, kv_lens, *, block_table=None, kv_indptr=None, kv_indices=None, qo_indptr=None,
              stream=None):
-        """A step's lengths and pages, tensors on the device. Tensors that a layer has seen before and
-        that only have new contents cost run() nothing: an engine keeps them from step to step."""
+        """A step's lengths and pages, tensors on the device. Tensors that a layer has seen before
+        and that only have new contents cost run() nothing: an engine keeps them from step to
+        step."""
         step = {"kv_lens": kv_lens, "block_table": block_table, "kv_indptr": kv_indptr,
                 "kv_indices": kv_indices, "qo_indptr": qo_indptr}
         if not self._step or any(step[n] is not self._step[n] for n in step):
@@ -178,7 +179,8 @@ class BatchPrefill:
 
     def plan(self, cu_seqlens_q, max_seqlen_q, *, cu_seqlens_k=None, max_seqlen_k=0, kv_lens=None,
              block_table=None, kv_indptr=None, kv_indices=None):
-        """A step's lengths: cu_seqlens_k (cu_seqlens_q where nothing is said), or lengths and pages."""
+        """A step's lengths: cu_seqlens_k (cu_seqlens_q where nothing is said), or lengths and
+        pages."""
         step = {"cu_seqlens_q": cu_seqlens_q, "max_seqlen_q": max_seqlen_q,
                 "max_seqlen_k": max_seqlen_k}
         if self.paged:
@@ -189,8 +191,8 @@ class BatchPrefill:
         self._step = step
 
     def run(self, q, k, v, *, out=None, lse=None, k_scale=None, v_scale=None, sinks=None, stream=None):
-        """A layer; k and v are tensors [tokens, kv heads, D], or the caches. Returns out, or out and
-        lse."""
+        """A layer; k and v are tensors [tokens, kv heads, D], or the caches. Returns out, or out
+        and lse."""
         if not self._step:
             raise AttnError("ATTN_BAD_ARGUMENT", "run() before plan()")
         if out is None:

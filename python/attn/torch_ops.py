@@ -2,14 +2,15 @@
 """Operators of PyTorch for every op, so that torch.compile, export and fake tensors see them.
 
     layer = attn.torch_ops.register(device.decode(dtype="bf16", ...))
-    torch.ops.attn.decode(layer, q=q, out=out, k_cache=k, v_cache=v, block_table=table, kv_lens=lens)
-    out, lse = torch.ops.attn.prefill_new(prefill_layer, q, k, v, cu, cu, max_q, max_k)
+    torch.ops.attn.decode(layer, q=q, out=out, k_cache=k, v_cache=v, block_table=table,
+    kv_lens=lens) out, lse = torch.ops.attn.prefill_new(prefill_layer, q, k, v, cu, cu, max_q,
+    max_k)
 
 torch.ops.attn.run(layer, q, k, v, out) runs a planned BatchDecode or BatchPrefill.
 
-torch.ops.attn.<op> writes its outputs in place, and its schema says which; `<op>_new` of prefill and
-decode return new tensors. Meta kernels know the shapes. On a GPU the current stream is taken, so a
-torch.cuda.graph captures them. The first argument names an op that register() was given.
+torch.ops.attn.<op> writes its outputs in place, and its schema says which; `<op>_new` of prefill
+and decode return new tensors. Meta kernels know the shapes. On a GPU the current stream is taken,
+so a torch.cuda.graph captures them. The first argument names an op that register() was given.
 """
 import torch
 
@@ -21,7 +22,8 @@ _library = torch.library.Library("attn", "DEF")
 
 
 def register(op):
-    """A number for an op, or a BatchDecode or BatchPrefill, which lives from now on until forget()."""
+    """A number for an op, or a BatchDecode or BatchPrefill, which lives from now on until
+    forget()."""
     number = max(_registered, default=0) + 1
     _registered[number] = op
     return number

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""bench_calls.py FAKEHIP: what a call from Python costs, in front of a HIP whose launch returns at once.
-Tensors are torch's where it is installed, marked as the GPU's. Fails beyond 3 microseconds over
-libattn's own launch."""
+"""bench_calls.py FAKEHIP: what a call from Python costs, in front of a HIP whose launch returns at
+once. Tensors are torch's where it is installed, marked as the GPU's. Fails beyond 3 microseconds
+over libattn's own launch."""
 import ctypes
 import sys
 import time
@@ -61,7 +61,8 @@ def measure(f, per_round=2000, rounds=31):
 
 
 def dispatcher(decode, q, out, cache, table, lens):
-    """The same call through torch's dispatcher, and what an operator that does nothing costs there."""
+    """The same call through torch's dispatcher, and what an operator that does nothing costs
+    there."""
     import torch
     from attn import torch_ops
     layer = torch_ops.register(decode)

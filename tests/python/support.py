@@ -18,8 +18,8 @@ def random(shape, seed=0, dtype=np.float16):
 
 
 def attention(q, k, v, *, scale=None, causal=True, window=(-1, -1), sinks=None, cap=0.0, slopes=None):
-    """One sequence, in double: q [n, heads, D], k and v [m, kv heads, D] -> out, lse [heads, n]. The
-    diagonal is at the bottom right; rows that see nothing give 0 and -inf."""
+    """One sequence, in double: q [n, heads, D], k and v [m, kv heads, D] -> out, lse [heads, n].
+    The diagonal is at the bottom right; rows that see nothing give 0 and -inf."""
     q, k, v = (np.asarray(x, np.float64) for x in (q, k, v))
     n, heads, dim = q.shape
     m, group = k.shape[0], heads // k.shape[1]
@@ -52,9 +52,9 @@ def attention(q, k, v, *, scale=None, causal=True, window=(-1, -1), sinks=None, 
 
 
 def bound(v, dtype_error=HALF):
-    """Largest error of an output that is a mean of v: q, k and v are exact, p is rounded in the product
-    and, unrounded, in the denominator, out is rounded, and one rounding is left for the exponential.
-    A mean of errors is no larger than the largest."""
+    """Largest error of an output that is a mean of v: q, k and v are exact, p is rounded in the
+    product and, unrounded, in the denominator, out is rounded, and one rounding is left for the
+    exponential. A mean of errors is no larger than the largest."""
     return 4 * dtype_error * float(np.max(np.abs(np.asarray(v, np.float64)), initial=0))
 
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""attn.aiter against references of AITER's documented semantics, with the forms of arguments that engines
-pass: views, None, given outputs, sinks in the model's type. With numpy, and again with torch where it
-is installed."""
+"""attn.aiter against references of AITER's documented semantics, with the forms of arguments that
+engines pass: views, None, given outputs, sinks in the model's type. With numpy, and again with
+torch where it is installed."""
 import inspect
 import pathlib
 import unittest
@@ -243,7 +243,8 @@ class Calls:
         out = aiter.pa_fwd_asm(self.t(q), self.t(shuffle_k(k8, 16)), self.t(shuffle_v(v8, 16)),
                                self.t(table), self.t(np.array(lengths, np.int32)), table.shape[1], 4,
                                self.t(ks), self.t(vs), qo_indptr=self.t(cu))
-        # Keys and values times their scales are rounded once more: of scores a part of each summand.
+        # Keys and values times their scales are rounded once more: of scores a part of each
+        # summand.
         more = 4 * support.HALF * float(np.abs(v).max()) * 8
         self.check(out, q, cu, keys, values, more)
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""torch's CPU tensors on the simulated GPU, and the operators with their meta kernels. Skipped without
-torch."""
+"""torch's CPU tensors on the simulated GPU, and the operators with their meta kernels. Skipped
+without torch."""
 import gc
 import sys
 import unittest

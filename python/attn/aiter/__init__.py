@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The attention calls of AITER, as ATOM, SGLang and vLLM make them: the same names, arguments in the same
-order, layouts and outputs, served by kernels of packs.
+"""The attention calls of AITER, as ATOM, SGLang and vLLM make them: the same names, arguments in
+the same order, layouts and outputs, served by kernels of packs.
 
     import attn.aiter as aiter
     aiter.use("engine.attnpack")
     aiter.flash_attn_varlen_func(q, k, v, cu_seqlens_q, cu_seqlens_k, max_q, max_k, causal=True)
 
-A name that is here and not served is a function that raises NotServed with the reason; so does a form of
-a served call that no kernel has. `served(name)` and `reason(name)` say it beforehand. docs/python.md
-has the table. Tensors may be numpy's, on a simulated GPU.
+A name that is here and not served is a function that raises NotServed with the reason; so does a
+form of a served call that no kernel has. `served(name)` and `reason(name)` say it beforehand.
+docs/python.md has the table. Tensors may be numpy's, on a simulated GPU.
 """
 from attn.aiter._attention import (flash_attn_varlen_func, get_pa_metadata_info_v1,
                                    get_pa_metadata_v1, mha_batch_prefill_func, pa_decode_gluon,

@@ -32,8 +32,8 @@ def numbers(scale, cap, mask, left, right):
 
 
 def alibi_of(call, slopes, causal):
-    """The hook for ALiBi slopes, [query heads] of float32: "alibi", of examples/hooks/alibi.c. A bias is
-    slope * (key - query's own key), as AITER's is of the keys that a causal mask leaves."""
+    """The hook for ALiBi slopes, [query heads] of float32: "alibi", of examples/hooks/alibi.c. A
+    bias is slope * (key - query's own key), as AITER's is of the keys that a causal mask leaves."""
     if slopes is None:
         return None
     if slopes.ndim != 1 or c.dtype(slopes) != "f32":
@@ -171,8 +171,8 @@ def pa_decode_gluon(output, query, key_cache, value_cache, context_lengths, bloc
                     context_partition_size=256, compute_type=None, query_scale=None, key_scale=None,
                     value_scale=None, exp_sums=None, max_logits=None, temporary_output=None,
                     alibi_slopes=None, sinks=None, sliding_window=0, ps=True):
-    """Decode over SHUFFLE pages, with sinks and a window. The window counts from behind the last key,
-    as the kernel and its test do: one query sees sliding_window - 1 keys."""
+    """Decode over SHUFFLE pages, with sinks and a window. The window counts from behind the last
+    key, as the kernel and its test do: one query sees sliding_window - 1 keys."""
     call = "pa_decode_gluon"
     check_q(call, query)
     c.refuse(call, alibi_slopes=(alibi_slopes is not None, "AITER's kernel does not look at them"),
@@ -286,9 +286,9 @@ def plan(call, qo_indptr, kv_indptr, kv_lens, heads, kv_heads, page, q_len, work
 def pa_persistent_fwd(Q, K, V, output, max_qlen, qo_indptr, kv_indptr, kv_indices, context_lens,
                       work_indptr, work_info, reduce_indptr, reduce_final_map, reduce_partial_map,
                       K_QScale=None, V_QScale=None, softmax_scale=None, mask=0, quant_type=None):
-    """Decode by the work lists of get_pa_metadata_v1(), and their sum. Returns the parts and the LSE
-    [queries, heads]: of all queries where the pack has a kernel with lse, else, as AITER's, of those
-    that were split."""
+    """Decode by the work lists of get_pa_metadata_v1(), and their sum. Returns the parts and the
+    LSE [queries, heads]: of all queries where the pack has a kernel with lse, else, as AITER's, of
+    those that were split."""
     call = "pa_persistent_fwd"
     check_q(call, Q)
     s = c.session(Q)

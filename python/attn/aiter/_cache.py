@@ -44,8 +44,8 @@ def reshape_and_cache(key, value, key_cache, value_cache, slot_mapping, kv_cache
 
 
 def as_shuffled(key_cache, value_cache):
-    """With asm_layout the memory of values is [page, head, token / x, D, x], also where an engine has
-    given it four dimensions."""
+    """With asm_layout the memory of values is [page, head, token / x, D, x], also where an engine
+    has given it four dimensions."""
     if value_cache.ndim == 4 and key_cache.ndim == 5:
         pages, heads, dim, page = value_cache.shape
         x = key_cache.shape[4]
@@ -153,8 +153,8 @@ def fused_qk_norm_rope_cache_quant_shuffle(q, k, v, num_heads_q, num_heads_k, nu
                                            eps, qw, kw, cos_sin_cache, is_neox_style, pos_ids,
                                            k_cache, v_cache, slot_mapping, kv_cache_dtype, k_scale,
                                            v_scale):
-    """RMS norm of each head of q and k and their rotation, in place; k and v into SHUFFLE pages, fp8
-    with a scale per token and head that is worked out."""
+    """RMS norm of each head of q and k and their rotation, in place; k and v into SHUFFLE pages,
+    fp8 with a scale per token and head that is worked out."""
     call = "fused_qk_norm_rope_cache_quant_shuffle"
     s = c.session(q)
     q, k, v = (heads_of(x, n, head_dim) for x, n in ((q, num_heads_q), (k, num_heads_k),
@@ -199,8 +199,8 @@ def fused_qk_rope_reshape_and_cache(q, k, v, key_cache, value_cache, slot_mappin
                                     k_scale, v_scale, is_neox, flash_layout, apply_scale=True,
                                     offs=None, q_out=None, k_out=None, output_zeros=True,
                                     zeros_out=None, upcast_operand=False):
-    """Rotation of q and k; k and v into NHD or SHUFFLE pages. cos and sin are joined into one table,
-    once for each pair of them. Returns q_out, k_out, the caches and, if asked for, zeros."""
+    """Rotation of q and k; k and v into NHD or SHUFFLE pages. cos and sin are joined into one
+    table, once for each pair of them. Returns q_out, k_out, the caches and, if asked for, zeros."""
     call = "fused_qk_rope_reshape_and_cache"
     c.refuse(call, offs=(offs is not None, "positions have no offsets"),
              value_cache=(not flash_layout and value_cache.ndim != 5, X_LAYOUT),

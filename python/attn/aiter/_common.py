@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the calls share: the device with its packs, ops by what a call needs, tensors of any library."""
+"""What the calls share: the device with its packs, ops by what a call needs, tensors of any
+library."""
 import sys
 import weakref
 
@@ -91,7 +92,8 @@ NAMES = {"bfloat16": "bf16", "uint16": "bf16", "float16": "fp16", "uint8": "fp8"
 
 
 def dtype(x):
-    """An element type as descriptions spell it. Bytes are fp8, as numpy and older torch have none."""
+    """An element type as descriptions spell it. Bytes are fp8, as numpy and older torch have
+    none."""
     name = str(x.dtype).rsplit(".", 1)[-1]
     return NAMES.get(name, name)
 

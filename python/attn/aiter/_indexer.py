@@ -27,8 +27,8 @@ def fp8_mqa_logits(Q, KV, kv_scales, weights, cu_starts, cu_ends, clean_logits=T
 def deepgemm_fp8_paged_mqa_logits(q_fp8, kv_cache, weights, out_logits, context_lens, kv_indices,
                                   max_model_len, Preshuffle=False, KVBlockSize=1, ChunkK=256,
                                   TotalCuCount=None, WavePerEU=2, VarCtxSchedule=None):
-    """The same over pages [pages, KVBlockSize, 1, 132], keys and then their scales; query t of next_n
-    sees context_lens - next_n + t + 1 keys. Columns behind these are not touched."""
+    """The same over pages [pages, KVBlockSize, 1, 132], keys and then their scales; query t of
+    next_n sees context_lens - next_n + t + 1 keys. Columns behind these are not touched."""
     call = "deepgemm_fp8_paged_mqa_logits"
     check_dim(call, q_fp8)
     batch, next_n, heads, _ = q_fp8.shape
@@ -74,8 +74,8 @@ def select(call, logits, starts, ends, indices, values, rows, k):
 
 def top_k_per_row_prefill(logits, rowStarts, rowEnds, indices, values, numRows, stride0, stride1,
                           k=2048, stable=False):
-    """The columns of the k largest of logits[r, rowStarts[r]:rowEnds[r]], ascending, then -1. Always as
-    with stable: of equal scores those of the smaller columns."""
+    """The columns of the k largest of logits[r, rowStarts[r]:rowEnds[r]], ascending, then -1.
+    Always as with stable: of equal scores those of the smaller columns."""
     select("top_k_per_row_prefill", logits, rowStarts[:numRows], rowEnds[:numRows], indices, values,
            numRows, k)
 
@@ -92,7 +92,8 @@ def indexer_qk_rope_quant_and_cache(q, q_out, weights, weights_out, k, kv_cache,
                                     quant_block_size, scale_fmt, weights_scale, preshuffle=False,
                                     is_neox=True):
     """Rotation and fp8 of queries, whose scales go into weights_out; LayerNorm, rotation and fp8 of
-    keys, into the cache [pages, P, 132] or [pages, P, 1, 132]. Scales of ue8m0 are powers of two."""
+    keys, into the cache [pages, P, 132] or [pages, P, 1, 132]. Scales of ue8m0 are powers of
+    two."""
     call = "indexer_qk_rope_quant_and_cache"
     check_dim(call, q)
     c.refuse(call, quant_block_size=(quant_block_size != DIM, f"{quant_block_size}: a key has one scale"))

@@ -12,9 +12,9 @@ def mla_decode_fwd(q, kv_buffer, o, qo_indptr, kv_indptr, kv_indices, kv_last_pa
                    reduce_partial_map=None, q_scale=None, kv_scale=None, intra_batch_mode=False,
                    return_logits=False, return_lse=False, g_kv_indptr=None, cp_world_size=1,
                    cp_rank=0, causal=True):
-    """Decode over rows [pages, P, 1, latent + rope]. With the work lists of get_mla_metadata_v1() the
-    keys are split; without them each sequence is one workgroup. Returns the parts, or None, and the
-    LSE [queries, heads], or None."""
+    """Decode over rows [pages, P, 1, latent + rope]. With the work lists of get_mla_metadata_v1()
+    the keys are split; without them each sequence is one workgroup. Returns the parts, or None, and
+    the LSE [queries, heads], or None."""
     call = "mla_decode_fwd"
     c.refuse(call, logit_cap=(logit_cap != 0, "latent attention has no soft cap"),
              cp_world_size=(cp_world_size != 1, "context parallelism is not served"),
@@ -120,8 +120,8 @@ def concat_and_cache_mla(kv_c, k_pe, kv_cache, slot_mapping, kv_cache_dtype, sca
 def fused_qk_rope_concat_and_cache_mla(q_nope, q_pe, kv_c, k_pe, kv_cache, q_out, slot_mapping,
                                        k_scale, q_scale, positions, cos_cache, sin_cache, is_neox,
                                        is_nope_first, compute_all_q_rope=False):
-    """Rotation of q_pe and k_pe, queries side by side in q_out, rows into the cache. Tokens without a
-    slot get their queries too, which AITER leaves unwritten unless compute_all_q_rope is set."""
+    """Rotation of q_pe and k_pe, queries side by side in q_out, rows into the cache. Tokens without
+    a slot get their queries too, which AITER leaves unwritten unless compute_all_q_rope is set."""
     call = "fused_qk_rope_concat_and_cache_mla"
     c.refuse(call, is_nope_first=(not is_nope_first, "the latent comes first"))
     tokens, s = q_nope.shape[0], c.session(q_nope)
