@@ -63,6 +63,11 @@ static bool check(const struct att_variant *v, const struct tir_machine *m, stru
     if (v->head_dim_v % 16 || v->head_dim_v > 512)
         return att_reject(why, ATT_HEAD_DIM_V,
                           "head_dim_v %d is not a multiple of 16 of at most 512", v->head_dim_v);
+    if (v->head_dim_v > 2 * v->head_dim)
+        return att_reject(why, ATT_HEAD_DIM_V,
+                          "head_dim_v %d is more than twice head_dim %d: as many heads of it as a "
+                          "tile has would not fit the registers",
+                          v->head_dim_v, v->head_dim);
     if (v->mrope != ATT_MROPE_NONE && !rotary)
         return att_reject(why, ATT_MROPE, "without rotation there are no sections of it");
     if (v->kv_scale == ATT_KV_SCALE_BLOCK && !att_cache_check_dims(v, why))

@@ -99,11 +99,13 @@ static void add_pieces(struct rope *p, struct rope_shape *s, unsigned half, unsi
     }
 }
 
-/* Heads of which nothing rotates. A panel as narrow as their lowest bit may come last. */
-static void add_plain(struct rope *p, struct rope_shape *s, unsigned dim)
+/* Heads of which nothing rotates. A panel as narrow as their lowest bit may come last. They have as
+ * many lanes as heads that rotate at least, or a wave would have more rows than a tile. */
+static void add_plain(struct rope *p, struct rope_shape *s, unsigned dim, unsigned least)
 {
+    const unsigned own = tir_bits_floor(min_u(min_u(dim / 8, 64), lowest_bit(dim)));
     s->dim = dim;
-    add_panels(p, s, 0, tir_bits_floor(min_u(min_u(dim / 8, 64), lowest_bit(dim))));
+    add_panels(p, s, 0, own > least ? own : least);
     s->n_parts = s->n_spans;
 }
 
@@ -119,8 +121,8 @@ void rope_choose_shapes(struct rope *p)
     add_pieces(p, s, rotary / 2, lane_bits);
     add_panels(p, s, rotary, lane_bits);
     s->n_parts = s->n_spans + (s->packed ? s->n_pieces : 0);
-    add_plain(p, &p->gates, dim);
-    add_plain(p, &p->values, (unsigned)p->v->head_dim_v);
+    add_plain(p, &p->gates, dim, lane_bits);
+    add_plain(p, &p->values, (unsigned)p->v->head_dim_v, lane_bits);
 }
 
 unsigned rope_lane_elements(const struct rope *p, const struct rope_shape *s)
