@@ -9,6 +9,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -255,6 +256,57 @@ static void drive(const struct attn_family *family, unsigned variant, const stru
     }
 }
 
+/* Puts one of the extremes into a member, a pointer to an odd address. */
+static long long disturb(const struct row *r, unsigned n, union call *d, union call *a)
+{
+    static const size_t count = sizeof(integers) / sizeof(integers[0]);
+    const int64_t value = integers[n % count];
+    const char *p = memory + (value > 0 && value < 256 ? value : 0);
+    if (r->kind == TEXT)
+        p = n % 2 ? "a_hook" : NULL;
+    put((r->half == DESC ? d : a)->bytes + r->offset, r->kind, value, numbers[n % 6], p);
+    return (long long)value;
+}
+
+/* The n-th member of an op, counted round. */
+static const struct row *member(const struct attn_family *family, unsigned n)
+{
+    int first = 0, count = 0;
+    for (int i = MEMBERS; i-- > 0;) {
+        if (!strcmp(members[i].op, family->op)) {
+            first = i;
+            count++;
+        }
+    }
+    return &members[first + (int)(n % (unsigned)count)];
+}
+
+/* Products of a count and a stride, of heads and a dimension: what each member alone may be. No
+ * pointer is NULL, since what goes with that is not looked at then. */
+static void two_members_at_once_are_refused_or_sound(void **state)
+{
+    (void)state;
+    uint64_t random = 1;
+    for (size_t f = 0; f < sizeof(families) / sizeof(families[0]); f++) {
+        for (int i = 0; i < 3000; i++) {
+            union call d, a;
+            unsigned n[5];
+            for (int k = 0; k < 5; k++) {
+                random = random * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+                n[k] = (unsigned)(random >> 33);
+            }
+            const struct row *r[2] = {member(families[f], n[0]), member(families[f], n[1])};
+            make(families[f], n[2] % 5, &d, &a);
+            char what[128];
+            long long value = 0;
+            snprintf(what, sizeof(what), "%s with %s", r[0]->path, r[1]->path);
+            for (int k = 0; k < 2; k++)
+                value = disturb(r[k], n[3 + k], &d, &a);
+            answer(families[f], &d, &a, what, value);
+        }
+    }
+}
+
 static void plain_calls_are_taken(void **state)
 {
     (void)state;
@@ -376,6 +428,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(plain_calls_are_taken),
         cmocka_unit_test(every_member_at_its_extremes_is_refused_or_sound),
+        cmocka_unit_test(two_members_at_once_are_refused_or_sound),
         cmocka_unit_test(tensors_of_every_op_are_bound),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
