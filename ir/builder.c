@@ -475,6 +475,13 @@ void tir_wait(struct tir_builder *b, int group, int pending)
 
 void tir_barrier(struct tir_builder *b) { tir_build(b, TIR_barrier, no_type, NULL, 0, NULL); }
 
+struct tir_value tir_arrive(struct tir_builder *b, struct tir_value address, struct tir_value n)
+{
+    return tir_build(b, TIR_arrive, tir_scalar(TIR_I32), (struct tir_value[]){address, n}, 2, NULL);
+}
+
+void tir_acquire(struct tir_builder *b) { tir_build(b, TIR_acquire, no_type, NULL, 0, NULL); }
+
 void tir_set_priority(struct tir_builder *b, int level)
 {
     tir_build(b, TIR_set_priority, no_type, NULL, 0, &(int64_t){level});

@@ -162,6 +162,11 @@ void tir_lds_add_if(struct tir_builder *b, struct tir_value mask, struct tir_val
 enum { TIR_LDS_WRITES = -1 };
 void tir_wait(struct tir_builder *b, int group, int pending);
 void tir_barrier(struct tir_builder *b);
+/** Counts this wave at `address` (i64) and returns how many of n waves had arrived before it: n - 1
+ * to the last, which leaves 0 there. Stores that come before are seen, on any compute unit, behind
+ * tir_acquire() of a wave that arrived later or was told so by one that did. */
+struct tir_value tir_arrive(struct tir_builder *b, struct tir_value address, struct tir_value n);
+void tir_acquire(struct tir_builder *b);
 void tir_set_priority(struct tir_builder *b, int level);
 /** Begins a phase of the schedule: kind 0 memory, 1 matrix. */
 void tir_phase(struct tir_builder *b, int kind);

@@ -354,6 +354,15 @@ static bool run_lane_memory(struct interp *x, const struct tir_op *op, unsigned 
     }
 }
 
+/* Workgroups run one after the other, so what was written is there. */
+static void run_arrive(struct interp *x, const struct tir_op *op, unsigned wave)
+{
+    const uint64_t address = (uint64_t)interp_scalar(x, op, 0, wave);
+    const int64_t before = read_host(address, TIR_I32), n = interp_scalar(x, op, 1, wave);
+    write_host(address, TIR_I32, before >= n - 1 ? 0 : before + 1);
+    interp_value(x, op->result)[wave] = before;
+}
+
 bool interp_memory(struct interp *x, const struct tir_op *op)
 {
     if (run_tile_memory(x, op))
@@ -363,6 +372,10 @@ bool interp_memory(struct interp *x, const struct tir_op *op)
             continue;
         if (run_lds_elements(x, op, w))
             continue;
+        if (op->opcode == TIR_arrive) {
+            run_arrive(x, op, w);
+            continue;
+        }
         if (op->opcode == TIR_scalar_load) {
             interp_value(x, op->result)[w] = read_host(
                 (uint64_t)(interp_scalar(x, op, 0, w) + interp_scalar(x, op, 1, w) + op->imm[0]),

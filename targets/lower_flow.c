@@ -100,6 +100,45 @@ LLVMValueRef lower_barrier(struct lower *l, const struct tir_op *op)
     return NULL;
 }
 
+static unsigned agent(struct lower *l)
+{
+    static const char scope[] = "agent";
+    return LLVMGetSyncScopeID(l->ctx, scope, sizeof(scope) - 1);
+}
+
+/* One lane counts, and releases for the whole agent what its wave wrote. What that takes on gfx942
+ * and gfx950 LLVM knows (AMDGPUUsage, "Memory Model gfx942"): buffer_wbl2 sc1 and a wait for all
+ * stores, then the atomic. Acquiring, buffer_inv sc1, is left to those who read: it empties caches
+ * that other workgroups use. uinc_wrap: d >= n - 1 ? 0 : d + 1. */
+LLVMValueRef lower_arrive(struct lower *l, const struct tir_op *op)
+{
+    LLVMValueRef address =
+        LLVMBuildIntToPtr(l->b, lower_value(l, op->operands[0]), l->global_ptr, "");
+    LLVMValueRef last = LLVMBuildSub(l->b, lower_value(l, op->operands[1]), lower_i32(l, 1), "");
+    LLVMBasicBlockRef before = LLVMGetInsertBlock(l->b);
+    LLVMBasicBlockRef one = LLVMAppendBasicBlockInContext(l->ctx, l->kernel, "one");
+    LLVMBasicBlockRef all = LLVMAppendBasicBlockInContext(l->ctx, l->kernel, "all");
+    LLVMValueRef first = LLVMBuildICmp(l->b, LLVMIntEQ, l->lane, lower_i32(l, 0), "");
+    LLVMBuildCondBr(l->b, first, one, all);
+    LLVMPositionBuilderAtEnd(l->b, one);
+    LLVMValueRef count = LLVMBuildAtomicRMWSyncScope(l->b, LLVMAtomicRMWBinOpUIncWrap, address,
+                                                     last, LLVMAtomicOrderingRelease, agent(l));
+    LLVMBuildBr(l->b, all);
+    LLVMPositionBuilderAtEnd(l->b, all);
+    LLVMValueRef phi = LLVMBuildPhi(l->b, l->i32, "");
+    LLVMValueRef values[2] = {lower_i32(l, 0), count};
+    LLVMBasicBlockRef blocks[2] = {before, one};
+    LLVMAddIncoming(phi, values, blocks, 2);
+    return emit_intrinsic(l, "llvm.amdgcn.readfirstlane", &l->i32, 1, &phi, 1);
+}
+
+LLVMValueRef lower_acquire(struct lower *l, const struct tir_op *op)
+{
+    (void)op;
+    LLVMBuildFenceSyncScope(l->b, LLVMAtomicOrderingAcquire, agent(l), "");
+    return NULL;
+}
+
 LLVMValueRef lower_set_priority(struct lower *l, const struct tir_op *op)
 {
     LLVMTypeRef i16 = l->i16;

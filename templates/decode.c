@@ -513,6 +513,8 @@ static void work_on(struct decode *d, struct tir_value index)
     decode_merge(d, &s);
     decode_write(d, &s);
     tir_end_for(b, &pass, NULL, 0);
+    if (d->v->one_launch)
+        decode_join_parts(d);
 }
 
 /* The items of this workgroup. */
@@ -569,6 +571,8 @@ static void build(const struct att_variant *v, const struct tir_machine *m, stru
     struct tir_builder *const b = &d.b;
     decode_choose_layouts(&d);
     d.lds = tir_lds_buffer(b, decode_merge_bytes(&d), 16);
+    if (v->one_launch)
+        d.lds_count = tir_lds_buffer(b, d.columns * 4, 16);
     d.wave = tir_wave_id(b);
     d.gqa = v->gqa ? tir_i32(b, v->gqa) : tir_arg(b, ARG_GQA, TIR_I32);
     struct tir_value range[2];

@@ -62,7 +62,7 @@ struct decode {
     struct tir_layout v_operand; /* V as the left operand of O^T = V^T P^T: keys x dv */
     struct tir_type scores, output;
     struct att_attention attention;
-    struct tir_value lds;
+    struct tir_value lds, lds_count; /* the latter: how many parts were there before */
 
     struct tir_value wave, gqa;
     struct decode_item item;
@@ -114,6 +114,10 @@ void decode_merge(struct decode *d, struct decode_state *s);
 void decode_write(struct decode *d, struct decode_state *s);
 /** Every wave writes what it holds of O; the log of the denominator is wave 0's to write. */
 void decode_write_state(struct decode *d, const struct decode_state *s);
+
+/** Parts that other workgroups have of the same rows: whoever ends last adds up all of them and
+ * writes the result. Behind the passes over an item. */
+void decode_join_parts(struct decode *d);
 
 /* decode.c */
 

@@ -4,12 +4,20 @@
  * handing over to the other half until one is left, which writes what the item asks for.
  *
  *     m = max(m1, m2)   l = l1 2^(m1 - m) + l2 2^(m2 - m)   O = O1 2^(m1 - m) + O2 2^(m2 - m)
+ *
+ * With `one_launch` the parts of a sequence count themselves, and the last workgroup merges them in
+ * the same way: wave w takes parts w, w + waves, ... in this order, whichever workgroup it is in, so
+ * that sums do not depend on who was last. A part (O, lse) is the state m = lse log2(e), l = 1.
  */
+#include "ir/bits.h"
 #include "ir/spread.h"
 #include "templates/decode.h"
 #include "templates/scalar.h"
 
 #include <math.h>
+#include <string.h>
+
+static const float LOG2E = 1.4426950408889634f;
 
 /* A wave's state in LDS: 16 bytes of every lane side by side, which have no conflicts. */
 static struct tir_layout o_map(const struct decode *d)
@@ -108,21 +116,26 @@ void decode_merge(struct decode *d, struct decode_state *s)
             hand_over(d, s, half, half);
 }
 
-/* i64 bytes of row and head in a tensor with these strides. */
-static struct tir_value offset_of(struct decode *d, struct tir_value row, struct tir_value head,
-                                  struct tir_value row_bytes, struct tir_value head_bytes)
+/* i64 bytes of rows and heads in a tensor with these strides. `row0`: what stands for the item's
+ * first token. */
+static struct tir_value offset_of(struct decode *d, const struct decode_rows *rows,
+                                  struct tir_value row0, struct tir_value row_bytes,
+                                  struct tir_value head_bytes)
 {
     struct tir_builder *b = &d->b;
-    const struct tir_value r = tir_convert(b, row, TIR_I64), h = tir_convert(b, head, TIR_I64);
+    const struct tir_value moved = tir_sub(b, row0, d->item.first_token);
+    const struct tir_value row =
+        tir_add(b, rows->token, tir_splat(b, moved, tir_typeof(b->f, rows->token)));
+    const struct tir_value r = tir_convert(b, row, TIR_I64);
+    const struct tir_value h = tir_convert(b, rows->head, TIR_I64);
     const struct tir_type t = tir_typeof(b->f, r);
     return tir_add(b, tir_mul(b, r, tir_splat(b, row_bytes, t)),
                    tir_mul(b, h, tir_splat(b, head_bytes, t)));
 }
 
-/* Addresses of the rows of `a`, columns x anything, or -1 beyond the last. */
-static struct decode_rows rows_of(struct decode *d, struct tir_value a)
+/* The rows of a tile, columns x anything. */
+static struct decode_rows rows_of(struct decode *d, struct tir_type t)
 {
-    const struct tir_type t = tir_typeof(d->b.f, a);
     const struct tir_layout l = tir_layout_slice(tir_layout_of(d->b.f, t), 1);
     return decode_rows(d, tir_row_index(&d->b, tir_tile(d->b.f, TIR_I32, t.rows, 1, &l)));
 }
@@ -133,26 +146,22 @@ static struct tir_value valid_only(struct decode *d, const struct decode_rows *r
     return tir_select(&d->b, r->valid, offset, tir_int_like(&d->b, offset, -1));
 }
 
-/* a is columns x anything, f32 or 16 bits; strides in bytes. `row0`: what stands for the item's
- * first token. */
+/* a is columns x anything, f32 or 16 bits; strides in bytes. */
 static void write_rows(struct decode *d, const char *tensor, struct tir_value a,
                        struct tir_value row0, struct tir_value row_bytes,
                        struct tir_value head_bytes)
 {
     struct tir_builder *b = &d->b;
-    const struct decode_rows r = rows_of(d, a);
-    const struct tir_type t = tir_typeof(b->f, r.token);
-    const struct tir_value moved = tir_sub(b, row0, d->item.first_token);
-    const struct tir_value row = tir_add(b, r.token, tir_splat(b, moved, t));
-    const struct tir_value at = valid_only(d, &r, offset_of(d, row, r.head, row_bytes, head_bytes));
+    const struct decode_rows r = rows_of(d, tir_typeof(b->f, a));
+    const struct tir_value at = valid_only(d, &r, offset_of(d, &r, row0, row_bytes, head_bytes));
     tir_tile_scatter(b, tir_arg(b, tensor, TIR_I64), at, tir_i32(b, 0), a);
 }
 
-/* Registers in the order of dv, so that a lane stores neighbours. */
-static struct tir_value in_order(struct decode *d, struct tir_value o)
+/* The type of O with registers in the order of dv, so that a lane has neighbours. */
+static struct tir_type in_order(struct decode *d)
 {
     const struct tir_layout l = tir_layout_sort_regs(tir_layout_of(d->b.f, d->output));
-    return tir_relayout(&d->b, o, &l);
+    return tir_tile(d->b.f, TIR_F32, d->output.rows, d->output.cols, &l);
 }
 
 /* The first wave writes the values that all waves hold alike. */
@@ -188,21 +197,19 @@ static void write_partial(struct decode *d, struct tir_value o, struct tir_value
     write_lse(d, ARG_PARTIAL_LSE, lse, d->item.partial, tir_mul(b, heads, four), four);
 }
 
+static struct tir_type transposed(struct decode *d, struct tir_type t)
+{
+    const struct tir_layout l = tir_layout_transpose(tir_layout_of(d->b.f, t));
+    return tir_tile(d->b.f, t.dtype, t.cols, t.rows, &l);
+}
+
 /* The learnt logit of each column's head; none where the result is not final. */
 static struct tir_value sinks(struct decode *d, struct tir_value final)
 {
     struct tir_builder *b = &d->b;
-    struct tir_type t = tir_typeof(
-        b->f,
-        tir_transpose(
-            b, tir_col_index(b, (struct tir_type){.kind = TIR_TILE,
-                                                  .dtype = TIR_I32,
-                                                  .rows = 1,
-                                                  .cols = d->attention.softmax.vector.cols,
-                                                  .layout = d->attention.softmax.vector.layout})));
-    const struct decode_rows r = decode_rows(d, tir_row_index(b, t));
+    const struct tir_type t = transposed(d, d->attention.softmax.vector);
+    const struct decode_rows r = rows_of(d, t);
     const struct tir_value head = tir_convert(b, r.head, TIR_I64);
-    t.dtype = TIR_F32;
     const struct tir_value sink =
         tir_tile_gather(b, tir_arg(b, ARG_SINKS, TIR_I64),
                         tir_shl(b, head, tir_int_like(b, head, 2)), tir_i32(b, 0), t);
@@ -210,20 +217,30 @@ static struct tir_value sinks(struct decode *d, struct tir_value final)
                       tir_splat(b, tir_f32(b, -INFINITY), d->attention.softmax.vector));
 }
 
+/* O and its lse as they are written. `sum`: of parts, to which scales of the cache were applied. */
+static struct tir_value finish(struct decode *d, const struct decode_state *s,
+                               struct tir_value final, bool sum, struct tir_value *lse)
+{
+    struct tir_builder *b = &d->b;
+    const struct tir_value sink = d->v->sinks ? sinks(d, final) : (struct tir_value){0};
+    const struct att_softmax_end end =
+        att_softmax_finish(b, &d->attention.softmax, s->m, s->l, sink);
+    *lse = att_softmax_lse(b, &end);
+    struct tir_value inverse = end.inverse;
+    if (d->v->kv_scale == ATT_KV_SCALE_TENSOR && !sum)
+        inverse =
+            tir_mul(b, inverse,
+                    tir_splat(b, att_cache_tensor_scale(&d->value.c), d->attention.softmax.vector));
+    const struct tir_layout l = *tir_layout_of(b->f, in_order(d));
+    return tir_relayout(b, tir_mul(b, s->o, tir_broadcast(b, inverse, d->output)), &l);
+}
+
 void decode_write_state(struct decode *d, const struct decode_state *s)
 {
     struct tir_builder *b = &d->b;
     const struct tir_value final = tir_cmp_lt(b, d->item.partial, tir_i32(b, 0));
-    const struct tir_value sink = d->v->sinks ? sinks(d, final) : (struct tir_value){0};
-    const struct att_softmax_end end =
-        att_softmax_finish(b, &d->attention.softmax, s->m, s->l, sink);
-    const struct tir_value lse = att_softmax_lse(b, &end);
-    struct tir_value inverse = end.inverse;
-    if (d->v->kv_scale == ATT_KV_SCALE_TENSOR)
-        inverse =
-            tir_mul(b, inverse,
-                    tir_splat(b, att_cache_tensor_scale(&d->value.c), d->attention.softmax.vector));
-    const struct tir_value o = in_order(d, tir_mul(b, s->o, tir_broadcast(b, inverse, d->output)));
+    struct tir_value lse;
+    const struct tir_value o = finish(d, s, final, false, &lse);
     struct tir_if whole = tir_begin_if(b, final, false, NULL, 0);
     write_final(d, o, lse);
     tir_else(b, &whole, NULL);
@@ -238,4 +255,207 @@ void decode_write(struct decode *d, struct decode_state *s)
     decode_write_state(d, s);
     tir_else(b, &first, NULL);
     tir_end_if(b, &first, NULL);
+}
+
+/* ---- Parts of other workgroups ---- */
+
+/* The parts of the item's sequence, as entries of reduce_partial_map. */
+struct parts {
+    struct tir_value first, count;
+};
+
+static struct tir_value load_word(struct decode *d, const char *array, struct tir_value index)
+{
+    struct tir_builder *b = &d->b;
+    const struct tir_value at = tir_shl(b, att_wide(b, index), tir_i64(b, 2));
+    return tir_scalar_load(b, tir_add(b, tir_arg(b, array, TIR_I64), at), tir_i32(b, 0), TIR_I32);
+}
+
+/* The parts are summed up as memory has them, neighbours of a row side by side in the lanes: a load
+ * of O as matrix instructions leave it would touch sixteen rows at once. Nor are there columns that
+ * no query has. Sets d's columns and its types of O and of a number for each column. */
+static void choose_sum(struct decode *d)
+{
+    const unsigned width = tir_bits(d->value.width);
+    /* At most half of the lanes: rows that a wave has alike would be scalars, more than there are. */
+    const unsigned most = d->m->lane_bits - 1, lanes = width - 2 < most ? width - 2 : most;
+    const unsigned rows_used = (unsigned)(d->v->gqa * d->v->q_len); /* 0: not known */
+    unsigned columns = d->m->lane_bits - lanes;
+    while (1u << columns < (rows_used ? rows_used : d->columns) && 1u << columns < d->columns)
+        columns++;
+    d->columns = 1u << columns;
+    struct tir_spread s = tir_spread(d->m, 1);
+    tir_spread_cols(&s, TIR_REGS, 2);
+    tir_spread_cols(&s, TIR_LANES, lanes);
+    tir_spread_cols(&s, TIR_REGS, width - 2 - lanes);
+    tir_spread_rows(&s, TIR_LANES, d->m->lane_bits - lanes);
+    tir_spread_rows(&s, TIR_REGS, columns - (d->m->lane_bits - lanes));
+    const struct tir_layout rows = tir_spread_layout(&s), l = tir_layout_transpose(&rows);
+    const struct tir_layout column = tir_layout_slice(&l, 0);
+    d->output = tir_tile(d->b.f, TIR_F32, d->value.width, d->columns, &l);
+    d->attention.softmax.vector = tir_tile(d->b.f, TIR_F32, 1, d->columns, &column);
+}
+
+/* A partial tensor of `bytes` a head: from a part's first row to the rows of a tile that is turned
+ * to be of type t. */
+struct partial {
+    const char *tensor;
+    struct tir_type t;          /* before it is turned */
+    struct tir_value row_bytes; /* of all heads */
+    struct tir_value at;        /* i64 of each row */
+};
+
+static struct partial find_partial(struct decode *d, const char *tensor, int bytes,
+                                   struct tir_type t)
+{
+    struct tir_builder *b = &d->b;
+    struct partial p = {.tensor = tensor, .t = transposed(d, t)};
+    const struct decode_rows r = rows_of(d, p.t);
+    const struct tir_value head_bytes = tir_i64(b, bytes);
+    p.row_bytes = tir_mul(b, att_wide(b, tir_arg(b, ARG_HEADS, TIR_I32)), head_bytes);
+    p.at = offset_of(d, &r, tir_i32(b, 0), p.row_bytes, head_bytes);
+    return p;
+}
+
+static struct tir_value load_rows(struct decode *d, const struct partial *p, struct tir_value row)
+{
+    struct tir_builder *b = &d->b;
+    const struct tir_value base =
+        tir_add(b, tir_arg(b, p->tensor, TIR_I64), tir_mul(b, att_wide(b, row), p->row_bytes));
+    return tir_transpose(b, tir_tile_gather(b, base, p->at, tir_i32(b, 0), p->t));
+}
+
+enum { PARTS_AT_ONCE = 4 };
+
+/* As many as fit in the registers that the loop over keys had for K and V. */
+static unsigned parts_at_once(const struct decode *d)
+{
+    const unsigned registers = d->value.width * d->columns >> d->m->lane_bits;
+    return registers > 32 ? 1 : registers > 16 ? 2 : PARTS_AT_ONCE;
+}
+
+/* Parts k, k + waves, ...: all small loads, then all large ones. From the last part on, nothing. */
+static void load_parts(struct decode *d, const struct parts *p, struct tir_value k,
+                       struct decode_state *s, unsigned n)
+{
+    struct tir_builder *b = &d->b;
+    const struct tir_type vector = d->attention.softmax.vector;
+    const struct tir_value lowest = att_softmax_lowest(b, &d->attention.softmax);
+    const struct tir_value log2e = tir_float_like(b, lowest, LOG2E);
+    const struct tir_value last = att_plus(b, p->count, -1);
+    const struct partial lses = find_partial(d, ARG_PARTIAL_LSE, 4, vector);
+    const struct partial outs = find_partial(d, ARG_PARTIAL_OUT, d->v->head_dim_v * 4, d->output);
+    struct tir_value row[PARTS_AT_ONCE], there[PARTS_AT_ONCE], lse[PARTS_AT_ONCE];
+    for (unsigned i = 0; i < n; i++) {
+        const struct tir_value part = att_plus(b, k, (int)(i * d->waves));
+        there[i] = tir_cmp_lt(b, part, p->count);
+        row[i] = load_word(d, ARG_REDUCE_PARTIAL_MAP, tir_add(b, p->first, tir_min(b, part, last)));
+    }
+    for (unsigned i = 0; i < n; i++)
+        lse[i] = load_rows(d, &lses, row[i]);
+    for (unsigned i = 0; i < n; i++)
+        s[i].o = load_rows(d, &outs, row[i]);
+    for (unsigned i = 0; i < n; i++) {
+        s[i].m = tir_max(b, tir_mul(b, tir_select(b, there[i], lse[i], lowest), log2e), lowest);
+        s[i].l = tir_select(b, tir_cmp_gt(b, s[i].m, lowest), tir_float_like(b, lowest, 1.0f),
+                            tir_float_like(b, lowest, 0.0f));
+    }
+}
+
+/* This wave's share of the parts. A part that is not there repeats the last one's O, with l = 0. */
+static struct decode_state add_parts(struct decode *d, const struct parts *p)
+{
+    struct tir_builder *b = &d->b;
+    const unsigned n = parts_at_once(d);
+    const struct tir_value zero = tir_f32(b, 0.0f);
+    struct tir_value carried[] = {att_softmax_lowest(b, &d->attention.softmax),
+                                  tir_splat(b, zero, d->attention.softmax.vector),
+                                  tir_splat(b, zero, d->output)};
+    struct tir_loop loop =
+        tir_begin_for(b, d->wave, p->count, tir_i32(b, (int)(n * d->waves)), carried, 3);
+    struct decode_state s[PARTS_AT_ONCE];
+    load_parts(d, p, loop.index, s, n);
+    struct tir_value m = carried[0];
+    for (unsigned i = 0; i < n; i++)
+        m = tir_max(b, m, s[i].m);
+    const struct tir_value factor = tir_exp2(b, tir_sub(b, carried[0], m));
+    struct tir_value l = tir_mul(b, carried[1], factor);
+    struct tir_value o = tir_mul(b, carried[2], tir_broadcast(b, factor, d->output));
+    for (unsigned i = 0; i < n; i++) {
+        const struct tir_value w = tir_mul(b, s[i].l, tir_exp2(b, tir_sub(b, s[i].m, m)));
+        l = tir_add(b, l, w);
+        o = tir_fma(b, s[i].o, tir_broadcast(b, w, d->output), o);
+    }
+    memcpy(carried, (struct tir_value[]){m, l, o}, sizeof(carried));
+    tir_end_for(b, &loop, carried, 3);
+    return (struct decode_state){carried[0], carried[1], carried[2]};
+}
+
+/* How many parts had been written before this one: all waves learn it from the one that wrote. */
+static struct tir_value count_parts(struct decode *d, const struct parts *p)
+{
+    struct tir_builder *b = &d->b;
+    struct tir_type t = d->attention.softmax.vector;
+    t.dtype = TIR_I32;
+    const struct tir_layout map = vector_map(d);
+    const struct tir_value kv_heads = tir_arg(b, ARG_KV_HEADS, TIR_I32);
+    const struct tir_value pair =
+        tir_add(b, tir_mul(b, d->item.sequence, kv_heads), d->item.kv_head);
+    const struct tir_value ticket =
+        tir_add(b, tir_arg(b, ARG_TICKETS, TIR_I64), tir_shl(b, att_wide(b, pair), tir_i64(b, 2)));
+    struct tir_if first = tir_begin_if(b, tir_cmp_eq(b, d->wave, tir_i32(b, 0)), false, NULL, 0);
+    const struct tir_value before = tir_splat(b, tir_arrive(b, ticket, p->count), t);
+    tir_tile_lds_store(b, d->lds_count, before, &map);
+    tir_end_if(b, &first, NULL);
+    tir_wait(b, TIR_LDS_WRITES, 0);
+    tir_barrier(b);
+    return tir_first_lane(b, tir_tile_lds_load(b, d->lds_count, t, &map));
+}
+
+static void write_sum(struct decode *d, const struct decode_state *s)
+{
+    struct tir_builder *b = &d->b;
+    const struct tir_value zero = tir_i32(b, 0);
+    struct tir_if first = tir_begin_if(b, tir_cmp_eq(b, d->wave, zero), false, NULL, 0);
+    struct tir_value lse;
+    const struct tir_value o = finish(d, s, tir_cmp_eq(b, zero, zero), true, &lse);
+    write_final(d, o, lse);
+    tir_end_if(b, &first, NULL);
+}
+
+static void sum_up(struct decode *d, const struct parts *p)
+{
+    struct tir_builder *b = &d->b;
+    const struct tir_type output = d->output, vector = d->attention.softmax.vector;
+    const unsigned columns = d->columns;
+    choose_sum(d);
+    struct tir_loop pass =
+        tir_begin_for(b, tir_i32(b, 0), d->n_rows, tir_i32(b, (int)d->columns), NULL, 0);
+    d->first_row = pass.index;
+    struct decode_state s = add_parts(d, p);
+    decode_merge(d, &s);
+    write_sum(d, &s);
+    tir_end_for(b, &pass, NULL, 0);
+    d->columns = columns;
+    d->output = output;
+    d->attention.softmax.vector = vector;
+}
+
+void decode_join_parts(struct decode *d)
+{
+    struct tir_builder *b = &d->b;
+    const struct tir_value zero = tir_i32(b, 0);
+    const struct tir_value cut =
+        tir_and(b, tir_cmp_ge(b, d->item.partial, zero), tir_cmp_gt(b, d->n_rows, zero));
+    struct tir_if part = tir_begin_if(b, cut, false, NULL, 0);
+    struct parts p = {.first = load_word(d, ARG_REDUCE_INDPTR, d->item.sequence)};
+    const struct tir_value next = att_plus(b, d->item.sequence, 1);
+    p.count = tir_sub(b, load_word(d, ARG_REDUCE_INDPTR, next), p.first);
+    const struct tir_value before = count_parts(d, &p);
+    struct tir_if last =
+        tir_begin_if(b, tir_cmp_eq(b, before, att_plus(b, p.count, -1)), false, NULL, 0);
+    tir_acquire(b);
+    sum_up(d, &p);
+    tir_end_if(b, &last, NULL);
+    tir_end_if(b, &part, NULL);
 }

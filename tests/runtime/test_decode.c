@@ -27,6 +27,7 @@ struct kernel {
     const char *kv_scale;   /* ["none"] */
     const char *kv_layout;  /* ["nhd"] */
     const char *page_table; /* ["blocks"] */
+    const char *one_launch; /* ["false"] */
 };
 
 /* Where the made kernels take their arguments. */
@@ -64,6 +65,7 @@ static void add(struct attnc_pack_writer *w, const struct kernel *k)
         {"logits", "none"},
         {"lse", "false"},
         {"mask", or(k->mask, "causal")},
+        {"one_launch", or(k->one_launch, "false")},
         {"page_size", or(k->page_size, "any")},
         {"page_table", or(k->page_table, "blocks")},
         {"q_len", or(k->q_len, "1")},
@@ -697,6 +699,36 @@ static void work_lists_are_checked_on_request(void **state)
     close_bench(&b);
 }
 
+/* A kernel that combines needs what it counts with, but only with a work list. */
+static void one_launch_takes_tickets(void **state)
+{
+    (void)state;
+    struct fakehip *f = fake_reset();
+    static const struct kernel kernels[] = {{.name = "plain"},
+                                            {.name = "one", .one_launch = "true"}};
+    struct bench b = open_decode(kernels, COUNT(kernels), 0);
+    struct attn_decode_desc d = desc();
+    d.one_launch = true;
+    struct attn_op *op;
+    assert_int_equal(attn_decode_lookup(b.device, &d, &op), ATTN_OK);
+    struct attn_decode_args a = args();
+    assert_int_equal(attn_decode_launch(op, &a), ATTN_OK);
+    static _Alignas(16) int32_t words[8];
+    a.work_indptr = a.work_info = words;
+    a.work_lists = 1;
+    a.partial_out = a.partial_lse = (float *)(void *)tensor;
+    assert_int_equal(attn_decode_launch(op, &a), ATTN_BAD_ARGUMENT);
+    says("reduce_indptr is NULL");
+    a.reduce_indptr = a.reduce_partial_map = words;
+    assert_int_equal(attn_decode_launch(op, &a), ATTN_BAD_ARGUMENT);
+    says("tickets is NULL");
+    a.tickets = words;
+    assert_int_equal(attn_decode_launch(op, &a), ATTN_OK);
+    assert_int_equal(f->launches, 2);
+    attn_op_destroy(op);
+    close_bench(&b);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -710,6 +742,7 @@ int main(void)
         cmocka_unit_test(block_tables_are_checked_on_request),
         cmocka_unit_test(page_lists_are_checked_on_request),
         cmocka_unit_test(work_lists_are_checked_on_request),
+        cmocka_unit_test(one_launch_takes_tickets),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

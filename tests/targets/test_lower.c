@@ -322,6 +322,31 @@ static void scalar_loads_are_scalar(void **state)
     compiled_free(&c);
 }
 
+/* LLVM's AMDGPUUsage, "Memory Model gfx942": a release for the agent writes the L2 back, and waits,
+ * before the atomic; an acquire drops what caches hold. Arriving does not. */
+static void arrivals_release_and_acquires_invalidate(void **state)
+{
+    (void)state;
+    for (const struct tgt *const *t = tgt_all; *t; t++) {
+        struct kernel k = kernel_create((*t)->machine.name, 1, 1);
+        const struct tir_value at = tir_arg(&k.b, "in", TIR_I64);
+        keep(&k, tir_lane_id(&k.b));
+        keep(&k, tir_splat(&k.b, tir_arrive(&k.b, at, tir_i32(&k.b, 5)), i32));
+        struct compiled c = kernel_compile(&k);
+        const char *release[] = {"global_store_dword ", "buffer_wbl2 sc1", "s_waitcnt vmcnt(0)",
+                                 "global_atomic_inc "};
+        assert_sequence(&c, release, 4);
+        assert_count(&c, "buffer_inv", 0);
+        compiled_free(&c);
+
+        k = kernel_create((*t)->machine.name, 1, 1);
+        tir_acquire(&k.b);
+        c = kernel_compile(&k);
+        assert_count(&c, "buffer_inv sc1", 1);
+        compiled_free(&c);
+    }
+}
+
 static void lds_ops_take_their_offset_into_the_instruction(void **state)
 {
     (void)state;
@@ -405,6 +430,7 @@ int main(void)
         cmocka_unit_test(narrow_loads_stay_apart_when_a_wait_counts_them),
         cmocka_unit_test(global_ops_use_a_scalar_base),
         cmocka_unit_test(scalar_loads_are_scalar),
+        cmocka_unit_test(arrivals_release_and_acquires_invalidate),
         cmocka_unit_test(lds_ops_take_their_offset_into_the_instruction),
         cmocka_unit_test(transposing_reads_are_for_targets_that_have_them),
         cmocka_unit_test(what_a_target_lacks_is_refused_with_a_sentence),

@@ -453,6 +453,25 @@ static void lds_elements_have_addresses_of_their_own(void **state)
     }
 }
 
+/* Three arrivals of three leave the counter as it was, for the next three. */
+static void the_last_arrival_leaves_nothing(void **state)
+{
+    (void)state;
+    static const char *const targets[] = {"gfx942", "gfx950"};
+    for (int t = 0; t < 2; t++) {
+        static struct values v;
+        struct kernel k = kernel_create(targets[t], 1, 1);
+        const struct tir_value in = tir_arg(&k.b, "in", TIR_I64);
+        for (int i = 0; i < 5; i++)
+            keep(&k, tir_splat(&k.b, tir_arrive(&k.b, in, tir_i32(&k.b, 3)), i32));
+        tir_acquire(&k.b);
+        compile_and_run(&k, &v, NULL, 0);
+        for (unsigned l = 0; l < 64; l++)
+            for (int i = 0; i < 5; i++)
+                assert_int_equal(v.out[i][l].i[0], i % 3);
+    }
+}
+
 static void buffers_end_where_their_resource_says(void **state)
 {
     (void)state;
@@ -641,6 +660,7 @@ int main(void)
         cmocka_unit_test(lane_gather_reads_the_lane_it_is_told),
         cmocka_unit_test(lanes_count_and_add_up_those_below),
         cmocka_unit_test(lds_elements_have_addresses_of_their_own),
+        cmocka_unit_test(the_last_arrival_leaves_nothing),
         cmocka_unit_test(buffers_end_where_their_resource_says),
         cmocka_unit_test(loads_to_lds_land_in_lane_order),
         cmocka_unit_test(transposing_read_exchanges_elements_and_lanes),

@@ -35,6 +35,8 @@ struct problem {
     float *lse, *sinks, *partial_out, *partial_lse, *k_scale, *v_scale;
     int32_t *table, *indices, *info;
     int32_t kv_indptr[BATCH + 1], work_indptr[3];
+    int32_t reduce_indptr[BATCH + 1], reduce_partial_map[BATCH * PARTS];
+    int32_t tickets[BATCH * KV_HEADS];
     int n_items;
     double *expected, *expected_lse;
     const char *failed_after;
@@ -226,6 +228,11 @@ static void make_work(struct problem *p)
                 if (n || !part)
                     memcpy(p->info + 8 * p->n_items++, item, sizeof(item));
             }
+    for (int s = 0; s < BATCH; s++) {
+        p->reduce_indptr[s + 1] = p->reduce_indptr[s];
+        for (int part = 0; part < PARTS && pages_of(p, s); part++)
+            p->reduce_partial_map[p->reduce_indptr[s + 1]++] = (s * PARTS + part) * p->q_len;
+    }
     p->work_indptr[1] = p->n_items / 3;
     p->work_indptr[2] = p->n_items;
 }
@@ -331,6 +338,9 @@ static int64_t argument(const struct problem *p, const char *name)
         {"work_info", address(p->info)},
         {"partial_out", address(p->partial_out)},
         {"partial_lse", address(p->partial_lse)},
+        {"reduce_indptr", address(p->reduce_indptr)},
+        {"reduce_partial_map", address(p->reduce_partial_map)},
+        {"tickets", address(p->tickets)},
         {"q_token_stride", p->heads * d},
         {"q_head_stride", d},
         {"k_page_stride", p->page * KV_HEADS * d},
@@ -385,10 +395,13 @@ static double combined(const struct problem *p, size_t row, int column, double *
     return sum > 0 ? o / sum : 0;
 }
 
+/* Is a result left for a combine to make? */
+static bool in_parts(const struct problem *p) { return p->listed && !p->v.one_launch; }
+
 static double result(const struct problem *p, size_t row, int column, double *lse)
 {
     const size_t token = row / (size_t)p->heads, head = row % (size_t)p->heads;
-    if (p->listed && kv_lens[token / (size_t)p->q_len])
+    if (in_parts(p) && kv_lens[token / (size_t)p->q_len])
         return combined(p, row, column, lse);
     *lse = (double)p->lse[head * (size_t)(BATCH * p->q_len) + token];
     return number(p, p->out[row * (size_t)p->v.head_dim_v + (size_t)column]);
@@ -408,7 +421,7 @@ static double error_of(const struct problem *p)
         }
         const double want = p->expected_lse[row];
         const bool same = isinf(want) ? lse == want : fabs(lse - want) <= 1e-4;
-        if ((p->v.lse || p->listed) && !same)
+        if ((p->v.lse || in_parts(p)) && !same)
             difference += INFINITY;
     }
     return sqrt(difference / norm);
@@ -445,6 +458,11 @@ static void check_after(void *context, const char *pass, const struct tir_func *
         p->failed_after = pass ? pass : "building";
         return;
     }
+    for (int i = 0; i < BATCH * KV_HEADS; i++)
+        if (p->tickets[i]) {
+            p->failed_after = pass ? pass : "building";
+            snprintf(p->why, sizeof(p->why), "tickets[%d] is left at %d", i, p->tickets[i]);
+        }
     const double error = error_of(p);
     if (!(error <= bound_of(p))) {
         p->failed_after = pass ? pass : "building";
@@ -561,6 +579,19 @@ static void work_lists_write_parts(void **state)
     CASE("gfx942", true, {ATT_MASK, ATT_MASK_WINDOW}, {ATT_LSE, 1}, {ATT_Q_LEN, 2});
 }
 
+static void the_last_workgroup_adds_up_parts(void **state)
+{
+    (void)state;
+    CASE("gfx942", true, {ATT_ONE_LAUNCH, 1}, {ATT_LSE, 1}, {ATT_SINKS, 1});
+    CASE("gfx950", true, {ATT_ONE_LAUNCH, 1}, {ATT_Q_LEN, 3}, {ATT_GQA, 12});
+    CASE("gfx942", true, {ATT_ONE_LAUNCH, 1}, {ATT_MASK, ATT_MASK_WINDOW}, {ATT_HEAD_DIM, 64},
+         {ATT_GQA, 0}, {ATT_LSE, 1});
+    CASE("gfx950", true, {ATT_ONE_LAUNCH, 1}, {ATT_HEAD_DIM, 256}, {ATT_GQA, 1});
+    CASE("gfx942", true, {ATT_ONE_LAUNCH, 1}, {ATT_KV_DTYPE, ATT_KV_DTYPE_FP8},
+         {ATT_KV_SCALE, ATT_KV_SCALE_TENSOR});
+    CASE("gfx950", false, {ATT_ONE_LAUNCH, 1});
+}
+
 static void pages_have_any_size(void **state)
 {
     (void)state;
@@ -632,6 +663,10 @@ static void kernels_fit_their_registers(void **state)
     FACTS({ATT_GQA, 8});
     FACTS({ATT_GQA, 8}, {ATT_Q_LEN, 4}, {ATT_MASK, ATT_MASK_WINDOW}, {ATT_SINKS, 1}, {ATT_LSE, 1},
           {ATT_SOFT_CAP, 1});
+    FACTS({ATT_ONE_LAUNCH, 1});
+    FACTS({ATT_ONE_LAUNCH, 1}, {ATT_GQA, 16}, {ATT_Q_LEN, 2}, {ATT_PAGE_SIZE, 64});
+    FACTS({ATT_ONE_LAUNCH, 1}, {ATT_GQA, 0}, {ATT_Q_LEN, 4}, {ATT_LSE, 1});
+    FACTS({ATT_ONE_LAUNCH, 1}, {ATT_HEAD_DIM, 256}, {ATT_GQA, 16});
     FACTS({ATT_HEAD_DIM, 256}, {ATT_Q_LEN, 2}, {ATT_KV_LAYOUT, ATT_KV_LAYOUT_SHUFFLE});
     FACTS({ATT_HEAD_DIM, 64}, {ATT_Q_LEN, 8}, {ATT_MASK, ATT_MASK_CUSTOM});
     FACTS({ATT_Q_LEN, 8}, {ATT_MASK, ATT_MASK_CUSTOM});
@@ -681,6 +716,7 @@ int main(void)
         cmocka_unit_test(masks_of_bytes_say_what_is_seen),
         cmocka_unit_test(scores_are_capped),
         cmocka_unit_test(work_lists_write_parts),
+        cmocka_unit_test(the_last_workgroup_adds_up_parts),
         cmocka_unit_test(pages_have_any_size),
         cmocka_unit_test(shuffled_caches_are_read_in_place),
         cmocka_unit_test(quantised_caches_are_scaled),

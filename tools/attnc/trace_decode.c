@@ -152,6 +152,12 @@ static void upload_work(struct trace_run *run, const struct attn_decode_desc *de
     a->partial_rows = sizes.partial_rows;
     a->partial_out = trace_room(run, rows * desc->head_dim_v, sizeof(float));
     a->partial_lse = trace_room(run, rows, sizeof(float));
+    if (desc->one_launch) {
+        a->reduce_indptr = device_copy(&run->memory, plan.reduce_indptr, 4 * (a->batch + 1u));
+        a->reduce_partial_map =
+            device_copy(&run->memory, plan.reduce_partial_map, 4 * (size_t)sizes.partials);
+        a->tickets = trace_steps(run, (size_t)a->batch * desc->kv_heads, 0, 0);
+    }
     run->least_bytes +=
         4.0 * (INFO * items + shape.lists + 1) +
         4.0 * plan.reduce_indptr[shape.batch] * shape.q_len * desc->heads * (desc->head_dim_v + 1);

@@ -96,6 +96,7 @@ struct work {
     struct attn_decode_plan plan;
     int32_t items;
     struct tensor out, lse; /* [partial row, head] */
+    int32_t *tickets;       /* [sequence, kv head], with one_launch */
 };
 
 enum { INFO = 8 }; /* integers of an item: attn_decode_plan */
@@ -210,10 +211,15 @@ static void compare_kv_head(struct comparison *c, int task)
         .kv_head = kv_head,
         .part = {.k = k, .v = v, .end = p->kv_lens[s]},
     };
-    if (p->shape->flags & SPLIT)
+    const bool split = p->shape->flags & SPLIT;
+    if (split)
         compare_items(c, &piece, scratch);
-    else
+    if (!split || p->desc.one_launch) {
+        piece.part.first = 0;
+        piece.part.end = p->kv_lens[s];
+        piece.part.partial = false;
         compare_piece(c, &piece, scratch);
+    }
     free(scratch);
     free(v);
     free(k);
@@ -418,6 +424,14 @@ static void upload_work(struct problem *p)
     a->work_info = device_copy(&p->memory, w->plan.work_info, INFO * w->items * word);
     a->partial_out = tensor_upload(&p->work.out, &p->memory);
     a->partial_lse = tensor_upload(&p->work.lse, &p->memory);
+    if (!p->desc.one_launch)
+        return;
+    const int tickets = a->batch * p->desc.kv_heads;
+    p->work.tickets = allocate_words(tickets);
+    a->reduce_indptr = device_copy(&p->memory, w->plan.reduce_indptr, (a->batch + 1) * word);
+    a->reduce_partial_map =
+        device_copy(&p->memory, w->plan.reduce_partial_map, w->sizes.partials * word);
+    a->tickets = device_copy(&p->memory, p->work.tickets, tickets * word);
 }
 
 static void free_work(struct work *w)
@@ -429,6 +443,7 @@ static void free_work(struct work *w)
     free(w->plan.reduce_partial_map);
     tensor_free(&w->out);
     tensor_free(&w->lse);
+    free(w->tickets);
 }
 
 static void upload(struct problem *p)
@@ -489,7 +504,8 @@ static uint8_t *rows_written(const struct problem *p, bool partial, int count)
 {
     uint8_t *written = calloc((size_t)count + 1, 1);
     const bool split = p->shape->flags & SPLIT;
-    for (int s = 0; s < p->args.batch && !split; s++)
+    const bool whole = !partial && (!split || p->desc.one_launch);
+    for (int s = 0; s < p->args.batch && whole; s++)
         memset(written + p->qo[s], 1, (size_t)(p->qo[s + 1] - p->qo[s]));
     for (int32_t i = 0; i < p->work.items; i++) {
         const int32_t *info = p->work.plan.work_info + INFO * i;
@@ -523,6 +539,19 @@ static bool kept_to_itself(struct problem *p)
             untouched_elsewhere(p, "partial_lse", &p->work.lse, true));
 }
 
+/* Tickets are 0 again, for the next launch. */
+static bool tickets_are_back(struct problem *p)
+{
+    for (int i = 0; p->work.tickets && i < p->args.batch * p->desc.kv_heads; i++) {
+        if (!p->work.tickets[i])
+            continue;
+        verify_fail(p->row, "tickets[%d] is %d after the launch, expected 0", i,
+                    p->work.tickets[i]);
+        return false;
+    }
+    return true;
+}
+
 static void download(struct problem *p)
 {
     struct device_memory *m = &p->memory;
@@ -533,6 +562,9 @@ static void download(struct problem *p)
         tensor_download(&p->work.out, m);
         tensor_download(&p->work.lse, m);
     }
+    if (p->work.tickets)
+        device_read(m, p->work.tickets, p->args.tickets,
+                    (size_t)p->args.batch * p->desc.kv_heads * sizeof(int32_t));
 }
 
 static void run_problem(struct problem *p)
@@ -540,7 +572,7 @@ static void run_problem(struct problem *p)
     if (!launch(p))
         return;
     download(p);
-    if (verify_copied(&p->memory, p->row) && kept_to_itself(p))
+    if (verify_copied(&p->memory, p->row) && kept_to_itself(p) && tickets_are_back(p))
         compare(p);
 }
 
@@ -661,6 +693,7 @@ struct attn_decode_desc verify_decode_desc(const struct attn_pack *pack, uint32_
         .sinks = verify_flag(pack, n, "sinks"),
         .soft_cap = verify_flag(pack, n, "soft_cap"),
         .lse = verify_flag(pack, n, "lse"),
+        .one_launch = !latent && verify_flag(pack, n, "one_launch"),
         .logits = latent ? NULL : verify_name(pack, n, "logits"),
         .cache = verify_cache_desc(pack, n),
         .page_table = verify_page_table(pack, n),
