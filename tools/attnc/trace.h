@@ -1,6 +1,9 @@
-/* SPDX-License-Identifier: Apache-2.0 attnc trace: what its parts share. The inputs of an op are
- * those of its verification, tools/verify/<op>.c, or for a few ops trace_<op>.c; trace.c times
- * the launch and prints the report. */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * attnc trace: what its parts share. The inputs of an op are those of its verification,
+ * tools/verify/<op>.c, or for a few ops trace_<op>.c; trace.c times the launch and prints the
+ * report.
+ */
 #ifndef TOOLS_ATTNC_TRACE_H
 #define TOOLS_ATTNC_TRACE_H
 
