@@ -19,6 +19,8 @@
  * end of a resource read 0. The verifier refuses what this pass does not do: a second loop with
  * stages, stages inside of a loop that has them, too many of either.
  *
+ * Barriers of several stages in one phase are one barrier, behind the waits of all of them.
+ *
  * A `wait` says "the copy of this tile is there"; here it learns how many newer copies of its group
  * are under way by then.
  *
@@ -306,6 +308,23 @@ static void end_phase(struct round *e, bool barrier_seen, bool steady)
         tir_barrier(&e->b);
 }
 
+/* Does another barrier of this round follow in the same phase? Then one will do: a phase ends with
+ * its waits and barriers, and both may be there for rounds in which one of their stages is not. */
+static bool barrier_follows(const struct round *e, unsigned i)
+{
+    const struct rotation *r = e->r;
+    const unsigned phase = tir_op(r->f, r->order[i])->phase;
+    for (i++; i < r->n_order; i++) {
+        const struct tir_op *op = tir_op(r->f, r->order[i]);
+        const int stage = (int)stage_of(op);
+        if (op->phase != phase)
+            return false;
+        if (op->opcode == TIR_barrier && stage >= e->first_stage && stage <= e->last_stage)
+            return true;
+    }
+    return false;
+}
+
 static void emit_round(struct round *e, bool steady)
 {
     struct rotation *r = e->r;
@@ -325,6 +344,8 @@ static void emit_round(struct round *e, bool steady)
             begin_phase(e, (unsigned)phase);
         }
         barrier |= op->opcode == TIR_barrier;
+        if (op->opcode == TIR_barrier && barrier_follows(e, i))
+            continue;
         const struct tir_ref ref = clone_op(e, (unsigned)stage, op);
         tir_append(r->f, e->b.block, ref);
         for (unsigned k = 0; k < op->n_results; k++)

@@ -19,23 +19,29 @@
  *
  *     columns  waves  registers of a wave, 4 bytes a lane      LDS (gfx942, gfx950)
  *          16      4  O 32, Q 72, S 8, block on its way 36     19 KiB, 76 KiB
- *          32      8  O 32, Q 72, S 8, block on its way 18     40 KiB, 78 KiB
- *          64      8  O 64, Q 72, S 8, block on its way 18     42 KiB, 80 KiB
+ *          32      8  O 32, Q 72, S 8, block on its way 18     59 KiB, 118 KiB
+ *          64      8  O 64, Q 72, S 8, block on its way 18     61 KiB, 122 KiB
  *         128      8  O 128, Q 72 or 24, S 4 or 8, block 9 or 18     43 KiB, 143 KiB
  *
  * A wave has 256 registers; passing operands and addresses take 40 to 60 of them. With 128
  * columns that is too much: gfx942, whose LDS is nearly full, takes blocks of 16 keys instead of
- * 32, whose operands need less; gfx950 keeps two thirds of Q in LDS. A block is in LDS while the
- * next is on its way to registers; where there is room for two in LDS, a block needs one barrier
- * less. With 16 columns a compute unit has two workgroups, so that one loads while the other
- * computes: the lists of a plan should be twice its compute units.
+ * 32, whose operands need less; gfx950 keeps a part of Q in LDS. fp8 queries and keys, which stand
+ * in LDS as they are, take half of all that.
  *
- *   stage 0  page numbers            phase NEXT
- *   stage 1  load the block          phase NEXT
- *   stage 2  registers to LDS        phase PLACE
+ * A block passes to LDS in pieces, and where a piece has gone the same one of the next block is
+ * asked for: memory always has most of a block to bring. With three blocks in LDS one barrier a
+ * block is enough, since the product with c of a block stands in the round of the next, behind the
+ * same barrier as its scores; with two a second one says that c is no longer needed. With 16
+ * columns a compute unit has two workgroups, so that one loads while the other computes: the lists
+ * of a plan should be twice its compute units.
+ *
+ *   stage 0  page numbers            phase PLACE_FIRST
+ *   stage 1  load the block          phases PLACE_FIRST, PLACE, piece by piece
+ *   stage 2  registers to LDS        the same
  *            S = K Q                 phase SCORES
  *            mask, softmax, P to LDS phase SOFTMAX
- *            O += c P                phase VALUES
+ *   stage 3  O += c P                phase EARLIER_VALUES; where P needs no exchange, or LDS has
+ *                                    one block, in stage 2 and phase VALUES
  */
 #include "ir/bits.h"
 #include "templates/mla_decode.h"
@@ -58,9 +64,9 @@ static const struct tile {
     } small, large;
 } tiles[] = {
     {16, 4, {16, 0}, {32, 0}},
-    {32, 8, {32, 0}, {32, 0}},
-    {64, 8, {32, 0}, {32, 0}},
-    {128, 8, {16, 0}, {32, 6}},
+    {32, 8, {16, 0}, {32, 0}},
+    {64, 8, {16, 0}, {32, 0}},
+    {128, 8, {16, 0}, {32, 4}},
 };
 
 /* Part of a cache row: the latent, or the rotated key. */
@@ -74,6 +80,18 @@ static const struct tile *find_tile(const struct att_variant *v)
     while (t->columns < rows && t->columns < most)
         t++;
     return t;
+}
+
+/* Where a block and Q take half of the room, keys are twice as many and Q stays in registers. And
+ * where a block on its way takes twice as many registers as one of fp8, fewer are left for Q. */
+static void fit_tile(struct mla *s, bool large)
+{
+    if (s->kq_bytes == 1) {
+        s->d.keys = 32;
+        s->q_in_lds = 0;
+    } else if (large && s->q_in_lds && s->d.kv_bytes > 1) {
+        s->q_in_lds += 2;
+    }
 }
 
 static bool check(const struct att_variant *v, const struct tir_machine *m, struct att_why *why)
@@ -172,16 +190,17 @@ static void share_state(struct mla *s, struct decode_state *state)
     if (!mla_exchanges(s))
         return;
     struct tir_if writers = mla_begin_writers(s);
-    mla_store_vector(s, VECTOR_M, state->m);
-    mla_store_vector(s, VECTOR_L, state->l);
+    mla_store_vector(s, tir_i32(b, VECTOR_M), state->m);
+    mla_store_vector(s, tir_i32(b, VECTOR_L), state->l);
     mla_end_writers(s, &writers);
     mla_meet(s);
-    state->m = mla_load_vector(s, VECTOR_M);
-    state->l = mla_load_vector(s, VECTOR_L);
+    state->m = mla_load_vector(s, tir_i32(b, VECTOR_M));
+    state->l = mla_load_vector(s, tir_i32(b, VECTOR_L));
 }
 
 /* attention.c builds these steps by itself; mla_visit() builds the rest of a block. */
 static const struct att_source source = {.first_key = mla_first_key};
+
 static const struct att_place steps[ATT_N_STEPS] = {[ATT_STEP_MODIFY] = {COMPUTE, SOFTMAX}};
 
 static void begin_attention(struct mla *s)
@@ -209,7 +228,7 @@ static void work_on(struct mla *s, struct tir_value index)
     decode_find_item(d, index);
     d->k.c = d->value.c = att_cache(b, d->v, d->m, false, tir_i32(b, 0));
     s->pages = att_pages(b, d->v, d->item.sequence, d->item.kv_len, d->item.first_key);
-    mla_find_parts(s);
+    mla_find_pieces(s);
     d->n_rows = tir_mul(b, tir_sub(b, d->item.end_token, d->item.first_token), d->gqa);
     struct tir_loop pass =
         tir_begin_for(b, tir_i32(b, 0), d->n_rows, tir_i32(b, (int)d->columns), NULL, 0);
@@ -229,8 +248,8 @@ static void begin(struct mla *s, const struct att_variant *v, const struct tir_m
     const bool large = m->lds_bytes > 64 * 1024;
     const unsigned dtype = att_dtype(v), latent = (unsigned)v->head_dim_v;
     *s = (struct mla){
-        .d = {.v = v,
-              .m = m,
+        .variant = *v,
+        .d = {.m = m,
               .dtype = dtype,
               .kv_dtype = att_cache_dtype(v),
               .waves = t->waves,
@@ -244,9 +263,14 @@ static void begin(struct mla *s, const struct att_variant *v, const struct tir_m
         .q_in_lds = large ? t->large.q_in_lds : t->small.q_in_lds,
         .n_parts = v->head_dim > v->head_dim_v ? 2 : 1,
     };
+    /* One query sees every key: its place on the diagonal need not be kept. */
+    if (v->mask == ATT_MASK_CAUSAL && v->q_len == 1)
+        s->variant.mask = ATT_MASK_NONE;
+    s->d.v = &s->variant;
     s->d.kv_bytes = tir_dtype_bits(s->d.kv_dtype) / 8;
     s->kq_dtype = v->q_dtype == ATT_Q_DTYPE_FP8 ? TIR_FP8 : dtype;
     s->kq_bytes = tir_dtype_bits(s->kq_dtype) / 8;
+    fit_tile(s, large);
     s->d.qk = tir_find_mma(m, MFMA_ROWS, MFMA_ROWS, 0, s->kq_dtype);
     s->d.pv = tir_find_mma(m, MFMA_ROWS, MFMA_ROWS, s->d.keys < 32 ? 16 : 0, dtype);
     assert(s->d.qk >= 0 && s->score_waves <= s->wave_bits);
@@ -274,15 +298,15 @@ static void build(const struct att_variant *v, const struct tir_machine *m, stru
 
     *k = (struct att_kernel){
         .func = b->f,
-        .schedule = {.stages = N_STAGES,
-                     .matrix_phases = 1u << SCORES | 1u << VALUES,
+        .schedule = {.stages = s.late ? N_STAGES : LATE,
+                     .matrix_phases = 1u << EARLIER_VALUES | 1u << SCORES | 1u << VALUES,
                      .interleave = 1,
                      .ping_pong = 1,
                      .apart = 1},
         .grid = {{"workgroups", 1, 1}, {NULL, 1, 1}, {NULL, 1, 1}},
     };
-    snprintf(k->tuning, sizeof(k->tuning), "rows=%u kv=%u waves=%u buffers=%u stages=%d",
-             s.d.columns, s.d.keys, s.d.waves, s.buffers, N_STAGES);
+    snprintf(k->tuning, sizeof(k->tuning), "rows=%u kv=%u waves=%u buffers=%u stages=%u",
+             s.d.columns, s.d.keys, s.d.waves, s.buffers, s.late ? (unsigned)N_STAGES : LATE);
 }
 
 const struct att_template att_template_mla_decode = {

@@ -8,12 +8,16 @@
 #include "templates/decode.h"
 #include "templates/pages.h"
 
-enum phase { PLACE, NEXT, SCORES, SOFTMAX, VALUES, N_PHASES };
-enum stage { PAGES, LOADS, COMPUTE, N_STAGES };
+enum phase { PLACE_FIRST, PLACE, EARLIER_VALUES, SCORES, SOFTMAX, VALUES, N_PHASES };
+enum stage { PAGES, LOADS, COMPUTE, LATE, N_STAGES };
 enum { MFMA_ROWS = 16 };
-enum { PANEL = 64 /* columns of K that one step of the contraction takes */, MAX_PANELS = 9 };
+enum {
+    PANEL = 64 /* columns of K that one step of the contraction takes */,
+    MAX_PANELS = 9,
+    MAX_PIECES = 3
+};
 /* Vectors beside O^T that waves exchange through LDS. */
-enum { VECTOR_ALPHA, VECTOR_M = 0, VECTOR_L };
+enum { VECTOR_ALPHA, VECTOR_M = 0, VECTOR_L, N_VECTORS };
 
 /* Part of a cache row: the latent, or the rotated key. */
 struct part {
@@ -21,17 +25,28 @@ struct part {
     struct tir_layout lds; /* of a block */
     unsigned bytes;
     struct tir_value buffer;
+};
+
+/* Columns of a part that pass from the cache to LDS together. */
+struct piece {
+    struct part *part;
+    unsigned column; /* of the part, where it begins */
     struct att_paged_tile paged;
     struct tir_value pages;
     struct att_paged_data fetched;
 };
 
 struct mla {
+    struct att_variant variant; /* what d.v says */
     struct decode d;
-    unsigned buffers;            /* blocks in LDS: 1 or 2 */
+    unsigned buffers; /* blocks in LDS: 1 to 3 */
+    unsigned turns;   /* places for P and alpha: 1 or 2 */
+    bool late;        /* O += c P of a block stands in the round of the next one: stage LATE */
     unsigned kq_dtype, kq_bytes; /* of Q, and of the cache's rows as they stand in LDS */
     struct part part[2];
     unsigned n_parts;
+    struct piece piece[MAX_PIECES];
+    unsigned n_pieces;
 
     unsigned score_waves; /* log2 of the waves that split the columns of S^T */
     unsigned wave_bits;
@@ -76,9 +91,14 @@ void mla_meet(struct mla *s);
 /** Waves that hold the same columns of S^T: one of them writes. */
 struct tir_if mla_begin_writers(struct mla *s);
 void mla_end_writers(struct mla *s, struct tir_if *writers);
+/** Which of the places for P and alpha, that take turns, is block `block`'s; i32. */
+struct tir_value mla_turn(struct mla *s, struct tir_value block);
+/** P of block `block`, keys x columns, goes to LDS for all waves, and comes back. */
+void mla_store_weights(struct mla *s, struct tir_value block, struct tir_value p);
+struct tir_value mla_load_weights(struct mla *s, struct tir_value block);
 /** Vector n of S^T's columns goes to LDS; it comes back as O^T has its columns. */
-void mla_store_vector(struct mla *s, int n, struct tir_value a);
-struct tir_value mla_load_vector(struct mla *s, int n);
+void mla_store_vector(struct mla *s, struct tir_value n, struct tir_value a);
+struct tir_value mla_load_vector(struct mla *s, struct tir_value n);
 
 /* mla_decode_block.c */
 
@@ -87,7 +107,7 @@ struct tir_value mla_like(struct mla *s, struct tir_value scalar, struct tir_val
 /** The first key of a block: att_source.first_key. */
 struct tir_value mla_first_key(void *family, struct tir_value block);
 /** How the latent and the rotated key of a block come from the cache. */
-void mla_find_parts(struct mla *s);
+void mla_find_pieces(struct mla *s);
 /** Appends one block of keys, in program order. */
 void mla_visit(struct mla *s, struct att_block block, struct tir_value carried[ATT_N_CARRY]);
 

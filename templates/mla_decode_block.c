@@ -7,10 +7,20 @@
 #include "templates/mla_decode.h"
 #include "templates/scalar.h"
 
+#include <assert.h>
+
 static void set_stage(struct mla *s, enum stage stage, enum phase phase)
 {
     s->d.b.stage = (uint8_t)stage;
     s->d.b.phase = (uint8_t)phase;
+}
+
+static void set_product_stage(struct mla *s)
+{
+    if (s->late)
+        set_stage(s, LATE, EARLIER_VALUES);
+    else
+        set_stage(s, COMPUTE, VALUES);
 }
 
 struct tir_value mla_like(struct mla *s, struct tir_value scalar, struct tir_value v)
@@ -24,15 +34,17 @@ struct tir_value mla_first_key(void *family, struct tir_value block)
     return tir_add(&s->d.b, s->d.item.first_key, att_times(&s->d.b, block, (int)s->d.keys));
 }
 
-/* How a block of the latent passes through registers: 16 bytes a lane, if it has as many. Half of
- * the lanes walk a row; a wave that had one row only would have its page number moved to a scalar,
- * with a wait. */
-static struct tir_layout transit_layout(const struct mla *s)
+/* How `cols` columns of a block of the latent pass through registers: 16 bytes a lane, if it has as
+ * many. At least two rows are in a wave: one that had one row only would have its page number moved
+ * to a scalar, with a wait. False where a part of a row leaves a lane less than it could have. */
+static bool transit_layout(const struct mla *s, unsigned width, struct tir_layout *layout)
 {
-    const unsigned cols = tir_bits(s->d.value.width), tokens = tir_bits(s->d.keys);
+    const unsigned cols = tir_bits(width), tokens = tir_bits(s->d.keys);
     const unsigned most = tir_bits(16 / s->d.kv_bytes), all = cols + tokens - 6 - s->wave_bits;
     const unsigned vector = most < all ? most : all;
     const unsigned row = cols - vector < 5 ? cols - vector : 5, rows = 6 - row + s->wave_bits;
+    if (rows > tokens || (vector < most && width < s->d.value.width))
+        return false;
     struct tir_spread l = tir_spread(s->d.m, s->d.waves);
     tir_spread_cols(&l, TIR_REGS, vector);
     tir_spread_cols(&l, TIR_LANES, row);
@@ -40,54 +52,96 @@ static struct tir_layout transit_layout(const struct mla *s)
     tir_spread_rows(&l, TIR_WAVES, s->wave_bits);
     tir_spread_cols(&l, TIR_REGS, cols - vector - row);
     tir_spread_rows(&l, TIR_REGS, tokens - rows);
-    return tir_spread_layout(&l);
+    *layout = tir_spread_layout(&l);
+    return true;
 }
 
-void mla_find_parts(struct mla *s)
+static void add_piece(struct mla *s, struct part *part, const struct att_cache *c, unsigned first,
+                      unsigned width, const struct tir_layout *layout)
 {
-    struct decode *const d = &s->d;
-    const struct tir_layout transit = transit_layout(s);
-    for (unsigned i = 0; i < s->n_parts; i++) {
-        struct part *const p = &s->part[i];
-        const bool rotated = i && d->k.c.packed;
-        const struct att_cache c = rotated ? att_cache_rotated(&d->k.c, d->dtype) : d->k.c;
-        p->paged = att_paged_tile(&d->b, &c, d->keys, p->width, rotated ? 0 : p->first,
-                                  i ? NULL : &transit);
+    s->piece[s->n_pieces++] = (struct piece){
+        .part = part,
+        .column = first,
+        .paged = att_paged_tile(&s->d.b, c, s->d.keys, width,
+                                c->packed || part == s->part ? first : part->first, layout),
+    };
+}
+
+void mla_find_pieces(struct mla *s)
+{
+    struct part *const latent = s->part, *const rotated = s->part + 1;
+    const struct att_cache *const c = &s->d.k.c;
+    struct tir_layout transit;
+    s->n_pieces = 0;
+    unsigned width = latent->width / 2;
+    if (!transit_layout(s, width, &transit)) {
+        width = latent->width;
+        const bool fits = transit_layout(s, width, &transit);
+        assert(fits);
+        (void)fits;
     }
+    for (unsigned first = 0; first < latent->width; first += width)
+        add_piece(s, latent, c, first, width, &transit);
+    if (s->n_parts == 1)
+        return;
+    struct att_cache own = *c;
+    if (c->packed)
+        own = att_cache_rotated(c, s->d.dtype);
+    s->piece[s->n_pieces++] = (struct piece){
+        .part = rotated,
+        .paged = att_paged_tile(&s->d.b, &own, s->d.keys, rotated->width,
+                                c->packed ? 0 : rotated->first, NULL),
+    };
+}
+
+static bool is_latent(const struct mla *s, const struct piece *p) { return p->part == s->part; }
+
+/* Pieces of a block take turns: when one of a block goes to LDS, the same one of the next block is
+ * asked for, so that memory always has something to do. Page
+ * numbers are loaded behind the first piece: vmcnt counts in order, and behind the last they would
+ * be waited for with all of it. */
+static enum phase phase_of(const struct mla *s, unsigned piece)
+{
+    return piece == 0 || s->n_pieces == 1 ? PLACE_FIRST : PLACE;
 }
 
 static void fetch(struct mla *s, struct att_block *block)
 {
     struct tir_builder *const b = &s->d.b;
-    set_stage(s, PAGES, NEXT);
+    for (unsigned i = 0; i < s->n_pieces; i++) {
+        struct piece *const p = &s->piece[i];
+        set_stage(s, PAGES, PLACE_FIRST);
+        if (i && is_latent(s, p))
+            p->pages = s->piece->pages;
+        else
+            p->pages = att_page_numbers(b, &s->pages, &p->paged, mla_first_key(s, block->index));
+        set_stage(s, LOADS, phase_of(s, i));
+        p->fetched =
+            att_paged_load(b, &s->pages, &p->paged, mla_first_key(s, block->index), p->pages);
+    }
     const struct tir_value key = mla_first_key(s, block->index);
-    for (unsigned i = 0; i < s->n_parts; i++)
-        s->part[i].pages = att_page_numbers(b, &s->pages, &s->part[i].paged, key);
-    set_stage(s, LOADS, NEXT);
-    for (unsigned i = 0; i < s->n_parts; i++)
-        s->part[i].fetched = att_paged_load(b, &s->pages, &s->part[i].paged, key, s->part[i].pages);
     if (s->d.v->mask == ATT_MASK_CUSTOM)
         block->mask = att_load_mask(&s->d.attention, key);
 }
 
 /* Clears rows behind the sequence's last token, and those that no entry of a list stands for. A
  * page may hold anything there, a NaN too; P is 0 there, but its product with a NaN is not. */
-static struct tir_value clear_tail(struct mla *s, struct tir_value c, struct tir_value block)
+static struct tir_value clear_tail(struct mla *s, const struct piece *p, struct tir_value c,
+                                   struct tir_value block)
 {
     struct tir_builder *const b = &s->d.b;
     const struct tir_type type = tir_typeof(b->f, c);
     const struct tir_value left = tir_sub(b, s->d.item.kv_len, mla_first_key(s, block));
-    const struct tir_value entries = s->part->pages;
     struct tir_value edge = tir_cmp_lt(b, left, tir_i32(b, (int)s->d.keys));
     if (s->pages.slots)
-        edge = tir_or(b, edge, att_has_gaps(b, entries));
+        edge = tir_or(b, edge, att_has_gaps(b, p->pages));
     struct tir_if branch = tir_begin_if(b, edge, true, &type, 1);
     struct tir_type t = type;
     t.dtype = TIR_I32;
     const struct tir_value row = tir_row_index(b, t);
     struct tir_value there = tir_cmp_lt(b, row, mla_like(s, left, row));
     if (s->pages.slots) {
-        const struct tir_value entry = att_paged_entries(b, &s->part->paged, entries);
+        const struct tir_value entry = att_paged_entries(b, &p->paged, p->pages);
         there = tir_and(b, there, tir_cmp_ge(b, entry, tir_int_like(b, entry, 0)));
     }
     const struct tir_value cleared = tir_select(b, there, c, tir_float_like(b, c, 0.0f));
@@ -99,17 +153,23 @@ static struct tir_value clear_tail(struct mla *s, struct tir_value c, struct tir
 static void place(struct mla *s, struct tir_value block)
 {
     struct tir_builder *const b = &s->d.b;
-    set_stage(s, COMPUTE, PLACE);
-    for (unsigned i = 0; i < s->n_parts; i++) {
-        const struct part *const p = &s->part[i];
+    for (unsigned i = 0; i < s->n_pieces; i++) {
+        const struct piece *const p = &s->piece[i];
+        set_stage(s, COMPUTE, phase_of(s, i));
         struct tir_value x = att_paged_elements(b, &p->paged, p->fetched, s->kq_dtype);
-        if (i == 0)
-            x = clear_tail(s, x, block);
-        tir_tile_lds_store(b, mla_buffer_of(s, p, block), x, &p->lds);
+        if (is_latent(s, p))
+            x = clear_tail(s, p, x, block);
+        const struct tir_value at = mla_buffer_of(s, p->part, block);
+        tir_tile_lds_store(b, att_plus(b, at, (int)(p->column * s->kq_bytes)), x, &p->part->lds);
     }
-    if (s->pages.slots)
-        mla_store_entries(s, block, s->part[s->n_parts - 1].pages); /* one for each token */
+    set_stage(s, COMPUTE, PLACE);
+    if (s->pages.slots) /* of the last piece, which has one for each token */
+        mla_store_entries(s, block, s->piece[s->n_pieces - 1].pages);
     mla_meet(s);
+    if (s->late) { /* the last block's product has a round of its own */
+        set_stage(s, LATE, PLACE);
+        mla_meet(s);
+    }
 }
 
 /* PANEL columns of K, the n-th of the row. */
@@ -150,10 +210,10 @@ static struct tir_value compute_scores(struct mla *s, struct tir_value block)
 }
 
 /* O follows the maximum, by what the waves that know it left in LDS. */
-static struct tir_value rescale(struct mla *s, struct tir_value o)
+static struct tir_value rescale(struct mla *s, struct tir_value block, struct tir_value o)
 {
     struct tir_builder *const b = &s->d.b;
-    const struct tir_value alpha = mla_load_vector(s, VECTOR_ALPHA);
+    const struct tir_value alpha = mla_load_vector(s, mla_turn(s, block));
     const struct tir_value grown = tir_any(b, tir_cmp_ne(b, alpha, tir_float_like(b, alpha, 1.0f)));
     struct tir_if branch = tir_begin_if(b, grown, true, &s->d.output, 1);
     const struct tir_value scaled = tir_mul(b, o, tir_broadcast(b, alpha, s->d.output));
@@ -164,22 +224,24 @@ static struct tir_value rescale(struct mla *s, struct tir_value o)
 
 /* P and alpha go to all waves; returns P as the right operand of the product with c. */
 static struct tir_value exchange(struct mla *s, const struct att_softmax_step *step,
-                                 struct tir_value p16, struct tir_value carried[ATT_N_CARRY])
+                                 struct tir_value block, struct tir_value p16,
+                                 struct tir_value carried[ATT_N_CARRY])
 {
-    struct tir_builder *const b = &s->d.b;
     struct tir_if writers = mla_begin_writers(s);
-    tir_tile_lds_store(b, s->p_buffer, p16, &s->p_lds);
-    mla_store_vector(s, VECTOR_ALPHA, step->alpha);
+    mla_store_weights(s, block, p16);
+    mla_store_vector(s, mla_turn(s, block), step->alpha);
     mla_end_writers(s, &writers);
-    mla_meet(s);
-    set_stage(s, COMPUTE, VALUES);
-    carried[ATT_CARRY_O] = rescale(s, carried[ATT_CARRY_O]);
-    return tir_tile_lds_load(b, s->p_buffer, s->weights, &s->p_lds);
+    if (!s->late)
+        mla_meet(s);
+    set_product_stage(s);
+    carried[ATT_CARRY_O] = rescale(s, block, carried[ATT_CARRY_O]);
+    return mla_load_weights(s, block);
 }
 
 /* O and l follow the maximum, l += p, and P^T becomes the right operand of the product with c. */
 static struct tir_value use_weights(struct mla *s, const struct att_softmax_step *step,
-                                    struct tir_value p, struct tir_value carried[ATT_N_CARRY])
+                                    struct tir_value block, struct tir_value p,
+                                    struct tir_value carried[ATT_N_CARRY])
 {
     struct tir_builder *const b = &s->d.b;
     struct tir_value *const l = &carried[ATT_CARRY_L];
@@ -190,7 +252,7 @@ static struct tir_value use_weights(struct mla *s, const struct att_softmax_step
     else
         att_softmax_rescale(b, step, &carried[ATT_CARRY_O], l);
     *l = tir_named(b, "l", tir_add(b, *l, tir_col_fold_sum(b, p)));
-    return mla_exchanges(s) ? exchange(s, step, p16, carried) : p16;
+    return mla_exchanges(s) ? exchange(s, step, block, p16, carried) : p16;
 }
 
 static struct tir_value read_values(struct mla *s, struct tir_value block)
@@ -222,10 +284,11 @@ void mla_visit(struct mla *s, struct att_block block, struct tir_value carried[A
     const struct att_softmax_step step =
         att_softmax_maximum(b, &a->softmax, x, &carried[ATT_CARRY_M]);
     x = att_softmax_exponent(b, &a->softmax, x, carried[ATT_CARRY_M]);
-    const struct tir_value p = use_weights(s, &step, tir_named(b, "p", tir_exp2(b, x)), carried);
-    set_stage(s, COMPUTE, VALUES);
+    const struct tir_value p =
+        use_weights(s, &step, block.index, tir_named(b, "p", tir_exp2(b, x)), carried);
+    set_product_stage(s);
     carried[ATT_CARRY_O] = tir_named(
         b, "o", tir_mma(b, s->d.pv, read_values(s, block.index), p, carried[ATT_CARRY_O]));
-    if (s->buffers == 1)
+    if (s->buffers == 1 || (s->late && s->buffers == 2))
         mla_meet(s);
 }

@@ -114,6 +114,19 @@ static unsigned query_bytes(const struct mla *s) { return s->d.columns * PANEL *
 /* Of a block's part of a sparse list. */
 static unsigned entry_bytes(const struct mla *s) { return s->d.keys * (unsigned)sizeof(int32_t); }
 
+/* With three blocks in LDS one barrier a block will do: while the slowest waves work on one and
+ * the product of the one before, the fastest write the next. With two, blocks and P are free after
+ * the product with the earlier one, and a barrier says so. */
+static void choose_buffers(struct mla *s, unsigned room, unsigned block, unsigned other)
+{
+    const unsigned weights = mla_exchanges(s) ? weights_bytes(s) : 0;
+    s->buffers = 2 * block + other <= room ? 2 : 1;
+    if (mla_exchanges(s) && 3 * block + other + weights <= room)
+        s->buffers = 3;
+    s->late = mla_exchanges(s) && s->buffers > 1;
+    s->turns = s->buffers == 3 ? 2 : 1;
+}
+
 void mla_take_lds(struct mla *s)
 {
     struct decode *const d = &s->d;
@@ -126,14 +139,14 @@ void mla_take_lds(struct mla *s)
     }
     if (mla_exchanges(s)) {
         s->p_lds = weights_map(s);
-        other = weights_bytes(s) + 2 * vector_bytes(s);
+        other = weights_bytes(s) + N_VECTORS * vector_bytes(s);
     }
     other += s->q_in_lds * query_bytes(s);
     if (d->v->sparse == ATT_SPARSE_SLOTS)
         block += entry_bytes(s);
     /* Two workgroups of 4 waves share a compute unit: one loads while the other computes. */
     const unsigned room = d->m->lds_bytes / (d->waves > 4 ? 1 : 2);
-    s->buffers = 2 * block + other <= room ? 2 : 1;
+    choose_buffers(s, room, block, other);
     for (unsigned i = 0; i < s->n_parts; i++)
         s->part[i].buffer = tir_lds_buffer(&d->b, s->buffers * s->part[i].bytes, 16);
     if (s->q_in_lds)
@@ -142,8 +155,24 @@ void mla_take_lds(struct mla *s)
         s->entries = tir_lds_buffer(&d->b, s->buffers * entry_bytes(s), 16);
     if (!mla_exchanges(s))
         return;
-    s->p_buffer = tir_lds_buffer(&d->b, weights_bytes(s), 16);
-    s->vector_buffer = tir_lds_buffer(&d->b, 2 * vector_bytes(s), 16);
+    s->p_buffer = tir_lds_buffer(&d->b, s->turns * weights_bytes(s), 16);
+    s->vector_buffer = tir_lds_buffer(&d->b, N_VECTORS * vector_bytes(s), 16);
+}
+
+/* a mod 3: 2^16 and 2^8 are 1 mod 3, so that the digits of a to these bases may be added. */
+static struct tir_value modulo_3(struct tir_builder *b, struct tir_value a)
+{
+    for (int bits = 16; bits >= 8; bits /= 2)
+        a = tir_add(b, tir_and(b, a, tir_i32(b, (1 << bits) - 1)), tir_shr(b, a, tir_i32(b, bits)));
+    const struct tir_value third = tir_shr(b, att_times(b, a, 0x5556), tir_i32(b, 16));
+    return tir_sub(b, a, att_times(b, third, 3));
+}
+
+/* The number of the block's place in LDS. */
+static struct tir_value slot_of(struct mla *s, struct tir_value block)
+{
+    struct tir_builder *const b = &s->d.b;
+    return s->buffers == 3 ? modulo_3(b, block) : tir_and(b, block, tir_i32(b, 1));
 }
 
 struct tir_value mla_buffer_of(struct mla *s, const struct part *p, struct tir_value block)
@@ -151,7 +180,7 @@ struct tir_value mla_buffer_of(struct mla *s, const struct part *p, struct tir_v
     struct tir_builder *const b = &s->d.b;
     if (s->buffers == 1)
         return p->buffer;
-    const struct tir_value which = tir_and(b, block, tir_i32(b, 1));
+    const struct tir_value which = slot_of(s, block);
     return tir_add(b, p->buffer, att_times(b, which, (int)p->bytes));
 }
 
@@ -160,7 +189,7 @@ static struct tir_value entries_at(struct mla *s, struct tir_value block)
     struct tir_builder *const b = &s->d.b;
     if (s->buffers == 1)
         return s->entries;
-    const struct tir_value which = tir_and(b, block, tir_i32(b, 1));
+    const struct tir_value which = slot_of(s, block);
     return tir_add(b, s->entries, att_times(b, which, (int)entry_bytes(s)));
 }
 
@@ -212,19 +241,42 @@ void mla_end_writers(struct mla *s, struct tir_if *writers)
     tir_end_if(&s->d.b, writers, NULL);
 }
 
-static struct tir_value vector_at(struct mla *s, int n)
+struct tir_value mla_turn(struct mla *s, struct tir_value block)
 {
-    return att_plus(&s->d.b, s->vector_buffer, n * (int)vector_bytes(s));
+    struct tir_builder *const b = &s->d.b;
+    return s->turns == 2 ? tir_and(b, block, tir_i32(b, 1)) : tir_i32(b, 0);
 }
 
-void mla_store_vector(struct mla *s, int n, struct tir_value a)
+static struct tir_value weights_at(struct mla *s, struct tir_value block)
+{
+    struct tir_builder *const b = &s->d.b;
+    return tir_add(b, s->p_buffer, att_times(b, mla_turn(s, block), (int)weights_bytes(s)));
+}
+
+void mla_store_weights(struct mla *s, struct tir_value block, struct tir_value p)
+{
+    tir_tile_lds_store(&s->d.b, weights_at(s, block), p, &s->p_lds);
+}
+
+struct tir_value mla_load_weights(struct mla *s, struct tir_value block)
+{
+    return tir_tile_lds_load(&s->d.b, weights_at(s, block), s->weights, &s->p_lds);
+}
+
+static struct tir_value vector_at(struct mla *s, struct tir_value n)
+{
+    struct tir_builder *const b = &s->d.b;
+    return tir_add(b, s->vector_buffer, att_times(b, n, (int)vector_bytes(s)));
+}
+
+void mla_store_vector(struct mla *s, struct tir_value n, struct tir_value a)
 {
     const struct tir_layout map = vector_map(s);
     tir_tile_lds_store(&s->d.b, vector_at(s, n), a, &map);
 }
 
 /* A vector of S^T's columns as O^T has them. */
-struct tir_value mla_load_vector(struct mla *s, int n)
+struct tir_value mla_load_vector(struct mla *s, struct tir_value n)
 {
     const struct tir_layout map = vector_map(s);
     return tir_tile_lds_load(&s->d.b, vector_at(s, n), s->vector, &map);

@@ -202,7 +202,8 @@ static struct tir_value load_packed_scales(struct tir_builder *b, const struct a
     const struct tir_value back =
         tir_mul(b, block, tir_int_like(b, block, ATT_PACKED_RUN - sizeof(float)));
     return tir_tile_gather(b, t->cache.base, tir_sub(b, at, tir_zext(b, back, TIR_I64)),
-                           tir_i32(b, ATT_PACKED_SCALES), of_rows(b, t->gathered, TIR_F32));
+                           tir_i32(b, ATT_PACKED_SCALES + (int)(t->first / ATT_PACKED_RUN * 4)),
+                           of_rows(b, t->gathered, TIR_F32));
 }
 
 struct att_paged_data att_paged_load(struct tir_builder *b, const struct att_pages *p,
