@@ -10,8 +10,8 @@ struct ninja_options {
 };
 
 /**
- * Writes `path`, "out/x.ninja": edges that make out/x.kernels/KERNEL.attnpack, and out/x.attnpack of
- * them, from the folder in which attnc runs now. Returns an exit_code after a message.
+ * Writes `path`, "out/x.ninja": edges that make out/x.kernels/KERNEL.attnpack, and out/x.attnpack
+ * of them, from the folder in which attnc runs now. Returns an exit_code after a message.
  */
 int write_ninja(const struct build_unit *units, size_t count, const struct ninja_options *o,
                 const char *path);

@@ -13,8 +13,8 @@ struct attn_pack;
 
 /**
  * Runs `call` in a child and takes the `size` bytes that it leaves in `answer`. False where it
- * returned another exit code than 0, died, or took longer than `seconds` and was killed: `fault` has
- * the last line of its standard error, or says so.
+ * returned another exit code than 0, died, or took longer than `seconds` and was killed: `fault`
+ * has the last line of its standard error, or says so.
  */
 bool child_call(int (*call)(void *context, void *answer), void *context, void *answer, size_t size,
                 double seconds, char fault[200]);

@@ -126,14 +126,16 @@ const struct attnc_tuned *tune_find_row(const struct tune_key *key, const struct
 /** Times what the database does not have; false when it could not be written. */
 bool tune_measure(struct tune_sweep *sweep);
 
-/** Races the first candidate and the `finalists` fastest on the model on the machine's GPU, for each
- * key and shape. What was measured there then decides. False: the database cannot be written. */
+/** Races the first candidate and the `finalists` fastest on the model on the machine's GPU, for
+ * each key and shape. What was measured there then decides. False: the database cannot be written.
+ * */
 bool tune_measure_gpu(struct tune_sweep *sweep, unsigned finalists);
 
 /** The times of a candidate that decide: measured, or modelled. */
 const struct tune_value *tune_times(const struct tune_key *key, size_t candidate);
 
-/** A pack in memory with the candidate alone, for the rest of this process's life; NULL: no memory. */
+/** A pack in memory with the candidate alone, for the rest of this process's life; NULL: no
+ * memory. */
 struct attn_pack;
 struct attn_pack *tune_open_candidate(const struct tune_key *key, size_t candidate);
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * attnc tune --calibrate: the parameters of the timing model that sources leave open, and those that
- * were fitted before, are fitted to what a GPU has measured. Each step changes the one parameter, to the one
- * of a few values, that brings the model closest: so few change, and those that matter. A parameter
- * that has changed is tried again nearer to where it is.
+ * attnc tune --calibrate: the parameters of the timing model that sources leave open, and those
+ * that were fitted before, are fitted to what a GPU has measured. Each step changes the one
+ * parameter, to the one of a few values, that brings the model closest: so few change, and those
+ * that matter. A parameter that has changed is tried again nearer to where it is.
  */
 #include <math.h>
 #include <stdio.h>
