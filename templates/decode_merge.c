@@ -6,8 +6,8 @@
  *     m = max(m1, m2)   l = l1 2^(m1 - m) + l2 2^(m2 - m)   O = O1 2^(m1 - m) + O2 2^(m2 - m)
  *
  * With `one_launch` the parts of a sequence count themselves, and the last workgroup merges them in
- * the same way: wave w takes parts w, w + waves, ... in this order, whichever workgroup it is in, so
- * that sums do not depend on who was last. A part (O, lse) is the state m = lse log2(e), l = 1.
+ * the same way: wave w takes parts w, w + waves, ... in this order, whichever workgroup it is in,
+ * so that sums do not depend on who was last. A part (O, lse) is the state m = lse log2(e), l = 1.
  */
 #include "ir/bits.h"
 #include "ir/spread.h"
@@ -277,7 +277,7 @@ static struct tir_value load_word(struct decode *d, const char *array, struct ti
 static void choose_sum(struct decode *d)
 {
     const unsigned width = tir_bits(d->value.width);
-    /* At most half of the lanes: rows that a wave has alike would be scalars, more than there are. */
+    /* At most half of the lanes: rows that are alike in a wave would be scalars, too many. */
     const unsigned most = d->m->lane_bits - 1, lanes = width - 2 < most ? width - 2 : most;
     const unsigned rows_used = (unsigned)(d->v->gqa * d->v->q_len); /* 0: not known */
     unsigned columns = d->m->lane_bits - lanes;

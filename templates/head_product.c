@@ -12,6 +12,7 @@
 #include "ir/matrix.h"
 #include "ir/spread.h"
 #include "templates/grid.h"
+#include "templates/lds_map.h"
 #include "templates/scalar.h"
 #include "templates/template.h"
 
@@ -105,24 +106,11 @@ static void choose_layouts(struct product *p)
     p->finished = whole_rows(p, p->dtype, TOKENS, ROWS);
 }
 
-/* Rows of 128 bytes one after the other; 8 of them tell their 16-byte chunks apart by an XOR, so
- * that lanes which read one column of them meet every bank once. */
-static struct tir_layout panel_map(void)
-{
-    struct tir_layout map = tir_row_major(TOKENS, PANEL);
-    for (unsigned i = 0; i < 3; i++)
-        map.basis[tir_bits(PANEL) + i] = TIR_RC(1u << i, (unsigned)CHUNK << i);
-    return map;
-}
+/* Rows of 128 bytes: 8 of them tell their 16-byte chunks apart. */
+static struct tir_layout panel_map(void) { return att_lds_swizzled(TOKENS, PANEL, CHUNK, 0, 3); }
 
 /* Rows of 64 bytes, of which two share the banks: they tell their chunks apart by the next bits. */
-static struct tir_layout out_map(void)
-{
-    struct tir_layout map = tir_row_major(TOKENS, ROWS);
-    for (unsigned i = 0; i < 2; i++)
-        map.basis[tir_bits(ROWS) + 1 + i] = TIR_RC(2u << i, (unsigned)CHUNK << i);
-    return map;
-}
+static struct tir_layout out_map(void) { return att_lds_swizzled(TOKENS, ROWS, CHUNK, 1, 2); }
 
 static struct tir_value panel_at(struct product *p, unsigned panel)
 {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "ir/bits.h"
+#include "ir/spread.h"
 #include "templates/lds_map.h"
 
 #include <assert.h>
@@ -59,6 +60,15 @@ struct tir_layout att_lds_columns(const struct tir_machine *m, unsigned rows, un
             row = tir_rc_row(map.basis[chunk_bit++]);
         map.basis[n++] = TIR_RC(row, 1u << i);
     }
+    return map;
+}
+
+struct tir_layout att_lds_swizzled(unsigned rows, unsigned cols, unsigned chunk, unsigned row_bit,
+                                   unsigned bits)
+{
+    struct tir_layout map = tir_row_major(rows, cols);
+    for (unsigned i = 0; i < bits; i++)
+        map.basis[tir_bits(cols) + row_bit + i] = TIR_RC(1u << (row_bit + i), chunk << i);
     return map;
 }
 

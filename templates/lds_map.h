@@ -23,6 +23,14 @@ struct tir_layout att_lds_rows(const struct tir_machine *m, unsigned rows, unsig
 struct tir_layout att_lds_columns(const struct tir_machine *m, unsigned rows, unsigned cols,
                                   unsigned elem_bytes, const struct tir_contraction *k);
 
+/**
+ * Rows one after the other, without padding, of which 2^bits are told apart by an XOR of chunks of
+ * `chunk` elements: bit `row_bit + i` of the row flips bit i of the chunk's number, so that lanes
+ * which read one column of these rows meet every bank once.
+ */
+struct tir_layout att_lds_swizzled(unsigned rows, unsigned cols, unsigned chunk, unsigned row_bit,
+                                   unsigned bits);
+
 /** Bytes that a buffer with this address map takes. */
 unsigned att_lds_bytes(const struct tir_layout *map, unsigned elem_bytes);
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * x / sqrt(mean(x^2) + eps) w of two tensors in one launch: the compressed q and the latent of latent
- * attention. The first half of the workgroups takes q, the other kv; a wave takes a token at a time
- * and has the weight in registers for all of its tokens. q may go to fp8, in groups of 128 with a
- * scale that is found here.
+ * x / sqrt(mean(x^2) + eps) w of two tensors in one launch: the compressed q and the latent of
+ * latent attention. The first half of the workgroups takes q, the other kv; a wave takes a token at
+ * a time and has the weight in registers for all of its tokens. q may go to fp8, in groups of 128
+ * with a scale that is found here.
  */
 #include "ir/bits.h"
 #include "ir/spread.h"

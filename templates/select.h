@@ -3,10 +3,10 @@
  * The k largest of a stream of scores, kept by one workgroup in LDS.
  *
  * Scores come in chunks, in the order of their positions. Those above a limit are appended to a
- * buffer of k entries and some chunks; when it would overflow, a radix selection leaves the k largest
- * of it, and the smallest of those is the new limit. So a row of any length is read once, and what
- * is in the buffer is ordered by position throughout: of equal scores the earlier ones are kept,
- * however many workgroups share a row.
+ * buffer of k entries and some chunks; when it would overflow, a radix selection leaves the k
+ * largest of it, and the smallest of those is the new limit. So a row of any length is read once,
+ * and what is in the buffer is ordered by position throughout: of equal scores the earlier ones are
+ * kept, however many workgroups share a row.
  *
  * All values are tiles of a row a lane, or scalars that are the same in all waves.
  */

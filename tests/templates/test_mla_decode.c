@@ -623,8 +623,8 @@ static void check_facts(const char *target, const struct setting *s, unsigned n)
     if ((f->vgpr_spills && !f->agprs) || f->sgpr_spills || f->scratch_bytes)
         fail_msg("%s: %u registers, spills %u VGPR, %u SGPR, %u bytes", k.name, f->vgprs + f->agprs,
                  f->vgpr_spills, f->sgpr_spills, f->scratch_bytes);
-    /* With blocks of 16 keys, which small LDS has for more than 16 columns, a wave has three loads and
-     * the page numbers under way: some of these are the last when they are waited for. */
+    /* With blocks of 16 keys, which small LDS has for more than 16 columns, a wave has three loads
+     * and the page numbers under way: some of these are the last when they are waited for. */
     const bool few_loads = v.gqa > 64 || (v.gqa > 16 && t->machine.lds_bytes <= 64 * 1024);
     /* LLVM puts the latch of a loop with stage LATE in front of its head, where it is not found. */
     const bool found = f->loop.mfma != 0;

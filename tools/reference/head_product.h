@@ -3,7 +3,8 @@
 #ifndef REFERENCE_HEAD_PRODUCT_H
 #define REFERENCE_HEAD_PRODUCT_H
 
-/* sum over k of scale[k / block] x[k] w[k], of `count` terms; *magnitude: of their absolute values. */
+/* sum over k of scale[k / block] x[k] w[k], of `count` terms; *magnitude: of their absolute
+ * values. */
 double ref_head_product(const double *x, const double *w, int count, const double *scale, int block,
                         double *magnitude);
 

@@ -82,8 +82,8 @@ static void fill(struct call *c)
 
 /*
  * With f = 2^-24 the norm is off by (D + 5) f / 2 + 5 f of the result: rope_compare.c says why. A
- * scale is the largest of 128 results times a constant that was rounded: 2 f more. What is stored in
- * fp8 is divided by the scale that the kernel stored.
+ * scale is the largest of 128 results times a constant that was rounded: 2 f more. What is stored
+ * in fp8 is divided by the scale that the kernel stored.
  */
 static void compare_row(struct call *c, int t, struct operand *in, const struct operand *weight,
                         struct operand *out, struct operand *scales)
