@@ -163,10 +163,10 @@ static void what_is_no_config_is_refused(void **state)
 static void errors_touch_no_output(void **state)
 {
     (void)state;
-    write_file("bad.yaml", "targets: [gfx942]\nkernels: [{ op: prefill, head_dim: 72 }]\n");
+    write_file("bad.yaml", "targets: [gfx942]\nkernels: [{ op: prefill, head_dim: 66 }]\n");
     write_file("old.pack", "old");
     expect("build bad.yaml -o old.pack --no-cache", 1, "",
-           "bad.yaml:2:36: error: head_dim 72 is not a multiple of ");
+           "bad.yaml:2:36: error: head_dim 66 is not 64 to 96 by 8, ");
     expect("build bad.yaml -o fresh.pack --no-cache", 1, "", "error");
     size_t size;
     char *text = read_file("old.pack", &size);
@@ -265,9 +265,9 @@ static void a_combination_is_named(void **state)
                "  - { op: decode, head_dim: 128, kv_dtype: [same, fp8], kv_scale: token }\n");
     expect("build d.yaml -o p.pack --no-cache", 1, "", "in the combination decode_bf16_d128_");
     write_file("e.yaml", "targets: [gfx942]\nkernels:\n"
-                         "  - { op: prefill, head_dim: [72, 64], lse: [false, true] }\n");
+                         "  - { op: prefill, head_dim: [66, 64], lse: [false, true] }\n");
     struct run r = run("build e.yaml -o p.pack --no-cache");
-    assert_null(strstr((char *)r.err.data, "in the combination")); /* 72 is wrong by itself */
+    assert_null(strstr((char *)r.err.data, "in the combination")); /* 66 is wrong by itself */
     end_run(&r);
 }
 

@@ -6,7 +6,7 @@ source=$1 attnc=$(realpath "$2")
 root=$(mktemp -d)
 trap 'rm -rf "$root"' EXIT
 cd "$root"
-export XDG_CACHE_HOME="$root/cache" LD_LIBRARY_PATH="$3" HIPSIM=target=gfx950 SHAKY=noise=1
+export XDG_CACHE_HOME="$root/cache" LD_LIBRARY_PATH="$3" HIPSIM=target=gfx950 SHAKY=noise=1,execute=1
 export ON_GPU_TUNE='--tiles 1 --verify 1 --seconds 1 --flush 1'
 echo 'kernels: [{ op: decode, head_dim: 64, gqa: 8, page_size: 16 }]' >d.yaml
 echo 'decode batch=1,k=128,heads=8' >shapes

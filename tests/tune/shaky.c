@@ -9,6 +9,8 @@
  *   drift=P      the clock gets slower by P percent with every hundred launches
  *   fault=N      the N-th launch, from 1, and all after it fail
  *   hang=N       the N-th event that is waited for never comes
+ *   execute=1    every launch is executed, in whole; else only the first of a kernel and grid is, and
+ *                of that a sample, which is enough for times
  *
  * SHAKY_PARAMETERS changes the timing model: a GPU that is not as ours has it.
  */
@@ -79,6 +81,14 @@ static launch_function *real_launch(void)
     return f;
 }
 
+static int synchronize(void)
+{
+    int (*f)(void);
+    void *address = next("hipDeviceSynchronize");
+    memcpy(&f, &address, sizeof(address));
+    return f();
+}
+
 /* The modelled time of the launch that has just been made. */
 static double modelled(void)
 {
@@ -92,7 +102,7 @@ static double modelled(void)
 static void enable(void)
 {
     static bool enabled;
-    const struct hipsim_time_options options = {.samples_only = true,
+    const struct hipsim_time_options options = {.samples_only = !setting("execute="),
                                                 .parameters = getenv("SHAKY_PARAMETERS")};
     bool (*f)(const struct hipsim_time_options *, char *, size_t);
     void *address = next("hipsim_time_enable");
@@ -120,19 +130,20 @@ EXPORT int hipModuleLaunchKernel(void *function, unsigned x, unsigned y, unsigne
         return LAUNCH_FAILURE;
     while (i < known_count && (known[i].function != function || known[i].grid != grid))
         i++;
-    if (i == known_count && i < KNOWN) {
+    const bool is_known = i < known_count;
+    if (!is_known || setting("execute=") > 0) {
         enable();
         const int error =
             real_launch()(function, x, y, z, bx, by, bz, lds, stream, parameters, extra);
         if (error)
             return error;
-        int (*synchronize)(void);
-        void *address = next("hipDeviceSynchronize");
-        memcpy(&synchronize, &address, sizeof(address));
         if (synchronize())
             return LAUNCH_FAILURE;
-        known[known_count++] = (struct known){function, grid, modelled()};
     }
+    if (!is_known && known_count < KNOWN)
+        known[known_count++] = (struct known){function, grid, modelled()};
+    else if (!is_known)
+        return LAUNCH_FAILURE;
     clock_us += shake(known[i].us);
     return SUCCESS;
 }
