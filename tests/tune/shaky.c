@@ -9,8 +9,8 @@
  *   drift=P      the clock gets slower by P percent with every hundred launches
  *   fault=N      the N-th launch, from 1, and all after it fail
  *   hang=N       the N-th event that is waited for never comes
- *   execute=1    every launch is executed, in whole; else only the first of a kernel and grid is, and
- *                of that a sample, which is enough for times
+ *   execute=1    every launch is executed, in whole; else only the first of a kernel and grid is,
+ *                and of that a sample, which is enough for times
  *
  * SHAKY_PARAMETERS changes the timing model: a GPU that is not as ours has it.
  */
