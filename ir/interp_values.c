@@ -270,7 +270,7 @@ static void run_lane_count(struct interp *x, const struct tir_op *op, unsigned w
     interp_value(x, op->result)[wave] = count;
 }
 
-/* What the first register of one lane holds. */
+/* The first register of one lane. */
 static void run_lane_read(struct interp *x, const struct tir_op *op, unsigned wave)
 {
     const struct tir_type t = type_of(x, op->operands[0]);

@@ -21,7 +21,7 @@ int attn_slots_fill(enum attn_page_table table, const struct attn_pages *p,
 
 /* ATTN_CHECK_DATA. */
 
-/* What is read back of the lists; NULL where it is not given. */
+/* The lists as they are read back; NULL where one is not given. */
 struct lists {
     int32_t *lens, *indptr, *slots;
     int64_t stride, entries; /* of block_table */

@@ -299,7 +299,7 @@ struct pending {
     bool is;
 };
 
-/* Of a NaN and 0 the maximum is 0: the product with 0 keeps a NaN, which is in every head's. */
+/* max(NaN, 0) is 0, so the NaN is kept by a product with 0; every head's score has it. */
 static void add_part(const struct att_index *x, const struct pending *p, int i)
 {
     struct tir_builder *b = x->b;

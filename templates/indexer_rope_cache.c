@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What precedes the indexer's scores, in one pass: q and k are rotated, k normalised first, and
+ * The step before the indexer's scores, in one pass: q and k are rotated, k normalised first, and
  * both become fp8 with a scale for each head and token; that of q joins the weights, that of k the
  * cache. Heads are held as rope_qk_norm_cache holds its own: rope.h.
  */

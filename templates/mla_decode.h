@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the files of the `mla_decode` template share.
+ * Types and functions that the files of the `mla_decode` template share.
  */
 #ifndef TEMPLATES_MLA_DECODE_H
 #define TEMPLATES_MLA_DECODE_H

@@ -111,7 +111,7 @@ struct tir_layout mla_query_map(const struct mla *s)
 
 static unsigned query_bytes(const struct mla *s) { return s->d.columns * PANEL * s->kq_bytes; }
 
-/* Of a block's part of a sparse list. */
+/* A block's part of a sparse list. */
 static unsigned entry_bytes(const struct mla *s) { return s->d.keys * (unsigned)sizeof(int32_t); }
 
 /* With three blocks in LDS one barrier a block will do: while the slowest waves work on one and

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What precedes absorbed latent attention, in one pass: the rotation of each head's q_pe and of the
- * token's k_pe, the norm of its latent, and both as a row of the paged cache.
+ * The step before absorbed latent attention, in one pass: the rotation of each head's q_pe and of
+ * the token's k_pe, the norm of its latent, and both as a row of the paged cache.
  *
  *   q_out = q_nope ‖ R q_pe        a head
  *   row   = norm(kv_c) ‖ R k_pe    a token

@@ -269,7 +269,7 @@ static void keep_largest(const struct att_select *s, const struct held *h, struc
     }
 }
 
-/* Of more than k entries the k largest stay. */
+/* Keeps the k largest where there are more than k entries. */
 static void select_largest(const struct att_select *s, struct tir_value state[ATT_SELECT_N])
 {
     struct tir_builder *b = s->b;
@@ -285,7 +285,7 @@ static void select_largest(const struct att_select *s, struct tir_value state[AT
 
 /* ---- Offers ---- */
 
-/* What of a chunk is above the limit. */
+/* The part of a chunk that is above the limit. */
 struct passing {
     struct tir_value is[ATT_SELECT_EACH_MAX], n[ATT_SELECT_EACH_MAX];
     struct tir_value own; /* of this wave */

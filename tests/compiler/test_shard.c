@@ -85,7 +85,7 @@ static void slips_are_named(void **state)
     expect("join -o x", 1, "", "usage: attnc join");
 }
 
-/* What Slurm and MPI set, and the share that follows. */
+/* The variables that Slurm and MPI set, and the share that follows from them. */
 static void ranks_take_their_share(void **state)
 {
     (void)state;

@@ -62,7 +62,7 @@ static void the_report_names_the_loop(void **state)
     assert_non_null(strstr(p.fault.text, "wave 0 goes round a loop of 6 instructions at entry+12"));
 }
 
-/* What changes nothing is waiting too; what counts is not. */
+/* Writing without a change is waiting too; counting is not. */
 static void polling_by_writes(void **state)
 {
     (void)state;
@@ -83,7 +83,7 @@ static void polling_by_writes(void **state)
 }
 
 /* Four waves of the second workgroup work for longer than a turn, together, before the flag is set.
- * What the first wave of the other one spends on waiting is no part of its budget. */
+ * The first wave of the other one waits, and its waiting is no part of its budget. */
 static void a_flag_that_is_set_late(void **state)
 {
     (void)state;

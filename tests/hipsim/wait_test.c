@@ -125,7 +125,7 @@ static void margins_of_unwaited_uses(void **state)
     program_run(&p, "ds_read_b32 v2, v0\ns_nop 15\ns_nop 15\nv_mov_b32 v3, v2\n");
     assert_int_equal(p.lds_before, UINT64_MAX);
     assert_int_equal(p.lds_after >> MARGIN_OFFSET_BITS, 4 + 2 * 64 - 52);
-    /* What a later read of LDS overwrites is in order whatever the latency. */
+    /* A later read of LDS overwrites an earlier one in order, whatever the latency. */
     program_run(&p, "ds_read_b32 v2, v0\nds_read_b32 v2, v0\ns_waitcnt lgkmcnt(0)");
     assert_int_equal(p.lds_before, UINT64_MAX);
 }

@@ -188,7 +188,7 @@ static void queries_of_fp8_have_a_scale(void **state)
     close_bench(&b);
 }
 
-/* What a launch handed over as the n-th argument. */
+/* The n-th argument that a launch handed over. */
 static int64_t handed(const struct fakehip *fake, int at, size_t size)
 {
     int64_t v = 0;

@@ -171,7 +171,7 @@ static void an_operand_inside_another_shares_its_memory(void **state)
     finish(&p);
 }
 
-/* Of a far tensor only rows with a value are there. */
+/* A far tensor has only the rows with a value. */
 static void far_rows_come_back(void **state)
 {
     (void)state;

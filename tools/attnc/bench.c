@@ -227,7 +227,7 @@ static int bench_kernel(struct bench *b, uint32_t n, const struct attn_kernel_in
     return EXIT_GOOD;
 }
 
-/* Of this kernel's target there may be no GPU: then it is left to the model. */
+/* Without a GPU of this kernel's target the model decides alone. */
 static int bench_all(struct bench *b)
 {
     int code = EXIT_GOOD;

@@ -329,7 +329,7 @@ static void print_summary(const struct tuning_run *r)
         s->measured, s->known, s->skipped, s->failed, s->pruned, s->wrong);
 }
 
-/* What only a GPU can decide. */
+/* Decisions that need a GPU. */
 static void print_open(const struct tuning_run *r)
 {
     for (size_t i = 0; i < r->tuning.count; i++) {

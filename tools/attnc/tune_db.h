@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What attnc tune has measured, in an SQLite database that survives being killed at any time. The
+ * The results of attnc tune, in an SQLite database that survives being killed at any time. The
  * schema is public: docs/tuning.md.
  */
 #ifndef TOOLS_ATTNC_TUNE_DB_H

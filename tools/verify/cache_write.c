@@ -76,7 +76,7 @@ static struct operand *input(struct call *c, enum cache_part part)
     return call_operand(c, CACHE_WRITE_K_IN + part);
 }
 
-/* Of a token, for a head. */
+/* One token's value for a head. */
 static struct slot slot_of(const struct call *c, int64_t slot, int head)
 {
     const int size = c->desc.cache_write.cache.page_size;
@@ -199,7 +199,7 @@ static int count_pages(const struct call *c, int i)
     return (s->runs[i].first + s->runs[i].tokens * launches(c) + size - 1) / size;
 }
 
-/* Of all runs, and some that stay empty. */
+/* Slots of all runs, and some that stay empty. */
 static void size(struct call *c)
 {
     const struct shape *s = c->shape;

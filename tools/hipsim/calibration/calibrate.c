@@ -181,7 +181,7 @@ static bool summarise(const char *name, const struct tally *t)
     return t->orders_wrong == 0 && mean <= BOUND;
 }
 
-/* What the command line asks for. */
+/* The request of the command line. */
 struct request {
     const char *hsa, *only, *family, *shape;
     bool sensitivity;

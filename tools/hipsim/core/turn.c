@@ -128,7 +128,7 @@ static bool index_registers(struct wave *w, const struct inst *in, struct inst *
     return true;
 }
 
-/* What S_SETVSKIP keeps from being issued (CDNA3 ISA, SOPC). */
+/* Instructions that S_SETVSKIP keeps from being issued (CDNA3 ISA, SOPC). */
 #define VECTOR_ROWS (ROW_VALU | ROW_MFMA | ROW_VMEM | ROW_LDS)
 
 /* What the instruction takes of the wave's time. A matrix instruction is done beside what follows,
