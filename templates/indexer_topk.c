@@ -89,7 +89,7 @@ static void visit(struct indexer *x, struct tir_value round, struct tir_value *s
     att_select_offer(&x->select, state, keys, there, round);
 }
 
-/* What is on its way, to and from a loop's carried values. Returns how many there are. */
+/* Collects the values that a loop carries for loads under way. Returns how many there are. */
 static unsigned carry(const struct att_index_set *sets, unsigned n, struct tir_value *carried)
 {
     for (unsigned j = 0; j < n; j++)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the files of the `rope_qk_norm_cache` template share. `mla_rope_cache` holds and rotates its
- * heads by it too.
+ * Types and functions that the files of the `rope_qk_norm_cache` template share. `mla_rope_cache`
+ * holds and rotates its heads by them too.
  */
 #ifndef TEMPLATES_ROPE_H
 #define TEMPLATES_ROPE_H

@@ -130,7 +130,7 @@ static struct sums add_waves(const struct att_select *s, struct tir_value slot,
 
 enum { HELD_MAX = 32 };
 
-/* What this wave holds of the buffer, `n` entries a lane; behind the last one NO_KEY. Lane masks
+/* This wave's part of the buffer, `n` entries a lane; behind the last one NO_KEY. Lane masks
  * are made where they are used: they would take two scalar registers each. */
 struct held {
     unsigned n;

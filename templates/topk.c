@@ -94,7 +94,7 @@ static struct tir_value select_part(struct topk *t, struct tir_value state[ATT_S
     return att_select_end(&t->select, carried);
 }
 
-/* What stands for the column: its position, or what `source` says of it. */
+/* Names the column by its position, or by the entry of `source`. */
 static struct tir_value name_columns(struct topk *t, struct tir_value column)
 {
     struct tir_builder *b = &t->b;

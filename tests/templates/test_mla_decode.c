@@ -159,7 +159,7 @@ static double cached(const struct problem *p, int sequence, int key, int i)
 
 static bool q_is_fp8(const struct problem *p) { return p->v.q_dtype == ATT_Q_DTYPE_FP8; }
 
-/* Of fp8 the array of q has the bytes side by side. */
+/* The array of q holds fp8 elements byte by byte. */
 static double query(const struct problem *p, size_t i)
 {
     if (!q_is_fp8(p))

@@ -118,7 +118,7 @@ static void the_model_is_fitted_to_a_gpu(void **state)
     end_run(&r);
 }
 
-/* What is flagged is flagged with parameters of the model, and the file is read again. */
+/* Winners are timed at both ends of an open parameter's range, and the file can be read again. */
 static void open_parameters_are_tried(void **state)
 {
     (void)state;

@@ -85,7 +85,7 @@ static void print_op(const struct att_template *t)
     fputs("\n\n", stdout);
 }
 
-/* What the op's schema says: the fields as this op has them, and what a call takes. */
+/* Prints the op by its schema: its fields with their limits, and the arguments of a call. */
 static void help_op(const struct att_template *t)
 {
     print_op(t);
