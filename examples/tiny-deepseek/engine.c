@@ -1,0 +1,311 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * An engine with one decoder layer of DeepSeek-V3, or of GLM-5, as a rank of TP 8 has it. Prompts
+ * fill the cache; a second turn continues them, over what is cached; then steps generate, each
+ * sequence with some drafts, of which it keeps some, until one sequence ends and its row becomes
+ * padding. After every call all that the GPU wrote is checked. Exit status: 0 all right, 1
+ * something is off, 2 no GPU or no memory.
+ */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "check.h"
+#include "layer.h"
+
+enum { STEPS = 6, LAST_STEP_OF_1 = 3, MOST_HEADS = 16 };
+
+static const struct call prompts = {{70, 5, 83, 0}, {70, 5, 83, 0}}; /* the last row comes later */
+static const struct call turn = {{83, 5, 88, 20}, {13, 0, 5, 20}};
+
+/* What there is of a token on the host: before a kernel has changed it, and behind. */
+struct engine {
+    struct model model;
+    const struct shape *shape;
+    struct layer *layer;
+    int lengths[BATCH]; /* tokens of each sequence; 0: the row is padding */
+    float hidden[TOKENS][MOST_HIDDEN], last[BATCH][MOST_HIDDEN];
+    uint16_t q_a[TOKENS * MOST_Q_LORA], kv_a[TOKENS * ROW], q[TOKENS * MOST_QUERY];
+    uint16_t raw_q_a[TOKENS * MOST_Q_LORA], raw_kv_a[TOKENS * ROW];
+    uint16_t rotated_q[TOKENS * MOST_QUERY], rows[MOST_TOKENS * ROW];
+    uint16_t k[MOST_TOKENS * MOST_QUERY], v[MOST_TOKENS * MOST_OUT], out[TOKENS * MOST_OUT];
+    uint16_t absorbed[STEP * MOST_ABSORBED], latent[STEP * MOST_HEADS * LATENT];
+    double seen_k[BATCH][LONGEST][MOST_QUERY], seen_v[BATCH][LONGEST][MOST_OUT];
+    double cache[LONGEST][ROW];
+};
+
+static void download(struct engine *e, uint16_t *to, const uint16_t *from, size_t count)
+{
+    layer_download(e->layer, to, from, count * sizeof(*to));
+}
+
+/* Norms and first projections of what is in `hidden`. */
+static void project(struct engine *e, int tokens, struct verdict *verdict)
+{
+    const int lora = e->shape->q_lora;
+    for (int t = 0; t < tokens; t++)
+        model_project(&e->model, e->hidden[t], e->q_a + t * lora, e->kv_a + t * ROW);
+    memcpy(e->raw_q_a, e->q_a, sizeof(e->q_a));
+    memcpy(e->raw_kv_a, e->kv_a, sizeof(e->kv_a));
+    layer_norm(e->layer, tokens, e->q_a, e->kv_a);
+    for (int t = 0; t < tokens; t++) {
+        check_norm(verdict, e->raw_q_a + t * lora, e->model.q_norm, lora, e->q_a + t * lora);
+        check_norm(verdict, e->raw_kv_a + t * ROW, e->model.kv_norm, LATENT, e->kv_a + t * ROW);
+        if (memcmp(e->raw_kv_a + t * ROW + LATENT, e->kv_a + t * ROW + LATENT, 2 * ROPE) != 0)
+            verdict->norm = INFINITY; /* what is not of a latent stays as it is */
+        model_project_q(&e->model, e->q_a + t * lora, e->q + t * query_size(e->shape));
+    }
+}
+
+/* Keys and values of `tokens` rows, which go with those that their sequence has from `first` on. */
+static void check_up(struct engine *e, const uint16_t *rows, int tokens, int sequence, int first,
+                     struct verdict *verdict, int from)
+{
+    const struct shape *s = e->shape;
+    const int width = s->nope + s->value, query = query_size(s), out = out_size(s);
+    for (int t = 0; t < tokens; t++) {
+        const uint16_t *const row = rows + (from + t) * ROW;
+        const uint16_t *const k = e->k + (from + t) * query, *const v = e->v + (from + t) * out;
+        for (int h = 0; h < s->heads; h++) {
+            const uint16_t *const w = e->model.kv_b + h * width * LATENT;
+            const uint16_t *const key = k + h * key_dim(s);
+            check_product(verdict, row, w, s->nope, LATENT, key);
+            check_product(verdict, row, w + s->nope * LATENT, s->value, LATENT, v + h * s->value);
+            if (memcmp(key + s->nope, row + LATENT, 2 * ROPE) != 0)
+                verdict->product = INFINITY;
+        }
+        for (int i = 0; i < query; i++)
+            e->seen_k[sequence][first + t][i] = bf16_to_float(k[i]);
+        for (int i = 0; i < out; i++)
+            e->seen_v[sequence][first + t][i] = bf16_to_float(v[i]);
+    }
+}
+
+/* The row that a token has in the cache now, which e->cache keeps. */
+static void check_cache(struct engine *e, int sequence, int position, int row,
+                        struct verdict *verdict)
+{
+    const float scale = layer_read_row(e->layer, sequence, position, e->cache[position]);
+    check_cached(verdict, e->shape, e->kv_a + row * ROW, position, scale, e->cache[position]);
+}
+
+/* Rotation, cache, keys and values of a prefill's new tokens. */
+static void check_new(struct engine *e, const struct call *call, struct verdict *verdict)
+{
+    const struct shape *s = e->shape;
+    const struct tensors *t = layer_tensors(e->layer);
+    const int tokens = call_tokens(call), query = query_size(s);
+    download(e, e->rotated_q, t->q, (size_t)tokens * query);
+    download(e, e->rows, t->kv_a, (size_t)tokens * ROW);
+    download(e, e->k, t->k, (size_t)tokens * query);
+    download(e, e->v, t->v, (size_t)tokens * out_size(s));
+    for (int b = 0, n = 0; b < BATCH; n += call->added[b++]) {
+        const int cached = call->lengths[b] - call->added[b];
+        for (int i = 0; i < call->added[b]; i++) {
+            const int row = n + i;
+            for (int h = 0; h < s->heads; h++) {
+                const int at = row * query + h * key_dim(s) + s->nope;
+                check_rotated(verdict, s, e->q + at, cached + i, e->rotated_q + at);
+            }
+            check_rotated(verdict, s, e->kv_a + row * ROW + LATENT, cached + i,
+                          e->rows + row * ROW + LATENT);
+            check_cache(e, b, cached + i, row, verdict);
+        }
+        check_up(e, e->rows, call->added[b], b, cached, verdict, n);
+    }
+}
+
+/* What a chunk was made of: the cache, and the same products. */
+static void check_chunk(struct engine *e, const struct call *call, int number,
+                        struct verdict *verdict)
+{
+    const struct tensors *t = layer_tensors(e->layer);
+    int tokens = 0;
+    for (int b = 0; b < BATCH; b++)
+        tokens += call_chunk(call, b, number);
+    download(e, e->rows, t->gathered, (size_t)tokens * ROW);
+    download(e, e->k, t->k, (size_t)tokens * query_size(e->shape));
+    download(e, e->v, t->v, (size_t)tokens * out_size(e->shape));
+    for (int b = 0, n = 0; b < BATCH; n += call_chunk(call, b++, number)) {
+        const int count = call_chunk(call, b, number);
+        for (int i = 0; i < count; i++) {
+            layer_read_row(e->layer, b, number * CHUNK + i, e->cache[0]);
+            for (int d = 0; d < ROW; d++) { /* rounded to bf16, once from the number stored */
+                const double stored = e->cache[0][d];
+                if (!(fabs(bf16_to_float(e->rows[(n + i) * ROW + d]) - stored) <=
+                      0x1p-8 * fabs(stored)))
+                    verdict->cached = INFINITY;
+            }
+        }
+        check_up(e, e->rows, count, b, number * CHUNK, verdict, n);
+    }
+}
+
+static void check_prefill(struct engine *e, const struct call *call, int parts,
+                          struct verdict *verdict)
+{
+    const struct shape *s = e->shape;
+    const int tokens = call_tokens(call), query = query_size(s), out = out_size(s);
+    download(e, e->out, layer_tensors(e->layer)->out, (size_t)tokens * out);
+    for (int b = 0, n = 0; b < BATCH; b++) {
+        for (int i = 0; i < call->added[b]; i++, n++) {
+            for (int h = 0; h < s->heads; h++) {
+                const struct seen seen = {
+                    .keys = call->lengths[b] - call->added[b] + i + 1,
+                    .head_dim = key_dim(s),
+                    .head_dim_v = s->value,
+                    .k = e->seen_k[b][0] + h * key_dim(s),
+                    .v = e->seen_v[b][0] + h * s->value,
+                    .stride_k = MOST_QUERY,
+                    .stride_v = MOST_OUT,
+                    .parts = parts,
+                };
+                check_attention(verdict, e->rotated_q + n * query + h * key_dim(s),
+                                softmax_scale(s), &seen, e->out + n * out + h * s->value);
+            }
+        }
+    }
+}
+
+/* A step's token: everything from its absorbed query to its output. */
+static void check_token(struct engine *e, int sequence, int position, int n,
+                        struct verdict *verdict)
+{
+    const struct shape *s = e->shape;
+    const uint16_t *const q = e->q + n * query_size(s);
+    const struct seen seen = {
+        .keys = position + 1,
+        .head_dim = ROW,
+        .head_dim_v = LATENT,
+        .k = e->cache[0],
+        .v = e->cache[0],
+        .stride_k = ROW,
+        .stride_v = ROW,
+        .parts = 1,
+    };
+    check_cache(e, sequence, position, n, verdict);
+    for (int h = 0; h < s->heads; h++) {
+        const uint16_t *const absorbed = e->absorbed + (n * s->heads + h) * ROW;
+        const uint16_t *const latent = e->latent + (n * s->heads + h) * LATENT;
+        check_product(verdict, q + h * key_dim(s), e->model.absorb + h * LATENT * s->nope, LATENT,
+                      s->nope, absorbed);
+        check_rotated(verdict, s, q + h * key_dim(s) + s->nope, position, absorbed + LATENT);
+        check_attention(verdict, absorbed, softmax_scale(s), &seen, latent);
+        check_product(verdict, latent,
+                      e->model.kv_b + (h * (s->nope + s->value) + s->nope) * LATENT, s->value,
+                      LATENT, e->out + (n * s->heads + h) * s->value);
+    }
+}
+
+static bool report(const char *what, int number, const struct call *call, struct verdict verdict)
+{
+    const double kinds[] = {verdict.norm, verdict.rotated, verdict.cached, verdict.product,
+                            verdict.attention};
+    bool ok = true;
+    for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++)
+        ok &= kinds[i] <= 1;
+    printf("%s %2d  contexts", what, number);
+    for (int b = 0; b < BATCH; b++)
+        printf(" %3d+%-2d", call->lengths[b] - call->added[b], call->added[b]);
+    printf(
+        "  error / bound: norm %.3f, rotated %.3f, cached %.3f, product %.3f, attention %.3f  %s\n",
+        verdict.norm, verdict.rotated, verdict.cached, verdict.product, verdict.attention,
+        ok ? "ok" : "WRONG");
+    return ok;
+}
+
+/* New tokens of prompts, over what their sequences have in the cache. */
+static bool prefill(struct engine *e, int number, const struct call *call)
+{
+    int tokens = 0, parts = 1;
+    for (int b = 0; b < BATCH; b++) {
+        for (int i = 0; i < call->added[b]; i++, tokens++)
+            model_embed(&e->model, number * 10000 + b * LONGEST + i, e->hidden[tokens]);
+    }
+    struct verdict verdict = {0};
+    project(e, tokens, &verdict);
+    layer_prefill(e->layer, call, e->q);
+    check_new(e, call, &verdict);
+    for (int chunk = 0;; chunk++, parts++) {
+        int cached = 0;
+        for (int b = 0; b < BATCH; b++)
+            cached += call_chunk(call, b, chunk);
+        if (cached == 0)
+            break;
+        layer_prefill_chunk(e->layer, call, chunk);
+        check_chunk(e, call, chunk, &verdict);
+    }
+    check_prefill(e, call, parts, &verdict);
+    for (int b = 0, n = 0; b < BATCH; n += call->added[b++]) {
+        e->lengths[b] = call->lengths[b];
+        if (call->added[b] == 0)
+            continue;
+        const int last = n + call->added[b] - 1; /* what goes on: as a model samples from it */
+        memcpy(e->last[b], e->hidden[last], sizeof(e->last[b]));
+        model_add_output(&e->model, e->out + last * out_size(e->shape), e->last[b]);
+    }
+    return report("prefill", number, call, verdict);
+}
+
+/* A token of each sequence, and drafts of which it keeps some: the others' rows are overwritten. */
+static bool step(struct engine *e, int number)
+{
+    struct call call = {{0}, {0}};
+    const struct tensors *t = layer_tensors(e->layer);
+    const size_t heads = (size_t)e->shape->heads;
+    int tokens = 0;
+    for (int b = 0; b < BATCH; b++) {
+        if (e->lengths[b] == 0 || (b == 1 && number > LAST_STEP_OF_1))
+            continue;
+        call.added[b] = 1 + (number + b) % QUERIES;
+        call.lengths[b] = e->lengths[b] + call.added[b];
+        memcpy(e->hidden[tokens++], e->last[b], sizeof(e->last[b]));
+        for (int i = 1; i < call.added[b]; i++, tokens++)
+            model_embed(&e->model, 50000 + number * STEP + tokens, e->hidden[tokens]);
+    }
+    struct verdict verdict = {0};
+    project(e, tokens, &verdict);
+    layer_step(e->layer, &call, e->q);
+    download(e, e->absorbed, t->absorbed, (size_t)tokens * heads * ROW);
+    download(e, e->latent, t->latent, (size_t)tokens * heads * LATENT);
+    download(e, e->out, t->out, (size_t)tokens * (size_t)out_size(e->shape));
+    for (int b = 0, n = 0; b < BATCH; n += call.added[b++]) {
+        const int cached = call.lengths[b] - call.added[b];
+        for (int i = 0; i < cached; i++)
+            layer_read_row(e->layer, b, i, e->cache[i]);
+        for (int i = 0; i < call.added[b]; i++)
+            check_token(e, b, cached + i, n + i, &verdict);
+        if (call.added[b] == 0)
+            continue;
+        const int kept = 1 + (3 * number + b) % call.added[b];
+        e->lengths[b] = cached + kept;
+        memcpy(e->last[b], e->hidden[n + kept - 1], sizeof(e->last[b]));
+        model_add_output(&e->model, e->out + (n + kept - 1) * out_size(e->shape), e->last[b]);
+    }
+    return report("step   ", number, &call, verdict);
+}
+
+static bool run(const struct shape *shape)
+{
+    static struct engine e;
+    e.shape = shape;
+    e.model = model_make(shape);
+    e.layer = layer_open(&e.model);
+    bool ok = prefill(&e, 0, &prompts);
+    ok &= prefill(&e, 1, &turn);
+    for (int number = 0; number < STEPS; number++)
+        ok &= step(&e, number);
+    layer_close(e.layer);
+    model_free(&e.model);
+    return ok;
+}
+
+int main(int argc, char **argv)
+{
+    bool ok = true;
+    for (int i = 0; i < SHAPES; i++) {
+        if (argc < 2 || strcmp(argv[1], shapes[i].name) == 0)
+            ok &= run(&shapes[i]);
+    }
+    return !ok;
+}

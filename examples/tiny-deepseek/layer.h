@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * This file declares the layer's attention on the GPU, through libattn only: norms, prefill that
+ * does not absorb, with chunks of what is cached already, and absorbed decode of one or more
+ * queries a sequence as one captured graph.
+ */
+#ifndef LAYER_H
+#define LAYER_H
+
+#include "model.h"
+
+enum {
+    BATCH = 4,               /* sequences; a row without one is padding */
+    QUERIES = 4,             /* of a sequence in a step: its token, and up to 3 drafts */
+    STEP = BATCH * QUERIES,  /* tokens of a step */
+    TOKENS = 256,            /* room for a prefill's new tokens */
+    CHUNK = 64,              /* cached tokens of a sequence that prefill takes at a time */
+    CHUNKED = BATCH * CHUNK, /* of all sequences */
+    LONGEST = 256,           /* tokens of a sequence */
+    MOST_TOKENS = TOKENS > CHUNKED ? TOKENS : CHUNKED
+};
+
+/* What a call is about. The new tokens of the sequences lie one sequence behind the other. */
+struct call {
+    int lengths[BATCH]; /* of a sequence with its new tokens; 0: the row is padding */
+    int added[BATCH];   /* new tokens among these, the last ones */
+};
+
+int call_tokens(const struct call *call);
+
+/* How many tokens of chunk `number` a sequence has in the cache: none where it has no new ones. */
+int call_chunk(const struct call *call, int sequence, int number);
+
+struct layer;
+
+/* Ends the program with a message where something fails; so do all functions here. */
+struct layer *layer_open(const struct model *m);
+void layer_close(struct layer *l);
+
+/* Norms of both: q_a [tokens, q_lora] and the latents of kv_a [tokens, ROW], in place. */
+void layer_norm(struct layer *l, int tokens, uint16_t *q_a, uint16_t *kv_a);
+
+/*
+ * The new tokens, which see each other: rotation, cache, keys and values from the latents that
+ * layer_norm() has left on the device. q is [tokens, heads, nope + ROPE].
+ */
+void layer_prefill(struct layer *l, const struct call *call, const uint16_t *q);
+
+/* What the new tokens see in tokens number * CHUNK .. of the cache, added to the result. */
+void layer_prefill_chunk(struct layer *l, const struct call *call, int number);
+
+/* A step: replays the graph. */
+void layer_step(struct layer *l, const struct call *call, const uint16_t *q);
+
+/* What calls leave on the device. */
+struct tensors {
+    uint16_t *q_a;      /* [token, q_lora] */
+    uint16_t *kv_a;     /* [token, ROW]: normalised, and by layer_prefill() rotated */
+    uint16_t *q;        /* [token, heads, nope + ROPE], by layer_prefill() rotated */
+    uint16_t *k;        /* [token, heads, nope + ROPE] of the new tokens or of a chunk */
+    uint16_t *v;        /* [token, heads, value] */
+    uint16_t *gathered; /* [token, ROW] of a chunk */
+    uint16_t *absorbed; /* [token, heads, ROW] of a step */
+    uint16_t *latent;   /* [token, heads, LATENT]: what a step's attention gives */
+    uint16_t *out;      /* [token, heads, value] */
+};
+
+const struct tensors *layer_tensors(const struct layer *l);
+void layer_download(struct layer *l, void *to, const void *from, size_t size);
+
+/* A token's row of the cache as numbers: what is stored times the scale, which is also returned. */
+float layer_read_row(struct layer *l, int sequence, int token, double row[ROW]);
+
+#endif

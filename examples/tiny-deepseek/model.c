@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* This file is a decoder layer without its attention. */
+#include "model.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+const struct shape shapes[SHAPES] = {
+    {"deepseek-v3", 7168, 16, 128, 128, 1536, 1e4, 40, true, 64},
+    {"glm-5", 6144, 8, 192, 256, 2048, 1e6, 1, false, 16},
+};
+
+double softmax_scale(const struct shape *s)
+{
+    const double mscale = s->yarn > 1 ? 0.1 * log(s->yarn) + 1 : 1;
+    return mscale * mscale / sqrt(key_dim(s));
+}
+
+/*
+ * YaRN: pairs that turn more than 32 times within the context that the model was trained with,
+ * 4,096 tokens, keep their frequency; those that turn less than once have it divided; a ramp lies
+ * between.
+ */
+double rope_angle(const struct shape *s, int position, int i)
+{
+    const double trained = 4096, two_pi = 6.283185307179586;
+    const double frequency = pow(s->rope_base, -2.0 * i / ROPE);
+    if (s->yarn <= 1)
+        return position * frequency;
+    const double per_turn = ROPE / (2 * log(s->rope_base));
+    const double low = floor(per_turn * log(trained / (32 * two_pi)));
+    const double high = ceil(per_turn * log(trained / two_pi));
+    const double ramp = fmin(fmax((i - low) / (high - low), 0), 1);
+    return position * frequency * (1 - ramp + ramp / s->yarn);
+}
+
+/* A linear congruential generator (Knuth's MMIX constants); the top byte is the random one. */
+static int8_t random_byte(uint64_t *state)
+{
+    *state = *state * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+    return (int8_t)(*state >> 56);
+}
+
+static void *allocate(size_t size)
+{
+    void *p = malloc(size);
+    if (!p) {
+        fprintf(stderr, "out of memory\n");
+        exit(2);
+    }
+    return p;
+}
+
+static int8_t *make_weights(size_t count, uint64_t seed)
+{
+    int8_t *w = allocate(count);
+    for (size_t i = 0; i < count; i++)
+        w[i] = random_byte(&seed);
+    return w;
+}
+
+/* Weights of kv_b, scaled so that what they make of a normalised latent is about as large. */
+static void make_kv_b(struct model *m)
+{
+    const struct shape *s = m->shape;
+    const int rows = s->nope + s->value;
+    m->kv_b = allocate((size_t)s->heads * rows * LATENT * sizeof(*m->kv_b));
+    m->absorb = allocate((size_t)s->heads * LATENT * s->nope * sizeof(*m->absorb));
+    uint64_t state = 5;
+    for (int i = 0; i < s->heads * rows * LATENT; i++)
+        m->kv_b[i] = bf16_from_float((float)random_byte(&state) / (74 * sqrtf(LATENT)));
+    for (int h = 0; h < s->heads; h++) {
+        for (int c = 0; c < LATENT; c++) {
+            for (int n = 0; n < s->nope; n++)
+                m->absorb[(h * LATENT + c) * s->nope + n] = m->kv_b[(h * rows + n) * LATENT + c];
+        }
+    }
+}
+
+struct model model_make(const struct shape *s)
+{
+    struct model m = {
+        .shape = s,
+        .q_a = make_weights((size_t)s->q_lora * s->hidden, 1),
+        .kv_a = make_weights((size_t)ROW * s->hidden, 2),
+        .q_b = make_weights((size_t)query_size(s) * s->q_lora, 3),
+        .output = make_weights((size_t)s->hidden * out_size(s), 4),
+    };
+    make_kv_b(&m);
+    uint64_t state = 6;
+    for (int i = 0; i < s->q_lora; i++)
+        m.q_norm[i] = bf16_from_float(1 + (float)random_byte(&state) / 512);
+    for (int i = 0; i < LATENT; i++)
+        m.kv_norm[i] = bf16_from_float(1 + (float)random_byte(&state) / 512);
+    return m;
+}
+
+void model_free(struct model *m)
+{
+    void *const memory[] = {m->q_a, m->kv_a, m->q_b, m->output, m->kv_b, m->absorb};
+    for (size_t i = 0; i < sizeof(memory) / sizeof(memory[0]); i++)
+        free(memory[i]);
+}
+
+void model_embed(const struct model *m, int token, float *hidden)
+{
+    uint64_t state = 1000 + (uint64_t)token;
+    for (int i = 0; i < m->shape->hidden; i++)
+        hidden[i] = (float)random_byte(&state) / 64;
+}
+
+/* Weights are bytes of a standard deviation of 74: so the result's is that of `x`, about. */
+static float dot(const int8_t *w, const float *x, int count)
+{
+    enum { LANES = 16 };
+    float sums[LANES] = {0}, sum = 0;
+    for (int i = 0; i < count; i += LANES) {
+        for (int j = 0; j < LANES; j++)
+            sums[j] += (float)w[i + j] * x[i + j];
+    }
+    for (int j = 0; j < LANES; j++)
+        sum += sums[j];
+    return sum / (74 * sqrtf((float)count));
+}
+
+static void project(const int8_t *w, int rows, const float *x, int count, uint16_t *out)
+{
+    for (int i = 0; i < rows; i++)
+        out[i] = bf16_from_float(dot(w + (size_t)i * count, x, count));
+}
+
+void model_project(const struct model *m, const float *hidden, uint16_t *q_a, uint16_t *kv_a)
+{
+    const int count = m->shape->hidden;
+    float x[MOST_HIDDEN], squares = 0;
+    for (int i = 0; i < count; i++)
+        squares += hidden[i] * hidden[i];
+    const float factor = 1 / sqrtf(squares / (float)count + rms_eps);
+    for (int i = 0; i < count; i++)
+        x[i] = hidden[i] * factor;
+    project(m->q_a, m->shape->q_lora, x, count, q_a);
+    project(m->kv_a, ROW, x, count, kv_a);
+}
+
+void model_project_q(const struct model *m, const uint16_t *q_a, uint16_t *q)
+{
+    float x[MOST_Q_LORA];
+    for (int i = 0; i < m->shape->q_lora; i++)
+        x[i] = bf16_to_float(q_a[i]);
+    project(m->q_b, query_size(m->shape), x, m->shape->q_lora, q);
+}
+
+void model_add_output(const struct model *m, const uint16_t *attention, float *hidden)
+{
+    const int count = out_size(m->shape);
+    float x[MOST_OUT];
+    for (int i = 0; i < count; i++)
+        x[i] = bf16_to_float(attention[i]);
+    for (int i = 0; i < m->shape->hidden; i++)
+        hidden[i] += dot(m->output + (size_t)i * count, x, count);
+}

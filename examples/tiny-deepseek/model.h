@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * This file declares the host's half of the layer: the projections that are not attention's, in
+ * plain C, with made-up weights, and the shapes of a rank.
+ */
+#ifndef MODEL_H
+#define MODEL_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <string.h>
+
+/* What both models have, and the most of what they differ in. */
+enum {
+    LATENT = 512,
+    ROPE = 64,
+    ROW = LATENT + ROPE, /* of the cache, of kv_a and of an absorbed query */
+    MOST_HIDDEN = 7168,
+    MOST_Q_LORA = 2048,
+    MOST_QUERY = 3072,       /* heads * (nope + ROPE) */
+    MOST_OUT = 2048,         /* heads * value */
+    MOST_ABSORBED = 16 * ROW /* heads * ROW */
+};
+
+/* What a rank has of the model's attention. */
+struct shape {
+    const char *name;
+    int hidden, heads, nope, value, q_lora;
+    double rope_base, yarn; /* yarn: by how much the context was stretched; 1: not at all */
+    bool fp8;               /* the cache, with a scale for the tensor */
+    int page;               /* tokens in a page of the cache */
+};
+
+extern const struct shape shapes[];
+enum { SHAPES = 2 };
+
+static inline int key_dim(const struct shape *s) { return s->nope + ROPE; }
+static inline int query_size(const struct shape *s) { return s->heads * key_dim(s); }
+static inline int out_size(const struct shape *s) { return s->heads * s->value; }
+
+static const float rms_eps = 1e-6f;
+
+/* The factor of the scores: 1 / sqrt(nope + rope), times the square of YaRN's mscale. */
+double softmax_scale(const struct shape *s);
+
+/* The angle by which pair i of ROPE / 2 rotates at a position. */
+double rope_angle(const struct shape *s, int position, int i);
+
+static inline float bf16_to_float(uint16_t bits)
+{
+    const uint32_t wide = (uint32_t)bits << 16;
+    float value;
+    memcpy(&value, &wide, sizeof(value));
+    return value;
+}
+
+/* To nearest, ties to even; of finite numbers. */
+static inline uint16_t bf16_from_float(float value)
+{
+    uint32_t bits;
+    memcpy(&bits, &value, sizeof(bits));
+    return (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
+}
+
+struct model {
+    const struct shape *shape;
+    int8_t *q_a;                  /* [q_lora, hidden] */
+    int8_t *kv_a;                 /* [ROW, hidden] */
+    int8_t *q_b;                  /* [heads, nope + ROPE, q_lora] */
+    int8_t *output;               /* [hidden, heads, value] */
+    uint16_t *kv_b;               /* bf16 [heads, nope + value, LATENT], as a checkpoint has it */
+    uint16_t *absorb;             /* W_UK, bf16 [heads, LATENT, nope]: kv_b's keys, transposed */
+    uint16_t q_norm[MOST_Q_LORA]; /* bf16 */
+    uint16_t kv_norm[LATENT];
+};
+
+struct model model_make(const struct shape *shape);
+void model_free(struct model *m);
+
+/* The hidden state that a token number embeds to. */
+void model_embed(const struct model *m, int token, float *hidden);
+
+/* RMSNorm and the first projections: q_a [q_lora] and kv_a [ROW], bf16, as kernels take them. */
+void model_project(const struct model *m, const float *hidden, uint16_t *q_a, uint16_t *kv_a);
+
+/* The normalised q_a to queries, [heads, nope + ROPE]. */
+void model_project_q(const struct model *m, const uint16_t *q_a, uint16_t *q);
+
+/* This rank's part of the output projection, added to the hidden state. */
+void model_add_output(const struct model *m, const uint16_t *attention, float *hidden);
+
+#endif
