@@ -2,14 +2,14 @@
 /* This file describes the tensors of a paged cache and of the lists of its pages. */
 #include "runtime/tensors.h"
 
-/* NHD: [page, token, head, element]. SHUFFLE, with x elements in 16 bytes: K [page, head, D / x,
- * token, x], V [page, head, token / x, D, x]. */
+/* NHD and PACKED: [page, token, head, element]. SHUFFLE, with x elements in 16 bytes: K [page,
+ * head, D / x, token, x], V [page, head, token / x, D, x]. */
 static void set_cache_dims(const struct attn_cache_desc *d, int32_t kv_heads, int64_t dim,
                            bool value, int32_t *pages, struct attn_tensor *t)
 {
     const int64_t tokens = d->page_size, x = 16 / attn_dtype_size(d->dtype);
     t->dims[0] = (struct attn_dimension){pages, 0};
-    if (d->layout == ATTN_KV_NHD) {
+    if (d->layout != ATTN_KV_SHUFFLE) {
         const int64_t dims[] = {tokens, kv_heads, dim};
         t->ndim = 4;
         t->free = 3;

@@ -15,7 +15,7 @@
 #include <cmocka.h>
 
 #include "tests/runtime/simulator.h"
-#include "tools/verify/cache.h"
+#include "tools/verify/paged.h"
 #include "tools/reference/decode.h"
 
 enum { BATCH = 3, Q_LEN = 2, DIM = 128, HEADS = 4, KV_HEADS = 2, PAGE = 16, LONGEST = 400 };
@@ -38,10 +38,10 @@ struct step {
 
 /* What does not. */
 struct bench {
-    struct gpu gpu; /* the simulator's memory, as tools/verify/cache.c takes it */
+    struct gpu gpu; /* the simulator's memory, as tools/verify takes it */
     struct device_memory memory;
     const struct precision *bf16;
-    struct paged_cache cache;
+    uint16_t cache[CACHE_PARTS][BATCH * ROW_PAGES * PAGE * KV_HEADS * DIM];
     struct attn_cache cache_args;
     double sinks[HEADS], q[TOKENS * HEADS * DIM];
     float *device_sinks, *partial_out, *partial_lse;
@@ -57,11 +57,14 @@ static void make_bench(struct bench *b, uint64_t *random)
     };
     b->memory.gpu = &b->gpu;
     b->bf16 = find_precision("bf16");
-    const struct attn_cache_desc desc = {.dtype = ATTN_BF16, .page_size = PAGE};
-    cache_init(&b->cache, &desc, "gfx942", KV_HEADS, DIM, DIM, BATCH * ROW_PAGES, false);
-    for (int i = 0; i < BATCH * ROW_PAGES * PAGE; i++)
-        cache_fill_token(&b->cache, i / PAGE, i % PAGE, random);
-    cache_upload(&b->cache, &b->memory, &b->cache_args);
+    for (size_t i = 0; i < sizeof(b->cache[0]) / sizeof(uint16_t); i++)
+        for (int part = 0; part < CACHE_PARTS; part++)
+            b->cache[part][i] = random_element(b->bf16, 2, random);
+    b->cache_args = (struct attn_cache){
+        .k = device_copy(&b->memory, b->cache[CACHE_K], sizeof(b->cache[CACHE_K])),
+        .v = device_copy(&b->memory, b->cache[CACHE_V], sizeof(b->cache[CACHE_V])),
+        .page_count = BATCH * ROW_PAGES,
+    };
     float sinks[HEADS];
     for (int h = 0; h < HEADS; h++)
         b->sinks[h] = sinks[h] = (float)random_value(random);
@@ -132,6 +135,26 @@ static void check_row(const struct bench *b, const struct step *s, int64_t token
     }
 }
 
+static double decode(const void *type, uint32_t bits)
+{
+    return decode_element(type, (uint16_t)bits);
+}
+
+static struct ref_cache cache_of(const struct bench *b, enum cache_part part)
+{
+    return (struct ref_cache){
+        .page_size = PAGE,
+        .dim = DIM,
+        .element_size = sizeof(uint16_t),
+        .page_stride = PAGE * KV_HEADS * DIM,
+        .token_stride = KV_HEADS * DIM,
+        .head_stride = DIM,
+        .elements = b->cache[part],
+        .decode = decode,
+        .type = b->bf16,
+    };
+}
+
 static void check(const struct bench *b, struct step *s)
 {
     static double k[LONGEST * DIM], v[LONGEST * DIM], scratch[LONGEST];
@@ -145,8 +168,8 @@ static void check(const struct bench *b, struct step *s)
         .kv_lens = s->kv_lens,
         .pages = s->pages,
         .first_page = first_page,
-        .k = b->cache.part[CACHE_K],
-        .v = b->cache.part[CACHE_V],
+        .k = cache_of(b, CACHE_K),
+        .v = cache_of(b, CACHE_V),
         .heads = HEADS,
         .kv_heads = KV_HEADS,
         .sinks = b->sinks,
@@ -277,7 +300,6 @@ static void replays_follow_new_plans(void **state)
     assert_int_equal(hip.hipGraphExecDestroy(exec), 0);
     assert_int_equal(hip.hipStreamDestroy(stream), 0);
     device_free(&b.memory);
-    cache_free(&b.cache);
     attn_op_destroy(ops[0]);
     attn_op_destroy(ops[1]);
     attn_device_close(device);

@@ -46,7 +46,7 @@ struct trace_family {
     int (*prepare)(struct trace_run *run);
 };
 
-extern const struct trace_family trace_decode, trace_mla_decode, trace_topk, trace_indexer_topk;
+extern const struct trace_family trace_topk, trace_indexer_topk;
 
 /** The simulator's timing interface, from its library; all NULL on other devices. */
 struct trace_timing {

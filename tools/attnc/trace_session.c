@@ -16,8 +16,6 @@ enum { TENSOR_MAX = 1 << 30 }; /* elements that a traced tensor may have */
 
 /* Ops whose calls are not yet those of verification. */
 static const struct trace_family *const families[] = {
-    &trace_decode,
-    &trace_mla_decode,
     &trace_topk,
     &trace_indexer_topk,
 };

@@ -73,7 +73,7 @@ static void size(struct call *c)
     struct own *own = c->own;
     struct attn_cache_gather_desc *d = &c->desc.cache_gather;
     d->kv_heads = s->kv_heads;
-    d->cache.page_size = paged_size(c, &d->cache, s->page_size);
+    d->cache.page_size = paged_size(&d->cache, s->page_size, c->step);
     set_lengths(c);
     own->lists = (struct page_lists){
         .count = s->count,

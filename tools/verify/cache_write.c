@@ -206,7 +206,7 @@ static void size(struct call *c)
     struct own *own = c->own;
     struct attn_cache_write_desc *d = &c->desc.cache_write;
     d->kv_heads = s->kv_heads;
-    d->cache.page_size = paged_size(c, &d->cache, s->page_size);
+    d->cache.page_size = paged_size(&d->cache, s->page_size, c->step);
     own->used = 0;
     for (int i = 0; i < s->count; i++) {
         own->used += count_pages(c, i);

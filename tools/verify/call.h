@@ -14,11 +14,14 @@ enum { VERIFY_DIMENSIONS = 16 };
 /** What every row of a table of shapes begins with. */
 struct verify_shape {
     const char *name;
-    unsigned flags; /* the op's own, and VERIFY_VIEWS */
+    unsigned flags; /* the op's own, VERIFY_VIEWS and VERIFY_CHOSEN */
 };
 
 /** Tensors and caches have gaps, and dimensions in another order. */
 #define VERIFY_VIEWS (1u << 31)
+
+/** Not for a kernel to which the pack's table does not give it. */
+#define VERIFY_CHOSEN (1u << 30)
 
 /** A number of a shape that `attnc trace --shape` may set: "heads=32". */
 struct verify_dimension {
@@ -146,7 +149,8 @@ void call_check(struct call *c, struct operand *o, const int64_t at[], double ex
 void verify_calls(struct verify_run *run, uint32_t n, const struct attn_kernel_info *info,
                   const struct verify_op *op);
 
-/** Random numbers for the user's logits function: in c->hook_arg, and on the device. */
+/** Random numbers for the user's logits function, in c->hook_arg and on the device; NULL for a
+ * kernel without one. */
 const void *call_fill_hook(struct call *c);
 
 /**

@@ -269,8 +269,31 @@ void operand_set_random(struct operand *o, uint64_t *random)
     if (!o->given || operand_count(o) == 0)
         return;
     do {
-        operand_set(o, at, random_value(random));
+        if (o->precision && o->size == 1)
+            operand_set_bits(o, at, random_element(o->precision, 16, random));
+        else
+            operand_set(o, at, random_value(random));
     } while (next(o, at));
+}
+
+void operand_set_table(struct operand *o, double limit, uint64_t *random)
+{
+    enum { BITS = 12, LENGTH = 1 << BITS };
+    uint32_t table[LENGTH];
+    const size_t size = (size_t)o->size, count = o->span / size;
+    for (int i = 0; i < LENGTH; i++) {
+        const float number = (float)(limit / 2 * (1 + i / (double)LENGTH));
+        if (o->precision)
+            table[i] = random_element(o->precision, limit, random);
+        else
+            memcpy(&table[i], &number, sizeof(number));
+    }
+    o->filled = true;
+    uint64_t bits = 0;
+    for (size_t i = 0; i < count; i++) {
+        bits = i % (64 / BITS) ? bits >> BITS : random_bits(random);
+        memcpy(o->image + i * size, &table[bits % LENGTH], size);
+    }
 }
 
 void operand_set_ints(struct operand *o, const int32_t *values, int64_t count)

@@ -74,8 +74,12 @@ void operand_set_bits(struct operand *o, const int64_t at[], uint32_t bits);
 /** Of a far tensor: the row of an element is on the device, though nothing is set. */
 void operand_touch(struct operand *o, const int64_t at[]);
 
-/** Sets every element, in order, to a random_value(). */
+/** Sets every element, in order, to a random_value(), or of 8 bits to any of at most 16. */
 void operand_set_random(struct operand *o, uint64_t *random);
+
+/** Sets all memory of a tensor that is not far, gaps too, fast: to random elements of at most
+ * `limit` out of a small table; float32 to numbers from limit / 2 to limit. */
+void operand_set_table(struct operand *o, double limit, uint64_t *random);
 
 /** Sets the first `count` elements of a dense tensor of integers. */
 void operand_set_ints(struct operand *o, const int32_t *values, int64_t count);

@@ -18,7 +18,7 @@ static struct operand *operand_of(struct call *c, unsigned first, enum cache_par
 struct paged paged_of(struct call *c, unsigned first, const struct attn_cache_desc *desc,
                       bool latent)
 {
-    const bool nhd = desc->layout == ATTN_KV_NHD;
+    const bool nhd = desc->layout != ATTN_KV_SHUFFLE;
     struct paged p = {
         .desc = *desc,
         .precision = find_cache_precision(desc->dtype, c->target),
@@ -63,7 +63,7 @@ static const int64_t *element_at(const struct paged *p, enum cache_part part, st
     const int64_t nhd[ATTN_DIMENSIONS_MAX] = {s.page, s.token, s.head, d};
     const int64_t k[ATTN_DIMENSIONS_MAX] = {s.page, s.head, d / x, s.token, d % x};
     const int64_t v[ATTN_DIMENSIONS_MAX] = {s.page, s.head, s.token / x, d, s.token % x};
-    const int64_t *from = p->desc.layout == ATTN_KV_NHD ? nhd : part == CACHE_K ? k : v;
+    const int64_t *from = p->desc.layout != ATTN_KV_SHUFFLE ? nhd : part == CACHE_K ? k : v;
     return memcpy(at, from, sizeof(nhd));
 }
 
@@ -73,6 +73,36 @@ static const int64_t *scale_at(const struct paged *p, struct slot s, int64_t at[
     const int64_t one[ATTN_DIMENSIONS_MAX] = {0};
     const int64_t of_page[ATTN_DIMENSIONS_MAX] = {s.page, s.head, s.token};
     return memcpy(at, p->desc.scale <= ATTN_KV_SCALE_TENSOR ? one : of_page, sizeof(one));
+}
+
+static double decode(const void *type, uint32_t bits)
+{
+    return decode_element(type, (uint16_t)bits);
+}
+
+struct ref_cache paged_reference(const struct paged *p, enum cache_part part, int dim)
+{
+    const struct operand *o = p->elements[part], *scale = p->scales[part];
+    const bool shuffle = p->desc.layout == ATTN_KV_SHUFFLE;
+    return (struct ref_cache){
+        .shuffle = shuffle,
+        .transposed = part == CACHE_V,
+        .packed = p->desc.layout == ATTN_KV_PACKED,
+        .page_size = p->desc.page_size,
+        .dim = dim,
+        .element_size = p->precision->size,
+        .page_stride = o->strides[0],
+        .token_stride = shuffle ? 0 : o->strides[1],
+        .head_stride = o->strides[shuffle ? 1 : 2],
+        .elements = o->image,
+        .decode = decode,
+        .type = p->precision,
+        .rotated = p->rotated,
+        .scale = (enum ref_scale)p->desc.scale,
+        .scales = (const float *)scale->image,
+        .scale_page_stride = scale->strides[0],
+        .scale_head_stride = scale->strides[1],
+    };
 }
 
 uint32_t paged_bits(const struct paged *p, enum cache_part part, struct slot s, int d)
@@ -183,8 +213,30 @@ static void fill_scale(struct paged *p, enum cache_part part, struct slot s, uin
     paged_set_scale(p, part, s, (0.5 + fraction / 2) * 2 / stored_limit(p));
 }
 
+/* A packed row: bytes of several kinds. */
+static void fill_packed(struct paged *p, int64_t page, int token, uint64_t *random)
+{
+    uint8_t row[REF_PACKED_ROW];
+    for (int d = 0; ref_packed_element(d) < REF_PACKED_ROW; d++) {
+        const bool latent = d < REF_PACKED_LATENT;
+        const uint16_t bits =
+            random_element(latent ? p->precision : p->rotated, latent ? 16 : 2, random);
+        memcpy(row + ref_packed_element(d), &bits, latent ? 1 : 2);
+    }
+    for (int d = 0; d < REF_PACKED_LATENT; d += REF_PACKED_RUN) {
+        const float scale = (float)ldexp(1 + (double)(random_bits(random) >> 40) * 0x1p-24, -4);
+        memcpy(row + ref_packed_scale(d), &scale, sizeof(scale));
+    }
+    for (int i = 0; i < REF_PACKED_ROW; i++)
+        paged_set_bits(p, CACHE_K, (struct slot){page, token, 0}, i, row[i]);
+}
+
 void paged_fill_token(struct paged *p, int64_t page, int token, uint64_t *random)
 {
+    if (p->desc.layout == ATTN_KV_PACKED) {
+        fill_packed(p, page, token, random);
+        return;
+    }
     for (int part = 0; part < p->parts; part++) {
         for (int head = 0; head < p->kv_heads; head++) {
             const struct slot s = {page, token, head};
@@ -241,10 +293,11 @@ void page_lists_make(struct call *c, struct page_lists *l, enum attn_page_table 
         l->first[s + 1] = l->first[s] + count;
         pages->entries = pages->entries > count ? pages->entries : count;
     }
-    pages->entries += l->in_order ? 0 : 2;
+    pages->entries += l->in_order || l->exact ? 0 : 2;
     if (table == ATTN_PAGES_INDICES)
         pages->entries = l->first[l->count];
-    cache->page_count = l->first[l->count] + l->spare;
+    if (cache)
+        cache->page_count = l->first[l->count] + l->spare;
 }
 
 static void choose_pages(struct call *c, struct page_lists *l)
@@ -254,10 +307,14 @@ static void choose_pages(struct call *c, struct page_lists *l)
     int32_t *order = l->in_order ? NULL : shuffled_pages(used + l->spare, &c->random);
     for (int i = 0; i < used; i++)
         l->pages[i] = l->in_order ? i : l->far ? l->spare + i : order[i];
+    for (int i = 0; l->spare_first && !l->in_order && !l->far && i < used; i++) {
+        if (l->pages[i] == 0)
+            l->pages[i] = order[used]; /* the first of the spare ones */
+    }
     free(order);
 }
 
-static void fill_lists(struct call *c, const struct page_lists *l, unsigned first)
+void page_lists_set(struct call *c, const struct page_lists *l, unsigned first)
 {
     struct operand *const lens = call_operand(c, first), *const blocks = lens + 1;
     struct operand *const indptr = lens + 2, *const indices = lens + 3;
@@ -273,9 +330,24 @@ static void fill_lists(struct call *c, const struct page_lists *l, unsigned firs
     }
 }
 
-void page_lists_fill(struct call *c, struct page_lists *l, struct paged *p, unsigned first)
+/* All tokens of a cache that is traced, fast: elements in memory's order out of a small table. */
+static bool fill_traced(struct call *c, struct paged *p)
+{
+    if (!c->traced || p->desc.layout == ATTN_KV_PACKED)
+        return false;
+    for (int part = 0; part < p->parts; part++) {
+        operand_set_table(p->elements[part], stored_limit(p), &c->random);
+        if (p->scales[part]->given)
+            operand_set_table(p->scales[part], 1, &c->random);
+    }
+    return true;
+}
+
+void page_lists_fill_tokens(struct call *c, struct page_lists *l, struct paged *p)
 {
     choose_pages(c, l);
+    if (fill_traced(c, p))
+        return;
     for (int i = 0; l->far && i < l->first[l->count]; i++)
         paged_touch(p, l->pages[i]);
     for (int s = 0; s < l->count; s++) {
@@ -284,14 +356,81 @@ void page_lists_fill(struct call *c, struct page_lists *l, struct paged *p, unsi
             paged_fill_token(p, slot.page, slot.token, &c->random);
         }
     }
-    fill_lists(c, l, first);
 }
 
-int paged_size(const struct call *c, const struct attn_cache_desc *desc, int size)
+void page_lists_fill(struct call *c, struct page_lists *l, struct paged *p, unsigned first)
+{
+    page_lists_fill_tokens(c, l, p);
+    page_lists_set(c, l, first);
+}
+
+/* The slot of the n-th token of all sequences. */
+static int32_t token_slot(const struct page_lists *p, int64_t n)
+{
+    int s = 0;
+    for (; n >= p->lens[s]; s++)
+        n -= p->lens[s];
+    const struct slot slot = page_lists_slot(p, s, n, 0);
+    return (int32_t)(slot.page * p->page_size + slot.token);
+}
+
+/* A token of any of `all`, or none; below 0 where there is no token at all. */
+static int32_t random_slot(const struct page_lists *p, int64_t all, uint64_t *random)
+{
+    if (all == 0 || random_bits(random) % 8 == 0)
+        return random_bits(random) % 2 ? -1 : INT32_MIN;
+    return token_slot(p, (int64_t)(random_bits(random) % (uint64_t)all));
+}
+
+static int32_t choose_slot(const struct page_lists *l, const struct page_lists *p, int s, int i,
+                           int64_t all, uint64_t *random)
+{
+    if (i >= p->lens[s] || (s > 0 && s == l->count - 1))
+        return -1;
+    if (i > 0)
+        return random_slot(p, all, random);
+    const struct slot slot = page_lists_slot(p, s, 0, 0);
+    return (int32_t)(slot.page * p->page_size);
+}
+
+uint8_t *slot_lists_fill(struct call *c, struct page_lists *l, const struct page_lists *pages,
+                         unsigned first)
+{
+    const int32_t entries = l->first[l->count];
+    uint8_t *there = call_allocate(c, (size_t)entries + 1, 1);
+    int64_t all = 0;
+    for (int s = 0; s < pages->count; s++)
+        all += pages->lens[s];
+    int32_t *order = l->in_order ? shuffled_pages((int)all, &c->random) : NULL;
+    l->pages = call_allocate(c, (size_t)entries + 1, sizeof(*l->pages));
+    for (int s = 0; s < l->count; s++) {
+        for (int32_t at = l->first[s]; at < l->first[s + 1]; at++) {
+            l->pages[at] = order ? token_slot(pages, order[at])
+                                 : choose_slot(l, pages, s, at - l->first[s], all, &c->random);
+            there[at] = l->pages[at] >= 0;
+        }
+    }
+    free(order);
+    page_lists_set(c, l, first);
+    return there;
+}
+
+int32_t *shuffled_pages(int count, uint64_t *random)
+{
+    int32_t *pages = verify_allocate((size_t)count, sizeof(*pages));
+    for (int i = 0; i < count; i++) {
+        const int j = (int)(random_bits(random) % (uint64_t)(i + 1));
+        pages[i] = pages[j];
+        pages[j] = i;
+    }
+    return pages;
+}
+
+int paged_size(const struct attn_cache_desc *desc, int size, int step)
 {
     const int run = desc->dtype == ATTN_FP8 || desc->dtype == ATTN_INT8 ? 16 : 8;
     const bool shuffle = desc->layout == ATTN_KV_SHUFFLE;
     if (desc->page_size)
         return desc->page_size;
-    return (shuffle && size < run ? run : size) << c->step;
+    return (shuffle && size < run ? run : size) << step;
 }

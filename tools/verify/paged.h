@@ -12,10 +12,11 @@
 
 enum cache_part { CACHE_K, CACHE_V, CACHE_PARTS };
 
-/** The K and the V of a cache, or the rows of a latent cache. */
+/** The K and the V of a cache, or the rows of a latent cache. Elements of packed rows are bytes. */
 struct paged {
     struct attn_cache_desc desc; /* dtype is that of the elements, never 0 */
     const struct precision *precision;
+    const struct precision *rotated; /* of packed rows: their elements of 16 bits; the caller's */
     int parts, kv_heads, page_count, dim[CACHE_PARTS];
     struct operand *elements[CACHE_PARTS], *scales[CACHE_PARTS];
 };
@@ -35,6 +36,9 @@ struct slot {
     int64_t page;
     int token, head;
 };
+
+/** K or V as the reference reads what was uploaded: rows of `dim` elements. */
+struct ref_cache paged_reference(const struct paged *p, enum cache_part part, int dim);
 
 /** The bits of an element as they were uploaded, or as the launch left them. */
 uint32_t paged_bits(const struct paged *p, enum cache_part part, struct slot s, int d);
@@ -79,7 +83,7 @@ int slots_run_end(int page_size, const int64_t *slots, int tokens, int token);
 /** Page numbers 0 .. count - 1 in random order; free() it. */
 int32_t *shuffled_pages(int count, uint64_t *random);
 
-/** Sequences and their pages. */
+/** Sequences and their pages; or lists of slots, which are pages of one token. */
 struct page_lists {
     int count;           /* of sequences */
     const int32_t *lens; /* [count]: tokens of each; the caller's */
@@ -87,14 +91,17 @@ struct page_lists {
     int32_t *pages;      /* of all sequences, one after the other; by page_lists_fill() */
     int page_size, spare;
     bool far, in_order;
+    bool spare_first; /* page 0 is nobody's */
+    bool exact;       /* rows of a table have no entries behind the longest list */
 };
 
 enum { PAGES_FAR_STRIDE = 64 << 20 }; /* bytes from a page to the next, where they are far apart */
 
 /**
  * In size(): how many pages the sequences have, with those that the cache has beside them; sets
- * cache->page_count and pages->entries. `far`: for paged_spread() by PAGES_FAR_STRIDE, the pages in
- * use beyond 4 GiB. `in_order`: one after the other, as trace has them.
+ * pages->entries, and cache->page_count unless `cache` is NULL. `far`: for paged_spread() by
+ * PAGES_FAR_STRIDE, the pages in use beyond 4 GiB. `in_order`: one after the other, as trace has
+ * them.
  */
 void page_lists_make(struct call *c, struct page_lists *l, enum attn_page_table table,
                      struct attn_cache *cache, struct attn_pages *pages);
@@ -103,11 +110,24 @@ void page_lists_make(struct call *c, struct page_lists *l, enum attn_page_table 
  * first operand has the number `first`: DECODE_KV_LENS. */
 void page_lists_fill(struct call *c, struct page_lists *l, struct paged *p, unsigned first);
 
+/** The same in two parts: chooses pages and gives tokens values; sets the lists. */
+void page_lists_fill_tokens(struct call *c, struct page_lists *l, struct paged *p);
+void page_lists_set(struct call *c, const struct page_lists *l, unsigned first);
+
+/**
+ * In fill(): lists of slots of the tokens that `pages` lists. The first slot of a list is the first
+ * token of its sequence, the others are tokens of any sequence and some below 0; where there are
+ * several lists, the last has no keys. `in_order`: every token once, in random order. Returns a
+ * byte for each entry, 0 where it is no key.
+ */
+uint8_t *slot_lists_fill(struct call *c, struct page_lists *l, const struct page_lists *pages,
+                         unsigned first);
+
 /** Token t of sequence s, for a head. */
 struct slot page_lists_slot(const struct page_lists *l, int s, int64_t t, int head);
 
-/** The page size to try a kernel with at c->step: its own, or `size` doubled at each step where it
+/** The page size to try a kernel with at a step: its own, or `size` doubled at each step where it
  * takes any and the layout has room for that, else the smallest that does. */
-int paged_size(const struct call *c, const struct attn_cache_desc *desc, int size);
+int paged_size(const struct attn_cache_desc *desc, int size, int step);
 
 #endif

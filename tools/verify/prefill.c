@@ -261,8 +261,7 @@ static void fill(struct call *c)
         point_the_same_way(c);
     for (int h = 0; sinks->given && h < c->desc.prefill.heads; h++)
         operand_set(sinks, AT(h), 2 * random_value(&c->random));
-    if (c->hook)
-        c->args.prefill.hook_arg = call_fill_hook(c);
+    c->args.prefill.hook_arg = call_fill_hook(c);
 }
 
 /* Comparison: a task is one head of one sequence. */

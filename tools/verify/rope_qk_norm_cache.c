@@ -128,7 +128,7 @@ static void size(struct call *c)
     const bool block = d->cache.scale == ATTN_KV_SCALE_BLOCK; /* a few tokens a page then */
     d->heads = s->heads;
     d->kv_heads = s->kv_heads;
-    d->cache.page_size = paged_size(c, &d->cache, s->page_size);
+    d->cache.page_size = paged_size(&d->cache, s->page_size, c->step);
     a->tokens = s->tokens;
     a->eps = 1e-6f;
     a->max_position = rope_is(c, ROPE_COUNT_UP)    ? s->tokens
