@@ -98,7 +98,8 @@ static void build_variant(const struct build *b, size_t i, struct answer *a, cha
     const char *dir = b->options->cache_dir;
     struct attnc_cache_key key;
     if (b->use_cache) {
-        key = attnc_cache_key(b->options->identity, job->variant, bitcode);
+        const uint64_t lines = b->options->compile.lines;
+        key = attnc_cache_key(b->options->identity ^ lines, job->variant, bitcode);
         a->cached = attnc_cache_load(dir, &key, &a->kernel);
         if (a->cached)
             return;

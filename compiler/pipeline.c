@@ -34,7 +34,8 @@ static bool print_function(const struct tir_func *f, struct tgt_blob *out)
 }
 
 static bool emit(const struct tir_func *f, const struct tgt *t, const struct tgt_blob *hooks,
-                 enum attnc_stage stage, struct attnc_kernel *k, char why[ATTNC_WHY])
+                 const struct tgt_blob *ir, enum attnc_stage stage, struct attnc_kernel *k,
+                 char why[ATTNC_WHY])
 {
     if (stage == ATTNC_STAGE_IR)
         return print_function(f, &k->code) || fail(why, "out of memory");
@@ -44,6 +45,7 @@ static bool emit(const struct tir_func *f, const struct tgt *t, const struct tgt
                                            : TGT_EMIT_OBJECT,
         .hooks = hooks->data,
         .hooks_size = hooks->size,
+        .ir = *ir,
     };
     if (stage != ATTNC_STAGE_LINKED)
         return tgt_emit(f, t, &o, &k->code, why);
@@ -146,13 +148,20 @@ bool attnc_compile(const struct att_variant *v, const struct tgt_blob *hooks,
 
     struct attnc_kernel k;
     memset(&k, 0, sizeof(k)); /* the cache stores the struct: no stray bytes */
+    char *tiles = NULL;
+    size_t tiles_size = 0;
     const struct tir_pass_options passes = {.schedule = &built.schedule,
                                             .print = o->print,
                                             .stop_after = o->stop_after,
                                             .disable = o->disable,
-                                            .out = log};
-    const bool ok = fits(built.func, why) && tir_run_passes(built.func, &passes, why) &&
-                    describe(v, &built, &k, why) && emit(built.func, t, hooks, o->stage, &k, why);
+                                            .out = log,
+                                            .tiles = o->lines ? &tiles : NULL,
+                                            .tiles_size = &tiles_size};
+    bool ok = fits(built.func, why) && tir_run_passes(built.func, &passes, why) &&
+              describe(v, &built, &k, why);
+    const struct tgt_blob ir = {(uint8_t *)tiles, tiles_size};
+    ok = ok && emit(built.func, t, hooks, &ir, o->stage, &k, why);
+    free(tiles);
     tir_func_destroy(built.func);
     if (ok)
         *out = k;

@@ -28,6 +28,7 @@ struct attnc_compile_options {
     const char *print;      /* pass after which to print the IR, "all", or NULL */
     const char *stop_after; /* last pass to run, or NULL */
     const char *disable;    /* comma-separated passes not to run, or NULL */
+    bool lines;             /* keep the tile IR in the code object, and the lines of instructions */
 };
 
 /** A kernel argument as the runtime packs it. */

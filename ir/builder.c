@@ -30,6 +30,7 @@ static struct tir_ref build_op(struct tir_builder *b, unsigned opcode,
     struct tir_op *const op = tir_op(b->f, r);
     op->stage = b->stage;
     op->phase = b->phase;
+    op->line = b->line;
     for (unsigned i = 0; imm && i < tir_n_attrs(opcode); i++)
         op->imm[i] = imm[i];
     return r;
@@ -537,6 +538,7 @@ struct tir_if tir_begin_if(struct tir_builder *b, struct tir_value cond, bool co
     struct tir_op *const op = tir_op(b->f, s.op);
     op->stage = b->stage;
     op->phase = b->phase;
+    op->line = b->line;
     op->imm[0] = cold;
     place(&s.outer, s.op);
     op->blocks[0] = tir_create_block(b->f, b->block, s.op);

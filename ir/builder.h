@@ -16,6 +16,7 @@ struct tir_builder {
     struct tir_block *block;
     uint32_t at; /* ops are inserted before this index; TIR_AT_END appends */
     uint8_t stage, phase;
+    uint32_t line; /* that new ops carry; see struct tir_op */
 };
 
 #define TIR_AT_END UINT32_MAX

@@ -101,6 +101,7 @@ struct tir_op {
     uint8_t stage; /* software-pipeline stage, or TIR_NO_STAGE; set from the builder's cursor */
     uint8_t phase; /* phase of the pipelined loop body, by the schedule's order */
     uint32_t n_operands, n_results;
+    uint32_t line; /* in the text of tir_number_lines() that it comes from; 0: none */
     struct tir_value *operands;
     struct tir_value result; /* first result; the others follow with consecutive ids */
     int64_t imm[TIR_MAX_IMM];

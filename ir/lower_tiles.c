@@ -241,6 +241,7 @@ static void expand_block(struct tir_expander *x, const struct tir_block *from)
     for (unsigned i = 0; i < from->n_ops; i++) {
         const struct tir_op *op = tir_op(x->f, from->ops[i]);
         x->b.stage = TIR_NO_STAGE;
+        x->b.line = op->line;
         if (op->opcode == TIR_yield)
             continue; /* its owner writes it */
         if (op->opcode == TIR_for)

@@ -278,8 +278,12 @@ static bool fold_block(struct folder *x, struct tir_block *b)
         for (uint32_t k = 0; k < op->n_operands; k++)
             if (op->operands[k].id < x->n_replaced && x->replaced[op->operands[k].id].id)
                 op->operands[k] = x->replaced[op->operands[k].id];
-        x->at = (struct tir_builder){
-            .f = x->f, .block = b, .at = i, .stage = op->stage, .phase = op->phase};
+        x->at = (struct tir_builder){.f = x->f,
+                                     .block = b,
+                                     .at = i,
+                                     .stage = op->stage,
+                                     .phase = op->phase,
+                                     .line = op->line};
         while (op->n_results == 1 && !op->blocks[0] && fold_op(x, op, &to)) {
             progress = true;
             if (!to.id)

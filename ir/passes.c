@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "ir/arena.h"
+#include "ir/print.h"
 
 #define PASS(name, requires_, keeps, description) \
     {#name, description, TIR_PASS_##requires_, TIR_PASS_##keeps, tir_##name},
@@ -178,6 +179,10 @@ bool tir_run_passes(struct tir_func *f, const struct tir_pass_options *o, char w
         const struct tir_pass *const pass = &tir_passes[i];
         if (listed(o->disable, pass->name))
             continue;
+        if (o->tiles && pass->requires_ == TIR_PASS_tiles) {
+            free(*o->tiles);
+            *o->tiles = tir_checked(tir_number_lines(f, o->tiles_size));
+        }
         run(f, pass, o->schedule);
         if (o->print && o->out && (!strcmp(o->print, "all") || !strcmp(o->print, pass->name))) {
             fprintf(o->out, "// after %s\n", pass->name);

@@ -35,6 +35,10 @@ struct tir_pass_options {
      * is. For tests. */
     void (*observe)(void *context, const char *pass, const struct tir_func *f);
     void *context;
+    /* If not NULL: the text of the function as lower_tiles gets it, for the caller to free; ops of
+     * the result carry the line that they come from. */
+    char **tiles;
+    size_t *tiles_size;
 };
 
 /* The words in passes.def. */

@@ -342,3 +342,36 @@ void tir_print_remarked(const struct tir_func *f, FILE *out, tir_remarks *remark
 }
 
 void tir_print(const struct tir_func *f, FILE *out) { tir_print_remarked(f, out, NULL, NULL); }
+
+/* The text so far, and its lines that are counted. */
+struct line_count {
+    struct tir_func *f;
+    char *text;
+    size_t size, counted;
+    uint32_t lines;
+};
+
+static void number_line(void *context, struct tir_ref op, FILE *out)
+{
+    struct line_count *const c = context;
+    if (!op.id || fflush(out))
+        return;
+    for (; c->counted < c->size; c->counted++)
+        c->lines += c->text[c->counted] == '\n';
+    tir_op(c->f, op)->line = c->lines + 1;
+}
+
+char *tir_number_lines(struct tir_func *f, size_t *size)
+{
+    struct line_count c = {.f = f};
+    FILE *const out = open_memstream(&c.text, &c.size);
+    if (!out)
+        return NULL;
+    tir_print_remarked(f, out, number_line, &c);
+    if (fclose(out)) {
+        free(c.text);
+        return NULL;
+    }
+    *size = c.size;
+    return c.text;
+}

@@ -228,7 +228,7 @@ static bool counts_loads(const struct tir_func *f)
     return false;
 }
 
-static bool lower_function(struct lower *l)
+static bool lower_function(struct lower *l, const struct tgt_blob *ir)
 {
     cache_types(l);
     l->counts_loads = counts_loads(l->f);
@@ -238,8 +238,11 @@ static bool lower_function(struct lower *l)
         return false;
     }
     if (declare_kernel(l)) {
+        if (ir->size)
+            lower_lines_begin(l, ir);
         build_entry(l);
         lower_block(l, l->f->body);
+        lower_lines_end(l);
     }
     free(l->values);
     return !l->failed;
@@ -371,7 +374,7 @@ static bool build_module(struct lower *l, const struct tgt_codegen_options *o,
     set_code_object_version(l); /* first: a hook's own flag has to agree with it */
     if (o->hooks && !link_hooks(l, o, d))
         return false;
-    if (!lower_function(l))
+    if (!lower_function(l, &o->ir))
         return false;
     char *message = NULL;
     if (LLVMVerifyModule(l->module, LLVMReturnStatusAction, &message))

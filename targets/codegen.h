@@ -35,7 +35,13 @@ struct tgt_codegen_options {
      * names; NULL when the kernel calls none. Not kept. */
     const void *hooks;
     size_t hooks_size;
+    /* The text whose lines the ops carry (tir_number_lines()), to go into the object with debug
+     * information that names them; empty: neither. Not kept. */
+    struct tgt_blob ir;
 };
+
+/** The section of a code object that holds the text: in no segment, so nobody loads it. */
+#define TGT_IR_SECTION ".attnc.ir"
 
 /**
  * Lowers `f` (register level: every op is at level ANY, VEC or FLOW on scalars and vecs) for `t`.

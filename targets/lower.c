@@ -196,6 +196,7 @@ void lower_block(struct lower *l, const struct tir_block *block)
         const struct tir_op *op = tir_op(l->f, block->ops[i]);
         if (op->opcode == TIR_yield)
             continue;
+        lower_line(l, op->line);
         LLVMValueRef v = families[op->opcode](l, op);
         if (v && op->n_results == 1)
             l->values[op->result.id] = v;

@@ -24,6 +24,8 @@ struct lower {
     LLVMModuleRef module;
     LLVMBuilderRef b;
     LLVMValueRef kernel;
+    LLVMDIBuilderRef di; /* NULL: the object carries no lines */
+    LLVMMetadataRef scope;
     LLVMTypeRef void_, i1, i8, i16, i32, i64, f16, bf16, f32;
     LLVMTypeRef global_ptr, lds_ptr, constant_ptr, rsrc;
     LLVMValueRef *values;    /* by id of the tir_value */
@@ -74,6 +76,11 @@ LLVMValueRef emit_intrinsic(struct lower *l, const char *name, LLVMTypeRef *over
 LLVMValueRef lower_by_dword(struct lower *l, LLVMValueRef v,
                             LLVMValueRef (*piece)(struct lower *l, LLVMValueRef dword, void *data),
                             void *data);
+
+/** Debug information: the function's text, and the line of what is built from now on (0: none). */
+void lower_lines_begin(struct lower *l, const struct tgt_blob *ir);
+void lower_line(struct lower *l, unsigned line);
+void lower_lines_end(struct lower *l);
 
 /** Lowers the ops of a block at the builder's position; a yield ends it without a trace. */
 void lower_block(struct lower *l, const struct tir_block *block);

@@ -112,13 +112,15 @@ static void test_listing(void **state)
     FILE *f = fopen(path, "r");
     assert_non_null(f);
     double share = 0;
-    int mfma = 0;
+    int mfma = 0, products = 0;
     while (fgets(line, sizeof(line), f)) {
         mfma += strstr(line, "v_mfma_f32_32x32x8_bf16") != NULL;
+        products += strstr(line, "v_mfma_f32_32x32x8_bf16") && strstr(line, " = mma %");
         share += strchr(line, '%') ? strtod(line, NULL) : 0;
     }
     fclose(f);
     assert_true(mfma >= 64);
+    assert_int_equal(products, mfma); /* the pack is built with -g */
     assert_true(share > 99 && share < 101);
 }
 

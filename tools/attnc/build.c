@@ -32,7 +32,7 @@ enum { MAX_TARGETS = 16 };
 static struct {
     const char *output, *jobs, *targets, *only, *cache, *emit, *name, *print, *stop_after, *disable,
         *depfile, *cache_limit, *werror, *tuning, *shard;
-    bool no_cache, quiet, json;
+    bool no_cache, quiet, json, lines;
 } args;
 
 static struct shard shard;
@@ -56,6 +56,10 @@ static const struct option_row options[] = {
     {"stop-after", 0, "PASS", "with --emit=ir: the last pass to run", &args.stop_after, NULL},
     {"disable", 0, "PASS[,PASS]", "leave passes out, to find the one that breaks something",
      &args.disable, NULL},
+    {"lines", 'g', NULL,
+     "keep the tile IR in the code objects, and the line that each instruction comes from, for "
+     "report, trace and debuggers",
+     NULL, &args.lines},
     {"cache-limit", 0, "SIZE", "what the cache may hold after the build (default: 1G)",
      &args.cache_limit, NULL},
     {"depfile", 0, "FILE", "write a rule of make: what the output depends on", &args.depfile, NULL},
@@ -324,7 +328,8 @@ static int build(struct build_unit *units, size_t count, const struct emit_row *
         .compile = {.stage = emit->stage,
                     .print = args.print,
                     .stop_after = args.stop_after,
-                    .disable = args.disable},
+                    .disable = args.disable,
+                    .lines = args.lines},
         .compile_one = attnc_compile,
         .jobs = jobs,
         .cache_dir = cache,

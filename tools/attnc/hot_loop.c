@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tools/attnc/ir_lines.h"
 #include "tools/attnc/json.h"
 
 enum { MAX_LINES = 65536, STALL_COLUMN = 43, STALL_WIDTH = 22 };
@@ -13,7 +14,7 @@ struct line {
     double share; /* of all clocks, in percent */
     unsigned long address;
     char stall[STALL_WIDTH + 1];
-    char text[100];
+    char text[100], op[300]; /* the instruction; the tile op that it comes from, if that is known */
 };
 
 /* The address that a branch goes to: simm16 words behind the next instruction. */
@@ -29,7 +30,7 @@ static bool branch_target(const struct line *l, unsigned long *target)
 }
 
 /* "  0.110%        5120         4.0       1280  vmem wait 12%          00094c  s_nop 0" */
-static bool parse_line(const char *text, struct line *l)
+static bool parse_line(char *text, struct line *l)
 {
     char *end;
     *l = (struct line){.share = strtod(text, &end)};
@@ -51,13 +52,19 @@ static bool parse_line(const char *text, struct line *l)
         length--;
     snprintf(l->stall, sizeof(l->stall), "%.*s", (int)length, stall);
     end += strspn(end, " ");
-    snprintf(l->text, sizeof(l->text), "%.*s", (int)strcspn(end, "\n"), end);
+    end[strcspn(end, "\n")] = '\0';
+    const char *const op = strstr(end, IR_LINE_MARK);
+    size_t text_length = op ? (size_t)(op - end) : strlen(end);
+    while (text_length && end[text_length - 1] == ' ')
+        text_length--;
+    snprintf(l->text, sizeof(l->text), "%.*s", (int)text_length, end);
+    snprintf(l->op, sizeof(l->op), "%s", op ? op + strlen(IR_LINE_MARK) : "");
     return true;
 }
 
 static size_t read_lines(FILE *in, struct line **lines)
 {
-    char text[512];
+    char text[1024];
     size_t count = 0;
     *lines = malloc(MAX_LINES * sizeof(**lines));
     while (*lines && count < MAX_LINES && fgets(text, sizeof(text), in)) {
@@ -109,6 +116,8 @@ void print_hot_loop(const char *annotated, const char *name, FILE *out)
             json_string(&j, NULL, lines[i].stall);
             json_integer(&j, NULL, (int64_t)lines[i].address);
             json_string(&j, NULL, lines[i].text);
+            if (lines[i].op[0])
+                json_string(&j, NULL, lines[i].op);
             json_end(&j);
         }
         json_end(&j);

@@ -13,6 +13,7 @@
 #include "compiler/nearest.h"
 #include "tools/attnc/children.h"
 #include "tools/attnc/command.h"
+#include "tools/attnc/ir_lines.h"
 #include "tools/attnc/json.h"
 #include "tools/attnc/output.h"
 #include "tools/attnc/pack_file.h"
@@ -146,6 +147,8 @@ static int trace_kernel(struct attn_pack *pack, uint32_t n, const struct attn_ke
     int code = trace_open(&t, pack, n, args.shape, NULL);
     if (code == EXIT_GOOD)
         code = trace_time(&t, &time, &report);
+    if (code == EXIT_GOOD && args.annotate)
+        code = add_ir_lines(pack, n, args.annotate);
     if (code == EXIT_GOOD && args.json)
         print_json(&t.run, f, &t.timing, &report);
     else if (code == EXIT_GOOD)

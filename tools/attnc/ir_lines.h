@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef ATTNC_IR_LINES_H
+#define ATTNC_IR_LINES_H
+
+#include <stdint.h>
+
+struct attn_pack;
+
+/** Stands between an instruction and its op in a disassembly. */
+#define IR_LINE_MARK "  ; "
+
+/**
+ * Adds to each line of an annotated disassembly (attnc trace --annotate) of kernel `n` the op of
+ * the tile IR that the instruction comes from, and the op's line in the kernel's IR. Leaves the
+ * file alone where the kernel was built without -g. Returns an exit code, after a message.
+ */
+int add_ir_lines(const struct attn_pack *pack, uint32_t n, const char *path);
+
+#endif
