@@ -56,13 +56,17 @@ static void set(struct reader *r, struct attnc_setting *slot, uint32_t key, uint
     *slot = (struct attnc_setting){.key = key, .value = value};
 }
 
-static void report_unknown_field(struct reader *r, uint32_t key, const char *name)
+/* A field that was meant is not reported as missing, too. */
+static void report_unknown_field(struct reader *r, uint32_t key, const char *name,
+                                 struct attnc_settings *s)
 {
     struct attnc_nearest nearest = attnc_nearest_to(name);
     attnc_nearest_offer(&nearest, "op");
     attnc_nearest_offer(&nearest, "targets");
     for (int f = 0; f < ATT_FIELD_COUNT; f++)
         attnc_nearest_offer(&nearest, att_fields[f].name);
+    for (int f = 0; nearest.name && f < ATT_FIELD_COUNT; f++)
+        s->misspelt |= (uint64_t)!strcmp(nearest.name, att_fields[f].name) << f;
     if (nearest.name)
         attnc_diag_error(r->d, at(r, key), "unknown field '%.40s'; did you mean '%s'?", name,
                          nearest.name);
@@ -95,6 +99,7 @@ static void fill_slot(struct attnc_setting *slot, const struct attnc_setting *fr
 /* What `into` does not say itself it takes from `from`. */
 static void fill(struct attnc_settings *into, const struct attnc_settings *from, bool defaults)
 {
+    into->misspelt |= from->misspelt;
     fill_slot(&into->op, &from->op, defaults);
     fill_slot(&into->targets, &from->targets, defaults);
     for (int f = 0; f < ATT_FIELD_COUNT; f++)
@@ -143,7 +148,7 @@ static bool collect(struct reader *r, uint32_t id, unsigned depth, struct attnc_
         if (slot)
             set(r, slot, key, value, name);
         else if (name)
-            report_unknown_field(r, key, name);
+            report_unknown_field(r, key, name, s);
         key = r->yaml.nodes[value].next;
     }
     return !merges.key || merge(r, merges.value, depth, s);

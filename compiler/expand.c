@@ -353,7 +353,8 @@ static uint64_t read_fields(struct attnc_expander *x, const struct attnc_setting
             else
                 wrong |= UINT64_C(1) << f;
         } else if (taken && att_fields[f].required) {
-            attnc_diag_error(x->d, at, "%s needs %s", op->name, att_fields[f].name);
+            if (!(s->misspelt >> f & 1))
+                attnc_diag_error(x->d, at, "%s needs %s", op->name, att_fields[f].name);
             wrong |= UINT64_C(1) << f;
         } else if (!taken && set->value && !set->from_defaults) {
             attnc_diag_error(x->d, x->yaml->nodes[set->key].at, "%s does not take %s", op->name,

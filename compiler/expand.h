@@ -20,6 +20,7 @@ struct attnc_settings {
     struct att_loc at; /* the entry */
     struct attnc_setting op, targets;
     struct attnc_setting fields[ATT_FIELD_COUNT];
+    uint64_t misspelt; /* bit per field that an unknown key was taken for in a message */
 };
 
 struct attnc_choice;

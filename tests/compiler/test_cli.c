@@ -145,9 +145,12 @@ static void what_is_no_config_is_refused(void **state)
     expect("describe list.json", 1, "", "expected a map of settings");
     write_file("d.yaml", good);
     expect("describe d.yaml", 1, "", "not a model's config.json? It says 0 layers");
+    expect("verify d.yaml", 1, "", "d.yaml: text, not a pack; `attnc build` makes a pack");
+    expect("list d.yaml", 1, "", "d.yaml: text, not a pack");
     write_file("odd.json", "{ \"num_hidden_layers\": 2, \"num_attention_heads\": 9,\n"
                            "  \"num_key_value_heads\": 4, \"head_dim\": 64 }");
-    expect("describe odd.json", 1, "", "9 query heads, 4 key/value heads of 64");
+    expect("describe odd.json", 1, "",
+           "9 query heads (num_attention_heads), 4 key/value heads of 64");
     write_file("mamba.json", "{ \"model_type\": \"bamba\", \"num_hidden_layers\": 1,\n"
                              "  \"num_attention_heads\": 8, \"head_dim\": 64,\n"
                              "  \"layer_types\": [\"mamba\"] }");
@@ -280,13 +283,17 @@ static void a_file_that_is_no_description_is_told_apart(void **state)
     assert_non_null(strstr((char *)r.err.data, "unknown key 'kernel'; did you mean 'kernels'?"));
     assert_null(strstr((char *)r.err.data, "no kernels"));
     end_run(&r);
+    write_file("typo.yaml", "targets: [gfx942]\nkernels: [{ op: prefill, head_dmi: 64 }]\n");
+    r = run("build typo.yaml -o x");
+    assert_non_null(strstr((char *)r.err.data, "did you mean 'head_dim'?"));
+    assert_null(strstr((char *)r.err.data, "prefill needs head_dim"));
+    end_run(&r);
     write_file("open.yaml", "targets: [gfx942]\nkernels:\n  - op: [prefill\n    head_dim: 64\n");
     expect("build open.yaml -o x", 1, "", "the '[' of line 3, column 9, is open here");
     write_file("broken.json", "{ \"targets\": [\"gfx942\", }");
     expect("build broken.json -o x", 1, "", "not JSON: ");
     expect("build d.yaml -o p.pack -q --cache c", 0, "", "");
     expect("build p.pack -o x", 1, "", "p.pack: error: a pack, not a description; `attnc list`");
-    expect("verify d.yaml", 1, "", "d.yaml: ");
     expect("trace d.yaml x", 1, "", "d.yaml: ");
     expect("trace p.pack prefill_bf16_d64_gfx924", 1, "",
            "did you mean 'prefill_bf16_d64_gfx942'?");
@@ -403,7 +410,7 @@ static void the_cache_is_kept_small(void **state)
     const struct timespec pause = {.tv_nsec = 20000000};
     nanosleep(&pause, NULL);
     expect("build d.yaml -o p.pack -q --cache c --only *942", 0, "", "");
-    expect("cache --cache c --limit 20K", 0, "1 kernels", "");
+    expect("cache --cache c --limit 20K", 0, "1 kernel, ", "");
     expect("build d.yaml -o p.pack --cache c --only *942", 0, "", "0 compiled, 1 from the cache");
     expect("build d.yaml -o p.pack --cache c --cache-limit 0", 0, "", "1 compiled, 1 from");
     expect("cache --cache c", 0, "c: 0 kernels", "");

@@ -297,8 +297,9 @@ static void print_summary(const struct build_unit *units, size_t count, size_t t
         json_real(&json, "seconds", seconds);
         return;
     }
-    fprintf(stderr, "%s: %zu kernels, %zu KiB; %zu compiled, %zu from the cache, %.2f s\n",
-            args.output, total, (pack_bytes + 1023) >> 10, total - cached, cached, seconds);
+    fprintf(stderr, "%s: %zu kernel%s, %zu KiB; %zu compiled, %zu from the cache, %.2f s\n",
+            args.output, total, total == 1 ? "" : "s", (pack_bytes + 1023) >> 10, total - cached,
+            cached, seconds);
 }
 
 /* Best effort: a cache that cannot be made smaller is no fault of the build. */

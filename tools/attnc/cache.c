@@ -69,7 +69,8 @@ static void print_size(const char *path, const struct attnc_cache_size *size)
         json_end(&j);
         return;
     }
-    printf("%s: %zu kernels, %.1f MiB", path, size->kernels, (double)size->bytes / (1 << 20));
+    printf("%s: %zu kernel%s, %.1f MiB", path, size->kernels, size->kernels == 1 ? "" : "s",
+           (double)size->bytes / (1 << 20));
     if (args.clear || args.limit)
         printf("; %zu removed", size->removed);
     putchar('\n');

@@ -303,8 +303,8 @@ bool model_read(struct model *m, const struct attnc_yaml *y, char why[200])
     read_latent(m, &c, &heads);
     if (!are_sane(m, &heads)) {
         snprintf(why, 200,
-                 "not a model's config.json? It says %ld layers, %ld query heads, %ld key/value "
-                 "heads of %ld elements",
+                 "not a model's config.json? It says %ld layers (num_hidden_layers), %ld query "
+                 "heads (num_attention_heads), %ld key/value heads of %ld elements",
                  m->layers, heads.heads, heads.kv_heads, heads.head_dim);
         return false;
     }

@@ -2,12 +2,25 @@
 #include "tools/attnc/pack_file.h"
 
 #include <errno.h>
+#include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "compiler/read_file.h"
 #include "tools/attnc/command.h"
 #include "tools/attnc/output.h"
+
+/* Is the file text, as descriptions are and packs are not? */
+static bool is_text(const char *path)
+{
+    char head[512];
+    FILE *const file = fopen(path, "rb");
+    const size_t size = file ? fread(head, 1, sizeof(head), file) : 0;
+    if (file)
+        fclose(file);
+    return size && !memchr(head, '\0', size);
+}
 
 int open_pack(const char *path, struct attn_pack **pack)
 {
@@ -18,6 +31,9 @@ int open_pack(const char *path, struct attn_pack **pack)
     /* Of a file that cannot be read the library itself says which. */
     int code = status == ATTN_IO ? EXIT_ENVIRONMENT : EXIT_USER;
     const char *said = attn_last_error();
+    if (status == ATTN_BAD_PACK && is_text(path))
+        return complain(code, "%s: text, not a pack; `attnc build` makes a pack of a description",
+                        path);
     return strstr(said, path) ? complain(code, "%s", said) : complain(code, "%s: %s", path, said);
 }
 
