@@ -488,6 +488,11 @@ void tir_set_priority(struct tir_builder *b, int level)
     tir_build(b, TIR_set_priority, no_type, NULL, 0, &(int64_t){level});
 }
 
+void tir_anchor(struct tir_builder *b, struct tir_value a)
+{
+    tir_build(b, TIR_anchor, no_type, &a, 1, NULL);
+}
+
 void tir_phase(struct tir_builder *b, int kind)
 {
     tir_build(b, TIR_phase, no_type, NULL, 0, &(int64_t){kind});

@@ -333,3 +333,11 @@ void tir_expand_mma(struct tir_expander *x, const struct tir_op *op)
             }
     tir_set_pieces(x, op->result, p);
 }
+
+void tir_expand_anchor(struct tir_expander *x, const struct tir_op *op)
+{
+    for (unsigned i = 0; i < op->n_operands; i++) {
+        const struct tir_pieces p = tir_pieces_of(x, op->operands[i]);
+        tir_build(&x->b, TIR_anchor, (struct tir_type){0}, p.v, p.n, NULL);
+    }
+}

@@ -16,11 +16,15 @@ enum {
     LANES = 64,
     PARTS = ATT_INDEX_PARTS,
     WIDTH = DIM / PARTS, /* elements of a key's part */
-    CARRY_KEYS = 0,      /* PARTS of them */
+    SLICES = 2 * PARTS,  /* of a matrix instruction each */
+    LEVELS = 4,          /* of priority */
+    FINISH_STEPS = 6,
+    CARRY_KEYS = 0, /* PARTS of them */
     CARRY_SCALE = PARTS,
-    CARRY_PAGE,
+    CARRY_PAGE, /* of the group that will be sent for next */
+    CARRIED,
 };
-static_assert(CARRY_PAGE + 1 == ATT_INDEX_CARRIED, "what a group carries");
+static_assert((int)CARRIED == (int)ATT_INDEX_CARRIED, "what a group carries");
 static_assert(WIDTH * GROUP == LANES * VECTOR, "a part is one load");
 
 bool att_index_check(const struct att_variant *v, const struct tir_machine *m, struct att_why *why)
@@ -61,7 +65,12 @@ struct att_index att_index_begin(struct tir_builder *b, const struct att_variant
                           .blocks = ((unsigned)v->index_heads + ROWS - 1) / ROWS};
     assert(x.blocks <= ATT_INDEX_BLOCKS_MAX);
     x.mma = tir_find_mma(m, ROWS, ROWS, 0, TIR_FP8);
+    x.ahead = x.blocks > 2 ? ATT_INDEX_AHEAD_MAX / 2 : ATT_INDEX_AHEAD_MAX;
     x.lane = tir_tile(b->f, TIR_I32, LANES, 1, &lane);
+    struct tir_spread halves = tir_spread(m, 1);
+    tir_spread_cols(&halves, TIR_REGS, 1);
+    tir_spread_rows(&halves, TIR_LANES, tir_bits(LANES));
+    x.halves = tir_spread_layout(&halves);
     struct tir_spread s = tir_spread(m, 1);
     tir_spread_cols(&s, TIR_REGS, tir_bits(VECTOR));
     tir_spread_rows(&s, TIR_LANES, tir_bits(LANES));
@@ -76,7 +85,8 @@ struct att_index att_index_begin(struct tir_builder *b, const struct att_variant
     x.scale_offset = tir_shl(b, x.token, constant(&x, 2));
     x.keys = tir_arg(b, "keys", TIR_I64);
     if (x.paged) {
-        x.page_stride = tir_arg(b, "page_stride", TIR_I64);
+        x.page_stride =
+            tir_zext(b, tir_convert(b, tir_arg(b, "page_stride", TIR_I64), TIR_I32), TIR_I64);
         x.shift = tir_arg(b, "page_shift", TIR_I32);
         const struct tir_value tokens = tir_shl(b, tir_i32(b, 1), x.shift);
         x.scales = tir_add(b, x.keys, att_wide(b, att_times(b, tokens, DIM)));
@@ -84,6 +94,15 @@ struct att_index att_index_begin(struct tir_builder *b, const struct att_variant
         x.scales = tir_arg(b, "key_scales", TIR_I64);
     }
     return x;
+}
+
+/* Elements of a matrix instruction's contraction, 32 x K: those of slice s, from chunks of which
+ * each lane has 16 elements. */
+static struct tir_value slice_of(const struct att_index *x, const struct tir_value *chunks, int s)
+{
+    struct tir_builder *b = x->b;
+    const struct tir_value whole = tir_transpose(b, chunks[s / 2]);
+    return tir_join_blocks(b, tir_transpose(b, tir_half(b, whole, s % 2)), GROUP);
 }
 
 /* ---- The row ---- */
@@ -109,10 +128,13 @@ static void load_query(struct att_index *x, struct tir_value row)
         att_view(b, tir_add(b, tir_arg(b, "weights", TIR_I64), w_at), heads, tir_i32(b, 4), 4, 0);
     for (unsigned i = 0; i < x->blocks; i++) {
         const struct tir_value first = tir_i32(b, (int)(i * ROWS));
+        struct tir_value chunks[PARTS];
         for (int g = 0; g < PARTS; g++) {
             q.byte = tir_i32(b, g * WIDTH);
-            x->q[i][g] = tir_named(b, "q", tir_tile_load(b, q, first, part));
+            chunks[g] = tir_split_blocks(b, tir_tile_load(b, q, first, part), VECTOR);
         }
+        for (int s = 0; s < SLICES; s++)
+            x->q[i][s] = tir_named(b, "q", slice_of(x, chunks, s));
         const struct tir_value w = tir_tile_load(b, weights, first, weight);
         x->weights[i] = tir_named(b, "w", tir_broadcast(b, w, x->products));
     }
@@ -147,9 +169,6 @@ void att_index_row(struct att_index *x, struct tir_value row, struct tir_value e
 
 /* A group of whole tiles of tokens lies together in a page of that size or more: its address is a
  * scalar. The first key is a multiple of the group. */
-struct group {
-    struct tir_value keys, scales; /* resources */
-};
 
 static struct tir_value last_group(const struct att_index *x, struct tir_value key)
 {
@@ -171,30 +190,44 @@ static struct tir_value behind(const struct att_index *x, struct tir_value base,
     return tir_add(b, base, att_wide(b, att_times(b, index, bytes)));
 }
 
-static struct group find_group(const struct att_index *x, struct tir_value key,
-                               struct tir_value page)
+/* The page's first byte and where the group begins in it, in tokens. */
+static struct tir_value find_page(const struct att_index *x, struct tir_value first,
+                                  struct tir_value page, struct tir_value *inside)
+{
+    struct tir_builder *b = x->b;
+    const struct tir_value tokens = tir_shl(b, tir_i32(b, 1), x->shift);
+    *inside = tir_and(b, first, att_plus(b, tokens, -1));
+    return tir_mul(b, tir_zext(b, page, TIR_I64), x->page_stride);
+}
+
+/* `bytes` for each key of a group, whose keys begin at `base` or, paged, at that of its page. */
+static struct tir_value find_group(const struct att_index *x, struct tir_value key,
+                                   struct tir_value page, struct tir_value base, int bytes)
 {
     struct tir_builder *b = x->b;
     const struct tir_value first = last_group(x, key);
     if (x->paged) {
-        const struct tir_value tokens = tir_shl(b, tir_i32(b, 1), x->shift);
-        const struct tir_value inside = tir_and(b, first, att_plus(b, tokens, -1));
-        const struct tir_value start = tir_mul(b, att_wide(b, page), x->page_stride);
-        return (struct group){
-            tir_make_rsrc(b, behind(x, tir_add(b, x->keys, start), inside, DIM),
-                          tir_i32(b, GROUP * DIM)),
-            tir_make_rsrc(b, behind(x, tir_add(b, x->scales, start), inside, 4),
-                          tir_i32(b, GROUP * 4)),
-        };
+        struct tir_value inside;
+        const struct tir_value start = find_page(x, first, page, &inside);
+        return tir_make_rsrc(b, behind(x, tir_add(b, base, start), inside, bytes),
+                             tir_i32(b, GROUP * bytes));
     }
     const struct tir_value left = att_plus(b, tir_sub(b, x->last, first), 1);
     const struct tir_value n = tir_min(b, left, tir_i32(b, GROUP));
-    const struct tir_value at = att_wide(b, first);
-    return (struct group){
-        tir_make_rsrc(b, tir_add(b, x->keys, tir_mul(b, at, tir_i64(b, DIM))),
-                      att_times(b, n, DIM)),
-        tir_make_rsrc(b, tir_add(b, x->scales, tir_mul(b, at, tir_i64(b, 4))), att_times(b, n, 4)),
-    };
+    const struct tir_value at = tir_mul(b, att_wide(b, first), tir_i64(b, bytes));
+    return tir_make_rsrc(b, tir_add(b, base, at), att_times(b, n, bytes));
+}
+
+static struct tir_value find_keys(const struct att_index *x, struct tir_value first,
+                                  struct tir_value page)
+{
+    return find_group(x, first, page, x->keys, DIM);
+}
+
+static struct tir_value find_scales(const struct att_index *x, struct tir_value first,
+                                    struct tir_value page)
+{
+    return find_group(x, first, page, x->scales, 4);
 }
 
 static struct tir_type scale_type(const struct att_index *x)
@@ -206,14 +239,6 @@ static struct tir_type scale_type(const struct att_index *x)
 
 /* Bytes from a lane's part of its key to the next one. */
 static int apart(const struct att_index *x) { return x->shuffle ? 2 * TILE * TILE : 2 * VECTOR; }
-
-static void load_group(const struct att_index *x, const struct group *g, struct tir_value *out)
-{
-    struct tir_builder *b = x->b;
-    for (int i = 0; i < PARTS; i++)
-        out[i] = tir_tile_fetch(b, g->keys, x->key_offset, (unsigned)(i * apart(x)), x->chunk);
-    out[CARRY_SCALE] = tir_tile_fetch(b, g->scales, x->scale_offset, 0, scale_type(x));
-}
 
 /* Smaller pages: each lane looks its own key's up, and waits for it. */
 
@@ -238,7 +263,12 @@ static struct tir_value part_offset(const struct att_index *x, struct tir_value 
     return tir_add(b, at, tir_shl(b, half, constant(x, (int)tir_bits(TILE * TILE))));
 }
 
-static void load_lanes(const struct att_index *x, struct tir_value first, struct tir_value *out)
+/* Byte offsets of each lane's key, and of its scale, i64. */
+struct places {
+    struct tir_value keys, scales;
+};
+
+static struct places find_lanes(const struct att_index *x, struct tir_value first)
 {
     struct tir_builder *b = x->b;
     const struct tir_value key =
@@ -250,32 +280,67 @@ static void load_lanes(const struct att_index *x, struct tir_value first, struct
     const struct tir_value inside = tir_sub(b, key, tir_shl(b, entry, number(x, x->shift)));
     const struct tir_value start =
         tir_mul(b, page, tir_splat(b, x->page_stride, tir_typeof(b->f, page)));
-    const struct tir_value own = tir_add(b, start, wide(x, part_offset(x, inside)));
-    const struct tir_value scale = tir_add(b, start, wide(x, tir_shl(b, inside, constant(x, 2))));
-    for (int i = 0; i < PARTS; i++)
-        out[i] = tir_tile_gather(b, x->keys, own, tir_i32(b, i * apart(x)), x->chunk);
-    out[CARRY_SCALE] = tir_tile_gather(b, x->scales, scale, tir_i32(b, 0), scale_type(x));
+    return (struct places){
+        .keys = tir_add(b, start, wide(x, part_offset(x, inside))),
+        .scales = tir_add(b, start, wide(x, tir_shl(b, inside, constant(x, 2)))),
+    };
 }
 
-/* Sends for a group's keys; the page is that of its first. */
-static void send_keys(const struct att_index *x, struct tir_value key,
-                      struct tir_value carried[ATT_INDEX_CARRIED])
+/* ---- Walking ---- */
+
+/* The first key of group g, counted from the first one of this round. */
+static struct tir_value key_of(const struct att_index *x, const struct att_index_walk *w,
+                               unsigned g)
 {
+    const int rounds = (int)(g / w->groups), group = (int)(g % w->groups);
+    return att_plus(x->b, w->own, rounds * w->stride + group * GROUP);
+}
+
+static struct tir_value page_of(const struct att_index *x, const struct att_index_walk *w,
+                                unsigned g)
+{
+    return x->paged && !x->by_lane ? scalar_page(x, key_of(x, w, g)) : tir_i32(x->b, 0);
+}
+
+/* Sends for the keys of group g, or for their scales. */
+static void send_keys(const struct att_index *x, const struct att_index_walk *w, unsigned g,
+                      struct tir_value page, struct tir_value *carried)
+{
+    const struct tir_value first = key_of(x, w, g);
     if (x->by_lane) {
-        load_lanes(x, key, carried);
+        const struct places at = find_lanes(x, first);
+        for (int i = 0; i < PARTS; i++)
+            carried[i] =
+                tir_tile_gather(x->b, x->keys, at.keys, tir_i32(x->b, i * apart(x)), x->chunk);
         return;
     }
-    const struct group g = find_group(x, key, carried[CARRY_PAGE]);
-    load_group(x, &g, carried);
+    const struct tir_value keys = find_keys(x, first, page);
+    for (int i = 0; i < PARTS; i++)
+        carried[i] = tir_tile_fetch(x->b, keys, x->key_offset, (unsigned)(i * apart(x)), x->chunk);
 }
 
-void att_index_send(const struct att_index *x, struct tir_value key, struct tir_value after,
-                    struct tir_value carried[ATT_INDEX_CARRIED])
+static struct tir_value send_scales(const struct att_index *x, const struct att_index_walk *w,
+                                    unsigned g, struct tir_value page)
 {
-    carried[CARRY_PAGE] = x->paged && !x->by_lane ? scalar_page(x, key) : tir_i32(x->b, 0);
-    send_keys(x, key, carried);
-    if (x->paged && !x->by_lane)
-        carried[CARRY_PAGE] = scalar_page(x, after);
+    const struct tir_value first = key_of(x, w, g);
+    const struct tir_type type = scale_type(x);
+    if (x->by_lane)
+        return tir_tile_gather(x->b, x->scales, find_lanes(x, first).scales, tir_i32(x->b, 0),
+                               type);
+    return tir_tile_fetch(x->b, find_scales(x, first, page), x->scale_offset, 0, type);
+}
+
+unsigned att_index_carried(const struct att_index *x) { return x->ahead * CARRIED; }
+
+void att_index_send(const struct att_index *x, const struct att_index_walk *w,
+                    struct tir_value *carried)
+{
+    for (unsigned g = 0; g < x->ahead; g++, carried += CARRIED) {
+        const struct tir_value page = page_of(x, w, g);
+        send_keys(x, w, g, page, carried);
+        carried[CARRY_SCALE] = send_scales(x, w, g, page);
+        carried[CARRY_PAGE] = page_of(x, w, g + x->ahead);
+    }
 }
 
 /* ---- Scores ---- */
@@ -295,79 +360,142 @@ static void cut(const struct att_index *x, struct tir_value a, struct tir_value 
  * both pipes are busy. */
 struct pending {
     struct tir_value products[PARTS], weights[PARTS]; /* a fourth of a block's rows each */
+    struct tir_value positive;                        /* of the fourth that is being added */
     struct tir_value *sum;                            /* of its group */
     bool is;
 };
 
-/* max(NaN, 0) is 0, so the NaN is kept by a product with 0; every head's score has it. */
-static void add_part(const struct att_index *x, const struct pending *p, int i)
+/* One of SLICES steps. max(NaN, 0) is 0, so the NaN is kept by a product with 0; every head's score
+ * has it. */
+static void add_step(const struct att_index *x, struct pending *p, int step)
 {
     struct tir_builder *b = x->b;
+    const int i = step / 2;
     if (!p->is)
         return;
     const struct tir_value zero = tir_float_like(b, p->products[i], 0.0f);
-    if (!p->sum->id)
-        *p->sum = tir_mul(b, p->products[i], zero);
-    *p->sum = tir_fma(b, tir_max(b, p->products[i], zero), p->weights[i], *p->sum);
+    if (step % 2 == 0) {
+        if (!p->sum->id)
+            *p->sum = tir_mul(b, p->products[i], zero);
+        p->positive = tir_max(b, p->products[i], zero);
+        return;
+    }
+    *p->sum = tir_fma(b, p->positive, p->weights[i], *p->sum);
 }
 
-/* A group's products with every block of heads; what they replace in `p` is added up meanwhile. */
-static void multiply(const struct att_index *x, const struct tir_value *keys, struct pending *p,
-                     struct tir_value *sum)
+/* Groups of a round whose scores are not made yet. Their scales are sent for only when those
+ * before them in the same register are used. */
+struct round {
+    const struct att_index_walk *walk;
+    struct tir_value *carried;
+    const struct att_index_user *user;
+    struct pending pending;
+    struct tir_value sums[ATT_INDEX_GROUPS_MAX], pages[ATT_INDEX_GROUPS_MAX];
+    struct tir_value keys;       /* resource of the group that is being sent for */
+    struct tir_value set, scale; /* 64 sums, and what they are to be multiplied with */
+};
+
+static struct tir_value *carried_of(const struct att_index *x, const struct round *r, unsigned g)
+{
+    return r->carried + g % x->ahead * CARRIED;
+}
+
+/* A step of sending for what comes in the place of group g, which has been multiplied. */
+static void send_step(const struct att_index *x, struct round *r, unsigned g, int step)
+{
+    struct tir_value *const own = carried_of(x, r, g);
+    const unsigned next = g + x->ahead;
+    if (x->by_lane) {
+        if (step == 0)
+            send_keys(x, r->walk, next, own[CARRY_PAGE], own);
+        return;
+    }
+    if (step == 0) {
+        r->pages[g] = own[CARRY_PAGE];
+        r->keys = find_keys(x, key_of(x, r->walk, next), r->pages[g]);
+    }
+    if (step > 0 && step <= PARTS)
+        own[step - 1] = tir_tile_fetch(x->b, r->keys, x->key_offset,
+                                       (unsigned)((step - 1) * apart(x)), x->chunk);
+    if (step == PARTS + 1)
+        own[CARRY_PAGE] = page_of(x, r->walk, g + 2 * x->ahead);
+}
+
+/* The sums of two groups, 64 x 1: the halves of a column's sum are in lanes 32 apart. */
+static struct tir_value add_halves(const struct att_index *x, const struct tir_value sums[2])
 {
     struct tir_builder *b = x->b;
+    const struct tir_value low = tir_transpose(b, tir_col_fold_sum(b, sums[0]));
+    const struct tir_value high = tir_transpose(b, tir_col_fold_sum(b, sums[1]));
+    const struct tir_value halves = tir_relayout(b, tir_stack(b, low, high), &x->halves);
+    return tir_relayout(b, tir_row_sum(b, halves), tir_layout_of(b->f, x->lane));
+}
+
+/* A step of finishing set j, all of whose products have been added up. */
+static void finish_step(const struct att_index *x, struct round *r, unsigned j, int step)
+{
+    struct tir_builder *b = x->b;
+    const unsigned g = 2 * j + (unsigned)(step == 3);
+    if (step == 0)
+        r->user->prepare(r->user->context, j);
+    if (step == 1) {
+        const struct tir_value first = tir_cmp_lt(b, x->lane_index, constant(x, GROUP));
+        r->scale = tir_select(b, first, carried_of(x, r, g)[CARRY_SCALE],
+                              carried_of(x, r, g + 1)[CARRY_SCALE]);
+        r->set = add_halves(x, &r->sums[g]);
+    }
+    if (step == 2 || step == 3)
+        carried_of(x, r, g)[CARRY_SCALE] = send_scales(x, r->walk, g + x->ahead, r->pages[g]);
+    if (step == FINISH_STEPS - 1)
+        r->user->take(r->user->context, j, tir_mul(b, r->set, r->scale));
+}
+
+/* The products of a group with every block of heads; between them the ones before are added up, and
+ * what comes in place of the group before is sent for. */
+static void multiply(const struct att_index *x, struct round *r, unsigned g)
+{
+    struct tir_builder *b = x->b;
+    struct pending *const p = &r->pending;
+    const struct tir_value *const keys = carried_of(x, r, g);
     for (unsigned i = 0; i < x->blocks; i++) {
         struct tir_value s = tir_splat(b, tir_f32(b, 0.0f), x->products);
-        for (int g = 0; g < PARTS; g++) {
-            const struct tir_value k = tir_join_blocks(b, keys[g], GROUP);
-            s = tir_mma(b, x->mma, x->q[i][g], tir_transpose(b, k), s);
-            add_part(x, p, g);
+        for (int step = 0; step < SLICES; step++) {
+            const struct tir_value k = tir_transpose(b, slice_of(x, keys, step));
+            s = tir_mma(b, x->mma, x->q[i][step], k, s);
+            if (step)
+                add_step(x, p, step - 1);
+            if (i == 0 && g)
+                send_step(x, r, g - 1, step);
+            if (i == 1 && g && g % 2 == 0)
+                finish_step(x, r, g / 2 - 1, step);
         }
+        add_step(x, p, SLICES - 1);
+        if (p->is)
+            tir_anchor(b, *p->sum);
         cut(x, tir_named(b, "s", s), p->products);
         cut(x, x->weights[i], p->weights);
-        p->sum = sum;
+        p->sum = &r->sums[g];
         p->is = true;
     }
 }
 
-/* The next keys and pages of a group, in place of those that have arrived. */
-static void send_next(const struct att_index *x, struct att_index_set *set, int i)
+void att_index_score(const struct att_index *x, const struct att_index_walk *w,
+                     struct tir_value *carried, const struct att_index_user *user)
 {
-    send_keys(x, att_plus(x->b, set->next, i * GROUP), set->carried[i]);
-    if (x->paged && !x->by_lane)
-        set->carried[i][CARRY_PAGE] = scalar_page(x, att_plus(x->b, set->after, i * GROUP));
-}
-
-/* 64 scores of two groups' sums. */
-static struct tir_value finish(const struct att_index *x, const struct tir_value sums[2],
-                               const struct tir_value scales[2])
-{
-    struct tir_builder *b = x->b;
-    const struct tir_value low = tir_transpose(b, tir_col_sum(b, sums[0]));
-    const struct tir_value high = tir_transpose(b, tir_col_sum(b, sums[1]));
-    const struct tir_value both =
-        tir_relayout(b, tir_stack(b, low, high), tir_layout_of(b->f, x->lane));
-    const struct tir_value first = tir_cmp_lt(b, x->lane_index, constant(x, GROUP));
-    return tir_mul(b, both, tir_select(b, first, scales[0], scales[1]));
-}
-
-void att_index_score(const struct att_index *x, struct att_index_set *sets, unsigned n,
-                     struct tir_value *scores)
-{
-    struct tir_value sums[ATT_INDEX_SETS_MAX][2] = {0}, scales[ATT_INDEX_SETS_MAX][2];
-    struct pending p = {0};
-    assert(n <= ATT_INDEX_SETS_MAX);
-    for (unsigned j = 0; j < n; j++)
-        for (int i = 0; i < 2; i++) {
-            struct tir_value keys[PARTS];
-            for (int g = 0; g < PARTS; g++)
-                keys[g] = sets[j].carried[i][CARRY_KEYS + g];
-            scales[j][i] = sets[j].carried[i][CARRY_SCALE];
-            send_next(x, &sets[j], i);
-            multiply(x, keys, &p, &sums[j][i]);
-        }
-    for (int g = 0; g < PARTS; g++)
-        add_part(x, &p, g);
-    for (unsigned j = 0; j < n; j++)
-        scores[j] = finish(x, sums[j], scales[j]);
+    struct round r = {.walk = w, .carried = carried, .user = user};
+    const unsigned n = w->groups;
+    assert(n <= ATT_INDEX_GROUPS_MAX && n % x->ahead == 0 && n % 2 == 0);
+    for (unsigned g = 0; g < n; g++) {
+        if (n >= LEVELS && g % (n / LEVELS) == 0)
+            tir_set_priority(x->b, (int)(LEVELS - 1 - g / (n / LEVELS)));
+        multiply(x, &r, g);
+        for (int step = 0; x->blocks == 1 && g && g % 2 == 0 && step < FINISH_STEPS; step++)
+            finish_step(x, &r, g / 2 - 1, step);
+    }
+    for (int step = 0; step < SLICES; step++) {
+        add_step(x, &r.pending, step);
+        send_step(x, &r, n - 1, step);
+    }
+    for (int step = 0; step < FINISH_STEPS; step++)
+        finish_step(x, &r, n / 2 - 1, step);
 }

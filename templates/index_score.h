@@ -24,7 +24,9 @@ enum {
     ATT_INDEX_PARTS = 4,                     /* of a key: loads of a lane */
     ATT_INDEX_CARRIED = ATT_INDEX_PARTS + 2, /* values of a group on its way */
     ATT_INDEX_BLOCKS_MAX = 4,
-    ATT_INDEX_SETS_MAX = 2,
+    ATT_INDEX_AHEAD_MAX = 4,   /* groups on their way */
+    ATT_INDEX_GROUPS_MAX = 16, /* of a round */
+    ATT_INDEX_CARRIED_MAX = ATT_INDEX_AHEAD_MAX * ATT_INDEX_CARRIED,
 };
 
 struct att_index {
@@ -33,11 +35,13 @@ struct att_index {
     bool by_lane;           /* pages are smaller than a group */
     unsigned heads, blocks; /* of so many rows of the matrix product */
     int mma;
+    unsigned ahead;                     /* groups on their way */
     struct tir_type lane;               /* i32, 64 x 1: a row a lane */
+    struct tir_layout halves;           /* 64 x 2: a row a lane */
     struct tir_type chunk;              /* what a lane loads at once: 64 x 16 bytes */
     struct tir_type products;           /* f32, 32 x 32 */
     struct tir_value lane_index, token; /* of each lane: its number, and that modulo 32 */
-    struct tir_value q[ATT_INDEX_BLOCKS_MAX][ATT_INDEX_PARTS]; /* of the row */
+    struct tir_value q[ATT_INDEX_BLOCKS_MAX][2 * ATT_INDEX_PARTS]; /* of the row */
     struct tir_value weights[ATT_INDEX_BLOCKS_MAX];
     struct tir_value key_offset, scale_offset; /* of each lane in a group, bytes */
     struct tir_value keys, scales;             /* addresses */
@@ -55,20 +59,32 @@ struct att_index att_index_begin(struct tir_builder *b, const struct att_variant
  * there is at least one. */
 void att_index_row(struct att_index *x, struct tir_value row, struct tir_value end);
 
-/** Sends for the group of keys from `key` on, a multiple of the group, and for the page of the one
- * from `after` on, which will be sent for next. Keys beyond the last may be anything. */
-void att_index_send(const struct att_index *x, struct tir_value key, struct tir_value after,
-                    struct tir_value carried[ATT_INDEX_CARRIED]);
-
-/** Where 64 keys of a wave begin that it will score in one round: now they have arrived, `next` is
- * sent for, and the pages of `after`. */
-struct att_index_set {
-    struct tir_value carried[2][ATT_INDEX_CARRIED];
-    struct tir_value next, after;
+/** A wave's keys of one round: `groups` groups from key `own` on, a multiple of the group, and in
+ * each following round as many, `stride` keys further. Keys beyond the last may be asked for. */
+struct att_index_walk {
+    struct tir_value own;
+    int stride;
+    unsigned groups; /* even, and a multiple of `ahead` */
 };
 
-/** The scores of `n` sets, f32, 64 x 1 each. */
-void att_index_score(const struct att_index *x, struct att_index_set *sets, unsigned n,
-                     struct tir_value *scores);
+/** How many values the caller's loop carries for what is on its way. */
+unsigned att_index_carried(const struct att_index *x);
+
+/** Sends for the first groups of the round. */
+void att_index_send(const struct att_index *x, const struct att_index_walk *w,
+                    struct tir_value *carried);
+
+/** take() gets 64 scores, f32, 64 x 1: those of keys own + 64 j on, in ascending order of j.
+ * prepare() is called some time before: it has the LDS for itself. */
+struct att_index_user {
+    void (*prepare)(void *context, unsigned j);
+    void (*take)(void *context, unsigned j, struct tir_value scores);
+    void *context;
+};
+
+/** The scores of a round; keys of the following round are sent for meanwhile. What `user` does with
+ * some lies between the products of others, where it costs least. */
+void att_index_score(const struct att_index *x, const struct att_index_walk *w,
+                     struct tir_value *carried, const struct att_index_user *user);
 
 #endif

@@ -9,9 +9,15 @@
 
 #include <math.h>
 #include <stdio.h>
-#include <string.h>
 
-enum { WAVES = 4, LANES = 64, ROUND = WAVES * LANES, COLUMNS = 2048 /* of a workgroup */ };
+enum {
+    WAVES = 4,
+    EACH = 2, /* scores that a lane has at once */
+    LANES = 64,
+    OWN = EACH * LANES, /* columns of a wave, in one round */
+    ROUND = WAVES * OWN,
+    COLUMNS = 2048 /* of a workgroup */
+};
 
 struct logits {
     struct tir_builder b;
@@ -71,7 +77,7 @@ static void clear_columns(struct logits *x, struct tir_value first, struct tir_v
     struct tir_builder *b = &x->b;
     const struct tir_view out = columns_of(x, first, n);
     struct tir_loop loop =
-        tir_begin_for(b, att_times(b, x->wave, LANES), n, tir_i32(b, ROUND), NULL, 0);
+        tir_begin_for(b, att_times(b, x->wave, LANES), n, tir_i32(b, WAVES * LANES), NULL, 0);
     tir_tile_store(b, out, loop.index, tir_splat(b, tir_f32(b, -INFINITY), x->score));
     tir_end_for(b, &loop, NULL, 0);
 }
@@ -87,33 +93,41 @@ static void clear_others(struct logits *x)
     tir_end_if(b, &clean, NULL);
 }
 
+/* The first of a wave's columns in a round, and where they are stored. */
+struct stored {
+    struct logits *x;
+    struct tir_view out;
+    struct tir_value first;
+};
+
+static void store(void *context, unsigned j, struct tir_value scores)
+{
+    struct stored *s = context;
+    tir_tile_store(&s->x->b, s->out, att_plus(&s->x->b, s->first, (int)(j * LANES)), scores);
+}
+
+static void prepare(void *context, unsigned j) { (void)context, (void)j; }
+
 static void score_columns(struct logits *x)
 {
-    enum { CARRIED = 2 * ATT_INDEX_CARRIED };
     struct tir_builder *b = &x->b;
-    struct tir_value carried[CARRIED], score;
-    struct att_index_set set;
+    struct tir_value carried[ATT_INDEX_CARRIED_MAX];
     const struct tir_value begin = tir_and(b, x->scored, tir_i32(b, -ATT_INDEX_GROUP));
     const struct tir_value skip = tir_sub(b, x->scored, begin);
-    const struct tir_value own = tir_add(b, begin, att_times(b, x->wave, LANES));
-    const struct tir_view out = columns_of(x, x->scored, x->n);
+    const struct tir_value place = att_times(b, x->wave, OWN);
+    const struct tir_value own = tir_add(b, begin, place);
+    struct stored s = {.x = x, .out = columns_of(x, x->scored, x->n)};
+    const unsigned n = att_index_carried(&x->index);
+    struct att_index_walk walk = {own, ROUND, OWN / ATT_INDEX_GROUP};
     att_index_row(&x->index, x->row, tir_add(b, x->scored, x->n));
-    for (int i = 0; i < 2; i++) {
-        const struct tir_value key = att_plus(b, own, i * ATT_INDEX_GROUP);
-        att_index_send(&x->index, key, att_plus(b, key, ROUND), set.carried[i]);
-    }
-    memcpy(carried, set.carried, sizeof(carried));
-    struct tir_loop loop = tir_begin_for(b, tir_i32(b, 0), tir_add(b, x->n, skip),
-                                         tir_i32(b, ROUND), carried, CARRIED);
-    memcpy(set.carried, carried, sizeof(carried));
-    set.next = tir_add(b, own, att_plus(b, loop.index, ROUND));
-    set.after = att_plus(b, set.next, ROUND);
-    att_index_score(&x->index, &set, 1, &score);
+    att_index_send(&x->index, &walk, carried);
+    struct tir_loop loop =
+        tir_begin_for(b, tir_i32(b, 0), tir_add(b, x->n, skip), tir_i32(b, ROUND), carried, n);
+    walk.own = tir_add(b, own, loop.index);
     /* Rows below 0 are beyond the view too. */
-    const struct tir_value at = tir_sub(b, loop.index, skip);
-    tir_tile_store(b, out, tir_add(b, at, att_times(b, x->wave, LANES)), score);
-    memcpy(carried, set.carried, sizeof(carried));
-    tir_end_for(b, &loop, carried, CARRIED);
+    s.first = tir_add(b, tir_sub(b, loop.index, skip), place);
+    att_index_score(&x->index, &walk, carried, &(struct att_index_user){prepare, store, &s});
+    tir_end_for(b, &loop, carried, n);
 }
 
 static void build(const struct att_variant *v, const struct tir_machine *m, struct att_kernel *k)

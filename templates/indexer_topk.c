@@ -14,9 +14,8 @@
 
 enum {
     WAVES = 8,
-    CHUNKS = 3, /* of the buffer: so many keys in a row may pass before a selection */
+    EACH = 8, /* scores of a lane, in one round */
     LANES = ATT_SELECT_LANES,
-    SET = 2 * ATT_INDEX_CARRIED, /* values of 64 keys on their way */
 };
 
 struct indexer {
@@ -29,17 +28,14 @@ struct indexer {
     struct tir_value n;     /* keys of the walk */
 };
 
-/* Scores that a lane has at once: where q takes more registers, keys take fewer. */
-static unsigned scores_each(const struct att_variant *v) { return v->index_heads > 64 ? 1 : 2; }
-
-static unsigned room_of(const struct att_variant *v)
+static unsigned room_of(const struct att_variant *v, const struct tir_machine *m)
 {
-    return att_select_room((unsigned)v->top_k, scores_each(v), WAVES, CHUNKS);
+    return att_select_room((unsigned)v->top_k, EACH, WAVES, m->lds_bytes);
 }
 
 static bool check(const struct att_variant *v, const struct tir_machine *m, struct att_why *why)
 {
-    const unsigned bytes = att_select_lds_bytes(room_of(v), WAVES);
+    const unsigned bytes = att_select_lds_bytes(room_of(v, m), WAVES);
     if (bytes > m->lds_bytes)
         return att_reject(why, ATT_TOP_K, "top_k %d takes %u bytes of LDS, %s has %u", v->top_k,
                           bytes, m->name, m->lds_bytes);
@@ -54,53 +50,64 @@ static struct tir_value key_at(struct indexer *x, struct tir_value round, unsign
     return tir_add(b, x->begin, at);
 }
 
-static void send_first(struct indexer *x, struct att_index_set *sets)
+static struct att_index_walk walk_at(struct indexer *x, struct tir_value round)
 {
+    return (struct att_index_walk){
+        .own = key_at(x, round, 0),
+        .stride = (int)x->select.chunk,
+        .groups = x->select.each * LANES / ATT_INDEX_GROUP,
+    };
+}
+
+/* What the loop over rounds carries. The keys of the round before are appended between the
+ * products of this one. */
+enum { TO = ATT_SELECT_N, KEYS, WAY = KEYS + EACH, CARRIED_MAX = WAY + ATT_INDEX_CARRIED_MAX };
+
+struct round {
+    struct indexer *x;
+    struct tir_value first;    /* of this round: a position of the walk */
+    struct tir_value *carried; /* of the loop */
+    struct tir_value keys[EACH], own;
+};
+
+/* Appends set j of the round that begins at `first`. */
+static void append(struct indexer *x, struct tir_value *carried, unsigned j, struct tir_value first)
+{
+    const struct tir_value at = tir_add(&x->b, first, att_select_place(&x->select, j));
+    carried[TO] = att_select_append(&x->select, carried[ATT_SELECT_LIMIT], carried[KEYS + j], at,
+                                    carried[TO]);
+}
+
+static void append_former(void *context, unsigned j)
+{
+    struct round *r = context;
+    append(r->x, r->carried, j, att_plus(&r->x->b, r->first, -(int)r->x->select.chunk));
+}
+
+static void take(void *context, unsigned j, struct tir_value scores)
+{
+    struct round *r = context;
+    struct indexer *x = r->x;
     struct tir_builder *b = &x->b;
-    const struct tir_value chunk = tir_i32(b, (int)x->select.chunk);
-    for (unsigned j = 0; j < x->select.each; j++)
-        for (int i = 0; i < 2; i++) {
-            const int at = i * ATT_INDEX_GROUP;
-            att_index_send(&x->index, att_plus(b, key_at(x, tir_i32(b, 0), j), at),
-                           att_plus(b, key_at(x, chunk, j), at), sets[j].carried[i]);
-        }
+    const struct tir_value at = tir_add(b, r->first, att_select_place(&x->select, j));
+    const struct tir_value position =
+        tir_add(b, x->select.lane_index, tir_splat(b, at, x->select.lane));
+    const struct tir_value there =
+        tir_cmp_ult(b, tir_sub(b, position, tir_splat(b, x->skip, x->select.lane)),
+                    tir_splat(b, tir_sub(b, x->n, x->skip), x->select.lane));
+    r->keys[j] = att_select_key(b, scores, there);
+    r->own = tir_add(b, r->own,
+                     att_select_passing(&x->select, r->carried[ATT_SELECT_LIMIT], r->keys[j]));
 }
 
-static void visit(struct indexer *x, struct tir_value round, struct tir_value *state,
-                  struct att_index_set *sets)
+static void visit(struct indexer *x, struct tir_value first, struct tir_value *carried)
 {
-    struct tir_builder *b = &x->b;
-    const int chunk = (int)x->select.chunk;
-    struct tir_value scores[ATT_INDEX_SETS_MAX], keys[ATT_INDEX_SETS_MAX];
-    struct tir_value there[ATT_INDEX_SETS_MAX];
-    for (unsigned j = 0; j < x->select.each; j++) {
-        sets[j].next = key_at(x, att_plus(b, round, chunk), j);
-        sets[j].after = key_at(x, att_plus(b, round, 2 * chunk), j);
-    }
-    att_index_score(&x->index, sets, x->select.each, scores);
-    for (unsigned j = 0; j < x->select.each; j++) {
-        const struct tir_value at = tir_add(b, round, att_select_place(&x->select, j));
-        const struct tir_value position =
-            tir_add(b, x->select.lane_index, tir_splat(b, at, x->select.lane));
-        keys[j] = att_select_key(b, scores[j]);
-        there[j] = tir_and(b, tir_cmp_lt(b, position, tir_splat(b, x->n, x->select.lane)),
-                           tir_cmp_ge(b, position, tir_splat(b, x->skip, x->select.lane)));
-    }
-    att_select_offer(&x->select, state, keys, there, round);
-}
-
-/* Collects the values that a loop carries for loads under way. Returns how many there are. */
-static unsigned carry(const struct att_index_set *sets, unsigned n, struct tir_value *carried)
-{
-    for (unsigned j = 0; j < n; j++)
-        memcpy(carried + j * SET, sets[j].carried, sizeof(sets[j].carried));
-    return n * SET;
-}
-
-static void take(struct att_index_set *sets, unsigned n, const struct tir_value *carried)
-{
-    for (unsigned j = 0; j < n; j++)
-        memcpy(sets[j].carried, carried + j * SET, sizeof(sets[j].carried));
+    const struct att_index_walk walk = walk_at(x, first);
+    struct round r = {.x = x, .first = first, .carried = carried, .own = tir_i32(&x->b, 0)};
+    att_index_score(&x->index, &walk, carried + WAY,
+                    &(struct att_index_user){append_former, take, &r});
+    memcpy(carried + KEYS, r.keys, sizeof(r.keys));
+    carried[TO] = att_select_reserve(&x->select, carried, r.keys, r.own);
 }
 
 /* Goes through the part's keys; without any nothing is read. */
@@ -117,18 +124,22 @@ static struct tir_value select_keys(struct indexer *x, struct tir_value state[AT
         types[i] = tir_scalar(TIR_I32);
     struct tir_if some =
         tir_begin_if(b, tir_cmp_gt(b, x->list.n, zero), false, types, ATT_SELECT_N);
-    struct tir_value carried[ATT_SELECT_N + ATT_INDEX_SETS_MAX * SET];
-    struct att_index_set sets[ATT_INDEX_SETS_MAX];
+    struct tir_value carried[CARRIED_MAX];
     att_index_row(&x->index, x->list.row, end);
-    send_first(x, sets);
     memcpy(carried, state, ATT_SELECT_N * sizeof(*carried));
-    const unsigned n_carried = ATT_SELECT_N + carry(sets, x->select.each, carried + ATT_SELECT_N);
-    struct tir_loop loop =
-        tir_begin_for(b, zero, x->n, tir_i32(b, (int)x->select.chunk), carried, n_carried);
-    take(sets, x->select.each, carried + ATT_SELECT_N);
-    visit(x, loop.index, carried, sets);
-    carry(sets, x->select.each, carried + ATT_SELECT_N);
-    tir_end_for(b, &loop, carried, n_carried);
+    carried[TO] = zero;
+    for (unsigned j = 0; j < EACH; j++)
+        carried[KEYS + j] = att_select_no_key(&x->select);
+    const struct att_index_walk walk = walk_at(x, zero);
+    att_index_send(&x->index, &walk, carried + WAY);
+    const unsigned n = WAY + att_index_carried(&x->index);
+    const struct tir_value chunk = tir_i32(b, (int)x->select.chunk);
+    struct tir_loop loop = tir_begin_for(b, zero, x->n, chunk, carried, n);
+    visit(x, loop.index, carried);
+    tir_end_for(b, &loop, carried, n);
+    const struct tir_value rounds = tir_div(b, att_plus(b, x->n, -1), chunk);
+    for (unsigned j = 0; j < EACH; j++)
+        append(x, carried, j, tir_mul(b, rounds, chunk));
     tir_else(b, &some, carried);
     tir_end_if(b, &some, state);
     return att_select_end(&x->select, state);
@@ -162,7 +173,7 @@ static void build(const struct att_variant *v, const struct tir_machine *m, stru
     struct indexer x = {.b = tir_at_end(f, f->body)};
     struct tir_value state[ATT_SELECT_N];
     x.index = att_index_begin(&x.b, v);
-    x.select = att_select_begin(&x.b, (unsigned)v->top_k, scores_each(v), room_of(v), state);
+    x.select = att_select_begin(&x.b, (unsigned)v->top_k, EACH, room_of(v, m), state);
     x.list = att_list_begin(&x.b, (struct tir_value){0});
     const struct tir_value count = select_keys(&x, state);
     att_list_write(&x.list, &x.select, count, &(struct att_list_names){name_entries, &x});
@@ -172,8 +183,7 @@ static void build(const struct att_variant *v, const struct tir_machine *m, stru
         .schedule = {.stages = 1, .interleave = 1},
         .grid = {{"rows", 1, 1}, {"splits", 1, 1}, {NULL, 1, 1}},
     };
-    snprintf(k->tuning, sizeof(k->tuning), "waves=%d keys=%d", WAVES,
-             WAVES * (int)scores_each(v) * LANES);
+    snprintf(k->tuning, sizeof(k->tuning), "waves=%d keys=%d", WAVES, WAVES * EACH * LANES);
 }
 
 const struct att_template att_template_indexer_topk = {

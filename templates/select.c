@@ -23,6 +23,11 @@ enum {
 
 static const int sign = INT32_MIN;
 
+struct tir_value att_select_no_key(const struct att_select *s)
+{
+    return tir_splat(s->b, tir_i32(s->b, NO_KEY), s->lane);
+}
+
 static struct tir_value number(const struct att_select *s, struct tir_value scalar)
 {
     return tir_splat(s->b, scalar, s->lane);
@@ -40,16 +45,20 @@ static struct tir_value address(const struct att_select *s, struct tir_value bas
     return tir_add(s->b, tir_shl(s->b, index, constant(s, 2)), number(s, base));
 }
 
-unsigned att_select_room(unsigned k, unsigned each, unsigned waves, unsigned chunks)
-{
-    return k + chunks * each * LANES * waves;
-}
-
 static unsigned counts_bytes(unsigned waves) { return N_COUNTS * waves * 4; }
 
 unsigned att_select_lds_bytes(unsigned room, unsigned waves)
 {
     return 2 * 4 * room + counts_bytes(waves) + DIGITS * BINS * 4;
+}
+
+/* What is beyond a chunk lets a selection stop before it knows the limit exactly. */
+unsigned att_select_room(unsigned k, unsigned each, unsigned waves, unsigned lds_bytes)
+{
+    const unsigned chunk = each * LANES * waves, wanted = k + chunk + chunk / 4;
+    const unsigned fixed = att_select_lds_bytes(0, waves);
+    const unsigned fits = lds_bytes > fixed ? (lds_bytes - fixed) / 8 : 0;
+    return wanted < fits ? wanted : fits > k + chunk ? fits : k + chunk;
 }
 
 struct att_select att_select_begin(struct tir_builder *b, unsigned k, unsigned each, unsigned room,
@@ -58,7 +67,7 @@ struct att_select att_select_begin(struct tir_builder *b, unsigned k, unsigned e
     const unsigned waves = b->f->waves;
     const struct tir_layout lane = tir_spread_column(b->f->machine, 1, LANES);
     assert(each <= ATT_SELECT_EACH_MAX && room < 1u << (HALF - 1));
-    assert(room >= att_select_room(k, each, waves, 1));
+    assert(room >= k + each * LANES * waves);
     struct att_select s = {
         .b = b, .k = k, .each = each, .chunk = each * LANES * waves, .room = room};
     s.lane = tir_tile(b->f, TIR_I32, LANES, 1, &lane);
@@ -76,7 +85,8 @@ struct att_select att_select_begin(struct tir_builder *b, unsigned k, unsigned e
 
 /* The magnitude with its sign as a two's complement: -0 becomes 0. NaNs become the lowest key but
  * one; the lowest is the limit that all are above. */
-struct tir_value att_select_key(struct tir_builder *b, struct tir_value score)
+struct tir_value att_select_key(struct tir_builder *b, struct tir_value score,
+                                struct tir_value there)
 {
     struct tir_type t = tir_typeof(b->f, score);
     t.dtype = TIR_I32;
@@ -85,7 +95,8 @@ struct tir_value att_select_key(struct tir_builder *b, struct tir_value score)
     const struct tir_value size = tir_and(b, bits, tir_int_like(b, bits, INT32_MAX));
     const struct tir_value key = tir_sub(b, tir_xor(b, size, negative), negative);
     const struct tir_value nan = tir_cmp_gt(b, size, tir_int_like(b, bits, 0x7f800000));
-    return tir_select(b, nan, tir_int_like(b, bits, NAN_KEY), key);
+    const struct tir_value any = tir_select(b, nan, tir_int_like(b, bits, NAN_KEY), key);
+    return tir_select(b, there, any, tir_int_like(b, bits, NO_KEY));
 }
 
 struct tir_value att_select_place(const struct att_select *s, unsigned j)
@@ -168,9 +179,10 @@ static void clear_histograms(const struct att_select *s)
 }
 
 /* The digit of the `need`-th largest, of a histogram whose first bin is that of the largest digit.
- * Afterwards `need` counts within that digit. Every wave does this alike. */
+ * Afterwards `need` counts within that digit, which `all` entries have. Every wave does this
+ * alike. */
 static struct tir_value find_digit(const struct att_select *s, struct tir_value histogram,
-                                   struct tir_value *need)
+                                   struct tir_value *need, struct tir_value *all)
 {
     struct tir_builder *b = s->b;
     struct tir_value up_to[BINS_A_LANE]; /* entries of a lane's bins, up to each */
@@ -188,11 +200,16 @@ static struct tir_value find_digit(const struct att_select *s, struct tir_value 
         bins = tir_add(b, bins, tir_lane_count(b, few));
     }
     const struct tir_value in_lane = tir_and(b, bins, tir_i32(b, BINS_A_LANE - 1));
-    struct tir_value larger = below;
-    for (int i = 1; i < BINS_A_LANE; i++)
-        larger = tir_select(b, tir_cmp_eq(b, in_lane, tir_i32(b, i)), up_to[i - 1], larger);
+    struct tir_value larger = below, with = up_to[0];
+    for (int i = 1; i < BINS_A_LANE; i++) {
+        const struct tir_value is = tir_cmp_eq(b, in_lane, tir_i32(b, i));
+        larger = tir_select(b, is, up_to[i - 1], larger);
+        with = tir_select(b, is, up_to[i], with);
+    }
     const struct tir_value lane = tir_div(b, bins, tir_i32(b, BINS_A_LANE));
-    *need = tir_sub(b, *need, tir_lane_read(b, larger, lane));
+    const struct tir_value before = tir_lane_read(b, larger, lane);
+    *need = tir_sub(b, *need, before);
+    *all = tir_sub(b, tir_lane_read(b, with, lane), before);
     return tir_sub(b, tir_i32(b, BINS - 1), bins);
 }
 
@@ -213,14 +230,17 @@ static struct tir_value is_candidate(const struct att_select *s, struct tir_valu
     return tir_cmp_eq(b, tir_and(b, digits, mask), number(s, known));
 }
 
-/* The k-th largest key; of the entries equal to it the first `need` belong to the k largest. */
-static struct tir_value find_limit(const struct att_select *s, const struct held *h,
-                                   struct tir_value *need)
+/* What is known of the k-th largest key: some of its digits, that of the entries with these digits
+ * `need` belong to the k largest, and how many have them. */
+struct limit {
+    struct tir_value known, need, all;
+};
+
+static void find_digits(const struct att_select *s, const struct held *h, struct limit *limit,
+                        int from, int to)
 {
     struct tir_builder *b = s->b;
-    struct tir_value known = tir_i32(b, 0);
-    *need = tir_i32(b, (int)s->k);
-    for (int d = 0; d < DIGITS; d++) {
+    for (int d = from; d < to; d++) {
         const int shift = 32 - DIGIT * (d + 1);
         const struct tir_value histogram = att_plus(b, s->histogram, d * BINS * 4);
         for (unsigned j = 0; j < h->n; j++) {
@@ -228,21 +248,58 @@ static struct tir_value find_limit(const struct att_select *s, const struct held
             const struct tir_value digit =
                 tir_and(b, tir_shr(b, digits, constant(s, shift)), constant(s, BINS - 1));
             const struct tir_value bin = tir_sub(b, constant(s, BINS - 1), digit);
-            tir_lds_add_if(b, is_candidate(s, h->key[j], digits, known, d),
+            tir_lds_add_if(b, is_candidate(s, h->key[j], digits, limit->known, d),
                            address(s, histogram, bin), constant(s, 1));
         }
         meet(s);
-        const struct tir_value own = find_digit(s, histogram, need);
-        known = tir_or(b, known, tir_shl(b, own, tir_i32(b, shift)));
+        const struct tir_value own = find_digit(s, histogram, &limit->need, &limit->all);
+        limit->known = tir_or(b, limit->known, tir_shl(b, own, tir_i32(b, shift)));
     }
-    return tir_xor(b, known, tir_i32(b, sign));
 }
 
-/* The k largest move to the front, in the order in which they stand. */
-static void keep_largest(const struct att_select *s, const struct held *h, struct tir_value limit,
-                         struct tir_value need)
+/* The entries that stay: those above `above`, and the first `ties` of those equal to it. */
+struct kept {
+    struct tir_value above, ties, n;
+};
+
+static struct kept keep_exactly(const struct att_select *s, const struct limit *limit)
 {
     struct tir_builder *b = s->b;
+    return (struct kept){
+        .above = tir_xor(b, limit->known, tir_i32(b, sign)),
+        .ties = limit->need,
+        .n = tir_i32(b, (int)s->k),
+    };
+}
+
+/* All that have the digits known so far stay too, where there is room for them and a chunk. */
+static struct kept keep_roughly(const struct att_select *s, const struct held *h,
+                                struct limit *limit)
+{
+    struct tir_builder *b = s->b;
+    const struct tir_value zero = tir_i32(b, 0);
+    const struct tir_value n =
+        tir_add(b, tir_sub(b, tir_i32(b, (int)s->k), limit->need), limit->all);
+    const struct tir_value fits = tir_cmp_le(b, n, tir_i32(b, (int)(s->room - s->chunk)));
+    const struct tir_value some = tir_cmp_ne(b, limit->known, zero);
+    const struct tir_value below =
+        tir_sub(b, limit->known, tir_select(b, some, tir_i32(b, 1), zero));
+    struct tir_value kept[] = {tir_xor(b, below, tir_i32(b, sign)), zero, n};
+    const struct tir_type i32 = tir_scalar(TIR_I32), types[] = {i32, i32, i32};
+    struct tir_if branch = tir_begin_if(b, fits, false, types, 3);
+    tir_else(b, &branch, kept);
+    find_digits(s, h, limit, DIGITS / 2, DIGITS);
+    const struct kept exact = keep_exactly(s, limit);
+    kept[0] = exact.above, kept[1] = exact.ties, kept[2] = exact.n;
+    tir_end_if(b, &branch, kept);
+    return (struct kept){kept[0], kept[1], kept[2]};
+}
+
+/* What stays moves to the front, in the order in which it stands. */
+static void keep_largest(const struct att_select *s, const struct held *h, const struct kept *kept)
+{
+    struct tir_builder *b = s->b;
+    const struct tir_value limit = kept->above, need = kept->ties;
     struct tir_value own = tir_i32(b, 0);
     for (unsigned j = 0; j < h->n; j++) {
         const struct tir_value larger = tir_cmp_gt(b, h->key[j], number(s, limit));
@@ -253,62 +310,64 @@ static void keep_largest(const struct att_select *s, const struct held *h, struc
     const struct sums sums = add_waves(s, tir_i32(b, SELECTION), own);
     struct tir_value before = tir_and(b, sums.before, tir_i32(b, (1 << HALF) - 1));
     struct tir_value ties_before = tir_shr(b, sums.before, tir_i32(b, HALF));
+    const struct tir_value above = att_plus(b, limit, 1), below = att_plus(b, limit, -1);
     for (unsigned j = 0; j < h->n; j++) {
-        const struct tir_value larger = tir_cmp_gt(b, h->key[j], number(s, limit));
-        const struct tir_value tie = tir_cmp_eq(b, h->key[j], number(s, limit));
+        /* Not the comparisons of above: all their masks would be kept. */
+        const struct tir_value larger = tir_cmp_ge(b, h->key[j], number(s, above));
+        const struct tir_value least = tir_cmp_gt(b, h->key[j], number(s, below));
+        const struct tir_value tie = tir_xor(b, least, larger);
         const struct tir_value ties = tir_add(b, number(s, ties_before), tir_lanes_below(b, tie));
         const struct tir_value early = tir_cmp_lt(b, ties, number(s, need));
-        const struct tir_value kept = tir_or(b, larger, tir_and(b, tie, early));
+        const struct tir_value stays = tir_or(b, larger, tir_and(b, tie, early));
         const struct tir_value to =
             tir_add(b, tir_add(b, number(s, before), tir_lanes_below(b, larger)),
                     tir_min(b, ties, number(s, need)));
-        tir_lds_scatter_if(b, kept, address(s, s->keys, to), h->key[j]);
-        tir_lds_scatter_if(b, kept, address(s, s->positions, to), h->position[j]);
+        tir_lds_scatter_if(b, stays, address(s, s->keys, to), h->key[j]);
+        tir_lds_scatter_if(b, stays, address(s, s->positions, to), h->position[j]);
         before = tir_add(b, before, tir_lane_count(b, larger));
         ties_before = tir_add(b, ties_before, tir_lane_count(b, tie));
     }
 }
 
-/* Keeps the k largest where there are more than k entries. */
-static void select_largest(const struct att_select *s, struct tir_value state[ATT_SELECT_N])
+/* Keeps the k largest where there are more than k entries, or roughly those. */
+static void select_largest(const struct att_select *s, struct tir_value state[ATT_SELECT_N],
+                           bool roughly)
 {
     struct tir_builder *b = s->b;
     struct held h = {0};
-    struct tir_value need;
+    struct limit limit = {.known = tir_i32(b, 0), .need = tir_i32(b, (int)s->k)};
     hold(s, &h, state[ATT_SELECT_COUNT]);
     clear_histograms(s);
     meet(s);
-    state[ATT_SELECT_LIMIT] = find_limit(s, &h, &need);
-    keep_largest(s, &h, state[ATT_SELECT_LIMIT], need);
-    state[ATT_SELECT_COUNT] = tir_i32(b, (int)s->k);
+    find_digits(s, &h, &limit, 0, roughly ? DIGITS / 2 : DIGITS);
+    const struct kept kept = roughly ? keep_roughly(s, &h, &limit) : keep_exactly(s, &limit);
+    keep_largest(s, &h, &kept);
+    state[ATT_SELECT_LIMIT] = kept.above;
+    state[ATT_SELECT_COUNT] = kept.n;
 }
 
 /* ---- Offers ---- */
 
-/* The part of a chunk that is above the limit. */
-struct passing {
-    struct tir_value is[ATT_SELECT_EACH_MAX], n[ATT_SELECT_EACH_MAX];
-    struct tir_value own; /* of this wave */
-};
-
-static struct passing find_passing(const struct att_select *s, struct tir_value limit,
-                                   const struct tir_value *keys, const struct tir_value *there)
+struct tir_value att_select_passing(const struct att_select *s, struct tir_value limit,
+                                    struct tir_value key)
 {
-    struct tir_builder *b = s->b;
-    struct passing p = {.own = tir_i32(b, 0)};
-    for (unsigned j = 0; j < s->each; j++) {
-        p.is[j] = tir_and(b, there[j], tir_cmp_gt(b, keys[j], number(s, limit)));
-        p.n[j] = tir_lane_count(b, p.is[j]);
-        p.own = tir_add(b, p.own, p.n[j]);
-    }
-    return p;
+    return tir_lane_count(s->b, tir_cmp_gt(s->b, key, number(s, limit)));
+}
+
+static struct tir_value count_own(const struct att_select *s, struct tir_value limit,
+                                  const struct tir_value *keys)
+{
+    struct tir_value own = tir_i32(s->b, 0);
+    for (unsigned j = 0; j < s->each; j++)
+        own = tir_add(s->b, own, att_select_passing(s, limit, keys[j]));
+    return own;
 }
 
 /* The other of the two counts: a wave may still read the one before. */
 static struct sums count_passing(const struct att_select *s, struct tir_value state[ATT_SELECT_N],
-                                 const struct passing *p)
+                                 struct tir_value own)
 {
-    const struct sums sums = add_waves(s, state[ATT_SELECT_TURN], p->own);
+    const struct sums sums = add_waves(s, state[ATT_SELECT_TURN], own);
     state[ATT_SELECT_TURN] = tir_xor(s->b, state[ATT_SELECT_TURN], tir_i32(s->b, 1));
     return sums;
 }
@@ -317,8 +376,7 @@ enum { N_YIELD = ATT_SELECT_N + 2 };
 
 /* Makes room if the chunk needs it, which raises the limit. */
 static struct sums make_room(const struct att_select *s, struct tir_value state[ATT_SELECT_N],
-                             const struct tir_value *keys, const struct tir_value *there,
-                             struct sums sums)
+                             const struct tir_value *keys, struct sums sums)
 {
     struct tir_builder *b = s->b;
     const struct tir_value full =
@@ -328,9 +386,8 @@ static struct sums make_room(const struct att_select *s, struct tir_value state[
         types[i] = tir_scalar(TIR_I32);
     struct tir_value old[N_YIELD] = {state[0], state[1], state[2], sums.before, sums.all};
     struct tir_if branch = tir_begin_if(b, full, true, types, N_YIELD);
-    select_largest(s, state);
-    const struct passing p = find_passing(s, state[ATT_SELECT_LIMIT], keys, there);
-    const struct sums fewer = count_passing(s, state, &p);
+    select_largest(s, state, true);
+    const struct sums fewer = count_passing(s, state, count_own(s, state[ATT_SELECT_LIMIT], keys));
     const struct tir_value now[N_YIELD] = {state[0], state[1], state[2], fewer.before, fewer.all};
     tir_else(b, &branch, now);
     tir_end_if(b, &branch, old);
@@ -339,34 +396,42 @@ static struct sums make_room(const struct att_select *s, struct tir_value state[
     return (struct sums){.before = old[ATT_SELECT_N], .all = old[ATT_SELECT_N + 1]};
 }
 
-static void append(const struct att_select *s, const struct passing *p,
-                   const struct tir_value *keys, struct tir_value to, struct tir_value first)
+struct tir_value att_select_reserve(const struct att_select *s,
+                                    struct tir_value state[ATT_SELECT_N],
+                                    const struct tir_value *keys, struct tir_value own)
 {
     struct tir_builder *b = s->b;
-    for (unsigned j = 0; j < s->each; j++) {
-        const struct tir_value entry = tir_add(b, number(s, to), tir_lanes_below(b, p->is[j]));
-        const struct tir_value at = tir_add(b, first, att_select_place(s, j));
-        const struct tir_value position = tir_add(b, s->lane_index, number(s, at));
-        tir_lds_scatter_if(b, p->is[j], address(s, s->keys, entry), keys[j]);
-        tir_lds_scatter_if(b, p->is[j], address(s, s->positions, entry), position);
-        to = tir_add(b, to, p->n[j]);
-    }
+    const struct sums sums = make_room(s, state, keys, count_passing(s, state, own));
+    const struct tir_value to = tir_add(b, state[ATT_SELECT_COUNT], sums.before);
+    state[ATT_SELECT_COUNT] = tir_add(b, state[ATT_SELECT_COUNT], sums.all);
+    return to;
+}
+
+struct tir_value att_select_append(const struct att_select *s, struct tir_value limit,
+                                   struct tir_value key, struct tir_value first,
+                                   struct tir_value to)
+{
+    struct tir_builder *b = s->b;
+    const struct tir_value is = tir_cmp_gt(b, key, number(s, limit));
+    const struct tir_value entry = tir_add(b, number(s, to), tir_lanes_below(b, is));
+    const struct tir_value position = tir_add(b, s->lane_index, number(s, first));
+    tir_lds_scatter_if(b, is, address(s, s->keys, entry), key);
+    tir_lds_scatter_if(b, is, address(s, s->positions, entry), position);
+    return tir_add(b, to, tir_lane_count(b, is));
 }
 
 void att_select_offer(const struct att_select *s, struct tir_value state[ATT_SELECT_N],
-                      const struct tir_value *keys, const struct tir_value *there,
-                      struct tir_value first)
+                      const struct tir_value *keys, struct tir_value first)
 {
     struct tir_builder *b = s->b;
-    struct passing p = find_passing(s, state[ATT_SELECT_LIMIT], keys, there);
-    struct sums sums = count_passing(s, state, &p);
-    sums = make_room(s, state, keys, there, sums);
-    p = find_passing(s, state[ATT_SELECT_LIMIT], keys, there);
-    const struct tir_value some = tir_cmp_gt(b, p.own, tir_i32(b, 0));
+    struct tir_value to =
+        att_select_reserve(s, state, keys, count_own(s, state[ATT_SELECT_LIMIT], keys));
+    const struct tir_value limit = state[ATT_SELECT_LIMIT];
+    const struct tir_value some = tir_cmp_gt(b, count_own(s, limit, keys), tir_i32(b, 0));
     struct tir_if branch = tir_begin_if(b, some, false, NULL, 0);
-    append(s, &p, keys, tir_add(b, state[ATT_SELECT_COUNT], sums.before), first);
+    for (unsigned j = 0; j < s->each; j++)
+        to = att_select_append(s, limit, keys[j], tir_add(b, first, att_select_place(s, j)), to);
     tir_end_if(b, &branch, NULL);
-    state[ATT_SELECT_COUNT] = tir_add(b, state[ATT_SELECT_COUNT], sums.all);
 }
 
 struct tir_value att_select_end(const struct att_select *s, struct tir_value state[ATT_SELECT_N])
@@ -378,7 +443,7 @@ struct tir_value att_select_end(const struct att_select *s, struct tir_value sta
     struct tir_value old[ATT_SELECT_N] = {state[0], state[1], state[2]};
     meet(s);
     struct tir_if branch = tir_begin_if(b, many, false, types, ATT_SELECT_N);
-    select_largest(s, state);
+    select_largest(s, state, false);
     tir_else(b, &branch, state);
     tir_end_if(b, &branch, old);
     for (int i = 0; i < ATT_SELECT_N; i++)

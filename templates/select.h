@@ -32,9 +32,9 @@ struct att_select {
 /** What changes: carried through the caller's loop. */
 enum { ATT_SELECT_COUNT, ATT_SELECT_LIMIT, ATT_SELECT_TURN, ATT_SELECT_N };
 
-/** Entries of a buffer with room for so many chunks beside the k largest: at least one. The more
- * there are, the fewer selections. */
-unsigned att_select_room(unsigned k, unsigned each, unsigned waves, unsigned chunks);
+/** Entries of a buffer with room for a chunk beside the k largest, and for more where the LDS has
+ * it. */
+unsigned att_select_room(unsigned k, unsigned each, unsigned waves, unsigned lds_bytes);
 
 /** Bytes of LDS that a buffer of `room` entries takes. */
 unsigned att_select_lds_bytes(unsigned room, unsigned waves);
@@ -43,20 +43,42 @@ unsigned att_select_lds_bytes(unsigned room, unsigned waves);
 struct att_select att_select_begin(struct tir_builder *b, unsigned k, unsigned each, unsigned room,
                                    struct tir_value state[ATT_SELECT_N]);
 
-/** An f32 as a key: i32, ordered like the numbers; both zeros are alike, a NaN is below all. */
-struct tir_value att_select_key(struct tir_builder *b, struct tir_value score);
+/** An f32 as a key: i32, ordered like the numbers; both zeros are alike, a NaN is below all. Where
+ * `there` (i1) is not set the key is that of no score. */
+struct tir_value att_select_key(struct tir_builder *b, struct tir_value score,
+                                struct tir_value there);
 
 /** Where element `j` of this wave's part of a chunk is in it: the first lane's, a scalar. */
 struct tir_value att_select_place(const struct att_select *s, unsigned j);
 
 /**
- * Offers a chunk: `each` tiles of keys and of i1, whether there is such a score. `first` is the
- * position of the chunk's first score; those of a lane follow from att_select_place(). Every wave
- * of the workgroup comes by.
+ * Offers a chunk: `each` tiles of keys. `first` is the position of the chunk's first score; those
+ * of a lane follow from att_select_place(). Every wave of the workgroup comes by.
  */
 void att_select_offer(const struct att_select *s, struct tir_value state[ATT_SELECT_N],
-                      const struct tir_value *keys, const struct tir_value *there,
-                      struct tir_value first);
+                      const struct tir_value *keys, struct tir_value first);
+
+/* The steps of an offer, for those who have other work between them. */
+
+/** How many of this wave's keys are above the limit, a scalar. */
+struct tir_value att_select_passing(const struct att_select *s, struct tir_value limit,
+                                    struct tir_value key);
+
+/** Reserves entries for the chunk's keys, `own` of which are this wave's and above the limit; that
+ * may rise. Returns the wave's first entry. Every wave comes by, and has appended what it offered
+ * before. */
+struct tir_value att_select_reserve(const struct att_select *s,
+                                    struct tir_value state[ATT_SELECT_N],
+                                    const struct tir_value *keys, struct tir_value own);
+
+/** Appends those of a tile of keys that are above the limit, from entry `to` on, `first` being the
+ * first lane's position. Returns the entry behind them. */
+struct tir_value att_select_append(const struct att_select *s, struct tir_value limit,
+                                   struct tir_value key, struct tir_value first,
+                                   struct tir_value to);
+
+/** The key of no score. */
+struct tir_value att_select_no_key(const struct att_select *s);
 
 /** Leaves the k largest, or all if there are fewer, in the buffer, ordered by position; every wave
  * may read it then. Returns how many. */

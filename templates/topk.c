@@ -19,14 +19,14 @@ struct topk {
     struct tir_type score; /* f32, 64 x 1 */
 };
 
-static unsigned room_of(const struct att_variant *v)
+static unsigned room_of(const struct att_variant *v, const struct tir_machine *m)
 {
-    return att_select_room((unsigned)v->top_k, EACH, WAVES, 1);
+    return att_select_room((unsigned)v->top_k, EACH, WAVES, m->lds_bytes);
 }
 
 static bool check(const struct att_variant *v, const struct tir_machine *m, struct att_why *why)
 {
-    const unsigned bytes = att_select_lds_bytes(room_of(v), WAVES);
+    const unsigned bytes = att_select_lds_bytes(room_of(v, m), WAVES);
     if (bytes > m->lds_bytes)
         return att_reject(why, ATT_TOP_K, "top_k %d takes %u bytes of LDS, %s has %u", v->top_k,
                           bytes, m->name, m->lds_bytes);
@@ -76,18 +76,18 @@ static struct tir_value select_part(struct topk *t, struct tir_value state[ATT_S
     load_chunk(t, scores, tir_i32(b, 0), carried + ATT_SELECT_N);
     struct tir_loop loop =
         tir_begin_for(b, tir_i32(b, 0), n, tir_i32(b, chunk), carried, ATT_SELECT_N + EACH);
-    struct tir_value next[EACH], keys[EACH], there[EACH];
+    struct tir_value next[EACH], keys[EACH];
     load_chunk(t, scores, att_plus(b, loop.index, chunk), next);
     for (unsigned j = 0; j < EACH; j++) {
         const struct tir_value at = tir_add(b, loop.index, att_select_place(&t->select, j));
         const struct tir_value column = tir_add(b, t->select.lane_index, number(t, at));
         const struct tir_value score = carried[ATT_SELECT_N + j];
         const struct tir_value bits = tir_bitcast(b, score, t->select.lane);
-        keys[j] = att_select_key(b, score);
-        there[j] = tir_and(b, tir_cmp_lt(b, column, number(t, n)),
-                           tir_cmp_ne(b, bits, number(t, tir_i32(b, NO_SCORE))));
+        keys[j] = att_select_key(b, score,
+                                 tir_and(b, tir_cmp_lt(b, column, number(t, n)),
+                                         tir_cmp_ne(b, bits, number(t, tir_i32(b, NO_SCORE)))));
     }
-    att_select_offer(&t->select, carried, keys, there, loop.index);
+    att_select_offer(&t->select, carried, keys, loop.index);
     for (unsigned j = 0; j < EACH; j++)
         carried[ATT_SELECT_N + j] = next[j];
     tir_end_for(b, &loop, carried, ATT_SELECT_N + EACH);
@@ -133,7 +133,7 @@ static void build(const struct att_variant *v, const struct tir_machine *m, stru
     f->waves_per_simd = WAVES / 4;
     struct topk t = {.b = tir_at_end(f, f->body)};
     struct tir_value state[ATT_SELECT_N];
-    t.select = att_select_begin(&t.b, (unsigned)v->top_k, EACH, room_of(v), state);
+    t.select = att_select_begin(&t.b, (unsigned)v->top_k, EACH, room_of(v, m), state);
     t.score = t.select.lane;
     t.score.dtype = TIR_F32;
     t.list = att_list_begin(&t.b, tir_arg(&t.b, "columns", TIR_I32));

@@ -28,13 +28,13 @@ static const struct shape {
     int rows, long_row;
 } shapes[] = {
     {"around k", KEYS_RANDOM, STARTS, 7, 0},
-    {"equal", KEYS_EQUAL, SLOTS, 1, 4999},
-    {"zeros", KEYS_NEGATIVE, 0, 1, 4500},
-    {"two keys", KEYS_TWO, STARTS, 2, 5100},
-    {"rising", KEYS_RISING, 0, 1, 5000},
-    {"falling", KEYS_FALLING, SLOTS, 1, 5000},
-    {"huge range", KEYS_HUGE_RANGE, 0, 1, 6000},
-    {"nans", KEYS_NANS, STARTS, 2, 3500},
+    {"equal", KEYS_EQUAL, SLOTS, 1, 13001},
+    {"zeros", KEYS_NEGATIVE, 0, 1, 9500},
+    {"two keys", KEYS_TWO, STARTS, 2, 9100},
+    {"rising", KEYS_RISING, 0, 1, 15000},
+    {"falling", KEYS_FALLING, SLOTS, 1, 13000},
+    {"huge range", KEYS_HUGE_RANGE, 0, 1, 17000},
+    {"nans", KEYS_NANS, STARTS, 2, 9500},
     {"parts", KEYS_RANDOM, STARTS | SLOTS | PARTS, 3, 9000},
     {"parts of equals", KEYS_TWO, PARTS, 1, 5000},
 };
