@@ -37,8 +37,10 @@ static int check_layout(const char *op, const struct attn_cache_heads *h,
                          "%s: page_size %d of a %s cache with layout SHUFFLE, "
                          "whose pages have a multiple of %d tokens",
                          op, d->page_size, attn_dtype_name(d->dtype), x);
-    const bool packed = h->kv_heads == 1 && h->head_dim == 576 && h->head_dim_v == 512 &&
-                        d->dtype == ATTN_FP8 && d->scale == ATTN_KV_SCALE_NONE;
+    const bool rows = h->head_dim == 576 && h->head_dim_v == 512;
+    const bool apart = h->head_dim == 512 && h->head_dim_v == 64;
+    const bool packed = h->kv_heads == 1 && (rows || apart) && d->dtype == ATTN_FP8 &&
+                        d->scale == ATTN_KV_SCALE_NONE;
     if (d->layout == ATTN_KV_PACKED && !packed)
         return attn_fail(ATTN_BAD_ARGUMENT,
                          "%s: a cache with layout PACKED has one head of 512 + 64 elements, dtype "
@@ -174,8 +176,8 @@ static int64_t magic_of(int32_t n)
     return (int64_t)(((UINT64_C(1) << (31 + log2_of(n))) + (uint64_t)n - 1) / (uint64_t)n);
 }
 
-int attn_cache_fill(const struct attn_cache_desc *d, const struct attn_cache_heads *heads,
-                    const struct attn_cache *c, union attn_value *values)
+static int fill_sides(const struct attn_cache_desc *d, const struct attn_cache_heads *heads,
+                      const struct attn_cache *c, union attn_value *values)
 {
     if (!c->k || !c->v || ((uintptr_t)c->k | (uintptr_t)c->v) % 16)
         return attn_fail_fixed(ATTN_BAD_ARGUMENT,
@@ -239,7 +241,16 @@ int attn_latent_fill(const struct attn_cache_desc *d, const struct attn_cache_he
     both.v_page_stride = c->k_page_stride;
     both.v_token_stride = c->k_token_stride;
     both.v_head_stride = c->k_head_stride;
-    return attn_cache_fill(d, heads, &both, values);
+    return fill_sides(d, heads, &both, values);
+}
+
+/* Keys and values of packed rows are parts of the same ones. */
+int attn_cache_fill(const struct attn_cache_desc *d, const struct attn_cache_heads *heads,
+                    const struct attn_cache *c, union attn_value *values)
+{
+    if (d->layout == ATTN_KV_PACKED)
+        return attn_latent_fill(d, heads, c, values);
+    return fill_sides(d, heads, c, values);
 }
 
 /* A page's tokens follow each other, so that its scale is found once. */

@@ -45,7 +45,9 @@ unsigned attn_cache_tensors(const struct attn_cache_desc *desc,
                             const struct attn_cache_heads *heads, struct attn_cache *c, bool needed,
                             bool optional, struct attn_tensor *t)
 {
+    const bool packed = desc->layout == ATTN_KV_PACKED;
     for (int value = 0; value < 2; value++) {
+        const int dim = value ? heads->head_dim_v : heads->head_dim;
         t[value] = (struct attn_tensor){
             .name = value ? "v_cache" : "k_cache",
             .pointer = value ? &c->v : &c->k,
@@ -53,8 +55,8 @@ unsigned attn_cache_tensors(const struct attn_cache_desc *desc,
             .vector = 16 / (needed ? attn_dtype_size(desc->dtype) : 16),
         };
         if (needed)
-            set_cache_dims(desc, heads->kv_heads, value ? heads->head_dim_v : heads->head_dim,
-                           value, &c->page_count, &t[value]);
+            set_cache_dims(desc, heads->kv_heads, packed ? ATTN_PACKED_ROW : dim, value,
+                           &c->page_count, &t[value]);
         const bool nhd = desc->layout != ATTN_KV_SHUFFLE;
         t[value].strides[0] = value ? &c->v_page_stride : &c->k_page_stride;
         t[value].strides[nhd ? 2 : 1] = value ? &c->v_head_stride : &c->k_head_stride;
@@ -66,6 +68,7 @@ unsigned attn_cache_tensors(const struct attn_cache_desc *desc,
     }
     for (int i = 0; i < 4; i++) {
         t[i].needed = needed && (i < 2 || desc->scale != ATTN_KV_SCALE_NONE);
+        t[i].needed &= i != 1 || !packed; /* values are a part of the rows at k */
         t[i].optional = optional;
         t[i].written = true;
         t[i].paged = true;
@@ -78,10 +81,7 @@ unsigned attn_latent_tensors(const struct attn_cache_desc *desc,
                              bool needed, bool optional, struct attn_tensor *t)
 {
     struct attn_tensor both[4];
-    struct attn_cache_heads rows = *heads;
-    if (desc->layout == ATTN_KV_PACKED)
-        rows.head_dim = ATTN_PACKED_ROW;
-    attn_cache_tensors(desc, &rows, c, needed, optional, both);
+    attn_cache_tensors(desc, heads, c, needed, optional, both);
     t[0] = both[0];
     t[1] = both[2];
     return 2;

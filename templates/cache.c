@@ -35,8 +35,9 @@ bool att_cache_check(const struct att_variant *v, struct att_why *why)
         return att_reject(why, ATT_KV_SCALE, "a cache of 16-bit numbers has no scale");
     if (dtype == TIR_I8 && v->kv_scale == ATT_KV_SCALE_NONE)
         return att_reject(why, ATT_KV_SCALE, "an int8 cache needs a scale");
-    const bool packed = dtype == TIR_FP8 && v->kv_scale == ATT_KV_SCALE_NONE &&
-                        v->head_dim == 576 && v->head_dim_v == 512;
+    const bool rows = v->head_dim == 576 && v->head_dim_v == 512;
+    const bool apart = v->head_dim == 512 && v->head_dim_v == 64;
+    const bool packed = dtype == TIR_FP8 && v->kv_scale == ATT_KV_SCALE_NONE && (rows || apart);
     if (v->kv_layout == ATT_KV_LAYOUT_PACKED && !packed)
         return att_reject(why, ATT_KV_LAYOUT,
                           "packed rows have 512 + 64 elements, kv_dtype fp8 and kv_scale none");
@@ -96,7 +97,9 @@ struct att_cache att_cache(struct tir_builder *b, const struct att_variant *v,
         c.block_stride = att_times(b, att_page_tokens(&c.pages), CHUNK);
     if (c.scaling != ATT_KV_SCALE_NONE)
         open_scales(&c, head);
-    return c;
+    if (c.packed)
+        c.widest = ATT_PACKED_RUN;
+    return c.packed && value ? att_cache_rotated(&c, att_dtype(v)) : c;
 }
 
 struct att_cache att_cache_rotated(const struct att_cache *c, unsigned dtype)
@@ -105,6 +108,7 @@ struct att_cache att_cache_rotated(const struct att_cache *c, unsigned dtype)
     rotated.packed = false;
     rotated.dtype = dtype;
     rotated.size = (int)tir_dtype_bits(dtype) / 8;
+    rotated.x = CHUNK / rotated.size;
     rotated.base = tir_add(c->b, c->base, tir_i64(c->b, ATT_PACKED_ROTATED));
     return rotated;
 }
@@ -433,6 +437,24 @@ struct tir_value att_cache_scale_row(const struct att_cache *c, struct tir_value
     return unless_negative(c->b, slot, att_cache_scale_at(c, s.page, s.token));
 }
 
+static struct tir_value packed_scale_byte(const struct att_cache *c, int first)
+{
+    return tir_i32(c->b, ATT_PACKED_SCALES + first / ATT_PACKED_RUN * (int)sizeof(float));
+}
+
+struct tir_value att_packed_load_scales(const struct att_cache *c, struct tir_value row, int first)
+{
+    struct tir_type t = tir_typeof(c->b->f, row);
+    t.dtype = TIR_F32;
+    return tir_tile_gather(c->b, c->base, row, packed_scale_byte(c, first), t);
+}
+
+void att_packed_store_scales(const struct att_cache *c, struct tir_value row, int first,
+                             struct tir_value scale)
+{
+    tir_tile_scatter(c->b, c->base, row, packed_scale_byte(c, first), scale);
+}
+
 struct tir_value att_cache_load_scales(const struct att_cache *c, struct tir_value row)
 {
     struct tir_type t = tir_typeof(c->b->f, row);
@@ -480,7 +502,7 @@ struct tir_value att_cache_quantise(const struct att_cache *c, struct tir_value 
                                     struct tir_value inverse)
 {
     const struct tir_value small = scaled(c->b, x, inverse);
-    if (c->scaling == ATT_KV_SCALE_TOKEN || c->scaling == ATT_KV_SCALE_BLOCK)
+    if (c->packed || c->scaling == ATT_KV_SCALE_TOKEN || c->scaling == ATT_KV_SCALE_BLOCK)
         return tir_convert_in_range(c->b, small, c->dtype);
     return tir_convert(c->b, small, c->dtype);
 }

@@ -38,7 +38,7 @@ struct att_cache {
 /** Rows of kv_layout packed: fp8 that share a float32 scale, where these and what follows begin. */
 enum { ATT_PACKED_RUN = 128, ATT_PACKED_SCALES = 512, ATT_PACKED_ROTATED = 528 };
 
-/** The rotated elements of packed rows, as a cache of their own. */
+/** The rotated elements of packed rows, as a cache of their own: V, where K are the latents. */
 struct att_cache att_cache_rotated(const struct att_cache *c, unsigned dtype);
 
 /** The variant's cache: the arguments k or v, their strides and scales, for head `head` (i32). The
@@ -144,6 +144,11 @@ struct tir_type att_cache_load_type(const struct att_cache *c, struct tir_type t
 struct tir_value att_cache_scale_at(const struct att_cache *c, struct tir_value page,
                                     struct tir_value token);
 struct tir_value att_cache_scale_row(const struct att_cache *c, struct tir_value slot);
+/** Scales of the run of packed rows, which are at att_cache_slot_row(), from column `first` on:
+ * Mx1 f32. */
+struct tir_value att_packed_load_scales(const struct att_cache *c, struct tir_value row, int first);
+void att_packed_store_scales(const struct att_cache *c, struct tir_value row, int first,
+                             struct tir_value scale);
 /** Those scales, Mx1 f32, for rows that are there; not for a scale per tensor. */
 struct tir_value att_cache_load_scales(const struct att_cache *c, struct tir_value row);
 void att_cache_store_scales(const struct att_cache *c, struct tir_value row,

@@ -88,7 +88,8 @@ static struct tir_value find_slots(struct gather *g, const struct att_cache *c,
     return tir_add(b, att_page_first(&c->pages, number), tir_convert(b, token, TIR_I64));
 }
 
-/* What stored numbers are to be multiplied with: a scalar, one a row, or nothing. */
+/* What stored numbers are to be multiplied with: a scalar, one a row, or nothing. Of packed rows it
+ * is that of a panel. */
 static struct tir_value find_scale(const struct att_cache *c, struct tir_value slot)
 {
     if (c->scaling == ATT_KV_SCALE_NONE)
@@ -114,10 +115,12 @@ static void copy_side(struct gather *g, bool value)
     const struct att_cache c = att_cache(b, g->v, b->f->machine, value, g->head);
     const struct att_cache_tiles tiles = att_cache_tiles(&c, att_dtype(g->v), g->waves, g->rows);
     const struct tir_value slot = find_slots(g, &c, tiles.column);
-    const struct tir_value row = att_cache_slot_row(&c, slot), scale = find_scale(&c, slot);
-    struct tir_value a[ATT_CACHE_PANELS];
-    for (unsigned i = 0; i < tiles.n; i++)
+    const struct tir_value row = att_cache_slot_row(&c, slot), shared = find_scale(&c, slot);
+    struct tir_value a[ATT_CACHE_PANELS], scale[ATT_CACHE_PANELS];
+    for (unsigned i = 0; i < tiles.n; i++) {
         a[i] = att_cache_load(&c, row, tiles.first[i], att_cache_load_type(&c, tiles.panel[i]));
+        scale[i] = c.packed ? att_packed_load_scales(&c, row, tiles.first[i]) : shared;
+    }
 
     const char *tensor = value ? ARG_V_OUT : ARG_K_OUT;
     char token_stride[32], head_stride[32];
@@ -137,7 +140,7 @@ static void copy_side(struct gather *g, bool value)
     for (unsigned i = 0; i < tiles.n; i++) {
         const struct tir_view to = att_view(b, base, rows, tir_convert(b, step, TIR_I32),
                                             c.dim * ELEM, tiles.first[i] * ELEM);
-        tir_tile_store(b, to, row0, finish(g, &c, a[i], scale, tiles.panel[i]));
+        tir_tile_store(b, to, row0, finish(g, &c, a[i], scale[i], tiles.panel[i]));
     }
 }
 

@@ -133,6 +133,19 @@ static struct tir_value row_absmax(struct write *w, struct side *s)
     return absmax;
 }
 
+/* Packed rows: each panel is a run with a scale of its own. */
+static void quantise_packed(struct write *w, struct side *s)
+{
+    const struct att_cache *c = &s->cache;
+    const struct tir_value row = att_cache_slot_row(c, s->slot);
+    for (unsigned i = 0; i < s->tiles.n; i++) {
+        const struct tir_value scale = att_cache_scale_of(c, att_absmax(&w->b, s->x[i]));
+        att_packed_store_scales(c, row, s->tiles.first[i], scale);
+        const struct tir_value inverse = att_cache_inverse(c, scale);
+        s->x[i] = att_cache_quantise(c, s->x[i], inverse);
+    }
+}
+
 /* The panels as the cache holds them; with a scale per token that is found here and stored. */
 static void quantise(struct write *w, struct side *s)
 {
@@ -142,6 +155,10 @@ static void quantise(struct write *w, struct side *s)
         return;
     struct tir_value inverse = {0};
     widen(w, s);
+    if (c->packed) {
+        quantise_packed(w, s);
+        return;
+    }
     if (c->scaling == ATT_KV_SCALE_TENSOR)
         inverse = tir_rcp(b, att_cache_tensor_scale(c));
     if (c->scaling == ATT_KV_SCALE_TOKEN) {
@@ -170,7 +187,10 @@ static unsigned least_rows(const struct write *w, unsigned waves)
     return k > v ? k : v;
 }
 
-static bool scales_tokens(const struct write *w) { return w->v->kv_scale == ATT_KV_SCALE_TOKEN; }
+static bool scales_tokens(const struct write *w)
+{
+    return w->v->kv_scale == ATT_KV_SCALE_TOKEN || w->v->kv_layout == ATT_KV_LAYOUT_PACKED;
+}
 
 static void choose_rows(struct write *w)
 {

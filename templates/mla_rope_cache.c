@@ -45,8 +45,8 @@ static bool check(const struct att_variant *v, const struct tir_machine *m, stru
         return att_reject(why, ATT_ROPE, "head_dim equals head_dim_v: nothing rotates");
     if (v->norm != ATT_NORM_NONE && v->norm != ATT_NORM_RMS)
         return att_reject(why, ATT_NORM, "the norm of a latent is none or rms");
-    if (v->kv_layout != ATT_KV_LAYOUT_NHD)
-        return att_reject(why, ATT_KV_LAYOUT, "a latent cache has kv_layout nhd");
+    if (v->kv_layout == ATT_KV_LAYOUT_SHUFFLE)
+        return att_reject(why, ATT_KV_LAYOUT, "a latent cache has kv_layout nhd or packed");
     if (att_cache_dtype(v) == TIR_I8)
         return att_reject(why, ATT_KV_DTYPE, "a latent cache of int8 is not known");
     if (v->kv_scale != ATT_KV_SCALE_NONE && v->kv_scale != ATT_KV_SCALE_TENSOR)
@@ -201,12 +201,17 @@ static void store_key(struct mla_rope *k, const struct tir_value *raw)
     if (k->v->keep_kv)
         rope_store(p, s, token_at(k, ARG_K_PE_OUT), one, zero, ROPE_ELEM, zero, x);
     struct tir_if some = begin_slot(k);
-    const struct att_cache c = att_cache(b, k->v, p->m, false, zero);
+    struct att_cache c = att_cache(b, k->v, p->m, false, zero);
+    int first = k->v->head_dim_v;
+    if (c.packed) {
+        c = att_cache_rotated(&c, p->dtype);
+        first = 0;
+    }
     if (c.dtype != p->dtype) {
         memcpy(x, raw, sizeof(x));
         rotate(k, x, inverse_scale(&c), c.dtype);
     }
-    rope_store(p, s, slot_at(k, &c, k->v->head_dim_v), one, zero, c.size, zero, x);
+    rope_store(p, s, slot_at(k, &c, first), one, zero, c.size, zero, x);
     end_slot(k, &some);
 }
 
@@ -272,6 +277,20 @@ static struct tir_value normalise(struct mla_rope *k, struct tir_value x, struct
     return tir_mul(b, scaled, as_f32(k, weight));
 }
 
+/* A packed row: its latent in fp8, with the scale of each run of 128 behind all of them. */
+static struct tir_value pack_latent(struct mla_rope *k, const struct att_cache *c,
+                                    struct tir_value x)
+{
+    struct tir_builder *b = &k->rope.b;
+    const struct tir_value runs = tir_split_blocks(b, x, ATT_PACKED_RUN);
+    const struct tir_value scale = att_cache_scale_of(c, att_absmax(b, runs));
+    const struct tir_view to =
+        att_view(b, slot_at(k, c, ATT_PACKED_SCALES), tir_i32(b, k->v->head_dim_v / ATT_PACKED_RUN),
+                 tir_i32(b, FLOAT), FLOAT, 0);
+    tir_tile_store(b, to, tir_i32(b, 0), scale);
+    return tir_join_blocks(b, att_cache_quantise(c, runs, att_cache_inverse(c, scale)), 1);
+}
+
 static void visit_latent(struct mla_rope *k, struct tir_value weight)
 {
     struct rope *p = &k->rope;
@@ -289,7 +308,9 @@ static void visit_latent(struct mla_rope *k, struct tir_value weight)
         tir_tile_store(b, latent_view(k, token_at(k, ARG_KV_C_OUT), ROPE_ELEM), zero, raw);
     struct tir_if some = begin_slot(k);
     const struct att_cache c = att_cache(b, k->v, p->m, false, zero);
-    if (c.dtype != p->dtype)
+    if (c.packed)
+        raw = pack_latent(k, &c, x);
+    else if (c.dtype != p->dtype)
         raw = att_cache_quantise(&c, x, inverse_scale(&c));
     tir_tile_store(b, latent_view(k, slot_at(k, &c, 0), c.size), zero, raw);
     end_slot(k, &some);

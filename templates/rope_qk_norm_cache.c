@@ -55,6 +55,8 @@ static bool check(const struct att_variant *v, const struct tir_machine *m, stru
 {
     (void)m;
     const int rotary = rope_rotary_dim(v);
+    if (v->kv_layout == ATT_KV_LAYOUT_PACKED)
+        return att_reject(why, ATT_KV_LAYOUT, "packed rows are mla_rope_cache's");
     if (v->head_dim % 16 || v->head_dim > 512)
         return att_reject(why, ATT_HEAD_DIM, "head_dim %d is not a multiple of 16 of at most 512",
                           v->head_dim);

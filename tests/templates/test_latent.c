@@ -19,7 +19,7 @@
 #include <string.h>
 
 extern const struct att_template att_template_mla_rope_cache, att_template_head_product,
-    att_template_qk_rmsnorm;
+    att_template_qk_rmsnorm, att_template_rope_qk_norm_cache;
 
 enum { COUNT = 12 }; /* of settings in a case */
 
@@ -45,6 +45,9 @@ static struct att_variant variant(const struct att_template *op, const char *tar
 #define FP8_CACHE \
     {ATT_KV_DTYPE, ATT_KV_DTYPE_FP8}, { ATT_KV_SCALE, ATT_KV_SCALE_TENSOR }
 
+#define PACKED \
+    {ATT_KV_DTYPE, ATT_KV_DTYPE_FP8}, { ATT_KV_LAYOUT, ATT_KV_LAYOUT_PACKED }
+
 /* An all-zero setting ends a case; `registers`: at most so many. */
 static const struct model {
     const struct att_template *op;
@@ -68,6 +71,7 @@ static const struct model {
       {ATT_KEEP_KV, 1},
       {ATT_NORM, ATT_NORM_RMS}}},
     {&att_template_mla_rope_cache, 64, {LATENT, {ATT_ROPE, ATT_ROPE_NONE}}}, /* Kimi-K3 */
+    {&att_template_mla_rope_cache, 64, {LATENT, PACKED, {ATT_NORM, ATT_NORM_RMS}}},
     {&att_template_mla_rope_cache, 64, {{ATT_HEAD_DIM, 320}, {ATT_HEAD_DIM_V, 256}}},
     {&att_template_mla_rope_cache, 64, {{ATT_HEAD_DIM, 512}, {ATT_ROPE, ATT_ROPE_NONE}}},
     {&att_template_head_product, 128, {{ATT_HEAD_DIM, 128}, {ATT_HEAD_DIM_V, 512}}},
@@ -134,7 +138,14 @@ static const struct wrong {
     {&att_template_mla_rope_cache,
      {LATENT, {ATT_KV_LAYOUT, ATT_KV_LAYOUT_SHUFFLE}},
      ATT_KV_LAYOUT,
-     "a latent cache has kv_layout nhd"},
+     "a latent cache has kv_layout nhd or packed"},
+    {&att_template_rope_qk_norm_cache,
+     {{ATT_HEAD_DIM, 512},
+      {ATT_HEAD_DIM_V, 64},
+      {ATT_KV_DTYPE, ATT_KV_DTYPE_FP8},
+      {ATT_KV_LAYOUT, ATT_KV_LAYOUT_PACKED}},
+     ATT_KV_LAYOUT,
+     "packed rows are mla_rope_cache's"},
     {&att_template_mla_rope_cache,
      {LATENT, {ATT_KV_DTYPE, ATT_KV_DTYPE_INT8}, {ATT_KV_SCALE, ATT_KV_SCALE_TENSOR}},
      ATT_KV_DTYPE,

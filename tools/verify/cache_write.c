@@ -113,7 +113,11 @@ static void compare_element(struct call *c, struct paged *p, enum cache_part par
                             int d, double x)
 {
     double bound;
-    const double expected = nearest(c, p->precision, x, paged_result_scale(p, part, s), &bound);
+    const bool packed = p->desc.layout == ATTN_KV_PACKED;
+    const struct precision *type = packed && part == CACHE_V ? p->rotated : p->precision;
+    const double scale =
+        packed && part == CACHE_K ? packed_result_scale(p, s, d) : paged_result_scale(p, part, s);
+    const double expected = nearest(c, type, x, scale, &bound);
     paged_compare(c, p, part, s, d, expected, bound);
 }
 
@@ -127,6 +131,17 @@ static void check_scale(struct call *c, struct paged *p, enum cache_part part, s
                     part == CACHE_K ? "k" : "v", (long long)s.page, s.token, s.head, got, expected);
 }
 
+/* The same of the run of a packed row from element `first` on. */
+static void check_run_scale(struct call *c, struct paged *p, struct slot s, int first,
+                            double largest)
+{
+    const double got = packed_result_scale(p, s, first), expected = largest / p->precision->limit;
+    packed_allow_scale(p, s, first);
+    if (!(fabs(got - expected) <= 0x1p-23 * expected))
+        verify_fail(c->row, "the scale of elements %d.. of page %lld, token %d is %g, expected %g",
+                    first, (long long)s.page, s.token, got, expected);
+}
+
 /* The largest |x| over the largest number, a float32 product of a constant rounded to float32. */
 static void compare_token(struct call *c, struct paged *p, enum cache_part part, int token)
 {
@@ -138,6 +153,11 @@ static void compare_token(struct call *c, struct paged *p, enum cache_part part,
             const double x = operand_value(input(c, part), AT(token, head, d));
             compare_element(c, p, part, s, d, x);
             largest = fmax(largest, fabs(x));
+            if (p->desc.layout != ATTN_KV_PACKED || part == CACHE_V ||
+                (d + 1) % REF_PACKED_RUN != 0)
+                continue;
+            check_run_scale(c, p, s, d + 1 - REF_PACKED_RUN, largest);
+            largest = 0;
         }
         if (p->desc.scale == ATTN_KV_SCALE_TOKEN)
             check_scale(c, p, part, s, largest / p->precision->limit, false);
@@ -205,7 +225,7 @@ static void size(struct call *c)
     const struct shape *s = c->shape;
     struct own *own = c->own;
     struct attn_cache_write_desc *d = &c->desc.cache_write;
-    d->kv_heads = s->kv_heads;
+    d->kv_heads = d->cache.layout == ATTN_KV_PACKED ? 1 : s->kv_heads;
     d->cache.page_size = paged_size(&d->cache, s->page_size, c->step);
     own->used = 0;
     for (int i = 0; i < s->count; i++) {

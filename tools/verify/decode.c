@@ -338,7 +338,6 @@ static void fill_keys(struct call *c)
     const unsigned first = is_latent(c) ? MLA_DECODE_K_CACHE : DECODE_K_CACHE;
     const unsigned lists = is_latent(c) ? MLA_DECODE_KV_LENS : DECODE_KV_LENS;
     own->cache = paged_of(c, first, &DESC(c, cache), is_latent(c));
-    own->cache.rotated = OPERAND(c, OUT)->precision;
     page_lists_fill_tokens(c, &own->pages, &own->cache);
     if (is_sparse(c))
         own->there = slot_lists_fill(c, &own->slots, &own->pages, lists);

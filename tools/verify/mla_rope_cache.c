@@ -6,6 +6,7 @@
 
 #include "tools/reference/mla_rope_cache.h"
 #include "tools/verify/call.h"
+#include "tools/verify/paged.h"
 #include "tools/verify/stored.h"
 
 #define COUNT(a) (sizeof(a) / sizeof((a)[0]))
@@ -253,6 +254,37 @@ static void compare_queries(struct call *c, int t)
     }
 }
 
+/* A packed row: latents against the scale of their run, the rotated key in dtype. The scale is as
+ * far off as the largest number of its run, and by 2 units of float32. */
+static void compare_packed(struct call *c, struct slot s)
+{
+    const struct ref_rope_head *r = &((struct own *)c->own)->expected;
+    struct paged p = paged_of(c, MLA_ROPE_CACHE_K_CACHE, &c->desc.mla_rope_cache.cache, true);
+    double bound;
+    for (int d = 0; d < p.dim[CACHE_V]; d++) {
+        const int at = p.dim[CACHE_K] + d;
+        const double arithmetic = arithmetic_of(c, true, at) * r->magnitude[at];
+        const double expected = stored_value(p.rotated, 1, r->out[at], arithmetic, &bound);
+        paged_compare(c, &p, CACHE_V, s, d, expected, bound);
+    }
+    for (int first = 0; first < p.dim[CACHE_K]; first += REF_PACKED_RUN) {
+        const double scale = packed_result_scale(&p, s, first), limit = p.precision->limit;
+        double largest = 0, off = 0;
+        for (int d = first; d < first + REF_PACKED_RUN; d++) {
+            const double arithmetic = arithmetic_of(c, true, d) * r->magnitude[d];
+            const double expected = stored_value(p.precision, scale, r->out[d], arithmetic, &bound);
+            paged_compare(c, &p, CACHE_K, s, d, expected * scale, bound * scale);
+            largest = fmax(largest, fabs(r->out[d]));
+            off = fmax(off, arithmetic);
+        }
+        packed_allow_scale(&p, s, first);
+        if (!(fabs(scale * limit - largest) <= off + 2 * STORED_F * largest))
+            verify_fail(c->row,
+                        "the scale of elements %d.. of page %lld, token %d is %g, expected %g",
+                        first, (long long)s.page, s.token, scale, largest / limit);
+    }
+}
+
 static void compare_row(struct call *c, int t)
 {
     const struct attn_mla_rope_cache_desc *desc = &c->desc.mla_rope_cache;
@@ -261,6 +293,7 @@ static void compare_row(struct call *c, int t)
     const int64_t slot = slots->given ? operand_int(slots, AT(t)) : -1;
     const int64_t page = slot / desc->cache.page_size, at = slot % desc->cache.page_size;
     const int latent = desc->head_dim_v;
+    const bool packed = desc->cache.layout == ATTN_KV_PACKED;
     expect(c, t, 0, true);
     for (int d = 0; d < desc->head_dim; d++) {
         if (desc->keep_kv && d < latent)
@@ -268,10 +301,12 @@ static void compare_row(struct call *c, int t)
         if (desc->keep_kv && d >= latent)
             compare_element(c, call_operand(c, MLA_ROPE_CACHE_K_PE_OUT), NULL, true, d,
                             AT(t, d - latent));
-        if (slot >= 0)
+        if (slot >= 0 && !packed)
             compare_element(c, call_operand(c, MLA_ROPE_CACHE_K_CACHE), scale, true, d,
                             AT(page, at, 0, d));
     }
+    if (slot >= 0 && packed)
+        compare_packed(c, (struct slot){page, (int)at, 0});
 }
 
 static void compare(struct call *c)
@@ -298,7 +333,8 @@ static double least_bytes(const struct call *c)
 {
     const struct attn_mla_rope_cache_desc *d = &c->desc.mla_rope_cache;
     const double q = d->q_out_dtype == ATTN_FP8 ? 1 : 2, kv = d->cache.dtype == ATTN_FP8 ? 1 : 2;
-    const double row = d->head_dim * (d->heads * (2 + q) + 2 + kv + (d->keep_kv ? 2 : 0));
+    const double cached = d->cache.layout == ATTN_KV_PACKED ? REF_PACKED_ROW : d->head_dim * kv;
+    const double row = d->head_dim * (d->heads * (2 + q) + 2 + (d->keep_kv ? 2 : 0)) + cached;
     const double table =
         d->rope == ATTN_ROPE_NONE ? 0 : 8 + rotary(c) * (d->cos_sin_short ? 2.0 : 4.0);
     return c->args.mla_rope_cache.tokens * (row + table + 8) + 2.0 * d->head_dim_v;

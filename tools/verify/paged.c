@@ -6,13 +6,32 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SPARE = 3, FAR_SPARE = 64 };
+enum { SPARE = 3, FAR_SPARE = 64, PACKED_ROTATED = 64 };
 
 /* The operand of a cache's elements, and that of its scales. */
 static struct operand *operand_of(struct call *c, unsigned first, enum cache_part part, bool scale,
                                   bool latent)
 {
     return call_operand(c, first + part + (scale ? (latent ? 1 : CACHE_PARTS) : 0));
+}
+
+static bool is_packed(const struct paged *p) { return p->desc.layout == ATTN_KV_PACKED; }
+
+/* Every op's descriptor begins with its size and its dtype. */
+static struct paged packed_of(struct call *c, unsigned first, struct paged p)
+{
+    struct operand *rows = call_operand(c, first);
+    p.rotated = find_cache_precision(c->desc.cache_write.dtype, c->target);
+    p.parts = CACHE_PARTS;
+    p.kv_heads = 1;
+    p.page_count = (int)rows->dims[0];
+    p.dim[CACHE_K] = REF_PACKED_LATENT;
+    p.dim[CACHE_V] = PACKED_ROTATED;
+    for (int part = 0; part < CACHE_PARTS; part++) {
+        p.elements[part] = rows;
+        p.scales[part] = call_operand(c, first + 1); /* not given */
+    }
+    return p;
 }
 
 struct paged paged_of(struct call *c, unsigned first, const struct attn_cache_desc *desc,
@@ -24,6 +43,8 @@ struct paged paged_of(struct call *c, unsigned first, const struct attn_cache_de
         .precision = find_cache_precision(desc->dtype, c->target),
         .parts = latent ? 1 : CACHE_PARTS,
     };
+    if (desc->layout == ATTN_KV_PACKED)
+        return packed_of(c, first, p);
     for (int part = 0; part < p.parts; part++) {
         struct operand *o = operand_of(c, first, part, false, latent);
         p.elements[part] = o;
@@ -63,8 +84,64 @@ static const int64_t *element_at(const struct paged *p, enum cache_part part, st
     const int64_t nhd[ATTN_DIMENSIONS_MAX] = {s.page, s.token, s.head, d};
     const int64_t k[ATTN_DIMENSIONS_MAX] = {s.page, s.head, d / x, s.token, d % x};
     const int64_t v[ATTN_DIMENSIONS_MAX] = {s.page, s.head, s.token / x, d, s.token % x};
-    const int64_t *from = p->desc.layout != ATTN_KV_SHUFFLE ? nhd : part == CACHE_K ? k : v;
+    const int64_t row[ATTN_DIMENSIONS_MAX] = {
+        s.page, s.token, 0, ref_packed_element(part == CACHE_V ? REF_PACKED_LATENT + d : d)};
+    const int64_t *from = is_packed(p)                    ? row
+                          : p->desc.layout == ATTN_KV_NHD ? nhd
+                          : part == CACHE_K               ? k
+                                                          : v;
     return memcpy(at, from, sizeof(nhd));
+}
+
+/* Of a packed row: so many bytes from byte `first` on. */
+static uint32_t row_bits(const struct paged *p, struct slot s, int64_t first, int bytes,
+                         uint32_t (*of)(const struct operand *, const int64_t *))
+{
+    uint32_t bits = 0;
+    for (int i = 0; i < bytes; i++)
+        bits |= of(p->elements[CACHE_K], AT(s.page, s.token, 0, first + i)) << 8 * i;
+    return bits;
+}
+
+static void set_row_bits(struct paged *p, struct slot s, int64_t first, int bytes, uint32_t bits)
+{
+    for (int i = 0; i < bytes; i++)
+        operand_set_bits(p->elements[CACHE_K], AT(s.page, s.token, 0, first + i),
+                         bits >> 8 * i & 0xff);
+}
+
+static double as_float(uint32_t bits)
+{
+    float value;
+    memcpy(&value, &bits, sizeof(value));
+    return value;
+}
+
+double packed_scale(const struct paged *p, struct slot s, int d)
+{
+    return as_float(row_bits(p, s, ref_packed_scale(d), sizeof(float), operand_bits));
+}
+
+double packed_result_scale(const struct paged *p, struct slot s, int d)
+{
+    return as_float(row_bits(p, s, ref_packed_scale(d), sizeof(float), operand_result_bits));
+}
+
+void packed_allow_scale(struct paged *p, struct slot s, int d)
+{
+    for (unsigned i = 0; i < sizeof(float); i++)
+        operand_allow(p->elements[CACHE_K], AT(s.page, s.token, 0, ref_packed_scale(d) + i));
+}
+
+/* The second byte of a rotated element, which goes with the first. */
+static bool has_two_bytes(const struct paged *p, enum cache_part part)
+{
+    return is_packed(p) && part == CACHE_V;
+}
+
+static const struct precision *precision_of(const struct paged *p, enum cache_part part)
+{
+    return has_two_bytes(p, part) ? p->rotated : p->precision;
 }
 
 /* [1], [page, head, token] or [page, head]. */
@@ -108,19 +185,27 @@ struct ref_cache paged_reference(const struct paged *p, enum cache_part part, in
 uint32_t paged_bits(const struct paged *p, enum cache_part part, struct slot s, int d)
 {
     int64_t at[ATTN_DIMENSIONS_MAX];
-    return operand_bits(p->elements[part], element_at(p, part, s, d, at));
+    element_at(p, part, s, d, at);
+    return has_two_bytes(p, part) ? row_bits(p, s, at[3], 2, operand_bits)
+                                  : operand_bits(p->elements[part], at);
 }
 
 uint32_t paged_result_bits(const struct paged *p, enum cache_part part, struct slot s, int d)
 {
     int64_t at[ATTN_DIMENSIONS_MAX];
-    return operand_result_bits(p->elements[part], element_at(p, part, s, d, at));
+    element_at(p, part, s, d, at);
+    return has_two_bytes(p, part) ? row_bits(p, s, at[3], 2, operand_result_bits)
+                                  : operand_result_bits(p->elements[part], at);
 }
 
 void paged_set_bits(struct paged *p, enum cache_part part, struct slot s, int d, uint32_t bits)
 {
     int64_t at[ATTN_DIMENSIONS_MAX];
-    operand_set_bits(p->elements[part], element_at(p, part, s, d, at), bits);
+    element_at(p, part, s, d, at);
+    if (has_two_bytes(p, part))
+        set_row_bits(p, s, at[3], 2, bits);
+    else
+        operand_set_bits(p->elements[part], at, bits);
 }
 
 double paged_scale(const struct paged *p, enum cache_part part, struct slot s)
@@ -143,20 +228,26 @@ void paged_set_scale(struct paged *p, enum cache_part part, struct slot s, doubl
 
 double paged_value(const struct paged *p, enum cache_part part, struct slot s, int d)
 {
-    return decode_element(p->precision, (uint16_t)paged_bits(p, part, s, d)) *
-           paged_scale(p, part, s);
+    const double scale =
+        is_packed(p) && part == CACHE_K ? packed_scale(p, s, d) : paged_scale(p, part, s);
+    return decode_element(precision_of(p, part), (uint16_t)paged_bits(p, part, s, d)) * scale;
 }
 
 double paged_result(const struct paged *p, enum cache_part part, struct slot s, int d)
 {
-    return decode_element(p->precision, (uint16_t)paged_result_bits(p, part, s, d)) *
-           paged_result_scale(p, part, s);
+    const double scale = is_packed(p) && part == CACHE_K ? packed_result_scale(p, s, d)
+                                                         : paged_result_scale(p, part, s);
+    return decode_element(precision_of(p, part), (uint16_t)paged_result_bits(p, part, s, d)) *
+           scale;
 }
 
 void paged_allow(struct paged *p, enum cache_part part, struct slot s, int d)
 {
     int64_t at[ATTN_DIMENSIONS_MAX];
     operand_allow(p->elements[part], element_at(p, part, s, d, at));
+    at[3] += 1;
+    if (has_two_bytes(p, part))
+        operand_allow(p->elements[part], at);
 }
 
 void paged_allow_scale(struct paged *p, enum cache_part part, struct slot s)
@@ -171,14 +262,18 @@ void paged_compare(struct call *c, struct paged *p, enum cache_part part, struct
     int64_t at[ATTN_DIMENSIONS_MAX];
     call_compare_value(c, p->elements[part], element_at(p, part, s, d, at),
                        paged_result(p, part, s, d), expected, bound);
+    at[3] += 1;
+    if (has_two_bytes(p, part))
+        operand_allow(p->elements[part], at);
 }
 
 double paged_move_bytes(const struct attn_cache_desc *desc, double rows, int dim)
 {
-    const double scales = desc->scale == ATTN_KV_SCALE_TOKEN ? 2 * sizeof(float)
-                          : desc->scale == ATTN_KV_SCALE_BLOCK
-                              ? 2.0 * sizeof(float) / desc->page_size
-                              : 0;
+    const double scales =
+        desc->scale == ATTN_KV_SCALE_TOKEN   ? 2 * sizeof(float)
+        : desc->scale == ATTN_KV_SCALE_BLOCK ? 2.0 * sizeof(float) / desc->page_size
+        : desc->layout == ATTN_KV_PACKED     ? REF_PACKED_ROW - REF_PACKED_LATENT - PACKED_ROTATED
+                                             : 0;
     return rows * (dim * (2 + attn_dtype_size(desc->dtype)) + scales);
 }
 
@@ -198,8 +293,10 @@ void paged_touch(struct paged *p, int64_t page)
 /* Values. */
 
 /* What is stored is at most this; a scale is 1 to 2 divided by it, so that values are below 2. */
-static double stored_limit(const struct paged *p)
+static double stored_limit(const struct paged *p, enum cache_part part)
 {
+    if (is_packed(p))
+        return part == CACHE_K ? 16 : 2;
     if (p->desc.scale == ATTN_KV_SCALE_NONE)
         return 2;
     return p->desc.dtype == ATTN_INT8 ? 128 : 16;
@@ -210,41 +307,32 @@ static void fill_scale(struct paged *p, enum cache_part part, struct slot s, uin
     if (!isnan(paged_scale(p, part, s)))
         return;
     const double fraction = (double)(random_bits(random) >> 40) * 0x1p-24;
-    paged_set_scale(p, part, s, (0.5 + fraction / 2) * 2 / stored_limit(p));
+    paged_set_scale(p, part, s, (0.5 + fraction / 2) * 2 / stored_limit(p, part));
 }
 
-/* A packed row: bytes of several kinds. */
-static void fill_packed(struct paged *p, int64_t page, int token, uint64_t *random)
+/* One of each run: values are below 2. */
+static void fill_packed_scale(struct paged *p, struct slot s, int d, uint64_t *random)
 {
-    uint8_t row[REF_PACKED_ROW];
-    for (int d = 0; ref_packed_element(d) < REF_PACKED_ROW; d++) {
-        const bool latent = d < REF_PACKED_LATENT;
-        const uint16_t bits =
-            random_element(latent ? p->precision : p->rotated, latent ? 16 : 2, random);
-        memcpy(row + ref_packed_element(d), &bits, latent ? 1 : 2);
-    }
-    for (int d = 0; d < REF_PACKED_LATENT; d += REF_PACKED_RUN) {
-        const float scale = (float)ldexp(1 + (double)(random_bits(random) >> 40) * 0x1p-24, -4);
-        memcpy(row + ref_packed_scale(d), &scale, sizeof(scale));
-    }
-    for (int i = 0; i < REF_PACKED_ROW; i++)
-        paged_set_bits(p, CACHE_K, (struct slot){page, token, 0}, i, row[i]);
+    const float scale = (float)ldexp(1 + (double)(random_bits(random) >> 40) * 0x1p-24, -4);
+    uint32_t bits;
+    memcpy(&bits, &scale, sizeof(bits));
+    set_row_bits(p, s, ref_packed_scale(d), sizeof(scale), bits);
 }
 
 void paged_fill_token(struct paged *p, int64_t page, int token, uint64_t *random)
 {
-    if (p->desc.layout == ATTN_KV_PACKED) {
-        fill_packed(p, page, token, random);
-        return;
-    }
     for (int part = 0; part < p->parts; part++) {
         for (int head = 0; head < p->kv_heads; head++) {
             const struct slot s = {page, token, head};
             if (p->desc.scale != ATTN_KV_SCALE_NONE)
                 fill_scale(p, part, s, random);
+            for (int d = 0; is_packed(p) && part == CACHE_K && d < p->dim[part];
+                 d += REF_PACKED_RUN)
+                fill_packed_scale(p, s, d, random);
             for (int d = 0; d < p->dim[part]; d++)
-                paged_set_bits(p, part, s, d,
-                               random_element(p->precision, stored_limit(p), random));
+                paged_set_bits(
+                    p, part, s, d,
+                    random_element(precision_of(p, part), stored_limit(p, part), random));
         }
     }
 }
@@ -336,7 +424,7 @@ static bool fill_traced(struct call *c, struct paged *p)
     if (!c->traced || p->desc.layout == ATTN_KV_PACKED)
         return false;
     for (int part = 0; part < p->parts; part++) {
-        operand_set_table(p->elements[part], stored_limit(p), &c->random);
+        operand_set_table(p->elements[part], stored_limit(p, part), &c->random);
         if (p->scales[part]->given)
             operand_set_table(p->scales[part], 1, &c->random);
     }

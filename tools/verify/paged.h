@@ -12,11 +12,11 @@
 
 enum cache_part { CACHE_K, CACHE_V, CACHE_PARTS };
 
-/** The K and the V of a cache, or the rows of a latent cache. Elements of packed rows are bytes. */
+/** The K and the V of a cache, or the rows of a latent cache. Of packed rows K are the latents and
+ * V the rotated elements, in the same bytes. */
 struct paged {
-    struct attn_cache_desc desc; /* dtype is that of the elements, never 0 */
-    const struct precision *precision;
-    const struct precision *rotated; /* of packed rows: their elements of 16 bits; the caller's */
+    struct attn_cache_desc desc;                 /* dtype is that of the elements, never 0 */
+    const struct precision *precision, *rotated; /* the latter: of V of packed rows */
     int parts, kv_heads, page_count, dim[CACHE_PARTS];
     struct operand *elements[CACHE_PARTS], *scales[CACHE_PARTS];
 };
@@ -53,6 +53,12 @@ double paged_result(const struct paged *p, enum cache_part part, struct slot s, 
 double paged_scale(const struct paged *p, enum cache_part part, struct slot s);
 double paged_result_scale(const struct paged *p, enum cache_part part, struct slot s);
 void paged_set_scale(struct paged *p, enum cache_part part, struct slot s, double scale);
+
+/** Of packed rows: the scale of element d of K, as it was uploaded or left, and that the kernel may
+ * write it. */
+double packed_scale(const struct paged *p, struct slot s, int d);
+double packed_result_scale(const struct paged *p, struct slot s, int d);
+void packed_allow_scale(struct paged *p, struct slot s, int d);
 
 /** As call_compare(), of an element with its scale. */
 void paged_compare(struct call *c, struct paged *p, enum cache_part part, struct slot s, int d,
