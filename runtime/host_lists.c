@@ -74,6 +74,8 @@ static int check_item(const struct attn_decode_desc *d, const struct attn_decode
                       const int32_t *w)
 {
     const int32_t rows = a->partial_rows ? a->partial_rows : INT32_MAX;
+    const int64_t tokens = (int64_t)a->pages.entries * d->cache.page_size;
+    const int32_t room = tokens && tokens < INT32_MAX ? (int32_t)tokens : INT32_MAX;
     const int32_t heads = w[7] & 0xffff, heads_end = w[7] >> 16 & 0xffff;
     if (w[0] < 0 || w[0] >= a->batch)
         return bad_item(i, 0, w[0], "sequences are", a->batch);
@@ -85,9 +87,11 @@ static int check_item(const struct attn_decode_desc *d, const struct attn_decode
                         (a->q_len ? a->q_len : d->q_len));
     if (w[1] < -1 || (w[1] >= 0 && w[1] > rows - (w[3] - w[2])))
         return bad_item(i, 1, w[1], "partial rows are", rows);
-    if (w[4] < 0 || w[4] > w[5] || (a->pages.entries && w[5] > a->pages.entries))
-        return bad_item(i, 5, w[5], "pages begin at 0, end in order, and their list has",
-                        a->pages.entries);
+    if (w[4] < 0 || w[4] > w[5] || w[5] > room)
+        return bad_item(i, 5, w[5], "keys begin at 0, end in order, and their pages have room for",
+                        room);
+    if (w[6] < 0 || w[6] > room - w[5])
+        return bad_item(i, 6, w[6], "and keys behind the item have room for", room - w[5]);
     if (heads >= heads_end || heads_end > d->heads)
         return bad_item(i, 7, w[7], "head ranges are not empty and end by", d->heads);
     return ATTN_OK;
@@ -130,7 +134,12 @@ int attn_decode_check_work(const struct attn_op *op, const struct attn_decode_ar
 int attn_mla_decode_check_work(const struct attn_op *op, const struct attn_mla_decode_args *a)
 {
     const struct attn_mla_decode_desc *d = &op->desc.mla_decode;
-    const struct attn_decode_desc decode = {.heads = d->heads, .kv_heads = 1, .q_len = d->q_len};
+    const struct attn_decode_desc decode = {
+        .heads = d->heads,
+        .kv_heads = 1,
+        .q_len = d->q_len,
+        .cache.page_size = d->sparse == ATTN_SPARSE_SLOTS ? 1 : d->cache.page_size,
+    };
     const struct attn_decode_args args = {
         .batch = a->batch,
         .total_q = a->total_q,

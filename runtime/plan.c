@@ -9,12 +9,11 @@
 #include "runtime/host.h"
 
 enum {
-    UNIT_TOKENS = 64,      /* the least that is worth a cut */
-    GRAIN_TOKENS = 16,     /* that decode kernels load at once */
-    OVERHEAD_TOKENS = 128, /* what it takes to begin an item, as keys that could be read instead */
-    HEADS_MAX = 65535,     /* a head range has 16 bits for each end */
-    PAGE_SIZE_MAX = 65536,
-    INFO = 8 /* integers of an item */
+    UNIT = 64,         /* [unit] keys, the least that is worth a cut */
+    OVERHEAD = 2,      /* [o] what it takes to begin an item, as units that could be read instead */
+    GRAIN = 16,        /* keys that decode kernels load at once */
+    HEADS_MAX = 65535, /* a head range has 16 bits for each end */
+    INFO = 8           /* integers of an item */
 };
 
 /* The numbers of a batch: the names of docs/planning.md in brackets. */
@@ -23,6 +22,7 @@ struct batch {
     const struct attn_decode_plan_lengths *lengths;
     struct attn_plan_numbers n;
     int64_t payload;
+    int64_t piece; /* [p] 0: none, sequences are cut as a line */
     int64_t items; /* [T] of a head */
 };
 
@@ -33,8 +33,13 @@ struct sequence {
     int64_t keys, units;  /* [keys, u] from there on */
     int64_t start;        /* [S] */
     int64_t first, count; /* [first, n] parts */
+    int64_t length;       /* [l] units of each piece but the last; 0: cut where parts end */
     int64_t item, row;    /* [I, R] */
 };
+
+static int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+static int64_t larger(int64_t a, int64_t b) { return a > b ? a : b; }
 
 static int64_t parts_of(const struct attn_decode_plan_shape *s)
 {
@@ -44,59 +49,75 @@ static int64_t parts_of(const struct attn_decode_plan_shape *s)
 /* How much of sequence q->b there is to read. */
 static void measure(const struct batch *p, struct sequence *q)
 {
-    const int64_t all = p->lengths->kv_lens[q->b] > 0 ? p->lengths->kv_lens[q->b] : 0;
-    q->skip = all > p->n.reach ? (all - p->n.reach) / p->n.grain * p->n.grain : 0;
+    const int64_t all = larger(p->lengths->kv_lens[q->b], 0);
+    q->skip = larger(all - p->n.reach, 0) / GRAIN * GRAIN;
     q->keys = all - q->skip;
-    q->units = (q->keys + p->n.unit - 1) / p->n.unit;
-}
-
-/* The tokens of as many pages as have `tokens`. */
-static int64_t whole_pages(const struct attn_decode_plan_shape *s, int64_t tokens)
-{
-    return (tokens + s->page_size - 1) / s->page_size * s->page_size;
+    q->units = ceil_div(q->keys, UNIT);
 }
 
 struct attn_plan_numbers attn_plan_numbers(const struct attn_decode_plan_shape *s)
 {
-    const int64_t unit = whole_pages(s, UNIT_TOKENS);
     const int64_t reach = s->window ? (int64_t)s->q_len + s->window - 1 : INT32_MAX;
     return (struct attn_plan_numbers){
-        .unit = unit,
-        .overhead = OVERHEAD_TOKENS / unit > 1 ? OVERHEAD_TOKENS / unit : 1,
         .parts = parts_of(s),
-        .pairs_per_list = (s->kv_heads * parts_of(s) + s->lists - 1) / s->lists,
-        .grain = whole_pages(s, GRAIN_TOKENS),
+        .pairs_per_list = ceil_div(s->kv_heads * parts_of(s), s->lists),
         .reach = reach < INT32_MAX ? reach : INT32_MAX,
     };
 }
 
-static void choose_payload(struct batch *p)
+/* Pieces of at most `piece` units that a sequence makes. */
+static int64_t count_pieces(int64_t units, int64_t piece)
 {
-    int64_t cost = 0;
+    return larger(ceil_div(units, piece), 1);
+}
+
+/* Has every piece of the batch a part of its own, if none is longer than `piece`? */
+static bool pieces_fit(const struct batch *p, int64_t piece)
+{
+    int64_t pieces = 0;
     for (struct sequence q = {0}; q.b < p->shape->batch; q.b++) {
         measure(p, &q);
-        cost += q.units + p->n.overhead;
+        pieces += count_pieces(q.units, piece);
     }
-    p->payload = (cost + p->n.parts - 1) / p->n.parts;
-    if (p->payload < 2 * p->n.overhead)
-        p->payload = 2 * p->n.overhead;
+    return pieces <= p->n.parts;
+}
+
+static void choose_pieces(struct batch *p)
+{
+    int64_t units = 0;
+    for (struct sequence q = {0}; q.b < p->shape->batch; q.b++) {
+        measure(p, &q);
+        units += q.units;
+    }
+    const int64_t cost = units + p->shape->batch * (int64_t)OVERHEAD;
+    p->payload = larger(ceil_div(cost, p->n.parts), 2 * OVERHEAD);
+    if (p->shape->batch > p->n.parts)
+        return;
+    int64_t piece = larger(ceil_div(units, p->n.parts), 1);
+    for (; !p->piece && piece <= p->payload + OVERHEAD; piece++)
+        p->piece = pieces_fit(p, piece) ? piece : 0;
 }
 
 /* The place of sequence q->b, whose start, item and row are known. */
 static void place(const struct batch *p, struct sequence *q)
 {
     measure(p, q);
-    q->first = (q->start + 2 * p->n.overhead - 1) / p->payload;
+    if (p->piece) {
+        q->first = q->item;
+        q->length = larger(ceil_div(q->units, count_pieces(q->units, p->piece)), 1);
+        q->count = count_pieces(q->units, q->length);
+        return;
+    }
+    q->first = (q->start + 2 * OVERHEAD - 1) / p->payload;
     if (q->first > p->n.parts - 1)
         q->first = p->n.parts - 1;
-    const int64_t last = (q->start + q->units) / p->payload;
-    q->count = last > q->first ? last - q->first + 1 : 1;
+    q->count = larger((q->start + q->units) / p->payload, q->first) - q->first + 1;
 }
 
-static void step(const struct batch *p, struct sequence *q)
+static void step(struct sequence *q)
 {
     q->b++;
-    q->start += q->units + p->n.overhead;
+    q->start += q->units + OVERHEAD;
     q->item += q->count;
     q->row += q->count > 1 ? q->count : 0;
 }
@@ -108,8 +129,9 @@ static int64_t cut(const struct batch *p, const struct sequence *q, int64_t j)
         return 0;
     if (j == q->count)
         return q->keys;
-    const int64_t keys = ((q->first + j) * p->payload - q->start - p->n.overhead) * p->n.unit;
-    return keys < q->keys ? keys : q->keys;
+    const int64_t units =
+        p->piece ? j * q->length : (q->first + j) * p->payload - q->start - OVERHEAD;
+    return units * UNIT < q->keys ? units * UNIT : q->keys;
 }
 
 static int32_t query_start(const struct batch *p, int32_t b)
@@ -121,9 +143,7 @@ static int32_t query_start(const struct batch *p, int32_t b)
 static void write_item(const struct batch *p, const struct sequence *q, int64_t j, int32_t *info)
 {
     const struct attn_decode_plan_shape *s = p->shape;
-    const int64_t page = s->page_size, end = cut(p, q, j + 1);
-    const int32_t listed = p->lengths->kv_indptr ? p->lengths->kv_indptr[q->b] : 0;
-    const int32_t pages = listed + (int32_t)(q->skip / page);
+    const int64_t end = cut(p, q, j + 1);
     const uint32_t group = (uint32_t)(s->heads / s->kv_heads);
     for (int64_t h = 0; h < s->kv_heads; h++) {
         int32_t *out = info + INFO * (h * p->items + q->item + j);
@@ -131,8 +151,8 @@ static void write_item(const struct batch *p, const struct sequence *q, int64_t 
         out[1] = q->count == 1 ? -1 : (int32_t)((q->row + j) * s->q_len);
         out[2] = query_start(p, q->b);
         out[3] = query_start(p, q->b + 1);
-        out[4] = pages + (int32_t)((cut(p, q, j) + page - 1) / page);
-        out[5] = pages + (int32_t)((end + page - 1) / page);
+        out[4] = (int32_t)(q->skip + cut(p, q, j));
+        out[5] = (int32_t)(q->skip + end);
         out[6] = (int32_t)(q->keys - end);
         out[7] = (int32_t)((uint32_t)h * group | ((uint32_t)h + 1) * group << 16);
     }
@@ -172,7 +192,7 @@ static void write_plan(const struct batch *p, const struct attn_decode_plan *pla
             write_item(p, &q, j, plan->work_info);
         }
         write_reduction(p, &q, plan);
-        step(p, &q);
+        step(&q);
     }
     for (; part < p->n.parts; part++)
         begin_lists(p, part, p->items, plan->work_indptr);
@@ -187,7 +207,7 @@ static void count_items(struct batch *p)
     struct sequence q = {0};
     while (q.b < p->shape->batch) {
         place(p, &q);
-        step(p, &q);
+        step(&q);
     }
     p->items = q.item;
 }
@@ -200,9 +220,6 @@ int attn_plan_check(const struct attn_decode_plan_shape *s)
     if (s->batch < 0 || s->q_len < 1 || s->lists < 1 || s->window < 0)
         return attn_fail(ATTN_BAD_ARGUMENT, "plan: batch %d, q_len %d, lists %d, window %d",
                          s->batch, s->q_len, s->lists, s->window);
-    if (s->page_size < 1 || s->page_size > PAGE_SIZE_MAX)
-        return attn_fail(ATTN_BAD_ARGUMENT, "plan: page_size %d is not in 1 to %d", s->page_size,
-                         PAGE_SIZE_MAX);
     if (s->kv_heads < 1 || s->heads < 1 || s->heads % s->kv_heads || s->heads > HEADS_MAX)
         return attn_fail(ATTN_BAD_ARGUMENT,
                          "plan: %d heads are not a multiple of %d kv_heads, or "
@@ -245,7 +262,7 @@ ATTN_PUBLIC int attn_decode_plan(const struct attn_decode_plan_shape *shape,
     if (shape->batch && (!lengths || !lengths->kv_lens))
         return attn_fail_fixed(ATTN_BAD_ARGUMENT, "plan: lengths or lengths->kv_lens is NULL");
     struct batch p = {.shape = shape, .lengths = lengths, .n = attn_plan_numbers(shape)};
-    choose_payload(&p);
+    choose_pieces(&p);
     count_items(&p);
     write_plan(&p, plan);
     return ATTN_OK;
@@ -263,9 +280,6 @@ int attn_plan_fill(const struct attn_plan_desc *d, const struct attn_plan_args *
         return attn_fail_fixed(ATTN_BAD_ARGUMENT, "plan: more than 65471 lists for a kv head");
     v[ATTN_ARG_PARTS].i64 = n.parts;
     v[ATTN_ARG_PAIRS_PER_LIST].i64 = n.pairs_per_list;
-    v[ATTN_ARG_UNIT].i64 = n.unit;
-    v[ATTN_ARG_UNIT_OVERHEAD].i64 = n.overhead;
-    v[ATTN_ARG_GRAIN].i64 = n.grain;
     v[ATTN_ARG_REACH].i64 = n.reach;
     return ATTN_OK;
 }

@@ -7,10 +7,8 @@
 
 /* What follows from a shape alone: the names of docs/planning.md in brackets. */
 struct attn_plan_numbers {
-    int64_t unit, overhead; /* [unit, o] tokens, whole pages; units */
     int64_t parts;          /* [N] */
     int64_t pairs_per_list; /* [per] */
-    int64_t grain;          /* [g] tokens, whole pages */
     int64_t reach;          /* [r] tokens, at most INT32_MAX */
 };
 

@@ -191,31 +191,6 @@ static void find_queries(struct decode *d, struct tir_value sequence, struct tir
     tir_end_if(b, &given, range);
 }
 
-/* An item as the list has it, or as it follows from the workgroup's number where there is none. */
-enum item_word { SEQUENCE, PARTIAL, FIRST_TOKEN, END_TOKEN, FIRST_PAGE, END_PAGE, HEAD, N_WORDS };
-
-static void read_item(struct decode *d, struct tir_value index, struct tir_value w[N_WORDS])
-{
-    struct tir_builder *b = &d->b;
-    static const int at[N_WORDS] = {0, 1, 2, 3, 4, 5, 7};
-    struct tir_type i32[N_WORDS];
-    for (int i = 0; i < N_WORDS; i++)
-        i32[i] = tir_scalar(TIR_I32);
-    struct tir_if listed = tir_begin_if(b, is_given(d, ARG_WORK_INDPTR), false, i32, N_WORDS);
-    for (int i = 0; i < N_WORDS; i++)
-        w[i] = load_i32(d, ARG_WORK_INFO, att_plus(b, att_times(b, index, WORK_WORDS), at[i]));
-    w[HEAD] = tir_div(b, tir_and(b, w[HEAD], tir_i32(b, 0xffff)), d->gqa);
-    tir_else(b, &listed, w);
-    const struct tir_value kv_heads = tir_arg(b, ARG_KV_HEADS, TIR_I32);
-    w[SEQUENCE] = tir_div(b, index, kv_heads);
-    w[HEAD] = tir_sub(b, index, tir_mul(b, w[SEQUENCE], kv_heads));
-    w[PARTIAL] = tir_i32(b, -1);
-    find_queries(d, w[SEQUENCE], &w[FIRST_TOKEN]); /* and the end */
-    w[FIRST_PAGE] = tir_i32(b, 0);
-    w[END_PAGE] = att_page_of(&d->paging, tir_i32(b, INT32_MAX));
-    tir_end_if(b, &listed, w);
-}
-
 /* Keys of a sequence, or entries of a list, which may have none of kv_lens: then it has all that
  * its row or kv_indptr has room for. */
 static struct tir_value count_keys(struct decode *d, struct tir_value sequence)
@@ -237,20 +212,44 @@ static struct tir_value count_keys(struct decode *d, struct tir_value sequence)
     return room;
 }
 
-static struct tir_value table_of(struct decode *d, struct tir_value sequence,
-                                 struct tir_value *first)
+/* An item as the list has it, or as it follows from the workgroup's number where there is none. */
+enum item_word { SEQUENCE, PARTIAL, FIRST_TOKEN, END_TOKEN, FIRST_KEY, END_KEY, BEHIND, HEAD };
+
+static void read_item(struct decode *d, struct tir_value index, struct tir_value w[WORK_WORDS])
+{
+    struct tir_builder *b = &d->b;
+    struct tir_type i32[WORK_WORDS];
+    for (int i = 0; i < WORK_WORDS; i++)
+        i32[i] = tir_scalar(TIR_I32);
+    struct tir_if listed = tir_begin_if(b, is_given(d, ARG_WORK_INDPTR), false, i32, WORK_WORDS);
+    const struct tir_value at = tir_shl(b, att_wide(b, index), tir_i64(b, 5));
+    const struct tir_value item = tir_add(b, tir_arg(b, ARG_WORK_INFO, TIR_I64), at);
+    for (int i = 0; i < WORK_WORDS; i++)
+        w[i] = tir_scalar_load(b, item, tir_i32(b, 4 * i), TIR_I32);
+    w[HEAD] = tir_div(b, tir_and(b, w[HEAD], tir_i32(b, 0xffff)), d->gqa);
+    tir_else(b, &listed, w);
+    const struct tir_value kv_heads = tir_arg(b, ARG_KV_HEADS, TIR_I32);
+    w[SEQUENCE] = tir_div(b, index, kv_heads);
+    w[HEAD] = tir_sub(b, index, tir_mul(b, w[SEQUENCE], kv_heads));
+    w[PARTIAL] = tir_i32(b, -1);
+    find_queries(d, w[SEQUENCE], &w[FIRST_TOKEN]); /* and the end */
+    w[FIRST_KEY] = w[BEHIND] = tir_i32(b, 0);
+    w[END_KEY] = count_keys(d, w[SEQUENCE]);
+    tir_end_if(b, &listed, w);
+}
+
+static struct tir_value table_of(struct decode *d, struct tir_value sequence)
 {
     struct tir_builder *b = &d->b;
     const struct tir_value four = tir_i64(b, 4);
     if (d->v->page_table == ATT_PAGE_TABLE_BLOCKS) {
-        *first = tir_i32(b, 0);
         const struct tir_value stride =
             tir_mul(b, tir_arg(b, ARG_BLOCK_TABLE_STRIDE, TIR_I64), four);
         return tir_add(b, tir_arg(b, ARG_BLOCK_TABLE, TIR_I64),
                        tir_mul(b, att_wide(b, sequence), stride));
     }
-    *first = load_i32(d, ARG_KV_INDPTR, sequence);
-    return tir_add(b, tir_arg(b, ARG_KV_INDICES, TIR_I64), tir_mul(b, att_wide(b, *first), four));
+    const struct tir_value first = att_wide(b, load_i32(d, ARG_KV_INDPTR, sequence));
+    return tir_add(b, tir_arg(b, ARG_KV_INDICES, TIR_I64), tir_mul(b, first, four));
 }
 
 /* Keys that some query of the item sees. */
@@ -271,7 +270,7 @@ static void narrow_to_window(struct decode *d)
 void decode_find_item(struct decode *d, struct tir_value index)
 {
     struct tir_builder *b = &d->b;
-    struct tir_value w[N_WORDS], queries[2], first_page;
+    struct tir_value w[WORK_WORDS];
     const bool slots = d->v->sparse == ATT_SPARSE_SLOTS;
     d->paging = slots ? att_paging_of_slots(b) : att_paging(b, d->v);
     read_item(d, index, w);
@@ -282,21 +281,12 @@ void decode_find_item(struct decode *d, struct tir_value index)
         .partial = w[PARTIAL],
         .first_token = w[FIRST_TOKEN],
         .end_token = w[END_TOKEN],
+        .first_key = w[FIRST_KEY],
+        .end_key = w[END_KEY],
+        .kv_len = tir_add(b, w[END_KEY], w[BEHIND]),
+        .table = table_of(d, w[SEQUENCE]),
     };
-    const bool indices = d->v->page_table == ATT_PAGE_TABLE_INDICES;
-    item->table = table_of(d, item->sequence, &first_page);
-    item->kv_len = count_keys(d, item->sequence);
-    if (indices) { /* a list counts pages from the start of kv_indices */
-        const struct tir_value base =
-            tir_select(b, is_given(d, ARG_WORK_INDPTR), first_page, tir_i32(b, 0));
-        w[FIRST_PAGE] = tir_sub(b, w[FIRST_PAGE], base);
-        w[END_PAGE] = tir_sub(b, w[END_PAGE], base);
-    }
-    item->first_key = att_page_first(&d->paging, w[FIRST_PAGE]);
-    item->end_key = tir_min(b, att_page_first(&d->paging, w[END_PAGE]), item->kv_len);
-    find_queries(d, item->sequence, queries);
-    item->first_query = queries[0];
-    item->diagonal = tir_sub(b, item->kv_len, queries[1]);
+    item->diagonal = tir_sub(b, item->kv_len, item->end_token);
     if (d->v->mask == ATT_MASK_WINDOW)
         narrow_to_window(d);
 }
@@ -355,7 +345,7 @@ void decode_find_position(struct decode *d)
     const bool window = d->v->mask == ATT_MASK_WINDOW;
     const struct tir_value first = tir_add(b, item->diagonal, item->first_token);
     const struct tir_value end = tir_add(b, item->diagonal, item->end_token);
-    const struct tir_value before = tir_add(b, item->diagonal, item->first_query);
+    const struct tir_value before = tir_add(b, item->diagonal, item->first_token);
     *at = (struct att_position){
         .q_len = tir_sub(b, item->kv_len, before),
         .kv_len = item->kv_len,
@@ -369,7 +359,7 @@ void decode_find_position(struct decode *d)
     if (window)
         at->left = tir_arg(b, ARG_WINDOW_LEFT, TIR_I32);
     if (d->v->mask == ATT_MASK_CUSTOM) {
-        const struct tir_value query = tir_sub(b, rows.token, tir_splat(b, item->first_query, t));
+        const struct tir_value query = tir_sub(b, rows.token, tir_splat(b, item->first_token, t));
         at->mask_row = att_mask_row(&d->attention, item->sequence, query);
     }
 }

@@ -38,8 +38,7 @@ struct decode_scales {
 struct decode_item {
     struct tir_value sequence, kv_head;
     struct tir_value kv_len, first_key, end_key;
-    struct tir_value first_token, end_token; /* queries, as rows of q */
-    struct tir_value first_query;            /* of the sequence, as row of q */
+    struct tir_value first_token, end_token; /* the sequence's queries, as rows of q */
     struct tir_value diagonal; /* the last key that the query at row 0 of q would see */
     struct tir_value partial;  /* row of partial_out, or -1: write the result */
     struct tir_value table;    /* i64: the sequence's page numbers */

@@ -19,9 +19,12 @@
 enum {
     LANES = ATT_SCAN_LANES,
     WAVES = 4,
-    WIDE = 8, /* lengths that a lane adds up at a time, for the cost of the batch */
-    INFO = 8, /* integers of an item */
-    HALF = 16 /* two sums of less than 2^16 share a register */
+    WIDE = 8,       /* lengths that a lane adds up at a time, for the units of the batch */
+    UNIT_BITS = 6,  /* log2 of the unit */
+    GRAIN_BITS = 4, /* log2 of what sequences begin at a multiple of */
+    OVERHEAD = 2,   /* o */
+    INFO = 8,       /* integers of an item */
+    HALF = 16       /* two sums of less than 2^16 share a register */
 };
 
 struct plan {
@@ -29,9 +32,10 @@ struct plan {
     struct att_scan scan;
     struct tir_type lane, wide; /* i32: 64 x 1, a row a lane; 1 x (64 WIDE) */
     struct tir_value wave;
-    struct tir_value batch, parts, overhead, unit, queries, heads; /* B N o unit Q H */
+    struct tir_value batch, parts, queries, heads; /* B N Q H */
     struct tir_value payload;
-    struct tir_value items; /* T */
+    struct tir_value piece, equal; /* p, 1 where there is none; is there one? */
+    struct tir_value items;        /* T */
 };
 
 /* 64 sequences, from `first` on; what lies behind the last one counts as none. */
@@ -41,6 +45,7 @@ struct chunk {
     struct tir_value there;                         /* i1 */
     struct tir_value skip;                          /* keys before the window */
     struct tir_value keys, u, start, part, n, last; /* . u S first n last */
+    struct tir_value length;                        /* l */
 };
 
 /* Sums over the chunks before one. */
@@ -100,12 +105,29 @@ static struct tir_value entries(struct plan *p, const struct chunk *c, const cha
     return tir_tile_load(&p->b, v, att_plus(&p->b, c->first, offset), p->lane);
 }
 
+/* a / 2^bits, rounded down; rounded up. */
+static struct tir_value halve(struct plan *p, struct tir_value a, int bits)
+{
+    return tir_shr(&p->b, a, tir_int_like(&p->b, a, bits));
+}
+
 static struct tir_value units(struct plan *p, struct tir_value keys)
 {
+    const struct tir_value most = tir_int_like(&p->b, keys, (1 << UNIT_BITS) - 1);
+    return halve(p, tir_add(&p->b, keys, most), UNIT_BITS);
+}
+
+/* a / n, rounded up. */
+static struct tir_value ceil_div(struct plan *p, struct tir_value a, struct tir_value n)
+{
     struct tir_builder *b = &p->b;
-    const struct tir_type t = tir_typeof(b->f, keys);
-    return tir_div(b, tir_add(b, keys, tir_splat(b, att_plus(b, p->unit, -1), t)),
-                   tir_splat(b, p->unit, t));
+    return tir_div(b, tir_add(b, a, tir_add(b, n, tir_int_like(b, n, -1))), n);
+}
+
+/* Pieces of at most `piece` units that sequences make. */
+static struct tir_value count_pieces(struct plan *p, struct tir_value u, struct tir_value piece)
+{
+    return tir_max(&p->b, ceil_div(p, u, piece), constant(p, 1));
 }
 
 /* Keys of sequences that no query sees, of `lengths` that may be below 0. */
@@ -117,12 +139,11 @@ static struct tir_value before_window(struct plan *p, struct tir_value lengths)
     const struct tir_value before =
         tir_sub(b, all, tir_splat(b, tir_arg(b, ARG_REACH, TIR_I32), t));
     const struct tir_value most = tir_max(b, before, tir_int_like(b, before, 0));
-    const struct tir_value grain = tir_splat(b, tir_arg(b, ARG_GRAIN, TIR_I32), t);
-    return tir_mul(b, tir_div(b, most, grain), grain);
+    return tir_and(b, most, tir_int_like(b, most, -(1 << GRAIN_BITS)));
 }
 
-/* S[B]: a lane adds up WIDE sequences at a time. */
-static struct tir_value cost_of_batch(struct plan *p)
+/* The sum of all u: a lane adds up WIDE sequences at a time. */
+static struct tir_value units_of_batch(struct plan *p)
 {
     struct tir_builder *b = &p->b;
     const struct tir_value kv_lens = tir_arg(b, ARG_KV_LENS, TIR_I64), zero = tir_i32(b, 0);
@@ -134,16 +155,15 @@ static struct tir_value cost_of_batch(struct plan *p)
     const struct tir_value lengths = tir_tile_load(b, v, zero, p->wide);
     const struct tir_value none = tir_int_like(b, lengths, 0);
     const struct tir_value keys = tir_sub(b, tir_max(b, lengths, none), before_window(p, lengths));
-    const struct tir_value cost = tir_add(b, units(p, keys), tir_splat(b, p->overhead, p->wide));
     const struct tir_value there =
         tir_cmp_lt(b, tir_col_index(b, p->wide), tir_splat(b, left, p->wide));
-    sum = tir_add(b, sum, tir_select(b, there, cost, none));
+    sum = tir_add(b, sum, tir_select(b, there, units(p, keys), none));
     tir_end_for(b, &loop, &sum, 1);
     return tir_first_lane(b, tir_row_sum(b, sum));
 }
 
-/* Where the sequences of a chunk begin, and in which parts they lie. */
-static struct chunk place(struct plan *p, struct tir_value first, struct tir_value *start)
+/* The keys of 64 sequences. */
+static struct chunk measure(struct plan *p, struct tir_value first)
 {
     struct tir_builder *b = &p->b;
     struct chunk c = {.first = first};
@@ -154,16 +174,84 @@ static struct chunk place(struct plan *p, struct tir_value first, struct tir_val
     c.skip = before_window(p, lengths);
     c.keys = tir_sub(b, tir_max(b, lengths, constant(p, 0)), c.skip);
     c.u = units(p, c.keys);
-    const struct tir_value overhead = number(p, p->overhead);
-    const struct tir_value cost = where(p, c.there, tir_add(b, c.u, overhead));
+    return c;
+}
+
+/* How many pieces of at most `piece` units the batch makes. */
+static struct tir_value pieces_of_batch(struct plan *p, struct tir_value piece)
+{
+    struct tir_builder *b = &p->b;
+    const struct tir_value zero = tir_i32(b, 0);
+    struct tir_value sum = constant(p, 0);
+    struct tir_loop loop = tir_begin_for(b, zero, p->batch, tir_i32(b, LANES), &sum, 1);
+    const struct chunk c = measure(p, loop.index);
+    sum = tir_add(b, sum, where(p, c.there, count_pieces(p, c.u, number(p, piece))));
+    tir_end_for(b, &loop, &sum, 1);
+    return total(p, sum);
+}
+
+/* p: there are a few candidates, of which the first that fits is mostly the first. */
+static struct tir_value choose_piece(struct plan *p, struct tir_value all_units)
+{
+    struct tir_builder *b = &p->b;
+    const struct tir_value zero = tir_i32(b, 0);
+    const struct tir_type i32 = tir_scalar(TIR_I32);
+    const struct tir_value share =
+        tir_div(b, att_plus(b, tir_add(b, all_units, p->parts), -1), p->parts);
+    const struct tir_value least = tir_max(b, share, tir_i32(b, 1));
+    const struct tir_value end = tir_select(b, tir_cmp_le(b, p->batch, p->parts),
+                                            att_plus(b, p->payload, OVERHEAD + 1), zero);
+    struct tir_value piece = zero;
+    struct tir_loop loop = tir_begin_for(b, least, end, tir_i32(b, 1), &piece, 1);
+    struct tir_if found = tir_begin_if(b, tir_cmp_gt(b, piece, zero), false, &i32, 1);
+    tir_else(b, &found, &piece);
+    const struct tir_value fits = tir_cmp_le(b, pieces_of_batch(p, loop.index), p->parts);
+    struct tir_value tried = tir_select(b, fits, loop.index, zero);
+    tir_end_if(b, &found, &tried);
+    piece = tried;
+    tir_end_for(b, &loop, &piece, 1);
+    return piece;
+}
+
+static void choose_pieces(struct plan *p)
+{
+    struct tir_builder *b = &p->b;
+    const struct tir_value all_units = units_of_batch(p);
+    const struct tir_value cost = tir_add(b, all_units, att_times(b, p->batch, OVERHEAD));
+    const struct tir_value share =
+        tir_div(b, att_plus(b, tir_add(b, cost, p->parts), -1), p->parts);
+    p->payload = tir_max(b, share, tir_i32(b, 2 * OVERHEAD));
+    const struct tir_value piece = choose_piece(p, all_units);
+    p->equal = tir_cmp_gt(b, piece, tir_i32(b, 0));
+    p->piece = tir_max(b, piece, tir_i32(b, 1));
+}
+
+/* The parts of a line in which the sequences of a chunk lie, from where they begin on it. */
+static void place_on_line(struct plan *p, struct chunk *c)
+{
+    struct tir_builder *b = &p->b;
+    const struct tir_value payload = number(p, p->payload);
+    const struct tir_value begin = plus(p, c->start, 2 * OVERHEAD - 1);
+    c->part = tir_min(b, tir_div(b, begin, payload), plus(p, number(p, p->parts), -1));
+    c->last = tir_max(b, tir_div(b, tir_add(b, c->start, c->u), payload), c->part);
+}
+
+/* Where the sequences of a chunk begin, and in which parts they lie. `start`: parts that are taken,
+ * where each piece has its own. */
+static struct chunk place(struct plan *p, struct tir_value first, struct tir_value *start)
+{
+    struct tir_builder *b = &p->b;
+    struct chunk c = measure(p, first);
+    const struct tir_value one = constant(p, 1);
+    c.length = tir_max(b, ceil_div(p, c.u, count_pieces(p, c.u, number(p, p->piece))), one);
+    const struct tir_value pieces = count_pieces(p, c.u, c.length);
+    const struct tir_value cost =
+        where(p, c.there, tir_select(b, p->equal, pieces, plus(p, c.u, OVERHEAD)));
     c.start = tir_add(b, att_scan_before(b, &p->scan, cost), number(p, *start));
     *start = tir_add(b, *start, total(p, cost));
-
-    const struct tir_value payload = number(p, p->payload);
-    const struct tir_value twice = tir_add(b, overhead, overhead);
-    const struct tir_value begin = plus(p, tir_add(b, c.start, twice), -1);
-    c.part = tir_min(b, tir_div(b, begin, payload), plus(p, number(p, p->parts), -1));
-    c.last = tir_max(b, tir_div(b, tir_add(b, c.start, c.u), payload), c.part);
+    place_on_line(p, &c);
+    c.part = tir_select(b, p->equal, c.start, c.part);
+    c.last = tir_select(b, p->equal, tir_add(b, c.start, plus(p, pieces, -1)), c.last);
     c.n = where(p, c.there, plus(p, tir_sub(b, c.last, c.part), 1));
     return c;
 }
@@ -196,7 +284,7 @@ static void store_rows(struct plan *p, const struct chunk *c, const char *arg, s
 /* What an item says that does not depend on its piece. */
 struct sequence {
     struct tir_value item, row; /* I R */
-    struct tir_value q_start, q_end, pages;
+    struct tir_value q_start, q_end;
     struct tir_value previous;  /* last part of the sequence before */
     struct tir_value lists_end; /* parts whose lists begin here: previous + 1 .. this - 1 */
 };
@@ -240,28 +328,19 @@ static void find_queries(struct plan *p, const struct chunk *c, struct sequence 
     const struct tir_value same = tir_mul(b, c->b, number(p, p->queries));
     s->q_start = tir_select(b, null, same, start);
     s->q_end = tir_select(b, null, tir_add(b, same, number(p, p->queries)), end);
-    s->pages = tir_add(b, entries(p, c, ARG_KV_INDPTR, 0),
-                       tir_div(b, c->skip, number(p, tir_arg(b, ARG_PAGE_SIZE, TIR_I32))));
 }
 
 /* Keys before piece j. */
 static struct tir_value cut(struct plan *p, const struct chunk *c, struct tir_value j)
 {
     struct tir_builder *b = &p->b;
-    const struct tir_value at =
-        tir_sub(b, tir_mul(b, tir_add(b, c->part, j), number(p, p->payload)),
-                tir_add(b, c->start, number(p, p->overhead)));
-    const struct tir_value inside = tir_min(b, tir_mul(b, at, number(p, p->unit)), c->keys);
+    const struct tir_value line = tir_sub(
+        b, tir_mul(b, tir_add(b, c->part, j), number(p, p->payload)), plus(p, c->start, OVERHEAD));
+    const struct tir_value at = tir_select(b, p->equal, tir_mul(b, j, c->length), line);
+    const struct tir_value inside = tir_min(b, tir_shl(b, at, constant(p, UNIT_BITS)), c->keys);
     const struct tir_value before = tir_cmp_lt(b, j, c->n);
     const struct tir_value none = tir_cmp_eq(b, j, constant(p, 0));
     return tir_select(b, none, constant(p, 0), tir_select(b, before, inside, c->keys));
-}
-
-static struct tir_value whole_pages(struct plan *p, struct tir_value keys)
-{
-    struct tir_builder *b = &p->b;
-    const struct tir_value page = tir_arg(b, ARG_PAGE_SIZE, TIR_I32);
-    return tir_div(b, tir_add(b, keys, number(p, att_plus(b, page, -1))), number(p, page));
 }
 
 /* Byte offset of entry `index` of `bytes` each, or -1 where it is not to be written. */
@@ -297,8 +376,8 @@ static void write_piece(struct plan *p, const struct chunk *c, const struct sequ
     const struct tir_value whole = tir_cmp_eq(b, c->n, constant(p, 1));
     struct tir_value info[INFO] = {c->b, tir_select(b, whole, constant(p, -1), row), s->q_start,
                                    s->q_end};
-    info[4] = tir_add(b, s->pages, whole_pages(p, cut(p, c, j)));
-    info[5] = tir_add(b, s->pages, whole_pages(p, end));
+    info[4] = tir_add(b, c->skip, cut(p, c, j));
+    info[5] = tir_add(b, c->skip, end);
     info[6] = tir_sub(b, c->keys, end);
     const struct tir_value item = tir_add(b, s->item, j);
 
@@ -402,8 +481,6 @@ static void prepare(struct plan *p)
     p->lane = p->scan.lane;
     p->batch = tir_arg(b, ARG_BATCH, TIR_I32);
     p->parts = tir_arg(b, ARG_PARTS, TIR_I32);
-    p->overhead = tir_arg(b, ARG_UNIT_OVERHEAD, TIR_I32);
-    p->unit = tir_arg(b, ARG_UNIT, TIR_I32);
     p->queries = tir_arg(b, ARG_MAX_SEQLEN_Q, TIR_I32);
     p->heads = tir_arg(b, ARG_KV_HEADS, TIR_I32);
 }
@@ -417,9 +494,7 @@ static void build(const struct att_variant *v, const struct tir_machine *m, stru
     struct plan p = {.b = tir_at_end(f, f->body)};
     struct tir_builder *b = &p.b;
     prepare(&p);
-    const struct tir_value cost = cost_of_batch(&p);
-    const struct tir_value share = tir_div(b, att_plus(b, tir_add(b, cost, p.parts), -1), p.parts);
-    p.payload = tir_max(b, share, att_times(b, p.overhead, 2));
+    choose_pieces(&p);
     p.items = count_items(&p);
     write_plan(&p);
     tir_return(b);

@@ -52,7 +52,6 @@ static void allocate_plan(struct memory *m, const struct shape *s)
         .size = sizeof(m->shape),
         .batch = BATCH,
         .q_len = QUERIES,
-        .page_size = s->page,
         .heads = s->heads,
         .kv_heads = 1,
         .lists = units,

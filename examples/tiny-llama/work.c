@@ -31,7 +31,6 @@ void work_allocate(struct work *w)
         .size = sizeof(w->shape),
         .batch = BATCH,
         .q_len = 1,
-        .page_size = PAGE,
         .heads = HEADS,
         .kv_heads = KV_HEADS,
         .lists = units,

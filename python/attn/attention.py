@@ -22,12 +22,11 @@ def new_like(x, shape=None, dtype=None):
     return sys.modules["numpy"].empty(shape, dtype or x.dtype)
 
 
-def plan_sizes(batch, q_len, page_size, heads, kv_heads, lists, window=0):
+def plan_sizes(batch, q_len, heads, kv_heads, lists, window=0):
     """What a plan of any lengths has room for: (work items, partials, partial rows)."""
     shape = ffi.new("struct attn_decode_plan_shape *", {
         "size": ffi.sizeof("struct attn_decode_plan_shape"), "batch": batch, "q_len": q_len,
-        "page_size": page_size, "heads": heads, "kv_heads": kv_heads, "lists": lists,
-        "window": window})
+        "heads": heads, "kv_heads": kv_heads, "lists": lists, "window": window})
     sizes = ffi.new("struct attn_decode_plan_sizes *")
     check(_native.lib.attn_decode_plan_sizes(shape, sizes))
     return sizes.work_items, sizes.partials, sizes.partial_rows
@@ -38,13 +37,11 @@ class Lists:
     results of heads x head_dim_v among them. The plan kernel fills them, in the stream, so that a
     captured graph plans anew in each replay."""
 
-    def __init__(self, device, *, batch, q_len, page_size, heads, kv_heads, head_dim_v, lists=0,
-                 window=0):
+    def __init__(self, device, *, batch, q_len, heads, kv_heads, head_dim_v, lists=0, window=0):
         self.lists = lists or max(device.compute_units, kv_heads)
-        items, partials, self.rows = plan_sizes(batch, q_len, page_size, heads, kv_heads,
-                                                self.lists, window)
-        self.shape = {"q_len": q_len, "page_size": page_size, "heads": heads,
-                      "kv_heads": kv_heads, "window": window}
+        items, partials, self.rows = plan_sizes(batch, q_len, heads, kv_heads, self.lists,
+                                                window)
+        self.shape = {"q_len": q_len, "heads": heads, "kv_heads": kv_heads, "window": window}
         self.op, self.batch, self.device = device.plan(), batch, device
         self.buffers = {n: device.empty(s, "int32") for n, s in (
             ("work_indptr", (self.lists + 1,)), ("work_info", (items, 8)),
@@ -65,9 +62,9 @@ class Lists:
                 reduce_final_map=self.device.empty((batch, 2), "int32"))
         return self._sized[batch]
 
-    def plan(self, kv_lens, qo_indptr=None, kv_indptr=None, stream=None):
-        self.op(kv_lens=kv_lens, qo_indptr=qo_indptr, kv_indptr=kv_indptr,
-                **self.of(kv_lens.shape[0]), **self.shape, stream=stream)
+    def plan(self, kv_lens, qo_indptr=None, stream=None):
+        self.op(kv_lens=kv_lens, qo_indptr=qo_indptr, **self.of(kv_lens.shape[0]), **self.shape,
+                stream=stream)
 
 
 class BatchDecode:
@@ -95,9 +92,8 @@ class BatchDecode:
         if split:
             self.combine = device.combine(dtype=dtype, head_dim=self.head_dim_v, heads=heads,
                                           partials="csr")
-            self.lists = Lists(device, batch=max_batch, q_len=q_len, page_size=cache.page_size,
-                               heads=heads, kv_heads=kv_heads, head_dim_v=self.head_dim_v,
-                               lists=lists, window=window_left + 1 if mask == "window" else 0)
+            self.lists = Lists(device, batch=max_batch, q_len=q_len, heads=heads, kv_heads=kv_heads,
+                               head_dim_v=self.head_dim_v, lists=lists, window=window_left + 1 if mask == "window" else 0)
         self._step, self._layers = None, {}
 
     def plan(self, kv_lens, *, block_table=None, kv_indptr=None, kv_indices=None, qo_indptr=None,
@@ -110,7 +106,7 @@ class BatchDecode:
         if not self._step or any(step[n] is not self._step[n] for n in step):
             self._step, self._layers = step, {}
         if self.lists:
-            self.lists.plan(kv_lens, qo_indptr, kv_indptr, stream)
+            self.lists.plan(kv_lens, qo_indptr, stream)
 
     def run(self, q, k_cache, v_cache, *, out=None, lse=None, k_scale=None, v_scale=None, sinks=None,
             stream=None):

@@ -657,9 +657,9 @@ static void work_lists_are_checked_on_request(void **state)
     assert_int_equal(attn_decode_lookup(b.device, &d, &op), ATTN_OK);
     static _Alignas(16) int32_t info[3][8];
     static const int32_t good[3][8] = {
-        {0, 4, 0, 1, 0, 2, 8, 4 << 16},
-        {0, 5, 0, 1, 2, 3, 0, 4 << 16},
-        {2, -1, 2, 3, 0, 1, 0, 4 | 8 << 16},
+        {0, 4, 0, 1, 0, 32, 8, 4 << 16},
+        {0, 5, 0, 1, 32, 40, 0, 4 << 16},
+        {2, -1, 2, 3, 0, 16, 0, 4 | 8 << 16},
     };
     const int32_t indptr[] = {0, 1, 3}, falls[] = {0, 4, 3};
     struct attn_decode_args a = args();
@@ -682,8 +682,9 @@ static void work_lists_are_checked_on_request(void **state)
         {2, 2, 4, "work_info[2][3] is 3, queries"},
         {2, 3, 4, "work_info[2][3] is 4, queries"},
         {0, 3, 2, "a sequence's queries are at most 1"},
-        {0, 4, 3, "work_info[0][5] is 2, pages begin at 0, end in order"},
-        {1, 5, 5, "work_info[1][5] is 5, pages"},
+        {0, 4, 33, "work_info[0][5] is 32, keys begin at 0, end in order"},
+        {1, 5, 65, "work_info[1][5] is 65, keys"},
+        {1, 6, 25, "work_info[1][6] is 25, and keys behind"},
         {2, 7, 4 | 9 << 16, "head ranges are not empty and end by 8"},
         {2, 7, 4 | 4 << 16, "head ranges"},
     };

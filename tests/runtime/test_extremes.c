@@ -98,7 +98,6 @@ static const struct {
     {"head_dim_v", 128, NULL},
     {"cache.page_size", 16, NULL},
     {"page_size", 16, NULL},
-    {"shape.page_size", 16, NULL},
     {"heads", 8, NULL},
     {"kv_heads", 2, NULL},
     {"shape.heads", 8, NULL},

@@ -81,12 +81,11 @@ static void plan(struct step *s)
         .size = sizeof(shape),
         .batch = BATCH,
         .q_len = Q_LEN,
-        .page_size = PAGE,
         .heads = HEADS,
         .kv_heads = KV_HEADS,
         .lists = LISTS,
     };
-    const struct attn_decode_plan_lengths lengths = {s->kv_lens, s->qo, NULL};
+    const struct attn_decode_plan_lengths lengths = {s->kv_lens, s->qo};
     const struct attn_decode_plan plan = {
         .work_indptr = s->work_indptr,
         .work_info = s->work_info[0],

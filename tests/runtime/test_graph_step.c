@@ -40,7 +40,6 @@ static const struct attn_decode_plan_shape shape = {
     .size = sizeof(shape),
     .batch = BATCH,
     .q_len = 1,
-    .page_size = PAGE,
     .heads = HEADS,
     .kv_heads = KV_HEADS,
     .lists = LISTS,
@@ -98,7 +97,7 @@ static void *capture(struct attn_op *const *ops, struct step *d, void *stream)
         .shape = shape,
         .plan = plan_of(d),
         .stream = stream,
-        .lengths = {.kv_lens = d->kv_lens, .kv_indptr = d->kv_indptr},
+        .lengths = {.kv_lens = d->kv_lens},
     };
     void *graph, *exec;
     assert_int_equal(hip.hipStreamBeginCapture(stream, HIP_CAPTURE_RELAXED), 0);
@@ -136,8 +135,7 @@ static void expect(struct step *s)
         for (int i = 0; i < s->kv_indptr[b + 1] - s->kv_indptr[b]; i++)
             s->kv_indices[s->kv_indptr[b] + i] = ref_metadata_page(&r, b, i);
     }
-    const struct attn_decode_plan_lengths lengths = {.kv_lens = s->kv_lens,
-                                                     .kv_indptr = s->kv_indptr};
+    const struct attn_decode_plan_lengths lengths = {.kv_lens = s->kv_lens};
     const struct attn_decode_plan plan = plan_of(s);
     assert_int_equal(attn_decode_plan(&shape, &lengths, &plan), ATTN_OK);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * This file holds the host planner to what docs/planning.md promises of any batch: every page of
+ * This file holds the host planner to what docs/planning.md promises of any batch: every key of
  * every sequence once and in order, no more items than there is room for, balanced lists, and the
  * partial rows that the reduction names. Random batches, and the closed form written out once more.
  */
@@ -23,7 +23,7 @@ struct case_ {
     struct attn_decode_plan_shape shape;
     struct attn_decode_plan_sizes sizes;
     struct attn_decode_plan_lengths lengths;
-    int32_t kv_lens[BATCH_MAX], qo[BATCH_MAX + 1], pages[BATCH_MAX + 1];
+    int32_t kv_lens[BATCH_MAX], qo[BATCH_MAX + 1];
     int32_t work_indptr[LISTS_MAX + 2], work_info[ITEMS_MAX][INFO];
     int32_t reduce_indptr[BATCH_MAX + 2], final_map[BATCH_MAX + 1][2];
     int32_t partial_map[BATCH_MAX + LISTS_MAX + 1];
@@ -42,30 +42,15 @@ static int32_t keys_of(const struct case_ *c, int32_t b)
     return c->kv_lens[b] > 0 ? c->kv_lens[b] : 0;
 }
 
-/* As many whole pages as have n tokens. */
-static int32_t tokens_of_pages(const struct case_ *c, int32_t n)
-{
-    int32_t tokens = c->shape.page_size;
-    while (tokens < n)
-        tokens += c->shape.page_size;
-    return tokens;
-}
-
-/* Key by key: the first page with a key that a query sees, which stands in as many pages as have 16
- * tokens. */
-static int32_t skipped_pages(const struct case_ *c, int32_t b)
+/* Key by key: the first that a query sees, or one of the 15 before it. */
+static int32_t skipped_keys(const struct case_ *c, int32_t b)
 {
     int32_t first = keys_of(c, b) - c->shape.q_len - (c->shape.window - 1);
     if (c->shape.window == 0 || first < 0)
         return 0;
-    while (first % tokens_of_pages(c, 16))
+    while (first % 16)
         first--;
-    return first / c->shape.page_size;
-}
-
-static int32_t pages_of(const struct case_ *c, int32_t b)
-{
-    return (keys_of(c, b) + c->shape.page_size - 1) / c->shape.page_size;
+    return first;
 }
 
 static void make_case(struct case_ *c)
@@ -76,7 +61,6 @@ static void make_case(struct case_ *c)
         .size = sizeof(c->shape),
         .batch = below(BATCH_MAX + 1),
         .q_len = 1 + below(4),
-        .page_size = below(2) ? 1 << below(11) : 1 + below(1100),
         .heads = kv_heads * (1 + below(16)),
         .kv_heads = kv_heads,
         .lists = 1 + below(LISTS_MAX),
@@ -86,12 +70,10 @@ static void make_case(struct case_ *c)
     for (int32_t b = 0; b < c->shape.batch; b++) {
         c->kv_lens[b] = below(5) ? 1 + below(bound) : -below(2);
         c->qo[b + 1] = c->qo[b] + below(c->shape.q_len + 1);
-        c->pages[b + 1] = c->pages[b] + pages_of(c, b);
     }
     c->lengths = (struct attn_decode_plan_lengths){
         .kv_lens = c->kv_lens,
         .qo_indptr = below(2) ? c->qo : NULL,
-        .kv_indptr = below(2) ? c->pages : NULL,
     };
 }
 
@@ -119,28 +101,26 @@ static int32_t start_of(const struct case_ *c, int32_t b)
 /* The pieces of a sequence for a head: from item `at` on. Returns the item behind them. */
 static int32_t check_sequence(const struct case_ *c, int32_t b, int32_t head, int32_t at)
 {
-    const int32_t base = c->lengths.kv_indptr ? c->pages[b] : 0;
     const int32_t group = c->shape.heads / c->shape.kv_heads;
     const int32_t keys = keys_of(c, b);
     const int32_t rows = c->reduce_indptr[b + 1] - c->reduce_indptr[b];
-    int32_t page = base + skipped_pages(c, b), pieces = 0;
-    for (; page < base + pages_of(c, b) || pieces == 0; pieces++) {
+    int32_t key = skipped_keys(c, b), pieces = 0;
+    for (; key < keys || pieces == 0; pieces++) {
         const int32_t *info = c->work_info[at + pieces];
         assert_int_equal(info[0], b);
         assert_int_equal(info[2], start_of(c, b));
         assert_int_equal(info[3], start_of(c, b + 1));
-        assert_int_equal(info[4], page);
-        assert_true(info[5] > page || keys == 0);
-        page = info[5];
-        const int32_t end = (page - base) * c->shape.page_size;
-        assert_int_equal(info[6], end < keys ? keys - end : 0);
+        assert_int_equal(info[4], key);
+        assert_true(info[5] > key || keys == 0);
+        key = info[5];
+        assert_int_equal(info[6], keys - key);
         assert_int_equal(info[7], head * group | (head + 1) * group << 16);
         if (rows == 0)
             assert_int_equal(info[1], -1);
         else
             assert_int_equal(info[1], c->partial_map[c->reduce_indptr[b] + pieces]);
     }
-    assert_int_equal(page, base + pages_of(c, b));
+    assert_int_equal(key, keys);
     assert_int_equal(rows, pieces == 1 ? 0 : pieces);
     return at + pieces;
 }
@@ -178,32 +158,44 @@ static void check_reduction(const struct case_ *c)
     assert_int_equal(c->final_map[c->shape.batch][0], UNWRITTEN);
 }
 
+/* Pieces of a batch of which none has more than `most` units. */
+static int64_t count_pieces(const struct case_ *c, int64_t most)
+{
+    int64_t n = 0;
+    for (int32_t b = 0; b < c->shape.batch; b++) {
+        const int64_t units = (keys_of(c, b) - skipped_keys(c, b) + 63) / 64;
+        n += units > most ? (units + most - 1) / most : 1;
+    }
+    return n;
+}
+
 /*
  * With a part to each list, a list costs no more than the payload and what cuts shift into it: less
  * than o that remained of a sequence behind its end, and before its beginning less than 2 o, of a
- * sequence of which no more fitted there, or the o that it takes to go on with one.
+ * sequence of which no more fitted there, or the o that it takes to go on with one. Where pieces of
+ * one size fit, it has one of these.
  */
 static void check_balance(const struct case_ *c)
 {
-    const int64_t unit = tokens_of_pages(c, 64);
-    const int64_t o = 128 / unit > 1 ? 128 / unit : 1;
-    const int64_t parts = c->shape.lists / c->shape.kv_heads;
-    if (parts < 1)
+    const int64_t o = 2, parts = c->shape.lists / c->shape.kv_heads;
+    if (parts < 1 || c->shape.batch < 1)
         return;
     int64_t cost = 0;
-    for (int32_t b = 0; b < c->shape.batch; b++) {
-        const int32_t skipped = skipped_pages(c, b) * c->shape.page_size;
-        cost += (keys_of(c, b) - skipped + unit - 1) / unit + o;
-    }
+    for (int32_t b = 0; b < c->shape.batch; b++)
+        cost += (keys_of(c, b) - skipped_keys(c, b) + 63) / 64 + o;
     int64_t payload = (cost + parts - 1) / parts;
     payload = payload < 2 * o ? 2 * o : payload;
+    const bool equal = count_pieces(c, payload + o) <= parts;
     for (int32_t l = 0; l < c->shape.lists; l++) {
-        int64_t load = 0;
+        int64_t load = 0, longest = 0;
         for (int32_t i = c->work_indptr[l]; i < c->work_indptr[l + 1]; i++) {
-            const int64_t pages = c->work_info[i][5] - c->work_info[i][4];
-            load += (pages * c->shape.page_size + unit - 1) / unit + o;
+            const int64_t units = (c->work_info[i][5] - c->work_info[i][4] + 63) / 64;
+            load += units + o;
+            longest = units > longest ? units : longest;
         }
         assert_true(load < payload + 3 * o);
+        assert_true(!equal || c->work_indptr[l + 1] - c->work_indptr[l] <= 1);
+        assert_true(!equal || longest <= 1 || count_pieces(c, longest - 1) > parts);
     }
 }
 
@@ -223,40 +215,67 @@ static void plans_of_random_batches_keep_their_promises(void **state)
     free(c);
 }
 
-/* One long sequence and two short ones, 4 lists for one head: worked out by hand from the page. */
+/* One long sequence and three short ones, 4 lists for one head: worked out by hand. */
 static void a_long_sequence_is_cut(void **state)
 {
     (void)state;
     static struct case_ c;
     c = (struct case_){
         .shape = {.size = sizeof(c.shape),
-                  .batch = 3,
+                  .batch = 5,
                   .q_len = 2,
-                  .page_size = 16,
                   .heads = 4,
                   .kv_heads = 1,
                   .lists = 4},
-        .kv_lens = {100, 1000, 0},
+        .kv_lens = {100, 1000, 0, 64, 1},
     };
     c.lengths.kv_lens = c.kv_lens;
     plan_case(&c);
-    /* u = 2, 16, 0; o = 2; S = 0, 4, 22, 24; payload = 6. Cuts of the middle one, whose keys begin
-     * at 6: at 12 and 18, which are 6 and 12 units of 64 keys. */
+    /* u = 2, 16, 0, 1, 1; o = 2; S = 0, 4, 22, 24, 27, 30; payload = 8. Cuts of the second one,
+     * whose keys begin at 6: at 8 and 16, which are 2 and 10 units of 64 keys. */
     static const int32_t expected[][INFO] = {
-        {0, -1, 0, 2, 0, 7, 0, 4 << 16},    {1, 0, 2, 4, 0, 24, 616, 4 << 16},
-        {1, 2, 2, 4, 24, 48, 232, 4 << 16}, {1, 4, 2, 4, 48, 63, 0, 4 << 16},
-        {2, -1, 4, 6, 0, 0, 0, 4 << 16},
+        {0, -1, 0, 2, 0, 100, 0, 4 << 16},    {1, 0, 2, 4, 0, 128, 872, 4 << 16},
+        {1, 2, 2, 4, 128, 640, 360, 4 << 16}, {1, 4, 2, 4, 640, 1000, 0, 4 << 16},
+        {2, -1, 4, 6, 0, 0, 0, 4 << 16},      {3, -1, 6, 8, 0, 64, 0, 4 << 16},
+        {4, -1, 8, 10, 0, 1, 0, 4 << 16},
     };
     assert_memory_equal(c.work_info, expected, sizeof(expected));
-    static const int32_t indptr[] = {0, 1, 2, 3, 5};
+    static const int32_t indptr[] = {0, 2, 3, 4, 7};
     assert_memory_equal(c.work_indptr, indptr, sizeof(indptr));
-    static const int32_t reduce[] = {0, 0, 3, 3};
+    static const int32_t reduce[] = {0, 0, 3, 3, 3, 3};
     assert_memory_equal(c.reduce_indptr, reduce, sizeof(reduce));
 }
 
+/* Two sequences of 9 and 2 units, 5 lists: with pieces of at most 3 units they make 4. */
+static void pieces_are_equal_where_lists_suffice(void **state)
+{
+    (void)state;
+    static struct case_ c;
+    c = (struct case_){
+        .shape = {.size = sizeof(c.shape),
+                  .batch = 2,
+                  .q_len = 1,
+                  .heads = 2,
+                  .kv_heads = 1,
+                  .lists = 5},
+        .kv_lens = {550, 128},
+    };
+    c.lengths.kv_lens = c.kv_lens;
+    plan_case(&c);
+    static const int32_t expected[][INFO] = {
+        {0, 0, 0, 1, 0, 192, 358, 2 << 16},
+        {0, 1, 0, 1, 192, 384, 166, 2 << 16},
+        {0, 2, 0, 1, 384, 550, 0, 2 << 16},
+        {1, -1, 1, 2, 0, 128, 0, 2 << 16},
+    };
+    assert_memory_equal(c.work_info, expected, sizeof(expected));
+    static const int32_t indptr[] = {0, 1, 2, 3, 4, 4};
+    assert_memory_equal(c.work_indptr, indptr, sizeof(indptr));
+}
+
 /* 32 sequences of 16k keys with a window of 128, four queries each: 131 keys, of which the first is
- * number 16253 and in page 1015. */
-static void pages_before_a_window_are_in_no_item(void **state)
+ * number 16253. */
+static void keys_before_a_window_are_in_no_item(void **state)
 {
     (void)state;
     static struct case_ c;
@@ -264,7 +283,6 @@ static void pages_before_a_window_are_in_no_item(void **state)
         .shape = {.size = sizeof(c.shape),
                   .batch = 32,
                   .q_len = 4,
-                  .page_size = 16,
                   .heads = 8,
                   .kv_heads = 1,
                   .lists = 304,
@@ -275,11 +293,11 @@ static void pages_before_a_window_are_in_no_item(void **state)
         c.kv_lens[b] = 16384;
     plan_case(&c);
     check_items(&c);
-    assert_int_equal(c.work_info[0][4], 1015);
-    int32_t pages = 0;
+    assert_int_equal(c.work_info[0][4], 16240);
+    int32_t keys = 0;
     for (int32_t i = 0; i < c.work_indptr[304]; i++)
-        pages += c.work_info[i][5] - c.work_info[i][4];
-    assert_int_equal(pages, 32 * 9);
+        keys += c.work_info[i][5] - c.work_info[i][4];
+    assert_int_equal(keys, 32 * 144);
 }
 
 static void bad_shapes_are_refused(void **state)
@@ -289,7 +307,6 @@ static void bad_shapes_are_refused(void **state)
         .size = sizeof(good),
         .batch = 1,
         .q_len = 1,
-        .page_size = 16,
         .heads = 8,
         .kv_heads = 2,
         .lists = 4,
@@ -308,7 +325,6 @@ static void bad_shapes_are_refused(void **state)
     REFUSED(s.q_len = 0, "q_len 0");
     REFUSED(s.lists = 0, "lists 0");
     REFUSED(s.window = -1, "window -1");
-    REFUSED(s.page_size = 65537, "page_size 65537 is not in 1 to 65536");
     REFUSED(s.heads = 7, "7 heads are not a multiple of 2");
     REFUSED((s.batch = INT32_MAX, s.q_len = 2), "more than 2^31");
 #undef REFUSED
@@ -326,7 +342,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(plans_of_random_batches_keep_their_promises),
         cmocka_unit_test(a_long_sequence_is_cut),
-        cmocka_unit_test(pages_before_a_window_are_in_no_item),
+        cmocka_unit_test(pieces_are_equal_where_lists_suffice),
+        cmocka_unit_test(keys_before_a_window_are_in_no_item),
         cmocka_unit_test(bad_shapes_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -22,7 +22,6 @@ static struct attn_plan_args plain_args(void)
         .shape = {.size = sizeof(struct attn_decode_plan_shape),
                   .batch = 5,
                   .q_len = 2,
-                  .page_size = 16,
                   .heads = 24,
                   .kv_heads = 4,
                   .lists = 304},
@@ -51,9 +50,6 @@ static void bad_shapes_are_refused(void **state)
     struct attn_plan_args a = plain_args();
     a.shape.size = 4;
     fails(&a, "shape->size");
-    a = plain_args();
-    a.shape.page_size = 0;
-    fails(&a, "page_size 0 is not in 1 to 65536");
     a = plain_args();
     a.shape.heads = 25;
     fails(&a, "25 heads are not a multiple of 4 kv_heads");
@@ -92,11 +88,7 @@ static void values_are_those_of_the_definition(void **state)
     assert_false(call.empty);
     assert_int_equal(call.values[ATTN_ARG_PARTS].i64, 76);
     assert_int_equal(call.values[ATTN_ARG_PAIRS_PER_LIST].i64, 1);
-    assert_int_equal(call.values[ATTN_ARG_UNIT].i64, 64);
-    assert_int_equal(call.values[ATTN_ARG_UNIT_OVERHEAD].i64, 2);
-    assert_int_equal(call.values[ATTN_ARG_PAGE_SIZE].i64, 16);
     assert_int_equal(call.values[ATTN_ARG_GQA].i64, 6);
-    assert_int_equal(call.values[ATTN_ARG_GRAIN].i64, 16);
     assert_int_equal(call.values[ATTN_ARG_REACH].i64, INT32_MAX);
     a.shape.window = 128;
     assert_int_equal(fill(&a, &call), ATTN_OK);
@@ -105,19 +97,9 @@ static void values_are_those_of_the_definition(void **state)
     assert_int_equal(fill(&a, &call), ATTN_OK);
     assert_int_equal(call.values[ATTN_ARG_REACH].i64, INT32_MAX);
     a.shape.lists = 3; /* fewer than heads */
-    a.shape.page_size = 256;
     assert_int_equal(fill(&a, &call), ATTN_OK);
     assert_int_equal(call.values[ATTN_ARG_PARTS].i64, 1);
     assert_int_equal(call.values[ATTN_ARG_PAIRS_PER_LIST].i64, 2);
-    assert_int_equal(call.values[ATTN_ARG_UNIT].i64, 256);
-    assert_int_equal(call.values[ATTN_ARG_GRAIN].i64, 256);
-    assert_int_equal(call.values[ATTN_ARG_UNIT_OVERHEAD].i64, 1);
-    a.shape.page_size = 48; /* two pages have 64 tokens, one has 16 */
-    assert_int_equal(fill(&a, &call), ATTN_OK);
-    assert_int_equal(call.values[ATTN_ARG_PAGE_SIZE].i64, 48);
-    assert_int_equal(call.values[ATTN_ARG_UNIT].i64, 96);
-    assert_int_equal(call.values[ATTN_ARG_GRAIN].i64, 48);
-    assert_int_equal(call.values[ATTN_ARG_UNIT_OVERHEAD].i64, 1);
     a.shape.batch = 0;
     assert_int_equal(fill(&a, &call), ATTN_OK);
     assert_true(call.empty);

@@ -208,22 +208,29 @@ static void make_pages(struct problem *p)
             p->table[s * most + i] = p->indices[p->kv_indptr[s] + i];
 }
 
+/* Where part `part` of n keys begins: a multiple of 32, so that a part of a short sequence is
+ * empty. */
+static int cut(int n, int part)
+{
+    const int at = (n * part / PARTS + 31) / 32 * 32;
+    return at < n ? at : n;
+}
+
 /* Every sequence and kv head in PARTS items; a sequence without keys is one. Two lists. */
 static void make_work(struct problem *p)
 {
-    const bool indices = p->v.page_table == ATT_PAGE_TABLE_INDICES;
     p->info = allocate((size_t)(BATCH * KV_HEADS * PARTS) * 8, sizeof(*p->info));
     for (int s = 0; s < BATCH; s++)
         for (int h = 0; h < KV_HEADS; h++)
             for (int part = 0; part < PARTS; part++) {
-                const int n = pages_of(p, s), base = indices ? p->kv_indptr[s] : 0;
+                const int n = kv_lens[s], end = cut(n, part + 1);
                 const int32_t item[8] = {s,
                                          n ? (s * PARTS + part) * p->q_len : -1,
                                          s * p->q_len,
                                          (s + 1) * p->q_len,
-                                         base + n * part / PARTS,
-                                         base + n * (part + 1) / PARTS,
-                                         0,
+                                         cut(n, part),
+                                         end,
+                                         n - end,
                                          h * p->gqa | (h + 1) * p->gqa << 16};
                 if (n || !part)
                     memcpy(p->info + 8 * p->n_items++, item, sizeof(item));

@@ -23,8 +23,7 @@
 
 enum { BATCH = 3, MAX_KEYS = 75, PARTS = 3, PACKED_ROW = 656, MOST_PAGES = BATCH * (MAX_KEYS + 1) };
 
-/* A tail, more blocks than one, and nothing at all. With PARTS items a sequence, the first one's
- * last part sees no key where pages are large. */
+/* A tail, more blocks than one, and nothing at all. */
 static const int32_t kv_lens[BATCH] = {37, MAX_KEYS, 0};
 
 /* 1 / sqrt(nope + rope) of the heads before absorption, 128 + 64: never 1 / sqrt(576). */
@@ -238,22 +237,28 @@ static void make_slots(struct problem *p)
     p->slot_indptr[BATCH] = n;
 }
 
+/* Where part `part` of n keys begins: a multiple of 32, so that a part of a short sequence is
+ * empty. */
+static int cut(int n, int part)
+{
+    const int at = (n * part / PARTS + 31) / 32 * 32;
+    return at < n ? at : n;
+}
+
 /* Two lists; a sequence without keys is one item. */
 static void make_work(struct problem *p)
 {
     int n_items = 0;
     for (int s = 0; s < BATCH; s++)
         for (int part = 0; part < PARTS; part++) {
-            const int n = is_sparse(p) ? kv_lens[s] : pages_of(p, s);
-            const int32_t *const indptr = is_sparse(p) ? p->slot_indptr : p->kv_indptr;
-            const int base = p->v.page_table == ATT_PAGE_TABLE_INDICES ? indptr[s] : 0;
+            const int n = kv_lens[s], end = cut(n, part + 1);
             const int32_t item[8] = {s,
                                      n ? (s * PARTS + part) * p->q_len : -1,
                                      s * p->q_len,
                                      (s + 1) * p->q_len,
-                                     base + n * part / PARTS,
-                                     base + n * (part + 1) / PARTS,
-                                     0,
+                                     cut(n, part),
+                                     end,
+                                     n - end,
                                      p->heads << 16};
             if (n || !part)
                 memcpy(p->info[n_items++], item, sizeof(item));

@@ -220,7 +220,6 @@ static void size_work(struct call *c)
         .size = sizeof(shape),
         .batch = ARG(c, batch),
         .q_len = c->traced ? ARG(c, q_len) : DESC(c, q_len),
-        .page_size = lists_of(c)->page_size,
         .heads = DESC(c, heads),
         .kv_heads = kv_heads(c),
         .lists = lists,
@@ -229,7 +228,6 @@ static void size_work(struct call *c)
     const struct attn_decode_plan_lengths lengths = {
         .kv_lens = own->kv_lens,
         .qo_indptr = is(c, UNEVEN) ? own->qo : NULL,
-        .kv_indptr = DESC(c, page_table) == ATTN_PAGES_INDICES ? lists_of(c)->first : NULL,
     };
     if (!lists)
         return;
@@ -441,20 +439,17 @@ static void compare_items(struct comparison *comparison, struct piece *piece)
 {
     struct call *c = ((const struct expectation *)comparison->problem)->call;
     const struct own *own = c->own;
-    const struct page_lists *lists = lists_of(c);
-    const int group = DESC(c, heads) / kv_heads(c), page = lists->page_size;
-    const int base = DESC(c, page_table) == ATTN_PAGES_INDICES ? lists->first[piece->s] : 0;
+    const int group = DESC(c, heads) / kv_heads(c);
     const int64_t keys = piece->part.end;
     for (int32_t i = 0; i < own->items; i++) {
         const int32_t *info = own->plan.work_info + INFO * i;
         if (info[0] != piece->s || (info[7] & 0xffff) != piece->kv_head * group)
             continue;
-        const int64_t end = (int64_t)(info[5] - base) * page;
         const bool partial = info[1] >= 0; /* else it stands for all keys that are seen */
         piece->partial_row = info[1];
         piece->part.partial = partial;
-        piece->part.first = partial ? (int64_t)(info[4] - base) * page : 0;
-        piece->part.end = partial && end < keys ? end : keys;
+        piece->part.first = partial ? info[4] : 0;
+        piece->part.end = partial && info[5] < keys ? info[5] : keys;
         compare_piece(comparison, piece);
     }
 }

@@ -15,34 +15,36 @@ enum {
     ONE_LONG = 1 << 2, /* one has a hundred times the keys of the others */
     EQUAL = 1 << 3,
     RAGGED_Q = 1 << 4, /* qo_indptr, with fewer queries than q_len for some */
-    INDICES = 1 << 5,  /* kv_indptr */
 };
 
 /* keys: the longest of the common lengths; longest: that of the first, if not 0. Chunks of 64
  * sequences are planned at a time. */
 static const struct shape {
     struct verify_shape is;
-    int keys, batch, q_len, page_size, heads, kv_heads, lists, window, longest;
+    int keys, batch, q_len, heads, kv_heads, lists, window, longest;
 } shapes[] = {
-    {{"one", 0}, 9000, 1, 1, 16, 64, 8, 304, 0, 0},
-    {{"one head", 0}, 60000, 1, 1, 1, 16, 1, 304, 0, 0},
-    {{"few", RAGGED_Q}, 3000, 3, 4, 48, 12, 2, 304, 0, 0},
-    {{"even", EQUAL}, 4096, 64, 1, 16, 64, 8, 304, 0, 0},
-    {{"ragged", RAGGED_Q | INDICES}, 2000, 65, 2, 64, 20, 4, 304, 0, 0},
-    {{"no keys", ALL_ZERO}, 0, 63, 1, 16, 4, 1, 64, 0, 0},
-    {{"padded", ZEROS}, 700, 200, 1, 272, 96, 8, 304, 0, 0},
-    {{"one long", ONE_LONG | INDICES}, 900, 128, 3, 544, 16, 2, 256, 0, 0},
-    {{"large pages", ZEROS}, 40000, 30, 1, 1024, 10, 1, 304, 0, 0},
-    {{"few lists", ZEROS}, 1000, 20, 1, 16, 32, 8, 5, 0, 0},
-    {{"odd heads", ONE_LONG}, 3000, 70, 1, 128, 5, 5, 304, 0, 0},
-    {{"full", ZEROS | ONE_LONG}, 5000, 512, 1, 16, 64, 8, 304, 0, 0},
-    {{"window", ZEROS | ONE_LONG | RAGGED_Q | INDICES}, 16384, 130, 4, 16, 64, 8, 304, 128, 0},
-    {{"window of one", RAGGED_Q}, 300, 40, 3, 1, 8, 1, 256, 1, 0},
-    {{"odd window", RAGGED_Q | INDICES}, 3000, 70, 2, 48, 8, 1, 256, 500, 0},
-    {{"wide window", ONE_LONG}, 2000, 64, 1, 1024, 16, 2, 304, 4096, 0},
+    {{"one", 0}, 9000, 1, 1, 64, 8, 304, 0, 0},
+    {{"one head", 0}, 60000, 1, 1, 16, 1, 304, 0, 0},
+    {{"few", RAGGED_Q}, 3000, 3, 4, 12, 2, 304, 0, 0},
+    {{"even", EQUAL}, 4096, 64, 1, 64, 8, 304, 0, 0},
+    {{"equal pieces", EQUAL}, 4096, 8, 1, 64, 8, 256, 0, 0},
+    {{"a list each", RAGGED_Q}, 5000, 70, 2, 16, 2, 304, 0, 0},
+    {{"two hundred", ZEROS | RAGGED_Q}, 3000, 200, 2, 4, 1, 304, 0, 0},
+    {{"ragged", RAGGED_Q}, 2000, 65, 2, 20, 4, 304, 0, 0},
+    {{"no keys", ALL_ZERO}, 0, 63, 1, 4, 1, 64, 0, 0},
+    {{"padded", ZEROS}, 700, 200, 1, 96, 8, 304, 0, 0},
+    {{"one long", ONE_LONG}, 900, 128, 3, 16, 2, 256, 0, 0},
+    {{"large pages", ZEROS}, 40000, 30, 1, 10, 1, 304, 0, 0},
+    {{"few lists", ZEROS}, 1000, 20, 1, 32, 8, 5, 0, 0},
+    {{"odd heads", ONE_LONG}, 3000, 70, 1, 5, 5, 304, 0, 0},
+    {{"full", ZEROS | ONE_LONG}, 5000, 512, 1, 64, 8, 304, 0, 0},
+    {{"window", ZEROS | ONE_LONG | RAGGED_Q}, 16384, 130, 4, 64, 8, 304, 128, 0},
+    {{"window of one", RAGGED_Q}, 300, 40, 3, 8, 1, 256, 1, 0},
+    {{"odd window", RAGGED_Q}, 3000, 70, 2, 8, 1, 256, 500, 0},
+    {{"wide window", ONE_LONG}, 2000, 64, 1, 16, 2, 304, 4096, 0},
 };
 
-static const struct shape traced = {{"trace", EQUAL}, 4096, 64, 1, 16, 64, 8, 304, 0, 0};
+static const struct shape traced = {{"trace", EQUAL}, 4096, 64, 1, 64, 8, 304, 0, 0};
 
 static bool is(const struct call *c, unsigned flags) { return c->flags & flags; }
 
@@ -53,7 +55,6 @@ static void size(struct call *c)
         .size = sizeof(c->args.plan.shape),
         .batch = s->batch,
         .q_len = s->q_len,
-        .page_size = s->page_size,
         .heads = s->heads,
         .kv_heads = s->kv_heads,
         .lists = s->lists,
@@ -69,8 +70,6 @@ static void place(struct call *c)
     operand_resize(call_operand(c, PLAN_REDUCE_PARTIAL_MAP), 0, sizes.partials);
     if (!is(c, RAGGED_Q))
         operand_leave_out(call_operand(c, PLAN_QO_INDPTR));
-    if (!is(c, INDICES))
-        operand_leave_out(call_operand(c, PLAN_KV_INDPTR));
 }
 
 static int32_t random_length(struct call *c, int b)
@@ -94,17 +93,14 @@ static void set_int(struct call *c, unsigned number, int64_t i, int64_t value)
 static void fill(struct call *c)
 {
     const struct shape *s = c->shape;
-    int64_t queries = 0, pages = 0;
+    int64_t queries = 0;
     set_int(c, PLAN_QO_INDPTR, 0, 0);
-    set_int(c, PLAN_KV_INDPTR, 0, 0);
     for (int b = 0; b < s->batch; b++) {
         const int32_t length = random_length(c, b);
         queries += (int64_t)(random_bits(&c->random) % (unsigned)(s->q_len + 1));
-        pages += (length + s->page_size - 1) / s->page_size;
         /* Below 0 counts as 0. */
         set_int(c, PLAN_KV_LENS, b, b == 0 && is(c, ZEROS) ? -1 : length);
         set_int(c, PLAN_QO_INDPTR, b + 1, queries);
-        set_int(c, PLAN_KV_INDPTR, b + 1, pages);
     }
 }
 
@@ -132,7 +128,6 @@ static void compare(struct call *c)
     const struct attn_decode_plan_lengths lengths = {
         .kv_lens = (const int32_t *)call_operand(c, PLAN_KV_LENS)->image,
         .qo_indptr = (const int32_t *)call_operand(c, PLAN_QO_INDPTR)->image,
-        .kv_indptr = (const int32_t *)call_operand(c, PLAN_KV_INDPTR)->image,
     };
     const struct attn_decode_plan plan = {
         .work_indptr = expected(c, PLAN_WORK_INDPTR),
@@ -170,7 +165,6 @@ const struct verify_op verify_plan = {
             {"longest", offsetof(struct shape, longest), 1 << 24,
              "of the first; keys where left out"},
             {"q", offsetof(struct shape, q_len), 64, "query tokens of each"},
-            {"page", offsetof(struct shape, page_size), 65536, "tokens in a page"},
             {"heads", offsetof(struct shape, heads), 1024, "query heads"},
             {"kv_heads", offsetof(struct shape, kv_heads), 1024, "key/value heads"},
             {"lists", offsetof(struct shape, lists), 1 << 16,

@@ -243,7 +243,7 @@ def info(batch_size, kv_heads):
     if s is None:
         raise c.AttnError("ATTN_NO_DEVICE", "attn.aiter.use(packs) was not called")
     lists = max(s.device.compute_units, kv_heads)
-    items, partials, _ = plan_sizes(batch_size, 1, 16, kv_heads, kv_heads, lists)
+    items, partials, _ = plan_sizes(batch_size, 1, kv_heads, kv_heads, lists)
     i32, u64 = number_types()
     return (((2,), u64), ((lists + 1,), i32), ((items, 8), i32), ((batch_size + 1,), i32),
             ((batch_size, 2), i32), ((max(partials, 1),), i32))
@@ -265,22 +265,22 @@ def get_pa_metadata_v1(seqlens_qo_indptr, pages_kv_indptr, context_lens, num_hea
     """Lengths to work lists, on the device. What is said of granularity and splits is libattn's own
     choice; work_metadata_ptrs is not written, as no call here reads it."""
     c.refuse("get_pa_metadata_v1", topk=(topk >= 0, "sparse attention has lists of slots"))
-    plan("get_pa_metadata_v1", seqlens_qo_indptr, pages_kv_indptr, context_lens,
-         num_heads_per_head_k * num_heads_k, num_heads_k, block_size,
+    plan("get_pa_metadata_v1", seqlens_qo_indptr, context_lens,
+         num_heads_per_head_k * num_heads_k, num_heads_k,
          max(max_seqlen_qo, uni_seqlen_qo), work_indptr, work_info, reduce_indptr, reduce_final_map,
          reduce_partial_map)
 
 
-def plan(call, qo_indptr, kv_indptr, kv_lens, heads, kv_heads, page, q_len, work_indptr, work_info,
+def plan(call, qo_indptr, kv_lens, heads, kv_heads, q_len, work_indptr, work_info,
          reduce_indptr, reduce_final_map, reduce_partial_map):
     if q_len < 1:
         raise NotServed(call, "max_seqlen_qo or uni_seqlen_qo is needed: it bounds the grid")
     batch = kv_lens.shape[0]
     c.session(kv_lens).op("plan")(
-        kv_lens=kv_lens, qo_indptr=qo_indptr[:batch + 1], kv_indptr=kv_indptr[:batch + 1],
-        work_indptr=work_indptr, work_info=work_info, reduce_indptr=reduce_indptr[:batch + 1],
+        kv_lens=kv_lens, qo_indptr=qo_indptr[:batch + 1], work_indptr=work_indptr,
+        work_info=work_info, reduce_indptr=reduce_indptr[:batch + 1],
         reduce_final_map=reduce_final_map[:batch], reduce_partial_map=reduce_partial_map, q_len=q_len,
-        page_size=page, heads=heads, kv_heads=kv_heads, stream=c.stream(kv_lens))
+        heads=heads, kv_heads=kv_heads, stream=c.stream(kv_lens))
 
 
 def pa_persistent_fwd(Q, K, V, output, max_qlen, qo_indptr, kv_indptr, kv_indices, context_lens,

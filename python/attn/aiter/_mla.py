@@ -77,7 +77,7 @@ def get_mla_metadata_v1(seqlens_qo_indptr, seqlens_kv_indptr, kv_last_page_lens,
              num_heads_k=(num_heads_k != 1, "the latent is one head"))
     batch = kv_last_page_lens.shape[0]
     lens = c.lens_of_pages(seqlens_kv_indptr[:batch + 1], kv_last_page_lens, page_size)
-    a.plan(call, seqlens_qo_indptr, seqlens_kv_indptr, lens, num_heads_per_head_k, 1, page_size,
+    a.plan(call, seqlens_qo_indptr, lens, num_heads_per_head_k, 1,
            max(max_seqlen_qo, uni_seqlen_qo), work_indptr, work_info_set, reduce_indptr,
            reduce_final_map, reduce_partial_map)
 
