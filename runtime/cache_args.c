@@ -161,19 +161,15 @@ static void set_strides(union attn_value *values, const int64_t k[3], const int6
     values[ATTN_ARG_V_HEAD_STRIDE].i64 = v[2];
 }
 
-/* Rounded up. */
-static int log2_of(int32_t n)
+int32_t attn_page_shift(int32_t page_size)
 {
-    int shift = 0;
-    while (INT64_C(1) << shift < n)
-        shift++;
-    return shift;
+    return page_size > 1 ? 32 - __builtin_clz((unsigned)page_size - 1) : 0;
 }
 
-/* With which kernels divide by n: templates/paging.h. */
-static int64_t magic_of(int32_t n)
+int64_t attn_page_magic(int32_t page_size)
 {
-    return (int64_t)(((UINT64_C(1) << (31 + log2_of(n))) + (uint64_t)n - 1) / (uint64_t)n);
+    const uint64_t n = page_size > 1 ? (uint64_t)page_size : 1;
+    return (int64_t)(((UINT64_C(1) << (31 + attn_page_shift(page_size))) + n - 1) / n);
 }
 
 static int fill_sides(const struct attn_cache_desc *d, const struct attn_cache_heads *heads,
@@ -203,8 +199,8 @@ static int fill_sides(const struct attn_cache_desc *d, const struct attn_cache_h
     set_strides(values, k, v);
     set_scale_strides(d, heads->kv_heads, c, values);
     values[ATTN_ARG_PAGE_SIZE].i64 = d->page_size;
-    values[ATTN_ARG_PAGE_SHIFT].i64 = log2_of(d->page_size);
-    values[ATTN_ARG_PAGE_MAGIC].i64 = magic_of(d->page_size);
+    values[ATTN_ARG_PAGE_SHIFT].i64 = attn_page_shift(d->page_size);
+    values[ATTN_ARG_PAGE_MAGIC].i64 = attn_page_magic(d->page_size);
     return ATTN_OK;
 }
 

@@ -16,6 +16,11 @@ enum { ATTN_PACKED_ROW = 512 + 4 * 4 + 64 * 2 };
 /* Bytes of an element; 0 for no dtype. */
 int attn_dtype_size(enum attn_dtype dtype);
 
+/* log2 of a page's tokens, rounded up, and the number that kernels divide by them with:
+ * templates/paging.h. 0 tokens count as 1. */
+int32_t attn_page_shift(int32_t page_size);
+int64_t attn_page_magic(int32_t page_size);
+
 /* As a description spells it. */
 const char *attn_dtype_name(enum attn_dtype dtype);
 

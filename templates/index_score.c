@@ -87,9 +87,8 @@ struct att_index att_index_begin(struct tir_builder *b, const struct att_variant
     if (x.paged) {
         x.page_stride =
             tir_zext(b, tir_convert(b, tir_arg(b, "page_stride", TIR_I64), TIR_I32), TIR_I64);
-        x.shift = tir_arg(b, "page_shift", TIR_I32);
-        const struct tir_value tokens = tir_shl(b, tir_i32(b, 1), x.shift);
-        x.scales = tir_add(b, x.keys, att_wide(b, att_times(b, tokens, DIM)));
+        x.paging = att_paging_by_argument(b, !x.by_lane);
+        x.scales = tir_add(b, x.keys, att_wide(b, att_times(b, att_page_tokens(&x.paging), DIM)));
     } else {
         x.scales = tir_arg(b, "key_scales", TIR_I64);
     }
@@ -167,8 +166,8 @@ void att_index_row(struct att_index *x, struct tir_value row, struct tir_value e
 
 /* ---- Keys ---- */
 
-/* A group of whole tiles of tokens lies together in a page of that size or more: its address is a
- * scalar. The first key is a multiple of the group. */
+/* A group lies together in a page of a power of two of its tokens or more: its address is a scalar.
+ * The first key is a multiple of the group. */
 
 static struct tir_value last_group(const struct att_index *x, struct tir_value key)
 {
@@ -179,7 +178,7 @@ static struct tir_value last_group(const struct att_index *x, struct tir_value k
 static struct tir_value scalar_page(const struct att_index *x, struct tir_value key)
 {
     struct tir_builder *b = x->b;
-    const struct tir_value entry = tir_shr(b, last_group(x, key), x->shift);
+    const struct tir_value entry = att_page_of(&x->paging, last_group(x, key));
     return tir_scalar_load(b, x->table, tir_shl(b, entry, tir_i32(b, 2)), TIR_I32);
 }
 
@@ -190,16 +189,6 @@ static struct tir_value behind(const struct att_index *x, struct tir_value base,
     return tir_add(b, base, att_wide(b, att_times(b, index, bytes)));
 }
 
-/* The page's first byte and where the group begins in it, in tokens. */
-static struct tir_value find_page(const struct att_index *x, struct tir_value first,
-                                  struct tir_value page, struct tir_value *inside)
-{
-    struct tir_builder *b = x->b;
-    const struct tir_value tokens = tir_shl(b, tir_i32(b, 1), x->shift);
-    *inside = tir_and(b, first, att_plus(b, tokens, -1));
-    return tir_mul(b, tir_zext(b, page, TIR_I64), x->page_stride);
-}
-
 /* `bytes` for each key of a group, whose keys begin at `base` or, paged, at that of its page. */
 static struct tir_value find_group(const struct att_index *x, struct tir_value key,
                                    struct tir_value page, struct tir_value base, int bytes)
@@ -207,8 +196,8 @@ static struct tir_value find_group(const struct att_index *x, struct tir_value k
     struct tir_builder *b = x->b;
     const struct tir_value first = last_group(x, key);
     if (x->paged) {
-        struct tir_value inside;
-        const struct tir_value start = find_page(x, first, page, &inside);
+        const struct tir_value inside = att_page_place(&x->paging, first);
+        const struct tir_value start = tir_mul(b, tir_zext(b, page, TIR_I64), x->page_stride);
         return tir_make_rsrc(b, behind(x, tir_add(b, base, start), inside, bytes),
                              tir_i32(b, GROUP * bytes));
     }
@@ -240,7 +229,7 @@ static struct tir_type scale_type(const struct att_index *x)
 /* Bytes from a lane's part of its key to the next one. */
 static int apart(const struct att_index *x) { return x->shuffle ? 2 * TILE * TILE : 2 * VECTOR; }
 
-/* Smaller pages: each lane looks its own key's up, and waits for it. */
+/* Other pages: each lane looks its own key's up, and waits for it. */
 
 static struct tir_value wide(const struct att_index *x, struct tir_value a)
 {
@@ -273,11 +262,11 @@ static struct places find_lanes(const struct att_index *x, struct tir_value firs
     struct tir_builder *b = x->b;
     const struct tir_value key =
         tir_min(b, tir_add(b, x->token, number(x, first)), number(x, x->last));
-    const struct tir_value entry = tir_shr(b, key, number(x, x->shift));
+    const struct tir_value entry = att_page_of(&x->paging, key);
     const struct tir_value page =
         wide(x, tir_tile_gather(b, x->table, wide(x, tir_shl(b, entry, constant(x, 2))),
                                 tir_i32(b, 0), x->lane));
-    const struct tir_value inside = tir_sub(b, key, tir_shl(b, entry, number(x, x->shift)));
+    const struct tir_value inside = tir_sub(b, key, att_page_first(&x->paging, entry));
     const struct tir_value start =
         tir_mul(b, page, tir_splat(b, x->page_stride, tir_typeof(b->f, page)));
     return (struct places){

@@ -16,7 +16,7 @@
 
 #include "ir/builder.h"
 #include "ir/matrix.h"
-#include "templates/template.h"
+#include "templates/paging.h"
 
 enum {
     ATT_INDEX_DIM = 128,                     /* elements of a head and of a key */
@@ -32,7 +32,7 @@ enum {
 struct att_index {
     struct tir_builder *b;
     bool paged, shuffle;
-    bool by_lane;           /* pages are smaller than a group */
+    bool by_lane;           /* a group need not lie in one page */
     unsigned heads, blocks; /* of so many rows of the matrix product */
     int mma;
     unsigned ahead;                     /* groups on their way */
@@ -45,7 +45,8 @@ struct att_index {
     struct tir_value weights[ATT_INDEX_BLOCKS_MAX];
     struct tir_value key_offset, scale_offset; /* of each lane in a group, bytes */
     struct tir_value keys, scales;             /* addresses */
-    struct tir_value page_stride, shift;       /* bytes, i64; log2 of the page size */
+    struct att_paging paging;                  /* where there are pages */
+    struct tir_value page_stride;              /* bytes, i64 */
     struct tir_value table;                    /* of the row's sequence */
     struct tir_value last;                     /* the last key that may be read, i32 */
 };

@@ -192,21 +192,20 @@ static struct key_slot open_slot(struct indexer_rope *k)
     struct rope *p = &k->rope;
     struct tir_builder *b = &p->b;
     const bool shuffle = k->v->kv_layout == ATT_KV_LAYOUT_SHUFFLE;
-    const struct tir_value shift = tir_arg(b, "page_shift", TIR_I32);
-    const struct tir_value page = tir_sar(b, p->slot, att_wide(b, shift));
-    const struct tir_value inside =
-        tir_convert(b, tir_sub(b, p->slot, tir_shl(b, page, att_wide(b, shift))), TIR_I32);
-    const struct tir_value start = tir_add(b, tir_arg(b, "keys", TIR_I64),
-                                           tir_mul(b, page, tir_arg(b, "page_stride", TIR_I64)));
+    const struct att_paging paging = att_paging_by_argument(b, false);
+    const struct att_slot at_page = att_slot_of(&paging, p->slot);
+    const struct tir_value inside = tir_convert(b, at_page.token, TIR_I32);
+    const struct tir_value start =
+        tir_add(b, tir_arg(b, "keys", TIR_I64),
+                tir_mul(b, at_page.page, tir_arg(b, "page_stride", TIR_I64)));
     struct tir_value at = att_times(b, inside, DIM);
     if (shuffle) {
         const struct tir_value tile = tir_shr(b, inside, tir_i32(b, (int)tir_bits(TILE)));
         const struct tir_value token = tir_and(b, inside, tir_i32(b, TILE - 1));
         at = tir_add(b, att_times(b, tile, TILE * DIM), att_times(b, token, TILE));
     }
-    const struct tir_value tokens = tir_shl(b, tir_i32(b, 1), shift);
     const struct tir_value scale =
-        tir_add(b, att_times(b, tokens, DIM), att_times(b, inside, FLOAT));
+        tir_add(b, att_times(b, att_page_tokens(&paging), DIM), att_times(b, inside, FLOAT));
     const struct tir_type column = rope_head_column(p, &p->rotated, TIR_I32);
     const struct tir_value first = tir_convert(
         b, tir_cmp_eq(b, tir_row_index(b, column), tir_splat(b, tir_i32(b, 0), column)), TIR_I64);

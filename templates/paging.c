@@ -7,16 +7,20 @@ enum { DIGIT = 14 /* bits of a slot */ };
 
 struct att_paging att_paging(struct tir_builder *b, const struct att_variant *v)
 {
-    const bool key = v->op->takes & ATT_BIT(PAGE_SIZE);
-    struct att_paging p = {.b = b, .size = v->page_size};
-    p.power = p.size ? tir_is_power(p.size) : key;
-    if (!p.size) {
-        p.shift = tir_arg(b, ARG_PAGE_SHIFT, TIR_I32);
-    } else {
-        const unsigned below = tir_bits_floor((unsigned)p.size);
-        p.shift = tir_i32(b, (int)(p.power ? below : below + 1));
-    }
-    if (!p.power && !p.size)
+    if (!v->page_size)
+        return att_paging_by_argument(b, v->op->takes & ATT_BIT(PAGE_SIZE));
+    const bool power = tir_is_power(v->page_size);
+    const unsigned below = tir_bits_floor((unsigned)v->page_size);
+    return (struct att_paging){.b = b,
+                               .size = v->page_size,
+                               .power = power,
+                               .shift = tir_i32(b, (int)(power ? below : below + 1))};
+}
+
+struct att_paging att_paging_by_argument(struct tir_builder *b, bool power)
+{
+    struct att_paging p = {.b = b, .power = power, .shift = tir_arg(b, ARG_PAGE_SHIFT, TIR_I32)};
+    if (!power)
         p.magic = tir_arg(b, ARG_PAGE_MAGIC, TIR_I32);
     return p;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Pages of P tokens: in which one a token or a slot lies, and where. P is a constant of the kernel
- * or an argument, a power of two for an op whose key has page_size, else any number up to 65536.
+ * Pages of P tokens, at most 65536: in which one a token or a slot lies, and where. P is a constant
+ * of the kernel or an argument, which is a power of two for an op whose key has page_size.
  *
  * LLVM makes a multiplication of a division by a constant. By an argument it is one here, of
  * numbers below 2^31: floor(n / P) = floor(2 n M / 2^(32 + s)) with s = ceil(log2 P) and
@@ -28,6 +28,8 @@ struct att_paging {
 };
 
 struct att_paging att_paging(struct tir_builder *b, const struct att_variant *v);
+/** Pages whose tokens are an argument, for an op without a field page_size. */
+struct att_paging att_paging_by_argument(struct tir_builder *b, bool power);
 /** Pages of one token: of lists that name slots. */
 struct att_paging att_paging_of_slots(struct tir_builder *b);
 

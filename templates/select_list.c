@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "templates/select_list.h"
 
+#include "templates/paging.h"
 #include "templates/scalar.h"
 
 enum {
@@ -59,15 +60,15 @@ struct tir_value att_list_gather(const struct att_list *l, struct tir_value base
 struct tir_value att_list_slots(const struct att_list *l, struct tir_value at)
 {
     struct tir_builder *b = l->b;
-    const struct tir_type t = tir_typeof(b->f, at);
-    const struct tir_value shift = tir_splat(b, tir_arg(b, "page_shift", TIR_I32), t);
     const struct tir_value sequence = att_list_entry(l, "row_sequences", l->row);
     const struct tir_value row =
         tir_mul(b, att_wide(b, sequence), att_stride(b, "block_table_stride", 4));
     const struct tir_value table = tir_add(b, tir_arg(b, "block_table", TIR_I64), row);
-    const struct tir_value page = att_list_gather(l, table, tir_shr(b, at, shift), TIR_I32);
-    const struct tir_value inside = tir_sub(b, at, tir_shl(b, tir_shr(b, at, shift), shift));
-    return tir_add(b, tir_shl(b, page, shift), inside);
+    const struct att_paging paging = att_paging_by_argument(b, false);
+    const struct tir_value entry = att_page_of(&paging, at);
+    const struct tir_value page = att_list_gather(l, table, entry, TIR_I32);
+    const struct tir_value inside = tir_sub(b, at, att_page_first(&paging, entry));
+    return tir_add(b, att_page_first(&paging, page), inside);
 }
 
 /* The workgroup's list in an array [rows, splits, each] of 32 bits; nothing where it is NULL. */

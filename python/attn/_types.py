@@ -15,7 +15,7 @@ class CacheDesc:
     layout: "nhd", k and v [page, token, kv head, D] with free strides, or "shuffle", k [page, kv
         head, D / x, P, x] and v [page, kv head, P / x, D, x] with x elements in 16 bytes
     scale: which elements share a scale, for fp8 and int8
-    page_size: tokens in a page, a power of two
+    page_size: tokens in a page
     """
     dtype: Optional[Literal["bf16", "fp16", "fp8", "int8"]] = None
     layout: Literal["nhd", "shuffle"] = "nhd"

@@ -22,25 +22,33 @@ static void set_keys(struct trace_run *run, const struct attn_indexer_topk_desc 
         return;
     }
     /* Bytes below 64 are small numbers in fp8, and four of them in single precision. */
-    a->keys = trace_random(run, "fp8", sequences * (size_t)pages * (size_t)s[PAGE] * TOKEN_BYTES);
+    a->keys =
+        trace_random(run, "fp8", sequences * (size_t)pages * ((size_t)s[PAGE] + 1) * TOKEN_BYTES);
     a->page_size = s[PAGE];
-    a->page_stride = (int64_t)s[PAGE] * TOKEN_BYTES;
+    a->page_stride = ((int64_t)s[PAGE] * TOKEN_BYTES + 15) / 16 * 16;
     a->block_table = trace_steps(run, sequences * (size_t)pages, 0, 1);
     a->block_table_stride = pages;
     a->row_sequences = trace_steps(run, (size_t)s[ROWS], 0, !s[SHARED]);
 }
 
+/* A page that the kernel does not take becomes the smallest usual one that it does. */
+static void choose_page(int *page, bool small_pages)
+{
+    const bool small = *page < 32 || *page & (*page - 1);
+    if (small != small_pages)
+        *page = small_pages ? 16 : 64;
+}
+
 static int prepare(struct trace_run *run)
 {
-    const int *s = run->shape;
+    int *s = run->shape;
     const struct attn_indexer_topk_desc desc = verify_indexer_topk_desc(run->pack, run->n);
     const size_t rows = (size_t)s[ROWS], lists = rows * (size_t)s[SPLITS];
     const double keys = (s[SHARED] || !desc.paged ? 1.0 : s[ROWS]) * s[KEYS];
     const int fault = trace_check_elements(keys * TOKEN_BYTES);
     if (fault)
         return fault;
-    if (s[PAGE] & (s[PAGE] - 1))
-        return complain(EXIT_USER, "--shape: page %d is not a power of two", s[PAGE]);
+    choose_page(&s[PAGE], desc.small_pages);
     struct attn_indexer_topk_args *a = run->args;
     *a = (struct attn_indexer_topk_args){
         .size = sizeof(*a),

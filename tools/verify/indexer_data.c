@@ -7,6 +7,12 @@
 
 enum { DIM = REF_INDEX_DIM, TILE = 16 };
 
+int index_data_page(bool small_pages, unsigned choice)
+{
+    static const int pages[2][3] = {{64, 32, 256}, {16, 544, 48}};
+    return pages[small_pages][choice % 3];
+}
+
 void *index_data_allocate(struct index_data *d, size_t count, size_t size)
 {
     return d->call ? call_allocate(d->call, count, size) : verify_allocate(count, size);

@@ -21,7 +21,7 @@ enum index_keys {
     KEYS_NANS,       /* NaNs in keys and scales, infinite scales */
 };
 
-enum { INDEX_PAGE = 64, INDEX_SMALL_PAGE = 16, INDEX_TOKEN_BYTES = REF_INDEX_DIM + 4 };
+enum { INDEX_TOKEN_BYTES = REF_INDEX_DIM + 4 };
 
 struct index_data {
     struct call *call; /* whose memory this is, or NULL: index_data_free() */
@@ -44,6 +44,9 @@ struct index_data {
     size_t image_bytes;
     float *flat_scales; /* without pages */
 };
+
+/** Tokens of a page: one of those that a kernel for small pages, or for others, takes. */
+int index_data_page(bool small_pages, unsigned choice);
 
 /** Zeroed memory for it. */
 void *index_data_allocate(struct index_data *d, size_t count, size_t size);

@@ -19,16 +19,16 @@ enum {
 static const struct shape {
     struct verify_shape is;
     enum index_keys keys;
-    int rows, columns;
+    int rows, columns, page; /* of index_data_page() */
 } shapes[] = {
-    {{"one", 0}, KEYS_RANDOM, 1, 1},
-    {{"ranges", STARTS | VERIFY_VIEWS}, KEYS_RANDOM, 9, 700},
-    {{"clean", STARTS | CLEAN | VERIFY_VIEWS}, KEYS_RANDOM, 5, 4500},
-    {{"negative", CLEAN}, KEYS_NEGATIVE, 2, 300},
-    {{"huge range", SHARED}, KEYS_HUGE_RANGE, 3, 2050},
+    {{"one", 0}, KEYS_RANDOM, 1, 1, 0},
+    {{"ranges", STARTS | VERIFY_VIEWS}, KEYS_RANDOM, 9, 700, 1},
+    {{"clean", STARTS | CLEAN | VERIFY_VIEWS}, KEYS_RANDOM, 5, 4500, 2},
+    {{"negative", CLEAN}, KEYS_NEGATIVE, 2, 300, 0},
+    {{"huge range", SHARED}, KEYS_HUGE_RANGE, 3, 2050, 1},
 };
 
-static const struct shape traced = {{"trace", EQUAL | SHARED}, KEYS_RANDOM, 304, 16384};
+static const struct shape traced = {{"trace", EQUAL | SHARED}, KEYS_RANDOM, 304, 16384, 0};
 
 static bool is(const struct call *c, unsigned flags) { return c->flags & flags; }
 
@@ -62,7 +62,7 @@ static void size(struct call *c)
         .heads = desc->heads,
         .rows = s->rows,
         .paged = desc->paged,
-        .page = desc->small_pages ? INDEX_SMALL_PAGE : INDEX_PAGE,
+        .page = index_data_page(desc->small_pages, (unsigned)s->page),
         .shuffle = desc->layout == ATTN_KV_SHUFFLE,
         .kind = s->keys,
     };

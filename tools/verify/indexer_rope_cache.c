@@ -27,9 +27,9 @@ static const struct shape {
 } shapes[] = {
     {{"one token", 0}, 64, 1, 64},
     {{"views", VERIFY_VIEWS | SKIPS}, 32, 9, 16},
-    {{"powers of two", POWERS}, 8, 37, 64},
-    {{"128 heads", POWERS | VERIFY_VIEWS}, 128, 3, 32},
-    {{"keys alone", NO_Q | SKIPS}, 1, 21, 128},
+    {{"powers of two", POWERS}, 8, 37, 80},
+    {{"128 heads", POWERS | VERIFY_VIEWS}, 128, 3, 48},
+    {{"keys alone", NO_Q | SKIPS}, 1, 21, 272},
     {{"zeros", ZEROS}, 12, 4, 64},
 };
 

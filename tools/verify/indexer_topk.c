@@ -349,7 +349,7 @@ static void verify_shape(struct verify_run *run, const struct attn_kernel_info *
                  .heads = desc->heads,
                  .rows = shapes[i].rows,
                  .paged = desc->paged,
-                 .page = desc->small_pages ? INDEX_SMALL_PAGE : INDEX_PAGE,
+                 .page = index_data_page(desc->small_pages, (unsigned)i),
                  .shuffle = desc->layout == ATTN_KV_SHUFFLE,
                  .kind = shapes[i].keys},
         .memory = {.gpu = run->gpu},

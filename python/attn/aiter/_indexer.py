@@ -39,7 +39,7 @@ def deepgemm_fp8_paged_mqa_logits(q_fp8, kv_cache, weights, out_logits, context_
     more = {}
     if next_n > 1:
         more["row_sequences"] = c.repeated(table, batch, next_n)
-    c.session(q_fp8).op("indexer_logits", heads=heads, paged=True, small_pages=page < 32,
+    c.session(q_fp8).op("indexer_logits", heads=heads, paged=True, small_pages=page < 32 or page & (page - 1) != 0,
                         layout="shuffle" if Preshuffle else "nhd")(
         q=c.view(q_fp8, rows, heads, DIM), weights=weights[:rows], keys=c.view(kv_cache, -1),
         row_ends=row_ends(context_lens[:batch], next_n), block_table=table,
