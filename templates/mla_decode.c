@@ -122,6 +122,8 @@ static bool check(const struct att_variant *v, const struct tir_machine *m, stru
         return att_reject(why, ATT_KV_SCALE, "a latent cache has one scale or none");
     if (v->q_dtype == ATT_Q_DTYPE_FP8 && v->kv_dtype != ATT_KV_DTYPE_FP8)
         return att_reject(why, ATT_Q_DTYPE, "q_dtype fp8 is for a cache of kv_dtype fp8");
+    if (v->sharded && (v->mask != ATT_MASK_CAUSAL || v->sparse != ATT_SPARSE_NONE))
+        return att_reject(why, ATT_SHARDED, "shards are of causal masks over pages");
     if (v->sparse == ATT_SPARSE_SLOTS && v->mask == ATT_MASK_CUSTOM)
         return att_reject(why, ATT_SPARSE, "a custom mask has no bytes for a list of slots");
     return att_cache_check(v, why);
@@ -155,6 +157,37 @@ static void load_q(struct mla *s)
         tir_wait(b, TIR_LDS_WRITES, 0);
 }
 
+/* Key j of a shard is token j * shards + shard of its context: the last one that a query at a
+ * position sees. Nothing here is negative, so that the division may be unsigned. */
+static struct tir_value last_seen(struct mla *s, struct tir_value position)
+{
+    struct tir_builder *const b = &s->d.b;
+    const struct tir_value shards = tir_arg(b, ARG_SHARDS, TIR_I32);
+    const struct tir_value ahead = tir_sub(b, shards, tir_arg(b, ARG_SHARD, TIR_I32));
+    const struct tir_type t = tir_typeof(b->f, position);
+    const bool scalar = t.kind == TIR_SCALAR;
+    const struct tir_value x = tir_add(b, position, scalar ? ahead : tir_splat(b, ahead, t));
+    const struct tir_value quotient = tir_div(b, x, scalar ? shards : tir_splat(b, shards, t));
+    return tir_sub(b, quotient, tir_int_like(b, quotient, 1));
+}
+
+/* What queries see is said by positions in the whole context; keys are those of a shard. */
+static void find_shard_position(struct mla *s)
+{
+    struct tir_builder *const b = &s->d.b;
+    struct att_position *const at = &s->d.attention.at;
+    if (!s->d.v->sharded || s->d.v->mask != ATT_MASK_CAUSAL)
+        return;
+    const struct tir_value sequence = tir_zext(b, s->d.item.sequence, TIR_I64);
+    const struct tir_value byte = tir_mul(b, sequence, tir_i64(b, sizeof(int32_t)));
+    const struct tir_value context = tir_scalar_load(
+        b, tir_add(b, tir_arg(b, ARG_CONTEXT_LENS, TIR_I64), byte), tir_i32(b, 0), TIR_I32);
+    const struct tir_value others = tir_sub(b, context, s->d.item.kv_len);
+    at->diagonal = last_seen(s, tir_add(b, at->diagonal, mla_like(s, others, at->diagonal)));
+    at->lowest = last_seen(s, tir_add(b, at->lowest, others));
+    at->highest = last_seen(s, tir_add(b, at->highest, others));
+}
+
 static struct decode_state walk_keys(struct mla *s)
 {
     struct tir_builder *const b = &s->d.b;
@@ -170,6 +203,7 @@ static struct decode_state walk_keys(struct mla *s)
         tir_begin_if(b, tir_cmp_gt(b, n, tir_i32(b, 0)), false, types, ATT_N_CARRY);
     memcpy(inside, carried, sizeof(inside));
     decode_find_position(&s->d);
+    find_shard_position(s);
     load_q(s);
     struct tir_loop loop = tir_begin_for(b, tir_i32(b, 0), n, tir_i32(b, 1), inside, ATT_N_CARRY);
     mla_visit(s, (struct att_block){.index = loop.index}, inside);

@@ -34,6 +34,7 @@ static void add(struct attnc_pack_writer *w, const char *name, const char *spars
         {"page_size", "any"},
         {"page_table", page_table},
         {"q_len", "1"},
+        {"sharded", strcmp(kind, "sharded") ? "false" : "true"},
         {"sparse", sparse},
         {"q_dtype", fp8 ? "fp8" : "same"},
     };
@@ -73,6 +74,7 @@ static struct bench open_kernels(uint32_t flags)
     struct attnc_pack_writer *w = attnc_pack_writer_create();
     add(w, "dense", "none", "blocks", "same");
     add(w, "fp8", "none", "blocks", "fp8");
+    add(w, "sharded", "none", "blocks", "sharded");
     add(w, "rows", "slots", "blocks", "same");
     add(w, "packed", "slots", "blocks", "packed");
     add(w, "lists", "slots", "indices", "same");
@@ -188,6 +190,39 @@ static void queries_of_fp8_have_a_scale(void **state)
     close_bench(&b);
 }
 
+static void a_shard_is_one_of_several(void **state)
+{
+    (void)state;
+    fake_reset();
+    struct bench b = open_kernels(ATTN_CHECK_DATA);
+    struct attn_mla_decode_desc d = desc(ATTN_PAGES_BLOCKS);
+    struct attn_op *op;
+    d.sharded = true;
+    assert_int_equal(attn_mla_decode_lookup(b.device, &d, &op), ATTN_BAD_ARGUMENT);
+    says("sharded is set, sparse is ATTN_SPARSE_SLOTS");
+    d.sparse = ATTN_SPARSE_NONE;
+    d.mask = ATTN_MASK_CUSTOM;
+    assert_int_equal(attn_mla_decode_lookup(b.device, &d, &op), ATTN_BAD_ARGUMENT);
+    says("sharded is set, mask is not ATTN_MASK_CAUSAL");
+    d.mask = ATTN_MASK_CAUSAL;
+    assert_int_equal(attn_mla_decode_lookup(b.device, &d, &op), ATTN_OK);
+    struct attn_mla_decode_args a = args(ATTN_PAGES_BLOCKS);
+    const int32_t some[] = {1, 0, 0}, none[3] = {0}, broken[] = {8, -1, 2};
+    static const int32_t pages[3][4];
+    a.pages.kv_lens = some;
+    a.pages.block_table = pages[0];
+    a.shards = a.shard = 2;
+    a.context_lens = none;
+    refuse(op, &a, ATTN_BAD_ARGUMENT, "shard is not below shards");
+    a.shard = 1;
+    a.context_lens = NULL;
+    refuse(op, &a, ATTN_BAD_ARGUMENT, "context_lens is NULL");
+    a.context_lens = broken;
+    refuse(op, &a, ATTN_BAD_DATA, "context_lens[1] is -1");
+    attn_op_destroy(op);
+    close_bench(&b);
+}
+
 /* The n-th argument that a launch handed over. */
 static int64_t handed(const struct fakehip *fake, int at, size_t size)
 {
@@ -290,6 +325,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(lists_of_slots_have_kernels_of_their_own),
         cmocka_unit_test(lists_may_have_no_lengths),
+        cmocka_unit_test(a_shard_is_one_of_several),
         cmocka_unit_test(packed_rows_are_of_one_kind),
         cmocka_unit_test(queries_of_fp8_have_a_scale),
         cmocka_unit_test(slots_are_checked_on_request),

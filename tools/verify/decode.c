@@ -92,6 +92,7 @@ struct own {
     int64_t *mask_indptr;
     struct page_lists pages, slots;
     uint8_t *there; /* of slots */
+    uint8_t *seen;  /* of a shard: a mask that says what causality does */
     struct paged cache;
     double *q, *sinks; /* for the reference */
     struct attn_decode_plan_sizes sizes;
@@ -116,6 +117,8 @@ static bool is_sparse(const struct call *c)
 }
 
 static bool at_once(const struct call *c) { return !is_latent(c) && c->desc.decode.one_launch; }
+
+static bool is_sharded(const struct call *c) { return is_latent(c) && c->desc.mla_decode.sharded; }
 
 static bool is_split(const struct call *c) { return ARG(c, work_lists) > 0; }
 
@@ -265,6 +268,10 @@ static void size(struct call *c)
         c->args.decode.window_left = c->traced ? s->window - 1 : windows[turn].left;
         c->args.decode.window_right = !c->traced ? windows[turn].right : s->window ? 0 : -1;
     }
+    if (is_sharded(c)) {
+        c->args.mla_decode.shards = c->traced ? 1 : 2 + (int32_t)c->number % 7;
+        c->args.mla_decode.shard = (int32_t)c->number / 2 % c->args.mla_decode.shards;
+    }
     size_lists(c);
     size_work(c);
 }
@@ -376,12 +383,33 @@ static void point_the_same_way(struct call *c)
     }
 }
 
+/* Of a shard: contexts that have as many tokens in it as there are keys, and what queries see. */
+static void fill_shard(struct call *c)
+{
+    struct own *own = c->own;
+    const struct attn_mla_decode_args *a = &c->args.mla_decode;
+    if (!is_sharded(c))
+        return;
+    own->seen = call_allocate(c, (size_t)own->mask_indptr[a->batch] + 1, 1);
+    for (int s = 0; s < a->batch; s++) {
+        const int queries = own->qo[s + 1] - own->qo[s], keys = own->kv_lens[s];
+        int context = (keys - 1) * a->shards + a->shard + 1 + s % a->shards;
+        context = context < queries ? queries : context;
+        operand_set_int(call_operand(c, MLA_DECODE_CONTEXT_LENS), AT(s), context);
+        for (int64_t i = 0; i < (int64_t)queries * keys; i++) {
+            const int64_t token = i % keys * a->shards + a->shard;
+            own->seen[own->mask_indptr[s] + i] = token <= context - queries + i / keys;
+        }
+    }
+}
+
 static void fill(struct call *c)
 {
     const struct own *own = c->own;
     operand_set_random(OPERAND(c, Q), &c->random);
     operand_set_ints(OPERAND(c, QO_INDPTR), own->qo, ARG(c, batch) + 1);
     fill_mask(c);
+    fill_shard(c);
     fill_keys(c);
     fill_work(c);
     if (is(c, HUGE_LOGIT))
@@ -487,7 +515,7 @@ static void set_window(const struct call *c, struct ref_decode *r)
     const bool window = !is_latent(c) && DESC(c, mask) == ATTN_MASK_WINDOW;
     r->left = window && a->window_left >= 0 ? a->window_left : INT32_MAX;
     r->right = window && a->window_right >= 0 ? a->window_right : INT32_MAX;
-    if (DESC(c, mask) == ATTN_MASK_CAUSAL)
+    if (DESC(c, mask) == ATTN_MASK_CAUSAL && !is_sharded(c))
         r->right = 0;
 }
 
@@ -545,7 +573,7 @@ static void compare(struct call *c)
                 .heads = DESC(c, heads),
                 .kv_heads = kv_heads(c),
                 .sinks = own->sinks,
-                .mask = mask->given ? mask->image : NULL,
+                .mask = mask->given ? mask->image : own->seen,
                 .mask_indptr = own->mask_indptr,
             },
     };
