@@ -14,9 +14,9 @@ enum { MODEL_SECONDS = 3600 };
 /* The n-th dimension of a run's shape by name; 0: there is none. */
 static double dimension(const struct trace_run *run, const char *name)
 {
-    const struct trace_family *f = trace_find_family(run->info->op);
-    for (unsigned i = 0; i < TRACE_DIMENSIONS && f->dimensions[i].name; i++) {
-        if (!strcmp(f->dimensions[i].name, name))
+    const struct verify_op *op = trace_find_op(run->info->op);
+    for (unsigned i = 0; i < VERIFY_DIMENSIONS && op->dimensions[i].name; i++) {
+        if (!strcmp(op->dimensions[i].name, name))
             return run->shape[i];
     }
     return 0;

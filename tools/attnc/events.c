@@ -83,7 +83,7 @@ bool events_time(struct events *e, struct trace_session *t, double *us, char *wh
         return false;
     if (!fail(t, "hipEventRecord", e->hipEventRecord(e->start, NULL), why, why_size))
         return false;
-    if (verify_schema_of(t->family->op)->launch(t->run.op, t->run.args)) {
+    if (t->run.call.schema->launch(t->run.op, &t->run.call.args)) {
         snprintf(why, why_size, "%s", attn_last_error());
         return false;
     }

@@ -64,11 +64,11 @@ static void print_report(const struct trace_run *run, const struct trace_timing 
            run->least_bytes / report->memory_gb_per_s / 10 / us);
 }
 
-static void shape_json(struct json *j, const struct trace_run *run, const struct trace_family *f)
+static void shape_json(struct json *j, const struct trace_run *run, const struct verify_op *op)
 {
     json_begin_object(j, "shape");
-    for (unsigned i = 0; i < TRACE_DIMENSIONS && f->dimensions[i].name; i++)
-        json_integer(j, f->dimensions[i].name, run->shape[i]);
+    for (unsigned i = 0; i < VERIFY_DIMENSIONS && op->dimensions[i].name; i++)
+        json_integer(j, op->dimensions[i].name, run->shape[i]);
     json_end(j);
 }
 
@@ -98,14 +98,14 @@ static void stalls_json(struct json *j, const struct trace_timing *timing,
 }
 
 /* One report in one line: run_children() keeps lines together. */
-static void print_json(const struct trace_run *run, const struct trace_family *f,
+static void print_json(const struct trace_run *run, const struct verify_op *op,
                        const struct trace_timing *timing, const struct hipsim_time_report *r)
 {
     struct json j = {.out = stdout, .compact = true};
     json_begin_object(&j, NULL);
     json_string(&j, "kernel", run->info->name);
     json_string(&j, "target", r->target);
-    shape_json(&j, run, f);
+    shape_json(&j, run, op);
     json_integer(&j, "workgroups", (int64_t)r->workgroups);
     json_integer(&j, "workgroups_per_cu", r->workgroups_per_cu);
     json_real(&j, "cycles", r->cycles);
@@ -132,9 +132,9 @@ static void print_json(const struct trace_run *run, const struct trace_family *f
 static int trace_kernel(struct attn_pack *pack, uint32_t n, const struct attn_kernel_info *info)
 {
     struct trace_session t;
-    const struct trace_family *f = trace_find_family(info->op);
-    if (f && args.shape && !strcmp(args.shape, "help")) {
-        trace_explain_shape(f);
+    const struct verify_op *op = trace_find_op(info->op);
+    if (op && args.shape && !strcmp(args.shape, "help")) {
+        trace_explain_shape(op);
         return EXIT_GOOD;
     }
     const struct hipsim_time_options time = {
@@ -150,7 +150,7 @@ static int trace_kernel(struct attn_pack *pack, uint32_t n, const struct attn_ke
     if (code == EXIT_GOOD && args.annotate)
         code = add_ir_lines(pack, n, args.annotate);
     if (code == EXIT_GOOD && args.json)
-        print_json(&t.run, f, &t.timing, &report);
+        print_json(&t.run, op, &t.timing, &report);
     else if (code == EXIT_GOOD)
         print_report(&t.run, &t.timing, &report);
     trace_close(&t);

@@ -40,14 +40,14 @@ static int parse_line(char *line, unsigned number, const char *path, struct tune
     struct tune_shape *s = &grown[shapes->count];
     *s = (struct tune_shape){0};
     char extra;
-    int sizes[TRACE_DIMENSIONS];
+    int sizes[VERIFY_DIMENSIONS];
     if (sscanf(line, "%39s %127s %c", s->op, s->text, &extra) != 2)
         return complain(EXIT_USER, "%s:%u: expected an op and a shape, \"prefill batch=1,q=512\"",
                         path, number);
-    const struct trace_family *f = trace_find_family(s->op);
-    if (!f)
+    const struct verify_op *op = trace_find_op(s->op);
+    if (!op)
         return complain(EXIT_USER, "%s:%u: there is no op '%s'", path, number, s->op);
-    const int code = trace_parse_shape(f, s->text, sizes);
+    const int code = trace_parse_shape(op, s->text, sizes);
     if (code != EXIT_GOOD)
         return complain(code, "%s:%u: not a shape of %s", path, number, s->op);
     shapes->count++;
@@ -82,10 +82,10 @@ int tune_read_shapes(const char *path, struct tune_shapes *shapes)
 }
 
 /* A dimension of the shape by name; 0 where the family has none. */
-static int dimension(const struct trace_family *f, const int *sizes, const char *name)
+static int dimension(const struct verify_op *op, const int *sizes, const char *name)
 {
-    for (unsigned i = 0; i < TRACE_DIMENSIONS && f->dimensions[i].name; i++) {
-        if (!strcmp(f->dimensions[i].name, name))
+    for (unsigned i = 0; i < VERIFY_DIMENSIONS && op->dimensions[i].name; i++) {
+        if (!strcmp(op->dimensions[i].name, name))
             return sizes[i];
     }
     return 0;
@@ -119,13 +119,13 @@ static void add_value(struct tune_shape *s, const char *arg, int64_t value)
 /* What libattn sees of a shape on the host: lengths of single sequences it does not. */
 static void find_values(struct tune_shape *s)
 {
-    const struct trace_family *f = trace_find_family(s->op);
-    int sizes[TRACE_DIMENSIONS];
-    if (trace_parse_shape(f, s->text, sizes) != EXIT_GOOD)
+    const struct verify_op *op = trace_find_op(s->op);
+    int sizes[VERIFY_DIMENSIONS];
+    if (trace_parse_shape(op, s->text, sizes) != EXIT_GOOD)
         return;
-    const int q = dimension(f, sizes, "q"), k = dimension(f, sizes, "k");
-    const int lists = dimension(f, sizes, "lists"), batch = dimension(f, sizes, "batch");
-    const int kv_heads = dimension(f, sizes, "kv_heads");
+    const int q = dimension(op, sizes, "q"), k = dimension(op, sizes, "k");
+    const int lists = dimension(op, sizes, "lists"), batch = dimension(op, sizes, "batch");
+    const int kv_heads = dimension(op, sizes, "kv_heads");
     const bool decodes = attnc_launch_value(s->op, "workgroups") != NULL;
     add_value(s, "batch", batch);
     if (decodes) {
@@ -134,7 +134,7 @@ static void find_values(struct tune_shape *s)
         add_value(s, "max_seqlen_q", q);
         add_value(s, "max_seqlen_k", k ? k : q);
     }
-    add_value(s, "heads", dimension(f, sizes, "heads"));
+    add_value(s, "heads", dimension(op, sizes, "heads"));
 }
 
 bool tune_choose_shapes(const struct tune_shapes *all, const struct tune_heads *heads,

@@ -96,22 +96,6 @@ static void compare_element(struct comparison *c, const struct place *at, int d,
     }
 }
 
-void compare_row(struct comparison *c, const struct place *at, const struct tensor *out,
-                 const struct tensor *lse, int64_t token, const struct ref_row *r)
-{
-    const double e = relative_error_of_weights(c, r);
-    pthread_mutex_lock(&c->lock);
-    for (int d = 0; d < c->attention->dim_v; d++)
-        compare_element(c, at, d, tensor_get(out, token, at->head, d), r, e,
-                        out->precision != NULL);
-    if (lse) {
-        const double got = tensor_get(lse, token, at->head, 0);
-        if (isinf(r->lse) ? got != r->lse : !(fabs(got - r->lse) <= lse_bound(r, e)))
-            note_fault(c, "lse", at, 0, got, r->lse);
-    }
-    pthread_mutex_unlock(&c->lock);
-}
-
 void compare_result(struct comparison *c, const struct place *at, struct operand *out,
                     int64_t token, struct operand *lse, const int64_t lse_at[],
                     const struct ref_row *r)

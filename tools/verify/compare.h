@@ -10,7 +10,6 @@
 #include <stdatomic.h>
 
 #include "tools/verify/operand.h"
-#include "tools/verify/tensor.h"
 #include "tools/reference/attention.h"
 
 /** Where a row of the output is, for messages. */
@@ -24,7 +23,7 @@ struct comparison {
     const struct ref_attention *attention;
     double inputs; /* relative error of keys and values, where the kernel rounds them; else 0 */
     int tasks;
-    /** Compares the rows of a task by compare_row(); called from several threads. */
+    /** Compares the rows of a task by compare_result(); called from several threads. */
     void (*task)(struct comparison *c, int task);
     const void *problem; /* for `task` */
 
@@ -37,14 +36,9 @@ struct comparison {
 };
 
 /**
- * One row: `row` is what the reference says, `token` where the kernel wrote it in the downloaded
- * `out` and `lse`, which may be NULL. An output in float32 (a tensor without precision) was not
- * rounded at the end.
+ * One row: `row` is what the reference says; the kernel wrote it to out [token, head, d], and its
+ * LSE to `lse_at` of `lse`, which may be NULL. An output in float32 was not rounded at the end.
  */
-void compare_row(struct comparison *c, const struct place *at, const struct tensor *out,
-                 const struct tensor *lse, int64_t token, const struct ref_row *row);
-
-/** The same of operands: out [token, head, d], and the LSE at `lse_at`; `lse` may be NULL. */
 void compare_result(struct comparison *c, const struct place *at, struct operand *out,
                     int64_t token, struct operand *lse, const int64_t lse_at[],
                     const struct ref_row *row);

@@ -1,11 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tools/verify/indexer_data.h"
 
+#include <assert.h>
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 enum { DIM = REF_INDEX_DIM, TILE = 16 };
+
+/* The tensors that both ops begin with. */
+enum { Q, WEIGHTS, KEYS, KEY_SCALES, ROW_STARTS, ROW_ENDS, BLOCK_TABLE, ROW_SEQUENCES };
+
+static_assert(INDEXER_LOGITS_ROW_SEQUENCES - INDEXER_LOGITS_Q == ROW_SEQUENCES &&
+                  INDEXER_TOPK_ROW_SEQUENCES - INDEXER_TOPK_Q == ROW_SEQUENCES &&
+                  INDEXER_LOGITS_KEYS - INDEXER_LOGITS_Q == KEYS &&
+                  INDEXER_TOPK_KEYS - INDEXER_TOPK_Q == KEYS,
+              "the tensors of both ops come in one order");
+
+static void *allocate(struct index_data *d, size_t count, size_t size)
+{
+    return call_allocate(d->call, count, size);
+}
 
 int index_data_page(bool small_pages, unsigned choice)
 {
@@ -13,9 +27,24 @@ int index_data_page(bool small_pages, unsigned choice)
     return pages[small_pages][choice % 3];
 }
 
-void *index_data_allocate(struct index_data *d, size_t count, size_t size)
+struct index_data index_data_of(struct call *c, int heads, int rows, int page,
+                                enum attn_kv_layout layout, enum index_keys kind)
 {
-    return d->call ? call_allocate(d->call, count, size) : verify_allocate(count, size);
+    struct index_data d = {
+        .call = c,
+        .fp8 = find_cache_precision(ATTN_FP8, c->target),
+        .heads = heads,
+        .rows = rows,
+        .paged = page > 0,
+        .page = page,
+        .page_bytes = (page * INDEX_TOKEN_BYTES + 15) / 16 * 16,
+        .shuffle = layout == ATTN_KV_SHUFFLE,
+        .kind = kind,
+    };
+    d.starts = allocate(&d, (size_t)rows, sizeof(*d.starts));
+    d.ends = allocate(&d, (size_t)rows, sizeof(*d.ends));
+    d.row_sequences = allocate(&d, (size_t)rows, sizeof(*d.row_sequences));
+    return d;
 }
 
 /* A finite element of fp8, at most about 2, of either sign; or its magnitude. */
@@ -38,9 +67,9 @@ static uint8_t with_sign(uint8_t bits, bool negative)
 static void make_queries(struct index_data *d, uint64_t *random)
 {
     const size_t rows = (size_t)(d->rows * d->heads), n = rows * DIM;
-    d->q = index_data_allocate(d, n, sizeof(*d->q));
-    d->q_bytes = index_data_allocate(d, n, 1);
-    d->weights = index_data_allocate(d, rows, sizeof(*d->weights));
+    d->q = allocate(d, n, sizeof(*d->q));
+    d->q_bytes = allocate(d, n, 1);
+    d->weights = allocate(d, rows, sizeof(*d->weights));
     for (size_t i = 0; i < n; i++) {
         uint8_t bits = make_element(d, random);
         if (d->kind == KEYS_NEGATIVE)
@@ -105,17 +134,16 @@ static void make_sequence(struct index_data *d, int s, uint64_t *random)
     uint8_t models[2][DIM], key[DIM];
     for (int i = 0; i < 2 * DIM; i++)
         models[i / DIM][i % DIM] = make_element(d, random);
-    d->k[s] = index_data_allocate(d, (size_t)n * DIM + 1, sizeof(double));
-    d->scales[s] = index_data_allocate(d, (size_t)n + 1, sizeof(float));
-    d->classes[s] = index_data_allocate(d, (size_t)n + 1, sizeof(int));
+    d->k[s] = allocate(d, (size_t)n * DIM + 1, sizeof(double));
+    d->scales[s] = allocate(d, (size_t)n + 1, sizeof(float));
+    d->classes[s] = allocate(d, (size_t)n + 1, sizeof(int));
     for (int i = 0; i < n; i++) {
         d->classes[s][i] = make_key(d, i, models, random, key);
         d->scales[s][i] = make_scale(d, i, random);
         uint8_t *page = d->image;
         int token = i;
         if (d->paged) {
-            page +=
-                (size_t)d->table[s * d->table_stride + i / d->page] * (d->page * INDEX_TOKEN_BYTES);
+            page += (size_t)d->table[s * d->table_stride + i / d->page] * d->page_bytes;
             token = i % d->page;
             memcpy(page + d->page * DIM + 4 * token, &d->scales[s][i], sizeof(float));
         }
@@ -126,62 +154,98 @@ static void make_sequence(struct index_data *d, int s, uint64_t *random)
     }
 }
 
-/* Pages in random order, all of NaNs at first. */
+/* Pages in random order, all of NaNs at first; in order, and no image, for traces. */
 static void make_image(struct index_data *d, uint64_t *random)
 {
+    const int spare = d->call->traced ? 0 : 1;
     for (int s = 0; s < d->sequences; s++) {
-        const int pages = (d->keys[s] + d->page - 1) / d->page;
-        d->table_stride = pages + 1 > d->table_stride ? pages + 1 : d->table_stride;
+        const int pages = d->paged ? (d->keys[s] + d->page - 1) / d->page + spare : 0;
+        d->table_stride = pages > d->table_stride ? pages : d->table_stride;
     }
     d->pages = d->sequences * d->table_stride;
-    d->table = index_data_allocate(d, (size_t)d->pages, sizeof(*d->table));
+    d->table = allocate(d, (size_t)d->pages, sizeof(*d->table));
     for (int i = 0; i < d->pages; i++) {
-        const int other = (int)(random_bits(random) % (unsigned)(i + 1));
+        const int other = spare ? (int)(random_bits(random) % (unsigned)(i + 1)) : i;
         d->table[i] = d->table[other];
         d->table[other] = i;
     }
     d->image_bytes =
-        d->paged ? (size_t)d->pages * d->page * INDEX_TOKEN_BYTES : (size_t)d->keys[0] * DIM + DIM;
-    d->image = index_data_allocate(d, d->image_bytes, 1);
+        d->paged ? (size_t)d->pages * (size_t)d->page_bytes : (size_t)d->keys[0] * DIM + DIM;
+    if (d->call->traced)
+        return;
+    d->image = allocate(d, d->image_bytes, 1);
     memset(d->image, nan_of(d), d->image_bytes);
 }
 
-void index_data_make(struct index_data *d, uint64_t *random)
+void index_data_make(struct index_data *d)
 {
+    uint64_t *const random = &d->call->random;
     const size_t n = (size_t)d->sequences;
-    d->keys = index_data_allocate(d, n, sizeof(*d->keys));
-    d->k = index_data_allocate(d, n, sizeof(*d->k));
-    d->scales = index_data_allocate(d, n, sizeof(*d->scales));
-    d->classes = index_data_allocate(d, n, sizeof(*d->classes));
+    d->keys = allocate(d, n, sizeof(*d->keys));
+    d->k = allocate(d, n, sizeof(*d->k));
+    d->scales = allocate(d, n, sizeof(*d->scales));
+    d->classes = allocate(d, n, sizeof(*d->classes));
     for (int r = 0; r < d->rows; r++) {
         int *const keys = &d->keys[d->row_sequences[r]];
         *keys = d->ends[r] > *keys ? d->ends[r] : *keys;
     }
     make_image(d, random);
     make_queries(d, random);
-    for (int s = 0; s < d->sequences; s++)
+    for (int s = 0; s < d->sequences && d->image; s++)
         make_sequence(d, s, random);
 }
 
-void index_data_free(struct index_data *d)
+void index_data_place(const struct index_data *d, struct operand *q)
 {
-    for (int s = 0; s < d->sequences; s++) {
-        free(d->k[s]);
-        free(d->scales[s]);
-        free(d->classes[s]);
+    operand_resize(&q[KEYS], 0, (int64_t)d->image_bytes);
+    operand_resize(&q[KEY_SCALES], 0, d->keys[0]);
+    operand_resize(&q[BLOCK_TABLE], 0, d->sequences);
+    operand_resize(&q[BLOCK_TABLE], 1, d->table_stride);
+    if (!d->has_starts)
+        operand_leave_out(&q[ROW_STARTS]);
+    if (d->paged) {
+        operand_leave_out(&q[KEY_SCALES]);
+        return;
     }
-    free(d->starts);
-    free(d->ends);
-    free(d->row_sequences);
-    free(d->keys);
-    free(d->q);
-    free(d->weights);
-    free(d->k);
-    free(d->scales);
-    free(d->classes);
-    free(d->table);
-    free(d->q_bytes);
-    free(d->image);
+    operand_leave_out(&q[BLOCK_TABLE]);
+    operand_leave_out(&q[ROW_SEQUENCES]);
+}
+
+static void fill_keys(const struct index_data *d, struct operand *q)
+{
+    if (d->image)
+        memcpy(q[KEYS].image, d->image, d->image_bytes);
+    else
+        operand_set_table(&q[KEYS], 1, &d->call->random);
+    q[KEYS].filled = true;
+    for (int i = 0; q[KEY_SCALES].given && i < d->keys[0]; i++)
+        operand_set(&q[KEY_SCALES], AT(i), d->image ? d->scales[0][i] : 1);
+    for (int i = 0; q[BLOCK_TABLE].given && i < d->pages; i++)
+        operand_set_int(&q[BLOCK_TABLE], AT(i / d->table_stride, i % d->table_stride), d->table[i]);
+}
+
+void index_data_fill(const struct index_data *d, struct operand *q)
+{
+    for (int r = 0; r < d->rows; r++) {
+        for (int h = 0; h < d->heads; h++) {
+            const int at = r * d->heads + h;
+            operand_set(&q[WEIGHTS], AT(r, h), d->weights[at]);
+            for (int e = 0; e < DIM; e++)
+                operand_set_int(&q[Q], AT(r, h, e), d->q_bytes[at * DIM + e]);
+        }
+    }
+    operand_set_ints(&q[ROW_STARTS], d->starts, d->rows);
+    operand_set_ints(&q[ROW_ENDS], d->ends, d->rows);
+    operand_set_ints(&q[ROW_SEQUENCES], d->row_sequences, d->rows);
+    fill_keys(d, q);
+}
+
+double index_data_bytes(const struct index_data *d)
+{
+    double keys = 0;
+    for (int s = 0; s < d->sequences; s++)
+        keys += d->keys[s];
+    return keys * INDEX_TOKEN_BYTES + (double)d->rows * d->heads * (DIM + 4);
 }
 
 /*

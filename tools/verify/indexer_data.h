@@ -24,11 +24,12 @@ enum index_keys {
 enum { INDEX_TOKEN_BYTES = REF_INDEX_DIM + 4 };
 
 struct index_data {
-    struct call *call; /* whose memory this is, or NULL: index_data_free() */
+    struct call *call; /* whose memory this is */
     const struct precision *fp8;
     int heads, rows, sequences;
-    bool paged, shuffle;
-    int page; /* tokens */
+    bool paged, shuffle, has_starts;
+    int page;       /* tokens */
+    int page_bytes; /* a multiple of 16 */
     enum index_keys kind;
     int32_t *starts, *ends, *row_sequences; /* [rows] */
     int *keys;                              /* of each sequence */
@@ -40,20 +41,28 @@ struct index_data {
     int32_t *table;   /* [sequences, table_stride] */
     int table_stride; /* pages */
     int pages;
-    uint8_t *q_bytes, *image; /* of the cache, or of the keys */
+    uint8_t *q_bytes, *image; /* of the cache, or of the keys; a trace has none */
     size_t image_bytes;
-    float *flat_scales; /* without pages */
 };
 
 /** Tokens of a page: one of those that a kernel for small pages, or for others, takes. */
 int index_data_page(bool small_pages, unsigned choice);
 
-/** Zeroed memory for it. */
-void *index_data_allocate(struct index_data *d, size_t count, size_t size);
+/** Data for a call of an indexer, with room for starts, ends and row_sequences; `page` is 0 without
+ * pages. */
+struct index_data index_data_of(struct call *c, int heads, int rows, int page,
+                                enum attn_kv_layout layout, enum index_keys kind);
 
-/** Everything from row_sequences and ends, which the caller has set, on. */
-void index_data_make(struct index_data *d, uint64_t *random);
-void index_data_free(struct index_data *d);
+/** Everything from sequences, row_sequences and ends, which the caller has set, on. */
+void index_data_make(struct index_data *d);
+
+/** In place() and fill(): the tensors from `q` on, INDEXER_LOGITS_Q or INDEXER_TOPK_Q, up to
+ * row_sequences. */
+void index_data_place(const struct index_data *d, struct operand *q);
+void index_data_fill(const struct index_data *d, struct operand *q);
+
+/** Bytes of what is read: keys with their scales once, q with its weights. */
+double index_data_bytes(const struct index_data *d);
 
 /** The score of key n of row's sequence, and how far a kernel may be off. */
 struct ref_index_score index_data_score(const struct index_data *d, int row, int n, double *bound);

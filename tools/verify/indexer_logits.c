@@ -35,11 +35,8 @@ static bool is(const struct call *c, unsigned flags) { return c->flags & flags; 
 static void make_rows(struct call *c, struct index_data *d)
 {
     const struct shape *s = c->shape;
-    const size_t rows = (size_t)s->rows;
-    d->starts = index_data_allocate(d, rows, sizeof(*d->starts));
-    d->ends = index_data_allocate(d, rows, sizeof(*d->ends));
-    d->row_sequences = index_data_allocate(d, rows, sizeof(*d->row_sequences));
     d->sequences = d->paged && !is(c, SHARED) ? (s->rows + 1) / 2 : 1;
+    d->has_starts = is(c, STARTS);
     for (int r = 0; r < s->rows; r++) {
         const int length = 1 + (int)(random_bits(&c->random) % (unsigned)s->columns);
         d->ends[r] = is(c, EQUAL) || r == 0 ? s->columns : length;
@@ -56,76 +53,22 @@ static void size(struct call *c)
     struct attn_indexer_logits_args *a = &c->args.indexer_logits;
     const struct attn_indexer_logits_desc *desc = &c->desc.indexer_logits;
     struct index_data *d = c->own;
-    *d = (struct index_data){
-        .call = c,
-        .fp8 = find_cache_precision(ATTN_FP8, c->target),
-        .heads = desc->heads,
-        .rows = s->rows,
-        .paged = desc->paged,
-        .page = index_data_page(desc->small_pages, (unsigned)s->page),
-        .shuffle = desc->layout == ATTN_KV_SHUFFLE,
-        .kind = s->keys,
-    };
+    const int page = desc->paged ? index_data_page(desc->small_pages, (unsigned)s->page) : 0;
+    *d = index_data_of(c, desc->heads, s->rows, page, desc->layout, s->keys);
     make_rows(c, d);
-    index_data_make(d, &c->random);
+    index_data_make(d);
     a->rows = s->rows;
     a->columns = s->columns;
     a->clean = is(c, CLEAN);
     if (d->paged) {
         a->page_size = d->page;
-        a->page_stride = d->page * INDEX_TOKEN_BYTES;
+        a->page_stride = d->page_bytes;
     }
 }
 
-static void place(struct call *c)
-{
-    const struct index_data *d = c->own;
-    operand_resize(call_operand(c, INDEXER_LOGITS_KEYS), 0, (int64_t)d->image_bytes);
-    if (!is(c, STARTS))
-        operand_leave_out(call_operand(c, INDEXER_LOGITS_ROW_STARTS));
-    if (!d->paged) {
-        operand_resize(call_operand(c, INDEXER_LOGITS_KEY_SCALES), 0, d->keys[0]);
-        operand_leave_out(call_operand(c, INDEXER_LOGITS_BLOCK_TABLE));
-        operand_leave_out(call_operand(c, INDEXER_LOGITS_ROW_SEQUENCES));
-        return;
-    }
-    operand_leave_out(call_operand(c, INDEXER_LOGITS_KEY_SCALES));
-    operand_resize(call_operand(c, INDEXER_LOGITS_BLOCK_TABLE), 0, d->sequences);
-    operand_resize(call_operand(c, INDEXER_LOGITS_BLOCK_TABLE), 1, d->table_stride);
-}
+static void place(struct call *c) { index_data_place(c->own, call_operand(c, INDEXER_LOGITS_Q)); }
 
-static void fill_keys(struct call *c)
-{
-    const struct index_data *d = c->own;
-    for (size_t i = 0; i < d->image_bytes; i++)
-        operand_set_int(call_operand(c, INDEXER_LOGITS_KEYS), AT((int64_t)i), d->image[i]);
-    for (int i = 0; !d->paged && i < d->keys[0]; i++)
-        operand_set(call_operand(c, INDEXER_LOGITS_KEY_SCALES), AT(i), d->scales[0][i]);
-    for (int i = 0; d->paged && i < d->pages; i++)
-        operand_set_int(call_operand(c, INDEXER_LOGITS_BLOCK_TABLE),
-                        AT(i / d->table_stride, i % d->table_stride), d->table[i]);
-}
-
-static void fill(struct call *c)
-{
-    const struct index_data *d = c->own;
-    for (int r = 0; r < d->rows; r++) {
-        for (int h = 0; h < d->heads; h++) {
-            const int at = r * d->heads + h;
-            operand_set(call_operand(c, INDEXER_LOGITS_WEIGHTS), AT(r, h), d->weights[at]);
-            for (int e = 0; e < REF_INDEX_DIM; e++)
-                operand_set_int(call_operand(c, INDEXER_LOGITS_Q), AT(r, h, e),
-                                d->q_bytes[at * REF_INDEX_DIM + e]);
-        }
-        operand_set_int(call_operand(c, INDEXER_LOGITS_ROW_ENDS), AT(r), d->ends[r]);
-        if (is(c, STARTS))
-            operand_set_int(call_operand(c, INDEXER_LOGITS_ROW_STARTS), AT(r), d->starts[r]);
-        if (d->paged)
-            operand_set_int(call_operand(c, INDEXER_LOGITS_ROW_SEQUENCES), AT(r),
-                            d->row_sequences[r]);
-    }
-    fill_keys(c);
-}
+static void fill(struct call *c) { index_data_fill(c->own, call_operand(c, INDEXER_LOGITS_Q)); }
 
 static void compare(struct call *c)
 {

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "tools/verify/schema.h"
-#include "tools/verify/tensor.h"
+#include "tools/verify/memory.h"
 
 static bool same_fields(const struct attn_pack *pack, uint32_t a, uint32_t b)
 {

@@ -285,6 +285,8 @@ void operand_set_table(struct operand *o, double limit, uint64_t *random)
         const float number = (float)(limit / 2 * (1 + i / (double)LENGTH));
         if (o->precision)
             table[i] = random_element(o->precision, limit, random);
+        else if (o->size == 1)
+            table[i] = random_bits(random) % 64;
         else
             memcpy(&table[i], &number, sizeof(number));
     }

@@ -6,8 +6,9 @@
 #ifndef TOOLS_VERIFY_OPERAND_H
 #define TOOLS_VERIFY_OPERAND_H
 
+#include "tools/verify/memory.h"
+#include "tools/verify/numbers.h"
 #include "tools/verify/schema.h"
-#include "tools/verify/tensor.h"
 
 #define AT(...) ((const int64_t[ATTN_DIMENSIONS_MAX]){__VA_ARGS__})
 
@@ -78,7 +79,8 @@ void operand_touch(struct operand *o, const int64_t at[]);
 void operand_set_random(struct operand *o, uint64_t *random);
 
 /** Sets all memory of a tensor that is not far, gaps too, fast: to random elements of at most
- * `limit` out of a small table; float32 to numbers from limit / 2 to limit. */
+ * `limit` out of a small table; float32 to numbers from limit / 2 to limit, bytes to those below
+ * 64, which are small in fp8. */
 void operand_set_table(struct operand *o, double limit, uint64_t *random);
 
 /** Sets the first `count` elements of a dense tensor of integers. */

@@ -100,10 +100,6 @@ bool verify_launch(const struct verify_run *run, struct device_memory *m, const 
 /** Did what was copied to and from `m` arrive? Else the row says why not. */
 bool verify_copied(const struct device_memory *m, struct verify_row *row);
 
-/** The descriptor that asks for the n-th kernel. */
-struct attn_topk_desc verify_topk_desc(const struct attn_pack *pack, uint32_t n);
-struct attn_indexer_topk_desc verify_indexer_topk_desc(const struct attn_pack *pack, uint32_t n);
-
 /** The value of a field of the n-th kernel's key, or "". */
 const char *verify_field(const struct attn_pack *pack, uint32_t n, const char *field);
 
