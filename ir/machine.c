@@ -11,7 +11,8 @@ int tir_find_mma(const struct tir_machine *m, unsigned rows, unsigned cols, unsi
 {
     for (unsigned i = 0; i < m->n_mma; i++) {
         const struct tir_mma *const row = &m->mma[i];
-        if (row->m == rows && row->n == cols && row->in_dtype == in_dtype && (!k || row->k == k))
+        const bool fits = k ? row->k == k : !row->by_k;
+        if (row->m == rows && row->n == cols && row->in_dtype == in_dtype && fits)
             return (int)i;
     }
     return -1;

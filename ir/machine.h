@@ -20,6 +20,7 @@ struct tir_mma {
     const char *name;      /* mnemonic without v_ */
     const char *intrinsic; /* LLVM's name */
     uint16_t m, n, k;
+    bool by_k;                   /* twice the rate, for those who can give it so much k at once */
     uint8_t in_dtype, acc_dtype; /* enum tir_dtype */
     uint8_t cycles;              /* the matrix pipe is taken for so many clocks */
     uint8_t shadow_slots;        /* 4-clock slots of other instructions that fit under it: DUTY */
@@ -45,7 +46,8 @@ struct tir_machine {
     bool fp8_is_fnuz;
 };
 
-/** First row of the machine's table with this shape and input dtype (k = 0: any), or -1. */
+/** First row of the machine's table with this shape and input dtype (k = 0: any that is not found
+ * by its k alone), or -1. */
 int tir_find_mma(const struct tir_machine *m, unsigned rows, unsigned cols, unsigned k,
                  unsigned in_dtype);
 

@@ -62,6 +62,19 @@
      .cycles = 32,                                       \
      .shadow_slots = OPEN_SLOTS(32, FACT_matrix_closed), \
      MMA32_OPERANDS(bits)}
+/* A row that is found only by its k: 2^bits elements of k a lane, twice the clocks. */
+#define MMA32_LONG(depth, bits, in, acc, mnemonic, llvm) \
+    {.name = mnemonic,                                   \
+     .intrinsic = "llvm.amdgcn." llvm,                   \
+     .m = 32,                                            \
+     .n = 32,                                            \
+     .k = depth,                                         \
+     .by_k = true,                                       \
+     .in_dtype = in,                                     \
+     .acc_dtype = acc,                                   \
+     .cycles = 64,                                       \
+     .shadow_slots = OPEN_SLOTS(64, FACT_matrix_closed), \
+     MMA32_OPERANDS(bits)}
 #define MMA16(depth, bits, in, acc, mnemonic, llvm)            \
     {.name = mnemonic,                                         \
      .intrinsic = "llvm.amdgcn." llvm,                         \

@@ -18,6 +18,8 @@ static const struct tir_mma mma[] = {
     MMA32(8, 2, TIR_BF16, TIR_F32, "mfma_f32_32x32x8_bf16", "mfma.f32.32x32x8bf16.1k"),
     MMA32(8, 2, TIR_F16, TIR_F32, "mfma_f32_32x32x8_f16", "mfma.f32.32x32x8f16"),
     MMA32(16, 3, TIR_FP8, TIR_F32, "mfma_f32_32x32x16_fp8_fp8", "mfma.f32.32x32x16.fp8.fp8"),
+    MMA32_LONG(64, 5, TIR_FP8, TIR_F32, "mfma_f32_32x32x64_f8f6f4",
+               "mfma.scale.f32.32x32x64.f8f6f4"),
     MMA32(32, 4, TIR_I8, TIR_I32, "mfma_i32_32x32x32_i8", "mfma.i32.32x32x32.i8"),
     MMA32(16, 3, TIR_I8, TIR_I32, "mfma_i32_32x32x16_i8", "mfma.i32.32x32x16.i8"),
     MMA16(32, 3, TIR_BF16, TIR_F32, "mfma_f32_16x16x32_bf16", "mfma.f32.16x16x32.bf16"),

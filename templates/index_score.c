@@ -16,7 +16,7 @@ enum {
     LANES = 64,
     PARTS = ATT_INDEX_PARTS,
     WIDTH = DIM / PARTS, /* elements of a key's part */
-    SLICES = 2 * PARTS,  /* of a matrix instruction each */
+    STEPS = 2 * PARTS,   /* of what is done between matrix instructions */
     LEVELS = 4,          /* of priority */
     FINISH_STEPS = 6,
     CARRY_KEYS = 0, /* PARTS of them */
@@ -64,7 +64,9 @@ struct att_index att_index_begin(struct tir_builder *b, const struct att_variant
                           .heads = (unsigned)v->index_heads,
                           .blocks = ((unsigned)v->index_heads + ROWS - 1) / ROWS};
     assert(x.blocks <= ATT_INDEX_BLOCKS_MAX);
-    x.mma = tir_find_mma(m, ROWS, ROWS, 0, TIR_FP8);
+    const int fast = tir_find_mma(m, ROWS, ROWS, 2 * WIDTH, TIR_FP8);
+    x.mma = fast >= 0 ? fast : tir_find_mma(m, ROWS, ROWS, VECTOR, TIR_FP8);
+    x.slices = DIM / m->mma[x.mma].k;
     x.ahead = x.blocks > 2 ? ATT_INDEX_AHEAD_MAX / 2 : ATT_INDEX_AHEAD_MAX;
     x.lane = tir_tile(b->f, TIR_I32, LANES, 1, &lane);
     struct tir_spread halves = tir_spread(m, 1);
@@ -97,9 +99,15 @@ struct att_index att_index_begin(struct tir_builder *b, const struct att_variant
 
 /* Elements of a matrix instruction's contraction, 32 x K: those of slice s, from chunks of which
  * each lane has 16 elements. */
-static struct tir_value slice_of(const struct att_index *x, const struct tir_value *chunks, int s)
+static struct tir_value slice_of(const struct att_index *x, const struct tir_value *chunks,
+                                 unsigned s)
 {
     struct tir_builder *b = x->b;
+    if (x->slices < PARTS) {
+        const struct tir_value low = tir_transpose(b, chunks[2 * s]);
+        const struct tir_value two = tir_stack(b, low, tir_transpose(b, chunks[2 * s + 1]));
+        return tir_join_blocks(b, tir_transpose(b, two), GROUP);
+    }
     const struct tir_value whole = tir_transpose(b, chunks[s / 2]);
     return tir_join_blocks(b, tir_transpose(b, tir_half(b, whole, s % 2)), GROUP);
 }
@@ -110,7 +118,8 @@ static struct tir_value slice_of(const struct att_index *x, const struct tir_val
 static void load_query(struct att_index *x, struct tir_value row)
 {
     struct tir_builder *b = x->b;
-    const struct tir_mma *const mma = &b->f->machine->mma[x->mma];
+    const struct tir_machine *const m = b->f->machine;
+    const struct tir_mma *const mma = &m->mma[tir_find_mma(m, ROWS, ROWS, VECTOR, TIR_FP8)];
     const struct tir_contraction k = tir_contract_rows(mma, WIDTH, VECTOR);
     const struct tir_layout left = tir_mma_left(mma, ROWS, &k, (struct tir_waves){0});
     const struct tir_layout rows = tir_layout_slice(tir_layout_of(b->f, x->products), 1);
@@ -132,7 +141,7 @@ static void load_query(struct att_index *x, struct tir_value row)
             q.byte = tir_i32(b, g * WIDTH);
             chunks[g] = tir_split_blocks(b, tir_tile_load(b, q, first, part), VECTOR);
         }
-        for (int s = 0; s < SLICES; s++)
+        for (unsigned s = 0; s < x->slices; s++)
             x->q[i][s] = tir_named(b, "q", slice_of(x, chunks, s));
         const struct tir_value w = tir_tile_load(b, weights, first, weight);
         x->weights[i] = tir_named(b, "w", tir_broadcast(b, w, x->products));
@@ -354,7 +363,7 @@ struct pending {
     bool is;
 };
 
-/* One of SLICES steps. max(NaN, 0) is 0, so the NaN is kept by a product with 0; every head's score
+/* One of STEPS steps. max(NaN, 0) is 0, so the NaN is kept by a product with 0; every head's score
  * has it. */
 static void add_step(const struct att_index *x, struct pending *p, int step)
 {
@@ -446,11 +455,15 @@ static void multiply(const struct att_index *x, struct round *r, unsigned g)
     struct tir_builder *b = x->b;
     struct pending *const p = &r->pending;
     const struct tir_value *const keys = carried_of(x, r, g);
+    const int each = STEPS / (int)x->slices; /* steps to a matrix instruction */
     for (unsigned i = 0; i < x->blocks; i++) {
         struct tir_value s = tir_splat(b, tir_f32(b, 0.0f), x->products);
-        for (int step = 0; step < SLICES; step++) {
-            const struct tir_value k = tir_transpose(b, slice_of(x, keys, step));
-            s = tir_mma(b, x->mma, x->q[i][step], k, s);
+        for (int step = 0; step < STEPS; step++) {
+            if (step % each == 0) {
+                const unsigned slice = (unsigned)(step / each);
+                const struct tir_value k = tir_transpose(b, slice_of(x, keys, slice));
+                s = tir_mma(b, x->mma, x->q[i][slice], k, s);
+            }
             if (step)
                 add_step(x, p, step - 1);
             if (i == 0 && g)
@@ -458,7 +471,7 @@ static void multiply(const struct att_index *x, struct round *r, unsigned g)
             if (i == 1 && g && g % 2 == 0)
                 finish_step(x, r, g / 2 - 1, step);
         }
-        add_step(x, p, SLICES - 1);
+        add_step(x, p, STEPS - 1);
         if (p->is)
             tir_anchor(b, *p->sum);
         cut(x, tir_named(b, "s", s), p->products);
@@ -481,7 +494,7 @@ void att_index_score(const struct att_index *x, const struct att_index_walk *w,
         for (int step = 0; x->blocks == 1 && g && g % 2 == 0 && step < FINISH_STEPS; step++)
             finish_step(x, &r, g / 2 - 1, step);
     }
-    for (int step = 0; step < SLICES; step++) {
+    for (int step = 0; step < STEPS; step++) {
         add_step(x, &r.pending, step);
         send_step(x, &r, n - 1, step);
     }

@@ -35,6 +35,7 @@ struct att_index {
     bool by_lane;           /* a group need not lie in one page */
     unsigned heads, blocks; /* of so many rows of the matrix product */
     int mma;
+    unsigned slices;                    /* matrix instructions of a product */
     unsigned ahead;                     /* groups on their way */
     struct tir_type lane;               /* i32, 64 x 1: a row a lane */
     struct tir_layout halves;           /* 64 x 2: a row a lane */

@@ -413,11 +413,12 @@ struct tir_value att_select_append(const struct att_select *s, struct tir_value 
 {
     struct tir_builder *b = s->b;
     const struct tir_value is = tir_cmp_gt(b, key, number(s, limit));
+    const struct tir_value n = tir_lane_count(b, is);
     const struct tir_value entry = tir_add(b, number(s, to), tir_lanes_below(b, is));
     const struct tir_value position = tir_add(b, s->lane_index, number(s, first));
     tir_lds_scatter_if(b, is, address(s, s->keys, entry), key);
     tir_lds_scatter_if(b, is, address(s, s->positions, entry), position);
-    return tir_add(b, to, tir_lane_count(b, is));
+    return tir_add(b, to, n);
 }
 
 void att_select_offer(const struct att_select *s, struct tir_value state[ATT_SELECT_N],

@@ -34,7 +34,7 @@ static void fill_operand(const struct tgt *t, const struct tir_layout *l, unsign
         for (unsigned e = 0; e < 1u << l->reg_bits; e++) {
             uint32_t rc = tir_layout_apply(l, e, lane, 0);
             uint32_t x = encode(t, dtype, small_number(tir_rc_row(rc), tir_rc_col(rc)));
-            memcpy(&v->in[slot][lane].b[e * bytes], &x, bytes);
+            memcpy(&v->in[slot + e * bytes / 16][lane].b[e * bytes % 16], &x, bytes);
         }
     }
 }
@@ -47,15 +47,34 @@ static int product(const struct tir_mma *row, unsigned i, unsigned j)
     return sum;
 }
 
+static unsigned operand_slots(const struct tir_mma *row)
+{
+    const unsigned bytes = row->m * row->k / 64 * tir_dtype_bits(row->in_dtype) / 8;
+    return bytes > 16 ? bytes / 16 : 1;
+}
+
+/* An operand from the 16 bytes a lane that each slot has, of one slot or two. */
+static struct tir_value unknown_operand(struct kernel *k, const struct tir_mma *row)
+{
+    const unsigned slots = operand_slots(row), count = row->m * row->k / 64;
+    const struct tir_type part = tir_vec(row->in_dtype, count / slots);
+    struct tir_value parts[2] = {unknown(k, part)};
+    if (slots == 1)
+        return parts[0];
+    parts[1] = unknown(k, part);
+    return make(k, TIR_concat, tir_vec(row->in_dtype, count), parts, slots, 0, 0, 0);
+}
+
 static void check_mfma(const struct tgt *t, unsigned instr)
 {
     static struct values v;
     const struct tir_mma *row = &t->machine.mma[instr];
     struct kernel k = kernel_create(t->machine.name, 1, 1);
-    const unsigned in_count = row->m * row->k / 64, out_count = row->m * row->n / 64;
+    const unsigned out_count = row->m * row->n / 64;
     struct tir_type quad = tir_vec(row->acc_dtype, 4);
-    struct tir_value abc[3] = {unknown(&k, tir_vec(row->in_dtype, in_count))}, parts[4];
-    abc[1] = unknown(&k, tir_vec(row->in_dtype, in_count));
+    const unsigned slots = operand_slots(row);
+    struct tir_value parts[4];
+    struct tir_value abc[3] = {unknown_operand(&k, row), unknown_operand(&k, row)};
     for (unsigned q = 0; q < out_count / 4; q++)
         parts[q] = unknown(&k, quad);
     struct tir_type acc = tir_vec(row->acc_dtype, out_count);
@@ -65,15 +84,15 @@ static void check_mfma(const struct tgt *t, unsigned instr)
         keep(&k, make(&k, TIR_extract, quad, &d, 1, 4 * q, 0, 0));
 
     fill_operand(t, &row->a, row->in_dtype, &v, 0);
-    fill_operand(t, &row->b, row->in_dtype, &v, 1);
+    fill_operand(t, &row->b, row->in_dtype, &v, slots);
     for (unsigned lane = 0; lane < 64; lane++)
         for (unsigned e = 0; e < out_count; e++) {
             uint32_t rc = tir_layout_apply(&row->d, e, lane, 0);
             int start = (int)(tir_rc_row(rc) + 100 * tir_rc_col(rc));
             if (row->acc_dtype == TIR_F32)
-                v.in[2 + e / 4][lane].f[e % 4] = (float)start;
+                v.in[2 * slots + e / 4][lane].f[e % 4] = (float)start;
             else
-                v.in[2 + e / 4][lane].i[e % 4] = start;
+                v.in[2 * slots + e / 4][lane].i[e % 4] = start;
         }
     struct compiled c = kernel_compile(&k);
     run(&c, &v, NULL, 0);
