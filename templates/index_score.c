@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "templates/index_score.h"
 
+#include "op_names.h"
 #include "ir/bits.h"
 #include "ir/spread.h"
 #include "templates/scalar.h"
@@ -85,14 +86,14 @@ struct att_index att_index_begin(struct tir_builder *b, const struct att_variant
     x.token = tir_and(b, x.lane_index, constant(&x, GROUP - 1));
     x.key_offset = part_offset(&x, x.token);
     x.scale_offset = tir_shl(b, x.token, constant(&x, 2));
-    x.keys = tir_arg(b, "keys", TIR_I64);
+    x.keys = tir_arg(b, ARG_KEYS, TIR_I64);
     if (x.paged) {
         x.page_stride =
-            tir_zext(b, tir_convert(b, tir_arg(b, "page_stride", TIR_I64), TIR_I32), TIR_I64);
+            tir_zext(b, tir_convert(b, tir_arg(b, ARG_PAGE_STRIDE, TIR_I64), TIR_I32), TIR_I64);
         x.paging = att_paging_by_argument(b, !x.by_lane);
         x.scales = tir_add(b, x.keys, att_wide(b, att_times(b, att_page_tokens(&x.paging), DIM)));
     } else {
-        x.scales = tir_arg(b, "key_scales", TIR_I64);
+        x.scales = tir_arg(b, ARG_KEY_SCALES, TIR_I64);
     }
     return x;
 }
@@ -126,14 +127,15 @@ static void load_query(struct att_index *x, struct tir_value row)
     const struct tir_type part = tir_tile(b->f, TIR_FP8, ROWS, WIDTH, &left);
     const struct tir_type weight = tir_tile(b->f, TIR_F32, ROWS, 1, &rows);
     const struct tir_value heads = tir_i32(b, (int)x->heads);
-    const struct tir_value at = tir_mul(b, att_wide(b, row), att_stride(b, "q_token_stride", 1));
+    const struct tir_value at = tir_mul(b, att_wide(b, row), att_stride(b, ARG_Q_TOKEN_STRIDE, 1));
     const struct tir_value w_at =
-        tir_mul(b, att_wide(b, row), att_stride(b, "weights_token_stride", 4));
-    const struct tir_value head_stride = tir_convert(b, att_stride(b, "q_head_stride", 1), TIR_I32);
+        tir_mul(b, att_wide(b, row), att_stride(b, ARG_WEIGHTS_TOKEN_STRIDE, 4));
+    const struct tir_value head_stride =
+        tir_convert(b, att_stride(b, ARG_Q_HEAD_STRIDE, 1), TIR_I32);
     struct tir_view q =
-        att_view(b, tir_add(b, tir_arg(b, "q", TIR_I64), at), heads, head_stride, DIM, 0);
+        att_view(b, tir_add(b, tir_arg(b, ARG_Q, TIR_I64), at), heads, head_stride, DIM, 0);
     const struct tir_view weights =
-        att_view(b, tir_add(b, tir_arg(b, "weights", TIR_I64), w_at), heads, tir_i32(b, 4), 4, 0);
+        att_view(b, tir_add(b, tir_arg(b, ARG_WEIGHTS, TIR_I64), w_at), heads, tir_i32(b, 4), 4, 0);
     for (unsigned i = 0; i < x->blocks; i++) {
         const struct tir_value first = tir_i32(b, (int)(i * ROWS));
         struct tir_value chunks[PARTS];
@@ -152,7 +154,7 @@ static void load_query(struct att_index *x, struct tir_value row)
 static struct tir_value find_table(struct att_index *x, struct tir_value row)
 {
     struct tir_builder *b = x->b;
-    const struct tir_value rows = tir_arg(b, "row_sequences", TIR_I64);
+    const struct tir_value rows = tir_arg(b, ARG_ROW_SEQUENCES, TIR_I64);
     const struct tir_value null = tir_cmp_eq(b, rows, tir_i64(b, 0));
     const struct tir_type type = tir_scalar(TIR_I32);
     struct tir_value sequence = row;
@@ -161,8 +163,8 @@ static struct tir_value find_table(struct att_index *x, struct tir_value row)
     sequence = tir_scalar_load(b, rows, tir_shl(b, row, tir_i32(b, 2)), TIR_I32);
     tir_end_if(b, &own, &sequence);
     const struct tir_value at =
-        tir_mul(b, att_wide(b, sequence), att_stride(b, "block_table_stride", 4));
-    return tir_add(b, tir_arg(b, "block_table", TIR_I64), at);
+        tir_mul(b, att_wide(b, sequence), att_stride(b, ARG_BLOCK_TABLE_STRIDE, 4));
+    return tir_add(b, tir_arg(b, ARG_BLOCK_TABLE, TIR_I64), at);
 }
 
 void att_index_row(struct att_index *x, struct tir_value row, struct tir_value end)

@@ -3,6 +3,7 @@
  * The sparse indexer's scores, kept: a workgroup has a block of a row's columns, its waves keys of
  * their own. index_score.h makes the scores.
  */
+#include "op_names.h"
 #include "ir/builder.h"
 #include "templates/index_score.h"
 #include "templates/scalar.h"
@@ -50,14 +51,14 @@ static struct tir_value entry_or(struct logits *x, const char *arg, struct tir_v
 static void find_columns(struct logits *x)
 {
     struct tir_builder *b = &x->b;
-    const struct tir_value zero = tir_i32(b, 0), columns = tir_arg(b, "columns", TIR_I32);
+    const struct tir_value zero = tir_i32(b, 0), columns = tir_arg(b, ARG_COLUMNS, TIR_I32);
     x->row = tir_block_id(b, 0);
     x->wave = tir_wave_id(b);
     x->first = att_times(b, tir_block_id(b, 1), COLUMNS);
     x->end = tir_min(b, att_plus(b, x->first, COLUMNS), columns);
-    x->scored = tir_max(b, entry_or(x, "row_starts", zero), x->first);
+    x->scored = tir_max(b, entry_or(x, ARG_ROW_STARTS, zero), x->first);
     x->scored = tir_min(b, x->scored, x->end);
-    x->n = tir_sub(b, tir_min(b, entry_or(x, "row_ends", zero), x->end), x->scored);
+    x->n = tir_sub(b, tir_min(b, entry_or(x, ARG_ROW_ENDS, zero), x->end), x->scored);
     x->n = tir_max(b, x->n, zero);
 }
 
@@ -66,9 +67,9 @@ static struct tir_view columns_of(struct logits *x, struct tir_value first, stru
 {
     struct tir_builder *b = &x->b;
     const struct tir_value row =
-        tir_mul(b, att_wide(b, x->row), att_stride(b, "logits_row_stride", 4));
+        tir_mul(b, att_wide(b, x->row), att_stride(b, ARG_LOGITS_ROW_STRIDE, 4));
     const struct tir_value at = tir_mul(b, att_wide(b, first), tir_i64(b, 4));
-    const struct tir_value base = tir_add(b, tir_arg(b, "logits", TIR_I64), tir_add(b, row, at));
+    const struct tir_value base = tir_add(b, tir_arg(b, ARG_LOGITS, TIR_I64), tir_add(b, row, at));
     return att_view(b, base, n, tir_i32(b, 4), 4, 0);
 }
 
@@ -85,7 +86,7 @@ static void clear_columns(struct logits *x, struct tir_value first, struct tir_v
 static void clear_others(struct logits *x)
 {
     struct tir_builder *b = &x->b;
-    const struct tir_value asked = tir_cmp_ne(b, tir_arg(b, "clear", TIR_I32), tir_i32(b, 0));
+    const struct tir_value asked = tir_cmp_ne(b, tir_arg(b, ARG_CLEAR, TIR_I32), tir_i32(b, 0));
     const struct tir_value behind = tir_add(b, x->scored, x->n);
     struct tir_if clean = tir_begin_if(b, asked, false, NULL, 0);
     clear_columns(x, x->first, tir_sub(b, x->scored, x->first));
@@ -150,7 +151,7 @@ static void build(const struct att_variant *v, const struct tir_machine *m, stru
     *k = (struct att_kernel){
         .func = f,
         .schedule = {.stages = 1, .interleave = 1},
-        .grid = {{"rows", 1, 1}, {"columns", COLUMNS, 1}, {NULL, 1, 1}},
+        .grid = {{ARG_ROWS, 1, 1}, {ARG_COLUMNS, COLUMNS, 1}, {NULL, 1, 1}},
     };
     snprintf(k->tuning, sizeof(k->tuning), "waves=%d columns=%d", WAVES, COLUMNS);
 }

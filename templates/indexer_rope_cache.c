@@ -4,6 +4,7 @@
  * both become fp8 with a scale for each head and token; that of q joins the weights, that of k the
  * cache. Heads are held as rope_qk_norm_cache holds its own: rope.h.
  */
+#include "op_names.h"
 #include "ir/bits.h"
 #include "templates/rope.h"
 #include "templates/scalar.h"
@@ -58,7 +59,7 @@ static struct tir_value find_scale(struct indexer_rope *k, const struct rope_par
     const struct tir_value up = tir_and(b, tir_add(b, bits, tir_int_like(b, bits, 0x7fffff)),
                                         tir_int_like(b, bits, -0x800000));
     const struct tir_value round =
-        tir_cmp_ne(b, tir_arg(b, "round_scales", TIR_I32), tir_i32(b, 0));
+        tir_cmp_ne(b, tir_arg(b, ARG_ROUND_SCALES, TIR_I32), tir_i32(b, 0));
     return tir_select(b, round, tir_bitcast(b, up, tir_typeof(b->f, scale)), scale);
 }
 
@@ -97,12 +98,12 @@ static void visit_heads(struct indexer_rope *k, struct tir_value first)
     struct rope *p = &k->rope;
     struct tir_builder *b = &p->b;
     const struct rope_shape *s = &p->rotated;
-    const struct tir_value heads = tir_arg(b, "heads", TIR_I32);
-    const struct rope_tensor from = rope_open_tensor(p, "q", ROPE_ELEM);
-    const struct rope_tensor to = rope_open_tensor(p, "q_out", 1);
+    const struct tir_value heads = tir_arg(b, ARG_HEADS, TIR_I32);
+    const struct rope_tensor from = rope_open_tensor(p, ARG_Q, ROPE_ELEM);
+    const struct rope_tensor to = rope_open_tensor(p, ARG_Q_OUT, 1);
     struct tir_value raw[ROPE_MAX_SPANS];
     rope_load(p, s, rope_token_base(p, &from), heads, from.head_stride, first, false, raw);
-    const struct tir_value weights = tir_tile_load(b, heads_of(k, "weights", ROPE_ELEM, heads),
+    const struct tir_value weights = tir_tile_load(b, heads_of(k, ARG_WEIGHTS, ROPE_ELEM, heads),
                                                    first, rope_head_column(p, s, p->dtype));
     struct rope_parts x = rope_unpack(p, s, raw);
     rope_rotate(p, &x);
@@ -110,8 +111,8 @@ static void visit_heads(struct indexer_rope *k, struct tir_value first)
     quantise(k, &x, scale, raw);
     rope_store(p, s, rope_token_base(p, &to), heads, to.head_stride, 1, first, raw);
     const struct tir_value w = tir_mul(b, tir_convert(b, weights, TIR_F32), scale);
-    const struct tir_value factor = like(k, tir_arg(b, "weight_scale", TIR_F32), w);
-    tir_tile_store(b, heads_of(k, "weights_out", FLOAT, heads), first, tir_mul(b, w, factor));
+    const struct tir_value factor = like(k, tir_arg(b, ARG_WEIGHT_SCALE, TIR_F32), w);
+    tir_tile_store(b, heads_of(k, ARG_WEIGHTS_OUT, FLOAT, heads), first, tir_mul(b, w, factor));
 }
 
 /* ---- Keys ---- */
@@ -158,7 +159,7 @@ static void normalise(struct indexer_rope *k, struct rope_parts *x)
 {
     struct rope *p = &k->rope;
     struct tir_builder *b = &p->b;
-    const struct rope_parts weight = load_vector(k, "k_weight");
+    const struct rope_parts weight = load_vector(k, ARG_K_WEIGHT);
     const unsigned n = p->rotated.n_parts;
     if (k->v->layer_norm) {
         const struct tir_value mean = sum_parts(k, x, false);
@@ -170,7 +171,7 @@ static void normalise(struct indexer_rope *k, struct rope_parts *x)
     const struct tir_value inverse = tir_rsq(b, tir_add(b, square, eps));
     struct rope_parts bias = {0};
     if (k->v->layer_norm)
-        bias = load_vector(k, "k_bias");
+        bias = load_vector(k, ARG_K_BIAS);
     for (unsigned i = 0; i < n; i++) {
         const struct tir_type t = tir_typeof(b->f, x->v[i]);
         const struct tir_value scaled = tir_mul(b, x->v[i], tir_broadcast(b, inverse, t));
@@ -196,8 +197,8 @@ static struct key_slot open_slot(struct indexer_rope *k)
     const struct att_slot at_page = att_slot_of(&paging, p->slot);
     const struct tir_value inside = tir_convert(b, at_page.token, TIR_I32);
     const struct tir_value start =
-        tir_add(b, tir_arg(b, "keys", TIR_I64),
-                tir_mul(b, at_page.page, tir_arg(b, "page_stride", TIR_I64)));
+        tir_add(b, tir_arg(b, ARG_KEYS, TIR_I64),
+                tir_mul(b, at_page.page, tir_arg(b, ARG_PAGE_STRIDE, TIR_I64)));
     struct tir_value at = att_times(b, inside, DIM);
     if (shuffle) {
         const struct tir_value tile = tir_shr(b, inside, tir_i32(b, (int)tir_bits(TILE)));
@@ -252,9 +253,9 @@ static void visit_key(struct indexer_rope *k)
     const struct rope_shape *s = &p->rotated;
     const struct tir_value zero = tir_i32(b, 0);
     const struct tir_value at =
-        tir_mul(b, att_wide(b, p->token), att_stride(b, "k_token_stride", ROPE_ELEM));
+        tir_mul(b, att_wide(b, p->token), att_stride(b, ARG_K_TOKEN_STRIDE, ROPE_ELEM));
     struct tir_value raw[ROPE_MAX_SPANS];
-    rope_load(p, s, tir_add(b, tir_arg(b, "k", TIR_I64), at), tir_i32(b, 1), zero, zero, false,
+    rope_load(p, s, tir_add(b, tir_arg(b, ARG_K, TIR_I64), at), tir_i32(b, 1), zero, zero, false,
               raw);
     struct rope_parts x = rope_unpack(p, s, raw);
     normalise(k, &x);
@@ -279,8 +280,9 @@ static void visit(struct indexer_rope *k)
     const struct tir_value first = att_times(b, part, p->rows);
     rope_find_angles(p);
     rope_load_slot(p);
-    const struct tir_value some = tir_and(b, tir_cmp_ne(b, tir_arg(b, "q", TIR_I64), tir_i64(b, 0)),
-                                          tir_cmp_lt(b, first, tir_arg(b, "heads", TIR_I32)));
+    const struct tir_value some =
+        tir_and(b, tir_cmp_ne(b, tir_arg(b, ARG_Q, TIR_I64), tir_i64(b, 0)),
+                tir_cmp_lt(b, first, tir_arg(b, ARG_HEADS, TIR_I32)));
     struct tir_if of_q = tir_begin_if(b, some, false, NULL, 0);
     visit_heads(k, first);
     tir_end_if(b, &of_q, NULL);
@@ -316,7 +318,7 @@ static void build(const struct att_variant *v, const struct tir_machine *m, stru
     *out = (struct att_kernel){
         .func = f,
         .schedule = {.stages = 1},
-        .grid = {{"tokens", 1, 1}, {"heads", WAVES * k.rope.rows, 1}, {NULL, 1, 1}},
+        .grid = {{ARG_TOKENS, 1, 1}, {ARG_HEADS, WAVES * k.rope.rows, 1}, {NULL, 1, 1}},
     };
     snprintf(out->tuning, sizeof(out->tuning), "waves=%d heads=%d", WAVES, k.rope.rows);
 }

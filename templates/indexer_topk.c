@@ -4,6 +4,7 @@
  * workgroup has a query row, or the row and a part of its keys. index_score.h makes the scores,
  * select.h keeps the largest; no score goes to memory.
  */
+#include "op_names.h"
 #include "ir/builder.h"
 #include "templates/index_score.h"
 #include "templates/scalar.h"
@@ -156,7 +157,7 @@ static void name_entries(void *context, struct tir_value entry, struct tir_value
     out[1] = att_select_score(&x->select, entry);
     if (!x->index.paged)
         return;
-    const struct tir_value slots = tir_cmp_ne(b, tir_arg(b, "as_slots", TIR_I32), tir_i32(b, 0));
+    const struct tir_value slots = tir_cmp_ne(b, tir_arg(b, ARG_AS_SLOTS, TIR_I32), tir_i32(b, 0));
     struct tir_if branch = tir_begin_if(b, slots, false, &x->select.lane, 1);
     const struct tir_value key = tir_add(b, found, tir_splat(b, x->list.first, x->select.lane));
     const struct tir_value slot = att_list_slots(&x->list, key);
@@ -181,7 +182,7 @@ static void build(const struct att_variant *v, const struct tir_machine *m, stru
     *k = (struct att_kernel){
         .func = f,
         .schedule = {.stages = 1, .interleave = 1},
-        .grid = {{"rows", 1, 1}, {"splits", 1, 1}, {NULL, 1, 1}},
+        .grid = {{ARG_ROWS, 1, 1}, {ARG_SPLITS, 1, 1}, {NULL, 1, 1}},
     };
     snprintf(k->tuning, sizeof(k->tuning), "waves=%d keys=%d", WAVES, WAVES * EACH * LANES);
 }

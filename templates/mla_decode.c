@@ -43,6 +43,7 @@
  *   stage 3  O += c P                phase EARLIER_VALUES; where P needs no exchange, or LDS has
  *                                    one block, in stage 2 and phase VALUES
  */
+#include "op_names.h"
 #include "ir/bits.h"
 #include "templates/mla_decode.h"
 #include "templates/scalar.h"
@@ -143,13 +144,14 @@ static void load_q(struct mla *s)
     const struct tir_value token = tir_convert(b, r.token, TIR_I64);
     const struct tir_value head = tir_convert(b, r.head, TIR_I64);
     const struct tir_value at = tir_add(
-        b, tir_mul(b, token, mla_like(s, att_stride(b, "q_token_stride", (int)s->kq_bytes), token)),
-        tir_mul(b, head, mla_like(s, att_stride(b, "q_head_stride", (int)s->kq_bytes), head)));
+        b,
+        tir_mul(b, token, mla_like(s, att_stride(b, ARG_Q_TOKEN_STRIDE, (int)s->kq_bytes), token)),
+        tir_mul(b, head, mla_like(s, att_stride(b, ARG_Q_HEAD_STRIDE, (int)s->kq_bytes), head)));
     for (unsigned i = 0; i < mla_panels(s); i++) {
         const struct tir_value byte = tir_i32(b, (int)(i * PANEL * s->kq_bytes));
         struct tir_value there;
         s->q[i] =
-            tir_named(b, "q", tir_tile_gather(b, tir_arg(b, "q", TIR_I64), at, byte, s->q_type));
+            tir_named(b, "q", tir_tile_gather(b, tir_arg(b, ARG_Q, TIR_I64), at, byte, s->q_type));
         if (mla_find_query(s, i, &there))
             tir_tile_lds_store(b, there, s->q[i], &map);
     }
@@ -246,7 +248,7 @@ static void begin_attention(struct mla *s)
     if (d->v->q_dtype == ATT_Q_DTYPE_FP8) {
         struct tir_builder *const b = &d->b;
         const struct tir_value q_scale =
-            tir_scalar_load(b, tir_arg(b, "q_scale", TIR_I64), tir_i32(b, 0), TIR_F32);
+            tir_scalar_load(b, tir_arg(b, ARG_Q_SCALE, TIR_I64), tir_i32(b, 0), TIR_F32);
         scale = scale.id ? tir_mul(b, scale, q_scale) : q_scale;
     }
     d->attention = (struct att_attention){
@@ -322,7 +324,7 @@ static void build(const struct att_variant *v, const struct tir_machine *m, stru
     mla_choose_layouts(&s);
     mla_take_lds(&s);
     s.d.wave = tir_wave_id(b);
-    s.d.gqa = v->gqa ? tir_i32(b, v->gqa) : tir_arg(b, "gqa", TIR_I32);
+    s.d.gqa = v->gqa ? tir_i32(b, v->gqa) : tir_arg(b, ARG_GQA, TIR_I32);
     struct tir_value range[2];
     decode_find_items(&s.d, range);
     struct tir_loop items = tir_begin_for(b, range[0], range[1], tir_i32(b, 1), NULL, 0);
@@ -337,7 +339,7 @@ static void build(const struct att_variant *v, const struct tir_machine *m, stru
                      .interleave = 1,
                      .ping_pong = 1,
                      .apart = 1},
-        .grid = {{"workgroups", 1, 1}, {NULL, 1, 1}, {NULL, 1, 1}},
+        .grid = {{ARG_WORKGROUPS, 1, 1}, {NULL, 1, 1}, {NULL, 1, 1}},
     };
     snprintf(k->tuning, sizeof(k->tuning), "rows=%u kv=%u waves=%u buffers=%u stages=%u",
              s.d.columns, s.d.keys, s.d.waves, s.buffers, s.late ? (unsigned)N_STAGES : LATE);

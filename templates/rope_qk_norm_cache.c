@@ -17,6 +17,7 @@
  * loaded as one dword and taken apart. Where half of rotary_dim is no power of two, the pairs are
  * in pieces that are.
  */
+#include "op_names.h"
 #include "templates/rope.h"
 #include "templates/scalar.h"
 #include "templates/template.h"
@@ -137,7 +138,7 @@ static void visit_q(struct rope *p, const struct rope_source *s, const struct ti
     struct tir_value inverse = {0};
     if (narrow)
         inverse = tir_rcp(
-            b, tir_scalar_load(b, tir_arg(b, "out_scale", TIR_I64), tir_i32(b, 0), TIR_F32));
+            b, tir_scalar_load(b, tir_arg(b, ARG_OUT_SCALE, TIR_I64), tir_i32(b, 0), TIR_F32));
     struct walk w;
     begin_walk(p, s, first, &w);
     struct rope_parts x = rope_unpack(p, s->shape, w.raw);
@@ -216,7 +217,7 @@ void rope_load_slot(struct rope *p)
 {
     struct tir_builder *b = &p->b;
     const struct tir_type t = tir_scalar(TIR_I64);
-    const struct tir_value slots = tir_arg(b, "slot_mapping", TIR_I64);
+    const struct tir_value slots = tir_arg(b, ARG_SLOT_MAPPING, TIR_I64);
     struct tir_if some = tir_begin_if(b, tir_cmp_ne(b, slots, tir_i64(b, 0)), false, &t, 1);
     const struct tir_value slot =
         tir_scalar_load(b, slots, tir_shl(b, p->token, tir_i32(b, 3)), TIR_I64);
@@ -267,7 +268,7 @@ static struct tir_value gathers(struct rope *p, struct tir_value run)
     struct tir_builder *b = &p->b;
     const int x = 16 * 8 / (int)tir_dtype_bits(att_cache_dtype(p->v));
     const struct tir_value slots =
-        tir_cmp_ne(b, tir_arg(b, "slot_mapping", TIR_I64), tir_i64(b, 0));
+        tir_cmp_ne(b, tir_arg(b, ARG_SLOT_MAPPING, TIR_I64), tir_i64(b, 0));
     return tir_and(b, slots, tir_cmp_ge(b, run, tir_i32(b, x)));
 }
 
@@ -278,21 +279,24 @@ static void visit_tokens(struct rope *p)
     struct tir_builder *b = &p->b;
     const int dim = p->v->head_dim;
     struct rope_source of[ROPE_SOURCES] = {
-        {.weight = {"q_weight"},
-         .bias = {"q_bias", .stride = p->v->gate ? 2 * dim : 0},
-         .squares = "q_squares",
+        {.weight = {ARG_Q_WEIGHT},
+         .bias = {ARG_Q_BIAS, .stride = p->v->gate ? 2 * dim : 0},
+         .squares = ARG_Q_SQUARES,
          .shape = &p->rotated},
-        {.weight = {"k_weight"}, .bias = {"k_bias"}, .squares = "k_squares", .shape = &p->rotated},
-        {.bias = {"v_bias"}, .shape = &p->values},
-        {.bias = {"q_bias", .first = dim, .stride = 2 * dim}, .shape = &p->gates},
+        {.weight = {ARG_K_WEIGHT},
+         .bias = {ARG_K_BIAS},
+         .squares = ARG_K_SQUARES,
+         .shape = &p->rotated},
+        {.bias = {ARG_V_BIAS}, .shape = &p->values},
+        {.bias = {ARG_Q_BIAS, .first = dim, .stride = 2 * dim}, .shape = &p->gates},
     };
     p->wave = tir_wave_id(b);
-    const struct tir_value shift = tir_arg(b, "head_part_shift", TIR_I32);
+    const struct tir_value shift = tir_arg(b, ARG_HEAD_PART_SHIFT, TIR_I32);
     const struct tir_value member = tir_shr(b, p->wave, shift);
     const struct tir_value part = tir_sub(b, p->wave, tir_shl(b, member, shift));
     for (int i = 0; i < (p->v->gate ? ROPE_SOURCES : ROPE_GATE); i++) {
         const bool of_q = i == ROPE_Q || i == ROPE_GATE;
-        of[i].all = tir_arg(b, of_q ? "heads" : "kv_heads", TIR_I32);
+        of[i].all = tir_arg(b, of_q ? ARG_HEADS : ARG_KV_HEADS, TIR_I32);
         share_out(p, part, shift, &of[i]);
         if (of[i].weight.tensor)
             rope_load_weights(p, &of[i]);
@@ -302,13 +306,14 @@ static void visit_tokens(struct rope *p)
     for (int i = 0; i < (p->by_pages ? 1 : rope_gathers_values(p) ? 2 : 3); i++)
         rope_open_source(p, &of[i], (enum rope_part)i);
     if (p->v->gate)
-        of[ROPE_GATE].out = rope_open_tensor(p, "gate", ROPE_ELEM);
-    const struct tir_value none = tir_cmp_eq(b, tir_arg(b, "v_in", TIR_I64), tir_i64(b, 0));
+        of[ROPE_GATE].out = rope_open_tensor(p, ARG_GATE, ROPE_ELEM);
+    const struct tir_value none = tir_cmp_eq(b, tir_arg(b, ARG_V_IN, TIR_I64), tir_i64(b, 0));
     of[2].end = tir_select(b, none, tir_i32(b, 0), of[2].end);
 
-    const struct tir_value run = tir_arg(b, "run_tokens", TIR_I32);
+    const struct tir_value run = tir_arg(b, ARG_RUN_TOKENS, TIR_I32);
     const struct tir_value first = tir_mul(b, tir_block_id(b, 0), run);
-    const struct tir_value end = tir_min(b, tir_add(b, first, run), tir_arg(b, "tokens", TIR_I32));
+    const struct tir_value end =
+        tir_min(b, tir_add(b, first, run), tir_arg(b, ARG_TOKENS, TIR_I32));
     if (rope_gathers_values(p))
         p->gathers = gathers(p, run);
     struct tir_if others[2];
@@ -363,7 +368,7 @@ static void build(const struct att_variant *v, const struct tir_machine *m, stru
     *k = (struct att_kernel){
         .func = f,
         .schedule = {.stages = 1, .interleave = 0},
-        .grid = {{"token_runs", 1, 1}, {NULL, 1, p.by_pages ? 3 : 1}, {NULL, 1, 1}},
+        .grid = {{ARG_TOKEN_RUNS, 1, 1}, {NULL, 1, p.by_pages ? 3 : 1}, {NULL, 1, 1}},
     };
     snprintf(k->tuning, sizeof(k->tuning), "waves=%d heads=%d", ROPE_WAVES, p.rows);
 }

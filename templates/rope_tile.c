@@ -3,6 +3,7 @@
  * How heads are held: as spans of neighbouring elements in memory, and in f32 as parts, the first
  * of which are the halves of the pairs that rotate.
  */
+#include "op_names.h"
 #include "ir/spread.h"
 #include "ir/bits.h"
 #include "templates/rope.h"
@@ -265,8 +266,8 @@ struct rope_tensor rope_open_tensor(struct rope *p, const char *name, int size)
 
 void rope_open_source(struct rope *p, struct rope_source *s, enum rope_part part)
 {
-    static const char *const in[] = {"q", "k_in", "v_in"};
-    static const char *const out[] = {"out", "k_out", "v_out"};
+    static const char *const in[] = {ARG_Q, ARG_K_IN, ARG_V_IN};
+    static const char *const out[] = {ARG_OUT, ARG_K_OUT, ARG_V_OUT};
     s->in = rope_open_tensor(p, in[part], ROPE_ELEM);
     if (part == ROPE_Q || p->v->keep_kv)
         s->out = rope_open_tensor(p, out[part], part == ROPE_Q && p->narrow_q ? 1 : ROPE_ELEM);

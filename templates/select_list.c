@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "templates/select_list.h"
 
+#include "op_names.h"
 #include "templates/paging.h"
 #include "templates/scalar.h"
 
@@ -32,12 +33,12 @@ struct att_list att_list_begin(struct tir_builder *b, struct tir_value columns)
 {
     const struct tir_value zero = tir_i32(b, 0);
     struct att_list l = {.b = b, .row = tir_block_id(b, 0), .part = tir_block_id(b, 1)};
-    const struct tir_value start = tir_max(b, att_list_entry(&l, "row_starts", zero), zero);
-    struct tir_value end = att_list_entry(&l, "row_ends", columns.id ? columns : zero);
+    const struct tir_value start = tir_max(b, att_list_entry(&l, ARG_ROW_STARTS, zero), zero);
+    struct tir_value end = att_list_entry(&l, ARG_ROW_ENDS, columns.id ? columns : zero);
     if (columns.id)
         end = tir_min(b, end, columns);
     const struct tir_value all = tir_max(b, tir_sub(b, end, start), zero);
-    const struct tir_value splits = tir_arg(b, "splits", TIR_I32);
+    const struct tir_value splits = tir_arg(b, ARG_SPLITS, TIR_I32);
     const struct tir_value up = tir_add(b, all, att_plus(b, splits, -1));
     const struct tir_value each = tir_div(b, up, splits);
     l.position = tir_min(b, tir_mul(b, each, l.part), all);
@@ -60,10 +61,10 @@ struct tir_value att_list_gather(const struct att_list *l, struct tir_value base
 struct tir_value att_list_slots(const struct att_list *l, struct tir_value at)
 {
     struct tir_builder *b = l->b;
-    const struct tir_value sequence = att_list_entry(l, "row_sequences", l->row);
+    const struct tir_value sequence = att_list_entry(l, ARG_ROW_SEQUENCES, l->row);
     const struct tir_value row =
-        tir_mul(b, att_wide(b, sequence), att_stride(b, "block_table_stride", 4));
-    const struct tir_value table = tir_add(b, tir_arg(b, "block_table", TIR_I64), row);
+        tir_mul(b, att_wide(b, sequence), att_stride(b, ARG_BLOCK_TABLE_STRIDE, 4));
+    const struct tir_value table = tir_add(b, tir_arg(b, ARG_BLOCK_TABLE, TIR_I64), row);
     const struct att_paging paging = att_paging_by_argument(b, false);
     const struct tir_value entry = att_page_of(&paging, at);
     const struct tir_value page = att_list_gather(l, table, entry, TIR_I32);
@@ -75,7 +76,7 @@ struct tir_value att_list_slots(const struct att_list *l, struct tir_value at)
 static struct tir_view list_in(const struct att_list *l, const char *arg, int each)
 {
     struct tir_builder *b = l->b;
-    const struct tir_value splits = att_wide(b, tir_arg(b, "splits", TIR_I32));
+    const struct tir_value splits = att_wide(b, tir_arg(b, ARG_SPLITS, TIR_I32));
     const struct tir_value list =
         tir_add(b, tir_mul(b, att_wide(b, l->row), splits), att_wide(b, l->part));
     const struct tir_value base =
@@ -89,7 +90,7 @@ void att_list_write(const struct att_list *l, const struct att_select *s, struct
 {
     struct tir_builder *b = l->b;
     const int k = (int)s->k;
-    const struct tir_view indices = list_in(l, "indices", k), values = list_in(l, "values", k);
+    const struct tir_view indices = list_in(l, ARG_INDICES, k), values = list_in(l, ARG_VALUES, k);
     struct tir_type score = s->lane;
     score.dtype = TIR_F32;
     const struct tir_type types[] = {s->lane, score};
@@ -109,5 +110,5 @@ void att_list_write(const struct att_list *l, const struct att_select *s, struct
     tir_tile_store(b, indices, loop.index, out[0]);
     tir_tile_store(b, values, loop.index, out[1]);
     tir_end_for(b, &loop, NULL, 0);
-    tir_tile_store(b, list_in(l, "counts", 1), begin, tir_splat(b, count, s->lane));
+    tir_tile_store(b, list_in(l, ARG_COUNTS, 1), begin, tir_splat(b, count, s->lane));
 }

@@ -3,6 +3,7 @@
  * The k largest scores of each row: one workgroup goes through a row, or a part of it, once.
  * select.h has the algorithm; here are where scores come from and where positions go.
  */
+#include "op_names.h"
 #include "ir/builder.h"
 #include "templates/scalar.h"
 #include "templates/select_list.h"
@@ -69,7 +70,7 @@ static struct tir_value select_part(struct topk *t, struct tir_value state[ATT_S
     const int chunk = (int)t->select.chunk;
     const struct tir_value n = t->list.n;
     const struct tir_view scores =
-        att_view(b, part_of(t, "scores", "scores_row_stride"), n, tir_i32(b, 4), 4, 0);
+        att_view(b, part_of(t, ARG_SCORES, ARG_SCORES_ROW_STRIDE), n, tir_i32(b, 4), 4, 0);
     struct tir_value carried[ATT_SELECT_N + EACH];
     for (int i = 0; i < ATT_SELECT_N; i++)
         carried[i] = state[i];
@@ -100,9 +101,10 @@ static struct tir_value name_columns(struct topk *t, struct tir_value column)
     struct tir_builder *b = &t->b;
     const struct tir_value own = tir_add(b, column, number(t, t->list.position));
     struct tir_value result = own;
-    struct tir_if plain = tir_begin_if(b, is_null(t, "source"), false, &t->select.lane, 1);
+    struct tir_if plain = tir_begin_if(b, is_null(t, ARG_SOURCE), false, &t->select.lane, 1);
     tir_else(b, &plain, &own);
-    result = att_list_gather(&t->list, part_of(t, "source", "source_row_stride"), column, TIR_I32);
+    result =
+        att_list_gather(&t->list, part_of(t, ARG_SOURCE, ARG_SOURCE_ROW_STRIDE), column, TIR_I32);
     tir_end_if(b, &plain, &result);
     return result;
 }
@@ -110,7 +112,8 @@ static struct tir_value name_columns(struct topk *t, struct tir_value column)
 static struct tir_value slots_or_positions(struct topk *t, struct tir_value at)
 {
     struct tir_value result = at;
-    struct tir_if plain = tir_begin_if(&t->b, is_null(t, "block_table"), false, &t->select.lane, 1);
+    struct tir_if plain =
+        tir_begin_if(&t->b, is_null(t, ARG_BLOCK_TABLE), false, &t->select.lane, 1);
     tir_else(&t->b, &plain, &at);
     result = att_list_slots(&t->list, at);
     tir_end_if(&t->b, &plain, &result);
@@ -122,7 +125,8 @@ static void name_entries(void *context, struct tir_value entry, struct tir_value
     struct topk *t = context;
     const struct tir_value column = att_select_position(&t->select, entry);
     out[0] = slots_or_positions(t, name_columns(t, column));
-    out[1] = att_list_gather(&t->list, part_of(t, "scores", "scores_row_stride"), column, TIR_F32);
+    out[1] =
+        att_list_gather(&t->list, part_of(t, ARG_SCORES, ARG_SCORES_ROW_STRIDE), column, TIR_F32);
 }
 
 static void build(const struct att_variant *v, const struct tir_machine *m, struct att_kernel *k)
@@ -136,14 +140,14 @@ static void build(const struct att_variant *v, const struct tir_machine *m, stru
     t.select = att_select_begin(&t.b, (unsigned)v->top_k, EACH, room_of(v, m), state);
     t.score = t.select.lane;
     t.score.dtype = TIR_F32;
-    t.list = att_list_begin(&t.b, tir_arg(&t.b, "columns", TIR_I32));
+    t.list = att_list_begin(&t.b, tir_arg(&t.b, ARG_COLUMNS, TIR_I32));
     const struct tir_value count = select_part(&t, state);
     att_list_write(&t.list, &t.select, count, &(struct att_list_names){name_entries, &t});
     tir_return(&t.b);
     *k = (struct att_kernel){
         .func = f,
         .schedule = {.stages = 1, .interleave = 1},
-        .grid = {{"rows", 1, 1}, {"splits", 1, 1}, {NULL, 1, 1}},
+        .grid = {{ARG_ROWS, 1, 1}, {ARG_SPLITS, 1, 1}, {NULL, 1, 1}},
     };
     snprintf(k->tuning, sizeof(k->tuning), "waves=%d each=%d", WAVES, EACH);
 }
