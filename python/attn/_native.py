@@ -75,6 +75,14 @@ def bundled(*names):
     return None
 
 
+def beside_library(name):
+    """A file below the directory that libattn was loaded from, or None."""
+    with open("/proc/self/maps") as maps:
+        loaded = [line.split()[-1] for line in maps if "/libattn.so" in line]
+    path = pathlib.Path(loaded[0]).parent / name if loaded else None
+    return str(path) if path and path.exists() else None
+
+
 def library_path():
     """ATTN_LIBRARY, the wheel's, or that of the system."""
     return (os.environ.get("ATTN_LIBRARY") or bundled("libattn.so*") or
@@ -87,8 +95,9 @@ def compiler_path():
 
 
 def simulator_path():
-    """hipsim's libamdhip64: ATTN_HIPSIM, or the wheel's."""
-    path = os.environ.get("ATTN_HIPSIM") or bundled("attnc/hipsim/libamdhip64.so*")
+    """hipsim's libamdhip64: ATTN_HIPSIM, the wheel's, or that below libattn's directory."""
+    path = (os.environ.get("ATTN_HIPSIM") or bundled("attnc/hipsim/libamdhip64.so*") or
+            beside_library("attnc/hipsim/libamdhip64.so.5"))
     if not path:
         raise AttnError("ATTN_NO_HIP", "this installation has no simulated GPU: set ATTN_HIPSIM to "
                         "hipsim's libamdhip64.so.5, or install the wheel with hipsim")
