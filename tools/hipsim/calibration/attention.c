@@ -209,6 +209,10 @@ void time_attention_shape(struct target *t)
     struct published p = {0};
     unsigned causal;
     struct hipsim_time_report r;
+    if (strncmp(t->shape, "mla:", 4) == 0) {
+        time_decode_shape(t, t->shape + 4);
+        return;
+    }
     if (sscanf(t->shape, "%u,%u,%u,%u,%u", &p.batch, &p.heads, &p.kv_heads, &p.length, &causal) !=
         5) {
         fprintf(stderr, "calibrate: --shape wants batch,heads,kv_heads,length,causal\n");

@@ -63,8 +63,9 @@ void calibrate_products(struct target *t);  /* gemm.c: matrix products of public
 void calibrate_streams(struct target *t);   /* streams.c: memory-bound programs, measured */
 void calibrate_attention(struct target *t); /* attention.c: section 3 and C3 on public kernels */
 /* Times the public attention kernel on t->shape and prints a line of JSON. */
-void time_attention_shape(struct target *t); /* attention.c */
-void calibrate_decode(struct target *t);     /* decode.c: latent attention with public kernels */
+void time_attention_shape(struct target *t);                 /* attention.c */
+void time_decode_shape(struct target *t, const char *shape); /* decode.c: of latent attention */
+void calibrate_decode(struct target *t); /* decode.c: latent attention with public kernels */
 
 /* Runs a target's rows with changed parameters and prints nothing. */
 struct tally run_quietly(struct target t, const char *parameters);

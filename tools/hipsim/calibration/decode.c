@@ -18,8 +18,9 @@
 
 #define QK_DIM 576
 #define V_DIM 512
-#define CUS 256
 #define KEY_UNIT 16
+
+enum { MOST_CUS = 304, MOST_SPLITS = 16 };
 
 static const struct decode_row {
     const char *object, *kernel;
@@ -28,10 +29,13 @@ static const struct decode_row {
     double us;
     bool short_launch;
     const char *source;
+    uint32_t rows;       /* what the host says that a sequence has; 0: heads */
+    uint32_t kv_element; /* bytes; 0: element */
+    uint32_t tile;       /* rows of a workgroup, of kernels without a work list; 0: with one */
 } rows[] = {
 #define R(...) ROW(__VA_ARGS__)
 #define ROW(object, kernel, element, heads, queries, batch, keys, us, short_launch, source) \
-    {object, kernel, element, heads, queries, batch, keys, us, short_launch, source},
+    {object, kernel, element, heads, queries, batch, keys, us, short_launch, source, 0, 0, 0},
 #include "tools/hipsim/calibration/decode.def"
 };
 
@@ -98,10 +102,28 @@ static void release(struct buffers *b)
         check(hipFree(b->items[--b->n]), "hipFree");
 }
 
-/* How many compute units a sequence gets. */
-static uint32_t parts_of(const struct decode_row *r)
+static uint32_t units_of(const struct target *t) { return t->gfx950 ? 256 : MOST_CUS; }
+
+/* Without a work list: as get_meta_param() of aiter/mla.py chooses. */
+static uint32_t splits_of(const struct target *t, const struct decode_row *r)
 {
-    const uint32_t units = (r->keys + KEY_UNIT - 1) / KEY_UNIT, cus = CUS / r->batch;
+    double best = 0;
+    uint32_t splits = 1;
+    for (uint32_t i = 1; i <= MOST_SPLITS; i++) {
+        const double rounds = (double)r->batch * i / units_of(t);
+        const double value = rounds / ceil(rounds) * r->keys / (r->keys + 84.1 * i);
+        splits = value > best ? i : splits;
+        best = value > best ? value : best;
+    }
+    return splits;
+}
+
+/* How many compute units a sequence gets. */
+static uint32_t parts_of(const struct target *t, const struct decode_row *r)
+{
+    if (r->tile)
+        return splits_of(t, r);
+    const uint32_t units = (r->keys + KEY_UNIT - 1) / KEY_UNIT, cus = units_of(t) / r->batch;
     const uint32_t parts = cus && !r->short_launch ? cus : 1;
     return units < parts ? units : parts;
 }
@@ -109,8 +131,8 @@ static uint32_t parts_of(const struct decode_row *r)
 /* The list of every compute unit; those without work have an empty one. */
 static uint64_t upload_work(struct buffers *b, const struct decode_row *r, uint32_t parts)
 {
-    static struct work_info info[CUS];
-    int32_t first[CUS + 1];
+    static struct work_info info[MOST_CUS];
+    int32_t first[MOST_CUS + 1];
     uint64_t lists[10] = {0};
     uint32_t n = 0;
     memset(info, 0, sizeof(info));
@@ -130,7 +152,7 @@ static uint64_t upload_work(struct buffers *b, const struct decode_row *r, uint3
             };
         }
     }
-    for (uint32_t cu = 0; cu <= CUS; cu++)
+    for (uint32_t cu = 0; cu <= MOST_CUS; cu++)
         first[cu] = (int32_t)(cu < n ? cu : n);
     lists[0] = upload(b, first, sizeof(first));
     lists[1] = upload(b, info, sizeof(info));
@@ -153,6 +175,7 @@ static void fill_arguments(struct buffers *b, const struct decode_row *r, uint32
                            struct argument a[ARG_COUNT])
 {
     const size_t rows_out = (size_t)r->batch * parts * r->queries * r->heads;
+    const uint32_t kv_element = r->kv_element ? r->kv_element : r->element;
     const float scale = 1 / sqrtf(QK_DIM), one = 1;
     const int32_t ones[512] = {1};
     memset(a, 0, ARG_COUNT * sizeof(*a));
@@ -160,18 +183,19 @@ static void fill_arguments(struct buffers *b, const struct decode_row *r, uint32
     a[ARG_PARTIAL_LSE].value = (uintptr_t)allocate(b, rows_out * 4);
     a[ARG_Q].value =
         (uintptr_t)allocate(b, (size_t)r->batch * r->queries * r->heads * QK_DIM * r->element);
-    a[ARG_KV].value = (uintptr_t)allocate(b, (size_t)r->batch * r->keys * QK_DIM * r->element);
+    a[ARG_KV].value = (uintptr_t)allocate(b, (size_t)r->batch * r->keys * QK_DIM * kv_element);
     a[ARG_KV_INDPTR].value = upload_steps(b, r->batch, r->keys);
     a[ARG_PAGES].value = upload_steps(b, r->batch * r->keys, 1);
     a[ARG_LAST_PAGE].value = upload(b, ones, sizeof(ones));
     memcpy(&a[ARG_SCALE].value, &scale, sizeof(scale));
     /* Kernels that take more queries than there are get the number of heads. */
-    a[ARG_ROWS].value = r->heads;
-    a[ARG_SPLITS].value = a[ARG_OUT_SPLITS].value = 1;
+    a[ARG_ROWS].value = r->rows ? r->rows : r->heads;
+    a[ARG_SPLITS].value = r->tile ? parts : 1;
+    a[ARG_OUT_SPLITS].value = a[ARG_SPLITS].value == 1;
     a[ARG_Q_STRIDE].value = (uint64_t)r->heads * QK_DIM * r->element * r->queries;
-    a[ARG_PAGE_STRIDE].value = (uint64_t)QK_DIM * r->element;
+    a[ARG_PAGE_STRIDE].value = (uint64_t)QK_DIM * kv_element;
     a[ARG_Q_INDPTR].value = upload_steps(b, r->batch, r->queries);
-    a[ARG_WORK].value = upload_work(b, r, parts);
+    a[ARG_WORK].value = r->tile ? upload_steps(b, r->batch, parts) : upload_work(b, r, parts);
     a[ARG_OUT].value = (uintptr_t)allocate(b, (size_t)r->batch * r->queries * r->heads * V_DIM * 2);
     a[ARG_Q_SCALE].value = a[ARG_KV_SCALE].value = upload(b, &one, sizeof(one));
     a[ARG_RANKS].value = 1;
@@ -200,25 +224,39 @@ static double time_reduction(const struct target *t, const struct decode_row *r,
     return parts > 1 ? time_kernel(t->reduce, "reduce", grid, 128, &args, sizeof(args)) : 0;
 }
 
+/* False: the code object is not there. */
+static bool time_row(const struct target *t, const struct decode_row *r, double *decode,
+                     double *reduction)
+{
+    char path[4096];
+    snprintf(path, sizeof(path), "%s/%s/mla/%s.co", t->hsa ? t->hsa : "", t->name, r->object);
+    if (!t->hsa || access(path, R_OK) != 0)
+        return false;
+    struct buffers buffers = {.n = 0};
+    struct argument arguments[ARG_COUNT];
+    const uint32_t parts = parts_of(t, r), all = r->heads * r->queries;
+    const uint32_t listed[3] = {units_of(t), 1, 1};
+    const uint32_t split[3] = {r->tile ? (all + r->tile - 1) / r->tile : 1, r->batch, parts};
+    fill_arguments(&buffers, r, parts, arguments);
+    execute_all(r->short_launch); /* most workgroups have nothing to do */
+    *decode =
+        time_kernel(path, r->kernel, r->tile ? split : listed, 256, arguments, sizeof(arguments));
+    *reduction = time_reduction(t, r, parts, arguments);
+    execute_all(false);
+    release(&buffers);
+    return true;
+}
+
 static void decode_row(struct target *t, const struct decode_row *r)
 {
-    char path[4096], what[64];
+    char what[64];
+    double decode, reduction;
     snprintf(what, sizeof(what), "MLA decode %s h%u q%u b%u k%u", r->element == 1 ? "fp8" : "bf16",
              r->heads, r->queries, r->batch, r->keys);
-    snprintf(path, sizeof(path), "%s/%s/mla/%s.co", t->hsa ? t->hsa : "", t->name, r->object);
-    if (!t->hsa || access(path, R_OK) != 0) {
+    if (!time_row(t, r, &decode, &reduction)) {
         print_not_run(t, "D", what, "needs --hsa, the public code objects of aiter");
         return;
     }
-    struct buffers buffers = {.n = 0};
-    struct argument arguments[ARG_COUNT];
-    const uint32_t parts = parts_of(r), grid[3] = {CUS, 1, 1};
-    fill_arguments(&buffers, r, parts, arguments);
-    execute_all(r->short_launch); /* most workgroups have nothing to do */
-    const double decode = time_kernel(path, r->kernel, grid, 256, arguments, sizeof(arguments));
-    const double reduction = time_reduction(t, r, parts, arguments);
-    execute_all(false);
-    release(&buffers);
     print_row(r->short_launch ? "DS" : "D", what, r->us, decode + reduction, "us", false,
               r->source);
     printf("     of them %.1f us decode, %.1f us reduction\n", decode, reduction);
@@ -236,4 +274,25 @@ void calibrate_decode(struct target *t)
 {
     for (size_t i = 0; t->gfx950 && i < sizeof(rows) / sizeof(rows[0]); i++)
         decode_row(t, &rows[i]);
+}
+
+/* "OBJECT,KERNEL,element,KV element,heads,queries,batch,keys,rows,tile" */
+void time_decode_shape(struct target *t, const char *shape)
+{
+    char object[128], kernel[192];
+    struct decode_row r = {.object = object, .kernel = kernel};
+    double decode, reduction;
+    if (sscanf(shape, "%127[^,],%191[^,],%u,%u,%u,%u,%u,%u,%u,%u", object, kernel, &r.element,
+               &r.kv_element, &r.heads, &r.queries, &r.batch, &r.keys, &r.rows, &r.tile) != 10 ||
+        !r.batch || !r.keys || r.batch > MOST_CUS) {
+        fprintf(stderr, "calibrate: --shape mla: wants OBJECT,KERNEL,element,kv element,heads,"
+                        "queries,batch,keys,rows,tile\n");
+        _exit(2);
+    }
+    if (!time_row(t, &r, &decode, &reduction)) {
+        fprintf(stderr, "calibrate: there is no %s in the directory of --hsa\n", object);
+        _exit(2);
+    }
+    printf("{\"target\": \"%s\", \"us\": %.2f, \"reduction_us\": %.2f}\n", t->name, decode,
+           reduction);
 }
