@@ -14,14 +14,16 @@ static uint64_t range_clocks(const struct time_code *code, uint64_t first, uint6
     return sum;
 }
 
-/* The instruction if it is a branch back whose loop has gone round. */
+/* The instruction if it is a branch back whose loop has gone round. One that runs in few of the
+ * rounds comes back from code that stands out of line: between the two is more than the loop. */
 static const struct inst *back_branch(const struct time_code *code, uint64_t i)
 {
-    const struct inst *in = code->lines[i].count ? code_inst(code->code, i * 4) : NULL;
-    if (!in || !time_is_jump(in) || in->target >= in->offset ||
-        code->lines[in->target / 4].count < 2)
+    const uint64_t count = code->lines[i].count;
+    const struct inst *in = count ? code_inst(code->code, i * 4) : NULL;
+    if (!in || !time_is_jump(in) || in->target >= in->offset)
         return NULL;
-    return in;
+    const uint64_t rounds = code->lines[in->target / 4].count;
+    return rounds < 2 || count < rounds / 2 ? NULL : in;
 }
 
 /* A loop has none inside that goes round more often. */
