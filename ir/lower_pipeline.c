@@ -129,6 +129,15 @@ static void add_carry(struct rotation *r, struct tir_value v, unsigned age)
     r->carries[r->n_carries++] = (struct carry){v, age};
 }
 
+/* How many rounds before its use by `stage` a carried value was made: 1 by the stage itself, for
+ * the tile before. The stage after that has made it earlier in this very round. */
+static unsigned carried_age(const struct rotation *r, int param, unsigned stage)
+{
+    const struct tir_value next = yielded(r, param);
+    assert(made_in_body(r, next) && def_stage(r, next) - stage <= 1);
+    return 1 + stage - def_stage(r, next);
+}
+
 static void note_use(struct rotation *r, unsigned stage, struct tir_value v)
 {
     if (made_in_body(r, v)) {
@@ -139,12 +148,8 @@ static void note_use(struct rotation *r, unsigned stage, struct tir_value v)
         return;
     }
     const int param = param_index(r, v);
-    if (param > 0) {
-        /* The template uses a carried value in the stage that makes the next one. */
-        const struct tir_value next = yielded(r, param);
-        assert(made_in_body(r, next) && def_stage(r, next) == stage);
-        add_carry(r, next, 1);
-    }
+    if (param > 0 && carried_age(r, param, stage) > 0)
+        add_carry(r, yielded(r, param), 1);
 }
 
 struct uses {
@@ -218,7 +223,7 @@ static struct tir_value mapped(struct round *e, unsigned stage, struct tir_value
         return e->tile[stage];
     if (e->number == stage) /* this stage's first tile */
         return r->loop->operands[3 + param - 1];
-    return r->round[1][yielded(r, param).id];
+    return r->round[carried_age(r, param, stage)][yielded(r, param).id];
 }
 
 static void clone_into(struct round *e, unsigned stage, const struct tir_block *from,
@@ -325,6 +330,11 @@ static bool barrier_follows(const struct round *e, unsigned i)
     return false;
 }
 
+static bool is_joined(const struct tir_schedule *s, int phase, int next)
+{
+    return phase >= 0 && next == phase + 1 && s->joined_phases >> phase & 1;
+}
+
 static void emit_round(struct round *e, bool steady)
 {
     struct rotation *r = e->r;
@@ -336,13 +346,13 @@ static void emit_round(struct round *e, bool steady)
         const int stage = (int)stage_of(op);
         if (stage < e->first_stage || stage > e->last_stage)
             continue;
-        if (op->phase != phase) {
+        if (op->phase != phase && !is_joined(r->schedule, phase, op->phase)) {
             if (phase >= 0)
                 end_phase(e, barrier, steady);
-            phase = op->phase;
             barrier = false;
-            begin_phase(e, (unsigned)phase);
+            begin_phase(e, op->phase);
         }
+        phase = op->phase;
         barrier |= op->opcode == TIR_barrier;
         if (op->opcode == TIR_barrier && barrier_follows(e, i))
             continue;

@@ -7,9 +7,10 @@
  *
  * A list scheduler over each straight run of a matrix phase. Matrix instructions keep their order;
  * other ops go by the longest path of work that hangs on them, then by program order. Work is
- * spread evenly: with W slots of it and M matrix instructions, W k / M slots stand before the k-th,
- * so a phase with little to hide has no hole at its end. What a phase leaves behind is anchored at
- * its end, since the order of pure values is otherwise anybody's guess to instruction selection.
+ * spread evenly: with W slots of it and M matrix instructions to cover it, W k / M slots stand
+ * before the k-th, so a phase with little to hide has no hole at its end. What a phase leaves
+ * behind is anchored at its end, since the order of pure values is otherwise anybody's guess to
+ * instruction selection.
  *
  * What replaces a carried value of the loop is made after the old one's last use, wherever that is
  * possible: the two can then share a register, and the loop needs no copy.
@@ -244,13 +245,28 @@ static void find_feeds(struct run *r)
             pass_feeds(r, i);
 }
 
-static void schedule_run(struct run *r)
+/* The matrix instructions that work is spread over. What follows the last one keeps the phase's
+ * barrier waiting, and with it the matrix unit: it goes bare where the others have room, unless the
+ * next phase would wait for its result instead. */
+static unsigned covering(const struct run *r, const struct tir_schedule *s, unsigned work)
 {
-    unsigned work = 0, matrices = 0, done = 0, issued = 0;
+    unsigned matrices = 0, room = 0, last = 0;
     for (unsigned i = 0; i < r->n; i++) {
-        work += r->nodes[i].slots;
-        matrices += r->nodes[i].matrix;
+        if (!r->nodes[i].matrix)
+            continue;
+        matrices++;
+        room += last;
+        last = r->machine->mma[tir_op(r->f, r->nodes[i].ref)->imm[0]].shadow_slots;
     }
+    return s->bare_last && matrices && work <= room ? matrices - 1 : matrices;
+}
+
+static void schedule_run(struct run *r, const struct tir_schedule *s)
+{
+    unsigned work = 0, done = 0, issued = 0;
+    for (unsigned i = 0; i < r->n; i++)
+        work += r->nodes[i].slots;
+    const unsigned matrices = covering(r, s, work);
     while (r->n_out < r->n) {
         const int matrix = next_matrix(r), other = best_other(r, issued);
         const bool ready = matrix >= 0 && may_go(r, (unsigned)matrix);
@@ -319,7 +335,7 @@ static unsigned schedule(struct tir_func *f, const struct tir_schedule *s, struc
     order_replacements(&r, b);
     find_feeds(&r);
     if (s->interleave) {
-        schedule_run(&r);
+        schedule_run(&r, s);
         memcpy(b->ops + first, r.out, r.n * sizeof(r.out[0]));
     }
     return anchor_results(f, b, first, end);

@@ -24,33 +24,37 @@ struct use {
     struct tir_verifier *v;
     const struct tir_op *loop;
     const struct tir_block *body;
-    unsigned stage;
+    unsigned stage, phase;
 };
 
-static bool is_made_in(const struct use *u, struct tir_value value, unsigned *stage)
+static bool is_made_in(const struct use *u, struct tir_value value, const struct tir_op **by)
 {
     const struct tir_ref def = u->v->f->values[value.id].def;
     for (uint32_t i = 0; def.id && i < u->body->n_ops; i++)
         if (u->body->ops[i].id == def.id) {
-            *stage = stage_of(tir_op(u->v->f, def));
+            *by = tir_op(u->v->f, def);
             return true;
         }
     return false;
 }
 
-/* A carried value is used in the stage that makes the next one, which is where it is at hand. */
+/* A carried value is used in the stage that makes the next one, which is where it is at hand, or in
+ * the stage before, whose tile comes after, in a later phase than it was made in. */
 static void check_carried(const struct use *u, uint32_t param)
 {
     const struct tir_block *const body = u->body;
     const struct tir_op *const yield = tir_op(u->v->f, body->ops[body->n_ops - 1]);
-    unsigned made = 0;
+    const struct tir_op *by = NULL;
     if (yield->opcode != TIR_yield || param > yield->n_operands)
         return;
-    if (tir_check(u->v, is_made_in(u, yield->operands[param - 1], &made),
-                  "carried value %u of a pipelined loop is not made in it", param))
-        tir_check(u->v, made == u->stage,
-                  "carried value %u is used in stage %u and made in stage %u", param, u->stage,
-                  made);
+    if (!tir_check(u->v, is_made_in(u, yield->operands[param - 1], &by),
+                   "carried value %u of a pipelined loop is not made in it", param))
+        return;
+    const unsigned made = stage_of(by);
+    const bool just_made = made == u->stage + 1 && by->phase < u->phase;
+    tir_check(u->v, made == u->stage || just_made,
+              "carried value %u is used in stage %u, phase %u and made in stage %u, phase %u",
+              param, u->stage, u->phase, made, (unsigned)by->phase);
 }
 
 static bool check_operands(void *context, struct tir_block *b, struct tir_ref r)
@@ -96,6 +100,7 @@ void tir_check_pipeline(struct tir_verifier *v, const struct tir_op *loop)
         const struct tir_op *const op = tir_op(v->f, u.body->ops[i]);
         v->op = u.body->ops[i];
         u.stage = stage_of(op);
+        u.phase = op->phase;
         check_order(v, u.body, i);
         check_operands(&u, loop->blocks[0], u.body->ops[i]);
         for (int k = 0; k < 2; k++)

@@ -39,7 +39,8 @@ static const struct tir_pass *pass_named(const char *name)
 
 static void run_case(const struct tir_pass *pass, const char *input_path, const char *expect_path)
 {
-    static const struct tir_schedule schedule = {.stages = 3, .matrix_phases = 2, .interleave = 1};
+    static const struct tir_schedule schedule = {
+        .stages = 3, .matrix_phases = 2, .interleave = 1, .bare_last = 1};
     char *const input = read_file(input_path);
     assert_non_null(input);
     struct tir_func *const f = parsed(input);

@@ -133,7 +133,10 @@ static const struct {
      "a pipelined loop counts from 0 in steps of 1"},
     {"%9 = const_int {value=0} : i32\n%10 = for %11 = %9 to %0 step %0 with (%12 = %9) : i32 {\n"
      "%13 = add %12, %0 : i32 @1.0\n%14 = add %12, %0 : i32 @2.0\nyield %14\n}",
-     "carried value 1 is used in stage 1 and made in stage 2"},
+     "carried value 1 is used in stage 1, phase 0 and made in stage 2, phase 0"},
+    {"%9 = const_int {value=0} : i32\n%10 = for %11 = %9 to %0 step %0 with (%12 = %9) : i32 {\n"
+     "%13 = add %12, %0 : i32 @1.2\n%14 = add %12, %0 : i32 @3.1\nyield %14\n}",
+     "carried value 1 is used in stage 1, phase 2 and made in stage 3, phase 1"},
     {"%9 = const_int {value=0} : i32\n%10 = for %11 = %9 to %0 step %0 with (%12 = %9) : i32 {\n"
      "%13 = add %12, %0 : i32 @1.0\nyield %0\n}",
      "carried value 1 of a pipelined loop is not made in it"},
