@@ -217,9 +217,9 @@ struct tir_value att_attention_modify(struct att_attention *a, struct tir_value 
 /* Exponentials take as many slots under matrix instructions as all the rest of the softmax: the
  * steps say which of them stand in the iteration of their scores and which are left for later. */
 struct power {
-    struct tir_value left[2]; /* exponents of the halves, or of all keys in [1] */
-    struct tir_value upper;   /* p of the upper half */
-    struct tir_value p;       /* of all keys, or none yet */
+    struct tir_value left;  /* exponents of the lower half, or of all keys */
+    struct tir_value upper; /* p of the upper half */
+    struct tir_value p;     /* of all keys, or none yet */
 };
 
 static bool is_late(const struct att_attention *a, enum att_step s)
@@ -227,21 +227,19 @@ static bool is_late(const struct att_attention *a, enum att_step s)
     return a->steps[s].stage != a->steps[ATT_STEP_EXPONENT].stage;
 }
 
-static struct power begin_power(struct att_attention *a, struct tir_value exponent)
+/* What the steps leave for the iteration of the scores; they have one stage in it. */
+static struct power begin_power(const struct att_attention *a, struct tir_value exponent)
 {
     struct tir_builder *const b = a->b;
-    struct power r = {.left = {{0}, exponent}};
+    struct power r = {.left = exponent};
     if (is_late(a, ATT_STEP_POWER))
         return r;
-    const bool split = is_late(a, ATT_STEP_POWER_2);
-    if (split)
-        for (int i = 0; i < 2; i++)
-            r.left[i] = tir_half(b, exponent, i);
-    set_step(a, ATT_STEP_POWER);
-    if (split)
-        r.upper = tir_exp2(b, r.left[0]);
-    else
+    if (!is_late(a, ATT_STEP_POWER_2)) {
         r.p = tir_exp2(b, exponent);
+        return r;
+    }
+    r.upper = tir_exp2(b, tir_half(b, exponent, 0));
+    r.left = tir_half(b, exponent, 1);
     return r;
 }
 
@@ -250,10 +248,45 @@ static struct tir_value finish_power(struct att_attention *a, const struct power
     struct tir_value p = r->p;
     set_step(a, ATT_STEP_POWER_2);
     if (!p.id)
-        p = tir_exp2(a->b, r->left[1]);
+        p = tir_exp2(a->b, r->left);
     if (r->upper.id)
         p = tir_stack(a->b, r->upper, p);
     return tir_named(a->b, "p", p);
+}
+
+/*
+ * The exponents were made with the m of the block before. Where that is too far below they are made
+ * anew with the one that follows, from the scores: an exponent that is large has lost their last
+ * bits. What has overflowed on the way is dropped.
+ */
+static void follow_late(struct att_attention *a, struct tir_value s, struct tir_value grown,
+                        struct power *powers, struct tir_value carried[ATT_N_CARRY])
+{
+    struct tir_builder *const b = a->b;
+    struct tir_value *const part[] = {&carried[ATT_CARRY_M], &carried[ATT_CARRY_L],
+                                      &carried[ATT_CARRY_O],
+                                      powers->p.id ? &powers->p : &powers->left, &powers->upper};
+    enum { MOST = sizeof(part) / sizeof(part[0]) };
+    const unsigned n = powers->upper.id ? MOST : MOST - 1;
+    struct tir_type types[MOST];
+    struct tir_value now[MOST], next[MOST];
+    for (unsigned i = 0; i < n; i++) {
+        now[i] = *part[i];
+        types[i] = tir_typeof(b->f, now[i]);
+    }
+    struct tir_if branch = tir_begin_if(b, grown, true, types, n);
+    const struct tir_value m = att_softmax_next(b, &a->softmax, s, now[ATT_CARRY_M]);
+    const struct tir_value alpha = tir_exp2(b, tir_sub(b, now[ATT_CARRY_M], m));
+    *powers = begin_power(a, att_softmax_exponent(b, &a->softmax, s, m));
+    next[ATT_CARRY_M] = m;
+    for (unsigned i = ATT_CARRY_L; i < ATT_N_CARRY; i++)
+        next[i] = tir_mul(b, now[i], tir_broadcast(b, alpha, types[i]));
+    for (unsigned i = ATT_N_CARRY; i < n; i++)
+        next[i] = *part[i];
+    tir_else(b, &branch, next);
+    tir_end_if(b, &branch, now);
+    for (unsigned i = 0; i < n; i++)
+        *part[i] = now[i];
 }
 
 /* l += p, and O += V p. */
@@ -283,17 +316,24 @@ void att_attention_visit(struct att_attention *a, struct att_block block,
         source->fetch_values(a->family, &block);
     s = att_attention_modify(a, s, &block);
 
+    struct att_softmax_step step = {{0}, {0}};
     set_step(a, ATT_STEP_MAXIMUM);
-    const struct att_softmax_step step =
-        att_softmax_maximum(b, &a->softmax, s, &carried[ATT_CARRY_M]);
+    if (a->late_maximum)
+        step.grown = att_softmax_grown(b, &a->softmax, s, carried[ATT_CARRY_M]);
+    else
+        step = att_softmax_maximum(b, &a->softmax, s, &carried[ATT_CARRY_M]);
     set_step(a, ATT_STEP_EXPONENT);
     const struct tir_value exponent = att_softmax_exponent(b, &a->softmax, s, carried[ATT_CARRY_M]);
-    const struct power powers = begin_power(a, exponent);
+    set_step(a, ATT_STEP_POWER);
+    struct power powers = begin_power(a, exponent);
 
     if (source->place_values)
         source->place_values(a->family, &block);
     set_step(a, ATT_STEP_RESCALE);
-    att_softmax_rescale(b, &step, &carried[ATT_CARRY_O], &carried[ATT_CARRY_L]);
+    if (a->late_maximum)
+        follow_late(a, s, step.grown, &powers, carried);
+    else
+        att_softmax_rescale(b, &step, &carried[ATT_CARRY_O], &carried[ATT_CARRY_L]);
     if (source->await_values)
         source->await_values(a->family);
     accumulate(a, &block, finish_power(a, &powers), carried);

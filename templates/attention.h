@@ -20,11 +20,11 @@ struct att_place {
 /** The steps that are the same for all families. The source places its own. */
 enum att_step {
     ATT_STEP_MODIFY,   /* soft cap, hook, mask: has branches */
-    ATT_STEP_MAXIMUM,  /* does the running maximum follow? Has a branch */
+    ATT_STEP_MAXIMUM,  /* does the running maximum follow? Has a branch, unless that is late */
     ATT_STEP_EXPONENT, /* s -> log2 p */
     ATT_STEP_POWER,    /* log2 p -> p, of the upper half of the keys */
     ATT_STEP_POWER_2,  /* the same of the lower half; later than the first or with it */
-    ATT_STEP_RESCALE,  /* O and l follow the maximum: has a branch */
+    ATT_STEP_RESCALE,  /* O and l follow the maximum, which is late: p too. Has a branch */
     ATT_STEP_SUM,      /* l += p, and p in 16 bits */
     ATT_STEP_PRODUCT,  /* O += V P */
     ATT_N_STEPS
@@ -86,6 +86,7 @@ struct att_attention {
     const struct att_source *source;
     void *family;                  /* handed to the source's functions */
     const struct att_place *steps; /* [ATT_N_STEPS] */
+    bool late_maximum;             /* exponents are made with the m of the block before */
 };
 
 /** What the loop carries: the running maximum, the denominator and O^T. */

@@ -13,7 +13,7 @@
  *   PAGES   look up the pages of K, with a paged cache only    M2
  *   COPY_K  copy K to LDS                                      M2
  *   WAIT_K  K has arrived                                      M2
- *   SCORES  read K, load V  M1       S = K Q  C1      mask  M2      running maximum, P  C2
+ *   SCORES  read K, load V  M1       S = K Q  C1      mask  EDGE    running maximum, P  C2
  *   VALUES  V to LDS, rescale  M1    sum of P, P to 16 bits  C1    read V  M2    O += V P  C2
  *
  * K and V of a paged cache pass through registers, where they get the type to compute with.
@@ -30,7 +30,8 @@
 #include <stdio.h>
 #include <string.h>
 
-enum phase { M1, C1, M2, C2, N_PHASES };
+/* EDGE is the beginning of M2: what it makes needs no registers once V is there. */
+enum phase { M1, C1, EDGE, M2, C2 };
 enum stage { PAGES, COPY_K, WAIT_K, SCORES, VALUES, N_STAGES };
 enum group { GROUP_K, GROUP_V };
 /* Plain tensors have no stage for page numbers. */
@@ -494,6 +495,11 @@ static void place_steps(struct prefill *p)
         p->steps[i] = (struct att_place){stage_number(p, steps[i].stage), steps[i].phase};
     if (p->tile->late_power)
         p->steps[ATT_STEP_POWER_2] = p->steps[ATT_STEP_SUM];
+    if (p->tile->late_maximum)
+        p->steps[ATT_STEP_MAXIMUM] = p->steps[ATT_STEP_EXPONENT];
+    /* Not where it is work enough to hide the way of V. */
+    if (p->tile->late_maximum && !att_scales_scores(p->v) && p->v->mask != ATT_MASK_CUSTOM)
+        p->steps[ATT_STEP_MODIFY].phase = EDGE;
 }
 
 /* Rows of O^T from `first` on, as far as they are head_dim_v's: the others are of no value. */
@@ -581,6 +587,7 @@ static void attend(struct prefill *p)
                                           .dtype = p->dtype,
                                           .source = &source,
                                           .family = p,
+                                          .late_maximum = p->tile->late_maximum,
                                           .steps = p->steps};
     att_attention_scale(&p->attention, p->scores, p->k_scale);
     find_position(p);
@@ -627,7 +634,9 @@ static void build(const struct att_variant *v, const struct tir_machine *m, stru
         .func = f,
         .schedule = {.stages = (uint8_t)stages,
                      .matrix_phases = 1u << C1 | 1u << C2,
+                     .joined_phases = 1u << EDGE,
                      .interleave = 1,
+                     .bare_last = p.tile->late_maximum,
                      .hoist_vgprs = p.tile->hoist_vgprs,
                      .memory_priority = p.tile->memory_priority,
                      .ping_pong = 2},

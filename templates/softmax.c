@@ -24,21 +24,38 @@ struct tir_value att_softmax_lowest(struct tir_builder *b, const struct att_soft
     return tir_splat(b, tir_f32(b, -3e38f), s->vector);
 }
 
-/* 2^8 of head room: O and l grow by that much at most before the maximum follows. */
+static struct tir_value has_grown(struct tir_builder *b, const struct att_softmax *s,
+                                  struct tir_value top, struct tir_value m)
+{
+    /* 2^8 of head room: O and l grow by that much at most before the maximum follows. */
+    const float room = 8.0f;
+    const struct tir_value below = tir_broadcast(b, tir_neg(b, m), s->folded);
+    const struct tir_value above = tir_fma(b, top, tir_splat(b, s->exponent, s->folded), below);
+    return tir_any(b, tir_cmp_gt(b, above, tir_float_like(b, above, room)));
+}
+
+struct tir_value att_softmax_grown(struct tir_builder *b, const struct att_softmax *s,
+                                   struct tir_value scores, struct tir_value m)
+{
+    return has_grown(b, s, tir_col_fold_max(b, scores), m);
+}
+
+struct tir_value att_softmax_next(struct tir_builder *b, const struct att_softmax *s,
+                                  struct tir_value scores, struct tir_value m)
+{
+    const struct tir_value top = tir_col_max(b, scores);
+    return tir_max(b, m, tir_mul(b, top, tir_splat(b, s->exponent, s->vector)));
+}
+
 struct att_softmax_step att_softmax_maximum(struct tir_builder *b, const struct att_softmax *s,
                                             struct tir_value scores, struct tir_value *m)
 {
     const struct tir_value top = tir_col_fold_max(b, scores);
-    const struct tir_value below = tir_broadcast(b, tir_neg(b, *m), s->folded);
-    const struct tir_value above = tir_fma(b, top, tir_splat(b, s->exponent, s->folded), below);
-    struct att_softmax_step r = {
-        .grown = tir_any(b, tir_cmp_gt(b, above, tir_float_like(b, above, 8.0f)))};
+    struct att_softmax_step r = {.grown = has_grown(b, s, top, *m)};
 
     const struct tir_type t[] = {s->vector, s->vector};
     struct tir_if follow = tir_begin_if(b, r.grown, true, t, 2);
-    const struct tir_value whole =
-        tir_mul(b, tir_col_max(b, top), tir_splat(b, s->exponent, s->vector));
-    const struct tir_value next = tir_max(b, *m, whole);
+    const struct tir_value next = att_softmax_next(b, s, top, *m);
     tir_else(b, &follow, (struct tir_value[]){next, tir_exp2(b, tir_sub(b, *m, next))});
     struct tir_value both[] = {*m, tir_float_like(b, *m, 1.0f)};
     tir_end_if(b, &follow, both);

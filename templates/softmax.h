@@ -22,17 +22,24 @@ struct att_softmax att_softmax(struct tir_builder *b, struct tir_type scores,
 /** m before the first score: 1 x queries. m is in powers of two. */
 struct tir_value att_softmax_lowest(struct tir_builder *b, const struct att_softmax *s);
 
+/** Has the maximum of some query of the wave grown past the threshold? A scalar i1. Each lane asks
+ * for the keys that it holds itself. */
+struct tir_value att_softmax_grown(struct tir_builder *b, const struct att_softmax *s,
+                                   struct tir_value scores, struct tir_value m);
+
+/** m' = max(m, max_j s_j exponent), which lanes exchange. */
+struct tir_value att_softmax_next(struct tir_builder *b, const struct att_softmax *s,
+                                  struct tir_value scores, struct tir_value m);
+
 /** Did the maximum of some query of the wave follow (scalar i1), and 2^(m - m'): 1 x queries. */
 struct att_softmax_step {
     struct tir_value grown, alpha;
 };
 
 /**
- * m' = max(m, max_j s_j exponent), but only where the maximum of some query has grown past the
- * threshold: any m will do as long as nothing overflows, and O then needs no rescaling for most
- * tiles. Each
- * lane asks for the keys that it holds itself; the exchange between lanes is in a branch that is
- * not expected to be taken.
+ * m follows, but only where the maximum of some query has grown past the threshold: any m will do
+ * as long as nothing overflows, and O then needs no rescaling for most tiles. The exchange between
+ * lanes is in a branch that is not expected to be taken.
  */
 struct att_softmax_step att_softmax_maximum(struct tir_builder *b, const struct att_softmax *s,
                                             struct tir_value scores, struct tir_value *m);

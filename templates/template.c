@@ -21,10 +21,10 @@ static const struct member {
     const char *name;
     size_t offset, size;
 } members[] = {
-    MEMBER(rows),       MEMBER(keys),        MEMBER(keys_by_row),
-    MEMBER(panel),      MEMBER(waves),       MEMBER(waves_per_simd),
-    MEMBER(copy_bytes), MEMBER(hoist_vgprs), MEMBER(memory_priority),
-    MEMBER(late_power), MEMBER(ascending),
+    MEMBER(rows),       MEMBER(keys),         MEMBER(keys_by_row),
+    MEMBER(panel),      MEMBER(waves),        MEMBER(waves_per_simd),
+    MEMBER(copy_bytes), MEMBER(hoist_vgprs),  MEMBER(memory_priority),
+    MEMBER(late_power), MEMBER(late_maximum), MEMBER(ascending),
 };
 #undef MEMBER
 

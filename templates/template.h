@@ -57,9 +57,11 @@ struct att_tile {
     uint8_t hoist_vgprs;          /* tir_schedule.hoist_vgprs */
     uint8_t memory_priority;      /* tir_schedule.memory_priority */
     bool late_power; /* half of the exponentials stand under the next iteration's first product */
-    bool ascending;  /* prefill: workgroups of the first queries come first, not of the last */
-    bool plain;      /* only without what takes registers of its own: hook, soft cap, pages */
-    const char *why; /* what decided on it */
+    bool
+        late_maximum; /* the maximum is checked under the product, and followed in the next phase */
+    bool ascending;   /* prefill: workgroups of the first queries come first, not of the last */
+    bool plain;       /* only without what takes registers of its own: hook, soft cap, pages */
+    const char *why;  /* what decided on it */
 };
 
 /**
