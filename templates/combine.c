@@ -31,7 +31,7 @@ enum {
     AT_ONCE = 4,    /* parts that a wave has under way */
     HEADS = 8,      /* that a wave has, unless its lanes hold more or two registers fewer */
     TOKEN_BITS = 2, /* pair: log2 of the rows that a lane has */
-    PANELS = 2      /* of a head dim: 192 is 128 + 64; more of them leave a lane more than MOST */
+    PANELS = 2      /* of a head dim: 192 is 128 + 64 */
 };
 
 static const float LOG2E = 1.4426950408889634f, LN2 = 0.6931471805599453f;
@@ -61,29 +61,36 @@ struct state {
 
 static unsigned largest_power(unsigned n) { return 1u << (31 - __builtin_clz(n)); }
 
-/* Lanes that share a row: each has PER neighbours of the widest panel, and 4 of the narrowest. */
-static unsigned row_lanes(unsigned dim)
+/* Lanes that share a row whose panels have nothing in common: each has PER neighbours of the widest
+ * panel, and 4 of the narrowest. */
+static unsigned lanes_apart(unsigned dim)
 {
     const unsigned wide = largest_power(dim) / PER, narrow = (dim & -dim) / 4;
     return wide < narrow ? wide : narrow;
 }
 
+/* Are the panels the first and the last `largest_power(dim)` columns? Both have those in the middle
+ * where panels that have nothing in common would be too many, or leave a lane too much. */
+static bool overlaps(unsigned dim) { return dim > MOST * lanes_apart(dim); }
+
+static unsigned row_lanes(unsigned dim)
+{
+    return overlaps(dim) ? largest_power(dim) / PER : lanes_apart(dim);
+}
+
 /* Elements of a row that one lane holds. */
-static unsigned row_elements(unsigned dim) { return dim / row_lanes(dim); }
+static unsigned row_elements(unsigned dim)
+{
+    return overlaps(dim) ? 2 * PER : dim / lanes_apart(dim);
+}
 
 static bool check(const struct att_variant *v, const struct tir_machine *m, struct att_why *why)
 {
     (void)m;
     const int dim = v->head_dim;
-    if (dim % 16 || dim < 32 || dim > 512)
-        return att_reject(why, ATT_HEAD_DIM, "head_dim %d is not a multiple of 16 from 32 to 512",
+    if (dim % 8 || dim < 32 || dim > 512)
+        return att_reject(why, ATT_HEAD_DIM, "head_dim %d is not a multiple of 8 from 32 to 512",
                           dim);
-    if (row_elements((unsigned)dim) > MOST)
-        return att_reject(
-            why, ATT_HEAD_DIM,
-            "head_dim %d needs %u elements of a row in a lane, and %d of several parts "
-            "fit",
-            dim, row_elements((unsigned)dim), MOST);
     return true;
 }
 
@@ -112,7 +119,10 @@ static struct tir_type panel_type(struct combine *c, unsigned width, unsigned re
 static struct state_type state_type(struct combine *c, unsigned reg_bits, unsigned waves)
 {
     struct state_type t = {0};
-    for (unsigned first = 0, dim = (unsigned)c->v->head_dim; first < dim; t.n++) {
+    const unsigned dim = (unsigned)c->v->head_dim, widest = largest_power(dim);
+    for (unsigned first = 0; first < dim; t.n++) {
+        if (first && overlaps(dim))
+            first = dim - widest;
         t.first[t.n] = (int)first;
         t.o[t.n] = panel_type(c, largest_power(dim - first), reg_bits, waves);
         first += t.o[t.n].cols;

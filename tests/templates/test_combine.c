@@ -42,7 +42,7 @@ static void check_kernel(const struct att_variant *v)
 static void every_size_fits_its_registers(void **state)
 {
     (void)state;
-    static const int dims[] = {32, 64, 128, 256, 512, 48, 80, 96, 160, 192, 320, 384};
+    static const int dims[] = {32, 64, 128, 256, 512, 48, 72, 80, 96, 112, 160, 192, 320, 384};
     for (int t = 0; tgt_all[t]; t++)
         for (unsigned d = 0; d < sizeof(dims) / sizeof(dims[0]); d++)
             for (int scheme = ATT_PARTIALS_CSR; scheme <= ATT_PARTIALS_PAIR; scheme++) {
@@ -64,10 +64,9 @@ static void unsupported_head_dims_say_why(void **state)
     static const struct {
         int dim;
         const char *text;
-    } odd[] = {{16, "is not a multiple of 16 from 32 to 512"},
-               {72, "is not a multiple of 16 from 32 to 512"},
-               {1024, "is not a multiple of 16 from 32 to 512"},
-               {112, "head_dim 112 needs 28 elements of a row in a lane"}};
+    } odd[] = {{16, "is not a multiple of 8 from 32 to 512"},
+               {68, "is not a multiple of 8 from 32 to 512"},
+               {1024, "is not a multiple of 8 from 32 to 512"}};
     for (unsigned i = 0; i < sizeof(odd) / sizeof(odd[0]); i++) {
         struct att_variant v;
         struct att_why why = {.text = ""};
