@@ -18,6 +18,8 @@
  * are under way while another is worked on.
  */
 #include "templates/decode.h"
+#include "ir/spread.h"
+#include "templates/grid.h"
 #include "templates/scalar.h"
 #include "templates/template.h"
 
@@ -98,6 +100,14 @@ static const struct att_tile tiles[] = {
      .waves = 4,
      .waves_per_simd = 1,
      .why = "O 128, Q 64"},
+    {.head_dim = 512,
+     .head_dim_v = 512,
+     .rows = 16,
+     .keys = 16,
+     .keys_by_row = 16,
+     .waves = 4,
+     .waves_per_simd = 1,
+     .why = "K, V and Q 64 each, O 128"},
 };
 
 static const struct att_knob knobs[] = {
@@ -107,16 +117,22 @@ static const struct att_knob knobs[] = {
     {"hoist_vgprs", 2, {4, 16}},
 };
 
+static bool in_parts(const struct att_variant *v)
+{
+    return decode_cache(v->head_dim).overlap || decode_cache(v->head_dim_v).overlap;
+}
+
 /* Page numbers by row take registers, and so does whatever is done to scores: O gets fewer. */
 static bool has_registers(const struct att_variant *v, const struct att_tile *t)
 {
     const bool by_lane = decode_by_lane(v);
+    const bool window = v->mask == ATT_MASK_WINDOW && in_parts(v);
     const bool scaled = v->kv_scale >= ATT_KV_SCALE_TOKEN;
     if (by_lane && (scaled || v->kv_layout == ATT_KV_LAYOUT_SHUFFLE))
         return t->rows <= 16;
     const bool plain =
-        !by_lane && !scaled && !v->soft_cap && !v->logits && v->mask != ATT_MASK_CUSTOM;
-    return plain || t->waves_per_simd > 1;
+        !by_lane && !scaled && !v->soft_cap && !v->logits && v->mask != ATT_MASK_CUSTOM && !window;
+    return plain || t->waves_per_simd > 1 || t->rows <= 16;
 }
 
 /* Rows beyond the tile's are gone through in further passes: the widest tile takes any number. */
@@ -149,15 +165,25 @@ static bool fits(const struct att_variant *v, const struct att_tile *t, const st
     return true;
 }
 
-static bool is_power(int n) { return n > 0 && !(n & (n - 1)); }
+/* Rows of a cache are whole loads of 16 bytes. */
+static bool check_dims(const struct att_variant *v, struct att_why *why)
+{
+    static const enum att_field fields[] = {ATT_HEAD_DIM, ATT_HEAD_DIM_V};
+    const int step = 128 / (int)tir_dtype_bits(att_cache_dtype(v));
+    const int most = v->kv_layout == ATT_KV_LAYOUT_SHUFFLE ? 256 : 512;
+    for (int i = 0; i < 2; i++) {
+        const int dim = att_get(v, fields[i]);
+        if (dim % step || dim < 64 || dim > most)
+            return att_reject(why, fields[i], "%s %d is not a multiple of %d from 64 to %d",
+                              att_fields[fields[i]].name, dim, step, most);
+    }
+    return true;
+}
 
 static bool check(const struct att_variant *v, const struct tir_machine *m, struct att_why *why)
 {
-    if (!is_power(v->head_dim) || v->head_dim < 64 || v->head_dim > 256)
-        return att_reject(why, ATT_HEAD_DIM, "head_dim %d is not 64, 128 or 256", v->head_dim);
-    if (!is_power(v->head_dim_v) || v->head_dim_v < 64 || v->head_dim_v > 256)
-        return att_reject(why, ATT_HEAD_DIM_V, "head_dim_v %d is not 64, 128 or 256",
-                          v->head_dim_v);
+    if (!check_dims(v, why))
+        return false;
     struct att_tile tile;
     return att_cache_check(v, why) && att_find_tile(v, m, &tile, why);
 }
@@ -313,14 +339,53 @@ struct decode_rows decode_rows(struct decode *d, struct tir_value column)
     return r;
 }
 
-/* Q^T stays in registers as the right operand of S^T = K Q^T. */
+/* Q^T is the right operand of S^T = K Q^T. It stays in registers where these have room for it. */
+static bool keeps_q(const struct decode *d) { return d->k.width <= 256; }
+
+static unsigned q_bytes(const struct decode *d)
+{
+    return keeps_q(d) ? 0 : d->columns * d->k.width * 2;
+}
+
+/* Every wave stores the same. */
+static void place_q(struct decode *d)
+{
+    struct tir_builder *b = &d->b;
+    d->q_map = tir_lane_major(tir_layout_of(b->f, tir_typeof(b->f, d->q)), 8);
+    tir_tile_lds_store(b, d->lds_q, d->q, &d->q_map);
+    tir_wait(b, TIR_LDS_WRITES, 0);
+    tir_barrier(b);
+}
+
+static struct tir_value read_q(struct decode *d)
+{
+    struct tir_builder *b = &d->b;
+    if (keeps_q(d))
+        return d->q;
+    return tir_tile_lds_load(b, d->lds_q, tir_typeof(b->f, d->q), &d->q_map);
+}
+
+/* Zero in the first columns, which another part of K has too. */
+static struct tir_value without_first(struct decode *d, struct tir_value q, unsigned columns)
+{
+    struct tir_builder *b = &d->b;
+    struct tir_type t = tir_typeof(b->f, q);
+    t.dtype = TIR_I32;
+    const struct tir_value column = tir_col_index(b, t);
+    const struct tir_value twice = tir_cmp_lt(b, column, tir_int_like(b, column, columns));
+    return tir_select(b, twice, tir_float_like(b, q, 0.0f), q);
+}
+
 static void load_q(struct decode *d)
 {
     struct tir_builder *b = &d->b;
-    const struct tir_layout l =
-        tir_mma_right(&d->m->mma[d->qk], d->columns, &d->depth, (struct tir_waves){0});
+    const struct tir_waves none = {0};
+    const unsigned width = decode_part_width(&d->k);
+    const struct tir_mma *const qk = &d->m->mma[d->qk];
+    const struct tir_contraction depth = tir_contract_rows(qk, width, 16 / d->kv_bytes);
+    const struct tir_layout l = tir_mma_right(qk, d->columns, &depth, none);
     const struct tir_layout rows = tir_layout_slice(&l, 1);
-    const struct tir_type t = tir_tile(b->f, d->dtype, d->columns, d->k.width, &l);
+    const struct tir_type t = tir_tile(b->f, d->dtype, d->columns, width, &l);
     const struct decode_rows r =
         decode_rows(d, tir_row_index(b, tir_tile(b->f, TIR_I32, d->columns, 1, &rows)));
     const struct tir_value token = tir_convert(b, r.token, TIR_I64);
@@ -328,9 +393,18 @@ static void load_q(struct decode *d)
     const struct tir_value at =
         tir_add(b, tir_mul(b, token, like(d, att_stride(b, ARG_Q_TOKEN_STRIDE, 2), token)),
                 tir_mul(b, head, like(d, att_stride(b, ARG_Q_HEAD_STRIDE, 2), head)));
-    d->q = tir_named(
-        b, "q",
-        tir_transpose(b, tir_tile_gather(b, tir_arg(b, ARG_Q, TIR_I64), at, tir_i32(b, 0), t)));
+    struct tir_value part[2];
+    for (unsigned i = 0; i < decode_parts(&d->k); i++)
+        part[i] = tir_tile_gather(b, tir_arg(b, ARG_Q, TIR_I64), at,
+                                  tir_i32(b, 2 * decode_part_first(&d->k, i)), t);
+    if (d->k.overlap)
+        part[1] = without_first(d, part[1], d->k.overlap);
+    struct tir_value q = decode_join(d, part, &d->k);
+    if (d->k.overlap) {
+        const struct tir_layout all = tir_mma_right(qk, d->columns, &d->depth, none);
+        q = tir_relayout(b, q, &all);
+    }
+    d->q = tir_named(b, "q", tir_transpose(b, q));
 }
 
 /* The columns are queries of one sequence, each for the heads of a kv head. */
@@ -406,8 +480,8 @@ static struct tir_value scores(void *family, const struct att_block *block)
     struct tir_builder *b = &d->b;
     set_stage(d, COMPUTE, SCORES);
     const struct tir_value zero = tir_splat(b, tir_f32(b, 0.0f), d->scores);
-    const struct tir_value k = decode_use_k(d, d->k_loaded);
-    return decode_scale(d, tir_named(b, "s", tir_mma(b, d->qk, k, d->q, zero)), &d->k_scales);
+    const struct tir_value k = decode_use_k(d, d->k_loaded), q = read_q(d);
+    return decode_scale(d, tir_named(b, "s", tir_mma(b, d->qk, k, q, zero)), &d->k_scales);
 }
 
 static struct tir_value scale_weights(void *family, struct tir_value p)
@@ -456,11 +530,16 @@ static struct decode_state walk_keys(struct decode *d)
     for (int i = 0; i < ATT_N_CARRY; i++)
         types[i] = tir_typeof(b->f, carried[i]);
     const struct tir_value n = count_blocks(d);
+    if (!keeps_q(d)) {
+        load_q(d);
+        place_q(d);
+    }
     struct tir_if some =
         tir_begin_if(b, tir_cmp_gt(b, n, tir_i32(b, 0)), false, types, ATT_N_CARRY);
     memcpy(inside, carried, sizeof(inside));
     decode_find_position(d);
-    load_q(d);
+    if (keeps_q(d))
+        load_q(d);
     struct tir_loop loop = tir_begin_for(b, tir_i32(b, 0), n, tir_i32(b, 1), inside, ATT_N_CARRY);
     att_attention_visit(&d->attention, (struct att_block){.index = loop.index}, inside);
     b->stage = TIR_NO_STAGE;
@@ -507,12 +586,24 @@ static void work_on(struct decode *d, struct tir_value index)
         decode_join_parts(d);
 }
 
+/* Are there cache lines with elements of two heads? These are neighbours in the grid, and load such
+ * a line once if they are on the same XCD. */
+static bool shares_lines(const struct decode *d)
+{
+    const unsigned line = 128;
+    const unsigned k = (unsigned)d->v->head_dim * d->kv_bytes;
+    const unsigned v = (unsigned)d->v->head_dim_v * d->kv_bytes;
+    return d->v->kv_layout == ATT_KV_LAYOUT_NHD && (k % line || v % line);
+}
+
 /* The items of this workgroup. */
 void decode_find_items(struct decode *d, struct tir_value range[2])
 {
     struct tir_builder *b = &d->b;
     const struct tir_type i32[] = {tir_scalar(TIR_I32), tir_scalar(TIR_I32)};
-    const struct tir_value group = tir_block_id(b, 0);
+    struct tir_value group = tir_block_id(b, 0);
+    if (shares_lines(d))
+        group = att_xcd_item(b, group, tir_i32(b, 0), tir_arg(b, ARG_WORKGROUPS, TIR_I32));
     struct tir_if listed = tir_begin_if(b, is_given(d, ARG_WORK_INDPTR), false, i32, 2);
     range[0] = load_i32(d, ARG_WORK_INDPTR, group);
     range[1] = load_i32(d, ARG_WORK_INDPTR, att_plus(b, group, 1));
@@ -535,13 +626,13 @@ static struct decode begin(const struct att_variant *v, const struct tir_machine
         .kv_dtype = att_cache_dtype(v),
         .waves = t->waves,
         .hoist_vgprs = t->hoist_vgprs,
-        .k = {.width = (unsigned)v->head_dim},
-        .value = {.width = (unsigned)v->head_dim_v},
+        .k = decode_cache(v->head_dim),
+        .value = decode_cache(v->head_dim_v),
     };
     d.kv_bytes = tir_dtype_bits(d.kv_dtype) / 8;
     d.columns = t->rows;
-    const bool by_row =
-        decode_by_lane(d.v) || v->kv_scale == ATT_KV_SCALE_TOKEN || v->mask == ATT_MASK_CUSTOM;
+    const bool by_row = decode_by_lane(d.v) || v->kv_scale == ATT_KV_SCALE_TOKEN ||
+                        v->mask == ATT_MASK_CUSTOM || (att_scales_scores(v) && in_parts(v));
     d.keys = by_row ? t->keys_by_row : t->keys;
     if (v->mask == ATT_MASK_CUSTOM && d.columns > 16)
         d.keys = DECODE_BLOCK; /* each byte of the mask has an address of two registers */
@@ -561,6 +652,7 @@ static void build(const struct att_variant *v, const struct tir_machine *m, stru
     struct tir_builder *const b = &d.b;
     decode_choose_layouts(&d);
     d.lds = tir_lds_buffer(b, decode_merge_bytes(&d), 16);
+    d.lds_q = tir_lds_buffer(b, q_bytes(&d), 16);
     if (v->one_launch)
         d.lds_count = tir_lds_buffer(b, d.columns * 4, 16);
     d.wave = tir_wave_id(b);

@@ -14,9 +14,13 @@
 /* Tokens that one buffer resource covers: pages of a multiple of it are read block by block. */
 enum { DECODE_BLOCK = 16, DECODE_MAX_BLOCKS = 4 };
 
-/* One of K and V: where its pages are and how a wave holds a tile of it. */
+/* One of K and V: where its pages are and how a wave holds a tile of it. A head dim that is no
+ * power of two is held as the next one, its first and its last `width` / 2 columns side by side,
+ * so that no load leaves the row. */
 struct decode_cache {
-    unsigned width;          /* head_dim or head_dim_v */
+    unsigned width;          /* head_dim or head_dim_v, up to a power of two */
+    unsigned overlap;        /* columns that both halves have; 0: it is loaded whole */
+    struct tir_layout part;  /* of DECODE_BLOCK tokens x a half, or all, of width */
     struct tir_layout block; /* of DECODE_BLOCK tokens x width, as loaded */
     struct tir_layout tile;  /* of keys x width */
     struct tir_type rows;    /* keys x 1 of i32, as held beside the tile */
@@ -62,6 +66,8 @@ struct decode {
     struct tir_type scores, output;
     struct att_attention attention;
     struct tir_value lds, lds_count; /* the latter: how many parts were there before */
+    struct tir_value lds_q;          /* where Q^T lies that registers have no room for */
+    struct tir_layout q_map;
 
     struct tir_value wave, gqa;
     struct decode_item item;
@@ -77,11 +83,27 @@ struct decode {
 
 /* decode_load.c */
 
+/** A cache of rows of `dim` elements; before anything is built. */
+struct decode_cache decode_cache(int dim);
+/** How many parts a row is loaded in, 1 or 2, their columns, and where part i begins. */
+static inline unsigned decode_parts(const struct decode_cache *c) { return c->overlap ? 2 : 1; }
+static inline unsigned decode_part_width(const struct decode_cache *c)
+{
+    return c->width / decode_parts(c);
+}
+static inline int decode_part_first(const struct decode_cache *c, unsigned i)
+{
+    return i ? (int)(c->width / 2 - c->overlap) : 0;
+}
+/** Parts of rows, rows x a half of the width, side by side. */
+struct tir_value decode_join(struct decode *d, struct tir_value part[2],
+                             const struct decode_cache *c);
+
 /** Layouts of K and V as they are loaded and used; before anything is built. */
 void decode_choose_layouts(struct decode *d);
 /** The cache at the item's kv head. */
 void decode_find_cache(struct decode *d);
-/** Are pages so small, so unknown or so odd that each key's is looked up? */
+/** Are pages so small, so unknown or so odd, or rows so long, that each key's is looked up? */
 bool decode_by_lane(const struct att_variant *v);
 /** Page numbers of a tile's keys; those beyond the last repeat it. */
 struct decode_pages decode_find_pages(struct decode *d, struct tir_value key);

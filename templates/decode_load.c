@@ -21,7 +21,26 @@ static unsigned n_blocks(const struct decode *d) { return d->keys / DECODE_BLOCK
 
 bool decode_by_lane(const struct att_variant *v)
 {
-    return v->page_size == 0 || v->page_size % DECODE_BLOCK;
+    const bool wide = v->head_dim > 256 || v->head_dim_v > 256; /* has no registers for more */
+    return v->page_size == 0 || v->page_size % DECODE_BLOCK || wide;
+}
+
+struct decode_cache decode_cache(int dim)
+{
+    struct decode_cache c = {.width = 1};
+    while (c.width < (unsigned)dim)
+        c.width *= 2;
+    c.overlap = c.width - (unsigned)dim;
+    return c;
+}
+
+struct tir_value decode_join(struct decode *d, struct tir_value part[2],
+                             const struct decode_cache *c)
+{
+    if (!c->overlap)
+        return part[0];
+    const unsigned rows = tir_typeof(d->b.f, part[0]).rows;
+    return tir_join_blocks(&d->b, tir_stack(&d->b, part[0], part[1]), rows);
 }
 
 static bool shuffled(const struct decode *d) { return d->v->kv_layout == ATT_KV_LAYOUT_SHUFFLE; }
@@ -31,17 +50,18 @@ static bool shuffled(const struct decode *d) { return d->v->kv_layout == ATT_KV_
 /* Bits of dv that one load covers. */
 static unsigned v_vector_bits(const struct decode *d)
 {
-    const unsigned widest = tir_bits(16 / d->kv_bytes), all = tir_bits(d->value.width) - 4;
+    const unsigned widest = tir_bits(16 / d->kv_bytes);
+    const unsigned all = tir_bits(decode_part_width(&d->value)) - 4;
     if (shuffled(d))
         return 0;
     return widest < all ? widest : all;
 }
 
-/* A block of V as it is loaded: lanes 0..3 walk dv from the vector on, lanes 4 and 5 the keys that
- * the scores have there. */
-static struct tir_layout v_block(const struct decode *d)
+/* A part of a block of V as it is loaded: lanes 0..3 walk dv from the vector on, lanes 4 and 5 the
+ * keys that the scores have there. */
+static struct tir_layout v_part(const struct decode *d)
 {
-    const unsigned vector = v_vector_bits(d), all = tir_bits(d->value.width);
+    const unsigned vector = v_vector_bits(d), all = tir_bits(decode_part_width(&d->value));
     struct tir_spread s = tir_spread(d->m, 1);
     if (shuffled(d))
         tir_spread_rows(&s, TIR_REGS, 2);
@@ -69,7 +89,7 @@ static void choose_product(struct decode *d, const struct tir_layout *scores)
         order[i] = (uint8_t)(i < m_bits ? vector + i : i < m_bits + vector ? i - m_bits : i);
     const struct tir_layout v_t = tir_layout_permute_rows(&a, order);
     const struct tir_layout output = tir_layout_permute_rows(&o, order);
-    d->value.block = v_block(d);
+    d->value.part = v_part(d);
     d->v_operand = tir_layout_transpose(&v_t);
     d->output = tir_tile(d->b.f, TIR_F32, d->value.width, d->columns, &output);
 }
@@ -84,6 +104,11 @@ static struct tir_layout stacked(const struct decode *d, const struct tir_layout
 
 static void finish_cache(struct decode *d, struct decode_cache *c)
 {
+    c->block = c->part;
+    if (c->overlap) {
+        const struct tir_layout both = tir_layout_stack(&c->part, DECODE_BLOCK);
+        c->block = tir_layout_join_blocks(&both, DECODE_BLOCK, decode_part_width(c));
+    }
     c->tile = stacked(d, &c->block);
     const struct tir_layout rows = tir_layout_slice(&c->tile, 1);
     c->rows = tir_tile(d->b.f, TIR_I32, d->keys, 1, &rows);
@@ -94,8 +119,10 @@ void decode_choose_layouts(struct decode *d)
     const struct tir_mma *const qk = &d->m->mma[d->qk];
     const struct tir_layout s = tir_mma_result(qk, d->keys, d->columns, (struct tir_waves){0});
     d->scores = tir_tile(d->b.f, TIR_F32, d->keys, d->columns, &s);
+    const struct tir_contraction part =
+        tir_contract_rows(qk, decode_part_width(&d->k), 16 / d->kv_bytes);
     d->depth = tir_contract_rows(qk, d->k.width, 16 / d->kv_bytes);
-    d->k.block = tir_mma_left(qk, DECODE_BLOCK, &d->depth, (struct tir_waves){0});
+    d->k.part = tir_mma_left(qk, DECODE_BLOCK, &part, (struct tir_waves){0});
     choose_product(d, &s);
     finish_cache(d, &d->k);
     finish_cache(d, &d->value);
@@ -188,57 +215,77 @@ static struct tir_value in_page(struct decode *d, const struct block *k, struct 
     return tir_add(b, base, tir_mul(b, tir_zext(b, token, TIR_I64), step));
 }
 
+static struct tir_type part_type(struct decode *d, const struct decode_cache *c)
+{
+    return tir_tile(d->b.f, d->kv_dtype, DECODE_BLOCK, decode_part_width(c), &c->part);
+}
+
 static struct tir_value load_rows(struct decode *d, const struct decode_cache *c,
-                                  const struct block *k)
+                                  const struct block *k, int first)
 {
     struct tir_builder *b = &d->b;
+    const int size = (int)d->kv_bytes;
     const struct tir_value base = in_page(d, k, c->c.base, c->c.page_stride, c->c.token_stride);
     const struct tir_view view =
-        att_view(b, base, k->rows, tir_convert(b, c->c.token_stride, TIR_I32),
-                 (int)(c->width * d->kv_bytes), 0);
-    return tir_tile_load(b, view, tir_i32(b, 0),
-                         tir_tile(b->f, d->kv_dtype, DECODE_BLOCK, c->width, &c->block));
+        att_view(b, base, k->rows, tir_convert(b, c->c.token_stride, TIR_I32), c->c.dim * size,
+                 first * size);
+    return tir_tile_load(b, view, tir_i32(b, 0), part_type(d, c));
 }
 
 /* K in SHUFFLE: D/x blocks of 16 keys, a page's length apart. */
-static struct tir_value load_shuffled_k(struct decode *d, const struct block *k)
+static struct tir_value load_shuffled_k(struct decode *d, const struct block *k, int first)
 {
     struct tir_builder *b = &d->b;
     const struct decode_cache *const c = &d->k;
     struct att_cache at = c->c;
     at.base = in_page(d, k, at.base, at.page_stride, tir_i64(b, 16));
-    const struct tir_layout rows = tir_layout_slice(&c->block, 1);
+    const struct tir_layout rows = tir_layout_slice(&c->part, 1);
     const struct tir_value row = tir_row_index(b, tir_tile(b->f, TIR_I32, DECODE_BLOCK, 1, &rows));
     const struct tir_value byte = tir_zext(b, tir_mul(b, row, tir_int_like(b, row, 16)), TIR_I64);
-    return att_cache_load(&at, byte, 0,
-                          tir_tile(b->f, d->kv_dtype, DECODE_BLOCK, c->width, &c->block));
+    return att_cache_load(&at, byte, first, part_type(d, c));
 }
 
-/* V in SHUFFLE: [16/x, D, x] without a gap, and V^T when its blocks are joined. */
-static struct tir_value load_shuffled_v(struct decode *d, const struct block *k)
+/* V in SHUFFLE: [16/x, D, x], a row of the load for each group of x keys. */
+static struct tir_value load_shuffled_v(struct decode *d, const struct block *k, int first)
 {
     struct tir_builder *b = &d->b;
     const struct decode_cache *const c = &d->value;
-    const unsigned x = (unsigned)c->c.x;
+    const unsigned x = (unsigned)c->c.x, width = decode_part_width(c), run = width * x;
+    const int row_bytes = c->c.dim * 16;
     const struct tir_value base =
-        in_page(d, k, c->c.base, c->c.page_stride, tir_i64(b, (int)(c->width * d->kv_bytes)));
+        in_page(d, k, c->c.base, c->c.page_stride, tir_i64(b, c->c.dim * (int)d->kv_bytes));
     const struct tir_value groups =
         tir_shr(b, tir_max(b, att_plus(b, k->rows, (int)x - 1), tir_i32(b, 0)),
                 tir_i32(b, (int)tir_bits(x)));
     const struct tir_view view =
-        att_view(b, base, att_times(b, groups, (int)c->width), tir_i32(b, 16), 16, 0);
-    const struct tir_layout columns = tir_layout_transpose(&c->block);
-    const struct tir_layout split = tir_layout_split_blocks(&columns, c->width, x);
-    const struct tir_type t = tir_tile(b->f, d->kv_dtype, c->width * (DECODE_BLOCK / x), x, &split);
-    return tir_transpose(b, tir_join_blocks(b, tir_tile_load(b, view, tir_i32(b, 0), t), c->width));
+        att_view(b, base, groups, tir_i32(b, row_bytes), row_bytes, 16 * first);
+    /* keys x columns -> x x (columns of all groups) -> one column -> groups x (a group's). */
+    struct tir_layout l = tir_layout_transpose(&c->part);
+    l = tir_layout_split_blocks(&l, width, x);
+    l = tir_layout_transpose(&l);
+    l = tir_layout_split_blocks(&l, x, 1);
+    l = tir_layout_join_blocks(&l, run, 1);
+    l = tir_layout_transpose(&l);
+    const struct tir_type t = tir_tile(b->f, d->kv_dtype, DECODE_BLOCK / x, run, &l);
+    struct tir_value v = tir_transpose(b, tir_tile_load(b, view, tir_i32(b, 0), t));
+    v = tir_join_blocks(b, tir_split_blocks(b, v, 1), x);
+    return tir_transpose(b, tir_join_blocks(b, tir_transpose(b, v), width));
 }
 
 static struct tir_value load_block(struct decode *d, const struct decode_cache *c,
                                    const struct block *k)
 {
-    if (!shuffled(d))
-        return load_rows(d, c, k);
-    return c->c.value ? load_shuffled_v(d, k) : load_shuffled_k(d, k);
+    struct tir_value part[2];
+    for (unsigned i = 0; i < decode_parts(c); i++) {
+        const int first = decode_part_first(c, i);
+        if (!shuffled(d))
+            part[i] = load_rows(d, c, k, first);
+        else if (!c->c.value)
+            part[i] = load_shuffled_k(d, k, first);
+        else
+            part[i] = load_shuffled_v(d, k, first);
+    }
+    return decode_join(d, part, c);
 }
 
 /* ---- Tiles ---- */
@@ -260,7 +307,13 @@ static struct tir_value load_by_lane(struct decode *d, const struct decode_cache
     const struct tir_value token = att_page_place(&d->paging, keys);
     const struct tir_value row =
         att_cache_row(&c->c, tir_zext(b, pages, TIR_I64), tir_zext(b, token, TIR_I64));
-    return att_cache_load(&c->c, row, 0, tir_tile(b->f, d->kv_dtype, d->keys, c->width, &c->tile));
+    const struct tir_layout l = stacked(d, &c->part);
+    const struct tir_type t = tir_tile(b->f, d->kv_dtype, d->keys, decode_part_width(c), &l);
+    struct tir_value part[2];
+    for (unsigned i = 0; i < decode_parts(c); i++)
+        part[i] = att_cache_load(&c->c, row, decode_part_first(c, i), t);
+    const struct tir_value all = decode_join(d, part, c);
+    return c->overlap ? tir_relayout(b, all, &c->tile) : all;
 }
 
 static struct tir_value load_tile(struct decode *d, const struct decode_cache *c,

@@ -146,21 +146,24 @@ static struct tir_value valid_only(struct decode *d, const struct decode_rows *r
     return tir_select(&d->b, r->valid, offset, tir_int_like(&d->b, offset, -1));
 }
 
-/* a is columns x anything, f32 or 16 bits; strides in bytes. */
+/* a is columns x anything, f32 or 16 bits; strides in bytes; it begins at `byte` of each row. */
 static void write_rows(struct decode *d, const char *tensor, struct tir_value a,
                        struct tir_value row0, struct tir_value row_bytes,
-                       struct tir_value head_bytes)
+                       struct tir_value head_bytes, int byte)
 {
     struct tir_builder *b = &d->b;
     const struct decode_rows r = rows_of(d, tir_typeof(b->f, a));
     const struct tir_value at = valid_only(d, &r, offset_of(d, &r, row0, row_bytes, head_bytes));
-    tir_tile_scatter(b, tir_arg(b, tensor, TIR_I64), at, tir_i32(b, 0), a);
+    tir_tile_scatter(b, tir_arg(b, tensor, TIR_I64), at, tir_i32(b, byte), a);
 }
 
-/* The type of O with registers in the order of dv, so that a lane has neighbours. */
+/* The type of O with registers in the order of dv, so that a lane has neighbours; what tells halves
+ * of it apart is the last. */
 static struct tir_type in_order(struct decode *d)
 {
-    const struct tir_layout l = tir_layout_sort_regs(tir_layout_of(d->b.f, d->output));
+    struct tir_layout l = tir_layout_sort_regs(tir_layout_of(d->b.f, d->output));
+    if (d->value.overlap)
+        l = tir_layout_regs_first(&l, TIR_RC(d->value.width / 2 - 1, d->columns - 1));
     return tir_tile(d->b.f, TIR_F32, d->output.rows, d->output.cols, &l);
 }
 
@@ -171,17 +174,30 @@ static void write_lse(struct decode *d, const char *tensor, struct tir_value lse
 {
     struct tir_builder *b = &d->b;
     struct tir_if first = tir_begin_if(b, tir_cmp_eq(b, d->wave, tir_i32(b, 0)), false, NULL, 0);
-    write_rows(d, tensor, tir_transpose(b, lse), row0, row_bytes, head_bytes);
+    write_rows(d, tensor, tir_transpose(b, lse), row0, row_bytes, head_bytes, 0);
     tir_else(b, &first, NULL);
     tir_end_if(b, &first, NULL);
+}
+
+/* O^T, of f32 or 16 bits, half by half where these overlap. */
+static void write_out(struct decode *d, const char *tensor, struct tir_value o, int size,
+                      struct tir_value row0, struct tir_value row_bytes,
+                      struct tir_value head_bytes)
+{
+    const struct decode_cache *const c = &d->value;
+    for (unsigned i = 0; i < decode_parts(c); i++) {
+        const struct tir_value part = c->overlap ? tir_half(&d->b, o, (int)i) : o;
+        write_rows(d, tensor, tir_transpose(&d->b, part), row0, row_bytes, head_bytes,
+                   size * decode_part_first(c, i));
+    }
 }
 
 static void write_final(struct decode *d, struct tir_value o, struct tir_value lse)
 {
     struct tir_builder *b = &d->b;
     const struct tir_value o16 = tir_convert_short(b, o, d->dtype);
-    write_rows(d, ARG_OUT, tir_transpose(b, o16), d->item.first_token,
-               att_stride(b, ARG_OUT_TOKEN_STRIDE, 2), att_stride(b, ARG_OUT_HEAD_STRIDE, 2));
+    write_out(d, ARG_OUT, o16, 2, d->item.first_token, att_stride(b, ARG_OUT_TOKEN_STRIDE, 2),
+              att_stride(b, ARG_OUT_HEAD_STRIDE, 2));
     if (d->v->lse)
         write_lse(d, ARG_LSE, lse, d->item.first_token, att_stride(b, ARG_LSE_TOKEN_STRIDE, 4),
                   att_stride(b, ARG_LSE_HEAD_STRIDE, 4));
@@ -192,8 +208,7 @@ static void write_partial(struct decode *d, struct tir_value o, struct tir_value
     struct tir_builder *b = &d->b;
     const struct tir_value heads = att_wide(b, tir_arg(b, ARG_HEADS, TIR_I32));
     const struct tir_value head_bytes = tir_i64(b, d->v->head_dim_v * 4), four = tir_i64(b, 4);
-    write_rows(d, ARG_PARTIAL_OUT, tir_transpose(b, o), d->item.partial,
-               tir_mul(b, heads, head_bytes), head_bytes);
+    write_out(d, ARG_PARTIAL_OUT, o, 4, d->item.partial, tir_mul(b, heads, head_bytes), head_bytes);
     write_lse(d, ARG_PARTIAL_LSE, lse, d->item.partial, tir_mul(b, heads, four), four);
 }
 
@@ -262,6 +277,7 @@ void decode_write(struct decode *d, struct decode_state *s)
 /* The parts of the item's sequence, as entries of reduce_partial_map. */
 struct parts {
     struct tir_value first, count;
+    struct tir_type o; /* of O as it is loaded: decode_parts() of them are an O */
 };
 
 static struct tir_value load_word(struct decode *d, const char *array, struct tir_value index)
@@ -273,10 +289,11 @@ static struct tir_value load_word(struct decode *d, const char *array, struct ti
 
 /* The parts are summed up as memory has them, neighbours of a row side by side in the lanes: a load
  * of O as matrix instructions leave it would touch sixteen rows at once. Nor are there columns that
- * no query has. Sets d's columns and its types of O and of a number for each column. */
-static void choose_sum(struct decode *d)
+ * no query has. Sets d's columns and its types of O and of a number for each column, and that of a
+ * load of O. */
+static void choose_sum(struct decode *d, struct parts *p)
 {
-    const unsigned width = tir_bits(d->value.width);
+    const unsigned width = tir_bits(decode_part_width(&d->value));
     /* At most half of the lanes: rows that are alike in a wave would be scalars, too many. */
     const unsigned most = d->m->lane_bits - 1, lanes = width - 2 < most ? width - 2 : most;
     const unsigned rows_used = (unsigned)(d->v->gqa * d->v->q_len); /* 0: not known */
@@ -290,7 +307,12 @@ static void choose_sum(struct decode *d)
     tir_spread_cols(&s, TIR_REGS, width - 2 - lanes);
     tir_spread_rows(&s, TIR_LANES, d->m->lane_bits - lanes);
     tir_spread_rows(&s, TIR_REGS, columns - (d->m->lane_bits - lanes));
-    const struct tir_layout rows = tir_spread_layout(&s), l = tir_layout_transpose(&rows);
+    const struct tir_layout rows = tir_spread_layout(&s);
+    struct tir_layout l = tir_layout_transpose(&rows);
+    const unsigned loaded = decode_part_width(&d->value);
+    p->o = tir_tile(d->b.f, TIR_F32, loaded, d->columns, &l);
+    if (d->value.overlap)
+        l = tir_layout_stack(&l, loaded);
     const struct tir_layout column = tir_layout_slice(&l, 0);
     d->output = tir_tile(d->b.f, TIR_F32, d->value.width, d->columns, &l);
     d->attention.softmax.vector = tir_tile(d->b.f, TIR_F32, 1, d->columns, &column);
@@ -317,12 +339,21 @@ static struct partial find_partial(struct decode *d, const char *tensor, int byt
     return p;
 }
 
-static struct tir_value load_rows(struct decode *d, const struct partial *p, struct tir_value row)
+static struct tir_value load_rows(struct decode *d, const struct partial *p, struct tir_value row,
+                                  int byte)
 {
     struct tir_builder *b = &d->b;
     const struct tir_value base =
         tir_add(b, tir_arg(b, p->tensor, TIR_I64), tir_mul(b, att_wide(b, row), p->row_bytes));
-    return tir_transpose(b, tir_tile_gather(b, base, p->at, tir_i32(b, 0), p->t));
+    return tir_transpose(b, tir_tile_gather(b, base, p->at, tir_i32(b, byte), p->t));
+}
+
+static struct tir_value load_out(struct decode *d, const struct partial *p, struct tir_value row)
+{
+    struct tir_value part[2];
+    for (unsigned i = 0; i < decode_parts(&d->value); i++)
+        part[i] = load_rows(d, p, row, 4 * decode_part_first(&d->value, i));
+    return d->value.overlap ? tir_stack(&d->b, part[0], part[1]) : part[0];
 }
 
 enum { PARTS_AT_ONCE = 4 };
@@ -344,7 +375,7 @@ static void load_parts(struct decode *d, const struct parts *p, struct tir_value
     const struct tir_value log2e = tir_float_like(b, lowest, LOG2E);
     const struct tir_value last = att_plus(b, p->count, -1);
     const struct partial lses = find_partial(d, ARG_PARTIAL_LSE, 4, vector);
-    const struct partial outs = find_partial(d, ARG_PARTIAL_OUT, d->v->head_dim_v * 4, d->output);
+    const struct partial outs = find_partial(d, ARG_PARTIAL_OUT, d->v->head_dim_v * 4, p->o);
     struct tir_value row[PARTS_AT_ONCE], there[PARTS_AT_ONCE], lse[PARTS_AT_ONCE];
     for (unsigned i = 0; i < n; i++) {
         const struct tir_value part = att_plus(b, k, (int)(i * d->waves));
@@ -352,9 +383,9 @@ static void load_parts(struct decode *d, const struct parts *p, struct tir_value
         row[i] = load_word(d, ARG_REDUCE_PARTIAL_MAP, tir_add(b, p->first, tir_min(b, part, last)));
     }
     for (unsigned i = 0; i < n; i++)
-        lse[i] = load_rows(d, &lses, row[i]);
+        lse[i] = load_rows(d, &lses, row[i], 0);
     for (unsigned i = 0; i < n; i++)
-        s[i].o = load_rows(d, &outs, row[i]);
+        s[i].o = load_out(d, &outs, row[i]);
     for (unsigned i = 0; i < n; i++) {
         s[i].m = tir_max(b, tir_mul(b, tir_select(b, there[i], lse[i], lowest), log2e), lowest);
         s[i].l = tir_select(b, tir_cmp_gt(b, s[i].m, lowest), tir_float_like(b, lowest, 1.0f),
@@ -423,12 +454,12 @@ static void write_sum(struct decode *d, const struct decode_state *s)
     tir_end_if(b, &first, NULL);
 }
 
-static void sum_up(struct decode *d, const struct parts *p)
+static void sum_up(struct decode *d, struct parts *p)
 {
     struct tir_builder *b = &d->b;
     const struct tir_type output = d->output, vector = d->attention.softmax.vector;
     const unsigned columns = d->columns;
-    choose_sum(d);
+    choose_sum(d, p);
     struct tir_loop pass =
         tir_begin_for(b, tir_i32(b, 0), d->n_rows, tir_i32(b, (int)d->columns), NULL, 0);
     d->first_row = pass.index;

@@ -695,8 +695,8 @@ static void what_cannot_be_built_says_why(void **state)
         struct setting settings[2];
         const char *sentence;
     } refused[] = {
-        {{{ATT_HEAD_DIM, 96}, {ATT_GQA, 8}}, "head_dim 96 is not 64, 128 or 256"},
-        {{{ATT_TILE, 100000}, {ATT_GQA, 8}}, "decode has 576 tiles, and no tile 100000"},
+        {{{ATT_HEAD_DIM, 100}, {ATT_GQA, 8}}, "head_dim 100 is not a multiple of 8 from 64 to 512"},
+        {{{ATT_TILE, 100000}, {ATT_GQA, 8}}, "tiles, and no tile 100000"},
         {{{ATT_TILE, 1}, {ATT_GQA, 8}}, "tile 1 does not fit: is for head dims up to 64"},
         {{{ATT_KV_LAYOUT, ATT_KV_LAYOUT_SHUFFLE}, {ATT_PAGE_SIZE, 36}},
          "page_size 36 is no multiple of the 8 tokens"},
