@@ -79,13 +79,34 @@ static bool depends_on_others(const struct att_variant *v, const struct tir_mach
     return false;
 }
 
+/* Where the last field is given of which another value would do; the entry, if there is none. */
+static struct att_loc decisive_place(const struct att_variant *v, const struct tir_machine *m)
+{
+    struct att_why why;
+    int value;
+    for (int f = ATT_FIELD_COUNT; f-- > 0;) {
+        if (!v->loc[f].line || !(v->op->takes >> f & 1))
+            continue;
+        for (int i = 0; alternative(f, i, &value); i++) {
+            struct att_variant changed = *v;
+            if (value == att_fields[f].dflt)
+                changed.loc[f] = (struct att_loc){0}; /* it may follow another field */
+            att_set(&changed, f, value);
+            att_variant_resolve(&changed);
+            if (accepts(&changed, m, &why))
+                return v->loc[f];
+        }
+    }
+    return v->at;
+}
+
 void attnc_report_refusal(struct attnc_diag *d, const struct att_variant *v,
                           const struct tir_machine *m, const struct att_why *why, bool together)
 {
     char name[ATT_NAME_MAX];
     att_variant_name(v, name);
     if (why->field >= ATT_FIELD_COUNT || !v->loc[why->field].line) {
-        attnc_diag_error(d, v->at, "%s: %s", name, why->text);
+        attnc_diag_error(d, decisive_place(v, m), "%s: %s", name, why->text);
         return;
     }
     char note[ATT_NAME_MAX + 40];

@@ -12,7 +12,8 @@
 struct tir_machine;
 
 /**
- * Reports why `v` was refused at the value that is wrong, or at the entry. Where the value is wrong
+ * Reports why `v` was refused at the value that is wrong: the one that the template names, or the
+ * last one given that could be another, or the entry if there is none. Where a value is wrong
  * only beside the others, `together` (a product of lists) adds the kernel's name.
  */
 void attnc_report_refusal(struct attnc_diag *d, const struct att_variant *v,
