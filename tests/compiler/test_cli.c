@@ -212,6 +212,10 @@ static void no_output_replaces_an_input(void **state)
     expect("extract p.pack prefill_bf16_d64_gfx942 -o p.pack", 1, "", "p.pack: is an input");
     expect("trace p.pack prefill_bf16_d64_gfx942 -o p.pack", 1, "", "p.pack: is an input");
     expect("trace p.pack prefill_bf16_d64_gfx942 --annotate p.pack", 1, "", "p.pack: is an input");
+    expect("trace p.pack prefill_bf16_d64_gfx942 -o t --annotate ./t", 1, "", "./t: is another");
+    expect("build d.yaml -o x.pack --depfile x.pack", 1, "", "x.pack: is another output");
+    expect("tune d.yaml -o x.pack --tuning x.pack", 1, "", "x.pack: is another output");
+    expect("tune d.yaml -o x.pack --db x.pack", 1, "", "x.pack: is another output");
     expect("trace p.pack prefill_bf16_d64_gfx942 -o none/t.json", 2, "", "none/t.json: No such");
     same = read_file("p.pack", &after);
     assert_int_equal(before, after);

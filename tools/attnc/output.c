@@ -14,36 +14,48 @@
 
 #include "tools/attnc/command.h"
 
-/* A file that this run reads. The list lives as long as the process. */
-struct input {
+/* A file that this run reads or will write: itself, or its directory and its name in it as long as
+ * it does not exist. The lists live as long as the process. */
+struct noted {
     dev_t device;
     ino_t inode;
-    struct input *next;
+    char *name; /* in the directory; NULL: the file itself */
+    struct noted *next;
 };
 
-static struct input *inputs;
+static struct noted *inputs, *outputs;
 
-void note_input(const char *path)
+static void note(struct noted **list, const struct stat *st, const char *name)
 {
-    struct stat st;
-    if ((strcmp(path, "-") == 0 ? fstat(STDIN_FILENO, &st) : stat(path, &st)) != 0 ||
-        !S_ISREG(st.st_mode))
-        return;
-    struct input *input = malloc(sizeof(*input));
-    if (!input)
+    struct noted *noted = malloc(sizeof(*noted));
+    if (noted)
+        *noted = (struct noted){.device = st->st_dev, .inode = st->st_ino, .next = *list};
+    if (noted && name)
+        noted->name = strdup(name);
+    if (!noted || (name && !noted->name))
         exit(complain(EXIT_ENVIRONMENT, "out of memory"));
-    *input = (struct input){.device = st.st_dev, .inode = st.st_ino, .next = inputs};
-    inputs = input;
+    *list = noted;
 }
 
-static bool is_input(const struct stat *st)
+static bool is_noted(const struct noted *list, const struct stat *st, const char *name)
 {
-    for (const struct input *i = inputs; i; i = i->next) {
-        if (i->device == st->st_dev && i->inode == st->st_ino)
+    for (; list; list = list->next) {
+        if (list->device == st->st_dev && list->inode == st->st_ino &&
+            (name && list->name ? strcmp(name, list->name) == 0 : name == list->name))
             return true;
     }
     return false;
 }
+
+void note_input(const char *path)
+{
+    struct stat st;
+    if ((strcmp(path, "-") == 0 ? fstat(STDIN_FILENO, &st) : stat(path, &st)) == 0 &&
+        S_ISREG(st.st_mode))
+        note(&inputs, &st, NULL);
+}
+
+static bool is_input(const struct stat *st) { return is_noted(inputs, st, NULL); }
 
 static int refuse_input(const char *path)
 {
@@ -51,21 +63,33 @@ static int refuse_input(const char *path)
                     path);
 }
 
+/* Two outputs of a run cannot be one file. */
+static int claim(const char *path, const struct stat *st, const char *name)
+{
+    if (is_noted(outputs, st, name))
+        return complain(EXIT_USER, "%s: is another output of this command too", path);
+    note(&outputs, st, name);
+    return EXIT_GOOD;
+}
+
 int check_output(const char *path)
 {
     if (!path || strcmp(path, "-") == 0)
         return EXIT_GOOD;
     struct stat st;
-    if (stat(path, &st) == 0)
-        return is_input(&st) ? refuse_input(path) : EXIT_GOOD;
+    if (stat(path, &st) == 0) {
+        if (is_input(&st))
+            return refuse_input(path);
+        return S_ISREG(st.st_mode) ? claim(path, &st, NULL) : EXIT_GOOD;
+    }
     char directory[PATH_MAX] = ".";
     const char *slash = strrchr(path, '/');
     if (slash)
         snprintf(directory, sizeof(directory), "%.*s", slash == path ? 1 : (int)(slash - path),
                  path);
-    if (access(directory, W_OK | X_OK) == 0)
-        return EXIT_GOOD;
-    return complain(EXIT_ENVIRONMENT, "%s: %s", path, strerror(errno));
+    if (access(directory, W_OK | X_OK) != 0 || stat(directory, &st) != 0)
+        return complain(EXIT_ENVIRONMENT, "%s: %s", path, strerror(errno));
+    return claim(path, &st, slash ? slash + 1 : path);
 }
 
 static bool write_all(int fd, const void *bytes, size_t size)

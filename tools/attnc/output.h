@@ -16,9 +16,9 @@
 void note_input(const char *path);
 
 /**
- * Checks, before work starts, that `path` can become an output: it is none of the inputs, and its
- * directory exists and can be written. NULL and "-" (standard output) always can. Returns an
- * exit_code after a message.
+ * Checks, before work starts, that `path` can become an output: it is none of the inputs and no
+ * output that was checked before, and its directory exists and can be written. NULL and "-"
+ * (standard output) always can. Returns an exit_code after a message.
  */
 int check_output(const char *path);
 

@@ -493,6 +493,8 @@ static int run(int argc, char **argv)
     if (code == EXIT_GOOD)
         code = check_output(r.yaml);
     if (code == EXIT_GOOD)
+        code = check_output(r.db);
+    if (code == EXIT_GOOD)
         code = sweep(&r);
     free_run(&r);
     return code;
