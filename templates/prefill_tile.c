@@ -232,7 +232,8 @@ bool prefill_fits(const struct att_variant *v, const struct att_tile *t,
     return true;
 }
 
-/* The four panels of 120 have no registers left. */
+/* The four panels of 120 have no registers left, and above 128 a lane of an accumulator has rows of
+ * O beyond any rest of 8. */
 static bool is_a_size(int dim) { return dim >= 64 && !(dim % (dim < 96 ? 8 : 16)); }
 
 /* Pages are loaded column by column up to a power of two, which has to be in the page. */
