@@ -57,12 +57,8 @@ struct attnc_pack_kernel {
     size_t when_count;
     uint32_t workgroup[3];
 
-    uint32_t lds_static, lds_dynamic; /* bytes */
-    uint16_t vgprs, agprs, sgprs, spills;
-    uint32_t scratch;   /* bytes per work item */
-    uint16_t occupancy; /* waves per SIMD */
-    uint16_t mfma_duty; /* of the hot loop, in 0.1 %; 0xffff: not known */
-    uint32_t code_bytes;
+#define NUMBER(type, name) type name;
+#include "pack/kernel_numbers.def"
 
     const void *code; /* the code object */
     size_t code_size;

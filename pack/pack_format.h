@@ -138,14 +138,8 @@ struct attn_pack_kernel {
     uint16_t when_count;
     uint32_t kernarg_size;
     uint32_t workgroup[3];
-    uint32_t lds_static;  /* bytes */
-    uint32_t lds_dynamic; /* bytes, asked for at launch */
-    uint16_t vgprs, agprs, sgprs;
-    uint16_t spills;     /* VGPRs and SGPRs */
-    uint32_t scratch;    /* bytes per work item */
-    uint16_t occupancy;  /* waves per SIMD */
-    uint16_t mfma_duty;  /* of the hot loop, in 0.1 %; 0xffff: not known */
-    uint32_t code_bytes; /* machine code of the kernel, without the rest of its code object */
+#define NUMBER(type, name) type name;
+#include "pack/kernel_numbers.def"
     uint32_t zero;
     uint64_t code_offset; /* from the start of the code section, a multiple of 4096 */
     uint64_t code_size;

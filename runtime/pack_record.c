@@ -262,18 +262,12 @@ int attn_pack_describe(const struct attn_pack_record *record, struct attn_kernel
         .provenance = record->provenance,
         .field_count = k->pair_count,
         .workgroup = {k->workgroup[0], k->workgroup[1], k->workgroup[2]},
-        .lds_static = k->lds_static,
-        .lds_dynamic = k->lds_dynamic,
-        .vgprs = k->vgprs,
-        .agprs = k->agprs,
-        .sgprs = k->sgprs,
-        .spills = k->spills,
-        .scratch = k->scratch,
-        .occupancy = k->occupancy,
-        .mfma_duty = k->mfma_duty == 0xffff ? -1 : k->mfma_duty,
-        .code_bytes = k->code_bytes,
+#define NUMBER(type, name) .name = k->name,
+#include "pack/kernel_numbers.def"
         .object_bytes = k->code_size,
     };
+    if (k->mfma_duty == UINT16_MAX)
+        info->mfma_duty = -1;
     return ATTN_OK;
 }
 
