@@ -108,6 +108,15 @@ static void wrong_results_fail(void **state)
     expect("expected");
 }
 
+/* The kernel reads the poison of out, and writes q. */
+static void writing_an_input_fails(void **state)
+{
+    (void)state;
+    verify_swapped("q", "out");
+    expect("not written, or NaN");
+    expect("of q's memory belongs to no result and was written");
+}
+
 static void strides_of_another_tensor_fail(void **state)
 {
     (void)state;
@@ -160,15 +169,8 @@ static void add_copy(struct attnc_pack_writer *w, const uint8_t *pack, const cha
         .when = when,
         .when_count = when != NULL,
         .workgroup = {k->workgroup[0], k->workgroup[1], k->workgroup[2]},
-        .lds_static = k->lds_static,
-        .lds_dynamic = k->lds_dynamic,
-        .vgprs = k->vgprs,
-        .agprs = k->agprs,
-        .sgprs = k->sgprs,
-        .scratch = k->scratch,
-        .occupancy = k->occupancy,
-        .mfma_duty = k->mfma_duty,
-        .code_bytes = k->code_bytes,
+#define NUMBER(type, name) .name = k->name,
+#include "pack/kernel_numbers.def"
         .code = pack + h->sections[ATTN_PACK_CODE].offset + k->code_offset,
         .code_size = k->code_size,
     };
@@ -220,6 +222,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_sound_kernel_passes),
         cmocka_unit_test(wrong_results_fail),
+        cmocka_unit_test(writing_an_input_fails),
         cmocka_unit_test(strides_of_another_tensor_fail),
         cmocka_unit_test(each_kernel_of_a_key_is_verified),
     };

@@ -270,8 +270,9 @@ static void check_surroundings(struct call *c)
     int64_t at = 0;
     for (unsigned i = 0; i < c->count; i++) {
         if (!operand_untouched(&c->operands[i], &at))
-            verify_fail(c->row, "element %lld of %s's memory belongs to no result and was written",
-                        (long long)at, c->operands[i].schema.name);
+            verify_fail_too(c->row,
+                            "element %lld of %s's memory belongs to no result and was written",
+                            (long long)at, c->operands[i].schema.name);
     }
 }
 

@@ -32,6 +32,17 @@ void verify_fail(struct verify_row *row, const char *format, ...)
     va_end(arguments);
 }
 
+void verify_fail_too(struct verify_row *row, const char *format, ...)
+{
+    const size_t size = sizeof(row->fault), length = strlen(row->fault);
+    const int lead = snprintf(row->fault + length, size - length, "%s", length ? "; " : "");
+    const size_t at = length + (size_t)lead < size ? length + (size_t)lead : size - 1;
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(row->fault + at, size - at, format, arguments);
+    va_end(arguments);
+}
+
 static void note_worst(struct verify_run *run, double error, double bound)
 {
     if (bound > 0 && error / bound > run->worst)

@@ -52,6 +52,10 @@ struct verify_row {
 void verify_fail(struct verify_row *row, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
+/** The same, and behind the reason that there is already. */
+void verify_fail_too(struct verify_row *row, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
 /** A walk over the kernels of one target. */
 struct verify_run {
     const struct attn_pack *pack;
