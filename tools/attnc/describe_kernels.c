@@ -8,7 +8,7 @@
 #include "compiler/description.h"
 #include "targets/tgt.h"
 
-enum { MAX_ENTRY = 2048, MAX_LIST = 96 };
+enum { MAX_ENTRY = 2048, MAX_LIST = 96, INDEX_DIM = 128 };
 
 struct writer {
     struct model *m;
@@ -279,14 +279,16 @@ static void write_ropes(struct writer *w)
 }
 
 /* Every query head of a rank reads the one row that the latent cache has of a token. */
-static void write_latent_decode(struct writer *w, const struct model_latent *l, long q_len)
+static void write_latent_decode(struct writer *w, const struct model_latent *l, long q_len,
+                                bool sparse)
 {
     struct model_group latent = w->m->groups[0];
     char ratios[MAX_LIST], label[80];
     latent.kv_heads = 1;
     if (!list_ratios(w, &latent, ratios))
         return;
-    snprintf(label, sizeof(label), "absorbed decode of %ld queries over the latent cache", q_len);
+    snprintf(label, sizeof(label), "absorbed decode of %ld queries over %s", q_len,
+             sparse ? "lists of slots" : "the latent cache");
     begin(w, "mla_decode");
     field(w, "head_dim: %ld", l->kv_lora_rank + l->rope);
     field(w, "head_dim_v: %ld", l->kv_lora_rank);
@@ -295,7 +297,38 @@ static void write_latent_decode(struct writer *w, const struct model_latent *l, 
         field(w, "q_len: %ld", q_len);
     field(w, "page_size: %s", w->d->page_size);
     cache_fields(w);
-    end(w, label, "Decode over the latent cache, absorbed.");
+    if (sparse)
+        field(w, "sparse: slots");
+    end(w, label,
+        sparse ? "The same over the keys that the indexer chose for each query."
+               : "Decode over the latent cache, absorbed.");
+}
+
+/* Pages that the indexer finds key by key: below 32 tokens, or no power of two. */
+static const char *has_small_pages(const char *page_size)
+{
+    const long tokens = strtol(page_size, NULL, 10);
+    if (tokens == 0)
+        return "[false, true]";
+    return tokens < 32 || (tokens & (tokens - 1)) ? "true" : "false";
+}
+
+static void write_indexer(struct writer *w, const struct model_latent *l)
+{
+    if (l->index_dim != INDEX_DIM) {
+        model_lacks(w->m, "the sparse indexer: %ld heads of %ld, not of %d", l->index_heads,
+                    l->index_dim, INDEX_DIM);
+        return;
+    }
+    begin(w, "indexer_rope_cache");
+    field(w, "layer_norm: true");
+    end(w, "rotation and cache of the indexer", "Queries and keys of the sparse indexer.");
+    begin(w, "indexer_topk");
+    field(w, "index_heads: %ld", l->index_heads);
+    field(w, "paged: true");
+    field(w, "small_pages: %s", has_small_pages(w->d->page_size));
+    end(w, "the keys that the indexer chooses", "The best keys of each query, as slots.");
+    write_latent_decode(w, l, 1, true);
 }
 
 static void write_latent_rope(struct writer *w, const struct model_latent *l)
@@ -351,9 +384,9 @@ static void write_latent_gather(struct writer *w, const struct model_latent *l)
 static void write_latent(struct writer *w)
 {
     const struct model_latent *l = &w->m->latent;
-    write_latent_decode(w, l, 1);
+    write_latent_decode(w, l, 1, false);
     if (w->d->draft_tokens > 0)
-        write_latent_decode(w, l, w->d->draft_tokens + 1);
+        write_latent_decode(w, l, w->d->draft_tokens + 1, false);
     begin(w, "combine");
     field(w, "head_dim: %ld", l->kv_lora_rank);
     field(w, "partials: csr");
@@ -362,8 +395,7 @@ static void write_latent(struct writer *w)
     write_latent_products(w, l);
     write_latent_gather(w, l);
     if (l->index_topk > 0)
-        model_lacks(w->m, "the sparse indexer: %ld heads of %ld, the %ld best keys of each query",
-                    l->index_heads, l->index_dim, l->index_topk);
+        write_indexer(w, l);
 }
 
 static void write_shared(struct writer *w, const struct model_group *g)
