@@ -290,6 +290,37 @@ static void stores_drain_at_the_speed_of_memory(void **state)
 }
 
 /* hardware.md 0.3: fav4's list (32 matrix instructions, 24 of 6 slots) and the eager one. */
+/* Two compute units on one memory. A request for a time that lies ahead leaves what is sent until
+ * then to the other, which as a whole gets what HBM can send and no more. */
+static void requests_ahead_of_time_hold_up_nobody(void **state)
+{
+    (void)state;
+    const struct time_params p = time_params_default(GFX950);
+    const struct time_share share = {1, 1, 0, 1};
+    struct time_behind common, xcd;
+    struct time_memory ahead, now;
+    uint64_t addr[WAVE_LANES], done = 0;
+    assert_true(time_behind_init(&common, &p, p.max_mhz, false));
+    xcd = common;
+    assert_true(time_behind_init(&xcd, &p, p.max_mhz, true));
+    assert_true(time_memory_init(&ahead, &p, &share, p.max_mhz, &xcd));
+    assert_true(time_memory_init(&now, &p, &share, p.max_mhz, &xcd));
+    for (unsigned i = 0; i < WAVE_LANES; i++)
+        addr[i] = i * 16;
+    time_memory_request(&ahead, 100000, REQUEST_LOAD, 16, UINT64_MAX, addr);
+    for (unsigned n = 1; n <= 1000; n++) {
+        for (unsigned i = 0; i < WAVE_LANES; i++)
+            addr[i] = n * 1024 + i * 16;
+        done = time_memory_request(&now, 0, REQUEST_LOAD, 16, UINT64_MAX, addr);
+    }
+    const double least = 1000 * 1024 / (p.hbm_gb_per_s * 1000 / p.max_mhz);
+    assert_true((double)done > least && done < 100000);
+    time_memory_free(&ahead);
+    time_memory_free(&now);
+    time_behind_free(&xcd, true);
+    time_behind_free(&common, false);
+}
+
 static void bound_adds_what_does_not_fit(void **state)
 {
     (void)state;
@@ -336,6 +367,7 @@ int main(void)
         cmocka_unit_test(latency_grows_with_the_working_set),
         cmocka_unit_test(streams_are_bound_by_their_share),
         cmocka_unit_test(stores_drain_at_the_speed_of_memory),
+        cmocka_unit_test(requests_ahead_of_time_hold_up_nobody),
         cmocka_unit_test(bound_adds_what_does_not_fit),
         cmocka_unit_test(parts_have_parameters_of_their_own),
     };

@@ -80,38 +80,52 @@ unsigned time_lines(unsigned bytes, uint64_t lanes, const uint64_t addr[WAVE_LAN
     return n;
 }
 
+/* One that several compute units share; NULL without memory. */
+static struct time_pipe *create_pipe(double bytes_per_clk)
+{
+    struct time_pipe *pipe = calloc(1, sizeof(*pipe));
+    if (!pipe)
+        return NULL;
+    pipe->bytes_per_clk = bytes_per_clk;
+    pipe->spans = calloc(PIPE_SPANS, sizeof(*pipe->spans));
+    if (pipe->spans)
+        return pipe;
+    free(pipe);
+    return NULL;
+}
+
+static void destroy_pipe(struct time_pipe *pipe)
+{
+    if (pipe)
+        free(pipe->spans);
+    free(pipe);
+}
+
 bool time_behind_init(struct time_behind *b, const struct time_params *p, double mhz, bool l2)
 {
     const double clocks_per_ns = mhz / 1000;
     if (l2) {
         b->l2 = time_cache_create(p->l2_bytes, p->l2_ways, LINE);
-        b->l2_pipe = calloc(1, sizeof(*b->l2_pipe));
-        if (!b->l2 || !b->l2_pipe)
-            return false;
-        b->l2_pipe->bytes_per_clk = p->l2_bytes_per_clk;
-        return true;
+        b->l2_pipe = create_pipe(p->l2_bytes_per_clk);
+        return b->l2 && b->l2_pipe;
     }
     b->mall = time_cache_create(p->mall_bytes, MALL_WAYS, LINE);
-    b->mall_pipe = calloc(1, sizeof(*b->mall_pipe));
-    b->hbm_pipe = calloc(1, sizeof(*b->hbm_pipe));
+    b->mall_pipe = create_pipe(p->mall_gb_per_s / clocks_per_ns);
+    b->hbm_pipe = create_pipe(p->hbm_gb_per_s / clocks_per_ns);
     b->atomics = calloc(ATOMIC_LINES, sizeof(*b->atomics));
-    if (!b->mall || !b->mall_pipe || !b->hbm_pipe || !b->atomics)
-        return false;
-    b->mall_pipe->bytes_per_clk = p->mall_gb_per_s / clocks_per_ns;
-    b->hbm_pipe->bytes_per_clk = p->hbm_gb_per_s / clocks_per_ns;
-    return true;
+    return b->mall && b->mall_pipe && b->hbm_pipe && b->atomics;
 }
 
 void time_behind_free(struct time_behind *b, bool l2)
 {
     if (l2) {
         time_cache_destroy(b->l2);
-        free(b->l2_pipe);
+        destroy_pipe(b->l2_pipe);
         return;
     }
     time_cache_destroy(b->mall);
-    free(b->mall_pipe);
-    free(b->hbm_pipe);
+    destroy_pipe(b->mall_pipe);
+    destroy_pipe(b->hbm_pipe);
     free(b->atomics);
 }
 
@@ -197,13 +211,46 @@ uint64_t time_memory_drained(const struct time_memory *m, uint64_t now)
     return last > (double)now ? (uint64_t)last : now;
 }
 
+/* The span `number`; one of a time that the ring has forgotten counts as full. */
+static struct time_span *find_span(struct time_pipe *pipe, uint64_t number)
+{
+    struct time_span *span = &pipe->spans[number % PIPE_SPANS];
+    if (span->number < number)
+        *span = (struct time_span){.number = number};
+    return span->number == number ? span : NULL;
+}
+
+/* Takes `bytes` of the first spans with room from `now` on: when the last of them has been sent. */
+static double take_spans(struct time_pipe *pipe, double now, double bytes)
+{
+    const double room = pipe->bytes_per_clk * PIPE_CLOCKS;
+    uint64_t number = (uint64_t)(now / PIPE_CLOCKS);
+    struct time_span *const first = find_span(pipe, number);
+    double sent = now + bytes / pipe->bytes_per_clk;
+    while (bytes > 0) {
+        struct time_span *span = find_span(pipe, number);
+        if (span && span->bytes < room) {
+            const double taken = fmin(bytes, room - span->bytes);
+            span->bytes += taken;
+            bytes -= taken;
+            sent = fmax(sent, (double)(number * PIPE_CLOCKS) + span->bytes / pipe->bytes_per_clk);
+        }
+        number = span && span->next > number ? span->next : number + 1;
+        if (bytes > 0 && first)
+            first->next = number;
+    }
+    return sent;
+}
+
 /* Takes a level's bandwidth for `bytes`: when the last of them has been sent. */
 static double transfer(struct time_memory *m, enum time_level level, double now, unsigned bytes)
 {
     struct time_pipe *pipe = m->pipe[level];
-    pipe->free = fmax(pipe->free, now) + bytes / pipe->bytes_per_clk;
+    const double sent = pipe->spans ? take_spans(pipe, now, bytes)
+                                    : fmax(pipe->free, now) + bytes / pipe->bytes_per_clk;
+    pipe->free = fmax(pipe->free, sent);
     m->bytes[level] += bytes;
-    return pipe->free;
+    return sent;
 }
 
 uint64_t time_memory_accepts(const struct time_memory *m)

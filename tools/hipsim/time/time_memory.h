@@ -34,10 +34,25 @@ bool time_cache_touch(struct time_cache *cache, uint64_t address);
 unsigned time_lines(unsigned bytes, uint64_t lanes, const uint64_t addr[WAVE_LANES],
                     uint64_t *lines);
 
-/* A level's bandwidth, and when it has sent what was asked for. */
+/* What a level sends in a span of PIPE_CLOCKS clocks. */
+struct time_span {
+    uint64_t number; /* of the span that has this place */
+    double bytes;    /* that are taken */
+    uint64_t next;   /* where it is full: a later one that may have room */
+};
+
+#define PIPE_CLOCKS 64
+#define PIPE_SPANS 16384
+
+/*
+ * A level's bandwidth, and when it has sent what was asked for. One compute unit asks in order. Of
+ * several, one may ask for a time that lies far ahead, since its requests wait for room; what the
+ * level can send until then is the others', so that every span of time has a count of its own.
+ */
 struct time_pipe {
     double bytes_per_clk;
     double free;
+    struct time_span *spans; /* PIPE_SPANS, a ring; NULL: of one compute unit */
 };
 
 #define ATOMIC_LINES 1024
