@@ -11,6 +11,7 @@
 enum {
     UNIT = 64,         /* [unit] keys, the least that is worth a cut */
     OVERHEAD = 2,      /* [o] what it takes to begin an item, as units that could be read instead */
+    PIECES_A_UNIT = 4, /* that are added up while a unit is read */
     GRAIN = 16,        /* keys that decode kernels load at once */
     HEADS_MAX = 65535, /* a head range has 16 bits for each end */
     INFO = 8           /* integers of an item */
@@ -82,19 +83,32 @@ static bool pieces_fit(const struct batch *p, int64_t piece)
     return pieces <= p->n.parts;
 }
 
+/* The first of 1, 2, 3, 4, 6, 8, 12, ... units with which adding up the parts of a sequence takes
+ * no longer than reading one of them. */
+static int64_t worthwhile_piece(int64_t longest)
+{
+    int64_t piece = 1;
+    while (PIECES_A_UNIT * piece * piece < longest)
+        piece = piece == 1 ? 2 : piece & (piece - 1) ? piece / 3 * 4 : piece / 2 * 3;
+    return piece;
+}
+
 static void choose_pieces(struct batch *p)
 {
-    int64_t units = 0;
+    int64_t units = 0, longest = 0;
     for (struct sequence q = {0}; q.b < p->shape->batch; q.b++) {
         measure(p, &q);
         units += q.units;
+        longest = larger(longest, q.units);
     }
     const int64_t cost = units + p->shape->batch * (int64_t)OVERHEAD;
     p->payload = larger(ceil_div(cost, p->n.parts), 2 * OVERHEAD);
     if (p->shape->batch > p->n.parts)
         return;
-    int64_t piece = larger(ceil_div(units, p->n.parts), 1);
-    for (; !p->piece && piece <= p->payload + OVERHEAD; piece++)
+    const int64_t least = worthwhile_piece(longest);
+    const int64_t most = larger(p->payload + OVERHEAD, least);
+    int64_t piece = larger(ceil_div(units, p->n.parts), least);
+    for (; !p->piece && piece <= most; piece++)
         p->piece = pieces_fit(p, piece) ? piece : 0;
 }
 

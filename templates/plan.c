@@ -19,12 +19,13 @@
 enum {
     LANES = ATT_SCAN_LANES,
     WAVES = 4,
-    WIDE = 8,       /* lengths that a lane adds up at a time, for the units of the batch */
-    UNIT_BITS = 6,  /* log2 of the unit */
-    GRAIN_BITS = 4, /* log2 of what sequences begin at a multiple of */
-    OVERHEAD = 2,   /* o */
-    INFO = 8,       /* integers of an item */
-    HALF = 16       /* two sums of less than 2^16 share a register */
+    WIDE = 8,          /* lengths that a lane adds up at a time, for the units of the batch */
+    UNIT_BITS = 6,     /* log2 of the unit */
+    GRAIN_BITS = 4,    /* log2 of what sequences begin at a multiple of */
+    OVERHEAD = 2,      /* o */
+    PIECES_A_UNIT = 4, /* that are added up while a unit is read */
+    INFO = 8,          /* integers of an item */
+    HALF = 16          /* two sums of less than 2^16 share a register */
 };
 
 struct plan {
@@ -142,13 +143,13 @@ static struct tir_value before_window(struct plan *p, struct tir_value lengths)
     return tir_and(b, most, tir_int_like(b, most, -(1 << GRAIN_BITS)));
 }
 
-/* The sum of all u: a lane adds up WIDE sequences at a time. */
-static struct tir_value units_of_batch(struct plan *p)
+/* The sum of all u, and the largest: a lane takes WIDE sequences at a time. */
+static struct tir_value units_of_batch(struct plan *p, struct tir_value *longest)
 {
     struct tir_builder *b = &p->b;
     const struct tir_value kv_lens = tir_arg(b, ARG_KV_LENS, TIR_I64), zero = tir_i32(b, 0);
-    struct tir_value sum = tir_splat(b, zero, p->wide);
-    struct tir_loop loop = tir_begin_for(b, zero, p->batch, tir_i32(b, LANES * WIDE), &sum, 1);
+    struct tir_value carried[] = {tir_splat(b, zero, p->wide), tir_splat(b, zero, p->wide)};
+    struct tir_loop loop = tir_begin_for(b, zero, p->batch, tir_i32(b, LANES * WIDE), carried, 2);
     const struct tir_value left = tir_sub(b, p->batch, loop.index);
     const struct tir_value at = tir_shl(b, att_wide(b, loop.index), tir_i64(b, 2));
     const struct tir_view v = att_view(b, tir_add(b, kv_lens, at), left, tir_i32(b, 4), 4, 0);
@@ -157,9 +158,12 @@ static struct tir_value units_of_batch(struct plan *p)
     const struct tir_value keys = tir_sub(b, tir_max(b, lengths, none), before_window(p, lengths));
     const struct tir_value there =
         tir_cmp_lt(b, tir_col_index(b, p->wide), tir_splat(b, left, p->wide));
-    sum = tir_add(b, sum, tir_select(b, there, units(p, keys), none));
-    tir_end_for(b, &loop, &sum, 1);
-    return tir_first_lane(b, tir_row_sum(b, sum));
+    const struct tir_value u = tir_select(b, there, units(p, keys), none);
+    carried[0] = tir_add(b, carried[0], u);
+    carried[1] = tir_max(b, carried[1], u);
+    tir_end_for(b, &loop, carried, 2);
+    *longest = tir_first_lane(b, tir_row_max(b, carried[1]));
+    return tir_first_lane(b, tir_row_sum(b, carried[0]));
 }
 
 /* The keys of 64 sequences. */
@@ -190,19 +194,35 @@ static struct tir_value pieces_of_batch(struct plan *p, struct tir_value piece)
     return total(p, sum);
 }
 
+/* The first of 1, 2, 3, 4, 6, 8, 12, ... whose square is at least longest / 4. */
+static struct tir_value worthwhile_piece(struct plan *p, struct tir_value longest)
+{
+    struct tir_builder *b = &p->b;
+    struct tir_value piece = tir_i32(b, 1);
+    for (int n = 1, next; n <= 2048; n = next) {
+        next = n == 1 ? 2 : n & (n - 1) ? n / 3 * 4 : n / 2 * 3;
+        const struct tir_value more = tir_cmp_gt(b, longest, tir_i32(b, PIECES_A_UNIT * n * n));
+        piece = tir_select(b, more, tir_i32(b, next), piece);
+    }
+    return piece;
+}
+
 /* p: there are a few candidates, of which the first that fits is mostly the first. */
-static struct tir_value choose_piece(struct plan *p, struct tir_value all_units)
+static struct tir_value choose_piece(struct plan *p, struct tir_value all_units,
+                                     struct tir_value longest)
 {
     struct tir_builder *b = &p->b;
     const struct tir_value zero = tir_i32(b, 0);
     const struct tir_type i32 = tir_scalar(TIR_I32);
     const struct tir_value share =
         tir_div(b, att_plus(b, tir_add(b, all_units, p->parts), -1), p->parts);
-    const struct tir_value least = tir_max(b, share, tir_i32(b, 1));
-    const struct tir_value end = tir_select(b, tir_cmp_le(b, p->batch, p->parts),
-                                            att_plus(b, p->payload, OVERHEAD + 1), zero);
+    const struct tir_value least = worthwhile_piece(p, longest);
+    const struct tir_value most = tir_max(b, att_plus(b, p->payload, OVERHEAD), least);
+    const struct tir_value end =
+        tir_select(b, tir_cmp_le(b, p->batch, p->parts), att_plus(b, most, 1), zero);
     struct tir_value piece = zero;
-    struct tir_loop loop = tir_begin_for(b, least, end, tir_i32(b, 1), &piece, 1);
+    struct tir_loop loop =
+        tir_begin_for(b, tir_max(b, share, least), end, tir_i32(b, 1), &piece, 1);
     struct tir_if found = tir_begin_if(b, tir_cmp_gt(b, piece, zero), false, &i32, 1);
     tir_else(b, &found, &piece);
     const struct tir_value fits = tir_cmp_le(b, pieces_of_batch(p, loop.index), p->parts);
@@ -216,12 +236,13 @@ static struct tir_value choose_piece(struct plan *p, struct tir_value all_units)
 static void choose_pieces(struct plan *p)
 {
     struct tir_builder *b = &p->b;
-    const struct tir_value all_units = units_of_batch(p);
+    struct tir_value longest;
+    const struct tir_value all_units = units_of_batch(p, &longest);
     const struct tir_value cost = tir_add(b, all_units, att_times(b, p->batch, OVERHEAD));
     const struct tir_value share =
         tir_div(b, att_plus(b, tir_add(b, cost, p->parts), -1), p->parts);
     p->payload = tir_max(b, share, tir_i32(b, 2 * OVERHEAD));
-    const struct tir_value piece = choose_piece(p, all_units);
+    const struct tir_value piece = choose_piece(p, all_units, longest);
     p->equal = tir_cmp_gt(b, piece, tir_i32(b, 0));
     p->piece = tir_max(b, piece, tir_i32(b, 1));
 }

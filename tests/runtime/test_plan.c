@@ -185,7 +185,16 @@ static void check_balance(const struct case_ *c)
         cost += (keys_of(c, b) - skipped_keys(c, b) + 63) / 64 + o;
     int64_t payload = (cost + parts - 1) / parts;
     payload = payload < 2 * o ? 2 * o : payload;
-    const bool equal = count_pieces(c, payload + o) <= parts;
+    int64_t least = 1, longest_sequence = 0;
+    for (int32_t b = 0; b < c->shape.batch; b++) {
+        const int64_t units = (keys_of(c, b) - skipped_keys(c, b) + 63) / 64;
+        longest_sequence = units > longest_sequence ? units : longest_sequence;
+    }
+    static const int64_t lengths[] = {2, 3, 4, 6, 8, 12, 16, 24, 32};
+    for (int i = 0; 4 * least * least < longest_sequence; i++)
+        least = lengths[i];
+    const int64_t most = payload + o > least ? payload + o : least;
+    const bool equal = count_pieces(c, most) <= parts;
     for (int32_t l = 0; l < c->shape.lists; l++) {
         int64_t load = 0, longest = 0;
         for (int32_t i = c->work_indptr[l]; i < c->work_indptr[l + 1]; i++) {
@@ -193,9 +202,9 @@ static void check_balance(const struct case_ *c)
             load += units + o;
             longest = units > longest ? units : longest;
         }
-        assert_true(load < payload + 3 * o);
+        assert_true(load < most + 3 * o);
         assert_true(!equal || c->work_indptr[l + 1] - c->work_indptr[l] <= 1);
-        assert_true(!equal || longest <= 1 || count_pieces(c, longest - 1) > parts);
+        assert_true(!equal || longest <= least || count_pieces(c, longest - 1) > parts);
     }
 }
 
