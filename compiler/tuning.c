@@ -342,14 +342,14 @@ void attnc_tuning_write(const struct attnc_tuning *t, FILE *out)
 int attnc_find_candidate(const struct att_variant *v, const char *tile)
 {
     const struct tgt *target = tgt_find(v->target);
-    const unsigned count = att_count_tiles(v->op);
     struct att_variant candidate = *v;
-    for (candidate.tile = 1; (unsigned)candidate.tile <= count; candidate.tile++) {
+    for (unsigned row = 0; row < v->op->n_tiles; row++) {
         char text[ATT_TILE_TEXT_MAX];
         struct att_tile t;
-        if (!att_find_tile(&candidate, &target->machine, &t, NULL))
+        candidate.tile = (int)att_find_candidate(v->op, row, tile);
+        if (!candidate.tile || !att_find_tile(&candidate, &target->machine, &t, NULL))
             continue;
-        att_tile_text(&t, text);
+        att_tile_text(v->op, &t, text);
         if (!strcmp(text, tile))
             return candidate.tile;
     }

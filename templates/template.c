@@ -4,6 +4,7 @@
 
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define TEMPLATE(name) extern const struct att_template att_template_##name;
@@ -15,7 +16,8 @@ const struct att_template *const att_templates[] = {
     NULL,
 };
 
-/* The members of a tile that make the kernel, by name; others say what it is for. */
+/* The members of a tile that make the kernel, by name; others say what it is for. Those of one
+ * family alone are behind them. */
 #define MEMBER(name) {#name, offsetof(struct att_tile, name), sizeof(((struct att_tile *)0)->name)}
 static const struct member {
     const char *name;
@@ -27,6 +29,19 @@ static const struct member {
     MEMBER(late_power), MEMBER(late_maximum), MEMBER(ascending),
 };
 #undef MEMBER
+
+enum { N_MEMBERS = sizeof(members) / sizeof(members[0]) };
+
+/* The i-th member that a family's tiles have; its name is NULL behind the last. */
+static struct member find_member(const struct att_template *op, unsigned i)
+{
+    if (i < N_MEMBERS)
+        return members[i];
+    i -= N_MEMBERS;
+    const size_t size = sizeof(((struct att_tile *)0)->own[0]);
+    const char *const name = i < ATT_OWN_MAX ? op->own[i] : NULL;
+    return (struct member){name, offsetof(struct att_tile, own) + i * size, size};
+}
 
 static int get_member(const struct att_tile *t, const struct member *m)
 {
@@ -48,23 +63,25 @@ static void set_member(struct att_tile *t, const struct member *m, int value)
         memcpy(at, &wide, sizeof(wide));
 }
 
-static const struct member *find_member(const char *name)
+static struct member named_member(const struct att_template *op, const char *name)
 {
-    const struct member *m = members;
-    while (strcmp(m->name, name))
-        m++;
-    return m;
+    unsigned i = 0;
+    while (strcmp(find_member(op, i).name, name))
+        i++;
+    return find_member(op, i);
 }
 
-void att_tile_text(const struct att_tile *t, char text[ATT_TILE_TEXT_MAX])
+void att_tile_text(const struct att_template *op, const struct att_tile *t,
+                   char text[ATT_TILE_TEXT_MAX])
 {
     size_t at = 0;
     text[0] = '\0';
-    for (size_t i = 0; i < sizeof(members) / sizeof(members[0]) && at < ATT_TILE_TEXT_MAX; i++) {
-        const int value = get_member(t, &members[i]);
+    for (unsigned i = 0; find_member(op, i).name && at < ATT_TILE_TEXT_MAX; i++) {
+        const struct member m = find_member(op, i);
+        const int value = get_member(t, &m);
         if (value)
             at += (size_t)snprintf(text + at, ATT_TILE_TEXT_MAX - at, "%s%s=%d", at ? " " : "",
-                                   members[i].name, value);
+                                   m.name, value);
     }
 }
 
@@ -76,20 +93,62 @@ unsigned att_count_tiles(const struct att_template *t)
     return count;
 }
 
+/* The value of a member in a tile's text; 0 where it is left out. */
+static int text_value(const char *text, const char *name)
+{
+    const size_t length = strlen(name);
+    for (; text; text = strchr(text, ' ')) {
+        text += *text == ' ';
+        if (!strncmp(text, name, length) && text[length] == '=')
+            return atoi(text + length + 1);
+    }
+    return 0;
+}
+
+unsigned att_find_candidate(const struct att_template *op, unsigned row, const char *text)
+{
+    unsigned number = row + 1, weight = op->n_tiles;
+    for (unsigned i = 0; i < op->n_knobs; i++) {
+        const struct att_knob *const k = &op->knobs[i];
+        const struct member m = named_member(op, k->member);
+        const int value = text_value(text, k->member);
+        unsigned digit = 0;
+        if (get_member(&op->tiles[row], &m) != value) {
+            while (digit < k->count && k->values[digit] != value)
+                digit++;
+            if (digit++ == k->count)
+                return 0;
+        }
+        number += digit * weight;
+        weight *= k->count + 1u;
+    }
+    return number;
+}
+
+unsigned att_count_turned(const struct att_template *t, unsigned n)
+{
+    unsigned count = 0, digits = (n - 1) / t->n_tiles;
+    for (unsigned i = 0; i < t->n_knobs; i++) {
+        count += digits % (t->knobs[i].count + 1u) != 0;
+        digits /= t->knobs[i].count + 1u;
+    }
+    return count;
+}
+
 /* A value that is the row's own would be the same tile under another number. */
 static bool turn_knobs(const struct att_template *op, unsigned digits, struct att_tile *t,
                        struct att_why *why)
 {
     for (unsigned i = 0; i < op->n_knobs; i++) {
         const struct att_knob *const k = &op->knobs[i];
-        const struct member *const m = find_member(k->member);
+        const struct member m = named_member(op, k->member);
         const unsigned digit = digits % (k->count + 1u);
         digits /= k->count + 1u;
-        if (digit && get_member(t, m) == k->values[digit - 1])
+        if (digit && get_member(t, &m) == k->values[digit - 1])
             return att_reject(why, ATT_TILE, "its row has %s %d already", k->member,
                               k->values[digit - 1]);
         if (digit)
-            set_member(t, m, k->values[digit - 1]);
+            set_member(t, &m, k->values[digit - 1]);
     }
     return true;
 }

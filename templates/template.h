@@ -41,6 +41,8 @@ struct att_kernel {
     char tuning[128]; /* the tile, for `attnc list`: "q=256 kv=32 waves=8 ..." */
 };
 
+enum { ATT_OWN_MAX = 4 };
+
 /**
  * A row of a template's tile table: one way to cut a variant's work. A knob that a family does not
  * have is 0. The first row that fits is taken, unless the variant names another (field `tile`).
@@ -57,15 +59,15 @@ struct att_tile {
     uint8_t hoist_vgprs;          /* tir_schedule.hoist_vgprs */
     uint8_t memory_priority;      /* tir_schedule.memory_priority */
     bool late_power; /* half of the exponentials stand under the next iteration's first product */
-    bool
-        late_maximum; /* the maximum is checked under the product, and followed in the next phase */
-    bool ascending;   /* prefill: workgroups of the first queries come first, not of the last */
-    bool plain;       /* only without what takes registers of its own: hook, soft cap, pages */
-    const char *why;  /* what decided on it */
+    bool late_maximum; /* the maximum is checked under the product, followed in the next phase */
+    bool ascending;    /* prefill: workgroups of the first queries come first, not of the last */
+    bool plain;        /* only without what takes registers of its own: hook, soft cap, pages */
+    uint16_t own[ATT_OWN_MAX]; /* what one family alone has, in the order of att_template.own */
+    const char *why;           /* what decided on it */
 };
 
 /**
- * A knob: a member of struct att_tile that may take other values than the rows of the table give
+ * A knob: a member of struct att_tile, or a name of att_template.own, that may take other values than the rows of the table give
  * it. Candidates are the rows, and the rows with one or more members changed; see att_find_tile().
  */
 enum { ATT_KNOB_VALUES = 6 };
@@ -88,6 +90,7 @@ struct att_template {
     unsigned n_tiles;
     const struct att_knob *knobs;
     unsigned n_knobs;
+    const char *own[ATT_OWN_MAX]; /* names of att_tile.own, or NULL */
 
     /* Does this tile do for this variant on this target? Answers with the numbers that decide: LDS,
      * registers, matrix instructions. */
@@ -110,10 +113,18 @@ bool att_find_tile(const struct att_variant *v, const struct tir_machine *m, str
 /** How many candidates a family has, those that do not fit among them. */
 unsigned att_count_tiles(const struct att_template *t);
 
+/** The candidate that a row of the table becomes when its knobs are turned to what `text` says, as
+ * att_tile_text() writes it; 0: no knob has such a value. */
+unsigned att_find_candidate(const struct att_template *op, unsigned row, const char *text);
+
+/** How many knobs of candidate n are turned. */
+unsigned att_count_turned(const struct att_template *t, unsigned n);
+
 /** What a tile is, one line: "rows=32 keys=64 ...", members that are 0 left out. Tables grow and
  * change: this and not its number is what identifies a tile for longer. */
 enum { ATT_TILE_TEXT_MAX = 256 };
-void att_tile_text(const struct att_tile *t, char text[ATT_TILE_TEXT_MAX]);
+void att_tile_text(const struct att_template *op, const struct att_tile *t,
+                   char text[ATT_TILE_TEXT_MAX]);
 
 /* Every family, NULL at the end. */
 extern const struct att_template *const att_templates[];

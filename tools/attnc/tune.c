@@ -58,8 +58,9 @@ static const struct option_row options[] = {
     {"budget", 0, "SECONDS", "start no launch after so long; what is missing stays as it is",
      &args.budget, NULL},
     {"kernels", 0, "N", "kernels of a key at most (default: 4)", &args.kernels, NULL},
-    {"tiles", 0, "N", "tiles of a key at most, those first that its table has first", &args.tiles,
-     NULL},
+    {"tiles", 0, "N",
+     "tiles of a key at most, those first that are closest to what a build takes (default: 96)",
+     &args.tiles, NULL},
     {"verify", 0, "N", "shapes on which each winner is verified (default: all of attnc verify)",
      &args.verify, NULL},
     {"parameters", 0, "LIST", "of the timing model: trans_cycles=8,hbm_ns=400", &args.parameters,
@@ -142,6 +143,7 @@ static int read_sweep(struct tune_sweep *s)
     const int processors = sched_getaffinity(0, sizeof(set), &set) ? 1 : CPU_COUNT(&set);
     s->jobs = processors < MAX_JOBS ? (unsigned)processors : MAX_JOBS;
     s->max_kernels = 4;
+    s->max_tiles = 96;
     s->parameters = args.parameters;
     if (args.jobs && !parse_jobs("tune", args.jobs, &s->jobs))
         return EXIT_USER;

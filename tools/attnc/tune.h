@@ -68,7 +68,7 @@ struct tune_sweep {
     const char *parameters;        /* of the timing model, or NULL */
     double deadline;               /* of steady_seconds(); 0: none */
     unsigned max_kernels;          /* of a key */
-    size_t max_tiles;              /* of a key; 0: all that fit */
+    size_t max_tiles;              /* of a key */
     struct shard shard;            /* measures only what is its own */
     uint64_t model;                /* hash of the timing model */
     double race_seconds, patience; /* of a race on a GPU; of a launch until it counts as hung */

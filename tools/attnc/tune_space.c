@@ -28,7 +28,7 @@ static bool add_candidate(struct tune_key *key, int number)
     c.variant.tile = number;
     if (!att_find_tile(&c.variant, &target->machine, &tile, NULL))
         return true;
-    att_tile_text(&tile, c.tile);
+    att_tile_text(key->variant.op, &tile, c.tile);
     if (same_tile(key, c.tile))
         return true;
     struct tune_candidate *grown =
@@ -49,17 +49,67 @@ static bool is_new(const struct tune_sweep *sweep, const char *text)
     return true;
 }
 
+/* A candidate's place in the list of all. */
+struct place {
+    unsigned number, knobs; /* knobs that differ from its row of the table */
+    bool other_row;         /* than the one that a build takes */
+};
+
+static int by_distance(const void *a, const void *b)
+{
+    const struct place *x = a, *y = b;
+    if (x->knobs != y->knobs)
+        return x->knobs < y->knobs ? -1 : 1;
+    if (x->other_row != y->other_row)
+        return x->other_row ? 1 : -1;
+    return x->number < y->number ? -1 : 1;
+}
+
+/* The row that a build takes by itself; 0 where none fits. */
+static unsigned find_own_row(const struct att_variant *v)
+{
+    const struct tgt *target = tgt_find(v->target);
+    struct att_variant row = *v;
+    struct att_tile tile;
+    char own[ATT_TILE_TEXT_MAX], text[ATT_TILE_TEXT_MAX];
+    if (!att_find_tile(v, &target->machine, &tile, NULL))
+        return 0;
+    att_tile_text(v->op, &tile, own);
+    for (row.tile = 1; (unsigned)row.tile <= v->op->n_tiles; row.tile++) {
+        if (!att_find_tile(&row, &target->machine, &tile, NULL))
+            continue;
+        att_tile_text(v->op, &tile, text);
+        if (!strcmp(text, own))
+            return (unsigned)row.tile - 1;
+    }
+    return 0;
+}
+
+/* What a build takes, the other rows, then what differs from these in one knob, in two, and so on:
+ * the first are the likeliest to win, and a small number of them is a sample of all. */
+static bool add_candidates(struct tune_key *key, size_t most)
+{
+    const struct att_template *op = key->variant.op;
+    const unsigned count = att_count_tiles(op), own = find_own_row(&key->variant);
+    struct place *places = calloc(count, sizeof(*places));
+    bool good = places && add_candidate(key, 0);
+    for (unsigned n = 0; good && n < count; n++)
+        places[n] = (struct place){n + 1, att_count_turned(op, n + 1), n % op->n_tiles != own};
+    if (good)
+        qsort(places, count, sizeof(*places), by_distance);
+    for (unsigned n = 0; good && n < count && key->candidate_count < most; n++)
+        good = add_candidate(key, (int)places[n].number);
+    free(places);
+    return good;
+}
+
 static bool add_key(struct tune_sweep *sweep, const struct att_variant *v)
 {
     struct tune_key key = {.variant = *v};
-    const unsigned count = att_count_tiles(v->op);
-    bool good = true;
     att_variant_text(v, key.text);
-    if (v->tile || !count || !is_new(sweep, key.text))
+    if (v->tile || !att_count_tiles(v->op) || !is_new(sweep, key.text))
         return true;
-    for (unsigned n = 0;
-         good && n <= count && (!sweep->max_tiles || key.candidate_count < sweep->max_tiles); n++)
-        good = add_candidate(&key, (int)n);
+    const bool good = add_candidates(&key, sweep->max_tiles);
     struct tune_key *grown =
         good ? realloc(sweep->keys, (sweep->key_count + 1) * sizeof(*grown)) : NULL;
     if (!grown) {
