@@ -60,31 +60,41 @@ static void reserve(struct prefill *p)
     p->v_buffer = tir_lds_buffer(&p->b, p->v_buffers * p->v_bytes, 16);
 }
 
+/* A piece of work: place `place` of `places`, heads x sequences, in a layer of tiles of queries. */
+struct turn {
+    struct tir_value place, places, layer;
+};
+
 /*
  * The grid is heads x sequences x tiles of queries, the last tiles first unless the tile says
  * `ascending`: those see the most keys of a causal mask, and the whole launch starts with them.
  * Within a layer of tiles, the heads that share a KV head go to the same XCD, whose L2 then holds
  * their keys.
  */
-static void find_sequence_and_head(struct prefill *p)
+static void find_sequence_and_head(struct prefill *p, const struct turn *t)
 {
     struct tir_builder *b = &p->b;
     const struct tir_value heads = tir_arg(b, ARG_HEADS, TIR_I32);
-    const struct tir_value n = tir_mul(b, heads, tir_arg(b, ARG_BATCH, TIR_I32));
-    const struct tir_value place =
-        tir_add(b, tir_mul(b, tir_block_id(b, 1), heads), tir_block_id(b, 0));
-    const struct tir_value item = att_xcd_item(b, place, tir_mul(b, tir_block_id(b, 2), n), n);
+    const struct tir_value item =
+        att_xcd_item(b, t->place, tir_mul(b, t->layer, t->places), t->places);
     p->sequence = tir_div(b, item, heads);
     p->head = tir_sub(b, item, tir_mul(b, p->sequence, heads));
     p->kv_head = p->v->gqa ? tir_div(b, p->head, tir_i32(b, p->v->gqa))
                            : tir_div(b, p->head, tir_arg(b, ARG_GQA, TIR_I32));
 }
 
-/* Where this workgroup's queries and keys lie, and how many there are. */
-static void locate(struct prefill *p)
+static struct tir_value count_layers(struct prefill *p)
+{
+    const int rows = (int)(p->rows * p->waves);
+    const struct tir_value most = tir_arg(&p->b, ARG_MAX_SEQLEN_Q, TIR_I32);
+    return tir_div(&p->b, att_plus(&p->b, most, rows - 1), tir_i32(&p->b, rows));
+}
+
+/* Where the queries and keys of a turn lie, and how many there are. */
+static void locate(struct prefill *p, const struct turn *t)
 {
     struct tir_builder *b = &p->b;
-    find_sequence_and_head(p);
+    find_sequence_and_head(p, t);
     const struct tir_value at = tir_shl(b, p->sequence, tir_i32(b, 2));
     const struct tir_value cu_q = tir_arg(b, ARG_CU_SEQLENS_Q, TIR_I64);
     p->q_begin = tir_scalar_load(b, cu_q, at, TIR_I32);
@@ -99,11 +109,8 @@ static void locate(struct prefill *p)
     }
     p->offset = tir_sub(b, p->kv_len, p->q_len);
     const int rows = (int)(p->rows * p->waves);
-    const struct tir_value max_len = tir_arg(b, ARG_MAX_SEQLEN_Q, TIR_I32);
-    const struct tir_value tiles = tir_div(b, att_plus(b, max_len, rows - 1), tir_i32(b, rows));
-    const struct tir_value place = tir_block_id(b, 2);
-    p->row0 =
-        att_times(b, p->tile->ascending ? place : tir_sub(b, att_plus(b, tiles, -1), place), rows);
+    const struct tir_value last = att_plus(b, count_layers(p), -1);
+    p->row0 = att_times(b, p->tile->ascending ? t->layer : tir_sub(b, last, t->layer), rows);
 }
 
 static struct tir_value head_base(struct prefill *p, const char *tensor, struct tir_value token,
@@ -610,6 +617,47 @@ static void attend(struct prefill *p)
     finish(p, carried);
 }
 
+static void take_turn(struct prefill *p, const struct turn *t)
+{
+    struct tir_builder *const b = &p->b;
+    locate(p, t);
+    struct tir_if some = tir_begin_if(b, tir_cmp_lt(b, p->row0, p->q_len), false, NULL, 0);
+    attend(p);
+    tir_else(b, &some, NULL);
+    tir_end_if(b, &some, NULL);
+}
+
+static struct tir_value count_places(struct prefill *p)
+{
+    return tir_mul(&p->b, tir_arg(&p->b, ARG_HEADS, TIR_I32), tir_arg(&p->b, ARG_BATCH, TIR_I32));
+}
+
+/* A workgroup for each piece of work. */
+static void take_one(struct prefill *p)
+{
+    struct tir_builder *const b = &p->b;
+    const struct tir_value places = count_places(p);
+    const struct tir_value before = tir_mul(b, tir_block_id(b, 1), tir_arg(b, ARG_HEADS, TIR_I32));
+    const struct tir_value place = tir_add(b, before, tir_block_id(b, 0));
+    take_turn(p, &(struct turn){place, places, tir_block_id(b, 2)});
+}
+
+/* So many workgroups as the tile says go through all work, in the order of a grid. K and V of the
+ * next turn go to LDS when all waves have read those of this one. */
+static void take_turns(struct prefill *p)
+{
+    struct tir_builder *const b = &p->b;
+    const struct tir_value places = count_places(p);
+    const struct tir_value all = tir_mul(b, places, count_layers(p));
+    struct tir_loop loop = tir_begin_for(b, tir_block_id(b, 0), all,
+                                         tir_i32(b, p->tile->own[PREFILL_PERSISTENT]), NULL, 0);
+    const struct tir_value layer = tir_div(b, loop.index, places);
+    const struct tir_value before = tir_mul(b, layer, places);
+    take_turn(p, &(struct turn){tir_sub(b, loop.index, before), places, layer});
+    tir_barrier(b);
+    tir_end_for(b, &loop, NULL, 0);
+}
+
 static void build(const struct att_variant *v, const struct tir_machine *m, struct att_kernel *k)
 {
     struct att_tile tile;
@@ -622,11 +670,11 @@ static void build(const struct att_variant *v, const struct tir_machine *m, stru
     p.b = tir_at_end(f, f->body);
     reserve(&p);
     place_steps(&p);
-    locate(&p);
-    struct tir_if some = tir_begin_if(&p.b, tir_cmp_lt(&p.b, p.row0, p.q_len), false, NULL, 0);
-    attend(&p);
-    tir_else(&p.b, &some, NULL);
-    tir_end_if(&p.b, &some, NULL);
+    const int groups = tile.own[PREFILL_PERSISTENT];
+    if (groups)
+        take_turns(&p);
+    else
+        take_one(&p);
     tir_return(&p.b);
 
     const int stages = v->paged ? N_STAGES : N_STAGES - COPY_K;
@@ -646,6 +694,12 @@ static void build(const struct att_variant *v, const struct tir_machine *m, stru
     };
     snprintf(k->tuning, sizeof(k->tuning), "q=%u kv=%u waves=%u stages=%d pingpong=2",
              p.rows * p.waves, p.kv, p.waves, stages);
+    if (groups) {
+        snprintf(k->tuning + strlen(k->tuning), sizeof(k->tuning) - strlen(k->tuning),
+                 " persistent=%d", groups);
+        k->grid[0] = (struct att_grid){NULL, 1, groups};
+        k->grid[1] = k->grid[2] = (struct att_grid){NULL, 1, 1};
+    }
 }
 
 const struct att_template att_template_prefill = {
@@ -655,6 +709,7 @@ const struct att_template att_template_prefill = {
     .tiles = prefill_tiles,
     .n_tiles = PREFILL_N_TILES,
     .knobs = prefill_knobs,
+    .own = {"k_buffers", "persistent"},
     .n_knobs = PREFILL_N_KNOBS,
     .fits = prefill_fits,
     .check = prefill_check,

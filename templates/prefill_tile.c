@@ -96,7 +96,8 @@ const struct att_tile prefill_tiles[PREFILL_N_TILES] = {
 
 const struct att_knob prefill_knobs[PREFILL_N_KNOBS] = {
     {"keys", 2, {32, 64}},     {"hoist_vgprs", 3, {1, 4, 12}}, {"memory_priority", 2, {0, 1}},
-    {"late_power", 2, {0, 1}}, {"ascending", 1, {1}},
+    {"late_power", 2, {0, 1}}, {"ascending", 1, {1}},          {"waves", 1, {4}},
+    {"panel", 2, {64, 128}},   {"k_buffers", 1, {4}},          {"persistent", 2, {256, 304}},
 };
 
 /* With a custom mask: each byte of it has an address of two registers. */
@@ -121,7 +122,7 @@ static void find_panels(struct prefill *p)
      * then two buffers would not do. */
     const unsigned dim = (unsigned)p->v->head_dim;
     const bool one_panel = dim <= p->widest_panel && !(dim & (dim - 1));
-    p->k_buffers = one_panel ? 2 : 4;
+    p->k_buffers = one_panel && !p->tile->own[PREFILL_K_BUFFERS] ? 2 : 4;
     const unsigned least = 8u << (p->mma->a.lane_bits - tir_bits(p->mma->m));
     for (unsigned first = 0; first < dim; first += width) {
         const unsigned rest = dim - first;
@@ -214,6 +215,8 @@ bool prefill_fits(const struct att_variant *v, const struct att_tile *t,
                           m->name, m->to_lds_max_bytes);
     if (t->plain && (v->logits || v->soft_cap || v->paged))
         return att_reject(why, ATT_TILE, "has no registers for a hook, a soft cap or pages");
+    if (v->tile && t->panel > v->head_dim && t->panel < 256)
+        return att_reject(why, ATT_TILE, "panels are as wide as the head dim already");
     if (v->mask == ATT_MASK_CUSTOM && t->rows * t->keys > MASKED_SCORES)
         return att_reject(why, ATT_TILE,
                           "has no registers for a custom mask: %u scores a wave, which takes %d",

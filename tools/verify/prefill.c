@@ -5,6 +5,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "tools/reference/prefill.h"
 #include "tools/verify/compare.h"
@@ -23,6 +24,7 @@ enum {
     LONG = 1 << 4,       /* for plain kernels only */
     OWN_SCALE = 1 << 5,  /* not 1 / sqrt(head_dim) */
     IN_ORDER = 1 << 6,   /* pages one after the other */
+    TURNS = 1 << 7,      /* for persistent kernels only: more pieces of work than workgroups */
 };
 
 /*
@@ -50,6 +52,7 @@ static const struct shape {
     {{"views", VERIFY_VIEWS}, 8, 1, 1, 2, {{90, 90}, {40, 40}}, 0, 0},
     {{"beyond 4 GiB", FAR}, 1, 2, 1, 1, {{260, 72}}, 0, 0},
     {{"long", LONG}, 2, 1, 1, 1, {{260, 700}}, 0, 0},
+    {{"turns", TURNS}, 1, 8, 20, 2, {{3, 40}, {17, 9}}, 0, 0},
     {{"own scale", OWN_SCALE}, 1, 1, 1, 1, {{20, 40}}, 0, 0},
 };
 
@@ -409,12 +412,18 @@ static const char *covers(const struct call *c)
                                                     : NULL;
 }
 
+static bool is_persistent(const struct call *c)
+{
+    struct attn_kernel_info info = {.size = sizeof(info)};
+    return !attn_pack_kernel(c->pack, c->n, &info) && strstr(info.tuning, "persistent=");
+}
+
 /* Long shapes are for kernels without anything that another shape has. */
 static bool takes(const struct call *c)
 {
     const struct attn_prefill_desc *d = &c->desc.prefill;
     const bool plain = !d->sinks && !d->soft_cap && !d->logits && !d->lse && !d->paged;
-    return plain || !is(c, LONG);
+    return (plain || !is(c, LONG)) && (!is(c, TURNS) || is_persistent(c));
 }
 
 /* What the user left out, for the kernel's ratio of heads. */
