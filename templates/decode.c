@@ -111,11 +111,12 @@ static const struct att_tile tiles[] = {
 };
 
 static const struct att_knob knobs[] = {
-    {"keys", 3, {16, 32, 64}},
-    {"keys_by_row", 2, {16, 32}},
-    {"waves", 1, {8}},
-    {"hoist_vgprs", 2, {4, 16}},
+    {"keys", 3, {16, 32, 64}},   {"keys_by_row", 2, {16, 32}},  {"waves", 1, {8}},
+    {"hoist_vgprs", 2, {4, 16}}, {"waves_per_simd", 2, {1, 2}}, {"ahead", 1, {1}},
 };
+
+/* Members of att_tile.own: tiles of keys on their way beyond the next one. */
+enum { AHEAD };
 
 static bool in_parts(const struct att_variant *v)
 {
@@ -442,7 +443,7 @@ void decode_find_position(struct decode *d)
 
 static void set_stage(struct decode *d, enum stage s, enum phase p)
 {
-    d->b.stage = (uint8_t)s;
+    d->b.stage = s == COMPUTE ? d->compute : (uint8_t)s;
     d->b.phase = (uint8_t)p;
 }
 
@@ -553,6 +554,8 @@ static struct decode_state walk_keys(struct decode *d)
 
 static void begin_attention(struct decode *d)
 {
+    for (int i = 0; i < ATT_N_STEPS; i++)
+        d->steps[i] = (struct att_place){d->compute, steps[i].phase};
     struct tir_value k_scale = {0};
     if (d->v->kv_scale == ATT_KV_SCALE_TENSOR)
         k_scale = att_cache_tensor_scale(&d->k.c);
@@ -562,7 +565,7 @@ static void begin_attention(struct decode *d)
                                           .dtype = d->dtype,
                                           .source = &source,
                                           .family = d,
-                                          .steps = steps};
+                                          .steps = d->steps};
     att_attention_scale(&d->attention, d->scores, k_scale);
 }
 
@@ -613,19 +616,18 @@ void decode_find_items(struct decode *d, struct tir_value range[2])
     tir_end_if(b, &listed, range);
 }
 
-static struct decode begin(const struct att_variant *v, const struct tir_machine *m)
+static struct decode begin(const struct att_variant *v, const struct tir_machine *m,
+                           const struct att_tile *t)
 {
     char name[ATT_NAME_MAX];
     const unsigned dtype = att_dtype(v);
-    struct att_tile tile, *const t = &tile;
-    att_find_tile(v, m, t, NULL);
     struct decode d = {
         .v = v,
         .m = m,
         .dtype = dtype,
         .kv_dtype = att_cache_dtype(v),
         .waves = t->waves,
-        .hoist_vgprs = t->hoist_vgprs,
+        .compute = (uint8_t)(COMPUTE + t->own[AHEAD]),
         .k = decode_cache(v->head_dim),
         .value = decode_cache(v->head_dim_v),
     };
@@ -648,7 +650,9 @@ static struct decode begin(const struct att_variant *v, const struct tir_machine
 
 static void build(const struct att_variant *v, const struct tir_machine *m, struct att_kernel *k)
 {
-    struct decode d = begin(v, m);
+    struct att_tile tile;
+    att_find_tile(v, m, &tile, NULL);
+    struct decode d = begin(v, m, &tile);
     struct tir_builder *const b = &d.b;
     decode_choose_layouts(&d);
     d.lds = tir_lds_buffer(b, decode_merge_bytes(&d), 16);
@@ -666,16 +670,16 @@ static void build(const struct att_variant *v, const struct tir_machine *m, stru
 
     *k = (struct att_kernel){
         .func = b->f,
-        .schedule = {.stages = N_STAGES,
+        .schedule = {.stages = d.compute + 1,
                      .matrix_phases = 1u << SCORES | 1u << VALUES,
                      .interleave = 1,
                      .ping_pong = 1,
-                     .hoist_vgprs = d.hoist_vgprs,
+                     .hoist_vgprs = tile.hoist_vgprs,
                      .apart = 1},
         .grid = {{ARG_WORKGROUPS, 1, 1}, {NULL, 1, 1}, {NULL, 1, 1}},
     };
     snprintf(k->tuning, sizeof(k->tuning), "rows=%u kv=%u waves=%u stages=%d", d.columns, d.keys,
-             d.waves, N_STAGES);
+             d.waves, d.compute + 1);
 }
 
 const struct att_template att_template_decode = {
@@ -686,6 +690,7 @@ const struct att_template att_template_decode = {
     .n_tiles = sizeof(tiles) / sizeof(tiles[0]),
     .knobs = knobs,
     .n_knobs = sizeof(knobs) / sizeof(knobs[0]),
+    .own = {"ahead"},
     .fits = fits,
     .check = check,
     .build = build,

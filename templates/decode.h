@@ -54,11 +54,12 @@ struct decode {
     struct tir_builder b;
     unsigned dtype, kv_dtype, kv_bytes; /* of an element of the cache */
     unsigned waves;
-    uint8_t hoist_vgprs;          /* tir_schedule.hoist_vgprs */
-    unsigned keys;                /* of a tile, a multiple of DECODE_BLOCK */
-    unsigned columns;             /* queries x heads that are worked on at once */
-    int qk, pv;                   /* matrix instructions */
-    struct tir_contraction depth; /* of K Q: head_dim */
+    uint8_t compute;                     /* the stage of the products, and */
+    struct att_place steps[ATT_N_STEPS]; /* of the steps between them */
+    unsigned keys;                       /* of a tile, a multiple of DECODE_BLOCK */
+    unsigned columns;                    /* queries x heads that are worked on at once */
+    int qk, pv;                          /* matrix instructions */
+    struct tir_contraction depth;        /* of K Q: head_dim */
 
     struct att_paging paging;
     struct decode_cache k, value;
