@@ -113,10 +113,12 @@ static const struct att_tile tiles[] = {
 static const struct att_knob knobs[] = {
     {"keys", 3, {16, 32, 64}},   {"keys_by_row", 2, {16, 32}},  {"waves", 1, {8}},
     {"hoist_vgprs", 2, {4, 16}}, {"waves_per_simd", 2, {1, 2}}, {"ahead", 1, {1}},
+    {"in_order", 1, {1}},
 };
 
-/* Members of att_tile.own: tiles of keys on their way beyond the next one. */
-enum { AHEAD };
+/* Members of att_tile.own: tiles of keys on their way beyond the next one, and whether matrix
+ * instructions stay where the template puts them. */
+enum { AHEAD, IN_ORDER };
 
 static bool in_parts(const struct att_variant *v)
 {
@@ -672,7 +674,7 @@ static void build(const struct att_variant *v, const struct tir_machine *m, stru
         .func = b->f,
         .schedule = {.stages = d.compute + 1,
                      .matrix_phases = 1u << SCORES | 1u << VALUES,
-                     .interleave = 1,
+                     .interleave = !tile.own[IN_ORDER],
                      .ping_pong = 1,
                      .hoist_vgprs = tile.hoist_vgprs,
                      .apart = 1},
@@ -690,7 +692,7 @@ const struct att_template att_template_decode = {
     .n_tiles = sizeof(tiles) / sizeof(tiles[0]),
     .knobs = knobs,
     .n_knobs = sizeof(knobs) / sizeof(knobs[0]),
-    .own = {"ahead"},
+    .own = {"ahead", "in_order"},
     .fits = fits,
     .check = check,
     .build = build,
