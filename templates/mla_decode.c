@@ -55,32 +55,44 @@
 #include <string.h>
 enum { MAX_ROWS = 1024 };
 
-/* Columns at once, waves, keys of a block, and panels of Q that stand in LDS because registers have
- * no room for them: `large` where LDS has 160 KiB. The first row with enough columns is taken, else
- * the last. */
-static const struct tile {
-    uint8_t columns, waves;
-    struct {
-        uint8_t keys, q_in_lds;
-    } small, large;
-} tiles[] = {
-    {16, 4, {16, 0}, {32, 0}},
-    {32, 8, {16, 0}, {32, 0}},
-    {64, 8, {16, 0}, {32, 0}},
-    {128, 8, {16, 0}, {32, 4}},
+/* Members of att_tile.own: KiB of LDS that the row is for; panels of Q that stand there because
+ * registers have no room for them; blocks of keys there at most, 0 for as many as have room. */
+enum { LDS_KIB, Q_IN_LDS, BUFFERS };
+
+/* `rows` are columns at once. The first row with enough of them is taken, else the last. */
+static const struct att_tile tiles[] = {
+    {.rows = 16, .waves = 4, .keys = 32, .own = {[LDS_KIB] = 160}},
+    {.rows = 32, .waves = 8, .keys = 32, .own = {[LDS_KIB] = 160}},
+    {.rows = 64, .waves = 8, .keys = 32, .own = {[LDS_KIB] = 160}},
+    {.rows = 128, .waves = 8, .keys = 32, .own = {[LDS_KIB] = 160, [Q_IN_LDS] = 4}},
+    {.rows = 16, .waves = 4, .keys = 16, .own = {[LDS_KIB] = 64}},
+    {.rows = 32, .waves = 8, .keys = 16, .own = {[LDS_KIB] = 64}},
+    {.rows = 64, .waves = 8, .keys = 16, .own = {[LDS_KIB] = 64}},
+    {.rows = 128, .waves = 8, .keys = 16, .own = {[LDS_KIB] = 64}},
 };
 
-/* Part of a cache row: the latent, or the rotated key. */
+static const struct att_knob knobs[] = {
+    {"keys", 1, {16}},
+    {"buffers", 2, {1, 2}},
+    {"q_in_lds", 2, {2, 6}},
+};
 
-static const struct tile *find_tile(const struct att_variant *v)
+static bool fits(const struct att_variant *v, const struct att_tile *t, const struct tir_machine *m,
+                 struct att_why *why)
 {
     const int rows = (v->gqa ? v->gqa : 64) * v->q_len;
-    const struct tile *t = tiles;
     /* Addresses of a mask's bytes would not fit the registers beside 128 columns. */
     const int most = v->mask == ATT_MASK_CUSTOM ? 64 : 128;
-    while (t->columns < rows && t->columns < most)
-        t++;
-    return t;
+    if (t->own[LDS_KIB] * 1024u != m->lds_bytes)
+        return att_reject(why, ATT_TILE, "is for %d KiB of LDS", t->own[LDS_KIB]);
+    if (t->rows > most)
+        return att_reject(why, ATT_TILE, "has no registers for a mask beside %d columns", t->rows);
+    if (!v->tile && t->rows < rows && t->rows < most)
+        return att_reject(why, ATT_TILE, "has %d columns, fewer than gqa times q_len, %d", t->rows,
+                          rows);
+    if (v->tile && v->q_dtype == ATT_Q_DTYPE_FP8 && (t->keys < 32 || t->own[Q_IN_LDS]))
+        return att_reject(why, ATT_TILE, "fp8 queries are all in registers, with 32 keys");
+    return true;
 }
 
 /* Where a block and Q take half of the room, keys are twice as many and Q stays in registers. And
@@ -97,7 +109,6 @@ static void fit_tile(struct mla *s, bool large)
 
 static bool check(const struct att_variant *v, const struct tir_machine *m, struct att_why *why)
 {
-    (void)m;
     const int rope = v->head_dim - v->head_dim_v;
     if (v->head_dim_v != 256 && v->head_dim_v != 512)
         return att_reject(why, ATT_HEAD_DIM_V,
@@ -127,7 +138,8 @@ static bool check(const struct att_variant *v, const struct tir_machine *m, stru
         return att_reject(why, ATT_SHARDED, "shards are of causal masks over pages");
     if (v->sparse == ATT_SPARSE_SLOTS && v->mask == ATT_MASK_CUSTOM)
         return att_reject(why, ATT_SPARSE, "a custom mask has no bytes for a list of slots");
-    return att_cache_check(v, why);
+    struct att_tile tile;
+    return att_cache_check(v, why) && att_find_tile(v, m, &tile, why);
 }
 
 /* ---- A work item ---- */
@@ -280,8 +292,8 @@ static void work_on(struct mla *s, struct tir_value index)
 static void begin(struct mla *s, const struct att_variant *v, const struct tir_machine *m)
 {
     char name[ATT_NAME_MAX];
-    const struct tile *const t = find_tile(v);
-    const bool large = m->lds_bytes > 64 * 1024;
+    struct att_tile tile, *const t = &tile;
+    att_find_tile(v, m, t, NULL);
     const unsigned dtype = att_dtype(v), latent = (unsigned)v->head_dim_v;
     *s = (struct mla){
         .variant = *v,
@@ -289,14 +301,15 @@ static void begin(struct mla *s, const struct att_variant *v, const struct tir_m
               .dtype = dtype,
               .kv_dtype = att_cache_dtype(v),
               .waves = t->waves,
-              .keys = large ? t->large.keys : t->small.keys,
-              .columns = t->columns,
+              .keys = t->keys,
+              .columns = t->rows,
               .k = {.width = (unsigned)v->head_dim},
               .value = {.width = latent}},
         .wave_bits = tir_bits(t->waves),
-        .score_waves = tir_bits(t->columns / MFMA_ROWS),
+        .score_waves = tir_bits(t->rows / MFMA_ROWS),
         .part = {{.width = latent}, {.first = latent, .width = PANEL}},
-        .q_in_lds = large ? t->large.q_in_lds : t->small.q_in_lds,
+        .q_in_lds = t->own[Q_IN_LDS],
+        .most_buffers = t->own[BUFFERS] ? t->own[BUFFERS] : 3,
         .n_parts = v->head_dim > v->head_dim_v ? 2 : 1,
     };
     /* One query sees every key: its place on the diagonal need not be kept. */
@@ -306,7 +319,7 @@ static void begin(struct mla *s, const struct att_variant *v, const struct tir_m
     s->d.kv_bytes = tir_dtype_bits(s->d.kv_dtype) / 8;
     s->kq_dtype = v->q_dtype == ATT_Q_DTYPE_FP8 ? TIR_FP8 : dtype;
     s->kq_bytes = tir_dtype_bits(s->kq_dtype) / 8;
-    fit_tile(s, large);
+    fit_tile(s, m->lds_bytes > 64 * 1024);
     s->d.qk = tir_find_mma(m, MFMA_ROWS, MFMA_ROWS, 0, s->kq_dtype);
     s->d.pv = tir_find_mma(m, MFMA_ROWS, MFMA_ROWS, s->d.keys < 32 ? 16 : 0, dtype);
     assert(s->d.qk >= 0 && s->score_waves <= s->wave_bits);
@@ -348,7 +361,13 @@ static void build(const struct att_variant *v, const struct tir_machine *m, stru
 const struct att_template att_template_mla_decode = {
     .name = "mla_decode",
     .description = "absorbed multi-head latent attention of a few queries over a paged cache",
-    .takes = OP_TAKES_MLA_DECODE,
+    .takes = OP_TAKES_MLA_DECODE | ATT_BIT(TILE),
+    .tiles = tiles,
+    .n_tiles = sizeof(tiles) / sizeof(tiles[0]),
+    .knobs = knobs,
+    .n_knobs = sizeof(knobs) / sizeof(knobs[0]),
+    .own = {"lds_kib", "q_in_lds", "buffers"},
+    .fits = fits,
     .check = check,
     .build = build,
 };

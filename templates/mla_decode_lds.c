@@ -120,8 +120,8 @@ static unsigned entry_bytes(const struct mla *s) { return s->d.keys * (unsigned)
 static void choose_buffers(struct mla *s, unsigned room, unsigned block, unsigned other)
 {
     const unsigned weights = mla_exchanges(s) ? weights_bytes(s) : 0;
-    s->buffers = 2 * block + other <= room ? 2 : 1;
-    if (mla_exchanges(s) && 3 * block + other + weights <= room)
+    s->buffers = s->most_buffers > 1 && 2 * block + other <= room ? 2 : 1;
+    if (s->most_buffers > 2 && mla_exchanges(s) && 3 * block + other + weights <= room)
         s->buffers = 3;
     s->late = mla_exchanges(s) && s->buffers > 1;
     s->turns = s->buffers == 3 ? 2 : 1;
