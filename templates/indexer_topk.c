@@ -14,7 +14,6 @@
 #include <string.h>
 
 enum {
-    WAVES = 8,
     EACH = 8, /* scores of a lane, in one round */
     LANES = ATT_SELECT_LANES,
 };
@@ -29,18 +28,37 @@ struct indexer {
     struct tir_value n;     /* keys of the walk */
 };
 
-static unsigned room_of(const struct att_variant *v, const struct tir_machine *m)
+static const struct att_tile tiles[] = {
+    {.waves = 8, .why = "two waves a SIMD: q stays in registers"},
+};
+
+static const struct att_knob knobs[] = {
+    {"waves", 2, {4, 16}},
+};
+
+static unsigned room_of(const struct att_variant *v, const struct att_tile *t,
+                        const struct tir_machine *m)
 {
-    return att_select_room((unsigned)v->top_k, EACH, WAVES, m->lds_bytes);
+    return att_select_room((unsigned)v->top_k, EACH, t->waves, m->lds_bytes);
+}
+
+static bool fits(const struct att_variant *v, const struct att_tile *t, const struct tir_machine *m,
+                 struct att_why *why)
+{
+    const unsigned room = room_of(v, t, m), bytes = att_select_lds_bytes(room, t->waves);
+    if (!att_select_holds(room, t->waves))
+        return att_reject(why, ATT_TILE, "%d waves have no registers for %u entries", t->waves,
+                          room);
+    if (bytes > m->lds_bytes)
+        return att_reject(why, ATT_TOP_K, "top_k %d takes %u bytes of LDS, %s has %u", v->top_k,
+                          bytes, m->name, m->lds_bytes);
+    return true;
 }
 
 static bool check(const struct att_variant *v, const struct tir_machine *m, struct att_why *why)
 {
-    const unsigned bytes = att_select_lds_bytes(room_of(v, m), WAVES);
-    if (bytes > m->lds_bytes)
-        return att_reject(why, ATT_TOP_K, "top_k %d takes %u bytes of LDS, %s has %u", v->top_k,
-                          bytes, m->name, m->lds_bytes);
-    return att_index_check(v, m, why);
+    struct att_tile tile;
+    return att_find_tile(v, m, &tile, why) && att_index_check(v, m, why);
 }
 
 /* The first key, of the part's, of lane 0 in a round: the j-th of its scores. */
@@ -169,12 +187,14 @@ static void build(const struct att_variant *v, const struct tir_machine *m, stru
 {
     char name[ATT_NAME_MAX];
     att_variant_name(v, name);
-    struct tir_func *f = tir_func_create(name, m, WAVES);
-    f->waves_per_simd = WAVES / 4;
+    struct att_tile tile;
+    att_find_tile(v, m, &tile, NULL);
+    struct tir_func *f = tir_func_create(name, m, tile.waves);
+    f->waves_per_simd = tile.waves / 4;
     struct indexer x = {.b = tir_at_end(f, f->body)};
     struct tir_value state[ATT_SELECT_N];
     x.index = att_index_begin(&x.b, v);
-    x.select = att_select_begin(&x.b, (unsigned)v->top_k, EACH, room_of(v, m), state);
+    x.select = att_select_begin(&x.b, (unsigned)v->top_k, EACH, room_of(v, &tile, m), state);
     x.list = att_list_begin(&x.b, (struct tir_value){0});
     const struct tir_value count = select_keys(&x, state);
     att_list_write(&x.list, &x.select, count, &(struct att_list_names){name_entries, &x});
@@ -184,13 +204,19 @@ static void build(const struct att_variant *v, const struct tir_machine *m, stru
         .schedule = {.stages = 1, .interleave = 1},
         .grid = {{ARG_ROWS, 1, 1}, {ARG_SPLITS, 1, 1}, {NULL, 1, 1}},
     };
-    snprintf(k->tuning, sizeof(k->tuning), "waves=%d keys=%d", WAVES, WAVES * EACH * LANES);
+    snprintf(k->tuning, sizeof(k->tuning), "waves=%d keys=%d", tile.waves,
+             tile.waves * EACH * LANES);
 }
 
 const struct att_template att_template_indexer_topk = {
     .name = "indexer_topk",
     .description = "the sparse indexer: the keys that score highest against each query",
-    .takes = OP_TAKES_INDEXER_TOPK,
+    .takes = OP_TAKES_INDEXER_TOPK | ATT_BIT(TILE),
+    .tiles = tiles,
+    .n_tiles = sizeof(tiles) / sizeof(tiles[0]),
+    .knobs = knobs,
+    .n_knobs = sizeof(knobs) / sizeof(knobs[0]),
+    .fits = fits,
     .check = check,
     .build = build,
 };

@@ -47,6 +47,10 @@ static struct tir_value address(const struct att_select *s, struct tir_value bas
 
 static unsigned counts_bytes(unsigned waves) { return N_COUNTS * waves * 4; }
 
+enum { HELD_MAX = 32 /* entries of a lane */ };
+
+bool att_select_holds(unsigned room, unsigned waves) { return room <= HELD_MAX * LANES * waves; }
+
 unsigned att_select_lds_bytes(unsigned room, unsigned waves)
 {
     return 2 * 4 * room + counts_bytes(waves) + DIGITS * BINS * 4;
@@ -138,8 +142,6 @@ static struct sums add_waves(const struct att_select *s, struct tir_value slot,
 }
 
 /* ---- Selection ---- */
-
-enum { HELD_MAX = 32 };
 
 /* This wave's part of the buffer, `n` entries a lane; behind the last one NO_KEY. Lane masks
  * are made where they are used: they would take two scalar registers each. */

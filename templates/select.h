@@ -36,6 +36,9 @@ enum { ATT_SELECT_COUNT, ATT_SELECT_LIMIT, ATT_SELECT_TURN, ATT_SELECT_N };
  * it. */
 unsigned att_select_room(unsigned k, unsigned each, unsigned waves, unsigned lds_bytes);
 
+/** Can so many waves select among the entries of such a buffer? Lanes hold them in registers. */
+bool att_select_holds(unsigned room, unsigned waves);
+
 /** Bytes of LDS that a buffer of `room` entries takes. */
 unsigned att_select_lds_bytes(unsigned room, unsigned waves);
 

@@ -11,7 +11,19 @@
 
 #include <stdio.h>
 
-enum { WAVES = 16, EACH = 4, NO_SCORE = -1 /* bits of a score that is none */ };
+enum { NO_SCORE = -1 /* bits of a score that is none */ };
+
+/* Members of att_tile.own: scores that a lane offers at once. */
+enum { EACH };
+
+static const struct att_tile tiles[] = {
+    {.waves = 16, .own = {[EACH] = 4}, .why = "a row is one workgroup's"},
+};
+
+static const struct att_knob knobs[] = {
+    {"waves", 2, {4, 8}},
+    {"each", 2, {2, 8}},
+};
 
 struct topk {
     struct tir_builder b;
@@ -20,18 +32,29 @@ struct topk {
     struct tir_type score; /* f32, 64 x 1 */
 };
 
-static unsigned room_of(const struct att_variant *v, const struct tir_machine *m)
+static unsigned room_of(const struct att_variant *v, const struct att_tile *t,
+                        const struct tir_machine *m)
 {
-    return att_select_room((unsigned)v->top_k, EACH, WAVES, m->lds_bytes);
+    return att_select_room((unsigned)v->top_k, t->own[EACH], t->waves, m->lds_bytes);
 }
 
-static bool check(const struct att_variant *v, const struct tir_machine *m, struct att_why *why)
+static bool fits(const struct att_variant *v, const struct att_tile *t, const struct tir_machine *m,
+                 struct att_why *why)
 {
-    const unsigned bytes = att_select_lds_bytes(room_of(v, m), WAVES);
+    const unsigned room = room_of(v, t, m), bytes = att_select_lds_bytes(room, t->waves);
+    if (!att_select_holds(room, t->waves))
+        return att_reject(why, ATT_TILE, "%d waves have no registers for %u entries", t->waves,
+                          room);
     if (bytes > m->lds_bytes)
         return att_reject(why, ATT_TOP_K, "top_k %d takes %u bytes of LDS, %s has %u", v->top_k,
                           bytes, m->name, m->lds_bytes);
     return true;
+}
+
+static bool check(const struct att_variant *v, const struct tir_machine *m, struct att_why *why)
+{
+    struct att_tile tile;
+    return att_find_tile(v, m, &tile, why);
 }
 
 static struct tir_value number(struct topk *t, struct tir_value scalar)
@@ -54,10 +77,10 @@ static struct tir_value part_of(struct topk *t, const char *arg, const char *str
 }
 
 static void load_chunk(struct topk *t, struct tir_view scores, struct tir_value first,
-                       struct tir_value out[EACH])
+                       struct tir_value out[ATT_SELECT_EACH_MAX])
 {
     struct tir_builder *b = &t->b;
-    for (unsigned j = 0; j < EACH; j++) {
+    for (unsigned j = 0; j < t->select.each; j++) {
         const struct tir_value at = tir_add(b, first, att_select_place(&t->select, j));
         out[j] = tir_tile_load(b, scores, at, t->score);
     }
@@ -68,18 +91,19 @@ static struct tir_value select_part(struct topk *t, struct tir_value state[ATT_S
 {
     struct tir_builder *b = &t->b;
     const int chunk = (int)t->select.chunk;
+    const unsigned each = t->select.each;
     const struct tir_value n = t->list.n;
     const struct tir_view scores =
         att_view(b, part_of(t, ARG_SCORES, ARG_SCORES_ROW_STRIDE), n, tir_i32(b, 4), 4, 0);
-    struct tir_value carried[ATT_SELECT_N + EACH];
+    struct tir_value carried[ATT_SELECT_N + ATT_SELECT_EACH_MAX];
     for (int i = 0; i < ATT_SELECT_N; i++)
         carried[i] = state[i];
     load_chunk(t, scores, tir_i32(b, 0), carried + ATT_SELECT_N);
     struct tir_loop loop =
-        tir_begin_for(b, tir_i32(b, 0), n, tir_i32(b, chunk), carried, ATT_SELECT_N + EACH);
-    struct tir_value next[EACH], keys[EACH];
+        tir_begin_for(b, tir_i32(b, 0), n, tir_i32(b, chunk), carried, ATT_SELECT_N + each);
+    struct tir_value next[ATT_SELECT_EACH_MAX], keys[ATT_SELECT_EACH_MAX];
     load_chunk(t, scores, att_plus(b, loop.index, chunk), next);
-    for (unsigned j = 0; j < EACH; j++) {
+    for (unsigned j = 0; j < each; j++) {
         const struct tir_value at = tir_add(b, loop.index, att_select_place(&t->select, j));
         const struct tir_value column = tir_add(b, t->select.lane_index, number(t, at));
         const struct tir_value score = carried[ATT_SELECT_N + j];
@@ -89,9 +113,9 @@ static struct tir_value select_part(struct topk *t, struct tir_value state[ATT_S
                                          tir_cmp_ne(b, bits, number(t, tir_i32(b, NO_SCORE)))));
     }
     att_select_offer(&t->select, carried, keys, loop.index);
-    for (unsigned j = 0; j < EACH; j++)
+    for (unsigned j = 0; j < each; j++)
         carried[ATT_SELECT_N + j] = next[j];
-    tir_end_for(b, &loop, carried, ATT_SELECT_N + EACH);
+    tir_end_for(b, &loop, carried, ATT_SELECT_N + each);
     return att_select_end(&t->select, carried);
 }
 
@@ -133,11 +157,14 @@ static void build(const struct att_variant *v, const struct tir_machine *m, stru
 {
     char name[ATT_NAME_MAX];
     att_variant_name(v, name);
-    struct tir_func *f = tir_func_create(name, m, WAVES);
-    f->waves_per_simd = WAVES / 4;
+    struct att_tile tile;
+    att_find_tile(v, m, &tile, NULL);
+    struct tir_func *f = tir_func_create(name, m, tile.waves);
+    f->waves_per_simd = tile.waves / 4;
     struct topk t = {.b = tir_at_end(f, f->body)};
     struct tir_value state[ATT_SELECT_N];
-    t.select = att_select_begin(&t.b, (unsigned)v->top_k, EACH, room_of(v, m), state);
+    const unsigned room = room_of(v, &tile, m);
+    t.select = att_select_begin(&t.b, (unsigned)v->top_k, tile.own[EACH], room, state);
     t.score = t.select.lane;
     t.score.dtype = TIR_F32;
     t.list = att_list_begin(&t.b, tir_arg(&t.b, ARG_COLUMNS, TIR_I32));
@@ -149,13 +176,19 @@ static void build(const struct att_variant *v, const struct tir_machine *m, stru
         .schedule = {.stages = 1, .interleave = 1},
         .grid = {{ARG_ROWS, 1, 1}, {ARG_SPLITS, 1, 1}, {NULL, 1, 1}},
     };
-    snprintf(k->tuning, sizeof(k->tuning), "waves=%d each=%d", WAVES, EACH);
+    snprintf(k->tuning, sizeof(k->tuning), "waves=%d each=%d", tile.waves, tile.own[EACH]);
 }
 
 const struct att_template att_template_topk = {
     .name = "topk",
     .description = "the positions of the largest scores of each row",
-    .takes = OP_TAKES_TOPK,
+    .takes = OP_TAKES_TOPK | ATT_BIT(TILE),
+    .tiles = tiles,
+    .n_tiles = sizeof(tiles) / sizeof(tiles[0]),
+    .knobs = knobs,
+    .n_knobs = sizeof(knobs) / sizeof(knobs[0]),
+    .own = {"each"},
+    .fits = fits,
     .check = check,
     .build = build,
 };
