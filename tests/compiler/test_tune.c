@@ -17,6 +17,7 @@
 
 #include <cmocka.h>
 
+#include "compiler/yaml.h"
 #include "tests/compiler/command.h"
 
 #define SWEEP "tune d.yaml --shapes shapes --tiles 3 --verify 1 --cache cache "
@@ -54,6 +55,30 @@ static void save_csv(const char *db, const char *path)
     end_run(&r);
 }
 
+/* All candidates' times are in the page, as JSON, and nothing comes from elsewhere. */
+static void expect_page(const char *path)
+{
+    size_t size;
+    char *page = read_file(path, &size);
+    assert_non_null(page);
+    assert_null(strstr(page, "https://"));
+    assert_null(strstr(page, "@DATA@"));
+    char *data = strstr(page, "id=\"data\">"), *end = data ? strstr(data, "</script>") : NULL;
+    assert_non_null(end);
+    data += strlen("id=\"data\">");
+    struct attnc_yaml y;
+    struct attnc_diag d = {.file = path, .text = data, .size = (size_t)(end - data)};
+    assert_true(attnc_yaml_parse(&y, data, d.size, &d));
+    attnc_yaml_free(&y);
+    *end = '\0';
+    assert_non_null(strstr(data, "\"text\": \"batch=4,k=96,heads=8,kv_heads=1\""));
+    unsigned tiles = 0;
+    for (const char *at = data; (at = strstr(at, "\"dropped\": ")); at++)
+        tiles++;
+    assert_int_equal(tiles, 3);
+    free(page);
+}
+
 static void a_sweep_is_deterministic_and_measures_once(void **state)
 {
     (void)state;
@@ -66,6 +91,8 @@ static void a_sweep_is_deterministic_and_measures_once(void **state)
     save_csv("two.sqlite", "two.csv");
     expect_same("one.csv", "two.csv");
     expect(SWEEP "-o one.attnpack", 0, "0 measured, 6 known", "");
+    expect(SWEEP "-o one.attnpack --report r.html", 0, "0 measured, 6 known", "");
+    expect_page("r.html");
     expect("build d.yaml --tuning one.yaml --cache cache -o built.attnpack -q", 0, "", "");
     expect_same("one.attnpack", "built.attnpack");
     /* a kernel that two descriptions have is one */

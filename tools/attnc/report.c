@@ -19,6 +19,7 @@
 #include "tools/attnc/json.h"
 #include "tools/attnc/output.h"
 #include "tools/attnc/pack_file.h"
+#include "tools/attnc/page.h"
 
 enum { MAX_PACKS = 2, MAX_SHAPES = 2, MAX_JSON = 256 << 20 };
 
@@ -260,40 +261,6 @@ static int embed_pack(struct json *j, const char *path, unsigned jobs)
     return code;
 }
 
-/* "</" must not end the script that holds the data. */
-static void put_data(FILE *out, const char *data)
-{
-    for (; *data; data++) {
-        fputc(*data, out);
-        if (data[0] == '<' && data[1] == '/')
-            fputc('\\', out);
-    }
-}
-
-/* The page with the data in its place. */
-static int write_page(const char *data, const char *path)
-{
-    static const char mark[] = "@DATA@";
-    char *page = NULL;
-    size_t size = 0;
-    FILE *out = open_memstream(&page, &size);
-    if (!out)
-        return complain(EXIT_ENVIRONMENT, "out of memory");
-    for (const char *const *line = report_page; *line; line++) {
-        const char *place = strstr(*line, mark);
-        fprintf(out, "%.*s", place ? (int)(place - *line) : INT_MAX, *line);
-        if (place) {
-            put_data(out, data);
-            fputs(place + strlen(mark), out);
-        }
-        fputc('\n', out);
-    }
-    fclose(out);
-    const int code = write_output(path, page, size);
-    free(page);
-    return code;
-}
-
 static int report(int count, char **paths, const char *output, unsigned jobs)
 {
     char *data = NULL;
@@ -312,7 +279,7 @@ static int report(int count, char **paths, const char *output, unsigned jobs)
     json_end(&j);
     fclose(out);
     if (code == EXIT_GOOD)
-        code = write_page(data, output);
+        code = write_page(report_page, data, output);
     free(data);
     return code;
 }

@@ -28,7 +28,7 @@
 static struct {
     const char *output, *tuning, *db, *shapes, *model, *ranks, *targets, *only, *jobs, *budget,
         *kernels, *tiles, *verify, *parameters, *cache, *merge, *shard, *device, *finalists,
-        *seconds, *flush, *patience;
+        *seconds, *flush, *patience, *report;
     bool show, csv, sensitivity, calibrate, quiet;
 } args;
 
@@ -77,6 +77,8 @@ static const struct option_row options[] = {
     {"calibrate", 0, NULL,
      "fit the model's open parameters to what --db has of GPUs, and do nothing else", NULL,
      &args.calibrate},
+    {"report", 0, "FILE", "an HTML page: chosen against default, and all tiles on pairs of shapes",
+     &args.report, NULL},
     {"show", 0, NULL, "print what --db holds, fastest first", NULL, &args.show},
     {"csv", 0, NULL, "print what --db holds as CSV", NULL, &args.csv},
     {"quiet", 'q', NULL, "no summary", NULL, &args.quiet},
@@ -420,6 +422,8 @@ static int sweep(struct tuning_run *r)
         code = write_tuning(r);
     if (code == EXIT_GOOD && args.output)
         code = write_pack(r, &o);
+    if (code == EXIT_GOOD && args.report)
+        code = tune_write_report(&r->sweep, &r->tuning, args.report);
     if (code == EXIT_GOOD && !args.quiet)
         print_summary(r);
     if (code == EXIT_GOOD && !args.quiet)
@@ -494,6 +498,8 @@ static int run(int argc, char **argv)
         code = check_output(args.output);
     if (code == EXIT_GOOD)
         code = check_output(r.yaml);
+    if (code == EXIT_GOOD && args.report)
+        code = check_output(args.report);
     if (code == EXIT_GOOD)
         code = check_output(r.db);
     if (code == EXIT_GOOD)

@@ -149,6 +149,10 @@ bool tune_verify(struct tune_sweep *sweep, struct tune_key *key, struct tune_can
  */
 bool tune_choose(struct tune_sweep *sweep, struct tune_key *key, struct attnc_tuning *out);
 
+/** Writes the page about a sweep. Returns an exit code after a message. */
+int tune_write_report(const struct tune_sweep *sweep, const struct attnc_tuning *tuning,
+                      const char *path);
+
 /** The time of a key's shape under a choice, us; for the summary. */
 double tune_chosen_time(const struct tune_key *key, const struct attnc_tuning *t, size_t shape);
 

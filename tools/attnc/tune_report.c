@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * attnc tune --report: a page about a sweep. The data are every candidate's time on every shape,
+ * and which one each shape takes in the end.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "tools/attnc/command.h"
+#include "tools/attnc/json.h"
+#include "tools/attnc/page.h"
+#include "tools/attnc/tune.h"
+
+/* The lines of tune_page.html, NULL at the end. */
+extern const char *const tune_page[];
+
+static void write_shapes(struct json *j, const struct tune_key *key, const struct attnc_tuning *t)
+{
+    json_begin_list(j, "shapes");
+    for (size_t s = 0; s < key->shape_count; s++) {
+        const struct attnc_tuned *row = tune_find_row(key, t, &key->shapes[s]);
+        json_begin_object(j, NULL);
+        json_string(j, "text", key->shapes[s].text);
+        json_string(j, "tile", row ? row->tile : NULL);
+        json_string(j, "open", row ? row->open : NULL);
+        json_end(j);
+    }
+    json_end(j);
+}
+
+/* Times are null where there is none. */
+static void write_candidate(struct json *j, const struct tune_key *key, size_t c)
+{
+    const struct tune_value *const times = tune_times(key, c);
+    json_begin_object(j, NULL);
+    json_string(j, "tile", key->candidates[c].tile);
+    json_string(j, "dropped", key->candidates[c].dropped);
+    json_begin_list(j, "us");
+    for (size_t s = 0; s < key->shape_count; s++) {
+        if (times && times[s].us > 0 && !times[s].fault[0])
+            json_real(j, NULL, times[s].us);
+        else
+            json_null(j, NULL);
+    }
+    json_end(j);
+    json_end(j);
+}
+
+static void write_key(struct json *j, const struct tune_key *key, const struct attnc_tuning *t)
+{
+    char name[ATT_NAME_MAX];
+    att_variant_name(&key->variant, name);
+    json_begin_object(j, NULL);
+    json_string(j, "name", name);
+    json_string(j, "op", key->variant.op->name);
+    json_string(j, "target", key->variant.target);
+    json_flag(j, "measured", key->on_gpu);
+    write_shapes(j, key, t);
+    json_begin_list(j, "candidates");
+    for (size_t c = 0; c < key->candidate_count; c++)
+        write_candidate(j, key, c);
+    json_end(j);
+    json_end(j);
+}
+
+int tune_write_report(const struct tune_sweep *sweep, const struct attnc_tuning *tuning,
+                      const char *path)
+{
+    char *data = NULL;
+    size_t size = 0;
+    FILE *out = open_memstream(&data, &size);
+    if (!out)
+        return complain(EXIT_ENVIRONMENT, "out of memory");
+    struct json j = {.out = out};
+    json_begin_object(&j, NULL);
+    json_string(&j, "version", ATTNC_PROVENANCE);
+    json_begin_list(&j, "keys");
+    for (size_t i = 0; i < sweep->key_count; i++)
+        write_key(&j, &sweep->keys[i], tuning);
+    json_end(&j);
+    json_end(&j);
+    fclose(out);
+    const int code =
+        data ? write_page(tune_page, data, path) : complain(EXIT_ENVIRONMENT, "out of memory");
+    free(data);
+    return code;
+}
