@@ -69,9 +69,9 @@ extern const struct att_tile prefill_tiles[PREFILL_N_TILES];
 /* Members of att_tile.own. */
 enum {
     PREFILL_K_BUFFERS,  /* tiles of K in LDS; 0: as few as will do */
-    PREFILL_PERSISTENT, /* workgroups of a launch, which take turns; 0: one for each piece of work */
+    PREFILL_PERSISTENT, /* workgroups of a launch, which take turns; 0: one a piece of work */
 };
-enum { PREFILL_N_KNOBS = 9 };
+enum { PREFILL_N_KNOBS = 10 };
 extern const struct att_knob prefill_knobs[PREFILL_N_KNOBS];
 
 bool prefill_fits(const struct att_variant *v, const struct att_tile *t,

@@ -58,7 +58,7 @@ struct att_tile {
     uint8_t copy_bytes;           /* bytes a lane that direct-to-LDS loads must take, or 0 */
     uint8_t hoist_vgprs;          /* tir_schedule.hoist_vgprs */
     uint8_t memory_priority;      /* tir_schedule.memory_priority */
-    bool late_power; /* half of the exponentials stand under the next iteration's first product */
+    bool late_power;   /* half of the exponentials stand under the next iteration's first product */
     bool late_maximum; /* the maximum is checked under the product, followed in the next phase */
     bool ascending;    /* prefill: workgroups of the first queries come first, not of the last */
     bool plain;        /* only without what takes registers of its own: hook, soft cap, pages */
@@ -67,8 +67,9 @@ struct att_tile {
 };
 
 /**
- * A knob: a member of struct att_tile, or a name of att_template.own, that may take other values than the rows of the table give
- * it. Candidates are the rows, and the rows with one or more members changed; see att_find_tile().
+ * A knob: a member of struct att_tile, or a name of att_template.own, that may take other values
+ * than the rows of the table give it. Candidates are the rows, and the rows with one or more
+ * members changed; see att_find_tile().
  */
 enum { ATT_KNOB_VALUES = 6 };
 struct att_knob {
