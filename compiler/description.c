@@ -63,6 +63,7 @@ static void report_unknown_field(struct reader *r, uint32_t key, const char *nam
     struct attnc_nearest nearest = attnc_nearest_to(name);
     attnc_nearest_offer(&nearest, "op");
     attnc_nearest_offer(&nearest, "targets");
+    attnc_nearest_offer(&nearest, "where");
     for (int f = 0; f < ATT_FIELD_COUNT; f++)
         attnc_nearest_offer(&nearest, att_fields[f].name);
     for (int f = 0; nearest.name && f < ATT_FIELD_COUNT; f++)
@@ -81,6 +82,8 @@ static struct attnc_setting *find_slot(struct attnc_settings *s, const char *nam
         return &s->op;
     if (strcmp(name, "targets") == 0)
         return &s->targets;
+    if (strcmp(name, "where") == 0)
+        return &s->where;
     for (int f = 0; f < ATT_FIELD_COUNT; f++) {
         if (strcmp(att_fields[f].name, name) == 0)
             return &s->fields[f];
@@ -102,6 +105,7 @@ static void fill(struct attnc_settings *into, const struct attnc_settings *from,
     into->misspelt |= from->misspelt;
     fill_slot(&into->op, &from->op, defaults);
     fill_slot(&into->targets, &from->targets, defaults);
+    fill_slot(&into->where, &from->where, defaults);
     for (int f = 0; f < ATT_FIELD_COUNT; f++)
         fill_slot(&into->fields[f], &from->fields[f], defaults);
 }

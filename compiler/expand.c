@@ -266,6 +266,10 @@ static bool add_variant(struct attnc_expander *x, const struct att_variant *v,
         return true;
     struct att_why why = {.field = ATT_FIELD_COUNT};
     if (!v->op->check(v, &target->machine, &why)) {
+        if (x->leaves_out) {
+            x->left_out++;
+            return true;
+        }
         attnc_report_refusal(x->d, v, &target->machine, &why, together);
         if (why.field < ATT_FIELD_COUNT)
             attnc_report_others(x->d, v, &target->machine, UINT64_C(1) << why.field);
@@ -388,11 +392,30 @@ static bool expand_op(struct attnc_expander *x, const struct attnc_settings *s,
             return true;
         }
     }
-    for (; *targets; targets++) {
-        if (!add_product(x, op, at, *targets, dims, count, product))
+    size_t n = 0;
+    for (x->left_out = 0; targets[n]; n++) {
+        if (!add_product(x, op, at, targets[n], dims, count, product))
             return false;
     }
-    return true;
+    if (n == 0 || x->left_out < n * product)
+        return true;
+    attnc_diag_error(x->d, at, "no combination of these values is possible");
+    x->leaves_out = false;
+    return add_product(x, op, at, targets[0], dims, count, product);
+}
+
+/* Whether the entry has its impossible combinations left out; false if it says something else. */
+static bool read_where(struct attnc_expander *x, const struct attnc_setting *where)
+{
+    x->leaves_out = false;
+    if (!where->value)
+        return true;
+    const struct attnc_yaml_node *n = attnc_yaml_node(x->yaml, where->value);
+    x->leaves_out =
+        n->kind == ATTNC_YAML_SCALAR && strcmp(attnc_yaml_text(x->yaml, n), "possible") == 0;
+    if (!x->leaves_out)
+        attnc_diag_error(x->d, x->yaml->nodes[where->value].at, "expected where to be 'possible'");
+    return x->leaves_out;
 }
 
 static const struct att_template *find_template(struct attnc_expander *x, uint32_t id)
@@ -438,6 +461,8 @@ bool attnc_expand(struct attnc_expander *x, const struct attnc_settings *s,
         const struct att_template *op = find_template(x, id);
         if (!attnc_spend(x, 1, s->at))
             return false;
+        if (!read_where(x, &s->where))
+            return true;
         if (op && !expand_op(x, s, op, x->yaml->nodes[id].at, targets))
             return false;
     }

@@ -18,7 +18,7 @@ struct attnc_setting {
 
 struct attnc_settings {
     struct att_loc at; /* the entry */
-    struct attnc_setting op, targets;
+    struct attnc_setting op, targets, where;
     struct attnc_setting fields[ATT_FIELD_COUNT];
     uint64_t misspelt; /* bit per field that an unknown key was taken for in a message */
 };
@@ -33,8 +33,10 @@ struct attnc_expander {
     const char *directory;
     struct attnc_description *out;
 
-    uint64_t used; /* ATT_BIT() of the fields that some kernel took */
-    size_t work;   /* values looked at, against MAX_WORK */
+    uint64_t used;   /* ATT_BIT() of the fields that some kernel took */
+    size_t work;     /* values looked at, against MAX_WORK */
+    bool leaves_out; /* combinations that an op refuses are left out: where: possible */
+    size_t left_out; /* by the entry that is expanded */
     struct attnc_choice *choices;
     size_t choice_count, choice_cap;
     uint32_t *table; /* open addressing, index + 1 of a variant; twice ATTNC_MAX_VARIANTS */
