@@ -76,7 +76,8 @@ static const struct shape {
     {{"Kimi-K3", MODEL | SPLIT}, 64, 12, 1, CONTEXTS, 512, 0, 0, 0, 0},
 };
 
-static const struct shape traced = {{"trace", IN_ORDER}, 16, 0, 0, 16, 1, {1024}, 0, 1, 0, 0, 0};
+/* A batch that fills a GPU; heads are those of complete(). */
+static const struct shape traced = {{"trace", IN_ORDER}, 16, 0, 0, 64, 1, {1024}, 0, 1, 0, 0, 0};
 
 /* For kernels with a run-time window, in turn; the first is that of models. */
 static const struct {
@@ -617,8 +618,10 @@ static const char *complete(const struct call *c, void *shape)
     static char why[100];
     struct shape *s = shape;
     const int ratio = ratio_of(c);
+    if (!s->kv_heads && is_latent(c))
+        s->kv_heads = 1;
     if (!s->kv_heads)
-        s->kv_heads = s->heads && ratio && !is_latent(c) ? s->heads / ratio : 1;
+        s->kv_heads = !s->heads ? 8 : ratio ? s->heads / ratio : 1;
     if (!s->heads)
         s->heads = s->kv_heads * (ratio ? ratio : 1);
     if (DESC(c, cache).page_size)

@@ -56,7 +56,8 @@ static const struct shape {
     {{"own scale", OWN_SCALE}, 1, 1, 1, 1, {{20, 40}}, 0, 0},
 };
 
-static const struct shape traced = {{"trace", IN_ORDER}, 0, 0, 1, 1, {{512, 0}}, 0, 16};
+/* A prompt that fills a GPU; heads are those of complete(). */
+static const struct shape traced = {{"trace", IN_ORDER}, 0, 0, 1, 1, {{2048, 0}}, 0, 16};
 
 /* For kernels with a run-time window, in turn. */
 static const struct {
@@ -435,9 +436,9 @@ static const char *complete(const struct call *c, void *shape)
     if (!s->sequences[0].k)
         s->sequences[0].k = s->sequences[0].q;
     if (!s->kv_heads)
-        s->kv_heads = s->heads && ratio ? s->heads / ratio : 1;
+        s->kv_heads = !s->heads ? 8 : ratio ? s->heads / ratio : 1;
     if (!s->heads)
-        s->heads = s->kv_heads * (ratio ? ratio : 1);
+        s->heads = s->kv_heads * (ratio ? ratio : 4);
     if (s->kv_heads && s->heads % s->kv_heads == 0 && (!ratio || s->heads / s->kv_heads == ratio))
         return NULL;
     snprintf(why, sizeof(why), "%d heads over %d KV heads is not the kernel's ratio", s->heads,
