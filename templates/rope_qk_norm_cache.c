@@ -272,28 +272,30 @@ static struct tir_value gathers(struct rope *p, struct tir_value run)
     return tir_and(b, slots, tir_cmp_ge(b, run, tir_i32(b, x)));
 }
 
-/* The tokens of this workgroup, one after the other by each wave, or by several that share the
- * heads of one. */
-static void visit_tokens(struct rope *p)
+/* Reads arguments, once, before the tokens. `part`: this wave's share of the heads of a token, of
+ * 2^shift. */
+static void open_sources(struct rope *p, struct tir_value part, struct tir_value shift,
+                         struct rope_source of[ROPE_SOURCES])
 {
     struct tir_builder *b = &p->b;
     const int dim = p->v->head_dim;
-    struct rope_source of[ROPE_SOURCES] = {
-        {.weight = {ARG_Q_WEIGHT},
-         .bias = {ARG_Q_BIAS, .stride = p->v->gate ? 2 * dim : 0},
-         .squares = ARG_Q_SQUARES,
-         .shape = &p->rotated},
-        {.weight = {ARG_K_WEIGHT},
-         .bias = {ARG_K_BIAS},
-         .squares = ARG_K_SQUARES,
-         .shape = &p->rotated},
-        {.bias = {ARG_V_BIAS}, .shape = &p->values},
-        {.bias = {ARG_Q_BIAS, .first = dim, .stride = 2 * dim}, .shape = &p->gates},
+    of[ROPE_Q] = (struct rope_source){
+        .weight = {ARG_Q_WEIGHT},
+        .bias = {ARG_Q_BIAS, .stride = p->v->gate ? 2 * dim : 0},
+        .squares = ARG_Q_SQUARES,
+        .shape = &p->rotated,
     };
-    p->wave = tir_wave_id(b);
-    const struct tir_value shift = tir_arg(b, ARG_HEAD_PART_SHIFT, TIR_I32);
-    const struct tir_value member = tir_shr(b, p->wave, shift);
-    const struct tir_value part = tir_sub(b, p->wave, tir_shl(b, member, shift));
+    of[ROPE_K] = (struct rope_source){
+        .weight = {ARG_K_WEIGHT},
+        .bias = {ARG_K_BIAS},
+        .squares = ARG_K_SQUARES,
+        .shape = &p->rotated,
+    };
+    of[ROPE_V] = (struct rope_source){.bias = {ARG_V_BIAS}, .shape = &p->values};
+    of[ROPE_GATE] = (struct rope_source){
+        .bias = {ARG_Q_BIAS, .first = dim, .stride = 2 * dim},
+        .shape = &p->gates,
+    };
     for (int i = 0; i < (p->v->gate ? ROPE_SOURCES : ROPE_GATE); i++) {
         const bool of_q = i == ROPE_Q || i == ROPE_GATE;
         of[i].all = tir_arg(b, of_q ? ARG_HEADS : ARG_KV_HEADS, TIR_I32);
@@ -302,13 +304,24 @@ static void visit_tokens(struct rope *p)
             rope_load_weights(p, &of[i]);
     }
     rope_keep_vectors(p, of);
-    /* Arguments are read once, before the tokens. */
     for (int i = 0; i < (p->by_pages ? 1 : rope_gathers_values(p) ? 2 : 3); i++)
         rope_open_source(p, &of[i], (enum rope_part)i);
     if (p->v->gate)
         of[ROPE_GATE].out = rope_open_tensor(p, ARG_GATE, ROPE_ELEM);
     const struct tir_value none = tir_cmp_eq(b, tir_arg(b, ARG_V_IN, TIR_I64), tir_i64(b, 0));
-    of[2].end = tir_select(b, none, tir_i32(b, 0), of[2].end);
+    of[ROPE_V].end = tir_select(b, none, tir_i32(b, 0), of[ROPE_V].end);
+}
+
+/* The tokens of this workgroup, one after the other by each wave, or by several that share the
+ * heads of one. */
+static void visit_tokens(struct rope *p)
+{
+    struct tir_builder *b = &p->b;
+    struct rope_source of[ROPE_SOURCES];
+    p->wave = tir_wave_id(b);
+    const struct tir_value shift = tir_arg(b, ARG_HEAD_PART_SHIFT, TIR_I32);
+    const struct tir_value member = tir_shr(b, p->wave, shift);
+    open_sources(p, tir_sub(b, p->wave, tir_shl(b, member, shift)), shift, of);
 
     const struct tir_value run = tir_arg(b, ARG_RUN_TOKENS, TIR_I32);
     const struct tir_value first = tir_mul(b, tir_block_id(b, 0), run);
@@ -333,7 +346,7 @@ static void visit_tokens(struct rope *p)
     if (!rope_gathers_values(p))
         return;
     struct tir_if some = tir_begin_if(b, p->gathers, false, NULL, 0);
-    rope_visit_values(p, &of[2], first, end);
+    rope_visit_values(p, &of[ROPE_V], first, end);
     tir_else(b, &some, NULL);
     tir_end_if(b, &some, NULL);
 }

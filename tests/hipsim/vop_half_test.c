@@ -43,6 +43,11 @@ static void halves(void **state)
         {"v_madak_f16 v0, v2, v4, 0x4000", 0x4200, 0x3c00, 0, 0x4500},
     };
     CHECK_CASES(GFX942, MODE_DEFAULT, cases);
+}
+
+static void rounded_halves(void **state)
+{
+    (void)state;
     static const struct op_case up[] = {
         {"v_add_f16 v0, v2, v4", 0x7800, 0x0001, 0, 0x7801}, /* needs the sticky bit 2^-24 */
         {"v_mul_f16 v0, v2, v4", 0xfbff, 0x4000, 0, 0xfbff},
@@ -222,13 +227,10 @@ static void dot_products(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(halves),
-        cmocka_unit_test(packed_halves),
-        cmocka_unit_test(packed_singles),
-        cmocka_unit_test(mixed_precision),
-        cmocka_unit_test(mixed_precision_modes),
-        cmocka_unit_test(dot_products),
-        cmocka_unit_test(dot2_ignores_mode),
+        cmocka_unit_test(halves),          cmocka_unit_test(rounded_halves),
+        cmocka_unit_test(packed_halves),   cmocka_unit_test(packed_singles),
+        cmocka_unit_test(mixed_precision), cmocka_unit_test(mixed_precision_modes),
+        cmocka_unit_test(dot_products),    cmocka_unit_test(dot2_ignores_mode),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -496,13 +496,19 @@ static void bad_descriptors_are_refused(void **state)
     close_bench(&b);
 }
 
+#define REFUSED(change, text)                                            \
+    do {                                                                 \
+        struct attn_decode_args a = good;                                \
+        change;                                                          \
+        assert_int_equal(attn_decode_launch(op, &a), ATTN_BAD_ARGUMENT); \
+        says(text);                                                      \
+    } while (0)
 static void bad_arguments_are_refused(void **state)
 {
     (void)state;
     struct fakehip *f = fake_reset();
     static const struct kernel kernels[] = {
         {.name = "blocks", .kv_dtype = "fp8", .kv_scale = "tensor", .q_len = "2"},
-        {.name = "custom", .page_table = "indices", .mask = "custom"},
     };
     struct bench b = open_decode(kernels, COUNT(kernels), 0);
     struct attn_decode_desc d = desc();
@@ -516,13 +522,6 @@ static void bad_arguments_are_refused(void **state)
     good.cache.k_scale = good.cache.v_scale = scale;
     good.total_q = 6;
     assert_int_equal(attn_decode_launch(op, &good), ATTN_OK);
-#define REFUSED(change, text)                                            \
-    do {                                                                 \
-        struct attn_decode_args a = good;                                \
-        change;                                                          \
-        assert_int_equal(attn_decode_launch(op, &a), ATTN_BAD_ARGUMENT); \
-        says(text);                                                      \
-    } while (0)
     REFUSED(a.size = 0, "args.size");
     REFUSED(a.q = NULL, "q is NULL");
     REFUSED(a.out = (char *)a.out + 2, "not aligned to 16");
@@ -553,15 +552,6 @@ static void bad_arguments_are_refused(void **state)
     REFUSED((a.work_indptr = lens, a.work_lists = 2), "work_info is NULL");
     REFUSED((a.work_indptr = lens, a.work_lists = 2, a.work_info = (const int32_t *)a.q),
             "partial_out is NULL");
-    attn_op_destroy(op);
-    d = desc();
-    d.mask = ATTN_MASK_CUSTOM;
-    d.page_table = ATTN_PAGES_INDICES;
-    assert_int_equal(attn_decode_lookup(b.device, &d, &op), ATTN_OK);
-    REFUSED((void)a, "custom_mask is NULL");
-    REFUSED((a.custom_mask = (const uint8_t *)tensor, a.mask_indptr = (const int64_t *)a.q),
-            "kv_indptr or kv_indices is NULL");
-#undef REFUSED
     assert_int_equal(f->launches, 1);
     const struct attn_decode_args none = {.size = sizeof(none)};
     assert_int_equal(attn_decode_launch(op, &none), ATTN_OK);
@@ -569,6 +559,28 @@ static void bad_arguments_are_refused(void **state)
     attn_op_destroy(op);
     close_bench(&b);
 }
+
+static void missing_masks_and_lists_are_refused(void **state)
+{
+    (void)state;
+    fake_reset();
+    static const struct kernel kernels[] = {
+        {.name = "custom", .page_table = "indices", .mask = "custom"},
+    };
+    struct bench b = open_decode(kernels, COUNT(kernels), 0);
+    struct attn_decode_desc d = desc();
+    d.mask = ATTN_MASK_CUSTOM;
+    d.page_table = ATTN_PAGES_INDICES;
+    struct attn_op *op;
+    assert_int_equal(attn_decode_lookup(b.device, &d, &op), ATTN_OK);
+    const struct attn_decode_args good = args();
+    REFUSED((void)a, "custom_mask is NULL");
+    REFUSED((a.custom_mask = (const uint8_t *)tensor, a.mask_indptr = (const int64_t *)a.q),
+            "kv_indptr or kv_indices is NULL");
+    attn_op_destroy(op);
+    close_bench(&b);
+}
+#undef REFUSED
 
 static void refuse(const struct attn_op *op, const struct attn_decode_args *a, const char *text)
 {
@@ -740,6 +752,7 @@ int main(void)
         cmocka_unit_test(tensors_that_are_no_cache_are_named),
         cmocka_unit_test(bad_descriptors_are_refused),
         cmocka_unit_test(bad_arguments_are_refused),
+        cmocka_unit_test(missing_masks_and_lists_are_refused),
         cmocka_unit_test(block_tables_are_checked_on_request),
         cmocka_unit_test(page_lists_are_checked_on_request),
         cmocka_unit_test(work_lists_are_checked_on_request),

@@ -318,16 +318,22 @@ static int64_t address(const void *p) { return (int64_t)(uintptr_t)p; }
 
 static int64_t bits_of(float f) { return tir_from_float(TIR_F32, f, false); }
 
-static int64_t argument(const struct problem *p, const char *name)
+struct known {
+    const char *name;
+    int64_t value;
+};
+
+static const struct known *find(const struct known *known, size_t count, const char *name)
 {
-    const float scale = 1 / sqrtf((float)p->v.head_dim), log2e = 1.44269504f;
-    const int d = p->v.head_dim, dv = p->v.head_dim_v, total = BATCH * p->q_len;
-    const bool shuffle = p->v.kv_layout == ATT_KV_LAYOUT_SHUFFLE;
-    const bool by_token = p->v.kv_scale == ATT_KV_SCALE_TOKEN;
-    const struct {
-        const char *name;
-        int64_t value;
-    } known[] = {
+    for (size_t i = 0; i < count; i++)
+        if (!strcmp(known[i].name, name))
+            return &known[i];
+    return NULL;
+}
+
+static bool find_tensor(const struct problem *p, const char *name, int64_t *value)
+{
+    const struct known known[] = {
         {"q", address(p->q)},
         {"k", address(p->k)},
         {"v", address(p->value)},
@@ -348,6 +354,21 @@ static int64_t argument(const struct problem *p, const char *name)
         {"reduce_indptr", address(p->reduce_indptr)},
         {"reduce_partial_map", address(p->reduce_partial_map)},
         {"tickets", address(p->tickets)},
+        {"k_scale", address(p->k_scale)},
+        {"v_scale", address(p->v_scale)},
+    };
+    const struct known *found = find(known, sizeof(known) / sizeof(known[0]), name);
+    *value = found ? found->value : 0;
+    return found;
+}
+
+static int64_t argument(const struct problem *p, const char *name)
+{
+    const float scale = 1 / sqrtf((float)p->v.head_dim), log2e = 1.44269504f;
+    const int d = p->v.head_dim, dv = p->v.head_dim_v, total = BATCH * p->q_len;
+    const bool shuffle = p->v.kv_layout == ATT_KV_LAYOUT_SHUFFLE;
+    const bool by_token = p->v.kv_scale == ATT_KV_SCALE_TOKEN;
+    const struct known known[] = {
         {"q_token_stride", p->heads * d},
         {"q_head_stride", d},
         {"k_page_stride", p->page * KV_HEADS * d},
@@ -356,8 +377,6 @@ static int64_t argument(const struct problem *p, const char *name)
         {"v_page_stride", p->page * KV_HEADS * dv},
         {"v_token_stride", KV_HEADS * dv},
         {"v_head_stride", shuffle ? p->page * dv : dv},
-        {"k_scale", address(p->k_scale)},
-        {"v_scale", address(p->v_scale)},
         {"scale_page_stride", by_token ? KV_HEADS * p->page : KV_HEADS},
         {"scale_head_stride", by_token ? p->page : 1},
         {"out_token_stride", p->heads * dv},
@@ -378,9 +397,10 @@ static int64_t argument(const struct problem *p, const char *name)
         {"window_left", p->window_left},
         {"window_right", p->window_right},
     };
-    for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++)
-        if (!strcmp(known[i].name, name))
-            return known[i].value;
+    int64_t tensor;
+    const struct known *found = find(known, sizeof(known) / sizeof(known[0]), name);
+    if (found || find_tensor(p, name, &tensor))
+        return found ? found->value : tensor;
     fail_msg("no value for argument %s", name);
     return 0;
 }

@@ -71,6 +71,42 @@ static void load_tile(GLOBAL const short *k, GLOBAL const short *v, long k_strid
     }
 }
 
+static void load_query(GLOBAL const short *row, unsigned lane, bf16x4 *query)
+{
+    UNROLLED
+    for (int s = 0; s < D / 8; s++)
+        query[s] = *(GLOBAL const bf16x4 *)(row + s * 8 + (lane >> 5) * 4);
+}
+
+/* The probabilities' product with the tile's values. */
+static void add_values(const bf16x4 *p, float rescale, unsigned lane, f32x16 *o)
+{
+    UNROLLED
+    for (int block = 0; block < D / 32; block++) {
+        o[block] *= rescale;
+        UNROLLED
+        for (int s = 0; s < KV / 8; s++) {
+            bf16x4 value = *(LOCAL bf16x4 *)(v_tile + (block * 32 + (lane & 31)) * V_ROW + s * 8 +
+                                             (lane >> 5) * 4);
+            o[block] = __builtin_amdgcn_mfma_f32_32x32x8bf16_1k(value, p[s], o[block], 0, 0, 0);
+        }
+    }
+}
+
+static void store_row(const f32x16 *o, float factor, unsigned lane, GLOBAL short *row)
+{
+    UNROLLED
+    for (int block = 0; block < D / 32; block++) {
+        UNROLLED
+        for (int i = 0; i < 16; i += 4) {
+            bf16x4 x;
+            for (int j = 0; j < 4; j++)
+                x[j] = to_bf16(o[block][i + j] * factor);
+            *(GLOBAL bf16x4 *)(row + block * 32 + i / 4 * 8 + (lane >> 5) * 4) = x;
+        }
+    }
+}
+
 __attribute__((amdgpu_kernel, amdgpu_flat_work_group_size(THREADS, THREADS))) void prefill(
     GLOBAL const short *q, GLOBAL const short *k, GLOBAL const short *v, GLOBAL short *out,
     GLOBAL const int *cu_q, GLOBAL const int *cu_k, long q_stride, long q_head, long k_stride,
@@ -90,14 +126,9 @@ __attribute__((amdgpu_kernel, amdgpu_flat_work_group_size(THREADS, THREADS))) vo
     k += k_begin * k_stride + head / gqa * k_head;
     v += k_begin * v_stride + head / gqa * v_head;
 
-    bf16x4 query[D / 8];
-    UNROLLED
-    for (int s = 0; s < D / 8; s++) {
-        query[s] = (bf16x4){0};
-        if (row < q_len)
-            query[s] = *(GLOBAL const bf16x4 *)(q + (q_begin + row) * q_stride + head * q_head +
-                                                s * 8 + (lane >> 5) * 4);
-    }
+    bf16x4 query[D / 8] = {{0}};
+    if (row < q_len)
+        load_query(q + (q_begin + row) * q_stride + head * q_head, lane, query);
     f32x16 o[D / 32] = {{0}};
     float top = -__builtin_inff(), sum = 0;
     for (int first = 0; first < end; first += KV) {
@@ -131,30 +162,10 @@ __attribute__((amdgpu_kernel, amdgpu_flat_work_group_size(THREADS, THREADS))) vo
             p[i / 4][i % 4] = to_bf16(x);
         }
         top = new_top;
-        UNROLLED
-        for (int block = 0; block < D / 32; block++) {
-            o[block] *= rescale;
-            UNROLLED
-            for (int s = 0; s < KV / 8; s++) {
-                bf16x4 value = *(LOCAL bf16x4 *)(v_tile + (block * 32 + (lane & 31)) * V_ROW +
-                                                 s * 8 + (lane >> 5) * 4);
-                o[block] = __builtin_amdgcn_mfma_f32_32x32x8bf16_1k(value, p[s], o[block], 0, 0, 0);
-            }
-        }
+        add_values(p, rescale, lane, o);
     }
     sum += across(sum, lane);
-    float inverse = sum > 0 ? 1 / sum : 0;
-    if (row >= q_len)
-        return;
-    out += (q_begin + row) * out_stride + head * out_head;
-    UNROLLED
-    for (int block = 0; block < D / 32; block++) {
-        UNROLLED
-        for (int i = 0; i < 16; i += 4) {
-            bf16x4 x;
-            for (int j = 0; j < 4; j++)
-                x[j] = to_bf16(o[block][i + j] * inverse);
-            *(GLOBAL bf16x4 *)(out + block * 32 + i / 4 * 8 + (lane >> 5) * 4) = x;
-        }
-    }
+    if (row < q_len)
+        store_row(o, sum > 0 ? 1 / sum : 0, lane,
+                  out + (q_begin + row) * out_stride + head * out_head);
 }

@@ -4,6 +4,21 @@
 #include <dlfcn.h>
 #include <string.h>
 
+static int contexts()
+{
+    hipCtx_t context, current;
+    HIP(hipDevicePrimaryCtxRetain(&context, 0));
+    HIP(hipCtxGetCurrent(&current));
+    CHECK(context == current);
+    HIP(hipCtxCreate(&context, 0, 0));
+    HIP(hipCtxGetCurrent(&current));
+    CHECK(context == current);
+    HIP(hipCtxPopCurrent(&current));
+    HIP(hipCtxDestroy(context));
+    EXPECT(hipErrorInvalidContext, hipCtxSetCurrent(context));
+    return 0;
+}
+
 int main()
 {
     int count = 0, value = 0, ordinal = -1;
@@ -44,8 +59,7 @@ int main()
     CHECK(value == p.multiProcessorCount);
     HIP(hipDeviceGetAttribute(&value, hipDeviceAttributeWarpSize, 0));
     CHECK(value == 64);
-    EXPECT(hipErrorInvalidValue,
-           hipDeviceGetAttribute(&value, (hipDeviceAttribute_t)123456, 0));
+    EXPECT(hipErrorInvalidValue, hipDeviceGetAttribute(&value, (hipDeviceAttribute_t)123456, 0));
 
     char text[64], short_text[8];
     HIP(hipDeviceGetName(text, sizeof(text), 0));
@@ -62,16 +76,5 @@ int main()
     CHECK(value / 10000000 >= 5);
     HIP(hipDeviceGetLimit(&total, hipLimitPrintfFifoSize));
     CHECK(total > 0);
-
-    hipCtx_t context, current;
-    HIP(hipDevicePrimaryCtxRetain(&context, 0));
-    HIP(hipCtxGetCurrent(&current));
-    CHECK(context == current);
-    HIP(hipCtxCreate(&context, 0, 0));
-    HIP(hipCtxGetCurrent(&current));
-    CHECK(context == current);
-    HIP(hipCtxPopCurrent(&current));
-    HIP(hipCtxDestroy(context));
-    EXPECT(hipErrorInvalidContext, hipCtxSetCurrent(context));
-    return 0;
+    return contexts();
 }

@@ -16,83 +16,99 @@
 
 static int limit_int(uint64_t value) { return value > INT32_MAX ? INT32_MAX : (int)value; }
 
+/* Since HIP 6. */
+enum {
+    VIRTUAL_MEMORY_SUPPORTED = 89,
+    HOST_REGISTER_SUPPORTED = 90,
+    POOL_HANDLE_TYPES = 91,
+    WALL_CLOCK_RATE = 10017,
+};
+
+struct attribute_row {
+    int attribute;
+    int value;
+};
+
+/* What all these GPUs have. */
+static const struct attribute_row common[] = {
+    {hipDeviceAttributeEccEnabled, 1},
+    {hipDeviceAttributeAsyncEngineCount, 2},
+    {hipDeviceAttributeCanMapHostMemory, 1},
+    {hipDeviceAttributeCanUseHostPointerForRegisteredMem, 1},
+    {hipDeviceAttributeConcurrentKernels, 1},
+    {hipDeviceAttributeConcurrentManagedAccess, 1},
+    {hipDeviceAttributeCooperativeLaunch, 1},
+    {hipDeviceAttributeDeviceOverlap, 1},
+    {hipDeviceAttributeDirectManagedMemAccessFromHost, 1},
+    {hipDeviceAttributeGlobalL1CacheSupported, 1},
+    {hipDeviceAttributeComputeCapabilityMajor, 9},
+    {hipDeviceAttributeManagedMemory, 1},
+    {hipDeviceAttributeMaxBlocksPerMultiProcessor, 2},
+    {hipDeviceAttributeMaxBlockDimX, MAX_THREADS},
+    {hipDeviceAttributeMaxBlockDimY, MAX_THREADS},
+    {hipDeviceAttributeMaxBlockDimZ, MAX_THREADS},
+    {hipDeviceAttributeMaxGridDimX, INT32_MAX},
+    {hipDeviceAttributeMaxGridDimY, 65536},
+    {hipDeviceAttributeMaxGridDimZ, 65536},
+    {hipDeviceAttributeMaxThreadsDim, MAX_THREADS},
+    {hipDeviceAttributeMaxThreadsPerBlock, MAX_THREADS},
+    {hipDeviceAttributeMaxThreadsPerMultiProcessor, THREADS_PER_UNIT},
+    {hipDeviceAttributeMaxPitch, MAX_PITCH},
+    {hipDeviceAttributeMaxRegistersPerBlock, 65536},
+    {hipDeviceAttributeMaxRegistersPerMultiprocessor, REGISTERS_PER_UNIT},
+    {hipDeviceAttributeStreamPrioritiesSupported, 1},
+    {hipDeviceAttributeTextureAlignment, 256},
+    {hipDeviceAttributeTexturePitchAlignment, 256},
+    {hipDeviceAttributeTotalConstantMemory, INT32_MAX},
+    {hipDeviceAttributeUnifiedAddressing, 1},
+    {hipDeviceAttributeWarpSize, 64},
+    {hipDeviceAttributeMemoryPoolsSupported, 1},
+    {hipDeviceAttributeClockInstructionRate, CLOCK_COUNTER_KHZ},
+    {hipDeviceAttributeIsLargeBar, 1},
+    {hipDeviceAttributeCanUseStreamWaitValue, 1},
+    {hipDeviceAttributeFineGrainSupport, 1},
+    {VIRTUAL_MEMORY_SUPPORTED, 1},
+    {HOST_REGISTER_SUPPORTED, 1},
+    {WALL_CLOCK_RATE, CLOCK_COUNTER_KHZ},
+};
+
+static bool find_row(const struct attribute_row *rows, size_t count, int which, int *value)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (rows[i].attribute == which) {
+            *value = rows[i].value;
+            return true;
+        }
+    }
+    return false;
+}
+
 /* Everything that can be asked by number. A missing row is an attribute that these GPUs lack: 0. */
 static bool attribute(const struct hip_device *device, int which, int *value)
 {
-    /* Since HIP 6. */
-    enum {
-        VIRTUAL_MEMORY_SUPPORTED = 89,
-        HOST_REGISTER_SUPPORTED = 90,
-        POOL_HANDLE_TYPES = 91,
-        WALL_CLOCK_RATE = 10017,
-    };
     const struct device_facts *facts = device->facts;
-    const struct {
-        int attribute;
-        int value;
-    } rows[] = {
-        {hipDeviceAttributeEccEnabled, 1},
-        {hipDeviceAttributeAsyncEngineCount, 2},
-        {hipDeviceAttributeCanMapHostMemory, 1},
-        {hipDeviceAttributeCanUseHostPointerForRegisteredMem, 1},
+    const struct attribute_row own[] = {
         {hipDeviceAttributeClockRate, facts->clock_khz},
-        {hipDeviceAttributeConcurrentKernels, 1},
-        {hipDeviceAttributeConcurrentManagedAccess, 1},
-        {hipDeviceAttributeCooperativeLaunch, 1},
-        {hipDeviceAttributeDeviceOverlap, 1},
-        {hipDeviceAttributeDirectManagedMemAccessFromHost, 1},
-        {hipDeviceAttributeGlobalL1CacheSupported, 1},
         {hipDeviceAttributeL2CacheSize, facts->l2_bytes},
-        {hipDeviceAttributeComputeCapabilityMajor, 9},
         {hipDeviceAttributeComputeCapabilityMinor, facts->target == GFX950 ? 5 : 4},
-        {hipDeviceAttributeManagedMemory, 1},
-        {hipDeviceAttributeMaxBlocksPerMultiProcessor, 2},
-        {hipDeviceAttributeMaxBlockDimX, MAX_THREADS},
-        {hipDeviceAttributeMaxBlockDimY, MAX_THREADS},
-        {hipDeviceAttributeMaxBlockDimZ, MAX_THREADS},
-        {hipDeviceAttributeMaxGridDimX, INT32_MAX},
-        {hipDeviceAttributeMaxGridDimY, 65536},
-        {hipDeviceAttributeMaxGridDimZ, 65536},
-        {hipDeviceAttributeMaxThreadsDim, MAX_THREADS},
-        {hipDeviceAttributeMaxThreadsPerBlock, MAX_THREADS},
-        {hipDeviceAttributeMaxThreadsPerMultiProcessor, THREADS_PER_UNIT},
-        {hipDeviceAttributeMaxPitch, MAX_PITCH},
         {hipDeviceAttributeMemoryBusWidth, facts->memory_bus_bits},
         {hipDeviceAttributeMemoryClockRate, facts->memory_clock_khz},
         {hipDeviceAttributeMultiprocessorCount, facts->compute_units},
         {hipDeviceAttributePciBusId, device->ordinal + 1},
-        {hipDeviceAttributeMaxRegistersPerBlock, 65536},
-        {hipDeviceAttributeMaxRegistersPerMultiprocessor, REGISTERS_PER_UNIT},
         {hipDeviceAttributeMaxSharedMemoryPerBlock, (int)facts->lds_bytes},
         {hipDeviceAttributeSharedMemPerBlockOptin, (int)facts->lds_bytes},
         {hipDeviceAttributeSharedMemPerMultiprocessor, (int)facts->lds_bytes},
-        {hipDeviceAttributeStreamPrioritiesSupported, 1},
-        {hipDeviceAttributeTextureAlignment, 256},
-        {hipDeviceAttributeTexturePitchAlignment, 256},
-        {hipDeviceAttributeTotalConstantMemory, INT32_MAX},
         {hipDeviceAttributeTotalGlobalMem, limit_int(device->memory_bytes)},
-        {hipDeviceAttributeUnifiedAddressing, 1},
-        {hipDeviceAttributeWarpSize, 64},
-        {hipDeviceAttributeMemoryPoolsSupported, 1},
-        {hipDeviceAttributeClockInstructionRate, CLOCK_COUNTER_KHZ},
         {hipDeviceAttributeMaxSharedMemoryPerMultiprocessor, (int)facts->lds_bytes},
         {hipDeviceAttributeGcnArch, facts->target == GFX950 ? 950 : 942},
-        {hipDeviceAttributeIsLargeBar, 1},
-        {hipDeviceAttributeCanUseStreamWaitValue, 1},
         {hipDeviceAttributePhysicalMultiProcessorCount, facts->compute_units},
-        {hipDeviceAttributeFineGrainSupport, 1},
-        {VIRTUAL_MEMORY_SUPPORTED, 1},
-        {HOST_REGISTER_SUPPORTED, 1},
-        {WALL_CLOCK_RATE, CLOCK_COUNTER_KHZ},
     };
 
-    bool known = (which >= 0 && which <= POOL_HANDLE_TYPES) ||
-                 (which >= hipDeviceAttributeAmdSpecificBegin && which <= WALL_CLOCK_RATE);
     *value = 0;
-    for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++)
-        if (rows[i].attribute == which)
-            *value = rows[i].value;
-    return known;
+    if (!find_row(own, sizeof(own) / sizeof(*own), which, value))
+        find_row(common, sizeof(common) / sizeof(*common), which, value);
+    return (which >= 0 && which <= POOL_HANDLE_TYPES) ||
+           (which >= hipDeviceAttributeAmdSpecificBegin && which <= WALL_CLOCK_RATE);
 }
 
 static int attribute_value(const struct hip_device *device, int which)
