@@ -1,0 +1,457 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* This file launches a rank's attention, through libattn only. */
+#include "rank.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "gpu.h"
+
+extern const unsigned char attn_pack_tensor_parallel[]; /* kernels.yaml, in this program */
+extern const size_t attn_pack_tensor_parallel_size;
+
+enum { KINDS = 2 }; /* of layers: 0 without a window, 1 with */
+
+struct layer {
+    uint16_t *qkv, *q, *out; /* [TOKENS, QKV], [TOKENS, QUERY] twice */
+    uint16_t *k_cache, *v_cache;
+    float *sinks;
+};
+
+/* Work lists for the layers of a kind: with a window there are fewer keys to cut. */
+struct work {
+    struct attn_decode_plan_shape shape;
+    struct attn_decode_plan_sizes sizes;
+    struct attn_decode_plan plan;
+    float *partial_out, *partial_lse;
+    int32_t *tickets;
+};
+
+struct rank {
+    int ordinal;
+    struct attn_pack *pack;
+    struct attn_device *device;
+    struct attn_op *advance, *plan, *rotate, *prefill[KINDS], *decode[KINDS];
+    struct layer layers[LAYERS];
+    struct work work[KINDS];
+    int64_t *positions, *slots; /* [TOKENS] */
+    int32_t *kv_lens;           /* [BATCH]: a step counts them up itself */
+    int32_t *cu_seqlens;        /* [BATCH + 1], of a prefill */
+    int32_t *block_table;       /* [BATCH, PAGES] */
+    float *cos_sin;             /* [LONGEST, DIM] */
+    hipStream_t stream;
+    hipGraphExec_t step;
+};
+
+/* Page i of a sequence; any order will do, and this is one without order. */
+static int page_of(int s, int i) { return (s * PAGES + i) * 7 % (BATCH * PAGES); }
+
+static int64_t slot_of(int s, int token)
+{
+    return (int64_t)page_of(s, token / PAGE) * PAGE + token % PAGE;
+}
+
+/* Memory. */
+
+static void upload_tables(struct rank *r)
+{
+    int32_t pages[BATCH][PAGES];
+    static float angles[LONGEST][DIM];
+    for (int s = 0; s < BATCH; s++)
+        for (int i = 0; i < PAGES; i++)
+            pages[s][i] = page_of(s, i);
+    for (int t = 0; t < LONGEST; t++) {
+        for (int i = 0; i < DIM / 2; i++) {
+            const double angle = t * pow(rope_base, -2.0 * i / DIM);
+            angles[t][i] = (float)cos(angle);
+            angles[t][i + DIM / 2] = (float)sin(angle);
+        }
+    }
+    gpu_upload(r->block_table, pages, sizeof(pages));
+    gpu_upload(r->cos_sin, angles, sizeof(angles));
+}
+
+static void allocate_work(struct rank *r, int kind)
+{
+    struct work *w = &r->work[kind];
+    struct attn_device_info device = {.size = sizeof(device)};
+    ATTN(attn_device_describe(r->device, &device));
+    w->shape = (struct attn_decode_plan_shape){
+        .size = sizeof(w->shape),
+        .batch = BATCH,
+        .q_len = 1,
+        .heads = HEADS,
+        .kv_heads = KV_HEADS,
+        .lists = device.compute_units,
+        .window = kind ? WINDOW : 0,
+    };
+    ATTN(attn_decode_plan_sizes(&w->shape, &w->sizes));
+    const size_t rows = (size_t)w->sizes.partial_rows * HEADS, word = sizeof(int32_t);
+    w->plan.work_indptr = gpu_allocate((size_t)(w->shape.lists + 1) * word);
+    w->plan.work_info = gpu_allocate(8 * (size_t)w->sizes.work_items * word);
+    w->plan.reduce_indptr = gpu_allocate((BATCH + 1) * word);
+    w->plan.reduce_final_map = gpu_allocate(2 * BATCH * word);
+    w->plan.reduce_partial_map = gpu_allocate((size_t)(w->sizes.partials + 1) * word);
+    w->partial_out = gpu_allocate((rows * DIM + 1) * sizeof(float));
+    w->partial_lse = gpu_allocate((rows + 1) * sizeof(float));
+    w->tickets = gpu_allocate(BATCH * KV_HEADS * word);
+    HIP(hipMemset(w->tickets, 0, BATCH * KV_HEADS * word));
+}
+
+static void allocate_layer(struct layer *l, const float *sinks)
+{
+    l->qkv = gpu_allocate(TOKENS * QKV * sizeof(*l->qkv));
+    l->q = gpu_allocate(TOKENS * QUERY * sizeof(*l->q));
+    l->out = gpu_allocate(TOKENS * QUERY * sizeof(*l->out));
+    l->k_cache = gpu_allocate(TOKENS * KEY * sizeof(*l->k_cache));
+    l->v_cache = gpu_allocate(TOKENS * KEY * sizeof(*l->v_cache));
+    l->sinks = gpu_allocate(HEADS * sizeof(*sinks));
+    gpu_upload(l->sinks, sinks, HEADS * sizeof(*sinks));
+}
+
+static void allocate_all(struct rank *r, const float *sinks)
+{
+    r->positions = gpu_allocate(TOKENS * sizeof(*r->positions));
+    r->slots = gpu_allocate(TOKENS * sizeof(*r->slots));
+    r->kv_lens = gpu_allocate(BATCH * sizeof(*r->kv_lens));
+    r->cu_seqlens = gpu_allocate((BATCH + 1) * sizeof(*r->cu_seqlens));
+    r->block_table = gpu_allocate(BATCH * PAGES * sizeof(*r->block_table));
+    r->cos_sin = gpu_allocate(LONGEST * DIM * sizeof(*r->cos_sin));
+    for (int layer = 0; layer < LAYERS; layer++)
+        allocate_layer(&r->layers[layer], sinks + layer * HEADS);
+    for (int kind = 0; kind < KINDS; kind++)
+        allocate_work(r, kind);
+    upload_tables(r);
+}
+
+static void free_all(struct rank *r)
+{
+    void *const memory[] = {r->positions,  r->slots,       r->kv_lens,
+                            r->cu_seqlens, r->block_table, r->cos_sin};
+    for (size_t i = 0; i < sizeof(memory) / sizeof(memory[0]); i++)
+        HIP(hipFree(memory[i]));
+    for (int i = 0; i < LAYERS; i++) {
+        const struct layer *l = &r->layers[i];
+        void *const of_layer[] = {l->qkv, l->q, l->out, l->k_cache, l->v_cache, l->sinks};
+        for (size_t j = 0; j < sizeof(of_layer) / sizeof(of_layer[0]); j++)
+            HIP(hipFree(of_layer[j]));
+    }
+    for (int i = 0; i < KINDS; i++) {
+        const struct work *w = &r->work[i];
+        void *const of_work[] = {w->plan.work_indptr,
+                                 w->plan.work_info,
+                                 w->plan.reduce_indptr,
+                                 w->plan.reduce_final_map,
+                                 w->plan.reduce_partial_map,
+                                 w->partial_out,
+                                 w->partial_lse,
+                                 w->tickets};
+        for (size_t j = 0; j < sizeof(of_work) / sizeof(of_work[0]); j++)
+            HIP(hipFree(of_work[j]));
+    }
+}
+
+/* Kernels: what is fixed for a layer, by its kind. */
+
+static const struct attn_cache_desc cache_desc = {.page_size = PAGE};
+
+static void look_up_attention(struct rank *r, int kind)
+{
+    const enum attn_mask mask = kind ? ATTN_MASK_WINDOW : ATTN_MASK_CAUSAL;
+    const struct attn_prefill_desc prefill = {
+        .size = sizeof(prefill),
+        .dtype = ATTN_BF16,
+        .head_dim = DIM,
+        .heads = HEADS,
+        .kv_heads = KV_HEADS,
+        .mask = mask,
+        .sinks = true,
+        .paged = true,
+        .cache = cache_desc,
+    };
+    const struct attn_decode_desc decode = {
+        .size = sizeof(decode),
+        .dtype = ATTN_BF16,
+        .head_dim = DIM,
+        .heads = HEADS,
+        .kv_heads = KV_HEADS,
+        .mask = mask,
+        .sinks = true,
+        .one_launch = true,
+        .cache = cache_desc,
+    };
+    ATTN(attn_prefill_lookup(r->device, &prefill, &r->prefill[kind]));
+    ATTN(attn_decode_lookup(r->device, &decode, &r->decode[kind]));
+}
+
+static void look_up(struct rank *r)
+{
+    const struct attn_metadata_desc advance = {.size = sizeof(advance),
+                                               .kind = ATTN_METADATA_DRAFT_SLOTS};
+    const struct attn_plan_desc plan = {.size = sizeof(plan)};
+    const struct attn_rope_qk_norm_cache_desc rotate = {
+        .size = sizeof(rotate),
+        .dtype = ATTN_BF16,
+        .head_dim = DIM,
+        .heads = HEADS,
+        .kv_heads = KV_HEADS,
+        .rope = ATTN_ROPE_NEOX,
+        .cache = cache_desc,
+    };
+    ATTN(attn_metadata_lookup(r->device, &advance, &r->advance));
+    ATTN(attn_plan_lookup(r->device, &plan, &r->plan));
+    ATTN(attn_rope_qk_norm_cache_lookup(r->device, &rotate, &r->rotate));
+    for (int kind = 0; kind < KINDS; kind++)
+        look_up_attention(r, kind);
+}
+
+/* Launches. */
+
+static struct attn_cache cache_of(const struct layer *l)
+{
+    return (struct attn_cache){.k = l->k_cache, .v = l->v_cache, .page_count = BATCH * PAGES};
+}
+
+static struct attn_pages pages_of(const struct rank *r)
+{
+    return (struct attn_pages){
+        .kv_lens = r->kv_lens, .block_table = r->block_table, .entries = PAGES};
+}
+
+/* One more token for each sequence that has any: its length, position and slot. */
+static void launch_advance(const struct rank *r)
+{
+    const struct attn_metadata_args args = {
+        .size = sizeof(args),
+        .kv_lens = r->kv_lens,
+        .block_table = r->block_table,
+        .slot_mapping = r->slots,
+        .positions = r->positions,
+        .block_table_stride = PAGES,
+        .batch = BATCH,
+        .page_size = PAGE,
+        .entries = PAGES,
+        .advance = 1,
+        .stream = r->stream,
+    };
+    ATTN(attn_metadata_launch(r->advance, &args));
+}
+
+static void launch_plan(const struct rank *r, const struct work *w)
+{
+    const struct attn_plan_args args = {
+        .size = sizeof(args),
+        .shape = w->shape,
+        .lengths = {.kv_lens = r->kv_lens},
+        .plan = w->plan,
+        .stream = r->stream,
+    };
+    ATTN(attn_plan_launch(r->plan, &args));
+}
+
+static void launch_rotate(const struct rank *r, const struct layer *l, int tokens)
+{
+    const struct attn_rope_qk_norm_cache_args args = {
+        .size = sizeof(args),
+        .q = l->qkv,
+        .k = l->qkv + QUERY,
+        .v = l->qkv + QUERY + KEY,
+        .q_token_stride = QKV,
+        .k_token_stride = QKV,
+        .v_token_stride = QKV,
+        .q_out = l->q,
+        .cache = cache_of(l),
+        .slot_mapping = r->slots,
+        .positions = r->positions,
+        .cos_sin = r->cos_sin,
+        .max_position = LONGEST,
+        .tokens = tokens,
+        .stream = r->stream,
+    };
+    ATTN(attn_rope_qk_norm_cache_launch(r->rotate, &args));
+}
+
+static void launch_prefill(const struct rank *r, int layer, int tokens, int longest)
+{
+    const struct layer *l = &r->layers[layer];
+    const int kind = has_window(layer);
+    const struct attn_prefill_args args = {
+        .size = sizeof(args),
+        .q = l->q,
+        .out = l->out,
+        .cache = cache_of(l),
+        .pages = pages_of(r),
+        .sinks = l->sinks,
+        .cu_seqlens_q = r->cu_seqlens,
+        .batch = BATCH,
+        .total_q = tokens,
+        .max_seqlen_q = longest,
+        .max_seqlen_k = longest,
+        .window_left = kind ? WINDOW - 1 : 0,
+        .stream = r->stream,
+    };
+    ATTN(attn_prefill_launch(r->prefill[kind], &args));
+}
+
+static void launch_decode(const struct rank *r, int layer)
+{
+    const struct layer *l = &r->layers[layer];
+    const int kind = has_window(layer);
+    const struct work *w = &r->work[kind];
+    const struct attn_decode_args args = {
+        .size = sizeof(args),
+        .q = l->q,
+        .out = l->out,
+        .cache = cache_of(l),
+        .pages = pages_of(r),
+        .sinks = l->sinks,
+        .work_indptr = w->plan.work_indptr,
+        .work_info = w->plan.work_info,
+        .work_lists = w->shape.lists,
+        .partial_out = w->partial_out,
+        .partial_lse = w->partial_lse,
+        .partial_rows = w->sizes.partial_rows,
+        .reduce_indptr = w->plan.reduce_indptr,
+        .reduce_partial_map = w->plan.reduce_partial_map,
+        .tickets = w->tickets,
+        .batch = BATCH,
+        .total_q = BATCH,
+        .window_left = kind ? WINDOW - 1 : 0,
+        .stream = r->stream,
+    };
+    ATTN(attn_decode_launch(r->decode[kind], &args));
+}
+
+/* A step of all layers. Layers of a kind share a plan, and what one of them leaves for the merge
+ * is done with when the next one begins. */
+static void capture_step(struct rank *r)
+{
+    hipGraph_t graph;
+    HIP(hipStreamBeginCapture(r->stream, hipStreamCaptureModeThreadLocal));
+    launch_advance(r);
+    for (int kind = 0; kind < KINDS; kind++)
+        launch_plan(r, &r->work[kind]);
+    for (int layer = 0; layer < LAYERS; layer++) {
+        launch_rotate(r, &r->layers[layer], BATCH);
+        launch_decode(r, layer);
+    }
+    HIP(hipStreamEndCapture(r->stream, &graph));
+    HIP(hipGraphInstantiate(&r->step, graph, NULL, NULL, 0));
+    HIP(hipGraphDestroy(graph));
+}
+
+/* Each rank on its GPU; on a machine with one GPU they share it. */
+static int gpu_of(int rank)
+{
+    int count;
+    HIP(hipGetDeviceCount(&count));
+    return rank % count;
+}
+
+struct rank *rank_open(int number, const float *sinks)
+{
+    struct rank *r = calloc(1, sizeof(*r));
+    if (!r)
+        exit(2);
+    r->ordinal = gpu_of(number);
+    HIP(hipSetDevice(r->ordinal));
+    const struct attn_device_options options = {.size = sizeof(options), .ordinal = r->ordinal};
+    ATTN(
+        attn_pack_open_memory(attn_pack_tensor_parallel, attn_pack_tensor_parallel_size, &r->pack));
+    ATTN(attn_device_open(&r->pack, 1, &options, &r->device));
+    HIP(hipStreamCreate(&r->stream));
+    look_up(r);
+    allocate_all(r, sinks);
+    capture_step(r);
+    printf("rank %d on GPU %d\n", number, r->ordinal);
+    return r;
+}
+
+void rank_close(struct rank *r)
+{
+    HIP(hipSetDevice(r->ordinal));
+    HIP(hipGraphExecDestroy(r->step));
+    HIP(hipStreamDestroy(r->stream));
+    free_all(r);
+    attn_op_destroy(r->advance);
+    attn_op_destroy(r->plan);
+    attn_op_destroy(r->rotate);
+    for (int kind = 0; kind < KINDS; kind++) {
+        attn_op_destroy(r->prefill[kind]);
+        attn_op_destroy(r->decode[kind]);
+    }
+    attn_device_close(r->device);
+    attn_pack_close(r->pack);
+    free(r);
+}
+
+void rank_prefill(struct rank *r, int layer, const uint16_t *qkv, const int lengths[BATCH],
+                  uint16_t *out)
+{
+    int32_t cu_seqlens[BATCH + 1] = {0}, kv_lens[BATCH];
+    static int64_t positions[TOKENS], slots[TOKENS];
+    int tokens = 0, longest = 0;
+    for (int s = 0; s < BATCH; s++) {
+        for (int t = 0; t < lengths[s]; t++, tokens++) {
+            positions[tokens] = t;
+            slots[tokens] = slot_of(s, t);
+        }
+        cu_seqlens[s + 1] = tokens;
+        kv_lens[s] = lengths[s];
+        longest = lengths[s] > longest ? lengths[s] : longest;
+    }
+    HIP(hipSetDevice(r->ordinal));
+    struct layer *l = &r->layers[layer];
+    gpu_upload(l->qkv, qkv, (size_t)tokens * QKV * sizeof(*qkv));
+    gpu_upload(r->positions, positions, (size_t)tokens * sizeof(positions[0]));
+    gpu_upload(r->slots, slots, (size_t)tokens * sizeof(slots[0]));
+    gpu_upload(r->kv_lens, kv_lens, sizeof(kv_lens));
+    gpu_upload(r->cu_seqlens, cu_seqlens, sizeof(cu_seqlens));
+    launch_rotate(r, l, tokens);
+    launch_prefill(r, layer, tokens, longest);
+    HIP(hipStreamSynchronize(r->stream));
+    HIP(hipMemcpy(out, l->out, (size_t)tokens * QUERY * sizeof(*out), hipMemcpyDeviceToHost));
+}
+
+void rank_begin_step(struct rank *r, const uint16_t *qkv)
+{
+    HIP(hipSetDevice(r->ordinal));
+    for (int layer = 0; layer < LAYERS; layer++)
+        gpu_upload(r->layers[layer].qkv, qkv + layer * BATCH * QKV, BATCH * QKV * sizeof(*qkv));
+    HIP(hipGraphLaunch(r->step, r->stream));
+}
+
+void rank_end_step(struct rank *r, uint16_t *out)
+{
+    HIP(hipSetDevice(r->ordinal));
+    HIP(hipStreamSynchronize(r->stream));
+    for (int layer = 0; layer < LAYERS; layer++)
+        HIP(hipMemcpy(out + layer * BATCH * QUERY, r->layers[layer].out,
+                      BATCH * QUERY * sizeof(*out), hipMemcpyDeviceToHost));
+}
+
+void rank_drop(struct rank *r, int s)
+{
+    const int32_t none = 0;
+    HIP(hipSetDevice(r->ordinal));
+    gpu_upload(r->kv_lens + s, &none, sizeof(none));
+}
+
+void rank_read_queries(struct rank *r, int layer, int tokens, uint16_t *queries)
+{
+    HIP(hipSetDevice(r->ordinal));
+    HIP(hipMemcpy(queries, r->layers[layer].q, (size_t)tokens * QUERY * sizeof(*queries),
+                  hipMemcpyDeviceToHost));
+}
+
+void rank_read_cache(struct rank *r, int layer, int s, int tokens, uint16_t *keys, uint16_t *values)
+{
+    const struct layer *l = &r->layers[layer];
+    HIP(hipSetDevice(r->ordinal));
+    for (int t = 0; t < tokens; t++) {
+        const size_t at = (size_t)slot_of(s, t) * KEY, size = KEY * sizeof(*keys);
+        HIP(hipMemcpy(keys + t * KEY, l->k_cache + at, size, hipMemcpyDeviceToHost));
+        HIP(hipMemcpy(values + t * KEY, l->v_cache + at, size, hipMemcpyDeviceToHost));
+    }
+}
