@@ -219,7 +219,7 @@ static struct lds_access lds_access(struct tir_expander *x, struct tir_value lds
     assert(solved);
     (void)solved;
     a.per = 1u << tir_low_bits_alone(a.m, l->reg_bits, tir_layout_bits(l));
-    while (a.per * a.bytes > MAX_ACCESS)
+    while (a.per * a.bytes > MAX_ACCESS || (map->pad && a.per > 1u << map->pad_shift))
         a.per /= 2;
     if (load && a.per < tir_unit(dtype, l) && transposes(x->f, &a))
         turn_lanes(&a);

@@ -355,6 +355,41 @@ static void lds_holds_elements_of_every_size(void **state)
         }
 }
 
+/* As many elements are left out as stand together: no access may go over the gap. */
+static void lds_elements_may_have_gaps(void **state)
+{
+    (void)state;
+    for (unsigned d = 0; d < N_DTYPES; d++)
+        for (unsigned order = 0; order < 24; order++)
+            for (uint8_t shift = 0; shift < 4; shift++) {
+                struct program p = begin();
+                const struct tir_layout l = layout_in_order(order);
+                const struct tir_layout dense = tir_row_major(ROWS, COLS);
+                struct tir_layout gaps = dense;
+                gaps.pad_shift = shift;
+                gaps.pad = (uint8_t)(1u << shift);
+                const struct tir_type t = tir_tile(p.f, dtypes[d], ROWS, COLS, &l);
+                const int size = size_of(dtypes[d]), bytes = ELEMENTS * size;
+                const struct tir_value lds = tir_lds_buffer(&p.b, 2 * (unsigned)bytes, 16);
+                const struct tir_value upper = tir_add(&p.b, lds, tir_i32(&p.b, bytes));
+                const struct tir_value v = load(&p, t);
+                tir_tile_lds_store(&p.b, lds, v, &dense);
+                tir_tile_lds_store(&p.b, upper, v, &dense);
+                tir_barrier(&p.b);
+                tir_tile_lds_store(&p.b, lds, v, &gaps);
+                tir_barrier(&p.b);
+                keep(&p, tir_tile_lds_load(&p.b, lds, t, &dense));
+                keep(&p, tir_tile_lds_load(&p.b, upper, t, &dense));
+                both_levels_agree(&p, in, out);
+                for (int i = 0; i < ELEMENTS; i++) {
+                    const int at = i + (i >> shift << shift), hole = at + (1 << shift);
+                    assert_memory_equal(out + at * size, in + i * size, (size_t)size);
+                    assert_memory_equal(out + hole * size, in + hole % ELEMENTS * size,
+                                        (size_t)size);
+                }
+            }
+}
+
 /* Two registers of a row a lane each. */
 enum { COLUMN = 128, MODULUS = 7 };
 
@@ -444,6 +479,7 @@ int main(void)
         cmocka_unit_test(halves_are_what_was_stacked),
         cmocka_unit_test(waves_have_tiles_of_their_own),
         cmocka_unit_test(lds_holds_elements_of_every_size),
+        cmocka_unit_test(lds_elements_may_have_gaps),
         cmocka_unit_test(lanes_count_and_add_up_those_below),
         cmocka_unit_test(lds_elements_have_addresses_of_their_own),
     };
