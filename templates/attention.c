@@ -118,9 +118,25 @@ struct tir_value att_load_mask(struct att_attention *a, struct tir_value key)
     return tir_join_blocks(b, mask, a->softmax.scores.rows);
 }
 
-static bool is_banded(const struct att_attention *a)
+bool att_hides_early(const struct att_variant *v)
 {
-    return a->v->mask == ATT_MASK_CAUSAL || a->v->mask == ATT_MASK_WINDOW;
+    return v->mask == ATT_MASK_WINDOW || v->mask == ATT_MASK_CHUNK;
+}
+
+bool att_hides_late(const struct att_variant *v)
+{
+    return v->mask == ATT_MASK_CAUSAL || att_hides_early(v);
+}
+
+struct tir_value att_first_seen(struct tir_builder *b, const struct att_variant *v,
+                                struct tir_value diagonal)
+{
+    const bool chunk = v->mask == ATT_MASK_CHUNK;
+    const struct tir_type t = tir_typeof(b->f, diagonal);
+    struct tir_value n = tir_arg(b, chunk ? ARG_CHUNK_START : ARG_WINDOW_LEFT, TIR_I32);
+    if (t.kind != TIR_SCALAR)
+        n = tir_splat(b, n, t);
+    return chunk ? tir_and(b, diagonal, n) : tir_sub(b, diagonal, n);
 }
 
 /* Keys of the block that a query may not see, keys x queries of i1. Rows of the block are compared
@@ -134,11 +150,11 @@ static struct tir_value is_hidden(struct att_attention *a, const struct att_bloc
     const struct tir_value row = tir_row_index(b, t);
     const struct tir_value start = tir_splat(b, key, vector);
     struct tir_value last = tir_splat(b, att_plus(b, at->end, -1), vector);
-    if (is_banded(a))
+    if (att_hides_late(a->v))
         last = tir_min(b, tir_add(b, at->diagonal, tir_splat(b, at->right, vector)), last);
     struct tir_value hidden = tir_cmp_gt(b, row, tir_broadcast(b, tir_sub(b, last, start), t));
-    if (a->v->mask == ATT_MASK_WINDOW) {
-        const struct tir_value begin = tir_sub(b, at->diagonal, tir_splat(b, at->left, vector));
+    if (att_hides_early(a->v)) {
+        const struct tir_value begin = att_first_seen(b, a->v, at->diagonal);
         const struct tir_value first = tir_broadcast(b, tir_sub(b, begin, start), t);
         hidden = tir_or(b, hidden, tir_cmp_lt(b, row, first));
     }
@@ -158,13 +174,13 @@ static struct tir_value is_edge(struct att_attention *a, struct tir_value key)
     struct tir_builder *const b = a->b;
     const struct att_position *const at = &a->at;
     struct tir_value last = att_plus(b, at->end, -1);
-    if (is_banded(a))
+    if (att_hides_late(a->v))
         last = tir_min(b, last, tir_add(b, at->lowest, at->right));
     const int rows = (int)a->softmax.scores.rows;
     const struct tir_value beyond = tir_cmp_gt(b, att_plus(b, key, rows - 1), last);
-    if (a->v->mask != ATT_MASK_WINDOW)
+    if (!att_hides_early(a->v))
         return beyond;
-    return tir_or(b, beyond, tir_cmp_lt(b, key, tir_sub(b, at->highest, at->left)));
+    return tir_or(b, beyond, tir_cmp_lt(b, key, att_first_seen(b, a->v, at->highest)));
 }
 
 struct tir_value att_has_gaps(struct tir_builder *b, struct tir_value entries)

@@ -68,7 +68,7 @@ struct att_position {
     struct tir_value end;             /* keys from here on are not there; at most kv_len */
     struct tir_value diagonal;        /* 1 x queries: the key at a query's own position */
     struct tir_value lowest, highest; /* bounds of `diagonal` over the wave's queries */
-    struct tir_value left, right;     /* window: keys diagonal - left to diagonal + right */
+    struct tir_value right;           /* of a window: keys up to diagonal + right are seen */
     struct tir_value head;            /* query head: a scalar, or 1 x queries */
     struct tir_value mask_row;        /* custom mask: 1 x queries of i64, see att_load_mask() */
     struct tir_value mask; /* i64: what it counts from, or none: the argument custom_mask */
@@ -117,6 +117,17 @@ void att_attention_scale(struct att_attention *a, struct tir_type scores, struct
 /** The bytes of a custom mask for a block that begins at `key`: query t of a sequence has its
  * kv_len bytes at position.mask_row. Keys at and beyond position.end repeat the last one's. */
 struct tir_value att_load_mask(struct att_attention *a, struct tir_value key);
+
+/** Does the mask hide keys in front of others that are seen: a window, or chunks? */
+bool att_hides_early(const struct att_variant *v);
+
+/** With such a mask: the first key that the query at `diagonal` (i32 of any shape) sees; it may be
+ * below 0. */
+struct tir_value att_first_seen(struct tir_builder *b, const struct att_variant *v,
+                                struct tir_value diagonal);
+
+/** Does a query see no keys behind its own position, or behind a distance from it? */
+bool att_hides_late(const struct att_variant *v);
 
 /** i1: is an entry of a sparse list, as this wave holds them, no key? */
 struct tir_value att_has_gaps(struct tir_builder *b, struct tir_value entries);

@@ -129,7 +129,7 @@ static bool in_parts(const struct att_variant *v)
 static bool has_registers(const struct att_variant *v, const struct att_tile *t)
 {
     const bool by_lane = decode_by_lane(v);
-    const bool window = v->mask == ATT_MASK_WINDOW && in_parts(v);
+    const bool window = att_hides_early(v) && in_parts(v);
     const bool scaled = v->kv_scale >= ATT_KV_SCALE_TOKEN;
     if (by_lane && (scaled || v->kv_layout == ATT_KV_LAYOUT_SHUFFLE))
         return t->rows <= 16;
@@ -286,12 +286,14 @@ static void narrow_to_window(struct decode *d)
 {
     struct tir_builder *b = &d->b;
     struct decode_item *const item = &d->item;
-    const struct tir_value left = tir_arg(b, ARG_WINDOW_LEFT, TIR_I32);
-    const struct tir_value right = tir_arg(b, ARG_WINDOW_RIGHT, TIR_I32);
-    const struct tir_value first = tir_sub(b, tir_add(b, item->diagonal, item->first_token), left);
+    const struct tir_value first =
+        att_first_seen(b, d->v, tir_add(b, item->diagonal, item->first_token));
     item->first_key =
         tir_max(b, item->first_key,
                 tir_and(b, tir_max(b, first, tir_i32(b, 0)), tir_i32(b, -DECODE_BLOCK)));
+    if (d->v->mask != ATT_MASK_WINDOW)
+        return;
+    const struct tir_value right = tir_arg(b, ARG_WINDOW_RIGHT, TIR_I32);
     const struct tir_value end = tir_add(b, tir_add(b, item->diagonal, item->end_token), right);
     item->end_key = tir_min(b, item->end_key, end);
 }
@@ -316,7 +318,7 @@ void decode_find_item(struct decode *d, struct tir_value index)
         .table = table_of(d, w[SEQUENCE]),
     };
     item->diagonal = tir_sub(b, item->kv_len, item->end_token);
-    if (d->v->mask == ATT_MASK_WINDOW)
+    if (att_hides_early(d->v))
         narrow_to_window(d);
 }
 
@@ -433,8 +435,6 @@ void decode_find_position(struct decode *d)
         .right = window ? tir_arg(b, ARG_WINDOW_RIGHT, TIR_I32) : tir_i32(b, 0),
         .head = rows.head,
     };
-    if (window)
-        at->left = tir_arg(b, ARG_WINDOW_LEFT, TIR_I32);
     if (d->v->mask == ATT_MASK_CUSTOM) {
         const struct tir_value query = tir_sub(b, rows.token, tir_splat(b, item->first_token, t));
         at->mask_row = att_mask_row(&d->attention, item->sequence, query);
@@ -591,23 +591,13 @@ static void work_on(struct decode *d, struct tir_value index)
         decode_join_parts(d);
 }
 
-/* Are there cache lines with elements of two heads? These are neighbours in the grid, and load such
- * a line once if they are on the same XCD. */
-static bool shares_lines(const struct decode *d)
-{
-    const unsigned line = 128;
-    const unsigned k = (unsigned)d->v->head_dim * d->kv_bytes;
-    const unsigned v = (unsigned)d->v->head_dim_v * d->kv_bytes;
-    return d->v->kv_layout == ATT_KV_LAYOUT_NHD && (k % line || v % line);
-}
-
 /* The items of this workgroup. */
 void decode_find_items(struct decode *d, struct tir_value range[2])
 {
     struct tir_builder *b = &d->b;
     const struct tir_type i32[] = {tir_scalar(TIR_I32), tir_scalar(TIR_I32)};
     struct tir_value group = tir_block_id(b, 0);
-    if (shares_lines(d))
+    if (d->neighbours)
         group = att_xcd_item(b, group, tir_i32(b, 0), tir_arg(b, ARG_WORKGROUPS, TIR_I32));
     struct tir_if listed = tir_begin_if(b, is_given(d, ARG_WORK_INDPTR), false, i32, 2);
     range[0] = load_i32(d, ARG_WORK_INDPTR, group);
@@ -616,6 +606,16 @@ void decode_find_items(struct decode *d, struct tir_value range[2])
     range[0] = group;
     range[1] = att_plus(b, group, 1);
     tir_end_if(b, &listed, range);
+}
+
+/* Are there cache lines with elements of two heads? These are neighbours in the grid, and load such
+ * a line once if they are on the same XCD. */
+static bool shares_lines(const struct decode *d)
+{
+    const unsigned line = 128;
+    const unsigned k = (unsigned)d->v->head_dim * d->kv_bytes;
+    const unsigned v = (unsigned)d->v->head_dim_v * d->kv_bytes;
+    return d->v->kv_layout == ATT_KV_LAYOUT_NHD && (k % line || v % line);
 }
 
 static struct decode begin(const struct att_variant *v, const struct tir_machine *m,
@@ -635,6 +635,7 @@ static struct decode begin(const struct att_variant *v, const struct tir_machine
     };
     d.kv_bytes = tir_dtype_bits(d.kv_dtype) / 8;
     d.columns = t->rows;
+    d.neighbours = shares_lines(&d);
     const bool by_row = decode_by_lane(d.v) || v->kv_scale == ATT_KV_SCALE_TOKEN ||
                         v->mask == ATT_MASK_CUSTOM || (att_scales_scores(v) && in_parts(v));
     d.keys = by_row ? t->keys_by_row : t->keys;

@@ -54,6 +54,7 @@ struct decode {
     struct tir_builder b;
     unsigned dtype, kv_dtype, kv_bytes; /* of an element of the cache */
     unsigned waves;
+    bool neighbours;                     /* items that follow each other go to one XCD */
     uint8_t compute;                     /* the stage of the products, and */
     struct att_place steps[ATT_N_STEPS]; /* of the steps between them */
     unsigned keys;                       /* of a tile, a multiple of DECODE_BLOCK */

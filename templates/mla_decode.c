@@ -122,8 +122,9 @@ static bool check(const struct att_variant *v, const struct tir_machine *m, stru
     if (v->gqa * v->q_len > MAX_ROWS)
         return att_reject(why, ATT_Q_LEN, "gqa %d times q_len %d is more than %d rows", v->gqa,
                           v->q_len, MAX_ROWS);
-    if (v->mask == ATT_MASK_WINDOW)
-        return att_reject(why, ATT_MASK, "mla_decode has no window: causal, custom or none");
+    if (att_hides_early(v))
+        return att_reject(why, ATT_MASK,
+                          "mla_decode has no window and no chunks: causal, custom or none");
     if (v->kv_layout == ATT_KV_LAYOUT_SHUFFLE)
         return att_reject(why, ATT_KV_LAYOUT, "a latent cache has kv_layout nhd or packed");
     if (v->kv_layout == ATT_KV_LAYOUT_PACKED && v->q_dtype == ATT_Q_DTYPE_FP8)

@@ -212,8 +212,6 @@ static void find_position(struct prefill *p)
         .right = window ? tir_arg(b, ARG_WINDOW_RIGHT, TIR_I32) : tir_i32(b, 0),
     };
     at->highest = att_plus(b, at->lowest, (int)p->rows - 1);
-    if (window)
-        at->left = tir_arg(b, ARG_WINDOW_LEFT, TIR_I32);
     if (p->v->mask == ATT_MASK_CUSTOM)
         find_mask(p, t);
 }
@@ -225,14 +223,13 @@ static struct tir_value count_tiles(struct prefill *p)
     const struct tir_value rows =
         tir_min(b, tir_sub(b, p->q_len, p->row0), tir_i32(b, (int)(p->rows * p->waves)));
     struct tir_value end = p->kv_len;
-    if (p->v->mask == ATT_MASK_CAUSAL || p->v->mask == ATT_MASK_WINDOW) {
+    if (att_hides_late(p->v)) {
         const struct tir_value reach = tir_add(b, tir_add(b, p->row0, rows), p->offset);
         end = tir_min(b, end, tir_add(b, reach, p->attention.at.right));
     }
     p->first = tir_i32(b, 0);
-    if (p->v->mask == ATT_MASK_WINDOW) {
-        const struct tir_value from =
-            tir_sub(b, tir_add(b, p->row0, p->offset), p->attention.at.left);
+    if (att_hides_early(p->v)) {
+        const struct tir_value from = att_first_seen(b, p->v, tir_add(b, p->row0, p->offset));
         p->first = tir_and(b, tir_max(b, from, tir_i32(b, 0)), tir_i32(b, -(int)p->kv));
     }
     const struct tir_value keys = att_plus(b, tir_sub(b, end, p->first), (int)p->kv - 1);
@@ -572,8 +569,8 @@ static void locate_pages(struct prefill *p)
 {
     struct tir_builder *b = &p->b;
     struct tir_value from = tir_i32(b, 0);
-    if (p->v->mask == ATT_MASK_WINDOW)
-        from = tir_sub(b, tir_add(b, p->row0, p->offset), p->attention.at.left);
+    if (att_hides_early(p->v))
+        from = att_first_seen(b, p->v, tir_add(b, p->row0, p->offset));
     p->pages = att_pages(b, p->v, p->sequence, p->kv_len, from);
     for (unsigned i = 0; i < p->n_panels; i++) {
         struct panel *n = &p->panels[i];

@@ -671,7 +671,7 @@ static void what_cannot_be_built_says_why(void **state)
         {{ATT_KV_LAYOUT, ATT_KV_LAYOUT_PACKED}, "packed rows have 512 + 64 elements, kv_dtype fp8"},
         {{ATT_KV_LAYOUT, ATT_KV_LAYOUT_SHUFFLE}, "a latent cache has kv_layout nhd or packed"},
         {{ATT_Q_DTYPE, ATT_Q_DTYPE_FP8}, "q_dtype fp8 is for a cache of kv_dtype fp8"},
-        {{ATT_MASK, ATT_MASK_WINDOW}, "mla_decode has no window"},
+        {{ATT_MASK, ATT_MASK_WINDOW}, "mla_decode has no window and no chunks"},
     };
     for (size_t i = 0; i < sizeof(refused) / sizeof(refused[0]); i++) {
         const struct att_variant v = variant("gfx942", &refused[i].setting, 1);

@@ -76,3 +76,11 @@ void ref_attend(const struct ref_attention *a, const struct ref_query *query,
     }
     row->lse = top + log(denominator);
 }
+
+int64_t ref_first_key(int64_t position, int64_t left, int64_t chunk)
+{
+    int64_t first = position > left ? position - left : 0;
+    while (chunk && position >= 0 && first / chunk < position / chunk)
+        first += chunk - first % chunk;
+    return first;
+}

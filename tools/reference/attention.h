@@ -50,6 +50,10 @@ struct ref_row {
     int64_t keys;
 };
 
+/* The first key that a query at this position of the sequence sees: at most `left` before it, and
+ * of its own chunk, which begins at a multiple of `chunk`, unless that is 0. */
+int64_t ref_first_key(int64_t position, int64_t left, int64_t chunk);
+
 /* `scratch` has room for `keys->end` doubles. */
 void ref_attend(const struct ref_attention *a, const struct ref_query *query,
                 const struct ref_keys *keys, double *scratch, struct ref_row *row);

@@ -2,7 +2,8 @@
 /*
  * This file says which keys a decoding query sees: those of prefill, with the new tokens at the end
  * of the sequence, so that key j is seen by query t of n over m keys when
- * -left <= j - (t + m - n) <= right, and when the mask has a nonzero byte for it.
+ * -left <= j - (t + m - n) <= right, and when the mask has a nonzero byte for it; with chunks, only
+ * when j and t + m - n are of one chunk.
  */
 #include "tools/reference/decode.h"
 
@@ -53,7 +54,7 @@ void ref_decode_row(const struct ref_decode *p, int s, int head, int64_t t,
         .k_stride = p->attention.dim,
         .v = part->v,
         .v_stride = p->attention.dim_v,
-        .first = larger(part->first, diagonal - p->left),
+        .first = larger(part->first, ref_first_key(diagonal, p->left, p->chunk)),
         .end = smaller(part->end, diagonal + p->right + 1),
         .visible = p->there  ? p->there + p->first_page[s]
                    : p->mask ? p->mask + p->mask_indptr[s] + t * m

@@ -2,7 +2,8 @@
 /* This file says which keys a query of a packed sequence sees:
  *
  *   key j is seen by row i of n queries and m keys when -left <= j - (i + m - n) <= right, and when
- *   the mask, where there is one, has a nonzero byte for it
+ *   the mask, where there is one, has a nonzero byte for it; with chunks, only when j and the row's
+ *   own position i + m - n are of one chunk
  */
 #include "tools/reference/prefill.h"
 
@@ -28,7 +29,7 @@ void ref_prefill_row(const struct ref_prefill *p, int s, int head, int64_t row, 
         .k_stride = (int64_t)p->kv_heads * dim,
         .v = p->v + kv_head * dim_v,
         .v_stride = (int64_t)p->kv_heads * dim_v,
-        .first = diagonal - p->left > 0 ? diagonal - p->left : 0,
+        .first = ref_first_key(diagonal, p->left, p->chunk),
         .end = diagonal + p->right + 1 < m ? diagonal + p->right + 1 : m,
         .visible = p->mask ? p->mask + p->mask_indptr[s] + row * m : NULL,
     };

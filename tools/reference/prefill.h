@@ -13,6 +13,7 @@ struct ref_prefill {
     int batch, heads, kv_heads;
     const double *sinks;        /* [head], NULL: none */
     int64_t left, right;        /* visible keys around the diagonal of the bottom right corner */
+    int64_t chunk;              /* of these only keys of the query's own chunk; 0: all */
     const uint8_t *mask;        /* row i of s from mask_indptr[s] + i * its keys on, or NULL: all */
     const int64_t *mask_indptr; /* [batch + 1] */
 };

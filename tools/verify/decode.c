@@ -227,7 +227,9 @@ static void size_work(struct call *c)
         .heads = DESC(c, heads),
         .kv_heads = kv_heads(c),
         .lists = lists,
-        .window = DESC(c, mask) == ATTN_MASK_WINDOW ? c->args.decode.window_left + 1 : 0,
+        .window = DESC(c, mask) == ATTN_MASK_WINDOW  ? c->args.decode.window_left + 1
+                  : DESC(c, mask) == ATTN_MASK_CHUNK ? c->args.decode.chunk
+                                                     : 0,
     };
     const struct attn_decode_plan_lengths lengths = {
         .kv_lens = own->kv_lens,
@@ -268,6 +270,7 @@ static void size(struct call *c)
         c->args.decode.soft_cap = is(c, HUGE_LOGIT) || c->traced ? 50 : 5;
         c->args.decode.window_left = c->traced ? s->window - 1 : windows[turn].left;
         c->args.decode.window_right = !c->traced ? windows[turn].right : s->window ? 0 : -1;
+        c->args.decode.chunk = c->traced ? 8192 : 16 << c->number % 5;
     }
     if (is_sharded(c)) {
         c->args.mla_decode.shards = c->traced ? 1 : 2 + (int32_t)c->number % 7;
@@ -518,6 +521,10 @@ static void set_window(const struct call *c, struct ref_decode *r)
     r->right = window && a->window_right >= 0 ? a->window_right : INT32_MAX;
     if (DESC(c, mask) == ATTN_MASK_CAUSAL && !is_sharded(c))
         r->right = 0;
+    if (DESC(c, mask) == ATTN_MASK_CHUNK) {
+        r->right = 0;
+        r->chunk = a->chunk;
+    }
 }
 
 static void read_inputs(struct call *c)

@@ -64,6 +64,9 @@ static const struct {
     int left, right;
 } windows[] = {{127, 0}, {0, 0}, {16, 16}, {-1, 0}, {5, -1}, {-1, -1}, {64, 32}};
 
+/* For kernels with chunks, in turn. */
+static const int chunks[] = {64, 16, 256, 1, 32, 128};
+
 /* For kernels that take pages of any size, in turn. */
 static const int page_sizes[] = {16, 1, 64, 4, 1024, 32, 2, 128, 8};
 
@@ -147,6 +150,7 @@ static void size(struct call *c)
     a->soft_cap = is(c, HUGE_LOGIT) || c->traced ? 50 : 5;
     a->window_left = c->traced ? -1 : windows[c->number % COUNT(windows)].left;
     a->window_right = c->traced ? -1 : windows[c->number % COUNT(windows)].right;
+    a->chunk = c->traced ? 8192 : chunks[c->number % COUNT(chunks)];
     own->lists = (struct page_lists){
         .count = a->batch,
         .lens = own->kv_lens,
@@ -352,10 +356,12 @@ static void read_inputs(struct call *c)
 
 static void set_window(const struct call *c, struct ref_prefill *r)
 {
+    if (c->desc.prefill.mask == ATTN_MASK_CHUNK)
+        r->chunk = c->args.prefill.chunk;
     const struct attn_prefill_args *a = &c->args.prefill;
     const enum attn_mask mask = c->desc.prefill.mask;
     r->left = r->right = INT32_MAX;
-    if (mask == ATTN_MASK_CAUSAL)
+    if (mask == ATTN_MASK_CAUSAL || mask == ATTN_MASK_CHUNK)
         r->right = 0;
     if (mask == ATTN_MASK_WINDOW && a->window_left >= 0)
         r->left = a->window_left;
