@@ -33,7 +33,7 @@
 /* EDGE is the beginning of M2: what it makes needs no registers once V is there. */
 enum phase { M1, C1, EDGE, M2, C2 };
 enum stage { PAGES, COPY_K, WAIT_K, SCORES, VALUES, N_STAGES };
-enum group { GROUP_K, GROUP_V };
+enum group { GROUP_K, GROUP_V, GROUP_Q };
 /* Plain tensors have no stage for page numbers. */
 static uint8_t stage_number(const struct prefill *p, unsigned s)
 {
@@ -58,6 +58,8 @@ static void reserve(struct prefill *p)
     for (unsigned i = 0; i < p->n_panels; i++)
         p->panels[i].buffer = tir_lds_buffer(&p->b, p->k_buffers * p->panels[i].lds_bytes, 16);
     p->v_buffer = tir_lds_buffer(&p->b, p->v_buffers * p->v_bytes, 16);
+    if (p->row_bytes)
+        p->row_buffer = tir_lds_buffer(&p->b, p->row_bytes, 16);
 }
 
 /* A piece of work: place `place` of `places`, heads x sequences, in a layer of tiles of queries. */
@@ -142,22 +144,46 @@ static struct tir_value without_first(struct prefill *p, struct tir_value q, uns
     return tir_select(b, counted, tir_float_like(b, q, 0.0f), q);
 }
 
+static struct tir_type q_type(struct prefill *p, const struct panel *n)
+{
+    const unsigned queries = p->rows * p->waves;
+    const struct tir_layout l = tir_mma_right(p->mma, queries, &n->k, prefill_waves(p));
+    return tir_tile(p->b.f, p->dtype, queries, n->width, &l);
+}
+
+static struct tir_view q_view(struct prefill *p, const struct panel *n)
+{
+    struct tir_builder *b = &p->b;
+    const struct tir_value token = tir_add(b, p->q_begin, p->row0);
+    return att_view(b, head_base(p, ARG_Q, token, p->head), tir_sub(b, p->q_len, p->row0),
+                    row_bytes(p, ARG_Q_TOKEN_STRIDE), p->v->head_dim * PREFILL_ELEM,
+                    (int)(n->first * PREFILL_ELEM));
+}
+
+static struct tir_value q_buffer(struct prefill *p, const struct panel *n)
+{
+    return att_plus(&p->b, p->row_buffer, (int)n->q_at);
+}
+
+static void copy_q(struct prefill *p)
+{
+    struct tir_builder *b = &p->b;
+    for (unsigned i = 0; i < p->n_panels; i++) {
+        const struct panel *n = &p->panels[i];
+        tir_copy_to_lds(b, GROUP_Q, q_view(p, n), tir_i32(b, 0), q_buffer(p, n), q_type(p, n),
+                        &n->q_lds);
+    }
+}
+
 /* Q^T stays in registers, panel by panel, as the right operand of S^T = K Q^T. */
 static void load_q(struct prefill *p)
 {
     struct tir_builder *b = &p->b;
-    const struct tir_value token = tir_add(b, p->q_begin, p->row0);
-    const struct tir_value base = head_base(p, ARG_Q, token, p->head);
-    const struct tir_value rows = tir_sub(b, p->q_len, p->row0);
     for (unsigned i = 0; i < p->n_panels; i++) {
         struct panel *n = &p->panels[i];
-        const struct tir_layout l =
-            tir_mma_right(p->mma, p->rows * p->waves, &n->k, prefill_waves(p));
-        const struct tir_type t = tir_tile(b->f, p->dtype, p->rows * p->waves, n->width, &l);
-        const struct tir_view q =
-            att_view(b, base, rows, row_bytes(p, ARG_Q_TOKEN_STRIDE), p->v->head_dim * PREFILL_ELEM,
-                     (int)(n->first * PREFILL_ELEM));
-        struct tir_value columns = tir_tile_load(b, q, tir_i32(b, 0), t);
+        const struct tir_type t = q_type(p, n);
+        struct tir_value columns = p->row_bytes ? tir_tile_lds_load(b, q_buffer(p, n), t, &n->q_lds)
+                                                : tir_tile_load(b, q_view(p, n), tir_i32(b, 0), t);
         if (n->counted)
             columns = without_first(p, columns, n->counted);
         n->q = tir_named(b, "q", tir_transpose(b, columns));
@@ -314,7 +340,7 @@ static struct tir_value compute_scores(struct prefill *p, struct tir_value tile)
     struct tir_builder *b = &p->b;
     struct tir_value k[PREFILL_MAX_PANELS];
     for (unsigned i = 0; i < p->n_panels; i++) {
-        set_stage(p, SCORES, i ? C1 : M1);
+        set_stage(p, SCORES, i && !p->tile->whole_keys ? C1 : M1);
         const struct panel *n = &p->panels[i];
         const struct tir_layout l = tir_mma_left(p->mma, p->kv, &n->k, prefill_waves(p));
         const struct tir_type t = tir_tile(b->f, p->dtype, p->kv, n->width, &l);
@@ -506,6 +532,25 @@ static void place_steps(struct prefill *p)
         p->steps[ATT_STEP_MODIFY].phase = EDGE;
 }
 
+/* A wave's rows of O with 16 bytes a lane, neighbours in neighbouring lanes. Q's place in LDS is
+ * free by now, and no wave touches the rows of another. */
+static struct tir_value by_rows(struct prefill *p, struct tir_value o)
+{
+    struct tir_builder *b = &p->b;
+    const unsigned queries = p->rows * p->waves, vector = tir_bits(16 / PREFILL_ELEM);
+    struct tir_spread s = tir_spread(p->m, p->waves);
+    tir_spread_cols(&s, TIR_REGS, vector);
+    tir_spread_cols(&s, TIR_LANES, tir_bits(p->dv) - vector);
+    tir_spread_rows(&s, TIR_LANES, tir_spread_room(&s, TIR_LANES));
+    tir_spread_rows(&s, TIR_REGS, tir_bits(p->rows) - s.rows);
+    tir_spread_rows(&s, TIR_WAVES, tir_bits(p->waves));
+    const struct tir_layout l = tir_spread_layout(&s);
+    const struct tir_type t = tir_tile(b->f, p->dtype, queries, p->dv, &l);
+    tir_tile_lds_store(b, p->row_buffer, o, &p->o_lds);
+    tir_wait(b, TIR_LDS_WRITES, 0);
+    return tir_tile_lds_load(b, p->row_buffer, t, &p->o_lds);
+}
+
 /* Rows of O^T from `first` on, as far as they are head_dim_v's: the others are of no value. */
 static void store_rows(struct prefill *p, struct tir_view out, struct tir_value o, unsigned first,
                        unsigned rows)
@@ -520,7 +565,10 @@ static void store_rows(struct prefill *p, struct tir_view out, struct tir_value 
         return;
     }
     out.byte = tir_i32(b, (int)(first * PREFILL_ELEM));
-    tir_tile_store(b, out, tir_i32(b, 0), tir_transpose(b, tir_convert_short(b, o, p->dtype)));
+    o = tir_transpose(b, tir_convert_short(b, o, p->dtype));
+    if (p->row_bytes && rows == p->dv)
+        o = by_rows(p, o);
+    tir_tile_store(b, out, tir_i32(b, 0), o);
 }
 
 /* O / l and m + log l, sinks joining the denominator; rows that saw no key give 0 and -inf. */
@@ -581,6 +629,16 @@ static void locate_pages(struct prefill *p)
                                 p->by_columns ? tir_layout_of(b->f, by_two) : NULL);
 }
 
+/* The first tile of K is asked for beside Q: the loop's own copy finds it in the L1. */
+static void await_q(struct prefill *p)
+{
+    if (!p->v->paged)
+        copy_k(p, tir_i32(&p->b, 0));
+    tir_wait(&p->b, GROUP_Q, 0);
+    tir_barrier(&p->b);
+    load_q(p);
+}
+
 static void attend(struct prefill *p)
 {
     struct tir_builder *b = &p->b;
@@ -595,12 +653,17 @@ static void attend(struct prefill *p)
                                           .steps = p->steps};
     att_attention_scale(&p->attention, p->scores, p->k_scale);
     find_position(p);
-    load_q(p);
+    if (p->row_bytes)
+        copy_q(p);
+    else
+        load_q(p);
     if (p->v->paged)
         locate_pages(p);
     else
         locate_rows(p);
     const struct tir_value n = count_tiles(p);
+    if (p->row_bytes)
+        await_q(p);
 
     const unsigned dv = p->dv, queries = p->rows * p->waves;
     const struct tir_layout o = tir_mma_result(p->mma, dv, queries, prefill_waves(p));

@@ -21,6 +21,8 @@ struct panel {
     struct tir_contraction k;
     struct tir_layout lds;
     unsigned lds_bytes;
+    struct tir_layout q_lds;
+    unsigned q_at; /* in the workgroup's buffer of rows */
     struct tir_value buffer, q;
     struct att_paged_tile paged;
     struct tir_value pages; /* of the tile that is fetched next */
@@ -45,6 +47,11 @@ struct prefill {
     struct tir_contraction v_k;
     struct tir_value v_buffer;
     unsigned v_bytes, v_buffers;
+
+    /* Q arrives and O leaves by way of LDS, whole rows at a time; 0 where there is no room. */
+    unsigned row_bytes;
+    struct tir_layout o_lds;
+    struct tir_value row_buffer;
 
     struct tir_type scores; /* S^T: keys x queries */
     struct att_place steps[ATT_N_STEPS];

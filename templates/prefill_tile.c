@@ -10,7 +10,7 @@
 #include "templates/prefill.h"
 
 /* Rows of queries a wave are 16 or 32, as the matrix instruction has them. `panel` is the widest
- * panel of K: all but the first are read under the product. */
+ * panel of K: all but the first are read under the product, unless `whole_keys` says otherwise. */
 const struct att_tile prefill_tiles[PREFILL_N_TILES] = {
     {.head_dim = 64,
      .head_dim_v = 64,
@@ -42,6 +42,7 @@ const struct att_tile prefill_tiles[PREFILL_N_TILES] = {
      .plain = true,
      .hoist_vgprs = 1,
      .late_power = true,
+     .whole_keys = true,
      .late_maximum = true,
      .why = "two waves a SIMD at 256 registers, all of them taken"},
     {.head_dim = 128,
@@ -74,6 +75,7 @@ const struct att_tile prefill_tiles[PREFILL_N_TILES] = {
      .memory_priority = 1,
      .hoist_vgprs = 4,
      .late_power = true,
+     .whole_keys = true,
      .late_maximum = true,
      .why = "K of 64 keys would not fit the registers"},
     {.head_dim = 192,
@@ -123,7 +125,8 @@ static void find_panels(struct prefill *p)
      * then two buffers would not do. */
     const unsigned dim = (unsigned)p->v->head_dim;
     const bool one_panel = dim <= p->widest_panel && !(dim & (dim - 1));
-    p->k_buffers = one_panel && !p->tile->own[PREFILL_K_BUFFERS] ? 2 : 4;
+    const bool two = one_panel || p->tile->whole_keys;
+    p->k_buffers = two && !p->tile->own[PREFILL_K_BUFFERS] ? 2 : 4;
     const unsigned least = 8u << (p->mma->a.lane_bits - tir_bits(p->mma->m));
     for (unsigned first = 0; first < dim; first += width) {
         const unsigned rest = dim - first;
@@ -164,6 +167,36 @@ static void choose_layouts(struct prefill *p)
     p->v_buffers = p->by_columns ? 1 : 2;
 }
 
+static unsigned key_bytes(const struct prefill *p)
+{
+    unsigned bytes = p->v_buffers * p->v_bytes;
+    for (unsigned i = 0; i < p->n_panels; i++)
+        bytes += p->k_buffers * p->panels[i].lds_bytes;
+    return bytes;
+}
+
+/* Lanes that load a row of Q each touch 32 lines of memory with every instruction, and 4 rows of it
+ * with one that goes to LDS: it takes 16 bytes a lane. */
+static void place_rows(struct prefill *p)
+{
+    const unsigned queries = p->rows * p->waves;
+    if (p->tile->copy_bytes < 16)
+        return;
+    unsigned bytes = 0;
+    for (unsigned i = 0; i < p->n_panels; i++) {
+        struct panel *n = &p->panels[i];
+        n->q_lds = att_lds_rows(p->m, queries, n->width, PREFILL_ELEM);
+        n->q_at = bytes;
+        bytes += (att_lds_bytes(&n->q_lds, PREFILL_ELEM) + 15) & ~15u;
+    }
+    p->o_lds = att_lds_rows(p->m, queries, p->dv, PREFILL_ELEM);
+    const unsigned o = att_lds_bytes(&p->o_lds, PREFILL_ELEM);
+    bytes = bytes > o ? bytes : o;
+    /* Buffers begin at multiples of 16. */
+    if (key_bytes(p) + 16 * (p->n_panels + 1) + bytes <= p->m->lds_bytes)
+        p->row_bytes = bytes;
+}
+
 /* Everything that follows from variant, machine and tile without a function. The matrix instruction
  * is none where the machine has no such row. */
 struct prefill prefill_with_tile(const struct att_variant *v, const struct tir_machine *m,
@@ -185,16 +218,11 @@ struct prefill prefill_with_tile(const struct att_variant *v, const struct tir_m
         return p;
     p.mma = &m->mma[p.instr];
     choose_layouts(&p);
+    place_rows(&p);
     return p;
 }
 
-static unsigned lds_bytes(const struct prefill *p)
-{
-    unsigned bytes = p->v_buffers * p->v_bytes;
-    for (unsigned i = 0; i < p->n_panels; i++)
-        bytes += p->k_buffers * p->panels[i].lds_bytes;
-    return bytes;
-}
+static unsigned lds_bytes(const struct prefill *p) { return key_bytes(p) + p->row_bytes; }
 
 /* Vector registers that a wave holds at once at the least: Q, O, the scores of a block, and V of a
  * block as an operand. */

@@ -26,7 +26,8 @@ static const struct member {
     MEMBER(rows),       MEMBER(keys),         MEMBER(keys_by_row),
     MEMBER(panel),      MEMBER(waves),        MEMBER(waves_per_simd),
     MEMBER(copy_bytes), MEMBER(hoist_vgprs),  MEMBER(memory_priority),
-    MEMBER(late_power), MEMBER(late_maximum), MEMBER(ascending),
+    MEMBER(late_power), MEMBER(late_maximum), MEMBER(whole_keys),
+    MEMBER(ascending),
 };
 #undef MEMBER
 

@@ -60,6 +60,7 @@ struct att_tile {
     uint8_t memory_priority;      /* tir_schedule.memory_priority */
     bool late_power;   /* half of the exponentials stand under the next iteration's first product */
     bool late_maximum; /* the maximum is checked under the product, followed in the next phase */
+    bool whole_keys;   /* prefill: no panel of K is read under the product */
     bool ascending;    /* prefill: workgroups of the first queries come first, not of the last */
     bool plain;        /* only without what takes registers of its own: hook, soft cap, pages */
     uint16_t own[ATT_OWN_MAX]; /* what one family alone has, in the order of att_template.own */
