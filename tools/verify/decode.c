@@ -27,6 +27,7 @@ enum {
     OWN_SCALE = 1 << 6,  /* not 1 / sqrt(head_dim) */
     TREE = 1 << 7,       /* for custom masks: the queries are a binary tree of draft tokens */
     IN_ORDER = 1 << 8,   /* pages one after the other */
+    LATE = 1 << 9,       /* the last key weighs 2^40 times what the others do */
     MODEL = VERIFY_CHOSEN,
 };
 
@@ -45,8 +46,9 @@ static const struct shape {
     int head_dim;                /* of a model; 0: of any */
     int q, heads, lists, window; /* of traces */
 } shapes[] = {
-    {{"one", 0}, 16, 1, 2, 1, 1, {1}, 0, 0, 0, 0, 0},
+    {{"late maximum", LATE}, 16, 8, 1, 1, 3, {100, 300, 31}, 0, 0, 0, 0, 0},
     {{"ragged", UNEVEN}, 16, 8, 1, 1, 6, {31, 1, 64, 130, 17, 2}, 0, 0, 0, 0, 0},
+    {{"one", 0}, 16, 1, 2, 1, 1, {1}, 0, 0, 0, 0, 0},
     {{"page edges", 0}, 32, 4, 2, 1, 4, {31, 32, 33, 65}, 0, 0, 0, 0, 0},
     {{"single slots", UNEVEN}, 1, 16, 1, 1, 3, {5, 16, 70}, 0, 0, 0, 0, 0},
     {{"large pages", 0}, 1024, 5, 1, 1, 3, {200, 1024, 63}, 0, 0, 0, 0, 0},
@@ -370,19 +372,39 @@ static void fill_work(struct call *c)
         operand_set_int(tickets, AT(i / kv_heads(c), i % kv_heads(c)), 0);
 }
 
-/* The last query of a sequence has the signs of its first key. */
+static struct ref_attention attention_of(struct call *c)
+{
+    const struct operand *scale = call_operand(c, MLA_DECODE_Q_SCALE);
+    struct ref_attention a = {
+        .dim = DESC(c, head_dim),
+        .dim_v = DESC(c, head_dim_v),
+        .scale = ARG(c, scale),
+        .logits = c->hook ? hook_function(c->hook) : NULL,
+        .logits_arg = c->hook_arg,
+    };
+    if (is_latent(c) && scale->given)
+        a.scale *= operand_value(scale, AT(0));
+    if (!is_latent(c) && c->desc.decode.soft_cap)
+        a.soft_cap = c->args.decode.soft_cap;
+    return a;
+}
+
+/* The last query of a sequence has the signs of its first key, or of its last. */
 static void point_the_same_way(struct call *c)
 {
     const struct own *own = c->own;
     const int dim = DESC(c, head_dim), group = DESC(c, heads) / kv_heads(c);
     const struct ref_cache k = paged_reference(&own->cache, CACHE_K, dim);
+    double *key = call_allocate(c, (size_t)dim, sizeof(*key));
     for (int s = 0; s < ARG(c, batch); s++) {
-        const struct slot slot = page_lists_slot(&own->pages, s, 0, 0);
+        const int at = is(c, LATE) ? own->cached[s] - 1 : 0;
         for (int h = 0; h < DESC(c, heads); h++) {
-            for (int d = 0; d < dim; d++) {
-                const double key = ref_cache_value(&k, slot.page, 0, h / group, d);
-                operand_set(OPERAND(c, Q), AT(own->qo[s + 1] - 1, h, d), key < 0 ? -16 : 16);
-            }
+            const struct slot slot = page_lists_slot(&own->pages, s, at, h / group);
+            for (int d = 0; d < dim; d++)
+                key[d] = ref_cache_value(&k, slot.page, slot.token, slot.head, d);
+            const double size = is(c, LATE) ? late_query(key, dim, attention_of(c).scale) : 16;
+            for (int d = 0; d < dim; d++)
+                operand_set(OPERAND(c, Q), AT(own->qo[s + 1] - 1, h, d), key[d] < 0 ? -size : size);
         }
     }
 }
@@ -416,14 +438,15 @@ static void fill(struct call *c)
     fill_shard(c);
     fill_keys(c);
     fill_work(c);
-    if (is(c, HUGE_LOGIT))
-        point_the_same_way(c);
     if (is_latent(c)) {
         struct operand *scale = call_operand(c, MLA_DECODE_Q_SCALE);
         if (scale->given)
             operand_set(scale, AT(0), 0.0625);
-        return;
     }
+    if (is(c, HUGE_LOGIT | LATE))
+        point_the_same_way(c);
+    if (is_latent(c))
+        return;
     operand_set_random(call_operand(c, DECODE_SINKS), &c->random);
     c->args.decode.hook_arg = call_fill_hook(c);
 }
@@ -540,23 +563,6 @@ static void read_inputs(struct call *c)
     own->sinks = call_allocate(c, (size_t)DESC(c, heads), sizeof(*own->sinks));
     for (int h = 0; h < DESC(c, heads); h++)
         own->sinks[h] = operand_value(sinks, AT(h));
-}
-
-static struct ref_attention attention_of(struct call *c)
-{
-    const struct operand *scale = call_operand(c, MLA_DECODE_Q_SCALE);
-    struct ref_attention a = {
-        .dim = DESC(c, head_dim),
-        .dim_v = DESC(c, head_dim_v),
-        .scale = ARG(c, scale),
-        .logits = c->hook ? hook_function(c->hook) : NULL,
-        .logits_arg = c->hook_arg,
-    };
-    if (is_latent(c) && scale->given)
-        a.scale *= operand_value(scale, AT(0));
-    if (!is_latent(c) && c->desc.decode.soft_cap)
-        a.soft_cap = c->args.decode.soft_cap;
-    return a;
 }
 
 static void compare(struct call *c)

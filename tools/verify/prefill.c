@@ -24,6 +24,7 @@ enum {
     LONG = 1 << 4,       /* for plain kernels only */
     OWN_SCALE = 1 << 5,  /* not 1 / sqrt(head_dim) */
     IN_ORDER = 1 << 6,   /* pages one after the other */
+    LATE = 1 << 7,       /* the last key weighs 2^40 times what the others do */
     TURNS = 1 << 7,      /* for persistent kernels only: more pieces of work than workgroups */
 };
 
@@ -42,9 +43,10 @@ static const struct shape {
     } sequences[SEQUENCES_MAX];
     int heads, page_size; /* of traces */
 } shapes[] = {
+    {{"late maximum", LATE}, 2, 1, 1, 2, {{70, 200}, {130, 130}}, 0, 0},
+    {{"tails", PADDED}, 1, 3, 1, 3, {{129, 129}, {65, 65}, {31, 31}}, 0, 0},
     {{"one", 0}, 1, 2, 1, 1, {{1, 1}}, 0, 0},
     {{"small", PACKED}, 2, 2, 1, 3, {{7, 7}, {33, 33}, {64, 64}}, 0, 0},
-    {{"tails", PADDED}, 1, 3, 1, 3, {{129, 129}, {65, 65}, {31, 31}}, 0, 0},
     {{"extend", 0}, 5, 1, 1, 3, {{5, 300}, {130, 257}, {1, 513}}, 0, 0},
     {{"few keys", 0}, 12, 1, 1, 2, {{200, 40}, {3, 1}}, 0, 0},
     {{"empty", PADDED}, 4, 2, 1, 6, {{0, 0}, {0, 10}, {10, 0}, {1, 1}, {0, 0}, {2, 3}}, 0, 0},
@@ -204,27 +206,37 @@ static void fill_tokens(struct call *c, struct operand *o, int64_t first)
                 operand_set(o, AT(t, h, d), random_value(&c->random));
 }
 
-/* Of a cache only the query can be chosen, with the signs of the key. */
+/* A key of a sequence: of a cache as it is, else 6 or -6. */
+static void choose_key(struct call *c, int s, int key, int head, double *to)
+{
+    const struct own *own = c->own;
+    struct operand *k = call_operand(c, PREFILL_K);
+    const struct paged p = k->given ? (struct paged){0} : cache_of(c);
+    for (int d = 0; d < c->desc.prefill.head_dim; d++) {
+        to[d] = d % 3 ? 6 : -6;
+        if (k->given)
+            operand_set(k, AT(own->cu_k[s] + key, head, d), to[d]);
+        else
+            to[d] = paged_value(&p, CACHE_K, page_lists_slot(&own->lists, s, key, head), d);
+    }
+}
+
+/* The last query of a sequence has the signs of its first key, or of its last. */
 static void point_the_same_way(struct call *c)
 {
-    struct own *own = c->own;
+    const struct own *own = c->own;
     const struct attn_prefill_desc *desc = &c->desc.prefill;
-    struct operand *q = call_operand(c, PREFILL_Q), *k = call_operand(c, PREFILL_K);
-    const struct paged p = desc->paged ? cache_of(c) : (struct paged){0};
-    const int group = desc->heads / desc->kv_heads;
+    struct operand *q = call_operand(c, PREFILL_Q);
+    double *key = call_allocate(c, (size_t)desc->head_dim, sizeof(*key));
     for (int s = 0; s < c->args.prefill.batch; s++) {
         for (int h = 0; h < desc->heads; h++) {
-            for (int d = 0; d < desc->head_dim; d++) {
-                const int64_t *last = AT(own->cu_q[s + 1] - 1, h, d);
-                double sign = d % 3 ? 6 : -6;
-                if (desc->paged) {
-                    const struct slot slot = page_lists_slot(&own->lists, s, 0, h / group);
-                    sign = paged_value(&p, CACHE_K, slot, d) < 0 ? -16 : 16;
-                } else {
-                    operand_set(k, AT(own->cu_k[s], h / group, d), sign);
-                }
-                operand_set(q, last, sign);
-            }
+            choose_key(c, s, is(c, LATE) ? own->kv_lens[s] - 1 : 0,
+                       h / (desc->heads / desc->kv_heads), key);
+            const double size = is(c, LATE) ? late_query(key, desc->head_dim, c->args.prefill.scale)
+                                : desc->paged ? 16
+                                              : 6;
+            for (int d = 0; d < desc->head_dim; d++)
+                operand_set(q, AT(own->cu_q[s + 1] - 1, h, d), key[d] < 0 ? -size : size);
         }
     }
 }
@@ -265,7 +277,7 @@ static void fill(struct call *c)
             operand_touch(out, AT(t, h));
     fill_keys(c);
     operand_set_ints(call_operand(c, PREFILL_CU_SEQLENS_Q), own->cu_q, c->args.prefill.batch + 1);
-    if (is(c, HUGE_LOGIT))
+    if (is(c, HUGE_LOGIT | LATE))
         point_the_same_way(c);
     for (int h = 0; sinks->given && h < c->desc.prefill.heads; h++)
         operand_set(sinks, AT(h), 2 * random_value(&c->random));
