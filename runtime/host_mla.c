@@ -46,7 +46,14 @@ int attn_mla_rope_fill(const struct attn_mla_rope_cache_desc *d,
 }
 
 /* head_product: rows of w that a workgroup keeps, and tokens of a tile. */
-enum { KEPT_ROWS = 128, TILE_TOKENS = 32 };
+enum { KEPT_ROWS = 128, SHARED_ROWS = 32, TILE_TOKENS = 32 };
+
+/* With few tokens waves share the longest contraction, for 32 rows of w. */
+static bool shares_columns(const struct attn_head_product_desc *d, int32_t tokens)
+{
+    enum { FEW_TOKENS = 64, SHARED_COLUMNS = 512 };
+    return tokens <= FEW_TOKENS && d->head_dim == SHARED_COLUMNS;
+}
 
 /* A workgroup reads its rows of w once, and then some tiles of tokens at least. */
 int attn_head_product_fill(const struct attn_head_product_desc *d,
@@ -61,9 +68,11 @@ int attn_head_product_fill(const struct attn_head_product_desc *d,
     const int64_t groups = attn_parts(tiles, each);
     if (d->shared)
         v[ATTN_ARG_X_HEAD_STRIDE].i64 = 0;
-    v[ATTN_ARG_TILES].i64 = each;
-    v[ATTN_ARG_TOKEN_GROUPS].i64 = groups;
-    v[ATTN_ARG_WORKGROUPS].i64 = groups * kept;
+    const bool share = shares_columns(d, a->tokens);
+    v[ATTN_ARG_SHARE_COLUMNS].i64 = share;
+    v[ATTN_ARG_TILES].i64 = share ? tiles : each;
+    v[ATTN_ARG_TOKEN_GROUPS].i64 = share ? 1 : groups;
+    v[ATTN_ARG_WORKGROUPS].i64 = share ? d->heads * (d->head_dim_v / SHARED_ROWS) : groups * kept;
     return ATTN_OK;
 }
 

@@ -7,6 +7,10 @@
  * A workgroup keeps 128 rows of w in registers, 32 each wave, and goes over its tokens in tiles of
  * 32. The next tile is on its way to registers while this one is multiplied out of LDS. Workgroups
  * with the same tokens follow each other, on one XCD: its L2 has x for all of them.
+ *
+ * With few tokens it is w that takes time, and 128 rows to a workgroup leave most compute units
+ * without one. A long contraction is then shared by the four waves: a workgroup has 32 rows, each
+ * wave a quarter of their columns, and the parts are added up by way of LDS.
  */
 #include "ir/bits.h"
 #include "ir/matrix.h"
@@ -16,11 +20,16 @@
 #include "templates/scalar.h"
 #include "templates/template.h"
 
+#include <assert.h>
 #include <stdio.h>
 
-/* The host counts workgroups by WAVES * ROWS and TOKENS: runtime/host_mla.c. */
+/* The host counts workgroups by WAVES * ROWS, or by ROWS, and TOKENS: runtime/host_mla.c. */
 enum { WAVES = 4, ROWS = 32, TOKENS = 32, PANEL = 64, MAX_PANELS = 8, BLOCK = 128, TAIL = 64 };
-enum { ELEM = 2 /* bytes of bf16 and fp16 */, CHUNK = 8 /* elements of a lane's access */ };
+enum {
+    ELEM = 2 /* bytes of bf16 and fp16 */,
+    CHUNK = 8 /* elements of a lane's access */,
+    FLOAT = 4
+};
 
 struct product {
     const struct att_variant *v;
@@ -33,6 +42,7 @@ struct product {
     struct tir_type rows;     /* a panel of w, as one wave loads it */
     struct tir_type finished; /* a wave's part of out, as it stores it */
     struct tir_type left, right, result;
+    struct tir_type part, total;  /* of a shared contraction: of x by a wave, of out by all */
     struct tir_value lds, own;    /* i32: of the workgroup, and the part that only this wave uses */
     struct tir_value head, slice; /* i32: which 128 rows of w of which head */
     struct tir_value tokens;      /* i32 */
@@ -103,6 +113,13 @@ static void choose_layouts(struct product *p)
     const struct tir_layout staged = tir_spread_layout(&s);
     p->staged = tir_tile(f, p->dtype, TOKENS, PANEL, &staged);
     p->rows = whole_rows(p, p->stored, ROWS, PANEL);
+    p->part = whole_rows(p, p->dtype, TOKENS, PANEL);
+    struct tir_spread t = tir_spread(p->m, WAVES);
+    tir_spread_cols(&t, TIR_REGS, tir_bits(TOKENS * ROWS / WAVES / 64));
+    tir_spread_fill(&t, TIR_LANES, TOKENS, ROWS);
+    tir_spread_rows(&t, TIR_WAVES, tir_bits(TOKENS) - t.rows);
+    const struct tir_layout total = tir_spread_layout(&t);
+    p->total = tir_tile(f, TIR_F32, TOKENS, ROWS, &total);
     p->finished = whole_rows(p, p->dtype, TOKENS, ROWS);
 }
 
@@ -177,11 +194,11 @@ static void load_weights(struct product *p)
 
 /* As the matrix instruction takes them, by way of LDS: there a row of lanes has a row each, and a
  * load would fetch as many lines. What is stored in 8 bits is exact in 16. */
-static void turn_weights(struct product *p)
+static void turn_weights(struct product *p, unsigned count)
 {
     struct tir_builder *b = &p->b;
     const struct tir_layout map = panel_map();
-    for (unsigned i = 0; i < panels(p); i++) {
+    for (unsigned i = 0; i < count; i++) {
         if (p->stored != p->dtype)
             p->w[i] = tir_convert_short(b, tir_convert(b, p->w[i], TIR_F32), p->dtype);
         tir_tile_lds_store(b, p->own, p->w[i], &map);
@@ -284,14 +301,113 @@ static void copy_tail(struct product *p, struct tir_value token)
     tir_end_if(b, &some, NULL);
 }
 
+/* ---- A contraction that waves share ---- */
+
+static bool may_share(const struct product *p) { return panels(p) == MAX_PANELS; }
+
+static unsigned own_panels(const struct product *p) { return panels(p) / WAVES; }
+
+/* Rows of 128 bytes of f32. */
+static struct tir_layout sum_map(void) { return att_lds_swizzled(TOKENS, ROWS, CHUNK / 2, 0, 3); }
+
+/* Of a row of `size` bytes an element: where this wave's n-th panel begins. */
+static struct tir_value own_byte(struct product *p, unsigned n, int size)
+{
+    struct tir_builder *b = &p->b;
+    const int each = (int)own_panels(p) * PANEL * size;
+    return att_plus(b, att_times(b, tir_wave_id(b), each), (int)n * PANEL * size);
+}
+
+static void load_own_weights(struct product *p)
+{
+    struct tir_builder *b = &p->b;
+    const int size = (int)tir_dtype_bits(p->stored) / 8;
+    const struct tir_value head =
+        offset(p, tir_arg(b, ARG_W, TIR_I64), p->head, ARG_W_HEAD_STRIDE, size);
+    const struct tir_value base =
+        offset(p, head, att_times(b, p->slice, ROWS), ARG_W_ROW_STRIDE, size);
+    const struct tir_value stride = tir_convert(b, att_stride(b, ARG_W_ROW_STRIDE, size), TIR_I32);
+    for (unsigned i = 0; i < own_panels(p); i++) {
+        struct tir_view view =
+            att_view(b, base, tir_i32(b, ROWS), stride, p->v->head_dim * size, 0);
+        view.byte = own_byte(p, i, size);
+        p->w[i] = tir_tile_load(b, view, tir_i32(b, 0), p->rows);
+    }
+}
+
+/* The scale of this wave's columns, which are those of one block. */
+static void load_own_scale(struct product *p)
+{
+    struct tir_builder *b = &p->b;
+    static_assert(MAX_PANELS * PANEL / WAVES == BLOCK, "a wave has one block of w");
+    if (p->v->weights != ATT_WEIGHTS_FP8_BLOCK) {
+        load_scales(p);
+        return;
+    }
+    const struct tir_value wide = tir_shr(b, p->slice, tir_i32(b, tir_bits(BLOCK / ROWS)));
+    const struct tir_value row = tir_add(b, att_times(b, p->head, slices(p)), wide);
+    p->scale[0] = load_scale(p, tir_add(b, att_times(b, row, WAVES), tir_wave_id(b)));
+}
+
+static void load_own_tile(struct product *p, struct tir_value token, struct tir_value *x)
+{
+    struct tir_builder *b = &p->b;
+    const struct tir_value head =
+        offset(p, tir_arg(b, ARG_X, TIR_I64), p->head, ARG_X_HEAD_STRIDE, ELEM);
+    const struct tir_value base = offset(p, head, token, ARG_X_TOKEN_STRIDE, ELEM);
+    const struct tir_value left = tir_min(b, tir_sub(b, p->tokens, token), tir_i32(b, TOKENS));
+    const struct tir_value stride =
+        tir_convert(b, att_stride(b, ARG_X_TOKEN_STRIDE, ELEM), TIR_I32);
+    for (unsigned i = 0; i < own_panels(p); i++) {
+        struct tir_view view = att_view(b, base, left, stride, p->v->head_dim * ELEM, 0);
+        view.byte = own_byte(p, i, ELEM);
+        x[i] = tir_tile_load(b, view, tir_i32(b, 0), p->part);
+    }
+}
+
+/* What this wave's columns add to out^T. */
+static struct tir_value multiply_own(struct product *p, const struct tir_value *x)
+{
+    struct tir_builder *b = &p->b;
+    const struct tir_layout map = panel_map();
+    struct tir_value sum = tir_splat(b, tir_f32(b, 0), p->result);
+    for (unsigned i = 0; i < own_panels(p); i++) {
+        tir_tile_lds_store(b, p->own, x[i], &map);
+        tir_wait(b, TIR_LDS_WRITES, 0);
+        const struct tir_value right = tir_tile_lds_load(b, p->own, p->right, &map);
+        sum = tir_mma(b, p->instr, p->w[i], tir_transpose(b, right), sum);
+    }
+    return p->stored == p->dtype ? sum : tir_mul(b, sum, tir_splat(b, p->scale[0], p->result));
+}
+
+/* Adds up what the waves have, each a part of the tokens. */
+static void store_sum(struct product *p, struct tir_value token, struct tir_value part)
+{
+    struct tir_builder *b = &p->b;
+    const struct tir_layout map = sum_map();
+    tir_tile_lds_store(b, p->own, tir_transpose(b, part), &map);
+    tir_wait(b, TIR_LDS_WRITES, 0);
+    tir_barrier(b);
+    struct tir_value sum = {0};
+    for (int i = 0; i < WAVES; i++) {
+        const struct tir_value at = att_plus(b, p->lds, i * TOKENS * ROWS * FLOAT);
+        const struct tir_value x = tir_tile_lds_load(b, at, p->total, &map);
+        sum = i ? tir_add(b, sum, x) : x;
+    }
+    struct tir_view to = out_view(p, ARG_OUT, token, p->v->head_dim_v);
+    to.byte = att_times(b, p->slice, ROWS * ELEM);
+    tir_tile_store(b, to, tir_i32(b, 0), tir_convert(b, sum, p->dtype));
+    tir_barrier(b); /* all has been read: its place is free */
+}
+
 /* ---- The workgroup ---- */
 
 /* Groups of tokens, then heads, then slices of w, the last running fastest. Returns the group. */
-static struct tir_value find_work(struct product *p)
+static struct tir_value find_work(struct product *p, int slices)
 {
     struct tir_builder *b = &p->b;
     const struct tir_value zero = tir_i32(b, 0), heads = tir_arg(b, ARG_HEADS, TIR_I32);
-    const struct tir_value each = tir_i32(b, slices(p));
+    const struct tir_value each = tir_i32(b, slices);
     const struct tir_value item =
         att_xcd_item(b, tir_block_id(b, 0), zero, tir_arg(b, ARG_WORKGROUPS, TIR_I32));
     const struct tir_value row = tir_div(b, item, each);
@@ -301,20 +417,27 @@ static struct tir_value find_work(struct product *p)
     return group;
 }
 
+/* The tokens of a group: from *first to *end. */
+static void find_tokens(struct product *p, struct tir_value group, struct tir_value *first,
+                        struct tir_value *end)
+{
+    struct tir_builder *b = &p->b;
+    p->tokens = tir_arg(b, ARG_TOKENS, TIR_I32);
+    const struct tir_value run = att_times(b, tir_arg(b, ARG_TILES, TIR_I32), TOKENS);
+    *first = tir_mul(b, group, run);
+    *end = tir_min(b, tir_add(b, *first, run), p->tokens);
+}
+
 static void visit_tiles(struct product *p)
 {
     struct tir_builder *b = &p->b;
     const struct tir_layout map = panel_map();
-    const struct tir_value group = find_work(p);
-    p->tokens = tir_arg(b, ARG_TOKENS, TIR_I32);
-    const struct tir_value run = att_times(b, tir_arg(b, ARG_TILES, TIR_I32), TOKENS);
-    const struct tir_value first = tir_mul(b, group, run);
-    const struct tir_value end = tir_min(b, tir_add(b, first, run), p->tokens);
-    struct tir_value x[MAX_PANELS];
+    struct tir_value first, end, x[MAX_PANELS];
+    find_tokens(p, find_work(p, slices(p)), &first, &end);
     load_weights(p);
     load_scales(p);
     load_tile(p, first, x);
-    turn_weights(p);
+    turn_weights(p, panels(p));
     struct tir_loop loop = tir_begin_for(b, first, end, tir_i32(b, TOKENS), x, panels(p));
     tir_barrier(b); /* the last tile has been read */
     for (unsigned i = 0; i < panels(p); i++)
@@ -325,6 +448,39 @@ static void visit_tiles(struct product *p)
     store_tile(p, loop.index, multiply(p));
     copy_tail(p, loop.index);
     tir_end_for(b, &loop, x, panels(p));
+}
+
+static void share_tiles(struct product *p)
+{
+    struct tir_builder *b = &p->b;
+    struct tir_value first, end, x[MAX_PANELS];
+    find_tokens(p, find_work(p, p->v->head_dim_v / ROWS), &first, &end);
+    load_own_weights(p);
+    load_own_scale(p);
+    load_own_tile(p, first, x);
+    turn_weights(p, own_panels(p));
+    struct tir_loop loop = tir_begin_for(b, first, end, tir_i32(b, TOKENS), x, own_panels(p));
+    const struct tir_value part = multiply_own(p, x);
+    load_own_tile(p, att_plus(b, loop.index, TOKENS), x);
+    store_sum(p, loop.index, part);
+    copy_tail(p, loop.index);
+    tir_end_for(b, &loop, x, own_panels(p));
+}
+
+static void visit(struct product *p)
+{
+    struct tir_builder *b = &p->b;
+    if (!may_share(p)) {
+        visit_tiles(p);
+        return;
+    }
+    const struct tir_value few =
+        tir_cmp_ne(b, tir_arg(b, ARG_SHARE_COLUMNS, TIR_I32), tir_i32(b, 0));
+    struct tir_if shared = tir_begin_if(b, few, true, NULL, 0);
+    share_tiles(p);
+    tir_else(b, &shared, NULL);
+    visit_tiles(p);
+    tir_end_if(b, &shared, NULL);
 }
 
 static void build(const struct att_variant *v, const struct tir_machine *m, struct att_kernel *k)
@@ -340,13 +496,14 @@ static void build(const struct att_variant *v, const struct tir_machine *m, stru
     };
     att_variant_name(v, name);
     struct tir_func *f = tir_func_create(name, m, WAVES);
-    f->waves_per_simd = v->head_dim > 256 ? 2 : 4; /* a lane has so much of w */
+    const bool much = v->head_dim == 256 && v->weights == ATT_WEIGHTS_FP8_BLOCK;
+    f->waves_per_simd = v->head_dim > 256 || much ? 2 : 4; /* a lane has so much of w */
     p.b = tir_at_end(f, f->body);
     choose_layouts(&p);
     const unsigned each = ROWS * PANEL * ELEM, all = panels(&p) * TOKENS * PANEL * ELEM;
     p.lds = tir_lds_buffer(&p.b, all > WAVES * each ? all : WAVES * each, 16);
     p.own = tir_add(&p.b, p.lds, att_times(&p.b, tir_wave_id(&p.b), (int)each));
-    visit_tiles(&p);
+    visit(&p);
     tir_return(&p.b);
 
     *k = (struct att_kernel){
