@@ -61,7 +61,9 @@ struct att_index att_index_begin(struct tir_builder *b, const struct att_variant
     struct att_index x = {.b = b,
                           .paged = v->paged,
                           .shuffle = v->kv_layout == ATT_KV_LAYOUT_SHUFFLE,
-                          .by_lane = v->paged && v->small_pages,
+                          .listed = v->listed,
+                          .by_lane = v->listed || (v->paged && v->small_pages),
+                          .block_size = (unsigned)v->block_size,
                           .heads = (unsigned)v->index_heads,
                           .blocks = ((unsigned)v->index_heads + ROWS - 1) / ROWS};
     assert(x.blocks <= ATT_INDEX_BLOCKS_MAX);
@@ -268,11 +270,30 @@ struct places {
     struct tir_value keys, scales;
 };
 
+/* The key that stands at place `at` of a list of blocks. */
+static struct tir_value listed_key(const struct att_index *x, struct tir_value at)
+{
+    struct tir_builder *b = x->b;
+    const struct tir_value bits = constant(x, (int)tir_bits(x->block_size));
+    const struct tir_value entry = wide(x, tir_shl(b, tir_shr(b, at, bits), constant(x, 2)));
+    const struct tir_value block = tir_tile_gather(b, x->list, entry, tir_i32(b, 0), x->lane);
+    const struct tir_value inside = tir_and(b, at, constant(x, (int)x->block_size - 1));
+    const struct tir_value key = tir_add(b, tir_shl(b, block, bits), inside);
+    return tir_add(b, key, number(x, x->start));
+}
+
 static struct places find_lanes(const struct att_index *x, struct tir_value first)
 {
     struct tir_builder *b = x->b;
-    const struct tir_value key =
-        tir_min(b, tir_add(b, x->token, number(x, first)), number(x, x->last));
+    struct tir_value key = tir_min(b, tir_add(b, x->token, number(x, first)), number(x, x->last));
+    if (x->listed)
+        key = listed_key(x, key);
+    if (!x->paged)
+        return (struct places){
+            .keys = tir_add(b, tir_shl(b, wide(x, key), wide(x, constant(x, (int)tir_bits(DIM)))),
+                            wide(x, part_offset(x, constant(x, 0)))),
+            .scales = tir_shl(b, wide(x, key), wide(x, constant(x, 2))),
+        };
     const struct tir_value entry = att_page_of(&x->paging, key);
     const struct tir_value page =
         wide(x, tir_tile_gather(b, x->table, wide(x, tir_shl(b, entry, constant(x, 2))),
@@ -302,9 +323,9 @@ static struct tir_value page_of(const struct att_index *x, const struct att_inde
     return x->paged && !x->by_lane ? scalar_page(x, key_of(x, w, g)) : tir_i32(x->b, 0);
 }
 
-/* Sends for the keys of group g, or for their scales. */
-static void send_keys(const struct att_index *x, const struct att_index_walk *w, unsigned g,
-                      struct tir_value page, struct tir_value *carried)
+/* Sends for the keys of group g. Returns where their scales are: the page, or each lane's place. */
+static struct tir_value send_keys(const struct att_index *x, const struct att_index_walk *w,
+                                  unsigned g, struct tir_value page, struct tir_value *carried)
 {
     const struct tir_value first = key_of(x, w, g);
     if (x->by_lane) {
@@ -312,22 +333,21 @@ static void send_keys(const struct att_index *x, const struct att_index_walk *w,
         for (int i = 0; i < PARTS; i++)
             carried[i] =
                 tir_tile_gather(x->b, x->keys, at.keys, tir_i32(x->b, i * apart(x)), x->chunk);
-        return;
+        return at.scales;
     }
     const struct tir_value keys = find_keys(x, first, page);
     for (int i = 0; i < PARTS; i++)
         carried[i] = tir_tile_fetch(x->b, keys, x->key_offset, (unsigned)(i * apart(x)), x->chunk);
+    return page;
 }
 
 static struct tir_value send_scales(const struct att_index *x, const struct att_index_walk *w,
-                                    unsigned g, struct tir_value page)
+                                    unsigned g, struct tir_value at)
 {
-    const struct tir_value first = key_of(x, w, g);
     const struct tir_type type = scale_type(x);
     if (x->by_lane)
-        return tir_tile_gather(x->b, x->scales, find_lanes(x, first).scales, tir_i32(x->b, 0),
-                               type);
-    return tir_tile_fetch(x->b, find_scales(x, first, page), x->scale_offset, 0, type);
+        return tir_tile_gather(x->b, x->scales, at, tir_i32(x->b, 0), type);
+    return tir_tile_fetch(x->b, find_scales(x, key_of(x, w, g), at), x->scale_offset, 0, type);
 }
 
 unsigned att_index_carried(const struct att_index *x) { return x->ahead * CARRIED; }
@@ -336,9 +356,8 @@ void att_index_send(const struct att_index *x, const struct att_index_walk *w,
                     struct tir_value *carried)
 {
     for (unsigned g = 0; g < x->ahead; g++, carried += CARRIED) {
-        const struct tir_value page = page_of(x, w, g);
-        send_keys(x, w, g, page, carried);
-        carried[CARRY_SCALE] = send_scales(x, w, g, page);
+        const struct tir_value at = send_keys(x, w, g, page_of(x, w, g), carried);
+        carried[CARRY_SCALE] = send_scales(x, w, g, at);
         carried[CARRY_PAGE] = page_of(x, w, g + x->ahead);
     }
 }
@@ -390,7 +409,7 @@ struct round {
     struct tir_value *carried;
     const struct att_index_user *user;
     struct pending pending;
-    struct tir_value sums[ATT_INDEX_GROUPS_MAX], pages[ATT_INDEX_GROUPS_MAX];
+    struct tir_value sums[ATT_INDEX_GROUPS_MAX], places[ATT_INDEX_GROUPS_MAX];
     struct tir_value keys;       /* resource of the group that is being sent for */
     struct tir_value set, scale; /* 64 sums, and what they are to be multiplied with */
 };
@@ -407,12 +426,12 @@ static void send_step(const struct att_index *x, struct round *r, unsigned g, in
     const unsigned next = g + x->ahead;
     if (x->by_lane) {
         if (step == 0)
-            send_keys(x, r->walk, next, own[CARRY_PAGE], own);
+            r->places[g] = send_keys(x, r->walk, next, own[CARRY_PAGE], own);
         return;
     }
     if (step == 0) {
-        r->pages[g] = own[CARRY_PAGE];
-        r->keys = find_keys(x, key_of(x, r->walk, next), r->pages[g]);
+        r->places[g] = own[CARRY_PAGE];
+        r->keys = find_keys(x, key_of(x, r->walk, next), r->places[g]);
     }
     if (step > 0 && step <= PARTS)
         own[step - 1] = tir_tile_fetch(x->b, r->keys, x->key_offset,
@@ -445,7 +464,7 @@ static void finish_step(const struct att_index *x, struct round *r, unsigned j, 
         r->set = add_halves(x, &r->sums[g]);
     }
     if (step == 2 || step == 3)
-        carried_of(x, r, g)[CARRY_SCALE] = send_scales(x, r->walk, g + x->ahead, r->pages[g]);
+        carried_of(x, r, g)[CARRY_SCALE] = send_scales(x, r->walk, g + x->ahead, r->places[g]);
     if (step == FINISH_STEPS - 1)
         r->user->take(r->user->context, j, tir_mul(b, r->set, r->scale));
 }

@@ -32,6 +32,8 @@ enum {
 struct att_index {
     struct tir_builder *b;
     bool paged, shuffle;
+    bool listed;            /* keys are those of a list of blocks */
+    unsigned block_size;    /* of the list */
     bool by_lane;           /* a group need not lie in one page */
     unsigned heads, blocks; /* of so many rows of the matrix product */
     int mma;
@@ -49,7 +51,8 @@ struct att_index {
     struct att_paging paging;                  /* where there are pages */
     struct tir_value page_stride;              /* bytes, i64 */
     struct tir_value table;                    /* of the row's sequence */
-    struct tir_value last;                     /* the last key that may be read, i32 */
+    struct tir_value list, start;              /* of the row, if listed: address; first key */
+    struct tir_value last; /* the last key that may be read, or the last place of the list; i32 */
 };
 
 /** Is there a matrix instruction for so many heads? */

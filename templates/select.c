@@ -15,6 +15,7 @@ enum {
     BINS_A_LANE = BINS / LANES,
     SELECTION = 2, /* the third of the counts */
     N_COUNTS,
+    HISTOGRAM_BYTES = DIGITS * BINS * 4,
     HALF = 16,          /* two counts share a register */
     NO_KEY = INT32_MIN, /* below all */
     NAN_KEY = INT32_MIN + 1,
@@ -50,37 +51,54 @@ static unsigned counts_bytes(unsigned waves) { return N_COUNTS * waves * 4; }
 enum { HELD_MAX = 32 /* entries of a lane */ };
 
 bool att_select_holds(unsigned room, unsigned waves) { return room <= HELD_MAX * LANES * waves; }
+unsigned att_select_beside_bytes(unsigned room, unsigned waves)
+{
+    return 2 * 4 * room + counts_bytes(waves);
+}
 
 unsigned att_select_lds_bytes(unsigned room, unsigned waves)
 {
-    return 2 * 4 * room + counts_bytes(waves) + DIGITS * BINS * 4;
+    return att_select_beside_bytes(room, waves) + HISTOGRAM_BYTES;
 }
 
 /* What is beyond a chunk lets a selection stop before it knows the limit exactly. */
-unsigned att_select_room(unsigned k, unsigned each, unsigned waves, unsigned lds_bytes)
+struct att_select_size att_select_size(unsigned k, unsigned each, unsigned most, unsigned waves,
+                                       unsigned lds_bytes)
 {
-    const unsigned chunk = each * LANES * waves, wanted = k + chunk + chunk / 4;
     const unsigned fixed = att_select_lds_bytes(0, waves);
+    const unsigned least = k + most, wanted = least + most / 4;
     const unsigned fits = lds_bytes > fixed ? (lds_bytes - fixed) / 8 : 0;
-    return wanted < fits ? wanted : fits > k + chunk ? fits : k + chunk;
+    return (struct att_select_size){
+        .k = k,
+        .each = each,
+        .most = most,
+        .room = wanted < fits  ? wanted
+                : fits > least ? fits
+                               : least,
+    };
 }
 
-struct att_select att_select_begin(struct tir_builder *b, unsigned k, unsigned each, unsigned room,
+struct att_select att_select_begin(struct tir_builder *b, const struct att_select_size *size,
+                                   const struct att_select *beside,
                                    struct tir_value state[ATT_SELECT_N])
 {
-    const unsigned waves = b->f->waves;
+    const unsigned waves = b->f->waves, room = size->room;
     const struct tir_layout lane = tir_spread_column(b->f->machine, 1, LANES);
-    assert(each <= ATT_SELECT_EACH_MAX && room < 1u << (HALF - 1));
-    assert(room >= k + each * LANES * waves);
-    struct att_select s = {
-        .b = b, .k = k, .each = each, .chunk = each * LANES * waves, .room = room};
+    assert(size->each <= ATT_SELECT_EACH_MAX && room < 1u << (HALF - 1));
+    assert(room >= size->k + size->most);
+    struct att_select s = {.b = b,
+                           .k = size->k,
+                           .each = size->each,
+                           .chunk = size->each * LANES * waves,
+                           .most = size->most,
+                           .room = room};
     s.lane = tir_tile(b->f, TIR_I32, LANES, 1, &lane);
     s.wave = tir_wave_id(b);
     s.lane_index = tir_row_index(b, s.lane);
     s.keys = tir_lds_buffer(b, room * 4, 16);
     s.positions = tir_lds_buffer(b, room * 4, 16);
     s.counts = tir_lds_buffer(b, counts_bytes(waves), 16);
-    s.histogram = tir_lds_buffer(b, DIGITS * BINS * 4, 16);
+    s.histogram = beside ? beside->histogram : tir_lds_buffer(b, HISTOGRAM_BYTES, 16);
     state[ATT_SELECT_COUNT] = tir_i32(b, 0);
     state[ATT_SELECT_LIMIT] = tir_i32(b, INT32_MIN);
     state[ATT_SELECT_TURN] = tir_i32(b, 0);
@@ -282,7 +300,7 @@ static struct kept keep_roughly(const struct att_select *s, const struct held *h
     const struct tir_value zero = tir_i32(b, 0);
     const struct tir_value n =
         tir_add(b, tir_sub(b, tir_i32(b, (int)s->k), limit->need), limit->all);
-    const struct tir_value fits = tir_cmp_le(b, n, tir_i32(b, (int)(s->room - s->chunk)));
+    const struct tir_value fits = tir_cmp_le(b, n, tir_i32(b, (int)(s->room - s->most)));
     const struct tir_value some = tir_cmp_ne(b, limit->known, zero);
     const struct tir_value below =
         tir_sub(b, limit->known, tir_select(b, some, tir_i32(b, 1), zero));

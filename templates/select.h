@@ -21,6 +21,7 @@ struct att_select {
     struct tir_builder *b;
     unsigned k;
     unsigned each, chunk; /* scores that a lane, and a workgroup, offers at once */
+    unsigned most;        /* of a chunk that may be above the limit */
     unsigned room;        /* entries of the buffer */
     struct tir_type lane; /* i32, 64 x 1 */
     struct tir_value wave, lane_index;
@@ -32,18 +33,27 @@ struct att_select {
 /** What changes: carried through the caller's loop. */
 enum { ATT_SELECT_COUNT, ATT_SELECT_LIMIT, ATT_SELECT_TURN, ATT_SELECT_N };
 
-/** Entries of a buffer with room for a chunk beside the k largest, and for more where the LDS has
- * it. */
-unsigned att_select_room(unsigned k, unsigned each, unsigned waves, unsigned lds_bytes);
+/** How much a buffer takes: the k largest, and `most` that a chunk may add to them. */
+struct att_select_size {
+    unsigned k, each, most;
+    unsigned room; /* entries */
+};
+
+/** With more room than that where the LDS has it. */
+struct att_select_size att_select_size(unsigned k, unsigned each, unsigned most, unsigned waves,
+                                       unsigned lds_bytes);
 
 /** Can so many waves select among the entries of such a buffer? Lanes hold them in registers. */
 bool att_select_holds(unsigned room, unsigned waves);
 
-/** Bytes of LDS that a buffer of `room` entries takes. */
+/** Bytes of LDS that a buffer of `room` entries takes, and a second one beside it. */
 unsigned att_select_lds_bytes(unsigned room, unsigned waves);
+unsigned att_select_beside_bytes(unsigned room, unsigned waves);
 
-/** Reserves the LDS and sets the state to that of an empty buffer. */
-struct att_select att_select_begin(struct tir_builder *b, unsigned k, unsigned each, unsigned room,
+/** Reserves the LDS and sets the state to that of an empty buffer. Part of the LDS is shared with
+ * the selection `beside`, or NULL. */
+struct att_select att_select_begin(struct tir_builder *b, const struct att_select_size *size,
+                                   const struct att_select *beside,
                                    struct tir_value state[ATT_SELECT_N]);
 
 /** An f32 as a key: i32, ordered like the numbers; both zeros are alike, a NaN is below all. Where

@@ -37,14 +37,23 @@ struct att_list att_list_begin(struct tir_builder *b, struct tir_value columns)
     struct tir_value end = att_list_entry(&l, ARG_ROW_ENDS, columns.id ? columns : zero);
     if (columns.id)
         end = tir_min(b, end, columns);
-    const struct tir_value all = tir_max(b, tir_sub(b, end, start), zero);
+    att_list_cut(&l, start, tir_max(b, tir_sub(b, end, start), zero));
+    return l;
+}
+
+/* Parts are multiples of 64, so that no group of neighbours is cut. */
+void att_list_cut(struct att_list *l, struct tir_value start, struct tir_value all)
+{
+    struct tir_builder *b = l->b;
     const struct tir_value splits = tir_arg(b, ARG_SPLITS, TIR_I32);
     const struct tir_value up = tir_add(b, all, att_plus(b, splits, -1));
-    const struct tir_value each = tir_div(b, up, splits);
-    l.position = tir_min(b, tir_mul(b, each, l.part), all);
-    l.n = tir_min(b, each, tir_sub(b, all, l.position));
-    l.first = tir_add(b, start, l.position);
-    return l;
+    const struct tir_value even = att_plus(b, tir_div(b, up, splits), LANES - 1);
+    const struct tir_value each = tir_and(b, even, tir_i32(b, -LANES));
+    l->start = start;
+    l->all = all;
+    l->position = tir_min(b, tir_mul(b, each, l->part), all);
+    l->n = tir_min(b, each, tir_sub(b, all, l->position));
+    l->first = tir_add(b, start, l->position);
 }
 
 struct tir_value att_list_gather(const struct att_list *l, struct tir_value base,
@@ -90,7 +99,8 @@ void att_list_write(const struct att_list *l, const struct att_select *s, struct
 {
     struct tir_builder *b = l->b;
     const int k = (int)s->k;
-    const struct tir_view indices = list_in(l, ARG_INDICES, k), values = list_in(l, ARG_VALUES, k);
+    const struct tir_view indices = list_in(l, names->indices, k);
+    const struct tir_view values = list_in(l, names->values, k);
     struct tir_type score = s->lane;
     score.dtype = TIR_F32;
     const struct tir_type types[] = {s->lane, score};
@@ -110,5 +120,5 @@ void att_list_write(const struct att_list *l, const struct att_select *s, struct
     tir_tile_store(b, indices, loop.index, out[0]);
     tir_tile_store(b, values, loop.index, out[1]);
     tir_end_for(b, &loop, NULL, 0);
-    tir_tile_store(b, list_in(l, ARG_COUNTS, 1), begin, tir_splat(b, count, s->lane));
+    tir_tile_store(b, list_in(l, names->counts, 1), begin, tir_splat(b, count, s->lane));
 }

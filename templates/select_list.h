@@ -11,7 +11,9 @@
 struct att_list {
     struct tir_builder *b;
     struct tir_value row, part;
-    struct tir_value first;    /* column of the part's first score: row_starts and its position */
+    struct tir_value start;    /* the row's first column: row_starts */
+    struct tir_value all;      /* scores of the row */
+    struct tir_value first;    /* column of the part's first score: start and its position */
     struct tir_value position; /* of that score in its row */
     struct tir_value n;        /* scores of the part; all i32 scalars */
 };
@@ -19,6 +21,9 @@ struct att_list {
 /** This workgroup's part of a row: of row_starts, row_ends and `splits`. `columns` bounds rows and
  * stands for row_ends without them; id 0: there is no bound. */
 struct att_list att_list_begin(struct tir_builder *b, struct tir_value columns);
+
+/** Cuts a row of `all` scores, whose columns begin at `start`, into the parts. */
+void att_list_cut(struct att_list *l, struct tir_value start, struct tir_value all);
 
 /** arg[row], i32, or `otherwise` where the array is NULL. */
 struct tir_value att_list_entry(const struct att_list *l, const char *arg,
@@ -36,9 +41,10 @@ struct tir_value att_list_slots(const struct att_list *l, struct tir_value at);
 struct att_list_names {
     void (*name)(void *context, struct tir_value entry, struct tir_value out[2]);
     void *context;
+    const char *indices, *values, *counts; /* arguments */
 };
 
-/** Writes `count` entries to the list's part of indices, values and counts. */
+/** Writes `count` entries to the list's part of the three arrays. */
 void att_list_write(const struct att_list *l, const struct att_select *s, struct tir_value count,
                     const struct att_list_names *names);
 

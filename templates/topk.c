@@ -32,16 +32,18 @@ struct topk {
     struct tir_type score; /* f32, 64 x 1 */
 };
 
-static unsigned room_of(const struct att_variant *v, const struct att_tile *t,
-                        const struct tir_machine *m)
+static struct att_select_size size_of(const struct att_variant *v, const struct att_tile *t,
+                                      const struct tir_machine *m)
 {
-    return att_select_room((unsigned)v->top_k, t->own[EACH], t->waves, m->lds_bytes);
+    const unsigned each = t->own[EACH];
+    return att_select_size((unsigned)v->top_k, each, each * t->waves * ATT_SELECT_LANES, t->waves,
+                           m->lds_bytes);
 }
 
 static bool fits(const struct att_variant *v, const struct att_tile *t, const struct tir_machine *m,
                  struct att_why *why)
 {
-    const unsigned room = room_of(v, t, m), bytes = att_select_lds_bytes(room, t->waves);
+    const unsigned room = size_of(v, t, m).room, bytes = att_select_lds_bytes(room, t->waves);
     if (!att_select_holds(room, t->waves))
         return att_reject(why, ATT_TILE, "%d waves have no registers for %u entries", t->waves,
                           room);
@@ -163,13 +165,14 @@ static void build(const struct att_variant *v, const struct tir_machine *m, stru
     f->waves_per_simd = tile.waves / 4;
     struct topk t = {.b = tir_at_end(f, f->body)};
     struct tir_value state[ATT_SELECT_N];
-    const unsigned room = room_of(v, &tile, m);
-    t.select = att_select_begin(&t.b, (unsigned)v->top_k, tile.own[EACH], room, state);
+    const struct att_select_size size = size_of(v, &tile, m);
+    t.select = att_select_begin(&t.b, &size, NULL, state);
     t.score = t.select.lane;
     t.score.dtype = TIR_F32;
     t.list = att_list_begin(&t.b, tir_arg(&t.b, ARG_COLUMNS, TIR_I32));
     const struct tir_value count = select_part(&t, state);
-    att_list_write(&t.list, &t.select, count, &(struct att_list_names){name_entries, &t});
+    att_list_write(&t.list, &t.select, count,
+                   &(struct att_list_names){name_entries, &t, ARG_INDICES, ARG_VALUES, ARG_COUNTS});
     tir_return(&t.b);
     *k = (struct att_kernel){
         .func = f,

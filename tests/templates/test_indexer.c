@@ -62,6 +62,21 @@ static void scores_fit_their_registers(void **state)
             }
 }
 
+static void levels_fit_their_registers(void **state)
+{
+    (void)state;
+    for (int t = 0; tgt_all[t]; t++)
+        for (int listed = 0; listed < 2; listed++) {
+            struct att_variant v;
+            att_variant_init(&v, &att_template_indexer_topk, tgt_all[t]->machine.name);
+            att_set(&v, ATT_TOP_K, 512);
+            att_set(&v, ATT_PAGED, 1);
+            att_set(&v, ATT_LISTED, listed);
+            att_set(&v, ATT_TOP_BLOCKS, listed ? 0 : 2048);
+            compile(&v);
+        }
+}
+
 static void heads_fit_their_registers(void **state)
 {
     (void)state;
@@ -93,6 +108,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(selections_fit_their_registers),
         cmocka_unit_test(scores_fit_their_registers),
+        cmocka_unit_test(levels_fit_their_registers),
         cmocka_unit_test(heads_fit_their_registers),
         cmocka_unit_test(a_selection_beyond_lds_is_refused),
     };

@@ -41,16 +41,35 @@ static const struct shape {
 
 static const struct shape traced = {{"trace", EQUAL}, KEYS_RANDOM, 304, 65536, 1, 0, 64};
 
-enum { SPLITS = 3 };
+enum { SPLITS = 3, TRACED_BLOCKS = 2048 };
+
+/* What a kernel selects: keys, and blocks of them. */
+enum { OF_KEYS, OF_BLOCKS, LISTS };
+
+static const struct list {
+    int indices, values, counts; /* operands */
+} lists[LISTS] = {
+    {INDEXER_TOPK_INDICES, INDEXER_TOPK_VALUES, INDEXER_TOPK_COUNTS},
+    {INDEXER_TOPK_BLOCKS, INDEXER_TOPK_BLOCK_VALUES, INDEXER_TOPK_BLOCK_COUNTS},
+};
 
 struct own {
     struct index_data data;
-    int32_t *merged; /* [row, k]: what the lists of parts make, or NULL */
+    int32_t *merged[LISTS]; /* [row, k]: what the lists of parts make, or NULL */
 };
 
 static bool is(const struct call *c, unsigned flags) { return c->flags & flags; }
 
-static int top_k(const struct call *c) { return c->desc.indexer_topk.top_k; }
+static int top_k(const struct call *c, int list)
+{
+    return list == OF_KEYS ? c->desc.indexer_topk.top_k : c->desc.indexer_topk.top_blocks;
+}
+
+static int block_size(const struct call *c)
+{
+    const int size = c->desc.indexer_topk.block_size;
+    return size ? size : 8;
+}
 
 static const struct index_data *data_of(const struct call *c)
 {
@@ -60,7 +79,7 @@ static const struct index_data *data_of(const struct call *c)
 static int row_length(const struct call *c, int row)
 {
     const struct shape *s = c->shape;
-    const int k = top_k(c), around[] = {k, k - 1, k + 1, 0, 1, 2 * k + 5, 63};
+    const int k = top_k(c, OF_KEYS), around[] = {k, k - 1, k + 1, 0, 1, 2 * k + 5, 63};
     if (!s->long_row)
         return around[row % (int)COUNT(around)];
     return is(c, EQUAL) ? s->long_row : s->long_row - 13 * row;
@@ -75,6 +94,8 @@ static void make_rows(struct call *c, struct index_data *d)
     d->has_starts = is(c, STARTS);
     for (int r = 0; r < d->rows; r++) {
         d->starts[r] = is(c, STARTS) ? (int32_t)(random_bits(&c->random) % 100) : 0;
+        if (top_k(c, OF_BLOCKS))
+            d->starts[r] -= d->starts[r] % block_size(c);
         d->ends[r] = d->starts[r] + row_length(c, r);
         d->row_sequences[r] = shared ? 0 : (d->rows - 1 - r) / of_sequence;
     }
@@ -92,6 +113,10 @@ static void size(struct call *c)
     *d = index_data_of(c, desc->heads, s->rows, desc->paged ? page : 0, desc->layout, s->keys);
     make_rows(c, d);
     index_data_make(d);
+    for (int r = 0; desc->listed && r < s->rows; r++) {
+        const int blocks = (d->ends[r] - d->starts[r]) / block_size(c) + 1;
+        a->max_candidates = blocks > a->max_candidates ? blocks : a->max_candidates;
+    }
     a->rows = s->rows;
     a->splits = c->traced ? s->splits : is(c, PARTS) ? SPLITS : 1;
     a->slots = a->splits == 1 && wants_slots(c);
@@ -110,42 +135,102 @@ static void place(struct call *c)
         operand_leave_out(call_operand(c, INDEXER_TOPK_VALUES));
 }
 
-static void fill(struct call *c) { index_data_fill(data_of(c), call_operand(c, INDEXER_TOPK_Q)); }
+/* Two of three blocks of what each row sees; of a trace the first 2,048. */
+static void fill_candidates(struct call *c)
+{
+    const struct index_data *d = data_of(c);
+    struct operand *candidates = call_operand(c, INDEXER_TOPK_CANDIDATES);
+    for (int r = 0; candidates->given && r < d->rows; r++) {
+        const int blocks = (d->ends[r] - d->starts[r] + block_size(c) - 1) / block_size(c);
+        int n = 0;
+        for (int i = 0; i < blocks; i++)
+            if (c->traced ? n < TRACED_BLOCKS : random_bits(&c->random) % 3 != 0)
+                operand_set_int(candidates, AT(r, n++), i);
+        for (int i = n; i < c->args.indexer_topk.max_candidates; i++)
+            operand_set_int(candidates, AT(r, i), -1);
+        operand_set_int(call_operand(c, INDEXER_TOPK_CANDIDATE_COUNTS), AT(r), n);
+    }
+}
+
+static void fill(struct call *c)
+{
+    index_data_fill(data_of(c), call_operand(c, INDEXER_TOPK_Q));
+    fill_candidates(c);
+}
 
 /* ---- Comparing ---- */
 
 /* Entry i of a list; with fewer parts than there is room for, lists lie one after the other. */
-static const int64_t *entry_at(const struct call *c, int64_t list, int i, int64_t at[])
+static const int64_t *entry_at(const struct call *c, int of, int64_t list, int i, int64_t at[])
 {
     at[0] = at[1] = 0;
-    at[2] = list * top_k(c) + i;
+    at[2] = list * top_k(c, of) + i;
     return at;
 }
 
-static int32_t read_index(struct call *c, int64_t list, int i)
+static int32_t read_index(struct call *c, int of, int64_t list, int i)
 {
     int64_t at[ATTN_DIMENSIONS_MAX] = {0};
-    struct operand *o = call_operand(c, INDEXER_TOPK_INDICES);
-    operand_allow(o, entry_at(c, list, i, at));
+    struct operand *o = call_operand(c, lists[of].indices);
+    operand_allow(o, entry_at(c, of, list, i, at));
     return (int32_t)operand_result_int(o, at);
 }
 
-/* A row's keys: what they score, and which of them were selected. */
+/* A row's keys, or blocks: what they score, which may be selected, and which were. */
 struct scored {
-    int n;
+    int n, there;
     double *score, *bound;
-    uint8_t *selected;
+    uint8_t *allowed, *selected;
 };
+
+static struct scored make_scored(struct call *c, int n)
+{
+    struct scored s = {.n = n};
+    s.score = call_allocate(c, (size_t)n + 1, sizeof(*s.score));
+    s.bound = call_allocate(c, (size_t)n + 1, sizeof(*s.bound));
+    s.allowed = call_allocate(c, (size_t)n + 1, 1);
+    s.selected = call_allocate(c, (size_t)n + 1, 1);
+    return s;
+}
 
 static struct scored score_row(struct call *c, int row)
 {
     const struct index_data *d = data_of(c);
-    struct scored s = {.n = d->ends[row] - d->starts[row]};
-    s.score = call_allocate(c, (size_t)s.n + 1, sizeof(*s.score));
-    s.bound = call_allocate(c, (size_t)s.n + 1, sizeof(*s.bound));
-    s.selected = call_allocate(c, (size_t)s.n + 1, 1);
-    for (int i = 0; i < s.n; i++)
+    struct scored s = make_scored(c, d->ends[row] - d->starts[row]);
+    for (int i = 0; i < s.n; i++) {
         s.score[i] = index_data_score(d, row, d->starts[row] + i, &s.bound[i]).score;
+        s.allowed[i] = !c->desc.indexer_topk.listed;
+    }
+    s.there = s.n;
+    if (!c->desc.indexer_topk.listed)
+        return s;
+    s.there = 0;
+    const int64_t n = operand_int(call_operand(c, INDEXER_TOPK_CANDIDATE_COUNTS), AT(row));
+    for (int64_t i = 0; i < n; i++) {
+        const int64_t block = operand_int(call_operand(c, INDEXER_TOPK_CANDIDATES), AT(row, i));
+        for (int k = 0; k < block_size(c) && block * block_size(c) + k < s.n; k++, s.there++)
+            s.allowed[block * block_size(c) + k] = 1;
+    }
+    return s;
+}
+
+/* A block scores between the largest of its keys' lower bounds and that of the upper ones. */
+static struct scored score_blocks(struct call *c, const struct scored *keys)
+{
+    const int size = block_size(c);
+    struct scored s = make_scored(c, (keys->n + size - 1) / size);
+    s.there = s.n;
+    for (int i = 0; i < s.n; i++) {
+        double low = NAN, high = NAN;
+        for (int k = i * size; k < (i + 1) * size && k < keys->n; k++) {
+            const double bound = isinf(keys->score[k]) ? 0 : keys->bound[k];
+            low = fmax(low, keys->score[k] - bound);
+            high = fmax(high, keys->score[k] + bound);
+        }
+        s.score[i] = isinf(high) ? high : (low + high) / 2;
+        s.bound[i] = isinf(high) ? 0 : (high - low) / 2;
+        s.allowed[i] = 1;
+    }
     return s;
 }
 
@@ -161,9 +246,9 @@ static int position_of(const struct call *c, int row, int32_t entry, int from, i
     return -1;
 }
 
-static void compare_value(struct call *c, const int64_t at[], double expected, double bound)
+static void compare_value(struct call *c, int of, const int64_t at[], double expected, double bound)
 {
-    struct operand *values = call_operand(c, INDEXER_TOPK_VALUES);
+    struct operand *values = call_operand(c, lists[of].values);
     operand_allow(values, at);
     if (isnan(expected) && !isnan(operand_result(values, at)))
         verify_fail(c->row, "a value is %g, expected a NaN", operand_result(values, at));
@@ -174,27 +259,27 @@ static void compare_value(struct call *c, const int64_t at[], double expected, d
 }
 
 /* Reads a row's list. */
-static void read_list(struct call *c, int row, struct scored *s)
+static void read_list(struct call *c, int of, int row, struct scored *s)
 {
-    const int k = top_k(c), count = s->n < k ? s->n : k;
+    const int k = top_k(c, of), count = s->there < k ? s->there : k;
     int previous = -1;
-    call_compare_int(c, call_operand(c, INDEXER_TOPK_COUNTS), AT(0, row), count);
+    call_compare_int(c, call_operand(c, lists[of].counts), AT(0, row), count);
     for (int i = 0; i < k && !c->row->fault[0]; i++) {
         int64_t at[ATTN_DIMENSIONS_MAX] = {0};
-        const int32_t entry = read_index(c, row, i);
-        entry_at(c, row, i, at);
+        const int32_t entry = read_index(c, of, row, i);
+        entry_at(c, of, row, i, at);
         if (i >= count) {
-            call_compare_int(c, call_operand(c, INDEXER_TOPK_INDICES), at, -1);
-            call_compare_int(c, call_operand(c, INDEXER_TOPK_VALUES), at, UINT32_MAX);
+            call_compare_int(c, call_operand(c, lists[of].indices), at, -1);
+            call_compare_int(c, call_operand(c, lists[of].values), at, UINT32_MAX);
             continue;
         }
-        const int position = position_of(c, row, entry, previous + 1, s->n);
-        if (position <= previous || position >= s->n) {
+        const int position = of == OF_KEYS ? position_of(c, row, entry, previous + 1, s->n) : entry;
+        if (position <= previous || position >= s->n || !s->allowed[position]) {
             verify_fail(c->row, "row %d has %d as entry %d, after position %d of %d", row, entry, i,
                         previous, s->n);
             return;
         }
-        compare_value(c, at, s->score[position], s->bound[position]);
+        compare_value(c, of, at, s->score[position], s->bound[position]);
         s->selected[position] = 1;
         previous = position;
     }
@@ -206,7 +291,7 @@ static void compare_ranks(struct call *c, int row, const struct scored *s)
     int least = -1, most = -1;
     bool nan = false;
     for (int i = 0; i < s->n; i++) {
-        if (isnan(s->score[i])) {
+        if (!s->allowed[i] || isnan(s->score[i])) {
             nan |= s->selected[i];
             continue;
         }
@@ -233,7 +318,7 @@ static void compare_ties(struct call *c, int row, const struct scored *s)
     const int *classes = d->classes[d->row_sequences[row]] + d->starts[row];
     int left_out[2] = {-1, -1};
     for (int i = 0; i < s->n; i++) {
-        if (classes[i] > 1)
+        if (classes[i] > 1 || !s->allowed[i])
             continue;
         if (!s->selected[i])
             left_out[classes[i]] = i;
@@ -250,58 +335,71 @@ static bool has_classes(const struct call *c)
 }
 
 /* The lists of parts: which positions they have is compared when they are merged. */
-static void merge(struct call *c)
+static void merge(struct call *c, int of)
 {
     struct own *own = c->own;
-    struct operand *operand = call_operand(c, INDEXER_TOPK_VALUES);
-    const int k = top_k(c), columns = SPLITS * k;
+    struct operand *operand = call_operand(c, lists[of].values);
+    const int k = top_k(c, of), columns = SPLITS * k;
     float *values = call_allocate(c, (size_t)columns, sizeof(*values));
     int32_t *found = call_allocate(c, (size_t)columns, sizeof(*found));
-    own->merged = call_allocate(c, (size_t)(own->data.rows * k), sizeof(*own->merged));
+    own->merged[of] = call_allocate(c, (size_t)(own->data.rows * k), sizeof(*own->merged[of]));
     for (int r = 0; r < own->data.rows; r++) {
         for (int i = 0; i < columns; i++) {
             const int64_t *at = AT(r, i / k, i % k);
             const uint32_t bits = operand_result_bits(operand, at);
             memcpy(&values[i], &bits, sizeof(bits));
             operand_allow(operand, at);
-            read_index(c, r * SPLITS + i / k, i % k);
-            operand_allow(call_operand(c, INDEXER_TOPK_COUNTS), AT(r, i / k));
+            read_index(c, of, r * SPLITS + i / k, i % k);
+            operand_allow(call_operand(c, lists[of].counts), AT(r, i / k));
         }
         const int32_t count = ref_topk(values, columns, k, found);
         for (int i = 0; i < k; i++) {
-            int32_t entry = i < count ? read_index(c, r * SPLITS + found[i] / k, found[i] % k) : -1;
-            if (entry >= 0 && wants_slots(c))
+            const int list = r * SPLITS + found[i] / k;
+            int32_t entry = i < count ? read_index(c, of, list, found[i] % k) : -1;
+            if (entry >= 0 && of == OF_KEYS && wants_slots(c))
                 entry = index_data_slot(&own->data, r, own->data.starts[r] + entry);
-            own->merged[r * k + i] = entry;
+            own->merged[of][r * k + i] = entry;
         }
     }
 }
 
-static void compare_merged(struct call *c, int row)
+static void compare_merged(struct call *c, int of, int row)
 {
-    const int32_t *merged = ((const struct own *)c->own)->merged;
-    for (int i = 0; merged && i < top_k(c); i++) {
-        const int32_t whole = read_index(c, row, i), entry = merged[row * top_k(c) + i];
+    const int32_t *merged = ((const struct own *)c->own)->merged[of];
+    for (int i = 0; merged && i < top_k(c, of); i++) {
+        const int32_t whole = read_index(c, of, row, i), entry = merged[row * top_k(c, of) + i];
         if (entry != whole)
             verify_fail(c->row, "row %d: entry %d is %d in parts, and %d as a whole", row, i, entry,
                         whole);
     }
 }
 
+static void compare_list(struct call *c, int of, int row, struct scored *s)
+{
+    read_list(c, of, row, s);
+    if (!c->row->fault[0])
+        compare_ranks(c, row, s);
+    if (!c->row->fault[0] && of == OF_KEYS && has_classes(c))
+        compare_ties(c, row, s);
+    compare_merged(c, of, row);
+}
+
 static void compare(struct call *c)
 {
+    const bool blocks = top_k(c, OF_BLOCKS) > 0;
     if (c->args.indexer_topk.splits > 1) {
-        merge(c);
+        merge(c, OF_KEYS);
+        if (blocks)
+            merge(c, OF_BLOCKS);
         return;
     }
     for (int r = 0; r < data_of(c)->rows && !c->row->fault[0]; r++) {
-        struct scored s = score_row(c, r);
-        read_list(c, r, &s);
-        if (!c->row->fault[0])
-            compare_ranks(c, r, &s);
-        if (!c->row->fault[0] && has_classes(c))
-            compare_ties(c, r, &s);
-        compare_merged(c, r);
+        struct scored keys = score_row(c, r);
+        compare_list(c, OF_KEYS, r, &keys);
+        if (!blocks || c->row->fault[0])
+            continue;
+        struct scored s = score_blocks(c, &keys);
+        compare_list(c, OF_BLOCKS, r, &s);
     }
 }
 
@@ -331,7 +429,7 @@ static double least_bytes(const struct call *c)
 {
     const struct attn_indexer_topk_args *a = &c->args.indexer_topk;
     return index_data_bytes(data_of(c)) +
-           (double)a->rows * a->splits * top_k(c) * (a->splits > 1 ? 8 : 4);
+           (double)a->rows * a->splits * top_k(c, OF_KEYS) * (a->splits > 1 ? 8 : 4);
 }
 
 const struct verify_op verify_indexer_topk = {
