@@ -67,33 +67,43 @@ class Lists:
                 stream=stream)
 
 
+def mask_of(mask, window_left, chunk):
+    """The mask that these ask for, and the call's numbers for it."""
+    if window_left >= 0 or mask == "window":
+        return "window", {"window_left": window_left, "window_right": 0}
+    return ("chunk", {"chunk": chunk}) if chunk else (mask, {})
+
+
 class BatchDecode:
     """Decode of a batch over a paged cache: up to q_len queries a sequence, split over the keys.
 
-    With split the pack has kernels of plan and combine (partials: csr) besides decode's. `lists`
-    are the workgroups of a launch, one for each compute unit where nothing is said. All memory is
-    allocated here, for max_batch sequences."""
+    With split the pack has kernels of plan and combine (partials: csr) besides decode's; with
+    one_launch decode's own kernel (one_launch: true) adds up the parts, and no combine is needed.
+    `lists` are the workgroups of a launch, one for each compute unit where nothing is said. `chunk`
+    is the size of Llama 4's chunks. All memory is allocated here, for max_batch sequences."""
 
     def __init__(self, device, *, dtype, head_dim, heads, kv_heads, cache, max_batch, q_len=1,
                  head_dim_v=0, mask="causal", window_left=-1, sinks=False, soft_cap=0.0, lse=False,
-                 scale=0.0, logits=None, page_table="blocks", split=True, lists=0):
+                 scale=0.0, logits=None, page_table="blocks", split=True, lists=0, chunk=0,
+                 one_launch=False):
         self.device, self.heads, self.head_dim_v = device, heads, head_dim_v or head_dim
         self.q_len, self.lse = q_len, lse
-        if window_left >= 0:
-            mask = "window"
-        self.numbers = {"scale": scale, "soft_cap": soft_cap}
-        if mask == "window":
-            self.numbers.update(window_left=window_left, window_right=0)
+        mask, more = mask_of(mask, window_left, chunk)
+        self.numbers = {"scale": scale, "soft_cap": soft_cap, **more}
         self.op = device.decode(dtype=dtype, head_dim=head_dim, head_dim_v=head_dim_v, heads=heads,
                                 kv_heads=kv_heads, q_len=q_len, mask=mask, sinks=sinks,
                                 soft_cap=soft_cap > 0, lse=lse, logits=logits, cache=cache,
-                                page_table=page_table)
-        self.combine = self.lists = None
-        if split:
+                                page_table=page_table, one_launch=one_launch)
+        self.combine = self.lists = self.tickets = None
+        if split or one_launch:
+            window = window_left + 1 if mask == "window" else chunk
+            self.lists = Lists(device, batch=max_batch, q_len=q_len, heads=heads, kv_heads=kv_heads,
+                               head_dim_v=self.head_dim_v, lists=lists, window=window)
+        if one_launch:
+            self.tickets = device.array([[0] * kv_heads] * max_batch, "int32")
+        elif split:
             self.combine = device.combine(dtype=dtype, head_dim=self.head_dim_v, heads=heads,
                                           partials="csr")
-            self.lists = Lists(device, batch=max_batch, q_len=q_len, heads=heads, kv_heads=kv_heads,
-                               head_dim_v=self.head_dim_v, lists=lists, window=window_left + 1 if mask == "window" else 0)
         self._step, self._layers = None, {}
 
     def plan(self, kv_lens, *, block_table=None, kv_indptr=None, kv_indices=None, qo_indptr=None,
@@ -141,10 +151,15 @@ class BatchDecode:
                     k_scale=k_scale, v_scale=v_scale, sinks=sinks, **self.numbers)
         if not self.lists:
             return self.op.bind(**call), None
-        plan = self.lists.of(self._step["kv_lens"].shape[0])
+        plan, joined = self.lists.of(self._step["kv_lens"].shape[0]), {}
+        if self.tickets is not None:
+            joined = {"tickets": self.tickets, "reduce_indptr": plan["reduce_indptr"],
+                      "reduce_partial_map": plan["reduce_partial_map"]}
         decode = self.op.bind(**call, work_indptr=plan["work_indptr"], work_info=plan["work_info"],
                               partial_out=self.lists.partial_out, partial_lse=self.lists.partial_lse,
-                              partial_rows=self.lists.rows)
+                              partial_rows=self.lists.rows, **joined)
+        if not self.combine:
+            return decode, None
         combine = self.combine.bind(
             out=out, lse=lse, sinks=sinks, partial_out=self.lists.partial_out,
             partial_lse=self.lists.partial_lse, reduce_indptr=plan["reduce_indptr"],
@@ -159,18 +174,15 @@ class BatchPrefill:
 
     def __init__(self, device, *, dtype, head_dim, heads, kv_heads, cache=None, head_dim_v=0,
                  mask="causal", window_left=-1, sinks=False, soft_cap=0.0, lse=False, scale=0.0,
-                 logits=None, page_table="blocks"):
+                 logits=None, page_table="blocks", chunk=0):
         self.heads, self.head_dim_v, self.lse = heads, head_dim_v or head_dim, lse
-        if window_left >= 0:
-            mask = "window"
+        mask, more = mask_of(mask, window_left, chunk)
         self.paged = cache is not None
         self.op = device.prefill(dtype=dtype, head_dim=head_dim, head_dim_v=head_dim_v, heads=heads,
                                  kv_heads=kv_heads, mask=mask, sinks=sinks, soft_cap=soft_cap > 0,
                                  lse=lse, logits=logits, paged=self.paged, cache=cache,
                                  page_table=page_table)
-        self.numbers = {"scale": scale, "soft_cap": soft_cap}
-        if mask == "window":
-            self.numbers.update(window_left=window_left, window_right=0)
+        self.numbers = {"scale": scale, "soft_cap": soft_cap, **more}
         self._step = None
 
     def plan(self, cu_seqlens_q, max_seqlen_q, *, cu_seqlens_k=None, max_seqlen_k=0, kv_lens=None,

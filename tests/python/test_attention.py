@@ -21,7 +21,23 @@ class Decode(unittest.TestCase):
             {"op": "decode", "head_dim": DIM, "page_size": PAGE, "gqa": gqa},
             {"op": "decode", "head_dim": DIM, "page_size": PAGE, "gqa": gqa, "mask": "window",
              "q_len": 2, "lse": True, "sinks": True, "page_table": "indices"},
+            {"op": "decode", "head_dim": DIM, "page_size": PAGE, "gqa": gqa, "one_launch": True,
+             "mask": "chunk"},
             {"op": "combine", "head_dim": DIM, "partials": "csr"}, {"op": "plan"})
+
+    def test_chunks_in_one_launch(self):
+        decode = BatchDecode(self.device, **SHAPE, max_batch=3, lists=8, chunk=128, one_launch=True)
+        self.assertIsNone(decode.combine)
+        lengths = [300, 128, 129]
+        cache, table, keys, values = paged(lengths, 3)
+        decode.plan(np.array(lengths, np.int32), block_table=table)
+        for turn in range(2):  # tickets are 0 again behind a launch
+            q = support.random((3, HEADS, DIM), 5 + turn)
+            out = decode.run(q, cache[:, 0], cache[:, 1])
+            for s, n in enumerate(lengths):
+                first = (n - 1) // 128 * 128
+                want, _ = support.attention(q[s:s + 1], keys[s][first:], values[s][first:])
+                support.close(out[s:s + 1], want, support.bound(values[s]), f"{turn} {s}")
 
     def layers(self, decode, lengths, seeds):
         """The layers of a model: caches of their own, the same pages."""
