@@ -99,6 +99,8 @@ static void print_group(const struct model_group *g, const struct deployment *d,
     fprintf(out, "# %ld layers: ", g->layers);
     if (g->window)
         fprintf(out, "a window of %ld keys", g->window);
+    else if (g->chunk)
+        fprintf(out, "chunks of %ld keys", g->chunk);
     else
         fputs("all keys up to the query's own", out);
     fprintf(out, "%s%s; %ld query heads, %ld key/value heads of %ld", g->sinks ? ", sinks" : "",
@@ -161,6 +163,7 @@ static void group_json(struct json *j, const struct model_group *g, const struct
     json_integer(j, "head_dim", g->head_dim);
     json_integer(j, "head_dim_v", g->head_dim_v);
     json_integer(j, "window", g->window);
+    json_integer(j, "chunk", g->chunk);
     json_flag(j, "rotates", g->rotates);
     json_flag(j, "sinks", g->sinks);
     json_begin_list(j, "ranks");

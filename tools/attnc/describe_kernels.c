@@ -143,7 +143,7 @@ static void cache_fields(struct writer *w)
 static void score_fields(struct writer *w, const struct model_group *g)
 {
     head_fields(w, g);
-    field(w, "mask: %s", g->window ? "window" : "causal");
+    field(w, "mask: %s", g->window ? "window" : g->chunk ? "chunk" : "causal");
     if (g->sinks)
         field(w, "sinks: true");
     if (w->m->soft_cap)
@@ -152,8 +152,8 @@ static void score_fields(struct writer *w, const struct model_group *g)
 
 static bool same_attention(const struct model_group *a, const struct model_group *b)
 {
-    return !a->window == !b->window && a->heads == b->heads && a->kv_heads == b->kv_heads &&
-           a->sinks == b->sinks && a->head_dim == b->head_dim;
+    return !a->window == !b->window && !a->chunk == !b->chunk && a->heads == b->heads &&
+           a->kv_heads == b->kv_heads && a->sinks == b->sinks && a->head_dim == b->head_dim;
 }
 
 /* A group whose kernels an earlier one has too: it differs in the rotation or the distance. */
@@ -194,6 +194,8 @@ static void write_group(struct writer *w, const struct model_group *g)
         return;
     if (g->window)
         snprintf(seen, sizeof(seen), "a window of %ld keys", g->window);
+    else if (g->chunk)
+        snprintf(seen, sizeof(seen), "chunks of %ld keys", g->chunk);
     snprintf(label, sizeof(label), "prefill at head_dim %ld", g->head_dim);
     snprintf(comment, sizeof(comment), "Prefill, %s; lse: true merges chunks of a long prompt.",
              seen);

@@ -99,8 +99,8 @@ static void apply_window_heads(const struct config *c, struct model_group *g)
 
 static bool same_group(const struct model_group *a, const struct model_group *b)
 {
-    return a->window == b->window && a->heads == b->heads && a->kv_heads == b->kv_heads &&
-           a->rotates == b->rotates && a->sinks == b->sinks;
+    return a->window == b->window && a->chunk == b->chunk && a->heads == b->heads &&
+           a->kv_heads == b->kv_heads && a->rotates == b->rotates && a->sinks == b->sinks;
 }
 
 static void add_layer(struct model *m, const struct model_group *layer)
@@ -120,8 +120,7 @@ static void add_layer(struct model *m, const struct model_group *layer)
     m->groups[m->group_count++].layers = 1;
 }
 
-static void report_other_layers(struct model *m, const struct config *c, const long count[],
-                                const char *unknown)
+static void report_other_layers(struct model *m, const long count[], const char *unknown)
 {
     static const char *const texts[LAYER_KINDS] = {
         [LAYER_DELTA_NET] = "gated delta net: causal_conv1d and the gated delta rule",
@@ -138,11 +137,6 @@ static void report_other_layers(struct model *m, const struct config *c, const l
     if (count[LAYER_UNKNOWN])
         model_lacks(m, "%ld layers of kind '%s', which is not known", count[LAYER_UNKNOWN],
                     unknown);
-    if (count[LAYER_CHUNK])
-        model_lacks(m,
-                    "the chunked mask of %ld layers: their kernels here are causal, which is the "
-                    "same up to %ld tokens",
-                    count[LAYER_CHUNK], config_number(c, "attention_chunk_size"));
 }
 
 /* Sorts the layers into groups of equal attention. */
@@ -159,6 +153,7 @@ static void read_layers(struct model *m, const struct config *c, const struct mo
             continue;
         struct model_group g = *heads;
         g.window = kind == LAYER_WINDOW ? config_window(c) : 0;
+        g.chunk = kind == LAYER_CHUNK ? config_number(c, "attention_chunk_size") : 0;
         g.rotates = m->rope != MODEL_ROPE_NO_ROPE && layer_rotates(c, i);
         if (class->traits & FULL_NOPE && kind == LAYER_FULL && config_window(c) > 0)
             g.rotates = false;
@@ -170,7 +165,7 @@ static void read_layers(struct model *m, const struct config *c, const struct mo
             apply_window_heads(c, &g);
         add_layer(m, &g);
     }
-    report_other_layers(m, c, count, unknown);
+    report_other_layers(m, count, unknown);
 }
 
 static void read_rotation(struct model *m, const struct config *c, const struct model_group *heads)

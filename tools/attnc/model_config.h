@@ -29,6 +29,7 @@ enum model_mrope { MODEL_MROPE_NONE, MODEL_MROPE_SECTIONS, MODEL_MROPE_INTERLEAV
 struct model_group {
     long layers;
     long window; /* tokens that a query sees, its own among them; 0: all */
+    long chunk;  /* of so many tokens of which a query sees its own only; 0: none */
     long heads, kv_heads, head_dim, head_dim_v;
     bool rotates, sinks;
 };
