@@ -247,7 +247,7 @@ static void independent_errors_are_found_together(void **state)
     (void)state;
     write_file("d.yaml", "targets: [gfx942]\nkernels:\n"
                          "  - { op: decode, head_dim: 128, gqa: 300, page_size: 70000 }\n"
-                         "  - { op: decode, head_dim: 512, page_size: 70000 }\n"
+                         "  - { op: decode, head_dim: 520, page_size: 70000 }\n"
                          "  - { op: decode, head_dim: 128, kv_dtype: fp9, kv_scale: token }\n"
                          "  - { op: decode, head_dim: 128, gqa: 0 }\n");
     struct run r = run("build d.yaml -o p.pack --no-cache");
@@ -255,7 +255,7 @@ static void independent_errors_are_found_together(void **state)
     assert_int_equal(r.status, 1);
     assert_non_null(strstr(err, "d.yaml:3:39: error: expected gqa to be 1 to 256 or any, saw 300"));
     assert_non_null(strstr(err, "d.yaml:3:55: error: expected page_size to be 1 to 65536 or any"));
-    assert_non_null(strstr(err, "d.yaml:4:29: error: head_dim 512 is not"));
+    assert_non_null(strstr(err, "d.yaml:4:29: error: head_dim 520 is not"));
     assert_non_null(strstr(err, "d.yaml:4:45: error: expected page_size to be 1 to 65536 or any"));
     assert_non_null(strstr(err, "d.yaml:5:44: error: unknown kv_dtype 'fp9'"));
     assert_null(strstr(err, "has no scale")); /* it depends on what kv_dtype was meant to be */

@@ -93,6 +93,7 @@ static void a_sweep_is_deterministic_and_measures_once(void **state)
     expect(SWEEP "-o one.attnpack", 0, "0 measured, 6 known", "");
     expect(SWEEP "-o one.attnpack --report r.html", 0, "0 measured, 6 known", "");
     expect_page("r.html");
+    expect(SWEEP "-o one.attnpack --json", 0, "\"known\": 6,", "");
     expect("build d.yaml --tuning one.yaml --cache cache -o built.attnpack -q", 0, "", "");
     expect_same("one.attnpack", "built.attnpack");
     /* a kernel that two descriptions have is one */

@@ -20,6 +20,7 @@
 #include "tools/attnc/cache.h"
 #include "tools/attnc/child_call.h"
 #include "tools/attnc/command.h"
+#include "tools/attnc/json.h"
 #include "tools/attnc/output.h"
 #include "tools/attnc/progress.h"
 #include "tools/attnc/tune_model.h"
@@ -29,7 +30,7 @@ static struct {
     const char *output, *tuning, *db, *shapes, *model, *ranks, *targets, *only, *jobs, *budget,
         *kernels, *tiles, *verify, *parameters, *cache, *merge, *shard, *device, *finalists,
         *seconds, *flush, *patience, *report;
-    bool show, csv, sensitivity, calibrate, quiet;
+    bool show, csv, sensitivity, calibrate, quiet, json;
 } args;
 
 static const struct option_row options[] = {
@@ -81,6 +82,7 @@ static const struct option_row options[] = {
      &args.report, NULL},
     {"show", 0, NULL, "print what --db holds, fastest first", NULL, &args.show},
     {"csv", 0, NULL, "print what --db holds as CSV", NULL, &args.csv},
+    {"json", 0, NULL, "print the summary as a JSON object", NULL, &args.json},
     {"quiet", 'q', NULL, "no summary", NULL, &args.quiet},
     {0},
 };
@@ -282,12 +284,19 @@ static void add_gain(struct gain *to, const struct gain *g)
     to->pairs += g->pairs;
 }
 
-static void print_key(const struct tuning_run *r, const struct tune_key *key)
+/* Kernels that the key has in the pack. */
+static size_t count_kernels(const struct tuning_run *r, const struct tune_key *key)
 {
-    const struct gain g = find_gain(r, key);
     size_t kernels = 0;
     for (size_t i = 0; i < r->tuning.count; i++)
         kernels += !strcmp(r->tuning.rows[i].key, key->text);
+    return kernels;
+}
+
+static void print_key(const struct tuning_run *r, const struct tune_key *key)
+{
+    const struct gain g = find_gain(r, key);
+    const size_t kernels = count_kernels(r, key);
     char name[ATT_NAME_MAX];
     att_variant_name(&key->variant, name);
     printf("%-56s %5zu %6zu %7zu  %.3f\n", name, key->candidate_count, g.pairs, kernels, mean(&g));
@@ -331,6 +340,63 @@ static void print_summary(const struct tuning_run *r)
         "%zu measured, %zu known, %zu left out by the budget, %zu failed; %zu candidates pruned, "
         "%zu wrong\n",
         s->measured, s->known, s->skipped, s->failed, s->pruned, s->wrong);
+}
+
+static void key_json(struct json *j, const struct tuning_run *r, const struct tune_key *key,
+                     const struct gain *g)
+{
+    char name[ATT_NAME_MAX];
+    att_variant_name(&key->variant, name);
+    json_begin_object(j, NULL);
+    json_string(j, "kernel", name);
+    json_string(j, "key", key->text);
+    json_integer(j, "tiles", (int64_t)key->candidate_count);
+    json_integer(j, "shapes", (int64_t)g->pairs);
+    json_integer(j, "kernels", (int64_t)count_kernels(r, key));
+    json_real(j, "gain", mean(g));
+    json_end(j);
+}
+
+static void open_json(struct json *j, const struct tuning_run *r)
+{
+    json_begin_list(j, "for_hardware");
+    for (size_t i = 0; i < r->tuning.count; i++) {
+        const struct attnc_tuned *row = &r->tuning.rows[i];
+        if (!row->open)
+            continue;
+        json_begin_object(j, NULL);
+        json_string(j, "key", row->key);
+        json_string(j, "tile", row->tile);
+        json_string(j, "unless", row->open);
+        json_end(j);
+    }
+    json_end(j);
+}
+
+static void print_json(const struct tuning_run *r)
+{
+    struct json j = {.out = stdout};
+    struct gain all = {0};
+    const struct tune_sweep *s = &r->sweep;
+    json_begin_object(&j, NULL);
+    json_string(&j, "device", r->gpu ? "hip" : "sim");
+    json_begin_list(&j, "keys");
+    for (size_t i = 0; i < s->key_count; i++) {
+        const struct gain g = find_gain(r, &s->keys[i]);
+        key_json(&j, r, &s->keys[i], &g);
+        add_gain(&all, &g);
+    }
+    json_end(&j);
+    json_integer(&j, "pairs", (int64_t)all.pairs);
+    json_real(&j, "gain", mean(&all));
+    json_integer(&j, "measured", (int64_t)s->measured);
+    json_integer(&j, "known", (int64_t)s->known);
+    json_integer(&j, "left_out", (int64_t)s->skipped);
+    json_integer(&j, "failed", (int64_t)s->failed);
+    json_integer(&j, "pruned", (int64_t)s->pruned);
+    json_integer(&j, "wrong", (int64_t)s->wrong);
+    open_json(&j, r);
+    json_end(&j);
 }
 
 /* Decisions that need a GPU. */
@@ -424,10 +490,12 @@ static int sweep(struct tuning_run *r)
         code = write_pack(r, &o);
     if (code == EXIT_GOOD && args.report)
         code = tune_write_report(&r->sweep, &r->tuning, args.report);
-    if (code == EXIT_GOOD && !args.quiet)
+    if (code == EXIT_GOOD && args.json) {
+        print_json(r);
+    } else if (code == EXIT_GOOD && !args.quiet) {
         print_summary(r);
-    if (code == EXIT_GOOD && !args.quiet)
         print_open(r);
+    }
     return code == EXIT_GOOD && r->sweep.skipped ? EXIT_PARTIAL : code;
 }
 
