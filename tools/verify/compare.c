@@ -153,3 +153,11 @@ void comparison_run(struct comparison *c, struct verify_row *row)
     if (!(row->relative <= row->relative_bound))
         verify_fail(row, "the relative error of the whole is beyond its bound");
 }
+
+double late_query(const double *key, int dim, double scale)
+{
+    double sum = 0;
+    for (int d = 0; d < dim; d++)
+        sum += fabs(key[d]);
+    return sum > 0 ? exp2(nearbyint(log2(40 * log(2) / (scale * sum)))) : 0;
+}

@@ -46,4 +46,9 @@ void compare_result(struct comparison *c, const struct place *at, struct operand
 /** Runs all tasks; fills the numbers of `row`, and its fault where something is beyond a bound. */
 void comparison_run(struct comparison *c, struct verify_row *row);
 
+/** A power of two for a query's elements, whose product with a key of the same signs is then 28 to
+ * 57 as an exponent of 2: more than a maximum may grow before it is followed, and more than fp16
+ * holds; less than float32 does. */
+double late_query(const double *key, int dim, double scale);
+
 #endif

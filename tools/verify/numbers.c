@@ -139,11 +139,3 @@ double random_value(uint64_t *state)
     const int significand = (int)(bits & 511) - 256; /* -256 .. 255: 8 bits and a sign */
     return ldexp(significand, -7 - (int)(bits >> 60 & 3));
 }
-
-double late_query(const double *key, int dim, double scale)
-{
-    double sum = 0;
-    for (int d = 0; d < dim; d++)
-        sum += fabs(key[d]);
-    return sum > 0 ? exp2(nearbyint(log2(40 * log(2) / (scale * sum)))) : 0;
-}

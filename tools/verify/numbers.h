@@ -39,11 +39,6 @@ uint64_t random_bits(uint64_t *state);
 /** Random bits of a number of at most `limit`. */
 uint16_t random_element(const struct precision *p, double limit, uint64_t *state);
 
-/** A power of two for a query's elements, whose product with a key of the same signs is then 28 to
- * 57 as an exponent of 2: more than a maximum may grow before it is followed, and more than fp16
- * holds; less than float32 does. */
-double late_query(const double *key, int dim, double scale);
-
 /** In (-2, 2), most of it within 1: eight significant bits. */
 double random_value(uint64_t *state);
 

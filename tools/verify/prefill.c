@@ -24,7 +24,7 @@ enum {
     LONG = 1 << 4,       /* for plain kernels only */
     OWN_SCALE = 1 << 5,  /* not 1 / sqrt(head_dim) */
     IN_ORDER = 1 << 6,   /* pages one after the other */
-    LATE = 1 << 7,       /* the last key weighs 2^40 times what the others do */
+    LATE = 1 << 8,       /* the last key weighs 2^40 times what the others do */
     TURNS = 1 << 7,      /* for persistent kernels only: more pieces of work than workgroups */
 };
 
