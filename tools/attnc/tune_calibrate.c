@@ -162,16 +162,40 @@ static void print_fit(const struct fit *f, const char *target, double before, do
     }
 }
 
+/* Begins with what --parameters says: what loops have shown (tools/on-gpu) is known before. */
+static bool begin_with(struct fit *f, const char *text)
+{
+    while (text && *text) {
+        const size_t name = strcspn(text, "="), length = strcspn(text, ",");
+        size_t i = 0;
+        while (f->parameters[i].name && (strncmp(f->parameters[i].name, text, name) ||
+                                         strlen(f->parameters[i].name) != name))
+            i++;
+        if (name >= length || !f->parameters[i].name)
+            return complain(EXIT_USER, "tune: --parameters: '%.*s' is no NAME=VALUE of the model",
+                            (int)length, text) == EXIT_GOOD;
+        f->values[i] = strtod(text + name + 1, NULL);
+        f->changed[i] = true;
+        text += length + (text[length] == ',');
+    }
+    return true;
+}
+
 static bool fit_target(struct tune_sweep *sweep, const char *target, size_t *measured)
 {
     struct fit *f = calloc(1, sizeof(*f));
-    char start[1][TEXT] = {""};
+    char start[1][TEXT];
     double before = 0, after;
     if (!f)
         return false;
     *f = (struct fit){.sweep = sweep, .parameters = tune_parameters(target)};
     for (size_t i = 0; f->parameters[i].name; i++)
         f->values[i] = f->parameters[i].value;
+    if (!begin_with(f, sweep->parameters)) {
+        free(f);
+        return false;
+    }
+    write_parameters(f, MOST_PARAMETERS, 0, start[0]);
     find_pairs(f, target);
     f->noise /= f->count ? (double)f->count : 1;
     *measured += f->count;

@@ -1,0 +1,220 @@
+; SPDX-License-Identifier: Apache-2.0
+; Loops that each measure one number of the timing model. A kernel goes through its body twice, so that
+; code and data are where they stay, and stores the clocks of the last time. Arguments: where to, and
+; data. Only work-item 0 stores.
+
+.set gfx950, 0
+.ifdef TARGET_GFX950
+.set gfx950, 1
+.endif
+
+.macro kernel name, lds=0, vgprs=128, accum=128, first:vararg
+  .text
+  .globl \name
+  .p2align 8
+  .type \name,@function
+  .section .rodata,"a"
+  .p2align 6
+  .amdhsa_kernel \name
+    .amdhsa_group_segment_fixed_size \lds
+    .amdhsa_kernarg_size 16
+    .amdhsa_user_sgpr_kernarg_segment_ptr 1
+    .amdhsa_next_free_vgpr \vgprs
+    .amdhsa_next_free_sgpr 64
+    .amdhsa_accum_offset \accum
+    .amdhsa_system_sgpr_workgroup_id_x 1
+  .end_amdhsa_kernel
+  .text
+\name:
+  \first
+  s_load_dwordx4 s[4:7], s[0:1], 0x0
+  v_and_b32 v1, 0x3ff, v0
+  v_mov_b32 v2, 0
+  .set i, 3
+  .rept 60
+    v_mov_b32 v[i], 0x3f803f80
+    .set i, i + 1
+  .endr
+  s_waitcnt lgkmcnt(0)
+.endm
+
+.macro begin rounds=2
+  s_mov_b64 s[20:21], s[6:7]
+  s_movk_i32 s10, \rounds
+  .p2align 5
+9:
+  s_barrier
+  s_memtime s[12:13]
+  s_waitcnt lgkmcnt(0)
+  .p2align 5
+.endm
+
+.macro finish
+  s_waitcnt vmcnt(0) lgkmcnt(0)
+  s_memtime s[14:15]
+  s_waitcnt lgkmcnt(0)
+  s_sub_u32 s16, s14, s12
+  s_sub_u32 s10, s10, 1
+  s_cmp_lg_u32 s10, 0
+  s_cbranch_scc0 8f
+  s_getpc_b64 s[22:23]
+7:
+  s_add_u32 s22, s22, 9b-7b
+  s_addc_u32 s23, s23, -1
+  s_setpc_b64 s[22:23]
+8:
+  v_cmp_eq_u32 vcc, 0, v1
+  s_and_saveexec_b64 s[18:19], vcc
+  v_mov_b32 v3, s16
+  global_store_dword v2, v3, s[4:5]
+  s_endpgm
+.endm
+
+.macro probe name, count, text:vararg
+  kernel \name
+  begin
+  .rept \count
+    \text
+  .endr
+  finish
+.endm
+
+; What the readings take.
+probe nothing, 0, s_nop 0
+
+; --- Issue
+probe mul32, 128, v_mul_lo_u32 v10, v11, v12
+probe trans, 128, v_exp_f32 v10, v11
+.if gfx950
+.macro swaps ; two wait states before the same registers again
+  v_permlane32_swap_b32 v10, v11
+  v_permlane32_swap_b32 v12, v13
+  v_permlane32_swap_b32 v14, v15
+  v_permlane32_swap_b32 v16, v17
+.endm
+probe lane_swap, 32, swaps
+.endif
+
+.macro packed
+  v_mfma_f32_32x32x8_f16 v[16:31], v[32:33], v[34:35], v[16:31]
+  v_pk_mul_f32 v[36:37], v[38:39], v[40:41]
+  v_pk_mul_f32 v[42:43], v[38:39], v[40:41]
+.endm
+probe packed_f32, 32, packed
+
+.macro jump
+  s_branch 1f
+  .p2align 5
+1:
+.endm
+probe branch_taken, 64, jump
+
+kernel branch_fall
+  s_cmp_eq_u32 s4, s4
+  begin
+  .rept 64
+    s_cbranch_scc0 1f
+    1:
+  .endr
+  finish
+
+; An instruction of 8 bytes, a quarter of them in two windows of 32.
+kernel straddle
+  begin
+  s_nop 0
+  .rept 128
+    v_add_f32 v10, 0x40490fdb, v11
+  .endr
+  finish
+
+; A branch to such an instruction, at the end of a window.
+.macro jump_late
+  s_branch 1f
+  .rept 6
+    s_nop 0
+  .endr
+1:
+  v_add_f32 v10, 0x40490fdb, v11
+  .p2align 5
+.endm
+probe branch_straddle, 64, jump_late
+
+probe barrier, 64, s_barrier
+
+; Code that is larger than the instruction cache: 96 KiB.
+probe fetch, 12288, v_add_f32 v10, 0x40490fdb, v11
+
+; --- LDS
+kernel lds_chain, 4096
+  v_lshlrev_b32 v3, 2, v1
+  ds_write_b32 v3, v2
+  s_waitcnt lgkmcnt(0)
+  v_mov_b32 v10, 0
+  begin
+  .rept 32
+    ds_read_b32 v10, v10
+    s_waitcnt lgkmcnt(0)
+  .endr
+  finish
+
+kernel lds_stride, 65536
+  v_lshlrev_b32 v3, 7, v1
+  begin
+  .rept 64
+    ds_read_b32 v10, v3
+  .endr
+  finish
+
+kernel lds_write, 65536
+  v_lshlrev_b32 v3, 4, v1
+  begin
+  .rept 64
+    ds_write_b128 v3, v[12:15]
+  .endr
+  finish
+
+; --- Memory. The scalar's data hold their own address; those of vectors the offset of the next.
+kernel scalar_chain
+  begin
+  .rept 32
+    s_load_dwordx2 s[20:21], s[20:21], 0x0
+    s_waitcnt lgkmcnt(0)
+  .endr
+  finish
+
+.macro chain name, rounds
+kernel \name
+  v_mov_b32 v10, 0
+  begin \rounds
+  .rept 32
+    global_load_dword v10, v10, s[6:7]
+    s_waitcnt vmcnt(0)
+  .endr
+  finish
+.endm
+chain near_chain, 2
+chain far_chain, 1
+
+; --- Launches: nothing, with few registers and with all, and a store with all.
+.macro kernel_of_nothing name, vgprs, accum
+kernel \name, 0, \vgprs, \accum, s_endpgm
+.endm
+kernel_of_nothing tiny, 8, 8
+kernel_of_nothing idle, 512, 256
+
+kernel full, 0, 512, 256
+  s_lshl_b32 s3, s2, 6
+  v_lshl_add_u32 v3, v1, 2, s3
+  v_and_b32 v3, 0xffc, v3
+  global_store_dword v3, v2, s[4:5]
+  s_endpgm
+
+; 16 bytes a work-item from data to where results go.
+kernel copy, 0, 64, 64
+  s_lshl_b32 s3, s2, 8
+  v_add_u32 v3, s3, v1
+  v_lshlrev_b32 v3, 4, v3
+  global_load_dwordx4 v[4:7], v3, s[6:7]
+  s_waitcnt vmcnt(0)
+  global_store_dwordx4 v3, v[4:7], s[4:5]
+  s_endpgm
