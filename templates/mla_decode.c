@@ -90,8 +90,6 @@ static bool fits(const struct att_variant *v, const struct att_tile *t, const st
     if (!v->tile && t->rows < rows && t->rows < most)
         return att_reject(why, ATT_TILE, "has %d columns, fewer than gqa times q_len, %d", t->rows,
                           rows);
-    if (v->tile && v->q_dtype == ATT_Q_DTYPE_FP8 && (t->keys < 32 || t->own[Q_IN_LDS]))
-        return att_reject(why, ATT_TILE, "fp8 queries are all in registers, with 32 keys");
     return true;
 }
 

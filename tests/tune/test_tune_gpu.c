@@ -132,6 +132,25 @@ static void open_parameters_are_tried(void **state)
     expect("build d.yaml --tuning open.yaml --cache cache -q -o again.attnpack", 0, "", "");
 }
 
+/* Each share races what it has timed; where all are merged no GPU is needed. */
+static void shares_race_on_their_own(void **state)
+{
+    (void)state;
+    char one[200], all[200];
+    start("");
+    write_file("shapes", "decode batch=1,k=256,heads=8\ndecode batch=2,k=64,heads=8\n");
+    expect(TUNE "-o one.attnpack", 0, "2 pairs of key and shape", "");
+    expect(TUNE "-o all.attnpack --shard 1/2", 0, "share 1 of 2", "");
+    expect(TUNE "-o all.attnpack --shard 2/2", 0, "share 2 of 2", "");
+    expect("tune --db all.sqlite --merge all.1of2.sqlite all.2of2.sqlite", 0, "", "");
+    assert_int_equal(count_lines("all.sqlite", "MI355X"), count_lines("one.sqlite", "MI355X"));
+    unsetenv("LD_LIBRARY_PATH");
+    expect(TUNE "-o all.attnpack", 0, "\n0 measured", "what the database has of one decides");
+    read_winner("one.yaml", one);
+    read_winner("all.yaml", all);
+    assert_string_equal(one, all);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -139,6 +158,7 @@ int main(int argc, char **argv)
         cmocka_unit_test_setup_teardown(a_fault_costs_who_is_to_blame, setup, teardown),
         cmocka_unit_test_setup_teardown(a_hang_ends, setup, teardown),
         cmocka_unit_test_setup_teardown(the_model_is_fitted_to_a_gpu, setup, teardown),
+        cmocka_unit_test_setup_teardown(shares_race_on_their_own, setup, teardown),
         cmocka_unit_test_setup_teardown(open_parameters_are_tried, setup, teardown),
     };
     command_path = argc == 3 ? realpath(argv[1], NULL) : NULL; /* tests change the directory */

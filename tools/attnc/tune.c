@@ -29,7 +29,7 @@
 static struct {
     const char *output, *tuning, *db, *shapes, *model, *ranks, *targets, *only, *jobs, *budget,
         *kernels, *tiles, *verify, *parameters, *cache, *merge, *shard, *device, *finalists,
-        *seconds, *flush, *patience, *report;
+        *seconds, *flush, *patience, *report, *hooks;
     bool show, csv, sensitivity, calibrate, quiet, json;
 } args;
 
@@ -64,6 +64,8 @@ static const struct option_row options[] = {
      &args.tiles, NULL},
     {"verify", 0, "N", "shapes on which each winner is verified (default: all of attnc verify)",
      &args.verify, NULL},
+    {"hooks", 0, "DIR", "where the C files of kernels with a logits function are", &args.hooks,
+     NULL},
     {"parameters", 0, "LIST", "of the timing model: trans_cycles=8,hbm_ns=400", &args.parameters,
      NULL},
     {"cache", 0, "DIR", "where compiled kernels are kept (default: ~/.cache/attnc)", &args.cache,
@@ -149,6 +151,7 @@ static int read_sweep(struct tune_sweep *s)
     s->max_kernels = 4;
     s->max_tiles = 96;
     s->parameters = args.parameters;
+    s->hooks = args.hooks;
     if (args.jobs && !parse_jobs("tune", args.jobs, &s->jobs))
         return EXIT_USER;
     if (args.budget) {
@@ -477,7 +480,7 @@ static int sweep(struct tuning_run *r)
         return tune_calibrate(&r->sweep);
     if (!tune_measure(&r->sweep))
         return complain(EXIT_ENVIRONMENT, "the sweep has stopped");
-    if (r->gpu && r->sweep.shard.count == 1 && !tune_measure_gpu(&r->sweep, r->finalists))
+    if (r->gpu && !tune_measure_gpu(&r->sweep, r->finalists))
         return complain(EXIT_ENVIRONMENT, "the race has stopped");
     if (r->sweep.shard.count > 1)
         return finish_share(r);

@@ -66,6 +66,7 @@ struct tune_sweep {
     unsigned jobs;
     size_t verify_shapes;          /* of each winner; 0: all */
     const char *parameters;        /* of the timing model, or NULL */
+    const char *hooks;             /* where users' logits functions are, or NULL */
     double deadline;               /* of steady_seconds(); 0: none */
     unsigned max_kernels;          /* of a key */
     size_t max_tiles;              /* of a key */
@@ -103,6 +104,9 @@ struct tune_item {
     const char *parameters;   /* of the timing model, or NULL */
     struct tune_value *value; /* where the time goes */
 };
+
+/** Does this share measure the key on this shape? */
+bool tune_is_ours(const struct tune_sweep *sweep, const struct tune_key *key, size_t shape);
 
 /** Times these, or takes them from the database. False when it could not be written. */
 bool tune_time_items(struct tune_sweep *sweep, const struct tune_item *items, size_t count);

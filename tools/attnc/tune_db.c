@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tools/attnc/tune_db.h"
 
+#include <errno.h>
+#include <limits.h>
 #include <sqlite3.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "tools/attnc/command.h"
 
@@ -216,9 +219,34 @@ bool tune_db_merge(struct tune_db *db, const char *path)
     return execute(db, "DETACH other") && good;
 }
 
+/* A file of its own, which has no history: neither counters of changes nor free pages. */
+static bool write_anew(struct tune_db *db, const char *path)
+{
+    sqlite3_stmt *s;
+    if (sqlite3_prepare_v2(db->handle, "VACUUM INTO ?", -1, &s, NULL) != SQLITE_OK)
+        return fail(db);
+    sqlite3_bind_text(s, 1, path, -1, SQLITE_STATIC);
+    return finish(db, s);
+}
+
 bool tune_db_tidy(struct tune_db *db)
 {
-    return execute(db, "PRAGMA wal_checkpoint(TRUNCATE); VACUUM; PRAGMA wal_checkpoint(TRUNCATE);");
+    char path[PATH_MAX], log[PATH_MAX];
+    if (snprintf(path, sizeof(path), "%s.tidy", db->path) >= (int)sizeof(path))
+        return complain(EXIT_ENVIRONMENT, "%s: %s", db->path, strerror(ENAMETOOLONG)) == EXIT_GOOD;
+    snprintf(log, sizeof(log), "%s-wal", db->path);
+    unlink(path);
+    if (!write_anew(db, path))
+        return false;
+    sqlite3_close(db->handle); /* with the last connection the log goes */
+    db->handle = NULL;
+    if (!access(log, F_OK)) {
+        unlink(path);
+        return complain(EXIT_ENVIRONMENT, "%s: another program has it open", db->path) == EXIT_GOOD;
+    }
+    if (!rename(path, db->path))
+        return true;
+    return complain(EXIT_ENVIRONMENT, "%s: %s", db->path, strerror(errno)) == EXIT_GOOD;
 }
 
 static void print_field(const char *text, bool csv, FILE *out)

@@ -61,7 +61,8 @@ bool tune_db_merge(struct tune_db *db, const char *path);
 /** Prints all measurements, in the order of their ids: a table, or CSV. False after a message. */
 bool tune_db_print(struct tune_db *db, bool csv, FILE *out);
 
-/** Rewrites the file in the order of ids: databases of the same rows are the same bytes. */
+/** Rewrites the file in the order of ids: databases of the same rows are the same bytes. Only
+ * tune_db_close() may follow. */
 bool tune_db_tidy(struct tune_db *db);
 
 #endif

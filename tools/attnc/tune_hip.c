@@ -167,7 +167,7 @@ static void choose_finalists(struct heat *h, unsigned finalists)
     }
 }
 
-/* Takes what the database has. True where that is all. */
+/* Takes what the database has, without a GPU here that of any. True where that is all. */
 static bool recall(struct heat *h)
 {
     size_t known = 0;
@@ -175,7 +175,9 @@ static bool recall(struct heat *h)
         struct tune_candidate *c = &h->key->candidates[h->candidates[i]];
         const struct tune_id id = {h->key->text, h->sweep->gpu, h->key->shapes[h->shape].text,
                                    c->tile, c->code};
-        known += tune_db_find(h->sweep->db, &id, &c->measured[h->shape]);
+        struct tune_value *v = &c->measured[h->shape];
+        known += h->sweep->gpu[0] ? tune_db_find(h->sweep->db, &id, v)
+                                  : tune_db_find_measured(h->sweep->db, &id, v);
     }
     if (known == h->count)
         h->sweep->known += known;
@@ -201,16 +203,16 @@ static int call_name(void *context, void *answer)
 }
 
 /* The GPU's name is part of what a measurement is known by. */
-static bool find_gpu(struct tune_sweep *sweep, const struct tune_key *key)
+static void find_gpu(struct tune_sweep *sweep, const struct tune_key *key)
 {
     char why[200];
     struct name_call call = {tune_open_candidate(key, 0), key->variant.target};
+    sweep->gpu[0] = '\0';
     const bool found =
         call.pack && child_call(call_name, &call, sweep->gpu, sizeof(sweep->gpu), 120, why);
     if (!found)
-        complain(EXIT_ENVIRONMENT, "no GPU for %s: %s; its kernels stay with the model",
+        complain(EXIT_ENVIRONMENT, "no GPU for %s: %s; what the database has of one decides",
                  key->variant.target, call.pack ? why : "no pack");
-    return found;
 }
 
 static bool measure_key(struct heat *h, unsigned finalists)
@@ -227,20 +229,22 @@ static bool measure_key(struct heat *h, unsigned finalists)
             h->sweep->skipped++;
             continue;
         }
+        if (!tune_is_ours(h->sweep, key, h->shape))
+            continue;
         choose_finalists(h, finalists);
         show_progress(h->shape, key->shape_count, key->shapes[h->shape].text);
-        if (!recall(h) && !race(h))
+        if (!recall(h) && h->sweep->gpu[0] && !race(h))
             return false;
+        key->on_gpu = key->on_gpu || key->candidates[0].measured[h->shape].runs;
     }
     clear_progress();
-    key->on_gpu = true;
     return true;
 }
 
 bool tune_measure_gpu(struct tune_sweep *sweep, unsigned finalists)
 {
     const char *target = NULL;
-    bool found = false, good = true;
+    bool good = true;
     struct heat h = {.sweep = sweep};
     h.running =
         mmap(NULL, sizeof(*h.running), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -252,9 +256,9 @@ bool tune_measure_gpu(struct tune_sweep *sweep, unsigned finalists)
             continue;
         if (!target || strcmp(target, h.key->variant.target)) {
             target = h.key->variant.target;
-            found = find_gpu(sweep, h.key);
+            find_gpu(sweep, h.key);
         }
-        good = !found || measure_key(&h, finalists);
+        good = measure_key(&h, finalists);
     }
     munmap((void *)h.running, sizeof(*h.running));
     return good;

@@ -153,7 +153,7 @@ static bool is_small(const struct tune_key *key)
 }
 
 /* Halving compares candidates, so that all of a key's must be measured in one place. */
-static bool is_ours(const struct tune_sweep *sweep, const struct tune_key *key, size_t shape)
+bool tune_is_ours(const struct tune_sweep *sweep, const struct tune_key *key, size_t shape)
 {
     char name[ATT_TEXT_MAX + TUNE_SHAPE_TEXT];
     snprintf(name, sizeof(name), "%s %s", key->text, is_small(key) ? key->shapes[shape].text : "");
@@ -181,7 +181,7 @@ static bool add(struct batch *b, const struct tune_item *item)
 static bool add_item(struct batch *b, struct tune_key *key, size_t candidate, size_t shape)
 {
     struct tune_candidate *c = &key->candidates[candidate];
-    if (c->dropped || c->times[shape].runs || !is_ours(b->sweep, key, shape) ||
+    if (c->dropped || c->times[shape].runs || !tune_is_ours(b->sweep, key, shape) ||
         is_hopeless(key, candidate, shape))
         return true;
     return add(b,
@@ -275,7 +275,7 @@ static bool measure_round(struct tune_sweep *sweep, size_t round, bool *more)
     good = run_batch(&b) && good;
     for (size_t k = 0; k < sweep->key_count; k++) {
         struct tune_key *key = &sweep->keys[k];
-        if (!is_small(key) && round < key->shape_count && is_ours(sweep, key, 0))
+        if (!is_small(key) && round < key->shape_count && tune_is_ours(sweep, key, 0))
             good = good && halve(key, round);
     }
     return good;
@@ -294,6 +294,7 @@ bool tune_measure(struct tune_sweep *sweep)
 struct verify_call {
     const struct tune_key *key;
     size_t candidate, shapes;
+    const char *hooks;
 };
 
 static void ignore_row(const struct verify_run *run, const struct verify_row *row)
@@ -316,7 +317,8 @@ static int call_verify(void *context, void *answer)
         return complain(EXIT_ENVIRONMENT, "the simulator is not installed beside attnc");
     if (!gpu_open(&gpu, simulator, "on", info.target, pack, why, sizeof(why)))
         return complain(EXIT_ENVIRONMENT, "%s", why);
-    struct verify_run run = {.pack = pack, .gpu = &gpu, .seed = 1, .print = ignore_row};
+    struct verify_run run = {
+        .pack = pack, .gpu = &gpu, .seed = 1, .print = ignore_row, .hooks = c->hooks};
     verify_kernel(&run, 0, &info, c->shapes);
     *(struct tune_verdict *)answer =
         (struct tune_verdict){.shapes = (int64_t)run.rows, .worst = run.worst};
@@ -333,7 +335,7 @@ bool tune_verify(struct tune_sweep *sweep, struct tune_key *key, struct tune_can
     const bool known = tune_db_find_verdict(sweep->db, &id, &v) &&
                        (v.fault[0] || (size_t)v.shapes >= sweep->verify_shapes);
     if (!known) {
-        struct verify_call call = {key, candidate, sweep->verify_shapes};
+        struct verify_call call = {key, candidate, sweep->verify_shapes, sweep->hooks};
         char fault[200];
         char step[ATT_NAME_MAX + 16];
         snprintf(step, sizeof(step), "verify %s", c->kernel->name);
@@ -343,7 +345,8 @@ bool tune_verify(struct tune_sweep *sweep, struct tune_key *key, struct tune_can
             memcpy(v.fault, fault, sizeof(fault));
         }
         clear_progress();
-        tune_db_put_verdict(sweep->db, &id, &v);
+        if (!key->variant.logits || sweep->hooks) /* else it says nothing of the kernel */
+            tune_db_put_verdict(sweep->db, &id, &v);
     }
     if (!v.fault[0])
         return true;

@@ -105,7 +105,8 @@ static struct tune_heads find_heads(const struct tune_key *key, const struct tun
     if (!(key->variant.op->takes & ATT_BIT(GQA)))
         return (struct tune_heads){0};
     const int ratio = gqa ? gqa : 4;
-    const int kv = ratio < USUAL ? USUAL / ratio : 1;
+    const bool latent = key->variant.op->takes & ATT_BIT(SPARSE); /* all heads share a key */
+    const int kv = ratio < USUAL && !latent ? USUAL / ratio : 1;
     return (struct tune_heads){.heads = ratio * kv, .kv_heads = kv};
 }
 
