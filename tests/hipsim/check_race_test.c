@@ -73,6 +73,15 @@ static void bytes_of_a_dword_are_apart(void **state)
                    "v_add_u32 v4, 5, v4\nds_write_b16 v5, v4\nds_write_b16 v5, v0\n" WAIT);
 }
 
+static void a_load_of_half_a_dword_counts(void **state)
+{
+    (void)state;
+    expect(OFFSETS "v_add_u32 v4, 5, v1\nds_write_b32 v1, v1\n" WAIT BARRIER
+                   "ds_read_u16 v3, v2\n" WAIT "ds_write_b16 v1, v4\n" WAIT,
+           OFFSETS "v_add_u32 v4, 5, v1\nds_write_b32 v1, v1\n" WAIT BARRIER
+                   "ds_read_u16 v3, v2\n" WAIT "ds_write_b16 v1, v4 offset:2\n" WAIT);
+}
+
 static void atomics_do_not_race_with_each_other(void **state)
 {
     (void)state;
@@ -205,6 +214,7 @@ int main(void)
         cmocka_unit_test(a_store_must_not_overtake_a_load),
         cmocka_unit_test(equal_stores_are_harmless),
         cmocka_unit_test(bytes_of_a_dword_are_apart),
+        cmocka_unit_test(a_load_of_half_a_dword_counts),
         cmocka_unit_test(atomics_do_not_race_with_each_other),
         cmocka_unit_test(the_load_of_a_compare_and_swap_is_no_race),
         cmocka_unit_test(stores_are_waited_for_before_the_barrier),

@@ -84,7 +84,7 @@ static const struct shape traced = {{"trace", IN_ORDER}, 16, 0, 0, 64, 1, {1024}
 /* For kernels with a run-time window, in turn; the first is that of models. */
 static const struct {
     int left, right;
-} windows[] = {{127, 0}, {0, 0}, {16, 16}, {-1, 0}, {5, -1}, {-1, -1}, {64, 32}};
+} windows[] = {{127, 0}, {16, 16}, {0, 0}, {-1, 0}, {5, -1}, {-1, -1}, {64, 32}};
 
 enum { INFO = 8 }; /* integers of a work item: struct attn_decode_plan */
 

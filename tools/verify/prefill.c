@@ -64,7 +64,7 @@ static const struct shape traced = {{"trace", IN_ORDER}, 0, 0, 1, 1, {{2048, 0}}
 /* For kernels with a run-time window, in turn. */
 static const struct {
     int left, right;
-} windows[] = {{127, 0}, {0, 0}, {16, 16}, {-1, 0}, {5, -1}, {-1, -1}, {64, 32}};
+} windows[] = {{127, 0}, {16, 16}, {0, 0}, {-1, 0}, {5, -1}, {-1, -1}, {64, 32}};
 
 /* For kernels with chunks, in turn. */
 static const int chunks[] = {64, 16, 256, 1, 32, 128};
