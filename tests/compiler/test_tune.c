@@ -83,7 +83,7 @@ static void a_sweep_is_deterministic_and_measures_once(void **state)
 {
     (void)state;
     write_inputs();
-    expect(SWEEP "-o one.attnpack -j 1", 0, "6 measured, 0 known", "");
+    expect(SWEEP "-o one.attnpack -j 1", 0, "geometric mean; 0 slower\n6 measured, 0 known", "");
     expect(SWEEP "-o two.attnpack -j 2", 0, "6 measured, 0 known", "");
     expect_same("one.attnpack", "two.attnpack");
     expect_same("one.yaml", "two.yaml");

@@ -262,7 +262,7 @@ static int read_inputs(struct tuning_run *r, char **paths, size_t count)
 /* Logarithms of what tuning gained, of some pairs of key and shape. */
 struct gain {
     double sum;
-    size_t pairs;
+    size_t pairs, slower;
 };
 
 static double mean(const struct gain *g) { return g->pairs ? exp(g->sum / (double)g->pairs) : 1; }
@@ -276,6 +276,7 @@ static struct gain find_gain(const struct tuning_run *r, const struct tune_key *
         if (first > 0 && tuned > 0) {
             g.sum += log(first / tuned);
             g.pairs++;
+            g.slower += tuned > first;
         }
     }
     return g;
@@ -285,6 +286,7 @@ static void add_gain(struct gain *to, const struct gain *g)
 {
     to->sum += g->sum;
     to->pairs += g->pairs;
+    to->slower += g->slower;
 }
 
 /* Kernels that the key has in the pack. */
@@ -337,8 +339,8 @@ static void print_summary(const struct tuning_run *r)
         add_gain(&all, &g);
     }
     print_families(r);
-    printf("%zu pairs of key and shape: %.3f times as fast on the %s, geometric mean\n", all.pairs,
-           mean(&all), r->gpu ? "GPU" : "model");
+    printf("%zu pairs of key and shape: %.3f times as fast on the %s, geometric mean; %zu slower\n",
+           all.pairs, mean(&all), r->gpu ? "GPU" : "model", all.slower);
     printf(
         "%zu measured, %zu known, %zu left out by the budget, %zu failed; %zu candidates pruned, "
         "%zu wrong\n",
@@ -391,6 +393,7 @@ static void print_json(const struct tuning_run *r)
     }
     json_end(&j);
     json_integer(&j, "pairs", (int64_t)all.pairs);
+    json_integer(&j, "slower", (int64_t)all.slower);
     json_real(&j, "gain", mean(&all));
     json_integer(&j, "measured", (int64_t)s->measured);
     json_integer(&j, "known", (int64_t)s->known);
