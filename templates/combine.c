@@ -29,7 +29,7 @@ enum {
     MOST = 20, /* the same where narrower panels follow the widest */
     WAVES = 4,
     AT_ONCE = 4,    /* parts that a wave has under way */
-    HEADS = 8,      /* that a wave has, unless its lanes hold more or two registers fewer */
+    HEADS = 4,      /* that a wave has, unless its lanes hold more or two registers fewer */
     TOKEN_BITS = 2, /* pair: log2 of the rows that a lane has */
     PANELS = 2      /* of a head dim: 192 is 128 + 64 */
 };
