@@ -34,6 +34,7 @@ const struct tgt tgt_gfx942 = {
             .has_lane_swap = false,
             .has_lds_read_tr = false,
             .has_cvt_pk_bf16 = false,
+            .has_cvt_scale = false,
             .fp8_is_fnuz = true, /* LLVM AMDGPU.td, FeatureFP8ConversionInsts: fnuz */
         },
     CDNA_UNIT,

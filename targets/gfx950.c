@@ -43,6 +43,7 @@ const struct tgt tgt_gfx950 = {
             .has_lane_swap = true,   /* LLVM: permlane16-swap, permlane32-swap */
             .has_lds_read_tr = true, /* LLVM: gfx950-insts */
             .has_cvt_pk_bf16 = true, /* LLVM: bf16-cvt-insts */
+            .has_cvt_scale = true,   /* LLVM: fp8-cvt-scale-insts */
             .fp8_is_fnuz = false,    /* CDNA4 white paper: OCP e4m3fn */
         },
     CDNA_UNIT,

@@ -166,6 +166,26 @@ static LLVMValueRef fp8_to_f32(struct lower *l, LLVMValueRef v, unsigned count)
     return lower_gather(l, out, count);
 }
 
+/* fp8 in dwords as a 16-bit float, two elements an instruction: v_cvt_scalef32_pk_bf16_fp8 and
+ * v_cvt_scalef32_pk_f16_fp8 multiply with a power of two, which is 1 here. Nothing is rounded. */
+static LLVMValueRef fp8_to_half(struct lower *l, LLVMValueRef v, struct tir_type to)
+{
+    const unsigned count = lower_count(to);
+    const char *const name = to.dtype == TIR_BF16 ? "llvm.amdgcn.cvt.scalef32.pk.bf16.fp8"
+                                                  : "llvm.amdgcn.cvt.scalef32.pk.f16.fp8";
+    LLVMTypeRef packed = count == 4 ? l->i32 : LLVMVectorType(l->i32, count / 4);
+    LLVMValueRef dwords = lower_bitcast(l, v, packed), pairs[TIR_MAX_VEC / 2];
+    for (unsigned i = 0; i < count; i += 2) {
+        LLVMValueRef args[3] = {lower_element(l, dwords, i / 4), LLVMConstReal(l->f32, 1),
+                                LLVMConstInt(l->i1, i / 2 % 2, false)};
+        pairs[i / 2] = emit_intrinsic(l, name, NULL, 0, args, 3);
+        if (!pairs[i / 2])
+            return NULL;
+        pairs[i / 2] = lower_bitcast(l, pairs[i / 2], l->i32);
+    }
+    return lower_bitcast(l, lower_gather(l, pairs, count / 2), lower_type(l, to));
+}
+
 static LLVMValueRef clamp_to_i8(struct lower *l, LLVMValueRef x)
 {
     LLVMValueRef least[2] = {x, lower_i32(l, INT8_MIN)};
@@ -254,6 +274,8 @@ LLVMValueRef lower_convert(struct lower *l, const struct tir_op *op)
         return LLVMBuildIntCast2(l->b, v, lower_type(l, to), true, "");
     from.kind = to.kind; /* a scalar operand stands for every element */
     from.count = to.count;
+    if (is_half(to.dtype) && from.dtype == TIR_FP8 && count % 4 == 0 && l->t->machine.has_cvt_scale)
+        return fp8_to_half(l, v, to);
     v = to_f32(l, v, from);
     if (!v)
         return NULL;
