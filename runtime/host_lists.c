@@ -108,6 +108,36 @@ static int check_items(const struct attn_op *op, const struct attn_decode_args *
     return r;
 }
 
+/* A count that an interrupted launch has left makes the wrong workgroup the last one. */
+static int check_tickets(const struct attn_op *op, const struct attn_decode_args *a)
+{
+    const int64_t count = (int64_t)a->batch * op->desc.decode.kv_heads;
+    void *copy;
+    int r =
+        attn_read_back(op->device, a->tickets, (size_t)count * sizeof(int32_t), a->stream, &copy);
+    const int32_t *const tickets = copy;
+    for (int64_t i = 0; !r && copy && i < count; i++)
+        if (tickets[i])
+            r = attn_fail(ATTN_BAD_DATA, "tickets[%lld] is %d, and 0 between launches",
+                          (long long)i, tickets[i]);
+    free(copy);
+    return r;
+}
+
+/* Each sequence's parts have rows of partial_out. */
+static int check_parts(const struct attn_op *op, const struct attn_decode_args *a)
+{
+    const struct attn_indptr parts = {
+        .name = "reduce_indptr",
+        .data = a->reduce_indptr,
+        .batch = a->batch,
+        .total = a->partial_rows ? a->partial_rows : INT32_MAX,
+        .longest = INT32_MAX,
+    };
+    const int r = attn_check_indptr(op->device, &parts, a->stream);
+    return r ? r : check_tickets(op, a);
+}
+
 int attn_decode_check_work(const struct attn_op *op, const struct attn_decode_args *a)
 {
     if (!a->work_indptr)
@@ -128,7 +158,7 @@ int attn_decode_check_work(const struct attn_op *op, const struct attn_decode_ar
     if (!r && last)
         r = check_items(op, a, *(const int32_t *)last);
     free(last);
-    return r;
+    return r || !op->desc.decode.one_launch ? r : check_parts(op, a);
 }
 
 int attn_mla_decode_check_work(const struct attn_op *op, const struct attn_mla_decode_args *a)

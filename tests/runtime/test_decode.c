@@ -742,6 +742,38 @@ static void one_launch_takes_tickets(void **state)
     close_bench(&b);
 }
 
+/* A count that a launch was interrupted at, and parts without rows. */
+static void tickets_are_checked_on_request(void **state)
+{
+    (void)state;
+    fake_reset();
+    static const struct kernel kernels[] = {{.name = "one", .one_launch = "true"}};
+    struct bench b = open_decode(kernels, COUNT(kernels), ATTN_CHECK_DATA);
+    struct attn_decode_desc d = desc();
+    d.one_launch = true;
+    struct attn_op *op;
+    assert_int_equal(attn_decode_lookup(b.device, &d, &op), ATTN_OK);
+    static _Alignas(16) int32_t words[8], tickets[32], parts[4] = {0, 2, 2, 4};
+    struct attn_decode_args a = args();
+    a.work_indptr = a.work_info = words;
+    a.work_lists = 1;
+    a.partial_out = a.partial_lse = (float *)(void *)tensor;
+    a.partial_rows = 4;
+    a.reduce_indptr = parts;
+    a.reduce_partial_map = words;
+    a.tickets = tickets;
+    assert_int_equal(attn_decode_launch(op, &a), ATTN_OK);
+    tickets[2] = 1;
+    refuse(op, &a, "tickets[2] is 1, and 0 between launches");
+    tickets[2] = 0;
+    parts[3] = 5;
+    refuse(op, &a, "reduce_indptr");
+    parts[3] = 1;
+    refuse(op, &a, "reduce_indptr[3] is 1, below reduce_indptr[2], which is 2");
+    attn_op_destroy(op);
+    close_bench(&b);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -757,6 +789,7 @@ int main(void)
         cmocka_unit_test(page_lists_are_checked_on_request),
         cmocka_unit_test(work_lists_are_checked_on_request),
         cmocka_unit_test(one_launch_takes_tickets),
+        cmocka_unit_test(tickets_are_checked_on_request),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
