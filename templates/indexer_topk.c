@@ -305,6 +305,49 @@ static void open_list(struct indexer *x)
     x->list.start = x->index.start;
 }
 
+/* ---- kv_indptr ---- */
+
+/* What is selected of each of 64 rows: how many keys it sees, top_k at most. */
+static struct tir_value count_rows(struct indexer *x, struct tir_value first)
+{
+    struct tir_builder *b = &x->b;
+    const struct tir_value rows = tir_arg(b, ARG_ROWS, TIR_I32), four = tir_i32(b, 4);
+    const struct tir_value starts = tir_arg(b, ARG_ROW_STARTS, TIR_I64);
+    const struct tir_value none = tir_cmp_eq(b, starts, tir_i64(b, 0));
+    const struct tir_value n_starts = tir_select(b, none, tir_i32(b, 0), rows);
+    const struct tir_value ends_at = tir_arg(b, ARG_ROW_ENDS, TIR_I64);
+    const struct tir_value start =
+        tir_tile_load(b, att_view(b, starts, n_starts, four, 4, 0), first, x->select.lane);
+    const struct tir_value end =
+        tir_tile_load(b, att_view(b, ends_at, rows, four, 4, 0), first, x->select.lane);
+    const struct tir_value zero = tir_int_like(b, end, 0);
+    const struct tir_value sees = tir_sub(b, end, tir_max(b, start, zero));
+    return tir_min(b, tir_max(b, sees, zero), tir_int_like(b, end, (int)x->select.k));
+}
+
+/* The first wave of the first workgroup goes through all rows. */
+static void write_indptr(struct indexer *x)
+{
+    struct tir_builder *b = &x->b;
+    const struct tir_value out = tir_arg(b, ARG_KV_INDPTR, TIR_I64), zero = tir_i32(b, 0);
+    const struct tir_value wave = tir_or(b, tir_or(b, x->list.row, x->list.part), x->select.wave);
+    const struct tir_value own =
+        tir_and(b, tir_cmp_eq(b, wave, zero), tir_cmp_ne(b, out, tir_i64(b, 0)));
+    const struct tir_value n = att_plus(b, tir_arg(b, ARG_ROWS, TIR_I32), 1);
+    struct tir_if first = tir_begin_if(b, own, false, NULL, 0);
+    const struct tir_view indptr = att_view(b, out, n, tir_i32(b, 4), 4, 0);
+    struct tir_value total = zero;
+    struct tir_loop loop = tir_begin_for(b, zero, n, tir_i32(b, LANES), &total, 1);
+    const struct tir_value counts = count_rows(x, loop.index);
+    const struct tir_value before = tir_lane_sum_below(b, counts);
+    const struct tir_value last = tir_i32(b, LANES - 1);
+    tir_tile_store(b, indptr, loop.index, tir_add(b, before, tir_splat(b, total, x->select.lane)));
+    total = tir_add(b, total,
+                    tir_add(b, tir_lane_read(b, before, last), tir_lane_read(b, counts, last)));
+    tir_end_for(b, &loop, &total, 1);
+    tir_end_if(b, &first, NULL);
+}
+
 static void build(const struct att_variant *v, const struct tir_machine *m, struct att_kernel *k)
 {
     char name[ATT_NAME_MAX];
@@ -333,6 +376,8 @@ static void build(const struct att_variant *v, const struct tir_machine *m, stru
         att_list_write(&x.list, &x.blocks, att_select_end(&x.blocks, state + ATT_SELECT_N),
                        &(struct att_list_names){name_blocks, &x, ARG_BLOCKS, ARG_BLOCK_VALUES,
                                                 ARG_BLOCK_COUNTS});
+    if (!x.listed)
+        write_indptr(&x);
     tir_return(&x.b);
     *k = (struct att_kernel){
         .func = f,

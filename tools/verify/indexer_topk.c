@@ -129,8 +129,10 @@ static void size(struct call *c)
 static void place(struct call *c)
 {
     index_data_place(data_of(c), call_operand(c, INDEXER_TOPK_Q));
-    if (is(c, EQUAL))
+    if (is(c, EQUAL)) {
         operand_leave_out(call_operand(c, INDEXER_TOPK_COUNTS));
+        operand_leave_out(call_operand(c, INDEXER_TOPK_KV_INDPTR));
+    }
     if (is(c, EQUAL) && c->args.indexer_topk.splits == 1)
         operand_leave_out(call_operand(c, INDEXER_TOPK_VALUES));
 }
@@ -384,8 +386,22 @@ static void compare_list(struct call *c, int of, int row, struct scored *s)
     compare_merged(c, of, row);
 }
 
+/* Sums of what rows have selected. */
+static void compare_indptr(struct call *c)
+{
+    const struct index_data *d = data_of(c);
+    struct operand *indptr = call_operand(c, INDEXER_TOPK_KV_INDPTR);
+    int64_t sum = 0;
+    for (int r = 0; indptr->given && r <= d->rows; r++) {
+        call_compare_int(c, indptr, AT(r), sum);
+        const int n = r < d->rows ? d->ends[r] - d->starts[r] : 0;
+        sum += n < top_k(c, OF_KEYS) ? n : top_k(c, OF_KEYS);
+    }
+}
+
 static void compare(struct call *c)
 {
+    compare_indptr(c);
     const bool blocks = top_k(c, OF_BLOCKS) > 0;
     if (c->args.indexer_topk.splits > 1) {
         merge(c, OF_KEYS);
