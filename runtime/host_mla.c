@@ -59,10 +59,14 @@ static bool shares_columns(const struct attn_head_product_desc *d, int32_t token
 int attn_head_product_fill(const struct attn_head_product_desc *d,
                            const struct attn_head_product_args *a, union attn_value *v)
 {
-    enum { WORKGROUPS_WANTED = 1024, TILES_LEAST = 4 };
+    enum { WORKGROUPS_WANTED = 1024, TILES_LEAST = 4, LARGE_COLUMNS = 256 };
+    /* Of so many columns two workgroups fit a compute unit: more would read w once more each. Where
+     * several of them have one x, the model says that more are as good. */
+    const bool one_round = d->head_dim > LARGE_COLUMNS && !(d->shared && d->head_dim_v > KEPT_ROWS);
+    const int64_t all = one_round ? WORKGROUPS_WANTED / 2 : WORKGROUPS_WANTED;
     const int64_t kept = d->heads * attn_parts(d->head_dim_v, KEPT_ROWS);
     const int64_t tiles = attn_parts(a->tokens, TILE_TOKENS);
-    const int64_t wanted = attn_parts(WORKGROUPS_WANTED, kept);
+    const int64_t wanted = attn_parts(all, kept);
     const int64_t most = attn_parts(tiles, TILES_LEAST);
     const int64_t each = attn_parts(tiles, wanted < most ? wanted : most);
     const int64_t groups = attn_parts(tiles, each);

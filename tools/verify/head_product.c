@@ -21,14 +21,15 @@ enum {
 static const struct shape {
     struct verify_shape is;
     int tokens, heads;
+    int shared; /* of traces */
 } shapes[] = {
-    {{"one token", 0}, 1, 2},         {{"12 heads", PART}, 5, 12},
-    {{"views", VERIFY_VIEWS}, 37, 3}, {{"two tiles", 0}, 64, 1},
-    {{"several groups", 0}, 300, 2},  {{"values", SHARED | PART | VERIFY_VIEWS}, 70, 3},
-    {{"keys", SHARED | KEYS}, 33, 2}, {{"keys of one head", SHARED | KEYS | PART}, 7, 1},
+    {{"one token", 0}, 1, 2, 0},         {{"12 heads", PART}, 5, 12, 0},
+    {{"views", VERIFY_VIEWS}, 37, 3, 0}, {{"two tiles", 0}, 64, 1, 0},
+    {{"several groups", 0}, 300, 2, 0},  {{"values", SHARED | PART | VERIFY_VIEWS}, 70, 3, 0},
+    {{"keys", SHARED | KEYS}, 33, 2, 0}, {{"keys of one head", SHARED | KEYS | PART}, 7, 1, 0},
 };
 
-static const struct shape traced = {{"trace", 0}, 64, 16};
+static const struct shape traced = {{"trace", 0}, 64, 16, 0};
 
 static bool is(const struct call *c, unsigned flags) { return c->flags & flags; }
 
@@ -36,7 +37,7 @@ static void size(struct call *c)
 {
     const struct shape *s = c->shape;
     c->desc.head_product.heads = s->heads;
-    c->desc.head_product.shared = is(c, SHARED);
+    c->desc.head_product.shared = is(c, SHARED) || s->shared;
     c->args.head_product.tokens = s->tokens;
 }
 
@@ -155,6 +156,7 @@ const struct verify_op verify_head_product = {
         {
             {"tokens", offsetof(struct shape, tokens), 1 << 17, "rows of x"},
             {"heads", offsetof(struct shape, heads), 128, "heads of w"},
+            {"shared", offsetof(struct shape, shared), 1, "1: all heads have one x"},
         },
     .size = size,
     .place = place,
