@@ -369,6 +369,8 @@ static void build(const struct att_variant *v, const struct tir_machine *m, stru
     x.list = att_list_begin(&x.b, (struct tir_value){0});
     if (x.listed)
         open_list(&x);
+    else if (x.top_blocks) /* two selections leave it no scalar registers through the loop */
+        write_indptr(&x);
     select_keys(&x, state);
     att_list_write(&x.list, &x.select, att_select_end(&x.select, state),
                    &(struct att_list_names){name_entries, &x, ARG_INDICES, ARG_VALUES, ARG_COUNTS});
@@ -376,7 +378,7 @@ static void build(const struct att_variant *v, const struct tir_machine *m, stru
         att_list_write(&x.list, &x.blocks, att_select_end(&x.blocks, state + ATT_SELECT_N),
                        &(struct att_list_names){name_blocks, &x, ARG_BLOCKS, ARG_BLOCK_VALUES,
                                                 ARG_BLOCK_COUNTS});
-    if (!x.listed)
+    if (!x.listed && !x.top_blocks)
         write_indptr(&x);
     tir_return(&x.b);
     *k = (struct att_kernel){
