@@ -128,15 +128,18 @@ bool att_hides_late(const struct att_variant *v)
     return v->mask == ATT_MASK_CAUSAL || att_hides_early(v);
 }
 
-struct tir_value att_first_seen(struct tir_builder *b, const struct att_variant *v,
-                                struct tir_value diagonal)
+struct tir_value att_reach(struct tir_builder *b, const struct att_variant *v)
 {
-    const bool chunk = v->mask == ATT_MASK_CHUNK;
+    return tir_arg(b, v->mask == ATT_MASK_CHUNK ? ARG_CHUNK_START : ARG_WINDOW_LEFT, TIR_I32);
+}
+
+struct tir_value att_first_seen(struct tir_builder *b, const struct att_variant *v,
+                                struct tir_value reach, struct tir_value diagonal)
+{
     const struct tir_type t = tir_typeof(b->f, diagonal);
-    struct tir_value n = tir_arg(b, chunk ? ARG_CHUNK_START : ARG_WINDOW_LEFT, TIR_I32);
     if (t.kind != TIR_SCALAR)
-        n = tir_splat(b, n, t);
-    return chunk ? tir_and(b, diagonal, n) : tir_sub(b, diagonal, n);
+        reach = tir_splat(b, reach, t);
+    return v->mask == ATT_MASK_CHUNK ? tir_and(b, diagonal, reach) : tir_sub(b, diagonal, reach);
 }
 
 /* Keys of the block that a query may not see, keys x queries of i1. Rows of the block are compared
@@ -154,7 +157,7 @@ static struct tir_value is_hidden(struct att_attention *a, const struct att_bloc
         last = tir_min(b, tir_add(b, at->diagonal, tir_splat(b, at->right, vector)), last);
     struct tir_value hidden = tir_cmp_gt(b, row, tir_broadcast(b, tir_sub(b, last, start), t));
     if (att_hides_early(a->v)) {
-        const struct tir_value begin = att_first_seen(b, a->v, at->diagonal);
+        const struct tir_value begin = att_first_seen(b, a->v, at->reach, at->diagonal);
         const struct tir_value first = tir_broadcast(b, tir_sub(b, begin, start), t);
         hidden = tir_or(b, hidden, tir_cmp_lt(b, row, first));
     }
@@ -180,7 +183,7 @@ static struct tir_value is_edge(struct att_attention *a, struct tir_value key)
     const struct tir_value beyond = tir_cmp_gt(b, att_plus(b, key, rows - 1), last);
     if (!att_hides_early(a->v))
         return beyond;
-    return tir_or(b, beyond, tir_cmp_lt(b, key, att_first_seen(b, a->v, at->highest)));
+    return tir_or(b, beyond, tir_cmp_lt(b, key, att_first_seen(b, a->v, at->reach, at->highest)));
 }
 
 struct tir_value att_has_gaps(struct tir_builder *b, struct tir_value entries)

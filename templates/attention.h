@@ -68,6 +68,7 @@ struct att_position {
     struct tir_value end;             /* keys from here on are not there; at most kv_len */
     struct tir_value diagonal;        /* 1 x queries: the key at a query's own position */
     struct tir_value lowest, highest; /* bounds of `diagonal` over the wave's queries */
+    struct tir_value reach;           /* of masks that hide early keys: see att_first_seen() */
     struct tir_value right;           /* of a window: keys up to diagonal + right are seen */
     struct tir_value head;            /* query head: a scalar, or 1 x queries */
     struct tir_value mask_row;        /* custom mask: 1 x queries of i64, see att_load_mask() */
@@ -124,7 +125,10 @@ bool att_hides_early(const struct att_variant *v);
 /** With such a mask: the first key that the query at `diagonal` (i32 of any shape) sees; it may be
  * below 0. */
 struct tir_value att_first_seen(struct tir_builder *b, const struct att_variant *v,
-                                struct tir_value diagonal);
+                                struct tir_value reach, struct tir_value diagonal);
+
+/** Its argument `reach`, i32: a window's distance, or the mask of a chunk's size. */
+struct tir_value att_reach(struct tir_builder *b, const struct att_variant *v);
 
 /** Does a query see no keys behind its own position, or behind a distance from it? */
 bool att_hides_late(const struct att_variant *v);

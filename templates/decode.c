@@ -287,7 +287,7 @@ static void narrow_to_window(struct decode *d)
     struct tir_builder *b = &d->b;
     struct decode_item *const item = &d->item;
     const struct tir_value first =
-        att_first_seen(b, d->v, tir_add(b, item->diagonal, item->first_token));
+        att_first_seen(b, d->v, att_reach(b, d->v), tir_add(b, item->diagonal, item->first_token));
     item->first_key =
         tir_max(b, item->first_key,
                 tir_and(b, tir_max(b, first, tir_i32(b, 0)), tir_i32(b, -DECODE_BLOCK)));
@@ -435,6 +435,8 @@ void decode_find_position(struct decode *d)
         .right = window ? tir_arg(b, ARG_WINDOW_RIGHT, TIR_I32) : tir_i32(b, 0),
         .head = rows.head,
     };
+    if (att_hides_early(d->v))
+        at->reach = att_reach(b, d->v);
     if (d->v->mask == ATT_MASK_CUSTOM) {
         const struct tir_value query = tir_sub(b, rows.token, tir_splat(b, item->first_token, t));
         at->mask_row = att_mask_row(&d->attention, item->sequence, query);

@@ -238,6 +238,8 @@ static void find_position(struct prefill *p)
         .right = window ? tir_arg(b, ARG_WINDOW_RIGHT, TIR_I32) : tir_i32(b, 0),
     };
     at->highest = att_plus(b, at->lowest, (int)p->rows - 1);
+    if (att_hides_early(p->v))
+        at->reach = att_reach(b, p->v);
     if (p->v->mask == ATT_MASK_CUSTOM)
         find_mask(p, t);
 }
@@ -255,7 +257,8 @@ static struct tir_value count_tiles(struct prefill *p)
     }
     p->first = tir_i32(b, 0);
     if (att_hides_early(p->v)) {
-        const struct tir_value from = att_first_seen(b, p->v, tir_add(b, p->row0, p->offset));
+        const struct tir_value from =
+            att_first_seen(b, p->v, p->attention.at.reach, tir_add(b, p->row0, p->offset));
         p->first = tir_and(b, tir_max(b, from, tir_i32(b, 0)), tir_i32(b, -(int)p->kv));
     }
     const struct tir_value keys = att_plus(b, tir_sub(b, end, p->first), (int)p->kv - 1);
@@ -353,51 +356,27 @@ static struct tir_value compute_scores(struct prefill *p, struct tir_value tile)
     return tir_named(b, "s", s);
 }
 
-/* Where the target cannot transpose on the way out of LDS, V is transposed on the way in: each lane
- * loads 2 columns of 4 keys, or of 2 where the tile is too small for that, and exchanges them in
- * registers. */
-static struct tir_type v_register_tile(struct prefill *p, bool turned)
-{
-    const unsigned dv = p->dv, kv_bits = tir_bits(p->kv);
-    struct tir_spread s = tir_spread(p->m, p->waves);
-    const unsigned threads = tir_spread_room(&s, TIR_LANES) + tir_spread_room(&s, TIR_WAVES);
-    const unsigned in_lane = kv_bits + tir_bits(dv) - threads;
-    if (!turned)
-        tir_spread_cols(&s, TIR_REGS, 1);
-    tir_spread_rows(&s, TIR_REGS, in_lane < 3 ? in_lane - 1 : 2);
-    if (turned)
-        tir_spread_cols(&s, TIR_REGS, 1);
-    /* Keys of a wave that share one page number would have it moved to a scalar, with a wait. */
-    const unsigned lane_cols = p->v->paged ? 5 : 6, cols = tir_bits(dv) - 1;
-    tir_spread_cols(&s, TIR_LANES, cols < lane_cols ? cols : lane_cols);
-    tir_spread_rows(&s, TIR_LANES, tir_spread_room(&s, TIR_LANES));
-    const unsigned keys = kv_bits - s.rows, room = tir_spread_room(&s, TIR_WAVES);
-    tir_spread_rows(&s, TIR_WAVES, keys < room ? keys : room);
-    tir_spread_fill(&s, TIR_WAVES, p->kv, dv);
-    tir_spread_fill(&s, TIR_REGS, p->kv, dv);
-    const struct tir_layout l = tir_spread_layout(&s);
-    return tir_tile(p->b.f, p->dtype, p->kv, dv, &l);
-}
-
 static struct tir_value v_buffer(struct prefill *p, struct tir_value tile)
 {
     return p->by_columns ? p->v_buffer : turn(p, p->v_buffer, tile, 2, p->v_bytes);
 }
 
-/* Starts V of a tile on its way; the value is empty where it goes to LDS by itself. */
-static struct att_paged_data fetch_v(struct prefill *p, struct tir_value tile)
+/* Starts V of a tile on its way; the value stays empty where it goes to LDS by itself. */
+static void fetch_v(struct prefill *p, struct tir_value tile)
 {
     struct tir_builder *b = &p->b;
+    const struct tir_value key = first_key(p, tile);
+    for (unsigned i = 0; p->v->paged && i < prefill_v_parts(p); i++)
+        p->fetched_v[i] = att_paged_load(b, &p->pages, &p->paged_v[i], key, p->v_pages);
     if (p->v->paged)
-        return att_paged_load(b, &p->pages, &p->paged_v, first_key(p, tile), p->v_pages);
+        return;
     const int row = p->v->head_dim_v * PREFILL_ELEM;
-    const struct tir_view v = key_rows(p, first_key(p, tile), p->v_base, p->v_stride, row, 0);
+    const struct tir_view v = key_rows(p, key, p->v_base, p->v_stride, row, 0);
+    const struct tir_type t = prefill_v_registers(p, false);
     if (p->by_columns)
-        return (struct att_paged_data){
-            tir_tile_load(b, v, tir_i32(b, 0), v_register_tile(p, false)), {0}};
-    struct tir_type t = v_register_tile(p, false);
-    tir_copy_to_lds(b, GROUP_V, v, tir_i32(b, 0), v_buffer(p, tile), t, &p->v_lds);
-    return (struct att_paged_data){0};
+        p->fetched_v[0].bits = tir_tile_load(b, v, tir_i32(b, 0), t);
+    else
+        tir_copy_to_lds(b, GROUP_V, v, tir_i32(b, 0), v_buffer(p, tile), t, &p->v_lds);
 }
 
 /* Clears rows behind the sequence's last token: a page may hold anything there, a NaN too. */
@@ -417,18 +396,40 @@ static struct tir_value clear_tail(struct prefill *p, struct tir_value v, struct
     return v;
 }
 
-static void place_v(struct prefill *p, struct tir_value tile, struct att_paged_data fetched)
+/* Parts of V, keys x a half of dv, side by side. */
+static struct tir_value join_v(struct prefill *p, struct tir_value part[2])
+{
+    if (prefill_v_parts(p) == 1)
+        return part[0];
+    return tir_join_blocks(&p->b, tir_stack(&p->b, part[0], part[1]), p->kv);
+}
+
+static struct tir_layout turned_layout(struct prefill *p)
+{
+    const struct tir_layout l = *tir_layout_of(p->b.f, prefill_v_registers(p, true));
+    if (prefill_v_parts(p) == 1)
+        return l;
+    const struct tir_layout both = tir_layout_stack(&l, p->kv);
+    return tir_layout_join_blocks(&both, p->kv, prefill_v_width(p));
+}
+
+static void place_v(struct prefill *p, struct tir_value tile)
 {
     struct tir_builder *b = &p->b;
-    if (!fetched.bits.id) {
+    struct tir_value v = p->fetched_v[0].bits, part[2];
+    if (!v.id) {
         tir_wait(b, GROUP_V, 0);
         return;
     }
-    struct tir_value v = fetched.bits;
-    if (p->v->paged)
-        v = clear_tail(p, att_paged_elements(b, &p->paged_v, fetched, p->dtype), tile);
-    if (p->by_columns && !p->v_cache.shuffle)
-        v = tir_relayout(b, v, tir_layout_of(b->f, v_register_tile(p, true)));
+    if (p->v->paged) {
+        for (unsigned i = 0; i < prefill_v_parts(p); i++)
+            part[i] = att_paged_elements(b, &p->paged_v[i], p->fetched_v[i], p->dtype);
+        v = clear_tail(p, join_v(p, part), tile);
+    }
+    if (p->by_columns && !p->v_cache.shuffle) {
+        const struct tir_layout turned = turned_layout(p);
+        v = tir_relayout(b, v, &turned);
+    }
     tir_tile_lds_store(b, v_buffer(p, tile), v, &p->v_lds);
 }
 
@@ -460,7 +461,7 @@ static void fetch_keys(void *family, struct att_block *block)
     set_stage(p, WAIT_K, M2);
     place_k(p, block->index);
     if (p->v->paged)
-        p->v_pages = att_page_numbers(&p->b, &p->pages, &p->paged_v, first_key(p, block->index));
+        p->v_pages = att_page_numbers(&p->b, &p->pages, &p->paged_v[0], first_key(p, block->index));
     if (p->v->mask == ATT_MASK_CUSTOM)
         block->mask = att_load_mask(&p->attention, first_key(p, block->index));
     tir_barrier(&p->b);
@@ -475,14 +476,14 @@ static void fetch_values(void *family, const struct att_block *block)
 {
     struct prefill *const p = family;
     set_stage(p, SCORES, M1);
-    p->fetched_v = fetch_v(p, block->index);
+    fetch_v(p, block->index);
 }
 
 static void place_values(void *family, const struct att_block *block)
 {
     struct prefill *const p = family;
     set_stage(p, VALUES, M1);
-    place_v(p, block->index, p->fetched_v);
+    place_v(p, block->index);
 }
 
 static void await_values(void *family)
@@ -591,7 +592,11 @@ static void finish(struct prefill *p, struct tir_value carried[ATT_N_CARRY])
     const struct tir_view out =
         att_view(b, head_base(p, ARG_OUT, token, p->head), rows, row_bytes(p, ARG_OUT_TOKEN_STRIDE),
                  p->v->head_dim_v * PREFILL_ELEM, 0);
-    store_rows(p, out, o, 0, p->dv);
+    if (prefill_v_parts(p) == 1)
+        store_rows(p, out, o, 0, p->dv);
+    else
+        for (unsigned i = 0; i < 2; i++)
+            store_rows(p, out, tir_half(b, o, (int)i), prefill_v_first(p, i), p->dv / 2);
     if (!p->v->lse)
         return;
     const struct tir_value lse = att_softmax_lse(b, &end);
@@ -618,15 +623,17 @@ static void locate_pages(struct prefill *p)
     struct tir_builder *b = &p->b;
     struct tir_value from = tir_i32(b, 0);
     if (att_hides_early(p->v))
-        from = att_first_seen(b, p->v, tir_add(b, p->row0, p->offset));
+        from = att_first_seen(b, p->v, p->attention.at.reach, tir_add(b, p->row0, p->offset));
     p->pages = att_pages(b, p->v, p->sequence, p->kv_len, from);
     for (unsigned i = 0; i < p->n_panels; i++) {
         struct panel *n = &p->panels[i];
         n->paged = att_paged_tile(b, &p->k_cache, p->kv, n->width, n->first, NULL);
     }
-    const struct tir_type by_two = v_register_tile(p, false);
-    p->paged_v = att_paged_tile(b, &p->v_cache, p->kv, (unsigned)p->v->head_dim_v, 0,
-                                p->by_columns ? tir_layout_of(b->f, by_two) : NULL);
+    const struct tir_type by_two = prefill_v_registers(p, false);
+    for (unsigned i = 0; i < prefill_v_parts(p); i++)
+        p->paged_v[i] =
+            att_paged_tile(b, &p->v_cache, p->kv, prefill_v_width(p), prefill_v_first(p, i),
+                           p->by_columns ? tir_layout_of(b->f, by_two) : NULL);
 }
 
 /* The first tile of K is asked for beside Q: the loop's own copy finds it in the L1. */

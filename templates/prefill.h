@@ -64,9 +64,9 @@ struct prefill {
     struct tir_value k_scale, v_scale; /* of the whole cache, or none */
     struct att_cache k_cache, v_cache;
     struct att_pages pages;
-    struct att_paged_tile paged_v;
+    struct att_paged_tile paged_v[2]; /* prefill_v_parts() of them */
     struct tir_value v_pages;
-    struct att_paged_data fetched_v;
+    struct att_paged_data fetched_v[2];
 };
 
 /* prefill_tile.c */
@@ -90,8 +90,27 @@ bool prefill_check(const struct att_variant *v, const struct tir_machine *m, str
 struct prefill prefill_with_tile(const struct att_variant *v, const struct tir_machine *m,
                                  const struct att_tile *t);
 
+/** Of a cache V is loaded whole or, where head_dim_v is no power of two, as the first and the last
+ * dv / 2 columns of it, side by side. How many parts there are, their columns, and where part i
+ * begins. */
+static inline unsigned prefill_v_parts(const struct prefill *p)
+{
+    return p->v->paged && p->dv != (unsigned)p->v->head_dim_v ? 2 : 1;
+}
+static inline unsigned prefill_v_width(const struct prefill *p)
+{
+    return p->dv / prefill_v_parts(p);
+}
+static inline unsigned prefill_v_first(const struct prefill *p, unsigned i)
+{
+    return i ? (unsigned)p->v->head_dim_v - p->dv / 2 : 0;
+}
+
 /** Each wave has its own queries and sees every key. */
 struct tir_waves prefill_waves(const struct prefill *p);
+
+/** Registers in which V, or a part of it, is loaded; `turned`: in the order that LDS takes. */
+struct tir_type prefill_v_registers(struct prefill *p, bool turned);
 
 /** Of S^T, keys x queries. */
 struct tir_layout prefill_scores_layout(const struct prefill *p);

@@ -6,6 +6,7 @@
 #include <assert.h>
 
 #include "ir/bits.h"
+#include "ir/spread.h"
 #include "templates/lds_map.h"
 #include "templates/prefill.h"
 
@@ -118,6 +119,8 @@ static bool check_plain(const struct att_variant *v, struct att_why *why)
     return true;
 }
 
+static unsigned ceiling(unsigned n) { return n > 1 ? 2 * ceiling((n + 1) / 2) : 1; }
+
 static void find_panels(struct prefill *p)
 {
     unsigned width = 256;
@@ -127,9 +130,13 @@ static void find_panels(struct prefill *p)
     const bool one_panel = dim <= p->widest_panel && !(dim & (dim - 1));
     const bool two = one_panel || p->tile->whole_keys;
     p->k_buffers = two && !p->tile->own[PREFILL_K_BUFFERS] ? 2 : 4;
-    const unsigned least = 8u << (p->mma->a.lane_bits - tir_bits(p->mma->m));
+    const unsigned lanes = 8u << (p->mma->a.lane_bits - tir_bits(p->mma->m));
+    /* Page numbers take registers for each panel, and 104 and 120 would have three and four: then
+     * what the first one leaves is one. */
+    const bool few = p->v->paged || (dim > 96 && dim % 16);
     for (unsigned first = 0; first < dim; first += width) {
         const unsigned rest = dim - first;
+        const unsigned least = first && few && lanes < rest ? ceiling(rest) : lanes;
         while (width > p->widest_panel || (width > rest && width > least))
             width /= 2;
         assert(p->n_panels < PREFILL_MAX_PANELS);
@@ -222,6 +229,32 @@ struct prefill prefill_with_tile(const struct att_variant *v, const struct tir_m
     return p;
 }
 
+/* Where the target cannot transpose on the way out of LDS, V is transposed on the way in: each lane
+ * loads 2 columns of 4 keys, or of 2 where the tile is too small for that, and exchanges them in
+ * registers. */
+struct tir_type prefill_v_registers(struct prefill *p, bool turned)
+{
+    const unsigned dv = prefill_v_width(p), kv_bits = tir_bits(p->kv);
+    struct tir_spread s = tir_spread(p->m, p->waves);
+    const unsigned threads = tir_spread_room(&s, TIR_LANES) + tir_spread_room(&s, TIR_WAVES);
+    const unsigned in_lane = kv_bits + tir_bits(dv) - threads;
+    if (!turned)
+        tir_spread_cols(&s, TIR_REGS, 1);
+    tir_spread_rows(&s, TIR_REGS, in_lane < 3 ? in_lane - 1 : 2);
+    if (turned)
+        tir_spread_cols(&s, TIR_REGS, 1);
+    /* Keys of a wave that share one page number would have it moved to a scalar, with a wait. */
+    const unsigned lane_cols = p->v->paged ? 5 : 6, cols = tir_bits(dv) - 1;
+    tir_spread_cols(&s, TIR_LANES, cols < lane_cols ? cols : lane_cols);
+    tir_spread_rows(&s, TIR_LANES, tir_spread_room(&s, TIR_LANES));
+    const unsigned keys = kv_bits - s.rows, room = tir_spread_room(&s, TIR_WAVES);
+    tir_spread_rows(&s, TIR_WAVES, keys < room ? keys : room);
+    tir_spread_fill(&s, TIR_WAVES, p->kv, dv);
+    tir_spread_fill(&s, TIR_REGS, p->kv, dv);
+    const struct tir_layout l = tir_spread_layout(&s);
+    return tir_tile(p->b.f, p->dtype, p->kv, dv, &l);
+}
+
 static unsigned lds_bytes(const struct prefill *p) { return key_bytes(p) + p->row_bytes; }
 
 /* Vector registers that a wave holds at once at the least: Q, O, the scores of a block, and V of a
@@ -264,21 +297,20 @@ bool prefill_fits(const struct att_variant *v, const struct att_tile *t,
     return true;
 }
 
-/* The four panels of 120 have no registers left, and above 128 a lane of an accumulator has rows of
- * O beyond any rest of 8. */
-static bool is_a_size(int dim) { return dim >= 64 && !(dim % (dim < 96 ? 8 : 16)); }
+/* Above 128 a lane of an accumulator has rows of O beyond any rest of 8. */
+static bool is_a_size(int dim) { return dim >= 64 && !(dim % (dim < 128 ? 8 : 16)); }
 
-/* Pages are loaded column by column up to a power of two, which has to be in the page. */
 static bool check_dims(const struct att_variant *v, struct att_why *why)
 {
-    static const char sizes[] = "64 to 96 by 8, or 112 to 256 by 16";
+    static const char sizes[] = "64 to 128 by 8, or 144 to 256 by 16";
     const int dim = v->head_dim, dim_v = v->head_dim_v;
-    if (v->paged && dim % 64)
-        return att_reject(why, ATT_HEAD_DIM,
-                          "head_dim %d is not a multiple of 64, with paged: true", dim);
-    if (v->paged && dim_v & (dim_v - 1))
-        return att_reject(why, ATT_HEAD_DIM_V,
-                          "head_dim_v %d is not 64, 128 or 256, with paged: true", dim_v);
+    const int step = 128 / (int)tir_dtype_bits(att_cache_dtype(v)); /* loads of 16 bytes */
+    if (v->paged && dim % step)
+        return att_reject(why, ATT_HEAD_DIM, "head_dim %d of a cache is not a multiple of %d", dim,
+                          step);
+    if (v->paged && dim_v % step)
+        return att_reject(why, ATT_HEAD_DIM_V, "head_dim_v %d of a cache is not a multiple of %d",
+                          dim_v, step);
     if (!is_a_size(dim))
         return att_reject(why, ATT_HEAD_DIM, "head_dim %d is not %s", dim, sizes);
     if (!is_a_size(dim_v))

@@ -169,7 +169,7 @@ static void errors_touch_no_output(void **state)
     write_file("bad.yaml", "targets: [gfx942]\nkernels: [{ op: prefill, head_dim: 66 }]\n");
     write_file("old.pack", "old");
     expect("build bad.yaml -o old.pack --no-cache", 1, "",
-           "bad.yaml:2:36: error: head_dim 66 is not 64 to 96 by 8, ");
+           "bad.yaml:2:36: error: head_dim 66 is not 64 to 128 by 8, ");
     expect("build bad.yaml -o fresh.pack --no-cache", 1, "", "error");
     size_t size;
     char *text = read_file("old.pack", &size);

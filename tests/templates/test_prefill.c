@@ -114,7 +114,7 @@ static void every_head_dim_is_decided(void **state)
             struct att_why why = {.text = ""};
             const bool taken = v.op->check(&v, &tgt_all[t]->machine, &why);
             assert_true(taken || strlen(why.text) > 10);
-            assert_true(!taken || (dim >= 64 && dim <= 256 && dim % (dim < 96 ? 8 : 16) == 0));
+            assert_true(!taken || (dim >= 64 && dim <= 256 && dim % (dim < 128 ? 8 : 16) == 0));
         }
 }
 
