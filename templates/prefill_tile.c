@@ -290,6 +290,12 @@ bool prefill_fits(const struct att_variant *v, const struct att_tile *t,
     if (lds_bytes(&p) > m->lds_bytes)
         return att_reject(why, ATT_TILE, "needs %u bytes of LDS, %s has %u", lds_bytes(&p), m->name,
                           m->lds_bytes);
+    const int together =
+        256 / t->rows; /* rows of O^T in a register of all lanes, and its three next */
+    if (v->head_dim_v % together)
+        return att_reject(why, ATT_HEAD_DIM_V,
+                          "head_dim_v %d beside head_dim %d is not a multiple of %d", v->head_dim_v,
+                          v->head_dim, together);
     const unsigned have = 512u / (t->waves / 4);
     if (registers(&p) > have)
         return att_reject(why, ATT_TILE, "needs %u vector registers, a wave has %u", registers(&p),

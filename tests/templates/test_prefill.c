@@ -118,6 +118,29 @@ static void every_head_dim_is_decided(void **state)
         }
 }
 
+/* What is taken can be written: with any other size of values, too. */
+static void every_pair_of_head_dims_makes_sound_tiles(void **state)
+{
+    (void)state;
+    unsigned taken = 0;
+    for (int t = 0; tgt_all[t]; t++)
+        for (int dim = 64; dim <= 256; dim += 8)
+            for (int dim_v = 64; dim_v <= 256; dim_v += 8) {
+                const struct tir_machine *m = &tgt_all[t]->machine;
+                struct att_variant v = variant(m->name, (const int[2]){dim, dim_v});
+                struct att_why why;
+                struct att_kernel k;
+                if (!v.op->check(&v, m, &why))
+                    continue;
+                v.op->build(&v, m, &k);
+                if (!tir_verify(k.func, "building", stderr))
+                    fail_msg("head_dim %d, head_dim_v %d", dim, dim_v);
+                tir_func_destroy(k.func);
+                taken++;
+            }
+    assert_true(taken > 300);
+}
+
 static void soft_cap_fits_too(void **state)
 {
     (void)state;
@@ -193,8 +216,8 @@ static void matrix_pipe_is_kept_busy(void **state)
 static void unsupported_head_dims_say_why(void **state)
 {
     (void)state;
-    static const int odd[][2] = {{60, 60}, {512, 512}, {128, 100}};
-    for (int i = 0; i < 3; i++) {
+    static const int odd[][2] = {{60, 60}, {512, 512}, {128, 100}, {256, 72}};
+    for (int i = 0; i < 4; i++) {
         struct att_variant v = variant("gfx942", odd[i]);
         struct att_why why = {.text = ""};
         assert_false(v.op->check(&v, &tgt_find("gfx942")->machine, &why));
@@ -208,6 +231,7 @@ int main(void)
         cmocka_unit_test(tiles_fit_their_registers_on_every_target),
         cmocka_unit_test(head_dims_between_the_tiles),
         cmocka_unit_test(every_head_dim_is_decided),
+        cmocka_unit_test(every_pair_of_head_dims_makes_sound_tiles),
         cmocka_unit_test(soft_cap_fits_too),
         cmocka_unit_test(paged_tiles_fit_too),
         cmocka_unit_test(caches_that_cannot_be_say_why),
