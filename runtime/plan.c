@@ -106,7 +106,7 @@ static void choose_pieces(struct batch *p)
     if (p->shape->batch > p->n.parts)
         return;
     const int64_t least = worthwhile_piece(longest);
-    const int64_t most = larger(p->payload + OVERHEAD, least);
+    const int64_t most = larger(p->payload, least);
     int64_t piece = larger(ceil_div(units, p->n.parts), least);
     for (; !p->piece && piece <= most; piece++)
         p->piece = pieces_fit(p, piece) ? piece : 0;

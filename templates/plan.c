@@ -217,7 +217,7 @@ static struct tir_value choose_piece(struct plan *p, struct tir_value all_units,
     const struct tir_value share =
         tir_div(b, att_plus(b, tir_add(b, all_units, p->parts), -1), p->parts);
     const struct tir_value least = worthwhile_piece(p, longest);
-    const struct tir_value most = tir_max(b, att_plus(b, p->payload, OVERHEAD), least);
+    const struct tir_value most = tir_max(b, p->payload, least);
     const struct tir_value end =
         tir_select(b, tir_cmp_le(b, p->batch, p->parts), att_plus(b, most, 1), zero);
     struct tir_value piece = zero;

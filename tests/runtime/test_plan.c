@@ -193,7 +193,7 @@ static void check_balance(const struct case_ *c)
     static const int64_t lengths[] = {2, 3, 4, 6, 8, 12, 16, 24, 32};
     for (int i = 0; 4 * least * least < longest_sequence; i++)
         least = lengths[i];
-    const int64_t most = payload + o > least ? payload + o : least;
+    const int64_t most = payload > least ? payload : least;
     const bool equal = count_pieces(c, most) <= parts;
     for (int32_t l = 0; l < c->shape.lists; l++) {
         int64_t load = 0, longest = 0;
