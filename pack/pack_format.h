@@ -18,7 +18,8 @@
 #define ATTN_PACK_MAGIC "attnpack"
 
 enum {
-    ATTN_PACK_VERSION = 1,
+    /* Of the format, and of what kernels read: work items name keys since 2, pages before. */
+    ATTN_PACK_VERSION = 2,
     ATTN_PACK_CODE_ALIGN = 4096, /* a page: a code object can be handed out as it lies */
 };
 

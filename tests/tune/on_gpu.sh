@@ -16,7 +16,11 @@ for file in machine.out verify.json bench.out tuned.yaml tuned.attnpack tuned.sq
     [ -s "on-gpu/$file" ] || { echo "$file is missing"; exit 1; }
 done
 grep -q 'root mean square' on-gpu/calibrate.out
-grep -q -- 'gfx950 --parameters (nothing changes)' on-gpu/loops-fit.out
+# Times vary by 1 %: what the loops find is within 5 % of what the simulator has. Without noise they find
+# just that: test `probes`.
+grep -q '^gfx950 --parameters ' on-gpu/loops-fit.out
+awk '$1 == "parameter" { rows = 1; next } /--parameters/ { exit } rows { n++; if ($3 < 0.95 * $2 || $3 > 1.05 * $2) bad = 1 }
+    END { exit bad || n < 10 }' on-gpu/loops-fit.out
 # What arrives elsewhere is enough for a calibration there.
 cd on-gpu
 unset LD_LIBRARY_PATH
