@@ -404,7 +404,7 @@ static bool expand_op(struct attnc_expander *x, const struct attnc_settings *s,
     return add_product(x, op, at, targets[0], dims, count, product);
 }
 
-/* Whether the entry has its impossible combinations left out; false if it says something else. */
+/* Reads `where`: impossible combinations are left out. False if it says something else. */
 static bool read_where(struct attnc_expander *x, const struct attnc_setting *where)
 {
     x->leaves_out = false;

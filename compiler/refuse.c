@@ -79,7 +79,7 @@ static bool depends_on_others(const struct att_variant *v, const struct tir_mach
     return false;
 }
 
-/* Where the last field is given of which another value would do; the entry, if there is none. */
+/* The place of the last field of which another value would do; the entry, if there is none. */
 static struct att_loc decisive_place(const struct att_variant *v, const struct tir_machine *m)
 {
     struct att_why why;

@@ -169,7 +169,7 @@ void tir_barrier(struct tir_builder *b);
 struct tir_value tir_arrive(struct tir_builder *b, struct tir_value address, struct tir_value n);
 void tir_acquire(struct tir_builder *b);
 void tir_set_priority(struct tir_builder *b, int level);
-/** What computes a tile stays above, and what comes behind stays below. */
+/** Ops that compute the tile stay above, and ops that come behind stay below. */
 void tir_anchor(struct tir_builder *b, struct tir_value a);
 /** Begins a phase of the schedule: kind 0 memory, 1 matrix. */
 void tir_phase(struct tir_builder *b, int kind);

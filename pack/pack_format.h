@@ -18,7 +18,7 @@
 #define ATTN_PACK_MAGIC "attnpack"
 
 enum {
-    /* Of the format, and of what kernels read: work items name keys since 2, pages before. */
+    /* The format, and what kernels read: work items name keys since 2, pages before. */
     ATTN_PACK_VERSION = 2,
     ATTN_PACK_CODE_ALIGN = 4096, /* a page: a code object can be handed out as it lies */
 };

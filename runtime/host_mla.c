@@ -60,7 +60,7 @@ int attn_head_product_fill(const struct attn_head_product_desc *d,
                            const struct attn_head_product_args *a, union attn_value *v)
 {
     enum { WORKGROUPS_WANTED = 1024, TILES_LEAST = 4, LARGE_COLUMNS = 256 };
-    /* Of so many columns two workgroups fit a compute unit: more would read w once more each. Where
+    /* Two workgroups of so many columns fit a compute unit: more would read w once more each. Where
      * several of them have one x, the model says that more are as good. */
     const bool one_round = d->head_dim > LARGE_COLUMNS && !(d->shared && d->head_dim_v > KEPT_ROWS);
     const int64_t all = one_round ? WORKGROUPS_WANTED / 2 : WORKGROUPS_WANTED;

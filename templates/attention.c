@@ -246,7 +246,7 @@ static bool is_late(const struct att_attention *a, enum att_step s)
     return a->steps[s].stage != a->steps[ATT_STEP_EXPONENT].stage;
 }
 
-/* What the steps leave for the iteration of the scores; they have one stage in it. */
+/* Values that the steps leave for the iteration of the scores; they have one stage in it. */
 static struct power begin_power(const struct att_attention *a, struct tir_value exponent)
 {
     struct tir_builder *const b = a->b;

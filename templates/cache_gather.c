@@ -88,7 +88,7 @@ static struct tir_value find_slots(struct gather *g, const struct att_cache *c,
     return tir_add(b, att_page_first(&c->pages, number), tir_convert(b, token, TIR_I64));
 }
 
-/* What stored numbers are to be multiplied with: a scalar, one a row, or nothing. Of packed rows it
+/* Scales of stored numbers: a scalar, one a row, or none. Of packed rows it
  * is that of a panel. */
 static struct tir_value find_scale(const struct att_cache *c, struct tir_value slot)
 {

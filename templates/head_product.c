@@ -310,7 +310,7 @@ static unsigned own_panels(const struct product *p) { return panels(p) / WAVES; 
 /* Rows of 128 bytes of f32. */
 static struct tir_layout sum_map(void) { return att_lds_swizzled(TOKENS, ROWS, CHUNK / 2, 0, 3); }
 
-/* Of a row of `size` bytes an element: where this wave's n-th panel begins. */
+/* The start of this wave's n-th panel in a row of `size` bytes an element. */
 static struct tir_value own_byte(struct product *p, unsigned n, int size)
 {
     struct tir_builder *b = &p->b;
@@ -365,7 +365,7 @@ static void load_own_tile(struct product *p, struct tir_value token, struct tir_
     }
 }
 
-/* What this wave's columns add to out^T. */
+/* Adds this wave's columns to out^T. */
 static struct tir_value multiply_own(struct product *p, const struct tir_value *x)
 {
     struct tir_builder *b = &p->b;

@@ -108,7 +108,7 @@ static struct att_index_walk walk_at(struct indexer *x, struct tir_value round)
     };
 }
 
-/* What the loop over rounds carries. The keys of the round before are appended between the
+/* Values that the loop over rounds carries. The keys of the round before are appended between the
  * products of this one. Behind them: the state of the blocks' selection. */
 enum {
     TO = ATT_SELECT_N,
@@ -307,7 +307,7 @@ static void open_list(struct indexer *x)
 
 /* ---- kv_indptr ---- */
 
-/* What is selected of each of 64 rows: how many keys it sees, top_k at most. */
+/* Counts the selected keys of each of 64 rows: those that it sees, top_k at most. */
 static struct tir_value count_rows(struct indexer *x, struct tir_value first)
 {
     struct tir_builder *b = &x->b;

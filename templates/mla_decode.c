@@ -184,7 +184,7 @@ static struct tir_value last_seen(struct mla *s, struct tir_value position)
     return tir_sub(b, quotient, tir_int_like(b, quotient, 1));
 }
 
-/* What queries see is said by positions in the whole context; keys are those of a shard. */
+/* Masks go by positions in the whole context; keys are those of a shard. */
 static void find_shard_position(struct mla *s)
 {
     struct tir_builder *const b = &s->d.b;

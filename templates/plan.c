@@ -257,8 +257,8 @@ static void place_on_line(struct plan *p, struct chunk *c)
     c->last = tir_max(b, tir_div(b, tir_add(b, c->start, c->u), payload), c->part);
 }
 
-/* Where the sequences of a chunk begin, and in which parts they lie. `start`: parts that are taken,
- * where each piece has its own. */
+/* The starts of a chunk's sequences, and the parts in which they lie. `start`: parts that are
+ * taken, where each piece has its own. */
 static struct chunk place(struct plan *p, struct tir_value first, struct tir_value *start)
 {
     struct tir_builder *b = &p->b;

@@ -92,7 +92,7 @@ static struct tir_value count_layers(struct prefill *p)
     return tir_div(&p->b, att_plus(&p->b, most, rows - 1), tir_i32(&p->b, rows));
 }
 
-/* Where the queries and keys of a turn lie, and how many there are. */
+/* The places and numbers of a turn's queries and keys. */
 static void locate(struct prefill *p, const struct turn *t)
 {
     struct tir_builder *b = &p->b;

@@ -90,7 +90,7 @@ bool prefill_check(const struct att_variant *v, const struct tir_machine *m, str
 struct prefill prefill_with_tile(const struct att_variant *v, const struct tir_machine *m,
                                  const struct att_tile *t);
 
-/** Of a cache V is loaded whole or, where head_dim_v is no power of two, as the first and the last
+/** V of a cache is loaded whole or, where head_dim_v is no power of two, as the first and the last
  * dv / 2 columns of it, side by side. How many parts there are, their columns, and where part i
  * begins. */
 static inline unsigned prefill_v_parts(const struct prefill *p)

@@ -61,7 +61,7 @@ unsigned att_select_lds_bytes(unsigned room, unsigned waves)
     return att_select_beside_bytes(room, waves) + HISTOGRAM_BYTES;
 }
 
-/* What is beyond a chunk lets a selection stop before it knows the limit exactly. */
+/* Room beyond a chunk lets a selection stop before it knows the limit exactly. */
 struct att_select_size att_select_size(unsigned k, unsigned each, unsigned most, unsigned waves,
                                        unsigned lds_bytes)
 {
@@ -250,7 +250,7 @@ static struct tir_value is_candidate(const struct att_select *s, struct tir_valu
     return tir_cmp_eq(b, tir_and(b, digits, mask), number(s, known));
 }
 
-/* What is known of the k-th largest key: some of its digits, that of the entries with these digits
+/* Knowledge of the k-th largest key: some of its digits, that of the entries with these digits
  * `need` belong to the k largest, and how many have them. */
 struct limit {
     struct tir_value known, need, all;
@@ -315,7 +315,7 @@ static struct kept keep_roughly(const struct att_select *s, const struct held *h
     return (struct kept){kept[0], kept[1], kept[2]};
 }
 
-/* What stays moves to the front, in the order in which it stands. */
+/* Entries that stay move to the front and keep their order. */
 static void keep_largest(const struct att_select *s, const struct held *h, const struct kept *kept)
 {
     struct tir_builder *b = s->b;

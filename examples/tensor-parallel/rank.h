@@ -33,10 +33,10 @@ void rank_end_step(struct rank *r, uint16_t *out);
 /* Sequence s is over: its row is padding from now on. */
 void rank_drop(struct rank *r, int s);
 
-/* What the last call made of a layer's queries, [token, QUERY]. */
+/* Reads a layer's queries as the last call rotated them, [token, QUERY]. */
 void rank_read_queries(struct rank *r, int layer, int tokens, uint16_t *queries);
 
-/* What a layer's cache holds of a sequence, [tokens, KEY] each. */
+/* Reads a sequence's keys and values out of a layer's cache, [tokens, KEY] each. */
 void rank_read_cache(struct rank *r, int layer, int s, int tokens, uint16_t *keys,
                      uint16_t *values);
 

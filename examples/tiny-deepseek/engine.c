@@ -18,7 +18,7 @@ enum { STEPS = 6, LAST_STEP_OF_1 = 3, MOST_HEADS = 16 };
 static const struct call prompts = {{70, 5, 83, 0}, {70, 5, 83, 0}}; /* the last row comes later */
 static const struct call turn = {{83, 5, 88, 20}, {13, 0, 5, 20}};
 
-/* What there is of a token on the host: before a kernel has changed it, and behind. */
+/* A token's numbers on the host, before and after the kernels. */
 struct engine {
     struct model model;
     const struct shape *shape;
@@ -115,7 +115,7 @@ static void check_new(struct engine *e, const struct call *call, struct verdict 
     }
 }
 
-/* What a chunk was made of: the cache, and the same products. */
+/* The sources of a chunk: the cache, and the same products. */
 static void check_chunk(struct engine *e, const struct call *call, int number,
                         struct verdict *verdict)
 {

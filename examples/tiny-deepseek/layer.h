@@ -20,7 +20,7 @@ enum {
     MOST_TOKENS = TOKENS > CHUNKED ? TOKENS : CHUNKED
 };
 
-/* What a call is about. The new tokens of the sequences lie one sequence behind the other. */
+/* The sequences of a call. Their new tokens lie one sequence behind the other. */
 struct call {
     int lengths[BATCH]; /* of a sequence with its new tokens; 0: the row is padding */
     int added[BATCH];   /* new tokens among these, the last ones */
@@ -46,13 +46,13 @@ void layer_norm(struct layer *l, int tokens, uint16_t *q_a, uint16_t *kv_a);
  */
 void layer_prefill(struct layer *l, const struct call *call, const uint16_t *q);
 
-/* What the new tokens see in tokens number * CHUNK .. of the cache, added to the result. */
+/* Adds the attention of the new tokens to tokens number * CHUNK .. of the cache to the result. */
 void layer_prefill_chunk(struct layer *l, const struct call *call, int number);
 
 /* A step: replays the graph. */
 void layer_step(struct layer *l, const struct call *call, const uint16_t *q);
 
-/* What calls leave on the device. */
+/* Results that calls leave on the device. */
 struct tensors {
     uint16_t *q_a;      /* [token, q_lora] */
     uint16_t *kv_a;     /* [token, ROW]: normalised, and by layer_prefill() rotated */

@@ -10,7 +10,7 @@
 #include <stdint.h>
 #include <string.h>
 
-/* What both models have, and the most of what they differ in. */
+/* Sizes that both models have, and the larger of those that differ. */
 enum {
     LATENT = 512,
     ROPE = 64,
@@ -22,7 +22,7 @@ enum {
     MOST_ABSORBED = 16 * ROW /* heads * ROW */
 };
 
-/* What a rank has of the model's attention. */
+/* A rank's part of the model's attention. */
 struct shape {
     const char *name;
     int hidden, heads, nope, value, q_lora;

@@ -14,7 +14,7 @@ struct kernels {
     struct attn_op *gather, *plan, *absorb, *decode, *combine, *raise;
 };
 
-/* What calls read from device memory, so that a graph finds new values there. */
+/* Inputs that calls read from device memory, so that a graph finds new values there. */
 struct inputs {
     int64_t *positions; /* [token] */
     int64_t *slots;     /* [token]: where its row goes; -1: nowhere */

@@ -208,7 +208,7 @@ static void make_pages(struct problem *p)
             p->table[s * most + i] = p->indices[p->kv_indptr[s] + i];
 }
 
-/* Where part `part` of n keys begins: a multiple of 32, so that a part of a short sequence is
+/* The first key of part `part` of n: a multiple of 32, so that a part of a short sequence is
  * empty. */
 static int cut(int n, int part)
 {

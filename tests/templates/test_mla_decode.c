@@ -237,7 +237,7 @@ static void make_slots(struct problem *p)
     p->slot_indptr[BATCH] = n;
 }
 
-/* Where part `part` of n keys begins: a multiple of 32, so that a part of a short sequence is
+/* The first key of part `part` of n: a multiple of 32, so that a part of a short sequence is
  * empty. */
 static int cut(int n, int part)
 {

@@ -118,7 +118,7 @@ static void every_head_dim_is_decided(void **state)
         }
 }
 
-/* What is taken can be written: with any other size of values, too. */
+/* Every pair of sizes that is taken can be written. */
 static void every_pair_of_head_dims_makes_sound_tiles(void **state)
 {
     (void)state;

@@ -85,8 +85,8 @@ static unsigned find_own_row(const struct att_variant *v)
     return 0;
 }
 
-/* What a build takes, the other rows, then what differs from these in one knob, in two, and so on:
- * the first are the likeliest to win, and a small number of them is a sample of all. */
+/* The row that a build takes, the other rows, then what differs from these in one knob, in two, and
+ * so on: the first are the likeliest to win, and a small number of them is a sample of all. */
 static bool add_candidates(struct tune_key *key, size_t most)
 {
     const struct att_template *op = key->variant.op;

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What is traced: elements of a tensor at most, and its alignment, which is that of hipMalloc();
+/* Limits of a trace: elements of a tensor at most, and its alignment, which is that of hipMalloc();
  * what a user's logits function finds behind its argument. */
 enum { TRACED_ELEMENTS_MAX = 1 << 30, TRACED_ALIGN = 256, TRACED_HOOK_FLOATS = 65536 };
 

@@ -107,7 +107,7 @@ static bool is(const struct call *c, unsigned flags) { return c->flags & flags; 
 
 static bool is_latent(const struct call *c) { return c->op == &verify_mla_decode; }
 
-/* What both ops have: members of their descriptors and of their arguments, tensors. */
+/* Members of descriptors and arguments, and tensors, that both ops have. */
 #define DESC(c, name) (*(is_latent(c) ? &(c)->desc.mla_decode.name : &(c)->desc.decode.name))
 #define ARG(c, name) (*(is_latent(c) ? &(c)->args.mla_decode.name : &(c)->args.decode.name))
 #define OPERAND(c, name) call_operand(c, is_latent(c) ? MLA_DECODE_##name : DECODE_##name)
@@ -125,7 +125,7 @@ static bool is_sharded(const struct call *c) { return is_latent(c) && c->desc.ml
 
 static bool is_split(const struct call *c) { return ARG(c, work_lists) > 0; }
 
-/* What the kernel reads of its keys: pages, or slots. */
+/* The kernel finds its keys by pages, or by slots. */
 static const struct page_lists *lists_of(const struct call *c)
 {
     const struct own *own = c->own;
@@ -409,7 +409,7 @@ static void point_the_same_way(struct call *c)
     }
 }
 
-/* Of a shard: contexts that have as many tokens in it as there are keys, and what queries see. */
+/* Makes contexts that have as many tokens in a shard as there are keys, and their masks. */
 static void fill_shard(struct call *c)
 {
     struct own *own = c->own;
@@ -625,7 +625,7 @@ static bool takes(const struct call *c)
 
 /* Traces. */
 
-/* What the user left out, for the kernel's ratio of heads. */
+/* Fills in what the user left out, by the kernel's ratio of heads. */
 static const char *complete(const struct call *c, void *shape)
 {
     static char why[100];

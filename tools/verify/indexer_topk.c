@@ -43,7 +43,7 @@ static const struct shape traced = {{"trace", EQUAL}, KEYS_RANDOM, 304, 65536, 1
 
 enum { SPLITS = 3, TRACED_BLOCKS = 2048 };
 
-/* What a kernel selects: keys, and blocks of them. */
+/* A kernel's selections: keys, and blocks of them. */
 enum { OF_KEYS, OF_BLOCKS, LISTS };
 
 static const struct list {

@@ -7,7 +7,7 @@
 
 enum { DEVICE_BLOCKS_MAX = 40 };
 
-/** What one shape has on the device; `error` is the first hipError_t, after which nothing is
+/** Memory of one shape on the device; `error` is the first hipError_t, after which nothing is
  * done. */
 struct device_memory {
     struct gpu *gpu;

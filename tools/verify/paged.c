@@ -93,7 +93,7 @@ static const int64_t *element_at(const struct paged *p, enum cache_part part, st
     return memcpy(at, from, sizeof(nhd));
 }
 
-/* Of a packed row: so many bytes from byte `first` on. */
+/* So many bytes of a packed row, from byte `first` on. */
 static uint32_t row_bits(const struct paged *p, struct slot s, int64_t first, int bytes,
                          uint32_t (*of)(const struct operand *, const int64_t *))
 {

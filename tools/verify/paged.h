@@ -54,7 +54,7 @@ double paged_scale(const struct paged *p, enum cache_part part, struct slot s);
 double paged_result_scale(const struct paged *p, enum cache_part part, struct slot s);
 void paged_set_scale(struct paged *p, enum cache_part part, struct slot s, double scale);
 
-/** Of packed rows: the scale of element d of K, as it was uploaded or left, and that the kernel may
+/** Packed rows: the scale of element d of K, as it was uploaded or left, and that the kernel may
  * write it. */
 double packed_scale(const struct paged *p, struct slot s, int d);
 double packed_result_scale(const struct paged *p, struct slot s, int d);

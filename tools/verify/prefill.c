@@ -445,7 +445,7 @@ static bool takes(const struct call *c)
     return (plain || !is(c, LONG)) && (!is(c, TURNS) || is_persistent(c));
 }
 
-/* What the user left out, for the kernel's ratio of heads. */
+/* Fills in what the user left out, by the kernel's ratio of heads. */
 static const char *complete(const struct call *c, void *shape)
 {
     static char why[100];

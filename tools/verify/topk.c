@@ -170,11 +170,11 @@ struct list {
 
 static int part_end(int length, int splits, int part)
 {
-    const int each = (length + splits - 1) / splits;
+    const int each = ((length + splits - 1) / splits + 63) / 64 * 64;
     return part * each < length ? part * each : length;
 }
 
-/* What a part of a row selects, of `splits`. */
+/* The selection of one of `splits` parts of a row. */
 static struct list select_part(const struct call *c, int row, int part, int splits)
 {
     const struct own *own = c->own;
@@ -188,7 +188,7 @@ static struct list select_part(const struct call *c, int row, int part, int spli
     };
 }
 
-/* What the first call leaves of a row. */
+/* The entries of a row that the first call leaves. */
 static void fill_lists(struct call *c, int row)
 {
     const struct own *own = c->own;

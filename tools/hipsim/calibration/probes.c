@@ -270,7 +270,7 @@ static const struct row *find_row(const struct fit *f, size_t i)
     return row;
 }
 
-/* What the probe shows with one parameter at a value and the others where they are. */
+/* The probe's result with one parameter at a value and the others where they are. */
 static double model(const struct fit *f, size_t which, double value)
 {
     char text[TEXT];

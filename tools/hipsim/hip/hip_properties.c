@@ -29,7 +29,7 @@ struct attribute_row {
     int value;
 };
 
-/* What all these GPUs have. */
+/* Properties that all these GPUs share. */
 static const struct attribute_row common[] = {
     {hipDeviceAttributeEccEnabled, 1},
     {hipDeviceAttributeAsyncEngineCount, 2},

@@ -34,7 +34,7 @@ bool time_cache_touch(struct time_cache *cache, uint64_t address);
 unsigned time_lines(unsigned bytes, uint64_t lanes, const uint64_t addr[WAVE_LANES],
                     uint64_t *lines);
 
-/* What a level sends in a span of PIPE_CLOCKS clocks. */
+/* Bytes that a level sends in a span of PIPE_CLOCKS clocks. */
 struct time_span {
     uint64_t number; /* of the span that has this place */
     double bytes;    /* that are taken */
