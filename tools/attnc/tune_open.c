@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the model's open questions decide: winners that are none at one end of the range that
+ * Winners that the model's open questions decide: they are none at one end of the range that
  * sources leave to a parameter. A GPU has to say which it is.
  */
 #include <math.h>
