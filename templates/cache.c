@@ -201,13 +201,15 @@ unsigned att_cache_lane_elements(const struct att_cache *c, const struct att_cac
 bool att_cache_check_dims(const struct att_variant *v, struct att_why *why)
 {
     static const enum att_field fields[] = {ATT_HEAD_DIM, ATT_HEAD_DIM_V};
+    const int step = CHUNK * 8 / (int)tir_dtype_bits(att_cache_dtype(v));
     for (int i = 0; i < 2; i++) {
         const int dim = att_get(v, fields[i]);
         /* Above, what a lane holds of V in SHUFFLE would not fit its registers. */
         const int most =
             v->kv_layout == ATT_KV_LAYOUT_SHUFFLE ? ATT_CACHE_DIM_MAX / 2 : ATT_CACHE_DIM_MAX;
-        if (dim % 16 || dim > most)
-            return att_reject(why, fields[i], "%d is not a multiple of 16 up to %d", dim, most);
+        if (dim % step || dim > most)
+            return att_reject(why, fields[i], "%d is not a multiple of %d up to %d", dim, step,
+                              most);
     }
     return true;
 }
@@ -263,6 +265,26 @@ struct tir_value att_cache_slot_row(const struct att_cache *c, struct tir_value 
 
 /* ---- Blocks of a row that lie apart ---- */
 
+/* The blocks of each row, rows x (columns / width) of i64, for a tile of type `t`. */
+static struct tir_type blocks_of(const struct att_cache *c, struct tir_type t, unsigned width)
+{
+    struct tir_func *f = c->b->f;
+    const struct tir_layout split = tir_layout_split_blocks(tir_layout_of(f, t), t.rows, width);
+    const struct tir_layout vector = tir_layout_slice(&split, 1);
+    const struct tir_layout l = tir_layout_join_blocks(&vector, t.rows, 1);
+    return tir_tile(f, TIR_I64, t.rows, t.cols / width, &l);
+}
+
+/* Addresses that split_blocks() has as rows, of blocks that lie `at` (i32) behind their rows. */
+static struct tir_value rows_at(const struct att_cache *c, struct tir_value row,
+                                struct tir_type blocks, struct tir_value at)
+{
+    struct tir_builder *b = c->b;
+    const struct tir_value each =
+        tir_add(b, tir_broadcast(b, row, blocks), tir_zext(b, at, TIR_I64));
+    return tir_split_blocks(b, each, 1);
+}
+
 /*
  * Addresses of the blocks that split_blocks() of a tile of type `t` has as rows: block i, from
  * column i * width on, lies i * step bytes behind its row.
@@ -270,14 +292,8 @@ struct tir_value att_cache_slot_row(const struct att_cache *c, struct tir_value 
 static struct tir_value block_rows(const struct att_cache *c, struct tir_value row,
                                    struct tir_type t, unsigned width, struct tir_value step)
 {
-    struct tir_builder *b = c->b;
-    const struct tir_layout split = tir_layout_split_blocks(tir_layout_of(b->f, t), t.rows, width);
-    const struct tir_layout vector = tir_layout_slice(&split, 1);
-    const struct tir_layout l = tir_layout_join_blocks(&vector, t.rows, 1);
-    const struct tir_type blocks = tir_tile(b->f, TIR_I64, t.rows, t.cols / width, &l);
-    const struct tir_value index = tir_col_index(b, blocks);
-    const struct tir_value at = tir_zext(b, times(b, index, step), TIR_I64);
-    return tir_split_blocks(b, tir_add(b, tir_broadcast(b, row, blocks), at), 1);
+    const struct tir_type blocks = blocks_of(c, t, width);
+    return rows_at(c, row, blocks, times(c->b, tir_col_index(c->b, blocks), step));
 }
 
 /* What column `first` adds to a row's address: i32. */
@@ -288,6 +304,27 @@ static struct tir_value column_byte(const struct att_cache *c, int first)
     if (c->value)
         return tir_i32(c->b, first * CHUNK);
     return att_times(c->b, c->block_stride, first / c->x);
+}
+
+/* Columns of K in SHUFFLE that begin within a block and reach into others: in the widest runs of
+ * which none crosses into the next block. */
+static void store_across(const struct att_cache *c, struct tir_value row, int first,
+                         struct tir_value a)
+{
+    struct tir_builder *b = c->b;
+    const struct tir_type t = tir_typeof(b->f, a);
+    const unsigned in_block = (unsigned)c->x, run = (unsigned)(first & -first);
+    const unsigned width = run < t.cols ? run : t.cols, per_block = in_block / width;
+    const struct tir_type blocks = blocks_of(c, t, width);
+    const struct tir_value column = tir_col_index(b, blocks);
+    const struct tir_value number =
+        tir_add(b, column, tir_int_like(b, column, (unsigned)first / width));
+    const struct tir_value block = tir_shr(b, number, tir_int_like(b, number, tir_bits(per_block)));
+    const struct tir_value within = tir_mul(b, modulo(b, number, (int)per_block),
+                                            tir_int_like(b, number, (int)width * c->size));
+    const struct tir_value at = tir_add(b, times(b, block, c->block_stride), within);
+    tir_tile_scatter(b, c->base, rows_at(c, row, blocks, at), tir_i32(b, 0),
+                     tir_split_blocks(b, a, width));
 }
 
 void att_cache_store(const struct att_cache *c, struct tir_value row, int first, struct tir_value a)
@@ -303,12 +340,17 @@ void att_cache_store(const struct att_cache *c, struct tir_value row, int first,
         return;
     }
     const struct tir_type t = tir_typeof(b->f, a);
-    if (t.cols < (unsigned)c->x) { /* within one block */
-        tir_tile_scatter(b, c->base, row, att_plus(b, byte, first % c->x * c->size), a);
+    const unsigned x = (unsigned)c->x, place = (unsigned)first % x;
+    if (place + t.cols <= x && t.cols < x) { /* within one block */
+        tir_tile_scatter(b, c->base, row, att_plus(b, byte, (int)place * c->size), a);
         return;
     }
-    const struct tir_value rows = block_rows(c, row, t, (unsigned)c->x, c->block_stride);
-    tir_tile_scatter(b, c->base, rows, byte, tir_split_blocks(b, a, (unsigned)c->x));
+    if (place) {
+        store_across(c, row, first, a);
+        return;
+    }
+    const struct tir_value rows = block_rows(c, row, t, x, c->block_stride);
+    tir_tile_scatter(b, c->base, rows, byte, tir_split_blocks(b, a, x));
 }
 
 /* ---- Runs of tokens in V's SHUFFLE layout ---- */

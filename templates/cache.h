@@ -105,9 +105,9 @@ struct tir_value att_cache_slot_row(const struct att_cache *c, struct tir_value 
 
 /**
  * Writes columns first.. of rows at these addresses (Mx1). `a` has the cache's dtype, and x columns
- * of a lane are best neighbours in registers: one store then takes 16 bytes. Of K in SHUFFLE the
- * columns are whole blocks of x, or part of one. V in SHUFFLE takes one
- * store for each element; see att_cache_store_runs().
+ * of a lane are best neighbours in registers: one store then takes 16 bytes, or of K in SHUFFLE as
+ * many as `first` is a multiple of. V in SHUFFLE takes one store for each element; see
+ * att_cache_store_runs().
  */
 void att_cache_store(const struct att_cache *c, struct tir_value row, int first,
                      struct tir_value a);

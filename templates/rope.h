@@ -13,8 +13,9 @@
 enum {
     ROPE_ELEM = 2, /* bytes of bf16 and fp16 */
     ROPE_WAVES = 8,
-    ROPE_MAX_PIECES = 4,
-    ROPE_MAX_SPANS = 16,
+    ROPE_FEW_PIECES = 4, /* as many as elements of a byte may have */
+    ROPE_MAX_PIECES = 6,
+    ROPE_MAX_SPANS = 24,
     ROPE_MAX_PARTS = ROPE_MAX_SPANS + ROPE_MAX_PIECES,
 };
 
@@ -32,6 +33,7 @@ struct rope_shape {
     unsigned dim; /* elements of a head */
     unsigned n_spans, n_parts, n_pieces;
     bool packed;
+    bool many; /* pieces */
     struct rope_span spans[ROPE_MAX_SPANS];
 };
 

@@ -25,13 +25,11 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Pieces start and end at whole dwords of what is stored. Where SHUFFLE keeps 16 bytes together
- * they are whole blocks of these, or all within the first. */
+/* Pieces start and end at whole dwords of what is stored. */
 static bool check_rotary_dim(const struct att_variant *v, int rotary, struct att_why *why)
 {
     const int cache = (int)tir_dtype_bits(att_cache_dtype(v)) / 8, half = rotary / 2;
     const int elements = v->out_dtype == ATT_OUT_DTYPE_FP8 || cache == 1 ? 4 : 2;
-    const bool shuffle = v->kv_layout == ATT_KV_LAYOUT_SHUFFLE;
     if (rotary > v->head_dim)
         return att_reject(why, ATT_ROTARY_DIM, "rotary_dim %d is more than head_dim %d", rotary,
                           v->head_dim);
@@ -40,15 +38,10 @@ static bool check_rotary_dim(const struct att_variant *v, int rotary, struct att
                           "rotary_dim %d is not a multiple of %d: half of it has to be whole "
                           "stores of %d elements",
                           rotary, 2 * elements, elements);
-    if (shuffle && half % (16 / cache) && (half > 8 / cache || half & (half - 1)))
+    const int most = elements == 4 ? ROPE_FEW_PIECES : ROPE_MAX_PIECES;
+    if (__builtin_popcount((unsigned)half) > most)
         return att_reject(why, ATT_ROTARY_DIM,
-                          "rotary_dim %d is neither a multiple of %d nor a power of two below: "
-                          "SHUFFLE keeps %d elements together",
-                          rotary, 32 / cache, 16 / cache);
-    if (__builtin_popcount((unsigned)half) > ROPE_MAX_PIECES)
-        return att_reject(why, ATT_ROTARY_DIM,
-                          "rotary_dim %d: half of it is more than %d powers of two", rotary,
-                          ROPE_MAX_PIECES);
+                          "rotary_dim %d: half of it is more than %d powers of two", rotary, most);
     return true;
 }
 
@@ -56,16 +49,18 @@ static bool check(const struct att_variant *v, const struct tir_machine *m, stru
 {
     (void)m;
     const int rotary = rope_rotary_dim(v);
+    const int step = 16 * 8 / (int)tir_dtype_bits(att_cache_dtype(v));
     if (v->kv_layout == ATT_KV_LAYOUT_PACKED)
         return att_reject(why, ATT_KV_LAYOUT, "packed rows are mla_rope_cache's");
-    if (v->head_dim % 16 || v->head_dim > 512)
-        return att_reject(why, ATT_HEAD_DIM, "head_dim %d is not a multiple of 16 of at most 512",
-                          v->head_dim);
+    if (v->head_dim % step || v->head_dim < 16 || v->head_dim > 512)
+        return att_reject(why, ATT_HEAD_DIM, "head_dim %d is not a multiple of %d from 16 to 512",
+                          v->head_dim, step);
     if (rotary && !check_rotary_dim(v, rotary, why))
         return false;
-    if (v->head_dim_v % 16 || v->head_dim_v > 512)
+    if (v->head_dim_v % step || v->head_dim_v < 16 || v->head_dim_v > 512)
         return att_reject(why, ATT_HEAD_DIM_V,
-                          "head_dim_v %d is not a multiple of 16 of at most 512", v->head_dim_v);
+                          "head_dim_v %d is not a multiple of %d from 16 to 512", v->head_dim_v,
+                          step);
     if (v->head_dim_v > 2 * v->head_dim)
         return att_reject(why, ATT_HEAD_DIM_V,
                           "head_dim_v %d is more than twice head_dim %d: as many heads of it as a "

@@ -39,13 +39,15 @@ static unsigned min_u(unsigned a, unsigned b) { return a < b ? a : b; }
 
 static unsigned lowest_bit(unsigned x) { return x & -x; }
 
-/* A lane has 4 elements of a span at least, or all that there are. */
+/* A lane has 4 elements of a span at least, or all that there are; 2 where a head has so many spans
+ * that four of each would not fit its registers. */
 static void add_span(struct rope *p, struct rope_shape *s, unsigned first, unsigned columns,
                      unsigned dtype, unsigned lane_bits)
 {
     struct tir_func *f = p->b.f;
     const unsigned most = dtype == TIR_I32 ? 2 : 3, bits = tir_bits_floor(columns);
-    const unsigned least = min_u(dtype == TIR_I32 ? 1 : 2, bits);
+    const bool few = dtype == TIR_I32 || s->many;
+    const unsigned least = min_u(few ? 1 : 2, bits);
     const unsigned used = min_u(lane_bits, bits - least);
     const struct tir_layout l = tile_layout(p->b.f->machine, (unsigned)p->rows, columns,
                                             min_u(bits - used, most), used, lane_bits);
@@ -119,6 +121,7 @@ void rope_choose_shapes(struct rope *p)
     struct rope_shape *s = &p->rotated;
     s->dim = dim;
     s->packed = p->v->rope == ATT_ROPE_GPTJ;
+    s->many = __builtin_popcount(rotary / 2) > ROPE_FEW_PIECES;
     add_pieces(p, s, rotary / 2, lane_bits);
     add_panels(p, s, rotary, lane_bits);
     s->n_parts = s->n_spans + (s->packed ? s->n_pieces : 0);

@@ -124,7 +124,7 @@ static void every_head_dim_has_layouts(void **state)
                                                      &att_template_cache_gather};
     unsigned built = 0;
     for (int o = 0; o < 2; o++)
-        for (int dim = 16; dim <= ATT_CACHE_DIM_MAX + 16; dim += 16)
+        for (int dim = 16; dim <= ATT_CACHE_DIM_MAX + 8; dim += 8)
             for (int kind = 0; kind < KINDS; kind++) {
                 struct att_variant v = variant(ops[o], "gfx942", dim, kind);
                 built += check_answers(&v);
@@ -138,7 +138,7 @@ static void every_head_dim_has_layouts(void **state)
 static void odd_head_dims_fit_their_registers(void **state)
 {
     (void)state;
-    static const int dims[] = {272, 304, 496};
+    static const int dims[] = {72, 120, 272, 304, 496};
     const int shuffle = ATT_KV_DTYPE_FP8 + 5 * ATT_KV_LAYOUT_SHUFFLE + 10 * ATT_KV_SCALE_TENSOR;
     for (unsigned d = 0; d < sizeof(dims) / sizeof(dims[0]); d++) {
         const struct att_variant write = variant(&att_template_cache_write, "gfx942", dims[d], 0);
@@ -197,7 +197,8 @@ static void check_refused(enum att_field field, int value, enum att_field also, 
 static void what_no_cache_is_like_says_why(void **state)
 {
     (void)state;
-    check_refused(ATT_HEAD_DIM, 72, ATT_PAGE_SIZE, 16);
+    check_refused(ATT_HEAD_DIM, 68, ATT_PAGE_SIZE, 16);
+    check_refused(ATT_HEAD_DIM, 72, ATT_KV_DTYPE, ATT_KV_DTYPE_FP8);
     check_refused(ATT_HEAD_DIM_V, 1024, ATT_PAGE_SIZE, 16);
     check_refused(ATT_PAGE_SIZE, 36, ATT_KV_LAYOUT, ATT_KV_LAYOUT_SHUFFLE);
     check_refused(ATT_PAGE_SIZE, 4, ATT_KV_LAYOUT, ATT_KV_LAYOUT_SHUFFLE);
