@@ -37,9 +37,9 @@ struct tgt_range {
 
 /**
  * The hot loop: of the loops that hold matrix instructions and no smaller such loop, the one with
- * most of them; without matrix instructions the longest innermost loop. Blocks that stand outside
- * the range from its head to its last branch back are cold and left out. False: there is no loop
- * (or no memory: the caller cannot do better than to say there is none).
+ * most of them; without matrix instructions the longest innermost loop. Blocks behind its last
+ * branch back are cold and left out. False: there is no loop (or no memory: the caller cannot
+ * do better than to say there is none).
  */
 bool tgt_find_hot_loop(const struct tgt_code *code, struct tgt_range *loop);
 

@@ -238,10 +238,11 @@ static size_t count_matrix(const struct tgt_code *code, struct tgt_range r)
     return n;
 }
 
-/* The last back edge to `head` in address order, or -1. */
+/* The last block in address order that branches back to `head`, or -1. LLVM may put it in front of
+ * the head, which the loop is then entered at from the middle. */
 static int latch_of(const struct graph *g, int head)
 {
-    for (int b = g->count - 1; b >= head; b--) {
+    for (int b = g->count - 1; b >= 0; b--) {
         bool reached = b == 0 || g->blocks[b].dominator >= 0;
         if (reached && goes_to(&g->blocks[b], head) && dominates(g, head, b))
             return b;
@@ -249,16 +250,53 @@ static int latch_of(const struct graph *g, int head)
     return -1;
 }
 
-/* Another loop with at least `least` matrix instructions begins inside this one. */
-static bool holds_another(const struct tgt_code *code, struct graph *g, int head, int latch,
+/* A loop's blocks [first, last], in address order, without its cold ones. */
+struct loop {
+    int head, first, last;
+    struct tgt_range range;
+    size_t matrix;
+};
+
+/* Does control go from `b` to a flagged block that stands no later than `head`? */
+static bool goes_back(const struct graph *g, int b, int head)
+{
+    for (int k = 0; k < 2; k++) {
+        const int to = g->blocks[b].next[k];
+        if (to >= 0 && to <= head && g->in_loop[to])
+            return true;
+    }
+    return false;
+}
+
+/* The loop of the edge latch -> head, whose blocks are flagged. A latch behind the head ends it.
+ * One in front begins it, with what of the loop stands next to the two; it ends with the last block
+ * there that goes back as far as the head. */
+static struct loop extent_of(const struct tgt_code *code, const struct graph *g, int head,
+                             int latch)
+{
+    struct loop l = {.head = head, .first = head, .last = latch};
+    if (latch < head) {
+        while (l.first > 0 && g->in_loop[l.first - 1])
+            l.first--;
+        l.last = head;
+        for (int b = head; b < g->count && g->in_loop[b]; b++)
+            if (goes_back(g, b, head))
+                l.last = b;
+    }
+    l.range = (struct tgt_range){g->blocks[l.first].first, g->blocks[l.last].end};
+    l.matrix = count_matrix(code, l.range);
+    return l;
+}
+
+/* Does another loop with at least `least` matrix instructions stand inside of this one? */
+static bool holds_another(const struct graph *g, const struct loop *loops, int n, int outer,
                           size_t least)
 {
-    for (int inner = head + 1; inner <= latch; inner++) {
-        int back = g->in_loop[inner] ? latch_of(g, inner) : -1;
-        if (back < 0 || back > latch)
-            continue;
-        struct tgt_range r = {g->blocks[inner].first, g->blocks[back].end};
-        if (count_matrix(code, r) >= least)
+    const struct loop *const o = &loops[outer];
+    for (int i = 0; i < n; i++) {
+        const struct loop *const inner = &loops[i];
+        if (i != outer && inner->first >= o->first && inner->last <= o->last &&
+            dominates(g, o->head, inner->head) && inner->matrix >= least)
             return true;
     }
     return false;
@@ -266,21 +304,26 @@ static bool holds_another(const struct tgt_code *code, struct graph *g, int head
 
 static bool choose_loop(const struct tgt_code *code, struct graph *g, struct tgt_range *best)
 {
+    struct loop *const loops = calloc((size_t)g->count, sizeof(*loops));
     size_t most = 0, longest = 0;
-    for (int head = 0; head < g->count; head++) {
-        int latch = latch_of(g, head);
+    int n = 0;
+    for (int head = 0; loops && head < g->count; head++) {
+        const int latch = latch_of(g, head);
         if (latch < 0)
             continue;
         collect_loop(g, head, latch);
-        struct tgt_range r = {g->blocks[head].first, g->blocks[latch].end};
-        size_t matrix = count_matrix(code, r);
-        bool better = matrix > most || (matrix == most && r.end - r.first > longest);
-        if (!better || holds_another(code, g, head, latch, matrix ? 1 : 0))
+        loops[n++] = extent_of(code, g, head, latch);
+    }
+    for (int i = 0; i < n; i++) {
+        const size_t matrix = loops[i].matrix, length = loops[i].range.end - loops[i].range.first;
+        const bool better = matrix > most || (matrix == most && length > longest);
+        if (!better || holds_another(g, loops, n, i, matrix ? 1 : 0))
             continue;
         most = matrix;
-        longest = r.end - r.first;
-        *best = r;
+        longest = length;
+        *best = loops[i].range;
     }
+    free(loops);
     return longest > 0;
 }
 

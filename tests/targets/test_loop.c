@@ -5,6 +5,7 @@
  */
 #include "tests/targets/harness.h"
 
+#include <stdio.h>
 #include <string.h>
 
 enum { VALU_PER_MFMA = 7, CHAIN = 8 };
@@ -236,6 +237,73 @@ static void the_hot_loop_is_the_innermost_with_matrix_instructions(void **state)
     compiled_free(&c);
 }
 
+enum { BLOCK_INSTS = 4, MAX_BLOCKS = 16 };
+
+/* A block of BLOCK_INSTS instructions of 4 bytes, of which `matrix` are matrix instructions and the
+ * last may branch to a block. */
+struct drawn {
+    unsigned matrix;
+    int to; /* -1: does not branch */
+    bool falls_through;
+};
+
+/* Draws the blocks one after the other; the hot loop, as the first and the last of its blocks. */
+static void assert_hot_loop(const struct drawn *blocks, size_t n, size_t first, size_t last)
+{
+    struct tgt_inst insts[MAX_BLOCKS * BLOCK_INSTS] = {{0}};
+    const struct tgt_code code = {insts, n * BLOCK_INSTS};
+    struct tgt_range loop;
+    for (size_t i = 0; i < code.count; i++) {
+        const struct drawn *const b = &blocks[i / BLOCK_INSTS];
+        const size_t at = i % BLOCK_INSTS;
+        const bool ends = at == BLOCK_INSTS - 1 && (b->to >= 0 || !b->falls_through);
+        insts[i] = (struct tgt_inst){.offset = (uint32_t)(4 * i),
+                                     .size = 4,
+                                     .target = ends && b->to >= 0 ? 4 * BLOCK_INSTS * b->to : -1,
+                                     .ends_block = ends,
+                                     .falls_through = !ends || b->falls_through};
+        snprintf(insts[i].text, sizeof(insts[i].text), "%s", at < b->matrix ? "v_mfma_" : "v_add");
+    }
+    assert_true(tgt_find_hot_loop(&code, &loop));
+    assert_int_equal(loop.first, first * BLOCK_INSTS);
+    assert_int_equal(loop.end, (last + 1) * BLOCK_INSTS);
+}
+
+/* What LLVM makes of a loop whose cold branch stands at its end: a block in front of the head takes
+ * both ways back, and the loop is entered behind it. The loop around it is laid out alike. */
+static void a_hot_loop_may_begin_with_its_latch(void **state)
+{
+    (void)state;
+    static const struct drawn blocks[] = {
+        {0, 2, false},  /* 0: enters the outer loop at 2 */
+        {0, 9, true},   /* 1: latch of the outer loop: ends it, or goes on */
+        {0, -1, true},  /* 2: head of the outer loop */
+        {1, 5, false},  /* 3: enters the inner one at 5 */
+        {0, 8, true},   /* 4: latch of the inner loop: ends it, or goes on */
+        {0, 10, true},  /* 5: its head, to a cold block */
+        {3, 4, true},   /* 6: back, by either way */
+        {0, 4, false},  /* 7 */
+        {1, 1, false},  /* 8: behind the inner loop */
+        {0, -1, false}, /* 9: the end */
+        {0, 6, false},  /* 10: cold, back to 6 */
+    };
+    assert_hot_loop(blocks, sizeof(blocks) / sizeof(blocks[0]), 4, 7);
+}
+
+/* The usual order: the latch ends the loop, cold blocks stand behind it. */
+static void cold_blocks_are_no_part_of_the_hot_loop(void **state)
+{
+    (void)state;
+    static const struct drawn blocks[] = {
+        {0, -1, true},  /* 0 */
+        {2, 4, true},   /* 1: head, to the cold block */
+        {2, 1, true},   /* 2: latch */
+        {0, -1, false}, /* 3: the end */
+        {0, 2, false},  /* 4: cold */
+    };
+    assert_hot_loop(blocks, sizeof(blocks) / sizeof(blocks[0]), 1, 2);
+}
+
 /* Anchors, priorities and phases cost no instruction but s_setprio. */
 static void anchors_and_phases_cost_nothing(void **state)
 {
@@ -287,6 +355,8 @@ int main(void)
         cmocka_unit_test(cold_code_is_out_of_line_and_costs_no_copies),
         cmocka_unit_test(two_waves_a_simd_have_256_registers_each_without_agprs),
         cmocka_unit_test(the_hot_loop_is_the_innermost_with_matrix_instructions),
+        cmocka_unit_test(a_hot_loop_may_begin_with_its_latch),
+        cmocka_unit_test(cold_blocks_are_no_part_of_the_hot_loop),
         cmocka_unit_test(anchors_and_phases_cost_nothing),
         cmocka_unit_test(a_loop_guards_its_first_round),
     };

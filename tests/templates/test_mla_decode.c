@@ -631,9 +631,8 @@ static void check_facts(const char *target, const struct setting *s, unsigned n)
     /* With blocks of 16 keys, which small LDS has for more than 16 columns, a wave has three loads
      * and the page numbers under way: some of these are the last when they are waited for. */
     const bool few_loads = v.gqa > 64 || (v.gqa > 16 && t->machine.lds_bytes <= 64 * 1024);
-    /* LLVM puts the latch of a loop with stage LATE in front of its head, where it is not found. */
-    const bool found = f->loop.mfma != 0;
-    if ((f->loop.waits_vm0 && !few_loads) || (!found && v.gqa <= 16))
+    /* S of a wave's columns, and O += V P: of the blocks of keys that a round takes. */
+    if ((f->loop.waits_vm0 && !few_loads) || f->loop.mfma < 36)
         fail_msg("%s has %u waits for all loads and %u matrix instructions in its loop", k.name,
                  f->loop.waits_vm0, f->loop.mfma);
     attnc_kernel_free(&k);
