@@ -36,6 +36,9 @@ static void help_explains_everything(void **state)
     expect("help prefill", 0, "takes: dtype head_dim", "");
     expect("help prefill", 0, "head_dim: 1 to 1024; of a query and a key", "");
     expect("help mla_decode", 0, "head_dim: 256 to ", "");
+    expect("help mla_decode", 0, "mask custom with sharded: shards are of causal masks", "");
+    expect("help cache_write", 0, "`page_size`: any, 1 to 65536", "");
+    expect("help limits", 0, "# Limits of the ops", "");
     expect("help metadata", 0, "taken by: metadata", "");
     expect("help metadata", 0, "block_table: i32 read", "");
     expect("help combine", 0, "- splits is not positive", "");

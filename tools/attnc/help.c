@@ -11,6 +11,7 @@
 #include "templates/template.h"
 #include "tools/attnc/command.h"
 #include "tools/attnc/json.h"
+#include "tools/attnc/limits.h"
 #include "tools/attnc/op_help.h"
 
 static bool takes(const struct att_template *t, enum att_field f) { return t->takes >> f & 1; }
@@ -91,6 +92,46 @@ static void help_op(const struct att_template *t)
     print_op(t);
     for (const char *const *line = op_help(t->name); line && *line; line++)
         puts(*line);
+    puts("\nKernels that can be built:\n");
+    print_limits(t);
+}
+
+/* What a schema says of a call's tensors and numbers, as Markdown. */
+static void print_call_limits(const char *const *line)
+{
+    while (*line && strcmp(*line, "Tensors of a call:"))
+        line++;
+    for (; *line; line++) {
+        const size_t indent = strspn(*line, " ");
+        const char *text = *line + indent;
+        if (!**line)
+            continue;
+        if (!indent)
+            printf("\n%s\n\n", *line);
+        else if (indent > 4)
+            printf("  %s\n", text);
+        else
+            printf("- %s\n", text + (strncmp(text, "- ", 2) ? 0 : 2));
+    }
+}
+
+static void help_limits(void)
+{
+    puts("# Limits of the ops\n\n"
+         "`attnc help limits` writes this page. What a description may say is found by asking for "
+         "every\n"
+         "kernel, so these are the values that `attnc build` takes; a line \"with\" says which "
+         "other values\n"
+         "a field has beside those. Tensors and numbers of a call are the schema's: libattn checks "
+         "them\n"
+         "in every launch.");
+    for (const struct att_template *const *t = att_templates; *t; t++) {
+        printf("\n## %s\n\nKernels that can be built:\n\n", (*t)->name);
+        print_limits(*t);
+        const char *const *lines = op_help((*t)->name);
+        if (lines)
+            print_call_limits(lines);
+    }
 }
 
 static void help_ops(void)
@@ -213,6 +254,7 @@ static const struct topic {
     {"ops", "the op families and what each takes", help_ops},
     {"targets", "the GPUs that attnc compiles for", help_targets},
     {"passes", "the passes of the pipeline", help_passes},
+    {"limits", "the values that each op's fields and calls can have", help_limits},
 };
 enum { TOPIC_COUNT = sizeof(topics) / sizeof(topics[0]) };
 
@@ -286,7 +328,7 @@ static int run(int argc, char **argv)
 
 const struct command command_help = {
     .name = "help",
-    .usage = "[fields|ops|targets|passes|NAME]",
+    .usage = "[fields|ops|targets|passes|limits|NAME]",
     .summary = "Explain commands, fields, ops, targets and passes",
     .options = options,
     .run = run,

@@ -1,0 +1,424 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * This file finds the limits of an op by asking its template: every field's values, alone and
+ * beside every value of every other field. They are therefore those of `attnc build`.
+ */
+#include "tools/attnc/limits.h"
+
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "targets/tgt.h"
+#include "templates/template.h"
+#include "tools/attnc/limits_text.h"
+
+/* A value of a field other than its default, and what it cannot be without. */
+struct choice {
+    enum att_field field;
+    int value;
+    int helper;      /* the number of another choice that has to stand beside it, or -1 */
+    uint8_t targets; /* that have it: a bit for each of tgt_all */
+};
+
+enum { MOST_CHOICES = 64 };
+
+struct op_limits {
+    const struct att_template *op;
+    struct att_variant base; /* takes nothing but what has to be given */
+    struct choice choices[MOST_CHOICES];
+    int count;
+    uint8_t all; /* targets */
+};
+
+static void set(struct att_variant *v, enum att_field f, int value)
+{
+    v->loc[f].line = 1; /* given: it follows no other field */
+    if (att_fields[f].kind == ATT_KIND_FILE)
+        att_set_file(v, f, value ? "hook.c" : NULL);
+    else
+        att_set(v, f, value);
+}
+
+/* The targets on which the variant can be built; the last reason why not. */
+static uint8_t targets_of(const struct att_variant *v, struct att_why *why)
+{
+    uint8_t found = 0;
+    for (unsigned i = 0; tgt_all[i]; i++) {
+        struct att_variant there = *v;
+        struct att_why no = {.field = ATT_FIELD_COUNT};
+        there.target = tgt_all[i]->machine.name;
+        att_variant_resolve(&there);
+        if (there.op->check(&there, &tgt_all[i]->machine, &no))
+            found |= (uint8_t)(1 << i);
+        else if (why)
+            *why = no;
+    }
+    return found;
+}
+
+/* Head sizes with which most of an op's kernels exist, those that have to be given. */
+static bool find_base(struct op_limits *l)
+{
+    static const int sizes[] = {128, 64, 192, 256, 512, 576, 1024, 1536};
+    enum { SIZES = sizeof(sizes) / sizeof(sizes[0]) };
+    static const enum att_field pairs[][2] = {{ATT_HEAD_DIM, ATT_HEAD_DIM_V},
+                                              {ATT_WIDTH, ATT_WIDTH_KV}};
+    const int pair = l->op->takes & ATT_BIT(WIDTH) ? 1 : 0;
+    for (int i = 0; i < SIZES * SIZES; i++) {
+        att_variant_init(&l->base, l->op, tgt_all[0]->machine.name);
+        set(&l->base, pairs[pair][0], sizes[i / SIZES]);
+        set(&l->base, pairs[pair][1], sizes[(i + i / SIZES) % SIZES]); /* equal ones first */
+        if (targets_of(&l->base, NULL) == l->all) {
+            if (att_get(&l->base, pairs[pair][0]) == att_get(&l->base, pairs[pair][1]))
+                l->base.loc[pairs[pair][1]].line = 0;
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Sets a choice and what stands beside it, unless that is of a field that is set already. */
+static void apply(const struct op_limits *l, struct att_variant *v, int choice)
+{
+    uint64_t done = 0;
+    for (; choice >= 0; choice = l->choices[choice].helper) {
+        const struct choice *c = &l->choices[choice];
+        if (done >> c->field & 1)
+            return;
+        set(v, c->field, c->value);
+        done |= UINT64_C(1) << c->field;
+    }
+}
+
+/* Gives the variant the next of the head sizes that are common; false behind the last ones. */
+static bool resize(const struct op_limits *l, struct att_variant *v, int i)
+{
+    static const int sizes[][2] = {{64, 64}, {128, 128}, {192, 128}, {256, 256}, {576, 512}};
+    if (i == (int)(sizeof(sizes) / sizeof(sizes[0])) || !(l->op->takes & ATT_BIT(HEAD_DIM)))
+        return false;
+    set(v, ATT_HEAD_DIM, sizes[i][0]);
+    set(v, ATT_HEAD_DIM_V, sizes[i][1]);
+    return true;
+}
+
+/* The targets of a variant with any of these head sizes. */
+static uint8_t targets_of_any(const struct op_limits *l, const struct att_variant *v,
+                              struct att_why *why)
+{
+    struct att_variant sized = *v;
+    uint8_t found = targets_of(v, why);
+    for (int i = 0; found != l->all && resize(l, &sized, i); i++)
+        found |= targets_of(&sized, NULL);
+    return found;
+}
+
+/* A choice and what it needs: other head sizes, where those of the base do not do. */
+static struct att_variant with_choice(const struct op_limits *l, int choice)
+{
+    struct att_variant v = l->base;
+    apply(l, &v, choice);
+    struct att_variant sized = v;
+    for (int i = 0; !targets_of(&sized, NULL); i++) {
+        if (!resize(l, &sized, i))
+            return v;
+    }
+    return sized;
+}
+
+/* A choice that is not there alone may be beside another, best one that is. */
+static void find_helper(struct op_limits *l, int n)
+{
+    struct choice *c = &l->choices[n];
+    for (int i = 0; i < 2 * l->count && !c->targets; i++) {
+        const struct choice *other = &l->choices[i % l->count];
+        const bool alone = other->targets && other->helper < 0;
+        if (other->field == c->field || alone != (i < l->count) || other->helper == n)
+            continue;
+        struct att_variant v = l->base;
+        set(&v, c->field, c->value);
+        set(&v, other->field, other->value);
+        c->targets = targets_of_any(l, &v, NULL);
+        c->helper = c->targets ? i % l->count : -1;
+    }
+}
+
+static void find_choices(struct op_limits *l)
+{
+    for (int f = 0; f < ATT_FIELD_COUNT; f++) {
+        const struct att_field_info *info = &att_fields[f];
+        if (!(l->op->takes >> f & 1) || info->role != ATT_ROLE_KEY || info->kind == ATT_KIND_INT)
+            continue;
+        const int values = info->kind == ATT_KIND_ENUM ? info->value_count : 2;
+        for (int value = 0; value < values && l->count < MOST_CHOICES; value++) {
+            if (value == info->dflt)
+                continue;
+            struct att_variant v = l->base;
+            set(&v, f, value);
+            l->choices[l->count++] = (struct choice){f, value, -1, targets_of_any(l, &v, NULL)};
+        }
+    }
+    for (int i = 0; i < l->count; i++)
+        find_helper(l, i);
+}
+
+/* ---- What is printed ---- */
+
+static void name_value(const struct choice *c, struct text *t)
+{
+    const struct att_field_info *info = &att_fields[c->field];
+    text_add(t, "%s", info->name);
+    if (info->kind == ATT_KIND_ENUM)
+        text_add(t, " %s", info->values[c->value].name);
+}
+
+static void name_helper(const struct op_limits *l, const struct choice *c, struct text *t)
+{
+    if (c->helper >= 0) {
+        text_add(t, " beside ");
+        name_value(&l->choices[c->helper], t);
+    }
+}
+
+static void name_choice(const struct op_limits *l, int n, struct text *t)
+{
+    name_value(&l->choices[n], t);
+    name_helper(l, &l->choices[n], t);
+}
+
+static void name_targets(const struct op_limits *l, uint8_t targets, struct text *t)
+{
+    if (targets == l->all)
+        return;
+    for (unsigned i = 0; tgt_all[i]; i++) {
+        if (targets >> i & 1)
+            text_add(t, " (%s)", tgt_all[i]->machine.name);
+    }
+}
+
+/* A head of values may have another size than one of keys: the targets that have it with any of the
+ * sizes that are common. */
+static uint8_t targets_of_pair(const struct att_variant *v, enum att_field other)
+{
+    static const int sizes[] = {64, 128, 192, 256, 320, 512, 576};
+    uint8_t found = targets_of(v, NULL);
+    for (int i = 0; i < 7 && v->op->takes >> other & 1; i++) {
+        struct att_variant changed = *v;
+        set(&changed, other, sizes[i]);
+        found |= targets_of(&changed, NULL);
+    }
+    return found;
+}
+
+/* The targets of every sample of an integer field. */
+static void sweep(const struct att_variant *v, enum att_field f, bool pairs,
+                  uint8_t has[LIMITS_SAMPLES])
+{
+    for (int i = 0; i < LIMITS_SAMPLES; i++) {
+        const int value = limits_sample(i);
+        has[i] = 0;
+        if (value < att_fields[f].min || value > att_fields[f].max)
+            continue;
+        struct att_variant changed = *v;
+        set(&changed, f, value);
+        if (pairs && f == ATT_HEAD_DIM)
+            has[i] = targets_of_pair(&changed, ATT_HEAD_DIM_V);
+        else if (pairs && f == ATT_HEAD_DIM_V)
+            has[i] = targets_of_pair(&changed, ATT_HEAD_DIM);
+        else
+            has[i] = targets_of(&changed, NULL);
+    }
+}
+
+static void describe_values(const struct op_limits *l, enum att_field f,
+                            const uint8_t has[LIMITS_SAMPLES], struct text *t)
+{
+    bool same = true;
+    for (int i = 0; i < LIMITS_SAMPLES; i++)
+        same = same && (has[i] == 0 || has[i] == l->all);
+    for (unsigned i = 0; tgt_all[i]; i++) {
+        if (!same)
+            text_add(t, "%s%s: ", i ? "; " : "", tgt_all[i]->machine.name);
+        limits_describe(has, (uint8_t)(1 << i), att_fields[f].zero, t);
+        if (same)
+            return;
+    }
+}
+
+/* Which sizes of a value's head there are beside each size of a key's, where that differs. */
+static void print_pairs(const struct op_limits *l)
+{
+    static uint8_t sets[LIMITS_DENSE][LIMITS_SAMPLES], same[LIMITS_SAMPLES];
+    static const uint8_t none[LIMITS_SAMPLES];
+    for (int d = 1; d < LIMITS_DENSE; d++) {
+        struct att_variant v = l->base;
+        set(&v, ATT_HEAD_DIM, d);
+        memset(sets[d], 0, sizeof(sets[d]));
+        if (targets_of_pair(&v, ATT_HEAD_DIM_V))
+            sweep(&v, ATT_HEAD_DIM_V, false, sets[d]);
+    }
+    int first = 1, last = LIMITS_DENSE - 1;
+    while (first < last && !memcmp(sets[first], none, sizeof(none)))
+        first++;
+    while (last > first && (!memcmp(sets[last], none, sizeof(none)) ||
+                            !memcmp(sets[last], sets[first], sizeof(none))))
+        last--;
+    for (int d = first; first < last && d < LIMITS_DENSE; d++) {
+        if (!memcmp(sets[d], none, sizeof(none)))
+            continue;
+        memset(same, 0, sizeof(same));
+        for (int other = LIMITS_DENSE - 1; other >= d; other--) {
+            if (memcmp(sets[d], sets[other], sizeof(none)))
+                continue;
+            same[other] = l->all;
+            if (other > d)
+                memset(sets[other], 0, sizeof(none));
+        }
+        struct text t = {0};
+        text_add(&t, "with head_dim ");
+        describe_values(l, ATT_HEAD_DIM, same, &t);
+        text_add(&t, ": ");
+        describe_values(l, ATT_HEAD_DIM_V, sets[d], &t);
+        text_print(&t, "    - ", "      ");
+    }
+}
+
+/* An integer field: its values, and beside which others they are different ones. */
+static void print_integer(const struct op_limits *l, enum att_field f)
+{
+    static uint8_t base[LIMITS_SAMPLES], sets[MOST_CHOICES][LIMITS_SAMPLES];
+    struct text t = {0};
+    sweep(&l->base, f, true, base);
+    text_add(&t, "`%s`: ", att_fields[f].name);
+    describe_values(l, f, base, &t);
+    text_print(&t, "- ", "  ");
+    if (f == ATT_HEAD_DIM_V)
+        print_pairs(l);
+    bool done[MOST_CHOICES] = {0};
+    for (int i = 0; i < l->count; i++) {
+        const struct att_variant v = with_choice(l, i);
+        sweep(&v, f, true, sets[i]);
+        done[i] = !l->choices[i].targets || !memcmp(sets[i], base, sizeof(base));
+    }
+    for (int i = 0; i < l->count; i++) {
+        if (done[i])
+            continue;
+        text_add(&t, "with ");
+        for (int j = i; j < l->count; j++) {
+            if (done[j] || memcmp(sets[i], sets[j], sizeof(base)))
+                continue;
+            if (j > i)
+                text_add(&t, ", ");
+            name_choice(l, j, &t);
+            done[j] = true;
+        }
+        text_add(&t, ": ");
+        describe_values(l, f, sets[i], &t);
+        text_print(&t, "    - ", "      ");
+    }
+}
+
+static void print_enum(const struct op_limits *l, enum att_field f)
+{
+    const struct att_field_info *info = &att_fields[f];
+    struct text t = {0};
+    text_add(&t, "`%s`: %s", info->name, info->values[info->dflt].name);
+    for (int i = 0; i < l->count; i++) {
+        const struct choice *c = &l->choices[i];
+        if (c->field != f || !c->targets)
+            continue;
+        text_add(&t, ", %s", info->values[c->value].name);
+        name_targets(l, c->targets, &t);
+        name_helper(l, c, &t);
+    }
+    text_print(&t, "- ", "  ");
+}
+
+static void print_flags(const struct op_limits *l)
+{
+    struct text t = {0};
+    for (int i = 0; i < l->count; i++) {
+        const struct choice *c = &l->choices[i];
+        if (att_fields[c->field].kind == ATT_KIND_ENUM || !c->targets)
+            continue;
+        text_add(&t, "%s`%s`", t.length ? ", " : "", att_fields[c->field].name);
+        name_targets(l, c->targets, &t);
+        name_helper(l, c, &t);
+    }
+    if (t.length)
+        text_print(&t, "- true or false: ", "  ");
+}
+
+/* Why two choices have no kernel together; false where they have. */
+static bool clash(const struct op_limits *l, int a, int b, struct att_why *why)
+{
+    const struct choice *x = &l->choices[a], *y = &l->choices[b];
+    if (x->field == y->field || !x->targets || !y->targets)
+        return false;
+    const struct choice *helpers[] = {x->helper < 0 ? NULL : &l->choices[x->helper],
+                                      y->helper < 0 ? NULL : &l->choices[y->helper]};
+    for (int i = 0; i < 2; i++) { /* no clash of its own: what the helper says is said there */
+        const struct choice *other = i ? x : y, *second = helpers[!i];
+        if (helpers[i] && (helpers[i]->field == other->field ||
+                           (second && second->field == helpers[i]->field && second != helpers[i])))
+            return false;
+    }
+    struct att_variant v = l->base;
+    apply(l, &v, a);
+    apply(l, &v, b);
+    return !targets_of_any(l, &v, why);
+}
+
+/* What clashes with a choice, a line for each reason. */
+static void print_clashes(const struct op_limits *l, int a, bool *any)
+{
+    bool done[MOST_CHOICES] = {0};
+    struct att_why why = {0}, other = {0};
+    for (int i = a + 1; i < l->count; i++) {
+        if (done[i] || !clash(l, a, i, &why))
+            continue;
+        struct text t = {0};
+        name_choice(l, a, &t);
+        text_add(&t, " with ");
+        for (int j = i; j < l->count; j++) {
+            if (done[j] || !clash(l, a, j, &other) || strcmp(why.text, other.text))
+                continue;
+            if (j > i)
+                text_add(&t, ", ");
+            name_choice(l, j, &t);
+            done[j] = true;
+        }
+        text_add(&t, ": %s", why.text);
+        if (!*any)
+            puts("\nNo kernel has:\n");
+        *any = true;
+        text_print(&t, "- ", "  ");
+    }
+}
+
+void print_limits(const struct att_template *op)
+{
+    static struct op_limits l;
+    l = (struct op_limits){.op = op};
+    for (unsigned i = 0; tgt_all[i]; i++)
+        l.all |= (uint8_t)(1 << i);
+    if (!find_base(&l))
+        return;
+    find_choices(&l);
+    bool has_fields = false;
+    for (int f = 0; f < ATT_FIELD_COUNT; f++) {
+        if (!(op->takes >> f & 1) || att_fields[f].role != ATT_ROLE_KEY)
+            continue;
+        has_fields = true;
+        if (att_fields[f].kind == ATT_KIND_INT)
+            print_integer(&l, f);
+        else if (att_fields[f].kind == ATT_KIND_ENUM)
+            print_enum(&l, f);
+    }
+    print_flags(&l);
+    if (!has_fields)
+        puts("- one, which has no fields");
+    bool any = false;
+    for (int i = 0; i < l.count; i++)
+        print_clashes(&l, i, &any);
+}
