@@ -3,8 +3,6 @@
 #include "ir/bits.h"
 #include "templates/cache.h"
 
-#include <stdio.h>
-
 #include "templates/scalar.h"
 
 enum { CHUNK = 16 /* bytes */, LANES = 64 };
@@ -49,11 +47,10 @@ bool att_cache_check(const struct att_variant *v, struct att_why *why)
     return true;
 }
 
-static struct tir_value stride(struct att_cache *c, const char *name)
+/* Bytes from one page, token or head to the next: the argument is `key` for keys, else `value`. */
+static struct tir_value stride(struct att_cache *c, const char *key, const char *value)
 {
-    char arg[32];
-    snprintf(arg, sizeof(arg), "%c_%s_stride", c->value ? 'v' : 'k', name);
-    return att_stride(c->b, arg, c->size);
+    return att_stride(c->b, c->value ? value : key, c->size);
 }
 
 static void open_scales(struct att_cache *c, struct tir_value head)
@@ -87,11 +84,12 @@ struct att_cache att_cache(struct tir_builder *b, const struct att_variant *v,
                    : m->fp8_is_fnuz ? 240
                                     : 448,
     };
-    const struct tir_value head_at = tir_mul(b, att_wide(b, head), stride(&c, "head"));
+    const struct tir_value head_at =
+        tir_mul(b, att_wide(b, head), stride(&c, ARG_K_HEAD_STRIDE, ARG_V_HEAD_STRIDE));
     c.base = tir_add(b, tir_arg(b, value ? ARG_V : ARG_K, TIR_I64), head_at);
-    c.page_stride = stride(&c, "page");
+    c.page_stride = stride(&c, ARG_K_PAGE_STRIDE, ARG_V_PAGE_STRIDE);
     if (!c.shuffle)
-        c.token_stride = stride(&c, "token");
+        c.token_stride = stride(&c, ARG_K_TOKEN_STRIDE, ARG_V_TOKEN_STRIDE);
     c.pages = att_paging(b, v);
     if (c.shuffle && !value)
         c.block_stride = att_times(b, att_page_tokens(&c.pages), CHUNK);

@@ -122,18 +122,15 @@ static void copy_side(struct gather *g, bool value)
         scale[i] = c.packed ? att_packed_load_scales(&c, row, tiles.first[i]) : shared;
     }
 
-    const char *tensor = value ? ARG_V_OUT : ARG_K_OUT;
-    char token_stride[32], head_stride[32];
-    snprintf(token_stride, sizeof(token_stride), "%s_token_stride", tensor);
-    snprintf(head_stride, sizeof(head_stride), "%s_head_stride", tensor);
-    const struct tir_value step = att_stride(b, token_stride, ELEM), zero = tir_i32(b, 0);
+    const struct att_tensor tensor = value ? ATT_HEADS(V_OUT) : ATT_HEADS(K_OUT);
+    const struct tir_value step = att_stride(b, tensor.token_stride, ELEM), zero = tir_i32(b, 0);
     /* Rows before the start have negative numbers: offsets that wrap to beyond the resource. */
     const struct tir_value ahead = tir_sub(b, g->first, g->start);
     const struct tir_value first = tir_max(b, ahead, zero), row0 = tir_min(b, ahead, zero);
     const struct tir_value token = tir_add(b, g->begin, first);
     const struct tir_value head =
-        tir_mul(b, att_wide(b, g->head), att_stride(b, head_stride, ELEM));
-    const struct tir_value base = tir_add(b, tir_add(b, tir_arg(b, tensor, TIR_I64), head),
+        tir_mul(b, att_wide(b, g->head), att_stride(b, tensor.head_stride, ELEM));
+    const struct tir_value base = tir_add(b, tir_add(b, tir_arg(b, tensor.arg, TIR_I64), head),
                                           tir_mul(b, att_wide(b, token), step));
     const struct tir_value left = tir_sub(b, g->end, tir_add(b, g->start, first));
     const struct tir_value rows = tir_min(b, left, tir_i32(b, (int)g->rows));

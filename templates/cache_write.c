@@ -59,14 +59,11 @@ static bool check(const struct att_variant *v, const struct tir_machine *m, stru
 static void load(struct write *w, struct side *s)
 {
     struct tir_builder *b = &w->b;
-    const char *tensor = s->cache.value ? ARG_V_IN : ARG_K_IN;
-    char token_stride[32], head_stride[32];
-    snprintf(token_stride, sizeof(token_stride), "%s_token_stride", tensor);
-    snprintf(head_stride, sizeof(head_stride), "%s_head_stride", tensor);
-    const struct tir_value step = att_stride(b, token_stride, ELEM);
+    const struct att_tensor tensor = s->cache.value ? ATT_HEADS(V_IN) : ATT_HEADS(K_IN);
+    const struct tir_value step = att_stride(b, tensor.token_stride, ELEM);
     const struct tir_value head =
-        tir_mul(b, att_wide(b, w->head), att_stride(b, head_stride, ELEM));
-    const struct tir_value base = tir_add(b, tir_add(b, tir_arg(b, tensor, TIR_I64), head),
+        tir_mul(b, att_wide(b, w->head), att_stride(b, tensor.head_stride, ELEM));
+    const struct tir_value base = tir_add(b, tir_add(b, tir_arg(b, tensor.arg, TIR_I64), head),
                                           tir_mul(b, att_wide(b, w->token), step));
     const struct tir_value row = tir_convert(b, step, TIR_I32);
     for (unsigned i = 0; i < s->tiles.n; i++) {

@@ -193,24 +193,21 @@ static struct tir_value is_null(struct combine *c, struct tir_value pointer)
     return tir_cmp_eq(&c->b, pointer, tir_i64(&c->b, 0));
 }
 
-/* Bytes from `arg` to this token and head, strides as arguments in elements of so many bytes. */
-static struct tir_value place(struct combine *c, const char *arg, int size)
+/* Address of this token and head in `t`, whose elements have so many bytes. */
+static struct tir_value place(struct combine *c, struct att_tensor t, int size)
 {
     struct tir_builder *b = &c->b;
-    char token[32], head[32];
-    snprintf(token, sizeof(token), "%s_token_stride", arg);
-    snprintf(head, sizeof(head), "%s_head_stride", arg);
-    return tir_add(b, tir_arg(b, arg, TIR_I64),
+    const char *token = t.token_stride, *head = t.head_stride;
+    return tir_add(b, tir_arg(b, t.arg, TIR_I64),
                    tir_add(b, tir_mul(b, att_wide(b, c->token), att_stride(b, token, size)),
                            tir_mul(b, att_wide(b, c->head), att_stride(b, head, size))));
 }
 
-/* From one row of a workgroup to the next: a head of a list, a token of a pair. */
-static struct tir_value step(struct combine *c, const char *arg, int size)
+/* Bytes from one row of a workgroup to the next: a head of a list, a token of a pair. */
+static struct tir_value step(struct combine *c, struct att_tensor t, int size)
 {
-    char name[32];
-    const char *axis = c->v->partials == ATT_PARTIALS_PAIR ? "token" : "head";
-    snprintf(name, sizeof(name), "%s_%s_stride", arg, axis);
+    const bool pair = c->v->partials == ATT_PARTIALS_PAIR;
+    const char *name = pair ? t.token_stride : t.head_stride;
     return tir_convert(&c->b, att_stride(&c->b, name, size), TIR_I32);
 }
 
@@ -245,7 +242,7 @@ static void finish(struct combine *c, struct state sum)
         const struct tir_value o =
             tir_mul(b, sum.o[k], tir_broadcast(b, inverse, tir_typeof(b->f, sum.o[k])));
         const struct tir_view out =
-            att_view(b, place(c, ARG_OUT, size), c->n_rows, step(c, ARG_OUT, size),
+            att_view(b, place(c, ATT_HEADS(OUT), size), c->n_rows, step(c, ATT_HEADS(OUT), size),
                      c->v->head_dim * size, c->type.first[k] * size);
         tir_tile_store(b, out, tir_i32(b, 0), tir_convert(b, o, c->out_dtype));
     }
@@ -254,7 +251,8 @@ static void finish(struct combine *c, struct state sum)
         tir_fma(b, tir_log2(b, sum.l), tir_float_like(b, sum.l, LN2), shift_of(c, sum.lse));
     const struct tir_value rows =
         tir_select(b, is_null(c, tir_arg(b, ARG_LSE, TIR_I64)), tir_i32(b, 0), c->n_rows);
-    const struct tir_view to = att_view(b, place(c, ARG_LSE, 4), rows, step(c, ARG_LSE, 4), 4, 0);
+    const struct att_tensor t = ATT_HEADS(LSE);
+    const struct tir_view to = att_view(b, place(c, t, 4), rows, step(c, t, 4), 4, 0);
     tir_tile_store(b, to, tir_i32(b, 0), lse);
 }
 
@@ -447,13 +445,12 @@ static void build_lists(struct combine *c)
 
 /* A pair: two states of every token and head, in the type of the result. */
 
-static struct state load_state(struct combine *c, const char *o_arg, const char *lse_arg)
+static struct state load_state(struct combine *c, struct att_tensor out, struct att_tensor lse)
 {
     struct tir_builder *b = &c->b;
-    const struct tir_value base = place(c, o_arg, ELEM), row = step(c, o_arg, ELEM);
-    const struct tir_view lse =
-        att_view(b, place(c, lse_arg, 4), c->n_rows, step(c, lse_arg, 4), 4, 0);
-    struct state s = {.lse = tir_tile_load(b, lse, tir_i32(b, 0), c->type.row)};
+    const struct tir_value base = place(c, out, ELEM), row = step(c, out, ELEM);
+    const struct tir_view from = att_view(b, place(c, lse, 4), c->n_rows, step(c, lse, 4), 4, 0);
+    struct state s = {.lse = tir_tile_load(b, from, tir_i32(b, 0), c->type.row)};
     for (unsigned k = 0; k < c->type.n; k++) {
         const struct tir_view o =
             att_view(b, base, c->n_rows, row, c->v->head_dim * ELEM, c->type.first[k] * ELEM);
@@ -475,8 +472,8 @@ static void build_pair(struct combine *c)
     c->head = tir_block_id(b, 1);
     c->n_rows = tir_sub(b, tir_arg(b, ARG_TOTAL_Q, TIR_I32), c->token);
     struct state s[3];
-    s[0] = load_state(c, ARG_PREFIX, ARG_PREFIX_LSE);
-    s[1] = load_state(c, ARG_SUFFIX, ARG_SUFFIX_LSE);
+    s[0] = load_state(c, ATT_HEADS(PREFIX), ATT_HEADS(PREFIX_LSE));
+    s[1] = load_state(c, ATT_HEADS(SUFFIX), ATT_HEADS(SUFFIX_LSE));
     for (int i = 0; i < 2; i++) {
         s[i].lse = read_lse(c, s[i].lse);
         for (unsigned k = 0; k < c->type.n; k++)

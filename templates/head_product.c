@@ -227,18 +227,15 @@ static void load_tile(struct product *p, struct tir_value token, struct tir_valu
 /* ---- One tile ---- */
 
 /* Where the tile from `token` on goes in a tensor [token, head, width]. */
-static struct tir_view out_view(struct product *p, const char *tensor, struct tir_value token,
+static struct tir_view out_view(struct product *p, struct att_tensor t, struct tir_value token,
                                 int width)
 {
     struct tir_builder *b = &p->b;
-    char token_stride[32], head_stride[32];
-    snprintf(token_stride, sizeof(token_stride), "%s_token_stride", tensor);
-    snprintf(head_stride, sizeof(head_stride), "%s_head_stride", tensor);
     const struct tir_value head =
-        offset(p, tir_arg(b, tensor, TIR_I64), p->head, head_stride, ELEM);
-    const struct tir_value base = offset(p, head, token, token_stride, ELEM);
+        offset(p, tir_arg(b, t.arg, TIR_I64), p->head, t.head_stride, ELEM);
+    const struct tir_value base = offset(p, head, token, t.token_stride, ELEM);
     const struct tir_value left = tir_min(b, tir_sub(b, p->tokens, token), tir_i32(b, TOKENS));
-    const struct tir_value stride = tir_convert(b, att_stride(b, token_stride, ELEM), TIR_I32);
+    const struct tir_value stride = tir_convert(b, att_stride(b, t.token_stride, ELEM), TIR_I32);
     return att_view(b, base, left, stride, width * ELEM, 0);
 }
 
@@ -273,7 +270,7 @@ static void store_tile(struct product *p, struct tir_value token, struct tir_val
     tir_tile_lds_store(b, p->own, tir_transpose(b, tir_convert(b, sum, p->dtype)), &map);
     tir_wait(b, TIR_LDS_WRITES, 0);
     const struct tir_value out = tir_tile_lds_load(b, p->own, p->finished, &map);
-    struct tir_view to = out_view(p, ARG_OUT, token, p->v->head_dim_v);
+    struct tir_view to = out_view(p, ATT_HEADS(OUT), token, p->v->head_dim_v);
     to.byte = att_times(b, first, ELEM);
     const struct tir_value there = tir_cmp_lt(b, first, tir_i32(b, p->v->head_dim_v));
     struct tir_if some = tir_begin_if(b, there, false, NULL, 0);
@@ -296,7 +293,7 @@ static void copy_tail(struct product *p, struct tir_value token)
     const struct tir_value left = tir_min(b, tir_sub(b, p->tokens, token), tir_i32(b, TOKENS));
     const struct tir_view from = att_view(b, base, left, stride, TAIL * ELEM, 0);
     const struct tir_value x = tir_tile_load(b, from, zero, p->staged);
-    tir_tile_store(b, out_view(p, ARG_TAIL_OUT, token, TAIL), zero, x);
+    tir_tile_store(b, out_view(p, ATT_HEADS(TAIL_OUT), token, TAIL), zero, x);
     tir_else(b, &some, NULL);
     tir_end_if(b, &some, NULL);
 }
@@ -394,7 +391,7 @@ static void store_sum(struct product *p, struct tir_value token, struct tir_valu
         const struct tir_value x = tir_tile_lds_load(b, at, p->total, &map);
         sum = i ? tir_add(b, sum, x) : x;
     }
-    struct tir_view to = out_view(p, ARG_OUT, token, p->v->head_dim_v);
+    struct tir_view to = out_view(p, ATT_HEADS(OUT), token, p->v->head_dim_v);
     to.byte = att_times(b, p->slice, ROWS * ELEM);
     tir_tile_store(b, to, tir_i32(b, 0), tir_convert(b, sum, p->dtype));
     tir_barrier(b); /* all has been read: its place is free */

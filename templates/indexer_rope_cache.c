@@ -82,14 +82,13 @@ static void quantise(struct indexer_rope *k, const struct rope_parts *x, struct 
 /* ---- Queries ---- */
 
 /* Element [token, head] of a tensor, a tile of heads. */
-static struct tir_view heads_of(struct indexer_rope *k, const char *tensor, int size,
+static struct tir_view heads_of(struct indexer_rope *k, struct att_tensor t, int size,
                                 struct tir_value heads)
 {
     struct tir_builder *b = &k->rope.b;
-    char stride[48];
-    snprintf(stride, sizeof(stride), "%s_token_stride", tensor);
-    const struct tir_value at = tir_mul(b, att_wide(b, k->rope.token), att_stride(b, stride, size));
-    return att_view(b, tir_add(b, tir_arg(b, tensor, TIR_I64), at), heads, tir_i32(b, size), size,
+    const struct tir_value at =
+        tir_mul(b, att_wide(b, k->rope.token), att_stride(b, t.token_stride, size));
+    return att_view(b, tir_add(b, tir_arg(b, t.arg, TIR_I64), at), heads, tir_i32(b, size), size,
                     0);
 }
 
@@ -99,12 +98,13 @@ static void visit_heads(struct indexer_rope *k, struct tir_value first)
     struct tir_builder *b = &p->b;
     const struct rope_shape *s = &p->rotated;
     const struct tir_value heads = tir_arg(b, ARG_HEADS, TIR_I32);
-    const struct rope_tensor from = rope_open_tensor(p, ARG_Q, ROPE_ELEM);
-    const struct rope_tensor to = rope_open_tensor(p, ARG_Q_OUT, 1);
+    const struct rope_tensor from = rope_open_tensor(p, ATT_HEADS(Q), ROPE_ELEM);
+    const struct rope_tensor to = rope_open_tensor(p, ATT_HEADS(Q_OUT), 1);
     struct tir_value raw[ROPE_MAX_SPANS];
     rope_load(p, s, rope_token_base(p, &from), heads, from.head_stride, first, false, raw);
-    const struct tir_value weights = tir_tile_load(b, heads_of(k, ARG_WEIGHTS, ROPE_ELEM, heads),
-                                                   first, rope_head_column(p, s, p->dtype));
+    const struct tir_value weights =
+        tir_tile_load(b, heads_of(k, ATT_TOKENS(WEIGHTS), ROPE_ELEM, heads), first,
+                      rope_head_column(p, s, p->dtype));
     struct rope_parts x = rope_unpack(p, s, raw);
     rope_rotate(p, &x);
     const struct tir_value scale = find_scale(k, &x);
@@ -112,7 +112,8 @@ static void visit_heads(struct indexer_rope *k, struct tir_value first)
     rope_store(p, s, rope_token_base(p, &to), heads, to.head_stride, 1, first, raw);
     const struct tir_value w = tir_mul(b, tir_convert(b, weights, TIR_F32), scale);
     const struct tir_value factor = like(k, tir_arg(b, ARG_WEIGHT_SCALE, TIR_F32), w);
-    tir_tile_store(b, heads_of(k, ARG_WEIGHTS_OUT, FLOAT, heads), first, tir_mul(b, w, factor));
+    tir_tile_store(b, heads_of(k, ATT_TOKENS(WEIGHTS_OUT), FLOAT, heads), first,
+                   tir_mul(b, w, factor));
 }
 
 /* ---- Keys ---- */

@@ -114,8 +114,9 @@ static void copy_latents(struct mla_rope *k, struct tir_value item)
     struct rope *p = &k->rope;
     struct tir_builder *b = &p->b;
     const int width = k->v->head_dim_v;
-    const struct rope_tensor from = rope_open_tensor(p, ARG_Q_NOPE, ROPE_ELEM);
-    const struct rope_tensor to = rope_open_tensor(p, ARG_Q_OUT, p->narrow_q ? 1 : ROPE_ELEM);
+    const struct rope_tensor from = rope_open_tensor(p, ATT_HEADS(Q_NOPE), ROPE_ELEM);
+    const struct rope_tensor to =
+        rope_open_tensor(p, ATT_HEADS(Q_OUT), p->narrow_q ? 1 : ROPE_ELEM);
     const struct tir_type t = latent_tile(k, WAVE_HEADS);
     const struct tir_value given = tir_cmp_ne(b, from.base, tir_i64(b, 0));
     struct tir_if some = tir_begin_if(b, given, false, NULL, 0);
@@ -161,14 +162,12 @@ static struct tir_value slot_at(struct mla_rope *k, const struct att_cache *c, i
 }
 
 /* Address of a token's row in a tensor [token, width]. */
-static struct tir_value token_at(struct mla_rope *k, const char *tensor)
+static struct tir_value token_at(struct mla_rope *k, struct att_tensor t)
 {
     struct tir_builder *b = &k->rope.b;
-    char name[48];
-    snprintf(name, sizeof(name), "%s_token_stride", tensor);
     const struct tir_value at =
-        tir_mul(b, att_wide(b, k->rope.token), att_stride(b, name, ROPE_ELEM));
-    return tir_add(b, tir_arg(b, tensor, TIR_I64), at);
+        tir_mul(b, att_wide(b, k->rope.token), att_stride(b, t.token_stride, ROPE_ELEM));
+    return tir_add(b, tir_arg(b, t.arg, TIR_I64), at);
 }
 
 /* ---- What rotates ---- */
@@ -199,7 +198,7 @@ static void store_key(struct mla_rope *k, const struct tir_value *raw)
     memcpy(x, raw, sizeof(x));
     rotate(k, x, (struct tir_value){0}, p->dtype);
     if (k->v->keep_kv)
-        rope_store(p, s, token_at(k, ARG_K_PE_OUT), one, zero, ROPE_ELEM, zero, x);
+        rope_store(p, s, token_at(k, ATT_TOKENS(K_PE_OUT)), one, zero, ROPE_ELEM, zero, x);
     struct tir_if some = begin_slot(k);
     struct att_cache c = att_cache(b, k->v, p->m, false, zero);
     int first = k->v->head_dim_v;
@@ -221,16 +220,17 @@ static void visit_rotated(struct mla_rope *k, struct tir_value item)
     struct rope *p = &k->rope;
     struct tir_builder *b = &p->b;
     const struct tir_value zero = tir_i32(b, 0), one = tir_i32(b, 1);
-    const struct rope_tensor from = rope_open_tensor(p, ARG_Q_PE, ROPE_ELEM);
-    const struct rope_tensor to = rope_open_tensor(p, ARG_Q_PE_OUT, p->narrow_q ? 1 : ROPE_ELEM);
+    const struct rope_tensor from = rope_open_tensor(p, ATT_HEADS(Q_PE), ROPE_ELEM);
+    const struct rope_tensor to =
+        rope_open_tensor(p, ATT_HEADS(Q_PE_OUT), p->narrow_q ? 1 : ROPE_ELEM);
     const struct heads h = find_heads(k, item);
     const struct tir_value first = tir_cmp_eq(b, h.part, zero);
     struct tir_value q[ROPE_MAX_SPANS], key[ROPE_MAX_SPANS];
     rope_load(p, &p->rotated, rope_token_base(p, &from), h.end, from.head_stride, h.first, false,
               q);
     /* Beyond the resource, and so no traffic, but for the first part. */
-    rope_load(p, &p->rotated, token_at(k, ARG_K_PE), tir_select(b, first, one, zero), zero, zero,
-              false, key);
+    rope_load(p, &p->rotated, token_at(k, ATT_TOKENS(K_PE)), tir_select(b, first, one, zero), zero,
+              zero, false, key);
     rope_load_slot(p);
     if (k->v->rope != ATT_ROPE_NONE)
         rope_find_angles(p);
@@ -296,7 +296,7 @@ static void visit_latent(struct mla_rope *k, struct tir_value weight)
     struct rope *p = &k->rope;
     struct tir_builder *b = &p->b;
     const struct tir_value zero = tir_i32(b, 0);
-    const struct tir_view from = latent_view(k, token_at(k, ARG_KV_C), ROPE_ELEM);
+    const struct tir_view from = latent_view(k, token_at(k, ATT_TOKENS(KV_C)), ROPE_ELEM);
     struct tir_value raw = tir_tile_load(b, from, zero, latent_tile(k, 1)), x;
     rope_load_slot(p);
     x = as_f32(k, raw);
@@ -305,7 +305,7 @@ static void visit_latent(struct mla_rope *k, struct tir_value weight)
         raw = tir_convert_short(b, x, p->dtype);
     }
     if (k->v->keep_kv)
-        tir_tile_store(b, latent_view(k, token_at(k, ARG_KV_C_OUT), ROPE_ELEM), zero, raw);
+        tir_tile_store(b, latent_view(k, token_at(k, ATT_TOKENS(KV_C_OUT)), ROPE_ELEM), zero, raw);
     struct tir_if some = begin_slot(k);
     const struct att_cache c = att_cache(b, k->v, p->m, false, zero);
     if (c.packed)

@@ -115,17 +115,14 @@ static void locate(struct prefill *p, const struct turn *t)
     p->row0 = att_times(b, p->tile->ascending ? t->layer : tir_sub(b, last, t->layer), rows);
 }
 
-static struct tir_value head_base(struct prefill *p, const char *tensor, struct tir_value token,
+static struct tir_value head_base(struct prefill *p, struct att_tensor t, struct tir_value token,
                                   struct tir_value head)
 {
-    char token_stride[32], head_stride[32];
     struct tir_builder *b = &p->b;
-    snprintf(token_stride, sizeof(token_stride), "%s_token_stride", tensor);
-    snprintf(head_stride, sizeof(head_stride), "%s_head_stride", tensor);
     const struct tir_value at =
-        tir_add(b, tir_mul(b, att_wide(b, token), att_stride(b, token_stride, PREFILL_ELEM)),
-                tir_mul(b, att_wide(b, head), att_stride(b, head_stride, PREFILL_ELEM)));
-    return tir_add(b, tir_arg(b, tensor, TIR_I64), at);
+        tir_add(b, tir_mul(b, att_wide(b, token), att_stride(b, t.token_stride, PREFILL_ELEM)),
+                tir_mul(b, att_wide(b, head), att_stride(b, t.head_stride, PREFILL_ELEM)));
+    return tir_add(b, tir_arg(b, t.arg, TIR_I64), at);
 }
 
 static struct tir_value row_bytes(struct prefill *p, const char *name)
@@ -155,7 +152,7 @@ static struct tir_view q_view(struct prefill *p, const struct panel *n)
 {
     struct tir_builder *b = &p->b;
     const struct tir_value token = tir_add(b, p->q_begin, p->row0);
-    return att_view(b, head_base(p, ARG_Q, token, p->head), tir_sub(b, p->q_len, p->row0),
+    return att_view(b, head_base(p, ATT_HEADS(Q), token, p->head), tir_sub(b, p->q_len, p->row0),
                     row_bytes(p, ARG_Q_TOKEN_STRIDE), p->v->head_dim * PREFILL_ELEM,
                     (int)(n->first * PREFILL_ELEM));
 }
@@ -590,8 +587,8 @@ static void finish(struct prefill *p, struct tir_value carried[ATT_N_CARRY])
     const struct tir_value rows = tir_sub(b, p->q_len, p->row0);
     const struct tir_value token = tir_add(b, p->q_begin, p->row0);
     const struct tir_view out =
-        att_view(b, head_base(p, ARG_OUT, token, p->head), rows, row_bytes(p, ARG_OUT_TOKEN_STRIDE),
-                 p->v->head_dim_v * PREFILL_ELEM, 0);
+        att_view(b, head_base(p, ATT_HEADS(OUT), token, p->head), rows,
+                 row_bytes(p, ARG_OUT_TOKEN_STRIDE), p->v->head_dim_v * PREFILL_ELEM, 0);
     if (prefill_v_parts(p) == 1)
         store_rows(p, out, o, 0, p->dv);
     else
@@ -602,7 +599,7 @@ static void finish(struct prefill *p, struct tir_value carried[ATT_N_CARRY])
     const struct tir_value lse = att_softmax_lse(b, &end);
     const struct tir_value two = tir_i64(b, 2); /* lse is f32: twice the bytes of an element */
     const struct tir_value lse_at =
-        tir_sub(b, head_base(p, ARG_LSE, token, p->head), tir_arg(b, ARG_LSE, TIR_I64));
+        tir_sub(b, head_base(p, ATT_HEADS(LSE), token, p->head), tir_arg(b, ARG_LSE, TIR_I64));
     const struct tir_value base = tir_add(b, tir_arg(b, ARG_LSE, TIR_I64), tir_mul(b, lse_at, two));
     const struct tir_value step =
         tir_convert(b, tir_mul(b, att_stride(b, ARG_LSE_TOKEN_STRIDE, PREFILL_ELEM), two), TIR_I32);
@@ -612,8 +609,8 @@ static void finish(struct prefill *p, struct tir_value carried[ATT_N_CARRY])
 static void locate_rows(struct prefill *p)
 {
     struct tir_builder *b = &p->b;
-    p->k_base = head_base(p, ARG_K, p->kv_begin, p->kv_head);
-    p->v_base = head_base(p, ARG_V, p->kv_begin, p->kv_head);
+    p->k_base = head_base(p, ATT_HEADS(K), p->kv_begin, p->kv_head);
+    p->v_base = head_base(p, ATT_HEADS(V), p->kv_begin, p->kv_head);
     p->k_stride = att_stride(b, ARG_K_TOKEN_STRIDE, PREFILL_ELEM);
     p->v_stride = att_stride(b, ARG_V_TOKEN_STRIDE, PREFILL_ELEM);
 }

@@ -18,7 +18,8 @@ enum { MAX_PANELS = MAX_WIDTH / PANEL + 3 };
 
 /* q or kv. */
 struct side {
-    const char *in, *weight, *out;
+    struct att_tensor in, out;
+    const char *weight;
     int width;
     bool narrow;
     unsigned n;
@@ -72,13 +73,12 @@ static struct tir_view row_view(struct norm *k, struct tir_value base, const str
 }
 
 /* Where a token's row of a tensor begins. */
-static struct tir_value row_at(struct norm *k, const char *tensor, struct tir_value token, int size)
+static struct tir_value row_at(struct norm *k, struct att_tensor t, struct tir_value token,
+                               int size)
 {
     struct tir_builder *b = &k->b;
-    char stride[32];
-    snprintf(stride, sizeof(stride), "%s_token_stride", tensor);
-    return tir_add(b, tir_arg(b, tensor, TIR_I64),
-                   tir_mul(b, att_wide(b, token), att_stride(b, stride, size)));
+    return tir_add(b, tir_arg(b, t.arg, TIR_I64),
+                   tir_mul(b, att_wide(b, token), att_stride(b, t.token_stride, size)));
 }
 
 /* 1 / rms of a row, 1 x 1. */
@@ -108,7 +108,7 @@ static struct tir_value quantise(struct norm *k, const struct side *s, unsigned 
     const struct tir_value stride = att_stride(b, ARG_Q_OUT_SCALE_GROUP_STRIDE, sizeof(float));
     const struct tir_value first = tir_mul(b, stride, tir_i64(b, s->first[i] / GROUP));
     const struct tir_value base =
-        tir_add(b, row_at(k, ARG_Q_OUT_SCALE, token, sizeof(float)), first);
+        tir_add(b, row_at(k, ATT_TOKENS(Q_OUT_SCALE), token, sizeof(float)), first);
     const int rows = (int)s->panel[i].cols / GROUP;
     const struct tir_view to =
         att_view(b, base, tir_i32(b, rows), tir_convert(b, stride, TIR_I32), sizeof(float), 0);
@@ -166,13 +166,15 @@ static void build(const struct att_variant *v, const struct tir_machine *m, stru
 {
     char name[ATT_NAME_MAX];
     struct norm k = {.v = v, .m = m, .dtype = v->dtype == ATT_DTYPE_BF16 ? TIR_BF16 : TIR_F16};
-    struct side q = {.in = ARG_Q,
+    struct side q = {.in = ATT_TOKENS(Q),
                      .weight = ARG_Q_WEIGHT,
-                     .out = ARG_Q_OUT,
+                     .out = ATT_TOKENS(Q_OUT),
                      .width = v->width,
                      .narrow = v->out_dtype == ATT_OUT_DTYPE_FP8};
-    struct side kv = {
-        .in = ARG_KV, .weight = ARG_KV_WEIGHT, .out = ARG_KV_OUT, .width = v->width_kv};
+    struct side kv = {.in = ATT_TOKENS(KV),
+                      .weight = ARG_KV_WEIGHT,
+                      .out = ATT_TOKENS(KV_OUT),
+                      .width = v->width_kv};
     att_variant_name(v, name);
     struct tir_func *f = tir_func_create(name, m, WAVES);
     f->waves_per_simd = v->width > 2048 || v->width_kv > 2048 ? 2 : 4;

@@ -8,6 +8,7 @@
 
 #include "ir/builder.h"
 #include "templates/cache.h"
+#include "templates/scalar.h"
 #include "templates/variant.h"
 
 enum {
@@ -81,7 +82,7 @@ enum rope_part { ROPE_Q, ROPE_K, ROPE_V, ROPE_GATE, ROPE_SOURCES };
 
 /** One of these: the heads of this wave, from `first` to `end`, of `all`. */
 struct rope_source {
-    const char *squares;
+    const char *squares, *share;      /* norm full: the given sum, and what it counts */
     struct rope_tensor in, out;       /* size 0: there is none */
     struct rope_vectors weight, bias; /* a norm per head has one weight, [head_dim] */
     const struct rope_shape *shape;
@@ -126,8 +127,8 @@ void rope_store(struct rope *p, const struct rope_shape *s, struct tir_value bas
 
 /** Reads the arguments of `in`, `out` and, of keys and values, of the cache. */
 void rope_open_source(struct rope *p, struct rope_source *s, enum rope_part part);
-/** The argument `name`, with the arguments <name>_token_stride and <name>_head_stride. */
-struct rope_tensor rope_open_tensor(struct rope *p, const char *name, int size);
+/** Reads the arguments of `t`, which has heads. */
+struct rope_tensor rope_open_tensor(struct rope *p, struct att_tensor t, int size);
 /** Where the token's heads begin, i64. */
 struct tir_value rope_token_base(struct rope *p, const struct rope_tensor *t);
 

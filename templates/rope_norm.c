@@ -5,8 +5,6 @@
 #include "templates/rope.h"
 #include "templates/scalar.h"
 
-#include <stdio.h>
-
 void rope_load_weights(struct rope *p, struct rope_source *s)
 {
     struct tir_builder *b = &p->b;
@@ -54,14 +52,12 @@ void rope_normalise_heads(struct rope *p, const struct rope_source *s, struct ro
 struct tir_value rope_given_inverse_rms(struct rope *p, const struct rope_source *s)
 {
     struct tir_builder *b = &p->b;
-    char name[32];
     if (p->v->norm != ATT_NORM_FULL || !s->weight.tensor)
         return (struct tir_value){0};
     const struct tir_value at = tir_shl(b, p->token, tir_i32(b, 2));
     const struct tir_value sum = tir_scalar_load(b, tir_arg(b, s->squares, TIR_I64), at, TIR_F32);
-    snprintf(name, sizeof(name), "%s_share", s->squares);
     const struct tir_value mean =
-        tir_fma(b, sum, tir_arg(b, name, TIR_F32), tir_arg(b, ARG_EPS, TIR_F32));
+        tir_fma(b, sum, tir_arg(b, s->share, TIR_F32), tir_arg(b, ARG_EPS, TIR_F32));
     return rope_short_nan(p, tir_rsq(b, mean));
 }
 

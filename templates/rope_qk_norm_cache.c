@@ -278,12 +278,14 @@ static void open_sources(struct rope *p, struct tir_value part, struct tir_value
         .weight = {ARG_Q_WEIGHT},
         .bias = {ARG_Q_BIAS, .stride = p->v->gate ? 2 * dim : 0},
         .squares = ARG_Q_SQUARES,
+        .share = ARG_Q_SQUARES_SHARE,
         .shape = &p->rotated,
     };
     of[ROPE_K] = (struct rope_source){
         .weight = {ARG_K_WEIGHT},
         .bias = {ARG_K_BIAS},
         .squares = ARG_K_SQUARES,
+        .share = ARG_K_SQUARES_SHARE,
         .shape = &p->rotated,
     };
     of[ROPE_V] = (struct rope_source){.bias = {ARG_V_BIAS}, .shape = &p->values};
@@ -302,7 +304,7 @@ static void open_sources(struct rope *p, struct tir_value part, struct tir_value
     for (int i = 0; i < (p->by_pages ? 1 : rope_gathers_values(p) ? 2 : 3); i++)
         rope_open_source(p, &of[i], (enum rope_part)i);
     if (p->v->gate)
-        of[ROPE_GATE].out = rope_open_tensor(p, ARG_GATE, ROPE_ELEM);
+        of[ROPE_GATE].out = rope_open_tensor(p, ATT_HEADS(GATE), ROPE_ELEM);
     const struct tir_value none = tir_cmp_eq(b, tir_arg(b, ARG_V_IN, TIR_I64), tir_i64(b, 0));
     of[ROPE_V].end = tir_select(b, none, tir_i32(b, 0), of[ROPE_V].end);
 }

@@ -11,7 +11,6 @@
 
 #include <assert.h>
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 
 int rope_rotary_dim(const struct att_variant *v)
@@ -250,27 +249,20 @@ void rope_store(struct rope *p, const struct rope_shape *s, struct tir_value bas
     }
 }
 
-static struct tir_value stride(struct rope *p, const char *tensor, const char *what, int size)
-{
-    char name[48];
-    snprintf(name, sizeof(name), "%s_%s_stride", tensor, what);
-    return att_stride(&p->b, name, size);
-}
-
-struct rope_tensor rope_open_tensor(struct rope *p, const char *name, int size)
+struct rope_tensor rope_open_tensor(struct rope *p, struct att_tensor t, int size)
 {
     return (struct rope_tensor){
         .size = size,
-        .base = tir_arg(&p->b, name, TIR_I64),
-        .token_stride = stride(p, name, "token", size),
-        .head_stride = tir_convert(&p->b, stride(p, name, "head", size), TIR_I32),
+        .base = tir_arg(&p->b, t.arg, TIR_I64),
+        .token_stride = att_stride(&p->b, t.token_stride, size),
+        .head_stride = tir_convert(&p->b, att_stride(&p->b, t.head_stride, size), TIR_I32),
     };
 }
 
 void rope_open_source(struct rope *p, struct rope_source *s, enum rope_part part)
 {
-    static const char *const in[] = {ARG_Q, ARG_K_IN, ARG_V_IN};
-    static const char *const out[] = {ARG_OUT, ARG_K_OUT, ARG_V_OUT};
+    const struct att_tensor in[] = {ATT_HEADS(Q), ATT_HEADS(K_IN), ATT_HEADS(V_IN)};
+    const struct att_tensor out[] = {ATT_HEADS(OUT), ATT_HEADS(K_OUT), ATT_HEADS(V_OUT)};
     s->in = rope_open_tensor(p, in[part], ROPE_ELEM);
     if (part == ROPE_Q || p->v->keep_kv)
         s->out = rope_open_tensor(p, out[part], part == ROPE_Q && p->narrow_q ? 1 : ROPE_ELEM);

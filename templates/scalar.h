@@ -6,6 +6,18 @@
 #define TEMPLATES_SCALAR_H
 
 #include "ir/builder.h"
+#include "op_names.h"
+
+/**
+ * A tensor argument and the arguments that are its strides from a token, and from a head, to the
+ * next. ATT_TOKENS(KV_C) is for a tensor [token, element], ATT_HEADS(Q) for [token, head, element];
+ * neither compiles where the schemas of ops/ have no argument of such a name.
+ */
+struct att_tensor {
+    const char *arg, *token_stride, *head_stride;
+};
+#define ATT_TOKENS(T) ((struct att_tensor){ARG_##T, ARG_##T##_TOKEN_STRIDE, NULL})
+#define ATT_HEADS(T) ((struct att_tensor){ARG_##T, ARG_##T##_TOKEN_STRIDE, ARG_##T##_HEAD_STRIDE})
 
 /** a + n, of an i32. */
 static inline struct tir_value att_plus(struct tir_builder *b, struct tir_value a, int n)

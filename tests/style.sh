@@ -3,8 +3,8 @@
 # The house rules that a script can see: the dialect of .clang-format, no tabs, no trailing blanks, a
 # final newline, lines of at most 100 columns (tables in .def files apart), files of at most 800
 # lines, functions of at most 60, an SPDX line first, sizeof with parentheses, and no question of
-# "which gfx is this" outside targets/ and hipsim, which is made of them, and no layout written bit by
-# bit in templates/.
+# "which gfx is this" outside targets/ and hipsim, which is made of them, and in templates/ no layout written
+# bit by bit and no name of a kernel's argument spelt out.
 set -eu
 cd "$1"
 files=$(find ops pack ir templates targets compiler runtime tools tests examples -type f \
@@ -46,6 +46,12 @@ fi
 if grep -nE '[.>]basis|[.]lane_bits = ' -r templates --include='*.c' --include='*.h' |
     grep -v '^templates/lds_map[.]c:'; then
     echo "compose the layout, do not write its basis"
+    status=1
+fi
+# ARG_* of op_names.h are the arguments' names: one that is composed is not checked by the C compiler.
+if grep -nE 'tir_arg\([^;]*"|att_stride\([^;]*"|printf\(.*_(stride|share)"' -r templates \
+    --include='*.c' --include='*.h'; then
+    echo "name the argument by its ARG_ macro"
     status=1
 fi
 exit $status
