@@ -2,15 +2,16 @@
 # SPDX-License-Identifier: Apache-2.0
 # Builds a HIP program with stock Clang 22 and Debian's headers and device libraries:
 #   build.sh CLANG++ SOURCE OUTPUT [more arguments]
-# Debian's device libraries (5.2.3) know neither gfx942 nor gfx950: all that is missing is the file
-# that holds the number of the instruction set, which is made here. It also gets the switch for
-# denormals, which these libraries read and Clang 22 does not set any more.
+# The device libraries of Debian 12 (5.2.3) know neither gfx942 nor gfx950: all that is missing is the
+# file that holds the number of the instruction set, which is made here. It also gets the switch for
+# denormals, which these libraries read and Clang 22 does not set any more. Debian 13 keeps LLVM 17's.
 set -eu
 clang=$1
 source=$2
 output=$3
 shift 3
 installed=/usr/lib/x86_64-linux-gnu/amdgcn/bitcode
+[ -d "$installed" ] || installed=$(ls -d /usr/lib/llvm-*/lib/clang/*/amdgcn/bitcode | tail -1)
 libraries=$output.bitcode
 mkdir -p "$libraries"
 ln -sf "$installed"/*.bc "$libraries"
