@@ -244,6 +244,29 @@ static void lanes_that_went_round_a_barrier_are_found(void **state)
     program_run(&p, divergent);
 }
 
+/* No second barrier follows: lanes 32 to 63 store with the others, which have passed the first. */
+static void lanes_that_join_those_of_a_barrier_are_found(void **state)
+{
+    (void)state;
+#define HALF_AT_THE_BARRIER "s_mov_b32 exec_hi, 0\ns_barrier\n"
+#define STORE \
+    "v_mov_b32 v1, 1\nv_lshlrev_b32 v2, 2, v0\nds_write_b32 v2, v1\ns_waitcnt lgkmcnt(0)\n"
+    static const char *const joined = HALF_AT_THE_BARRIER "s_mov_b64 exec, -1\n" STORE;
+    static const char *const returned_early =
+        HALF_AT_THE_BARRIER "s_not_b64 exec, exec\n" STORE "s_not_b64 exec, exec\n" STORE;
+    struct program p = program_new(GFX942);
+    p.lds_bytes = 256;
+    program_try(&p, joined);
+    assert_int_equal(p.fault.kind, FAULT_DIVERGE);
+    assert_int_equal(p.fault.lanes, 0xffffffff00000000);
+    assert_non_null(strstr(p.fault.text, "which other lanes of this access have passed"));
+    p = program_new(GFX942);
+    p.lds_bytes = 256;
+    program_run(&p, returned_early);
+#undef STORE
+#undef HALF_AT_THE_BARRIER
+}
+
 static void a_halted_wave_is_a_deadlock(void **state)
 {
     (void)state;
@@ -459,6 +482,7 @@ int main(void)
         cmocka_unit_test(barriers_hold_all_waves),
         cmocka_unit_test(a_wave_that_ends_early_leaves_an_unequal_barrier),
         cmocka_unit_test(lanes_that_went_round_a_barrier_are_found),
+        cmocka_unit_test(lanes_that_join_those_of_a_barrier_are_found),
         cmocka_unit_test(a_halted_wave_is_a_deadlock),
         cmocka_unit_test(runaway_kernels_stop),
         cmocka_unit_test(unknown_words_fault_only_when_reached),

@@ -2,6 +2,7 @@
 /* The simulator, put together from its rooms. */
 #include "parts.h"
 
+#include "check_diverge.h"
 #include "check_hazard.h"
 #include "check_race.h"
 #include "check_slots.h"
@@ -18,5 +19,6 @@ const struct parts simulator_parts = {
             [SLOT_HAZARD] = &check_hazard,
             [SLOT_UNINIT] = &check_uninit,
             [SLOT_RACE] = &check_race,
+            [SLOT_DIVERGE] = &check_diverge,
         },
 };

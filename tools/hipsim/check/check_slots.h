@@ -3,6 +3,6 @@
 #ifndef HIPSIM_CHECK_SLOTS_H
 #define HIPSIM_CHECK_SLOTS_H
 
-enum check_slot { SLOT_HAZARD, SLOT_UNINIT, SLOT_RACE };
+enum check_slot { SLOT_HAZARD, SLOT_UNINIT, SLOT_RACE, SLOT_DIVERGE };
 
 #endif
