@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* This file lists the op families; a new one is its file and its row in templates.def. */
+/* This file lists the op families, of which ops/ops.def has a row each. */
 #include "templates/template.h"
 
 #include <stdarg.h>
@@ -7,12 +7,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define TEMPLATE(name) extern const struct att_template att_template_##name;
-#include "templates/templates.def"
+#define OP(name) extern const struct att_template att_template_##name;
+#include "ops/ops.def"
 
 const struct att_template *const att_templates[] = {
-#define TEMPLATE(name) &att_template_##name,
-#include "templates/templates.def"
+#define OP(name) &att_template_##name,
+#include "ops/ops.def"
     NULL,
 };
 
