@@ -11,7 +11,7 @@
 #include "templates/template.h"
 #include "tools/attnc/command.h"
 #include "tools/attnc/json.h"
-#include "tools/attnc/limits.h"
+#include "tools/attnc/help_limits.h"
 #include "tools/attnc/op_help.h"
 
 static bool takes(const struct att_template *t, enum att_field f) { return t->takes >> f & 1; }

@@ -3,7 +3,7 @@
  * This file finds the limits of an op by asking its template: every field's values, alone and
  * beside every value of every other field. They are therefore those of `attnc build`.
  */
-#include "tools/attnc/limits.h"
+#include "tools/attnc/help_limits.h"
 
 #include <stdint.h>
 #include <stdio.h>
@@ -11,7 +11,7 @@
 
 #include "targets/tgt.h"
 #include "templates/template.h"
-#include "tools/attnc/limits_text.h"
+#include "tools/attnc/help_limits_text.h"
 
 /* A value of a field other than its default, and what it cannot be without. */
 struct choice {

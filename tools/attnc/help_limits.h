@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* This file declares the limits of an op, for `attnc help`. */
-#ifndef TOOLS_ATTNC_LIMITS_H
-#define TOOLS_ATTNC_LIMITS_H
+#ifndef TOOLS_ATTNC_HELP_LIMITS_H
+#define TOOLS_ATTNC_HELP_LIMITS_H
 
 struct att_template;
 

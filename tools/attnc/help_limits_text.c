@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "tools/attnc/limits_text.h"
+#include "tools/attnc/help_limits_text.h"
 
 #include <stdarg.h>
 #include <stdbool.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* This file declares the text of limits: sets of numbers in words, and lines that are wrapped. */
-#ifndef TOOLS_ATTNC_LIMITS_TEXT_H
-#define TOOLS_ATTNC_LIMITS_TEXT_H
+#ifndef TOOLS_ATTNC_HELP_LIMITS_TEXT_H
+#define TOOLS_ATTNC_HELP_LIMITS_TEXT_H
 
 #include <stddef.h>
 #include <stdint.h>
