@@ -15,6 +15,10 @@ import tempfile
 SHAPES = {
     "prefill": "q=1024,heads=8,kv_heads=1",
     "decode": "batch=4,k=2048,kv_heads=2",
+    "mla_decode": "batch=4,k=2048",
+    "combine": "tokens=8,parts=64",
+    "topk": "rows=4,columns=16384",
+    "indexer_topk": "rows=4,keys=8192",
 }
 
 
