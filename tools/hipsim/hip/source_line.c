@@ -130,6 +130,22 @@ static unsigned find_chain(Dwarf_Die *unit, uint64_t address,
     return found;
 }
 
+/* The row of an address. Line 0 stands for code that belongs to no line, such as the trap that many
+ * checks share: then the last row before it that has a line, and `address` becomes that row's. */
+static Dwarf_Line *find_row(Dwarf_Die *unit, uint64_t *address)
+{
+    Dwarf_Line *line = dwarf_getsrc_die(unit, *address);
+    Dwarf_Addr start;
+    int number = 0;
+
+    while (line && dwarf_lineno(line, &number) == 0 && number == 0 &&
+           dwarf_lineaddr(line, &start) == 0 && start > 0) {
+        *address = start - 1;
+        line = dwarf_getsrc_die(unit, *address);
+    }
+    return number > 0 ? line : NULL;
+}
+
 unsigned source_lines_find(struct source_lines *lines, uint64_t address,
                            struct source_place places[SOURCE_PLACES])
 {
@@ -141,10 +157,9 @@ unsigned source_lines_find(struct source_lines *lines, uint64_t address,
     pthread_mutex_lock(&lines->lock);
     if (!lines->dwarf)
         lines->dwarf = dwarf_begin_elf(lines->elf, DWARF_C_READ, NULL);
-    Dwarf_Line *line = lines->dwarf && find_unit(lines->dwarf, address, &unit)
-                           ? dwarf_getsrc_die(&unit, address)
-                           : NULL;
-    if (line && dwarf_lineno(line, &number) == 0 && number > 0)
+    Dwarf_Line *line =
+        lines->dwarf && find_unit(lines->dwarf, address, &unit) ? find_row(&unit, &address) : NULL;
+    if (line && dwarf_lineno(line, &number) == 0)
         path = dwarf_linesrc(line, NULL, NULL);
     if (path) {
         snprintf(places[0].text, sizeof(places[0].text), "%s:%d", path, number);
