@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Attention over tensors and pages: prefill, decode, mixed batches, and decode's work lists."""
 from attn.aiter import _common as c
+from attn.aiter import _split
 from attn.aiter._common import NotServed
 
 BIAS = "attention biases are hooks of a kernel (logits: in a description), not an argument"
@@ -160,9 +161,11 @@ def pa_fwd_asm(Q, K, V, block_tables, context_lens, block_tables_stride0, max_ql
     s = c.session(Q)
     cache = c.Cache(call, K, values_as_stored(K, V), c.dtype(Q), K_QScale, V_QScale, shuffled=True)
     out = c.new_like(Q) if out_ is None else out_
-    op = s.op("decode", **decode_desc(Q, cache, "causal", None, 0.0, int(max_qlen), "blocks"))
-    op(q=Q, out=out, qo_indptr=qo_indptr, kv_lens=context_lens,
-       block_table=block_tables[:context_lens.shape[0]], **cache.tensors(), stream=c.stream(Q))
+    desc = decode_desc(Q, cache, "causal", None, 0.0, int(max_qlen), "blocks")
+    batch = context_lens.shape[0]
+    _split.launch(s, "decode", desc, dict(
+        cache.tensors(), q=Q, out=out, qo_indptr=qo_indptr, kv_lens=context_lens,
+        block_table=block_tables[:batch]), batch)
     return out
 
 
@@ -171,7 +174,8 @@ def pa_decode_gluon(output, query, key_cache, value_cache, context_lengths, bloc
                     context_partition_size=256, compute_type=None, query_scale=None, key_scale=None,
                     value_scale=None, exp_sums=None, max_logits=None, temporary_output=None,
                     alibi_slopes=None, sinks=None, sliding_window=0, ps=True):
-    """Decode over SHUFFLE pages, with sinks and a window. The window counts from behind the last
+    """Decode over SHUFFLE pages, with sinks and a window, the keys of a sequence split over
+    max_context_partition_num workgroups. The window counts from behind the last
     key, as the kernel and its test do: one query sees sliding_window - 1 keys."""
     call = "pa_decode_gluon"
     check_q(call, query)
@@ -186,9 +190,11 @@ def pa_decode_gluon(output, query, key_cache, value_cache, context_lengths, bloc
         if left < 0:
             raise NotServed(call, f"a window of {sliding_window} keys for {query_length} queries")
     sinks = c.sinks_of(s, sinks)
-    op = s.op("decode", **decode_desc(query, cache, mask, sinks, 0.0, int(query_length), "blocks"))
-    op(q=query, out=output, sinks=sinks, kv_lens=context_lengths, block_table=block_tables,
-       **cache.tensors(), **numbers(softmax_scale, 0.0, mask, left, 0), stream=c.stream(query))
+    desc = decode_desc(query, cache, mask, sinks, 0.0, int(query_length), "blocks")
+    _split.launch(s, "decode", desc, dict(
+        cache.tensors(), q=query, out=output, sinks=sinks, kv_lens=context_lengths,
+        block_table=block_tables, **numbers(softmax_scale, 0.0, mask, left, 0)),
+        context_lengths.shape[0], int(max_context_partition_num) or None)
 
 
 DECODE_QUERIES = 8  # more queries of a sequence are prefill's, where both could do it
@@ -220,10 +226,10 @@ def unified_attention(q, k, v, out, cu_seqlens_q, max_seqlen_q, seqused_k, max_s
         desc = decode_desc(q, cache, mask, sinks, cap, int(max_seqlen_q), "blocks")
         desc["logits"] = logits
         if s.has("decode", **desc):
-            op = s.op("decode", **desc)
-            hook_arg = 0 if alibi_slopes is None else c.pointer(op, alibi_slopes)
-            op(q=q, out=out, sinks=sinks, qo_indptr=cu_seqlens_q, hook_arg=hook_arg, **keys, **more,
-               stream=c.stream(q))
+            if alibi_slopes is not None:
+                more["hook_arg"] = c.pointer(s.op("decode", **desc), alibi_slopes)
+            _split.launch(s, "decode", desc, dict(keys, q=q, out=out, sinks=sinks,
+                                                  qo_indptr=cu_seqlens_q, **more), seqused_k.shape[0])
             return
     desc = attention_desc(q, cache.head_dim_v, cache.kv_heads, mask, sinks, cap, False)
     desc.update(paged=True, cache=cache.desc, logits=logits)
@@ -237,11 +243,16 @@ def get_pa_metadata_info_v1(batch_size, num_head_k=1):
     return info(batch_size, num_head_k)
 
 
-def info(batch_size, kv_heads):
-    from attn.attention import plan_sizes
+def any_session():
     s = next(iter(c._devices.values()), None)
     if s is None:
         raise c.AttnError("ATTN_NO_DEVICE", "attn.aiter.use(packs) was not called")
+    return s
+
+
+def info(batch_size, kv_heads):
+    from attn.attention import plan_sizes
+    s = any_session()
     lists = max(s.device.compute_units, kv_heads)
     items, partials, _ = plan_sizes(batch_size, 1, kv_heads, kv_heads, lists)
     i32, u64 = number_types()

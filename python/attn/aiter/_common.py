@@ -31,6 +31,7 @@ class Session:
 
     def __init__(self, device):
         self.device, self.ops, self.made = device, {}, Made()
+        self.missing, self.sizes, self.buffers = set(), {}, {}  # see has() and attn.aiter._split
 
     def op(self, kind, **desc):
         """The op of a descriptor: looked up once. A missing kernel is libattn's AttnError."""
@@ -42,11 +43,17 @@ class Session:
 
     def has(self, kind, **desc):
         """Whether a pack has a kernel for it."""
+        key = (kind, tuple(desc.items()))
+        if key in self.ops:
+            return True
+        if key in self.missing:
+            return False
         try:
             self.op(kind, **desc)
         except AttnError as e:
             if e.status != "ATTN_NO_KERNEL":
                 raise
+            self.missing.add(key)
             return False
         return True
 
@@ -122,6 +129,11 @@ def transpose(x):
     return x.t() if is_torch(x) else x.T
 
 
+def swap(x, i, j):
+    """A view with two dimensions in each other's place."""
+    return x.transpose(i, j) if is_torch(x) else x.swapaxes(i, j)
+
+
 def count(x):
     return x.numel() if is_torch(x) else x.size
 
@@ -149,6 +161,15 @@ def arange(like, n):
     return sys.modules["numpy"].arange(n, dtype="int32")
 
 
+def numbered(n, step):
+    """[n] int32 0, step, 2 step, ... where torch's tensors of a GPU are, if there is one."""
+    torch = sys.modules.get("torch")
+    if torch is None:
+        return sys.modules["numpy"].arange(n, dtype="int32") * step
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    return torch.arange(0, n * step, step, dtype=torch.int32, device=device)
+
+
 def repeated(like, n, times):
     """0, 0, ..., 1, 1, ... of n numbers, int32, each so many times."""
     each = arange(like, n * times)
@@ -172,6 +193,11 @@ def pointer(op, x):
 def floats(like, shape):
     """A float32 tensor where `like` is, not set."""
     return new_like(like, shape, sys.modules["torch"].float32 if is_torch(like) else "float32")
+
+
+def integers(like, shape):
+    """An int32 tensor where `like` is, not set."""
+    return new_like(like, shape, sys.modules["torch"].int32 if is_torch(like) else "int32")
 
 
 def sinks_of(s, sinks):

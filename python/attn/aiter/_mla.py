@@ -2,6 +2,7 @@
 """Absorbed latent attention."""
 from attn.aiter import _attention as a
 from attn.aiter import _common as c
+from attn.aiter import _split
 from attn.aiter._common import NotServed
 
 
@@ -12,9 +13,9 @@ def mla_decode_fwd(q, kv_buffer, o, qo_indptr, kv_indptr, kv_indices, kv_last_pa
                    reduce_partial_map=None, q_scale=None, kv_scale=None, intra_batch_mode=False,
                    return_logits=False, return_lse=False, g_kv_indptr=None, cp_world_size=1,
                    cp_rank=0, causal=True):
-    """Decode over rows [pages, P, 1, latent + rope]. With the work lists of get_mla_metadata_v1()
-    the keys are split; without them each sequence is one workgroup. Returns the parts, or None, and
-    the LSE [queries, heads], or None."""
+    """Decode over rows [pages, P, 1, latent + rope]. Keys are split by the work lists of
+    get_mla_metadata_v1(), and without them over num_kv_splits workgroups for each sequence, or as
+    many as the GPU has. Returns the parts, or None, and the LSE [queries, heads], or None."""
     call = "mla_decode_fwd"
     c.refuse(call, logit_cap=(logit_cap != 0, "latent attention has no soft cap"),
              cp_world_size=(cp_world_size != 1, "context parallelism is not served"),
@@ -42,10 +43,10 @@ def mla_decode_fwd(q, kv_buffer, o, qo_indptr, kv_indptr, kv_indices, kv_last_pa
         "kv_lens": c.lens_of_pages(kv_indptr[:batch + 1], kv_last_page_lens, page_size),
         "k_scale": c.scalar(call, "kv_scale", kv_scale) if scaled else None,
         "q_scale": c.scalar(call, "q_scale", q_scale) if own == "fp8" else None}
-    op = s.op("mla_decode", **desc)
     if work_indptr is None:
-        op(**call_args, stream=c.stream(q))
+        _split.launch(s, "mla_decode", desc, call_args, batch, num_kv_splits)
         return None, final
+    op = s.op("mla_decode", **desc)
     parts = c.floats(q, (reduce_partial_map.shape[0] * max_seqlen_q, 1, q.shape[1], o.shape[2]))
     part_lse = c.floats(q, (parts.shape[0], 1, q.shape[1], 1))
     op(**call_args, work_indptr=work_indptr, work_info=work_info_set, partial_out=parts[:, 0],
@@ -53,6 +54,86 @@ def mla_decode_fwd(q, kv_buffer, o, qo_indptr, kv_indptr, kv_indices, kv_last_pa
     a.pa_reduce_v1(parts, part_lse, reduce_indptr[:batch + 1], reduce_final_map, reduce_partial_map,
                    max_seqlen_q, o, final)
     return parts, final
+
+
+QUERIES = 64  # of a sequence, in a launch of mla_decode
+
+
+def mla_prefill_fwd(q, kv_buffer, o, qo_indptr, kv_indptr, kv_indices, kv_last_page_lens, max_seqlen_q,
+                    sm_scale=None, logit_cap=0.0, num_kv_splits=None):
+    """Queries behind a cached prefix, absorbed, with a causal mask. Returns o, and the LSE [queries,
+    1, heads, 1] where the pack has a kernel with lse, else None."""
+    call = "mla_prefill_fwd"
+    c.refuse(call, max_seqlen_q=(max_seqlen_q > QUERIES, f"{max_seqlen_q} queries of a sequence: absorbed "
+                                 f"attention takes {QUERIES}, more are flash_attn_varlen_func's over "
+                                 "keys and values out of the latents"))
+    last = kv_last_page_lens[:kv_indptr.shape[0] - 1]
+    form = (q, kv_buffer, o, qo_indptr, kv_indptr, kv_indices, last, max_seqlen_q, kv_buffer.shape[1])
+    try:
+        _, lse = mla_decode_fwd(*form, sm_scale=sm_scale, logit_cap=logit_cap, return_lse=True)
+    except c.AttnError as e:
+        if e.status != "ATTN_NO_KERNEL" or isinstance(e, NotServed):
+            raise
+        mla_decode_fwd(*form, sm_scale=sm_scale, logit_cap=logit_cap)
+        return o, None
+    return o, c.view(lse, lse.shape[0], 1, lse.shape[1], 1)
+
+
+def get_meta_param(num_kv_splits, bs, total_kv, nhead, max_seqlen_q, dtype, tg_factor=1,
+                   ignore_total_kv=0):
+    """(num_kv_splits, num_kv_splits_indptr) for mla_decode_fwd(): what is said, or as many workgroups
+    for each sequence as the GPU has for a batch of bs, at most 16."""
+    device = a.any_session().device
+    splits = num_kv_splits or max(1, min(16, device.compute_units // max(bs, 1)))
+    return splits, c.numbered(bs + 1, splits)
+
+
+def fused_qk_rmsnorm(q_out_quantized=None, q_out_scale=None, q=None, q_weight=None, q_epsilon=1e-6,
+                     q_out_unquantized=None, k_out=None, q_res_out=None, k=None, k_weight=None,
+                     k_epsilon=None, q_residual=None, gemma_norm=False, quant_type=None,
+                     group_size=None, transpose_scale=False):
+    """RMS norm of rows of q and, with k, of k: to q_out_quantized as they are, or as fp8 with a scale
+    of each 128 elements, [tokens, n / 128], or with transpose_scale in the order [n / 128, tokens].
+    q_out_unquantized gets them as they are, too."""
+    call = "fused_qk_rmsnorm"
+    c.refuse(call, q_residual=(q_residual is not None, "no residual is added"),
+             gemma_norm=(gemma_norm, "weights are not added to one"),
+             k_epsilon=(k is not None and k_epsilon not in (None, q_epsilon), "one for both is served"),
+             group_size=(q_out_scale is not None and group_size not in (None, 128),
+                         f"{group_size}: a scale is of 128 elements"))
+    tokens, width = q.shape
+    if q_out_scale is not None and c.count(q_out_scale) != tokens * (width // 128):
+        raise NotServed(call, f"{c.count(q_out_scale)} scales of {tokens} rows: each 128 elements "
+                        "have one")
+    outs = [x for x in (q_out_quantized, q_out_unquantized) if x is not None]
+    s, kv = c.session(q), {}
+    if k is not None:
+        kv = {"kv": k, "kv_weight": k_weight, "kv_out": k_out}
+    for out in outs:
+        quantised = c.dtype(out) == "fp8"
+        if quantised != (out is q_out_quantized and q_out_scale is not None) or (
+                not quantised and c.dtype(out) != c.dtype(q)):
+            raise NotServed(call, f"an output of {c.dtype(out)}")
+        scale = None
+        if quantised:
+            scale = q_out_scale
+            if transpose_scale:
+                scale = c.transpose(c.view(q_out_scale, width // 128, tokens))
+        s.op("qk_rmsnorm", dtype=c.dtype(q), q_out_dtype="fp8" if quantised else None, width=width,
+             width_kv=k.shape[1] if k is not None else width)(
+            q=q, q_weight=q_weight, q_out=out, q_out_scale=scale, eps=q_epsilon, **kv,
+            stream=c.stream(q))
+        kv = {}
+
+
+def fused_qk_rmsnorm_group_quant(q_out_quantized=None, q_out_scale=None, q=None, q_weight=None,
+                                 q_epsilon=1e-6, q_out_unquantized=None, k_out=None, q_res_out=None,
+                                 k=None, k_weight=None, k_epsilon=None, q_residual=None,
+                                 group_size=128, transpose_scale=False, gemma_norm=False):
+    """As fused_qk_rmsnorm()."""
+    fused_qk_rmsnorm(q_out_quantized, q_out_scale, q, q_weight, q_epsilon, q_out_unquantized, k_out,
+                     q_res_out, k, k_weight, k_epsilon, q_residual, gemma_norm, None, group_size,
+                     transpose_scale)
 
 
 def get_mla_metadata_info_v1(batch_size, max_seqlen_qo, num_head_qo, q_dtype, kv_dtype, is_sparse,

@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Decode of one query a sequence over NHD and HND pages, and dense batches."""
+from attn.aiter import _attention as a
+from attn.aiter import _common as c
+from attn.aiter import _split
+from attn.aiter._common import NotServed
+
+SIXTEEN_BITS = ("auto", "bf16", "bfloat16", "half", "float16")
+
+
+def pages_of(call, cache, kv_cache_dtype, layout):
+    """A cache [pages, P, kv heads, D] of what a call gives in its layout."""
+    if layout not in ("NHD", "HND"):
+        raise NotServed(call, f"kv_cache_layout is {layout!r}")
+    stored = c.dtype(cache) in ("fp8", "int8")
+    if stored == (kv_cache_dtype in SIXTEEN_BITS) or not (
+            kv_cache_dtype in SIXTEEN_BITS or kv_cache_dtype in ("fp8", "fp8_e4m3")):
+        raise NotServed(call, f"kv_cache_dtype is {kv_cache_dtype!r}, the cache is {c.dtype(cache)}")
+    return c.swap(cache, 1, 2) if layout == "HND" else cache
+
+
+def one_query(call, out, query, k, v, scale, kv_lens, table, most, slopes, kv_cache_dtype, layout, cap,
+              k_scale, v_scale, window=0):
+    """Every sequence has one query, its own row of `query`."""
+    a.check_q(call, query)
+    batch = kv_lens.shape[0]
+    if query.shape[0] != batch:
+        raise NotServed(call, f"{query.shape[0]} queries of {batch} sequences: each has one")
+    s, scaled = c.session(query), kv_cache_dtype not in SIXTEEN_BITS
+    cache = c.Cache(call, *(pages_of(call, x, kv_cache_dtype, layout) for x in (k, v)),
+                    c.dtype(query), *((k_scale, v_scale) if scaled else (None, None)), shuffled=False)
+    mask, cap = "window" if window > 0 else "causal", cap or 0.0
+    desc = a.decode_desc(query, cache, mask, None, cap, 1,
+                         "indices" if "kv_indices" in table else "blocks")
+    desc["logits"] = a.alibi_of(call, slopes, True)
+    more = a.numbers(scale, cap, mask, window - 1, 0)
+    if slopes is not None:
+        more["hook_arg"] = c.pointer(s.op("decode", **desc), slopes)
+    _split.launch(s, "decode", desc, dict(table, q=query, out=out, kv_lens=kv_lens, **cache.tensors(),
+                                          **more), batch, most)
+    return out
+
+
+def paged_attention_v1(out, workspace_buffer, query, key_cache, value_cache, scale, block_tables,
+                       cu_query_lens, context_lens, max_context_len, alibi_slopes, kv_cache_dtype,
+                       kv_cache_layout, logits_soft_cap, k_scale, v_scale, fp8_out_scale=None,
+                       partition_size=256, mtp=1, sliding_window=0):
+    """Decode of sequences with one query each, over NHD or HND pages. The keys of a sequence are
+    split over at most max_context_len / partition_size workgroups."""
+    call = "paged_attention_v1"
+    batch = block_tables.shape[0]
+    c.refuse(call, fp8_out_scale=(fp8_out_scale is not None, "attention writes no fp8"),
+             mtp=(mtp != 1, "several queries of a sequence are pa_fwd_asm's and unified_attention's"))
+    parts = -(-int(max_context_len) // int(partition_size))
+    return one_query(call, out, query, key_cache, value_cache, scale, context_lens[:batch],
+                     {"block_table": block_tables}, max(parts, 1), alibi_slopes, kv_cache_dtype,
+                     kv_cache_layout, logits_soft_cap, k_scale, v_scale, sliding_window)
+
+
+def paged_attention_ragged(out, workspace_buffer, query, key_cache, value_cache, scale, kv_indptr,
+                           kv_page_indices, kv_last_page_lens, block_size, max_num_partitions,
+                           alibi_slopes, kv_cache_dtype, kv_cache_layout, logits_soft_cap, k_scale,
+                           v_scale, fp8_out_scale=None, partition_size=256, mtp=1):
+    """The same with lists of pages. The keys of a sequence are split over at most
+    max_num_partitions workgroups."""
+    call = "paged_attention_ragged"
+    page = key_cache.shape[2 if kv_cache_layout == "HND" else 1]
+    c.refuse(call, fp8_out_scale=(fp8_out_scale is not None, "attention writes no fp8"),
+             mtp=(mtp != 1, "several queries of a sequence are pa_fwd_asm's and unified_attention's"),
+             block_size=(block_size != page, f"it is {block_size}, the cache has pages of {page}"))
+    lens = c.lens_of_pages(kv_indptr, kv_last_page_lens, page)
+    return one_query(call, out, query, key_cache, value_cache, scale, lens,
+                     {"kv_indptr": kv_indptr, "kv_indices": kv_page_indices}, int(max_num_partitions),
+                     alibi_slopes, kv_cache_dtype, kv_cache_layout, logits_soft_cap, k_scale, v_scale)
+
+
+def flash_attn_func(q, k, v, dropout_p=0.0, softmax_scale=None, causal=False,
+                    window_size=(-1, -1, 0), bias=None, alibi_slopes=None, deterministic=True,
+                    return_lse=False, return_attn_probs=False, how_v3_bf16_cvt=1, cu_seqlens_q=None,
+                    cu_seqlens_kv=None, sink_ptr=None, num_splits=0):
+    """[batch, length, heads, D]: sequences of equal length. LSE is [batch, heads, length]."""
+    call = "flash_attn_func"
+    c.refuse(call, cu_seqlens_q=(cu_seqlens_q is not None, "lengths are flash_attn_varlen_func's"),
+             cu_seqlens_kv=(cu_seqlens_kv is not None, "lengths are flash_attn_varlen_func's"),
+             num_splits=(num_splits > 1, "prefill is not split over its keys"))
+    batch, n, heads, dim = q.shape
+    m = k.shape[1]
+    starts = [c.session(q).made.of(("starts", batch, length), (), lambda: c.arange(q, batch + 1) * length)
+              for length in (n, m)]
+    packed = [c.view(x, x.shape[0] * x.shape[1], x.shape[2], x.shape[3]) for x in (q, k, v)]
+    got = a.flash_attn_varlen_func(
+        *packed, *starts, n, m, 0, dropout_p, softmax_scale, 0.0, causal, window_size, bias,
+        alibi_slopes, deterministic, return_lse, return_attn_probs, sink_ptr=sink_ptr)
+    out, lse = got if return_lse else (got, None)
+    out = c.view(out, batch, n, heads, v.shape[3])
+    return (out, c.swap(c.view(lse, heads, batch, n), 0, 1)) if return_lse else out
+
+
+def get_recommended_splits(num_sequences, num_kv_heads, split_kv_blocks=1):
+    """Workgroups for a sequence's keys that fill the GPU, at most 8: an argument of
+    pa_decode_gluon()."""
+    units = 2 * a.any_session().device.compute_units
+    each = -(-units // (num_sequences * num_kv_heads * split_kv_blocks))
+    return min(each * split_kv_blocks, 8)

@@ -1,0 +1,155 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which calls there are, and which forms of them are served: the table of docs/python.md, and what
+attn.aiter answers."""
+
+# (calls, engines that make one of them, what is served, what is not)
+ROWS = (
+    (("flash_attn_varlen_func",), "ATOM, SGLang, vLLM",
+     "causal or not, windows, sinks of any type, soft cap, LSE, `out`, prefixes, `block_table` over NHD "
+     "pages, `alibi_slopes` with a causal mask",
+     "dropout, `bias`, padded `cu_seqlens`, a third window number, fp8 queries"),
+    (("flash_attn_func",), "", "the same of [batch, length, heads, D]", "`cu_seqlens`, `num_splits`"),
+    (("mha_batch_prefill_func",), "ATOM, SGLang",
+     "`[slots, H, D]`, NHD and SHUFFLE caches, both page tables, fp8 caches with `k_descale` or "
+     "`kv_block_descale`, LSE, `alibi_slopes` as above", "fp8 queries (`q_descale`), `sink_size`"),
+    (("pa_fwd_asm",), "ATOM, vLLM",
+     "any D, GQA ratio and page that the pack has; fp8 and int8 with scales per token; several queries; "
+     "values of four dimensions are taken as the SHUFFLE memory that they are",
+     "`kernelName`; a `block_tables_stride0` that is not the tensor's"),
+    (("pa_decode_gluon", "get_recommended_splits"), "ATOM, SGLang",
+     "sinks, window, scales per token or tensor; up to 64 queries. One query sees `sliding_window - 1` "
+     "keys, as AITER's kernel and its test have it",
+     "values `[page, head, D, token]`, fp8 queries, `alibi_slopes`; `exp_sums`, `max_logits` and "
+     "`temporary_output` are not written"),
+    (("paged_attention_v1", "paged_attention_ragged"), "SGLang, vLLM",
+     "NHD and HND pages of any size, fp8 with a scale per tensor, window, soft cap, `alibi_slopes`; "
+     "one query for each sequence, its own row", "`mtp`, `fp8_out_scale`; the workspace is not used"),
+    (("unified_attention",), "ATOM, SGLang, vLLM",
+     "prompts, decode and both in one batch; NHD and SHUFFLE; window, sinks, soft cap, `alibi_slopes`, "
+     "descales of one number, expanded or not",
+     "fp8 queries, `output_scale`, `qq_bias`, sinks with `alibi_slopes`, `skip_reduce`"),
+    (("get_pa_metadata_info_v1", "get_pa_metadata_v1"), "ATOM", "on the device, capturable",
+     "`topk`; `work_metadata_ptrs` is not written"),
+    (("pa_persistent_fwd", "pa_reduce_v1"), "ATOM",
+     "scales per token, page or tensor; LSE. `softmax_scale` counts, which AITER ignores",
+     "no `reduce_final_map`"),
+    (("reshape_and_cache", "reshape_and_cache_flash", "reshape_and_cache_with_pertoken_quant",
+      "reshape_and_cache_with_block_quant"), "ATOM",
+     "SHUFFLE (`asm_layout=True`) and NHD; slots of int32 or int64", "`asm_layout=False`"),
+    (("cp_mha_gather_cache",), "ATOM, vLLM", "NHD and SHUFFLE, scales per token or tensor",
+     "fp8 without `dequant`"),
+    (("merge_attn_states",), "ATOM, vLLM", "fp8 outputs, `prefill_tokens_with_context`",
+     "the two together"),
+    (("fused_qk_norm_rope_cache_quant_shuffle", "fused_qk_norm_rope_cache_pts_quant_shuffle"), "ATOM",
+     "in place, or to `q_out`, `k_out`, `v_out`; partial rotation", ""),
+    (("fused_qk_rope_reshape_and_cache",), "ATOM",
+     "`flash_layout` or SHUFFLE; `cos` and `sin` are joined into one table once; fp8 `q_out`",
+     "values `[page, head, D, token]`, `offs`, partial rotation"),
+    (("mla_decode_fwd", "get_mla_metadata_info_v1", "get_mla_metadata_v1", "mla_reduce_v1",
+      "get_meta_param"), "ATOM, SGLang, vLLM",
+     "any number of heads up to 128, pages of any size, fp8 caches and queries, LSE, lists of slots",
+     "`logit_cap`, context parallelism, `return_logits`, `topk` in the metadata"),
+    (("mla_prefill_fwd",), "ATOM, SGLang", "up to 64 queries a sequence", "more of them"),
+    (("concat_and_cache_mla", "fused_qk_rope_concat_and_cache_mla"), "ATOM",
+     "fp8 caches and `q_out`; queries of tokens without a slot are written too", "`is_nope_first=False`"),
+    (("fused_qk_rmsnorm", "fused_qk_rmsnorm_group_quant"), "ATOM",
+     "fp8 with scales of 128 elements, transposed or not, and the unquantised rows beside it",
+     "`q_residual`, `gemma_norm`, scales of rows, fp4, two epsilons"),
+    (("indexer_qk_rope_quant_and_cache",), "ATOM", "plain and ue8m0 scales, pre-shuffled or not", ""),
+    (("fp8_mqa_logits", "deepgemm_fp8_paged_mqa_logits"), "ATOM, SGLang",
+     "pages of any size, with SHUFFLE of a multiple of 16, pre-shuffled or not, several queries a "
+     "sequence", "keys of other than 128 elements"),
+    (("top_k_per_row_prefill", "top_k_per_row_decode"), "ATOM",
+     "any k up to 4096 that the pack has; indices ascend, ties go to the smaller one", ""),
+)
+
+_GDN = "linear attention is not an op of attnc yet"
+_SHUFFLED_LATENT = "latent caches of fragments, [page, 1, P / 16, ...], are not read or written"
+_FP8_PREFILL = "no kernel reads fp8 queries and keys of prefill"
+_PACKED = "the segmented layout is of gfx1250"
+_V4 = "DeepSeek-V4's two caches and compressed keys are not ops of attnc"
+_FP4 = "keys of 4 bits are not read"
+
+# (call, engines, why not)
+MISSING = (
+    ("reshape_and_cache_with_block_quant_for_asm_pa", "",
+     "its scales are of blocks of 128 or 256 tokens, not of pages"),
+    ("fused_qk_norm_rope_cache_block_quant_shuffle", "",
+     "how a page's scale grows there was not compared with rope_qk_norm_cache's rule yet"),
+    ("pa_decode_bf16_asm", "ATOM", "it is of gfx1250, with fp8 queries"),
+    ("paged_attention_rocm", "ATOM", "values as [page, head, D, token] are not read"),
+    ("extend_attention_fwd", "", "two caches in one call, with a mask, are not read"),
+    ("flash_attn_varlen_fp8_pertensor_func", "SGLang", _FP8_PREFILL),
+    ("mla_prefill_ps_asm_fwd", "ATOM, SGLang", _FP8_PREFILL),
+    ("get_ps_metadata_info_v1", "SGLang", "it plans mla_prefill_ps_asm_fwd"),
+    ("get_ps_metadata_v1", "SGLang", "it plans mla_prefill_ps_asm_fwd"),
+    ("decode_update_mla_metadata_v1", "ATOM",
+     "it changes a plan in place; get_mla_metadata_v1 makes the next one, in the graph too"),
+    ("decode_attention_fwd", "ATOM",
+     "its latent cache is two tensors and its splits are the caller's; mla_decode_fwd reads the same cache"),
+    ("csr_to_dense_block_table", "ATOM", "it serves decode_attention_fwd; libattn reads either table"),
+    ("minimax_qk_norm_rope", "ATOM", "it works out the norm over all heads itself; rope_qk_norm_cache is "
+     "given the sum of squares"),
+    ("fused_qknorm_idxrqknorm", "ATOM", "the index cache of MiniMax-M3 is not written"),
+    ("rope_cached_positions_fwd_inplace", "ATOM", "rotation goes with the cache's write"),
+    ("rope_cached_positions_2c_fwd_inplace", "ATOM", "rotation goes with the cache's write"),
+    ("concat_and_cache_mla_seg", "ATOM", _PACKED),
+    ("fused_qk_rope_concat_and_cache_mla_seg", "ATOM", _PACKED),
+    ("cat_and_cache_mla", "ATOM", _SHUFFLED_LATENT),
+    ("fused_qk_rope_cat_and_cache_mla", "ATOM", _SHUFFLED_LATENT),
+    ("fused_fp8_bmm_rope_cat_and_cache_mla", "ATOM", "the absorbed product is a launch of its own"),
+    ("fused_fp4_bmm_rope_cat_and_cache_mla", "ATOM", "weights of 4 bits are not read"),
+    ("gather_kv_b_proj", "ATOM", "gathering and the product are two launches, cache_gather and head_product"),
+    ("indexer_k_quant_and_cache", "ATOM, vLLM", "keys are written normalised and rotated: "
+     "indexer_qk_rope_quant_and_cache"),
+    ("cp_gather_indexer_k_quant_cache", "ATOM, vLLM", "no op of attnc gathers the cache of an indexer"),
+    ("mla_decode_fwd_v4_nm", "ATOM", _V4),
+    ("pa_decode_sparse", "ATOM", _V4),
+    ("pa_prefill_sparse", "ATOM", _V4),
+    ("pa_sparse_prefill_opus", "ATOM", _V4),
+    ("pa_sparse_prefill_fp8_opus", "ATOM", _V4),
+    ("flydsl_fused_compress_attn", "ATOM", _V4),
+    ("flydsl_hca_compress_attn", "ATOM", _V4),
+    ("flydsl_qk_norm_rope_quant", "ATOM", _V4),
+    ("fused_qk_norm_rope_group_quant", "ATOM", _V4),
+    ("inverse_rope_group_quant", "ATOM", _V4),
+    ("flydsl_pa_mqa_logits_fp4", "ATOM", _FP4),
+    ("flydsl_pa_mqa_logits_fp4_prefill", "ATOM", _FP4),
+    ("causal_conv1d_fn", "ATOM", _GDN),
+    ("causal_conv1d_update", "ATOM", _GDN),
+    ("chunk_gated_delta_rule", "ATOM", _GDN),
+    ("fused_recurrent_gated_delta_rule", "ATOM", _GDN),
+    ("chunk_gated_delta_rule_opt_vk", "ATOM", _GDN),
+    ("flydsl_gdr_decode", "ATOM", _GDN),
+    ("chunk_kimi_delta_attn", "ATOM", _GDN),
+)
+
+SERVED = tuple(name for calls, _, _, _ in ROWS for name in calls)
+NOT_SERVED = {name: why for name, _, why in MISSING}
+
+
+def served(name):
+    """Whether a call of AITER is served; a form of it may still not be."""
+    return name in SERVED
+
+
+def reason(name):
+    """Why a call is not served; None of one that is."""
+    if name in SERVED:
+        return None
+    return NOT_SERVED.get(name, "attn.aiter does not know this call")
+
+
+def table():
+    """Both tables as Markdown: calls that are served, and what is not of them; calls that are
+    not."""
+    lines = ["| call | made by | served | not served |", "| --- | --- | --- | --- |"]
+    for calls, engines, what, but in ROWS:
+        lines.append(f"| {', '.join(f'`{n}`' for n in calls)} | {engines} | {what} | {but} |")
+    lines += ["", "| call | made by | why it is not served |", "| --- | --- | --- |"]
+    reasons = {}
+    for name, engines, why in MISSING:
+        reasons.setdefault((engines, why), []).append(name)
+    for (engines, why), names in reasons.items():
+        lines.append(f"| {', '.join(f'`{n}`' for n in names)} | {engines} | {why} |")
+    return "\n".join(lines) + "\n"

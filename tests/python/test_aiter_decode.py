@@ -1,0 +1,274 @@
+# SPDX-License-Identifier: Apache-2.0
+"""attn.aiter's decode calls where a batch is split over the GPU, those over NHD and HND pages, the
+norms of latent attention, and the table of the documentation."""
+import pathlib
+import unittest
+
+import numpy as np
+
+import attn
+import attn.aiter as aiter
+import support
+import test_aiter as base
+from attn.aiter import _common
+from test_aiter import ALIBI, D, FP8, GQA, H, HK, P, torch
+
+KERNELS = [
+    {"op": "prefill", "head_dim": D, "lse": True, "mask": ["causal", "none"]},
+    {"op": "decode", "head_dim": D, "page_size": P, "gqa": GQA, "kv_layout": ["nhd", "shuffle"]},
+    {"op": "decode", "head_dim": D, "page_size": P, "gqa": GQA, "mask": "window", "sinks": [False, True]},
+    {"op": "decode", "head_dim": D, "page_size": "any", "gqa": GQA, "page_table": "indices",
+     "soft_cap": [False, True]},
+    {"op": "decode", "head_dim": D, "page_size": P, "gqa": GQA, "logits": ALIBI},
+    {"op": "decode", "head_dim": D, "page_size": P, "gqa": GQA, "kv_dtype": "fp8",
+     "kv_scale": "tensor"},
+    {"op": "mla_decode", "head_dim": 576, "head_dim_v": 512, "gqa": "any", "page_size": "any",
+     "lse": [False, True], "page_table": "indices", "q_len": 4},
+    {"op": "combine", "head_dim": [D, 512], "partials": "csr"}, {"op": "plan"},
+    {"op": "qk_rmsnorm", "width": 256, "width_kv": 128, "out_dtype": ["same", "fp8"]},
+    {"op": "qk_rmsnorm", "width": 256, "width_kv": 256, "out_dtype": "same"},
+]
+LENGTHS = [900, 7, 0, 130]
+
+
+class Decode:
+    """A subclass says of which library tensors are."""
+
+    paged, check = base.Calls.paged, base.Calls.check
+
+    @classmethod
+    def setUpClass(cls):
+        cls.device = support.device(*KERNELS)
+        aiter.use(device=cls.device)
+
+    def setUp(self):
+        self.session = _common._devices[0]
+        self.session.buffers.clear()
+
+    def was_split(self, batch):
+        """Whether a sequence of the last call has several parts: numpy's buffers are kept."""
+        if self.torch:
+            return None
+        kept = list(self.session.buffers.values())
+        return bool(kept) and int(kept[-1][2][batch]) > 1
+
+    def cu(self, n):
+        return np.arange(n + 1, dtype=np.int32)
+
+    # ---- Splits
+
+    def test_small_batches_are_split(self):
+        k, v, table, keys, values = self.paged(LENGTHS, 1)
+        q, lens = support.random((4, H, D), 2), self.t(np.array(LENGTHS, np.int32))
+        k5, v5 = self.t(base.shuffle_k(k)), self.t(base.shuffle_v(v))
+        out = aiter.pa_fwd_asm(self.t(q), k5, v5, self.t(table), lens, table.shape[1])
+        self.check(out, q, self.cu(4), keys, values)
+        self.assertIn(self.was_split(4), (None, True))
+        for most, split in ((4, True), (1, False)):
+            self.session.buffers.clear()
+            out = self.t(np.zeros_like(q))
+            aiter.pa_decode_gluon(out, self.t(q), k5, v5, lens, self.t(table), 0.1, 1, most)
+            self.check(out, q, self.cu(4), keys, values, scale=0.1)
+            self.assertIn(self.was_split(4), (None, split), f"{most} parts")
+
+    def test_windows_and_sinks_are_split(self):
+        k, v, table, keys, values = self.paged(LENGTHS, 3)
+        q, sinks = support.random((4, H, D), 4), support.random((H,), 5)
+        out = self.t(np.zeros_like(q))
+        aiter.unified_attention(
+            self.t(q), self.t(k), self.t(v), out, self.t(self.cu(4)), 1,
+            self.t(np.array(LENGTHS, np.int32)), 900, D ** -0.5, True, (400, 0), self.t(table), 0, None,
+            None, None, sinks=self.t(sinks))
+        self.check(out, q, self.cu(4), keys, values, window=(400, 0), sinks=sinks)
+        self.assertIn(self.was_split(4), (None, True))
+
+    def test_get_recommended_splits(self):
+        units = 2 * self.device.compute_units
+        self.assertEqual(aiter.get_recommended_splits(1, 1), 8)
+        self.assertEqual(aiter.get_recommended_splits(units, 1), 1)
+        self.assertEqual(aiter.get_recommended_splits(units // 2, 1), 2)
+        self.assertEqual(aiter.get_recommended_splits(units // 2, 1, 4), 4)
+
+    # ---- NHD and HND pages
+
+    def v1(self, q, k, v, table, lengths, **more):
+        out = self.t(np.zeros_like(q))
+        call = dict(scale=D ** -0.5, block_tables=self.t(table), cu_query_lens=self.t(self.cu(len(lengths))[:-1]),
+                    context_lens=self.t(np.array(lengths, np.int32)), max_context_len=max(lengths),
+                    alibi_slopes=None, kv_cache_dtype="auto", kv_cache_layout="NHD", logits_soft_cap=0.0,
+                    k_scale=self.t(np.ones(1, np.float32)), v_scale=self.t(np.ones(1, np.float32)))
+        got = aiter.paged_attention_v1(out, None, self.t(q), k, v, **{**call, **more})
+        self.assertIs(got, out)
+        return out
+
+    def test_paged_attention_v1(self):
+        k, v, table, keys, values = self.paged(LENGTHS, 6)
+        q, given = support.random((4, H, D), 7), (self.t(k), self.t(v))
+        self.check(self.v1(q, *given, table, LENGTHS), q, self.cu(4), keys, values)
+        self.assertIn(self.was_split(4), (None, True))
+        turned = [self.t(np.ascontiguousarray(x.transpose(0, 2, 1, 3))) for x in (k, v)]
+        out = self.v1(q, *turned, table, LENGTHS, kv_cache_layout="HND")
+        self.check(out, q, self.cu(4), keys, values)
+        out = self.v1(q, *given, table, LENGTHS, sliding_window=300)
+        self.check(out, q, self.cu(4), keys, values, window=(299, 0))
+        slopes = 0.5 ** np.arange(1, H + 1, dtype=np.float32)
+        out = self.v1(q, *given, table, LENGTHS, alibi_slopes=self.t(slopes))
+        self.check(out, q, self.cu(4), keys, values, slopes=slopes)
+        for more, words in (({"mtp": 2}, "mtp"), ({"fp8_out_scale": 1}, "writes no fp8"),
+                            ({"kv_cache_dtype": "fp8"}, "the cache is fp16"),
+                            ({"kv_cache_layout": "SHUFFLE"}, "kv_cache_layout"),
+                            ({"block_tables": self.t(table[:3])}, "4 queries of 3 sequences")):
+            with self.assertRaisesRegex(aiter.NotServed, words):
+                self.v1(q, *given, table, LENGTHS, **more)
+
+    def test_paged_attention_v1_fp8(self):
+        lengths = [70, 9]
+        k, v, table, _, _ = self.paged(lengths, 8)
+        stored = [np.random.default_rng(i).integers(0, 120, x.shape).astype(np.uint8)
+                  for i, x in enumerate((k, v))]
+        keys, values = ([FP8[b[table[s, :-(-n // P)]]].reshape(-1, HK, D)[:n] * np.float32(0.02)
+                         for s, n in enumerate(lengths)] for b in stored)
+        q, scale = support.random((2, H, D), 9), self.t(np.array([0.02], np.float32))
+        out = self.v1(q, *map(self.t, stored), table, lengths, kv_cache_dtype="fp8_e4m3", k_scale=scale,
+                      v_scale=scale)
+        self.check(out, q, self.cu(2), keys, values, support.bound(values[0]) * 4)
+
+    def test_paged_attention_ragged(self):
+        k, v, table, keys, values = self.paged(LENGTHS, 10)
+        q, one = support.random((4, H, D), 11), self.t(np.ones(1, np.float32))
+        for page in (P, 1):  # SGLang has a token a page
+            pages = [-(-n // page) for n in LENGTHS]
+            indptr = np.concatenate([[0], np.cumsum(pages)]).astype(np.int32)
+            if page == 1:
+                slots = [table[s, np.arange(n) // P] * P + np.arange(n) % P for s, n in enumerate(LENGTHS)]
+            else:
+                slots = [table[s, :n] for s, n in enumerate(pages)]
+            indices = np.concatenate(slots).astype(np.int32)
+            last = np.array([(n - 1) % page + 1 if n else 0 for n in LENGTHS], np.int32)
+            for cap in (0.0, 20.0):
+                out = self.t(np.zeros_like(q))
+                aiter.paged_attention_ragged(
+                    out, None, self.t(q), self.t(k.reshape(-1, page, HK, D)),
+                    self.t(v.reshape(-1, page, HK, D)), 0.1, self.t(indptr), self.t(indices),
+                    self.t(last), page, 4, None, "auto", "NHD", cap, one, one, None, 256)
+                self.check(out, q, self.cu(4), keys, values, scale=0.1, cap=cap)
+        with self.assertRaisesRegex(aiter.NotServed, "block_size: it is 32"):
+            aiter.paged_attention_ragged(out, None, self.t(q), self.t(k), self.t(v), 0.1, self.t(indptr),
+                                         self.t(indices), self.t(last), 32, 1, None, "auto", "NHD", 0, one,
+                                         one)
+
+    def test_flash_attn_func(self):
+        q, k, v = (support.random((2, n, h, D), n + h) for n, h in ((5, H), (20, HK), (20, HK)))
+        for causal in (False, True):
+            out, lse = aiter.flash_attn_func(*map(self.t, (q, k, v)), 0.0, 0.1, causal, return_lse=True)
+            for s in range(2):
+                want, want_lse = support.attention(q[s], k[s], v[s], scale=0.1, causal=causal)
+                support.close(self.back(out)[s], want, support.bound(v))
+                support.close(self.back(lse)[s], want_lse, 1e-3)
+
+    # ---- Latent attention
+
+    def latent(self, q_lens, lengths, call, **more):
+        heads, cu = 5, np.concatenate([[0], np.cumsum(q_lens)]).astype(np.int32)
+        rows, q = support.random((1100, 1, 1, 576), 1), support.random((int(cu[-1]), heads, 576), 2)
+        indptr = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)
+        slots = np.random.default_rng(3).permutation(1100)[:indptr[-1]].astype(np.int32)
+        out = self.t(np.zeros((int(cu[-1]), heads, 512), np.float16))
+        last = self.t(np.ones(len(lengths), np.int32))
+        got = call(self.t(q), self.t(rows), out, self.t(cu), self.t(indptr), self.t(slots), last,
+                   max(q_lens), sm_scale=0.05, **more)
+        lse = None if got[1] is None else self.back(got[1]).reshape(-1, heads)
+        for s in range(len(lengths)):
+            c = rows[slots[indptr[s]:indptr[s + 1]], 0]
+            want, want_lse = support.attention(q[cu[s]:cu[s + 1]], c, c[..., :512], scale=0.05)
+            support.close(self.back(out)[cu[s]:cu[s + 1]], want, support.bound(c))
+            if lse is not None:
+                support.close(lse[cu[s]:cu[s + 1]].T, want_lse, 1e-3)
+        return got[0], lse
+
+    def test_mla_decode_fwd_without_metadata(self):
+        parts, lse = self.latent([1, 2], [1000, 33], aiter.mla_decode_fwd, return_lse=True)
+        self.assertIsNone(parts)
+        self.assertIsNotNone(lse)
+        self.assertIn(self.was_split(2), (None, True))
+        self.session.buffers.clear()
+        splits, indptr = aiter.get_meta_param(1, 2, 1033, 5, 2, "bf16")
+        self.latent([1, 2], [1000, 33], aiter.mla_decode_fwd, num_kv_splits=splits,
+                    num_kv_splits_indptr=indptr)
+        self.assertIn(self.was_split(2), (None, False))
+        self.assertEqual([int(n) for n in indptr], [0, 1, 2])
+        splits, indptr = aiter.get_meta_param(None, 2, 1033, 5, 2, "bf16")
+        self.assertEqual([int(n) for n in indptr], [0, splits, 2 * splits])
+        self.assertEqual(splits, 16)
+
+    def test_mla_prefill_fwd(self):
+        out, lse = self.latent([4, 3], [700, 3], aiter.mla_prefill_fwd)
+        self.assertIsNotNone(lse)
+        with self.assertRaisesRegex(aiter.NotServed, "65 queries of a sequence"):
+            self.latent([65], [700], aiter.mla_prefill_fwd)
+
+    def test_fused_qk_rmsnorm(self):
+        tokens = 5
+        qkv = support.random((tokens, 400), 1)  # as one product of matrices gives them
+        q, k = qkv[:, :256], qkv[:, 256:384]
+        qw, kw = support.random((256,), 2), support.random((128,), 3)
+        whole, w = self.t(qkv), [self.t(qw), self.t(kw)]
+
+        def norm(x, weight):
+            x = x.astype(np.float64)
+            return x / np.sqrt((x * x).mean(1, keepdims=True) + 1e-6) * weight
+
+        limit = 4 * support.HALF * float(np.abs(norm(q, qw)).max())
+        plain, k_out = self.t(np.zeros((tokens, 256), np.float16)), self.t(np.zeros((tokens, 128), np.float16))
+        aiter.fused_qk_rmsnorm(plain, None, whole[:, :256], w[0], 1e-6, None, k_out, None,
+                               whole[:, 256:384], w[1], 1e-6)
+        support.close(self.back(plain), norm(q, qw), limit)
+        support.close(self.back(k_out), norm(k, kw), limit)
+        for transposed in (False, True):
+            out, scales = self.t(np.zeros((tokens, 256), np.uint8)), self.t(np.zeros((tokens, 2), np.float32))
+            plain, k_out = (self.t(np.zeros((tokens, n), np.float16)) for n in (256, 128))
+            aiter.fused_qk_rmsnorm_group_quant(
+                out, scales, whole[:, :256], w[0], 1e-6, plain, k_out, None, whole[:, 256:384], w[1], 1e-6,
+                transpose_scale=transposed)
+            scale = self.back(scales).reshape(2, tokens).T if transposed else self.back(scales)
+            want = norm(q, qw).reshape(tokens, 2, 128)
+            np.testing.assert_allclose(scale, np.abs(want).max(2) / 240, 1e-2)
+            got = FP8[self.back(out)].reshape(tokens, 2, 128) * scale[..., None]
+            self.assertTrue((np.abs(got - want) <= np.abs(want) / 15 + scale[..., None] * 2.0 ** -10).all())
+            support.close(self.back(plain), norm(q, qw), limit)
+            support.close(self.back(k_out), norm(k, kw), limit)
+        for more, words in (({"gemma_norm": True}, "gemma_norm"), ({"k_epsilon": 1e-5}, "one for both"),
+                            ({"q_residual": plain}, "residual"), ({"group_size": 32}, "128 elements")):
+            with self.assertRaisesRegex(aiter.NotServed, words):
+                aiter.fused_qk_rmsnorm(**{**dict(
+                    q_out_quantized=out, q_out_scale=scales, q=whole[:, :256], q_weight=w[0], k_out=k_out,
+                    k=whole[:, 256:384], k_weight=w[1]), **more})
+        with self.assertRaisesRegex(aiter.NotServed, "5 scales of 5 rows"):
+            aiter.fused_qk_rmsnorm(out, self.t(np.zeros((tokens, 1), np.float32)), whole[:, :256], w[0])
+
+
+class WithNumpy(Decode, unittest.TestCase):
+    torch = False
+    t, back = staticmethod(base.WithNumpy.t), staticmethod(base.WithNumpy.back)
+
+
+@unittest.skipUnless(torch, "torch is not installed")
+class WithTorch(Decode, unittest.TestCase):
+    torch = True
+    t, back = staticmethod(base.WithTorch.t), staticmethod(base.WithTorch.back)
+
+
+class Table(unittest.TestCase):
+    def test_the_page_has_the_table(self):
+        page = pathlib.Path(__file__).resolve().parents[2] / "docs/python.md"
+        self.assertIn("\n\n" + aiter.table() + "\n", page.read_text(),
+                      "docs/python.md is old: python3 -m attn.aiter prints its tables")
+        names = [n for n in aiter.__all__ if n not in ("NotServed", "use", "served", "reason", "table")]
+        self.assertEqual(sorted(names), sorted(set(names)))
+        for name in names:
+            self.assertIn(f"`{name}`", aiter.table())
+            self.assertEqual(aiter.served(name), getattr(getattr(aiter, name), "served", True), name)
+
+
+if __name__ == "__main__":
+    unittest.main()
