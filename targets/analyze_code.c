@@ -22,21 +22,19 @@ static void start_disassembler(void)
     LLVMInitializeAMDGPUDisassembler();
 }
 
-/* SOPP (CDNA3 ISA manual, "SOPP"): 101111111 op7 simm16. */
-enum { SOPP_BITS = 0x17f, SOPP_ENDPGM = 1, SOPP_BRANCH = 2, SOPP_CBRANCH_LAST = 9 };
+static bool starts(const char *text, const char *prefix)
+{
+    return strncmp(text, prefix, strlen(prefix)) == 0;
+}
 
+/* Branches have the distance in words from the next instruction in their low 16 bits. */
 static void read_control_flow(struct tgt_inst *inst, uint32_t word)
 {
-    unsigned op = word >> 16 & 0x7f;
-    inst->target = -1;
-    inst->falls_through = true;
-    if (word >> 23 != SOPP_BITS || (op != SOPP_ENDPGM && op < SOPP_BRANCH) || op == 3 ||
-        op > SOPP_CBRANCH_LAST) /* 3: s_wakeup */
-        return;
-    inst->ends_block = true;
-    inst->falls_through = op > SOPP_BRANCH;
-    if (op >= SOPP_BRANCH)
-        inst->target = (int64_t)inst->offset + 4 + (int16_t)(word & 0xffff) * 4;
+    const bool always = starts(inst->text, "s_branch"), ends = starts(inst->text, "s_endpgm");
+    const bool branches = always || starts(inst->text, "s_cbranch_");
+    inst->ends_block = branches || ends;
+    inst->falls_through = !always && !ends;
+    inst->target = branches ? (int64_t)inst->offset + 4 + (int16_t)(word & 0xffff) * 4 : -1;
 }
 
 static void copy_text(struct tgt_inst *inst, const char *text)
@@ -75,8 +73,8 @@ bool tgt_disassemble(const uint8_t *code, size_t size, const struct tgt *t, stru
         }
         insts[n] = (struct tgt_inst){.offset = (uint32_t)at, .size = (uint32_t)bytes};
         memcpy(&word, code + at, sizeof(word));
-        read_control_flow(&insts[n], word);
         copy_text(&insts[n], text);
+        read_control_flow(&insts[n], word);
         n++;
         at += bytes;
     }
@@ -233,8 +231,7 @@ static size_t count_matrix(const struct tgt_code *code, struct tgt_range r)
 {
     size_t n = 0;
     for (size_t i = r.first; i < r.end; i++)
-        n += strncmp(code->insts[i].text, "v_mfma_", 7) == 0 ||
-             strncmp(code->insts[i].text, "v_smfmac_", 9) == 0;
+        n += starts(code->insts[i].text, "v_mfma_") || starts(code->insts[i].text, "v_smfmac_");
     return n;
 }
 

@@ -16,7 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "targets/lower.h"
+#include "targets/lower_isa.h"
 
 static const char triple[] = "amdgcn-amd-amdhsa";
 
@@ -94,6 +94,7 @@ static void cache_types(struct lower *l)
     l->i16 = LLVMInt16TypeInContext(l->ctx);
     l->i32 = LLVMInt32TypeInContext(l->ctx);
     l->i64 = LLVMInt64TypeInContext(l->ctx);
+    l->lanes = LLVMIntTypeInContext(l->ctx, lower_lanes(l));
     l->f16 = LLVMHalfTypeInContext(l->ctx);
     l->bf16 = LLVMBFloatTypeInContext(l->ctx);
     l->f32 = LLVMFloatTypeInContext(l->ctx);
@@ -109,7 +110,7 @@ static void cache_types(struct lower *l)
     l->dma_scope = make_scope(l, "dma");
 }
 
-static void add_attribute(struct lower *l, const char *key, const char *value)
+void lower_attribute(struct lower *l, const char *key, const char *value)
 {
     LLVMAttributeRef a = LLVMCreateStringAttribute(l->ctx, key, (unsigned)strlen(key), value,
                                                    (unsigned)strlen(value));
@@ -120,14 +121,9 @@ static void add_number_attribute(struct lower *l, const char *key, const char *f
 {
     char text[32];
     snprintf(text, sizeof(text), format, n, n);
-    add_attribute(l, key, text);
+    lower_attribute(l, key, text);
 }
 
-/*
- * Registers: with two or more waves a SIMD a wave has at most 256, all of which can be VGPRs; LLVM
- * would rather split them with AGPRs and copy between the two, so AGPRs are forbidden. A wave that
- * has a SIMD to itself gets both.
- */
 static void set_kernel_attributes(struct lower *l)
 {
     /* State that a kernel can ask for and that ours never need: hidden arguments, other ids. */
@@ -138,15 +134,14 @@ static void set_kernel_attributes(struct lower *l)
         "amdgpu-no-lds-kernel-id",   "amdgpu-no-workitem-id-y",     "amdgpu-no-workitem-id-z",
     };
     for (size_t i = 0; i < sizeof(unused) / sizeof(unused[0]); i++)
-        add_attribute(l, unused[i], "");
+        lower_attribute(l, unused[i], "");
 
     unsigned waves_per_simd = l->f->waves_per_simd ? l->f->waves_per_simd : 1;
-    add_attribute(l, "target-cpu", l->t->machine.name);
-    add_attribute(l, "uniform-work-group-size", "true");
-    add_number_attribute(l, "amdgpu-flat-work-group-size", "%u,%u", 64 * l->f->waves);
+    lower_attribute(l, "target-cpu", l->t->machine.name);
+    lower_attribute(l, "uniform-work-group-size", "true");
+    add_number_attribute(l, "amdgpu-flat-work-group-size", "%u,%u", lower_lanes(l) * l->f->waves);
     add_number_attribute(l, "amdgpu-waves-per-eu", "%u", waves_per_simd);
-    if (waves_per_simd > 1)
-        add_attribute(l, "amdgpu-agpr-alloc", "0");
+    l->isa->set_registers(l, waves_per_simd);
     if (l->f->lds_bytes)
         add_number_attribute(l, "amdgpu-lds-size", "%u", l->f->lds_bytes);
 }
@@ -213,8 +208,8 @@ static void build_entry(struct lower *l)
         l->wave = lower_i32(l, 0);
         return;
     }
-    LLVMValueRef wave = LLVMBuildLShr(l->b, thread, lower_i32(l, 6), "");
-    l->lane = LLVMBuildAnd(l->b, thread, lower_i32(l, 63), "");
+    LLVMValueRef wave = LLVMBuildLShr(l->b, thread, lower_i32(l, l->t->machine.lane_bits), "");
+    l->lane = LLVMBuildAnd(l->b, thread, lower_i32(l, lower_lanes(l) - 1), "");
     l->wave = emit_intrinsic(l, "llvm.amdgcn.readfirstlane", &l->i32, 1, &wave, 1);
 }
 
@@ -363,8 +358,8 @@ static LLVMTargetMachineRef create_machine(const struct tgt *t, char why[TGT_WHY
         llvm_says(why, message);
         return NULL;
     }
-    return LLVMCreateTargetMachine(target, triple, t->machine.name, t->features,
-                                   LLVMCodeGenLevelDefault, LLVMRelocPIC, LLVMCodeModelDefault);
+    return LLVMCreateTargetMachine(target, triple, t->machine.name, "", LLVMCodeGenLevelDefault,
+                                   LLVMRelocPIC, LLVMCodeModelDefault);
 }
 
 static bool build_module(struct lower *l, const struct tgt_codegen_options *o,
@@ -395,7 +390,7 @@ bool tgt_emit(const struct tir_func *f, const struct tgt *t, const struct tgt_co
     LLVMContextRef ctx = LLVMContextCreate();
     struct diagnostics diagnostics = {.why = why};
     LLVMContextSetDiagnosticHandler(ctx, on_diagnostic, &diagnostics);
-    struct lower l = {.f = f, .t = t, .ctx = ctx, .why = why};
+    struct lower l = {.f = f, .t = t, .isa = lower_isa_of(t), .ctx = ctx, .why = why};
     l.module = LLVMModuleCreateWithNameInContext(f->name, ctx);
     l.b = LLVMCreateBuilderInContext(ctx);
     l.i32 = LLVMInt32TypeInContext(ctx);

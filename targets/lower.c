@@ -3,7 +3,7 @@
  * The core of the lowering: types, values, intrinsics, and the table that says which family lowers
  * which op.
  */
-#include "targets/lower.h"
+#include "targets/lower_isa.h"
 
 #include <assert.h>
 #include <stdarg.h>
@@ -16,6 +16,29 @@ static lower_fn *const families[TIR_N_OPCODES] = {
 #include "ir/ops.def"
 };
 #undef OP
+
+const struct lower_isa *lower_isa_of(const struct tgt *t)
+{
+    static const struct {
+        const char *target;
+        const struct lower_isa *isa;
+    } rows[] = {
+#define TARGET(name, isa) {#name, &lower_isa_##isa},
+#include "targets/targets.def"
+#undef TARGET
+    };
+    size_t i = 0;
+    while (strcmp(rows[i].target, t->machine.name))
+        i++;
+    const struct lower_isa *const isa = rows[i].isa;
+    /* Passes and templates ask the machine. */
+    assert(!isa->lane_swap == !t->machine.has_lane_swap);
+    assert(!isa->read_transposed == !t->machine.has_lds_read_tr);
+    assert(!isa->fp8_to_half == !t->machine.has_cvt_scale);
+    return isa;
+}
+
+unsigned lower_lanes(const struct lower *l) { return 1u << l->t->machine.lane_bits; }
 
 LLVMValueRef lower_none(struct lower *l, const struct tir_op *op)
 {

@@ -20,6 +20,7 @@ enum { AS_GLOBAL = 1, AS_LDS = 3, AS_CONSTANT = 4, AS_BUFFER_RESOURCE = 8 };
 struct lower {
     const struct tir_func *f;
     const struct tgt *t;
+    const struct lower_isa *isa; /* the generation's own instructions */
     LLVMContextRef ctx;
     LLVMModuleRef module;
     LLVMBuilderRef b;
@@ -27,6 +28,7 @@ struct lower {
     LLVMDIBuilderRef di; /* NULL: the object carries no lines */
     LLVMMetadataRef scope;
     LLVMTypeRef void_, i1, i8, i16, i32, i64, f16, bf16, f32;
+    LLVMTypeRef lanes; /* integer with a bit for each lane */
     LLVMTypeRef global_ptr, lds_ptr, constant_ptr, rsrc;
     LLVMValueRef *values;    /* by id of the tir_value */
     LLVMValueRef lane, wave; /* computed at the kernel's entry */
@@ -63,6 +65,14 @@ LLVMValueRef lower_element(struct lower *l, LLVMValueRef v, unsigned i);
 LLVMValueRef lower_gather(struct lower *l, LLVMValueRef *elements, unsigned n);
 /** Elements first .. first + count. */
 LLVMValueRef lower_slice(struct lower *l, LLVMValueRef v, unsigned first, unsigned count);
+
+/** Lanes of a wave. */
+unsigned lower_lanes(const struct lower *l);
+/** The lanes in which an i1 is set, as bits. */
+LLVMValueRef lower_ballot(struct lower *l, LLVMValueRef set);
+
+/** Gives the kernel a string attribute. */
+void lower_attribute(struct lower *l, const char *key, const char *value);
 
 /**
  * The only way to an intrinsic: fails the lowering if LLVM has none of this name. `overload` are

@@ -2,7 +2,7 @@
  *
  * Changes of type, and how elements are put together and taken apart.
  */
-#include "targets/lower.h"
+#include "targets/lower_isa.h"
 
 #include <assert.h>
 
@@ -14,68 +14,12 @@ static bool is_int(unsigned dtype)
 
 static bool is_half(unsigned dtype) { return dtype == TIR_F16 || dtype == TIR_BF16; }
 
-/*
- * The high half of the result is x rounded to bf16, nearest even: 0x7fff plus the lowest bit that
- * stays is added below it. v_bfe and v_add3, where LLVM's own expansion of fptrunc takes five. A
- * NaN could overflow into a zero that way; unless it is known to have a zero low half, it is kept
- * as it is by v_cmp_u and v_cndmask (what arithmetic makes is quiet: its highest fraction bit
- * remains).
- */
-static LLVMValueRef round_to_high_half(struct lower *l, LLVMValueRef x, bool short_nan)
-{
-    LLVMValueRef bits = lower_bitcast(l, x, l->i32);
-    LLVMValueRef above = LLVMBuildLShr(l->b, bits, lower_i32(l, 16), "");
-    LLVMValueRef odd = LLVMBuildAnd(l->b, above, lower_i32(l, 1), "");
-    LLVMValueRef sum = LLVMBuildAdd(l->b, bits, odd, "");
-    sum = LLVMBuildAdd(l->b, sum, lower_i32(l, 0x7fff), "");
-    if (short_nan)
-        return sum;
-    LLVMValueRef nan = LLVMBuildFCmp(l->b, LLVMRealUNO, x, x, "");
-    return LLVMBuildSelect(l->b, nan, bits, sum, "");
-}
-
-static LLVMValueRef to_bf16_in_software(struct lower *l, LLVMValueRef x, bool short_nan)
-{
-    LLVMValueRef high =
-        LLVMBuildLShr(l->b, round_to_high_half(l, x, short_nan), lower_i32(l, 16), "");
-    return lower_bitcast(l, LLVMBuildTrunc(l->b, high, l->i16, ""), l->bf16);
-}
-
-/* Two f32 as the low and high half of a dword. */
-static LLVMValueRef bf16_pair_in_software(struct lower *l, LLVMValueRef a, LLVMValueRef b,
-                                          bool short_nan)
-{
-    LLVMValueRef args[3] = {round_to_high_half(l, b, short_nan),
-                            round_to_high_half(l, a, short_nan), lower_i32(l, 0x07060302)};
-    return emit_intrinsic(l, "llvm.amdgcn.perm", NULL, 0, args, 3);
-}
-
-static LLVMValueRef bf16_vector_in_software(struct lower *l, LLVMValueRef v, unsigned count,
-                                            bool short_nan)
-{
-    LLVMValueRef pairs[TIR_MAX_VEC / 2];
-    for (unsigned i = 0; i < count; i += 2) {
-        pairs[i / 2] =
-            bf16_pair_in_software(l, lower_element(l, v, i), lower_element(l, v, i + 1), short_nan);
-        if (!pairs[i / 2])
-            return NULL;
-    }
-    LLVMValueRef all = lower_gather(l, pairs, count / 2);
-    return lower_bitcast(l, all, LLVMVectorType(l->bf16, count));
-}
-
 /* `v` is one f32, or a vector of them. */
 static LLVMValueRef f32_to_half(struct lower *l, LLVMValueRef v, struct tir_type to, bool short_nan)
 {
-    unsigned count = lower_count(to);
-    if (to.dtype == TIR_F16 || l->t->machine.has_cvt_pk_bf16)
+    if (to.dtype == TIR_F16)
         return LLVMBuildFPTrunc(l->b, v, lower_type(l, to), "");
-    if (count % 2 == 0)
-        return bf16_vector_in_software(l, v, count, short_nan);
-    LLVMValueRef out[TIR_MAX_VEC];
-    for (unsigned i = 0; i < count; i++)
-        out[i] = to_bf16_in_software(l, lower_element(l, v, i), short_nan);
-    return lower_gather(l, out, count);
+    return l->isa->to_bf16(l, v, lower_count(to), short_nan);
 }
 
 LLVMValueRef lower_convert_pair(struct lower *l, const struct tir_op *op)
@@ -166,26 +110,6 @@ static LLVMValueRef fp8_to_f32(struct lower *l, LLVMValueRef v, unsigned count)
     return lower_gather(l, out, count);
 }
 
-/* fp8 in dwords as a 16-bit float, two elements an instruction: v_cvt_scalef32_pk_bf16_fp8 and
- * v_cvt_scalef32_pk_f16_fp8 multiply with a power of two, which is 1 here. Nothing is rounded. */
-static LLVMValueRef fp8_to_half(struct lower *l, LLVMValueRef v, struct tir_type to)
-{
-    const unsigned count = lower_count(to);
-    const char *const name = to.dtype == TIR_BF16 ? "llvm.amdgcn.cvt.scalef32.pk.bf16.fp8"
-                                                  : "llvm.amdgcn.cvt.scalef32.pk.f16.fp8";
-    LLVMTypeRef packed = count == 4 ? l->i32 : LLVMVectorType(l->i32, count / 4);
-    LLVMValueRef dwords = lower_bitcast(l, v, packed), pairs[TIR_MAX_VEC / 2];
-    for (unsigned i = 0; i < count; i += 2) {
-        LLVMValueRef args[3] = {lower_element(l, dwords, i / 4), LLVMConstReal(l->f32, 1),
-                                LLVMConstInt(l->i1, i / 2 % 2, false)};
-        pairs[i / 2] = emit_intrinsic(l, name, NULL, 0, args, 3);
-        if (!pairs[i / 2])
-            return NULL;
-        pairs[i / 2] = lower_bitcast(l, pairs[i / 2], l->i32);
-    }
-    return lower_bitcast(l, lower_gather(l, pairs, count / 2), lower_type(l, to));
-}
-
 static LLVMValueRef clamp_to_i8(struct lower *l, LLVMValueRef x)
 {
     LLVMValueRef least[2] = {x, lower_i32(l, INT8_MIN)};
@@ -274,8 +198,8 @@ LLVMValueRef lower_convert(struct lower *l, const struct tir_op *op)
         return LLVMBuildIntCast2(l->b, v, lower_type(l, to), true, "");
     from.kind = to.kind; /* a scalar operand stands for every element */
     from.count = to.count;
-    if (is_half(to.dtype) && from.dtype == TIR_FP8 && count % 4 == 0 && l->t->machine.has_cvt_scale)
-        return fp8_to_half(l, v, to);
+    if (is_half(to.dtype) && from.dtype == TIR_FP8 && count % 4 == 0 && l->isa->fp8_to_half)
+        return l->isa->fp8_to_half(l, v, to);
     v = to_f32(l, v, from);
     if (!v)
         return NULL;

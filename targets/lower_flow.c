@@ -2,7 +2,7 @@
  *
  * Launch state, loops and branches, waits and barriers, and calls of a user's functions.
  */
-#include "targets/lower.h"
+#include "targets/lower_isa.h"
 
 #include <llvm-c/DebugInfo.h>
 
@@ -60,19 +60,10 @@ static void fence_memory(struct lower *l)
     LLVMBuildFence(l->b, LLVMAtomicOrderingSequentiallyConsistent, true, "");
 }
 
-/* s_waitcnt's immediate on gfx9 (LLVM AMDGPUBaseInfo, encodeWaitcnt): vmcnt in bits 3:0 and 15:14,
- * expcnt in 6:4, lgkmcnt in 11:8. A counter at its maximum is not waited for. */
-enum { MAX_VM = 63, MAX_EXP = 7, MAX_LGKM = 15 };
-
 static void emit_wait(struct lower *l, int64_t vm, int64_t lgkm)
 {
-    if (vm < 0 || vm > MAX_VM)
-        vm = MAX_VM;
-    if (lgkm < 0 || lgkm > MAX_LGKM)
-        lgkm = MAX_LGKM;
-    LLVMValueRef imm = lower_i32(l, (vm & 15) | MAX_EXP << 4 | lgkm << 8 | (vm >> 4) << 14);
     fence_memory(l);
-    emit_intrinsic(l, "llvm.amdgcn.s.waitcnt", NULL, 0, &imm, 1);
+    l->isa->wait(l, vm, lgkm);
     fence_memory(l);
 }
 
@@ -95,7 +86,7 @@ LLVMValueRef lower_barrier(struct lower *l, const struct tir_op *op)
 {
     (void)op;
     fence_memory(l);
-    emit_intrinsic(l, "llvm.amdgcn.s.barrier", NULL, 0, NULL, 0);
+    l->isa->barrier(l);
     fence_memory(l);
     return NULL;
 }
@@ -141,9 +132,7 @@ LLVMValueRef lower_acquire(struct lower *l, const struct tir_op *op)
 
 LLVMValueRef lower_set_priority(struct lower *l, const struct tir_op *op)
 {
-    LLVMTypeRef i16 = l->i16;
-    LLVMValueRef level = LLVMConstInt(i16, (uint64_t)op->imm[0], false);
-    emit_intrinsic(l, "llvm.amdgcn.s.setprio", NULL, 0, &level, 1);
+    l->isa->set_priority(l, (unsigned)op->imm[0]);
     return NULL;
 }
 

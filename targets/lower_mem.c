@@ -11,7 +11,7 @@
  * between two of our own waits and barriers, and LLVM moves neither across those, for they stand
  * between fences of a single thread. Waits for what a load returns in registers stay LLVM's.
  */
-#include "targets/lower.h"
+#include "targets/lower_isa.h"
 
 static void set_scopes(struct lower *l, LLVMValueRef access, LLVMValueRef in, LLVMValueRef not_in)
 {
@@ -70,10 +70,7 @@ LLVMValueRef lower_make_rsrc(struct lower *l, const struct tir_op *op)
 {
     LLVMValueRef base = LLVMBuildIntToPtr(l->b, lower_value(l, op->operands[0]), l->global_ptr, "");
     LLVMValueRef bytes = LLVMBuildZExt(l->b, lower_value(l, op->operands[1]), l->i64, "");
-    /* Word 3: DATA_FORMAT 32, all else 0 (CDNA3 ISA manual, "Buffer resource descriptor"). */
-    LLVMValueRef args[4] = {base, LLVMConstNull(l->i16), bytes, lower_i32(l, 0x20000)};
-    LLVMTypeRef types[2] = {l->rsrc, l->global_ptr};
-    return emit_intrinsic(l, "llvm.amdgcn.make.buffer.rsrc", types, 2, args, 4);
+    return l->isa->make_rsrc(l, base, bytes);
 }
 
 LLVMValueRef lower_buffer_load(struct lower *l, const struct tir_op *op)
@@ -104,24 +101,20 @@ LLVMValueRef lower_buffer_store(struct lower *l, const struct tir_op *op)
     return NULL;
 }
 
-/* The instruction's own offset counts in memory and in LDS; ours counts in memory only, so it goes
- * to the scalar offset. */
 LLVMValueRef lower_buffer_to_lds(struct lower *l, const struct tir_op *op)
 {
     unsigned bytes = (unsigned)op->imm[1];
     if (bytes > l->t->machine.to_lds_max_bytes)
         return lower_fail(l, "%s loads at most %u bytes a lane to LDS, not %u", l->t->machine.name,
                           l->t->machine.to_lds_max_bytes, bytes);
-    LLVMValueRef lds = LLVMBuildIntToPtr(l->b, lower_value(l, op->operands[1]), l->lds_ptr, "");
-    LLVMValueRef zero = lower_i32(l, 0);
-    LLVMValueRef args[7] = {lower_value(l, op->operands[0]),
-                            lds,
-                            lower_i32(l, bytes),
-                            lower_value(l, op->operands[2]),
-                            add_offset(l, lower_value(l, op->operands[3]), op->imm[2]),
-                            zero,
-                            zero};
-    LLVMValueRef r = emit_intrinsic(l, "llvm.amdgcn.raw.ptr.buffer.load.lds", NULL, 0, args, 7);
+    const struct lower_copy copy = {
+        .rsrc = lower_value(l, op->operands[0]),
+        .lds = LLVMBuildIntToPtr(l->b, lower_value(l, op->operands[1]), l->lds_ptr, ""),
+        .lane_offset = lower_value(l, op->operands[2]),
+        .offset = add_offset(l, lower_value(l, op->operands[3]), op->imm[2]),
+        .bytes = bytes,
+    };
+    LLVMValueRef r = l->isa->copy_to_lds(l, &copy);
     if (r)
         set_scopes(l, r, l->dma_scope, l->lds_scope);
     return NULL;
@@ -238,11 +231,9 @@ LLVMValueRef lower_lds_read(struct lower *l, const struct tir_op *op)
 
 LLVMValueRef lower_lds_read_tr(struct lower *l, const struct tir_op *op)
 {
-    if (!l->t->machine.has_lds_read_tr)
+    if (!l->isa->read_transposed)
         return lower_fail(l, "%s has no transposing LDS read", l->t->machine.name);
-    LLVMTypeRef type = LLVMVectorType(l->i16, 4);
-    LLVMValueRef address = lds_address(l, op);
-    LLVMValueRef r = emit_intrinsic(l, "llvm.amdgcn.ds.read.tr16.b64", &type, 1, &address, 1);
+    LLVMValueRef r = l->isa->read_transposed(l, lds_address(l, op));
     if (!r)
         return NULL;
     set_scopes(l, r, l->lds_scope, l->dma_scope);

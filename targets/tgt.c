@@ -7,12 +7,12 @@
 #include <stddef.h>
 #include <string.h>
 
-#define TARGET(x) extern const struct tgt tgt_##x;
+#define TARGET(name, isa) extern const struct tgt tgt_##name;
 #include "targets/targets.def"
 #undef TARGET
 
 const struct tgt *const tgt_all[] = {
-#define TARGET(x) &tgt_##x,
+#define TARGET(name, isa) &tgt_##name,
 #include "targets/targets.def"
 #undef TARGET
     NULL,

@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Instructions that CDNA3 and CDNA4 share: counters, buffer resources, DPP.
+ */
+#include "targets/isa_cdna.h"
+
+/*
+ * With two or more waves a SIMD a wave has at most 256 registers, all of which can be VGPRs; LLVM
+ * would rather split them with AGPRs and copy between the two, so AGPRs are forbidden. A wave that
+ * has a SIMD to itself gets both.
+ */
+void cdna_set_registers(struct lower *l, unsigned waves)
+{
+    if (waves > 1)
+        lower_attribute(l, "amdgpu-agpr-alloc", "0");
+}
+
+/* s_waitcnt's immediate on gfx9 (LLVM AMDGPUBaseInfo, encodeWaitcnt): vmcnt in bits 3:0 and 15:14,
+ * expcnt in 6:4, lgkmcnt in 11:8. A counter at its maximum is not waited for. */
+enum { MAX_VM = 63, MAX_EXP = 7, MAX_LGKM = 15 };
+
+void cdna_wait(struct lower *l, int64_t vm, int64_t lgkm)
+{
+    if (vm < 0 || vm > MAX_VM)
+        vm = MAX_VM;
+    if (lgkm < 0 || lgkm > MAX_LGKM)
+        lgkm = MAX_LGKM;
+    LLVMValueRef imm = lower_i32(l, (vm & 15) | MAX_EXP << 4 | lgkm << 8 | (vm >> 4) << 14);
+    emit_intrinsic(l, "llvm.amdgcn.s.waitcnt", NULL, 0, &imm, 1);
+}
+
+void cdna_barrier(struct lower *l) { emit_intrinsic(l, "llvm.amdgcn.s.barrier", NULL, 0, NULL, 0); }
+
+void cdna_set_priority(struct lower *l, unsigned level)
+{
+    LLVMValueRef imm = LLVMConstInt(l->i16, level, false);
+    emit_intrinsic(l, "llvm.amdgcn.s.setprio", NULL, 0, &imm, 1);
+}
+
+LLVMValueRef cdna_make_rsrc(struct lower *l, LLVMValueRef base, LLVMValueRef bytes)
+{
+    /* Word 3: DATA_FORMAT 32, all else 0 (CDNA3 ISA manual, "Buffer resource descriptor"). */
+    LLVMValueRef args[4] = {base, LLVMConstNull(l->i16), bytes, lower_i32(l, 0x20000)};
+    LLVMTypeRef types[2] = {l->rsrc, l->global_ptr};
+    return emit_intrinsic(l, "llvm.amdgcn.make.buffer.rsrc", types, 2, args, 4);
+}
+
+/* The instruction's own offset counts in memory and in LDS, so it is 0 here. */
+LLVMValueRef cdna_copy_to_lds(struct lower *l, const struct lower_copy *c)
+{
+    LLVMValueRef zero = lower_i32(l, 0);
+    LLVMValueRef args[7] = {c->rsrc, c->lds, lower_i32(l, c->bytes), c->lane_offset, c->offset,
+                            zero,    zero};
+    return emit_intrinsic(l, "llvm.amdgcn.raw.ptr.buffer.load.lds", NULL, 0, args, 7);
+}
+
+/* ---- Lanes ---- */
+
+/* dpp_ctrl (CDNA3 ISA manual, "DPP_CTRL enumerations"). */
+enum {
+    DPP_QUAD_XOR1 = 0xb1,        /* quad_perm:[1,0,3,2] */
+    DPP_QUAD_XOR2 = 0x4e,        /* quad_perm:[2,3,0,1] */
+    DPP_QUAD_XOR3 = 0x1b,        /* quad_perm:[3,2,1,0] */
+    DPP_ROW_ROR8 = 0x128,        /* lane xor 8 of a row of 16 */
+    DPP_ROW_SHR1 = 0x111,        /* from the lane 1 below, of a row of 16; 0x112 from 2 ... */
+    DPP_ROW_MIRROR = 0x140,      /* lane xor 15 */
+    DPP_ROW_HALF_MIRROR = 0x141, /* lane xor 7 */
+    DPP_ROW_BCAST15 = 0x142,     /* lane 15 of each row to the next row */
+    DPP_ROW_BCAST31 = 0x143,     /* lane 31 to rows 2 and 3 */
+};
+
+static LLVMValueRef dpp(struct lower *l, LLVMValueRef dword, unsigned ctrl)
+{
+    LLVMValueRef all = lower_i32(l, 15);
+    LLVMValueRef args[6] = {LLVMGetPoison(l->i32),        dword, lower_i32(l, ctrl), all, all,
+                            LLVMConstInt(l->i1, 1, false)};
+    return emit_intrinsic(l, "llvm.amdgcn.update.dpp", &l->i32, 1, args, 6);
+}
+
+/* Every mask is one or two DPP moves, which may fold into what follows. */
+LLVMValueRef cdna_xor_in_row(struct lower *l, LLVMValueRef dword, unsigned mask)
+{
+    static const uint16_t quad[4] = {0, DPP_QUAD_XOR1, DPP_QUAD_XOR2, DPP_QUAD_XOR3};
+    static const struct {
+        uint16_t ctrl, mask;
+    } far[4] = {{0, 0}, {DPP_ROW_HALF_MIRROR, 7}, {DPP_ROW_ROR8, 8}, {DPP_ROW_MIRROR, 15}};
+
+    unsigned step = mask >> 2 & 3;
+    if (step) {
+        dword = dpp(l, dword, far[step].ctrl);
+        mask ^= far[step].mask;
+    }
+    if (dword && mask)
+        dword = dpp(l, dword, quad[mask & 3]);
+    return dword;
+}
+
+LLVMValueRef cdna_lane_gather(struct lower *l, LLVMValueRef byte_address, LLVMValueRef dword)
+{
+    LLVMValueRef args[2] = {byte_address, dword};
+    return emit_intrinsic(l, "llvm.amdgcn.ds.bpermute", NULL, 0, args, 2);
+}
+
+/* Adds what other lanes have, 0 where `ctrl` names no lane or the row is not in `rows`. */
+static LLVMValueRef add_dpp(struct lower *l, LLVMValueRef v, unsigned ctrl, unsigned rows)
+{
+    LLVMValueRef args[6] = {lower_i32(l, 0),    v,
+                            lower_i32(l, ctrl), lower_i32(l, rows),
+                            lower_i32(l, 0xf),  LLVMConstInt(l->i1, 0, false)};
+    LLVMValueRef moved = emit_intrinsic(l, "llvm.amdgcn.update.dpp", &l->i32, 1, args, 6);
+    return LLVMBuildAdd(l->b, v, moved, "");
+}
+
+/* Within rows of 16 by shifts, then the sum of row 0 to row 1 and of row 2 to row 3, and that of
+ * the lower half to the upper: LLVM's AMDGPUAtomicOptimizer scans a wave of gfx9 so. */
+LLVMValueRef cdna_lane_sum(struct lower *l, LLVMValueRef sum)
+{
+    for (unsigned distance = 1; distance < 16; distance *= 2)
+        sum = add_dpp(l, sum, DPP_ROW_SHR1 - 1 + distance, 0xf);
+    sum = add_dpp(l, sum, DPP_ROW_BCAST15, 0xa);
+    return add_dpp(l, sum, DPP_ROW_BCAST31, 0xc);
+}
+
+LLVMValueRef cdna_lanes_below(struct lower *l, LLVMValueRef set)
+{
+    LLVMValueRef lanes = lower_ballot(l, set);
+    LLVMValueRef up = LLVMBuildLShr(l->b, lanes, LLVMConstInt(l->i64, 32, false), "");
+    LLVMValueRef low[2] = {LLVMBuildTrunc(l->b, lanes, l->i32, ""), lower_i32(l, 0)};
+    LLVMValueRef high[2] = {LLVMBuildTrunc(l->b, up, l->i32, ""),
+                            emit_intrinsic(l, "llvm.amdgcn.mbcnt.lo", NULL, 0, low, 2)};
+    return emit_intrinsic(l, "llvm.amdgcn.mbcnt.hi", NULL, 0, high, 2);
+}

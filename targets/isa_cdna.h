@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The pieces that CDNA3 and CDNA4 share, for their tables in isa_cdna3.c and isa_cdna4.c.
+ */
+#ifndef TARGETS_ISA_CDNA_H
+#define TARGETS_ISA_CDNA_H
+
+#include "targets/lower_isa.h"
+
+void cdna_set_registers(struct lower *l, unsigned waves);
+void cdna_wait(struct lower *l, int64_t vm, int64_t lgkm);
+void cdna_barrier(struct lower *l);
+void cdna_set_priority(struct lower *l, unsigned level);
+LLVMValueRef cdna_make_rsrc(struct lower *l, LLVMValueRef base, LLVMValueRef bytes);
+LLVMValueRef cdna_copy_to_lds(struct lower *l, const struct lower_copy *c);
+LLVMValueRef cdna_lane_gather(struct lower *l, LLVMValueRef byte_address, LLVMValueRef dword);
+LLVMValueRef cdna_lane_sum(struct lower *l, LLVMValueRef dword);
+LLVMValueRef cdna_lanes_below(struct lower *l, LLVMValueRef set);
+
+/** Of a lane of the same row of 16: mask 0 to 15. */
+LLVMValueRef cdna_xor_in_row(struct lower *l, LLVMValueRef dword, unsigned mask);
+
+#endif

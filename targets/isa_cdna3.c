@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * CDNA3's own instructions: bf16 is rounded by integer arithmetic, lanes further than a row of 16
+ * apart exchange by way of LDS's crossbar.
+ */
+#include "targets/isa_cdna.h"
+
+/* ds_swizzle's bit mode: and-mask 31, or-mask 0, xor-mask; within halves of 32 lanes. */
+static LLVMValueRef swizzle(struct lower *l, LLVMValueRef dword, unsigned mask)
+{
+    LLVMValueRef args[2] = {dword, lower_i32(l, 0x1f | mask << 10)};
+    return emit_intrinsic(l, "llvm.amdgcn.ds.swizzle", NULL, 0, args, 2);
+}
+
+static LLVMValueRef lane_xor(struct lower *l, LLVMValueRef dword, unsigned mask)
+{
+    if (mask < 16)
+        return cdna_xor_in_row(l, dword, mask);
+    if (mask < 32)
+        return swizzle(l, dword, mask);
+    LLVMValueRef lane = LLVMBuildXor(l->b, l->lane, lower_i32(l, mask), "");
+    return cdna_lane_gather(l, LLVMBuildShl(l->b, lane, lower_i32(l, 2), ""), dword);
+}
+
+/*
+ * The high half of the result is x rounded to bf16, nearest even: 0x7fff plus the lowest bit that
+ * stays is added below it. v_bfe and v_add3, where LLVM's own expansion of fptrunc takes five. A
+ * NaN could overflow into a zero that way; unless it is known to have a zero low half, it is kept
+ * as it is by v_cmp_u and v_cndmask (what arithmetic makes is quiet: its highest fraction bit
+ * remains).
+ */
+static LLVMValueRef round_to_high_half(struct lower *l, LLVMValueRef x, bool short_nan)
+{
+    LLVMValueRef bits = lower_bitcast(l, x, l->i32);
+    LLVMValueRef above = LLVMBuildLShr(l->b, bits, lower_i32(l, 16), "");
+    LLVMValueRef odd = LLVMBuildAnd(l->b, above, lower_i32(l, 1), "");
+    LLVMValueRef sum = LLVMBuildAdd(l->b, bits, odd, "");
+    sum = LLVMBuildAdd(l->b, sum, lower_i32(l, 0x7fff), "");
+    if (short_nan)
+        return sum;
+    LLVMValueRef nan = LLVMBuildFCmp(l->b, LLVMRealUNO, x, x, "");
+    return LLVMBuildSelect(l->b, nan, bits, sum, "");
+}
+
+static LLVMValueRef one_to_bf16(struct lower *l, LLVMValueRef x, bool short_nan)
+{
+    LLVMValueRef high =
+        LLVMBuildLShr(l->b, round_to_high_half(l, x, short_nan), lower_i32(l, 16), "");
+    return lower_bitcast(l, LLVMBuildTrunc(l->b, high, l->i16, ""), l->bf16);
+}
+
+/* Two f32 as the low and high half of a dword. */
+static LLVMValueRef pair_to_bf16(struct lower *l, LLVMValueRef a, LLVMValueRef b, bool short_nan)
+{
+    LLVMValueRef args[3] = {round_to_high_half(l, b, short_nan),
+                            round_to_high_half(l, a, short_nan), lower_i32(l, 0x07060302)};
+    return emit_intrinsic(l, "llvm.amdgcn.perm", NULL, 0, args, 3);
+}
+
+static LLVMValueRef pairs_to_bf16(struct lower *l, LLVMValueRef v, unsigned count, bool short_nan)
+{
+    LLVMValueRef pairs[TIR_MAX_VEC / 2];
+    for (unsigned i = 0; i < count; i += 2) {
+        pairs[i / 2] =
+            pair_to_bf16(l, lower_element(l, v, i), lower_element(l, v, i + 1), short_nan);
+        if (!pairs[i / 2])
+            return NULL;
+    }
+    LLVMValueRef all = lower_gather(l, pairs, count / 2);
+    return lower_bitcast(l, all, LLVMVectorType(l->bf16, count));
+}
+
+static LLVMValueRef to_bf16(struct lower *l, LLVMValueRef v, unsigned count, bool short_nan)
+{
+    if (count % 2 == 0)
+        return pairs_to_bf16(l, v, count, short_nan);
+    LLVMValueRef out[TIR_MAX_VEC];
+    for (unsigned i = 0; i < count; i++)
+        out[i] = one_to_bf16(l, lower_element(l, v, i), short_nan);
+    return lower_gather(l, out, count);
+}
+
+const struct lower_isa lower_isa_cdna3 = {
+    .set_registers = cdna_set_registers,
+    .wait = cdna_wait,
+    .barrier = cdna_barrier,
+    .set_priority = cdna_set_priority,
+    .make_rsrc = cdna_make_rsrc,
+    .copy_to_lds = cdna_copy_to_lds,
+    .lane_xor = lane_xor,
+    .lane_gather = cdna_lane_gather,
+    .lane_sum = cdna_lane_sum,
+    .lanes_below = cdna_lanes_below,
+    .to_bf16 = to_bf16,
+};

@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * CDNA4's own instructions: swaps of lanes, transposing LDS reads, conversions of bf16 and fp8.
+ */
+#include "targets/isa_cdna.h"
+
+static LLVMValueRef read_transposed(struct lower *l, LLVMValueRef address)
+{
+    LLVMTypeRef type = LLVMVectorType(l->i16, 4);
+    return emit_intrinsic(l, "llvm.amdgcn.ds.read.tr16.b64", &type, 1, &address, 1);
+}
+
+static LLVMValueRef lane_swap(struct lower *l, unsigned half, LLVMValueRef a, LLVMValueRef b)
+{
+    LLVMValueRef no = LLVMConstNull(l->i1);
+    LLVMValueRef args[4] = {a, b, no, no};
+    const char *name = half == 32 ? "llvm.amdgcn.permlane32.swap" : "llvm.amdgcn.permlane16.swap";
+    return emit_intrinsic(l, name, NULL, 0, args, 4);
+}
+
+/* Swapping a value with itself leaves the even halves' data in the first result and the odd ones'
+ * in the second: even lanes take the second, odd ones the first. */
+static LLVMValueRef xor_by_swap(struct lower *l, LLVMValueRef dword, unsigned half)
+{
+    LLVMValueRef both = lane_swap(l, half, dword, dword);
+    if (!both)
+        return NULL;
+    LLVMValueRef bit = LLVMBuildAnd(l->b, l->lane, lower_i32(l, half), "");
+    LLVMValueRef odd = LLVMBuildICmp(l->b, LLVMIntNE, bit, lower_i32(l, 0), "");
+    return LLVMBuildSelect(l->b, odd, LLVMBuildExtractValue(l->b, both, 0, ""),
+                           LLVMBuildExtractValue(l->b, both, 1, ""), "");
+}
+
+static LLVMValueRef lane_xor(struct lower *l, LLVMValueRef dword, unsigned mask)
+{
+    if (mask & 32)
+        dword = xor_by_swap(l, dword, 32);
+    if (dword && mask & 16)
+        dword = xor_by_swap(l, dword, 16);
+    return dword ? cdna_xor_in_row(l, dword, mask & 15) : NULL;
+}
+
+/* v_cvt_pk_bf16_f32, which LLVM selects. */
+static LLVMValueRef to_bf16(struct lower *l, LLVMValueRef v, unsigned count, bool short_nan)
+{
+    (void)short_nan;
+    return LLVMBuildFPTrunc(l->b, v, count == 1 ? l->bf16 : LLVMVectorType(l->bf16, count), "");
+}
+
+/* fp8 in dwords as a 16-bit float, two elements an instruction: v_cvt_scalef32_pk_bf16_fp8 and
+ * v_cvt_scalef32_pk_f16_fp8 multiply with a power of two, which is 1 here. Nothing is rounded. */
+static LLVMValueRef fp8_to_half(struct lower *l, LLVMValueRef v, struct tir_type to)
+{
+    const unsigned count = lower_count(to);
+    const char *const name = to.dtype == TIR_BF16 ? "llvm.amdgcn.cvt.scalef32.pk.bf16.fp8"
+                                                  : "llvm.amdgcn.cvt.scalef32.pk.f16.fp8";
+    LLVMTypeRef packed = count == 4 ? l->i32 : LLVMVectorType(l->i32, count / 4);
+    LLVMValueRef dwords = lower_bitcast(l, v, packed), pairs[TIR_MAX_VEC / 2];
+    for (unsigned i = 0; i < count; i += 2) {
+        LLVMValueRef args[3] = {lower_element(l, dwords, i / 4), LLVMConstReal(l->f32, 1),
+                                LLVMConstInt(l->i1, i / 2 % 2, false)};
+        pairs[i / 2] = emit_intrinsic(l, name, NULL, 0, args, 3);
+        if (!pairs[i / 2])
+            return NULL;
+        pairs[i / 2] = lower_bitcast(l, pairs[i / 2], l->i32);
+    }
+    return lower_bitcast(l, lower_gather(l, pairs, count / 2), lower_type(l, to));
+}
+
+const struct lower_isa lower_isa_cdna4 = {
+    .set_registers = cdna_set_registers,
+    .wait = cdna_wait,
+    .barrier = cdna_barrier,
+    .set_priority = cdna_set_priority,
+    .make_rsrc = cdna_make_rsrc,
+    .copy_to_lds = cdna_copy_to_lds,
+    .read_transposed = read_transposed,
+    .lane_xor = lane_xor,
+    .lane_gather = cdna_lane_gather,
+    .lane_swap = lane_swap,
+    .lane_sum = cdna_lane_sum,
+    .lanes_below = cdna_lanes_below,
+    .to_bf16 = to_bf16,
+    .fp8_to_half = fp8_to_half,
+};

@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What differs between generations of the instruction set, as a table of functions each: in
+ * targets/isa_*.c, given to targets by targets.def. Everything else of the lowering is the
+ * same for all of them and asks no target what it is.
+ *
+ * The pieces work on dwords and pointers; what an op is made of stands in lower_*.c. A slot marked
+ * optional is NULL where a generation has no such instruction: struct tir_machine says so to passes
+ * and templates, and lower_isa_of() asserts that the two agree.
+ */
+#ifndef TARGETS_LOWER_ISA_H
+#define TARGETS_LOWER_ISA_H
+
+#include "targets/lower.h"
+
+/** A copy of `bytes` a lane from memory to LDS: lane i's go to lds + i * bytes. */
+struct lower_copy {
+    LLVMValueRef rsrc, lane_offset, offset; /* buffer; byte offsets, of the lane and uniform */
+    LLVMValueRef lds;                       /* pointer, uniform */
+    unsigned bytes;
+};
+
+struct lower_isa {
+    /* Registers: attributes of the kernel that divide them. `waves` are those of a SIMD. */
+    void (*set_registers)(struct lower *l, unsigned waves);
+
+    /* Waits until no more than `vm` memory and `lgkm` LDS and scalar ops are under way; a negative
+     * number leaves its counter alone. */
+    void (*wait)(struct lower *l, int64_t vm, int64_t lgkm);
+    /* Waits for all waves of the workgroup. */
+    void (*barrier)(struct lower *l);
+    /* Whose turn it is among the waves of a SIMD: 0 to 3. */
+    void (*set_priority)(struct lower *l, unsigned level);
+
+    /* Buffer resource of the i64 `bytes` from `base` on: what lies beyond reads 0. */
+    LLVMValueRef (*make_rsrc)(struct lower *l, LLVMValueRef base, LLVMValueRef bytes);
+    /* The load that goes to LDS; NULL when it failed. Of no more than to_lds_max_bytes a lane. */
+    LLVMValueRef (*copy_to_lds)(struct lower *l, const struct lower_copy *c);
+    /* Optional: 4 x i16 of an LDS address, 16x4 blocks transposed over 16 lanes. */
+    LLVMValueRef (*read_transposed)(struct lower *l, LLVMValueRef address);
+
+    /* Dword of lane ^ mask, 1 to 63. */
+    LLVMValueRef (*lane_xor)(struct lower *l, LLVMValueRef dword, unsigned mask);
+    /* Dword of the lane that `byte_address` / 4 names. */
+    LLVMValueRef (*lane_gather)(struct lower *l, LLVMValueRef byte_address, LLVMValueRef dword);
+    /* Optional: odd groups of `half` lanes of a exchanged with even ones of b; both, as a struct. */
+    LLVMValueRef (*lane_swap)(struct lower *l, unsigned half, LLVMValueRef a, LLVMValueRef b);
+    /* Sum of an i32 over this lane and those below. */
+    LLVMValueRef (*lane_sum)(struct lower *l, LLVMValueRef dword);
+    /* In how many lanes below this one an i1 is set, as i32. */
+    LLVMValueRef (*lanes_below)(struct lower *l, LLVMValueRef set);
+
+    /* `count` f32 to bf16, nearest even; short_nan: see ops.def. */
+    LLVMValueRef (*to_bf16)(struct lower *l, LLVMValueRef v, unsigned count, bool short_nan);
+    /* Optional: bytes of fp8, a multiple of 4, to a 16-bit float, without a way through f32. */
+    LLVMValueRef (*fp8_to_half)(struct lower *l, LLVMValueRef v, struct tir_type to);
+};
+
+/* One table for each generation that some target is of. */
+#define TARGET(name, isa) extern const struct lower_isa lower_isa_##isa;
+#include "targets/targets.def"
+#undef TARGET
+
+/** The table of a target's generation. */
+const struct lower_isa *lower_isa_of(const struct tgt *t);
+
+#endif
