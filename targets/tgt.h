@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Facts about the GPUs that attnc compiles for. One const struct per gfx, in targets/gfx*.c, with
- * the source of each number beside it. Everybody asks for a capability or a number; nobody asks
- * which gfx it is.
+ * Facts about the GPUs that attnc compiles for. One const struct per gfx, made of its file in
+ * targets/facts/, which has the source of each number beside it. Everybody asks for a capability or
+ * a number; nobody asks which gfx it is.
  */
 #ifndef TARGETS_TGT_H
 #define TARGETS_TGT_H
@@ -12,9 +12,19 @@
 
 #include "ir/machine.h"
 
+/* Where a number comes from: documented, measured on hardware by its source, fitted by us,
+ * unresolved. */
+enum tgt_tag { TGT_TAG_D, TGT_TAG_M, TGT_TAG_F, TGT_TAG_U };
+
+/** A parameter of the timing model: a row P of targets/facts/. */
+struct tgt_parameter {
+    const char *name;
+    double value, low, high; /* the range that sources leave */
+    enum tgt_tag tag;
+};
+
 struct tgt {
     struct tir_machine machine; /* .name is LLVM's name of the CPU and that of a description */
-    const char *features;       /* LLVM subtarget features on top of the CPU's own */
     const char *product;        /* for people: "MI300X" */
 
     /* One compute unit. */
@@ -34,6 +44,8 @@ struct tgt {
     /* Matrix pipe. */
     unsigned bf16_flop_per_clk; /* dense, one SIMD, a multiply-add counts 2 */
     bool pk_f32_stalls_mfma;    /* v_pk_*_f32 cannot issue under a running MFMA */
+
+    const struct tgt_parameter *parameters; /* a row without a name ends them */
 };
 
 /** Every target, in the order of targets.def; NULL at the end. */

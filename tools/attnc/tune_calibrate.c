@@ -12,7 +12,6 @@
 
 #include "tools/attnc/command.h"
 #include "tools/attnc/tune.h"
-#include "tools/attnc/tune_parameters.h"
 
 enum { MOST_PAIRS = 48, MOST_PARAMETERS = 128, TRIES = 5, STEPS = 8, TEXT = 2048 };
 
@@ -27,7 +26,7 @@ struct pair {
 
 struct fit {
     struct tune_sweep *sweep;
-    const struct tune_parameter *parameters;
+    const struct tgt_parameter *parameters;
     double values[MOST_PARAMETERS];
     bool changed[MOST_PARAMETERS], idle[MOST_PARAMETERS]; /* idle: no value changes any time */
     unsigned taken[MOST_PARAMETERS];                      /* steps that have changed it */
@@ -36,7 +35,10 @@ struct fit {
     double noise; /* mean square of the measurements' half intervals, as logarithms */
 };
 
-static bool is_free(const struct tune_parameter *p) { return p->open || p->fitted; }
+static bool is_free(const struct tgt_parameter *p)
+{
+    return p->low < p->high && (p->tag == TGT_TAG_U || p->tag == TGT_TAG_F);
+}
 
 static void find_pairs(struct fit *f, const char *target)
 {
@@ -104,7 +106,7 @@ static bool find_errors(struct fit *f, char texts[][TEXT], size_t count, double 
 /* A value to try: over the whole range at first, then around the present one, nearer each time. */
 static double try_value(const struct fit *f, size_t p, unsigned number)
 {
-    const struct tune_parameter *row = &f->parameters[p];
+    const struct tgt_parameter *row = &f->parameters[p];
     const double range = row->high - row->low, part = (double)number / (TRIES - 1);
     const double width = range / (double)(1u << (f->taken[p] < 16 ? f->taken[p] : 16));
     const double value =
@@ -158,7 +160,7 @@ static void print_fit(const struct fit *f, const char *target, double before, do
         if (f->changed[i])
             printf("  %-24s %10.6g was %g, range %g to %g, %s\n", f->parameters[i].name,
                    f->values[i], f->parameters[i].value, f->parameters[i].low,
-                   f->parameters[i].high, f->parameters[i].open ? "U" : "F");
+                   f->parameters[i].high, f->parameters[i].tag == TGT_TAG_U ? "U" : "F");
     }
 }
 
@@ -188,7 +190,7 @@ static bool fit_target(struct tune_sweep *sweep, const char *target, size_t *mea
     double before = 0, after;
     if (!f)
         return false;
-    *f = (struct fit){.sweep = sweep, .parameters = tune_parameters(target)};
+    *f = (struct fit){.sweep = sweep, .parameters = tgt_find(target)->parameters};
     for (size_t i = 0; f->parameters[i].name; i++)
         f->values[i] = f->parameters[i].value;
     if (!begin_with(f, sweep->parameters)) {

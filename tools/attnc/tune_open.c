@@ -9,7 +9,6 @@
 #include <string.h>
 
 #include "tools/attnc/tune.h"
-#include "tools/attnc/tune_parameters.h"
 
 enum { MOST_SHAPES = 4, RIVALS = 3 }; /* the winner, the first candidate, the best of the others */
 
@@ -110,10 +109,11 @@ static bool add_name(struct attnc_tuned *row, const char *name)
 static bool try_parameters(struct tune_sweep *sweep, const struct trial *t)
 {
     bool good = true;
-    const struct tune_parameter *p = tune_parameters(t->key->variant.target);
+    const struct tgt_parameter *p = tgt_find(t->key->variant.target)->parameters;
     for (; good && p->name; p++) {
         bool held = true;
-        for (int end = 0; end < 2 && good && held && p->open; end++) {
+        const bool open = p->tag == TGT_TAG_U && p->low < p->high;
+        for (int end = 0; end < 2 && good && held && open; end++) {
             char text[256];
             snprintf(text, sizeof(text), "%s%s%s=%g", sweep->parameters ? sweep->parameters : "",
                      sweep->parameters ? "," : "", p->name, end ? p->high : p->low);

@@ -112,7 +112,7 @@ bool hip_object_remove(const void *handle, enum hip_kind kind);
 
 /* -- devices ----------------------------------------------------------------------------------- */
 
-/* Facts about a simulated part; hip_device.c has the table and the sources. */
+/* Facts about a simulated part, of gfx_parts.def and targets/facts/. */
 struct device_facts {
     const struct gfx_part *part;
     enum gfx_target target;

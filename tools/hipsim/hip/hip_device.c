@@ -6,21 +6,21 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "time_params.h"
+
 /* HIP's own default for hipLimitPrintfFifoSize and hipLimitMallocHeapSize. */
 #define DEFAULT_PRINTF_FIFO (1u << 20)
 #define DEFAULT_MALLOC_HEAP (8u << 20)
 #define DEFAULT_STACK 1024u
 #define LIMIT_STACK 0 /* hipLimitStackSize, absent from HIP 5.2's enum */
 
-/* LDS as the ISA manuals have it; its granules as LLVM's GCNSubtarget and AMD's occupancy
- * documentation give them. */
 static bool make_facts(struct device_facts *facts, const struct gfx_part *part)
 {
-    const bool gfx950 = part->target == GFX950;
+    const struct time_params params = time_params_of_part(part);
     char name[64], arch[64];
 
     snprintf(name, sizeof(name), "AMD Instinct %s (simulated by hipsim)", part->product);
-    snprintf(arch, sizeof(arch), "%s:sramecc+:xnack-", gfx950 ? "gfx950" : "gfx942");
+    snprintf(arch, sizeof(arch), "%s:sramecc+:xnack-", gfx_name(part->target));
     *facts = (struct device_facts){
         .part = part,
         .target = part->target,
@@ -31,9 +31,9 @@ static bool make_facts(struct device_facts *facts, const struct gfx_part *part)
         .memory_clock_khz = (int)part->hbm_mhz * 1000,
         .memory_bus_bits = 8192,
         .memory_bytes = (uint64_t)part->hbm_gib << 30,
-        .lds_bytes = gfx950 ? 160 * 1024 : 64 * 1024,
-        .lds_granule = gfx950 ? 1280 : 512,
-        .l2_bytes = 4 << 20,
+        .lds_bytes = (uint32_t)params.lds_bytes,
+        .lds_granule = (uint32_t)params.lds_granule,
+        .l2_bytes = (int)params.l2_bytes,
         .memory_bytes_per_us = (uint64_t)(part->hbm_peak_gb_per_s * 1000),
     };
     return facts->name && facts->arch;

@@ -9,7 +9,6 @@
 #include "time_lds.h"
 #include "time_work.h"
 
-#define SIMDS 4
 #define NEVER UINT64_MAX
 #define COUNTER_RING 64
 #define LDS_FIFO_MAX 64

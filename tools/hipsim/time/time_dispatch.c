@@ -4,7 +4,6 @@
 #include <math.h>
 #include <stdlib.h>
 
-#define SIMDS 4
 #define VGPRS_PER_LANE 512
 #define MANY (UINT64_C(1) << 22)
 

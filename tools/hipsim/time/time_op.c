@@ -31,27 +31,21 @@ bool time_is_jump(const struct inst *in)
            (starts(in->row->name, "s_branch") || starts(in->row->name, "s_cbranch"));
 }
 
-/*
- * Clocks by shape and operand types; the first prefix that fits is taken. f8f6f4 takes half of it
- * when both operands are narrower than fp8.
- */
-static const struct {
+/* Clocks by shape and operand types; the first prefix that fits is taken. f8f6f4 takes half of it
+ * when both operands are narrower than fp8. */
+static const struct matrix_clocks {
     const char *shape;
-    uint8_t gfx942, gfx950;
-} matrix_table[] = {
-    {"32x32x1_2b_f32", 64, 64},
-    {"16x16x1_4b_f32", 32, 32},
-    {"32x32x2_f32", 64, 64},
-    {"16x16x4_f32", 32, 32},
-    {"32x32x4_2b_", 64, 64},
-    {"16x16x4_4b_", 32, 32},
-    {"16x16x4_f64", 32, 64},
-    {"4x4x4_4b_f64", 16, 16},
-    {"32x32x64_f8f6f4", 64, 64},
-    {"16x16x128_f8f6f4", 32, 32},
-    {"32x32x", 32, 32},
-    {"16x16x", 16, 16},
-    {"4x4x", 8, 8},
+    unsigned clocks;
+} gfx942_matrix[] =
+    {
+#define M(shape, clocks, tag, source) {#shape, clocks},
+#include "gfx942.def"
+        {0},
+},
+  gfx950_matrix[] = {
+#define M(shape, clocks, tag, source) {#shape, clocks},
+#include "gfx950.def"
+      {0},
 };
 
 unsigned time_matrix_cycles(enum gfx_target target, const char *mnemonic, unsigned cbsz,
@@ -68,13 +62,10 @@ unsigned time_matrix_cycles(enum gfx_target target, const char *mnemonic, unsign
     if (!shape)
         return 0;
     shape++;
-    for (size_t i = 0; i < sizeof(matrix_table) / sizeof(matrix_table[0]); i++) {
-        if (!starts(shape, matrix_table[i].shape))
-            continue;
-        unsigned cycles = target == GFX950 ? matrix_table[i].gfx950 : matrix_table[i].gfx942;
-        return contains(shape, "f8f6f4") && cbsz > 1 && blgp > 1 ? cycles / 2 : cycles;
-    }
-    return 0;
+    const struct matrix_clocks *row = target == GFX950 ? gfx950_matrix : gfx942_matrix;
+    while (row->shape && !starts(shape, row->shape))
+        row++;
+    return contains(shape, "f8f6f4") && cbsz > 1 && blgp > 1 ? row->clocks / 2 : row->clocks;
 }
 
 static void add_read(struct time_op *op, const struct opnd *o)

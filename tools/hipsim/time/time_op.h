@@ -58,7 +58,7 @@ struct time_op {
 /*
  * Clocks for which a matrix instruction occupies its SIMD's matrix unit: 4 * passes. `mnemonic` is
  * the row's name; cbsz and blgp give the operand formats of the f8f6f4 forms. 0 if it is none.
- * Sources: matrix instruction calculator (gfx942); CDNA4 ISA pass table and LLVM 22 (gfx950).
+ * The rows M of targets/facts/ have them, with their sources.
  */
 unsigned time_matrix_cycles(enum gfx_target target, const char *mnemonic, unsigned cbsz,
                             unsigned blgp);

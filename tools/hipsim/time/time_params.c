@@ -21,6 +21,15 @@ static const struct time_param_row gfx950_rows[] = {
 #include "gfx950.def"
 };
 
+enum {
+#define F(field, value, ...) GFX942_##field = (value),
+#include "gfx942.def"
+#define F(field, value, ...) GFX950_##field = (value),
+#include "gfx950.def"
+};
+static_assert(GFX942_simds == (int)SIMDS && GFX950_simds == (int)SIMDS,
+              "so many SIMDs are modelled");
+
 #define COUNT(rows) (sizeof(rows) / sizeof((rows)[0]))
 static_assert(COUNT(gfx942_rows) == COUNT(gfx950_rows), "the tables have the same rows");
 static_assert(COUNT(gfx942_rows) * sizeof(double) == sizeof(struct time_params),

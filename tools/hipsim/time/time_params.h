@@ -17,6 +17,9 @@ struct time_params {
 #include "gfx942.def"
 };
 
+/* SIMDs of a CU, on every target. */
+enum { SIMDS = 4 };
+
 enum time_tag {
     TIME_D, /* documented */
     TIME_M, /* measured on hardware by the source */
