@@ -21,7 +21,7 @@
 
 #include "ir/layout.h"
 
-enum { TIR_MAX_LANE_BITS = 6, TIR_MAX_REG_BITS = 16, TIR_MAX_WAVE_BITS = 5 };
+enum { TIR_MAX_LANE_BITS = TIR_WAVE_BITS, TIR_MAX_REG_BITS = 16, TIR_MAX_WAVE_BITS = 5 };
 
 struct tir_lane_map {
     uint8_t to_regs, from_regs, lanes, waves; /* bits */

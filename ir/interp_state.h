@@ -11,7 +11,7 @@
 
 #include "ir/interp.h"
 
-enum { LANES = 64 };
+enum { LANES = TIR_WAVE_LANES };
 
 struct interp {
     const struct tir_func *f;

@@ -21,9 +21,13 @@ enum { TIR_LAYOUT_MAX_BITS = 32 };
 /** Image of one input bit: row in the low 16 bits, column in the high 16 bits. */
 #define TIR_RC(row, col) ((uint32_t)(row) | (uint32_t)(col) << 16)
 
+/* The lanes of a wave that templates and the interpreter count on. Passes ask the machine; the
+ * build checks the facts of each target. */
+enum { TIR_WAVE_BITS = 6, TIR_WAVE_LANES = 1 << TIR_WAVE_BITS };
+
 struct tir_layout {
     uint8_t reg_bits;  /* log2 of elements a lane holds */
-    uint8_t lane_bits; /* 6 for wave64; 0 for an LDS address map */
+    uint8_t lane_bits; /* of the machine's wave; 0 for an LDS address map */
     uint8_t wave_bits; /* log2 of the waves that hold different parts; the others repeat them */
     uint8_t pad_shift; /* address maps only: after every 2^pad_shift elements ... */
     uint8_t pad;       /* ... so many elements are left out; 0: none */

@@ -40,7 +40,7 @@ struct tir_value tir_elements(struct tir_expander *x, struct tir_value tile, uns
 
 /**
  * The part of an index that lane and wave make: the xor of images[i] over the set bits i of the
- * lane, and of images[6 + i] over those of the wave. A vec of i32.
+ * lane, and of images[lane_bits + i] over those of the wave. A vec of i32.
  */
 struct tir_value tir_lane_index(struct tir_expander *x, const uint32_t *images, unsigned wave_bits);
 

@@ -10,7 +10,7 @@
 
 #include <assert.h>
 
-enum { MAX_ACCESS = 16 /* bytes a lane */, LANES = 64 };
+enum { MAX_ACCESS = 16 /* bytes a lane */ };
 
 static const struct tir_layout *layout(struct tir_expander *x, struct tir_value v)
 {
@@ -110,17 +110,17 @@ static unsigned log2u(unsigned v) { return (unsigned)__builtin_ctz(v); }
 
 /* Who copies what: the address map cut into the vector of a lane, lanes, waves and rounds. */
 static struct tir_layout copy_layout(const struct tir_layout *map, unsigned vector_bits,
-                                     unsigned wave_bits)
+                                     unsigned lane_bits, unsigned wave_bits)
 {
-    struct tir_layout l = {.lane_bits = 6, .wave_bits = (uint8_t)wave_bits};
-    const unsigned first_wave = vector_bits + 6;
+    struct tir_layout l = {.lane_bits = (uint8_t)lane_bits, .wave_bits = (uint8_t)wave_bits};
+    const unsigned first_wave = vector_bits + lane_bits;
     unsigned n = 0, rounds = first_wave + wave_bits;
     for (unsigned i = 0; i < vector_bits; i++)
         l.basis[n++] = map->basis[i];
     for (unsigned i = rounds; i < map->reg_bits; i++)
         l.basis[n++] = map->basis[i];
     l.reg_bits = (uint8_t)n;
-    for (unsigned i = 0; i < 6 + wave_bits; i++) /* spare waves repeat what others copy */
+    for (unsigned i = 0; i < lane_bits + wave_bits; i++) /* spare waves repeat what others copy */
         l.basis[n++] = vector_bits + i < map->reg_bits ? map->basis[vector_bits + i] : 0;
     return l;
 }
@@ -151,11 +151,11 @@ void tir_expand_copy_to_lds(struct tir_expander *x, const struct tir_op *op)
     const struct tir_layout *map = f->layouts[op->imm[2]];
     const unsigned bytes = elem_bytes(tir_unpack_type(op->imm[1]).dtype);
     const unsigned width = f->machine->to_lds_max_bytes, vector_bits = log2u(width / bytes);
-    const unsigned all_waves = log2u(f->waves), left = map->reg_bits - vector_bits - 6;
+    const unsigned wave_first = vector_bits + f->machine->lane_bits;
+    const unsigned all_waves = log2u(f->waves), left = map->reg_bits - wave_first;
     const unsigned wave_bits = all_waves < left ? all_waves : left;
-    const struct tir_layout l = copy_layout(map, vector_bits, wave_bits);
+    const struct tir_layout l = copy_layout(map, vector_bits, f->machine->lane_bits, wave_bits);
     const struct place place = lane_place(x, &l);
-    const unsigned wave_first = vector_bits + 6;
     const struct tir_value base =
         wave_base(x, tir_scalar_now(x, op->operands[4]), map, wave_first, wave_bits, bytes);
     const struct tir_value zero = tir_i32(&x->b, 0);

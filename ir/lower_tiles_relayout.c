@@ -231,7 +231,7 @@ static void change_lanes(struct tir_expander *x, const struct tir_lane_map *m,
     assert(sound);
     (void)sound;
     const unsigned cost = cost_of(m, &s);
-    for (unsigned j = 4; x->f->machine->has_lane_swap && j < 6; j++)
+    for (unsigned j = 4; x->f->machine->has_lane_swap && j < x->f->machine->lane_bits; j++)
         for (unsigned i = 0; i < m->to_regs; i++) {
             const struct tir_lane_map b = before_swap(m, i, j);
             const unsigned swaps = SWAP_COST << (m->to_regs - 1);

@@ -19,13 +19,14 @@ struct tir_value tir_lane_index(struct tir_expander *x, const uint32_t *images, 
 {
     struct tir_builder *b = &x->b;
     const struct tir_type vec = tir_vec(TIR_I32, 1);
+    const unsigned lane_bits = x->f->machine->lane_bits;
     struct tir_value sum = {0};
     /* Bits that move by the same distance move together. */
     for (int source = 0; source < 2; source++) {
-        const unsigned n = source ? wave_bits : 6;
+        const unsigned n = source ? wave_bits : lane_bits;
         const struct tir_value from = source ? x->wave : x->lane;
-        const uint32_t *image = images + (source ? 6 : 0);
-        for (int shift = -6; shift < 32; shift++) {
+        const uint32_t *image = images + (source ? lane_bits : 0);
+        for (int shift = -(int)lane_bits; shift < 32; shift++) {
             uint32_t mask = 0;
             for (unsigned i = 0; i < n; i++) {
                 const int to = (int)i + shift;

@@ -16,10 +16,7 @@
 
 #include <assert.h>
 
-enum {
-    MAX_VM = 63,    /* 6 bits of s_waitcnt */
-    MAX_PASSES = 4, /* times that a path goes through one loop: more than any pending count */
-};
+enum { MAX_PASSES = 4 }; /* times that a path goes through one loop: more than any pending count */
 
 static bool counts(const struct tir_op *op)
 {
@@ -79,8 +76,8 @@ static unsigned newer_before(const struct search *s, const struct tir_block *b, 
 static unsigned newer_above(const struct search *s, const struct tir_block *b, unsigned skip,
                             unsigned seen, unsigned passes)
 {
-    if (!b->owner.id || seen >= MAX_VM)
-        return min_u(seen, MAX_VM);
+    if (!b->owner.id || seen >= s->f->machine->vm_max)
+        return min_u(seen, s->f->machine->vm_max);
     const struct tir_block *outer = b->parent;
     unsigned at = 0;
     while (outer->ops[at].id != b->owner.id)
@@ -100,7 +97,7 @@ static unsigned newer_before(const struct search *s, const struct tir_block *b, 
         const struct tir_op *op = tir_op(s->f, b->ops[i]);
         if (copies(op, s->group)) {
             if (!skip)
-                return min_u(seen, MAX_VM);
+                return min_u(seen, s->f->machine->vm_max);
             skip--;
         }
         seen += counts(op);

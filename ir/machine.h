@@ -33,6 +33,7 @@ struct tir_machine {
     unsigned n_mma; /* ordered: first match wins, larger k first */
 
     uint8_t lane_bits;         /* log2 of a wave's lanes */
+    uint8_t vm_max, lgkm_max;  /* how many memory, and LDS and scalar, ops a wait can count */
     unsigned lds_bytes;        /* a workgroup's limit */
     unsigned lds_granule;      /* allocation unit */
     unsigned lds_bank_bytes;   /* all banks together: 128 or 256 */

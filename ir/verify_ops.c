@@ -72,8 +72,10 @@ bool tir_check_type(struct tir_verifier *v, struct tir_type t)
     const struct tir_layout *const l = tir_layout_of(v->f, t);
     const bool powers = t.rows && t.cols && !(t.rows & (t.rows - 1)) && !(t.cols & (t.cols - 1));
     return tir_check(v, powers, "rows and columns are powers of two") &&
-           tir_check(v, l->lane_bits == 6 && 1u << l->wave_bits <= v->f->waves,
-                     "layout is not of 64 lanes and %u waves", v->f->waves) &&
+           tir_check(v,
+                     l->lane_bits == v->f->machine->lane_bits && 1u << l->wave_bits <= v->f->waves,
+                     "layout is not of %u lanes and %u waves", 1u << v->f->machine->lane_bits,
+                     v->f->waves) &&
            tir_check(v, tir_layout_covers(l, t.rows, t.cols), "layout does not cover %ux%u", t.rows,
                      t.cols);
 }
@@ -216,9 +218,10 @@ static bool operands_agree(const struct tir_layout *a, const struct tir_layout *
     while (k_bits < a->reg_bits && k_bits < b->reg_bits && a->basis[k_bits] == b->basis[k_bits] &&
            !tir_rc_row(a->basis[k_bits]))
         k_bits++;
-    if (k_bits < m->a.reg_bits || m_bits != n_bits || a->lane_bits != 6 || b->lane_bits != 6)
+    if (k_bits < m->a.reg_bits || m_bits != n_bits || a->lane_bits != m->a.lane_bits ||
+        b->lane_bits != m->b.lane_bits)
         return false;
-    for (int i = 0; i < 6; i++) {
+    for (int i = 0; i < m->a.lane_bits; i++) {
         const uint32_t la = a->basis[a->reg_bits + i], lb = b->basis[b->reg_bits + i];
         if (i < m_bits ? tir_rc_col(la | lb) != 0 : la != lb || tir_rc_row(la) != 0)
             return false;
@@ -416,13 +419,14 @@ static void check_constants(struct tir_verifier *v, const struct tir_op *op, str
 static void check_sync(struct tir_verifier *v, const struct tir_op *op)
 {
     const int64_t *const imm = op->imm;
+    const struct tir_machine *const m = v->f->machine;
     switch (op->opcode) {
     case TIR_wait:
         tir_check(v, imm[0] >= -1 && imm[0] < 8 && imm[1] >= 0, "no such group or count");
         break;
     case TIR_waitcnt:
-        tir_check(v, imm[0] >= -1 && imm[0] < 64 && imm[1] >= -1 && imm[1] < 16,
-                  "vm is -1..63, lgkm -1..15");
+        tir_check(v, imm[0] >= -1 && imm[0] <= m->vm_max && imm[1] >= -1 && imm[1] <= m->lgkm_max,
+                  "vm is -1..%u, lgkm -1..%u", m->vm_max, m->lgkm_max);
         break;
     case TIR_set_priority: tir_check(v, imm[0] >= 0 && imm[0] < 4, "level is 0..3"); break;
     case TIR_phase: tir_check(v, imm[0] == 0 || imm[0] == 1, "kind is 0 or 1"); break;
@@ -542,7 +546,10 @@ static void check_vec_op(struct tir_verifier *v, const struct tir_op *op, struct
         tir_check(v, (imm[0] == 16 || imm[0] == 32) && (imm[1] == 0 || imm[1] == 1),
                   "half is 16 or 32, which 0 or 1");
         break;
-    case TIR_lane_xor: tir_check(v, imm[0] > 0 && imm[0] < 64, "mask is 1..63"); break;
+    case TIR_lane_xor:
+        tir_check(v, imm[0] > 0 && imm[0] < 1 << v->f->machine->lane_bits, "mask is 1..%d",
+                  (1 << v->f->machine->lane_bits) - 1);
+        break;
     case TIR_first_lane:
         tir_check(v, (t.a.kind == TIR_TILE || t.a.count == 1) && t.a.dtype == t.d.dtype,
                   "result is not the lane's element");

@@ -17,14 +17,15 @@ void cdna_set_registers(struct lower *l, unsigned waves)
 
 /* s_waitcnt's immediate on gfx9 (LLVM AMDGPUBaseInfo, encodeWaitcnt): vmcnt in bits 3:0 and 15:14,
  * expcnt in 6:4, lgkmcnt in 11:8. A counter at its maximum is not waited for. */
-enum { MAX_VM = 63, MAX_EXP = 7, MAX_LGKM = 15 };
+enum { MAX_EXP = 7 };
 
 void cdna_wait(struct lower *l, int64_t vm, int64_t lgkm)
 {
-    if (vm < 0 || vm > MAX_VM)
-        vm = MAX_VM;
-    if (lgkm < 0 || lgkm > MAX_LGKM)
-        lgkm = MAX_LGKM;
+    const struct tir_machine *const m = &l->t->machine;
+    if (vm < 0 || vm > m->vm_max)
+        vm = m->vm_max;
+    if (lgkm < 0 || lgkm > m->lgkm_max)
+        lgkm = m->lgkm_max;
     LLVMValueRef imm = lower_i32(l, (vm & 15) | MAX_EXP << 4 | lgkm << 8 | (vm >> 4) << 14);
     emit_intrinsic(l, "llvm.amdgcn.s.waitcnt", NULL, 0, &imm, 1);
 }

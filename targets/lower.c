@@ -183,6 +183,7 @@ LLVMValueRef lower_by_dword(struct lower *l, LLVMValueRef v,
                             LLVMValueRef (*piece)(struct lower *l, LLVMValueRef dword, void *data),
                             void *data)
 {
+    enum { MAX_DWORDS = 64 };
     LLVMTypeRef type = LLVMTypeOf(v);
     unsigned bits = bits_of(type);
     if (bits < 32) {
@@ -191,12 +192,12 @@ LLVMValueRef lower_by_dword(struct lower *l, LLVMValueRef v,
         LLVMValueRef r = piece(l, wide, data);
         return r ? lower_bitcast(l, LLVMBuildTrunc(l->b, r, narrow, ""), type) : NULL;
     }
-    if (bits % 32 != 0 || bits > 32 * 64)
+    if (bits % 32 != 0 || bits > 32 * MAX_DWORDS)
         return lower_fail(l, "a value of %u bits cannot cross lanes", bits);
 
     unsigned n = bits / 32;
     LLVMValueRef dwords = lower_bitcast(l, v, n == 1 ? l->i32 : LLVMVectorType(l->i32, n));
-    LLVMValueRef out[64];
+    LLVMValueRef out[MAX_DWORDS];
     for (unsigned i = 0; i < n; i++) {
         out[i] = piece(l, lower_element(l, dwords, i), data);
         if (!out[i])

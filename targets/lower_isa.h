@@ -43,7 +43,7 @@ struct lower_isa {
     LLVMValueRef (*lane_xor)(struct lower *l, LLVMValueRef dword, unsigned mask);
     /* Dword of the lane that `byte_address` / 4 names. */
     LLVMValueRef (*lane_gather)(struct lower *l, LLVMValueRef byte_address, LLVMValueRef dword);
-    /* Optional: odd groups of `half` lanes of a exchanged with even ones of b; both, as a struct. */
+    /* Optional: odd groups of `half` lanes of a exchanged with even ones of b; both in a struct. */
     LLVMValueRef (*lane_swap)(struct lower *l, unsigned half, LLVMValueRef a, LLVMValueRef b);
     /* Sum of an i32 over this lane and those below. */
     LLVMValueRef (*lane_sum)(struct lower *l, LLVMValueRef dword);

@@ -5,7 +5,7 @@
 
 #include "templates/scalar.h"
 
-enum { CHUNK = 16 /* bytes */, LANES = 64 };
+enum { CHUNK = 16 /* bytes */, LANES = TIR_WAVE_LANES };
 
 unsigned att_dtype(const struct att_variant *v)
 {

@@ -17,7 +17,7 @@ enum { WAVES = 4, WORD = 4, PAIR = 16 /* bytes */ };
 enum { K, V, K_SCALE, V_SCALE, TENSORS };
 
 /* Words of a workgroup: 16 bytes a lane, twice; scales one by one. */
-enum { PIECE = 2 * WAVES * 64 * 4, SCALE_PIECE = WAVES * 64 };
+enum { PIECE = 2 * WAVES * TIR_WAVE_LANES * 4, SCALE_PIECE = WAVES * TIR_WAVE_LANES };
 
 struct copy {
     struct tir_builder b;
@@ -80,7 +80,7 @@ static void copy_piece(struct copy *c, const struct names *n, unsigned words, un
         .cols = per_lane,
         .lanes = 1,
         .run = 1,
-        .passes = words / (per_lane * WAVES * 64),
+        .passes = words / (per_lane * WAVES * TIR_WAVE_LANES),
     };
     unsigned rows;
     const struct tir_layout l = att_token_layout(b->f->machine, &tile, WAVES, &rows);

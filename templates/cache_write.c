@@ -195,7 +195,7 @@ static void choose_rows(struct write *w)
     w->waves = shuffle ? 1 : 4;
     w->rows = least_rows(w, w->waves);
     const int dim = w->v->head_dim > w->v->head_dim_v ? w->v->head_dim : w->v->head_dim_v;
-    const unsigned room = TOKEN_ELEMENTS * 64 * w->waves / (unsigned)dim;
+    const unsigned room = TOKEN_ELEMENTS * TIR_WAVE_LANES * w->waves / (unsigned)dim;
     while (!shuffle && 2 * w->rows <= ROWS && (2 * w->rows <= room || !scales_tokens(w)))
         w->rows *= 2;
 }
@@ -345,9 +345,10 @@ static void choose_page_rows(struct write *w)
     const int dim = w->v->head_dim > w->v->head_dim_v ? w->v->head_dim : w->v->head_dim_v;
     const unsigned page = (unsigned)w->v->page_size, least = least_rows(w, 1);
     unsigned rows = least;
-    while (2 * rows * (unsigned)dim <= 64 * PAGE_ELEMENTS && (!page || rows < page))
+    while (2 * rows * (unsigned)dim <= TIR_WAVE_LANES * PAGE_ELEMENTS && (!page || rows < page))
         rows *= 2;
-    const unsigned most = rows * (unsigned)dim > 64 * PAGE_ELEMENTS ? PAGE_WAVES / 2 : PAGE_WAVES;
+    const unsigned most =
+        rows * (unsigned)dim > TIR_WAVE_LANES * PAGE_ELEMENTS ? PAGE_WAVES / 2 : PAGE_WAVES;
     w->waves = page ? 1 : ANY_PAGE_WAVES;
     while (w->waves < most && w->waves * rows < page)
         w->waves *= 2;

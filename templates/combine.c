@@ -97,7 +97,7 @@ static bool check(const struct att_variant *v, const struct tir_machine *m, stru
 /* Rows that the lanes of a wave hold in one register each. */
 static unsigned lane_rows(const struct combine *c)
 {
-    return 64 / row_lanes((unsigned)c->v->head_dim);
+    return TIR_WAVE_LANES / row_lanes((unsigned)c->v->head_dim);
 }
 
 /* `width` columns: those of a lane are neighbours, the other lanes first the rest of the row, then

@@ -115,7 +115,7 @@ static void choose_layouts(struct product *p)
     p->rows = whole_rows(p, p->stored, ROWS, PANEL);
     p->part = whole_rows(p, p->dtype, TOKENS, PANEL);
     struct tir_spread t = tir_spread(p->m, WAVES);
-    tir_spread_cols(&t, TIR_REGS, tir_bits(TOKENS * ROWS / WAVES / 64));
+    tir_spread_cols(&t, TIR_REGS, tir_bits(TOKENS * ROWS / WAVES / TIR_WAVE_LANES));
     tir_spread_fill(&t, TIR_LANES, TOKENS, ROWS);
     tir_spread_rows(&t, TIR_WAVES, tir_bits(TOKENS) - t.rows);
     const struct tir_layout total = tir_spread_layout(&t);

@@ -14,7 +14,7 @@ enum {
     ROWS = 32, /* of the matrix instruction */
     VECTOR = 16,
     TILE = 16, /* tokens, and elements of each, that SHUFFLE keeps together */
-    LANES = 64,
+    LANES = TIR_WAVE_LANES,
     PARTS = ATT_INDEX_PARTS,
     WIDTH = DIM / PARTS, /* elements of a key's part */
     STEPS = 2 * PARTS,   /* of what is done between matrix instructions */

@@ -14,7 +14,7 @@
 enum {
     WAVES = 4,
     EACH = 2, /* scores that a lane has at once */
-    LANES = 64,
+    LANES = TIR_WAVE_LANES,
     OWN = EACH * LANES, /* columns of a wave, in one round */
     ROUND = WAVES * OWN,
     COLUMNS = 2048 /* of a workgroup */

@@ -40,15 +40,17 @@ struct tir_value mla_first_key(void *family, struct tir_value block)
 static bool transit_layout(const struct mla *s, unsigned width, struct tir_layout *layout)
 {
     const unsigned cols = tir_bits(width), tokens = tir_bits(s->d.keys);
-    const unsigned most = tir_bits(16 / s->d.kv_bytes), all = cols + tokens - 6 - s->wave_bits;
+    const unsigned most = tir_bits(16 / s->d.kv_bytes),
+                   all = cols + tokens - TIR_WAVE_BITS - s->wave_bits;
     const unsigned vector = most < all ? most : all;
-    const unsigned row = cols - vector < 5 ? cols - vector : 5, rows = 6 - row + s->wave_bits;
+    const unsigned row = cols - vector < 5 ? cols - vector : 5;
+    const unsigned rows = TIR_WAVE_BITS - row + s->wave_bits;
     if (rows > tokens || (vector < most && width < s->d.value.width))
         return false;
     struct tir_spread l = tir_spread(s->d.m, s->d.waves);
     tir_spread_cols(&l, TIR_REGS, vector);
     tir_spread_cols(&l, TIR_LANES, row);
-    tir_spread_rows(&l, TIR_LANES, 6 - row);
+    tir_spread_rows(&l, TIR_LANES, TIR_WAVE_BITS - row);
     tir_spread_rows(&l, TIR_WAVES, s->wave_bits);
     tir_spread_cols(&l, TIR_REGS, cols - vector - row);
     tir_spread_rows(&l, TIR_REGS, tokens - rows);

@@ -244,7 +244,7 @@ struct tir_type prefill_v_registers(struct prefill *p, bool turned)
     if (turned)
         tir_spread_cols(&s, TIR_REGS, 1);
     /* Keys of a wave that share one page number would have it moved to a scalar, with a wait. */
-    const unsigned lane_cols = p->v->paged ? 5 : 6, cols = tir_bits(dv) - 1;
+    const unsigned lane_cols = TIR_WAVE_BITS - (p->v->paged ? 1 : 0), cols = tir_bits(dv) - 1;
     tir_spread_cols(&s, TIR_LANES, cols < lane_cols ? cols : lane_cols);
     tir_spread_rows(&s, TIR_LANES, tir_spread_room(&s, TIR_LANES));
     const unsigned keys = kv_bits - s.rows, room = tir_spread_room(&s, TIR_WAVES);
@@ -262,7 +262,7 @@ static unsigned lds_bytes(const struct prefill *p) { return key_bytes(p) + p->ro
 static unsigned registers(const struct prefill *p)
 {
     const unsigned q = (unsigned)p->v->head_dim, o = p->dv;
-    return (p->rows * (q / 2 + o + p->kv) + p->kv * o / 2) / 64;
+    return (p->rows * (q / 2 + o + p->kv) + p->kv * o / 2) / TIR_WAVE_LANES;
 }
 
 bool prefill_fits(const struct att_variant *v, const struct att_tile *t,

@@ -77,7 +77,7 @@ static void add_panels(struct rope *p, struct rope_shape *s, unsigned first, uns
  * would not have 4 elements for each of them, unless a lane held more than 32 of the head then. */
 static unsigned lanes_of_head(unsigned dim, unsigned rotary)
 {
-    const unsigned most = tir_bits_floor(min_u(dim / 16, 64));
+    const unsigned most = tir_bits_floor(min_u(dim / 16, TIR_WAVE_LANES));
     if (!rotary)
         return most;
     const unsigned piece = lowest_bit(rotary / 2), panel = lowest_bit(dim - rotary);
@@ -105,7 +105,7 @@ static void add_pieces(struct rope *p, struct rope_shape *s, unsigned half, unsi
  * many lanes as heads that rotate at least, or a wave would have more rows than a tile. */
 static void add_plain(struct rope *p, struct rope_shape *s, unsigned dim, unsigned least)
 {
-    const unsigned own = tir_bits_floor(min_u(min_u(dim / 8, 64), lowest_bit(dim)));
+    const unsigned own = tir_bits_floor(min_u(min_u(dim / 8, TIR_WAVE_LANES), lowest_bit(dim)));
     s->dim = dim;
     add_panels(p, s, 0, own > least ? own : least);
     s->n_parts = s->n_spans;
@@ -116,7 +116,7 @@ void rope_choose_shapes(struct rope *p)
 {
     const unsigned dim = (unsigned)p->v->head_dim, rotary = (unsigned)rope_rotary_dim(p->v);
     const unsigned lane_bits = lanes_of_head(dim, rotary);
-    p->rows = 64 >> lane_bits;
+    p->rows = TIR_WAVE_LANES >> lane_bits;
     struct rope_shape *s = &p->rotated;
     s->dim = dim;
     s->packed = p->v->rope == ATT_ROPE_GPTJ;

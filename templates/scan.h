@@ -8,7 +8,7 @@
 
 #include "ir/builder.h"
 
-enum { ATT_SCAN_LANES = 64 };
+enum { ATT_SCAN_LANES = TIR_WAVE_LANES };
 
 struct att_scan {
     struct tir_type lane;  /* i32, 64 x 1: a row a lane */

@@ -15,7 +15,7 @@
 
 #include "ir/builder.h"
 
-enum { ATT_SELECT_LANES = 64, ATT_SELECT_EACH_MAX = 8 };
+enum { ATT_SELECT_LANES = TIR_WAVE_LANES, ATT_SELECT_EACH_MAX = 8 };
 
 struct att_select {
     struct tir_builder *b;

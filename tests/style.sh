@@ -41,6 +41,17 @@ if grep -nE '(strcmp|strncmp)\([^;]*"gfx9|gfx *[<>]=? *9|[<>]=? *gfx9' -r ir tem
     echo "ask for a capability, not for a generation"
     status=1
 fi
+# What differs between generations stands in targets/isa_*.c.
+if grep -nE 'machine[.]has_' targets/lower*.c | grep -v 'assert('; then
+    echo "a slot of struct lower_isa, not a question in targets/lower*.c"
+    status=1
+fi
+# The lanes of a wave are the machine's, or TIR_WAVE_LANES: no literal 6 or 64.
+if grep -nE 'lane_bits *(=|==|!=|<) *6|LANES = 64|(<|-|[+]) 6\b|\b64 *[*] *w|[*/%] 64\b' -r ir templates targets \
+    --include='*.c' --include='*.h' | grep -vE '^targets/shapes[.]h:|: *(/[*]| [*])|1024|/[*].*64'; then
+    echo "TIR_WAVE_LANES or the machine's lane_bits, not a literal"
+    status=1
+fi
 # A layout is composed by ir/spread.h, ir/matrix.h and ir/layout.h: templates write no images of bits.
 # lds_map.c makes the swizzled address maps.
 if grep -nE '[.>]basis|[.]lane_bits = ' -r templates --include='*.c' --include='*.h' |
