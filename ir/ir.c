@@ -367,17 +367,37 @@ void tir_name(struct tir_func *f, struct tir_value v, const char *name)
     f->values[v.id].name = word;
 }
 
+bool tir_walk_op(const struct tir_func *f, struct tir_block *b, struct tir_ref r,
+                 tir_visitor *visit, void *context)
+{
+    if (visit(context, b, r))
+        return true;
+    const struct tir_op *const op = tir_op(f, r);
+    for (int k = 0; k < 2; k++)
+        if (op->blocks[k] && tir_walk(f, op->blocks[k], visit, context))
+            return true;
+    return false;
+}
+
 bool tir_walk(const struct tir_func *f, struct tir_block *b, tir_visitor *visit, void *context)
 {
-    for (uint32_t i = 0; i < b->n_ops; i++) {
-        if (visit(context, b, b->ops[i]))
+    for (uint32_t i = 0; i < b->n_ops; i++)
+        if (tir_walk_op(f, b, b->ops[i], visit, context))
             return true;
+    return false;
+}
+
+bool tir_walk_blocks(const struct tir_func *f, struct tir_block *b, tir_block_visitor *visit,
+                     void *context)
+{
+    bool any = visit(context, b);
+    for (uint32_t i = 0; i < b->n_ops; i++) {
         const struct tir_op *const op = tir_op(f, b->ops[i]);
         for (int k = 0; k < 2; k++)
-            if (op->blocks[k] && tir_walk(f, op->blocks[k], visit, context))
-                return true;
+            if (op->blocks[k])
+                any |= tir_walk_blocks(f, op->blocks[k], visit, context);
     }
-    return false;
+    return any;
 }
 
 struct replacement {

@@ -239,14 +239,25 @@ void tir_add_operands(struct tir_func *f, struct tir_ref op, const struct tir_va
                       uint32_t n);
 /** Adds a result to an op that has none or whose results are the newest values. */
 struct tir_value tir_add_result(struct tir_func *f, struct tir_ref op, struct tir_type t);
-/** Every use of `from` in `b` and the blocks inside it becomes `to`. */
 /**
  * Visits the ops of a block and of the blocks inside of it in program order, an op before what is
  * inside of it, until a visit returns true; did one? Visits may change ops, not where they stand.
  */
 typedef bool tir_visitor(void *context, struct tir_block *b, struct tir_ref r);
 bool tir_walk(const struct tir_func *f, struct tir_block *b, tir_visitor *visit, void *context);
+/** The same of one op of block b, and of what is inside of it. */
+bool tir_walk_op(const struct tir_func *f, struct tir_block *b, struct tir_ref r,
+                 tir_visitor *visit, void *context);
 
+/**
+ * Visits a block and all blocks inside of it, each before those inside of it; did any visit return
+ * true? Visits may move, add and remove ops of their block.
+ */
+typedef bool tir_block_visitor(void *context, struct tir_block *b);
+bool tir_walk_blocks(const struct tir_func *f, struct tir_block *b, tir_block_visitor *visit,
+                     void *context);
+
+/** Every use of `from` in `b` and the blocks inside it becomes `to`. */
 void tir_replace_uses(struct tir_func *f, struct tir_block *b, struct tir_value from,
                       struct tir_value to);
 

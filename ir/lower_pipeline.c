@@ -181,10 +181,7 @@ static void find_carries(struct rotation *r)
     for (unsigned i = 0; i < r->n_order; i++) {
         const struct tir_op *op = tir_op(r->f, r->order[i]);
         struct uses u = {r, stage_of(op)};
-        note_uses(&u, r->body, r->order[i]);
-        for (int k = 0; k < 2; k++)
-            if (op->blocks[k])
-                tir_walk(r->f, op->blocks[k], note_uses, &u);
+        tir_walk_op(r->f, r->body, r->order[i], note_uses, &u);
     }
     for (unsigned i = 0; i < r->yield->n_operands; i++)
         if (made_in_body(r, r->yield->operands[i]))
@@ -507,25 +504,29 @@ static unsigned last_stage(const struct tir_func *f, const struct tir_op *loop)
     return last;
 }
 
-static bool visit(struct tir_func *f, const struct tir_schedule *s, struct tir_block *b)
+struct search {
+    struct tir_func *f;
+    struct tir_block *block;
+    struct tir_ref loop;
+};
+
+static bool find_loop(void *context, struct tir_block *b, struct tir_ref r)
 {
-    for (unsigned i = 0; i < b->n_ops; i++) {
-        const struct tir_op *op = tir_op(f, b->ops[i]);
-        if (op->opcode == TIR_for) {
-            const unsigned last = last_stage(f, op);
-            if (last) {
-                rotate(f, s, b, i, last);
-                return true;
-            }
-        }
-        for (int k = 0; k < 2; k++)
-            if (op->blocks[k] && visit(f, s, op->blocks[k]))
-                return true;
-    }
-    return false;
+    struct search *const s = context;
+    const struct tir_op *const op = tir_op(s->f, r);
+    s->block = b;
+    s->loop = r;
+    return op->opcode == TIR_for && last_stage(s->f, op) > 0;
 }
 
 bool tir_lower_pipeline(struct tir_func *f, const struct tir_schedule *s)
 {
-    return s->stages > 1 && visit(f, s, f->body);
+    struct search x = {.f = f};
+    unsigned index = 0;
+    if (s->stages < 2 || !tir_walk(f, f->body, find_loop, &x))
+        return false;
+    while (x.block->ops[index].id != x.loop.id)
+        index++;
+    rotate(f, s, x.block, index, last_stage(f, tir_op(f, x.loop)));
+    return true;
 }

@@ -126,18 +126,14 @@ static void lower_wait(struct tir_func *f, struct tir_block *b, unsigned index)
     op->imm[1] = -1;
 }
 
-static bool visit(struct tir_func *f, struct tir_block *b)
+static bool lower_block(void *f, struct tir_block *b)
 {
     bool progress = false;
     for (unsigned i = 0; i < b->n_ops; i++) {
-        const struct tir_op *op = tir_op(f, b->ops[i]);
-        if (op->opcode == TIR_wait) {
+        if (tir_op(f, b->ops[i])->opcode == TIR_wait) {
             lower_wait(f, b, i);
             progress = true;
         }
-        for (int k = 0; k < 2; k++)
-            if (op->blocks[k])
-                progress |= visit(f, op->blocks[k]);
     }
     return progress;
 }
@@ -145,5 +141,5 @@ static bool visit(struct tir_func *f, struct tir_block *b)
 bool tir_lower_waits(struct tir_func *f, const struct tir_schedule *s)
 {
     (void)s;
-    return visit(f, f->body);
+    return tir_walk_blocks(f, f->body, lower_block, f);
 }

@@ -269,8 +269,9 @@ static bool fold_op(struct folder *x, struct tir_op *op, struct tir_value *to)
            fold_chain(x, op);
 }
 
-static bool fold_block(struct folder *x, struct tir_block *b)
+static bool fold_block(void *context, struct tir_block *b)
 {
+    struct folder *const x = context;
     bool progress = false;
     for (uint32_t i = 0; i < b->n_ops; i++) {
         struct tir_op *const op = tir_op(x->f, b->ops[i]);
@@ -292,9 +293,6 @@ static bool fold_block(struct folder *x, struct tir_block *b)
             break;
         }
         i = x->at.at;
-        for (int k = 0; k < 2; k++)
-            if (op->blocks[k])
-                progress |= fold_block(x, op->blocks[k]);
     }
     return progress;
 }
@@ -304,7 +302,7 @@ bool tir_opt_fold(struct tir_func *f, const struct tir_schedule *s)
     (void)s;
     struct folder x = {.f = f, .n_replaced = f->n_values};
     x.replaced = tir_scratch(x.n_replaced, sizeof(*x.replaced));
-    const bool progress = fold_block(&x, f->body);
+    const bool progress = tir_walk_blocks(f, f->body, fold_block, &x);
     free(x.replaced);
     return progress;
 }

@@ -283,19 +283,27 @@ static void schedule_run(struct run *r, const struct tir_schedule *s)
     }
 }
 
-static bool used_in(const struct tir_func *f, const struct tir_block *b, unsigned from,
+struct use {
+    const struct tir_func *f;
+    uint32_t id;
+};
+
+static bool is_use(void *context, struct tir_block *b, struct tir_ref r)
+{
+    const struct use *const u = context;
+    (void)b;
+    return uses(tir_op(u->f, r), u->id);
+}
+
+/* Do ops of the block from number `from` on, or what is inside of them, use v? */
+static bool used_in(const struct tir_func *f, struct tir_block *b, unsigned from,
                     struct tir_value v)
 {
-    for (unsigned i = from; i < b->n_ops; i++) {
-        const struct tir_op *op = tir_op(f, b->ops[i]);
-        for (unsigned k = 0; k < op->n_operands; k++)
-            if (op->operands[k].id == v.id)
-                return true;
-        for (int k = 0; k < 2; k++)
-            if (op->blocks[k] && used_in(f, op->blocks[k], 0, v))
-                return true;
-    }
-    return false;
+    struct use u = {f, v.id};
+    bool used = false;
+    for (unsigned i = from; i < b->n_ops && !used; i++)
+        used = tir_walk_op(f, b, b->ops[i], is_use, &u);
+    return used;
 }
 
 static bool can_anchor(const struct tir_func *f, const struct tir_op *op)
@@ -341,8 +349,15 @@ static unsigned schedule(struct tir_func *f, const struct tir_schedule *s, struc
     return anchor_results(f, b, first, end);
 }
 
-static bool visit(struct tir_func *f, const struct tir_schedule *s, struct tir_block *b)
+struct scheduler {
+    struct tir_func *f;
+    const struct tir_schedule *s;
+};
+
+static bool visit(void *context, struct tir_block *b)
 {
+    const struct scheduler *const x = context;
+    struct tir_func *const f = x->f;
     bool matrix = false, progress = false;
     unsigned first = 0;
     for (unsigned i = 0; i <= b->n_ops; i++) {
@@ -351,7 +366,7 @@ static bool visit(struct tir_func *f, const struct tir_schedule *s, struct tir_b
         if (!stops)
             continue;
         if (matrix && i > first) {
-            i += schedule(f, s, b, first, i);
+            i += schedule(f, x->s, b, first, i);
             op = i < b->n_ops ? tir_op(f, b->ops[i]) : NULL;
             progress = true;
         }
@@ -360,14 +375,11 @@ static bool visit(struct tir_func *f, const struct tir_schedule *s, struct tir_b
             break;
         if (op->opcode == TIR_phase)
             matrix = op->imm[0] == 1;
-        for (int k = 0; k < 2; k++)
-            if (op->blocks[k])
-                progress |= visit(f, s, op->blocks[k]);
     }
     return progress;
 }
 
 bool tir_opt_schedule(struct tir_func *f, const struct tir_schedule *s)
 {
-    return visit(f, s, f->body);
+    return tir_walk_blocks(f, f->body, visit, &(struct scheduler){f, s});
 }

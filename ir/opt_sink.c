@@ -50,16 +50,14 @@ static uint32_t only_user(const struct tir_func *f, const struct tir_block *b, u
     return user;
 }
 
-static bool sink_in(struct tir_func *f, struct tir_block *b)
+static bool sink_in(void *context, struct tir_block *b)
 {
+    struct tir_func *const f = context;
     bool progress = false;
     /* Backwards, so that what a mask is made of finds the mask in its final place. */
     for (uint32_t i = b->n_ops; i-- > 0;) {
         const struct tir_ref ref = b->ops[i];
         const struct tir_op *op = tir_op(f, ref);
-        for (int k = 0; k < 2; k++)
-            if (op->blocks[k])
-                progress |= sink_in(f, op->blocks[k]);
         if (!is_mask(f, op))
             continue;
         const uint32_t user = only_user(f, b, i + 1, op->result, 0);
@@ -75,5 +73,5 @@ static bool sink_in(struct tir_func *f, struct tir_block *b)
 bool tir_opt_sink(struct tir_func *f, const struct tir_schedule *s)
 {
     (void)s;
-    return sink_in(f, f->body);
+    return tir_walk_blocks(f, f->body, sink_in, f);
 }

@@ -102,10 +102,7 @@ void tir_check_pipeline(struct tir_verifier *v, const struct tir_op *loop)
         u.stage = stage_of(op);
         u.phase = op->phase;
         check_order(v, u.body, i);
-        check_operands(&u, loop->blocks[0], u.body->ops[i]);
-        for (int k = 0; k < 2; k++)
-            if (op->blocks[k])
-                tir_walk(v->f, op->blocks[k], check_operands, &u);
+        tir_walk_op(v->f, loop->blocks[0], u.body->ops[i], check_operands, &u);
     }
     v->op = self;
 }
