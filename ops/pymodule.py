@@ -189,13 +189,17 @@ def call_body(op, rows, numbers):
     held = [r for r in rows if not r[3]]
     moving = [r for r in rows if r[3]]
     text = "        with self._lock:\n            a = self._args\n"
-    text += "            held = self._held\n            changed = self._moved()\n" if held else (
-        "            changed = False\n")
     if held:
-        tests = [f"{r[0]} is held[{i}]" for i, r in enumerate(held)]
+        names = [f"held_{r[0]}" for r in held]
+        text += textwrap.fill(f"({', '.join(names)},", 96, initial_indent=" " * 12,
+                              subsequent_indent=" " * 13) + ") = self._held\n"
+        text += "            changed = self._moved()\n"
+        tests = [f"{r[0]} is {n}" for r, n in zip(held, names)]
         text += textwrap.fill("if not (" + " and ".join(tests) + "):", 96,
                               initial_indent=" " * 12, subsequent_indent=" " * 16) + "\n"
         text += "                changed = True\n"
+    else:
+        text += "            changed = False\n"
     if moving:
         text += "            seen = self._seen\n"
     for i, r in enumerate(moving):

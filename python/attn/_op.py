@@ -117,7 +117,7 @@ class Op:
         """The next call is checked as the first one is."""
         self._held = (None,) * len(self.HELD)
         self._seen = (0,) * len(self.MOVING)
-        self._addresses = ()
+        self._addresses, self._pointers = [], []
         self._numbers = None
         self._host = False
         self._clear()
@@ -133,12 +133,7 @@ class Op:
     def _moved(self):
         """Whether a tensor that is remembered was given other memory since. Host memory is looked
         at in every call, as its registration may have gone with another view of it."""
-        if self._host:
-            return True
-        for address, pointer in self._addresses:
-            if address() != pointer:
-                return True
-        return False
+        return self._host or [address() for address in self._addresses] != self._pointers
 
     def _set(self, changed, tensors, numbers):
         """What differs from the last call. libattn checks the tensors if one does."""
@@ -184,8 +179,8 @@ class Op:
         self._host = any(type(s) is tuple and not s[-1] for s in signs)
         self._held = tuple(tensors[i] for i in self.HELD)
         self._seen = tuple(signs[i] for i in self.MOVING)
-        self._addresses = tuple((x.data_ptr, x.data_ptr()) for x in self._held
-                                if hasattr(x, "data_ptr"))
+        self._addresses = [x.data_ptr for x in self._held if hasattr(x, "data_ptr")]
+        self._pointers = [address() for address in self._addresses]
 
     def _take_stream(self, stream):
         self._args.stream = stream_handle(stream)
@@ -244,27 +239,83 @@ class Bound:
         self.op = op
         self._lock = threading.Lock()
         self._args = ffi.new(f"struct attn_{op.NAME}_args *", op._args[0])
+        self._words = memoryview(ffi.buffer(self._args)).cast("Q")
         self._launch, self._handle, self._host = op._launch, op._handle, op._host
-        self._index = {op.SLOTS[i]: n for n, i in enumerate(op.MOVING)}
+        names = [op.SLOTS[i] for i in op.MOVING]
+        self._index = {name: n for n, name in enumerate(names)}
+        self._places = {name: self._word(name) for name in (*names, "stream")}
         self._seen, self._held = op._seen, (op._held, moving)
         self.device = op.device
 
+    def _word(self, member):
+        """Which 8 bytes of the arguments a pointer is."""
+        return ffi.offsetof(f"struct attn_{self.op.NAME}_args", member) // 8
+
     def __call__(self, stream=None, **moving):
         with self._lock:
-            args = self._args
+            words = self._words
             for name, x in moving.items():
                 n = self._index.get(name)
                 if n is None:
                     raise TypeError(f"{name} is bound, or no tensor of {self.op.NAME}")
                 pointer, sign = READ[x.__class__](x, self)
                 if sign != self._seen[n]:
-                    raise AttnError("ATTN_BAD_ARGUMENT", f"{name} has another dtype, shape, stride "
-                                    "or device than the tensor that was bound")
-                setattr(args, name, pointer)
+                    raise self._unlike(name)
+                words[self._places[name]] = pointer
             if stream is not None:
-                args.stream = stream_handle(stream)
-            status = self._launch(self._handle, args)
-            if status:
-                raise _native.failure(status)
-            if self._host:
-                wait(self.device.hip, args.stream)
+                words[self._places["stream"]] = stream_handle(stream)
+            self._finish(self._launch(self._handle, self._args))
+
+    @staticmethod
+    def _unlike(name):
+        return AttnError("ATTN_BAD_ARGUMENT", f"{name} has another dtype, shape, stride or device "
+                         "than the tensor that was bound")
+
+    def _finish(self, status):
+        if status:
+            raise _native.failure(status)
+        if self._host:
+            wait(self.device.hip, self._args.stream)
+
+    def launcher(self, *names):
+        """A function of these tensors and a hipStream_t as a number, which launches and returns True,
+        or, where a tensor is not like the one that was bound, does nothing and returns False."""
+        words, places = self._words, [self._places[name] for name in names]
+        seen = [self._seen[self._index[name]] for name in names]
+        launch, handle, args, lock = self._launch, self._handle, self._args, self._lock
+        at, finish, host = self._places["stream"], self._finish, self._host
+
+        def one(x, stream):
+            pointer, sign = READ[x.__class__](x, self)
+            if sign != seen_x:
+                return False
+            with lock:
+                words[place_x], words[at] = pointer, stream
+                status = launch(handle, args)
+                if status or host:
+                    finish(status)
+            return True
+
+        def two(x, y, stream):
+            pointer, sign = READ[x.__class__](x, self)
+            other, sign_y = READ[y.__class__](y, self)
+            if sign != seen_x or sign_y != seen_y:
+                return False
+            with lock:
+                words[place_x], words[place_y], words[at] = pointer, other, stream
+                status = launch(handle, args)
+                if status or host:
+                    finish(status)
+            return True
+
+        def three(x, y, z, stream):
+            pointer, sign = READ[z.__class__](z, self)
+            if sign != seen[2]:
+                return False
+            with lock:
+                words[places[2]] = pointer
+            return two(x, y, stream)
+
+        place_x, seen_x = places[0], seen[0]
+        place_y, seen_y = (places[1], seen[1]) if len(names) > 1 else (None, None)
+        return (one, two, three)[len(names) - 1]

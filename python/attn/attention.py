@@ -10,6 +10,9 @@ import sys
 
 from attn._native import AttnError, check, ffi
 from attn import _native
+from attn._op import Bound, stream_handle
+
+LAYERS = 1024  # that a planned step remembers
 
 
 def new_like(x, shape=None, dtype=None):
@@ -122,28 +125,46 @@ class BatchDecode:
             stream=None):
         """A layer. Returns out, or out and lse. Without out and lse they are made, which a captured
         graph cannot have."""
+        layer = self._layers.get(id(k_cache))
+        at = 0 if stream is None else stream_handle(stream)
+        if (layer is not None and layer[0] is k_cache and layer[1] is v_cache and
+                layer[2] is k_scale and layer[3] is v_scale and layer[4] is sinks):
+            if out is not None and not self.lse:
+                if layer[5](q, out, at):
+                    if layer[6] is not None:
+                        layer[6](out, at)
+                    return out
+        else:
+            layer = None
+        return self._run(layer, q, out, lse, (k_cache, v_cache, k_scale, v_scale, sinks), at)
+
+    def _run(self, layer, q, out, lse, fixed, at):
+        """A layer that is new, or whose tensors were not given or are of another shape."""
         if not self._step:
             raise AttnError("ATTN_BAD_ARGUMENT", "run() before plan()")
         if out is None:
             out = new_like(q, (*q.shape[:2], self.head_dim_v))
         if lse is None and self.lse:
             lse = new_like(q, (self.heads, q.shape[0]), float_of(q))
-        layer = self._layers.get(id(k_cache))
-        if not (layer and layer[0] is k_cache and layer[1] is v_cache and layer[2] is k_scale and
-                layer[3] is v_scale and layer[4] is sinks and layer[5] == q.shape):
-            fixed = (k_cache, v_cache, k_scale, v_scale, sinks)
-            layer = (*fixed, q.shape, *self._bind(q, out, lse, fixed))
-            self._layers[id(k_cache)] = layer
-        decode, combine = layer[6], layer[7]
-        if self.lse:
-            decode(stream or 0, q=q, out=out, lse=lse)
-            if combine:
-                combine(stream or 0, out=out, lse=lse)
-            return out, lse
-        decode(stream or 0, q=q, out=out)
-        if combine:
-            combine(stream or 0, out=out)
-        return out
+        moving = (out, lse) if self.lse else (out,)
+        if layer is None or not layer[5](q, *moving, at):
+            layer = self._learn(q, out, lse, fixed)
+            if not layer[5](q, *moving, at):
+                raise Bound._unlike("q")
+        if layer[6] is not None:
+            layer[6](*moving, at)
+        return (out, lse) if self.lse else out
+
+    def _learn(self, q, out, lse, fixed):
+        """A layer that was not seen before: its launches, bound. A layer of other tensors each time
+        is not kept for ever."""
+        if len(self._layers) >= LAYERS:
+            self._layers.clear()
+        decode, combine = self._bind(q, out, lse, fixed)
+        names = ("out", "lse") if self.lse else ("out",)
+        layer = (*fixed, decode.launcher("q", *names), combine and combine.launcher(*names))
+        self._layers[id(fixed[0])] = layer
+        return layer
 
     def _bind(self, q, out, lse, fixed):
         k_cache, v_cache, k_scale, v_scale, sinks = fixed

@@ -18,6 +18,7 @@ from attn import _ops
 from attn._native import AttnError
 
 _registered = {}
+_planned = {}  # run() of those that have it
 _library = torch.library.Library("attn", "DEF")
 
 
@@ -26,12 +27,15 @@ def register(op):
     forget()."""
     number = max(_registered, default=0) + 1
     _registered[number] = op
+    if hasattr(op, "run"):
+        _planned[number] = op.run
     return number
 
 
 def forget(number):
     """The op of a number is no longer needed: no graph with it may be replayed later."""
     del _registered[number]
+    _planned.pop(number, None)
 
 
 def registered(number, cls):
@@ -73,10 +77,16 @@ def _implement(name, launch, meta):
 def _define(cls):
     _library.define(schema(cls))
     slots = cls.SLOTS
+    usual = "q" if "q" in slots else cls.WRITTEN[0]
 
     def launch(op, **call):
-        tensor = next(call[n] for n in slots if call.get(n) is not None)
-        registered(op, cls)(**call, stream=current_stream(tensor))
+        layer = _registered.get(op)
+        if layer.__class__ is not cls:
+            registered(op, cls)
+        tensor = call.get(usual)
+        if tensor is None:
+            tensor = next(call[n] for n in slots if call.get(n) is not None)
+        layer(stream=current_stream(tensor) if tensor.is_cuda else None, **call)
 
     def meta(op, **call):
         return None
@@ -114,13 +124,12 @@ def _new(cls, name, parameters, arguments):
 _library.define("run(int op, Tensor q, Tensor k, Tensor v, Tensor(a!) out) -> ()")
 
 
-
 def _run(number, q, k, v, out):
-    planned = _registered.get(number)
-    if not hasattr(planned, "run"):
+    run = _planned.get(number)
+    if run is None:
         raise AttnError("ATTN_BAD_ARGUMENT", f"{number} is no BatchDecode or BatchPrefill that "
                         "attn.torch_ops.register() was given")
-    planned.run(q, k, v, out=out, stream=current_stream(q))
+    run(q, k, v, out=out, stream=current_stream(q) if q.is_cuda else None)
 
 
 _implement("run", _run, lambda number, q, k, v, out: None)

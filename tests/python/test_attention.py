@@ -116,6 +116,29 @@ class Decode(unittest.TestCase):
             want, _ = support.attention(q[:1], keys[0][:n], values[0][:n])
             support.close(out.numpy()[:1], want, support.bound(values[0]), f"{n} keys")
 
+    def test_a_captured_step_in_one_launch(self):
+        device = self.device
+        decode = BatchDecode(device, **SHAPE, max_batch=2, lists=8, one_launch=True, chunk=128)
+        cache, table, keys, values = paged([300, 9], 4)
+        k, v = device.array(cache[:, 0]), device.array(cache[:, 1])
+        table, lens = device.array(table), device.array(np.array([300, 9], np.int32))
+        q = [support.random((2, HEADS, DIM), 5 + i) for i in range(2)]
+        q_gpu, out = device.array(q[0]), device.empty((2, HEADS, DIM), np.float16)
+        bound = decode.op.bind(q=q_gpu, out=out, k_cache=k, v_cache=v, kv_lens=lens, block_table=table,
+                               chunk=128)
+        with device.graph() as graph:  # planned, and what op.bind() gave, in one graph
+            decode.plan(lens, block_table=table, stream=graph.stream)
+            decode.run(q_gpu, k, v, out=out, stream=graph.stream)
+        with device.graph() as again:
+            bound(stream=again.stream)
+        for turn in range(4):
+            device.hip.call("hipMemcpy", q_gpu.pointer, q[turn % 2].ctypes.data, q[0].nbytes, 1)
+            (graph if turn < 2 else again).replay()
+            for s, n in enumerate((300, 9)):
+                first = (n - 1) // 128 * 128
+                want, _ = support.attention(q[turn % 2][s:s + 1], keys[s][first:n], values[s][first:n])
+                support.close(out.numpy()[s:s + 1], want, support.bound(values[s]), f"{turn} {s}")
+
     def test_batch_beyond_the_plan(self):
         decode = BatchDecode(self.device, **SHAPE, max_batch=1, lists=8)
         with self.assertRaisesRegex(attn.AttnError, "a batch of 2 sequences, planned for at most 1"):
@@ -135,6 +158,24 @@ class Prefill(unittest.TestCase):
         for s in range(2):
             want, _ = support.attention(q[cu[s]:cu[s + 1]], keys[s], values[s])
             support.close(out[cu[s]:cu[s + 1]], want, support.bound(values[s]))
+
+    def test_captured(self):
+        device = support.device({"op": "prefill", "head_dim": DIM, "paged": True, "page_size": PAGE,
+                                 "gqa": HEADS // KV_HEADS})
+        prefill = BatchPrefill(device, **SHAPE)
+        cache, table, keys, values = paged([50, 20], 6)
+        q, cu = support.random((30, HEADS, DIM), 7), np.array([0, 25, 30], np.int32)
+        given = {n: device.array(x) for n, x in (("q", q), ("k", cache[:, 0]), ("v", cache[:, 1]))}
+        out, lens = device.empty((30, HEADS, DIM), np.float16), device.array(np.array([50, 20], np.int32))
+        prefill.plan(device.array(cu), 25, kv_lens=lens, block_table=device.array(table))
+        with device.graph() as graph:
+            prefill.run(**given, out=out, stream=graph.stream)
+        for n in (50, 41):
+            device.hip.call("hipMemcpy", lens.pointer, np.array([n, 20], np.int32).ctypes.data, 8, 1)
+            graph.replay()
+            for s, m in enumerate((n, 20)):
+                want, _ = support.attention(q[cu[s]:cu[s + 1]], keys[s][:m], values[s][:m])
+                support.close(out.numpy()[cu[s]:cu[s + 1]], want, support.bound(values[s]), f"{n} {s}")
 
 
 if __name__ == "__main__":

@@ -144,6 +144,61 @@ class Torch(unittest.TestCase):
                                        (layer, *given, given[3], 9, 9))
         self.assertEqual(set(checks.values()), {"SUCCESS"})
 
+    def step(self):
+        """A step of a layer that writes its cache and attends to it, and tensors for it."""
+        cache = attn.CacheDesc(page_size=PAGE)
+        write = torch_ops.register(self.device.cache_write(
+            dtype="bf16", head_dim=DIM, kv_heads=KV_HEADS, cache=cache))
+        attend = torch_ops.register(self.decode())
+
+        def step(q, k, v, k_cache, v_cache, slots, lens, table):
+            torch.ops.attn.cache_write(write, k_in=k, v_in=v, slot_mapping=slots, k_cache=k_cache,
+                                       v_cache=v_cache)
+            out = torch.empty_like(q)
+            torch.ops.attn.decode(attend, q=q * 2, out=out, k_cache=k_cache, v_cache=v_cache,
+                                  block_table=table, kv_lens=lens)
+            return out + 1
+
+        def given(batch):
+            table = torch.arange(2 * batch, dtype=torch.int32).reshape(batch, 2)
+            lens = torch.tensor([5 + 7 * s % 20 for s in range(batch)], dtype=torch.int32)
+            slots = table[:, 0].long() * PAGE + (lens.long() - 1) % PAGE
+            return [*(random((batch, n, DIM), i) for i, n in enumerate((HEADS, KV_HEADS, KV_HEADS))),
+                    *(random((2 * batch, PAGE, KV_HEADS, DIM), i) for i in (3, 4)), slots, lens, table]
+
+        return step, given
+
+    def same(self, one, other, batches, given):
+        """Both give the same and leave the same caches."""
+        for batch in batches:
+            a, b = given(batch), given(batch)
+            self.assertTrue(torch.equal(one(*a), other(*b)))
+            self.assertTrue(torch.equal(a[3], b[3]) and torch.equal(a[4], b[4]))
+            self.assertFalse(torch.equal(a[3], given(batch)[3]))
+
+    def test_a_compiled_step(self):
+        if not hasattr(torch, "compile"):
+            self.skipTest(f"torch {torch.__version__} has no torch.compile")
+        step, given = self.step()
+        for dynamic in (None, True):
+            torch._dynamo.reset()
+            compiled = torch.compile(step, fullgraph=True, backend="aot_eager", dynamic=dynamic)
+            self.same(compiled, step, (2, 3), given)
+
+    def test_an_exported_step(self):
+        if not hasattr(torch, "export"):
+            self.skipTest(f"torch {torch.__version__} has no torch.export")
+        step, given = self.step()
+
+        class Layer(torch.nn.Module):
+            def forward(self, *tensors):
+                return step(*tensors)
+
+        b = torch.export.Dim("b", min=2, max=64)
+        sizes = tuple({0: 2 * b if i in (3, 4) else b} for i in range(8))
+        exported = torch.export.export(Layer(), tuple(given(2)), dynamic_shapes=(sizes,))
+        self.same(exported.module(), step, (2, 5), given)
+
     def test_plan_and_run(self):
         decode = BatchDecode(self.device, dtype="bf16", head_dim=DIM, heads=HEADS, kv_heads=KV_HEADS,
                              cache=attn.CacheDesc(page_size=PAGE), max_batch=2, lists=8)
