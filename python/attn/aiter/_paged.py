@@ -85,8 +85,9 @@ def flash_attn_func(q, k, v, dropout_p=0.0, softmax_scale=None, causal=False,
              num_splits=(num_splits > 1, "prefill is not split over its keys"))
     batch, n, heads, dim = q.shape
     m = k.shape[1]
-    starts = [c.session(q).made.of(("starts", batch, length), (), lambda: c.arange(q, batch + 1) * length)
-              for length in (n, m)]
+    made = c.session(q).made
+    starts = [made.of(("starts", type(q), batch, length), (),
+                      lambda length=length: c.arange(q, batch + 1) * length) for length in (n, m)]
     packed = [c.view(x, x.shape[0] * x.shape[1], x.shape[2], x.shape[3]) for x in (q, k, v)]
     got = a.flash_attn_varlen_func(
         *packed, *starts, n, m, 0, dropout_p, softmax_scale, 0.0, causal, window_size, bias,
