@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* This file tests how many parts libattn cuts the keys of an indexer's row into, and the memory of
+ * their lists. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "runtime/attn.h"
+
+enum { UNITS_MI300X = 304 };
+
+static struct attn_indexer_topk_desc desc_of(int32_t top_k, int32_t top_blocks)
+{
+    return (struct attn_indexer_topk_desc){
+        .size = sizeof(struct attn_indexer_topk_desc),
+        .top_k = top_k,
+        .heads = 64,
+        .top_blocks = top_blocks,
+    };
+}
+
+static struct attn_indexer_topk_workspace choose(int32_t top_k, int32_t top_blocks, int32_t rows,
+                                                 int32_t keys)
+{
+    const struct attn_indexer_topk_desc d = desc_of(top_k, top_blocks);
+    const struct attn_indexer_topk_shape s = {sizeof(s), rows, keys, UNITS_MI300X};
+    struct attn_indexer_topk_workspace w;
+    assert_int_equal(attn_indexer_topk_workspace_size(&d, &s, &w), ATTN_OK);
+    return w;
+}
+
+static void parts_fill_the_gpu_and_stay_long(void **state)
+{
+    (void)state;
+    static const struct {
+        int32_t top_k, rows, keys, splits;
+    } cases[] = {
+        {2048, 64, 65536, 4}, /* 256 workgroups; 5 parts would take two rounds */
+        {2048, 1, 65536, 16}, /* 4,096 keys each */
+        {512, 1, 65536, 16},     {2048, 1, 4096, 1},      {2048, 1, 8192, 2},
+        {2048, 152, 65536, 2},   {2048, 153, 65536, 1},   {2048, 4096, 1 << 20, 1},
+        {2048, 1, 1 << 20, 256}, {4096, 1, 65536, 8},     {2048, 0, 65536, 16},
+        {2048, 1, 0, 1},         {2048, INT32_MAX, 1, 1},
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        const struct attn_indexer_topk_workspace w =
+            choose(cases[i].top_k, 0, cases[i].rows, cases[i].keys);
+        if (w.splits != cases[i].splits)
+            fail_msg("top_k %d, %d rows of %d keys: %d parts, not %d", cases[i].top_k,
+                     cases[i].rows, cases[i].keys, w.splits, cases[i].splits);
+    }
+}
+
+static void lists_lie_one_behind_the_other(void **state)
+{
+    (void)state;
+    struct attn_indexer_topk_workspace w = choose(510, 3, 75, 16384); /* 4 parts */
+    assert_int_equal(w.splits, 4);
+    assert_int_equal(w.indices, 0);
+    assert_int_equal(w.values, 75 * 4 * 510 * 4);
+    assert_int_equal(w.blocks, 2 * w.values);
+    assert_int_equal(w.block_values, w.blocks + 75 * 4 * 3 * 4);
+    assert_int_equal(w.bytes, w.blocks + 2 * (75 * 4 * 3 * 4));
+    w = choose(511, 3, 3, 8192); /* 2 parts: neither 6 x 511 nor 6 x 3 words are multiples of 16 */
+    assert_int_equal(w.values % 16 + w.blocks % 16 + w.block_values % 16 + w.bytes % 16, 0);
+    assert_true(w.values >= 6 * 511 * 4 && w.values < 6 * 511 * 4 + 16);
+    w = choose(2048, 2048, 16384, 1 << 20);
+    assert_int_equal(w.splits, 1);
+    assert_int_equal(w.bytes, 0);
+}
+
+static void no_shape_takes_32_mib(void **state)
+{
+    (void)state;
+    for (int32_t rows = 1; rows <= 512; rows++) {
+        const struct attn_indexer_topk_workspace w = choose(4096, 4096, rows, INT32_MAX);
+        if (w.bytes > 32 << 20)
+            fail_msg("%d rows: %d parts take %zu bytes", rows, w.splits, w.bytes);
+    }
+}
+
+static void what_is_out_of_range_is_refused(void **state)
+{
+    (void)state;
+    struct attn_indexer_topk_desc d = desc_of(2048, 0);
+    struct attn_indexer_topk_shape s = {sizeof(s), 64, 65536, UNITS_MI300X};
+    struct attn_indexer_topk_workspace w;
+#define REFUSED(text)                                                                  \
+    assert_int_equal(attn_indexer_topk_workspace_size(&d, &s, &w), ATTN_BAD_ARGUMENT); \
+    assert_non_null(strstr(attn_last_error(), text))
+    d.size = 1;
+    REFUSED("desc or shape");
+    d = desc_of(0, 0);
+    REFUSED("top_k 0");
+    d = desc_of(2048, 4097);
+    REFUSED("top_blocks 4097");
+    d = desc_of(2048, 0);
+    s.compute_units = 0;
+    REFUSED("compute_units 0");
+    s.compute_units = UNITS_MI300X;
+    s.rows = -1;
+    REFUSED("rows -1");
+    s.rows = 64;
+    s.max_keys = -1;
+    REFUSED("max_keys -1");
+#undef REFUSED
+    s.max_keys = 1;
+    assert_int_equal(attn_indexer_topk_workspace_size(NULL, &s, &w), ATTN_BAD_ARGUMENT);
+    assert_int_equal(attn_indexer_topk_workspace_size(&d, NULL, &w), ATTN_BAD_ARGUMENT);
+    assert_int_equal(attn_indexer_topk_workspace_size(&d, &s, NULL), ATTN_BAD_ARGUMENT);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(parts_fill_the_gpu_and_stay_long),
+        cmocka_unit_test(lists_lie_one_behind_the_other),
+        cmocka_unit_test(no_shape_takes_32_mib),
+        cmocka_unit_test(what_is_out_of_range_is_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
