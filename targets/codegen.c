@@ -29,7 +29,8 @@ void tgt_blob_free(struct tgt_blob *b)
 /* Both machine schedulers are off, because the order of the IR is the schedule; merging of loads in
  * the IR is off, because waits count them; loop strength reduction is off, because it would put
  * address arithmetic in the way of the loop's own. All branches are uniform: with the structurizer
- * off a cold block is one jump away, with it a flag is carried through blocks in between. */
+ * off a cold block is one jump away, with it a flag is carried through blocks in between. Matrix
+ * instructions accumulate in VGPRs, where a cold branch multiplies. */
 static void start_llvm(void)
 {
     static const char *const options[] = {
@@ -40,6 +41,7 @@ static void start_llvm(void)
         "-disable-lsr",
         "-structurizecfg-skip-uniform-regions",
         "-disable-machine-licm",
+        "-amdgpu-mfma-vgpr-form",
     };
     LLVMInitializeAMDGPUTargetInfo();
     LLVMInitializeAMDGPUTarget();

@@ -36,6 +36,7 @@ struct lower {
     LLVMValueRef lds_scope, dma_scope;
     unsigned md_alias_scope, md_noalias, md_invariant, md_prof;
     unsigned loops;    /* around the op that is being lowered */
+    bool has_mma;      /* a matrix instruction has been lowered */
     bool counts_loads; /* the function waits for a number of loads, so none may be merged */
     bool failed;
     char *why;

@@ -291,11 +291,27 @@ static bool only_yields(const struct lower *l, const struct tir_block *side)
            (side->n_ops == 1 && tir_op(l->f, side->ops[0])->opcode == TIR_yield);
 }
 
+/* As many wait states as a matrix result can ask for, at the head of a cold block: LLVM, which goes
+ * back from the read of a result through each block once, finds the way past it then. Blocks of
+ * waves that share a SIMD are long enough, and other waves' work would lie beside their states. */
+static void lengthen(struct lower *l)
+{
+    if (!l->has_mma || l->f->waves_per_simd > 1)
+        return;
+    static const unsigned states[] = {16, 4};
+    for (int i = 0; i < 2; i++) {
+        LLVMValueRef n = LLVMConstInt(l->i16, states[i] - 1, false);
+        emit_intrinsic(l, "llvm.amdgcn.s.nop", NULL, 0, &n, 1);
+    }
+}
+
 /* Lowers one side of an if into a block of its own and hands its values to the phis in `merge`. */
 static void lower_side(struct lower *l, const struct tir_op *op, const struct tir_block *side,
                        LLVMBasicBlockRef into, LLVMBasicBlockRef merge, LLVMValueRef *phis)
 {
     LLVMPositionBuilderAtEnd(l->b, into);
+    if (op->imm[0] && side == op->blocks[0])
+        lengthen(l);
     if (side)
         lower_block(l, side);
     if (l->failed)

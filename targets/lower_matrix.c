@@ -29,5 +29,6 @@ LLVMValueRef lower_mfma(struct lower *l, const struct tir_op *op)
         args[i] = i < 3 ? lower_bitcast(l, lower_value(l, op->operands[i]), params[i])
                         : lower_i32(l, 0); /* no broadcast, no permutation */
     LLVMValueRef d = emit_intrinsic(l, row->intrinsic, overload, n_overload, args, n);
+    l->has_mma = true;
     return d ? lower_bitcast(l, d, lower_type(l, lower_result_type(l, op))) : NULL;
 }

@@ -152,38 +152,70 @@ static void reads_of_lds_do_not_wait_for_loads_to_lds(void **state)
 }
 
 /* The rescale of an online softmax: a branch that is hardly ever taken changes the accumulator. */
+static void rescale_in_a_cold_branch(const char *target, unsigned waves_per_simd)
+{
+    struct kernel k = kernel_create(target, 4 * waves_per_simd, waves_per_simd);
+    int instr = mma32(&k, TIR_F16);
+    struct tir_value a = unknown(&k, operand_type(&k, instr));
+    struct tir_value b = unknown(&k, operand_type(&k, instr)), limit = unknown(&k, f32);
+    struct tir_value acc = zero_acc(&k);
+    struct tir_loop loop = begin_loop(&k, &acc, 1);
+    acc = mfma(&k, instr, a, b, acc);
+    struct tir_value grew = tir_any(&k.b, tir_cmp_gt(&k.b, element(&k, acc, 0), limit));
+    struct tir_if cold = tir_begin_if(&k.b, grew, true, &acc32, 1);
+    struct tir_value scaled[16], same = acc, merged;
+    for (unsigned i = 0; i < 16; i++)
+        scaled[i] = tir_mul(&k.b, element(&k, acc, i), limit);
+    struct tir_value rescaled = make(&k, TIR_concat, acc32, scaled, 16, 0, 0, 0);
+    tir_else(&k.b, &cold, &rescaled);
+    merged = same;
+    tir_end_if(&k.b, &cold, &merged);
+    acc = mfma(&k, instr, a, b, merged);
+    tir_end_for(&k.b, &loop, &acc, 1);
+    keep_acc(&k, acc);
+
+    struct compiled c = kernel_compile(&k);
+    char letters[64];
+    loop_letters(&c, letters, sizeof(letters));
+    assert_string_equal(letters, "MvM"); /* the comparison alone */
+    assert_true(count_of(&c, "v_mul_f32") + 2 * count_of(&c, "v_pk_mul_f32") >= 16);
+    assert_int_equal(c.facts.loop.copies, 0);
+    compiled_free(&c);
+}
+
+/* A wave that has a SIMD to itself could keep the accumulator in AGPRs, and would have to copy all
+ * of it to VGPRs and back in every round, since the branch multiplies it there. */
 static void cold_code_is_out_of_line_and_costs_no_copies(void **state)
 {
     (void)state;
-    for (const struct tgt *const *t = tgt_all; *t; t++) {
-        struct kernel k = kernel_create((*t)->machine.name, 8, 2);
-        int instr = mma32(&k, TIR_F16);
-        struct tir_value a = unknown(&k, operand_type(&k, instr));
-        struct tir_value b = unknown(&k, operand_type(&k, instr)), limit = unknown(&k, f32);
-        struct tir_value acc = zero_acc(&k);
-        struct tir_loop loop = begin_loop(&k, &acc, 1);
-        acc = mfma(&k, instr, a, b, acc);
-        struct tir_value grew = tir_any(&k.b, tir_cmp_gt(&k.b, element(&k, acc, 0), limit));
-        struct tir_if cold = tir_begin_if(&k.b, grew, true, &acc32, 1);
-        struct tir_value scaled[16], same = acc, merged;
-        for (unsigned i = 0; i < 16; i++)
-            scaled[i] = tir_mul(&k.b, element(&k, acc, i), limit);
-        struct tir_value rescaled = make(&k, TIR_concat, acc32, scaled, 16, 0, 0, 0);
-        tir_else(&k.b, &cold, &rescaled);
-        merged = same;
-        tir_end_if(&k.b, &cold, &merged);
-        acc = mfma(&k, instr, a, b, merged);
-        tir_end_for(&k.b, &loop, &acc, 1);
-        keep_acc(&k, acc);
+    for (const struct tgt *const *t = tgt_all; *t; t++)
+        for (unsigned waves = 1; waves <= 2; waves++)
+            rescale_in_a_cold_branch((*t)->machine.name, waves);
+}
 
-        struct compiled c = kernel_compile(&k);
-        char letters[64];
-        loop_letters(&c, letters, sizeof(letters));
-        assert_string_equal(letters, "MvM"); /* the comparison alone */
-        assert_true(count_of(&c, "v_mul_f32") + 2 * count_of(&c, "v_pk_mul_f32") >= 16);
-        assert_int_equal(c.facts.loop.copies, 0);
-        compiled_free(&c);
-    }
+/* Around a branch of few instructions the result is read as soon as the way past it allows. */
+static void a_short_branch_leaves_no_state_out(void **state)
+{
+    (void)state;
+    struct kernel k = kernel_create("gfx942", 4, 1);
+    const int instr = mma32(&k, TIR_F16);
+    const struct tir_value a = unknown(&k, operand_type(&k, instr)), limit = unknown(&k, f32);
+    struct tir_value acc = zero_acc(&k), merged = limit;
+    const struct tir_value grew =
+        tir_any(&k.b, tir_cmp_gt(&k.b, limit, tir_mul(&k.b, limit, limit)));
+    acc = mfma(&k, instr, a, a, acc);
+    make(&k, TIR_barrier, no_type, NULL, 0, 0, 0, 0);
+    struct tir_if cold = tir_begin_if(&k.b, grew, true, &f32, 1);
+    const struct tir_value twice = tir_add(&k.b, limit, limit);
+    tir_else(&k.b, &cold, &twice);
+    tir_end_if(&k.b, &cold, &merged);
+    keep(&k, tir_add(&k.b, element(&k, acc, 0), merged));
+    struct compiled c = kernel_compile(&k);
+    /* 8 passes and 3 states more: the barrier, the branch, a load and 8 of the nop. */
+    const char *expected[] = {"v_mfma",         "s_barrier", "s_cbranch",
+                              "s_load_dwordx2", "s_nop 7",   "v_add_f32"};
+    assert_sequence(&c, expected, 6);
+    compiled_free(&c);
 }
 
 /* A wave with 240 registers of accumulators at two waves a SIMD: no AGPR, no spill. */
@@ -353,6 +385,7 @@ int main(void)
         cmocka_unit_test(order_of_matrix_and_vector_instructions_is_kept),
         cmocka_unit_test(reads_of_lds_do_not_wait_for_loads_to_lds),
         cmocka_unit_test(cold_code_is_out_of_line_and_costs_no_copies),
+        cmocka_unit_test(a_short_branch_leaves_no_state_out),
         cmocka_unit_test(two_waves_a_simd_have_256_registers_each_without_agprs),
         cmocka_unit_test(the_hot_loop_is_the_innermost_with_matrix_instructions),
         cmocka_unit_test(a_hot_loop_may_begin_with_its_latch),
