@@ -41,10 +41,11 @@ struct tir_layout att_lds_columns(const struct tir_machine *m, unsigned rows, un
                                   unsigned elem_bytes, const struct tir_contraction *k)
 {
     const unsigned row_bits = tir_bits(rows), col_bits = tir_bits(cols);
-    const unsigned vector_bits = tir_bits(CHUNK / elem_bytes);
+    const unsigned widest = tir_bits(CHUNK / elem_bytes);
+    const unsigned vector_bits = k->n_reg < widest ? k->n_reg : widest;
     struct tir_layout map = {.reg_bits = (uint8_t)(row_bits + col_bits)};
     unsigned n = 0;
-    assert(k->n_reg + k->n_lane == row_bits && k->n_reg >= vector_bits);
+    assert(k->n_reg + k->n_lane == row_bits);
     for (unsigned i = 0; i < vector_bits; i++)
         map.basis[n++] = TIR_RC(k->reg[i], 0);
     for (unsigned i = 0; i < k->n_lane; i++)

@@ -71,7 +71,7 @@ struct prefill {
 
 /* prefill_tile.c */
 
-enum { PREFILL_N_TILES = 8 };
+enum { PREFILL_N_TILES = 10 };
 extern const struct att_tile prefill_tiles[PREFILL_N_TILES];
 /* Members of att_tile.own. */
 enum {

@@ -95,6 +95,24 @@ const struct att_tile prefill_tiles[PREFILL_N_TILES] = {
      .panel = 256,
      .hoist_vgprs = 16,
      .why = "16 rows: O of 32 rows would take half of the registers"},
+    {.head_dim = 512,
+     .head_dim_v = 512,
+     .rows = 16,
+     .waves = 4,
+     .keys = 32,
+     .panel = 256,
+     .hoist_vgprs = 8,
+     .whole_keys = true,
+     .why = "O 128, Q 64 and a block of V 128 registers: a wave a SIMD"},
+    {.head_dim = 512,
+     .head_dim_v = 512,
+     .rows = 16,
+     .waves = 4,
+     .keys = 16,
+     .panel = 256,
+     .hoist_vgprs = 8,
+     .whole_keys = true,
+     .why = "64 KiB of LDS hold two tiles of 16 keys and one of values"},
 };
 
 const struct att_knob prefill_knobs[PREFILL_N_KNOBS] = {
@@ -106,6 +124,9 @@ const struct att_knob prefill_knobs[PREFILL_N_KNOBS] = {
 
 /* With a custom mask: each byte of it has an address of two registers. */
 enum { MASKED_SCORES = 16 * 32 };
+
+/* Values of a lane beside their scales, where those of tokens are neighbours: V in SHUFFLE. */
+enum { SCALED_VALUES = 32 };
 
 /* Refuses fields of a cache where K and V are plain tensors. */
 static bool check_plain(const struct att_variant *v, struct att_why *why)
@@ -220,7 +241,7 @@ struct prefill prefill_with_tile(const struct att_variant *v, const struct tir_m
         .widest_panel = t->panel,
         .dtype = v->dtype == ATT_DTYPE_BF16 ? TIR_BF16 : TIR_F16,
     };
-    p.instr = tir_find_mma(m, p.rows, p.rows, 0, p.dtype);
+    p.instr = tir_find_mma(m, p.rows, p.rows, p.kv < 32 ? 16 : 0, p.dtype);
     if (p.instr < 0)
         return p;
     p.mma = &m->mma[p.instr];
@@ -279,6 +300,9 @@ bool prefill_fits(const struct att_variant *v, const struct att_tile *t,
         return att_reject(why, ATT_TILE, "has no registers for a hook, a soft cap or pages");
     if (v->tile && t->panel > v->head_dim && t->panel < 256)
         return att_reject(why, ATT_TILE, "panels are as wide as the head dim already");
+    if (v->kv_layout == ATT_KV_LAYOUT_SHUFFLE && v->kv_scale >= ATT_KV_SCALE_TOKEN &&
+        t->keys * t->head_dim_v > SCALED_VALUES * TIR_WAVE_LANES * t->waves)
+        return att_reject(why, ATT_TILE, "has no registers for a scale beside each value");
     if (v->mask == ATT_MASK_CUSTOM && t->rows * t->keys > MASKED_SCORES)
         return att_reject(why, ATT_TILE,
                           "has no registers for a custom mask: %u scores a wave, which takes %d",
@@ -304,11 +328,11 @@ bool prefill_fits(const struct att_variant *v, const struct att_tile *t,
 }
 
 /* Above 128 a lane of an accumulator has rows of O beyond any rest of 8. */
-static bool is_a_size(int dim) { return dim >= 64 && !(dim % (dim < 128 ? 8 : 16)); }
+static bool is_a_size(int dim) { return dim >= 64 && dim <= 512 && !(dim % (dim < 128 ? 8 : 16)); }
 
 static bool check_dims(const struct att_variant *v, struct att_why *why)
 {
-    static const char sizes[] = "64 to 128 by 8, or 144 to 256 by 16";
+    static const char sizes[] = "64 to 128 by 8, or 144 to 512 by 16";
     const int dim = v->head_dim, dim_v = v->head_dim_v;
     const int step = 128 / (int)tir_dtype_bits(att_cache_dtype(v)); /* loads of 16 bytes */
     if (v->paged && dim % step)
