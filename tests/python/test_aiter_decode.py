@@ -24,6 +24,8 @@ KERNELS = [
      "kv_scale": "tensor"},
     {"op": "mla_decode", "head_dim": 576, "head_dim_v": 512, "gqa": "any", "page_size": "any",
      "lse": [False, True], "page_table": "indices", "q_len": 4},
+    {"op": "mla_decode", "head_dim": 576, "head_dim_v": 512, "gqa": "any", "page_size": "any",
+     "lse": True},
     {"op": "combine", "head_dim": [D, 512], "partials": "csr"}, {"op": "plan"},
     {"op": "qk_rmsnorm", "width": 256, "width_kv": 128, "out_dtype": ["same", "fp8"]},
     {"op": "qk_rmsnorm", "width": 256, "width_kv": 256, "out_dtype": "same"},
@@ -206,6 +208,34 @@ class Decode:
         self.assertIsNotNone(lse)
         with self.assertRaisesRegex(aiter.NotServed, "65 queries of a sequence"):
             self.latent([65], [700], aiter.mla_prefill_fwd)
+
+    def test_decode_attention_fwd(self):
+        lengths, heads, page = [1000, 33, 0], 5, 16
+        pages = [-(-n // page) for n in lengths]
+        rows, q = support.random((80, page, 1, 576), 1), support.random((3, heads, 576), 2)
+        table = np.zeros((3, max(pages)), np.int32)
+        order = np.random.default_rng(3).permutation(80)
+        table[0, :pages[0]], table[1, :pages[1]] = order[:pages[0]], order[-pages[1]:]
+        buffer = self.t(rows)
+        for splits in (4, 1):
+            self.session.buffers.clear()
+            out, lse = self.t(np.zeros((3, heads, 512), np.float16)), self.t(np.zeros((3, heads), np.float32))
+            aiter.decode_attention_fwd(
+                self.t(q), buffer, buffer[..., :512], out, lse, self.t(table),
+                self.t(np.array(lengths, np.int32)), None, splits, 0.05, page)
+            self.assertIn(self.was_split(3), (None, splits > 1))
+            for s, n in enumerate(lengths):
+                c = rows[table[s, :pages[s]]].reshape(-1, 1, 576)[:n]
+                want, want_lse = support.attention(q[s:s + 1], c, c[..., :512], scale=0.05)
+                support.close(self.back(out)[s:s + 1], want, support.bound(c))
+                got = self.back(lse)[s]
+                if n:
+                    support.close(got, want_lse[:, 0], 1e-3)
+                else:
+                    self.assertTrue(np.isneginf(got).all())
+        with self.assertRaisesRegex(aiter.NotServed, "values that are not the first"):
+            aiter.decode_attention_fwd(self.t(q), buffer, self.t(rows[..., :512].copy()), out, lse,
+                                       self.t(table), self.t(np.array(lengths, np.int32)), None, 1, 0.05, page)
 
     def test_fused_qk_rmsnorm(self):
         tokens = 5

@@ -183,6 +183,10 @@ def join(a, b):
     return sys.modules["numpy"].concatenate((a, b), -1)
 
 
+def address(x):
+    return x.data_ptr() if is_torch(x) else x.ctypes.data
+
+
 def pointer(op, x):
     """Where a contiguous tensor is, for an argument that is a plain pointer."""
     if not (x.is_contiguous() if is_torch(x) else x.flags.c_contiguous):

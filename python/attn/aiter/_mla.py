@@ -79,6 +79,35 @@ def mla_prefill_fwd(q, kv_buffer, o, qo_indptr, kv_indptr, kv_indices, kv_last_p
     return o, c.view(lse, lse.shape[0], 1, lse.shape[1], 1)
 
 
+def decode_attention_fwd(q, k_buffer, v_buffer, o, lse, req_to_token, b_seq_len, attn_logits,
+                         num_kv_splits, sm_scale, page_size=1, logit_cap=0.0, k_scale=None,
+                         v_scale=None):
+    """Decode of one query a sequence by a table of pages [batch, entries], over rows [pages, P, 1,
+    latent + rope] whose first elements are the values. Writes lse [batch, heads]; attn_logits is not
+    used."""
+    call = "decode_attention_fwd"
+    k, v = k_buffer, v_buffer
+    c.refuse(call, logit_cap=(logit_cap != 0, "latent attention has no soft cap"),
+             v_buffer=(c.address(k) != c.address(v) or k.shape[-2] != 1,
+                       "values that are not the first elements of one key head's rows"))
+    if k.ndim == 3:
+        k = k[:, None]
+    c.refuse(call, page_size=(page_size != k.shape[1],
+                              f"it is {page_size}, the buffer has pages of {k.shape[1]}"))
+    s, made, stored = c.session(q), c.dtype(o), c.dtype(k)
+    scaled = stored == "fp8" and k_scale is not None
+    desc = {"dtype": made, "q_dtype": None, "head_dim": q.shape[2], "head_dim_v": o.shape[2],
+            "heads": q.shape[1], "q_len": 1, "mask": "causal", "lse": lse is not None,
+            "page_table": "blocks",
+            "cache": c.CacheDesc(dtype=stored if stored != made else None, page_size=page_size,
+                                 scale="tensor" if scaled else "none")}
+    batch = b_seq_len.shape[0]
+    _split.launch(s, "mla_decode", desc, {
+        "q": q[:batch], "out": o[:batch], "lse": None if lse is None else c.transpose(lse[:batch]),
+        "scale": sm_scale, "k_cache": k, "kv_lens": b_seq_len, "block_table": req_to_token[:batch],
+        "k_scale": c.scalar(call, "k_scale", k_scale) if scaled else None}, batch, num_kv_splits)
+
+
 def get_meta_param(num_kv_splits, bs, total_kv, nhead, max_seqlen_q, dtype, tg_factor=1,
                    ignore_total_kv=0):
     """(num_kv_splits, num_kv_splits_indptr) for mla_decode_fwd(): what is said, or as many workgroups

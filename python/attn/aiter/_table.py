@@ -50,6 +50,9 @@ ROWS = (
      "any number of heads up to 128, pages of any size, fp8 caches and queries, LSE, lists of slots",
      "`logit_cap`, context parallelism, `return_logits`, `topk` in the metadata"),
     (("mla_prefill_fwd",), "ATOM, SGLang", "up to 64 queries a sequence", "more of them"),
+    (("decode_attention_fwd",), "ATOM",
+     "latent caches of any page, fp8 with a scale, LSE",
+     "values that are a tensor of their own, `logit_cap`; `attn_logits` is not used"),
     (("concat_and_cache_mla", "fused_qk_rope_concat_and_cache_mla"), "ATOM",
      "fp8 caches and `q_out`; queries of tokens without a slot are written too", "`is_nope_first=False`"),
     (("fused_qk_rmsnorm", "fused_qk_rmsnorm_group_quant"), "ATOM",
@@ -85,8 +88,6 @@ MISSING = (
     ("get_ps_metadata_v1", "SGLang", "it plans mla_prefill_ps_asm_fwd"),
     ("decode_update_mla_metadata_v1", "ATOM",
      "it changes a plan in place; get_mla_metadata_v1 makes the next one, in the graph too"),
-    ("decode_attention_fwd", "ATOM",
-     "its latent cache is two tensors and its splits are the caller's; mla_decode_fwd reads the same cache"),
     ("csr_to_dense_block_table", "ATOM", "it serves decode_attention_fwd; libattn reads either table"),
     ("minimax_qk_norm_rope", "ATOM", "it works out the norm over all heads itself; rope_qk_norm_cache is "
      "given the sum of squares"),
