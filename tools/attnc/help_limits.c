@@ -78,17 +78,27 @@ static bool find_base(struct op_limits *l)
     return false;
 }
 
-/* Sets a choice and what stands beside it, unless that is of a field that is set already. */
+/* The next of a choice and of what has to stand beside it, -1 behind the last: of fields that are
+ * not in `done` yet. A chain may run into itself. */
+static int next_of_chain(const struct op_limits *l, int choice, uint64_t *done)
+{
+    for (int steps = 0; choice >= 0 && steps < 4; steps++) {
+        const enum att_field f = l->choices[choice].field;
+        if (!(*done >> f & 1)) {
+            *done |= UINT64_C(1) << f;
+            return choice;
+        }
+        choice = l->choices[choice].helper;
+    }
+    return -1;
+}
+
+/* Sets a choice and what stands beside it. */
 static void apply(const struct op_limits *l, struct att_variant *v, int choice)
 {
     uint64_t done = 0;
-    for (; choice >= 0; choice = l->choices[choice].helper) {
-        const struct choice *c = &l->choices[choice];
-        if (done >> c->field & 1)
-            return;
-        set(v, c->field, c->value);
-        done |= UINT64_C(1) << c->field;
-    }
+    while ((choice = next_of_chain(l, choice, &done)) >= 0)
+        set(v, l->choices[choice].field, l->choices[choice].value);
 }
 
 /* Gives the variant the next of the head sizes that are common; false behind the last ones. */
@@ -136,10 +146,11 @@ static void find_helper(struct op_limits *l, int n)
         if (other->field == c->field || alone != (i < l->count) || other->helper == n)
             continue;
         struct att_variant v = l->base;
-        set(&v, c->field, c->value);
-        set(&v, other->field, other->value);
+        c->helper = i % l->count; /* and what that one needs */
+        apply(l, &v, n);
         c->targets = targets_of_any(l, &v, NULL);
-        c->helper = c->targets ? i % l->count : -1;
+        if (!c->targets)
+            c->helper = -1;
     }
 }
 
@@ -174,9 +185,11 @@ static void name_value(const struct choice *c, struct text *t)
 
 static void name_helper(const struct op_limits *l, const struct choice *c, struct text *t)
 {
-    if (c->helper >= 0) {
-        text_add(t, " beside ");
-        name_value(&l->choices[c->helper], t);
+    uint64_t done = UINT64_C(1) << c->field;
+    const char *word = " beside ";
+    for (int h = c->helper; (h = next_of_chain(l, h, &done)) >= 0; word = " and ") {
+        text_add(t, "%s", word);
+        name_value(&l->choices[h], t);
     }
 }
 
