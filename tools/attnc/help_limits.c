@@ -169,8 +169,8 @@ static void find_choices(struct op_limits *l)
             l->choices[l->count++] = (struct choice){f, value, -1, targets_of_any(l, &v, NULL)};
         }
     }
-    for (int i = 0; i < l->count; i++)
-        find_helper(l, i);
+    for (int i = 0; i < 2 * l->count; i++) /* twice: a helper's own is known then */
+        find_helper(l, i % l->count);
 }
 
 /* ---- What is printed ---- */
