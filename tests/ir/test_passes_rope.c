@@ -5,11 +5,13 @@
  */
 #include <math.h>
 
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
 #include "ir/arith.h"
-#include "ir/interp.h"
 #include "targets/tgt.h"
-#include "templates/template.h"
-#include "tests/ir/fixture.h"
+#include "tests/ir/interpreted.h"
 #include "tools/reference/rope_qk_norm_cache.h"
 
 enum { TOKENS = 5, HEADS = 9, KV_HEADS = 2, DIM = 64, ROTARY = 32, PAGE = 8, PAGES = 3, X = 8 };
@@ -25,33 +27,16 @@ struct problem {
     uint16_t q[TOKENS * HEADS * DIM], k[TOKENS * KV_HEADS * DIM], value[TOKENS * KV_HEADS * DIM];
     uint16_t weight[DIM], out[TOKENS * HEADS * DIM], k_cache[N_CACHE], v_cache[N_CACHE];
     float cos_sin[POSITIONS * ROTARY];
-    const char *failed_after;
-    char why[TIR_WHY];
 };
-
-static uint32_t random_state;
-
-static void fill_random(uint16_t *t, size_t n)
-{
-    for (size_t i = 0; i < n; i++) {
-        random_state = random_state * 1664525u + 1013904223u;
-        const float f = (float)(int32_t)random_state / 2147483648.0f;
-        t[i] = (uint16_t)tir_from_float(TIR_BF16, 2 * f, false);
-    }
-}
 
 static double decode(uint16_t bits) { return tir_to_float(TIR_BF16, bits, false); }
 
-static int64_t address(const void *p) { return (int64_t)(uintptr_t)p; }
-
-static int64_t argument(const struct problem *p, const char *name)
+static int64_t argument(const void *problem, const char *name)
 {
+    const struct problem *const p = problem;
     const bool shuffle = p->v.kv_layout == ATT_KV_LAYOUT_SHUFFLE;
     const int64_t page = PAGE * KV_HEADS * DIM, head = shuffle ? PAGE * DIM : DIM;
-    const struct {
-        const char *name;
-        int64_t value;
-    } known[] = {
+    const struct known known[] = {
         {"q", address(p->q)},
         {"k_in", address(p->k)},
         {"v_in", address(p->value)},
@@ -86,13 +71,9 @@ static int64_t argument(const struct problem *p, const char *name)
         {"run_tokens", 2},
         {"token_runs", 3},
         {"head_part_shift", 1},
-        {"eps", tir_from_float(TIR_F32, 1e-6f, false)},
+        {"eps", bits_of(1e-6f)},
     };
-    for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++)
-        if (!strcmp(known[i].name, name))
-            return known[i].value;
-    fail_msg("no value for argument %s", name);
-    return 0;
+    return known_value(known, sizeof(known) / sizeof(known[0]), name);
 }
 
 /* Where an element of k or v is; v in SHUFFLE keeps X tokens together, k as many elements. */
@@ -167,26 +148,18 @@ static bool untouched(const struct problem *p)
     return written == 2 * 4 * KV_HEADS * DIM; /* four tokens have slots; 0xffff is a NaN */
 }
 
-static void check_after(void *context, const char *pass, const struct tir_func *f)
+static void poison(void *problem)
 {
-    struct problem *const p = context;
-    if (p->failed_after)
-        return;
-    uint8_t kernarg[512] = {0};
-    for (uint32_t i = 0; i < f->n_args; i++) {
-        const int64_t v = argument(p, f->args[i].name);
-        memcpy(kernarg + f->args[i].offset, &v, tir_dtype_bits(f->args[i].dtype) / 8);
-    }
+    struct problem *const p = problem;
     memset(p->out, 0xff, sizeof(p->out));
     memset(p->k_cache, 0xff, sizeof(p->k_cache));
     memset(p->v_cache, 0xff, sizeof(p->v_cache));
-    const unsigned grid[3] = {3, 1, 1};
-    const bool ran = tir_interpret(f, kernarg, sizeof(kernarg), grid, p->why);
-    if (ran && right(p) && untouched(p))
-        return;
-    p->failed_after = pass ? pass : "building";
-    if (ran)
-        snprintf(p->why, sizeof(p->why), "%s", right(p) ? "another slot was written" : "wrong");
+}
+
+static bool is_right(const void *problem, char why[TIR_WHY])
+{
+    snprintf(why, TIR_WHY, "%s", right(problem) ? "another slot was written" : "wrong");
+    return right(problem) && untouched(problem);
 }
 
 static void run_problem(const struct tgt *t, enum att_rope rope, enum att_kv_layout layout)
@@ -201,23 +174,20 @@ static void run_problem(const struct tgt *t, enum att_rope rope, enum att_kv_lay
     att_set(&p->v, ATT_KV_LAYOUT, (int)layout);
     p->v.loc[ATT_ROTARY_DIM].line = 1;
     att_variant_resolve(&p->v);
-    random_state = 1;
-    fill_random(p->q, sizeof(p->q) / 2);
-    fill_random(p->k, sizeof(p->k) / 2);
-    fill_random(p->value, sizeof(p->value) / 2);
-    fill_random(p->weight, DIM);
+    seed_random(1);
+    fill_random(p->q, TIR_BF16, sizeof(p->q) / 2);
+    fill_random(p->k, TIR_BF16, sizeof(p->k) / 2);
+    fill_random(p->value, TIR_BF16, sizeof(p->value) / 2);
+    fill_random(p->weight, TIR_BF16, DIM);
     for (int i = 0; i < POSITIONS * ROTARY; i++)
         p->cos_sin[i] = (float)cos(i * 0.37);
-    struct att_kernel built;
-    p->v.op->build(&p->v, &t->machine, &built);
-    char why[128];
-    const struct tir_pass_options o = {
-        .schedule = &built.schedule, .round_trip = true, .observe = check_after, .context = p};
-    assert_true(tir_run_passes(built.func, &o, why));
-    tir_func_destroy(built.func);
-    if (p->failed_after)
-        fail_msg("%s, rope %d, layout %d: wrong after %s: %s", t->machine.name, (int)rope,
-                 (int)layout, p->failed_after, p->why);
+    interpret_kernel(&(struct interpreted){.v = &p->v,
+                                           .problem = p,
+                                           .argument = argument,
+                                           .poison = poison,
+                                           .is_right = is_right,
+                                           .grid = {3, 1, 1},
+                                           .round_trip = true});
     free(p);
 }
 

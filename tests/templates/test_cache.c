@@ -7,33 +7,12 @@
 #include "compiler/pipeline.h"
 #include "ir/ir.h"
 #include "templates/cache.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "tests/templates/kernel.h"
 
 #include <string.h>
 
 extern const struct att_template att_template_cache_write, att_template_cache_gather,
     att_template_cache_copy;
-
-static void check_compiles(const struct att_variant *v)
-{
-    static const struct attnc_compile_options options = {.stage = ATTNC_STAGE_LINKED};
-    const struct tgt_blob no_hooks = {0};
-    struct attnc_kernel k;
-    char why[ATTNC_WHY] = "";
-    if (!attnc_compile(v, &no_hooks, &options, stderr, &k, why))
-        fail_msg("%s", why);
-    const struct tgt_kernel_facts *f = &k.facts;
-    if (f->vgpr_spills || f->sgpr_spills || f->scratch_bytes)
-        fail_msg("%s spills: %u VGPR, %u SGPR, %u bytes of scratch", k.name, f->vgpr_spills,
-                 f->sgpr_spills, f->scratch_bytes);
-    attnc_kernel_free(&k);
-}
 
 static struct att_variant variant(const struct att_template *op, const char *target, int head_dim,
                                   int kind)
@@ -61,7 +40,7 @@ static void check_caches(const struct att_template *op, const char *target)
             assert_true(strlen(why.text) > 10);
             continue;
         }
-        check_compiles(&v);
+        compile_kernel(&v, 0);
         built++;
     }
     assert_true(built >= 12);
@@ -75,11 +54,11 @@ static void check_head_dims(const struct att_template *op, const char *target)
     const int kind = ATT_KV_DTYPE_FP8 + 5 * ATT_KV_LAYOUT_SHUFFLE;
     for (unsigned d = 0; d < sizeof(dims) / sizeof(dims[0]); d++) {
         struct att_variant v = variant(op, target, dims[d], kind + 10 * ATT_KV_SCALE_TOKEN);
-        check_compiles(&v);
+        compile_kernel(&v, 0);
         v.kv_scale = ATT_KV_SCALE_BLOCK;
         for (unsigned p = 0; p < 2 && op == &att_template_cache_write; p++) {
             v.page_size = pages[p];
-            check_compiles(&v);
+            compile_kernel(&v, 0);
         }
     }
 }
@@ -95,26 +74,11 @@ static void they_fit_their_registers(void **state)
         check_head_dims(&att_template_cache_gather, target);
         const struct att_variant wide = variant(&att_template_cache_write, target, 512,
                                                 ATT_KV_DTYPE_INT8 + 10 * ATT_KV_SCALE_TOKEN);
-        check_compiles(&wide);
+        compile_kernel(&wide, 0);
         struct att_variant copy;
         att_variant_init(&copy, &att_template_cache_copy, target);
-        check_compiles(&copy);
+        compile_kernel(&copy, 0);
     }
-}
-
-/* Refused with a sentence, or built: a layout that cannot hold its elements ends the test. */
-static unsigned check_answers(const struct att_variant *v)
-{
-    const struct tir_machine *m = &tgt_find(v->target)->machine;
-    struct att_why why = {.text = ""};
-    struct att_kernel k;
-    if (!v->op->check(v, m, &why)) {
-        assert_true(strlen(why.text) > 10);
-        return 0;
-    }
-    v->op->build(v, m, &k);
-    tir_func_destroy(k.func);
-    return 1;
 }
 
 static void every_head_dim_has_layouts(void **state)
@@ -127,9 +91,9 @@ static void every_head_dim_has_layouts(void **state)
         for (int dim = 16; dim <= ATT_CACHE_DIM_MAX + 8; dim += 8)
             for (int kind = 0; kind < KINDS; kind++) {
                 struct att_variant v = variant(ops[o], "gfx942", dim, kind);
-                built += check_answers(&v);
+                built += build_or_refuse(&v);
                 v.head_dim_v = 128;
-                built += check_answers(&v);
+                built += build_or_refuse(&v);
             }
     assert_true(built > 1000);
 }
@@ -143,11 +107,11 @@ static void odd_head_dims_fit_their_registers(void **state)
     for (unsigned d = 0; d < sizeof(dims) / sizeof(dims[0]); d++) {
         const struct att_variant write = variant(&att_template_cache_write, "gfx942", dims[d], 0);
         const struct att_variant gather = variant(&att_template_cache_gather, "gfx942", dims[d], 0);
-        check_compiles(&write);
-        check_compiles(&gather);
+        compile_kernel(&write, 0);
+        compile_kernel(&gather, 0);
     }
     const struct att_variant v = variant(&att_template_cache_write, "gfx950", 144, shuffle);
-    check_compiles(&v);
+    compile_kernel(&v, 0);
 }
 
 /* How often the kernel's assembly has an instruction. */

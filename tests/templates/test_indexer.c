@@ -3,34 +3,11 @@
  * The kernels of the sparse indexer compile for every target without spilling, and refuse what
  * LDS does not hold. What they compute is `attnc verify`'s business.
  */
-#include "compiler/pipeline.h"
-#include "templates/template.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "targets/tgt.h"
+#include "tests/templates/kernel.h"
 
 extern const struct att_template att_template_topk, att_template_indexer_topk,
     att_template_indexer_logits, att_template_indexer_rope_cache;
-
-static void compile(const struct att_variant *v)
-{
-    static const struct attnc_compile_options options = {.stage = ATTNC_STAGE_LINKED};
-    const struct tgt_blob no_hooks = {0};
-    struct attnc_kernel k;
-    char why[ATTNC_WHY] = "";
-    if (!attnc_compile(v, &no_hooks, &options, stderr, &k, why))
-        fail_msg("%s", why);
-    const struct tgt_kernel_facts *f = &k.facts;
-    if (f->vgpr_spills || f->sgpr_spills || f->scratch_bytes)
-        fail_msg("%s spills: %u VGPR, %u SGPR, %u bytes of scratch", k.name, f->vgpr_spills,
-                 f->sgpr_spills, f->scratch_bytes);
-    attnc_kernel_free(&k);
-}
 
 static void selections_fit_their_registers(void **state)
 {
@@ -41,7 +18,7 @@ static void selections_fit_their_registers(void **state)
             struct att_variant v;
             att_variant_init(&v, &att_template_topk, tgt_all[t]->machine.name);
             att_set(&v, ATT_TOP_K, sizes[i]);
-            compile(&v);
+            compile_kernel(&v, 0);
         }
 }
 
@@ -58,7 +35,7 @@ static void scores_fit_their_registers(void **state)
                     tgt_all[t]->machine.name);
                 att_set(&v, ATT_INDEX_HEADS, heads[i]);
                 att_set(&v, ATT_PAGED, kind >> 1);
-                compile(&v);
+                compile_kernel(&v, 0);
             }
 }
 
@@ -73,7 +50,7 @@ static void levels_fit_their_registers(void **state)
             att_set(&v, ATT_PAGED, 1);
             att_set(&v, ATT_LISTED, listed);
             att_set(&v, ATT_TOP_BLOCKS, listed ? 0 : 2048);
-            compile(&v);
+            compile_kernel(&v, 0);
         }
 }
 
@@ -87,7 +64,7 @@ static void heads_fit_their_registers(void **state)
             att_set(&v, ATT_ROPE, kind & 1 ? ATT_ROPE_GPTJ : ATT_ROPE_NEOX);
             att_set(&v, ATT_LAYER_NORM, 1);
             att_set(&v, ATT_KV_LAYOUT, kind >> 1);
-            compile(&v);
+            compile_kernel(&v, 0);
         }
 }
 
@@ -95,11 +72,10 @@ static void a_selection_beyond_lds_is_refused(void **state)
 {
     (void)state;
     struct att_variant v;
-    struct att_why why = {0};
+    struct att_why why;
     att_variant_init(&v, &att_template_topk, "gfx942");
     att_set(&v, ATT_TOP_K, 4096);
-    assert_false(att_template_topk.check(&v, &tgt_find("gfx942")->machine, &why));
-    assert_string_equal(why.text, "top_k 4096 takes 69824 bytes of LDS, gfx942 has 65536");
+    expect_refused(&v, ATT_TOP_K, "top_k 4096 takes 69824 bytes of LDS, gfx942 has 65536");
     assert_true(att_template_topk.check(&v, &tgt_find("gfx950")->machine, &why));
 }
 

@@ -4,42 +4,13 @@
  * that leave room for as many waves as the template counts on, and what cannot be built says why.
  * Numerics are `attnc verify`'s business.
  */
-#include "compiler/pipeline.h"
-#include "ir/ir.h"
-#include "templates/template.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
-#include <stdlib.h>
-#include <string.h>
+#include "targets/tgt.h"
+#include "tests/templates/kernel.h"
 
 extern const struct att_template att_template_mla_rope_cache, att_template_head_product,
     att_template_qk_rmsnorm, att_template_rope_qk_norm_cache;
 
 enum { COUNT = 12 }; /* of settings in a case */
-
-struct setting {
-    enum att_field field;
-    int value;
-};
-
-static struct att_variant variant(const struct att_template *op, const char *target,
-                                  const struct setting *settings)
-{
-    struct att_variant v;
-    att_variant_init(&v, op, target);
-    for (int i = 0; settings[i].field || settings[i].value; i++) {
-        att_set(&v, settings[i].field, settings[i].value);
-        v.loc[settings[i].field].line = 1;
-    }
-    att_variant_resolve(&v);
-    return v;
-}
 
 #define LATENT {ATT_HEAD_DIM, 576}, {ATT_HEAD_DIM_V, 512}
 #define FP8_CACHE \
@@ -94,28 +65,11 @@ static const struct model {
 static void models_fit_their_registers(void **state)
 {
     (void)state;
-    static const struct attnc_compile_options options = {.stage = ATTNC_STAGE_LINKED};
-    const struct tgt_blob no_hooks = {0};
     for (int t = 0; tgt_all[t]; t++)
         for (size_t i = 0; i < sizeof(models) / sizeof(models[0]); i++) {
-            const struct model *model = &models[i];
             const struct att_variant v =
-                variant(model->op, tgt_all[t]->machine.name, model->settings);
-            struct attnc_kernel k;
-            struct att_why reason;
-            char why[ATTNC_WHY] = "";
-            if (!v.op->check(&v, &tgt_all[t]->machine, &reason))
-                fail_msg("%s", reason.text);
-            if (!attnc_compile(&v, &no_hooks, &options, stderr, &k, why))
-                fail_msg("%s", why);
-            const struct tgt_kernel_facts *f = &k.facts;
-            if (f->vgpr_spills || f->sgpr_spills || f->scratch_bytes)
-                fail_msg("%s spills: %u VGPR, %u SGPR, %u bytes of scratch", k.name, f->vgpr_spills,
-                         f->sgpr_spills, f->scratch_bytes);
-            if (f->vgprs + f->agprs > model->registers)
-                fail_msg("%s takes %u registers, not at most %u", k.name, f->vgprs + f->agprs,
-                         model->registers);
-            attnc_kernel_free(&k);
+                variant_of(models[i].op, tgt_all[t]->machine.name, models[i].settings);
+            compile_kernel(&v, models[i].registers);
         }
 }
 
@@ -180,12 +134,8 @@ static void what_cannot_be_built_says_why(void **state)
 {
     (void)state;
     for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
-        const struct att_variant v = variant(wrong[i].op, "gfx942", wrong[i].settings);
-        struct att_why why = {.text = ""};
-        assert_false(v.op->check(&v, &tgt_find("gfx942")->machine, &why));
-        assert_int_equal(why.field, wrong[i].field);
-        if (!strstr(why.text, wrong[i].text))
-            fail_msg("\"%s\" does not say \"%s\"", why.text, wrong[i].text);
+        const struct att_variant v = variant_of(wrong[i].op, "gfx942", wrong[i].settings);
+        expect_refused(&v, wrong[i].field, wrong[i].text);
     }
 }
 

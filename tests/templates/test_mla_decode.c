@@ -4,18 +4,10 @@
  * against softmax(scale (q_nope c + q_pe k_pe) + mask) c in double over a paged latent cache; and
  * what its machine code is like.
  */
-#include "compiler/pipeline.h"
 #include "ir/arith.h"
-#include "ir/interp.h"
 #include "targets/tgt.h"
-#include "templates/template.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "tests/ir/interpreted.h"
+#include "tests/templates/kernel.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -43,36 +35,14 @@ struct problem {
     int32_t slots[BATCH][MAX_KEYS], slot_list[BATCH * MAX_KEYS], slot_indptr[BATCH + 1];
     int32_t kv_indptr[BATCH + 1], work_indptr[3], info[BATCH * PARTS][8];
     double *expected, *expected_lse;
-    const char *failed_after;
-    char why[TIR_WHY];
 };
-
-static uint32_t random_state;
-
-static double random_number(void)
-{
-    random_state = random_state * 1664525u + 1013904223u;
-    return (double)(int32_t)random_state / 2147483648.0;
-}
-
-static unsigned dtype_of(const struct problem *p)
-{
-    return p->v.dtype == ATT_DTYPE_BF16 ? TIR_BF16 : TIR_F16;
-}
 
 static unsigned cache_dtype(const struct problem *p)
 {
-    return p->v.kv_dtype == ATT_KV_DTYPE_FP8 ? TIR_FP8 : dtype_of(p);
+    return p->v.kv_dtype == ATT_KV_DTYPE_FP8 ? TIR_FP8 : dtype_of(&p->v);
 }
 
 static bool fnuz(const struct problem *p) { return strcmp(p->v.target, "gfx942") == 0; }
-
-static void *allocate(size_t n, size_t size)
-{
-    void *const p = malloc(n * size + 1);
-    assert_non_null(p);
-    return p;
-}
 
 static int pages_of(const struct problem *p, int sequence)
 {
@@ -90,11 +60,6 @@ static int key_of(const struct problem *p, int sequence, int key)
 }
 
 static bool is_gap(const struct problem *p, int key) { return is_sparse(p) && key % 7 == 3; }
-
-static double number(const struct problem *p, uint16_t bits)
-{
-    return (double)tir_to_float(dtype_of(p), bits, false);
-}
 
 /* Number of a token's row in the cache. */
 static size_t row_index(const struct problem *p, int sequence, int key)
@@ -124,7 +89,7 @@ static double packed(const struct problem *p, const uint8_t *row, int i)
     float s;
     if (i >= 512) {
         const uint8_t *const at = row + 528 + (i - 512) * 2;
-        return number(p, (uint16_t)(at[0] | at[1] << 8));
+        return number(&p->v, (uint16_t)(at[0] | at[1] << 8));
     }
     memcpy(&s, row + 512 + i / 128 * 4, sizeof(s));
     return (double)tir_to_float(TIR_FP8, row[i], fnuz(p)) * (double)s;
@@ -140,7 +105,7 @@ static void make_packed(const struct problem *p, uint8_t *row)
     }
     for (int i = 0; i < 64; i++) {
         const float v = (float)(1.5 * random_number());
-        const int64_t bits = tir_from_float(dtype_of(p), v, false);
+        const int64_t bits = tir_from_float(dtype_of(&p->v), v, false);
         memcpy(row + 528 + 2 * i, &bits, 2);
     }
 }
@@ -162,7 +127,7 @@ static bool q_is_fp8(const struct problem *p) { return p->v.q_dtype == ATT_Q_DTY
 static double query(const struct problem *p, size_t i)
 {
     if (!q_is_fp8(p))
-        return number(p, p->q[i]);
+        return number(&p->v, p->q[i]);
     const uint8_t bits = ((const uint8_t *)p->q)[i];
     return (double)tir_to_float(TIR_FP8, bits, fnuz(p)) * (double)p->q_scale;
 }
@@ -172,7 +137,7 @@ static void set_query(struct problem *p, size_t i, double v)
     if (q_is_fp8(p))
         ((uint8_t *)p->q)[i] = (uint8_t)tir_from_float(TIR_FP8, (float)(100 * v), fnuz(p));
     else
-        p->q[i] = (uint16_t)tir_from_float(dtype_of(p), (float)v, false);
+        p->q[i] = (uint16_t)tir_from_float(dtype_of(&p->v), (float)v, false);
 }
 
 static void reference_row(const struct problem *p, int sequence, int token, int head)
@@ -237,32 +202,14 @@ static void make_slots(struct problem *p)
     p->slot_indptr[BATCH] = n;
 }
 
-/* The first key of part `part` of n: a multiple of 32, so that a part of a short sequence is
- * empty. */
-static int cut(int n, int part)
-{
-    const int at = (n * part / PARTS + 31) / 32 * 32;
-    return at < n ? at : n;
-}
-
 /* Two lists; a sequence without keys is one item. */
 static void make_work(struct problem *p)
 {
     int n_items = 0;
     for (int s = 0; s < BATCH; s++)
-        for (int part = 0; part < PARTS; part++) {
-            const int n = kv_lens[s], end = cut(n, part + 1);
-            const int32_t item[8] = {s,
-                                     n ? (s * PARTS + part) * p->q_len : -1,
-                                     s * p->q_len,
-                                     (s + 1) * p->q_len,
-                                     cut(n, part),
-                                     end,
-                                     n - end,
-                                     p->heads << 16};
-            if (n || !part)
-                memcpy(p->info[n_items++], item, sizeof(item));
-        }
+        for (int part = 0; part < PARTS; part++)
+            n_items +=
+                work_item(p->info[n_items], s, kv_lens[s], p->q_len, part, PARTS, 0, p->heads);
     p->work_indptr[1] = n_items / 3;
     p->work_indptr[2] = n_items;
 }
@@ -286,15 +233,6 @@ static void make_cache(struct problem *p)
         }
 }
 
-static void make_mask(struct problem *p)
-{
-    for (int s = 0; s < BATCH; s++)
-        p->mask_indptr[s + 1] = p->mask_indptr[s] + p->q_len * kv_lens[s];
-    p->mask = allocate((size_t)p->mask_indptr[BATCH], 1);
-    for (int64_t i = 0; i < p->mask_indptr[BATCH]; i++)
-        p->mask[i] = random_number() > 0.3;
-}
-
 static void make_tensors(struct problem *p)
 {
     const size_t rows = rows_of(p), dim = (size_t)p->v.head_dim, latent = (size_t)p->v.head_dim_v;
@@ -303,7 +241,7 @@ static void make_tensors(struct problem *p)
         make_slots(p);
     make_work(p);
     make_cache(p);
-    make_mask(p);
+    p->mask = random_mask(kv_lens, BATCH, p->q_len, p->mask_indptr);
     p->kv_scale = 0.0137f;
     p->q_scale = 0.0112f;
     p->q = allocate(rows * dim, sizeof(*p->q));
@@ -329,17 +267,11 @@ static void free_tensors(struct problem *p)
         free(all[i]);
 }
 
-static int64_t address(const void *p) { return (int64_t)(uintptr_t)p; }
-
-static int64_t bits_of(float f) { return tir_from_float(TIR_F32, f, false); }
-
-static int64_t argument(const struct problem *p, const char *name)
+static int64_t argument(const void *problem, const char *name)
 {
+    const struct problem *const p = problem;
     const int dim = p->v.head_dim, latent = p->v.head_dim_v;
-    const struct {
-        const char *name;
-        int64_t value;
-    } known[] = {
+    const struct known known[] = {
         {"q", address(p->q)},
         {"k", address(p->cache)},
         {"k_scale", address(&p->kv_scale)},
@@ -376,120 +308,38 @@ static int64_t argument(const struct problem *p, const char *name)
         {"page_shift", __builtin_ctz((unsigned)p->page)},
         {"scale_log2", bits_of(scale * 1.44269504f)},
     };
-    for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++)
-        if (!strcmp(known[i].name, name))
-            return known[i].value;
-    fail_msg("no value for argument %s", name);
-    return 0;
-}
-
-/* The parts of a row become a result: sum of o exp(lse), over the sum of exp(lse). */
-static double combined(const struct problem *p, size_t row, size_t column, double *lse)
-{
-    const size_t heads = (size_t)p->heads, q_len = (size_t)p->q_len;
-    const size_t head = row % heads, token = row / heads, sequence = token / q_len;
-    double sum = 0, o = 0;
-    for (size_t part = 0; part < PARTS; part++) {
-        const size_t at = ((sequence * PARTS + part) * q_len + token % q_len) * heads + head;
-        const double w = exp((double)p->partial_lse[at]);
-        sum += w;
-        if (w > 0)
-            o += w * (double)p->partial_out[at * (size_t)p->v.head_dim_v + column];
-    }
-    *lse = log(sum);
-    return sum > 0 ? o / sum : 0;
-}
-
-static double result(const struct problem *p, size_t row, size_t column, double *lse)
-{
-    const size_t token = row / (size_t)p->heads, head = row % (size_t)p->heads;
-    if (p->listed && kv_lens[token / (size_t)p->q_len])
-        return combined(p, row, column, lse);
-    *lse = (double)p->lse[head * (size_t)(BATCH * p->q_len) + token];
-    return number(p, p->out[row * (size_t)p->v.head_dim_v + column]);
+    return known_value(known, sizeof(known) / sizeof(known[0]), name);
 }
 
 /* Keys that are rounded as they get their scale are off by 2^-9, and scores by as much of scale
  * sum |q k|, which is below 16 here. */
 static double lse_bound(const struct problem *p) { return is_packed(p) ? 0x1p-5 : 1e-4; }
 
-/* Relative error of the whole output; a log of the denominator that is off counts fully. */
-static double error_of(const struct problem *p)
+static struct attention_result result_of(const struct problem *p)
 {
-    double difference = 0, norm = 0, lse = NAN;
-    const size_t latent = (size_t)p->v.head_dim_v;
-    for (size_t row = 0; row < rows_of(p); row++) {
-        for (size_t i = 0; i < latent; i++) {
-            const double want = p->expected[row * latent + i];
-            const double d = result(p, row, i, &lse) - want;
-            difference += isnan(d) ? INFINITY : d * d;
-            norm += want * want;
-        }
-        const double want = p->expected_lse[row];
-        const bool same = isinf(want) ? lse == want : fabs(lse - want) <= lse_bound(p);
-        if ((p->v.lse || p->listed) && !same)
-            difference += INFINITY;
-    }
-    return sqrt(difference / norm);
+    return (struct attention_result){
+        .v = &p->v,
+        .tokens = BATCH * p->q_len,
+        .heads = p->heads,
+        .q_len = p->q_len,
+        .parts = PARTS,
+        .in_parts = p->listed,
+        .kv_lens = kv_lens,
+        .out = p->out,
+        .lse = p->lse,
+        .partial_out = p->partial_out,
+        .partial_lse = p->partial_lse,
+        .expected = p->expected,
+        .expected_lse = p->expected_lse,
+        .lse_bound = p->v.lse || p->listed ? lse_bound(p) : 0,
+    };
 }
 
-/* Rounding of P and of the output to 8 (bf16) or 11 bits, about 0.6 ulp each in the mean. */
-static double bound_of(const struct problem *p)
-{
-    return p->v.dtype == ATT_DTYPE_BF16 ? 4e-3 : 5e-4;
-}
-
-static void poison(struct problem *p)
-{
-    const size_t rows = rows_of(p), latent = (size_t)p->v.head_dim_v;
-    memset(p->out, 0xff, rows * latent * sizeof(*p->out)); /* NaN */
-    memset(p->lse, 0xff, rows * sizeof(*p->lse));
-    memset(p->partial_out, 0xff, PARTS * rows * latent * sizeof(*p->partial_out));
-    memset(p->partial_lse, 0xff, PARTS * rows * sizeof(*p->partial_lse));
-}
-
-static void check_after(void *context, const char *pass, const struct tir_func *f)
-{
-    struct problem *const p = context;
-    if (p->failed_after || (pass && strncmp(pass, "lower_", 6)))
-        return;
-    uint8_t kernarg[512] = {0};
-    for (uint32_t i = 0; i < f->n_args; i++) {
-        const int64_t v = argument(p, f->args[i].name);
-        memcpy(kernarg + f->args[i].offset, &v, tir_dtype_bits(f->args[i].dtype) / 8);
-    }
-    poison(p);
-    const unsigned grid[3] = {p->listed ? 2 : BATCH, 1, 1};
-    if (!tir_interpret(f, kernarg, sizeof(kernarg), grid, p->why)) {
-        p->failed_after = pass ? pass : "building";
-        return;
-    }
-    const double error = error_of(p);
-    if (!(error <= bound_of(p))) {
-        p->failed_after = pass ? pass : "building";
-        snprintf(p->why, sizeof(p->why), "error %.3g, bound %.3g", error, bound_of(p));
-    }
-}
-
-static const struct att_template *mla_decode(void)
-{
-    for (int i = 0; att_templates[i]; i++)
-        if (!strcmp(att_templates[i]->name, "mla_decode"))
-            return att_templates[i];
-    fail_msg("no template named mla_decode");
-    return NULL;
-}
-
-/* What a case is about; the rest is bf16, 512 + 64 elements, 16 heads, page 16, causal, LSE. */
-struct setting {
-    enum att_field field;
-    int value;
-};
-
+/* What `s` does not say is bf16, 512 + 64 elements, 16 heads, page 16, causal, LSE. */
 static struct att_variant variant(const char *target, const struct setting *s, unsigned n)
 {
     struct att_variant v;
-    att_variant_init(&v, mla_decode(), target);
+    att_variant_init(&v, template_of("mla_decode"), target);
     att_set(&v, ATT_HEAD_DIM, 576);
     att_set(&v, ATT_HEAD_DIM_V, 512);
     v.loc[ATT_HEAD_DIM_V].line = 1;
@@ -506,31 +356,23 @@ static void run_case(const char *target, bool listed, const struct setting *s, u
 {
     const struct tgt *const t = tgt_find(target);
     struct problem p = {.listed = listed};
-    struct att_why reason;
     p.v = variant(t->machine.name, s, n);
     p.uncounted = is_sparse(&p) && p.v.page_table == ATT_PAGE_TABLE_INDICES;
-    if (!mla_decode()->check(&p.v, &t->machine, &reason))
-        fail_msg("%s", reason.text);
     p.heads = p.v.gqa ? p.v.gqa : 6;
     p.q_len = p.v.q_len;
     p.page = p.v.page_size ? p.v.page_size : 4;
-    random_state = 1;
+    seed_random(1);
     make_tensors(&p);
-    struct att_kernel k = {.func = NULL};
-    mla_decode()->build(&p.v, &t->machine, &k);
-    const struct tir_pass_options options = {
-        .schedule = &k.schedule, .observe = check_after, .context = &p};
-    char why[128];
-    assert_true(tir_run_passes(k.func, &options, why));
-    if (p.failed_after)
-        fail_msg("%s is wrong after %s: %s", k.func->name, p.failed_after, p.why);
-    tir_func_destroy(k.func);
+    interpret_kernel(&(struct interpreted){.v = &p.v,
+                                           .problem = &p,
+                                           .argument = argument,
+                                           .attention = result_of(&p),
+                                           .grid = {listed ? 2 : BATCH, 1, 1},
+                                           .lowerings_only = true});
     free_tensors(&p);
 }
 
-#define CASE(target, listed, ...)                                   \
-    run_case(target, listed, (const struct setting[]){__VA_ARGS__}, \
-             sizeof((const struct setting[]){__VA_ARGS__}) / sizeof(struct setting))
+#define CASE(target, listed, ...) run_case(target, listed, SETTINGS(__VA_ARGS__))
 
 static void heads_of_any_number_share_a_latent(void **state)
 {
@@ -616,18 +458,10 @@ static void rows_may_be_packed(void **state)
 
 static void check_facts(const char *target, const struct setting *s, unsigned n)
 {
-    static const struct attnc_compile_options options = {.stage = ATTNC_STAGE_LINKED};
-    const struct tgt_blob no_hooks = {0};
     const struct att_variant v = variant(target, s, n);
     const struct tgt *const t = tgt_find(target);
-    struct attnc_kernel k;
-    char why[ATTNC_WHY] = "";
-    if (!attnc_compile(&v, &no_hooks, &options, stderr, &k, why))
-        fail_msg("%s", why);
+    struct attnc_kernel k = compile_attention(&v);
     const struct tgt_kernel_facts *const f = &k.facts;
-    if ((f->vgpr_spills && !f->agprs) || f->sgpr_spills || f->scratch_bytes)
-        fail_msg("%s: %u registers, spills %u VGPR, %u SGPR, %u bytes", k.name, f->vgprs + f->agprs,
-                 f->vgpr_spills, f->sgpr_spills, f->scratch_bytes);
     /* With blocks of 16 keys, which small LDS has for more than 16 columns, a wave has three loads
      * and the page numbers under way: some of these are the last when they are waited for. */
     const bool few_loads = v.gqa > 64 || (v.gqa > 16 && t->machine.lds_bytes <= 64 * 1024);
@@ -638,10 +472,9 @@ static void check_facts(const char *target, const struct setting *s, unsigned n)
     attnc_kernel_free(&k);
 }
 
-#define FACTS(...)                                                               \
-    for (int t = 0; tgt_all[t]; t++)                                             \
-    check_facts(tgt_all[t]->machine.name, (const struct setting[]){__VA_ARGS__}, \
-                sizeof((const struct setting[]){__VA_ARGS__}) / sizeof(struct setting))
+#define FACTS(...)                   \
+    for (int t = 0; tgt_all[t]; t++) \
+    check_facts(tgt_all[t]->machine.name, SETTINGS(__VA_ARGS__))
 
 static void kernels_fit_their_registers(void **state)
 {
@@ -674,10 +507,7 @@ static void what_cannot_be_built_says_why(void **state)
     };
     for (size_t i = 0; i < sizeof(refused) / sizeof(refused[0]); i++) {
         const struct att_variant v = variant("gfx942", &refused[i].setting, 1);
-        struct att_why why = {.text = ""};
-        assert_false(mla_decode()->check(&v, &tgt_find("gfx942")->machine, &why));
-        if (!strstr(why.text, refused[i].sentence))
-            fail_msg("\"%s\" does not say \"%s\"", why.text, refused[i].sentence);
+        expect_refused(&v, refused[i].setting.field, refused[i].sentence);
     }
 }
 

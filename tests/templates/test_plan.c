@@ -3,35 +3,18 @@
  * The plan kernel compiles for every target without spilling. Its integers are `attnc verify`'s
  * business.
  */
-#include "compiler/pipeline.h"
-#include "templates/template.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "targets/tgt.h"
+#include "tests/templates/kernel.h"
 
 extern const struct att_template att_template_plan;
 
 static void it_fits_its_registers(void **state)
 {
     (void)state;
-    static const struct attnc_compile_options options = {.stage = ATTNC_STAGE_LINKED};
     for (int t = 0; tgt_all[t]; t++) {
-        const struct tgt_blob no_hooks = {0};
-        struct attnc_kernel k;
         struct att_variant v;
-        char why[ATTNC_WHY] = "";
         att_variant_init(&v, &att_template_plan, tgt_all[t]->machine.name);
-        if (!attnc_compile(&v, &no_hooks, &options, stderr, &k, why))
-            fail_msg("%s", why);
-        const struct tgt_kernel_facts *f = &k.facts;
-        if (f->vgpr_spills || f->sgpr_spills || f->scratch_bytes)
-            fail_msg("%s spills: %u VGPR, %u SGPR, %u bytes of scratch", k.name, f->vgpr_spills,
-                     f->sgpr_spills, f->scratch_bytes);
-        attnc_kernel_free(&k);
+        compile_kernel(&v, 0);
     }
 }
 

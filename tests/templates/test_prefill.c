@@ -3,55 +3,24 @@
  * Every tile of prefill, on every target, through the whole pipeline: what the machine code is
  * like. Numerics are `attnc verify`'s business.
  */
-#include "compiler/pipeline.h"
-#include "templates/template.h"
+#include "targets/tgt.h"
+#include "tests/templates/kernel.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
-#include <stdlib.h>
 #include <string.h>
+
+extern const struct att_template att_template_prefill;
 
 static const int head_dims[][2] = {{64, 64},  {128, 128}, {192, 128}, {256, 256},
                                    {128, 64}, {192, 64},  {256, 64},  {512, 512}};
 enum { N_DIMS = sizeof(head_dims) / sizeof(head_dims[0]) };
 
-static const struct att_template *prefill(void)
-{
-    for (int i = 0; att_templates[i]; i++)
-        if (!strcmp(att_templates[i]->name, "prefill"))
-            return att_templates[i];
-    fail_msg("no template named prefill");
-    return NULL;
-}
-
 static struct att_variant variant(const char *target, const int dims[2])
 {
     struct att_variant v;
-    att_variant_init(&v, prefill(), target);
+    att_variant_init(&v, &att_template_prefill, target);
     att_set(&v, ATT_HEAD_DIM, dims[0]);
     att_set(&v, ATT_HEAD_DIM_V, dims[1]);
     return v;
-}
-
-static struct attnc_kernel compile(const struct att_variant *v)
-{
-    static const struct attnc_compile_options options = {.stage = ATTNC_STAGE_LINKED};
-    const struct tgt_blob no_hooks = {0};
-    struct attnc_kernel k;
-    char why[ATTNC_WHY] = "";
-    char name[ATT_NAME_MAX];
-    struct att_why reason;
-    att_variant_name(v, name);
-    if (!v->op->check(v, &tgt_find(v->target)->machine, &reason))
-        fail_msg("%s: %s", name, reason.text);
-    if (!attnc_compile(v, &no_hooks, &options, stderr, &k, why))
-        fail_msg("%s: %s", name, why);
-    return k;
 }
 
 /* What holds for every kernel that is shipped. */
@@ -84,7 +53,7 @@ static void tiles_fit_their_registers_on_every_target(void **state)
                     att_set(&v, ATT_MASK, mask);
                     att_set(&v, ATT_LSE, mask == ATT_MASK_NONE);
                     att_set(&v, ATT_SINKS, mask == ATT_MASK_WINDOW);
-                    struct attnc_kernel k = compile(&v);
+                    struct attnc_kernel k = compile_attention(&v);
                     check_facts(&k, 0);
                     attnc_kernel_free(&k);
                 }
@@ -99,7 +68,7 @@ static void head_dims_between_the_tiles(void **state)
     for (int t = 0; tgt_all[t]; t++)
         for (size_t d = 0; d < sizeof(dims) / sizeof(dims[0]); d++) {
             struct att_variant v = variant(tgt_all[t]->machine.name, dims[d]);
-            struct attnc_kernel k = compile(&v);
+            struct attnc_kernel k = compile_attention(&v);
             check_facts(&k, 0);
             attnc_kernel_free(&k);
         }
@@ -149,7 +118,7 @@ static void soft_cap_fits_too(void **state)
         for (int d = 0; d < N_DIMS; d++) {
             struct att_variant v = variant(tgt_all[t]->machine.name, head_dims[d]);
             att_set(&v, ATT_SOFT_CAP, 1);
-            struct attnc_kernel k = compile(&v);
+            struct attnc_kernel k = compile_attention(&v);
             check_facts(&k, 0);
             attnc_kernel_free(&k);
         }
@@ -168,7 +137,7 @@ static void paged_tiles_fit_too(void **state)
                     att_set(&v, ATT_KV_LAYOUT, layout);
                     att_set(&v, ATT_KV_SCALE, scale);
                     att_set(&v, ATT_KV_DTYPE, scale ? ATT_KV_DTYPE_FP8 : ATT_KV_DTYPE_SAME);
-                    struct attnc_kernel k = compile(&v);
+                    struct attnc_kernel k = compile_attention(&v);
                     check_facts(&k, 4);
                     attnc_kernel_free(&k);
                 }
@@ -206,7 +175,7 @@ static void matrix_pipe_is_kept_busy(void **state)
     } floors[] = {{"gfx942", 880}, {"gfx950", 850}};
     for (int i = 0; i < 2; i++) {
         struct att_variant v = variant(floors[i].target, head_dims[1]);
-        struct attnc_kernel k = compile(&v);
+        struct attnc_kernel k = compile_attention(&v);
         if (k.facts.mfma_duty < floors[i].permille)
             fail_msg("%s: duty %u permille, at least %u are asked for", k.name, k.facts.mfma_duty,
                      floors[i].permille);

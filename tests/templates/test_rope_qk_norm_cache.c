@@ -3,40 +3,12 @@
  * rope_qk_norm_cache on every target: the heads, norms and caches of models compile into registers
  * that leave room for several waves. Numerics are `attnc verify`'s business.
  */
-#include "compiler/pipeline.h"
-#include "ir/ir.h"
-#include "templates/template.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
-#include <stdlib.h>
-#include <string.h>
+#include "targets/tgt.h"
+#include "tests/templates/kernel.h"
 
 extern const struct att_template att_template_rope_qk_norm_cache;
 
 enum { COUNT = 16 }; /* of settings in a case */
-
-struct setting {
-    enum att_field field;
-    int value;
-};
-
-static struct att_variant variant(const char *target, const struct setting *settings)
-{
-    struct att_variant v;
-    att_variant_init(&v, &att_template_rope_qk_norm_cache, target);
-    for (int i = 0; settings[i].value; i++) {
-        att_set(&v, settings[i].field, settings[i].value);
-        v.loc[settings[i].field].line = 1;
-    }
-    att_variant_resolve(&v);
-    return v;
-}
 
 /* Where a value is 0 the case ends: fields are at their default then. */
 static const struct setting models[][COUNT] = {
@@ -113,44 +85,13 @@ static const struct setting models[][COUNT] = {
 static void models_fit_their_registers(void **state)
 {
     (void)state;
-    static const struct attnc_compile_options options = {.stage = ATTNC_STAGE_LINKED};
-    const struct tgt_blob no_hooks = {0};
     for (int t = 0; tgt_all[t]; t++)
         for (size_t i = 0; i < sizeof(models) / sizeof(models[0]); i++) {
-            const struct att_variant v = variant(tgt_all[t]->machine.name, models[i]);
-            struct attnc_kernel k;
-            struct att_why reason;
-            char why[ATTNC_WHY] = "";
-            if (!v.op->check(&v, &tgt_all[t]->machine, &reason))
-                fail_msg("%s", reason.text);
-            if (!attnc_compile(&v, &no_hooks, &options, stderr, &k, why))
-                fail_msg("%s", why);
-            const struct tgt_kernel_facts *f = &k.facts;
-            if (f->vgpr_spills || f->sgpr_spills || f->scratch_bytes)
-                fail_msg("%s spills: %u VGPR, %u SGPR, %u bytes of scratch", k.name, f->vgpr_spills,
-                         f->sgpr_spills, f->scratch_bytes);
+            const struct att_variant v =
+                variant_of(&att_template_rope_qk_norm_cache, tgt_all[t]->machine.name, models[i]);
             const bool gathers = v.kv_layout == ATT_KV_LAYOUT_SHUFFLE;
-            const unsigned room = v.head_dim > 128 || gathers ? 256 : 128;
-            if (f->vgprs + f->agprs > room)
-                fail_msg("%s takes %u registers, not at most %u", k.name, f->vgprs + f->agprs,
-                         room);
-            attnc_kernel_free(&k);
+            compile_kernel(&v, v.head_dim > 128 || gathers ? 256 : 128);
         }
-}
-
-/* Refused with a sentence, or built: a layout that cannot hold its elements ends the test. */
-static unsigned check_answers(const struct att_variant *v)
-{
-    const struct tir_machine *m = &tgt_find(v->target)->machine;
-    struct att_why why = {.text = ""};
-    struct att_kernel k;
-    if (!v->op->check(v, m, &why)) {
-        assert_true(strlen(why.text) > 10);
-        return 0;
-    }
-    v->op->build(v, m, &k);
-    tir_func_destroy(k.func);
-    return 1;
 }
 
 static void every_head_dim_has_layouts(void **state)
@@ -166,12 +107,13 @@ static void every_head_dim_has_layouts(void **state)
                     {ATT_ROPE, kind & 1 ? ATT_ROPE_GPTJ : ATT_ROPE_NEOX},
                     {ATT_KV_DTYPE, kind < 4 ? ATT_KV_DTYPE_BF16 : ATT_KV_DTYPE_FP8},
                 };
-                struct att_variant v = variant("gfx942", settings);
+                struct att_variant v =
+                    variant_of(&att_template_rope_qk_norm_cache, "gfx942", settings);
                 v.kv_layout = kind & 2 ? ATT_KV_LAYOUT_SHUFFLE : ATT_KV_LAYOUT_NHD;
                 v.kv_scale = (enum att_kv_scale)(kind / 4);
-                built += check_answers(&v);
+                built += build_or_refuse(&v);
                 v.rotary_dim = dim;
-                built += check_answers(&v);
+                built += build_or_refuse(&v);
             }
     assert_true(built > 1000);
 }
@@ -208,12 +150,9 @@ static void what_cannot_be_built_says_why(void **state)
          "an int8 cache needs a scale"},
     };
     for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
-        const struct att_variant v = variant("gfx942", wrong[i].settings);
-        struct att_why why = {.text = ""};
-        assert_false(v.op->check(&v, &tgt_find("gfx942")->machine, &why));
-        assert_int_equal(why.field, wrong[i].field);
-        if (!strstr(why.text, wrong[i].text))
-            fail_msg("\"%s\" does not say \"%s\"", why.text, wrong[i].text);
+        const struct att_variant v =
+            variant_of(&att_template_rope_qk_norm_cache, "gfx942", wrong[i].settings);
+        expect_refused(&v, wrong[i].field, wrong[i].text);
     }
 }
 
