@@ -326,27 +326,19 @@ int attn_pages_fill(enum attn_page_table table, const struct attn_pages *p, cons
 
 /* ATTN_CHECK_DATA. */
 
-/* What is read back of the lists of pages; NULL where it does not apply. */
-struct lists {
-    int32_t *lens, *indptr, *entries; /* entries: of all rows or of the list, as far as used */
-    int64_t stride;                   /* from a row of entries to the next */
-};
-
 static int64_t count_pages(const struct attn_cache_desc *d, int32_t tokens)
 {
     return ((int64_t)tokens + d->page_size - 1) / d->page_size;
 }
 
-static int check_lens(const struct attn_cache_desc *d, const struct attn_pages *p,
-                      const struct lists *l, int32_t batch)
+static int check_lens(const struct attn_cache_desc *d, const struct attn_page_lists *l,
+                      int32_t batch)
 {
     for (int32_t s = 0; s < batch; s++) {
         if (l->lens[s] < 0)
             return attn_fail(ATTN_BAD_DATA, "kv_lens[%d] is %d", s, l->lens[s]);
         const int64_t need = count_pages(d, l->lens[s]);
-        const int64_t have = l->indptr    ? l->indptr[s + 1] - l->indptr[s]
-                             : p->entries ? p->entries
-                                          : p->block_table_stride;
+        const int64_t have = attn_page_list_room(l, s);
         if (need > have)
             return attn_fail(ATTN_BAD_DATA, "kv_lens[%d] is %d, %lld pages; it is given %lld", s,
                              l->lens[s], (long long)need, (long long)have);
@@ -355,11 +347,11 @@ static int check_lens(const struct attn_cache_desc *d, const struct attn_pages *
 }
 
 static int check_entries(const struct attn_cache_desc *d, const struct attn_cache *c,
-                         const struct lists *l, int32_t batch)
+                         const struct attn_page_lists *l, int32_t batch)
 {
     const int32_t limit = c->page_count ? c->page_count : INT32_MAX;
     for (int32_t s = 0; s < batch; s++) {
-        const int64_t first = l->indptr ? l->indptr[s] : s * l->stride;
+        const int64_t first = attn_page_list_first(l, s);
         for (int64_t i = first; i < first + count_pages(d, l->lens[s]); i++) {
             if (l->entries[i] >= 0 && l->entries[i] < limit)
                 continue;
@@ -373,53 +365,16 @@ static int check_entries(const struct attn_cache_desc *d, const struct attn_cach
     return ATTN_OK;
 }
 
-static int read_lists(const struct attn_device *device, enum attn_page_table table,
-                      const struct attn_pages *p, int32_t batch, void *stream, struct lists *l)
-{
-    const size_t size = sizeof(int32_t);
-    void *copy = NULL;
-    int r = attn_read_back(device, p->kv_lens, batch * size, stream, &copy);
-    l->lens = copy;
-    if (r || !l->lens)
-        return r;
-    if (table == ATTN_PAGES_BLOCKS) {
-        l->stride = p->block_table_stride ? p->block_table_stride : p->entries;
-        const int64_t row = p->entries ? p->entries : p->block_table_stride;
-        r = attn_read_back(device, p->block_table, ((batch - 1) * l->stride + row) * size, stream,
-                           &copy);
-        l->entries = copy;
-        return r;
-    }
-    const struct attn_indptr indptr = {
-        .name = "kv_indptr",
-        .data = p->kv_indptr,
-        .batch = batch,
-        .longest = INT32_MAX,
-        .total = p->entries ? p->entries : INT32_MAX,
-    };
-    r = attn_check_indptr(device, &indptr, stream);
-    if (!r)
-        r = attn_read_back(device, p->kv_indptr, (batch + 1) * size, stream, &copy);
-    if (r)
-        return r;
-    l->indptr = copy;
-    r = attn_read_back(device, p->kv_indices, l->indptr[batch] * size, stream, &copy);
-    l->entries = copy;
-    return r;
-}
-
 int attn_pages_check(const struct attn_device *device, const struct attn_cache_desc *desc,
                      enum attn_page_table table, const struct attn_cache *cache,
                      const struct attn_pages *pages, int32_t batch, void *stream)
 {
-    struct lists l = {0};
-    int r = read_lists(device, table, pages, batch, stream, &l);
-    if (!r && l.entries)
-        r = check_lens(desc, pages, &l, batch);
-    if (!r && l.entries)
+    struct attn_page_lists l = {0};
+    int r = attn_read_page_lists(device, table, pages, batch, stream, &l);
+    if (!r && l.lens && l.entries)
+        r = check_lens(desc, &l, batch);
+    if (!r && l.lens && l.entries)
         r = check_entries(desc, cache, &l, batch);
-    free(l.lens);
-    free(l.indptr);
-    free(l.entries);
+    attn_free_page_lists(&l);
     return r;
 }

@@ -81,3 +81,60 @@ int attn_check_elements(const struct attn_device *device, const struct attn_elem
     free(copy);
     return r;
 }
+
+/* Lists of pages. */
+
+/* NULL where the call has no such array. */
+static int read_array(const struct attn_device *device, const int32_t *data, int64_t count,
+                      void *stream, int32_t **array)
+{
+    void *copy = NULL;
+    const int r =
+        data ? attn_read_back(device, data, (size_t)count * sizeof(*data), stream, &copy) : ATTN_OK;
+    *array = copy;
+    return r;
+}
+
+int attn_read_page_lists(const struct attn_device *device, enum attn_page_table table,
+                         const struct attn_pages *p, int32_t batch, void *stream,
+                         struct attn_page_lists *l)
+{
+    l->stride = p->block_table_stride ? p->block_table_stride : p->entries;
+    l->room = p->entries ? p->entries : l->stride;
+    int r = read_array(device, p->kv_lens, batch, stream, &l->lens);
+    if (r || (p->kv_lens && !l->lens))
+        return r;
+    if (table == ATTN_PAGES_BLOCKS)
+        return read_array(device, p->block_table, (batch - 1) * l->stride + l->room, stream,
+                          &l->entries);
+    const struct attn_indptr indptr = {
+        .name = "kv_indptr",
+        .data = p->kv_indptr,
+        .batch = batch,
+        .longest = INT32_MAX,
+        .total = p->entries ? p->entries : INT32_MAX,
+    };
+    r = attn_check_indptr(device, &indptr, stream);
+    if (!r)
+        r = read_array(device, p->kv_indptr, batch + 1, stream, &l->indptr);
+    if (!r && l->indptr)
+        r = read_array(device, p->kv_indices, l->indptr[batch], stream, &l->entries);
+    return r;
+}
+
+void attn_free_page_lists(struct attn_page_lists *l)
+{
+    free(l->lens);
+    free(l->indptr);
+    free(l->entries);
+}
+
+int64_t attn_page_list_first(const struct attn_page_lists *l, int32_t s)
+{
+    return l->indptr ? l->indptr[s] : s * l->stride;
+}
+
+int64_t attn_page_list_room(const struct attn_page_lists *l, int32_t s)
+{
+    return l->indptr ? l->indptr[s + 1] - l->indptr[s] : l->room;
+}

@@ -34,4 +34,21 @@ struct attn_elements {
 int attn_check_elements(const struct attn_device *device, const struct attn_elements *elements,
                         void *stream);
 
+/* The lists of attn_pages as they are read back. All is NULL where nothing could be read: while a
+ * graph is captured; `lens` also where the call has no kv_lens. */
+struct attn_page_lists {
+    int32_t *lens, *indptr, *entries; /* indptr: of ATTN_PAGES_INDICES, else NULL */
+    int64_t stride, room;             /* of a row of block_table */
+};
+
+/* Reads them, and checks kv_indptr. attn_free_page_lists() is needed in any case. */
+int attn_read_page_lists(const struct attn_device *device, enum attn_page_table table,
+                         const struct attn_pages *p, int32_t batch, void *stream,
+                         struct attn_page_lists *l);
+void attn_free_page_lists(struct attn_page_lists *l);
+
+/* The first entry of sequence s, and how many it has room for. */
+int64_t attn_page_list_first(const struct attn_page_lists *l, int32_t s);
+int64_t attn_page_list_room(const struct attn_page_lists *l, int32_t s);
+
 #endif
