@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "compiler/process.h"
+#include "compiler/yaml.h"
 
 enum { MAX_ARGS = 128 };
 
@@ -106,4 +107,49 @@ bool exists(const char *name)
 {
     struct stat st;
     return stat(name, &st) == 0;
+}
+
+void expect_same(const char *a, const char *b)
+{
+    size_t size_a, size_b;
+    char *bytes_a = read_file(a, &size_a), *bytes_b = read_file(b, &size_b);
+    assert_non_null(bytes_a);
+    assert_non_null(bytes_b);
+    assert_int_equal(size_a, size_b);
+    assert_memory_equal(bytes_a, bytes_b, size_a);
+    free(bytes_a);
+    free(bytes_b);
+}
+
+char *page_data(const char *path)
+{
+    static const char start[] = "<!doctype html>";
+    size_t size;
+    char *const page = read_file(path, &size);
+    assert_non_null(page);
+    assert_memory_equal(page, start, sizeof(start) - 1);
+    assert_null(strstr(page, "http://"));
+    assert_null(strstr(page, "https://"));
+    assert_null(strstr(page, "@DATA@"));
+    assert_null(strstr(page, "@STYLE@"));
+    char *data = strstr(page, "id=\"data\">"), *end = data ? strstr(data, "</script>") : NULL;
+    assert_non_null(end);
+    data += strlen("id=\"data\">");
+    *end = '\0';
+    struct attnc_yaml y;
+    struct attnc_diag d = {.file = path, .text = data, .size = (size_t)(end - data)};
+    assert_true(attnc_yaml_parse(&y, data, d.size, &d));
+    attnc_yaml_free(&y);
+    memmove(page, data, d.size + 1);
+    return page;
+}
+
+void save_csv(const char *db, const char *path)
+{
+    char line[128];
+    snprintf(line, sizeof(line), "tune --csv --db %s", db);
+    struct run r = run(line);
+    assert_int_equal(r.status, 0);
+    write_file(path, (const char *)r.out.data);
+    end_run(&r);
 }

