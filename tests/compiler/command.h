@@ -40,7 +40,7 @@ void expect_file(const char *name, const char *text);
 /** Fails unless both files hold the same bytes. */
 void expect_same(const char *a, const char *b);
 
-/** The JSON in an HTML page that takes nothing from elsewhere; fails where it is none. free() it. */
+/** The JSON in an HTML page that takes nothing from elsewhere; fails without it. free() it. */
 char *page_data(const char *path);
 
 /** Writes the CSV of a database of `attnc tune` to a file, for comparisons. */
