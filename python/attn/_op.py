@@ -309,12 +309,18 @@ class Bound:
             return True
 
         def three(x, y, z, stream):
-            pointer, sign = READ[z.__class__](z, self)
-            if sign != seen[2]:
+            pointer, sign = READ[x.__class__](x, self)
+            other, sign_y = READ[y.__class__](y, self)
+            third, sign_z = READ[z.__class__](z, self)
+            if sign != seen_x or sign_y != seen_y or sign_z != seen[2]:
                 return False
             with lock:
-                words[places[2]] = pointer
-            return two(x, y, stream)
+                words[place_x], words[place_y], words[places[2]] = pointer, other, third
+                words[at] = stream
+                status = launch(handle, args)
+                if status or host:
+                    finish(status)
+            return True
 
         place_x, seen_x = places[0], seen[0]
         place_y, seen_y = (places[1], seen[1]) if len(names) > 1 else (None, None)
