@@ -203,6 +203,22 @@ class Decode:
         self.assertEqual([int(n) for n in indptr], [0, splits, 2 * splits])
         self.assertEqual(splits, 16)
 
+    def test_the_plan_of_the_next_draft(self):
+        names = ("work_metadata_ptrs", "work_indptr", "work_info_set", "reduce_indptr",
+                 "reduce_final_map", "reduce_partial_map")
+        room = aiter.get_mla_metadata_info_v1(2, 3, 5, None, None, False)
+        plan = {n: self.t(np.zeros(shape, np.int32)) for n, (shape, _) in zip(names, room)}
+        last = self.t(np.ones(2, np.int32))
+        aiter.get_mla_metadata_v1(self.t(np.array([0, 3, 6], np.int32)),
+                                  self.t(np.array([0, 900, 940], np.int32)), last, 5, 1, True, **plan,
+                                  max_seqlen_qo=3)
+        aiter.decode_update_mla_metadata_v1(  # 100 keys more, 7 less
+            self.t(np.array([0, 3, 6], np.int32)), self.t(np.array([0, 1000, 1033], np.int32)), last, 5, 1,
+            True, **plan, num_reject_tokens=self.t(np.array([-99, 8], np.int32)))
+        del plan["work_metadata_ptrs"]
+        self.latent([1, 1], [1000, 33], aiter.mla_decode_fwd, **plan)
+        self.assertGreater(int(self.back(plan["reduce_indptr"])[2]), 1, "nothing was split")
+
     def test_mla_prefill_fwd(self):
         out, lse = self.latent([4, 3], [700, 3], aiter.mla_prefill_fwd)
         self.assertIsNotNone(lse)

@@ -192,6 +192,18 @@ def get_mla_metadata_v1(seqlens_qo_indptr, seqlens_kv_indptr, kv_last_page_lens,
            reduce_final_map, reduce_partial_map)
 
 
+def decode_update_mla_metadata_v1(seqlens_qo_indptr, seqlens_kv_indptr, kv_last_page_lens,
+                                  num_heads_per_head_k, num_heads_k, is_causal, work_metadata_ptrs,
+                                  work_info_set, work_indptr, reduce_indptr, reduce_final_map,
+                                  reduce_partial_map, page_size=1, kv_granularity=16, max_seqlen_qo=1,
+                                  dtype_q=None, dtype_kv=None, num_reject_tokens=None):
+    """The next draft's plan, of one query a sequence, its own row, and of the lengths that the pages
+    hold now: made anew, whatever the lists held."""
+    get_mla_metadata_v1(None, seqlens_kv_indptr, kv_last_page_lens, num_heads_per_head_k, num_heads_k,
+                        is_causal, work_metadata_ptrs, work_info_set, work_indptr, reduce_indptr,
+                        reduce_final_map, reduce_partial_map, page_size, max_seqlen_qo=1)
+
+
 def mla_reduce_v1(partial_output, partial_lse, reduce_indptr, reduce_final_map, reduce_partial_map,
                   max_seqlen_q, num_kv_splits, final_output, final_lse=None):
     """As pa_reduce_v1(), with the arguments in this order."""

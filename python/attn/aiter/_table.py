@@ -46,7 +46,7 @@ ROWS = (
      "`flash_layout` or SHUFFLE; `cos` and `sin` are joined into one table once; fp8 `q_out`",
      "values `[page, head, D, token]`, `offs`, partial rotation"),
     (("mla_decode_fwd", "get_mla_metadata_info_v1", "get_mla_metadata_v1", "mla_reduce_v1",
-      "get_meta_param"), "ATOM, SGLang, vLLM",
+      "get_meta_param", "decode_update_mla_metadata_v1"), "ATOM, SGLang, vLLM",
      "any number of heads up to 128, pages of any size, fp8 caches and queries, LSE, lists of slots",
      "`logit_cap`, context parallelism, `return_logits`, `topk` in the metadata"),
     (("mla_prefill_fwd",), "ATOM, SGLang", "up to 64 queries a sequence", "more of them"),
@@ -86,8 +86,6 @@ MISSING = (
     ("mla_prefill_ps_asm_fwd", "ATOM, SGLang", _FP8_PREFILL),
     ("get_ps_metadata_info_v1", "SGLang", "it plans mla_prefill_ps_asm_fwd"),
     ("get_ps_metadata_v1", "SGLang", "it plans mla_prefill_ps_asm_fwd"),
-    ("decode_update_mla_metadata_v1", "ATOM",
-     "it changes a plan in place; get_mla_metadata_v1 makes the next one, in the graph too"),
     ("csr_to_dense_block_table", "ATOM", "it serves decode_attention_fwd; libattn reads either table"),
     ("minimax_qk_norm_rope", "ATOM", "it works out the norm over all heads itself; rope_qk_norm_cache is "
      "given the sum of squares"),
