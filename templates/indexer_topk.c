@@ -34,6 +34,7 @@ struct indexer {
 
 static const struct att_tile tiles[] = {
     {.waves = 8, .why = "two waves a SIMD: q stays in registers"},
+    {.waves = 4, .why = "a wave a SIMD: it has registers for the q of 128 heads"},
 };
 
 static const struct att_knob knobs[] = {
@@ -67,9 +68,14 @@ static struct sizes sizes_of(const struct att_variant *v, const struct att_tile 
     return s;
 }
 
+/* Two waves of a SIMD have 256 registers each, of which q and weights of 128 heads take half. */
 static bool fits(const struct att_variant *v, const struct att_tile *t, const struct tir_machine *m,
                  struct att_why *why)
 {
+    enum { HEADS = 96, ALONE = 4 };
+    if (v->index_heads > HEADS && t->waves > ALONE)
+        return att_reject(why, ATT_TILE, "%d waves have no registers for the q of %d heads",
+                          t->waves, v->index_heads);
     const struct sizes s = sizes_of(v, t, m);
     const unsigned most = s.keys.room > s.blocks.room ? s.keys.room : s.blocks.room;
     if (!att_select_holds(most, t->waves))

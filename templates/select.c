@@ -146,6 +146,7 @@ static struct sums add_waves(const struct att_select *s, struct tir_value slot,
     struct tir_builder *b = s->b;
     const unsigned waves = b->f->waves;
     const struct tir_value at = tir_add(b, s->counts, tir_mul(b, slot, tir_i32(b, (int)waves * 4)));
+    tir_anchor(b, own); /* LLVM would count in the branch below, and keep every mask until then */
     const struct tir_value mine = tir_cmp_eq(b, s->lane_index, number(s, s->wave));
     tir_lds_scatter_if(b, mine, address(s, at, s->lane_index), number(s, own));
     meet(s);

@@ -39,17 +39,26 @@ static void scores_fit_their_registers(void **state)
             }
 }
 
+/* The largest that there are; with blocks two selections are beside q and its weights. */
 static void levels_fit_their_registers(void **state)
 {
     (void)state;
+    static const struct {
+        int heads, paged, small, listed, top_blocks;
+    } kinds[] = {
+        {64, 1, 0, 0, 2048}, {64, 1, 0, 1, 0},  {64, 1, 1, 0, 256},
+        {128, 0, 0, 0, 256}, {128, 1, 1, 1, 0}, {128, 1, 1, 0, 256},
+    };
     for (int t = 0; tgt_all[t]; t++)
-        for (int listed = 0; listed < 2; listed++) {
+        for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
             struct att_variant v;
             att_variant_init(&v, &att_template_indexer_topk, tgt_all[t]->machine.name);
             att_set(&v, ATT_TOP_K, 512);
-            att_set(&v, ATT_PAGED, 1);
-            att_set(&v, ATT_LISTED, listed);
-            att_set(&v, ATT_TOP_BLOCKS, listed ? 0 : 2048);
+            att_set(&v, ATT_INDEX_HEADS, kinds[i].heads);
+            att_set(&v, ATT_PAGED, kinds[i].paged);
+            att_set(&v, ATT_SMALL_PAGES, kinds[i].small);
+            att_set(&v, ATT_LISTED, kinds[i].listed);
+            att_set(&v, ATT_TOP_BLOCKS, kinds[i].top_blocks);
             compile_kernel(&v, 0);
         }
 }
