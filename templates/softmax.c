@@ -139,6 +139,17 @@ static struct tir_value cap_by_series(struct tir_builder *b, struct tir_value y,
     return tir_mul(b, tir_mul(b, sum, y), tir_splat(b, cap, tir_typeof(b->f, y)));
 }
 
+/* Either, as is more exact. One after the other, and both of y alone: this is beside all that a
+ * loop holds in registers. */
+static struct tir_value cap_exactly(struct tir_builder *b, struct tir_value y, struct tir_value cap,
+                                    struct tir_value down)
+{
+    const struct tir_value series = cap_by_series(b, y, cap);
+    const struct tir_value other = cap_by_exp(b, y, cap, tir_f32(b, 2 * LOG2E), down);
+    const struct tir_value small = tir_cmp_lt(b, tir_abs(b, y), tir_float_like(b, y, 0.375f));
+    return tir_select(b, small, series, other);
+}
+
 /* Up to a cap of 512 the last bit of `cap` is 2^-14 of a logit at most and the exponential will do;
  * above, scores much smaller than the cap take the series. */
 struct tir_value att_soft_cap(struct tir_builder *b, struct tir_value s, struct tir_value cap,
@@ -149,9 +160,7 @@ struct tir_value att_soft_cap(struct tir_builder *b, struct tir_value s, struct 
     const struct tir_value down = tir_mul(b, cap, tir_f32(b, -2.0f));
     struct tir_if large = tir_begin_if(b, tir_cmp_gt(b, cap, tir_f32(b, 512.0f)), true, &t, 1);
     const struct tir_value y = tir_mul(b, s, tir_splat(b, rate, t));
-    const struct tir_value small = tir_cmp_lt(b, tir_abs(b, y), tir_float_like(b, y, 0.375f));
-    const struct tir_value exact =
-        tir_select(b, small, cap_by_series(b, y, cap), cap_by_exp(b, s, cap, rate2, down));
+    const struct tir_value exact = cap_exactly(b, y, cap, down);
     tir_else(b, &large, &exact);
     struct tir_value capped = cap_by_exp(b, s, cap, rate2, down);
     tir_end_if(b, &large, &capped);
