@@ -150,6 +150,9 @@ def key_row(k, op, schema):
         texts = ", ".join(quoted(t) for t in schema.enums[k.kind].texts())
         text = (f"    static const char *const {k.field}_texts[] = {{{texts}}};\n"
                 f"{add}(key, {field}, {k.field}_texts[d->{k.name}]);\n")
+    elif k.kind == "int" and k.low == 0:
+        text = (f"    if (d->{k.name})\n    {add}_number(key, {field}, d->{k.name});\n    else\n"
+                f"    {add}(key, {field}, \"{schema.fields[k.field].zero}\");\n")
     elif k.kind == "int":
         text = f"{add}_number(key, {field}, d->{k.name});\n"
     elif k.kind == "flag" and schema.fields[k.field].kind == "enum":

@@ -29,9 +29,9 @@ def key_limits(k, op, schema):
     if k.kind.startswith("enum "):
         return " or ".join(k.only or schema.enums[k.kind].texts())
     if k.kind == "int":
-        text = f"{k.low} to {k.high}"
-        if field and field.zero and field.zero == "any":
-            text += ", or any"
+        text = f"{k.low or 1} to {k.high}"
+        if field and field.zero and (field.zero == "any" or k.low == 0):
+            text += f", or {field.zero}"
         return text + (f", default {k.default}" if k.default else "")
     if k.kind == "flag":
         values = field.values[:2] if field and field.kind == "enum" else ["true", "false"]

@@ -38,7 +38,7 @@ static void rows_of_the_table_make_sense(void **state)
         if (info->kind != ATT_KIND_INT)
             continue;
         assert_true(info->min < info->max);
-        assert_true(info->min == 0 || !info->zero); /* a word that stands for 0 */
+        assert_true((info->min == 0) == (info->zero != NULL));
         if (info->follows)
             assert_true(att_fields[info->like].kind == ATT_KIND_INT);
         else if (!info->required)
