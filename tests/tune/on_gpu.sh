@@ -6,7 +6,7 @@ source=$1 attnc=$(realpath "$2") probes=$(realpath "$4")
 root=$(mktemp -d)
 trap 'rm -rf "$root"' EXIT
 cd "$root"
-export XDG_CACHE_HOME="$root/cache" LD_LIBRARY_PATH="$3" HIPSIM=target=gfx950 SHAKY=noise=1,execute=1
+export XDG_CACHE_HOME="$root/cache" LD_LIBRARY_PATH="$3" HIPSIM=target=gfx950 SHAKY=noise=1,execute=4096
 export ON_GPU_TUNE='--tiles 1 --verify 1 --seconds 1 --flush 1'
 echo 'kernels: [{ op: decode, head_dim: 64, gqa: 8, page_size: 16 }]' >d.yaml
 echo 'decode batch=1,k=128,heads=8' >shapes
@@ -16,11 +16,8 @@ for file in machine.out verify.json bench.out tuned.yaml tuned.attnpack tuned.sq
     [ -s "on-gpu/$file" ] || { echo "$file is missing"; exit 1; }
 done
 grep -q 'root mean square' on-gpu/calibrate.out
-# Times vary by 1 %: what the loops find is within 5 % of what the simulator has. Without noise they find
-# just that: test `probes`.
-grep -q '^gfx950 --parameters ' on-gpu/loops-fit.out
-awk '$1 == "parameter" { rows = 1; next } /--parameters/ { exit } rows { n++; if ($3 < 0.95 * $2 || $3 > 1.05 * $2) bad = 1 }
-    END { exit bad || n < 10 }' on-gpu/loops-fit.out
+# Times vary by 1 %, and what varies is no reason to change a parameter.
+grep -q -- 'gfx950 --parameters (nothing changes)' on-gpu/loops-fit.out || { cat on-gpu/loops-fit.out; exit 1; }
 # What arrives elsewhere is enough for a calibration there.
 cd on-gpu
 unset LD_LIBRARY_PATH

@@ -9,8 +9,8 @@
  *   drift=P      the clock gets slower by P percent with every hundred launches
  *   fault=N      the N-th launch, from 1, and all after it fail
  *   hang=N       the N-th event that is waited for never comes
- *   execute=1    every launch is executed, in whole; else only the first of a kernel and grid is,
- *                and of that a sample, which is enough for times
+ *   execute=N    every launch of at most N workgroups is executed, and all in whole; else only the
+ *                first of a kernel and grid is, and of that a sample, which is enough for times
  *
  * SHAKY_PARAMETERS changes the timing model: a GPU that is not as ours has it.
  */
@@ -131,7 +131,7 @@ EXPORT int hipModuleLaunchKernel(void *function, unsigned x, unsigned y, unsigne
     while (i < known_count && (known[i].function != function || known[i].grid != grid))
         i++;
     const bool is_known = i < known_count;
-    if (!is_known || setting("execute=") > 0) {
+    if (!is_known || (double)x * y * z <= setting("execute=")) {
         enable();
         const int error =
             real_launch()(function, x, y, z, bx, by, bz, lds, stream, parameters, extra);
