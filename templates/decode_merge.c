@@ -19,10 +19,19 @@
 
 static const float LOG2E = 1.4426950408889634f;
 
+/* O with its upper rows in a lane's first registers and its lower rows in the others, where a lane
+ * has both. */
+static struct tir_layout halves_of(const struct decode *d)
+{
+    return tir_layout_regs_first(tir_layout_of(d->b.f, d->output),
+                                 TIR_RC(d->value.width / 2 - 1, d->columns - 1));
+}
+
 /* A wave's state in LDS: 16 bytes of every lane side by side, which have no conflicts. */
 static struct tir_layout o_map(const struct decode *d)
 {
-    return tir_lane_major(tir_layout_of(d->b.f, d->output), 4);
+    const struct tir_layout l = halves_of(d);
+    return tir_lane_major(&l, 4);
 }
 
 static struct tir_layout vector_map(const struct decode *d) { return tir_row_major(1, d->columns); }
@@ -52,29 +61,51 @@ static void store_state(struct decode *d, struct tir_value at, const struct deco
     tir_tile_lds_store(b, att_plus(b, m_at, (int)d->columns * 4), s->l, &vector);
 }
 
-static struct decode_state load_state(struct decode *d, struct tir_value at)
+/* O times a factor and what another wave has in LDS, of the same type, times another. */
+static struct tir_value join_part(struct decode *d, struct tir_value at, struct tir_value own,
+                                  struct tir_value own_factor, struct tir_value factor)
 {
     struct tir_builder *b = &d->b;
-    const struct tir_layout o = o_map(d), vector = vector_map(d);
-    struct decode_state s;
-    const struct tir_value m_at = att_plus(b, at, (int)o_bytes(d));
-    s.m = tir_tile_lds_load(b, m_at, d->attention.softmax.vector, &vector);
-    s.l = tir_tile_lds_load(b, att_plus(b, m_at, (int)d->columns * 4), d->attention.softmax.vector,
-                            &vector);
-    s.o = tir_tile_lds_load(b, at, d->output, &o);
-    return s;
+    const struct tir_type t = tir_typeof(b->f, own);
+    const struct tir_layout map = tir_lane_major(tir_layout_of(b->f, t), 4);
+    const struct tir_value other = tir_tile_lds_load(b, at, t, &map);
+    return tir_fma(b, own, tir_broadcast(b, own_factor, t),
+                   tir_mul(b, other, tir_broadcast(b, factor, t)));
 }
 
-static struct decode_state join(struct decode *d, const struct decode_state *x,
-                                const struct decode_state *y)
+/* A half of the other's O is loaded when the one before has been added: two whole ones would be all
+ * registers that a wave has. */
+static struct tir_value join_output(struct decode *d, struct tir_value at, struct tir_value own,
+                                    struct tir_value own_factor, struct tir_value factor)
 {
     struct tir_builder *b = &d->b;
-    struct decode_state s = {.m = tir_max(b, x->m, y->m)};
+    const struct tir_layout halves = halves_of(d);
+    const struct tir_value o = tir_relayout(b, own, &halves);
+    struct tir_value joined[2];
+    if (!tir_layout_has_halves(&halves, d->value.width))
+        return tir_relayout(b, join_part(d, at, o, own_factor, factor),
+                            tir_layout_of(b->f, d->output));
+    for (int i = 0; i < 2; i++)
+        joined[i] = join_part(d, att_plus(b, at, i * (int)o_bytes(d) / 2), tir_half(b, o, i),
+                              own_factor, factor);
+    return tir_relayout(b, tir_stack(b, joined[0], joined[1]), tir_layout_of(b->f, d->output));
+}
+
+/* This wave's state and that of another in LDS. */
+static struct decode_state join(struct decode *d, const struct decode_state *x, struct tir_value at)
+{
+    struct tir_builder *b = &d->b;
+    const struct tir_type vector = d->attention.softmax.vector;
+    const struct tir_layout map = vector_map(d);
+    const struct tir_value m_at = att_plus(b, at, (int)o_bytes(d));
+    const struct tir_value m = tir_tile_lds_load(b, m_at, vector, &map);
+    const struct tir_value l =
+        tir_tile_lds_load(b, att_plus(b, m_at, (int)d->columns * 4), vector, &map);
+    struct decode_state s = {.m = tir_max(b, x->m, m)};
     const struct tir_value fx = tir_exp2(b, tir_sub(b, x->m, s.m));
-    const struct tir_value fy = tir_exp2(b, tir_sub(b, y->m, s.m));
-    s.l = tir_fma(b, x->l, fx, tir_mul(b, y->l, fy));
-    s.o = tir_fma(b, x->o, tir_broadcast(b, fx, d->output),
-                  tir_mul(b, y->o, tir_broadcast(b, fy, d->output)));
+    const struct tir_value fy = tir_exp2(b, tir_sub(b, m, s.m));
+    s.l = tir_fma(b, x->l, fx, tir_mul(b, l, fy));
+    s.o = join_output(d, at, x->o, fx, fy);
     return s;
 }
 
@@ -94,9 +125,8 @@ static void hand_over(struct decode *d, struct decode_state *s, unsigned from, u
     const struct tir_type t[] = {d->attention.softmax.vector, d->attention.softmax.vector,
                                  d->output};
     struct tir_if taker = tir_begin_if(b, tir_cmp_lt(b, d->wave, tir_i32(b, (int)n)), false, t, 3);
-    const struct decode_state other =
-        load_state(d, tir_add(b, d->lds, att_times(b, d->wave, (int)slot_bytes(d))));
-    const struct decode_state both = join(d, s, &other);
+    const struct decode_state both =
+        join(d, s, tir_add(b, d->lds, att_times(b, d->wave, (int)slot_bytes(d))));
     tir_else(b, &taker, (struct tir_value[]){both.m, both.l, both.o});
     struct tir_value values[] = {s->m, s->l, s->o};
     tir_end_if(b, &taker, values);

@@ -361,6 +361,25 @@ static void a_mask_of_zero_is_causal(void **state)
     close_bench(&b);
 }
 
+/* So it is where a kernel for any window is all that there is. */
+static void a_mask_of_zero_is_causal_in_a_window_kernel(void **state)
+{
+    (void)state;
+    struct fakehip *f = fake_reset();
+    const struct made kernels[] = {{.mask = "window"}};
+    struct bench b = open_bench(kernels, 1);
+    struct attn_prefill_desc d = plain_desc();
+    memset(&d.mask, 0, sizeof(d.mask));
+    struct attn_op *op;
+    assert_int_equal(attn_prefill_lookup(b.device, &d, &op), ATTN_OK);
+    const struct attn_prefill_args a = plain_args();
+    assert_int_equal(attn_prefill_launch(op, &a), ATTN_OK);
+    assert_int_equal(i32_at(f, MADE_LEFT), 1 << 30);
+    assert_int_equal(i32_at(f, MADE_RIGHT), 0);
+    attn_op_destroy(op);
+    close_bench(&b);
+}
+
 static void bad_descriptors_are_refused(void **state)
 {
     (void)state;
@@ -523,6 +542,7 @@ int main(void)
         cmocka_unit_test(a_code_object_is_loaded_once),
         cmocka_unit_test(empty_batches_launch_nothing),
         cmocka_unit_test(a_mask_of_zero_is_causal),
+        cmocka_unit_test(a_mask_of_zero_is_causal_in_a_window_kernel),
         cmocka_unit_test(bad_descriptors_are_refused),
         cmocka_unit_test(bad_arguments_are_refused),
         cmocka_unit_test(records_that_ask_for_unknown_values_are_refused),

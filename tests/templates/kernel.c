@@ -30,29 +30,23 @@ static struct attnc_kernel compile(const struct att_variant *v)
     return k;
 }
 
-static void refuse_spills(const struct attnc_kernel *k, bool to_registers)
+struct attnc_kernel compile_attention(const struct att_variant *v)
 {
-    const struct tgt_kernel_facts *const f = &k->facts;
-    if ((f->vgpr_spills && !(to_registers && f->agprs)) || f->sgpr_spills || f->scratch_bytes)
-        fail_msg("%s: %u registers, spills %u VGPR, %u SGPR, %u bytes", k->name,
-                 f->vgprs + f->agprs, f->vgpr_spills, f->sgpr_spills, f->scratch_bytes);
+    const struct attnc_kernel k = compile(v);
+    const struct tgt_kernel_facts *const f = &k.facts;
+    if (f->vgpr_spills || f->sgpr_spills || f->scratch_bytes)
+        fail_msg("%s: %u registers, spills %u VGPR, %u SGPR, %u bytes", k.name, f->vgprs + f->agprs,
+                 f->vgpr_spills, f->sgpr_spills, f->scratch_bytes);
+    return k;
 }
 
 void compile_kernel(const struct att_variant *v, unsigned registers)
 {
-    struct attnc_kernel k = compile(v);
+    struct attnc_kernel k = compile_attention(v);
     const unsigned taken = k.facts.vgprs + k.facts.agprs;
-    refuse_spills(&k, false);
     if (registers && taken > registers)
         fail_msg("%s takes %u registers, not at most %u", k.name, taken, registers);
     attnc_kernel_free(&k);
-}
-
-struct attnc_kernel compile_attention(const struct att_variant *v)
-{
-    const struct attnc_kernel k = compile(v);
-    refuse_spills(&k, true);
-    return k;
 }
 
 unsigned build_or_refuse(const struct att_variant *v)

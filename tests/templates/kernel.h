@@ -33,8 +33,7 @@ struct att_variant variant_of(const struct att_template *op, const char *target,
  * or takes more than `registers` VGPRs and AGPRs; 0: as many as there are. */
 void compile_kernel(const struct att_variant *v, unsigned registers);
 
-/** The same of attention: a wave that has its SIMD alone may keep in AGPRs what VGPRs do not hold,
- * no memory is involved. attnc_kernel_free() the result. */
+/** The same for those who look at the kernel: attnc_kernel_free() the result. */
 struct attnc_kernel compile_attention(const struct att_variant *v);
 
 /** Builds tile IR, or fails the test where the template refuses without a sentence: a layout that

@@ -523,6 +523,8 @@ static void kernels_fit_their_registers(void **state)
     FACTS({ATT_GQA, 8});
     FACTS({ATT_GQA, 8}, {ATT_Q_LEN, 4}, {ATT_MASK, ATT_MASK_WINDOW}, {ATT_SINKS, 1}, {ATT_LSE, 1},
           {ATT_SOFT_CAP, 1});
+    FACTS({ATT_GQA, 2}, {ATT_SOFT_CAP, 1}, {ATT_PAGE_SIZE, 16});                   /* Gemma 2 */
+    FACTS({ATT_HEAD_DIM, 256}, {ATT_GQA, 8}, {ATT_Q_LEN, 4}, {ATT_PAGE_SIZE, 16}); /* Qwen3.5 */
     FACTS({ATT_ONE_LAUNCH, 1});
     FACTS({ATT_ONE_LAUNCH, 1}, {ATT_GQA, 16}, {ATT_Q_LEN, 2}, {ATT_PAGE_SIZE, 64});
     FACTS({ATT_ONE_LAUNCH, 1}, {ATT_GQA, 0}, {ATT_Q_LEN, 4}, {ATT_LSE, 1});
