@@ -127,6 +127,12 @@ void rope_store(struct rope *p, const struct rope_shape *s, struct tir_value bas
 
 /** Reads the arguments of `in`, `out` and, of keys and values, of the cache. */
 void rope_open_source(struct rope *p, struct rope_source *s, enum rope_part part);
+/** Biases, scales of tokens and the sums of a full norm leave few scalar registers: what is open
+ * before the loop over tokens takes them all along. Where k, v and the gate go is opened token by
+ * token then, and is waited for. */
+bool rope_opens_late(const struct rope *p);
+/** Where k or v are also written, if they are; nothing where that is open. */
+void rope_open_kept(struct rope *p, struct rope_source *s, bool value);
 /** Reads the arguments of `t`, which has heads. */
 struct rope_tensor rope_open_tensor(struct rope *p, struct att_tensor t, int size);
 /** Where the token's heads begin, i64. */

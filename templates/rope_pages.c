@@ -235,6 +235,7 @@ void rope_visit_pages(struct rope *p, struct rope_source *of, enum rope_part par
     const struct att_cache *c = &p->cache[value];
     const struct tir_value lds = tir_lds_buffer(b, (unsigned)p->rows * (ROPE_WAVES + 1) * 4, 16);
     rope_open_source(p, of, part);
+    rope_open_kept(p, of, part == ROPE_V);
     if (p->v->keep_kv)
         visit_nowhere(p, of, value, first, end);
     const struct tir_value slots = tir_arg(b, ARG_SLOT_MAPPING, TIR_I64);

@@ -146,10 +146,12 @@ static void visit_q(struct rope *p, const struct rope_source *s, const struct ti
     end_walk(p, &w);
 }
 
-void rope_visit_kv(struct rope *p, const struct rope_source *s, const struct tir_value *first,
+void rope_visit_kv(struct rope *p, const struct rope_source *source, const struct tir_value *first,
                    bool value)
 {
+    struct rope_source opened = *source, *const s = &opened;
     const struct tir_value inverse_rms = rope_given_inverse_rms(p, s);
+    rope_open_kept(p, s, value);
     const struct rope_slot slot = p->by_pages ? (struct rope_slot){0} : rope_open_slot(p, value);
     struct walk w;
     begin_walk(p, s, first, &w);
@@ -172,6 +174,8 @@ static void visit_gate(struct rope *p, const struct rope_source *q, const struct
 {
     struct rope_source s = *gate;
     s.in = q->in;
+    if (!s.out.size)
+        s.out = rope_open_tensor(p, ATT_HEADS(GATE), ROPE_ELEM);
     s.base = tir_add(&p->b, q->base, tir_i64(&p->b, p->v->head_dim * ROPE_ELEM));
     struct tir_value first[ROPE_MAX_SPANS];
     struct walk w;
@@ -301,9 +305,13 @@ static void open_sources(struct rope *p, struct tir_value part, struct tir_value
             rope_load_weights(p, &of[i]);
     }
     rope_keep_vectors(p, of);
-    for (int i = 0; i < (p->by_pages ? 1 : rope_gathers_values(p) ? 2 : 3); i++)
+    const bool late = rope_opens_late(p);
+    for (int i = 0; i < (p->by_pages ? 1 : rope_gathers_values(p) ? 2 : 3); i++) {
         rope_open_source(p, &of[i], (enum rope_part)i);
-    if (p->v->gate)
+        if (i != ROPE_Q && !late)
+            rope_open_kept(p, &of[i], i == ROPE_V);
+    }
+    if (p->v->gate && !late)
         of[ROPE_GATE].out = rope_open_tensor(p, ATT_HEADS(GATE), ROPE_ELEM);
     const struct tir_value none = tir_cmp_eq(b, tir_arg(b, ARG_V_IN, TIR_I64), tir_i64(b, 0));
     of[ROPE_V].end = tir_select(b, none, tir_i32(b, 0), of[ROPE_V].end);

@@ -191,6 +191,7 @@ void rope_visit_values(struct rope *p, struct rope_source *s, struct tir_value f
     const struct att_cache c = att_cache(b, p->v, p->m, true, tir_i32(b, 0));
     const unsigned rows = att_cache_least_rows(&c, 1);
     rope_open_source(p, s, ROPE_V);
+    rope_open_kept(p, s, true);
     struct group g = {
         .tiles = att_cache_tiles(&c, p->dtype, 1, rows), .x = c.x, .heads = (int)rows / c.x};
     const struct tir_value from = align(p, first, g.x), to = align(p, end, g.x);

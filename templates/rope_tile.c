@@ -262,12 +262,24 @@ struct rope_tensor rope_open_tensor(struct rope *p, struct att_tensor t, int siz
 void rope_open_source(struct rope *p, struct rope_source *s, enum rope_part part)
 {
     const struct att_tensor in[] = {ATT_HEADS(Q), ATT_HEADS(K_IN), ATT_HEADS(V_IN)};
-    const struct att_tensor out[] = {ATT_HEADS(OUT), ATT_HEADS(K_OUT), ATT_HEADS(V_OUT)};
     s->in = rope_open_tensor(p, in[part], ROPE_ELEM);
-    if (part == ROPE_Q || p->v->keep_kv)
-        s->out = rope_open_tensor(p, out[part], part == ROPE_Q && p->narrow_q ? 1 : ROPE_ELEM);
+    if (part == ROPE_Q)
+        s->out = rope_open_tensor(p, ATT_HEADS(OUT), p->narrow_q ? 1 : ROPE_ELEM);
     if (part != ROPE_Q)
         p->cache[part - 1] = att_cache(&p->b, p->v, p->m, part == ROPE_V, tir_i32(&p->b, 0));
+}
+
+bool rope_opens_late(const struct rope *p)
+{
+    const struct att_variant *const v = p->v;
+    return v->bias || v->kv_scale == ATT_KV_SCALE_TOKEN || v->norm == ATT_NORM_FULL;
+}
+
+void rope_open_kept(struct rope *p, struct rope_source *s, bool value)
+{
+    const struct att_tensor out[] = {ATT_HEADS(K_OUT), ATT_HEADS(V_OUT)};
+    if (p->v->keep_kv && !s->out.size)
+        s->out = rope_open_tensor(p, out[value], ROPE_ELEM);
 }
 
 struct tir_value rope_token_base(struct rope *p, const struct rope_tensor *t)
