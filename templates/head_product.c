@@ -493,7 +493,7 @@ static void build(const struct att_variant *v, const struct tir_machine *m, stru
     };
     att_variant_name(v, name);
     struct tir_func *f = tir_func_create(name, m, WAVES);
-    const bool much = v->head_dim == 256 && v->weights == ATT_WEIGHTS_FP8_BLOCK;
+    const bool much = v->head_dim == 256 && v->weights != ATT_WEIGHTS_SAME;
     f->waves_per_simd = v->head_dim > 256 || much ? 2 : 4; /* a lane has so much of w */
     p.b = tir_at_end(f, f->body);
     choose_layouts(&p);
