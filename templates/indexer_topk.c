@@ -37,10 +37,6 @@ static const struct att_tile tiles[] = {
     {.waves = 4, .why = "a wave a SIMD: it has registers for the q of 128 heads"},
 };
 
-static const struct att_knob knobs[] = {
-    {"waves", 2, {4, 16}},
-};
-
 /* Buffers of keys and of blocks, of which a round has fewer where the LDS is too small. */
 struct sizes {
     struct att_select_size keys, blocks;
@@ -402,8 +398,6 @@ const struct att_template att_template_indexer_topk = {
     .takes = OP_TAKES_INDEXER_TOPK | ATT_BIT(TILE),
     .tiles = tiles,
     .n_tiles = sizeof(tiles) / sizeof(tiles[0]),
-    .knobs = knobs,
-    .n_knobs = sizeof(knobs) / sizeof(knobs[0]),
     .fits = fits,
     .check = check,
     .build = build,
