@@ -111,10 +111,10 @@ def members(op):
             out.append(Member(pointer, a.name, text + (tensor_doc(a, op) or "")))
         elif isinstance(a, Member) and a.ctype == "struct attn_cache":
             lead = "" if a.name == "cache" else a.name + "_"
-            docs = ["NHD [pages, page_size, kv_heads, head_dim]; SHUFFLE [pages, kv_heads, "
-                    "head_dim / x, page_size, x]; ATTN_FP8 as uint8",
+            docs = ["NHD [pages, page_size, kv_heads, head_dim]; SHUFFLE and SHUFFLE_K [pages, "
+                    "kv_heads, head_dim / x, page_size, x]; ATTN_FP8 as uint8",
                     "NHD [pages, page_size, kv_heads, head_dim_v]; SHUFFLE [pages, kv_heads, "
-                    "page_size / x, head_dim_v, x]",
+                    "page_size / x, head_dim_v, x]; SHUFFLE_K [pages, kv_heads, head_dim_v, page_size]",
                     "float32 [1], [pages, kv_heads, page_size] or [pages, kv_heads], as "
                     "desc.cache.scale says", "the same, with the same strides"]
             rows = list(zip(CACHE, docs))

@@ -15,7 +15,7 @@ enum { PAGE_SIZE_MAX = 65536 };
 /* And multiplies the number of a page with a stride of 32 bits. */
 #define PAGE_STRIDE_MAX (INT64_C(1) << 32)
 
-static const char *const layouts[] = {"nhd", "shuffle", "packed"};
+static const char *const layouts[] = {"nhd", "shuffle", "packed", "shuffle_k"};
 static const char *const scales[] = {"none", "tensor", "token", "block"};
 
 #define COUNT(a) (sizeof(a) / sizeof((a)[0]))
@@ -32,11 +32,12 @@ static int check_layout(const char *op, const struct attn_cache_heads *h,
                          "%s: head_dim %d or head_dim_v %d of a %s cache is not "
                          "a multiple of %d, which are 16 bytes",
                          op, h->head_dim, h->head_dim_v, attn_dtype_name(d->dtype), x);
-    if (d->layout == ATTN_KV_SHUFFLE && d->page_size % x)
+    if (attn_is_shuffled(d) && d->page_size % x)
         return attn_fail(ATTN_BAD_ARGUMENT,
-                         "%s: page_size %d of a %s cache with layout SHUFFLE, "
+                         "%s: page_size %d of a %s cache with layout %s, "
                          "whose pages have a multiple of %d tokens",
-                         op, d->page_size, attn_dtype_name(d->dtype), x);
+                         op, d->page_size, attn_dtype_name(d->dtype),
+                         d->layout == ATTN_KV_SHUFFLE ? "SHUFFLE" : "SHUFFLE_K", x);
     const bool rows = h->head_dim == 576 && h->head_dim_v == 512;
     const bool apart = h->head_dim == 512 && h->head_dim_v == 64;
     const bool packed = h->kv_heads == 1 && (rows || apart) && d->dtype == ATTN_FP8 &&
@@ -90,7 +91,7 @@ int attn_cache_normalise(const char *op, enum attn_dtype dtype,
 static void set_defaults(const struct attn_cache_desc *d, int64_t kv_heads, int64_t dim,
                          int64_t strides[3])
 {
-    const bool shuffle = d->layout == ATTN_KV_SHUFFLE;
+    const bool shuffle = attn_is_shuffled(d);
     if (strides[2] == 0)
         strides[2] = shuffle ? dim * d->page_size : dim;
     if (strides[1] == 0 || shuffle)

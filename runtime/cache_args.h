@@ -16,6 +16,12 @@ enum { ATTN_PACKED_ROW = 512 + 4 * 4 + 64 * 2 };
 /* Bytes of an element; 0 for no dtype. */
 int attn_dtype_size(enum attn_dtype dtype);
 
+/** Does a page have heads outside of tokens, K with x elements of a token side by side? */
+static inline bool attn_is_shuffled(const struct attn_cache_desc *d)
+{
+    return d->layout == ATTN_KV_SHUFFLE || d->layout == ATTN_KV_SHUFFLE_K;
+}
+
 /* log2 of a page's tokens, rounded up, and the number that kernels divide by them with:
  * templates/paging.h. 0 tokens count as 1. */
 int32_t attn_page_shift(int32_t page_size);

@@ -20,7 +20,7 @@ struct parts {
 static struct parts parts_of(const struct attn_cache_desc *c, int32_t kv_heads, int64_t dim,
                              int64_t token, int64_t head)
 {
-    if (c->layout == ATTN_KV_SHUFFLE)
+    if (attn_is_shuffled(c))
         return (struct parts){1, kv_heads, 0, head, dim * c->page_size};
     return (struct parts){c->page_size, kv_heads, token, head, dim};
 }

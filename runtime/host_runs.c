@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* This file says how many tokens a workgroup of cache_write and of rope_qk_norm_cache takes. */
+#include "runtime/cache_args.h"
 #include "runtime/fill.h"
 #include "runtime/host.h"
 
@@ -32,7 +33,7 @@ enum {
 /* Values of so many tokens are neighbours in the cache. */
 static int32_t tokens_together(const struct attn_cache_desc *cache)
 {
-    return cache->layout == ATTN_KV_SHUFFLE ? 16 / attn_element_size(cache->dtype) : 1;
+    return attn_is_shuffled(cache) ? 16 / attn_element_size(cache->dtype) : 1;
 }
 
 /* Tokens of a workgroup. It reads biases and the weights of a full norm for itself, as many bytes

@@ -3,13 +3,13 @@
 #include "runtime/tensors.h"
 
 /* NHD and PACKED: [page, token, head, element]. SHUFFLE, with x elements in 16 bytes: K [page,
- * head, D / x, token, x], V [page, head, token / x, D, x]. */
+ * head, D / x, token, x], V [page, head, token / x, D, x]; SHUFFLE_K: V [page, head, D, token]. */
 static void set_cache_dims(const struct attn_cache_desc *d, int32_t kv_heads, int64_t dim,
                            bool value, int32_t *pages, struct attn_tensor *t)
 {
     const int64_t tokens = d->page_size, x = 16 / attn_dtype_size(d->dtype);
     t->dims[0] = (struct attn_dimension){pages, 0};
-    if (d->layout != ATTN_KV_SHUFFLE) {
+    if (!attn_is_shuffled(d)) {
         const int64_t dims[] = {tokens, kv_heads, dim};
         t->ndim = 4;
         t->free = 3;
@@ -20,6 +20,13 @@ static void set_cache_dims(const struct attn_cache_desc *d, int32_t kv_heads, in
     const int64_t dims[] = {kv_heads, (value ? tokens : dim) / x, value ? dim : tokens, x};
     t->ndim = 5;
     t->free = 2;
+    if (value && d->layout == ATTN_KV_SHUFFLE_K) {
+        t->ndim = 4;
+        t->dims[1].more = kv_heads;
+        t->dims[2].more = dim;
+        t->dims[3].more = tokens;
+        return;
+    }
     for (int i = 0; i < 4; i++)
         t->dims[i + 1].more = dims[i];
 }
@@ -57,7 +64,7 @@ unsigned attn_cache_tensors(const struct attn_cache_desc *desc,
         if (needed)
             set_cache_dims(desc, heads->kv_heads, packed ? ATTN_PACKED_ROW : dim, value,
                            &c->page_count, &t[value]);
-        const bool nhd = desc->layout != ATTN_KV_SHUFFLE;
+        const bool nhd = !attn_is_shuffled(desc);
         t[value].strides[0] = value ? &c->v_page_stride : &c->k_page_stride;
         t[value].strides[nhd ? 2 : 1] = value ? &c->v_head_stride : &c->k_head_stride;
         if (nhd)

@@ -22,6 +22,11 @@ unsigned att_cache_dtype(const struct att_variant *v)
     }
 }
 
+bool att_is_shuffled(const struct att_variant *v)
+{
+    return v->kv_layout == ATT_KV_LAYOUT_SHUFFLE || v->kv_layout == ATT_KV_LAYOUT_SHUFFLE_K;
+}
+
 bool att_cache_check(const struct att_variant *v, struct att_why *why)
 {
     const unsigned dtype = att_cache_dtype(v);
@@ -39,7 +44,7 @@ bool att_cache_check(const struct att_variant *v, struct att_why *why)
     if (v->kv_layout == ATT_KV_LAYOUT_PACKED && !packed)
         return att_reject(why, ATT_KV_LAYOUT,
                           "packed rows have 512 + 64 elements, kv_dtype fp8 and kv_scale none");
-    if (v->kv_layout == ATT_KV_LAYOUT_SHUFFLE && v->page_size % x)
+    if (att_is_shuffled(v) && v->page_size % x)
         return att_reject(why, ATT_PAGE_SIZE,
                           "page_size %d is no multiple of the %d tokens of which a SHUFFLE page "
                           "keeps 16 bytes together",
@@ -72,7 +77,9 @@ struct att_cache att_cache(struct tir_builder *b, const struct att_variant *v,
     struct att_cache c = {
         .b = b,
         .value = value,
-        .shuffle = v->kv_layout == ATT_KV_LAYOUT_SHUFFLE,
+        .shuffle = att_is_shuffled(v),
+        .columns = value && v->kv_layout == ATT_KV_LAYOUT_SHUFFLE_K,
+        .page_size = v->page_size,
         .packed = v->kv_layout == ATT_KV_LAYOUT_PACKED,
         .scaling = v->kv_scale,
         .dtype = dtype,
@@ -93,6 +100,9 @@ struct att_cache att_cache(struct tir_builder *b, const struct att_variant *v,
     c.pages = att_paging(b, v);
     if (c.shuffle && !value)
         c.block_stride = att_times(b, att_page_tokens(&c.pages), CHUNK);
+    else if (c.shuffle)
+        c.block_stride =
+            c.columns ? att_times(b, att_page_tokens(&c.pages), size) : tir_i32(b, CHUNK);
     if (c.scaling != ATT_KV_SCALE_NONE)
         open_scales(&c, head);
     if (c.packed)
@@ -203,8 +213,7 @@ bool att_cache_check_dims(const struct att_variant *v, struct att_why *why)
     for (int i = 0; i < 2; i++) {
         const int dim = att_get(v, fields[i]);
         /* Above, what a lane holds of V in SHUFFLE would not fit its registers. */
-        const int most =
-            v->kv_layout == ATT_KV_LAYOUT_SHUFFLE ? ATT_CACHE_DIM_MAX / 2 : ATT_CACHE_DIM_MAX;
+        const int most = att_is_shuffled(v) ? ATT_CACHE_DIM_MAX / 2 : ATT_CACHE_DIM_MAX;
         if (dim % step || dim > most)
             return att_reject(why, fields[i], "%d is not a multiple of %d up to %d", dim, step,
                               most);
@@ -240,6 +249,8 @@ struct tir_value att_cache_row(const struct att_cache *c, struct tir_value page,
         return tir_add(b, at, times(b, token, c->token_stride));
     if (!c->value)
         return tir_add(b, at, tir_mul(b, token, tir_int_like(b, token, CHUNK)));
+    if (c->columns)
+        return tir_add(b, at, tir_mul(b, token, tir_int_like(b, token, c->size)));
     const struct tir_value rest = modulo(b, token, c->x);
     const struct tir_value group = tir_sub(b, token, rest);
     const struct tir_value groups =
@@ -299,9 +310,7 @@ static struct tir_value column_byte(const struct att_cache *c, int first)
 {
     if (!c->shuffle)
         return tir_i32(c->b, first * c->size);
-    if (c->value)
-        return tir_i32(c->b, first * CHUNK);
-    return att_times(c->b, c->block_stride, first / c->x);
+    return att_times(c->b, c->block_stride, c->value ? first : first / c->x);
 }
 
 /* Columns of K in SHUFFLE that begin within a block and reach into others: in the widest runs of
@@ -325,6 +334,20 @@ static void store_across(const struct att_cache *c, struct tir_value row, int fi
                      tir_split_blocks(b, a, width));
 }
 
+/* V in SHUFFLE, element by element. */
+static void store_elements(const struct att_cache *c, struct tir_value row, struct tir_value byte,
+                           struct tir_value a)
+{
+    struct tir_builder *b = c->b;
+    if (!c->columns || c->page_size) {
+        const unsigned apart = (unsigned)(c->columns ? c->page_size * c->size : CHUNK);
+        tir_tile_scatter_apart(b, c->base, row, byte, apart, a);
+        return;
+    }
+    const struct tir_value rows = block_rows(c, row, tir_typeof(b->f, a), 1, c->block_stride);
+    tir_tile_scatter(b, c->base, rows, byte, tir_split_blocks(b, a, 1));
+}
+
 void att_cache_store(const struct att_cache *c, struct tir_value row, int first, struct tir_value a)
 {
     struct tir_builder *b = c->b;
@@ -334,7 +357,7 @@ void att_cache_store(const struct att_cache *c, struct tir_value row, int first,
         return;
     }
     if (c->value) {
-        tir_tile_scatter_apart(b, c->base, row, byte, CHUNK, a);
+        store_elements(c, row, byte, a);
         return;
     }
     const struct tir_type t = tir_typeof(b->f, a);
@@ -375,6 +398,17 @@ struct tir_value att_cache_has_runs(const struct att_cache *c, struct tir_value 
     return tir_xor(b, tir_any(b, broken), tir_bool(b, true));
 }
 
+/* Where the run of a column, a row of `t`, lies behind its group: i64. */
+static struct tir_value run_column(const struct att_cache *c, struct tir_type t)
+{
+    struct tir_builder *b = c->b;
+    const struct tir_value row = tir_row_index(b, t);
+    if (c->columns)
+        return tir_zext(b, times(b, row, c->block_stride), TIR_I64);
+    const struct tir_value column = tir_zext(b, row, TIR_I64);
+    return tir_mul(b, column, tir_int_like(b, column, CHUNK));
+}
+
 /* x tokens of a column as one row: [(T/x) D, x]. */
 static struct tir_value run_rows(const struct att_cache *c, struct tir_value row,
                                  struct tir_type transposed)
@@ -389,8 +423,7 @@ static struct tir_value run_rows(const struct att_cache *c, struct tir_value row
     const struct tir_layout l = tir_layout_join_blocks(&vector, transposed.rows, 1);
     const struct tir_type t =
         tir_tile(b->f, TIR_I64, transposed.rows, transposed.cols / (unsigned)c->x, &l);
-    const struct tir_value column = tir_zext(b, tir_row_index(b, t), TIR_I64);
-    const struct tir_value at = tir_mul(b, column, tir_int_like(b, column, CHUNK));
+    const struct tir_value at = run_column(c, t);
     const struct tir_value both = tir_add(b, tir_broadcast(b, tir_transpose(b, least), t), at);
     return tir_split_blocks(b, both, 1);
 }

@@ -4,10 +4,12 @@
  *
  *   NHD      K, V [page, token, head, D], any strides
  *   SHUFFLE  K [page, head, D/x, P, x], V [page, head, P/x, D, x], x elements being 16 bytes
+ *   SHUFFLE_K  K the same, V [page, head, D, P]
  *
  * Tokens are rows of tiles. A row's address is an i64 byte offset of its element 0 from the cache's
  * base, so a cache may be larger than 4 GiB; in V's SHUFFLE layout its next elements are 16 bytes
- * apart, in K's every x of them a page's length apart.
+ * apart, in K's every x of them a page's length apart. V of SHUFFLE_K has its elements a page's
+ * length apart, and is in all else like SHUFFLE: x tokens from a multiple of x on are 16 bytes.
  */
 #ifndef TEMPLATES_CACHE_H
 #define TEMPLATES_CACHE_H
@@ -19,9 +21,10 @@
 /** K or V of a cache, as one head of it. */
 struct att_cache {
     struct tir_builder *b;
-    bool value; /* V: SHUFFLE orders it by token */
-    bool shuffle;
-    bool packed; /* latent rows: see ATT_PACKED_RUN */
+    bool value;   /* V: SHUFFLE orders it by token */
+    bool shuffle; /* SHUFFLE_K too */
+    bool columns; /* V of SHUFFLE_K */
+    bool packed;  /* latent rows: see ATT_PACKED_RUN */
     enum att_kv_scale scaling;
     unsigned dtype;        /* of the elements: enum tir_dtype */
     int size, x, dim;      /* bytes of an element; elements in 16 bytes, of a row */
@@ -30,7 +33,9 @@ struct att_cache {
     struct tir_value base; /* i64: of this head */
     struct tir_value page_stride, token_stride; /* i64 bytes; the latter of NHD only */
     struct att_paging pages;
-    struct tir_value block_stride; /* i32 bytes from x elements of K to the next; SHUFFLE only */
+    struct tir_value block_stride; /* i32 bytes from x elements of K to the next, or from an element
+                                      of V to the next; SHUFFLE only */
+    int page_size;                 /* tokens, where it is known */
     struct tir_value scales;       /* i64: of this head, or of the tensor */
     struct tir_value scale_page_stride; /* i64 bytes */
 };
@@ -53,6 +58,8 @@ bool att_cache_check(const struct att_variant *v, struct att_why *why);
 unsigned att_dtype(const struct att_variant *v);
 /** dtype of what the cache holds. */
 unsigned att_cache_dtype(const struct att_variant *v);
+/** Is the cache SHUFFLE or SHUFFLE_K? */
+bool att_is_shuffled(const struct att_variant *v);
 
 /**
  * A tile of tokens x columns, powers of two all: `lanes` share a row, each with columns / lanes

@@ -144,7 +144,7 @@ static void copy_side(struct gather *g, bool value)
 static void build(const struct att_variant *v, const struct tir_machine *m, struct att_kernel *k)
 {
     char name[ATT_NAME_MAX];
-    const bool shuffle = v->kv_layout == ATT_KV_LAYOUT_SHUFFLE;
+    const bool shuffle = att_is_shuffled(v);
     struct gather g = {.v = v, .waves = shuffle ? 1 : 4, .rows = shuffle ? 1 : ROWS};
     att_variant_name(v, name);
     struct tir_func *f = tir_func_create(name, m, g.waves);

@@ -191,7 +191,7 @@ static bool scales_tokens(const struct write *w)
 
 static void choose_rows(struct write *w)
 {
-    const bool shuffle = w->v->kv_layout == ATT_KV_LAYOUT_SHUFFLE;
+    const bool shuffle = att_is_shuffled(w->v);
     w->waves = shuffle ? 1 : 4;
     w->rows = least_rows(w, w->waves);
     const int dim = w->v->head_dim > w->v->head_dim_v ? w->v->head_dim : w->v->head_dim_v;

@@ -131,7 +131,7 @@ static bool has_registers(const struct att_variant *v, const struct att_tile *t)
     const bool by_lane = decode_by_lane(v);
     const bool window = att_hides_early(v) && in_parts(v);
     const bool scaled = v->kv_scale >= ATT_KV_SCALE_TOKEN;
-    if (by_lane && (scaled || v->kv_layout == ATT_KV_LAYOUT_SHUFFLE))
+    if (by_lane && (scaled || att_is_shuffled(v)))
         return t->rows <= 16;
     const bool plain =
         !by_lane && !scaled && !v->soft_cap && !v->logits && v->mask != ATT_MASK_CUSTOM && !window;
@@ -173,7 +173,7 @@ static bool check_dims(const struct att_variant *v, struct att_why *why)
 {
     static const enum att_field fields[] = {ATT_HEAD_DIM, ATT_HEAD_DIM_V};
     const int step = 128 / (int)tir_dtype_bits(att_cache_dtype(v));
-    const int most = v->kv_layout == ATT_KV_LAYOUT_SHUFFLE ? 256 : 512;
+    const int most = att_is_shuffled(v) ? 256 : 512;
     for (int i = 0; i < 2; i++) {
         const int dim = att_get(v, fields[i]);
         if (dim % step || dim < 64 || dim > most)

@@ -43,7 +43,7 @@ struct tir_value decode_join(struct decode *d, struct tir_value part[2],
     return tir_join_blocks(&d->b, tir_stack(&d->b, part[0], part[1]), rows);
 }
 
-static bool shuffled(const struct decode *d) { return d->v->kv_layout == ATT_KV_LAYOUT_SHUFFLE; }
+static bool shuffled(const struct decode *d) { return att_is_shuffled(d->v); }
 
 /* ---- Layouts ---- */
 
@@ -272,6 +272,23 @@ static struct tir_value load_shuffled_v(struct decode *d, const struct block *k,
     return tir_transpose(b, tir_join_blocks(b, tir_transpose(b, v), width));
 }
 
+/* V in SHUFFLE_K: rows of the load are columns, of which a block has 16 tokens side by side. Those
+ * behind the last key are there, with values that are cleared. */
+static struct tir_value load_columns(struct decode *d, const struct block *k, int first)
+{
+    struct tir_builder *b = &d->b;
+    const struct decode_cache *const c = &d->value;
+    const int bytes = DECODE_BLOCK * (int)d->kv_bytes;
+    const struct tir_value base =
+        in_page(d, k, c->c.base, c->c.page_stride, tir_i64(b, (int)d->kv_bytes));
+    const struct tir_value some = tir_cmp_gt(b, k->rows, tir_i32(b, 0));
+    const struct tir_value rows = tir_select(b, some, tir_i32(b, c->c.dim), tir_i32(b, 0));
+    const struct tir_view view = att_view(b, base, rows, c->c.block_stride, bytes, 0);
+    const struct tir_layout l = tir_layout_transpose(&c->part);
+    const struct tir_type t = tir_tile(b->f, d->kv_dtype, decode_part_width(c), DECODE_BLOCK, &l);
+    return tir_transpose(b, tir_tile_load(b, view, tir_i32(b, first), t));
+}
+
 static struct tir_value load_block(struct decode *d, const struct decode_cache *c,
                                    const struct block *k)
 {
@@ -282,6 +299,8 @@ static struct tir_value load_block(struct decode *d, const struct decode_cache *
             part[i] = load_rows(d, c, k, first);
         else if (!c->c.value)
             part[i] = load_shuffled_k(d, k, first);
+        else if (c->c.columns)
+            part[i] = load_columns(d, k, first);
         else
             part[i] = load_shuffled_v(d, k, first);
     }

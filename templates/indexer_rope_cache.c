@@ -33,6 +33,8 @@ static bool check(const struct att_variant *v, const struct tir_machine *m, stru
     (void)m;
     if (v->rope == ATT_ROPE_NONE)
         return att_reject(why, ATT_ROPE, "the indexer rotates the first 64 elements: neox or gptj");
+    if (v->kv_layout != ATT_KV_LAYOUT_NHD && v->kv_layout != ATT_KV_LAYOUT_SHUFFLE)
+        return att_reject(why, ATT_KV_LAYOUT, "the indexer's keys are nhd or shuffle");
     return true;
 }
 

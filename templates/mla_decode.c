@@ -123,7 +123,7 @@ static bool check(const struct att_variant *v, const struct tir_machine *m, stru
     if (att_hides_early(v))
         return att_reject(why, ATT_MASK,
                           "mla_decode has no window and no chunks: causal, custom or none");
-    if (v->kv_layout == ATT_KV_LAYOUT_SHUFFLE)
+    if (att_is_shuffled(v))
         return att_reject(why, ATT_KV_LAYOUT, "a latent cache has kv_layout nhd or packed");
     if (v->kv_layout == ATT_KV_LAYOUT_PACKED && v->q_dtype == ATT_Q_DTYPE_FP8)
         return att_reject(why, ATT_Q_DTYPE, "packed rows have scales of their own, and q of dtype");

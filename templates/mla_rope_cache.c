@@ -45,7 +45,7 @@ static bool check(const struct att_variant *v, const struct tir_machine *m, stru
         return att_reject(why, ATT_ROPE, "head_dim equals head_dim_v: nothing rotates");
     if (v->norm != ATT_NORM_NONE && v->norm != ATT_NORM_RMS)
         return att_reject(why, ATT_NORM, "the norm of a latent is none or rms");
-    if (v->kv_layout == ATT_KV_LAYOUT_SHUFFLE)
+    if (att_is_shuffled(v))
         return att_reject(why, ATT_KV_LAYOUT, "a latent cache has kv_layout nhd or packed");
     if (att_cache_dtype(v) == TIR_I8)
         return att_reject(why, ATT_KV_DTYPE, "a latent cache of int8 is not known");

@@ -138,6 +138,14 @@ static struct tir_value block_of(struct tir_builder *b, const struct att_paged_t
     return tir_shr(b, row, tir_int_like(b, row, tir_bits(t->tokens)));
 }
 
+/* Where a run of V in SHUFFLE_K lies inside its page, in bytes. */
+static struct tir_value run_of_column(struct tir_builder *b, const struct att_paged_tile *t,
+                                      struct tir_value column, struct tir_value chunk)
+{
+    const struct tir_value step = splat_like(b, t->cache.block_stride, column);
+    return tir_add(b, tir_mul(b, column, step), tir_mul(b, chunk, tir_int_like(b, chunk, CHUNK)));
+}
+
 /* Where a run lies inside its page, in bytes: 32 bits, since no page has more than 2 GiB. */
 static struct tir_value run_offset(struct tir_builder *b, const struct att_pages *p,
                                    const struct att_paged_tile *t, struct tir_value row,
@@ -155,9 +163,11 @@ static struct tir_value run_offset(struct tir_builder *b, const struct att_pages
     if (t->cache.value) {
         const struct tir_value chunk =
             tir_shr(b, inside, tir_int_like(b, inside, tir_bits(t->run)));
-        const struct tir_value column = and_n(b, row, t->cols - 1);
-        run = tir_add(b, tir_mul(b, chunk, tir_int_like(b, chunk, (unsigned)t->cache.dim)),
-                      tir_add(b, column, tir_int_like(b, column, t->first)));
+        const struct tir_value in_tile = and_n(b, row, t->cols - 1);
+        const struct tir_value column = tir_add(b, in_tile, tir_int_like(b, in_tile, t->first));
+        if (t->cache.columns) /* as many runs a column as a page has */
+            return tir_zext(b, run_of_column(b, t, column, chunk), TIR_I64);
+        run = tir_add(b, tir_mul(b, chunk, tir_int_like(b, chunk, (unsigned)t->cache.dim)), column);
     } else {
         const struct tir_value chunk =
             tir_add(b, block_of(b, t, row), tir_int_like(b, row, t->first / t->run));

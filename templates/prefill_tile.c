@@ -237,7 +237,7 @@ struct prefill prefill_with_tile(const struct att_variant *v, const struct tir_m
         .rows = t->rows,
         .waves = t->waves,
         .kv = t->keys,
-        .by_columns = !m->has_lds_read_tr || (v->paged && v->kv_layout == ATT_KV_LAYOUT_SHUFFLE),
+        .by_columns = !m->has_lds_read_tr || (v->paged && att_is_shuffled(v)),
         .widest_panel = t->panel,
         .dtype = v->dtype == ATT_DTYPE_BF16 ? TIR_BF16 : TIR_F16,
     };
@@ -300,7 +300,7 @@ bool prefill_fits(const struct att_variant *v, const struct att_tile *t,
         return att_reject(why, ATT_TILE, "has no registers for a hook, a soft cap or pages");
     if (v->tile && t->panel > v->head_dim && t->panel < 256)
         return att_reject(why, ATT_TILE, "panels are as wide as the head dim already");
-    if (v->kv_layout == ATT_KV_LAYOUT_SHUFFLE && v->kv_scale >= ATT_KV_SCALE_TOKEN &&
+    if (att_is_shuffled(v) && v->kv_scale >= ATT_KV_SCALE_TOKEN &&
         t->keys * t->head_dim_v > SCALED_VALUES * TIR_WAVE_LANES * t->waves)
         return att_reject(why, ATT_TILE, "has no registers for a scale beside each value");
     if (v->mask == ATT_MASK_CUSTOM && t->rows * t->keys > MASKED_SCORES)

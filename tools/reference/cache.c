@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* This file is the two layouts of a paged cache, as ROCm/aiter's consumers read them. */
+/* This file is the layouts of a paged cache, as ROCm/aiter's consumers read them. */
 #include "tools/reference/cache.h"
 
 #include <math.h>
@@ -11,6 +11,8 @@ int64_t ref_cache_offset(const struct ref_cache *c, int64_t page, int token, int
     if (!c->shuffle)
         return at + token * c->token_stride + d;
     const int x = 16 / c->element_size;
+    if (c->transposed && c->columns)
+        return at + (int64_t)d * c->page_size + token;
     if (c->transposed)
         return at + ((int64_t)(token / x) * c->dim + d) * x + token % x;
     return at + ((int64_t)(d / x) * c->page_size + token) * x + d % x;

@@ -12,6 +12,7 @@ enum ref_scale { REF_SCALE_NONE, REF_SCALE_TENSOR, REF_SCALE_TOKEN, REF_SCALE_BL
 struct ref_cache {
     bool shuffle;    /* else NHD */
     bool transposed; /* shuffle: V, in which the tokens of 16 bytes are neighbours */
+    bool columns;    /* shuffle: V is [page, head, d, token] */
     int page_size, dim, element_size;
     int64_t page_stride, token_stride, head_stride;
     const void *elements;
@@ -35,7 +36,8 @@ int64_t ref_packed_scale(int d);
 
 /*
  * In elements. NHD: [page, token, head, d]. SHUFFLE, with x elements in 16 bytes:
- * K [page, head, d / x, token, d % x], V [page, head, token / x, d, token % x].
+ * K [page, head, d / x, token, d % x], V [page, head, token / x, d, token % x] or, with columns,
+ * [page, head, d, token].
  */
 int64_t ref_cache_offset(const struct ref_cache *c, int64_t page, int token, int head, int d);
 

@@ -28,6 +28,7 @@ static const struct shape {
     {{"none", 0}, 64, 64, 1, {ATTN_BF16, ATTN_KV_NHD, ATTN_KV_SCALE_NONE, 16}, 0},
     {{"within", WITHIN}, 64, 64, 3, {ATTN_FP16, ATTN_KV_NHD, ATTN_KV_SCALE_NONE, 32}, 5},
     {{"shuffle", SKIPS}, 128, 64, 2, {ATTN_BF16, ATTN_KV_SHUFFLE, ATTN_KV_SCALE_NONE, 64}, 6},
+    {{"columns of V", SKIPS}, 72, 72, 2, {ATTN_BF16, ATTN_KV_SHUFFLE_K, ATTN_KV_SCALE_NONE, 16}, 4},
     {{"fp8", WITHIN}, 128, 128, 2, {ATTN_FP8, ATTN_KV_SHUFFLE, ATTN_KV_SCALE_TENSOR, 16}, 4},
     {{"token scales", SKIPS}, 64, 64, 2, {ATTN_INT8, ATTN_KV_NHD, ATTN_KV_SCALE_TOKEN, 512}, 3},
     {{"block scales", 0}, 32, 32, 5, {ATTN_FP8, ATTN_KV_NHD, ATTN_KV_SCALE_BLOCK, 16}, 6},

@@ -15,6 +15,11 @@ static struct operand *operand_of(struct call *c, unsigned first, enum cache_par
     return call_operand(c, first + part + (scale ? (latent ? 1 : CACHE_PARTS) : 0));
 }
 
+static bool is_shuffled(const struct attn_cache_desc *d)
+{
+    return d->layout == ATTN_KV_SHUFFLE || d->layout == ATTN_KV_SHUFFLE_K;
+}
+
 static bool is_packed(const struct paged *p) { return p->desc.layout == ATTN_KV_PACKED; }
 
 /* Every op's descriptor begins with its size and its dtype. */
@@ -37,7 +42,7 @@ static struct paged packed_of(struct call *c, unsigned first, struct paged p)
 struct paged paged_of(struct call *c, unsigned first, const struct attn_cache_desc *desc,
                       bool latent)
 {
-    const bool nhd = desc->layout != ATTN_KV_SHUFFLE;
+    const bool nhd = !is_shuffled(desc), columns = desc->layout == ATTN_KV_SHUFFLE_K;
     struct paged p = {
         .desc = *desc,
         .precision = find_cache_precision(desc->dtype, c->target),
@@ -52,7 +57,7 @@ struct paged paged_of(struct call *c, unsigned first, const struct attn_cache_de
         p.page_count = (int)o->dims[0];
         p.kv_heads = (int)o->dims[nhd ? 2 : 1];
         p.dim[part] = (int)(nhd               ? o->dims[3]
-                            : part == CACHE_V ? o->dims[3]
+                            : part == CACHE_V ? o->dims[columns ? 2 : 3]
                                               : o->dims[2] * o->dims[4]);
     }
     return p;
@@ -76,7 +81,7 @@ void paged_leave_out(struct call *c, unsigned first)
 }
 
 /* NHD: [page, token, head, d]. SHUFFLE, with x elements in 16 bytes: K [page, head, d / x, token,
- * d % x], V [page, head, token / x, d, token % x]. */
+ * d % x], V [page, head, token / x, d, token % x]; SHUFFLE_K: V [page, head, d, token]. */
 static const int64_t *element_at(const struct paged *p, enum cache_part part, struct slot s, int d,
                                  int64_t at[])
 {
@@ -84,12 +89,14 @@ static const int64_t *element_at(const struct paged *p, enum cache_part part, st
     const int64_t nhd[ATTN_DIMENSIONS_MAX] = {s.page, s.token, s.head, d};
     const int64_t k[ATTN_DIMENSIONS_MAX] = {s.page, s.head, d / x, s.token, d % x};
     const int64_t v[ATTN_DIMENSIONS_MAX] = {s.page, s.head, s.token / x, d, s.token % x};
+    const int64_t column[ATTN_DIMENSIONS_MAX] = {s.page, s.head, d, s.token};
     const int64_t row[ATTN_DIMENSIONS_MAX] = {
         s.page, s.token, 0, ref_packed_element(part == CACHE_V ? REF_PACKED_LATENT + d : d)};
-    const int64_t *from = is_packed(p)                    ? row
-                          : p->desc.layout == ATTN_KV_NHD ? nhd
-                          : part == CACHE_K               ? k
-                                                          : v;
+    const int64_t *from = is_packed(p)                        ? row
+                          : p->desc.layout == ATTN_KV_NHD     ? nhd
+                          : part == CACHE_K                   ? k
+                          : p->desc.layout == ATTN_KV_SHUFFLE ? v
+                                                              : column;
     return memcpy(at, from, sizeof(nhd));
 }
 
@@ -160,9 +167,10 @@ static double decode(const void *type, uint32_t bits)
 struct ref_cache paged_reference(const struct paged *p, enum cache_part part, int dim)
 {
     const struct operand *o = p->elements[part], *scale = p->scales[part];
-    const bool shuffle = p->desc.layout == ATTN_KV_SHUFFLE;
+    const bool shuffle = is_shuffled(&p->desc);
     return (struct ref_cache){
         .shuffle = shuffle,
+        .columns = p->desc.layout == ATTN_KV_SHUFFLE_K,
         .transposed = part == CACHE_V,
         .packed = p->desc.layout == ATTN_KV_PACKED,
         .page_size = p->desc.page_size,
@@ -517,7 +525,7 @@ int32_t *shuffled_pages(int count, uint64_t *random)
 int paged_size(const struct attn_cache_desc *desc, int size, int step)
 {
     const int run = desc->dtype == ATTN_FP8 || desc->dtype == ATTN_INT8 ? 16 : 8;
-    const bool shuffle = desc->layout == ATTN_KV_SHUFFLE;
+    const bool shuffle = is_shuffled(desc);
     if (desc->page_size)
         return desc->page_size;
     return (shuffle && size < run ? run : size) << step;

@@ -111,7 +111,7 @@ static void size_heads(struct call *c)
     const size_t turn = (c->number + (size_t)c->step) % COUNT(page_sizes);
     const int run = d->cache.dtype == ATTN_FP8 || d->cache.dtype == ATTN_INT8 ? 16 : 8;
     d->cache.page_size = c->traced ? s->page_size : page_sizes[turn];
-    if (d->cache.layout == ATTN_KV_SHUFFLE && d->cache.page_size < run)
+    if (d->cache.layout != ATTN_KV_NHD && d->cache.page_size < run)
         d->cache.page_size = run;
 }
 
