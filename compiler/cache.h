@@ -19,7 +19,7 @@ struct attnc_cache_key {
  */
 uint64_t attnc_compiler_identity(void);
 
-/** What a variant's result depends on: the compiler, the variant and its hook's bitcode. */
+/** Hash of all that decides a variant's result: compiler, variant, bitcode of its hook. */
 struct attnc_cache_key attnc_cache_key(uint64_t identity, const struct att_variant *v,
                                        const struct tgt_blob *hooks);
 
@@ -31,7 +31,7 @@ bool attnc_cache_load(const char *dir, const struct attnc_cache_key *key, struct
 bool attnc_cache_store(const char *dir, const struct attnc_cache_key *key,
                        const struct attnc_kernel *k);
 
-/** What a cache holds, and what was removed from it. */
+/** Size of a cache, and of the entries that were removed. */
 struct attnc_cache_size {
     size_t kernels, removed;
     uint64_t bytes;

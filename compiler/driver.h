@@ -14,7 +14,7 @@ typedef bool attnc_compile_fn(const struct att_variant *v, const struct tgt_blob
                               const struct attnc_compile_options *o, FILE *log,
                               struct attnc_kernel *out, char why[ATTNC_WHY]);
 
-/** What has happened to one variant, as it happens. */
+/** An event in the build of one variant; reported as it happens. */
 struct attnc_progress {
     size_t done, total;
     const char *name;

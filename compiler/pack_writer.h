@@ -89,7 +89,7 @@ bool attnc_pack_shares_key(const void *bytes, uint32_t n);
 /** Lays the pack out. On success *bytes (free()) and *size are set; false as above. */
 bool attnc_pack_writer_finish(struct attnc_pack_writer *w, void **bytes, size_t *size);
 
-/** What the first refusal said, or "". */
+/** The message of the first refusal, or "". */
 const char *attnc_pack_writer_error(const struct attnc_pack_writer *w);
 
 /**

@@ -174,7 +174,7 @@ ATTN_PUBLIC int attn_device_describe(const struct attn_device *device,
 
 /* ---- Operations ---- */
 
-/** Which kernel an op launches, and why. */
+/** The kernel that an op launches, and the reason for the choice. */
 struct attn_op_info {
     size_t size;                    /**< in: sizeof(struct attn_op_info) */
     struct attn_kernel_info kernel; /**< the (first) kernel */

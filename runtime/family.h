@@ -67,7 +67,7 @@ union attn_desc {
 #include "ops/ops.def"
 };
 
-/* What a launch has to know besides the values. */
+/* The values of a launch, its stream, and whether there is nothing to do. */
 struct attn_call {
     union attn_value values[ATTN_ARG_COUNT];
     void *stream;

@@ -6,7 +6,7 @@
 #include "runtime/device.h"
 #include "runtime/family.h"
 
-/* Where a value goes in the kernarg segment. */
+/* The place of a value in the kernarg segment. */
 struct attn_slot {
     uint16_t value;
     uint16_t offset;

@@ -33,7 +33,7 @@ static const char *const section_names[ATTN_PACK_SECTIONS] = {
 
 #define bad(...) attn_fail(ATTN_BAD_PACK, __VA_ARGS__)
 
-/* Of a section that is in memory: of a file, strings and index only. */
+/* Bytes of a section that is in memory: those of a file are strings and index only. */
 static const uint8_t *section(const struct attn_pack *pack, enum attn_pack_section_id id)
 {
     return (pack->bytes ? pack->bytes : pack->copy) + pack->sections[id].offset;

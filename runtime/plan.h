@@ -5,7 +5,7 @@
 
 #include "runtime/attn.h"
 
-/* What follows from a shape alone: the names of docs/planning.md in brackets. */
+/* Numbers that follow from a shape alone; brackets: their names in docs/planning.md. */
 struct attn_plan_numbers {
     int64_t parts;          /* [N] */
     int64_t pairs_per_list; /* [per] */

@@ -62,7 +62,7 @@ struct att_source {
     struct tir_value (*values)(void *family, const struct att_block *block);
 };
 
-/** Which keys a query sees. All of i32; scalars unless stated. */
+/** The range of keys that a query sees. All are i32; scalars unless stated. */
 struct att_position {
     struct tir_value q_len, kv_len;   /* of the sequence */
     struct tir_value end;             /* keys from here on are not there; at most kv_len */
@@ -75,7 +75,7 @@ struct att_position {
     struct tir_value mask; /* i64: what it counts from, or none: the argument custom_mask */
 };
 
-/** What a wave knows in its loop. */
+/** State of a wave in its key loop. */
 struct att_attention {
     struct tir_builder *b;
     const struct att_variant *v;
@@ -90,7 +90,7 @@ struct att_attention {
     bool late_maximum;             /* exponents are made with the m of the block before */
 };
 
-/** What the loop carries: the running maximum, the denominator and O^T. */
+/** Values that the loop carries: the running maximum, the denominator and O^T. */
 enum { ATT_CARRY_M, ATT_CARRY_L, ATT_CARRY_O, ATT_N_CARRY };
 
 /** The state before the first key; `output` is the type of O^T. */

@@ -51,7 +51,7 @@ struct att_cache att_cache_rotated(const struct att_cache *c, unsigned dtype);
 struct att_cache att_cache(struct tir_builder *b, const struct att_variant *v,
                            const struct tir_machine *m, bool value, struct tir_value head);
 
-/** What holds for the cache of every op: dtype against scale, page size against layout. */
+/** Checks that every op with a cache needs: dtype against scale, page size against layout. */
 bool att_cache_check(const struct att_variant *v, struct att_why *why);
 
 /** dtype of the variant's q, k and v: TIR_BF16 or TIR_F16. */
@@ -156,7 +156,7 @@ struct tir_value att_cache_scale_row(const struct att_cache *c, struct tir_value
 struct tir_value att_packed_load_scales(const struct att_cache *c, struct tir_value row, int first);
 void att_packed_store_scales(const struct att_cache *c, struct tir_value row, int first,
                              struct tir_value scale);
-/** Those scales, Mx1 f32, for rows that are there; not for a scale per tensor. */
+/** Loads the scales of rows that are there, Mx1 f32; not for a scale per tensor. */
 struct tir_value att_cache_load_scales(const struct att_cache *c, struct tir_value row);
 void att_cache_store_scales(const struct att_cache *c, struct tir_value row,
                             struct tir_value scale);

@@ -70,11 +70,11 @@ struct att_block_scale {
     struct tir_value inverse; /* f32: what new ones are multiplied with */
 };
 
-/** Of the largest |x| of the run and the page's old scale, both f32. */
+/** The scale of a run from its largest |x| and the page's old scale, both f32. */
 struct att_block_scale att_block_scale(const struct att_cache *c, struct tir_value absmax,
                                        struct tir_value old);
 
-/** Where it grows, makes what it says of the tokens before the run; a loop in tiles. */
+/** Where the scale grows, requantises the page's tokens before the run, in a loop of tiles. */
 void att_block_requantise(const struct att_cache *c, const struct att_page_run *run,
                           const struct att_block_scale *s, const struct att_cache_tiles *tiles);
 

@@ -27,8 +27,8 @@ enum {
     SLOT = 8,
 };
 
-/* Of a page at once: elements of a lane, and waves of a workgroup; half as many where a lane has
- * more, since it takes a SIMD's registers then. */
+/* A page that is taken at once: its elements of a lane, and waves of the workgroup. With more
+ * elements a lane takes a SIMD's registers, and there are half as many waves. */
 enum { PAGE_ELEMENTS = 64, PAGE_WAVES = 8, ANY_PAGE_WAVES = 4 };
 
 /* What becomes of K or of V. */

@@ -37,8 +37,8 @@ struct decode_scales {
     struct tir_value rows, block[DECODE_MAX_BLOCKS];
 };
 
-/* What a workgroup works on: some queries of a sequence, over a range of its keys, for the query
- * heads of one kv head. Scalars, uniform over the workgroup. */
+/* A workgroup's item: some queries of a sequence, over a range of its keys, for the query heads of
+ * one kv head. Scalars, uniform over the workgroup. */
 struct decode_item {
     struct tir_value sequence, kv_head;
     struct tir_value kv_len, first_key, end_key;
@@ -144,7 +144,7 @@ void decode_join_parts(struct decode *d);
 
 /* decode.c */
 
-/** Which query and head a column is: sequence-major over tokens, then heads of the kv head. */
+/** The query and the head of each column: tokens are outer, heads of the kv head inner. */
 struct decode_rows {
     struct tir_value row;   /* clamped to the last */
     struct tir_value token; /* row of q */
@@ -157,7 +157,7 @@ void decode_find_items(struct decode *d, struct tir_value range[2]);
 /** Reads an item of the work list, or makes it of its number where there is none. */
 void decode_find_item(struct decode *d, struct tir_value index);
 
-/** Which keys each column sees: attention.at, in the shape of attention.softmax. */
+/** Sets attention.at, the keys that each column sees, in the shape of attention.softmax. */
 void decode_find_position(struct decode *d);
 
 /** For a vector of column numbers, i32 of any shape. */

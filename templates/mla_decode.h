@@ -77,7 +77,7 @@ const struct tir_mma *mla_qk(const struct mla *s);
 const struct tir_mma *mla_pv(const struct mla *s);
 /** Do waves split the columns of S^T, so that P goes through LDS? */
 bool mla_exchanges(const struct mla *s);
-/** Where a part of block `block` (i32) stands in LDS. */
+/** LDS address of a part of block `block` (i32). */
 struct tir_value mla_buffer_of(struct mla *s, const struct part *p, struct tir_value block);
 /** A block's part of a sparse list goes to LDS; it comes back beside the scores, keys x 1. */
 void mla_store_entries(struct mla *s, struct tir_value block, struct tir_value entries);
@@ -92,7 +92,7 @@ void mla_meet(struct mla *s);
 /** Waves that hold the same columns of S^T: one of them writes. */
 struct tir_if mla_begin_writers(struct mla *s);
 void mla_end_writers(struct mla *s, struct tir_if *writers);
-/** Which of the places for P and alpha, that take turns, is block `block`'s; i32. */
+/** The buffer for P and alpha of block `block`, of those that take turns; i32. */
 struct tir_value mla_turn(struct mla *s, struct tir_value block);
 /** P of block `block`, keys x columns, goes to LDS for all waves, and comes back. */
 void mla_store_weights(struct mla *s, struct tir_value block, struct tir_value p);

@@ -49,8 +49,8 @@ struct tir_value att_page_numbers(struct tir_builder *b, const struct att_pages 
 struct tir_value att_paged_entries(struct tir_builder *b, const struct att_paged_tile *t,
                                    struct tir_value entries);
 
-/** What was loaded: bits of the cache, and where the tile has scales, those of each row in f32, or
- * of each element where a row has many tokens. */
+/** A loaded tile: bits of the cache, and its scales in f32 where there are any: one for each row,
+ * or one for each element where a row has many tokens. */
 struct att_paged_data {
     struct tir_value bits, scale;
 };

@@ -112,7 +112,7 @@ struct tir_waves prefill_waves(const struct prefill *p);
 /** Registers in which V, or a part of it, is loaded; `turned`: in the order that LDS takes. */
 struct tir_type prefill_v_registers(struct prefill *p, bool turned);
 
-/** Of S^T, keys x queries. */
+/** Layout of S^T, keys x queries. */
 struct tir_layout prefill_scores_layout(const struct prefill *p);
 
 #endif

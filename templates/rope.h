@@ -77,7 +77,7 @@ struct rope_vectors {
     struct tir_value rows; /* i32: heads that this has, whole tiles */
 };
 
-/** What a token's heads are of; the gates stand in q, behind each head. */
+/** The tensors that a token has heads in; a gate follows each head of q. */
 enum rope_part { ROPE_Q, ROPE_K, ROPE_V, ROPE_GATE, ROPE_SOURCES };
 
 /** One of these: the heads of this wave, from `first` to `end`, of `all`. */
@@ -135,14 +135,14 @@ bool rope_opens_late(const struct rope *p);
 void rope_open_kept(struct rope *p, struct rope_source *s, bool value);
 /** Reads the arguments of `t`, which has heads. */
 struct rope_tensor rope_open_tensor(struct rope *p, struct att_tensor t, int size);
-/** Where the token's heads begin, i64. */
+/** Address of the token's first head, i64. */
 struct tir_value rope_token_base(struct rope *p, const struct rope_tensor *t);
 
 /* rope_vectors.c */
 
 /** Copies biases and the weights of a full norm to LDS, where that pays. Every wave takes part. */
 void rope_keep_vectors(struct rope *p, struct rope_source of[ROPE_SOURCES]);
-/** Those of the heads from `row` on. */
+/** Loads the vectors of the heads from `row` on. */
 struct rope_parts rope_load_vectors(struct rope *p, const struct rope_source *s,
                                     const struct rope_vectors *t, struct tir_value row);
 
@@ -165,8 +165,8 @@ void rope_rotate(struct rope *p, struct rope_parts *x);
 
 /* rope_qk_norm_cache.c */
 
-/** What q and k go through before they are stored; v only has its bias added. `inverse`: that of
- * norm full. */
+/** Bias, norm and rotation of q and k before they are stored; v has its bias added only. `inverse`:
+ * 1 / rms of norm full. */
 void rope_transform(struct rope *p, const struct rope_source *s, struct tir_value inverse,
                     struct tir_value row, struct rope_parts *x);
 /** Sets the token's slot: -1 without slots, where nothing is cached. */

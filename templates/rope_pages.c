@@ -143,7 +143,7 @@ static struct tir_value scale_head(struct side *d, struct tir_value in_tile)
     return scale.inverse;
 }
 
-/* Of every head of the tile, a head a wave; the inverses as a column. */
+/* Finds the scale of every head of the tile, a head a wave; returns the inverses as a column. */
 static struct tir_value scale_heads(struct side *d, struct tir_value absmax)
 {
     struct rope *p = d->p;

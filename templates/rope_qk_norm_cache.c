@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What happens to the output of a layer's QKV projection before attention, in one pass over it:
+ * Prepares the output of a layer's QKV projection for attention, in one pass over it:
  *
  *   x = x + bias                                  q, k, v
  *   x = x rsq(mean(x^2) + eps) w                  q, k: per head, or with a given sum of squares

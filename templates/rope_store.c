@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Where heads go: to dense tensors, and with their scales to the slot of the token in the cache.
+ * Stores heads in dense tensors and, with their scales, in the token's slot of the cache.
  */
 #include "templates/rope.h"
 #include "templates/scalar.h"

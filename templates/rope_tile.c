@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * How heads are held: as spans of neighbouring elements in memory, and in f32 as parts, the first
- * of which are the halves of the pairs that rotate.
+ * Registers of heads: spans of neighbouring elements as memory has them, and parts in f32, of which
+ * the first are the halves of the pairs that rotate.
  */
 #include "op_names.h"
 #include "ir/spread.h"

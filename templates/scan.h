@@ -19,7 +19,7 @@ struct att_scan {
 /** Reserves LDS for all waves of the function, and clears it. */
 struct att_scan att_scan_begin(struct tir_builder *b);
 
-/** What lane i - `distance` has; 0 for the first ones. */
+/** The value of lane i - `distance`; 0 for the first ones. */
 struct tir_value att_scan_shift(struct tir_builder *b, const struct att_scan *s, struct tir_value a,
                                 int distance);
 

@@ -30,7 +30,7 @@ struct att_select {
     struct tir_value histogram;       /* LDS: one for each digit */
 };
 
-/** What changes: carried through the caller's loop. */
+/** The state that the caller's loop carries. */
 enum { ATT_SELECT_COUNT, ATT_SELECT_LIMIT, ATT_SELECT_TURN, ATT_SELECT_N };
 
 /** How much a buffer takes: the k largest, and `most` that a chunk may add to them. */
@@ -61,7 +61,7 @@ struct att_select att_select_begin(struct tir_builder *b, const struct att_selec
 struct tir_value att_select_key(struct tir_builder *b, struct tir_value score,
                                 struct tir_value there);
 
-/** Where element `j` of this wave's part of a chunk is in it: the first lane's, a scalar. */
+/** Index in the chunk of the first lane's element `j`; a scalar. */
 struct tir_value att_select_place(const struct att_select *s, unsigned j);
 
 /**

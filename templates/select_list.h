@@ -36,8 +36,8 @@ struct tir_value att_list_gather(const struct att_list *l, struct tir_value base
 /** Slots of positions that count from the sequence's first token, by block_table. */
 struct tir_value att_list_slots(const struct att_list *l, struct tir_value at);
 
-/** What is written of entries: `entry` is in the buffer, in every lane. out[0] becomes what stands
- * in indices (i32), out[1] what stands in values (f32). */
+/** Makes the elements to be written of an entry of the buffer, one in every lane: out[0] is for
+ * indices (i32), out[1] for values (f32). */
 struct att_list_names {
     void (*name)(void *context, struct tir_value entry, struct tir_value out[2]);
     void *context;

@@ -52,7 +52,7 @@ struct tir_value att_softmax_exponent(struct tir_builder *b, const struct att_so
 void att_softmax_rescale(struct tir_builder *b, const struct att_softmax_step *step,
                          struct tir_value *o, struct tir_value *l);
 
-/** What O is to be multiplied with, and the state that LSE is made of. */
+/** The factor for O, and the state that LSE is made of. */
 struct att_softmax_end {
     struct tir_value inverse; /* 1 / l, 0 for a query that saw no key */
     struct tir_value m, l;    /* m in powers of two; l relative to 2^m */

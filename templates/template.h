@@ -33,7 +33,7 @@ struct att_grid {
     int times;
 };
 
-/* What a template makes of a variant. */
+/* The kernel that a template makes of a variant. */
 struct att_kernel {
     struct tir_func *func;        /* owned by the caller: tir_func_destroy() */
     struct tir_schedule schedule; /* for the pass pipeline */
@@ -122,8 +122,8 @@ unsigned att_find_candidate(const struct att_template *op, unsigned row, const c
 /** How many knobs of candidate n are turned. */
 unsigned att_count_turned(const struct att_template *t, unsigned n);
 
-/** What a tile is, one line: "rows=32 keys=64 ...", members that are 0 left out. Tables grow and
- * change: this and not its number is what identifies a tile for longer. */
+/** A tile as one line, "rows=32 keys=64 ...", without members that are 0. This text identifies a
+ * tile for good; its number does not, since tables grow and change. */
 enum { ATT_TILE_TEXT_MAX = 256 };
 void att_tile_text(const struct att_template *op, const struct att_tile *t,
                    char text[ATT_TILE_TEXT_MAX]);

@@ -64,7 +64,7 @@ struct att_field_info {
 
 extern const struct att_field_info att_fields[ATT_FIELD_COUNT];
 
-/* Where the user wrote something: both from 1; line 0 where a value is a default. */
+/* A place in the user's file: line and column from 1; line 0 for a default. */
 struct att_loc {
     uint32_t line, column;
 };

@@ -242,7 +242,7 @@ static void launch_decode(const struct attention *a)
     ATTN(attn_decode_launch(a->decode, &args));
 }
 
-/* Of the sequences that were cut; the others' results are final. */
+/* Combines the parts of sequences that were cut; the others' results are final. */
 static void launch_combine(const struct attention *a)
 {
     const struct work *w = &a->work;

@@ -36,10 +36,10 @@ void attention_prefill(struct attention *a, const uint16_t *qkv, const int lengt
 void attention_step(struct attention *a, const uint16_t *qkv, const int lengths[BATCH],
                     uint16_t *out);
 
-/* What the last call made of its queries, [token, HEADS, DIM]. */
+/* The rotated queries of the last call, [token, HEADS, DIM]. */
 void attention_read_queries(struct attention *a, int tokens, uint16_t *queries);
 
-/* What the cache holds for a token of a sequence, [KV_HEADS, DIM] each. */
+/* Key and value of a token of a sequence, read from the cache: [KV_HEADS, DIM] each. */
 void attention_read_cache(struct attention *a, int sequence, int token, uint16_t *key,
                           uint16_t *value);
 

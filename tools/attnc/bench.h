@@ -15,7 +15,7 @@ struct bench_pair {
     const char *shape;      /* as --shape says it, or NULL: the family's own */
 };
 
-/** What a launch computes and moves at the least. 0: not known for this op. */
+/** The least that a launch computes and moves. 0: not known for this op. */
 struct bench_work {
     double flops, bytes;
 };

@@ -4,7 +4,7 @@
 
 #include "tools/attnc/build_output.h"
 
-/** What every edge's command says again; NULL: it was not given. */
+/** Options that every edge's command repeats; NULL: not given. */
 struct ninja_options {
     const char *targets, *tuning;
 };

@@ -30,7 +30,7 @@ struct children {
      * to child_result() (zeros where it did not end by itself). */
     void (*collect)(void *context, size_t part, FILE *printed, const size_t results[]);
 
-    /** What a part is, for the message about a child that dies. */
+    /** Name of a part, for the message about a child that dies. */
     const char *(*name)(void *context, size_t part);
     void *context;
 };

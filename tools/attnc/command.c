@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What all subcommands share: messages and options by table.
+ * Messages and the option parser of all subcommands. Options are a table.
  */
 #include "tools/attnc/command.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Which layers of a model attend to what. Each model family has a key of its own for it.
+ * Finds the kind of attention of each layer. Every model family has a key of its own for it.
  */
 #include "tools/attnc/model_layers.h"
 

@@ -4,7 +4,7 @@
 
 #include "tools/attnc/config_json.h"
 
-/** What one layer does between its projections. */
+/** The ops of one layer between its projections. */
 enum layer_kind {
     LAYER_FULL,
     LAYER_WINDOW,

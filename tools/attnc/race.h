@@ -21,7 +21,7 @@ struct race_options {
     double seconds;   /* of the whole race; 0: no limit */
 };
 
-/** What one runner has shown. Times in us; the interval holds the median with 95 %. */
+/** Times of one runner in us; the interval holds the median with 95 %. */
 struct race_figure {
     unsigned runs;
     double us, low, high;                /* of its own times */

@@ -12,7 +12,7 @@
 
 struct tune_db;
 
-/** What a measurement is of. Two with the same values are the same measurement. */
+/** Identity of a measurement: two with the same values are the same measurement. */
 struct tune_id {
     const char *key;    /* att_variant_text() with tile=auto */
     const char *device; /* "model gfx950", or a GPU's name */

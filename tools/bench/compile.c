@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * How long builds take: processor time per kernel, peak memory, a second build with nothing
+ * Measures builds: processor time per kernel, peak memory, a second build with nothing
  * changed, and the time of `clang -O3` on an equivalent kernel's source in the same run. Times are
  * those of the child processes and all that they start (ld.lld among them), as wait4() has them.
  *

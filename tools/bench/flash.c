@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What `op: prefill, head_dim: 128, dtype: bf16, mask: causal` computes, written as ordinary source
- * for clang -O3: the yardstick of the compile-time benchmark. Same matrix instruction, same tile
+ * The kernel `op: prefill, head_dim: 128, dtype: bf16, mask: causal` as ordinary source for
+ * clang -O3: the yardstick of the compile-time benchmark. Same matrix instruction, same tile
  * (32 queries a wave, 8 waves, 32 keys), no software pipeline.
  */
 #define GLOBAL __attribute__((address_space(1)))

@@ -11,7 +11,7 @@ enum { REF_DIM_MAX = 1024 };
 typedef float ref_logits(float logit, int query, int key, int head, int q_len, int kv_len,
                          const void *arg);
 
-/* What all queries of a call have in common. */
+/* Parameters that all queries of a call share. */
 struct ref_attention {
     int dim, dim_v;
     double scale;

@@ -30,7 +30,7 @@ struct ref_cache {
 
 enum { REF_PACKED_LATENT = 512, REF_PACKED_RUN = 128, REF_PACKED_ROW = 656 };
 
-/* Where a packed row has element d and the scale of it, in bytes. */
+/* Byte offsets of element d of a packed row, and of its scale. */
 int64_t ref_packed_element(int d);
 int64_t ref_packed_scale(int d);
 

@@ -11,7 +11,7 @@
 
 enum { VERIFY_DIMENSIONS = 16 };
 
-/** What every row of a table of shapes begins with. */
+/** The first member of every row of a table of shapes. */
 struct verify_shape {
     const char *name;
     unsigned flags; /* the op's own, VERIFY_VIEWS and VERIFY_CHOSEN */
@@ -48,7 +48,8 @@ struct verify_op {
     const void *trace;
     struct verify_dimension dimensions[VERIFY_DIMENSIONS];
 
-    /** Of a shape that is traced: sets what --shape left out. Why it cannot be, or NULL. */
+    /** Completes a shape for `attnc trace` where --shape left numbers out. Returns why it cannot
+     * be traced, or NULL. */
     const char *(*complete)(const struct call *c, void *shape);
 
     size_t own_size; /* of call->own, zeroed */

@@ -292,7 +292,7 @@ static double random_lse(struct call *c)
     return (float)(random_value(&c->random) * (is(c, APART) ? 500 : 3));
 }
 
-/* Of a state of a pair: a value of dtype; else of float32. */
+/* An element of a state: a value of dtype for a pair, else of float32. */
 static double random_out(struct call *c)
 {
     return scheme(c, ATTN_PARTIALS_PAIR) ? random_value(&c->random)

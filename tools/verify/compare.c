@@ -35,7 +35,7 @@ static double relative_error_of_weights(const struct comparison *c, const struct
     return 2 * score + (double)(r->keys + 8) * f;
 }
 
-/* Of one element: what float32 arithmetic and subnormal numbers may add to the roundings. */
+/* Error of one element that float32 arithmetic and subnormal numbers add to the roundings. */
 static double arithmetic_bound(const struct comparison *c, const struct ref_row *r, double e, int d)
 {
     return e * (r->magnitude[d] + fabs(r->out[d])) + c->inputs * r->magnitude[d] +

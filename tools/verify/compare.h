@@ -12,7 +12,7 @@
 #include "tools/verify/operand.h"
 #include "tools/reference/attention.h"
 
-/** Where a row of the output is, for messages. */
+/** The place of a row of the output, for messages. */
 struct place {
     int s, head;
     int64_t row;

@@ -313,7 +313,7 @@ static void compare_ranks(struct call *c, int row, const struct scored *s)
                     least, s->score[most], most);
 }
 
-/* Of keys that are alike none may be selected behind one that is not. */
+/* No key may be selected that follows an equal one that is not. */
 static void compare_ties(struct call *c, int row, const struct scored *s)
 {
     const struct index_data *d = data_of(c);

@@ -201,7 +201,7 @@ static bool takes(const struct call *c)
     return c->desc.metadata.kind != ATTN_METADATA_DRAFT_SLOTS || !is(c, SLOTS);
 }
 
-/* Of the table, the entries of the sequences' pages: a draft step reads one of each. */
+/* The entries of the sequences' pages count of the table; a draft step reads one for each. */
 static double least_bytes(const struct call *c)
 {
     const struct own *own = c->own;

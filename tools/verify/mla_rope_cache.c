@@ -193,7 +193,7 @@ static double arithmetic_of(const struct call *c, bool row, int d)
     return row && desc->norm != ATTN_NORM_NONE ? ((desc->head_dim_v + 5) / 2.0 + 5) * STORED_F : 0;
 }
 
-/* Of a token's row, or of a head of its q. */
+/* Sets what is expected of a token's row, or of a head of its q. */
 static void expect(struct call *c, int token, int head, bool row)
 {
     struct own *own = c->own;

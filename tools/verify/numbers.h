@@ -20,10 +20,10 @@ struct precision {
     uint16_t poison;    /* a NaN that no kernel writes; int8: the lowest number */
 };
 
-/** Of 16 bits, by name; NULL: not known here. */
+/** The type of 16 bits by its name; NULL: not known here. */
 const struct precision *find_precision(const char *name);
 
-/** Of what a cache may hold, fp8 as the target has it. */
+/** The type of a cache's elements; fp8 is the target's. */
 const struct precision *find_cache_precision(enum attn_dtype dtype, const char *target);
 
 double decode_element(const struct precision *p, uint16_t bits);

@@ -9,7 +9,8 @@
 
 enum { GUARD = 256 };
 
-/* Of an element: the kernel may write it; it begins a row that a far tensor has on the device. */
+/* Marks of an element: the kernel may write it; it begins a row of a far tensor that is on the
+ * device. */
 enum { CHECKED = 1 << 0, NOTED = 1 << 1 };
 
 /* The rows of a far tensor that have a value, in elements. */

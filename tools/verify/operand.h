@@ -40,7 +40,7 @@ struct operand {
     struct operand_rows *rows; /* far: those with a value */
 };
 
-/** Where an element is, in elements from the first. */
+/** Offset of an element from the first, in elements. */
 int64_t operand_index(const struct operand *o, const int64_t at[]);
 
 /** How many elements it has. */
@@ -72,7 +72,7 @@ void operand_set(struct operand *o, const int64_t at[], double value);
 void operand_set_int(struct operand *o, const int64_t at[], int64_t value);
 void operand_set_bits(struct operand *o, const int64_t at[], uint32_t bits);
 
-/** Of a far tensor: the row of an element is on the device, though nothing is set. */
+/** Puts the row of an element of a far tensor on the device, though nothing is set. */
 void operand_touch(struct operand *o, const int64_t at[]);
 
 /** Sets every element, in order, to a random_value(), or of 8 bits to any of at most 16. */
@@ -86,12 +86,12 @@ void operand_set_table(struct operand *o, double limit, uint64_t *random);
 /** Sets the first `count` elements of a dense tensor of integers. */
 void operand_set_ints(struct operand *o, const int32_t *values, int64_t count);
 
-/** What was uploaded. */
+/** The element as it was uploaded. */
 double operand_value(const struct operand *o, const int64_t at[]);
 int64_t operand_int(const struct operand *o, const int64_t at[]);
 uint32_t operand_bits(const struct operand *o, const int64_t at[]);
 
-/** What the kernel left. */
+/** The element as the kernel left it. */
 double operand_result(const struct operand *o, const int64_t at[]);
 int64_t operand_result_int(const struct operand *o, const int64_t at[]);
 uint32_t operand_result_bits(const struct operand *o, const int64_t at[]);

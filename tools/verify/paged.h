@@ -45,7 +45,7 @@ uint32_t paged_bits(const struct paged *p, enum cache_part part, struct slot s, 
 uint32_t paged_result_bits(const struct paged *p, enum cache_part part, struct slot s, int d);
 void paged_set_bits(struct paged *p, enum cache_part part, struct slot s, int d, uint32_t bits);
 
-/** What an element is worth with its scale. */
+/** Value of an element: what is stored times its scale. */
 double paged_value(const struct paged *p, enum cache_part part, struct slot s, int d);
 double paged_result(const struct paged *p, enum cache_part part, struct slot s, int d);
 
@@ -72,15 +72,15 @@ double paged_move_bytes(const struct attn_cache_desc *desc, double rows, int dim
 void paged_allow(struct paged *p, enum cache_part part, struct slot s, int d);
 void paged_allow_scale(struct paged *p, enum cache_part part, struct slot s);
 
-/** Of a cache that is far apart: the page is on the device, all of it. */
+/** Puts a whole page of a cache that is far apart on the device. */
 void paged_touch(struct paged *p, int64_t page);
 
 /** Random keys, values and scales for the heads of a token; a page's shared scale is set by its
  * first one. */
 void paged_fill_token(struct paged *p, int64_t page, int token, uint64_t *random);
 
-/** Of a page with a scale: its tokens before `tokens`, and for each head a scale that is larger
- * than what comes needs, or smaller. */
+/** Fills a page that has a scale: its tokens before `tokens`, and for each head a scale that is
+ * larger than the tokens to come need, or smaller. */
 void paged_fill_page(struct paged *p, int64_t page, int tokens, uint64_t *random);
 
 /** One past the last of a call's slots that follows that of `token` in its page. */

@@ -21,7 +21,7 @@ static inline bool rope_is(const struct call *c, unsigned flags) { return c->fla
 /** The cache of the call; not with ROPE_NO_CACHE. */
 struct paged rope_cache(struct call *c);
 
-/** Which of the three positions rotates pair i. */
+/** The number, of three, of the position that rotates pair i. */
 int rope_stream(const struct call *c, int i);
 
 /** Is q written over itself? */

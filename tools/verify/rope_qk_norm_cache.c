@@ -324,7 +324,7 @@ static const char *covers(const struct call *c)
                : NULL;
 }
 
-/* Of the cache, what is written. */
+/* Bytes of the cache that are written count. */
 static double least_bytes(const struct call *c)
 {
     const struct attn_rope_qk_norm_cache_desc *d = &c->desc.rope_qk_norm_cache;

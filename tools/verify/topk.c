@@ -11,7 +11,7 @@
 
 #define COUNT(a) (sizeof(a) / sizeof((a)[0]))
 
-/* How the scores of a row are made. */
+/* Kinds of scores of a row. */
 enum scores {
     NORMAL,     /* around 0 */
     EQUAL,      /* all alike */

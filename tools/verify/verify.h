@@ -68,7 +68,7 @@ struct verify_run {
     size_t enough;         /* rows after which the kernel needs no more; 0: it needs all */
     double worst;          /* the largest error as a part of its bound, by verify_report() */
 
-    /** What is to be done with each row; `row->fault` says whether it failed. */
+    /** Called for each row; `row->fault` says whether it failed. */
     void (*print)(const struct verify_run *run, const struct verify_row *row);
 };
 

@@ -15,7 +15,7 @@
 
 #define ORDERS_MAX 32
 
-/* What the lines of one target add up to. */
+/* Sums over the lines of one target. */
 struct tally {
     const char *names[ORDERS_MAX];    /* of orderings: literals, */
     bool wrong[ORDERS_MAX];           /* and how they came out */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What depends on parameters that sources leave open: all rows again with each of them at the ends
- * of its range.
+ * Shows how far rows depend on parameters that sources leave open: runs all rows again with each
+ * parameter at the ends of its range.
  */
 #include <stdio.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Where undefined values come from; check_uninit's state of a workgroup. */
+/* The origins of undefined values: check_uninit's state of a workgroup. */
 #ifndef HIPSIM_CHECK_ORIGIN_H
 #define HIPSIM_CHECK_ORIGIN_H
 

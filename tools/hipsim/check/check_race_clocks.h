@@ -38,7 +38,7 @@ void clocks_acquire(struct race_clocks *c, unsigned wave, uint64_t address);
 /** `wave` has met a store of `other` that it was waiting for, made at `time`. */
 void clocks_follow(struct race_clocks *c, unsigned wave, unsigned other, uint32_t time);
 
-/** Those of `waves` whose accesses up to `time` (the counter then) are over for `wave`. */
+/** The waves of `waves` whose accesses up to `time`, a count, are ordered before `wave`. */
 uint16_t clocks_ordered(const struct race_clocks *c, unsigned wave, uint16_t waves, uint32_t time);
 
 /** Has any wave of the workgroup released anything? */

@@ -41,7 +41,7 @@ bool engine_group_step(struct engine_group *group, struct wave *w, const struct 
 /* Opens the barrier if every wave that has not ended is at it. True if it opened. */
 bool engine_group_release(struct engine_group *group);
 
-/* Lets waves go on whose barrier of the grid has opened. True if one waits still. */
+/* Resumes waves whose grid barrier has opened. True if a wave still waits. */
 bool engine_group_wait_for_grid(struct engine_group *group);
 
 /* To be called when no wave can run any more. False after a fault; a deadlock is one. */

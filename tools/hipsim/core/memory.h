@@ -100,8 +100,8 @@ void *hipsim_mem_alloc(const struct hipsim_mem_request *request);
 /** Frees the allocation that starts at `pointer`. False if there is none. Thread-safe. */
 bool hipsim_mem_free(const void *pointer);
 
-/** Lets kernels read and write the granules in [address, address + size) of a reservation, or ends
- *  that. Whole granules only. Thread-safe. */
+/** Sets whether kernels may read and write the granules in [address, address + size) of a
+ *  reservation. Whole granules only. Thread-safe. */
 void hipsim_mem_permit(uint64_t address, uint64_t size, bool reads, bool writes);
 
 /** Counts memory that is in no slot, or is gone, as the device's. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a user may choose; see options.def for meanings. */
+/* The options of the simulator; options.def says what each means. */
 #ifndef HIPSIM_OPTIONS_H
 #define HIPSIM_OPTIONS_H
 
@@ -30,7 +30,7 @@ struct options {
     char json[OPTION_TEXT];
 };
 
-/** What GPU `ordinal` is: of the parts that were listed the one of that number, else the last. */
+/** The part that GPU `ordinal` is: the listed part of that number, or else the last one. */
 const struct gfx_part *options_part(const struct options *options, unsigned ordinal);
 
 /** The defaults. */

@@ -392,7 +392,7 @@ static uint64_t decided_lanes(const struct lanes *x, uint32_t flags, const uint6
     return x->in->nsrc > 2 ? decided & valid[2] : decided; /* the addend of a product */
 }
 
-/* Of two packed f32 results each depends on the dwords that op_sel picks for it. Clang's vectorizer
+/* Each of two packed f32 results depends on the dwords that op_sel picks for it. Clang's vectorizer
  * leaves the other half undefined where it needs only one. */
 static void packed_valid(const struct wave *w, const struct inst *in, const uint64_t *valid_of,
                          uint64_t *half)

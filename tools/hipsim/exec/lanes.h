@@ -116,8 +116,8 @@ static inline bool snan64(uint64_t u) { return nan64(u) & !(u >> 51 & 1); }
 #define QUIET32 0x400000u
 #define QUIET64 (UINT64_C(1) << 51)
 #define QUIET_NAN32 0x7fc00000u
-/* Of operations without a NaN among their sources: V_LOG_F32(0xbf800000) => 0xffc00000 and the
- * manual's other examples. */
+/* The NaN of operations that have no NaN among their sources: V_LOG_F32(0xbf800000) => 0xffc00000
+ * and the manual's other examples. */
 #define DEFAULT_NAN16 0xfe00u
 #define DEFAULT_NAN32 0xffc00000u
 #define DEFAULT_NAN64 UINT64_C(0xfff8000000000000)

@@ -13,7 +13,7 @@
 #include "access.h"
 #include "memory.h"
 
-/* Where the bytes of a sub-dword access live in the register. */
+/* The place of a sub-dword access in its register. */
 enum mem_part {
     PART_ALL,  /* loads extend to 32 bits, stores take the low bits */
     PART_LOW,  /* loads write bits 15:0 and keep the rest */

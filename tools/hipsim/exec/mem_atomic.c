@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What atomics compute. Pseudo-code: CDNA3 ISA, chapter 13, DS_*, BUFFER_ATOMIC_*, FLAT_ATOMIC_*:
+ * Arithmetic of atomics. Pseudo-code: CDNA3 ISA, chapter 13, DS_*, BUFFER_ATOMIC_*, FLAT_ATOMIC_*:
  * `tmp` is the old value, `src` the operand. Floats: CDNA4 ISA, 9.2 "Float memory atomics". Sums
  * round to nearest even. Formats are told apart by the bits of their infinity.
  */

@@ -47,7 +47,7 @@ static void note_loaded(struct wave *w, struct reg_rows *r, unsigned i, uint64_t
     w->copies = true;
 }
 
-/* Of the dwords that hold initialised bytes some may hold others too. */
+/* Notes dwords that hold initialised bytes and others too. */
 static void note_partial(struct wave *w, const struct lane_mem *m, const struct opnd *o, unsigned i,
                          uint64_t valid)
 {

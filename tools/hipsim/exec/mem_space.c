@@ -233,7 +233,8 @@ static inline __attribute__((always_inline)) void join_states(struct states *s, 
     s->all &= pattern | (bytes < 8 ? UINT64_MAX << 8 * bytes % 64 : 0);
 }
 
-/* Of all lanes' bytes, in LDS or private segments. Usual sizes are constants to the compiler. */
+/* States of all lanes' bytes, in LDS or private segments. Usual sizes are constants to the
+ * compiler. */
 static struct states states_of(const struct wave *w, const struct lane_mem *m)
 {
     struct states s = {.all = UINT64_MAX};

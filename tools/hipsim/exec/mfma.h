@@ -58,7 +58,7 @@ struct mfma_job {
 };
 
 #define EXPONENT_OF_ZERO (-126) /* what the hardware is taken to use for a zero operand */
-/* Which codes of a small format are infinities or NaN. */
+/* The codes of a small format that are infinities or NaN. */
 enum mfma_special {
     SPECIAL_NONE,
     SPECIAL_TOP_FIELD,  /* the largest exponent, as in IEEE 754 */

@@ -56,7 +56,7 @@ void hip_note_findings(uint64_t findings);
 /** A copy of the options now in force. */
 struct options hip_options(void);
 
-/* What a host thread has chosen; zero is right for a fresh one. */
+/* A host thread's choices; all zero in a fresh one. */
 struct hip_thread {
     int device;
     hipError_t last_error;
@@ -300,8 +300,8 @@ hipError_t hip_device_wait_done(struct hip_device *device);
 
 /* -- memory ------------------------------------------------------------------------------------ */
 
-/** What a memory type that a program passes is called here, and the way back: HIP 6 numbered them
- *  anew, see option `hip`. */
+/** The memory type for the number that a program passes, and the number for a type: HIP 6 numbered
+ *  them anew, see option `hip`. */
 hipMemoryType hip_memory_type(unsigned given);
 unsigned hip_memory_type_number(hipMemoryType type);
 
@@ -311,7 +311,7 @@ bool hip_is_copy_kind(hipMemcpyKind kind);
 /** Memory that hipsim gave out, in contrast to what the program has from elsewhere. */
 bool hip_in_arena(const void *pointer);
 
-/** What can be said before the work runs: sizes, and whether the bytes are there. */
+/** Checks that need no run: sizes, and whether the bytes are there. */
 hipError_t hip_copy_check(const struct hip_copy *copy);
 hipError_t hip_fill_check(const struct hip_fill *fill);
 
@@ -354,7 +354,7 @@ hipError_t hip_module_from_status(enum code_object_status status, const char *wh
 /** A reference to the function of that name. */
 struct ihipModuleSymbol_t *hip_module_function(struct ihipModule_t *module, const char *name);
 
-/** What the host function of a registered kernel stands for on a device. References it. */
+/** The device function that the host function of a registered kernel stands for. References it. */
 hipError_t hip_registered_function(const void *host, struct hip_device *device,
                                    struct ihipModuleSymbol_t **function);
 /** The device's copy of a registered variable. */

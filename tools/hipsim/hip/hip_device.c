@@ -39,7 +39,7 @@ static bool make_facts(struct device_facts *facts, const struct gfx_part *part)
     return facts->name && facts->arch;
 }
 
-/* Of the devices; they live as long as the process. */
+/* Facts of the devices; they live as long as the process. */
 static struct device_facts facts[HIP_MAX_DEVICES];
 
 static struct {

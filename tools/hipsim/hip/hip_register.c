@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What Clang emits for a .hip file: constructors that register the fat binary, its kernels and
- * variables, and stubs that push a launch configuration and pop it again. A fat binary is loaded
- * for a device when something in it is first used there.
+ * Entry points of the code that Clang emits for a .hip file: constructors register the fat binary,
+ * its kernels and variables; stubs push a launch configuration and pop it again. A fat binary is
+ * loaded for a device when something in it is first used there.
  */
 #include "hip.h"
 

@@ -20,7 +20,7 @@
 
 #include "source_line.h"
 
-/* What a rule is compared with. */
+/* The place of a finding, with which rules are compared. */
 struct finding_place {
     const char *check;
     const char *kernel;

@@ -27,7 +27,7 @@ extern "C" {
  */
 HIPSIM_API bool hipsim_configure(const char *text, char *why, size_t why_size);
 
-/* What a check found, or why a call failed. Pointers are valid during the callback. */
+/* A finding of a check, or the reason of a failed call. Pointers are valid during the callback. */
 struct hipsim_report {
     const char *kind;   /* a check's name, "api" for a refused call, "note" for what is no error */
     const char *kernel; /* NULL for "api" */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the HIP side asks of the timing model. */
+/* The timing model's interface for the HIP side. */
 #ifndef HIPSIM_TIME_API_H
 #define HIPSIM_TIME_API_H
 

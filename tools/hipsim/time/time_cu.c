@@ -504,7 +504,7 @@ bool time_cu_grid_opened(struct time_cu *cu, uint64_t now)
     return true;
 }
 
-/* Of two waves that could issue at the same clock. */
+/* Does a issue before b, where both could at the same clock? */
 static bool goes_first(const struct cu_wave *a, const struct cu_wave *b)
 {
     if (a->at != b->at)

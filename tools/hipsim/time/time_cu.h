@@ -17,7 +17,7 @@
 #include "time_memory.h"
 #include "time_op.h"
 
-/* What one instruction of the code has cost, summed over the waves. */
+/* Cost of one instruction of the code, summed over the waves. */
 struct time_line {
     uint64_t count;
     uint64_t clocks;                    /* from the previous issue of the wave to this one */
@@ -43,7 +43,7 @@ struct time_sink {
     void (*event)(void *ctx, const struct time_event *event);
 };
 
-/* Of one code range: costs made once per instruction, profile summed over all that run. */
+/* A code range: costs made once per instruction, profile summed over all waves. */
 struct time_code {
     struct code *code;
     const struct time_params *p;
@@ -103,7 +103,7 @@ struct time_step {
 /* Issues it; time_cu_next() must have found one. False after a fault. */
 bool time_cu_step(struct time_cu *cu, struct time_step *step);
 
-/* Lets go on who waits for a barrier of the grid that opened at `now`. False after a fault. */
+/* Resumes waves blocked on a grid barrier that opened at `now`. False after a fault. */
 bool time_cu_grid_opened(struct time_cu *cu, uint64_t now);
 
 /* Adds to launch->counters and tells the result. If all went well so far, no wave can go on, and a

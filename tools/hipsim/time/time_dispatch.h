@@ -6,7 +6,7 @@
 #include "time_busy.h"
 #include "time_params.h"
 
-/* What limits how many workgroups a compute unit holds. */
+/* The limits on how many workgroups a compute unit holds. */
 struct time_occupancy {
     uint32_t waves_per_workgroup;
     uint32_t workgroups_per_cu;

@@ -304,7 +304,7 @@ static unsigned keep_candidates(struct timed *t, struct candidate kept[MAX_CANDI
     return n;
 }
 
-/* Of those that are left, the one that is least like any sample; NULL if all are like one. */
+/* The candidate that is least like any sample; NULL if each is like one. */
 static struct candidate *next_candidate(struct timed *t, struct candidate *kept, unsigned n)
 {
     struct candidate *best = NULL;

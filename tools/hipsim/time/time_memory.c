@@ -191,8 +191,8 @@ static double hash(uint64_t line, unsigned salt)
     return (double)(h & 0xffff) / 65536.0;
 }
 
-/* Of the workgroups that share a line one fetches it into the L2 and the others find it there; of
- * the XCDs that share it one fetches it from HBM and the others find it in the MALL. */
+/* One of the workgroups that share a line fetches it into the L2, where the others find it; one of
+ * the XCDs that share it fetches it from HBM, and the others find it in the MALL. */
 static enum time_level find(struct time_memory *m, uint64_t line)
 {
     if (m->shares)

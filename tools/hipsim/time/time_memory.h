@@ -14,7 +14,7 @@
 
 enum time_level { LEVEL_L1, LEVEL_L2, LEVEL_MALL, LEVEL_HBM, LEVEL_COUNT };
 
-/* What the compute unit shares with the others; found by the launch model, 1 and 0 when unknown. */
+/* Sharing of memory among compute units. The launch model finds it; 1 and 0 when unknown. */
 struct time_share {
     double cus_active; /* compute units that run the kernel at the same time */
     double sharers;    /* of the workgroups on an XCD, those that read the same lines, >= 1 */
@@ -112,10 +112,10 @@ bool time_memory_init(struct time_memory *m, const struct time_params *p,
                       const struct time_share *share, double mhz, const struct time_behind *behind);
 void time_memory_free(struct time_memory *m);
 
-/* When all that was stored by `now` has reached memory. */
+/* The time at which all stores made by `now` have reached memory. */
 uint64_t time_memory_drained(const struct time_memory *m, uint64_t now);
 
-/* When the queue has room for another request. */
+/* The time from which the queue has room for another request. */
 uint64_t time_memory_accepts(const struct time_memory *m);
 
 /* A wave's request at `now`, not before the queue accepts it: when its data are there (loads,

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the timing model knows about an instruction before it runs. */
+/* Timing facts of an instruction that are known before it runs. */
 #ifndef HIPSIM_TIME_OP_H
 #define HIPSIM_TIME_OP_H
 
 #include "time_params.h"
 
-/* Where an instruction issues to. A SIMD takes one instruction per port and turn. */
+/* Issue ports. A SIMD takes one instruction per port and turn. */
 enum time_unit {
     UNIT_NONE, /* s_nop, s_waitcnt, s_barrier, s_sleep, s_endpgm: the wave's own */
     UNIT_VALU,
@@ -34,7 +34,7 @@ struct time_regs {
     uint16_t count;
 };
 
-/* What a matrix instruction's power depends on: the bits of its operands. */
+/* Bits of a matrix instruction's operands, on which its power depends. */
 enum time_matrix { MATRIX_16, MATRIX_8, MATRIX_4, MATRIX_32, MATRIX_CLASSES };
 
 struct time_op {

@@ -43,7 +43,7 @@ const struct time_param_row *time_param_rows(enum gfx_target target, size_t *cou
 struct time_params time_params_default(enum gfx_target target);
 
 struct gfx_part;
-/* Those of a part: its target's, with what sets it apart from the target's first part. */
+/* The values of a part: its target's, changed where it differs from the target's first part. */
 struct time_params time_params_of_part(const struct gfx_part *part);
 
 /* Sets a parameter by name. False if there is none of that name or `value` is no number >= 0;

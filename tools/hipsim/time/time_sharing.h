@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which lines workgroups touch, and how many of them share. */
+/* The lines that workgroups touch, and how many workgroups share each. */
 #ifndef HIPSIM_TIME_SHARING_H
 #define HIPSIM_TIME_SHARING_H
 

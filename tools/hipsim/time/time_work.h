@@ -20,7 +20,7 @@ void time_work_note(struct time_work *work, uint64_t index, uint64_t instruction
 
 /* Instructions of a workgroup; of its nearest neighbour that has run, if it has not. */
 double time_work_of(const struct time_work *work, uint64_t index);
-/* Of all workgroups that have run. */
+/* Instructions of all workgroups that have run. */
 double time_work_total(const struct time_work *work);
 
 /* A sample: workgroups of at most so many instructions took so many clocks. */

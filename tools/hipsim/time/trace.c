@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a modelled compute unit did, to look at: a trace that Perfetto and Chrome's about:tracing
- * open, and the disassembly with cycles per line. In a trace one microsecond stands for one
+ * Writes what a modelled compute unit did: a trace that Perfetto and Chrome's about:tracing open,
+ * and the disassembly with cycles per line. In a trace one microsecond stands for one
  * modelled clock; there is a track for each wave, and counters say in percent how busy the units
  * were in windows of 64 clocks; counters of the whole device say how much of each XCD was taken.
  */
