@@ -13,11 +13,12 @@ class CacheDesc:
 
     dtype: of its elements; None: the op's dtype
     layout: "nhd", k and v [page, token, kv head, D] with free strides, or "shuffle", k [page, kv
-        head, D / x, P, x] and v [page, kv head, P / x, D, x] with x elements in 16 bytes
+        head, D / x, P, x] and v [page, kv head, P / x, D, x] with x elements in 16 bytes; "shuffle_k",
+        the same with v [page, kv head, D, P]; "packed", rows of latents with their scales
     scale: which elements share a scale, for fp8 and int8
     page_size: tokens in a page
     """
     dtype: Optional[Literal["bf16", "fp16", "fp8", "int8"]] = None
-    layout: Literal["nhd", "shuffle"] = "nhd"
+    layout: Literal["nhd", "shuffle", "packed", "shuffle_k"] = "nhd"
     scale: Literal["none", "tensor", "token", "block"] = "none"
     page_size: int = 1

@@ -303,10 +303,6 @@ class Calls:
                               self.t(np.array(lengths, np.int32)), self.t(table), 0.1, n, 1, 128,
                               sinks=self.t(sinks), sliding_window=window, ps=True)
         self.check(out, q, cu, keys, values, scale=0.1, window=(window - 1 - n, 0), sinks=sinks)
-        with self.assertRaisesRegex(aiter.NotServed, r"values as \[page, head, D, token\]"):
-            aiter.pa_decode_gluon(out, self.t(q), self.t(shuffle_k(k)),
-                                  self.t(np.zeros((len(v), HK, D, P), np.float16)),
-                                  self.t(np.array(lengths, np.int32)), self.t(table), 0.1, n, 1)
 
     def unified(self, q, k, v, table, lengths, cu, **more):
         out = self.t(np.zeros_like(q))
@@ -695,10 +691,11 @@ class Calls:
             aiter.flash_attn_varlen_func(self.t(np.zeros((4, H, D), np.uint8)), *given[1:])
         with self.assertRaisesRegex(attn.AttnError, "soft_cap"):  # libattn says what is missing
             aiter.flash_attn_varlen_func(*given, causal=True, logits_soft_cap=30.0)
-        with self.assertRaisesRegex(aiter.NotServed, "asm_layout"):
-            aiter.reshape_and_cache(k, k, self.t(np.zeros((1, HK, D // X, P, X), np.float16)),
-                                    self.t(np.zeros((1, HK, D, P), np.float16)),
-                                    self.t(np.zeros(4, np.int64)), "auto")
+        with self.assertRaisesRegex(aiter.NotServed, "asm_layout: the scales"):
+            aiter.reshape_and_cache_with_pertoken_quant(
+                k, k, self.t(np.zeros((1, HK, D // 16, P, 16), np.uint8)),
+                self.t(np.zeros((1, HK, D, P), np.uint8)), *[self.t(np.zeros((1, HK, P), np.float32))] * 2,
+                self.t(np.zeros(4, np.int64)), False)
 
 
 class WithNumpy(Calls, unittest.TestCase):

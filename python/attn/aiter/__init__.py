@@ -29,7 +29,7 @@ from attn.aiter._mla import (concat_and_cache_mla, decode_attention_fwd,
                              get_mla_metadata_info_v1, get_mla_metadata_v1, mla_decode_fwd,
                              mla_prefill_fwd, mla_reduce_v1)
 from attn.aiter._paged import (flash_attn_func, get_recommended_splits, paged_attention_ragged,
-                               paged_attention_v1)
+                               paged_attention_rocm, paged_attention_v1)
 from attn.aiter._table import NOT_SERVED, SERVED, reason, served, table
 
 def _refusal(name):

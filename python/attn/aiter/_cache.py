@@ -3,8 +3,7 @@
 from attn.aiter import _common as c
 from attn.aiter._common import NotServed
 
-X_LAYOUT = ("values as [page, head, D, token] (asm_layout=False) are not written: libattn's caches are "
-            "[page, token, head, D] or asm_layout=True")
+X_LAYOUT = "the scales of asm_layout=False are in another order"
 
 
 def write(call, key, value, key_cache, value_cache, slot_mapping, k_scale=None, v_scale=None,
@@ -35,12 +34,13 @@ def typed(call, key_cache, kv_cache_dtype, k_scale, v_scale):
 
 def reshape_and_cache(key, value, key_cache, value_cache, slot_mapping, kv_cache_dtype, k_scale=None,
                       v_scale=None, asm_layout=False):
-    """New tokens into SHUFFLE pages."""
+    """New tokens into SHUFFLE pages, or without asm_layout into those with values [page, head, D,
+    token]."""
     call = "reshape_and_cache"
-    c.refuse(call, asm_layout=(not asm_layout and value_cache.ndim != 5, X_LAYOUT))
     k_scale, v_scale = typed(call, key_cache, kv_cache_dtype, k_scale, v_scale)
-    write(call, key, value, key_cache, as_shuffled(key_cache, value_cache), slot_mapping, k_scale,
-          v_scale, True)
+    if asm_layout:
+        value_cache = as_shuffled(key_cache, value_cache)
+    write(call, key, value, key_cache, value_cache, slot_mapping, k_scale, v_scale, True)
 
 
 def as_shuffled(key_cache, value_cache):
@@ -203,7 +203,6 @@ def fused_qk_rope_reshape_and_cache(q, k, v, key_cache, value_cache, slot_mappin
     table, once for each pair of them. Returns q_out, k_out, the caches and, if asked for, zeros."""
     call = "fused_qk_rope_reshape_and_cache"
     c.refuse(call, offs=(offs is not None, "positions have no offsets"),
-             value_cache=(not flash_layout and value_cache.ndim != 5, X_LAYOUT),
              cos=(cos.shape[-1] * 2 != q.shape[2],
                   f"{cos.shape[-1]} cosines of a head of {q.shape[2]}: half of it rotates"))
     s = c.session(q)

@@ -240,14 +240,13 @@ class Cache:
         if k.ndim == 5:
             layout, self.page, self.kv_heads = "shuffle", k.shape[3], k.shape[1]
             self.head_dim = k.shape[2] * k.shape[4]
-            if v.ndim != 5:
-                raise NotServed(call, "values as [page, head, D, token]: libattn reads them as [page, "
-                                "head, token / x, D, x], which asm_layout=True writes")
             self.head_dim_v = v.shape[3]
+            if v.ndim == 4:  # values [page, head, D, token]
+                layout, self.head_dim_v = "shuffle_k", v.shape[2]
         else:
             self.page, self.kv_heads, self.head_dim = k.shape[1], k.shape[2], k.shape[3]
             self.head_dim_v = v.shape[3]
-        if shuffled is not None and shuffled != (layout == "shuffle"):
+        if shuffled is not None and shuffled == (layout == "nhd"):
             raise NotServed(call, f"a cache of {k.ndim} dimensions is not of the layout that the call "
                             "says")
         kind, self.k_scale, self.v_scale = "none", None, None

@@ -10,7 +10,7 @@ SIXTEEN_BITS = ("auto", "bf16", "bfloat16", "half", "float16")
 
 def pages_of(call, cache, kv_cache_dtype, layout):
     """A cache [pages, P, kv heads, D] of what a call gives in its layout."""
-    if layout not in ("NHD", "HND"):
+    if layout not in ("NHD", "HND", "SHUFFLE"):
         raise NotServed(call, f"kv_cache_layout is {layout!r}")
     stored = c.dtype(cache) in ("fp8", "int8")
     if stored == (kv_cache_dtype in SIXTEEN_BITS) or not (
@@ -28,7 +28,8 @@ def one_query(call, out, query, k, v, scale, kv_lens, table, most, slopes, kv_ca
         raise NotServed(call, f"{query.shape[0]} queries of {batch} sequences: each has one")
     s, scaled = c.session(query), kv_cache_dtype not in SIXTEEN_BITS
     cache = c.Cache(call, *(pages_of(call, x, kv_cache_dtype, layout) for x in (k, v)),
-                    c.dtype(query), *((k_scale, v_scale) if scaled else (None, None)), shuffled=False)
+                    c.dtype(query), *((k_scale, v_scale) if scaled else (None, None)),
+                    shuffled=layout == "SHUFFLE")
     mask, cap = "window" if window > 0 else "causal", cap or 0.0
     desc = a.decode_desc(query, cache, mask, None, cap, 1,
                          "indices" if "kv_indices" in table else "blocks")
@@ -41,6 +42,26 @@ def one_query(call, out, query, k, v, scale, kv_lens, table, most, slopes, kv_ca
     return out
 
 
+def paged_attention_rocm(out, exp_sums, max_logits, tmp_out, query, key_cache, value_cache,
+                         num_kv_heads, scale, block_tables, context_lens, block_size, max_context_len,
+                         alibi_slopes, kv_cache_dtype, k_scale, v_scale, fp8_out_scale=None,
+                         partition_size=256, mtp=1, q_scale=None):
+    """Decode of sequences with one query each, keys [page, head, D / x, P, x] and values [page,
+    head, D, P]. The keys of a sequence are split over at most max_context_len / partition_size
+    workgroups."""
+    call = "paged_attention_rocm"
+    c.refuse(call, fp8_out_scale=(fp8_out_scale is not None, "attention writes no fp8"),
+             mtp=(mtp != 1, "several queries of a sequence are pa_fwd_asm's and unified_attention's"),
+             q_scale=(q_scale is not None, a.FP8_Q),
+             block_size=(block_size != key_cache.shape[3],
+                         f"it is {block_size}, the cache has pages of {key_cache.shape[3]}"))
+    parts = -(-int(max_context_len) // int(partition_size))
+    batch = block_tables.shape[0]
+    return one_query(call, out, query, key_cache, value_cache, scale, context_lens[:batch],
+                     {"block_table": block_tables}, max(parts, 1), alibi_slopes, kv_cache_dtype,
+                     "SHUFFLE", 0.0, k_scale, v_scale)
+
+
 def paged_attention_v1(out, workspace_buffer, query, key_cache, value_cache, scale, block_tables,
                        cu_query_lens, context_lens, max_context_len, alibi_slopes, kv_cache_dtype,
                        kv_cache_layout, logits_soft_cap, k_scale, v_scale, fp8_out_scale=None,
@@ -49,7 +70,7 @@ def paged_attention_v1(out, workspace_buffer, query, key_cache, value_cache, sca
     split over at most max_context_len / partition_size workgroups."""
     call = "paged_attention_v1"
     batch = block_tables.shape[0]
-    c.refuse(call, fp8_out_scale=(fp8_out_scale is not None, "attention writes no fp8"),
+    c.refuse(call, kv_cache_layout=(kv_cache_layout not in ("NHD", "HND"), str(kv_cache_layout)), fp8_out_scale=(fp8_out_scale is not None, "attention writes no fp8"),
              mtp=(mtp != 1, "several queries of a sequence are pa_fwd_asm's and unified_attention's"))
     parts = -(-int(max_context_len) // int(partition_size))
     return one_query(call, out, query, key_cache, value_cache, scale, context_lens[:batch],
@@ -65,7 +86,7 @@ def paged_attention_ragged(out, workspace_buffer, query, key_cache, value_cache,
     max_num_partitions workgroups."""
     call = "paged_attention_ragged"
     page = key_cache.shape[2 if kv_cache_layout == "HND" else 1]
-    c.refuse(call, fp8_out_scale=(fp8_out_scale is not None, "attention writes no fp8"),
+    c.refuse(call, kv_cache_layout=(kv_cache_layout not in ("NHD", "HND"), str(kv_cache_layout)), fp8_out_scale=(fp8_out_scale is not None, "attention writes no fp8"),
              mtp=(mtp != 1, "several queries of a sequence are pa_fwd_asm's and unified_attention's"),
              block_size=(block_size != page, f"it is {block_size}, the cache has pages of {page}"))
     lens = c.lens_of_pages(kv_indptr, kv_last_page_lens, page)

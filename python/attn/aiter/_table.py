@@ -18,9 +18,14 @@ ROWS = (
      "`kernelName`; a `block_tables_stride0` that is not the tensor's"),
     (("pa_decode_gluon", "get_recommended_splits"), "ATOM, SGLang",
      "sinks, window, scales per token or tensor; up to 64 queries. One query sees `sliding_window - 1` "
-     "keys, as AITER's kernel and its test have it",
-     "values `[page, head, D, token]`, fp8 queries, `alibi_slopes`; `exp_sums`, `max_logits` and "
+     "keys, as AITER's kernel and its test have it. Values of five dimensions, or `[page, head, D, "
+     "token]`",
+     "fp8 queries, `alibi_slopes`; `exp_sums`, `max_logits` and "
      "`temporary_output` are not written"),
+    (("paged_attention_rocm",), "ATOM",
+     "keys `[page, head, D / x, P, x]`, values `[page, head, D, token]`, a scale per tensor, "
+     "`alibi_slopes`; one query for each sequence, its own row",
+     "`mtp`, `q_scale`, `fp8_out_scale`; `exp_sums`, `max_logits` and `tmp_out` are not used"),
     (("paged_attention_v1", "paged_attention_ragged"), "SGLang, vLLM",
      "NHD and HND pages of any size, fp8 with a scale per tensor, window, soft cap, `alibi_slopes`; "
      "one query for each sequence, its own row", "`mtp`, `fp8_out_scale`; the workspace is not used"),
@@ -35,7 +40,8 @@ ROWS = (
      "no `reduce_final_map`"),
     (("reshape_and_cache", "reshape_and_cache_flash", "reshape_and_cache_with_pertoken_quant",
       "reshape_and_cache_with_block_quant"), "ATOM",
-     "SHUFFLE (`asm_layout=True`) and NHD; slots of int32 or int64", "`asm_layout=False`"),
+     "SHUFFLE (`asm_layout=True`) and NHD; slots of int32 or int64; `asm_layout=False` of "
+     "`reshape_and_cache`: values `[page, head, D, token]`", "`asm_layout=False` of the others"),
     (("cp_mha_gather_cache",), "ATOM, vLLM", "NHD and SHUFFLE, scales per token or tensor",
      "fp8 without `dequant`"),
     (("merge_attn_states",), "ATOM, vLLM", "fp8 outputs, `prefill_tokens_with_context`",
@@ -43,8 +49,9 @@ ROWS = (
     (("fused_qk_norm_rope_cache_quant_shuffle", "fused_qk_norm_rope_cache_pts_quant_shuffle"), "ATOM",
      "in place, or to `q_out`, `k_out`, `v_out`; partial rotation", ""),
     (("fused_qk_rope_reshape_and_cache",), "ATOM",
-     "`flash_layout` or SHUFFLE; `cos` and `sin` are joined into one table once; fp8 `q_out`",
-     "values `[page, head, D, token]`, `offs`, partial rotation"),
+     "`flash_layout`, or SHUFFLE with values of five dimensions or `[page, head, D, token]`; `cos` and "
+     "`sin` are joined into one table once; fp8 `q_out`",
+     "`offs`, partial rotation"),
     (("mla_decode_fwd", "get_mla_metadata_info_v1", "get_mla_metadata_v1", "mla_reduce_v1",
       "get_meta_param", "decode_update_mla_metadata_v1"), "ATOM, SGLang, vLLM",
      "any number of heads up to 128, pages of any size, fp8 caches and queries, LSE, lists of slots",
@@ -80,7 +87,6 @@ MISSING = (
     ("fused_qk_norm_rope_cache_block_quant_shuffle", "",
      "how a page's scale grows there was not compared with rope_qk_norm_cache's rule yet"),
     ("pa_decode_bf16_asm", "ATOM", "it is of gfx1250, with fp8 queries"),
-    ("paged_attention_rocm", "ATOM", "values as [page, head, D, token] are not read"),
     ("extend_attention_fwd", "", "two caches in one call, with a mask, are not read"),
     ("flash_attn_varlen_fp8_pertensor_func", "SGLang", _FP8_PREFILL),
     ("mla_prefill_ps_asm_fwd", "ATOM, SGLang", _FP8_PREFILL),
