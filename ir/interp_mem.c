@@ -303,14 +303,15 @@ static void run_lds(struct interp *x, const struct tir_op *op, unsigned lane)
 }
 
 /* ds_read_b64_tr_b16 (CDNA4 ISA): in each block of 16 lanes, element e of lane t is element t mod 4
- * of the four that lane 4 e + t / 4 addresses. */
+ * of the four that lane 4 e + t / 4 addresses; _b8 has eight, of lane 2 e + t / 8. */
 static void run_lds_read_tr(struct interp *x, const struct tir_op *op, unsigned lane)
 {
     const unsigned dtype = type_of(x, op->result).dtype, block = lane & ~15u, t = lane & 15;
-    for (unsigned e = 0; e < 4; e++) {
-        const unsigned from = block + 4 * e + t / 4;
-        interp_value(x, op->result)[(size_t)lane * 4 + e] =
-            read_lds(x, lane_operand(x, op, 0, from) + op->imm[0] + 2 * (t % 4), dtype);
+    const unsigned n = 64 / tir_dtype_bits(dtype), bytes = 8 / n;
+    for (unsigned e = 0; e < n; e++) {
+        const unsigned from = block + 16 / n * e + t / n;
+        interp_value(x, op->result)[(size_t)lane * n + e] =
+            read_lds(x, lane_operand(x, op, 0, from) + op->imm[0] + bytes * (t % n), dtype);
     }
 }
 

@@ -187,13 +187,17 @@ struct lds_access {
 /*
  * ds_read_b64_tr_b16 (CDNA4 ISA): in each block of 16 lanes, lane s reads 4 elements; result
  * element e of lane t is element t % 4 of what lane 4 e + t / 4 read. So the tile's register bits
- * 0, 1 are which lane read, and its lane bits 0..3 walk contiguous addresses.
+ * 0, 1 are which lane read, and its lane bits 0..3 walk contiguous addresses. _b8: lane s reads 8,
+ * and element e of lane t is element t % 8 of what lane 2 e + t / 8 read: 3 register bits.
  */
+enum { TURNED_BYTES = 8, TURNED_LANE_BITS = 4 };
+
 static bool transposes(const struct tir_func *f, const struct lds_access *a)
 {
-    if (!f->machine->has_lds_read_tr || a->bytes != 2 || a->l->reg_bits < 2)
+    if (!f->machine->has_lds_read_tr || a->bytes > 2 ||
+        1u << a->l->reg_bits < TURNED_BYTES / a->bytes)
         return false;
-    for (int i = 0; i < 4; i++)
+    for (int i = 0; i < TURNED_LANE_BITS; i++)
         if (a->m[a->l->reg_bits + i] != 1u << i)
             return false;
     return true;
@@ -202,11 +206,12 @@ static bool transposes(const struct tir_func *f, const struct lds_access *a)
 static void turn_lanes(struct lds_access *a)
 {
     uint32_t *lane = a->m + a->l->reg_bits;
-    lane[0] = 4;
-    lane[1] = 8;
-    lane[2] = a->m[0];
-    lane[3] = a->m[1];
-    a->per = 4;
+    a->per = TURNED_BYTES / a->bytes;
+    const unsigned regs = log2u(a->per), within = TURNED_LANE_BITS - regs;
+    for (unsigned i = 0; i < within; i++)
+        lane[i] = a->per << i;
+    for (unsigned i = 0; i < regs; i++)
+        lane[within + i] = a->m[i];
     a->transposed = true;
 }
 

@@ -40,7 +40,7 @@ struct tir_machine {
     unsigned vgprs_per_simd;   /* VGPR + AGPR of one wave slot column: 512 */
     unsigned to_lds_max_bytes; /* widest direct-to-LDS load a lane: 4 or 16 */
     bool has_lane_swap;        /* v_permlane{16,32}_swap_b32 */
-    bool has_lds_read_tr;      /* ds_read_b64_tr_b16 */
+    bool has_lds_read_tr;      /* ds_read_b64_tr_b16 and _b8 */
     bool has_cvt_pk_bf16;      /* v_cvt_pk_bf16_f32 */
     bool has_cvt_scale;        /* v_cvt_scalef32_pk_bf16_fp8 and its like */
     uint8_t exp_slots;         /* 4-clock slots of one transcendental */

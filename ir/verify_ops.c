@@ -563,8 +563,10 @@ static void check_vec_op(struct tir_verifier *v, const struct tir_op *op, struct
         tir_check(v, imm[1] == 4 || imm[1] == 12 || imm[1] == 16, "bytes is 4, 12 or 16");
         break;
     case TIR_lds_read_tr:
-        tir_check(v, lane_bits(t.d) == 64 && tir_dtype_bits(t.d.dtype) == 16,
-                  "result is not four 16-bit elements");
+        tir_check(v,
+                  lane_bits(t.d) == 64 &&
+                      (tir_dtype_bits(t.d.dtype) == 16 || tir_dtype_bits(t.d.dtype) == 8),
+                  "result is neither four 16-bit elements nor eight 8-bit ones");
         break;
     }
 }

@@ -4,10 +4,12 @@
  */
 #include "targets/isa_cdna.h"
 
-static LLVMValueRef read_transposed(struct lower *l, LLVMValueRef address)
+static LLVMValueRef read_transposed(struct lower *l, LLVMValueRef address, unsigned bits)
 {
-    LLVMTypeRef type = LLVMVectorType(l->i16, 4);
-    return emit_intrinsic(l, "llvm.amdgcn.ds.read.tr16.b64", &type, 1, &address, 1);
+    LLVMTypeRef type = bits == 8 ? LLVMVectorType(l->i32, 2) : LLVMVectorType(l->i16, 4);
+    const char *const name =
+        bits == 8 ? "llvm.amdgcn.ds.read.tr8.b64" : "llvm.amdgcn.ds.read.tr16.b64";
+    return emit_intrinsic(l, name, &type, 1, &address, 1);
 }
 
 static LLVMValueRef lane_swap(struct lower *l, unsigned half, LLVMValueRef a, LLVMValueRef b)

@@ -233,7 +233,8 @@ LLVMValueRef lower_lds_read_tr(struct lower *l, const struct tir_op *op)
 {
     if (!l->isa->read_transposed)
         return lower_fail(l, "%s has no transposing LDS read", l->t->machine.name);
-    LLVMValueRef r = l->isa->read_transposed(l, lds_address(l, op));
+    LLVMValueRef r = l->isa->read_transposed(l, lds_address(l, op),
+                                             tir_dtype_bits(lower_result_type(l, op).dtype));
     if (!r)
         return NULL;
     set_scopes(l, r, l->lds_scope, l->dma_scope);

@@ -527,28 +527,44 @@ static void loads_to_lds_land_in_lane_order(void **state)
     }
 }
 
-/* Within each block of 16 lanes: element e of lane l is element l mod 4 of what lane 4 e + l / 4
- * would have read (CDNA4 ISA manual, DS_READ_B64_TR_B16). */
-static void transposing_read_exchanges_elements_and_lanes(void **state)
+/* Each lane writes 8 bytes and reads them back transposed. */
+static void read_transposed(struct values *v, struct tir_type t)
 {
-    (void)state;
-    static struct values v;
     struct kernel k = kernel_create("gfx950", 1, 1);
     k.f->lds_bytes = 1024;
     struct tir_value lane = tir_lane_id(&k.b);
     struct tir_value at = tir_mul(&k.b, lane, tir_int_like(&k.b, lane, 8));
-    struct tir_value write[2] = {at, unknown(&k, tir_vec(TIR_BF16, 4))};
+    struct tir_value write[2] = {at, unknown(&k, t)};
     make(&k, TIR_lds_write, no_type, write, 2, 64, 0, 0);
     make(&k, TIR_wait, no_type, NULL, 0, -1, 0, 0);
-    keep(&k, make(&k, TIR_lds_read_tr, tir_vec(TIR_BF16, 4), &at, 1, 64, 0, 0));
+    keep(&k, make(&k, TIR_lds_read_tr, t, &at, 1, 64, 0, 0));
+    compile_and_run(&k, v, NULL, 0);
+}
+
+/* Within each block of 16 lanes: element e of lane l is element l mod 4 of what lane 4 e + l / 4
+ * would have read (CDNA4 ISA manual, DS_READ_B64_TR_B16); of bytes, element l mod 8 of lane
+ * 2 e + l / 8. */
+static void transposing_read_exchanges_elements_and_lanes(void **state)
+{
+    (void)state;
+    static struct values v;
     for (unsigned l = 0; l < 64; l++)
         for (unsigned e = 0; e < 4; e++)
             v.in[0][l].h[e] = (uint16_t)(4 * l + e);
-    compile_and_run(&k, &v, NULL, 0);
+    read_transposed(&v, tir_vec(TIR_BF16, 4));
     for (unsigned l = 0; l < 64; l++)
         for (unsigned e = 0; e < 4; e++) {
             unsigned source = (l & 48) + 4 * e + l % 16 / 4;
             assert_int_equal(v.out[0][l].h[e], 4 * source + l % 4);
+        }
+    for (unsigned l = 0; l < 64; l++)
+        for (unsigned e = 0; e < 8; e++)
+            v.in[0][l].b[e] = (uint8_t)(8 * l + e + (l >> 5));
+    read_transposed(&v, tir_vec(TIR_FP8, 8));
+    for (unsigned l = 0; l < 64; l++)
+        for (unsigned e = 0; e < 8; e++) {
+            unsigned source = (l & 48) + 2 * e + l % 16 / 8;
+            assert_int_equal(v.out[0][l].b[e], (uint8_t)(8 * source + l % 8 + (l >> 5)));
         }
 }
 
